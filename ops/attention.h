@@ -10,20 +10,27 @@ enum { /* attributes */
        ATTENTION_SOFTCAP,
        ATTENTION_Q_HEADS,
        ATTENTION_KV_HEADS,
-       ATTENTION_QK_MODE
+       ATTENTION_QK_MODE,
 };
-enum { ATTENTION_MASK = 3, ATTENTION_PAST_KEY, ATTENTION_PAST_VALUE, ATTENTION_NONPAD }; /* inputs */
+enum {
+  ATTENTION_MASK = 3,
+  ATTENTION_PAST_KEY,
+  ATTENTION_PAST_VALUE,
+  ATTENTION_NONPAD,
+}; /* inputs */
 enum {
   ATTENTION_QK_RAW,
   ATTENTION_QK_CAPPED,
   ATTENTION_QK_MASKED,
-  ATTENTION_QK_SOFTMAX
+  ATTENTION_QK_SOFTMAX,
 }; /* what qk_matmul_output is */
 
-#define ATTENTION_USES                                                                                                 \
-  DENSE_USES                                                                                                           \
-  ", core::matmul, core::mul, core::tanh, core::add, core::where, core::softmax, core::transpose, "                    \
-  "core::reshape, core::expand, core::unsqueeze, core::concat, core::cast_like, core::slice, core::is_nan, "           \
+#define ATTENTION_USES                                                                             \
+  DENSE_USES                                                                                       \
+  ", core::matmul, core::mul, core::tanh, core::add, core::where, core::softmax, "                 \
+  "core::transpose, "                                                                              \
+  "core::reshape, core::expand, core::unsqueeze, core::concat, core::cast_like, core::slice, "     \
+  "core::is_nan, "                                                                                 \
   "core::not, core::or, core::trilu, core::cum_sum, core::less, core::pad"
 
 /* The whole operator, by other ones. */

@@ -1,6 +1,6 @@
 /* attention in parts, which have gradients: products, a softmax and what masks do between them.
- * Called where a call of attention is recorded, and on backends without a kernel for it.  Invariant: masks are made from the
- * scores, so that they lie where those do. */
+ * Called where a call of attention is recorded, and on backends without a kernel for it.
+ * Invariant: masks are made from the scores, so that they lie where those do. */
 #include "attention.h"
 #include "composite.h"
 #include <math.h>
@@ -26,13 +26,17 @@ enum {
   TRILU,
   CUM_SUM,
   LESS,
-  PAD
+  PAD,
 };
 
 /* [batch, heads, position, element]. */
-static tenon_status_t heads_of(tenon_call_t *call, tenon_tensor_t *x, int64_t heads, tenon_tensor_t **out) {
+static tenon_status_t heads_of(tenon_call_t *call, tenon_tensor_t *x, int64_t heads,
+                               tenon_tensor_t **out) {
   static const int64_t perm[4] = {0, 2, 1, 3};
-  if (x->ndim == 4) return *out = x, TENON_OK;
+  if (x->ndim == 4) {
+    *out = x;
+    return TENON_OK;
+  }
   int64_t shape[4] = {x->shape[0], x->shape[1], heads, heads ? x->shape[2] / heads : 0};
   tenon_value_t order = value_ints(4, perm);
   TENON_TRY(core_reshape(call, RESHAPE, x, 4, shape, &x));
@@ -40,7 +44,8 @@ static tenon_status_t heads_of(tenon_call_t *call, tenon_tensor_t *x, int64_t he
 }
 
 /* The past and what follows it; `present` gets both. */
-static tenon_status_t join(tenon_call_t *call, int input, int past, uint32_t present, tenon_tensor_t **out) {
+static tenon_status_t join(tenon_call_t *call, int input, int past, uint32_t present,
+                           tenon_tensor_t **out) {
   tenon_tensor_t *parts[2] = {call->inputs[past], NULL};
   TENON_TRY(heads_of(call, call->inputs[input], call->attrs[ATTENTION_KV_HEADS].as.i, &parts[1]));
   *out = parts[1];
@@ -49,11 +54,16 @@ static tenon_status_t join(tenon_call_t *call, int input, int past, uint32_t pre
 }
 
 /* Each head as often as query heads share it. */
-static tenon_status_t repeat(tenon_call_t *call, tenon_tensor_t *x, int64_t heads, tenon_tensor_t **out) {
-  int64_t shape[5] = {x->shape[0], x->shape[1], x->shape[1] ? heads / x->shape[1] : 1, x->shape[2], x->shape[3]};
+static tenon_status_t repeat(tenon_call_t *call, tenon_tensor_t *x, int64_t heads,
+                             tenon_tensor_t **out) {
+  int64_t shape[5] = {x->shape[0], x->shape[1], x->shape[1] ? heads / x->shape[1] : 1, x->shape[2],
+                      x->shape[3]};
   int64_t flat[4] = {x->shape[0], heads, x->shape[2], x->shape[3]};
   tenon_tensor_t *to;
-  if (x->shape[1] == heads) return *out = x, TENON_OK;
+  if (x->shape[1] == heads) {
+    *out = x;
+    return TENON_OK;
+  }
   TENON_TRY(core_along(call, UNSQUEEZE, x, 2, &x));
   if (!(to = core_ints(call, 5, shape))) return TENON_MEMORY;
   TENON_TRY(INVOKE(call, EXPAND, NULL, &x, x, to));
@@ -77,7 +87,8 @@ static tenon_status_t keep(tenon_call_t *call, tenon_tensor_t *which, tenon_tens
 
 /* Columns that the mask does not have take no part. */
 static tenon_status_t mask_of(tenon_call_t *call, int64_t columns, tenon_tensor_t **mask) {
-  tenon_tensor_t *t = *mask, *pads, *value;
+  tenon_tensor_t *t = *mask;
+  tenon_tensor_t *pads, *value;
   int64_t more[2 * 4] = {0};
   int32_t rank = t->ndim;
   if (t->shape[rank - 1] == columns) return TENON_OK;
@@ -88,7 +99,9 @@ static tenon_status_t mask_of(tenon_call_t *call, int64_t columns, tenon_tensor_
 }
 
 static tenon_status_t masked(tenon_call_t *call, tenon_tensor_t **scores) {
-  tenon_tensor_t *mask = call->inputs[ATTENTION_MASK], *past = call->inputs[ATTENTION_PAST_KEY], *which, *end;
+  tenon_tensor_t *mask = call->inputs[ATTENTION_MASK];
+  tenon_tensor_t *past = call->inputs[ATTENTION_PAST_KEY];
+  tenon_tensor_t *which, *end;
   tenon_tensor_t *nonpad = call->inputs[ATTENTION_NONPAD];
   int64_t columns = (*scores)->shape[3];
   if (call->attrs[ATTENTION_CAUSAL].as.i) {
@@ -100,9 +113,10 @@ static tenon_status_t masked(tenon_call_t *call, tenon_tensor_t **scores) {
     TENON_TRY(keep(call, which, scores));
   }
   if (nonpad) { /* columns are counted */
-    int64_t shape[4] = {nonpad->shape[0], 1, 1, 1}, last = 3;
-    tenon_value_t attrs[3] = {{TENON_KIND_DTYPE, 0, {0}}, value_flag(1), value_choice(0)},
-                  sum[2] = {value_flag(1), value_flag(0)};
+    int64_t shape[4] = {nonpad->shape[0], 1, 1, 1};
+    int64_t last = 3;
+    tenon_value_t attrs[3] = {{TENON_KIND_DTYPE, 0, {0}}, value_flag(1), value_choice(0)};
+    tenon_value_t sum[2] = {value_flag(1), value_flag(0)};
     attrs[0].as.dtype = tenon_dtype(TENON_I64);
     if (!(end = core_ints(call, 1, &last))) return TENON_MEMORY;
     TENON_TRY(trues(call, *scores, &which));
@@ -124,8 +138,9 @@ static tenon_status_t masked(tenon_call_t *call, tenon_tensor_t **scores) {
 
 /* qk_matmul_output, if it is what there is at this point. */
 static tenon_status_t show(tenon_call_t *call, int64_t mode, tenon_tensor_t *scores) {
-  return call->outputs[3] && call->attrs[ATTENTION_QK_MODE].as.i == mode ? call->host->assign(call, 3, scores)
-                                                                         : TENON_OK;
+  return call->outputs[3] && call->attrs[ATTENTION_QK_MODE].as.i == mode
+             ? call->host->assign(call, 3, scores)
+             : TENON_OK;
 }
 
 tenon_status_t core_attention_parts(tenon_call_t *call) {
@@ -139,7 +154,9 @@ tenon_status_t core_attention_parts(tenon_call_t *call) {
   TENON_TRY(repeat(call, v, q->shape[1], &v));
   const tenon_value_t *scale = &call->attrs[ATTENTION_SCALE];
   TENON_TRY(core_product(call, MATMUL, q, k, 1, &t));
-  TENON_TRY(core_with(call, MUL, t, scale->kind == TENON_KIND_NONE ? 1 / sqrt((double)q->shape[3]) : scale->as.f, &t));
+  TENON_TRY(core_with(call, MUL, t,
+                      scale->kind == TENON_KIND_NONE ? 1 / sqrt((double)q->shape[3]) : scale->as.f,
+                      &t));
   TENON_TRY(show(call, ATTENTION_QK_RAW, t));
   if (cap > 0) {
     TENON_TRY(core_with(call, MUL, t, 1 / cap, &t));
@@ -149,7 +166,8 @@ tenon_status_t core_attention_parts(tenon_call_t *call) {
   TENON_TRY(show(call, ATTENTION_QK_CAPPED, t));
   TENON_TRY(masked(call, &t));
   TENON_TRY(show(call, ATTENTION_QK_MASKED, t));
-  tenon_value_t last = value_int(-1), order = value_ints(4, perm);
+  tenon_value_t last = value_int(-1);
+  tenon_value_t order = value_ints(4, perm);
   TENON_TRY(INVOKE(call, SOFTMAX, &last, &t, t));
   TENON_TRY(show(call, ATTENTION_QK_SOFTMAX, t));
   TENON_TRY(INVOKE(call, CAST_LIKE, NULL, &v, v, t));

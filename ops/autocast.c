@@ -1,5 +1,6 @@
-/* Precision: which operators autocast runs in lower precision, because they gain most and sum in f32 anyway, and which in
- * f32, because their results lose too many digits.  All others take what they get. */
+/* Precision: which operators autocast runs in lower precision, because they gain most and sum in
+ * f32 anyway, and which in f32, because their results lose too many digits.  All others take what
+ * they get. */
 #include <tenon/op.h>
 
 #define LOWER(name) TENON_EXTEND("core::" #name, TENON_RULE("autocast lower"))

@@ -1,5 +1,6 @@
-/* Boxes in images: non_max_suppression, which keeps the best of those that overlap, and roi_align, which pools features
- * under a box, with its derivatives.  Invariant: boxes of equal score are taken in their order. */
+/* Boxes in images: non_max_suppression, which keeps the best of those that overlap, and roi_align,
+ * which pools features under a box, with its derivatives.  Invariant: boxes of equal score are
+ * taken in their order. */
 #include "axes.h"
 #include "composite.h"
 #include "copy.h"
@@ -8,19 +9,28 @@
 #include <math.h>
 #include <tenon/check.h>
 
-/* ---- non_max_suppression ----------------------------------------------------------------------------------------- */
+/* non_max_suppression */
 
-enum { BOXES, SCORES, MOST, OVERLAP, THRESHOLD };
+enum {
+  BOXES,
+  SCORES,
+  MOST,
+  OVERLAP,
+  THRESHOLD,
+};
 
 static tenon_status_t suppress_infer(tenon_infer_t *infer) {
-  const tenon_meta_t *boxes = infer->inputs[BOXES], *scores = infer->inputs[SCORES];
+  const tenon_meta_t *boxes = infer->inputs[BOXES];
+  const tenon_meta_t *scores = infer->inputs[SCORES];
   tenon_meta_t *out = infer->outputs[0];
   if (boxes->ndim != 3 || scores->ndim != 3 || dim_differ(boxes->dims[2], tenon_extent(4)) ||
       dim_differ(boxes->dims[0], scores->dims[0]) || dim_differ(boxes->dims[1], scores->dims[2]))
     return tenon_fail(infer, TENON_INVALID,
                       "boxes %s and scores %s: [batch, box, 4] and [batch, class, box] are wanted",
-                      dims_text(boxes->dims, boxes->ndim).text, dims_text(scores->dims, scores->ndim).text);
-  tenon_dim_t each = boxes->dims[1], classes = dim_mul(infer, scores->dims[0], scores->dims[1]);
+                      dims_text(boxes->dims, boxes->ndim).text,
+                      dims_text(scores->dims, scores->ndim).text);
+  tenon_dim_t each = boxes->dims[1];
+  tenon_dim_t classes = dim_mul(infer, scores->dims[0], scores->dims[1]);
   if (infer->inputs[MOST]) {
     ints_t most;
     TENON_TRY(ints_read(infer, MOST, &most));
@@ -36,20 +46,25 @@ static tenon_status_t suppress_infer(tenon_infer_t *infer) {
 }
 
 typedef struct box_t {
-  float left, right, top, bottom;
+  float left;
+  float right;
+  float top;
+  float bottom;
 } box_t;
 
 static box_t box_of(const float *at, int centred) {
   if (centred) /* x, y, width, height */
     return (box_t){at[0] - at[2] / 2, at[0] + at[2] / 2, at[1] - at[3] / 2, at[1] + at[3] / 2};
   /* y, x of any two opposite corners */
-  return (box_t){fminf(at[1], at[3]), fmaxf(at[1], at[3]), fminf(at[0], at[2]), fmaxf(at[0], at[2])};
+  return (box_t){fminf(at[1], at[3]), fmaxf(at[1], at[3]), fminf(at[0], at[2]),
+                 fmaxf(at[0], at[2])};
 }
 
 static int overlaps(box_t a, box_t b, float limit) {
   float width = fminf(a.right, b.right) - fmaxf(a.left, b.left);
   float height = fminf(a.bottom, b.bottom) - fmaxf(a.top, b.top);
-  float area_a = (a.right - a.left) * (a.bottom - a.top), area_b = (b.right - b.left) * (b.bottom - b.top);
+  float area_a = (a.right - a.left) * (a.bottom - a.top);
+  float area_b = (b.right - b.left) * (b.bottom - b.top);
   if (!(width > 0 && height > 0 && area_a > 0 && area_b > 0)) return 0;
   float shared = width * height;
   return shared / (area_a + area_b - shared) > limit;
@@ -60,34 +75,46 @@ static int better(const void *context, int64_t a, int64_t b) {
 }
 
 static tenon_status_t suppress_run(tenon_call_t *call) {
-  const tenon_tensor_t *boxes = call->inputs[BOXES], *scores = call->inputs[SCORES];
-  const tenon_tensor_t *most_of = call->inputs[MOST], *overlap = call->inputs[OVERLAP];
+  const tenon_tensor_t *boxes = call->inputs[BOXES];
+  const tenon_tensor_t *scores = call->inputs[SCORES];
+  const tenon_tensor_t *most_of = call->inputs[MOST];
+  const tenon_tensor_t *overlap = call->inputs[OVERLAP];
   const tenon_tensor_t *threshold = call->inputs[THRESHOLD];
   int centred = call->attrs[0].as.i != 0;
-  int64_t batches = scores->shape[0], classes = scores->shape[1], n = scores->shape[2], kept = 0;
+  int64_t batches = scores->shape[0];
+  int64_t classes = scores->shape[1];
+  int64_t n = scores->shape[2];
+  int64_t kept = 0;
   int64_t most = most_of && tenon_count(most_of) ? tensor_int(most_of, 0) : 0;
   float limit = overlap && tenon_count(overlap) ? *(const float *)overlap->data : 0;
-  int64_t *order = (int64_t *)call->host->allocate(call, (uint64_t)(3 * n + 1) * sizeof *order), *room = order + n;
+  int64_t *order = (int64_t *)call->host->allocate(call, (uint64_t)(3 * n + 1) * sizeof *order);
+  int64_t *room = order + n;
   if (!order) return TENON_MEMORY;
   if (most < 0) most = 0;
   if (most > n) most = n;
   uint64_t bytes = (uint64_t)(batches * classes * most * 3 + 1) * sizeof(int64_t);
-  int64_t *found = (int64_t *)call->host->allocate(call, bytes), *taken = order + 2 * n;
+  int64_t *found = (int64_t *)call->host->allocate(call, bytes);
+  int64_t *taken = order + 2 * n;
   if (!found) return TENON_MEMORY;
   for (int64_t row = 0; row < batches * classes; row++) {
     const float *score = (const float *)scores->data + row * n;
     const float *corners = (const float *)boxes->data + row / classes * n * 4;
-    int64_t candidates = 0, count = 0;
+    int64_t candidates = 0;
+    int64_t count = 0;
     for (int64_t i = 0; i < n; i++)
-      if (!threshold || !tenon_count(threshold) || score[i] > *(const float *)threshold->data) order[candidates++] = i;
+      if (!threshold || !tenon_count(threshold) || score[i] > *(const float *)threshold->data)
+        order[candidates++] = i;
     order_sort(order, room, candidates, better, score);
     for (int64_t i = 0; i < candidates && count < most; i++) {
       box_t box = box_of(corners + order[i] * 4, centred);
       int keep = 1;
-      for (int64_t j = 0; j < count && keep; j++) keep = !overlaps(box, box_of(corners + taken[j] * 4, centred), limit);
+      for (int64_t j = 0; j < count && keep; j++)
+        keep = !overlaps(box, box_of(corners + taken[j] * 4, centred), limit);
       if (!keep) continue;
       taken[count++] = order[i];
-      found[3 * kept] = row / classes, found[3 * kept + 1] = row % classes, found[3 * kept + 2] = order[i];
+      found[3 * kept] = row / classes;
+      found[3 * kept + 1] = row % classes;
+      found[3 * kept + 2] = order[i];
       kept++;
     }
   }
@@ -97,16 +124,26 @@ static tenon_status_t suppress_run(tenon_call_t *call) {
   return TENON_OK;
 }
 
-/* ---- roi_align --------------------------------------------------------------------------------------------------- */
+/* roi_align */
 
-enum { A_MODE, A_COORDINATES, A_HEIGHT, A_WIDTH, A_SAMPLES, A_SCALE, BLOCK = 64 };
+enum {
+  A_MODE,
+  A_COORDINATES,
+  A_HEIGHT,
+  A_WIDTH,
+  A_SAMPLES,
+  A_SCALE,
+  BLOCK = 64,
+};
 
 /* x, rois and batch_indices from input `first` on; pooled: what roi_align makes of them. */
 static tenon_status_t pooled_dims(tenon_infer_t *infer, uint32_t first, tenon_dim_t pooled[4]) {
-  const tenon_meta_t *x = infer->inputs[first], *rois = infer->inputs[first + 1], *batch = infer->inputs[first + 2];
+  const tenon_meta_t *x = infer->inputs[first];
+  const tenon_meta_t *rois = infer->inputs[first + 1];
+  const tenon_meta_t *batch = infer->inputs[first + 2];
   const tenon_value_t *attrs = infer->attrs;
-  if (x->ndim != 4 || rois->ndim != 2 || batch->ndim != 1 || dim_differ(rois->dims[1], tenon_extent(4)) ||
-      dim_differ(rois->dims[0], batch->dims[0]))
+  if (x->ndim != 4 || rois->ndim != 2 || batch->ndim != 1 ||
+      dim_differ(rois->dims[1], tenon_extent(4)) || dim_differ(rois->dims[0], batch->dims[0]))
     return tenon_fail(infer, TENON_INVALID,
                       "input %s, rois %s, batch_indices %s: [batch, channel, height, width], "
                       "[roi, 4] and [roi] are wanted",
@@ -114,16 +151,20 @@ static tenon_status_t pooled_dims(tenon_infer_t *infer, uint32_t first, tenon_di
                       dims_text(batch->dims, batch->ndim).text);
   if (attrs[A_HEIGHT].as.i < 1 || attrs[A_WIDTH].as.i < 1 || attrs[A_SAMPLES].as.i < 0 ||
       attrs[A_SAMPLES].as.i > 1 << 14)
-    return tenon_fail(infer, TENON_INVALID, "an output of %" PRId64 " by %" PRId64 " from %" PRId64 " samples",
+    return tenon_fail(infer, TENON_INVALID,
+                      "an output of %" PRId64 " by %" PRId64 " from %" PRId64 " samples",
                       attrs[A_HEIGHT].as.i, attrs[A_WIDTH].as.i, attrs[A_SAMPLES].as.i);
-  pooled[0] = rois->dims[0], pooled[1] = x->dims[1];
-  pooled[2] = tenon_extent(attrs[A_HEIGHT].as.i), pooled[3] = tenon_extent(attrs[A_WIDTH].as.i);
+  pooled[0] = rois->dims[0];
+  pooled[1] = x->dims[1];
+  pooled[2] = tenon_extent(attrs[A_HEIGHT].as.i);
+  pooled[3] = tenon_extent(attrs[A_WIDTH].as.i);
   return TENON_OK;
 }
 
 static int dims_wrong(const tenon_meta_t *t, const tenon_dim_t dims[4]) {
   int wrong = t->ndim != 4;
-  for (int32_t i = 0; !wrong && i < 4; i++) wrong = dim_differ(t->dims[i], dims[i]);
+  for (int32_t i = 0; !wrong && i < 4; i++)
+    wrong = dim_differ(t->dims[i], dims[i]);
   return wrong;
 }
 
@@ -137,13 +178,14 @@ static tenon_status_t roi_backward_infer(tenon_infer_t *infer) {
   tenon_dim_t pooled[4];
   TENON_TRY(pooled_dims(infer, 1, pooled));
   if (dims_wrong(dy, pooled))
-    return tenon_fail(infer, TENON_INVALID, "dy %s is not of roi_align's result %s", dims_text(dy->dims, dy->ndim).text,
-                      dims_text(pooled, 4).text);
+    return tenon_fail(infer, TENON_INVALID, "dy %s is not of roi_align's result %s",
+                      dims_text(dy->dims, dy->ndim).text, dims_text(pooled, 4).text);
   return core_gradients_infer(infer, 1, 1);
 }
 
 static tenon_status_t roi_second_infer(tenon_infer_t *infer) {
-  const tenon_meta_t *ddx = infer->inputs[0], *x = infer->inputs[1];
+  const tenon_meta_t *ddx = infer->inputs[0];
+  const tenon_meta_t *x = infer->inputs[1];
   infer->outputs[0]->ndim = 4;
   TENON_TRY(pooled_dims(infer, 1, infer->outputs[0]->dims));
   if (!dims_wrong(ddx, x->dims)) return TENON_OK;
@@ -152,29 +194,51 @@ static tenon_status_t roi_second_infer(tenon_infer_t *infer) {
 }
 
 /* Four pixels around a place, and their weights; 0 if it lies outside. */
-static int corners_of(double y, double x, int64_t height, int64_t width, int64_t at[4], double weight[4]) {
+static int corners_of(double y, double x, int64_t height, int64_t width, int64_t at[4],
+                      double weight[4]) {
   if (!(y >= -1 && y <= (double)height && x >= -1 && x <= (double)width)) return 0;
   y = y < 0 ? 0 : y > (double)(height - 1) ? (double)(height - 1) : y;
   x = x < 0 ? 0 : x > (double)(width - 1) ? (double)(width - 1) : x;
-  int64_t top = (int64_t)y, left = (int64_t)x, down = top + 1 < height ? top + 1 : top,
-          right = left + 1 < width ? left + 1 : left;
-  double v = y - (double)top, h = x - (double)left;
-  at[0] = top * width + left, at[1] = top * width + right, at[2] = down * width + left, at[3] = down * width + right;
-  weight[0] = (1 - v) * (1 - h), weight[1] = (1 - v) * h, weight[2] = v * (1 - h), weight[3] = v * h;
+  int64_t top = (int64_t)y;
+  int64_t left = (int64_t)x;
+  int64_t down = top + 1 < height ? top + 1 : top;
+  int64_t right = left + 1 < width ? left + 1 : left;
+  double v = y - (double)top;
+  double h = x - (double)left;
+  at[0] = top * width + left;
+  at[1] = top * width + right;
+  at[2] = down * width + left;
+  at[3] = down * width + right;
+  weight[0] = (1 - v) * (1 - h);
+  weight[1] = (1 - v) * h;
+  weight[2] = v * (1 - h);
+  weight[3] = v * h;
   return 1;
 }
 
-/* A call: what `from` holds is pooled into y, at the elements and with the weights that rois (and for the maximum, x) give;
- * or where dx is not NULL, y is spread over dx in the same way. */
+/* A call: what `from` holds is pooled into y, at the elements and with the weights that rois (and
+ * for the maximum, x) give; or where dx is not NULL, y is spread over dx in the same way. */
 typedef struct pooling_t {
-  const tenon_tensor_t *x, *rois, *batch, *from, *y;
+  const tenon_tensor_t *x;
+  const tenon_tensor_t *rois;
+  const tenon_tensor_t *batch;
+  const tenon_tensor_t *from;
+  const tenon_tensor_t *y;
   tenon_tensor_t *dx;
 } pooling_t;
 
 /* The samples of a bin of a box. */
 typedef struct bin_t {
-  double y, x, step_y, step_x;
-  int64_t down, across, height, width, base, place; /* base: the first pixel of the first channel; place: in y */
+  double y;
+  double x;
+  double step_y;
+  double step_x;
+  int64_t down;
+  int64_t across;
+  int64_t height;
+  int64_t width;
+  int64_t base;
+  int64_t place; /* base: the first pixel of the first channel; place: in y */
 } bin_t;
 
 static int sample_corners(const bin_t *bin, int64_t s, int64_t at[4], double weight[4]) {
@@ -184,14 +248,20 @@ static int sample_corners(const bin_t *bin, int64_t s, int64_t at[4], double wei
 }
 
 static void add_to(tenon_tensor_t *t, int64_t at, double value) {
-  if (tenon_dtype_id(t->dtype) == TENON_F64) ((double *)t->data)[at] += value;
-  else ((float *)t->data)[at] += (float)value;
+  if (tenon_dtype_id(t->dtype) == TENON_F64)
+    ((double *)t->data)[at] += value;
+  else
+    ((float *)t->data)[at] += (float)value;
 }
 
 /* The mean of a bin's samples, for `count` channels; `bins`: between channels of y. */
 static void mean_bin(const pooling_t *p, const bin_t *bin, int64_t count, int64_t bins) {
-  int64_t samples = bin->down * bin->across, pixels = bin->height * bin->width, at[4];
-  double result[BLOCK] = {0}, weight[4], by = samples > 1 ? (double)samples : 1;
+  int64_t samples = bin->down * bin->across;
+  int64_t pixels = bin->height * bin->width;
+  int64_t at[4];
+  double result[BLOCK] = {0};
+  double weight[4];
+  double by = samples > 1 ? (double)samples : 1;
   for (int64_t c = 0; p->dx && c < count; c++)
     result[c] = number_get(p->y->dtype, p->y->data, bin->place + c * bins) / by;
   for (int64_t s = 0; s < samples; s++) {
@@ -200,8 +270,10 @@ static void mean_bin(const pooling_t *p, const bin_t *bin, int64_t count, int64_
       int64_t base = bin->base + c * pixels;
       double value = 0;
       for (int k = 0; k < 4; k++)
-        if (p->dx) add_to(p->dx, base + at[k], weight[k] * result[c]);
-        else value += weight[k] * number_get(p->from->dtype, p->from->data, base + at[k]);
+        if (p->dx)
+          add_to(p->dx, base + at[k], weight[k] * result[c]);
+        else
+          value += weight[k] * number_get(p->from->dtype, p->from->data, base + at[k]);
       if (!p->dx) result[c] += value;
     }
   }
@@ -211,9 +283,12 @@ static void mean_bin(const pooling_t *p, const bin_t *bin, int64_t count, int64_
 
 /* The same for the largest of all weighted pixels: x says which it is. */
 static void largest_bin(const pooling_t *p, const bin_t *bin, int64_t count, int64_t bins) {
-  int64_t samples = bin->down * bin->across, pixels = bin->height * bin->width, at[4], element[BLOCK];
+  int64_t samples = bin->down * bin->across;
+  int64_t pixels = bin->height * bin->width;
+  int64_t at[4], element[BLOCK];
   double most[BLOCK], factor[BLOCK], weight[4];
-  for (int64_t c = 0; c < count; c++) element[c] = -1;
+  for (int64_t c = 0; c < count; c++)
+    element[c] = -1;
   for (int64_t s = 0; s < samples; s++) {
     int there = sample_corners(bin, s, at, weight);
     for (int64_t c = 0; c < count; c++) {
@@ -222,41 +297,66 @@ static void largest_bin(const pooling_t *p, const bin_t *bin, int64_t count, int
       double value = 0; /* of a sample outside */
       for (int k = 0; k < 4 && there; k++) {
         double part = weight[k] * number_get(p->x->dtype, p->x->data, base + at[k]);
-        if (k == 0 || part > value) value = part, best = k;
+        if (k == 0 || part > value) {
+          value = part;
+          best = k;
+        }
       }
       if (s > 0 && !(value > most[c])) continue;
-      most[c] = value, element[c] = best < 0 ? -1 : base + at[best], factor[c] = best < 0 ? 0 : weight[best];
+      most[c] = value;
+      element[c] = best < 0 ? -1 : base + at[best];
+      factor[c] = best < 0 ? 0 : weight[best];
     }
   }
   for (int64_t c = 0; c < count; c++) {
     int64_t place = bin->place + c * bins;
     if (!p->dx)
-      number_set(p->y->dtype, p->y->data, place,
-                 element[c] < 0 ? 0 : factor[c] * number_get(p->from->dtype, p->from->data, element[c]));
-    else if (element[c] >= 0) add_to(p->dx, element[c], factor[c] * number_get(p->y->dtype, p->y->data, place));
+      number_set(
+          p->y->dtype, p->y->data, place,
+          element[c] < 0 ? 0 : factor[c] * number_get(p->from->dtype, p->from->data, element[c]));
+    else if (element[c] >= 0)
+      add_to(p->dx, element[c], factor[c] * number_get(p->y->dtype, p->y->data, place));
   }
 }
 
 /* Channels [first, last) of a box. */
-static tenon_status_t pool_box(tenon_call_t *call, const pooling_t *p, int64_t roi, int64_t first, int64_t last) {
-  const tenon_tensor_t *x = p->x, *rois = p->rois;
+static tenon_status_t pool_box(tenon_call_t *call, const pooling_t *p, int64_t roi, int64_t first,
+                               int64_t last) {
+  const tenon_tensor_t *x = p->x;
+  const tenon_tensor_t *rois = p->rois;
   const tenon_value_t *attrs = call->attrs;
-  int64_t channels = x->shape[1], rows = p->y->shape[2], columns = p->y->shape[3];
+  int64_t channels = x->shape[1];
+  int64_t rows = p->y->shape[2];
+  int64_t columns = p->y->shape[3];
   int half_pixel = attrs[A_COORDINATES].as.i == 0;
-  double edge[4], shift = half_pixel ? 0.5 : 0;
+  double edge[4];
+  double shift = half_pixel ? 0.5 : 0;
   int64_t batch = index_at(call, p->batch, roi, x->shape[0], 0);
   if (batch < 0) return TENON_RANGE;
-  for (int i = 0; i < 4; i++) edge[i] = number_get(rois->dtype, rois->data, roi * 4 + i) * attrs[A_SCALE].as.f - shift;
-  double wide = edge[2] - edge[0], high = edge[3] - edge[1];
-  if (!half_pixel) wide = fmax(wide, 1), high = fmax(high, 1);
+  for (int i = 0; i < 4; i++)
+    edge[i] = number_get(rois->dtype, rois->data, roi * 4 + i) * attrs[A_SCALE].as.f - shift;
+  double wide = edge[2] - edge[0];
+  double high = edge[3] - edge[1];
+  if (!half_pixel) {
+    wide = fmax(wide, 1);
+    high = fmax(high, 1);
+  }
   bin_t bin = {.step_y = high / (double)rows, .step_x = wide / (double)columns};
   if (!(fabs(bin.step_y) < 0x1p14 && fabs(bin.step_x) < 0x1p14))
-    return tenon_fail(call, TENON_RANGE, "box %" PRId64 " is %g by %g pixels large", roi, wide, high);
-  bin.height = x->shape[2], bin.width = x->shape[3], bin.down = bin.across = attrs[A_SAMPLES].as.i;
-  if (bin.down == 0) bin.down = (int64_t)ceil(bin.step_y), bin.across = (int64_t)ceil(bin.step_x);
+    return tenon_fail(call, TENON_RANGE, "box %" PRId64 " is %g by %g pixels large", roi, wide,
+                      high);
+  bin.height = x->shape[2];
+  bin.width = x->shape[3];
+  bin.down = bin.across = attrs[A_SAMPLES].as.i;
+  if (bin.down == 0) {
+    bin.down = (int64_t)ceil(bin.step_y);
+    bin.across = (int64_t)ceil(bin.step_x);
+  }
   for (int64_t i = 0; i < rows * columns; i++) {
-    bin.y = edge[1] + (double)(i / columns) * bin.step_y, bin.x = edge[0] + (double)(i % columns) * bin.step_x;
-    for (int64_t block = first; block < last; block += BLOCK) { /* a sample's corners serve many channels */
+    bin.y = edge[1] + (double)(i / columns) * bin.step_y;
+    bin.x = edge[0] + (double)(i % columns) * bin.step_x;
+    for (int64_t block = first; block < last;
+         block += BLOCK) { /* a sample's corners serve many channels */
       int64_t count = last - block < BLOCK ? last - block : BLOCK;
       bin.base = (batch * channels + block) * bin.height * bin.width;
       bin.place = (roi * channels + block) * rows * columns + i;
@@ -269,7 +369,8 @@ static tenon_status_t pool_box(tenon_call_t *call, const pooling_t *p, int64_t r
 /* All channels of rois [begin, end). */
 static tenon_status_t pool_part(tenon_call_t *call, void *argument, int64_t begin, int64_t end) {
   const pooling_t *p = (const pooling_t *)argument;
-  for (int64_t roi = begin; roi < end; roi++) TENON_TRY(pool_box(call, p, roi, 0, p->x->shape[1]));
+  for (int64_t roi = begin; roi < end; roi++)
+    TENON_TRY(pool_box(call, p, roi, 0, p->x->shape[1]));
   return TENON_OK;
 }
 
@@ -277,10 +378,12 @@ static tenon_status_t pool_part(tenon_call_t *call, void *argument, int64_t begi
 static tenon_status_t spread_part(tenon_call_t *call, void *argument, int64_t begin, int64_t end) {
   const pooling_t *p = (const pooling_t *)argument;
   tenon_tensor_t *dx = p->dx;
-  int64_t channels = dx->shape[1], size = dx->dtype.bits / 8 * dx->shape[2] * dx->shape[3];
+  int64_t channels = dx->shape[1];
+  int64_t size = dx->dtype.bits / 8 * dx->shape[2] * dx->shape[3];
   for (int64_t image = 0; image < dx->shape[0]; image++)
     memset((char *)dx->data + (image * channels + begin) * size, 0, (size_t)((end - begin) * size));
-  for (int64_t roi = 0; roi < p->y->shape[0]; roi++) TENON_TRY(pool_box(call, p, roi, begin, end));
+  for (int64_t roi = 0; roi < p->y->shape[0]; roi++)
+    TENON_TRY(pool_box(call, p, roi, begin, end));
   return TENON_OK;
 }
 
@@ -292,18 +395,24 @@ static tenon_status_t pool_all(tenon_call_t *call, pooling_t *p) {
 
 static tenon_status_t roi_run(tenon_call_t *call) {
   tenon_tensor_t *const *in = call->inputs;
-  return pool_all(call, &(pooling_t){.x = in[0], .rois = in[1], .batch = in[2], .from = in[0], .y = call->outputs[0]});
+  return pool_all(
+      call, &(pooling_t){
+                .x = in[0], .rois = in[1], .batch = in[2], .from = in[0], .y = call->outputs[0]});
 }
 
 static tenon_status_t roi_second_run(tenon_call_t *call) {
   tenon_tensor_t *const *in = call->inputs;
-  return pool_all(call, &(pooling_t){.x = in[1], .rois = in[2], .batch = in[3], .from = in[0], .y = call->outputs[0]});
+  return pool_all(
+      call, &(pooling_t){
+                .x = in[1], .rois = in[2], .batch = in[3], .from = in[0], .y = call->outputs[0]});
 }
 
 static tenon_status_t roi_backward_run(tenon_call_t *call) {
-  tenon_tensor_t *const *in = call->inputs, *out = call->outputs[0];
+  tenon_tensor_t *const *in = call->inputs;
+  tenon_tensor_t *out = call->outputs[0];
   pooling_t p = {.x = in[1], .rois = in[2], .batch = in[3], .y = in[0]};
-  if (tenon_count(out) == 0) return tenon_count(p.y) ? tenon_fail(call, TENON_INVALID, "the input is empty") : TENON_OK;
+  if (tenon_count(out) == 0)
+    return tenon_count(p.y) ? tenon_fail(call, TENON_INVALID, "the input is empty") : TENON_OK;
   p.dx = core_place_dense(call, out, tenon_dtype(core_is(out, TENON_F64) ? TENON_F64 : TENON_F32));
   if (!p.dx) return TENON_MEMORY;
   TENON_TRY(call->host->parallel(call, out->shape[1], 4, spread_part, &p));

@@ -7,7 +7,8 @@
 #if defined(__x86_64__) || defined(_M_X64)
 static int ask(void) {
   const char *limit = secure_getenv("TENON_CPU_CAPABILITY");
-  int none = limit && !strcmp(limit, "default"), not_avx512 = none || (limit && !strcmp(limit, "avx2"));
+  int none = limit && !strcmp(limit, "default");
+  int not_avx512 = none || (limit && !strcmp(limit, "avx2"));
   __builtin_cpu_init();
   int avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
   int avx512 = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&

@@ -1,5 +1,5 @@
-/* One step of a recurrent layer for one row of the batch, once its products are there.
- * Called by recurrent.c for f32 and f64.  Invariant: nothing but the row's own gates and state is written. */
+/* One step of a recurrent layer for one row of the batch, once its products are there. Called by
+ * recurrent.c for f32 and f64.  Invariant: nothing but the row's own gates and state is written. */
 #ifndef TENON_OPS_CELL_H
 #define TENON_OPS_CELL_H
 
@@ -25,28 +25,39 @@ enum { CELL_FUNCTIONS(CELL_NAME_) CELL_COUNT };
 typedef struct cell_info_t {
   const char *name;
   int parameters; /* 1: alpha, 2: beta as well */
-  double alpha, beta;
+  double alpha;
+  double beta;
 } cell_info_t;
 extern const cell_info_t core_cell_functions[CELL_COUNT];
 
 typedef struct cell_function_t {
   int kind;
-  double alpha, beta;
+  double alpha;
+  double beta;
 } cell_function_t;
 
 typedef struct cell_t {
-  int kind, special, has_clip, backwards; /* kind: of recurrent.h; special: input_forget or linear_before_reset */
+  int kind;
+  int special;
+  int has_clip;
+  int backwards; /* kind: of recurrent.h; special: input_forget or linear_before_reset */
   int64_t hidden;
   double clip;
-  const cell_function_t *functions;      /* f, g, h */
-  const void *bias, *bias_r, *peepholes; /* NULL: none */
-  void *reset, *reset_base;              /* gru that resets first: where r * h goes, and where the first row's h is */
+  const cell_function_t *functions; /* f, g, h */
+  const void *bias;
+  const void *bias_r;
+  const void *peepholes; /* NULL: none */
+  void *reset;
+  void *reset_base; /* gru that resets first: where r * h goes, and where the first row's h is */
 } cell_t;
 
-/* gates: the inputs' products; products: the state's; both without bias.  part: see recurrent.c.  c NULL: no lstm. */
+/* gates: the inputs' products; products: the state's; both without bias.  part: see recurrent.c.  c
+ * NULL: no lstm. */
 typedef struct cells_t { /* of one instruction set, in simd/cell.c */
-  void (*f32)(const cell_t *cell, int part, float *gates, const float *products, float *h, float *c);
-  void (*f64)(const cell_t *cell, int part, double *gates, const double *products, double *h, double *c);
+  void (*f32)(const cell_t *cell, int part, float *gates, const float *products, float *h,
+              float *c);
+  void (*f64)(const cell_t *cell, int part, double *gates, const double *products, double *h,
+              double *c);
 } cells_t;
 extern const cells_t core_cells, core_cells_avx2, core_cells_avx512;
 

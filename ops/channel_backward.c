@@ -1,5 +1,5 @@
-/* Gradients of batch_norm, lrn, lp_norm and mean_variance_norm: composites, so that they have gradients themselves.
- * Called by the gradient texts in simd/channel.c. */
+/* Gradients of batch_norm, lrn, lp_norm and mean_variance_norm: composites, so that they have
+ * gradients themselves. Called by the gradient texts in simd/channel.c. */
 #include "axes.h"
 #include "composite.h"
 #include "dense.h"
@@ -23,48 +23,64 @@ enum {
   DIV,
   L1,
   L2,
-  SIGN
+  SIGN,
 };
-#define BACKWARD_USES                                                                                                  \
-  "core::mul, core::add, core::sub, core::rsqrt, core::sum_to, core::reshape, core::cast_like, core::pow, "            \
-  "core::average_pool, core::reduce_mean, core::sqrt, core::equal, core::where, core::div, core::reduce_l1, "          \
+#define BACKWARD_USES                                                                              \
+  "core::mul, core::add, core::sub, core::rsqrt, core::sum_to, core::reshape, core::cast_like, "   \
+  "core::pow, "                                                                                    \
+  "core::average_pool, core::reduce_mean, core::sqrt, core::equal, core::where, core::div, "       \
+  "core::reduce_l1, "                                                                              \
   "core::reduce_l2, core::sign"
 
-static tenon_status_t two(tenon_call_t *call, int use, tenon_tensor_t *a, tenon_tensor_t *b, tenon_tensor_t **out) {
+static tenon_status_t two(tenon_call_t *call, int use, tenon_tensor_t *a, tenon_tensor_t *b,
+                          tenon_tensor_t **out) {
   return INVOKE(call, use, NULL, out, a, b);
 }
 
-static tenon_status_t as(tenon_call_t *call, tenon_tensor_t *t, tenon_tensor_t *like, tenon_tensor_t **out) {
+static tenon_status_t as(tenon_call_t *call, tenon_tensor_t *t, tenon_tensor_t *like,
+                         tenon_tensor_t **out) {
   *out = t;
   return core_is(t, tenon_dtype_id(like->dtype)) ? TENON_OK : two(call, CAST_LIKE, t, like, out);
 }
 
 /* t, where it is 0: 1. */
-static tenon_status_t not_zero(tenon_call_t *call, tenon_tensor_t *t, tenon_tensor_t **is_zero, tenon_tensor_t **out) {
+static tenon_status_t not_zero(tenon_call_t *call, tenon_tensor_t *t, tenon_tensor_t **is_zero,
+                               tenon_tensor_t **out) {
   tenon_tensor_t *one = core_number(call, t->dtype, 1);
   if (!one) return TENON_MEMORY;
   TENON_TRY(core_with(call, EQUAL, t, 0, is_zero));
   return INVOKE(call, WHERE, NULL, out, *is_zero, one, t);
 }
 
-/* ---- batch_norm -------------------------------------------------------------------------------------------------- */
+/* batch_norm */
 
-enum { DY, X, SCALE, BIAS, MEAN_OF, VAR, BATCH_INPUTS };
+enum {
+  DY,
+  X,
+  SCALE,
+  BIAS,
+  MEAN_OF,
+  VAR,
+  BATCH_INPUTS,
+};
 
 /* Number by channel, of the dtype of x and so that it broadcasts to it. */
 static tenon_status_t by_channel(tenon_call_t *call, int input, tenon_tensor_t **out) {
   tenon_tensor_t *x = call->inputs[X];
   int64_t shape[TENON_RANK_MAX] = {x->shape[1]};
-  for (int32_t i = 2; i < x->ndim; i++) shape[i - 1] = 1;
+  for (int32_t i = 2; i < x->ndim; i++)
+    shape[i - 1] = 1;
   TENON_TRY(as(call, call->inputs[input], x, out));
   return core_reshape(call, RESHAPE, *out, x->ndim - 1, shape, out);
 }
 
 /* The gradient of an input by channel: the sum of t over all else. */
 static tenon_status_t give_sum(tenon_call_t *call, int input, tenon_tensor_t *t) {
-  tenon_tensor_t *x = call->inputs[X], *to;
+  tenon_tensor_t *x = call->inputs[X];
+  tenon_tensor_t *to;
   int64_t shape[TENON_RANK_MAX] = {x->shape[1]};
-  for (int32_t i = 2; i < x->ndim; i++) shape[i - 1] = 1;
+  for (int32_t i = 2; i < x->ndim; i++)
+    shape[i - 1] = 1;
   if (!(to = core_ints(call, x->ndim - 1, shape))) return TENON_MEMORY;
   TENON_TRY(two(call, SUM_TO, t, to, &t));
   TENON_TRY(core_reshape(call, RESHAPE, t, 1, shape, &t));
@@ -72,9 +88,11 @@ static tenon_status_t give_sum(tenon_call_t *call, int input, tenon_tensor_t *t)
   return call->host->assign(call, (uint32_t)(input - X), t);
 }
 
-/* y = (x - mean) * inverse * scale + bias, with inverse = (var + epsilon)^(-1/2), whose derivative is -inverse^3 / 2. */
+/* y = (x - mean) * inverse * scale + bias, with inverse = (var + epsilon)^(-1/2), whose derivative
+ * is -inverse^3 / 2. */
 static tenon_status_t batch_norm_backward_run(tenon_call_t *call) {
-  tenon_tensor_t *dy = call->inputs[DY], *scale, *mean, *inverse, *dx, *t;
+  tenon_tensor_t *dy = call->inputs[DY];
+  tenon_tensor_t *scale, *mean, *inverse, *dx, *t;
   TENON_TRY(by_channel(call, SCALE, &scale));
   TENON_TRY(by_channel(call, VAR, &t));
   TENON_TRY(core_with(call, ADD, t, call->attrs[0].as.f, &t));
@@ -107,25 +125,34 @@ static tenon_status_t batch_norm_backward_run(tenon_call_t *call) {
   return call->outputs[0] ? call->host->assign(call, 0, dx) : TENON_OK;
 }
 
-/* ---- lrn --------------------------------------------------------------------------------------------------------- */
+/* lrn */
 
-/* Means over `size` channels, of which `before` are before each, of [N, 1, C, the rest]; channels that are not count as 0. */
-static tenon_status_t channel_means(tenon_call_t *call, tenon_tensor_t *t, int64_t size, int64_t before,
-                                    tenon_tensor_t **out) {
-  int64_t kernel[2] = {size, 1}, pads[4] = {before, 0, size - 1 - before, 0};
-  tenon_value_t attrs[] = {value_ints(2, kernel),         value_ints(0, NULL), value_ints(4, pads), value_ints(0, NULL),
-                           value_choice(WINDOW_EXPLICIT), value_flag(0),       value_flag(1)};
+/* Means over `size` channels, of which `before` are before each, of [N, 1, C, the rest]; channels
+ * that are not count as 0. */
+static tenon_status_t channel_means(tenon_call_t *call, tenon_tensor_t *t, int64_t size,
+                                    int64_t before, tenon_tensor_t **out) {
+  int64_t kernel[2] = {size, 1};
+  int64_t pads[4] = {before, 0, size - 1 - before, 0};
+  tenon_value_t attrs[] = {
+      value_ints(2, kernel),         value_ints(0, NULL), value_ints(4, pads), value_ints(0, NULL),
+      value_choice(WINDOW_EXPLICIT), value_flag(0),       value_flag(1)};
   return INVOKE(call, AVERAGE_POOL, attrs, out, t);
 }
 
-/* y = x d^-beta with d = bias + alpha * means(x^2): dx = dy d^-beta - 2 alpha beta x * means of dy x d^(-beta - 1), over
- * the channels whose windows x is in. */
+/* y = x d^-beta with d = bias + alpha * means(x^2): dx = dy d^-beta - 2 alpha beta x * means of dy
+ * x d^(-beta - 1), over the channels whose windows x is in. */
 static tenon_status_t lrn_backward_run(tenon_call_t *call) {
-  tenon_tensor_t *dy = call->inputs[0], *x = call->inputs[1], *d, *power, *t;
-  int64_t size = call->attrs[0].as.i, before = (size - 1) / 2, rest = 1;
-  double alpha = call->attrs[1].as.f, beta = call->attrs[2].as.f;
+  tenon_tensor_t *dy = call->inputs[0];
+  tenon_tensor_t *x = call->inputs[1];
+  tenon_tensor_t *d, *power, *t;
+  int64_t size = call->attrs[0].as.i;
+  int64_t before = (size - 1) / 2;
+  int64_t rest = 1;
+  double alpha = call->attrs[1].as.f;
+  double beta = call->attrs[2].as.f;
   if (tenon_count(x) == 0) return call->host->assign(call, 0, dy);
-  for (int32_t i = 2; i < x->ndim; i++) rest *= x->shape[i];
+  for (int32_t i = 2; i < x->ndim; i++)
+    rest *= x->shape[i];
   int64_t shape[4] = {x->shape[0], 1, x->shape[1], rest};
   TENON_TRY(core_reshape(call, RESHAPE, x, 4, shape, &x));
   TENON_TRY(core_reshape(call, RESHAPE, dy, 4, shape, &dy));
@@ -146,14 +173,20 @@ static tenon_status_t lrn_backward_run(tenon_call_t *call) {
   return call->host->assign(call, 0, t);
 }
 
-/* ---- lp_norm, mean_variance_norm --------------------------------------------------------------------------------- */
+/* lp_norm, mean_variance_norm */
 
-/* y = x / n: dx = (dy - dn sum(dy y)) / n, where dn, the derivative of n by x, is sign(x) or y; where n is 0, so is dx. */
+/* y = x / n: dx = (dy - dn sum(dy y)) / n, where dn, the derivative of n by x, is sign(x) or y;
+ * where n is 0, so is dx. */
 static tenon_status_t lp_norm_backward_run(tenon_call_t *call) {
-  tenon_tensor_t *dy = call->inputs[0], *x = call->inputs[1], *axes, *shape, *n, *zero, *is_zero, *y, *dn, *t;
-  int64_t axis = call->attrs[0].as.i < 0 ? call->attrs[0].as.i + x->ndim : call->attrs[0].as.i, sums[TENON_RANK_MAX];
-  for (int32_t i = 0; i < x->ndim; i++) sums[i] = i == axis ? 1 : x->shape[i];
-  if (!(axes = core_ints(call, 1, &axis)) || !(shape = core_ints(call, x->ndim, sums))) return TENON_MEMORY;
+  tenon_tensor_t *dy = call->inputs[0];
+  tenon_tensor_t *x = call->inputs[1];
+  tenon_tensor_t *axes, *shape, *n, *zero, *is_zero, *y, *dn, *t;
+  int64_t axis = call->attrs[0].as.i < 0 ? call->attrs[0].as.i + x->ndim : call->attrs[0].as.i;
+  int64_t sums[TENON_RANK_MAX];
+  for (int32_t i = 0; i < x->ndim; i++)
+    sums[i] = i == axis ? 1 : x->shape[i];
+  if (!(axes = core_ints(call, 1, &axis)) || !(shape = core_ints(call, x->ndim, sums)))
+    return TENON_MEMORY;
   if (!(zero = core_number(call, x->dtype, 0))) return TENON_MEMORY;
   TENON_TRY(two(call, call->attrs[1].as.i == 1 ? L1 : L2, x, axes, &n));
   TENON_TRY(not_zero(call, n, &is_zero, &n));
@@ -172,7 +205,9 @@ static tenon_status_t lp_norm_backward_run(tenon_call_t *call) {
 /* y = d r with d = x - mean(x), s = sqrt(mean(d^2)), r = 1 / (s + 1e-9):
  * dx = (dy - mean(dy)) r - d mean(dy d) r^2 / s; where s is 0, so is d. */
 static tenon_status_t mean_variance_norm_backward_run(tenon_call_t *call) {
-  tenon_tensor_t *dy = call->inputs[0], *x = call->inputs[1], *axes, *one, *d, *s, *r, *dx, *is_zero, *t;
+  tenon_tensor_t *dy = call->inputs[0];
+  tenon_tensor_t *x = call->inputs[1];
+  tenon_tensor_t *axes, *one, *d, *s, *r, *dx, *is_zero, *t;
   tenon_value_t attrs[2] = {value_flag(1), value_flag(1)};
   if (!(axes = core_ints(call, call->attrs[0].count, call->attrs[0].as.ints))) return TENON_MEMORY;
   if (!(one = core_number(call, x->dtype, 1))) return TENON_MEMORY;
@@ -201,7 +236,8 @@ static tenon_status_t batch_infer(tenon_infer_t *infer) {
   return core_backward_infer(infer, BATCH_INPUTS - X, 2, NULL);
 }
 static tenon_status_t lrn_infer(tenon_infer_t *infer) {
-  if (infer->attrs[0].as.i < 1) return tenon_fail(infer, TENON_INVALID, "size is %" PRId64, infer->attrs[0].as.i);
+  if (infer->attrs[0].as.i < 1)
+    return tenon_fail(infer, TENON_INVALID, "size is %" PRId64, infer->attrs[0].as.i);
   return core_backward_infer(infer, 1, 2, NULL);
 }
 static tenon_status_t lp_infer(tenon_infer_t *infer) {
@@ -209,7 +245,9 @@ static tenon_status_t lp_infer(tenon_infer_t *infer) {
   TENON_TRY(axis_wrap(infer, infer->attrs[0].as.i, infer->inputs[X]->ndim, &axis));
   return core_backward_infer(infer, 1, 0, NULL);
 }
-static tenon_status_t like_x(tenon_infer_t *infer) { return core_backward_infer(infer, 1, 0, NULL); }
+static tenon_status_t like_x(tenon_infer_t *infer) {
+  return core_backward_infer(infer, 1, 0, NULL);
+}
 
 /* clang-format off */
 #define FACTS(name, infer, run)                                                                                        \

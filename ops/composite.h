@@ -1,5 +1,6 @@
-/* What operators that are made of others have in common: calls of those in TENON_USES, and the small tensors and
- * attributes that these take.  Invariant: what is made here is a temporary of the call. */
+/* What operators that are made of others have in common: calls of those in TENON_USES, and the
+ * small tensors and attributes that these take.  Invariant: what is made here is a temporary of the
+ * call. */
 #ifndef TENON_OPS_COMPOSITE_H
 #define TENON_OPS_COMPOSITE_H
 
@@ -8,10 +9,10 @@
 enum { COMPOSITE_INPUTS = 8 }; /* of an operator that is called */
 
 /* *out = the first result of call->uses[use]; attrs NULL: defaults. */
-tenon_status_t core_invoke(tenon_call_t *call, int use, const tenon_value_t *attrs, tenon_tensor_t *const *inputs,
-                           tenon_tensor_t **out);
+tenon_status_t core_invoke(tenon_call_t *call, int use, const tenon_value_t *attrs,
+                           tenon_tensor_t *const *inputs, tenon_tensor_t **out);
 /* The same with inputs as arguments; those that are not named are absent. */
-#define INVOKE(call, use, attrs, out, ...)                                                                             \
+#define INVOKE(call, use, attrs, out, ...)                                                         \
   core_invoke(call, use, attrs, (tenon_tensor_t *[COMPOSITE_INPUTS]){__VA_ARGS__}, out)
 
 /* A list of i64, and a single number of a float dtype.  NULL: failed, and said so. */
@@ -19,41 +20,55 @@ tenon_tensor_t *core_ints(tenon_call_t *call, int64_t count, const int64_t *valu
 tenon_tensor_t *core_number(tenon_call_t *call, tenon_dtype_t dtype, double value);
 
 /* Into this shape. */
-tenon_status_t core_reshape(tenon_call_t *call, int use, tenon_tensor_t *t, int32_t ndim, const int64_t *shape,
-                            tenon_tensor_t **out);
+tenon_status_t core_reshape(tenon_call_t *call, int use, tenon_tensor_t *t, int32_t ndim,
+                            const int64_t *shape, tenon_tensor_t **out);
 /* *out = t with a number; `use` is core::add, core::mul, core::pow, ... */
-tenon_status_t core_with(tenon_call_t *call, int use, tenon_tensor_t *t, double number, tenon_tensor_t **out);
+tenon_status_t core_with(tenon_call_t *call, int use, tenon_tensor_t *t, double number,
+                         tenon_tensor_t **out);
 
 /* One slice of an axis; `use` is core::slice. */
-tenon_status_t core_slice(tenon_call_t *call, int use, tenon_tensor_t *t, int64_t axis, int64_t begin, int64_t end,
-                          tenon_tensor_t **out);
+tenon_status_t core_slice(tenon_call_t *call, int use, tenon_tensor_t *t, int64_t axis,
+                          int64_t begin, int64_t end, tenon_tensor_t **out);
 /* Along one axis; `use` is core::unsqueeze, core::squeeze, core::reduce_sum, ... */
-tenon_status_t core_along(tenon_call_t *call, int use, tenon_tensor_t *t, int64_t axis, tenon_tensor_t **out);
+tenon_status_t core_along(tenon_call_t *call, int use, tenon_tensor_t *t, int64_t axis,
+                          tenon_tensor_t **out);
 /* Put together along an axis; `use` is core::concat. */
-tenon_status_t core_concat(tenon_call_t *call, int use, int64_t axis, int64_t count, tenon_tensor_t **items,
-                           tenon_tensor_t **out);
+tenon_status_t core_concat(tenon_call_t *call, int use, int64_t axis, int64_t count,
+                           tenon_tensor_t **items, tenon_tensor_t **out);
 /* a b, or a b' ; `use` is core::matmul. */
-tenon_status_t core_product(tenon_call_t *call, int use, tenon_tensor_t *a, tenon_tensor_t *b, int transpose_b,
-                            tenon_tensor_t **out);
+tenon_status_t core_product(tenon_call_t *call, int use, tenon_tensor_t *a, tenon_tensor_t *b,
+                            int transpose_b, tenon_tensor_t **out);
 
-static inline tenon_value_t value_flag(int on) { return (tenon_value_t){TENON_KIND_BOOL, 0, {.i = on}}; }
-static inline tenon_value_t value_int(int64_t i) { return (tenon_value_t){TENON_KIND_INT, 0, {.i = i}}; }
-static inline tenon_value_t value_float(double f) { return (tenon_value_t){TENON_KIND_FLOAT, 0, {.f = f}}; }
-static inline tenon_value_t value_choice(int64_t i) { return (tenon_value_t){TENON_KIND_CHOICE, 0, {.i = i}}; }
+static inline tenon_value_t value_flag(int on) {
+  return (tenon_value_t){TENON_KIND_BOOL, 0, {.i = on}};
+}
+static inline tenon_value_t value_int(int64_t i) {
+  return (tenon_value_t){TENON_KIND_INT, 0, {.i = i}};
+}
+static inline tenon_value_t value_float(double f) {
+  return (tenon_value_t){TENON_KIND_FLOAT, 0, {.f = f}};
+}
+static inline tenon_value_t value_choice(int64_t i) {
+  return (tenon_value_t){TENON_KIND_CHOICE, 0, {.i = i}};
+}
 static inline tenon_value_t value_ints(uint32_t count, const int64_t *ints) {
   return (tenon_value_t){TENON_KIND_INTS, count, {.ints = ints}};
 }
 
 /* infer: outputs 0 to count - 1 are gradients of inputs `first` on, of their shapes. */
 tenon_status_t core_gradients_infer(tenon_infer_t *infer, uint32_t first, uint32_t count);
-/* The same from input 1 on, where input 0 is the gradient of what `forward` infers for the other inputs (NULL: of the shape of
- * input 1), and input 1 has at least so many axes. */
-tenon_status_t core_backward_infer(tenon_infer_t *infer, uint32_t count, int32_t least, tenon_infer_fn forward);
-/* Is input 0 the gradient of what `forward` infers for those inputs, the first of which is present? */
-tenon_status_t core_gradient_check(tenon_infer_t *infer, tenon_infer_fn forward, tenon_meta_t *const *of);
-/* Output 0 has the shape that input `shape` lists, and input 0 is the gradient of what `forward` infers for a tensor of it, which
- * becomes of[at], and for the others of `of`; where extents are symbols that is not asked. */
-tenon_status_t core_shaped_infer(tenon_infer_t *infer, uint32_t shape, tenon_infer_fn forward, tenon_meta_t **of,
-                                 uint32_t at);
+/* The same from input 1 on, where input 0 is the gradient of what `forward` infers for the other
+ * inputs (NULL: of the shape of input 1), and input 1 has at least so many axes. */
+tenon_status_t core_backward_infer(tenon_infer_t *infer, uint32_t count, int32_t least,
+                                   tenon_infer_fn forward);
+/* Is input 0 the gradient of what `forward` infers for those inputs, the first of which is
+ * present? */
+tenon_status_t core_gradient_check(tenon_infer_t *infer, tenon_infer_fn forward,
+                                   tenon_meta_t *const *of);
+/* Output 0 has the shape that input `shape` lists, and input 0 is the gradient of what `forward`
+ * infers for a tensor of it, which becomes of[at], and for the others of `of`; where extents are
+ * symbols that is not asked. */
+tenon_status_t core_shaped_infer(tenon_infer_t *infer, uint32_t shape, tenon_infer_fn forward,
+                                 tenon_meta_t **of, uint32_t at);
 
 #endif

@@ -1,8 +1,9 @@
-/* Control flow as ordinary operators: if, loop, scan, with bodies that are graphs.  Values that a body uses from
- * outside are the inputs `captured`, which come last among the body's own.  Importers make these from ONNX's If, Loop
- * and Scan. What is known of results before a run, nobody here can find out: `dtypes` (as tenon_dtype_id() has them, 0:
- * unknown) and `ranks` (-1: unknown) say it.  They are the CPU's, so that a call on a device falls back: bodies run
- * on the host.  Invariant: a body gets fresh tensors, it never sees one that a later round changes. */
+/* Control flow as ordinary operators: if, loop, scan, with bodies that are graphs.  Values that a
+ * body uses from outside are the inputs `captured`, which come last among the body's own.
+ * Importers make these from ONNX's If, Loop and Scan. What is known of results before a run, nobody
+ * here can find out: `dtypes` (as tenon_dtype_id() has them, 0: unknown) and `ranks` (-1: unknown)
+ * say it.  They are the CPU's, so that a call on a device falls back: bodies run on the host.
+ * Invariant: a body gets fresh tensors, it never sees one that a later round changes. */
 #include <string.h>
 #include <tenon/op.h>
 
@@ -10,7 +11,8 @@
 
 typedef struct tensors_t { /* a growing list */
   tenon_tensor_t **items;
-  int64_t count, capacity;
+  int64_t count;
+  int64_t capacity;
 } tensors_t;
 
 static tenon_status_t tensors_add(tenon_call_t *call, tensors_t *list, tenon_tensor_t *tensor) {
@@ -19,7 +21,8 @@ static tenon_status_t tensors_add(tenon_call_t *call, tensors_t *list, tenon_ten
     tenon_tensor_t **items = call->host->allocate(call, (uint64_t)capacity * sizeof *items);
     if (!items) return TENON_MEMORY;
     if (list->count) memcpy(items, list->items, (size_t)list->count * sizeof *items);
-    list->items = items, list->capacity = capacity;
+    list->items = items;
+    list->capacity = capacity;
   }
   list->items[list->count++] = tensor;
   return TENON_OK;
@@ -32,7 +35,8 @@ static tenon_tensor_t **slots(tenon_call_t *call, int64_t count) {
 }
 
 static void put_list(tenon_tensor_t **inputs, int64_t at, const tenon_tensor_t *list) {
-  for (int64_t i = 0; i < list->shape[0]; i++) inputs[at + i] = tenon_item(list, i);
+  for (int64_t i = 0; i < list->shape[0]; i++)
+    inputs[at + i] = tenon_item(list, i);
 }
 
 /* These tensors are the items of the one result, a list, that these operators have. */
@@ -43,18 +47,21 @@ static tenon_status_t give(tenon_call_t *call, tenon_tensor_t **items) {
 }
 
 /* The only element of an input in host memory. */
-static tenon_status_t read_scalar(tenon_call_t *call, const tenon_tensor_t *tensor, int64_t *out_value) {
+static tenon_status_t read_scalar(tenon_call_t *call, const tenon_tensor_t *tensor,
+                                  int64_t *out_value) {
   if (tenon_count(tensor) != 1)
-    return tenon_fail(call, TENON_INVALID, "expected one element, found %" PRId64, tenon_count(tensor));
-  *out_value = tensor->dtype.bits == 8 ? *(const uint8_t *)tensor->data != 0 : tensor_int(tensor, 0);
+    return tenon_fail(call, TENON_INVALID, "expected one element, found %" PRId64,
+                      tenon_count(tensor));
+  *out_value =
+      tensor->dtype.bits == 8 ? *(const uint8_t *)tensor->data != 0 : tensor_int(tensor, 0);
   return TENON_OK;
 }
 
-/* ---- inference: what the attributes state -------------------------------------------------------------------------
- */
+/* ---- inference: what the attributes state
+ * ------------------------------------------------------------------------- */
 
-static tenon_status_t state_results(tenon_infer_t *infer, const tenon_value_t *count, const tenon_value_t *dtypes,
-                                    const tenon_value_t *ranks) {
+static tenon_status_t state_results(tenon_infer_t *infer, const tenon_value_t *count,
+                                    const tenon_value_t *dtypes, const tenon_value_t *ranks) {
   tenon_meta_t *list = infer->outputs[0];
   for (uint32_t i = 0; list && i < list->count && i < (uint32_t)count->as.i; i++) {
     tenon_meta_t *out = list->items[i];
@@ -66,42 +73,59 @@ static tenon_status_t state_results(tenon_infer_t *infer, const tenon_value_t *c
   return TENON_OK;
 }
 
-/* ---- if -----------------------------------------------------------------------------------------------------------
- */
+/* ---- if
+ * ----------------------------------------------------------------------------------------------------------- */
 
-enum { IF_THEN, IF_ELSE, IF_COUNT, IF_DTYPES, IF_RANKS };
+enum {
+  IF_THEN,
+  IF_ELSE,
+  IF_COUNT,
+  IF_DTYPES,
+  IF_RANKS,
+};
 
 static tenon_status_t if_infer(tenon_infer_t *infer) {
-  return state_results(infer, &infer->attrs[IF_COUNT], &infer->attrs[IF_DTYPES], &infer->attrs[IF_RANKS]);
+  return state_results(infer, &infer->attrs[IF_COUNT], &infer->attrs[IF_DTYPES],
+                       &infer->attrs[IF_RANKS]);
 }
 
 static tenon_status_t if_run(tenon_call_t *call) {
-  int64_t condition = 0, count = call->attrs[IF_COUNT].as.i;
+  int64_t condition = 0;
+  int64_t count = call->attrs[IF_COUNT].as.i;
   tenon_tensor_t **results = slots(call, count);
   if (!results) return TENON_MEMORY;
   TENON_TRY(read_scalar(call, call->inputs[0], &condition));
   const tenon_graph_t *graph = call->attrs[condition ? IF_THEN : IF_ELSE].as.graph;
   TENON_TRY(call->host->evaluate(call, graph, (uint32_t)call->inputs[1]->shape[0],
-                                 (tenon_tensor_t *const *)call->inputs[1]->data, (uint32_t)count, results));
+                                 (tenon_tensor_t *const *)call->inputs[1]->data, (uint32_t)count,
+                                 results));
   return give(call, results);
 }
 
-/* ---- rounds: what loop and scan have in common ---------------------------------------------------------------------
- */
+/* ---- rounds: what loop and scan have in common
+ * --------------------------------------------------------------------- */
 
 /* The tensors of all rounds as one, with a new first axis; of no rounds an empty one. */
-static tenon_status_t stack(tenon_call_t *call, const tensors_t *rounds, const tenon_value_t *dtypes,
-                            const tenon_value_t *ranks, int64_t index, tenon_tensor_t **out_tensor) {
-  int64_t shape[TENON_RANK_MAX] = {0}, bytes = 1;
+static tenon_status_t stack(tenon_call_t *call, const tensors_t *rounds,
+                            const tenon_value_t *dtypes, const tenon_value_t *ranks, int64_t index,
+                            tenon_tensor_t **out_tensor) {
+  int64_t shape[TENON_RANK_MAX] = {0};
+  int64_t bytes = 1;
   tenon_dtype_t dtype = tenon_dtype(TENON_F32);
   int32_t ndim = 1;
   if (rounds->count) {
     const tenon_tensor_t *first = rounds->items[0];
-    if (first->ndim == TENON_RANK_MAX) return tenon_fail(call, TENON_INVALID, "no room for one more dimension");
-    dtype = first->dtype, ndim = first->ndim + 1, shape[0] = rounds->count, bytes = tenon_count(first);
-    for (int32_t i = 1; i < ndim; i++) shape[i] = first->shape[i - 1];
+    if (first->ndim == TENON_RANK_MAX)
+      return tenon_fail(call, TENON_INVALID, "no room for one more dimension");
+    dtype = first->dtype;
+    ndim = first->ndim + 1;
+    shape[0] = rounds->count;
+    bytes = tenon_count(first);
+    for (int32_t i = 1; i < ndim; i++)
+      shape[i] = first->shape[i - 1];
   } else {
-    if (index < dtypes->count && dtypes->as.ints[index]) dtype = tenon_dtype((uint32_t)dtypes->as.ints[index]);
+    if (index < dtypes->count && dtypes->as.ints[index])
+      dtype = tenon_dtype((uint32_t)dtypes->as.ints[index]);
     if (index < ranks->count && ranks->as.ints[index] > 0) ndim = (int32_t)ranks->as.ints[index];
   }
   tenon_tensor_t *all = *out_tensor = call->host->temporary(call, dtype, ndim, shape);
@@ -109,41 +133,61 @@ static tenon_status_t stack(tenon_call_t *call, const tensors_t *rounds, const t
   for (int64_t i = 0; i < rounds->count; i++) {
     tenon_tensor_t *from = rounds->items[i];
     int same = from->ndim == ndim - 1 && tenon_dtype_id(from->dtype) == tenon_dtype_id(dtype);
-    for (int32_t k = 0; same && k < from->ndim; k++) same = from->shape[k] == shape[k + 1];
+    for (int32_t k = 0; same && k < from->ndim; k++)
+      same = from->shape[k] == shape[k + 1];
     if (!same)
       return tenon_fail(call, TENON_INVALID,
                         "result %" PRId64 " of round %" PRId64 " has another shape or dtype than "
                         "before; results of all rounds are put into one tensor",
                         index, i);
-    tenon_tensor_t *to = call->host->view(call, all, i * bytes, ndim - 1, shape + 1, all->strides + 1);
+    tenon_tensor_t *to =
+        call->host->view(call, all, i * bytes, ndim - 1, shape + 1, all->strides + 1);
     if (!to) return TENON_MEMORY;
     TENON_TRY(call->host->invoke(call, call->uses[0], NULL, &from, &to));
   }
   return TENON_OK;
 }
 
-/* ---- loop ---------------------------------------------------------------------------------------------------------
- */
+/* ---- loop
+ * --------------------------------------------------------------------------------------------------------- */
 
-enum { LOOP_BODY, LOOP_COUNT, LOOP_DTYPES, LOOP_RANKS };
-enum { LOOP_STATES, LOOP_CAPTURED, LOOP_TRIPS, LOOP_CONDITION };
+enum {
+  LOOP_BODY,
+  LOOP_COUNT,
+  LOOP_DTYPES,
+  LOOP_RANKS,
+};
+enum {
+  LOOP_STATES,
+  LOOP_CAPTURED,
+  LOOP_TRIPS,
+  LOOP_CONDITION,
+};
 
 static tenon_status_t loop_infer(tenon_infer_t *infer) {
-  return state_results(infer, &infer->attrs[LOOP_COUNT], &infer->attrs[LOOP_DTYPES], &infer->attrs[LOOP_RANKS]);
+  return state_results(infer, &infer->attrs[LOOP_COUNT], &infer->attrs[LOOP_DTYPES],
+                       &infer->attrs[LOOP_RANKS]);
 }
 
 static tenon_status_t loop_run(tenon_call_t *call) {
-  const tenon_tensor_t *states = call->inputs[LOOP_STATES], *captured = call->inputs[LOOP_CAPTURED];
-  int64_t count = call->attrs[LOOP_COUNT].as.i, state_count = states->shape[0], more = INT64_MAX, go_on = 1;
+  const tenon_tensor_t *states = call->inputs[LOOP_STATES];
+  const tenon_tensor_t *captured = call->inputs[LOOP_CAPTURED];
+  int64_t count = call->attrs[LOOP_COUNT].as.i;
+  int64_t state_count = states->shape[0];
+  int64_t more = INT64_MAX;
+  int64_t go_on = 1;
   tenon_tensor_t **inputs = slots(call, 2 + state_count + captured->shape[0]);
-  tenon_tensor_t **current = slots(call, count), *condition = call->inputs[LOOP_CONDITION];
+  tenon_tensor_t **current = slots(call, count);
+  tenon_tensor_t *condition = call->inputs[LOOP_CONDITION];
   tensors_t *rounds = call->host->allocate(call, (uint64_t)(count + 1) * sizeof *rounds);
   if (!inputs || !current || !rounds) return TENON_MEMORY;
   if (count < state_count) return tenon_fail(call, TENON_INVALID, "fewer results than states");
   memset(rounds, 0, (size_t)(count + 1) * sizeof *rounds);
   if (call->inputs[LOOP_TRIPS]) TENON_TRY(read_scalar(call, call->inputs[LOOP_TRIPS], &more));
-  if (condition) TENON_TRY(read_scalar(call, condition, &go_on));
-  else if (!(condition = call->host->temporary(call, tenon_dtype(TENON_BOOL), 0, NULL))) return TENON_MEMORY;
+  if (condition)
+    TENON_TRY(read_scalar(call, condition, &go_on));
+  else if (!(condition = call->host->temporary(call, tenon_dtype(TENON_BOOL), 0, NULL)))
+    return TENON_MEMORY;
   if (!call->inputs[LOOP_CONDITION]) *(uint8_t *)condition->data = 1;
   put_list(current, 0, states);
   put_list(inputs, 2 + state_count, captured);
@@ -155,19 +199,21 @@ static tenon_status_t loop_run(tenon_call_t *call) {
     inputs[1] = condition;
     if (state_count) memcpy(inputs + 2, current, (size_t)state_count * sizeof *inputs);
     TENON_TRY(call->host->evaluate(call, call->attrs[LOOP_BODY].as.graph,
-                                   (uint32_t)(2 + state_count + captured->shape[0]), inputs, (uint32_t)(1 + count),
-                                   results));
+                                   (uint32_t)(2 + state_count + captured->shape[0]), inputs,
+                                   (uint32_t)(1 + count), results));
     TENON_TRY(read_scalar(call, condition = results[0], &go_on));
     if (state_count) memcpy(current, results + 1, (size_t)state_count * sizeof *current);
-    for (int64_t i = state_count; i < count; i++) TENON_TRY(tensors_add(call, &rounds[i], results[1 + i]));
+    for (int64_t i = state_count; i < count; i++)
+      TENON_TRY(tensors_add(call, &rounds[i], results[1 + i]));
   }
   for (int64_t i = state_count; i < count; i++)
-    TENON_TRY(stack(call, &rounds[i], &call->attrs[LOOP_DTYPES], &call->attrs[LOOP_RANKS], i, &current[i]));
+    TENON_TRY(stack(call, &rounds[i], &call->attrs[LOOP_DTYPES], &call->attrs[LOOP_RANKS], i,
+                    &current[i]));
   return give(call, current);
 }
 
-/* ---- scan ---------------------------------------------------------------------------------------------------------
- */
+/* ---- scan
+ * --------------------------------------------------------------------------------------------------------- */
 
 enum {
   SCAN_BODY,
@@ -177,14 +223,17 @@ enum {
   SCAN_INPUT_AXES,
   SCAN_INPUT_REVERSE,
   SCAN_OUTPUT_AXES,
-  SCAN_OUTPUT_REVERSE
+  SCAN_OUTPUT_REVERSE,
 };
 
 static tenon_status_t scan_infer(tenon_infer_t *infer) {
-  return state_results(infer, &infer->attrs[SCAN_COUNT], &infer->attrs[SCAN_DTYPES], &infer->attrs[SCAN_RANKS]);
+  return state_results(infer, &infer->attrs[SCAN_COUNT], &infer->attrs[SCAN_DTYPES],
+                       &infer->attrs[SCAN_RANKS]);
 }
 
-static int64_t listed(const tenon_value_t *list, int64_t i) { return i < list->count ? list->as.ints[i] : 0; }
+static int64_t listed(const tenon_value_t *list, int64_t i) {
+  return i < list->count ? list->as.ints[i] : 0;
+}
 
 /* Axis of the i-th scanned input, counted from the front. */
 static tenon_status_t scan_axis(tenon_call_t *call, int64_t i, int32_t *out_axis) {
@@ -198,7 +247,8 @@ static tenon_status_t scan_length(tenon_call_t *call, int64_t *out_length) {
     TENON_TRY(scan_axis(call, i, &axis));
     int64_t extent = tenon_item(call->inputs[1], i)->shape[axis];
     if (i && extent != *out_length)
-      return tenon_fail(call, TENON_INVALID, "inputs of %" PRId64 " and %" PRId64 " rounds", *out_length, extent);
+      return tenon_fail(call, TENON_INVALID, "inputs of %" PRId64 " and %" PRId64 " rounds",
+                        *out_length, extent);
     *out_length = extent;
   }
   return TENON_OK;
@@ -210,39 +260,51 @@ static tenon_status_t scan_slice(tenon_call_t *call, int64_t i, int64_t round, i
   const tenon_tensor_t *x = tenon_item(call->inputs[1], i);
   int64_t shape[TENON_RANK_MAX], strides[TENON_RANK_MAX];
   int64_t at = listed(&call->attrs[SCAN_INPUT_REVERSE], i) ? length - 1 - round : round;
-  int32_t axis = 0, ndim = 0;
+  int32_t axis = 0;
+  int32_t ndim = 0;
   TENON_TRY(scan_axis(call, i, &axis));
   for (int32_t k = 0; k < x->ndim; k++)
-    if (k != axis) shape[ndim] = x->shape[k], strides[ndim++] = x->strides[k];
+    if (k != axis) {
+      shape[ndim] = x->shape[k];
+      strides[ndim++] = x->strides[k];
+    }
   *out_slice = call->host->view(call, x, at * x->strides[axis], ndim, shape, strides);
   return *out_slice ? TENON_OK : TENON_MEMORY;
 }
 
 /* The stacked rounds with their axis where it belongs, in the order that was asked for. */
-static tenon_status_t scan_result(tenon_call_t *call, tensors_t *rounds, int64_t index, int64_t scanned,
-                                  tenon_tensor_t **out_tensor) {
+static tenon_status_t scan_result(tenon_call_t *call, tensors_t *rounds, int64_t index,
+                                  int64_t scanned, tenon_tensor_t **out_tensor) {
   int64_t shape[TENON_RANK_MAX], strides[TENON_RANK_MAX];
   int32_t to = 0;
   tenon_tensor_t *all = NULL;
-  for (int64_t i = 0; listed(&call->attrs[SCAN_OUTPUT_REVERSE], scanned) && i < rounds->count / 2; i++) {
+  for (int64_t i = 0; listed(&call->attrs[SCAN_OUTPUT_REVERSE], scanned) && i < rounds->count / 2;
+       i++) {
     tenon_tensor_t *other = rounds->items[i];
-    rounds->items[i] = rounds->items[rounds->count - 1 - i], rounds->items[rounds->count - 1 - i] = other;
+    rounds->items[i] = rounds->items[rounds->count - 1 - i];
+    rounds->items[rounds->count - 1 - i] = other;
   }
   TENON_TRY(stack(call, rounds, &call->attrs[SCAN_DTYPES], &call->attrs[SCAN_RANKS], index, &all));
   TENON_TRY(axis_wrap(call, listed(&call->attrs[SCAN_OUTPUT_AXES], scanned), all->ndim, &to));
   for (int32_t k = 0; k < all->ndim; k++) {
     int32_t from = k == to ? 0 : k < to ? k + 1 : k;
-    shape[k] = all->shape[from], strides[k] = all->strides[from];
+    shape[k] = all->shape[from];
+    strides[k] = all->strides[from];
   }
   *out_tensor = to ? call->host->view(call, all, 0, all->ndim, shape, strides) : all;
   return *out_tensor ? TENON_OK : TENON_MEMORY;
 }
 
 static tenon_status_t scan_run(tenon_call_t *call) {
-  const tenon_tensor_t *states = call->inputs[0], *scans = call->inputs[1], *captured = call->inputs[2];
-  int64_t count = call->attrs[SCAN_COUNT].as.i, state_count = states->shape[0], scan_count = scans->shape[0],
-          length = 0;
-  tenon_tensor_t **inputs = slots(call, state_count + scan_count + captured->shape[0]), **current = slots(call, count);
+  const tenon_tensor_t *states = call->inputs[0];
+  const tenon_tensor_t *scans = call->inputs[1];
+  const tenon_tensor_t *captured = call->inputs[2];
+  int64_t count = call->attrs[SCAN_COUNT].as.i;
+  int64_t state_count = states->shape[0];
+  int64_t scan_count = scans->shape[0];
+  int64_t length = 0;
+  tenon_tensor_t **inputs = slots(call, state_count + scan_count + captured->shape[0]);
+  tenon_tensor_t **current = slots(call, count);
   tensors_t *rounds = call->host->allocate(call, (uint64_t)(count + 1) * sizeof *rounds);
   if (!inputs || !current || !rounds) return TENON_MEMORY;
   if (count < state_count) return tenon_fail(call, TENON_INVALID, "fewer results than states");
@@ -254,12 +316,14 @@ static tenon_status_t scan_run(tenon_call_t *call) {
     tenon_tensor_t **results = slots(call, count);
     if (!results) return TENON_MEMORY;
     if (state_count) memcpy(inputs, current, (size_t)state_count * sizeof *inputs);
-    for (int64_t i = 0; i < scan_count; i++) TENON_TRY(scan_slice(call, i, round, length, &inputs[state_count + i]));
+    for (int64_t i = 0; i < scan_count; i++)
+      TENON_TRY(scan_slice(call, i, round, length, &inputs[state_count + i]));
     TENON_TRY(call->host->evaluate(call, call->attrs[SCAN_BODY].as.graph,
-                                   (uint32_t)(state_count + scan_count + captured->shape[0]), inputs, (uint32_t)count,
-                                   results));
+                                   (uint32_t)(state_count + scan_count + captured->shape[0]),
+                                   inputs, (uint32_t)count, results));
     if (state_count) memcpy(current, results, (size_t)state_count * sizeof *current);
-    for (int64_t i = state_count; i < count; i++) TENON_TRY(tensors_add(call, &rounds[i], results[i]));
+    for (int64_t i = state_count; i < count; i++)
+      TENON_TRY(tensors_add(call, &rounds[i], results[i]));
   }
   for (int64_t i = state_count; i < count; i++)
     TENON_TRY(scan_result(call, &rounds[i], i, i - state_count, &current[i]));

@@ -1,28 +1,35 @@
-/* conv and conv_transpose: ONNX's operators with any number of spatial axes, groups, an added residual and an
- * activation. The host calls infer and the plain kernels here; ops/dnn/convolution.c adds faster ones. Invariant: the
- * result of up to three spatial axes lies channels-last, whatever the input's strides. */
+/* conv and conv_transpose: ONNX's operators with any number of spatial axes, groups, an added
+ * residual and an activation. The host calls infer and the plain kernels here;
+ * ops/dnn/convolution.c adds faster ones. Invariant: the result of up to three spatial axes lies
+ * channels-last, whatever the input's strides. */
 #include "axes.h"
 #include "convolution.h"
 #include "dense.h"
 #include <tenon/check.h>
 
-/* ---- shapes ----------------------------------------------------------------------------------------------------- */
+/* shapes */
 
-static tenon_status_t channels_check(tenon_infer_t *infer, const tenon_meta_t *x, const tenon_meta_t *w, int64_t group,
-                                     tenon_dim_t filters, tenon_dim_t channels) {
+static tenon_status_t channels_check(tenon_infer_t *infer, const tenon_meta_t *x,
+                                     const tenon_meta_t *w, int64_t group, tenon_dim_t filters,
+                                     tenon_dim_t channels) {
   if (x->ndim < 3)
-    return tenon_fail(infer, TENON_INVALID, "x has %d axes; expected batch, channels and at least one spatial axis",
+    return tenon_fail(infer, TENON_INVALID,
+                      "x has %d axes; expected batch, channels and at least one spatial axis",
                       x->ndim);
   if (w->ndim != x->ndim)
-    return tenon_fail(infer, TENON_INVALID, "w has %d axes but x has %d; they must have as many", w->ndim, x->ndim);
-  if (group < 1) return tenon_fail(infer, TENON_INVALID, "group is %" PRId64 "; expected 1 or more", group);
+    return tenon_fail(infer, TENON_INVALID, "w has %d axes but x has %d; they must have as many",
+                      w->ndim, x->ndim);
+  if (group < 1)
+    return tenon_fail(infer, TENON_INVALID, "group is %" PRId64 "; expected 1 or more", group);
   if (dim_differ(x->dims[1], channels))
     return tenon_fail(infer, TENON_INVALID,
-                      "x of shape %s has %" PRId64 " channels but w of shape %s in %" PRId64 " groups wants %" PRId64,
-                      dims_text(x->dims, x->ndim).text, x->dims[1].value, dims_text(w->dims, w->ndim).text, group,
-                      channels.value);
+                      "x of shape %s has %" PRId64 " channels but w of shape %s in %" PRId64
+                      " groups wants %" PRId64,
+                      dims_text(x->dims, x->ndim).text, x->dims[1].value,
+                      dims_text(w->dims, w->ndim).text, group, channels.value);
   if (tenon_is_known(filters) && filters.value % group)
-    return tenon_fail(infer, TENON_INVALID, "w's %" PRId64 " filters do not divide into %" PRId64 " groups",
+    return tenon_fail(infer, TENON_INVALID,
+                      "w's %" PRId64 " filters do not divide into %" PRId64 " groups",
                       filters.value, group);
   tenon_dim(infer, TENON_DIM_EQUAL, x->dims[1], channels);
   return TENON_OK;
@@ -39,18 +46,22 @@ static tenon_status_t bias_check(tenon_infer_t *infer, uint32_t input, tenon_dim
   return TENON_OK;
 }
 
-tenon_status_t core_convolution_infer(tenon_infer_t *infer, uint32_t x, uint32_t w, const window_args_t *args,
-                                      int64_t group) {
-  const tenon_meta_t *in = infer->inputs[x], *weights = infer->inputs[w];
+tenon_status_t core_convolution_infer(tenon_infer_t *infer, uint32_t x, uint32_t w,
+                                      const window_args_t *args, int64_t group) {
+  const tenon_meta_t *in = infer->inputs[x];
+  const tenon_meta_t *weights = infer->inputs[w];
   tenon_meta_t *out = infer->outputs[0];
   if (weights->ndim < 3)
-    return tenon_fail(infer, TENON_INVALID, "w has %d axes; expected filters, channels and at least one spatial axis",
+    return tenon_fail(infer, TENON_INVALID,
+                      "w has %d axes; expected filters, channels and at least one spatial axis",
                       weights->ndim);
   TENON_TRY(channels_check(infer, in, weights, group, weights->dims[0],
                            dim_mul(infer, weights->dims[1], tenon_extent(group))));
   out->ndim = in->ndim;
-  out->dims[0] = in->dims[0], out->dims[1] = weights->dims[0];
-  return core_window_infer(infer, args, in->ndim - 2, in->dims + 2, weights->dims + 2, out->dims + 2);
+  out->dims[0] = in->dims[0];
+  out->dims[1] = weights->dims[0];
+  return core_window_infer(infer, args, in->ndim - 2, in->dims + 2, weights->dims + 2,
+                           out->dims + 2);
 }
 
 tenon_status_t core_conv_infer(tenon_infer_t *infer) {
@@ -59,7 +70,8 @@ tenon_status_t core_conv_infer(tenon_infer_t *infer) {
   window_args_t args = window_args(infer->attrs, 0);
   if (infer->attrs[CONV_ACTIVATION].as.i != FINISH_none && out->dtype.code != (TENON_F32 & 0xff) &&
       out->dtype.code != (TENON_BF16 & 0xff))
-    return tenon_fail(infer, TENON_INVALID, "an activation needs a float dtype, but x is of integers");
+    return tenon_fail(infer, TENON_INVALID,
+                      "an activation needs a float dtype, but x is of integers");
   TENON_TRY(core_convolution_infer(infer, 0, 1, &args, infer->attrs[CONV_GROUP].as.i));
   TENON_TRY(bias_check(infer, 2, out->dims[1]));
   if (residual) {
@@ -69,29 +81,34 @@ tenon_status_t core_conv_infer(tenon_infer_t *infer) {
       if (!wrong) tenon_dim(infer, TENON_DIM_EQUAL, residual->dims[i], out->dims[i]);
     }
     if (wrong)
-      return tenon_fail(infer, TENON_INVALID, "residual has shape %s but the result %s; they must be equal",
-                        dims_text(residual->dims, residual->ndim).text, dims_text(out->dims, out->ndim).text);
+      return tenon_fail(
+          infer, TENON_INVALID, "residual has shape %s but the result %s; they must be equal",
+          dims_text(residual->dims, residual->ndim).text, dims_text(out->dims, out->ndim).text);
   }
   if (out->ndim <= 5) core_channels_last(infer, out);
   return TENON_OK;
 }
 
 tenon_status_t core_conv_transpose_infer(tenon_infer_t *infer) {
-  const tenon_meta_t *x = infer->inputs[0], *w = infer->inputs[1];
+  const tenon_meta_t *x = infer->inputs[0];
+  const tenon_meta_t *w = infer->inputs[1];
   tenon_meta_t *out = infer->outputs[0];
-  const tenon_value_t *padding = &infer->attrs[CONV_OUTPUT_PADDING], *shape = &infer->attrs[CONV_OUTPUT_SHAPE];
+  const tenon_value_t *padding = &infer->attrs[CONV_OUTPUT_PADDING];
+  const tenon_value_t *shape = &infer->attrs[CONV_OUTPUT_SHAPE];
   window_args_t args = window_args(infer->attrs, 0);
   int64_t group = infer->attrs[CONV_GROUP].as.i;
   int32_t rank = x->ndim - 2;
   if (w->ndim < 3)
-    return tenon_fail(infer, TENON_INVALID, "w has %d axes; expected channels, filters and at least one spatial axis",
+    return tenon_fail(infer, TENON_INVALID,
+                      "w has %d axes; expected channels, filters and at least one spatial axis",
                       w->ndim);
   TENON_TRY(channels_check(infer, x, w, group, w->dims[0], w->dims[0]));
   TENON_TRY(core_window_check(infer, &args, rank));
-  if ((padding->count && padding->count != (uint32_t)rank) || (shape->count && shape->count != (uint32_t)rank))
+  if ((padding->count && padding->count != (uint32_t)rank) ||
+      (shape->count && shape->count != (uint32_t)rank))
     return tenon_fail(infer, TENON_INVALID,
-                      "output_padding lists %u numbers and output_shape %u; expected %d, one for each spatial axis, or "
-                      "none",
+                      "output_padding lists %u numbers and output_shape %u; expected %d, one for "
+                      "each spatial axis, or none",
                       padding->count, shape->count, (int)rank);
   for (uint32_t i = 0; i < padding->count + shape->count; i++) {
     const tenon_value_t *list = i < padding->count ? padding : shape;
@@ -101,10 +118,12 @@ tenon_status_t core_conv_transpose_infer(tenon_infer_t *infer) {
                         list == padding ? "output_padding" : "output_shape", number, INT32_MAX);
   }
   out->ndim = x->ndim;
-  out->dims[0] = x->dims[0], out->dims[1] = dim_mul(infer, w->dims[1], tenon_extent(group));
+  out->dims[0] = x->dims[0];
+  out->dims[1] = dim_mul(infer, w->dims[1], tenon_extent(group));
   TENON_TRY(bias_check(infer, 2, out->dims[1]));
   for (int32_t i = 0; i < rank; i++) {
-    const tenon_dim_t one = tenon_extent(1), stride = tenon_extent(list_at(args.strides, i, 1));
+    const tenon_dim_t one = tenon_extent(1);
+    const tenon_dim_t stride = tenon_extent(list_at(args.strides, i, 1));
     tenon_dim_t *to = &out->dims[2 + i];
     if (shape->count) {
       *to = tenon_extent(shape->as.ints[i]);
@@ -113,8 +132,8 @@ tenon_status_t core_conv_transpose_infer(tenon_infer_t *infer) {
     } else {
       int explicit_pads = args.auto_pad == WINDOW_EXPLICIT;
       int64_t pads = explicit_pads ? list_at(args.pads, i, 0) + list_at(args.pads, i + rank, 0) : 0;
-      tenon_dim_t taps =
-          dim_mul(infer, dim_sub(infer, w->dims[2 + i], one), tenon_extent(list_at(args.dilations, i, 1)));
+      tenon_dim_t taps = dim_mul(infer, dim_sub(infer, w->dims[2 + i], one),
+                                 tenon_extent(list_at(args.dilations, i, 1)));
       *to = dim_add(infer, dim_mul(infer, stride, dim_sub(infer, x->dims[2 + i], one)),
                     dim_add(infer, taps, tenon_extent(1 + list_at(padding, i, 0) - pads)));
     }
@@ -128,13 +147,14 @@ tenon_status_t core_conv_transpose_infer(tenon_infer_t *infer) {
   return TENON_OK;
 }
 
-/* ---- kernels ---------------------------------------------------------------------------------------------------- */
+/* kernels */
 
 static tenon_status_t convolve(tenon_call_t *call, convolution_t *convolution) {
   tenon_dtype_t dtype = core_gemm_dtype(call->outputs[0]->dtype);
   tenon_tensor_t *given[4] = {call->inputs[0], call->inputs[1], call->inputs[2],
                               convolution->transposed ? 0 : call->inputs[3]};
-  tenon_tensor_t *used[4] = {0}, *out = core_place(call, call->outputs[0], dtype);
+  tenon_tensor_t *used[4] = {0};
+  tenon_tensor_t *out = core_place(call, call->outputs[0], dtype);
   if (!out) return TENON_MEMORY;
   for (int i = 0; i < 4; i++) {
     if (!given[i]) continue;
@@ -147,7 +167,8 @@ static tenon_status_t convolve(tenon_call_t *call, convolution_t *convolution) {
 
 tenon_status_t core_conv_run(tenon_call_t *call) {
   const tenon_value_t *attrs = call->attrs;
-  const tenon_tensor_t *x = call->inputs[0], *w = call->inputs[1];
+  const tenon_tensor_t *x = call->inputs[0];
+  const tenon_tensor_t *w = call->inputs[1];
   window_args_t args = window_args(attrs, 0);
   convolution_t c = {.group = attrs[CONV_GROUP].as.i,
                      .finish = {.scale = 1,
@@ -155,28 +176,36 @@ tenon_status_t core_conv_run(tenon_call_t *call) {
                                 .activation = attrs[CONV_ACTIVATION].as.i,
                                 .alpha = attrs[CONV_ALPHA].as.f,
                                 .beta = attrs[CONV_BETA].as.f}};
-  core_window_set(&c.window, &args, x->ndim - 2, x->shape + 2, w->shape + 2, call->outputs[0]->shape + 2);
+  core_window_set(&c.window, &args, x->ndim - 2, x->shape + 2, w->shape + 2,
+                  call->outputs[0]->shape + 2);
   return convolve(call, &c);
 }
 
-void core_conv_transpose_window(const tenon_value_t *attrs, const tenon_tensor_t *x, const tenon_tensor_t *w,
-                                const tenon_tensor_t *out, window_t *window) {
+void core_conv_transpose_window(const tenon_value_t *attrs, const tenon_tensor_t *x,
+                                const tenon_tensor_t *w, const tenon_tensor_t *out,
+                                window_t *window) {
   const tenon_value_t *padding = &attrs[CONV_OUTPUT_PADDING];
   window_args_t args = window_args(attrs, 0);
   core_window_set(window, &args, x->ndim - 2, x->shape + 2, w->shape + 2, out->shape + 2);
   for (int32_t i = 0; i < window->rank; i++) { /* what is cut from the full result, and where */
-    int64_t full = window->stride[i] * (window->in[i] - 1) + (window->kernel[i] - 1) * window->dilation[i] + 1;
+    int64_t full =
+        window->stride[i] * (window->in[i] - 1) + (window->kernel[i] - 1) * window->dilation[i] + 1;
     int64_t cut = full + list_at(padding, i, 0) - window->out[i];
     if (cut < 0) cut = 0;
-    if (args.auto_pad == WINDOW_SAME_UPPER) window->before[i] = cut / 2;
-    else if (args.auto_pad == WINDOW_SAME_LOWER || attrs[CONV_OUTPUT_SHAPE].count) window->before[i] = cut - cut / 2;
+    if (args.auto_pad == WINDOW_SAME_UPPER)
+      window->before[i] = cut / 2;
+    else if (args.auto_pad == WINDOW_SAME_LOWER || attrs[CONV_OUTPUT_SHAPE].count)
+      window->before[i] = cut - cut / 2;
     window->after[i] = full - window->before[i] - window->out[i];
   }
 }
 
 tenon_status_t core_conv_transpose_run(tenon_call_t *call) {
-  convolution_t c = {.group = call->attrs[CONV_GROUP].as.i, .transposed = 1, .finish = {.scale = 1, .bias_scale = 1}};
-  core_conv_transpose_window(call->attrs, call->inputs[0], call->inputs[1], call->outputs[0], &c.window);
+  convolution_t c = {.group = call->attrs[CONV_GROUP].as.i,
+                     .transposed = 1,
+                     .finish = {.scale = 1, .bias_scale = 1}};
+  core_conv_transpose_window(call->attrs, call->inputs[0], call->inputs[1], call->outputs[0],
+                             &c.window);
   return convolve(call, &c);
 }
 

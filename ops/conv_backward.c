@@ -1,42 +1,58 @@
-/* Gradients of conv and conv_transpose: each other's forward, and conv_weight_backward.  Composites, so that they have
- * gradients themselves.  Called by the gradient texts in conv.c.
+/* Gradients of conv and conv_transpose: each other's forward, and conv_weight_backward.
+ * Composites, so that they have gradients themselves.  Called by the gradient texts in conv.c.
  * Invariant: paddings are worked out first, so that all extents come out as they were. */
 #include "axes.h"
 #include "composite.h"
 #include "convolution.h"
 #include <tenon/check.h>
 
-enum { CONV, CONV_TRANSPOSE, WEIGHT, REDUCE_SUM, FINISH };
-#define BACKWARD_USES                                                                                                  \
-  "core::conv, core::conv_transpose, core::conv_weight_backward, core::reduce_sum, core::finish_backward"
+enum {
+  CONV,
+  CONV_TRANSPOSE,
+  WEIGHT,
+  REDUCE_SUM,
+  FINISH,
+};
+#define BACKWARD_USES                                                                              \
+  "core::conv, core::conv_transpose, core::conv_weight_backward, core::reduce_sum, "               \
+  "core::finish_backward"
 enum { ATTRS = CONV_BETA + 1 };
 
 /* The attributes of a convolution, with explicit pads. */
 typedef struct stated_t {
-  int64_t strides[SPATIAL_MAX], dilations[SPATIAL_MAX], pads[2 * SPATIAL_MAX], more[SPATIAL_MAX];
+  int64_t strides[SPATIAL_MAX];
+  int64_t dilations[SPATIAL_MAX];
+  int64_t pads[2 * SPATIAL_MAX];
+  int64_t more[SPATIAL_MAX];
   tenon_value_t attrs[ATTRS];
 } stated_t;
 
 static void state(stated_t *s, const window_t *w, int64_t group) {
   uint32_t rank = (uint32_t)w->rank;
   for (uint32_t i = 0; i < rank; i++) {
-    s->strides[i] = w->stride[i], s->dilations[i] = w->dilation[i];
-    s->pads[i] = w->before[i], s->pads[i + rank] = w->after[i];
+    s->strides[i] = w->stride[i];
+    s->dilations[i] = w->dilation[i];
+    s->pads[i] = w->before[i];
+    s->pads[i + rank] = w->after[i];
   }
-  s->attrs[0] = value_ints(rank, s->strides), s->attrs[1] = value_ints(2 * rank, s->pads);
-  s->attrs[2] = value_ints(rank, s->dilations), s->attrs[3] = value_choice(WINDOW_EXPLICIT);
-  s->attrs[CONV_GROUP] = value_int(group), s->attrs[CONV_ACTIVATION] = value_choice(FINISH_none);
+  s->attrs[0] = value_ints(rank, s->strides);
+  s->attrs[1] = value_ints(2 * rank, s->pads);
+  s->attrs[2] = value_ints(rank, s->dilations);
+  s->attrs[3] = value_choice(WINDOW_EXPLICIT);
+  s->attrs[CONV_GROUP] = value_int(group);
+  s->attrs[CONV_ACTIVATION] = value_choice(FINISH_none);
   s->attrs[CONV_ALPHA] = s->attrs[CONV_BETA] = value_float(0);
 }
 
-static tenon_status_t give(tenon_call_t *call, uint32_t output, int use, const stated_t *s, tenon_tensor_t *a,
-                           tenon_tensor_t *b, tenon_tensor_t *c) {
+static tenon_status_t give(tenon_call_t *call, uint32_t output, int use, const stated_t *s,
+                           tenon_tensor_t *a, tenon_tensor_t *b, tenon_tensor_t *c) {
   tenon_tensor_t *t;
   TENON_TRY(INVOKE(call, use, s->attrs, &t, a, b, c));
   return call->host->assign(call, output, t);
 }
 
-static tenon_status_t give_weight(tenon_call_t *call, const stated_t *s, tenon_tensor_t *dy, tenon_tensor_t *x) {
+static tenon_status_t give_weight(tenon_call_t *call, const stated_t *s, tenon_tensor_t *dy,
+                                  tenon_tensor_t *x) {
   const tenon_tensor_t *w = call->inputs[2];
   tenon_tensor_t *kernel = core_ints(call, w->ndim - 2, w->shape + 2);
   return kernel ? give(call, 1, WEIGHT, s, dy, x, kernel) : TENON_MEMORY;
@@ -47,14 +63,17 @@ static tenon_status_t give_bias(tenon_call_t *call, tenon_tensor_t *dy) {
   tenon_value_t attrs[2] = {value_flag(0), value_flag(0)};
   int64_t at[TENON_RANK_MAX] = {0};
   tenon_tensor_t *axes, *t;
-  for (int32_t i = 2; i < dy->ndim; i++) at[i - 1] = i;
+  for (int32_t i = 2; i < dy->ndim; i++)
+    at[i - 1] = i;
   if (!(axes = core_ints(call, dy->ndim - 1, at))) return TENON_MEMORY;
   TENON_TRY(INVOKE(call, REDUCE_SUM, attrs, &t, dy, axes));
   return call->host->assign(call, 2, t);
 }
 
 static tenon_status_t conv_backward_run(tenon_call_t *call) {
-  tenon_tensor_t *dy = call->inputs[0], *x = call->inputs[1], *w = call->inputs[2];
+  tenon_tensor_t *dy = call->inputs[0];
+  tenon_tensor_t *x = call->inputs[1];
+  tenon_tensor_t *w = call->inputs[2];
   const tenon_value_t *attrs = call->attrs;
   window_args_t args = window_args(attrs, 0);
   window_t window;
@@ -70,9 +89,11 @@ static tenon_status_t conv_backward_run(tenon_call_t *call) {
     stated_t t;
     state(&t, &window, attrs[CONV_GROUP].as.i);
     for (int32_t i = 0; i < window.rank; i++) /* what no window reached */
-      t.more[i] = window.in[i] + window.before[i] + window.after[i] - (window.kernel[i] - 1) * window.dilation[i] - 1 -
+      t.more[i] = window.in[i] + window.before[i] + window.after[i] -
+                  (window.kernel[i] - 1) * window.dilation[i] - 1 -
                   (window.out[i] - 1) * window.stride[i];
-    t.attrs[CONV_GROUP + 1] = value_ints((uint32_t)window.rank, t.more), t.attrs[CONV_GROUP + 2] = value_ints(0, 0);
+    t.attrs[CONV_GROUP + 1] = value_ints((uint32_t)window.rank, t.more);
+    t.attrs[CONV_GROUP + 2] = value_ints(0, 0);
     TENON_TRY(give(call, 0, CONV_TRANSPOSE, &t, dy, w, 0));
   }
   if (call->outputs[1]) TENON_TRY(give_weight(call, &s, dy, x));
@@ -81,11 +102,14 @@ static tenon_status_t conv_backward_run(tenon_call_t *call) {
 }
 
 static tenon_status_t conv_transpose_backward_run(tenon_call_t *call) {
-  tenon_tensor_t *dy = call->inputs[0], *x = call->inputs[1], *w = call->inputs[2];
+  tenon_tensor_t *dy = call->inputs[0];
+  tenon_tensor_t *x = call->inputs[1];
+  tenon_tensor_t *w = call->inputs[2];
   window_t window;
   stated_t s;
   core_conv_transpose_window(call->attrs, x, w, dy, &window);
-  for (int32_t i = 0; i < window.rank; i++) /* less than a stride may stay unread: padding it away costs more */
+  for (int32_t i = 0; i < window.rank;
+       i++) /* less than a stride may stay unread: padding it away costs more */
     if (window.after[i] < 0 && -window.after[i] < window.stride[i]) window.after[i] = 0;
   state(&s, &window, call->attrs[CONV_GROUP].as.i);
   if (call->outputs[0]) TENON_TRY(give(call, 0, CONV, &s, dy, w, 0));
@@ -93,7 +117,9 @@ static tenon_status_t conv_transpose_backward_run(tenon_call_t *call) {
   return call->outputs[2] ? give_bias(call, dy) : TENON_OK;
 }
 
-static tenon_status_t conv_infer(tenon_infer_t *infer) { return core_backward_infer(infer, 4, 3, core_conv_infer); }
+static tenon_status_t conv_infer(tenon_infer_t *infer) {
+  return core_backward_infer(infer, 4, 3, core_conv_infer);
+}
 static tenon_status_t conv_transpose_infer(tenon_infer_t *infer) {
   return core_backward_infer(infer, 3, 3, core_conv_transpose_infer);
 }

@@ -1,6 +1,7 @@
-/* conv_weight_backward: the gradient of conv and conv_transpose for their weights, one product for each group, over all
- * images and pixels.  Both operands are written panel by panel, so that nothing is stored besides.
- * Called by conv_backward and conv_transpose_backward.  Invariant: sums are taken over images, then over pixels. */
+/* conv_weight_backward: the gradient of conv and conv_transpose for their weights, one product for
+ * each group, over all images and pixels.  Both operands are written panel by panel, so that
+ * nothing is stored besides. Called by conv_backward and conv_transpose_backward.  Invariant: sums
+ * are taken over images, then over pixels. */
 #include "axes.h"
 #include "convolution.h"
 #include "dense.h"
@@ -8,10 +9,15 @@
 
 typedef struct weight_t {
   window_t window; /* in: of x; out: of dy */
-  const tenon_tensor_t *dy, *x;
+  const tenon_tensor_t *dy;
+  const tenon_tensor_t *x;
   char *out;
-  int64_t group, pixels, taps, filters, channels; /* filters and channels of one group */
-  int64_t size;                                   /* of an element */
+  int64_t group;
+  int64_t pixels;
+  int64_t taps;
+  int64_t filters;
+  int64_t channels; /* filters and channels of one group */
+  int64_t size;     /* of an element */
 } weight_t;
 
 /* The place of element e: an image, and within it a pixel of dy. */
@@ -25,47 +31,48 @@ static int64_t pixel_set(const weight_t *w, int64_t e, int64_t *at) {
 }
 
 /* clang-format off */
-#define PACKS(T)                                                                                                       \
-  /* Vector: a filter. */                                                                                              \
-  static void dy_pack_##T(const operand_t *o, int64_t first, int64_t count, int64_t k, int64_t depth, int64_t width,   \
-                          void *out) {                                                                                 \
-    const weight_t *w = (const weight_t *)o->context;                                                                  \
-    const int64_t *strides = w->dy->strides;                                                                           \
-    for (int64_t e = 0; e < depth; e++) {                                                                              \
-      int64_t at[SPATIAL_MAX], offset = pixel_set(w, k + e, at) * strides[0] + first * strides[1];                     \
-      for (int32_t i = 0; i < w->window.rank; i++) offset += at[i] * strides[2 + i];                                   \
-      for (int64_t v = 0; v < count; v++) ((T *)out)[e * width + v] = ((const T *)o->data)[offset + v * strides[1]];   \
-    }                                                                                                                  \
-  }                                                                                                                    \
-  /* Vector: a channel, and within it a tap. */                                                                        \
-  static void x_pack_##T(const operand_t *o, int64_t first, int64_t count, int64_t k, int64_t depth, int64_t width,    \
-                         void *out) {                                                                                  \
-    const weight_t *w = (const weight_t *)o->context;                                                                  \
-    const window_t *window = &w->window;                                                                               \
-    const int64_t *strides = w->x->strides;                                                                            \
-    int64_t begin[GEMM_DEPTH][SPATIAL_MAX], base[GEMM_DEPTH], tap[SPATIAL_MAX];                                        \
-    for (int64_t e = 0; e < depth; e++) {                                                                              \
-      base[e] = pixel_set(w, k + e, begin[e]) * strides[0];                                                            \
-      for (int32_t i = 0; i < window->rank; i++) begin[e][i] = begin[e][i] * window->stride[i] - window->before[i];    \
-    }                                                                                                                  \
-    for (int64_t v = 0; v < count; v++) {                                                                              \
-      int64_t rest = (first + v) % w->taps;                                                                            \
-      const T *from = (const T *)o->data + (first + v) / w->taps * strides[1];                                         \
-      for (int32_t i = window->rank - 1; i >= 0; i--) {                                                                \
-        tap[i] = rest % window->kernel[i] * window->dilation[i];                                                       \
-        rest /= window->kernel[i];                                                                                     \
-      }                                                                                                                \
-      for (int64_t e = 0; e < depth; e++) {                                                                            \
-        int64_t offset = base[e];                                                                                      \
-        int inside = 1;                                                                                                \
-        for (int32_t i = 0; i < window->rank; i++) {                                                                   \
-          int64_t at = begin[e][i] + tap[i];                                                                           \
-          inside = inside && at >= 0 && at < window->in[i];                                                            \
-          offset += at * strides[2 + i];                                                                               \
-        }                                                                                                              \
-        ((T *)out)[e * width + v] = inside ? from[offset] : 0;                                                         \
-      }                                                                                                                \
-    }                                                                                                                  \
+#define PACKS(T) \
+  /* Vector: a filter. */ \
+  static void dy_pack_##T(const operand_t *o, int64_t first, int64_t count, int64_t k, int64_t depth, int64_t width, \
+                          void *out) { \
+    const weight_t *w = (const weight_t *)o->context; \
+    const int64_t *strides = w->dy->strides; \
+    for (int64_t e = 0; e < depth; e++) { \
+      int64_t at[SPATIAL_MAX]; \
+int64_t offset = pixel_set(w, k + e, at) * strides[0] + first * strides[1]; \
+      for (int32_t i = 0; i < w->window.rank; i++) offset += at[i] * strides[2 + i]; \
+      for (int64_t v = 0; v < count; v++) ((T *)out)[e * width + v] = ((const T *)o->data)[offset + v * strides[1]]; \
+    } \
+  } \
+  /* Vector: a channel, and within it a tap. */ \
+  static void x_pack_##T(const operand_t *o, int64_t first, int64_t count, int64_t k, int64_t depth, int64_t width, \
+                         void *out) { \
+    const weight_t *w = (const weight_t *)o->context; \
+    const window_t *window = &w->window; \
+    const int64_t *strides = w->x->strides; \
+    int64_t begin[GEMM_DEPTH][SPATIAL_MAX], base[GEMM_DEPTH], tap[SPATIAL_MAX]; \
+    for (int64_t e = 0; e < depth; e++) { \
+      base[e] = pixel_set(w, k + e, begin[e]) * strides[0]; \
+      for (int32_t i = 0; i < window->rank; i++) begin[e][i] = begin[e][i] * window->stride[i] - window->before[i]; \
+    } \
+    for (int64_t v = 0; v < count; v++) { \
+      int64_t rest = (first + v) % w->taps; \
+      const T *from = (const T *)o->data + (first + v) / w->taps * strides[1]; \
+      for (int32_t i = window->rank - 1; i >= 0; i--) { \
+        tap[i] = rest % window->kernel[i] * window->dilation[i]; \
+        rest /= window->kernel[i]; \
+      } \
+      for (int64_t e = 0; e < depth; e++) { \
+        int64_t offset = base[e]; \
+        int inside = 1; \
+        for (int32_t i = 0; i < window->rank; i++) { \
+          int64_t at = begin[e][i] + tap[i]; \
+          inside = inside && at >= 0 && at < window->in[i]; \
+          offset += at * strides[2 + i]; \
+        } \
+        ((T *)out)[e * width + v] = inside ? from[offset] : 0; \
+      } \
+    } \
   }
 /* clang-format on */
 PACKS(float)
@@ -81,52 +88,65 @@ static void place(const void *context, int64_t index, product_t *product) {
 static tenon_status_t run(tenon_call_t *call) {
   tenon_dtype_t dtype = core_gemm_dtype(call->outputs[0]->dtype);
   window_args_t args = window_args(call->attrs, 0);
-  tenon_tensor_t *dy = core_as(call, call->inputs[0], dtype), *x = core_as(call, call->inputs[1], dtype);
+  tenon_tensor_t *dy = core_as(call, call->inputs[0], dtype);
+  tenon_tensor_t *x = core_as(call, call->inputs[1], dtype);
   tenon_tensor_t *out = core_place_dense(call, call->outputs[0], dtype);
   if (!dy || !x || !out) return TENON_MEMORY;
   weight_t w = {.dy = dy, .x = x, .out = (char *)out->data, .group = call->attrs[CONV_GROUP].as.i};
   core_window_set(&w.window, &args, x->ndim - 2, x->shape + 2, out->shape + 2, dy->shape + 2);
-  w.taps = window_size(w.window.kernel, w.window.rank), w.pixels = window_size(w.window.out, w.window.rank);
-  w.filters = out->shape[0] / w.group, w.channels = out->shape[1], w.size = dtype.bits / 8;
+  w.taps = window_size(w.window.kernel, w.window.rank);
+  w.pixels = window_size(w.window.out, w.window.rank);
+  w.filters = out->shape[0] / w.group;
+  w.channels = out->shape[1];
+  w.size = dtype.bits / 8;
   int wide = dtype.bits == 64;
-  products_t products = {.product = {.m = w.filters,
-                                     .n = w.channels * w.taps,
-                                     .k = dy->shape[0] * w.pixels,
-                                     .a = {.pack = wide ? dy_pack_double : dy_pack_float, .context = &w},
-                                     .b = {.pack = wide ? x_pack_double : x_pack_float, .context = &w},
-                                     .row = w.channels * w.taps,
-                                     .column = 1},
-                         .dtype = dtype,
-                         .count = w.group,
-                         .place = place,
-                         .context = &w};
+  products_t products = {
+      .product = {.m = w.filters,
+                  .n = w.channels * w.taps,
+                  .k = dy->shape[0] * w.pixels,
+                  .a = {.pack = wide ? dy_pack_double : dy_pack_float, .context = &w},
+                  .b = {.pack = wide ? x_pack_double : x_pack_float, .context = &w},
+                  .row = w.channels * w.taps,
+                  .column = 1},
+      .dtype = dtype,
+      .count = w.group,
+      .place = place,
+      .context = &w};
   TENON_TRY(core_products(call, &products));
   return core_settle(call, call->outputs[0], out);
 }
 
 static tenon_status_t infer(tenon_infer_t *infer) {
-  const tenon_meta_t *dy = infer->inputs[0], *x = infer->inputs[1];
+  const tenon_meta_t *dy = infer->inputs[0];
+  const tenon_meta_t *x = infer->inputs[1];
   tenon_meta_t *out = infer->outputs[0];
   window_args_t args = window_args(infer->attrs, 0);
   int64_t group = infer->attrs[CONV_GROUP].as.i;
   tenon_dim_t places[SPATIAL_MAX];
   ints_t kernel;
   TENON_TRY(ints_read(infer, 2, &kernel));
-  if (group < 1) return tenon_fail(infer, TENON_INVALID, "group is %" PRId64 "; expected 1 or more", group);
+  if (group < 1)
+    return tenon_fail(infer, TENON_INVALID, "group is %" PRId64 "; expected 1 or more", group);
   if (x->ndim < 3 || dy->ndim != x->ndim || (kernel.count >= 0 && kernel.count != x->ndim - 2))
     return tenon_fail(infer, TENON_INVALID,
-                      "dy has %d axes, x %d and the kernel %d; expected batch, channels and as many spatial axes each",
+                      "dy has %d axes, x %d and the kernel %d; expected batch, channels and as "
+                      "many spatial axes each",
                       dy->ndim, x->ndim, kernel.count);
   if (!kernel.known) return out_unknown(infer, out, x->ndim);
   out->ndim = x->ndim;
-  out->dims[0] = dy->dims[1], out->dims[1] = tenon_dim(infer, TENON_DIM_DIV, x->dims[1], tenon_extent(group));
-  for (int32_t i = 0; i < kernel.count; i++) out->dims[2 + i] = kernel.at[i];
+  out->dims[0] = dy->dims[1];
+  out->dims[1] = tenon_dim(infer, TENON_DIM_DIV, x->dims[1], tenon_extent(group));
+  for (int32_t i = 0; i < kernel.count; i++)
+    out->dims[2 + i] = kernel.at[i];
   TENON_TRY(core_window_infer(infer, &args, kernel.count, x->dims + 2, out->dims + 2, places));
-  int wrong = dim_differ(dy->dims[0], x->dims[0]) || (tenon_is_known(x->dims[1]) && x->dims[1].value % group) ||
+  int wrong = dim_differ(dy->dims[0], x->dims[0]) ||
+              (tenon_is_known(x->dims[1]) && x->dims[1].value % group) ||
               (tenon_is_known(dy->dims[1]) && dy->dims[1].value % group);
-  for (int32_t i = 0; i < kernel.count; i++) wrong = wrong || dim_differ(places[i], dy->dims[2 + i]);
+  for (int32_t i = 0; i < kernel.count; i++)
+    wrong = wrong || dim_differ(places[i], dy->dims[2 + i]);
   if (wrong)
-    return tenon_fail(infer, TENON_INVALID, "dy %s is not what a convolution of x %s in %" PRId64 " groups gives",
+    return tenon_fail(infer, TENON_INVALID,
+                      "dy %s is not what a convolution of x %s in %" PRId64 " groups gives",
                       dims_text(dy->dims, dy->ndim).text, dims_text(x->dims, x->ndim).text, group);
   return TENON_OK;
 }

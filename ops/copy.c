@@ -1,39 +1,51 @@
-/* Copying between strided places (copy.h), and `contiguous`, which is nothing else.
- * The walk is put in order once: axes of extent 1 go, axes are sorted by the target's strides and merged where both
+/* Copying between strided places (copy.h), and `contiguous`, which is nothing else. The walk is put
+ * in order once: axes of extent 1 go, axes are sorted by the target's strides and merged where both
  * sides allow it; then runs are copied whole, repeated, transposed in tiles or picked one by one.
- * Invariant: parts of the walk that threads take write disjoint bytes, so packed dtypes are one part. */
+ * Invariant: parts of the walk that threads take write disjoint bytes, so packed dtypes are one
+ * part. */
 #include "copy.h"
 #include <string.h>
 
 typedef struct wide_t {
-  uint64_t low, high;
+  uint64_t low;
+  uint64_t high;
 } wide_t;
 
-enum { LINE = 64, SMALL = 1 << 16 /* bytes not worth another thread */ };
+enum { LINE = 64, SMALL = 1 << 16, /* bytes not worth another thread */ };
 
-/* What a part does for one run: n elements, or a tile of n by m where the source is contiguous along m. */
+/* What a part does for one run: n elements, or a tile of n by m where the source is contiguous
+ * along m. */
 typedef struct plan_t {
   move_t *move;
   void (*run)(char *to, const char *from, int64_t n, int64_t to_stride, int64_t from_stride);
-  void (*tile)(char *to, const char *from, int64_t n, int64_t m, int64_t to_stride, int64_t from_stride);
+  void (*tile)(char *to, const char *from, int64_t n, int64_t m, int64_t to_stride,
+               int64_t from_stride);
   int32_t outer; /* axes before the run's and the tile's */
-  int64_t size, run_axis, tile_axis, block, blocks;
+  int64_t size;
+  int64_t run_axis;
+  int64_t tile_axis;
+  int64_t block;
+  int64_t blocks;
 } plan_t;
 
-/* A square of N by N elements in registers of 16 bytes: log2 N times, row i and row i + N/2 are interleaved. */
-#define SQUARE(type, size, N, LOW, HIGH)                                                                               \
-  typedef type vector_##size __attribute__((vector_size(16)));                                                         \
-  static inline void square_##size(type *y, int64_t to_stride, const type *x, int64_t from_stride) {                   \
-    vector_##size a[N], b[N];                                                                                          \
-    for (int i = 0; i < N; i++) memcpy(&a[i], x + i * from_stride, 16);                                                \
-    for (int stage = 1; stage < N; stage *= 2) {                                                                       \
-      for (int i = 0; i < N / 2; i++) {                                                                                \
-        b[2 * i] = __builtin_shufflevector(a[i], a[i + N / 2], LOW);                                                   \
-        b[2 * i + 1] = __builtin_shufflevector(a[i], a[i + N / 2], HIGH);                                              \
-      }                                                                                                                \
-      memcpy(a, b, sizeof a);                                                                                          \
-    }                                                                                                                  \
-    for (int i = 0; i < N; i++) memcpy(y + i * to_stride, &a[i], 16);                                                  \
+/* A square of N by N elements in registers of 16 bytes: log2 N times, row i and row i + N/2 are
+ * interleaved. */
+#define SQUARE(type, size, N, LOW, HIGH)                                                           \
+  typedef type vector_##size __attribute__((vector_size(16)));                                     \
+  static inline void square_##size(type *y, int64_t to_stride, const type *x,                      \
+                                   int64_t from_stride) {                                          \
+    vector_##size a[N], b[N];                                                                      \
+    for (int i = 0; i < N; i++)                                                                    \
+      memcpy(&a[i], x + i * from_stride, 16);                                                      \
+    for (int stage = 1; stage < N; stage *= 2) {                                                   \
+      for (int i = 0; i < N / 2; i++) {                                                            \
+        b[2 * i] = __builtin_shufflevector(a[i], a[i + N / 2], LOW);                               \
+        b[2 * i + 1] = __builtin_shufflevector(a[i], a[i + N / 2], HIGH);                          \
+      }                                                                                            \
+      memcpy(a, b, sizeof a);                                                                      \
+    }                                                                                              \
+    for (int i = 0; i < N; i++)                                                                    \
+      memcpy(y + i * to_stride, &a[i], 16);                                                        \
   }
 #define LIST(...) __VA_ARGS__
 SQUARE(uint8_t, 1, 16, LIST(0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23),
@@ -42,43 +54,45 @@ SQUARE(uint16_t, 2, 8, LIST(0, 8, 1, 9, 2, 10, 3, 11), LIST(4, 12, 5, 13, 6, 14,
 SQUARE(uint32_t, 4, 4, LIST(0, 4, 1, 5), LIST(2, 6, 3, 7))
 SQUARE(uint64_t, 8, 2, LIST(0, 2), LIST(1, 3))
 static inline void square_16(wide_t *y, int64_t to_stride, const wide_t *x, int64_t from_stride) {
-  (void)to_stride, (void)from_stride;
+  (void)to_stride;
+  (void)from_stride;
   *y = *x;
 }
 
 /* clang-format off */
-#define MOVES(type, size)                                                                                              \
-  static void run_##size(char *to, const char *from, int64_t n, int64_t to_stride, int64_t from_stride) {              \
-    const type *x = (const type *)(const void *)from;                                                                  \
-    type *y = (type *)(void *)to;                                                                                      \
-    if (to_stride == 1 && from_stride == 1) {                                                                          \
-      if (n * size > LINE) memcpy(to, from, (size_t)(n * size));                                                       \
-      else for (int64_t i = 0; i < n; i++) y[i] = x[i];                                                                \
-    } else if (to_stride == 1 && from_stride == 0) {                                                                   \
-      type v = *x;                                                                                                     \
-      for (int64_t i = 0; i < n; i++) y[i] = v;                                                                        \
-    } else if (to_stride == 1) {                                                                                       \
-      for (int64_t i = 0; i < n; i++) y[i] = x[i * from_stride];                                                       \
-    } else {                                                                                                           \
-      for (int64_t i = 0; i < n; i++) y[i * to_stride] = x[i * from_stride];                                           \
-    }                                                                                                                  \
-  }                                                                                                                    \
-  static void tile_##size(char *to, const char *from, int64_t n, int64_t m, int64_t to_stride, int64_t from_stride) {  \
-    enum { N = 16 / size, STEP = LINE / size };                                                                        \
-    const type *x = (const type *)(const void *)from;                                                                  \
-    type *y = (type *)(void *)to;                                                                                      \
-    for (int64_t j = 0; j < m; j += STEP) { /* whole lines of the source */                                            \
-      int64_t end = j + STEP < m ? j + STEP : m, i = 0;                                                                \
-      for (; i + N <= n; i += N) {                                                                                     \
-        int64_t k = j;                                                                                                 \
-        for (; k + N <= end; k += N)                                                                                   \
-          square_##size(y + k * to_stride + i, to_stride, x + k + i * from_stride, from_stride);                       \
-        for (; k < end; k++)                                                                                           \
-          for (int64_t l = i; l < i + N; l++) y[k * to_stride + l] = x[k + l * from_stride];                           \
-      }                                                                                                                \
-      for (int64_t k = j; k < end; k++)                                                                                \
-        for (int64_t l = i; l < n; l++) y[k * to_stride + l] = x[k + l * from_stride];                                 \
-    }                                                                                                                  \
+#define MOVES(type, size) \
+  static void run_##size(char *to, const char *from, int64_t n, int64_t to_stride, int64_t from_stride) { \
+    const type *x = (const type *)(const void *)from; \
+    type *y = (type *)(void *)to; \
+    if (to_stride == 1 && from_stride == 1) { \
+      if (n * size > LINE) memcpy(to, from, (size_t)(n * size)); \
+      else for (int64_t i = 0; i < n; i++) y[i] = x[i]; \
+    } else if (to_stride == 1 && from_stride == 0) { \
+      type v = *x; \
+      for (int64_t i = 0; i < n; i++) y[i] = v; \
+    } else if (to_stride == 1) { \
+      for (int64_t i = 0; i < n; i++) y[i] = x[i * from_stride]; \
+    } else { \
+      for (int64_t i = 0; i < n; i++) y[i * to_stride] = x[i * from_stride]; \
+    } \
+  } \
+  static void tile_##size(char *to, const char *from, int64_t n, int64_t m, int64_t to_stride, int64_t from_stride) { \
+    enum { N = 16 / size, STEP = LINE / size, }; \
+    const type *x = (const type *)(const void *)from; \
+    type *y = (type *)(void *)to; \
+    for (int64_t j = 0; j < m; j += STEP) { /* whole lines of the source */ \
+      int64_t end = j + STEP < m ? j + STEP : m; \
+int64_t i = 0; \
+      for (; i + N <= n; i += N) { \
+        int64_t k = j; \
+        for (; k + N <= end; k += N) \
+          square_##size(y + k * to_stride + i, to_stride, x + k + i * from_stride, from_stride); \
+        for (; k < end; k++) \
+          for (int64_t l = i; l < i + N; l++) y[k * to_stride + l] = x[k + l * from_stride]; \
+      } \
+      for (int64_t k = j; k < end; k++) \
+        for (int64_t l = i; l < n; l++) y[k * to_stride + l] = x[k + l * from_stride]; \
+    } \
   }
 /* clang-format on */
 MOVES(uint8_t, 1)
@@ -92,23 +106,27 @@ static void bits_move(tenon_tensor_t *to, int64_t index, const tenon_tensor_t *f
   uint8_t *y = (uint8_t *)to->data;
   const uint8_t *x = (const uint8_t *)from->data;
   for (int64_t b = 0; b < to->dtype.bits; b++) {
-    int64_t p = index * to->dtype.bits + b, q = at * to->dtype.bits + b;
-    uint8_t bit = (uint8_t)(x[q >> 3] >> (q & 7) & 1), mask = (uint8_t)(1u << (p & 7));
+    int64_t p = index * to->dtype.bits + b;
+    int64_t q = at * to->dtype.bits + b;
+    uint8_t bit = (uint8_t)(x[q >> 3] >> (q & 7) & 1);
+    uint8_t mask = (uint8_t)(1u << (p & 7));
     y[p >> 3] = (uint8_t)((y[p >> 3] & ~mask) | (bit ? mask : 0));
   }
 }
 
-tenon_status_t core_move_run(tenon_call_t *call, tenon_tensor_t *to, int64_t to_index, const tenon_tensor_t *from,
-                             int64_t from_index, int64_t count) {
+tenon_status_t core_move_run(tenon_call_t *call, tenon_tensor_t *to, int64_t to_index,
+                             const tenon_tensor_t *from, int64_t from_index, int64_t count) {
   if (tenon_dtype_id(to->dtype) == TENON_STRING) {
     const tenon_string_t *texts = (const tenon_string_t *)from->data + from_index;
     for (int64_t i = 0; i < count; i++)
       TENON_TRY(call->host->set_string(call, to, to_index + i, texts[i].data, texts[i].size));
   } else if (is_packed(to)) {
-    for (int64_t i = 0; i < count; i++) bits_move(to, to_index + i, from, from_index + i);
+    for (int64_t i = 0; i < count; i++)
+      bits_move(to, to_index + i, from, from_index + i);
   } else {
     int64_t size = element_size(to);
-    memcpy((char *)to->data + to_index * size, (const char *)from->data + from_index * size, (size_t)(count * size));
+    memcpy((char *)to->data + to_index * size, (const char *)from->data + from_index * size,
+           (size_t)(count * size));
   }
   return TENON_OK;
 }
@@ -117,11 +135,14 @@ tenon_status_t core_move_run(tenon_call_t *call, tenon_tensor_t *to, int64_t to_
 static tenon_status_t one_by_one(tenon_call_t *call, void *argument, int64_t begin, int64_t end) {
   const move_t *move = (const move_t *)argument;
   for (int64_t n = begin; n < end; n++) {
-    int64_t rest = n, to = move->to_offset, from = move->from_offset;
+    int64_t rest = n;
+    int64_t to = move->to_offset;
+    int64_t from = move->from_offset;
     for (int32_t i = move->ndim - 1; i >= 0; i--) {
       int64_t at = rest % move->shape[i];
       rest /= move->shape[i];
-      to += at * move->to_strides[i], from += at * move->from_strides[i];
+      to += at * move->to_strides[i];
+      from += at * move->from_strides[i];
     }
     TENON_TRY(core_move_run(call, move->to, to, move->from, from, 1));
   }
@@ -131,27 +152,39 @@ static tenon_status_t one_by_one(tenon_call_t *call, void *argument, int64_t beg
 static tenon_status_t part(tenon_call_t *call, void *argument, int64_t begin, int64_t end) {
   const plan_t *plan = (const plan_t *)argument;
   const move_t *move = plan->move;
-  int64_t at[2 * TENON_RANK_MAX], to = move->to_offset, from = move->from_offset, rest = begin / plan->blocks;
-  int64_t block = begin % plan->blocks, length = move->shape[plan->run_axis];
-  int64_t to_run = move->to_strides[plan->run_axis], from_run = move->from_strides[plan->run_axis];
+  int64_t at[2 * TENON_RANK_MAX];
+  int64_t to = move->to_offset;
+  int64_t from = move->from_offset;
+  int64_t rest = begin / plan->blocks;
+  int64_t block = begin % plan->blocks;
+  int64_t length = move->shape[plan->run_axis];
+  int64_t to_run = move->to_strides[plan->run_axis];
+  int64_t from_run = move->from_strides[plan->run_axis];
   (void)call;
   for (int32_t i = plan->outer - 1; i >= 0; i--) {
     at[i] = rest % move->shape[i];
     rest /= move->shape[i];
-    to += at[i] * move->to_strides[i], from += at[i] * move->from_strides[i];
+    to += at[i] * move->to_strides[i];
+    from += at[i] * move->from_strides[i];
   }
   for (int64_t n = begin; n < end; n++) {
-    int64_t first = block * plan->block, count = length - first < plan->block ? length - first : plan->block;
+    int64_t first = block * plan->block;
+    int64_t count = length - first < plan->block ? length - first : plan->block;
     char *y = (char *)move->to->data + (to + first * to_run) * plan->size;
     const char *x = (const char *)move->from->data + (from + first * from_run) * plan->size;
-    if (plan->tile) plan->tile(y, x, count, move->shape[plan->tile_axis], move->to_strides[plan->tile_axis], from_run);
-    else plan->run(y, x, count, to_run, from_run);
+    if (plan->tile)
+      plan->tile(y, x, count, move->shape[plan->tile_axis], move->to_strides[plan->tile_axis],
+                 from_run);
+    else
+      plan->run(y, x, count, to_run, from_run);
     if (++block < plan->blocks) continue;
     block = 0;
     for (int32_t i = plan->outer - 1; i >= 0; i--) {
-      to += move->to_strides[i], from += move->from_strides[i];
+      to += move->to_strides[i];
+      from += move->from_strides[i];
       if (++at[i] < move->shape[i]) break;
-      to -= at[i] * move->to_strides[i], from -= at[i] * move->from_strides[i];
+      to -= at[i] * move->to_strides[i];
+      from -= at[i] * move->from_strides[i];
       at[i] = 0;
     }
   }
@@ -159,14 +192,18 @@ static tenon_status_t part(tenon_call_t *call, void *argument, int64_t begin, in
 }
 
 static void axis_move(move_t *move, int32_t from, int32_t to) { /* the axes between make way */
-  int64_t shape = move->shape[from], x = move->from_strides[from], y = move->to_strides[from];
+  int64_t shape = move->shape[from];
+  int64_t x = move->from_strides[from];
+  int64_t y = move->to_strides[from];
   int32_t step = from < to ? 1 : -1;
   for (int32_t i = from; i != to; i += step) {
     move->shape[i] = move->shape[i + step];
     move->from_strides[i] = move->from_strides[i + step];
     move->to_strides[i] = move->to_strides[i + step];
   }
-  move->shape[to] = shape, move->from_strides[to] = x, move->to_strides[to] = y;
+  move->shape[to] = shape;
+  move->from_strides[to] = x;
+  move->to_strides[to] = y;
 }
 
 /* Gives the number of elements. */
@@ -178,7 +215,8 @@ static int64_t put_in_order(move_t *move) {
     if (move->shape[i] == 1) continue;
     int32_t j = n++;
     axis_move(move, i, j);
-    for (; j > 0 && move->to_strides[j - 1] < move->to_strides[j]; j--) axis_move(move, j, j - 1);
+    for (; j > 0 && move->to_strides[j - 1] < move->to_strides[j]; j--)
+      axis_move(move, j, j - 1);
   }
   move->ndim = n;
   for (int32_t i = n - 2; i >= 0; i--) {
@@ -196,29 +234,49 @@ static int64_t put_in_order(move_t *move) {
 }
 
 tenon_status_t core_move(tenon_call_t *call, move_t *move) {
-  int64_t count = put_in_order(move), size = element_size(move->to);
-  int32_t last = move->ndim - 1, across = last;
+  int64_t count = put_in_order(move);
+  int64_t size = element_size(move->to);
+  int32_t last = move->ndim - 1;
+  int32_t across = last;
   plan_t plan = {move, NULL, NULL, last, size, last, last, 0, 1};
   if (count == 0) return TENON_OK;
-  if (tenon_dtype_id(move->to->dtype) == TENON_STRING || is_packed(move->to)) return one_by_one(call, move, 0, count);
+  if (tenon_dtype_id(move->to->dtype) == TENON_STRING || is_packed(move->to))
+    return one_by_one(call, move, 0, count);
   for (int32_t i = 0; i < last; i++)
-    if (move->from_strides[i] == 1 && move->to_strides[last] == 1 && move->from_strides[last] != 0 &&
-        move->shape[i] * size >= 16)
+    if (move->from_strides[i] == 1 && move->to_strides[last] == 1 &&
+        move->from_strides[last] != 0 && move->shape[i] * size >= 16)
       across = i;
   switch (size) {
-  case 1: plan.run = run_1, plan.tile = tile_1; break;
-  case 2: plan.run = run_2, plan.tile = tile_2; break;
-  case 4: plan.run = run_4, plan.tile = tile_4; break;
-  case 8: plan.run = run_8, plan.tile = tile_8; break;
-  case 16: plan.run = run_16, plan.tile = tile_16; break;
-  default: return tenon_fail(call, TENON_UNIMPLEMENTED, "elements of %d bytes", (int)size);
+  case 1:
+    plan.run = run_1;
+    plan.tile = tile_1;
+    break;
+  case 2:
+    plan.run = run_2;
+    plan.tile = tile_2;
+    break;
+  case 4:
+    plan.run = run_4;
+    plan.tile = tile_4;
+    break;
+  case 8:
+    plan.run = run_8;
+    plan.tile = tile_8;
+    break;
+  case 16:
+    plan.run = run_16;
+    plan.tile = tile_16;
+    break;
+  default:
+    return tenon_fail(call, TENON_UNIMPLEMENTED, "elements of %d bytes", (int)size);
   }
   if (across == last) {
     plan.tile = NULL;
     plan.block = SMALL / size;
   } else {
     axis_move(move, across, last - 1);
-    plan.outer = last - 1, plan.tile_axis = last - 1;
+    plan.outer = last - 1;
+    plan.tile_axis = last - 1;
     plan.block = LINE / size;
   }
   plan.blocks = (move->shape[last] + plan.block - 1) / plan.block;
@@ -227,13 +285,15 @@ tenon_status_t core_move(tenon_call_t *call, move_t *move) {
   return call->host->parallel(call, units, each < SMALL ? SMALL / (each + 1) + 1 : 1, part, &plan);
 }
 
-/* ---- contiguous -------------------------------------------------------------------------------------------------- */
+/* contiguous */
 
 static tenon_status_t contiguous_run(tenon_call_t *call) {
-  tenon_tensor_t *x = call->inputs[0], *out = call->outputs[0];
+  tenon_tensor_t *x = call->inputs[0];
+  tenon_tensor_t *out = call->outputs[0];
   move_t move;
   move_begin(&move, out, x);
-  for (int32_t i = 0; i < x->ndim; i++) move_axis(&move, x->shape[i], x->strides[i], out->strides[i]);
+  for (int32_t i = 0; i < x->ndim; i++)
+    move_axis(&move, x->shape[i], x->strides[i], out->strides[i]);
   return core_move(call, &move);
 }
 

@@ -1,6 +1,6 @@
-/* cum_sum, cum_prod: running sums and products along an axis.  The tensor is [outer, n, inner]; a block of columns
- * keeps its running values in wide numbers, so that those of f32 and narrower floats do not drift. Invariant: a part
- * owns whole columns. */
+/* cum_sum, cum_prod: running sums and products along an axis.  The tensor is [outer, n, inner]; a
+ * block of columns keeps its running values in wide numbers, so that those of f32 and narrower
+ * floats do not drift. Invariant: a part owns whole columns. */
 #include "axes.h"
 #include "copy.h"
 #include "forward.h"
@@ -9,8 +9,11 @@
 enum { COLUMNS = 128 };
 
 typedef struct running_t {
-  int64_t n, inner, blocks;
-  int exclusive, reverse;
+  int64_t n;
+  int64_t inner;
+  int64_t blocks;
+  int exclusive;
+  int reverse;
 } running_t;
 
 /* In gradient texts: the other way round along the axis. */
@@ -20,26 +23,28 @@ typedef struct running_t {
 #define MUL(a, b) ((a) * (b))
 #define SAME(x) (x)
 /* W: the type of the running value */
-#define RUNNING(function, type, W, OP, identity, get, set)                                                             \
-  static tenon_status_t function(tenon_call_t *call, void *argument, int64_t begin, int64_t end) {                     \
-    const running_t *p = (const running_t *)argument;                                                                  \
-    for (int64_t unit = begin; unit < end; unit++) {                                                                   \
-      int64_t block = unit % p->blocks * COLUMNS, width = p->inner - block < COLUMNS ? p->inner - block : COLUMNS;     \
-      int64_t at = unit / p->blocks * p->n * p->inner + block, step = p->reverse ? -p->inner : p->inner;               \
-      W sum[COLUMNS];                                                                                                  \
-      if (p->reverse) at += (p->n - 1) * p->inner;                                                                     \
-      for (int64_t i = 0; i < width; i++) sum[i] = identity;                                                           \
-      for (int64_t r = 0; r < p->n; r++, at += step) {                                                                 \
-        const type *x = (const type *)call->inputs[0]->data + at;                                                      \
-        type *y = (type *)call->outputs[0]->data + at;                                                                 \
-        for (int64_t i = 0; i < width; i++) {                                                                          \
-          W next = OP(sum[i], (W)get(x[i]));                                                                           \
-          y[i] = (type)set(p->exclusive ? sum[i] : next);                                                              \
-          sum[i] = next;                                                                                               \
-        }                                                                                                              \
-      }                                                                                                                \
-    }                                                                                                                  \
-    return TENON_OK;                                                                                                   \
+#define RUNNING(function, type, W, OP, identity, get, set) \
+  static tenon_status_t function(tenon_call_t *call, void *argument, int64_t begin, int64_t end) { \
+    const running_t *p = (const running_t *)argument; \
+    for (int64_t unit = begin; unit < end; unit++) { \
+      int64_t block = unit % p->blocks * COLUMNS; \
+int64_t width = p->inner - block < COLUMNS ? p->inner - block : COLUMNS; \
+      int64_t at = unit / p->blocks * p->n * p->inner + block; \
+int64_t step = p->reverse ? -p->inner : p->inner; \
+      W sum[COLUMNS]; \
+      if (p->reverse) at += (p->n - 1) * p->inner; \
+      for (int64_t i = 0; i < width; i++) sum[i] = identity; \
+      for (int64_t r = 0; r < p->n; r++, at += step) { \
+        const type *x = (const type *)call->inputs[0]->data + at; \
+        type *y = (type *)call->outputs[0]->data + at; \
+        for (int64_t i = 0; i < width; i++) { \
+          W next = OP(sum[i], (W)get(x[i])); \
+          y[i] = (type)set(p->exclusive ? sum[i] : next); \
+          sum[i] = next; \
+        } \
+      } \
+    } \
+    return TENON_OK; \
   }
 #define F16_OF(x) f16_of_float((float)(x))
 #define BF16_OF(x) bf16_of_float((float)(x))
@@ -71,12 +76,14 @@ static tenon_status_t run(tenon_call_t *call, int product) {
   if (count == 0) return TENON_OK;
   if (x->ndim) {
     TENON_TRY(axis_wrap(call, tensor_int(call->inputs[1], 0), x->ndim, &axis));
-    p.n = x->shape[axis], p.inner = extents_product(x->shape, axis + 1, x->ndim);
+    p.n = x->shape[axis];
+    p.inner = extents_product(x->shape, axis + 1, x->ndim);
   }
   p.blocks = (p.inner + COLUMNS - 1) / COLUMNS;
   for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
     if (kinds[i].dtype == tenon_dtype_id(x->dtype)) part = product ? kinds[i].prod : kinds[i].sum;
-  if (!part) return tenon_fail(call, TENON_UNIMPLEMENTED, "there are no running sums of this dtype");
+  if (!part)
+    return tenon_fail(call, TENON_UNIMPLEMENTED, "there are no running sums of this dtype");
   int64_t units = count / p.n / p.inner * p.blocks;
   return call->host->parallel(call, units, 16384 * units / count + 1, part, &p);
 }
@@ -90,8 +97,10 @@ tenon_status_t core_cumulative_infer(tenon_infer_t *infer) {
   int64_t number = 0;
   int32_t wrapped = 0;
   TENON_TRY(ints_read(infer, 1, &axis));
-  if (axis.count >= 0 && axis.count != 1) return tenon_fail(infer, TENON_INVALID, "%d axes; one is wanted", axis.count);
-  if (x->ndim && axis.known && ints_numbers(&axis, &number)) TENON_TRY(axis_wrap(infer, number, x->ndim, &wrapped));
+  if (axis.count >= 0 && axis.count != 1)
+    return tenon_fail(infer, TENON_INVALID, "%d axes; one is wanted", axis.count);
+  if (x->ndim && axis.known && ints_numbers(&axis, &number))
+    TENON_TRY(axis_wrap(infer, number, x->ndim, &wrapped));
   return out_like(infer->outputs[0], x);
 }
 

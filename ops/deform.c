@@ -1,6 +1,6 @@
-/* deform_conv: ONNX's deformable convolution with any number of spatial axes, groups and offset groups.
- * The matrix product's operand of patches samples x where the offsets say, by linear interpolation.
- * Invariant: what lies outside of x is zero, each corner of a sample on its own. */
+/* deform_conv: ONNX's deformable convolution with any number of spatial axes, groups and offset
+ * groups. The matrix product's operand of patches samples x where the offsets say, by linear
+ * interpolation. Invariant: what lies outside of x is zero, each corner of a sample on its own. */
 #include "axes.h"
 #include "convolution.h"
 #include "dense.h"
@@ -10,79 +10,113 @@
 #include <math.h>
 #include <tenon/check.h>
 
-enum { X, W, OFFSET, BIAS, MASK }; /* inputs */
-enum { GROUP = 4, OFFSET_GROUP };  /* attributes after those of the window */
-enum { AXES_MAX = 8 };             /* 2^8 corners are as many as make sense */
+enum {
+  X,
+  W,
+  OFFSET,
+  BIAS,
+  MASK,
+}; /* inputs */
+enum {
+  GROUP = 4,
+  OFFSET_GROUP,
+};                     /* attributes after those of the window */
+enum { AXES_MAX = 8 }; /* 2^8 corners are as many as make sense */
 
 typedef struct deform_t {
   window_t window;
   tenon_dtype_t dtype;
-  const tenon_tensor_t *x, *w, *offset, *bias, *mask; /* dense */
-  tenon_tensor_t *out;                                /* dense */
-  int64_t group, offset_group, taps, pixels, plane;   /* plane: elements of a channel of x */
+  const tenon_tensor_t *x;
+  const tenon_tensor_t *w;
+  const tenon_tensor_t *offset;
+  const tenon_tensor_t *bias;
+  const tenon_tensor_t *mask; /* dense */
+  tenon_tensor_t *out;        /* dense */
+  int64_t group;
+  int64_t offset_group;
+  int64_t taps;
+  int64_t pixels;
+  int64_t plane; /* plane: elements of a channel of x */
 } deform_t;
 
 /* Linear interpolation of a channel at a point; corners outside count as zero. */
-#define SAMPLE(T)                                                                                                      \
-  static T sample_##T(const window_t *w, const T *channel, const T *point) {                                           \
-    int64_t low[AXES_MAX];                                                                                             \
-    T part[AXES_MAX], sum = 0;                                                                                         \
-    for (int32_t i = 0; i < w->rank; i++) {                                                                            \
-      if (!(point[i] > -1 && point[i] < (T)w->in[i])) return 0;                                                        \
-      low[i] = (int64_t)floor((double)point[i]);                                                                       \
-      part[i] = point[i] - (T)low[i];                                                                                  \
-    }                                                                                                                  \
-    for (int32_t corner = 0; corner < 1 << w->rank; corner++) {                                                        \
-      T weight = 1;                                                                                                    \
-      int64_t at = 0;                                                                                                  \
-      for (int32_t i = 0; i < w->rank; i++) {                                                                          \
-        int64_t place = low[i] + (corner >> i & 1);                                                                    \
-        weight *= corner >> i & 1 ? part[i] : 1 - part[i];                                                             \
-        if (place < 0 || place >= w->in[i]) weight = 0, place = 0;                                                     \
-        at = at * w->in[i] + place;                                                                                    \
-      }                                                                                                                \
-      if (weight != 0) sum += weight * channel[at];                                                                    \
-    }                                                                                                                  \
-    return sum;                                                                                                        \
-  }                                                                                                                    \
-  static void pack_##T(const operand_t *o, int64_t first, int64_t count, int64_t k, int64_t depth, int64_t width,      \
-                       void *out) {                                                                                    \
-    const deform_t *d = (const deform_t *)o->context;                                                                  \
-    const window_t *w = &d->window;                                                                                    \
-    int64_t image = o->vector / d->group, group = o->vector % d->group, channels = d->x->shape[1];                     \
-    for (int64_t e = 0; e < depth; e++) {                                                                              \
-      int64_t channel = group * (channels / d->group) + (k + e) / d->taps, tap = (k + e) % d->taps;                    \
-      int64_t shared = (image * d->offset_group + channel / (channels / d->offset_group)) * d->taps + tap;             \
-      const T *x = (const T *)d->x->data + (image * channels + channel) * d->plane;                                    \
-      const T *offset = (const T *)d->offset->data + shared * w->rank * d->pixels;                                     \
-      const T *mask = d->mask ? (const T *)d->mask->data + shared * d->pixels : 0;                                     \
-      for (int64_t v = 0; v < count; v++) {                                                                            \
-        int64_t pixel = first + v, rest = pixel, number = tap;                                                         \
-        T point[AXES_MAX];                                                                                             \
-        for (int32_t i = w->rank - 1; i >= 0; i--) {                                                                   \
-          int64_t at = rest % w->out[i] * w->stride[i] - w->before[i] + number % w->kernel[i] * w->dilation[i];        \
-          point[i] = (T)at + offset[i * d->pixels + pixel];                                                            \
-          rest /= w->out[i], number /= w->kernel[i];                                                                   \
-        }                                                                                                              \
-        T value = sample_##T(w, x, point);                                                                             \
-        ((T *)out)[e * width + v] = mask ? value * mask[pixel] : value;                                                \
-      }                                                                                                                \
-    }                                                                                                                  \
+#define SAMPLE(T)                                                                                  \
+  static T sample_##T(const window_t *w, const T *channel, const T *point) {                       \
+    int64_t low[AXES_MAX];                                                                         \
+    T part[AXES_MAX];                                                                              \
+    T sum = 0;                                                                                     \
+    for (int32_t i = 0; i < w->rank; i++) {                                                        \
+      if (!(point[i] > -1 && point[i] < (T)w->in[i])) return 0;                                    \
+      low[i] = (int64_t)floor((double)point[i]);                                                   \
+      part[i] = point[i] - (T)low[i];                                                              \
+    }                                                                                              \
+    for (int32_t corner = 0; corner < 1 << w->rank; corner++) {                                    \
+      T weight = 1;                                                                                \
+      int64_t at = 0;                                                                              \
+      for (int32_t i = 0; i < w->rank; i++) {                                                      \
+        int64_t place = low[i] + (corner >> i & 1);                                                \
+        weight *= corner >> i & 1 ? part[i] : 1 - part[i];                                         \
+        if (place < 0 || place >= w->in[i]) {                                                      \
+          weight = 0;                                                                              \
+          place = 0;                                                                               \
+        }                                                                                          \
+        at = at * w->in[i] + place;                                                                \
+      }                                                                                            \
+      if (weight != 0) sum += weight * channel[at];                                                \
+    }                                                                                              \
+    return sum;                                                                                    \
+  }                                                                                                \
+  static void pack_##T(const operand_t *o, int64_t first, int64_t count, int64_t k, int64_t depth, \
+                       int64_t width, void *out) {                                                 \
+    const deform_t *d = (const deform_t *)o->context;                                              \
+    const window_t *w = &d->window;                                                                \
+    int64_t image = o->vector / d->group;                                                          \
+    int64_t group = o->vector % d->group;                                                          \
+    int64_t channels = d->x->shape[1];                                                             \
+    for (int64_t e = 0; e < depth; e++) {                                                          \
+      int64_t channel = group * (channels / d->group) + (k + e) / d->taps;                         \
+      int64_t tap = (k + e) % d->taps;                                                             \
+      int64_t shared =                                                                             \
+          (image * d->offset_group + channel / (channels / d->offset_group)) * d->taps + tap;      \
+      const T *x = (const T *)d->x->data + (image * channels + channel) * d->plane;                \
+      const T *offset = (const T *)d->offset->data + shared * w->rank * d->pixels;                 \
+      const T *mask = d->mask ? (const T *)d->mask->data + shared * d->pixels : 0;                 \
+      for (int64_t v = 0; v < count; v++) {                                                        \
+        int64_t pixel = first + v;                                                                 \
+        int64_t rest = pixel;                                                                      \
+        int64_t number = tap;                                                                      \
+        T point[AXES_MAX];                                                                         \
+        for (int32_t i = w->rank - 1; i >= 0; i--) {                                               \
+          int64_t at = rest % w->out[i] * w->stride[i] - w->before[i] +                            \
+                       number % w->kernel[i] * w->dilation[i];                                     \
+          point[i] = (T)at + offset[i * d->pixels + pixel];                                        \
+          rest /= w->out[i];                                                                       \
+          number /= w->kernel[i];                                                                  \
+        }                                                                                          \
+        T value = sample_##T(w, x, point);                                                         \
+        ((T *)out)[e * width + v] = mask ? value * mask[pixel] : value;                            \
+      }                                                                                            \
+    }                                                                                              \
   }
 SAMPLE(float)
 SAMPLE(double)
 
 static void place(const void *context, int64_t index, product_t *product) {
   const deform_t *d = (const deform_t *)context;
-  int64_t filters = d->w->shape[0] / d->group, size = d->dtype.bits / 8, group = index % d->group;
+  int64_t filters = d->w->shape[0] / d->group;
+  int64_t size = d->dtype.bits / 8;
+  int64_t group = index % d->group;
   product->a.vector = index;
   product->b.data = (const char *)d->w->data + group * filters * product->k * size;
-  product->c = (char *)d->out->data + index * filters * d->pixels * size; /* images and groups follow one another */
+  product->c = (char *)d->out->data +
+               index * filters * d->pixels * size; /* images and groups follow one another */
 }
 
-static void finish(const void *context, int64_t index, int64_t i, int64_t i_end, int64_t j, int64_t j_end) {
+static void finish(const void *context, int64_t index, int64_t i, int64_t i_end, int64_t j,
+                   int64_t j_end) {
   const deform_t *d = (const deform_t *)context;
-  int64_t filters = d->w->shape[0] / d->group, size = d->dtype.bits / 8;
+  int64_t filters = d->w->shape[0] / d->group;
+  int64_t size = d->dtype.bits / 8;
   finish_t f = {.dtype = d->dtype, .scale = 1, .bias_scale = 1, .row = 1, .column = d->pixels};
   f.c = (char *)d->out->data + index * filters * d->pixels * size;
   f.bias = (finish_side_t){(const char *)d->bias->data + index % d->group * filters * size, 0, 1};
@@ -103,66 +137,80 @@ static tenon_status_t deform_conv_run(tenon_call_t *call) {
   d.out = core_place_dense(call, call->outputs[0], d.dtype);
   if (!d.out) return TENON_MEMORY;
   if (tenon_count(d.out) == 0) return TENON_OK;
-  core_window_set(&d.window, &args, d.x->ndim - 2, d.x->shape + 2, d.w->shape + 2, d.out->shape + 2);
-  d.taps = window_size(d.window.kernel, d.window.rank), d.pixels = window_size(d.window.out, d.window.rank);
+  core_window_set(&d.window, &args, d.x->ndim - 2, d.x->shape + 2, d.w->shape + 2,
+                  d.out->shape + 2);
+  d.taps = window_size(d.window.kernel, d.window.rank);
+  d.pixels = window_size(d.window.out, d.window.rank);
   d.plane = window_size(d.window.in, d.window.rank);
-  products_t products = {.product = {d.pixels,
-                                     d.w->shape[0] / d.group,
-                                     d.w->shape[1] * d.taps,
-                                     {.pack = d.dtype.bits == 64 ? pack_double : pack_float, .context = &d},
-                                     {.vector = d.w->shape[1] * d.taps, .element = 1},
-                                     0,
-                                     1,
-                                     d.pixels,
-                                     0},
-                         .dtype = d.dtype,
-                         .count = d.x->shape[0] * d.group,
-                         .place = place,
-                         .finish = d.bias ? finish : 0,
-                         .context = &d};
+  products_t products = {
+      .product = {d.pixels,
+                  d.w->shape[0] / d.group,
+                  d.w->shape[1] * d.taps,
+                  {.pack = d.dtype.bits == 64 ? pack_double : pack_float, .context = &d},
+                  {.vector = d.w->shape[1] * d.taps, .element = 1},
+                  0,
+                  1,
+                  d.pixels,
+                  0},
+      .dtype = d.dtype,
+      .count = d.x->shape[0] * d.group,
+      .place = place,
+      .finish = d.bias ? finish : 0,
+      .context = &d};
   TENON_TRY(core_products(call, &products));
   return core_settle(call, call->outputs[0], d.out);
 }
 
-/* ---- shapes ----------------------------------------------------------------------------------------------------- */
+/* shapes */
 
 tenon_status_t core_deform_conv_infer(tenon_infer_t *infer) {
-  tenon_meta_t *const *in = infer->inputs, *out = infer->outputs[0];
+  tenon_meta_t *const *in = infer->inputs;
+  tenon_meta_t *out = infer->outputs[0];
   window_args_t args = window_args(infer->attrs, 0);
-  int64_t group = infer->attrs[GROUP].as.i, offset_group = infer->attrs[OFFSET_GROUP].as.i;
+  int64_t group = infer->attrs[GROUP].as.i;
+  int64_t offset_group = infer->attrs[OFFSET_GROUP].as.i;
   int32_t rank = in[X]->ndim - 2;
   if (rank < 1 || rank > AXES_MAX || in[W]->ndim != in[X]->ndim)
-    return tenon_fail(infer, TENON_INVALID, "x has %d axes and w %d; expected as many, 3 to %d", in[X]->ndim,
-                      in[W]->ndim, AXES_MAX + 2);
-  tenon_dim_t channels = in[X]->dims[1], filters = in[W]->dims[0];
+    return tenon_fail(infer, TENON_INVALID, "x has %d axes and w %d; expected as many, 3 to %d",
+                      in[X]->ndim, in[W]->ndim, AXES_MAX + 2);
+  tenon_dim_t channels = in[X]->dims[1];
+  tenon_dim_t filters = in[W]->dims[0];
   if (group < 1 || offset_group < 1)
-    return tenon_fail(infer, TENON_INVALID, "group is %" PRId64 " and offset_group %" PRId64 "; expected 1 or more",
+    return tenon_fail(infer, TENON_INVALID,
+                      "group is %" PRId64 " and offset_group %" PRId64 "; expected 1 or more",
                       group, offset_group);
   tenon_dim_t wanted = dim_mul(infer, in[W]->dims[1], tenon_extent(group));
   if (dim_differ(channels, wanted))
-    return tenon_fail(infer, TENON_INVALID, "x has %" PRId64 " channels but w in %" PRId64 " groups wants %" PRId64,
-                      channels.value, group, wanted.value);
-  if ((tenon_is_known(filters) && filters.value % group) || (tenon_is_known(channels) && channels.value % offset_group))
     return tenon_fail(infer, TENON_INVALID,
-                      "%" PRId64 " filters and %" PRId64 " channels do not divide into %" PRId64 " groups and %" PRId64
-                      " offset groups",
+                      "x has %" PRId64 " channels but w in %" PRId64 " groups wants %" PRId64,
+                      channels.value, group, wanted.value);
+  if ((tenon_is_known(filters) && filters.value % group) ||
+      (tenon_is_known(channels) && channels.value % offset_group))
+    return tenon_fail(infer, TENON_INVALID,
+                      "%" PRId64 " filters and %" PRId64 " channels do not divide into %" PRId64
+                      " groups and %" PRId64 " offset groups",
                       filters.value, channels.value, group, offset_group);
   out->ndim = in[X]->ndim;
-  out->dims[0] = in[X]->dims[0], out->dims[1] = filters;
+  out->dims[0] = in[X]->dims[0];
+  out->dims[1] = filters;
   TENON_TRY(core_window_infer(infer, &args, rank, in[X]->dims + 2, in[W]->dims + 2, out->dims + 2));
-  tenon_dim_t taps = dim_mul(infer, dims_product(infer, in[W]->dims, 2, 2 + rank), tenon_extent(offset_group));
+  tenon_dim_t taps =
+      dim_mul(infer, dims_product(infer, in[W]->dims, 2, 2 + rank), tenon_extent(offset_group));
   for (int i = OFFSET; i <= MASK; i++) {
     if (i == BIAS || !in[i]) continue;
-    tenon_dim_t want[AXES_MAX + 2] = {out->dims[0], i == OFFSET ? dim_mul(infer, taps, tenon_extent(rank)) : taps};
+    tenon_dim_t want[AXES_MAX + 2] = {
+        out->dims[0], i == OFFSET ? dim_mul(infer, taps, tenon_extent(rank)) : taps};
     int wrong = in[i]->ndim != out->ndim;
     for (int32_t axis = 0; !wrong && axis < out->ndim; axis++) {
       if (axis >= 2) want[axis] = out->dims[axis];
       wrong = dim_differ(in[i]->dims[axis], want[axis]);
     }
-    for (int32_t axis = 2; axis < out->ndim; axis++) want[axis] = out->dims[axis];
+    for (int32_t axis = 2; axis < out->ndim; axis++)
+      want[axis] = out->dims[axis];
     if (wrong)
-      return tenon_fail(infer, TENON_INVALID, "%s has shape %s; expected %s", i == OFFSET ? "offset" : "mask",
-                        dims_text(in[i]->dims, in[i]->ndim).text, dims_text(want, out->ndim).text);
+      return tenon_fail(infer, TENON_INVALID, "%s has shape %s; expected %s",
+                        i == OFFSET ? "offset" : "mask", dims_text(in[i]->dims, in[i]->ndim).text,
+                        dims_text(want, out->ndim).text);
   }
   if (in[BIAS] && (in[BIAS]->ndim != 1 || dim_differ(in[BIAS]->dims[0], filters)))
     return tenon_fail(infer, TENON_INVALID,

@@ -1,6 +1,6 @@
-/* The gradients of deform_conv: its patches as a tensor, which products with dy and w need, and the way back through them.
- * Called by the gradient text in deform.c.  Invariant: one thread has all channels of an offset group of an image, whose
- * offsets and masks they share. */
+/* The gradients of deform_conv: its patches as a tensor, which products with dy and w need, and the
+ * way back through them. Called by the gradient text in deform.c.  Invariant: one thread has all
+ * channels of an offset group of an image, whose offsets and masks they share. */
 #include "axes.h"
 #include "composite.h"
 #include "convolution.h"
@@ -12,20 +12,33 @@
 #include <tenon/check.h>
 
 enum { OFFSET_GROUP = 4 }; /* attribute of the patches */
-enum { AXES_MAX = 8, CORNERS_MAX = 1 << AXES_MAX };
+enum {
+  AXES_MAX = 8,
+  CORNERS_MAX = 1 << AXES_MAX,
+};
 
 typedef struct patches_t { /* all dense, f32 or f64 */
   window_t window;
-  const tenon_tensor_t *x, *offset, *mask, *dp;
+  const tenon_tensor_t *x;
+  const tenon_tensor_t *offset;
+  const tenon_tensor_t *mask;
+  const tenon_tensor_t *dp;
   tenon_tensor_t *out; /* of the patches; NULL: back */
-  tenon_tensor_t *dx, *doffset, *dmask;
-  int64_t groups, channels, taps, pixels, plane; /* channels: of a group */
+  tenon_tensor_t *dx;
+  tenon_tensor_t *doffset;
+  tenon_tensor_t *dmask;
+  int64_t groups;
+  int64_t channels;
+  int64_t taps;
+  int64_t pixels;
+  int64_t plane; /* channels: of a group */
 } patches_t;
 
 typedef struct corners_t {
   int32_t count;           /* 0: all of them are outside */
   int64_t at[CORNERS_MAX]; /* -1: outside */
-  double weight[CORNERS_MAX], slope[AXES_MAX][CORNERS_MAX];
+  double weight[CORNERS_MAX];
+  double slope[AXES_MAX][CORNERS_MAX];
 } corners_t;
 
 /* The elements around a point, their weights, and the weights' derivatives by each coordinate. */
@@ -35,86 +48,102 @@ static void corners_set(const window_t *w, const double *point, corners_t *c) {
   c->count = 0;
   for (int32_t i = 0; i < w->rank; i++) {
     if (!(point[i] > -1 && point[i] < (double)w->in[i])) return;
-    low[i] = (int64_t)floor(point[i]), part[i] = point[i] - (double)low[i];
+    low[i] = (int64_t)floor(point[i]);
+    part[i] = point[i] - (double)low[i];
   }
   c->count = 1 << w->rank;
   for (int32_t k = 0; k < c->count; k++) {
-    c->at[k] = 0, c->weight[k] = 1;
-    for (int32_t by = 0; by < w->rank; by++) c->slope[by][k] = 1;
+    c->at[k] = 0;
+    c->weight[k] = 1;
+    for (int32_t by = 0; by < w->rank; by++)
+      c->slope[by][k] = 1;
     for (int32_t i = 0; i < w->rank; i++) {
       int up = k >> i & 1;
       int64_t place = low[i] + up;
       double share = up ? part[i] : 1 - part[i];
       c->weight[k] *= share;
-      for (int32_t by = 0; by < w->rank; by++) c->slope[by][k] *= by == i ? (up ? 1 : -1) : share;
+      for (int32_t by = 0; by < w->rank; by++)
+        c->slope[by][k] *= by == i ? (up ? 1 : -1) : share;
       c->at[k] = c->at[k] < 0 || place < 0 || place >= w->in[i] ? -1 : c->at[k] * w->in[i] + place;
     }
   }
 }
 
 /* clang-format off */
-#define UNITS(T)                                                                                                       \
-  /* part: (image, offset group) */                                                                                    \
-  static tenon_status_t units_##T(tenon_call_t *call, void *argument, int64_t begin, int64_t end) {                    \
-    const patches_t *p = (const patches_t *)argument;                                                                  \
-    const window_t *w = &p->window;                                                                                    \
-    (void)call;                                                                                                        \
-    for (int64_t unit = begin; unit < end; unit++) {                                                                   \
-      const T *x = (const T *)p->x->data + unit * p->channels * p->plane;                                              \
-      T *dx = p->dx ? (T *)p->dx->data + unit * p->channels * p->plane : 0;                                            \
-      if (dx) memset(dx, 0, (size_t)(p->channels * p->plane) * sizeof(T));                                             \
-      for (int64_t row = 0; row < p->taps * p->pixels; row++) {                                                        \
-        int64_t tap = row / p->pixels, pixel = row % p->pixels, number = tap, rest = pixel;                            \
-        int64_t shared = (unit * p->taps + tap) * p->pixels + pixel;                                                   \
-        int64_t moved = (unit * p->taps + tap) * w->rank * p->pixels + pixel; /* of the first axis */                  \
-        double point[AXES_MAX], mask = p->mask ? (double)((const T *)p->mask->data)[shared] : 1;                       \
-        double dmask = 0, dpoint[AXES_MAX] = {0};                                                                      \
-        corners_t c;                                                                                                   \
-        for (int32_t i = w->rank - 1; i >= 0; i--) {                                                                   \
-          int64_t at = rest % w->out[i] * w->stride[i] - w->before[i] + number % w->kernel[i] * w->dilation[i];        \
-          point[i] = (double)(T)((T)at + ((const T *)p->offset->data)[moved + i * p->pixels]);                         \
-          rest /= w->out[i], number /= w->kernel[i];                                                                   \
-        }                                                                                                              \
-        corners_set(w, point, &c);                                                                                     \
-        for (int64_t channel = 0; channel < p->channels; channel++) {                                                  \
-          int64_t at = ((unit * p->channels + channel) * p->taps + tap) * p->pixels + pixel;                           \
-          const T *from = x + channel * p->plane;                                                                      \
-          double sum = 0, g = p->dp ? (double)((const T *)p->dp->data)[at] : 0;                                        \
-          for (int32_t k = 0; k < c.count; k++) {                                                                      \
-            if (c.at[k] < 0) continue;                                                                                 \
-            double value = (double)from[c.at[k]];                                                                      \
-            sum += c.weight[k] * value;                                                                                \
-            if (dx) dx[channel * p->plane + c.at[k]] += (T)(g * mask * c.weight[k]);                                   \
-            for (int32_t i = 0; i < w->rank && p->doffset; i++) dpoint[i] += g * mask * c.slope[i][k] * value;         \
-          }                                                                                                            \
-          dmask += g * sum;                                                                                            \
-          if (p->out) ((T *)p->out->data)[at] = (T)(sum * mask);                                                       \
-        }                                                                                                              \
-        if (p->dmask) ((T *)p->dmask->data)[shared] = (T)dmask;                                                        \
-        for (int32_t i = 0; i < w->rank && p->doffset; i++)                                                            \
-          ((T *)p->doffset->data)[moved + i * p->pixels] = (T)dpoint[i];                                               \
-      }                                                                                                                \
-    }                                                                                                                  \
-    return TENON_OK;                                                                                                   \
+#define UNITS(T) \
+  /* part: (image, offset group) */ \
+  static tenon_status_t units_##T(tenon_call_t *call, void *argument, int64_t begin, int64_t end) { \
+    const patches_t *p = (const patches_t *)argument; \
+    const window_t *w = &p->window; \
+    (void)call; \
+    for (int64_t unit = begin; unit < end; unit++) { \
+      const T *x = (const T *)p->x->data + unit * p->channels * p->plane; \
+      T *dx = p->dx ? (T *)p->dx->data + unit * p->channels * p->plane : 0; \
+      if (dx) memset(dx, 0, (size_t)(p->channels * p->plane) * sizeof(T)); \
+      for (int64_t row = 0; row < p->taps * p->pixels; row++) { \
+        int64_t tap = row / p->pixels; \
+int64_t pixel = row % p->pixels; \
+int64_t number = tap; \
+int64_t rest = pixel; \
+        int64_t shared = (unit * p->taps + tap) * p->pixels + pixel; \
+        int64_t moved = (unit * p->taps + tap) * w->rank * p->pixels + pixel; /* of the first axis */ \
+        double point[AXES_MAX]; \
+double mask = p->mask ? (double)((const T *)p->mask->data)[shared] : 1; \
+        double dmask = 0; \
+double dpoint[AXES_MAX] = {0}; \
+        corners_t c; \
+        for (int32_t i = w->rank - 1; i >= 0; i--) { \
+          int64_t at = rest % w->out[i] * w->stride[i] - w->before[i] + number % w->kernel[i] * w->dilation[i]; \
+          point[i] = (double)(T)((T)at + ((const T *)p->offset->data)[moved + i * p->pixels]); \
+          rest /= w->out[i]; \
+number /= w->kernel[i]; \
+        } \
+        corners_set(w, point, &c); \
+        for (int64_t channel = 0; channel < p->channels; channel++) { \
+          int64_t at = ((unit * p->channels + channel) * p->taps + tap) * p->pixels + pixel; \
+          const T *from = x + channel * p->plane; \
+          double sum = 0; \
+double g = p->dp ? (double)((const T *)p->dp->data)[at] : 0; \
+          for (int32_t k = 0; k < c.count; k++) { \
+            if (c.at[k] < 0) continue; \
+            double value = (double)from[c.at[k]]; \
+            sum += c.weight[k] * value; \
+            if (dx) dx[channel * p->plane + c.at[k]] += (T)(g * mask * c.weight[k]); \
+            for (int32_t i = 0; i < w->rank && p->doffset; i++) dpoint[i] += g * mask * c.slope[i][k] * value; \
+          } \
+          dmask += g * sum; \
+          if (p->out) ((T *)p->out->data)[at] = (T)(sum * mask); \
+        } \
+        if (p->dmask) ((T *)p->dmask->data)[shared] = (T)dmask; \
+        for (int32_t i = 0; i < w->rank && p->doffset; i++) \
+          ((T *)p->doffset->data)[moved + i * p->pixels] = (T)dpoint[i]; \
+      } \
+    } \
+    return TENON_OK; \
   }
 /* clang-format on */
 UNITS(float)
 UNITS(double)
 
 /* in: x, offset, mask and kernel. */
-static tenon_status_t walk(tenon_call_t *call, patches_t *p, tenon_tensor_t *const *in, tenon_dtype_t dtype) {
+static tenon_status_t walk(tenon_call_t *call, patches_t *p, tenon_tensor_t *const *in,
+                           tenon_dtype_t dtype) {
   const tenon_tensor_t **to[3] = {&p->x, &p->offset, &p->mask};
   window_args_t args = window_args(call->attrs, 0);
   int64_t kernel[SPATIAL_MAX];
   for (int i = 0; i < 3; i++)
     if (in[i] && !(*to[i] = core_dense(call, in[i], dtype))) return TENON_MEMORY;
   int32_t rank = p->x->ndim - 2;
-  for (int32_t i = 0; i < rank; i++) kernel[i] = tensor_int(in[3], i);
+  for (int32_t i = 0; i < rank; i++)
+    kernel[i] = tensor_int(in[3], i);
   core_window_set(&p->window, &args, rank, p->x->shape + 2, kernel, p->offset->shape + 2);
-  p->groups = call->attrs[OFFSET_GROUP].as.i, p->channels = p->x->shape[1] / p->groups;
-  p->taps = window_size(kernel, rank), p->pixels = window_size(p->window.out, rank);
+  p->groups = call->attrs[OFFSET_GROUP].as.i;
+  p->channels = p->x->shape[1] / p->groups;
+  p->taps = window_size(kernel, rank);
+  p->pixels = window_size(p->window.out, rank);
   p->plane = window_size(p->window.in, rank);
-  return call->host->parallel(call, p->x->shape[0] * p->groups, 1, dtype.bits == 64 ? units_double : units_float, p);
+  return call->host->parallel(call, p->x->shape[0] * p->groups, 1,
+                              dtype.bits == 64 ? units_double : units_float, p);
 }
 
 static tenon_status_t patches_run(tenon_call_t *call) {
@@ -139,29 +168,38 @@ static tenon_status_t patches_backward_run(tenon_call_t *call) {
   return TENON_OK;
 }
 
-/* Inputs from `first` on: x, offset, mask, kernel.  Gives the shape of the patches, [N, C * taps, out...]. */
+/* Inputs from `first` on: x, offset, mask, kernel.  Gives the shape of the patches, [N, C * taps,
+ * out...]. */
 static tenon_status_t patches_check(tenon_infer_t *infer, uint32_t first, tenon_dim_t *dims) {
-  const tenon_meta_t *x = infer->inputs[first], *offset = infer->inputs[first + 1], *mask = infer->inputs[first + 2];
+  const tenon_meta_t *x = infer->inputs[first];
+  const tenon_meta_t *offset = infer->inputs[first + 1];
+  const tenon_meta_t *mask = infer->inputs[first + 2];
   int64_t group = infer->attrs[OFFSET_GROUP].as.i;
   window_args_t args = window_args(infer->attrs, 0);
   int32_t rank = x->ndim - 2;
   ints_t kernel;
   TENON_TRY(ints_read(infer, first + 3, &kernel));
-  if (rank < 1 || rank > AXES_MAX || offset->ndim != x->ndim || (mask && mask->ndim != x->ndim) || !kernel.known ||
-      kernel.count != rank || group < 1)
-    return tenon_fail(infer, TENON_INVALID, "x has %d axes, offset %d and the kernel %d; expected 1 to %d spatial axes",
+  if (rank < 1 || rank > AXES_MAX || offset->ndim != x->ndim || (mask && mask->ndim != x->ndim) ||
+      !kernel.known || kernel.count != rank || group < 1)
+    return tenon_fail(infer, TENON_INVALID,
+                      "x has %d axes, offset %d and the kernel %d; expected 1 to %d spatial axes",
                       x->ndim, offset->ndim, kernel.count, AXES_MAX);
   TENON_TRY(core_window_infer(infer, &args, rank, x->dims + 2, kernel.at, dims + 2));
-  tenon_dim_t taps = dims_product(infer, kernel.at, 0, rank), shared = dim_mul(infer, taps, tenon_extent(group));
-  dims[0] = x->dims[0], dims[1] = dim_mul(infer, x->dims[1], taps);
-  int wrong = dim_differ(offset->dims[0], x->dims[0]) || (mask && dim_differ(mask->dims[0], x->dims[0])) ||
-              (tenon_is_known(x->dims[1]) && x->dims[1].value % group) || (mask && dim_differ(mask->dims[1], shared)) ||
+  tenon_dim_t taps = dims_product(infer, kernel.at, 0, rank);
+  tenon_dim_t shared = dim_mul(infer, taps, tenon_extent(group));
+  dims[0] = x->dims[0];
+  dims[1] = dim_mul(infer, x->dims[1], taps);
+  int wrong = dim_differ(offset->dims[0], x->dims[0]) ||
+              (mask && dim_differ(mask->dims[0], x->dims[0])) ||
+              (tenon_is_known(x->dims[1]) && x->dims[1].value % group) ||
+              (mask && dim_differ(mask->dims[1], shared)) ||
               dim_differ(offset->dims[1], dim_mul(infer, shared, tenon_extent(rank)));
   for (int32_t i = 2; i < x->ndim; i++)
-    wrong = wrong || dim_differ(offset->dims[i], dims[i]) || (mask && dim_differ(mask->dims[i], dims[i]));
+    wrong = wrong || dim_differ(offset->dims[i], dims[i]) ||
+            (mask && dim_differ(mask->dims[i], dims[i]));
   if (wrong)
-    return tenon_fail(infer, TENON_INVALID, "offset %s does not fit x %s", dims_text(offset->dims, offset->ndim).text,
-                      dims_text(x->dims, x->ndim).text);
+    return tenon_fail(infer, TENON_INVALID, "offset %s does not fit x %s",
+                      dims_text(offset->dims, offset->ndim).text, dims_text(x->dims, x->ndim).text);
   return TENON_OK;
 }
 
@@ -175,45 +213,76 @@ static tenon_status_t patches_backward_infer(tenon_infer_t *infer) {
   tenon_dim_t dims[TENON_RANK_MAX];
   TENON_TRY(patches_check(infer, 1, dims));
   int wrong = dp->ndim != infer->inputs[1]->ndim;
-  for (int32_t i = 0; !wrong && i < dp->ndim; i++) wrong = dim_differ(dp->dims[i], dims[i]);
+  for (int32_t i = 0; !wrong && i < dp->ndim; i++)
+    wrong = dim_differ(dp->dims[i], dims[i]);
   if (wrong)
-    return tenon_fail(infer, TENON_INVALID, "dp has shape %s; the patches have %s", dims_text(dp->dims, dp->ndim).text,
+    return tenon_fail(infer, TENON_INVALID, "dp has shape %s; the patches have %s",
+                      dims_text(dp->dims, dp->ndim).text,
                       dims_text(dims, infer->inputs[1]->ndim).text);
   return core_gradients_infer(infer, 1, 3);
 }
 
-/* ---- deform_conv: products with the patches ---------------------------------------------------------------------- */
+/* deform_conv: products with the patches */
 
-enum { PATCHES, PATCHES_BACKWARD, MATMUL, RESHAPE, SUM_TO, REDUCE_SUM };
-enum { DY, X, W, OFFSET, BIAS, MASK, GROUP = 4, CONV_OFFSET_GROUP };
+enum {
+  PATCHES,
+  PATCHES_BACKWARD,
+  MATMUL,
+  RESHAPE,
+  SUM_TO,
+  REDUCE_SUM,
+};
+enum {
+  DY,
+  X,
+  W,
+  OFFSET,
+  BIAS,
+  MASK,
+  GROUP = 4,
+  CONV_OFFSET_GROUP,
+};
 
-static tenon_status_t product(tenon_call_t *call, tenon_tensor_t *a, int transpose_a, tenon_tensor_t *b,
-                              int transpose_b, tenon_tensor_t **out) {
-  tenon_value_t attrs[5] = {value_flag(transpose_a), value_flag(transpose_b), value_choice(0), value_float(0),
-                            value_float(0)};
+static tenon_status_t product(tenon_call_t *call, tenon_tensor_t *a, int transpose_a,
+                              tenon_tensor_t *b, int transpose_b, tenon_tensor_t **out) {
+  tenon_value_t attrs[5] = {value_flag(transpose_a), value_flag(transpose_b), value_choice(0),
+                            value_float(0), value_float(0)};
   return INVOKE(call, MATMUL, attrs, out, a, b);
 }
 
 static tenon_status_t give_bias(tenon_call_t *call) {
   tenon_value_t attrs[2] = {value_flag(0), value_flag(0)};
   int64_t at[TENON_RANK_MAX] = {0};
-  tenon_tensor_t *dy = call->inputs[DY], *axes, *t;
-  for (int32_t i = 2; i < dy->ndim; i++) at[i - 1] = i;
+  tenon_tensor_t *dy = call->inputs[DY];
+  tenon_tensor_t *axes, *t;
+  for (int32_t i = 2; i < dy->ndim; i++)
+    at[i - 1] = i;
   if (!(axes = core_ints(call, dy->ndim - 1, at))) return TENON_MEMORY;
   TENON_TRY(INVOKE(call, REDUCE_SUM, attrs, &t, dy, axes));
   return call->host->assign(call, BIAS - X, t);
 }
 
-/* y = w * patches, group by group: dw = dy * patches^T, and the gradient of the patches is w^T * dy. */
+/* y = w * patches, group by group: dw = dy * patches^T, and the gradient of the patches is w^T *
+ * dy. */
 static tenon_status_t deform_conv_backward_run(tenon_call_t *call) {
-  tenon_tensor_t *x = call->inputs[X], *w = call->inputs[W], *offset = call->inputs[OFFSET], *dy, *t, *shape;
-  int64_t group = call->attrs[GROUP].as.i, images = x->shape[0], filters = w->shape[0] / group, rows = w->shape[1];
-  int64_t pixels = 1, patches[TENON_RANK_MAX] = {images, x->shape[1]};
+  tenon_tensor_t *x = call->inputs[X];
+  tenon_tensor_t *w = call->inputs[W];
+  tenon_tensor_t *offset = call->inputs[OFFSET];
+  tenon_tensor_t *dy, *t, *shape;
+  int64_t group = call->attrs[GROUP].as.i;
+  int64_t images = x->shape[0];
+  int64_t filters = w->shape[0] / group;
+  int64_t rows = w->shape[1];
+  int64_t pixels = 1;
+  int64_t patches[TENON_RANK_MAX] = {images, x->shape[1]};
   for (int32_t i = 2; i < x->ndim; i++) {
-    rows *= w->shape[i], pixels *= offset->shape[i];
-    patches[1] *= w->shape[i], patches[i] = offset->shape[i];
+    rows *= w->shape[i];
+    pixels *= offset->shape[i];
+    patches[1] *= w->shape[i];
+    patches[i] = offset->shape[i];
   }
-  int64_t by_group[4] = {images, group, rows, pixels}, dy_shape[4] = {images, group, filters, pixels};
+  int64_t by_group[4] = {images, group, rows, pixels};
+  int64_t dy_shape[4] = {images, group, filters, pixels};
   int64_t weights[4] = {1, group, filters, rows};
   tenon_value_t attrs[] = {call->attrs[0], call->attrs[1], call->attrs[2], call->attrs[3],
                            call->attrs[CONV_OFFSET_GROUP]};
@@ -231,13 +300,16 @@ static tenon_status_t deform_conv_backward_run(tenon_call_t *call) {
   }
   if (call->outputs[BIAS - X]) TENON_TRY(give_bias(call));
   const int input[3] = {X, OFFSET, MASK};
-  tenon_tensor_t *results[3] = {NULL}, *mask = call->inputs[MASK];
+  tenon_tensor_t *results[3] = {NULL};
+  tenon_tensor_t *mask = call->inputs[MASK];
   if (!call->outputs[0] && !call->outputs[OFFSET - X] && !call->outputs[MASK - X]) return TENON_OK;
   if (!mask) { /* all results of a call within are made, that for the mask too */
     int64_t ones[TENON_RANK_MAX] = {images, offset->shape[1] / (x->ndim - 2)};
-    for (int32_t i = 2; i < x->ndim; i++) ones[i] = offset->shape[i];
+    for (int32_t i = 2; i < x->ndim; i++)
+      ones[i] = offset->shape[i];
     if (!(mask = call->host->temporary(call, x->dtype, x->ndim, ones))) return TENON_MEMORY;
-    for (int64_t i = 0; i < tenon_count(mask); i++) number_set(mask->dtype, mask->data, i, 1);
+    for (int64_t i = 0; i < tenon_count(mask); i++)
+      number_set(mask->dtype, mask->data, i, 1);
   }
   TENON_TRY(core_reshape(call, RESHAPE, w, 4, weights, &t));
   TENON_TRY(product(call, t, 1, dy, 0, &t));
@@ -245,7 +317,8 @@ static tenon_status_t deform_conv_backward_run(tenon_call_t *call) {
   tenon_tensor_t *inputs[] = {t, x, offset, mask, kernel};
   TENON_TRY(call->host->invoke(call, call->uses[PATCHES_BACKWARD], attrs, inputs, results));
   for (int i = 0; i < 3; i++)
-    if (call->outputs[input[i] - X]) TENON_TRY(call->host->assign(call, (uint32_t)(input[i] - X), results[i]));
+    if (call->outputs[input[i] - X])
+      TENON_TRY(call->host->assign(call, (uint32_t)(input[i] - X), results[i]));
   return TENON_OK;
 }
 

@@ -1,5 +1,6 @@
-/* Conversion of whole tensors through core::cast, which the host runs at full speed for any strides.
- * Called by kernels of heavy arithmetic.  Invariant: nothing is copied that already is what the kernel wants. */
+/* Conversion of whole tensors through core::cast, which the host runs at full speed for any
+ * strides. Called by kernels of heavy arithmetic.  Invariant: nothing is copied that already is
+ * what the kernel wants. */
 #include "dense.h"
 
 int core_is_dense(const tenon_tensor_t *x) {
@@ -13,7 +14,8 @@ int core_is_dense(const tenon_tensor_t *x) {
 }
 
 static tenon_status_t cast_to(tenon_call_t *call, tenon_tensor_t *x, tenon_tensor_t *out) {
-  tenon_value_t attrs[3] = {{TENON_KIND_DTYPE, 0, {0}}, {TENON_KIND_BOOL, 0, {1}}, {TENON_KIND_CHOICE, 0, {0}}};
+  tenon_value_t attrs[3] = {
+      {TENON_KIND_DTYPE, 0, {0}}, {TENON_KIND_BOOL, 0, {1}}, {TENON_KIND_CHOICE, 0, {0}}};
   attrs[0].as.dtype = out->dtype;
   return call->host->invoke(call, call->uses[0], attrs, &x, &out);
 }

@@ -1,6 +1,7 @@
 /* einsum: Einstein's summation over any number of operands, with ellipses and repeated labels.
- * Operands are taken in from left to right: each pair becomes one batched matrix product over the labels that nobody
- * needs any more.  Invariant: a label's axis is carried exactly as long as a later operand or the result has it. */
+ * Operands are taken in from left to right: each pair becomes one batched matrix product over the
+ * labels that nobody needs any more.  Invariant: a label's axis is carried exactly as long as a
+ * later operand or the result has it. */
 #include "einsum.h"
 #include "axes.h"
 #include "dense.h"
@@ -9,29 +10,35 @@
 #include <string.h>
 #include <tenon/check.h>
 
-/* ---- parsing ---------------------------------------------------------------------------------------------------- */
+/* parsing */
 
 static uint64_t bit(int label) { return einsum_bit(label); }
 
 uint64_t core_einsum_labels(const einsum_term_t *term) {
   uint64_t set = 0;
-  for (int32_t i = 0; i < term->count; i++) set |= bit(term->labels[i]);
+  for (int32_t i = 0; i < term->count; i++)
+    set |= bit(term->labels[i]);
   return set;
 }
 
-/* Reads one term up to ',' or '-' or the end; `dots` are the axes that "..." stands for.  Gives why it is wrong. */
-static const char *term_read(const char **text, int32_t dots, einsum_term_t *out, int *out_has_dots) {
+/* Reads one term up to ',' or '-' or the end; `dots` are the axes that "..." stands for.  Gives why
+ * it is wrong. */
+static const char *term_read(const char **text, int32_t dots, einsum_term_t *out,
+                             int *out_has_dots) {
   const char *p = *text;
-  out->count = 0, *out_has_dots = 0;
+  out->count = 0;
+  *out_has_dots = 0;
   for (; *p && *p != ',' && *p != '-'; p++) {
     if (*p == ' ') continue;
     if (out->count + (*p == '.' ? dots : 1) > TENON_RANK_MAX) return "a term has too many labels";
     if (isalpha((unsigned char)*p)) {
-      out->labels[out->count++] = (uint8_t)(islower((unsigned char)*p) ? *p - 'a' : *p - 'A' + EINSUM_LETTERS / 2);
+      out->labels[out->count++] =
+          (uint8_t)(islower((unsigned char)*p) ? *p - 'a' : *p - 'A' + EINSUM_LETTERS / 2);
     } else if (!strncmp(p, "...", 3)) {
       if (*out_has_dots) return "a term has two ellipses";
       *out_has_dots = 1;
-      for (int32_t i = dots; i-- > 0;) out->labels[out->count++] = (uint8_t)(EINSUM_LETTERS + i);
+      for (int32_t i = dots; i-- > 0;)
+        out->labels[out->count++] = (uint8_t)(EINSUM_LETTERS + i);
       p += 2;
     } else {
       return "expected letters, commas, an ellipsis and one arrow";
@@ -41,10 +48,13 @@ static const char *term_read(const char **text, int32_t dots, einsum_term_t *out
   return 0;
 }
 
-const char *core_einsum_read(const char *text, int32_t operands, const int32_t *ranks, einsum_t *out) {
+const char *core_einsum_read(const char *text, int32_t operands, const int32_t *ranks,
+                             einsum_t *out) {
   int has_dots = 0;
-  const char *p = text, *wrong = 0;
-  out->operands = operands, out->dots = 0;
+  const char *p = text;
+  const char *wrong = 0;
+  out->operands = operands;
+  out->dots = 0;
   if (operands > EINSUM_OPERANDS) return "more operands than einsum takes, 64";
   for (int32_t i = 0; i < operands; i++) {
     einsum_term_t bare;
@@ -69,14 +79,17 @@ const char *core_einsum_read(const char *text, int32_t operands, const int32_t *
       for (int32_t j = 0; j < out->terms[i].count; j++)
         if (out->terms[i].labels[j] < EINSUM_LETTERS) seen[out->terms[i].labels[j]]++;
     out->out.count = 0;
-    for (int32_t i = out->dots; i-- > 0;) out->out.labels[out->out.count++] = (uint8_t)(EINSUM_LETTERS + i);
+    for (int32_t i = out->dots; i-- > 0;)
+      out->out.labels[out->out.count++] = (uint8_t)(EINSUM_LETTERS + i);
     for (int i = 0; i < EINSUM_LETTERS; i++) {
       int label = (i + EINSUM_LETTERS / 2) % EINSUM_LETTERS;
       if (seen[label] == 1) out->out.labels[out->out.count++] = (uint8_t)label;
     }
   }
-  uint64_t known = 0, used = 0;
-  for (int32_t i = 0; i < operands; i++) known |= core_einsum_labels(&out->terms[i]);
+  uint64_t known = 0;
+  uint64_t used = 0;
+  for (int32_t i = 0; i < operands; i++)
+    known |= core_einsum_labels(&out->terms[i]);
   for (int32_t i = 0; i < out->out.count; i++) {
     if (used & bit(out->out.labels[i])) return "the result names a label twice";
     if (!(known & bit(out->out.labels[i]))) return "the result names a label that no operand has";
@@ -85,7 +98,7 @@ const char *core_einsum_read(const char *text, int32_t operands, const int32_t *
   return 0;
 }
 
-/* ---- shapes ----------------------------------------------------------------------------------------------------- */
+/* shapes */
 
 static tenon_status_t einsum_infer(tenon_infer_t *infer) {
   const tenon_meta_t *list = infer->inputs[0];
@@ -96,9 +109,12 @@ static tenon_status_t einsum_infer(tenon_infer_t *infer) {
   tenon_dim_t extents[64];
   uint64_t seen = 0;
   if (list->count < 1) return tenon_fail(infer, TENON_INVALID, "einsum has no operands");
-  for (uint32_t i = 0; i < list->count && i < EINSUM_OPERANDS; i++) ranks[i] = list->items[i]->ndim;
+  for (uint32_t i = 0; i < list->count && i < EINSUM_OPERANDS; i++)
+    ranks[i] = list->items[i]->ndim;
   const char *wrong = core_einsum_read(text, (int32_t)list->count, ranks, &equation);
-  if (wrong) return tenon_fail(infer, TENON_INVALID, "equation '%s' for %u operands: %s", text, list->count, wrong);
+  if (wrong)
+    return tenon_fail(infer, TENON_INVALID, "equation '%s' for %u operands: %s", text, list->count,
+                      wrong);
   for (int32_t i = 0; i < equation.operands; i++)
     for (int32_t j = 0; j < equation.terms[i].count; j++) {
       int label = equation.terms[i].labels[j];
@@ -106,18 +122,21 @@ static tenon_status_t einsum_infer(tenon_infer_t *infer) {
       int wide = seen & bit(label) && !dim_is(extents[label], 1) && !dim_is(extent, 1);
       if (wide && dim_differ(extents[label], extent))
         return tenon_fail(infer, TENON_INVALID,
-                          "equation '%s': axis %d of operand %d has extent %" PRId64 ", but its label has %" PRId64
-                          " elsewhere",
+                          "equation '%s': axis %d of operand %d has extent %" PRId64
+                          ", but its label has %" PRId64 " elsewhere",
                           text, j, i, extent.value, extents[label].value);
-      extents[label] = seen & bit(label) ? tenon_dim(infer, TENON_DIM_BROADCAST, extents[label], extent) : extent;
+      extents[label] = seen & bit(label)
+                           ? tenon_dim(infer, TENON_DIM_BROADCAST, extents[label], extent)
+                           : extent;
       seen |= bit(label);
     }
   out->ndim = equation.out.count;
-  for (int32_t i = 0; i < out->ndim; i++) out->dims[i] = extents[equation.out.labels[i]];
+  for (int32_t i = 0; i < out->ndim; i++)
+    out->dims[i] = extents[equation.out.labels[i]];
   return TENON_OK;
 }
 
-/* ---- pairs ------------------------------------------------------------------------------------------------------ */
+/* pairs */
 
 typedef struct side_t { /* an operand, with one stride for each label that it has */
   char *data;
@@ -134,7 +153,8 @@ typedef struct pair_t {
   const side_t *sides[2];
   const int64_t *extents;
   groups_t batch;
-  int64_t size, c_batch;
+  int64_t size;
+  int64_t c_batch;
   char *c;
 } pair_t;
 
@@ -147,28 +167,34 @@ static groups_t group(uint64_t labels) {
 
 static int64_t group_size(const groups_t *g, const int64_t *extents) {
   int64_t n = 1;
-  for (int32_t i = 0; i < g->count; i++) n *= extents[g->labels[i]];
+  for (int32_t i = 0; i < g->count; i++)
+    n *= extents[g->labels[i]];
   return n;
 }
 
 /* The axes of a group are one axis of this side, with this stride. */
-static int group_linear(const side_t *side, const groups_t *g, const int64_t *extents, int64_t *out_stride) {
+static int group_linear(const side_t *side, const groups_t *g, const int64_t *extents,
+                        int64_t *out_stride) {
   int64_t next = 0;
   int started = 0;
   *out_stride = 0;
   for (int32_t i = g->count - 1; i >= 0; i--) {
     int label = g->labels[i];
     if (extents[label] == 1) continue;
-    if (!started) *out_stride = side->strides[label];
-    else if (side->strides[label] != next) return 0;
-    next = side->strides[label] * extents[label], started = 1;
+    if (!started)
+      *out_stride = side->strides[label];
+    else if (side->strides[label] != next)
+      return 0;
+    next = side->strides[label] * extents[label];
+    started = 1;
   }
   return 1;
 }
 
 /* A dense copy, its axes in the order of three groups. */
-static tenon_status_t side_copy(tenon_call_t *call, tenon_dtype_t dtype, side_t *side, const groups_t *const groups[3],
-                                const int64_t *extents, const tenon_tensor_t *of) {
+static tenon_status_t side_copy(tenon_call_t *call, tenon_dtype_t dtype, side_t *side,
+                                const groups_t *const groups[3], const int64_t *extents,
+                                const tenon_tensor_t *of) {
   int64_t shape[64], strides[64];
   int32_t rank = 0;
   for (int g = 0; g < 3; g++)
@@ -176,23 +202,26 @@ static tenon_status_t side_copy(tenon_call_t *call, tenon_dtype_t dtype, side_t 
       shape[rank] = extents[groups[g]->labels[i]];
       strides[rank++] = side->strides[groups[g]->labels[i]];
     }
-  tenon_tensor_t *view =
-      call->host->view(call, of, (side->data - (char *)of->data) / (dtype.bits / 8), rank, shape, strides);
+  tenon_tensor_t *view = call->host->view(
+      call, of, (side->data - (char *)of->data) / (dtype.bits / 8), rank, shape, strides);
   tenon_tensor_t *copy = view ? core_dense(call, view, dtype) : 0;
   if (!copy) return TENON_MEMORY;
   side->data = (char *)copy->data;
   rank = 0;
   for (int g = 0; g < 3; g++)
-    for (int32_t i = 0; i < groups[g]->count; i++) side->strides[groups[g]->labels[i]] = copy->strides[rank++];
+    for (int32_t i = 0; i < groups[g]->count; i++)
+      side->strides[groups[g]->labels[i]] = copy->strides[rank++];
   return TENON_OK;
 }
 
 static void pair_place(const void *context, int64_t index, product_t *product) {
   const pair_t *pair = (const pair_t *)context;
-  int64_t offsets[2] = {0, 0}, rest = index;
+  int64_t offsets[2] = {0, 0};
+  int64_t rest = index;
   for (int32_t i = pair->batch.count - 1; i >= 0; i--) {
     int label = pair->batch.labels[i];
-    for (int s = 0; s < 2; s++) offsets[s] += rest % pair->extents[label] * pair->sides[s]->strides[label];
+    for (int s = 0; s < 2; s++)
+      offsets[s] += rest % pair->extents[label] * pair->sides[s]->strides[label];
     rest /= pair->extents[label];
   }
   product->a.data = pair->sides[0]->data + offsets[0] * pair->size;
@@ -200,29 +229,43 @@ static void pair_place(const void *context, int64_t index, product_t *product) {
   product->c = pair->c + index * pair->c_batch * pair->size;
 }
 
-/* a := the sum over the labels that are not in `keep` of a b; tensors: where the sides' memory belongs. */
-static tenon_status_t contract(tenon_call_t *call, tenon_dtype_t dtype, side_t *a, side_t *b, uint64_t keep,
-                               const int64_t *extents, tenon_tensor_t **a_of, const tenon_tensor_t *b_of) {
-  uint64_t both = a->labels & b->labels, all = a->labels | b->labels;
-  groups_t batch = group(both & keep), rows = group(a->labels & ~b->labels & keep);
-  groups_t columns = group(b->labels & ~a->labels & keep), inner = group(all & ~keep);
-  const groups_t *a_groups[3] = {&batch, &rows, &inner}, *b_groups[3] = {&batch, &columns, &inner};
-  int64_t row = 0, column = 0, a_inner = 0, b_inner = 0, shape[64];
+/* a := the sum over the labels that are not in `keep` of a b; tensors: where the sides' memory
+ * belongs. */
+static tenon_status_t contract(tenon_call_t *call, tenon_dtype_t dtype, side_t *a, side_t *b,
+                               uint64_t keep, const int64_t *extents, tenon_tensor_t **a_of,
+                               const tenon_tensor_t *b_of) {
+  uint64_t both = a->labels & b->labels;
+  uint64_t all = a->labels | b->labels;
+  groups_t batch = group(both & keep);
+  groups_t rows = group(a->labels & ~b->labels & keep);
+  groups_t columns = group(b->labels & ~a->labels & keep);
+  groups_t inner = group(all & ~keep);
+  const groups_t *a_groups[3] = {&batch, &rows, &inner};
+  const groups_t *b_groups[3] = {&batch, &columns, &inner};
+  int64_t row = 0;
+  int64_t column = 0;
+  int64_t a_inner = 0;
+  int64_t b_inner = 0;
+  int64_t shape[64];
   if (!group_linear(a, &rows, extents, &row) || !group_linear(a, &inner, extents, &a_inner)) {
     TENON_TRY(side_copy(call, dtype, a, a_groups, extents, *a_of));
-    group_linear(a, &rows, extents, &row), group_linear(a, &inner, extents, &a_inner);
+    group_linear(a, &rows, extents, &row);
+    group_linear(a, &inner, extents, &a_inner);
   }
   if (!group_linear(b, &columns, extents, &column) || !group_linear(b, &inner, extents, &b_inner)) {
     TENON_TRY(side_copy(call, dtype, b, b_groups, extents, b_of));
-    group_linear(b, &columns, extents, &column), group_linear(b, &inner, extents, &b_inner);
+    group_linear(b, &columns, extents, &column);
+    group_linear(b, &inner, extents, &b_inner);
   }
   const groups_t *c_groups[3] = {&batch, &rows, &columns};
   int32_t rank = 0;
   for (int g = 0; g < 3; g++)
-    for (int32_t i = 0; i < c_groups[g]->count; i++) shape[rank++] = extents[c_groups[g]->labels[i]];
+    for (int32_t i = 0; i < c_groups[g]->count; i++)
+      shape[rank++] = extents[c_groups[g]->labels[i]];
   tenon_tensor_t *c = call->host->temporary(call, dtype, rank, shape);
   if (!c) return TENON_MEMORY;
-  int64_t m = group_size(&rows, extents), n = group_size(&columns, extents);
+  int64_t m = group_size(&rows, extents);
+  int64_t n = group_size(&columns, extents);
   pair_t pair = {{a, b}, extents, batch, dtype.bits / 8, m * n, (char *)c->data};
   products_t products = {.product = {m,
                                      n,
@@ -240,16 +283,20 @@ static tenon_status_t contract(tenon_call_t *call, tenon_dtype_t dtype, side_t *
                          .fast = 1};
   TENON_TRY(core_products(call, &products));
   memset(a->strides, 0, sizeof a->strides);
-  a->labels = all & keep, a->data = (char *)c->data, *a_of = c;
+  a->labels = all & keep;
+  a->data = (char *)c->data;
+  *a_of = c;
   rank = 0;
   for (int g = 0; g < 3; g++)
-    for (int32_t i = 0; i < c_groups[g]->count; i++) a->strides[c_groups[g]->labels[i]] = c->strides[rank++];
+    for (int32_t i = 0; i < c_groups[g]->count; i++)
+      a->strides[c_groups[g]->labels[i]] = c->strides[rank++];
   return TENON_OK;
 }
 
-/* ---- the kernel ------------------------------------------------------------------------------------------------- */
+/* the kernel */
 
-/* An operand's labels with their strides: repeated ones are a diagonal, axes that only repeat are left out. */
+/* An operand's labels with their strides: repeated ones are a diagonal, axes that only repeat are
+ * left out. */
 static side_t side_of(const tenon_tensor_t *x, const einsum_term_t *term, const int64_t *extents) {
   side_t side = {.data = (char *)x->data};
   for (int32_t i = 0; i < term->count; i++) {
@@ -263,16 +310,21 @@ static side_t side_of(const tenon_tensor_t *x, const einsum_term_t *term, const 
 
 static tenon_status_t einsum_run(tenon_call_t *call) {
   const tenon_tensor_t *list = call->inputs[0];
-  tenon_tensor_t *out = call->outputs[0], *operands[EINSUM_OPERANDS];
+  tenon_tensor_t *out = call->outputs[0];
+  tenon_tensor_t *operands[EINSUM_OPERANDS];
   const tenon_dtype_t dtype = core_gemm_dtype(out->dtype);
   einsum_t equation;
-  int32_t ranks[EINSUM_OPERANDS], count = (int32_t)list->shape[0];
+  int32_t ranks[EINSUM_OPERANDS];
+  int32_t count = (int32_t)list->shape[0];
   int64_t extents[64];
-  if (count > EINSUM_OPERANDS) return tenon_fail(call, TENON_INVALID, "more operands than einsum takes, 64");
-  for (int32_t i = 0; i < count; i++) ranks[i] = tenon_item(list, i)->ndim;
+  if (count > EINSUM_OPERANDS)
+    return tenon_fail(call, TENON_INVALID, "more operands than einsum takes, 64");
+  for (int32_t i = 0; i < count; i++)
+    ranks[i] = tenon_item(list, i)->ndim;
   const char *wrong = core_einsum_read(call->attrs[0].as.s, count, ranks, &equation);
   if (wrong) return tenon_fail(call, TENON_INVALID, "%s", wrong);
-  for (int i = 0; i < 64; i++) extents[i] = 1;
+  for (int i = 0; i < 64; i++)
+    extents[i] = 1;
   for (int32_t i = 0; i < count; i++) {
     operands[i] = core_as(call, tenon_item(list, i), dtype);
     if (!operands[i]) return TENON_MEMORY;
@@ -280,17 +332,24 @@ static tenon_status_t einsum_run(tenon_call_t *call) {
       if (operands[i]->shape[j] != 1) extents[equation.terms[i].labels[j]] = operands[i]->shape[j];
   }
   if (tenon_count(out) == 0) return TENON_OK;
-  tenon_tensor_t *one = call->host->temporary(call, dtype, 0, 0), *of = operands[0];
+  tenon_tensor_t *one = call->host->temporary(call, dtype, 0, 0);
+  tenon_tensor_t *of = operands[0];
   if (!one) return TENON_MEMORY;
-  if (core_is(one, TENON_F32)) *(float *)one->data = 1;
-  else if (core_is(one, TENON_F64)) *(double *)one->data = 1;
-  else if (dtype.bits == 64) *(int64_t *)one->data = 1;
-  else *(int32_t *)one->data = 1;
-  side_t a = side_of(operands[0], &equation.terms[0], extents), unit = {.data = (char *)one->data};
+  if (core_is(one, TENON_F32))
+    *(float *)one->data = 1;
+  else if (core_is(one, TENON_F64))
+    *(double *)one->data = 1;
+  else if (dtype.bits == 64)
+    *(int64_t *)one->data = 1;
+  else
+    *(int32_t *)one->data = 1;
+  side_t a = side_of(operands[0], &equation.terms[0], extents);
+  side_t unit = {.data = (char *)one->data};
   for (int32_t i = 1; i < count; i++) {
     uint64_t keep = core_einsum_labels(&equation.out);
     side_t b = side_of(operands[i], &equation.terms[i], extents);
-    for (int32_t later = i + 1; later < count; later++) keep |= core_einsum_labels(&equation.terms[later]);
+    for (int32_t later = i + 1; later < count; later++)
+      keep |= core_einsum_labels(&equation.terms[later]);
     if (a.labels & ~(keep | b.labels)) /* what only one of them has is summed before they meet */
       TENON_TRY(contract(call, dtype, &a, &unit, keep | b.labels, extents, &of, one));
     if (b.labels & ~(keep | a.labels))
@@ -298,12 +357,13 @@ static tenon_status_t einsum_run(tenon_call_t *call) {
     TENON_TRY(contract(call, dtype, &a, &b, keep, extents, &of, operands[i]));
   }
   if (a.labels & ~core_einsum_labels(&equation.out))
-    TENON_TRY(contract(call, dtype, &a, &unit, core_einsum_labels(&equation.out), extents, &of, one));
+    TENON_TRY(
+        contract(call, dtype, &a, &unit, core_einsum_labels(&equation.out), extents, &of, one));
   int64_t strides[TENON_RANK_MAX];
   for (int32_t i = 0; i < out->ndim; i++)
     strides[i] = a.labels & bit(equation.out.labels[i]) ? a.strides[equation.out.labels[i]] : 0;
-  tenon_tensor_t *view =
-      call->host->view(call, of, (a.data - (char *)of->data) / (dtype.bits / 8), out->ndim, out->shape, strides);
+  tenon_tensor_t *view = call->host->view(call, of, (a.data - (char *)of->data) / (dtype.bits / 8),
+                                          out->ndim, out->shape, strides);
   return view ? core_settle(call, out, view) : TENON_MEMORY;
 }
 

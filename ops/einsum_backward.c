@@ -1,13 +1,19 @@
-/* The gradients of einsum: for each operand an einsum of dy and the other operands, spread over what that cannot give.
- * A composite, so that it has gradients itself; called by the gradient text in einsum.c.  Invariant: in the equation of a
- * gradient every label stands once; diagonals are put back afterwards. */
+/* The gradients of einsum: for each operand an einsum of dy and the other operands, spread over
+ * what that cannot give. A composite, so that it has gradients itself; called by the gradient text
+ * in einsum.c.  Invariant: in the equation of a gradient every label stands once; diagonals are put
+ * back afterwards. */
 #include "axes.h"
 #include "composite.h"
 #include "einsum.h"
 #include <string.h>
 #include <tenon/check.h>
 
-enum { EINSUM, RESHAPE, EXPAND, WHERE };
+enum {
+  EINSUM,
+  RESHAPE,
+  EXPAND,
+  WHERE,
+};
 
 typedef struct backward_t {
   tenon_call_t *call;
@@ -20,12 +26,14 @@ typedef struct backward_t {
 static tenon_status_t backward_infer(tenon_infer_t *infer) {
   const tenon_meta_t *xs = infer->inputs[1];
   TENON_TRY(infer->host->list(infer, 0, xs->count));
-  for (uint32_t i = 0; i < xs->count; i++) out_like(infer->outputs[0]->items[i], xs->items[i]);
+  for (uint32_t i = 0; i < xs->count; i++)
+    out_like(infer->outputs[0]->items[i], xs->items[i]);
   return TENON_OK;
 }
 
 /* Appends a term to a text; there are letters for 52 labels. */
-static int write_term(backward_t *b, const uint8_t *labels, int32_t count, char *text, size_t size) {
+static int write_term(backward_t *b, const uint8_t *labels, int32_t count, char *text,
+                      size_t size) {
   static const char all[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ";
   size_t used = strlen(text);
   for (int32_t i = 0; i < count; i++) {
@@ -35,29 +43,36 @@ static int write_term(backward_t *b, const uint8_t *labels, int32_t count, char 
       *letter = all[b->letter_count++];
     }
     if (used + 2 > size) return 0;
-    text[used++] = *letter, text[used] = 0;
+    text[used++] = *letter;
+    text[used] = 0;
   }
   return 1;
 }
 
-/* Trues where axes of x with the same label have the same index; NULL in *out: no label is repeated. */
+/* Trues where axes of x with the same label have the same index; NULL in *out: no label is
+ * repeated. */
 static tenon_status_t diagonal(backward_t *b, const tenon_tensor_t *x, const einsum_term_t *term,
                                tenon_tensor_t **out) {
-  int64_t shape[TENON_RANK_MAX], index[TENON_RANK_MAX] = {0};
+  int64_t shape[TENON_RANK_MAX];
+  int64_t index[TENON_RANK_MAX] = {0};
   int repeated = 0;
   *out = NULL;
   for (int32_t i = 0; i < x->ndim; i++) {
     shape[i] = 1;
     for (int32_t j = 0; j < x->ndim; j++)
-      if (i != j && term->labels[i] == term->labels[j] && x->shape[i] == x->shape[j])
-        shape[i] = x->shape[i], repeated = 1;
+      if (i != j && term->labels[i] == term->labels[j] && x->shape[i] == x->shape[j]) {
+        shape[i] = x->shape[i];
+        repeated = 1;
+      }
   }
   if (!repeated) return TENON_OK;
-  if (!(*out = b->call->host->temporary(b->call, tenon_dtype(TENON_BOOL), x->ndim, shape))) return TENON_MEMORY;
+  if (!(*out = b->call->host->temporary(b->call, tenon_dtype(TENON_BOOL), x->ndim, shape)))
+    return TENON_MEMORY;
   for (int64_t n = 0, count = tenon_count(*out); n < count; n++) {
     int64_t first[64];
     int same = 1;
-    for (int label = 0; label < 64; label++) first[label] = -1;
+    for (int label = 0; label < 64; label++)
+      first[label] = -1;
     for (int32_t i = 0; i < x->ndim; i++) {
       if (shape[i] == 1) continue;
       int64_t *at = &first[term->labels[i]];
@@ -65,7 +80,8 @@ static tenon_status_t diagonal(backward_t *b, const tenon_tensor_t *x, const ein
       same &= *at == index[i];
     }
     ((uint8_t *)(*out)->data)[n] = (uint8_t)same;
-    for (int32_t i = x->ndim - 1; i >= 0 && ++index[i] == shape[i]; i--) index[i] = 0;
+    for (int32_t i = x->ndim - 1; i >= 0 && ++index[i] == shape[i]; i--)
+      index[i] = 0;
   }
   return TENON_OK;
 }
@@ -74,12 +90,15 @@ static tenon_status_t of_operand(backward_t *b, int32_t which, tenon_tensor_t **
   tenon_call_t *call = b->call;
   const einsum_t *e = &b->equation;
   const einsum_term_t *term = &e->terms[which];
-  tenon_tensor_t *x = tenon_item(call->inputs[1], which), *operands[EINSUM_OPERANDS], *t, *to, *mask;
+  tenon_tensor_t *x = tenon_item(call->inputs[1], which);
+  tenon_tensor_t *operands[EINSUM_OPERANDS], *t, *to, *mask;
   char text[EINSUM_OPERANDS * (TENON_RANK_MAX + 1)] = "";
-  uint64_t given = core_einsum_labels(&e->out), used = 0;
+  uint64_t given = core_einsum_labels(&e->out);
+  uint64_t used = 0;
   uint8_t labels[TENON_RANK_MAX];
   int64_t shape[TENON_RANK_MAX];
-  int32_t count = 0, n = 0;
+  int32_t count = 0;
+  int32_t n = 0;
   int fits = write_term(b, e->out.labels, e->out.count, text, sizeof text);
   operands[n++] = call->inputs[0];
   for (int32_t i = 0; i < e->operands && fits; i++) {
@@ -89,27 +108,37 @@ static tenon_status_t of_operand(backward_t *b, int32_t which, tenon_tensor_t **
     fits = write_term(b, e->terms[i].labels, e->terms[i].count, text, sizeof text - 1);
     operands[n++] = tenon_item(call->inputs[1], i);
   }
-  for (int32_t i = 0; i < x->ndim; i++) { /* an axis of extent 1 that was broadcast is summed over */
+  for (int32_t i = 0; i < x->ndim;
+       i++) { /* an axis of extent 1 that was broadcast is summed over */
     int label = term->labels[i];
-    int takes = given & einsum_bit(label) && !(used & einsum_bit(label)) && x->shape[i] == b->extents[label];
+    int takes = given & einsum_bit(label) && !(used & einsum_bit(label)) &&
+                x->shape[i] == b->extents[label];
     shape[i] = takes ? x->shape[i] : 1;
-    if (takes) labels[count++] = (uint8_t)label, used |= einsum_bit(label);
+    if (takes) {
+      labels[count++] = (uint8_t)label;
+      used |= einsum_bit(label);
+    }
   }
   if (fits) strcat(text, "->");
   if (!fits || !write_term(b, labels, count, text, sizeof text - 2))
-    return tenon_fail(call, TENON_UNIMPLEMENTED, "an equation of more than %d labels", (int)EINSUM_LETTERS);
-  int64_t stride = 1, operand_count = n;
+    return tenon_fail(call, TENON_UNIMPLEMENTED, "an equation of more than %d labels",
+                      (int)EINSUM_LETTERS);
+  int64_t stride = 1;
+  int64_t operand_count = n;
   tenon_tensor_t list = {.data = operands,
                          .device = {1, 0},
                          .ndim = 1,
                          .dtype = tenon_dtype(TENON_LIST),
                          .shape = &operand_count,
                          .strides = &stride};
-  for (int32_t i = 0; i < n; i++) list.keys |= operands[i]->keys;
+  for (int32_t i = 0; i < n; i++)
+    list.keys |= operands[i]->keys;
   tenon_value_t equation = {TENON_KIND_STR, (uint32_t)strlen(text), {.s = text}};
   TENON_TRY(INVOKE(call, EINSUM, &equation, &t, &list));
-  for (int32_t i = 0, at = 0; i < x->ndim; i++) /* other operands may have extent 1 where this one has not */
-    if (at < count && labels[at] == term->labels[i] && shape[i] == x->shape[i] && x->shape[i] == b->extents[labels[at]])
+  for (int32_t i = 0, at = 0; i < x->ndim;
+       i++) /* other operands may have extent 1 where this one has not */
+    if (at < count && labels[at] == term->labels[i] && shape[i] == x->shape[i] &&
+        x->shape[i] == b->extents[labels[at]])
       shape[i] = t->shape[at++];
   TENON_TRY(core_reshape(call, RESHAPE, t, x->ndim, shape, &t));
   if (!(to = core_ints(call, x->ndim, x->shape))) return TENON_MEMORY;
@@ -125,19 +154,26 @@ static tenon_status_t backward_run(tenon_call_t *call) {
   const tenon_tensor_t *xs = call->inputs[1];
   tenon_tensor_t *items[EINSUM_OPERANDS];
   backward_t b = {.call = call};
-  int32_t ranks[EINSUM_OPERANDS], count = (int32_t)xs->shape[0];
-  if (count > EINSUM_OPERANDS) return tenon_fail(call, TENON_INVALID, "more operands than einsum takes, 64");
-  for (int32_t i = 0; i < count; i++) ranks[i] = tenon_item(xs, i)->ndim;
+  int32_t ranks[EINSUM_OPERANDS];
+  int32_t count = (int32_t)xs->shape[0];
+  if (count > EINSUM_OPERANDS)
+    return tenon_fail(call, TENON_INVALID, "more operands than einsum takes, 64");
+  for (int32_t i = 0; i < count; i++)
+    ranks[i] = tenon_item(xs, i)->ndim;
   const char *wrong = core_einsum_read(call->attrs[0].as.s, count, ranks, &b.equation);
   if (wrong) return tenon_fail(call, TENON_INVALID, "%s", wrong);
-  for (int i = 0; i < 64; i++) b.extents[i] = 1;
+  for (int i = 0; i < 64; i++)
+    b.extents[i] = 1;
   for (int32_t i = 0; i < count; i++)
     for (int32_t j = 0; j < ranks[i]; j++)
-      if (tenon_item(xs, i)->shape[j] != 1) b.extents[b.equation.terms[i].labels[j]] = tenon_item(xs, i)->shape[j];
-  for (int32_t i = 0; i < count; i++) TENON_TRY(of_operand(&b, i, &items[i]));
+      if (tenon_item(xs, i)->shape[j] != 1)
+        b.extents[b.equation.terms[i].labels[j]] = tenon_item(xs, i)->shape[j];
+  for (int32_t i = 0; i < count; i++)
+    TENON_TRY(of_operand(&b, i, &items[i]));
   tenon_tensor_t list = *call->outputs[0];
   list.data = items;
-  for (int32_t i = 0; i < count; i++) list.keys |= items[i]->keys;
+  for (int32_t i = 0; i < count; i++)
+    list.keys |= items[i]->keys;
   return call->host->assign(call, 0, &list);
 }
 

@@ -1,20 +1,26 @@
-/* New tensors with contents that are not defined: by shape, by strides, as another one, and in host memory for copies to and
- * from a device.  The host makes results as infer describes them, in memory of the device that the call is for, so that there is
- * nothing left to run.  Invariant: whatever the format, no two elements share memory unless strides were stated. */
+/* New tensors with contents that are not defined: by shape, by strides, as another one, and in host
+ * memory for copies to and from a device.  The host makes results as infer describes them, in
+ * memory of the device that the call is for, so that there is nothing left to run.  Invariant:
+ * whatever the format, no two elements share memory unless strides were stated. */
 #include "axes.h"
 #include <stdlib.h>
 
-enum { CONTIGUOUS, CHANNELS_LAST, PRESERVE };
+enum {
+  CONTIGUOUS,
+  CHANNELS_LAST,
+  PRESERVE,
+};
 
 static tenon_status_t set_shape(tenon_infer_t *infer, const tenon_value_t *shape) {
   tenon_meta_t *out = infer->outputs[0];
   if (shape->count > TENON_RANK_MAX)
-    return tenon_fail(infer, TENON_INVALID, "a shape of %u extents: no tensor has more than %d", shape->count,
-                      TENON_RANK_MAX);
+    return tenon_fail(infer, TENON_INVALID, "a shape of %u extents: no tensor has more than %d",
+                      shape->count, TENON_RANK_MAX);
   out->ndim = (int32_t)shape->count;
   for (int32_t i = 0; i < out->ndim; i++) {
     if (shape->as.ints[i] < 0)
-      return tenon_fail(infer, TENON_INVALID, "extent %d of the shape is %" PRId64, i, shape->as.ints[i]);
+      return tenon_fail(infer, TENON_INVALID, "extent %d of the shape is %" PRId64, i,
+                        shape->as.ints[i]);
     out->dims[i] = tenon_extent(shape->as.ints[i]);
   }
   return TENON_OK;
@@ -36,10 +42,13 @@ static tenon_status_t set_format(tenon_infer_t *infer, int64_t format) {
   int32_t order[TENON_RANK_MAX];
   if (format != CHANNELS_LAST) return TENON_OK;
   if (out->ndim < 3)
-    return tenon_fail(infer, TENON_INVALID, "channels_last is for batch, channels and places: %d axes", out->ndim);
-  for (int32_t i = 0; i < out->ndim; i++) order[i] = i == 0 ? 0 : i + 1;
+    return tenon_fail(infer, TENON_INVALID,
+                      "channels_last is for batch, channels and places: %d axes", out->ndim);
+  for (int32_t i = 0; i < out->ndim; i++)
+    order[i] = i == 0 ? 0 : i + 1;
   order[out->ndim - 1] = 1;
-  return set_order(infer, order), TENON_OK;
+  set_order(infer, order);
+  return TENON_OK;
 }
 
 static tenon_status_t empty_infer(tenon_infer_t *infer) {
@@ -52,11 +61,13 @@ static tenon_status_t empty_strided_infer(tenon_infer_t *infer) {
   tenon_meta_t *out = infer->outputs[0];
   TENON_TRY(set_shape(infer, &infer->attrs[0]));
   if ((int32_t)strides->count != out->ndim)
-    return tenon_fail(infer, TENON_INVALID, "a shape of %d extents and %u strides", out->ndim, strides->count);
+    return tenon_fail(infer, TENON_INVALID, "a shape of %d extents and %u strides", out->ndim,
+                      strides->count);
   out->strided = 1;
   for (int32_t i = 0; i < out->ndim; i++) {
     if (strides->as.ints[i] < 0)
-      return tenon_fail(infer, TENON_INVALID, "stride %d is %" PRId64 ": new memory has none below 0", i,
+      return tenon_fail(infer, TENON_INVALID,
+                        "stride %d is %" PRId64 ": new memory has none below 0", i,
                         strides->as.ints[i]);
     out->strides[i] = tenon_extent(strides->as.ints[i]);
   }
@@ -69,7 +80,8 @@ static void preserve(tenon_infer_t *infer, const tenon_meta_t *x) {
   for (int32_t i = 0; i < x->ndim; i++) {
     int32_t at = i;
     if (!tenon_is_known(x->strides[i])) return;
-    for (; at > 0 && x->strides[order[at - 1]].value < x->strides[i].value; at--) order[at] = order[at - 1];
+    for (; at > 0 && x->strides[order[at - 1]].value < x->strides[i].value; at--)
+      order[at] = order[at - 1];
     order[at] = i;
   }
   set_order(infer, order);
@@ -81,16 +93,24 @@ static tenon_status_t empty_like_infer(tenon_infer_t *infer) {
   int64_t format = infer->attrs[1].as.i;
   out->dtype = infer->attrs[0].kind == TENON_KIND_NONE ? x->dtype : infer->attrs[0].as.dtype;
   out->ndim = x->ndim;
-  for (int32_t i = 0; i < x->ndim; i++) out->dims[i] = x->dims[i];
-  if (format == PRESERVE && x->strides) return preserve(infer, x), TENON_OK;
+  for (int32_t i = 0; i < x->ndim; i++)
+    out->dims[i] = x->dims[i];
+  if (format == PRESERVE && x->strides) {
+    preserve(infer, x);
+    return TENON_OK;
+  }
   return set_format(infer, format);
 }
 
-static tenon_status_t nothing_run(tenon_call_t *call) { return (void)call, TENON_OK; }
+static tenon_status_t nothing_run(tenon_call_t *call) {
+  (void)call;
+  return TENON_OK;
+}
 
-/* ---- pinned ------------------------------------------------------------------------------------------------------- */
+/* pinned */
 
-static tenon_status_t pinned_infer(tenon_infer_t *infer) { /* without a bound: the kernel brings the memory */
+static tenon_status_t
+pinned_infer(tenon_infer_t *infer) { /* without a bound: the kernel brings the memory */
   TENON_TRY(set_shape(infer, &infer->attrs[0]));
   infer->outputs[0]->ndim = -1;
   return TENON_OK;
@@ -102,9 +122,12 @@ static tenon_status_t pinned_run(tenon_call_t *call) {
   int fits = 1;
   for (uint32_t i = 0; i < shape->count; i++)
     fits = fits && !__builtin_mul_overflow(size, (uint64_t)shape->as.ints[i], &size);
-  void *data = fits && size < (uint64_t)INT64_MAX ? aligned_alloc(64, (size_t)((size / 8 + 128) / 64 * 64)) : 0;
+  void *data = fits && size < (uint64_t)INT64_MAX
+                   ? aligned_alloc(64, (size_t)((size / 8 + 128) / 64 * 64))
+                   : 0;
   if (!data) return tenon_fail(call, TENON_MEMORY, "no memory for this shape");
-  tenon_status_t status = call->host->adopt(call, 0, (int32_t)shape->count, shape->as.ints, data, free, data);
+  tenon_status_t status =
+      call->host->adopt(call, 0, (int32_t)shape->count, shape->as.ints, data, free, data);
   if (status != TENON_OK) free(data);
   return status;
 }

@@ -1,5 +1,5 @@
-/* Discrete Fourier transforms, see fft.h: radix two with decimation in time, and Bluestein's chirp for other lengths.
- */
+/* Discrete Fourier transforms, see fft.h: radix two with decimation in time, and Bluestein's chirp
+ * for other lengths. */
 #include "fft.h"
 #include <math.h>
 #include <string.h>
@@ -7,8 +7,10 @@
 static const double PI = 3.14159265358979323846;
 
 static int64_t padded_of(int64_t n) {
-  int64_t least = n & (n - 1) ? 2 * n - 1 : n, padded = 1;
-  while (padded < least) padded *= 2;
+  int64_t least = n & (n - 1) ? 2 * n - 1 : n;
+  int64_t padded = 1;
+  while (padded < least)
+    padded *= 2;
   return padded;
 }
 
@@ -34,41 +36,53 @@ static void radix_two(const fft_t *fft, fft_complex_t *x) {
   int64_t n = fft->padded;
   for (int64_t i = 1, j = 0; i < n; i++) { /* bit reversal */
     int64_t half = n >> 1;
-    for (; j & half; half >>= 1) j ^= half;
+    for (; j & half; half >>= 1)
+      j ^= half;
     j |= half;
     if (i < j) {
       fft_complex_t keep = x[i];
-      x[i] = x[j], x[j] = keep;
+      x[i] = x[j];
+      x[j] = keep;
     }
   }
   for (int64_t size = 2; size <= n; size *= 2)
     for (int64_t start = 0; start < n; start += size)
       for (int64_t k = 0; k < size / 2; k++) {
-        fft_complex_t *a = x + start + k, *b = a + size / 2, t = times(*b, fft->turns[k * (n / size)]);
-        b->re = a->re - t.re, b->im = a->im - t.im;
-        a->re += t.re, a->im += t.im;
+        fft_complex_t *a = x + start + k;
+        fft_complex_t *b = a + size / 2;
+        fft_complex_t t = times(*b, fft->turns[k * (n / size)]);
+        b->re = a->re - t.re;
+        b->im = a->im - t.im;
+        a->re += t.re;
+        a->im += t.im;
       }
 }
 
 static void conjugate(fft_complex_t *x, int64_t n) {
-  for (int64_t i = 0; i < n; i++) x[i].im = -x[i].im;
+  for (int64_t i = 0; i < n; i++)
+    x[i].im = -x[i].im;
 }
 
 void core_fft_set(fft_t *fft, int64_t n, fft_complex_t *memory) {
   int64_t padded = padded_of(n);
-  fft_complex_t *turns = memory, *chirp = turns + padded / 2 + 1, *kernel = chirp + n;
-  for (int64_t k = 0; k < padded / 2; k++) turns[k] = turn(-2 * PI * (double)k / (double)padded);
+  fft_complex_t *turns = memory;
+  fft_complex_t *chirp = turns + padded / 2 + 1;
+  fft_complex_t *kernel = chirp + n;
+  for (int64_t k = 0; k < padded / 2; k++)
+    turns[k] = turn(-2 * PI * (double)k / (double)padded);
   *fft = (fft_t){.n = n, .padded = padded, .turns = turns};
   if (padded == n) return;
   memset(kernel, 0, (size_t)padded * sizeof *kernel);
   for (int64_t k = 0; k < n; k++) {
-    chirp[k] = turn(-PI * (double)(k * k % (2 * n)) / (double)n); /* reduced, so that large angles stay exact */
+    chirp[k] = turn(-PI * (double)(k * k % (2 * n)) /
+                    (double)n); /* reduced, so that large angles stay exact */
     kernel[k] = chirp[k];
     kernel[k].im = -kernel[k].im;
     if (k) kernel[padded - k] = kernel[k];
   }
   radix_two(fft, kernel);
-  fft->chirp = chirp, fft->kernel = kernel;
+  fft->chirp = chirp;
+  fft->kernel = kernel;
 }
 
 void core_fft_run(const fft_t *fft, fft_complex_t *x, int backwards, fft_complex_t *work) {
@@ -77,9 +91,11 @@ void core_fft_run(const fft_t *fft, fft_complex_t *x, int backwards, fft_complex
     radix_two(fft, x);
   } else {
     memset(work, 0, (size_t)fft->padded * sizeof *work);
-    for (int64_t k = 0; k < fft->n; k++) work[k] = times(x[k], fft->chirp[k]);
+    for (int64_t k = 0; k < fft->n; k++)
+      work[k] = times(x[k], fft->chirp[k]);
     radix_two(fft, work);
-    for (int64_t k = 0; k < fft->padded; k++) work[k] = times(work[k], fft->kernel[k]);
+    for (int64_t k = 0; k < fft->padded; k++)
+      work[k] = times(work[k], fft->kernel[k]);
     conjugate(work, fft->padded); /* backwards is forwards between two conjugations */
     radix_two(fft, work);
     for (int64_t k = 0; k < fft->n; k++) {

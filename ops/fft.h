@@ -1,17 +1,19 @@
-/* Discrete Fourier transforms of one length, in double precision.
- * Used by spectral.c: tables are made once for a call, each thread brings its own work space.
- * Invariant: any length works; those that are no power of two go through a convolution of one (Bluestein 1970). */
+/* Discrete Fourier transforms of one length, in double precision. Used by spectral.c: tables are
+ * made once for a call, each thread brings its own work space. Invariant: any length works; those
+ * that are no power of two go through a convolution of one (Bluestein 1970). */
 #ifndef TENON_OPS_FFT_H
 #define TENON_OPS_FFT_H
 
 #include <stdint.h>
 
 typedef struct fft_complex_t {
-  double re, im;
+  double re;
+  double im;
 } fft_complex_t;
 
 typedef struct fft_t {
-  int64_t n, padded;           /* padded: the power of two that is transformed */
+  int64_t n;
+  int64_t padded;              /* padded: the power of two that is transformed */
   const fft_complex_t *turns;  /* exp(-2 pi i k / padded), k < padded / 2 */
   const fft_complex_t *chirp;  /* exp(-pi i k^2 / n), k < n; NULL: n is a power of two */
   const fft_complex_t *kernel; /* the transform of the chirp's conjugate */

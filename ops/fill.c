@@ -1,22 +1,24 @@
-/* Tensors made from shapes and numbers: shape and size of an input, constants, ranges, unit matrices, triangles.
- * Their integers are known to infer where they can be, so that arithmetic on shapes stays symbolic.
- * Invariant: what infer states as values is what the kernel writes. */
+/* Tensors made from shapes and numbers: shape and size of an input, constants, ranges, unit
+ * matrices, triangles. Their integers are known to infer where they can be, so that arithmetic on
+ * shapes stays symbolic. Invariant: what infer states as values is what the kernel writes. */
 #include "axes.h"
 #include "copy.h"
 #include "number.h"
 #include <math.h>
 #include <tenon/check.h>
 
-/* ---- shape, size ------------------------------------------------------------------------------------------------- */
+/* shape, size */
 
 /* From attribute `start` to `end`, both from the end if negative, cut off at the rank. */
-static void shape_range(const tenon_value_t *attrs, int32_t rank, int32_t *out_start, int32_t *out_end) {
+static void shape_range(const tenon_value_t *attrs, int32_t rank, int32_t *out_start,
+                        int32_t *out_end) {
   int64_t bound[2] = {attrs[0].as.i, attrs[1].kind == TENON_KIND_NONE ? rank : attrs[1].as.i};
   for (int i = 0; i < 2; i++) {
     if (bound[i] < 0) bound[i] = bound[i] < -rank ? 0 : bound[i] + rank;
     if (bound[i] > rank) bound[i] = rank;
   }
-  *out_start = (int32_t)bound[0], *out_end = (int32_t)(bound[1] < bound[0] ? bound[0] : bound[1]);
+  *out_start = (int32_t)bound[0];
+  *out_end = (int32_t)(bound[1] < bound[0] ? bound[0] : bound[1]);
 }
 
 static tenon_status_t shape_infer(tenon_infer_t *infer) {
@@ -24,24 +26,29 @@ static tenon_status_t shape_infer(tenon_infer_t *infer) {
   tenon_meta_t *out = infer->outputs[0];
   int32_t start, end;
   shape_range(infer->attrs, x->ndim, &start, &end);
-  out->ndim = 1, out->dims[0] = tenon_extent(end - start);
+  out->ndim = 1;
+  out->dims[0] = tenon_extent(end - start);
   out->value_count = (uint32_t)(end - start);
-  for (int32_t i = start; i < end; i++) out->values[i - start] = x->dims[i];
+  for (int32_t i = start; i < end; i++)
+    out->values[i - start] = x->dims[i];
   return TENON_OK;
 }
 
 static tenon_status_t shape_run(tenon_call_t *call) {
-  const tenon_tensor_t *x = call->inputs[0], *out = call->outputs[0];
+  const tenon_tensor_t *x = call->inputs[0];
+  const tenon_tensor_t *out = call->outputs[0];
   int32_t start, end;
   shape_range(call->attrs, x->ndim, &start, &end);
-  for (int32_t i = start; i < end; i++) ((int64_t *)out->data)[(i - start) * out->strides[0]] = x->shape[i];
+  for (int32_t i = start; i < end; i++)
+    ((int64_t *)out->data)[(i - start) * out->strides[0]] = x->shape[i];
   return TENON_OK;
 }
 
 static tenon_status_t size_infer(tenon_infer_t *infer) {
   const tenon_meta_t *x = infer->inputs[0];
   tenon_meta_t *out = infer->outputs[0];
-  out->ndim = 0, out->value_count = 1;
+  out->ndim = 0;
+  out->value_count = 1;
   out->values[0] = dims_product(infer, x->dims, 0, x->ndim);
   return TENON_OK;
 }
@@ -58,13 +65,14 @@ static tenon_status_t ratio_infer(tenon_infer_t *infer) {
 }
 
 static tenon_status_t ratio_run(tenon_call_t *call) {
-  int64_t x = tenon_count(call->inputs[0]), y = tenon_count(call->inputs[1]);
+  int64_t x = tenon_count(call->inputs[0]);
+  int64_t y = tenon_count(call->inputs[1]);
   tenon_tensor_t *out = call->outputs[0];
   number_set(out->dtype, out->data, 0, y ? (double)(x / y) : 0.0);
   return TENON_OK;
 }
 
-/* ---- constant_of_shape ------------------------------------------------------------------------------------------- */
+/* constant_of_shape */
 
 static tenon_status_t constant_infer(tenon_infer_t *infer) {
   const tenon_value_t *value = &infer->attrs[0];
@@ -74,25 +82,28 @@ static tenon_status_t constant_infer(tenon_infer_t *infer) {
   if (value->kind != TENON_KIND_NONE) {
     out->dtype = value->as.tensor->dtype;
     if (tenon_count(value->as.tensor) != 1)
-      return tenon_fail(infer, TENON_INVALID, "the value has %" PRId64 " elements; it must have one",
+      return tenon_fail(infer, TENON_INVALID,
+                        "the value has %" PRId64 " elements; it must have one",
                         tenon_count(value->as.tensor));
   }
   TENON_TRY(ints_read(infer, 0, &shape));
   if (!shape.known) return out_unknown(infer, out, shape.count);
   if (shape.count > TENON_RANK_MAX)
-    return tenon_fail(infer, TENON_INVALID, "a shape of %d extents: no tensor has more than %d", shape.count,
-                      TENON_RANK_MAX);
+    return tenon_fail(infer, TENON_INVALID, "a shape of %d extents: no tensor has more than %d",
+                      shape.count, TENON_RANK_MAX);
   out->ndim = shape.count;
   for (int32_t i = 0; i < shape.count; i++) {
     out->dims[i] = shape.at[i];
     if (tenon_is_known(shape.at[i]) && shape.at[i].value < 0)
-      return tenon_fail(infer, TENON_INVALID, "extent %d of the shape is %" PRId64, i, shape.at[i].value);
+      return tenon_fail(infer, TENON_INVALID, "extent %d of the shape is %" PRId64, i,
+                        shape.at[i].value);
   }
   tenon_dim_t count = dims_product(infer, out->dims, 0, out->ndim);
   int integers = out->dtype.code == (uint8_t)TENON_I64 && out->dtype.bits >= 32;
   if (!integers || !tenon_is_known(count) || count.value > VALUES_MAX) return TENON_OK;
   out->value_count = (uint32_t)count.value;
-  for (int64_t i = 0; i < count.value; i++) out->values[i] = tenon_extent(tensor_int(value->as.tensor, 0));
+  for (int64_t i = 0; i < count.value; i++)
+    out->values[i] = tenon_extent(tensor_int(value->as.tensor, 0));
   return TENON_OK;
 }
 
@@ -103,18 +114,20 @@ static tenon_status_t constant_run(tenon_call_t *call) {
   tenon_tensor_t nothing = {
       (void *)(intptr_t)&zero, {1, 0}, 0, out->dtype, (int64_t *)(intptr_t)none, NULL, 0, 0, NULL};
   move_t move;
-  move_begin(&move, out, call->attrs[0].kind == TENON_KIND_NONE ? &nothing : call->attrs[0].as.tensor);
+  move_begin(&move, out,
+             call->attrs[0].kind == TENON_KIND_NONE ? &nothing : call->attrs[0].as.tensor);
   move_axis(&move, tenon_count(out), 0, 1);
   return core_move(call, &move);
 }
 
-/* ---- range ------------------------------------------------------------------------------------------------------- */
+/* range */
 
 static tenon_status_t range_infer(tenon_infer_t *infer) {
   tenon_meta_t *out = infer->outputs[0];
   tenon_meta_t *const *in = infer->inputs;
   const tenon_dim_t zero = tenon_extent(0);
-  out->ndim = 1, out->dims[0] = dim_any(infer);
+  out->ndim = 1;
+  out->dims[0] = dim_any(infer);
   if (out->dtype.code == (uint8_t)TENON_I64 && out->dtype.bits >= 32) {
     ints_t start, limit, delta;
     TENON_TRY(ints_read(infer, 0, &start));
@@ -122,11 +135,14 @@ static tenon_status_t range_infer(tenon_infer_t *infer) {
     TENON_TRY(ints_read(infer, 2, &delta));
     if (start.count != 1 || limit.count != 1 || delta.count != 1)
       return tenon_fail(infer, TENON_INVALID, "start, limit and delta are single numbers");
-    if (delta.known && dim_is(delta.at[0], 0)) return tenon_fail(infer, TENON_INVALID, "delta is 0");
-    if (!start.known || !limit.known || !delta.known || !tenon_is_known(delta.at[0])) return TENON_OK;
+    if (delta.known && dim_is(delta.at[0], 0))
+      return tenon_fail(infer, TENON_INVALID, "delta is 0");
+    if (!start.known || !limit.known || !delta.known || !tenon_is_known(delta.at[0]))
+      return TENON_OK;
     tenon_dim_t span = dim_sub(infer, limit.at[0], start.at[0]);
     if (!dim_is(delta.at[0], 1)) span = tenon_dim(infer, TENON_DIM_CEIL_DIV, span, delta.at[0]);
-    out->dims[0] = tenon_is_known(span) || !dim_is(start.at[0], 0) ? dim_max(infer, span, zero) : span;
+    out->dims[0] =
+        tenon_is_known(span) || !dim_is(start.at[0], 0) ? dim_max(infer, span, zero) : span;
     if (!tenon_is_known(out->dims[0]) || out->dims[0].value > VALUES_MAX) return TENON_OK;
     out->value_count = (uint32_t)out->dims[0].value;
     for (uint32_t i = 0; i < out->value_count; i++)
@@ -142,32 +158,40 @@ static tenon_status_t range_infer(tenon_infer_t *infer) {
   }
   if (v[2] == 0.0) return tenon_fail(infer, TENON_INVALID, "delta is 0");
   double count = ceil((v[1] - v[0]) / v[2]);
-  if (!(count < 0x1p60)) return tenon_fail(infer, TENON_INVALID, "from %g to %g by %g is endless", v[0], v[1], v[2]);
+  if (!(count < 0x1p60))
+    return tenon_fail(infer, TENON_INVALID, "from %g to %g by %g is endless", v[0], v[1], v[2]);
   out->dims[0] = tenon_extent(count > 0.0 ? (int64_t)count : 0);
   return TENON_OK;
 }
 
 static tenon_status_t range_run(tenon_call_t *call) {
   tenon_tensor_t *out = call->outputs[0];
-  const void *start = call->inputs[0]->data, *delta = call->inputs[2]->data;
+  const void *start = call->inputs[0]->data;
+  const void *delta = call->inputs[2]->data;
   int64_t n = out->shape[0];
-  if (tenon_dtype_id(out->dtype) == TENON_I64) { /* exact beyond what a double holds; wraps around like the rest */
-    uint64_t from = *(const uint64_t *)start, step = *(const uint64_t *)delta;
-    for (int64_t i = 0; i < n; i++) ((uint64_t *)out->data)[i] = from + (uint64_t)i * step;
+  if (tenon_dtype_id(out->dtype) ==
+      TENON_I64) { /* exact beyond what a double holds; wraps around like the rest */
+    uint64_t from = *(const uint64_t *)start;
+    uint64_t step = *(const uint64_t *)delta;
+    for (int64_t i = 0; i < n; i++)
+      ((uint64_t *)out->data)[i] = from + (uint64_t)i * step;
   } else {
-    double from = number_get(out->dtype, start, 0), step = number_get(out->dtype, delta, 0);
-    for (int64_t i = 0; i < n; i++) number_set(out->dtype, out->data, i, from + (double)i * step);
+    double from = number_get(out->dtype, start, 0);
+    double step = number_get(out->dtype, delta, 0);
+    for (int64_t i = 0; i < n; i++)
+      number_set(out->dtype, out->data, i, from + (double)i * step);
   }
   return TENON_OK;
 }
 
-/* ---- eye_like, trilu --------------------------------------------------------------------------------------------- */
+/* eye_like, trilu */
 
 static tenon_status_t eye_infer(tenon_infer_t *infer) {
   const tenon_meta_t *x = infer->inputs[0];
   tenon_meta_t *out = infer->outputs[0];
   out->dtype = infer->attrs[0].kind == TENON_KIND_NONE ? x->dtype : infer->attrs[0].as.dtype;
-  if (x->ndim != 2) return tenon_fail(infer, TENON_INVALID, "a matrix is wanted, the input has rank %d", x->ndim);
+  if (x->ndim != 2)
+    return tenon_fail(infer, TENON_INVALID, "a matrix is wanted, the input has rank %d", x->ndim);
   if (out->dtype.bits && !number_is(out->dtype))
     return tenon_fail(infer, TENON_INVALID, "dtype: expected numbers of 8 bits or more, or bool");
   return out_like(out, x);
@@ -175,11 +199,15 @@ static tenon_status_t eye_infer(tenon_infer_t *infer) {
 
 static tenon_status_t eye_run(tenon_call_t *call) {
   tenon_tensor_t *out = call->outputs[0];
-  int64_t rows = out->shape[0], columns = out->shape[1], k = call->attrs[1].as.i;
+  int64_t rows = out->shape[0];
+  int64_t columns = out->shape[1];
+  int64_t k = call->attrs[1].as.i;
   if (out->strides[1] != 1 || out->strides[0] != columns) {
     for (int64_t i = 0; i < rows * columns; i++) {
-      int64_t row = i / columns, column = i % columns;
-      number_set(out->dtype, out->data, row * out->strides[0] + column * out->strides[1], column - row == k);
+      int64_t row = i / columns;
+      int64_t column = i % columns;
+      number_set(out->dtype, out->data, row * out->strides[0] + column * out->strides[1],
+                 column - row == k);
     }
     return TENON_OK;
   }
@@ -193,23 +221,31 @@ static tenon_status_t eye_run(tenon_call_t *call) {
 static tenon_status_t trilu_infer(tenon_infer_t *infer) {
   const tenon_meta_t *x = infer->inputs[0];
   ints_t k = {.count = 1};
-  if (x->ndim < 2) return tenon_fail(infer, TENON_INVALID, "matrices are wanted, the input has rank %d", x->ndim);
+  if (x->ndim < 2)
+    return tenon_fail(infer, TENON_INVALID, "matrices are wanted, the input has rank %d", x->ndim);
   if (infer->inputs[1]) TENON_TRY(ints_read(infer, 1, &k));
-  if (k.count >= 0 && k.count != 1) return tenon_fail(infer, TENON_INVALID, "k is one number, not %d", k.count);
+  if (k.count >= 0 && k.count != 1)
+    return tenon_fail(infer, TENON_INVALID, "k is one number, not %d", k.count);
   return out_like(infer->outputs[0], x);
 }
 
 static tenon_status_t trilu_part(tenon_call_t *call, void *argument, int64_t begin, int64_t end) {
-  const tenon_tensor_t *x = call->inputs[0], *out = call->outputs[0];
-  int64_t k = *(const int64_t *)argument, size = element_size(x);
-  int64_t rows = x->shape[x->ndim - 2], columns = x->shape[x->ndim - 1];
+  const tenon_tensor_t *x = call->inputs[0];
+  const tenon_tensor_t *out = call->outputs[0];
+  int64_t k = *(const int64_t *)argument;
+  int64_t size = element_size(x);
+  int64_t rows = x->shape[x->ndim - 2];
+  int64_t columns = x->shape[x->ndim - 1];
   int upper = call->attrs[0].as.i != 0;
   for (int64_t row = begin; row < end; row++) {
-    int64_t cut = row % rows + k + !upper; /* the upper part begins at column i + k, the lower ends with it */
+    int64_t cut =
+        row % rows + k + !upper; /* the upper part begins at column i + k, the lower ends with it */
     cut = cut < 0 ? 0 : cut > columns ? columns : cut;
     const char *from = (const char *)x->data + row * columns * size;
     char *to = (char *)out->data + row * columns * size;
-    int64_t keep = upper ? cut : 0, kept = upper ? columns - cut : cut, zero = upper ? 0 : cut;
+    int64_t keep = upper ? cut : 0;
+    int64_t kept = upper ? columns - cut : cut;
+    int64_t zero = upper ? 0 : cut;
     memcpy(to + keep * size, from + keep * size, (size_t)(kept * size));
     memset(to + zero * size, 0, (size_t)((columns - kept) * size));
   }
@@ -217,12 +253,16 @@ static tenon_status_t trilu_part(tenon_call_t *call, void *argument, int64_t beg
 }
 
 static tenon_status_t trilu_run(tenon_call_t *call) {
-  const tenon_tensor_t *x = call->inputs[0], *k = call->inputs[1];
-  int64_t diagonal = k ? tensor_int(k, 0) : 0, columns = x->shape[x->ndim - 1], count = tenon_count(x);
+  const tenon_tensor_t *x = call->inputs[0];
+  const tenon_tensor_t *k = call->inputs[1];
+  int64_t diagonal = k ? tensor_int(k, 0) : 0;
+  int64_t columns = x->shape[x->ndim - 1];
+  int64_t count = tenon_count(x);
   if (count == 0) return TENON_OK;
   if (diagonal > INT64_MAX / 4) diagonal = INT64_MAX / 4; /* so that no sum overflows */
   if (diagonal < -INT64_MAX / 4) diagonal = -INT64_MAX / 4;
-  return call->host->parallel(call, count / columns, 65536 / (columns + 1) + 1, trilu_part, &diagonal);
+  return call->host->parallel(call, count / columns, 65536 / (columns + 1) + 1, trilu_part,
+                              &diagonal);
 }
 
 /* clang-format off */

@@ -1,45 +1,54 @@
-/* The epilogue of products, row by row through a small buffer, so that any strides of c are the same loop.
- * Called from tiles on several threads.  Invariant: one formula for each activation, out of FINISH_ACTIVATIONS. */
+/* The epilogue of products, row by row through a small buffer, so that any strides of c are the
+ * same loop. Called from tiles on several threads.  Invariant: one formula for each activation, out
+ * of FINISH_ACTIVATIONS. */
 #include "finish.h"
 #include "simd/math.h"
 
 enum { SPAN = 256 };
 
-#define ACTIVATION_CASE(name, value)                                                                                   \
-  case FINISH_##name:                                                                                                  \
-    for (int64_t j = 0; j < count; j++) {                                                                              \
-      T x = row[j];                                                                                                    \
-      row[j] = (value);                                                                                                \
-    }                                                                                                                  \
+#define ACTIVATION_CASE(name, value)                                                               \
+  case FINISH_##name:                                                                              \
+    for (int64_t j = 0; j < count; j++) {                                                          \
+      T x = row[j];                                                                                \
+      row[j] = (value);                                                                            \
+    }                                                                                              \
     break;
 
-#define ACTIVATE(suffix)                                                                                               \
-  static void activate_##suffix(int64_t activation, T alpha, T beta, T *row, int64_t count) {                          \
-    switch (activation) { FINISH_ACTIVATIONS(ACTIVATION_CASE) }                                                        \
+#define ACTIVATE(suffix)                                                                           \
+  static void activate_##suffix(int64_t activation, T alpha, T beta, T *row, int64_t count) {      \
+    switch (activation) { FINISH_ACTIVATIONS(ACTIVATION_CASE) }                                    \
   }
 
-/* Integers are added as unsigned ones, which wrap; a fractional scale of them is taken in double. */
-#define FINISH(suffix, signed_t, whole, activate)                                                                      \
-  static void finish_##suffix(const finish_t *f, int64_t i, int64_t j, int64_t count) {                                \
-    const T *bias = (const T *)f->bias.data, *more = (const T *)f->residual.data;                                      \
-    T row[SPAN], *c = (T *)f->c + i * f->row + j * f->column;                                                          \
-    for (int64_t e = 0; e < count; e++) row[e] = c[e * f->column];                                                     \
-    if (f->scale != 1)                                                                                                 \
-      for (int64_t e = 0; e < count; e++) row[e] = (T)whole(f->scale * (double)(signed_t)row[e]);                      \
-    if (bias) {                                                                                                        \
-      bias += i * f->bias.row + j * f->bias.column;                                                                    \
-      if (f->bias_scale == 1)                                                                                          \
-        for (int64_t e = 0; e < count; e++) row[e] += bias[e * f->bias.column];                                        \
-      else                                                                                                             \
-        for (int64_t e = 0; e < count; e++)                                                                            \
-          row[e] += (T)whole(f->bias_scale * (double)(signed_t)bias[e * f->bias.column]);                              \
-    }                                                                                                                  \
-    if (more) {                                                                                                        \
-      more += i * f->residual.row + j * f->residual.column;                                                            \
-      for (int64_t e = 0; e < count; e++) row[e] += more[e * f->residual.column];                                      \
-    }                                                                                                                  \
-    activate;                                                                                                          \
-    for (int64_t e = 0; e < count; e++) c[e * f->column] = row[e];                                                     \
+/* Integers are added as unsigned ones, which wrap; a fractional scale of them is taken in
+ * double. */
+#define FINISH(suffix, signed_t, whole, activate)                                                  \
+  static void finish_##suffix(const finish_t *f, int64_t i, int64_t j, int64_t count) {            \
+    const T *bias = (const T *)f->bias.data;                                                       \
+    const T *more = (const T *)f->residual.data;                                                   \
+    T row[SPAN];                                                                                   \
+    T *c = (T *)f->c + i * f->row + j * f->column;                                                 \
+    for (int64_t e = 0; e < count; e++)                                                            \
+      row[e] = c[e * f->column];                                                                   \
+    if (f->scale != 1)                                                                             \
+      for (int64_t e = 0; e < count; e++)                                                          \
+        row[e] = (T)whole(f->scale * (double)(signed_t)row[e]);                                    \
+    if (bias) {                                                                                    \
+      bias += i * f->bias.row + j * f->bias.column;                                                \
+      if (f->bias_scale == 1)                                                                      \
+        for (int64_t e = 0; e < count; e++)                                                        \
+          row[e] += bias[e * f->bias.column];                                                      \
+      else                                                                                         \
+        for (int64_t e = 0; e < count; e++)                                                        \
+          row[e] += (T)whole(f->bias_scale * (double)(signed_t)bias[e * f->bias.column]);          \
+    }                                                                                              \
+    if (more) {                                                                                    \
+      more += i * f->residual.row + j * f->residual.column;                                        \
+      for (int64_t e = 0; e < count; e++)                                                          \
+        row[e] += more[e * f->residual.column];                                                    \
+    }                                                                                              \
+    activate;                                                                                      \
+    for (int64_t e = 0; e < count; e++)                                                            \
+      c[e * f->column] = row[e];                                                                   \
   }
 
 /* clang-format off */
@@ -60,9 +69,11 @@ FINISH(i64, int64_t, tn_int64, (void)0)
 /* clang-format on */
 
 void core_finish(const finish_t *f, int64_t i, int64_t i_end, int64_t j, int64_t j_end) {
-  int is_float = f->dtype.code == (TENON_F32 & 0xff), wide = f->dtype.bits == 64;
+  int is_float = f->dtype.code == (TENON_F32 & 0xff);
+  int wide = f->dtype.bits == 64;
   void (*span)(const finish_t *, int64_t, int64_t, int64_t) =
       is_float ? (wide ? finish_f64 : finish_f32) : (wide ? finish_i64 : finish_i32);
   for (; i < i_end; i++)
-    for (int64_t at = j; at < j_end; at += SPAN) span(f, i, at, j_end - at < SPAN ? j_end - at : SPAN);
+    for (int64_t at = j; at < j_end; at += SPAN)
+      span(f, i, at, j_end - at < SPAN ? j_end - at : SPAN);
 }

@@ -1,6 +1,7 @@
-/* What happens to a tile of a product before it is written for good: scale, bias, residual, activation.
- * Used by the plain forms of matmul, gemm and conv, and by their oneDNN forms for what oneDNN cannot fuse.
- * Invariant: the list of activations is here only; its order is the choice that arrives in attributes. */
+/* What happens to a tile of a product before it is written for good: scale, bias, residual,
+ * activation. Used by the plain forms of matmul, gemm and conv, and by their oneDNN forms for what
+ * oneDNN cannot fuse. Invariant: the list of activations is here only; its order is the choice that
+ * arrives in attributes. */
 #ifndef TENON_OPS_FINISH_H
 #define TENON_OPS_FINISH_H
 
@@ -25,25 +26,31 @@
 
 #define FINISH_CHOICE_(name, value) ", '" #name "'"
 /* The end of a schema's list of arguments. */
-#define FINISH_ARGUMENTS                                                                                               \
-  "str['none'" FINISH_ACTIVATIONS(FINISH_CHOICE_) "] activation='none', float alpha=0.0, float beta=0.0"
+#define FINISH_ARGUMENTS                                                                           \
+  "str['none'" FINISH_ACTIVATIONS(                                                                 \
+      FINISH_CHOICE_) "] activation='none', float alpha=0.0, float beta=0.0"
 
 #define FINISH_NAME_(name, value) FINISH_##name,
 enum { FINISH_none, FINISH_ACTIVATIONS(FINISH_NAME_) FINISH_COUNT };
 
 typedef struct finish_side_t { /* something that is added; data NULL: nothing */
   const void *data;
-  int64_t row, column; /* strides in elements, 0 to repeat */
+  int64_t row;
+  int64_t column; /* strides in elements, 0 to repeat */
 } finish_side_t;
 
 typedef struct finish_t { /* c = activation(scale * c + bias_scale * bias + residual) */
   tenon_dtype_t dtype;    /* as in core_products; integers have no activation */
-  double scale, bias_scale;
+  double scale;
+  double bias_scale;
   int64_t activation;
-  double alpha, beta;
-  finish_side_t bias, residual;
+  double alpha;
+  double beta;
+  finish_side_t bias;
+  finish_side_t residual;
   void *c;
-  int64_t row, column;
+  int64_t row;
+  int64_t column;
 } finish_t;
 
 /* 0: there is nothing to do. */

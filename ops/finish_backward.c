@@ -1,37 +1,67 @@
-/* The gradient of what matmul, conv and others do to a result before they give it: a composite of the activations' own
- * gradients.  Called by matmul_backward and conv_backward.  Invariant: the list of activations is finish.h's. */
+/* The gradient of what matmul, conv and others do to a result before they give it: a composite of
+ * the activations' own gradients.  Called by matmul_backward and conv_backward.  Invariant: the
+ * list of activations is finish.h's. */
 #include "composite.h"
 #include "finish.h"
 
-enum { RELU, LEAKY, ELU, GELU, SILU, HARD_SIGMOID, HARD_SWISH, MISH, TANH, SIGMOID, MUL, SUB, LESS, GREATER, WHERE };
-#define BACKWARD_USES                                                                                                  \
-  "core::relu_backward, core::leaky_relu_backward, core::elu_backward, core::gelu_backward, core::silu_backward, "     \
-  "core::hard_sigmoid_backward, core::hard_swish_backward, core::mish_backward, core::tanh, core::sigmoid, "           \
+enum {
+  RELU,
+  LEAKY,
+  ELU,
+  GELU,
+  SILU,
+  HARD_SIGMOID,
+  HARD_SWISH,
+  MISH,
+  TANH,
+  SIGMOID,
+  MUL,
+  SUB,
+  LESS,
+  GREATER,
+  WHERE,
+};
+#define BACKWARD_USES                                                                              \
+  "core::relu_backward, core::leaky_relu_backward, core::elu_backward, core::gelu_backward, "      \
+  "core::silu_backward, "                                                                          \
+  "core::hard_sigmoid_backward, core::hard_swish_backward, core::mish_backward, core::tanh, "      \
+  "core::sigmoid, "                                                                                \
   "core::mul, core::sub, core::less, core::greater, core::where"
 
 static tenon_status_t infer(tenon_infer_t *infer) { return core_backward_infer(infer, 1, 0, NULL); }
 
 /* dy where x is not on the wrong side of the limit. */
 static tenon_status_t within(tenon_call_t *call, int test, double limit, tenon_tensor_t **dy) {
-  tenon_tensor_t *zero = core_number(call, (*dy)->dtype, 0), *beyond;
+  tenon_tensor_t *zero = core_number(call, (*dy)->dtype, 0);
+  tenon_tensor_t *beyond;
   if (!zero) return TENON_MEMORY;
   TENON_TRY(core_with(call, test, call->inputs[1], limit, &beyond));
   return INVOKE(call, WHERE, NULL, dy, beyond, zero, *dy);
 }
 
 static tenon_status_t run(tenon_call_t *call) {
-  tenon_tensor_t *dy = call->inputs[0], *x = call->inputs[1], *one, *y, *t;
-  double alpha = call->attrs[1].as.f, beta = call->attrs[2].as.f;
+  tenon_tensor_t *dy = call->inputs[0];
+  tenon_tensor_t *x = call->inputs[1];
+  tenon_tensor_t *one, *y, *t;
+  double alpha = call->attrs[1].as.f;
+  double beta = call->attrs[2].as.f;
   tenon_value_t attrs[2] = {value_float(alpha), value_float(beta)};
   switch (call->attrs[0].as.i) {
-  case FINISH_none: break;
-  case FINISH_relu: TENON_TRY(INVOKE(call, RELU, NULL, &dy, dy, x)); break;
+  case FINISH_none:
+    break;
+  case FINISH_relu:
+    TENON_TRY(INVOKE(call, RELU, NULL, &dy, dy, x));
+    break;
   case FINISH_clip:
     TENON_TRY(within(call, LESS, alpha, &dy));
     TENON_TRY(within(call, GREATER, beta, &dy));
     break;
-  case FINISH_leaky_relu: TENON_TRY(INVOKE(call, LEAKY, attrs, &dy, dy, x)); break;
-  case FINISH_elu: TENON_TRY(INVOKE(call, ELU, attrs, &dy, dy, x)); break;
+  case FINISH_leaky_relu:
+    TENON_TRY(INVOKE(call, LEAKY, attrs, &dy, dy, x));
+    break;
+  case FINISH_elu:
+    TENON_TRY(INVOKE(call, ELU, attrs, &dy, dy, x));
+    break;
   case FINISH_gelu:
   case FINISH_gelu_tanh:
     attrs[0] = value_choice(call->attrs[0].as.i == FINISH_gelu_tanh);
@@ -54,10 +84,18 @@ static tenon_status_t run(tenon_call_t *call) {
     attrs[0] = value_float(1);
     TENON_TRY(INVOKE(call, SILU, attrs, &dy, dy, x));
     break;
-  case FINISH_hard_sigmoid: TENON_TRY(INVOKE(call, HARD_SIGMOID, attrs, &dy, dy, x)); break;
-  case FINISH_hard_swish: TENON_TRY(INVOKE(call, HARD_SWISH, NULL, &dy, dy, x)); break;
-  case FINISH_mish: TENON_TRY(INVOKE(call, MISH, NULL, &dy, dy, x)); break;
-  default: return tenon_fail(call, TENON_INTERNAL, "activation %d has no gradient", (int)call->attrs[0].as.i);
+  case FINISH_hard_sigmoid:
+    TENON_TRY(INVOKE(call, HARD_SIGMOID, attrs, &dy, dy, x));
+    break;
+  case FINISH_hard_swish:
+    TENON_TRY(INVOKE(call, HARD_SWISH, NULL, &dy, dy, x));
+    break;
+  case FINISH_mish:
+    TENON_TRY(INVOKE(call, MISH, NULL, &dy, dy, x));
+    break;
+  default:
+    return tenon_fail(call, TENON_INTERNAL, "activation %d has no gradient",
+                      (int)call->attrs[0].as.i);
   }
   return call->host->assign(call, 0, dy);
 }

@@ -1,6 +1,7 @@
-/* Matrix products, by the kernels of simd/product.c, and their distribution over threads by tiles of c.
- * Called by the plain forms of matmul, conv, attention, the recurrent operators and einsum.
- * Invariant: a tile is computed by one thread from start to finish, so results do not depend on how many there are. */
+/* Matrix products, by the kernels of simd/product.c, and their distribution over threads by tiles
+ * of c. Called by the plain forms of matmul, conv, attention, the recurrent operators and einsum.
+ * Invariant: a tile is computed by one thread from start to finish, so results do not depend on how
+ * many there are. */
 #include "gemm.h"
 #include "capability.h"
 
@@ -22,19 +23,32 @@ tenon_dtype_t core_gemm_dtype(tenon_dtype_t dtype) {
 void core_gemm(tenon_dtype_t dtype, const product_t *product) {
   product_t p = *product;
   if (p.m == 0 || p.n == 0) return;
-  if (p.row == 1 && (p.column != 1 || (p.n <= 2 && p.m > 2))) { /* the transposed product has the better inner loop */
+  if (p.row == 1 &&
+      (p.column != 1 ||
+       (p.n <= 2 && p.m > 2))) { /* the transposed product has the better inner loop */
     operand_t a = p.a;
-    p.a = p.b, p.b = a;
-    p.m = product->n, p.n = product->m;
-    p.row = product->column, p.column = product->row;
+    p.a = p.b;
+    p.b = a;
+    p.m = product->n;
+    p.n = product->m;
+    p.row = product->column;
+    p.column = product->row;
   }
   const gemms_t *all = gemms();
   switch (tenon_dtype_id(dtype)) {
-  case TENON_F32: all->f32(&p); break;
-  case TENON_F64: all->f64(&p); break;
+  case TENON_F32:
+    all->f32(&p);
+    break;
+  case TENON_F64:
+    all->f64(&p);
+    break;
   case TENON_I32:
-  case TENON_U32: all->u32(&p); break;
-  default: all->u64(&p); break;
+  case TENON_U32:
+    all->u32(&p);
+    break;
+  default:
+    all->u64(&p);
+    break;
   }
 }
 
@@ -51,12 +65,14 @@ void core_gemm_fast(tenon_dtype_t dtype, const product_t *product) {
   if (tenon_dtype_id(dtype) != TENON_F32 || !dnn_sgemm(product)) core_gemm(dtype, product);
 }
 
-/* ---- tiles ------------------------------------------------------------------------------------------------------ */
+/* tiles */
 
 typedef struct tiling_t {
   const products_t *all;
-  int64_t rows, columns;           /* of a tile */
-  int64_t row_tiles, column_tiles; /* of a product */
+  int64_t rows;
+  int64_t columns; /* of a tile */
+  int64_t row_tiles;
+  int64_t column_tiles; /* of a product */
 } tiling_t;
 
 static tenon_status_t tiles_run(tenon_call_t *call, void *argument, int64_t begin, int64_t end) {
@@ -65,19 +81,25 @@ static tenon_status_t tiles_run(tenon_call_t *call, void *argument, int64_t begi
   int64_t size = all->dtype.bits / 8;
   (void)call;
   for (int64_t tile = begin; tile < end; tile++) {
-    int64_t index = tile / (t->row_tiles * t->column_tiles), at = tile % (t->row_tiles * t->column_tiles);
-    int64_t i = at / t->column_tiles * t->rows, j = at % t->column_tiles * t->columns;
+    int64_t index = tile / (t->row_tiles * t->column_tiles);
+    int64_t at = tile % (t->row_tiles * t->column_tiles);
+    int64_t i = at / t->column_tiles * t->rows;
+    int64_t j = at % t->column_tiles * t->columns;
     product_t p = all->product;
-    int64_t i_end = p.m - i < t->rows ? p.m : i + t->rows, j_end = p.n - j < t->columns ? p.n : j + t->columns;
+    int64_t i_end = p.m - i < t->rows ? p.m : i + t->rows;
+    int64_t j_end = p.n - j < t->columns ? p.n : j + t->columns;
     all->place(all->context, index, &p);
     operand_t *sides[2] = {&p.a, &p.b};
     int64_t first[2] = {i, j};
     for (int s = 0; s < 2; s++) {
-      if (sides[s]->pack) sides[s]->first += first[s];
-      else sides[s]->data = (const char *)sides[s]->data + first[s] * sides[s]->vector * size;
+      if (sides[s]->pack)
+        sides[s]->first += first[s];
+      else
+        sides[s]->data = (const char *)sides[s]->data + first[s] * sides[s]->vector * size;
     }
     p.c = (char *)p.c + (i * p.row + j * p.column) * size;
-    p.m = i_end - i, p.n = j_end - j;
+    p.m = i_end - i;
+    p.n = j_end - j;
     (all->fast ? core_gemm_fast : core_gemm)(all->dtype, &p);
     if (all->finish) all->finish(all->context, index, i, i_end, j, j_end);
   }
@@ -85,18 +107,28 @@ static tenon_status_t tiles_run(tenon_call_t *call, void *argument, int64_t begi
 }
 
 tenon_status_t core_products(tenon_call_t *call, const products_t *products) {
-  enum { TILES = 8, ROWS = GEMM_ROWS, COLUMNS = 256, NARROW = 64, WORK = 1 << 17 };
+  enum {
+    TILES = 8,
+    ROWS = GEMM_ROWS,
+    COLUMNS = 256,
+    NARROW = 64,
+    WORK = 1 << 17,
+  };
   const product_t *p = &products->product;
   if (p->m <= 0 || p->n <= 0 || products->count <= 0) return TENON_OK;
   tiling_t t = {products, p->m < ROWS ? p->m : ROWS, p->n < COLUMNS ? p->n : COLUMNS, 0, 0};
   t.row_tiles = (p->m - 1) / t.rows + 1;
   t.column_tiles = (p->n - 1) / t.columns + 1;
-  if (t.row_tiles * products->count * t.column_tiles < TILES && t.columns > NARROW) { /* enough for a few threads */
-    int64_t wanted = (TILES - 1) / (t.row_tiles * products->count) + 1, most = (p->n - 1) / NARROW + 1;
+  if (t.row_tiles * products->count * t.column_tiles < TILES &&
+      t.columns > NARROW) { /* enough for a few threads */
+    int64_t wanted = (TILES - 1) / (t.row_tiles * products->count) + 1;
+    int64_t most = (p->n - 1) / NARROW + 1;
     t.columns = (p->n - 1) / (wanted < most ? wanted : most) + 1;
     t.columns = (t.columns + NARROW - 1) / NARROW * NARROW;
     t.column_tiles = (p->n - 1) / t.columns + 1;
   }
-  int64_t work = t.rows * t.columns * (p->k + 1), grain = work < WORK ? WORK / work : 1;
-  return call->host->parallel(call, products->count * t.row_tiles * t.column_tiles, grain, tiles_run, &t);
+  int64_t work = t.rows * t.columns * (p->k + 1);
+  int64_t grain = work < WORK ? WORK / work : 1;
+  return call->host->parallel(call, products->count * t.row_tiles * t.column_tiles, grain,
+                              tiles_run, &t);
 }

@@ -1,7 +1,7 @@
-/* The product of one dtype: included by simd/product.c once for each, with T (the element), NAME(x) and MADD (a number
- * times a vector, plus a vector) defined.
- * Blocks of b (DEPTH x COLUMNS) and of a (ROWS x DEPTH) are packed into panels, and the micro-kernel keeps a tile of
- * MR x NR sums in registers.  Invariant: lanes of a vector never mix, so every sum is taken in order of k. */
+/* The product of one dtype: included by simd/product.c once for each, with T (the element), NAME(x)
+ * and MADD (a number times a vector, plus a vector) defined. Blocks of b (DEPTH x COLUMNS) and of a
+ * (ROWS x DEPTH) are packed into panels, and the micro-kernel keeps a tile of MR x NR sums in
+ * registers.  Invariant: lanes of a vector never mix, so every sum is taken in order of k. */
 
 typedef T NAME(vector) __attribute__((vector_size(VECTOR)));
 typedef T NAME(loose) __attribute__((vector_size(VECTOR), aligned(sizeof(T)), may_alias));
@@ -12,8 +12,8 @@ enum {
   NAME(COLUMNS) = 1024 / sizeof(T), /* a whole number of panels */
 };
 
-static void NAME(pack)(const operand_t *o, int64_t first, int64_t count, int64_t k, int64_t depth, int64_t width,
-                       T *restrict out) {
+static void NAME(pack)(const operand_t *o, int64_t first, int64_t count, int64_t k, int64_t depth,
+                       int64_t width, T *restrict out) {
   if (count < width) memset(out, 0, (size_t)(depth * width) * sizeof(T));
   if (o->pack) {
     o->pack(o, o->first + first, count, k, depth, width, out);
@@ -21,19 +21,23 @@ static void NAME(pack)(const operand_t *o, int64_t first, int64_t count, int64_t
   }
   const T *from = (const T *)o->data + first * o->vector + k * o->element;
   if (o->vector == 1) {
-    for (int64_t e = 0; e < depth; e++) memcpy(out + e * width, from + e * o->element, (size_t)count * sizeof(T));
+    for (int64_t e = 0; e < depth; e++)
+      memcpy(out + e * width, from + e * o->element, (size_t)count * sizeof(T));
     return;
   }
   for (int64_t v = 0; v < count; v++)
-    for (int64_t e = 0; e < depth; e++) out[e * width + v] = from[v * o->vector + e * o->element];
+    for (int64_t e = 0; e < depth; e++)
+      out[e * width + v] = from[v * o->vector + e * o->element];
 }
 
-static void NAME(micro)(int64_t depth, const T *restrict a, const T *restrict b, T *restrict c, int64_t row,
-                        int64_t column, int64_t rows, int64_t columns, int accumulate) {
+static void NAME(micro)(int64_t depth, const T *restrict a, const T *restrict b, T *restrict c,
+                        int64_t row, int64_t column, int64_t rows, int64_t columns,
+                        int accumulate) {
   NAME(vector) sum[MR][2];
   memset(sum, 0, sizeof sum);
   for (int64_t e = 0; e < depth; e++, a += MR, b += NAME(NR)) {
-    NAME(vector) b0 = *(const NAME(loose) *)b, b1 = *(const NAME(loose) *)(b + NAME(LANES));
+    NAME(vector) b0 = *(const NAME(loose) *)b;
+    NAME(vector) b1 = *(const NAME(loose) *)(b + NAME(LANES));
 #pragma GCC unroll 8
     for (int i = 0; i < MR; i++) {
       sum[i][0] = MADD(a[i], b0, sum[i][0]);
@@ -63,19 +67,30 @@ static void NAME(micro)(int64_t depth, const T *restrict a, const T *restrict b,
 /* One or two rows: packing b would cost more than it saves. */
 static int NAME(thin)(const product_t *p) {
   if (p->m > 2 || p->a.pack || p->b.pack || p->column != 1) return 0;
-  const T *a = (const T *)p->a.data, *b = (const T *)p->b.data;
+  const T *a = (const T *)p->a.data;
+  const T *b = (const T *)p->b.data;
   if (p->b.vector == 1) {
     for (int64_t i = 0; i < p->m; i++, a += p->a.vector) {
       T *restrict c = (T *)p->c + i * p->row;
-      int64_t e = 0, s = p->a.element, r = p->b.element;
+      int64_t e = 0;
+      int64_t s = p->a.element;
+      int64_t r = p->b.element;
       if (!p->accumulate) memset(c, 0, (size_t)p->n * sizeof(T));
       for (; e + 4 <= p->k; e += 4) {
-        const T a0 = a[e * s], a1 = a[(e + 1) * s], a2 = a[(e + 2) * s], a3 = a[(e + 3) * s];
-        const T *b0 = b + e * r, *b1 = b0 + r, *b2 = b1 + r, *b3 = b2 + r;
-        for (int64_t j = 0; j < p->n; j++) c[j] = (T)(c[j] + a0 * b0[j] + a1 * b1[j] + a2 * b2[j] + a3 * b3[j]);
+        const T a0 = a[e * s];
+        const T a1 = a[(e + 1) * s];
+        const T a2 = a[(e + 2) * s];
+        const T a3 = a[(e + 3) * s];
+        const T *b0 = b + e * r;
+        const T *b1 = b0 + r;
+        const T *b2 = b1 + r;
+        const T *b3 = b2 + r;
+        for (int64_t j = 0; j < p->n; j++)
+          c[j] = (T)(c[j] + a0 * b0[j] + a1 * b1[j] + a2 * b2[j] + a3 * b3[j]);
       }
       for (; e < p->k; e++)
-        for (int64_t j = 0; j < p->n; j++) c[j] = (T)(c[j] + a[e * s] * b[e * r + j]);
+        for (int64_t j = 0; j < p->n; j++)
+          c[j] = (T)(c[j] + a[e * s] * b[e * r + j]);
     }
     return 1;
   }
@@ -89,13 +104,15 @@ static int NAME(thin)(const product_t *p) {
       memset(part, 0, sizeof part);
       for (; e + NAME(NR) <= p->k; e += NAME(NR))
         for (int h = 0; h < 2; h++)
-          part[h] +=
-              *(const NAME(loose) *)(a + e + h * NAME(LANES)) * *(const NAME(loose) *)(column + e + h * NAME(LANES));
-      for (; e < p->k; e++) sum = (T)(sum + a[e] * column[e]);
+          part[h] += *(const NAME(loose) *)(a + e + h * NAME(LANES)) *
+                     *(const NAME(loose) *)(column + e + h * NAME(LANES));
+      for (; e < p->k; e++)
+        sum = (T)(sum + a[e] * column[e]);
       part[0] += part[1];
       memcpy(lanes, part, sizeof lanes);
       for (int half = NAME(LANES) / 2; half; half /= 2)
-        for (int l = 0; l < half; l++) lanes[l] = (T)(lanes[l] + lanes[l + half]);
+        for (int l = 0; l < half; l++)
+          lanes[l] = (T)(lanes[l] + lanes[l + half]);
       sum = (T)(sum + lanes[0]);
       ((T *)p->c)[i * p->row + j] = sum;
     }
@@ -111,15 +128,18 @@ static void NAME(gemm)(const product_t *p) {
       int64_t j1 = p->n - j0 < NAME(COLUMNS) ? p->n : j0 + NAME(COLUMNS);
       int accumulate = p->accumulate || k0 > 0;
       for (int64_t j = j0; j < j1; j += NAME(NR))
-        NAME(pack)(&p->b, j, j1 - j < NAME(NR) ? j1 - j : NAME(NR), k0, depth, NAME(NR), b + (j - j0) * depth);
+        NAME(pack)
+      (&p->b, j, j1 - j < NAME(NR) ? j1 - j : NAME(NR), k0, depth, NAME(NR), b + (j - j0) * depth);
       for (int64_t i0 = 0; i0 < p->m; i0 += ROWS) {
         int64_t i1 = p->m - i0 < ROWS ? p->m : i0 + ROWS;
         for (int64_t i = i0; i < i1; i += MR)
           NAME(pack)(&p->a, i, i1 - i < MR ? i1 - i : MR, k0, depth, MR, a + (i - i0) * depth);
         for (int64_t j = j0; j < j1; j += NAME(NR))
-          for (int64_t i = i0; i < i1; i += MR) NAME(micro)
-        (depth, a + (i - i0) * depth, b + (j - j0) * depth, (T *)p->c + i * p->row + j * p->column, p->row, p->column,
-         i1 - i < MR ? i1 - i : MR, j1 - j < NAME(NR) ? j1 - j : NAME(NR), accumulate);
+          for (int64_t i = i0; i < i1; i += MR)
+            NAME(micro)
+        (depth, a + (i - i0) * depth, b + (j - j0) * depth, (T *)p->c + i * p->row + j * p->column,
+         p->row, p->column, i1 - i < MR ? i1 - i : MR, j1 - j < NAME(NR) ? j1 - j : NAME(NR),
+         accumulate);
       }
     }
 }

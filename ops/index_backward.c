@@ -1,22 +1,47 @@
-/* Gradients of operators that pick or replace by index: scatter_elements, scatter_nd, tensor_scatter, compress.
- * Composites, so that they have gradients themselves; called by the gradient texts in scatter.c and select.c.
- * Of equals that max and min choose among each has a share, of several updates of one place without a reduction all. */
+/* Gradients of operators that pick or replace by index: scatter_elements, scatter_nd,
+ * tensor_scatter, compress. Composites, so that they have gradients themselves; called by the
+ * gradient texts in scatter.c and select.c. Of equals that max and min choose among each has a
+ * share, of several updates of one place without a reduction all. */
 #include "axes.h"
 #include "composite.h"
 #include "forward.h"
 #include <tenon/check.h>
 
-enum { NONE, ADDED, MULTIPLIED, GREATEST, LEAST }; /* reductions */
+enum {
+  NONE,
+  ADDED,
+  MULTIPLIED,
+  GREATEST,
+  LEAST,
+}; /* reductions */
 
-/* ---- scatter_elements, scatter_nd ---------------------------------------------------------------------------------- */
+/* scatter_elements, scatter_nd */
 
-enum { GATHER, SCATTER, MUL, DIV, EQUAL, CAST_LIKE, WHERE, EXPAND, AND };
-#define SCATTER_USES ", core::mul, core::div, core::equal, core::cast_like, core::where, core::expand, core::and"
-enum { DY, X, UPDATES, INDICES, OUT };
+enum {
+  GATHER,
+  SCATTER,
+  MUL,
+  DIV,
+  EQUAL,
+  CAST_LIKE,
+  WHERE,
+  EXPAND,
+  AND,
+};
+#define SCATTER_USES                                                                               \
+  ", core::mul, core::div, core::equal, core::cast_like, core::where, core::expand, core::and"
+enum {
+  DY,
+  X,
+  UPDATES,
+  INDICES,
+  OUT,
+};
 
 typedef struct scatter_t {
   tenon_call_t *call;
-  tenon_value_t gather, scatter[2]; /* attributes: the axis of elements, or none */
+  tenon_value_t gather;
+  tenon_value_t scatter[2]; /* attributes: the axis of elements, or none */
   tenon_value_t *reduction;
 } scatter_t;
 
@@ -24,29 +49,36 @@ static tenon_status_t gather(const scatter_t *s, tenon_tensor_t *t, tenon_tensor
   return INVOKE(s->call, GATHER, &s->gather, out, t, s->call->inputs[INDICES]);
 }
 
-static tenon_status_t scatter(const scatter_t *s, tenon_tensor_t *into, tenon_tensor_t *t, int reduction,
-                              tenon_tensor_t **out) {
+static tenon_status_t scatter(const scatter_t *s, tenon_tensor_t *into, tenon_tensor_t *t,
+                              int reduction, tenon_tensor_t **out) {
   *s->reduction = value_choice(reduction);
   return INVOKE(s->call, SCATTER, s->scatter, out, into, s->call->inputs[INDICES], t);
 }
 
-static tenon_status_t filled(const scatter_t *s, const tenon_tensor_t *like, double number, tenon_tensor_t **out) {
-  tenon_tensor_t *one = core_number(s->call, like->dtype, number), *shape = core_ints(s->call, like->ndim, like->shape);
+static tenon_status_t filled(const scatter_t *s, const tenon_tensor_t *like, double number,
+                             tenon_tensor_t **out) {
+  tenon_tensor_t *one = core_number(s->call, like->dtype, number);
+  tenon_tensor_t *shape = core_ints(s->call, like->ndim, like->shape);
   return one && shape ? INVOKE(s->call, EXPAND, NULL, out, one, shape) : TENON_MEMORY;
 }
 
 /* 1 where they are equal, else 0. */
-static tenon_status_t same(const scatter_t *s, tenon_tensor_t *a, tenon_tensor_t *b, tenon_tensor_t **out) {
+static tenon_status_t same(const scatter_t *s, tenon_tensor_t *a, tenon_tensor_t *b,
+                           tenon_tensor_t **out) {
   TENON_TRY(INVOKE(s->call, EQUAL, NULL, out, a, b));
   return INVOKE(s->call, CAST_LIKE, NULL, out, *out, s->call->inputs[DY]);
 }
 
-/* An update's gradient is dy times x and the other updates of the same place: dy out / update.  Where it alone is 0, the
- * others are multiplied again; where several are, there is none. */
+/* An update's gradient is dy times x and the other updates of the same place: dy out / update.
+ * Where it alone is 0, the others are multiplied again; where several are, there is none. */
 static tenon_status_t of_factors(const scatter_t *s, tenon_tensor_t **out) {
   tenon_call_t *call = s->call;
-  tenon_tensor_t *dy = call->inputs[DY], *updates = call->inputs[UPDATES], *t, *zeros, *count, *alone, *others, *all;
-  tenon_tensor_t *zero = core_number(call, dy->dtype, 0), *one = core_number(call, dy->dtype, 1), *is_zero;
+  tenon_tensor_t *dy = call->inputs[DY];
+  tenon_tensor_t *updates = call->inputs[UPDATES];
+  tenon_tensor_t *t, *zeros, *count, *alone, *others, *all;
+  tenon_tensor_t *zero = core_number(call, dy->dtype, 0);
+  tenon_tensor_t *one = core_number(call, dy->dtype, 1);
+  tenon_tensor_t *is_zero;
   if (!zero || !one) return TENON_MEMORY;
   TENON_TRY(INVOKE(call, EQUAL, NULL, &is_zero, updates, zero));
   TENON_TRY(same(s, updates, zero, &t));
@@ -68,8 +100,11 @@ static tenon_status_t of_factors(const scatter_t *s, tenon_tensor_t **out) {
 
 static tenon_status_t backward(const scatter_t *s) {
   tenon_call_t *call = s->call;
-  tenon_tensor_t *dy = call->inputs[DY], *x = call->inputs[X], *updates = call->inputs[UPDATES], *dx = dy, *dupdates,
-                 *t;
+  tenon_tensor_t *dy = call->inputs[DY];
+  tenon_tensor_t *x = call->inputs[X];
+  tenon_tensor_t *updates = call->inputs[UPDATES];
+  tenon_tensor_t *dx = dy;
+  tenon_tensor_t *dupdates, *t;
   tenon_tensor_t *taken, *count;
   int reduction = (int)s->reduction->as.i;
   switch (reduction) {
@@ -78,7 +113,9 @@ static tenon_status_t backward(const scatter_t *s) {
     TENON_TRY(scatter(s, dy, t, NONE, &dx));
     TENON_TRY(gather(s, dy, &dupdates));
     break;
-  case ADDED: TENON_TRY(gather(s, dy, &dupdates)); break;
+  case ADDED:
+    TENON_TRY(gather(s, dy, &dupdates));
+    break;
   case MULTIPLIED:
     TENON_TRY(filled(s, x, 1, &t));
     TENON_TRY(scatter(s, t, updates, MULTIPLIED, &t));
@@ -109,9 +146,11 @@ static tenon_status_t nd_run(tenon_call_t *call) {
   return backward(&s);
 }
 
-static tenon_status_t both_infer(tenon_infer_t *infer) { return core_backward_infer(infer, 2, 0, NULL); }
+static tenon_status_t both_infer(tenon_infer_t *infer) {
+  return core_backward_infer(infer, 2, 0, NULL);
+}
 
-/* ---- tensor_scatter ------------------------------------------------------------------------------------------------ */
+/* tensor_scatter */
 
 /* The shape is an input. */
 static tenon_status_t shape_infer(tenon_infer_t *infer, uint32_t input) {
@@ -120,7 +159,8 @@ static tenon_status_t shape_infer(tenon_infer_t *infer, uint32_t input) {
   TENON_TRY(ints_read(infer, input, &shape));
   if (!shape.known || shape.count > TENON_RANK_MAX) return out_unknown(infer, out, shape.count);
   out->ndim = shape.count;
-  for (int32_t i = 0; i < shape.count; i++) out->dims[i] = shape.at[i];
+  for (int32_t i = 0; i < shape.count; i++)
+    out->dims[i] = shape.at[i];
   return TENON_OK;
 }
 
@@ -129,22 +169,36 @@ static tenon_status_t cache_infer(tenon_infer_t *infer) {
   return core_shaped_infer(infer, 1, core_tensor_scatter_infer, of, 1);
 }
 
-enum { CACHE_GATHER, CACHE_ADD, CACHE_MOD, CACHE_CAST, CACHE_RESHAPE, CACHE_EXPAND };
+enum {
+  CACHE_GATHER,
+  CACHE_ADD,
+  CACHE_MOD,
+  CACHE_CAST,
+  CACHE_RESHAPE,
+  CACHE_EXPAND,
+};
 
 /* Step t of batch entry b lies at (first[b] + t) mod extent. */
 static tenon_status_t cache_run(tenon_call_t *call) {
-  tenon_tensor_t *dy = call->inputs[0], *first = call->inputs[2], *out = call->outputs[0], *at, *extent, *t;
+  tenon_tensor_t *dy = call->inputs[0];
+  tenon_tensor_t *first = call->inputs[2];
+  tenon_tensor_t *out = call->outputs[0];
+  tenon_tensor_t *at, *extent, *t;
   int32_t axis = 0;
   TENON_TRY(axis_wrap(call, call->attrs[0].as.i, dy->ndim, &axis));
-  int64_t steps = out->shape[axis], shape[TENON_RANK_MAX];
+  int64_t steps = out->shape[axis];
+  int64_t shape[TENON_RANK_MAX];
   tenon_value_t attrs[3] = {{TENON_KIND_DTYPE, 0, {0}}, value_flag(1), value_choice(0)};
   attrs[0].as.dtype = tenon_dtype(TENON_I64);
   if (!(at = call->host->temporary(call, attrs[0].as.dtype, 1, &steps))) return TENON_MEMORY;
-  for (int64_t i = 0; i < steps; i++) ((int64_t *)at->data)[i] = i;
-  for (int32_t i = 0; i < dy->ndim; i++) shape[i] = i == axis ? steps : 1;
+  for (int64_t i = 0; i < steps; i++)
+    ((int64_t *)at->data)[i] = i;
+  for (int32_t i = 0; i < dy->ndim; i++)
+    shape[i] = i == axis ? steps : 1;
   TENON_TRY(core_reshape(call, CACHE_RESHAPE, at, dy->ndim, shape, &at));
   if (first) {
-    shape[0] = dy->shape[0], shape[axis] = 1;
+    shape[0] = dy->shape[0];
+    shape[axis] = 1;
     TENON_TRY(INVOKE(call, CACHE_CAST, attrs, &first, first));
     TENON_TRY(core_reshape(call, CACHE_RESHAPE, first, dy->ndim, shape, &first));
     TENON_TRY(INVOKE(call, CACHE_ADD, NULL, &at, at, first));
@@ -158,20 +212,27 @@ static tenon_status_t cache_run(tenon_call_t *call) {
   return call->host->assign(call, 0, t);
 }
 
-/* ---- compress ------------------------------------------------------------------------------------------------------ */
+/* compress */
 
 static tenon_status_t compress_infer(tenon_infer_t *infer) { return shape_infer(infer, 2); }
 
-enum { COMPRESS_NONZERO, COMPRESS_RESHAPE, COMPRESS_GATHER };
+enum {
+  COMPRESS_NONZERO,
+  COMPRESS_RESHAPE,
+  COMPRESS_GATHER,
+};
 
 static tenon_status_t compress_run(tenon_call_t *call) {
-  tenon_tensor_t *out = call->outputs[0], *at, *shape, *t;
+  tenon_tensor_t *out = call->outputs[0];
+  tenon_tensor_t *at, *shape, *t;
   int flat = call->attrs[0].kind == TENON_KIND_NONE;
   tenon_value_t axis = value_int(flat ? 0 : call->attrs[0].as.i);
-  int64_t any = -1, count = tenon_count(out);
+  int64_t any = -1;
+  int64_t count = tenon_count(out);
   TENON_TRY(INVOKE(call, COMPRESS_NONZERO, NULL, &at, call->inputs[1]));
   TENON_TRY(core_reshape(call, COMPRESS_RESHAPE, at, 1, at->shape[1] ? &any : &at->shape[1], &at));
-  if (!(shape = flat ? core_ints(call, 1, &count) : core_ints(call, out->ndim, out->shape))) return TENON_MEMORY;
+  if (!(shape = flat ? core_ints(call, 1, &count) : core_ints(call, out->ndim, out->shape)))
+    return TENON_MEMORY;
   TENON_TRY(INVOKE(call, COMPRESS_GATHER, &axis, &t, call->inputs[0], at, shape));
   TENON_TRY(core_reshape(call, COMPRESS_RESHAPE, t, out->ndim, out->shape, &t));
   return call->host->assign(call, 0, t);

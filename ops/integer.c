@@ -1,6 +1,7 @@
-/* matmul_integer, conv_integer, qlinear_matmul, qlinear_conv: products of 8-bit numbers, exact in 32 bits.
- * Inputs are widened to i32 less their zero points, multiplied by the kernels of matmul and conv, and, for the qlinear
- * forms, scaled and rounded.  Invariant: sums wrap in 32 bits, as ONNX allows, and are otherwise exact. */
+/* matmul_integer, conv_integer, qlinear_matmul, qlinear_conv: products of 8-bit numbers, exact in
+ * 32 bits. Inputs are widened to i32 less their zero points, multiplied by the kernels of matmul
+ * and conv, and, for the qlinear forms, scaled and rounded.  Invariant: sums wrap in 32 bits, as
+ * ONNX allows, and are otherwise exact. */
 #include "axes.h"
 #include "convolution.h"
 #include "dense.h"
@@ -9,7 +10,10 @@
 #include <tenon/check.h>
 
 enum { WORK = 1 << 14 }; /* elements that are worth a thread */
-enum { PLAIN_INPUTS, QLINEAR_INPUTS };
+enum {
+  PLAIN_INPUTS,
+  QLINEAR_INPUTS,
+};
 
 /* Something that broadcasts to a tensor: one element, a vector along an axis, or NumPy's rule. */
 typedef struct spread_t {
@@ -24,26 +28,33 @@ static spread_t spread(const tenon_tensor_t *t, int32_t rank, int32_t axis) {
     out.strides[axis] = t->strides[0];
     return out;
   }
-  for (int32_t i = 0; i < t->ndim; i++) out.strides[rank - t->ndim + i] = t->shape[i] == 1 ? 0 : t->strides[i];
+  for (int32_t i = 0; i < t->ndim; i++)
+    out.strides[rank - t->ndim + i] = t->shape[i] == 1 ? 0 : t->strides[i];
   return out;
 }
 
-/* Offsets of the first element of row `row` in several spreads; rows run along the last axis of shape. */
-static void row_offsets(int32_t rank, const int64_t *shape, int64_t row, const spread_t *of, int count,
-                        int64_t *offsets) {
-  for (int s = 0; s < count; s++) offsets[s] = 0;
+/* Offsets of the first element of row `row` in several spreads; rows run along the last axis of
+ * shape. */
+static void row_offsets(int32_t rank, const int64_t *shape, int64_t row, const spread_t *of,
+                        int count, int64_t *offsets) {
+  for (int s = 0; s < count; s++)
+    offsets[s] = 0;
   for (int32_t i = rank - 2; i >= 0; i--) {
-    for (int s = 0; s < count; s++) offsets[s] += row % shape[i] * of[s].strides[i];
+    for (int s = 0; s < count; s++)
+      offsets[s] += row % shape[i] * of[s].strides[i];
     row /= shape[i];
   }
 }
 
-static tenon_status_t rows_parallel(tenon_call_t *call, const tenon_tensor_t *t, tenon_part_fn part, void *argument) {
-  int64_t width = t->ndim ? t->shape[t->ndim - 1] : 1, count = tenon_count(t);
-  return count ? call->host->parallel(call, count / width, 1 + WORK / width, part, argument) : TENON_OK;
+static tenon_status_t rows_parallel(tenon_call_t *call, const tenon_tensor_t *t, tenon_part_fn part,
+                                    void *argument) {
+  int64_t width = t->ndim ? t->shape[t->ndim - 1] : 1;
+  int64_t count = tenon_count(t);
+  return count ? call->host->parallel(call, count / width, 1 + WORK / width, part, argument)
+               : TENON_OK;
 }
 
-/* ---- widening --------------------------------------------------------------------------------------------------- */
+/* widening */
 
 typedef struct widen_t {
   const tenon_tensor_t *x;
@@ -55,26 +66,33 @@ typedef struct widen_t {
 static tenon_status_t widen_rows(tenon_call_t *call, void *argument, int64_t begin, int64_t end) {
   const widen_t *w = (const widen_t *)argument;
   int32_t rank = w->x->ndim;
-  int64_t width = rank ? w->x->shape[rank - 1] : 1, step = rank ? w->zero.strides[rank - 1] : 0, offset = 0;
+  int64_t width = rank ? w->x->shape[rank - 1] : 1;
+  int64_t step = rank ? w->zero.strides[rank - 1] : 0;
+  int64_t offset = 0;
   (void)call;
   for (int64_t row = begin; row < end; row++) {
     int32_t *to = (int32_t *)w->out->data + row * width;
     if (core_is(w->x, TENON_I8))
-      for (int64_t e = 0; e < width; e++) to[e] = ((const int8_t *)w->x->data)[row * width + e];
+      for (int64_t e = 0; e < width; e++)
+        to[e] = ((const int8_t *)w->x->data)[row * width + e];
     else
-      for (int64_t e = 0; e < width; e++) to[e] = ((const uint8_t *)w->x->data)[row * width + e];
+      for (int64_t e = 0; e < width; e++)
+        to[e] = ((const uint8_t *)w->x->data)[row * width + e];
     if (!w->zero.data) continue;
     row_offsets(rank, w->x->shape, row, &w->zero, 1, &offset);
     if (w->zero_is_signed)
-      for (int64_t e = 0; e < width; e++) to[e] -= ((const int8_t *)w->zero.data)[offset + e * step];
+      for (int64_t e = 0; e < width; e++)
+        to[e] -= ((const int8_t *)w->zero.data)[offset + e * step];
     else
-      for (int64_t e = 0; e < width; e++) to[e] -= ((const uint8_t *)w->zero.data)[offset + e * step];
+      for (int64_t e = 0; e < width; e++)
+        to[e] -= ((const uint8_t *)w->zero.data)[offset + e * step];
   }
   return TENON_OK;
 }
 
 /* x less its zero point, of which a vector lies along `axis`; dense.  NULL: failed, and said so. */
-static tenon_tensor_t *widen(tenon_call_t *call, tenon_tensor_t *x, tenon_tensor_t *zero, int32_t axis) {
+static tenon_tensor_t *widen(tenon_call_t *call, tenon_tensor_t *x, tenon_tensor_t *zero,
+                             int32_t axis) {
   widen_t w = {.x = core_dense(call, x, x->dtype)};
   w.out = call->host->temporary(call, tenon_dtype(TENON_I32), x->ndim, x->shape);
   if (!w.x || !w.out) return 0;
@@ -83,42 +101,52 @@ static tenon_tensor_t *widen(tenon_call_t *call, tenon_tensor_t *x, tenon_tensor
   return rows_parallel(call, w.x, widen_rows, &w) == TENON_OK ? w.out : 0;
 }
 
-/* ---- narrowing -------------------------------------------------------------------------------------------------- */
+/* narrowing */
 
 typedef struct narrow_t { /* out = saturate(round(sum * a_scale * b_scale / scale) + zero) */
   const int32_t *sums;
   tenon_tensor_t *out;
   spread_t scales[2];
   float scale;
-  double zero, least, most;
+  double zero;
+  double least;
+  double most;
 } narrow_t;
 
 static tenon_status_t narrow_rows(tenon_call_t *call, void *argument, int64_t begin, int64_t end) {
   const narrow_t *n = (const narrow_t *)argument;
-  int32_t rank = n->out->ndim, last = rank - 1;
-  int64_t width = rank ? n->out->shape[last] : 1, offsets[2];
+  int32_t rank = n->out->ndim;
+  int32_t last = rank - 1;
+  int64_t width = rank ? n->out->shape[last] : 1;
+  int64_t offsets[2];
   int64_t steps[2] = {rank ? n->scales[0].strides[last] : 0, rank ? n->scales[1].strides[last] : 0};
   (void)call;
   for (int64_t row = begin; row < end; row++) {
     row_offsets(rank, n->out->shape, row, n->scales, 2, offsets);
-    const float *a = (const float *)n->scales[0].data + offsets[0], *b = (const float *)n->scales[1].data + offsets[1];
+    const float *a = (const float *)n->scales[0].data + offsets[0];
+    const float *b = (const float *)n->scales[1].data + offsets[1];
     for (int64_t e = 0; e < width; e++) {
       float scale = a[e * steps[0]] * b[e * steps[1]] / n->scale;
       double value = tn_rint(n->sums[row * width + e] * (double)scale + n->zero);
-      value = value > n->most ? n->most : value > n->least ? value : n->least; /* NaN, of scales: the least */
+      value = value > n->most    ? n->most
+              : value > n->least ? value
+                                 : n->least; /* NaN, of scales: the least */
       ((uint8_t *)n->out->data)[row * width + e] = (uint8_t)(int32_t)value;
     }
   }
   return TENON_OK;
 }
 
-static tenon_status_t narrow(tenon_call_t *call, const tenon_tensor_t *sums, tenon_tensor_t *a_scale, int32_t a_axis,
-                             tenon_tensor_t *b_scale, int32_t b_axis, tenon_tensor_t *y_scale, tenon_tensor_t *y_zero) {
+static tenon_status_t narrow(tenon_call_t *call, const tenon_tensor_t *sums,
+                             tenon_tensor_t *a_scale, int32_t a_axis, tenon_tensor_t *b_scale,
+                             int32_t b_axis, tenon_tensor_t *y_scale, tenon_tensor_t *y_zero) {
   const tenon_dtype_t f32 = tenon_dtype(TENON_F32);
   int is_signed = core_is(call->outputs[0], TENON_I8);
   tenon_tensor_t *out = core_place_dense(call, call->outputs[0], call->outputs[0]->dtype);
-  a_scale = core_dense(call, a_scale, f32), b_scale = core_dense(call, b_scale, f32);
-  y_scale = core_dense(call, y_scale, f32), y_zero = core_dense(call, y_zero, y_zero->dtype);
+  a_scale = core_dense(call, a_scale, f32);
+  b_scale = core_dense(call, b_scale, f32);
+  y_scale = core_dense(call, y_scale, f32);
+  y_zero = core_dense(call, y_zero, y_zero->dtype);
   if (!out || !a_scale || !b_scale || !y_scale || !y_zero) return TENON_MEMORY;
   narrow_t n = {.sums = (const int32_t *)sums->data,
                 .out = out,
@@ -131,28 +159,33 @@ static tenon_status_t narrow(tenon_call_t *call, const tenon_tensor_t *sums, ten
   return core_settle(call, call->outputs[0], out);
 }
 
-/* ---- kernels ---------------------------------------------------------------------------------------------------- */
+/* kernels */
 
 /* sums NULL: into the output. */
-static tenon_status_t multiply(tenon_call_t *call, tenon_tensor_t *a, tenon_tensor_t *a_zero, tenon_tensor_t *b,
-                               tenon_tensor_t *b_zero, tenon_tensor_t *sums) {
+static tenon_status_t multiply(tenon_call_t *call, tenon_tensor_t *a, tenon_tensor_t *a_zero,
+                               tenon_tensor_t *b, tenon_tensor_t *b_zero, tenon_tensor_t *sums) {
   finish_t finish = {.scale = 1, .bias_scale = 1};
   tenon_tensor_t *tensors[4] = {widen(call, a, a_zero, a->ndim > 1 ? a->ndim - 2 : 0),
                                 widen(call, b, b_zero, b->ndim > 1 ? b->ndim - 1 : 0), 0, sums};
-  return tensors[0] && tensors[1] ? core_multiply(call, tensors, 0, 0, &finish, 0, 0) : TENON_MEMORY;
+  return tensors[0] && tensors[1] ? core_multiply(call, tensors, 0, 0, &finish, 0, 0)
+                                  : TENON_MEMORY;
 }
 
-static tenon_status_t convolve(tenon_call_t *call, tenon_tensor_t *x, tenon_tensor_t *x_zero, tenon_tensor_t *w,
-                               tenon_tensor_t *w_zero, tenon_tensor_t *bias, tenon_tensor_t *sums) {
+static tenon_status_t convolve(tenon_call_t *call, tenon_tensor_t *x, tenon_tensor_t *x_zero,
+                               tenon_tensor_t *w, tenon_tensor_t *w_zero, tenon_tensor_t *bias,
+                               tenon_tensor_t *sums) {
   window_args_t args = window_args(call->attrs, 0);
-  convolution_t c = {.group = call->attrs[CONV_GROUP].as.i, .finish = {.scale = 1, .bias_scale = 1}};
+  convolution_t c = {.group = call->attrs[CONV_GROUP].as.i,
+                     .finish = {.scale = 1, .bias_scale = 1}};
   core_window_set(&c.window, &args, x->ndim - 2, x->shape + 2, w->shape + 2, sums->shape + 2);
-  tenon_tensor_t *wide_x = widen(call, x, x_zero, 0), *wide_w = widen(call, w, w_zero, 0);
+  tenon_tensor_t *wide_x = widen(call, x, x_zero, 0);
+  tenon_tensor_t *wide_w = widen(call, w, w_zero, 0);
   return wide_x && wide_w ? core_convolve(call, &c, wide_x, wide_w, bias, 0, sums) : TENON_MEMORY;
 }
 
 static tenon_tensor_t *sums_for(tenon_call_t *call) {
-  return call->host->temporary(call, tenon_dtype(TENON_I32), call->outputs[0]->ndim, call->outputs[0]->shape);
+  return call->host->temporary(call, tenon_dtype(TENON_I32), call->outputs[0]->ndim,
+                               call->outputs[0]->shape);
 }
 
 static tenon_status_t matmul_integer_run(tenon_call_t *call) {
@@ -166,25 +199,29 @@ static tenon_status_t conv_integer_run(tenon_call_t *call) {
 }
 
 static tenon_status_t qlinear_matmul_run(tenon_call_t *call) {
-  tenon_tensor_t *const *in = call->inputs, *sums = sums_for(call);
+  tenon_tensor_t *const *in = call->inputs;
+  tenon_tensor_t *sums = sums_for(call);
   int32_t rank = call->outputs[0]->ndim;
   if (!sums) return TENON_MEMORY;
   TENON_TRY(multiply(call, in[0], in[2], in[3], in[5], sums));
-  return narrow(call, sums, in[1], rank > 1 ? rank - 2 : 0, in[4], rank > 0 ? rank - 1 : 0, in[6], in[7]);
+  return narrow(call, sums, in[1], rank > 1 ? rank - 2 : 0, in[4], rank > 0 ? rank - 1 : 0, in[6],
+                in[7]);
 }
 
 static tenon_status_t qlinear_conv_run(tenon_call_t *call) {
-  tenon_tensor_t *const *in = call->inputs, *sums = sums_for(call);
+  tenon_tensor_t *const *in = call->inputs;
+  tenon_tensor_t *sums = sums_for(call);
   if (!sums) return TENON_MEMORY;
   TENON_TRY(convolve(call, in[0], in[2], in[3], in[5], in[8], sums));
   return narrow(call, sums, in[1], 0, in[4], 1, in[6], in[7]);
 }
 
-/* ---- shapes ----------------------------------------------------------------------------------------------------- */
+/* shapes */
 
-/* A scale or zero point is one number or a vector of `count`, or broadcasts to `to` by NumPy's rule (NULL: it may not). */
-static tenon_status_t vector_check(tenon_infer_t *infer, uint32_t input, const char *name, tenon_dim_t count,
-                                   const tenon_meta_t *to) {
+/* A scale or zero point is one number or a vector of `count`, or broadcasts to `to` by NumPy's rule
+ * (NULL: it may not). */
+static tenon_status_t vector_check(tenon_infer_t *infer, uint32_t input, const char *name,
+                                   tenon_dim_t count, const tenon_meta_t *to) {
   const tenon_meta_t *t = infer->inputs[input];
   if (!t || t->ndim == 0 || (t->ndim == 1 && dim_is(t->dims[0], 1))) return TENON_OK;
   if (t->ndim > 1 && to) {
@@ -192,18 +229,21 @@ static tenon_status_t vector_check(tenon_infer_t *infer, uint32_t input, const c
     for (int32_t i = 0; fits && i < t->ndim; i++)
       fits = dim_is(t->dims[i], 1) || !dim_differ(t->dims[i], to->dims[to->ndim - t->ndim + i]);
     return fits ? TENON_OK
-                : tenon_fail(infer, TENON_INVALID, "%s has shape %s; expected one that broadcasts to %s", name,
+                : tenon_fail(infer, TENON_INVALID,
+                             "%s has shape %s; expected one that broadcasts to %s", name,
                              dims_text(t->dims, t->ndim).text, dims_text(to->dims, to->ndim).text);
   }
   if (t->ndim > 1 || dim_differ(t->dims[0], count))
-    return tenon_fail(infer, TENON_INVALID, "%s has shape %s; expected one number or %" PRId64 " of them", name,
+    return tenon_fail(infer, TENON_INVALID,
+                      "%s has shape %s; expected one number or %" PRId64 " of them", name,
                       dims_text(t->dims, t->ndim).text, tenon_is_known(count) ? count.value : 0);
   return TENON_OK;
 }
 
 static tenon_status_t matmul_shape(tenon_infer_t *infer, int form) {
   static const uint32_t at[2][4] = {{0, 1, 2, 3}, {0, 3, 2, 5}}; /* a, b, their zero points */
-  const tenon_meta_t *a = infer->inputs[at[form][0]], *b = infer->inputs[at[form][1]];
+  const tenon_meta_t *a = infer->inputs[at[form][0]];
+  const tenon_meta_t *b = infer->inputs[at[form][1]];
   TENON_TRY(core_matmul_infer(infer, a, b, 0, 0));
   tenon_dim_t rows = a->ndim > 1 ? a->dims[a->ndim - 2] : tenon_extent(1);
   tenon_dim_t columns = b->ndim > 1 ? b->dims[b->ndim - 1] : tenon_extent(1);
@@ -219,8 +259,10 @@ static tenon_status_t matmul_shape(tenon_infer_t *infer, int form) {
 static tenon_status_t conv_shape(tenon_infer_t *infer, int form) {
   static const uint32_t at[2][4] = {{0, 1, 2, 3}, {0, 3, 2, 5}}; /* x, w, their zero points */
   window_args_t args = window_args(infer->attrs, 0);
-  TENON_TRY(core_convolution_infer(infer, at[form][0], at[form][1], &args, infer->attrs[CONV_GROUP].as.i));
-  tenon_dim_t filters = infer->outputs[0]->dims[1], one = tenon_extent(1);
+  TENON_TRY(core_convolution_infer(infer, at[form][0], at[form][1], &args,
+                                   infer->attrs[CONV_GROUP].as.i));
+  tenon_dim_t filters = infer->outputs[0]->dims[1];
+  tenon_dim_t one = tenon_extent(1);
   TENON_TRY(vector_check(infer, at[form][2], "x_zero_point", one, NULL));
   TENON_TRY(vector_check(infer, at[form][3], "w_zero_point", filters, NULL));
   if (form == PLAIN_INPUTS) return TENON_OK;
@@ -234,10 +276,18 @@ static tenon_status_t conv_shape(tenon_infer_t *infer, int form) {
                     dims_text(bias->dims, bias->ndim).text);
 }
 
-static tenon_status_t matmul_integer_infer(tenon_infer_t *infer) { return matmul_shape(infer, PLAIN_INPUTS); }
-static tenon_status_t qlinear_matmul_infer(tenon_infer_t *infer) { return matmul_shape(infer, QLINEAR_INPUTS); }
-static tenon_status_t conv_integer_infer(tenon_infer_t *infer) { return conv_shape(infer, PLAIN_INPUTS); }
-static tenon_status_t qlinear_conv_infer(tenon_infer_t *infer) { return conv_shape(infer, QLINEAR_INPUTS); }
+static tenon_status_t matmul_integer_infer(tenon_infer_t *infer) {
+  return matmul_shape(infer, PLAIN_INPUTS);
+}
+static tenon_status_t qlinear_matmul_infer(tenon_infer_t *infer) {
+  return matmul_shape(infer, QLINEAR_INPUTS);
+}
+static tenon_status_t conv_integer_infer(tenon_infer_t *infer) {
+  return conv_shape(infer, PLAIN_INPUTS);
+}
+static tenon_status_t qlinear_conv_infer(tenon_infer_t *infer) {
+  return conv_shape(infer, QLINEAR_INPUTS);
+}
 
 /* clang-format off */
 #define PRODUCT(name, arguments, doc, types, samples) \

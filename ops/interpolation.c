@@ -7,26 +7,28 @@
 tenon_status_t core_resize_axes(const resize_t *r, axis_t *axes) {
   const tenon_value_t *named = &r->attrs[RESIZE_AXES];
   int listed = named->kind != TENON_KIND_NONE;
-  int64_t count = listed ? (int64_t)named->count : r->rank, policy = r->attrs[RESIZE_POLICY].as.i;
+  int64_t count = listed ? (int64_t)named->count : r->rank;
+  int64_t policy = r->attrs[RESIZE_POLICY].as.i;
   const tenon_tensor_t *given = count_of(r->sizes) ? r->sizes : r->scales;
-  int64_t step = given && given->ndim ? given->strides[0] : 1,
-          roi_step = r->roi && r->roi->ndim ? r->roi->strides[0] : 1;
+  int64_t step = given && given->ndim ? given->strides[0] : 1;
+  int64_t roi_step = r->roi && r->roi->ndim ? r->roi->strides[0] : 1;
   uint64_t mask = 0;
   double scale = 0;
   if (listed) TENON_TRY(axes_mask_(r->host, r->context, named->as.ints, count, r->rank, &mask));
   if (count_of(given) != count || (count_of(r->sizes) && count_of(r->scales)))
     return r->host->fail(r->context, TENON_INVALID,
-                         "either scales or sizes, one number for each of %" PRId64 " axes, not %" PRId64
-                         " and %" PRId64,
+                         "either scales or sizes, one number for each of %" PRId64
+                         " axes, not %" PRId64 " and %" PRId64,
                          count, count_of(r->scales), count_of(r->sizes));
   int crop = r->attrs[RESIZE_COORDINATES].as.i == TF_CROP_AND_RESIZE;
   if ((given && given->ndim != 1) || (crop && r->roi && r->roi->ndim != 1))
     return r->host->fail(r->context, TENON_INVALID, "scales, sizes and roi have one axis each");
   if (crop && count_of(r->roi) != 2 * count)
     return r->host->fail(r->context, TENON_INVALID,
-                         "roi has %" PRId64 " numbers; two for each of %" PRId64 " axes are wanted", count_of(r->roi),
-                         count);
-  for (int32_t i = 0; i < r->rank; i++) axes[i] = (axis_t){0, axes[i].in, axes[i].in, 1, 0, 1};
+                         "roi has %" PRId64 " numbers; two for each of %" PRId64 " axes are wanted",
+                         count_of(r->roi), count);
+  for (int32_t i = 0; i < r->rank; i++)
+    axes[i] = (axis_t){0, axes[i].in, axes[i].in, 1, 0, 1};
   for (int64_t i = 0; i < count; i++) {
     int64_t at = listed ? named->as.ints[i] : i;
     axis_t *axis = &axes[at < 0 ? at + r->rank : at];
@@ -40,35 +42,47 @@ tenon_status_t core_resize_axes(const resize_t *r, axis_t *axes) {
       axis->scale = number_get(given->dtype, given->data, i * step);
       double size = floor((double)axis->in * axis->scale * (axis->end - axis->start));
       if (!(axis->scale > 0) || !(size >= 0 && size < 0x1p60))
-        return r->host->fail(r->context, TENON_INVALID, "%" PRId64 " elements, %g times as many", axis->in,
-                             axis->scale);
+        return r->host->fail(r->context, TENON_INVALID, "%" PRId64 " elements, %g times as many",
+                             axis->in, axis->scale);
       axis->out = (int64_t)size;
     }
     if (axis->out < 0 || (axis->in == 0 && axis->out > 0))
-      return r->host->fail(r->context, TENON_INVALID, "%" PRId64 " elements cannot become %" PRId64, axis->in,
-                           axis->out);
-    if (i == 0 || (policy == NOT_LARGER ? axis->scale < scale : axis->scale > scale)) scale = axis->scale;
+      return r->host->fail(r->context, TENON_INVALID, "%" PRId64 " elements cannot become %" PRId64,
+                           axis->in, axis->out);
+    if (i == 0 || (policy == NOT_LARGER ? axis->scale < scale : axis->scale > scale))
+      scale = axis->scale;
   }
   for (int32_t i = 0; i < r->rank && given == r->sizes && policy != STRETCH; i++)
-    if (axes[i].resized) axes[i].scale = scale, axes[i].out = (int64_t)floor(scale * (double)axes[i].in + 0.5);
+    if (axes[i].resized) {
+      axes[i].scale = scale;
+      axes[i].out = (int64_t)floor(scale * (double)axes[i].in + 0.5);
+    }
   return TENON_OK;
 }
 
-/* ---- tables --------------------------------------------------------------------------------------------------------
- */
+/* ---- tables
+ * -------------------------------------------------------------------------------------------------------- */
 
 /* Where in the input, in its coordinates, result i of an axis lies. */
 static double position(const axis_t *a, int64_t mode, int64_t i) {
-  double x = (double)i, in = (double)a->in, out = a->scale * in, half = (x + 0.5) / a->scale - 0.5;
+  double x = (double)i;
+  double in = (double)a->in;
+  double out = a->scale * in;
+  double half = (x + 0.5) / a->scale - 0.5;
   switch (mode) {
-  case HALF_PIXEL_SYMMETRIC: return in / 2 * (1 - (double)a->out / out) + half;
-  case PYTORCH_HALF_PIXEL: return a->out == 1 ? -0.5 : half;
-  case ALIGN_CORNERS: return out == 1 ? 0 : x * (in - 1) / (out - 1);
-  case ASYMMETRIC: return x / a->scale;
+  case HALF_PIXEL_SYMMETRIC:
+    return in / 2 * (1 - (double)a->out / out) + half;
+  case PYTORCH_HALF_PIXEL:
+    return a->out == 1 ? -0.5 : half;
+  case ALIGN_CORNERS:
+    return out == 1 ? 0 : x * (in - 1) / (out - 1);
+  case ASYMMETRIC:
+    return x / a->scale;
   case TF_CROP_AND_RESIZE:
     if (a->out == 1) return 0.5 * (a->start + a->end) * (in - 1);
     return a->start * (in - 1) + x * (a->end - a->start) * (in - 1) / ((double)a->out - 1);
-  default: return half;
+  default:
+    return half;
   }
 }
 
@@ -91,8 +105,10 @@ static double kernel(double x, int64_t mode, double a) {
 
 tenon_status_t core_resize_taps(tenon_call_t *call, const axis_t *a, taps_t *taps) {
   const tenon_value_t *attrs = call->attrs;
-  int64_t mode = attrs[RESIZE_MODE].as.i, coordinates = attrs[RESIZE_COORDINATES].as.i;
-  double narrow = attrs[RESIZE_ANTIALIAS].as.i && a->scale < 1 ? a->scale : 1; /* stretches the kernel */
+  int64_t mode = attrs[RESIZE_MODE].as.i;
+  int64_t coordinates = attrs[RESIZE_COORDINATES].as.i;
+  double narrow =
+      attrs[RESIZE_ANTIALIAS].as.i && a->scale < 1 ? a->scale : 1; /* stretches the kernel */
   int64_t reach = 1 - ((int64_t)floor((mode == LINEAR ? -1 : -2) / narrow) + 1);
   taps->count = 2 * reach;
   uint64_t n = (uint64_t)(a->out * taps->count);
@@ -100,8 +116,11 @@ tenon_status_t core_resize_taps(tenon_call_t *call, const axis_t *a, taps_t *tap
   taps->weight = (double *)call->host->allocate(call, n * sizeof *taps->weight + 8);
   if (!taps->index || !taps->weight) return TENON_MEMORY;
   for (int64_t i = 0; i < a->out; i++) {
-    double x = coordinate(a, coordinates, i), below = floor(x), sum = 0;
-    int64_t first = (int64_t)below - reach + (x != below), *index = taps->index + i * taps->count;
+    double x = coordinate(a, coordinates, i);
+    double below = floor(x);
+    double sum = 0;
+    int64_t first = (int64_t)below - reach + (x != below);
+    int64_t *index = taps->index + i * taps->count;
     double *weight = taps->weight + i * taps->count;
     for (int64_t k = 0; k < taps->count; k++) {
       int64_t at = first + k;
@@ -110,16 +129,20 @@ tenon_status_t core_resize_taps(tenon_call_t *call, const axis_t *a, taps_t *tap
       sum += weight[k];
       index[k] = at < 0 ? 0 : at >= a->in ? a->in - 1 : at;
     }
-    for (int64_t k = 0; k < taps->count; k++) weight[k] /= sum == 0 ? 1 : sum;
+    for (int64_t k = 0; k < taps->count; k++)
+      weight[k] /= sum == 0 ? 1 : sum;
     if (outside(a, coordinates, x)) weight[0] = NAN;
   }
   return TENON_OK;
 }
 
 int64_t core_resize_nearest(const tenon_value_t *attrs, const axis_t *a, int64_t i) {
-  int64_t coordinates = attrs[RESIZE_COORDINATES].as.i, rounding = attrs[RESIZE_NEAREST].as.i;
+  int64_t coordinates = attrs[RESIZE_COORDINATES].as.i;
+  int64_t rounding = attrs[RESIZE_NEAREST].as.i;
   if (!a->resized) return i;
-  double x = coordinate(a, coordinates, i), below = floor(x), rest = x - below;
+  double x = coordinate(a, coordinates, i);
+  double below = floor(x);
+  double rest = x - below;
   int up = rest > 0 && (rounding == ROUND_PREFER_FLOOR  ? rest > 0.5
                         : rounding == ROUND_PREFER_CEIL ? rest >= 0.5
                                                         : rounding == CEIL);

@@ -1,15 +1,35 @@
-/* Resizing axis by axis: what resize was asked for, and for each axis a table of which elements make up each result and how
- * much of each.  Used by resize and its gradient.  Coordinates follow ONNX's Resize-19, in double precision.
- * Invariant: weights of a result add up to 1. */
+/* Resizing axis by axis: what resize was asked for, and for each axis a table of which elements
+ * make up each result and how much of each.  Used by resize and its gradient.  Coordinates follow
+ * ONNX's Resize-19, in double precision. Invariant: weights of a result add up to 1. */
 #ifndef TENON_OPS_INTERPOLATION_H
 #define TENON_OPS_INTERPOLATION_H
 
 #include <tenon/op.h>
 
-enum { NEAREST, LINEAR, CUBIC };
-enum { HALF_PIXEL, HALF_PIXEL_SYMMETRIC, PYTORCH_HALF_PIXEL, ALIGN_CORNERS, ASYMMETRIC, TF_CROP_AND_RESIZE };
-enum { ROUND_PREFER_FLOOR, ROUND_PREFER_CEIL, FLOOR, CEIL };
-enum { STRETCH, NOT_LARGER, NOT_SMALLER };
+enum {
+  NEAREST,
+  LINEAR,
+  CUBIC,
+};
+enum {
+  HALF_PIXEL,
+  HALF_PIXEL_SYMMETRIC,
+  PYTORCH_HALF_PIXEL,
+  ALIGN_CORNERS,
+  ASYMMETRIC,
+  TF_CROP_AND_RESIZE,
+};
+enum {
+  ROUND_PREFER_FLOOR,
+  ROUND_PREFER_CEIL,
+  FLOOR,
+  CEIL,
+};
+enum {
+  STRETCH,
+  NOT_LARGER,
+  NOT_SMALLER,
+};
 enum {
   RESIZE_MODE,
   RESIZE_COORDINATES,
@@ -19,24 +39,30 @@ enum {
   RESIZE_EXTRAPOLATION,
   RESIZE_ANTIALIAS,
   RESIZE_POLICY,
-  RESIZE_AXES
+  RESIZE_AXES,
 };
-#define RESIZE_ARGUMENTS                                                                                               \
-  "str['nearest', 'linear', 'cubic'] mode='nearest', "                                                                 \
-  "str['half_pixel', 'half_pixel_symmetric', 'pytorch_half_pixel', 'align_corners', 'asymmetric', "                    \
-  "'tf_crop_and_resize'] coordinates='half_pixel', "                                                                   \
-  "str['round_prefer_floor', 'round_prefer_ceil', 'floor', 'ceil'] nearest='round_prefer_floor', "                     \
-  "float cubic_coeff=-0.75, bool exclude_outside=False, float extrapolation=0.0, bool antialias=False, "               \
+#define RESIZE_ARGUMENTS                                                                           \
+  "str['nearest', 'linear', 'cubic'] mode='nearest', "                                             \
+  "str['half_pixel', 'half_pixel_symmetric', 'pytorch_half_pixel', 'align_corners', "              \
+  "'asymmetric', "                                                                                 \
+  "'tf_crop_and_resize'] coordinates='half_pixel', "                                               \
+  "str['round_prefer_floor', 'round_prefer_ceil', 'floor', 'ceil'] nearest='round_prefer_floor', " \
+  "float cubic_coeff=-0.75, bool exclude_outside=False, float extrapolation=0.0, bool "            \
+  "antialias=False, "                                                                              \
   "str['stretch', 'not_larger', 'not_smaller'] policy='stretch', int[]? axes=None"
 /* The same in a gradient text: what is extrapolated is constant. */
-#define RESIZE_PASSED                                                                                                  \
-  "mode=mode, coordinates=coordinates, nearest=nearest, cubic_coeff=cubic_coeff, exclude_outside=exclude_outside, "    \
+#define RESIZE_PASSED                                                                              \
+  "mode=mode, coordinates=coordinates, nearest=nearest, cubic_coeff=cubic_coeff, "                 \
+  "exclude_outside=exclude_outside, "                                                              \
   "antialias=antialias, policy=policy, axes=axes"
 
 typedef struct axis_t {
   int resized;
-  int64_t in, out;
-  double scale, start, end; /* start, end: of the region, of tf_crop_and_resize */
+  int64_t in;
+  int64_t out;
+  double scale;
+  double start;
+  double end; /* start, end: of the region, of tf_crop_and_resize */
 } axis_t;
 
 typedef struct resize_t {
@@ -44,7 +70,9 @@ typedef struct resize_t {
   const void *context;
   const tenon_value_t *attrs;
   int32_t rank;
-  const tenon_tensor_t *roi, *scales, *sizes; /* NULL: not given */
+  const tenon_tensor_t *roi;
+  const tenon_tensor_t *scales;
+  const tenon_tensor_t *sizes; /* NULL: not given */
 } resize_t;
 
 static inline int64_t count_of(const tenon_tensor_t *t) { return t ? tenon_count(t) : 0; }

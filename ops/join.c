@@ -1,17 +1,18 @@
-/* Tensors put together or taken apart in blocks: concat, tile, depth_to_space, space_to_depth.
- * Each kernel only states extents and strides of the two sides and leaves the copying to core_move().
+/* Tensors put together or taken apart in blocks: concat, tile, depth_to_space, space_to_depth. Each
+ * kernel only states extents and strides of the two sides and leaves the copying to core_move().
  * Invariant: every element of the result is written exactly once. */
 #include "axes.h"
 #include "copy.h"
 
-/* ---- concat ------------------------------------------------------------------------------------------------------ */
+/* concat */
 
 static tenon_status_t concat_infer(tenon_infer_t *infer) {
   const tenon_meta_t *list = infer->inputs[0];
   tenon_meta_t *out = infer->outputs[0];
   int32_t axis = 0;
   uint32_t known = 0;
-  if (list->count == 0) return tenon_fail(infer, TENON_INVALID, "nothing to join: the list is empty");
+  if (list->count == 0)
+    return tenon_fail(infer, TENON_INVALID, "nothing to join: the list is empty");
   const tenon_meta_t *first = list->items[0];
   TENON_TRY(axis_wrap(infer, infer->attrs[0].as.i, first->ndim, &axis));
   out_like(out, first);
@@ -19,14 +20,17 @@ static tenon_status_t concat_infer(tenon_infer_t *infer) {
     const tenon_meta_t *x = list->items[i];
     for (int32_t j = 0; j < x->ndim || x->ndim != first->ndim; j++) {
       if (x->ndim != first->ndim || (j != axis && dim_differ(x->dims[j], out->dims[j])))
-        return tenon_fail(infer, TENON_INVALID, "tensor %u, %s, differs from %s in more than axis %d", i,
-                          dims_text(x->dims, x->ndim).text, dims_text(first->dims, first->ndim).text, axis);
+        return tenon_fail(
+            infer, TENON_INVALID, "tensor %u, %s, differs from %s in more than axis %d", i,
+            dims_text(x->dims, x->ndim).text, dims_text(first->dims, first->ndim).text, axis);
       if (i && j == axis) out->dims[j] = dim_add(infer, out->dims[j], x->dims[j]);
-      if (i && j != axis) out->dims[j] = tenon_dim(infer, TENON_DIM_EQUAL, out->dims[j], x->dims[j]);
+      if (i && j != axis)
+        out->dims[j] = tenon_dim(infer, TENON_DIM_EQUAL, out->dims[j], x->dims[j]);
     }
     known += x->ndim == 1 && (x->values || dim_is(x->dims[0], 0));
   }
-  if (known < list->count || !tenon_is_known(out->dims[0]) || out->dims[0].value > VALUES_MAX) return TENON_OK;
+  if (known < list->count || !tenon_is_known(out->dims[0]) || out->dims[0].value > VALUES_MAX)
+    return TENON_OK;
   for (uint32_t i = 0; i < list->count; i++)
     for (int64_t j = 0; j < list->items[i]->dims[0].value; j++)
       out->values[out->value_count++] = list->items[i]->values[j];
@@ -40,7 +44,8 @@ static tenon_status_t concat_run(tenon_call_t *call) {
   int64_t begin = 0;
   move_t move;
   TENON_TRY(axis_wrap(call, call->attrs[0].as.i, out->ndim, &axis));
-  int64_t outer = extents_product(out->shape, 0, axis), inner = extents_product(out->shape, axis + 1, out->ndim);
+  int64_t outer = extents_product(out->shape, 0, axis);
+  int64_t inner = extents_product(out->shape, axis + 1, out->ndim);
   for (int64_t i = 0; i < list->shape[0]; i++) {
     const tenon_tensor_t *x = tenon_item(list, i);
     move_begin(&move, out, x);
@@ -53,7 +58,7 @@ static tenon_status_t concat_run(tenon_call_t *call) {
   return TENON_OK;
 }
 
-/* ---- tile -------------------------------------------------------------------------------------------------------- */
+/* tile */
 
 static tenon_status_t tile_infer(tenon_infer_t *infer) {
   const tenon_meta_t *x = infer->inputs[0];
@@ -61,7 +66,8 @@ static tenon_status_t tile_infer(tenon_infer_t *infer) {
   ints_t repeats;
   TENON_TRY(ints_read(infer, 1, &repeats));
   if (repeats.count >= 0 && repeats.count != x->ndim)
-    return tenon_fail(infer, TENON_INVALID, "%d repeats for a tensor of rank %d", repeats.count, x->ndim);
+    return tenon_fail(infer, TENON_INVALID, "%d repeats for a tensor of rank %d", repeats.count,
+                      x->ndim);
   if (!repeats.known) return out_unknown(infer, out, x->ndim);
   out->ndim = x->ndim;
   for (int32_t i = 0; i < x->ndim; i++) {
@@ -73,7 +79,8 @@ static tenon_status_t tile_infer(tenon_infer_t *infer) {
 }
 
 static tenon_status_t tile_run(tenon_call_t *call) {
-  tenon_tensor_t *x = call->inputs[0], *out = call->outputs[0];
+  tenon_tensor_t *x = call->inputs[0];
+  tenon_tensor_t *out = call->outputs[0];
   move_t move;
   move_begin(&move, out, x);
   for (int32_t i = 0; i < x->ndim; i++) {
@@ -84,22 +91,25 @@ static tenon_status_t tile_run(tenon_call_t *call) {
   return core_move(call, &move);
 }
 
-/* ---- depth_to_space, space_to_depth ------------------------------------------------------------------------------ */
+/* depth_to_space, space_to_depth */
 
 static tenon_status_t blocks_check(tenon_infer_t *infer, int64_t block) {
   const tenon_meta_t *x = infer->inputs[0];
   if (x->ndim != 4)
-    return tenon_fail(infer, TENON_INVALID, "[batch, channel, height, width] is wanted, the input has rank %d",
-                      x->ndim);
-  if (block < 1 || block > INT32_MAX) return tenon_fail(infer, TENON_INVALID, "block is %" PRId64, block);
-  infer->outputs[0]->ndim = 4, infer->outputs[0]->dims[0] = x->dims[0];
+    return tenon_fail(infer, TENON_INVALID,
+                      "[batch, channel, height, width] is wanted, the input has rank %d", x->ndim);
+  if (block < 1 || block > INT32_MAX)
+    return tenon_fail(infer, TENON_INVALID, "block is %" PRId64, block);
+  infer->outputs[0]->ndim = 4;
+  infer->outputs[0]->dims[0] = x->dims[0];
   return TENON_OK;
 }
 
 static tenon_status_t divided(tenon_infer_t *infer, int32_t axis, int64_t by) {
   tenon_dim_t d = infer->inputs[0]->dims[axis];
   if (tenon_is_known(d) && d.value % by)
-    return tenon_fail(infer, TENON_INVALID, "extent %" PRId64 " of axis %d is no multiple of %" PRId64, d.value, axis,
+    return tenon_fail(infer, TENON_INVALID,
+                      "extent %" PRId64 " of axis %d is no multiple of %" PRId64, d.value, axis,
                       by);
   infer->outputs[0]->dims[axis] = tenon_dim(infer, TENON_DIM_DIV, d, tenon_extent(by));
   return TENON_OK;
@@ -117,23 +127,29 @@ static tenon_status_t to_space_infer(tenon_infer_t *infer) {
 static tenon_status_t to_depth_infer(tenon_infer_t *infer) {
   int64_t block = infer->attrs[0].as.i;
   TENON_TRY(blocks_check(infer, block));
-  infer->outputs[0]->dims[1] = dim_mul(infer, infer->inputs[0]->dims[1], tenon_extent(block * block));
+  infer->outputs[0]->dims[1] =
+      dim_mul(infer, infer->inputs[0]->dims[1], tenon_extent(block * block));
   TENON_TRY(divided(infer, 2, block));
   return divided(infer, 3, block);
 }
 
-/* Between [batch, channel and both places within a block, height, width] and [batch, channel, height, width]: which of
- * the two is the result is all that the operators differ in.  CRD: the channel is the slowest of the three, not DCR. */
-static tenon_status_t blocks_move(tenon_call_t *call, const tenon_tensor_t *deep, const tenon_tensor_t *wide,
-                                  int to_depth) {
-  int64_t block = call->attrs[0].as.i, channels = wide->shape[1];
+/* Between [batch, channel and both places within a block, height, width] and [batch, channel,
+ * height, width]: which of the two is the result is all that the operators differ in.  CRD: the
+ * channel is the slowest of the three, not DCR. */
+static tenon_status_t blocks_move(tenon_call_t *call, const tenon_tensor_t *deep,
+                                  const tenon_tensor_t *wide, int to_depth) {
+  int64_t block = call->attrs[0].as.i;
+  int64_t channels = wide->shape[1];
   int channel_first = (int)call->attrs[1].as.i;
   int64_t place = (channel_first ? 1 : channels) * deep->strides[1];
   int64_t channel = (channel_first ? block * block : 1) * deep->strides[1];
-  const int64_t extent[6] = {wide->shape[0], channels, deep->shape[2], block, deep->shape[3], block};
-  const int64_t deep_strides[6] = {deep->strides[0], channel, deep->strides[2], block * place, deep->strides[3], place};
-  const int64_t wide_strides[6] = {wide->strides[0], wide->strides[1],         block * wide->strides[2],
-                                   wide->strides[2], block * wide->strides[3], wide->strides[3]};
+  const int64_t extent[6] = {wide->shape[0], channels,       deep->shape[2],
+                             block,          deep->shape[3], block};
+  const int64_t deep_strides[6] = {deep->strides[0], channel,          deep->strides[2],
+                                   block * place,    deep->strides[3], place};
+  const int64_t wide_strides[6] = {wide->strides[0],         wide->strides[1],
+                                   block * wide->strides[2], wide->strides[2],
+                                   block * wide->strides[3], wide->strides[3]};
   move_t move;
   move_begin(&move, call->outputs[0], call->inputs[0]);
   for (int i = 0; i < 6; i++)

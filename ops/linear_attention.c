@@ -1,7 +1,7 @@
-/* linear_attention and causal_conv: what models with a recurrent state use in place of attention; and both in parts, which
- * have gradients.
- * The host calls infer and the kernels.  A task is one head of a batch, or one channel, over the whole length.
- * Invariant: states are kept in f32, or f64 for f64, from step to step, whatever the dtype of the tensors. */
+/* linear_attention and causal_conv: what models with a recurrent state use in place of attention;
+ * and both in parts, which have gradients. The host calls infer and the kernels.  A task is one
+ * head of a batch, or one channel, over the whole length. Invariant: states are kept in f32, or f64
+ * for f64, from step to step, whatever the dtype of the tensors. */
 #include "axes.h"
 #include "composite.h"
 #include "convolution.h"
@@ -9,56 +9,91 @@
 #include "simd/math.h"
 #include <tenon/check.h>
 
-/* ---- linear attention ------------------------------------------------------------------------------------------- */
+/* linear attention */
 
-enum { Q, K, V, PAST, DECAY, BETA };
-enum { Q_HEADS, KV_HEADS, RULE, SCALE };
-enum { RULE_LINEAR, RULE_GATED, RULE_DELTA, RULE_GATED_DELTA };
+enum {
+  Q,
+  K,
+  V,
+  PAST,
+  DECAY,
+  BETA,
+};
+enum {
+  Q_HEADS,
+  KV_HEADS,
+  RULE,
+  SCALE,
+};
+enum {
+  RULE_LINEAR,
+  RULE_GATED,
+  RULE_DELTA,
+  RULE_GATED_DELTA,
+};
 
 typedef struct linear_t {
   const tenon_tensor_t *in[BETA + 1]; /* dense; NULL: absent */
-  tenon_tensor_t *out, *state;        /* dense; state: the heads' [key, value] matrices */
-  int64_t length, q_heads, kv_heads, keys, values;
-  int gated, delta;
+  tenon_tensor_t *out;
+  tenon_tensor_t *state; /* dense; state: the heads' [key, value] matrices */
+  int64_t length;
+  int64_t q_heads;
+  int64_t kv_heads;
+  int64_t keys;
+  int64_t values;
+  int gated;
+  int delta;
   double scale;
 } linear_t;
 
-#define HEAD(T)                                                                                                        \
-  static void head_##T(const linear_t *l, int64_t b, int64_t h, T *correction) {                                       \
-    int64_t keys = l->keys, values = l->values, shared = l->q_heads / l->kv_heads;                                     \
-    T *state = (T *)l->state->data + (b * l->kv_heads + h) * keys * values;                                            \
-    const T *past = l->in[PAST] ? (const T *)l->in[PAST]->data + (b * l->kv_heads + h) * keys * values : 0;            \
-    for (int64_t e = 0; e < keys * values; e++) state[e] = past ? past[e] : 0;                                         \
-    for (int64_t t = 0; t < l->length; t++) {                                                                          \
-      int64_t row = b * l->length + t;                                                                                 \
-      const T *k = (const T *)l->in[K]->data + (row * l->kv_heads + h) * keys;                                         \
-      const T *v = (const T *)l->in[V]->data + (row * l->kv_heads + h) * values;                                       \
-      if (l->gated) {                                                                                                  \
-        int64_t width = l->in[DECAY]->shape[2], each = width / l->kv_heads;                                            \
-        const T *decay = (const T *)l->in[DECAY]->data + row * width + h * each;                                       \
-        for (int64_t d = 0; d < keys; d++) {                                                                           \
-          T keep = EXP(decay[each == 1 ? 0 : d]);                                                                      \
-          for (int64_t m = 0; m < values; m++) state[d * values + m] *= keep;                                          \
-        }                                                                                                              \
-      }                                                                                                                \
-      for (int64_t m = 0; m < values; m++) correction[m] = v[m];                                                       \
-      if (l->delta) {                                                                                                  \
-        int64_t width = l->in[BETA]->shape[2];                                                                         \
-        T beta = ((const T *)l->in[BETA]->data)[row * width + (width == 1 ? 0 : h)];                                   \
-        for (int64_t d = 0; d < keys; d++)                                                                             \
-          for (int64_t m = 0; m < values; m++) correction[m] -= k[d] * state[d * values + m];                          \
-        for (int64_t m = 0; m < values; m++) correction[m] *= beta;                                                    \
-      }                                                                                                                \
-      for (int64_t d = 0; d < keys; d++)                                                                               \
-        for (int64_t m = 0; m < values; m++) state[d * values + m] += k[d] * correction[m];                            \
-      for (int64_t g = h * shared; g < (h + 1) * shared; g++) {                                                        \
-        const T *q = (const T *)l->in[Q]->data + (row * l->q_heads + g) * keys;                                        \
-        T *out = (T *)l->out->data + (row * l->q_heads + g) * values;                                                  \
-        for (int64_t m = 0; m < values; m++) out[m] = 0;                                                               \
-        for (int64_t d = 0; d < keys; d++)                                                                             \
-          for (int64_t m = 0; m < values; m++) out[m] += (T)l->scale * q[d] * state[d * values + m];                   \
-      }                                                                                                                \
-    }                                                                                                                  \
+#define HEAD(T)                                                                                    \
+  static void head_##T(const linear_t *l, int64_t b, int64_t h, T *correction) {                   \
+    int64_t keys = l->keys;                                                                        \
+    int64_t values = l->values;                                                                    \
+    int64_t shared = l->q_heads / l->kv_heads;                                                     \
+    T *state = (T *)l->state->data + (b * l->kv_heads + h) * keys * values;                        \
+    const T *past =                                                                                \
+        l->in[PAST] ? (const T *)l->in[PAST]->data + (b * l->kv_heads + h) * keys * values : 0;    \
+    for (int64_t e = 0; e < keys * values; e++)                                                    \
+      state[e] = past ? past[e] : 0;                                                               \
+    for (int64_t t = 0; t < l->length; t++) {                                                      \
+      int64_t row = b * l->length + t;                                                             \
+      const T *k = (const T *)l->in[K]->data + (row * l->kv_heads + h) * keys;                     \
+      const T *v = (const T *)l->in[V]->data + (row * l->kv_heads + h) * values;                   \
+      if (l->gated) {                                                                              \
+        int64_t width = l->in[DECAY]->shape[2];                                                    \
+        int64_t each = width / l->kv_heads;                                                        \
+        const T *decay = (const T *)l->in[DECAY]->data + row * width + h * each;                   \
+        for (int64_t d = 0; d < keys; d++) {                                                       \
+          T keep = EXP(decay[each == 1 ? 0 : d]);                                                  \
+          for (int64_t m = 0; m < values; m++)                                                     \
+            state[d * values + m] *= keep;                                                         \
+        }                                                                                          \
+      }                                                                                            \
+      for (int64_t m = 0; m < values; m++)                                                         \
+        correction[m] = v[m];                                                                      \
+      if (l->delta) {                                                                              \
+        int64_t width = l->in[BETA]->shape[2];                                                     \
+        T beta = ((const T *)l->in[BETA]->data)[row * width + (width == 1 ? 0 : h)];               \
+        for (int64_t d = 0; d < keys; d++)                                                         \
+          for (int64_t m = 0; m < values; m++)                                                     \
+            correction[m] -= k[d] * state[d * values + m];                                         \
+        for (int64_t m = 0; m < values; m++)                                                       \
+          correction[m] *= beta;                                                                   \
+      }                                                                                            \
+      for (int64_t d = 0; d < keys; d++)                                                           \
+        for (int64_t m = 0; m < values; m++)                                                       \
+          state[d * values + m] += k[d] * correction[m];                                           \
+      for (int64_t g = h * shared; g < (h + 1) * shared; g++) {                                    \
+        const T *q = (const T *)l->in[Q]->data + (row * l->q_heads + g) * keys;                    \
+        T *out = (T *)l->out->data + (row * l->q_heads + g) * values;                              \
+        for (int64_t m = 0; m < values; m++)                                                       \
+          out[m] = 0;                                                                              \
+        for (int64_t d = 0; d < keys; d++)                                                         \
+          for (int64_t m = 0; m < values; m++)                                                     \
+            out[m] += (T)l->scale * q[d] * state[d * values + m];                                  \
+      }                                                                                            \
+    }                                                                                              \
   }
 HEAD(float)
 HEAD(double)
@@ -74,8 +109,10 @@ static tenon_status_t heads_run(tenon_call_t *call, void *argument, int64_t begi
   (void)call;
   for (int64_t i = begin; i < end; i++) {
     char *row = task->scratch + i * l->values * (l->out->dtype.bits / 8);
-    if (core_is(l->out, TENON_F64)) head_double(l, i / l->kv_heads, i % l->kv_heads, (double *)(void *)row);
-    else head_float(l, i / l->kv_heads, i % l->kv_heads, (float *)(void *)row);
+    if (core_is(l->out, TENON_F64))
+      head_double(l, i / l->kv_heads, i % l->kv_heads, (double *)(void *)row);
+    else
+      head_float(l, i / l->kv_heads, i % l->kv_heads, (float *)(void *)row);
   }
   return TENON_OK;
 }
@@ -83,7 +120,9 @@ static tenon_status_t heads_run(tenon_call_t *call, void *argument, int64_t begi
 static tenon_status_t linear_attention_run(tenon_call_t *call) {
   const tenon_value_t *attrs = call->attrs;
   tenon_dtype_t dtype = tenon_dtype(core_is(call->outputs[0], TENON_F64) ? TENON_F64 : TENON_F32);
-  int64_t rule = attrs[RULE].as.i, q_heads = attrs[Q_HEADS].as.i, kv_heads = attrs[KV_HEADS].as.i;
+  int64_t rule = attrs[RULE].as.i;
+  int64_t q_heads = attrs[Q_HEADS].as.i;
+  int64_t kv_heads = attrs[KV_HEADS].as.i;
   linear_t l = {.q_heads = q_heads,
                 .kv_heads = kv_heads,
                 .gated = rule == RULE_GATED || rule == RULE_GATED_DELTA,
@@ -94,9 +133,12 @@ static tenon_status_t linear_attention_run(tenon_call_t *call) {
     l.in[i] = core_dense(call, call->inputs[i], dtype);
     if (!l.in[i]) return TENON_MEMORY;
   }
-  l.out = core_place_dense(call, call->outputs[0], dtype), l.state = core_place_dense(call, call->outputs[1], dtype);
+  l.out = core_place_dense(call, call->outputs[0], dtype);
+  l.state = core_place_dense(call, call->outputs[1], dtype);
   if (!l.out || !l.state) return TENON_MEMORY;
-  l.length = l.in[Q]->shape[1], l.keys = l.in[Q]->shape[2] / q_heads, l.values = l.in[V]->shape[2] / kv_heads;
+  l.length = l.in[Q]->shape[1];
+  l.keys = l.in[Q]->shape[2] / q_heads;
+  l.values = l.in[V]->shape[2] / kv_heads;
   if (l.scale == 0) l.scale = 1 / sqrt((double)l.keys);
   int64_t tasks = l.in[Q]->shape[0] * kv_heads;
   linear_task_t task = {&l, (char *)CORE_SCRATCH(call, dtype.bits / 8u, tasks, l.values)};
@@ -106,7 +148,7 @@ static tenon_status_t linear_attention_run(tenon_call_t *call) {
   return core_settle(call, call->outputs[0], l.out);
 }
 
-/* ---- linear attention in parts -------------------------------------------------------------------------------------- */
+/* linear attention in parts */
 
 enum {
   USE_CAST,
@@ -119,35 +161,48 @@ enum {
   USE_ADD,
   USE_EXP,
   USE_EXPAND,
-  USE_CONCAT
+  USE_CONCAT,
 };
-#define LINEAR_USES                                                                                                    \
-  DENSE_USES                                                                                                           \
-  ", core::cast_like, core::slice, core::reshape, core::matmul, core::mul, core::sub, core::add, core::exp, "          \
+#define LINEAR_USES                                                                                \
+  DENSE_USES                                                                                       \
+  ", core::cast_like, core::slice, core::reshape, core::matmul, core::mul, core::sub, core::add, " \
+  "core::exp, "                                                                                    \
   "core::expand, core::concat"
 
 /* Step t of [batch, length, ...], as [batch, a, b, c]. */
-static tenon_status_t step_of(tenon_call_t *call, tenon_tensor_t *x, int64_t t, int64_t a, int64_t b, int64_t c,
-                              tenon_tensor_t **out) {
+static tenon_status_t step_of(tenon_call_t *call, tenon_tensor_t *x, int64_t t, int64_t a,
+                              int64_t b, int64_t c, tenon_tensor_t **out) {
   int64_t shape[4] = {x->shape[0], a, b, c};
   TENON_TRY(core_slice(call, USE_SLICE, x, 1, t, t + 1, out));
   return core_reshape(call, USE_RESHAPE, *out, 4, shape, out);
 }
 
 static tenon_status_t linear_attention_parts(tenon_call_t *call) {
-  tenon_tensor_t *q = call->inputs[Q], *k = call->inputs[K], *v = call->inputs[V], *state = call->inputs[PAST], *t,
-                 *row;
-  tenon_tensor_t *decay = call->inputs[DECAY], *beta = call->inputs[BETA], *part, **outs;
-  int64_t q_heads = call->attrs[Q_HEADS].as.i, heads = call->attrs[KV_HEADS].as.i, length = q->shape[1];
-  int64_t keys = q->shape[2] / q_heads, values = v->shape[2] / heads, all = q_heads * values;
-  int64_t shape[4] = {q->shape[0], heads, keys, values}, row_shape[3] = {q->shape[0], 1, all};
+  tenon_tensor_t *q = call->inputs[Q];
+  tenon_tensor_t *k = call->inputs[K];
+  tenon_tensor_t *v = call->inputs[V];
+  tenon_tensor_t *state = call->inputs[PAST];
+  tenon_tensor_t *t, *row;
+  tenon_tensor_t *decay = call->inputs[DECAY];
+  tenon_tensor_t *beta = call->inputs[BETA];
+  tenon_tensor_t *part, **outs;
+  int64_t q_heads = call->attrs[Q_HEADS].as.i;
+  int64_t heads = call->attrs[KV_HEADS].as.i;
+  int64_t length = q->shape[1];
+  int64_t keys = q->shape[2] / q_heads;
+  int64_t values = v->shape[2] / heads;
+  int64_t all = q_heads * values;
+  int64_t shape[4] = {q->shape[0], heads, keys, values};
+  int64_t row_shape[3] = {q->shape[0], 1, all};
   double scale = call->attrs[SCALE].as.f != 0 ? call->attrs[SCALE].as.f : 1 / sqrt((double)keys);
-  if (!(outs = (tenon_tensor_t **)call->host->allocate(call, (uint64_t)(length + 1) * sizeof *outs)))
+  if (!(outs =
+            (tenon_tensor_t **)call->host->allocate(call, (uint64_t)(length + 1) * sizeof *outs)))
     return TENON_MEMORY;
   if (state) {
     TENON_TRY(INVOKE(call, USE_CAST_LIKE, NULL, &state, state, q));
   } else {
-    tenon_tensor_t *zero = core_number(call, q->dtype, 0), *extents = core_ints(call, 4, shape);
+    tenon_tensor_t *zero = core_number(call, q->dtype, 0);
+    tenon_tensor_t *extents = core_ints(call, 4, shape);
     if (!zero || !extents) return TENON_MEMORY;
     TENON_TRY(INVOKE(call, USE_EXPAND, NULL, &state, zero, extents));
   }
@@ -174,68 +229,85 @@ static tenon_status_t linear_attention_parts(tenon_call_t *call) {
     TENON_TRY(core_reshape(call, USE_RESHAPE, part, 3, row_shape, &outs[i]));
   }
   row_shape[1] = length;
-  if (length) TENON_TRY(core_concat(call, USE_CONCAT, 1, length, outs, &t));
-  else TENON_TRY(core_reshape(call, USE_RESHAPE, v, 3, row_shape, &t));
+  if (length)
+    TENON_TRY(core_concat(call, USE_CONCAT, 1, length, outs, &t));
+  else
+    TENON_TRY(core_reshape(call, USE_RESHAPE, v, 3, row_shape, &t));
   TENON_TRY(call->host->assign(call, 0, t));
-  if (call->inputs[PAST]) TENON_TRY(INVOKE(call, USE_CAST_LIKE, NULL, &state, state, call->inputs[PAST]));
+  if (call->inputs[PAST])
+    TENON_TRY(INVOKE(call, USE_CAST_LIKE, NULL, &state, state, call->inputs[PAST]));
   return call->host->assign(call, 1, state);
 }
 
-/* ---- shapes of linear attention --------------------------------------------------------------------------------------- */
+/* shapes of linear attention */
 
-static tenon_status_t heads_divide(tenon_infer_t *infer, uint32_t input, const char *name, int64_t heads,
-                                   tenon_dim_t *out_size) {
+static tenon_status_t heads_divide(tenon_infer_t *infer, uint32_t input, const char *name,
+                                   int64_t heads, tenon_dim_t *out_size) {
   const tenon_meta_t *x = infer->inputs[input];
   if (x->ndim != 3 || (tenon_is_known(x->dims[2]) && x->dims[2].value % heads))
-    return tenon_fail(infer, TENON_INVALID, "%s has shape %s; expected [batch, length, %" PRId64 " heads * size]", name,
+    return tenon_fail(infer, TENON_INVALID,
+                      "%s has shape %s; expected [batch, length, %" PRId64 " heads * size]", name,
                       dims_text(x->dims, x->ndim).text, heads);
   *out_size = tenon_dim(infer, TENON_DIM_DIV, x->dims[2], tenon_extent(heads));
   return TENON_OK;
 }
 
 static tenon_status_t linear_attention_infer(tenon_infer_t *infer) {
-  tenon_meta_t *const *in = infer->inputs, *const *out = infer->outputs;
-  int64_t rule = infer->attrs[RULE].as.i, kv_heads = infer->attrs[KV_HEADS].as.i;
-  int gated = rule == RULE_GATED || rule == RULE_GATED_DELTA, delta = rule == RULE_DELTA || rule == RULE_GATED_DELTA;
+  tenon_meta_t *const *in = infer->inputs;
+  tenon_meta_t *const *out = infer->outputs;
+  int64_t rule = infer->attrs[RULE].as.i;
+  int64_t kv_heads = infer->attrs[KV_HEADS].as.i;
+  int gated = rule == RULE_GATED || rule == RULE_GATED_DELTA;
+  int delta = rule == RULE_DELTA || rule == RULE_GATED_DELTA;
   tenon_dim_t keys, k_keys, values;
   TENON_TRY(heads_divide(infer, Q, "q", infer->attrs[Q_HEADS].as.i, &keys));
   TENON_TRY(heads_divide(infer, K, "k", kv_heads, &k_keys));
   TENON_TRY(heads_divide(infer, V, "v", kv_heads, &values));
   if (dim_differ(keys, k_keys))
     return tenon_fail(infer, TENON_INVALID,
-                      "heads of q have %" PRId64 " elements, heads of k %" PRId64 "; they must be equal", keys.value,
-                      k_keys.value);
+                      "heads of q have %" PRId64 " elements, heads of k %" PRId64
+                      "; they must be equal",
+                      keys.value, k_keys.value);
   if ((in[DECAY] != 0) != gated || (in[BETA] != 0) != delta)
-    return tenon_fail(infer, TENON_INVALID, "this update_rule %s decay and %s beta", gated ? "wants" : "has no",
-                      delta ? "wants" : "has no");
+    return tenon_fail(infer, TENON_INVALID, "this update_rule %s decay and %s beta",
+                      gated ? "wants" : "has no", delta ? "wants" : "has no");
   for (uint32_t i = K; i <= BETA; i++) {
     if (!in[i] || i == PAST) continue;
     tenon_dim_t width = in[i]->ndim == 3 ? in[i]->dims[2] : tenon_extent(0);
-    int wrong =
-        in[i]->ndim != 3 || dim_differ(in[i]->dims[0], in[Q]->dims[0]) || dim_differ(in[i]->dims[1], in[Q]->dims[1]);
-    if (i == DECAY) wrong |= dim_differ(width, tenon_extent(kv_heads)) && dim_differ(width, in[K]->dims[2]);
-    if (i == BETA) wrong |= dim_differ(width, tenon_extent(kv_heads)) && dim_differ(width, tenon_extent(1));
+    int wrong = in[i]->ndim != 3 || dim_differ(in[i]->dims[0], in[Q]->dims[0]) ||
+                dim_differ(in[i]->dims[1], in[Q]->dims[1]);
+    if (i == DECAY)
+      wrong |= dim_differ(width, tenon_extent(kv_heads)) && dim_differ(width, in[K]->dims[2]);
+    if (i == BETA)
+      wrong |= dim_differ(width, tenon_extent(kv_heads)) && dim_differ(width, tenon_extent(1));
     if (wrong)
       return tenon_fail(infer, TENON_INVALID,
-                        "input %u has shape %s, which does not fit q of shape %s and %" PRId64 " heads of k", i,
-                        dims_text(in[i]->dims, in[i]->ndim).text, dims_text(in[Q]->dims, in[Q]->ndim).text, kv_heads);
+                        "input %u has shape %s, which does not fit q of shape %s and %" PRId64
+                        " heads of k",
+                        i, dims_text(in[i]->dims, in[i]->ndim).text,
+                        dims_text(in[Q]->dims, in[Q]->ndim).text, kv_heads);
   }
   const tenon_dim_t state[4] = {in[Q]->dims[0], tenon_extent(kv_heads), keys, values};
   int wrong = in[PAST] && in[PAST]->ndim != 4;
-  for (int32_t i = 0; in[PAST] && !wrong && i < 4; i++) wrong = dim_differ(in[PAST]->dims[i], state[i]);
+  for (int32_t i = 0; in[PAST] && !wrong && i < 4; i++)
+    wrong = dim_differ(in[PAST]->dims[i], state[i]);
   if (wrong)
     return tenon_fail(infer, TENON_INVALID, "past_state has shape %s; expected %s",
                       dims_text(in[PAST]->dims, in[PAST]->ndim).text, dims_text(state, 4).text);
-  out[0]->ndim = 3, out[1]->ndim = 4;
-  out[0]->dims[0] = in[Q]->dims[0], out[0]->dims[1] = in[Q]->dims[1];
+  out[0]->ndim = 3;
+  out[1]->ndim = 4;
+  out[0]->dims[0] = in[Q]->dims[0];
+  out[0]->dims[1] = in[Q]->dims[1];
   out[0]->dims[2] = dim_mul(infer, values, tenon_extent(infer->attrs[Q_HEADS].as.i));
-  for (int i = 0; i < 4; i++) out[1]->dims[i] = state[i];
+  for (int i = 0; i < 4; i++)
+    out[1]->dims[i] = state[i];
   out[1]->dtype = in[PAST] ? in[PAST]->dtype : in[Q]->dtype;
   return TENON_OK;
 }
 
 static tenon_status_t linear_attention_validate(tenon_node_t *node) {
-  int64_t q = node->attrs[Q_HEADS].as.i, kv = node->attrs[KV_HEADS].as.i;
+  int64_t q = node->attrs[Q_HEADS].as.i;
+  int64_t kv = node->attrs[KV_HEADS].as.i;
   if (q < 1 || kv < 1 || q % kv)
     return tenon_fail(node, TENON_INVALID,
                       "q_num_heads is %" PRId64 " and kv_num_heads %" PRId64
@@ -244,33 +316,43 @@ static tenon_status_t linear_attention_validate(tenon_node_t *node) {
   return TENON_OK;
 }
 
-/* ---- causal convolution ----------------------------------------------------------------------------------------- */
+/* causal convolution */
 
 typedef struct causal_t {
   const tenon_tensor_t *in[4]; /* x, w, bias, past; dense */
-  tenon_tensor_t *out, *state;
+  tenon_tensor_t *out;
+  tenon_tensor_t *state;
   int silu;
 } causal_t;
 
-#define CHANNEL(T)                                                                                                     \
-  static void channel_##T(const causal_t *c, int64_t row, int64_t channel) {                                           \
-    int64_t length = c->in[0]->shape[2], taps = c->in[1]->shape[2], before = taps - 1;                                 \
-    const T *x = (const T *)c->in[0]->data + row * length, *w = (const T *)c->in[1]->data + channel * taps;            \
-    const T *past = c->in[3] ? (const T *)c->in[3]->data + row * before : 0;                                           \
-    const T bias = c->in[2] ? ((const T *)c->in[2]->data)[channel] : 0;                                                \
-    T *out = (T *)c->out->data + row * length, *state = (T *)c->state->data + row * before;                            \
-    for (int64_t t = 0; t < length; t++) out[t] = bias;                                                                \
-    for (int64_t tap = 0; tap < taps; tap++) {                                                                         \
-      int64_t missing = before - tap < length ? before - tap : length; /* positions that see what was before x */      \
-      for (int64_t t = 0; past && t < missing; t++) out[t] += w[tap] * past[t + tap];                                  \
-      for (int64_t t = missing; t < length; t++) out[t] += w[tap] * x[t + tap - before];                               \
-    }                                                                                                                  \
-    for (int64_t i = 0; i < before; i++) {                                                                             \
-      int64_t at = length + i; /* in the past and x, one after the other */                                            \
-      state[i] = at >= before ? x[at - before] : past ? past[at] : 0;                                                  \
-    }                                                                                                                  \
-    if (c->silu)                                                                                                       \
-      for (int64_t t = 0; t < length; t++) out[t] = out[t] * SIGMOID(out[t]);                                          \
+#define CHANNEL(T)                                                                                 \
+  static void channel_##T(const causal_t *c, int64_t row, int64_t channel) {                       \
+    int64_t length = c->in[0]->shape[2];                                                           \
+    int64_t taps = c->in[1]->shape[2];                                                             \
+    int64_t before = taps - 1;                                                                     \
+    const T *x = (const T *)c->in[0]->data + row * length;                                         \
+    const T *w = (const T *)c->in[1]->data + channel * taps;                                       \
+    const T *past = c->in[3] ? (const T *)c->in[3]->data + row * before : 0;                       \
+    const T bias = c->in[2] ? ((const T *)c->in[2]->data)[channel] : 0;                            \
+    T *out = (T *)c->out->data + row * length;                                                     \
+    T *state = (T *)c->state->data + row * before;                                                 \
+    for (int64_t t = 0; t < length; t++)                                                           \
+      out[t] = bias;                                                                               \
+    for (int64_t tap = 0; tap < taps; tap++) {                                                     \
+      int64_t missing = before - tap < length ? before - tap                                       \
+                                              : length; /* positions that see what was before x */ \
+      for (int64_t t = 0; past && t < missing; t++)                                                \
+        out[t] += w[tap] * past[t + tap];                                                          \
+      for (int64_t t = missing; t < length; t++)                                                   \
+        out[t] += w[tap] * x[t + tap - before];                                                    \
+    }                                                                                              \
+    for (int64_t i = 0; i < before; i++) {                                                         \
+      int64_t at = length + i; /* in the past and x, one after the other */                        \
+      state[i] = at >= before ? x[at - before] : past ? past[at] : 0;                              \
+    }                                                                                              \
+    if (c->silu)                                                                                   \
+      for (int64_t t = 0; t < length; t++)                                                         \
+        out[t] = out[t] * SIGMOID(out[t]);                                                         \
   }
 CHANNEL(float)
 CHANNEL(double)
@@ -279,8 +361,10 @@ static tenon_status_t channels_run(tenon_call_t *call, void *argument, int64_t b
   const causal_t *c = (const causal_t *)argument;
   (void)call;
   for (int64_t row = begin; row < end; row++) {
-    if (core_is(c->out, TENON_F64)) channel_double(c, row, row % c->in[0]->shape[1]);
-    else channel_float(c, row, row % c->in[0]->shape[1]);
+    if (core_is(c->out, TENON_F64))
+      channel_double(c, row, row % c->in[0]->shape[1]);
+    else
+      channel_float(c, row, row % c->in[0]->shape[1]);
   }
   return TENON_OK;
 }
@@ -294,7 +378,8 @@ static tenon_status_t causal_conv_run(tenon_call_t *call) {
     c.in[i] = core_dense(call, call->inputs[i], dtype);
     if (!c.in[i]) return TENON_MEMORY;
   }
-  c.out = core_place_dense(call, call->outputs[0], dtype), c.state = core_place_dense(call, call->outputs[1], dtype);
+  c.out = core_place_dense(call, call->outputs[0], dtype);
+  c.state = core_place_dense(call, call->outputs[1], dtype);
   if (!c.out || !c.state) return TENON_MEMORY;
   const int64_t *shape = c.in[0]->shape;
   int64_t work = (shape[2] + 1) * c.in[1]->shape[2];
@@ -303,17 +388,33 @@ static tenon_status_t causal_conv_run(tenon_call_t *call) {
   return core_settle(call, call->outputs[0], c.out);
 }
 
-/* ---- causal convolution in parts ------------------------------------------------------------------------------------ */
+/* causal convolution in parts */
 
-enum { CAUSAL_CAST, CAUSAL_EXPAND, CAUSAL_CONCAT, CAUSAL_CONV, CAUSAL_SLICE, CAUSAL_MUL, CAUSAL_SILU, CAUSAL_RESHAPE };
-#define CAUSAL_USES                                                                                                    \
-  DENSE_USES ", core::expand, core::concat, core::conv, core::slice, core::mul, core::silu, core::reshape"
+enum {
+  CAUSAL_CAST,
+  CAUSAL_EXPAND,
+  CAUSAL_CONCAT,
+  CAUSAL_CONV,
+  CAUSAL_SLICE,
+  CAUSAL_MUL,
+  CAUSAL_SILU,
+  CAUSAL_RESHAPE,
+};
+#define CAUSAL_USES                                                                                \
+  DENSE_USES                                                                                       \
+  ", core::expand, core::concat, core::conv, core::slice, core::mul, core::silu, core::reshape"
 
 static tenon_status_t causal_conv_parts(tenon_call_t *call) {
-  tenon_tensor_t *x = call->inputs[0], *w = call->inputs[1], *items[2] = {call->inputs[3], x}, *all, *state, *out;
-  int64_t length = x->shape[2], before = w->shape[2] - 1, shape[3] = {x->shape[0], x->shape[1], before};
+  tenon_tensor_t *x = call->inputs[0];
+  tenon_tensor_t *w = call->inputs[1];
+  tenon_tensor_t *items[2] = {call->inputs[3], x};
+  tenon_tensor_t *all, *state, *out;
+  int64_t length = x->shape[2];
+  int64_t before = w->shape[2] - 1;
+  int64_t shape[3] = {x->shape[0], x->shape[1], before};
   if (!items[0]) {
-    tenon_tensor_t *zero = core_number(call, x->dtype, 0), *extents = core_ints(call, 3, shape);
+    tenon_tensor_t *zero = core_number(call, x->dtype, 0);
+    tenon_tensor_t *extents = core_ints(call, 3, shape);
     if (!zero || !extents) return TENON_MEMORY;
     TENON_TRY(INVOKE(call, CAUSAL_EXPAND, NULL, &items[0], zero, extents));
   }
@@ -322,8 +423,10 @@ static tenon_status_t causal_conv_parts(tenon_call_t *call) {
   TENON_TRY(call->host->assign(call, 1, state));
   if (tenon_count(x)) {
     const tenon_value_t attrs[CONV_BETA + 1] = {
-        value_ints(0, 0),       value_ints(0, 0),          value_ints(0, 0), value_choice(WINDOW_EXPLICIT),
-        value_int(x->shape[1]), value_choice(FINISH_none), value_float(0),   value_float(0)};
+        value_ints(0, 0),       value_ints(0, 0),
+        value_ints(0, 0),       value_choice(WINDOW_EXPLICIT),
+        value_int(x->shape[1]), value_choice(FINISH_none),
+        value_float(0),         value_float(0)};
     TENON_TRY(INVOKE(call, CAUSAL_CONV, attrs, &out, all, w, call->inputs[2]));
   } else { /* conv takes no such x; products of no elements depend on w and bias as well */
     int64_t column[2] = {shape[1], 1};
@@ -341,9 +444,13 @@ static tenon_status_t causal_conv_parts(tenon_call_t *call) {
 }
 
 static tenon_status_t causal_conv_infer(tenon_infer_t *infer) {
-  tenon_meta_t *const *in = infer->inputs, *const *out = infer->outputs;
-  const tenon_dim_t *x = in[0]->dims, *w = in[1]->dims, one = tenon_extent(1);
-  if (in[0]->ndim != 3 || in[1]->ndim != 3 || dim_differ(w[0], x[1]) || dim_differ(w[1], one) || dim_is(w[2], 0))
+  tenon_meta_t *const *in = infer->inputs;
+  tenon_meta_t *const *out = infer->outputs;
+  const tenon_dim_t *x = in[0]->dims;
+  const tenon_dim_t *w = in[1]->dims;
+  const tenon_dim_t one = tenon_extent(1);
+  if (in[0]->ndim != 3 || in[1]->ndim != 3 || dim_differ(w[0], x[1]) || dim_differ(w[1], one) ||
+      dim_is(w[2], 0))
     return tenon_fail(infer, TENON_INVALID,
                       "x has shape %s and w %s; expected [batch, channels, length] and "
                       "[channels, 1, taps]",
@@ -354,13 +461,15 @@ static tenon_status_t causal_conv_infer(tenon_infer_t *infer) {
                       "bias has shape %s; expected one number for each of the %" PRId64 " channels",
                       dims_text(in[2]->dims, in[2]->ndim).text, x[1].value);
   int wrong = in[3] && in[3]->ndim != 3;
-  for (int i = 0; in[3] && !wrong && i < 3; i++) wrong = dim_differ(in[3]->dims[i], state[i]);
+  for (int i = 0; in[3] && !wrong && i < 3; i++)
+    wrong = dim_differ(in[3]->dims[i], state[i]);
   if (wrong)
     return tenon_fail(infer, TENON_INVALID, "past_state has shape %s; expected %s",
                       dims_text(in[3]->dims, in[3]->ndim).text, dims_text(state, 3).text);
   TENON_TRY(out_like(out[0], in[0]));
   out[1]->ndim = 3;
-  for (int i = 0; i < 3; i++) out[1]->dims[i] = state[i];
+  for (int i = 0; i < 3; i++)
+    out[1]->dims[i] = state[i];
   return TENON_OK;
 }
 

@@ -1,15 +1,18 @@
-/* Copying by tables (lookup.h).  Rows are the last axis.  Where its table counts up one by one, that stretch of a row
- * is copied in one piece; a row whose source is that of the row before is a copy of it. Invariant: parts write whole
- * rows; packed dtypes, whose rows may share a byte, are one part. */
+/* Copying by tables (lookup.h).  Rows are the last axis.  Where its table counts up one by one,
+ * that stretch of a row is copied in one piece; a row whose source is that of the row before is a
+ * copy of it. Invariant: parts write whole rows; packed dtypes, whose rows may share a byte, are
+ * one part. */
 #include "lookup.h"
 #include "copy.h"
 #include <string.h>
 
 typedef struct rows_t {
   const lookup_t *lookup;
-  int64_t columns, size;
-  int64_t plain, plain_end; /* the stretch of consecutive elements */
-  int by_one;               /* strings and packed dtypes */
+  int64_t columns;
+  int64_t size;
+  int64_t plain;
+  int64_t plain_end; /* the stretch of consecutive elements */
+  int by_one;        /* strings and packed dtypes */
 } rows_t;
 
 static void fill(char *to, int64_t count, int64_t size, const tenon_tensor_t *value) {
@@ -22,15 +25,17 @@ static void fill(char *to, int64_t count, int64_t size, const tenon_tensor_t *va
   }
 }
 
-static void pick(char *to, const char *from, const int64_t *table, int64_t begin, int64_t end, int64_t size,
-                 const tenon_tensor_t *value) {
+static void pick(char *to, const char *from, const int64_t *table, int64_t begin, int64_t end,
+                 int64_t size, const tenon_tensor_t *value) {
   switch (size) {
-#define PICK(type)                                                                                                     \
-  case sizeof(type): {                                                                                                 \
-    type *y = (type *)(void *)to, other = value ? *(const type *)value->data : (type)0;                                \
-    const type *x = (const type *)(const void *)from;                                                                  \
-    for (int64_t j = begin; j < end; j++) y[j] = table[j] < 0 ? other : x[table[j]];                                   \
-    return;                                                                                                            \
+#define PICK(type)                                                                                 \
+  case sizeof(type): {                                                                             \
+    type *y = (type *)(void *)to;                                                                  \
+    type other = value ? *(const type *)value->data : (type)0;                                     \
+    const type *x = (const type *)(const void *)from;                                              \
+    for (int64_t j = begin; j < end; j++)                                                          \
+      y[j] = table[j] < 0 ? other : x[table[j]];                                                   \
+    return;                                                                                        \
   }
     PICK(uint8_t)
     PICK(uint16_t)
@@ -39,37 +44,43 @@ static void pick(char *to, const char *from, const int64_t *table, int64_t begin
 #undef PICK
   default:
     for (int64_t j = begin; j < end; j++) {
-      if (table[j] < 0) fill(to + j * size, 1, size, value);
-      else memcpy(to + j * size, from + table[j] * size, (size_t)size);
+      if (table[j] < 0)
+        fill(to + j * size, 1, size, value);
+      else
+        memcpy(to + j * size, from + table[j] * size, (size_t)size);
     }
   }
 }
 
 /* Where the source of a row begins; -1: it takes the value. */
-static int64_t source_of(const lookup_t *lookup, const tenon_tensor_t *x, const tenon_tensor_t *out, int64_t row) {
+static int64_t source_of(const lookup_t *lookup, const tenon_tensor_t *x, const tenon_tensor_t *out,
+                         int64_t row) {
   int64_t from = 0;
   for (int32_t i = out->ndim - 2; i >= 0; i--) {
     int64_t at = lookup->table[i][row % out->shape[i]];
     if (at < 0) return -1;
-    row /= out->shape[i], from += at * x->strides[i];
+    row /= out->shape[i];
+    from += at * x->strides[i];
   }
   return from;
 }
 
 static tenon_status_t rows_part(tenon_call_t *call, void *argument, int64_t begin, int64_t end) {
   const rows_t *p = (const rows_t *)argument;
-  const tenon_tensor_t *x = call->inputs[0], *value = p->lookup->value;
+  const tenon_tensor_t *x = call->inputs[0];
+  const tenon_tensor_t *value = p->lookup->value;
   tenon_tensor_t *out = call->outputs[0];
   const int64_t *table = p->lookup->table[out->ndim - 1];
-  int64_t bytes = p->columns * p->size, before = -1;
+  int64_t bytes = p->columns * p->size;
+  int64_t before = -1;
   for (int64_t row = begin; row < end; row++) {
     int64_t from = source_of(p->lookup, x, out, row);
     if (p->by_one) {
       for (int64_t j = 0; j < p->columns; j++) {
         int inside = from >= 0 && table[j] >= 0;
         if (inside || value)
-          TENON_TRY(
-              core_move_run(call, out, row * p->columns + j, inside ? x : value, inside ? from + table[j] : 0, 1));
+          TENON_TRY(core_move_run(call, out, row * p->columns + j, inside ? x : value,
+                                  inside ? from + table[j] : 0, 1));
       }
       continue;
     }
@@ -93,10 +104,14 @@ static tenon_status_t rows_part(tenon_call_t *call, void *argument, int64_t begi
 
 tenon_status_t core_lookup_tables(tenon_call_t *call, lookup_t *lookup) {
   const tenon_tensor_t *out = call->outputs[0];
-  int64_t extents = 1, *tables;
-  for (int32_t i = 0; i < out->ndim; i++) extents += out->shape[i];
-  if (!(tables = (int64_t *)call->host->allocate(call, (uint64_t)extents * sizeof *tables))) return TENON_MEMORY;
-  for (int32_t i = 0; i < out->ndim; tables += out->shape[i], i++) lookup->table[i] = tables;
+  int64_t extents = 1;
+  int64_t *tables;
+  for (int32_t i = 0; i < out->ndim; i++)
+    extents += out->shape[i];
+  if (!(tables = (int64_t *)call->host->allocate(call, (uint64_t)extents * sizeof *tables)))
+    return TENON_MEMORY;
+  for (int32_t i = 0; i < out->ndim; tables += out->shape[i], i++)
+    lookup->table[i] = tables;
   return TENON_OK;
 }
 
@@ -110,10 +125,15 @@ tenon_status_t core_lookup(tenon_call_t *call, lookup_t *lookup) {
   rows_t p = {lookup, out->shape[out->ndim - 1], element_size(x), 0, 0, 0};
   p.by_one = tenon_dtype_id(x->dtype) == TENON_STRING || is_packed(x);
   for (int64_t begin = 0, end; begin < p.columns; begin = end) { /* the longest stretch */
-    for (end = begin + 1; end < p.columns && table[begin] >= 0 && table[end] == table[end - 1] + 1;) end++;
-    if (table[begin] >= 0 && end - begin > p.plain_end - p.plain) p.plain = begin, p.plain_end = end;
+    for (end = begin + 1; end < p.columns && table[begin] >= 0 && table[end] == table[end - 1] + 1;)
+      end++;
+    if (table[begin] >= 0 && end - begin > p.plain_end - p.plain) {
+      p.plain = begin;
+      p.plain_end = end;
+    }
   }
   if (is_packed(x) && !lookup->value) memset(out->data, 0, (size_t)(count * x->dtype.bits + 7) / 8);
-  int64_t rows = count / p.columns, grain = is_packed(x) ? rows : 65536 / (p.columns * p.size) + 1;
+  int64_t rows = count / p.columns;
+  int64_t grain = is_packed(x) ? rows : 65536 / (p.columns * p.size) + 1;
   return call->host->parallel(call, rows, grain, rows_part, &p);
 }

@@ -1,6 +1,6 @@
-/* Copying by tables: for each axis of the result a table says which index of the input each position takes, or -1 for
- * positions that take a given value.  pad and the nearest kind of resize are such tables.
- * Invariant: a table's entry is -1 or a valid index. */
+/* Copying by tables: for each axis of the result a table says which index of the input each
+ * position takes, or -1 for positions that take a given value.  pad and the nearest kind of resize
+ * are such tables. Invariant: a table's entry is -1 or a valid index. */
 #ifndef TENON_OPS_LOOKUP_H
 #define TENON_OPS_LOOKUP_H
 

@@ -1,5 +1,5 @@
-/* matmul and gemm: NumPy's matrix product with an optional bias and activation, and BLAS's with two factors.
- * The host calls infer and the plain kernels here; ops/dnn/matmul.c adds faster ones.
+/* matmul and gemm: NumPy's matrix product with an optional bias and activation, and BLAS's with two
+ * factors. The host calls infer and the plain kernels here; ops/dnn/matmul.c adds faster ones.
  * Invariant: transposes, broadcasts and views are strides, nothing is copied for them. */
 #include "matmul.h"
 #include "axes.h"
@@ -8,24 +8,26 @@
 #include <string.h>
 #include <tenon/check.h>
 
-/* ---- shapes ----------------------------------------------------------------------------------------------------- */
+/* shapes */
 
-static tenon_status_t inner_check(tenon_infer_t *infer, const tenon_meta_t *a, const tenon_meta_t *b, int transpose_a,
-                                  int transpose_b) {
+static tenon_status_t inner_check(tenon_infer_t *infer, const tenon_meta_t *a,
+                                  const tenon_meta_t *b, int transpose_a, int transpose_b) {
   tenon_dim_t ka = a->dims[a->ndim == 1 ? 0 : a->ndim - (transpose_a ? 2 : 1)];
   tenon_dim_t kb = b->dims[b->ndim == 1 ? 0 : b->ndim - (transpose_b ? 1 : 2)];
   if (dim_differ(ka, kb))
     return tenon_fail(infer, TENON_INVALID,
                       "a%s of shape %s has %" PRId64 " columns but b%s of shape %s has %" PRId64
                       " rows; they must be equal",
-                      transpose_a ? " (transposed)" : "", dims_text(a->dims, a->ndim).text, ka.value,
-                      transpose_b ? " (transposed)" : "", dims_text(b->dims, b->ndim).text, kb.value);
+                      transpose_a ? " (transposed)" : "", dims_text(a->dims, a->ndim).text,
+                      ka.value, transpose_b ? " (transposed)" : "",
+                      dims_text(b->dims, b->ndim).text, kb.value);
   tenon_dim(infer, TENON_DIM_EQUAL, ka, kb);
   return TENON_OK;
 }
 
 static tenon_status_t bias_check(tenon_infer_t *infer, const char *name) {
-  const tenon_meta_t *bias = infer->inputs[2], *out = infer->outputs[0];
+  const tenon_meta_t *bias = infer->inputs[2];
+  const tenon_meta_t *out = infer->outputs[0];
   if (!bias) return TENON_OK;
   int32_t skip = out->ndim - bias->ndim;
   int wrong = skip < 0;
@@ -36,23 +38,28 @@ static tenon_status_t bias_check(tenon_infer_t *infer, const char *name) {
                 tenon_dim(infer, TENON_DIM_BROADCAST, out->dims[skip + i], bias->dims[i]));
   }
   if (wrong)
-    return tenon_fail(infer, TENON_INVALID, "%s of shape %s does not broadcast to the result's shape %s", name,
+    return tenon_fail(infer, TENON_INVALID,
+                      "%s of shape %s does not broadcast to the result's shape %s", name,
                       dims_text(bias->dims, bias->ndim).text, dims_text(out->dims, out->ndim).text);
   return TENON_OK;
 }
 
-tenon_status_t core_matmul_infer(tenon_infer_t *infer, const tenon_meta_t *a, const tenon_meta_t *b, int transpose_a,
-                                 int transpose_b) {
+tenon_status_t core_matmul_infer(tenon_infer_t *infer, const tenon_meta_t *a, const tenon_meta_t *b,
+                                 int transpose_a, int transpose_b) {
   tenon_meta_t *out = infer->outputs[0];
   if (a->ndim < 1 || b->ndim < 1)
-    return tenon_fail(infer, TENON_INVALID, "%s has no axes; matmul wants vectors, matrices or stacks of matrices",
+    return tenon_fail(infer, TENON_INVALID,
+                      "%s has no axes; matmul wants vectors, matrices or stacks of matrices",
                       a->ndim < 1 ? "a" : "b");
   TENON_TRY(inner_check(infer, a, b, transpose_a, transpose_b));
-  int32_t batch_a = a->ndim > 2 ? a->ndim - 2 : 0, batch_b = b->ndim > 2 ? b->ndim - 2 : 0;
+  int32_t batch_a = a->ndim > 2 ? a->ndim - 2 : 0;
+  int32_t batch_b = b->ndim > 2 ? b->ndim - 2 : 0;
   int32_t batch = batch_a > batch_b ? batch_a : batch_b;
   for (int32_t i = 0; i < batch; i++) {
-    int32_t ia = i - (batch - batch_a), ib = i - (batch - batch_b);
-    if (ia >= 0 && ib >= 0 && a->dims[ia].value != 1 && b->dims[ib].value != 1 && dim_differ(a->dims[ia], b->dims[ib]))
+    int32_t ia = i - (batch - batch_a);
+    int32_t ib = i - (batch - batch_b);
+    if (ia >= 0 && ib >= 0 && a->dims[ia].value != 1 && b->dims[ib].value != 1 &&
+        dim_differ(a->dims[ia], b->dims[ib]))
       return tenon_fail(infer, TENON_INVALID, "the leading axes of a %s and b %s do not broadcast",
                         dims_text(a->dims, a->ndim).text, dims_text(b->dims, b->ndim).text);
     out->dims[i] = ia < 0   ? b->dims[ib]
@@ -68,18 +75,24 @@ tenon_status_t core_matmul_infer(tenon_infer_t *infer, const tenon_meta_t *a, co
 tenon_status_t core_matmul_result_infer(tenon_infer_t *infer) {
   const tenon_value_t *attrs = infer->attrs;
   tenon_dtype_t dtype = infer->outputs[0]->dtype;
-  if (attrs[2].as.i != FINISH_none && dtype.code != (TENON_F32 & 0xff) && dtype.code != (TENON_BF16 & 0xff))
-    return tenon_fail(infer, TENON_INVALID, "an activation needs a float dtype, but a is of integers");
-  TENON_TRY(core_matmul_infer(infer, infer->inputs[0], infer->inputs[1], attrs[0].as.i != 0, attrs[1].as.i != 0));
+  if (attrs[2].as.i != FINISH_none && dtype.code != (TENON_F32 & 0xff) &&
+      dtype.code != (TENON_BF16 & 0xff))
+    return tenon_fail(infer, TENON_INVALID,
+                      "an activation needs a float dtype, but a is of integers");
+  TENON_TRY(core_matmul_infer(infer, infer->inputs[0], infer->inputs[1], attrs[0].as.i != 0,
+                              attrs[1].as.i != 0));
   return bias_check(infer, "bias");
 }
 
 tenon_status_t core_gemm_infer(tenon_infer_t *infer) {
-  const tenon_meta_t *a = infer->inputs[0], *b = infer->inputs[1];
+  const tenon_meta_t *a = infer->inputs[0];
+  const tenon_meta_t *b = infer->inputs[1];
   tenon_meta_t *out = infer->outputs[0];
-  int trans_a = infer->attrs[2].as.i != 0, trans_b = infer->attrs[3].as.i != 0;
+  int trans_a = infer->attrs[2].as.i != 0;
+  int trans_b = infer->attrs[3].as.i != 0;
   if (a->ndim != 2 || b->ndim != 2)
-    return tenon_fail(infer, TENON_INVALID, "gemm multiplies matrices, but a has %d axes and b %d", a->ndim, b->ndim);
+    return tenon_fail(infer, TENON_INVALID, "gemm multiplies matrices, but a has %d axes and b %d",
+                      a->ndim, b->ndim);
   TENON_TRY(inner_check(infer, a, b, trans_a, trans_b));
   out->ndim = 2;
   out->dims[0] = a->dims[trans_a ? 1 : 0];
@@ -87,27 +100,41 @@ tenon_status_t core_gemm_infer(tenon_infer_t *infer) {
   return bias_check(infer, "c");
 }
 
-/* ---- arguments as strides --------------------------------------------------------------------------------------- */
+/* arguments as strides */
 
-/* The last two axes of x to *out, the others to its batch strides, aligned to the right of `rank` axes. */
-static void matrix_view(const tenon_tensor_t *x, int rows, int columns, int32_t rank, matrix_t *out) {
+/* The last two axes of x to *out, the others to its batch strides, aligned to the right of `rank`
+ * axes. */
+static void matrix_view(const tenon_tensor_t *x, int rows, int columns, int32_t rank,
+                        matrix_t *out) {
   int32_t ndim = x ? x->ndim : 0;
   memset(out, 0, sizeof *out);
   if (!x) return;
   out->data = x->data;
-  if (columns && ndim > 0) ndim--, out->column = x->shape[ndim] == 1 ? 0 : x->strides[ndim];
-  if (rows && ndim > 0) ndim--, out->row = x->shape[ndim] == 1 ? 0 : x->strides[ndim];
-  for (int32_t i = 0; i < ndim; i++) out->batch[rank - ndim + i] = x->shape[i] == 1 ? 0 : x->strides[i];
+  if (columns && ndim > 0) {
+    ndim--;
+    out->column = x->shape[ndim] == 1 ? 0 : x->strides[ndim];
+  }
+  if (rows && ndim > 0) {
+    ndim--;
+    out->row = x->shape[ndim] == 1 ? 0 : x->strides[ndim];
+  }
+  for (int32_t i = 0; i < ndim; i++)
+    out->batch[rank - ndim + i] = x->shape[i] == 1 ? 0 : x->strides[i];
 }
 
 static void turn(matrix_t *x) {
   int64_t row = x->row;
-  x->row = x->column, x->column = row;
+  x->row = x->column;
+  x->column = row;
 }
 
-void core_matmul_view(tenon_tensor_t *const tensors[4], int transpose_a, int transpose_b, matmul_t *out) {
-  const tenon_tensor_t *a = tensors[0], *b = tensors[1], *c = tensors[3];
-  int rows = a->ndim > 1, columns = b->ndim > 1;
+void core_matmul_view(tenon_tensor_t *const tensors[4], int transpose_a, int transpose_b,
+                      matmul_t *out) {
+  const tenon_tensor_t *a = tensors[0];
+  const tenon_tensor_t *b = tensors[1];
+  const tenon_tensor_t *c = tensors[3];
+  int rows = a->ndim > 1;
+  int columns = b->ndim > 1;
   int32_t rank = c->ndim - rows - columns;
   matrix_t *all[4] = {&out->a, &out->b, &out->bias, &out->c};
   matrix_view(a, rows, 1, rank, &out->a);
@@ -120,13 +147,16 @@ void core_matmul_view(tenon_tensor_t *const tensors[4], int transpose_a, int tra
   out->n = columns ? c->shape[c->ndim - 1] : 1;
   out->k = a->shape[a->ndim - (rows && transpose_a ? 2 : 1)];
   out->rank = 0;
-  for (int32_t i = 0; i < rank; i++) { /* axes that continue the one before join it, those of extent 1 vanish */
+  for (int32_t i = 0; i < rank;
+       i++) { /* axes that continue the one before join it, those of extent 1 vanish */
     int join = out->rank > 0;
     if (c->shape[i] == 1) continue;
-    for (int x = 0; x < 4; x++) join = join && all[x]->batch[out->rank - 1] == all[x]->batch[i] * c->shape[i];
+    for (int x = 0; x < 4; x++)
+      join = join && all[x]->batch[out->rank - 1] == all[x]->batch[i] * c->shape[i];
     int32_t to = join ? out->rank - 1 : out->rank++;
     out->batch[to] = (join ? out->batch[to] : 1) * c->shape[i];
-    for (int x = 0; x < 4; x++) all[x]->batch[to] = all[x]->batch[i];
+    for (int x = 0; x < 4; x++)
+      all[x]->batch[to] = all[x]->batch[i];
   }
   int32_t last = out->rank - 1;
   int same = last >= 0 && out->b.batch[last] == 0;
@@ -134,12 +164,16 @@ void core_matmul_view(tenon_tensor_t *const tensors[4], int transpose_a, int tra
     if (x == 1) continue;
     if (out->m == 1) /* there is no row stride yet: the batch's becomes it */
       all[x]->row = all[x]->batch[last];
-    else same = all[x]->batch[last] == out->m * all[x]->row;
+    else
+      same = all[x]->batch[last] == out->m * all[x]->row;
   }
-  if (same) out->m *= out->batch[last], out->rank = last;
+  if (same) {
+    out->m *= out->batch[last];
+    out->rank = last;
+  }
 }
 
-/* ---- the plain kernel ------------------------------------------------------------------------------------------- */
+/* the plain kernel */
 
 typedef struct job_t {
   matmul_t matmul;
@@ -166,7 +200,8 @@ static void job_place(const void *context, int64_t index, product_t *product) {
   product->c = batch_at(job, &job->matmul.c, index);
 }
 
-static void job_finish(const void *context, int64_t index, int64_t i, int64_t i_end, int64_t j, int64_t j_end) {
+static void job_finish(const void *context, int64_t index, int64_t i, int64_t i_end, int64_t j,
+                       int64_t j_end) {
   const job_t *job = (const job_t *)context;
   finish_t finish = job->finish;
   finish.c = batch_at(job, &job->matmul.c, index);
@@ -179,12 +214,14 @@ static void job_set(job_t *job, const finish_t *finish) {
   const matmul_t *p = &job->matmul;
   job->finish = *finish;
   job->finish.bias = (finish_side_t){p->bias.data, p->bias.row, p->bias.column};
-  job->finish.row = p->c.row, job->finish.column = p->c.column;
+  job->finish.row = p->c.row;
+  job->finish.column = p->c.column;
 }
 
 static int64_t batch_count(const matmul_t *p) {
   int64_t count = 1;
-  for (int32_t i = 0; i < p->rank; i++) count *= p->batch[i];
+  for (int32_t i = 0; i < p->rank; i++)
+    count *= p->batch[i];
   return count;
 }
 
@@ -192,19 +229,22 @@ static tenon_status_t rows_finish(tenon_call_t *call, void *argument, int64_t be
   const job_t *job = (const job_t *)argument;
   (void)call;
   for (int64_t row = begin; row < end; row++)
-    job_finish(job, row / job->matmul.m, row % job->matmul.m, row % job->matmul.m + 1, 0, job->matmul.n);
+    job_finish(job, row / job->matmul.m, row % job->matmul.m, row % job->matmul.m + 1, 0,
+               job->matmul.n);
   return TENON_OK;
 }
 
-tenon_status_t core_matmul_finish(tenon_call_t *call, const matmul_t *matmul, const finish_t *finish) {
+tenon_status_t core_matmul_finish(tenon_call_t *call, const matmul_t *matmul,
+                                  const finish_t *finish) {
   job_t job = {.matmul = *matmul};
   if (!matmul->m || !matmul->n) return TENON_OK;
   job_set(&job, finish);
-  return call->host->parallel(call, batch_count(matmul) * matmul->m, 1 + (1 << 14) / matmul->n, rows_finish, &job);
+  return call->host->parallel(call, batch_count(matmul) * matmul->m, 1 + (1 << 14) / matmul->n,
+                              rows_finish, &job);
 }
 
-tenon_status_t core_multiply(tenon_call_t *call, tenon_tensor_t *const tensors[4], int transpose_a, int transpose_b,
-                             const finish_t *finish, int fast, int adds) {
+tenon_status_t core_multiply(tenon_call_t *call, tenon_tensor_t *const tensors[4], int transpose_a,
+                             int transpose_b, const finish_t *finish, int fast, int adds) {
   job_t job;
   matmul_t *p = &job.matmul;
   core_matmul_view(tensors, transpose_a, transpose_b, p);
@@ -235,20 +275,27 @@ tenon_status_t core_matmul_may_add(const tenon_call_t *call, const finish_t *fin
   return sums || !call->accumulate ? TENON_OK : TENON_UNIMPLEMENTED;
 }
 
-static tenon_status_t multiply(tenon_call_t *call, int transpose_a, int transpose_b, finish_t finish, int fast) {
+static tenon_status_t multiply(tenon_call_t *call, int transpose_a, int transpose_b,
+                               finish_t finish, int fast) {
   tenon_dtype_t dtype = core_gemm_dtype(call->outputs[0]->dtype);
   TENON_TRY(core_matmul_may_add(call, &finish));
-  tenon_tensor_t *tensors[4] = {core_as(call, call->inputs[0], dtype), core_as(call, call->inputs[1], dtype),
+  tenon_tensor_t *tensors[4] = {core_as(call, call->inputs[0], dtype),
+                                core_as(call, call->inputs[1], dtype),
                                 call->inputs[2] ? core_as(call, call->inputs[2], dtype) : 0,
                                 core_place(call, call->outputs[0], dtype)};
-  if (!tensors[0] || !tensors[1] || !tensors[3] || (call->inputs[2] && !tensors[2])) return TENON_MEMORY;
-  TENON_TRY(core_multiply(call, tensors, transpose_a, transpose_b, &finish, fast, call->accumulate != 0));
+  if (!tensors[0] || !tensors[1] || !tensors[3] || (call->inputs[2] && !tensors[2]))
+    return TENON_MEMORY;
+  TENON_TRY(
+      core_multiply(call, tensors, transpose_a, transpose_b, &finish, fast, call->accumulate != 0));
   return core_settle(call, call->outputs[0], tensors[3]);
 }
 
 finish_t core_matmul_finish_of(const tenon_value_t *attrs) {
-  finish_t finish = {
-      .scale = 1, .bias_scale = 1, .activation = attrs[2].as.i, .alpha = attrs[3].as.f, .beta = attrs[4].as.f};
+  finish_t finish = {.scale = 1,
+                     .bias_scale = 1,
+                     .activation = attrs[2].as.i,
+                     .alpha = attrs[3].as.f,
+                     .beta = attrs[4].as.f};
   return finish;
 }
 

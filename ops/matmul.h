@@ -1,6 +1,6 @@
-/* The arguments of one matrix multiplication, with whatever strides they came, as a batch of plain products.
- * Filled by matmul.c for its own kernel and for oneDNN's.  Invariant: the fewest batch axes that say the same; rows
- * that lie one after the other over a batch are one product. */
+/* The arguments of one matrix multiplication, with whatever strides they came, as a batch of plain
+ * products. Filled by matmul.c for its own kernel and for oneDNN's.  Invariant: the fewest batch
+ * axes that say the same; rows that lie one after the other over a batch are one product. */
 #ifndef TENON_OPS_MATMUL_H
 #define TENON_OPS_MATMUL_H
 
@@ -9,38 +9,49 @@
 
 typedef struct matrix_t {
   void *data;
-  int64_t row, column, batch[TENON_RANK_MAX]; /* strides; 0 repeats */
+  int64_t row;
+  int64_t column;
+  int64_t batch[TENON_RANK_MAX]; /* strides; 0 repeats */
 } matrix_t;
 
 typedef struct matmul_t {
-  int64_t m, n, k;
+  int64_t m;
+  int64_t n;
+  int64_t k;
   int32_t rank; /* batch axes */
   int64_t batch[TENON_RANK_MAX];
-  matrix_t a, b, c, bias; /* bias.data NULL: none */
+  matrix_t a;
+  matrix_t b;
+  matrix_t c;
+  matrix_t bias; /* bias.data NULL: none */
 } matmul_t;
 
 /* infer of NumPy's matmul: checks a and b, states output 0. */
 tenon_status_t core_matmul_result_infer(tenon_infer_t *infer); /* of the operator: outputs[0] */
 tenon_status_t core_gemm_infer(tenon_infer_t *infer);
-tenon_status_t core_matmul_infer(tenon_infer_t *infer, const tenon_meta_t *a, const tenon_meta_t *b, int transpose_a,
-                                 int transpose_b);
+tenon_status_t core_matmul_infer(tenon_infer_t *infer, const tenon_meta_t *a, const tenon_meta_t *b,
+                                 int transpose_a, int transpose_b);
 
 /* Of inputs a, b, bias, and the output, as the schemas of matmul and gemm order them. */
-void core_matmul_view(tenon_tensor_t *const tensors[4], int transpose_a, int transpose_b, matmul_t *out);
+void core_matmul_view(tenon_tensor_t *const tensors[4], int transpose_a, int transpose_b,
+                      matmul_t *out);
 
-/* Applies `finish` (its c, bias and strides are filled in here) to the whole result, on all threads. */
-tenon_status_t core_matmul_finish(tenon_call_t *call, const matmul_t *matmul, const finish_t *finish);
+/* Applies `finish` (its c, bias and strides are filled in here) to the whole result, on all
+ * threads. */
+tenon_status_t core_matmul_finish(tenon_call_t *call, const matmul_t *matmul,
+                                  const finish_t *finish);
 
 /* What attributes say about the result. */
 finish_t core_matmul_finish_of(const tenon_value_t *attrs);
 finish_t core_gemm_finish_of(const tenon_value_t *attrs);
 
-/* tensors: a, b, bias or NULL, c, all of one dtype that core_gemm_dtype() gives; `fast`: by core_gemm_fast(); `adds`: to c. */
-tenon_status_t core_multiply(tenon_call_t *call, tenon_tensor_t *const tensors[4], int transpose_a, int transpose_b,
-                             const finish_t *finish, int fast, int adds);
+/* tensors: a, b, bias or NULL, c, all of one dtype that core_gemm_dtype() gives; `fast`: by
+ * core_gemm_fast(); `adds`: to c. */
+tenon_status_t core_multiply(tenon_call_t *call, tenon_tensor_t *const tensors[4], int transpose_a,
+                             int transpose_b, const finish_t *finish, int fast, int adds);
 
-/* Declines a call that accumulates where the result is not just what is added up: it is converted, scaled or goes through an
- * activation. */
+/* Declines a call that accumulates where the result is not just what is added up: it is converted,
+ * scaled or goes through an activation. */
 tenon_status_t core_matmul_may_add(const tenon_call_t *call, const finish_t *finish);
 
 /* The plain kernels: any dtype, any strides; and the same by core_gemm_fast(). */

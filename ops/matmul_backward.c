@@ -1,26 +1,38 @@
-/* Gradients of matmul and gemm, as products of others: composites, so that they have gradients themselves.
- * Called by the gradient texts in matmul.c.  Invariant: a vector is made a matrix first, so that only matrices are left. */
+/* Gradients of matmul and gemm, as products of others: composites, so that they have gradients
+ * themselves. Called by the gradient texts in matmul.c.  Invariant: a vector is made a matrix
+ * first, so that only matrices are left. */
 #include "composite.h"
 #include "finish.h"
 #include "matmul.h"
 #include <tenon/check.h>
 
-enum { MATMUL, UNSQUEEZE, SUM_TO, RESHAPE, MUL, FINISH };
-#define BACKWARD_USES "core::matmul, core::unsqueeze, core::sum_to, core::reshape, core::mul, core::finish_backward"
+enum {
+  MATMUL,
+  UNSQUEEZE,
+  SUM_TO,
+  RESHAPE,
+  MUL,
+  FINISH,
+};
+#define BACKWARD_USES                                                                              \
+  "core::matmul, core::unsqueeze, core::sum_to, core::reshape, core::mul, core::finish_backward"
 
 static tenon_status_t matmul_infer(tenon_infer_t *infer) {
   return core_backward_infer(infer, 3, 1, core_matmul_result_infer);
 }
-static tenon_status_t gemm_infer(tenon_infer_t *infer) { return core_backward_infer(infer, 3, 1, core_gemm_infer); }
+static tenon_status_t gemm_infer(tenon_infer_t *infer) {
+  return core_backward_infer(infer, 3, 1, core_gemm_infer);
+}
 
-static tenon_status_t product(tenon_call_t *call, tenon_tensor_t *a, int transpose_a, tenon_tensor_t *b,
-                              int transpose_b, tenon_tensor_t **out) {
-  tenon_value_t attrs[5] = {value_flag(transpose_a), value_flag(transpose_b), value_choice(FINISH_none), value_float(0),
-                            value_float(0)};
+static tenon_status_t product(tenon_call_t *call, tenon_tensor_t *a, int transpose_a,
+                              tenon_tensor_t *b, int transpose_b, tenon_tensor_t **out) {
+  tenon_value_t attrs[5] = {value_flag(transpose_a), value_flag(transpose_b),
+                            value_choice(FINISH_none), value_float(0), value_float(0)};
   return INVOKE(call, MATMUL, attrs, out, a, b);
 }
 
-static tenon_status_t unsqueeze(tenon_call_t *call, tenon_tensor_t *t, int64_t axis, tenon_tensor_t **out) {
+static tenon_status_t unsqueeze(tenon_call_t *call, tenon_tensor_t *t, int64_t axis,
+                                tenon_tensor_t **out) {
   tenon_tensor_t *axes = core_ints(call, 1, &axis);
   return axes ? INVOKE(call, UNSQUEEZE, NULL, out, t, axes) : TENON_MEMORY;
 }
@@ -29,19 +41,23 @@ static tenon_status_t scale(tenon_call_t *call, tenon_tensor_t **t, double by) {
   return by == 1 ? TENON_OK : core_with(call, MUL, *t, by, t);
 }
 
-/* What `t` is the gradient of, was broadcast from `like`, which may have been a vector: `matrix` is the shape that it had
- * as a matrix. */
-static tenon_status_t give(tenon_call_t *call, uint32_t output, tenon_tensor_t *t, const tenon_tensor_t *matrix,
-                           const tenon_tensor_t *like) {
+/* What `t` is the gradient of, was broadcast from `like`, which may have been a vector: `matrix` is
+ * the shape that it had as a matrix. */
+static tenon_status_t give(tenon_call_t *call, uint32_t output, tenon_tensor_t *t,
+                           const tenon_tensor_t *matrix, const tenon_tensor_t *like) {
   tenon_tensor_t *shape = core_ints(call, matrix->ndim, matrix->shape);
   if (!shape) return TENON_MEMORY;
   TENON_TRY(INVOKE(call, SUM_TO, NULL, &t, t, shape));
-  if (like->ndim != matrix->ndim) TENON_TRY(core_reshape(call, RESHAPE, t, like->ndim, like->shape, &t));
+  if (like->ndim != matrix->ndim)
+    TENON_TRY(core_reshape(call, RESHAPE, t, like->ndim, like->shape, &t));
   return call->host->assign(call, output, t);
 }
 
-static tenon_status_t products(tenon_call_t *call, tenon_tensor_t *dy, int transpose_a, int transpose_b, double alpha) {
-  tenon_tensor_t *a = call->inputs[1], *b = call->inputs[2], *t;
+static tenon_status_t products(tenon_call_t *call, tenon_tensor_t *dy, int transpose_a,
+                               int transpose_b, double alpha) {
+  tenon_tensor_t *a = call->inputs[1];
+  tenon_tensor_t *b = call->inputs[2];
+  tenon_tensor_t *t;
   if (call->inputs[2]->ndim == 1) {
     transpose_b = 0;
     TENON_TRY(unsqueeze(call, b, 1, &b));
@@ -53,12 +69,14 @@ static tenon_status_t products(tenon_call_t *call, tenon_tensor_t *dy, int trans
     TENON_TRY(unsqueeze(call, dy, -2, &dy));
   }
   if (call->outputs[0]) {
-    TENON_TRY(transpose_a ? product(call, b, transpose_b, dy, 1, &t) : product(call, dy, 0, b, !transpose_b, &t));
+    TENON_TRY(transpose_a ? product(call, b, transpose_b, dy, 1, &t)
+                          : product(call, dy, 0, b, !transpose_b, &t));
     TENON_TRY(scale(call, &t, alpha));
     TENON_TRY(give(call, 0, t, a, call->inputs[1]));
   }
   if (call->outputs[1]) {
-    TENON_TRY(transpose_b ? product(call, dy, 1, a, transpose_a, &t) : product(call, a, !transpose_a, dy, 0, &t));
+    TENON_TRY(transpose_b ? product(call, dy, 1, a, transpose_a, &t)
+                          : product(call, a, !transpose_a, dy, 0, &t));
     TENON_TRY(scale(call, &t, alpha));
     TENON_TRY(give(call, 1, t, b, call->inputs[2]));
   }
@@ -66,10 +84,11 @@ static tenon_status_t products(tenon_call_t *call, tenon_tensor_t *dy, int trans
 }
 
 static tenon_status_t matmul_backward_run(tenon_call_t *call) {
-  tenon_tensor_t *dy = call->inputs[0], *y;
+  tenon_tensor_t *dy = call->inputs[0];
+  tenon_tensor_t *y;
   if (call->attrs[2].as.i != FINISH_none) {
-    tenon_value_t attrs[5] = {call->attrs[0], call->attrs[1], value_choice(FINISH_none), value_float(0),
-                              value_float(0)};
+    tenon_value_t attrs[5] = {call->attrs[0], call->attrs[1], value_choice(FINISH_none),
+                              value_float(0), value_float(0)};
     TENON_TRY(INVOKE(call, MATMUL, attrs, &y, call->inputs[1], call->inputs[2], call->inputs[3]));
     TENON_TRY(INVOKE(call, FINISH, call->attrs + 2, &dy, dy, y));
   }
@@ -79,7 +98,8 @@ static tenon_status_t matmul_backward_run(tenon_call_t *call) {
 
 static tenon_status_t gemm_backward_run(tenon_call_t *call) {
   tenon_tensor_t *dc = call->inputs[0];
-  TENON_TRY(products(call, dc, call->attrs[2].as.i != 0, call->attrs[3].as.i != 0, call->attrs[0].as.f));
+  TENON_TRY(
+      products(call, dc, call->attrs[2].as.i != 0, call->attrs[3].as.i != 0, call->attrs[0].as.f));
   if (!call->outputs[2]) return TENON_OK;
   TENON_TRY(scale(call, &dc, call->attrs[1].as.f));
   return give(call, 2, dc, call->inputs[3], call->inputs[3]);

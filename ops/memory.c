@@ -1,5 +1,6 @@
-/* What every device must have: memory, and copies of it.  A device registers kernels of these two for its backend; on the
- * CPU memory is malloc's.  The host calls them where tensors are made or moved, so their contracts stand here. */
+/* What every device must have: memory, and copies of it.  A device registers kernels of these two
+ * for its backend; on the CPU memory is malloc's.  The host calls them where tensors are made or
+ * moved, so their contracts stand here. */
 #include "copy.h"
 #include <stdlib.h>
 
@@ -13,7 +14,8 @@ static tenon_status_t allocate_infer(tenon_infer_t *infer) {
 /* At least 64 bytes, so that no size is special, and aligned to 64. */
 static tenon_status_t allocate_run(tenon_call_t *call) {
   int64_t size = call->attrs[0].as.i;
-  void *data = size >= 0 && size < INT64_MAX - 64 ? aligned_alloc(64, (size_t)((size + 64) / 64 * 64)) : 0;
+  void *data =
+      size >= 0 && size < INT64_MAX - 64 ? aligned_alloc(64, (size_t)((size + 64) / 64 * 64)) : 0;
   if (!data) return tenon_fail(call, TENON_MEMORY, "no memory for %lld bytes", (long long)size);
   return call->host->adopt(call, 0, 1, &size, data, free, data);
 }
@@ -22,11 +24,13 @@ static tenon_status_t copy_run(tenon_call_t *call) {
   const tenon_tensor_t *x = call->inputs[0];
   tenon_tensor_t *y = call->inputs[1];
   move_t move;
-  if (x->ndim != y->ndim) return tenon_fail(call, TENON_INVALID, "tensors of %d and %d dimensions", x->ndim, y->ndim);
+  if (x->ndim != y->ndim)
+    return tenon_fail(call, TENON_INVALID, "tensors of %d and %d dimensions", x->ndim, y->ndim);
   move_begin(&move, y, x);
   for (int32_t i = 0; i < x->ndim; i++) {
     if (x->shape[i] != y->shape[i])
-      return tenon_fail(call, TENON_INVALID, "extent %d is %lld in one tensor and %lld in the other", i,
+      return tenon_fail(call, TENON_INVALID,
+                        "extent %d is %lld in one tensor and %lld in the other", i,
                         (long long)x->shape[i], (long long)y->shape[i]);
     move_axis(&move, x->shape[i], x->strides[i], y->strides[i]);
   }

@@ -1,11 +1,21 @@
-/* Gradients of layer_norm, rms_norm, group_norm and instance_norm, from x again: composites of pointwise operators and
- * means, so that they have gradients themselves.  Called by the gradient texts in simd/norm.c. */
+/* Gradients of layer_norm, rms_norm, group_norm and instance_norm, from x again: composites of
+ * pointwise operators and means, so that they have gradients themselves.  Called by the gradient
+ * texts in simd/norm.c. */
 #include "axes.h"
 #include "composite.h"
 #include <tenon/check.h>
 
-enum { MEAN, SUB, MUL, ADD, RSQRT, SUM_TO, RESHAPE };
-#define BACKWARD_USES "core::reduce_mean, core::sub, core::mul, core::add, core::rsqrt, core::sum_to, core::reshape"
+enum {
+  MEAN,
+  SUB,
+  MUL,
+  ADD,
+  RSQRT,
+  SUM_TO,
+  RESHAPE,
+};
+#define BACKWARD_USES                                                                              \
+  "core::reduce_mean, core::sub, core::mul, core::add, core::rsqrt, core::sum_to, core::reshape"
 
 static tenon_status_t rows_infer(tenon_infer_t *infer, uint32_t count) {
   int32_t axis = 0;
@@ -14,23 +24,30 @@ static tenon_status_t rows_infer(tenon_infer_t *infer, uint32_t count) {
 }
 static tenon_status_t layer_infer(tenon_infer_t *infer) { return rows_infer(infer, 3); }
 static tenon_status_t rms_infer(tenon_infer_t *infer) { return rows_infer(infer, 2); }
-static tenon_status_t group_infer(tenon_infer_t *infer) { return core_backward_infer(infer, 3, 2, NULL); }
+static tenon_status_t group_infer(tenon_infer_t *infer) {
+  return core_backward_infer(infer, 3, 2, NULL);
+}
 
-static tenon_status_t two(tenon_call_t *call, int use, tenon_tensor_t *a, tenon_tensor_t *b, tenon_tensor_t **out) {
+static tenon_status_t two(tenon_call_t *call, int use, tenon_tensor_t *a, tenon_tensor_t *b,
+                          tenon_tensor_t **out) {
   return INVOKE(call, use, NULL, out, a, b);
 }
 
-static tenon_status_t sum_to(tenon_call_t *call, uint32_t output, tenon_tensor_t *t, const tenon_tensor_t *like) {
+static tenon_status_t sum_to(tenon_call_t *call, uint32_t output, tenon_tensor_t *t,
+                             const tenon_tensor_t *like) {
   tenon_tensor_t *shape = core_ints(call, like->ndim, like->shape);
   if (!shape) return TENON_MEMORY;
   TENON_TRY(two(call, SUM_TO, t, shape, &t));
   return call->host->assign(call, output, t);
 }
 
-/* x over these axes with mean 0, if it is centred, and mean square 1; and what made the latter so. */
-static tenon_status_t normalise(tenon_call_t *call, tenon_tensor_t *x, tenon_tensor_t *axes, double epsilon,
-                                int centres, tenon_tensor_t **normal, tenon_tensor_t **inverse) {
-  tenon_tensor_t *centred = x, *t;
+/* x over these axes with mean 0, if it is centred, and mean square 1; and what made the latter
+ * so. */
+static tenon_status_t normalise(tenon_call_t *call, tenon_tensor_t *x, tenon_tensor_t *axes,
+                                double epsilon, int centres, tenon_tensor_t **normal,
+                                tenon_tensor_t **inverse) {
+  tenon_tensor_t *centred = x;
+  tenon_tensor_t *t;
   if (centres) {
     TENON_TRY(two(call, MEAN, x, axes, &t));
     TENON_TRY(two(call, SUB, x, t, &centred));
@@ -42,10 +59,11 @@ static tenon_status_t normalise(tenon_call_t *call, tenon_tensor_t *x, tenon_ten
   return two(call, MUL, centred, *inverse, normal);
 }
 
-/* With g the gradient of normal = (x - mean) * inverse: dx = inverse * (g - mean(g) - normal * mean(g * normal)); without
- * centring, without mean(g). */
+/* With g the gradient of normal = (x - mean) * inverse: dx = inverse * (g - mean(g) - normal *
+ * mean(g * normal)); without centring, without mean(g). */
 static tenon_status_t denormalise(tenon_call_t *call, tenon_tensor_t *g, tenon_tensor_t *normal,
-                                  tenon_tensor_t *inverse, tenon_tensor_t *axes, int centres, tenon_tensor_t **dx) {
+                                  tenon_tensor_t *inverse, tenon_tensor_t *axes, int centres,
+                                  tenon_tensor_t **dx) {
   tenon_tensor_t *t;
   TENON_TRY(two(call, MUL, g, normal, &t));
   TENON_TRY(two(call, MEAN, t, axes, &t));
@@ -59,9 +77,14 @@ static tenon_status_t denormalise(tenon_call_t *call, tenon_tensor_t *g, tenon_t
 }
 
 static tenon_status_t backward(tenon_call_t *call, int centres) {
-  tenon_tensor_t *dy = call->inputs[0], *x = call->inputs[1], *scale = call->inputs[2], *axes, *inverse, *normal, *t;
-  int64_t at[TENON_RANK_MAX], first = call->attrs[0].as.i < 0 ? call->attrs[0].as.i + x->ndim : call->attrs[0].as.i;
-  for (int64_t i = first; i < x->ndim; i++) at[i - first] = i;
+  tenon_tensor_t *dy = call->inputs[0];
+  tenon_tensor_t *x = call->inputs[1];
+  tenon_tensor_t *scale = call->inputs[2];
+  tenon_tensor_t *axes, *inverse, *normal, *t;
+  int64_t at[TENON_RANK_MAX];
+  int64_t first = call->attrs[0].as.i < 0 ? call->attrs[0].as.i + x->ndim : call->attrs[0].as.i;
+  for (int64_t i = first; i < x->ndim; i++)
+    at[i - first] = i;
   if (!(axes = core_ints(call, x->ndim - first, at))) return TENON_MEMORY;
   TENON_TRY(normalise(call, x, axes, call->attrs[1].as.f, centres, &normal, &inverse));
   if (call->outputs[1]) {
@@ -76,7 +99,8 @@ static tenon_status_t backward(tenon_call_t *call, int centres) {
 }
 
 /* The sum over all but the channels, [C]. */
-static tenon_status_t sum_to_channels(tenon_call_t *call, uint32_t output, tenon_tensor_t *t, const int64_t *channels) {
+static tenon_status_t sum_to_channels(tenon_call_t *call, uint32_t output, tenon_tensor_t *t,
+                                      const int64_t *channels) {
   tenon_tensor_t *shape = core_ints(call, t->ndim - 1, channels);
   if (!shape) return TENON_MEMORY;
   TENON_TRY(two(call, SUM_TO, t, shape, &t));
@@ -86,10 +110,18 @@ static tenon_status_t sum_to_channels(tenon_call_t *call, uint32_t output, tenon
 
 /* x as [N, groups, n] is normalised over the last axis. */
 static tenon_status_t group_norm_backward_run(tenon_call_t *call) {
-  tenon_tensor_t *dy = call->inputs[0], *x = call->inputs[1], *scale = call->inputs[2], *axes, *normal, *inverse, *t;
-  int64_t groups = call->attrs[0].as.i > 0 ? call->attrs[0].as.i : x->shape[1], last = 2, n = x->shape[1];
+  tenon_tensor_t *dy = call->inputs[0];
+  tenon_tensor_t *x = call->inputs[1];
+  tenon_tensor_t *scale = call->inputs[2];
+  tenon_tensor_t *axes, *normal, *inverse, *t;
+  int64_t groups = call->attrs[0].as.i > 0 ? call->attrs[0].as.i : x->shape[1];
+  int64_t last = 2;
+  int64_t n = x->shape[1];
   int64_t channels[TENON_RANK_MAX] = {n}; /* what follows the batch, of a number for each channel */
-  for (int32_t i = 2; i < x->ndim; i++) n *= x->shape[i], channels[i - 1] = 1;
+  for (int32_t i = 2; i < x->ndim; i++) {
+    n *= x->shape[i];
+    channels[i - 1] = 1;
+  }
   int64_t grouped[3] = {x->shape[0], groups, groups ? n / groups : 0};
   if (!(axes = core_ints(call, 1, &last))) return TENON_MEMORY;
   TENON_TRY(core_reshape(call, RESHAPE, x, 3, grouped, &t));

@@ -1,5 +1,6 @@
-/* Single numbers of any plain dtype, read and written one at a time: for values that are not worth a loop of their own.
- * Loops over f16 and bf16 belong in ops/simd/.  Invariant: rounding is to nearest, ties to even. */
+/* Single numbers of any plain dtype, read and written one at a time: for values that are not worth
+ * a loop of their own. Loops over f16 and bf16 belong in ops/simd/.  Invariant: rounding is to
+ * nearest, ties to even. */
 #ifndef TENON_OPS_NUMBER_H
 #define TENON_OPS_NUMBER_H
 
@@ -7,7 +8,9 @@
 #include <tenon/op.h>
 
 static inline float float_of_f16(uint16_t code) { return format_decode(&format_F16, code); }
-static inline uint16_t f16_of_float(float x) { return (uint16_t)format_encode(&format_F16, x, format_F16.infinity); }
+static inline uint16_t f16_of_float(float x) {
+  return (uint16_t)format_encode(&format_F16, x, format_F16.infinity);
+}
 static inline float float_of_bf16(uint16_t code) { return bf16_decode(code); }
 static inline uint16_t bf16_of_float(float x) { return (uint16_t)bf16_encode(x); }
 
@@ -25,32 +28,47 @@ static inline int number_is(tenon_dtype_t dtype) {
     NUMBERS_(CASE)
 #undef CASE
   case TENON_F16:
-  case TENON_BF16: return 1;
-  default: return 0;
+  case TENON_BF16:
+    return 1;
+  default:
+    return 0;
   }
 }
-/* Element i of dense memory, as a double: 64-bit integers beyond 2^53 are rounded.  Other dtypes read as 0. */
+/* Element i of dense memory, as a double: 64-bit integers beyond 2^53 are rounded.  Other dtypes
+ * read as 0. */
 static inline double number_get(tenon_dtype_t dtype, const void *data, int64_t i) {
   switch (tenon_dtype_id(dtype)) {
-#define CASE(id, type, whole)                                                                                          \
-  case TENON_##id: return (double)((const type *)data)[i];
+#define CASE(id, type, whole)                                                                      \
+  case TENON_##id:                                                                                 \
+    return (double)((const type *)data)[i];
     NUMBERS_(CASE)
 #undef CASE
-  case TENON_F16: return (double)float_of_f16(((const uint16_t *)data)[i]);
-  case TENON_BF16: return (double)float_of_bf16(((const uint16_t *)data)[i]);
-  default: return 0.0;
+  case TENON_F16:
+    return (double)float_of_f16(((const uint16_t *)data)[i]);
+  case TENON_BF16:
+    return (double)float_of_bf16(((const uint16_t *)data)[i]);
+  default:
+    return 0.0;
   }
 }
-/* Integers lose the fraction and keep the low bits; NaN is 0, and beyond 64 bits it is the nearest number. */
+/* Integers lose the fraction and keep the low bits; NaN is 0, and beyond 64 bits it is the nearest
+ * number. */
 static inline void number_set(tenon_dtype_t dtype, void *data, int64_t i, double value) {
   switch (tenon_dtype_id(dtype)) {
-#define CASE(id, type, whole)                                                                                          \
-  case TENON_##id: ((type *)data)[i] = (type)(whole(value)); break;
+#define CASE(id, type, whole)                                                                      \
+  case TENON_##id:                                                                                 \
+    ((type *)data)[i] = (type)(whole(value));                                                      \
+    break;
     NUMBERS_(CASE)
 #undef CASE
-  case TENON_F16: ((uint16_t *)data)[i] = f16_of_float((float)value); break;
-  case TENON_BF16: ((uint16_t *)data)[i] = bf16_of_float((float)value); break;
-  default: break;
+  case TENON_F16:
+    ((uint16_t *)data)[i] = f16_of_float((float)value);
+    break;
+  case TENON_BF16:
+    ((uint16_t *)data)[i] = bf16_of_float((float)value);
+    break;
+  default:
+    break;
   }
 }
 

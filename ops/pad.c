@@ -1,12 +1,17 @@
-/* pad: each mode says which element of the input a position outside it takes; lookup.c does the copying.
- * Invariant: negative pads cut off, in every mode. */
+/* pad: each mode says which element of the input a position outside it takes; lookup.c does the
+ * copying. Invariant: negative pads cut off, in every mode. */
 #include "axes.h"
 #include "composite.h"
 #include "copy.h"
 #include "lookup.h"
 #include <tenon/check.h>
 
-enum { CONSTANT, REFLECT, EDGE, WRAP };
+enum {
+  CONSTANT,
+  REFLECT,
+  EDGE,
+  WRAP,
+};
 
 static tenon_status_t pad_infer(tenon_infer_t *infer) {
   const tenon_meta_t *x = infer->inputs[0];
@@ -17,14 +22,16 @@ static tenon_status_t pad_infer(tenon_infer_t *infer) {
   TENON_TRY(ints_read(infer, 1, &pads));
   axes.count = x->ndim;
   int known = pads.known;
-  for (int32_t i = 0; i < x->ndim; i++) axis_of[i] = i;
+  for (int32_t i = 0; i < x->ndim; i++)
+    axis_of[i] = i;
   if (infer->inputs[3]) {
     TENON_TRY(ints_read(infer, 3, &axes));
     known = ints_numbers(&axes, axis_of) && known;
   }
   if (!known) return out_unknown(infer, out, x->ndim);
   if (pads.count != 2 * axes.count)
-    return tenon_fail(infer, TENON_INVALID, "%d pads for %d axes: two for each are wanted, all begins, then all ends",
+    return tenon_fail(infer, TENON_INVALID,
+                      "%d pads for %d axes: two for each are wanted, all begins, then all ends",
                       pads.count, axes.count);
   TENON_TRY(axes_mask(infer, axis_of, axes.count, x->ndim, &mask));
   out_like(out, x);
@@ -33,10 +40,12 @@ static tenon_status_t pad_infer(tenon_infer_t *infer) {
     tenon_dim_t both = dim_add(infer, pads.at[i], pads.at[i + axes.count]);
     out->dims[axis] = dim_add(infer, x->dims[axis], both);
     if (tenon_is_known(out->dims[axis]) && out->dims[axis].value < 0)
-      return tenon_fail(infer, TENON_INVALID, "axis %d, of extent %" PRId64 ", cannot lose %" PRId64, axis,
+      return tenon_fail(infer, TENON_INVALID,
+                        "axis %d, of extent %" PRId64 ", cannot lose %" PRId64, axis,
                         x->dims[axis].value, -both.value);
     if (infer->attrs[0].as.i != CONSTANT && dim_is(x->dims[axis], 0) && !dim_is(out->dims[axis], 0))
-      return tenon_fail(infer, TENON_INVALID, "axis %d is empty; only mode 'constant' can pad it", axis);
+      return tenon_fail(infer, TENON_INVALID, "axis %d is empty; only mode 'constant' can pad it",
+                        axis);
   }
   return TENON_OK;
 }
@@ -53,9 +62,12 @@ static int64_t source(int64_t i, int64_t n, int64_t mode) {
 }
 
 static tenon_status_t pad_run(tenon_call_t *call) {
-  const tenon_tensor_t *x = call->inputs[0], *pads = call->inputs[1], *axes = call->inputs[3];
+  const tenon_tensor_t *x = call->inputs[0];
+  const tenon_tensor_t *pads = call->inputs[1];
+  const tenon_tensor_t *axes = call->inputs[3];
   const tenon_tensor_t *out = call->outputs[0];
-  int64_t named = axes ? tenon_count(axes) : x->ndim, before[TENON_RANK_MAX] = {0};
+  int64_t named = axes ? tenon_count(axes) : x->ndim;
+  int64_t before[TENON_RANK_MAX] = {0};
   lookup_t lookup = {call->inputs[2], {NULL}};
   if (lookup.value && tenon_count(lookup.value) != 1)
     return tenon_fail(call, TENON_INVALID, "the value has %" PRId64 " elements; it must have one",
@@ -63,7 +75,8 @@ static tenon_status_t pad_run(tenon_call_t *call) {
   for (int64_t i = 0; i < named; i++) {
     int64_t axis = axes ? tensor_int(axes, i) : i;
     int64_t at = tensor_int(pads, i);
-    before[axis < 0 ? axis + x->ndim : axis] = at < TENON_DIM_LEAST ? TENON_DIM_LEAST : at; /* as ints_read has it */
+    before[axis < 0 ? axis + x->ndim : axis] =
+        at < TENON_DIM_LEAST ? TENON_DIM_LEAST : at; /* as ints_read has it */
   }
   TENON_TRY(core_lookup_tables(call, &lookup));
   for (int32_t i = 0; i < out->ndim; i++)
@@ -72,23 +85,34 @@ static tenon_status_t pad_run(tenon_call_t *call) {
   return core_lookup(call, &lookup);
 }
 
-/* ---- pad_backward ------------------------------------------------------------------------------------------------- */
+/* pad_backward */
 
-enum { BACKWARD_PAD, BACKWARD_GATHER };
+enum {
+  BACKWARD_PAD,
+  BACKWARD_GATHER,
+};
 
 static tenon_status_t pad_backward_infer(tenon_infer_t *infer) {
   tenon_meta_t *of[4] = {NULL, infer->inputs[2], NULL, infer->inputs[3]};
   return core_shaped_infer(infer, 1, pad_infer, of, 0);
 }
 
-/* Constants are cut off again; in other modes each axis is a gather, by the table that pad looks up in. */
+/* Constants are cut off again; in other modes each axis is a gather, by the table that pad looks up
+ * in. */
 static tenon_status_t pad_backward_run(tenon_call_t *call) {
-  tenon_tensor_t *t = call->inputs[0], *pads = call->inputs[2], *axes = call->inputs[3], *other;
-  int64_t mode = call->attrs[0].as.i, named = axes ? tenon_count(axes) : t->ndim, shape[TENON_RANK_MAX];
-  for (int32_t i = 0; i < t->ndim; i++) shape[i] = t->shape[i];
+  tenon_tensor_t *t = call->inputs[0];
+  tenon_tensor_t *pads = call->inputs[2];
+  tenon_tensor_t *axes = call->inputs[3];
+  tenon_tensor_t *other;
+  int64_t mode = call->attrs[0].as.i;
+  int64_t named = axes ? tenon_count(axes) : t->ndim;
+  int64_t shape[TENON_RANK_MAX];
+  for (int32_t i = 0; i < t->ndim; i++)
+    shape[i] = t->shape[i];
   if (mode == CONSTANT) {
     int64_t less[2 * TENON_RANK_MAX];
-    for (int64_t i = 0; i < 2 * named; i++) less[i] = -tensor_int(pads, i);
+    for (int64_t i = 0; i < 2 * named; i++)
+      less[i] = -tensor_int(pads, i);
     if (!(other = core_ints(call, 2 * named, less))) return TENON_MEMORY;
     TENON_TRY(INVOKE(call, BACKWARD_PAD, NULL, &t, t, other, NULL, axes));
     return call->host->assign(call, 0, t);
@@ -96,11 +120,13 @@ static tenon_status_t pad_backward_run(tenon_call_t *call) {
   for (int64_t i = 0; i < named; i++) {
     int32_t axis = 0;
     TENON_TRY(axis_wrap(call, axes ? tensor_int(axes, i) : i, t->ndim, &axis));
-    int64_t extent = call->outputs[0]->shape[axis], before = tensor_int(pads, i);
+    int64_t extent = call->outputs[0]->shape[axis];
+    int64_t before = tensor_int(pads, i);
     if (!before && extent == shape[axis]) continue;
     tenon_tensor_t *table = call->host->temporary(call, tenon_dtype(TENON_I64), 1, &shape[axis]);
     if (!table) return TENON_MEMORY;
-    for (int64_t j = 0; j < shape[axis]; j++) ((int64_t *)table->data)[j] = source(j - before, extent, mode);
+    for (int64_t j = 0; j < shape[axis]; j++)
+      ((int64_t *)table->data)[j] = source(j - before, extent, mode);
     shape[axis] = extent;
     tenon_value_t along = value_int(axis);
     if (!(other = core_ints(call, t->ndim, shape))) return TENON_MEMORY;

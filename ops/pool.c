@@ -1,6 +1,7 @@
-/* max_pool, average_pool, lp_pool and their global forms: one sweep of windows over an input of any strides.
- * A thread takes up to LANES neighbours at once: channels where they are the innermost axis, else positions along the
- * last one.  Invariant: the result lies channels-last if the input does. */
+/* max_pool, average_pool, lp_pool and their global forms: one sweep of windows over an input of any
+ * strides. A thread takes up to LANES neighbours at once: channels where they are the innermost
+ * axis, else positions along the last one.  Invariant: the result lies channels-last if the input
+ * does. */
 #include "pool.h"
 #include "axes.h"
 #include "dense.h"
@@ -13,46 +14,59 @@ typedef struct sums_t { /* of the lanes: elements of any dtype, and the index of
   int64_t index[LANES];
 } sums_t;
 
-/* Takes lanes [lo, hi) of the elements under one tap; `at` and `at_step`: their indices, step 0 if nobody asks. */
-typedef void (*tap_fn)(sums_t *sums, const void *x, int64_t stride, int64_t lo, int64_t hi, int64_t at, int64_t at_step,
-                       double p);
+/* Takes lanes [lo, hi) of the elements under one tap; `at` and `at_step`: their indices, step 0 if
+ * nobody asks. */
+typedef void (*tap_fn)(sums_t *sums, const void *x, int64_t stride, int64_t lo, int64_t hi,
+                       int64_t at, int64_t at_step, double p);
 /* Starts the sums (out NULL), or writes them. */
-typedef void (*done_fn)(sums_t *sums, void *out, int64_t stride, int64_t lanes, const double *counts, double p);
+typedef void (*done_fn)(sums_t *sums, void *out, int64_t stride, int64_t lanes,
+                        const double *counts, double p);
 
 typedef struct pool_t {
   window_t window;
-  tenon_tensor_t *x, *out, *indices;
+  tenon_tensor_t *x;
+  tenon_tensor_t *out;
+  tenon_tensor_t *indices;
   tap_fn tap;
   done_fn done;
   double p;
-  int include_pad, column_major, by_channel;
+  int include_pad;
+  int column_major;
+  int by_channel;
 } pool_t;
 
-/* ---- what is taken of a window ---------------------------------------------------------------------------------- */
+/* what is taken of a window */
 
-#define MAX(T, suffix, least)                                                                                          \
-  static void max_tap_##suffix(sums_t *sums, const void *from, int64_t stride, int64_t lo, int64_t hi, int64_t at,     \
-                               int64_t at_step, double p) {                                                            \
-    const T *x = (const T *)from;                                                                                      \
-    T *best = (T *)(void *)sums->value;                                                                                \
-    (void)p;                                                                                                           \
-    if (!at_step && stride == 1)                                                                                       \
-      for (int64_t l = lo; l < hi; l++) best[l] = x[l] > best[l] || x[l] != x[l] ? x[l] : best[l];                     \
-    else                                                                                                               \
-      for (int64_t l = lo; l < hi; l++) {                                                                              \
-        T value = x[l * stride];                                                                                       \
-        int better = value > best[l] || value != value || (at_step && sums->index[l] < 0);                             \
-        sums->index[l] = better ? at + l * at_step : sums->index[l];                                                   \
-        best[l] = better ? value : best[l];                                                                            \
-      }                                                                                                                \
-  }                                                                                                                    \
-  static void max_done_##suffix(sums_t *sums, void *out, int64_t stride, int64_t lanes, const double *counts,          \
-                                double p) {                                                                            \
-    T *best = (T *)(void *)sums->value, *to = (T *)out;                                                                \
-    (void)counts, (void)p;                                                                                             \
-    for (int64_t l = 0; l < lanes; l++)                                                                                \
-      if (to) to[l * stride] = best[l];                                                                                \
-      else best[l] = (least), sums->index[l] = -1;                                                                     \
+#define MAX(T, suffix, least)                                                                      \
+  static void max_tap_##suffix(sums_t *sums, const void *from, int64_t stride, int64_t lo,         \
+                               int64_t hi, int64_t at, int64_t at_step, double p) {                \
+    const T *x = (const T *)from;                                                                  \
+    T *best = (T *)(void *)sums->value;                                                            \
+    (void)p;                                                                                       \
+    if (!at_step && stride == 1)                                                                   \
+      for (int64_t l = lo; l < hi; l++)                                                            \
+        best[l] = x[l] > best[l] || x[l] != x[l] ? x[l] : best[l];                                 \
+    else                                                                                           \
+      for (int64_t l = lo; l < hi; l++) {                                                          \
+        T value = x[l * stride];                                                                   \
+        int better = value > best[l] || value != value || (at_step && sums->index[l] < 0);         \
+        sums->index[l] = better ? at + l * at_step : sums->index[l];                               \
+        best[l] = better ? value : best[l];                                                        \
+      }                                                                                            \
+  }                                                                                                \
+  static void max_done_##suffix(sums_t *sums, void *out, int64_t stride, int64_t lanes,            \
+                                const double *counts, double p) {                                  \
+    T *best = (T *)(void *)sums->value;                                                            \
+    T *to = (T *)out;                                                                              \
+    (void)counts;                                                                                  \
+    (void)p;                                                                                       \
+    for (int64_t l = 0; l < lanes; l++)                                                            \
+      if (to)                                                                                      \
+        to[l * stride] = best[l];                                                                  \
+      else {                                                                                       \
+        best[l] = (least);                                                                         \
+        sums->index[l] = -1;                                                                       \
+      }                                                                                            \
   }
 MAX(float, F32, -INFINITY)
 MAX(double, F64, -(double)INFINITY)
@@ -65,24 +79,34 @@ MAX(uint16_t, U16, 0)
 MAX(uint32_t, U32, 0)
 MAX(uint64_t, U64, 0)
 
-#define SUM(T, name, suffix, term, result)                                                                             \
-  static void name##_tap_##suffix(sums_t *sums, const void *from, int64_t stride, int64_t lo, int64_t hi, int64_t at,  \
-                                  int64_t at_step, double power) {                                                     \
-    const T *x = (const T *)from;                                                                                      \
-    T *sum = (T *)(void *)sums->value, p = (T)power;                                                                   \
-    (void)at, (void)at_step, (void)p;                                                                                  \
-    if (stride == 1)                                                                                                   \
-      for (int64_t l = lo; l < hi; l++) sum[l] += term(x[l]);                                                          \
-    else                                                                                                               \
-      for (int64_t l = lo; l < hi; l++) sum[l] += term(x[l * stride]);                                                 \
-  }                                                                                                                    \
-  static void name##_done_##suffix(sums_t *sums, void *out, int64_t stride, int64_t lanes, const double *counts,       \
-                                   double power) {                                                                     \
-    T *sum = (T *)(void *)sums->value, *to = (T *)out, p = (T)power;                                                   \
-    (void)counts, (void)p;                                                                                             \
-    for (int64_t l = 0; l < lanes; l++)                                                                                \
-      if (to) to[l * stride] = (result);                                                                               \
-      else sum[l] = 0;                                                                                                 \
+#define SUM(T, name, suffix, term, result)                                                         \
+  static void name##_tap_##suffix(sums_t *sums, const void *from, int64_t stride, int64_t lo,      \
+                                  int64_t hi, int64_t at, int64_t at_step, double power) {         \
+    const T *x = (const T *)from;                                                                  \
+    T *sum = (T *)(void *)sums->value;                                                             \
+    T p = (T)power;                                                                                \
+    (void)at;                                                                                      \
+    (void)at_step;                                                                                 \
+    (void)p;                                                                                       \
+    if (stride == 1)                                                                               \
+      for (int64_t l = lo; l < hi; l++)                                                            \
+        sum[l] += term(x[l]);                                                                      \
+    else                                                                                           \
+      for (int64_t l = lo; l < hi; l++)                                                            \
+        sum[l] += term(x[l * stride]);                                                             \
+  }                                                                                                \
+  static void name##_done_##suffix(sums_t *sums, void *out, int64_t stride, int64_t lanes,         \
+                                   const double *counts, double power) {                           \
+    T *sum = (T *)(void *)sums->value;                                                             \
+    T *to = (T *)out;                                                                              \
+    T p = (T)power;                                                                                \
+    (void)counts;                                                                                  \
+    (void)p;                                                                                       \
+    for (int64_t l = 0; l < lanes; l++)                                                            \
+      if (to)                                                                                      \
+        to[l * stride] = (result);                                                                 \
+      else                                                                                         \
+        sum[l] = 0;                                                                                \
   }
 #define TERM_SAME(x) (x)
 #define TERM_F32(x) (p == 2 ? (x) * (x) : p == 1 ? fabsf(x) : powf(fabsf(x), p))
@@ -100,24 +124,34 @@ static const struct {
   done_fn done;
 } pools[] = {
 #define MAX_ROW(id) {TENON_##id, POOL_MAX, max_tap_##id, max_done_##id},
-    MAX_ROW(F32) MAX_ROW(F64) MAX_ROW(I8) MAX_ROW(I16) MAX_ROW(I32) MAX_ROW(I64) MAX_ROW(U8) MAX_ROW(U16) MAX_ROW(U32)
-        MAX_ROW(U64){TENON_F32, POOL_AVERAGE, average_tap_F32, average_done_F32},
+    MAX_ROW(F32) MAX_ROW(F64) MAX_ROW(I8) MAX_ROW(I16) MAX_ROW(I32) MAX_ROW(I64) MAX_ROW(U8)
+        MAX_ROW(U16) MAX_ROW(U32)
+            MAX_ROW(U64){TENON_F32, POOL_AVERAGE, average_tap_F32, average_done_F32},
     {TENON_F64, POOL_AVERAGE, average_tap_F64, average_done_F64},
     {TENON_F32, POOL_LP, lp_tap_F32, lp_done_F32},
     {TENON_F64, POOL_LP, lp_tap_F64, lp_done_F64},
 };
 
-/* ---- the sweep -------------------------------------------------------------------------------------------------- */
+/* the sweep */
 
-/* Lanes [first, first + lanes) of channels at output position o[], or of positions along the last axis of channel. */
-static void sweep_lanes(const pool_t *pool, int64_t image, int64_t channel, int64_t *o, int64_t lanes) {
+/* Lanes [first, first + lanes) of channels at output position o[], or of positions along the last
+ * axis of channel. */
+static void sweep_lanes(const pool_t *pool, int64_t image, int64_t channel, int64_t *o,
+                        int64_t lanes) {
   const window_t *w = &pool->window;
-  const tenon_tensor_t *x = pool->x, *out = pool->out;
-  int32_t rank = w->rank, last = rank - 1, fixed = pool->by_channel ? rank : last;
-  int64_t size = x->dtype.bits / 8, taps = 1, space = window_size(w->in, rank);
+  const tenon_tensor_t *x = pool->x;
+  const tenon_tensor_t *out = pool->out;
+  int32_t rank = w->rank;
+  int32_t last = rank - 1;
+  int32_t fixed = pool->by_channel ? rank : last;
+  int64_t size = x->dtype.bits / 8;
+  int64_t taps = 1;
+  int64_t space = window_size(w->in, rank);
   int64_t x_lane = pool->by_channel ? x->strides[1] : w->stride[last] * x->strides[2 + last];
-  int64_t out_axis = pool->by_channel ? 1 : 1 + rank, out_at = image * out->strides[0] + channel * out->strides[1];
-  int64_t at_lane = 0, at_weights[SPATIAL_MAX], first[SPATIAL_MAX], some[SPATIAL_MAX];
+  int64_t out_axis = pool->by_channel ? 1 : 1 + rank;
+  int64_t out_at = image * out->strides[0] + channel * out->strides[1];
+  int64_t at_lane = 0;
+  int64_t at_weights[SPATIAL_MAX], first[SPATIAL_MAX], some[SPATIAL_MAX];
   double counts[LANES];
   sums_t sums;
   int64_t weight = 1;
@@ -127,25 +161,33 @@ static void sweep_lanes(const pool_t *pool, int64_t image, int64_t channel, int6
     weight *= w->in[axis];
   }
   at_lane = pool->by_channel ? space : w->stride[last] * at_weights[last];
-  for (int64_t l = 0; l < lanes; l++) counts[l] = 1;
-  for (int32_t i = 0; i < rank; i++) { /* taps that are inside for some lane: a window may be far larger than x */
-    int64_t begin = o[i] * w->stride[i] - w->before[i], reach = i < fixed ? 0 : (lanes - 1) * w->stride[i];
+  for (int64_t l = 0; l < lanes; l++)
+    counts[l] = 1;
+  for (int32_t i = 0; i < rank;
+       i++) { /* taps that are inside for some lane: a window may be far larger than x */
+    int64_t begin = o[i] * w->stride[i] - w->before[i];
+    int64_t reach = i < fixed ? 0 : (lanes - 1) * w->stride[i];
     first[i] = pool_first_tap(w, i, begin + reach, 0);
     some[i] = pool_first_tap(w, i, begin, w->in[i]) - first[i];
     taps *= some[i] > 0 ? some[i] : 0;
     out_at += o[i] * out->strides[2 + i];
     if (pool->done == average_done_F32 || pool->done == average_done_F64)
       for (int64_t l = 0, c = 0; l < lanes; l++) {
-        if (l == 0 || i >= fixed) c = pool_count(w, pool->include_pad, i, i < fixed ? o[i] : o[i] + l);
+        if (l == 0 || i >= fixed)
+          c = pool_count(w, pool->include_pad, i, i < fixed ? o[i] : o[i] + l);
         counts[l] *= (double)c;
       }
   }
   pool->done(&sums, 0, 0, lanes, counts, pool->p);
   for (int64_t t = 0; t < taps; t++) {
-    int64_t offset = image * x->strides[0] + channel * x->strides[1], lo = 0, hi = lanes, rest = t;
+    int64_t offset = image * x->strides[0] + channel * x->strides[1];
+    int64_t lo = 0;
+    int64_t hi = lanes;
+    int64_t rest = t;
     int64_t at = (image * x->shape[1] + channel) * space;
     for (int32_t i = last; i >= 0; i--) {
-      int64_t place = o[i] * w->stride[i] - w->before[i] + (first[i] + rest % some[i]) * w->dilation[i];
+      int64_t place =
+          o[i] * w->stride[i] - w->before[i] + (first[i] + rest % some[i]) * w->dilation[i];
       rest /= some[i];
       if (i >= fixed) { /* place + lane * stride is inside for lanes [lo, hi) */
         int64_t end = pool_ceil_div(w->in[i] - place, w->stride[i]);
@@ -161,24 +203,32 @@ static void sweep_lanes(const pool_t *pool, int64_t image, int64_t channel, int6
     const char *from = (const char *)x->data + offset * size; /* of lane 0, which may be padding */
     pool->tap(&sums, from, x_lane, lo, hi, at, pool->indices ? at_lane : 0, pool->p);
   }
-  pool->done(&sums, (char *)out->data + out_at * size, out->strides[out_axis], lanes, counts, pool->p);
+  pool->done(&sums, (char *)out->data + out_at * size, out->strides[out_axis], lanes, counts,
+             pool->p);
   if (!pool->indices) return;
   const tenon_tensor_t *indices = pool->indices;
   int64_t to = image * indices->strides[0] + channel * indices->strides[1];
-  for (int32_t i = 0; i < rank; i++) to += o[i] * indices->strides[2 + i];
-  for (int64_t l = 0; l < lanes; l++) ((int64_t *)indices->data)[to + l * indices->strides[out_axis]] = sums.index[l];
+  for (int32_t i = 0; i < rank; i++)
+    to += o[i] * indices->strides[2 + i];
+  for (int64_t l = 0; l < lanes; l++)
+    ((int64_t *)indices->data)[to + l * indices->strides[out_axis]] = sums.index[l];
 }
 
 /* Part: (image, position or row of positions, block of channels or channel). */
 static tenon_status_t sweep_run(tenon_call_t *call, void *argument, int64_t begin, int64_t end) {
   const pool_t *pool = (const pool_t *)argument;
   const window_t *w = &pool->window;
-  int64_t channels = pool->x->shape[1], row = w->out[w->rank - 1], o[SPATIAL_MAX];
-  int64_t step = pool->by_channel ? LANES : 1, blocks = (channels - 1) / step + 1;
+  int64_t channels = pool->x->shape[1];
+  int64_t row = w->out[w->rank - 1];
+  int64_t o[SPATIAL_MAX];
+  int64_t step = pool->by_channel ? LANES : 1;
+  int64_t blocks = (channels - 1) / step + 1;
   int64_t positions = window_size(w->out, w->rank) / (pool->by_channel ? 1 : row);
   (void)call;
   for (int64_t part = begin; part < end; part++) {
-    int64_t channel = part % blocks * step, rest = part / blocks % positions, image = part / blocks / positions;
+    int64_t channel = part % blocks * step;
+    int64_t rest = part / blocks % positions;
+    int64_t image = part / blocks / positions;
     int32_t i = w->rank - 1;
     if (!pool->by_channel) o[i--] = 0;
     for (; i >= 0; i--) {
@@ -206,16 +256,23 @@ static tenon_status_t sweep(tenon_call_t *call, pool_t *pool, int kind) {
   pool->out = core_place(call, call->outputs[0], dtype);
   if (!pool->x || !pool->out) return TENON_MEMORY;
   for (size_t i = 0; i < sizeof pools / sizeof *pools; i++)
-    if (pools[i].dtype == tenon_dtype_id(dtype) && pools[i].kind == kind)
-      pool->tap = pools[i].tap, pool->done = pools[i].done;
+    if (pools[i].dtype == tenon_dtype_id(dtype) && pools[i].kind == kind) {
+      pool->tap = pools[i].tap;
+      pool->done = pools[i].done;
+    }
   int64_t row = pool->window.out[pool->window.rank - 1];
   pool->by_channel = pool->x->strides[1] == 1 || row < 8;
-  int64_t step = pool->by_channel ? LANES : 1, blocks = (pool->x->shape[1] - 1) / step + 1;
-  int64_t positions = window_size(pool->window.out, pool->window.rank) / (pool->by_channel ? 1 : row);
+  int64_t step = pool->by_channel ? LANES : 1;
+  int64_t blocks = (pool->x->shape[1] - 1) / step + 1;
+  int64_t positions =
+      window_size(pool->window.out, pool->window.rank) / (pool->by_channel ? 1 : row);
   int64_t work = pool->by_channel ? LANES : row;
-  for (int32_t i = 0; i < pool->window.rank && work < 1 << 15; i++) work *= pool->window.kernel[i];
-  int64_t grain = work < 1 << 15 ? (1 << 15) / (work + 1) + 1 : 1; /* no work: windows without elements */
-  TENON_TRY(call->host->parallel(call, pool->x->shape[0] * positions * blocks, grain, sweep_run, pool));
+  for (int32_t i = 0; i < pool->window.rank && work < 1 << 15; i++)
+    work *= pool->window.kernel[i];
+  int64_t grain =
+      work < 1 << 15 ? (1 << 15) / (work + 1) + 1 : 1; /* no work: windows without elements */
+  TENON_TRY(
+      call->host->parallel(call, pool->x->shape[0] * positions * blocks, grain, sweep_run, pool));
   return core_settle(call, call->outputs[0], pool->out);
 }
 
@@ -242,37 +299,46 @@ static tenon_status_t global_run(tenon_call_t *call, int kind, double p) {
   const tenon_tensor_t *x = call->inputs[0];
   window_args_t args = window_args(none, 0);
   pool_t pool = {.p = p};
-  core_window_set(&pool.window, &args, x->ndim - 2, x->shape + 2, x->shape + 2, call->outputs[0]->shape + 2);
+  core_window_set(&pool.window, &args, x->ndim - 2, x->shape + 2, x->shape + 2,
+                  call->outputs[0]->shape + 2);
   return sweep(call, &pool, kind);
 }
 
 static tenon_status_t global_max_run(tenon_call_t *call) { return global_run(call, POOL_MAX, 0); }
-static tenon_status_t global_average_run(tenon_call_t *call) { return global_run(call, POOL_AVERAGE, 0); }
-static tenon_status_t global_lp_run(tenon_call_t *call) { return global_run(call, POOL_LP, call->attrs[0].as.f); }
+static tenon_status_t global_average_run(tenon_call_t *call) {
+  return global_run(call, POOL_AVERAGE, 0);
+}
+static tenon_status_t global_lp_run(tenon_call_t *call) {
+  return global_run(call, POOL_LP, call->attrs[0].as.f);
+}
 
-/* ---- shapes ----------------------------------------------------------------------------------------------------- */
+/* shapes */
 
 static tenon_status_t rank_check(tenon_infer_t *infer) {
   const tenon_meta_t *x = infer->inputs[0];
   tenon_meta_t *out = infer->outputs[0];
   if (x->ndim < 3)
-    return tenon_fail(infer, TENON_INVALID, "x has %d axes; expected batch, channels and at least one spatial axis",
+    return tenon_fail(infer, TENON_INVALID,
+                      "x has %d axes; expected batch, channels and at least one spatial axis",
                       x->ndim);
   out->ndim = x->ndim;
-  out->dims[0] = x->dims[0], out->dims[1] = x->dims[1];
+  out->dims[0] = x->dims[0];
+  out->dims[1] = x->dims[1];
   return TENON_OK;
 }
 
-tenon_status_t core_pool_infer(tenon_infer_t *infer, int32_t rank, const tenon_dim_t *in, tenon_dim_t *out) {
+tenon_status_t core_pool_infer(tenon_infer_t *infer, int32_t rank, const tenon_dim_t *in,
+                               tenon_dim_t *out) {
   const tenon_value_t *kernel = &infer->attrs[POOL_KERNEL];
   window_args_t args = window_args(infer->attrs + POOL_WINDOW, infer->attrs[POOL_CEIL].as.i != 0);
   tenon_dim_t window[SPATIAL_MAX];
   if (kernel->count != (uint32_t)rank)
-    return tenon_fail(infer, TENON_INVALID, "kernel lists %u extents for %d spatial axes", kernel->count, rank);
+    return tenon_fail(infer, TENON_INVALID, "kernel lists %u extents for %d spatial axes",
+                      kernel->count, rank);
   for (uint32_t i = 0; i < kernel->count; i++) {
     if (kernel->as.ints[i] < 1 || kernel->as.ints[i] > INT32_MAX)
-      return tenon_fail(infer, TENON_INVALID, "kernel[%u] is %" PRId64 "; expected 1 to %d", i, kernel->as.ints[i],
-                        INT32_MAX);
+      return tenon_fail(infer, TENON_INVALID, "kernel[%u] is %" PRId64 "; expected 1 to %d", i,
+                        kernel->as.ints[i], INT32_MAX);
     window[i] = tenon_extent(kernel->as.ints[i]);
   }
   return core_window_infer(infer, &args, rank, in, window, out);
@@ -295,16 +361,22 @@ static tenon_status_t max_pool_infer(tenon_infer_t *infer) {
 static tenon_status_t global_infer(tenon_infer_t *infer) {
   tenon_meta_t *out = infer->outputs[0];
   TENON_TRY(rank_check(infer));
-  for (int32_t i = 2; i < out->ndim; i++) out->dims[i] = tenon_extent(1);
+  for (int32_t i = 2; i < out->ndim; i++)
+    out->dims[i] = tenon_extent(1);
   return TENON_OK;
 }
 
 static tenon_status_t p_validate(tenon_node_t *node, double p) {
-  if (!(p > 0)) return tenon_fail(node, TENON_INVALID, "p is %g; a norm's power is greater than 0", p);
+  if (!(p > 0))
+    return tenon_fail(node, TENON_INVALID, "p is %g; a norm's power is greater than 0", p);
   return TENON_OK;
 }
-static tenon_status_t lp_validate(tenon_node_t *node) { return p_validate(node, node->attrs[POOL_MORE].as.f); }
-static tenon_status_t global_lp_validate(tenon_node_t *node) { return p_validate(node, node->attrs[0].as.f); }
+static tenon_status_t lp_validate(tenon_node_t *node) {
+  return p_validate(node, node->attrs[POOL_MORE].as.f);
+}
+static tenon_status_t global_lp_validate(tenon_node_t *node) {
+  return p_validate(node, node->attrs[0].as.f);
+}
 
 /* clang-format off */
 /* The greatest element: its gradient is shared by those that are equal. */

@@ -1,5 +1,6 @@
-/* Gradients of the pools: what each window gave, put back to where it came from.  Called by the gradient texts in pool.c.
- * Invariant: a plane of x is summed by one thread, window by window in order. */
+/* Gradients of the pools: what each window gave, put back to where it came from.  Called by the
+ * gradient texts in pool.c. Invariant: a plane of x is summed by one thread, window by window in
+ * order. */
 #include "axes.h"
 #include "composite.h"
 #include "dense.h"
@@ -9,10 +10,13 @@
 
 typedef struct spread_t { /* dy over the windows of dx, both f32 or f64 */
   window_t window;
-  const tenon_tensor_t *dy, *indices;
+  const tenon_tensor_t *dy;
+  const tenon_tensor_t *indices;
   tenon_tensor_t *dx; /* dense */
-  int include_pad, column_major;
-  int64_t plane, pixels; /* elements of a channel of dx and dy */
+  int include_pad;
+  int column_major;
+  int64_t plane;
+  int64_t pixels; /* elements of a channel of dx and dy */
 } spread_t;
 
 /* Where window number `pixel` stands; gives its offset in t. */
@@ -30,42 +34,50 @@ static int64_t plane_of(const tenon_tensor_t *t, int64_t number) {
   return number / t->shape[1] * t->strides[0] + number % t->shape[1] * t->strides[1];
 }
 
-/* ---- average_pool ------------------------------------------------------------------------------------------------ */
+/* average_pool */
 
-#define AVERAGES(T)                                                                                                    \
-  static tenon_status_t average_##T(tenon_call_t *call, void *argument, int64_t begin, int64_t end) {                  \
-    const spread_t *s = (const spread_t *)argument;                                                                    \
-    const window_t *w = &s->window;                                                                                    \
-    int32_t last = w->rank - 1;                                                                                        \
-    (void)call;                                                                                                        \
-    for (int64_t number = begin; number < end; number++) {                                                             \
-      const T *dy = (const T *)s->dy->data + plane_of(s->dy, number);                                                  \
-      T *dx = (T *)s->dx->data + number * s->plane;                                                                    \
-      memset(dx, 0, (size_t)s->plane * sizeof(T));                                                                     \
-      for (int64_t pixel = 0; pixel < s->pixels; pixel++) {                                                            \
-        int64_t o[SPATIAL_MAX], first[SPATIAL_MAX], some[SPATIAL_MAX], rows = 1, count = 1;                            \
-        T value = dy[place_set(w, s->dy, pixel, o)];                                                                   \
-        for (int32_t i = 0; i < w->rank; i++) {                                                                        \
-          int64_t start = o[i] * w->stride[i] - w->before[i];                                                          \
-          int64_t tap = pool_first_tap(w, i, start, 0);                                                                \
-          some[i] = pool_first_tap(w, i, start, w->in[i]) - tap;                                                       \
-          first[i] = start + tap * w->dilation[i];                                                                     \
-          count *= pool_count(w, s->include_pad, i, o[i]);                                                             \
-          if (i < last) rows *= some[i];                                                                               \
-        }                                                                                                              \
-        if (some[last] <= 0) continue;                                                                                 \
-        value /= (T)count;                                                                                             \
-        for (int64_t row = 0; row < rows; row++) {                                                                     \
-          int64_t rest = row, offset = 0, pace = w->in[last], step = w->dilation[last];                                \
-          for (int32_t i = last - 1; i >= 0; i--) {                                                                    \
-            offset += (first[i] + rest % some[i] * w->dilation[i]) * pace;                                             \
-            rest /= some[i], pace *= w->in[i];                                                                         \
-          }                                                                                                            \
-          for (int64_t t = 0; t < some[last]; t++) dx[offset + first[last] + t * step] += value;                       \
-        }                                                                                                              \
-      }                                                                                                                \
-    }                                                                                                                  \
-    return TENON_OK;                                                                                                   \
+#define AVERAGES(T)                                                                                \
+  static tenon_status_t average_##T(tenon_call_t *call, void *argument, int64_t begin,             \
+                                    int64_t end) {                                                 \
+    const spread_t *s = (const spread_t *)argument;                                                \
+    const window_t *w = &s->window;                                                                \
+    int32_t last = w->rank - 1;                                                                    \
+    (void)call;                                                                                    \
+    for (int64_t number = begin; number < end; number++) {                                         \
+      const T *dy = (const T *)s->dy->data + plane_of(s->dy, number);                              \
+      T *dx = (T *)s->dx->data + number * s->plane;                                                \
+      memset(dx, 0, (size_t)s->plane * sizeof(T));                                                 \
+      for (int64_t pixel = 0; pixel < s->pixels; pixel++) {                                        \
+        int64_t o[SPATIAL_MAX], first[SPATIAL_MAX], some[SPATIAL_MAX];                             \
+        int64_t rows = 1;                                                                          \
+        int64_t count = 1;                                                                         \
+        T value = dy[place_set(w, s->dy, pixel, o)];                                               \
+        for (int32_t i = 0; i < w->rank; i++) {                                                    \
+          int64_t start = o[i] * w->stride[i] - w->before[i];                                      \
+          int64_t tap = pool_first_tap(w, i, start, 0);                                            \
+          some[i] = pool_first_tap(w, i, start, w->in[i]) - tap;                                   \
+          first[i] = start + tap * w->dilation[i];                                                 \
+          count *= pool_count(w, s->include_pad, i, o[i]);                                         \
+          if (i < last) rows *= some[i];                                                           \
+        }                                                                                          \
+        if (some[last] <= 0) continue;                                                             \
+        value /= (T)count;                                                                         \
+        for (int64_t row = 0; row < rows; row++) {                                                 \
+          int64_t rest = row;                                                                      \
+          int64_t offset = 0;                                                                      \
+          int64_t pace = w->in[last];                                                              \
+          int64_t step = w->dilation[last];                                                        \
+          for (int32_t i = last - 1; i >= 0; i--) {                                                \
+            offset += (first[i] + rest % some[i] * w->dilation[i]) * pace;                         \
+            rest /= some[i];                                                                       \
+            pace *= w->in[i];                                                                      \
+          }                                                                                        \
+          for (int64_t t = 0; t < some[last]; t++)                                                 \
+            dx[offset + first[last] + t * step] += value;                                          \
+        }                                                                                          \
+      }                                                                                            \
+    }                                                                                              \
+    return TENON_OK;                                                                               \
   }
 AVERAGES(float)
 AVERAGES(double)
@@ -81,11 +93,14 @@ static tenon_status_t average_run(tenon_call_t *call) {
   tenon_tensor_t *out = call->outputs[0];
   tenon_dtype_t dtype = tenon_dtype(core_is(out, TENON_F64) ? TENON_F64 : TENON_F32);
   window_args_t args = window_args(call->attrs + POOL_WINDOW, call->attrs[POOL_CEIL].as.i != 0);
-  spread_t s = {.dy = core_as(call, call->inputs[0], dtype), .dx = core_place_dense(call, out, dtype)};
+  spread_t s = {.dy = core_as(call, call->inputs[0], dtype),
+                .dx = core_place_dense(call, out, dtype)};
   if (!s.dy || !s.dx) return TENON_MEMORY;
-  core_window_set(&s.window, &args, out->ndim - 2, out->shape + 2, call->attrs[POOL_KERNEL].as.ints, s.dy->shape + 2);
+  core_window_set(&s.window, &args, out->ndim - 2, out->shape + 2, call->attrs[POOL_KERNEL].as.ints,
+                  s.dy->shape + 2);
   s.include_pad = call->attrs[POOL_MORE].as.i != 0;
-  s.plane = window_size(s.window.in, s.window.rank), s.pixels = window_size(s.window.out, s.window.rank);
+  s.plane = window_size(s.window.in, s.window.rank);
+  s.pixels = window_size(s.window.out, s.window.rank);
   return planes(call, &s, core_is(s.dx, TENON_F64) ? average_double : average_float);
 }
 
@@ -95,11 +110,13 @@ static tenon_status_t shape_infer(tenon_infer_t *infer, uint32_t at, ints_t *sha
   tenon_meta_t *out = infer->outputs[0];
   TENON_TRY(ints_read(infer, at, shape));
   if (shape->count >= 0 && (shape->count != dy->ndim || dy->ndim < 3))
-    return tenon_fail(infer, TENON_INVALID, "dy has %d axes, what was pooled %d; expected as many, 3 or more", dy->ndim,
+    return tenon_fail(infer, TENON_INVALID,
+                      "dy has %d axes, what was pooled %d; expected as many, 3 or more", dy->ndim,
                       shape->count);
   if (!shape->known) return out_unknown(infer, out, dy->ndim);
   out->ndim = dy->ndim;
-  for (int32_t i = 0; i < dy->ndim; i++) out->dims[i] = shape->at[i];
+  for (int32_t i = 0; i < dy->ndim; i++)
+    out->dims[i] = shape->at[i];
   return TENON_OK;
 }
 
@@ -109,7 +126,8 @@ static tenon_status_t average_infer(tenon_infer_t *infer) {
   ints_t shape;
   TENON_TRY(shape_infer(infer, 1, &shape));
   if (!shape.known) return TENON_OK;
-  pooled[0] = shape.at[0], pooled[1] = shape.at[1];
+  pooled[0] = shape.at[0];
+  pooled[1] = shape.at[1];
   TENON_TRY(core_pool_infer(infer, dy->ndim - 2, shape.at + 2, pooled + 2));
   for (int32_t i = 0; i < dy->ndim; i++)
     if (dim_differ(dy->dims[i], pooled[i]))
@@ -118,56 +136,70 @@ static tenon_status_t average_infer(tenon_infer_t *infer) {
   return TENON_OK;
 }
 
-/* ---- max_pool ---------------------------------------------------------------------------------------------------- */
+/* max_pool */
 
-/* The place of an index of max_pool in its plane; -1: there was nothing in the window.  The host says what is wrong. */
-static tenon_status_t place_of(tenon_call_t *call, const spread_t *s, int64_t number, int64_t index, int64_t *place) {
+/* The place of an index of max_pool in its plane; -1: there was nothing in the window.  The host
+ * says what is wrong. */
+static tenon_status_t place_of(tenon_call_t *call, const spread_t *s, int64_t number, int64_t index,
+                               int64_t *place) {
   const window_t *w = &s->window;
-  int64_t rest = index - number * s->plane, pace = 1;
+  int64_t rest = index - number * s->plane;
+  int64_t pace = 1;
   *place = -1;
   if (index < 0) return TENON_OK;
   if (rest < 0 || rest >= s->plane)
     return tenon_fail(call, TENON_RANGE,
-                      "index %" PRId64 " is outside of plane %" PRId64 ", whose %" PRId64 " elements it should name",
+                      "index %" PRId64 " is outside of plane %" PRId64 ", whose %" PRId64
+                      " elements it should name",
                       index, number, s->plane);
   *place = rest;
   if (!s->column_major) return TENON_OK;
   int64_t at[SPATIAL_MAX];
-  for (int32_t i = 0; i < w->rank; i++) at[i] = rest % w->in[i], rest /= w->in[i];
+  for (int32_t i = 0; i < w->rank; i++) {
+    at[i] = rest % w->in[i];
+    rest /= w->in[i];
+  }
   *place = 0;
-  for (int32_t i = w->rank - 1; i >= 0; i--) *place += at[i] * pace, pace *= w->in[i];
+  for (int32_t i = w->rank - 1; i >= 0; i--) {
+    *place += at[i] * pace;
+    pace *= w->in[i];
+  }
   return TENON_OK;
 }
 
 /* put: dy to its places in dx, which is large; gather: the other way round. */
-#define PLACES(T)                                                                                                      \
-  static tenon_status_t put_##T(tenon_call_t *call, void *argument, int64_t begin, int64_t end) {                      \
-    const spread_t *s = (const spread_t *)argument;                                                                    \
-    for (int64_t number = begin; number < end; number++) {                                                             \
-      const T *dy = (const T *)s->dy->data + plane_of(s->dy, number);                                                  \
-      const int64_t *indices = (const int64_t *)s->indices->data + plane_of(s->indices, number);                       \
-      T *dx = (T *)s->dx->data + number * s->plane;                                                                    \
-      memset(dx, 0, (size_t)s->plane * sizeof(T));                                                                     \
-      for (int64_t pixel = 0; pixel < s->pixels; pixel++) {                                                            \
-        int64_t o[SPATIAL_MAX], place;                                                                                 \
-        TENON_TRY(place_of(call, s, number, indices[place_set(&s->window, s->indices, pixel, o)], &place));            \
-        if (place >= 0) dx[place] += dy[place_set(&s->window, s->dy, pixel, o)];                                       \
-      }                                                                                                                \
-    }                                                                                                                  \
-    return TENON_OK;                                                                                                   \
-  }                                                                                                                    \
-  static tenon_status_t gather_##T(tenon_call_t *call, void *argument, int64_t begin, int64_t end) {                   \
-    const spread_t *s = (const spread_t *)argument; /* dy: the large one, dense; dx: of the indices' shape, dense */   \
-    for (int64_t number = begin; number < end; number++) {                                                             \
-      const T *x = (const T *)s->dy->data + number * s->plane;                                                         \
-      const int64_t *indices = (const int64_t *)s->indices->data + plane_of(s->indices, number);                       \
-      for (int64_t pixel = 0; pixel < s->pixels; pixel++) {                                                            \
-        int64_t o[SPATIAL_MAX], place;                                                                                 \
-        TENON_TRY(place_of(call, s, number, indices[place_set(&s->window, s->indices, pixel, o)], &place));            \
-        ((T *)s->dx->data)[number * s->pixels + pixel] = place < 0 ? 0 : x[place];                                     \
-      }                                                                                                                \
-    }                                                                                                                  \
-    return TENON_OK;                                                                                                   \
+#define PLACES(T)                                                                                  \
+  static tenon_status_t put_##T(tenon_call_t *call, void *argument, int64_t begin, int64_t end) {  \
+    const spread_t *s = (const spread_t *)argument;                                                \
+    for (int64_t number = begin; number < end; number++) {                                         \
+      const T *dy = (const T *)s->dy->data + plane_of(s->dy, number);                              \
+      const int64_t *indices = (const int64_t *)s->indices->data + plane_of(s->indices, number);   \
+      T *dx = (T *)s->dx->data + number * s->plane;                                                \
+      memset(dx, 0, (size_t)s->plane * sizeof(T));                                                 \
+      for (int64_t pixel = 0; pixel < s->pixels; pixel++) {                                        \
+        int64_t o[SPATIAL_MAX], place;                                                             \
+        TENON_TRY(place_of(call, s, number, indices[place_set(&s->window, s->indices, pixel, o)],  \
+                           &place));                                                               \
+        if (place >= 0) dx[place] += dy[place_set(&s->window, s->dy, pixel, o)];                   \
+      }                                                                                            \
+    }                                                                                              \
+    return TENON_OK;                                                                               \
+  }                                                                                                \
+  static tenon_status_t gather_##T(tenon_call_t *call, void *argument, int64_t begin,              \
+                                   int64_t end) {                                                  \
+    const spread_t *s = (const spread_t *)                                                         \
+        argument; /* dy: the large one, dense; dx: of the indices' shape, dense */                 \
+    for (int64_t number = begin; number < end; number++) {                                         \
+      const T *x = (const T *)s->dy->data + number * s->plane;                                     \
+      const int64_t *indices = (const int64_t *)s->indices->data + plane_of(s->indices, number);   \
+      for (int64_t pixel = 0; pixel < s->pixels; pixel++) {                                        \
+        int64_t o[SPATIAL_MAX], place;                                                             \
+        TENON_TRY(place_of(call, s, number, indices[place_set(&s->window, s->indices, pixel, o)],  \
+                           &place));                                                               \
+        ((T *)s->dx->data)[number * s->pixels + pixel] = place < 0 ? 0 : x[place];                 \
+      }                                                                                            \
+    }                                                                                              \
+    return TENON_OK;                                                                               \
   }
 PLACES(float)
 PLACES(double)
@@ -181,11 +213,16 @@ static tenon_status_t max_run(tenon_call_t *call, int gathers) {
   if (!s.dy || !s.dx) return TENON_MEMORY;
   const tenon_tensor_t *large = gathers ? s.dy : s.dx;
   s.window.rank = out->ndim - 2;
-  for (int32_t i = 0; i < s.window.rank; i++)
-    s.window.in[i] = large->shape[2 + i], s.window.out[i] = s.indices->shape[2 + i], s.window.kernel[i] = 1;
-  s.plane = window_size(s.window.in, s.window.rank), s.pixels = window_size(s.window.out, s.window.rank);
+  for (int32_t i = 0; i < s.window.rank; i++) {
+    s.window.in[i] = large->shape[2 + i];
+    s.window.out[i] = s.indices->shape[2 + i];
+    s.window.kernel[i] = 1;
+  }
+  s.plane = window_size(s.window.in, s.window.rank);
+  s.pixels = window_size(s.window.out, s.window.rank);
   int wide = core_is(s.dx, TENON_F64);
-  return planes(call, &s, gathers ? (wide ? gather_double : gather_float) : (wide ? put_double : put_float));
+  return planes(call, &s,
+                gathers ? (wide ? gather_double : gather_float) : (wide ? put_double : put_float));
 }
 
 static tenon_status_t max_backward_run(tenon_call_t *call) { return max_run(call, 0); }
@@ -196,37 +233,54 @@ static tenon_status_t planes_check(tenon_infer_t *infer, const tenon_dim_t *larg
   if (indices->ndim != infer->inputs[0]->ndim || dim_differ(indices->dims[0], large[0]) ||
       dim_differ(indices->dims[1], large[1]))
     return tenon_fail(infer, TENON_INVALID, "indices %s are not those of a tensor %s",
-                      dims_text(indices->dims, indices->ndim).text, dims_text(large, infer->inputs[0]->ndim).text);
+                      dims_text(indices->dims, indices->ndim).text,
+                      dims_text(large, infer->inputs[0]->ndim).text);
   return TENON_OK;
 }
 
 static tenon_status_t max_backward_infer(tenon_infer_t *infer) {
-  const tenon_meta_t *dy = infer->inputs[0], *indices = infer->inputs[1];
+  const tenon_meta_t *dy = infer->inputs[0];
+  const tenon_meta_t *indices = infer->inputs[1];
   ints_t shape;
   TENON_TRY(shape_infer(infer, 2, &shape));
   int wrong = indices->ndim != dy->ndim;
-  for (int32_t i = 0; !wrong && i < dy->ndim; i++) wrong = dim_differ(dy->dims[i], indices->dims[i]);
+  for (int32_t i = 0; !wrong && i < dy->ndim; i++)
+    wrong = dim_differ(dy->dims[i], indices->dims[i]);
   if (wrong)
-    return tenon_fail(infer, TENON_INVALID, "dy %s and indices %s must be alike", dims_text(dy->dims, dy->ndim).text,
+    return tenon_fail(infer, TENON_INVALID, "dy %s and indices %s must be alike",
+                      dims_text(dy->dims, dy->ndim).text,
                       dims_text(indices->dims, indices->ndim).text);
   return shape.known ? planes_check(infer, shape.at) : TENON_OK;
 }
 
 static tenon_status_t max_gather_infer(tenon_infer_t *infer) {
   const tenon_meta_t *x = infer->inputs[0];
-  if (x->ndim < 3) return tenon_fail(infer, TENON_INVALID, "x has %d axes; expected 3 or more", x->ndim);
+  if (x->ndim < 3)
+    return tenon_fail(infer, TENON_INVALID, "x has %d axes; expected 3 or more", x->ndim);
   TENON_TRY(planes_check(infer, x->dims));
   return out_like(infer->outputs[0], infer->inputs[1]);
 }
 
-/* ---- lp_pool: a composite ---------------------------------------------------------------------------------------- */
+/* lp_pool: a composite */
 
-enum { AVERAGE, ABS, SIGN, POW, MUL, EQUAL, WHERE };
+enum {
+  AVERAGE,
+  ABS,
+  SIGN,
+  POW,
+  MUL,
+  EQUAL,
+  WHERE,
+};
 
-/* With y^p the sum of |x|^p: dx = sign(x) |x|^(p - 1) times the sum of dy y^(1 - p) over the windows that x is in; where y
- * is 0, that is 0.  Windows that reach beyond x are those of an average that counts all its taps. */
+/* With y^p the sum of |x|^p: dx = sign(x) |x|^(p - 1) times the sum of dy y^(1 - p) over the
+ * windows that x is in; where y is 0, that is 0.  Windows that reach beyond x are those of an
+ * average that counts all its taps. */
 static tenon_status_t lp_run(tenon_call_t *call) {
-  tenon_tensor_t *dy = call->inputs[0], *x = call->inputs[1], *y = call->inputs[2], *zero, *one, *shape, *t, *is_zero;
+  tenon_tensor_t *dy = call->inputs[0];
+  tenon_tensor_t *x = call->inputs[1];
+  tenon_tensor_t *y = call->inputs[2];
+  tenon_tensor_t *zero, *one, *shape, *t, *is_zero;
   const tenon_value_t *kernel = &call->attrs[POOL_KERNEL];
   window_args_t args = window_args(call->attrs + POOL_WINDOW, call->attrs[POOL_CEIL].as.i != 0);
   double p = call->attrs[POOL_MORE].as.f;
@@ -235,7 +289,8 @@ static tenon_status_t lp_run(tenon_call_t *call) {
   core_window_set(&w, &args, x->ndim - 2, x->shape + 2, kernel->as.ints, dy->shape + 2);
   for (int32_t i = 0; i < w.rank; i++) {
     pads[i] = w.before[i];
-    pads[i + w.rank] = (w.out[i] - 1) * w.stride[i] + (w.kernel[i] - 1) * w.dilation[i] + 1 - w.in[i] - w.before[i];
+    pads[i + w.rank] = (w.out[i] - 1) * w.stride[i] + (w.kernel[i] - 1) * w.dilation[i] + 1 -
+                       w.in[i] - w.before[i];
   }
   tenon_value_t attrs[] = {*kernel,
                            *args.strides,
@@ -244,7 +299,8 @@ static tenon_status_t lp_run(tenon_call_t *call) {
                            value_choice(WINDOW_EXPLICIT),
                            value_flag(0),
                            value_flag(1)};
-  if (!(zero = core_number(call, y->dtype, 0)) || !(one = core_number(call, y->dtype, 1))) return TENON_MEMORY;
+  if (!(zero = core_number(call, y->dtype, 0)) || !(one = core_number(call, y->dtype, 1)))
+    return TENON_MEMORY;
   TENON_TRY(INVOKE(call, EQUAL, NULL, &is_zero, y, zero));
   TENON_TRY(INVOKE(call, WHERE, NULL, &t, is_zero, one, y));
   TENON_TRY(core_with(call, POW, t, 1 - p, &t));

@@ -1,7 +1,8 @@
-/* Gradients of cum_prod and reduce_prod, without dividing, so that factors may be 0.  Called by the gradient texts in
- * cumulative.c and simd/reduction.c.
- * cum_prod_backward takes two sweeps along the axis; where it is differentiated itself, it is made of parts that need the
- * square of the axis.  Invariant: factor i has the products of those before it, and sums of products of those behind it. */
+/* Gradients of cum_prod and reduce_prod, without dividing, so that factors may be 0.  Called by the
+ * gradient texts in cumulative.c and simd/reduction.c. cum_prod_backward takes two sweeps along the
+ * axis; where it is differentiated itself, it is made of parts that need the square of the axis.
+ * Invariant: factor i has the products of those before it, and sums of products of those behind
+ * it. */
 #include "axes.h"
 #include "composite.h"
 #include "copy.h"
@@ -14,33 +15,44 @@ static tenon_status_t like_both(tenon_infer_t *infer) {
 }
 static tenon_status_t like_x(tenon_infer_t *infer) { return core_gradients_infer(infer, 1, 1); }
 
-/* ---- cum_prod_backward, in two sweeps -------------------------------------------------------------------------------- */
+/* cum_prod_backward, in two sweeps */
 
 typedef struct sweep_t {
-  int64_t n, inner;
-  int exclusive, reverse;
+  int64_t n;
+  int64_t inner;
+  int exclusive;
+  int reverse;
 } sweep_t;
 
-/* dx = before * behind; before: the product of x up to here; behind: dy here (exclusive: at the next) + next x * next behind */
-#define SWEEP(T)                                                                                                       \
-  static tenon_status_t sweep_##T(tenon_call_t *call, void *argument, int64_t begin, int64_t end) {                    \
-    const sweep_t *s = (const sweep_t *)argument;                                                                      \
-    const int64_t step = s->reverse ? -s->inner : s->inner;                                                            \
-    for (int64_t column = begin; column < end; column++) {                                                             \
-      int64_t first = column / s->inner * s->n * s->inner + column % s->inner;                                         \
-      if (s->reverse) first += (s->n - 1) * s->inner;                                                                  \
-      const T *dy = (const T *)call->inputs[0]->data + first, *x = (const T *)call->inputs[1]->data + first;           \
-      T *dx = (T *)call->outputs[0]->data + first;                                                                     \
-      double before = 1, behind = 0;                                                                                   \
-      for (int64_t i = 0; i < s->n; i++) dx[i * step] = (T)before, before *= (double)x[i * step];                      \
-      for (int64_t i = s->n - 1; i >= 0; i--) {                                                                        \
-        double next = i + 1 < s->n ? (double)x[(i + 1) * step] * behind : 0;                                           \
-        if (!s->exclusive) behind = next + (double)dy[i * step];                                                       \
-        else behind = next + (i + 1 < s->n ? (double)dy[(i + 1) * step] : 0);                                          \
-        dx[i * step] = (T)((double)dx[i * step] * behind);                                                             \
-      }                                                                                                                \
-    }                                                                                                                  \
-    return TENON_OK;                                                                                                   \
+/* dx = before * behind; before: the product of x up to here; behind: dy here (exclusive: at the
+ * next) + next x * next behind */
+#define SWEEP(T)                                                                                   \
+  static tenon_status_t sweep_##T(tenon_call_t *call, void *argument, int64_t begin,               \
+                                  int64_t end) {                                                   \
+    const sweep_t *s = (const sweep_t *)argument;                                                  \
+    const int64_t step = s->reverse ? -s->inner : s->inner;                                        \
+    for (int64_t column = begin; column < end; column++) {                                         \
+      int64_t first = column / s->inner * s->n * s->inner + column % s->inner;                     \
+      if (s->reverse) first += (s->n - 1) * s->inner;                                              \
+      const T *dy = (const T *)call->inputs[0]->data + first;                                      \
+      const T *x = (const T *)call->inputs[1]->data + first;                                       \
+      T *dx = (T *)call->outputs[0]->data + first;                                                 \
+      double before = 1;                                                                           \
+      double behind = 0;                                                                           \
+      for (int64_t i = 0; i < s->n; i++) {                                                         \
+        dx[i * step] = (T)before;                                                                  \
+        before *= (double)x[i * step];                                                             \
+      }                                                                                            \
+      for (int64_t i = s->n - 1; i >= 0; i--) {                                                    \
+        double next = i + 1 < s->n ? (double)x[(i + 1) * step] * behind : 0;                       \
+        if (!s->exclusive)                                                                         \
+          behind = next + (double)dy[i * step];                                                    \
+        else                                                                                       \
+          behind = next + (i + 1 < s->n ? (double)dy[(i + 1) * step] : 0);                         \
+        dx[i * step] = (T)((double)dx[i * step] * behind);                                         \
+      }                                                                                            \
+    }                                                                                              \
+    return TENON_OK;                                                                               \
   }
 SWEEP(float)
 SWEEP(double)
@@ -53,31 +65,49 @@ static tenon_status_t cum_prod_backward_run(tenon_call_t *call) {
   if (count == 0) return TENON_OK;
   if (x->ndim) {
     TENON_TRY(axis_wrap(call, tensor_int(call->inputs[2], 0), x->ndim, &axis));
-    s.n = x->shape[axis], s.inner = extents_product(x->shape, axis + 1, x->ndim);
+    s.n = x->shape[axis];
+    s.inner = extents_product(x->shape, axis + 1, x->ndim);
   }
   tenon_part_fn part = tenon_dtype_id(x->dtype) == TENON_F64 ? sweep_double : sweep_float;
   return call->host->parallel(call, count / s.n, 16384 / s.n + 1, part, &s);
 }
 
-/* ---- cum_prod_backward, in parts ------------------------------------------------------------------------------------- */
+/* cum_prod_backward, in parts */
 
-enum { CUM_PROD, UNSQUEEZE, EXPAND, WHERE, MUL, SUM, SLICE, RESHAPE };
-#define CUM_USES                                                                                                       \
-  "core::cum_prod, core::unsqueeze, core::expand, core::where, core::mul, core::reduce_sum, core::slice, "             \
+enum {
+  CUM_PROD,
+  UNSQUEEZE,
+  EXPAND,
+  WHERE,
+  MUL,
+  SUM,
+  SLICE,
+  RESHAPE,
+};
+#define CUM_USES                                                                                   \
+  "core::cum_prod, core::unsqueeze, core::expand, core::where, core::mul, core::reduce_sum, "      \
+  "core::slice, "                                                                                  \
   "core::reshape"
 
 static tenon_status_t flip(tenon_call_t *call, int64_t axis, tenon_tensor_t **t) {
-  int64_t last = -1, least = INT64_MIN / 2;
-  tenon_tensor_t *from = core_ints(call, 1, &last), *to = core_ints(call, 1, &least),
-                 *along = core_ints(call, 1, &axis);
-  return from && to && along ? INVOKE(call, SLICE, NULL, t, *t, from, to, along, from) : TENON_MEMORY;
+  int64_t last = -1;
+  int64_t least = INT64_MIN / 2;
+  tenon_tensor_t *from = core_ints(call, 1, &last);
+  tenon_tensor_t *to = core_ints(call, 1, &least);
+  tenon_tensor_t *along = core_ints(call, 1, &axis);
+  return from && to && along ? INVOKE(call, SLICE, NULL, t, *t, from, to, along, from)
+                             : TENON_MEMORY;
 }
 
 /* A matrix of bools, its axes at `axis` and the next of `rank`: i = k, or i <= k, or i < k. */
 static tenon_tensor_t *matrix(tenon_call_t *call, int32_t rank, int32_t axis, int64_t n, int kind) {
-  enum { EQUAL, NOT_ABOVE };
+  enum {
+    EQUAL,
+    NOT_ABOVE,
+  };
   int64_t shape[TENON_RANK_MAX];
-  for (int32_t i = 0; i < rank; i++) shape[i] = i == axis || i == axis + 1 ? n : 1;
+  for (int32_t i = 0; i < rank; i++)
+    shape[i] = i == axis || i == axis + 1 ? n : 1;
   tenon_tensor_t *t = call->host->temporary(call, tenon_dtype(TENON_BOOL), rank, shape);
   for (int64_t i = 0; t && i < n; i++)
     for (int64_t k = 0; k < n; k++)
@@ -87,12 +117,18 @@ static tenon_tensor_t *matrix(tenon_call_t *call, int32_t rank, int32_t axis, in
 
 /* dx i = the sum over k of dy k times the product of all x j up to k but x i. */
 static tenon_status_t cum_prod_backward_parts(tenon_call_t *call) {
-  tenon_tensor_t *dy = call->inputs[0], *x = call->inputs[1], *at, *t, *shape;
-  int exclusive = call->attrs[0].as.i != 0, reverse = call->attrs[1].as.i != 0;
-  int32_t axis = 0, rank = x->ndim ? x->ndim + 1 : 2;
-  int64_t one = 1, place, extents[TENON_RANK_MAX + 1];
+  tenon_tensor_t *dy = call->inputs[0];
+  tenon_tensor_t *x = call->inputs[1];
+  tenon_tensor_t *at, *t, *shape;
+  int exclusive = call->attrs[0].as.i != 0;
+  int reverse = call->attrs[1].as.i != 0;
+  int32_t axis = 0;
+  int32_t rank = x->ndim ? x->ndim + 1 : 2;
+  int64_t one = 1;
+  int64_t place, extents[TENON_RANK_MAX + 1];
   if (rank > TENON_RANK_MAX)
-    return tenon_fail(call, TENON_UNIMPLEMENTED, "of %d axes, which leaves no room for one more", x->ndim);
+    return tenon_fail(call, TENON_UNIMPLEMENTED, "of %d axes, which leaves no room for one more",
+                      x->ndim);
   if (x->ndim == 0) {
     TENON_TRY(core_reshape(call, RESHAPE, dy, 1, &one, &dy));
     TENON_TRY(core_reshape(call, RESHAPE, x, 1, &one, &x));
@@ -104,13 +140,17 @@ static tenon_status_t cum_prod_backward_parts(tenon_call_t *call) {
     TENON_TRY(flip(call, axis, &x));
   }
   place = axis;
-  for (int32_t i = 0; i < rank; i++) extents[i] = i == axis ? n : x->shape[i > axis ? i - 1 : i];
-  if (!(at = core_ints(call, 1, &place)) || !(shape = core_ints(call, rank, extents))) return TENON_MEMORY;
+  for (int32_t i = 0; i < rank; i++)
+    extents[i] = i == axis ? n : x->shape[i > axis ? i - 1 : i];
+  if (!(at = core_ints(call, 1, &place)) || !(shape = core_ints(call, rank, extents)))
+    return TENON_MEMORY;
   TENON_TRY(INVOKE(call, UNSQUEEZE, NULL, &dy, dy, at));
   TENON_TRY(INVOKE(call, UNSQUEEZE, NULL, &x, x, at));
   TENON_TRY(INVOKE(call, EXPAND, NULL, &x, x, shape));
-  tenon_tensor_t *own = matrix(call, rank, axis, n, 0), *counts = matrix(call, rank, axis, n, exclusive ? 2 : 1);
-  tenon_tensor_t *unit = core_number(call, dy->dtype, 1), *zero = core_number(call, dy->dtype, 0);
+  tenon_tensor_t *own = matrix(call, rank, axis, n, 0);
+  tenon_tensor_t *counts = matrix(call, rank, axis, n, exclusive ? 2 : 1);
+  tenon_tensor_t *unit = core_number(call, dy->dtype, 1);
+  tenon_tensor_t *zero = core_number(call, dy->dtype, 0);
   place = axis + 1;
   if (!own || !counts || !unit || !zero || !(at = core_ints(call, 1, &place))) return TENON_MEMORY;
   tenon_value_t attrs[2] = {value_flag(exclusive), value_flag(0)};
@@ -125,17 +165,33 @@ static tenon_status_t cum_prod_backward_parts(tenon_call_t *call) {
   return call->host->assign(call, 0, t);
 }
 
-/* ---- reduce_prod_backward -------------------------------------------------------------------------------------------- */
+/* reduce_prod_backward */
 
-enum { PROD_CUM_PROD, PROD_TRANSPOSE, PROD_UNTRANSPOSE, PROD_MUL, PROD_CONTIGUOUS, PROD_RESHAPE };
+enum {
+  PROD_CUM_PROD,
+  PROD_TRANSPOSE,
+  PROD_UNTRANSPOSE,
+  PROD_MUL,
+  PROD_CONTIGUOUS,
+  PROD_RESHAPE,
+};
 
-/* dy times the product of all factors before, and of all behind: with the axes that were reduced as one, at the end. */
+/* dy times the product of all factors before, and of all behind: with the axes that were reduced as
+ * one, at the end. */
 static tenon_status_t reduce_prod_backward_run(tenon_call_t *call) {
-  tenon_tensor_t *dy = call->inputs[0], *x = call->inputs[1], *axes = call->inputs[2], *before, *behind, *t, *at;
+  tenon_tensor_t *dy = call->inputs[0];
+  tenon_tensor_t *x = call->inputs[1];
+  tenon_tensor_t *axes = call->inputs[2];
+  tenon_tensor_t *before, *behind, *t, *at;
   uint64_t mask = 0;
-  int64_t perm[TENON_RANK_MAX], sides[2] = {1, 1}, shape[TENON_RANK_MAX], last = 1, list[TENON_RANK_MAX];
+  int64_t perm[TENON_RANK_MAX];
+  int64_t sides[2] = {1, 1};
+  int64_t shape[TENON_RANK_MAX];
+  int64_t last = 1;
+  int64_t list[TENON_RANK_MAX];
   int32_t rank = 0;
-  for (int64_t i = 0; axes && i < tenon_count(axes) && i < TENON_RANK_MAX; i++) list[i] = tensor_int(axes, i);
+  for (int64_t i = 0; axes && i < tenon_count(axes) && i < TENON_RANK_MAX; i++)
+    list[i] = tensor_int(axes, i);
   TENON_TRY(axes_mask(call, list, axes ? tenon_count(axes) : 0, x->ndim, &mask));
   if (!mask && call->attrs[1].as.i) return call->host->assign(call, 0, dy);
   if (!mask) mask = axes_all(x->ndim);
@@ -143,9 +199,11 @@ static tenon_status_t reduce_prod_backward_run(tenon_call_t *call) {
     for (int32_t i = 0; i < x->ndim; i++)
       if ((int)(mask >> i & 1) == reduced) {
         sides[reduced] *= x->shape[i];
-        shape[rank] = x->shape[i], perm[rank++] = i;
+        shape[rank] = x->shape[i];
+        perm[rank++] = i;
       }
-  tenon_value_t order = value_ints((uint32_t)rank, perm), attrs[2] = {value_flag(1), value_flag(0)};
+  tenon_value_t order = value_ints((uint32_t)rank, perm);
+  tenon_value_t attrs[2] = {value_flag(1), value_flag(0)};
   if (!(at = core_ints(call, 1, &last))) return TENON_MEMORY;
   TENON_TRY(INVOKE(call, PROD_TRANSPOSE, &order, &t, x));
   TENON_TRY(INVOKE(call, PROD_CONTIGUOUS, NULL, &t, t));

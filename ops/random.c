@@ -1,28 +1,41 @@
-/* Random numbers: dropout, bernoulli, uniform, normal, integers.  Each says in infer how many 32-bit numbers it draws; number
- * i is tenon_random(seed, offset + i), and which element uses which is stated below.  Invariant: a result depends on
- * seed, offset and its position only, not on how the work was split or fused. */
+/* Random numbers: dropout, bernoulli, uniform, normal, integers.  Each says in infer how many
+ * 32-bit numbers it draws; number i is tenon_random(seed, offset + i), and which element uses which
+ * is stated below.  Invariant: a result depends on seed, offset and its position only, not on how
+ * the work was split or fused. */
 #include "axes.h"
 #include "number.h"
 #include <math.h>
 
-/* ---- draws ------------------------------------------------------------------------------------------------------- */
+/* draws */
 
-enum { LANES = 16, BATCH = 4 * LANES, CHUNK = 256 };
+enum {
+  LANES = 16,
+  BATCH = 4 * LANES,
+  CHUNK = 256,
+};
 
-/* The numbers of LANES counters of Philox at once, side by side, so that the rounds become vector instructions. */
+/* The numbers of LANES counters of Philox at once, side by side, so that the rounds become vector
+ * instructions. */
 static void philox(uint64_t seed, uint64_t counter, uint32_t out[BATCH]) {
-  uint32_t c[4][LANES], k0 = (uint32_t)seed, k1 = (uint32_t)(seed >> 32);
+  uint32_t c[4][LANES];
+  uint32_t k0 = (uint32_t)seed;
+  uint32_t k1 = (uint32_t)(seed >> 32);
   for (uint32_t i = 0; i < LANES; i++) {
-    c[0][i] = (uint32_t)(counter + i), c[1][i] = (uint32_t)((counter + i) >> 32);
+    c[0][i] = (uint32_t)(counter + i);
+    c[1][i] = (uint32_t)((counter + i) >> 32);
     c[2][i] = c[3][i] = 0;
   }
   for (int r = 0; r < 10; r++, k0 += 0x9E3779B9u, k1 += 0xBB67AE85u)
     for (int i = 0; i < LANES; i++) {
-      uint64_t p = (uint64_t)0xD2511F53u * c[0][i], q = (uint64_t)0xCD9E8D57u * c[2][i];
-      c[0][i] = (uint32_t)(q >> 32) ^ c[1][i] ^ k0, c[1][i] = (uint32_t)q;
-      c[2][i] = (uint32_t)(p >> 32) ^ c[3][i] ^ k1, c[3][i] = (uint32_t)p;
+      uint64_t p = (uint64_t)0xD2511F53u * c[0][i];
+      uint64_t q = (uint64_t)0xCD9E8D57u * c[2][i];
+      c[0][i] = (uint32_t)(q >> 32) ^ c[1][i] ^ k0;
+      c[1][i] = (uint32_t)q;
+      c[2][i] = (uint32_t)(p >> 32) ^ c[3][i] ^ k1;
+      c[3][i] = (uint32_t)p;
     }
-  for (int i = 0; i < BATCH; i++) out[i] = c[i % 4][i / 4];
+  for (int i = 0; i < BATCH; i++)
+    out[i] = c[i % 4][i / 4];
 }
 
 /* out[i] = tenon_random(seed, index + i). */
@@ -33,7 +46,8 @@ static void draw(uint64_t seed, uint64_t index, int64_t count, uint32_t *out) {
     int64_t n = count < BATCH - skip ? count : BATCH - skip;
     philox(seed, counter, batch);
     memcpy(out, batch + skip, (size_t)n * sizeof *out);
-    out += n, count -= n;
+    out += n;
+    count -= n;
   }
 }
 
@@ -44,14 +58,14 @@ static void stream(const tenon_call_t *call, uint64_t *out_seed, uint64_t *out_o
   *out_offset = random->offset + (random->device ? random->device[1] : 0);
 }
 
-/* ---- dropout, bernoulli: element i uses number i ----------------------------------------------------------------- */
+/* dropout, bernoulli: element i uses number i */
 
 /* for (i over the run) with `number` for element i */
-#define EACH_DRAW(loop)                                                                                                \
-  uint32_t numbers[CHUNK];                                                                                             \
-  for (int64_t at = 0, part; at < (loop)->count; at += part)                                                           \
-    if (part = (loop)->count - at < CHUNK ? (loop)->count - at : CHUNK,                                                \
-        draw((loop)->seed, (loop)->offset + (loop)->first + (uint64_t)at, part, numbers), 1)                           \
+#define EACH_DRAW(loop)                                                                            \
+  uint32_t numbers[CHUNK];                                                                         \
+  for (int64_t at = 0, part; at < (loop)->count; at += part)                                       \
+    if (part = (loop)->count - at < CHUNK ? (loop)->count - at : CHUNK,                            \
+        draw((loop)->seed, (loop)->offset + (loop)->first + (uint64_t)at, part, numbers), 1)       \
       for (int64_t i = at; i < at + part; i++)
 #define NUMBER numbers[i - at]
 
@@ -71,40 +85,48 @@ static tenon_status_t dropout_infer(tenon_infer_t *infer) {
 static tenon_status_t ratio_validate(tenon_node_t *node) {
   double ratio = node->attrs[0].as.f;
   if (ratio >= 0 && ratio <= 1) return TENON_OK;
-  return tenon_fail(node, TENON_INVALID, "ratio is %g; it is the share of elements that become 0, from 0 to 1", ratio);
+  return tenon_fail(node, TENON_INVALID,
+                    "ratio is %g; it is the share of elements that become 0, from 0 to 1", ratio);
 }
 
 /* The share of elements that go to 0: those whose number is below `threshold`. */
-static double share(const tenon_loop_t *loop) { return loop->attrs[1].as.i ? loop->attrs[0].as.f : 0; }
+static double share(const tenon_loop_t *loop) {
+  return loop->attrs[1].as.i ? loop->attrs[0].as.f : 0;
+}
 static uint64_t threshold(const tenon_loop_t *loop) { return (uint64_t)(share(loop) * 0x1p32); }
 
-#define DEFINE_DROPOUT(dtype, T)                                                                                       \
-  static tenon_status_t dropout_##dtype(const tenon_loop_t *loop) {                                                    \
-    const T *x = (const T *)loop->data[0];                                                                             \
-    T *out = (T *)loop->data[1], scale = (T)(1 / (1 - share(loop)));                                                   \
-    uint8_t *mask = (uint8_t *)loop->data[2];                                                                          \
-    const uint64_t least = threshold(loop);                                                                            \
-    for (int64_t i = 0; !least && i < loop->count; i++) out[i] = x[i] * scale;                                         \
-    if (!least && mask) memset(mask, 1, (size_t)loop->count);                                                          \
-    if (!least) return TENON_OK;                                                                                       \
-    EACH_DRAW(loop) {                                                                                                  \
-      const int keep = NUMBER >= least;                                                                                \
-      out[i] = keep ? x[i] * scale : 0;                                                                                \
-      if (mask) mask[i] = (uint8_t)keep;                                                                               \
-    }                                                                                                                  \
-    return TENON_OK;                                                                                                   \
-  }                                                                                                                    \
-  static tenon_status_t dropout_backward_##dtype(const tenon_loop_t *loop) {                                           \
-    const T *dy = (const T *)loop->data[0], scale = (T)(1 / (1 - share(loop)));                                        \
-    const uint8_t *mask = (const uint8_t *)loop->data[1];                                                              \
-    T *out = (T *)loop->data[2];                                                                                       \
-    for (int64_t i = 0; i < loop->count; i++) out[i] = mask[i] ? dy[i] * scale : 0;                                    \
-    return TENON_OK;                                                                                                   \
+#define DEFINE_DROPOUT(dtype, T)                                                                   \
+  static tenon_status_t dropout_##dtype(const tenon_loop_t *loop) {                                \
+    const T *x = (const T *)loop->data[0];                                                         \
+    T *out = (T *)loop->data[1];                                                                   \
+    T scale = (T)(1 / (1 - share(loop)));                                                          \
+    uint8_t *mask = (uint8_t *)loop->data[2];                                                      \
+    const uint64_t least = threshold(loop);                                                        \
+    for (int64_t i = 0; !least && i < loop->count; i++)                                            \
+      out[i] = x[i] * scale;                                                                       \
+    if (!least && mask) memset(mask, 1, (size_t)loop->count);                                      \
+    if (!least) return TENON_OK;                                                                   \
+    EACH_DRAW(loop) {                                                                              \
+      const int keep = NUMBER >= least;                                                            \
+      out[i] = keep ? x[i] * scale : 0;                                                            \
+      if (mask) mask[i] = (uint8_t)keep;                                                           \
+    }                                                                                              \
+    return TENON_OK;                                                                               \
+  }                                                                                                \
+  static tenon_status_t dropout_backward_##dtype(const tenon_loop_t *loop) {                       \
+    const T *dy = (const T *)loop->data[0];                                                        \
+    const T scale = (T)(1 / (1 - share(loop)));                                                    \
+    const uint8_t *mask = (const uint8_t *)loop->data[1];                                          \
+    T *out = (T *)loop->data[2];                                                                   \
+    for (int64_t i = 0; i < loop->count; i++)                                                      \
+      out[i] = mask[i] ? dy[i] * scale : 0;                                                        \
+    return TENON_OK;                                                                               \
   }
 DEFINE_DROPOUT(f32, float)
 DEFINE_DROPOUT(f64, double)
 
-/* A kernel, because hosts choose a loop by the dtypes of inputs, and here the result may have any. */
+/* A kernel, because hosts choose a loop by the dtypes of inputs, and here the result may have
+ * any. */
 typedef struct trial_t {
   const tenon_tensor_t *x;
   tenon_tensor_t *out;
@@ -112,7 +134,8 @@ typedef struct trial_t {
   int64_t count;
 } trial_t;
 
-static tenon_status_t bernoulli_part(tenon_call_t *call, void *argument, int64_t begin, int64_t end) {
+static tenon_status_t bernoulli_part(tenon_call_t *call, void *argument, int64_t begin,
+                                     int64_t end) {
   const trial_t *trial = (const trial_t *)argument;
   uint32_t numbers[CHUNK];
   (void)call;
@@ -127,7 +150,8 @@ static tenon_status_t bernoulli_part(tenon_call_t *call, void *argument, int64_t
 }
 
 static tenon_status_t bernoulli_run(tenon_call_t *call) {
-  trial_t trial = {.x = call->inputs[0], .out = call->outputs[0], .count = tenon_count(call->inputs[0])};
+  trial_t trial = {
+      .x = call->inputs[0], .out = call->outputs[0], .count = tenon_count(call->inputs[0])};
   stream(call, &trial.seed, &trial.offset);
   return call->host->parallel(call, (trial.count + CHUNK - 1) / CHUNK, 16, bernoulli_part, &trial);
 }
@@ -135,20 +159,25 @@ static tenon_status_t bernoulli_run(tenon_call_t *call) {
 static tenon_status_t bernoulli_infer(tenon_infer_t *infer) {
   tenon_dtype_t to = infer->outputs[0]->dtype;
   if (to.bits < 8 || to.lanes != 1 || (to.code > 2 && to.code != 4 && to.code != 6))
-    return tenon_fail(infer, TENON_INVALID, "dtype is no plain number or bool, which 0 and 1 can be written as");
+    return tenon_fail(infer, TENON_INVALID,
+                      "dtype is no plain number or bool, which 0 and 1 can be written as");
   return draws_one_each(infer);
 }
 
-/* ---- filling: elements in row-major order ------------------------------------------------------------------------- */
+/* filling: elements in row-major order */
 
-/* Of floats an f64 uses two numbers, 2i and 2i + 1, any other dtype number i; an integer uses two. */
+/* Of floats an f64 uses two numbers, 2i and 2i + 1, any other dtype number i; an integer uses
+ * two. */
 typedef struct fill_t {
   tenon_tensor_t *out;
-  uint64_t seed, offset;
-  int64_t count, wide; /* numbers for an element: 1 or 2 */
-  int digits;          /* of the mantissa, so that a fraction does not round up to 1 */
+  uint64_t seed;
+  uint64_t offset;
+  int64_t count;
+  int64_t wide; /* numbers for an element: 1 or 2 */
+  int digits;   /* of the mantissa, so that a fraction does not round up to 1 */
   int is_dense;
-  double low, span;
+  double low;
+  double span;
   int64_t least;  /* of integers */
   uint64_t range; /* how many there are */
 } fill_t;
@@ -158,7 +187,8 @@ static void fractions(const fill_t *fill, int64_t begin, int64_t count, uint64_t
   uint32_t numbers[2 * CHUNK];
   draw(fill->seed, fill->offset + (uint64_t)(begin * fill->wide), count * fill->wide, numbers);
   for (int64_t i = 0; i < count; i++)
-    bits[i] = fill->wide == 2 ? (uint64_t)numbers[2 * i] << 32 | numbers[2 * i + 1] : (uint64_t)numbers[i] << 32;
+    bits[i] = fill->wide == 2 ? (uint64_t)numbers[2 * i] << 32 | numbers[2 * i + 1]
+                              : (uint64_t)numbers[i] << 32;
 }
 
 /* Where in memory element i is. */
@@ -175,21 +205,24 @@ static void set(const fill_t *fill, int64_t i, double value) {
 }
 
 /* for (chunks of elements, at, with `bits` of n) */
-#define EACH_CHUNK(fill)                                                                                               \
-  uint64_t bits[CHUNK];                                                                                                \
-  for (int64_t at = begin * CHUNK, n; at < (fill)->count && at < end * CHUNK; at += CHUNK)                             \
-    if (n = (fill)->count - at < CHUNK ? ((fill)->count - at + 1) / 2 * 2 : CHUNK, fractions(fill, at, n, bits), 1)
+#define EACH_CHUNK(fill)                                                                           \
+  uint64_t bits[CHUNK];                                                                            \
+  for (int64_t at = begin * CHUNK, n; at < (fill)->count && at < end * CHUNK; at += CHUNK)         \
+    if (n = (fill)->count - at < CHUNK ? ((fill)->count - at + 1) / 2 * 2 : CHUNK,                 \
+        fractions(fill, at, n, bits), 1)
 
 static tenon_status_t uniform_part(tenon_call_t *call, void *argument, int64_t begin, int64_t end) {
   const fill_t *fill = (const fill_t *)argument;
   (void)call;
   EACH_CHUNK(fill)
   for (int64_t i = 0; i < n; i++)
-    set(fill, at + i, fill->low + ldexp((double)(bits[i] >> (64 - fill->digits)), -fill->digits) * fill->span);
+    set(fill, at + i,
+        fill->low + ldexp((double)(bits[i] >> (64 - fill->digits)), -fill->digits) * fill->span);
   return TENON_OK;
 }
 
-/* Box and Muller, "A note on the generation of random normal deviates" (1958): of two fractions, two deviates. */
+/* Box and Muller, "A note on the generation of random normal deviates" (1958): of two fractions,
+ * two deviates. */
 static tenon_status_t normal_part(tenon_call_t *call, void *argument, int64_t begin, int64_t end) {
   const fill_t *fill = (const fill_t *)argument;
   (void)call;
@@ -203,10 +236,12 @@ static tenon_status_t normal_part(tenon_call_t *call, void *argument, int64_t be
   return TENON_OK;
 }
 
-/* The upper half of a product: of 64 random bits, one of `range` numbers, none likelier than another by more than
- * range / 2^64 (Lemire, "Fast random integer generation in an interval", 2019, without his rejection). */
+/* The upper half of a product: of 64 random bits, one of `range` numbers, none likelier than
+ * another by more than range / 2^64 (Lemire, "Fast random integer generation in an interval", 2019,
+ * without his rejection). */
 static uint64_t scaled(uint64_t bits, uint64_t range) {
-  uint64_t low = (bits & 0xffffffff) * (range & 0xffffffff), middle = (bits >> 32) * (range & 0xffffffff) + (low >> 32);
+  uint64_t low = (bits & 0xffffffff) * (range & 0xffffffff);
+  uint64_t middle = (bits >> 32) * (range & 0xffffffff) + (low >> 32);
   uint64_t other = (bits & 0xffffffff) * (range >> 32) + (middle & 0xffffffff);
   return (bits >> 32) * (range >> 32) + (middle >> 32) + (other >> 32);
 }
@@ -219,18 +254,25 @@ static tenon_status_t integer_part(tenon_call_t *call, void *argument, int64_t b
   for (int64_t i = 0; i < n && at + i < fill->count; i++) {
     uint64_t value = (uint64_t)fill->least + scaled(bits[i], fill->range);
     char *to = (char *)fill->out->data + place(fill, at + i) * size;
-    if (size == 1) *(uint8_t *)to = (uint8_t)value;
-    else if (size == 2) *(uint16_t *)(void *)to = (uint16_t)value;
-    else if (size == 4) *(uint32_t *)(void *)to = (uint32_t)value;
-    else *(uint64_t *)(void *)to = value;
+    if (size == 1)
+      *(uint8_t *)to = (uint8_t)value;
+    else if (size == 2)
+      *(uint16_t *)(void *)to = (uint16_t)value;
+    else if (size == 4)
+      *(uint32_t *)(void *)to = (uint32_t)value;
+    else
+      *(uint64_t *)(void *)to = value;
   }
   return TENON_OK;
 }
 
-static tenon_status_t fill_run(tenon_call_t *call, tenon_tensor_t *out, tenon_part_fn part, fill_t fill) {
+static tenon_status_t fill_run(tenon_call_t *call, tenon_tensor_t *out, tenon_part_fn part,
+                               fill_t fill) {
   uint32_t dtype = tenon_dtype_id(out->dtype);
   int64_t dense = 1;
-  fill.out = out, fill.count = tenon_count(out), fill.is_dense = 1;
+  fill.out = out;
+  fill.count = tenon_count(out);
+  fill.is_dense = 1;
   for (int32_t d = out->ndim - 1; d >= 0; dense *= out->shape[d--])
     if (out->shape[d] != 1 && out->strides[d] != dense) fill.is_dense = 0;
   fill.wide = dtype == TENON_F64 || fill.range ? 2 : 1;
@@ -239,7 +281,7 @@ static tenon_status_t fill_run(tenon_call_t *call, tenon_tensor_t *out, tenon_pa
   return call->host->parallel(call, (fill.count + CHUNK - 1) / CHUNK, 16, part, &fill);
 }
 
-/* ---- uniform, normal, randn, randint: new tensors ------------------------------------------------------------------ */
+/* uniform, normal, randn, randint: new tensors */
 
 static int is_float(tenon_dtype_t dtype) {
   uint32_t id = tenon_dtype_id(dtype);
@@ -247,19 +289,23 @@ static int is_float(tenon_dtype_t dtype) {
 }
 
 static void draws_to_fill(tenon_infer_t *infer, const tenon_meta_t *out) {
-  infer->draws = dim_add(infer, dims_product(infer, out->dims, 0, out->ndim), tenon_extent(1)); /* a pair at the end */
-  if (out->dtype.bits == 64 || !is_float(out->dtype)) infer->draws = dim_mul(infer, infer->draws, tenon_extent(2));
+  infer->draws = dim_add(infer, dims_product(infer, out->dims, 0, out->ndim),
+                         tenon_extent(1)); /* a pair at the end */
+  if (out->dtype.bits == 64 || !is_float(out->dtype))
+    infer->draws = dim_mul(infer, infer->draws, tenon_extent(2));
 }
 
 static tenon_status_t set_shape(tenon_infer_t *infer, int32_t count, const tenon_dim_t *extents) {
   tenon_meta_t *out = infer->outputs[0];
   if (count > TENON_RANK_MAX)
-    return tenon_fail(infer, TENON_INVALID, "a shape of %d extents: no tensor has more than %d", count, TENON_RANK_MAX);
+    return tenon_fail(infer, TENON_INVALID, "a shape of %d extents: no tensor has more than %d",
+                      count, TENON_RANK_MAX);
   out->ndim = count;
   for (int32_t i = 0; i < count; i++) {
     out->dims[i] = extents[i];
     if (tenon_is_known(extents[i]) && extents[i].value < 0)
-      return tenon_fail(infer, TENON_INVALID, "extent %d of the shape is %" PRId64 "; it is at least 0", i,
+      return tenon_fail(infer, TENON_INVALID,
+                        "extent %d of the shape is %" PRId64 "; it is at least 0", i,
                         extents[i].value);
   }
   draws_to_fill(infer, out);
@@ -268,14 +314,16 @@ static tenon_status_t set_shape(tenon_infer_t *infer, int32_t count, const tenon
 
 static tenon_status_t check_float(tenon_infer_t *infer) {
   if (is_float(infer->outputs[0]->dtype)) return TENON_OK;
-  return tenon_fail(infer, TENON_INVALID, "dtype is none of f16, bf16, f32 and f64, which random numbers can have");
+  return tenon_fail(infer, TENON_INVALID,
+                    "dtype is none of f16, bf16, f32 and f64, which random numbers can have");
 }
 
 static tenon_status_t fill_infer(tenon_infer_t *infer) { /* the shape is an input */
   ints_t shape;
   TENON_TRY(check_float(infer));
   TENON_TRY(ints_read(infer, 0, &shape));
-  return shape.known ? set_shape(infer, shape.count, shape.at) : out_unknown(infer, infer->outputs[0], shape.count);
+  return shape.known ? set_shape(infer, shape.count, shape.at)
+                     : out_unknown(infer, infer->outputs[0], shape.count);
 }
 
 static tenon_status_t randn_infer(tenon_infer_t *infer) { /* the shape is an attribute */
@@ -285,7 +333,8 @@ static tenon_status_t randn_infer(tenon_infer_t *infer) { /* the shape is an att
 
 static tenon_status_t uniform_run(tenon_call_t *call) {
   double low = call->attrs[0].as.f;
-  return fill_run(call, call->outputs[0], uniform_part, (fill_t){.low = low, .span = call->attrs[1].as.f - low});
+  return fill_run(call, call->outputs[0], uniform_part,
+                  (fill_t){.low = low, .span = call->attrs[1].as.f - low});
 }
 static tenon_status_t normal_run(tenon_call_t *call) {
   return fill_run(call, call->outputs[0], normal_part,
@@ -297,20 +346,24 @@ static tenon_status_t randn_run(tenon_call_t *call) {
 
 /* From `low` to below `high`, which the dtype must hold. */
 static tenon_status_t randint_validate(tenon_node_t *node) {
-  int64_t low = node->attrs[0].as.i, high = node->attrs[1].as.i;
+  int64_t low = node->attrs[0].as.i;
+  int64_t high = node->attrs[1].as.i;
   tenon_dtype_t dtype = node->attrs[3].as.dtype;
-  int is_signed = dtype.code == 0, bits = dtype.bits;
+  int is_signed = dtype.code == 0;
+  int bits = dtype.bits;
   if ((dtype.code > 1) || bits < 8)
-    return tenon_fail(node, TENON_INVALID, "dtype is no integer of 8 to 64 bits, which random integers can have");
-  if (low >= high)
     return tenon_fail(node, TENON_INVALID,
-                      "low is %" PRId64 " and high %" PRId64 ": no integer is from low to below high", low, high);
+                      "dtype is no integer of 8 to 64 bits, which random integers can have");
+  if (low >= high)
+    return tenon_fail(
+        node, TENON_INVALID,
+        "low is %" PRId64 " and high %" PRId64 ": no integer is from low to below high", low, high);
   int64_t least = !is_signed ? 0 : bits == 64 ? INT64_MIN : -((int64_t)1 << (bits - 1));
   int64_t most = bits == 64 ? INT64_MAX : (int64_t)(((uint64_t)1 << (bits - is_signed)) - 1);
   if (low < least || high - 1 > most)
     return tenon_fail(node, TENON_INVALID,
-                      "integers from %" PRId64 " to below %" PRId64 " do not fit the dtype, which has %" PRId64
-                      " to %" PRId64,
+                      "integers from %" PRId64 " to below %" PRId64
+                      " do not fit the dtype, which has %" PRId64 " to %" PRId64,
                       low, high, least, most);
   return TENON_OK;
 }
@@ -325,7 +378,7 @@ static tenon_status_t randint_run(tenon_call_t *call) {
                   (fill_t){.least = low, .range = (uint64_t)call->attrs[1].as.i - (uint64_t)low});
 }
 
-/* ---- uniform_, normal_: in place ----------------------------------------------------------------------------------- */
+/* uniform_, normal_: in place */
 
 static tenon_status_t in_place_infer(tenon_infer_t *infer) {
   draws_to_fill(infer, infer->inputs[0]);
@@ -334,18 +387,20 @@ static tenon_status_t in_place_infer(tenon_infer_t *infer) {
 
 static tenon_status_t uniform_in_place(tenon_call_t *call) {
   double low = call->attrs[0].as.f;
-  return fill_run(call, call->inputs[0], uniform_part, (fill_t){.low = low, .span = call->attrs[1].as.f - low});
+  return fill_run(call, call->inputs[0], uniform_part,
+                  (fill_t){.low = low, .span = call->attrs[1].as.f - low});
 }
 static tenon_status_t normal_in_place(tenon_call_t *call) {
   return fill_run(call, call->inputs[0], normal_part,
                   (fill_t){.low = call->attrs[0].as.f, .span = call->attrs[1].as.f});
 }
 
-/* ---- tables ------------------------------------------------------------------------------------------------------ */
+/* tables */
 
-#define FILL TENON_TYPES("shape: i64|i32; out = dtype"), TENON_WHERE("shape: known"), TENON_INFER(fill_infer)
-#define IN_PLACE                                                                                                       \
-  TENON_TYPES("x: float; out = x"), TENON_INFER(in_place_infer), TENON_GRADIENT("x: none"),                            \
+#define FILL                                                                                       \
+  TENON_TYPES("shape: i64|i32; out = dtype"), TENON_WHERE("shape: known"), TENON_INFER(fill_infer)
+#define IN_PLACE                                                                                   \
+  TENON_TYPES("x: float; out = x"), TENON_INFER(in_place_infer), TENON_GRADIENT("x: none"),        \
       TENON_TRAITS(TENON_PURE | TENON_RANDOM)
 
 /* clang-format off */

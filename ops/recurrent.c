@@ -1,7 +1,7 @@
-/* lstm, gru and rnn: ONNX's recurrent layers, both directions, with all their options.
- * One product makes the inputs' part of all steps; each step then needs one small product and the cell.
- * Invariant: rows of a batch that are shorter than the others neither change their state nor leave outputs after their
- * end. */
+/* lstm, gru and rnn: ONNX's recurrent layers, both directions, with all their options. One product
+ * makes the inputs' part of all steps; each step then needs one small product and the cell.
+ * Invariant: rows of a batch that are shorter than the others neither change their state nor leave
+ * outputs after their end. */
 #include "recurrent.h"
 #include "axes.h"
 #include "capability.h"
@@ -12,25 +12,55 @@
 #include <string.h>
 #include <tenon/check.h>
 
-enum { X, W, R, B, LENGTHS, INITIAL_H, INITIAL_C, PEEPHOLES }; /* inputs */
-enum { DIRECTION, ACTIVATIONS, ALPHAS, BETAS, CLIP, LAYOUT, SPECIAL /* input_forget, linear_before_reset */ };
-enum { FORWARD, REVERSE, BIDIRECTIONAL };
+enum {
+  X,
+  W,
+  R,
+  B,
+  LENGTHS,
+  INITIAL_H,
+  INITIAL_C,
+  PEEPHOLES,
+}; /* inputs */
+enum {
+  DIRECTION,
+  ACTIVATIONS,
+  ALPHAS,
+  BETAS,
+  CLIP,
+  LAYOUT,
+  SPECIAL,
+  /* input_forget, linear_before_reset */
+};
+enum {
+  FORWARD,
+  REVERSE,
+  BIDIRECTIONAL,
+};
 enum { FUNCTIONS = RECURRENT_FUNCTIONS };
 
 typedef struct layer_t {
   recurrent_shape_t shape;
   tenon_dtype_t dtype;
-  int special, batch_first;
+  int special;
+  int batch_first;
   cell_function_t functions[RECURRENT_DIRECTIONS][FUNCTIONS];
   cell_t cell;
   const int64_t *lengths;
-  char *x, *gates, *products, *h, *c, *y;
+  char *x;
+  char *gates;
+  char *products;
+  char *h;
+  char *c;
+  char *y;
   int64_t y_strides[4]; /* step, direction, batch, element */
 } layer_t;
 
-/* ---- attributes ------------------------------------------------------------------------------------------------- */
+/* attributes */
 
-static int64_t function_count(int kind) { return kind == RECURRENT_LSTM ? 3 : kind == RECURRENT_GRU ? 2 : 1; }
+static int64_t function_count(int kind) {
+  return kind == RECURRENT_LSTM ? 3 : kind == RECURRENT_GRU ? 2 : 1;
+}
 
 static int same_name(const tenon_string_t *given, const char *name) {
   uint64_t i = 0;
@@ -44,24 +74,32 @@ const tenon_string_t *core_recurrent_functions(const tenon_value_t *attrs, int k
   static const int usual[3][FUNCTIONS] = {[RECURRENT_RNN] = {CELL_Tanh},
                                           [RECURRENT_GRU] = {CELL_Sigmoid, CELL_Tanh},
                                           [RECURRENT_LSTM] = {CELL_Sigmoid, CELL_Tanh, CELL_Tanh}};
-  uint32_t alphas = 0, betas = 0, per = (uint32_t)function_count(kind);
+  uint32_t alphas = 0;
+  uint32_t betas = 0;
+  uint32_t per = (uint32_t)function_count(kind);
   for (uint32_t i = 0; i < (uint32_t)directions * per; i++) {
     cell_function_t f = {.kind = usual[kind][i % per]};
     if (attrs[ACTIVATIONS].count) {
       const tenon_string_t *name = &attrs[ACTIVATIONS].as.strs[i];
-      for (f.kind = 0; f.kind < CELL_COUNT && !same_name(name, core_cell_functions[f.kind].name);) f.kind++;
+      for (f.kind = 0; f.kind < CELL_COUNT && !same_name(name, core_cell_functions[f.kind].name);)
+        f.kind++;
       if (f.kind == CELL_COUNT) return name;
     }
     const cell_info_t *info = &core_cell_functions[f.kind];
-    f.alpha = info->alpha, f.beta = info->beta;
-    if (info->parameters > 0 && alphas < attrs[ALPHAS].count) f.alpha = attrs[ALPHAS].as.floats[alphas++];
-    if (info->parameters > 1 && betas < attrs[BETAS].count) f.beta = attrs[BETAS].as.floats[betas++];
+    f.alpha = info->alpha;
+    f.beta = info->beta;
+    if (info->parameters > 0 && alphas < attrs[ALPHAS].count)
+      f.alpha = attrs[ALPHAS].as.floats[alphas++];
+    if (info->parameters > 1 && betas < attrs[BETAS].count)
+      f.beta = attrs[BETAS].as.floats[betas++];
     if (out) out[i / per][i % per] = f;
   }
   return 0;
 }
 
-static int directions_of(const tenon_value_t *attrs) { return attrs[DIRECTION].as.i == BIDIRECTIONAL ? 2 : 1; }
+static int directions_of(const tenon_value_t *attrs) {
+  return attrs[DIRECTION].as.i == BIDIRECTIONAL ? 2 : 1;
+}
 
 static tenon_status_t validate(tenon_node_t *node, int kind) {
   const tenon_value_t *attrs = node->attrs;
@@ -76,16 +114,18 @@ static tenon_status_t validate(tenon_node_t *node, int kind) {
                       "ThresholdedRelu, ScaledTanh, HardSigmoid, Elu, Softsign and Softplus",
                       (int)bad->size, bad->data);
   if (attrs[CLIP].kind != TENON_KIND_NONE && !(attrs[CLIP].as.f >= 0))
-    return tenon_fail(node, TENON_INVALID, "clip is %g; it bounds magnitudes, so it is not negative", attrs[CLIP].as.f);
+    return tenon_fail(node, TENON_INVALID,
+                      "clip is %g; it bounds magnitudes, so it is not negative", attrs[CLIP].as.f);
   return TENON_OK;
 }
 
 int core_recurrent_uses(int kind, const tenon_value_t *attrs, int weight) {
-  int split = kind == RECURRENT_GRU && !attrs[SPECIAL].as.i; /* the reset comes between the gates and the rest */
+  int split = kind == RECURRENT_GRU &&
+              !attrs[SPECIAL].as.i; /* the reset comes between the gates and the rest */
   return weight == RECURRENT_W || (weight == RECURRENT_R ? !split : split);
 }
 
-/* ---- steps ------------------------------------------------------------------------------------------------------ */
+/* steps */
 
 static const cells_t *cells(void) {
 #if defined(__x86_64__) || defined(_M_X64)
@@ -107,31 +147,38 @@ static tenon_status_t rows_run(tenon_call_t *call, void *argument, int64_t begin
   const step_t *s = (const step_t *)argument;
   layer_t *layer = s->layer;
   const recurrent_shape_t *shape = &layer->shape;
-  int64_t size = layer->dtype.bits / 8, hidden = shape->hidden, width = recurrent_gates(shape->kind) * hidden;
+  int64_t size = layer->dtype.bits / 8;
+  int64_t hidden = shape->hidden;
+  int64_t width = recurrent_gates(shape->kind) * hidden;
   (void)call;
   for (int64_t b = begin; b < end; b++) {
-    int64_t length = layer->lengths ? layer->lengths[b] : shape->steps, t = s->step;
+    int64_t length = layer->lengths ? layer->lengths[b] : shape->steps;
+    int64_t t = s->step;
     int backwards = layer->cell.backwards;
     if (t >= length) {
       if (layer->y && s->part != 0) {
-        int64_t at = t * layer->y_strides[0] + s->direction * layer->y_strides[1] + b * layer->y_strides[2];
+        int64_t at =
+            t * layer->y_strides[0] + s->direction * layer->y_strides[1] + b * layer->y_strides[2];
         memset(layer->y + at * size, 0, (size_t)(hidden * size));
       }
       continue;
     }
     if (backwards) t = length - 1 - t;
     int64_t row = layer->batch_first ? b * shape->steps + t : t * shape->batch + b;
-    char *h = layer->h + b * hidden * size, *c = layer->c ? layer->c + b * hidden * size : 0;
-    char *products = layer->products + (s->part == 1 ? b * hidden : b * (s->part == 0 ? 2 * hidden : width)) * size;
+    char *h = layer->h + b * hidden * size;
+    char *c = layer->c ? layer->c + b * hidden * size : 0;
+    char *products = layer->products +
+                     (s->part == 1 ? b * hidden : b * (s->part == 0 ? 2 * hidden : width)) * size;
     char *gates = layer->gates + row * width * size;
     if (layer->dtype.bits == 64)
       cells()->f64(&layer->cell, s->part, (double *)(void *)gates, (const double *)(void *)products,
                    (double *)(void *)h, (double *)(void *)c);
     else
-      cells()->f32(&layer->cell, s->part, (float *)(void *)gates, (const float *)(void *)products, (float *)(void *)h,
-                   (float *)(void *)c);
+      cells()->f32(&layer->cell, s->part, (float *)(void *)gates, (const float *)(void *)products,
+                   (float *)(void *)h, (float *)(void *)c);
     if (layer->y && s->part != 0) {
-      int64_t at = t * layer->y_strides[0] + s->direction * layer->y_strides[1] + b * layer->y_strides[2];
+      int64_t at =
+          t * layer->y_strides[0] + s->direction * layer->y_strides[1] + b * layer->y_strides[2];
       memcpy(layer->y + at * size, h, (size_t)(hidden * size));
     }
   }
@@ -147,30 +194,37 @@ static tenon_status_t step_rows(tenon_call_t *call, step_t *step, int part) {
   return call->host->parallel(call, shape->batch, 1 + WORK / work, rows_run, step);
 }
 
-static tenon_status_t direction_run(tenon_call_t *call, layer_t *layer, int direction, recurrent_product_fn product,
-                                    void *context) {
+static tenon_status_t direction_run(tenon_call_t *call, layer_t *layer, int direction,
+                                    recurrent_product_fn product, void *context) {
   const recurrent_shape_t *shape = &layer->shape;
   int split = shape->kind == RECURRENT_GRU && !layer->special;
-  int64_t size = layer->dtype.bits / 8, hidden = shape->hidden, rows = shape->steps * shape->batch;
+  int64_t size = layer->dtype.bits / 8;
+  int64_t hidden = shape->hidden;
+  int64_t rows = shape->steps * shape->batch;
   step_t step = {.layer = layer, .direction = direction};
   TENON_TRY(product(call, context, direction, RECURRENT_W, layer->x, rows, layer->gates));
   for (step.step = 0; step.step < shape->steps; step.step++) {
     if (!split) {
-      TENON_TRY(product(call, context, direction, RECURRENT_R, layer->h, shape->batch, layer->products));
+      TENON_TRY(
+          product(call, context, direction, RECURRENT_R, layer->h, shape->batch, layer->products));
       TENON_TRY(step_rows(call, &step, -1));
       continue;
     }
-    char *reset = layer->products + shape->batch * 2 * hidden * size; /* r * h, made by the cell's first part */
-    layer->cell.reset = reset, layer->cell.reset_base = layer->h;
-    TENON_TRY(product(call, context, direction, RECURRENT_R_GATES, layer->h, shape->batch, layer->products));
+    char *reset = layer->products +
+                  shape->batch * 2 * hidden * size; /* r * h, made by the cell's first part */
+    layer->cell.reset = reset;
+    layer->cell.reset_base = layer->h;
+    TENON_TRY(product(call, context, direction, RECURRENT_R_GATES, layer->h, shape->batch,
+                      layer->products));
     TENON_TRY(step_rows(call, &step, 0));
-    TENON_TRY(product(call, context, direction, RECURRENT_R_HIDDEN, reset, shape->batch, layer->products));
+    TENON_TRY(product(call, context, direction, RECURRENT_R_HIDDEN, reset, shape->batch,
+                      layer->products));
     TENON_TRY(step_rows(call, &step, 1));
   }
   return TENON_OK;
 }
 
-/* ---- products --------------------------------------------------------------------------------------------------- */
+/* products */
 
 typedef struct plain_t {
   const tenon_tensor_t *weights[2]; /* w, r; dense */
@@ -179,47 +233,66 @@ typedef struct plain_t {
 } plain_t;
 
 static void plain_place(const void *context, int64_t index, product_t *product) {
-  (void)context, (void)index, (void)product;
+  (void)context;
+  (void)index;
+  (void)product;
 }
 
-static tenon_status_t plain_product(tenon_call_t *call, void *context, int direction, int weight, void *x, int64_t m,
-                                    void *out) {
+static tenon_status_t plain_product(tenon_call_t *call, void *context, int direction, int weight,
+                                    void *x, int64_t m, void *out) {
   plain_t *plain = (plain_t *)context;
   const recurrent_shape_t *shape = &plain->shape;
   const tenon_tensor_t *w = plain->weights[weight == RECURRENT_W ? 0 : 1];
-  int64_t first = 0, n = recurrent_rows(shape, weight, &first), k = w->shape[2], size = w->dtype.bits / 8;
-  const char *rows =
-      (const char *)w->data + (direction * recurrent_gates(shape->kind) * shape->hidden + first) * k * size;
-  products_t products = {
-      .product =
-          {m, n, k, {.data = x, .vector = k, .element = 1}, {.data = rows, .vector = k, .element = 1}, out, n, 1, 0},
-      .dtype = w->dtype,
-      .count = 1,
-      .place = plain_place,
-      .fast = 1};
+  int64_t first = 0;
+  int64_t n = recurrent_rows(shape, weight, &first);
+  int64_t k = w->shape[2];
+  int64_t size = w->dtype.bits / 8;
+  const char *rows = (const char *)w->data +
+                     (direction * recurrent_gates(shape->kind) * shape->hidden + first) * k * size;
+  products_t products = {.product = {m,
+                                     n,
+                                     k,
+                                     {.data = x, .vector = k, .element = 1},
+                                     {.data = rows, .vector = k, .element = 1},
+                                     out,
+                                     n,
+                                     1,
+                                     0},
+                         .dtype = w->dtype,
+                         .count = 1,
+                         .place = plain_place,
+                         .fast = 1};
   return core_products(call, &products);
 }
 
-/* ---- the layer -------------------------------------------------------------------------------------------------- */
+/* the layer */
 
-/* The state of one direction, [batch, hidden], from or to a tensor [directions, batch, hidden] or batch first; dense.
- */
-static void state_move(const layer_t *layer, char *state, const tenon_tensor_t *t, int direction, int back) {
+/* The state of one direction, [batch, hidden], from or to a tensor [directions, batch, hidden] or
+ * batch first; dense. */
+static void state_move(const layer_t *layer, char *state, const tenon_tensor_t *t, int direction,
+                       int back) {
   int64_t size = layer->dtype.bits / 8 * layer->shape.hidden;
   for (int64_t b = 0; b < layer->shape.batch; b++) {
-    int64_t row = layer->batch_first ? b * layer->shape.directions + direction : direction * layer->shape.batch + b;
-    char *there = t ? (char *)t->data + row * size : 0, *here = state + b * size;
-    if (back) memcpy(there, here, (size_t)size);
-    else if (there) memcpy(here, there, (size_t)size);
-    else memset(here, 0, (size_t)size);
+    int64_t row = layer->batch_first ? b * layer->shape.directions + direction
+                                     : direction * layer->shape.batch + b;
+    char *there = t ? (char *)t->data + row * size : 0;
+    char *here = state + b * size;
+    if (back)
+      memcpy(there, here, (size_t)size);
+    else if (there)
+      memcpy(here, there, (size_t)size);
+    else
+      memset(here, 0, (size_t)size);
   }
 }
 
-tenon_status_t core_recurrent_run(tenon_call_t *call, int kind, recurrent_product_fn product, void *context,
-                                  int64_t hidden) {
+tenon_status_t core_recurrent_run(tenon_call_t *call, int kind, recurrent_product_fn product,
+                                  void *context, int64_t hidden) {
   const tenon_value_t *attrs = call->attrs;
-  tenon_tensor_t *in[PEEPHOLES + 1] = {0}, *out[3] = {0};
-  int inputs = kind == RECURRENT_LSTM ? PEEPHOLES + 1 : INITIAL_C, outputs = kind == RECURRENT_LSTM ? 3 : 2;
+  tenon_tensor_t *in[PEEPHOLES + 1] = {0};
+  tenon_tensor_t *out[3] = {0};
+  int inputs = kind == RECURRENT_LSTM ? PEEPHOLES + 1 : INITIAL_C;
+  int outputs = kind == RECURRENT_LSTM ? 3 : 2;
   layer_t layer = {.special = attrs[SPECIAL].as.i != 0, .batch_first = attrs[LAYOUT].as.i != 0};
   layer.dtype = core_gemm_dtype(call->inputs[X]->dtype);
   for (int i = 0; i < inputs; i++) {
@@ -235,39 +308,51 @@ tenon_status_t core_recurrent_run(tenon_call_t *call, int kind, recurrent_produc
   const tenon_tensor_t *x = in[X];
   if (!product) hidden = in[R]->shape[2];
   recurrent_shape_t *shape = &layer.shape;
-  *shape = (recurrent_shape_t){
-      kind, directions_of(attrs), x->shape[layer.batch_first], x->shape[!layer.batch_first], x->shape[2], hidden};
-  int64_t size = layer.dtype.bits / 8, width = recurrent_gates(kind) * hidden;
+  *shape = (recurrent_shape_t){kind,
+                               directions_of(attrs),
+                               x->shape[layer.batch_first],
+                               x->shape[!layer.batch_first],
+                               x->shape[2],
+                               hidden};
+  int64_t size = layer.dtype.bits / 8;
+  int64_t width = recurrent_gates(kind) * hidden;
   if (shape->batch == 0 || hidden == 0) return TENON_OK;
   layer.x = (char *)x->data;
   layer.lengths = in[LENGTHS] ? (const int64_t *)in[LENGTHS]->data : 0;
   core_recurrent_functions(attrs, kind, shape->directions, layer.functions);
   plain_t plain = {.weights = {in[W], in[R]}, .shape = *shape};
-  if (!product) product = plain_product, context = &plain;
-  /* the gates of all steps, and the products of one: a split gru leaves room there for the reset state */
+  if (!product) {
+    product = plain_product;
+    context = &plain;
+  }
+  /* the gates of all steps, and the products of one: a split gru leaves room there for the reset
+   * state */
   layer.gates = (char *)CORE_SCRATCH(call, (uint64_t)size, shape->batch, shape->steps + 1, width);
   layer.h = (char *)CORE_SCRATCH(call, 2 * (uint64_t)size, shape->batch, hidden);
   if (!layer.gates || !layer.h) return TENON_MEMORY;
   layer.products = layer.gates + shape->steps * shape->batch * width * size;
   layer.c = kind == RECURRENT_LSTM ? layer.h + shape->batch * hidden * size : 0;
   if (out[0]) {
-    int64_t d = shape->directions, b = shape->batch;
-    int64_t strides[2][3] = {{d * b * hidden, b * hidden, hidden}, {d * hidden, hidden, shape->steps * d * hidden}};
+    int64_t d = shape->directions;
+    int64_t b = shape->batch;
+    int64_t strides[2][3] = {{d * b * hidden, b * hidden, hidden},
+                             {d * hidden, hidden, shape->steps * d * hidden}};
     layer.y = (char *)out[0]->data;
     memcpy(layer.y_strides, strides[layer.batch_first], sizeof strides[0]);
   }
   for (int d = 0; d < shape->directions; d++) {
     const char *bias = in[B] ? (const char *)in[B]->data + d * 2 * width * size : 0;
-    layer.cell = (cell_t){.kind = kind,
-                          .special = layer.special,
-                          .hidden = hidden,
-                          .functions = layer.functions[d],
-                          .has_clip = attrs[CLIP].kind != TENON_KIND_NONE,
-                          .clip = attrs[CLIP].as.f,
-                          .bias = bias,
-                          .bias_r = bias ? bias + width * size : 0,
-                          .peepholes = in[PEEPHOLES] ? (const char *)in[PEEPHOLES]->data + d * 3 * hidden * size : 0,
-                          .backwards = attrs[DIRECTION].as.i == REVERSE || d == 1};
+    layer.cell = (cell_t){
+        .kind = kind,
+        .special = layer.special,
+        .hidden = hidden,
+        .functions = layer.functions[d],
+        .has_clip = attrs[CLIP].kind != TENON_KIND_NONE,
+        .clip = attrs[CLIP].as.f,
+        .bias = bias,
+        .bias_r = bias ? bias + width * size : 0,
+        .peepholes = in[PEEPHOLES] ? (const char *)in[PEEPHOLES]->data + d * 3 * hidden * size : 0,
+        .backwards = attrs[DIRECTION].as.i == REVERSE || d == 1};
     state_move(&layer, layer.h, in[INITIAL_H], d, 0);
     if (layer.c) state_move(&layer, layer.c, in[INITIAL_C], d, 0);
     TENON_TRY(direction_run(call, &layer, d, product, context));
@@ -279,17 +364,23 @@ tenon_status_t core_recurrent_run(tenon_call_t *call, int kind, recurrent_produc
   return TENON_OK;
 }
 
-static tenon_status_t rnn_run(tenon_call_t *call) { return core_recurrent_run(call, RECURRENT_RNN, 0, 0, 0); }
-static tenon_status_t gru_run(tenon_call_t *call) { return core_recurrent_run(call, RECURRENT_GRU, 0, 0, 0); }
-static tenon_status_t lstm_run(tenon_call_t *call) { return core_recurrent_run(call, RECURRENT_LSTM, 0, 0, 0); }
+static tenon_status_t rnn_run(tenon_call_t *call) {
+  return core_recurrent_run(call, RECURRENT_RNN, 0, 0, 0);
+}
+static tenon_status_t gru_run(tenon_call_t *call) {
+  return core_recurrent_run(call, RECURRENT_GRU, 0, 0, 0);
+}
+static tenon_status_t lstm_run(tenon_call_t *call) {
+  return core_recurrent_run(call, RECURRENT_LSTM, 0, 0, 0);
+}
 static tenon_status_t rnn_validate(tenon_node_t *node) { return validate(node, RECURRENT_RNN); }
 static tenon_status_t gru_validate(tenon_node_t *node) { return validate(node, RECURRENT_GRU); }
 static tenon_status_t lstm_validate(tenon_node_t *node) { return validate(node, RECURRENT_LSTM); }
 
-/* ---- shapes ----------------------------------------------------------------------------------------------------- */
+/* shapes */
 
-static tenon_status_t shape_check(tenon_infer_t *infer, uint32_t input, const char *name, int32_t rank,
-                                  const tenon_dim_t *want) {
+static tenon_status_t shape_check(tenon_infer_t *infer, uint32_t input, const char *name,
+                                  int32_t rank, const tenon_dim_t *want) {
   const tenon_meta_t *t = infer->inputs[input];
   if (!t) return TENON_OK;
   int wrong = t->ndim != rank;
@@ -298,13 +389,14 @@ static tenon_status_t shape_check(tenon_infer_t *infer, uint32_t input, const ch
     if (!wrong) tenon_dim(infer, TENON_DIM_EQUAL, t->dims[i], want[i]);
   }
   if (wrong)
-    return tenon_fail(infer, TENON_INVALID, "%s has shape %s; expected %s", name, dims_text(t->dims, t->ndim).text,
-                      dims_text(want, rank).text);
+    return tenon_fail(infer, TENON_INVALID, "%s has shape %s; expected %s", name,
+                      dims_text(t->dims, t->ndim).text, dims_text(want, rank).text);
   return TENON_OK;
 }
 
 static tenon_status_t recurrent_infer(tenon_infer_t *infer, int kind) {
-  const tenon_meta_t *x = infer->inputs[X], *r = infer->inputs[R];
+  const tenon_meta_t *x = infer->inputs[X];
+  const tenon_meta_t *r = infer->inputs[R];
   int batch_first = infer->attrs[LAYOUT].as.i != 0;
   const tenon_dim_t directions = tenon_extent(directions_of(infer->attrs));
   if (x->ndim != 3 || r->ndim != 3)
@@ -312,13 +404,17 @@ static tenon_status_t recurrent_infer(tenon_infer_t *infer, int kind) {
                       "x has %d axes and r %d; expected 3 of each: steps, batch and inputs, and "
                       "directions, gates * hidden and hidden",
                       x->ndim, r->ndim);
-  tenon_dim_t steps = x->dims[batch_first], batch = x->dims[!batch_first], hidden = r->dims[2];
+  tenon_dim_t steps = x->dims[batch_first];
+  tenon_dim_t batch = x->dims[!batch_first];
+  tenon_dim_t hidden = r->dims[2];
   tenon_dim_t width = dim_mul(infer, hidden, tenon_extent(recurrent_gates(kind)));
-  const tenon_dim_t w_dims[3] = {directions, width, x->dims[2]}, r_dims[3] = {directions, width, hidden};
+  const tenon_dim_t w_dims[3] = {directions, width, x->dims[2]};
+  const tenon_dim_t r_dims[3] = {directions, width, hidden};
   const tenon_dim_t b_dims[2] = {directions, dim_mul(infer, width, tenon_extent(2))};
   const tenon_dim_t state[2][3] = {{directions, batch, hidden}, {batch, directions, hidden}};
   const tenon_dim_t p_dims[2] = {directions, dim_mul(infer, hidden, tenon_extent(3))};
-  const tenon_dim_t y[2][4] = {{steps, directions, batch, hidden}, {batch, steps, directions, hidden}};
+  const tenon_dim_t y[2][4] = {{steps, directions, batch, hidden},
+                               {batch, steps, directions, hidden}};
   TENON_TRY(shape_check(infer, W, "w", 3, w_dims));
   TENON_TRY(shape_check(infer, R, "r", 3, r_dims));
   TENON_TRY(shape_check(infer, B, "b", 2, b_dims));
@@ -332,18 +428,31 @@ static tenon_status_t recurrent_infer(tenon_infer_t *infer, int kind) {
     tenon_meta_t *out = infer->outputs[i];
     if (!out) continue;
     out->ndim = i ? 3 : 4;
-    memcpy(out->dims, i ? state[batch_first] : y[batch_first], (size_t)out->ndim * sizeof *out->dims);
+    memcpy(out->dims, i ? state[batch_first] : y[batch_first],
+           (size_t)out->ndim * sizeof *out->dims);
   }
   return TENON_OK;
 }
 
-static tenon_status_t rnn_infer(tenon_infer_t *infer) { return recurrent_infer(infer, RECURRENT_RNN); }
-static tenon_status_t gru_infer(tenon_infer_t *infer) { return recurrent_infer(infer, RECURRENT_GRU); }
-static tenon_status_t lstm_infer(tenon_infer_t *infer) { return recurrent_infer(infer, RECURRENT_LSTM); }
+static tenon_status_t rnn_infer(tenon_infer_t *infer) {
+  return recurrent_infer(infer, RECURRENT_RNN);
+}
+static tenon_status_t gru_infer(tenon_infer_t *infer) {
+  return recurrent_infer(infer, RECURRENT_GRU);
+}
+static tenon_status_t lstm_infer(tenon_infer_t *infer) {
+  return recurrent_infer(infer, RECURRENT_LSTM);
+}
 
-static tenon_status_t rnn_parts(tenon_call_t *call) { return core_recurrent_parts(call, RECURRENT_RNN); }
-static tenon_status_t gru_parts(tenon_call_t *call) { return core_recurrent_parts(call, RECURRENT_GRU); }
-static tenon_status_t lstm_parts(tenon_call_t *call) { return core_recurrent_parts(call, RECURRENT_LSTM); }
+static tenon_status_t rnn_parts(tenon_call_t *call) {
+  return core_recurrent_parts(call, RECURRENT_RNN);
+}
+static tenon_status_t gru_parts(tenon_call_t *call) {
+  return core_recurrent_parts(call, RECURRENT_GRU);
+}
+static tenon_status_t lstm_parts(tenon_call_t *call) {
+  return core_recurrent_parts(call, RECURRENT_LSTM);
+}
 
 /* clang-format off */
 #define INPUTS "Tensor x, Tensor w, Tensor r, Tensor? b=None, Tensor? sequence_lens=None, Tensor? initial_h=None"

@@ -7,28 +7,48 @@
 #include "cell.h"
 #include "dense.h"
 
-enum { RECURRENT_RNN, RECURRENT_GRU, RECURRENT_LSTM };
+enum {
+  RECURRENT_RNN,
+  RECURRENT_GRU,
+  RECURRENT_LSTM,
+};
 enum { RECURRENT_DIRECTIONS = 2 };
-/* Of a direction: all of w; all of r; of r, in a gru that resets before the product: the gates z and r, and the rest.
- */
-enum { RECURRENT_W, RECURRENT_R, RECURRENT_R_GATES, RECURRENT_R_HIDDEN, RECURRENT_WEIGHTS };
+/* Of a direction: all of w; all of r; of r, in a gru that resets before the product: the gates z
+ * and r, and the rest. */
+enum {
+  RECURRENT_W,
+  RECURRENT_R,
+  RECURRENT_R_GATES,
+  RECURRENT_R_HIDDEN,
+  RECURRENT_WEIGHTS,
+};
 
 /* out [m, n] = x [m, k] times the transpose of a weight; both dense, of the operator's dtype. */
-typedef tenon_status_t (*recurrent_product_fn)(tenon_call_t *call, void *context, int direction, int weight, void *x,
-                                               int64_t m, void *out);
+typedef tenon_status_t (*recurrent_product_fn)(tenon_call_t *call, void *context, int direction,
+                                               int weight, void *x, int64_t m, void *out);
 
 typedef struct recurrent_shape_t {
-  int kind, directions;
-  int64_t steps, batch, inputs, hidden;
+  int kind;
+  int directions;
+  int64_t steps;
+  int64_t batch;
+  int64_t inputs;
+  int64_t hidden;
 } recurrent_shape_t;
 
 /* Number of gates: 1, 3, 4. */
-static inline int64_t recurrent_gates(int kind) { return kind == RECURRENT_RNN ? 1 : kind == RECURRENT_GRU ? 3 : 4; }
+static inline int64_t recurrent_gates(int kind) {
+  return kind == RECURRENT_RNN ? 1 : kind == RECURRENT_GRU ? 3 : 4;
+}
 /* Rows of a weight, from *out_first on. */
-static inline int64_t recurrent_rows(const recurrent_shape_t *shape, int weight, int64_t *out_first) {
-  int64_t hidden = shape->hidden, gates = recurrent_gates(shape->kind);
+static inline int64_t recurrent_rows(const recurrent_shape_t *shape, int weight,
+                                     int64_t *out_first) {
+  int64_t hidden = shape->hidden;
+  int64_t gates = recurrent_gates(shape->kind);
   *out_first = weight == RECURRENT_R_HIDDEN ? 2 * hidden : 0;
-  return weight == RECURRENT_R_GATES ? 2 * hidden : weight == RECURRENT_R_HIDDEN ? hidden : gates * hidden;
+  return weight == RECURRENT_R_GATES    ? 2 * hidden
+         : weight == RECURRENT_R_HIDDEN ? hidden
+                                        : gates * hidden;
 }
 enum {
   RECURRENT_X = 0,
@@ -36,7 +56,7 @@ enum {
   RECURRENT_LENGTHS,
   RECURRENT_INITIAL_H,
   RECURRENT_INITIAL_C,
-  RECURRENT_PEEPHOLES
+  RECURRENT_PEEPHOLES,
 };
 enum { /* attributes; SPECIAL: input_forget, linear_before_reset */
        RECURRENT_DIRECTION,
@@ -45,27 +65,32 @@ enum { /* attributes; SPECIAL: input_forget, linear_before_reset */
        RECURRENT_BETAS,
        RECURRENT_CLIP,
        RECURRENT_LAYOUT,
-       RECURRENT_SPECIAL
+       RECURRENT_SPECIAL,
 };
 enum { RECURRENT_FUNCTIONS = 3 };
-/* The functions of all directions; `out` NULL: only checks.  Gives the name that is not known, or NULL. */
+/* The functions of all directions; `out` NULL: only checks.  Gives the name that is not known, or
+ * NULL. */
 const tenon_string_t *core_recurrent_functions(const tenon_value_t *attrs, int kind, int directions,
                                                cell_function_t (*out)[RECURRENT_FUNCTIONS]);
 
-#define RECURRENT_USES                                                                                                 \
-  DENSE_USES ", core::relu, core::tanh, core::sigmoid, core::leaky_relu, core::thresholded_relu, core::hard_sigmoid, " \
-             "core::elu, core::softsign, core::softplus, core::mul, core::add, core::sub, core::matmul, core::slice, " \
-             "core::concat, core::unsqueeze, core::transpose, core::reshape, core::expand, core::where, core::less, "  \
-             "core::clip, core::reverse_sequence"
+#define RECURRENT_USES                                                                             \
+  DENSE_USES                                                                                       \
+  ", core::relu, core::tanh, core::sigmoid, core::leaky_relu, core::thresholded_relu, "            \
+  "core::hard_sigmoid, "                                                                           \
+  "core::elu, core::softsign, core::softplus, core::mul, core::add, core::sub, core::matmul, "     \
+  "core::slice, "                                                                                  \
+  "core::concat, core::unsqueeze, core::transpose, core::reshape, core::expand, core::where, "     \
+  "core::less, "                                                                                   \
+  "core::clip, core::reverse_sequence"
 /* The whole layer, by other operators. */
 tenon_status_t core_recurrent_parts(tenon_call_t *call, int kind);
 
 /* The weights that are multiplied by. */
 int core_recurrent_uses(int kind, const tenon_value_t *attrs, int weight);
 
-/* The whole layer; product NULL: plain ones, from inputs 1 and 2, which else are not looked at; then `hidden` counts.
- */
-tenon_status_t core_recurrent_run(tenon_call_t *call, int kind, recurrent_product_fn product, void *context,
-                                  int64_t hidden);
+/* The whole layer; product NULL: plain ones, from inputs 1 and 2, which else are not looked at;
+ * then `hidden` counts. */
+tenon_status_t core_recurrent_run(tenon_call_t *call, int kind, recurrent_product_fn product,
+                                  void *context, int64_t hidden);
 
 #endif

@@ -1,6 +1,7 @@
-/* lstm, gru and rnn in parts, which have gradients: a product for the inputs of all steps, then some operators for each step.
- * Called where a call of them is recorded, and on backends without a kernel for them.  Invariant: states are
- * [1, batch, hidden]; of rows that ended they stay, and what is given out is 0. */
+/* lstm, gru and rnn in parts, which have gradients: a product for the inputs of all steps, then
+ * some operators for each step. Called where a call of them is recorded, and on backends without a
+ * kernel for them.  Invariant: states are [1, batch, hidden]; of rows that ended they stay, and
+ * what is given out is 0. */
 #include "composite.h"
 #include "recurrent.h"
 
@@ -28,26 +29,30 @@ enum {
   WHERE,
   LESS,
   CLIP,
-  REVERSE
+  REVERSE,
 };
 
 typedef struct parts_t { /* of one direction */
   tenon_call_t *call;
-  int kind, special;
+  int kind;
+  int special;
   const cell_function_t *functions;
   int64_t hidden;
-  tenon_tensor_t *r, *bias_r; /* [1, gates * hidden, hidden], [1, gates * hidden] */
-  tenon_tensor_t *peepholes;  /* [1, 3 * hidden] */
-  tenon_tensor_t *h, *c;
+  tenon_tensor_t *r;
+  tenon_tensor_t *bias_r;    /* [1, gates * hidden, hidden], [1, gates * hidden] */
+  tenon_tensor_t *peepholes; /* [1, 3 * hidden] */
+  tenon_tensor_t *h;
+  tenon_tensor_t *c;
 } parts_t;
 
 /* Rows or gates: elements [first, first + count) * hidden of an axis. */
-static tenon_status_t piece(const parts_t *p, tenon_tensor_t *t, int64_t axis, int64_t first, int64_t count,
-                            tenon_tensor_t **out) {
+static tenon_status_t piece(const parts_t *p, tenon_tensor_t *t, int64_t axis, int64_t first,
+                            int64_t count, tenon_tensor_t **out) {
   return core_slice(p->call, SLICE, t, axis, first * p->hidden, (first + count) * p->hidden, out);
 }
 
-static tenon_status_t two(const parts_t *p, int use, tenon_tensor_t *a, tenon_tensor_t *b, tenon_tensor_t **out) {
+static tenon_status_t two(const parts_t *p, int use, tenon_tensor_t *a, tenon_tensor_t *b,
+                          tenon_tensor_t **out) {
   return INVOKE(p->call, use, NULL, out, a, b);
 }
 
@@ -68,13 +73,15 @@ static tenon_status_t apply(const parts_t *p, int i, int clips, tenon_tensor_t *
   const tenon_value_t *clip = &call->attrs[RECURRENT_CLIP];
   const tenon_value_t attrs[2] = {value_float(f->alpha), value_float(f->beta)};
   if (clips && clip->kind != TENON_KIND_NONE) {
-    tenon_tensor_t *low = core_number(call, (*t)->dtype, -clip->as.f),
-                   *high = core_number(call, (*t)->dtype, clip->as.f);
+    tenon_tensor_t *low = core_number(call, (*t)->dtype, -clip->as.f);
+    tenon_tensor_t *high = core_number(call, (*t)->dtype, clip->as.f);
     if (!low || !high) return TENON_MEMORY;
     TENON_TRY(INVOKE(call, CLIP, NULL, t, *t, low, high));
   }
   switch (f->kind) {
-  case CELL_Affine: TENON_TRY(core_with(call, MUL, *t, f->alpha, t)); return core_with(call, ADD, *t, f->beta, t);
+  case CELL_Affine:
+    TENON_TRY(core_with(call, MUL, *t, f->alpha, t));
+    return core_with(call, ADD, *t, f->beta, t);
   case CELL_ScaledTanh:
     TENON_TRY(core_with(call, MUL, *t, f->beta, t));
     TENON_TRY(INVOKE(call, TANH, NULL, t, *t));
@@ -82,14 +89,16 @@ static tenon_status_t apply(const parts_t *p, int i, int clips, tenon_tensor_t *
   case CELL_LeakyRelu:
   case CELL_ThresholdedRelu:
   case CELL_Elu:
-  case CELL_HardSigmoid: return INVOKE(call, uses[f->kind], attrs, t, *t);
-  default: return INVOKE(call, uses[f->kind], NULL, t, *t);
+  case CELL_HardSigmoid:
+    return INVOKE(call, uses[f->kind], attrs, t, *t);
+  default:
+    return INVOKE(call, uses[f->kind], NULL, t, *t);
   }
 }
 
 /* gate + c * peepholes[which], then function 0. */
-static tenon_status_t gate(const parts_t *p, tenon_tensor_t *gates, int64_t at, int peephole, tenon_tensor_t *c,
-                           tenon_tensor_t **out) {
+static tenon_status_t gate(const parts_t *p, tenon_tensor_t *gates, int64_t at, int peephole,
+                           tenon_tensor_t *c, tenon_tensor_t **out) {
   tenon_tensor_t *t;
   TENON_TRY(piece(p, gates, 2, at, 1, out));
   if (p->peepholes && peephole >= 0) {
@@ -106,13 +115,16 @@ static tenon_status_t complement(const parts_t *p, tenon_tensor_t *t, tenon_tens
 }
 
 /* One step: the new states. */
-static tenon_status_t lstm_step(const parts_t *p, tenon_tensor_t *gates, tenon_tensor_t **h, tenon_tensor_t **c) {
+static tenon_status_t lstm_step(const parts_t *p, tenon_tensor_t *gates, tenon_tensor_t **h,
+                                tenon_tensor_t **c) {
   tenon_tensor_t *i, *o, *f, *g, *t;
   TENON_TRY(core_product(p->call, MATMUL, p->h, p->r, 1, &t));
   TENON_TRY(two(p, ADD, gates, t, &gates));
   TENON_TRY(gate(p, gates, 0, 0, p->c, &i));
-  if (p->special) TENON_TRY(complement(p, i, &f));
-  else TENON_TRY(gate(p, gates, 2, 2, p->c, &f));
+  if (p->special)
+    TENON_TRY(complement(p, i, &f));
+  else
+    TENON_TRY(gate(p, gates, 2, 2, p->c, &f));
   TENON_TRY(piece(p, gates, 2, 3, 1, &g));
   TENON_TRY(apply(p, 1, 1, &g));
   TENON_TRY(two(p, MUL, f, p->c, &t));
@@ -163,23 +175,29 @@ static tenon_status_t rnn_step(const parts_t *p, tenon_tensor_t *gates, tenon_te
 
 /* Steps the other way round: of each row its own ones, or all. */
 static tenon_status_t turned(tenon_call_t *call, tenon_tensor_t *x, tenon_tensor_t **out) {
-  int64_t last = -1, least = INT64_MIN / 2, first = 0;
+  int64_t last = -1;
+  int64_t least = INT64_MIN / 2;
+  int64_t first = 0;
   tenon_tensor_t *lengths = call->inputs[RECURRENT_LENGTHS];
   if (lengths) return INVOKE(call, REVERSE, NULL, out, x, lengths);
-  tenon_tensor_t *from = core_ints(call, 1, &last), *to = core_ints(call, 1, &least),
-                 *axis = core_ints(call, 1, &first);
-  return from && to && axis ? INVOKE(call, SLICE, NULL, out, x, from, to, axis, from) : TENON_MEMORY;
+  tenon_tensor_t *from = core_ints(call, 1, &last);
+  tenon_tensor_t *to = core_ints(call, 1, &least);
+  tenon_tensor_t *axis = core_ints(call, 1, &first);
+  return from && to && axis ? INVOKE(call, SLICE, NULL, out, x, from, to, axis, from)
+                            : TENON_MEMORY;
 }
 
 /* Direction d of an initial state, or zeros. */
-static tenon_status_t initial(const parts_t *p, int input, int64_t d, int64_t batch, tenon_tensor_t **out) {
+static tenon_status_t initial(const parts_t *p, int input, int64_t d, int64_t batch,
+                              tenon_tensor_t **out) {
   static const int64_t perm[3] = {1, 0, 2};
   tenon_call_t *call = p->call;
   const tenon_value_t order = value_ints(3, perm);
   tenon_tensor_t *t = call->inputs[input];
   int64_t shape[3] = {1, batch, p->hidden};
   if (!t) {
-    tenon_tensor_t *zero = core_number(call, call->inputs[RECURRENT_X]->dtype, 0), *to = core_ints(call, 3, shape);
+    tenon_tensor_t *zero = core_number(call, call->inputs[RECURRENT_X]->dtype, 0);
+    tenon_tensor_t *to = core_ints(call, 3, shape);
     return zero && to ? INVOKE(call, EXPAND, NULL, out, zero, to) : TENON_MEMORY;
   }
   if (call->attrs[RECURRENT_LAYOUT].as.i) TENON_TRY(INVOKE(call, TRANSPOSE, &order, &t, t));
@@ -187,27 +205,39 @@ static tenon_status_t initial(const parts_t *p, int input, int64_t d, int64_t ba
 }
 
 /* What rows that are in step t get is new, others have the other. */
-static tenon_status_t choose(const parts_t *p, tenon_tensor_t *lives, tenon_tensor_t *other, tenon_tensor_t *new,
-                             tenon_tensor_t **out) {
-  if (!lives) return *out = new, TENON_OK;
+static tenon_status_t choose(const parts_t *p, tenon_tensor_t *lives, tenon_tensor_t *other,
+                             tenon_tensor_t *new, tenon_tensor_t **out) {
+  if (!lives) {
+    *out = new;
+    return TENON_OK;
+  }
   return INVOKE(p->call, WHERE, NULL, out, lives, new, other);
 }
 
 /* All steps of x [steps, batch, inputs]: y [steps, batch, hidden]; the states stay in p. */
-static tenon_status_t steps_run(parts_t *p, tenon_tensor_t *x, tenon_tensor_t *w, tenon_tensor_t *bias,
-                                tenon_tensor_t **out_y) {
+static tenon_status_t steps_run(parts_t *p, tenon_tensor_t *x, tenon_tensor_t *w,
+                                tenon_tensor_t *bias, tenon_tensor_t **out_y) {
   tenon_call_t *call = p->call;
-  tenon_tensor_t *gates, *now, *h, *c = NULL, *lives = NULL, *lengths = call->inputs[RECURRENT_LENGTHS], *zero;
-  int64_t steps = x->shape[0], batch = x->shape[1], shape[3] = {1, batch, 1};
-  tenon_tensor_t **ys = (tenon_tensor_t **)call->host->allocate(call, (uint64_t)(steps + 1) * sizeof *ys);
+  tenon_tensor_t *gates, *now, *h;
+  tenon_tensor_t *c = NULL;
+  tenon_tensor_t *lives = NULL;
+  tenon_tensor_t *lengths = call->inputs[RECURRENT_LENGTHS];
+  tenon_tensor_t *zero;
+  int64_t steps = x->shape[0];
+  int64_t batch = x->shape[1];
+  int64_t shape[3] = {1, batch, 1};
+  tenon_tensor_t **ys =
+      (tenon_tensor_t **)call->host->allocate(call, (uint64_t)(steps + 1) * sizeof *ys);
   if (!ys || !(zero = core_number(call, x->dtype, 0))) return TENON_MEMORY;
   if (lengths) TENON_TRY(core_reshape(call, RESHAPE, lengths, 3, shape, &lengths));
   TENON_TRY(core_product(call, MATMUL, x, w, 1, &gates));
   if (bias) TENON_TRY(two(p, ADD, gates, bias, &gates));
   for (int64_t t = 0; t < steps; t++) {
     TENON_TRY(core_slice(call, SLICE, gates, 0, t, t + 1, &now));
-    if (p->kind == RECURRENT_LSTM) TENON_TRY(lstm_step(p, now, &h, &c));
-    else TENON_TRY(p->kind == RECURRENT_GRU ? gru_step(p, now, &h) : rnn_step(p, now, &h));
+    if (p->kind == RECURRENT_LSTM)
+      TENON_TRY(lstm_step(p, now, &h, &c));
+    else
+      TENON_TRY(p->kind == RECURRENT_GRU ? gru_step(p, now, &h) : rnn_step(p, now, &h));
     if (lengths) {
       tenon_tensor_t *number = core_number(call, lengths->dtype, (double)t);
       if (!number) return TENON_MEMORY;
@@ -222,8 +252,8 @@ static tenon_status_t steps_run(parts_t *p, tenon_tensor_t *x, tenon_tensor_t *w
 }
 
 /* Results [directions, ...] or, batch first, with other axes in front. */
-static tenon_status_t give(tenon_call_t *call, uint32_t output, int64_t axis, int64_t count, tenon_tensor_t **items,
-                           const int64_t *perm, uint32_t rank) {
+static tenon_status_t give(tenon_call_t *call, uint32_t output, int64_t axis, int64_t count,
+                           tenon_tensor_t **items, const int64_t *perm, uint32_t rank) {
   tenon_tensor_t *t;
   const tenon_value_t order = value_ints(rank, perm);
   if (!call->outputs[output]) return TENON_OK;
@@ -233,12 +263,19 @@ static tenon_status_t give(tenon_call_t *call, uint32_t output, int64_t axis, in
 }
 
 tenon_status_t core_recurrent_parts(tenon_call_t *call, int kind) {
-  enum { REVERSED = 1, BOTH };
-  static const int64_t input_perm[3] = {1, 0, 2}, y_perm[4] = {2, 0, 1, 3};
-  tenon_tensor_t *x = call->inputs[RECURRENT_X], *ys[RECURRENT_DIRECTIONS], *hs[RECURRENT_DIRECTIONS];
+  enum {
+    REVERSED = 1,
+    BOTH,
+  };
+  static const int64_t input_perm[3] = {1, 0, 2};
+  static const int64_t y_perm[4] = {2, 0, 1, 3};
+  tenon_tensor_t *x = call->inputs[RECURRENT_X];
+  tenon_tensor_t *ys[RECURRENT_DIRECTIONS], *hs[RECURRENT_DIRECTIONS];
   tenon_tensor_t *cs[RECURRENT_DIRECTIONS], *w, *bias, *way, *more;
-  const int64_t hidden = call->inputs[2]->shape[2], width = recurrent_gates(kind) * hidden;
-  const int64_t direction = call->attrs[RECURRENT_DIRECTION].as.i, directions = direction == BOTH ? 2 : 1;
+  const int64_t hidden = call->inputs[2]->shape[2];
+  const int64_t width = recurrent_gates(kind) * hidden;
+  const int64_t direction = call->attrs[RECURRENT_DIRECTION].as.i;
+  const int64_t directions = direction == BOTH ? 2 : 1;
   cell_function_t functions[RECURRENT_DIRECTIONS][RECURRENT_FUNCTIONS];
   const tenon_value_t order = value_ints(3, input_perm);
   core_recurrent_functions(call->attrs, kind, (int)directions, functions);
@@ -247,7 +284,8 @@ tenon_status_t core_recurrent_parts(tenon_call_t *call, int kind) {
     parts_t p = {.call = call, .kind = kind, .functions = functions[d], .hidden = hidden};
     p.special = kind != RECURRENT_RNN && call->attrs[RECURRENT_SPECIAL].as.i;
     int backwards = d == 1 || direction == REVERSED;
-    way = x, bias = NULL;
+    way = x;
+    bias = NULL;
     if (backwards) TENON_TRY(turned(call, x, &way));
     TENON_TRY(core_slice(call, SLICE, call->inputs[1], 0, d, d + 1, &w));
     TENON_TRY(core_slice(call, SLICE, call->inputs[2], 0, d, d + 1, &p.r));
@@ -258,13 +296,15 @@ tenon_status_t core_recurrent_parts(tenon_call_t *call, int kind) {
       if (kind != RECURRENT_GRU) TENON_TRY(two(&p, ADD, bias, p.bias_r, &bias));
     }
     if (kind == RECURRENT_LSTM && call->inputs[RECURRENT_PEEPHOLES])
-      TENON_TRY(core_slice(call, SLICE, call->inputs[RECURRENT_PEEPHOLES], 0, d, d + 1, &p.peepholes));
+      TENON_TRY(
+          core_slice(call, SLICE, call->inputs[RECURRENT_PEEPHOLES], 0, d, d + 1, &p.peepholes));
     TENON_TRY(initial(&p, RECURRENT_INITIAL_H, d, x->shape[1], &p.h));
     if (kind == RECURRENT_LSTM) TENON_TRY(initial(&p, RECURRENT_INITIAL_C, d, x->shape[1], &p.c));
     TENON_TRY(steps_run(&p, way, w, bias, &ys[d]));
     if (backwards) TENON_TRY(turned(call, ys[d], &ys[d]));
     TENON_TRY(core_along(call, UNSQUEEZE, ys[d], 1, &ys[d]));
-    hs[d] = p.h, cs[d] = p.c;
+    hs[d] = p.h;
+    cs[d] = p.c;
   }
   TENON_TRY(give(call, 0, 1, directions, ys, y_perm, 4));
   TENON_TRY(give(call, 1, 0, directions, hs, input_perm, 3));

@@ -1,5 +1,6 @@
 /* The gradient of resize: the transposed of its tables, axis by axis, the one that grew most first.
- * Called by the gradient text in simd/resize.c.  Invariant: a sum is formed by one thread, in order of the results. */
+ * Called by the gradient text in simd/resize.c.  Invariant: a sum is formed by one thread, in order
+ * of the results. */
 #include "axes.h"
 #include "copy.h"
 #include "dense.h"
@@ -8,36 +9,50 @@
 #include <string.h>
 #include <tenon/check.h>
 
-enum { DY, SHAPE, ROI, SCALES, SIZES, BLOCK = 1024 };
+enum {
+  DY,
+  SHAPE,
+  ROI,
+  SCALES,
+  SIZES,
+  BLOCK = 1024,
+};
 
 typedef struct pass_t {
   const void *dy; /* [outer, out, inner] */
   void *dx;       /* [outer, in, inner] */
   const taps_t *taps;
-  int64_t in, out, inner, blocks;
+  int64_t in;
+  int64_t out;
+  int64_t inner;
+  int64_t blocks;
 } pass_t;
 
-#define PASS(T)                                                                                                        \
-  static tenon_status_t pass_##T(tenon_call_t *call, void *argument, int64_t begin, int64_t end) {                     \
-    const pass_t *p = (const pass_t *)argument;                                                                        \
-    int64_t n = p->taps->count;                                                                                        \
-    (void)call;                                                                                                        \
-    for (int64_t unit = begin; unit < end; unit++) {                                                                   \
-      int64_t block = unit % p->blocks * BLOCK, outer = unit / p->blocks;                                              \
-      int64_t width = p->inner - block < BLOCK ? p->inner - block : BLOCK;                                             \
-      const T *dy = (const T *)p->dy + outer * p->out * p->inner + block;                                              \
-      T *dx = (T *)p->dx + outer * p->in * p->inner + block;                                                           \
-      for (int64_t i = 0; i < p->in; i++) memset(dx + i * p->inner, 0, (size_t)width * sizeof(T));                     \
-      for (int64_t o = 0; o < p->out; o++, dy += p->inner) {                                                           \
-        const int64_t *index = p->taps->index + o * n;                                                                 \
-        const double *weight = p->taps->weight + o * n;                                                                \
-        for (int64_t k = 0; k < n && !isnan(weight[0]); k++) {                                                         \
-          T *restrict to = dx + index[k] * p->inner, w = (T)weight[k];                                                 \
-          for (int64_t i = 0; i < width; i++) to[i] += w * dy[i];                                                      \
-        }                                                                                                              \
-      }                                                                                                                \
-    }                                                                                                                  \
-    return TENON_OK;                                                                                                   \
+#define PASS(T)                                                                                    \
+  static tenon_status_t pass_##T(tenon_call_t *call, void *argument, int64_t begin, int64_t end) { \
+    const pass_t *p = (const pass_t *)argument;                                                    \
+    int64_t n = p->taps->count;                                                                    \
+    (void)call;                                                                                    \
+    for (int64_t unit = begin; unit < end; unit++) {                                               \
+      int64_t block = unit % p->blocks * BLOCK;                                                    \
+      int64_t outer = unit / p->blocks;                                                            \
+      int64_t width = p->inner - block < BLOCK ? p->inner - block : BLOCK;                         \
+      const T *dy = (const T *)p->dy + outer * p->out * p->inner + block;                          \
+      T *dx = (T *)p->dx + outer * p->in * p->inner + block;                                       \
+      for (int64_t i = 0; i < p->in; i++)                                                          \
+        memset(dx + i * p->inner, 0, (size_t)width * sizeof(T));                                   \
+      for (int64_t o = 0; o < p->out; o++, dy += p->inner) {                                       \
+        const int64_t *index = p->taps->index + o * n;                                             \
+        const double *weight = p->taps->weight + o * n;                                            \
+        for (int64_t k = 0; k < n && !isnan(weight[0]); k++) {                                     \
+          T *restrict to = dx + index[k] * p->inner;                                               \
+          T w = (T)weight[k];                                                                      \
+          for (int64_t i = 0; i < width; i++)                                                      \
+            to[i] += w * dy[i];                                                                    \
+        }                                                                                          \
+      }                                                                                            \
+    }                                                                                              \
+    return TENON_OK;                                                                               \
   }
 PASS(float)
 PASS(double)
@@ -50,7 +65,8 @@ static tenon_status_t nearest_taps(tenon_call_t *call, const axis_t *a, taps_t *
   if (!taps->index || !taps->weight) return TENON_MEMORY;
   for (int64_t i = 0; i < a->out; i++) {
     int64_t at = core_resize_nearest(call->attrs, a, i);
-    taps->index[i] = at < 0 ? 0 : at, taps->weight[i] = at < 0 ? NAN : 1;
+    taps->index[i] = at < 0 ? 0 : at;
+    taps->weight[i] = at < 0 ? NAN : 1;
   }
   return TENON_OK;
 }
@@ -58,17 +74,23 @@ static tenon_status_t nearest_taps(tenon_call_t *call, const axis_t *a, taps_t *
 static tenon_status_t run(tenon_call_t *call) {
   tenon_tensor_t *out = call->outputs[0];
   tenon_dtype_t dtype = tenon_dtype(core_is(out, TENON_F64) ? TENON_F64 : TENON_F32);
-  tenon_tensor_t *dy = core_dense(call, call->inputs[DY], dtype), *dx = core_place_dense(call, out, dtype);
-  resize_t r = {call->host, call, call->attrs, out->ndim, call->inputs[ROI], call->inputs[SCALES], call->inputs[SIZES]};
+  tenon_tensor_t *dy = core_dense(call, call->inputs[DY], dtype);
+  tenon_tensor_t *dx = core_place_dense(call, out, dtype);
+  resize_t r = {
+      call->host,         call, call->attrs, out->ndim, call->inputs[ROI], call->inputs[SCALES],
+      call->inputs[SIZES]};
   axis_t axes[TENON_RANK_MAX];
-  int64_t shape[TENON_RANK_MAX], left = 0;
+  int64_t shape[TENON_RANK_MAX];
+  int64_t left = 0;
   if (!dy || !dx) return TENON_MEMORY;
-  for (int32_t i = 0; i < out->ndim; i++) axes[i].in = out->shape[i];
+  for (int32_t i = 0; i < out->ndim; i++)
+    axes[i].in = out->shape[i];
   TENON_TRY(core_resize_axes(&r, axes));
   for (int32_t i = 0; i < out->ndim; i++) {
     shape[i] = dy->shape[i];
     if (axes[i].out != shape[i])
-      return tenon_fail(call, TENON_INVALID, "axis %d of dy has %" PRId64 " elements; resize gives %" PRId64, i,
+      return tenon_fail(call, TENON_INVALID,
+                        "axis %d of dy has %" PRId64 " elements; resize gives %" PRId64, i,
                         shape[i], axes[i].out);
     left += axes[i].resized;
   }
@@ -87,14 +109,17 @@ static tenon_status_t run(tenon_call_t *call) {
     taps_t taps;
     TENON_TRY(call->attrs[RESIZE_MODE].as.i == NEAREST ? nearest_taps(call, a, &taps)
                                                        : core_resize_taps(call, a, &taps));
-    int64_t outer = extents_product(shape, 0, next), inner = extents_product(shape, next + 1, out->ndim);
+    int64_t outer = extents_product(shape, 0, next);
+    int64_t inner = extents_product(shape, next + 1, out->ndim);
     pass_t pass = {from, dx->data, &taps, a->in, a->out, inner, (inner + BLOCK - 1) / BLOCK};
     if (left > 1) pass.dx = CORE_SCRATCH(call, size, outer, a->in, inner);
     if (!pass.dx) return TENON_MEMORY;
     int64_t each = a->out * taps.count * (inner < BLOCK ? inner : BLOCK);
     TENON_TRY(call->host->parallel(call, outer * pass.blocks, 16384 / (each + 1) + 1,
                                    dtype.bits == 64 ? pass_double : pass_float, &pass));
-    shape[next] = a->in, a->resized = 0, from = pass.dx;
+    shape[next] = a->in;
+    a->resized = 0;
+    from = pass.dx;
   }
   return core_settle(call, out, dx);
 }
@@ -105,10 +130,12 @@ static tenon_status_t infer(tenon_infer_t *infer) {
   ints_t shape;
   TENON_TRY(ints_read(infer, SHAPE, &shape));
   if (shape.count >= 0 && shape.count != dy->ndim)
-    return tenon_fail(infer, TENON_INVALID, "dy has %d axes, what was resized %d", dy->ndim, shape.count);
+    return tenon_fail(infer, TENON_INVALID, "dy has %d axes, what was resized %d", dy->ndim,
+                      shape.count);
   if (!shape.known) return out_unknown(infer, out, dy->ndim);
   out->ndim = dy->ndim;
-  for (int32_t i = 0; i < dy->ndim; i++) out->dims[i] = shape.at[i];
+  for (int32_t i = 0; i < dy->ndim; i++)
+    out->dims[i] = shape.at[i];
   return TENON_OK;
 }
 

@@ -1,33 +1,52 @@
-/* rotary_embedding: pairs of elements of each head are rotated by angles that depend on the position; and the same in parts,
- * which have gradients.
- * The host calls infer and the kernel, whose tasks are rows of one position.  Invariant: elements beyond the rotated
- * part are copied. */
+/* rotary_embedding: pairs of elements of each head are rotated by angles that depend on the
+ * position; and the same in parts, which have gradients. The host calls infer and the kernel, whose
+ * tasks are rows of one position.  Invariant: elements beyond the rotated part are copied. */
 #include "axes.h"
 #include "composite.h"
 #include "dense.h"
 #include <tenon/check.h>
 
-enum { X, COS, SIN, POSITIONS };
-enum { INTERLEAVED, ROTATED, HEADS };
+enum {
+  X,
+  COS,
+  SIN,
+  POSITIONS,
+};
+enum {
+  INTERLEAVED,
+  ROTATED,
+  HEADS,
+};
 
 typedef struct rotary_t {
-  const tenon_tensor_t *x, *cos, *sin, *positions; /* all but x dense */
+  const tenon_tensor_t *x;
+  const tenon_tensor_t *cos;
+  const tenon_tensor_t *sin;
+  const tenon_tensor_t *positions; /* all but x dense */
   tenon_tensor_t *out;
-  int64_t heads, length, size, half;    /* size: of a head; half: pairs that are rotated */
-  int64_t x_strides[4], out_strides[4]; /* batch, head, position, element */
+  int64_t heads;
+  int64_t length;
+  int64_t size;
+  int64_t half; /* size: of a head; half: pairs that are rotated */
+  int64_t x_strides[4];
+  int64_t out_strides[4]; /* batch, head, position, element */
   int interleaved;
 } rotary_t;
 
-#define ROTATE(T)                                                                                                      \
-  static void rotate_##T(const rotary_t *r, const T *x, T *y, const T *cos, const T *sin) {                            \
-    int64_t xs = r->x_strides[3], ys = r->out_strides[3], next = r->interleaved ? 1 : r->half;                         \
-    for (int64_t i = 0; i < r->half; i++) {                                                                            \
-      int64_t at = r->interleaved ? 2 * i : i;                                                                         \
-      T a = x[at * xs], b = x[(at + next) * xs];                                                                       \
-      y[at * ys] = cos[i] * a - sin[i] * b;                                                                            \
-      y[(at + next) * ys] = sin[i] * a + cos[i] * b;                                                                   \
-    }                                                                                                                  \
-    for (int64_t i = 2 * r->half; i < r->size; i++) y[i * ys] = x[i * xs];                                             \
+#define ROTATE(T)                                                                                  \
+  static void rotate_##T(const rotary_t *r, const T *x, T *y, const T *cos, const T *sin) {        \
+    int64_t xs = r->x_strides[3];                                                                  \
+    int64_t ys = r->out_strides[3];                                                                \
+    int64_t next = r->interleaved ? 1 : r->half;                                                   \
+    for (int64_t i = 0; i < r->half; i++) {                                                        \
+      int64_t at = r->interleaved ? 2 * i : i;                                                     \
+      T a = x[at * xs];                                                                            \
+      T b = x[(at + next) * xs];                                                                   \
+      y[at * ys] = cos[i] * a - sin[i] * b;                                                        \
+      y[(at + next) * ys] = sin[i] * a + cos[i] * b;                                               \
+    }                                                                                              \
+    for (int64_t i = 2 * r->half; i < r->size; i++)                                                \
+      y[i * ys] = x[i * xs];                                                                       \
   }
 ROTATE(float)
 ROTATE(double)
@@ -36,13 +55,15 @@ ROTATE(double)
 static tenon_status_t rows_run(tenon_call_t *call, void *argument, int64_t begin, int64_t end) {
   const rotary_t *r = (const rotary_t *)argument;
   for (int64_t row = begin; row < end; row++) {
-    int64_t b = row / r->length, s = row % r->length, angle = row;
+    int64_t b = row / r->length;
+    int64_t s = row % r->length;
+    int64_t angle = row;
     if (r->positions) {
       angle = ((const int64_t *)r->positions->data)[row];
       if (angle < 0 || angle >= r->cos->shape[0])
         return tenon_fail(call, TENON_RANGE,
-                          "position_ids[%" PRId64 ", %" PRId64 "] is %" PRId64 ", outside the %" PRId64
-                          " rows of cos_cache",
+                          "position_ids[%" PRId64 ", %" PRId64 "] is %" PRId64
+                          ", outside the %" PRId64 " rows of cos_cache",
                           b, s, angle, r->cos->shape[0]);
     }
     for (int64_t h = 0; h < r->heads; h++) {
@@ -50,17 +71,19 @@ static tenon_status_t rows_run(tenon_call_t *call, void *argument, int64_t begin
       int64_t to = b * r->out_strides[0] + h * r->out_strides[1] + s * r->out_strides[2];
       if (core_is(r->x, TENON_F64))
         rotate_double(r, (const double *)r->x->data + from, (double *)r->out->data + to,
-                      (const double *)r->cos->data + angle * r->half, (const double *)r->sin->data + angle * r->half);
+                      (const double *)r->cos->data + angle * r->half,
+                      (const double *)r->sin->data + angle * r->half);
       else
         rotate_float(r, (const float *)r->x->data + from, (float *)r->out->data + to,
-                     (const float *)r->cos->data + angle * r->half, (const float *)r->sin->data + angle * r->half);
+                     (const float *)r->cos->data + angle * r->half,
+                     (const float *)r->sin->data + angle * r->half);
     }
   }
   return TENON_OK;
 }
 
-/* Strides by batch, head, position, element, of [batch, head, position, element] or [batch, position, head * element].
- */
+/* Strides by batch, head, position, element, of [batch, head, position, element] or [batch,
+ * position, head * element]. */
 static void strides_set(const tenon_tensor_t *x, int64_t size, int64_t *out) {
   int four = x->ndim == 4;
   out[0] = x->strides[0];
@@ -78,43 +101,66 @@ static tenon_status_t rotary_run(tenon_call_t *call) {
                 .sin = core_dense(call, call->inputs[SIN], dtype),
                 .out = core_place(call, call->outputs[0], dtype),
                 .interleaved = call->attrs[INTERLEAVED].as.i != 0};
-  if (call->inputs[POSITIONS]) r.positions = core_dense(call, call->inputs[POSITIONS], tenon_dtype(TENON_I64));
-  if (!r.x || !r.cos || !r.sin || !r.out || (call->inputs[POSITIONS] && !r.positions)) return TENON_MEMORY;
+  if (call->inputs[POSITIONS])
+    r.positions = core_dense(call, call->inputs[POSITIONS], tenon_dtype(TENON_I64));
+  if (!r.x || !r.cos || !r.sin || !r.out || (call->inputs[POSITIONS] && !r.positions))
+    return TENON_MEMORY;
   int four = r.x->ndim == 4;
-  r.heads = four ? r.x->shape[1] : call->attrs[HEADS].as.i, r.length = r.x->shape[four ? 2 : 1];
+  r.heads = four ? r.x->shape[1] : call->attrs[HEADS].as.i;
+  r.length = r.x->shape[four ? 2 : 1];
   r.size = four ? r.x->shape[3] : r.x->shape[2] / r.heads;
   r.half = (call->attrs[ROTATED].as.i ? call->attrs[ROTATED].as.i : r.size) / 2;
-  strides_set(r.x, r.size, r.x_strides), strides_set(r.out, r.size, r.out_strides);
+  strides_set(r.x, r.size, r.x_strides);
+  strides_set(r.out, r.size, r.out_strides);
   if (tenon_count(r.out) == 0) return TENON_OK;
-  TENON_TRY(call->host->parallel(call, r.x->shape[0] * r.length, 1 + WORK / (r.heads * r.size), rows_run, &r));
+  TENON_TRY(call->host->parallel(call, r.x->shape[0] * r.length, 1 + WORK / (r.heads * r.size),
+                                 rows_run, &r));
   return core_settle(call, call->outputs[0], r.out);
 }
 
-/* ---- in parts ----------------------------------------------------------------------------------------------------- */
+/* in parts */
 
-enum { USE_CAST, USE_GATHER, USE_UNSQUEEZE, USE_SLICE, USE_MUL, USE_SUB, USE_ADD, USE_CONCAT, USE_RESHAPE };
-#define ROTARY_USES                                                                                                    \
-  DENSE_USES                                                                                                           \
-  ", core::gather, core::unsqueeze, core::slice, core::mul, core::sub, core::add, core::concat, core::reshape"
+enum {
+  USE_CAST,
+  USE_GATHER,
+  USE_UNSQUEEZE,
+  USE_SLICE,
+  USE_MUL,
+  USE_SUB,
+  USE_ADD,
+  USE_CONCAT,
+  USE_RESHAPE,
+};
+#define ROTARY_USES                                                                                \
+  DENSE_USES                                                                                       \
+  ", core::gather, core::unsqueeze, core::slice, core::mul, core::sub, core::add, core::concat, "  \
+  "core::reshape"
 
 /* Elements begin, begin + step, ... of each head. */
-static tenon_status_t elements(tenon_call_t *call, tenon_tensor_t *x, int64_t begin, int64_t end, int64_t step,
-                               tenon_tensor_t **out) {
+static tenon_status_t elements(tenon_call_t *call, tenon_tensor_t *x, int64_t begin, int64_t end,
+                               int64_t step, tenon_tensor_t **out) {
   int64_t last = 3;
-  tenon_tensor_t *from = core_ints(call, 1, &begin), *to = core_ints(call, 1, &end), *axis = core_ints(call, 1, &last);
+  tenon_tensor_t *from = core_ints(call, 1, &begin);
+  tenon_tensor_t *to = core_ints(call, 1, &end);
+  tenon_tensor_t *axis = core_ints(call, 1, &last);
   tenon_tensor_t *by = core_ints(call, 1, &step);
-  return from && to && axis && by ? INVOKE(call, USE_SLICE, NULL, out, x, from, to, axis, by) : TENON_MEMORY;
+  return from && to && axis && by ? INVOKE(call, USE_SLICE, NULL, out, x, from, to, axis, by)
+                                  : TENON_MEMORY;
 }
 
 static tenon_status_t rotary_parts(tenon_call_t *call) {
-  tenon_tensor_t *x = call->inputs[X], *angles[2], *a, *b, *parts[2], *t, *pair[2];
-  int four = x->ndim == 4, interleaved = call->attrs[INTERLEAVED].as.i != 0;
+  tenon_tensor_t *x = call->inputs[X];
+  tenon_tensor_t *angles[2], *a, *b, *parts[2], *t, *pair[2];
+  int four = x->ndim == 4;
+  int interleaved = call->attrs[INTERLEAVED].as.i != 0;
   if (!four) {
-    int64_t heads = call->attrs[HEADS].as.i, shape[4] = {x->shape[0], x->shape[1], heads, x->shape[2] / heads};
+    int64_t heads = call->attrs[HEADS].as.i;
+    int64_t shape[4] = {x->shape[0], x->shape[1], heads, x->shape[2] / heads};
     TENON_TRY(core_reshape(call, USE_RESHAPE, x, 4, shape, &x));
   }
-  int64_t size = x->shape[3], rotated = call->attrs[ROTATED].as.i ? call->attrs[ROTATED].as.i : size,
-          half = rotated / 2;
+  int64_t size = x->shape[3];
+  int64_t rotated = call->attrs[ROTATED].as.i ? call->attrs[ROTATED].as.i : size;
+  int64_t half = rotated / 2;
   tenon_value_t rows = value_int(0);
   for (int i = 0; i < 2; i++) {
     angles[i] = call->inputs[COS + i];
@@ -130,7 +176,8 @@ static tenon_status_t rotary_parts(tenon_call_t *call) {
   TENON_TRY(INVOKE(call, USE_MUL, NULL, &parts[0], a, angles[1]));
   TENON_TRY(INVOKE(call, USE_MUL, NULL, &t, b, angles[0]));
   TENON_TRY(INVOKE(call, USE_ADD, NULL, &pair[1], parts[0], t));
-  for (int i = 0; i < 2 && interleaved; i++) TENON_TRY(core_along(call, USE_UNSQUEEZE, pair[i], 4, &pair[i]));
+  for (int i = 0; i < 2 && interleaved; i++)
+    TENON_TRY(core_along(call, USE_UNSQUEEZE, pair[i], 4, &pair[i]));
   TENON_TRY(core_concat(call, USE_CONCAT, interleaved ? 4 : 3, 2, pair, &parts[0]));
   int64_t shape[4] = {x->shape[0], x->shape[1], x->shape[2], rotated};
   TENON_TRY(core_reshape(call, USE_RESHAPE, parts[0], 4, shape, &t));
@@ -143,31 +190,37 @@ static tenon_status_t rotary_parts(tenon_call_t *call) {
   return call->host->assign(call, 0, t);
 }
 
-/* ---- shapes --------------------------------------------------------------------------------------------------------- */
+/* shapes */
 
 static tenon_status_t rotary_infer(tenon_infer_t *infer) {
-  const tenon_meta_t *x = infer->inputs[X], *positions = infer->inputs[POSITIONS];
-  int64_t heads = infer->attrs[HEADS].as.i, rotated = infer->attrs[ROTATED].as.i;
+  const tenon_meta_t *x = infer->inputs[X];
+  const tenon_meta_t *positions = infer->inputs[POSITIONS];
+  int64_t heads = infer->attrs[HEADS].as.i;
+  int64_t rotated = infer->attrs[ROTATED].as.i;
   if (x->ndim != 3 && x->ndim != 4)
     return tenon_fail(infer, TENON_INVALID,
                       "x has %d axes; expected [batch, heads, length, size] or "
                       "[batch, length, heads * size]",
                       x->ndim);
   if (x->ndim == 3 && heads < 1)
-    return tenon_fail(infer, TENON_INVALID, "x has 3 axes, so num_heads must say how many heads it has");
+    return tenon_fail(infer, TENON_INVALID,
+                      "x has 3 axes, so num_heads must say how many heads it has");
   tenon_dim_t size = x->dims[x->ndim - 1];
   if (x->ndim == 3) {
     if (tenon_is_known(size) && size.value % heads)
-      return tenon_fail(infer, TENON_INVALID, "x's last extent %" PRId64 " does not divide into %" PRId64 " heads",
+      return tenon_fail(infer, TENON_INVALID,
+                        "x's last extent %" PRId64 " does not divide into %" PRId64 " heads",
                         size.value, heads);
     size = tenon_dim(infer, TENON_DIM_DIV, size, tenon_extent(heads));
   }
-  if (tenon_is_known(size) && (rotated < 0 || rotated > size.value || (rotated ? rotated : size.value) % 2))
+  if (tenon_is_known(size) &&
+      (rotated < 0 || rotated > size.value || (rotated ? rotated : size.value) % 2))
     return tenon_fail(infer, TENON_INVALID,
                       "%" PRId64 " elements of a head of %" PRId64
                       " cannot be rotated in pairs; expected an even number of them",
                       rotated ? rotated : size.value, size.value);
-  tenon_dim_t half = tenon_dim(infer, TENON_DIM_DIV, rotated ? tenon_extent(rotated) : size, tenon_extent(2));
+  tenon_dim_t half =
+      tenon_dim(infer, TENON_DIM_DIV, rotated ? tenon_extent(rotated) : size, tenon_extent(2));
   for (uint32_t i = COS; i <= SIN; i++) {
     const tenon_meta_t *cache = infer->inputs[i];
     const char *name = i == COS ? "cos_cache" : "sin_cache";
@@ -178,12 +231,14 @@ static tenon_status_t rotary_infer(tenon_infer_t *infer) {
                                     "position_ids");
     if (dim_differ(cache->dims[cache->ndim - 1], half))
       return tenon_fail(infer, TENON_INVALID,
-                        "%s has rows of %" PRId64 " angles; expected %" PRId64 ", half of what is rotated", name,
-                        cache->dims[cache->ndim - 1].value, half.value);
-    if (!positions &&
-        (dim_differ(cache->dims[0], x->dims[0]) || dim_differ(cache->dims[1], x->dims[x->ndim == 4 ? 2 : 1])))
-      return tenon_fail(infer, TENON_INVALID, "%s has shape %s, which does not fit x of shape %s", name,
-                        dims_text(cache->dims, cache->ndim).text, dims_text(x->dims, x->ndim).text);
+                        "%s has rows of %" PRId64 " angles; expected %" PRId64
+                        ", half of what is rotated",
+                        name, cache->dims[cache->ndim - 1].value, half.value);
+    if (!positions && (dim_differ(cache->dims[0], x->dims[0]) ||
+                       dim_differ(cache->dims[1], x->dims[x->ndim == 4 ? 2 : 1])))
+      return tenon_fail(infer, TENON_INVALID, "%s has shape %s, which does not fit x of shape %s",
+                        name, dims_text(cache->dims, cache->ndim).text,
+                        dims_text(x->dims, x->ndim).text);
   }
   if (positions && dim_differ(infer->inputs[COS]->dims[0], infer->inputs[SIN]->dims[0]))
     return tenon_fail(infer, TENON_INVALID,
@@ -191,7 +246,8 @@ static tenon_status_t rotary_infer(tenon_infer_t *infer) {
                       infer->inputs[COS]->dims[0].value, infer->inputs[SIN]->dims[0].value);
   if (positions && (positions->ndim != 2 || dim_differ(positions->dims[0], x->dims[0]) ||
                     dim_differ(positions->dims[1], x->dims[x->ndim == 4 ? 2 : 1])))
-    return tenon_fail(infer, TENON_INVALID, "position_ids has shape %s; expected one for each batch and position of x",
+    return tenon_fail(infer, TENON_INVALID,
+                      "position_ids has shape %s; expected one for each batch and position of x",
                       dims_text(positions->dims, positions->ndim).text);
   return out_like(infer->outputs[0], x);
 }

@@ -1,7 +1,8 @@
-/* Sampling at given places: grid_sample, for up to four spatial axes, and affine_grid, which makes such grids.
- * For a place, the elements that surround it and their weights are worked out once and then applied to every channel.
- * Coordinates follow ONNX's GridSample-22; f16 and bf16 are computed as f32.
- * Invariant: a coordinate that is no number, or far outside, is an ordinary place outside. */
+/* Sampling at given places: grid_sample, for up to four spatial axes, and affine_grid, which makes
+ * such grids. For a place, the elements that surround it and their weights are worked out once and
+ * then applied to every channel. Coordinates follow ONNX's GridSample-22; f16 and bf16 are computed
+ * as f32. Invariant: a coordinate that is no number, or far outside, is an ordinary place
+ * outside. */
 #include "axes.h"
 #include "composite.h"
 #include "copy.h"
@@ -9,26 +10,44 @@
 #include "simd/wide.h"
 #include <tenon/check.h>
 
-enum { LINEAR, NEAREST, CUBIC };
-enum { ZEROS, BORDER, REFLECTION };
-enum { AXES_MAX = 4, TAPS_MAX = 4, PLACES_MAX = 256 };
+enum {
+  LINEAR,
+  NEAREST,
+  CUBIC,
+};
+enum {
+  ZEROS,
+  BORDER,
+  REFLECTION,
+};
+enum {
+  AXES_MAX = 4,
+  TAPS_MAX = 4,
+  PLACES_MAX = 256,
+};
 
 typedef struct grid_t {
   const void *x;
   void *y;
   const tenon_tensor_t *grid;
-  int64_t mode, padding;
+  int64_t mode;
+  int64_t padding;
   int align_corners;
   int32_t axes;
-  int64_t extent[AXES_MAX], stride[AXES_MAX]; /* of x's spatial axes */
-  int64_t channels, places, pixels;           /* places: of the result; pixels: of x */
+  int64_t extent[AXES_MAX];
+  int64_t stride[AXES_MAX]; /* of x's spatial axes */
+  int64_t channels;
+  int64_t places;
+  int64_t pixels; /* places: of the result; pixels: of x */
 } grid_t;
 
 static double reflected(double v, double low, double high) {
-  double range = high - low, beyond = v < low ? low - v : v - high;
+  double range = high - low;
+  double beyond = v < low ? low - v : v - high;
   if (v >= low && v <= high) return v;
   if (range <= 0) return low;
-  double turns = floor(beyond / range), rest = beyond - turns * range;
+  double turns = floor(beyond / range);
+  double rest = beyond - turns * range;
   return (v < low) == (fmod(turns, 2) == 0) ? low + rest : high - rest;
 }
 
@@ -45,17 +64,21 @@ static int64_t inside(const grid_t *g, int32_t axis, int64_t i) {
 
 /* What a place that is reflected moves by, when the place moves by 1. */
 static double reflected_slope(double v, double low, double high) {
-  double range = high - low, beyond = v < low ? low - v : v - high;
+  double range = high - low;
+  double beyond = v < low ? low - v : v - high;
   if (v >= low && v <= high) return 1;
   return range <= 0 ? 0 : fmod(floor(beyond / range), 2) == 0 ? -1 : 1;
 }
 
-/* The elements along an axis, and their weights, with the weights' derivatives by `normal` where `slope` is not NULL; gives
- * how many. */
-static int32_t taps_of(const grid_t *g, int32_t axis, double normal, int64_t *index, double *weight, double *slope) {
-  double n = (double)g->extent[axis], edge = g->align_corners ? 0 : -0.5;
+/* The elements along an axis, and their weights, with the weights' derivatives by `normal` where
+ * `slope` is not NULL; gives how many. */
+static int32_t taps_of(const grid_t *g, int32_t axis, double normal, int64_t *index, double *weight,
+                       double *slope) {
+  double n = (double)g->extent[axis];
+  double edge = g->align_corners ? 0 : -0.5;
   /* in f32, as exporters and other runtimes have it, so that places between pixels round alike */
-  float place = g->align_corners ? ((float)normal + 1) / 2 * (float)(n - 1) : (((float)normal + 1) * (float)n - 1) / 2;
+  float place = g->align_corners ? ((float)normal + 1) / 2 * (float)(n - 1)
+                                 : (((float)normal + 1) * (float)n - 1) / 2;
   double v = tenon_dtype_id(g->grid->dtype) != TENON_F64 ? (double)place
              : g->align_corners                          ? (normal + 1) / 2 * (n - 1)
                                                          : ((normal + 1) * n - 1) / 2;
@@ -63,10 +86,19 @@ static int32_t taps_of(const grid_t *g, int32_t axis, double normal, int64_t *in
   if (g->mode == NEAREST) v = nearbyint(v);
   double pace = g->align_corners ? (n - 1) / 2 : n / 2; /* of v, when normal moves */
   if (v < edge || v > n - 1 - edge) {
-    if (g->padding == BORDER) v = v < 0 ? 0 : v > n - 1 ? n - 1 : v, pace = 0;
-    if (g->padding == REFLECTION) pace *= reflected_slope(v, edge, n - 1 - edge), v = reflected(v, edge, n - 1 - edge);
+    if (g->padding == BORDER) {
+      v = v < 0 ? 0 : v > n - 1 ? n - 1 : v;
+      pace = 0;
+    }
+    if (g->padding == REFLECTION) {
+      pace *= reflected_slope(v, edge, n - 1 - edge);
+      v = reflected(v, edge, n - 1 - edge);
+    }
   }
-  double below = floor(v), r = v - below, s = 1 - r, a = -0.75;
+  double below = floor(v);
+  double r = v - below;
+  double s = 1 - r;
+  double a = -0.75;
   int32_t count = g->mode == NEAREST ? 1 : g->mode == LINEAR ? 2 : 4;
   int64_t first = (int64_t)(g->mode == NEAREST ? v : below) - (g->mode == CUBIC);
   const double cubic[4] = {((a * (r + 1) - 5 * a) * (r + 1) + 8 * a) * (r + 1) - 4 * a,
@@ -77,22 +109,27 @@ static int32_t taps_of(const grid_t *g, int32_t axis, double normal, int64_t *in
     weight[k] = g->mode == NEAREST ? 1 : g->mode == CUBIC ? cubic[k] : k ? r : s;
   }
   if (!slope) return count;
-  const double steep[4] = {(3 * a * (r + 1) - 10 * a) * (r + 1) + 8 * a, (3 * (a + 2) * r - 2 * (a + 3)) * r,
-                           -(3 * (a + 2) * s - 2 * (a + 3)) * s, -((3 * a * (s + 1) - 10 * a) * (s + 1) + 8 * a)};
+  const double steep[4] = {
+      (3 * a * (r + 1) - 10 * a) * (r + 1) + 8 * a, (3 * (a + 2) * r - 2 * (a + 3)) * r,
+      -(3 * (a + 2) * s - 2 * (a + 3)) * s, -((3 * a * (s + 1) - 10 * a) * (s + 1) + 8 * a)};
   for (int32_t k = 0; k < count; k++)
     slope[k] = pace * (g->mode == NEAREST ? 0 : g->mode == CUBIC ? steep[k] : k ? 1 : -1);
   return count;
 }
 
-/* All combinations of the axes' elements that are not zero: offsets into a channel, and weights.  Gives how many. */
+/* All combinations of the axes' elements that are not zero: offsets into a channel, and weights.
+ * Gives how many. */
 static int32_t around(const grid_t *g, int64_t place, int64_t *offset, double *weight) {
   int32_t count = 1;
-  offset[0] = 0, weight[0] = 1;
+  offset[0] = 0;
+  weight[0] = 1;
   for (int32_t axis = 0; axis < g->axes; axis++) {
     int64_t index[TAPS_MAX], more_offset[PLACES_MAX];
     double part[TAPS_MAX], more_weight[PLACES_MAX];
-    double normal = number_get(g->grid->dtype, g->grid->data, place * g->axes + (g->axes - 1 - axis));
-    int32_t taps = taps_of(g, axis, normal, index, part, NULL), more = 0;
+    double normal =
+        number_get(g->grid->dtype, g->grid->data, place * g->axes + (g->axes - 1 - axis));
+    int32_t taps = taps_of(g, axis, normal, index, part, NULL);
+    int32_t more = 0;
     for (int32_t i = 0; i < count; i++) {
       for (int32_t k = 0; k < taps; k++) {
         if (index[k] < 0) continue;
@@ -107,138 +144,176 @@ static int32_t around(const grid_t *g, int64_t place, int64_t *offset, double *w
   return count;
 }
 
-#define SAMPLE(name, T)                                                                                                \
-  static tenon_status_t name##_sample(tenon_call_t *call, void *argument, int64_t begin, int64_t end) {                \
-    const grid_t *g = (const grid_t *)argument;                                                                        \
-    int64_t offset[PLACES_MAX];                                                                                        \
-    double weight[PLACES_MAX];                                                                                         \
-    (void)call;                                                                                                        \
-    for (int64_t place = begin; place < end; place++) {                                                                \
-      int32_t count = around(g, place, offset, weight);                                                                \
-      int64_t batch = place / g->places, first = batch * g->channels;                                                  \
-      const T *x = (const T *)g->x + first * g->pixels;                                                                \
-      T *y = (T *)g->y + first * g->places + place % g->places;                                                        \
-      for (int64_t c = 0; c < g->channels; c++, x += g->pixels, y += g->places) {                                      \
-        T sum = 0;                                                                                                     \
-        for (int32_t k = 0; k < count; k++) sum += (T)weight[k] * x[offset[k]];                                        \
-        *y = sum;                                                                                                      \
-      }                                                                                                                \
-    }                                                                                                                  \
-    return TENON_OK;                                                                                                   \
+#define SAMPLE(name, T)                                                                            \
+  static tenon_status_t name##_sample(tenon_call_t *call, void *argument, int64_t begin,           \
+                                      int64_t end) {                                               \
+    const grid_t *g = (const grid_t *)argument;                                                    \
+    int64_t offset[PLACES_MAX];                                                                    \
+    double weight[PLACES_MAX];                                                                     \
+    (void)call;                                                                                    \
+    for (int64_t place = begin; place < end; place++) {                                            \
+      int32_t count = around(g, place, offset, weight);                                            \
+      int64_t batch = place / g->places;                                                           \
+      int64_t first = batch * g->channels;                                                         \
+      const T *x = (const T *)g->x + first * g->pixels;                                            \
+      T *y = (T *)g->y + first * g->places + place % g->places;                                    \
+      for (int64_t c = 0; c < g->channels; c++, x += g->pixels, y += g->places) {                  \
+        T sum = 0;                                                                                 \
+        for (int32_t k = 0; k < count; k++)                                                        \
+          sum += (T)weight[k] * x[offset[k]];                                                      \
+        *y = sum;                                                                                  \
+      }                                                                                            \
+    }                                                                                              \
+    return TENON_OK;                                                                               \
   }
 SAMPLE(f32, float)
 SAMPLE(f64, double)
 
-static void grid_set(grid_t *g, const tenon_value_t *attrs, const tenon_tensor_t *x, const tenon_tensor_t *grid,
-                     int64_t places) {
-  *g = (grid_t){.grid = grid, .mode = attrs[0].as.i, .padding = attrs[1].as.i, .align_corners = attrs[2].as.i != 0};
-  g->axes = x->ndim - 2, g->channels = x->shape[1];
-  g->places = places, g->pixels = extents_product(x->shape, 2, x->ndim);
-  for (int32_t i = 0; i < g->axes; i++) g->extent[i] = x->shape[2 + i], g->stride[i] = x->strides[2 + i];
+static void grid_set(grid_t *g, const tenon_value_t *attrs, const tenon_tensor_t *x,
+                     const tenon_tensor_t *grid, int64_t places) {
+  *g = (grid_t){.grid = grid,
+                .mode = attrs[0].as.i,
+                .padding = attrs[1].as.i,
+                .align_corners = attrs[2].as.i != 0};
+  g->axes = x->ndim - 2;
+  g->channels = x->shape[1];
+  g->places = places;
+  g->pixels = extents_product(x->shape, 2, x->ndim);
+  for (int32_t i = 0; i < g->axes; i++) {
+    g->extent[i] = x->shape[2 + i];
+    g->stride[i] = x->strides[2 + i];
+  }
 }
 
 static tenon_status_t sample_run(tenon_call_t *call) {
-  const tenon_tensor_t *x = call->inputs[0], *grid = call->inputs[1];
+  const tenon_tensor_t *x = call->inputs[0];
+  const tenon_tensor_t *grid = call->inputs[1];
   tenon_tensor_t *out = call->outputs[0];
   int64_t count = tenon_count(out);
   grid_t g;
   grid_set(&g, call->attrs, x, grid, extents_product(out->shape, 2, out->ndim));
-  g.x = x->data, g.y = out->data;
+  g.x = x->data;
+  g.y = out->data;
   if (count == 0) return TENON_OK;
-  if (g.pixels == 0) return tenon_fail(call, TENON_INVALID, "there is nothing to sample: the input is empty");
+  if (g.pixels == 0)
+    return tenon_fail(call, TENON_INVALID, "there is nothing to sample: the input is empty");
   if (is_narrow(x->dtype)) {
     int64_t room = tenon_count(x);
     float *wide = (float *)call->host->allocate(call, (uint64_t)(room + count) * sizeof(float));
     if (!wide) return TENON_MEMORY;
     widen(x->dtype, wide, x->data, room);
-    g.x = wide, g.y = wide + room;
+    g.x = wide;
+    g.y = wide + room;
   }
   TENON_TRY(call->host->parallel(call, x->shape[0] * g.places, 1024 / (g.channels + 1) + 1,
-                                 tenon_dtype_id(x->dtype) == TENON_F64 ? f64_sample : f32_sample, &g));
+                                 tenon_dtype_id(x->dtype) == TENON_F64 ? f64_sample : f32_sample,
+                                 &g));
   if (is_narrow(x->dtype)) narrow(x->dtype, out->data, (const float *)g.y, count);
   return TENON_OK;
 }
 
 static tenon_status_t sample_infer(tenon_infer_t *infer) {
-  const tenon_meta_t *x = infer->inputs[0], *grid = infer->inputs[1];
+  const tenon_meta_t *x = infer->inputs[0];
+  const tenon_meta_t *grid = infer->inputs[1];
   tenon_meta_t *out = infer->outputs[0];
   if (x->ndim < 3 || x->ndim > 2 + AXES_MAX || grid->ndim != x->ndim)
-    return tenon_fail(infer, TENON_INVALID, "the input has rank %d and the grid %d; the same, from 3 to %d, is wanted",
+    return tenon_fail(infer, TENON_INVALID,
+                      "the input has rank %d and the grid %d; the same, from 3 to %d, is wanted",
                       x->ndim, grid->ndim, 2 + AXES_MAX);
-  if (dim_differ(grid->dims[0], x->dims[0]) || dim_differ(grid->dims[x->ndim - 1], tenon_extent(x->ndim - 2)))
-    return tenon_fail(infer, TENON_INVALID, "grid %s does not fit input %s: [batch, ..., %d] is wanted",
-                      dims_text(grid->dims, grid->ndim).text, dims_text(x->dims, x->ndim).text, x->ndim - 2);
+  if (dim_differ(grid->dims[0], x->dims[0]) ||
+      dim_differ(grid->dims[x->ndim - 1], tenon_extent(x->ndim - 2)))
+    return tenon_fail(
+        infer, TENON_INVALID, "grid %s does not fit input %s: [batch, ..., %d] is wanted",
+        dims_text(grid->dims, grid->ndim).text, dims_text(x->dims, x->ndim).text, x->ndim - 2);
   out_like(out, x);
-  for (int32_t i = 2; i < x->ndim; i++) out->dims[i] = grid->dims[i - 1];
+  for (int32_t i = 2; i < x->ndim; i++)
+    out->dims[i] = grid->dims[i - 1];
   return TENON_OK;
 }
 
-/* ---- grid_sample_backward ----------------------------------------------------------------------------------------- */
+/* grid_sample_backward */
 
 typedef struct back_t {
   grid_t grid;
-  const tenon_tensor_t *dy, *x; /* dense, both f32 or f64 */
-  tenon_tensor_t *dx, *dgrid;
+  const tenon_tensor_t *dy;
+  const tenon_tensor_t *x; /* dense, both f32 or f64 */
+  tenon_tensor_t *dx;
+  tenon_tensor_t *dgrid;
   int64_t blocks; /* of channels */
 } back_t;
 
-#define BACK(name, T)                                                                                                  \
-  /* dx: part: (image, block of channels) */                                                                           \
-  static tenon_status_t name##_sample_dx(tenon_call_t *call, void *argument, int64_t begin, int64_t end) {             \
-    const back_t *b = (const back_t *)argument;                                                                        \
-    const grid_t *g = &b->grid;                                                                                        \
-    int64_t offset[PLACES_MAX], each = (g->channels - 1) / b->blocks + 1;                                              \
-    double weight[PLACES_MAX];                                                                                         \
-    (void)call;                                                                                                        \
-    for (int64_t part = begin; part < end; part++) {                                                                   \
-      int64_t batch = part / b->blocks, first = part % b->blocks * each;                                               \
-      int64_t last = first + each < g->channels ? first + each : g->channels;                                          \
-      T *dx = (T *)b->dx->data + batch * g->channels * g->pixels;                                                      \
-      const T *dy = (const T *)b->dy->data + batch * g->channels * g->places;                                          \
-      for (int64_t i = first * g->pixels; i < last * g->pixels; i++) dx[i] = 0;                                        \
-      for (int64_t place = 0; place < g->places; place++) {                                                            \
-        int32_t count = around(g, batch * g->places + place, offset, weight);                                          \
-        for (int64_t c = first; c < last; c++)                                                                         \
-          for (int32_t k = 0; k < count; k++)                                                                          \
-            dx[c * g->pixels + offset[k]] += (T)weight[k] * dy[c * g->places + place];                                 \
-      }                                                                                                                \
-    }                                                                                                                  \
-    return TENON_OK;                                                                                                   \
-  }                                                                                                                    \
-  static tenon_status_t name##_sample_dgrid(tenon_call_t *call, void *argument, int64_t begin, int64_t end) {          \
-    const back_t *b = (const back_t *)argument;                                                                        \
-    const grid_t *g = &b->grid;                                                                                        \
-    (void)call;                                                                                                        \
-    for (int64_t place = begin; place < end; place++) {                                                                \
-      int64_t index[AXES_MAX][TAPS_MAX], batch = place / g->places * g->channels, all = 1;                             \
-      double weight[AXES_MAX][TAPS_MAX], slope[AXES_MAX][TAPS_MAX], sum[AXES_MAX] = {0};                               \
-      int32_t taps = 1;                                                                                                \
-      for (int32_t axis = 0; axis < g->axes; axis++, all *= taps)                                                      \
-        taps = taps_of(g, axis, number_get(g->grid->dtype, g->grid->data, place * g->axes + g->axes - 1 - axis),       \
-                       index[axis], weight[axis], slope[axis]);                                                        \
-      const T *x = (const T *)b->x->data + batch * g->pixels;                                                          \
-      const T *dy = (const T *)b->dy->data + batch * g->places + place % g->places;                                    \
-      for (int64_t k = 0; k < all; k++) {                                                                              \
-        int64_t rest = k, offset = 0, outside = 0;                                                                     \
-        int32_t at[AXES_MAX];                                                                                          \
-        double value = 0;                                                                                              \
-        for (int32_t axis = 0; axis < g->axes; axis++) {                                                               \
-          at[axis] = (int32_t)(rest % taps), rest /= taps;                                                             \
-          outside |= index[axis][at[axis]] < 0;                                                                        \
-          offset += index[axis][at[axis]] * g->stride[axis];                                                           \
-        }                                                                                                              \
-        for (int64_t c = 0; c < g->channels && !outside; c++)                                                          \
-          value += (double)x[c * g->pixels + offset] * (double)dy[c * g->places];                                      \
-        for (int32_t by = 0; by < g->axes; by++) {                                                                     \
-          double factor = value;                                                                                       \
-          for (int32_t axis = 0; axis < g->axes; axis++) factor *= (axis == by ? slope : weight)[axis][at[axis]];      \
-          sum[by] += factor;                                                                                           \
-        }                                                                                                              \
-      }                                                                                                                \
-      for (int32_t axis = 0; axis < g->axes; axis++)                                                                   \
-        number_set(b->dgrid->dtype, b->dgrid->data, place * g->axes + g->axes - 1 - axis, sum[axis]);                  \
-    }                                                                                                                  \
-    return TENON_OK;                                                                                                   \
+#define BACK(name, T)                                                                              \
+  /* dx: part: (image, block of channels) */                                                       \
+  static tenon_status_t name##_sample_dx(tenon_call_t *call, void *argument, int64_t begin,        \
+                                         int64_t end) {                                            \
+    const back_t *b = (const back_t *)argument;                                                    \
+    const grid_t *g = &b->grid;                                                                    \
+    int64_t offset[PLACES_MAX];                                                                    \
+    int64_t each = (g->channels - 1) / b->blocks + 1;                                              \
+    double weight[PLACES_MAX];                                                                     \
+    (void)call;                                                                                    \
+    for (int64_t part = begin; part < end; part++) {                                               \
+      int64_t batch = part / b->blocks;                                                            \
+      int64_t first = part % b->blocks * each;                                                     \
+      int64_t last = first + each < g->channels ? first + each : g->channels;                      \
+      T *dx = (T *)b->dx->data + batch * g->channels * g->pixels;                                  \
+      const T *dy = (const T *)b->dy->data + batch * g->channels * g->places;                      \
+      for (int64_t i = first * g->pixels; i < last * g->pixels; i++)                               \
+        dx[i] = 0;                                                                                 \
+      for (int64_t place = 0; place < g->places; place++) {                                        \
+        int32_t count = around(g, batch * g->places + place, offset, weight);                      \
+        for (int64_t c = first; c < last; c++)                                                     \
+          for (int32_t k = 0; k < count; k++)                                                      \
+            dx[c * g->pixels + offset[k]] += (T)weight[k] * dy[c * g->places + place];             \
+      }                                                                                            \
+    }                                                                                              \
+    return TENON_OK;                                                                               \
+  }                                                                                                \
+  static tenon_status_t name##_sample_dgrid(tenon_call_t *call, void *argument, int64_t begin,     \
+                                            int64_t end) {                                         \
+    const back_t *b = (const back_t *)argument;                                                    \
+    const grid_t *g = &b->grid;                                                                    \
+    (void)call;                                                                                    \
+    for (int64_t place = begin; place < end; place++) {                                            \
+      int64_t index[AXES_MAX][TAPS_MAX];                                                           \
+      int64_t batch = place / g->places * g->channels;                                             \
+      int64_t all = 1;                                                                             \
+      double weight[AXES_MAX][TAPS_MAX], slope[AXES_MAX][TAPS_MAX];                                \
+      double sum[AXES_MAX] = {0};                                                                  \
+      int32_t taps = 1;                                                                            \
+      for (int32_t axis = 0; axis < g->axes; axis++, all *= taps)                                  \
+        taps = taps_of(                                                                            \
+            g, axis,                                                                               \
+            number_get(g->grid->dtype, g->grid->data, place * g->axes + g->axes - 1 - axis),       \
+            index[axis], weight[axis], slope[axis]);                                               \
+      const T *x = (const T *)b->x->data + batch * g->pixels;                                      \
+      const T *dy = (const T *)b->dy->data + batch * g->places + place % g->places;                \
+      for (int64_t k = 0; k < all; k++) {                                                          \
+        int64_t rest = k;                                                                          \
+        int64_t offset = 0;                                                                        \
+        int64_t outside = 0;                                                                       \
+        int32_t at[AXES_MAX];                                                                      \
+        double value = 0;                                                                          \
+        for (int32_t axis = 0; axis < g->axes; axis++) {                                           \
+          at[axis] = (int32_t)(rest % taps);                                                       \
+          rest /= taps;                                                                            \
+          outside |= index[axis][at[axis]] < 0;                                                    \
+          offset += index[axis][at[axis]] * g->stride[axis];                                       \
+        }                                                                                          \
+        for (int64_t c = 0; c < g->channels && !outside; c++)                                      \
+          value += (double)x[c * g->pixels + offset] * (double)dy[c * g->places];                  \
+        for (int32_t by = 0; by < g->axes; by++) {                                                 \
+          double factor = value;                                                                   \
+          for (int32_t axis = 0; axis < g->axes; axis++)                                           \
+            factor *= (axis == by ? slope : weight)[axis][at[axis]];                               \
+          sum[by] += factor;                                                                       \
+        }                                                                                          \
+      }                                                                                            \
+      for (int32_t axis = 0; axis < g->axes; axis++)                                               \
+        number_set(b->dgrid->dtype, b->dgrid->data, place * g->axes + g->axes - 1 - axis,          \
+                   sum[axis]);                                                                     \
+    }                                                                                              \
+    return TENON_OK;                                                                               \
   }
 BACK(f32, float)
 BACK(f64, double)
@@ -249,8 +324,9 @@ static tenon_status_t sample_backward_run(tenon_call_t *call) {
   tenon_tensor_t *const *out = call->outputs;
   int wide = core_is(call->inputs[1], TENON_F64);
   tenon_dtype_t dtype = tenon_dtype(wide ? TENON_F64 : TENON_F32);
-  back_t b = {
-      .dy = core_dense(call, call->inputs[0], dtype), .x = core_dense(call, call->inputs[1], dtype), .dgrid = out[1]};
+  back_t b = {.dy = core_dense(call, call->inputs[0], dtype),
+              .x = core_dense(call, call->inputs[1], dtype),
+              .dgrid = out[1]};
   if (!b.dy || !b.x) return TENON_MEMORY;
   grid_t *g = &b.grid;
   grid_set(g, call->attrs, b.x, grid, extents_product(b.dy->shape, 2, b.dy->ndim));
@@ -259,7 +335,8 @@ static tenon_status_t sample_backward_run(tenon_call_t *call) {
     return tenon_fail(call, TENON_INVALID, "there is nothing to sample: the input is empty");
   if (out[0]) {
     if (!(b.dx = core_place_dense(call, out[0], dtype))) return TENON_MEMORY;
-    TENON_TRY(call->host->parallel(call, b.x->shape[0] * b.blocks, 1, wide ? f64_sample_dx : f32_sample_dx, &b));
+    TENON_TRY(call->host->parallel(call, b.x->shape[0] * b.blocks, 1,
+                                   wide ? f64_sample_dx : f32_sample_dx, &b));
     TENON_TRY(core_settle(call, out[0], b.dx));
   }
   if (!out[1]) return TENON_OK;
@@ -268,18 +345,21 @@ static tenon_status_t sample_backward_run(tenon_call_t *call) {
 }
 
 static tenon_status_t sample_backward_infer(tenon_infer_t *infer) {
-  const tenon_meta_t *dy = infer->inputs[0], *x = infer->inputs[1], *grid = infer->inputs[2];
+  const tenon_meta_t *dy = infer->inputs[0];
+  const tenon_meta_t *x = infer->inputs[1];
+  const tenon_meta_t *grid = infer->inputs[2];
   int wrong = dy->ndim != x->ndim || grid->ndim != x->ndim || x->ndim < 3 || x->ndim > 2 + AXES_MAX;
   for (int32_t i = 0; !wrong && i < x->ndim; i++)
     wrong = dim_differ(dy->dims[i], i < 2 ? x->dims[i] : grid->dims[i - 1]);
-  if (wrong || dim_differ(grid->dims[0], x->dims[0]) || dim_differ(grid->dims[x->ndim - 1], tenon_extent(x->ndim - 2)))
+  if (wrong || dim_differ(grid->dims[0], x->dims[0]) ||
+      dim_differ(grid->dims[x->ndim - 1], tenon_extent(x->ndim - 2)))
     return tenon_fail(infer, TENON_INVALID, "dy %s is not what a grid %s samples from %s",
                       dims_text(dy->dims, dy->ndim).text, dims_text(grid->dims, grid->ndim).text,
                       dims_text(x->dims, x->ndim).text);
   return core_gradients_infer(infer, 1, 2);
 }
 
-/* ---- affine_grid ------------------------------------------------------------------------------------------------- */
+/* affine_grid */
 
 static tenon_status_t affine_infer(tenon_infer_t *infer) {
   const tenon_meta_t *theta = infer->inputs[0];
@@ -288,7 +368,8 @@ static tenon_status_t affine_infer(tenon_infer_t *infer) {
   TENON_TRY(ints_read(infer, 1, &size));
   if (size.count < 0) return out_unknown(infer, out, -1);
   int32_t axes = size.count - 2;
-  if ((axes != 2 && axes != 3) || theta->ndim != 3 || dim_differ(theta->dims[1], tenon_extent(axes)) ||
+  if ((axes != 2 && axes != 3) || theta->ndim != 3 ||
+      dim_differ(theta->dims[1], tenon_extent(axes)) ||
       dim_differ(theta->dims[2], tenon_extent(axes + 1)))
     return tenon_fail(infer, TENON_INVALID,
                       "theta %s and a size of %d extents: [batch, 2, 3] and 4, or [batch, 3, 4] "
@@ -296,11 +377,14 @@ static tenon_status_t affine_infer(tenon_infer_t *infer) {
                       dims_text(theta->dims, theta->ndim).text, size.count);
   if (!size.known) return out_unknown(infer, out, axes + 2);
   if (dim_differ(theta->dims[0], size.at[0]))
-    return tenon_fail(infer, TENON_INVALID, "theta is for a batch of %" PRId64 ", the size says %" PRId64,
+    return tenon_fail(infer, TENON_INVALID,
+                      "theta is for a batch of %" PRId64 ", the size says %" PRId64,
                       theta->dims[0].value, size.at[0].value);
   out->ndim = axes + 2;
-  out->dims[0] = theta->dims[0], out->dims[axes + 1] = tenon_extent(axes);
-  for (int32_t i = 0; i < axes; i++) out->dims[1 + i] = size.at[2 + i];
+  out->dims[0] = theta->dims[0];
+  out->dims[axes + 1] = tenon_extent(axes);
+  for (int32_t i = 0; i < axes; i++)
+    out->dims[1 + i] = size.at[2 + i];
   return TENON_OK;
 }
 
@@ -308,10 +392,13 @@ static tenon_status_t affine_infer(tenon_infer_t *infer) {
 static void affine_place(const tenon_tensor_t *grid, int64_t n, int align_corners, double *place) {
   int32_t axes = grid->ndim - 2;
   for (int32_t i = 0; i < axes; i++) {
-    int64_t extent = grid->shape[axes - i], at = n % extent;
+    int64_t extent = grid->shape[axes - i];
+    int64_t at = n % extent;
     n /= extent;
-    if (align_corners) place[i] = extent > 1 ? 2.0 * (double)at / (double)(extent - 1) - 1 : -1;
-    else place[i] = (2.0 * (double)at + 1) / (double)extent - 1;
+    if (align_corners)
+      place[i] = extent > 1 ? 2.0 * (double)at / (double)(extent - 1) - 1 : -1;
+    else
+      place[i] = (2.0 * (double)at + 1) / (double)extent - 1;
   }
   place[axes] = 1;
 }
@@ -322,12 +409,14 @@ static tenon_status_t affine_backward_run(tenon_call_t *call) {
   int32_t axes = dy->ndim - 2;
   int64_t places = extents_product(dy->shape, 1, dy->ndim - 1);
   for (int64_t image = 0; image < dy->shape[0]; image++) {
-    double place[4], sum[3][4] = {{0}};
+    double place[4];
+    double sum[3][4] = {{0}};
     for (int64_t n = image * places; n < (image + 1) * places; n++) {
       affine_place(dy, n, call->attrs[0].as.i != 0, place);
       for (int32_t i = 0; i < axes; i++) {
         double g = number_get(dy->dtype, dy->data, n * axes + i);
-        for (int32_t j = 0; j <= axes; j++) sum[i][j] += g * place[j];
+        for (int32_t j = 0; j <= axes; j++)
+          sum[i][j] += g * place[j];
       }
     }
     for (int32_t i = 0; i < axes; i++)
@@ -341,14 +430,16 @@ static tenon_status_t affine_run(tenon_call_t *call) {
   const tenon_tensor_t *theta = call->inputs[0];
   tenon_tensor_t *out = call->outputs[0];
   int32_t axes = out->ndim - 2;
-  int64_t places = extents_product(out->shape, 1, out->ndim - 1), count = out->shape[0] * places;
+  int64_t places = extents_product(out->shape, 1, out->ndim - 1);
+  int64_t count = out->shape[0] * places;
   for (int64_t n = 0; n < count; n++) {
     double place[4];
     affine_place(out, n, call->attrs[0].as.i != 0, place);
     for (int32_t i = 0; i < axes; i++) {
       double sum = 0;
       for (int32_t j = 0; j <= axes; j++)
-        sum += number_get(theta->dtype, theta->data, ((n / places) * axes + i) * (axes + 1) + j) * place[j];
+        sum += number_get(theta->dtype, theta->data, ((n / places) * axes + i) * (axes + 1) + j) *
+               place[j];
       number_set(out->dtype, out->data, n * axes + i, sum);
     }
   }
@@ -365,10 +456,13 @@ static tenon_status_t affine_backward_infer(tenon_infer_t *infer) {
   for (int32_t i = 0; !wrong && size.known && i < dy->ndim - 1; i++)
     wrong = dim_differ(dy->dims[i], size.at[i ? i + 1 : 0]);
   if (wrong)
-    return tenon_fail(infer, TENON_INVALID, "dy %s is not the gradient of a grid for a size of %d extents",
+    return tenon_fail(infer, TENON_INVALID,
+                      "dy %s is not the gradient of a grid for a size of %d extents",
                       dims_text(dy->dims, dy->ndim).text, size.count);
   out->ndim = 3;
-  out->dims[0] = dy->dims[0], out->dims[1] = tenon_extent(dy->ndim - 2), out->dims[2] = tenon_extent(dy->ndim - 1);
+  out->dims[0] = dy->dims[0];
+  out->dims[1] = tenon_extent(dy->ndim - 2);
+  out->dims[2] = tenon_extent(dy->ndim - 1);
   return TENON_OK;
 }
 

@@ -1,15 +1,22 @@
-/* Elements and slices written where index tensors say: scatter_elements, scatter_nd, tensor_scatter, and the gradient
- * of gather.  The result starts as a copy; updates are then applied in order, by one thread, so that those which meet
- * at one place give the same result every time. Invariant: nothing is written before its index is checked. */
+/* Elements and slices written where index tensors say: scatter_elements, scatter_nd,
+ * tensor_scatter, and the gradient of gather.  The result starts as a copy; updates are then
+ * applied in order, by one thread, so that those which meet at one place give the same result every
+ * time. Invariant: nothing is written before its index is checked. */
 #include "axes.h"
 #include "copy.h"
 #include "forward.h"
 #include "number.h"
 #include <tenon/check.h>
 
-enum { NONE, ADD, MUL, MAX, MIN };
+enum {
+  NONE,
+  ADD,
+  MUL,
+  MAX,
+  MIN,
+};
 
-/* ---- combining: to[i] = to[i] op from[i] ------------------------------------------------------------------------- */
+/* combining: to[i] = to[i] op from[i] */
 
 typedef void (*combine_fn)(void *to, const void *from, int64_t n);
 
@@ -72,18 +79,22 @@ static const struct { uint32_t dtype; combine_fn by[4]; } combiners[] = {
 /* clang-format on */
 
 /* NULL: plain copying.  Fails for dtypes that have no arithmetic. */
-static tenon_status_t combiner(tenon_call_t *call, tenon_dtype_t dtype, int64_t reduction, combine_fn *out_combine) {
+static tenon_status_t combiner(tenon_call_t *call, tenon_dtype_t dtype, int64_t reduction,
+                               combine_fn *out_combine) {
   *out_combine = NULL;
   if (reduction == NONE) return TENON_OK;
   for (size_t i = 0; i < sizeof combiners / sizeof *combiners; i++)
-    if (combiners[i].dtype == tenon_dtype_id(dtype)) *out_combine = combiners[i].by[reduction - ADD];
+    if (combiners[i].dtype == tenon_dtype_id(dtype))
+      *out_combine = combiners[i].by[reduction - ADD];
   return *out_combine ? TENON_OK
-                      : tenon_fail(call, TENON_INVALID, "only numbers can be reduced; use reduction='none' for others");
+                      : tenon_fail(call, TENON_INVALID,
+                                   "only numbers can be reduced; use reduction='none' for others");
 }
 
 /* `count` consecutive elements of the updates. */
-static tenon_status_t update(tenon_call_t *call, combine_fn combine, tenon_tensor_t *out, int64_t to,
-                             const tenon_tensor_t *updates, int64_t from, int64_t count) {
+static tenon_status_t update(tenon_call_t *call, combine_fn combine, tenon_tensor_t *out,
+                             int64_t to, const tenon_tensor_t *updates, int64_t from,
+                             int64_t count) {
   if (!combine) return core_move_run(call, out, to, updates, from, count);
   int64_t size = element_size(out);
   combine((char *)out->data + to * size, (const char *)updates->data + from * size, count);
@@ -98,10 +109,12 @@ static tenon_status_t copy_all(tenon_call_t *call, tenon_tensor_t *out, const te
   return core_move(call, &move);
 }
 
-/* ---- scatter_elements -------------------------------------------------------------------------------------------- */
+/* scatter_elements */
 
 static tenon_status_t elements_infer(tenon_infer_t *infer) {
-  const tenon_meta_t *x = infer->inputs[0], *indices = infer->inputs[1], *updates = infer->inputs[2];
+  const tenon_meta_t *x = infer->inputs[0];
+  const tenon_meta_t *indices = infer->inputs[1];
+  const tenon_meta_t *updates = infer->inputs[2];
   int32_t axis = 0;
   TENON_TRY(axis_wrap(infer, infer->attrs[0].as.i, x->ndim, &axis));
   int fits = x->ndim == indices->ndim && x->ndim == updates->ndim;
@@ -111,23 +124,27 @@ static tenon_status_t elements_infer(tenon_infer_t *infer) {
       fits = fits && indices->dims[i].value <= x->dims[i].value;
   }
   if (!fits)
-    return tenon_fail(infer, TENON_INVALID, "indices %s and updates %s must be alike and not larger than %s",
-                      dims_text(indices->dims, indices->ndim).text, dims_text(updates->dims, updates->ndim).text,
-                      dims_text(x->dims, x->ndim).text);
+    return tenon_fail(
+        infer, TENON_INVALID, "indices %s and updates %s must be alike and not larger than %s",
+        dims_text(indices->dims, indices->ndim).text, dims_text(updates->dims, updates->ndim).text,
+        dims_text(x->dims, x->ndim).text);
   return out_like(infer->outputs[0], x);
 }
 
 static tenon_status_t elements_run(tenon_call_t *call) {
-  const tenon_tensor_t *x = call->inputs[0], *indices = call->inputs[1];
+  const tenon_tensor_t *x = call->inputs[0];
+  const tenon_tensor_t *indices = call->inputs[1];
   tenon_tensor_t *out = call->outputs[0];
   int64_t count = tenon_count(indices);
-  int32_t axis = 0, last = x->ndim - 1;
+  int32_t axis = 0;
+  int32_t last = x->ndim - 1;
   combine_fn combine;
   TENON_TRY(axis_wrap(call, call->attrs[0].as.i, x->ndim, &axis));
   TENON_TRY(combiner(call, x->dtype, call->attrs[1].as.i, &combine));
   TENON_TRY(copy_all(call, out, x));
   for (int64_t n = 0; n < count; n += indices->shape[last]) {
-    int64_t rest = n, base = 0;
+    int64_t rest = n;
+    int64_t base = 0;
     for (int32_t i = last; i >= 0; i--) {
       if (i != axis) base += rest % indices->shape[i] * out->strides[i];
       rest /= indices->shape[i];
@@ -142,31 +159,39 @@ static tenon_status_t elements_run(tenon_call_t *call) {
   return TENON_OK;
 }
 
-/* ---- scatter_nd -------------------------------------------------------------------------------------------------- */
+/* scatter_nd */
 
 static tenon_status_t nd_infer(tenon_infer_t *infer) {
-  const tenon_meta_t *x = infer->inputs[0], *indices = infer->inputs[1], *updates = infer->inputs[2];
+  const tenon_meta_t *x = infer->inputs[0];
+  const tenon_meta_t *indices = infer->inputs[1];
+  const tenon_meta_t *updates = infer->inputs[2];
   int32_t lead = indices->ndim - 1;
-  if (lead < 0 || x->ndim < 1) return tenon_fail(infer, TENON_INVALID, "input and indices must not be scalars");
+  if (lead < 0 || x->ndim < 1)
+    return tenon_fail(infer, TENON_INVALID, "input and indices must not be scalars");
   out_like(infer->outputs[0], x);
   tenon_dim_t depth = indices->dims[lead];
   if (!tenon_is_known(depth)) return TENON_OK;
   if (depth.value < 1 || depth.value > x->ndim)
-    return tenon_fail(infer, TENON_INVALID, "indices of %" PRId64 " numbers into %d axes", depth.value, x->ndim);
+    return tenon_fail(infer, TENON_INVALID, "indices of %" PRId64 " numbers into %d axes",
+                      depth.value, x->ndim);
   int fits = updates->ndim == lead + x->ndim - depth.value;
   for (int32_t i = 0; fits && i < updates->ndim; i++)
-    fits = !dim_differ(updates->dims[i], i < lead ? indices->dims[i] : x->dims[depth.value + i - lead]);
+    fits = !dim_differ(updates->dims[i],
+                       i < lead ? indices->dims[i] : x->dims[depth.value + i - lead]);
   if (!fits)
     return tenon_fail(infer, TENON_INVALID, "updates %s do not fit indices %s into %s",
-                      dims_text(updates->dims, updates->ndim).text, dims_text(indices->dims, indices->ndim).text,
+                      dims_text(updates->dims, updates->ndim).text,
+                      dims_text(indices->dims, indices->ndim).text,
                       dims_text(x->dims, x->ndim).text);
   return TENON_OK;
 }
 
 static tenon_status_t nd_run(tenon_call_t *call) {
-  const tenon_tensor_t *x = call->inputs[0], *indices = call->inputs[1];
+  const tenon_tensor_t *x = call->inputs[0];
+  const tenon_tensor_t *indices = call->inputs[1];
   tenon_tensor_t *out = call->outputs[0];
-  int64_t depth = indices->shape[indices->ndim - 1], tuples = extents_product(indices->shape, 0, indices->ndim - 1);
+  int64_t depth = indices->shape[indices->ndim - 1];
+  int64_t tuples = extents_product(indices->shape, 0, indices->ndim - 1);
   int64_t inner = extents_product(x->shape, (int32_t)depth, x->ndim);
   combine_fn combine;
   TENON_TRY(combiner(call, x->dtype, call->attrs[0].as.i, &combine));
@@ -183,10 +208,11 @@ static tenon_status_t nd_run(tenon_call_t *call) {
   return TENON_OK;
 }
 
-/* ---- gather_backward --------------------------------------------------------------------------------------------- */
+/* gather_backward */
 
 static tenon_status_t backward_infer(tenon_infer_t *infer) {
-  const tenon_meta_t *grad = infer->inputs[0], *indices = infer->inputs[1];
+  const tenon_meta_t *grad = infer->inputs[0];
+  const tenon_meta_t *indices = infer->inputs[1];
   tenon_meta_t *out = infer->outputs[0];
   int32_t axis = 0;
   ints_t shape;
@@ -194,68 +220,84 @@ static tenon_status_t backward_infer(tenon_infer_t *infer) {
   if (!shape.known || shape.count > TENON_RANK_MAX) return out_unknown(infer, out, shape.count);
   TENON_TRY(axis_wrap(infer, infer->attrs[0].as.i, shape.count, &axis));
   out->ndim = shape.count;
-  for (int32_t i = 0; i < shape.count; i++) out->dims[i] = shape.at[i];
+  for (int32_t i = 0; i < shape.count; i++)
+    out->dims[i] = shape.at[i];
   int fits = grad->ndim == shape.count - 1 + indices->ndim;
   for (int32_t i = 0; fits && i < grad->ndim; i++)
-    fits = !dim_differ(grad->dims[i], i < axis                   ? out->dims[i]
-                                      : i < axis + indices->ndim ? indices->dims[i - axis]
-                                                                 : out->dims[i - indices->ndim + 1]);
+    fits =
+        !dim_differ(grad->dims[i], i < axis                   ? out->dims[i]
+                                   : i < axis + indices->ndim ? indices->dims[i - axis]
+                                                              : out->dims[i - indices->ndim + 1]);
   if (!fits)
     return tenon_fail(infer, TENON_INVALID, "%s is not what indices %s gather from %s",
-                      dims_text(grad->dims, grad->ndim).text, dims_text(indices->dims, indices->ndim).text,
+                      dims_text(grad->dims, grad->ndim).text,
+                      dims_text(indices->dims, indices->ndim).text,
                       dims_text(out->dims, out->ndim).text);
   return TENON_OK;
 }
 
 static tenon_status_t backward_run(tenon_call_t *call) {
-  const tenon_tensor_t *grad = call->inputs[0], *indices = call->inputs[1];
+  const tenon_tensor_t *grad = call->inputs[0];
+  const tenon_tensor_t *indices = call->inputs[1];
   tenon_tensor_t *out = call->outputs[0];
   int32_t axis = 0;
   combine_fn combine;
   TENON_TRY(axis_wrap(call, call->attrs[0].as.i, out->ndim, &axis));
   TENON_TRY(combiner(call, out->dtype, ADD, &combine));
   memset(out->data, 0, (size_t)(tenon_count(out) * element_size(out)));
-  int64_t count = tenon_count(indices), extent = out->shape[axis];
+  int64_t count = tenon_count(indices);
+  int64_t extent = out->shape[axis];
   int64_t inner = extents_product(out->shape, axis + 1, out->ndim);
   int64_t units = extents_product(out->shape, 0, axis) * count;
   for (int64_t n = 0; n < units; n++) {
     int64_t at = index_at(call, indices, n % count, extent, axis);
     if (at < 0) return TENON_RANGE;
-    TENON_TRY(update(call, combine, out, (n / count * extent + at) * inner, grad, n * inner, inner));
+    TENON_TRY(
+        update(call, combine, out, (n / count * extent + at) * inner, grad, n * inner, inner));
   }
   return TENON_OK;
 }
 
 static tenon_status_t nd_backward_infer(tenon_infer_t *infer) {
-  const tenon_meta_t *grad = infer->inputs[0], *indices = infer->inputs[1];
+  const tenon_meta_t *grad = infer->inputs[0];
+  const tenon_meta_t *indices = infer->inputs[1];
   tenon_meta_t *out = infer->outputs[0];
-  int32_t batch = (int32_t)infer->attrs[0].as.i, lead = indices->ndim - 1;
+  int32_t batch = (int32_t)infer->attrs[0].as.i;
+  int32_t lead = indices->ndim - 1;
   ints_t shape;
   TENON_TRY(ints_read(infer, 2, &shape));
   if (!shape.known || shape.count > TENON_RANK_MAX) return out_unknown(infer, out, shape.count);
   out->ndim = shape.count;
-  for (int32_t i = 0; i < shape.count; i++) out->dims[i] = shape.at[i];
+  for (int32_t i = 0; i < shape.count; i++)
+    out->dims[i] = shape.at[i];
   if (lead < 0 || batch < 0 || batch > lead || !tenon_is_known(indices->dims[lead]))
     return tenon_fail(infer, TENON_INVALID, "indices %s and %d batch axes",
                       dims_text(indices->dims, indices->ndim).text, batch);
   int64_t from = batch + indices->dims[lead].value;
-  int fits = indices->dims[lead].value >= 1 && from <= shape.count && grad->ndim == lead + shape.count - from;
+  int fits = indices->dims[lead].value >= 1 && from <= shape.count &&
+             grad->ndim == lead + shape.count - from;
   for (int32_t i = 0; fits && i < grad->ndim; i++)
     fits = !dim_differ(grad->dims[i], i < lead ? indices->dims[i] : out->dims[from + i - lead]);
-  for (int32_t i = 0; fits && i < batch; i++) fits = !dim_differ(out->dims[i], indices->dims[i]);
+  for (int32_t i = 0; fits && i < batch; i++)
+    fits = !dim_differ(out->dims[i], indices->dims[i]);
   if (!fits)
     return tenon_fail(infer, TENON_INVALID, "%s is not what indices %s gather from %s",
-                      dims_text(grad->dims, grad->ndim).text, dims_text(indices->dims, indices->ndim).text,
+                      dims_text(grad->dims, grad->ndim).text,
+                      dims_text(indices->dims, indices->ndim).text,
                       dims_text(out->dims, out->ndim).text);
   return TENON_OK;
 }
 
 static tenon_status_t nd_backward_run(tenon_call_t *call) {
-  const tenon_tensor_t *grad = call->inputs[0], *indices = call->inputs[1];
+  const tenon_tensor_t *grad = call->inputs[0];
+  const tenon_tensor_t *indices = call->inputs[1];
   tenon_tensor_t *out = call->outputs[0];
-  int32_t batch = (int32_t)call->attrs[0].as.i, lead = indices->ndim - 1;
-  int64_t depth = indices->shape[lead], tuples = extents_product(indices->shape, 0, lead);
-  int64_t each = extents_product(indices->shape, batch, lead), entry = extents_product(out->shape, batch, out->ndim);
+  int32_t batch = (int32_t)call->attrs[0].as.i;
+  int32_t lead = indices->ndim - 1;
+  int64_t depth = indices->shape[lead];
+  int64_t tuples = extents_product(indices->shape, 0, lead);
+  int64_t each = extents_product(indices->shape, batch, lead);
+  int64_t entry = extents_product(out->shape, batch, out->ndim);
   int64_t inner = extents_product(out->shape, batch + (int32_t)depth, out->ndim);
   combine_fn combine;
   TENON_TRY(combiner(call, out->dtype, ADD, &combine));
@@ -272,19 +314,23 @@ static tenon_status_t nd_backward_run(tenon_call_t *call) {
   return TENON_OK;
 }
 
-/* ---- tensor_scatter: a key-value cache and its new entries --------------------------------------------------------
- */
+/* ---- tensor_scatter: a key-value cache and its new entries
+ * -------------------------------------------------------- */
 
 tenon_status_t core_tensor_scatter_infer(tenon_infer_t *infer) {
-  const tenon_meta_t *x = infer->inputs[0], *news = infer->inputs[1], *begin = infer->inputs[2];
+  const tenon_meta_t *x = infer->inputs[0];
+  const tenon_meta_t *news = infer->inputs[1];
+  const tenon_meta_t *begin = infer->inputs[2];
   int32_t axis = 0;
   TENON_TRY(axis_wrap(infer, infer->attrs[0].as.i, x->ndim, &axis));
   int fits = axis > 0 && x->ndim == news->ndim;
   for (int32_t i = 0; fits && i < x->ndim; i++)
-    fits = !dim_differ(x->dims[i], news->dims[i]) || (i == axis && news->dims[i].value < x->dims[i].value);
+    fits = !dim_differ(x->dims[i], news->dims[i]) ||
+           (i == axis && news->dims[i].value < x->dims[i].value);
   if (!fits)
-    return tenon_fail(infer, TENON_INVALID, "update %s does not fit into %s along axis %d (0 is the batch)",
-                      dims_text(news->dims, news->ndim).text, dims_text(x->dims, x->ndim).text, axis);
+    return tenon_fail(
+        infer, TENON_INVALID, "update %s does not fit into %s along axis %d (0 is the batch)",
+        dims_text(news->dims, news->ndim).text, dims_text(x->dims, x->ndim).text, axis);
   if (begin && (begin->ndim != 1 || dim_differ(begin->dims[0], x->dims[0])))
     return tenon_fail(infer, TENON_INVALID, "write_indices %s: one for each batch entry is wanted",
                       dims_text(begin->dims, begin->ndim).text);
@@ -292,18 +338,24 @@ tenon_status_t core_tensor_scatter_infer(tenon_infer_t *infer) {
 }
 
 static tenon_status_t cache_run(tenon_call_t *call) {
-  const tenon_tensor_t *x = call->inputs[0], *news = call->inputs[1], *begin = call->inputs[2];
+  const tenon_tensor_t *x = call->inputs[0];
+  const tenon_tensor_t *news = call->inputs[1];
+  const tenon_tensor_t *begin = call->inputs[2];
   tenon_tensor_t *out = call->outputs[0];
   int circular = call->attrs[1].as.i != 0;
   int32_t axis = 0;
   TENON_TRY(axis_wrap(call, call->attrs[0].as.i, x->ndim, &axis));
   TENON_TRY(copy_all(call, out, x));
-  int64_t extent = x->shape[axis], steps = news->shape[axis], inner = extents_product(x->shape, axis + 1, x->ndim);
-  int64_t outer = extents_product(x->shape, 0, axis), each = extents_product(x->shape, 1, axis);
+  int64_t extent = x->shape[axis];
+  int64_t steps = news->shape[axis];
+  int64_t inner = extents_product(x->shape, axis + 1, x->ndim);
+  int64_t outer = extents_product(x->shape, 0, axis);
+  int64_t each = extents_product(x->shape, 1, axis);
   for (int64_t n = 0; n < outer; n++) {
     int64_t first = begin ? tensor_int(begin, n / each) : 0;
     if (first < 0 || (!circular && first > extent - steps))
-      return tenon_fail(call, TENON_RANGE, "%" PRId64 " steps from %" PRId64 " on do not fit into %" PRId64, steps,
+      return tenon_fail(call, TENON_RANGE,
+                        "%" PRId64 " steps from %" PRId64 " on do not fit into %" PRId64, steps,
                         first, extent);
     for (int64_t t = 0; t < steps; t++)
       TENON_TRY(core_move_run(call, out, (n * extent + (first % extent + t) % extent) * inner, news,

@@ -1,6 +1,6 @@
-/* What depends on the order of elements: arg_max, arg_min, top_k along an axis, and unique.  All of them work on keys
- * (order.h), so that one piece of code serves every dtype.
- * Invariant: among equal elements the first counts as the better one, unless an attribute says otherwise. */
+/* What depends on the order of elements: arg_max, arg_min, top_k along an axis, and unique.  All of
+ * them work on keys (order.h), so that one piece of code serves every dtype. Invariant: among equal
+ * elements the first counts as the better one, unless an attribute says otherwise. */
 #include <tenon/iterator.h>
 
 #include "axes.h"
@@ -9,10 +9,12 @@
 
 enum { CHUNK = 256 };
 
-/* ---- arg_max, arg_min -------------------------------------------------------------------------------------------- */
+/* arg_max, arg_min */
 
 typedef struct search_t {
-  int64_t n, inner, blocks;
+  int64_t n;
+  int64_t inner;
+  int64_t blocks;
   uint64_t flip; /* all ones: the least is wanted */
   int last;      /* of equal ones */
 } search_t;
@@ -22,7 +24,9 @@ static tenon_status_t arg_part(tenon_call_t *call, void *argument, int64_t begin
   const tenon_tensor_t *x = call->inputs[0];
   uint64_t keys[CHUNK], best[CHUNK];
   for (int64_t unit = begin; unit < end; unit++) {
-    int64_t block = unit % s->blocks * CHUNK, outer = unit / s->blocks, base = outer * s->n * s->inner + block;
+    int64_t block = unit % s->blocks * CHUNK;
+    int64_t outer = unit / s->blocks;
+    int64_t base = outer * s->n * s->inner + block;
     int64_t *index = (int64_t *)call->outputs[0]->data + outer * s->inner + block;
     int64_t width = s->inner - block < CHUNK ? s->inner - block : CHUNK;
     if (s->inner == 1) { /* a contiguous row, a piece at a time */
@@ -31,7 +35,10 @@ static tenon_status_t arg_part(tenon_call_t *call, void *argument, int64_t begin
         (void)order_keys(x->dtype, x->data, base + r, 1, m, keys);
         for (int64_t i = 0; i < m; i++) {
           uint64_t key = keys[i] ^ s->flip;
-          if (r + i == 0 || key > best[0] || (s->last && key == best[0])) best[0] = key, *index = r + i;
+          if (r + i == 0 || key > best[0] || (s->last && key == best[0])) {
+            best[0] = key;
+            *index = r + i;
+          }
         }
       }
       continue;
@@ -57,7 +64,8 @@ static tenon_status_t arg(tenon_call_t *call, uint64_t flip) {
   if (count == 0) return TENON_OK;
   if (x->ndim) {
     TENON_TRY(axis_wrap(call, call->attrs[0].as.i, x->ndim, &axis));
-    s.n = x->shape[axis], s.inner = extents_product(x->shape, axis + 1, x->ndim);
+    s.n = x->shape[axis];
+    s.inner = extents_product(x->shape, axis + 1, x->ndim);
   }
   s.blocks = (s.inner + CHUNK - 1) / CHUNK;
   int64_t units = count / s.n / s.inner * s.blocks;
@@ -73,15 +81,18 @@ static tenon_status_t arg_infer(tenon_infer_t *infer) {
   out->ndim = 0;
   if (x->ndim) TENON_TRY(axis_wrap(infer, infer->attrs[0].as.i, x->ndim, &axis));
   if (axis >= 0 && dim_is(x->dims[axis], 0))
-    return tenon_fail(infer, TENON_INVALID, "axis %d is empty: there is nothing to choose from", axis);
+    return tenon_fail(infer, TENON_INVALID, "axis %d is empty: there is nothing to choose from",
+                      axis);
   for (int32_t i = 0; i < x->ndim; i++) {
-    if (i != axis) out->dims[out->ndim++] = x->dims[i];
-    else if (infer->attrs[1].as.i) out->dims[out->ndim++] = tenon_extent(1);
+    if (i != axis)
+      out->dims[out->ndim++] = x->dims[i];
+    else if (infer->attrs[1].as.i)
+      out->dims[out->ndim++] = tenon_extent(1);
   }
   return TENON_OK;
 }
 
-/* ---- top_k ------------------------------------------------------------------------------------------------------- */
+/* top_k */
 
 typedef struct entry_t {
   uint64_t key;
@@ -89,12 +100,16 @@ typedef struct entry_t {
 } entry_t;
 
 typedef struct top_t {
-  int64_t n, k, inner;
+  int64_t n;
+  int64_t k;
+  int64_t inner;
   uint64_t flip;
   entry_t *heaps; /* k entries for each column; the worst is at the root */
 } top_t;
 
-static int worse(entry_t a, entry_t b) { return a.key < b.key || (a.key == b.key && a.index > b.index); }
+static int worse(entry_t a, entry_t b) {
+  return a.key < b.key || (a.key == b.key && a.index > b.index);
+}
 
 /* Puts `entry` at the root or below, of a heap of n. */
 static void sift(entry_t *heap, int64_t n, int64_t at, entry_t entry) {
@@ -121,7 +136,8 @@ static tenon_status_t top_part(tenon_call_t *call, void *argument, int64_t begin
         entry_t entry = {keys[i] ^ t->flip, r + i};
         if (r + i < t->k) {
           heap[r + i] = entry;
-          for (int64_t j = t->k / 2; r + i == t->k - 1 && j-- > 0;) sift(heap, t->k, j, heap[j]);
+          for (int64_t j = t->k / 2; r + i == t->k - 1 && j-- > 0;)
+            sift(heap, t->k, j, heap[j]);
         } else if (worse(heap[0], entry)) {
           sift(heap, t->k, 0, entry);
         }
@@ -134,7 +150,8 @@ static tenon_status_t top_part(tenon_call_t *call, void *argument, int64_t begin
     }
     for (int64_t i = 0; i < t->k; i++) {
       int64_t at = to + i * t->inner;
-      if (call->outputs[0]) TENON_TRY(core_move_run(call, call->outputs[0], at, x, from + heap[i].index * t->inner, 1));
+      if (call->outputs[0])
+        TENON_TRY(core_move_run(call, call->outputs[0], at, x, from + heap[i].index * t->inner, 1));
       if (call->outputs[1]) ((int64_t *)call->outputs[1]->data)[at] = heap[i].index;
     }
   }
@@ -148,7 +165,8 @@ static tenon_status_t top_run(tenon_call_t *call) {
   int64_t count = tenon_count(x);
   TENON_TRY(axis_wrap(call, call->attrs[0].as.i, x->ndim, &axis));
   if (count == 0 || t.k == 0) return TENON_OK;
-  t.n = x->shape[axis], t.inner = extents_product(x->shape, axis + 1, x->ndim);
+  t.n = x->shape[axis];
+  t.inner = extents_product(x->shape, axis + 1, x->ndim);
   int64_t columns = count / t.n;
   t.heaps = (entry_t *)call->host->allocate(call, (uint64_t)(columns * t.k) * sizeof *t.heaps);
   if (!t.heaps) return TENON_MEMORY;
@@ -161,11 +179,14 @@ static tenon_status_t top_infer(tenon_infer_t *infer) {
   int32_t axis = 0;
   TENON_TRY(axis_wrap(infer, infer->attrs[0].as.i, x->ndim, &axis));
   TENON_TRY(ints_read(infer, 1, &k));
-  if (k.count >= 0 && k.count != 1) return tenon_fail(infer, TENON_INVALID, "k is one number, not %d", k.count);
-  tenon_dim_t extent = k.known ? k.at[0] : tenon_dim(infer, TENON_DIM_BOUND, x->dims[axis], tenon_extent(0));
+  if (k.count >= 0 && k.count != 1)
+    return tenon_fail(infer, TENON_INVALID, "k is one number, not %d", k.count);
+  tenon_dim_t extent =
+      k.known ? k.at[0] : tenon_dim(infer, TENON_DIM_BOUND, x->dims[axis], tenon_extent(0));
   if (tenon_is_known(extent) &&
       (extent.value < 0 || (tenon_is_known(x->dims[axis]) && extent.value > x->dims[axis].value)))
-    return tenon_fail(infer, TENON_INVALID, "the best %" PRId64 " of %" PRId64, extent.value, x->dims[axis].value);
+    return tenon_fail(infer, TENON_INVALID, "the best %" PRId64 " of %" PRId64, extent.value,
+                      x->dims[axis].value);
   for (int i = 0; i < 2; i++) {
     if (!infer->outputs[i]) continue;
     out_like(infer->outputs[i], x);
@@ -174,12 +195,14 @@ static tenon_status_t top_infer(tenon_infer_t *infer) {
   return TENON_OK;
 }
 
-/* ---- unique ------------------------------------------------------------------------------------------------------ */
+/* unique */
 
 typedef struct items_t { /* n items of m elements each: slices along an axis, or single elements */
   const tenon_string_t *texts;
   const uint64_t *keys; /* [n, m]; NULL: texts */
-  int64_t n, m, inner;
+  int64_t n;
+  int64_t m;
+  int64_t inner;
 } items_t;
 
 static int64_t element_of(const items_t *items, int64_t item, int64_t i) {
@@ -190,10 +213,12 @@ static int item_less(const void *context, int64_t a, int64_t b) {
   const items_t *items = (const items_t *)context;
   for (int64_t i = 0; i < items->m; i++) {
     if (items->keys) {
-      uint64_t x = items->keys[a * items->m + i], y = items->keys[b * items->m + i];
+      uint64_t x = items->keys[a * items->m + i];
+      uint64_t y = items->keys[b * items->m + i];
       if (x != y) return x < y;
     } else {
-      tenon_string_t x = items->texts[element_of(items, a, i)], y = items->texts[element_of(items, b, i)];
+      tenon_string_t x = items->texts[element_of(items, a, i)];
+      tenon_string_t y = items->texts[element_of(items, b, i)];
       size_t shorter = (size_t)(x.size < y.size ? x.size : y.size);
       int order = shorter ? memcmp(x.data, y.data, shorter) : 0;
       if (order || x.size != y.size) return order ? order < 0 : x.size < y.size;
@@ -208,38 +233,55 @@ static int number_less(const void *context, int64_t a, int64_t b) {
 
 static tenon_status_t unique_run(tenon_call_t *call) {
   const tenon_tensor_t *x = call->inputs[0];
-  int flat = call->attrs[0].kind == TENON_KIND_NONE, sorted = call->attrs[1].as.i != 0;
-  int64_t count = tenon_count(x), shape[TENON_RANK_MAX] = {0}, distinct = 0;
+  int flat = call->attrs[0].kind == TENON_KIND_NONE;
+  int sorted = call->attrs[1].as.i != 0;
+  int64_t count = tenon_count(x);
+  int64_t shape[TENON_RANK_MAX] = {0};
+  int64_t distinct = 0;
   items_t items = {(const tenon_string_t *)x->data, NULL, count, 1, 1};
   int32_t axis = 0;
   if (!flat) {
     TENON_TRY(axis_wrap(call, call->attrs[0].as.i, x->ndim, &axis));
-    items.n = x->shape[axis], items.inner = extents_product(x->shape, axis + 1, x->ndim);
+    items.n = x->shape[axis];
+    items.inner = extents_product(x->shape, axis + 1, x->ndim);
     items.m = extents_product(x->shape, 0, axis) * items.inner;
   }
   if (tenon_dtype_id(x->dtype) != TENON_STRING) {
-    uint64_t *keys = (uint64_t *)call->host->allocate(call, (uint64_t)(items.n * items.m) * sizeof *keys + 8);
+    uint64_t *keys =
+        (uint64_t *)call->host->allocate(call, (uint64_t)(items.n * items.m) * sizeof *keys + 8);
     if (!keys) return TENON_MEMORY;
     items.keys = keys;
     for (int64_t i = 0; i < items.n * items.m; i++)
-      (void)order_keys(x->dtype, x->data, element_of(&items, i / items.m, i % items.m), 1, 1, keys + i);
+      (void)order_keys(x->dtype, x->data, element_of(&items, i / items.m, i % items.m), 1, 1,
+                       keys + i);
   }
-  int64_t n = items.n, *room = (int64_t *)call->host->allocate(call, (uint64_t)(6 * n + 1) * sizeof *room);
+  int64_t n = items.n;
+  int64_t *room = (int64_t *)call->host->allocate(call, (uint64_t)(6 * n + 1) * sizeof *room);
   if (!room) return TENON_MEMORY;
-  int64_t *sorting = room + n, *group = room + 2 * n, *first = room + 3 * n, *total = room + 4 * n,
-          *rank = room + 5 * n;
-  for (int64_t i = 0; i < n; i++) sorting[i] = i;
+  int64_t *sorting = room + n;
+  int64_t *group = room + 2 * n;
+  int64_t *first = room + 3 * n;
+  int64_t *total = room + 4 * n;
+  int64_t *rank = room + 5 * n;
+  for (int64_t i = 0; i < n; i++)
+    sorting[i] = i;
   order_sort(sorting, room, n, item_less, &items);
   for (int64_t i = 0; i < n; i++) { /* the sort is stable: a group begins with its first item */
-    if (i == 0 || item_less(&items, sorting[i - 1], sorting[i])) first[distinct] = sorting[i], total[distinct++] = 0;
+    if (i == 0 || item_less(&items, sorting[i - 1], sorting[i])) {
+      first[distinct] = sorting[i];
+      total[distinct++] = 0;
+    }
     group[sorting[i]] = distinct - 1;
     total[distinct - 1]++;
   }
-  for (int64_t i = 0; i < distinct; i++) sorting[i] = i;
+  for (int64_t i = 0; i < distinct; i++)
+    sorting[i] = i;
   if (!sorted) order_sort(sorting, room, distinct, number_less, first);
-  for (int64_t i = 0; i < distinct; i++) rank[sorting[i]] = i;
+  for (int64_t i = 0; i < distinct; i++)
+    rank[sorting[i]] = i;
 
-  for (int32_t i = 0; i < x->ndim; i++) shape[i] = x->shape[i];
+  for (int32_t i = 0; i < x->ndim; i++)
+    shape[i] = x->shape[i];
   shape[flat ? 0 : axis] = distinct;
   TENON_TRY(call->host->resize(call, 0, flat ? 1 : x->ndim, shape));
   if (call->outputs[1]) TENON_TRY(call->host->resize(call, 1, 1, &distinct));
@@ -252,7 +294,8 @@ static tenon_status_t unique_run(tenon_call_t *call) {
     if (call->outputs[1]) ((int64_t *)call->outputs[1]->data)[i] = first[sorting[i]];
     if (call->outputs[3]) ((int64_t *)call->outputs[3]->data)[i] = total[sorting[i]];
   }
-  for (int64_t i = 0; call->outputs[2] && i < n; i++) ((int64_t *)call->outputs[2]->data)[i] = rank[group[i]];
+  for (int64_t i = 0; call->outputs[2] && i < n; i++)
+    ((int64_t *)call->outputs[2]->data)[i] = rank[group[i]];
   return TENON_OK;
 }
 

@@ -1,49 +1,81 @@
-/* Gradients of dft and stft: transforms the other way round.  Composites, so that they have gradients themselves.
- * Called by the gradient texts in spectral.c. */
+/* Gradients of dft and stft: transforms the other way round.  Composites, so that they have
+ * gradients themselves. Called by the gradient texts in spectral.c. */
 #include "axes.h"
 #include "composite.h"
 #include "forward.h"
 #include <tenon/check.h>
 
-enum { DFT, MUL, ADD, SLICE, SLICE_BACKWARD, GATHER, GATHER_BACKWARD, SUM_TO, RESHAPE };
-#define BACKWARD_USES                                                                                                  \
-  "core::dft, core::mul, core::add, core::slice, core::slice_backward, core::gather, core::gather_backward, "          \
+enum {
+  DFT,
+  MUL,
+  ADD,
+  SLICE,
+  SLICE_BACKWARD,
+  GATHER,
+  GATHER_BACKWARD,
+  SUM_TO,
+  RESHAPE,
+};
+#define BACKWARD_USES                                                                              \
+  "core::dft, core::mul, core::add, core::slice, core::slice_backward, core::gather, "             \
+  "core::gather_backward, "                                                                        \
   "core::sum_to, core::reshape"
-enum { INVERSE, ONESIDED };
+enum {
+  INVERSE,
+  ONESIDED,
+};
 
-static tenon_status_t transform(tenon_call_t *call, tenon_tensor_t *t, int64_t n, int64_t axis, int inverse,
-                                int onesided, tenon_tensor_t **out) {
+static tenon_status_t transform(tenon_call_t *call, tenon_tensor_t *t, int64_t n, int64_t axis,
+                                int inverse, int onesided, tenon_tensor_t **out) {
   tenon_value_t attrs[2] = {value_flag(inverse), value_flag(onesided)};
-  tenon_tensor_t *length = core_ints(call, 1, &n), *along = core_ints(call, 1, &axis);
+  tenon_tensor_t *length = core_ints(call, 1, &n);
+  tenon_tensor_t *along = core_ints(call, 1, &axis);
   return length && along ? INVOKE(call, DFT, attrs, out, t, length, along) : TENON_MEMORY;
 }
 
 /* Elements [begin, end) of an axis. */
-static tenon_status_t cut(tenon_call_t *call, tenon_tensor_t **t, int64_t begin, int64_t end, int64_t axis) {
-  tenon_tensor_t *from = core_ints(call, 1, &begin), *to = core_ints(call, 1, &end), *along = core_ints(call, 1, &axis);
+static tenon_status_t cut(tenon_call_t *call, tenon_tensor_t **t, int64_t begin, int64_t end,
+                          int64_t axis) {
+  tenon_tensor_t *from = core_ints(call, 1, &begin);
+  tenon_tensor_t *to = core_ints(call, 1, &end);
+  tenon_tensor_t *along = core_ints(call, 1, &axis);
   return from && to && along ? INVOKE(call, SLICE, NULL, t, *t, from, to, along) : TENON_MEMORY;
 }
 
 /* t as elements [begin, ...) of an axis of `extent` elements, the others of which are 0. */
-static tenon_status_t fill(tenon_call_t *call, tenon_tensor_t **t, int64_t begin, int64_t extent, int64_t axis) {
-  int64_t shape[TENON_RANK_MAX], end = begin + (*t)->shape[axis];
-  for (int32_t i = 0; i < (*t)->ndim; i++) shape[i] = i == axis ? extent : (*t)->shape[i];
-  tenon_tensor_t *whole = core_ints(call, (*t)->ndim, shape), *from = core_ints(call, 1, &begin);
-  tenon_tensor_t *to = core_ints(call, 1, &end), *along = core_ints(call, 1, &axis);
+static tenon_status_t fill(tenon_call_t *call, tenon_tensor_t **t, int64_t begin, int64_t extent,
+                           int64_t axis) {
+  int64_t shape[TENON_RANK_MAX];
+  int64_t end = begin + (*t)->shape[axis];
+  for (int32_t i = 0; i < (*t)->ndim; i++)
+    shape[i] = i == axis ? extent : (*t)->shape[i];
+  tenon_tensor_t *whole = core_ints(call, (*t)->ndim, shape);
+  tenon_tensor_t *from = core_ints(call, 1, &begin);
+  tenon_tensor_t *to = core_ints(call, 1, &end);
+  tenon_tensor_t *along = core_ints(call, 1, &axis);
   if (!whole || !from || !to || !along) return TENON_MEMORY;
   return INVOKE(call, SLICE_BACKWARD, NULL, t, *t, whole, from, to, along);
 }
 
-/* ---- dft --------------------------------------------------------------------------------------------------------- */
+/* dft */
 
-/* A transform's gradient is that of the conjugate matrix, which is the inverse one but for a factor of n.  Half a spectrum
- * stands for both halves: what is in both gets both gradients. */
+/* A transform's gradient is that of the conjugate matrix, which is the inverse one but for a factor
+ * of n.  Half a spectrum stands for both halves: what is in both gets both gradients. */
 static tenon_status_t dft_backward_run(tenon_call_t *call) {
-  enum { LENGTH = 2, AXIS };
-  tenon_tensor_t *dy = call->inputs[0], *t, *twice;
-  const tenon_tensor_t *shape = call->inputs[1], *length = call->inputs[LENGTH], *given = call->inputs[AXIS];
-  int inverse = call->attrs[INVERSE].as.i != 0, mirrored = inverse && call->attrs[ONESIDED].as.i != 0;
-  int64_t last = dy->ndim - 1, axis = given ? tensor_int(given, 0) : -2, parts = tensor_int(shape, last);
+  enum {
+    LENGTH = 2,
+    AXIS,
+  };
+  tenon_tensor_t *dy = call->inputs[0];
+  tenon_tensor_t *t, *twice;
+  const tenon_tensor_t *shape = call->inputs[1];
+  const tenon_tensor_t *length = call->inputs[LENGTH];
+  const tenon_tensor_t *given = call->inputs[AXIS];
+  int inverse = call->attrs[INVERSE].as.i != 0;
+  int mirrored = inverse && call->attrs[ONESIDED].as.i != 0;
+  int64_t last = dy->ndim - 1;
+  int64_t axis = given ? tensor_int(given, 0) : -2;
+  int64_t parts = tensor_int(shape, last);
   if (axis < 0) axis += dy->ndim;
   int64_t extent = tensor_int(shape, axis);
   int64_t n = length ? tensor_int(length, 0) : mirrored ? 2 * (extent - 1) : extent;
@@ -67,20 +99,34 @@ static tenon_status_t dft_backward_infer(tenon_infer_t *infer) {
   return core_shaped_infer(infer, 1, core_dft_infer, of, 0);
 }
 
-/* ---- stft -------------------------------------------------------------------------------------------------------- */
+/* stft */
 
-/* With g the gradient of the frames [batch, frame, time, parts]: dsignal adds g * window up where the frames were taken,
- * dwindow is the sum of g * frames. */
+/* With g the gradient of the frames [batch, frame, time, parts]: dsignal adds g * window up where
+ * the frames were taken, dwindow is the sum of g * frames. */
 static tenon_status_t stft_backward_run(tenon_call_t *call) {
-  enum { SIGNAL = 1, STEP, WINDOW, LENGTH };
-  tenon_tensor_t *dy = call->inputs[0], *signal = call->inputs[SIGNAL], *window = call->inputs[WINDOW], *g, *shape, *t;
-  int64_t step = tensor_int(call->inputs[STEP], 0), frames = dy->shape[1], one = 1;
-  int64_t n = call->inputs[LENGTH] ? tensor_int(call->inputs[LENGTH], 0) : window ? window->shape[0] : signal->shape[1];
-  int64_t reach = window && window->shape[0] < n ? window->shape[0] : n, extents[2] = {frames, reach};
+  enum {
+    SIGNAL = 1,
+    STEP,
+    WINDOW,
+    LENGTH,
+  };
+  tenon_tensor_t *dy = call->inputs[0];
+  tenon_tensor_t *signal = call->inputs[SIGNAL];
+  tenon_tensor_t *window = call->inputs[WINDOW];
+  tenon_tensor_t *g, *shape, *t;
+  int64_t step = tensor_int(call->inputs[STEP], 0);
+  int64_t frames = dy->shape[1];
+  int64_t one = 1;
+  int64_t n = call->inputs[LENGTH] ? tensor_int(call->inputs[LENGTH], 0)
+              : window             ? window->shape[0]
+                                   : signal->shape[1];
+  int64_t reach = window && window->shape[0] < n ? window->shape[0] : n;
+  int64_t extents[2] = {frames, reach};
   tenon_tensor_t *places = call->host->temporary(call, tenon_dtype(TENON_I64), 2, extents);
   tenon_value_t along = value_int(1);
   if (!places) return TENON_MEMORY;
-  for (int64_t i = 0; i < frames * reach; i++) ((int64_t *)places->data)[i] = i / reach * step + i % reach;
+  for (int64_t i = 0; i < frames * reach; i++)
+    ((int64_t *)places->data)[i] = i / reach * step + i % reach;
   TENON_TRY(transform(call, dy, n, 2, 1, 0, &g));
   TENON_TRY(core_with(call, MUL, g, (double)n, &g));
   TENON_TRY(cut(call, &g, 0, reach, 2));
@@ -112,7 +158,8 @@ static tenon_status_t stft_backward_infer(tenon_infer_t *infer) {
   const tenon_meta_t *window = infer->inputs[3];
   TENON_TRY(core_backward_infer(infer, 1, 3, core_stft_infer));
   if (!infer->outputs[1]) return TENON_OK;
-  if (!window) return tenon_fail(infer, TENON_INVALID, "the gradient of a window that is absent is wanted");
+  if (!window)
+    return tenon_fail(infer, TENON_INVALID, "the gradient of a window that is absent is wanted");
   return out_like(infer->outputs[1], window);
 }
 

@@ -1,6 +1,7 @@
-/* Elements that lie at strides in the memory of a tensor: copied from there, summed up there, set to zero.  Gradients of
- * memory that views share are made of these (src/autograd/alias.c).  Strides and offset count elements of the row-major
- * memory.  Invariant: no element outside of the tensor is touched. */
+/* Elements that lie at strides in the memory of a tensor: copied from there, summed up there, set
+ * to zero.  Gradients of memory that views share are made of these (src/autograd/alias.c).  Strides
+ * and offset count elements of the row-major memory.  Invariant: no element outside of the tensor
+ * is touched. */
 #include "axes.h"
 #include "copy.h"
 #include "number.h"
@@ -11,27 +12,36 @@ typedef struct places_t { /* in the memory of a tensor */
   int32_t ndim;
   int64_t shape[TENON_RANK_MAX];
   const int64_t *strides;
-  int64_t offset, count;
+  int64_t offset;
+  int64_t count;
 } places_t;
 
-static tenon_status_t places_read(tenon_call_t *call, const tenon_tensor_t *memory, int32_t ndim, places_t *out) {
+static tenon_status_t places_read(tenon_call_t *call, const tenon_tensor_t *memory, int32_t ndim,
+                                  places_t *out) {
   const tenon_value_t *strides = &call->attrs[0];
-  int64_t low = call->attrs[1].as.i, high = low;
+  int64_t low = call->attrs[1].as.i;
+  int64_t high = low;
   int overflows = 0;
   if ((int64_t)strides->count != ndim)
-    return tenon_fail(call, TENON_INVALID, "%d strides for %d dimensions", (int)strides->count, ndim);
-  out->ndim = ndim, out->strides = strides->as.ints, out->offset = low;
+    return tenon_fail(call, TENON_INVALID, "%d strides for %d dimensions", (int)strides->count,
+                      ndim);
+  out->ndim = ndim;
+  out->strides = strides->as.ints;
+  out->offset = low;
   out->count = 1;
-  for (int32_t i = 0; i < ndim; i++) out->count = out->shape[i] ? out->count : 0;
+  for (int32_t i = 0; i < ndim; i++)
+    out->count = out->shape[i] ? out->count : 0;
   for (int32_t i = 0; i < ndim && out->count; i++) {
-    int64_t reach = 0, *end = out->strides[i] < 0 ? &low : &high;
+    int64_t reach = 0;
+    int64_t *end = out->strides[i] < 0 ? &low : &high;
     overflows |= __builtin_mul_overflow(out->count, out->shape[i], &out->count);
     overflows |= __builtin_mul_overflow(out->shape[i] - 1, out->strides[i], &reach);
     overflows |= __builtin_add_overflow(*end, reach, end);
   }
   if (overflows || (out->count && (low < 0 || high >= tenon_count(memory))))
     return tenon_fail(call, TENON_RANGE,
-                      "elements %" PRId64 " to %" PRId64 " of a tensor that has %" PRId64 ": expected 0 to %" PRId64,
+                      "elements %" PRId64 " to %" PRId64 " of a tensor that has %" PRId64
+                      ": expected 0 to %" PRId64,
                       low, high, tenon_count(memory), tenon_count(memory) - 1);
   return TENON_OK;
 }
@@ -43,10 +53,11 @@ static tenon_status_t stated_infer(tenon_infer_t *infer) {
   TENON_TRY(ints_read(infer, 1, &shape));
   if (!shape.known) return out_unknown(infer, out, shape.count);
   if (shape.count > TENON_RANK_MAX)
-    return tenon_fail(infer, TENON_INVALID, "a shape of %d extents: no tensor has more than %d", shape.count,
-                      TENON_RANK_MAX);
+    return tenon_fail(infer, TENON_INVALID, "a shape of %d extents: no tensor has more than %d",
+                      shape.count, TENON_RANK_MAX);
   out->ndim = shape.count;
-  for (int32_t i = 0; i < shape.count; i++) out->dims[i] = shape.at[i];
+  for (int32_t i = 0; i < shape.count; i++)
+    out->dims[i] = shape.at[i];
   return TENON_OK;
 }
 
@@ -54,7 +65,8 @@ static tenon_status_t same_infer(tenon_infer_t *infer) {
   const tenon_meta_t *x = infer->inputs[0];
   tenon_meta_t *out = infer->outputs[0];
   out->ndim = x->ndim;
-  for (int32_t i = 0; i < x->ndim; i++) out->dims[i] = x->dims[i];
+  for (int32_t i = 0; i < x->ndim; i++)
+    out->dims[i] = x->dims[i];
   return TENON_OK;
 }
 
@@ -66,14 +78,16 @@ static tenon_status_t copy_run(tenon_call_t *call) {
   TENON_TRY(places_read(call, call->inputs[0], out->ndim, &p));
   move_begin(&move, out, call->inputs[0]);
   move.from_offset = p.offset;
-  for (int32_t i = 0; i < p.ndim; i++) move_axis(&move, p.shape[i], p.strides[i], out->strides[i]);
+  for (int32_t i = 0; i < p.ndim; i++)
+    move_axis(&move, p.shape[i], p.strides[i], out->strides[i]);
   return p.count ? core_move(call, &move) : TENON_OK;
 }
 
 typedef void (*visit_fn)(char *to, const char *from, int64_t n, int64_t stride);
 
 /* Each row of the last axis; `from` is dense, NULL: there is none. */
-static void visit_rows(const places_t *p, int32_t axis, char *to, const char **from, int64_t size, visit_fn visit) {
+static void visit_rows(const places_t *p, int32_t axis, char *to, const char **from, int64_t size,
+                       visit_fn visit) {
   if (axis >= p->ndim - 1) {
     int64_t n = p->ndim ? p->shape[axis] : 1;
     visit(to, *from, n, p->ndim ? p->strides[axis] : 1);
@@ -90,10 +104,13 @@ static void visit_rows(const places_t *p, int32_t axis, char *to, const char **f
     type *y = (type *)(void *)to; const type *x = (const type *)(const void *)from;                                    \
     for (int64_t i = 0; i < n; i++) y[i * stride] = set((real)(get(y[i * stride]) + get(x[i])));                       \
   }
-#define ADD_COMPLEX(name, type)                                                                                        \
-  static void add_##name(char *to, const char *from, int64_t n, int64_t stride) {                                      \
-    type *y = (type *)(void *)to; const type *x = (const type *)(const void *)from;                                    \
-    for (int64_t i = 0; i < n; i++) y[2 * i * stride] += x[2 * i], y[2 * i * stride + 1] += x[2 * i + 1];              \
+#define ADD_COMPLEX(name, type) \
+  static void add_##name(char *to, const char *from, int64_t n, int64_t stride) { \
+    type *y = (type *)(void *)to; const type *x = (const type *)(const void *)from; \
+    for (int64_t i = 0; i < n; i++) { \
+y[2 * i * stride] += x[2 * i]; \
+y[2 * i * stride + 1] += x[2 * i + 1]; \
+} \
   }
 #define ZERO(size)                                                                                                     \
   static void zero_##size(char *to, const char *from, int64_t n, int64_t stride) {                                     \
@@ -116,13 +133,20 @@ ZERO(16)
 
 static visit_fn adder_of(tenon_dtype_t dtype) {
   switch (tenon_dtype_id(dtype)) {
-  case TENON_F32: return add_f32;
-  case TENON_F64: return add_f64;
-  case TENON_F16: return add_f16;
-  case TENON_BF16: return add_bf16;
-  case TENON_C64: return add_c64;
-  case TENON_C128: return add_c128;
-  default: return NULL;
+  case TENON_F32:
+    return add_f32;
+  case TENON_F64:
+    return add_f64;
+  case TENON_F16:
+    return add_f16;
+  case TENON_BF16:
+    return add_bf16;
+  case TENON_C64:
+    return add_c64;
+  case TENON_C128:
+    return add_c128;
+  default:
+    return NULL;
   }
 }
 
@@ -144,27 +168,35 @@ static tenon_status_t sum_run(tenon_call_t *call) {
   memcpy(p.shape, x->shape, (size_t)x->ndim * sizeof *p.shape);
   TENON_TRY(places_read(call, out, x->ndim, &p));
   if (tenon_count(out)) memset(out->data, 0, (size_t)(tenon_count(out) * size));
-  if (p.count) visit_rows(&p, 0, (char *)out->data + p.offset * size, &from, size, adder_of(out->dtype));
+  if (p.count)
+    visit_rows(&p, 0, (char *)out->data + p.offset * size, &from, size, adder_of(out->dtype));
   return TENON_OK;
 }
 
 static tenon_status_t zero_run(tenon_call_t *call) {
-  const tenon_tensor_t *x = call->inputs[0], *shape = call->inputs[1];
+  const tenon_tensor_t *x = call->inputs[0];
+  const tenon_tensor_t *shape = call->inputs[1];
   tenon_tensor_t *out = call->outputs[0];
-  int64_t size = element_size(out), ndim = tenon_count(shape);
+  int64_t size = element_size(out);
+  int64_t ndim = tenon_count(shape);
   const char *none = NULL;
   places_t p;
   if (ndim > TENON_RANK_MAX)
-    return tenon_fail(call, TENON_INVALID, "a shape of %" PRId64 " extents: no tensor has more than %d", ndim,
+    return tenon_fail(call, TENON_INVALID,
+                      "a shape of %" PRId64 " extents: no tensor has more than %d", ndim,
                       TENON_RANK_MAX);
   for (int64_t i = 0; i < ndim; i++)
     if ((p.shape[i] = tensor_int(shape, i)) < 0)
-      return tenon_fail(call, TENON_INVALID, "extent %" PRId64 " of the shape is %" PRId64, i, p.shape[i]);
+      return tenon_fail(call, TENON_INVALID, "extent %" PRId64 " of the shape is %" PRId64, i,
+                        p.shape[i]);
   for (int64_t i = 0; i < ndim && ndim == (int64_t)call->attrs[0].count; i++)
-    if (!call->attrs[0].as.ints[i] && p.shape[i]) p.shape[i] = 1; /* the same place again and again */
+    if (!call->attrs[0].as.ints[i] && p.shape[i])
+      p.shape[i] = 1; /* the same place again and again */
   TENON_TRY(places_read(call, out, (int32_t)ndim, &p));
-  if (out->data != x->data && tenon_count(out)) memcpy(out->data, x->data, (size_t)(tenon_count(out) * size));
-  if (p.count) visit_rows(&p, 0, (char *)out->data + p.offset * size, &none, size, clearer_of(size));
+  if (out->data != x->data && tenon_count(out))
+    memcpy(out->data, x->data, (size_t)(tenon_count(out) * size));
+  if (p.count)
+    visit_rows(&p, 0, (char *)out->data + p.offset * size, &none, size, clearer_of(size));
   return TENON_OK;
 }
 

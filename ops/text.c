@@ -1,25 +1,31 @@
-/* Operators on strings: string_concat, string_split, string_normalizer.  Texts are UTF-8 and are looked at as bytes,
- * except that white space is also what Unicode has beyond ASCII, and that letters of Latin-1, Latin Extended-A, Greek
- * and Cyrillic change case.  Invariant: a text is written by set_string only, piece by piece from the inputs. */
+/* Operators on strings: string_concat, string_split, string_normalizer.  Texts are UTF-8 and are
+ * looked at as bytes, except that white space is also what Unicode has beyond ASCII, and that
+ * letters of Latin-1, Latin Extended-A, Greek and Cyrillic change case.  Invariant: a text is
+ * written by set_string only, piece by piece from the inputs. */
 #include "axes.h"
 #include "copy.h"
 #include <string.h>
 
-static const tenon_string_t *texts_of(const tenon_tensor_t *t) { return (const tenon_string_t *)t->data; }
+static const tenon_string_t *texts_of(const tenon_tensor_t *t) {
+  return (const tenon_string_t *)t->data;
+}
 
-/* ---- string_concat -------------------------------------------------------------------------------------------------
- */
+/* ---- string_concat
+ * ------------------------------------------------------------------------------------------------- */
 
 static tenon_status_t concat_infer(tenon_infer_t *infer) {
-  const tenon_meta_t *a = infer->inputs[0], *b = infer->inputs[1];
+  const tenon_meta_t *a = infer->inputs[0];
+  const tenon_meta_t *b = infer->inputs[1];
   tenon_meta_t *out = infer->outputs[0];
   out->ndim = a->ndim > b->ndim ? a->ndim : b->ndim;
   for (int32_t i = 0; i < out->ndim; i++) {
-    int32_t of_a = i - (out->ndim - a->ndim), of_b = i - (out->ndim - b->ndim);
-    tenon_dim_t x = of_a < 0 ? tenon_extent(1) : a->dims[of_a], y = of_b < 0 ? tenon_extent(1) : b->dims[of_b];
+    int32_t of_a = i - (out->ndim - a->ndim);
+    int32_t of_b = i - (out->ndim - b->ndim);
+    tenon_dim_t x = of_a < 0 ? tenon_extent(1) : a->dims[of_a];
+    tenon_dim_t y = of_b < 0 ? tenon_extent(1) : b->dims[of_b];
     if (dim_differ(x, y) && !dim_is(x, 1) && !dim_is(y, 1))
-      return tenon_fail(infer, TENON_INVALID, "%s and %s do not broadcast", dims_text(a->dims, a->ndim).text,
-                        dims_text(b->dims, b->ndim).text);
+      return tenon_fail(infer, TENON_INVALID, "%s and %s do not broadcast",
+                        dims_text(a->dims, a->ndim).text, dims_text(b->dims, b->ndim).text);
     out->dims[i] = tenon_dim(infer, TENON_DIM_BROADCAST, x, y);
   }
   return TENON_OK;
@@ -37,7 +43,8 @@ static tenon_status_t concat_run(tenon_call_t *call) {
   for (int64_t i = 0; i < tenon_count(out); i++) {
     uint64_t used = 0;
     for (int k = 0; k < 2; k++) {
-      int64_t rest = i, at = 0;
+      int64_t rest = i;
+      int64_t at = 0;
       for (int32_t axis = out->ndim - 1, own = in[k]->ndim - 1; own >= 0; axis--, own--) {
         if (in[k]->shape[own] != 1) at += rest % out->shape[axis] * in[k]->strides[own];
         rest /= out->shape[axis];
@@ -51,8 +58,8 @@ static tenon_status_t concat_run(tenon_call_t *call) {
   return TENON_OK;
 }
 
-/* ---- string_split --------------------------------------------------------------------------------------------------
- */
+/* ---- string_split
+ * -------------------------------------------------------------------------------------------------- */
 
 /* Bytes of the white space at the begin of a text; 0: there is none. */
 static uint64_t space_size(const char *text, uint64_t size) {
@@ -60,33 +67,43 @@ static uint64_t space_size(const char *text, uint64_t size) {
   if (size && (s[0] == ' ' || (s[0] >= 9 && s[0] <= 13) || (s[0] >= 28 && s[0] <= 31))) return 1;
   if (size >= 2 && s[0] == 0xc2 && (s[1] == 0x85 || s[1] == 0xa0)) return 2;
   if (size < 3) return 0;
-  int wide = (s[0] == 0xe1 && s[1] == 0x9a && s[2] == 0x80) || (s[0] == 0xe3 && s[1] == 0x80 && s[2] == 0x80) ||
+  int wide = (s[0] == 0xe1 && s[1] == 0x9a && s[2] == 0x80) ||
+             (s[0] == 0xe3 && s[1] == 0x80 && s[2] == 0x80) ||
              (s[0] == 0xe2 && s[1] == 0x81 && s[2] == 0x9f) ||
-             (s[0] == 0xe2 && s[1] == 0x80 && (s[2] <= 0x8a || s[2] == 0xa8 || s[2] == 0xa9 || s[2] == 0xaf));
+             (s[0] == 0xe2 && s[1] == 0x80 &&
+              (s[2] <= 0x8a || s[2] == 0xa8 || s[2] == 0xa9 || s[2] == 0xaf));
   return wide ? 3 : 0;
 }
 
-/* Takes the next piece off the text; 0: nothing is left.  `splits` more may be made, -1: any number. */
-static int next_piece(tenon_string_t *text, const tenon_value_t *delimiter, int64_t splits, tenon_string_t *piece) {
-  uint64_t end = 0, gap = 0;
+/* Takes the next piece off the text; 0: nothing is left.  `splits` more may be made, -1: any
+ * number. */
+static int next_piece(tenon_string_t *text, const tenon_value_t *delimiter, int64_t splits,
+                      tenon_string_t *piece) {
+  uint64_t end = 0;
+  uint64_t gap = 0;
   if (!delimiter->count) { /* runs of white space */
-    while (text->size && (gap = space_size(text->data, text->size)) > 0) text->data += gap, text->size -= gap;
+    while (text->size && (gap = space_size(text->data, text->size)) > 0) {
+      text->data += gap;
+      text->size -= gap;
+    }
     if (!text->size) return 0;
   } else if (!text->data) {
     return 0;
   }
   *piece = *text;
   while (splits != 0 && end < text->size) {
-    gap = delimiter->count ? (text->size - end >= delimiter->count &&
-                                      memcmp(text->data + end, delimiter->as.s, delimiter->count) == 0
-                                  ? delimiter->count
-                                  : 0)
-                           : space_size(text->data + end, text->size - end);
+    gap = delimiter->count
+              ? (text->size - end >= delimiter->count &&
+                         memcmp(text->data + end, delimiter->as.s, delimiter->count) == 0
+                     ? delimiter->count
+                     : 0)
+              : space_size(text->data + end, text->size - end);
     if (gap) break;
     end++;
   }
   if (splits == 0 || end == text->size) { /* the last one */
-    text->data = NULL, text->size = 0;
+    text->data = NULL;
+    text->size = 0;
     while (!delimiter->count && splits == 0) { /* without white space at its end */
       uint64_t cut = 0;
       for (uint64_t k = 1; k <= 3 && k <= piece->size && !cut; k++)
@@ -96,14 +113,16 @@ static int next_piece(tenon_string_t *text, const tenon_value_t *delimiter, int6
     }
   } else {
     piece->size = end;
-    text->data += end + gap, text->size -= end + gap;
+    text->data += end + gap;
+    text->size -= end + gap;
   }
   return 1;
 }
 
 static tenon_status_t split_infer(tenon_infer_t *infer) {
   const tenon_meta_t *x = infer->inputs[0];
-  if (x->ndim >= TENON_RANK_MAX) return tenon_fail(infer, TENON_INVALID, "the rank would be too large");
+  if (x->ndim >= TENON_RANK_MAX)
+    return tenon_fail(infer, TENON_INVALID, "the rank would be too large");
   out_like(infer->outputs[0], x);
   infer->outputs[0]->dims[infer->outputs[0]->ndim++] = dim_any(infer);
   return infer->outputs[1] ? out_like(infer->outputs[1], x) : TENON_OK;
@@ -111,8 +130,12 @@ static tenon_status_t split_infer(tenon_infer_t *infer) {
 
 static tenon_status_t split_run(tenon_call_t *call) {
   const tenon_tensor_t *x = call->inputs[0];
-  const tenon_value_t *delimiter = &call->attrs[0], *most_of = &call->attrs[1];
-  int64_t n = tenon_count(x), longest = 0, shape[TENON_RANK_MAX], most = most_of->kind ? most_of->as.i : -1;
+  const tenon_value_t *delimiter = &call->attrs[0];
+  const tenon_value_t *most_of = &call->attrs[1];
+  int64_t n = tenon_count(x);
+  int64_t longest = 0;
+  int64_t shape[TENON_RANK_MAX];
+  int64_t most = most_of->kind ? most_of->as.i : -1;
   static const char none[1] = "";
   tenon_string_t piece;
   for (int pass = 0; pass < 2; pass++) { /* how many pieces there are; then the pieces */
@@ -122,35 +145,47 @@ static tenon_status_t split_run(tenon_call_t *call) {
       if (!rest.data) rest.data = none;
       for (; next_piece(&rest, delimiter, most < 0 ? -1 : most - count, &piece); count++)
         if (pass)
-          TENON_TRY(call->host->set_string(call, call->outputs[0], i * longest + count, piece.data, piece.size));
+          TENON_TRY(call->host->set_string(call, call->outputs[0], i * longest + count, piece.data,
+                                           piece.size));
       if (count > longest) longest = count;
       for (; pass && count < longest; count++)
         TENON_TRY(call->host->set_string(call, call->outputs[0], i * longest + count, "", 0));
       if (!pass && call->outputs[1]) ((int64_t *)call->outputs[1]->data)[i] = count;
     }
     if (pass) break;
-    for (int32_t i = 0; i < x->ndim; i++) shape[i] = x->shape[i];
+    for (int32_t i = 0; i < x->ndim; i++)
+      shape[i] = x->shape[i];
     shape[x->ndim] = longest;
     TENON_TRY(call->host->resize(call, 0, x->ndim + 1, shape));
   }
   return TENON_OK;
 }
 
-/* ---- string_normalizer ---------------------------------------------------------------------------------------------
- */
+/* ---- string_normalizer
+ * --------------------------------------------------------------------------------------------- */
 
-enum { CASE_NONE, CASE_LOWER, CASE_UPPER };
+enum {
+  CASE_NONE,
+  CASE_LOWER,
+  CASE_UPPER,
+};
 
 /* A letter in the other case. */
 static uint32_t in_case(uint32_t c, int64_t action) {
-  static const struct { /* capitals from first to last; small ones are `apart` later, or each follows its capital */
-    uint16_t first, last, apart;
+  static const struct
+  { /* capitals from first to last; small ones are `apart` later, or each follows its capital */
+    uint16_t first;
+    uint16_t last;
+    uint16_t apart;
   } ranges[] = {{'A', 'Z', 32},     {0xc0, 0xd6, 32},   {0xd8, 0xde, 32},   {0x100, 0x12e, 1},
                 {0x132, 0x136, 1},  {0x139, 0x147, 1},  {0x14a, 0x176, 1},  {0x179, 0x17d, 1},
                 {0x391, 0x3a1, 32}, {0x3a3, 0x3ab, 32}, {0x400, 0x40f, 80}, {0x410, 0x42f, 32}};
   if (action == CASE_UPPER && c == 0x3c2) return 0x3a3; /* final sigma */
   for (size_t i = 0; i < sizeof ranges / sizeof *ranges; i++) {
-    uint32_t first = ranges[i].first, last = ranges[i].last, apart = ranges[i].apart, from = first;
+    uint32_t first = ranges[i].first;
+    uint32_t last = ranges[i].last;
+    uint32_t apart = ranges[i].apart;
+    uint32_t from = first;
     if (action == CASE_UPPER) from += apart;
     if (c < from || c > last + from - first || (apart == 1 && (c - from) % 2)) continue;
     return action == CASE_UPPER ? c - apart : c + apart;
@@ -166,14 +201,17 @@ static void change_case(char *text, uint64_t size, int64_t action) {
       s[i] = (unsigned char)in_case(s[i], action);
     } else if ((s[i] & 0xe0) == 0xc0 && i + 1 < size) {
       uint32_t c = in_case((uint32_t)(s[i] & 0x1f) << 6 | (s[i + 1] & 0x3f), action);
-      s[i] = (unsigned char)(0xc0 | c >> 6), s[i + 1] = (unsigned char)(0x80 | (c & 0x3f));
+      s[i] = (unsigned char)(0xc0 | c >> 6);
+      s[i + 1] = (unsigned char)(0x80 | (c & 0x3f));
       i++;
     }
   }
 }
 
-/* Whether the text is one of these words; `scratch`: room for the longest of them, to compare in one case. */
-static int is_listed(const char *text, uint64_t size, const tenon_value_t *words, int64_t action, char *scratch) {
+/* Whether the text is one of these words; `scratch`: room for the longest of them, to compare in
+ * one case. */
+static int is_listed(const char *text, uint64_t size, const tenon_value_t *words, int64_t action,
+                     char *scratch) {
   for (uint32_t i = 0; i < words->count; i++) {
     tenon_string_t word = words->as.strs[i];
     if (word.size != size) continue;
@@ -188,10 +226,12 @@ static tenon_status_t normalise_infer(tenon_infer_t *infer) {
   const tenon_meta_t *x = infer->inputs[0];
   tenon_meta_t *out = infer->outputs[0];
   if (x->ndim < 1 || x->ndim > 2 || (x->ndim == 2 && dim_differ(x->dims[0], tenon_extent(1))))
-    return tenon_fail(infer, TENON_INVALID, "%s: [C] or [1, C] is wanted", dims_text(x->dims, x->ndim).text);
+    return tenon_fail(infer, TENON_INVALID, "%s: [C] or [1, C] is wanted",
+                      dims_text(x->dims, x->ndim).text);
   out_like(out, x);
   out->dims[x->ndim - 1] =
-      tenon_dim(infer, TENON_DIM_BOUND, dim_max(infer, x->dims[x->ndim - 1], tenon_extent(1)), tenon_extent(1));
+      tenon_dim(infer, TENON_DIM_BOUND, dim_max(infer, x->dims[x->ndim - 1], tenon_extent(1)),
+                tenon_extent(1));
   return TENON_OK;
 }
 
@@ -199,15 +239,21 @@ static tenon_status_t normalise_infer(tenon_infer_t *infer) {
 static tenon_status_t normalise_run(tenon_call_t *call) {
   const tenon_tensor_t *x = call->inputs[0];
   const tenon_value_t *stopwords = &call->attrs[2];
-  int64_t action = call->attrs[0].as.i, n = tenon_count(x), kept = 0, shape[2] = {1, 1};
+  int64_t action = call->attrs[0].as.i;
+  int64_t n = tenon_count(x);
+  int64_t kept = 0;
+  int64_t shape[2] = {1, 1};
   int exact = call->attrs[1].as.i != 0;
-  uint64_t most = 1, total = 0;
-  for (int64_t i = 0; i < n; i++) total += texts_of(x)[i].size;
+  uint64_t most = 1;
+  uint64_t total = 0;
+  for (int64_t i = 0; i < n; i++)
+    total += texts_of(x)[i].size;
   for (uint32_t i = 0; i < stopwords->count; i++)
     if (stopwords->as.strs[i].size > most) most = stopwords->as.strs[i].size;
   char *scratch = (char *)call->host->allocate(call, most);
   char *room = (char *)call->host->allocate(call, total + 1);
-  tenon_string_t *texts = (tenon_string_t *)call->host->allocate(call, (uint64_t)(n + 1) * sizeof *texts);
+  tenon_string_t *texts =
+      (tenon_string_t *)call->host->allocate(call, (uint64_t)(n + 1) * sizeof *texts);
   if (!scratch || !room || !texts) return TENON_MEMORY;
   for (int64_t i = 0; i < n; i++) {
     tenon_string_t text = texts_of(x)[i];

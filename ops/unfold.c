@@ -1,6 +1,6 @@
-/* Windows put back where they were taken: col2im, which adds up the columns of a convolution's windows, and max_unpool,
- * which puts maxima back to their places.
- * Invariant: sums are formed in doubles, in the order of the columns; those of integers wrap around. */
+/* Windows put back where they were taken: col2im, which adds up the columns of a convolution's
+ * windows, and max_unpool, which puts maxima back to their places. Invariant: sums are formed in
+ * doubles, in the order of the columns; those of integers wrap around. */
 #include "axes.h"
 #include "copy.h"
 #include "number.h"
@@ -8,10 +8,12 @@
 #include <tenon/check.h>
 
 /* Attribute `at`, a list of `count` integers, or all `other` if it is empty. */
-static tenon_status_t ints_of(const tenon_host_t *host, const void *context, const tenon_value_t *at, const char *name,
-                              int64_t count, int64_t other, int64_t *out) {
+static tenon_status_t ints_of(const tenon_host_t *host, const void *context,
+                              const tenon_value_t *at, const char *name, int64_t count,
+                              int64_t other, int64_t *out) {
   if (at->count && (int64_t)at->count != count)
-    return host->fail(context, TENON_INVALID, "%s lists %u numbers, not %" PRId64, name, at->count, count);
+    return host->fail(context, TENON_INVALID, "%s lists %u numbers, not %" PRId64, name, at->count,
+                      count);
   for (int64_t i = 0; i < count; i++) {
     out[i] = at->count ? at->as.ints[i] : other;
     if (out[i] < -INT32_MAX || out[i] > INT32_MAX) /* so that no product overflows */
@@ -20,26 +22,33 @@ static tenon_status_t ints_of(const tenon_host_t *host, const void *context, con
   return TENON_OK;
 }
 
-/* ---- col2im ------------------------------------------------------------------------------------------------------ */
+/* col2im */
 
 static tenon_status_t col2im_infer(tenon_infer_t *infer) {
   const tenon_meta_t *x = infer->inputs[0];
   tenon_meta_t *out = infer->outputs[0];
   ints_t image, block;
-  if (x->ndim != 3) return tenon_fail(infer, TENON_INVALID, "[batch, channel, column] is wanted, not rank %d", x->ndim);
+  if (x->ndim != 3)
+    return tenon_fail(infer, TENON_INVALID, "[batch, channel, column] is wanted, not rank %d",
+                      x->ndim);
   TENON_TRY(ints_read(infer, 1, &image));
   TENON_TRY(ints_read(infer, 2, &block));
-  if (image.count > TENON_RANK_MAX - 2 || (image.count >= 0 && block.count >= 0 && image.count != block.count))
-    return tenon_fail(infer, TENON_INVALID, "an image of rank %d and blocks of rank %d", image.count, block.count);
+  if (image.count > TENON_RANK_MAX - 2 ||
+      (image.count >= 0 && block.count >= 0 && image.count != block.count))
+    return tenon_fail(infer, TENON_INVALID, "an image of rank %d and blocks of rank %d",
+                      image.count, block.count);
   if (image.count < 0) return out_unknown(infer, out, block.count < 0 ? -1 : 2 + block.count);
   out->ndim = 2 + image.count;
-  out->dims[0] = x->dims[0], out->dims[1] = dim_any(infer);
-  for (int32_t i = 0; i < image.count; i++) out->dims[2 + i] = image.known ? image.at[i] : dim_any(infer);
+  out->dims[0] = x->dims[0];
+  out->dims[1] = dim_any(infer);
+  for (int32_t i = 0; i < image.count; i++)
+    out->dims[2 + i] = image.known ? image.at[i] : dim_any(infer);
   int64_t blocks[INTS_MAX];
   if (!ints_numbers(&block, blocks)) return TENON_OK;
   tenon_dim_t size = dims_product(infer, block.at, 0, block.count);
   if (size.value < 1 || (tenon_is_known(x->dims[1]) && x->dims[1].value % size.value))
-    return tenon_fail(infer, TENON_INVALID, "%" PRId64 " channels are no multiple of blocks of %" PRId64,
+    return tenon_fail(infer, TENON_INVALID,
+                      "%" PRId64 " channels are no multiple of blocks of %" PRId64,
                       x->dims[1].value, size.value);
   out->dims[1] = tenon_dim(infer, TENON_DIM_DIV, x->dims[1], size);
   return TENON_OK;
@@ -47,20 +56,30 @@ static tenon_status_t col2im_infer(tenon_infer_t *infer) {
 
 typedef struct windows_t {
   int32_t rank;
-  int64_t image[TENON_RANK_MAX], block[TENON_RANK_MAX], places[TENON_RANK_MAX];
-  int64_t stride[TENON_RANK_MAX], dilation[TENON_RANK_MAX], pad[2 * TENON_RANK_MAX];
-  int64_t pixels, taps, columns;
+  int64_t image[TENON_RANK_MAX];
+  int64_t block[TENON_RANK_MAX];
+  int64_t places[TENON_RANK_MAX];
+  int64_t stride[TENON_RANK_MAX];
+  int64_t dilation[TENON_RANK_MAX];
+  int64_t pad[2 * TENON_RANK_MAX];
+  int64_t pixels;
+  int64_t taps;
+  int64_t columns;
   double *sums;
 } windows_t;
 
 /* The pixel that a tap of a column takes, or -1: it lies outside. */
 static int64_t pixel_of(const windows_t *w, int64_t tap, int64_t column) {
-  int64_t pixel = 0, pace = 1;
+  int64_t pixel = 0;
+  int64_t pace = 1;
   for (int32_t i = w->rank - 1; i >= 0; i--) {
-    int64_t at = column % w->places[i] * w->stride[i] - w->pad[i] + tap % w->block[i] * w->dilation[i];
+    int64_t at =
+        column % w->places[i] * w->stride[i] - w->pad[i] + tap % w->block[i] * w->dilation[i];
     if (at < 0 || at >= w->image[i]) return -1;
     pixel += at * pace;
-    column /= w->places[i], tap /= w->block[i], pace *= w->image[i];
+    column /= w->places[i];
+    tap /= w->block[i];
+    pace *= w->image[i];
   }
   return pixel;
 }
@@ -71,21 +90,25 @@ static tenon_status_t col2im_part(tenon_call_t *call, void *argument, int64_t be
   tenon_tensor_t *out = call->outputs[0];
   for (int64_t channel = begin; channel < end; channel++) {
     double *sums = w->sums + channel * w->pixels;
-    for (int64_t i = 0; i < w->pixels; i++) sums[i] = 0;
+    for (int64_t i = 0; i < w->pixels; i++)
+      sums[i] = 0;
     for (int64_t tap = 0; tap < w->taps; tap++)
       for (int64_t column = 0; column < w->columns; column++) {
         int64_t pixel = pixel_of(w, tap, column);
-        if (pixel >= 0) sums[pixel] += number_get(x->dtype, x->data, (channel * w->taps + tap) * w->columns + column);
+        if (pixel >= 0)
+          sums[pixel] +=
+              number_get(x->dtype, x->data, (channel * w->taps + tap) * w->columns + column);
       }
-    for (int64_t i = 0; i < w->pixels; i++) number_set(out->dtype, out->data, channel * w->pixels + i, sums[i]);
+    for (int64_t i = 0; i < w->pixels; i++)
+      number_set(out->dtype, out->data, channel * w->pixels + i, sums[i]);
   }
   return TENON_OK;
 }
 
-/* Of an image [batch, channel, pixels...] and columns [batch, channel and tap, column]; the block is the input before the
- * attributes' lists. */
-static tenon_status_t windows_read(tenon_call_t *call, const tenon_tensor_t *image, const tenon_tensor_t *columns,
-                                   windows_t *out) {
+/* Of an image [batch, channel, pixels...] and columns [batch, channel and tap, column]; the block
+ * is the input before the attributes' lists. */
+static tenon_status_t windows_read(tenon_call_t *call, const tenon_tensor_t *image,
+                                   const tenon_tensor_t *columns, windows_t *out) {
   const tenon_value_t *attrs = call->attrs;
   windows_t *w = out;
   *w = (windows_t){.rank = image->ndim - 2, .pixels = 1, .taps = 1, .columns = 1};
@@ -93,18 +116,25 @@ static tenon_status_t windows_read(tenon_call_t *call, const tenon_tensor_t *ima
   TENON_TRY(ints_of(call->host, call, &attrs[1], "pads", 2 * w->rank, 0, w->pad));
   TENON_TRY(ints_of(call->host, call, &attrs[2], "dilations", w->rank, 1, w->dilation));
   for (int32_t i = 0; i < w->rank; i++) {
-    w->image[i] = image->shape[2 + i], w->block[i] = tensor_int(call->inputs[2], i);
+    w->image[i] = image->shape[2 + i];
+    w->block[i] = tensor_int(call->inputs[2], i);
     if (w->block[i] < 1 || w->block[i] > INT32_MAX)
-      return tenon_fail(call, TENON_INVALID, "axis %d of a block has extent %" PRId64, i, w->block[i]);
-    int64_t room = w->image[i] + w->pad[i] + w->pad[i + w->rank] - w->dilation[i] * (w->block[i] - 1) - 1;
+      return tenon_fail(call, TENON_INVALID, "axis %d of a block has extent %" PRId64, i,
+                        w->block[i]);
+    int64_t room =
+        w->image[i] + w->pad[i] + w->pad[i + w->rank] - w->dilation[i] * (w->block[i] - 1) - 1;
     if (w->stride[i] < 1 || room < 0)
-      return tenon_fail(call, TENON_INVALID, "no window fits into axis %d of the image with stride %" PRId64, i,
+      return tenon_fail(call, TENON_INVALID,
+                        "no window fits into axis %d of the image with stride %" PRId64, i,
                         w->stride[i]);
     w->places[i] = room / w->stride[i] + 1;
-    w->pixels *= w->image[i], w->taps *= w->block[i], w->columns *= w->places[i];
+    w->pixels *= w->image[i];
+    w->taps *= w->block[i];
+    w->columns *= w->places[i];
   }
   if (w->columns != columns->shape[2])
-    return tenon_fail(call, TENON_INVALID, "the image has %" PRId64 " windows, the columns are %" PRId64, w->columns,
+    return tenon_fail(call, TENON_INVALID,
+                      "the image has %" PRId64 " windows, the columns are %" PRId64, w->columns,
                       columns->shape[2]);
   return TENON_OK;
 }
@@ -114,12 +144,13 @@ static tenon_status_t col2im_run(tenon_call_t *call) {
   windows_t w;
   TENON_TRY(windows_read(call, out, call->inputs[0], &w));
   int64_t channels = out->shape[0] * out->shape[1];
-  w.sums = (double *)call->host->allocate(call, (uint64_t)(channels * w.pixels) * sizeof(double) + 8);
+  w.sums =
+      (double *)call->host->allocate(call, (uint64_t)(channels * w.pixels) * sizeof(double) + 8);
   if (!w.sums) return TENON_MEMORY;
   return call->host->parallel(call, channels, 4096 / (w.taps * w.columns + 1) + 1, col2im_part, &w);
 }
 
-/* ---- col2im_backward ----------------------------------------------------------------------------------------------- */
+/* col2im_backward */
 
 static tenon_status_t col2im_backward_infer(tenon_infer_t *infer) {
   tenon_meta_t *out = infer->outputs[0];
@@ -129,14 +160,17 @@ static tenon_status_t col2im_backward_infer(tenon_infer_t *infer) {
   TENON_TRY(ints_read(infer, 2, &block));
   if (!shape.known) return out_unknown(infer, out, 3);
   if (shape.count != 3 || (block.count >= 0 && block.count != dy->ndim - 2))
-    return tenon_fail(infer, TENON_INVALID, "columns of rank %d, blocks of rank %d and an image of rank %d",
-                      shape.count, block.count, dy->ndim);
+    return tenon_fail(infer, TENON_INVALID,
+                      "columns of rank %d, blocks of rank %d and an image of rank %d", shape.count,
+                      block.count, dy->ndim);
   out->ndim = 3;
-  for (int32_t i = 0; i < 3; i++) out->dims[i] = shape.at[i];
+  for (int32_t i = 0; i < 3; i++)
+    out->dims[i] = shape.at[i];
   return TENON_OK;
 }
 
-static tenon_status_t col2im_backward_part(tenon_call_t *call, void *argument, int64_t begin, int64_t end) {
+static tenon_status_t col2im_backward_part(tenon_call_t *call, void *argument, int64_t begin,
+                                           int64_t end) {
   const windows_t *w = (const windows_t *)argument;
   const tenon_tensor_t *dy = call->inputs[0];
   tenon_tensor_t *out = call->outputs[0];
@@ -145,76 +179,96 @@ static tenon_status_t col2im_backward_part(tenon_call_t *call, void *argument, i
     for (int64_t column = 0; column < w->columns; column++) {
       int64_t pixel = pixel_of(w, row % w->taps, column);
       char *to = (char *)out->data + (row * w->columns + column) * size;
-      if (pixel < 0) memset(to, 0, (size_t)size);
-      else memcpy(to, (const char *)dy->data + (row / w->taps * w->pixels + pixel) * size, (size_t)size);
+      if (pixel < 0)
+        memset(to, 0, (size_t)size);
+      else
+        memcpy(to, (const char *)dy->data + (row / w->taps * w->pixels + pixel) * size,
+               (size_t)size);
     }
   return TENON_OK;
 }
 
 static tenon_status_t col2im_backward_run(tenon_call_t *call) {
-  const tenon_tensor_t *dy = call->inputs[0], *out = call->outputs[0];
+  const tenon_tensor_t *dy = call->inputs[0];
+  const tenon_tensor_t *out = call->outputs[0];
   windows_t w;
   TENON_TRY(windows_read(call, dy, out, &w));
   if (out->shape[0] != dy->shape[0] || out->shape[1] != dy->shape[1] * w.taps)
-    return tenon_fail(call, TENON_INVALID, "[%" PRId64 ", %" PRId64 "] columns of [%" PRId64 ", %" PRId64 "] images",
+    return tenon_fail(call, TENON_INVALID,
+                      "[%" PRId64 ", %" PRId64 "] columns of [%" PRId64 ", %" PRId64 "] images",
                       out->shape[0], out->shape[1], dy->shape[0], dy->shape[1]);
   int64_t rows = out->shape[0] * out->shape[1];
   return call->host->parallel(call, rows, 4096 / (w.columns + 1) + 1, col2im_backward_part, &w);
 }
 
-/* ---- max_unpool -------------------------------------------------------------------------------------------------- */
+/* max_unpool */
 
 /* The shape that the pooled tensor had, as far as that can be told: indices count in it. */
-static tenon_status_t unpooled(const tenon_host_t *host, const void *context, const tenon_value_t *attrs, int32_t rank,
-                               const int64_t *pooled, int64_t *out) {
+static tenon_status_t unpooled(const tenon_host_t *host, const void *context,
+                               const tenon_value_t *attrs, int32_t rank, const int64_t *pooled,
+                               int64_t *out) {
   int64_t stride[TENON_RANK_MAX], pad[2 * TENON_RANK_MAX], kernel[TENON_RANK_MAX];
   if (rank < 3 || (int64_t)attrs[0].count != rank - 2)
-    return host->fail(context, TENON_INVALID, "kernel lists %u numbers for a tensor of rank %d", attrs[0].count, rank);
+    return host->fail(context, TENON_INVALID, "kernel lists %u numbers for a tensor of rank %d",
+                      attrs[0].count, rank);
   TENON_TRY(ints_of(host, context, &attrs[0], "kernel", rank - 2, 1, kernel));
   TENON_TRY(ints_of(host, context, &attrs[1], "strides", rank - 2, 1, stride));
   TENON_TRY(ints_of(host, context, &attrs[2], "pads", 2 * (rank - 2), 0, pad));
   for (int32_t i = 0; i < rank; i++) {
     out[i] = pooled[i];
-    if (pooled[i] > INT32_MAX) return host->fail(context, TENON_INVALID, "axis %d is too long: %" PRId64, i, pooled[i]);
-    if (i >= 2) out[i] = (pooled[i] - 1) * stride[i - 2] - pad[i - 2] - pad[i - 2 + rank - 2] + kernel[i - 2];
+    if (pooled[i] > INT32_MAX)
+      return host->fail(context, TENON_INVALID, "axis %d is too long: %" PRId64, i, pooled[i]);
+    if (i >= 2)
+      out[i] = (pooled[i] - 1) * stride[i - 2] - pad[i - 2] - pad[i - 2 + rank - 2] + kernel[i - 2];
   }
   return TENON_OK;
 }
 
 static tenon_status_t unpool_infer(tenon_infer_t *infer) {
-  const tenon_meta_t *x = infer->inputs[0], *indices = infer->inputs[1];
+  const tenon_meta_t *x = infer->inputs[0];
+  const tenon_meta_t *indices = infer->inputs[1];
   tenon_meta_t *out = infer->outputs[0];
   int64_t shape[TENON_RANK_MAX], from[TENON_RANK_MAX];
   int known = 1;
   ints_t wish = {-1, 0, {{0}}};
   if (infer->inputs[2]) TENON_TRY(ints_read(infer, 2, &wish));
   if (infer->inputs[2] && wish.count >= 0 && wish.count != x->ndim)
-    return tenon_fail(infer, TENON_INVALID, "output_shape lists %d extents for rank %d", wish.count, x->ndim);
+    return tenon_fail(infer, TENON_INVALID, "output_shape lists %d extents for rank %d", wish.count,
+                      x->ndim);
   if (indices->ndim != x->ndim)
-    return tenon_fail(infer, TENON_INVALID, "the indices have rank %d, the input %d", indices->ndim, x->ndim);
+    return tenon_fail(infer, TENON_INVALID, "the indices have rank %d, the input %d", indices->ndim,
+                      x->ndim);
   for (int32_t i = 0; i < x->ndim; i++) {
     if (dim_differ(x->dims[i], indices->dims[i]))
       return tenon_fail(infer, TENON_INVALID, "indices %s and input %s must be alike",
-                        dims_text(indices->dims, indices->ndim).text, dims_text(x->dims, x->ndim).text);
+                        dims_text(indices->dims, indices->ndim).text,
+                        dims_text(x->dims, x->ndim).text);
     from[i] = x->dims[i].value;
     known = known && tenon_is_known(x->dims[i]);
   }
   if (known) TENON_TRY(unpooled(infer->host, infer, infer->attrs, x->ndim, from, shape));
   out_like(out, x);
   for (int32_t i = 0; i < x->ndim; i++) {
-    if (infer->inputs[2]) out->dims[i] = wish.known ? wish.at[i] : i < 2 ? x->dims[i] : dim_any(infer);
-    else out->dims[i] = known ? tenon_extent(shape[i]) : i < 2 ? x->dims[i] : dim_any(infer);
+    if (infer->inputs[2])
+      out->dims[i] = wish.known ? wish.at[i] : i < 2 ? x->dims[i] : dim_any(infer);
+    else
+      out->dims[i] = known ? tenon_extent(shape[i]) : i < 2 ? x->dims[i] : dim_any(infer);
     if (tenon_is_known(out->dims[i]) && out->dims[i].value < 0)
-      return tenon_fail(infer, TENON_INVALID, "axis %d would have extent %" PRId64, i, out->dims[i].value);
+      return tenon_fail(infer, TENON_INVALID, "axis %d would have extent %" PRId64, i,
+                        out->dims[i].value);
   }
   return TENON_OK;
 }
 
 /* Between `small`, of the indices' shape, and `large`, whose other elements are 0. */
-static tenon_status_t unpool(tenon_call_t *call, tenon_tensor_t *small, tenon_tensor_t *large, int back) {
-  const tenon_tensor_t *x = small, *indices = call->inputs[1];
+static tenon_status_t unpool(tenon_call_t *call, tenon_tensor_t *small, tenon_tensor_t *large,
+                             int back) {
+  const tenon_tensor_t *x = small;
+  const tenon_tensor_t *indices = call->inputs[1];
   tenon_tensor_t *out = large;
-  int64_t shape[TENON_RANK_MAX], all = 1, n = tenon_count(x);
+  int64_t shape[TENON_RANK_MAX];
+  int64_t all = 1;
+  int64_t n = tenon_count(x);
   TENON_TRY(unpooled(call->host, call, call->attrs, x->ndim, x->shape, shape));
   for (int32_t i = 0; i < x->ndim; i++) {
     if (shape[i] < 0 || (shape[i] > 0 && all > INT64_MAX / shape[i]))
@@ -223,29 +277,36 @@ static tenon_status_t unpool(tenon_call_t *call, tenon_tensor_t *small, tenon_te
   }
   memset(call->outputs[0]->data, 0, (size_t)(tenon_count(call->outputs[0]) * element_size(out)));
   for (int64_t i = 0; i < n; i++) {
-    int64_t rest = tensor_int(indices, i), to = 0;
+    int64_t rest = tensor_int(indices, i);
+    int64_t to = 0;
     if (rest < 0 || rest >= all)
-      return tenon_fail(call, TENON_RANGE, "index %" PRId64 " is outside a tensor of %" PRId64 " elements", rest, all);
+      return tenon_fail(call, TENON_RANGE,
+                        "index %" PRId64 " is outside a tensor of %" PRId64 " elements", rest, all);
     for (int32_t axis = x->ndim - 1; axis >= 0 && to >= 0; axis--) {
       int64_t at = rest % shape[axis];
       to = at < out->shape[axis] ? to + at * out->strides[axis] : -1;
       rest /= shape[axis];
     }
     if (to >= 0)
-      TENON_TRY(back ? core_move_run(call, small, i, large, to, 1) : core_move_run(call, large, to, small, i, 1));
+      TENON_TRY(back ? core_move_run(call, small, i, large, to, 1)
+                     : core_move_run(call, large, to, small, i, 1));
   }
   return TENON_OK;
 }
 
-static tenon_status_t unpool_run(tenon_call_t *call) { return unpool(call, call->inputs[0], call->outputs[0], 0); }
+static tenon_status_t unpool_run(tenon_call_t *call) {
+  return unpool(call, call->inputs[0], call->outputs[0], 0);
+}
 static tenon_status_t unpool_backward_run(tenon_call_t *call) {
   return unpool(call, call->outputs[0], call->inputs[0], 1);
 }
 
 static tenon_status_t unpool_backward_infer(tenon_infer_t *infer) {
-  const tenon_meta_t *dy = infer->inputs[0], *indices = infer->inputs[1];
+  const tenon_meta_t *dy = infer->inputs[0];
+  const tenon_meta_t *indices = infer->inputs[1];
   if (dy->ndim != indices->ndim)
-    return tenon_fail(infer, TENON_INVALID, "the indices have rank %d, dy %d", indices->ndim, dy->ndim);
+    return tenon_fail(infer, TENON_INVALID, "the indices have rank %d, dy %d", indices->ndim,
+                      dy->ndim);
   return out_like(infer->outputs[0], indices);
 }
 

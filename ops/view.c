@@ -1,61 +1,72 @@
-/* Views: operators whose result is the input's memory under another shape.  They have no kernel; infer states alias,
- * offset and strides, on extents that may be symbols.  The host calls them here, in compiled graphs and on every
- * device. Invariant: with concrete extents and values the answer is exact, and everything that can be wrong is refused.
- */
+/* Views: operators whose result is the input's memory under another shape.  They have no kernel;
+ * infer states alias, offset and strides, on extents that may be symbols.  The host calls them
+ * here, in compiled graphs and on every device. Invariant: with concrete extents and values the
+ * answer is exact, and everything that can be wrong is refused. */
 #include "axes.h"
 #include <tenon/check.h>
 
-#define VIEW(types, where, infer) TENON_TYPES(types), TENON_WHERE(where), TENON_TRAITS(TENON_PURE), TENON_INFER(infer)
+#define VIEW(types, where, infer)                                                                  \
+  TENON_TYPES(types), TENON_WHERE(where), TENON_TRAITS(TENON_PURE), TENON_INFER(infer)
 
 static void set_axis(tenon_meta_t *out, int32_t axis, tenon_dim_t extent, tenon_dim_t stride) {
   out->dims[axis] = extent;
   out->strides[axis] = stride;
 }
 
-/* ---- row-major to row-major: reshape, flatten -------------------------------------------------------------------- */
+/* row-major to row-major: reshape, flatten */
 
 static tenon_status_t reshape_infer(tenon_infer_t *infer) {
   const tenon_meta_t *x = infer->inputs[0];
   tenon_meta_t *out = infer->outputs[0];
   int allow_zero = infer->attrs[0].as.i != 0;
-  uint64_t used = 0; /* extents of x that an extent of the result is surely equal to: they cancel out */
+  uint64_t used =
+      0; /* extents of x that an extent of the result is surely equal to: they cancel out */
   int32_t wild = -1;
-  tenon_dim_t total = tenon_extent(1), product = tenon_extent(1);
+  tenon_dim_t total = tenon_extent(1);
+  tenon_dim_t product = tenon_extent(1);
   ints_t shape;
   TENON_TRY(ints_read(infer, 1, &shape));
   out->alias = 1;
   if (!shape.known) return out_unknown(infer, out, shape.count);
   if (shape.count > TENON_RANK_MAX)
-    return tenon_fail(infer, TENON_INVALID, "a shape of %d extents: no tensor has more than %d", shape.count,
-                      TENON_RANK_MAX);
+    return tenon_fail(infer, TENON_INVALID, "a shape of %d extents: no tensor has more than %d",
+                      shape.count, TENON_RANK_MAX);
   out->ndim = shape.count;
   for (int32_t i = 0; i < shape.count; i++) {
     tenon_dim_t d = shape.at[i];
     int32_t same = -1;
     if (dim_is(d, 0) && !allow_zero) {
       if (i >= x->ndim)
-        return tenon_fail(infer, TENON_INVALID, "extent %d of the shape is 0, copy the input's, whose rank is only %d",
-                          i, x->ndim);
-      d = x->dims[i], same = i;
+        return tenon_fail(infer, TENON_INVALID,
+                          "extent %d of the shape is 0, copy the input's, whose rank is only %d", i,
+                          x->ndim);
+      d = x->dims[i];
+      same = i;
     } else if (dim_is(d, -1)) {
-      if (wild >= 0) return tenon_fail(infer, TENON_INVALID, "extents %d and %d of the shape are both -1", wild, i);
+      if (wild >= 0)
+        return tenon_fail(infer, TENON_INVALID, "extents %d and %d of the shape are both -1", wild,
+                          i);
       wild = i;
       continue;
     } else if (tenon_is_known(d) && d.value < 0) {
-      return tenon_fail(infer, TENON_INVALID, "extent %d of the shape is %" PRId64 "; only -1 may be negative", i,
+      return tenon_fail(infer, TENON_INVALID,
+                        "extent %d of the shape is %" PRId64 "; only -1 may be negative", i,
                         d.value);
     }
     out->dims[i] = d;
     for (int32_t j = 0; same < 0 && !tenon_is_known(d) && j < x->ndim; j++)
       if (x->dims[j].value == d.value && !(used >> j & 1)) same = j;
-    if (same >= 0 && !(used >> same & 1)) used |= (uint64_t)1 << same;
-    else product = dim_mul(infer, product, d);
+    if (same >= 0 && !(used >> same & 1))
+      used |= (uint64_t)1 << same;
+    else
+      product = dim_mul(infer, product, d);
   }
   for (int32_t j = 0; j < x->ndim; j++)
     if (!(used >> j & 1)) total = dim_mul(infer, total, x->dims[j]);
   if (wild >= 0) {
     out->dims[wild] = tenon_extent(-1);
-    if (dim_is(product, 0) || (tenon_is_known(total) && tenon_is_known(product) && total.value % product.value != 0))
+    if (dim_is(product, 0) ||
+        (tenon_is_known(total) && tenon_is_known(product) && total.value % product.value != 0))
       return tenon_fail(infer, TENON_INVALID, "no extent for the -1 makes %s of %s",
                         dims_text(out->dims, out->ndim).text, dims_text(x->dims, x->ndim).text);
     out->dims[wild] = dim_is(product, 1) ? total : tenon_dim(infer, TENON_DIM_DIV, total, product);
@@ -72,22 +83,27 @@ static tenon_status_t flatten_infer(tenon_infer_t *infer) {
   tenon_meta_t *out = infer->outputs[0];
   int64_t axis = infer->attrs[0].as.i;
   int32_t split = 0;
-  if (axis == x->ndim) split = x->ndim;
-  else TENON_TRY(axis_wrap(infer, axis, x->ndim, &split));
-  out->alias = 1, out->ndim = 2;
+  if (axis == x->ndim)
+    split = x->ndim;
+  else
+    TENON_TRY(axis_wrap(infer, axis, x->ndim, &split));
+  out->alias = 1;
+  out->ndim = 2;
   out->dims[0] = dims_product(infer, x->dims, 0, split);
   out->dims[1] = dims_product(infer, x->dims, split, x->ndim);
   return TENON_OK;
 }
 
-/* ---- axes come and go: identity, squeeze, unsqueeze -------------------------------------------------------------- */
+/* axes come and go: identity, squeeze, unsqueeze */
 
 static tenon_status_t identity_infer(tenon_infer_t *infer) {
   const tenon_meta_t *x = infer->inputs[0];
   tenon_meta_t *out = infer->outputs[0];
-  out->alias = 1, out->strided = x->strides != NULL;
+  out->alias = 1;
+  out->strided = x->strides != NULL;
   out_like(out, x);
-  for (int32_t i = 0; out->strided && i < x->ndim; i++) out->strides[i] = x->strides[i];
+  for (int32_t i = 0; out->strided && i < x->ndim; i++)
+    out->strides[i] = x->strides[i];
   out_values(out, x);
   return TENON_OK;
 }
@@ -98,13 +114,15 @@ static tenon_status_t squeeze_infer(tenon_infer_t *infer) {
   uint64_t gone = 0;
   int known = 1;
   int32_t n = 0;
-  out->alias = 1, out->strided = x->strides != NULL;
+  out->alias = 1;
+  out->strided = x->strides != NULL;
   if (infer->inputs[1]) {
     TENON_TRY(axes_read(infer, 1, x->ndim, &gone, &known));
     if (!known) {
       ints_t axes;
       TENON_TRY(ints_read(infer, 1, &axes));
-      if (axes.count > x->ndim) return tenon_fail(infer, TENON_INVALID, "%d axes to remove of %d", axes.count, x->ndim);
+      if (axes.count > x->ndim)
+        return tenon_fail(infer, TENON_INVALID, "%d axes to remove of %d", axes.count, x->ndim);
       return out_unknown(infer, out, axes.count < 0 ? -1 : x->ndim - axes.count);
     }
   } else {
@@ -121,7 +139,8 @@ static tenon_status_t squeeze_infer(tenon_infer_t *infer) {
     } else if (!tenon_is_known(x->dims[i])) {
       (void)tenon_dim(infer, TENON_DIM_EQUAL, x->dims[i], tenon_extent(1));
     } else if (!dim_is(x->dims[i], 1)) {
-      return tenon_fail(infer, TENON_INVALID, "axis %d has extent %" PRId64 "; only an extent of 1 can be removed", i,
+      return tenon_fail(infer, TENON_INVALID,
+                        "axis %d has extent %" PRId64 "; only an extent of 1 can be removed", i,
                         x->dims[i].value);
     }
   }
@@ -137,11 +156,12 @@ static tenon_status_t unsqueeze_infer(tenon_infer_t *infer) {
   int known = 1;
   ints_t axes;
   TENON_TRY(ints_read(infer, 1, &axes));
-  out->alias = 1, out->strided = x->strides != NULL;
+  out->alias = 1;
+  out->strided = x->strides != NULL;
   if (axes.count < 0) return out_unknown(infer, out, -1);
   if (x->ndim + axes.count > TENON_RANK_MAX)
-    return tenon_fail(infer, TENON_INVALID, "rank %d and %d more axes: no tensor has more than %d", x->ndim, axes.count,
-                      TENON_RANK_MAX);
+    return tenon_fail(infer, TENON_INVALID, "rank %d and %d more axes: no tensor has more than %d",
+                      x->ndim, axes.count, TENON_RANK_MAX);
   out->ndim = x->ndim + axes.count;
   TENON_TRY(axes_read(infer, 1, out->ndim, &added, &known));
   if (!known) return out_unknown(infer, out, out->ndim);
@@ -155,7 +175,7 @@ static tenon_status_t unsqueeze_infer(tenon_infer_t *infer) {
   return TENON_OK;
 }
 
-/* ---- axes change places: transpose ------------------------------------------------------------------------------- */
+/* axes change places: transpose */
 
 /* inverse: axis perm[i] of the result is axis i of the input. */
 static tenon_status_t permute(tenon_infer_t *infer, int inverse) {
@@ -166,14 +186,18 @@ static tenon_status_t permute(tenon_infer_t *infer, int inverse) {
   int given = perm->kind != TENON_KIND_NONE;
   if (given) {
     if ((int64_t)perm->count != x->ndim)
-      return tenon_fail(infer, TENON_INVALID, "perm lists %u axes, the input has %d", perm->count, x->ndim);
+      return tenon_fail(infer, TENON_INVALID, "perm lists %u axes, the input has %d", perm->count,
+                        x->ndim);
     TENON_TRY(axes_mask(infer, perm->as.ints, x->ndim, x->ndim, &seen));
   }
-  out->alias = 1, out->strided = 1, out->ndim = x->ndim;
+  out->alias = 1;
+  out->strided = 1;
+  out->ndim = x->ndim;
   for (int32_t i = 0; i < x->ndim; i++) {
     int32_t p = x->ndim - 1 - i;
     if (given) TENON_TRY(axis_wrap(infer, perm->as.ints[i], x->ndim, &p));
-    int32_t from = inverse ? i : p, to = inverse ? p : i;
+    int32_t from = inverse ? i : p;
+    int32_t to = inverse ? p : i;
     set_axis(out, to, x->dims[from], tenon_stride(infer, x, from));
   }
   return TENON_OK;
@@ -182,27 +206,31 @@ static tenon_status_t permute(tenon_infer_t *infer, int inverse) {
 static tenon_status_t transpose_infer(tenon_infer_t *infer) { return permute(infer, 0); }
 static tenon_status_t untranspose_infer(tenon_infer_t *infer) { return permute(infer, 1); }
 
-/* ---- repeated by stride 0: expand, spread ------------------------------------------------------------------------ */
+/* repeated by stride 0: expand, spread */
 
 static tenon_status_t expand_infer(tenon_infer_t *infer) {
   const tenon_meta_t *x = infer->inputs[0];
   tenon_meta_t *out = infer->outputs[0];
   ints_t shape;
   TENON_TRY(ints_read(infer, 1, &shape));
-  out->alias = 1, out->strided = 1;
+  out->alias = 1;
+  out->strided = 1;
   out->ndim = shape.count < 0 ? -1 : shape.count > x->ndim ? shape.count : x->ndim;
   if (out->ndim > TENON_RANK_MAX)
-    return tenon_fail(infer, TENON_INVALID, "a shape of %d extents: no tensor has more than %d", shape.count,
-                      TENON_RANK_MAX);
+    return tenon_fail(infer, TENON_INVALID, "a shape of %d extents: no tensor has more than %d",
+                      shape.count, TENON_RANK_MAX);
   for (int32_t i = 0; i < out->ndim; i++) {
-    int32_t from = i - (out->ndim - x->ndim), wish = i - (out->ndim - shape.count);
-    tenon_dim_t d = from < 0 ? tenon_extent(1) : x->dims[from], extent = d, stride = tenon_extent(0);
+    int32_t from = i - (out->ndim - x->ndim);
+    int32_t wish = i - (out->ndim - shape.count);
+    tenon_dim_t d = from < 0 ? tenon_extent(1) : x->dims[from];
+    tenon_dim_t extent = d;
+    tenon_dim_t stride = tenon_extent(0);
     if (wish >= 0) {
       tenon_dim_t w = shape.known ? shape.at[wish] : dim_any(infer);
-      if (tenon_is_known(w) &&
-          (w.value < 0 || (tenon_is_known(d) && d.value != w.value && !dim_is(d, 1) && !dim_is(w, 1))))
-        return tenon_fail(infer, TENON_INVALID, "%s does not broadcast to %s", dims_text(x->dims, x->ndim).text,
-                          dims_text(shape.at, shape.count).text);
+      if (tenon_is_known(w) && (w.value < 0 || (tenon_is_known(d) && d.value != w.value &&
+                                                !dim_is(d, 1) && !dim_is(w, 1))))
+        return tenon_fail(infer, TENON_INVALID, "%s does not broadcast to %s",
+                          dims_text(x->dims, x->ndim).text, dims_text(shape.at, shape.count).text);
       extent = tenon_dim(infer, TENON_DIM_BROADCAST, d, w);
     }
     if (from >= 0 && !dim_is(d, 1)) { /* the stride, or 0 if the extent turns out to be 1 */
@@ -218,12 +246,14 @@ static tenon_status_t expand_infer(tenon_infer_t *infer) {
 static tenon_status_t spread_infer(tenon_infer_t *infer) {
   const tenon_meta_t *x = infer->inputs[0];
   tenon_meta_t *out = infer->outputs[0];
-  int keepdims = infer->attrs[0].as.i != 0, known = 1;
+  int keepdims = infer->attrs[0].as.i != 0;
+  int known = 1;
   uint64_t reduced = 0;
   int32_t from = 0;
   ints_t shape;
   TENON_TRY(ints_read(infer, 1, &shape));
-  out->alias = 1, out->strided = 1;
+  out->alias = 1;
+  out->strided = 1;
   if (shape.count < 0 || shape.count > TENON_RANK_MAX) return out_unknown(infer, out, -1);
   TENON_TRY(axes_read(infer, 2, shape.count, &reduced, &known));
   if (!known || !shape.known) return out_unknown(infer, out, shape.count);
@@ -234,25 +264,26 @@ static tenon_status_t spread_infer(tenon_infer_t *infer) {
     set_axis(out, i, shape.at[i], tenon_extent(0));
     if (gone && !keepdims) continue;
     if (from >= x->ndim || dim_differ(x->dims[from], gone ? tenon_extent(1) : shape.at[i]))
-      return tenon_fail(infer, TENON_INVALID, "%s is no reduction of %s", dims_text(x->dims, x->ndim).text,
-                        dims_text(shape.at, shape.count).text);
+      return tenon_fail(infer, TENON_INVALID, "%s is no reduction of %s",
+                        dims_text(x->dims, x->ndim).text, dims_text(shape.at, shape.count).text);
     if (!gone) out->strides[i] = tenon_stride(infer, x, from);
     from++;
   }
   if (from != x->ndim)
-    return tenon_fail(infer, TENON_INVALID, "%s is no reduction of %s", dims_text(x->dims, x->ndim).text,
-                      dims_text(shape.at, shape.count).text);
+    return tenon_fail(infer, TENON_INVALID, "%s is no reduction of %s",
+                      dims_text(x->dims, x->ndim).text, dims_text(shape.at, shape.count).text);
   return TENON_OK;
 }
 
-/* ---- parts: slice, split ----------------------------------------------------------------------------------------- */
+/* parts: slice, split */
 
 /* A bound as NumPy has it: from the end if negative, then kept within [low, high]. */
-static tenon_dim_t slice_bound(tenon_infer_t *infer, tenon_dim_t at, tenon_dim_t extent, tenon_dim_t low,
-                               tenon_dim_t high) {
+static tenon_dim_t slice_bound(tenon_infer_t *infer, tenon_dim_t at, tenon_dim_t extent,
+                               tenon_dim_t low, tenon_dim_t high) {
   if (dim_is(at, 0) && dim_is(low, 0)) return low;
   if (tenon_is_known(at)) {
-    if (at.value >= INT32_MAX && !tenon_is_known(extent)) return high; /* "to the end", as exporters write it */
+    if (at.value >= INT32_MAX && !tenon_is_known(extent))
+      return high; /* "to the end", as exporters write it */
     if (at.value <= -INT32_MAX && !tenon_is_known(extent)) return low;
     if (at.value < -INT64_MAX / 4) at.value = -INT64_MAX / 4; /* so that no sum overflows */
     if (at.value > INT64_MAX / 4) at.value = INT64_MAX / 4;
@@ -265,9 +296,11 @@ static tenon_dim_t slice_bound(tenon_infer_t *infer, tenon_dim_t at, tenon_dim_t
 }
 
 /* Gives the first index that is taken. */
-static tenon_dim_t slice_axis(tenon_infer_t *infer, tenon_meta_t *out, int32_t axis, tenon_dim_t start, tenon_dim_t end,
-                              int64_t step) {
-  tenon_dim_t extent = out->dims[axis], zero = tenon_extent(0), length;
+static tenon_dim_t slice_axis(tenon_infer_t *infer, tenon_meta_t *out, int32_t axis,
+                              tenon_dim_t start, tenon_dim_t end, int64_t step) {
+  tenon_dim_t extent = out->dims[axis];
+  tenon_dim_t zero = tenon_extent(0);
+  tenon_dim_t length;
   if (step > 0) {
     start = slice_bound(infer, start, extent, zero, extent);
     end = slice_bound(infer, end, extent, zero, extent);
@@ -281,7 +314,8 @@ static tenon_dim_t slice_axis(tenon_infer_t *infer, tenon_meta_t *out, int32_t a
   int64_t pace = step > 0 ? step : -step;
   if (pace != 1) length = tenon_dim(infer, TENON_DIM_CEIL_DIV, length, tenon_extent(pace));
   if (!dim_is(start, 0) || step < 0) length = dim_max(infer, zero, length);
-  if (!dim_is(start, 0)) out->offset = dim_add(infer, out->offset, dim_mul(infer, start, out->strides[axis]));
+  if (!dim_is(start, 0))
+    out->offset = dim_add(infer, out->offset, dim_mul(infer, start, out->strides[axis]));
   out->dims[axis] = length;
   out->strides[axis] = dim_mul(infer, out->strides[axis], tenon_extent(step));
   return start;
@@ -298,46 +332,62 @@ static tenon_status_t slice_infer(tenon_infer_t *infer) {
   int empty = 0;
   TENON_TRY(ints_read(infer, 1, &starts));
   TENON_TRY(ints_read(infer, 2, &ends));
-  axes = starts, steps = starts;
+  axes = starts;
+  steps = starts;
   if (infer->inputs[3]) TENON_TRY(ints_read(infer, 3, &axes));
   if (infer->inputs[4]) TENON_TRY(ints_read(infer, 4, &steps));
   int32_t count = starts.count < 0 ? ends.count : starts.count;
   const ints_t *lists[] = {&starts, &ends, &axes, &steps};
   for (int i = 0; i < 4; i++)
     if (count >= 0 && lists[i]->count >= 0 && lists[i]->count != count)
-      return tenon_fail(infer, TENON_INVALID, "starts, ends, axes and steps are of different lengths, %d and %d", count,
+      return tenon_fail(infer, TENON_INVALID,
+                        "starts, ends, axes and steps are of different lengths, %d and %d", count,
                         lists[i]->count);
-  out->alias = 1, out->strided = 1, out->ndim = x->ndim, out->offset = tenon_extent(0);
-  for (int32_t i = 0; i < x->ndim; i++) set_axis(out, i, x->dims[i], tenon_stride(infer, x, i));
+  out->alias = 1;
+  out->strided = 1;
+  out->ndim = x->ndim;
+  out->offset = tenon_extent(0);
+  for (int32_t i = 0; i < x->ndim; i++)
+    set_axis(out, i, x->dims[i], tenon_stride(infer, x, i));
   int axes_known = infer->inputs[3] ? ints_numbers(&axes, axis_of) : count >= 0;
   int steps_known = infer->inputs[4] ? ints_numbers(&steps, step_of) : 1;
   if (count < 0 || !axes_known || count > x->ndim) {
-    if (count > x->ndim) return tenon_fail(infer, TENON_INVALID, "%d axes to slice, the input has %d", count, x->ndim);
+    if (count > x->ndim)
+      return tenon_fail(infer, TENON_INVALID, "%d axes to slice, the input has %d", count, x->ndim);
     for (int32_t i = 0; i < x->ndim; i++)
-      set_axis(out, i, tenon_dim(infer, TENON_DIM_BOUND, x->dims[i], tenon_extent(0)), dim_any(infer));
+      set_axis(out, i, tenon_dim(infer, TENON_DIM_BOUND, x->dims[i], tenon_extent(0)),
+               dim_any(infer));
     out->offset = dim_any(infer);
     return TENON_OK;
   }
-  for (int32_t i = 0; !infer->inputs[3] && i < count; i++) axis_of[i] = i;
+  for (int32_t i = 0; !infer->inputs[3] && i < count; i++)
+    axis_of[i] = i;
   TENON_TRY(axes_mask(infer, axis_of, count, x->ndim, &cut));
   for (int32_t i = 0; i < count; i++) {
     int32_t axis = (int32_t)(axis_of[i] < 0 ? axis_of[i] + x->ndim : axis_of[i]);
     int64_t step = !infer->inputs[4] ? 1 : steps_known ? step_of[i] : 0;
-    if (steps_known && step == 0) return tenon_fail(infer, TENON_INVALID, "the step along axis %d is 0", axis);
-    if (step < -INT32_MAX || step > INT32_MAX) step = step < 0 ? -INT32_MAX : INT32_MAX; /* one element either way */
+    if (steps_known && step == 0)
+      return tenon_fail(infer, TENON_INVALID, "the step along axis %d is 0", axis);
+    if (step < -INT32_MAX || step > INT32_MAX)
+      step = step < 0 ? -INT32_MAX : INT32_MAX; /* one element either way */
     if (starts.known && ends.known && steps_known) {
-      first = slice_axis(infer, out, axis, starts.at[i], ends.at[i], step), pace = step;
+      first = slice_axis(infer, out, axis, starts.at[i], ends.at[i], step);
+      pace = step;
     } else {
       tenon_dim_t most = tenon_dim(infer, TENON_DIM_BOUND, x->dims[axis], tenon_extent(0));
-      set_axis(out, axis, most, steps_known ? dim_mul(infer, out->strides[axis], tenon_extent(step)) : dim_any(infer));
+      set_axis(out, axis, most,
+               steps_known ? dim_mul(infer, out->strides[axis], tenon_extent(step))
+                           : dim_any(infer));
       out->offset = first = dim_any(infer);
     }
   }
-  for (int32_t i = 0; i < out->ndim; i++) empty |= dim_is(out->dims[i], 0);
+  for (int32_t i = 0; i < out->ndim; i++)
+    empty |= dim_is(out->dims[i], 0);
   if (empty) out->offset = tenon_extent(0); /* never past the end */
   if (x->values && x->ndim == 1 && tenon_is_known(first) && tenon_is_known(out->dims[0])) {
     out->value_count = (uint32_t)out->dims[0].value;
-    for (uint32_t i = 0; i < out->value_count; i++) out->values[i] = x->values[first.value + (int64_t)i * pace];
+    for (uint32_t i = 0; i < out->value_count; i++)
+      out->values[i] = x->values[first.value + (int64_t)i * pace];
   }
   return TENON_OK;
 }
@@ -349,8 +399,11 @@ static tenon_status_t split_infer(tenon_infer_t *infer) {
   tenon_dim_t begin = tenon_extent(0);
   ints_t sizes = {-1, 0, {{0}}};
   TENON_TRY(axis_wrap(infer, infer->attrs[0].as.i, x->ndim, &axis));
-  if (count < 1) return tenon_fail(infer, TENON_INVALID, "count is %" PRId64 ": there is at least one part", count);
-  tenon_dim_t extent = x->dims[axis], each = tenon_dim(infer, TENON_DIM_CEIL_DIV, extent, tenon_extent(count));
+  if (count < 1)
+    return tenon_fail(infer, TENON_INVALID, "count is %" PRId64 ": there is at least one part",
+                      count);
+  tenon_dim_t extent = x->dims[axis];
+  tenon_dim_t each = tenon_dim(infer, TENON_DIM_CEIL_DIV, extent, tenon_extent(count));
   if (infer->inputs[1]) {
     TENON_TRY(ints_read(infer, 1, &sizes));
     if (sizes.count >= 0 && sizes.count != count)
@@ -369,14 +422,18 @@ static tenon_status_t split_infer(tenon_infer_t *infer) {
     if (tenon_is_known(size) && size.value < 0)
       return tenon_fail(infer, TENON_INVALID, "part %" PRId64 " has size %" PRId64, i, size.value);
     if (out) {
-      out->alias = 1, out->strided = 1, out->ndim = x->ndim;
-      for (int32_t j = 0; j < x->ndim; j++) set_axis(out, j, j == axis ? size : x->dims[j], tenon_stride(infer, x, j));
+      out->alias = 1;
+      out->strided = 1;
+      out->ndim = x->ndim;
+      for (int32_t j = 0; j < x->ndim; j++)
+        set_axis(out, j, j == axis ? size : x->dims[j], tenon_stride(infer, x, j));
       out->offset = dim_is(size, 0) ? size : dim_mul(infer, begin, out->strides[axis]);
     }
     begin = dim_add(infer, begin, size);
   }
   if (dim_differ(begin, extent))
-    return tenon_fail(infer, TENON_INVALID, "the sizes add up to %" PRId64 ", axis %d has extent %" PRId64, begin.value,
+    return tenon_fail(infer, TENON_INVALID,
+                      "the sizes add up to %" PRId64 ", axis %d has extent %" PRId64, begin.value,
                       axis, extent.value);
   return TENON_OK;
 }

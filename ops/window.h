@@ -1,19 +1,26 @@
 /* Sliding windows over the spatial axes of [N, C, spatial...]: extents and padding by ONNX's rules.
- * Convolutions and pools state them from extents that may be symbols (infer) and use them as numbers (run).
- * Invariant: both ways follow one description, window_args_t. */
+ * Convolutions and pools state them from extents that may be symbols (infer) and use them as
+ * numbers (run). Invariant: both ways follow one description, window_args_t. */
 #ifndef TENON_OPS_WINDOW_H
 #define TENON_OPS_WINDOW_H
 
 #include <tenon/op.h>
 
 enum { SPATIAL_MAX = TENON_RANK_MAX - 2 };
-enum { WINDOW_EXPLICIT, WINDOW_SAME_UPPER, WINDOW_SAME_LOWER, WINDOW_VALID };
-#define WINDOW_ARGUMENTS                                                                                               \
-  "int[] strides=[], int[] pads=[], int[] dilations=[], "                                                              \
+enum {
+  WINDOW_EXPLICIT,
+  WINDOW_SAME_UPPER,
+  WINDOW_SAME_LOWER,
+  WINDOW_VALID,
+};
+#define WINDOW_ARGUMENTS                                                                           \
+  "int[] strides=[], int[] pads=[], int[] dilations=[], "                                          \
   "str['explicit', 'same_upper', 'same_lower', 'valid'] auto_pad='explicit'"
 
-typedef struct window_args_t {                     /* an operator's attributes; a list that is empty is the default */
-  const tenon_value_t *strides, *pads, *dilations; /* pads: all at the beginning, then all at the end */
+typedef struct window_args_t { /* an operator's attributes; a list that is empty is the default */
+  const tenon_value_t *strides;
+  const tenon_value_t *pads;
+  const tenon_value_t *dilations; /* pads: all at the beginning, then all at the end */
   int64_t auto_pad;
   int ceil;
 } window_args_t;
@@ -25,17 +32,24 @@ static inline window_args_t window_args(const tenon_value_t *attrs, int ceil) {
 
 typedef struct window_t {
   int32_t rank;
-  int64_t in[SPATIAL_MAX], out[SPATIAL_MAX], kernel[SPATIAL_MAX];
-  int64_t stride[SPATIAL_MAX], dilation[SPATIAL_MAX], before[SPATIAL_MAX], after[SPATIAL_MAX]; /* padding */
+  int64_t in[SPATIAL_MAX];
+  int64_t out[SPATIAL_MAX];
+  int64_t kernel[SPATIAL_MAX];
+  int64_t stride[SPATIAL_MAX];
+  int64_t dilation[SPATIAL_MAX];
+  int64_t before[SPATIAL_MAX];
+  int64_t after[SPATIAL_MAX]; /* padding */
 } window_t;
 
 /* The lists have the right lengths and sensible elements for this many spatial axes. */
 tenon_status_t core_window_check(tenon_infer_t *infer, const window_args_t *args, int32_t rank);
 /* out[i] for a window of kernel[i] over in[i]. */
-tenon_status_t core_window_infer(tenon_infer_t *infer, const window_args_t *args, int32_t rank, const tenon_dim_t *in,
-                                 const tenon_dim_t *kernel, tenon_dim_t *out);
+tenon_status_t core_window_infer(tenon_infer_t *infer, const window_args_t *args, int32_t rank,
+                                 const tenon_dim_t *in, const tenon_dim_t *kernel,
+                                 tenon_dim_t *out);
 /* The same for numbers, which must be good. */
-void core_window_out(const window_args_t *args, int32_t rank, const int64_t *in, const int64_t *kernel, int64_t *out);
+void core_window_out(const window_args_t *args, int32_t rank, const int64_t *in,
+                     const int64_t *kernel, int64_t *out);
 /* The numbers of one call. */
 void core_window_set(window_t *window, const window_args_t *args, int32_t rank, const int64_t *in,
                      const int64_t *kernel, const int64_t *out);
@@ -45,12 +59,13 @@ static inline int64_t list_at(const tenon_value_t *list, int32_t i, int64_t othe
 }
 static inline int64_t window_size(const int64_t *extents, int32_t rank) {
   int64_t n = 1;
-  for (int32_t i = 0; i < rank; i++) n *= extents[i];
+  for (int32_t i = 0; i < rank; i++)
+    n *= extents[i];
   return n;
 }
 
-/* ---- channels-last memory of tensors that are [N, C, spatial...] ----------------------------------------------------
- */
+/* ---- channels-last memory of tensors that are [N, C, spatial...]
+ * ---------------------------------------------------- */
 
 /* States that the output lies so, whatever its extents. */
 void core_channels_last(tenon_infer_t *infer, tenon_meta_t *out);

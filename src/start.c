@@ -1,5 +1,6 @@
-/* The process: start, shutdown, version, and the report for `tenon doctor`.  Above every other folder: the only file that
- * knows all of them.  Invariant: start is idempotent, and shutdown leaves nothing behind that the runtime allocated. */
+/* The process: start, shutdown, version, and the report for `tenon doctor`.  Above every other
+ * folder: the only file that knows all of them.  Invariant: start is idempotent, and shutdown
+ * leaves nothing behind that the runtime allocated. */
 #include <stdio.h>
 #include <string.h>
 #include <tenon/tenon.h>
@@ -30,7 +31,7 @@ TENON_C const tenon_descriptor_t *tenon_library_sim(void);
 TENON_C const tenon_descriptor_t *tenon_library_opencl(void);
 TENON_C const tenon_descriptor_t *tenon_library_cuda(void);
 
-/* ---- devices of the tree --------------------------------------------------------------------------------------------- */
+/* devices of the tree */
 
 /* Their libraries are added when somebody first names them. */
 static const struct {
@@ -52,10 +53,12 @@ static tenon_status_t add_device(const char *name) {
     tn_library_t *library;
     tn_text_t offences = {0};
     if (!tn_plugin_find(devices[i].name)) {
-      status = tn_registry_add(devices[i].library(), "", NULL, NULL, TN_OVERRIDE_MAY, &offences, &library);
+      status = tn_registry_add(devices[i].library(), "", NULL, NULL, TN_OVERRIDE_MAY, &offences,
+                               &library);
       if (status != TENON_OK && offences.size)
         status = tn_fail(status, "device %s: %s", devices[i].name, offences.data);
-      else if (status == TENON_OK) tn_registry_release(library);
+      else if (status == TENON_OK)
+        tn_registry_release(library);
     }
     tn_text_clear(&offences);
     tn_mutex_unlock(&adding);
@@ -66,22 +69,26 @@ static tenon_status_t add_device(const char *name) {
 static tn_mutex_t lock = TN_MUTEX_INIT;
 static int started;
 
-/* ---- fork ------------------------------------------------------------------------------------------------------- */
+/* fork */
 
-/* In the order in which one is taken while another is held: the child finds no table or list half changed. */
-static tn_mutex_t *(*const mutexes[])(void) = {tn_states_mutex,  tn_registrations_mutex, tn_registry_mutex,
-                                               tn_plugins_mutex, tn_backends_mutex,      tn_layers_mutex};
+/* In the order in which one is taken while another is held: the child finds no table or list half
+ * changed. */
+static tn_mutex_t *(*const mutexes[])(void) = {tn_states_mutex,   tn_registrations_mutex,
+                                               tn_registry_mutex, tn_plugins_mutex,
+                                               tn_backends_mutex, tn_layers_mutex};
 enum { MUTEXES = sizeof mutexes / sizeof *mutexes };
 
 static void before_fork(void) {
   tn_parallel_before_fork();
-  for (int i = 0; i < MUTEXES; i++) tn_mutex_lock(mutexes[i]());
+  for (int i = 0; i < MUTEXES; i++)
+    tn_mutex_lock(mutexes[i]());
   tn_threads_hold();
 }
 
 static void after_fork(void) {
   tn_threads_let_go();
-  for (int i = MUTEXES; i--;) tn_mutex_unlock(mutexes[i]());
+  for (int i = MUTEXES; i--;)
+    tn_mutex_unlock(mutexes[i]());
 }
 
 static void in_child(void) {
@@ -93,17 +100,21 @@ static void in_child(void) {
   tn_isolation_in_child();
 }
 
-/* ---- start and shutdown ------------------------------------------------------------------------------------------ */
+/* start and shutdown */
 
 static tenon_status_t start(void) {
   static int handles_fork;
   tn_text_t offences = {0};
   tn_library_t *core;
-  tenon_status_t status = tn_registry_add(tenon_library_core(), "", NULL, NULL, TN_OVERRIDE_MAY, &offences, &core);
-  if (status != TENON_OK && offences.size) status = tn_fail(status, "the built-in operators: %s", offences.data);
+  tenon_status_t status =
+      tn_registry_add(tenon_library_core(), "", NULL, NULL, TN_OVERRIDE_MAY, &offences, &core);
+  if (status != TENON_OK && offences.size)
+    status = tn_fail(status, "the built-in operators: %s", offences.data);
   tn_text_clear(&offences);
-  if (status == TENON_OK) tn_registry_release(core);
-  else tn_registry_clear();
+  if (status == TENON_OK)
+    tn_registry_release(core);
+  else
+    tn_registry_clear();
   tn_autograd_start();
   tn_graph_start();
   tn_trace_start();
@@ -131,7 +142,10 @@ void tenon_shutdown(void) {
     tn_bridges_forget();
     tn_policy_forget();
     tn_registrations_clear();
-    tn_layers_clear(), tn_autocast_clear(), tn_generators_clear(), tn_rates_clear();
+    tn_layers_clear();
+    tn_autocast_clear();
+    tn_generators_clear();
+    tn_rates_clear();
     tn_trace_clear();
     tn_record_clear();
     tn_autograd_clear();
@@ -144,7 +158,9 @@ void tenon_shutdown(void) {
 }
 
 const char *tenon_error(void) { return tn_error(); }
-tenon_status_t tenon_error_set(tenon_status_t status, const char *text) { return tn_fail(status, "%s", text); }
+tenon_status_t tenon_error_set(tenon_status_t status, const char *text) {
+  return tn_fail(status, "%s", text);
+}
 const char *tenon_status_name(tenon_status_t status) { return tn_status_name(status); }
 const char *tenon_version(void) { return TENON_VERSION_TEXT; }
 void tenon_threads_set(int32_t count) { tn_parallel_set(count); }
@@ -154,10 +170,11 @@ void tenon_text_release(char *text) { tn_release_memory(text); }
 tenon_status_t tenon_doctor(char **out_text) {
   tn_text_t text = {0};
   const char *limit;
-  tn_text_add(&text, "tenon            %s, contract %u.%u\n", tenon_version(), TENON_ABI >> 16, TENON_ABI & 0xffff);
+  tn_text_add(&text, "tenon            %s, contract %u.%u\n", tenon_version(), TENON_ABI >> 16,
+              TENON_ABI & 0xffff);
   tn_text_add(&text, "compiler         " TENON_COMPILER_TEXT "\n");
-  tn_text_add(&text, "threads          %d (%s; TENON_THREADS changes it)\n", (int)tn_parallel_threads(),
-              tn_parallel_name());
+  tn_text_add(&text, "threads          %d (%s; TENON_THREADS changes it)\n",
+              (int)tn_parallel_threads(), tn_parallel_name());
   tn_text_add(&text, "unloading        %s\n",
               tn_thread_barrier() ? "yes (membarrier)" : "no: membarrier is missing or refused");
   tn_text_add(&text, "instruction sets");
@@ -165,7 +182,10 @@ tenon_status_t tenon_doctor(char **out_text) {
     if (tn_cpu_has(i)) tn_text_add(&text, " %s", i ? tn_cpu_word(i) : "default");
   tn_text_add(&text, "\n");
   if (!tn_cpu_limit_valid(&limit))
-    tn_text_add(&text, "problem          TENON_CPU_CAPABILITY='%s' names no instruction set and is ignored\n", limit);
+    tn_text_add(
+        &text,
+        "problem          TENON_CPU_CAPABILITY='%s' names no instruction set and is ignored\n",
+        limit);
   tenon_status_t status = tenon_start();
   if (status != TENON_OK) tn_text_add(&text, "problem          %s\n", tn_error());
   const tenon_op_t *const *ops;

@@ -9,8 +9,10 @@
 static void say(void *context, uint32_t what, const char *text) {
   build_t *build = context;
   if (what == TENON_BUILD_REUSED) build->was_reused = true;
-  if (what == TENON_BUILD_WORDS) fputs(text, stderr);
-  else if (build->verbose) printf("%s%s\n", what == TENON_BUILD_REUSED ? "made before: " : "", text);
+  if (what == TENON_BUILD_WORDS)
+    fputs(text, stderr);
+  else if (build->verbose)
+    printf("%s%s\n", what == TENON_BUILD_REUSED ? "made before: " : "", text);
 }
 
 static bool add(texts_t *options, const char *before, const char *word) {
@@ -23,7 +25,8 @@ static bool add(texts_t *options, const char *before, const char *word) {
 
 static bool add_each(texts_t *options, const char *before, const texts_t *words) {
   bool fine = true;
-  for (int32_t i = 0; i < words->count; i++) fine = fine && add(options, before, words->items[i]);
+  for (int32_t i = 0; i < words->count; i++)
+    fine = fine && add(options, before, words->items[i]);
   return fine;
 }
 
@@ -35,7 +38,8 @@ bool build_has_device_code(const build_t *build) {
 
 void build_name_output(build_t *build, text_t *room) {
   if (build->output) return;
-  const char *name = text_file_name(build->sources.items[0]), *dot = strrchr(name, '.');
+  const char *name = text_file_name(build->sources.items[0]);
+  const char *dot = strrchr(name, '.');
   text_add(room, "%.*s.so", (int)(dot ? (size_t)(dot - name) : strlen(name)), name);
   build->output = text_get(room);
 }
@@ -46,8 +50,10 @@ bool build_library(build_t *build, text_t *why) {
   bool fine = !build->level || add(&options, "-O", build->level);
   fine = fine && (!build->debug || add(&options, "-g", ""));
   fine = fine && (!in_colour || add(&options, "-fdiagnostics-color=always", ""));
-  fine = fine && add_each(&options, "-I", &build->folders) && add_each(&options, "-D", &build->macros);
-  fine = fine && add_each(&options, "", &build->flags) && add_each(&options, "-L", &build->library_folders);
+  fine =
+      fine && add_each(&options, "-I", &build->folders) && add_each(&options, "-D", &build->macros);
+  fine = fine && add_each(&options, "", &build->flags) &&
+         add_each(&options, "-L", &build->library_folders);
   fine = fine && add_each(&options, "-l", &build->libraries);
   const tenon_build_t work = {.size = sizeof work,
                               .flags = build->fresh ? TENON_BUILD_FRESH : 0,
@@ -58,8 +64,12 @@ bool build_library(build_t *build, text_t *why) {
                               .say = say,
                               .context = build};
   build->was_reused = false;
-  if (!fine) text_add(why, "out of memory");
-  else if (tenon_library_build(&work, build->output) != TENON_OK) text_add(why, "%s", tenon_error()), fine = false;
+  if (!fine)
+    text_add(why, "out of memory");
+  else if (tenon_library_build(&work, build->output) != TENON_OK) {
+    text_add(why, "%s", tenon_error());
+    fine = false;
+  }
   texts_free(&options);
   return fine;
 }
@@ -67,5 +77,6 @@ bool build_library(build_t *build, text_t *why) {
 void build_free(build_t *build) {
   texts_t *const lists[] = {&build->sources,         &build->folders,   &build->macros,
                             &build->library_folders, &build->libraries, &build->flags};
-  for (size_t i = 0; i < sizeof lists / sizeof *lists; i++) texts_free(lists[i]);
+  for (size_t i = 0; i < sizeof lists / sizeof *lists; i++)
+    texts_free(lists[i]);
 }

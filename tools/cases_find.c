@@ -1,4 +1,5 @@
-/* Finding of test cases; see cases.h.  Folders are walked in sorted order, so that runs can be compared. */
+/* Finding of test cases; see cases.h.  Folders are walked in sorted order, so that runs can be
+ * compared. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,13 +16,16 @@ static char *copy_text(const char *text) {
   return copy ? memcpy(copy, text, size) : NULL;
 }
 
-static bool add_case(cases_t *cases, const char *name, const char *model, const char *folder, const text_t *json,
-                     text_t *why) {
+static bool add_case(cases_t *cases, const char *name, const char *model, const char *folder,
+                     const text_t *json, text_t *why) {
   case_t item = {copy_text(name), copy_text(model), folder ? copy_text(folder) : NULL, -1, -1};
   if (cases->count == cases->capacity && cases->capacity <= INT32_MAX / 4) {
     int32_t capacity = cases->capacity * 2 + 64;
     case_t *items = realloc(cases->items, (size_t)capacity * sizeof *items);
-    if (items) cases->items = items, cases->capacity = capacity;
+    if (items) {
+      cases->items = items;
+      cases->capacity = capacity;
+    }
   }
   json_find_number(text_get(json), "rtol", &item.relative);
   json_find_number(text_get(json), "atol", &item.absolute);
@@ -40,7 +44,8 @@ static bool read_text(const char *path, text_t *out) {
   char bytes[4096];
   FILE *file = fopen(path, "rb");
   if (!file) return false;
-  for (size_t size; (size = fread(bytes, 1, sizeof bytes, file)) > 0;) text_bytes(out, bytes, size);
+  for (size_t size; (size = fread(bytes, 1, sizeof bytes, file)) > 0;)
+    text_bytes(out, bytes, size);
   bool fine = !ferror(file) && !out->failed;
   fclose(file);
   return fine;
@@ -58,7 +63,8 @@ static bool is_light(const char *model) {
   return found;
 }
 
-static bool add_light(cases_t *cases, const char *model, const char *name, const text_t *json, text_t *why) {
+static bool add_light(cases_t *cases, const char *model, const char *name, const text_t *json,
+                      text_t *why) {
   const char *file = text_file_name(model);
   text_t stem = {NULL, 0, 0, false};
   text_add(&stem, "%.*s", (int)(strlen(file) - 5), file);
@@ -68,8 +74,10 @@ static bool add_light(cases_t *cases, const char *model, const char *name, const
 }
 
 /* data.json of onnx/backend/test/data/real/CASE names onnx/backend/test/data/light/MODEL.onnx. */
-static bool add_named(cases_t *cases, const char *folder, const text_t *json, bool *out_found, text_t *why) {
-  text_t url = {NULL, 0, 0, false}, model = {NULL, 0, 0, false};
+static bool add_named(cases_t *cases, const char *folder, const text_t *json, bool *out_found,
+                      text_t *why) {
+  text_t url = {NULL, 0, 0, false};
+  text_t model = {NULL, 0, 0, false};
   bool fine = true;
   if (json_find_text(text_get(json), "url", &url)) {
     text_add(&model, "%s/../../light/%s", folder, text_file_name(text_get(&url)));
@@ -85,11 +93,15 @@ static bool walk(const char *path, int depth, cases_t *cases, text_t *why);
 
 static bool walk_folder(const char *folder, int depth, cases_t *cases, text_t *why) {
   texts_t names = {NULL, 0, 0};
-  text_t path = {NULL, 0, 0, false}, json = {NULL, 0, 0, false};
-  bool found = false, fine = system_list_folder(folder, &names, why);
+  text_t path = {NULL, 0, 0, false};
+  text_t json = {NULL, 0, 0, false};
+  bool found = false;
+  bool fine = system_list_folder(folder, &names, why);
   text_add(&path, "%s/data.json", folder);
-  if (fine && texts_has(&names, "data.json") && !read_text(text_get(&path), &json))
-    text_add(why, "cannot read %s", text_get(&path)), fine = false;
+  if (fine && texts_has(&names, "data.json") && !read_text(text_get(&path), &json)) {
+    text_add(why, "cannot read %s", text_get(&path));
+    fine = false;
+  }
   if (fine && texts_has(&names, "model.onnx")) {
     text_clear(&path);
     text_add(&path, "%s/model.onnx", folder);
@@ -115,15 +127,18 @@ static bool walk(const char *path, int depth, cases_t *cases, text_t *why) {
   if (depth > DEPTH_LIMIT) return true;
   if (is_light(path)) return add_light(cases, path, NULL, &no_json, why);
   if (system_is_folder(path)) return walk_folder(path, depth, cases, why);
-  if (system_is_file(path)) text_add(why, "%s: expected a folder, or a .onnx file beside its _output_0.pb", path);
-  else text_add(why, "%s: there is no such file or folder", path);
+  if (system_is_file(path))
+    text_add(why, "%s: expected a folder, or a .onnx file beside its _output_0.pb", path);
+  else
+    text_add(why, "%s: there is no such file or folder", path);
   return false;
 }
 
 bool cases_find(const char *path, cases_t *cases, text_t *why) {
   size_t size = strlen(path);
   text_t trimmed = {NULL, 0, 0, false}; /* the name of a case is what follows the last separator */
-  while (size > 1 && path[size - 1] == '/') size--;
+  while (size > 1 && path[size - 1] == '/')
+    size--;
   text_bytes(&trimmed, path, size);
   bool fine = walk(text_get(&trimmed), 0, cases, why);
   text_free(&trimmed);

@@ -1,4 +1,5 @@
-/* Running of one test case; see cases.h.  Each data set is run on the one executable of the case. */
+/* Running of one test case; see cases.h.  Each data set is run on the one executable of the
+ * case. */
 #include <stdlib.h>
 #include <string.h>
 #include <tenon/tenon.h>
@@ -13,17 +14,23 @@ typedef struct trial_t { /* a case under way */
   tolerance_t tolerance;
   tenon_graph_t *graph;
   tenon_executable_t *executable;
-  tenon_tensor_t **inputs, **outputs;
-  int32_t input_count, output_count;
+  tenon_tensor_t **inputs;
+  tenon_tensor_t **outputs;
+  int32_t input_count;
+  int32_t output_count;
   text_t *words;
 } trial_t;
 
-/* Puts the runtime's last message into words, without the model's path, which all cases have alike; what it does not
- * support is no failure of the case. */
+/* Puts the runtime's last message into words, without the model's path, which all cases have alike;
+ * what it does not support is no failure of the case. */
 static outcome_t judge(trial_t *trial, tenon_status_t status) {
-  const char *words = tenon_error(), *model = trial->item->model;
+  const char *words = tenon_error();
+  const char *model = trial->item->model;
   size_t size = strlen(model);
-  if (strncmp(words, model, size) != 0) model = text_file_name(model), size = strlen(model);
+  if (strncmp(words, model, size) != 0) {
+    model = text_file_name(model);
+    size = strlen(model);
+  }
   if (strncmp(words, model, size) == 0 && strncmp(words + size, ": ", 2) == 0) words += size + 2;
   text_add(trial->words, "%s", words);
   return status == TENON_UNIMPLEMENTED ? OUTCOME_SKIPPED : OUTCOME_FAILED;
@@ -31,7 +38,8 @@ static outcome_t judge(trial_t *trial, tenon_status_t status) {
 
 static outcome_t open_model(trial_t *trial) {
   tenon_status_t status = tenon_graph_load(trial->item->model, NULL, &trial->graph);
-  if (status == TENON_OK) status = tenon_executable_create(trial->graph, trial->options, &trial->executable);
+  if (status == TENON_OK)
+    status = tenon_executable_create(trial->graph, trial->options, &trial->executable);
   if (status != TENON_OK) return judge(trial, status);
   trial->input_count = tenon_graph_input_count(trial->graph);
   trial->output_count = tenon_graph_output_count(trial->graph);
@@ -49,7 +57,7 @@ static void drop(tenon_tensor_t **tensors, int32_t count) {
   }
 }
 
-/* ---- inputs ----------------------------------------------------------------------------------------------------- */
+/* inputs */
 
 /* How many files FOLDER/KIND_0.pb, _1.pb, ... there are. */
 static int32_t count_files(const char *folder, const char *kind) {
@@ -77,7 +85,8 @@ static outcome_t load_inputs(trial_t *trial, const char *folder) {
   int32_t files = count_files(folder, "input");
   outcome_t outcome = OUTCOME_PASSED;
   if (files != trial->input_count) {
-    text_add(trial->words, "%s has %d inputs, the model has %d", folder, (int)files, (int)trial->input_count);
+    text_add(trial->words, "%s has %d inputs, the model has %d", folder, (int)files,
+             (int)trial->input_count);
     return OUTCOME_FAILED;
   }
   for (int32_t i = 0; outcome == OUTCOME_PASSED && i < files; i++)
@@ -97,22 +106,25 @@ static outcome_t make_inputs(trial_t *trial) {
     }
     for (int32_t k = 0; status == TENON_OK && k < port.ndim; k++)
       shape[k] = port.axes[k].extent >= 0 ? port.axes[k].extent : 1;
-    if (status == TENON_OK) status = tenon_tensor_create(port.dtype, port.ndim, shape, &trial->inputs[i]);
+    if (status == TENON_OK)
+      status = tenon_tensor_create(port.dtype, port.ndim, shape, &trial->inputs[i]);
     if (status != TENON_OK) return judge(trial, status);
     if (!fill_tensor(trial->inputs[i], "ramp", 0, trial->words)) return OUTCOME_FAILED;
   }
   return OUTCOME_PASSED;
 }
 
-/* ---- one data set ----------------------------------------------------------------------------------------------- */
+/* one data set */
 
 static outcome_t check_output(trial_t *trial, const char *folder, const char *kind, int32_t index) {
   tenon_port_t port = {.size = sizeof port};
   tenon_tensor_t *expected = NULL;
   text_t reason = {NULL, 0, 0, false};
   tenon_status_t status = tenon_graph_output(trial->graph, index, &port);
-  outcome_t outcome = status == TENON_OK ? load_tensor(trial, folder, kind, index, &expected) : judge(trial, status);
-  if (outcome == OUTCOME_PASSED && !compare_tensors(expected, trial->outputs[index], &trial->tolerance, &reason)) {
+  outcome_t outcome = status == TENON_OK ? load_tensor(trial, folder, kind, index, &expected)
+                                         : judge(trial, status);
+  if (outcome == OUTCOME_PASSED &&
+      !compare_tensors(expected, trial->outputs[index], &trial->tolerance, &reason)) {
     text_add(trial->words, "output %d '%s': %s", (int)index, port.name, text_get(&reason));
     outcome = OUTCOME_FAILED;
   }
@@ -125,13 +137,16 @@ static outcome_t check_output(trial_t *trial, const char *folder, const char *ki
 static outcome_t run_set(trial_t *trial, const char *folder, const char *kind) {
   int32_t files = count_files(folder, kind);
   if (files != trial->output_count) {
-    text_add(trial->words, "%s has %d outputs, the model has %d", folder, (int)files, (int)trial->output_count);
+    text_add(trial->words, "%s has %d outputs, the model has %d", folder, (int)files,
+             (int)trial->output_count);
     return OUTCOME_FAILED;
   }
-  tenon_status_t status = tenon_executable_run(trial->executable, trial->inputs, trial->outputs, NULL);
+  tenon_status_t status =
+      tenon_executable_run(trial->executable, trial->inputs, trial->outputs, NULL);
   if (status != TENON_OK) return judge(trial, status);
   outcome_t outcome = OUTCOME_PASSED;
-  for (int32_t i = 0; i < files && outcome == OUTCOME_PASSED; i++) outcome = check_output(trial, folder, kind, i);
+  for (int32_t i = 0; i < files && outcome == OUTCOME_PASSED; i++)
+    outcome = check_output(trial, folder, kind, i);
   return outcome;
 }
 
@@ -139,7 +154,9 @@ static outcome_t run_sets(trial_t *trial) {
   texts_t names = {NULL, 0, 0};
   text_t folder = {NULL, 0, 0, false};
   int32_t sets = 0;
-  outcome_t outcome = system_list_folder(trial->item->folder, &names, trial->words) ? OUTCOME_PASSED : OUTCOME_FAILED;
+  outcome_t outcome = system_list_folder(trial->item->folder, &names, trial->words)
+                          ? OUTCOME_PASSED
+                          : OUTCOME_FAILED;
   for (int32_t i = 0; i < names.count && outcome == OUTCOME_PASSED; i++) {
     if (strncmp(names.items[i], "test_data_set", 13) != 0) continue;
     text_clear(&folder);
@@ -168,9 +185,11 @@ static outcome_t run_light(trial_t *trial) {
   return outcome;
 }
 
-outcome_t cases_run(const case_t *item, const tenon_compile_t *options, const tolerance_t *tolerance, text_t *words) {
+outcome_t cases_run(const case_t *item, const tenon_compile_t *options,
+                    const tolerance_t *tolerance, text_t *words) {
   trial_t trial = {.item = item, .options = options, .tolerance = *tolerance, .words = words};
-  tolerance_t *used = &trial.tolerance; /* the command line's, else the case's own, else onnx.backend.test's */
+  tolerance_t *used =
+      &trial.tolerance; /* the command line's, else the case's own, else onnx.backend.test's */
   if (used->relative < 0) used->relative = item->relative >= 0 ? item->relative : 1e-3;
   if (used->absolute < 0) used->absolute = item->absolute >= 0 ? item->absolute : 1e-7;
   outcome_t outcome = open_model(&trial);

@@ -24,29 +24,38 @@ static bool same_string(tenon_string_t a, tenon_string_t b) {
 static double judge(const tenon_tensor_t *expected, const tenon_tensor_t *found, int64_t index,
                     const tolerance_t *tolerance) {
   switch (element_class(expected->dtype)) {
-  case ELEMENT_STRING: return same_string(element_string(expected, index), element_string(found, index)) ? -1 : 1;
-  case ELEMENT_FLOAT: return excess(element_number(expected, index), element_number(found, index), tolerance);
+  case ELEMENT_STRING:
+    return same_string(element_string(expected, index), element_string(found, index)) ? -1 : 1;
+  case ELEMENT_FLOAT:
+    return excess(element_number(expected, index), element_number(found, index), tolerance);
   case ELEMENT_COMPLEX: {
     double real = excess(element_number(expected, index), element_number(found, index), tolerance);
-    double imaginary = excess(element_imaginary(expected, index), element_imaginary(found, index), tolerance);
+    double imaginary =
+        excess(element_imaginary(expected, index), element_imaginary(found, index), tolerance);
     return real > imaginary ? real : imaginary;
   }
-  case ELEMENT_BOOL: return element_number(expected, index) == element_number(found, index) ? -1 : 1;
+  case ELEMENT_BOOL:
+    return element_number(expected, index) == element_number(found, index) ? -1 : 1;
   default:
     if (element_bits(expected, index) == element_bits(found, index)) return -1;
     return fabs(element_number(expected, index) - element_number(found, index));
   }
 }
 
-static bool compare_elements(const tenon_tensor_t *expected, const tenon_tensor_t *found, const tolerance_t *tolerance,
-                             text_t *why) {
-  int64_t count = tenon_count(expected), wrong = 0, worst = 0;
+static bool compare_elements(const tenon_tensor_t *expected, const tenon_tensor_t *found,
+                             const tolerance_t *tolerance, text_t *why) {
+  int64_t count = tenon_count(expected);
+  int64_t wrong = 0;
+  int64_t worst = 0;
   double largest = -1;
   for (int64_t i = 0; i < count; i++) {
     double off = judge(expected, found, i, tolerance);
     if (off < 0) continue;
     wrong++;
-    if (off > largest) largest = off, worst = i;
+    if (off > largest) {
+      largest = off;
+      worst = i;
+    }
   }
   if (wrong == 0) return true;
   text_add(why, "%" PRId64 " of %" PRId64 " elements differ, most at ", wrong, count);
@@ -59,11 +68,12 @@ static bool compare_elements(const tenon_tensor_t *expected, const tenon_tensor_
   return false;
 }
 
-static bool compare_lists(const tenon_tensor_t *expected, const tenon_tensor_t *found, const tolerance_t *tolerance,
-                          text_t *why) {
+static bool compare_lists(const tenon_tensor_t *expected, const tenon_tensor_t *found,
+                          const tolerance_t *tolerance, text_t *why) {
   bool same = true;
   if (expected->shape[0] != found->shape[0]) {
-    text_add(why, "expected a list of %" PRId64 ", found one of %" PRId64, expected->shape[0], found->shape[0]);
+    text_add(why, "expected a list of %" PRId64 ", found one of %" PRId64, expected->shape[0],
+             found->shape[0]);
     return false;
   }
   for (int64_t i = 0; same && i < expected->shape[0]; i++) {
@@ -75,19 +85,23 @@ static bool compare_lists(const tenon_tensor_t *expected, const tenon_tensor_t *
   return same;
 }
 
-bool compare_tensors(const tenon_tensor_t *expected, const tenon_tensor_t *found, const tolerance_t *tolerance,
-                     text_t *why) {
+bool compare_tensors(const tenon_tensor_t *expected, const tenon_tensor_t *found,
+                     const tolerance_t *tolerance, text_t *why) {
   bool same_shape = expected->ndim == found->ndim;
   if (tenon_dtype_id(expected->dtype) != tenon_dtype_id(found->dtype)) {
-    text_add(why, "expected dtype %s, found %s", tenon_dtype_name(expected->dtype), tenon_dtype_name(found->dtype));
+    text_add(why, "expected dtype %s, found %s", tenon_dtype_name(expected->dtype),
+             tenon_dtype_name(found->dtype));
     return false;
   }
   if (expected->detail || found->detail) {
-    text_add(why, "expected a %s tensor, found a %s one", tenon_tensor_layout(expected), tenon_tensor_layout(found));
+    text_add(why, "expected a %s tensor, found a %s one", tenon_tensor_layout(expected),
+             tenon_tensor_layout(found));
     return false; /* none is of a file */
   }
-  if (element_class(expected->dtype) == ELEMENT_LIST) return compare_lists(expected, found, tolerance, why);
-  for (int32_t i = 0; same_shape && i < expected->ndim; i++) same_shape = expected->shape[i] == found->shape[i];
+  if (element_class(expected->dtype) == ELEMENT_LIST)
+    return compare_lists(expected, found, tolerance, why);
+  for (int32_t i = 0; same_shape && i < expected->ndim; i++)
+    same_shape = expected->shape[i] == found->shape[i];
   if (!same_shape) {
     text_add(why, "expected shape ");
     summary_add_shape(why, expected->ndim, expected->shape);
@@ -100,12 +114,16 @@ bool compare_tensors(const tenon_tensor_t *expected, const tenon_tensor_t *found
     text_add(why, "dtype %s cannot be compared", tenon_dtype_name(expected->dtype));
     return false;
   }
-  if (element_is_dense(expected) && element_is_dense(found)) return compare_elements(expected, found, tolerance, why);
-  tenon_tensor_t *left = NULL, *right = NULL;
+  if (element_is_dense(expected) && element_is_dense(found))
+    return compare_elements(expected, found, tolerance, why);
+  tenon_tensor_t *left = NULL;
+  tenon_tensor_t *right = NULL;
   bool same = false;
-  if (tenon_tensor_copy(expected, &left) != TENON_OK || tenon_tensor_copy(found, &right) != TENON_OK)
+  if (tenon_tensor_copy(expected, &left) != TENON_OK ||
+      tenon_tensor_copy(found, &right) != TENON_OK)
     text_add(why, "%s", tenon_error());
-  else same = compare_elements(left, right, tolerance, why);
+  else
+    same = compare_elements(left, right, tolerance, why);
   tenon_tensor_release(left);
   tenon_tensor_release(right);
   return same;

@@ -12,32 +12,46 @@ enum { ARGUMENTS_MOST = 64 };
 typedef struct node_t {
   tenon_graph_part_t part;
   tenon_op_info_t info;
-  tenon_tensor_t *inputs[ARGUMENTS_MOST], *expected[ARGUMENTS_MOST], *found[ARGUMENTS_MOST], *alone[ARGUMENTS_MOST];
+  tenon_tensor_t *inputs[ARGUMENTS_MOST];
+  tenon_tensor_t *expected[ARGUMENTS_MOST];
+  tenon_tensor_t *found[ARGUMENTS_MOST];
+  tenon_tensor_t *alone[ARGUMENTS_MOST];
 } node_t;
 
 static bool find_node(const culprit_t *c, node_t *node) {
   for (int32_t n = 0; n < tenon_graph_node_count(c->graph); n++) {
-    node->part.size = sizeof node->part, node->info.size = sizeof node->info;
+    node->part.size = sizeof node->part;
+    node->info.size = sizeof node->info;
     if (tenon_graph_node(c->graph, n, &node->part) != TENON_OK) return false;
     if (strcmp(node->part.name, c->node) != 0) continue;
     for (int32_t o = 0; o < node->part.output_count; o++) {
       tenon_graph_edge_t edge = {.size = sizeof edge};
-      if (node->part.outputs[o] < 0 || tenon_graph_edge(c->graph, node->part.outputs[o], &edge, NULL) != TENON_OK)
+      if (node->part.outputs[o] < 0 ||
+          tenon_graph_edge(c->graph, node->part.outputs[o], &edge, NULL) != TENON_OK)
         continue;
-      if (strcmp(edge.name, c->value) == 0) return tenon_op_info(node->part.op, &node->info), true;
+      if (strcmp(edge.name, c->value) == 0) {
+        tenon_op_info(node->part.op, &node->info);
+        return true;
+      }
     }
   }
   return false;
 }
 
 /* A value as a run has it, or as the graph has it. */
-static tenon_tensor_t *edge_tensor(const culprit_t *c, const values_t *values, tenon_edge_t edge, text_t *why) {
+static tenon_tensor_t *edge_tensor(const culprit_t *c, const values_t *values, tenon_edge_t edge,
+                                   text_t *why) {
   tenon_graph_edge_t about = {.size = sizeof about};
   tenon_port_t port = {.size = sizeof port};
   if (tenon_graph_edge(c->graph, edge, &about, NULL) != TENON_OK) return NULL;
-  if (about.constant) return tenon_tensor_retain(about.constant), about.constant;
-  const char *kind = about.input >= 0 ? "input" : "value", *name = about.name;
-  if (about.input >= 0 && tenon_graph_input(c->graph, about.input, &port) == TENON_OK) name = port.name;
+  if (about.constant) {
+    tenon_tensor_retain(about.constant);
+    return about.constant;
+  }
+  const char *kind = about.input >= 0 ? "input" : "value";
+  const char *name = about.name;
+  if (about.input >= 0 && tenon_graph_input(c->graph, about.input, &port) == TENON_OK)
+    name = port.name;
   const value_t *value = values_find(about.input >= 0 ? c->a : values, kind, name);
   return value ? values_tensor(about.input >= 0 ? c->a : values, value, why) : NULL;
 }
@@ -55,10 +69,15 @@ static bool read_inputs(const culprit_t *c, node_t *node, text_t *why) {
     }
     if (fine && argument.kind == TENON_KIND_TENSORS)
       fine = tenon_tensor_list(items, operand->count, &node->inputs[i]) == TENON_OK;
-    else if (fine && operand->count) tenon_tensor_retain(node->inputs[i] = items[0]);
-    for (int32_t k = 0; items && k < operand->count; k++) tenon_tensor_release(items[k]);
+    else if (fine && operand->count)
+      tenon_tensor_retain(node->inputs[i] = items[0]);
+    for (int32_t k = 0; items && k < operand->count; k++)
+      tenon_tensor_release(items[k]);
     free(items);
-    if (!fine) return text_add(why, "input %s of node '%s' is not among the values", argument.name, c->node), false;
+    if (!fine) {
+      text_add(why, "input %s of node '%s' is not among the values", argument.name, c->node);
+      return false;
+    }
   }
   return true;
 }
@@ -81,7 +100,8 @@ static bool agree(const culprit_t *c, const node_t *node, tenon_tensor_t *const 
   bool same = true;
   text_t ignored = {NULL, 0, 0, false};
   for (int32_t o = 0; o < node->info.output_count && o < ARGUMENTS_MOST && same; o++)
-    if (with[o] && node->alone[o]) same = compare_tensors(with[o], node->alone[o], &c->tolerance, &ignored);
+    if (with[o] && node->alone[o])
+      same = compare_tensors(with[o], node->alone[o], &c->tolerance, &ignored);
   text_free(&ignored);
   return same;
 }
@@ -93,20 +113,25 @@ static void add_alone(const culprit_t *c, node_t *node, text_t *out) {
     text_add(out, "  alone  with these inputs it fails here: %s\n", tenon_error());
     return;
   }
-  bool first = agree(c, node, node->found), second = agree(c, node, node->expected);
-  text_add(out, "  alone  on the CPU, with these inputs of the first run, it gives what %s gave%s\n",
+  bool first = agree(c, node, node->found);
+  bool second = agree(c, node, node->expected);
+  text_add(out,
+           "  alone  on the CPU, with these inputs of the first run, it gives what %s gave%s\n",
            first && second ? "each run"
            : first         ? "the first run"
            : second        ? "the second run"
                            : "neither run",
-           first && !second ? ": the runs give it different inputs, within the tolerance, or another operator"
-           : second         ? ": the first run computes this node otherwise"
-                            : "");
+           first && !second
+               ? ": the runs give it different inputs, within the tolerance, or another operator"
+           : second ? ": the first run computes this node otherwise"
+                    : "");
 }
 
 static bool record(const culprit_t *c, const node_t *node, text_t *out_recording, text_t *why) {
-  tenon_recording_info_t info = {
-      .size = sizeof info, .node = node->part.name, .inputs = node->inputs, .outputs = node->expected};
+  tenon_recording_info_t info = {.size = sizeof info,
+                                 .node = node->part.name,
+                                 .inputs = node->inputs,
+                                 .outputs = node->expected};
   for (int number = 0; number < 1000; number++) {
     text_clear(out_recording);
     text_add(out_recording, "%s/%03d-", c->folder, number);
@@ -115,15 +140,22 @@ static bool record(const culprit_t *c, const node_t *node, text_t *out_recording
       text_bytes(out_recording, *at == ':' ? "." : at, 1);
     }
     if (system_is_folder(text_get(out_recording))) continue;
-    if (tenon_recording_save(text_get(out_recording), node->part.op, node->part.attrs, &info) == TENON_OK) return true;
-    return text_add(why, "%s", tenon_error()), false;
+    if (tenon_recording_save(text_get(out_recording), node->part.op, node->part.attrs, &info) ==
+        TENON_OK)
+      return true;
+    text_add(why, "%s", tenon_error());
+    return false;
   }
-  return text_add(why, "%s holds a thousand recordings: --record DIR", c->folder), false;
+  text_add(why, "%s holds a thousand recordings: --record DIR", c->folder);
+  return false;
 }
 
 bool culprit_describe(const culprit_t *c, text_t *out, text_t *out_recording, text_t *why) {
   node_t *node = calloc(1, sizeof *node);
-  if (!node) return text_add(why, "out of memory"), false;
+  if (!node) {
+    text_add(why, "out of memory");
+    return false;
+  }
   bool fine = find_node(c, node) && read_inputs(c, node, why);
   if (!fine && !why->size) text_add(why, "node '%s' was not found in the graph", c->node);
   for (int32_t i = 0; fine && i < node->info.input_count; i++) {
@@ -135,10 +167,16 @@ bool culprit_describe(const culprit_t *c, text_t *out, text_t *out_recording, te
     summary_add_tensor(out, text_get(&name), node->inputs[i]);
     text_free(&name);
   }
-  if (fine) read_results(c, node), add_alone(c, node, out), fine = record(c, node, out_recording, why);
+  if (fine) {
+    read_results(c, node);
+    add_alone(c, node, out);
+    fine = record(c, node, out_recording, why);
+  }
   for (int32_t i = 0; i < ARGUMENTS_MOST; i++) {
-    tenon_tensor_release(node->inputs[i]), tenon_tensor_release(node->expected[i]);
-    tenon_tensor_release(node->found[i]), tenon_tensor_release(node->alone[i]);
+    tenon_tensor_release(node->inputs[i]);
+    tenon_tensor_release(node->expected[i]);
+    tenon_tensor_release(node->found[i]);
+    tenon_tensor_release(node->alone[i]);
   }
   free(node);
   return fine;

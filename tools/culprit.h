@@ -1,5 +1,5 @@
-/* The node where two runs of a model begin to differ: its inputs in words, what it gives by itself, and a recording of its call.
- * Called by the verb compare. */
+/* The node where two runs of a model begin to differ: its inputs in words, what it gives by itself,
+ * and a recording of its call. Called by the verb compare. */
 #ifndef TOOLS_CULPRIT_H
 #define TOOLS_CULPRIT_H
 
@@ -10,13 +10,16 @@
 
 typedef struct culprit_t {
   const tenon_graph_t *graph;
-  const values_t *a, *b;    /* its inputs are those of a; what is expected is what b has */
-  const char *node, *value; /* by name */
-  const char *folder;       /* of recordings */
+  const values_t *a;
+  const values_t *b; /* its inputs are those of a; what is expected is what b has */
+  const char *node;
+  const char *value;  /* by name */
+  const char *folder; /* of recordings */
   tolerance_t tolerance;
 } culprit_t;
 
-/* Adds lines about it; writes FOLDER/NNN-operator, whose name goes to out_recording.  False: `why` says what failed. */
+/* Adds lines about it; writes FOLDER/NNN-operator, whose name goes to out_recording.  False: `why`
+ * says what failed. */
 bool culprit_describe(const culprit_t *culprit, text_t *out, text_t *out_recording, text_t *why);
 
 #endif

@@ -10,29 +10,40 @@ static bool is_backend(const char *name) {
   return false;
 }
 
-/* "npu" or "npu:1", `size` bytes of text.  What the backend has no kernel for falls back to the CPU. */
+/* "npu" or "npu:1", `size` bytes of text.  What the backend has no kernel for falls back to the
+ * CPU. */
 static bool open_one(const char *text, size_t size, tenon_device_t *out_device, text_t *why) {
   text_t name = {NULL, 0, 0, false};
   const char *colon = memchr(text, ':', size);
-  int32_t count, shown = (int32_t)size;
+  int32_t count;
+  int32_t shown = (int32_t)size;
   char *end = NULL;
   long ordinal = colon ? strtol(colon + 1, &end, 10) : 0;
   bool fine = !colon || (end == text + size && end > colon + 1 && ordinal >= 0 && ordinal < 256);
-  if (!fine) text_add(why, "'%.*s': expected NAME or NAME:N with N from 0 to 255", (int)shown, text);
+  if (!fine)
+    text_add(why, "'%.*s': expected NAME or NAME:N with N from 0 to 255", (int)shown, text);
   text_bytes(&name, text, colon ? (size_t)(colon - text) : size);
-  if (fine && !is_backend(text_get(&name)) && tenon_device_count(text_get(&name), &count) == TENON_NOT_FOUND) {
-    text_add(why, "%.*s: no library has a kernel for it: load its library (--ops LIB); there are:", (int)shown, text);
-    for (int32_t i = 0; tenon_backend_name(i); i++) text_add(why, "%s %s", i ? "," : "", tenon_backend_name(i));
+  if (fine && !is_backend(text_get(&name)) &&
+      tenon_device_count(text_get(&name), &count) == TENON_NOT_FOUND) {
+    text_add(why, "%.*s: no library has a kernel for it: load its library (--ops LIB); there are:",
+             (int)shown, text);
+    for (int32_t i = 0; tenon_backend_name(i); i++)
+      text_add(why, "%s %s", i ? "," : "", tenon_backend_name(i));
     fine = false;
   }
-  if (fine && tenon_device_find(text_get(&name), (int32_t)ordinal, out_device) != TENON_OK)
-    text_add(why, "%.*s: %s", (int)shown, text, tenon_error()), fine = false;
+  if (fine && tenon_device_find(text_get(&name), (int32_t)ordinal, out_device) != TENON_OK) {
+    text_add(why, "%.*s: %s", (int)shown, text, tenon_error());
+    fine = false;
+  }
   if (fine && out_device->type != 1) {
     tenon_registration_t *fallback = NULL; /* stays until the process ends */
     tenon_status_t status = tenon_backend_check(text_get(&name));
-    if (status == TENON_OK) status = tenon_fallback_add(text_get(&name), tenon_fallback_cpu, NULL, NULL, 0, &fallback);
-    if (status != TENON_OK && status != TENON_EXISTS)
-      text_add(why, "%.*s: %s", (int)shown, text, tenon_error()), fine = false;
+    if (status == TENON_OK)
+      status = tenon_fallback_add(text_get(&name), tenon_fallback_cpu, NULL, NULL, 0, &fallback);
+    if (status != TENON_OK && status != TENON_EXISTS) {
+      text_add(why, "%.*s: %s", (int)shown, text, tenon_error());
+      fine = false;
+    }
   }
   text_free(&name);
   return fine;
@@ -41,7 +52,10 @@ static bool open_one(const char *text, size_t size, tenon_device_t *out_device, 
 static bool open_list(devices_t *d, const char *list, text_t *why) {
   for (const char *at = list, *end; *at; at = *end ? end + 1 : end) {
     end = at + strcspn(at, ",");
-    if (d->count == DEVICES_MOST) return text_add(why, "--device %s: more than %d", list, DEVICES_MOST), false;
+    if (d->count == DEVICES_MOST) {
+      text_add(why, "--device %s: more than %d", list, DEVICES_MOST);
+      return false;
+    }
     text_add(why, "--device ");
     if (!open_one(at, (size_t)(end - at), &d->devices[d->count++], why)) return false;
     text_clear(why);
@@ -50,27 +64,41 @@ static bool open_list(devices_t *d, const char *list, text_t *why) {
 }
 
 static bool open_pins(devices_t *d, const texts_t *pins, text_t *why) {
-  if (!(d->pins = calloc((size_t)pins->count + 1, sizeof *d->pins))) return text_add(why, "out of memory"), false;
+  if (!(d->pins = calloc((size_t)pins->count + 1, sizeof *d->pins))) {
+    text_add(why, "out of memory");
+    return false;
+  }
   for (int32_t i = 0; i < pins->count; i++) {
-    const char *text = pins->items[i], *sign = strrchr(text, '=');
+    const char *text = pins->items[i];
+    const char *sign = strrchr(text, '=');
     text_t node = {NULL, 0, 0, false};
-    if (!sign || sign == text) return text_add(why, "--pin %s: expected NODE=NAME[:N]", text), false;
+    if (!sign || sign == text) {
+      text_add(why, "--pin %s: expected NODE=NAME[:N]", text);
+      return false;
+    }
     text_bytes(&node, text, (size_t)(sign - text));
     bool fine = texts_add(&d->nodes, text_get(&node));
     text_free(&node);
-    if (!fine) return text_add(why, "out of memory"), false;
+    if (!fine) {
+      text_add(why, "out of memory");
+      return false;
+    }
     text_add(why, "--pin ");
     if (!open_one(sign + 1, strlen(sign + 1), &d->pins[i].device, why)) return false;
     text_clear(why);
   }
-  for (int32_t i = 0; i < pins->count; i++) d->pins[i].node = d->nodes.items[i];
+  for (int32_t i = 0; i < pins->count; i++)
+    d->pins[i].node = d->nodes.items[i];
   return true;
 }
 
-bool devices_open(devices_t *d, const char *list, const texts_t *pins, tenon_compile_t *options, text_t *why) {
+bool devices_open(devices_t *d, const char *list, const texts_t *pins, tenon_compile_t *options,
+                  text_t *why) {
   if ((list && !open_list(d, list, why)) || (pins && !open_pins(d, pins, why))) return false;
-  options->devices = d->devices, options->device_count = d->count;
-  options->pins = d->pins, options->pin_count = pins ? (uint32_t)pins->count : 0;
+  options->devices = d->devices;
+  options->device_count = d->count;
+  options->pins = d->pins;
+  options->pin_count = pins ? (uint32_t)pins->count : 0;
   return true;
 }
 

@@ -21,8 +21,9 @@ static double error_of(const tenon_tensor_t *expected, const tenon_tensor_t *fou
   if (kind == ELEMENT_STRING || kind == ELEMENT_LIST || kind == ELEMENT_OTHER) return 0;
   for (int64_t i = 0, n = tenon_count(expected); i < n; i++) {
     double error = number_of(element_number(expected, i), element_number(found, i));
-    double imaginary =
-        kind == ELEMENT_COMPLEX ? number_of(element_imaginary(expected, i), element_imaginary(found, i)) : 0;
+    double imaginary = kind == ELEMENT_COMPLEX
+                           ? number_of(element_imaginary(expected, i), element_imaginary(found, i))
+                           : 0;
     if (error > worst) worst = error;
     if (imaginary > worst) worst = imaginary;
   }
@@ -31,27 +32,33 @@ static double error_of(const tenon_tensor_t *expected, const tenon_tensor_t *fou
 
 static bool is_of_one_form(const tenon_tensor_t *a, const tenon_tensor_t *b) {
   bool same = tenon_dtype_id(a->dtype) == tenon_dtype_id(b->dtype) && a->ndim == b->ndim;
-  for (int32_t i = 0; same && i < a->ndim; i++) same = a->shape[i] == b->shape[i];
+  for (int32_t i = 0; same && i < a->ndim; i++)
+    same = a->shape[i] == b->shape[i];
   return same;
 }
 
-static bool judge(const values_t *a, const values_t *b, const value_t *other, const tolerance_t *tolerance,
-                  difference_t *d, text_t *why) {
-  tenon_tensor_t *left = values_tensor(a, d->value, why), *right = values_tensor(b, other, why);
+static bool judge(const values_t *a, const values_t *b, const value_t *other,
+                  const tolerance_t *tolerance, difference_t *d, text_t *why) {
+  tenon_tensor_t *left = values_tensor(a, d->value, why);
+  tenon_tensor_t *right = values_tensor(b, other, why);
   bool fine = left && right;
   d->is_compared = fine;
   if (fine) {
     d->differs = !compare_tensors(right, left, tolerance, &d->words);
     d->relative = is_of_one_form(left, right) ? error_of(right, left) : HUGE_VAL;
   }
-  tenon_tensor_release(left), tenon_tensor_release(right);
+  tenon_tensor_release(left);
+  tenon_tensor_release(right);
   return fine;
 }
 
-bool differences_find(const values_t *a, const values_t *b, const char *kind, const tolerance_t *tolerance,
-                      differences_t *out, text_t *why) {
+bool differences_find(const values_t *a, const values_t *b, const char *kind,
+                      const tolerance_t *tolerance, differences_t *out, text_t *why) {
   *out = (differences_t){.first = -1, .items = calloc((size_t)a->count + 1, sizeof *out->items)};
-  if (!out->items) return text_add(why, "out of memory"), false;
+  if (!out->items) {
+    text_add(why, "out of memory");
+    return false;
+  }
   for (int32_t i = 0; i < a->count; i++) {
     if (strcmp(a->items[i].kind, kind) != 0) continue;
     difference_t *d = &out->items[out->count++];
@@ -59,21 +66,26 @@ bool differences_find(const values_t *a, const values_t *b, const char *kind, co
     const value_t *other = values_find(b, kind, d->value->name);
     if (!other) continue;
     if (!judge(a, b, other, tolerance, d, why)) return false;
-    out->compared++, out->wrong += d->differs;
+    out->compared++;
+    out->wrong += d->differs;
     if (d->differs && out->first < 0) out->first = out->count - 1;
   }
   return true;
 }
 
 void differences_free(differences_t *differences) {
-  for (int32_t i = 0; i < differences->count; i++) text_free(&differences->items[i].words);
+  for (int32_t i = 0; i < differences->count; i++)
+    text_free(&differences->items[i].words);
   free(differences->items);
   *differences = (differences_t){.first = -1};
 }
 
-/* ---- pictures ---------------------------------------------------------------------------------------------------- */
+/* pictures */
 
-enum { LEAST = -9, MOST = 3 }; /* powers of ten */
+enum {
+  LEAST = -9,
+  MOST = 3,
+}; /* powers of ten */
 
 /* 0 to 1: from 1e-9 to 1e3. */
 static double height_of(double relative) {
@@ -82,9 +94,12 @@ static double height_of(double relative) {
 }
 
 static void add_number(text_t *out, const difference_t *d) {
-  if (!d->is_compared) text_add(out, "       -");
-  else if (isinf(d->relative)) text_add(out, "     inf");
-  else text_add(out, "%8.1e", d->relative);
+  if (!d->is_compared)
+    text_add(out, "       -");
+  else if (isinf(d->relative))
+    text_add(out, "     inf");
+  else
+    text_add(out, "%8.1e", d->relative);
 }
 
 void differences_add_text(text_t *out, const differences_t *differences, bool all, int32_t width) {
@@ -96,7 +111,8 @@ void differences_add_text(text_t *out, const differences_t *differences, bool al
     text_add(out, "%c ", i == differences->first ? '>' : d->differs ? '!' : ' ');
     add_number(out, d);
     text_add(out, " ");
-    for (int32_t k = 0; k < room; k++) text_add(out, "%s", k < bar ? "#" : ".");
+    for (int32_t k = 0; k < room; k++)
+      text_add(out, "%s", k < bar ? "#" : ".");
     text_add(out, "  %s  %s (%s)\n", d->value->name, d->value->node, d->value->op);
   }
 }
@@ -107,13 +123,20 @@ void differences_add_json(text_t *out, const differences_t *differences) {
     const difference_t *d = &differences->items[i];
     text_add(out, "%s\n    {\"value\": ", i ? "," : "");
     json_add_text(out, d->value->name);
-    text_add(out, ", \"node\": "), json_add_text(out, d->value->node);
-    text_add(out, ", \"operator\": "), json_add_text(out, d->value->op);
+    text_add(out, ", \"node\": ");
+    json_add_text(out, d->value->node);
+    text_add(out, ", \"operator\": ");
+    json_add_text(out, d->value->op);
     text_add(out, ", \"compared\": %s, \"differs\": %s", d->is_compared ? "true" : "false",
              d->differs ? "true" : "false");
-    if (d->is_compared && isfinite(d->relative)) text_add(out, ", \"error\": %.9g", d->relative);
-    else text_add(out, ", \"error\": null");
-    if (d->differs) text_add(out, ", \"words\": "), json_add_text(out, text_get(&d->words));
+    if (d->is_compared && isfinite(d->relative))
+      text_add(out, ", \"error\": %.9g", d->relative);
+    else
+      text_add(out, ", \"error\": null");
+    if (d->differs) {
+      text_add(out, ", \"words\": ");
+      json_add_text(out, text_get(&d->words));
+    }
     text_add(out, "}");
   }
   text_add(out, "%s]", differences->count ? "\n  " : "");
@@ -121,45 +144,62 @@ void differences_add_json(text_t *out, const differences_t *differences) {
 
 static void add_escaped(text_t *out, const char *text) {
   for (; *text; text++)
-    if (*text == '<') text_add(out, "&lt;");
-    else if (*text == '&') text_add(out, "&amp;");
-    else if (*text == '"') text_add(out, "&quot;");
-    else text_bytes(out, (unsigned char)*text < ' ' ? " " : text, 1);
+    if (*text == '<')
+      text_add(out, "&lt;");
+    else if (*text == '&')
+      text_add(out, "&amp;");
+    else if (*text == '"')
+      text_add(out, "&quot;");
+    else
+      text_bytes(out, (unsigned char)*text < ' ' ? " " : text, 1);
 }
 
-void differences_add_svg(text_t *out, const differences_t *differences, const char *title, double tolerance) {
-  enum { LEFT = 60, TOP = 40, HEIGHT = 240, BOTTOM = 30 };
+void differences_add_svg(text_t *out, const differences_t *differences, const char *title,
+                         double tolerance) {
+  enum {
+    LEFT = 60,
+    TOP = 40,
+    HEIGHT = 240,
+    BOTTOM = 30,
+  };
   int32_t count = differences->count ? differences->count : 1;
-  double step = count > 200 ? 4 : count > 60 ? 10 : 16, width = step * count;
+  double step = count > 200 ? 4 : count > 60 ? 10 : 16;
+  double width = step * count;
   text_add(out,
-           "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%.0f\" height=\"%d\" font-family=\"sans-serif\" "
-           "font-size=\"11\">\n<rect width=\"100%%\" height=\"100%%\" fill=\"white\"/>\n<text x=\"%d\" y=\"20\" "
-           "font-size=\"14\">",
+           "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%.0f\" height=\"%d\" "
+           "font-family=\"sans-serif\" font-size=\"11\">\n<rect width=\"100%%\" height=\"100%%\" "
+           "fill=\"white\"/>\n<text x=\"%d\" y=\"20\" font-size=\"14\">",
            LEFT + width + 20, TOP + HEIGHT + BOTTOM, LEFT);
   add_escaped(out, title);
   text_add(out, "</text>\n");
   for (int power = LEAST; power <= MOST; power += 3) {
     double y = TOP + HEIGHT * (1 - (double)(power - LEAST) / (MOST - LEAST));
-    text_add(
-        out,
-        "<line x1=\"%d\" x2=\"%.1f\" y1=\"%.1f\" y2=\"%.1f\" stroke=\"#ddd\"/><text x=\"4\" y=\"%.1f\">1e%d</text>\n",
-        LEFT, LEFT + width, y, y, y + 4, power);
+    text_add(out,
+             "<line x1=\"%d\" x2=\"%.1f\" y1=\"%.1f\" y2=\"%.1f\" stroke=\"#ddd\"/><text x=\"4\" "
+             "y=\"%.1f\">1e%d</text>\n",
+             LEFT, LEFT + width, y, y, y + 4, power);
   }
   double limit = TOP + HEIGHT * (1 - height_of(tolerance));
-  text_add(out, "<line x1=\"%d\" x2=\"%.1f\" y1=\"%.1f\" y2=\"%.1f\" stroke=\"#888\" stroke-dasharray=\"4 3\"/>\n",
+  text_add(out,
+           "<line x1=\"%d\" x2=\"%.1f\" y1=\"%.1f\" y2=\"%.1f\" stroke=\"#888\" "
+           "stroke-dasharray=\"4 3\"/>\n",
            LEFT, LEFT + width, limit, limit);
   for (int32_t i = 0; i < differences->count; i++) {
     const difference_t *d = &differences->items[i];
     double height = HEIGHT * height_of(d->relative);
     if (height < 1) height = 1;
-    text_add(out, "<rect x=\"%.1f\" y=\"%.1f\" width=\"%.1f\" height=\"%.1f\" fill=\"%s\"><title>", LEFT + i * step,
-             TOP + HEIGHT - height, step - 1, height,
+    text_add(out, "<rect x=\"%.1f\" y=\"%.1f\" width=\"%.1f\" height=\"%.1f\" fill=\"%s\"><title>",
+             LEFT + i * step, TOP + HEIGHT - height, step - 1, height,
              i == differences->first ? "#d1242f"
              : d->differs            ? "#f0883e"
              : d->is_compared        ? "#2da44e"
                                      : "#bbb");
-    add_escaped(out, d->value->node), text_add(out, " ("), add_escaped(out, d->value->op), text_add(out, ") ");
-    add_escaped(out, d->value->name), text_add(out, ": ");
+    add_escaped(out, d->value->node);
+    text_add(out, " (");
+    add_escaped(out, d->value->op);
+    text_add(out, ") ");
+    add_escaped(out, d->value->name);
+    text_add(out, ": ");
     add_number(out, d);
     text_add(out, "</title></rect>\n");
   }

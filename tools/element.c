@@ -1,23 +1,33 @@
-/* Elements of tensors as numbers; see element.h.
- * Narrow floats are rows of a table: bits of exponent and mantissa, bias, and what the top codes mean. */
+/* Elements of tensors as numbers; see element.h. Narrow floats are rows of a table: bits of
+ * exponent and mantissa, bias, and what the top codes mean. */
 #include "element.h"
 
 #include <math.h>
 #include <string.h>
 
-enum { CODE_INT = 0, CODE_UINT = 1, CODE_FLOAT = 2, CODE_BFLOAT = 4, CODE_COMPLEX = 5, CODE_BOOL = 6, CODE_E8M0 = 14 };
+enum {
+  CODE_INT = 0,
+  CODE_UINT = 1,
+  CODE_FLOAT = 2,
+  CODE_BFLOAT = 4,
+  CODE_COMPLEX = 5,
+  CODE_BOOL = 6,
+  CODE_E8M0 = 14,
+};
 
 /* what the top of the range means */
 typedef enum top_t {
   TOP_IEEE,     /* exponent all ones: infinity, not a number */
   TOP_ONE_NAN,  /* all ones: not a number; no infinity */
   TOP_ZERO_NAN, /* minus zero: not a number; no infinity */
-  TOP_FINITE    /* numbers all the way */
+  TOP_FINITE,   /* numbers all the way */
 } top_t;
 
 typedef struct format_t {
   uint32_t id;
-  int exponent, mantissa, bias;
+  int exponent;
+  int mantissa;
+  int bias;
   top_t top;
 } format_t;
 
@@ -44,14 +54,19 @@ static const format_t *find_format(tenon_dtype_t dtype) {
 
 element_class_t element_class(tenon_dtype_t dtype) {
   switch (tenon_dtype_id(dtype)) {
-  case TENON_STRING: return ELEMENT_STRING;
-  case TENON_LIST: return ELEMENT_LIST;
-  case TENON_BOOL: return ELEMENT_BOOL;
+  case TENON_STRING:
+    return ELEMENT_STRING;
+  case TENON_LIST:
+    return ELEMENT_LIST;
+  case TENON_BOOL:
+    return ELEMENT_BOOL;
   case TENON_C64:
-  case TENON_C128: return ELEMENT_COMPLEX;
+  case TENON_C128:
+    return ELEMENT_COMPLEX;
   case TENON_F32:
   case TENON_F64:
-  case TENON_F8E8M0: return ELEMENT_FLOAT;
+  case TENON_F8E8M0:
+    return ELEMENT_FLOAT;
   default:
     if (dtype.lanes != 1 || dtype.bits == 0 || dtype.bits > 64) return ELEMENT_OTHER;
     return dtype.code == CODE_INT    ? ELEMENT_INT
@@ -71,9 +86,11 @@ bool element_is_dense(const tenon_tensor_t *tensor) {
   return true;
 }
 
-/* ---- bits ------------------------------------------------------------------------------------------------------- */
+/* bits */
 
-static unsigned char *base(const tenon_tensor_t *tensor) { return (unsigned char *)tensor->data + tensor->byte_offset; }
+static unsigned char *base(const tenon_tensor_t *tensor) {
+  return (unsigned char *)tensor->data + tensor->byte_offset;
+}
 
 uint64_t element_bits(const tenon_tensor_t *tensor, int64_t index) {
   unsigned bits = tensor->dtype.bits;
@@ -83,14 +100,23 @@ uint64_t element_bits(const tenon_tensor_t *tensor, int64_t index) {
     uint32_t word = 0;
     uint16_t half = 0;
     const unsigned char *at = data + index * (bits / 8);
-    if (bits == 64) memcpy(&value, at, sizeof value);
-    else if (bits == 32) memcpy(&word, at, sizeof word), value = word;
-    else if (bits == 16) memcpy(&half, at, sizeof half), value = half;
-    else value = *at;
+    if (bits == 64)
+      memcpy(&value, at, sizeof value);
+    else if (bits == 32) {
+      memcpy(&word, at, sizeof word);
+      value = word;
+    } else if (bits == 16) {
+      memcpy(&half, at, sizeof half);
+      value = half;
+    } else
+      value = *at;
     return value;
   }
-  uint64_t first = (uint64_t)index * bits, value = 0; /* packed, low bits first */
-  for (unsigned i = 0; i < bits; i++) value |= ((uint64_t)data[(first + i) / 8] >> (first + i) % 8 & 1) << i;
+  /* packed, low bits first */
+  uint64_t first = (uint64_t)index * bits;
+  uint64_t value = 0;
+  for (unsigned i = 0; i < bits; i++)
+    value |= ((uint64_t)data[(first + i) / 8] >> (first + i) % 8 & 1) << i;
   return value;
 }
 
@@ -101,10 +127,14 @@ static void set_bits(const tenon_tensor_t *tensor, int64_t index, uint64_t value
     uint32_t word = (uint32_t)value;
     uint16_t half = (uint16_t)value;
     unsigned char *at = data + index * (bits / 8);
-    if (bits == 64) memcpy(at, &value, sizeof value);
-    else if (bits == 32) memcpy(at, &word, sizeof word);
-    else if (bits == 16) memcpy(at, &half, sizeof half);
-    else *at = (unsigned char)value;
+    if (bits == 64)
+      memcpy(at, &value, sizeof value);
+    else if (bits == 32)
+      memcpy(at, &word, sizeof word);
+    else if (bits == 16)
+      memcpy(at, &half, sizeof half);
+    else
+      *at = (unsigned char)value;
     return;
   }
   uint64_t first = (uint64_t)index * bits;
@@ -115,72 +145,97 @@ static void set_bits(const tenon_tensor_t *tensor, int64_t index, uint64_t value
   }
 }
 
-/* ---- narrow floats ---------------------------------------------------------------------------------------------- */
+/* narrow floats */
 
 static double decode(const format_t *format, uint64_t bits) {
-  uint64_t ones = ((uint64_t)1 << format->exponent) - 1, mantissa = bits & (((uint64_t)1 << format->mantissa) - 1);
+  uint64_t ones = ((uint64_t)1 << format->exponent) - 1;
+  uint64_t mantissa = bits & (((uint64_t)1 << format->mantissa) - 1);
   uint64_t exponent = bits >> format->mantissa & ones;
   bool negative = bits >> (format->exponent + format->mantissa) & 1;
-  if (format->top == TOP_IEEE && exponent == ones) return mantissa ? (double)NAN : negative ? -HUGE_VAL : HUGE_VAL;
-  if (format->top == TOP_ONE_NAN && exponent == ones && mantissa + 1 == (uint64_t)1 << format->mantissa)
+  if (format->top == TOP_IEEE && exponent == ones)
+    return mantissa ? (double)NAN : negative ? -HUGE_VAL : HUGE_VAL;
+  if (format->top == TOP_ONE_NAN && exponent == ones &&
+      mantissa + 1 == (uint64_t)1 << format->mantissa)
     return (double)NAN;
   if (format->top == TOP_ZERO_NAN && negative && exponent == 0 && mantissa == 0) return (double)NAN;
-  if (exponent > 0) mantissa |= (uint64_t)1 << format->mantissa;
-  else exponent = 1;
+  if (exponent > 0)
+    mantissa |= (uint64_t)1 << format->mantissa;
+  else
+    exponent = 1;
   double number = ldexp((double)mantissa, (int)exponent - format->bias - format->mantissa);
   return negative ? -number : number;
 }
 
 static uint64_t encode(const format_t *format, double number) {
-  int exponent = 0, least = 1 - format->bias;
-  uint64_t unit = (uint64_t)1 << format->mantissa, all = ((uint64_t)1 << (format->exponent + format->mantissa)) - 1;
-  uint64_t largest = format->top == TOP_IEEE ? all - unit : format->top == TOP_ONE_NAN ? all - 1 : all;
+  int exponent = 0;
+  int least = 1 - format->bias;
+  uint64_t unit = (uint64_t)1 << format->mantissa;
+  uint64_t all = ((uint64_t)1 << (format->exponent + format->mantissa)) - 1;
+  uint64_t largest = format->top == TOP_IEEE      ? all - unit
+                     : format->top == TOP_ONE_NAN ? all - 1
+                                                  : all;
   frexp(fabs(number), &exponent);
   exponent = exponent - 1 < least ? least : exponent - 1;
   double scaled = nearbyint(ldexp(fabs(number), format->mantissa - exponent));
-  if (!(scaled < ldexp(1, format->mantissa + 1))) scaled /= 2, exponent++;
+  if (!(scaled < ldexp(1, format->mantissa + 1))) {
+    scaled /= 2;
+    exponent++;
+  }
   uint64_t bits = largest;
   if (exponent - least < 1 << format->exponent) {
     uint64_t whole = (uint64_t)scaled; /* below `unit` only at the least exponent */
-    bits = whole < unit ? whole : ((uint64_t)(exponent + format->bias) << format->mantissa) | (whole - unit);
+    bits = whole < unit
+               ? whole
+               : ((uint64_t)(exponent + format->bias) << format->mantissa) | (whole - unit);
     if (bits > largest) bits = largest;
   }
   return number < 0 && bits > 0 ? bits | (all + 1) : bits;
 }
 
-/* ---- numbers ---------------------------------------------------------------------------------------------------- */
+/* numbers */
 
 int64_t element_integer(const tenon_tensor_t *tensor, int64_t index) {
   uint64_t value = element_bits(tensor, index);
   unsigned bits = tensor->dtype.bits;
-  if (tensor->dtype.code == CODE_INT && bits < 64 && value >> (bits - 1) & 1) value |= ~(uint64_t)0 << bits;
+  if (tensor->dtype.code == CODE_INT && bits < 64 && value >> (bits - 1) & 1)
+    value |= ~(uint64_t)0 << bits;
   return (int64_t)value;
 }
 
-static double real_at(const tenon_tensor_t *tensor, int64_t index, bool is_double) { /* in f32s or f64s */
+static double real_at(const tenon_tensor_t *tensor, int64_t index,
+                      bool is_double) { /* in f32s or f64s */
   double number = 0;
   float single = 0;
-  if (is_double) memcpy(&number, base(tensor) + index * 8, sizeof number);
-  else memcpy(&single, base(tensor) + index * 4, sizeof single);
+  if (is_double)
+    memcpy(&number, base(tensor) + index * 8, sizeof number);
+  else
+    memcpy(&single, base(tensor) + index * 4, sizeof single);
   return is_double ? number : (double)single;
 }
 
 double element_number(const tenon_tensor_t *tensor, int64_t index) {
   const format_t *format;
   switch (tenon_dtype_id(tensor->dtype)) {
-  case TENON_F32: return real_at(tensor, index, false);
-  case TENON_F64: return real_at(tensor, index, true);
-  case TENON_C64: return real_at(tensor, index * 2, false);
-  case TENON_C128: return real_at(tensor, index * 2, true);
-  case TENON_BOOL: return element_bits(tensor, index) != 0;
-  case TENON_U64: return (double)element_bits(tensor, index);
+  case TENON_F32:
+    return real_at(tensor, index, false);
+  case TENON_F64:
+    return real_at(tensor, index, true);
+  case TENON_C64:
+    return real_at(tensor, index * 2, false);
+  case TENON_C128:
+    return real_at(tensor, index * 2, true);
+  case TENON_BOOL:
+    return element_bits(tensor, index) != 0;
+  case TENON_U64:
+    return (double)element_bits(tensor, index);
   case TENON_F8E8M0: {
     uint64_t bits = element_bits(tensor, index);
     return bits == 255 ? (double)NAN : ldexp(1, (int)bits - 127);
   }
   default:
     format = find_format(tensor->dtype);
-    return format ? decode(format, element_bits(tensor, index)) : (double)element_integer(tensor, index);
+    return format ? decode(format, element_bits(tensor, index))
+                  : (double)element_integer(tensor, index);
   }
 }
 
@@ -200,19 +255,35 @@ void element_set(const tenon_tensor_t *tensor, int64_t index, double number) {
   float single = (float)number;
   int exponent = 0;
   switch (tenon_dtype_id(tensor->dtype)) {
-  case TENON_F32: memcpy(base(tensor) + index * 4, &single, sizeof single); return;
-  case TENON_F64: memcpy(base(tensor) + index * 8, &number, sizeof number); return;
-  case TENON_C64: memcpy(base(tensor) + index * 8, &single, sizeof single); return;
-  case TENON_C128: memcpy(base(tensor) + index * 16, &number, sizeof number); return;
-  case TENON_BOOL: set_bits(tensor, index, number != 0); return;
+  case TENON_F32:
+    memcpy(base(tensor) + index * 4, &single, sizeof single);
+    return;
+  case TENON_F64:
+    memcpy(base(tensor) + index * 8, &number, sizeof number);
+    return;
+  case TENON_C64:
+    memcpy(base(tensor) + index * 8, &single, sizeof single);
+    return;
+  case TENON_C128:
+    memcpy(base(tensor) + index * 16, &number, sizeof number);
+    return;
+  case TENON_BOOL:
+    set_bits(tensor, index, number != 0);
+    return;
   case TENON_F8E8M0:
     frexp(fabs(number), &exponent);
-    set_bits(tensor, index, exponent + 126 < 0 ? 0 : exponent + 126 > 254 ? 254 : (uint64_t)(exponent + 126));
+    set_bits(tensor, index,
+             exponent + 126 < 0     ? 0
+             : exponent + 126 > 254 ? 254
+                                    : (uint64_t)(exponent + 126));
     return;
   default:
-    if (format) set_bits(tensor, index, encode(format, number));
-    else if (tensor->dtype.code == CODE_INT) set_bits(tensor, index, (uint64_t)(int64_t)number);
-    else set_bits(tensor, index, number > 0 ? (uint64_t)number : 0);
+    if (format)
+      set_bits(tensor, index, encode(format, number));
+    else if (tensor->dtype.code == CODE_INT)
+      set_bits(tensor, index, (uint64_t)(int64_t)number);
+    else
+      set_bits(tensor, index, number > 0 ? (uint64_t)number : 0);
   }
 }
 

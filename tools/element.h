@@ -1,5 +1,6 @@
-/* Elements of dense host tensors as numbers, for every dtype of the contract.  Summaries, comparison and generated
- * inputs use it.  It decodes by itself and not through operators, because it judges what operators gave. */
+/* Elements of dense host tensors as numbers, for every dtype of the contract.  Summaries,
+ * comparison and generated inputs use it.  It decodes by itself and not through operators, because
+ * it judges what operators gave. */
 #ifndef TOOLS_ELEMENT_H
 #define TOOLS_ELEMENT_H
 
@@ -15,7 +16,7 @@ typedef enum element_class_t {
   ELEMENT_FLOAT,
   ELEMENT_COMPLEX,
   ELEMENT_STRING,
-  ELEMENT_LIST
+  ELEMENT_LIST,
 } element_class_t;
 
 element_class_t element_class(tenon_dtype_t dtype);
@@ -29,7 +30,8 @@ double element_imaginary(const tenon_tensor_t *tensor, int64_t index);
 /* An INT that is sign-extended, or a UINT. */
 int64_t element_integer(const tenon_tensor_t *tensor, int64_t index);
 tenon_string_t element_string(const tenon_tensor_t *tensor, int64_t index);
-/* Rounds to nearest even; what is too large becomes the largest finite number.  Of COMPLEX the real part is set. */
+/* Rounds to nearest even; what is too large becomes the largest finite number.  Of COMPLEX the real
+ * part is set. */
 void element_set(const tenon_tensor_t *tensor, int64_t index, double number);
 /* The largest value of an integer dtype, or 1 for bool. */
 double element_largest(tenon_dtype_t dtype);

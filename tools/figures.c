@@ -7,16 +7,27 @@
 #include "json.h"
 #include "roofline.h"
 
-figure_t *figures_add(figures_t *figures, const char *op, const char *device, const char *size, const char *arguments) {
+figure_t *figures_add(figures_t *figures, const char *op, const char *device, const char *size,
+                      const char *arguments) {
   if (figures->count == figures->capacity) {
     const int32_t capacity = figures->capacity * 2 + 8;
     figure_t *items = realloc(figures->items, (size_t)capacity * sizeof *items);
     if (!items) return NULL;
-    figures->items = items, figures->capacity = capacity;
+    figures->items = items;
+    figures->capacity = capacity;
   }
   figure_t *figure = &figures->items[figures->count];
-  *figure =
-      (figure_t){strdup(op), strdup(device), strdup(size), strdup(arguments), {0, 0, 0, 0, 0, 0}, 0, 0, false, 0, 0, 0};
+  *figure = (figure_t){strdup(op),
+                       strdup(device),
+                       strdup(size),
+                       strdup(arguments),
+                       {0, 0, 0, 0, 0, 0},
+                       0,
+                       0,
+                       false,
+                       0,
+                       0,
+                       0};
   figures->count++;
   return figure->op && figure->device && figure->size && figure->arguments ? figure : NULL;
 }
@@ -24,13 +35,16 @@ figure_t *figures_add(figures_t *figures, const char *op, const char *device, co
 void figures_free(figures_t *figures) {
   for (int32_t i = 0; i < figures->count; i++) {
     figure_t *figure = &figures->items[i];
-    free(figure->op), free(figure->device), free(figure->size), free(figure->arguments);
+    free(figure->op);
+    free(figure->device);
+    free(figure->size);
+    free(figure->arguments);
   }
   free(figures->items);
   *figures = (figures_t){NULL, 0, 0};
 }
 
-/* ---- JSON --------------------------------------------------------------------------------------------------------- */
+/* JSON */
 
 static void add_member(text_t *out, const char *name, const char *text) {
   text_add(out, "\"%s\": ", name);
@@ -38,32 +52,36 @@ static void add_member(text_t *out, const char *name, const char *text) {
   text_add(out, ", ");
 }
 
-void figures_json(const figures_t *figures, const machine_t *machine, const char *library, text_t *out) {
+void figures_json(const figures_t *figures, const machine_t *machine, const char *library,
+                  text_t *out) {
   text_add(out, "{");
   add_member(out, "library", library);
-  text_add(
-      out,
-      "\"machine\": {\"threads\": %d, \"bandwidth\": %.6g, \"peak_f32\": %.6g, \"peak_f64\": %.6g},\n \"results\": [",
-      (int)machine->threads, machine->bandwidth, machine->peak_f32, machine->peak_f64);
+  text_add(out,
+           "\"machine\": {\"threads\": %d, \"bandwidth\": %.6g, \"peak_f32\": %.6g, \"peak_f64\": "
+           "%.6g},\n \"results\": [",
+           (int)machine->threads, machine->bandwidth, machine->peak_f32, machine->peak_f64);
   for (int32_t i = 0; i < figures->count; i++) {
     const figure_t *f = &figures->items[i];
     const double seconds = f->times.median * 1e-9;
     text_add(out, "%s\n  {", i ? "," : "");
-    add_member(out, "op", f->op), add_member(out, "device", f->device), add_member(out, "size", f->size);
+    add_member(out, "op", f->op);
+    add_member(out, "device", f->device);
+    add_member(out, "size", f->size);
     add_member(out, "arguments", f->arguments);
-    text_add(
-        out,
-        "\"median_ns\": %.6g, \"first_quartile_ns\": %.6g, \"third_quartile_ns\": %.6g, \"calls_per_second\": %.6g, ",
-        f->times.median, f->times.first, f->times.third, 1 / seconds);
+    text_add(out,
+             "\"median_ns\": %.6g, \"first_quartile_ns\": %.6g, \"third_quartile_ns\": %.6g, "
+             "\"calls_per_second\": %.6g, ",
+             f->times.median, f->times.first, f->times.third, 1 / seconds);
     text_add(out, "\"bytes\": %.17g, \"bytes_per_second\": %.6g", f->bytes, f->bytes / seconds);
     if (f->operations > 0)
-      text_add(out, ", \"operations\": %.17g, \"operations_per_second\": %.6g", f->operations, f->operations / seconds);
+      text_add(out, ", \"operations\": %.17g, \"operations_per_second\": %.6g", f->operations,
+               f->operations / seconds);
     text_add(out, "}");
   }
   text_add(out, "\n]}\n");
 }
 
-/* ---- beside an earlier one ---------------------------------------------------------------------------------------- */
+/* beside an earlier one */
 
 static bool has_text(const char *json, const char *name, const char *expected) {
   text_t found = {NULL, 0, 0, false};
@@ -78,7 +96,9 @@ static void take(figure_t *f, double median, double first, double third) {
     if (first < f->other_first) f->other_first = first;
     if (third > f->other_third) f->other_third = third;
   } else {
-    f->other = median, f->other_first = first, f->other_third = third;
+    f->other = median;
+    f->other_first = first;
+    f->other_third = third;
   }
 }
 
@@ -88,30 +108,37 @@ int32_t figures_compare(figures_t *figures, const char *json) {
     figure_t *f = &figures->items[i];
     for (const char *at = strstr(json, "\n  {"); at; at = strstr(at + 1, "\n  {")) {
       double median, first, third;
-      if (!has_text(at, "op", f->op) || !has_text(at, "device", f->device) || !has_text(at, "size", f->size) ||
-          !json_find_number(at, "median_ns", &median) || !json_find_number(at, "first_quartile_ns", &first) ||
+      if (!has_text(at, "op", f->op) || !has_text(at, "device", f->device) ||
+          !has_text(at, "size", f->size) || !json_find_number(at, "median_ns", &median) ||
+          !json_find_number(at, "first_quartile_ns", &first) ||
           !json_find_number(at, "third_quartile_ns", &third) || !(median > 0))
         continue;
-      take(f, median, first, third), found++;
+      take(f, median, first, third);
+      found++;
       break;
     }
   }
   return found;
 }
 
-/* ---- words -------------------------------------------------------------------------------------------------------- */
+/* words */
 
 static void add_time(text_t *out, double ns) {
-  if (ns < 1e3) text_add(out, "%.1f ns", ns);
-  else if (ns < 1e6) text_add(out, "%.2f us", ns / 1e3);
-  else if (ns < 1e9) text_add(out, "%.2f ms", ns / 1e6);
-  else text_add(out, "%.2f s", ns / 1e9);
+  if (ns < 1e3)
+    text_add(out, "%.1f ns", ns);
+  else if (ns < 1e6)
+    text_add(out, "%.2f us", ns / 1e3);
+  else if (ns < 1e9)
+    text_add(out, "%.2f ms", ns / 1e6);
+  else
+    text_add(out, "%.2f s", ns / 1e9);
 }
 
 static void add_count(text_t *out, double number) {
   static const char *const units[] = {"", " thousand", " million", " billion"};
   int unit = 0;
-  for (; unit < 3 && number >= 1e3; unit++) number /= 1e3;
+  for (; unit < 3 && number >= 1e3; unit++)
+    number /= 1e3;
   text_add(out, "%.3g%s", number, units[unit]);
 }
 
@@ -121,7 +148,9 @@ static void add_comparison(const figure_t *f, text_t *out) {
   text_add(out, "  the other took ");
   add_time(out, f->other);
   text_add(out, " (");
-  add_time(out, f->other_first), text_add(out, " to "), add_time(out, f->other_third);
+  add_time(out, f->other_first);
+  text_add(out, " to ");
+  add_time(out, f->other_third);
   text_add(out, "): this one is %.2f times as fast, %s\n", ratio,
            !apart      ? "within the spread"
            : ratio > 1 ? "faster"
@@ -129,16 +158,21 @@ static void add_comparison(const figure_t *f, text_t *out) {
 }
 
 void figures_words(const figure_t *f, const machine_t *machine, text_t *out) {
-  const roofline_point_t point = {f->size, f->bytes, f->operations, f->times.median * 1e-9, f->is_f64};
+  const roofline_point_t point = {f->size, f->bytes, f->operations, f->times.median * 1e-9,
+                                  f->is_f64};
   text_add(out, "  ");
   add_time(out, f->times.median);
   text_add(out, "  (half of all: ");
-  add_time(out, f->times.first), text_add(out, " to "), add_time(out, f->times.third);
+  add_time(out, f->times.first);
+  text_add(out, " to ");
+  add_time(out, f->times.third);
   text_add(out, ")  ");
   add_count(out, 1e9 / f->times.median);
   text_add(out, " calls a second\n  ");
-  if (strcmp(f->device, "cpu") == 0) roofline_words(machine, &point, out);
-  else text_add(out, "%.1f GB/s", f->bytes / f->times.median);
+  if (strcmp(f->device, "cpu") == 0)
+    roofline_words(machine, &point, out);
+  else
+    text_add(out, "%.1f GB/s", f->bytes / f->times.median);
   text_add(out, "\n");
   if (f->other > 0) add_comparison(f, out);
 }

@@ -1,4 +1,5 @@
-/* Tensors with made-up contents; see fill.h.  The numbers depend on seed, stream and position alone. */
+/* Tensors with made-up contents; see fill.h.  The numbers depend on seed, stream and position
+ * alone. */
 #include "fill.h"
 
 #include <errno.h>
@@ -9,7 +10,8 @@
 #include "element.h"
 
 typedef struct filling_t {
-  uint64_t seed, first; /* number of the stream that element 0 begins with */
+  uint64_t seed;
+  uint64_t first; /* number of the stream that element 0 begins with */
   int64_t count;
   element_class_t class;
   double limit; /* integers are below this */
@@ -18,12 +20,14 @@ typedef struct filling_t {
 typedef double (*fill_fn)(const filling_t *filling, int64_t index);
 
 static double zero(const filling_t *filling, int64_t index) {
-  (void)filling, (void)index;
+  (void)filling;
+  (void)index;
   return 0;
 }
 
 static double one(const filling_t *filling, int64_t index) {
-  (void)filling, (void)index;
+  (void)filling;
+  (void)index;
   return 1;
 }
 
@@ -33,7 +37,8 @@ static double ramp(const filling_t *filling, int64_t index) {
 }
 
 static double random_number(const filling_t *filling, int64_t index) {
-  double unit = 1.0 / 4294967296.0; /* two numbers an element: Box and Muller's normal distribution */
+  double unit =
+      1.0 / 4294967296.0; /* two numbers an element: Box and Muller's normal distribution */
   uint64_t at = filling->first + 2 * (uint64_t)index;
   double a = ((double)tenon_random(filling->seed, at) + 0.5) * unit;
   double b = ((double)tenon_random(filling->seed, at + 1) + 0.5) * unit;
@@ -56,7 +61,9 @@ static fill_fn find(const char *word, uint64_t *out_seed) {
     if (!word[size]) return words[i].function;
     errno = 0;
     *out_seed = strtoull(word + size + 1, &end, 10);
-    return words[i].function == random_number && end > word + size + 1 && !*end && !errno ? random_number : NULL;
+    return words[i].function == random_number && end > word + size + 1 && !*end && !errno
+               ? random_number
+               : NULL;
   }
   return NULL;
 }
@@ -69,19 +76,23 @@ bool fill_is_word(const char *word) {
 bool fill_tensor(tenon_tensor_t *tensor, const char *word, uint32_t stream, text_t *why) {
   filling_t filling = {.first = (uint64_t)stream << 40, .count = tenon_count(tensor)};
   fill_fn function = find(word, &filling.seed);
-  filling.class = element_class(tensor->dtype), filling.limit = 10;
+  filling.class = element_class(tensor->dtype);
+  filling.limit = 10;
   if (!function || filling.class == ELEMENT_OTHER || filling.class == ELEMENT_LIST) {
     text_add(why, "a tensor of %s cannot be made by '%s'", tenon_dtype_name(tensor->dtype), word);
     return false;
   }
-  if (filling.class != ELEMENT_FLOAT && filling.class != ELEMENT_COMPLEX && filling.class != ELEMENT_STRING &&
-      element_largest(tensor->dtype) < 9)
+  if (filling.class != ELEMENT_FLOAT && filling.class != ELEMENT_COMPLEX &&
+      filling.class != ELEMENT_STRING && element_largest(tensor->dtype) < 9)
     filling.limit = element_largest(tensor->dtype) + 1;
   for (int64_t i = 0; i < filling.count; i++) {
     double number = function(&filling, i);
     if (filling.class == ELEMENT_STRING) {
       char letter = (char)('a' + (int)number % 26);
-      if (tenon_tensor_set_string(tensor, i, &letter, 1) != TENON_OK) return text_add(why, "%s", tenon_error()), false;
+      if (tenon_tensor_set_string(tensor, i, &letter, 1) != TENON_OK) {
+        text_add(why, "%s", tenon_error());
+        return false;
+      }
     } else {
       if (filling.class == ELEMENT_COMPLEX)
         memset((char *)tensor->data + i * (tensor->dtype.bits / 8), 0, tensor->dtype.bits / 8);

@@ -9,8 +9,9 @@
 
 /* Whether `word` is one of these. */
 bool fill_is_word(const char *word);
-/* Fills in a tensor that tenon_tensor_create made.  random: floats are normal, integers 0 to 9, bools even odds,
- * strings one letter; two tensors of different `stream` differ.  ramp: element i of n is i / n, of integers i. */
+/* Fills in a tensor that tenon_tensor_create made.  random: floats are normal, integers 0 to 9,
+ * bools even odds, strings one letter; two tensors of different `stream` differ.  ramp: element i
+ * of n is i / n, of integers i. */
 bool fill_tensor(tenon_tensor_t *tensor, const char *word, uint32_t stream, text_t *why);
 
 #endif

@@ -1,20 +1,26 @@
-/* Multiply-adds of processors without a file of their own, by the compiler's vectors of 16 bytes; see fma.h. */
+/* Multiply-adds of processors without a file of their own, by the compiler's vectors of 16 bytes;
+ * see fma.h. */
 #include "fma.h"
 
 enum { CHAINS = 12 };
 typedef float f32x4 __attribute__((vector_size(16)));
 typedef double f64x2 __attribute__((vector_size(16)));
 
-#define FMA(name, V, T, LANES)                                                                                         \
-  double name(int64_t rounds) {                                                                                        \
-    V x[CHAINS], a = (V){0} + (T)0.999, b = (V){0} + (T)0.001;                                                         \
-    for (int i = 0; i < CHAINS; i++) x[i] = (V){0} + (T)i;                                                             \
-    for (int64_t r = 0; r < rounds; r++)                                                                               \
-      for (int i = 0; i < CHAINS; i++) x[i] = x[i] * a + b;                                                            \
-    for (int i = 1; i < CHAINS; i++) x[0] += x[i];                                                                     \
-    volatile T sink = x[0][0];                                                                                         \
-    (void)sink;                                                                                                        \
-    return 2.0 * LANES * CHAINS * (double)rounds;                                                                      \
+#define FMA(name, V, T, LANES)                                                                     \
+  double name(int64_t rounds) {                                                                    \
+    V x[CHAINS];                                                                                   \
+    V a = (V){0} + (T)0.999;                                                                       \
+    V b = (V){0} + (T)0.001;                                                                       \
+    for (int i = 0; i < CHAINS; i++)                                                               \
+      x[i] = (V){0} + (T)i;                                                                        \
+    for (int64_t r = 0; r < rounds; r++)                                                           \
+      for (int i = 0; i < CHAINS; i++)                                                             \
+        x[i] = x[i] * a + b;                                                                       \
+    for (int i = 1; i < CHAINS; i++)                                                               \
+      x[0] += x[i];                                                                                \
+    volatile T sink = x[0][0];                                                                     \
+    (void)sink;                                                                                    \
+    return 2.0 * LANES * CHAINS * (double)rounds;                                                  \
   }
 /* clang-format off */
 FMA(fma_run_f32, f32x4, float, 4)

@@ -6,19 +6,23 @@
 enum { CHAINS = 12 };
 
 /* One function for an instruction set and a type: V vectors of LANES numbers. */
-#define FMA(name, features, T, V, LANES, set, mul_add, keep)                                                           \
-  __attribute__((target(features), noinline)) static double name(int64_t rounds) {                                     \
-    const V a = set((T)0.999), b = set((T)0.001);                                                                      \
-    V x[CHAINS];                                                                                                       \
-    T out[LANES];                                                                                                      \
-    for (int i = 0; i < CHAINS; i++) x[i] = set((T)i);                                                                 \
-    for (int64_t r = 0; r < rounds; r++)                                                                               \
-      for (int i = 0; i < CHAINS; i++) x[i] = mul_add(x[i], a, b);                                                     \
-    for (int i = 1; i < CHAINS; i++) x[0] = mul_add(x[0], a, x[i]);                                                    \
-    keep(out, x[0]);                                                                                                   \
-    volatile T sink = out[0]; /* so that it is done */                                                                 \
-    (void)sink;                                                                                                        \
-    return 2.0 * LANES * CHAINS * (double)rounds;                                                                      \
+#define FMA(name, features, T, V, LANES, set, mul_add, keep)                                       \
+  __attribute__((target(features), noinline)) static double name(int64_t rounds) {                 \
+    const V a = set((T)0.999);                                                                     \
+    const V b = set((T)0.001);                                                                     \
+    V x[CHAINS];                                                                                   \
+    T out[LANES];                                                                                  \
+    for (int i = 0; i < CHAINS; i++)                                                               \
+      x[i] = set((T)i);                                                                            \
+    for (int64_t r = 0; r < rounds; r++)                                                           \
+      for (int i = 0; i < CHAINS; i++)                                                             \
+        x[i] = mul_add(x[i], a, b);                                                                \
+    for (int i = 1; i < CHAINS; i++)                                                               \
+      x[0] = mul_add(x[0], a, x[i]);                                                               \
+    keep(out, x[0]);                                                                               \
+    volatile T sink = out[0]; /* so that it is done */                                             \
+    (void)sink;                                                                                    \
+    return 2.0 * LANES * CHAINS * (double)rounds;                                                  \
   }
 #define PLAIN_PS(x, a, b) _mm_add_ps(_mm_mul_ps(x, a), b)
 #define PLAIN_PD(x, a, b) _mm_add_pd(_mm_mul_pd(x, a), b)
@@ -32,7 +36,9 @@ FMA(plain_f64, "sse2", double, __m128d, 2, _mm_set1_pd, PLAIN_PD, _mm_storeu_pd)
 /* clang-format on */
 
 static int has_avx512(void) { return __builtin_cpu_supports("avx512f"); }
-static int has_avx2(void) { return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"); }
+static int has_avx2(void) {
+  return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+}
 
 double fma_run_f32(int64_t rounds) {
   return has_avx512() ? avx512_f32(rounds) : has_avx2() ? avx2_f32(rounds) : plain_f32(rounds);

@@ -8,14 +8,16 @@
 #include <string.h>
 
 static const char *skip(const char *at) {
-  while (isspace((unsigned char)*at)) at++;
+  while (isspace((unsigned char)*at))
+    at++;
   return at;
 }
 
 static size_t name_size(const char *at) {
   size_t size = 0;
   if (isdigit((unsigned char)*at)) return 0;
-  while (isalnum((unsigned char)at[size]) || at[size] == '_') size++;
+  while (isalnum((unsigned char)at[size]) || at[size] == '_')
+    size++;
   return size;
 }
 
@@ -38,15 +40,19 @@ static const char *parse_extent(const char *at, form_t *form) {
 }
 
 bool form_parse(const char *text, form_t *out_form, text_t *why) {
-  const char *equals = strchr(text, '='), *at = skip(equals ? equals + 1 : text);
+  const char *equals = strchr(text, '=');
+  const char *at = skip(equals ? equals + 1 : text);
   char dtype[32];
   size_t size = name_size(at);
   form_t form = {.ndim = 0};
-  bool fine = size > 0 && size < sizeof dtype && (!equals || (equals > text && equals - text < (int)sizeof form.name));
+  bool fine = size > 0 && size < sizeof dtype &&
+              (!equals || (equals > text && equals - text < (int)sizeof form.name));
   if (fine && equals) snprintf(form.name, sizeof form.name, "%.*s", (int)(equals - text), text);
   snprintf(dtype, sizeof dtype, "%.*s", fine ? (int)size : 0, at);
-  if (fine && tenon_dtype_parse(dtype, &form.dtype) != TENON_OK)
-    return text_add(why, "'%s': %s", text, tenon_error()), false;
+  if (fine && tenon_dtype_parse(dtype, &form.dtype) != TENON_OK) {
+    text_add(why, "'%s': %s", text, tenon_error());
+    return false;
+  }
   at = fine ? skip(at + size) : at;
   fine = fine && *at == '[';
   at = fine ? skip(at + 1) : at;

@@ -1,4 +1,5 @@
-/* Dtype and shape of a tensor from a text: "f32[rows, 4]", "i64[]".  Called by model for its inputs and by bench for arguments. */
+/* Dtype and shape of a tensor from a text: "f32[rows, 4]", "i64[]".  Called by model for its inputs
+ * and by bench for arguments. */
 #ifndef TOOLS_FORM_H
 #define TOOLS_FORM_H
 
@@ -14,7 +15,8 @@ typedef struct form_t {
   char name[64];                   /* what stands before "=", "" : nothing */
 } form_t;
 
-/* "NAME=DTYPE[EXTENT,...]"; NAME= may be missing.  An extent is a number that is not negative, or a name. */
+/* "NAME=DTYPE[EXTENT,...]"; NAME= may be missing.  An extent is a number that is not negative, or a
+ * name. */
 bool form_parse(const char *text, form_t *out_form, text_t *why);
 
 #endif

@@ -7,7 +7,8 @@
 #include <string.h>
 
 typedef struct parser_t {
-  const char *text, *at;
+  const char *text;
+  const char *at;
   formula_fn find;
   void *context;
   text_t *why;
@@ -18,13 +19,15 @@ typedef struct parser_t {
 static double sum(parser_t *p);
 
 static double fail(parser_t *p, const char *expected) {
-  if (!p->failed) text_add(p->why, "'%s', column %d: expected %s", p->text, (int)(p->at - p->text) + 1, expected);
+  if (!p->failed)
+    text_add(p->why, "'%s', column %d: expected %s", p->text, (int)(p->at - p->text) + 1, expected);
   p->failed = true;
   return 0;
 }
 
 static char next(parser_t *p) {
-  while (isspace((unsigned char)*p->at)) p->at++;
+  while (isspace((unsigned char)*p->at))
+    p->at++;
   return *p->at;
 }
 
@@ -34,7 +37,8 @@ static double name(parser_t *p) {
   int64_t index = -1;
   double value = 0;
   size_t size = 0;
-  while (isalnum((unsigned char)p->at[size]) || p->at[size] == '_') size++;
+  while (isalnum((unsigned char)p->at[size]) || p->at[size] == '_')
+    size++;
   snprintf(word, sizeof word, "%.*s", (int)size, p->at);
   p->at += size;
   if (next(p) == '[') {
@@ -58,10 +62,14 @@ static double factor(parser_t *p) {
     p->at++;
     value = sum(p);
     if (next(p) != ')') return fail(p, ")");
-    p->depth--, p->at++;
+    p->depth--;
+    p->at++;
     return value;
   }
-  if (*p->at == '-') return p->at++, ++p->depth > 50 ? fail(p, "fewer signs") : -factor(p);
+  if (*p->at == '-') {
+    p->at++;
+    return ++p->depth > 50 ? fail(p, "fewer signs") : -factor(p);
+  }
   if (isalpha((unsigned char)*p->at) || *p->at == '_') return name(p);
   value = strtod(p->at, &end);
   if (end == p->at) return fail(p, "a number, a name or (");
@@ -89,7 +97,8 @@ static double sum(parser_t *p) {
   return value;
 }
 
-bool formula_value(const char *text, formula_fn find, void *context, double *out_value, text_t *why) {
+bool formula_value(const char *text, formula_fn find, void *context, double *out_value,
+                   text_t *why) {
   parser_t p = {text, text, find, context, why, 0, false};
   *out_value = sum(&p);
   if (!p.failed && next(&p)) fail(&p, "+ - * / or the end");

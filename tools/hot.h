@@ -1,4 +1,5 @@
-/* Where the time of a run went: the operators of a profile, the slowest first.  Called by run --profile. */
+/* Where the time of a run went: the operators of a profile, the slowest first.  Called by run
+ * --profile. */
 #ifndef TOOLS_HOT_H
 #define TOOLS_HOT_H
 

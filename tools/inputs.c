@@ -1,5 +1,5 @@
-/* Inputs of a model from the command line; see inputs.h.
- * A value is @FILE, a word of fill.h, or literal: numbers with commas between, or, for strings, one text an option. */
+/* Inputs of a model from the command line; see inputs.h. A value is @FILE, a word of fill.h, or
+ * literal: numbers with commas between, or, for strings, one text an option. */
 #include "inputs.h"
 
 #include <inttypes.h>
@@ -22,7 +22,7 @@ typedef struct request_t {
   const texts_t *dims;
 } request_t;
 
-/* ---- who gets what ---------------------------------------------------------------------------------------------- */
+/* who gets what */
 
 static void list_inputs(const request_t *request, bool missing_only, text_t *why) {
   for (int32_t i = 0; i < request->count; i++) {
@@ -32,7 +32,8 @@ static void list_inputs(const request_t *request, bool missing_only, text_t *why
   }
 }
 
-/* The input whose name, followed by `=`, begins `text`; of several the longest: ONNX names may have `=` in them. */
+/* The input whose name, followed by `=`, begins `text`; of several the longest: ONNX names may have
+ * `=` in them. */
 static input_t *find_input(const request_t *request, const char *text, const char **out_value) {
   input_t *found = NULL;
   size_t longest = 0;
@@ -40,7 +41,8 @@ static input_t *find_input(const request_t *request, const char *text, const cha
     const char *name = request->inputs[i].port.name;
     size_t size = strlen(name);
     if (strncmp(text, name, size) != 0 || text[size] != '=' || (found && size < longest)) continue;
-    found = &request->inputs[i], longest = size;
+    found = &request->inputs[i];
+    longest = size;
     *out_value = text + size + 1;
   }
   return found;
@@ -53,11 +55,15 @@ static bool assign_values(const request_t *request, const texts_t *values, text_
     const char *value = NULL;
     input_t *input = find_input(request, values->items[i], &value);
     if (input) {
-      if (!texts_add(&input->values, value)) return text_add(why, "out of memory"), false;
+      if (!texts_add(&input->values, value)) {
+        text_add(why, "out of memory");
+        return false;
+      }
     } else if (fill_is_word(values->items[i])) {
       others = values->items[i];
     } else {
-      text_add(why, "--input '%s': expected NAME=VALUE with the name of an input:", values->items[i]);
+      text_add(why,
+               "--input '%s': expected NAME=VALUE with the name of an input:", values->items[i]);
       list_inputs(request, false, why);
       fine = false;
     }
@@ -66,8 +72,12 @@ static bool assign_values(const request_t *request, const texts_t *values, text_
   for (int32_t i = 0; fine && i < request->count; i++) {
     input_t *input = &request->inputs[i];
     if (input->values.count > 0) continue;
-    if (!others) missing++;
-    else if (!texts_add(&input->values, others)) return text_add(why, "out of memory"), false;
+    if (!others)
+      missing++;
+    else if (!texts_add(&input->values, others)) {
+      text_add(why, "out of memory");
+      return false;
+    }
   }
   if (missing > 0) {
     text_add(why, "%d input%s not given:", (int)missing, missing == 1 ? " is" : "s are");
@@ -77,7 +87,7 @@ static bool assign_values(const request_t *request, const texts_t *values, text_
   return fine && missing == 0;
 }
 
-/* ---- shapes ----------------------------------------------------------------------------------------------------- */
+/* shapes */
 
 /* The extent that --dim gives to a symbol, or -1. */
 static int64_t find_dim(const texts_t *dims, const char *name) {
@@ -101,11 +111,14 @@ static bool is_symbol(const request_t *request, const char *text) {
 
 static bool check_dims(const request_t *request, text_t *why) {
   for (int32_t i = 0; i < request->dims->count; i++) {
-    const char *text = request->dims->items[i], *equal = strrchr(text, '=');
+    const char *text = request->dims->items[i];
+    const char *equal = strrchr(text, '=');
     char *end = NULL;
     long long extent = equal ? strtoll(equal + 1, &end, 10) : -1;
-    if (!equal || end == equal + 1 || *end || extent < 0)
-      return text_add(why, "--dim '%s': expected NAME=N with N not negative", text), false;
+    if (!equal || end == equal + 1 || *end || extent < 0) {
+      text_add(why, "--dim '%s': expected NAME=N with N not negative", text);
+      return false;
+    }
     if (!is_symbol(request, text)) {
       text_add(why, "--dim '%s': no input has an extent of that name:", text);
       list_inputs(request, false, why);
@@ -115,7 +128,8 @@ static bool check_dims(const request_t *request, text_t *why) {
   return true;
 }
 
-/* The shape of an input, symbols resolved: --dim, else 1; false: the model does not say its rank. */
+/* The shape of an input, symbols resolved: --dim, else 1; false: the model does not say its
+ * rank. */
 static bool resolve_shape(const request_t *request, const tenon_port_t *port, int64_t *shape) {
   for (int32_t i = 0; i < port->ndim; i++) {
     int64_t given = find_dim(request->dims, port->axes[i].name);
@@ -124,27 +138,31 @@ static bool resolve_shape(const request_t *request, const tenon_port_t *port, in
   return port->ndim >= 0;
 }
 
-/* The shape for `count` literal elements: the resolved one if it has as many, else one axis of them. */
-static int32_t literal_shape(const request_t *request, const tenon_port_t *port, int64_t count, int64_t *shape) {
+/* The shape for `count` literal elements: the resolved one if it has as many, else one axis of
+ * them. */
+static int32_t literal_shape(const request_t *request, const tenon_port_t *port, int64_t count,
+                             int64_t *shape) {
   bool known = resolve_shape(request, port, shape);
   int64_t room = known ? 1 : -1;
-  for (int32_t i = 0; i < port->ndim && room > 0; i++) room = shape[i] > count ? -1 : room * shape[i];
+  for (int32_t i = 0; i < port->ndim && room > 0; i++)
+    room = shape[i] > count ? -1 : room * shape[i];
   if (room == count) return port->ndim;
   if (!known && count == 1) return 0;
   shape[0] = count;
   return 1;
 }
 
-/* ---- values ----------------------------------------------------------------------------------------------------- */
+/* values */
 
-static bool create(const tenon_port_t *port, int32_t ndim, const int64_t *shape, tenon_tensor_t **out, text_t *why) {
+static bool create(const tenon_port_t *port, int32_t ndim, const int64_t *shape,
+                   tenon_tensor_t **out, text_t *why) {
   if (tenon_tensor_create(port->dtype, ndim, shape, out) == TENON_OK) return true;
   text_add(why, "%s", tenon_error());
   return false;
 }
 
-static bool make_strings(const request_t *request, const tenon_port_t *port, const texts_t *lines, tenon_tensor_t **out,
-                         text_t *why) {
+static bool make_strings(const request_t *request, const tenon_port_t *port, const texts_t *lines,
+                         tenon_tensor_t **out, text_t *why) {
   int64_t shape[TENON_RANK_MAX];
   int32_t ndim = literal_shape(request, port, lines->count, shape);
   bool fine = create(port, ndim, shape, out, why);
@@ -171,7 +189,10 @@ static bool read_lines(const char *path, texts_t *lines, text_t *why) {
       text_clear(&line);
     }
   }
-  if (fine && ferror(file)) text_add(why, "cannot read %s", path), fine = false;
+  if (fine && ferror(file)) {
+    text_add(why, "cannot read %s", path);
+    fine = false;
+  }
   if (file) fclose(file);
   text_free(&line);
   return fine;
@@ -183,38 +204,55 @@ static int64_t parse_numbers(const char *text, double *out, int64_t room) {
   for (text += strspn(text, " ,[]"); *text; text += strspn(text, " ,[]")) {
     char *end = NULL;
     double number = strtod(text, &end);
-    if (strncmp(text, "True", 4) == 0 || strncmp(text, "true", 4) == 0) number = 1, end = (char *)(uintptr_t)text + 4;
-    if (strncmp(text, "False", 5) == 0 || strncmp(text, "false", 5) == 0) number = 0, end = (char *)(uintptr_t)text + 5;
+    if (strncmp(text, "True", 4) == 0 || strncmp(text, "true", 4) == 0) {
+      number = 1;
+      end = (char *)(uintptr_t)text + 4;
+    }
+    if (strncmp(text, "False", 5) == 0 || strncmp(text, "false", 5) == 0) {
+      number = 0;
+      end = (char *)(uintptr_t)text + 5;
+    }
     if (end == text) return -1;
     if (count < room) out[count] = number;
-    count++, text = end;
+    count++;
+    text = end;
   }
   return count;
 }
 
-static bool make_numbers(const request_t *request, const tenon_port_t *port, const char *text, tenon_tensor_t **out,
-                         text_t *why) {
-  int64_t shape[TENON_RANK_MAX], count = parse_numbers(text, NULL, 0);
+static bool make_numbers(const request_t *request, const tenon_port_t *port, const char *text,
+                         tenon_tensor_t **out, text_t *why) {
+  int64_t shape[TENON_RANK_MAX];
+  int64_t count = parse_numbers(text, NULL, 0);
   if (count <= 0) {
     text_add(why, "expected @FILE, zeros, ones, ramp, random:SEED or numbers, found '%s'", text);
     return false;
   }
   double *numbers = malloc((size_t)count * sizeof *numbers);
-  if (!numbers) return text_add(why, "out of memory"), false;
+  if (!numbers) {
+    text_add(why, "out of memory");
+    return false;
+  }
   parse_numbers(text, numbers, count);
   int32_t ndim = literal_shape(request, port, count, shape);
-  if (count == 1 && resolve_shape(request, port, shape)) ndim = port->ndim; /* one number for all elements */
+  if (count == 1 && resolve_shape(request, port, shape))
+    ndim = port->ndim; /* one number for all elements */
   bool fine = create(port, ndim, shape, out, why);
-  for (int64_t i = 0; fine && i < tenon_count(*out); i++) element_set(*out, i, numbers[count == 1 ? 0 : i]);
+  for (int64_t i = 0; fine && i < tenon_count(*out); i++)
+    element_set(*out, i, numbers[count == 1 ? 0 : i]);
   free(numbers);
   return fine;
 }
 
-static bool make_filled(const request_t *request, int32_t index, const char *word, tenon_tensor_t **out, text_t *why) {
+static bool make_filled(const request_t *request, int32_t index, const char *word,
+                        tenon_tensor_t **out, text_t *why) {
   const tenon_port_t *port = &request->inputs[index].port;
   int64_t shape[TENON_RANK_MAX];
   if (!port->dtype.bits || !resolve_shape(request, port, shape)) {
-    text_add(why, "the model does not say its type and rank, so that '%s' cannot be made: give @FILE.npy", word);
+    text_add(
+        why,
+        "the model does not say its type and rank, so that '%s' cannot be made: give @FILE.npy",
+        word);
     return false;
   }
   return create(port, port->ndim, shape, out, why) && fill_tensor(*out, word, (uint32_t)index, why);
@@ -224,16 +262,20 @@ static bool make_input(const request_t *request, int32_t index, tenon_tensor_t *
   const input_t *input = &request->inputs[index];
   const char *value = input->values.items[0];
   bool strings = element_class(input->port.dtype) == ELEMENT_STRING;
-  if (!strings && input->values.count > 1)
-    return text_add(why, "is given %d times; only strings may be", (int)input->values.count), false;
-  if (value[0] == '@' && (text_ends_with(value, ".npy") || text_ends_with(value, ".pb") || !strings)) {
+  if (!strings && input->values.count > 1) {
+    text_add(why, "is given %d times; only strings may be", (int)input->values.count);
+    return false;
+  }
+  if (value[0] == '@' &&
+      (text_ends_with(value, ".npy") || text_ends_with(value, ".pb") || !strings)) {
     if (tenon_tensor_load(value + 1, out) == TENON_OK) return true;
     text_add(why, "%s", tenon_error());
     return false;
   }
   if (value[0] == '@') {
     texts_t lines = {NULL, 0, 0};
-    bool fine = read_lines(value + 1, &lines, why) && make_strings(request, &input->port, &lines, out, why);
+    bool fine =
+        read_lines(value + 1, &lines, why) && make_strings(request, &input->port, &lines, out, why);
     texts_free(&lines);
     return fine;
   }
@@ -242,13 +284,17 @@ static bool make_input(const request_t *request, int32_t index, tenon_tensor_t *
                  : make_numbers(request, &input->port, value, out, why);
 }
 
-bool inputs_make(const tenon_graph_t *graph, const texts_t *values, const texts_t *dims, tenon_tensor_t **out_tensors,
-                 text_t *why) {
+bool inputs_make(const tenon_graph_t *graph, const texts_t *values, const texts_t *dims,
+                 tenon_tensor_t **out_tensors, text_t *why) {
   request_t request = {NULL, tenon_graph_input_count(graph), dims};
   bool fine = true;
   request.inputs = calloc((size_t)request.count + 1, sizeof *request.inputs);
-  if (!request.inputs) return text_add(why, "out of memory"), false;
-  for (int32_t i = 0; i < request.count; i++) out_tensors[i] = NULL;
+  if (!request.inputs) {
+    text_add(why, "out of memory");
+    return false;
+  }
+  for (int32_t i = 0; i < request.count; i++)
+    out_tensors[i] = NULL;
   for (int32_t i = 0; fine && i < request.count; i++) {
     request.inputs[i].port.size = sizeof request.inputs[i].port;
     fine = tenon_graph_input(graph, i, &request.inputs[i].port) == TENON_OK;
@@ -261,7 +307,8 @@ bool inputs_make(const tenon_graph_t *graph, const texts_t *values, const texts_
     if (!fine) text_add(why, "input '%s': %s", request.inputs[i].port.name, text_get(&reason));
     text_free(&reason);
   }
-  for (int32_t i = 0; i < request.count; i++) texts_free(&request.inputs[i].values);
+  for (int32_t i = 0; i < request.count; i++)
+    texts_free(&request.inputs[i].values);
   free(request.inputs);
   return fine;
 }

@@ -1,5 +1,5 @@
-/* Small JSON; see json.h.  Finding does not parse: it looks for `"name"` and a colon, which is enough for flat files.
- */
+/* Small JSON; see json.h.  Finding does not parse: it looks for `"name"` and a colon, which is
+ * enough for flat files. */
 #include "json.h"
 
 #include <ctype.h>
@@ -13,10 +13,14 @@ void json_add_text(text_t *out, const char *text) {
   }
   text_add(out, "\"");
   for (const char *at = text; *at; at++) {
-    if (*at == '"' || *at == '\\') text_add(out, "\\%c", *at);
-    else if (*at == '\n') text_add(out, "\\n");
-    else if ((unsigned char)*at < 0x20) text_add(out, "\\u%04x", (unsigned)*at);
-    else text_bytes(out, at, 1);
+    if (*at == '"' || *at == '\\')
+      text_add(out, "\\%c", *at);
+    else if (*at == '\n')
+      text_add(out, "\\n");
+    else if ((unsigned char)*at < 0x20)
+      text_add(out, "\\u%04x", (unsigned)*at);
+    else
+      text_bytes(out, at, 1);
   }
   text_add(out, "\"");
 }
@@ -27,9 +31,11 @@ static const char *find(const char *json, const char *name) {
   for (const char *at = json; (at = strchr(at, '"')) != NULL; at++) {
     if (strncmp(at + 1, name, size) != 0 || at[1 + size] != '"') continue;
     at += size + 2;
-    while (isspace((unsigned char)*at)) at++;
+    while (isspace((unsigned char)*at))
+      at++;
     if (*at != ':') continue;
-    for (at++; isspace((unsigned char)*at);) at++;
+    for (at++; isspace((unsigned char)*at);)
+      at++;
     return at;
   }
   return NULL;

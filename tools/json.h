@@ -1,4 +1,5 @@
-/* JSON: writing texts, and reading single members of the small files that come with ONNX's test cases. */
+/* JSON: writing texts, and reading single members of the small files that come with ONNX's test
+ * cases. */
 #ifndef TOOLS_JSON_H
 #define TOOLS_JSON_H
 

@@ -14,7 +14,8 @@ bool library_load_all(const texts_t *paths, bool is_isolated, text_t *why) {
   for (int32_t i = 0; fine && i < paths->count; i++) {
     text_t path = {NULL, 0, 0, false};
     library_path(paths->items[i], &path);
-    fine = tenon_library_load(text_get(&path), is_isolated ? TENON_LOAD_ISOLATED : 0, NULL) == TENON_OK;
+    fine = tenon_library_load(text_get(&path), is_isolated ? TENON_LOAD_ISOLATED : 0, NULL) ==
+           TENON_OK;
     if (!fine) text_add(why, "%s", tenon_error());
     text_free(&path);
   }

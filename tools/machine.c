@@ -1,5 +1,5 @@
-/* This machine's peaks; see machine.h.  They are measured inside operators that this program adds, since what runs there has the
- * host's threads. */
+/* This machine's peaks; see machine.h.  They are measured inside operators that this program adds,
+ * since what runs there has the host's threads. */
 #include "machine.h"
 
 #include <stdio.h>
@@ -16,16 +16,20 @@
 
 enum {
   TRIAD = 1 << 24,
-  ROUNDS = 1 << 21
-}; /* elements of 4 bytes in each of three arrays; of chains, so many that threads which start late do not count */
+  ROUNDS = 1 << 21,
+  /* elements of 4 bytes in each of three arrays; of chains, so many that threads which start late
+   * do not count */
+};
 
-/* ---- the operators ------------------------------------------------------------------------------------------------ */
+/* the operators */
 
 static tenon_status_t triad_part(tenon_call_t *call, void *argument, int64_t begin, int64_t end) {
-  const float *b = call->inputs[0]->data, *c = call->inputs[1]->data;
+  const float *b = call->inputs[0]->data;
+  const float *c = call->inputs[1]->data;
   float *a = call->outputs[0]->data;
   (void)argument;
-  for (int64_t i = begin; i < end; i++) a[i] = b[i] + 0.5f * c[i];
+  for (int64_t i = begin; i < end; i++)
+    a[i] = b[i] + 0.5f * c[i];
   return TENON_OK;
 }
 static tenon_status_t triad(tenon_call_t *call) {
@@ -43,37 +47,42 @@ static tenon_status_t fma_all(tenon_call_t *call) {
   return call->host->parallel(call, tenon_count(call->inputs[0]), 1, fma_part, NULL);
 }
 
-static const tenon_item_t items[] = {TENON_OP("bench::triad(Tensor b, Tensor c) -> Tensor",
-                                              TENON_TYPES("b, c, out = f32"), TENON_SHAPES("out = b"),
-                                              TENON_KERNEL("cpu", triad)),
-                                     TENON_OP("bench::fma(Tensor x) -> Tensor", TENON_TYPES("x: f32|f64; out = f64"),
-                                              TENON_SHAPES("out = x"), TENON_KERNEL("cpu", fma_all)),
-                                     {TENON_TAG_END, 0, 0, NULL, NULL}};
+static const tenon_item_t items[] = {
+    TENON_OP("bench::triad(Tensor b, Tensor c) -> Tensor", TENON_TYPES("b, c, out = f32"),
+             TENON_SHAPES("out = b"), TENON_KERNEL("cpu", triad)),
+    TENON_OP("bench::fma(Tensor x) -> Tensor", TENON_TYPES("x: f32|f64; out = f64"),
+             TENON_SHAPES("out = x"), TENON_KERNEL("cpu", fma_all)),
+    {TENON_TAG_END, 0, 0, NULL, NULL}};
 
-/* ---- measuring ---------------------------------------------------------------------------------------------------- */
+/* measuring */
 
 typedef struct peak_t {
   const tenon_op_t *op;
-  tenon_tensor_t *inputs[2], *output;
+  tenon_tensor_t *inputs[2];
+  tenon_tensor_t *output;
 } peak_t;
 
 static bool do_peak(void *context, int64_t count, text_t *why) {
   peak_t *peak = context;
   tenon_status_t status = TENON_OK;
-  while (count-- && status == TENON_OK) status = tenon_op_run(peak->op, NULL, peak->inputs, &peak->output);
+  while (count-- && status == TENON_OK)
+    status = tenon_op_run(peak->op, NULL, peak->inputs, &peak->output);
   if (status != TENON_OK) text_add(why, "%s", tenon_error());
   return status == TENON_OK;
 }
 
 static bool tensor(uint32_t dtype, int64_t count, tenon_tensor_t **out, text_t *why) {
-  if (tenon_tensor_create(tenon_dtype(dtype), 1, &count, out) != TENON_OK)
-    return text_add(why, "%s", tenon_error()), false;
+  if (tenon_tensor_create(tenon_dtype(dtype), 1, &count, out) != TENON_OK) {
+    text_add(why, "%s", tenon_error());
+    return false;
+  }
   memset((*out)->data, 0, (size_t)count * (*out)->dtype.bits / 8);
   return true;
 }
 
 /* Best of the batches: a peak is what is possible. */
-static bool measure(const char *name, uint32_t dtype, int64_t count, bool is_triad, double *out_rate, text_t *why) {
+static bool measure(const char *name, uint32_t dtype, int64_t count, bool is_triad,
+                    double *out_rate, text_t *why) {
   peak_t peak = {NULL, {NULL, NULL}, NULL};
   times_t times;
   progress_show("measuring this machine", is_triad ? 1 : dtype == TENON_F32 ? 2 : 3, 3, name);
@@ -84,50 +93,70 @@ static bool measure(const char *name, uint32_t dtype, int64_t count, bool is_tri
          tensor(is_triad ? TENON_F32 : TENON_F64, count, &peak.output, why) &&
          measure_times(do_peak, &peak, 0.4, &times, why);
   double work = 0;
-  for (int64_t i = 0; fine && !is_triad && i < count; i++) work += ((const double *)peak.output->data)[i];
+  for (int64_t i = 0; fine && !is_triad && i < count; i++)
+    work += ((const double *)peak.output->data)[i];
   if (is_triad) work = 12.0 * (double)count;
   if (fine) *out_rate = work / (times.least * 1e-9);
-  tenon_tensor_release(peak.inputs[0]), tenon_tensor_release(peak.inputs[1]), tenon_tensor_release(peak.output);
+  tenon_tensor_release(peak.inputs[0]);
+  tenon_tensor_release(peak.inputs[1]);
+  tenon_tensor_release(peak.output);
   return fine;
 }
 
-/* ---- keeping ------------------------------------------------------------------------------------------------------ */
+/* keeping */
 
-/* TENON_CACHE/machine-PROCESSOR-THREADS.json, as libtenon's own cache has its folder; false: nothing is kept. */
+/* TENON_CACHE/machine-PROCESSOR-THREADS.json, as libtenon's own cache has its folder; false:
+ * nothing is kept. */
 static bool kept_path(int32_t threads, text_t *out_path) {
-  const char *cache = getenv("TENON_CACHE"), *config = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
+  const char *cache = getenv("TENON_CACHE");
+  const char *config = getenv("XDG_CACHE_HOME");
+  const char *home = getenv("HOME");
   text_t processor = {NULL, 0, 0, false};
   if (cache && strcmp(cache, "off") == 0) return false;
-  if (cache && *cache) text_add(out_path, "%s", cache);
-  else if (config && *config) text_add(out_path, "%s/tenon", config);
-  else if (home && *home) text_add(out_path, "%s/.cache/tenon", home);
-  else return false;
+  if (cache && *cache)
+    text_add(out_path, "%s", cache);
+  else if (config && *config)
+    text_add(out_path, "%s/tenon", config);
+  else if (home && *home)
+    text_add(out_path, "%s/.cache/tenon", home);
+  else
+    return false;
   system_processor(&processor);
   text_add(out_path, "/machine-");
-  for (const char *at = text_get(&processor); *at; at++) text_add(out_path, "%c", strchr(" /()@", *at) ? '_' : *at);
+  for (const char *at = text_get(&processor); *at; at++)
+    text_add(out_path, "%c", strchr(" /()@", *at) ? '_' : *at);
   text_add(out_path, "-%d.json", (int)threads);
   text_free(&processor);
   return true;
 }
 
 static bool read_kept(const char *path, machine_t *machine) {
-  text_t json = {NULL, 0, 0, false}, why = {NULL, 0, 0, false};
+  text_t json = {NULL, 0, 0, false};
+  text_t why = {NULL, 0, 0, false};
   bool fine = system_is_file(path) && file_read(path, &json, &why) &&
               json_find_number(text_get(&json), "bandwidth", &machine->bandwidth) &&
               json_find_number(text_get(&json), "peak_f32", &machine->peak_f32) &&
-              json_find_number(text_get(&json), "peak_f64", &machine->peak_f64) && machine->bandwidth > 0 &&
-              machine->peak_f32 > 0 && machine->peak_f64 > 0;
-  text_free(&json), text_free(&why);
+              json_find_number(text_get(&json), "peak_f64", &machine->peak_f64) &&
+              machine->bandwidth > 0 && machine->peak_f32 > 0 && machine->peak_f64 > 0;
+  text_free(&json);
+  text_free(&why);
   return machine->was_kept = fine;
 }
 
 static void keep(const char *path, const machine_t *machine) {
-  text_t json = {NULL, 0, 0, false}, folder = {NULL, 0, 0, false}, why = {NULL, 0, 0, false};
+  text_t json = {NULL, 0, 0, false};
+  text_t folder = {NULL, 0, 0, false};
+  text_t why = {NULL, 0, 0, false};
   text_bytes(&folder, path, (size_t)(strrchr(path, '/') - path));
-  text_add(&json, "{\"bandwidth\": %.6g, \"peak_f32\": %.6g, \"peak_f64\": %.6g, \"instructions\": \"%s\"}\n",
-           machine->bandwidth, machine->peak_f32, machine->peak_f64, machine->instructions);
-  if (system_make_folder(text_get(&folder), &why)) (void)file_write(path, &json, &why); /* else it is measured again */
-  text_free(&json), text_free(&folder), text_free(&why);
+  text_add(
+      &json,
+      "{\"bandwidth\": %.6g, \"peak_f32\": %.6g, \"peak_f64\": %.6g, \"instructions\": \"%s\"}\n",
+      machine->bandwidth, machine->peak_f32, machine->peak_f64, machine->instructions);
+  if (system_make_folder(text_get(&folder), &why))
+    (void)file_write(path, &json, &why); /* else it is measured again */
+  text_free(&json);
+  text_free(&folder);
+  text_free(&why);
 }
 
 bool machine_measure(machine_t *out_machine, bool is_fresh, text_t *why) {

@@ -1,5 +1,5 @@
-/* The `tenon` command: finds the verb and hands over.  The verbs are in verb_NAME.c, one each; the table here is the
- * only list of them.  Exit codes: 0 fine, 1 failure, 2 wrong usage. */
+/* The `tenon` command: finds the verb and hands over.  The verbs are in verb_NAME.c, one each; the
+ * table here is the only list of them.  Exit codes: 0 fine, 1 failure, 2 wrong usage. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,26 +10,31 @@
 #include "say.h"
 #include "verb.h"
 
-static const verb_t *const verbs[] = {&verb_new,    &verb_build,  &verb_ops,     &verb_show,   &verb_run,
-                                      &verb_model,  &verb_check,  &verb_bench,   &verb_watch,  &verb_compare,
-                                      &verb_replay, &verb_verify, &verb_devices, &verb_export, &verb_doctor};
+static const verb_t *const verbs[] = {&verb_new,     &verb_build,   &verb_ops,    &verb_show,
+                                      &verb_run,     &verb_model,   &verb_check,  &verb_bench,
+                                      &verb_watch,   &verb_compare, &verb_replay, &verb_verify,
+                                      &verb_devices, &verb_export,  &verb_doctor};
 enum { VERB_COUNT = sizeof verbs / sizeof *verbs };
 
 static void print_help(void) {
-  printf("usage: tenon VERB [option]... [argument]...\n\nBuilds, lists and runs Tenon operators, and runs "
-         "models.\n\nverbs:\n");
-  for (int i = 0; i < VERB_COUNT; i++) printf("  %-9s%s\n", verbs[i]->name, verbs[i]->summary);
-  printf("\n`tenon VERB --help` says more about a verb; `tenon --version` prints the version,\n"
-         "`tenon --include` the folder of the headers, `tenon --cmake` that of the CMake package.\n");
+  printf("usage: tenon VERB [option]... [argument]...\n\nBuilds, lists and runs Tenon operators, "
+         "and runs models.\n\nverbs:\n");
+  for (int i = 0; i < VERB_COUNT; i++)
+    printf("  %-9s%s\n", verbs[i]->name, verbs[i]->summary);
+  printf(
+      "\n`tenon VERB --help` says more about a verb; `tenon --version` prints the version,\n"
+      "`tenon --include` the folder of the headers, `tenon --cmake` that of the CMake package.\n");
 }
 
 static int say_unknown(const char *name) {
   const char *names[VERB_COUNT];
-  for (int i = 0; i < VERB_COUNT; i++) names[i] = verbs[i]->name;
+  for (int i = 0; i < VERB_COUNT; i++)
+    names[i] = verbs[i]->name;
   const char *nearest = text_nearest(name, names, VERB_COUNT);
   if (nearest) return say_usage(NULL, "unknown verb '%s'; did you mean '%s'?", name, nearest);
   text_t all = {NULL, 0, 0, false};
-  for (int i = 0; i < VERB_COUNT; i++) text_add(&all, "%s%s", i ? ", " : "", names[i]);
+  for (int i = 0; i < VERB_COUNT; i++)
+    text_add(&all, "%s%s", i ? ", " : "", names[i]);
   int code = say_usage(NULL, "unknown verb '%s'; expected one of: %s", name, text_get(&all));
   text_free(&all);
   return code;
@@ -37,30 +42,43 @@ static int say_unknown(const char *name) {
 
 /* A folder of Tenon's, for makefiles. */
 static int print_place(bool (*find)(text_t *out_folder, text_t *why)) {
-  text_t folder = {NULL, 0, 0, false}, why = {NULL, 0, 0, false};
+  text_t folder = {NULL, 0, 0, false};
+  text_t why = {NULL, 0, 0, false};
   bool fine = find(&folder, &why);
   int code = fine ? (puts(text_get(&folder)), EXIT_FINE) : say_failure("%s", text_get(&why));
-  text_free(&folder), text_free(&why);
+  text_free(&folder);
+  text_free(&why);
   return code;
 }
 
 static int dispatch(int argc, char **argv) {
   if (argc < 2) return say_usage(NULL, "a verb is missing");
   const char *name = argv[1];
-  if (strcmp(name, "--version") == 0 || strcmp(name, "-V") == 0)
-    return printf("tenon %s\n", tenon_version()), EXIT_FINE;
+  if (strcmp(name, "--version") == 0 || strcmp(name, "-V") == 0) {
+    printf("tenon %s\n", tenon_version());
+    return EXIT_FINE;
+  }
   if (strcmp(name, "--include") == 0) return print_place(place_include);
   if (strcmp(name, "--cmake") == 0) return print_place(place_cmake);
-  if (strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0) return print_help(), EXIT_FINE;
+  if (strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0) {
+    print_help();
+    return EXIT_FINE;
+  }
   if (strcmp(name, "help") == 0) {
-    if (argc == 2) return print_help(), EXIT_FINE;
-    char help[] = "--help", *line[] = {argv[2], help, NULL};
+    if (argc == 2) {
+      print_help();
+      return EXIT_FINE;
+    }
+    char help[] = "--help";
+    char *line[] = {argv[2], help, NULL};
     for (int i = 0; i < VERB_COUNT; i++)
       if (strcmp(verbs[i]->name, argv[2]) == 0) return verbs[i]->run(verbs[i], 2, line);
     return say_unknown(argv[2]);
   }
   if (name[0] == '-')
-    return say_usage(NULL, "unknown option '%s'; expected a verb, --help, --version, --include or --cmake", name);
+    return say_usage(
+        NULL, "unknown option '%s'; expected a verb, --help, --version, --include or --cmake",
+        name);
   for (int i = 0; i < VERB_COUNT; i++)
     if (strcmp(verbs[i]->name, name) == 0) return verbs[i]->run(verbs[i], argc - 1, argv + 1);
   return say_unknown(name);

@@ -1,15 +1,20 @@
-/* Times of something; see measure.h.  A batch lasts so long that the clock's grain does not matter. */
+/* Times of something; see measure.h.  A batch lasts so long that the clock's grain does not
+ * matter. */
 #include "measure.h"
 
 #include <stdlib.h>
 
 #include "system.h"
 
-enum { MOST_BATCHES = 400, LEAST_BATCHES = 5 };
+enum {
+  MOST_BATCHES = 400,
+  LEAST_BATCHES = 5,
+};
 static const double batch_ms = 1; /* at least */
 
 static int ascending(const void *a, const void *b) {
-  double left = *(const double *)a, right = *(const double *)b;
+  double left = *(const double *)a;
+  double right = *(const double *)b;
   return left < right ? -1 : left > right;
 }
 
@@ -21,9 +26,13 @@ static double quantile(const double *sorted, int64_t count, double share) {
   return below + 1 < count ? sorted[below] * (1 - rest) + sorted[below + 1] * rest : sorted[below];
 }
 
-bool measure_times(measure_fn function, void *context, double seconds, times_t *out_times, text_t *why) {
-  double times[MOST_BATCHES], begin = system_clock_ms(), last = 0;
-  int64_t count = 1, batches = 0;
+bool measure_times(measure_fn function, void *context, double seconds, times_t *out_times,
+                   text_t *why) {
+  double times[MOST_BATCHES];
+  double begin = system_clock_ms();
+  double last = 0;
+  int64_t count = 1;
+  int64_t batches = 0;
   do { /* warm-up: caches fill, memory is planned, the size of a batch is found */
     double before = system_clock_ms();
     if (!function(context, count, why)) return false;
@@ -31,7 +40,8 @@ bool measure_times(measure_fn function, void *context, double seconds, times_t *
     if (last < batch_ms && count < 1 << 24) count *= 2;
   } while (system_clock_ms() - begin < seconds * 100 || (last < batch_ms && count < 1 << 24));
   begin = system_clock_ms();
-  while (batches < MOST_BATCHES && (batches < LEAST_BATCHES || system_clock_ms() - begin < seconds * 1000)) {
+  while (batches < MOST_BATCHES &&
+         (batches < LEAST_BATCHES || system_clock_ms() - begin < seconds * 1000)) {
     double before = system_clock_ms();
     if (!function(context, count, why)) return false;
     times[batches++] = (system_clock_ms() - before) * 1e6 / (double)count;

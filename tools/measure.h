@@ -1,17 +1,23 @@
-/* Times of something that is done again and again: warm-up, then batches, then the median and its spread.  Called by bench. */
+/* Times of something that is done again and again: warm-up, then batches, then the median and its
+ * spread.  Called by bench. */
 #ifndef TOOLS_MEASURE_H
 #define TOOLS_MEASURE_H
 
 #include "text.h"
 
 typedef struct times_t { /* nanoseconds of one time; the quartiles are the spread */
-  double median, first, third, least;
-  int64_t batches, count; /* times in a batch */
+  double median;
+  double first;
+  double third;
+  double least;
+  int64_t batches;
+  int64_t count; /* times in a batch */
 } times_t;
 
 /* Does it `count` times; false: it failed, and *why says so. */
 typedef bool (*measure_fn)(void *context, int64_t count, text_t *why);
 /* For about `seconds`, after a warm-up of a tenth of that, and at least once. */
-bool measure_times(measure_fn function, void *context, double seconds, times_t *out_times, text_t *why);
+bool measure_times(measure_fn function, void *context, double seconds, times_t *out_times,
+                   text_t *why);
 
 #endif

@@ -1,4 +1,5 @@
-/* A chain of operators as a model; see model.h.  Invariant: each --input and each --attr is used by some operator. */
+/* A chain of operators as a model; see model.h.  Invariant: each --input and each --attr is used by
+ * some operator. */
 #include "model.h"
 
 #include <stdio.h>
@@ -13,7 +14,8 @@ typedef struct chain_t {
   const model_t *model;
   tenon_builder_t *builder;
   tenon_edge_t edge; /* the first result of the operator before, -1: there is none */
-  bool *used_inputs, *used_attrs;
+  bool *used_inputs;
+  bool *used_attrs;
   text_t *why;
 } chain_t;
 
@@ -22,38 +24,43 @@ static bool is_fine(const chain_t *chain, tenon_status_t status) {
   return status == TENON_OK;
 }
 
-/* ---- inputs ------------------------------------------------------------------------------------------------------- */
+/* inputs */
 
 static bool add_port(const chain_t *chain, const form_t *form, tenon_edge_t *out_edge) {
   tenon_axis_t axes[TENON_RANK_MAX];
   for (int32_t i = 0; i < form->ndim; i++)
     axes[i] = (tenon_axis_t){form->extents[i], form->names[i][0] ? form->names[i] : NULL};
-  return is_fine(chain, tenon_builder_input(chain->builder, form->name, form->dtype, form->ndim, axes, out_edge));
+  return is_fine(chain, tenon_builder_input(chain->builder, form->name, form->dtype, form->ndim,
+                                            axes, out_edge));
 }
 
 /* The input that was stated for an argument, in *out_edge; none: -1. */
-static bool add_input(const chain_t *chain, const char *op, const tenon_argument_t *argument, tenon_edge_t *out_edge) {
+static bool add_input(const chain_t *chain, const char *op, const tenon_argument_t *argument,
+                      tenon_edge_t *out_edge) {
   *out_edge = -1;
   for (int32_t i = 0; i < chain->model->inputs.count; i++) {
     form_t form;
     const char *text = chain->model->inputs.items[i];
     const size_t size = strlen(argument->name);
-    if (chain->used_inputs[i] || strncmp(text, argument->name, size) != 0 || text[size] != '=') continue;
+    if (chain->used_inputs[i] || strncmp(text, argument->name, size) != 0 || text[size] != '=')
+      continue;
     if (!form_parse(text, &form, chain->why)) return false;
     chain->used_inputs[i] = true;
     return add_port(chain, &form, out_edge);
   }
   if (argument->is_optional) return true;
-  text_add(chain->why, "%s: input '%s' is missing: give --input %s=f32[rows,4]", op, argument->name, argument->name);
+  text_add(chain->why, "%s: input '%s' is missing: give --input %s=f32[rows,4]", op, argument->name,
+           argument->name);
   return false;
 }
 
-/* ---- a node ------------------------------------------------------------------------------------------------------- */
+/* a node */
 
 static bool set_attrs(const chain_t *chain, const tenon_op_t *op, tenon_attrs_t *attrs) {
   tenon_argument_t argument = {.size = sizeof argument};
   bool fine = true;
-  for (int32_t a = 0; fine && tenon_op_argument(op, TENON_ARGUMENT_ATTR, a, &argument) == TENON_OK; a++)
+  for (int32_t a = 0; fine && tenon_op_argument(op, TENON_ARGUMENT_ATTR, a, &argument) == TENON_OK;
+       a++)
     for (int32_t i = 0; fine && i < chain->model->attrs.count; i++) {
       const char *text = chain->model->attrs.items[i];
       const size_t size = strlen(argument.name);
@@ -83,12 +90,13 @@ static bool add_node(chain_t *chain, const tenon_op_t *op, const char *name, boo
   for (int32_t i = 0; fine && i < info.output_count; i++) {
     fine = is_fine(chain, tenon_op_argument(op, TENON_ARGUMENT_OUTPUT, i, &argument));
     if (fine && argument.kind == TENON_KIND_TENSORS)
-      fine =
-          (text_add(chain->why, "%s: result '%s' is a list, which this verb cannot count", name, argument.name), false);
+      fine = (text_add(chain->why, "%s: result '%s' is a list, which this verb cannot count", name,
+                       argument.name),
+              false);
   }
   if (fine && !info.output_count) fine = (text_add(chain->why, "%s has no result", name), false);
-  fine = fine &&
-         is_fine(chain, tenon_builder_node(chain->builder, NULL, op, values, operands, results, info.output_count));
+  fine = fine && is_fine(chain, tenon_builder_node(chain->builder, NULL, op, values, operands,
+                                                   results, info.output_count));
   if (fine) chain->edge = results[0];
   for (int32_t i = 0; fine && is_last && i < info.output_count; i++)
     fine = is_fine(chain, tenon_op_argument(op, TENON_ARGUMENT_OUTPUT, i, &argument)) &&
@@ -97,21 +105,23 @@ static bool add_node(chain_t *chain, const tenon_op_t *op, const char *name, boo
   return fine;
 }
 
-/* ---- the model ---------------------------------------------------------------------------------------------------- */
+/* the model */
 
 /* What no operator of the chain has is an error. */
 static bool all_used(const chain_t *chain) {
   bool fine = true;
   for (int32_t i = 0; i < chain->model->inputs.count; i++)
-    if (!chain->used_inputs[i])
-      text_add(chain->why, "%s--input '%s': no operator needs an input of that name", fine ? "" : "\n",
-               chain->model->inputs.items[i]),
-          fine = false;
+    if (!chain->used_inputs[i]) {
+      text_add(chain->why, "%s--input '%s': no operator needs an input of that name",
+               fine ? "" : "\n", chain->model->inputs.items[i]);
+      fine = false;
+    }
   for (int32_t i = 0; i < chain->model->attrs.count; i++)
-    if (!chain->used_attrs[i])
-      text_add(chain->why, "%s--attr '%s': no operator has an attribute of that name", fine ? "" : "\n",
-               chain->model->attrs.items[i]),
-          fine = false;
+    if (!chain->used_attrs[i]) {
+      text_add(chain->why, "%s--attr '%s': no operator has an attribute of that name",
+               fine ? "" : "\n", chain->model->attrs.items[i]);
+      fine = false;
+    }
   return fine;
 }
 
@@ -119,8 +129,10 @@ bool model_write(const model_t *model, text_t *why) {
   bool used[2][MOST] = {{false}};
   chain_t chain = {model, NULL, -1, used[0], used[1], why};
   tenon_graph_t *graph = NULL;
-  if (model->inputs.count > MOST || model->attrs.count > MOST)
-    return text_add(why, "more than %d inputs or attributes", MOST), false;
+  if (model->inputs.count > MOST || model->attrs.count > MOST) {
+    text_add(why, "more than %d inputs or attributes", MOST);
+    return false;
+  }
   bool fine = is_fine(&chain, tenon_builder_create(&chain.builder));
   for (int32_t i = 0; fine && i < model->ops.count; i++) {
     const tenon_op_t *op = NULL;
@@ -134,4 +146,8 @@ bool model_write(const model_t *model, text_t *why) {
   return fine;
 }
 
-void model_free(model_t *model) { texts_free(&model->ops), texts_free(&model->inputs), texts_free(&model->attrs); }
+void model_free(model_t *model) {
+  texts_free(&model->ops);
+  texts_free(&model->inputs);
+  texts_free(&model->attrs);
+}

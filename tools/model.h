@@ -1,4 +1,5 @@
-/* A small model that uses operators: a chain of them, written as an ONNX file.  Called by model and by new. */
+/* A small model that uses operators: a chain of them, written as an ONNX file.  Called by model and
+ * by new. */
 #ifndef TOOLS_MODEL_H
 #define TOOLS_MODEL_H
 

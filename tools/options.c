@@ -9,19 +9,28 @@
 
 #include "say.h"
 
-enum { HELP_COLUMN = 27, HELP_WIDTH = 96 };
+enum {
+  HELP_COLUMN = 27,
+  HELP_WIDTH = 96,
+};
 
-/* ---- help ------------------------------------------------------------------------------------------------------- */
+/* help */
 
 void options_wrap(const char *text, int indent) {
   int column = indent;
   for (const char *word = text; *word;) {
     int size = (int)strcspn(word, " \n");
-    if (column > indent && column + 1 + size > HELP_WIDTH) printf("\n%*s", column = indent, "");
-    else if (column > indent) putchar(' '), column++;
+    if (column > indent && column + 1 + size > HELP_WIDTH)
+      printf("\n%*s", column = indent, "");
+    else if (column > indent) {
+      putchar(' ');
+      column++;
+    }
     printf("%.*s", size, word);
-    column += size, word += size;
-    while (*word == ' ') word++;
+    column += size;
+    word += size;
+    while (*word == ' ')
+      word++;
     if (*word == '\n') {
       word++;
       if (*word) printf("\n%*s", column = indent, "");
@@ -33,26 +42,30 @@ void options_wrap(const char *text, int indent) {
 static void print_option(const option_t *option) {
   char label[80];
   int size = snprintf(label, sizeof label, "  %c%c%s --%s%s%s", option->letter ? '-' : ' ',
-                      option->letter ? option->letter : ' ', option->letter ? "," : " ", option->name,
-                      option->value ? "=" : "", option->value ? option->value : "");
-  if (size < HELP_COLUMN - 1) printf("%-*s", HELP_COLUMN, label);
-  else printf("%s\n%*s", label, HELP_COLUMN, "");
+                      option->letter ? option->letter : ' ', option->letter ? "," : " ",
+                      option->name, option->value ? "=" : "", option->value ? option->value : "");
+  if (size < HELP_COLUMN - 1)
+    printf("%-*s", HELP_COLUMN, label);
+  else
+    printf("%s\n%*s", label, HELP_COLUMN, "");
   options_wrap(option->help, HELP_COLUMN);
 }
 
 void options_help(const verb_t *verb, const option_t *options) {
   printf("usage: tenon %s %s\n\n%s\noptions:\n", verb->name, verb->usage, verb->details);
-  for (const option_t *option = options; option->name; option++) print_option(option);
+  for (const option_t *option = options; option->name; option++)
+    print_option(option);
   print_option(&(option_t){"help", 'h', OPTION_FLAG, NULL, "print this text", NULL});
 }
 
-/* ---- parsing ---------------------------------------------------------------------------------------------------- */
+/* parsing */
 
 /* "a|b|c" holds `text` as one of its parts. */
 static bool is_choice(const char *choices, const char *text) {
   size_t size = strlen(text);
   for (const char *part = choices; part; part = strchr(part, '|') ? strchr(part, '|') + 1 : NULL)
-    if (size > 0 && strncmp(part, text, size) == 0 && (part[size] == '|' || part[size] == 0)) return true;
+    if (size > 0 && strncmp(part, text, size) == 0 && (part[size] == '|' || part[size] == 0))
+      return true;
   return false;
 }
 
@@ -61,25 +74,31 @@ static int store(const verb_t *verb, const option_t *option, const char *value) 
   char *end = NULL;
   errno = 0;
   if (option->value && strchr(option->value, '|') && !is_choice(option->value, value))
-    return say_usage(verb->name, "--%s: expected one of %s, found '%s'", option->name, option->value, value);
+    return say_usage(verb->name, "--%s: expected one of %s, found '%s'", option->name,
+                     option->value, value);
   switch (option->kind) {
-  case OPTION_FLAG: *(bool *)option->target = true; break;
-  case OPTION_TEXT: *(const char **)option->target = value; break;
+  case OPTION_FLAG:
+    *(bool *)option->target = true;
+    break;
+  case OPTION_TEXT:
+    *(const char **)option->target = value;
+    break;
   case OPTION_TEXTS:
     if (!texts_add(option->target, value)) return say_failure("out of memory");
     break;
   case OPTION_INT: {
     long long number = strtoll(value, &end, 10);
     if (end == value || *end || errno || number < 0)
-      return say_usage(verb->name, "--%s: expected a whole number that is not negative, found '%s'", option->name,
-                       value);
+      return say_usage(verb->name, "--%s: expected a whole number that is not negative, found '%s'",
+                       option->name, value);
     *(int64_t *)option->target = number;
     break;
   }
   case OPTION_NUMBER: {
     double number = strtod(value, &end);
     if (end == value || *end || !(number >= 0))
-      return say_usage(verb->name, "--%s: expected a number that is not negative, found '%s'", option->name, value);
+      return say_usage(verb->name, "--%s: expected a number that is not negative, found '%s'",
+                       option->name, value);
     *(double *)option->target = number;
     break;
   }
@@ -93,10 +112,12 @@ static int say_unknown(const command_line_t *line, const char *name, size_t size
   char given[64];
   int32_t count = 1;
   snprintf(given, sizeof given, "%.*s", (int)(size < 60 ? size : 60), name);
-  for (const option_t *option = line->options; option->name && count < 64; option++) names[count++] = option->name;
+  for (const option_t *option = line->options; option->name && count < 64; option++)
+    names[count++] = option->name;
   const char *nearest = text_nearest(given, names, count);
   return say_usage(line->verb->name, "%s: unknown option '--%s'%s%s%s", line->verb->name, given,
-                   nearest ? "; did you mean '--" : "", nearest ? nearest : "", nearest ? "'?" : "");
+                   nearest ? "; did you mean '--" : "", nearest ? nearest : "",
+                   nearest ? "'?" : "");
 }
 
 /* The option called `name`, or the only one that begins so; NULL: none or several. */
@@ -106,15 +127,20 @@ static const option_t *find_long(const option_t *options, const char *name, size
   for (const option_t *option = options; option->name; option++) {
     if (strncmp(option->name, name, size) != 0) continue;
     if (strlen(option->name) == size) return option;
-    found = option, matches++;
+    found = option;
+    matches++;
   }
   return matches == 1 ? found : NULL;
 }
 
 static int parse_long(const command_line_t *line, int argc, char **argv, int *index) {
-  const char *name = argv[*index] + 2, *value = strchr(name, '=');
+  const char *name = argv[*index] + 2;
+  const char *value = strchr(name, '=');
   size_t size = value ? (size_t)(value - name) : strlen(name);
-  if (size == 4 && strncmp(name, "help", size) == 0) return options_help(line->verb, line->options), EXIT_FINE;
+  if (size == 4 && strncmp(name, "help", size) == 0) {
+    options_help(line->verb, line->options);
+    return EXIT_FINE;
+  }
   const option_t *option = find_long(line->options, name, size);
   if (!option) return say_unknown(line, name, size);
   if (option->kind == OPTION_FLAG) {
@@ -122,23 +148,30 @@ static int parse_long(const command_line_t *line, int argc, char **argv, int *in
     return store(line->verb, option, "");
   }
   if (!value && *index + 1 >= argc)
-    return say_usage(line->verb->name, "--%s needs a value: --%s=%s", option->name, option->name, option->value);
+    return say_usage(line->verb->name, "--%s needs a value: --%s=%s", option->name, option->name,
+                     option->value);
   return store(line->verb, option, value ? value + 1 : argv[++*index]);
 }
 
 static int parse_short(const command_line_t *line, int argc, char **argv, int *index) {
   for (const char *letter = argv[*index] + 1; *letter; letter++) {
-    if (*letter == 'h') return options_help(line->verb, line->options), EXIT_FINE;
+    if (*letter == 'h') {
+      options_help(line->verb, line->options);
+      return EXIT_FINE;
+    }
     const option_t *option = line->options;
-    while (option->name && option->letter != *letter) option++;
-    if (!option->name) return say_usage(line->verb->name, "%s: unknown option '-%c'", line->verb->name, *letter);
+    while (option->name && option->letter != *letter)
+      option++;
+    if (!option->name)
+      return say_usage(line->verb->name, "%s: unknown option '-%c'", line->verb->name, *letter);
     if (option->kind == OPTION_FLAG) {
       int code = store(line->verb, option, "");
       if (code != OPTIONS_GO_ON) return code;
       continue;
     }
     if (!letter[1] && *index + 1 >= argc)
-      return say_usage(line->verb->name, "-%c needs a value: -%c %s", *letter, *letter, option->value);
+      return say_usage(line->verb->name, "-%c needs a value: -%c %s", *letter, *letter,
+                       option->value);
     return store(line->verb, option, letter[1] ? letter + 1 : argv[++*index]);
   }
   return OPTIONS_GO_ON;

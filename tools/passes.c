@@ -8,7 +8,8 @@ void passes_print(void) {
   tenon_pass_info_t info = {.size = sizeof info};
   for (int32_t i = 0; tenon_pass_info(i, &info) == TENON_OK; i++) {
     const char *doc = info.doc ? info.doc : "";
-    printf("%s%-36s  %-11s  %.*s\n", i ? "" : "\npass                                  kind         about\n", info.name,
+    printf("%s%-36s  %-11s  %.*s\n",
+           i ? "" : "\npass                                  kind         about\n", info.name,
            info.strategy_count < 0 ? "pass" : "partitioner", (int)strcspn(doc, "\n"), doc);
   }
 }
@@ -16,11 +17,13 @@ void passes_print(void) {
 bool passes_show(const char *name) {
   tenon_pass_info_t info = {.size = sizeof info};
   int32_t i = 0;
-  while (tenon_pass_info(i, &info) == TENON_OK && strcmp(info.name, name) != 0) i++;
+  while (tenon_pass_info(i, &info) == TENON_OK && strcmp(info.name, name) != 0)
+    i++;
   if (tenon_pass_info(i, &info) != TENON_OK) return false;
   printf("%s\n\nkind       %s\n", info.name, info.strategy_count < 0 ? "pass" : "partitioner");
   if (info.doc && *info.doc) printf("about      %s\n", info.doc);
-  for (int32_t s = 0; s < info.strategy_count; s++) printf("%-10s %s\n", s ? "" : "strategies", info.strategies[s]);
+  for (int32_t s = 0; s < info.strategy_count; s++)
+    printf("%-10s %s\n", s ? "" : "strategies", info.strategies[s]);
   printf("library    %s%s%s%s\n", info.library, *info.library_path ? " (" : "", info.library_path,
          *info.library_path ? ")" : "");
   return true;
@@ -36,15 +39,20 @@ static bool apply(char *words, tenon_graph_t **graph, text_t *why) {
   for (char *at = next; at; at = next) {
     char *equals = strchr(at, '=');
     if ((next = strchr(at, ','))) *next++ = 0;
-    if (!equals || equals == at || (next && equals > next) || count == 64)
-      return text_add(why, "--apply %s: '%s': expected KEY=VALUE, at most 64 of them", words, at), false;
+    if (!equals || equals == at || (next && equals > next) || count == 64) {
+      text_add(why, "--apply %s: '%s': expected KEY=VALUE, at most 64 of them", words, at);
+      return false;
+    }
     *equals = 0;
     options[count++] = (tenon_option_t){at, equals + 1};
   }
-  if (tenon_graph_apply(*graph, words, options, count, &made) != TENON_OK)
-    return text_add(why, "%s", tenon_error()), false;
+  if (tenon_graph_apply(*graph, words, options, count, &made) != TENON_OK) {
+    text_add(why, "%s", tenon_error());
+    return false;
+  }
   tenon_graph_release(*graph);
-  return *graph = made, true;
+  *graph = made;
+  return true;
 }
 
 bool passes_apply(const texts_t *wanted, tenon_graph_t **graph, text_t *why) {

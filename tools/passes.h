@@ -10,7 +10,8 @@
 void passes_print(void);
 /* False: there is none of that name. */
 bool passes_show(const char *name);
-/* Applies each of "library::name,key=value,..." in order; *graph is replaced.  False: `why` says. */
+/* Applies each of "library::name,key=value,..." in order; *graph is replaced.  False: `why`
+ * says. */
 bool passes_apply(const texts_t *wanted, tenon_graph_t **graph, text_t *why);
 
 #endif

@@ -1,4 +1,5 @@
-/* Where Tenon's own files are: the command, the headers, CMake's package.  Called by new, and by `tenon --include`. */
+/* Where Tenon's own files are: the command, the headers, CMake's package.  Called by new, and by
+ * `tenon --include`. */
 #ifndef TOOLS_PLACE_H
 #define TOOLS_PLACE_H
 

@@ -1,5 +1,5 @@
-/* Running other programs over POSIX; see process.h.  Called by `tenon check`, which is a program of its own.
- * A command is an argument list, never a shell's text. */
+/* Running other programs over POSIX; see process.h.  Called by `tenon check`, which is a program of
+ * its own. A command is an argument list, never a shell's text. */
 #ifndef _POSIX_C_SOURCE
 #define _POSIX_C_SOURCE 200809L
 #endif
@@ -17,8 +17,12 @@ void process_set(const char *name, const char *value) { (void)setenv(name, value
 
 bool process_become(const texts_t *command, text_t *why) {
   char **arguments = calloc((size_t)command->count + 1, sizeof *arguments);
-  if (!arguments) return text_add(why, "out of memory"), false;
-  for (int32_t i = 0; i < command->count; i++) arguments[i] = command->items[i];
+  if (!arguments) {
+    text_add(why, "out of memory");
+    return false;
+  }
+  for (int32_t i = 0; i < command->count; i++)
+    arguments[i] = command->items[i];
   fflush(stdout);
   execv(arguments[0], arguments);
   text_add(why, "cannot run '%s': %s", arguments[0], strerror(errno));
@@ -29,15 +33,21 @@ bool process_become(const texts_t *command, text_t *why) {
 /* A forked child's state when it has ended. */
 static int wait_for(pid_t id) {
   int state = 0;
-  while (waitpid(id, &state, 0) < 0 && errno == EINTR) continue;
+  while (waitpid(id, &state, 0) < 0 && errno == EINTR)
+    continue;
   return state;
 }
 
 int process_show(const texts_t *command, text_t *why) {
   char **arguments = calloc((size_t)command->count + 1, sizeof *arguments);
-  if (!arguments) return text_add(why, "out of memory"), -1;
-  for (int32_t i = 0; i < command->count; i++) arguments[i] = command->items[i];
-  fflush(stdout), fflush(stderr);
+  if (!arguments) {
+    text_add(why, "out of memory");
+    return -1;
+  }
+  for (int32_t i = 0; i < command->count; i++)
+    arguments[i] = command->items[i];
+  fflush(stdout);
+  fflush(stderr);
   const pid_t id = fork();
   if (id == 0) {
     execvp(arguments[0], arguments);
@@ -45,7 +55,10 @@ int process_show(const texts_t *command, text_t *why) {
     _exit(127);
   }
   free(arguments);
-  if (id < 0) return text_add(why, "cannot start a process: %s", strerror(errno)), -1;
+  if (id < 0) {
+    text_add(why, "cannot start a process: %s", strerror(errno));
+    return -1;
+  }
   const int state = wait_for(id);
   return WIFEXITED(state) ? WEXITSTATUS(state) : 128 + WTERMSIG(state);
 }
@@ -53,7 +66,9 @@ int process_show(const texts_t *command, text_t *why) {
 static void be_child(char **arguments, const char *name, const char *value, int errors) {
   int nothing = open("/dev/null", O_RDWR);
   if (value) (void)setenv(name, value, 1);
-  (void)dup2(nothing, STDIN_FILENO), (void)dup2(nothing, STDOUT_FILENO), (void)dup2(errors, STDERR_FILENO);
+  (void)dup2(nothing, STDIN_FILENO);
+  (void)dup2(nothing, STDOUT_FILENO);
+  (void)dup2(errors, STDERR_FILENO);
   execv(arguments[0], arguments);
   dprintf(STDERR_FILENO, "cannot run '%s': %s", arguments[0], strerror(errno));
   _exit(127);
@@ -63,17 +78,24 @@ static void read_all(int from, text_t *out) {
   char room[4096];
   for (ssize_t size; (size = read(from, room, sizeof room)) > 0 || (size < 0 && errno == EINTR);)
     if (size > 0) text_bytes(out, room, (size_t)size);
-  while (out->size && out->data[out->size - 1] == '\n') out->data[--out->size] = 0;
+  while (out->size && out->data[out->size - 1] == '\n')
+    out->data[--out->size] = 0;
 }
 
 bool process_run(const texts_t *command, const char *name, const char *value, text_t *why) {
-  int ends[2], status = 0;
+  int ends[2];
+  int status = 0;
   char **arguments = calloc((size_t)command->count + 1, sizeof *arguments);
   text_t words = {NULL, 0, 0, false};
-  if (!arguments || pipe(ends) != 0)
-    return free(arguments), text_add(why, "cannot make a pipe: %s", strerror(errno)), false;
-  for (int32_t i = 0; i < command->count; i++) arguments[i] = command->items[i];
-  fflush(stdout), fflush(stderr);
+  if (!arguments || pipe(ends) != 0) {
+    free(arguments);
+    text_add(why, "cannot make a pipe: %s", strerror(errno));
+    return false;
+  }
+  for (int32_t i = 0; i < command->count; i++)
+    arguments[i] = command->items[i];
+  fflush(stdout);
+  fflush(stderr);
   pid_t id = fork();
   if (id == 0) be_child(arguments, name, value, ends[1]);
   close(ends[1]);
@@ -81,10 +103,15 @@ bool process_run(const texts_t *command, const char *name, const char *value, te
   close(ends[0]);
   if (id > 0) status = wait_for(id);
   bool fine = id > 0 && WIFEXITED(status) && WEXITSTATUS(status) == 0;
-  if (id < 0) text_add(why, "cannot start a process: %s", strerror(errno));
-  else if (!fine && words.size) text_add(why, "%s", text_get(&words));
-  else if (!fine && WIFSIGNALED(status)) text_add(why, "it ended by signal %d", WTERMSIG(status));
-  else if (!fine) text_add(why, "it ended with status %d", WEXITSTATUS(status));
-  free(arguments), text_free(&words);
+  if (id < 0)
+    text_add(why, "cannot start a process: %s", strerror(errno));
+  else if (!fine && words.size)
+    text_add(why, "%s", text_get(&words));
+  else if (!fine && WIFSIGNALED(status))
+    text_add(why, "it ended by signal %d", WTERMSIG(status));
+  else if (!fine)
+    text_add(why, "it ended with status %d", WEXITSTATUS(status));
+  free(arguments);
+  text_free(&words);
   return fine;
 }

@@ -27,18 +27,22 @@ bool replay_is_call(const char *folder) {
   return is_there;
 }
 
-const tenon_op_t *replay_find(const replay_t *replay, const tenon_recording_info_t *info, text_t *why) {
+const tenon_op_t *replay_find(const replay_t *replay, const tenon_recording_info_t *info,
+                              text_t *why) {
   const tenon_op_t *op = NULL;
   bool has_library = info->library_path && *info->library_path && replay->libraries->count == 0;
   if (tenon_op_find(info->op, &op) == TENON_OK) return op;
-  if (has_library && tenon_library_load(info->library_path, 0, NULL) != TENON_OK)
-    return text_add(why, "%s (--ops LIB: another build of it)", tenon_error()), NULL;
+  if (has_library && tenon_library_load(info->library_path, 0, NULL) != TENON_OK) {
+    text_add(why, "%s (--ops LIB: another build of it)", tenon_error());
+    return NULL;
+  }
   if (tenon_op_find(info->op, &op) == TENON_OK) return op;
-  text_add(why, "%s%s", tenon_error(), replay->libraries->count ? "" : " (--ops LIB: the library that has it)");
+  text_add(why, "%s%s", tenon_error(),
+           replay->libraries->count ? "" : " (--ops LIB: the library that has it)");
   return NULL;
 }
 
-/* ---- arguments --------------------------------------------------------------------------------------------------- */
+/* arguments */
 
 typedef struct call_t {
   tenon_recording_t *recording;
@@ -47,35 +51,45 @@ typedef struct call_t {
   tenon_op_info_t about;
   tenon_attrs_t *attrs;
   const tenon_value_t *values;
-  tenon_tensor_t *inputs[ARGUMENTS_MOST], *outputs[ARGUMENTS_MOST]; /* owned */
+  tenon_tensor_t *inputs[ARGUMENTS_MOST];
+  tenon_tensor_t *outputs[ARGUMENTS_MOST]; /* owned */
   tenon_device_t device;
   tenon_status_t status;
   text_t error;
 } call_t;
 
-static bool move(tenon_tensor_t *tensor, tenon_device_t device, tenon_tensor_t **out_tensor, text_t *why) {
+static bool move(tenon_tensor_t *tensor, tenon_device_t device, tenon_tensor_t **out_tensor,
+                 text_t *why) {
   if (!tensor || device.type <= 1 || tenon_dtype_id(tensor->dtype) == TENON_STRING) {
     if (tensor) tenon_tensor_retain(tensor);
-    return *out_tensor = tensor, true;
+    *out_tensor = tensor;
+    return true;
   }
   if (tenon_dtype_id(tensor->dtype) != TENON_LIST) {
     bool fine = tenon_tensor_copy_to(tensor, device, out_tensor) == TENON_OK;
     if (!fine) text_add(why, "%s", tenon_error());
     return fine;
   }
-  int32_t count = (int32_t)tensor->shape[0], made = 0;
+  int32_t count = (int32_t)tensor->shape[0];
+  int32_t made = 0;
   tenon_tensor_t **items = calloc((size_t)count + 1, sizeof *items);
   bool fine = items != NULL;
-  for (; fine && made < count; made++) fine = move(tenon_item(tensor, made), device, &items[made], why);
-  if (fine && tenon_tensor_list(items, count, out_tensor) != TENON_OK) fine = false, text_add(why, "%s", tenon_error());
-  for (int32_t i = 0; items && i < made; i++) tenon_tensor_release(items[i]);
+  for (; fine && made < count; made++)
+    fine = move(tenon_item(tensor, made), device, &items[made], why);
+  if (fine && tenon_tensor_list(items, count, out_tensor) != TENON_OK) {
+    fine = false;
+    text_add(why, "%s", tenon_error());
+  }
+  for (int32_t i = 0; items && i < made; i++)
+    tenon_tensor_release(items[i]);
   free(items);
   return fine;
 }
 
 static bool is_host(const call_t *call, int32_t input) {
   tenon_argument_t argument = {.size = sizeof argument};
-  return tenon_op_argument(call->op, TENON_ARGUMENT_INPUT, input, &argument) == TENON_OK && argument.is_host;
+  return tenon_op_argument(call->op, TENON_ARGUMENT_INPUT, input, &argument) == TENON_OK &&
+         argument.is_host;
 }
 
 static bool open_device(call_t *call, const char *name, text_t *why) {
@@ -85,7 +99,10 @@ static bool open_device(call_t *call, const char *name, text_t *why) {
   call->device = (tenon_device_t){1, 0};
   if (!name || strcmp(name, "cpu") == 0) return true;
   bool fine = devices_open(&devices, name, &pins, &options, why);
-  if (fine && devices.count != 1) text_add(why, "--device %s: expected one", name), fine = false;
+  if (fine && devices.count != 1) {
+    text_add(why, "--device %s: expected one", name);
+    fine = false;
+  }
   if (fine) call->device = devices.devices[0];
   devices_close(&devices);
   return fine;
@@ -96,13 +113,16 @@ static bool prepare(const replay_t *replay, call_t *call, text_t *why) {
   if (!(call->op = replay_find(replay, &call->info, why))) return false;
   if (!open_device(call, replay->device ? replay->device : call->info.device, why)) return false;
   tenon_op_info(call->op, &call->about);
-  if (count != call->about.input_count || count > ARGUMENTS_MOST)
-    return text_add(why, "%s has %d inputs, the recording %d: its schema is now %s", call->info.op,
-                    (int)call->about.input_count, (int)count, call->about.schema),
-           false;
+  if (count != call->about.input_count || count > ARGUMENTS_MOST) {
+    text_add(why, "%s has %d inputs, the recording %d: its schema is now %s", call->info.op,
+             (int)call->about.input_count, (int)count, call->about.schema);
+    return false;
+  }
   if (tenon_recording_attrs(call->recording, call->op, &call->attrs) != TENON_OK ||
-      tenon_attrs_values(call->attrs, &call->values) != TENON_OK)
-    return text_add(why, "%s", tenon_error()), false;
+      tenon_attrs_values(call->attrs, &call->values) != TENON_OK) {
+    text_add(why, "%s", tenon_error());
+    return false;
+  }
   for (int32_t i = 0; i < count; i++) {
     tenon_device_t device = is_host(call, i) ? (tenon_device_t){1, 0} : call->device;
     if (!move(call->info.inputs[i], device, &call->inputs[i], why)) return false;
@@ -110,23 +130,31 @@ static bool prepare(const replay_t *replay, call_t *call, text_t *why) {
   return true;
 }
 
-/* ---- the call ---------------------------------------------------------------------------------------------------- */
+/* the call */
 
 static tenon_status_t bind(replay_t *replay, const call_t *call, tenon_bound_t **out_bound) {
   replay_state_t *state = replay->states;
-  while (state && (state->number != call->info.state || state->op != call->op)) state = state->next;
+  while (state && (state->number != call->info.state || state->op != call->op))
+    state = state->next;
   if (!state) {
     if (!(state = calloc(1, sizeof *state))) return TENON_MEMORY;
     tenon_status_t status = tenon_bound_create(call->op, call->values, &state->bound);
-    if (status != TENON_OK) return free(state), status;
-    state->number = call->info.state, state->op = call->op, state->next = replay->states;
+    if (status != TENON_OK) {
+      free(state);
+      return status;
+    }
+    state->number = call->info.state;
+    state->op = call->op;
+    state->next = replay->states;
     replay->states = state;
   }
-  return *out_bound = state->bound, TENON_OK;
+  *out_bound = state->bound;
+  return TENON_OK;
 }
 
 static tenon_status_t perform(replay_t *replay, call_t *call) {
-  tenon_generator_t *generator = NULL, *before = NULL;
+  tenon_generator_t *generator = NULL;
+  tenon_generator_t *before = NULL;
   tenon_bound_t *bound = NULL;
   tenon_status_t status = TENON_OK;
   if (call->info.is_random) {
@@ -136,9 +164,12 @@ static tenon_status_t perform(replay_t *replay, call_t *call) {
     before = tenon_generator_use(generator);
   }
   if (call->info.state) status = bind(replay, call, &bound);
-  if (status == TENON_OK && bound) status = tenon_bound_call(bound, call->inputs, call->outputs, 0);
-  else if (status == TENON_OK) status = tenon_op_call(call->op, call->values, call->inputs, call->outputs, 0);
-  for (int32_t o = 0; o < call->about.output_count && status == TENON_OK; o++) { /* work may still be on its way */
+  if (status == TENON_OK && bound)
+    status = tenon_bound_call(bound, call->inputs, call->outputs, 0);
+  else if (status == TENON_OK)
+    status = tenon_op_call(call->op, call->values, call->inputs, call->outputs, 0);
+  for (int32_t o = 0; o < call->about.output_count && status == TENON_OK;
+       o++) { /* work may still be on its way */
     tenon_tensor_t *there = call->outputs[o];
     if (!there || there->device.type == 1) continue;
     call->outputs[o] = NULL;
@@ -150,9 +181,10 @@ static tenon_status_t perform(replay_t *replay, call_t *call) {
   return status;
 }
 
-/* ---- what came of it --------------------------------------------------------------------------------------------- */
+/* what came of it */
 
-static void add_argument(text_t *out, uint32_t role, int32_t i, const call_t *call, const tenon_tensor_t *tensor) {
+static void add_argument(text_t *out, uint32_t role, int32_t i, const call_t *call,
+                         const tenon_tensor_t *tensor) {
   tenon_argument_t argument = {.size = sizeof argument};
   text_t name = {NULL, 0, 0, false};
   if (!tensor || tenon_op_argument(call->op, role, i, &argument) != TENON_OK) return;
@@ -182,9 +214,13 @@ static bool compare(const replay_t *replay, const call_t *call, tenon_tensor_t *
     tenon_tensor_t *here = NULL;
     if (!expected[i]) continue;
     (void)tenon_op_argument(call->op, role, i, &argument);
-    if (found[i] && found[i]->device.type != 1) (void)tenon_tensor_copy_to(found[i], (tenon_device_t){1, 0}, &here);
-    bool fits = found[i] && compare_tensors(expected[i], here ? here : found[i], &replay->tolerance, &words);
-    if (!fits) text_add(out, "  differs  %s: %s\n", argument.name, found[i] ? text_get(&words) : "there is none now");
+    if (found[i] && found[i]->device.type != 1)
+      (void)tenon_tensor_copy_to(found[i], (tenon_device_t){1, 0}, &here);
+    bool fits = found[i] &&
+                compare_tensors(expected[i], here ? here : found[i], &replay->tolerance, &words);
+    if (!fits)
+      text_add(out, "  differs  %s: %s\n", argument.name,
+               found[i] ? text_get(&words) : "there is none now");
     same = same && fits;
     tenon_tensor_release(here);
     text_free(&words);
@@ -202,9 +238,10 @@ static bool judge(const replay_t *replay, const call_t *call, text_t *out) {
   for (int32_t o = 0; o < call->about.output_count && call->status == TENON_OK; o++)
     add_argument(out, TENON_ARGUMENT_OUTPUT, o, call, call->outputs[o]);
   if (same && same == (call->status == TENON_OK)) {
-    same =
-        compare(replay, call, call->info.outputs, call->outputs, call->info.output_count, TENON_ARGUMENT_OUTPUT, out);
-    same &= compare(replay, call, call->info.written, call->inputs, call->info.input_count, TENON_ARGUMENT_INPUT, out);
+    same = compare(replay, call, call->info.outputs, call->outputs, call->info.output_count,
+                   TENON_ARGUMENT_OUTPUT, out);
+    same &= compare(replay, call, call->info.written, call->inputs, call->info.input_count,
+                    TENON_ARGUMENT_INPUT, out);
   }
   bool has_results = call->info.outputs || call->info.written || call->info.status != TENON_OK;
   text_add(out, "  %s\n",
@@ -225,7 +262,8 @@ static void drop(call_t *call) {
   text_free(&call->error);
 }
 
-static bool run_once(replay_t *replay, const char *folder, bool is_last, bool *out_same, text_t *why) {
+static bool run_once(replay_t *replay, const char *folder, bool is_last, bool *out_same,
+                     text_t *why) {
   call_t call = {.info = {.size = sizeof call.info}, .about = {.size = sizeof call.about}};
   text_t report = {NULL, 0, 0, false};
   bool fine = tenon_recording_load(folder, &call.recording) == TENON_OK;

@@ -19,8 +19,10 @@ typedef struct replay_t {
 /* Whether the folder holds a call (call.json). */
 bool replay_is_call(const char *folder);
 /* Makes the operator of a recording available, from its own library unless --ops names others. */
-const tenon_op_t *replay_find(const replay_t *replay, const tenon_recording_info_t *info, text_t *why);
-/* Repeats the call; false: it gave something else, which is printed, or could not be repeated, which is in `why`. */
+const tenon_op_t *replay_find(const replay_t *replay, const tenon_recording_info_t *info,
+                              text_t *why);
+/* Repeats the call; false: it gave something else, which is printed, or could not be repeated,
+ * which is in `why`. */
 bool replay_run(replay_t *replay, const char *folder, text_t *why);
 void replay_end(replay_t *replay);
 

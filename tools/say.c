@@ -28,7 +28,8 @@ int say_usage(const char *verb, const char *format, ...) {
   va_start(arguments, format);
   say(format, arguments);
   va_end(arguments);
-  fprintf(stderr, "tenon: `tenon%s%s --help` says how it is used\n", verb ? " " : "", verb ? verb : "");
+  fprintf(stderr, "tenon: `tenon%s%s --help` says how it is used\n", verb ? " " : "",
+          verb ? verb : "");
   return EXIT_USAGE;
 }
 

@@ -1,5 +1,5 @@
-/* What the command says about its own failures: lines `tenon: ...` on stderr.  Called by verbs and the option parser;
- * everything below them hands its words up in a text_t. */
+/* What the command says about its own failures: lines `tenon: ...` on stderr.  Called by verbs and
+ * the option parser; everything below them hands its words up in a text_t. */
 #ifndef TOOLS_SAY_H
 #define TOOLS_SAY_H
 

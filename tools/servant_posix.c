@@ -1,4 +1,5 @@
-/* A forked child that works when it is asked; see servant.h.  A question is a byte, an answer a number. */
+/* A forked child that works when it is asked; see servant.h.  A question is a byte, an answer a
+ * number. */
 #ifndef _POSIX_C_SOURCE
 #define _POSIX_C_SOURCE 200809L
 #endif
@@ -14,7 +15,8 @@ static void serve(int (*work)(void *context), void *context, int asks, int answe
   char question;
   while (read(asks, &question, 1) == 1) {
     int answer = work(context);
-    fflush(stdout), fflush(stderr);
+    fflush(stdout);
+    fflush(stderr);
     if (write(answers, &answer, sizeof answer) != sizeof answer) break;
   }
   _exit(0);
@@ -22,28 +24,38 @@ static void serve(int (*work)(void *context), void *context, int asks, int answe
 
 bool servant_begin(servant_t *servant, int (*work)(void *context), void *context, text_t *why) {
   int asks[2], answers[2];
-  if (pipe(asks) != 0 || pipe(answers) != 0) return text_add(why, "cannot make a pipe: %s", strerror(errno)), false;
-  fflush(stdout), fflush(stderr);
+  if (pipe(asks) != 0 || pipe(answers) != 0) {
+    text_add(why, "cannot make a pipe: %s", strerror(errno));
+    return false;
+  }
+  fflush(stdout);
+  fflush(stderr);
   const pid_t id = fork();
   if (id == 0) {
-    close(asks[1]), close(answers[0]);
+    close(asks[1]);
+    close(answers[0]);
     serve(work, context, asks[0], answers[1]);
   }
-  close(asks[0]), close(answers[1]);
+  close(asks[0]);
+  close(answers[1]);
   *servant = (servant_t){id, asks[1], answers[0]};
   if (id < 0) text_add(why, "cannot start a process: %s", strerror(errno));
   return id > 0;
 }
 
 static void describe(int state, text_t *why) {
-  if (WIFSIGNALED(state)) text_add(why, "it was ended by signal %d (%s)", WTERMSIG(state), strsignal(WTERMSIG(state)));
-  else text_add(why, "it ended the process with exit status %d", WEXITSTATUS(state));
+  if (WIFSIGNALED(state))
+    text_add(why, "it was ended by signal %d (%s)", WTERMSIG(state), strsignal(WTERMSIG(state)));
+  else
+    text_add(why, "it ended the process with exit status %d", WEXITSTATUS(state));
 }
 
 static void reap(servant_t *servant, text_t *why) {
   int state = 0;
-  close(servant->asks), close(servant->answers);
-  while (waitpid((pid_t)servant->id, &state, 0) < 0 && errno == EINTR) continue;
+  close(servant->asks);
+  close(servant->answers);
+  while (waitpid((pid_t)servant->id, &state, 0) < 0 && errno == EINTR)
+    continue;
   if (why) describe(state, why);
   *servant = (servant_t){0, -1, -1};
 }
@@ -51,10 +63,12 @@ static void reap(servant_t *servant, text_t *why) {
 bool servant_ask(servant_t *servant, int *out_answer, text_t *why) {
   ssize_t size;
   if (write(servant->asks, "?", 1) == 1) {
-    while ((size = read(servant->answers, out_answer, sizeof *out_answer)) < 0 && errno == EINTR) continue;
+    while ((size = read(servant->answers, out_answer, sizeof *out_answer)) < 0 && errno == EINTR)
+      continue;
     if (size == sizeof *out_answer) return true;
   }
-  return reap(servant, why), false;
+  reap(servant, why);
+  return false;
 }
 
 void servant_end(servant_t *servant) {

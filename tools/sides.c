@@ -15,33 +15,51 @@ static const char *keep(side_t *side, const char *text, size_t size) {
 }
 
 static bool parse_one(side_t *side, const char *at, size_t size, bool *has_libraries, text_t *why) {
-  static const char *const names[] = {"device", "optimize", "threads", "capability", "command", "ops"};
-  const char **places[] = {&side->device, &side->optimize, &side->threads, &side->capability, &side->command};
+  static const char *const names[] = {"device",     "optimize", "threads",
+                                      "capability", "command",  "ops"};
+  const char **places[] = {&side->device, &side->optimize, &side->threads, &side->capability,
+                           &side->command};
   const char *sign = memchr(at, '=', size);
-  size_t i = 0, name = sign ? (size_t)(sign - at) : 0;
-  while (i < 6 && (strlen(names[i]) != name || strncmp(names[i], at, name) != 0)) i++;
-  if (i == 6)
-    return text_add(why,
-                    "--against '%.*s': expected onnxruntime, a device, or device=, optimize=full|plain, threads=, "
-                    "capability=, ops=LIB, command=TENON, with commas between",
-                    (int)size, at),
-           false;
+  size_t i = 0;
+  size_t name = sign ? (size_t)(sign - at) : 0;
+  while (i < 6 && (strlen(names[i]) != name || strncmp(names[i], at, name) != 0))
+    i++;
+  if (i == 6) {
+    text_add(why,
+             "--against '%.*s': expected onnxruntime, a device, or device=, optimize=full|plain, "
+             "threads=, capability=, ops=LIB, command=TENON, with commas between",
+             (int)size, at);
+    return false;
+  }
   const char *value = keep(side, sign + 1, size - name - 1);
-  if (!value) return text_add(why, "out of memory"), false;
-  if (i < 5) return *places[i] = value, true;
+  if (!value) {
+    text_add(why, "out of memory");
+    return false;
+  }
+  if (i < 5) {
+    *places[i] = value;
+    return true;
+  }
   if (!*has_libraries) texts_free(&side->libraries);
   *has_libraries = true;
   return texts_add(&side->libraries, value);
 }
 
 bool side_parse(const char *text, const side_t *other, side_t *side, text_t *why) {
-  bool has_libraries = false, fine = true;
+  bool has_libraries = false;
+  bool fine = true;
   *side = (side_t){other->device,  other->optimize, other->threads, other->capability,
                    other->command, {NULL, 0, 0},    false,          {NULL, 0, 0}};
   for (int32_t i = 0; i < other->libraries.count && fine; i++)
     fine = texts_add(&side->libraries, other->libraries.items[i]);
-  if (strcmp(text, "onnxruntime") == 0) return side->is_onnxruntime = true, fine;
-  if (!strchr(text, '=')) return side->device = text, fine;
+  if (strcmp(text, "onnxruntime") == 0) {
+    side->is_onnxruntime = true;
+    return fine;
+  }
+  if (!strchr(text, '=')) {
+    side->device = text;
+    return fine;
+  }
   for (const char *at = text; *at && fine; at += *at == ',') {
     size_t size = strcspn(at, ",");
     fine = parse_one(side, at, size, &has_libraries, why);
@@ -57,7 +75,8 @@ void side_free(side_t *side) {
 
 void side_add(text_t *out, const side_t *side) {
   const struct {
-    const char *name, *value;
+    const char *name;
+    const char *value;
   } parts[] = {{"device", side->device},
                {"optimize", side->optimize},
                {"threads", side->threads},
@@ -66,7 +85,8 @@ void side_add(text_t *out, const side_t *side) {
   size_t before = out->size;
   if (side->is_onnxruntime) text_add(out, "ONNX Runtime");
   for (size_t i = 0; i < sizeof parts / sizeof *parts && !side->is_onnxruntime; i++)
-    if (parts[i].value) text_add(out, "%s%s=%s", out->size > before ? ", " : "", parts[i].name, parts[i].value);
+    if (parts[i].value)
+      text_add(out, "%s%s=%s", out->size > before ? ", " : "", parts[i].name, parts[i].value);
   for (int32_t i = 0; i < side->libraries.count && !side->is_onnxruntime; i++)
     text_add(out, "%sops=%s", out->size > before ? ", " : "", side->libraries.items[i]);
   if (out->size == before) text_add(out, "as it is");
@@ -78,23 +98,28 @@ static bool add_option(texts_t *command, const char *name, const char *value) {
 
 static bool add_options(texts_t *command, const char *name, const texts_t *values) {
   bool fine = true;
-  for (int32_t i = 0; i < values->count && fine; i++) fine = add_option(command, name, values->items[i]);
+  for (int32_t i = 0; i < values->count && fine; i++)
+    fine = add_option(command, name, values->items[i]);
   return fine;
 }
 
 static bool add_own(texts_t *command, const side_t *side) {
   text_t own = {NULL, 0, 0, false};
   bool fine = side->command || system_own_folder(&own);
-  if (side->command) text_add(&own, "%s", side->command);
-  else text_add(&own, "/tenon");
+  if (side->command)
+    text_add(&own, "%s", side->command);
+  else
+    text_add(&own, "/tenon");
   fine = fine && texts_add(command, text_get(&own));
   text_free(&own);
   return fine;
 }
 
 static bool add_script(texts_t *command, const char *python, text_t *why) {
-  static const char *const places[] = {"../share/tenon/onnxruntime_values.py", "../tools/onnxruntime_values.py"};
-  text_t path = {NULL, 0, 0, false}, program = {NULL, 0, 0, false};
+  static const char *const places[] = {"../share/tenon/onnxruntime_values.py",
+                                       "../tools/onnxruntime_values.py"};
+  text_t path = {NULL, 0, 0, false};
+  text_t program = {NULL, 0, 0, false};
   bool found = false;
   for (size_t i = 0; i < 2 && !found; i++) {
     text_clear(&path);
@@ -102,17 +127,22 @@ static bool add_script(texts_t *command, const char *python, text_t *why) {
     text_add(&path, "/%s", places[i]);
     found = found && system_is_file(text_get(&path));
   }
-  if (!found) text_add(why, "onnxruntime_values.py was not found beside this command: reinstall Tenon");
-  if (found && python && strchr(python, '/')) text_add(&program, "%s", python);
-  else if (found && !system_find_program(python ? python : "python3", &program))
-    text_add(why, "%s is not in PATH: --python PROGRAM", python ? python : "python3"), found = false;
+  if (!found)
+    text_add(why, "onnxruntime_values.py was not found beside this command: reinstall Tenon");
+  if (found && python && strchr(python, '/'))
+    text_add(&program, "%s", python);
+  else if (found && !system_find_program(python ? python : "python3", &program)) {
+    text_add(why, "%s is not in PATH: --python PROGRAM", python ? python : "python3");
+    found = false;
+  }
   found = found && texts_add(command, text_get(&program)) && texts_add(command, text_get(&path));
-  text_free(&path), text_free(&program);
+  text_free(&path);
+  text_free(&program);
   return found;
 }
 
-bool side_run(const side_t *side, const sides_request_t *request, const char *folder, const char *first, bool each,
-              text_t *why) {
+bool side_run(const side_t *side, const sides_request_t *request, const char *folder,
+              const char *first, bool each, text_t *why) {
   texts_t command = {NULL, 0, 0};
   text_t words = {NULL, 0, 0, false};
   bool fine;
@@ -121,11 +151,15 @@ bool side_run(const side_t *side, const sides_request_t *request, const char *fo
            texts_add(&command, first) && texts_add(&command, folder);
   } else {
     const char *device = side->device && strcmp(side->device, "cpu") != 0 ? side->device : NULL;
-    fine = add_own(&command, side) && texts_add(&command, "run") && texts_add(&command, request->model) &&
-           add_option(&command, "--values", folder) && add_option(&command, "--seed", request->seed) &&
-           add_option(&command, "--device", device) && add_option(&command, "--optimize", side->optimize) &&
-           add_option(&command, "--threads", side->threads) && add_options(&command, "--ops", &side->libraries) &&
-           add_options(&command, "--input", request->inputs) && add_options(&command, "--dim", request->dims) &&
+    fine = add_own(&command, side) && texts_add(&command, "run") &&
+           texts_add(&command, request->model) && add_option(&command, "--values", folder) &&
+           add_option(&command, "--seed", request->seed) &&
+           add_option(&command, "--device", device) &&
+           add_option(&command, "--optimize", side->optimize) &&
+           add_option(&command, "--threads", side->threads) &&
+           add_options(&command, "--ops", &side->libraries) &&
+           add_options(&command, "--input", request->inputs) &&
+           add_options(&command, "--dim", request->dims) &&
            (!each || texts_add(&command, "--values-each"));
   }
   if (!fine && !why->size) text_add(why, "out of memory");
@@ -134,6 +168,7 @@ bool side_run(const side_t *side, const sides_request_t *request, const char *fo
     text_add(why, ": %s", text_get(&words));
     fine = false;
   }
-  texts_free(&command), text_free(&words);
+  texts_free(&command);
+  text_free(&words);
   return fine;
 }

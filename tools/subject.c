@@ -1,5 +1,5 @@
-/* An operator with arguments; see subject.h.  Calls go through a binding, so that attributes and state are made once and
- * nothing is inferred while time is taken. */
+/* An operator with arguments; see subject.h.  Calls go through a binding, so that attributes and
+ * state are made once and nothing is inferred while time is taken. */
 #include "subject.h"
 
 #include <stdio.h>
@@ -9,9 +9,12 @@
 #include "fill.h"
 #include "summary.h"
 
-static bool fail(text_t *why) { return text_add(why, "%s", tenon_error()), false; }
+static bool fail(text_t *why) {
+  text_add(why, "%s", tenon_error());
+  return false;
+}
 
-/* ---- arguments ---------------------------------------------------------------------------------------------------- */
+/* arguments */
 
 static const char *form_of(const subject_size_t *size, const char *name) {
   for (int32_t i = 0; i < size->forms->count; i++) {
@@ -21,16 +24,18 @@ static const char *form_of(const subject_size_t *size, const char *name) {
   return NULL;
 }
 
-static bool make_form(const subject_size_t *size, const char *text, uint32_t stream, tenon_tensor_t **out,
-                      text_t *why) {
+static bool make_form(const subject_size_t *size, const char *text, uint32_t stream,
+                      tenon_tensor_t **out, text_t *why) {
   form_t form;
   if (!form_parse(text, &form, why)) return false;
   for (int32_t d = 0; d < form.ndim; d++) {
     if (form.extents[d] >= 0) continue;
     for (int32_t k = 0; k < size->count; k++)
       if (strcmp(size->names[k], form.names[d]) == 0) form.extents[d] = size->extents[k];
-    if (form.extents[d] < 0)
-      return text_add(why, "--input %s: give --dim %s=N, or a number", text, form.names[d]), false;
+    if (form.extents[d] < 0) {
+      text_add(why, "--input %s: give --dim %s=N, or a number", text, form.names[d]);
+      return false;
+    }
   }
   if (tenon_tensor_create(form.dtype, form.ndim, form.extents, out) != TENON_OK) return fail(why);
   return fill_tensor(*out, "random:1", stream, why);
@@ -49,7 +54,8 @@ static bool make_samples(subject_t *s, text_t *why) {
                            .extents = size->extents};
   bool needed = !s->info.input_count || !size->forms->count;
   for (int32_t i = 0; i < s->info.input_count; i++)
-    if (tenon_op_argument(s->op, TENON_ARGUMENT_INPUT, i, &argument) == TENON_OK && !argument.is_optional)
+    if (tenon_op_argument(s->op, TENON_ARGUMENT_INPUT, i, &argument) == TENON_OK &&
+        !argument.is_optional)
       needed = needed || !form_of(size, argument.name);
   if (size->dtype && tenon_dtype_parse(size->dtype, &sample.dtype) != TENON_OK) return fail(why);
   return !needed || tenon_op_sample(s->op, &sample, s->values) == TENON_OK || fail(why);
@@ -63,15 +69,18 @@ static bool make_inputs(subject_t *s, text_t *why) {
     if (tenon_op_argument(s->op, TENON_ARGUMENT_INPUT, i, &argument) != TENON_OK) return fail(why);
     const char *text = form_of(s->size, argument.name);
     if (text) {
-      if (argument.kind == TENON_KIND_TENSORS)
-        return text_add(why, "--input %s: %s is a list, which samples alone make", text, argument.name), false;
+      if (argument.kind == TENON_KIND_TENSORS) {
+        text_add(why, "--input %s: %s is a list, which samples alone make", text, argument.name);
+        return false;
+      }
       if (value->kind == TENON_KIND_TENSOR) tenon_tensor_release(value->as.tensor);
       *value = (tenon_value_t){.kind = TENON_KIND_NONE};
       if (!make_form(s->size, text, (uint32_t)i, &s->inputs[i], why)) return false;
     } else if (value->kind == TENON_KIND_TENSOR) {
       tenon_tensor_retain(s->inputs[i] = value->as.tensor);
     } else if (value->kind == TENON_KIND_TENSORS) {
-      if (tenon_tensor_list(value->as.tensors, (int32_t)value->count, &s->inputs[i]) != TENON_OK) return fail(why);
+      if (tenon_tensor_list(value->as.tensors, (int32_t)value->count, &s->inputs[i]) != TENON_OK)
+        return fail(why);
     }
     if (!s->inputs[i] || s->device.type <= 1 || argument.is_host) continue;
     tenon_tensor_t *there = NULL;
@@ -95,12 +104,18 @@ static bool make_attrs(subject_t *s, const tenon_value_t **out_values, text_t *w
   for (int32_t a = 0; a < s->info.attr_count; a++) {
     const tenon_value_t *value = &s->values[s->info.input_count + a];
     if (tenon_op_argument(s->op, TENON_ARGUMENT_ATTR, a, &argument) != TENON_OK) return fail(why);
-    if (value->kind != TENON_KIND_NONE && tenon_attrs_set(s->attrs, argument.name, value) != TENON_OK) return fail(why);
+    if (value->kind != TENON_KIND_NONE &&
+        tenon_attrs_set(s->attrs, argument.name, value) != TENON_OK)
+      return fail(why);
   }
   for (int32_t i = 0; i < s->size->attrs->count; i++) {
-    const char *text = s->size->attrs->items[i], *equals = strchr(text, '=');
+    const char *text = s->size->attrs->items[i];
+    const char *equals = strchr(text, '=');
     char name[128];
-    if (!equals) return text_add(why, "--attr %s: expected NAME=VALUE", text), false;
+    if (!equals) {
+      text_add(why, "--attr %s: expected NAME=VALUE", text);
+      return false;
+    }
     snprintf(name, sizeof name, "%.*s", (int)(equals - text), text);
     if (s->is_other && !has_attr(s, name)) continue;
     if (tenon_attrs_parse(s->attrs, name, equals + 1) != TENON_OK) return fail(why);
@@ -122,8 +137,9 @@ static bool create(const tenon_op_t *op, const subject_size_t *size, subject_t *
 static bool bind(subject_t *s, text_t *why) {
   const tenon_value_t *attrs = NULL;
   if (!make_attrs(s, &attrs, why)) return false;
-  tenon_status_t status = s->device.type > 1 ? tenon_bound_create_on(s->device, s->op, attrs, &s->bound)
-                                             : tenon_bound_create(s->op, attrs, &s->bound);
+  tenon_status_t status = s->device.type > 1
+                              ? tenon_bound_create_on(s->device, s->op, attrs, &s->bound)
+                              : tenon_bound_create(s->op, attrs, &s->bound);
   if (status == TENON_OK) status = tenon_bound_call(s->bound, s->inputs, s->outputs, 0);
   if (status == TENON_OK && s->device.type > 1) status = tenon_device_synchronize(s->device);
   return status == TENON_OK || fail(why);
@@ -135,10 +151,11 @@ bool subject_begin(const tenon_op_t *op, const subject_size_t *size, subject_t *
 
 bool subject_begin_with(const tenon_op_t *op, const subject_t *like, subject_t *s, text_t *why) {
   if (!create(op, like->size, s, why)) return false;
-  if (s->info.input_count != like->info.input_count)
-    return text_add(why, "expected %d inputs, as of %s, found %d", (int)like->info.input_count, like->info.name,
-                    (int)s->info.input_count),
-           false;
+  if (s->info.input_count != like->info.input_count) {
+    text_add(why, "expected %d inputs, as of %s, found %d", (int)like->info.input_count,
+             like->info.name, (int)s->info.input_count);
+    return false;
+  }
   for (int32_t i = 0; i < s->info.input_count; i++)
     if (like->inputs[i]) tenon_tensor_retain(s->inputs[i] = like->inputs[i]);
   s->is_other = true;
@@ -146,24 +163,29 @@ bool subject_begin_with(const tenon_op_t *op, const subject_t *like, subject_t *
 }
 
 void subject_end(subject_t *s) {
-  for (int32_t i = 0; s->inputs && i < s->info.input_count; i++) tenon_tensor_release(s->inputs[i]);
-  for (int32_t o = 0; s->outputs && o < s->info.output_count; o++) tenon_tensor_release(s->outputs[o]);
+  for (int32_t i = 0; s->inputs && i < s->info.input_count; i++)
+    tenon_tensor_release(s->inputs[i]);
+  for (int32_t o = 0; s->outputs && o < s->info.output_count; o++)
+    tenon_tensor_release(s->outputs[o]);
   if (s->values) tenon_op_sample_release(s->op, s->values);
   tenon_bound_release(s->bound);
   tenon_attrs_release(s->attrs);
-  free(s->values), free(s->inputs), free(s->outputs);
+  free(s->values);
+  free(s->inputs);
+  free(s->outputs);
   *s = (subject_t){.op = NULL};
 }
 
 bool subject_call(void *subject, int64_t count, text_t *why) {
   subject_t *s = subject;
   tenon_status_t status = TENON_OK;
-  while (count-- && status == TENON_OK) status = tenon_bound_run(s->bound, s->inputs, s->outputs);
+  while (count-- && status == TENON_OK)
+    status = tenon_bound_run(s->bound, s->inputs, s->outputs);
   if (status == TENON_OK && s->device.type > 1) status = tenon_device_synchronize(s->device);
   return status == TENON_OK || fail(why);
 }
 
-/* ---- what is known of it ------------------------------------------------------------------------------------------ */
+/* what is known of it */
 
 static bool is_list(const tenon_tensor_t *t) { return tenon_dtype_id(t->dtype) == TENON_LIST; }
 
@@ -172,14 +194,17 @@ static double bytes_of(const tenon_tensor_t *t) {
   double bytes = (double)t->dtype.bits * t->dtype.lanes / 8;
   if (is_list(t)) {
     bytes = 0;
-    for (int64_t i = 0; i < t->shape[0]; i++) bytes += bytes_of(tenon_item(t, i));
+    for (int64_t i = 0; i < t->shape[0]; i++)
+      bytes += bytes_of(tenon_item(t, i));
     return bytes;
   }
-  for (int32_t d = 0; d < t->ndim; d++) bytes *= t->strides[d] ? (double)t->shape[d] : t->shape[d] > 0;
+  for (int32_t d = 0; d < t->ndim; d++)
+    bytes *= t->strides[d] ? (double)t->shape[d] : t->shape[d] > 0;
   return bytes;
 }
 
-typedef bool (*visit_fn)(void *context, const char *name, const tenon_tensor_t *tensor); /* false: enough */
+typedef bool (*visit_fn)(void *context, const char *name,
+                         const tenon_tensor_t *tensor); /* false: enough */
 
 static void walk(const subject_t *s, visit_fn visit, void *context) {
   tenon_argument_t argument = {.size = sizeof argument};
@@ -188,7 +213,8 @@ static void walk(const subject_t *s, visit_fn visit, void *context) {
     const int32_t at = is_input ? i : i - s->info.input_count;
     const tenon_tensor_t *t = is_input ? s->inputs[at] : s->outputs[at];
     if (t &&
-        tenon_op_argument(s->op, is_input ? TENON_ARGUMENT_INPUT : TENON_ARGUMENT_OUTPUT, at, &argument) == TENON_OK &&
+        tenon_op_argument(s->op, is_input ? TENON_ARGUMENT_INPUT : TENON_ARGUMENT_OUTPUT, at,
+                          &argument) == TENON_OK &&
         !visit(context, argument.name, t))
       return;
   }
@@ -207,9 +233,11 @@ double subject_bytes(const subject_t *s) {
 }
 
 static bool take_largest(void *context, const char *name, const tenon_tensor_t *tensor) {
-  int64_t *largest = context, count = is_list(tensor) ? 0 : tenon_count(tensor);
+  int64_t *largest = context;
+  int64_t count = is_list(tensor) ? 0 : tenon_count(tensor);
   (void)name;
-  for (int64_t i = 0; is_list(tensor) && i < tensor->shape[0]; i++) count += tenon_count(tenon_item(tensor, i));
+  for (int64_t i = 0; is_list(tensor) && i < tensor->shape[0]; i++)
+    count += tenon_count(tenon_item(tensor, i));
   if (count > *largest) *largest = count;
   return true;
 }
@@ -243,8 +271,10 @@ typedef struct wanted_t {
 
 static bool find_name(void *context, const char *name, const tenon_tensor_t *tensor) {
   wanted_t *wanted = context;
-  if (strcmp(name, wanted->name) != 0 || is_list(tensor) || wanted->index >= tensor->ndim) return true;
-  wanted->value = wanted->index < 0 ? (double)tenon_count(tensor) : (double)tensor->shape[wanted->index];
+  if (strcmp(name, wanted->name) != 0 || is_list(tensor) || wanted->index >= tensor->ndim)
+    return true;
+  wanted->value =
+      wanted->index < 0 ? (double)tenon_count(tensor) : (double)tensor->shape[wanted->index];
   return !(wanted->found = true);
 }
 
@@ -252,7 +282,10 @@ bool subject_name(void *subject, const char *name, int64_t index, double *out_va
   const subject_t *s = subject;
   wanted_t wanted = {name, index, 0, false};
   for (int32_t i = 0; i < s->size->count && index < 0 && !wanted.found; i++)
-    if (strcmp(s->size->names[i], name) == 0) wanted.value = (double)s->size->extents[i], wanted.found = true;
+    if (strcmp(s->size->names[i], name) == 0) {
+      wanted.value = (double)s->size->extents[i];
+      wanted.found = true;
+    }
   if (!wanted.found) walk(s, find_name, &wanted);
   *out_value = wanted.value;
   return wanted.found;

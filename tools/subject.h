@@ -26,16 +26,21 @@ typedef struct subject_t {
   tenon_value_t *values; /* inputs, then attributes */
   tenon_attrs_t *attrs;
   tenon_bound_t *bound;
-  tenon_tensor_t **inputs, **outputs;
+  tenon_tensor_t **inputs;
+  tenon_tensor_t **outputs;
   tenon_device_t device;
   const subject_size_t *size;
   bool is_other; /* made with the inputs of another operator */
 } subject_t;
 
-/* Makes arguments, and calls it once, so that results are there.  After a failure subject_end is called too. */
-bool subject_begin(const tenon_op_t *op, const subject_size_t *size, subject_t *out_subject, text_t *why);
-/* The same of another operator, with the inputs of one that was made, and its own defaults and --attr that it has. */
-bool subject_begin_with(const tenon_op_t *op, const subject_t *like, subject_t *out_subject, text_t *why);
+/* Makes arguments, and calls it once, so that results are there.  After a failure subject_end is
+ * called too. */
+bool subject_begin(const tenon_op_t *op, const subject_size_t *size, subject_t *out_subject,
+                   text_t *why);
+/* The same of another operator, with the inputs of one that was made, and its own defaults and
+ * --attr that it has. */
+bool subject_begin_with(const tenon_op_t *op, const subject_t *like, subject_t *out_subject,
+                        text_t *why);
 void subject_end(subject_t *subject);
 /* A measure_fn: calls it so often with the same arguments and results. */
 bool subject_call(void *subject, int64_t count, text_t *why);

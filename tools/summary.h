@@ -6,10 +6,12 @@
 
 #include "text.h"
 
-void summary_add_shape(text_t *out, int32_t ndim, const int64_t *shape);          /* "[2, 3]" */
-void summary_add_index(text_t *out, const tenon_tensor_t *tensor, int64_t index); /* "[0, 2]", from row-major */
+void summary_add_shape(text_t *out, int32_t ndim, const int64_t *shape); /* "[2, 3]" */
+void summary_add_index(text_t *out, const tenon_tensor_t *tensor,
+                       int64_t index); /* "[0, 2]", from row-major */
 void summary_add_element(text_t *out, const tenon_tensor_t *tensor, int64_t index);
-/* "f32 [2, 3]  min -1 max 2 mean 0.5  [-1, 0, 2, ...]"; of a list one line for each item, after `name`. */
+/* "f32 [2, 3]  min -1 max 2 mean 0.5  [-1, 0, 2, ...]"; of a list one line for each item, after
+ * `name`. */
 void summary_add_tensor(text_t *out, const char *name, const tenon_tensor_t *tensor);
 /* "f32 [batch, 3]" */
 void summary_add_port(text_t *out, const tenon_port_t *port);

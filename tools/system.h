@@ -1,5 +1,6 @@
-/* What the command asks of the system: terminal, clock, processors, its own place, files and folders.
- * Implemented in system_posix.c.  Functions that can fail give false and add the reason to `why`. */
+/* What the command asks of the system: terminal, clock, processors, its own place, files and
+ * folders. Implemented in system_posix.c.  Functions that can fail give false and add the reason to
+ * `why`. */
 #ifndef TOOLS_SYSTEM_H
 #define TOOLS_SYSTEM_H
 
@@ -16,8 +17,8 @@ bool system_own_folder(text_t *out_folder);
 /* The file of a library that this process has loaded, by its name; false: it is not loaded. */
 bool system_module_path(const char *name, text_t *out_path);
 /* Opens a library until the process ends, and gives functions of it. */
-bool system_module_open(const char *path, const char *const *names, int count, void (**out_functions)(void),
-                        text_t *why);
+bool system_module_open(const char *path, const char *const *names, int count,
+                        void (**out_functions)(void), text_t *why);
 
 /* The file of a program of PATH; false: there is none. */
 bool system_find_program(const char *name, text_t *out_path);

@@ -18,7 +18,9 @@
 #include <time.h>
 #include <unistd.h>
 
-bool system_is_terminal(bool error_stream) { return isatty(error_stream ? STDERR_FILENO : STDOUT_FILENO) != 0; }
+bool system_is_terminal(bool error_stream) {
+  return isatty(error_stream ? STDERR_FILENO : STDOUT_FILENO) != 0;
+}
 
 int32_t system_terminal_width(void) {
   struct winsize size;
@@ -40,10 +42,13 @@ int32_t system_processors(void) {
 void system_processor(text_t *out_name) {
   char line[512] = "";
   FILE *file = fopen("/proc/cpuinfo", "r");
-  while (file && fgets(line, sizeof line, file) && strncmp(line, "model name", 10) != 0) continue;
+  while (file && fgets(line, sizeof line, file) && strncmp(line, "model name", 10) != 0)
+    continue;
   const char *colon = strncmp(line, "model name", 10) == 0 ? strchr(line, ':') : NULL;
-  if (colon) text_bytes(out_name, colon + 2, strcspn(colon + 2, "\n"));
-  else text_add(out_name, "cpu");
+  if (colon)
+    text_bytes(out_name, colon + 2, strcspn(colon + 2, "\n"));
+  else
+    text_add(out_name, "cpu");
   if (file) fclose(file);
 }
 
@@ -70,12 +75,15 @@ bool system_module_path(const char *name, text_t *out_path) {
   return path != NULL;
 }
 
-bool system_module_open(const char *path, const char *const *names, int count, void (**out_functions)(void),
-                        text_t *why) {
+bool system_module_open(const char *path, const char *const *names, int count,
+                        void (**out_functions)(void), text_t *why) {
   void *module = dlopen(path, RTLD_NOW | RTLD_LOCAL);
   for (int i = 0; i < count && module; i++) {
     void *address = dlsym(module, names[i]);
-    if (!address) return text_add(why, "it has no %s", names[i]), false;
+    if (!address) {
+      text_add(why, "it has no %s", names[i]);
+      return false;
+    }
     memcpy(&out_functions[i], &address, sizeof address); /* ISO C has no cast between the two */
   }
   if (!module) text_add(why, "%s", dlerror());
@@ -89,7 +97,8 @@ bool system_find_program(const char *name, text_t *out_path) {
     text_clear(out_path);
     text_bytes(out_path, at, size);
     text_add(out_path, "/%s", name);
-    if (size && system_is_file(text_get(out_path)) && access(text_get(out_path), X_OK) == 0) return true;
+    if (size && system_is_file(text_get(out_path)) && access(text_get(out_path), X_OK) == 0)
+      return true;
     at += size;
   }
   return false;
@@ -108,9 +117,13 @@ bool system_is_folder(const char *path) {
 bool system_list_folder(const char *path, texts_t *out_names, text_t *why) {
   bool fine = true;
   DIR *folder = opendir(path);
-  if (!folder) return text_add(why, "%s: %s", path, strerror(errno)), false;
+  if (!folder) {
+    text_add(why, "%s: %s", path, strerror(errno));
+    return false;
+  }
   for (const struct dirent *entry; fine && (entry = readdir(folder)) != NULL;)
-    if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0) fine = texts_add(out_names, entry->d_name);
+    if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0)
+      fine = texts_add(out_names, entry->d_name);
   closedir(folder);
   if (!fine) text_add(why, "%s: out of memory", path);
   texts_sort(out_names);
@@ -121,7 +134,10 @@ bool system_temporary_file(text_t *out_path) {
   const char *folder = getenv("TMPDIR");
   text_add(out_path, "%s/tenon-XXXXXX", folder && *folder ? folder : "/tmp");
   int file = out_path->failed ? -1 : mkstemp(out_path->data);
-  if (file < 0) return text_clear(out_path), false;
+  if (file < 0) {
+    text_clear(out_path);
+    return false;
+  }
   close(file);
   return true;
 }
@@ -146,14 +162,20 @@ bool system_make_temporary(text_t *out_path, text_t *why) {
   const char *parent = getenv("TMPDIR");
   text_add(out_path, "%s/tenon-XXXXXX", parent && *parent ? parent : "/tmp");
   if (!out_path->failed && mkdtemp(out_path->data)) return true;
-  text_add(why, "no folder can be made in %s: %s", parent && *parent ? parent : "/tmp", strerror(errno));
+  text_add(why, "no folder can be made in %s: %s", parent && *parent ? parent : "/tmp",
+           strerror(errno));
   text_clear(out_path);
   return false;
 }
 
 static int remove_one(const char *path, const struct stat *info, int kind, struct FTW *place) {
-  (void)info, (void)kind, (void)place;
-  return remove(path), 0;
+  (void)info;
+  (void)kind;
+  (void)place;
+  remove(path);
+  return 0;
 }
 
-void system_remove_folder(const char *path) { (void)nftw(path, remove_one, 16, FTW_DEPTH | FTW_PHYS); }
+void system_remove_folder(const char *path) {
+  (void)nftw(path, remove_one, 16, FTW_DEPTH | FTW_PHYS);
+}

@@ -14,7 +14,8 @@ static bool reserve(text_t *text, size_t more) {
   size_t capacity = (text->size + more + 1) * 2;
   char *data = realloc(text->data, capacity);
   if (!data) return !(text->failed = true);
-  text->data = data, text->capacity = capacity;
+  text->data = data;
+  text->capacity = capacity;
   text->data[text->size] = 0;
   return true;
 }
@@ -38,7 +39,9 @@ void text_bytes(text_t *text, const char *data, size_t size) {
   text->data[text->size += size] = 0;
 }
 
-const char *text_get(const text_t *text) { return text->failed ? "out of memory" : text->data ? text->data : ""; }
+const char *text_get(const text_t *text) {
+  return text->failed ? "out of memory" : text->data ? text->data : "";
+}
 
 void text_clear(text_t *text) {
   if (text->data) text->data[0] = 0;
@@ -57,7 +60,8 @@ bool texts_add(texts_t *list, const char *text) {
     int32_t capacity = list->capacity * 2 + 8;
     char **items = realloc(list->items, (size_t)capacity * sizeof *items);
     if (!items) return false;
-    list->items = items, list->capacity = capacity;
+    list->items = items;
+    list->capacity = capacity;
   }
   char *copy = malloc(size);
   if (!copy) return false;
@@ -65,14 +69,17 @@ bool texts_add(texts_t *list, const char *text) {
   return true;
 }
 
-static int compare_items(const void *a, const void *b) { return strcmp(*(char *const *)a, *(char *const *)b); }
+static int compare_items(const void *a, const void *b) {
+  return strcmp(*(char *const *)a, *(char *const *)b);
+}
 
 void texts_sort(texts_t *list) {
   if (list->count > 1) qsort(list->items, (size_t)list->count, sizeof *list->items, compare_items);
 }
 
 void texts_free(texts_t *list) {
-  for (int32_t i = 0; i < list->count; i++) free(list->items[i]);
+  for (int32_t i = 0; i < list->count; i++)
+    free(list->items[i]);
   free(list->items);
   *list = (texts_t){NULL, 0, 0};
 }
@@ -89,24 +96,31 @@ const char *text_file_name(const char *path) {
 }
 
 bool text_ends_with(const char *text, const char *end) {
-  size_t size = strlen(text), end_size = strlen(end);
+  size_t size = strlen(text);
+  size_t end_size = strlen(end);
   return size >= end_size && memcmp(text + size - end_size, end, end_size) == 0;
 }
 
 bool text_matches(const char *text, const char *pattern) {
-  const char *star = NULL, *retry = NULL; /* the last `*`, and where in the text what it stands for ends */
+  /* the last `*`, and where in the text what it stands for ends */
+  const char *star = NULL;
+  const char *retry = NULL;
   while (*text) {
     if (*pattern == '*') {
-      star = pattern++, retry = text;
+      star = pattern++;
+      retry = text;
     } else if (*pattern == '?' || *pattern == *text) {
-      pattern++, text++;
+      pattern++;
+      text++;
     } else if (star) {
-      pattern = star + 1, text = ++retry;
+      pattern = star + 1;
+      text = ++retry;
     } else {
       return false;
     }
   }
-  while (*pattern == '*') pattern++;
+  while (*pattern == '*')
+    pattern++;
   return *pattern == 0;
 }
 
@@ -114,11 +128,16 @@ enum { NAME_LIMIT = 64 };
 
 /* Edits (insert, delete, replace, swap of neighbours) from `a` to `b`: optimal string alignment. */
 static size_t distance(const char *a, const char *b) {
-  size_t rows[3][NAME_LIMIT + 1], a_size = strlen(a), b_size = strlen(b);
+  size_t rows[3][NAME_LIMIT + 1];
+  size_t a_size = strlen(a);
+  size_t b_size = strlen(b);
   if (a_size > NAME_LIMIT || b_size > NAME_LIMIT) return NAME_LIMIT;
-  for (size_t j = 0; j <= b_size; j++) rows[0][j] = j;
+  for (size_t j = 0; j <= b_size; j++)
+    rows[0][j] = j;
   for (size_t i = 1; i <= a_size; i++) {
-    size_t *row = rows[i % 3], *above = rows[(i + 2) % 3], *twice = rows[(i + 1) % 3];
+    size_t *row = rows[i % 3];
+    size_t *above = rows[(i + 2) % 3];
+    size_t *twice = rows[(i + 1) % 3];
     row[0] = i;
     for (size_t j = 1; j <= b_size; j++) {
       size_t best = above[j - 1] + (a[i - 1] != b[j - 1]);
@@ -134,11 +153,16 @@ static size_t distance(const char *a, const char *b) {
 
 const char *text_nearest(const char *name, const char *const *names, int32_t count) {
   const char *nearest = NULL;
-  size_t size = strlen(name), least = size / 3 + 2; /* a third of the letters, and one, may be wrong */
+  /* a third of the letters, and one, may be wrong */
+  size_t size = strlen(name);
+  size_t least = size / 3 + 2;
   for (int32_t i = 0; i < count; i++) {
     size_t edits = distance(name, names[i]);
     if (size >= 2 && strncmp(name, names[i], size) == 0) edits = 1; /* the beginning of a name */
-    if (edits < least && edits < size + 1) nearest = names[i], least = edits;
+    if (edits < least && edits < size + 1) {
+      nearest = names[i];
+      least = edits;
+    }
   }
   return nearest;
 }

@@ -1,5 +1,6 @@
 /* A growing text and a list of texts.  Everything in the tool that puts words together uses them.
- * Failure to grow is remembered in `failed`; text_get then says so, so that callers need not ask at each step. */
+ * Failure to grow is remembered in `failed`; text_get then says so, so that callers need not ask at
+ * each step. */
 #ifndef TOOLS_TEXT_H
 #define TOOLS_TEXT_H
 
@@ -10,19 +11,22 @@
 
 typedef struct text_t {
   char *data; /* terminated; NULL while empty */
-  size_t size, capacity;
+  size_t size;
+  size_t capacity;
   bool failed;
 } text_t;
 
 void text_add(text_t *text, const char *format, ...) TENON_FORMAT(2, 3);
 void text_bytes(text_t *text, const char *data, size_t size);
-const char *text_get(const text_t *text); /* "" while empty, "out of memory" when it could not grow */
-void text_clear(text_t *text);            /* keeps the memory */
+const char *
+text_get(const text_t *text);  /* "" while empty, "out of memory" when it could not grow */
+void text_clear(text_t *text); /* keeps the memory */
 void text_free(text_t *text);
 
 typedef struct texts_t { /* owns its items */
   char **items;
-  int32_t count, capacity;
+  int32_t count;
+  int32_t capacity;
 } texts_t;
 
 bool texts_add(texts_t *list, const char *text); /* copies; false: no memory */

@@ -3,11 +3,15 @@
 
 #include <string.h>
 
-enum { COLUMNS = 60, DEVICES = 16 };
+enum {
+  COLUMNS = 60,
+  DEVICES = 16,
+};
 
 typedef struct line_t {
   const char *device;
-  uint64_t most, at[COLUMNS]; /* the most in each part of the time */
+  uint64_t most;
+  uint64_t at[COLUMNS]; /* the most in each part of the time */
   uint64_t now;
   int32_t column; /* up to which `now` was drawn */
 } line_t;
@@ -25,14 +29,18 @@ static void raise(line_t *line, int32_t column, uint64_t bytes) {
 }
 
 static void draw_to(line_t *line, int32_t column) { /* what was there lasts until here */
-  for (; line->column < column; line->column++) raise(line, line->column, line->now);
+  for (; line->column < column; line->column++)
+    raise(line, line->column, line->now);
   raise(line, column, line->now);
 }
 
 static void add_bytes(text_t *out, uint64_t bytes) {
-  if (bytes < 10000) text_add(out, "%7llu B ", (unsigned long long)bytes);
-  else if (bytes < 10000000) text_add(out, "%7.1f kB", (double)bytes / 1e3);
-  else text_add(out, "%7.1f MB", (double)bytes / 1e6);
+  if (bytes < 10000)
+    text_add(out, "%7llu B ", (unsigned long long)bytes);
+  else if (bytes < 10000000)
+    text_add(out, "%7.1f kB", (double)bytes / 1e3);
+  else
+    text_add(out, "%7.1f MB", (double)bytes / 1e6);
 }
 
 static void add_line(text_t *out, const line_t *line) {
@@ -48,12 +56,15 @@ static void add_line(text_t *out, const line_t *line) {
 }
 
 bool timeline_add(text_t *out, const tenon_profile_t *profile) {
-  int32_t count = 0, levels = tenon_profile_level_count(profile);
+  int32_t count = 0;
+  int32_t levels = tenon_profile_level_count(profile);
   line_t lines[DEVICES];
   tenon_level_t level = {.size = sizeof level};
   if (levels == 0 || tenon_profile_level(profile, 0, &level) != TENON_OK) return !out->failed;
-  int64_t begin = level.time, end = begin + 1;
-  if (tenon_profile_level(profile, levels - 1, &level) == TENON_OK && level.time > begin) end = level.time + 1;
+  int64_t begin = level.time;
+  int64_t end = begin + 1;
+  if (tenon_profile_level(profile, levels - 1, &level) == TENON_OK && level.time > begin)
+    end = level.time + 1;
   for (int32_t i = 0; i < levels; i++) {
     if (tenon_profile_level(profile, i, &level) != TENON_OK) continue;
     line_t *line = line_of(lines, &count, level.device);
@@ -63,6 +74,9 @@ bool timeline_add(text_t *out, const tenon_profile_t *profile) {
     raise(line, line->column, line->now);
     if (line->most < level.bytes) line->most = level.bytes;
   }
-  for (int32_t i = 0; i < count; i++) draw_to(&lines[i], COLUMNS - 1), add_line(out, &lines[i]);
+  for (int32_t i = 0; i < count; i++) {
+    draw_to(&lines[i], COLUMNS - 1);
+    add_line(out, &lines[i]);
+  }
   return !out->failed;
 }

@@ -1,4 +1,5 @@
-/* Memory over the time of a profile: a line of characters for each device, from ' ' for none to '#' for the most. */
+/* Memory over the time of a profile: a line of characters for each device, from ' ' for none to '#'
+ * for the most. */
 #ifndef TOOLS_TIMELINE_H
 #define TOOLS_TIMELINE_H
 

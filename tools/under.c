@@ -10,7 +10,8 @@
 
 /* Beside bin in an installation, or in the tree that this was built in. */
 static bool find_printers(text_t *out_path) {
-  static const char *const places[] = {"../share/tenon/gdb/tenon-gdb.py", "../tools/gdb/tenon-gdb.py"};
+  static const char *const places[] = {"../share/tenon/gdb/tenon-gdb.py",
+                                       "../tools/gdb/tenon-gdb.py"};
   text_t own = {NULL, 0, 0, false};
   bool found = false;
   for (size_t i = 0; system_own_folder(&own) && i < sizeof places / sizeof *places && !found; i++) {
@@ -44,8 +45,8 @@ static bool add_gdb(texts_t *command, const under_t *under, text_t *why) {
   text_add(&line, "break %s", under->breakpoint ? under->breakpoint : "");
   if (under->breakpoint)
     fine = fine && texts_add(command, "-ex") && texts_add(command, "set breakpoint pending on") &&
-           texts_add(command, "-ex") && texts_add(command, text_get(&line)) && texts_add(command, "-ex") &&
-           texts_add(command, "run");
+           texts_add(command, "-ex") && texts_add(command, text_get(&line)) &&
+           texts_add(command, "-ex") && texts_add(command, "run");
   text_free(&line);
   return fine && texts_add(command, "--args");
 }
@@ -57,7 +58,8 @@ static bool add_self(texts_t *command, const under_t *under, int argc, char **ar
   fine = fine && texts_add(command, text_get(&own));
   for (int i = 0; i < argc && fine; i++) {
     bool is_left_out = false;
-    for (const char *const *option = under->left_out; *option; option++) is_left_out |= strcmp(argv[i], *option) == 0;
+    for (const char *const *option = under->left_out; *option; option++)
+      is_left_out |= strcmp(argv[i], *option) == 0;
     if (!is_left_out) fine = texts_add(command, argv[i]);
   }
   text_free(&own);
@@ -72,14 +74,18 @@ static bool preload(const under_t *under, text_t *why) {
     text_t path = {NULL, 0, 0, false};
     char *runtime = NULL;
     library_path(under->libraries->items[i], &path);
-    if (tenon_library_sanitizer(text_get(&path), &runtime) != TENON_OK)
-      text_add(why, "%s", tenon_error()), fine = false;
-    else if (runtime && *runtime && !strstr(text_get(&list), runtime))
+    if (tenon_library_sanitizer(text_get(&path), &runtime) != TENON_OK) {
+      text_add(why, "%s", tenon_error());
+      fine = false;
+    } else if (runtime && *runtime && !strstr(text_get(&list), runtime))
       text_add(&list, "%s%s", list.size ? ":" : "", runtime);
     tenon_text_release(runtime);
     text_free(&path);
   }
-  if (fine && !list.size) text_add(why, "--sanitizer: no library of these was built with one"), fine = false;
+  if (fine && !list.size) {
+    text_add(why, "--sanitizer: no library of these was built with one");
+    fine = false;
+  }
   if (fine) process_set("LD_PRELOAD", text_get(&list));
   text_free(&list);
   return fine;
@@ -91,7 +97,10 @@ bool under_become(const under_t *under, int argc, char **argv, text_t *why) {
   bool fine = !under->sanitizer || preload(under, why);
   if (fine && under->gdb) fine = add_gdb(&command, under, why);
   if (fine && under->valgrind) fine = add_program(&command, "valgrind", why);
-  if (fine && !add_self(&command, under, argc, argv)) text_add(why, "out of memory"), fine = false;
+  if (fine && !add_self(&command, under, argc, argv)) {
+    text_add(why, "out of memory");
+    fine = false;
+  }
   if (fine) (void)process_become(&command, why);
   texts_free(&command);
   return false;

@@ -9,11 +9,13 @@
 #include "element.h"
 #include "system.h"
 
-/* ---- writing ----------------------------------------------------------------------------------------------------- */
+/* writing */
 
 typedef struct saving_t {
   const values_request_t *request;
-  int32_t edge_count, node_count, file_count;
+  int32_t edge_count;
+  int32_t node_count;
+  int32_t file_count;
   bool *is_used;       /* each edge: something reads it */
   tenon_edge_t *edges; /* the results to be saved, in the order of nodes */
   int32_t *nodes;      /* of each the node */
@@ -22,7 +24,8 @@ typedef struct saving_t {
 } saving_t;
 
 static void add_field(text_t *list, const char *text, char end) {
-  for (; *text; text++) text_bytes(list, *text == '\t' || *text == '\n' ? " " : text, 1);
+  for (; *text; text++)
+    text_bytes(list, *text == '\t' || *text == '\n' ? " " : text, 1);
   text_bytes(list, &end, 1);
 }
 
@@ -30,14 +33,18 @@ static bool save(saving_t *s, const char *kind, const char *name, const char *no
                  const tenon_tensor_t *tensor, text_t *why) {
   text_t path = {NULL, 0, 0, false};
   char file[32];
-  if (!tensor || element_class(tensor->dtype) == ELEMENT_LIST || tensor->detail) return true; /* is no file */
+  if (!tensor || element_class(tensor->dtype) == ELEMENT_LIST || tensor->detail)
+    return true; /* is no file */
   snprintf(file, sizeof file, "%05d.npy", (int)s->file_count++);
   text_add(&path, "%s/%s", s->request->folder, file);
   bool fine = tenon_tensor_save(tensor, text_get(&path)) == TENON_OK;
   if (!fine) text_add(why, "%s", tenon_error());
-  add_field(&s->list, kind, '\t'), add_field(&s->list, file, '\t');
-  add_field(&s->list, tenon_dtype_name(tensor->dtype), '\t'), add_field(&s->list, name, '\t');
-  add_field(&s->list, node, '\t'), add_field(&s->list, op, '\n');
+  add_field(&s->list, kind, '\t');
+  add_field(&s->list, file, '\t');
+  add_field(&s->list, tenon_dtype_name(tensor->dtype), '\t');
+  add_field(&s->list, name, '\t');
+  add_field(&s->list, node, '\t');
+  add_field(&s->list, op, '\n');
   text_free(&path);
   return fine;
 }
@@ -48,35 +55,45 @@ static bool list_edges(saving_t *s, text_t *why) {
   tenon_graph_edge_t edge = {.size = sizeof edge};
   tenon_graph_part_t node = {.size = sizeof node};
   tenon_port_t port = {.size = sizeof port};
-  while (tenon_graph_edge(graph, s->edge_count, &edge, NULL) == TENON_OK) s->edge_count++;
+  while (tenon_graph_edge(graph, s->edge_count, &edge, NULL) == TENON_OK)
+    s->edge_count++;
   s->node_count = tenon_graph_node_count(graph);
   s->is_used = calloc((size_t)s->edge_count + 1, sizeof *s->is_used);
   s->edges = calloc((size_t)s->edge_count + 1, sizeof *s->edges);
   s->nodes = calloc((size_t)s->edge_count + 1, sizeof *s->nodes);
-  if (!s->is_used || !s->edges || !s->nodes) return text_add(why, "out of memory"), false;
+  if (!s->is_used || !s->edges || !s->nodes) {
+    text_add(why, "out of memory");
+    return false;
+  }
   for (int32_t n = 0; n < s->node_count && tenon_graph_node(graph, n, &node) == TENON_OK; n++) {
     tenon_op_info_t info = {.size = sizeof info};
     tenon_op_info(node.op, &info);
     for (int32_t i = 0; i < info.input_count; i++)
-      for (int32_t k = 0; k < node.operands[i].count; k++) s->is_used[node.operands[i].edges[k]] = true;
+      for (int32_t k = 0; k < node.operands[i].count; k++)
+        s->is_used[node.operands[i].edges[k]] = true;
   }
-  for (int32_t o = 0; o < tenon_graph_output_count(graph) && tenon_graph_output(graph, o, &port) == TENON_OK; o++)
+  for (int32_t o = 0;
+       o < tenon_graph_output_count(graph) && tenon_graph_output(graph, o, &port) == TENON_OK; o++)
     s->is_used[port.edge] = true;
   for (int32_t n = 0; n < s->node_count && tenon_graph_node(graph, n, &node) == TENON_OK; n++)
     for (int32_t o = 0; o < node.output_count; o++)
-      if (node.outputs[o] >= 0 && s->is_used[node.outputs[o]])
-        s->edges[s->count] = node.outputs[o], s->nodes[s->count++] = n;
+      if (node.outputs[o] >= 0 && s->is_used[node.outputs[o]]) {
+        s->edges[s->count] = node.outputs[o];
+        s->nodes[s->count++] = n;
+      }
   return true;
 }
 
 /* The graph with these values as its outputs; what they do not need is not run. */
-static tenon_status_t observe(const saving_t *s, int32_t first, int32_t count, tenon_executable_t **out_executable) {
+static tenon_status_t observe(const saving_t *s, int32_t first, int32_t count,
+                              tenon_executable_t **out_executable) {
   const tenon_graph_t *graph = s->request->graph;
   tenon_builder_t *builder = NULL;
   tenon_graph_t *observed = NULL;
   tenon_edge_t *map = malloc(((size_t)s->edge_count + 1) * sizeof *map);
   if (!map) return TENON_MEMORY;
-  for (int32_t i = 0; i < s->edge_count; i++) map[i] = -1;
+  for (int32_t i = 0; i < s->edge_count; i++)
+    map[i] = -1;
   tenon_status_t status = tenon_builder_create(&builder);
   if (status == TENON_OK) status = tenon_builder_copy_inputs(builder, graph, map);
   for (int32_t n = 0; n < s->node_count && status == TENON_OK; n++)
@@ -87,7 +104,8 @@ static tenon_status_t observe(const saving_t *s, int32_t first, int32_t count, t
     status = tenon_builder_output(builder, name, map[s->edges[i]]);
   }
   if (status == TENON_OK) status = tenon_builder_finish(builder, &observed);
-  if (status == TENON_OK) status = tenon_executable_create(observed, s->request->options, out_executable);
+  if (status == TENON_OK)
+    status = tenon_executable_create(observed, s->request->options, out_executable);
   tenon_graph_release(observed);
   tenon_builder_release(builder);
   free(map);
@@ -100,7 +118,8 @@ static bool save_results(saving_t *s, int32_t first, int32_t count, bool must, t
   bool fine = outputs != NULL;
   tenon_random_seed(s->request->seed);
   tenon_status_t status = fine ? observe(s, first, count, &executable) : TENON_MEMORY;
-  if (status == TENON_OK) status = tenon_executable_run(executable, s->request->inputs, outputs, NULL);
+  if (status == TENON_OK)
+    status = tenon_executable_run(executable, s->request->inputs, outputs, NULL);
   if (status != TENON_OK && must) text_add(why, "%s", tenon_error());
   for (int32_t i = 0; i < count && status == TENON_OK && fine; i++) {
     tenon_graph_part_t node = {.size = sizeof node};
@@ -111,7 +130,8 @@ static bool save_results(saving_t *s, int32_t first, int32_t count, bool must, t
     tenon_op_info(node.op, &info);
     fine = save(s, "value", edge.name, node.name, info.name, outputs[i], why);
   }
-  for (int32_t i = 0; outputs && i < count; i++) tenon_tensor_release(outputs[i]);
+  for (int32_t i = 0; outputs && i < count; i++)
+    tenon_tensor_release(outputs[i]);
   free(outputs);
   tenon_executable_release(executable);
   return fine && (status == TENON_OK || !must);
@@ -132,36 +152,45 @@ bool values_save(const values_request_t *request, text_t *why) {
   enum { AT_ONCE = 256 };
   saving_t s = {.request = request};
   text_t path = {NULL, 0, 0, false};
-  bool fine = system_make_folder(request->folder, why) && list_edges(&s, why) && save_ports(&s, why);
+  bool fine =
+      system_make_folder(request->folder, why) && list_edges(&s, why) && save_ports(&s, why);
   int32_t each = request->each ? 1 : AT_ONCE;
   for (int32_t i = 0; i < s.count && fine; i += each)
     fine = save_results(&s, i, s.count - i < each ? s.count - i : each, !request->each, why);
   text_add(&path, "%s/values.txt", request->folder);
   FILE *file = fine ? fopen(text_get(&path), "w") : NULL;
-  if (fine && (!file || fputs(text_get(&s.list), file) < 0)) text_add(why, "%s: cannot be written", text_get(&path));
+  if (fine && (!file || fputs(text_get(&s.list), file) < 0))
+    text_add(why, "%s: cannot be written", text_get(&path));
   if (file && fclose(file) != 0) fine = false;
-  text_free(&path), text_free(&s.list);
-  free(s.is_used), free(s.edges), free(s.nodes);
+  text_free(&path);
+  text_free(&s.list);
+  free(s.is_used);
+  free(s.edges);
+  free(s.nodes);
   return fine && !why->size;
 }
 
-/* ---- reading ----------------------------------------------------------------------------------------------------- */
+/* reading */
 
 static bool add_line(values_t *values, char *line) {
   const char *fields[6];
   for (int i = 0; i < 6; i++) {
     fields[i] = line;
     line += strcspn(line, "\t");
-    if (*line) *line++ = 0;
-    else if (i < 5) return false;
+    if (*line)
+      *line++ = 0;
+    else if (i < 5)
+      return false;
   }
   if (values->count == values->capacity) {
     int32_t capacity = values->capacity ? 2 * values->capacity : 64;
     value_t *items = realloc(values->items, (size_t)capacity * sizeof *items);
     if (!items) return false;
-    values->items = items, values->capacity = capacity;
+    values->items = items;
+    values->capacity = capacity;
   }
-  values->items[values->count++] = (value_t){fields[0], fields[1], fields[2], fields[3], fields[4], fields[5]};
+  values->items[values->count++] =
+      (value_t){fields[0], fields[1], fields[2], fields[3], fields[4], fields[5]};
   return true;
 }
 
@@ -173,11 +202,16 @@ bool values_load(const char *folder, values_t *values, text_t *why) {
   text_add(&path, "%s/values.txt", folder);
   FILE *file = fopen(text_get(&path), "r");
   values->folder = strdup(folder);
-  if (!file || !values->folder) text_add(why, "%s cannot be read", text_get(&path)), fine = false;
+  if (!file || !values->folder) {
+    text_add(why, "%s cannot be read", text_get(&path));
+    fine = false;
+  }
   while (fine && getline(&line, &room, file) > 0) {
     line[strcspn(line, "\n")] = 0;
-    fine = texts_add(&values->lines, line) && add_line(values, values->lines.items[values->lines.count - 1]);
-    if (!fine) text_add(why, "%s: line %d is none of six fields", text_get(&path), (int)values->count + 1);
+    fine = texts_add(&values->lines, line) &&
+           add_line(values, values->lines.items[values->lines.count - 1]);
+    if (!fine)
+      text_add(why, "%s: line %d is none of six fields", text_get(&path), (int)values->count + 1);
   }
   if (file) fclose(file);
   free(line);
@@ -186,14 +220,16 @@ bool values_load(const char *folder, values_t *values, text_t *why) {
 }
 
 void values_free(values_t *values) {
-  free(values->items), free(values->folder);
+  free(values->items);
+  free(values->folder);
   texts_free(&values->lines);
   *values = (values_t){0};
 }
 
 const value_t *values_find(const values_t *values, const char *kind, const char *name) {
   for (int32_t i = 0; i < values->count; i++)
-    if (strcmp(values->items[i].kind, kind) == 0 && strcmp(values->items[i].name, name) == 0) return &values->items[i];
+    if (strcmp(values->items[i].kind, kind) == 0 && strcmp(values->items[i].name, name) == 0)
+      return &values->items[i];
   return NULL;
 }
 
@@ -202,7 +238,8 @@ tenon_tensor_t *values_tensor(const values_t *values, const value_t *value, text
   tenon_tensor_t *tensor = NULL;
   tenon_dtype_t dtype;
   text_add(&path, "%s/%s", values->folder, value->file);
-  if (tenon_tensor_load(text_get(&path), &tensor) != TENON_OK) text_add(why, "%s", tenon_error());
+  if (tenon_tensor_load(text_get(&path), &tensor) != TENON_OK)
+    text_add(why, "%s", tenon_error());
   else if (tenon_dtype_parse(value->dtype, &dtype) == TENON_OK && dtype.bits == tensor->dtype.bits)
     tensor->dtype = dtype; /* the file has only the bits of what NumPy has no dtype for */
   text_free(&path);

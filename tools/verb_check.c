@@ -1,5 +1,6 @@
-/* `tenon check LIB.so [OP...]` and `tenon check --device LIB`: the conformance suites of operators and of devices, which are programs
- * of their own, since they run each case in a child that has started nothing. */
+/* `tenon check LIB.so [OP...]` and `tenon check --device LIB`: the conformance suites of operators
+ * and of devices, which are programs of their own, since they run each case in a child that has
+ * started nothing. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -10,10 +11,26 @@
 #include "system.h"
 
 typedef struct check_t {
-  const char *device, *settings, *ordinal; /* of devices */
-  texts_t cases, excepts;
-  const char *seed, *limit, *jobs, *junit, *samples, *save, *with;
-  bool quick, first, no_contents, no_notes, builtin, json, verbose, list;
+  const char *device;
+  const char *settings;
+  const char *ordinal; /* of devices */
+  texts_t cases;
+  texts_t excepts;
+  const char *seed;
+  const char *limit;
+  const char *jobs;
+  const char *junit;
+  const char *samples;
+  const char *save;
+  const char *with;
+  bool quick;
+  bool first;
+  bool no_contents;
+  bool no_notes;
+  bool builtin;
+  bool json;
+  bool verbose;
+  bool list;
 } check_t;
 
 /* The program: installed in libexec beside bin, or built in the folder of tests. */
@@ -28,8 +45,8 @@ static bool find_program(const char *name, text_t *out_path, text_t *why) {
   }
   if (!found)
     text_add(why,
-             "the suite, %s, was not found in ../libexec/tenon or tests of %s: reinstall Tenon, or build "
-             "the target %s",
+             "the suite, %s, was not found in ../libexec/tenon or tests of %s: reinstall Tenon, or "
+             "build the target %s",
              name, text_get(&own), name);
   text_free(&own);
   return found;
@@ -46,24 +63,32 @@ static bool add_flag(texts_t *command, const char *option, bool is_set) {
 /* The options that both suites have, and those of one. */
 static bool add_options(const check_t *check, texts_t *command) {
   bool fine = true;
-  for (int32_t i = 0; i < check->cases.count; i++) fine = fine && add_value(command, "--case", check->cases.items[i]);
+  for (int32_t i = 0; i < check->cases.count; i++)
+    fine = fine && add_value(command, "--case", check->cases.items[i]);
   for (int32_t i = 0; i < check->excepts.count; i++)
     fine = fine && add_value(command, "--except", check->excepts.items[i]);
-  return fine && add_value(command, "--seed", check->seed) && add_value(command, "--limit", check->limit) &&
+  return fine && add_value(command, "--seed", check->seed) &&
+         add_value(command, "--limit", check->limit) &&
          add_flag(command, "--quick", check->quick) && add_flag(command, "--first", check->first) &&
-         add_flag(command, "--json", check->json) && add_flag(command, "--verbose", check->verbose) &&
-         add_flag(command, "--list", check->list) && add_value(command, "--ordinal", check->ordinal) &&
-         add_value(command, "--settings", check->settings) && add_flag(command, "--no-contents", check->no_contents) &&
+         add_flag(command, "--json", check->json) &&
+         add_flag(command, "--verbose", check->verbose) &&
+         add_flag(command, "--list", check->list) &&
+         add_value(command, "--ordinal", check->ordinal) &&
+         add_value(command, "--settings", check->settings) &&
+         add_flag(command, "--no-contents", check->no_contents) &&
          add_value(command, "-j", check->jobs) && add_value(command, "--junit", check->junit) &&
-         add_value(command, "--samples", check->samples) && add_value(command, "--save", check->save) &&
-         add_value(command, "--with", check->with) && add_flag(command, "--no-notes", check->no_notes) &&
+         add_value(command, "--samples", check->samples) &&
+         add_value(command, "--save", check->save) && add_value(command, "--with", check->with) &&
+         add_flag(command, "--no-notes", check->no_notes) &&
          add_flag(command, "--builtin", check->builtin);
 }
 
 /* What is checked: the library, and names of operators. */
 static bool add_operands(const check_t *check, const texts_t *operands, texts_t *command) {
   text_t library = {NULL, 0, 0, false};
-  const char *path = check->device ? check->device : !check->builtin && operands->count ? operands->items[0] : NULL;
+  const char *path = check->device                        ? check->device
+                     : !check->builtin && operands->count ? operands->items[0]
+                                                          : NULL;
   if (path) library_path(path, &library);
   bool fine = !path || texts_add(command, text_get(&library));
   for (int32_t i = path && !check->device; i < operands->count; i++)
@@ -74,24 +99,29 @@ static bool add_operands(const check_t *check, const texts_t *operands, texts_t 
 
 static int perform(const check_t *check, const texts_t *operands) {
   texts_t command = {NULL, 0, 0};
-  text_t path = {NULL, 0, 0, false}, why = {NULL, 0, 0, false};
+  text_t path = {NULL, 0, 0, false};
+  text_t why = {NULL, 0, 0, false};
   bool is_device = check->device || check->settings || check->ordinal || check->no_contents;
   if (find_program(is_device ? "check_device" : "check_operator", &path, &why)) {
-    bool fine =
-        texts_add(&command, text_get(&path)) && add_options(check, &command) && add_operands(check, operands, &command);
-    if (fine) process_become(&command, &why); /* comes back only if it fails */
-    else text_add(&why, "out of memory");
+    bool fine = texts_add(&command, text_get(&path)) && add_options(check, &command) &&
+                add_operands(check, operands, &command);
+    if (fine)
+      process_become(&command, &why); /* comes back only if it fails */
+    else
+      text_add(&why, "out of memory");
   }
   int code = say_failure("%s", text_get(&why));
-  texts_free(&command), text_free(&path), text_free(&why);
+  texts_free(&command);
+  text_free(&path);
+  text_free(&why);
   return code;
 }
 
 /* NULL: the options go together. */
 static const char *misfit(const check_t *check, const texts_t *operands) {
   bool of_devices = check->settings || check->ordinal || check->no_contents;
-  bool of_operators = check->jobs || check->junit || check->samples || check->save || check->no_notes ||
-                      check->builtin || check->excepts.count;
+  bool of_operators = check->jobs || check->junit || check->samples || check->save ||
+                      check->no_notes || check->builtin || check->excepts.count;
   if (check->with && !check->samples)
     return "--with FILE.py is of `python -m tenon check`, which makes the calls for --samples";
   if (check->device && operands->count) return "with --device there are no further arguments";
@@ -109,43 +139,53 @@ static int run(const verb_t *verb, int argc, char **argv) {
   const option_t options[] = {
       {"device", 0, OPTION_TEXT, "LIB", "check the devices of that library", &check.device},
       {"builtin", 0, OPTION_FLAG, NULL, "check the built-in operators", &check.builtin},
-      {"case", 0, OPTION_TEXTS, "PREFIX", "only checks whose names begin so (strides.); may be repeated", &check.cases},
-      {"except", 0, OPTION_TEXTS, "[OP:]ID", "what is known and meant: findings of it are not told; may be repeated",
-       &check.excepts},
+      {"case", 0, OPTION_TEXTS, "PREFIX",
+       "only checks whose names begin so (strides.); may be repeated", &check.cases},
+      {"except", 0, OPTION_TEXTS, "[OP:]ID",
+       "what is known and meant: findings of it are not told; may be repeated", &check.excepts},
       {"seed", 0, OPTION_TEXT, "N", "of sizes and contents (1)", &check.seed},
-      {"limit", 0, OPTION_TEXT, "S", "seconds after which a case hangs (10; of devices 60, without a move)",
-       &check.limit},
+      {"limit", 0, OPTION_TEXT, "S",
+       "seconds after which a case hangs (10; of devices 60, without a move)", &check.limit},
       {"quick", 0, OPTION_FLAG, NULL, "fewer calls, smaller sizes", &check.quick},
       {"first", 0, OPTION_FLAG, NULL, "stop at the first finding", &check.first},
       {"json", 0, OPTION_FLAG, NULL, "results as JSON", &check.json},
       {"junit", 0, OPTION_TEXT, "FILE", "results as JUnit's XML, too", &check.junit},
       {"verbose", 'v', OPTION_FLAG, NULL, "a line for each case", &check.verbose},
-      {"list", 0, OPTION_FLAG, NULL, "the cases and what they check; needs no library", &check.list},
+      {"list", 0, OPTION_FLAG, NULL, "the cases and what they check; needs no library",
+       &check.list},
       {"jobs", 'j', OPTION_TEXT, "N", "processes at once (processors)", &check.jobs},
       {"no-notes", 0, OPTION_FLAG, NULL, "findings only", &check.no_notes},
       {"samples", 0, OPTION_TEXT, "DIR", "recorded calls that are tried too", &check.samples},
       {"with", 0, OPTION_TEXT, "FILE.py",
-       "which --samples is of: python -m tenon check LIB.so --with FILE.py makes both", &check.with},
-      {"save", 0, OPTION_TEXT, "DIR", "save the calls that would be tried, without results, and check nothing",
-       &check.save},
+       "which --samples is of: python -m tenon check LIB.so --with FILE.py makes both",
+       &check.with},
+      {"save", 0, OPTION_TEXT, "DIR",
+       "save the calls that would be tried, without results, and check nothing", &check.save},
       {"ordinal", 0, OPTION_TEXT, "N", "of --device: only that ordinal", &check.ordinal},
-      {"settings", 0, OPTION_TEXT, "KEY=VALUE,...", "of --device: handed to the device", &check.settings},
+      {"settings", 0, OPTION_TEXT, "KEY=VALUE,...", "of --device: handed to the device",
+       &check.settings},
       {"no-contents", 0, OPTION_FLAG, NULL,
-       "of a device that does no work: compare nothing that it should have written", &check.no_contents},
+       "of a device that does no work: compare nothing that it should have written",
+       &check.no_contents},
       {NULL, 0, OPTION_FLAG, NULL, NULL, NULL}};
   command_line_t line = {verb, options, 0, -1, "LIB.so and operators", {NULL, 0, 0}, NULL};
   int code = options_parse(&line, argc, argv);
   const char *wrong = code == OPTIONS_GO_ON ? misfit(&check, &line.operands) : NULL;
   if (wrong) code = say_usage("check", "%s", wrong);
   if (code == OPTIONS_GO_ON) code = perform(&check, &line.operands);
-  texts_free(&check.cases), texts_free(&check.excepts), texts_free(&line.operands);
+  texts_free(&check.cases);
+  texts_free(&check.excepts);
+  texts_free(&line.operands);
   return code;
 }
 
-const verb_t verb_check = {
-    "check", "LIB.so [OP]... | --builtin [OP]... | --device LIB", "find what is wrong with operators, or with a device",
-    "Tries the operators of a library in many ways, each in a process of its own, and compares what they do\n"
-    "with what they state; or runs every case of the devices' suite on each device of a library.  Says what\n"
-    "was called, expected and found, and the command that repeats it.  Exit status: 0 without findings, 1\n"
-    "with, 2 if the library cannot be checked.\n",
-    run};
+const verb_t verb_check = {"check", "LIB.so [OP]... | --builtin [OP]... | --device LIB",
+                           "find what is wrong with operators, or with a device",
+                           "Tries the operators of a library in many ways, each in a process of "
+                           "its own, and compares what they do\n"
+                           "with what they state; or runs every case of the devices' suite on each "
+                           "device of a library.  Says what\n"
+                           "was called, expected and found, and the command that repeats it.  Exit "
+                           "status: 0 without findings, 1\n"
+                           "with, 2 if the library cannot be checked.\n",
+                           run};

@@ -21,18 +21,20 @@ static int report(const texts_t *libraries) {
 
 static int run(const verb_t *verb, int argc, char **argv) {
   texts_t libraries = {NULL, 0, 0};
-  const option_t options[] = {
-      {"ops", 0, OPTION_TEXTS, "LIB", "a library that brings a device; may be given often", &libraries},
-      {NULL, 0, OPTION_FLAG, NULL, NULL, NULL}};
+  const option_t options[] = {{"ops", 0, OPTION_TEXTS, "LIB",
+                               "a library that brings a device; may be given often", &libraries},
+                              {NULL, 0, OPTION_FLAG, NULL, NULL, NULL}};
   command_line_t line = {verb, options, 0, 0, NULL, {NULL, 0, 0}, NULL};
   int code = options_parse(&line, argc, argv);
   if (code == OPTIONS_GO_ON) code = report(&libraries);
-  texts_free(&line.operands), texts_free(&libraries);
+  texts_free(&line.operands);
+  texts_free(&libraries);
   return code;
 }
 
-const verb_t verb_devices = {
-    "devices", "", "list accelerators: properties, memory, and why others do not work",
-    "Each plug-in with what it found, properties and memory of each device, and the reason of those\n"
-    "that do not work.\n",
-    run};
+const verb_t verb_devices = {"devices", "",
+                             "list accelerators: properties, memory, and why others do not work",
+                             "Each plug-in with what it found, properties and memory of each "
+                             "device, and the reason of those\n"
+                             "that do not work.\n",
+                             run};

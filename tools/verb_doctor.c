@@ -1,4 +1,5 @@
-/* `tenon doctor`: what this machine and build are, or what a library file is; runs none of its code unless it is told to. */
+/* `tenon doctor`: what this machine and build are, or what a library file is; runs none of its code
+ * unless it is told to. */
 #include <stdio.h>
 #include <string.h>
 #include <tenon/tenon.h>
@@ -22,19 +23,25 @@ static int report(const char *file, bool loads) {
   uint32_t loadable = 1;
   text_t path = {NULL, 0, 0, false};
   if (file) library_path(file, &path);
-  tenon_status_t status = file ? tenon_library_inspect(text_get(&path), &text, &loadable) : tenon_doctor(&text);
-  if (status != TENON_OK) return text_free(&path), say_error(NULL);
+  tenon_status_t status =
+      file ? tenon_library_inspect(text_get(&path), &text, &loadable) : tenon_doctor(&text);
+  if (status != TENON_OK) {
+    text_free(&path);
+    return say_error(NULL);
+  }
   size_t size = strlen(text);
   printf("%s%s", text, size > 0 && text[size - 1] != '\n' ? "\n" : "");
   tenon_text_release(text);
   int code = !loadable ? EXIT_FAILED : file && loads ? try_load(text_get(&path)) : EXIT_FINE;
-  return text_free(&path), code;
+  text_free(&path);
+  return code;
 }
 
 static int run(const verb_t *verb, int argc, char **argv) {
   bool loads = false;
-  const option_t options[] = {{"load", 'l', OPTION_FLAG, NULL, "load the files too, which runs their code", &loads},
-                              {NULL, 0, OPTION_FLAG, NULL, NULL, NULL}};
+  const option_t options[] = {
+      {"load", 'l', OPTION_FLAG, NULL, "load the files too, which runs their code", &loads},
+      {NULL, 0, OPTION_FLAG, NULL, NULL, NULL}};
   command_line_t line = {verb, options, 0, -1, "LIB", {NULL, 0, 0}, NULL};
   int code = options_parse(&line, argc, argv);
   if (code == OPTIONS_GO_ON) {
@@ -49,6 +56,7 @@ static int run(const verb_t *verb, int argc, char **argv) {
 const verb_t verb_doctor = {
     "doctor", "[LIB]...", "report on this machine and build, or on a library file",
     "Without an argument: machine, build and settings.  With library files: kind, machine, what\n"
-    "they export and need, and what keeps them from being loaded; none of their code is run without --load.\n"
+    "they export and need, and what keeps them from being loaded; none of their code is run "
+    "without --load.\n"
     "Exit status 1: a file cannot be loaded.\n",
     run};

@@ -1,5 +1,6 @@
-/* `tenon export`: operators of a library for another framework's loader of libraries.  What is made is a copy of a library that came
- * with Tenon (exports/ beside libtenon), into which is written whose operators it gives; it is opened at once, to see that it works. */
+/* `tenon export`: operators of a library for another framework's loader of libraries.  What is made
+ * is a copy of a library that came with Tenon (exports/ beside libtenon), into which is written
+ * whose operators it gives; it is opened at once, to see that it works. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,14 +12,17 @@
 #include "say.h"
 #include "system.h"
 
-static const char opening[] = "tenon export: what this library exports\n"; /* of the room in the file that is for it */
+static const char opening[] =
+    "tenon export: what this library exports\n"; /* of the room in the file that is for it */
 
 typedef struct asked_t { /* on the command line */
-  const char *library, *output, *prefix;
+  const char *library;
+  const char *output;
+  const char *prefix;
   const texts_t *ops;
 } asked_t;
 
-/* ---- what is written --------------------------------------------------------------------------------------------- */
+/* what is written */
 
 static void put(text_t *lines, const char *key, const char *value, bool *is_fine) {
   *is_fine = *is_fine && !strchr(value, '\n');
@@ -41,13 +45,16 @@ static bool put_room(text_t *bytes, const text_t *lines) {
 
 /* The library that came with Tenon, with what is asked for written into it. */
 static int make(const char *form, const asked_t *asked, const char *library, text_t *bytes) {
-  text_t tenon = {NULL, 0, 0, false}, model = {NULL, 0, 0, false}, lines = {NULL, 0, 0, false};
+  text_t tenon = {NULL, 0, 0, false};
+  text_t model = {NULL, 0, 0, false};
+  text_t lines = {NULL, 0, 0, false};
   text_t why = {NULL, 0, 0, false};
   bool is_fine = true;
   int code = EXIT_FINE;
   if (!system_module_path("libtenon.so.1", &tenon))
     code = say_failure("the system does not say where libtenon.so.1 is");
-  const int folder = code == EXIT_FINE ? (int)(text_file_name(text_get(&tenon)) - text_get(&tenon)) : 0;
+  const int folder =
+      code == EXIT_FINE ? (int)(text_file_name(text_get(&tenon)) - text_get(&tenon)) : 0;
   const char *const places[] = {"tenon/exports", "exports"};
   for (int i = 0; i < 2 && code == EXIT_FINE && !bytes->size; i++) {
     text_clear(&model);
@@ -60,23 +67,29 @@ static int make(const char *form, const asked_t *asked, const char *library, tex
   put(&lines, "tenon", text_get(&tenon), &is_fine);
   put(&lines, "library", library, &is_fine);
   if (asked->prefix) put(&lines, "prefix", asked->prefix, &is_fine);
-  for (int32_t i = 0; i < asked->ops->count; i++) put(&lines, "op", asked->ops->items[i], &is_fine);
+  for (int32_t i = 0; i < asked->ops->count; i++)
+    put(&lines, "op", asked->ops->items[i], &is_fine);
   if (code == EXIT_FINE && !is_fine) code = say_failure("a line break in a path or a name");
   if (code == EXIT_FINE && lines.failed) code = say_failure("out of memory");
   if (code == EXIT_FINE && !put_room(bytes, &lines))
-    code = say_failure("%s has no room for %zu bytes: export fewer operators", text_get(&model), lines.size);
+    code = say_failure("%s has no room for %zu bytes: export fewer operators", text_get(&model),
+                       lines.size);
   text_t *const texts[] = {&tenon, &model, &lines, &why};
-  for (int i = 0; i < 4; i++) text_free(texts[i]);
+  for (int i = 0; i < 4; i++)
+    text_free(texts[i]);
   return code;
 }
 
-/* ---- the check ---------------------------------------------------------------------------------------------------- */
+/* the check */
 
 /* Lines of name, tab, operator, tab, why it was left out. */
 static void print_report(const char *output, const char *report) {
-  int32_t given = 0, left = 0;
-  for (const char *at = report; *at; at = strchr(at, '\n') + 1) *at == '\t' ? left++ : given++;
-  printf("exported %s: %d operator%s%s\n", output, (int)given, given == 1 ? "" : "s", left ? "; left out:" : "");
+  int32_t given = 0;
+  int32_t left = 0;
+  for (const char *at = report; *at; at = strchr(at, '\n') + 1)
+    *at == '\t' ? left++ : given++;
+  printf("exported %s: %d operator%s%s\n", output, (int)given, given == 1 ? "" : "s",
+         left ? "; left out:" : "");
   for (const char *at = report; *at; at = strchr(at, '\n') + 1) {
     const char *why = strchr(strchr(at, '\t') + 1, '\t') + 1;
     if (*at == '\t') printf("  %.*s\n", (int)strcspn(why, "\n"), why);
@@ -94,26 +107,34 @@ static int check(const char *made, const char *output) {
   text_free(&why);
   if (code != EXIT_FINE) return code;
   const char *message = "";
-  if (((int (*)(int))functions[0])(10901) == 1)
-    return print_report(output, ((const char *(*)(void))functions[2])()), EXIT_FINE;
+  if (((int (*)(int))functions[0])(10901) == 1) {
+    print_report(output, ((const char *(*)(void))functions[2])());
+    return EXIT_FINE;
+  }
   ((void (*)(int, const char **))functions[1])(0, &message);
   return say_failure("%s", message);
 }
 
 static int export(const char *form, const asked_t *asked) {
-  text_t path = {NULL, 0, 0, false}, bytes = {NULL, 0, 0, false}, part = {NULL, 0, 0, false}, why = {NULL, 0, 0, false};
+  text_t path = {NULL, 0, 0, false};
+  text_t bytes = {NULL, 0, 0, false};
+  text_t part = {NULL, 0, 0, false};
+  text_t why = {NULL, 0, 0, false};
   tenon_library_t *library;
   library_path(asked->library, &path);
-  int code = tenon_library_load(text_get(&path), 0, &library) == TENON_OK ? EXIT_FINE : say_error(NULL);
+  int code =
+      tenon_library_load(text_get(&path), 0, &library) == TENON_OK ? EXIT_FINE : say_error(NULL);
   if (code == EXIT_FINE) code = make(form, asked, tenon_library_path(library), &bytes);
   text_add(&part, "%s%s.part", strchr(asked->output, '/') ? "" : "./", asked->output);
-  if (code == EXIT_FINE && !file_write(text_get(&part), &bytes, &why)) code = say_failure("%s", text_get(&why));
+  if (code == EXIT_FINE && !file_write(text_get(&part), &bytes, &why))
+    code = say_failure("%s", text_get(&why));
   if (code == EXIT_FINE) code = check(text_get(&part), asked->output);
   if (code == EXIT_FINE && rename(text_get(&part), asked->output) != 0)
     code = say_failure("cannot write %s", asked->output);
   if (code != EXIT_FINE) remove(text_get(&part));
   text_t *const texts[] = {&path, &bytes, &part, &why};
-  for (int i = 0; i < 4; i++) text_free(texts[i]);
+  for (int i = 0; i < 4; i++)
+    text_free(texts[i]);
   return code;
 }
 
@@ -121,19 +142,24 @@ static int run(const verb_t *verb, int argc, char **argv) {
   asked_t asked = {NULL, NULL, NULL, NULL};
   text_t default_output = {NULL, 0, 0, false};
   const option_t options[] = {
-      {"mxnet", 0, OPTION_TEXT, "LIB", "make a library that MXNet 1.9 loads, of this library's operators",
-       &asked.library},
-      {"output", 'o', OPTION_TEXT, "OUT", "name of what is made (the library's name with _mxnet.so)", &asked.output},
-      {"prefix", 0, OPTION_TEXT, "TEXT", "what operators' names there begin with (the namespace and _)", &asked.prefix},
+      {"mxnet", 0, OPTION_TEXT, "LIB",
+       "make a library that MXNet 1.9 loads, of this library's operators", &asked.library},
+      {"output", 'o', OPTION_TEXT, "OUT",
+       "name of what is made (the library's name with _mxnet.so)", &asked.output},
+      {"prefix", 0, OPTION_TEXT, "TEXT",
+       "what operators' names there begin with (the namespace and _)", &asked.prefix},
       {NULL, 0, OPTION_FLAG, NULL, NULL, NULL}};
   command_line_t line = {verb, options, 0, -1, "OP", {NULL, 0, 0}, NULL};
   int code = options_parse(&line, argc, argv);
   asked.ops = &line.operands;
-  if (code == OPTIONS_GO_ON && !asked.library) code = say_usage(verb->name, "export: what for is missing: --mxnet LIB");
+  if (code == OPTIONS_GO_ON && !asked.library)
+    code = say_usage(verb->name, "export: what for is missing: --mxnet LIB");
   if (code == OPTIONS_GO_ON) {
     if (!asked.output) {
-      const char *name = text_file_name(asked.library), *dot = strrchr(name, '.');
-      text_add(&default_output, "%.*s_mxnet.so", (int)(dot ? (size_t)(dot - name) : strlen(name)), name);
+      const char *name = text_file_name(asked.library);
+      const char *dot = strrchr(name, '.');
+      text_add(&default_output, "%.*s_mxnet.so", (int)(dot ? (size_t)(dot - name) : strlen(name)),
+               name);
       asked.output = text_get(&default_output);
     }
     code = export("mxnet", &asked);
@@ -145,7 +171,9 @@ static int run(const verb_t *verb, int argc, char **argv) {
 
 const verb_t verb_export = {
     "export", "--mxnet LIB [option]... [OP]...", "give operators to another framework's own loader",
-    "Makes a library that MXNet 1.9 loads by mx.library.load, out of a library of Tenon's operators (all of\n"
-    "them, or the OPs: ns::name): mx.nd.demo_gelu, mx.sym.demo_gelu is demo::gelu.  No compiler is needed.\n"
+    "Makes a library that MXNet 1.9 loads by mx.library.load, out of a library of Tenon's "
+    "operators (all of\n"
+    "them, or the OPs: ns::name): mx.nd.demo_gelu, mx.sym.demo_gelu is demo::gelu.  No compiler is "
+    "needed.\n"
     "What is made opens LIB and libtenon where they are now; else it looks beside itself.\n",
     run};

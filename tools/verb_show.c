@@ -10,22 +10,37 @@
 #include "say.h"
 #include "summary.h"
 
-static const char *const kinds[] = {"none",   "bool",   "int",   "dim",   "float", "str",     "choice", "dtype",
-                                    "device", "tensor", "graph", "int[]", "dim[]", "float[]", "str[]",  "Tensor[]"};
+static const char *const kinds[] = {"none",   "bool",    "int",    "dim",     "float", "str",
+                                    "choice", "dtype",   "device", "tensor",  "graph", "int[]",
+                                    "dim[]",  "float[]", "str[]",  "Tensor[]"};
 
 static void add_value(text_t *out, const tenon_argument_t *argument) {
   const tenon_value_t *value = &argument->value;
   switch (value->kind) {
-  case TENON_KIND_BOOL: text_add(out, "%s", value->as.i ? "True" : "False"); break;
-  case TENON_KIND_INT: text_add(out, "%" PRId64, value->as.i); break;
-  case TENON_KIND_DIM: text_add(out, "%" PRId64, value->as.dim.value); break;
-  case TENON_KIND_FLOAT: text_add(out, "%.15g", value->as.f); break;
-  case TENON_KIND_STR: text_add(out, "'%.*s'", (int)value->count, value->as.s); break;
+  case TENON_KIND_BOOL:
+    text_add(out, "%s", value->as.i ? "True" : "False");
+    break;
+  case TENON_KIND_INT:
+    text_add(out, "%" PRId64, value->as.i);
+    break;
+  case TENON_KIND_DIM:
+    text_add(out, "%" PRId64, value->as.dim.value);
+    break;
+  case TENON_KIND_FLOAT:
+    text_add(out, "%.15g", value->as.f);
+    break;
+  case TENON_KIND_STR:
+    text_add(out, "'%.*s'", (int)value->count, value->as.s);
+    break;
   case TENON_KIND_CHOICE:
     text_add(out, "'%s'",
-             value->as.i >= 0 && value->as.i < argument->choice_count ? argument->choices[value->as.i] : "?");
+             value->as.i >= 0 && value->as.i < argument->choice_count
+                 ? argument->choices[value->as.i]
+                 : "?");
     break;
-  case TENON_KIND_DTYPE: text_add(out, "%s", tenon_dtype_name(value->as.dtype)); break;
+  case TENON_KIND_DTYPE:
+    text_add(out, "%s", tenon_dtype_name(value->as.dtype));
+    break;
   case TENON_KIND_INTS:
   case TENON_KIND_DIMS:
   case TENON_KIND_FLOATS:
@@ -33,14 +48,20 @@ static void add_value(text_t *out, const tenon_argument_t *argument) {
     text_add(out, "[");
     for (uint32_t i = 0; i < value->count; i++) {
       text_add(out, "%s", i ? ", " : "");
-      if (value->kind == TENON_KIND_INTS) text_add(out, "%" PRId64, value->as.ints[i]);
-      else if (value->kind == TENON_KIND_DIMS) text_add(out, "%" PRId64, value->as.dims[i].value);
-      else if (value->kind == TENON_KIND_FLOATS) text_add(out, "%.15g", value->as.floats[i]);
-      else text_add(out, "'%.*s'", (int)value->as.strs[i].size, value->as.strs[i].data);
+      if (value->kind == TENON_KIND_INTS)
+        text_add(out, "%" PRId64, value->as.ints[i]);
+      else if (value->kind == TENON_KIND_DIMS)
+        text_add(out, "%" PRId64, value->as.dims[i].value);
+      else if (value->kind == TENON_KIND_FLOATS)
+        text_add(out, "%.15g", value->as.floats[i]);
+      else
+        text_add(out, "'%.*s'", (int)value->as.strs[i].size, value->as.strs[i].data);
     }
     text_add(out, "]");
     break;
-  default: text_add(out, "None"); break;
+  default:
+    text_add(out, "None");
+    break;
   }
 }
 
@@ -48,8 +69,10 @@ static void add_value(text_t *out, const tenon_argument_t *argument) {
 static void print_argument(const tenon_argument_t *argument) {
   static const char *const roles[] = {"input", "attribute", "result"};
   text_t words = {NULL, 0, 0, false};
-  const char *kind = argument->kind < sizeof kinds / sizeof *kinds ? kinds[argument->kind] : "unknown";
-  if (argument->role != TENON_ARGUMENT_ATTR) kind = argument->kind == TENON_KIND_TENSORS ? "Tensor[]" : "Tensor";
+  const char *kind =
+      argument->kind < sizeof kinds / sizeof *kinds ? kinds[argument->kind] : "unknown";
+  if (argument->role != TENON_ARGUMENT_ATTR)
+    kind = argument->kind == TENON_KIND_TENSORS ? "Tensor[]" : "Tensor";
   if (argument->is_keyword) text_add(&words, ", by name only");
   if (argument->is_host) text_add(&words, ", in host memory");
   if (argument->is_written) text_add(&words, ", written to");
@@ -60,8 +83,8 @@ static void print_argument(const tenon_argument_t *argument) {
     text_add(&words, ", default ");
     add_value(&words, argument);
   }
-  printf("  %-10s %-9s %-*s%s\n", roles[argument->role], kind, words.size > 2 ? 18 : 0, argument->name,
-         words.size > 2 ? words.data + 2 : "");
+  printf("  %-10s %-9s %-*s%s\n", roles[argument->role], kind, words.size > 2 ? 18 : 0,
+         argument->name, words.size > 2 ? words.data + 2 : "");
   text_free(&words);
 }
 
@@ -82,21 +105,24 @@ static void print_op(const tenon_op_t *op) {
   print_text("shapes", info.shapes);
   print_text("where", info.where);
   text_add(&traits, "%s%s%s%s", info.traits & TENON_PURE ? " pure" : "",
-           info.traits & TENON_POINTWISE ? " pointwise" : "", info.traits & TENON_RANDOM ? " random" : "",
-           info.traits & TENON_BRIEF ? " brief" : "");
+           info.traits & TENON_POINTWISE ? " pointwise" : "",
+           info.traits & TENON_RANDOM ? " random" : "", info.traits & TENON_BRIEF ? " brief" : "");
   print_text("traits", traits.size > 0 ? traits.data + 1 : NULL);
   print_text("gradient", info.gradient);
   print_text("batching", info.batching);
   print_text("sharding", info.sharding);
   print_text("reuse", info.reuse);
-  printf("%-10s %s %s%s%s%s\n", "library", info.library, info.library_version ? info.library_version : "",
-         info.library_path && *info.library_path ? " (" : "", info.library_path ? info.library_path : "",
+  printf("%-10s %s %s%s%s%s\n", "library", info.library,
+         info.library_version ? info.library_version : "",
+         info.library_path && *info.library_path ? " (" : "",
+         info.library_path ? info.library_path : "",
          info.library_path && *info.library_path ? ")" : "");
   if (info.version > 1) printf("%-10s %" PRId64 "\n", "version", info.version);
   printf("\narguments and results\n");
   for (uint32_t role = TENON_ARGUMENT_INPUT; role <= TENON_ARGUMENT_OUTPUT; role++) {
     tenon_argument_t argument = {.size = sizeof argument};
-    for (int32_t i = 0; tenon_op_argument(op, role, i, &argument) == TENON_OK; i++) print_argument(&argument);
+    for (int32_t i = 0; tenon_op_argument(op, role, i, &argument) == TENON_OK; i++)
+      print_argument(&argument);
   }
   printf("\nkernels\n");
   if (info.kernel_count == 0) printf("  none: the runtime does it\n");
@@ -108,7 +134,8 @@ static void print_op(const tenon_op_t *op) {
   char *table = NULL;
   printf("\ntable\n");
   if (tenon_op_table(op, &table) != TENON_OK) (void)say_error(NULL);
-  for (const char *at = table; at && *at; at += strcspn(at, "\n") + 1) printf("  %.*s\n", (int)strcspn(at, "\n"), at);
+  for (const char *at = table; at && *at; at += strcspn(at, "\n") + 1)
+    printf("  %.*s\n", (int)strcspn(at, "\n"), at);
   tenon_text_release(table);
   text_free(&traits);
 }
@@ -128,11 +155,13 @@ static int run(const verb_t *verb, int argc, char **argv) {
   texts_t libraries = {NULL, 0, 0};
   bool isolates_ops = false;
   text_t why = {NULL, 0, 0, false};
-  const char *key = NULL, *dtype = NULL;
+  const char *key = NULL;
+  const char *dtype = NULL;
   const option_t options[] = {
       {"ops", 0, OPTION_TEXTS, "LIB", "load a library first; may be repeated", &libraries},
       {LIBRARY_ISOLATE, &isolates_ops},
-      {"explain", 0, OPTION_TEXT, "KEY", "only why each candidate for a key (cpu, autograd npu) is taken or not", &key},
+      {"explain", 0, OPTION_TEXT, "KEY",
+       "only why each candidate for a key (cpu, autograd npu) is taken or not", &key},
       {"dtype", 0, OPTION_TEXT, "DTYPE", "with --explain: of calls with that dtype (all)", &dtype},
       {NULL, 0, OPTION_FLAG, NULL, NULL, NULL}};
   command_line_t line = {verb, options, 1, -1, "NS::OPERATOR", {NULL, 0, 0}, NULL};
@@ -144,9 +173,12 @@ static int run(const verb_t *verb, int argc, char **argv) {
       const tenon_op_t *op = NULL;
       if (i > 0) putchar('\n');
       if (!key && passes_show(line.operands.items[i])) continue;
-      if (tenon_op_find(line.operands.items[i], &op) != TENON_OK) code = say_error(NULL);
-      else if (key) code = explain(op, key, dtype);
-      else print_op(op);
+      if (tenon_op_find(line.operands.items[i], &op) != TENON_OK)
+        code = say_error(NULL);
+      else if (key)
+        code = explain(op, key, dtype);
+      else
+        print_op(op);
     }
   }
   texts_free(&line.operands);
@@ -155,8 +187,9 @@ static int run(const verb_t *verb, int argc, char **argv) {
   return code;
 }
 
-const verb_t verb_show = {
-    "show", "[option]... NS::OPERATOR...", "show everything about an operator",
-    "Prints schema, types, shapes, traits, gradient, arguments, kernels and the dispatch table of an operator;\n"
-    "of a pass or partitioner kind, text, strategies and library.\n",
-    run};
+const verb_t verb_show = {"show", "[option]... NS::OPERATOR...",
+                          "show everything about an operator",
+                          "Prints schema, types, shapes, traits, gradient, arguments, kernels and "
+                          "the dispatch table of an operator;\n"
+                          "of a pass or partitioner kind, text, strategies and library.\n",
+                          run};

@@ -1,5 +1,6 @@
-/* `tenon verify`: runs test cases in ONNX's layout and compares.  A case of its own process, or several at once, is
- * worker_posix.c's work; here is what is asked for, the count, and the words. */
+/* `tenon verify`: runs test cases in ONNX's layout and compares.  A case of its own process, or
+ * several at once, is worker_posix.c's work; here is what is asked for, the count, and the
+ * words. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,25 +21,29 @@ typedef struct reason_t { /* for skipping, and how often */
 } reason_t;
 
 typedef struct verify_t {
-  texts_t libraries, shape_only;
+  texts_t libraries;
+  texts_t shape_only;
   bool isolates_ops;
   tolerance_t tolerance;
   const char *device;
   devices_t devices;
   tenon_compile_t options;
   cases_t cases;
-  bool verbose, isolate;
-  int32_t done, counts[3]; /* by outcome */
-  int64_t jobs;            /* 0: not given */
-  reason_t *reasons;       /* room for each case */
+  bool verbose;
+  bool isolate;
+  int32_t done;
+  int32_t counts[3]; /* by outcome */
+  int64_t jobs;      /* 0: not given */
+  reason_t *reasons; /* room for each case */
   int32_t reason_count;
 } verify_t;
 
-/* ---- one case --------------------------------------------------------------------------------------------------- */
+/* one case */
 
 static bool start(void *context, text_t *why) {
   verify_t *verify = context;
-  if (verify->jobs > 1) tenon_threads_set(1 + (system_processors() - 1) / (int32_t)verify->jobs); /* each its share */
+  if (verify->jobs > 1)
+    tenon_threads_set(1 + (system_processors() - 1) / (int32_t)verify->jobs); /* each its share */
   return library_load_all(&verify->libraries, verify->isolates_ops, why) &&
          devices_open(&verify->devices, verify->device, NULL, &verify->options, why);
 }
@@ -52,7 +57,8 @@ static int32_t run_case(void *context, int32_t index, text_t *words) {
   return (int32_t)cases_run(item, &verify->options, &tolerance, words);
 }
 
-/* A reason without the names that differ from case to case: "node 'relu_3' ..." becomes "node ...". */
+/* A reason without the names that differ from case to case: "node 'relu_3' ..." becomes "node
+ * ...". */
 static void add_common(text_t *out, const char *words) {
   static const char *const nouns[] = {"node '", "value '", "input '", "output '"};
   while (*words) {
@@ -70,9 +76,11 @@ static void count_reason(verify_t *verify, const char *words) {
   bool found = false;
   add_common(&common, words);
   for (int32_t i = 0; i < verify->reason_count && !found; i++)
-    if ((found = strcmp(verify->reasons[i].words, text_get(&common)) == 0)) verify->reasons[i].count++;
+    if ((found = strcmp(verify->reasons[i].words, text_get(&common)) == 0))
+      verify->reasons[i].count++;
   char *copy = found ? NULL : malloc(strlen(text_get(&common)) + 1);
-  if (copy) verify->reasons[verify->reason_count++] = (reason_t){strcpy(copy, text_get(&common)), 1};
+  if (copy)
+    verify->reasons[verify->reason_count++] = (reason_t){strcpy(copy, text_get(&common)), 1};
   text_free(&common);
 }
 
@@ -83,13 +91,14 @@ static void done(void *context, int32_t index, int32_t outcome, const char *word
   if (outcome == OUTCOME_SKIPPED) count_reason(verify, words);
   if (outcome == OUTCOME_FAILED || verify->verbose) {
     progress_clear();
-    printf("%s  %s%s%s\n", labels[outcome], verify->cases.items[index].name, *words ? "  " : "", words);
+    printf("%s  %s%s%s\n", labels[outcome], verify->cases.items[index].name, *words ? "  " : "",
+           words);
     fflush(stdout); /* a case that crashes here takes no line with it */
   }
   progress_show("verify", ++verify->done, verify->cases.count, verify->cases.items[index].name);
 }
 
-/* ---- all of them ------------------------------------------------------------------------------------------------ */
+/* all of them */
 
 static bool run_here(verify_t *verify, text_t *why) {
   if (!start(verify, why)) return false;
@@ -105,8 +114,10 @@ static bool run_here(verify_t *verify, text_t *why) {
 }
 
 static int compare_reasons(const void *a, const void *b) {
-  const reason_t *left = a, *right = b;
-  return left->count != right->count ? (left->count < right->count ? 1 : -1) : strcmp(left->words, right->words);
+  const reason_t *left = a;
+  const reason_t *right = b;
+  return left->count != right->count ? (left->count < right->count ? 1 : -1)
+                                     : strcmp(left->words, right->words);
 }
 
 static int report(verify_t *verify) {
@@ -117,8 +128,8 @@ static int report(verify_t *verify) {
   }
   for (int32_t i = 0; i < verify->reason_count; i++)
     printf("%6d  %s\n", (int)verify->reasons[i].count, verify->reasons[i].words);
-  printf("%d passed, %d failed, %d skipped\n", (int)verify->counts[OUTCOME_PASSED], (int)verify->counts[OUTCOME_FAILED],
-         (int)verify->counts[OUTCOME_SKIPPED]);
+  printf("%d passed, %d failed, %d skipped\n", (int)verify->counts[OUTCOME_PASSED],
+         (int)verify->counts[OUTCOME_FAILED], (int)verify->counts[OUTCOME_SKIPPED]);
   return verify->counts[OUTCOME_FAILED] > 0 ? EXIT_FAILED : EXIT_FINE;
 }
 
@@ -128,11 +139,16 @@ static int perform(verify_t *verify, const texts_t *paths, double timeout) {
   for (int32_t i = 0; fine && i < paths->count; i++) {
     int32_t before = verify->cases.count;
     fine = cases_find(paths->items[i], &verify->cases, &why);
-    if (fine && verify->cases.count == before)
-      text_add(&why, "%s: no test case is in it: no folder with model.onnx", paths->items[i]), fine = false;
+    if (fine && verify->cases.count == before) {
+      text_add(&why, "%s: no test case is in it: no folder with model.onnx", paths->items[i]);
+      fine = false;
+    }
   }
   verify->reasons = calloc((size_t)verify->cases.count + 1, sizeof *verify->reasons);
-  if (fine && !verify->reasons) text_add(&why, "out of memory"), fine = false;
+  if (fine && !verify->reasons) {
+    text_add(&why, "out of memory");
+    fine = false;
+  }
   if (fine && (verify->isolate || verify->jobs > 0 || timeout > 0)) {
     workers_t workers = {.count = verify->cases.count,
                          .jobs = verify->jobs > 0 ? (int32_t)verify->jobs : 1,
@@ -156,26 +172,31 @@ static int run(const verb_t *verb, int argc, char **argv) {
   verify_t verify = {.tolerance = {-1, -1, false}, .options = {.size = sizeof verify.options}};
   double timeout = 0;
   const option_t options[] = {
-      {"ops", 0, OPTION_TEXTS, "LIB", "load an operator library first; may be repeated", &verify.libraries},
+      {"ops", 0, OPTION_TEXTS, "LIB", "load an operator library first; may be repeated",
+       &verify.libraries},
       {LIBRARY_ISOLATE, &verify.isolates_ops},
       {"device", 0, OPTION_TEXT, "NAME[:N]", DEVICE_HELP, &verify.device},
-      {"rtol", 0, OPTION_NUMBER, "X", "relative tolerance (the case's own, else 1e-3)", &verify.tolerance.relative},
-      {"atol", 0, OPTION_NUMBER, "X", "absolute tolerance (the case's own, else 1e-7)", &verify.tolerance.absolute},
+      {"rtol", 0, OPTION_NUMBER, "X", "relative tolerance (the case's own, else 1e-3)",
+       &verify.tolerance.relative},
+      {"atol", 0, OPTION_NUMBER, "X", "absolute tolerance (the case's own, else 1e-7)",
+       &verify.tolerance.absolute},
       {"shape-only", 0, OPTION_TEXTS, "PATTERN",
        "of cases with such a name (* and ?) compare dtype and shape only: for random "
        "operators; may be repeated",
        &verify.shape_only},
-      {"isolate", 0, OPTION_FLAG, NULL, "run cases in a process of their own, so that a crash is one failure",
-       &verify.isolate},
+      {"isolate", 0, OPTION_FLAG, NULL,
+       "run cases in a process of their own, so that a crash is one failure", &verify.isolate},
       {"timeout", 0, OPTION_NUMBER, "S", "end a case after S seconds; isolates", &timeout},
       {"jobs", 'j', OPTION_INT, "N", "run N cases at once; isolates", &verify.jobs},
-      {"verbose", 'v', OPTION_FLAG, NULL, "name every case, and why it is skipped", &verify.verbose},
+      {"verbose", 'v', OPTION_FLAG, NULL, "name every case, and why it is skipped",
+       &verify.verbose},
       {NULL, 0, OPTION_FLAG, NULL, NULL, NULL}};
   command_line_t line = {verb, options, 1, -1, "DIR", {NULL, 0, 0}, NULL};
   int code = options_parse(&line, argc, argv);
   if (verify.jobs > 256) verify.jobs = 256;
   if (code == OPTIONS_GO_ON) code = perform(&verify, &line.operands, timeout);
-  for (int32_t i = 0; i < verify.reason_count; i++) free(verify.reasons[i].words);
+  for (int32_t i = 0; i < verify.reason_count; i++)
+    free(verify.reasons[i].words);
   free(verify.reasons);
   cases_free(&verify.cases);
   devices_close(&verify.devices);
@@ -187,7 +208,9 @@ static int run(const verb_t *verb, int argc, char **argv) {
 
 const verb_t verb_verify = {
     "verify", "[option]... DIR...", "run ONNX test cases and compare with their results",
-    "DIR is a test case of ONNX's layout (model.onnx, test_data_set_*/input_K.pb, output_K.pb), a folder\n"
-    "of such, or a light model (NAME.onnx beside NAME_output_0.pb).  Floats are compared as onnx.backend.test\n"
+    "DIR is a test case of ONNX's layout (model.onnx, test_data_set_*/input_K.pb, output_K.pb), a "
+    "folder\n"
+    "of such, or a light model (NAME.onnx beside NAME_output_0.pb).  Floats are compared as "
+    "onnx.backend.test\n"
     "does, everything else exactly.  What Tenon does not support is skipped, with the reason.\n",
     run};

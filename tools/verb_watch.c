@@ -1,5 +1,6 @@
-/* `tenon watch`: builds a library when a source is saved, puts it in the place of the one that is loaded, and tries it again.  A
- * child loads and runs it, so that a crash is shown and the watching goes on. */
+/* `tenon watch`: builds a library when a source is saved, puts it in the place of the one that is
+ * loaded, and tries it again.  A child loads and runs it, so that a crash is shown and the watching
+ * goes on. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,7 +20,10 @@
 
 typedef struct watch_t {
   build_t build;
-  texts_t libraries, values, dims, command;
+  texts_t libraries;
+  texts_t values;
+  texts_t dims;
+  texts_t command;
   const char *model;
   bool checks;
   int64_t times;
@@ -39,16 +43,23 @@ static void say_time(void) {
   printf("[%s] ", text);
 }
 
-/* ---- in the child ------------------------------------------------------------------------------------------------- */
+/* in the child */
 
-static bool fail(text_t *why) { return text_add(why, "%s", tenon_error()), false; }
+static bool fail(text_t *why) {
+  text_add(why, "%s", tenon_error());
+  return false;
+}
 
 static void drop_model(watch_t *watch) {
-  for (int32_t i = 0; i < watch->input_count; i++) tenon_tensor_release(watch->inputs[i]);
+  for (int32_t i = 0; i < watch->input_count; i++)
+    tenon_tensor_release(watch->inputs[i]);
   free(watch->inputs);
   tenon_executable_release(watch->executable);
   tenon_graph_release(watch->graph);
-  watch->inputs = NULL, watch->input_count = 0, watch->executable = NULL, watch->graph = NULL;
+  watch->inputs = NULL;
+  watch->input_count = 0;
+  watch->executable = NULL;
+  watch->graph = NULL;
 }
 
 static bool load_model(watch_t *watch, text_t *why) {
@@ -57,19 +68,29 @@ static bool load_model(watch_t *watch, text_t *why) {
       tenon_executable_create(watch->graph, NULL, &watch->executable) != TENON_OK)
     return fail(why);
   const int32_t count = tenon_graph_input_count(watch->graph);
-  if (!(watch->inputs = calloc((size_t)count + 1, sizeof *watch->inputs))) return text_add(why, "out of memory"), false;
+  if (!(watch->inputs = calloc((size_t)count + 1, sizeof *watch->inputs))) {
+    text_add(why, "out of memory");
+    return false;
+  }
   watch->input_count = count;
   return inputs_make(watch->graph, &watch->values, &watch->dims, watch->inputs, why);
 }
 
 static bool run_model(watch_t *watch, text_t *why) {
-  if (!load_model(watch, why)) return drop_model(watch), false;
+  if (!load_model(watch, why)) {
+    drop_model(watch);
+    return false;
+  }
   const int32_t count = tenon_graph_output_count(watch->graph);
   tenon_tensor_t **outputs = calloc((size_t)count + 1, sizeof *outputs);
-  if (!outputs) return text_add(why, "out of memory"), false;
+  if (!outputs) {
+    text_add(why, "out of memory");
+    return false;
+  }
   tenon_random_seed(0);
   const double begin = system_clock_ms();
-  bool fine = tenon_executable_run(watch->executable, watch->inputs, outputs, NULL) == TENON_OK || fail(why);
+  bool fine = tenon_executable_run(watch->executable, watch->inputs, outputs, NULL) == TENON_OK ||
+              fail(why);
   if (fine) printf("time  %.3f ms\n", system_clock_ms() - begin);
   for (int32_t i = 0; fine && i < count; i++) {
     tenon_port_t port = {.size = sizeof port};
@@ -79,7 +100,8 @@ static bool run_model(watch_t *watch, text_t *why) {
     fputs(text_get(&words), stdout);
     text_free(&words);
   }
-  for (int32_t i = 0; i < count; i++) tenon_tensor_release(outputs[i]);
+  for (int32_t i = 0; i < count; i++)
+    tenon_tensor_release(outputs[i]);
   free(outputs);
   return fine;
 }
@@ -110,7 +132,8 @@ static int build_and_run(void *context) {
   bool fine = build_library(&watch->build, &why);
   if (fine) {
     say_time();
-    printf("built %s in %.2f s\n", watch->build.output, (system_clock_ms() - begin) / 1e3), fflush(stdout);
+    printf("built %s in %.2f s\n", watch->build.output, (system_clock_ms() - begin) / 1e3);
+    fflush(stdout);
     fine = load_library(watch, &why) && (!watch->model || run_model(watch, &why));
   }
   int code = fine ? EXIT_FINE : say_failure("%s", text_get(&why));
@@ -118,16 +141,18 @@ static int build_and_run(void *context) {
   return code;
 }
 
-/* ---- in the parent ------------------------------------------------------------------------------------------------ */
+/* in the parent */
 
 static bool add_check(watch_t *watch, texts_t *command) {
-  text_t own = {NULL, 0, 0, false}, path = {NULL, 0, 0, false};
+  text_t own = {NULL, 0, 0, false};
+  text_t path = {NULL, 0, 0, false};
   library_path(watch->build.output, &path);
   bool fine = system_own_folder(&own);
   text_add(&own, "/tenon");
-  fine =
-      fine && texts_add(command, text_get(&own)) && texts_add(command, "check") && texts_add(command, text_get(&path));
-  text_free(&own), text_free(&path);
+  fine = fine && texts_add(command, text_get(&own)) && texts_add(command, "check") &&
+         texts_add(command, text_get(&path));
+  text_free(&own);
+  text_free(&path);
   return fine;
 }
 
@@ -142,7 +167,8 @@ static bool follow(watch_t *watch, text_t *why) {
   texts_t command = {NULL, 0, 0};
   bool fine = true;
   if (watch->checks)
-    fine = (add_check(watch, &command) || (text_add(why, "out of memory"), false)) && run_command(&command, why);
+    fine = (add_check(watch, &command) || (text_add(why, "out of memory"), false)) &&
+           run_command(&command, why);
   fine = fine && run_command(&watch->command, why);
   texts_free(&command);
   return fine;
@@ -160,8 +186,8 @@ static bool turn(watch_t *watch, servant_t *servant, int *out_code, text_t *why)
   if (!servant->id && !servant_begin(servant, build_and_run, watch, why)) return false;
   text_t death = {NULL, 0, 0, false};
   if (!servant_ask(servant, out_code, &death))
-    *out_code =
-        say_failure("%s was being run when %s; the next change starts it again", watch->build.output, text_get(&death));
+    *out_code = say_failure("%s was being run when %s; the next change starts it again",
+                            watch->build.output, text_get(&death));
   text_free(&death);
   return *out_code != EXIT_FINE || follow(watch, why);
 }
@@ -178,12 +204,21 @@ static bool watch_files(watch_t *watch, int *out_code, text_t *why) {
     const bool is_last = watch->times && round >= watch->times;
     if (fine && !is_last) {
       printf("watching %s", files.items[0]);
-      for (int32_t i = 1; i < files.count; i++) printf(", %s", files.items[i]);
-      printf(" (Ctrl-C ends it)\n"), fflush(stdout);
+      for (int32_t i = 1; i < files.count; i++)
+        printf(", %s", files.items[i]);
+      printf(" (Ctrl-C ends it)\n");
+      fflush(stdout);
       fine = watcher_wait(&watcher, &name, why);
-      if (fine) printf("\n"), say_time(), printf("%s changed\n", text_get(&name)), fflush(stdout);
+      if (fine) {
+        printf("\n");
+        say_time();
+        printf("%s changed\n", text_get(&name));
+        fflush(stdout);
+      }
     }
-    watcher_close(&watcher), texts_free(&files), text_free(&name);
+    watcher_close(&watcher);
+    texts_free(&files);
+    text_free(&name);
     if (is_last) break;
   }
   servant_end(&servant);
@@ -192,12 +227,15 @@ static bool watch_files(watch_t *watch, int *out_code, text_t *why) {
 
 static int run(const verb_t *verb, int argc, char **argv) {
   watch_t watch = {.model = NULL};
-  text_t room = {NULL, 0, 0, false}, why = {NULL, 0, 0, false};
+  text_t room = {NULL, 0, 0, false};
+  text_t why = {NULL, 0, 0, false};
   const option_t options[] = {
       {"run", 'r', OPTION_TEXT, "MODEL", "run this model after each build", &watch.model},
-      {"input", 'i', OPTION_TEXTS, "NAME=VALUE", "an input of the model, as `tenon run` takes it", &watch.values},
+      {"input", 'i', OPTION_TEXTS, "NAME=VALUE", "an input of the model, as `tenon run` takes it",
+       &watch.values},
       {"dim", 'd', OPTION_TEXTS, "NAME=N", "an extent of the model's inputs", &watch.dims},
-      {"ops", 0, OPTION_TEXTS, "LIB", "load this operator library first; may be repeated", &watch.libraries},
+      {"ops", 0, OPTION_TEXTS, "LIB", "load this operator library first; may be repeated",
+       &watch.libraries},
       {"check", 0, OPTION_FLAG, NULL, "run `tenon check` after each build", &watch.checks},
       {"times", 0, OPTION_INT, "N", "end after so many builds", &watch.times},
       BUILD_OPTIONS(&watch.build),
@@ -210,15 +248,21 @@ static int run(const verb_t *verb, int argc, char **argv) {
     if (!watch_files(&watch, &code, &why)) code = say_failure("%s", text_get(&why));
   }
   texts_t *const lists[] = {&watch.libraries, &watch.values, &watch.dims, &watch.command};
-  for (size_t i = 0; i < sizeof lists / sizeof *lists; i++) texts_free(lists[i]);
-  build_free(&watch.build), text_free(&room), text_free(&why);
+  for (size_t i = 0; i < sizeof lists / sizeof *lists; i++)
+    texts_free(lists[i]);
+  build_free(&watch.build);
+  text_free(&room);
+  text_free(&why);
   return code;
 }
 
-const verb_t verb_watch = {
-    "watch", "SOURCE... [--run MODEL -i NAME=VALUE...] [option]... [-- COMMAND...]",
-    "build and try again at each change",
-    "Builds a library, and again whenever a source or a header that it includes is saved; puts it in the\n"
-    "place of the one that is loaded, while the model stays prepared; then runs the model, the checks and\n"
-    "COMMAND.  What does not compile, and what crashes, is shown, and the next change is waited for.\n",
-    run};
+const verb_t verb_watch = {"watch",
+                           "SOURCE... [--run MODEL -i NAME=VALUE...] [option]... [-- COMMAND...]",
+                           "build and try again at each change",
+                           "Builds a library, and again whenever a source or a header that it "
+                           "includes is saved; puts it in the\n"
+                           "place of the one that is loaded, while the model stays prepared; then "
+                           "runs the model, the checks and\n"
+                           "COMMAND.  What does not compile, and what crashes, is shown, and the "
+                           "next change is waited for.\n",
+                           run};

@@ -1,6 +1,6 @@
-/* Forked children that do numbered items of work and report through pipes; see process.h.  Called by `tenon verify`.
- * A child writes a record as it begins an item and one as it ends it, so the parent knows which item a death belongs
- * to. */
+/* Forked children that do numbered items of work and report through pipes; see process.h.  Called
+ * by `tenon verify`. A child writes a record as it begins an item and one as it ends it, so the
+ * parent knows which item a death belongs to. */
 #ifndef _POSIX_C_SOURCE
 #define _POSIX_C_SOURCE 200809L
 #endif
@@ -16,10 +16,12 @@
 #include "process.h"
 #include "system.h"
 
-enum { EVENT_BEGIN = 0, EVENT_END = 1, EVENT_REFUSED = 2 /* start failed */ };
+enum { EVENT_BEGIN = 0, EVENT_END = 1, EVENT_REFUSED = 2, /* start failed */ };
 
 typedef struct record_t { /* followed by `size` bytes of words */
-  int32_t event, item, outcome;
+  int32_t event;
+  int32_t item;
+  int32_t outcome;
   uint32_t size;
 } record_t;
 
@@ -34,19 +36,23 @@ typedef struct worker_t {
   text_t buffer; /* what has arrived of records */
 } worker_t;
 
-/* ---- the child -------------------------------------------------------------------------------------------------- */
+/* the child */
 
 static bool send_all(int descriptor, const void *data, size_t size) {
   const char *at = data;
   while (size > 0) {
     ssize_t sent = write(descriptor, at, size);
     if (sent < 0 && errno != EINTR) return false;
-    if (sent > 0) at += sent, size -= (size_t)sent;
+    if (sent > 0) {
+      at += sent;
+      size -= (size_t)sent;
+    }
   }
   return true;
 }
 
-static bool send_record(int descriptor, int32_t event, int32_t item, int32_t outcome, const char *words) {
+static bool send_record(int descriptor, int32_t event, int32_t item, int32_t outcome,
+                        const char *words) {
   record_t record = {event, item, outcome, (uint32_t)strlen(words)};
   return send_all(descriptor, &record, sizeof record) && send_all(descriptor, words, record.size);
 }
@@ -67,11 +73,14 @@ static void be_child(const workers_t *workers, int32_t first, int descriptor) {
   _exit(0); /* not exit: the parent's open files and buffers are the parent's */
 }
 
-/* ---- the parent ------------------------------------------------------------------------------------------------- */
+/* the parent */
 
 static bool start_child(const workers_t *workers, worker_t *worker, text_t *why) {
   int ends[2];
-  if (pipe(ends) != 0) return text_add(why, "cannot make a pipe: %s", strerror(errno)), false;
+  if (pipe(ends) != 0) {
+    text_add(why, "cannot make a pipe: %s", strerror(errno));
+    return false;
+  }
   fflush(stdout);
   fflush(stderr);
   pid_t id = fork();
@@ -82,9 +91,13 @@ static bool start_child(const workers_t *workers, worker_t *worker, text_t *why)
   close(ends[1]);
   if (id < 0) {
     close(ends[0]);
-    return text_add(why, "cannot fork: %s", strerror(errno)), false;
+    text_add(why, "cannot fork: %s", strerror(errno));
+    return false;
   }
-  worker->id = id, worker->descriptor = ends[0], worker->item = -1, worker->late = worker->has_done = false;
+  worker->id = id;
+  worker->descriptor = ends[0];
+  worker->item = -1;
+  worker->late = worker->has_done = false;
   text_clear(&worker->buffer);
   return true;
 }
@@ -101,10 +114,13 @@ static bool take_records(const workers_t *workers, worker_t *worker, text_t *why
     text_t words = {NULL, 0, 0, false};
     text_bytes(&words, worker->buffer.data + at + sizeof record, record.size);
     if (record.event == EVENT_BEGIN) {
-      worker->item = record.item, worker->begun = system_clock_ms();
+      worker->item = record.item;
+      worker->begun = system_clock_ms();
     } else if (record.event == EVENT_END) {
       workers->done(workers->context, record.item, record.outcome, text_get(&words));
-      worker->item = -1, worker->has_done = true, worker->next = record.item + workers->jobs;
+      worker->item = -1;
+      worker->has_done = true;
+      worker->next = record.item + workers->jobs;
     } else {
       text_add(why, "%s", text_get(&words));
       fine = false;
@@ -118,16 +134,21 @@ static bool take_records(const workers_t *workers, worker_t *worker, text_t *why
   return fine;
 }
 
-/* The child's pipe is closed: it has ended.  What it was doing has failed, and a new child does the rest. */
+/* The child's pipe is closed: it has ended.  What it was doing has failed, and a new child does the
+ * rest. */
 static bool bury_child(const workers_t *workers, worker_t *worker, text_t *why) {
   int status = 0;
   text_t words = {NULL, 0, 0, false};
   close(worker->descriptor);
-  while (waitpid(worker->id, &status, 0) < 0 && errno == EINTR) continue;
+  while (waitpid(worker->id, &status, 0) < 0 && errno == EINTR)
+    continue;
   worker->id = 0;
-  if (worker->late) text_add(&words, "no result after %g s", workers->timeout_ms / 1e3);
-  else if (WIFSIGNALED(status)) text_add(&words, "crashed with signal %d", WTERMSIG(status));
-  else text_add(&words, "ended the process with status %d", WEXITSTATUS(status));
+  if (worker->late)
+    text_add(&words, "no result after %g s", workers->timeout_ms / 1e3);
+  else if (WIFSIGNALED(status))
+    text_add(&words, "crashed with signal %d", WTERMSIG(status));
+  else
+    text_add(&words, "ended the process with status %d", WEXITSTATUS(status));
   bool fine = true;
   if (worker->item >= 0) {
     workers->done(workers->context, worker->item, workers->crashed, text_get(&words));
@@ -149,7 +170,10 @@ static int watch_time(const workers_t *workers, worker_t *children) {
     worker_t *worker = &children[i];
     if (!worker->id || worker->item < 0) continue;
     double left = worker->begun + workers->timeout_ms - system_clock_ms();
-    if (left <= 0 && !worker->late) kill(worker->id, SIGKILL), worker->late = true;
+    if (left <= 0 && !worker->late) {
+      kill(worker->id, SIGKILL);
+      worker->late = true;
+    }
     if (left < 0) left = 0;
     if (least < 0 || left < least) least = left;
   }
@@ -157,7 +181,8 @@ static int watch_time(const workers_t *workers, worker_t *children) {
 }
 
 /* One round: waits for news from any child and takes it in. */
-static bool listen(const workers_t *workers, worker_t *children, struct pollfd *polls, text_t *why) {
+static bool listen(const workers_t *workers, worker_t *children, struct pollfd *polls,
+                   text_t *why) {
   char bytes[4096];
   for (int32_t i = 0; i < workers->jobs; i++)
     polls[i] = (struct pollfd){children[i].id ? children[i].descriptor : -1, POLLIN, 0};
@@ -187,12 +212,16 @@ bool workers_run(const workers_t *workers, text_t *why) {
   bool fine = true;
   worker_t *children = calloc((size_t)workers->jobs, sizeof *children);
   struct pollfd *polls = calloc((size_t)workers->jobs, sizeof *polls);
-  if (!children || !polls) text_add(why, "out of memory"), fine = false;
+  if (!children || !polls) {
+    text_add(why, "out of memory");
+    fine = false;
+  }
   for (int32_t i = 0; fine && i < workers->jobs && i < workers->count; i++) {
     children[i].next = i;
     fine = start_child(workers, &children[i], why);
   }
-  while (fine && any_alive(children, workers->jobs)) fine = listen(workers, children, polls, why);
+  while (fine && any_alive(children, workers->jobs))
+    fine = listen(workers, children, polls, why);
   for (int32_t i = 0; children && i < workers->jobs; i++) {
     if (children[i].id) { /* only after a failure */
       kill(children[i].id, SIGKILL);

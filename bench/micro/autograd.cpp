@@ -1,11 +1,16 @@
-// autograd.cpp: what recording a call for gradients costs, beside PyTorch's C++ on the same chain of operators.  Run by
-// bench/autograd.py, which prints the table.  The four cases take turns in blocks, so that what else the machine does falls
+// autograd.cpp: what recording a call for gradients costs, beside PyTorch's C++ on the same chain
+// of operators.  Run by
+// bench/autograd.py, which prints the table.  The four cases take turns in blocks, so that what
+// else the machine does falls
 // on all of them alike.
 //
-//   autograd time BLOCKS        for each case: name, nanoseconds of one operator: median, 10th percentile
-//   autograd count CASE CHAINS  runs chains of one case inside measured(), for counting instructions under valgrind
+// autograd time BLOCKS        for each case: name, nanoseconds of one operator: median, 10th
+// percentile
+// autograd count CASE CHAINS  runs chains of one case inside measured(), for counting instructions
+// under valgrind
 //
-// A chain is 100 pointwise operators on 16 floats: x * w, + b, tanh, neg, 25 times.  Only going forward is timed; what was
+// A chain is 100 pointwise operators on 16 floats: x * w, + b, tanh, neg, 25 times.  Only going
+// forward is timed; what was
 // recorded is freed between chains, and so is its time given apart.
 #include <algorithm>
 #include <chrono>
@@ -20,14 +25,18 @@
 #endif
 
 namespace {
-constexpr int kLength = 100, kChains = 50; // of a block
+// of a block
+constexpr int kLength = 100;
+constexpr int kChains = 50;
 
 struct Timing {
-  double forward = 0, release = 0;
+  double forward = 0;
+  double release = 0;
 };
 
 double Now() {
-  return std::chrono::duration<double, std::nano>(std::chrono::steady_clock::now().time_since_epoch()).count();
+  std::chrono::duration < double;
+  return std::nano > (std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
 void Check(tenon_status_t status, const char *what) {
@@ -46,12 +55,14 @@ tenon_tensor_t *Make(float first) {
   tenon_tensor_t *made = nullptr;
   const int64_t shape[1] = {16};
   Check(tenon_tensor_create(tenon_dtype(TENON_F32), 1, shape, &made), "a tensor");
-  for (int i = 0; i < 16; i++) static_cast<float *>(made->data)[i] = first + 0.01f * static_cast<float>(i);
+  for (int i = 0; i < 16; i++)
+    static_cast<float *>(made->data)[i] = first + 0.01f * static_cast<float>(i);
   return made;
 }
 
 struct Tenon {
-  const tenon_op_t *mul = Find("core::mul"), *add = Find("core::add"), *tanh = Find("core::tanh"), *neg = Find("core::neg");
+  const tenon_op_t *mul = Find("core::mul"), *add = Find("core::add"), *tanh = Find("core::tanh"),
+                   *neg = Find("core::neg");
   tenon_tensor_t *x = Make(0.5f), *w = Make(0.9f), *b = Make(0.1f);
 
   static tenon_tensor_t *Step(const tenon_op_t *op, tenon_tensor_t *in, tenon_tensor_t *second) {
@@ -81,14 +92,16 @@ Timing RunTenon(const Tenon &tenon, bool records, int chains) {
     tenon_tensor_t *out = tenon.Forward();
     const double middle = Now();
     tenon_tensor_release(out);
-    timing.forward += middle - begin, timing.release += Now() - middle;
+    timing.forward += middle - begin;
+    timing.release += Now() - middle;
   }
   return timing;
 }
 
 #ifdef WITH_TORCH
 struct Torch {
-  torch::Tensor x = torch::full({16}, 0.5f), w = torch::full({16}, 0.9f), b = torch::full({16}, 0.1f);
+  torch::Tensor x = torch::full({16}, 0.5f), w = torch::full({16}, 0.9f),
+                b = torch::full({16}, 0.1f);
 
   torch::Tensor Forward() const {
     torch::Tensor t = x;
@@ -110,7 +123,8 @@ Timing RunTorch(Torch &torch, bool records, int chains) {
     torch::Tensor out = torch.Forward();
     const double middle = Now();
     out = torch::Tensor();
-    timing.forward += middle - begin, timing.release += Now() - middle;
+    timing.forward += middle - begin;
+    timing.release += Now() - middle;
   }
   return timing;
 }
@@ -141,7 +155,10 @@ int main(int argc, char **argv) {
     return 0;
   }
   const int blocks = argc == 3 && std::strcmp(argv[1], "time") == 0 ? std::atoi(argv[2]) : 0;
-  if (blocks < 1) return std::fprintf(stderr, "usage: autograd time BLOCKS | count on|off CHAINS\n"), 2;
+  if (blocks < 1) {
+    std::fprintf(stderr, "usage: autograd time BLOCKS | count on|off CHAINS\n");
+    return 2;
+  }
   std::vector<std::vector<double>> times(8);
 #ifdef WITH_TORCH
   torch::set_num_threads(1);
@@ -152,7 +169,8 @@ int main(int argc, char **argv) {
       Timing timing;
       if (k < 2) timing = RunTenon(tenon, k == 1, kChains);
 #ifdef WITH_TORCH
-      else timing = RunTorch(torch, k == 3, kChains);
+      else
+        timing = RunTorch(torch, k == 3, kChains);
 #endif
       if (i < 0) continue;
       times[static_cast<size_t>(2 * k)].push_back(timing.forward / (kLength * kChains));
@@ -165,6 +183,7 @@ int main(int argc, char **argv) {
 #else
   const size_t count = 4;
 #endif
-  for (size_t i = 0; i < count; i++) Print(names[i], times[i]);
+  for (size_t i = 0; i < count; i++)
+    Print(names[i], times[i]);
   return 0;
 }

@@ -1,17 +1,22 @@
-/* Functions of Python's that take three arguments: one does nothing, what any call from Python costs; the other asks for the views
- * of its tensors by DLPack's table of C functions, what a function costs that is written by hand for them. */
+/* Functions of Python's that take three arguments: one does nothing, what any call from Python
+ * costs; the other asks for the views of its tensors by DLPack's table of C functions, what a
+ * function costs that is written by hand for them. */
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
 
 static PyObject *empty(PyObject *module, PyObject *const *arguments, Py_ssize_t count) {
-  (void)module, (void)arguments;
+  (void)module;
+  (void)arguments;
   if (count != 3) return PyErr_Format(PyExc_TypeError, "expected 3 arguments, found %zd", count);
   Py_RETURN_NONE;
 }
 
 typedef struct exchange_t { /* DLPackExchangeAPI */
   uint32_t version[2];
-  void *previous, *allocate, *from_object, *to_object;
+  void *previous;
+  void *allocate;
+  void *from_object;
+  void *to_object;
   int (*view)(void *object, void *out);
 } exchange_t;
 static PyTypeObject *known;
@@ -22,9 +27,11 @@ static PyObject *views(PyObject *module, PyObject *const *arguments, Py_ssize_t 
   (void)module;
   if (count != 3) return PyErr_Format(PyExc_TypeError, "expected 3 arguments, found %zd", count);
   if (Py_TYPE(arguments[0]) != known) {
-    PyObject *capsule = PyObject_GetAttrString((PyObject *)Py_TYPE(arguments[0]), "__dlpack_c_exchange_api__");
+    PyObject *capsule =
+        PyObject_GetAttrString((PyObject *)Py_TYPE(arguments[0]), "__dlpack_c_exchange_api__");
     if (!capsule) return NULL;
-    known = Py_TYPE(arguments[0]), table = PyCapsule_GetPointer(capsule, "dlpack_exchange_api");
+    known = Py_TYPE(arguments[0]);
+    table = PyCapsule_GetPointer(capsule, "dlpack_exchange_api");
     Py_DECREF(capsule);
   }
   for (Py_ssize_t i = 0; i < 3; i++)
@@ -32,8 +39,10 @@ static PyObject *views(PyObject *module, PyObject *const *arguments, Py_ssize_t 
   Py_RETURN_NONE;
 }
 
-static PyMethodDef functions[] = {{"empty", (PyCFunction)(void (*)(void))empty, METH_FASTCALL, NULL},
-                                  {"views", (PyCFunction)(void (*)(void))views, METH_FASTCALL, NULL},
-                                  {NULL, NULL, 0, NULL}};
-static struct PyModuleDef definition = {PyModuleDef_HEAD_INIT, "by_hand", NULL, -1, functions, NULL, NULL, NULL, NULL};
+static PyMethodDef functions[] = {
+    {"empty", (PyCFunction)(void (*)(void))empty, METH_FASTCALL, NULL},
+    {"views", (PyCFunction)(void (*)(void))views, METH_FASTCALL, NULL},
+    {NULL, NULL, 0, NULL}};
+static struct PyModuleDef definition = {
+    PyModuleDef_HEAD_INIT, "by_hand", NULL, -1, functions, NULL, NULL, NULL, NULL};
 PyMODINIT_FUNC PyInit_by_hand(void) { return PyModule_Create(&definition); }

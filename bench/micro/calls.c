@@ -1,9 +1,13 @@
-/* calls.c: what a call costs beside a direct C call of the same small kernel.  Run by bench/calls.py, which prints the
- * table.  Cases take turns in short blocks, so that what else the machine does falls on all of them alike.
+/* calls.c: what a call costs beside a direct C call of the same small kernel.  Run by
+ * bench/calls.py, which prints the table.  Cases take turns in short blocks, so that what else the
+ * machine does falls on all of them alike.
  *
- *   calls time OPS ROUNDS      for each case: name, 1, nanoseconds of one call: median, 10th, 2nd percentile
- *   calls threads OPS ROUNDS   the same on one and on two threads: name, threads, nanoseconds by calls of all threads
- *   calls count CASE CALLS     calls one case inside measured(), for counting instructions under valgrind
+ *   calls time OPS ROUNDS      for each case: name, 1, nanoseconds of one call: median, 10th, 2nd
+ *   percentile
+ *   calls threads OPS ROUNDS   the same on one and on two threads: name, threads, nanoseconds by
+ *   calls of all threads
+ *   calls count CASE CALLS     calls one case inside measured(), for counting instructions under
+ *   valgrind
  *   calls bytes OPS 1          bytes of memory for each operator of one kernel */
 #define TENON_STATIC /* the library below is linked in */
 #include <malloc.h>
@@ -16,42 +20,56 @@
 #include <tenon/tenon.h>
 #include <time.h>
 
-enum { DISTINCT = 64, WALK = 1 << 17, BLOCK_NS = 60000, MOST_ROUNDS = 10000, MOST_THREADS = 2 };
+enum {
+  DISTINCT = 64,
+  WALK = 1 << 17,
+  BLOCK_NS = 60000,
+  MOST_ROUNDS = 10000,
+  MOST_THREADS = 2,
+};
 
-/* ---- kernels ---------------------------------------------------------------------------------------------------- */
+/* kernels */
 
-/* The kernel under test, as a plain function of three tensors and as an operator's.  There are 64 of each, so that a
- * walk over many operators jumps to many places, as it would with real ones. */
-typedef tenon_status_t (*touch_fn)(const tenon_tensor_t *a, const tenon_tensor_t *b, const tenon_tensor_t *y);
+/* The kernel under test, as a plain function of three tensors and as an operator's.  There are 64
+ * of each, so that a walk over many operators jumps to many places, as it would with real ones. */
+typedef tenon_status_t (*touch_fn)(const tenon_tensor_t *a, const tenon_tensor_t *b,
+                                   const tenon_tensor_t *y);
 
-#define KERNEL(id)                                                                                                     \
-  static tenon_status_t direct_##id(const tenon_tensor_t *a, const tenon_tensor_t *b, const tenon_tensor_t *y) {       \
-    ((float *)y->data)[0] = ((const float *)a->data)[0] + ((const float *)b->data)[0] + (float)0##id;                  \
-    return TENON_OK;                                                                                                   \
-  }                                                                                                                    \
-  static tenon_status_t run_##id(tenon_call_t *call) {                                                                 \
-    return direct_##id(call->inputs[0], call->inputs[1], call->outputs[0]);                                            \
+#define KERNEL(id)                                                                                 \
+  static tenon_status_t direct_##id(const tenon_tensor_t *a, const tenon_tensor_t *b,              \
+                                    const tenon_tensor_t *y) {                                     \
+    ((float *)y->data)[0] =                                                                        \
+        ((const float *)a->data)[0] + ((const float *)b->data)[0] + (float)0##id;                  \
+    return TENON_OK;                                                                               \
+  }                                                                                                \
+  static tenon_status_t run_##id(tenon_call_t *call) {                                             \
+    return direct_##id(call->inputs[0], call->inputs[1], call->outputs[0]);                        \
   }
 #define DIRECT(id) direct_##id,
 #define RUN(id) run_##id,
 #define EIGHT(X, d) X(d##0) X(d##1) X(d##2) X(d##3) X(d##4) X(d##5) X(d##6) X(d##7)
-#define EACH(X) EIGHT(X, 0) EIGHT(X, 1) EIGHT(X, 2) EIGHT(X, 3) EIGHT(X, 4) EIGHT(X, 5) EIGHT(X, 6) EIGHT(X, 7)
+#define EACH(X)                                                                                    \
+  EIGHT(X, 0) EIGHT(X, 1) EIGHT(X, 2) EIGHT(X, 3) EIGHT(X, 4) EIGHT(X, 5) EIGHT(X, 6) EIGHT(X, 7)
 EACH(KERNEL)
 static const touch_fn direct_kernels[DISTINCT] = {EACH(DIRECT)};
 static const tenon_run_fn run_kernels[DISTINCT] = {EACH(RUN)};
-static touch_fn volatile direct_kernel = direct_00; /* volatile: the compiler cannot see what is called */
+static touch_fn volatile direct_kernel =
+    direct_00; /* volatile: the compiler cannot see what is called */
 
 static tenon_status_t add_loop(const tenon_loop_t *loop) {
-  const float *a = (const float *)loop->data[0], *b = (const float *)loop->data[1];
+  const float *a = (const float *)loop->data[0];
+  const float *b = (const float *)loop->data[1];
   float *y = (float *)loop->data[2];
-  for (int64_t i = 0; i < loop->count; i++) y[i] = a[i] + b[i];
+  for (int64_t i = 0; i < loop->count; i++)
+    y[i] = a[i] + b[i];
   return TENON_OK;
 }
 
 static tenon_status_t infer_like_first(tenon_infer_t *infer) {
   const tenon_meta_t *a = infer->inputs[0];
   tenon_meta_t *y = infer->outputs[0];
-  y->dtype = a->dtype, y->ndim = a->ndim;
+  y->dtype = a->dtype;
+  y->ndim = a->ndim;
   memcpy(y->dims, a->dims, (size_t)a->ndim * sizeof *a->dims);
   return TENON_OK;
 }
@@ -84,9 +102,10 @@ TENON_LIBRARY(kinds, "1.0.0",
     TENON_LOOP("f32, f32 -> f32", add_loop)))
 /* clang-format on */
 
-/* ---- what the cases work on ------------------------------------------------------------------------------------- */
+/* what the cases work on */
 
-/* The least that could call a kernel by an operator's table: a load and a jump, the call made beforehand. */
+/* The least that could call a kernel by an operator's table: a load and a jump, the call made
+ * beforehand. */
 typedef struct bare_op_t {
   const tenon_run_fn *slots;
   uint32_t key;
@@ -96,7 +115,8 @@ static __attribute__((noinline)) tenon_status_t bare_run(const bare_op_t *op, te
 }
 
 /* The same, with a call filled in as the contract says. */
-static __attribute__((noinline)) tenon_status_t table_run(const bare_op_t *op, const tenon_value_t *attrs,
+static __attribute__((noinline)) tenon_status_t table_run(const bare_op_t *op,
+                                                          const tenon_value_t *attrs,
                                                           tenon_tensor_t *const *inputs,
                                                           tenon_tensor_t *const *outputs) {
   tenon_call_t call = {.size = sizeof call,
@@ -112,13 +132,26 @@ static __attribute__((noinline)) tenon_status_t table_run(const bare_op_t *op, c
 typedef struct subject_t { /* of one thread */
   bare_op_t bare;
   tenon_call_t bare_call;
-  const tenon_op_t *hot, *typed, *inferred, *four, *loop, *stateful, *source, *const *ops;
-  tenon_bound_t *bound, *stateful_bound, *source_bound;
-  const tenon_value_t *stateful_attrs, *source_attrs; /* of the first of several sets that have a state */
-  tenon_tensor_t *inputs[2], *outputs[1], *inputs_4[2], *outputs_4[1]; /* the latter of rank 4 */
-  tenon_tensor_t *away[3]; /* without elements, on a device that falls back */
-  tenon_layer_t *layer;    /* that only passes calls on */
-  const touch_fn *table;   /* as many as there are operators */
+  const tenon_op_t *hot;
+  const tenon_op_t *typed;
+  const tenon_op_t *inferred;
+  const tenon_op_t *four;
+  const tenon_op_t *loop;
+  const tenon_op_t *stateful;
+  const tenon_op_t *source;
+  const tenon_op_t *const *ops;
+  tenon_bound_t *bound;
+  tenon_bound_t *stateful_bound;
+  tenon_bound_t *source_bound;
+  const tenon_value_t *stateful_attrs;
+  const tenon_value_t *source_attrs; /* of the first of several sets that have a state */
+  tenon_tensor_t *inputs[2];
+  tenon_tensor_t *outputs[1];
+  tenon_tensor_t *inputs_4[2];
+  tenon_tensor_t *outputs_4[1]; /* the latter of rank 4 */
+  tenon_tensor_t *away[3];      /* without elements, on a device that falls back */
+  tenon_layer_t *layer;         /* that only passes calls on */
+  const touch_fn *table;        /* as many as there are operators */
   const uint32_t *order;
   uint32_t at;
   tenon_status_t status;
@@ -137,7 +170,8 @@ static double now_ns(void) {
 
 static double bytes_each; /* of the operators below */
 
-/* A library of `count` operators bench::o0, bench::o1, ..., each with what an operator needs at least. */
+/* A library of `count` operators bench::o0, bench::o1, ..., each with what an operator needs at
+ * least. */
 static const tenon_op_t **register_ops(int count) {
   tenon_item_t *items = calloc((size_t)count * 4 + 1, sizeof *items);
   char *schemas = malloc((size_t)count * 48);
@@ -150,24 +184,31 @@ static const tenon_op_t **register_ops(int count) {
     item[0] = (tenon_item_t){TENON_TAG_OP, 0, 0, schemas + i * 48, NULL};
     item[1] = (tenon_item_t){TENON_TAG_TYPES, 0, 0, "a, b: f32; out = a", NULL};
     item[2] = (tenon_item_t){TENON_TAG_SHAPES, 0, 0, "a: [n]; b: [n]; out: [n]", NULL};
-    item[3] = (tenon_item_t){TENON_TAG_KERNEL, 0, 0, "cpu", (tenon_any_fn)run_kernels[i % DISTINCT]};
+    item[3] =
+        (tenon_item_t){TENON_TAG_KERNEL, 0, 0, "cpu", (tenon_any_fn)run_kernels[i % DISTINCT]};
   }
-  tenon_descriptor_t descriptor = {sizeof descriptor, TENON_ABI, TENON_LAYOUT, TENON_REQUIRED, "bench", "1.0.0", items};
+  tenon_descriptor_t descriptor = {sizeof descriptor, TENON_ABI, TENON_LAYOUT, TENON_REQUIRED,
+                                   "bench",           "1.0.0",   items};
   struct mallinfo2 before = mallinfo2();
   double begin = now_ns();
-  if (tenon_library_add(&descriptor, NULL, NULL, &library) != TENON_OK) fail("adding the operators");
+  if (tenon_library_add(&descriptor, NULL, NULL, &library) != TENON_OK)
+    fail("adding the operators");
   printf("register %.1f\n", (now_ns() - begin) / count);
   struct mallinfo2 after = mallinfo2();
   bytes_each = (double)(after.uordblks + after.hblkhd - before.uordblks - before.hblkhd) / count;
-  for (int i = 0; i < count; i++) ops[i] = tenon_library_op(library, i);
+  for (int i = 0; i < count; i++)
+    ops[i] = tenon_library_op(library, i);
   return ops;
 }
 
 static uint32_t *random_order(int count) {
-  uint32_t *order = malloc(WALK * sizeof *order), x = 2463534242u;
+  uint32_t *order = malloc(WALK * sizeof *order);
+  uint32_t x = 2463534242u;
   if (!order) fail("out of memory");
   for (int i = 0; i < WALK; i++) {
-    x ^= x << 13, x ^= x >> 17, x ^= x << 5;
+    x ^= x << 13;
+    x ^= x >> 17;
+    x ^= x << 5;
     order[i] = x % (uint32_t)count;
   }
   return order;
@@ -196,58 +237,77 @@ static void prepare_away(subject_t *s) {
   int64_t none = 0;
   tenon_device_t device;
   if (tenon_device_find("away", 0, &device) != TENON_OK) fail("a device");
-  if (!fallback && tenon_fallback_add("away", tenon_fallback_cpu, NULL, NULL, 0, &fallback) != TENON_OK)
+  if (!fallback &&
+      tenon_fallback_add("away", tenon_fallback_cpu, NULL, NULL, 0, &fallback) != TENON_OK)
     fail("a fallback");
   for (int i = 0; i < 3; i++)
-    if (tenon_tensor_borrow_on(device, nowhere, tenon_dtype(TENON_F32), 1, &none, NULL, NULL, NULL, &s->away[i]) !=
-        TENON_OK)
+    if (tenon_tensor_borrow_on(device, nowhere, tenon_dtype(TENON_F32), 1, &none, NULL, NULL, NULL,
+                               &s->away[i]) != TENON_OK)
       fail("a tensor on a device");
 }
 
-/* Calls with several values of its attribute n, each of which gets a state; gives those of the first. */
-static const tenon_value_t *make_states(subject_t *s, const tenon_op_t *op, tenon_tensor_t *const *inputs) {
+/* Calls with several values of its attribute n, each of which gets a state; gives those of the
+ * first. */
+static const tenon_value_t *make_states(subject_t *s, const tenon_op_t *op,
+                                        tenon_tensor_t *const *inputs) {
   enum { STATES = 8 };
-  const tenon_value_t *first = NULL, *values;
+  const tenon_value_t *first = NULL;
+  const tenon_value_t *values;
   for (int64_t n = 1; n <= STATES; n++) {
     tenon_attrs_t *attrs = NULL;
     if (tenon_attrs_create(op, &attrs) != TENON_OK || tenon_attrs_int(attrs, "n", n) != TENON_OK ||
         tenon_attrs_values(attrs, &values) != TENON_OK ||
         tenon_op_call_into(op, values, inputs, s->outputs) != TENON_OK)
       fail("a state");
-    if (n == 1) first = values; /* its attributes stay */
-    else tenon_attrs_release(attrs);
+    if (n == 1)
+      first = values; /* its attributes stay */
+    else
+      tenon_attrs_release(attrs);
   }
   return first;
 }
 
 /* Threads share the operators and nothing else. */
-static void prepare(subject_t *s, const tenon_op_t *const *ops, const touch_fn *table, const uint32_t *order) {
+static void prepare(subject_t *s, const tenon_op_t *const *ops, const touch_fn *table,
+                    const uint32_t *order) {
   *s = (subject_t){.ops = ops, .table = table, .order = order, .hot = ops[0]};
-  s->typed = find("kinds::typed"), s->inferred = find("kinds::inferred"), s->loop = find("kinds::loop");
+  s->typed = find("kinds::typed");
+  s->inferred = find("kinds::inferred");
+  s->loop = find("kinds::loop");
   s->four = find("kinds::four");
-  s->inputs[0] = tensor(1), s->inputs[1] = tensor(1), s->outputs[0] = tensor(1);
-  s->inputs_4[0] = tensor(4), s->inputs_4[1] = tensor(4), s->outputs_4[0] = tensor(4);
+  s->inputs[0] = tensor(1);
+  s->inputs[1] = tensor(1);
+  s->outputs[0] = tensor(1);
+  s->inputs_4[0] = tensor(4);
+  s->inputs_4[1] = tensor(4);
+  s->outputs_4[0] = tensor(4);
   static tenon_layer_t *layer;
-  if (!layer && tenon_layer_create("pass", "above autograd", pass_on, NULL, &layer) != TENON_OK) fail("a layer");
+  if (!layer && tenon_layer_create("pass", "above autograd", pass_on, NULL, &layer) != TENON_OK)
+    fail("a layer");
   s->layer = layer;
   prepare_away(s);
   s->bare = (bare_op_t){run_kernels, 0};
-  s->bare_call = (tenon_call_t){.size = sizeof s->bare_call, .inputs = s->inputs, .outputs = s->outputs};
+  s->bare_call =
+      (tenon_call_t){.size = sizeof s->bare_call, .inputs = s->inputs, .outputs = s->outputs};
   if (tenon_bound_create(s->hot, NULL, &s->bound) != TENON_OK) fail("a bound call");
-  s->stateful = find("kinds::stateful"), s->source = find("kinds::source");
-  s->stateful_attrs = make_states(s, s->stateful, s->inputs), s->source_attrs = make_states(s, s->source, NULL);
+  s->stateful = find("kinds::stateful");
+  s->source = find("kinds::source");
+  s->stateful_attrs = make_states(s, s->stateful, s->inputs);
+  s->source_attrs = make_states(s, s->source, NULL);
   if (tenon_bound_create(s->stateful, s->stateful_attrs, &s->stateful_bound) != TENON_OK ||
-      tenon_bound_create_on((tenon_device_t){1, 0}, s->source, s->source_attrs, &s->source_bound) != TENON_OK)
+      tenon_bound_create_on((tenon_device_t){1, 0}, s->source, s->source_attrs, &s->source_bound) !=
+          TENON_OK)
     fail("a bound call");
 }
 
-/* ---- the cases -------------------------------------------------------------------------------------------------- */
+/* the cases */
 
-#define CASE(name, ...)                                                                                                \
-  static void case_##name(subject_t *s, int64_t count) {                                                               \
-    tenon_status_t bad = TENON_OK;                                                                                     \
-    for (int64_t i = 0; i < count; i++) __VA_ARGS__                                                                    \
-    s->status |= bad;                                                                                                  \
+#define CASE(name, ...)                                                                            \
+  static void case_##name(subject_t *s, int64_t count) {                                           \
+    tenon_status_t bad = TENON_OK;                                                                 \
+    for (int64_t i = 0; i < count; i++)                                                            \
+      __VA_ARGS__                                                                                  \
+    s->status |= bad;                                                                              \
   }
 CASE(direct, bad |= direct_kernel(s->inputs[0], s->inputs[1], s->outputs[0]);)
 CASE(bare, bad |= bare_run(&s->bare, &s->bare_call);)
@@ -324,21 +384,28 @@ static const case_t cases[] = {{"direct", case_direct},
                                {"call_4", case_call_4},
                                {"loop_call_into_4", case_loop_call_into_4},
                                {"inferred_call_into_4", case_inferred_call_into_4}};
-enum { CASES = sizeof cases / sizeof *cases, SHARED_CASES = 4 /* the first ones are timed on several threads too */ };
+enum {
+  CASES = sizeof cases / sizeof *cases,
+  SHARED_CASES = 4,
+  /* the first ones are timed on several threads too */
+};
 
-/* ---- measuring -------------------------------------------------------------------------------------------------- */
+/* measuring */
 
 static int compare(const void *a, const void *b) {
-  double x = *(const double *)a, y = *(const double *)b;
+  double x = *(const double *)a;
+  double y = *(const double *)b;
   return x < y ? -1 : x > y;
 }
 
 static void print(const char *name, int threads, double *times, int rounds) {
   qsort(times, (size_t)rounds, sizeof *times, compare);
-  printf("%s %d %.3f %.3f %.3f\n", name, threads, times[rounds / 2], times[rounds / 10], times[rounds / 50]);
+  printf("%s %d %.3f %.3f %.3f\n", name, threads, times[rounds / 2], times[rounds / 10],
+         times[rounds / 50]);
 }
 
-/* Calls that take about as long as a block; the quickest of three tries counts, since the system takes time of some. */
+/* Calls that take about as long as a block; the quickest of three tries counts, since the system
+ * takes time of some. */
 static int64_t block_of(const case_t *c, subject_t *s) {
   for (int64_t count = 16;; count *= 2) {
     double least = 1e18;
@@ -361,21 +428,25 @@ static double (*make_times(int count))[MOST_ROUNDS] {
 static void time_cases(subject_t *s, int rounds) {
   double(*times)[MOST_ROUNDS] = make_times(CASES);
   int64_t blocks[CASES];
-  for (int c = 0; c < CASES; c++) blocks[c] = block_of(&cases[c], s);
+  for (int c = 0; c < CASES; c++)
+    blocks[c] = block_of(&cases[c], s);
   for (int round = 0; round < rounds; round++)
     for (int c = 0; c < CASES; c++) {
       double begin = now_ns();
       cases[c].run(s, blocks[c]);
       times[c][round] = (now_ns() - begin) / (double)blocks[c];
     }
-  for (int c = 0; c < CASES; c++) print(cases[c].name, 1, times[c], rounds);
+  for (int c = 0; c < CASES; c++)
+    print(cases[c].name, 1, times[c], rounds);
   free(times);
 }
 
-/* Threads wait for each other by spinning before each block; the block lasts from the first start to the last end. */
+/* Threads wait for each other by spinning before each block; the block lasts from the first start
+ * to the last end. */
 typedef struct race_t {
   subject_t *subjects;
-  int threads, rounds;
+  int threads;
+  int rounds;
   int64_t blocks[SHARED_CASES];
   atomic_int arrived;
   double (*begins)[MOST_THREADS], (*ends)[MOST_THREADS]; /* by round and case */
@@ -413,22 +484,27 @@ static void run_race(race_t *r) {
     racers[t] = (racer_t){r, t};
     if (pthread_create(&threads[t], NULL, race, &racers[t]) != 0) fail("a thread");
   }
-  for (int t = 0; t < r->threads; t++) pthread_join(threads[t], NULL);
+  for (int t = 0; t < r->threads; t++)
+    pthread_join(threads[t], NULL);
 }
 
-/* Nanoseconds for one call of all threads: with perfect scaling two threads need half of what one needs. */
+/* Nanoseconds for one call of all threads: with perfect scaling two threads need half of what one
+ * needs. */
 static void time_threads(subject_t *subjects, int rounds) {
   enum { TURN = 10 }; /* rounds before the other number of threads has its turn */
   double(*times)[MOST_ROUNDS] = make_times(SHARED_CASES * MOST_THREADS);
   race_t r = {.subjects = subjects, .rounds = TURN};
-  r.begins = calloc(TURN * SHARED_CASES, sizeof *r.begins), r.ends = calloc(TURN * SHARED_CASES, sizeof *r.ends);
+  r.begins = calloc(TURN * SHARED_CASES, sizeof *r.begins);
+  r.ends = calloc(TURN * SHARED_CASES, sizeof *r.ends);
   if (!r.begins || !r.ends) fail("out of memory");
-  for (int c = 0; c < SHARED_CASES; c++) r.blocks[c] = block_of(&cases[c], subjects);
+  for (int c = 0; c < SHARED_CASES; c++)
+    r.blocks[c] = block_of(&cases[c], subjects);
   for (int done = 0; done + TURN <= rounds; done += TURN)
     for (r.threads = 1; r.threads <= MOST_THREADS; r.threads++) {
       run_race(&r);
       for (int i = 0; i < TURN * SHARED_CASES; i++) {
-        double begin = r.begins[i][0], end = r.ends[i][0];
+        double begin = r.begins[i][0];
+        double end = r.ends[i][0];
         for (int t = 1; t < r.threads; t++) {
           if (r.begins[i][t] < begin) begin = r.begins[i][t];
           if (r.ends[i][t] > end) end = r.ends[i][t];
@@ -441,7 +517,9 @@ static void time_threads(subject_t *subjects, int rounds) {
   for (int c = 0; c < SHARED_CASES; c++)
     for (int t = 0; t < MOST_THREADS; t++)
       print(cases[c].name, t + 1, times[c * MOST_THREADS + t], rounds / TURN * TURN);
-  free(times), free(r.begins), free(r.ends);
+  free(times);
+  free(r.begins);
+  free(r.ends);
 }
 
 /* What the counting of instructions is switched on for; it must not end in a jump to the case. */
@@ -452,28 +530,43 @@ __attribute__((noinline)) static void measured(const case_t *c, subject_t *s, in
 
 int main(int argc, char **argv) {
   bool bytes = argc == 4 && strcmp(argv[1], "bytes") == 0;
-  bool counts = argc == 4 && strcmp(argv[1], "count") == 0, threads = argc == 4 && strcmp(argv[1], "threads") == 0;
-  if (argc != 4 || (!counts && !threads && !bytes && strcmp(argv[1], "time") != 0))
-    return fprintf(stderr, "usage: calls time|threads|bytes OPS ROUNDS, calls count CASE CALLS\n"), 2;
-  int ops_count = counts ? 10 : atoi(argv[2]), rounds = atoi(argv[3]);
-  if (ops_count < 1 || rounds < 1 || (!counts && rounds > MOST_ROUNDS))
-    return fprintf(stderr, "calls: bad number\n"), 2;
+  bool counts = argc == 4 && strcmp(argv[1], "count") == 0;
+  bool threads = argc == 4 && strcmp(argv[1], "threads") == 0;
+  if (argc != 4 || (!counts && !threads && !bytes && strcmp(argv[1], "time") != 0)) {
+    fprintf(stderr, "usage: calls time|threads|bytes OPS ROUNDS, calls count CASE CALLS\n");
+    return 2;
+  }
+  int ops_count = counts ? 10 : atoi(argv[2]);
+  int rounds = atoi(argv[3]);
+  if (ops_count < 1 || rounds < 1 || (!counts && rounds > MOST_ROUNDS)) {
+    fprintf(stderr, "calls: bad number\n");
+    return 2;
+  }
   static subject_t subjects[MOST_THREADS] __attribute__((aligned(256)));
-  if (tenon_start() != TENON_OK || tenon_library_add(tenon_library_kinds(), NULL, NULL, NULL) != TENON_OK)
+  if (tenon_start() != TENON_OK ||
+      tenon_library_add(tenon_library_kinds(), NULL, NULL, NULL) != TENON_OK)
     fail("starting");
   tenon_threads_set(1);
   const tenon_op_t **ops = register_ops(ops_count);
-  if (bytes) return printf("bytes %.0f\n", bytes_each), 0;
+  if (bytes) {
+    printf("bytes %.0f\n", bytes_each);
+    return 0;
+  }
   const uint32_t *order = random_order(ops_count);
   touch_fn *table = malloc((size_t)ops_count * sizeof *table);
   if (!table) fail("out of memory");
-  for (int i = 0; i < ops_count; i++) table[i] = direct_kernels[i % DISTINCT];
-  for (int t = 0; t < MOST_THREADS; t++) prepare(&subjects[t], ops, table, order);
+  for (int i = 0; i < ops_count; i++)
+    table[i] = direct_kernels[i % DISTINCT];
+  for (int t = 0; t < MOST_THREADS; t++)
+    prepare(&subjects[t], ops, table, order);
   if (counts) {
     const case_t *c = NULL;
     for (int i = 0; i < CASES; i++)
       if (strcmp(cases[i].name, argv[2]) == 0) c = &cases[i];
-    if (!c) return fprintf(stderr, "calls: no case %s\n", argv[2]), 2;
+    if (!c) {
+      fprintf(stderr, "calls: no case %s\n", argv[2]);
+      return 2;
+    }
     c->run(subjects, 100);
     measured(c, subjects, rounds);
   } else if (threads) {

@@ -1,7 +1,8 @@
-/* Calls of an operator that touches one element, isolated: isolated LIBRARY ROUNDS.  A line for each case: name, bytes of each
- * tensor, then nanoseconds of a call: median, 10th and 90th percentile.  Results are given.  `spinning`: one call right after another;
- * `idle`: 2 ms after the last one; `shared`: tensors lie in the memory that both sides share; `copied`: in the program's own;
- * `recovery`: the first call after a crash. */
+/* Calls of an operator that touches one element, isolated: isolated LIBRARY ROUNDS.  A line for
+ * each case: name, bytes of each tensor, then nanoseconds of a call: median, 10th and 90th
+ * percentile.  Results are given.  `spinning`: one call right after another; `idle`: 2 ms after the
+ * last one; `shared`: tensors lie in the memory that both sides share; `copied`: in the program's
+ * own; `recovery`: the first call after a crash. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,7 +19,8 @@ static double now(void) {
 }
 
 static int compare(const void *a, const void *b) {
-  const double x = *(const double *)a, y = *(const double *)b;
+  const double x = *(const double *)a;
+  const double y = *(const double *)b;
   return x < y ? -1 : x > y;
 }
 
@@ -28,8 +30,8 @@ static void need(tenon_status_t status) {
   exit(1);
 }
 
-static void measure(const char *name, tenon_library_t *library, const tenon_op_t *op, int64_t bytes, int rounds,
-                    int is_idle) {
+static void measure(const char *name, tenon_library_t *library, const tenon_op_t *op, int64_t bytes,
+                    int rounds, int is_idle) {
   const int64_t shape[1] = {bytes / 4};
   const struct timespec pause = {0, 2000000};
   tenon_tensor_t *in, *out;
@@ -40,8 +42,10 @@ static void measure(const char *name, tenon_library_t *library, const tenon_op_t
     need(tenon_tensor_create(tenon_dtype(TENON_F32), 1, shape, &in));
     need(tenon_tensor_create(tenon_dtype(TENON_F32), 1, shape, &out));
   }
-  memset(in->data, 0, (size_t)bytes), memset(out->data, 0, (size_t)bytes);
-  for (int i = 0; i < 200; i++) need(tenon_op_run(op, NULL, &in, &out));
+  memset(in->data, 0, (size_t)bytes);
+  memset(out->data, 0, (size_t)bytes);
+  for (int i = 0; i < 200; i++)
+    need(tenon_op_run(op, NULL, &in, &out));
   for (int i = 0; i < rounds; i++) {
     if (is_idle) nanosleep(&pause, NULL);
     const double begin = now();
@@ -51,7 +55,8 @@ static void measure(const char *name, tenon_library_t *library, const tenon_op_t
   qsort(times, (size_t)rounds, sizeof *times, compare);
   printf("%s %lld %.0f %.0f %.0f\n", name, (long long)bytes, times[rounds / 2], times[rounds / 10],
          times[rounds * 9 / 10]);
-  tenon_tensor_release(in), tenon_tensor_release(out);
+  tenon_tensor_release(in);
+  tenon_tensor_release(out);
 }
 
 /* The first call after a crash: it starts the process anew. */
@@ -69,8 +74,10 @@ static void measure_recovery(const tenon_op_t *touch, const tenon_op_t *fall) {
     times[i] = now() - begin;
   }
   qsort(times, ROUNDS, sizeof *times, compare);
-  printf("recovery 64 %.0f %.0f %.0f\n", times[ROUNDS / 2], times[ROUNDS / 10], times[ROUNDS * 9 / 10]);
-  tenon_tensor_release(in), tenon_tensor_release(out);
+  printf("recovery 64 %.0f %.0f %.0f\n", times[ROUNDS / 2], times[ROUNDS / 10],
+         times[ROUNDS * 9 / 10]);
+  tenon_tensor_release(in);
+  tenon_tensor_release(out);
 }
 
 int main(int argc, char **argv) {
@@ -78,7 +85,10 @@ int main(int argc, char **argv) {
   const int rounds = argc > 2 ? atoi(argv[2]) : 0;
   tenon_library_t *library;
   const tenon_op_t *op;
-  if (argc < 3 || rounds < 10 || rounds > MOST) return fprintf(stderr, "usage: isolated LIBRARY ROUNDS\n"), 2;
+  if (argc < 3 || rounds < 10 || rounds > MOST) {
+    fprintf(stderr, "usage: isolated LIBRARY ROUNDS\n");
+    return 2;
+  }
   need(tenon_library_load(argv[1], TENON_LOAD_UNLOADABLE, &library));
   need(tenon_op_find("touch::touch", &op));
   measure("here", NULL, op, 64, rounds, 0);

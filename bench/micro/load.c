@@ -1,7 +1,9 @@
-/* load.c: how long a library takes to load in a fresh process, beside the system's own dlopen of the same file.  Run by
- * bench/load.py.  libtenon itself is opened here, so that the cost of that shows too.
+/* load.c: how long a library takes to load in a fresh process, beside the system's own dlopen of
+ * the same file.  Run by bench/load.py.  libtenon itself is opened here, so that the cost of that
+ * shows too.
  *
- *   load tenon LIBTENON LIBRARY   opening libtenon, tenon_start, tenon_library_load: nanoseconds, then operators
+ *   load tenon LIBTENON LIBRARY   opening libtenon, tenon_start, tenon_library_load: nanoseconds,
+ *   then operators
  *   load dlopen - LIBRARY         dlopen and the entry's call: nanoseconds */
 #include <dlfcn.h>
 #include <stdio.h>
@@ -58,8 +60,8 @@ static int time_tenon(const char *runtime, const char *path) {
   double started = now_ns();
   if (load(path, 0, &library) != TENON_OK) return fail(path, error());
   double loaded = now_ns();
-  return printf("tenon %.0f %.0f %.0f %d\n", opened - begin, started - before, loaded - started, (int)count(library)) <
-         0;
+  return printf("tenon %.0f %.0f %.0f %d\n", opened - begin, started - before, loaded - started,
+                (int)count(library)) < 0;
 }
 
 int main(int argc, char **argv) {

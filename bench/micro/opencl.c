@@ -1,11 +1,16 @@
-/* opencl.c: what the device opencl costs beside the driver's own calls.  Run by bench/opencl.py, which prints the tables;
- * linked with devices/opencl, whose table is called directly.  Cases take turns in short blocks.
+/* opencl.c: what the device opencl costs beside the driver's own calls.  Run by bench/opencl.py,
+ * which prints the tables; linked with devices/opencl, whose table is called directly.  Cases take
+ * turns in short blocks.
  *
  *   opencl about                 the driver and the device
- *   opencl calls ROUNDS          for each case: name, nanoseconds of one call: median, 10th percentile
- *   opencl copies ROUNDS         for each size: bytes, nanoseconds (10th percentile) of memcpy, copy in, copy out, pinned and not
- *   opencl programs ROUNDS       bytes of compiled code, nanoseconds of its check by us, and of program_load with the driver
- *   opencl count CASE CALLS      calls one case inside measured(), for counting instructions under valgrind */
+ *   opencl calls ROUNDS          for each case: name, nanoseconds of one call: median, 10th
+ *   percentile
+ *   opencl copies ROUNDS         for each size: bytes, nanoseconds (10th percentile) of memcpy,
+ *   copy in, copy out, pinned and not
+ *   opencl programs ROUNDS       bytes of compiled code, nanoseconds of its check by us, and of
+ *   program_load with the driver
+ *   opencl count CASE CALLS      calls one case inside measured(), for counting instructions under
+ *   valgrind */
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -15,7 +20,11 @@
 
 #include "api.h"
 
-enum { BLOCK = 64, MOST_ROUNDS = 5000, MOST_CASES = 16 };
+enum {
+  BLOCK = 64,
+  MOST_ROUNDS = 5000,
+  MOST_CASES = 16,
+};
 
 const tenon_descriptor_t *tenon_library_opencl(void);
 
@@ -23,20 +32,23 @@ static tenon_status_t fail(const void *context, tenon_status_t code, const char 
   va_list list;
   (void)context;
   va_start(list, format);
-  vfprintf(stderr, format, list), fputc('\n', stderr);
+  vfprintf(stderr, format, list);
+  fputc('\n', stderr);
   va_end(list);
   exit(code);
 }
 
 static const tenon_host_t host = {.size = sizeof host, .abi = TENON_ABI, .fail = fail};
 static const tenon_device_table_t *table;
-static tenon_device_context_t on = {.size = sizeof on, .phase = TENON_PHASE_DEVICE, .host = &host, .settings = ""};
+static tenon_device_context_t on = {
+    .size = sizeof on, .phase = TENON_PHASE_DEVICE, .host = &host, .settings = ""};
 
-static const char source[] =
-    "__kernel void touch(__global char *xb, long xo, __global char *yb, long yo, float a, float b, int n) {\n"
-    "  int i = get_global_id(0);\n"
-    "  if (i < n) ((__global float *)(yb + yo))[i] = a * ((__global const float *)(xb + xo))[i] + b;\n"
-    "}\n";
+static const char source[] = "__kernel void touch(__global char *xb, long xo, __global char *yb, "
+                             "long yo, float a, float b, int n) {\n"
+                             "  int i = get_global_id(0);\n"
+                             "  if (i < n) ((__global float *)(yb + yo))[i] = a * ((__global const "
+                             "float *)(xb + xo))[i] + b;\n"
+                             "}\n";
 
 static void *code;
 static uint64_t code_bytes;
@@ -66,14 +78,17 @@ static void open_device(void) {
   table->enumerate(&on, &count);
   on.ordinal = 0;
   table->start(&on);
-  tenon_source_t text = {sizeof text, TENON_SOURCE_OPENCL, source, sizeof source - 1, "touch.cl", ""};
+  tenon_source_t text = {sizeof text,       TENON_SOURCE_OPENCL, source,
+                         sizeof source - 1, "touch.cl",          ""};
   tenon_sink_t sink = {sizeof sink, 0, reserve};
   table->compile(&on, &text, &sink);
   table->program_load(&on, code, code_bytes, &program);
   table->kernel_find(&on, program, "touch", &kernel);
   table->stream_create(&on, &stream);
-  table->allocate(&on, 4096, &x), table->allocate(&on, 4096, &y);
-  table->allocate(&on, 4096, &others[0]), table->allocate(&on, 4096, &others[1]);
+  table->allocate(&on, 4096, &x);
+  table->allocate(&on, 4096, &y);
+  table->allocate(&on, 4096, &others[0]);
+  table->allocate(&on, 4096, &others[1]);
   cl_context context = table->native(&on, "cl_context", NULL);
   cl_device_id id = table->native(&on, "cl_device_id", NULL);
   const char *texts[] = {source};
@@ -88,9 +103,10 @@ static void open_device(void) {
   check(error, "kernel");
 }
 
-/* ---- calls ---------------------------------------------------------------------------------------------------------- */
+/* calls */
 
-static const float a = 2, b = 3;
+static const float a = 2;
+static const float b = 3;
 static const int32_t n = 1;
 
 static void launch(void *to, uint64_t offset) {
@@ -105,9 +121,13 @@ static void launch(void *to, uint64_t offset) {
 
 static void raw_arguments(void *to, int64_t offset) {
   static const int64_t zero;
-  ocl.SetKernelArg(raw, 0, 8, &x), ocl.SetKernelArg(raw, 1, 8, &zero);
-  ocl.SetKernelArg(raw, 2, 8, &to), ocl.SetKernelArg(raw, 3, 8, &offset);
-  ocl.SetKernelArg(raw, 4, 4, &a), ocl.SetKernelArg(raw, 5, 4, &b), ocl.SetKernelArg(raw, 6, 4, &n);
+  ocl.SetKernelArg(raw, 0, 8, &x);
+  ocl.SetKernelArg(raw, 1, 8, &zero);
+  ocl.SetKernelArg(raw, 2, 8, &to);
+  ocl.SetKernelArg(raw, 3, 8, &offset);
+  ocl.SetKernelArg(raw, 4, 4, &a);
+  ocl.SetKernelArg(raw, 5, 4, &b);
+  ocl.SetKernelArg(raw, 6, 4, &n);
 }
 
 static void raw_enqueue(cl_command_queue to) {
@@ -115,19 +135,35 @@ static void raw_enqueue(cl_command_queue to) {
   ocl.EnqueueNDRangeKernel(to, raw, 1, NULL, &one, &one, 0, NULL, NULL);
 }
 
-static void case_raw(int i) { (void)i, raw_enqueue(queue); }
-static void case_raw_timed(int i) { (void)i, raw_enqueue(timed); }
-static void case_raw_set(int i) { raw_arguments(others[i & 1], 4 * (i & 1)), raw_enqueue(queue); }
-static void case_launch(int i) { (void)i, launch(y, 0); }
+static void case_raw(int i) {
+  (void)i;
+  raw_enqueue(queue);
+}
+static void case_raw_timed(int i) {
+  (void)i;
+  raw_enqueue(timed);
+}
+static void case_raw_set(int i) {
+  raw_arguments(others[i & 1], 4 * (i & 1));
+  raw_enqueue(queue);
+}
+static void case_launch(int i) {
+  (void)i;
+  launch(y, 0);
+}
 static void case_launch_set(int i) { launch(others[i & 1], 4 * (uint64_t)(i & 1)); }
-static void case_flush(int i) { (void)i, ocl.Flush(queue); }
+static void case_flush(int i) {
+  (void)i;
+  ocl.Flush(queue);
+}
 
 typedef struct case_t {
   const char *name;
   void (*run)(int i);
 } case_t;
-static const case_t cases[] = {{"raw", case_raw},         {"raw_timed", case_raw_timed},   {"launch", case_launch},
-                               {"raw_set", case_raw_set}, {"launch_set", case_launch_set}, {"flush", case_flush}};
+static const case_t cases[] = {
+    {"raw", case_raw},         {"raw_timed", case_raw_timed},   {"launch", case_launch},
+    {"raw_set", case_raw_set}, {"launch_set", case_launch_set}, {"flush", case_flush}};
 enum { CASES = sizeof cases / sizeof *cases };
 
 static double now(void) {
@@ -138,7 +174,8 @@ static double now(void) {
 
 static void drain(void) {
   table->stream_synchronize(&on, stream, NULL);
-  ocl.Finish(queue), ocl.Finish(timed);
+  ocl.Finish(queue);
+  ocl.Finish(timed);
 }
 
 static int compare(const void *p, const void *q) {
@@ -153,7 +190,8 @@ static void time_calls(int rounds) {
     for (int c = 0; c < CASES; c++) {
       drain();
       double begin = now();
-      for (int i = 0; i < BLOCK; i++) cases[c].run(i);
+      for (int i = 0; i < BLOCK; i++)
+        cases[c].run(i);
       if (r >= 0) times[c][r] = (now() - begin) / BLOCK;
     }
   for (int c = 0; c < CASES; c++) {
@@ -175,10 +213,11 @@ static void count_calls(const char *name, int calls) {
   drain();
 }
 
-/* ---- copies --------------------------------------------------------------------------------------------------------- */
+/* copies */
 
 static void copy(uint32_t direction, void *device, void *data, uint64_t bytes) {
-  tenon_memory_t place = {device, 0}, memory = {data, 0};
+  tenon_memory_t place = {device, 0};
+  tenon_memory_t memory = {data, 0};
   tenon_copy_t c = {sizeof c,
                     direction,
                     1,
@@ -195,9 +234,14 @@ static void *(*volatile copy_plainly)(void *, const void *, size_t) = memcpy;
 static void time_copies(int rounds) {
   static double times[5][MOST_ROUNDS];
   const uint64_t most = 64 << 20;
-  void *device, *pinned, *from = malloc(most), *to = malloc(most);
-  table->allocate(&on, most, &device), table->host_allocate(&on, most, &pinned);
-  memset(from, 1, most), memset(to, 2, most), memset(pinned, 3, most);
+  void *device, *pinned;
+  void *from = malloc(most);
+  void *to = malloc(most);
+  table->allocate(&on, most, &device);
+  table->host_allocate(&on, most, &pinned);
+  memset(from, 1, most);
+  memset(to, 2, most);
+  memset(pinned, 3, most);
   copy(TENON_COPY_IN, device, from, most);
   for (uint64_t bytes = 4096; bytes <= most; bytes *= 4) {
     int count = bytes > (1 << 20) ? rounds / 8 + 3 : rounds;
@@ -205,8 +249,10 @@ static void time_copies(int rounds) {
       for (int k = 0; k < 5; k++) {
         int c = (k + r + 2) % 5; /* each is behind each other */
         double begin = now();
-        if (c == 0) copy_plainly(to, from, bytes);
-        else copy(c % 2 ? TENON_COPY_IN : TENON_COPY_OUT, device, c > 2 ? to : pinned, bytes);
+        if (c == 0)
+          copy_plainly(to, from, bytes);
+        else
+          copy(c % 2 ? TENON_COPY_IN : TENON_COPY_OUT, device, c > 2 ? to : pinned, bytes);
         if (r >= 0) times[c][r] = now() - begin;
       }
     printf("%llu", (unsigned long long)bytes);
@@ -218,18 +264,21 @@ static void time_copies(int rounds) {
   }
 }
 
-/* ---- programs ------------------------------------------------------------------------------------------------------- */
+/* programs */
 
 static tenon_status_t quiet(const void *context, tenon_status_t code, const char *format, ...) {
-  (void)context, (void)format;
+  (void)context;
+  (void)format;
   return code;
 }
 
 static void time_programs(int rounds) {
   static double checks[MOST_ROUNDS], loads[MOST_ROUNDS];
   static const tenon_host_t silent = {.size = sizeof silent, .abi = TENON_ABI, .fail = quiet};
-  unsigned char *entry = malloc(65536); /* as large as an entry of a cache may be, with a wrong end: our share alone */
-  memset(entry, 7, 65536), memcpy(entry, code, 32);
+  unsigned char *entry =
+      malloc(65536); /* as large as an entry of a cache may be, with a wrong end: our share alone */
+  memset(entry, 7, 65536);
+  memcpy(entry, code, 32);
   *(uint64_t *)(void *)(entry + 16) = 65536 - 32;
   for (int r = 0; r < rounds; r++) {
     void *program;
@@ -243,8 +292,10 @@ static void time_programs(int rounds) {
     loads[r] = now() - begin;
     table->program_unload(&on, program);
   }
-  qsort(checks, (size_t)rounds, sizeof *checks, compare), qsort(loads, (size_t)rounds, sizeof *loads, compare);
-  printf("65536 %.0f\n%llu %.0f\n", checks[rounds / 2], (unsigned long long)code_bytes, loads[rounds / 2]);
+  qsort(checks, (size_t)rounds, sizeof *checks, compare);
+  qsort(loads, (size_t)rounds, sizeof *loads, compare);
+  printf("65536 %.0f\n%llu %.0f\n", checks[rounds / 2], (unsigned long long)code_bytes,
+         loads[rounds / 2]);
 }
 
 int main(int argc, char **argv) {
@@ -255,13 +306,19 @@ int main(int argc, char **argv) {
     tenon_device_properties_t p = {.size = sizeof p};
     table->properties(&on, &p);
     printf("%s, %s\n", p.driver, p.name);
-  } else if (argc == 3 && rounds > 0 && strcmp(argv[1], "calls") == 0) time_calls(rounds);
-  else if (argc == 3 && rounds > 0 && strcmp(argv[1], "copies") == 0) time_copies(rounds);
-  else if (argc == 3 && rounds > 0 && strcmp(argv[1], "programs") == 0) time_programs(rounds);
-  else if (argc == 4 && rounds > 0 && strcmp(argv[1], "count") == 0) count_calls(argv[2], rounds);
-  else
-    return fprintf(stderr, "usage: opencl about | calls ROUNDS | copies ROUNDS | programs ROUNDS | count CASE CALLS\n"),
-           2;
+  } else if (argc == 3 && rounds > 0 && strcmp(argv[1], "calls") == 0)
+    time_calls(rounds);
+  else if (argc == 3 && rounds > 0 && strcmp(argv[1], "copies") == 0)
+    time_copies(rounds);
+  else if (argc == 3 && rounds > 0 && strcmp(argv[1], "programs") == 0)
+    time_programs(rounds);
+  else if (argc == 4 && rounds > 0 && strcmp(argv[1], "count") == 0)
+    count_calls(argv[2], rounds);
+  else {
+    fprintf(stderr, "usage: opencl about | calls ROUNDS | copies ROUNDS | programs ROUNDS | count "
+                    "CASE CALLS\n");
+    return 2;
+  }
   table->stop(&on);
   return 0;
 }

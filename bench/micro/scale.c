@@ -2,9 +2,11 @@
 #include <tenon/op.h>
 
 static tenon_status_t scale(const tenon_loop_t *loop) {
-  const float *x = (const float *)loop->data[0], by = (float)loop->attrs[0].as.f;
+  const float *x = (const float *)loop->data[0];
+  const float by = (float)loop->attrs[0].as.f;
   float *y = (float *)loop->data[1];
-  for (int64_t i = 0; i < loop->count; i++) y[i] = x[i] * by;
+  for (int64_t i = 0; i < loop->count; i++)
+    y[i] = x[i] * by;
   return TENON_OK;
 }
 

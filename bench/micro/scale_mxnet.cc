@@ -2,10 +2,12 @@
 #include "mxnet/lib_api.h"
 
 using namespace mxnet::ext;
-using texts = std::unordered_map<std::string, std::string>;
+using texts = std::unordered_map < std::string;
+using std::string > ;
 
 static void scale(const float *x, float *y, int64_t count, float by) {
-  for (int64_t i = 0; i < count; i++) y[i] = x[i] * by;
+  for (int64_t i = 0; i < count; i++)
+    y[i] = x[i] * by;
 }
 
 static MXReturnValue run(const texts &attrs, MXTensor &x, MXTensor &y) {
@@ -13,13 +15,13 @@ static MXReturnValue run(const texts &attrs, MXTensor &x, MXTensor &y) {
   return MX_SUCCESS;
 }
 
-static MXReturnValue forward(const texts &attrs, std::vector<MXTensor> *in, std::vector<MXTensor> *out,
-                             const OpResource &) {
+static MXReturnValue forward(const texts &attrs, std::vector<MXTensor> *in,
+                             std::vector<MXTensor> *out, const OpResource &) {
   return run(attrs, in->at(0), out->at(0));
 }
 
-static MXReturnValue backward(const texts &attrs, std::vector<MXTensor> *in, std::vector<MXTensor> *out,
-                              const OpResource &) {
+static MXReturnValue backward(const texts &attrs, std::vector<MXTensor> *in,
+                              std::vector<MXTensor> *out, const OpResource &) {
   return run(attrs, in->at(0), out->at(0)); // of the gradient
 }
 

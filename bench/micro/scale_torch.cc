@@ -1,16 +1,20 @@
-// The same operator by hand: for TORCH_LIBRARY, with an autograd::Function, and on the stable interface.
+// The same operator by hand: for TORCH_LIBRARY, with an autograd::Function, and on the stable
+// interface.
 #include <torch/csrc/stable/library.h>
 #include <torch/csrc/stable/ops.h>
 #include <torch/csrc/stable/tensor.h>
 #include <torch/torch.h>
 
 static void run(const float *x, float *y, int64_t n, float by) {
-  for (int64_t i = 0; i < n; i++) y[i] = x[i] * by;
+  for (int64_t i = 0; i < n; i++)
+    y[i] = x[i] * by;
 }
 
 static at::Tensor scale(const at::Tensor &x, double by) {
-  at::Tensor dense = x.contiguous(), y = at::empty_like(dense);
-  run(dense.const_data_ptr<float>(), y.mutable_data_ptr<float>(), dense.numel(), static_cast<float>(by));
+  at::Tensor dense = x.contiguous();
+  at::Tensor y = at::empty_like(dense);
+  run(dense.const_data_ptr<float>(), y.mutable_data_ptr<float>(), dense.numel(),
+      static_cast<float>(by));
   return y;
 }
 
@@ -39,8 +43,8 @@ TORCH_LIBRARY_IMPL(peer, Autograd, m) { m.impl("scale", scale_autograd); }
 
 static torch::stable::Tensor scale_stable(const torch::stable::Tensor &x, double by) {
   torch::stable::Tensor y = torch::stable::empty_like(x);
-  run(static_cast<const float *>(x.const_data_ptr()), static_cast<float *>(y.mutable_data_ptr()), x.numel(),
-      static_cast<float>(by));
+  run(static_cast<const float *>(x.const_data_ptr()), static_cast<float *>(y.mutable_data_ptr()),
+      x.numel(), static_cast<float>(by));
   return y;
 }
 STABLE_TORCH_LIBRARY(peer_stable, m) { m.def("scale(Tensor x, float by) -> Tensor"); }

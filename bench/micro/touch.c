@@ -1,5 +1,5 @@
-/* An operator that looks at one element and writes one, however large its tensors are: what is left is the cost of calling it; and one that
- * crashes. */
+/* An operator that looks at one element and writes one, however large its tensors are: what is left
+ * is the cost of calling it; and one that crashes. */
 #include <tenon/op.h>
 
 static tenon_status_t touch(tenon_call_t *call) {
@@ -13,7 +13,7 @@ static tenon_status_t fall(tenon_call_t *call) {
 }
 
 TENON_LIBRARY(touch, "1.0.0",
-              TENON_OP("fall(Tensor x) -> Tensor", TENON_TYPES("x: f32; out = x"), TENON_SHAPES("out = x"),
-                       TENON_KERNEL("cpu", fall)),
-              TENON_OP("touch(Tensor x) -> Tensor", TENON_TYPES("x: f32; out = x"), TENON_SHAPES("out = x"),
-                       TENON_KERNEL("cpu", touch)))
+              TENON_OP("fall(Tensor x) -> Tensor", TENON_TYPES("x: f32; out = x"),
+                       TENON_SHAPES("out = x"), TENON_KERNEL("cpu", fall)),
+              TENON_OP("touch(Tensor x) -> Tensor", TENON_TYPES("x: f32; out = x"),
+                       TENON_SHAPES("out = x"), TENON_KERNEL("cpu", touch)))

@@ -1,8 +1,11 @@
-/* transfers.c: what copies of tensors between host and device cost beside memcpy.  Run by bench/transfers.py, which prints the
- * tables; linked with libtenon.  Cases take turns, in another order each round.
+/* transfers.c: what copies of tensors between host and device cost beside memcpy.  Run by
+ * bench/transfers.py, which prints the tables; linked with libtenon.  Cases take turns, in another
+ * order each round.
  *
- *   transfers DEVICE ROUNDS   for each size: bytes, then nanoseconds (10th percentile) of memcpy; copies in and out with the
- *                             wait for them, of pinned tensors (copy_async), and of others (copy_to)
+ *   transfers DEVICE ROUNDS   for each size: bytes, then nanoseconds (10th percentile) of memcpy;
+ *   copies in and out with the
+ *                             wait for them, of pinned tensors (copy_async), and of others
+ *                             (copy_to)
  *   transfers DEVICE across TO ROUNDS   the same of memcpy, DEVICE to TO, and back */
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,7 +13,10 @@
 #include <tenon/tenon.h>
 #include <time.h>
 
-enum { MOST_ROUNDS = 2000, CASES = 5 };
+enum {
+  MOST_ROUNDS = 2000,
+  CASES = 5,
+};
 
 static void check(tenon_status_t status) {
   if (status == TENON_OK) return;
@@ -34,11 +40,18 @@ static const tenon_device_t cpu = {1, 0};
 
 typedef struct sides_t {
   int64_t bytes;
-  tenon_device_t device, other;
-  tenon_tensor_t *here, *plain, *pinned, *there, *across;
+  tenon_device_t device;
+  tenon_device_t other;
+  tenon_tensor_t *here;
+  tenon_tensor_t *plain;
+  tenon_tensor_t *pinned;
+  tenon_tensor_t *there;
+  tenon_tensor_t *across;
 } sides_t;
 
-static void plainly(const sides_t *s) { copy_plainly(s->plain->data, s->here->data, (size_t)s->bytes); }
+static void plainly(const sides_t *s) {
+  copy_plainly(s->plain->data, s->here->data, (size_t)s->bytes);
+}
 static void begin(const tenon_tensor_t *from, tenon_tensor_t *to, tenon_device_t device) {
   check(tenon_tensor_copy_async(from, to));
   check(tenon_device_synchronize(device));
@@ -56,7 +69,8 @@ static void plain_out(const sides_t *s) { to(s->there, cpu, s->device); }
 static void across(const sides_t *s) { begin(s->there, s->across, s->other); }
 static void back(const sides_t *s) { begin(s->across, s->there, s->device); }
 
-static void measure(const sides_t *s, void (*const *cases)(const sides_t *), int count, int rounds) {
+static void measure(const sides_t *s, void (*const *cases)(const sides_t *), int count,
+                    int rounds) {
   static double times[CASES][MOST_ROUNDS];
   for (int r = -2; r < rounds; r++)
     for (int k = 0; k < count; k++) {
@@ -82,25 +96,34 @@ static tenon_tensor_t *host_of(int64_t bytes, int value) {
 }
 
 int main(int argc, char **argv) {
-  static void (*const here[CASES])(const sides_t *) = {plainly, pinned_in, pinned_out, plain_in, plain_out};
+  static void (*const here[CASES])(const sides_t *) = {plainly, pinned_in, pinned_out, plain_in,
+                                                       plain_out};
   static void (*const between[3])(const sides_t *) = {plainly, across, back};
-  int is_across = argc == 5 && strcmp(argv[2], "across") == 0, rounds = argc > 2 ? atoi(argv[argc - 1]) : 0;
-  if ((argc != 3 && !is_across) || rounds < 1)
-    return fprintf(stderr, "usage: transfers DEVICE [across TO] ROUNDS\n"), 2;
+  int is_across = argc == 5 && strcmp(argv[2], "across") == 0;
+  int rounds = argc > 2 ? atoi(argv[argc - 1]) : 0;
+  if ((argc != 3 && !is_across) || rounds < 1) {
+    fprintf(stderr, "usage: transfers DEVICE [across TO] ROUNDS\n");
+    return 2;
+  }
   if (rounds > MOST_ROUNDS) rounds = MOST_ROUNDS;
   for (int64_t bytes = 4096; bytes <= 64 << 20; bytes *= 4) {
     sides_t s = {.bytes = bytes};
     tenon_dtype_t u8 = tenon_dtype(TENON_U8);
     check(tenon_device_find(argv[1], 0, &s.device));
     if (is_across) check(tenon_device_find(argv[3], 0, &s.other));
-    s.here = host_of(bytes, 1), s.plain = host_of(bytes, 2);
+    s.here = host_of(bytes, 1);
+    s.plain = host_of(bytes, 2);
     check(tenon_tensor_create_pinned(s.device, u8, 1, &bytes, &s.pinned));
     memset(s.pinned->data, 3, (size_t)bytes);
     check(tenon_tensor_copy_to(s.here, s.device, &s.there));
     if (is_across) check(tenon_tensor_copy_to(s.here, s.other, &s.across));
-    measure(&s, is_across ? between : here, is_across ? 3 : CASES, bytes > 1 << 20 ? rounds / 8 + 3 : rounds);
-    tenon_tensor_release(s.here), tenon_tensor_release(s.plain), tenon_tensor_release(s.pinned);
-    tenon_tensor_release(s.there), tenon_tensor_release(s.across);
+    measure(&s, is_across ? between : here, is_across ? 3 : CASES,
+            bytes > 1 << 20 ? rounds / 8 + 3 : rounds);
+    tenon_tensor_release(s.here);
+    tenon_tensor_release(s.plain);
+    tenon_tensor_release(s.pinned);
+    tenon_tensor_release(s.there);
+    tenon_tensor_release(s.across);
   }
   tenon_shutdown();
   return 0;

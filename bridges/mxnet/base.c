@@ -1,5 +1,5 @@
-/* What src/base/arena.c and json.c stand on, over the public interface: they are compiled into the bridge, which sees none of
- * libtenon's own functions.  Failures' texts become tenon_error(). */
+/* What src/base/arena.c and json.c stand on, over the public interface: they are compiled into the
+ * bridge, which sees none of libtenon's own functions.  Failures' texts become tenon_error(). */
 #include <stdio.h>
 #include <stdlib.h>
 #include <tenon/tenon.h>
@@ -12,7 +12,8 @@ void tn_release_memory(void *pointer) { free(pointer); }
 
 tenon_status_t tn_fail_list(tenon_status_t status, const char *format, va_list arguments) {
   char *text = NULL;
-  if (vasprintf(&text, format, arguments) < 0) return tenon_error_set(TENON_MEMORY, "out of memory: a message");
+  if (vasprintf(&text, format, arguments) < 0)
+    return tenon_error_set(TENON_MEMORY, "out of memory: a message");
   status = tenon_error_set(status, text);
   free(text);
   return status;

@@ -12,10 +12,15 @@ void writer_add(writer_t *w, const char *format, ...) {
   va_end(arguments);
   if (!w->failed && w->size + more + 1 > w->capacity) {
     char *grown = realloc(w->text, w->capacity = 2 * (w->size + more + 1));
-    if (grown) w->text = grown;
-    else w->failed = true;
+    if (grown)
+      w->text = grown;
+    else
+      w->failed = true;
   }
-  if (!w->failed) vsnprintf(w->text + w->size, more + 1, format, again), w->size += more;
+  if (!w->failed) {
+    vsnprintf(w->text + w->size, more + 1, format, again);
+    w->size += more;
+  }
   va_end(again);
 }
 
@@ -23,9 +28,12 @@ void writer_quote(writer_t *w, const char *text) {
   writer_add(w, "\"");
   for (; *text; text++) {
     const unsigned char c = (unsigned char)*text;
-    if (c == '"' || c == '\\') writer_add(w, "\\%c", c);
-    else if (c < ' ') writer_add(w, "\\u%04x", c);
-    else writer_add(w, "%c", c);
+    if (c == '"' || c == '\\')
+      writer_add(w, "\\%c", c);
+    else if (c < ' ')
+      writer_add(w, "\\u%04x", c);
+    else
+      writer_add(w, "%c", c);
   }
   writer_add(w, "\"");
 }

@@ -8,12 +8,14 @@
 
 typedef struct writer_t { /* starts as zeros; `text` is the caller's to free */
   char *text;
-  size_t size, capacity;
+  size_t size;
+  size_t capacity;
   bool failed; /* no memory */
 } writer_t;
 
 void writer_add(writer_t *writer, const char *format, ...) TENON_FORMAT(2, 3);
-/* A string of JSON with its quotes.  Libraries keep escapes as they stand, so there are none but where JSON needs them. */
+/* A string of JSON with its quotes.  Libraries keep escapes as they stand, so there are none but
+ * where JSON needs them. */
 void writer_quote(writer_t *writer, const char *text);
 
 #endif

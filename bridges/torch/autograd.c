@@ -1,5 +1,6 @@
-/* PyTorch's autograd, for operators with a gradient.  Its own way to it is Python, for every call; here calls that want no gradient
- * go on below autograd at once, and others to the overload `autograd`, whose kernel is Python's. */
+/* PyTorch's autograd, for operators with a gradient.  Its own way to it is Python, for every call;
+ * here calls that want no gradient go on below autograd at once, and others to the overload
+ * `autograd`, whose kernel is Python's. */
 #include <stdio.h>
 #include <string.h>
 
@@ -8,7 +9,8 @@
 uint16_t operator_autograd_key;
 
 static bool wants_gradient(torch_tensor_t handle, bool is_on) {
-  const void *tensor = *(void **)handle; /* at::Tensor is a pointer to it; torch_sees_gradients has tried that */
+  const void *tensor =
+      *(void **)handle; /* at::Tensor is a pointer to it; torch_sees_gradients has tried that */
   bool is_defined = false;
   if (is_on && torch.requires_grad(tensor)) return true;
   torch_tensor_t forward = torch.forward_grad(tensor, 0, handle);
@@ -26,10 +28,12 @@ static bool any_wants_gradient(const operator_t *self, const torch_value_t *stac
   return false;
 }
 
-void operator_choose(const operator_t *self, torch_value_t *stack, uint64_t arguments, uint64_t results) {
+void operator_choose(const operator_t *self, torch_value_t *stack, uint64_t arguments,
+                     uint64_t results) {
   char why[1200];
   int32_t bad;
-  (void)arguments, (void)results;
+  (void)arguments;
+  (void)results;
   if (any_wants_gradient(self, stack)) {
     bad = torch.torch_call_dispatcher(self->own, self->autograd, stack, torch_build_version);
   } else {

@@ -4,18 +4,22 @@
 #include <stdio.h>
 #include <string.h>
 
-/* A generator for one call, seeded by a number of PyTorch's own, so that torch.manual_seed holds; NULL: `why` says. */
+/* A generator for one call, seeded by a number of PyTorch's own, so that torch.manual_seed holds;
+ * NULL: `why` says. */
 static tenon_generator_t *generator_of(frame_t *f) {
   const int64_t one = 1;
   torch_tensor_t number = NULL;
   void *data = NULL;
   tenon_generator_t *made = NULL;
   int32_t bad = !torch.aoti_torch_cpu_randint_low_out ||
-                torch.aoti_torch_empty_strided(1, &one, &one, torch.aoti_torch_dtype_int64(), torch_cpu, -1, &number) ||
+                torch.aoti_torch_empty_strided(1, &one, &one, torch.aoti_torch_dtype_int64(),
+                                               torch_cpu, -1, &number) ||
                 torch.aoti_torch_cpu_randint_low_out(number, 0, INT64_MAX, &one, 1) ||
                 torch.torch_get_mutable_data_ptr(number, &data);
-  if (bad) frame_fail(f, "PyTorch gives no random number: ", torch_what());
-  else if (tenon_generator_create((uint64_t) * (int64_t *)data, &made) != TENON_OK) frame_fail(f, tenon_error(), "");
+  if (bad)
+    frame_fail(f, "PyTorch gives no random number: ", torch_what());
+  else if (tenon_generator_create((uint64_t) * (int64_t *)data, &made) != TENON_OK)
+    frame_fail(f, tenon_error(), "");
   if (number) (void)torch.aoti_torch_delete_tensor_object(number);
   return made;
 }
@@ -27,7 +31,8 @@ static tenon_status_t call(frame_t *f, tenon_tensor_t **outputs, uint64_t wanted
   tenon_generator_t *generator = generator_of(f);
   if (!generator) return TENON_OK; /* and `why` is set */
   tenon_generator_t *before = tenon_generator_use(generator);
-  tenon_status_t status = tenon_op_call_values(self->op, f->values, self->argument_count, outputs, wanted);
+  tenon_status_t status =
+      tenon_op_call_values(self->op, f->values, self->argument_count, outputs, wanted);
   (void)tenon_generator_use(before);
   tenon_generator_release(generator);
   return status;
@@ -39,11 +44,13 @@ static void forward(frame_t *f, torch_value_t *stack, torch_value_t *out) {
   if (!frame_arguments(f, stack)) return;
   const uint64_t wanted = self->has_wanted ? stack[self->argument_count] : 0;
   memset(outputs, 0, self->output_count * sizeof *outputs);
-  if (call(f, outputs, wanted) != TENON_OK) snprintf(f->why, sizeof f->why, "%s", tenon_error());
-  else if (!*f->why) (void)frame_results(f, outputs, out);
+  if (call(f, outputs, wanted) != TENON_OK)
+    snprintf(f->why, sizeof f->why, "%s", tenon_error());
+  else if (!*f->why)
+    (void)frame_results(f, outputs, out);
 }
 
-/* ---- gradients ---------------------------------------------------------------------------------------------------- */
+/* gradients */
 
 /* Tensors of the arguments in `which` (bit i: input i), lists flat: they become leaves. */
 static tenon_tensor_t **leaves_of(frame_t *f, uint64_t which, int32_t *out_count) {
@@ -57,7 +64,10 @@ static tenon_tensor_t **leaves_of(frame_t *f, uint64_t which, int32_t *out_count
     if (!(which >> i & 1) || v->kind == TENON_KIND_NONE) continue;
     for (uint32_t k = 0; k < (v->kind == TENON_KIND_TENSORS ? v->count : 1); k++) {
       tenon_tensor_t *t = v->kind == TENON_KIND_TENSORS ? v->as.tensors[k] : v->as.tensor;
-      if (tenon_tensor_require_grad(t, 1) != TENON_OK) return frame_fail(f, tenon_error(), ""), NULL;
+      if (tenon_tensor_require_grad(t, 1) != TENON_OK) {
+        frame_fail(f, tenon_error(), "");
+        return NULL;
+      }
       leaves[(*out_count)++] = t;
     }
   }
@@ -65,7 +75,8 @@ static tenon_tensor_t **leaves_of(frame_t *f, uint64_t which, int32_t *out_count
 }
 
 static tenon_tensor_t *zeros_like(const tenon_tensor_t *t) {
-  tenon_tensor_t *zeros = NULL, *there = NULL;
+  tenon_tensor_t *zeros = NULL;
+  tenon_tensor_t *there = NULL;
   if (tenon_tensor_create(t->dtype, t->ndim, t->shape, &zeros) != TENON_OK) return NULL;
   memset(zeros->data, 0, (size_t)tenon_count(zeros) * (t->dtype.bits / 8));
   if (t->device.type == 1) return zeros;
@@ -74,14 +85,18 @@ static tenon_tensor_t *zeros_like(const tenon_tensor_t *t) {
   return there;
 }
 
-static bool is_within(const tenon_tensor_t *t, const tenon_tensor_t *of) { /* does it begin in the memory of that? */
+static bool is_within(const tenon_tensor_t *t,
+                      const tenon_tensor_t *of) { /* does it begin in the memory of that? */
   int64_t last = 0;
-  for (int32_t d = 0; d < of->ndim; d++) last += (of->shape[d] - 1) * of->strides[d];
-  const uintptr_t begin = (uintptr_t)of->data + of->byte_offset, at = (uintptr_t)t->data + t->byte_offset;
+  for (int32_t d = 0; d < of->ndim; d++)
+    last += (of->shape[d] - 1) * of->strides[d];
+  const uintptr_t begin = (uintptr_t)of->data + of->byte_offset;
+  const uintptr_t at = (uintptr_t)t->data + t->byte_offset;
   return tenon_count(of) && at >= begin && at <= begin + (uintptr_t)last * (of->dtype.bits / 8);
 }
 
-/* A gradient that is one that was given, or a view of it, is PyTorch's memory: a result must be its own. */
+/* A gradient that is one that was given, or a view of it, is PyTorch's memory: a result must be its
+ * own. */
 static bool is_lent(const frame_t *f, const tenon_tensor_t *t) {
   for (uint32_t k = 0; k < f->tensor_list_count; k++)
     for (size_t i = 0; i < f->tensor_lists[k].count; i++)
@@ -94,46 +109,57 @@ static bool is_lent(const frame_t *f, const tenon_tensor_t *t) {
 static bool own(frame_t *f, tenon_tensor_t **grad) {
   tenon_tensor_t *copy;
   if (!is_lent(f, *grad)) return true;
-  if (tenon_tensor_copy_to(*grad, (*grad)->device, &copy) != TENON_OK) return frame_fail(f, tenon_error(), "");
+  if (tenon_tensor_copy_to(*grad, (*grad)->device, &copy) != TENON_OK)
+    return frame_fail(f, tenon_error(), "");
   tenon_tensor_release(*grad);
-  return *grad = copy, true;
+  *grad = copy;
+  return true;
 }
 
-bool frame_gradients(frame_t *f, tenon_tensor_t **leaves, tenon_tensor_t **grads, size_t count, const bool *away,
-                     torch_value_t *out) {
+bool frame_gradients(frame_t *f, tenon_tensor_t **leaves, tenon_tensor_t **grads, size_t count,
+                     const bool *away, torch_value_t *out) {
   bool good = true;
   for (size_t i = 0; i < count && good; i++) /* that do not depend on it have zeros */
-    good = grads[i] ? own(f, &grads[i]) : (grads[i] = zeros_like(leaves[i])) || frame_fail(f, tenon_error(), "");
-  if (good) return (!away || frame_bring(f, grads, count, away)) && frame_list(f, grads, count, false, out);
-  for (size_t i = 0; i < count; i++) tenon_tensor_release(grads[i]);
+    good = grads[i] ? own(f, &grads[i])
+                    : (grads[i] = zeros_like(leaves[i])) || frame_fail(f, tenon_error(), "");
+  if (good)
+    return (!away || frame_bring(f, grads, count, away)) && frame_list(f, grads, count, false, out);
+  for (size_t i = 0; i < count; i++)
+    tenon_tensor_release(grads[i]);
   return false;
 }
 
-/* Those of the results in `which` (bits), items of lists one by one, that have a history, with their gradients; the others have
- * nothing to go back to.  false: there are not as many gradients. */
-static bool starts_of(const frame_t *f, tenon_tensor_t *const *outputs, uint64_t which, const list_t *grads,
-                      tenon_tensor_t **starts, tenon_tensor_t **from, int32_t *out_count) {
+/* Those of the results in `which` (bits), items of lists one by one, that have a history, with
+ * their gradients; the others have nothing to go back to.  false: there are not as many
+ * gradients. */
+static bool starts_of(const frame_t *f, tenon_tensor_t *const *outputs, uint64_t which,
+                      const list_t *grads, tenon_tensor_t **starts, tenon_tensor_t **from,
+                      int32_t *out_count) {
   size_t k = 0;
   *out_count = 0;
   for (uint32_t o = 0; o < f->self->output_count; o++) {
-    const bool is_list = which >> o & 1 && outputs[o] && tenon_dtype_id(outputs[o]->dtype) == TENON_LIST;
+    const bool is_list =
+        which >> o & 1 && outputs[o] && tenon_dtype_id(outputs[o]->dtype) == TENON_LIST;
     const int64_t count = !(which >> o & 1) ? 0 : is_list ? outputs[o]->shape[0] : 1;
     for (int64_t i = 0; i < count; i++, k++) {
       tenon_tensor_t *t = is_list ? tenon_item(outputs[o], i) : outputs[o];
-      if (k < grads->count && t && tenon_tensor_requires_grad(t))
-        starts[*out_count] = t, from[(*out_count)++] = grads->tensors[k];
+      if (k < grads->count && t && tenon_tensor_requires_grad(t)) {
+        starts[*out_count] = t;
+        from[(*out_count)++] = grads->tensors[k];
+      }
     }
   }
   return k == grads->count;
 }
 
-/* The operator's call again, recorded by Tenon, and back: behind the arguments are the gradients of results (a list), which
- * results they are of, and of which inputs gradients are wanted (bits). */
+/* The operator's call again, recorded by Tenon, and back: behind the arguments are the gradients of
+ * results (a list), which results they are of, and of which inputs gradients are wanted (bits). */
 static void backward(frame_t *f, torch_value_t *stack, torch_value_t *out) {
   const operator_t *self = f->self;
   const torch_value_t *more = stack + self->argument_count;
   tenon_tensor_t *outputs[OPERATOR_MOST] = {NULL};
-  int32_t leaf_count = 0, start_count = 0;
+  int32_t leaf_count = 0;
+  int32_t start_count = 0;
   bool good = frame_arguments(f, stack);
   const list_t *grads = frame_tensors(f, more[0]); /* it is the call's also after a failure */
   tenon_tensor_t **leaves = good && grads ? leaves_of(f, more[2], &leaf_count) : NULL;
@@ -142,17 +168,20 @@ static void backward(frame_t *f, torch_value_t *stack, torch_value_t *out) {
   if (!starts) return;
   tenon_tensor_t **from = starts + grads->count;
   memset(made, 0, (size_t)leaf_count * sizeof *made);
-  tenon_status_t status = tenon_op_call_values(self->op, f->values, self->argument_count, outputs, more[1]);
+  tenon_status_t status =
+      tenon_op_call_values(self->op, f->values, self->argument_count, outputs, more[1]);
   if (status == TENON_OK && !starts_of(f, outputs, more[1], grads, starts, from, &start_count))
     (void)frame_fail(f, "the gradients are not those of the results that are named", "");
   else if (status == TENON_OK && start_count)
-    status = tenon_gradients(starts, from, start_count, leaves, leaf_count, TENON_GRAD_UNUSED, made);
+    status =
+        tenon_gradients(starts, from, start_count, leaves, leaf_count, TENON_GRAD_UNUSED, made);
   if (status != TENON_OK) snprintf(f->why, sizeof f->why, "%s", tenon_error());
-  for (uint32_t o = 0; o < self->output_count; o++) tenon_tensor_release(outputs[o]);
+  for (uint32_t o = 0; o < self->output_count; o++)
+    tenon_tensor_release(outputs[o]);
   if (!*f->why) (void)frame_gradients(f, leaves, made, (size_t)leaf_count, NULL, out);
 }
 
-/* ---- the call ----------------------------------------------------------------------------------------------------- */
+/* the call */
 
 /* torch.set_num_threads holds for our loops too: they run on the same threads. */
 static void follow_threads(void) {
@@ -161,7 +190,8 @@ static void follow_threads(void) {
   if ((int32_t)count != tenon_threads_get()) tenon_threads_set((int32_t)count);
 }
 
-void operator_call(const operator_t *self, torch_value_t *stack, uint64_t arguments, uint64_t results) {
+void operator_call(const operator_t *self, torch_value_t *stack, uint64_t arguments,
+                   uint64_t results) {
   frame_t f;
   torch_value_t out[OPERATOR_MOST];
   (void)arguments; /* as the schema that was registered says */

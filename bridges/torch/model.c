@@ -1,5 +1,6 @@
-/* Models that Tenon compiles, as one operator of PyTorch's: tenon::run, and tenon::run.vjp, which runs them again under Tenon's
- * record and goes back.  Invariant: an executable that is in the list stays as long as the process. */
+/* Models that Tenon compiles, as one operator of PyTorch's: tenon::run, and tenon::run.vjp, which
+ * runs them again under Tenon's record and goes back.  Invariant: an executable that is in the list
+ * stays as long as the process. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,7 +19,8 @@ static model_t *models; /* atomic; the newest first */
 
 static const model_t *find(const char *path, const char *device, bool has_gradients) {
   const model_t *m = __atomic_load_n(&models, __ATOMIC_ACQUIRE);
-  while (m && (m->has_gradients != has_gradients || strcmp(m->path, path) != 0 || strcmp(m->device, device) != 0))
+  while (m && (m->has_gradients != has_gradients || strcmp(m->path, path) != 0 ||
+               strcmp(m->device, device) != 0))
     m = m->next;
   return m;
 }
@@ -30,15 +32,19 @@ static tenon_status_t device_of(const char *text, tenon_device_t *out_device) {
   const size_t size = colon ? (size_t)(colon - text) : strlen(text);
   *out_device = (tenon_device_t){1, 0};
   if (strcmp(text, "cpu") == 0) return TENON_OK;
-  snprintf(backend, sizeof backend, "%.*s", (int)(size < sizeof backend ? size : sizeof backend - 1), text);
+  snprintf(backend, sizeof backend, "%.*s",
+           (int)(size < sizeof backend ? size : sizeof backend - 1), text);
   return tenon_device_find(backend, colon ? (int32_t)strtol(colon + 1, NULL, 10) : 0, out_device);
 }
 
 /* Two threads may compile the same at once: the second one's is dropped. */
-static tenon_status_t compile(const char *path, const char *device, bool has_gradients, const model_t **out_model) {
-  tenon_compile_t options = {.size = sizeof options, .flags = has_gradients ? TENON_COMPILE_GRADIENTS : 0};
+static tenon_status_t compile(const char *path, const char *device, bool has_gradients,
+                              const model_t **out_model) {
+  tenon_compile_t options = {.size = sizeof options,
+                             .flags = has_gradients ? TENON_COMPILE_GRADIENTS : 0};
   tenon_graph_t *graph = NULL;
-  const size_t path_size = strlen(path) + 1, device_size = strlen(device) + 1;
+  const size_t path_size = strlen(path) + 1;
+  const size_t device_size = strlen(device) + 1;
   if ((*out_model = find(path, device, has_gradients))) return TENON_OK;
   model_t *made = calloc(1, sizeof *made + path_size + device_size);
   if (!made) return TENON_MEMORY;
@@ -49,50 +55,73 @@ static tenon_status_t compile(const char *path, const char *device, bool has_gra
   if (status == TENON_OK) status = tenon_graph_load(path, NULL, &graph);
   if (status == TENON_OK) status = tenon_executable_create(graph, &options, &made->executable);
   tenon_graph_release(graph);
-  if (status != TENON_OK) return free(made), status;
+  if (status != TENON_OK) {
+    free(made);
+    return status;
+  }
   torch_lock();
   if (!(*out_model = find(path, device, has_gradients))) {
     made->next = models;
     __atomic_store_n(&models, made, __ATOMIC_RELEASE);
-    *out_model = made, made = NULL;
+    *out_model = made;
+    made = NULL;
   }
   torch_unlock();
-  if (made) tenon_executable_release(made->executable), free(made);
+  if (made) {
+    tenon_executable_release(made->executable);
+    free(made);
+  }
   return TENON_OK;
 }
 
 tenon_status_t model_compile(const char *path, const char *device, char *why, size_t capacity) {
   const model_t *model;
   tenon_status_t status = compile(path, device, false, &model);
-  if (status != TENON_OK) snprintf(why, capacity, "%s", status == TENON_MEMORY ? "out of memory" : tenon_error());
+  if (status != TENON_OK)
+    snprintf(why, capacity, "%s", status == TENON_MEMORY ? "out of memory" : tenon_error());
   return status;
 }
 
-/* ---- calls -------------------------------------------------------------------------------------------------------- */
+/* calls */
 
-enum { INPUTS, GRADS, GIVEN, WANTED, MODEL }; /* values of the gradient, in the order of a call's */
+enum {
+  INPUTS,
+  GRADS,
+  GIVEN,
+  WANTED,
+  MODEL,
+}; /* values of the gradient, in the order of a call's */
 
 static bool fail_tenon(frame_t *f) { return frame_fail(f, tenon_error(), ""); }
 
-static tenon_executable_t *executable_of(frame_t *f, const char *path, const char *device, bool has_gradients) {
+static tenon_executable_t *executable_of(frame_t *f, const char *path, const char *device,
+                                         bool has_gradients) {
   const model_t *model;
   if (compile(path, device, has_gradients, &model) == TENON_OK) return model->executable;
-  return fail_tenon(f), NULL;
+  fail_tenon(f);
+  return NULL;
 }
 
 /* Runs it; outputs are of the frame's memory, all set if that succeeded. */
-static tenon_tensor_t **outputs_of(frame_t *f, tenon_executable_t *executable, const tenon_value_t *inputs,
-                                   const char *path, size_t *out_count) {
+static tenon_tensor_t **outputs_of(frame_t *f, tenon_executable_t *executable,
+                                   const tenon_value_t *inputs, const char *path,
+                                   size_t *out_count) {
   const tenon_graph_t *graph = tenon_executable_graph(executable);
   const uint32_t expected = (uint32_t)tenon_graph_input_count(graph);
   const size_t count = (size_t)tenon_graph_output_count(graph);
   char found[100];
   snprintf(found, sizeof found, ": expected %u inputs, found %u", expected, inputs->count);
-  if (inputs->count != expected) return frame_fail(f, path, found), NULL;
+  if (inputs->count != expected) {
+    frame_fail(f, path, found);
+    return NULL;
+  }
   tenon_tensor_t **outputs = frame_take(f, count + 1, sizeof *outputs);
   if (!outputs) return NULL;
   memset(outputs, 0, (count + 1) * sizeof *outputs);
-  if (tenon_executable_run(executable, inputs->as.tensors, outputs, NULL) != TENON_OK) return fail_tenon(f), NULL;
+  if (tenon_executable_run(executable, inputs->as.tensors, outputs, NULL) != TENON_OK) {
+    fail_tenon(f);
+    return NULL;
+  }
   *out_count = count;
   return outputs;
 }
@@ -103,13 +132,16 @@ static void forward(frame_t *f, torch_value_t *stack, torch_value_t *out) {
   if (!frame_arguments(f, stack)) return;
   tenon_executable_t *executable = executable_of(f, v[1].as.s, v[2].as.s, false);
   tenon_tensor_t **outputs = executable ? outputs_of(f, executable, v, v[1].as.s, &count) : NULL;
-  if (outputs && frame_bring(f, outputs, count, NULL)) (void)frame_list(f, outputs, count, false, out);
+  if (outputs && frame_bring(f, outputs, count, NULL))
+    (void)frame_list(f, outputs, count, false, out);
 }
 
-/* Tensors of devices are copied, since Tenon's record of a model is the CPU's; out_away (NULL: not wanted) says which. */
+/* Tensors of devices are copied, since Tenon's record of a model is the CPU's; out_away (NULL: not
+ * wanted) says which. */
 static bool come_home(frame_t *f, const tenon_value_t *list, bool *out_away) {
   for (uint32_t i = 0; i < list->count; i++) {
-    tenon_tensor_t *home = NULL, **t = (tenon_tensor_t **)(uintptr_t)&list->as.tensors[i];
+    tenon_tensor_t *home = NULL;
+    tenon_tensor_t **t = (tenon_tensor_t **)(uintptr_t)&list->as.tensors[i];
     const bool is_away = (*t)->device.type != 1;
     if (out_away) out_away[i] = is_away;
     if (!is_away) continue;
@@ -122,13 +154,19 @@ static bool come_home(frame_t *f, const tenon_value_t *list, bool *out_away) {
 
 /* The inputs that gradients are wanted of become leaves. */
 static tenon_tensor_t **leaves_of(frame_t *f) {
-  const tenon_value_t *inputs = &f->values[INPUTS], *wanted = &f->values[WANTED];
+  const tenon_value_t *inputs = &f->values[INPUTS];
+  const tenon_value_t *wanted = &f->values[WANTED];
   tenon_tensor_t **leaves = frame_take(f, wanted->count + 1, sizeof *leaves);
   for (uint32_t i = 0; leaves && i < wanted->count; i++) {
-    if (wanted->as.ints[i] < 0 || wanted->as.ints[i] >= inputs->count)
-      return frame_fail(f, "wanted: ", "there is no such input"), NULL;
+    if (wanted->as.ints[i] < 0 || wanted->as.ints[i] >= inputs->count) {
+      frame_fail(f, "wanted: ", "there is no such input");
+      return NULL;
+    }
     leaves[i] = inputs->as.tensors[wanted->as.ints[i]];
-    if (tenon_tensor_require_grad(leaves[i], 1) != TENON_OK) return fail_tenon(f), NULL;
+    if (tenon_tensor_require_grad(leaves[i], 1) != TENON_OK) {
+      fail_tenon(f);
+      return NULL;
+    }
   }
   return leaves;
 }
@@ -136,22 +174,35 @@ static tenon_tensor_t **leaves_of(frame_t *f) {
 /* Back from those outputs that depend on a leaf. */
 static tenon_tensor_t **gradients_of(frame_t *f, tenon_tensor_t **outputs, size_t output_count,
                                      tenon_tensor_t **leaves) {
-  const tenon_value_t *grads = &f->values[GRADS], *given = &f->values[GIVEN], *wanted = &f->values[WANTED];
+  const tenon_value_t *grads = &f->values[GRADS];
+  const tenon_value_t *given = &f->values[GIVEN];
+  const tenon_value_t *wanted = &f->values[WANTED];
   int32_t count = 0;
-  tenon_tensor_t **starts = frame_take(f, given->count + 1, sizeof *starts), **made = NULL;
+  tenon_tensor_t **starts = frame_take(f, given->count + 1, sizeof *starts);
+  tenon_tensor_t **made = NULL;
   tenon_tensor_t **from = starts ? frame_take(f, given->count + 1, sizeof *from) : NULL;
   if (!from || !(made = frame_take(f, wanted->count + 1, sizeof *made))) return NULL;
-  if (grads->count != given->count)
-    return frame_fail(f, "grads: ", "they are not those of the outputs in `given`"), NULL;
+  if (grads->count != given->count) {
+    frame_fail(f, "grads: ", "they are not those of the outputs in `given`");
+    return NULL;
+  }
   for (uint32_t i = 0; i < given->count; i++) {
     const int64_t at = given->as.ints[i];
-    if (at < 0 || (uint64_t)at >= output_count) return frame_fail(f, "given: ", "there is no such output"), NULL;
-    if (tenon_tensor_requires_grad(outputs[at])) starts[count] = outputs[at], from[count++] = grads->as.tensors[i];
+    if (at < 0 || (uint64_t)at >= output_count) {
+      frame_fail(f, "given: ", "there is no such output");
+      return NULL;
+    }
+    if (tenon_tensor_requires_grad(outputs[at])) {
+      starts[count] = outputs[at];
+      from[count++] = grads->as.tensors[i];
+    }
   }
   memset(made, 0, (wanted->count + 1) * sizeof *made);
-  if (count &&
-      tenon_gradients(starts, from, count, leaves, (int32_t)wanted->count, TENON_GRAD_UNUSED, made) != TENON_OK)
-    return fail_tenon(f), NULL;
+  if (count && tenon_gradients(starts, from, count, leaves, (int32_t)wanted->count,
+                               TENON_GRAD_UNUSED, made) != TENON_OK) {
+    fail_tenon(f);
+    return NULL;
+  }
   return made;
 }
 
@@ -162,29 +213,34 @@ static void backward(frame_t *f, torch_value_t *stack, torch_value_t *out) {
   bool *away = frame_take(f, v[INPUTS].count + v[WANTED].count + 1, sizeof *away);
   if (!away || !come_home(f, &v[INPUTS], away) || !come_home(f, &v[GRADS], NULL)) return;
   bool *back = away + v[INPUTS].count;
-  tenon_executable_t *executable = executable_of(f, v[MODEL].as.s, "cpu", true); /* whatever device runs the model */
+  tenon_executable_t *executable =
+      executable_of(f, v[MODEL].as.s, "cpu", true); /* whatever device runs the model */
   tenon_tensor_t **leaves = executable ? leaves_of(f) : NULL;
   if (!leaves) return;
   const int32_t before = tenon_grad_mode_set(1);
   tenon_tensor_t **outputs = outputs_of(f, executable, &v[INPUTS], v[MODEL].as.s, &count);
   tenon_grad_mode_set(before);
   tenon_tensor_t **made = outputs ? gradients_of(f, outputs, count, leaves) : NULL;
-  for (size_t i = 0; i < count; i++) tenon_tensor_release(outputs[i]);
-  for (uint32_t i = 0; i < v[WANTED].count; i++) back[i] = away[v[WANTED].as.ints[i]];
+  for (size_t i = 0; i < count; i++)
+    tenon_tensor_release(outputs[i]);
+  for (uint32_t i = 0; i < v[WANTED].count; i++)
+    back[i] = away[v[WANTED].as.ints[i]];
   if (made) (void)frame_gradients(f, leaves, made, v[WANTED].count, back, out);
 }
 
-/* ---- the operators ------------------------------------------------------------------------------------------------ */
+/* the operators */
 
-#define INPUT(i, called)                                                                                               \
+#define INPUT(i, called)                                                                           \
   { .role = TENON_ARGUMENT_INPUT, .kind = TENON_KIND_TENSORS, .index = i, .name = called }
-#define ATTR(i, type, called)                                                                                          \
+#define ATTR(i, type, called)                                                                      \
   { .role = TENON_ARGUMENT_ATTR, .kind = TENON_KIND_##type, .index = i, .name = called }
 
 const operator_t *model_operator(bool is_gradient) {
-  static tenon_argument_t of_run[] = {INPUT(0, "inputs"), ATTR(0, STR, "model"), ATTR(1, STR, "device")};
-  static tenon_argument_t of_vjp[] = {INPUT(0, "inputs"),      INPUT(1, "grads"),     ATTR(0, INTS, "given"),
-                                      ATTR(1, INTS, "wanted"), ATTR(2, STR, "model"), ATTR(3, STR, "device")};
+  static tenon_argument_t of_run[] = {INPUT(0, "inputs"), ATTR(0, STR, "model"),
+                                      ATTR(1, STR, "device")};
+  static tenon_argument_t of_vjp[] = {INPUT(0, "inputs"),     INPUT(1, "grads"),
+                                      ATTR(0, INTS, "given"), ATTR(1, INTS, "wanted"),
+                                      ATTR(2, STR, "model"),  ATTR(3, STR, "device")};
   static const operator_t run = {.run = forward,
                                  .name = "tenon::run",
                                  .argument_count = 3,
@@ -202,7 +258,7 @@ const operator_t *model_operator(bool is_gradient) {
 }
 
 const char *model_schema(bool is_gradient) {
-  return is_gradient ? "run.vjp(Tensor[] inputs, Tensor[] grads, int[] given, int[] wanted, *, str model, str "
-                       "device='cpu') -> Tensor[]"
+  return is_gradient ? "run.vjp(Tensor[] inputs, Tensor[] grads, int[] given, int[] wanted, *, str "
+                       "model, str device='cpu') -> Tensor[]"
                      : "run(Tensor[] inputs, *, str model, str device='cpu') -> Tensor[]";
 }

@@ -5,7 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* By PyTorch's own interface for any accelerator: a reference to the stream, and the handle that it has below. */
+/* By PyTorch's own interface for any accelerator: a reference to the stream, and the handle that it
+ * has below. */
 static int32_t stream_of_any(int32_t index, void **out_native) {
   torch_stream_t stream = NULL;
   if (torch.aoti_torch_get_current_stream(index, &stream)) return 1;
@@ -14,9 +15,12 @@ static int32_t stream_of_any(int32_t index, void **out_native) {
   return bad;
 }
 
-/* Types of devices.  The first two tell their streams by functions of libraries that the CPU's PyTorch has not. */
+/* Types of devices.  The first two tell their streams by functions of libraries that the CPU's
+ * PyTorch has not. */
 static struct kind_t {
-  const char *name, *library, *function;
+  const char *name;
+  const char *library;
+  const char *function;
   char backend[64]; /* of Tenon's; "": none was said */
 } kinds[] = {{"cuda", "libtorch_cuda.so", "aoti_torch_get_current_cuda_stream", "cuda"},
              {"xpu", "libtorch_xpu.so", "aoti_torch_get_current_xpu_stream", ""},
@@ -24,44 +28,58 @@ static struct kind_t {
 enum { KINDS = sizeof kinds / sizeof *kinds };
 
 static int32_t code_of(const struct kind_t *kind) {
-  int32_t (*const codes[])(void) = {torch.aoti_torch_device_type_cuda, torch.aoti_torch_device_type_xpu,
+  int32_t (*const codes[])(void) = {torch.aoti_torch_device_type_cuda,
+                                    torch.aoti_torch_device_type_xpu,
                                     torch.aoti_torch_device_type_privateuse1};
   return codes[kind - kinds]();
 }
 
 const char *place_name(int32_t type, int32_t index, char *out, size_t capacity) {
   const struct kind_t *kind = kinds;
-  while (kind < kinds + KINDS && code_of(kind) != type) kind++;
-  if (kind < kinds + KINDS) snprintf(out, capacity, "%s:%d", kind->name, (int)index);
-  else snprintf(out, capacity, "a device of type %d, index %d", (int)type, (int)index);
+  while (kind < kinds + KINDS && code_of(kind) != type)
+    kind++;
+  if (kind < kinds + KINDS)
+    snprintf(out, capacity, "%s:%d", kind->name, (int)index);
+  else
+    snprintf(out, capacity, "a device of type %d, index %d", (int)type, (int)index);
   return out;
 }
 
 tenon_status_t place_map(const char *type, const char *backend, char *why, size_t capacity) {
   struct kind_t *kind = kinds;
   int32_t count = 0;
-  while (kind < kinds + KINDS && strcmp(kind->name, type) != 0) kind++;
-  if (kind == kinds + KINDS)
-    return snprintf(why, capacity, "a type of device '%s': expected cuda, xpu, privateuseone", type), TENON_INVALID;
-  if (*kind->backend && strcmp(kind->backend, backend) != 0)
-    return snprintf(why, capacity, "%s is Tenon's %s, and cannot be its %s too", type, kind->backend, backend),
-           TENON_EXISTS;
-  if (strlen(backend) >= sizeof kind->backend)
-    return snprintf(why, capacity, "the name of a backend is longer than %zu bytes", sizeof kind->backend - 1),
-           TENON_INVALID;
+  while (kind < kinds + KINDS && strcmp(kind->name, type) != 0)
+    kind++;
+  if (kind == kinds + KINDS) {
+    snprintf(why, capacity, "a type of device '%s': expected cuda, xpu, privateuseone", type);
+    return TENON_INVALID;
+  }
+  if (*kind->backend && strcmp(kind->backend, backend) != 0) {
+    snprintf(why, capacity, "%s is Tenon's %s, and cannot be its %s too", type, kind->backend,
+             backend);
+    return TENON_EXISTS;
+  }
+  if (strlen(backend) >= sizeof kind->backend) {
+    snprintf(why, capacity, "the name of a backend is longer than %zu bytes",
+             sizeof kind->backend - 1);
+    return TENON_INVALID;
+  }
   tenon_status_t status = tenon_device_count(backend, &count);
-  if (status == TENON_OK) strcpy(kind->backend, backend);
-  else snprintf(why, capacity, "%s cannot be Tenon's %s: %s", type, backend, tenon_error());
+  if (status == TENON_OK)
+    strcpy(kind->backend, backend);
+  else
+    snprintf(why, capacity, "%s cannot be Tenon's %s: %s", type, backend, tenon_error());
   return status;
 }
 
-/* ---- places ------------------------------------------------------------------------------------------------------- */
+/* places */
 
 static place_t *places; /* atomic; the newest first */
 
 static const place_t *known(int32_t type, int32_t index) {
   const place_t *p = __atomic_load_n(&places, __ATOMIC_ACQUIRE);
-  while (p && (p->type != type || p->index != index)) p = p->next;
+  while (p && (p->type != type || p->index != index))
+    p = p->next;
   return p;
 }
 
@@ -69,8 +87,10 @@ static const place_t *known(int32_t type, int32_t index) {
 static place_stream_fn streams_of(const struct kind_t *kind, int32_t index) {
   place_stream_fn function = NULL;
   void *native;
-  if (kind->library) *(void **)&function = torch_find(kind->library, kind->function);
-  else if (torch.torch_stream_native_handle && torch.aoti_torch_get_current_stream) function = stream_of_any;
+  if (kind->library)
+    *(void **)&function = torch_find(kind->library, kind->function);
+  else if (torch.torch_stream_native_handle && torch.aoti_torch_get_current_stream)
+    function = stream_of_any;
   return function && !function(index, &native) ? function : NULL;
 }
 
@@ -79,21 +99,30 @@ static const char *list_kinds(char *out, size_t capacity) {
   *out = 0;
   for (int i = 0; i < KINDS && used < capacity; i++)
     if (*kinds[i].backend)
-      used += (size_t)snprintf(out + used, capacity - used, "%s%s is %s", used ? ", " : "", kinds[i].name,
-                               kinds[i].backend);
+      used += (size_t)snprintf(out + used, capacity - used, "%s%s is %s", used ? ", " : "",
+                               kinds[i].name, kinds[i].backend);
   return out;
 }
 
-static const place_t *add(struct kind_t *kind, int32_t type, int32_t index, char *why, size_t capacity) {
+static const place_t *add(struct kind_t *kind, int32_t type, int32_t index, char *why,
+                          size_t capacity) {
   char name[64];
   tenon_device_t device;
-  if (tenon_device_find(kind->backend, index, &device) != TENON_OK)
-    return snprintf(why, capacity, "the tensor is on %s: %s", place_name(type, index, name, sizeof name),
-                    tenon_error()),
-           NULL;
+  if (tenon_device_find(kind->backend, index, &device) != TENON_OK) {
+    snprintf(why, capacity, "the tensor is on %s: %s", place_name(type, index, name, sizeof name),
+             tenon_error());
+    return NULL;
+  }
   place_t *made = calloc(1, sizeof *made);
-  if (!made) return snprintf(why, capacity, "out of memory"), NULL;
-  *made = (place_t){.next = places, .type = type, .index = index, .device = device, .current = streams_of(kind, index)};
+  if (!made) {
+    snprintf(why, capacity, "out of memory");
+    return NULL;
+  }
+  *made = (place_t){.next = places,
+                    .type = type,
+                    .index = index,
+                    .device = device,
+                    .current = streams_of(kind, index)};
   __atomic_store_n(&places, made, __ATOMIC_RELEASE);
   return made;
 }
@@ -101,27 +130,32 @@ static const place_t *add(struct kind_t *kind, int32_t type, int32_t index, char
 const place_t *place_find(int32_t type, int32_t index, char *why, size_t capacity) {
   char name[64], all[200];
   int32_t current = 0;
-  if (index < 0 && torch.aoti_torch_get_current_device_index && !torch.aoti_torch_get_current_device_index(&current))
+  if (index < 0 && torch.aoti_torch_get_current_device_index &&
+      !torch.aoti_torch_get_current_device_index(&current))
     index = current;
-  else if (index < 0) index = 0;
+  else if (index < 0)
+    index = 0;
   const place_t *found = known(type, index);
   if (found) return found;
   torch_lock();
   struct kind_t *kind = kinds;
-  while (kind < kinds + KINDS && !(*kind->backend && code_of(kind) == type)) kind++;
+  while (kind < kinds + KINDS && !(*kind->backend && code_of(kind) == type))
+    kind++;
   if (kind == kinds + KINDS)
     snprintf(why, capacity,
-             "the tensor is on %s, which is none of Tenon's devices: say which one it is (tenon.torch.device, "
-             "tenon_torch_device), or move it to the CPU; so far %s",
+             "the tensor is on %s, which is none of Tenon's devices: say which one it is "
+             "(tenon.torch.device, tenon_torch_device), or move it to the CPU; so far %s",
              place_name(type, index, name, sizeof name), list_kinds(all, sizeof all));
-  else if (!(found = known(type, index))) found = add(kind, type, index, why, capacity);
+  else if (!(found = known(type, index)))
+    found = add(kind, type, index, why, capacity);
   torch_unlock();
   return found;
 }
 
 const place_t *place_of(tenon_device_t device, char *why, size_t capacity) {
   const place_t *p = __atomic_load_n(&places, __ATOMIC_ACQUIRE);
-  while (p && (p->device.type != device.type || p->device.id != device.id)) p = p->next;
+  while (p && (p->device.type != device.type || p->device.id != device.id))
+    p = p->next;
   for (int k = 0; k < KINDS && !p; k++) {
     char backend[sizeof kinds->backend];
     int32_t count = 0;
@@ -141,7 +175,7 @@ const place_t *place_of(tenon_device_t device, char *why, size_t capacity) {
   return p;
 }
 
-/* ---- streams ------------------------------------------------------------------------------------------------------ */
+/* streams */
 
 typedef struct place_stream_t { /* one of PyTorch's: it has a pool of them, which never end */
   struct place_stream_t *next;
@@ -151,17 +185,22 @@ typedef struct place_stream_t { /* one of PyTorch's: it has a pool of them, whic
 
 static tenon_stream_t *stream_known(const place_t *place, const void *native) {
   const place_stream_t *s = __atomic_load_n(&place->streams, __ATOMIC_ACQUIRE);
-  while (s && s->native != native) s = s->next;
+  while (s && s->native != native)
+    s = s->next;
   return s ? s->stream : NULL;
 }
 
 static tenon_stream_t *stream_add(place_t *place, void *native, char *why, size_t capacity) {
   place_stream_t *made = calloc(1, sizeof *made);
-  if (!made) return snprintf(why, capacity, "out of memory"), NULL;
+  if (!made) {
+    snprintf(why, capacity, "out of memory");
+    return NULL;
+  }
   made->native = native;
   if (tenon_stream_import(place->device, native, &made->stream) != TENON_OK) {
     snprintf(why, capacity, "PyTorch's stream: %s", tenon_error());
-    return free(made), NULL;
+    free(made);
+    return NULL;
   }
   made->next = place->streams;
   __atomic_store_n(&place->streams, made, __ATOMIC_RELEASE);
@@ -172,14 +211,18 @@ tenon_stream_t *place_stream(const place_t *place, char *why, size_t capacity) {
   tenon_stream_t *stream = NULL;
   void *native = NULL;
   if (!place->current) {
-    if (tenon_stream_of(place->device, &stream) != TENON_OK) snprintf(why, capacity, "%s", tenon_error());
+    if (tenon_stream_of(place->device, &stream) != TENON_OK)
+      snprintf(why, capacity, "%s", tenon_error());
     return stream;
   }
-  if (place->current(place->index, &native))
-    return snprintf(why, capacity, "PyTorch does not tell its current stream: %s", torch_what()), NULL;
+  if (place->current(place->index, &native)) {
+    snprintf(why, capacity, "PyTorch does not tell its current stream: %s", torch_what());
+    return NULL;
+  }
   if ((stream = stream_known(place, native))) return stream;
   torch_lock();
-  if (!(stream = stream_known(place, native))) stream = stream_add((place_t *)(uintptr_t)place, native, why, capacity);
+  if (!(stream = stream_known(place, native)))
+    stream = stream_add((place_t *)(uintptr_t)place, native, why, capacity);
   torch_unlock();
   return stream;
 }

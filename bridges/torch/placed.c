@@ -1,16 +1,18 @@
-/* Calls on devices: arguments in place, in order with PyTorch's current stream, and results in memory of PyTorch's allocator.
- * Invariant: what is made here is given back in the order of that stream, so no host waits. */
+/* Calls on devices: arguments in place, in order with PyTorch's current stream, and results in
+ * memory of PyTorch's allocator. Invariant: what is made here is given back in the order of that
+ * stream, so no host waits. */
 #include "frame.h"
 
 #include <stdio.h>
 
-/* ---- PyTorch's allocator ------------------------------------------------------------------------------------------ */
+/* PyTorch's allocator */
 
 static void delete_handle(void *handle) { (void)torch.aoti_torch_delete_tensor_object(handle); }
 
 static tenon_status_t over(const place_t *place, torch_tensor_t handle, void *data, uint64_t offset,
-                           tenon_dtype_t dtype, int32_t ndim, const int64_t *shape, const int64_t *strides,
-                           tenon_stream_t *stream, tenon_free_fn release, tenon_tensor_t **out_tensor) {
+                           tenon_dtype_t dtype, int32_t ndim, const int64_t *shape,
+                           const int64_t *strides, tenon_stream_t *stream, tenon_free_fn release,
+                           tenon_tensor_t **out_tensor) {
   tenon_external_t external = {.size = sizeof external,
                                .device = place->device,
                                .data = data,
@@ -27,28 +29,37 @@ static tenon_status_t over(const place_t *place, torch_tensor_t handle, void *da
 
 /* A tensor of PyTorch's that Tenon writes to; frame_placed_result gives it out. */
 static tenon_status_t create(void *state, tenon_device_t device, tenon_dtype_t dtype, int32_t ndim,
-                             const int64_t *shape, tenon_tensor_t **out_tensor, const char **out_why) {
+                             const int64_t *shape, tenon_tensor_t **out_tensor,
+                             const char **out_why) {
   const place_t *place = state;
-  int64_t strides[TENON_RANK_MAX], next = 1;
+  int64_t strides[TENON_RANK_MAX];
+  int64_t next = 1;
   int32_t code;
   torch_tensor_t handle = NULL;
   tenon_stream_t *stream = NULL;
   void *data = NULL;
   const bool is_here = device.type == place->device.type && device.id == place->device.id;
   if (!is_here || !torch_dtype_to(dtype, &code)) return TENON_OK; /* Tenon's own */
-  for (int32_t i = ndim - 1; i >= 0; next *= shape[i--]) strides[i] = next;
-  if (torch.aoti_torch_empty_strided(ndim, shape, strides, code, place->type, place->index, &handle))
-    return *out_why = torch_what(), TENON_MEMORY;
-  tenon_status_t status = torch.torch_get_mutable_data_ptr(handle, &data) ? TENON_UNKNOWN : TENON_OK;
-  if (status != TENON_OK) *out_why = torch_what();
+  for (int32_t i = ndim - 1; i >= 0; next *= shape[i--])
+    strides[i] = next;
+  if (torch.aoti_torch_empty_strided(ndim, shape, strides, code, place->type, place->index,
+                                     &handle)) {
+    *out_why = torch_what();
+    return TENON_MEMORY;
+  }
+  tenon_status_t status =
+      torch.torch_get_mutable_data_ptr(handle, &data) ? TENON_UNKNOWN : TENON_OK;
+  if (status != TENON_OK)
+    *out_why = torch_what();
   else if ((status = tenon_stream_of(device, &stream)) != TENON_OK ||
-           (status = over(place, handle, data, 0, dtype, ndim, shape, NULL, stream, delete_handle, out_tensor)))
+           (status = over(place, handle, data, 0, dtype, ndim, shape, NULL, stream, delete_handle,
+                          out_tensor)))
     *out_why = tenon_error();
   if (status != TENON_OK) delete_handle(handle);
   return status;
 }
 
-/* ---- where a call runs -------------------------------------------------------------------------------------------- */
+/* where a call runs */
 
 bool frame_place(frame_t *f, int32_t type, int32_t index) {
   char why[sizeof f->why];
@@ -77,19 +88,25 @@ void frame_leave(frame_t *f) {
   (void)tenon_stream_use(f->place->device, f->stream_before, NULL);
 }
 
-/* ---- arguments ---------------------------------------------------------------------------------------------------- */
+/* arguments */
 
 tenon_tensor_t *frame_placed(frame_t *f, torch_tensor_t handle, const frame_parts_t *p) {
   int64_t first = 0;
   int32_t index = 0;
   tenon_tensor_t *made = NULL;
-  if (torch.aoti_torch_get_device_index(handle, &index) | torch.aoti_torch_get_storage_offset(handle, &first))
-    return frame_fail(f, "PyTorch does not tell where the tensor is: ", torch_what()), NULL;
+  if (torch.aoti_torch_get_device_index(handle, &index) |
+      torch.aoti_torch_get_storage_offset(handle, &first)) {
+    frame_fail(f, "PyTorch does not tell where the tensor is: ", torch_what());
+    return NULL;
+  }
   if (!frame_place(f, p->type, index)) return NULL;
-  const uint64_t offset = p->data ? (uint64_t)first * p->dtype.bits / 8 : 0; /* handles are those of whole storages */
-  if (over(f->place, handle, (char *)p->data - offset, offset, p->dtype, (int32_t)p->ndim, p->shape, p->strides,
-           f->stream, NULL, &made) != TENON_OK)
-    return frame_fail(f, tenon_error(), ""), NULL;
+  const uint64_t offset =
+      p->data ? (uint64_t)first * p->dtype.bits / 8 : 0; /* handles are those of whole storages */
+  if (over(f->place, handle, (char *)p->data - offset, offset, p->dtype, (int32_t)p->ndim, p->shape,
+           p->strides, f->stream, NULL, &made) != TENON_OK) {
+    frame_fail(f, tenon_error(), "");
+    return NULL;
+  }
   return made;
 }
 
@@ -103,15 +120,17 @@ bool frame_bring(frame_t *f, tenon_tensor_t **tensors, size_t count, const bool 
     tensors[i] = there;
   }
   if (status == TENON_OK) return true;
-  for (size_t i = 0; i < count; i++) tenon_tensor_release(tensors[i]);
+  for (size_t i = 0; i < count; i++)
+    tenon_tensor_release(tensors[i]);
   return frame_fail(f, tenon_error(), "");
 }
 
-/* ---- results ------------------------------------------------------------------------------------------------------ */
+/* results */
 
 /* What `create` made, or a part of it, as PyTorch's tensor of its own; NULL: PyTorch makes none. */
 static torch_tensor_t tensor_of(torch_tensor_t whole, const tenon_tensor_t *t) {
-  int64_t ndim = 0, *shape = NULL;
+  int64_t ndim = 0;
+  int64_t *shape = NULL;
   void *data = NULL;
   torch_tensor_t made = NULL;
   if (torch.aoti_torch_get_dim(whole, &ndim) | torch.aoti_torch_get_sizes(whole, &shape) |
@@ -119,24 +138,30 @@ static torch_tensor_t tensor_of(torch_tensor_t whole, const tenon_tensor_t *t) {
     return NULL;
   const int64_t first = ((char *)t->data + t->byte_offset - (char *)data) / (t->dtype.bits / 8);
   bool is_same = first == 0 && ndim == t->ndim;
-  for (int32_t i = 0; i < t->ndim && is_same; i++) is_same = shape[i] == t->shape[i];
+  for (int32_t i = 0; i < t->ndim && is_same; i++)
+    is_same = shape[i] == t->shape[i];
   int32_t bad = is_same ? torch.aoti_torch_new_tensor_handle(whole, &made)
-                        : torch.aoti_torch__reinterpret_tensor(whole, t->ndim, t->shape, t->strides, first, &made);
+                        : torch.aoti_torch__reinterpret_tensor(whole, t->ndim, t->shape, t->strides,
+                                                               first, &made);
   return bad ? NULL : made;
 }
 
 /* Another's memory (an argument's, a state's) is copied. */
 static bool own(frame_t *f, tenon_tensor_t **tensor) {
   tenon_tensor_t *copy = NULL;
-  int32_t code = 0, found = 0;
+  int32_t code = 0;
+  int32_t found = 0;
   torch_tensor_t whole = tenon_tensor_context(*tensor, delete_handle);
   if (!torch_dtype_to((*tensor)->dtype, &code))
-    return frame_fail(f, "PyTorch has no counterpart of the result's dtype ", tenon_dtype_name((*tensor)->dtype));
+    return frame_fail(f, "PyTorch has no counterpart of the result's dtype ",
+                      tenon_dtype_name((*tensor)->dtype));
   if (whole && !torch.aoti_torch_get_dtype(whole, &found) && found == code) return true;
-  if (tenon_tensor_copy_to(*tensor, (*tensor)->device, &copy) != TENON_OK) return frame_fail(f, tenon_error(), "");
+  if (tenon_tensor_copy_to(*tensor, (*tensor)->device, &copy) != TENON_OK)
+    return frame_fail(f, tenon_error(), "");
   tenon_tensor_release(*tensor);
   *tensor = copy;
-  return tenon_tensor_context(copy, delete_handle) || frame_fail(f, "PyTorch's allocator was not used", "");
+  return tenon_tensor_context(copy, delete_handle) ||
+         frame_fail(f, "PyTorch's allocator was not used", "");
 }
 
 bool frame_placed_result(frame_t *f, tenon_tensor_t *t, torch_value_t *out) {
@@ -147,8 +172,10 @@ bool frame_placed_result(frame_t *f, tenon_tensor_t *t, torch_value_t *out) {
   bool good = place ? frame_place(f, place->type, place->index) : frame_fail(f, why, "");
   if (good && tenon_count(t) == 0)
     good = torch_dtype_to(t->dtype, &code) &&
-           !torch.aoti_torch_empty_strided(t->ndim, t->shape, t->strides, code, place->type, place->index, &made);
-  else if (good && (good = own(f, &t))) good = (made = tensor_of(tenon_tensor_context(t, delete_handle), t)) != NULL;
+           !torch.aoti_torch_empty_strided(t->ndim, t->shape, t->strides, code, place->type,
+                                           place->index, &made);
+  else if (good && (good = own(f, &t)))
+    good = (made = tensor_of(tenon_tensor_context(t, delete_handle), t)) != NULL;
   if (!good && !*f->why) frame_fail(f, "PyTorch makes no tensor of the result: ", torch_what());
   tenon_tensor_release(t);
   *out = (torch_value_t)(uintptr_t)made;

@@ -1,4 +1,5 @@
-/* Quantised arguments: scale and zero point as PyTorch has them (f64 and i64), as kernels of Tenon read them. */
+/* Quantised arguments: scale and zero point as PyTorch has them (f64 and i64), as kernels of Tenon
+ * read them. */
 #include "frame.h"
 
 #include <string.h>
@@ -6,11 +7,14 @@
 typedef struct quantised_t {
   struct quantised_t *next;
   tenon_detail_t detail;
-  tenon_tensor_t scale, zero_point;
-  int64_t one, dense; /* shape and strides of those that are one number */
+  tenon_tensor_t scale;
+  tenon_tensor_t zero_point;
+  int64_t one;
+  int64_t dense; /* shape and strides of those that are one number */
   double one_scale;
   int64_t one_zero_point;
-  torch_tensor_t scales, zero_points; /* of each channel; NULL: there is one for all */
+  torch_tensor_t scales;
+  torch_tensor_t zero_points; /* of each channel; NULL: there is one for all */
 } quantised_t;
 
 /* What PyTorch's operator of that name says of the tensor. */
@@ -23,12 +27,16 @@ static bool ask(torch_tensor_t handle, const char *name, torch_value_t *out) {
 
 static bool one_for_all(quantised_t *q, torch_tensor_t handle) {
   torch_value_t scale, zero_point;
-  if (!ask(handle, "aten::q_scale", &scale) || !ask(handle, "aten::q_zero_point", &zero_point)) return false;
+  if (!ask(handle, "aten::q_scale", &scale) || !ask(handle, "aten::q_zero_point", &zero_point))
+    return false;
   memcpy(&q->one_scale, &scale, sizeof scale);
-  q->one_zero_point = (int64_t)zero_point, q->one = q->dense = 1, q->detail.axis = -1;
-  return tenon_tensor_view(&q->scale, &q->one_scale, tenon_dtype(TENON_F64), 1, &q->one, &q->dense, NULL) == TENON_OK &&
-         tenon_tensor_view(&q->zero_point, &q->one_zero_point, tenon_dtype(TENON_I64), 1, &q->one, &q->dense, NULL) ==
-             TENON_OK;
+  q->one_zero_point = (int64_t)zero_point;
+  q->one = q->dense = 1;
+  q->detail.axis = -1;
+  return tenon_tensor_view(&q->scale, &q->one_scale, tenon_dtype(TENON_F64), 1, &q->one, &q->dense,
+                           NULL) == TENON_OK &&
+         tenon_tensor_view(&q->zero_point, &q->one_zero_point, tenon_dtype(TENON_I64), 1, &q->one,
+                           &q->dense, NULL) == TENON_OK;
 }
 
 static bool view_of(torch_tensor_t handle, tenon_tensor_t *out) {
@@ -37,16 +45,20 @@ static bool view_of(torch_tensor_t handle, tenon_tensor_t *out) {
   void *data;
   tenon_dtype_t dtype;
   return !torch.aoti_torch_get_dim(handle, &ndim) && !torch.aoti_torch_get_sizes(handle, &shape) &&
-         !torch.aoti_torch_get_strides(handle, &strides) && !torch.aoti_torch_get_dtype(handle, &code) &&
-         !torch.torch_get_const_data_ptr(handle, (const void **)&data) && torch_dtype_from(code, &dtype) &&
+         !torch.aoti_torch_get_strides(handle, &strides) &&
+         !torch.aoti_torch_get_dtype(handle, &code) &&
+         !torch.torch_get_const_data_ptr(handle, (const void **)&data) &&
+         torch_dtype_from(code, &dtype) &&
          tenon_tensor_view(out, data, dtype, (int32_t)ndim, shape, strides, NULL) == TENON_OK;
 }
 
 static bool by_channel(quantised_t *q, torch_tensor_t handle) {
   torch_value_t axis, scales, zero_points;
-  if (!ask(handle, "aten::q_per_channel_axis", &axis) || !ask(handle, "aten::q_per_channel_scales", &scales))
+  if (!ask(handle, "aten::q_per_channel_axis", &axis) ||
+      !ask(handle, "aten::q_per_channel_scales", &scales))
     return false;
-  q->scales = (torch_tensor_t)(uintptr_t)scales, q->detail.axis = (int32_t)axis;
+  q->scales = (torch_tensor_t)(uintptr_t)scales;
+  q->detail.axis = (int32_t)axis;
   if (!ask(handle, "aten::q_per_channel_zero_points", &zero_points)) return false;
   q->zero_points = (torch_tensor_t)(uintptr_t)zero_points;
   return view_of(q->scales, &q->scale) && view_of(q->zero_points, &q->zero_point);
@@ -56,14 +68,21 @@ bool frame_quantised(frame_t *f, torch_tensor_t handle, tenon_tensor_t *tensor) 
   quantised_t *q = frame_take(f, 1, sizeof *q);
   if (!q) return false;
   memset(q, 0, sizeof *q);
-  q->next = f->quantised, f->quantised = q;
-  q->detail = (tenon_detail_t){.size = sizeof q->detail, .kind = 1, .scale = &q->scale, .zero_point = &q->zero_point};
-  enum { PER_TENSOR = 0, PER_TENSOR_SYMMETRIC = 2 }; /* of c10::QScheme */
+  q->next = f->quantised;
+  f->quantised = q;
+  q->detail = (tenon_detail_t){
+      .size = sizeof q->detail, .kind = 1, .scale = &q->scale, .zero_point = &q->zero_point};
+  enum {
+    PER_TENSOR = 0,
+    PER_TENSOR_SYMMETRIC = 2,
+  }; /* of c10::QScheme */
   const uint8_t scheme = torch.qscheme ? torch.qscheme(handle) : PER_TENSOR;
-  const bool is_one = (scheme == PER_TENSOR || scheme == PER_TENSOR_SYMMETRIC) && one_for_all(q, handle);
+  const bool is_one =
+      (scheme == PER_TENSOR || scheme == PER_TENSOR_SYMMETRIC) && one_for_all(q, handle);
   if (!is_one && !by_channel(q, handle))
     return frame_fail(f, "PyTorch does not tell its scale and zero point: ", torch_what());
-  return tenon_tensor_detail_set(tensor, &q->detail) == TENON_OK || frame_fail(f, tenon_error(), "");
+  return tenon_tensor_detail_set(tensor, &q->detail) == TENON_OK ||
+         frame_fail(f, tenon_error(), "");
 }
 
 void frame_quantised_close(frame_t *f) {

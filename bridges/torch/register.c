@@ -13,37 +13,48 @@ typedef struct report_t {
   bool failed;
 } report_t;
 
-static void add(report_t *report, const char *a, const char *b, const char *c, const char *d, const char *e) {
+static void add(report_t *report, const char *a, const char *b, const char *c, const char *d,
+                const char *e) {
   const char *const parts[] = {a, "\t", b, "\t", c, "\t", d, "\t", e, "\n"};
   for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
     size_t size = strlen(parts[i]);
     char *grown = report->failed ? NULL : realloc(report->text, report->size + size + 1);
-    if (!grown) report->failed = true;
-    else memcpy((report->text = grown) + report->size, parts[i], size + 1), report->size += size;
+    if (!grown)
+      report->failed = true;
+    else {
+      memcpy((report->text = grown) + report->size, parts[i], size + 1);
+      report->size += size;
+    }
   }
 }
 
-/* Keys of PyTorch's dispatcher: a kernel stands at each, and finds out whose its tensors are.  Not at one key for all backends: there
- * PyTorch puts it before what it does itself for tensors without memory. */
+/* Keys of PyTorch's dispatcher: a kernel stands at each, and finds out whose its tensors are.  Not
+ * at one key for all backends: there PyTorch puts it before what it does itself for tensors without
+ * memory. */
 #define BACKENDS(X) X(CPU) X(CUDA) X(XPU) X(PrivateUse1)
 #define COUNT(key) +1
 #define NAME(key) #key,
 #define AUTOGRAD(key) "Autograd" #key,
 enum { BACKENDS_ALL = 0 BACKENDS(COUNT) };
-static const char *const backends[] = {BACKENDS(NAME)}, *const autograds[] = {BACKENDS(AUTOGRAD)};
+static const char *const backends[] = {BACKENDS(NAME)};
+static const char *const autograds[] = {BACKENDS(AUTOGRAD)};
 
 typedef struct registration_t { /* libraries stay as long as the process */
-  torch_library_t definitions, kernels[BACKENDS_ALL], quantised;
-  torch_library_t creators;               /* kernels of operators without tensors, which say no backend */
+  torch_library_t definitions;
+  torch_library_t kernels[BACKENDS_ALL];
+  torch_library_t quantised;
+  torch_library_t creators; /* kernels of operators without tensors, which say no backend */
   torch_library_t autograd[BACKENDS_ALL]; /* NULL: Python's alone */
   report_t report;
 } registration_t;
 
 static int32_t define_schema(torch_library_t library, const operator_t *self, const char *schema) {
-  int32_t tags[3], count = 0;
+  int32_t tags[3];
+  int32_t count = 0;
   if (!torch.torch_library_def_with_tags) return torch.aoti_torch_library_def(library, schema);
   tags[count++] = torch.torch_tag_pt2_compliant_tag();
-  if (self->traits & TENON_POINTWISE && !self->is_gradient) tags[count++] = torch.torch_tag_pointwise();
+  if (self->traits & TENON_POINTWISE && !self->is_gradient)
+    tags[count++] = torch.torch_tag_pointwise();
   if (self->traits & TENON_RANDOM) tags[count++] = torch.torch_tag_nondeterministic_seeded();
   return torch.torch_library_def_with_tags(library, schema, tags, count);
 }
@@ -56,19 +67,23 @@ static bool refuse(const char *schema, char *why, size_t capacity) {
 }
 
 /* One function in several libraries. */
-static bool implement(const torch_library_t *libraries, int count, const operator_t *self, const char *schema,
-                      char *why, size_t capacity) {
+static bool implement(const torch_library_t *libraries, int count, const operator_t *self,
+                      const char *schema, char *why, size_t capacity) {
   char name[300];
   const torch_kernel_fn thunk = thunk_new(self);
-  if (!thunk) return snprintf(why, capacity, "more than %d operators in all", OPERATORS_MOST), false;
+  if (!thunk) {
+    snprintf(why, capacity, "more than %d operators in all", OPERATORS_MOST);
+    return false;
+  }
   snprintf(name, sizeof name, "%.*s", (int)strcspn(schema, "("), schema);
   for (int i = 0; i < count; i++)
-    if (torch.torch_library_impl(libraries[i], name, thunk, torch_build_version)) return refuse(schema, why, capacity);
+    if (torch.torch_library_impl(libraries[i], name, thunk, torch_build_version))
+      return refuse(schema, why, capacity);
   return true;
 }
 
-static bool implement_call(const registration_t *r, form_t form, const operator_t *self, const char *schema, char *why,
-                           size_t capacity) {
+static bool implement_call(const registration_t *r, form_t form, const operator_t *self,
+                           const char *schema, char *why, size_t capacity) {
   torch_library_t at[BACKENDS_ALL + 1];
   if (!self->input_count) return implement(&r->creators, 1, self, schema, why, capacity);
   memcpy(at, r->kernels, sizeof r->kernels);
@@ -76,23 +91,27 @@ static bool implement_call(const registration_t *r, form_t form, const operator_
   return implement(at, BACKENDS_ALL + (form == FORM_CALL), self, schema, why, capacity);
 }
 
-static bool define_new(registration_t *r, const tenon_op_t *op, form_t form, char **out_schema, char *why,
-                       size_t capacity) {
+static bool define_new(registration_t *r, const tenon_op_t *op, form_t form, char **out_schema,
+                       char *why, size_t capacity) {
   snprintf(why, capacity, "out of memory");
   operator_t *self = operator_new(op, form, why, capacity);
   *out_schema = self ? operator_schema(self, false) : NULL;
-  bool good = *out_schema &&
-              (!define_schema(r->definitions, self, *out_schema) || refuse(*out_schema, why, capacity)) &&
-              implement_call(r, form, self, *out_schema, why, capacity);
+  bool good =
+      *out_schema &&
+      (!define_schema(r->definitions, self, *out_schema) || refuse(*out_schema, why, capacity)) &&
+      implement_call(r, form, self, *out_schema, why, capacity);
   if (!good) operator_free(self); /* its thunk, if it has one, is known to nobody */
   return good;
 }
 
-/* A kernel for autograd, and the overload that it calls.  Lists of tensors are looked into by Python. */
-static bool add_autograd(registration_t *r, const tenon_op_t *op, const char *schema, char *why, size_t capacity) {
+/* A kernel for autograd, and the overload that it calls.  Lists of tensors are looked into by
+ * Python. */
+static bool add_autograd(registration_t *r, const tenon_op_t *op, const char *schema, char *why,
+                         size_t capacity) {
   operator_t *self = operator_new(op, FORM_AUTOGRAD, why, capacity);
   char *overload = self ? operator_schema(self, true) : NULL;
-  bool good = overload && (!define_schema(r->definitions, self, overload) || refuse(overload, why, capacity)) &&
+  bool good = overload &&
+              (!define_schema(r->definitions, self, overload) || refuse(overload, why, capacity)) &&
               implement(r->autograd, BACKENDS_ALL, self, schema, why, capacity);
   free(overload);
   if (!good) operator_free(self);
@@ -100,11 +119,13 @@ static bool add_autograd(registration_t *r, const tenon_op_t *op, const char *sc
 }
 
 typedef struct kinds_t {
-  bool is_written, has_own_autograd; /* is_written: an argument is */
+  bool is_written;
+  bool has_own_autograd; /* is_written: an argument is */
 } kinds_t;
 
-/* Arguments that a kernel of autograd in C cannot hand on: lists of tensors, which it would have to look into; extents, whose
- * symbols come as numbers; texts, since PyTorch 2.13 loses 48 bytes for each that is given to its dispatcher. */
+/* Arguments that a kernel of autograd in C cannot hand on: lists of tensors, which it would have to
+ * look into; extents, whose symbols come as numbers; texts, since PyTorch 2.13 loses 48 bytes for
+ * each that is given to its dispatcher. */
 static kinds_t kinds_of(const tenon_op_t *op, const tenon_op_info_t *info) {
   kinds_t kinds = {false, info->input_count && info->output_count};
   const int32_t counts[] = {info->input_count, info->attr_count, info->output_count};
@@ -124,30 +145,35 @@ static kinds_t kinds_of(const tenon_op_t *op, const tenon_op_info_t *info) {
 
 /* Those that state no rule may have a gradient by their parts, which Tenon's record knows. */
 static void add_operator(registration_t *r, const tenon_op_t *op) {
-  char why[1000], *schema = NULL, *second = NULL;
+  char why[1000];
+  char *schema = NULL;
+  char *second = NULL;
   tenon_op_info_t info = {.size = sizeof info};
   tenon_op_info(op, &info);
   const kinds_t kinds = kinds_of(op, &info);
-  /* a rule that reads the call's state, which PyTorch does not keep, is gone through by Tenon's record */
-  const bool has_rule = info.gradient && *info.gradient && !strstr(info.gradient, "@state"),
-             has_own_autograd = r->autograd[0] && kinds.has_own_autograd;
+  /* a rule that reads the call's state, which PyTorch does not keep, is gone through by Tenon's
+   * record */
+  const bool has_rule = info.gradient && *info.gradient && !strstr(info.gradient, "@state");
+  const bool has_own_autograd = r->autograd[0] && kinds.has_own_autograd;
   bool good = define_new(r, op, FORM_CALL, &schema, why, sizeof why);
   if (good && !has_rule && !kinds.is_written && info.input_count && info.output_count)
     good = define_new(r, op, FORM_GRADIENT, &second, why, sizeof why);
   if (good && has_own_autograd) good = add_autograd(r, op, schema, why, sizeof why);
   add(&r->report, info.name, good ? "" : why, schema ? schema : "", second ? second : "",
       has_own_autograd ? "autograd" : "");
-  free(schema), free(second);
+  free(schema);
+  free(second);
 }
 
 /* A library with operators that PyTorch calls stays. */
 static tenon_status_t hold(const tenon_op_t *op) {
   tenon_op_info_t info = {.size = sizeof info};
   tenon_op_info(op, &info);
-  return info.library_path && *info.library_path ? tenon_library_load(info.library_path, 0, NULL) : TENON_OK;
+  return info.library_path && *info.library_path ? tenon_library_load(info.library_path, 0, NULL)
+                                                 : TENON_OK;
 }
 
-/* ---- libraries ---------------------------------------------------------------------------------------------------- */
+/* libraries */
 
 typedef struct registered_t { /* as long as the process */
   struct registered_t *next;
@@ -166,7 +192,8 @@ static tenon_status_t fail(tenon_status_t status, const char *reason) {
 /* Each operator of that name: with PyTorch, and in the report. */
 static tenon_status_t add_all(registration_t *r, const char *library) {
   const tenon_op_t *const *ops = NULL;
-  int32_t count = 0, found = 0;
+  int32_t count = 0;
+  int32_t found = 0;
   const size_t size = strlen(library);
   tenon_status_t status = tenon_ops_list(&ops, &count);
   for (int32_t i = 0; i < count && status == TENON_OK; i++) {
@@ -208,39 +235,57 @@ static void forget(registration_t *r) {
 }
 
 /* One for each key; false: PyTorch makes none, and those that were made are in `out` for forget. */
-static bool open_libraries(const char *library, const char *const *keys, int count, torch_library_t *out) {
+static bool open_libraries(const char *library, const char *const *keys, int count,
+                           torch_library_t *out) {
   for (int i = 0; i < count; i++)
-    if (torch.aoti_torch_library_init_impl(library, keys[i], __FILE__, __LINE__, &out[i])) return false;
+    if (torch.aoti_torch_library_init_impl(library, keys[i], __FILE__, __LINE__, &out[i]))
+      return false;
   return true;
 }
 
-static tenon_status_t register_new(const char *library, uint32_t autograd_key, registered_t **out_made) {
+static tenon_status_t register_new(const char *library, uint32_t autograd_key,
+                                   registered_t **out_made) {
   registration_t r = {.definitions = NULL};
   registered_t *made = malloc(sizeof *made + strlen(library) + 1);
   if (!made) return fail(TENON_MEMORY, "out of memory");
   strcpy(made->name, library);
   tenon_status_t status = tenon_start();
-  if (status != TENON_OK) fail(status, tenon_error());
+  if (status != TENON_OK)
+    fail(status, tenon_error());
   else if (torch.aoti_torch_library_init_fragment(library, __FILE__, __LINE__, &r.definitions) ||
            !open_libraries(library, backends, BACKENDS_ALL, r.kernels) ||
            !open_libraries(library, (const char *const[]){"QuantizedCPU"}, 1, &r.quantised) ||
-           !open_libraries(library, (const char *const[]){"CompositeExplicitAutograd"}, 1, &r.creators))
-    status = TENON_UNKNOWN, snprintf(error, sizeof error, "PyTorch makes no library '%s': %s", library, torch_what());
+           !open_libraries(library, (const char *const[]){"CompositeExplicitAutograd"}, 1,
+                           &r.creators)) {
+    status = TENON_UNKNOWN;
+    snprintf(error, sizeof error, "PyTorch makes no library '%s': %s", library, torch_what());
+  }
   if (autograd_key) operator_autograd_key = (uint16_t)autograd_key;
   if (status == TENON_OK && autograd_key && torch_sees_gradients() &&
-      !open_libraries(library, autograds, BACKENDS_ALL, r.autograd))
-    status = TENON_UNKNOWN, snprintf(error, sizeof error, "PyTorch makes no library '%s': %s", library, torch_what());
-  if (status == TENON_OK) status = strcmp(library, "tenon") == 0 ? add_models(&r) : add_all(&r, library);
+      !open_libraries(library, autograds, BACKENDS_ALL, r.autograd)) {
+    status = TENON_UNKNOWN;
+    snprintf(error, sizeof error, "PyTorch makes no library '%s': %s", library, torch_what());
+  }
+  if (status == TENON_OK)
+    status = strcmp(library, "tenon") == 0 ? add_models(&r) : add_all(&r, library);
   made->registration = r;
-  if (status != TENON_OK) forget(&r), free(made);
-  else made->next = registered, registered = made, *out_made = made;
+  if (status != TENON_OK) {
+    forget(&r);
+    free(made);
+  } else {
+    made->next = registered;
+    registered = made;
+    *out_made = made;
+  }
   return status;
 }
 
-static tenon_status_t register_library(const char *library, uint32_t autograd_key, char **out_report) {
+static tenon_status_t register_library(const char *library, uint32_t autograd_key,
+                                       char **out_report) {
   if (!torch_open(error, sizeof error)) return TENON_UNAVAILABLE;
   registered_t *found = registered;
-  while (found && strcmp(found->name, library) != 0) found = found->next;
+  while (found && strcmp(found->name, library) != 0)
+    found = found->next;
   tenon_status_t status = found ? TENON_OK : register_new(library, autograd_key, &found);
   if (status != TENON_OK || !out_report) return status;
   const report_t *report = &found->registration.report;
@@ -262,8 +307,9 @@ tenon_status_t tenon_torch_register(const char *library, uint32_t autograd_key, 
 tenon_status_t tenon_torch_device(const char *type, const char *backend, const char **out_error) {
   *out_error = error;
   torch_lock();
-  tenon_status_t status =
-      torch_open(error, sizeof error) ? place_map(type, backend, error, sizeof error) : TENON_UNAVAILABLE;
+  tenon_status_t status = torch_open(error, sizeof error)
+                              ? place_map(type, backend, error, sizeof error)
+                              : TENON_UNAVAILABLE;
   torch_unlock();
   return status;
 }

@@ -21,12 +21,20 @@ operator_t *operator_new(const tenon_op_t *op, form_t form, char *why, size_t ca
   tenon_op_info_t info = {.size = sizeof info};
   tenon_op_info(op, &info);
   const int32_t counts[] = {info.input_count, info.attr_count, info.output_count};
-  const uint32_t inputs = (uint32_t)counts[0], attrs = (uint32_t)counts[1], outputs = (uint32_t)counts[2];
-  if (inputs + attrs > OPERATOR_MOST || outputs > OPERATOR_MOST)
-    return snprintf(why, capacity, "more than %d arguments or results", OPERATOR_MOST), NULL;
+  const uint32_t inputs = (uint32_t)counts[0];
+  const uint32_t attrs = (uint32_t)counts[1];
+  const uint32_t outputs = (uint32_t)counts[2];
+  if (inputs + attrs > OPERATOR_MOST || outputs > OPERATOR_MOST) {
+    snprintf(why, capacity, "more than %d arguments or results", OPERATOR_MOST);
+    return NULL;
+  }
   const size_t name_size = strlen(info.name) + 2; /* a line behind words */
-  operator_t *self = calloc(1, sizeof *self + (inputs + attrs + outputs) * sizeof(tenon_argument_t) + name_size);
-  if (!self) return snprintf(why, capacity, "out of memory"), NULL;
+  operator_t *self =
+      calloc(1, sizeof *self + (inputs + attrs + outputs) * sizeof(tenon_argument_t) + name_size);
+  if (!self) {
+    snprintf(why, capacity, "out of memory");
+    return NULL;
+  }
   *self = (operator_t){.op = op,
                        .name = info.name,
                        .traits = info.traits,
@@ -38,27 +46,38 @@ operator_t *operator_new(const tenon_op_t *op, form_t form, char *why, size_t ca
                        .is_autograd = form == FORM_AUTOGRAD,
                        .is_gradient = is_gradient};
   self->results = self->arguments + inputs + attrs;
-  char *own = memcpy(self->results + outputs, info.name, name_size - 1), *dot = strchr(own, '.');
-  self->own = own, self->overload = dot ? dot + 1 : own + name_size - 1;
-  if (dot) *dot = 0;
-  else if (is_word(strstr(own, "::") + 2)) own[name_size - 2] = '_';
-  snprintf(self->autograd, sizeof self->autograd, "%s%sautograd", self->overload, *self->overload ? "_" : "");
+  char *own = memcpy(self->results + outputs, info.name, name_size - 1);
+  char *dot = strchr(own, '.');
+  self->own = own;
+  self->overload = dot ? dot + 1 : own + name_size - 1;
+  if (dot)
+    *dot = 0;
+  else if (is_word(strstr(own, "::") + 2))
+    own[name_size - 2] = '_';
+  snprintf(self->autograd, sizeof self->autograd, "%s%sautograd", self->overload,
+           *self->overload ? "_" : "");
   const char *reason = NULL;
   uint32_t written = 0; /* bit k: the mark 'a' + k is of an argument that is written to */
   for (uint32_t role = 0; role < 3; role++)
     for (int32_t i = 0; i < counts[role]; i++) {
       tenon_argument_t a = {.size = sizeof a};
       tenon_op_argument(op, role, i, &a);
-      if (a.kind == TENON_KIND_STRS && a.has_default) /* PyTorch's lists of texts have no default but None */
-        a.is_optional = 1, a.value = (tenon_value_t){.kind = TENON_KIND_NONE};
+      if (a.kind == TENON_KIND_STRS &&
+          a.has_default) /* PyTorch's lists of texts have no default but None */
+      {
+        a.is_optional = 1;
+        a.value = (tenon_value_t){.kind = TENON_KIND_NONE};
+      }
       (role == TENON_ARGUMENT_OUTPUT ? self->results : self->arguments)[a.place] = a;
       if (a.kind == TENON_KIND_GRAPH) reason = "it has a graph as an attribute";
-      if (role == TENON_ARGUMENT_INPUT && a.mark && a.is_written) written |= 1u << ((a.mark - 'a') & 31);
+      if (role == TENON_ARGUMENT_INPUT && a.mark && a.is_written)
+        written |= 1u << ((a.mark - 'a') & 31);
       if (role == TENON_ARGUMENT_OUTPUT && a.is_optional) self->has_wanted = !is_gradient;
       if (role != TENON_ARGUMENT_OUTPUT || !a.mark) continue;
       self->keeps = true;
       if (written >> ((a.mark - 'a') & 31) & 1) continue;
-      self->copies[a.place] = true, self->results[a.place].mark = 0;
+      self->copies[a.place] = true;
+      self->results[a.place].mark = 0;
     }
   if (!reason) return self;
   snprintf(why, capacity, "%s", reason);
@@ -68,11 +87,12 @@ operator_t *operator_new(const tenon_op_t *op, form_t form, char *why, size_t ca
 
 void operator_free(operator_t *self) { free(self); }
 
-/* ---- text --------------------------------------------------------------------------------------------------------- */
+/* text */
 
 typedef struct text_t {
   char *data;
-  size_t size, capacity;
+  size_t size;
+  size_t capacity;
   bool failed;
 } text_t;
 
@@ -88,40 +108,59 @@ static void add(text_t *text, const char *format, ...) {
       text->size += (size_t)need;
       return;
     }
-    char *grown = need < 0 ? NULL : realloc(text->data, text->capacity = 2 * (text->size + (size_t)need) + 64);
-    if (grown) text->data = grown;
-    else text->failed = true;
+    char *grown = need < 0
+                      ? NULL
+                      : realloc(text->data, text->capacity = 2 * (text->size + (size_t)need) + 64);
+    if (grown)
+      text->data = grown;
+    else
+      text->failed = true;
   }
 }
 
 static void add_string(text_t *text, const char *s) {
   add(text, "'");
-  for (; *s; s++) add(text, *s == '\'' || *s == '\\' ? "\\%c" : "%c", *s);
+  for (; *s; s++)
+    add(text, *s == '\'' || *s == '\\' ? "\\%c" : "%c", *s);
   add(text, "'");
 }
 
 static const char *type_of(const tenon_argument_t *a) {
   switch (a->kind) {
-  case TENON_KIND_TENSOR: return "Tensor";
-  case TENON_KIND_TENSORS: return "Tensor[]";
-  case TENON_KIND_BOOL: return "bool";
-  case TENON_KIND_INT: return "int";
-  case TENON_KIND_DIM: return "SymInt";
-  case TENON_KIND_FLOAT: return "float";
-  case TENON_KIND_DTYPE: return "ScalarType";
-  case TENON_KIND_DEVICE: return "Device";
-  case TENON_KIND_INTS: return "int[]";
-  case TENON_KIND_DIMS: return "SymInt[]";
-  case TENON_KIND_FLOATS: return "float[]";
-  case TENON_KIND_STRS: return "str[]";
-  default: return "str"; /* and choices */
+  case TENON_KIND_TENSOR:
+    return "Tensor";
+  case TENON_KIND_TENSORS:
+    return "Tensor[]";
+  case TENON_KIND_BOOL:
+    return "bool";
+  case TENON_KIND_INT:
+    return "int";
+  case TENON_KIND_DIM:
+    return "SymInt";
+  case TENON_KIND_FLOAT:
+    return "float";
+  case TENON_KIND_DTYPE:
+    return "ScalarType";
+  case TENON_KIND_DEVICE:
+    return "Device";
+  case TENON_KIND_INTS:
+    return "int[]";
+  case TENON_KIND_DIMS:
+    return "SymInt[]";
+  case TENON_KIND_FLOATS:
+    return "float[]";
+  case TENON_KIND_STRS:
+    return "str[]";
+  default:
+    return "str"; /* and choices */
   }
 }
 
 static void add_float(text_t *text, double value) {
   char digits[40];
   int precision = 1;
-  do snprintf(digits, sizeof digits, "%.*g", precision, value);
+  do
+    snprintf(digits, sizeof digits, "%.*g", precision, value);
   while (precision++ < 17 && strtod(digits, NULL) != value);
   add(text, "%s%s", digits, strpbrk(digits, ".einf") ? "" : ".");
 }
@@ -134,24 +173,41 @@ static void add_default(text_t *text, const tenon_argument_t *a) {
     return;
   }
   switch (v->kind) {
-  case TENON_KIND_BOOL: add(text, v->as.i ? "True" : "False"); break;
-  case TENON_KIND_INT: add(text, "%lld", (long long)v->as.i); break;
-  case TENON_KIND_DIM: add(text, "%lld", (long long)v->as.dim.value); break;
-  case TENON_KIND_FLOAT: add_float(text, v->as.f); break;
-  case TENON_KIND_STR: add_string(text, v->as.s); break;
-  case TENON_KIND_CHOICE: add_string(text, a->choices[v->as.i]); break;
+  case TENON_KIND_BOOL:
+    add(text, v->as.i ? "True" : "False");
+    break;
+  case TENON_KIND_INT:
+    add(text, "%lld", (long long)v->as.i);
+    break;
+  case TENON_KIND_DIM:
+    add(text, "%lld", (long long)v->as.dim.value);
+    break;
+  case TENON_KIND_FLOAT:
+    add_float(text, v->as.f);
+    break;
+  case TENON_KIND_STR:
+    add_string(text, v->as.s);
+    break;
+  case TENON_KIND_CHOICE:
+    add_string(text, a->choices[v->as.i]);
+    break;
   case TENON_KIND_DTYPE:
     (void)torch_dtype_to(v->as.dtype, &code);
     add(text, "%d", (int)code);
     break;
-  case TENON_KIND_DEVICE: add(text, "'cpu'"); break;
+  case TENON_KIND_DEVICE:
+    add(text, "'cpu'");
+    break;
   default:
     add(text, "[");
     for (uint32_t i = 0; i < v->count; i++) {
       if (i) add(text, ", ");
-      if (v->kind == TENON_KIND_INTS) add(text, "%lld", (long long)v->as.ints[i]);
-      else if (v->kind == TENON_KIND_DIMS) add(text, "%lld", (long long)v->as.dims[i].value);
-      else if (v->kind == TENON_KIND_FLOATS) add_float(text, v->as.floats[i]);
+      if (v->kind == TENON_KIND_INTS)
+        add(text, "%lld", (long long)v->as.ints[i]);
+      else if (v->kind == TENON_KIND_DIMS)
+        add(text, "%lld", (long long)v->as.dims[i].value);
+      else if (v->kind == TENON_KIND_FLOATS)
+        add_float(text, v->as.floats[i]);
     }
     add(text, "]");
   }
@@ -175,17 +231,23 @@ char *operator_schema(const operator_t *self, bool is_autograd) {
     is_keyword = is_keyword || a->is_keyword;
     add(&text, "%s", a->kind == TENON_KIND_TENSORS ? "Tensor" : type_of(a));
     if (a->is_written) add_mark(&text, a);
-    add(&text, "%s%s %s%s", a->kind == TENON_KIND_TENSORS ? "[]" : "", a->is_optional ? "?" : "", a->name,
-        is_word(a->name) ? "_" : "");
-    if (a->has_default || (a->is_optional && a->is_keyword)) add(&text, "="), add_default(&text, a);
+    add(&text, "%s%s %s%s", a->kind == TENON_KIND_TENSORS ? "[]" : "", a->is_optional ? "?" : "",
+        a->name, is_word(a->name) ? "_" : "");
+    if (a->has_default || (a->is_optional && a->is_keyword)) {
+      add(&text, "=");
+      add_default(&text, a);
+    }
   }
-  if (self->has_wanted) add(&text, "%s%sint wanted=0", self->argument_count ? ", " : "", is_keyword ? "" : "*, ");
+  if (self->has_wanted)
+    add(&text, "%s%sint wanted=0", self->argument_count ? ", " : "", is_keyword ? "" : "*, ");
   if (self->is_gradient) {
-    add(&text, "%s%sTensor[] grads, int given, int inputs) -> Tensor[]", self->argument_count ? ", " : "",
-        is_keyword ? "" : "*, ");
+    add(&text, "%s%sTensor[] grads, int given, int inputs) -> Tensor[]",
+        self->argument_count ? ", " : "", is_keyword ? "" : "*, ");
   } else {
-    uint32_t count = 0, made = 0;
-    for (uint32_t o = 0; o < self->output_count; o++) count += !self->results[o].mark;
+    uint32_t count = 0;
+    uint32_t made = 0;
+    for (uint32_t o = 0; o < self->output_count; o++)
+      count += !self->results[o].mark;
     add(&text, ") -> %s", count == 1 ? "" : "(");
     for (uint32_t o = 0; o < self->output_count; o++) {
       const tenon_argument_t *r = &self->results[o];

@@ -1,6 +1,7 @@
-/* The functions of PyTorch's stable C interface that the bridge calls, found in the process when it is opened: nothing of PyTorch
- * is needed to build it, and one binary serves every release that has these functions (2.11 and newer).
- * Functions that give an int32_t give 0, or 1 after a failure; none throws but aoti_torch_check. */
+/* The functions of PyTorch's stable C interface that the bridge calls, found in the process when it
+ * is opened: nothing of PyTorch is needed to build it, and one binary serves every release that has
+ * these functions (2.11 and newer). Functions that give an int32_t give 0, or 1 after a failure;
+ * none throws but aoti_torch_check. */
 #ifndef BRIDGES_TORCH_SHIM_H
 #define BRIDGES_TORCH_SHIM_H
 
@@ -9,7 +10,8 @@
 #include <stdint.h>
 #include <tenon/tenon.h>
 
-typedef uint64_t torch_value_t; /* an argument or a result: a number in its low bytes, or a handle */
+typedef uint64_t
+    torch_value_t; /* an argument or a result: a number in its low bytes, or a handle */
 typedef struct torch_tensor_o *torch_tensor_t;
 typedef struct torch_list_o *torch_list_t;
 typedef struct torch_string_o *torch_string_t;
@@ -96,8 +98,10 @@ typedef struct torch_api_t { TORCH_FUNCTIONS(TORCH_POINTER_) TORCH_OPTIONAL(TORC
 /* clang-format on */
 
 extern torch_api_t torch;
-extern int32_t torch_cpu;            /* the number of that type of device */
-extern uint64_t torch_build_version; /* what the bridge speaks: the release itself, or the newest that it knows */
+extern int32_t torch_cpu; /* the number of that type of device */
+extern uint64_t
+    /* what the bridge speaks: the release itself, or the newest that it knows */
+    torch_build_version;
 
 /* Around registrations, and torch_open. */
 void torch_lock(void);
@@ -111,7 +115,8 @@ bool torch_dtype_from(int32_t code, tenon_dtype_t *out_dtype);
 /* Of the numbers that a quantised tensor stores; false: its dtype is none of quantised tensors. */
 bool torch_dtype_stored(int32_t code, tenon_dtype_t *out_dtype);
 bool torch_dtype_to(tenon_dtype_t dtype, int32_t *out_code);
-/* Whether PyTorch's functions tell which tensors gradients are wanted of; where they do not, its Python asks for each call. */
+/* Whether PyTorch's functions tell which tensors gradients are wanted of; where they do not, its
+ * Python asks for each call. */
 bool torch_sees_gradients(void);
 /* What the last failure was, where PyTorch tells. */
 const char *torch_what(void);

@@ -21,7 +21,10 @@ static int dtype_count;
 static void add_dtype(void *library, const char *name, uint32_t dtype) {
   int32_t (*code)(void) = NULL;
   *(void **)&code = dlsym(library, name);
-  if (code) dtypes[dtype_count].code = code(), dtypes[dtype_count++].dtype = tenon_dtype(dtype);
+  if (code) {
+    dtypes[dtype_count].code = code();
+    dtypes[dtype_count++].dtype = tenon_dtype(dtype);
+  }
 }
 
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
@@ -32,28 +35,33 @@ bool torch_open(char *out_error, size_t capacity) {
   static bool is_open;
   if (is_open) return true;
   void *library = dlopen("libtorch_cpu.so", RTLD_LAZY | RTLD_NOLOAD);
-  if (!library) library = dlopen(NULL, RTLD_LAZY); /* it is linked into the program, or has another name */
+  if (!library)
+    library = dlopen(NULL, RTLD_LAZY); /* it is linked into the program, or has another name */
   size_t used = 0;
-#define FIND(result, name, parameters)                                                                                 \
-  if (!(*(void **)&torch.name = library ? dlsym(library, #name) : NULL))                                               \
-    used += (size_t)snprintf(out_error + used, used < capacity ? capacity - used : 0, "%s" #name, used ? ", " : "");
-#define TRY(result, name, parameters) *(void **)&torch.name = library ? dlsym(library, #name) : NULL;
+#define FIND(result, name, parameters)                                                             \
+  if (!(*(void **)&torch.name = library ? dlsym(library, #name) : NULL))                           \
+    used += (size_t)snprintf(out_error + used, used < capacity ? capacity - used : 0, "%s" #name,  \
+                             used ? ", " : "");
+#define TRY(result, name, parameters)                                                              \
+  *(void **)&torch.name = library ? dlsym(library, #name) : NULL;
   *out_error = 0;
   TORCH_FUNCTIONS(FIND)
   TORCH_OPTIONAL(TRY)
-#define CXX(result, name, parameters, symbol)                                                                          \
-  if (!(*(void **)&torch.name = dlsym(RTLD_DEFAULT, symbol)) && library)                                               \
+#define CXX(result, name, parameters, symbol)                                                      \
+  if (!(*(void **)&torch.name = dlsym(RTLD_DEFAULT, symbol)) && library)                           \
     *(void **)&torch.name = dlsym(library, symbol); /* and what it needs: libc10 */
   TORCH_CXX(CXX)
   if (!torch.aoti_torch_abi_version) {
-    snprintf(out_error, capacity, "PyTorch is not loaded in this process: import torch, or link libtorch, before");
+    snprintf(out_error, capacity,
+             "PyTorch is not loaded in this process: import torch, or link libtorch, before");
     return false;
   }
   const uint64_t version = torch.aoti_torch_abi_version();
   if (used) {
     char missing[600];
     snprintf(missing, sizeof missing, "%s", out_error);
-    snprintf(out_error, capacity, "PyTorch %d.%d lacks functions of its C interface (%s): 2.11 or newer is needed",
+    snprintf(out_error, capacity,
+             "PyTorch %d.%d lacks functions of its C interface (%s): 2.11 or newer is needed",
              (int)(version >> 56), (int)(version >> 48 & 255), missing);
     return false;
   }
@@ -73,25 +81,37 @@ void *torch_find(const char *library, const char *name) {
 
 bool torch_dtype_from(int32_t code, tenon_dtype_t *out_dtype) {
   for (int i = 0; i < dtype_count; i++)
-    if (dtypes[i].code == code) return *out_dtype = dtypes[i].dtype, true;
+    if (dtypes[i].code == code) {
+      *out_dtype = dtypes[i].dtype;
+      return true;
+    }
   return false;
 }
 
 bool torch_dtype_stored(int32_t code, tenon_dtype_t *out_dtype) {
-  enum { QINT8 = 12, QUINT8 = 13, QINT32 = 14 }; /* of c10::ScalarType; files of PyTorch's have these numbers */
+  enum {
+    QINT8 = 12,
+    QUINT8 = 13,
+    QINT32 = 14,
+  }; /* of c10::ScalarType; files of PyTorch's have these numbers */
   if (code < QINT8 || code > QINT32) return false;
-  return *out_dtype = tenon_dtype(code == QINT8 ? TENON_I8 : code == QUINT8 ? TENON_U8 : TENON_I32), true;
+  *out_dtype = tenon_dtype(code == QINT8 ? TENON_I8 : code == QUINT8 ? TENON_U8 : TENON_I32);
+  return true;
 }
 
 bool torch_dtype_to(tenon_dtype_t dtype, int32_t *out_code) {
   for (int i = 0; i < dtype_count; i++)
-    if (tenon_dtype_id(dtypes[i].dtype) == tenon_dtype_id(dtype)) return *out_code = dtypes[i].code, true;
+    if (tenon_dtype_id(dtypes[i].dtype) == tenon_dtype_id(dtype)) {
+      *out_code = dtypes[i].code;
+      return true;
+    }
   return false;
 }
 
 const char *torch_what(void) {
-  const char *what =
-      torch.torch_exception_get_what_without_backtrace ? torch.torch_exception_get_what_without_backtrace() : NULL;
+  const char *what = torch.torch_exception_get_what_without_backtrace
+                         ? torch.torch_exception_get_what_without_backtrace()
+                         : NULL;
   return what && *what ? what : "PyTorch printed why";
 }
 
@@ -100,13 +120,17 @@ bool torch_sees_gradients(void) {
   const int64_t one = 1;
   int32_t f32;
   torch_tensor_t tensor = NULL;
-  bool is_defined = true, sees = false;
-  if (!torch.requires_grad || !torch.forward_grad || !torch.is_excluded || !torch.exclude) return false;
+  bool is_defined = true;
+  bool sees = false;
+  if (!torch.requires_grad || !torch.forward_grad || !torch.is_excluded || !torch.exclude)
+    return false;
   if (!torch_dtype_to(tenon_dtype(TENON_F32), &f32)) return false;
   if (torch.aoti_torch_empty_strided(1, &one, &one, f32, torch_cpu, -1, &tensor)) return false;
   if (!torch.requires_grad(*(void **)tensor) && !torch.torch_set_requires_grad(tensor, true))
     sees = torch.requires_grad(*(void **)tensor) &&
-           !torch.aoti_torch_is_defined(torch.forward_grad(*(void **)tensor, 0, tensor), &is_defined) && !is_defined;
+           !torch.aoti_torch_is_defined(torch.forward_grad(*(void **)tensor, 0, tensor),
+                                        &is_defined) &&
+           !is_defined;
   (void)torch.aoti_torch_delete_tensor_object(tensor);
   return sees;
 }

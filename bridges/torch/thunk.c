@@ -4,7 +4,8 @@
 static const operator_t *operators[OPERATORS_MOST];
 static int used; /* atomic */
 
-static void call(const operator_t *self, torch_value_t *stack, uint64_t arguments, uint64_t results) {
+static void call(const operator_t *self, torch_value_t *stack, uint64_t arguments,
+                 uint64_t results) {
   (self->is_autograd ? operator_choose : operator_call)(self, stack, arguments, results);
 }
 

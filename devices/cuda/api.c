@@ -1,5 +1,5 @@
-/* Opens the driver, its compiler, and other libraries of NVIDIA's.  None is ever closed: they have threads, and code that runs
- * at the end of the process. */
+/* Opens the driver, its compiler, and other libraries of NVIDIA's.  None is ever closed: they have
+ * threads, and code that runs at the end of the process. */
 #include "api.h"
 
 #include <dlfcn.h>
@@ -19,13 +19,14 @@ tenon_status_t cu_api_open(const tenon_device_context_t *context) {
   void *library = dlopen("libcuda.so.1", OPEN);
   if (!library)
     return tenon_fail(context, TENON_UNAVAILABLE,
-                      "cuda: there is no CUDA driver (%s); install NVIDIA's driver for the hardware, 470 or newer",
+                      "cuda: there is no CUDA driver (%s); install NVIDIA's driver for the "
+                      "hardware, 470 or newer",
                       dlerror());
-#define CU_FIND_(name, symbol, parameters)                                                                             \
-  *(void **)&cu.name = dlsym(library, #symbol);                                                                        \
-  if (!cu.name)                                                                                                        \
-    return tenon_fail(context, TENON_UNAVAILABLE,                                                                      \
-                      "cuda: libcuda.so.1 has no function " #symbol                                                    \
+#define CU_FIND_(name, symbol, parameters)                                                         \
+  *(void **)&cu.name = dlsym(library, #symbol);                                                    \
+  if (!cu.name)                                                                                    \
+    return tenon_fail(context, TENON_UNAVAILABLE,                                                  \
+                      "cuda: libcuda.so.1 has no function " #symbol                                \
                       "; it is older than CUDA 11.4: install NVIDIA's driver 470 or newer");
   CU_FUNCTIONS(CU_FIND_)
 #define CU_LOOK_(name, symbol, parameters) *(void **)&cu.name = dlsym(library, #symbol);
@@ -33,9 +34,10 @@ tenon_status_t cu_api_open(const tenon_device_context_t *context) {
   return TENON_OK;
 }
 
-/* ---- other libraries -------------------------------------------------------------------------------------------------- */
+/* other libraries */
 
-const char *cu_setting(const tenon_device_context_t *context, const char *key, char *room, size_t size) {
+const char *cu_setting(const tenon_device_context_t *context, const char *key, char *room,
+                       size_t size) {
   size_t length = strlen(key);
   for (const char *at = context->settings ? context->settings : ""; *at;) {
     size_t all = strcspn(at, ",");
@@ -54,27 +56,32 @@ static void *open_first(const char *pattern, const char *name) {
   void *library = NULL;
   snprintf(path, sizeof path, "%s/%s", pattern, name);
   if (glob(path, 0, NULL, &found) == 0)
-    for (size_t i = 0; i < found.gl_pathc && !library; i++) library = dlopen(found.gl_pathv[i], OPEN);
+    for (size_t i = 0; i < found.gl_pathc && !library; i++)
+      library = dlopen(found.gl_pathv[i], OPEN);
   globfree(&found);
   return library;
 }
 
-void *cu_library_open(const tenon_device_context_t *context, const char *key, const char *const *names, char *out_tried,
-                      size_t size) {
-  char own[600], under_home[600] = "", under_environment[600] = "";
+void *cu_library_open(const tenon_device_context_t *context, const char *key,
+                      const char *const *names, char *out_tried, size_t size) {
+  char own[600];
+  char under_home[600] = "";
+  char under_environment[600] = "";
   const char *patterns[] = {"/usr/local/cuda/lib64", under_home, under_environment};
   void *library = NULL;
-  const char *home = secure_getenv("CUDA_HOME"), *environment = secure_getenv("VIRTUAL_ENV");
+  const char *home = secure_getenv("CUDA_HOME");
+  const char *environment = secure_getenv("VIRTUAL_ENV");
   if (cu_setting(context, key, own, sizeof own)) {
-    if (strcmp(own, "off") == 0) snprintf(out_tried, size, "TENON_CUDA says %s=off", key);
+    if (strcmp(own, "off") == 0)
+      snprintf(out_tried, size, "TENON_CUDA says %s=off", key);
     else if (!(library = dlopen(own, OPEN)))
       snprintf(out_tried, size, "TENON_CUDA says %s=%s: %s", key, own, dlerror());
     return library;
   }
   if (home) snprintf(under_home, sizeof under_home, "%.500s/lib64", home);
   if (environment)
-    snprintf(under_environment, sizeof under_environment, "%.500s/lib/python3*/site-packages/nvidia/*/lib",
-             environment);
+    snprintf(under_environment, sizeof under_environment,
+             "%.500s/lib/python3*/site-packages/nvidia/*/lib", environment);
   for (size_t i = 0; names[i] && !library; i++) {
     library = dlopen(names[i], OPEN);
     for (int k = 0; k < 3 && !library; k++)
@@ -82,23 +89,28 @@ void *cu_library_open(const tenon_device_context_t *context, const char *key, co
   }
   if (!library)
     snprintf(out_tried, size,
-             "%s%s%s is not where the loader looks, nor in lib64 of CUDA_HOME or /usr/local/cuda, nor in the packages "
-             "of VIRTUAL_ENV; install it, or set TENON_CUDA=%s=PATH",
-             names[0], names[0] && names[1] ? " (or older)" : "", names[0] ? "" : "none that fits", key);
+             "%s%s%s is not where the loader looks, nor in lib64 of CUDA_HOME or /usr/local/cuda, "
+             "nor in the packages of VIRTUAL_ENV; install it, or set TENON_CUDA=%s=PATH",
+             names[0], names[0] && names[1] ? " (or older)" : "", names[0] ? "" : "none that fits",
+             key);
   return library;
 }
 
-/* ---- the compiler ----------------------------------------------------------------------------------------------------- */
+/* the compiler */
 
-/* What NVRTC opens when it compiles, by name alone: some packages do not say where, so it is opened from beside it. */
+/* What NVRTC opens when it compiles, by name alone: some packages do not say where, so it is opened
+ * from beside it. */
 static void open_builtins(const rtc_api_t *found) {
   Dl_info info;
-  int major = 0, minor = 0;
+  int major = 0;
+  int minor = 0;
   char path[1000];
-  if (found->Version(&major, &minor) || !dladdr(*(void *const *)&found->Version, &info) || !info.dli_fname) return;
+  if (found->Version(&major, &minor) || !dladdr(*(void *const *)&found->Version, &info) ||
+      !info.dli_fname)
+    return;
   const char *end = strrchr(info.dli_fname, '/');
-  snprintf(path, sizeof path, "%.*slibnvrtc-builtins.so.%d.%d", end ? (int)(end + 1 - info.dli_fname) : 0,
-           info.dli_fname, major, minor);
+  snprintf(path, sizeof path, "%.*slibnvrtc-builtins.so.%d.%d",
+           end ? (int)(end + 1 - info.dli_fname) : 0, info.dli_fname, major, minor);
   (void)dlopen(path, OPEN);
 }
 
@@ -110,14 +122,16 @@ static tenon_status_t nvrtc_find(const tenon_device_context_t *context, int driv
   int first = !driver || driver >= 13000 ? 0 : driver >= 12000 ? 1 : 2;
   void *library = cu_library_open(context, "nvrtc", names + first, tried, sizeof tried);
   if (!library)
-    return tenon_fail(context, TENON_UNAVAILABLE,
-                      "cuda: kernels from source are compiled by NVRTC, and %s (Python: nvidia-cuda-nvrtc-cu12)",
-                      tried);
-#define RTC_FIND_(result, name, parameters)                                                                            \
-  *(void **)&found.name = dlsym(library, "nvrtc" #name);                                                               \
-  if (!found.name)                                                                                                     \
-    return tenon_fail(context, TENON_UNAVAILABLE,                                                                      \
-                      "cuda: libnvrtc has no function nvrtc" #name "; it is older than 11.2: install a newer one");
+    return tenon_fail(
+        context, TENON_UNAVAILABLE,
+        "cuda: kernels from source are compiled by NVRTC, and %s (Python: nvidia-cuda-nvrtc-cu12)",
+        tried);
+#define RTC_FIND_(result, name, parameters)                                                        \
+  *(void **)&found.name = dlsym(library, "nvrtc" #name);                                           \
+  if (!found.name)                                                                                 \
+    return tenon_fail(context, TENON_UNAVAILABLE,                                                  \
+                      "cuda: libnvrtc has no function nvrtc" #name                                 \
+                      "; it is older than 11.2: install a newer one");
   RTC_FUNCTIONS(RTC_FIND_)
   open_builtins(&found);
   rtc = found;

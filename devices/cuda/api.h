@@ -1,6 +1,7 @@
-/* What is used of CUDA's driver and of its compiler NVRTC, declared here from cuda.h and nvrtc.h, so that neither a toolkit nor
- * a driver is needed to build; tests/unit/devices/cuda_api_test.c compares it with those headers where they are.  The driver is
- * opened at run time: cu_api_open fills `cu`, once in a process, for good; cu_nvrtc_open fills `rtc`. */
+/* What is used of CUDA's driver and of its compiler NVRTC, declared here from cuda.h and nvrtc.h,
+ * so that neither a toolkit nor a driver is needed to build; tests/unit/devices/cuda_api_test.c
+ * compares it with those headers where they are.  The driver is opened at run time: cu_api_open
+ * fills `cu`, once in a process, for good; cu_nvrtc_open fills `rtc`. */
 #ifndef TENON_CUDA_API_H
 #define TENON_CUDA_API_H
 
@@ -149,14 +150,16 @@ extern rtc_api_t rtc;
 
 /* Opens the driver, once.  UNAVAILABLE: there is none, or it is too old; says what to install. */
 tenon_status_t cu_api_open(const tenon_device_context_t *context);
-/* Opens the compiler, once; `driver` as cuDriverGetVersion gives it: no newer one is taken (0: any).  UNAVAILABLE as above. */
+/* Opens the compiler, once; `driver` as cuDriverGetVersion gives it: no newer one is taken (0:
+ * any).  UNAVAILABLE as above. */
 tenon_status_t cu_nvrtc_open(const tenon_device_context_t *context, int driver);
-/* A library of NVIDIA's by the first of `names` (up to NULL) that is found: where the setting `key` says ("off": nowhere), where
- * the loader looks, under CUDA_HOME, /usr/local/cuda, and in the Python packages of VIRTUAL_ENV.  NULL: `out_tried` says where it
- * looked. */
-void *cu_library_open(const tenon_device_context_t *context, const char *key, const char *const *names, char *out_tried,
-                      size_t size);
+/* A library of NVIDIA's by the first of `names` (up to NULL) that is found: where the setting `key`
+ * says ("off": nowhere), where the loader looks, under CUDA_HOME, /usr/local/cuda, and in the
+ * Python packages of VIRTUAL_ENV.  NULL: `out_tried` says where it looked. */
+void *cu_library_open(const tenon_device_context_t *context, const char *key,
+                      const char *const *names, char *out_tried, size_t size);
 /* The settings are "nvrtc=PATH,cublas=PATH,cudnn=PATH": the value of one; NULL: it is not there. */
-const char *cu_setting(const tenon_device_context_t *context, const char *key, char *room, size_t size);
+const char *cu_setting(const tenon_device_context_t *context, const char *key, char *room,
+                       size_t size);
 
 #endif

@@ -1,5 +1,6 @@
-/* The device "cuda": every NVIDIA GPU that the driver shows, through the driver's own interface, which is opened when somebody
- * first asks for the device.  Here: what is found, the ordinals, and the table. */
+/* The device "cuda": every NVIDIA GPU that the driver shows, through the driver's own interface,
+ * which is opened when somebody first asks for the device.  Here: what is found, the ordinals, and
+ * the table. */
 #include "device.h"
 #include "blas.h"
 #include "dnn.h"
@@ -14,7 +15,10 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { ARCH_LEAST = 60, VERSION_LEAST = 11040 };
+enum {
+  ARCH_LEAST = 60,
+  VERSION_LEAST = 11040,
+};
 
 cu_device_t *_Atomic cu_devices[CU_ORDINALS_MOST];
 _Atomic cu_result_t cu_failures[CU_ORDINALS_MOST];
@@ -40,7 +44,7 @@ static int arch_of(cu_id_t id) {
          number_of(id, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR);
 }
 
-/* ---- looking for devices ---------------------------------------------------------------------------------------------- */
+/* looking for devices */
 
 static tenon_status_t look(const tenon_device_context_t *context) {
   int count = 0;
@@ -49,15 +53,17 @@ static tenon_status_t look(const tenon_device_context_t *context) {
   cu_result_t error = cu.DriverGetVersion(&found.version);
   if (!error && found.version < VERSION_LEAST)
     return tenon_fail(context, TENON_UNAVAILABLE,
-                      "cuda: the driver is for CUDA %d.%d, and 11.4 is needed: install NVIDIA's driver 470 or newer",
+                      "cuda: the driver is for CUDA %d.%d, and 11.4 is needed: install NVIDIA's "
+                      "driver 470 or newer",
                       found.version / 1000, found.version % 1000 / 10);
   found.process = getpid();
   if (!error) error = cu.Init(0);
   if (!error) error = cu.DeviceGetCount(&count);
   if (error || !count)
-    return tenon_fail(
-        context, TENON_UNAVAILABLE, "cuda: the driver shows no GPU (%s)%s%s; nvidia-smi lists those that work",
-        error ? cu_error_name(error) : "none", visible ? ", and CUDA_VISIBLE_DEVICES is " : "", visible ? visible : "");
+    return tenon_fail(context, TENON_UNAVAILABLE,
+                      "cuda: the driver shows no GPU (%s)%s%s; nvidia-smi lists those that work",
+                      error ? cu_error_name(error) : "none",
+                      visible ? ", and CUDA_VISIBLE_DEVICES is " : "", visible ? visible : "");
   found.count = count < CU_ORDINALS_MOST ? count : CU_ORDINALS_MOST;
   return TENON_OK;
 }
@@ -71,26 +77,30 @@ static tenon_status_t enumerate(tenon_device_context_t *context, int32_t *out_co
   return status;
 }
 
-/* ---- an ordinal ------------------------------------------------------------------------------------------------------- */
+/* an ordinal */
 
 static void describe(cu_device_t *device) {
   cu_id_t id = device->id;
   size_t memory = 0;
-  device->arch = arch_of(id), device->version = found.version;
+  device->arch = arch_of(id);
+  device->version = found.version;
   cu.DeviceGetName(device->name, (int)sizeof device->name, id);
-  snprintf(device->driver, sizeof device->driver, "CUDA %d.%d", found.version / 1000, found.version % 1000 / 10);
+  snprintf(device->driver, sizeof device->driver, "CUDA %d.%d", found.version / 1000,
+           found.version % 1000 / 10);
   snprintf(device->target, sizeof device->target, "cuda|sm_%d|%d", device->arch, found.version);
   cu.DeviceTotalMem(&memory, id);
   device->memory = memory;
   device->units = (uint32_t)number_of(id, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT);
   device->group_most = (uint32_t)number_of(id, CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK);
   device->local_plain = (uint32_t)number_of(id, CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK);
-  device->local_most = (uint32_t)number_of(id, CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN);
+  device->local_most =
+      (uint32_t)number_of(id, CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN);
   if (device->local_most < device->local_plain) device->local_most = device->local_plain;
   device->has_pools = number_of(id, CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED) != 0;
 }
 
-/* Of what was opened; waits for all work, that of other ordinals too, which may read what is of this one. */
+/* Of what was opened; waits for all work, that of other ordinals too, which may read what is of
+ * this one. */
 static void close_device(cu_device_t *device) {
   bool pushed;
   for (int i = 0; i < CU_ORDINALS_MOST; i++)
@@ -115,27 +125,31 @@ static void stop(tenon_device_context_t *context) {
   cu_device_t *device = (cu_device_t *)context->state;
   if (!device) return;
   context->state = NULL;
-  if (!cu_device_here()) cu_devices[device->ordinal] = NULL; /* the driver does not work here, and locks may be taken */
-  else if (device->context) close_device(device);
+  if (!cu_device_here())
+    cu_devices[device->ordinal] = NULL; /* the driver does not work here, and locks may be taken */
+  else if (device->context)
+    close_device(device);
   pthread_mutex_destroy(&device->clock);
   free(device);
 }
 
 static tenon_status_t forked(tenon_on_t on) {
   if (cu_device_here()) return TENON_OK;
-  return tenon_fail(on, TENON_UNAVAILABLE,
-                    "cuda:%d: CUDA was opened before this process was forked, and does not work in the child; fork "
-                    "before devices are used, or start a new program (exec, Python's \"spawn\")",
-                    on->ordinal);
+  return tenon_fail(
+      on, TENON_UNAVAILABLE,
+      "cuda:%d: CUDA was opened before this process was forked, and does not work in the child; "
+      "fork before devices are used, or start a new program (exec, Python's \"spawn\")",
+      on->ordinal);
 }
 
 static tenon_status_t check_settings(const tenon_device_context_t *context) {
   for (const char *at = context->settings; *at;) {
     size_t all = strcspn(at, ",");
-    if (strncmp(at, "nvrtc=", 6) != 0 && strncmp(at, "cublas=", 7) != 0 && strncmp(at, "cudnn=", 6) != 0)
+    if (strncmp(at, "nvrtc=", 6) != 0 && strncmp(at, "cublas=", 7) != 0 &&
+        strncmp(at, "cudnn=", 6) != 0)
       return tenon_fail(context, TENON_INVALID,
-                        "cuda: TENON_CUDA has '%.*s'; there are nvrtc=PATH, cublas=PATH and cudnn=PATH (\"off\" as a "
-                        "path: without), with commas between",
+                        "cuda: TENON_CUDA has '%.*s'; there are nvrtc=PATH, cublas=PATH and "
+                        "cudnn=PATH (\"off\" as a path: without), with commas between",
                         (int)all, at);
     at += all + (at[all] == ',');
   }
@@ -145,14 +159,16 @@ static tenon_status_t check_settings(const tenon_device_context_t *context) {
 /* Can it be used? */
 static tenon_status_t check(tenon_on_t on, const cu_device_t *device) {
   if (device->arch < ARCH_LEAST)
-    return tenon_fail(on, TENON_UNAVAILABLE, "cuda:%d: %s is sm_%d, and sm_%d is needed", on->ordinal, device->name,
-                      device->arch, ARCH_LEAST);
+    return tenon_fail(on, TENON_UNAVAILABLE, "cuda:%d: %s is sm_%d, and sm_%d is needed",
+                      on->ordinal, device->name, device->arch, ARCH_LEAST);
   if (number_of(device->id, CU_DEVICE_ATTRIBUTE_COMPUTE_MODE) == CU_COMPUTEMODE_PROHIBITED)
-    return tenon_fail(on, TENON_UNAVAILABLE,
-                      "cuda:%d: the compute mode of %s is \"prohibited\"; nvidia-smi -c 0 allows it", on->ordinal,
-                      device->name);
+    return tenon_fail(
+        on, TENON_UNAVAILABLE,
+        "cuda:%d: the compute mode of %s is \"prohibited\"; nvidia-smi -c 0 allows it", on->ordinal,
+        device->name);
   if (!number_of(device->id, CU_DEVICE_ATTRIBUTE_UNIFIED_ADDRESSING))
-    return tenon_fail(on, TENON_UNAVAILABLE, "cuda:%d: %s has no addresses that are the same for all GPUs", on->ordinal,
+    return tenon_fail(on, TENON_UNAVAILABLE,
+                      "cuda:%d: %s has no addresses that are the same for all GPUs", on->ordinal,
                       device->name);
   return TENON_OK;
 }
@@ -172,35 +188,50 @@ static tenon_status_t start(tenon_device_context_t *context) {
   TENON_TRY(forked(context));
   TENON_TRY(check_settings(context));
   if (context->ordinal < 0 || context->ordinal >= found.count)
-    return tenon_fail(context, TENON_INVALID, "cuda:%d: there are %d ordinals", context->ordinal, found.count);
+    return tenon_fail(context, TENON_INVALID, "cuda:%d: there are %d ordinals", context->ordinal,
+                      found.count);
   cu_device_t *device = (cu_device_t *)calloc(1, sizeof *device);
-  if (!device) return tenon_fail(context, TENON_MEMORY, "cuda:%d: no host memory", context->ordinal);
+  if (!device)
+    return tenon_fail(context, TENON_MEMORY, "cuda:%d: no host memory", context->ordinal);
   pthread_mutex_init(&device->clock, NULL);
   device->ordinal = context->ordinal;
   cu_failures[device->ordinal] = CUDA_SUCCESS; /* of a context that is gone */
   context->state = device;
   tenon_status_t status = open_device(context, device);
-  if (status == TENON_OK) cu_devices[device->ordinal] = device;
-  else stop(context);
+  if (status == TENON_OK)
+    cu_devices[device->ordinal] = device;
+  else
+    stop(context);
   return status;
 }
 
 static tenon_status_t properties(tenon_on_t on, tenon_device_properties_t *out) {
-  static const uint32_t computes[] = {TENON_BOOL, TENON_I8,  TENON_U8,  TENON_I16, TENON_U16, TENON_I32,
-                                      TENON_U32,  TENON_I64, TENON_U64, TENON_F32, TENON_F64, 0};
-  static const uint32_t atomics[] = {TENON_I32, TENON_U32, TENON_I64, TENON_U64, TENON_F32, TENON_F64, 0};
+  static const uint32_t computes[] = {TENON_BOOL, TENON_I8,  TENON_U8,  TENON_I16,
+                                      TENON_U16,  TENON_I32, TENON_U32, TENON_I64,
+                                      TENON_U64,  TENON_F32, TENON_F64, 0};
+  static const uint32_t atomics[] = {TENON_I32, TENON_U32, TENON_I64, TENON_U64,
+                                     TENON_F32, TENON_F64, 0};
   const cu_device_t *device = cu_device(on);
-  out->features = TENON_DEVICE_ADDRESSES | TENON_DEVICE_OVERLAPS | TENON_DEVICE_TIMES | TENON_DEVICE_WIDE_ATOMICS;
-  out->name = device->name, out->driver = device->driver, out->target = device->target;
+  out->features = TENON_DEVICE_ADDRESSES | TENON_DEVICE_OVERLAPS | TENON_DEVICE_TIMES |
+                  TENON_DEVICE_WIDE_ATOMICS;
+  out->name = device->name;
+  out->driver = device->driver;
+  out->target = device->target;
   out->memory = out->largest = device->memory;
   out->alignment = 256; /* of what the driver allocates */
-  out->units = device->units, out->group_most = device->group_most, out->local_most = device->local_most;
+  out->units = device->units;
+  out->group_most = device->group_most;
+  out->local_most = device->local_most;
   out->languages = 1u << TENON_SOURCE_CUDA;
-  out->stores = NULL, out->computes = computes, out->atomics = atomics, out->layouts = NULL;
+  out->stores = NULL;
+  out->computes = computes;
+  out->atomics = atomics;
+  out->layouts = NULL;
   return TENON_OK;
 }
 
-/* Who asks for the stream is about to give it to another library, whose calls want the context too. */
+/* Who asks for the stream is about to give it to another library, whose calls want the context
+ * too. */
 static void *native(tenon_on_t on, const char *name, void *stream) {
   cu_device_t *device = cu_device(on);
   cu_context_t now = NULL;
@@ -259,6 +290,9 @@ static const tenon_device_table_t table = {
     .recording_free = cu_recording_free,
 };
 
-TENON_LIBRARY(cuda, "1.0.0", TENON_ABOUT("author: the Tenon developers\nlicence: Apache-2.0"), TENON_DEVICE(&table),
-              TENON_EXTEND("core::matmul", TENON_KERNEL("cuda f16|bf16|f32|f64 strided", cu_matmul_run)),
-              TENON_EXTEND("core::conv", TENON_KERNEL("cuda f16|bf16|f32|f64 strided", cu_conv_run)))
+TENON_LIBRARY(cuda, "1.0.0", TENON_ABOUT("author: the Tenon developers\nlicence: Apache-2.0"),
+              TENON_DEVICE(&table),
+              TENON_EXTEND("core::matmul",
+                           TENON_KERNEL("cuda f16|bf16|f32|f64 strided", cu_matmul_run)),
+              TENON_EXTEND("core::conv",
+                           TENON_KERNEL("cuda f16|bf16|f32|f64 strided", cu_conv_run)))

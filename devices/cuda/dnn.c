@@ -1,6 +1,7 @@
-/* The kernel for core::conv by cuDNN.  What cuDNN is given for a shape (descriptors, an algorithm that its heuristics chose, the
- * size of its workspace) is a plan, made by the first call of the shape and kept until the ordinal is closed.
- * Invariant: a plan, and the handle with its stream, are touched under the ordinal's lock only. */
+/* The kernel for core::conv by cuDNN.  What cuDNN is given for a shape (descriptors, an algorithm
+ * that its heuristics chose, the size of its workspace) is a plan, made by the first call of the
+ * shape and kept until the ordinal is closed. Invariant: a plan, and the handle with its stream,
+ * are touched under the ordinal's lock only. */
 #include "dnn.h"
 
 #include <dlfcn.h>
@@ -10,11 +11,20 @@
 
 #include "stream.h"
 
-/* The table grows with the shapes: a model has dozens, and several may be open, so that no small number would do for all.  Only
- * extents that never come again make thousands: at PLANS_MOST (some 10 MB) all are forgotten. */
-enum { BUCKETS = 256, PLANS_MOST = 4096 };
+/* The table grows with the shapes: a model has dozens, and several may be open, so that no small
+ * number would do for all.  Only extents that never come again make thousands: at PLANS_MOST (some
+ * 10 MB) all are forgotten. */
+enum {
+  BUCKETS = 256,
+  PLANS_MOST = 4096,
+};
 enum { FOUND_MOST = 2 * DNN_CONVOLUTION_FWD_ALGO_COUNT }; /* each with tensor cores and without */
-enum { ALIGNED = 256, WORKSPACE_LEAST = 256 << 20, ARCH_OF_BF16 = 80, VERSION_9 = 90000 };
+enum {
+  ALIGNED = 256,
+  WORKSPACE_LEAST = 256 << 20,
+  ARCH_OF_BF16 = 80,
+  VERSION_9 = 90000,
+};
 
 static dnn_api_t dnn;
 
@@ -26,11 +36,14 @@ typedef struct plan_t {
   dnn_convolution_t convolution;
   dnn_activation_t activation;
   struct {
-    cu_enum_t algorithm, math;
+    cu_enum_t algorithm;
+    cu_enum_t math;
   } found[FOUND_MOST]; /* the best first */
-  int count, at;       /* `at` is used; at == count: cuDNN does not take the shape */
-  bool adds, runs;     /* adds: bias and residual by the same call; runs: has done so once */
-  cu_result_t error;   /* of the last one that was tried */
+  int count;
+  int at; /* `at` is used; at == count: cuDNN does not take the shape */
+  bool adds;
+  bool runs;         /* adds: bias and residual by the same call; runs: has done so once */
+  cu_result_t error; /* of the last one that was tried */
   size_t workspace;
 } plan_t;
 
@@ -43,7 +56,7 @@ typedef struct cu_dnn_t {
   char why[1100];
 } cu_dnn_t;
 
-/* ---- the library ------------------------------------------------------------------------------------------------------ */
+/* the library */
 
 static bool open_library(tenon_on_t on, char *out_why, size_t size) {
   static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -54,9 +67,11 @@ static bool open_library(tenon_on_t on, char *out_why, size_t size) {
   if (!state) {
     void *library = cu_library_open(on, "cudnn", names, why, sizeof why);
     state = library ? 1 : -1;
-#define DNN_FIND_(result, name, parameters)                                                                            \
-  if (library && !(*(void **)&dnn.name = dlsym(library, "cudnn" #name)))                                               \
-    state = -1, snprintf(why, sizeof why, "libcudnn has no function cudnn" #name "; it is older than 8.2");
+#define DNN_FIND_(result, name, parameters)                                                        \
+  if (library && !(*(void **)&dnn.name = dlsym(library, "cudnn" #name))) {                         \
+    state = -1;                                                                                    \
+    snprintf(why, sizeof why, "libcudnn has no function cudnn" #name "; it is older than 8.2");    \
+  }
     DNN_FUNCTIONS(DNN_FIND_)
   }
   bool there = state == 1;
@@ -76,7 +91,9 @@ static void open_handle(tenon_on_t on, cu_dnn_t *with) {
   error = dnn.Create(&with->handle);
   if (!error) {
     error = dnn.CreateActivationDescriptor(&with->identity);
-    if (!error) error = dnn.SetActivationDescriptor(with->identity, DNN_ACTIVATION_IDENTITY, DNN_NOT_PROPAGATE_NAN, 0);
+    if (!error)
+      error = dnn.SetActivationDescriptor(with->identity, DNN_ACTIVATION_IDENTITY,
+                                          DNN_NOT_PROPAGATE_NAN, 0);
     if (error) dnn.Destroy(with->handle);
   }
   if (error) {
@@ -102,7 +119,7 @@ static cu_dnn_t *dnn_of(tenon_on_t on) {
   return found;
 }
 
-/* ---- plans ------------------------------------------------------------------------------------------------------------ */
+/* plans */
 
 static void plan_free(plan_t *plan) {
   for (int i = 0; i < CU_TENSORS; i++)
@@ -150,38 +167,43 @@ static cu_result_t describe(plan_t *plan) {
     const cu_layout_t *t = &s->tensors[i];
     if (!t->rank || (i == CU_W && !s->tensors[CU_FROM_W].rank)) continue;
     error = dnn.CreateTensorDescriptor(&plan->tensors[i]);
-    if (!error) error = dnn.SetTensorNdDescriptor(plan->tensors[i], s->type, t->rank, t->dims, t->strides);
+    if (!error)
+      error = dnn.SetTensorNdDescriptor(plan->tensors[i], s->type, t->rank, t->dims, t->strides);
   }
   if (!error) error = dnn.CreateFilterDescriptor(&plan->filter);
   if (!error) error = dnn.SetFilterNdDescriptor(plan->filter, s->type, s->format, w->rank, w->dims);
   if (!error) error = dnn.CreateConvolutionDescriptor(&plan->convolution);
   if (!error)
-    error = dnn.SetConvolutionNdDescriptor(plan->convolution, s->rank, s->pad, s->stride, s->dilation,
-                                           DNN_CROSS_CORRELATION, compute);
+    error = dnn.SetConvolutionNdDescriptor(plan->convolution, s->rank, s->pad, s->stride,
+                                           s->dilation, DNN_CROSS_CORRELATION, compute);
   if (!error) error = dnn.SetConvolutionGroupCount(plan->convolution, s->group);
   if (error || s->activation < 0) return error;
   error = dnn.CreateActivationDescriptor(&plan->activation);
   if (!error)
-    error = dnn.SetActivationDescriptor(plan->activation, (cu_enum_t)s->activation, DNN_PROPAGATE_NAN, s->coefficient);
+    error = dnn.SetActivationDescriptor(plan->activation, (cu_enum_t)s->activation,
+                                        DNN_PROPAGATE_NAN, s->coefficient);
   if (!error && s->activation == DNN_ACTIVATION_SWISH)
     error = dnn.SetActivationDescriptorSwishBeta(plan->activation, 1);
   return error;
 }
 
 static cu_enum_t math_of(cu_enum_t type) { /* f32 as such, not as TF32 */
-  return type == DNN_DATA_FLOAT ? DNN_FMA_MATH : type == DNN_DATA_DOUBLE ? DNN_DEFAULT_MATH : DNN_TENSOR_OP_MATH;
+  return type == DNN_DATA_FLOAT    ? DNN_FMA_MATH
+         : type == DNN_DATA_DOUBLE ? DNN_DEFAULT_MATH
+                                   : DNN_TENSOR_OP_MATH;
 }
 
-/* Asks the heuristics, which run nothing.  FFT and what is behind it, Winograd's, are transforms: of other accuracy than sums. */
+/* Asks the heuristics, which run nothing.  FFT and what is behind it, Winograd's, are transforms:
+ * of other accuracy than sums. */
 static cu_result_t choose(dnn_handle_t handle, plan_t *plan) {
   dnn_found_t found[FOUND_MOST];
   cu_enum_t math = math_of(plan->shape.type);
   int count = 0;
   cu_result_t error = dnn.SetConvolutionMathType(plan->convolution, math);
   if (!error)
-    error = dnn.GetConvolutionForwardAlgorithm_v7(handle, plan->tensors[CU_X], plan->filter, plan->convolution,
-                                                  plan->tensors[CU_OUT], FOUND_MOST, &count,
-                                                  (struct cudnnConvolutionFwdAlgoPerfStruct *)found);
+    error = dnn.GetConvolutionForwardAlgorithm_v7(
+        handle, plan->tensors[CU_X], plan->filter, plan->convolution, plan->tensors[CU_OUT],
+        FOUND_MOST, &count, (struct cudnnConvolutionFwdAlgoPerfStruct *)found);
   for (int i = 0; i < count && !error; i++) {
     if (found[i].status || found[i].algo >= DNN_CONVOLUTION_FWD_ALGO_FFT) continue;
     plan->found[plan->count].algorithm = found[i].algo;
@@ -196,7 +218,8 @@ static size_t workspace_most(const cu_shape_t *s) {
   size_t sum = 0;
   for (int i = 0; i < 2; i++) {
     size_t count = s->type == DNN_DATA_DOUBLE ? 16 : s->type == DNN_DATA_FLOAT ? 8 : 4;
-    for (int k = 0; k < both[i]->rank; k++) count *= (size_t)both[i]->dims[k];
+    for (int k = 0; k < both[i]->rank; k++)
+      count *= (size_t)both[i]->dims[k];
     sum += count;
   }
   return sum > WORKSPACE_LEAST ? sum : WORKSPACE_LEAST;
@@ -209,16 +232,19 @@ static void settle(dnn_handle_t handle, plan_t *plan) {
     cu_result_t error = dnn.SetConvolutionMathType(plan->convolution, plan->found[plan->at].math);
     plan->workspace = 0;
     if (!error)
-      error = dnn.GetConvolutionForwardWorkspaceSize(handle, plan->tensors[CU_X], plan->filter, plan->convolution,
-                                                     plan->tensors[CU_OUT], algorithm, &plan->workspace);
-    plan->adds = plan->tensors[CU_BIAS] && algorithm == DNN_CONVOLUTION_FWD_ALGO_IMPLICIT_PRECOMP_GEMM;
+      error = dnn.GetConvolutionForwardWorkspaceSize(handle, plan->tensors[CU_X], plan->filter,
+                                                     plan->convolution, plan->tensors[CU_OUT],
+                                                     algorithm, &plan->workspace);
+    plan->adds =
+        plan->tensors[CU_BIAS] && algorithm == DNN_CONVOLUTION_FWD_ALGO_IMPLICIT_PRECOMP_GEMM;
     if (!error && plan->workspace <= workspace_most(&plan->shape)) return;
     if (error) plan->error = error;
   }
 }
 
 static uint64_t hash_of(const cu_shape_t *shape) {
-  uint64_t hash = 0, word;
+  uint64_t hash = 0;
+  uint64_t word;
   for (size_t i = 0; i + sizeof word <= sizeof *shape; i += sizeof word) {
     memcpy(&word, (const char *)shape + i, sizeof word);
     hash = (hash ^ word) * 0x9e3779b97f4a7c15u;
@@ -230,9 +256,11 @@ typedef char whole_words_t[sizeof(cu_shape_t) % sizeof(uint64_t) == 0 ? 1 : -1];
 
 /* Found, or made; NULL: with an error that is not the shape's (0: no host memory). */
 static plan_t *plan_of(cu_dnn_t *with, const cu_shape_t *shape, cu_result_t *out_error) {
-  plan_t **bucket = &with->plans[hash_of(shape) % BUCKETS], *plan = *bucket;
+  plan_t **bucket = &with->plans[hash_of(shape) % BUCKETS];
+  plan_t *plan = *bucket;
   *out_error = 0;
-  while (plan && memcmp(&plan->shape, shape, sizeof *shape) != 0) plan = plan->next;
+  while (plan && memcmp(&plan->shape, shape, sizeof *shape) != 0)
+    plan = plan->next;
   if (__builtin_expect(plan != NULL, 1)) return plan;
   if (with->plan_count == PLANS_MOST) plans_free(with);
   if (!(plan = (plan_t *)calloc(1, sizeof *plan))) return NULL;
@@ -244,11 +272,13 @@ static plan_t *plan_of(cu_dnn_t *with, const cu_shape_t *shape, cu_result_t *out
     return NULL;
   }
   settle(with->handle, plan);
-  plan->next = *bucket, *bucket = plan, with->plan_count++;
+  plan->next = *bucket;
+  *bucket = plan;
+  with->plan_count++;
   return plan;
 }
 
-/* ---- the kernel ------------------------------------------------------------------------------------------------------- */
+/* the kernel */
 
 enum { COPIES = 3 }; /* of x, w, residual, in the order of CU_FROM_X */
 
@@ -256,18 +286,26 @@ static size_t round_up(size_t size) { return (size + ALIGNED - 1) / ALIGNED * AL
 
 static size_t copy_size(const plan_t *plan, int copy) {
   const cu_layout_t *t = &plan->shape.tensors[CU_FROM_X + copy];
-  size_t size = t->rank ? (plan->shape.type == DNN_DATA_DOUBLE ? 8 : plan->shape.type == DNN_DATA_FLOAT ? 4 : 2) : 0;
-  for (int i = 0; i < t->rank; i++) size *= (size_t)t->dims[i];
+  size_t size = t->rank ? (plan->shape.type == DNN_DATA_DOUBLE  ? 8
+                           : plan->shape.type == DNN_DATA_FLOAT ? 4
+                                                                : 2)
+                        : 0;
+  for (int i = 0; i < t->rank; i++)
+    size *= (size_t)t->dims[i];
   return round_up(size);
 }
 
 /* Everything that the plan says, into `out`. */
-static cu_result_t convolve(const cu_dnn_t *with, const plan_t *p, const cu_convolution_t *c, char *memory) {
+static cu_result_t convolve(const cu_dnn_t *with, const plan_t *p, const cu_convolution_t *c,
+                            char *memory) {
   static const int layouts[COPIES] = {CU_X, CU_W, CU_OUT};
-  const float one = 1, zero = 0;
-  const double wide_one = 1, wide_zero = 0;
+  const float one = 1;
+  const float zero = 0;
+  const double wide_one = 1;
+  const double wide_zero = 0;
   const bool is_wide = p->shape.type == DNN_DATA_DOUBLE;
-  const void *alpha = is_wide ? (const void *)&wide_one : &one, *beta = is_wide ? (const void *)&wide_zero : &zero;
+  const void *alpha = is_wide ? (const void *)&wide_one : &one;
+  const void *beta = is_wide ? (const void *)&wide_zero : &zero;
   const void *from[COPIES] = {c->x, c->w, c->residual};
   dnn_tensor_t out = p->tensors[CU_OUT];
   cu_enum_t algorithm = p->found[p->at].algorithm;
@@ -276,24 +314,29 @@ static cu_result_t convolve(const cu_dnn_t *with, const plan_t *p, const cu_conv
   memory += round_up(p->workspace);
   for (int i = 0; i < COPIES && !error; i++) {
     if (!p->tensors[CU_FROM_X + i]) continue;
-    error = dnn.TransformTensor(with->handle, alpha, p->tensors[CU_FROM_X + i], from[i], beta, p->tensors[layouts[i]],
-                                memory);
-    from[i] = memory, memory += copy_size(p, i);
+    error = dnn.TransformTensor(with->handle, alpha, p->tensors[CU_FROM_X + i], from[i], beta,
+                                p->tensors[layouts[i]], memory);
+    from[i] = memory;
+    memory += copy_size(p, i);
   }
   if (error) return error;
   if (p->adds) { /* without a residual `out` stands for it, times 0 */
-    error = dnn.ConvolutionBiasActivationForward(with->handle, alpha, p->tensors[CU_X], from[0], p->filter, from[1],
-                                                 p->convolution, algorithm, workspace, p->workspace,
-                                                 from[2] ? alpha : beta, out, from[2] ? from[2] : c->out,
-                                                 p->tensors[CU_BIAS], c->bias, with->identity, out, c->out);
+    error = dnn.ConvolutionBiasActivationForward(
+        with->handle, alpha, p->tensors[CU_X], from[0], p->filter, from[1], p->convolution,
+        algorithm, workspace, p->workspace, from[2] ? alpha : beta, out, from[2] ? from[2] : c->out,
+        p->tensors[CU_BIAS], c->bias, with->identity, out, c->out);
   } else {
-    error = dnn.ConvolutionForward(with->handle, alpha, p->tensors[CU_X], from[0], p->filter, from[1], p->convolution,
-                                   algorithm, workspace, p->workspace, beta, out, c->out);
-    if (!error && c->bias) error = dnn.AddTensor(with->handle, alpha, p->tensors[CU_BIAS], c->bias, alpha, out, c->out);
-    if (!error && from[2]) error = dnn.AddTensor(with->handle, alpha, out, from[2], alpha, out, c->out);
+    error = dnn.ConvolutionForward(with->handle, alpha, p->tensors[CU_X], from[0], p->filter,
+                                   from[1], p->convolution, algorithm, workspace, p->workspace,
+                                   beta, out, c->out);
+    if (!error && c->bias)
+      error = dnn.AddTensor(with->handle, alpha, p->tensors[CU_BIAS], c->bias, alpha, out, c->out);
+    if (!error && from[2])
+      error = dnn.AddTensor(with->handle, alpha, out, from[2], alpha, out, c->out);
   }
   if (!error && p->activation) /* not by the call above, which makes 0 of NaN */
-    error = dnn.ActivationForward(with->handle, p->activation, alpha, out, c->out, beta, out, c->out);
+    error =
+        dnn.ActivationForward(with->handle, p->activation, alpha, out, c->out, beta, out, c->out);
   return error;
 }
 
@@ -302,12 +345,15 @@ static tenon_status_t fail(const tenon_call_t *call, cu_result_t error) {
   cu_result_t failure = cu_device_failure(device);
   if (failure) return cu_fail_lost(call->device, device, failure);
   return tenon_fail(call, TENON_UNKNOWN,
-                    "cuda:%d: cuDNN %zu fails for this convolution: %s (%u); TENON_CUDA=cudnn=off does without it",
+                    "cuda:%d: cuDNN %zu fails for this convolution: %s (%u); TENON_CUDA=cudnn=off "
+                    "does without it",
                     device->ordinal, dnn.GetVersion(), dnn.GetErrorString(error), error);
 }
 
-/* By the plan; until one has run, algorithms that fail are passed over, since heuristics are no promise. */
-static tenon_status_t run(tenon_call_t *call, cu_dnn_t *with, const cu_convolution_t *c, cu_stream_t *stream) {
+/* By the plan; until one has run, algorithms that fail are passed over, since heuristics are no
+ * promise. */
+static tenon_status_t run(tenon_call_t *call, cu_dnn_t *with, const cu_convolution_t *c,
+                          cu_stream_t *stream) {
   cu_result_t error;
   plan_t *plan = plan_of(with, &c->shape, &error);
   if (!plan && !error) return tenon_fail(call, TENON_MEMORY, "no host memory for a plan of cuDNN");
@@ -315,20 +361,28 @@ static tenon_status_t run(tenon_call_t *call, cu_dnn_t *with, const cu_convoluti
   while (plan->at < plan->count) {
     size_t size = round_up(plan->workspace);
     char *memory = NULL;
-    for (int i = 0; i < COPIES; i++) size += copy_size(plan, i);
-    if (size && !(memory = (char *)call->host->allocate(call, size))) return TENON_MEMORY; /* said so */
+    for (int i = 0; i < COPIES; i++)
+      size += copy_size(plan, i);
+    if (size && !(memory = (char *)call->host->allocate(call, size)))
+      return TENON_MEMORY; /* said so */
     error = dnn.SetStream(with->handle, stream->native);
     if (!error) error = convolve(with, plan, c, memory);
     if (!error) plan->runs = true;
     if (!error) return TENON_OK;
     if (plan->runs || cu_device_failure(stream->device)) return fail(call, error);
     plan->error = error;
-    if (plan->adds) plan->adds = false; /* the same in steps */
-    else plan->at++, settle(with->handle, plan);
+    if (plan->adds)
+      plan->adds = false; /* the same in steps */
+    else {
+      plan->at++;
+      settle(with->handle, plan);
+    }
   }
   error = plan->error;
   if (error && !is_refusal(error)) { /* the next call tries again */
-    plan->error = 0, plan->at = 0, settle(with->handle, plan);
+    plan->error = 0;
+    plan->at = 0;
+    settle(with->handle, plan);
     return fail(call, error);
   }
   return tenon_fail(call, TENON_UNIMPLEMENTED, "cuDNN does not take this shape");
@@ -347,7 +401,8 @@ tenon_status_t cu_conv_run(tenon_call_t *call) {
                       stream->device->arch);
   cu_dnn_t *with = dnn_of(on);
   if (!with) return tenon_fail(call, TENON_MEMORY, "no host memory for cuDNN");
-  if (!with->handle) return tenon_fail(call, TENON_UNIMPLEMENTED, "there is no cuDNN: %s", with->why);
+  if (!with->handle)
+    return tenon_fail(call, TENON_UNIMPLEMENTED, "there is no cuDNN: %s", with->why);
   TENON_TRY(cu_stream_check(on, stream));
   cu_result_t error = cu_enter(stream->device, &pushed);
   if (error) return cu_fail(on, error, "cannot convolve");

@@ -1,6 +1,6 @@
-/* Convolutions by cuDNN, where it is found: a kernel for core::conv, which leaves to the source kernel what cuDNN does not take.
- * convolution.c says what that is, dnn.c asks cuDNN.  What is used of it is declared here; tests/unit/devices/cuda_api_test.c
- * compares it with its header. */
+/* Convolutions by cuDNN, where it is found: a kernel for core::conv, which leaves to the source
+ * kernel what cuDNN does not take. convolution.c says what that is, dnn.c asks cuDNN.  What is used
+ * of it is declared here; tests/unit/devices/cuda_api_test.c compares it with its header. */
 #ifndef TENON_CUDA_DNN_H
 #define TENON_CUDA_DNN_H
 
@@ -12,11 +12,14 @@ typedef struct cudnnFilterStruct *dnn_filter_t;
 typedef struct cudnnConvolutionStruct *dnn_convolution_t;
 typedef struct cudnnActivationStruct *dnn_activation_t;
 
-typedef struct dnn_found_t { /* cudnnConvolutionFwdAlgoPerf_t: an algorithm that the heuristics propose */
-  cu_enum_t algo, status;
+typedef struct
+    dnn_found_t { /* cudnnConvolutionFwdAlgoPerf_t: an algorithm that the heuristics propose */
+  cu_enum_t algo;
+  cu_enum_t status;
   float time;
   size_t memory;
-  cu_enum_t determinism, mathType;
+  cu_enum_t determinism;
+  cu_enum_t mathType;
   int reserved[3];
 } dnn_found_t;
 struct cudnnConvolutionFwdAlgoPerfStruct; /* its name there */
@@ -66,32 +69,51 @@ typedef struct dnn_api_t { DNN_FUNCTIONS(DNN_POINTER_) } dnn_api_t;
 
 enum { CU_RANK = 5 /* images, channels, three of space */ };
 typedef struct cu_layout_t { /* of a tensor; rank 0: there is none */
-  int rank, dims[CU_RANK], strides[CU_RANK];
+  int rank;
+  int dims[CU_RANK];
+  int strides[CU_RANK];
 } cu_layout_t;
 
-/* Tensors of a convolution.  What does not lie as `out` does, packed and aligned, is copied: from FROM_X, FROM_W, FROM_RESIDUAL
- * to X, W, OUT's layout. */
-enum { CU_X, CU_W, CU_OUT, CU_BIAS, CU_FROM_X, CU_FROM_W, CU_FROM_RESIDUAL, CU_TENSORS };
+/* Tensors of a convolution.  What does not lie as `out` does, packed and aligned, is copied: from
+ * FROM_X, FROM_W, FROM_RESIDUAL to X, W, OUT's layout. */
+enum {
+  CU_X,
+  CU_W,
+  CU_OUT,
+  CU_BIAS,
+  CU_FROM_X,
+  CU_FROM_W,
+  CU_FROM_RESIDUAL,
+  CU_TENSORS,
+};
 
 typedef struct cu_shape_t { /* numbers alone, padding zero: the same bytes are the same work */
   double coefficient;       /* of the activation */
-  cu_enum_t type, format;   /* format: of the filter */
-  int activation;           /* cuDNN's; -1: none */
-  int rank, group;          /* rank: axes of space, 2 or 3 */
-  int pad[3], stride[3], dilation[3];
+  cu_enum_t type;
+  cu_enum_t format; /* format: of the filter */
+  int activation;   /* cuDNN's; -1: none */
+  int rank;
+  int group; /* rank: axes of space, 2 or 3 */
+  int pad[3];
+  int stride[3];
+  int dilation[3];
   cu_layout_t tensors[CU_TENSORS]; /* CU_W: as the filter lies */
 } cu_shape_t;
 
 /* A convolution as cuDNN counts it: out = activation(x * w + bias + residual). */
 typedef struct cu_convolution_t {
   cu_shape_t shape;
-  const void *x, *w, *bias, *residual; /* bias, residual: NULL: none */
+  const void *x;
+  const void *w;
+  const void *bias;
+  const void *residual; /* bias, residual: NULL: none */
   void *out;
 } cu_convolution_t;
 
-/* Does cuDNN take this convolution?  What it does not: more than three axes of space, nothing to compute, other padding behind
- * than before (where it matters) or a negative one, results that are not packed, strides that are not positive, bias with gaps,
- * activations that it has not, more than 2^31 - 1 of anything. */
+/* Does cuDNN take this convolution?  What it does not: more than three axes of space, nothing to
+ * compute, other padding behind than before (where it matters) or a negative one, results that are
+ * not packed, strides that are not positive, bias with gaps, activations that it has not, more than
+ * 2^31 - 1 of anything. */
 bool cu_convolution_of(const tenon_call_t *call, cu_convolution_t *out);
 tenon_status_t cu_conv_run(tenon_call_t *call);
 void cu_dnn_close(cu_device_t *device);

@@ -11,7 +11,8 @@ typedef struct cu_event_t {
 tenon_status_t cu_event_create(tenon_on_t on, void **out_event) {
   cu_result_t error;
   cu_event_t *event = (cu_event_t *)calloc(1, sizeof *event);
-  if (!event) return tenon_fail(on, TENON_MEMORY, "cuda:%d: no host memory for an event", on->ordinal);
+  if (!event)
+    return tenon_fail(on, TENON_MEMORY, "cuda:%d: no host memory for an event", on->ordinal);
   CU_IN(cu_device(on), error, cu.EventCreate(&event->native, CU_EVENT_DEFAULT));
   if (error) {
     free(event);
@@ -43,7 +44,8 @@ tenon_status_t cu_event_record(tenon_on_t on, void *handle, void *stream_handle)
   return TENON_OK;
 }
 
-/* What the driver's answer means: the loss of its own GPU, or of one that its stream had waited for, comes first. */
+/* What the driver's answer means: the loss of its own GPU, or of one that its stream had waited
+ * for, comes first. */
 static tenon_status_t found(tenon_on_t on, cu_event_t *event, cu_result_t error) {
   cu_device_t *own = cu_device(on);
   cu_result_t failure = error ? cu_device_failure(own) : CUDA_SUCCESS;
@@ -72,22 +74,27 @@ tenon_status_t cu_event_synchronize(tenon_on_t on, void *handle) {
 tenon_status_t cu_stream_wait(tenon_on_t on, void *handle, tenon_on_t of, void *event_handle) {
   cu_stream_t *stream = cu_stream(on, handle);
   cu_event_t *event = (cu_event_t *)event_handle;
-  cu_device_t *own = cu_device(on), *other = cu_device(of);
+  cu_device_t *own = cu_device(on);
+  cu_device_t *other = cu_device(of);
   cu_result_t error;
   TENON_TRY(cu_stream_check_direct(on, stream, "a wait"));
   if (!atomic_load(&event->recorded)) return TENON_OK;
   uint64_t waits = atomic_load(&event->waits) | (uint64_t)1 << other->ordinal;
-  atomic_fetch_or(&stream->waits, waits & ~((uint64_t)1 << own->ordinal)); /* its own loss it learns anyway */
-  if (other != own && cu_device_failure(other)) return TENON_OK; /* the stream fails, as the next who asks is told */
+  atomic_fetch_or(&stream->waits,
+                  waits & ~((uint64_t)1 << own->ordinal)); /* its own loss it learns anyway */
+  if (other != own && cu_device_failure(other))
+    return TENON_OK; /* the stream fails, as the next who asks is told */
   CU_IN(own, error, cu.StreamWaitEvent(stream->native, event->native, 0));
   return error ? cu_fail(on, error, "cannot make a stream wait for an event") : TENON_OK;
 }
 
-/* ---- times ------------------------------------------------------------------------------------------------------------ */
+/* times */
 
 enum {
   SECONDS_MOST = 4
-}; /* CUDA gives a float of milliseconds: of more it is coarser than its clock of half a microsecond */
+  /* CUDA gives a float of milliseconds: of more it is coarser than its clock of half a
+   * microsecond */
+};
 
 /* An event of now becomes what times are counted from. */
 static cu_result_t base_renew(cu_device_t *device) {
@@ -102,7 +109,8 @@ static cu_result_t base_renew(cu_device_t *device) {
     return error;
   }
   if (device->base) cu.EventDestroy(device->base);
-  device->base = event, device->base_time += (int64_t)((double)passed * 1e6);
+  device->base = event;
+  device->base_time += (int64_t)((double)passed * 1e6);
   return CUDA_SUCCESS;
 }
 
@@ -123,7 +131,8 @@ tenon_status_t cu_event_time(tenon_on_t on, void *handle, int64_t *out_time) {
   cu_device_t *device = cu_device(on);
   cu_result_t error;
   if (!atomic_load(&event->recorded))
-    return tenon_fail(on, TENON_PRECONDITION, "cuda:%d: an event that was not recorded has no time", on->ordinal);
+    return tenon_fail(on, TENON_PRECONDITION, "cuda:%d: an event that was not recorded has no time",
+                      on->ordinal);
   TENON_TRY(cu_event_query(on, handle));
   pthread_mutex_lock(&device->clock);
   CU_IN(device, error, time_of(device, event->native, out_time));

@@ -1,5 +1,5 @@
-/* What was let go while streams have work: CUDA may wait when it frees memory or unloads code, and work may use it yet.  It is
- * ended when all streams of all ordinals are seen to be done. */
+/* What was let go while streams have work: CUDA may wait when it frees memory or unloads code, and
+ * work may use it yet.  It is ended when all streams of all ordinals are seen to be done. */
 #ifndef TENON_CUDA_GRAVE_H
 #define TENON_CUDA_GRAVE_H
 

@@ -6,16 +6,22 @@
 
 #include "grave.h"
 
-enum { PARAMETERS_MOST = 64, LOCAL_ALIGNMENT = 16, LOG = 4000 };
+enum {
+  PARAMETERS_MOST = 64,
+  LOCAL_ALIGNMENT = 16,
+  LOG = 4000,
+};
 
 static const char magic[8] = {'T', 'N', 'C', 'U', 'D', 'A', '0', '1'};
 
 typedef struct cu_kernel_t {
   cu_function_t function;
   struct cu_kernel_t *next;
-  uint32_t group_most, local_static;
-  _Atomic uint32_t local_allowed; /* bytes of a launch's memory of a group that the driver lets pass */
-  int32_t parameter_count;        /* -1: the driver does not say */
+  uint32_t group_most;
+  uint32_t local_static;
+  _Atomic uint32_t
+      local_allowed;       /* bytes of a launch's memory of a group that the driver lets pass */
+  int32_t parameter_count; /* -1: the driver does not say */
   char *name;
   uint32_t sizes[PARAMETERS_MOST]; /* of the parameters */
 } cu_kernel_t;
@@ -26,11 +32,12 @@ typedef struct cu_program_t {
   cu_kernel_t *kernels;
 } cu_program_t;
 
-/* ---- code ------------------------------------------------------------------------------------------------------------- */
+/* code */
 
 /* Every step can be undone, so bytes that differ in one word differ in their sum. */
 static uint64_t sum_of(const void *data, uint64_t bytes) {
-  uint64_t sum = 0x9E3779B97F4A7C15u ^ bytes, word;
+  uint64_t sum = 0x9E3779B97F4A7C15u ^ bytes;
+  uint64_t word;
   for (const char *at = (const char *)data; bytes; at += 8) {
     uint64_t size = bytes < 8 ? bytes : 8;
     word = 0;
@@ -42,7 +49,9 @@ static uint64_t sum_of(const void *data, uint64_t bytes) {
   return sum;
 }
 
-static uint64_t target_of(tenon_on_t on) { return sum_of(cu_device(on)->target, strlen(cu_device(on)->target)); }
+static uint64_t target_of(tenon_on_t on) {
+  return sum_of(cu_device(on)->target, strlen(cu_device(on)->target));
+}
 
 cu_head_t cu_head_of(tenon_on_t on, const void *code, uint64_t bytes) {
   cu_head_t head = {{0}, target_of(on), bytes, sum_of(code, bytes)};
@@ -52,21 +61,27 @@ cu_head_t cu_head_of(tenon_on_t on, const void *code, uint64_t bytes) {
 
 static tenon_status_t check(tenon_on_t on, const void *code, uint64_t bytes, cu_head_t *head) {
   const char *what = NULL;
-  if (bytes < sizeof *head) what = "it is shorter than its head";
-  else memcpy(head, code, sizeof *head);
+  if (bytes < sizeof *head)
+    what = "it is shorter than its head";
+  else
+    memcpy(head, code, sizeof *head);
   if (!what && memcmp(head->magic, magic, sizeof magic) != 0)
     what = "it does not begin as compiled code of this plug-in does";
-  if (!what && head->target != target_of(on)) what = "it is of another GPU or driver, or its head is damaged";
+  if (!what && head->target != target_of(on))
+    what = "it is of another GPU or driver, or its head is damaged";
   if (!what && head->bytes != bytes - sizeof *head) what = "its length is not that in its head";
-  if (!what && head->checksum != sum_of((const char *)code + sizeof *head, head->bytes)) what = "its checksum is wrong";
+  if (!what && head->checksum != sum_of((const char *)code + sizeof *head, head->bytes))
+    what = "its checksum is wrong";
   if (!what) return TENON_OK;
-  return tenon_fail(on, TENON_INVALID, "cuda:%d: compiled code of %llu bytes is not loaded: %s; compile it anew",
+  return tenon_fail(on, TENON_INVALID,
+                    "cuda:%d: compiled code of %llu bytes is not loaded: %s; compile it anew",
                     on->ordinal, (unsigned long long)bytes, what);
 }
 
-/* ---- programs --------------------------------------------------------------------------------------------------------- */
+/* programs */
 
-tenon_status_t cu_program_load(tenon_on_t on, const void *code, uint64_t bytes, void **out_program) {
+tenon_status_t cu_program_load(tenon_on_t on, const void *code, uint64_t bytes,
+                               void **out_program) {
   cu_head_t head;
   char log[LOG] = "";
   cu_enum_t options[] = {CU_JIT_ERROR_LOG_BUFFER, CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES};
@@ -76,10 +91,12 @@ tenon_status_t cu_program_load(tenon_on_t on, const void *code, uint64_t bytes, 
   cu_program_t *program = (cu_program_t *)calloc(1, sizeof *program);
   char *copy = (char *)malloc((size_t)head.bytes + 1); /* PTX ends with 0, and code is aligned */
   if (!program || !copy) {
-    free(program), free(copy);
+    free(program);
+    free(copy);
     return tenon_fail(on, TENON_MEMORY, "cuda:%d: no host memory for a program", on->ordinal);
   }
-  memcpy(copy, (const char *)code + sizeof head, (size_t)head.bytes), copy[head.bytes] = 0;
+  memcpy(copy, (const char *)code + sizeof head, (size_t)head.bytes);
+  copy[head.bytes] = 0;
   CU_IN(cu_device(on), error, cu.ModuleLoadDataEx(&program->module, copy, 2, options, values));
   free(copy);
   if (error) {
@@ -99,22 +116,27 @@ void cu_program_unload(tenon_on_t on, void *handle) {
   if (!program) return;
   for (cu_kernel_t *kernel = program->kernels, *next; kernel; kernel = next) {
     next = kernel->next;
-    free(kernel->name), free(kernel);
+    free(kernel->name);
+    free(kernel);
   }
   cu_bury(cu_device(on), end_module, program->module);
   pthread_mutex_destroy(&program->lock);
   free(program);
 }
 
-/* ---- kernels ---------------------------------------------------------------------------------------------------------- */
+/* kernels */
 
 /* In the context. */
 static cu_result_t describe(cu_kernel_t *kernel) {
-  int group_most = 0, local = 0;
+  int group_most = 0;
+  int local = 0;
   size_t at, size;
-  cu_result_t error = cu.FuncGetAttribute(&group_most, CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK, kernel->function);
-  if (!error) error = cu.FuncGetAttribute(&local, CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES, kernel->function);
-  kernel->group_most = (uint32_t)group_most, kernel->local_static = (uint32_t)local;
+  cu_result_t error =
+      cu.FuncGetAttribute(&group_most, CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK, kernel->function);
+  if (!error)
+    error = cu.FuncGetAttribute(&local, CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES, kernel->function);
+  kernel->group_most = (uint32_t)group_most;
+  kernel->local_static = (uint32_t)local;
   kernel->parameter_count = cu.FuncGetParamInfo ? 0 : -1;
   while (!error && cu.FuncGetParamInfo && kernel->parameter_count < PARAMETERS_MOST &&
          !cu.FuncGetParamInfo(kernel->function, (size_t)kernel->parameter_count, &at, &size))
@@ -122,14 +144,16 @@ static cu_result_t describe(cu_kernel_t *kernel) {
   return error;
 }
 
-static tenon_status_t kernel_create(tenon_on_t on, cu_program_t *program, const char *name, cu_kernel_t **out) {
+static tenon_status_t kernel_create(tenon_on_t on, cu_program_t *program, const char *name,
+                                    cu_kernel_t **out) {
   cu_result_t error;
   bool pushed;
   cu_kernel_t *kernel = (cu_kernel_t *)calloc(1, sizeof *kernel);
   char *copy = kernel ? strdup(name) : NULL;
   if (!copy) {
     free(kernel);
-    return tenon_fail(on, TENON_MEMORY, "cuda:%d: no host memory for the kernel '%s'", on->ordinal, name);
+    return tenon_fail(on, TENON_MEMORY, "cuda:%d: no host memory for the kernel '%s'", on->ordinal,
+                      name);
   }
   if (!(error = cu_enter(cu_device(on), &pushed))) {
     error = cu.ModuleGetFunction(&kernel->function, program->module, name);
@@ -137,15 +161,19 @@ static tenon_status_t kernel_create(tenon_on_t on, cu_program_t *program, const 
     cu_leave(pushed);
   }
   if (error) {
-    free(copy), free(kernel);
+    free(copy);
+    free(kernel);
     if (error == CUDA_ERROR_NOT_FOUND)
-      return tenon_fail(on, TENON_NOT_FOUND,
-                        "cuda:%d: the program has no kernel '%s' (one is declared as extern \"C\" __global__)",
-                        on->ordinal, name);
+      return tenon_fail(
+          on, TENON_NOT_FOUND,
+          "cuda:%d: the program has no kernel '%s' (one is declared as extern \"C\" __global__)",
+          on->ordinal, name);
     return cu_fail(on, error, "cannot create the kernel '%s'", name);
   }
-  kernel->name = copy, kernel->local_allowed = cu_device(on)->local_plain - kernel->local_static;
-  kernel->next = program->kernels, program->kernels = kernel;
+  kernel->name = copy;
+  kernel->local_allowed = cu_device(on)->local_plain - kernel->local_static;
+  kernel->next = program->kernels;
+  program->kernels = kernel;
   *out = kernel;
   return TENON_OK;
 }
@@ -155,14 +183,15 @@ tenon_status_t cu_kernel_find(tenon_on_t on, void *handle, const char *name, voi
   tenon_status_t status = TENON_OK;
   pthread_mutex_lock(&program->lock);
   cu_kernel_t *kernel = program->kernels;
-  while (kernel && strcmp(kernel->name, name) != 0) kernel = kernel->next;
+  while (kernel && strcmp(kernel->name, name) != 0)
+    kernel = kernel->next;
   if (!kernel) status = kernel_create(on, program, name, &kernel);
   pthread_mutex_unlock(&program->lock);
   if (status == TENON_OK) *out_kernel = kernel;
   return status;
 }
 
-/* ---- launches --------------------------------------------------------------------------------------------------------- */
+/* launches */
 
 typedef struct arguments_t {
   void *at[PARAMETERS_MOST];
@@ -170,56 +199,68 @@ typedef struct arguments_t {
     cu_address_t address;
     uint32_t offset;
   } own[PARAMETERS_MOST];
-  uint32_t count, local; /* local: bytes of memory of a group */
+  uint32_t count;
+  uint32_t local; /* local: bytes of memory of a group */
 } arguments_t;
 
 /* The sizes are the kernel's: the driver reads so many bytes of each, whatever is there. */
-static inline tenon_status_t set(tenon_on_t on, const cu_kernel_t *kernel, const tenon_launch_t *launch,
-                                 arguments_t *out) {
+static inline tenon_status_t set(tenon_on_t on, const cu_kernel_t *kernel,
+                                 const tenon_launch_t *launch, arguments_t *out) {
   uint64_t local = 0;
   uint32_t count = launch->argument_count;
   bool known = kernel->parameter_count >= 0;
   if (known ? count != (uint32_t)kernel->parameter_count : count > PARAMETERS_MOST)
-    return tenon_fail(on, TENON_INVALID, "cuda:%d: the kernel '%s' has %d parameters, and a launch has %u arguments",
+    return tenon_fail(on, TENON_INVALID,
+                      "cuda:%d: the kernel '%s' has %d parameters, and a launch has %u arguments",
                       on->ordinal, kernel->name, kernel->parameter_count, count);
   for (uint32_t i = 0; i < count; i++) {
     const tenon_kernel_argument_t *argument = &launch->arguments[i];
     uint64_t size = argument->size;
     switch (argument->kind) {
     case TENON_ARG_MEMORY:
-      out->own[i].address = (cu_address_t)(uintptr_t)argument->as.memory.handle + argument->as.memory.offset;
-      out->at[i] = &out->own[i], size = sizeof(cu_address_t);
+      out->own[i].address =
+          (cu_address_t)(uintptr_t)argument->as.memory.handle + argument->as.memory.offset;
+      out->at[i] = &out->own[i];
+      size = sizeof(cu_address_t);
       break;
-    case TENON_ARG_BYTES: out->at[i] = (void *)(uintptr_t)argument->as.data; break;
+    case TENON_ARG_BYTES:
+      out->at[i] = (void *)(uintptr_t)argument->as.data;
+      break;
     case TENON_ARG_LOCAL: /* where it begins in the one block that CUDA gives */
       out->own[i].offset = (uint32_t)local;
       local += (size + LOCAL_ALIGNMENT - 1) & ~(uint64_t)(LOCAL_ALIGNMENT - 1);
-      out->at[i] = &out->own[i], size = sizeof(uint32_t);
+      out->at[i] = &out->own[i];
+      size = sizeof(uint32_t);
       if (local <= cu_device(on)->local_most && argument->size <= cu_device(on)->local_most) break;
-      return tenon_fail(on, TENON_INVALID,
-                        "cuda:%d: the kernel '%s' wants more memory of a group than the GPU has, %u bytes", on->ordinal,
-                        kernel->name, cu_device(on)->local_most);
+      return tenon_fail(
+          on, TENON_INVALID,
+          "cuda:%d: the kernel '%s' wants more memory of a group than the GPU has, %u bytes",
+          on->ordinal, kernel->name, cu_device(on)->local_most);
     default:
-      return tenon_fail(on, TENON_INVALID, "cuda:%d: argument %u of the kernel '%s' is of kind %u, which there is not",
+      return tenon_fail(on, TENON_INVALID,
+                        "cuda:%d: argument %u of the kernel '%s' is of kind %u, which there is not",
                         on->ordinal, i, kernel->name, argument->kind);
     }
     if (known && size != kernel->sizes[i])
-      return tenon_fail(on, TENON_INVALID,
-                        "cuda:%d: parameter %u of the kernel '%s' has %u bytes, and its argument %llu", on->ordinal, i,
-                        kernel->name, kernel->sizes[i], (unsigned long long)size);
+      return tenon_fail(
+          on, TENON_INVALID,
+          "cuda:%d: parameter %u of the kernel '%s' has %u bytes, and its argument %llu",
+          on->ordinal, i, kernel->name, kernel->sizes[i], (unsigned long long)size);
   }
-  out->count = count, out->local = (uint32_t)local;
+  out->count = count;
+  out->local = (uint32_t)local;
   return TENON_OK;
 }
 
-static tenon_status_t fail_launch(tenon_on_t on, const cu_kernel_t *kernel, const tenon_launch_t *launch,
-                                  cu_result_t error) {
-  return cu_fail(
-      on, error,
-      "cannot launch the kernel '%s' with %llu x %llu x %llu groups of %u x %u x %u items (at most %u of it; "
-      "2147483647 x 65535 x 65535 groups)",
-      kernel->name, (unsigned long long)launch->groups[0], (unsigned long long)launch->groups[1],
-      (unsigned long long)launch->groups[2], launch->group[0], launch->group[1], launch->group[2], kernel->group_most);
+static tenon_status_t fail_launch(tenon_on_t on, const cu_kernel_t *kernel,
+                                  const tenon_launch_t *launch, cu_result_t error) {
+  return cu_fail(on, error,
+                 "cannot launch the kernel '%s' with %llu x %llu x %llu groups of %u x %u x %u "
+                 "items (at most %u of it; "
+                 "2147483647 x 65535 x 65535 groups)",
+                 kernel->name, (unsigned long long)launch->groups[0],
+                 (unsigned long long)launch->groups[1], (unsigned long long)launch->groups[2],
+                 launch->group[0], launch->group[1], launch->group[2], kernel->group_most);
 }
 
 tenon_status_t cu_kernel_launch(tenon_on_t on, void *handle, const tenon_launch_t *launch) {
@@ -236,14 +277,17 @@ tenon_status_t cu_kernel_launch(tenon_on_t on, void *handle, const tenon_launch_
     return fail_launch(on, kernel, launch, CUDA_ERROR_INVALID_VALUE);
   if ((error = cu_enter(stream->device, &pushed))) return fail_launch(on, kernel, launch, error);
   uint32_t allowed = atomic_load_explicit(&kernel->local_allowed, memory_order_relaxed);
-  if (__builtin_expect(arguments.local > allowed, 0)) { /* once, of all that there is: other threads launch it too */
+  if (__builtin_expect(arguments.local > allowed,
+                       0)) { /* once, of all that there is: other threads launch it too */
     allowed = stream->device->local_most - kernel->local_static;
-    error = cu.FuncSetAttribute(kernel->function, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, (int)allowed);
+    error = cu.FuncSetAttribute(kernel->function, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES,
+                                (int)allowed);
     if (!error) atomic_store(&kernel->local_allowed, allowed);
   }
   if (!error)
-    error = cu.LaunchKernel(kernel->function, (unsigned)groups[0], (unsigned)groups[1], (unsigned)groups[2], group[0],
-                            group[1], group[2], arguments.local, stream->native, arguments.at, NULL);
+    error = cu.LaunchKernel(kernel->function, (unsigned)groups[0], (unsigned)groups[1],
+                            (unsigned)groups[2], group[0], group[1], group[2], arguments.local,
+                            stream->native, arguments.at, NULL);
   cu_leave(pushed);
   return __builtin_expect(error, 0) ? fail_launch(on, kernel, launch, error) : TENON_OK;
 }

@@ -1,4 +1,5 @@
-/* Compiled code, for one architecture: a head with a checksum, then CUBIN, or PTX where the compiler does not know the GPU. */
+/* Compiled code, for one architecture: a head with a checksum, then CUBIN, or PTX where the
+ * compiler does not know the GPU. */
 #ifndef TENON_CUDA_PROGRAM_H
 #define TENON_CUDA_PROGRAM_H
 
@@ -6,12 +7,15 @@
 
 typedef struct cu_head_t {
   char magic[8];
-  uint64_t target, bytes, checksum; /* of the code */
+  uint64_t target;
+  uint64_t bytes;
+  uint64_t checksum; /* of the code */
 } cu_head_t;
 
 /* A head for so many bytes at `code`. */
 cu_head_t cu_head_of(tenon_on_t on, const void *code, uint64_t bytes);
-tenon_status_t cu_program_compile(tenon_on_t on, const tenon_source_t *source, tenon_sink_t *out_code);
+tenon_status_t cu_program_compile(tenon_on_t on, const tenon_source_t *source,
+                                  tenon_sink_t *out_code);
 tenon_status_t cu_program_load(tenon_on_t on, const void *code, uint64_t bytes, void **out_program);
 void cu_program_unload(tenon_on_t on, void *program);
 tenon_status_t cu_kernel_find(tenon_on_t on, void *program, const char *name, void **out_kernel);

@@ -10,7 +10,8 @@ tenon_status_t cu_record_begin(tenon_on_t on, void *handle) {
   pthread_mutex_lock(&stream->lock);
   if (!stream->before) error = cu.EventCreate(&stream->before, CU_EVENT_DEFAULT);
   if (!error) error = cu.EventRecord(stream->before, stream->native);
-  /* RELAXED: other threads and streams do what they like, memory is allocated; all that is said to this stream is ours. */
+  /* RELAXED: other threads and streams do what they like, memory is allocated; all that is said to
+   * this stream is ours. */
   if (!error) error = cu.StreamBeginCapture(stream->native, CU_STREAM_CAPTURE_MODE_RELAXED);
   stream->recording = !error;
   pthread_mutex_unlock(&stream->lock);
@@ -24,7 +25,8 @@ tenon_status_t cu_record_end(tenon_on_t on, void *handle, void **out_recording) 
   cu_graph_exec_t recording = NULL;
   bool pushed;
   if (!stream->recording)
-    return tenon_fail(on, TENON_PRECONDITION, "cuda:%d: the stream is not being recorded", on->ordinal);
+    return tenon_fail(on, TENON_PRECONDITION, "cuda:%d: the stream is not being recorded",
+                      on->ordinal);
   cu_result_t error = cu_enter(stream->device, &pushed);
   if (error) return cu_fail(on, error, "cannot end a recording");
   pthread_mutex_lock(&stream->lock);

@@ -4,14 +4,18 @@
 
 #include "grave.h"
 
-/* ---- life ------------------------------------------------------------------------------------------------------------- */
+/* life */
 
-tenon_status_t cu_stream_open(tenon_on_t on, cu_native_stream_t imported, cu_stream_t **out_stream) {
+tenon_status_t cu_stream_open(tenon_on_t on, cu_native_stream_t imported,
+                              cu_stream_t **out_stream) {
   cu_device_t *device = cu_device(on);
   cu_result_t error = CUDA_SUCCESS;
   cu_stream_t *stream = (cu_stream_t *)calloc(1, sizeof *stream);
-  if (!stream) return tenon_fail(on, TENON_MEMORY, "cuda:%d: no host memory for a stream", on->ordinal);
-  stream->device = device, stream->native = imported, stream->imported = imported != NULL;
+  if (!stream)
+    return tenon_fail(on, TENON_MEMORY, "cuda:%d: no host memory for a stream", on->ordinal);
+  stream->device = device;
+  stream->native = imported;
+  stream->imported = imported != NULL;
   if (!imported) CU_IN(device, error, cu.StreamCreate(&stream->native, CU_STREAM_NON_BLOCKING));
   if (error) {
     free(stream);
@@ -19,7 +23,8 @@ tenon_status_t cu_stream_open(tenon_on_t on, cu_native_stream_t imported, cu_str
   }
   pthread_mutex_init(&stream->lock, NULL);
   pthread_mutex_lock(&cu_lock);
-  stream->next = device->streams, device->streams = stream;
+  stream->next = device->streams;
+  device->streams = stream;
   pthread_mutex_unlock(&cu_lock);
   *out_stream = stream;
   return TENON_OK;
@@ -33,7 +38,8 @@ static void end(cu_stream_t *stream) {
   free(stream);
 }
 
-/* What the driver says of its work; of one that is recorded: of what came before.  In the context. */
+/* What the driver says of its work; of one that is recorded: of what came before.  In the
+ * context. */
 static cu_result_t state_of(cu_stream_t *stream, bool wait) {
   pthread_mutex_lock(&stream->lock);
   bool by_event = stream->recording || stream->left;
@@ -46,7 +52,8 @@ static cu_result_t state_of(cu_stream_t *stream, bool wait) {
 
 /* Under cu_lock: ends those that were destroyed and are done. */
 bool cu_streams_idle(cu_device_t *device) {
-  bool idle = true, pushed;
+  bool idle = true;
+  bool pushed;
   if (cu_enter(device, &pushed)) return false;
   for (cu_stream_t **at = &device->streams, *stream; (stream = *at);) {
     bool pending = state_of(stream, false) == CUDA_ERROR_NOT_READY;
@@ -64,18 +71,22 @@ bool cu_streams_idle(cu_device_t *device) {
 
 /* One that is not done at a time, by an event of it, without the lock; until there is none. */
 void cu_streams_finish(cu_device_t *device) {
-  bool pushed, found = true;
+  bool pushed;
+  bool found = true;
   cu_result_t error = CUDA_SUCCESS;
   if (cu_enter(device, &pushed)) return;
   while (found && !error) { /* an error: the context is lost, nothing runs any more */
-    cu_native_event_t event = NULL, own = NULL;
+    cu_native_event_t event = NULL;
+    cu_native_event_t own = NULL;
     found = false;
     pthread_mutex_lock(&cu_lock);
     for (cu_stream_t *stream = device->streams; stream && !found; stream = stream->next) {
       if (state_of(stream, false) != CUDA_ERROR_NOT_READY) continue;
       found = true;
-      if (stream->recording || stream->left) event = stream->before;
-      else if (!(error = cu.EventCreate(&own, CU_EVENT_DEFAULT))) error = cu.EventRecord(event = own, stream->native);
+      if (stream->recording || stream->left)
+        event = stream->before;
+      else if (!(error = cu.EventCreate(&own, CU_EVENT_DEFAULT)))
+        error = cu.EventRecord(event = own, stream->native);
     }
     pthread_mutex_unlock(&cu_lock);
     if (event && !error) error = cu.EventSynchronize(event);
@@ -135,30 +146,31 @@ tenon_status_t cu_stream_import(tenon_on_t on, void *native, void **out_stream) 
   cu_result_t error;
   if (imported == CU_PER_THREAD)
     return tenon_fail(on, TENON_INVALID,
-                      "cuda:%d: the stream of each thread (2, CU_STREAM_PER_THREAD) is another one on each, and work "
-                      "comes from several: give a stream that was created",
+                      "cuda:%d: the stream of each thread (2, CU_STREAM_PER_THREAD) is another one "
+                      "on each, and work comes from several: give a stream that was created",
                       on->ordinal);
   if (imported != CU_LEGACY) { /* that is of whatever context is current */
     CU_IN(device, error, cu.StreamGetCtx(imported, &context));
     if (error) return cu_fail(on, error, "cannot use another's stream %p", native);
     if (context != device->context)
-      return tenon_fail(on, TENON_INVALID,
-                        "cuda:%d: another's stream is of another context; create it in the GPU's primary one, as "
-                        "CUDA's runtime does, native \"CUcontext\"",
-                        on->ordinal);
+      return tenon_fail(
+          on, TENON_INVALID,
+          "cuda:%d: another's stream is of another context; create it in the GPU's primary one, as "
+          "CUDA's runtime does, native \"CUcontext\"",
+          on->ordinal);
   }
   CU_IN(device, error, cu.StreamIsCapturing(imported, &capturing));
   if (error) return cu_fail(on, error, "cannot use another's stream %p", native);
   if (capturing != CU_STREAM_CAPTURE_STATUS_NONE)
-    return tenon_fail(on, TENON_PRECONDITION, "cuda:%d: another's stream is being captured: end that first",
-                      on->ordinal);
+    return tenon_fail(on, TENON_PRECONDITION,
+                      "cuda:%d: another's stream is being captured: end that first", on->ordinal);
   cu_stream_t *stream;
   TENON_TRY(cu_stream_open(on, imported, &stream));
   *out_stream = stream;
   return TENON_OK;
 }
 
-/* ---- failures --------------------------------------------------------------------------------------------------------- */
+/* failures */
 
 int32_t cu_lost_among(uint64_t waits) {
   for (int32_t i = 0; waits; i++, waits >>= 1) {
@@ -181,25 +193,27 @@ static tenon_status_t failure_of(tenon_on_t on, cu_stream_t *stream) {
 /* Asks about the ordinals that it has waited for. */
 static void look_at_waits(cu_stream_t *stream) {
   uint64_t waits = atomic_load(&stream->waits);
-  int32_t none = 0, by = waits ? cu_lost_among(waits) : 0;
+  int32_t none = 0;
+  int32_t by = waits ? cu_lost_among(waits) : 0;
   if (by) atomic_compare_exchange_strong(&stream->failed_by, &none, by);
 }
 
 tenon_status_t cu_stream_check(tenon_on_t on, cu_stream_t *stream) {
-  if (__builtin_expect(atomic_load_explicit(&stream->waits, memory_order_relaxed) != 0, 0)) look_at_waits(stream);
+  if (__builtin_expect(atomic_load_explicit(&stream->waits, memory_order_relaxed) != 0, 0))
+    look_at_waits(stream);
   return failure_of(on, stream);
 }
 
 tenon_status_t cu_stream_check_direct(tenon_on_t on, cu_stream_t *stream, const char *what) {
   if (stream->recording)
-    return tenon_fail(
-        on, TENON_PRECONDITION,
-        "cuda:%d: the stream is being recorded, and %s cannot be: copies, fills, launches and replays can", on->ordinal,
-        what);
+    return tenon_fail(on, TENON_PRECONDITION,
+                      "cuda:%d: the stream is being recorded, and %s cannot be: copies, fills, "
+                      "launches and replays can",
+                      on->ordinal, what);
   return cu_stream_check(on, stream);
 }
 
-/* ---- waiting ---------------------------------------------------------------------------------------------------------- */
+/* waiting */
 
 static tenon_status_t ask(tenon_on_t on, cu_stream_t *stream, bool wait, tenon_fault_t *fault) {
   cu_result_t error;
@@ -208,7 +222,8 @@ static tenon_status_t ask(tenon_on_t on, cu_stream_t *stream, bool wait, tenon_f
   CU_IN(stream->device, error, state_of(stream, wait));
   look_at_waits(stream);
   if (error && error != CUDA_ERROR_NOT_READY) {
-    if (!cu_device_failure(stream->device)) return cu_fail(on, error, "cannot ask what a stream has done");
+    if (!cu_device_failure(stream->device))
+      return cu_fail(on, error, "cannot ask what a stream has done");
   }
   tenon_status_t status = failure_of(on, stream);
   if (status != TENON_OK) return status;
@@ -241,7 +256,7 @@ tenon_status_t cu_synchronize(tenon_on_t on) {
   return status;
 }
 
-/* ---- callbacks -------------------------------------------------------------------------------------------------------- */
+/* callbacks */
 
 typedef struct cu_callback_t {
   void (*function)(void *argument, tenon_status_t status);
@@ -259,14 +274,16 @@ static void call_back(cu_native_stream_t native, cu_result_t error, void *user) 
   callback.function(callback.argument, error ? cu_failure_status(error) : TENON_OK);
 }
 
-/* By cuStreamAddCallback: what cuLaunchHostFunc enqueues is not called when work before it failed. */
-tenon_status_t cu_stream_callback(tenon_on_t on, void *handle, void (*function)(void *, tenon_status_t),
-                                  void *argument) {
+/* By cuStreamAddCallback: what cuLaunchHostFunc enqueues is not called when work before it
+ * failed. */
+tenon_status_t cu_stream_callback(tenon_on_t on, void *handle,
+                                  void (*function)(void *, tenon_status_t), void *argument) {
   cu_stream_t *stream = cu_stream(on, handle);
   cu_result_t error;
   TENON_TRY(cu_stream_check_direct(on, stream, "a callback"));
   cu_callback_t *callback = (cu_callback_t *)malloc(sizeof *callback);
-  if (!callback) return tenon_fail(on, TENON_MEMORY, "cuda:%d: no host memory for a callback", on->ordinal);
+  if (!callback)
+    return tenon_fail(on, TENON_MEMORY, "cuda:%d: no host memory for a callback", on->ordinal);
   *callback = (cu_callback_t){function, argument, atomic_load(&stream->waits)};
   CU_IN(stream->device, error, cu.StreamAddCallback(stream->native, call_back, callback, 0));
   if (!error) return TENON_OK;

@@ -1,5 +1,6 @@
-/* null, the device that does nothing, at once: what a call on it takes is the host's own time.  Handles are made up and
- * distinct, each function is a few instructions, and what it was asked is counted (null.h).  Sources in C "compile". */
+/* null, the device that does nothing, at once: what a call on it takes is the host's own time.
+ * Handles are made up and distinct, each function is a few instructions, and what it was asked is
+ * counted (null.h).  Sources in C "compile". */
 #include "plugin.h"
 
 #include <string.h>
@@ -14,8 +15,8 @@ static tenon_status_t null_enumerate(tenon_device_context_t *context, int32_t *o
 
 static tenon_status_t null_start(tenon_device_context_t *context) {
   if (context->ordinal < 0 || context->ordinal >= NULL_ORDINALS)
-    return tenon_fail(context, TENON_INVALID, "null: there is no ordinal %d; it has %d", context->ordinal,
-                      NULL_ORDINALS);
+    return tenon_fail(context, TENON_INVALID, "null: there is no ordinal %d; it has %d",
+                      context->ordinal, NULL_ORDINALS);
   null_ordinal_t *ordinal = &null_ordinals[context->ordinal];
   uintptr_t none = 0;
   atomic_compare_exchange_strong(&ordinal->next, &none, (uintptr_t)(context->ordinal + 1) << 56);

@@ -4,7 +4,10 @@
 
 #include "null.h"
 
-enum { NULL_ORDINALS = 2, NULL_ALIGNMENT = 64 };
+enum {
+  NULL_ORDINALS = 2,
+  NULL_ALIGNMENT = 64,
+};
 #define NULL_MEMORY ((uint64_t)1 << 40) /* bytes of an ordinal, which are never looked for */
 
 typedef struct null_ordinal_t {
@@ -18,16 +21,18 @@ static inline void null_count(_Atomic uint64_t *what, uint64_t by) {
   atomic_fetch_add_explicit(what, by, memory_order_relaxed);
 }
 static inline null_ordinal_t *null_of(tenon_on_t on) { return on->state; }
-static inline void *null_handle(tenon_on_t on, uint64_t bytes) { /* distinct, aligned, and no address */
+static inline void *null_handle(tenon_on_t on,
+                                uint64_t bytes) { /* distinct, aligned, and no address */
   return (void *)atomic_fetch_add_explicit(
-      &null_of(on)->next, (bytes + NULL_ALIGNMENT - 1) & ~(uint64_t)(NULL_ALIGNMENT - 1), memory_order_relaxed);
+      &null_of(on)->next, (bytes + NULL_ALIGNMENT - 1) & ~(uint64_t)(NULL_ALIGNMENT - 1),
+      memory_order_relaxed);
 }
 static inline void null_enqueued(tenon_on_t on, _Atomic uint64_t *what, uint64_t ticket) {
   null_count(what, 1);
   atomic_store_explicit(&null_of(on)->counts.ticket, ticket, memory_order_relaxed);
 }
 
-/* ---- slots of the table ------------------------------------------------------------------------------------------------------ */
+/* slots of the table */
 
 /* clang-format off */
 tenon_status_t null_allocate(tenon_on_t on, uint64_t bytes, void **out_handle);

@@ -1,4 +1,5 @@
-/* Programs: code is the text itself, which nobody reads; each kernel that is looked for is found, and does nothing. */
+/* Programs: code is the text itself, which nobody reads; each kernel that is looked for is found,
+ * and does nothing. */
 #include "plugin.h"
 
 #include <string.h>
@@ -11,14 +12,17 @@ tenon_status_t null_compile(tenon_on_t on, const tenon_source_t *source, tenon_s
   return TENON_OK;
 }
 
-tenon_status_t null_program_load(tenon_on_t on, const void *code, uint64_t bytes, void **out_program) {
-  (void)code, (void)bytes;
+tenon_status_t null_program_load(tenon_on_t on, const void *code, uint64_t bytes,
+                                 void **out_program) {
+  (void)code;
+  (void)bytes;
   *out_program = null_handle(on, 1);
   return TENON_OK;
 }
 
 tenon_status_t null_kernel_find(tenon_on_t on, void *program, const char *name, void **out_kernel) {
-  (void)program, (void)name;
+  (void)program;
+  (void)name;
   *out_kernel = null_handle(on, 1);
   return TENON_OK;
 }

@@ -2,7 +2,8 @@
 #include "plugin.h"
 
 tenon_status_t null_record_begin(tenon_on_t on, void *stream) {
-  (void)on, (void)stream;
+  (void)on;
+  (void)stream;
   return TENON_OK;
 }
 
@@ -13,7 +14,8 @@ tenon_status_t null_record_end(tenon_on_t on, void *stream, void **out_recording
 }
 
 tenon_status_t null_replay(tenon_on_t on, void *stream, void *recording, uint64_t ticket) {
-  (void)stream, (void)recording;
+  (void)stream;
+  (void)recording;
   null_enqueued(on, &null_of(on)->counts.replays, ticket);
   return TENON_OK;
 }

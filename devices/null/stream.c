@@ -7,7 +7,9 @@ tenon_status_t null_create(tenon_on_t on, void **out_handle) { /* of a stream, a
 }
 
 tenon_status_t null_stream_query(tenon_on_t on, void *stream, tenon_fault_t *fault) {
-  (void)on, (void)stream, (void)fault;
+  (void)on;
+  (void)stream;
+  (void)fault;
   return TENON_OK;
 }
 
@@ -22,9 +24,11 @@ tenon_status_t null_synchronize(tenon_on_t on) {
   return TENON_OK;
 }
 
-tenon_status_t null_callback(tenon_on_t on, void *stream, void (*function)(void *argument, tenon_status_t status),
+tenon_status_t null_callback(tenon_on_t on, void *stream,
+                             void (*function)(void *argument, tenon_status_t status),
                              void *argument) {
-  (void)on, (void)stream;
+  (void)on;
+  (void)stream;
   function(argument, TENON_OK);
   return TENON_OK;
 }

@@ -1,5 +1,5 @@
-/* Opens the loader of OpenCL's drivers (ICD), and finds its functions.  It is never closed: drivers have threads that run
- * its code to the end of the process. */
+/* Opens the loader of OpenCL's drivers (ICD), and finds its functions.  It is never closed: drivers
+ * have threads that run its code to the end of the process. */
 #include "api.h"
 
 #include <dlfcn.h>
@@ -16,16 +16,18 @@ tenon_status_t ocl_api_open(const tenon_device_context_t *context) {
     if (!library && !*why) snprintf(why, sizeof why, "%s", dlerror());
   }
   if (!library)
-    return tenon_fail(context, TENON_UNAVAILABLE,
-                      "opencl: there is no loader of OpenCL drivers (%s); install one and a driver, on Debian "
-                      "ocl-icd-libopencl1 and, for processors, pocl-opencl-icd",
-                      why);
-#define OCL_FIND_(result, name, parameters)                                                                            \
-  *(void **)&ocl.name = dlsym(library, "cl" #name);                                                                    \
-  if (!ocl.name)                                                                                                       \
-    return tenon_fail(context, TENON_UNAVAILABLE,                                                                      \
-                      "opencl: libOpenCL.so.1 has no function cl" #name                                                \
-                      "; it is older than OpenCL 1.2: install a newer loader (on Debian ocl-icd-libopencl1)");
+    return tenon_fail(
+        context, TENON_UNAVAILABLE,
+        "opencl: there is no loader of OpenCL drivers (%s); install one and a driver, on Debian "
+        "ocl-icd-libopencl1 and, for processors, pocl-opencl-icd",
+        why);
+#define OCL_FIND_(result, name, parameters)                                                        \
+  *(void **)&ocl.name = dlsym(library, "cl" #name);                                                \
+  if (!ocl.name)                                                                                   \
+    return tenon_fail(                                                                             \
+        context, TENON_UNAVAILABLE,                                                                \
+        "opencl: libOpenCL.so.1 has no function cl" #name                                          \
+        "; it is older than OpenCL 1.2: install a newer loader (on Debian ocl-icd-libopencl1)");
   OCL_FUNCTIONS(OCL_FIND_)
   return TENON_OK;
 }

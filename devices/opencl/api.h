@@ -1,5 +1,6 @@
-/* What is used of OpenCL 1.2, declared here from its specification, so that neither headers nor a driver are needed to
- * build.  The loader of drivers is opened at run time: ocl_api_open fills `ocl`, once in a process, for good. */
+/* What is used of OpenCL 1.2, declared here from its specification, so that neither headers nor a
+ * driver are needed to build.  The loader of drivers is opened at run time: ocl_api_open fills
+ * `ocl`, once in a process, for good. */
 #ifndef TENON_OPENCL_API_H
 #define TENON_OPENCL_API_H
 
@@ -24,7 +25,8 @@ typedef struct _cl_mem *cl_mem;
 typedef struct _cl_program *cl_program;
 typedef struct _cl_kernel *cl_kernel;
 typedef struct _cl_event *cl_event;
-typedef void(OCL_CALL *ocl_context_fn)(const char *error, const void *data, size_t size, void *user);
+typedef void(OCL_CALL *ocl_context_fn)(const char *error, const void *data, size_t size,
+                                       void *user);
 typedef void(OCL_CALL *ocl_program_fn)(cl_program program, void *user);
 typedef void(OCL_CALL *ocl_event_fn)(cl_event event, cl_int status, void *user);
 
@@ -135,7 +137,8 @@ typedef struct ocl_api_t { OCL_FUNCTIONS(OCL_POINTER_) } ocl_api_t;
 
 extern ocl_api_t ocl;
 
-/* Opens the loader, once.  UNAVAILABLE: there is none, or it lacks a function; says what to install. */
+/* Opens the loader, once.  UNAVAILABLE: there is none, or it lacks a function; says what to
+ * install. */
 tenon_status_t ocl_api_open(const tenon_device_context_t *context);
 
 #endif

@@ -12,11 +12,12 @@ typedef struct ocl_callback_t {
   struct ocl_callback_t *next;
 } ocl_callback_t;
 
-/* Of all streams' lists; not held while a function or the driver is called, who may call back at once. */
+/* Of all streams' lists; not held while a function or the driver is called, who may call back at
+ * once. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
-/* Drivers tell of events of one queue in any order, and on several threads: who finds the first of the list ready calls
- * all that are. */
+/* Drivers tell of events of one queue in any order, and on several threads: who finds the first of
+ * the list ready calls all that are. */
 static void call_ready(ocl_stream_t *stream) {
   pthread_mutex_lock(&lock);
   while (!stream->calling && stream->callbacks && stream->callbacks->ready) {
@@ -48,7 +49,8 @@ static void on_notice(void *argument, cl_int status) {
 static void append(ocl_callback_t *callback) {
   ocl_callback_t **end = &callback->stream->callbacks;
   pthread_mutex_lock(&lock);
-  while (*end) end = &(*end)->next;
+  while (*end)
+    end = &(*end)->next;
   *end = callback;
   pthread_mutex_unlock(&lock);
 }
@@ -56,7 +58,8 @@ static void append(ocl_callback_t *callback) {
 static void take_out(ocl_callback_t *callback) {
   ocl_callback_t **at = &callback->stream->callbacks;
   pthread_mutex_lock(&lock);
-  while (*at != callback) at = &(*at)->next;
+  while (*at != callback)
+    at = &(*at)->next;
   *at = callback->next;
   pthread_mutex_unlock(&lock);
   call_ready(callback->stream);
@@ -64,13 +67,16 @@ static void take_out(ocl_callback_t *callback) {
   free(callback);
 }
 
-tenon_status_t ocl_stream_callback(tenon_on_t on, void *handle, void (*function)(void *, tenon_status_t),
-                                   void *argument) {
+tenon_status_t ocl_stream_callback(tenon_on_t on, void *handle,
+                                   void (*function)(void *, tenon_status_t), void *argument) {
   ocl_stream_t *stream = ocl_stream(on, handle);
   cl_event event;
   ocl_callback_t *callback = (ocl_callback_t *)calloc(1, sizeof *callback);
-  if (!callback) return tenon_fail(on, TENON_MEMORY, "opencl:%d: no host memory for a callback", on->ordinal);
-  callback->stream = stream, callback->function = function, callback->argument = argument;
+  if (!callback)
+    return tenon_fail(on, TENON_MEMORY, "opencl:%d: no host memory for a callback", on->ordinal);
+  callback->stream = stream;
+  callback->function = function;
+  callback->argument = argument;
   tenon_status_t began = ocl_stream_begin(on, stream);
   if (began != TENON_OK) {
     free(callback);

@@ -1,5 +1,6 @@
-/* The device "opencl": every device of every OpenCL driver, 1.2 or newer, that the loader finds while the program runs.  Tests
- * run it on PoCL.  Here: what is found, the ordinals, and the table. */
+/* The device "opencl": every device of every OpenCL driver, 1.2 or newer, that the loader finds
+ * while the program runs.  Tests run it on PoCL.  Here: what is found, the ordinals, and the
+ * table. */
 #include "device.h"
 #include "event.h"
 #include "memory.h"
@@ -11,7 +12,11 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { DEVICES_MOST = 256, PLATFORMS_MOST = 64, CHANCES_MOST = 64 };
+enum {
+  DEVICES_MOST = 256,
+  PLATFORMS_MOST = 64,
+  CHANCES_MOST = 64,
+};
 
 typedef struct ocl_found_t {
   cl_platform_id platform;
@@ -50,35 +55,44 @@ static void platform_text(cl_platform_id id, cl_uint what, char *out, size_t siz
   out[size - 1] = 0;
 }
 
-/* ---- looking for devices ---------------------------------------------------------------------------------------------- */
+/* looking for devices */
 
 static void decline(const char *platform, const char *device, const char *why) {
   size_t used = strlen(found.declined);
-  snprintf(found.declined + used, sizeof found.declined - used, "%s: %s: %s\n", platform, device, why);
+  snprintf(found.declined + used, sizeof found.declined - used, "%s: %s: %s\n", platform, device,
+           why);
 }
 
 static void look_at_device(cl_platform_id platform, const char *platform_name, cl_device_id id) {
   char name[200], version[200], why[300];
-  int major = 0, minor = 0;
+  int major = 0;
+  int minor = 0;
   ocl_device_text(id, CL_DEVICE_NAME, name, sizeof name);
   ocl_device_text(id, CL_DEVICE_VERSION, version, sizeof version);
   uint64_t type = ocl_device_number(id, CL_DEVICE_TYPE);
   *why = 0;
   if (sscanf(version, "OpenCL %d.%d", &major, &minor) != 2 || major * 10 + minor < 12)
-    snprintf(why, sizeof why, "it has \"%s\", and OpenCL 1.2 is needed: look for a newer driver", version);
+    snprintf(why, sizeof why, "it has \"%s\", and OpenCL 1.2 is needed: look for a newer driver",
+             version);
   else if (!ocl_device_number(id, CL_DEVICE_AVAILABLE))
     snprintf(why, sizeof why, "its driver says that it is not available");
   else if (!ocl_device_number(id, CL_DEVICE_COMPILER_AVAILABLE))
     snprintf(why, sizeof why, "its driver has no compiler");
-  else if (!ocl_device_number(id, CL_DEVICE_ENDIAN_LITTLE)) snprintf(why, sizeof why, "it is big-endian");
-  else if (found.count == DEVICES_MOST) snprintf(why, sizeof why, "there are %d before it", DEVICES_MOST);
+  else if (!ocl_device_number(id, CL_DEVICE_ENDIAN_LITTLE))
+    snprintf(why, sizeof why, "it is big-endian");
+  else if (found.count == DEVICES_MOST)
+    snprintf(why, sizeof why, "there are %d before it", DEVICES_MOST);
   if (*why) {
     decline(platform_name, name, why);
     return;
   }
-  int rank = type & CL_DEVICE_TYPE_GPU ? 0 : type & CL_DEVICE_TYPE_ACCELERATOR ? 1 : type & CL_DEVICE_TYPE_CPU ? 2 : 3;
+  int rank = type & CL_DEVICE_TYPE_GPU           ? 0
+             : type & CL_DEVICE_TYPE_ACCELERATOR ? 1
+             : type & CL_DEVICE_TYPE_CPU         ? 2
+                                                 : 3;
   int32_t at = found.count++;
-  for (; at > 0 && found.devices[at - 1].rank > rank; at--) found.devices[at] = found.devices[at - 1];
+  for (; at > 0 && found.devices[at - 1].rank > rank; at--)
+    found.devices[at] = found.devices[at - 1];
   found.devices[at] = (ocl_found_t){platform, id, rank};
 }
 
@@ -91,7 +105,8 @@ static void sort_platforms(cl_platform_id *platforms, cl_uint count) {
       platform_text(platforms[k], CL_PLATFORM_NAME, b, sizeof b);
       if (strcmp(a, b) <= 0) break;
       cl_platform_id other = platforms[k];
-      platforms[k] = platforms[k - 1], platforms[k - 1] = other;
+      platforms[k] = platforms[k - 1];
+      platforms[k - 1] = other;
     }
 }
 
@@ -101,8 +116,10 @@ static void look_at_platform(cl_platform_id platform) {
   char name[300];
   platform_text(platform, CL_PLATFORM_NAME, name, sizeof name);
   cl_int error = ocl.GetDeviceIDs(platform, CL_DEVICE_TYPE_ALL, CHANCES_MOST, ids, &count);
-  if (error || !count) decline(name, "no device", error ? ocl_error_name(error) : "the driver found none");
-  for (cl_uint i = 0; !error && i < count && i < CHANCES_MOST; i++) look_at_device(platform, name, ids[i]);
+  if (error || !count)
+    decline(name, "no device", error ? ocl_error_name(error) : "the driver found none");
+  for (cl_uint i = 0; !error && i < count && i < CHANCES_MOST; i++)
+    look_at_device(platform, name, ids[i]);
 }
 
 static tenon_status_t look(const tenon_device_context_t *context) {
@@ -114,17 +131,18 @@ static tenon_status_t look(const tenon_device_context_t *context) {
   *found.declined = 0;
   cl_int error = ocl.GetPlatformIDs(PLATFORMS_MOST, platforms, &count);
   if (error || !count)
-    return tenon_fail(
-        context, TENON_UNAVAILABLE,
-        "opencl: the loader found no driver (%s) in %s; install that of the hardware, or for processors PoCL, "
-        "on Debian pocl-opencl-icd",
-        error ? ocl_error_name(error) : "none", vendors ? vendors : "/etc/OpenCL/vendors");
+    return tenon_fail(context, TENON_UNAVAILABLE,
+                      "opencl: the loader found no driver (%s) in %s; install that of the "
+                      "hardware, or for processors PoCL, on Debian pocl-opencl-icd",
+                      error ? ocl_error_name(error) : "none",
+                      vendors ? vendors : "/etc/OpenCL/vendors");
   if (count > PLATFORMS_MOST) count = PLATFORMS_MOST;
   sort_platforms(platforms, count);
-  for (cl_uint i = 0; i < count; i++) look_at_platform(platforms[i]);
+  for (cl_uint i = 0; i < count; i++)
+    look_at_platform(platforms[i]);
   if (found.count) return TENON_OK;
-  return tenon_fail(context, TENON_UNAVAILABLE, "opencl: no device of %u drivers can be used:\n%s", count,
-                    found.declined);
+  return tenon_fail(context, TENON_UNAVAILABLE, "opencl: no device of %u drivers can be used:\n%s",
+                    count, found.declined);
 }
 
 static tenon_status_t enumerate(tenon_device_context_t *context, int32_t *out_count) {
@@ -136,10 +154,11 @@ static tenon_status_t enumerate(tenon_device_context_t *context, int32_t *out_co
   return status;
 }
 
-/* ---- an ordinal ------------------------------------------------------------------------------------------------------- */
+/* an ordinal */
 
 static void add(uint32_t *list, uint32_t dtype) { /* lists end with 0 */
-  while (*list) list++;
+  while (*list)
+    list++;
   *list = dtype;
 }
 
@@ -153,24 +172,30 @@ static void describe(ocl_device_t *device) {
   ocl_device_text(id, CL_DEVICE_VERSION, own, sizeof own);
   ocl_device_text(id, CL_DEVICE_EXTENSIONS, extensions, sizeof extensions);
   snprintf(device->driver, sizeof device->driver, "%.100s %.150s", platform, driver);
-  snprintf(device->target, sizeof device->target, "opencl|%s|%s|%s|%s|%s", platform, version, device->name, own,
-           driver);
+  snprintf(device->target, sizeof device->target, "opencl|%s|%s|%s|%s|%s", platform, version,
+           device->name, own, driver);
   device->memory = ocl_device_number(id, CL_DEVICE_GLOBAL_MEM_SIZE);
   device->largest = ocl_device_number(id, CL_DEVICE_MAX_MEM_ALLOC_SIZE);
   device->local_most = ocl_device_number(id, CL_DEVICE_LOCAL_MEM_SIZE);
   device->units = (uint32_t)ocl_device_number(id, CL_DEVICE_MAX_COMPUTE_UNITS);
   device->group_most = (uint32_t)ocl_device_number(id, CL_DEVICE_MAX_WORK_GROUP_SIZE);
   device->unified = ocl_device_number(id, CL_DEVICE_HOST_UNIFIED_MEMORY) != 0;
-  device->rounds_division = ocl_device_number(id, CL_DEVICE_SINGLE_FP_CONFIG) & CL_FP_CORRECTLY_ROUNDED_DIVIDE_SQRT;
+  device->rounds_division =
+      ocl_device_number(id, CL_DEVICE_SINGLE_FP_CONFIG) & CL_FP_CORRECTLY_ROUNDED_DIVIDE_SQRT;
   bool doubles = strstr(extensions, "cl_khr_fp64") != NULL;
   device->wide_atomics = strstr(extensions, "cl_khr_int64_base_atomics") != NULL;
   static const uint32_t computes[] = {TENON_BOOL, TENON_I8,  TENON_U8,  TENON_I16, TENON_U16,
                                       TENON_I32,  TENON_U32, TENON_I64, TENON_U64, TENON_F32};
-  for (size_t i = 0; i < sizeof computes / sizeof *computes; i++) add(device->computes, computes[i]);
+  for (size_t i = 0; i < sizeof computes / sizeof *computes; i++)
+    add(device->computes, computes[i]);
   if (doubles) add(device->computes, TENON_F64);
-  add(device->atomics, TENON_I32), add(device->atomics, TENON_U32);
+  add(device->atomics, TENON_I32);
+  add(device->atomics, TENON_U32);
   add(device->atomics, TENON_F32); /* by compare and exchange */
-  if (device->wide_atomics) add(device->atomics, TENON_I64), add(device->atomics, TENON_U64);
+  if (device->wide_atomics) {
+    add(device->atomics, TENON_I64);
+    add(device->atomics, TENON_U64);
+  }
   if (device->wide_atomics && doubles) add(device->atomics, TENON_F64);
 }
 
@@ -181,7 +206,10 @@ static void stop(tenon_device_context_t *context) {
   context->state = NULL;
   if (ocl_device_here()) { /* else the driver's threads are not here: it would wait for ever */
     ocl_stream_close_all(device);
-    if (device->service) ocl.Finish(device->service), ocl.ReleaseCommandQueue(device->service);
+    if (device->service) {
+      ocl.Finish(device->service);
+      ocl.ReleaseCommandQueue(device->service);
+    }
     if (device->context) ocl.ReleaseContext(device->context);
   }
   pthread_mutex_destroy(&device->lock);
@@ -192,30 +220,35 @@ static tenon_status_t forked(tenon_on_t on) {
   if (ocl_device_here()) return TENON_OK;
   return tenon_fail(
       on, TENON_UNAVAILABLE,
-      "opencl:%d: OpenCL was opened before this process was forked, and drivers do not work in the child; fork "
-      "before devices are used, or start a new program (exec, Python's \"spawn\")",
+      "opencl:%d: OpenCL was opened before this process was forked, and drivers do not work in the "
+      "child; fork before devices are used, or start a new program (exec, Python's \"spawn\")",
       on->ordinal);
 }
 
 static tenon_status_t start(tenon_device_context_t *context) {
   TENON_TRY(forked(context));
   if (*context->settings)
-    return tenon_fail(context, TENON_INVALID, "opencl: there are no settings, and TENON_OPENCL says '%s'",
+    return tenon_fail(context, TENON_INVALID,
+                      "opencl: there are no settings, and TENON_OPENCL says '%s'",
                       context->settings);
   if (context->ordinal < 0 || context->ordinal >= found.count)
-    return tenon_fail(context, TENON_INVALID, "opencl:%d: there are %d ordinals", context->ordinal, found.count);
+    return tenon_fail(context, TENON_INVALID, "opencl:%d: there are %d ordinals", context->ordinal,
+                      found.count);
   ocl_device_t *device = (ocl_device_t *)calloc(1, sizeof *device);
-  if (!device) return tenon_fail(context, TENON_MEMORY, "opencl:%d: no host memory", context->ordinal);
+  if (!device)
+    return tenon_fail(context, TENON_MEMORY, "opencl:%d: no host memory", context->ordinal);
   pthread_mutex_init(&device->lock, NULL);
-  device->platform = found.devices[context->ordinal].platform, device->id = found.devices[context->ordinal].id;
+  device->platform = found.devices[context->ordinal].platform;
+  device->id = found.devices[context->ordinal].id;
   context->state = device;
   describe(device);
   const intptr_t properties[] = {CL_CONTEXT_PLATFORM, (intptr_t)device->platform, 0};
   cl_int error = CL_SUCCESS;
   device->context = ocl.CreateContext(properties, 1, &device->id, NULL, NULL, &error);
   if (!error) device->service = ocl.CreateCommandQueue(device->context, device->id, 0, &error);
-  tenon_status_t status = error ? ocl_fail(context, error, "cannot open %s of %s", device->name, device->driver)
-                                : ocl_stream_open(context, NULL, &device->first);
+  tenon_status_t status =
+      error ? ocl_fail(context, error, "cannot open %s of %s", device->name, device->driver)
+            : ocl_stream_open(context, NULL, &device->first);
   if (status != TENON_OK) stop(context);
   return status;
 }
@@ -224,18 +257,28 @@ static tenon_status_t properties(tenon_on_t on, tenon_device_properties_t *out) 
   const ocl_device_t *device = ocl_device(on);
   out->features = TENON_DEVICE_OVERLAPS | TENON_DEVICE_TIMES | TENON_DEVICE_BLAMES;
   if (device->wide_atomics) out->features |= TENON_DEVICE_WIDE_ATOMICS;
-  out->name = device->name, out->driver = device->driver, out->target = device->target;
-  out->memory = device->memory, out->largest = device->largest;
+  out->name = device->name;
+  out->driver = device->driver;
+  out->target = device->target;
+  out->memory = device->memory;
+  out->largest = device->largest;
   out->alignment = 128; /* of the largest type of OpenCL C, long16 */
-  out->units = device->units, out->group_most = device->group_most, out->local_most = device->local_most;
+  out->units = device->units;
+  out->group_most = device->group_most;
+  out->local_most = device->local_most;
   out->languages = 1u << TENON_SOURCE_OPENCL;
-  out->stores = NULL, out->computes = device->computes, out->atomics = device->atomics, out->layouts = NULL;
+  out->stores = NULL;
+  out->computes = device->computes;
+  out->atomics = device->atomics;
+  out->layouts = NULL;
   return TENON_OK;
 }
 
-/* Of an ordinal; "declined" of the plug-in: a text, a line for each device that is not used, with the reason. */
+/* Of an ordinal; "declined" of the plug-in: a text, a line for each device that is not used, with
+ * the reason. */
 static void *native(tenon_on_t on, const char *name, void *stream) {
-  static tenon_status_t (*const enqueue_failure)(tenon_on_t, void *, uint64_t) = ocl_enqueue_failure;
+  static tenon_status_t (*const enqueue_failure)(tenon_on_t, void *, uint64_t) =
+      ocl_enqueue_failure;
   ocl_device_t *device = ocl_device(on);
   if (strcmp(name, "declined") == 0) return found.declined;
   if (!device) return NULL;
@@ -243,7 +286,8 @@ static void *native(tenon_on_t on, const char *name, void *stream) {
   if (strcmp(name, "cl_device_id") == 0) return device->id;
   if (strcmp(name, "cl_context") == 0) return device->context;
   if (strcmp(name, "enqueue_failure") == 0) return (void *)&enqueue_failure;
-  if (strcmp(name, "cl_command_queue") == 0 || strcmp(name, "stream") == 0) return ocl_stream(on, stream)->queue;
+  if (strcmp(name, "cl_command_queue") == 0 || strcmp(name, "stream") == 0)
+    return ocl_stream(on, stream)->queue;
   return NULL;
 }
 
@@ -288,4 +332,5 @@ static const tenon_device_table_t table = {
     .launch = ocl_kernel_launch,
 };
 
-TENON_LIBRARY(opencl, "1.0.0", TENON_ABOUT("author: the Tenon developers\nlicence: Apache-2.0"), TENON_DEVICE(&table))
+TENON_LIBRARY(opencl, "1.0.0", TENON_ABOUT("author: the Tenon developers\nlicence: Apache-2.0"),
+              TENON_DEVICE(&table))

@@ -1,4 +1,5 @@
-/* One ordinal: a device of a driver, with a context of its own, so that what is lost with one is not lost with another. */
+/* One ordinal: a device of a driver, with a context of its own, so that what is lost with one is
+ * not lost with another. */
 #ifndef TENON_OPENCL_DEVICE_H
 #define TENON_OPENCL_DEVICE_H
 
@@ -20,12 +21,20 @@ typedef struct ocl_device_t {
   pthread_mutex_t lock;         /* of `streams` */
   struct ocl_stream_t *streams; /* all that are not done, the destroyed ones too */
   uint32_t walkers;             /* who goes along them: none is taken off */
-  _Atomic uint64_t freed;       /* grows with each memory object that is let go: another may get its handle */
-  uint64_t memory, largest, local_most;
-  uint32_t units, group_most;
-  bool unified, rounds_division;
-  uint32_t computes[16], atomics[8];
-  char name[200], driver[300], target[1600];
+  _Atomic uint64_t
+      freed; /* grows with each memory object that is let go: another may get its handle */
+  uint64_t memory;
+  uint64_t largest;
+  uint64_t local_most;
+  uint32_t units;
+  uint32_t group_most;
+  bool unified;
+  bool rounds_division;
+  uint32_t computes[16];
+  uint32_t atomics[8];
+  char name[200];
+  char driver[300];
+  char target[1600];
   bool wide_atomics;
 } ocl_device_t;
 

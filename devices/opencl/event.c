@@ -17,18 +17,25 @@ typedef struct ocl_event_t {
 static ocl_recorded_t recorded_of(ocl_event_t *event) {
   pthread_mutex_lock(&event->lock);
   ocl_recorded_t now = event->now;
-  if (now.event) ocl.RetainEvent(now.event), ocl_stream_hold(now.stream);
+  if (now.event) {
+    ocl.RetainEvent(now.event);
+    ocl_stream_hold(now.stream);
+  }
   pthread_mutex_unlock(&event->lock);
   return now;
 }
 
 static void give_back(ocl_recorded_t now) {
-  if (now.event) ocl.ReleaseEvent(now.event), ocl_stream_drop(now.stream);
+  if (now.event) {
+    ocl.ReleaseEvent(now.event);
+    ocl_stream_drop(now.stream);
+  }
 }
 
 tenon_status_t ocl_event_create(tenon_on_t on, void **out_event) {
   ocl_event_t *event = (ocl_event_t *)calloc(1, sizeof *event);
-  if (!event) return tenon_fail(on, TENON_MEMORY, "opencl:%d: no host memory for an event", on->ordinal);
+  if (!event)
+    return tenon_fail(on, TENON_MEMORY, "opencl:%d: no host memory for an event", on->ordinal);
   pthread_mutex_init(&event->lock, NULL);
   *out_event = event;
   return TENON_OK;
@@ -50,7 +57,8 @@ tenon_status_t ocl_event_record(tenon_on_t on, void *handle, void *stream_handle
   TENON_TRY(ocl_stream_begin(on, stream));
   cl_int error = ocl_stream_mark(stream, &now.event);
   if (!error) {
-    ocl.RetainEvent(now.event), ocl_stream_hold(stream);
+    ocl.RetainEvent(now.event);
+    ocl_stream_hold(stream);
     ocl_stream_flush(stream); /* or who waits for it in another queue may wait for ever */
     now.ticket = stream->ticket;
   }
@@ -68,7 +76,8 @@ tenon_status_t ocl_event_record(tenon_on_t on, void *handle, void *stream_handle
 static tenon_status_t failure_of(tenon_on_t on, ocl_recorded_t now, cl_int status) {
   tenon_status_t failed = ocl_stream_failure(on, now.stream, NULL);
   return failed ? failed
-                : tenon_fail(on, TENON_ABORTED, "opencl:%d: the work before an event failed with status %d",
+                : tenon_fail(on, TENON_ABORTED,
+                             "opencl:%d: the work before an event failed with status %d",
                              on->ordinal, status);
 }
 
@@ -77,7 +86,9 @@ tenon_status_t ocl_event_query(tenon_on_t on, void *event) {
   if (!now.event) return TENON_OK;
   ocl_stream_tell(now.stream, now.event, false);
   cl_int status = ocl_event_status(now.event);
-  tenon_status_t found = status > 0 ? TENON_UNAVAILABLE : status < 0 ? failure_of(on, now, status) : TENON_OK;
+  tenon_status_t found = status > 0   ? TENON_UNAVAILABLE
+                         : status < 0 ? failure_of(on, now, status)
+                                      : TENON_OK;
   give_back(now);
   return found;
 }
@@ -86,7 +97,8 @@ tenon_status_t ocl_event_synchronize(tenon_on_t on, void *event) {
   ocl_recorded_t now = recorded_of((ocl_event_t *)event);
   if (!now.event) return TENON_OK;
   ocl_stream_tell(now.stream, now.event, true);
-  cl_int error = ocl.WaitForEvents(1, &now.event), status = ocl_event_status(now.event);
+  cl_int error = ocl.WaitForEvents(1, &now.event);
+  cl_int status = ocl_event_status(now.event);
   tenon_status_t found = status < 0 ? failure_of(on, now, status)
                          : error    ? ocl_fail(on, error, "cannot wait for an event")
                                     : TENON_OK;
@@ -106,10 +118,13 @@ tenon_status_t ocl_stream_wait(tenon_on_t on, void *handle, tenon_on_t of, void 
   ocl_stream_t *stream = ocl_stream(on, handle);
   ocl_recorded_t now = recorded_of((ocl_event_t *)event);
   if (!now.event) return TENON_OK;
-  cl_event what = now.event, user = NULL, barrier = NULL;
+  cl_event what = now.event;
+  cl_event user = NULL;
+  cl_event barrier = NULL;
   ocl_notice_t *notice = NULL;
   cl_int error = CL_SUCCESS;
-  if (of->state != on->state && ocl_event_status(now.event) > 0) { /* a driver's wait list knows one context only */
+  if (of->state != on->state &&
+      ocl_event_status(now.event) > 0) { /* a driver's wait list knows one context only */
     what = user = ocl.CreateUserEvent(ocl_device(on)->context, &error);
     if (user) ocl.RetainEvent(user); /* the notice's */
     if (!error) error = ocl_notice_create(ocl_device(of), now.event, set_user_event, user, &notice);
@@ -125,7 +140,8 @@ tenon_status_t ocl_stream_wait(tenon_on_t on, void *handle, tenon_on_t of, void 
       if (!error) {
         ocl_stream_hold(now.stream);
         ocl_stream_push(stream, (ocl_entry_t){barrier, stream->ticket, now.stream, notice});
-        stream->unflushed++, notice = NULL;
+        stream->unflushed++;
+        notice = NULL;
       }
     }
     pthread_mutex_unlock(&stream->lock);
@@ -133,23 +149,29 @@ tenon_status_t ocl_stream_wait(tenon_on_t on, void *handle, tenon_on_t of, void 
   ocl_notice_drop(notice);
   if (user) ocl.ReleaseEvent(user);
   give_back(now);
-  return began != TENON_OK ? began : error ? ocl_fail(on, error, "cannot make a stream wait for an event") : TENON_OK;
+  return began != TENON_OK ? began
+         : error           ? ocl_fail(on, error, "cannot make a stream wait for an event")
+                           : TENON_OK;
 }
 
 tenon_status_t ocl_event_time(tenon_on_t on, void *event, int64_t *out_time) {
   ocl_recorded_t now = recorded_of((ocl_event_t *)event);
   if (!now.event)
-    return tenon_fail(on, TENON_PRECONDITION, "opencl:%d: an event that was not recorded has no time", on->ordinal);
+    return tenon_fail(on, TENON_PRECONDITION,
+                      "opencl:%d: an event that was not recorded has no time", on->ordinal);
   cl_int status = ocl_event_status(now.event);
-  tenon_status_t found = status > 0 ? TENON_UNAVAILABLE : status < 0 ? failure_of(on, now, status) : TENON_OK;
+  tenon_status_t found = status > 0   ? TENON_UNAVAILABLE
+                         : status < 0 ? failure_of(on, now, status)
+                                      : TENON_OK;
   if (found == TENON_OK && !now.stream->timed)
-    found = tenon_fail(
-        on, TENON_PRECONDITION,
-        "opencl:%d: the event has no time: another's queue, in which it was recorded, has no CL_QUEUE_PROFILING_ENABLE",
-        on->ordinal);
+    found = tenon_fail(on, TENON_PRECONDITION,
+                       "opencl:%d: the event has no time: another's queue, in which it was "
+                       "recorded, has no CL_QUEUE_PROFILING_ENABLE",
+                       on->ordinal);
   if (found == TENON_OK) {
     cl_ulong time = 0;
-    cl_int error = ocl.GetEventProfilingInfo(now.event, CL_PROFILING_COMMAND_END, sizeof time, &time, NULL);
+    cl_int error =
+        ocl.GetEventProfilingInfo(now.event, CL_PROFILING_COMMAND_END, sizeof time, &time, NULL);
     if (error) found = ocl_fail(on, error, "cannot ask for the time of an event");
     *out_time = (int64_t)time;
   }
@@ -163,18 +185,21 @@ static void fail_user_event(void *argument, cl_int status) {
 
 tenon_status_t ocl_enqueue_failure(tenon_on_t on, void *handle, uint64_t ticket) {
   ocl_stream_t *stream = ocl_stream(on, handle);
-  cl_event before, user, barrier = NULL;
+  cl_event before, user;
+  cl_event barrier = NULL;
   cl_int error = CL_SUCCESS;
   TENON_TRY(ocl_stream_begin(on, stream));
   error = ocl_stream_mark(stream, &before);
   if (!error) user = ocl.CreateUserEvent(ocl_device(on)->context, &error);
   if (!error) {
-    ocl.RetainEvent(before), ocl.RetainEvent(user);
+    ocl.RetainEvent(before);
+    ocl.RetainEvent(user);
     error = ocl.EnqueueBarrierWithWaitList(stream->queue, 1, &user, &barrier);
     ocl_stream_end(stream, error, barrier, ticket);
     if (!error) error = ocl_notice_create(ocl_device(on), before, fail_user_event, user, NULL);
     if (error) fail_user_event(user, error);
-    ocl.ReleaseEvent(user), ocl.ReleaseEvent(before);
+    ocl.ReleaseEvent(user);
+    ocl.ReleaseEvent(before);
   } else {
     pthread_mutex_unlock(&stream->lock);
   }

@@ -3,8 +3,8 @@
 #include <string.h>
 
 enum {
-  HEAD = 128,              /* bytes before pinned memory, for its cl_mem; mapped memory is aligned to as much */
-  STAGE = 16 * 1024 * 1024 /* bytes of memory between ranges that overlap, at most */
+  HEAD = 128, /* bytes before pinned memory, for its cl_mem; mapped memory is aligned to as much */
+  STAGE = 16 * 1024 * 1024, /* bytes of memory between ranges that overlap, at most */
 };
 
 static cl_mem create(tenon_on_t on, uint64_t bytes, cl_bitfield flags, cl_int *out_error) {
@@ -12,17 +12,21 @@ static cl_mem create(tenon_on_t on, uint64_t bytes, cl_bitfield flags, cl_int *o
     *out_error = CL_INVALID_BUFFER_SIZE;
     return NULL;
   }
-  return ocl.CreateBuffer(ocl_device(on)->context, CL_MEM_READ_WRITE | flags, (size_t)bytes, NULL, out_error);
+  return ocl.CreateBuffer(ocl_device(on)->context, CL_MEM_READ_WRITE | flags, (size_t)bytes, NULL,
+                          out_error);
 }
 
-/* Drivers may put off what they can to the first use, and fail there; where memory is the host's, they need not. */
+/* Drivers may put off what they can to the first use, and fail there; where memory is the host's,
+ * they need not. */
 tenon_status_t ocl_memory_allocate(tenon_on_t on, uint64_t bytes, void **out_handle) {
   cl_int error = CL_SUCCESS;
   ocl_device_t *device = ocl_device(on);
   cl_mem memory = create(on, bytes, device->unified ? CL_MEM_ALLOC_HOST_PTR : 0, &error);
   if (error)
-    return ocl_fail(on, error, "cannot allocate %llu bytes (the largest allocation is %llu, of %llu in all)",
-                    (unsigned long long)bytes, (unsigned long long)device->largest, (unsigned long long)device->memory);
+    return ocl_fail(on, error,
+                    "cannot allocate %llu bytes (the largest allocation is %llu, of %llu in all)",
+                    (unsigned long long)bytes, (unsigned long long)device->largest,
+                    (unsigned long long)device->memory);
   *out_handle = memory;
   return TENON_OK;
 }
@@ -38,29 +42,35 @@ tenon_status_t ocl_memory_import(tenon_on_t on, void *native, uint64_t bytes, vo
   cl_context context = NULL;
   size_t size = 0;
   cl_mem memory = (cl_mem)native;
-  cl_int error =
-      native ? ocl.GetMemObjectInfo(memory, CL_MEM_CONTEXT, sizeof context, &context, NULL) : CL_INVALID_MEM_OBJECT;
+  cl_int error = native
+                     ? ocl.GetMemObjectInfo(memory, CL_MEM_CONTEXT, sizeof context, &context, NULL)
+                     : CL_INVALID_MEM_OBJECT;
   if (!error) error = ocl.GetMemObjectInfo(memory, CL_MEM_SIZE, sizeof size, &size, NULL);
   if (error) return ocl_fail(on, error, "cannot use another's memory object %p", native);
   if (context != ocl_device(on)->context)
-    return tenon_fail(
-        on, TENON_INVALID,
-        "opencl:%d: another's memory object is of another context; create it in this one's, native \"cl_context\"",
-        on->ordinal);
+    return tenon_fail(on, TENON_INVALID,
+                      "opencl:%d: another's memory object is of another context; create it in this "
+                      "one's, native \"cl_context\"",
+                      on->ordinal);
   if (size < bytes)
-    return tenon_fail(on, TENON_INVALID, "opencl:%d: another's memory object has %zu bytes, and %llu are to be used",
+    return tenon_fail(on, TENON_INVALID,
+                      "opencl:%d: another's memory object has %zu bytes, and %llu are to be used",
                       on->ordinal, size, (unsigned long long)bytes);
-  if ((error = ocl.RetainMemObject(memory))) return ocl_fail(on, error, "cannot keep another's memory object");
+  if ((error = ocl.RetainMemObject(memory)))
+    return ocl_fail(on, error, "cannot keep another's memory object");
   *out_handle = memory;
   return TENON_OK;
 }
 
-/* ---- copies ----------------------------------------------------------------------------------------------------------- */
+/* copies */
 
-/* Of ranges that overlap: by parts, in the order in which memmove would, each through memory between.  Nothing is enqueued
- * unless all is there; should the driver fail halfway, the bytes are lost and the stream says so. */
+/* Of ranges that overlap: by parts, in the order in which memmove would, each through memory
+ * between.  Nothing is enqueued unless all is there; should the driver fail halfway, the bytes are
+ * lost and the stream says so. */
 static cl_int move(tenon_on_t on, ocl_stream_t *stream, const tenon_copy_t *copy) {
-  uint64_t part = copy->bytes < STAGE ? copy->bytes : STAGE, from = copy->from.offset, to = copy->to.offset;
+  uint64_t part = copy->bytes < STAGE ? copy->bytes : STAGE;
+  uint64_t from = copy->from.offset;
+  uint64_t to = copy->to.offset;
   cl_mem memory = (cl_mem)copy->to.handle;
   cl_int error = CL_SUCCESS;
   cl_mem between = create(on, part, 0, &error);
@@ -68,9 +78,11 @@ static cl_int move(tenon_on_t on, ocl_stream_t *stream, const tenon_copy_t *copy
     if (part > copy->bytes - done) part = copy->bytes - done;
     uint64_t at = to > from ? copy->bytes - done - part : done;
     cl_event in, out;
-    if (!(error = ocl.EnqueueCopyBuffer(stream->queue, memory, between, from + at, 0, part, 0, NULL, &in)))
+    if (!(error = ocl.EnqueueCopyBuffer(stream->queue, memory, between, from + at, 0, part, 0, NULL,
+                                        &in)))
       ocl_stream_push(stream, (ocl_entry_t){in, copy->ticket, NULL, NULL});
-    if (!error && !(error = ocl.EnqueueCopyBuffer(stream->queue, between, memory, 0, to + at, part, 0, NULL, &out)))
+    if (!error && !(error = ocl.EnqueueCopyBuffer(stream->queue, between, memory, 0, to + at, part,
+                                                  0, NULL, &out)))
       ocl_stream_push(stream, (ocl_entry_t){out, copy->ticket, NULL, NULL});
     if (error && done) ocl_stream_break(stream, error, copy->ticket, NULL);
   }
@@ -81,7 +93,9 @@ static cl_int move(tenon_on_t on, ocl_stream_t *stream, const tenon_copy_t *copy
 
 tenon_status_t ocl_memory_copy(tenon_on_t on, void *handle, const tenon_copy_t *copy) {
   ocl_stream_t *stream = ocl_stream(on, handle);
-  uint64_t from = copy->from.offset, to = copy->to.offset, bytes = copy->bytes;
+  uint64_t from = copy->from.offset;
+  uint64_t to = copy->to.offset;
+  uint64_t bytes = copy->bytes;
   cl_event event = NULL;
   cl_int error = CL_SUCCESS;
   const char *what = "within the device";
@@ -103,39 +117,44 @@ tenon_status_t ocl_memory_copy(tenon_on_t on, void *handle, const tenon_copy_t *
       pthread_mutex_unlock(&stream->lock);
       goto end;
     }
-    error = ocl.EnqueueCopyBuffer(stream->queue, (cl_mem)copy->from.handle, (cl_mem)copy->to.handle, from, to, bytes, 0,
-                                  NULL, &event);
+    error = ocl.EnqueueCopyBuffer(stream->queue, (cl_mem)copy->from.handle, (cl_mem)copy->to.handle,
+                                  from, to, bytes, 0, NULL, &event);
     break;
   default:
     pthread_mutex_unlock(&stream->lock);
-    return tenon_fail(on, TENON_UNIMPLEMENTED, "opencl:%d: copies of direction %u are not done", on->ordinal,
-                      copy->direction);
+    return tenon_fail(on, TENON_UNIMPLEMENTED, "opencl:%d: copies of direction %u are not done",
+                      on->ordinal, copy->direction);
   }
   ocl_stream_end(stream, error, event, copy->ticket);
 end:
   if (!error) return TENON_OK;
-  return ocl_fail(on, error, "cannot copy %llu bytes %s, from offset %llu to offset %llu", (unsigned long long)bytes,
-                  what, (unsigned long long)from, (unsigned long long)to);
+  return ocl_fail(on, error, "cannot copy %llu bytes %s, from offset %llu to offset %llu",
+                  (unsigned long long)bytes, what, (unsigned long long)from,
+                  (unsigned long long)to);
 }
 
-/* OpenCL fills ranges that begin and end at multiples of the pattern; others are copied from one that is filled. */
-tenon_status_t ocl_memory_fill(tenon_on_t on, void *handle, uint64_t ticket, tenon_memory_t to, uint64_t bytes,
-                               const void *pattern, uint32_t pattern_bytes) {
+/* OpenCL fills ranges that begin and end at multiples of the pattern; others are copied from one
+ * that is filled. */
+tenon_status_t ocl_memory_fill(tenon_on_t on, void *handle, uint64_t ticket, tenon_memory_t to,
+                               uint64_t bytes, const void *pattern, uint32_t pattern_bytes) {
   ocl_stream_t *stream = ocl_stream(on, handle);
   cl_event event = NULL;
   cl_int error = CL_SUCCESS;
   cl_mem memory = (cl_mem)to.handle;
   TENON_TRY(ocl_stream_begin(on, stream));
   if (to.offset % pattern_bytes == 0 && bytes % pattern_bytes == 0) {
-    error = ocl.EnqueueFillBuffer(stream->queue, memory, pattern, pattern_bytes, to.offset, bytes, 0, NULL, &event);
+    error = ocl.EnqueueFillBuffer(stream->queue, memory, pattern, pattern_bytes, to.offset, bytes,
+                                  0, NULL, &event);
   } else {
     uint64_t whole = (bytes + pattern_bytes - 1) / pattern_bytes * pattern_bytes;
     cl_mem between = create(on, whole, 0, &error);
     if (!error)
-      error = ocl.EnqueueFillBuffer(stream->queue, between, pattern, pattern_bytes, 0, whole, 0, NULL, &event);
+      error = ocl.EnqueueFillBuffer(stream->queue, between, pattern, pattern_bytes, 0, whole, 0,
+                                    NULL, &event);
     if (!error) {
       ocl_stream_push(stream, (ocl_entry_t){event, ticket, NULL, NULL});
-      error = ocl.EnqueueCopyBuffer(stream->queue, between, memory, 0, to.offset, bytes, 0, NULL, &event);
+      error = ocl.EnqueueCopyBuffer(stream->queue, between, memory, 0, to.offset, bytes, 0, NULL,
+                                    &event);
     }
     if (between) ocl.ReleaseMemObject(between);
   }
@@ -145,19 +164,22 @@ tenon_status_t ocl_memory_fill(tenon_on_t on, void *handle, uint64_t ticket, ten
                : TENON_OK;
 }
 
-/* ---- pinned host memory ----------------------------------------------------------------------------------------------- */
+/* pinned host memory */
 
 tenon_status_t ocl_host_allocate(tenon_on_t on, uint64_t bytes, void **out_data) {
   ocl_device_t *device = ocl_device(on);
   cl_int error = CL_SUCCESS;
   char *data = NULL;
-  cl_mem memory = create(on, bytes < UINT64_MAX - HEAD ? bytes + HEAD : bytes, CL_MEM_ALLOC_HOST_PTR, &error);
+  cl_mem memory =
+      create(on, bytes < UINT64_MAX - HEAD ? bytes + HEAD : bytes, CL_MEM_ALLOC_HOST_PTR, &error);
   if (!error)
-    data = (char *)ocl.EnqueueMapBuffer(device->service, memory, CL_TRUE, CL_MAP_READ | CL_MAP_WRITE, 0,
-                                        (size_t)(bytes + HEAD), 0, NULL, NULL, &error);
+    data =
+        (char *)ocl.EnqueueMapBuffer(device->service, memory, CL_TRUE, CL_MAP_READ | CL_MAP_WRITE,
+                                     0, (size_t)(bytes + HEAD), 0, NULL, NULL, &error);
   if (error) {
     if (memory) ocl.ReleaseMemObject(memory);
-    return ocl_fail(on, error, "cannot allocate %llu bytes of pinned host memory", (unsigned long long)bytes);
+    return ocl_fail(on, error, "cannot allocate %llu bytes of pinned host memory",
+                    (unsigned long long)bytes);
   }
   memcpy(data, &memory, sizeof memory);
   *out_data = data + HEAD;

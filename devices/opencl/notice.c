@@ -3,7 +3,9 @@
 #include <stdlib.h>
 
 cl_int ocl_event_status(cl_event event) {
-  cl_int status = 0, error = ocl.GetEventInfo(event, CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof status, &status, NULL);
+  cl_int status = 0;
+  cl_int error =
+      ocl.GetEventInfo(event, CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof status, &status, NULL);
   return error ? error : status;
 }
 
@@ -12,7 +14,9 @@ static pthread_cond_t told = PTHREAD_COND_INITIALIZER;
 static ocl_notice_t *notices; /* not told yet, of all devices */
 static ocl_notice_t *orphans; /* told by others: the driver may come yet */
 
-enum { DRIVER = 1 << 16 }; /* the driver's hold: of the structure, not of the event, as it may never let go */
+enum {
+  DRIVER = 1 << 16
+}; /* the driver's hold: of the structure, not of the event, as it may never let go */
 
 static void drop(ocl_notice_t *notice, uint32_t holds) {
   uint32_t left = atomic_fetch_sub(&notice->holds, holds) - holds;
@@ -26,7 +30,8 @@ void ocl_notice_drop(ocl_notice_t *notice) {
 
 static void link_to(ocl_notice_t *notice, ocl_notice_t **list) {
   if ((notice->next = *list)) notice->next->back = &notice->next;
-  notice->back = list, *list = notice;
+  notice->back = list;
+  *list = notice;
 }
 
 static void unlink_from(ocl_notice_t *notice) {
@@ -59,12 +64,16 @@ static void OCL_CALL on_event(cl_event event, cl_int status, void *user) {
   driver_came((ocl_notice_t *)user);
 }
 
-cl_int ocl_notice_create(const ocl_device_t *device, cl_event event, void (*function)(void *, cl_int), void *argument,
+cl_int ocl_notice_create(const ocl_device_t *device, cl_event event,
+                         void (*function)(void *, cl_int), void *argument,
                          ocl_notice_t **out_notice) {
   ocl_notice_t *notice = (ocl_notice_t *)calloc(1, sizeof *notice);
   if (!notice) return CL_OUT_OF_HOST_MEMORY;
   atomic_store(&notice->holds, DRIVER + (out_notice ? 2 : 1));
-  notice->device = device, notice->event = event, notice->function = function, notice->argument = argument;
+  notice->device = device;
+  notice->event = event;
+  notice->function = function;
+  notice->argument = argument;
   ocl.RetainEvent(event);
   pthread_mutex_lock(&lock);
   link_to(notice, &notices);
@@ -78,7 +87,8 @@ cl_int ocl_notice_create(const ocl_device_t *device, cl_event event, void (*func
     if (mine && out_notice) drop(notice, 1);
     if (mine) drop(notice, 1);
     driver_came(notice);
-    if (mine) return error; /* else it was told in between that the event failed, and so it is done */
+    if (mine)
+      return error; /* else it was told in between that the event failed, and so it is done */
   }
   if (out_notice) *out_notice = notice;
   return CL_SUCCESS;
@@ -116,8 +126,11 @@ void ocl_notice_finish(const ocl_device_t *device) {
   ocl_notice_settle();
   pthread_mutex_lock(&lock);
   for (ocl_notice_t *notice = notices; notice;) {
-    if (notice->device == device) pthread_cond_wait(&told, &lock), notice = notices;
-    else notice = notice->next;
+    if (notice->device == device) {
+      pthread_cond_wait(&told, &lock);
+      notice = notices;
+    } else
+      notice = notice->next;
   }
   pthread_mutex_unlock(&lock);
 }

@@ -1,12 +1,15 @@
-/* Code that is compiled here.  Compiled code is the driver's binary behind a head of ours, which knows damage and the
- * device that it was made for: drivers trust the bytes (PoCL 3.1 ends the process on some). */
+/* Code that is compiled here.  Compiled code is the driver's binary behind a head of ours, which
+ * knows damage and the device that it was made for: drivers trust the bytes (PoCL 3.1 ends the
+ * process on some). */
 #ifndef TENON_OPENCL_PROGRAM_H
 #define TENON_OPENCL_PROGRAM_H
 
 #include "stream.h"
 
-tenon_status_t ocl_program_compile(tenon_on_t on, const tenon_source_t *source, tenon_sink_t *out_code);
-tenon_status_t ocl_program_load(tenon_on_t on, const void *code, uint64_t bytes, void **out_program);
+tenon_status_t ocl_program_compile(tenon_on_t on, const tenon_source_t *source,
+                                   tenon_sink_t *out_code);
+tenon_status_t ocl_program_load(tenon_on_t on, const void *code, uint64_t bytes,
+                                void **out_program);
 void ocl_program_unload(tenon_on_t on, void *program);
 tenon_status_t ocl_kernel_find(tenon_on_t on, void *program, const char *name, void **out_kernel);
 tenon_status_t ocl_kernel_launch(tenon_on_t on, void *stream, const tenon_launch_t *launch);

@@ -3,17 +3,22 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { CAPACITY = 64, UNFLUSHED_MOST = 16 };
+enum {
+  CAPACITY = 64,
+  UNFLUSHED_MOST = 16,
+};
 
-/* ---- life ----------------------------------------------------------------------------------------------------------- */
+/* life */
 
 void ocl_stream_hold(ocl_stream_t *stream) {
   if (stream) atomic_fetch_add(&stream->holds, 1);
 }
 
 static void waits_drop(ocl_entry_t *entry) {
-  ocl_stream_drop(entry->origin), ocl_notice_drop(entry->notice);
-  entry->origin = NULL, entry->notice = NULL;
+  ocl_stream_drop(entry->origin);
+  ocl_notice_drop(entry->notice);
+  entry->origin = NULL;
+  entry->notice = NULL;
 }
 
 static void entries_drop(ocl_stream_t *stream, uint32_t count) { /* the oldest */
@@ -35,12 +40,14 @@ void ocl_stream_drop(ocl_stream_t *stream) {
     ocl_stream_t *origin = stream->origin;
     entries_drop(stream, stream->count);
     pthread_mutex_destroy(&stream->lock);
-    free(stream->entries), free(stream);
+    free(stream->entries);
+    free(stream);
     stream = origin;
   }
 }
 
-/* Looks what is done.  Work that follows what failed fails in the driver too, so the newest says enough. */
+/* Looks what is done.  Work that follows what failed fails in the driver too, so the newest says
+ * enough. */
 static void settle(ocl_stream_t *stream) {
   if (!stream->count || stream->failure) return;
   cl_int status = ocl_event_status(entry_of(stream, stream->count - 1)->event);
@@ -57,8 +64,9 @@ static void settle(ocl_stream_t *stream) {
   ocl_stream_break(stream, status, entry->ticket, entry->origin);
 }
 
-/* Under the device's lock: takes those off its list that were destroyed and are done.  One that failed stays there until
- * the device is stopped: PoCL 3.1 uses its events yet when it has said that they failed. */
+/* Under the device's lock: takes those off its list that were destroyed and are done.  One that
+ * failed stays there until the device is stopped: PoCL 3.1 uses its events yet when it has said
+ * that they failed. */
 static void sweep(ocl_device_t *device, bool stopping) {
   for (ocl_stream_t **at = &device->streams, *stream; !device->walkers && (stream = *at);) {
     pthread_mutex_lock(&stream->lock);
@@ -75,7 +83,8 @@ static void sweep(ocl_device_t *device, bool stopping) {
   }
 }
 
-tenon_status_t ocl_stream_open(tenon_on_t on, cl_command_queue imported, ocl_stream_t **out_stream) {
+tenon_status_t ocl_stream_open(tenon_on_t on, cl_command_queue imported,
+                               ocl_stream_t **out_stream) {
   ocl_device_t *device = ocl_device(on);
   cl_int error = CL_SUCCESS;
   cl_bitfield properties = CL_QUEUE_PROFILING_ENABLE;
@@ -92,16 +101,20 @@ tenon_status_t ocl_stream_open(tenon_on_t on, cl_command_queue imported, ocl_str
     stream->queue = ocl.CreateCommandQueue(device->context, device->id, properties, &error);
   }
   if (error) {
-    free(stream->entries), free(stream);
+    free(stream->entries);
+    free(stream);
     return ocl_fail(on, error, "cannot %s", imported ? "keep the queue" : "create a queue");
   }
   pthread_mutex_init(&stream->lock, NULL);
   atomic_store(&stream->holds, 1);
-  stream->device = device, stream->capacity = CAPACITY;
-  stream->imported = imported != NULL, stream->timed = properties & CL_QUEUE_PROFILING_ENABLE;
+  stream->device = device;
+  stream->capacity = CAPACITY;
+  stream->imported = imported != NULL;
+  stream->timed = properties & CL_QUEUE_PROFILING_ENABLE;
   pthread_mutex_lock(&device->lock);
   sweep(device, false);
-  stream->next = device->streams, device->streams = stream;
+  stream->next = device->streams;
+  device->streams = stream;
   pthread_mutex_unlock(&device->lock);
   *out_stream = stream;
   return TENON_OK;
@@ -131,15 +144,18 @@ tenon_status_t ocl_stream_import(tenon_on_t on, void *native, void **out_stream)
   cl_device_id id = NULL;
   cl_bitfield properties = 0;
   cl_command_queue queue = (cl_command_queue)native;
-  cl_int error = native ? ocl.GetCommandQueueInfo(queue, CL_QUEUE_CONTEXT, sizeof context, &context, NULL)
-                        : CL_INVALID_COMMAND_QUEUE;
+  cl_int error =
+      native ? ocl.GetCommandQueueInfo(queue, CL_QUEUE_CONTEXT, sizeof context, &context, NULL)
+             : CL_INVALID_COMMAND_QUEUE;
   if (!error) error = ocl.GetCommandQueueInfo(queue, CL_QUEUE_DEVICE, sizeof id, &id, NULL);
-  if (!error) error = ocl.GetCommandQueueInfo(queue, CL_QUEUE_PROPERTIES, sizeof properties, &properties, NULL);
+  if (!error)
+    error =
+        ocl.GetCommandQueueInfo(queue, CL_QUEUE_PROPERTIES, sizeof properties, &properties, NULL);
   if (error) return ocl_fail(on, error, "cannot use another's queue %p", native);
   if (context != ocl_device(on)->context || id != ocl_device(on)->id)
     return tenon_fail(on, TENON_INVALID,
-                      "opencl:%d: another's queue is of another context or device; create it in this one's, native "
-                      "\"cl_context\" and \"cl_device_id\"",
+                      "opencl:%d: another's queue is of another context or device; create it in "
+                      "this one's, native \"cl_context\" and \"cl_device_id\"",
                       on->ordinal);
   if (properties & CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE)
     return tenon_fail(on, TENON_INVALID,
@@ -152,7 +168,7 @@ tenon_status_t ocl_stream_import(tenon_on_t on, void *native, void **out_stream)
   return TENON_OK;
 }
 
-/* ---- what is enqueued ------------------------------------------------------------------------------------------------- */
+/* what is enqueued */
 
 tenon_status_t ocl_stream_begin(tenon_on_t on, ocl_stream_t *stream) {
   pthread_mutex_lock(&stream->lock);
@@ -172,13 +188,17 @@ cl_int ocl_stream_end(ocl_stream_t *stream, cl_int error, cl_event event, uint64
 }
 
 static void make_room(ocl_stream_t *stream) {
-  while (stream->count && ocl_event_status(entry_of(stream, 0)->event) == 0) entries_drop(stream, 1);
+  while (stream->count && ocl_event_status(entry_of(stream, 0)->event) == 0)
+    entries_drop(stream, 1);
   if (stream->count <= stream->capacity / 2) return;
   ocl_entry_t *entries = (ocl_entry_t *)malloc(2 * stream->capacity * sizeof *entries);
   if (entries) {
-    for (uint32_t i = 0; i < stream->count; i++) entries[i] = *entry_of(stream, i);
+    for (uint32_t i = 0; i < stream->count; i++)
+      entries[i] = *entry_of(stream, i);
     free(stream->entries);
-    stream->entries = entries, stream->first = 0, stream->capacity *= 2;
+    stream->entries = entries;
+    stream->first = 0;
+    stream->capacity *= 2;
   } else if (stream->count == stream->capacity) {
     entries_drop(stream, 1); /* should it fail, nobody will know its ticket */
   }
@@ -193,10 +213,12 @@ void ocl_stream_push(ocl_stream_t *stream, ocl_entry_t entry) {
 
 void ocl_stream_break(ocl_stream_t *stream, cl_int failure, uint64_t fault, ocl_stream_t *origin) {
   if (stream->failure) return;
-  stream->failure = failure, stream->fault = fault;
+  stream->failure = failure;
+  stream->fault = fault;
   ocl_stream_hold(stream->origin = origin);
   /* The events are kept, see sweep(). */
-  for (uint32_t i = 0; i < stream->count; i++) waits_drop(entry_of(stream, i));
+  for (uint32_t i = 0; i < stream->count; i++)
+    waits_drop(entry_of(stream, i));
 }
 
 cl_int ocl_stream_mark(ocl_stream_t *stream, cl_event *out_event) {
@@ -216,10 +238,12 @@ void ocl_stream_flush(ocl_stream_t *stream) {
   stream->unflushed = 0;
 }
 
-/* ---- failures --------------------------------------------------------------------------------------------------------- */
+/* failures */
 
 tenon_status_t ocl_failure_status(cl_int failure) {
-  return ocl_error_status(failure) == TENON_MEMORY ? TENON_MEMORY : TENON_ABORTED; /* UNAVAILABLE would be: not yet */
+  return ocl_error_status(failure) == TENON_MEMORY
+             ? TENON_MEMORY
+             : TENON_ABORTED; /* UNAVAILABLE would be: not yet */
 }
 
 tenon_status_t ocl_stream_failure(tenon_on_t on, ocl_stream_t *stream, tenon_fault_t *fault) {
@@ -241,13 +265,13 @@ tenon_status_t ocl_stream_failure(tenon_on_t on, ocl_stream_t *stream, tenon_fau
   if (ticket) snprintf(which, sizeof which, "call %llu", (unsigned long long)ticket);
   return tenon_fail(
       on, ocl_failure_status(failure),
-      "opencl:%d: %s of this stream, or of one that it waited for, failed with status %d%s%s%s; what came "
-      "after it was not done, and nothing can be: use another stream",
-      on->ordinal, which, failure, failure < -1 ? " (" : "", failure < -1 ? ocl_error_name(failure) : "",
-      failure < -1 ? ")" : "");
+      "opencl:%d: %s of this stream, or of one that it waited for, failed with status %d%s%s%s; "
+      "what came after it was not done, and nothing can be: use another stream",
+      on->ordinal, which, failure, failure < -1 ? " (" : "",
+      failure < -1 ? ocl_error_name(failure) : "", failure < -1 ? ")" : "");
 }
 
-/* ---- waiting ---------------------------------------------------------------------------------------------------------- */
+/* waiting */
 
 void ocl_stream_tell(ocl_stream_t *stream, cl_event until, bool wait) {
   for (bool told = true; told;) {
@@ -255,7 +279,8 @@ void ocl_stream_tell(ocl_stream_t *stream, cl_event until, bool wait) {
     pthread_mutex_lock(&stream->lock);
     for (uint32_t i = 0; i < stream->count && !notice; i++) {
       ocl_entry_t *entry = entry_of(stream, i);
-      if (entry->notice && !entry->notice->told) atomic_fetch_add(&(notice = entry->notice)->holds, 1);
+      if (entry->notice && !entry->notice->told)
+        atomic_fetch_add(&(notice = entry->notice)->holds, 1);
       if (entry->event == until) break;
     }
     pthread_mutex_unlock(&stream->lock);
@@ -315,7 +340,8 @@ tenon_status_t ocl_stream_query(tenon_on_t on, void *handle, tenon_fault_t *faul
   pthread_mutex_lock(&stream->lock);
   bool was_empty = !stream->count;
   settle(stream);
-  /* Of an imported queue: of all that was in it when a marker went in; the marker stays until it is seen as done. */
+  /* Of an imported queue: of all that was in it when a marker went in; the marker stays until it is
+   * seen as done. */
   if (stream->imported && was_empty && !stream->failure) {
     cl_event marker;
     error = ocl_stream_mark(stream, &marker);

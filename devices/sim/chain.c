@@ -1,6 +1,6 @@
-/* Claimed groups, compiled: a list of values and steps (step.c), and weights in the ordinal's memory.  As bytes a group is the
- * same list, then the weights.
- * Invariant: what a group's work reads and writes is known to the checker: inputs, outputs and weights, as one piece of work. */
+/* Claimed groups, compiled: a list of values and steps (step.c), and weights in the ordinal's
+ * memory.  As bytes a group is the same list, then the weights. Invariant: what a group's work
+ * reads and writes is known to the checker: inputs, outputs and weights, as one piece of work. */
 #include "plugin.h"
 
 #include <inttypes.h>
@@ -10,8 +10,12 @@
 typedef struct code_t { /* then values, then steps */
   char magic[8];
   uint64_t checksum; /* of all behind it, weights too */
-  uint64_t scratch_bytes, weight_bytes;
-  uint32_t in_count, out_count, value_count, step_count;
+  uint64_t scratch_bytes;
+  uint64_t weight_bytes;
+  uint32_t in_count;
+  uint32_t out_count;
+  uint32_t value_count;
+  uint32_t step_count;
 } code_t;
 static const char magic[8] = "SIMGRP1";
 
@@ -24,7 +28,9 @@ typedef struct chain_t {
 } chain_t;
 
 static sim_value_t *values_of(const code_t *code) { return (sim_value_t *)(uintptr_t)(code + 1); }
-static sim_step_t *steps_of(const code_t *code) { return (sim_step_t *)(void *)(values_of(code) + code->value_count); }
+static sim_step_t *steps_of(const code_t *code) {
+  return (sim_step_t *)(void *)(values_of(code) + code->value_count);
+}
 static uint64_t bytes_of(uint64_t values, uint64_t steps) {
   return sizeof(code_t) + values * sizeof(sim_value_t) + steps * sizeof(sim_step_t);
 }
@@ -35,7 +41,8 @@ static uint64_t sum_of(uint64_t sum, const void *data, uint64_t bytes) { /* FNV-
     uint64_t part = 0;
     word = bytes < 8 ? bytes : 8;
     memcpy(&part, at, word);
-    sum = (sum ^ part) * 0x100000001b3u, sum ^= sum >> 29;
+    sum = (sum ^ part) * 0x100000001b3u;
+    sum ^= sum >> 29;
   }
   return sum;
 }
@@ -46,7 +53,7 @@ static uint64_t checksum(const code_t *code, uint64_t bytes, const void *weights
   return sum_of(sum, weights, code->weight_bytes);
 }
 
-/* ---- making -------------------------------------------------------------------------------------------------------------------- */
+/* making */
 
 static void chain_release(chain_t *chain) {
   if (--chain->references) return;
@@ -57,36 +64,51 @@ static void chain_release(chain_t *chain) {
 void sim_chain_free(sim_object_t *object) { chain_release((chain_t *)object); }
 
 /* Takes the code, also when it fails. */
-static tenon_status_t chain_create(tenon_on_t on, code_t *code, uint64_t bytes, const void *weights, void **out_group) {
+static tenon_status_t chain_create(tenon_on_t on, code_t *code, uint64_t bytes, const void *weights,
+                                   void **out_group) {
   sim_memory_t *memory;
   uint64_t begin;
   tenon_status_t status = TENON_OK;
   chain_t *chain = calloc(1, sizeof *chain);
-  if (!chain) return free(code), tenon_fail(on, TENON_MEMORY, "sim: no host memory for a group");
-  chain->references = 1, chain->code = code, chain->code_bytes = bytes;
+  if (!chain) {
+    free(code);
+    return tenon_fail(on, TENON_MEMORY, "sim: no host memory for a group");
+  }
+  chain->references = 1;
+  chain->code = code;
+  chain->code_bytes = bytes;
   if (code->weight_bytes) status = sim_allocate(on, code->weight_bytes, &chain->weights);
   if (!status && !(status = sim_enter(on))) {
     tenon_memory_t place = {chain->weights, 0};
-    if (chain->weights && !(status = sim_memory_find(on, "weights", place, code->weight_bytes, &memory, &begin)))
+    if (chain->weights &&
+        !(status = sim_memory_find(on, "weights", place, code->weight_bytes, &memory, &begin)))
       memcpy(memory->work + begin, weights, code->weight_bytes);
     if (!status) status = sim_handle_create(on, SIM_CHAIN, &chain->object);
     sim_unlock();
   }
-  if (!status) return *out_group = chain->object.handle, TENON_OK;
+  if (!status) {
+    *out_group = chain->object.handle;
+    return TENON_OK;
+  }
   if (chain->weights) sim_free(on, chain->weights);
-  return chain_release(chain), status;
+  chain_release(chain);
+  return status;
 }
 
-/* ---- compiling ------------------------------------------------------------------------------------------------------------------ */
+/* compiling */
 
 /* Where values are: outputs, inputs, weights one after the other, and what is between steps. */
 static const char *place(const tenon_graph_view_t *view, code_t *code) {
   sim_value_t *values = values_of(code);
   const char *why;
-  for (uint32_t i = 0; i < view->input_count; i++)
-    values[view->inputs[i]].where = SIM_IN, values[view->inputs[i]].at = i;
-  for (uint32_t i = 0; i < view->output_count; i++)
-    values[view->outputs[i]].where = SIM_OUT, values[view->outputs[i]].at = i;
+  for (uint32_t i = 0; i < view->input_count; i++) {
+    values[view->inputs[i]].where = SIM_IN;
+    values[view->inputs[i]].at = i;
+  }
+  for (uint32_t i = 0; i < view->output_count; i++) {
+    values[view->outputs[i]].where = SIM_OUT;
+    values[view->outputs[i]].at = i;
+  }
   for (uint32_t n = 0; n < code->step_count; n++) {
     const sim_step_t *step = &steps_of(code)[n];
     for (int i = 0; i <= SIM_STEP_INPUTS; i++) {
@@ -94,19 +116,21 @@ static const char *place(const tenon_graph_view_t *view, code_t *code) {
       if (v < 0) continue;
       sim_value_t keep = values[v];
       if ((why = sim_value_of(view->edges[v], &values[v]))) return why;
-      values[v].where = keep.where, values[v].at = keep.at;
+      values[v].where = keep.where;
+      values[v].at = keep.at;
       if (keep.where) continue;
       bool is_weight = view->edges[v]->value != NULL;
       uint64_t *end = is_weight ? &code->weight_bytes : &code->scratch_bytes;
-      values[v].where = is_weight ? SIM_WEIGHT : SIM_SCRATCH, values[v].at = *end;
+      values[v].where = is_weight ? SIM_WEIGHT : SIM_SCRATCH;
+      values[v].at = *end;
       *end += (values[v].count * sizeof(float) + 63) / 64 * 64;
     }
   }
   return NULL;
 }
 
-tenon_status_t sim_group_compile(tenon_on_t on, const tenon_graph_view_t *view, const char *settings,
-                                 void **out_group) {
+tenon_status_t sim_group_compile(tenon_on_t on, const tenon_graph_view_t *view,
+                                 const char *settings, void **out_group) {
   uint64_t bytes = bytes_of(view->edge_count, view->node_count);
   const char *why = NULL;
   (void)settings; /* they say what is claimed */
@@ -115,17 +139,26 @@ tenon_status_t sim_group_compile(tenon_on_t on, const tenon_graph_view_t *view, 
   code_t *code = calloc(1, bytes);
   if (!code) return tenon_fail(on, TENON_MEMORY, "sim: no host memory for a group");
   memcpy(code->magic, magic, sizeof magic);
-  code->in_count = view->input_count, code->out_count = view->output_count;
-  code->value_count = view->edge_count, code->step_count = view->node_count;
+  code->in_count = view->input_count;
+  code->out_count = view->output_count;
+  code->value_count = view->edge_count;
+  code->step_count = view->node_count;
   for (uint32_t n = 0; n < view->node_count && !why; n++)
     if ((why = sim_step_of(view->nodes[n], view, &steps_of(code)[n]))) {
-      tenon_status_t status =
-          tenon_fail(on, TENON_UNIMPLEMENTED, "sim: node '%s' (%s): %s", view->nodes[n]->name, view->nodes[n]->op, why);
-      return free(code), status;
+      tenon_status_t status = tenon_fail(on, TENON_UNIMPLEMENTED, "sim: node '%s' (%s): %s",
+                                         view->nodes[n]->name, view->nodes[n]->op, why);
+      free(code);
+      return status;
     }
-  if ((why = place(view, code))) return free(code), tenon_fail(on, TENON_UNIMPLEMENTED, "sim: %s", why);
+  if ((why = place(view, code))) {
+    free(code);
+    return tenon_fail(on, TENON_UNIMPLEMENTED, "sim: %s", why);
+  }
   char *weights = calloc(1, code->weight_bytes + 1);
-  if (!weights) return free(code), tenon_fail(on, TENON_MEMORY, "sim: no host memory for weights");
+  if (!weights) {
+    free(code);
+    return tenon_fail(on, TENON_MEMORY, "sim: no host memory for weights");
+  }
   for (uint32_t i = 0; i < view->edge_count; i++) {
     const sim_value_t *value = &values_of(code)[i];
     if (value->where == SIM_WEIGHT && value->count)
@@ -137,7 +170,7 @@ tenon_status_t sim_group_compile(tenon_on_t on, const tenon_graph_view_t *view, 
   return status;
 }
 
-/* ---- bytes ---------------------------------------------------------------------------------------------------------------------- */
+/* bytes */
 
 tenon_status_t sim_group_save(tenon_on_t on, void *group, tenon_sink_t *sink) {
   chain_t *chain;
@@ -157,32 +190,42 @@ tenon_status_t sim_group_save(tenon_on_t on, void *group, tenon_sink_t *sink) {
 }
 
 static bool value_is_sound(const code_t *code, const sim_value_t *value) {
-  uint64_t count = 1, bytes = value->count * sizeof(float);
+  uint64_t count = 1;
+  uint64_t bytes = value->count * sizeof(float);
   if (value->where == SIM_NOWHERE) return true;
   if (value->ndim < 0 || value->ndim > SIM_RANK || value->count > (uint64_t)1 << 40) return false;
   for (int32_t d = 0; d < value->ndim; d++) {
-    if (value->shape[d] < 0 || (value->shape[d] && count > ((uint64_t)1 << 40) / (uint64_t)value->shape[d]))
+    if (value->shape[d] < 0 ||
+        (value->shape[d] && count > ((uint64_t)1 << 40) / (uint64_t)value->shape[d]))
       return false;
     count *= (uint64_t)value->shape[d];
   }
   if (count != value->count) return false;
   switch (value->where) {
-  case SIM_IN: return value->at < code->in_count;
-  case SIM_OUT: return value->at < code->out_count;
+  case SIM_IN:
+    return value->at < code->in_count;
+  case SIM_OUT:
+    return value->at < code->out_count;
   case SIM_WEIGHT:
-    return value->at <= code->weight_bytes && bytes <= code->weight_bytes - value->at && !(value->at % 64);
+    return value->at <= code->weight_bytes && bytes <= code->weight_bytes - value->at &&
+           !(value->at % 64);
   case SIM_SCRATCH:
-    return value->at <= code->scratch_bytes && bytes <= code->scratch_bytes - value->at && !(value->at % 64);
-  default: return false;
+    return value->at <= code->scratch_bytes && bytes <= code->scratch_bytes - value->at &&
+           !(value->at % 64);
+  default:
+    return false;
   }
 }
 
 static const char *code_check(const code_t *code, uint64_t size) {
-  if (size < sizeof *code || memcmp(code->magic, magic, sizeof magic)) return "they do not begin as one";
-  uint64_t bytes = bytes_of(code->value_count, code->step_count); /* counts of 32 bits: no overflow */
+  if (size < sizeof *code || memcmp(code->magic, magic, sizeof magic))
+    return "they do not begin as one";
+  uint64_t bytes =
+      bytes_of(code->value_count, code->step_count); /* counts of 32 bits: no overflow */
   if (bytes > size || code->weight_bytes != size - bytes || code->scratch_bytes > (uint64_t)1 << 40)
     return "they are too few or too many";
-  if (checksum(code, bytes, (const char *)code + bytes) != code->checksum) return "they are damaged";
+  if (checksum(code, bytes, (const char *)code + bytes) != code->checksum)
+    return "they are damaged";
   for (uint32_t i = 0; i < code->value_count; i++)
     if (!value_is_sound(code, &values_of(code)[i])) return "a value of it is nowhere";
   for (uint32_t n = 0; n < code->step_count; n++) {
@@ -192,7 +235,8 @@ static const char *code_check(const code_t *code, uint64_t size) {
     uint32_t to = values_of(code)[step->output].where;
     if (to != SIM_OUT && to != SIM_SCRATCH) return "a step writes what it must not";
     for (int i = 0; i < SIM_STEP_INPUTS; i++)
-      if (step->inputs[i] >= 0 && !values_of(code)[step->inputs[i]].where) return "a step reads what is nowhere";
+      if (step->inputs[i] >= 0 && !values_of(code)[step->inputs[i]].where)
+        return "a step reads what is nowhere";
   }
   return NULL;
 }
@@ -205,11 +249,15 @@ tenon_status_t sim_group_load(tenon_on_t on, const void *bytes, uint64_t size, v
   const char *why = code_check(code, size);
   if (why) {
     free(copy);
-    return tenon_fail(on, TENON_INVALID, "sim: %" PRIu64 " bytes are no group of sim: %s", size, why);
+    return tenon_fail(on, TENON_INVALID, "sim: %" PRIu64 " bytes are no group of sim: %s", size,
+                      why);
   }
   uint64_t code_bytes = bytes_of(code->value_count, code->step_count);
   char *weights = malloc(code->weight_bytes + 1);
-  if (!weights) return free(copy), tenon_fail(on, TENON_MEMORY, "sim: no host memory for weights");
+  if (!weights) {
+    free(copy);
+    return tenon_fail(on, TENON_MEMORY, "sim: no host memory for weights");
+  }
   memcpy(weights, copy + code_bytes, code->weight_bytes);
   tenon_status_t status = chain_create(on, code, code_bytes, weights, out_group);
   free(weights);
@@ -226,7 +274,7 @@ void sim_group_free(tenon_on_t on, void *group) {
   sim_unlock();
 }
 
-/* ---- running -------------------------------------------------------------------------------------------------------------------- */
+/* running */
 
 static void work_release(void *argument) { chain_release(*(chain_t **)argument); }
 static void work_retain(void *argument) { (*(chain_t **)argument)->references++; }
@@ -239,23 +287,27 @@ static tenon_status_t chain_run(void *argument, void *const *addresses, char *me
   float **at = calloc((uint64_t)code->value_count + 1, sizeof *at);
   for (uint32_t i = 0; i < code->value_count && at && scratch; i++) {
     uint32_t where = values[i].where;
-    void *base = where == SIM_WEIGHT    ? (char *)addresses[code->in_count + code->out_count] + values[i].at
+    void *base = where == SIM_WEIGHT
+                     ? (char *)addresses[code->in_count + code->out_count] + values[i].at
                  : where == SIM_SCRATCH ? scratch + values[i].at
                  : where == SIM_IN      ? addresses[values[i].at]
                  : where == SIM_OUT     ? addresses[code->in_count + values[i].at]
                                         : NULL;
     at[i] = base;
   }
-  for (uint32_t n = 0; n < code->step_count && at && scratch; n++) sim_step_run(&steps_of(code)[n], values, at);
+  for (uint32_t n = 0; n < code->step_count && at && scratch; n++)
+    sim_step_run(&steps_of(code)[n], values, at);
   bool fine = at && scratch;
   if (!fine) strcpy(message, "no host memory for what is between its steps");
-  free(scratch), free(at);
+  free(scratch);
+  free(at);
   return fine ? TENON_OK : TENON_MEMORY;
 }
 
 static tenon_status_t match(tenon_on_t on, const code_t *code, const tenon_group_run_t *run) {
   if (run->input_count != code->in_count || run->output_count != code->out_count)
-    return tenon_fail(on, TENON_INVALID, "sim: %u inputs and %u outputs for a group that has %u and %u",
+    return tenon_fail(on, TENON_INVALID,
+                      "sim: %u inputs and %u outputs for a group that has %u and %u",
                       run->input_count, run->output_count, code->in_count, code->out_count);
   for (uint32_t i = 0; i < code->value_count; i++) {
     const sim_value_t *value = &values_of(code)[i];
@@ -263,7 +315,8 @@ static tenon_status_t match(tenon_on_t on, const code_t *code, const tenon_group
     const tenon_tensor_t *t = (value->where == SIM_IN ? run->inputs : run->outputs)[value->at];
     if (!t || tenon_dtype_id(t->dtype) != TENON_F32 || t->ndim != value->ndim ||
         memcmp(t->shape, value->shape, (size_t)t->ndim * sizeof *t->shape))
-      return tenon_fail(on, TENON_INVALID, "sim: %s %" PRIu64 " of a group is not as it was compiled",
+      return tenon_fail(on, TENON_INVALID,
+                        "sim: %s %" PRIu64 " of a group is not as it was compiled",
                         value->where == SIM_IN ? "input" : "output", value->at);
   }
   return TENON_OK;
@@ -276,7 +329,8 @@ static sim_use_t use_of(const tenon_tensor_t *t, uint32_t is_write) {
   return (sim_use_t){{at, bytes, is_write, 0}, NULL, false};
 }
 
-static tenon_status_t submit(tenon_on_t on, void *stream_handle, const tenon_group_run_t *run, sim_use_t *uses) {
+static tenon_status_t submit(tenon_on_t on, void *stream_handle, const tenon_group_run_t *run,
+                             sim_use_t *uses) {
   sim_stream_t *stream;
   sim_work_t *work;
   chain_t *chain;
@@ -285,11 +339,17 @@ static tenon_status_t submit(tenon_on_t on, void *stream_handle, const tenon_gro
   TENON_TRY(sim_handle_find(on, SIM_CHAIN, run->group, &chain));
   TENON_TRY(match(on, chain->code, run));
   uint32_t count = 0;
-  for (uint32_t i = 0; i < run->input_count; i++) uses[count++] = use_of(run->inputs[i], 0);
-  for (uint32_t i = 0; i < run->output_count; i++) uses[count++] = use_of(run->outputs[i], 1);
-  if (chain->weights) uses[count++] = (sim_use_t){{{chain->weights, 0}, chain->code->weight_bytes, 0, 0}, NULL, false};
-  TENON_TRY(sim_work_create(on, run->ticket, "group", chain_run, &chain, sizeof chain, count, uses, &work));
-  work->retain = work_retain, work->release = work_release;
+  for (uint32_t i = 0; i < run->input_count; i++)
+    uses[count++] = use_of(run->inputs[i], 0);
+  for (uint32_t i = 0; i < run->output_count; i++)
+    uses[count++] = use_of(run->outputs[i], 1);
+  if (chain->weights)
+    uses[count++] =
+        (sim_use_t){{{chain->weights, 0}, chain->code->weight_bytes, 0, 0}, NULL, false};
+  TENON_TRY(sim_work_create(on, run->ticket, "group", chain_run, &chain, sizeof chain, count, uses,
+                            &work));
+  work->retain = work_retain;
+  work->release = work_release;
   work_retain(work->argument);
   return sim_work_submit(on, stream, work);
 }

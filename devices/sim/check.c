@@ -1,8 +1,9 @@
-/* The happens-before checker.  When work is enqueued, its stream's clock says which work of all streams is done before it:
- * by the order in streams, by events, and by what the host waited for (what one of its threads knows, all are taken to
- * know).  Two accesses to the same bytes, one of them a write, of which neither knows the other are a race, however fast the
- * streams happen to be; work that is ordered is never called one.
- * Invariant: an access is listed until every later one is ordered after it, or would be a race with one that is listed. */
+/* The happens-before checker.  When work is enqueued, its stream's clock says which work of all
+ * streams is done before it: by the order in streams, by events, and by what the host waited for
+ * (what one of its threads knows, all are taken to know).  Two accesses to the same bytes, one of
+ * them a write, of which neither knows the other are a race, however fast the streams happen to be;
+ * work that is ordered is never called one. Invariant: an access is listed until every later one is
+ * ordered after it, or would be a race with one that is listed. */
 #include "plugin.h"
 
 #include <inttypes.h>
@@ -11,7 +12,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-static void keep(sim_findings_t *findings, const sim_piece_t *first, const sim_piece_t *second, const char *text) {
+static void keep(sim_findings_t *findings, const sim_piece_t *first, const sim_piece_t *second,
+                 const char *text) {
   uint64_t n = findings->count++;
   if (n >= SIM_FINDINGS) return;
   findings->items[n] = (sim_finding_t){0};
@@ -33,22 +35,31 @@ void sim_find(const sim_piece_t *first, const sim_piece_t *second, const char *f
 }
 
 static void stream_text(char out[64], const sim_piece_t *piece) {
-  if (piece->stream < 0) snprintf(out, 64, "the host");
-  else snprintf(out, 64, "stream %d of ordinal %d", piece->stream, piece->ordinal);
+  if (piece->stream < 0)
+    snprintf(out, 64, "the host");
+  else
+    snprintf(out, 64, "stream %d of ordinal %d", piece->stream, piece->ordinal);
 }
 
-static void race(const sim_access_t *a, const sim_piece_t *piece, const sim_place_t *place, char text[SIM_TEXT]) {
+static void race(const sim_access_t *a, const sim_piece_t *piece, const sim_place_t *place,
+                 char text[SIM_TEXT]) {
   char one[64], two[64], where[64];
-  uint64_t begin = a->begin > place->begin ? a->begin : place->begin, end = place->begin + place->bytes;
+  uint64_t begin = a->begin > place->begin ? a->begin : place->begin;
+  uint64_t end = place->begin + place->bytes;
   if (end > a->end) end = a->end;
-  stream_text(one, &a->piece), stream_text(two, piece);
-  if (place->memory) snprintf(where, sizeof where, "of memory %p", (void *)place->memory->key);
-  else snprintf(where, sizeof where, "of host memory");
+  stream_text(one, &a->piece);
+  stream_text(two, piece);
+  if (place->memory)
+    snprintf(where, sizeof where, "of memory %p", (void *)place->memory->key);
+  else
+    snprintf(where, sizeof where, "of host memory");
   snprintf(text, SIM_TEXT,
-           "sim: race: %s (ticket %" PRIu64 ", %s) %s bytes %" PRIu64 " to %" PRIu64 " %s, which %s (ticket %" PRIu64
+           "sim: race: %s (ticket %" PRIu64 ", %s) %s bytes %" PRIu64 " to %" PRIu64
+           " %s, which %s (ticket %" PRIu64
            ", %s) may still be %s: %s must wait for ticket %" PRIu64 " of %s",
-           piece->kind, piece->ticket, two, place->is_write ? "writes" : "reads", begin, end - 1, where, a->piece.kind,
-           a->piece.ticket, one, a->is_write ? "writing" : "reading", two, a->piece.ticket, one);
+           piece->kind, piece->ticket, two, place->is_write ? "writes" : "reads", begin, end - 1,
+           where, a->piece.kind, a->piece.ticket, one, a->is_write ? "writing" : "reading", two,
+           a->piece.ticket, one);
   sim_find(&a->piece, piece, "%s", text);
 }
 
@@ -74,34 +85,43 @@ static bool races_of(const sim_clock_t *clock, const sim_piece_t *piece, const s
       continue;
     }
     i++;
-    if (!overlap(a, place) || !(a->is_write || place->is_write) || sim_clock_at(clock, a->slot) >= a->tick) continue;
+    if (!overlap(a, place) || !(a->is_write || place->is_write) ||
+        sim_clock_at(clock, a->slot) >= a->tick)
+      continue;
     if (a->tick == last && a->slot == last_slot) continue;
-    last = a->tick, last_slot = a->slot, found = true;
+    last = a->tick;
+    last_slot = a->slot;
+    found = true;
     race(a, piece, place, text);
   }
   return found;
 }
 
-/* What is listed of bytes that an ordered write follows, or a later read of the same stream, need not be listed. */
+/* What is listed of bytes that an ordered write follows, or a later read of the same stream, need
+ * not be listed. */
 static void list(const sim_stream_t *stream, const sim_piece_t *piece, const sim_place_t *place) {
   sim_accesses_t *accesses = accesses_of(place);
-  uint64_t begin = place->begin, end = place->begin + place->bytes;
+  uint64_t begin = place->begin;
+  uint64_t end = place->begin + place->bytes;
   for (uint32_t i = 0; i < accesses->count;) {
     sim_access_t *a = &accesses->items[i];
     bool own = a->slot == stream->slot && a->tick == stream->tick;
-    bool follows =
-        place->is_write ? sim_clock_at(&stream->clock, a->slot) >= a->tick : !a->is_write && a->slot == stream->slot;
+    bool follows = place->is_write ? sim_clock_at(&stream->clock, a->slot) >= a->tick
+                                   : !a->is_write && a->slot == stream->slot;
     if (own || !follows || !overlap(a, place)) {
       i++;
     } else if (a->begin >= begin && a->end <= end) {
       *a = accesses->items[--accesses->count];
     } else {
-      if (a->begin >= begin) a->begin = end;
-      else if (a->end <= end) a->end = begin;
+      if (a->begin >= begin)
+        a->begin = end;
+      else if (a->end <= end)
+        a->end = begin;
       i++; /* one in the middle of another leaves that as it is */
     }
   }
-  accesses->items[accesses->count++] = (sim_access_t){begin, end, stream->tick, stream->slot, place->is_write, *piece};
+  accesses->items[accesses->count++] =
+      (sim_access_t){begin, end, stream->tick, stream->slot, place->is_write, *piece};
 }
 
 bool sim_check_reserve(sim_work_t *work) {
@@ -111,7 +131,8 @@ bool sim_check_reserve(sim_work_t *work) {
     uint32_t room = accesses->room * 2 + work->place_count + 8;
     sim_access_t *items = realloc(accesses->items, room * sizeof *items);
     if (!items) return false;
-    accesses->items = items, accesses->room = room;
+    accesses->items = items;
+    accesses->room = room;
   }
   return true;
 }
@@ -119,7 +140,8 @@ bool sim_check_reserve(sim_work_t *work) {
 void sim_check(const sim_stream_t *stream, sim_work_t *work) {
   bool found = false;
   for (uint32_t i = 0; i < work->place_count; i++)
-    if (work->places[i].bytes) found |= races_of(&stream->clock, &work->piece, &work->places[i], work->failure_text);
+    if (work->places[i].bytes)
+      found |= races_of(&stream->clock, &work->piece, &work->places[i], work->failure_text);
   if (found && sim.settings.check == SIM_CHECK_FAIL) {
     work->failure = TENON_PRECONDITION; /* it is left undone, and so no access */
     return;
@@ -138,11 +160,13 @@ static bool within(const sim_clock_t *a, const sim_clock_t *b) {
 void sim_check_wait(sim_stream_t *stream, sim_mark_t *mark) {
   sim_piece_t waits = {stream->last.ticket, stream->object.ordinal, stream->number, "wait"};
   char text[SIM_TEXT], one[64], two[64];
-  stream_text(one, &mark->last), stream_text(two, &waits);
+  stream_text(one, &mark->last);
+  stream_text(two, &waits);
   bool implied = within(&mark->clock, &stream->clock);
   if (implied) {
-    snprintf(text, sizeof text, "sim: %s waits for ticket %" PRIu64 " of %s, after which its work was done anyway", two,
-             mark->last.ticket, one);
+    snprintf(text, sizeof text,
+             "sim: %s waits for ticket %" PRIu64 " of %s, after which its work was done anyway",
+             two, mark->last.ticket, one);
     keep(&sim.waits, &mark->last, &waits, text);
     return;
   }
@@ -155,8 +179,9 @@ void sim_check_wait(sim_stream_t *stream, sim_mark_t *mark) {
     char former[64];
     stream_text(former, &before->last);
     snprintf(text, sizeof text,
-             "sim: %s waits for ticket %" PRIu64 " of %s, and then for ticket %" PRIu64 " of %s, which implies it", two,
-             before->last.ticket, former, mark->last.ticket, one);
+             "sim: %s waits for ticket %" PRIu64 " of %s, and then for ticket %" PRIu64
+             " of %s, which implies it",
+             two, before->last.ticket, former, mark->last.ticket, one);
     keep(&sim.waits, &before->last, &waits, text);
     sim_mark_release(before);
     stream->fresh[i] = stream->fresh[--stream->fresh_count];
@@ -171,13 +196,14 @@ bool sim_check_writes(const void *data, uint64_t bytes) {
   sim_place_t place = {NULL, (uintptr_t)data, bytes, 0};
   for (uint32_t i = 0; i < sim.host_accesses.count; i++) {
     const sim_access_t *a = &sim.host_accesses.items[i];
-    if (a->is_write && overlap(a, &place) && sim_clock_at(&sim.host, a->slot) < a->tick) return true;
+    if (a->is_write && overlap(a, &place) && sim_clock_at(&sim.host, a->slot) < a->tick)
+      return true;
   }
   return false;
 }
 
-bool sim_check_host(tenon_on_t on, const char *kind, const void *data, uint64_t bytes, uint32_t is_write,
-                    char text[SIM_TEXT]) {
+bool sim_check_host(tenon_on_t on, const char *kind, const void *data, uint64_t bytes,
+                    uint32_t is_write, char text[SIM_TEXT]) {
   sim_piece_t piece = {.ordinal = on->ordinal, .stream = -1};
   sim_place_t place = {NULL, (uintptr_t)data, bytes, is_write};
   snprintf(piece.kind, sizeof piece.kind, "%s", kind);

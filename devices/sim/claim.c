@@ -1,7 +1,7 @@
-/* What sim claims: the largest groups of nodes that it computes and that hang together, at least two, without a path that
- * leaves a group and comes back.  Each node has a depth: how often the longest way to it went from a node that sim does not
- * compute to one that it does.  Neighbours of one depth are a group, since on a path the depth never falls, and rises where
- * it comes back. */
+/* What sim claims: the largest groups of nodes that it computes and that hang together, at least
+ * two, without a path that leaves a group and comes back.  Each node has a depth: how often the
+ * longest way to it went from a node that sim does not compute to one that it does.  Neighbours of
+ * one depth are a group, since on a path the depth never falls, and rises where it comes back. */
 #include "plugin.h"
 
 #include <inttypes.h>
@@ -12,24 +12,31 @@
 typedef struct claiming_t {
   const tenon_graph_view_t *view;
   const char **why; /* of each node: why sim does not compute it; NULL: it does */
-  uint32_t *depth, *set,
-      *size; /* of each node; set: another one of its group, itself for one of them, which has its size */
+  uint32_t *depth;
+  uint32_t *set;
+  uint32_t *
+      /* of each node; set: another one of its group, itself for one of them, which has its size */
+      size;
   uint32_t *nodes;
   int64_t *producers; /* of each edge: the node, -1 */
 } claiming_t;
 
 static uint32_t root(const claiming_t *c, uint32_t n) {
-  while (c->set[n] != n) n = c->set[n] = c->set[c->set[n]];
+  while (c->set[n] != n)
+    n = c->set[n] = c->set[c->set[n]];
   return n;
 }
 
 static void look(claiming_t *c, sim_step_t *step) {
-  for (uint32_t i = 0; i < c->view->edge_count; i++) c->producers[i] = -1;
+  for (uint32_t i = 0; i < c->view->edge_count; i++)
+    c->producers[i] = -1;
   for (uint32_t n = 0; n < c->view->node_count; n++) {
     const tenon_graph_node_t *node = c->view->nodes[n];
     c->why[n] = sim_step_of(node, c->view, step);
-    c->set[n] = n, c->size[n] = 1;
-    for (uint32_t o = 0; o < node->output_count; o++) c->producers[node->outputs[o]] = n;
+    c->set[n] = n;
+    c->size[n] = 1;
+    for (uint32_t o = 0; o < node->output_count; o++)
+      c->producers[node->outputs[o]] = n;
     for (uint32_t k = 0; k < node->starts[node->argument_count]; k++) {
       int64_t from = c->producers[node->inputs[k]];
       if (from < 0) continue;
@@ -39,8 +46,12 @@ static void look(claiming_t *c, sim_step_t *step) {
     for (uint32_t k = 0; k < node->starts[node->argument_count] && !c->why[n]; k++) {
       int64_t from = c->producers[node->inputs[k]];
       if (from < 0 || c->why[from] || c->depth[from] != c->depth[n]) continue;
-      uint32_t a = root(c, (uint32_t)from), b = root(c, n);
-      if (a != b) c->set[b] = a, c->size[a] += c->size[b];
+      uint32_t a = root(c, (uint32_t)from);
+      uint32_t b = root(c, n);
+      if (a != b) {
+        c->set[b] = a;
+        c->size[a] += c->size[b];
+      }
     }
   }
 }
@@ -50,7 +61,8 @@ static tenon_status_t take(claiming_t *c, uint32_t of, tenon_claims_t *out) {
   uint32_t count = 0;
   for (uint32_t n = 0; n < c->view->node_count; n++)
     if (!c->why[n] && root(c, n) == of) c->nodes[count++] = n;
-  for (uint32_t i = 0; i < count; i++) c->why[c->nodes[i]] = ""; /* done with */
+  for (uint32_t i = 0; i < count; i++)
+    c->why[c->nodes[i]] = ""; /* done with */
   snprintf(reason, sizeof reason, "%u operators of f32 in one piece of work", count);
   return out->take(out, count, c->nodes, reason);
 }
@@ -60,14 +72,17 @@ static tenon_status_t tell(claiming_t *c, uint64_t most, tenon_claims_t *out) {
   for (; most; most--) {
     uint32_t best = count;
     for (uint32_t n = 0; n < count; n++)
-      if (!c->why[n] && c->set[n] == n && c->size[n] > 1 && (best == count || c->size[n] > c->size[best])) best = n;
+      if (!c->why[n] && c->set[n] == n && c->size[n] > 1 &&
+          (best == count || c->size[n] > c->size[best]))
+        best = n;
     if (best == count) break;
     TENON_TRY(take(c, best, out));
   }
   for (uint32_t n = 0; n < count; n++) {
     const char *why = c->why[n];
     if (!why)
-      why = c->size[root(c, n)] > 1 ? "it is in no group of the largest (groups=N)" : "it would be alone in its group";
+      why = c->size[root(c, n)] > 1 ? "it is in no group of the largest (groups=N)"
+                                    : "it would be alone in its group";
     if (*why) TENON_TRY(out->leave(out, n, why));
   }
   return TENON_OK;
@@ -78,19 +93,23 @@ static tenon_status_t settings_read(tenon_on_t on, const char *settings, uint64_
   char end;
   *out_most = UINT64_MAX;
   if (!*settings || sscanf(settings, "groups=%9" SCNu64 "%c", out_most, &end) == 1) return TENON_OK;
-  return tenon_fail(on, TENON_INVALID,
-                    "sim: the setting '%.200s' is not understood; there is groups=N, how many at most", settings);
+  return tenon_fail(
+      on, TENON_INVALID,
+      "sim: the setting '%.200s' is not understood; there is groups=N, how many at most", settings);
 }
 
-tenon_status_t sim_claim(tenon_on_t on, const tenon_graph_view_t *view, const char *settings, tenon_claims_t *out) {
-  uint64_t most, count = (uint64_t)view->node_count + 1;
+tenon_status_t sim_claim(tenon_on_t on, const tenon_graph_view_t *view, const char *settings,
+                         tenon_claims_t *out) {
+  uint64_t most;
+  uint64_t count = (uint64_t)view->node_count + 1;
   sim_step_t step;
   TENON_TRY(settings_read(on, settings, &most));
   TENON_TRY(sim_enter(on));
   bool is_on = sim.settings.claim != 0;
   sim_unlock();
   if (!is_on)
-    return tenon_fail(on, TENON_UNAVAILABLE, "sim claims groups where its setting claim is 1 (TENON_SIM=claim=1)");
+    return tenon_fail(on, TENON_UNAVAILABLE,
+                      "sim claims groups where its setting claim is 1 (TENON_SIM=claim=1)");
   claiming_t c = {view,
                   calloc(count, sizeof *c.why),
                   calloc(count, sizeof *c.depth),
@@ -99,8 +118,16 @@ tenon_status_t sim_claim(tenon_on_t on, const tenon_graph_view_t *view, const ch
                   calloc(count, sizeof *c.nodes),
                   calloc((uint64_t)view->edge_count + 1, sizeof *c.producers)};
   tenon_status_t status = TENON_OK;
-  if (c.why && c.depth && c.set && c.size && c.nodes && c.producers) look(&c, &step), status = tell(&c, most, out);
-  else status = tenon_fail(on, TENON_MEMORY, "sim: no host memory to look at a graph");
-  free((void *)c.why), free(c.depth), free(c.set), free(c.size), free(c.nodes), free(c.producers);
+  if (c.why && c.depth && c.set && c.size && c.nodes && c.producers) {
+    look(&c, &step);
+    status = tell(&c, most, out);
+  } else
+    status = tenon_fail(on, TENON_MEMORY, "sim: no host memory to look at a graph");
+  free((void *)c.why);
+  free(c.depth);
+  free(c.set);
+  free(c.size);
+  free(c.nodes);
+  free(c.producers);
   return status;
 }

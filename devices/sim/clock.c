@@ -1,5 +1,5 @@
-/* Vector clocks: for each stream, how many of its pieces of work are known to be done.  The checker, marks and the host
- * have one each.  Invariant: a clock only grows. */
+/* Vector clocks: for each stream, how many of its pieces of work are known to be done.  The
+ * checker, marks and the host have one each.  Invariant: a clock only grows. */
 #include "plugin.h"
 
 #include <stdlib.h>
@@ -11,7 +11,8 @@ bool sim_clock_reserve(sim_clock_t *clock, uint32_t count) {
   uint64_t *ticks = realloc(clock->ticks, room * sizeof *ticks);
   if (!ticks) return false;
   memset(ticks + clock->room, 0, (room - clock->room) * sizeof *ticks);
-  clock->ticks = ticks, clock->room = room;
+  clock->ticks = ticks;
+  clock->room = room;
   return true;
 }
 
@@ -26,7 +27,9 @@ void sim_clock_set(sim_clock_t *clock, uint32_t slot, uint64_t tick) {
   if (clock->count <= slot) clock->count = slot + 1;
 }
 
-uint64_t sim_clock_at(const sim_clock_t *clock, uint32_t slot) { return slot < clock->count ? clock->ticks[slot] : 0; }
+uint64_t sim_clock_at(const sim_clock_t *clock, uint32_t slot) {
+  return slot < clock->count ? clock->ticks[slot] : 0;
+}
 
 void sim_clock_free(sim_clock_t *clock) {
   free(clock->ticks);

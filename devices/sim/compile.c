@@ -1,5 +1,5 @@
-/* TENON_SOURCE_C is compiled by the system's C compiler, a process of its own without a shell, to a shared object: its bytes
- * are the code.  Lines of the messages are the author's. */
+/* TENON_SOURCE_C is compiled by the system's C compiler, a process of its own without a shell, to a
+ * shared object: its bytes are the code.  Lines of the messages are the author's. */
 #include "plugin.h"
 
 #include <errno.h>
@@ -13,17 +13,23 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { OPTIONS = 64, MESSAGES = 4096 };
+enum {
+  OPTIONS = 64,
+  MESSAGES = 4096,
+};
 extern char **environ;
 
 typedef struct job_t { /* files in a folder of its own */
-  char folder[256], source[300], code[300], messages[300];
+  char folder[256];
+  char source[300];
+  char code[300];
+  char messages[300];
 } job_t;
 
 static bool job_open(job_t *job) {
   const char *root = secure_getenv("TMPDIR");
-  if (snprintf(job->folder, sizeof job->folder, "%s/tenon-sim-XXXXXX", root && *root ? root : "/tmp") >=
-      (int)sizeof job->folder)
+  if (snprintf(job->folder, sizeof job->folder, "%s/tenon-sim-XXXXXX",
+               root && *root ? root : "/tmp") >= (int)sizeof job->folder)
     return false;
   if (!mkdtemp(job->folder)) return false;
   snprintf(job->source, sizeof job->source, "%s/source.c", job->folder);
@@ -33,7 +39,9 @@ static bool job_open(job_t *job) {
 }
 
 static void job_close(const job_t *job) {
-  unlink(job->source), unlink(job->code), unlink(job->messages);
+  unlink(job->source);
+  unlink(job->code);
+  unlink(job->messages);
   rmdir(job->folder);
 }
 
@@ -52,26 +60,35 @@ static bool source_write(const job_t *job, const tenon_source_t *source) {
 
 /* How the compiler ended: 0 well, -1 not started (errno). */
 static int compiler_run(const job_t *job, char *options) {
-  const char *words[OPTIONS + 12] = {
-      "cc", "-x", "c", "-std=c11", "-O2", "-shared", "-fPIC", "-ffp-contract=off", job->source, "-o", job->code};
-  int count = 11, state = -1;
+  const char *words[OPTIONS + 12] = {"cc",        "-x",      "c",      "-std=c11",
+                                     "-O2",       "-shared", "-fPIC",  "-ffp-contract=off",
+                                     job->source, "-o",      job->code};
+  int count = 11;
+  int state = -1;
   char *rest = options;
-  for (char *word; count < OPTIONS + 11 && (word = strtok_r(rest, " \t\n", &rest));) words[count++] = word;
+  for (char *word; count < OPTIONS + 11 && (word = strtok_r(rest, " \t\n", &rest));)
+    words[count++] = word;
   posix_spawn_file_actions_t actions;
   pid_t child;
-  if (getauxval(AT_SECURE)) return errno = EPERM, -1; /* the environment that compilers read is somebody else's */
+  if (getauxval(AT_SECURE)) {
+    /* the environment that compilers read is somebody else's */
+    errno = EPERM;
+    return -1;
+  }
   posix_spawn_file_actions_init(&actions);
   posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0);
   posix_spawn_file_actions_addopen(&actions, 2, job->messages, O_WRONLY | O_CREAT | O_TRUNC, 0600);
   posix_spawn_file_actions_adddup2(&actions, 2, 1);
-  int error = posix_spawnp(&child, words[0], &actions, NULL, (char *const *)(uintptr_t)words, environ);
+  int error =
+      posix_spawnp(&child, words[0], &actions, NULL, (char *const *)(uintptr_t)words, environ);
   posix_spawn_file_actions_destroy(&actions);
   if (error) {
     errno = error;
     return -1;
   }
   while (waitpid(child, &state, 0) < 0)
-    if (errno != EINTR) return access(job->code, R_OK) ? 1 : 0; /* someone else waits for children: the file tells */
+    if (errno != EINTR)
+      return access(job->code, R_OK) ? 1 : 0; /* someone else waits for children: the file tells */
   return state;
 }
 
@@ -96,8 +113,8 @@ static tenon_status_t refuse(tenon_on_t on, const job_t *job, const tenon_source
   size_t size = file ? fread(text, 1, sizeof text - 1, file) : 0;
   if (file) fclose(file);
   text[size] = 0;
-  return tenon_fail(on, TENON_INVALID, "sim: %s does not compile:\n%s", source->file ? source->file : "the source",
-                    text);
+  return tenon_fail(on, TENON_INVALID, "sim: %s does not compile:\n%s",
+                    source->file ? source->file : "the source", text);
 }
 
 tenon_status_t sim_compile(tenon_on_t on, const tenon_source_t *source, tenon_sink_t *out_code) {
@@ -105,24 +122,29 @@ tenon_status_t sim_compile(tenon_on_t on, const tenon_source_t *source, tenon_si
   TENON_TRY(sim_enter(on));
   TENON_TRY(sim_leave(sim_inject(on, SIM_CALL_COMPILE)));
   if (source->language != TENON_SOURCE_C)
-    return tenon_fail(on, TENON_UNIMPLEMENTED, "sim: language %" PRIu32 " of %s; it compiles C (%d)", source->language,
+    return tenon_fail(on, TENON_UNIMPLEMENTED,
+                      "sim: language %" PRIu32 " of %s; it compiles C (%d)", source->language,
                       source->file ? source->file : "the source", TENON_SOURCE_C);
   char *options = strdup(source->options ? source->options : "");
   if (!options) return tenon_fail(on, TENON_MEMORY, "sim: no host memory to compile");
   if (!job_open(&job)) {
     free(options);
-    return tenon_fail(on, TENON_UNAVAILABLE, "sim: no folder can be made in TMPDIR (%s) to compile in: %s", job.folder,
+    return tenon_fail(on, TENON_UNAVAILABLE,
+                      "sim: no folder can be made in TMPDIR (%s) to compile in: %s", job.folder,
                       strerror(errno));
   }
   tenon_status_t status;
   if (!source_write(&job, source)) {
-    status = tenon_fail(on, TENON_UNAVAILABLE, "sim: %s cannot be written: %s", job.source, strerror(errno));
+    status = tenon_fail(on, TENON_UNAVAILABLE, "sim: %s cannot be written: %s", job.source,
+                        strerror(errno));
   } else {
     int state = compiler_run(&job, options);
     if (state < 0 || (WIFEXITED(state) && WEXITSTATUS(state) == 127))
-      status = tenon_fail(on, TENON_UNAVAILABLE, "sim: the C compiler `cc` cannot be run: %s; install one",
+      status = tenon_fail(on, TENON_UNAVAILABLE,
+                          "sim: the C compiler `cc` cannot be run: %s; install one",
                           strerror(state < 0 ? errno : ENOENT));
-    else status = state ? refuse(on, &job, source) : code_give(on, &job, out_code);
+    else
+      status = state ? refuse(on, &job, source) : code_give(on, &job, out_code);
   }
   job_close(&job);
   free(options);

@@ -1,5 +1,6 @@
-/* Copies and fills.  Host memory is read and written when the stream comes to the copy, never before, pinned or not: a host
- * that reads it too early gets what was there, and a copy of memory that the host changed meanwhile fails. */
+/* Copies and fills.  Host memory is read and written when the stream comes to the copy, never
+ * before, pinned or not: a host that reads it too early gets what was there, and a copy of memory
+ * that the host changed meanwhile fails. */
 #include "plugin.h"
 
 #include <inttypes.h>
@@ -14,13 +15,15 @@ typedef struct bytes_t {
 } bytes_t;
 
 static uint64_t sum_of(const char *bytes, uint64_t count) {
-  uint64_t sum = 0x9E3779B97F4A7C15u, word = 0;
+  uint64_t sum = 0x9E3779B97F4A7C15u;
+  uint64_t word = 0;
   for (; count >= sizeof word; count -= sizeof word, bytes += sizeof word) {
     memcpy(&word, bytes, sizeof word);
     sum = (sum ^ word) * 0xD6E8FEB86659FD93u;
     sum ^= sum >> 32;
   }
-  for (word = 0; count--;) word = word << 8 | (unsigned char)*bytes++;
+  for (word = 0; count--;)
+    word = word << 8 | (unsigned char)*bytes++;
   return ((sum ^ word) * 0xD6E8FEB86659FD93u) | 1;
 }
 
@@ -28,7 +31,8 @@ static tenon_status_t copy_bytes(void *argument, void *const *addresses, char *m
   const bytes_t *bytes = argument;
   if (bytes->sum && sum_of(addresses[1], bytes->count) != bytes->sum) {
     snprintf(message, SIM_TEXT,
-             "the host's %" PRIu64 " bytes at %p were changed before the stream came to their copy; wait for it first",
+             "the host's %" PRIu64
+             " bytes at %p were changed before the stream came to their copy; wait for it first",
              bytes->count, addresses[1]);
     return TENON_PRECONDITION;
   }
@@ -40,7 +44,8 @@ static tenon_status_t copy_bytes(void *argument, void *const *addresses, char *m
 static bool will_change(tenon_on_t on, void *stream_handle, const void *data, uint64_t bytes) {
   sim_stream_t *stream;
   sim_lock();
-  bool will = sim_stream_find(on, stream_handle, &stream) || stream->recording || sim_check_writes(data, bytes);
+  bool will = sim_stream_find(on, stream_handle, &stream) || stream->recording ||
+              sim_check_writes(data, bytes);
   sim_unlock();
   return will;
 }
@@ -49,14 +54,17 @@ tenon_status_t sim_copy(tenon_on_t on, void *stream, const tenon_copy_t *copy) {
   static const char *const kinds[] = {"", "copy in", "copy out", "copy within", "copy from a peer"};
   uint32_t way = copy->direction;
   if (way < TENON_COPY_IN || way > TENON_COPY_PEER)
-    return tenon_fail(on, TENON_INVALID, "sim: %" PRIu32 " is no direction of a copy; 1 to 4 are", way);
+    return tenon_fail(on, TENON_INVALID, "sim: %" PRIu32 " is no direction of a copy; 1 to 4 are",
+                      way);
   if (!copy->bytes) return tenon_fail(on, TENON_INVALID, "sim: a copy of 0 bytes");
   if (way == TENON_COPY_PEER && (!copy->peer || sim_peers(on, copy->peer) != 1))
-    return tenon_fail(on, TENON_INVALID, "sim: ordinal %d cannot copy from %s directly; ask peers() first", on->ordinal,
-                      copy->peer ? "that ordinal" : "a peer that is NULL");
-  sim_use_t uses[2] = {
-      {{copy->to, copy->bytes, 1, 0}, NULL, way == TENON_COPY_OUT},
-      {{copy->from, copy->bytes, 0, 0}, way == TENON_COPY_PEER ? copy->peer : NULL, way == TENON_COPY_IN}};
+    return tenon_fail(on, TENON_INVALID,
+                      "sim: ordinal %d cannot copy from %s directly; ask peers() first",
+                      on->ordinal, copy->peer ? "that ordinal" : "a peer that is NULL");
+  sim_use_t uses[2] = {{{copy->to, copy->bytes, 1, 0}, NULL, way == TENON_COPY_OUT},
+                       {{copy->from, copy->bytes, 0, 0},
+                        way == TENON_COPY_PEER ? copy->peer : NULL,
+                        way == TENON_COPY_IN}};
   if ((uses[0].is_host && !copy->to.handle) || (uses[1].is_host && !copy->from.handle))
     return tenon_fail(on, TENON_INVALID, "sim: the host's side of a copy is NULL");
   bytes_t bytes = {copy->bytes, 0};
@@ -64,8 +72,8 @@ tenon_status_t sim_copy(tenon_on_t on, void *stream, const tenon_copy_t *copy) {
     const char *from = (const char *)copy->from.handle + copy->from.offset;
     if (!will_change(on, stream, from, copy->bytes)) bytes.sum = sum_of(from, copy->bytes);
   }
-  return sim_work_enqueue(on, stream, copy->ticket, kinds[way], copy_bytes, &bytes, sizeof bytes, 2, uses,
-                          SIM_CALL_COPY);
+  return sim_work_enqueue(on, stream, copy->ticket, kinds[way], copy_bytes, &bytes, sizeof bytes, 2,
+                          uses, SIM_CALL_COPY);
 }
 
 typedef struct pattern_t {
@@ -78,12 +86,13 @@ static tenon_status_t fill_bytes(void *argument, void *const *addresses, char *m
   const pattern_t *pattern = argument;
   char *to = addresses[0];
   (void)message;
-  for (uint64_t i = 0; i < pattern->bytes; i += pattern->size) memcpy(to + i, pattern->text, pattern->size);
+  for (uint64_t i = 0; i < pattern->bytes; i += pattern->size)
+    memcpy(to + i, pattern->text, pattern->size);
   return TENON_OK;
 }
 
-tenon_status_t sim_fill(tenon_on_t on, void *stream, uint64_t ticket, tenon_memory_t to, uint64_t bytes,
-                        const void *text, uint32_t size) {
+tenon_status_t sim_fill(tenon_on_t on, void *stream, uint64_t ticket, tenon_memory_t to,
+                        uint64_t bytes, const void *text, uint32_t size) {
   pattern_t pattern = {bytes, size, {0}};
   if ((size != 1 && size != 2 && size != 4 && size != 8) || !bytes || bytes % size)
     return tenon_fail(on, TENON_INVALID,
@@ -92,7 +101,8 @@ tenon_status_t sim_fill(tenon_on_t on, void *stream, uint64_t ticket, tenon_memo
                       bytes, size);
   memcpy(pattern.text, text, size);
   sim_use_t use = {{to, bytes, 1, 0}, NULL, false};
-  return sim_work_enqueue(on, stream, ticket, "fill", fill_bytes, &pattern, sizeof pattern, 1, &use, SIM_CALL_FILL);
+  return sim_work_enqueue(on, stream, ticket, "fill", fill_bytes, &pattern, sizeof pattern, 1, &use,
+                          SIM_CALL_FILL);
 }
 
 int32_t sim_peers(tenon_on_t on, tenon_on_t from) {

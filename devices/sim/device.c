@@ -1,5 +1,6 @@
-/* sim, the reference accelerator: two ordinals whose memory no host can touch, whose streams are threads that take their
- * time, and whose checker names each missing wait at the first run.  Here: the table, start and stop. */
+/* sim, the reference accelerator: two ordinals whose memory no host can touch, whose streams are
+ * threads that take their time, and whose checker names each missing wait at the first run.  Here:
+ * the table, start and stop. */
 #include "plugin.h"
 
 #include <stdlib.h>
@@ -17,8 +18,10 @@ sim_plugin_t sim = {.lock = PTHREAD_MUTEX_INITIALIZER, .ended = PTHREAD_COND_INI
 
 tenon_status_t sim_usable(tenon_on_t on) {
   const sim_ordinal_t *ordinal = &sim.ordinals[on->ordinal];
-  if (!ordinal->started) return tenon_fail(on, TENON_PRECONDITION, "sim: ordinal %d is not started", on->ordinal);
-  return ordinal->lost ? tenon_fail(on, TENON_ABORTED, "sim: ordinal %d is lost", on->ordinal) : TENON_OK;
+  if (!ordinal->started)
+    return tenon_fail(on, TENON_PRECONDITION, "sim: ordinal %d is not started", on->ordinal);
+  return ordinal->lost ? tenon_fail(on, TENON_ABORTED, "sim: ordinal %d is lost", on->ordinal)
+                       : TENON_OK;
 }
 
 tenon_status_t sim_enter(tenon_on_t on) {
@@ -27,7 +30,7 @@ tenon_status_t sim_enter(tenon_on_t on) {
   return status ? sim_leave(status) : TENON_OK;
 }
 
-/* ---- start and stop ------------------------------------------------------------------------------------------------------ */
+/* start and stop */
 
 static void before_fork(void) { sim_lock(); }
 static void after_fork(void) { sim_unlock(); }
@@ -50,30 +53,38 @@ static tenon_status_t sim_enumerate(tenon_device_context_t *context, int32_t *ou
 static void stop(int32_t ordinal) {
   void *object;
   sim_stream_stop(ordinal);
-  while ((object = sim_handle_any(ordinal, SIM_EVENT))) sim_event_free(object);
-  while ((object = sim_handle_any(ordinal, SIM_RECORDING))) sim_recording_free(object);
-  while ((object = sim_handle_any(ordinal, SIM_PROGRAM))) sim_program_free(object);
-  while ((object = sim_handle_any(ordinal, SIM_CHAIN))) sim_chain_free(object);
+  while ((object = sim_handle_any(ordinal, SIM_EVENT)))
+    sim_event_free(object);
+  while ((object = sim_handle_any(ordinal, SIM_RECORDING)))
+    sim_recording_free(object);
+  while ((object = sim_handle_any(ordinal, SIM_PROGRAM)))
+    sim_program_free(object);
+  while ((object = sim_handle_any(ordinal, SIM_CHAIN)))
+    sim_chain_free(object);
   sim_memory_stop(ordinal);
   sim_clock_free(&sim.ordinals[ordinal].past);
-  sim.ordinals[ordinal] = (sim_ordinal_t){.used = sim.ordinals[ordinal].used}; /* another may still copy from there */
+  sim.ordinals[ordinal] =
+      (sim_ordinal_t){.used = sim.ordinals[ordinal].used}; /* another may still copy from there */
   if (--sim.started) return;
   sim_memory_forget_all();
   sim_handle_forget_all();
   sim_clock_free(&sim.host);
   free(sim.slots);
   free(sim.host_accesses.items);
-  sim.slots = NULL, sim.slot_count = sim.slot_room = 0;
+  sim.slots = NULL;
+  sim.slot_count = sim.slot_room = 0;
   sim.host_accesses = (sim_accesses_t){0};
 }
 
 static tenon_status_t sim_start(tenon_device_context_t *context) {
   if (context->ordinal < 0 || context->ordinal >= SIM_ORDINALS)
-    return tenon_fail(context, TENON_INVALID, "sim: there is no ordinal %d; it has %d", context->ordinal, SIM_ORDINALS);
+    return tenon_fail(context, TENON_INVALID, "sim: there is no ordinal %d; it has %d",
+                      context->ordinal, SIM_ORDINALS);
   sim_lock();
   sim_ordinal_t *ordinal = &sim.ordinals[context->ordinal];
   if (ordinal->started)
-    return sim_leave(tenon_fail(context, TENON_EXISTS, "sim: ordinal %d was started before", context->ordinal));
+    return sim_leave(
+        tenon_fail(context, TENON_EXISTS, "sim: ordinal %d was started before", context->ordinal));
   if (!sim.started) {
     sim_settings_t settings = sim_settings_usual;
     tenon_status_t status = sim_settings_read(context, context->settings, &settings);
@@ -82,7 +93,8 @@ static tenon_status_t sim_start(tenon_device_context_t *context) {
     sim.races.count = sim.waits.count = 0;
     sim.stream_order = sim.failure_order = sim.last_key = 0;
   }
-  ordinal->started = true, sim.started++;
+  ordinal->started = true;
+  sim.started++;
   tenon_status_t status = sim_stream_start(context, &ordinal->own);
   if (status) stop(context->ordinal);
   context->state = status ? NULL : ordinal;
@@ -96,20 +108,23 @@ static void sim_stop(tenon_device_context_t *context) {
   sim_unlock();
 }
 
-/* What was enqueued when the process forked is done by the parent; here its streams have failed.  All else goes on. */
+/* What was enqueued when the process forked is done by the parent; here its streams have failed.
+ * All else goes on. */
 tenon_status_t sim_forked(tenon_on_t on) {
   sim_lock();
   for (sim_stream_t *stream = sim.streams; stream; stream = stream->next) {
     if (stream->object.ordinal != on->ordinal) continue;
     pthread_cond_init(&stream->came, NULL);
     stream->has_thread = false;
-    sim_failure_t lost = {TENON_ABORTED, stream->first ? stream->first->piece.ticket : 0, 0,
-                          "sim: work that was enqueued when the process forked is done by the parent only"};
+    sim_failure_t lost = {
+        TENON_ABORTED, stream->first ? stream->first->piece.ticket : 0, 0,
+        "sim: work that was enqueued when the process forked is done by the parent only"};
     if (stream->first) sim_stream_fail(stream, &lost);
     for (sim_work_t *work; (work = stream->first);) {
       if (work->reach) {
         pthread_cond_init(&work->reach->reached, NULL);
-        work->reach->done = true, work->reach->failure = stream->failure;
+        work->reach->done = true;
+        work->reach->failure = stream->failure;
       }
       stream->first = work->next;
       sim_work_free(work);
@@ -120,48 +135,56 @@ tenon_status_t sim_forked(tenon_on_t on) {
   return sim_leave(TENON_OK);
 }
 
-/* ---- what it is ----------------------------------------------------------------------------------------------------------- */
+/* what it is */
 
 /* Lists of dtypes, for each set of SIM_WITHOUT_F64 and F16; NULL: of every one. */
-#define OTHERS                                                                                                         \
-  TENON_BOOL, TENON_I8, TENON_U8, TENON_I16, TENON_U16, TENON_I32, TENON_U32, TENON_I64, TENON_U64, TENON_F32
-static const uint32_t no_f64[] = {OTHERS, TENON_F16, 0}, no_f16[] = {OTHERS, TENON_F64, 0}, neither[] = {OTHERS, 0};
+#define OTHERS                                                                                     \
+  TENON_BOOL, TENON_I8, TENON_U8, TENON_I16, TENON_U16, TENON_I32, TENON_U32, TENON_I64,           \
+      TENON_U64, TENON_F32
+static const uint32_t no_f64[] = {OTHERS, TENON_F16, 0};
+static const uint32_t no_f16[] = {OTHERS, TENON_F64, 0};
+static const uint32_t neither[] = {OTHERS, 0};
 static const uint32_t *const computes[] = {NULL, no_f64, no_f16, neither};
-static const uint32_t narrow[] = {TENON_I32, TENON_U32, TENON_F32, 0},
-                      no_doubles[] = {TENON_I32, TENON_U32, TENON_I64, TENON_U64, TENON_F32, 0};
+static const uint32_t narrow[] = {TENON_I32, TENON_U32, TENON_F32, 0};
+static const uint32_t no_doubles[] = {TENON_I32, TENON_U32, TENON_I64, TENON_U64, TENON_F32, 0};
 
 static tenon_status_t sim_properties(tenon_on_t on, tenon_device_properties_t *out) {
   TENON_TRY(sim_enter(on));
   uint64_t without = sim.settings.without;
-  tenon_device_properties_t found = {.size = out->size,
-                                     .features = TENON_DEVICE_TIMES |
-                                                 (without & SIM_WITHOUT_ATOMICS64 ? 0u : TENON_DEVICE_WIDE_ATOMICS) |
-                                                 (sim.settings.handles ? 0u : TENON_DEVICE_ADDRESSES) |
-                                                 (sim.settings.blame ? TENON_DEVICE_BLAMES : 0u),
-                                     .name = "simulated accelerator",
-                                     .driver = "sim 1.0.0",
-                                     .target = SIM_TARGET,
-                                     .memory = sim.settings.memory,
-                                     .alignment = 64,
-                                     .units = 1,
-                                     .group_most = SIM_GROUP_MOST,
-                                     .languages = 1u << TENON_SOURCE_C,
-                                     .local_most = SIM_LOCAL_MOST,
-                                     .computes = computes[without & 3],
-                                     .atomics = without & SIM_WITHOUT_ATOMICS64 ? narrow
-                                                : without & SIM_WITHOUT_F64     ? no_doubles
-                                                                                : NULL};
+  tenon_device_properties_t found = {
+      .size = out->size,
+      .features = TENON_DEVICE_TIMES |
+                  (without & SIM_WITHOUT_ATOMICS64 ? 0u : TENON_DEVICE_WIDE_ATOMICS) |
+                  (sim.settings.handles ? 0u : TENON_DEVICE_ADDRESSES) |
+                  (sim.settings.blame ? TENON_DEVICE_BLAMES : 0u),
+      .name = "simulated accelerator",
+      .driver = "sim 1.0.0",
+      .target = SIM_TARGET,
+      .memory = sim.settings.memory,
+      .alignment = 64,
+      .units = 1,
+      .group_most = SIM_GROUP_MOST,
+      .languages = 1u << TENON_SOURCE_C,
+      .local_most = SIM_LOCAL_MOST,
+      .computes = computes[without & 3],
+      .atomics = without & SIM_WITHOUT_ATOMICS64 ? narrow
+                 : without & SIM_WITHOUT_F64     ? no_doubles
+                                                 : NULL};
   memcpy(out, &found, out->size < sizeof found ? out->size : sizeof found);
   return sim_leave(TENON_OK);
 }
 
-static tenon_status_t enqueue(tenon_on_t on, void *stream, uint64_t ticket, const char *kind, sim_work_fn function,
-                              const void *argument, uint64_t bytes, uint32_t range_count, const sim_range_t *ranges) {
+static tenon_status_t enqueue(tenon_on_t on, void *stream, uint64_t ticket, const char *kind,
+                              sim_work_fn function, const void *argument, uint64_t bytes,
+                              uint32_t range_count, const sim_range_t *ranges) {
   sim_use_t uses[SIM_RANGES];
   if (range_count > SIM_RANGES)
-    return tenon_fail(on, TENON_INVALID, "sim: %s has %u ranges; it can have %d", kind, range_count, SIM_RANGES);
-  for (uint32_t i = 0; i < range_count; i++) uses[i] = (sim_use_t){ranges[i], NULL, false};
-  return sim_work_enqueue(on, stream, ticket, kind, function, argument, bytes, range_count, uses, SIM_CALL_LAUNCH);
+    return tenon_fail(on, TENON_INVALID, "sim: %s has %u ranges; it can have %d", kind, range_count,
+                      SIM_RANGES);
+  for (uint32_t i = 0; i < range_count; i++)
+    uses[i] = (sim_use_t){ranges[i], NULL, false};
+  return sim_work_enqueue(on, stream, ticket, kind, function, argument, bytes, range_count, uses,
+                          SIM_CALL_LAUNCH);
 }
 
 static tenon_status_t set(tenon_on_t on, const char *text) {
@@ -169,14 +192,16 @@ static tenon_status_t set(tenon_on_t on, const char *text) {
   sim_settings_t settings = sim.settings;
   tenon_status_t status = sim_settings_read(on, text, &settings);
   if (!status && settings.handles != sim.settings.handles)
-    status = tenon_fail(on, TENON_PRECONDITION, "sim: handles=%d is for the start only", (int)settings.handles);
+    status = tenon_fail(on, TENON_PRECONDITION, "sim: handles=%d is for the start only",
+                        (int)settings.handles);
   if (!status) sim.settings = settings;
   return sim_leave(status);
 }
 
 static uint64_t findings(const sim_findings_t *of, sim_finding_t *out, uint64_t room) {
   sim_lock();
-  uint64_t count = of->count, listed = count < SIM_FINDINGS ? count : SIM_FINDINGS;
+  uint64_t count = of->count;
+  uint64_t listed = count < SIM_FINDINGS ? count : SIM_FINDINGS;
   if (room > listed) room = listed;
   if (room) memcpy(out, of->items, room * sizeof *out);
   sim_unlock();
@@ -193,7 +218,8 @@ static uint64_t implied_waits(tenon_on_t on, sim_finding_t *out, uint64_t room) 
   return findings(&sim.waits, out, room);
 }
 
-static tenon_status_t host_access(tenon_on_t on, const void *data, uint64_t bytes, uint32_t is_write) {
+static tenon_status_t host_access(tenon_on_t on, const void *data, uint64_t bytes,
+                                  uint32_t is_write) {
   char text[SIM_TEXT];
   TENON_TRY(sim_enter(on));
   bool found = sim_check_host(on, "host", data, bytes, is_write, text);
@@ -207,7 +233,8 @@ static void lose(tenon_on_t on) {
 }
 
 static void *sim_native(tenon_on_t on, const char *name, void *stream) {
-  static const sim_table_t table = {sizeof table, 0, enqueue, set, races, implied_waits, host_access, lose};
+  static const sim_table_t table = {sizeof table,  0,           enqueue, set, races,
+                                    implied_waits, host_access, lose};
   (void)on;
   (void)stream;
   return strcmp(name, "sim") ? NULL : (void *)(uintptr_t)&table;

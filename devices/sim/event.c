@@ -14,8 +14,10 @@ tenon_status_t sim_event_create(tenon_on_t on, void **out_event) {
   if (status) return sim_leave(status);
   sim_event_t *event = calloc(1, sizeof *event);
   if (!event) return sim_leave(tenon_fail(on, TENON_MEMORY, "sim: no host memory for an event"));
-  if ((status = sim_handle_create(on, SIM_EVENT, &event->object))) free(event);
-  else *out_event = event->object.handle;
+  if ((status = sim_handle_create(on, SIM_EVENT, &event->object)))
+    free(event);
+  else
+    *out_event = event->object.handle;
   return sim_leave(status);
 }
 
@@ -40,7 +42,8 @@ tenon_status_t sim_event_record(tenon_on_t on, void *handle, void *stream_handle
   tenon_status_t status = sim_handle_find(on, SIM_EVENT, handle, &event);
   if (!status) status = sim_stream_enter(on, stream_handle, &stream);
   if (!status && stream->recording)
-    status = tenon_fail(on, TENON_UNIMPLEMENTED, "sim: a recording cannot hold events; record them before or after it");
+    status = tenon_fail(on, TENON_UNIMPLEMENTED,
+                        "sim: a recording cannot hold events; record them before or after it");
   if (!status) status = sim_mark_push(on, stream, &mark);
   if (status) return sim_leave(status);
   if (event->mark) sim_mark_release(event->mark);
@@ -79,14 +82,18 @@ tenon_status_t sim_stream_wait(tenon_on_t on, void *stream_handle, tenon_on_t of
   tenon_status_t status = sim_handle_find(&there, SIM_EVENT, handle, &event);
   if (!status) status = sim_stream_enter(on, stream_handle, &stream);
   if (!status && stream->recording)
-    status = tenon_fail(on, TENON_UNIMPLEMENTED, "sim: a recording cannot wait for events; wait before it");
+    status = tenon_fail(on, TENON_UNIMPLEMENTED,
+                        "sim: a recording cannot wait for events; wait before it");
   if (status || !event->mark) return sim_leave(status);
   sim_mark_t *mark = event->mark;
   uint32_t count = mark->clock.count > sim.host.count ? mark->clock.count : sim.host.count;
   if (!sim_clock_reserve(&stream->clock, count))
     return sim_leave(tenon_fail(on, TENON_MEMORY, "sim: no host memory for a wait"));
-  if ((status = sim_work_create(on, 0, "wait", NULL, NULL, 0, 0, NULL, &work))) return sim_leave(status);
-  work->await = mark, mark->references += 2; /* of the work, and for what follows */
+  if ((status = sim_work_create(on, 0, "wait", NULL, NULL, 0, 0, NULL, &work)))
+    return sim_leave(status);
+  /* of the work, and for what follows */
+  work->await = mark;
+  mark->references += 2;
   if (!(status = sim_work_submit(on, stream, work))) {
     sim_check_wait(stream, mark);
     sim_clock_join(&stream->clock, &mark->clock);
@@ -101,7 +108,8 @@ tenon_status_t sim_event_time(tenon_on_t on, void *handle, int64_t *out_time) {
   tenon_status_t status = sim_handle_find(on, SIM_EVENT, handle, &event);
   if (status) return sim_leave(status);
   if (!event->mark)
-    return sim_leave(tenon_fail(on, TENON_PRECONDITION, "sim: the time of an event that was never recorded"));
+    return sim_leave(
+        tenon_fail(on, TENON_PRECONDITION, "sim: the time of an event that was never recorded"));
   if (!event->mark->done) return sim_leave(TENON_UNAVAILABLE);
   *out_time = event->mark->time;
   return sim_leave(TENON_OK);

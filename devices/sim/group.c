@@ -1,5 +1,6 @@
-/* Groups of items of a kernel.  In a group of several, each item has a stack of its own and runs up to its next barrier, in
- * turns, on the one thread of the stream: so barriers are exact, and the order of what lies between them is known. */
+/* Groups of items of a kernel.  In a group of several, each item has a stack of its own and runs up
+ * to its next barrier, in turns, on the one thread of the stream: so barriers are exact, and the
+ * order of what lies between them is known. */
 #include "plugin.h"
 
 #include <inttypes.h>
@@ -28,8 +29,10 @@ enum { STACK = 1 << 17 };
 
 typedef struct fiber_t {
   sim_item_t item;
-  ucontext_t context, *back;
-  void *place, *back_place; /* for the thread sanitizer */
+  ucontext_t context;
+  ucontext_t *back;
+  void *place;
+  void *back_place; /* for the thread sanitizer */
   sim_kernel_fn function;
   void *const *arguments;
   bool done;
@@ -69,36 +72,44 @@ static void prepare(fiber_t *fiber, char *stack) {
   makecontext(&fiber->context, run, 0);
 }
 
-static tenon_status_t group_run(fiber_t *fibers, uint32_t count, char *stacks, bool backward, char *message) {
-  for (uint32_t i = 0; i < count; i++) prepare(&fibers[i], stacks + (size_t)i * STACK);
+static tenon_status_t group_run(fiber_t *fibers, uint32_t count, char *stacks, bool backward,
+                                char *message) {
+  for (uint32_t i = 0; i < count; i++)
+    prepare(&fibers[i], stacks + (size_t)i * STACK);
   for (uint32_t done = 0; done < count;) {
-    for (uint32_t i = 0; i < count; i++) enter(&fibers[backward ? count - 1 - i : i]);
+    for (uint32_t i = 0; i < count; i++)
+      enter(&fibers[backward ? count - 1 - i : i]);
     done = 0;
-    for (uint32_t i = 0; i < count; i++) done += fibers[i].done;
+    for (uint32_t i = 0; i < count; i++)
+      done += fibers[i].done;
     if (!done || done == count) continue;
-    snprintf(message, SIM_TEXT, "%u of the %u items of a group ended where the others came to a barrier", done, count);
+    snprintf(message, SIM_TEXT,
+             "%u of the %u items of a group ended where the others came to a barrier", done, count);
     return TENON_INVALID;
   }
   return TENON_OK;
 }
 
-tenon_status_t sim_groups_run(sim_kernel_fn function, const uint64_t groups[3], const uint32_t items[3],
-                              void *const *arguments, void *local, uint64_t local_bytes, char *message) {
+tenon_status_t sim_groups_run(sim_kernel_fn function, const uint64_t groups[3],
+                              const uint32_t items[3], void *const *arguments, void *local,
+                              uint64_t local_bytes, char *message) {
   uint32_t count = items[0] * items[1] * items[2];
   ucontext_t back;
   fiber_t *fibers = calloc(count, sizeof *fibers);
   char *stacks = MAP_FAILED;
   if (count > 1)
-    stacks =
-        mmap(NULL, (size_t)count * STACK, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    stacks = mmap(NULL, (size_t)count * STACK, PROT_READ | PROT_WRITE,
+                  MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   tenon_status_t status = TENON_OK;
   if (!fibers || (count > 1 && stacks == MAP_FAILED)) {
     snprintf(message, SIM_TEXT, "no host memory for a group of %u items", count);
     status = TENON_MEMORY;
   }
   for (uint32_t i = 0; i < count && !status; i++) {
-    fibers[i] = (fiber_t){
-        .function = function, .arguments = arguments, .back = &back, .back_place = __tsan_get_current_fiber()};
+    fibers[i] = (fiber_t){.function = function,
+                          .arguments = arguments,
+                          .back = &back,
+                          .back_place = __tsan_get_current_fiber()};
     fibers[i].item = (sim_item_t){{0},
                                   {groups[0], groups[1], groups[2]},
                                   {i % items[0], i / items[0] % items[1], i / items[0] / items[1]},
@@ -111,9 +122,12 @@ tenon_status_t sim_groups_run(sim_kernel_fn function, const uint64_t groups[3], 
     for (group[1] = 0; group[1] < groups[1] && !status; group[1]++)
       for (group[0] = 0; group[0] < groups[0] && !status; group[0]++) {
         if (local_bytes) memset(local, 0xff, local_bytes);
-        for (uint32_t i = 0; i < count; i++) memcpy(fibers[i].item.group, group, sizeof group);
-        if (count == 1) function(&fibers[0].item, arguments);
-        else status = group_run(fibers, count, stacks, group[0] & 1, message);
+        for (uint32_t i = 0; i < count; i++)
+          memcpy(fibers[i].item.group, group, sizeof group);
+        if (count == 1)
+          function(&fibers[0].item, arguments);
+        else
+          status = group_run(fibers, count, stacks, group[0] & 1, message);
       }
   for (uint32_t i = 0; i < count && fibers; i++)
     if (fibers[i].place) __tsan_destroy_fiber(fibers[i].place);

@@ -1,5 +1,6 @@
-/* Handles of streams, events, programs, kernels and recordings: a number made of a place in one table, how often that place
- * was used before, and the kind.  Who comes with a handle that is no more, or of another kind or ordinal, is told so. */
+/* Handles of streams, events, programs, kernels and recordings: a number made of a place in one
+ * table, how often that place was used before, and the kind.  Who comes with a handle that is no
+ * more, or of another kind or ordinal, is told so. */
 #include "plugin.h"
 
 #include <inttypes.h>
@@ -8,15 +9,20 @@
 static struct {
   struct {
     sim_object_t *object; /* NULL: free */
-    uint32_t generation, next;
+    uint32_t generation;
+    uint32_t next;
   } * places;
-  uint32_t count, room, first_free; /* place + 1 */
+  uint32_t count;
+  uint32_t room;
+  uint32_t first_free; /* place + 1 */
 } table;
 
-static const char *const kinds[] = {"handle", "stream", "event", "program", "kernel", "recording", "group"};
+static const char *const kinds[] = {"handle", "stream",    "event", "program",
+                                    "kernel", "recording", "group"};
 
 static void *handle_of(uint32_t place, uint32_t kind) {
-  return (void *)((uintptr_t)table.places[place].generation << 32 | (uintptr_t)(place + 1) << 3 | kind);
+  return (void *)((uintptr_t)table.places[place].generation << 32 | (uintptr_t)(place + 1) << 3 |
+                  kind);
 }
 
 tenon_status_t sim_handle_create(tenon_on_t on, uint32_t kind, sim_object_t *object) {
@@ -28,7 +34,8 @@ tenon_status_t sim_handle_create(tenon_on_t on, uint32_t kind, sim_object_t *obj
       uint32_t room = table.room ? table.room * 2 : 64;
       void *places = room < 1u << 28 ? realloc(table.places, room * sizeof *table.places) : NULL;
       if (!places) return tenon_fail(on, TENON_MEMORY, "sim: no memory for a %s", kinds[kind]);
-      table.places = places, table.room = room;
+      table.places = places;
+      table.room = room;
     }
     place = table.count++;
     table.places[place].generation = 0;
@@ -39,31 +46,37 @@ tenon_status_t sim_handle_create(tenon_on_t on, uint32_t kind, sim_object_t *obj
 }
 
 tenon_status_t sim_handle_find(tenon_on_t on, uint32_t kind, void *handle, void *out_object) {
-  uint32_t place = ((uint32_t)(uintptr_t)handle >> 3) - 1, is = (uint32_t)(uintptr_t)handle & 7;
+  uint32_t place = ((uint32_t)(uintptr_t)handle >> 3) - 1;
+  uint32_t is = (uint32_t)(uintptr_t)handle & 7;
   if (is != kind || place >= table.count)
     return tenon_fail(on, TENON_INVALID, "sim: %p is no %s%s%s", handle, kinds[kind],
-                      is && is <= SIM_CHAIN ? ", perhaps a " : "", is && is <= SIM_CHAIN ? kinds[is] : "");
+                      is && is <= SIM_CHAIN ? ", perhaps a " : "",
+                      is && is <= SIM_CHAIN ? kinds[is] : "");
   sim_object_t *object = table.places[place].object;
   if (!object || object->handle != handle)
-    return tenon_fail(on, TENON_INVALID, "sim: %s %p is no more: it was destroyed", kinds[kind], handle);
+    return tenon_fail(on, TENON_INVALID, "sim: %s %p is no more: it was destroyed", kinds[kind],
+                      handle);
   if (object->ordinal != on->ordinal)
-    return tenon_fail(on, TENON_INVALID, "sim: %s %p is of ordinal %d and was used with ordinal %d", kinds[kind],
-                      handle, object->ordinal, on->ordinal);
+    return tenon_fail(on, TENON_INVALID, "sim: %s %p is of ordinal %d and was used with ordinal %d",
+                      kinds[kind], handle, object->ordinal, on->ordinal);
   *(void **)out_object = object;
   return TENON_OK;
 }
 
 static void *end(uint32_t place) {
   sim_object_t *object = table.places[place].object;
-  table.places[place].object = NULL, object->handle = NULL;
+  table.places[place].object = NULL;
+  object->handle = NULL;
   if (!sim.settings.reuse) table.places[place].generation++;
-  table.places[place].next = table.first_free, table.first_free = place + 1;
+  table.places[place].next = table.first_free;
+  table.first_free = place + 1;
   return object;
 }
 
 void *sim_handle_end(tenon_on_t on, uint32_t kind, void *handle) {
   sim_object_t *object;
-  if (sim_handle_find(on, kind, handle, &object)) return NULL; /* a second destroy is said, and changes nothing */
+  if (sim_handle_find(on, kind, handle, &object))
+    return NULL; /* a second destroy is said, and changes nothing */
   return end(((uint32_t)(uintptr_t)handle >> 3) - 1);
 }
 

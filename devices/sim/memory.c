@@ -1,9 +1,10 @@
-/* Memory.  An allocation is one mapping: a gap, bytes that the host gets the address of, a gap as long again, what workers
- * read and write, and a gap.  Only the fourth part can be touched.  So a host that reaches for device memory stops at once,
- * also while a kernel runs and where it is off by less than a gap, and so does a kernel that leaves its allocation.  The
- * second part is no further view of the fourth, since nobody could ever see a difference: pages are private, and a child's
- * after a fork are its own.  With handles=1 the host gets a number.
- * Invariant: an allocation's place stays reserved after free, so that its address is not given again soon. */
+/* Memory.  An allocation is one mapping: a gap, bytes that the host gets the address of, a gap as
+ * long again, what workers read and write, and a gap.  Only the fourth part can be touched.  So a
+ * host that reaches for device memory stops at once, also while a kernel runs and where it is off
+ * by less than a gap, and so does a kernel that leaves its allocation.  The second part is no
+ * further view of the fourth, since nobody could ever see a difference: pages are private, and a
+ * child's after a fork are its own.  With handles=1 the host gets a number. Invariant: an
+ * allocation's place stays reserved after free, so that its address is not given again soon. */
 #include "plugin.h"
 
 #include <inttypes.h>
@@ -11,22 +12,31 @@
 #include <string.h>
 #include <sys/mman.h>
 
-enum { PAGE = 4096, GAP = 1 << 20, KEPT = 1024, POISONED = 1 << 24 };
+enum {
+  PAGE = 4096,
+  GAP = 1 << 20,
+  KEPT = 1024,
+  POISONED = 1 << 24,
+};
 
 /* Number of memories with a smaller key. */
 static uint32_t place_of(uintptr_t key) {
-  uint32_t low = 0, high = sim.memory_count;
+  uint32_t low = 0;
+  uint32_t high = sim.memory_count;
   while (low < high) {
     uint32_t middle = (low + high) / 2;
-    if (sim.memories[middle]->key < key) low = middle + 1;
-    else high = middle;
+    if (sim.memories[middle]->key < key)
+      low = middle + 1;
+    else
+      high = middle;
   }
   return low;
 }
 
 static void forget(uint32_t place) {
   sim_memory_t *memory = sim.memories[place];
-  memmove(sim.memories + place, sim.memories + place + 1, (--sim.memory_count - place) * sizeof *sim.memories);
+  memmove(sim.memories + place, sim.memories + place + 1,
+          (--sim.memory_count - place) * sizeof *sim.memories);
   munmap(memory->reserved, memory->gone ? GAP + memory->bytes : memory->mapped);
   free(memory->accesses.items);
   free(memory);
@@ -63,10 +73,12 @@ static tenon_status_t reserve(tenon_on_t on, sim_memory_t **out_memory) {
     uint32_t room = sim.memory_room ? sim.memory_room * 2 : 64;
     sim_memory_t **memories = realloc(sim.memories, room * sizeof *memories);
     if (!memories) return tenon_fail(on, TENON_MEMORY, "sim: no host memory to list an allocation");
-    sim.memories = memories, sim.memory_room = room;
+    sim.memories = memories;
+    sim.memory_room = room;
   }
   *out_memory = calloc(1, sizeof **out_memory);
-  return *out_memory ? TENON_OK : tenon_fail(on, TENON_MEMORY, "sim: no host memory to list an allocation");
+  return *out_memory ? TENON_OK
+                     : tenon_fail(on, TENON_MEMORY, "sim: no host memory to list an allocation");
 }
 
 tenon_status_t sim_allocate(tenon_on_t on, uint64_t bytes, void **out_handle) {
@@ -79,32 +91,39 @@ tenon_status_t sim_allocate(tenon_on_t on, uint64_t bytes, void **out_handle) {
   uint64_t rounded = bytes > left ? 0 : (bytes + PAGE - 1) / PAGE * PAGE;
   if (!rounded || rounded > left)
     return sim_leave(tenon_fail(on, TENON_MEMORY,
-                                "sim: ordinal %d has %" PRIu64 " of %" PRIu64 " bytes left, %" PRIu64
+                                "sim: ordinal %d has %" PRIu64 " of %" PRIu64
+                                " bytes left, %" PRIu64
                                 " were asked for; memory=BYTES changes that",
                                 on->ordinal, left, sim.settings.memory, bytes));
   sim_memory_t *memory;
   if ((status = reserve(on, &memory))) return sim_leave(status);
-  memory->bytes = rounded, memory->mapped = rounded * 3 + 3 * GAP, memory->ordinal = on->ordinal;
-  memory->reserved = mmap(NULL, memory->mapped, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  memory->bytes = rounded;
+  memory->mapped = rounded * 3 + 3 * GAP;
+  memory->ordinal = on->ordinal;
+  memory->reserved =
+      mmap(NULL, memory->mapped, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (memory->reserved == MAP_FAILED ||
       mprotect(memory->reserved + rounded * 2 + 2 * GAP, rounded, PROT_READ | PROT_WRITE)) {
     if (memory->reserved != MAP_FAILED) munmap(memory->reserved, memory->mapped);
     free(memory);
-    return sim_leave(tenon_fail(on, TENON_MEMORY, "sim: the system maps no further %" PRIu64 " bytes", rounded));
+    return sim_leave(
+        tenon_fail(on, TENON_MEMORY, "sim: the system maps no further %" PRIu64 " bytes", rounded));
   }
   memory->work = memory->reserved + rounded * 2 + 2 * GAP;
   memset(memory->work, 0xff, rounded < POISONED ? rounded : POISONED); /* of floats: no numbers */
-  memory->key = sim.settings.handles ? (uintptr_t)++sim.last_key : (uintptr_t)memory->reserved + GAP;
+  memory->key =
+      sim.settings.handles ? (uintptr_t)++sim.last_key : (uintptr_t)memory->reserved + GAP;
   uint32_t place = place_of(memory->key);
-  memmove(sim.memories + place + 1, sim.memories + place, (sim.memory_count++ - place) * sizeof *sim.memories);
+  memmove(sim.memories + place + 1, sim.memories + place,
+          (sim.memory_count++ - place) * sizeof *sim.memories);
   sim.memories[place] = memory;
   sim.ordinals[on->ordinal].used += rounded;
   *out_handle = (void *)memory->key;
   return sim_leave(TENON_OK);
 }
 
-tenon_status_t sim_memory_find(tenon_on_t on, const char *what, tenon_memory_t place, uint64_t bytes,
-                               sim_memory_t **out_memory, uint64_t *out_begin) {
+tenon_status_t sim_memory_find(tenon_on_t on, const char *what, tenon_memory_t place,
+                               uint64_t bytes, sim_memory_t **out_memory, uint64_t *out_begin) {
   uintptr_t handle = (uintptr_t)place.handle;
   uint32_t after = place_of(handle + 1);
   sim_memory_t *memory = after ? sim.memories[after - 1] : NULL;
@@ -114,30 +133,38 @@ tenon_status_t sim_memory_find(tenon_on_t on, const char *what, tenon_memory_t p
     bool was = number && handle && handle <= sim.last_key;
     if (was) sim_find(NULL, NULL, "sim: %s uses memory %p after it was freed", what, place.handle);
     return tenon_fail(on, TENON_INVALID,
-                      was ? "sim: %s uses memory %p after it was freed" : "sim: %s: %p is no memory of sim", what,
-                      place.handle);
+                      was ? "sim: %s uses memory %p after it was freed"
+                          : "sim: %s: %p is no memory of sim",
+                      what, place.handle);
   }
   if (memory->ordinal != on->ordinal)
-    return tenon_fail(on, TENON_INVALID, "sim: %s on ordinal %d uses memory %p, which is of ordinal %d", what,
+    return tenon_fail(on, TENON_INVALID,
+                      "sim: %s on ordinal %d uses memory %p, which is of ordinal %d", what,
                       on->ordinal, place.handle, memory->ordinal);
   if (memory->gone || (memory->freed && !memory->imports)) {
     sim_find(NULL, NULL, "sim: %s uses memory %p after it was freed", what, place.handle);
-    return tenon_fail(on, TENON_INVALID, "sim: %s uses memory %p after it was freed", what, place.handle);
+    return tenon_fail(on, TENON_INVALID, "sim: %s uses memory %p after it was freed", what,
+                      place.handle);
   }
   if (place.offset > memory->bytes - shift || bytes > memory->bytes - shift - place.offset)
     return tenon_fail(on, TENON_INVALID,
-                      "sim: %s: %" PRIu64 " bytes from offset %" PRIu64 " of memory %p, which has %" PRIu64 " bytes",
+                      "sim: %s: %" PRIu64 " bytes from offset %" PRIu64
+                      " of memory %p, which has %" PRIu64 " bytes",
                       what, bytes, place.offset + shift, (void *)memory->key, memory->bytes);
-  *out_memory = memory, *out_begin = shift + place.offset;
+  *out_memory = memory;
+  *out_begin = shift + place.offset;
   return TENON_OK;
 }
 
 void sim_memory_drop(tenon_on_t on, void *handle) {
   uint32_t place = place_of((uintptr_t)handle);
   sim_memory_t *memory = place < sim.memory_count ? sim.memories[place] : NULL;
-  if (!memory || memory->key != (uintptr_t)handle || memory->freed || memory->ordinal != on->ordinal) {
+  if (!memory || memory->key != (uintptr_t)handle || memory->freed ||
+      memory->ordinal != on->ordinal) {
     sim_find(NULL, NULL, "sim: free of %p, which is no memory of ordinal %d%s", handle, on->ordinal,
-             memory && memory->key == (uintptr_t)handle && memory->freed ? " any more: it was freed before" : "");
+             memory && memory->key == (uintptr_t)handle && memory->freed
+                 ? " any more: it was freed before"
+                 : "");
   } else {
     memory->freed = true;
     let_go(memory);
@@ -157,12 +184,14 @@ tenon_status_t sim_memory_left(tenon_on_t on, uint64_t *out_bytes) {
   return sim_leave(TENON_OK);
 }
 
-/* What others own is memory of sim, too: one that they had from allocate of the same ordinal, or a place in it. */
+/* What others own is memory of sim, too: one that they had from allocate of the same ordinal, or a
+ * place in it. */
 tenon_status_t sim_memory_import(tenon_on_t on, void *native, uint64_t bytes, void **out_handle) {
   sim_memory_t *memory;
   uint64_t begin;
   TENON_TRY(sim_enter(on));
-  tenon_status_t status = sim_memory_find(on, "import", (tenon_memory_t){native, 0}, bytes, &memory, &begin);
+  tenon_status_t status =
+      sim_memory_find(on, "import", (tenon_memory_t){native, 0}, bytes, &memory, &begin);
   if (status) return sim_leave(status);
   memory->imports++;
   *out_handle = native;
@@ -175,7 +204,8 @@ void sim_memory_forget(tenon_on_t on, void *handle) {
   sim_memory_t *memory = after ? sim.memories[after - 1] : NULL;
   if (!memory || memory->ordinal != on->ordinal || !memory->imports ||
       (uintptr_t)handle - memory->key >= memory->bytes) {
-    sim_find(NULL, NULL, "sim: memory_forget of %p, which was not imported on ordinal %d", handle, on->ordinal);
+    sim_find(NULL, NULL, "sim: memory_forget of %p, which was not imported on ordinal %d", handle,
+             on->ordinal);
   } else {
     memory->imports--;
     let_go(memory);
@@ -187,13 +217,15 @@ void sim_memory_stop(int32_t ordinal) {
   for (uint32_t i = sim.memory_count; i-- > 0;) {
     sim_memory_t *memory = sim.memories[i];
     if (memory->ordinal != ordinal || memory->gone) continue;
-    memory->freed = true, memory->imports = 0;
+    memory->freed = true;
+    memory->imports = 0;
     let_go(memory);
   }
 }
 
 void sim_memory_forget_all(void) {
-  while (sim.memory_count) forget(sim.memory_count - 1);
+  while (sim.memory_count)
+    forget(sim.memory_count - 1);
   free(sim.memories);
   sim.memories = NULL;
   sim.memory_room = sim.gone_count = 0;

@@ -1,5 +1,6 @@
-/* What the files of sim share.  There is one plug-in in the process, `sim`; its lock guards everything in it but what a
- * piece of work reads and writes.  Functions here are called with the lock held unless they say otherwise. */
+/* What the files of sim share.  There is one plug-in in the process, `sim`; its lock guards
+ * everything in it but what a piece of work reads and writes.  Functions here are called with the
+ * lock held unless they say otherwise. */
 #ifndef TENON_SIM_PLUGIN_H
 #define TENON_SIM_PLUGIN_H
 
@@ -8,32 +9,40 @@
 #include <pthread.h>
 #include <stdbool.h>
 
-enum { SIM_ORDINALS = 2, SIM_FINDINGS = 64, SIM_RANGES = 64, SIM_GROUP_MOST = 1024, SIM_LOCAL_MOST = 1 << 16 };
+enum {
+  SIM_ORDINALS = 2,
+  SIM_FINDINGS = 64,
+  SIM_RANGES = 64,
+  SIM_GROUP_MOST = 1024,
+  SIM_LOCAL_MOST = 1 << 16,
+};
 
-/* ---- clock.c: how far each stream's work is known to be done, by the number of the stream's slot ------------------------ */
+/* clock.c: how far each stream's work is known to be done, by the number of the stream's slot */
 
 typedef struct sim_clock_t {
   uint64_t *ticks;
-  uint32_t count, room; /* ticks past count are 0 */
+  uint32_t count;
+  uint32_t room; /* ticks past count are 0 */
 } sim_clock_t;
 
-bool sim_clock_reserve(sim_clock_t *clock, uint32_t count);           /* false: no memory */
-void sim_clock_join(sim_clock_t *clock, const sim_clock_t *other);    /* room for other->count must be there */
+bool sim_clock_reserve(sim_clock_t *clock, uint32_t count); /* false: no memory */
+void sim_clock_join(sim_clock_t *clock,
+                    const sim_clock_t *other); /* room for other->count must be there */
 void sim_clock_set(sim_clock_t *clock, uint32_t slot, uint64_t tick); /* the same */
 uint64_t sim_clock_at(const sim_clock_t *clock, uint32_t slot);
 void sim_clock_free(sim_clock_t *clock);
 
-/* ---- settings.c --------------------------------------------------------------------------------------------------------- */
+/* settings.c */
 
-#define SIM_CALLS(X)                                                                                                   \
-  X(ALLOCATE, allocate, TENON_MEMORY)                                                                                  \
-  X(HOST_ALLOCATE, host_allocate, TENON_MEMORY)                                                                        \
-  X(COPY, copy, TENON_UNAVAILABLE)                                                                                     \
-  X(FILL, fill, TENON_UNAVAILABLE)                                                                                     \
-  X(LAUNCH, launch, TENON_UNAVAILABLE)                                                                                 \
-  X(STREAM_CREATE, stream_create, TENON_UNAVAILABLE)                                                                   \
-  X(EVENT_CREATE, event_create, TENON_UNAVAILABLE)                                                                     \
-  X(COMPILE, compile, TENON_UNAVAILABLE)                                                                               \
+#define SIM_CALLS(X)                                                                               \
+  X(ALLOCATE, allocate, TENON_MEMORY)                                                              \
+  X(HOST_ALLOCATE, host_allocate, TENON_MEMORY)                                                    \
+  X(COPY, copy, TENON_UNAVAILABLE)                                                                 \
+  X(FILL, fill, TENON_UNAVAILABLE)                                                                 \
+  X(LAUNCH, launch, TENON_UNAVAILABLE)                                                             \
+  X(STREAM_CREATE, stream_create, TENON_UNAVAILABLE)                                               \
+  X(EVENT_CREATE, event_create, TENON_UNAVAILABLE)                                                 \
+  X(COMPILE, compile, TENON_UNAVAILABLE)                                                           \
   X(GROUP_COMPILE, group_compile, TENON_UNAVAILABLE)
 enum {
 #define X(NAME, name, code) SIM_CALL_##NAME,
@@ -41,19 +50,32 @@ enum {
 #undef X
       SIM_CALL_COUNT
 };
-enum { SIM_CHECK_FAIL, SIM_CHECK_COUNT, SIM_CHECK_ABORT };
+enum {
+  SIM_CHECK_FAIL,
+  SIM_CHECK_COUNT,
+  SIM_CHECK_ABORT,
+};
 
-enum { SIM_WITHOUT_F64 = 1, SIM_WITHOUT_F16 = 2, SIM_WITHOUT_ATOMICS64 = 4 };
+enum {
+  SIM_WITHOUT_F64 = 1,
+  SIM_WITHOUT_F16 = 2,
+  SIM_WITHOUT_ATOMICS64 = 4,
+};
 
 typedef struct sim_settings_t {
-  uint64_t handles, peers, blame, reuse, claim; /* 0 or 1 */
-  uint64_t delay, seed;                         /* microseconds at most before each piece of work */
-  uint64_t memory;                              /* bytes of each ordinal */
-  uint64_t check;                               /* SIM_CHECK_... */
-  uint64_t fail[SIM_CALL_COUNT];                /* calls until one fails; 0: none does */
-  uint64_t fault;                               /* pieces of work until one fails */
-  uint64_t lose[SIM_ORDINALS];                  /* pieces of work of that ordinal until it is lost */
-  uint64_t without;                             /* SIM_WITHOUT_..., which it says that it has not */
+  uint64_t handles;
+  uint64_t peers;
+  uint64_t blame;
+  uint64_t reuse;
+  uint64_t claim; /* 0 or 1 */
+  uint64_t delay;
+  uint64_t seed;                 /* microseconds at most before each piece of work */
+  uint64_t memory;               /* bytes of each ordinal */
+  uint64_t check;                /* SIM_CHECK_... */
+  uint64_t fail[SIM_CALL_COUNT]; /* calls until one fails; 0: none does */
+  uint64_t fault;                /* pieces of work until one fails */
+  uint64_t lose[SIM_ORDINALS];   /* pieces of work of that ordinal until it is lost */
+  uint64_t without;              /* SIM_WITHOUT_..., which it says that it has not */
 } sim_settings_t;
 
 extern const sim_settings_t sim_settings_usual;
@@ -61,38 +83,46 @@ extern const sim_settings_t sim_settings_usual;
 tenon_status_t sim_settings_read(const void *context, const char *text, sim_settings_t *settings);
 tenon_status_t sim_inject(tenon_on_t on, int call); /* fails if it is this call's turn */
 
-/* ---- memory.c ----------------------------------------------------------------------------------------------------------- */
+/* memory.c */
 
 typedef struct sim_access_t { /* to bytes [begin, end) by work `tick` of the stream in `slot` */
-  uint64_t begin, end, tick;
-  uint32_t slot, is_write;
+  uint64_t begin;
+  uint64_t end;
+  uint64_t tick;
+  uint32_t slot;
+  uint32_t is_write;
   sim_piece_t piece;
 } sim_access_t;
 
 typedef struct sim_accesses_t {
   sim_access_t *items;
-  uint32_t count, room;
+  uint32_t count;
+  uint32_t room;
 } sim_accesses_t;
 
 typedef struct sim_memory_t {
-  uintptr_t key;         /* the handle: an address that nobody can touch, or a number */
-  char *reserved, *work; /* the mapping, and where in it workers read and write */
-  uint64_t bytes, mapped;
+  uintptr_t key; /* the handle: an address that nobody can touch, or a number */
+  char *reserved;
+  char *work; /* the mapping, and where in it workers read and write */
+  uint64_t bytes;
+  uint64_t mapped;
   int32_t ordinal;
-  uint32_t pins, imports; /* pieces of work that use it, and who imported it */
-  bool freed, gone;       /* gone: its place is kept so that who still uses it is found out */
+  uint32_t pins;
+  uint32_t imports; /* pieces of work that use it, and who imported it */
+  bool freed;
+  bool gone; /* gone: its place is kept so that who still uses it is found out */
   sim_accesses_t accesses;
 } sim_memory_t;
 
 /* The memory at a place; `bytes` from there must lie in it.  *out_begin: where in it. */
-tenon_status_t sim_memory_find(tenon_on_t on, const char *what, tenon_memory_t place, uint64_t bytes,
-                               sim_memory_t **out_memory, uint64_t *out_begin);
+tenon_status_t sim_memory_find(tenon_on_t on, const char *what, tenon_memory_t place,
+                               uint64_t bytes, sim_memory_t **out_memory, uint64_t *out_begin);
 void sim_memory_unpin(sim_memory_t *memory);
 void sim_memory_drop(tenon_on_t on, void *handle); /* what free does */
 void sim_memory_stop(int32_t ordinal);
 void sim_memory_forget_all(void); /* after the last ordinal's stop */
 
-/* ---- check.c ------------------------------------------------------------------------------------------------------------ */
+/* check.c */
 
 struct sim_stream_t;
 struct sim_work_t;
@@ -102,21 +132,30 @@ void sim_check(const struct sim_stream_t *stream,
                struct sim_work_t *work); /* after reserve; says races in work->failure */
 void sim_check_wait(struct sim_stream_t *stream, struct sim_mark_t *mark);
 /* Something that is wrong whatever the timing; it is listed with the races. */
-void sim_find(const sim_piece_t *first, const sim_piece_t *second, const char *format, ...) TENON_FORMAT(3, 4);
-bool sim_check_writes(const void *data,
-                      uint64_t bytes); /* does work that the host does not know to be done write there? */
+void sim_find(const sim_piece_t *first, const sim_piece_t *second, const char *format, ...)
+    TENON_FORMAT(3, 4);
+bool sim_check_writes(
+    const void *data,
+    uint64_t bytes); /* does work that the host does not know to be done write there? */
 /* What the host does to its memory is another piece of work.  true: it is a race, told in text. */
-bool sim_check_host(tenon_on_t on, const char *kind, const void *data, uint64_t bytes, uint32_t is_write,
-                    char text[SIM_TEXT]);
+bool sim_check_host(tenon_on_t on, const char *kind, const void *data, uint64_t bytes,
+                    uint32_t is_write, char text[SIM_TEXT]);
 
 typedef struct sim_findings_t {
   uint64_t count;
   sim_finding_t items[SIM_FINDINGS];
 } sim_findings_t;
 
-/* ---- handle.c: numbers that stand for streams, events, ..., and are never used twice -------------------------------------- */
+/* handle.c: numbers that stand for streams, events, ..., and are never used twice */
 
-enum { SIM_STREAM = 1, SIM_EVENT, SIM_PROGRAM, SIM_KERNEL, SIM_RECORDING, SIM_CHAIN };
+enum {
+  SIM_STREAM = 1,
+  SIM_EVENT,
+  SIM_PROGRAM,
+  SIM_KERNEL,
+  SIM_RECORDING,
+  SIM_CHAIN,
+};
 
 typedef struct sim_object_t { /* opens what has a handle */
   uint32_t kind;
@@ -125,18 +164,21 @@ typedef struct sim_object_t { /* opens what has a handle */
 } sim_object_t;
 
 tenon_status_t sim_handle_create(tenon_on_t on, uint32_t kind, sim_object_t *object);
-tenon_status_t sim_handle_find(tenon_on_t on, uint32_t kind, void *handle, void *out_object); /* of this ordinal */
+tenon_status_t sim_handle_find(tenon_on_t on, uint32_t kind, void *handle,
+                               void *out_object); /* of this ordinal */
 void *sim_handle_end(tenon_on_t on, uint32_t kind,
-                     void *handle);                   /* the object, which has no handle any more; NULL: none */
-void sim_handle_drop(sim_object_t *object);           /* it has no handle any more */
-void *sim_handle_any(int32_t ordinal, uint32_t kind); /* drops any one of an ordinal; NULL: there is none */
+                     void *handle); /* the object, which has no handle any more; NULL: none */
+void sim_handle_drop(sim_object_t *object); /* it has no handle any more */
+void *sim_handle_any(int32_t ordinal,
+                     uint32_t kind); /* drops any one of an ordinal; NULL: there is none */
 void sim_handle_forget_all(void);
 
-/* ---- work.c ------------------------------------------------------------------------------------------------------------- */
+/* work.c */
 
 typedef struct sim_failure_t {
   tenon_status_t code; /* 0: none */
-  uint64_t ticket, order;
+  uint64_t ticket;
+  uint64_t order;
   char text[SIM_TEXT];
 } sim_failure_t;
 
@@ -154,7 +196,8 @@ typedef struct sim_mark_t { /* a point of a stream; shared by who recorded it an
 
 typedef struct sim_place_t {
   sim_memory_t *memory; /* NULL: the host's */
-  uint64_t begin, bytes;
+  uint64_t begin;
+  uint64_t bytes;
   uint32_t is_write;
 } sim_place_t;
 
@@ -162,9 +205,11 @@ typedef struct sim_work_t {
   struct sim_work_t *next;
   sim_piece_t piece;
   sim_work_fn function;
-  sim_mark_t *reach, *await; /* a mark that is set here; one that is waited for here */
+  sim_mark_t *reach;
+  sim_mark_t *await; /* a mark that is set here; one that is waited for here */
   void (*callback)(void *argument, tenon_status_t status);
-  void *argument, **addresses;
+  void *argument;
+  void **addresses;
   uint64_t argument_bytes;
   uint32_t place_count;
   sim_place_t *places;
@@ -181,18 +226,21 @@ typedef struct sim_use_t { /* a range, perhaps of another ordinal, or of the hos
   bool is_host;
 } sim_use_t;
 
-tenon_status_t sim_work_create(tenon_on_t on, uint64_t ticket, const char *kind, sim_work_fn function,
-                               const void *argument, uint64_t bytes, uint32_t range_count, const sim_use_t *ranges,
+tenon_status_t sim_work_create(tenon_on_t on, uint64_t ticket, const char *kind,
+                               sim_work_fn function, const void *argument, uint64_t bytes,
+                               uint32_t range_count, const sim_use_t *ranges,
                                sim_work_t **out_work);
-tenon_status_t sim_work_copy(tenon_on_t on, const sim_work_t *work, uint64_t ticket, sim_work_t **out_copy);
+tenon_status_t sim_work_copy(tenon_on_t on, const sim_work_t *work, uint64_t ticket,
+                             sim_work_t **out_copy);
 void sim_work_free(sim_work_t *work);
 /* Creates it and puts it into the stream, or into what is recorded there.  Takes the lock. */
-tenon_status_t sim_work_enqueue(tenon_on_t on, void *stream, uint64_t ticket, const char *kind, sim_work_fn function,
-                                const void *argument, uint64_t bytes, uint32_t range_count, const sim_use_t *ranges,
-                                int call);
-tenon_status_t sim_work_submit(tenon_on_t on, struct sim_stream_t *stream, sim_work_t *work); /* takes the work */
+tenon_status_t sim_work_enqueue(tenon_on_t on, void *stream, uint64_t ticket, const char *kind,
+                                sim_work_fn function, const void *argument, uint64_t bytes,
+                                uint32_t range_count, const sim_use_t *ranges, int call);
+tenon_status_t sim_work_submit(tenon_on_t on, struct sim_stream_t *stream,
+                               sim_work_t *work); /* takes the work */
 
-/* ---- stream.c ----------------------------------------------------------------------------------------------------------- */
+/* stream.c */
 
 typedef struct sim_stream_t {
   sim_object_t object;
@@ -205,8 +253,11 @@ typedef struct sim_stream_t {
   sim_piece_t last;
   sim_mark_t *fresh[8]; /* waits since the last piece of work */
   uint32_t fresh_count;
-  sim_work_t *first, **end; /* the first one may be running */
-  bool has_thread, closed, ended;
+  sim_work_t *first;
+  sim_work_t **end; /* the first one may be running */
+  bool has_thread;
+  bool closed;
+  bool ended;
   pthread_t thread;
   pthread_cond_t came;
   uint64_t random;
@@ -224,7 +275,8 @@ tenon_status_t sim_stream_thread(tenon_on_t on, sim_stream_t *stream);
 void *sim_stream_work(void *stream); /* work.c: what its thread does */
 void sim_stream_fail(sim_stream_t *stream, const sim_failure_t *failure);
 tenon_status_t sim_failure_say(const void *on, const sim_failure_t *failure, tenon_fault_t *fault);
-/* A mark of where the stream's end is; push also enqueues it.  The caller has a reference, which wait gives up. */
+/* A mark of where the stream's end is; push also enqueues it.  The caller has a reference, which
+ * wait gives up. */
 tenon_status_t sim_mark_create(tenon_on_t on, sim_stream_t *stream, sim_mark_t **out_mark);
 tenon_status_t sim_mark_push(tenon_on_t on, sim_stream_t *stream, sim_mark_t **out_mark);
 /* Waits; then the host knows what was done before.  Gives the stream's failure there. */
@@ -233,66 +285,101 @@ void sim_mark_wait(sim_mark_t *mark, sim_failure_t *out_failure);
 void sim_mark_release(sim_mark_t *mark);
 void sim_host_knows(const sim_clock_t *clock);
 
-/* ---- group.c: groups of items of a kernel; without the lock ------------------------------------------------------------------ */
+/* group.c: groups of items of a kernel; without the lock */
 
 typedef void (*sim_kernel_fn)(const sim_item_t *item, void *const *arguments);
 /* local: memory of a group, which gets new contents for each. */
-tenon_status_t sim_groups_run(sim_kernel_fn function, const uint64_t groups[3], const uint32_t items[3],
-                              void *const *arguments, void *local, uint64_t local_bytes, char *message);
+tenon_status_t sim_groups_run(sim_kernel_fn function, const uint64_t groups[3],
+                              const uint32_t items[3], void *const *arguments, void *local,
+                              uint64_t local_bytes, char *message);
 
-/* ---- matmul.c: without the lock ---------------------------------------------------------------------------------------------- */
+/* matmul.c: without the lock */
 
 typedef struct sim_factor_t { /* strides in elements, 0 where it is broadcast */
-  int64_t row, column, batch[TENON_RANK_MAX];
+  int64_t row;
+  int64_t column;
+  int64_t batch[TENON_RANK_MAX];
 } sim_factor_t;
 
 typedef struct sim_matmul_t {
-  int64_t m, n, k, batches, shape[TENON_RANK_MAX];
+  int64_t m;
+  int64_t n;
+  int64_t k;
+  int64_t batches;
+  int64_t shape[TENON_RANK_MAX];
   int32_t rank;
-  uint32_t has_bias, activation;
-  float alpha, beta;
-  sim_factor_t a, b, bias;
+  uint32_t has_bias;
+  uint32_t activation;
+  float alpha;
+  float beta;
+  sim_factor_t a;
+  sim_factor_t b;
+  sim_factor_t bias;
 } sim_matmul_t;
 
 /* attrs: core::matmul's.  bias may be NULL. */
 void sim_matmul_make(const tenon_tensor_t *a, const tenon_tensor_t *b, const tenon_tensor_t *bias,
-                     const tenon_tensor_t *out, const tenon_value_t *attrs, sim_matmul_t *out_matmul);
-void sim_matmul(const sim_matmul_t *matmul, const float *a, const float *b, const float *bias, float *out);
+                     const tenon_tensor_t *out, const tenon_value_t *attrs,
+                     sim_matmul_t *out_matmul);
+void sim_matmul(const sim_matmul_t *matmul, const float *a, const float *b, const float *bias,
+                float *out);
 float sim_activate(uint32_t activation, float x, float alpha, float beta);
 
-/* ---- step.c: one operator of a claimed group; without the lock --------------------------------------------------------------- */
+/* step.c: one operator of a claimed group; without the lock */
 
-enum { SIM_RANK = 8, SIM_STEP_INPUTS = 3 };
-enum { SIM_ADD, SIM_MUL, SIM_RELU, SIM_GELU, SIM_MATMUL, SIM_LAYER_NORM, SIM_STEP_KINDS };
-enum { SIM_NOWHERE, SIM_IN, SIM_OUT, SIM_WEIGHT, SIM_SCRATCH }; /* where a value is */
+enum {
+  SIM_RANK = 8,
+  SIM_STEP_INPUTS = 3,
+};
+enum {
+  SIM_ADD,
+  SIM_MUL,
+  SIM_RELU,
+  SIM_GELU,
+  SIM_MATMUL,
+  SIM_LAYER_NORM,
+  SIM_STEP_KINDS,
+};
+enum {
+  SIM_NOWHERE,
+  SIM_IN,
+  SIM_OUT,
+  SIM_WEIGHT,
+  SIM_SCRATCH,
+}; /* where a value is */
 
 typedef struct sim_value_t { /* f32, row-major */
   uint32_t where;
   int32_t ndim;
-  uint64_t at, count; /* IN, OUT: which one; else the byte where it begins.  Elements */
+  uint64_t at;
+  uint64_t count; /* IN, OUT: which one; else the byte where it begins.  Elements */
   int64_t shape[SIM_RANK];
 } sim_value_t;
 
 typedef struct sim_step_t {
-  uint32_t kind, reserved;
-  int32_t inputs[SIM_STEP_INPUTS], output; /* values; -1: absent */
-  int64_t numbers[3];                      /* of attributes: gelu's approximation, axis, transposes and activation */
-  double reals[2];                         /* epsilon, alpha and beta */
+  uint32_t kind;
+  uint32_t reserved;
+  int32_t inputs[SIM_STEP_INPUTS];
+  int32_t output;     /* values; -1: absent */
+  int64_t numbers[3]; /* of attributes: gelu's approximation, axis, transposes and activation */
+  double reals[2];    /* epsilon, alpha and beta */
 } sim_step_t;
 
 /* The step of a node; NULL and a reason where sim does not compute it. */
-const char *sim_step_of(const tenon_graph_node_t *node, const tenon_graph_view_t *view, sim_step_t *out_step);
+const char *sim_step_of(const tenon_graph_node_t *node, const tenon_graph_view_t *view,
+                        sim_step_t *out_step);
 /* A value of an edge; its place is not set.  The same of a reason. */
 const char *sim_value_of(const tenon_meta_t *edge, sim_value_t *out_value);
 /* Is it sound, with these values?  NULL: it is. */
 const char *sim_step_check(const sim_step_t *step, const sim_value_t *values, uint32_t value_count);
 void sim_step_run(const sim_step_t *step, const sim_value_t *values, float *const *at);
 
-/* ---- recording.c, program.c, chain.c: what stop lets go of -------------------------------------------------------------------------- */
+/* recording.c, program.c, chain.c: what stop lets go of */
 
 typedef struct sim_recording_t {
   sim_object_t object;
-  sim_work_t *first, **end;
+  sim_work_t *first;
+  sim_work_t **end;
 } sim_recording_t;
 
 void sim_recording_free(sim_recording_t *recording);
@@ -300,10 +387,11 @@ void sim_program_free(sim_object_t *program);
 void sim_event_free(sim_object_t *event);
 void sim_chain_free(sim_object_t *chain);
 
-/* ---- device.c: the plug-in ------------------------------------------------------------------------------------------------- */
+/* device.c: the plug-in */
 
 typedef struct sim_ordinal_t {
-  bool started, lost;
+  bool started;
+  bool lost;
   uint64_t used; /* bytes */
   int32_t stream_count;
   sim_stream_t *own;
@@ -324,27 +412,33 @@ typedef struct sim_plugin_t {
   sim_stream_t *streams;
   sim_clock_t host;
   sim_slot_t *slots;
-  uint32_t slot_count, slot_room;
+  uint32_t slot_count;
+  uint32_t slot_room;
   sim_memory_t **memories; /* sorted by key */
-  uint32_t memory_count, memory_room, gone_count;
+  uint32_t memory_count;
+  uint32_t memory_room;
+  uint32_t gone_count;
   uint64_t last_key;            /* of handles that are numbers */
   sim_accesses_t host_accesses; /* to the host's memory, by address */
-  uint64_t failure_order, stream_order;
-  sim_findings_t races, waits;
+  uint64_t failure_order;
+  uint64_t stream_order;
+  sim_findings_t races;
+  sim_findings_t waits;
 } sim_plugin_t;
 
 extern sim_plugin_t sim;
 static inline void sim_lock(void) { pthread_mutex_lock(&sim.lock); }
 static inline void sim_unlock(void) { pthread_mutex_unlock(&sim.lock); }
 tenon_status_t sim_usable(tenon_on_t on); /* or says why not */
-tenon_status_t
-sim_enter(tenon_on_t on); /* the same, and takes the lock before, which it keeps if the ordinal is usable */
+tenon_status_t sim_enter(
+    tenon_on_t
+        on); /* the same, and takes the lock before, which it keeps if the ordinal is usable */
 static inline tenon_status_t sim_leave(tenon_status_t status) {
   sim_unlock();
   return status;
 }
 
-/* ---- slots of the table ------------------------------------------------------------------------------------------------------ */
+/* slots of the table */
 
 /* clang-format off */
 tenon_status_t sim_allocate(tenon_on_t on, uint64_t bytes, void **out_handle);

@@ -1,5 +1,6 @@
-/* Programs: compiled code (compile.c) that is loaded from memory, its kernels, and launches of them.
- * Invariant: a program stays loaded until it is unloaded and the last launch of it, also in recordings, is gone. */
+/* Programs: compiled code (compile.c) that is loaded from memory, its kernels, and launches of
+ * them. Invariant: a program stays loaded until it is unloaded and the last launch of it, also in
+ * recordings, is gone. */
 #include "plugin.h"
 
 #include <dlfcn.h>
@@ -39,7 +40,8 @@ static bool write_all(int file, const char *bytes, uint64_t count) {
   return true;
 }
 
-tenon_status_t sim_program_load(tenon_on_t on, const void *code, uint64_t bytes, void **out_program) {
+tenon_status_t sim_program_load(tenon_on_t on, const void *code, uint64_t bytes,
+                                void **out_program) {
   char path[64];
   program_t *program = calloc(1, sizeof *program);
   if (!program) return tenon_fail(on, TENON_MEMORY, "sim: no host memory for a program");
@@ -49,19 +51,22 @@ tenon_status_t sim_program_load(tenon_on_t on, const void *code, uint64_t bytes,
   if (program->file < 0 || !write_all(program->file, code, bytes)) {
     if (program->file >= 0) close(program->file);
     free(program);
-    return tenon_fail(on, TENON_MEMORY, "sim: the system has no memory file for %" PRIu64 " bytes of code", bytes);
+    return tenon_fail(on, TENON_MEMORY,
+                      "sim: the system has no memory file for %" PRIu64 " bytes of code", bytes);
   }
   if (!(program->library = dlopen(path, RTLD_NOW | RTLD_LOCAL))) {
-    tenon_status_t status =
-        tenon_fail(on, TENON_INVALID, "sim: %" PRIu64 " bytes are no code of sim: %s", bytes, dlerror());
+    tenon_status_t status = tenon_fail(
+        on, TENON_INVALID, "sim: %" PRIu64 " bytes are no code of sim: %s", bytes, dlerror());
     close(program->file);
     free(program);
     return status;
   }
   tenon_status_t status = sim_enter(on);
   if (!status) status = sim_leave(sim_handle_create(on, SIM_PROGRAM, &program->object));
-  if (status) release(program);
-  else *out_program = program->object.handle;
+  if (status)
+    release(program);
+  else
+    *out_program = program->object.handle;
   return status;
 }
 
@@ -93,7 +98,8 @@ tenon_status_t sim_kernel_find(tenon_on_t on, void *handle, const char *name, vo
     return sim_leave(TENON_OK);
   }
   void *symbol = dlsym(program->library, name);
-  if (!symbol) return sim_leave(tenon_fail(on, TENON_NOT_FOUND, "sim: the program has no kernel `%s`", name));
+  if (!symbol)
+    return sim_leave(tenon_fail(on, TENON_NOT_FOUND, "sim: the program has no kernel `%s`", name));
   kernel_t *kernel = calloc(1, sizeof *kernel + strlen(name) + 1);
   if (!kernel) return sim_leave(tenon_fail(on, TENON_MEMORY, "sim: no host memory for a kernel"));
   memcpy(&kernel->function, &symbol, sizeof symbol);
@@ -103,23 +109,27 @@ tenon_status_t sim_kernel_find(tenon_on_t on, void *handle, const char *name, vo
     return sim_leave(status);
   }
   kernel->program = program;
-  kernel->next = program->kernels, program->kernels = kernel;
+  kernel->next = program->kernels;
+  program->kernels = kernel;
   *out_kernel = kernel->object.handle;
   return sim_leave(TENON_OK);
 }
 
-/* ---- launches ----------------------------------------------------------------------------------------------------------- */
+/* launches */
 
 typedef struct argument_t { /* of BYTES and LOCAL: where they lie */
-  uint32_t kind, reserved;
+  uint32_t kind;
+  uint32_t reserved;
   uint64_t at;
 } argument_t;
 
 typedef struct launch_t { /* then its arguments, then their bytes */
   program_t *program;
   sim_kernel_fn function;
-  uint64_t groups[3], local_bytes;
-  uint32_t items[3], count;
+  uint64_t groups[3];
+  uint64_t local_bytes;
+  uint32_t items[3];
+  uint32_t count;
   char name[64];
 } launch_t;
 
@@ -140,7 +150,8 @@ static tenon_status_t launch_run(void *argument, void *const *addresses, char *m
   }
   char why[SIM_TEXT] = "no host memory for its arguments";
   if (!status)
-    status = sim_groups_run(launch->function, launch->groups, launch->items, given, local, launch->local_bytes, why);
+    status = sim_groups_run(launch->function, launch->groups, launch->items, given, local,
+                            launch->local_bytes, why);
   if (status) snprintf(message, SIM_TEXT, "kernel `%s`: %.400s", launch->name, why);
   free(local);
   free(given);
@@ -148,23 +159,26 @@ static tenon_status_t launch_run(void *argument, void *const *addresses, char *m
 }
 
 /* Fills in uses (room for all), and the bytes of arguments if there is room. */
-static tenon_status_t lay_out(tenon_on_t on, const tenon_launch_t *launch, launch_t *out, uint64_t *out_bytes,
-                              sim_use_t *uses, uint32_t *out_uses) {
-  uint64_t bytes = sizeof(launch_t) + launch->argument_count * sizeof(argument_t), local = 0;
+static tenon_status_t lay_out(tenon_on_t on, const tenon_launch_t *launch, launch_t *out,
+                              uint64_t *out_bytes, sim_use_t *uses, uint32_t *out_uses) {
+  uint64_t bytes = sizeof(launch_t) + launch->argument_count * sizeof(argument_t);
+  uint64_t local = 0;
   argument_t *arguments = out ? (argument_t *)(out + 1) : NULL;
   uint32_t use = 0;
   bytes = (bytes + 15) / 16 * 16;
   for (uint32_t i = 0; i < launch->argument_count; i++) {
     const tenon_kernel_argument_t *argument = &launch->arguments[i];
-    uint64_t size = (argument->size + 63) / 64 * 64, at = 0;
+    uint64_t size = (argument->size + 63) / 64 * 64;
+    uint64_t at = 0;
     if (argument->kind == TENON_ARG_MEMORY) {
-      bool known = (argument->access & (TENON_ACCESS_READ | TENON_ACCESS_WRITE)) != 0 || argument->size;
+      bool known =
+          (argument->access & (TENON_ACCESS_READ | TENON_ACCESS_WRITE)) != 0 || argument->size;
       at = use;
       if (uses)
-        uses[use] =
-            (sim_use_t){{argument->as.memory, known ? argument->size : 0, !!(argument->access & TENON_ACCESS_WRITE), 0},
-                        NULL,
-                        false};
+        uses[use] = (sim_use_t){{argument->as.memory, known ? argument->size : 0,
+                                 !!(argument->access & TENON_ACCESS_WRITE), 0},
+                                NULL,
+                                false};
       use++;
     } else if (argument->kind == TENON_ARG_BYTES && argument->size <= 1 << 20) {
       at = bytes;
@@ -172,7 +186,8 @@ static tenon_status_t lay_out(tenon_on_t on, const tenon_launch_t *launch, launc
       bytes += size;
     } else if (argument->kind == TENON_ARG_LOCAL && argument->size <= SIM_LOCAL_MOST &&
                local + size <= SIM_LOCAL_MOST) {
-      at = local, local += size;
+      at = local;
+      local += size;
     } else {
       return tenon_fail(on, TENON_INVALID,
                         "sim: argument %u of a kernel is of kind %u with %" PRIu64
@@ -182,8 +197,12 @@ static tenon_status_t lay_out(tenon_on_t on, const tenon_launch_t *launch, launc
     }
     if (arguments) arguments[i] = (argument_t){argument->kind, 0, at};
   }
-  if (out) out->local_bytes = local, out->count = launch->argument_count;
-  *out_bytes = bytes, *out_uses = use;
+  if (out) {
+    out->local_bytes = local;
+    out->count = launch->argument_count;
+  }
+  *out_bytes = bytes;
+  *out_uses = use;
   return TENON_OK;
 }
 
@@ -192,27 +211,32 @@ static tenon_status_t sizes_check(tenon_on_t on, const tenon_launch_t *launch) {
   for (int i = 0; i < 3; i++) {
     items = items > SIM_GROUP_MOST ? items : items * launch->group[i];
     if (!launch->groups[i] || !launch->group[i])
-      return tenon_fail(on, TENON_INVALID, "sim: a launch of %" PRIu64 " groups of %u items along axis %d",
+      return tenon_fail(on, TENON_INVALID,
+                        "sim: a launch of %" PRIu64 " groups of %u items along axis %d",
                         launch->groups[i], launch->group[i], i);
   }
   if (items > SIM_GROUP_MOST)
-    return tenon_fail(on, TENON_INVALID, "sim: a group of %u x %u x %u items; it can have %d", launch->group[0],
-                      launch->group[1], launch->group[2], SIM_GROUP_MOST);
+    return tenon_fail(on, TENON_INVALID, "sim: a group of %u x %u x %u items; it can have %d",
+                      launch->group[0], launch->group[1], launch->group[2], SIM_GROUP_MOST);
   return TENON_OK;
 }
 
-static tenon_status_t submit(tenon_on_t on, void *stream_handle, const tenon_launch_t *launch, launch_t *argument,
-                             uint64_t bytes, const sim_use_t *uses, uint32_t use_count) {
+static tenon_status_t submit(tenon_on_t on, void *stream_handle, const tenon_launch_t *launch,
+                             launch_t *argument, uint64_t bytes, const sim_use_t *uses,
+                             uint32_t use_count) {
   sim_stream_t *stream;
   kernel_t *kernel;
   sim_work_t *work;
   TENON_TRY(sim_inject(on, SIM_CALL_LAUNCH));
   TENON_TRY(sim_stream_enter(on, stream_handle, &stream));
   TENON_TRY(sim_handle_find(on, SIM_KERNEL, launch->kernel, &kernel));
-  argument->program = kernel->program, argument->function = kernel->function;
+  argument->program = kernel->program;
+  argument->function = kernel->function;
   snprintf(argument->name, sizeof argument->name, "%s", kernel->name);
-  TENON_TRY(sim_work_create(on, launch->ticket, "launch", launch_run, argument, bytes, use_count, uses, &work));
-  work->retain = launch_retain, work->release = launch_release;
+  TENON_TRY(sim_work_create(on, launch->ticket, "launch", launch_run, argument, bytes, use_count,
+                            uses, &work));
+  work->retain = launch_retain;
+  work->release = launch_release;
   launch_retain(work->argument);
   return sim_work_submit(on, stream, work);
 }
@@ -224,13 +248,15 @@ tenon_status_t sim_launch(tenon_on_t on, void *stream, const tenon_launch_t *lau
   TENON_TRY(lay_out(on, launch, NULL, &bytes, NULL, &use_count));
   launch_t *argument = calloc(1, bytes);
   sim_use_t *uses = calloc(use_count + 1, sizeof *uses);
-  tenon_status_t status =
-      argument && uses ? TENON_OK : tenon_fail(on, TENON_MEMORY, "sim: no host memory for a launch");
+  tenon_status_t status = argument && uses
+                              ? TENON_OK
+                              : tenon_fail(on, TENON_MEMORY, "sim: no host memory for a launch");
   if (!status) status = lay_out(on, launch, argument, &bytes, uses, &use_count);
   if (!status) {
     memcpy(argument->groups, launch->groups, sizeof argument->groups);
     memcpy(argument->items, launch->group, sizeof argument->items);
-    if (!(status = sim_enter(on))) status = sim_leave(submit(on, stream, launch, argument, bytes, uses, use_count));
+    if (!(status = sim_enter(on)))
+      status = sim_leave(submit(on, stream, launch, argument, bytes, uses, use_count));
   }
   free(uses);
   free(argument);

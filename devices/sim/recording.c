@@ -1,4 +1,5 @@
-/* Recordings: pieces of work that a stream collects in place of doing them, copied into a stream by each replay. */
+/* Recordings: pieces of work that a stream collects in place of doing them, copied into a stream by
+ * each replay. */
 #include "plugin.h"
 
 #include <stdlib.h>
@@ -20,11 +21,13 @@ tenon_status_t sim_record_begin(tenon_on_t on, void *handle) {
   TENON_TRY(sim_enter(on));
   tenon_status_t status = sim_stream_enter(on, handle, &stream);
   if (!status && stream->recording)
-    status = tenon_fail(on, TENON_PRECONDITION, "sim: stream %d of ordinal %d is being recorded already",
-                        stream->number, on->ordinal);
+    status =
+        tenon_fail(on, TENON_PRECONDITION, "sim: stream %d of ordinal %d is being recorded already",
+                   stream->number, on->ordinal);
   if (status) return sim_leave(status);
   sim_recording_t *recording = calloc(1, sizeof *recording);
-  if (!recording) return sim_leave(tenon_fail(on, TENON_MEMORY, "sim: no host memory for a recording"));
+  if (!recording)
+    return sim_leave(tenon_fail(on, TENON_MEMORY, "sim: no host memory for a recording"));
   recording->end = &recording->first;
   stream->recording = recording;
   return sim_leave(TENON_OK);
@@ -35,8 +38,9 @@ tenon_status_t sim_record_end(tenon_on_t on, void *handle, void **out_recording)
   TENON_TRY(sim_enter(on));
   tenon_status_t status = sim_stream_find(on, handle, &stream);
   if (!status && !stream->recording)
-    status = tenon_fail(on, TENON_PRECONDITION, "sim: stream %d of ordinal %d is not being recorded", stream->number,
-                        on->ordinal);
+    status =
+        tenon_fail(on, TENON_PRECONDITION, "sim: stream %d of ordinal %d is not being recorded",
+                   stream->number, on->ordinal);
   if (!status) status = sim_handle_create(on, SIM_RECORDING, &stream->recording->object);
   if (status) return sim_leave(status);
   *out_recording = stream->recording->object.handle;
@@ -47,18 +51,22 @@ tenon_status_t sim_record_end(tenon_on_t on, void *handle, void **out_recording)
 tenon_status_t sim_replay(tenon_on_t on, void *handle, void *recording_handle, uint64_t ticket) {
   sim_stream_t *stream;
   sim_recording_t *recording;
-  sim_work_t *first = NULL, **end = &first;
+  sim_work_t *first = NULL;
+  sim_work_t **end = &first;
   TENON_TRY(sim_enter(on));
   tenon_status_t status = sim_handle_find(on, SIM_RECORDING, recording_handle, &recording);
   if (!status) status = sim_stream_enter(on, handle, &stream);
-  for (const sim_work_t *work = status ? NULL : recording->first; work && !status; work = work->next) {
+  for (const sim_work_t *work = status ? NULL : recording->first; work && !status;
+       work = work->next) {
     if ((status = sim_work_copy(on, work, ticket, end))) break;
-    if ((*end)->callback && !stream->recording) status = sim_mark_create(on, stream, &(*end)->reach);
+    if ((*end)->callback && !stream->recording)
+      status = sim_mark_create(on, stream, &(*end)->reach);
     end = &(*end)->next;
   }
   while (first && !status) {
     sim_work_t *work = first;
-    first = work->next, work->next = NULL;
+    first = work->next;
+    work->next = NULL;
     status = sim_work_submit(on, stream, work);
   }
   works_free(first);

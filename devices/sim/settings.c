@@ -7,7 +7,8 @@
  *   delay=MICROSECONDS   each piece of work waits a random time of at most this (0)
  *   seed=N               of these times (1)
  *   memory=BYTES         of each ordinal (1 GiB)
- *   check=fail|count|abort   what a race does: its second piece of work fails; it is only counted; it ends the process (fail)
+ *   check=fail|count|abort   what a race does: its second piece of work fails; it is only counted;
+ *   it ends the process (fail)
  *   fail=CALL:N          the N-th call of that function from here on fails, once; see SIM_CALLS
  *   fault=N              the N-th piece of work from here on fails when it is done
  *   without=f64+f16+atomics64   what kernels of sources cannot have: properties say so (none)
@@ -18,7 +19,8 @@
 #include <stddef.h>
 #include <string.h>
 
-const sim_settings_t sim_settings_usual = {.peers = 1, .blame = 1, .seed = 1, .memory = (uint64_t)1 << 30};
+const sim_settings_t sim_settings_usual = {
+    .peers = 1, .blame = 1, .seed = 1, .memory = (uint64_t)1 << 30};
 
 static const char *const calls[] = {
 #define X(NAME, name, code) #name,
@@ -29,15 +31,19 @@ static const char *const checks[] = {"fail", "count", "abort"};
 static const char *const places[] = {"0", "1"};
 static const char *const features[] = {"f64", "f16", "atomics64"}; /* SIM_WITHOUT_... */
 
-/* words NULL: a number up to most.  after COLON: then ':' and a number up to most follow, which belongs to the word; PLUS:
- * several, joined by '+', as bits. */
-enum { COLON = 1, PLUS = 2 };
+/* words NULL: a number up to most.  after COLON: then ':' and a number up to most follow, which
+ * belongs to the word; PLUS: several, joined by '+', as bits. */
+enum {
+  COLON = 1,
+  PLUS = 2,
+};
 static const struct {
   const char *key;
   uint64_t most;
   size_t at;
   const char *const *words;
-  uint32_t word_count, after;
+  uint32_t word_count;
+  uint32_t after;
 } keys[] = {
     {"handles", 1, offsetof(sim_settings_t, handles), NULL, 0, 0},
     {"peers", 1, offsetof(sim_settings_t, peers), NULL, 0, 0},
@@ -64,7 +70,8 @@ static bool number(const char **text, uint64_t most, uint64_t *out) {
     if (n > (UINT64_MAX - digit) / 10) return false;
     n = n * 10 + digit;
   }
-  *text = s, *out = n;
+  *text = s;
+  *out = n;
   return n <= most;
 }
 
@@ -73,10 +80,17 @@ static bool bits(uint32_t k, const char **text, uint64_t *out) {
   for (const char *s = *text;; s++) {
     size_t n = strcspn(s, "+,");
     uint32_t i = 0;
-    while (i < keys[k].word_count && (strlen(keys[k].words[i]) != n || strncmp(s, keys[k].words[i], n) != 0)) i++;
+    while (i < keys[k].word_count &&
+           (strlen(keys[k].words[i]) != n || strncmp(s, keys[k].words[i], n) != 0))
+      i++;
     if (i == keys[k].word_count) return false;
-    all |= (uint64_t)1 << i, s += n;
-    if (*s != '+') return *text = s, *out = all, true;
+    all |= (uint64_t)1 << i;
+    s += n;
+    if (*s != '+') {
+      *text = s;
+      *out = all;
+      return true;
+    }
   }
 }
 
@@ -106,18 +120,18 @@ tenon_status_t sim_settings_read(const void *context, const char *text, sim_sett
     const char *equals = strchr(s, '=');
     size_t part = strcspn(s, ",");
     uint32_t k = 0;
-    while (k < KEYS &&
-           (!equals || strlen(keys[k].key) != (size_t)(equals - s) || strncmp(s, keys[k].key, (size_t)(equals - s))))
+    while (k < KEYS && (!equals || strlen(keys[k].key) != (size_t)(equals - s) ||
+                        strncmp(s, keys[k].key, (size_t)(equals - s))))
       k++;
     const char *rest = equals ? equals + 1 : s;
     if (k == KEYS || !value(k, &rest, &read) || (*rest && *rest != ','))
       return tenon_fail(
           on, TENON_INVALID,
-          "sim: the setting '%.*s' is not understood; there are handles=0|1, peers=0|1, blame=0|1, reuse=0|1, "
-          "claim=0|1, delay=MICROSECONDS (at most 1000000), seed=N, memory=BYTES, check=fail|count|abort, fail=CALL:N, "
-          "fault=N, lose=ORDINAL:N, without=f64+f16+atomics64, where CALL is allocate, host_allocate, copy, fill, "
-          "launch, stream_create, "
-          "event_create, compile or group_compile",
+          "sim: the setting '%.*s' is not understood; there are handles=0|1, peers=0|1, blame=0|1, "
+          "reuse=0|1, claim=0|1, delay=MICROSECONDS (at most 1000000), seed=N, memory=BYTES, "
+          "check=fail|count|abort, fail=CALL:N, fault=N, lose=ORDINAL:N, "
+          "without=f64+f16+atomics64, where CALL is allocate, host_allocate, copy, fill, launch, "
+          "stream_create, event_create, compile or group_compile",
           (int)(part < 200 ? part : 200), s);
     s = *rest ? rest + 1 : rest;
   }
@@ -132,6 +146,7 @@ tenon_status_t sim_inject(tenon_on_t on, int call) {
 #undef X
   };
   if (call < 0 || !sim.settings.fail[call] || --sim.settings.fail[call]) return TENON_OK;
-  return tenon_fail(on, codes[call], "sim: this call of %s fails because a setting says so (fail=%s:N)", calls[call],
+  return tenon_fail(on, codes[call],
+                    "sim: this call of %s fails because a setting says so (fail=%s:N)", calls[call],
                     calls[call]);
 }

@@ -1,5 +1,6 @@
-/* Streams, each with a thread of its own from its first work on, and marks: points of a stream that can be waited for.
- * Invariant: a stream that was destroyed does what is enqueued in it, then its thread ends and is joined. */
+/* Streams, each with a thread of its own from its first work on, and marks: points of a stream that
+ * can be waited for. Invariant: a stream that was destroyed does what is enqueued in it, then its
+ * thread ends and is joined. */
 #include "plugin.h"
 
 #include <inttypes.h>
@@ -8,13 +9,18 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { STACK = 1 << 20, SLOTS = 512 };
+enum {
+  STACK = 1 << 20,
+  SLOTS = 512,
+};
 
-/* A place in clocks: a new one, or one whose last stream is known to the host to be done; beyond SLOTS one whose last
- * stream is done in fact. */
+/* A place in clocks: a new one, or one whose last stream is known to the host to be done; beyond
+ * SLOTS one whose last stream is done in fact. */
 static bool slot_take(uint32_t *out_slot) {
   for (uint32_t i = 0; i < sim.slot_count; i++) {
-    if (sim.slots[i].taken || (sim_clock_at(&sim.host, i) < sim.slots[i].tick && sim.slot_count < SLOTS)) continue;
+    if (sim.slots[i].taken ||
+        (sim_clock_at(&sim.host, i) < sim.slots[i].tick && sim.slot_count < SLOTS))
+      continue;
     sim.slots[i].taken = true;
     *out_slot = i;
     return true;
@@ -23,7 +29,8 @@ static bool slot_take(uint32_t *out_slot) {
     uint32_t room = sim.slot_room * 2 + 16;
     sim_slot_t *slots = realloc(sim.slots, room * sizeof *slots);
     if (!slots) return false;
-    sim.slots = slots, sim.slot_room = room;
+    sim.slots = slots;
+    sim.slot_room = room;
   }
   if (!sim_clock_reserve(&sim.host, sim.slot_count + 1)) return false;
   sim.slots[sim.slot_count] = (sim_slot_t){true, 0};
@@ -32,7 +39,8 @@ static bool slot_take(uint32_t *out_slot) {
 }
 
 static void stream_free(sim_stream_t *stream) {
-  while (stream->fresh_count) sim_mark_release(stream->fresh[--stream->fresh_count]);
+  while (stream->fresh_count)
+    sim_mark_release(stream->fresh[--stream->fresh_count]);
   if (stream->recording) sim_recording_free(stream->recording);
   sim.slots[stream->slot].taken = false;
   sim_clock_t *past = &sim.ordinals[stream->object.ordinal].past;
@@ -74,11 +82,13 @@ tenon_status_t sim_stream_start(tenon_on_t on, sim_stream_t **out_stream) {
   stream->object.ordinal = on->ordinal;
   stream->number = sim.ordinals[on->ordinal].stream_count++;
   stream->tick = sim.slots[stream->slot].tick;
-  stream->users = 1, stream->end = &stream->first;
+  stream->users = 1;
+  stream->end = &stream->first;
   stream->random = sim.settings.seed * 0xD1342543DE82EF95u + ++sim.stream_order;
   stream->last = (sim_piece_t){0, on->ordinal, stream->number, "start"};
   pthread_cond_init(&stream->came, NULL);
-  stream->next = sim.streams, sim.streams = stream;
+  stream->next = sim.streams;
+  sim.streams = stream;
   *out_stream = stream;
   return TENON_OK;
 }
@@ -95,7 +105,8 @@ tenon_status_t sim_stream_thread(tenon_on_t on, sim_stream_t *stream) {
   pthread_sigmask(SIG_SETMASK, &before, NULL);
   pthread_attr_destroy(&attributes);
   if (error)
-    return tenon_fail(on, TENON_UNAVAILABLE, "sim: the system gives no thread for stream %d of ordinal %d (error %d)",
+    return tenon_fail(on, TENON_UNAVAILABLE,
+                      "sim: the system gives no thread for stream %d of ordinal %d (error %d)",
                       stream->number, on->ordinal, error);
   stream->has_thread = true;
   return TENON_OK;
@@ -137,32 +148,37 @@ void sim_stream_stop(int32_t ordinal) {
   for (;;) {
     reap();
     sim_stream_t *left = sim.streams;
-    while (left && left->object.ordinal != ordinal) left = left->next;
+    while (left && left->object.ordinal != ordinal)
+      left = left->next;
     if (!left) return;
     if (!left->ended) pthread_cond_wait(&sim.ended, &sim.lock);
   }
 }
 
-/* ---- marks -------------------------------------------------------------------------------------------------------------- */
+/* marks */
 
 void sim_mark_release(sim_mark_t *mark) {
   if (--mark->references) return;
   sim_clock_free(&mark->clock);
   free(
-      mark); /* `reached` holds nothing; to destroy it would, in a child after a fork, wait for who waited in the parent */
+      /* `reached` holds nothing; to destroy it would, in a child after a fork, wait for who waited
+       * in the parent */
+      mark);
 }
 
 tenon_status_t sim_mark_create(tenon_on_t on, sim_stream_t *stream, sim_mark_t **out_mark) {
   sim_mark_t *mark = calloc(1, sizeof *mark);
   uint32_t count = stream->clock.count > sim.host.count ? stream->clock.count : sim.host.count;
-  if (!mark || !sim_clock_reserve(&mark->clock, count) || !sim_clock_reserve(&stream->clock, count)) {
+  if (!mark || !sim_clock_reserve(&mark->clock, count) ||
+      !sim_clock_reserve(&stream->clock, count)) {
     if (mark) sim_clock_free(&mark->clock);
     free(mark);
     return tenon_fail(on, TENON_MEMORY, "sim: no host memory for a point of a stream");
   }
   sim_clock_join(&stream->clock, &sim.host);
   sim_clock_join(&mark->clock, &stream->clock);
-  mark->references = 1, mark->last = stream->last;
+  mark->references = 1;
+  mark->last = stream->last;
   pthread_cond_init(&mark->reached, NULL);
   *out_mark = mark;
   return TENON_OK;
@@ -179,25 +195,31 @@ tenon_status_t sim_mark_push(tenon_on_t on, sim_stream_t *stream, sim_mark_t **o
   }
   tenon_status_t status = sim_work_create(on, 0, "mark", NULL, NULL, 0, 0, NULL, &work);
   if (!status) {
-    work->reach = mark, mark->references++;
+    work->reach = mark;
+    mark->references++;
     status = sim_work_submit(on, stream, work);
   }
-  if (status) sim_mark_release(mark);
-  else *out_mark = mark;
+  if (status)
+    sim_mark_release(mark);
+  else
+    *out_mark = mark;
   return status;
 }
 
-void sim_host_knows(const sim_clock_t *clock) { sim_clock_join(&sim.host, clock); } /* it has room for all slots */
+void sim_host_knows(const sim_clock_t *clock) {
+  sim_clock_join(&sim.host, clock);
+} /* it has room for all slots */
 
 void sim_mark_wait(sim_mark_t *mark, sim_failure_t *out_failure) {
-  while (!mark->done) pthread_cond_wait(&mark->reached, &sim.lock);
+  while (!mark->done)
+    pthread_cond_wait(&mark->reached, &sim.lock);
   sim_host_knows(&mark->clock);
   *out_failure = mark->failure;
   sim_mark_release(mark);
 }
 
-/* Waits without a mark, for which there was no memory: what the stream's work uses is given back after a wait, so that fails
- * for nothing of its own. */
+/* Waits without a mark, for which there was no memory: what the stream's work uses is given back
+ * after a wait, so that fails for nothing of its own. */
 static void drain(sim_stream_t *stream) {
   while (stream->first) {
     sim_unlock();
@@ -215,7 +237,7 @@ static void drain_all(int32_t ordinal) {
     }
 }
 
-/* ---- slots of the table -------------------------------------------------------------------------------------------------- */
+/* slots of the table */
 
 tenon_status_t sim_stream_create(tenon_on_t on, void **out_stream) {
   sim_stream_t *stream;
@@ -234,7 +256,8 @@ tenon_status_t sim_stream_create(tenon_on_t on, void **out_stream) {
 void sim_stream_destroy(tenon_on_t on, void *handle) {
   sim_stream_t *stream;
   sim_lock();
-  if (handle && !sim_handle_find(on, SIM_STREAM, handle, &stream) && !--stream->users) sim_stream_close(stream);
+  if (handle && !sim_handle_find(on, SIM_STREAM, handle, &stream) && !--stream->users)
+    sim_stream_close(stream);
   sim_unlock();
 }
 
@@ -265,22 +288,30 @@ tenon_status_t sim_stream_synchronize(tenon_on_t on, void *handle, tenon_fault_t
   sim_lock();
   tenon_status_t status = sim_stream_find(on, handle, &stream);
   if (!status && stream->recording)
-    status = tenon_fail(on, TENON_PRECONDITION, "sim: synchronize of stream %d of ordinal %d, which is being recorded",
+    status = tenon_fail(on, TENON_PRECONDITION,
+                        "sim: synchronize of stream %d of ordinal %d, which is being recorded",
                         stream->number, on->ordinal);
   if (status) return sim_leave(status);
-  if ((status = sim_mark_push(on, stream, &mark)) == TENON_OK) sim_mark_wait(mark, &failure);
-  else drain(stream), failure = stream->failure;
+  if ((status = sim_mark_push(on, stream, &mark)) == TENON_OK)
+    sim_mark_wait(mark, &failure);
+  else {
+    drain(stream);
+    failure = stream->failure;
+  }
   status = sim_failure_say(on, &failure, fault);
   return sim_leave(status ? status : sim_usable(on));
 }
 
 tenon_status_t sim_synchronize(tenon_on_t on) {
-  sim_failure_t first = {0}, failure;
+  sim_failure_t first = {0};
+  sim_failure_t failure;
   sim_mark_t **marks = NULL;
-  uint32_t count = 0, room = 0;
+  uint32_t count = 0;
+  uint32_t room = 0;
   tenon_status_t status = TENON_OK;
   TENON_TRY(sim_enter(on));
-  for (sim_stream_t *stream = sim.streams; stream; stream = stream->next) room += stream->object.ordinal == on->ordinal;
+  for (sim_stream_t *stream = sim.streams; stream; stream = stream->next)
+    room += stream->object.ordinal == on->ordinal;
   marks = calloc(room + 1, sizeof *marks);
   for (sim_stream_t *stream = sim.streams; stream && marks && !status; stream = stream->next) {
     if (stream->object.ordinal != on->ordinal || stream->recording) continue;
@@ -299,22 +330,27 @@ tenon_status_t sim_synchronize(tenon_on_t on) {
   if (!marks || status) { /* their failures are told by themselves */
     drain_all(on->ordinal);
     for (const sim_stream_t *stream = sim.streams; stream; stream = stream->next)
-      if (stream->object.ordinal == on->ordinal && stream->failure.code && !first.code) first = stream->failure;
+      if (stream->object.ordinal == on->ordinal && stream->failure.code && !first.code)
+        first = stream->failure;
   }
   free(marks);
   return sim_leave(sim_failure_say(on, &first, NULL));
 }
 
-tenon_status_t sim_callback(tenon_on_t on, void *handle, void (*function)(void *argument, tenon_status_t status),
+tenon_status_t sim_callback(tenon_on_t on, void *handle,
+                            void (*function)(void *argument, tenon_status_t status),
                             void *argument) {
   sim_stream_t *stream;
   sim_work_t *work;
   TENON_TRY(sim_enter(on));
   tenon_status_t status = sim_stream_find(on, handle, &stream);
-  if (!status) status = sim_work_create(on, 0, "callback", NULL, &argument, sizeof argument, 0, NULL, &work);
+  if (!status)
+    status = sim_work_create(on, 0, "callback", NULL, &argument, sizeof argument, 0, NULL, &work);
   if (status) return sim_leave(status);
   work->callback = function;
-  if (!stream->recording && (status = sim_mark_create(on, stream, &work->reach))) sim_work_free(work);
-  else status = sim_work_submit(on, stream, work);
+  if (!stream->recording && (status = sim_mark_create(on, stream, &work->reach)))
+    sim_work_free(work);
+  else
+    status = sim_work_submit(on, stream, work);
   return sim_leave(status);
 }

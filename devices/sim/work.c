@@ -1,5 +1,5 @@
-/* Pieces of work: what enqueueing one takes, and the thread of a stream that does them.
- * Invariant: a piece of work holds what it uses (memory, marks, programs) until it is done or left undone. */
+/* Pieces of work: what enqueueing one takes, and the thread of a stream that does them. Invariant:
+ * a piece of work holds what it uses (memory, marks, programs) until it is done or left undone. */
 #include "plugin.h"
 
 #include <inttypes.h>
@@ -9,16 +9,19 @@
 #include <string.h>
 #include <time.h>
 
-/* ---- one piece ---------------------------------------------------------------------------------------------------------- */
+/* one piece */
 
-static sim_work_t *empty(const char *kind, uint64_t ticket, const void *argument, uint64_t bytes, uint32_t places) {
-  uint64_t listed = places * (sizeof(sim_place_t) + sizeof(void *)), head = (sizeof(sim_work_t) + 15) / 16 * 16;
+static sim_work_t *empty(const char *kind, uint64_t ticket, const void *argument, uint64_t bytes,
+                         uint32_t places) {
+  uint64_t listed = places * (sizeof(sim_place_t) + sizeof(void *));
+  uint64_t head = (sizeof(sim_work_t) + 15) / 16 * 16;
   sim_work_t *work = calloc(1, head + (bytes + 15) / 16 * 16 + listed);
   if (!work) return NULL;
   work->argument = (char *)work + head;
   work->places = (sim_place_t *)(void *)((char *)work->argument + (bytes + 15) / 16 * 16);
   work->addresses = (void **)(work->places + places);
-  work->argument_bytes = bytes, work->place_count = places;
+  work->argument_bytes = bytes;
+  work->place_count = places;
   work->piece.ticket = ticket;
   snprintf(work->piece.kind, sizeof work->piece.kind, "%s", kind);
   if (bytes && argument) memcpy(work->argument, argument, bytes);
@@ -32,11 +35,13 @@ static tenon_status_t no_memory(tenon_on_t on) {
 static void pin(sim_work_t *work, uint32_t i) {
   sim_place_t *place = &work->places[i];
   if (place->memory) place->memory->pins++;
-  work->addresses[i] = place->memory ? place->memory->work + place->begin : (void *)(uintptr_t)place->begin;
+  work->addresses[i] =
+      place->memory ? place->memory->work + place->begin : (void *)(uintptr_t)place->begin;
 }
 
-tenon_status_t sim_work_create(tenon_on_t on, uint64_t ticket, const char *kind, sim_work_fn function,
-                               const void *argument, uint64_t bytes, uint32_t range_count, const sim_use_t *ranges,
+tenon_status_t sim_work_create(tenon_on_t on, uint64_t ticket, const char *kind,
+                               sim_work_fn function, const void *argument, uint64_t bytes,
+                               uint32_t range_count, const sim_use_t *ranges,
                                sim_work_t **out_work) {
   sim_work_t *work = empty(kind, ticket, argument, bytes, range_count);
   if (!work) return no_memory(on);
@@ -44,14 +49,16 @@ tenon_status_t sim_work_create(tenon_on_t on, uint64_t ticket, const char *kind,
   for (uint32_t i = 0; i < range_count; i++) {
     const sim_use_t *range = &ranges[i];
     sim_place_t *place = &work->places[i];
-    place->bytes = range->range.bytes, place->is_write = range->range.is_write;
+    place->bytes = range->range.bytes;
+    place->is_write = range->range.is_write;
     if (range->is_host) {
       place->begin = (uintptr_t)range->range.memory.handle + range->range.memory.offset;
-    } else if (range->range.memory.handle || place->bytes) { /* else there is nothing, of no tensor's elements */
-      tenon_device_context_t of = *on;                       /* failures are said to `on` */
+    } else if (range->range.memory.handle ||
+               place->bytes) {         /* else there is nothing, of no tensor's elements */
+      tenon_device_context_t of = *on; /* failures are said to `on` */
       of.ordinal = range->peer ? range->peer->ordinal : on->ordinal;
-      tenon_status_t status =
-          sim_memory_find(&of, kind, range->range.memory, place->bytes, &place->memory, &place->begin);
+      tenon_status_t status = sim_memory_find(&of, kind, range->range.memory, place->bytes,
+                                              &place->memory, &place->begin);
       if (status) {
         work->place_count = i;
         sim_work_free(work);
@@ -64,8 +71,10 @@ tenon_status_t sim_work_create(tenon_on_t on, uint64_t ticket, const char *kind,
   return TENON_OK;
 }
 
-tenon_status_t sim_work_copy(tenon_on_t on, const sim_work_t *from, uint64_t ticket, sim_work_t **out_copy) {
-  sim_work_t *work = empty(from->piece.kind, ticket, from->argument, from->argument_bytes, from->place_count);
+tenon_status_t sim_work_copy(tenon_on_t on, const sim_work_t *from, uint64_t ticket,
+                             sim_work_t **out_copy) {
+  sim_work_t *work =
+      empty(from->piece.kind, ticket, from->argument, from->argument_bytes, from->place_count);
   if (!work) return no_memory(on);
   for (uint32_t i = 0; i < from->place_count; i++) {
     const sim_memory_t *memory = from->places[i].memory;
@@ -74,13 +83,16 @@ tenon_status_t sim_work_copy(tenon_on_t on, const sim_work_t *from, uint64_t tic
       work->place_count = i;
       sim_work_free(work);
       sim_find(NULL, NULL, "sim: a replay uses memory %p after it was freed", handle);
-      return tenon_fail(on, TENON_INVALID, "sim: a replay uses memory %p after it was freed", handle);
+      return tenon_fail(on, TENON_INVALID, "sim: a replay uses memory %p after it was freed",
+                        handle);
     }
     work->places[i] = from->places[i];
     pin(work, i);
   }
-  work->function = from->function, work->callback = from->callback;
-  work->release = from->release, work->retain = from->retain;
+  work->function = from->function;
+  work->callback = from->callback;
+  work->release = from->release;
+  work->retain = from->retain;
   if (work->retain) work->retain(work->argument);
   *out_copy = work;
   return TENON_OK;
@@ -98,9 +110,11 @@ void sim_work_free(sim_work_t *work) {
 tenon_status_t sim_work_submit(tenon_on_t on, sim_stream_t *stream, sim_work_t *work) {
   uint32_t count = sim.host.count > stream->slot + 1 ? sim.host.count : stream->slot + 1;
   tenon_status_t status = TENON_OK;
-  work->piece.ordinal = on->ordinal, work->piece.stream = stream->number;
+  work->piece.ordinal = on->ordinal;
+  work->piece.stream = stream->number;
   if (stream->recording) {
-    *stream->recording->end = work, stream->recording->end = &work->next;
+    *stream->recording->end = work;
+    stream->recording->end = &work->next;
     return TENON_OK;
   }
   if (!sim_clock_reserve(&stream->clock, count) || !sim_check_reserve(work)) status = no_memory(on);
@@ -114,46 +128,52 @@ tenon_status_t sim_work_submit(tenon_on_t on, sim_stream_t *stream, sim_work_t *
     sim_clock_set(&stream->clock, stream->slot, ++stream->tick);
     sim.slots[stream->slot].tick = stream->tick;
     stream->last = work->piece;
-    while (stream->fresh_count) sim_mark_release(stream->fresh[--stream->fresh_count]);
+    while (stream->fresh_count)
+      sim_mark_release(stream->fresh[--stream->fresh_count]);
   }
   if (work->function) {
     sim_check(stream, work);
     if (sim.settings.fault && !--sim.settings.fault && !work->failure) {
       work->failure = TENON_INTERNAL;
       snprintf(work->failure_text, SIM_TEXT,
-               "sim: %s (ticket %" PRIu64 ", stream %d of ordinal %d) fails because a setting says so (fault=N)",
+               "sim: %s (ticket %" PRIu64
+               ", stream %d of ordinal %d) fails because a setting says so (fault=N)",
                work->piece.kind, work->piece.ticket, stream->number, on->ordinal);
     }
     if (sim.settings.lose[on->ordinal] && !--sim.settings.lose[on->ordinal]) work->loses = true;
   }
-  *stream->end = work, stream->end = &work->next;
+  *stream->end = work;
+  stream->end = &work->next;
   pthread_cond_signal(&stream->came);
   return TENON_OK;
 }
 
-tenon_status_t sim_work_enqueue(tenon_on_t on, void *handle, uint64_t ticket, const char *kind, sim_work_fn function,
-                                const void *argument, uint64_t bytes, uint32_t range_count, const sim_use_t *ranges,
-                                int call) {
+tenon_status_t sim_work_enqueue(tenon_on_t on, void *handle, uint64_t ticket, const char *kind,
+                                sim_work_fn function, const void *argument, uint64_t bytes,
+                                uint32_t range_count, const sim_use_t *ranges, int call) {
   sim_stream_t *stream;
   sim_work_t *work;
   TENON_TRY(sim_enter(on));
   tenon_status_t status = sim_inject(on, call);
   if (!status) status = sim_stream_enter(on, handle, &stream);
-  if (!status) status = sim_work_create(on, ticket, kind, function, argument, bytes, range_count, ranges, &work);
+  if (!status)
+    status =
+        sim_work_create(on, ticket, kind, function, argument, bytes, range_count, ranges, &work);
   if (!status) status = sim_work_submit(on, stream, work);
   return sim_leave(status);
 }
 
-/* ---- the thread of a stream --------------------------------------------------------------------------------------------- */
+/* the thread of a stream */
 
 static uint64_t draw(uint64_t *state) { /* splitmix64 */
   uint64_t z = *state += 0x9E3779B97F4A7C15u;
-  z = (z ^ z >> 30) * 0xBF58476D1CE4E5B9u, z = (z ^ z >> 27) * 0x94D049BB133111EBu;
+  z = (z ^ z >> 30) * 0xBF58476D1CE4E5B9u;
+  z = (z ^ z >> 27) * 0x94D049BB133111EBu;
   return z ^ z >> 31;
 }
 
-static void TENON_FORMAT(4, 5)
-    fail(sim_stream_t *stream, const sim_work_t *work, tenon_status_t code, const char *format, ...) {
+static void TENON_FORMAT(4, 5) fail(sim_stream_t *stream, const sim_work_t *work,
+                                    tenon_status_t code, const char *format, ...) {
   sim_failure_t failure = {code, work->piece.ticket, 0, {0}};
   va_list list;
   va_start(list, format);
@@ -168,8 +188,9 @@ static void run(sim_stream_t *stream, sim_work_t *work) {
   if (stream->failure.code) return;
   if (work->loses) sim.ordinals[piece->ordinal].lost = true;
   if (sim.ordinals[piece->ordinal].lost) {
-    fail(stream, work, TENON_ABORTED, "sim: ordinal %d is lost, and %s (ticket %" PRIu64 ", stream %d) with it",
-         piece->ordinal, piece->kind, piece->ticket, piece->stream);
+    fail(stream, work, TENON_ABORTED,
+         "sim: ordinal %d is lost, and %s (ticket %" PRIu64 ", stream %d) with it", piece->ordinal,
+         piece->kind, piece->ticket, piece->stream);
     return;
   }
   if (work->failure) {
@@ -181,8 +202,8 @@ static void run(sim_stream_t *stream, sim_work_t *work) {
   sim_lock();
   if (status) /* UNAVAILABLE is what a query says of work that is not done yet */
     fail(stream, work, status == TENON_UNAVAILABLE ? TENON_ABORTED : status,
-         "sim: %s (ticket %" PRIu64 ", stream %d of ordinal %d): %s", piece->kind, piece->ticket, piece->stream,
-         piece->ordinal, message);
+         "sim: %s (ticket %" PRIu64 ", stream %d of ordinal %d): %s", piece->kind, piece->ticket,
+         piece->stream, piece->ordinal, message);
 }
 
 void sim_mark_reach(const sim_stream_t *stream, sim_mark_t *mark) {
@@ -195,7 +216,8 @@ void sim_mark_reach(const sim_stream_t *stream, sim_mark_t *mark) {
 }
 
 static void await(sim_stream_t *stream, sim_mark_t *mark) {
-  while (!mark->done) pthread_cond_wait(&mark->reached, &sim.lock);
+  while (!mark->done)
+    pthread_cond_wait(&mark->reached, &sim.lock);
   if (mark->failure.code) sim_stream_fail(stream, &mark->failure);
 }
 
@@ -203,7 +225,8 @@ void *sim_stream_work(void *argument) {
   sim_stream_t *stream = argument;
   sim_lock();
   for (;;) {
-    while (!stream->first && !stream->closed) pthread_cond_wait(&stream->came, &sim.lock);
+    while (!stream->first && !stream->closed)
+      pthread_cond_wait(&stream->came, &sim.lock);
     sim_work_t *work = stream->first;
     if (!work) break;
     if (sim.settings.delay) {
@@ -217,7 +240,8 @@ void *sim_stream_work(void *argument) {
     if (work->function) run(stream, work);
     if (work->callback) {
       tenon_status_t status = stream->failure.code;
-      if (work->reach) sim_host_knows(&work->reach->clock); /* the host learns that the stream came here */
+      if (work->reach)
+        sim_host_knows(&work->reach->clock); /* the host learns that the stream came here */
       sim_unlock();
       work->callback(*(void **)work->argument, status);
       sim_lock();

@@ -1,21 +1,27 @@
-/* gelu.c: a library of two operators; `tenon build gelu.c` makes gelu.so of it, and links nothing of Tenon's.
+/* gelu.c: a library of two operators; `tenon build gelu.c` makes gelu.so of it, and links nothing
+ * of Tenon's.
  *
- * The host broadcasts, casts, blocks and parallelises: a loop sees dense runs of f32, whatever was passed. */
+ * The host broadcasts, casts, blocks and parallelises: a loop sees dense runs of f32, whatever was
+ * passed. */
 #include <math.h>
 #include <tenon/op.h>
 
 static tenon_status_t gelu_f32(const tenon_loop_t *loop) {
   const float *x = (const float *)loop->data[0];
   float *y = (float *)loop->data[1];
-  for (int64_t i = 0; i < loop->count; i++) y[i] = 0.5f * x[i] * (1.0f + erff(0.70710678f * x[i]));
+  for (int64_t i = 0; i < loop->count; i++)
+    y[i] = 0.5f * x[i] * (1.0f + erff(0.70710678f * x[i]));
   return TENON_OK;
 }
 
-static tenon_status_t gelu_backward_f32(const tenon_loop_t *loop) { /* 0.39894228 = 1 / sqrt(2 pi) */
-  const float *grad = (const float *)loop->data[0], *x = (const float *)loop->data[1];
+static tenon_status_t
+gelu_backward_f32(const tenon_loop_t *loop) { /* 0.39894228 = 1 / sqrt(2 pi) */
+  const float *grad = (const float *)loop->data[0];
+  const float *x = (const float *)loop->data[1];
   float *y = (float *)loop->data[2];
   for (int64_t i = 0; i < loop->count; i++)
-    y[i] = grad[i] * (0.5f * (1.0f + erff(0.70710678f * x[i])) + 0.39894228f * x[i] * expf(-0.5f * x[i] * x[i]));
+    y[i] = grad[i] * (0.5f * (1.0f + erff(0.70710678f * x[i])) +
+                      0.39894228f * x[i] * expf(-0.5f * x[i] * x[i]));
   return TENON_OK;
 }
 

@@ -1,30 +1,48 @@
-/* search.c: asks questions of a text.  A whole application of Tenon, against tenon/tenon.h alone: operators of its own
- * (text_ops.c), a model that uses them (make_model.py), and an executable of it, which takes text and gives vectors. */
+/* search.c: asks questions of a text.  A whole application of Tenon, against tenon/tenon.h alone:
+ * operators of its own (text_ops.c), a model that uses them (make_model.py), and an executable of
+ * it, which takes text and gives vectors. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <tenon/tenon.h>
 #include <unistd.h>
 
-enum { LEAST = 300, MOST = 1000 /* bytes of a passage */, BATCH = 8, BEST = 3, PRINTED = 160, KINDS = 64 };
-static const char usage[] = "usage: search [-m MODEL] [-l LIBRARY] [-q QUESTION] [FILE...]\n"
-                            "Prints the passages of the files (Debian's GPL-3) that answer a question best.\n";
+enum {
+  LEAST = 300,
+  MOST = 1000 /* bytes of a passage */,
+  BATCH = 8,
+  BEST = 3,
+  PRINTED = 160,
+  KINDS = 64,
+};
+static const char usage[] =
+    "usage: search [-m MODEL] [-l LIBRARY] [-q QUESTION] [FILE...]\n"
+    "Prints the passages of the files (Debian's GPL-3) that answer a question best.\n";
 typedef struct text_t {
   char *data;
   tenon_string_t *passages; /* they point into data */
-  int64_t size, count;
+  int64_t size;
+  int64_t count;
 } text_t;
 
-static void *need(void *memory) { return memory ? memory : (perror("search"), exit(EXIT_FAILURE), NULL); }
+static void *need(void *memory) {
+  return memory ? memory : (perror("search"), exit(EXIT_FAILURE), NULL);
+}
 
 /* Every function of Tenon that can fail says so by its status, and why by tenon_error(). */
 static void check(tenon_status_t status) {
-  if (status != TENON_OK) fprintf(stderr, "search: %s\n", tenon_error()), exit(EXIT_FAILURE);
+  if (status != TENON_OK) {
+    fprintf(stderr, "search: %s\n", tenon_error());
+    exit(EXIT_FAILURE);
+  }
 }
 
 static void read_file(text_t *text, const char *path) {
   FILE *file = fopen(path, "rb");
-  if (!file) perror(path), exit(EXIT_FAILURE);
+  if (!file) {
+    perror(path);
+    exit(EXIT_FAILURE);
+  }
   for (int64_t got = 1; got > 0; text->size += got) {
     text->data = need(realloc(text->data, (size_t)text->size + 65536));
     got = (int64_t)fread(text->data + text->size, 1, 65536, file);
@@ -34,7 +52,9 @@ static void read_file(text_t *text, const char *path) {
 
 /* Paragraphs until they are long enough together, or else as far as a sentence, or a word, goes. */
 static const char *end_of_passage(const char *begin, const char *last) {
-  const char *limit = last - begin > MOST ? begin + MOST : last, *word = limit, *sentence = NULL;
+  const char *limit = last - begin > MOST ? begin + MOST : last;
+  const char *word = limit;
+  const char *sentence = NULL;
   for (const char *end = begin + 1; end < limit; end++) {
     if (*end != ' ' && *end != '\n') continue;
     word = end;
@@ -44,35 +64,42 @@ static const char *end_of_passage(const char *begin, const char *last) {
   return limit == last ? last : sentence ? sentence : word;
 }
 
-static int by_size(const void *a, const void *b) { /* neighbours of one length need little padding in a batch */
+static int by_size(const void *a,
+                   const void *b) { /* neighbours of one length need little padding in a batch */
   return (int)((const tenon_string_t *)a)->size - (int)((const tenon_string_t *)b)->size;
 }
 static void cut(text_t *text) {
-  for (const char *begin = text->data, *last = begin + text->size, *end; begin < last; begin = end) {
+  for (const char *begin = text->data, *last = begin + text->size, *end; begin < last;
+       begin = end) {
     end = strchr(" \n\r\t\f", *begin) ? begin + 1 : end_of_passage(begin, last);
     if (end == begin + 1) continue;
-    text->passages = need(realloc(text->passages, (size_t)(text->count + 1) * sizeof *text->passages));
+    text->passages =
+        need(realloc(text->passages, (size_t)(text->count + 1) * sizeof *text->passages));
     text->passages[text->count++] = (tenon_string_t){begin, (uint64_t)(end - begin)};
   }
   if (text->count) qsort(text->passages, (size_t)text->count, sizeof *text->passages, by_size);
 }
 
 /* Vectors of so many texts, *width numbers each; the caller frees them. */
-static float *embed(tenon_executable_t *encoder, tenon_string_t *texts, int64_t count, int64_t *width,
-                    tenon_profile_t *profile) {
+static float *embed(tenon_executable_t *encoder, tenon_string_t *texts, int64_t count,
+                    int64_t *width, tenon_profile_t *profile) {
   float *vectors = NULL;
   for (int64_t done = 0, batch, stride; done < count; done += batch) {
-    tenon_tensor_t view, *input = &view, *output = NULL; /* the texts are lent as they are, the vectors are made */
+    /* the texts are lent as they are, the vectors are made */
+    tenon_tensor_t view;
+    tenon_tensor_t *input = &view;
+    tenon_tensor_t *output = NULL;
     batch = count - done < BATCH ? count - done : BATCH;
-    check(tenon_tensor_view(&view, texts + done, tenon_dtype(TENON_STRING), 1, &batch, NULL, &stride));
+    check(tenon_tensor_view(&view, texts + done, tenon_dtype(TENON_STRING), 1, &batch, NULL,
+                            &stride));
     check(tenon_executable_run(encoder, &input, &output, profile));
     *width = output->shape[1];
     if (!vectors) vectors = need(malloc((size_t)(count * *width) * sizeof *vectors));
     memcpy(vectors + done * *width, output->data, (size_t)(batch * *width) * sizeof *vectors);
     tenon_tensor_release(output);
     if (count > BATCH && isatty(STDERR_FILENO)) /* a bar, gone when it is full */
-      fprintf(stderr, "\r[%-40.*s]%s", (int)(40 * (done + batch) / count), "########################################",
-              done + batch < count ? "" : "\r\033[K");
+      fprintf(stderr, "\r[%-40.*s]%s", (int)(40 * (done + batch) / count),
+              "########################################", done + batch < count ? "" : "\r\033[K");
   }
   return vectors;
 }
@@ -81,20 +108,26 @@ static int64_t take_largest(double *values, int64_t count, double *out_value) {
   int64_t at = 0;
   for (int64_t i = 1; i < count; i++)
     if (values[i] > values[at]) at = i;
-  *out_value = values[at], values[at] = -1e9;
+  *out_value = values[at];
+  values[at] = -1e9;
   return at;
 }
 
-/* The passages nearest to a question, by the cosine of the angle between the vectors, which have length 1. */
+/* The passages nearest to a question, by the cosine of the angle between the vectors, which have
+ * length 1. */
 static void answer(const float *question, const text_t *text, const float *vectors, int64_t width) {
-  double *scores = need(calloc((size_t)text->count, sizeof *scores)), score;
-  for (int64_t i = 0; i < text->count * width; i++) scores[i / width] += (double)question[i % width] * vectors[i];
+  double *scores = need(calloc((size_t)text->count, sizeof *scores));
+  double score;
+  for (int64_t i = 0; i < text->count * width; i++)
+    scores[i / width] += (double)question[i % width] * vectors[i];
   for (int n = 0; n < BEST && n < text->count; n++) {
     tenon_string_t best = text->passages[take_largest(scores, text->count, &score)];
     printf("  %.3f  ", score);
     for (uint64_t i = 0; i < best.size && (i < PRINTED || (best.data[i] & 0xC0) == 0x80); i++)
-      if (!strchr(" \n\r\t", best.data[i])) putchar(best.data[i]);
-      else if (!strchr(" \n\r\t", best.data[i - 1])) putchar(' ');
+      if (!strchr(" \n\r\t", best.data[i]))
+        putchar(best.data[i]);
+      else if (!strchr(" \n\r\t", best.data[i - 1]))
+        putchar(' ');
     puts(best.size > PRINTED ? "..." : "");
   }
   free(scores);
@@ -103,38 +136,60 @@ static void answer(const float *question, const text_t *text, const float *vecto
 /* How long the runs took, and which kinds of operators took most of it. */
 static void report(const tenon_profile_t *profile, const text_t *text) {
   const char *kinds[KINDS];
-  double seconds[KINDS] = {0}, total = 0, largest, passages = (double)text->count;
-  int64_t count = 0, k;
+  double seconds[KINDS] = {0};
+  double total = 0;
+  double largest;
+  double passages = (double)text->count;
+  int64_t count = 0;
+  int64_t k;
   for (int32_t i = 0; i < tenon_profile_count(profile); i++) {
     tenon_span_t span = {.size = sizeof span};
     check(tenon_profile_span(profile, i, &span));
-    for (k = 0; k < count && strcmp(kinds[k], span.kind);) k++;
+    for (k = 0; k < count && strcmp(kinds[k], span.kind);)
+      k++;
     if (span.depth || k == KINDS) continue;
     if (k == count) kinds[count++] = span.kind;
-    seconds[k] += 1e-9 * (double)(span.end - span.begin), total += 1e-9 * (double)(span.end - span.begin);
+    seconds[k] += 1e-9 * (double)(span.end - span.begin);
+    total += 1e-9 * (double)(span.end - span.begin);
   }
-  printf("%.0f passages in %.2f s: %.1f passages a second; the time went to\n", passages, total, passages / total);
-  for (int n = 0; n < 6 && n < count; n++)
-    k = take_largest(seconds, count, &largest), printf("  %4.1f %%  %s\n", 100 * largest / total, kinds[k]);
+  printf("%.0f passages in %.2f s: %.1f passages a second; the time went to\n", passages, total,
+         passages / total);
+  for (int n = 0; n < 6 && n < count; n++) {
+    k = take_largest(seconds, count, &largest);
+    printf("  %4.1f %%  %s\n", 100 * largest / total, kinds[k]);
+  }
 }
 
 int main(int argc, char **argv) {
-  const char *model = "build/run/minilm.onnx", *library = "build/run/text_ops.so", *asked = NULL;
-  const char *ask[] = {"May I sell copies of the program?", "Is there a warranty?", "What if I violate the licence?"};
+  const char *model = "build/run/minilm.onnx";
+  const char *library = "build/run/text_ops.so";
+  const char *asked = NULL;
+  const char *ask[] = {"May I sell copies of the program?", "Is there a warranty?",
+                       "What if I violate the licence?"};
   text_t text = {0};
   for (int option; (option = getopt(argc, argv, "m:l:q:h-:")) != -1;)
-    if (option == 'm') model = optarg;
-    else if (option == 'l') library = optarg;
-    else if (option == 'q') asked = optarg;
-    else return fputs(usage, stdout), option == '?' ? 2 : EXIT_SUCCESS;
+    if (option == 'm')
+      model = optarg;
+    else if (option == 'l')
+      library = optarg;
+    else if (option == 'q')
+      asked = optarg;
+    else {
+      fputs(usage, stdout);
+      return option == '?' ? 2 : EXIT_SUCCESS;
+    }
   for (int i = optind; i < argc || i == optind; i++)
     read_file(&text, i < argc ? argv[i] : "/usr/share/common-licenses/GPL-3");
   cut(&text);
-  if (!text.count) return fputs("search: the files hold no text\n", stderr), EXIT_FAILURE;
+  if (!text.count) {
+    fputs("search: the files hold no text\n", stderr);
+    return EXIT_FAILURE;
+  }
   tenon_graph_t *graph = NULL;
   tenon_executable_t *encoder = NULL;
   tenon_profile_t *profile = NULL;
-  check(tenon_library_load(library, 0, NULL)), check(tenon_graph_load(model, NULL, &graph));
+  check(tenon_library_load(library, 0, NULL));
+  check(tenon_graph_load(model, NULL, &graph));
   check(tenon_executable_create(graph, NULL, &encoder));
   check(tenon_profile_create(&profile));
   int64_t width = 0;
@@ -142,9 +197,16 @@ int main(int argc, char **argv) {
   for (int q = 0; q < (asked ? 1 : 3); q++) {
     tenon_string_t question = {asked ? asked : ask[q], strlen(asked ? asked : ask[q])};
     float *vector = embed(encoder, &question, 1, &width, NULL);
-    puts(question.data), answer(vector, &text, vectors, width), free(vector);
+    puts(question.data);
+    answer(vector, &text, vectors, width);
+    free(vector);
   }
   report(profile, &text);
-  tenon_profile_release(profile), tenon_executable_release(encoder), tenon_graph_release(graph);
-  return free(vectors), free(text.data), free(text.passages), EXIT_SUCCESS;
+  tenon_profile_release(profile);
+  tenon_executable_release(encoder);
+  tenon_graph_release(graph);
+  free(vectors);
+  free(text.data);
+  free(text.passages);
+  return EXIT_SUCCESS;
 }

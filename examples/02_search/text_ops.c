@@ -1,8 +1,9 @@
-/* text_ops.c: the operator library `text`: what a sentence encoder needs around its network, so that text goes into the
- * model and a vector comes out of it.
+/* text_ops.c: the operator library `text`: what a sentence encoder needs around its network, so
+ * that text goes into the model and a vector comes out of it.
  *
- * Built out of the tree against tenon/op.h and utf8proc alone: tenon build text_ops.c wordpiece.c -lutf8proc.  Tenon
- * calls it through the table at the end.  Rows are independent, and no row is written by two threads. */
+ * Built out of the tree against tenon/op.h and utf8proc alone: tenon build text_ops.c wordpiece.c
+ * -lutf8proc.  Tenon calls it through the table at the end.  Rows are independent, and no row is
+ * written by two threads. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,39 +13,51 @@
 
 #include "wordpiece.h"
 
-/* ---- wordpiece -------------------------------------------------------------------------------------------------- */
+/* wordpiece */
 
-enum { ATTR_VOCAB, ATTR_MAX_LENGTH, ATTR_LOWER };
-enum { LENGTH_MIN = 2, LENGTH_MAX = 1 << 20 }; /* [CLS] and [SEP] are always there */
+enum {
+  ATTR_VOCAB,
+  ATTR_MAX_LENGTH,
+  ATTR_LOWER,
+};
+enum {
+  LENGTH_MIN = 2,
+  LENGTH_MAX = 1 << 20,
+}; /* [CLS] and [SEP] are always there */
 
 static tenon_status_t wordpiece_validate(tenon_node_t *node) {
   int64_t max_length = node->attrs[ATTR_MAX_LENGTH].as.i;
   if (max_length >= LENGTH_MIN && max_length <= LENGTH_MAX) return TENON_OK;
-  return tenon_fail(node, TENON_INVALID, "max_length is %lld, but must be from %d ([CLS] and [SEP]) to %d",
+  return tenon_fail(node, TENON_INVALID,
+                    "max_length is %lld, but must be from %d ([CLS] and [SEP]) to %d",
                     (long long)max_length, LENGTH_MIN, LENGTH_MAX);
 }
 
 /* The state is the vocabulary, hashed; it points into the attribute, which lives as long. */
 static tenon_status_t wordpiece_state_create(tenon_node_t *node) {
   const tenon_value_t *vocab = &node->attrs[ATTR_VOCAB];
-  wordpiece_t *pieces = wordpiece_create(vocab->as.s, vocab->count, node->attrs[ATTR_LOWER].as.i != 0);
-  if (!pieces) return tenon_fail(node, TENON_MEMORY, "no memory for a vocabulary of %u bytes", vocab->count);
+  wordpiece_t *pieces =
+      wordpiece_create(vocab->as.s, vocab->count, node->attrs[ATTR_LOWER].as.i != 0);
+  if (!pieces)
+    return tenon_fail(node, TENON_MEMORY, "no memory for a vocabulary of %u bytes", vocab->count);
   char missing[64] = "";
   for (int i = WORDPIECE_UNK; i <= WORDPIECE_SEP; i++)
     if (wordpiece_special(pieces, i) < 0) strcat(strcat(missing, " "), wordpiece_special_names[i]);
   if (*missing) {
     free(pieces);
-    return tenon_fail(node, TENON_INVALID, "the vocabulary of %u bytes lacks%s; it is one word a line, as in vocab.txt",
+    return tenon_fail(node, TENON_INVALID,
+                      "the vocabulary of %u bytes lacks%s; it is one word a line, as in vocab.txt",
                       vocab->count, missing);
   }
   node->state = pieces;
   return TENON_OK;
 }
 
-/* ids, mask: [texts, as many as the longest text has].  The workspace holds max_length numbers a text, then their
- * counts. */
+/* ids, mask: [texts, as many as the longest text has].  The workspace holds max_length numbers a
+ * text, then their counts. */
 static tenon_status_t wordpiece_infer(tenon_infer_t *infer) {
-  tenon_dim_t texts = infer->inputs[0]->dims[0], most = tenon_extent(infer->attrs[ATTR_MAX_LENGTH].as.i);
+  tenon_dim_t texts = infer->inputs[0]->dims[0];
+  tenon_dim_t most = tenon_extent(infer->attrs[ATTR_MAX_LENGTH].as.i);
   tenon_dim_t length = tenon_dim(infer, TENON_DIM_BOUND, most, tenon_extent(LENGTH_MIN));
   for (int i = 0; i < 2; i++) {
     tenon_meta_t *out = infer->outputs[i];
@@ -58,19 +71,24 @@ static tenon_status_t wordpiece_infer(tenon_infer_t *infer) {
   return TENON_OK;
 }
 
-static tenon_status_t wordpiece_part(tenon_call_t *call, void *workspace, int64_t begin, int64_t end) {
+static tenon_status_t wordpiece_part(tenon_call_t *call, void *workspace, int64_t begin,
+                                     int64_t end) {
   const tenon_string_t *texts = call->inputs[0]->data;
   int32_t max_length = (int32_t)call->attrs[ATTR_MAX_LENGTH].as.i;
-  int32_t *ids = workspace, *counts = ids + call->inputs[0]->shape[0] * max_length;
+  int32_t *ids = workspace;
+  int32_t *counts = ids + call->inputs[0]->shape[0] * max_length;
   for (int64_t i = begin; i < end; i++)
-    counts[i] = wordpiece_encode(call->state, texts[i].data, texts[i].size, ids + i * max_length, max_length);
+    counts[i] = wordpiece_encode(call->state, texts[i].data, texts[i].size, ids + i * max_length,
+                                 max_length);
   return TENON_OK;
 }
 
 static tenon_status_t wordpiece_run(tenon_call_t *call) {
-  int64_t texts = call->inputs[0]->shape[0], max_length = call->attrs[ATTR_MAX_LENGTH].as.i;
+  int64_t texts = call->inputs[0]->shape[0];
+  int64_t max_length = call->attrs[ATTR_MAX_LENGTH].as.i;
   TENON_TRY(call->host->parallel(call, texts, 1, wordpiece_part, call->workspace));
-  const int32_t *ids = call->workspace, *counts = ids + texts * max_length;
+  const int32_t *ids = call->workspace;
+  const int32_t *counts = ids + texts * max_length;
   int64_t shape[2] = {texts, LENGTH_MIN};
   for (int64_t i = 0; i < texts; i++)
     if (counts[i] > shape[1]) shape[1] = counts[i];
@@ -88,32 +106,41 @@ static tenon_status_t wordpiece_run(tenon_call_t *call) {
   return TENON_OK;
 }
 
-/* ---- mean_pool -------------------------------------------------------------------------------------------------- */
+/* mean_pool */
 
-/* Weights shorter than this count as this: sentence-transformers' guard for texts without a token. */
-static const float least_weight = 1e-9f, least_norm = 1e-12f;
+/* Weights shorter than this count as this: sentence-transformers' guard for texts without a
+ * token. */
+static const float least_weight = 1e-9f;
+static const float least_norm = 1e-12f;
 
 static tenon_status_t mean_pool_part(tenon_call_t *call, void *unused, int64_t begin, int64_t end) {
-  const int64_t *shape = call->inputs[0]->shape, length = shape[1], width = shape[2];
+  const int64_t *shape = call->inputs[0]->shape;
+  const int64_t length = shape[1];
+  const int64_t width = shape[2];
   const float *hidden = (const float *)call->inputs[0]->data + begin * length * width;
   const int64_t *mask = (const int64_t *)call->inputs[1]->data + begin * length;
   float *restrict out = (float *)call->outputs[0]->data + begin * width;
   (void)unused;
   for (int64_t row = begin; row < end; row++, out += width) {
-    float weight = 0, squares = 0;
+    float weight = 0;
+    float squares = 0;
     memset(out, 0, (size_t)width * sizeof *out);
     for (int64_t i = 0; i < length; i++, hidden += width) {
       float w = (float)*mask++;
       weight += w;
       if (w != 0) /* padding may hold anything */
-        for (int64_t j = 0; j < width; j++) out[j] += w * hidden[j];
+        for (int64_t j = 0; j < width; j++)
+          out[j] += w * hidden[j];
     }
     float scale = 1 / fmaxf(weight, least_weight);
-    for (int64_t j = 0; j < width; j++) out[j] *= scale;
+    for (int64_t j = 0; j < width; j++)
+      out[j] *= scale;
     if (!call->attrs[0].as.i) continue;
-    for (int64_t j = 0; j < width; j++) squares += out[j] * out[j];
+    for (int64_t j = 0; j < width; j++)
+      squares += out[j] * out[j];
     scale = 1 / fmaxf(sqrtf(squares), least_norm);
-    for (int64_t j = 0; j < width; j++) out[j] *= scale;
+    for (int64_t j = 0; j < width; j++)
+      out[j] *= scale;
   }
   return TENON_OK;
 }
@@ -121,10 +148,11 @@ static tenon_status_t mean_pool_part(tenon_call_t *call, void *unused, int64_t b
 static tenon_status_t mean_pool_run(tenon_call_t *call) {
   const int64_t *shape = call->inputs[0]->shape;
   int64_t row = shape[1] * shape[2]; /* 16384 elements make a thread worth its while */
-  return call->host->parallel(call, shape[0], row < 16384 ? 16384 / (row + 1) + 1 : 1, mean_pool_part, NULL);
+  return call->host->parallel(call, shape[0], row < 16384 ? 16384 / (row + 1) + 1 : 1,
+                              mean_pool_part, NULL);
 }
 
-/* ---- the library ------------------------------------------------------------------------------------------------ */
+/* the library */
 
 /* clang-format off */
 TENON_LIBRARY(text, "1.0.0",

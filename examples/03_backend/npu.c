@@ -1,7 +1,7 @@
-/* npu.c: a backend of one's own, from outside: memory and copies, a few kernels, a stub, what falls back and what must not, an
- * operator with its gradient, and one that only knows shapes.  README.md tells the story.
- * Its memory is the CPU's, but nobody else can use it by accident: addresses are handed out disguised, and one that is not
- * unmasked first is no address of this machine at all. */
+/* npu.c: a backend of one's own, from outside: memory and copies, a few kernels, a stub, what falls
+ * back and what must not, an operator with its gradient, and one that only knows shapes.  README.md
+ * tells the story. Its memory is the CPU's, but nobody else can use it by accident: addresses are
+ * handed out disguised, and one that is not unmasked first is no address of this machine at all. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,15 +9,18 @@
 
 #define DISGUISE ((uintptr_t)1 << 60)
 static void *hidden(void *pointer) { return (void *)((uintptr_t)pointer ^ DISGUISE); }
-static void *shown(const tenon_tensor_t *t) { return t->device.type == 1 ? t->data : hidden(t->data); }
+static void *shown(const tenon_tensor_t *t) {
+  return t->device.type == 1 ? t->data : hidden(t->data);
+}
 static float *floats(const tenon_tensor_t *t) { return (float *)shown(t); }
 
-/* ---- what each device must bring ----------------------------------------------------------------------------------- */
+/* what each device must bring */
 
 static tenon_status_t npu_allocate(tenon_call_t *call) {
   int64_t size = call->attrs[0].as.i;
   void *memory = malloc((size_t)size + 1);
-  if (!memory) return tenon_fail(call, TENON_MEMORY, "the npu has no memory for %lld bytes", (long long)size);
+  if (!memory)
+    return tenon_fail(call, TENON_MEMORY, "the npu has no memory for %lld bytes", (long long)size);
   return call->host->adopt(call, 0, 1, &size, hidden(memory), free, memory);
 }
 
@@ -26,60 +29,72 @@ static tenon_status_t npu_copy(tenon_call_t *call) {
   return TENON_OK;
 }
 
-/* ---- kernels: tensors arrive dense, row-major, and all on the npu --------------------------------------------------- */
+/* kernels: tensors arrive dense, row-major, and all on the npu */
 
 static tenon_status_t npu_softmax(tenon_call_t *call) {
   const tenon_tensor_t *x = call->inputs[0];
-  int64_t axis = call->attrs[0].as.i < 0 ? call->attrs[0].as.i + x->ndim : call->attrs[0].as.i, inner = 1;
+  int64_t axis = call->attrs[0].as.i < 0 ? call->attrs[0].as.i + x->ndim : call->attrs[0].as.i;
+  int64_t inner = 1;
   int64_t width = x->ndim ? x->shape[axis] : 1;
-  for (int32_t i = (int32_t)axis + 1; i < x->ndim; i++) inner *= x->shape[i];
+  for (int32_t i = (int32_t)axis + 1; i < x->ndim; i++)
+    inner *= x->shape[i];
   const float *from = floats(x);
   float *to = floats(call->outputs[0]);
   for (int64_t row = 0; row < (width ? tenon_count(x) / width : 0); row++) {
     int64_t at = row / inner * width * inner + row % inner;
-    float largest = -INFINITY, sum = 0;
-    for (int64_t i = 0; i < width; i++) largest = fmaxf(largest, from[at + i * inner]);
-    for (int64_t i = 0; i < width; i++) sum += to[at + i * inner] = expf(from[at + i * inner] - largest);
-    for (int64_t i = 0; i < width; i++) to[at + i * inner] /= sum;
+    float largest = -INFINITY;
+    float sum = 0;
+    for (int64_t i = 0; i < width; i++)
+      largest = fmaxf(largest, from[at + i * inner]);
+    for (int64_t i = 0; i < width; i++)
+      sum += to[at + i * inner] = expf(from[at + i * inner] - largest);
+    for (int64_t i = 0; i < width; i++)
+      to[at + i * inner] /= sum;
   }
   return TENON_OK;
 }
 
-#define UNARY(name, formula)                                                                                           \
-  static tenon_status_t name(tenon_call_t *call) {                                                                     \
-    const float *from = floats(call->inputs[0]);                                                                       \
-    float *to = floats(call->outputs[0]);                                                                              \
-    for (int64_t i = 0; i < tenon_count(call->inputs[0]); i++) {                                                       \
-      float x = from[i];                                                                                               \
-      to[i] = formula;                                                                                                 \
-    }                                                                                                                  \
-    return TENON_OK;                                                                                                   \
+#define UNARY(name, formula)                                                                       \
+  static tenon_status_t name(tenon_call_t *call) {                                                 \
+    const float *from = floats(call->inputs[0]);                                                   \
+    float *to = floats(call->outputs[0]);                                                          \
+    for (int64_t i = 0; i < tenon_count(call->inputs[0]); i++) {                                   \
+      float x = from[i];                                                                           \
+      to[i] = formula;                                                                             \
+    }                                                                                              \
+    return TENON_OK;                                                                               \
   }
 UNARY(npu_tanh, tanhf(x))
 UNARY(npu_erf, erff(x))
 
-/* ---- a stub: the inner loop of core::add; broadcasting and strides are the host's work ------------------------------- */
+/* a stub: the inner loop of core::add; broadcasting and strides are the host's work */
 
 static tenon_status_t npu_add(const tenon_iterator_t *it) {
   char *base[3];
   int64_t step[3];
-  for (uint32_t k = 0; k < 3; k++) base[k] = shown(it->tensors[k]), step[k] = it->strides[k][it->ndim - 1];
+  for (uint32_t k = 0; k < 3; k++) {
+    base[k] = shown(it->tensors[k]);
+    step[k] = it->strides[k][it->ndim - 1];
+  }
   for (int64_t i = it->begin, n; i < it->end; i += n) {
-    const char *a = base[0] + tenon_iterator_at(it, 0, i, 0), *b = base[1] + tenon_iterator_at(it, 1, i, 0);
+    const char *a = base[0] + tenon_iterator_at(it, 0, i, 0);
+    const char *b = base[1] + tenon_iterator_at(it, 1, i, 0);
     char *out = base[2] + tenon_iterator_at(it, 2, i, 0);
     n = tenon_iterator_run(it, i);
     for (int64_t k = 0; k < n; k++)
-      *(float *)(out + k * step[2]) = *(const float *)(a + k * step[0]) + *(const float *)(b + k * step[1]);
+      *(float *)(out + k * step[2]) =
+          *(const float *)(a + k * step[0]) + *(const float *)(b + k * step[1]);
   }
   return TENON_OK;
 }
 
-/* ---- an operator of its own, forward and backward apart -------------------------------------------------------------- */
+/* an operator of its own, forward and backward apart */
 
 UNARY(npu_swish, x / (1 + expf(-x)))
 
 static tenon_status_t npu_swish_backward(tenon_call_t *call) {
-  const float *dy = floats(call->inputs[0]), *x = floats(call->inputs[1]);
+  const float *dy = floats(call->inputs[0]);
+  const float *x = floats(call->inputs[1]);
   float *dx = floats(call->outputs[0]);
   for (int64_t i = 0; i < tenon_count(call->inputs[0]); i++) {
     float s = 1 / (1 + expf(-x[i]));
@@ -88,9 +103,12 @@ static tenon_status_t npu_swish_backward(tenon_call_t *call) {
   return TENON_OK;
 }
 
-/* ---- an operator that only knows shapes ------------------------------------------------------------------------------ */
+/* an operator that only knows shapes */
 
-static tenon_status_t plan_meta(tenon_call_t *call) { return (void)call, TENON_OK; } /* SHAPES has said it all */
+static tenon_status_t plan_meta(tenon_call_t *call) {
+  (void)call;
+  return TENON_OK;
+} /* SHAPES has said it all */
 
 /* clang-format off */
 TENON_LIBRARY(npu, "1.0.0",

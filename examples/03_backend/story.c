@@ -1,5 +1,5 @@
-/* story.c: what npu.c brings, seen from a program: story LIBRARY.  Prints a line for each part, and fails where one is not as
- * README.md tells it. */
+/* story.c: what npu.c brings, seen from a program: story LIBRARY.  Prints a line for each part, and
+ * fails where one is not as README.md tells it. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -27,7 +27,8 @@ static tenon_tensor_t *row(tenon_device_t device, const float *values, int64_t c
   need(tenon_tensor_create(tenon_dtype(TENON_F32), 1, &count, &host), "create");
   memcpy(host->data, values, (size_t)count * sizeof *values);
   need(tenon_tensor_copy_to(host, device, &made), "copy_to");
-  return tenon_tensor_release(host), made;
+  tenon_tensor_release(host);
+  return made;
 }
 
 static void read_back(const tenon_tensor_t *t, float *values) {
@@ -39,7 +40,8 @@ static void read_back(const tenon_tensor_t *t, float *values) {
 
 /* A call of one input must be refused, with a message that has these words. */
 static void refused(const char *name, tenon_tensor_t *x, const char *words) {
-  tenon_tensor_t *in[3] = {x}, *out[2] = {NULL};
+  tenon_tensor_t *in[3] = {x};
+  tenon_tensor_t *out[2] = {NULL};
   check(tenon_op_call(find(name), NULL, in, out, 0) == TENON_UNIMPLEMENTED, name);
   check(strstr(tenon_error(), words) != NULL, words);
   printf("refused: %s\n", tenon_error());
@@ -53,13 +55,17 @@ int main(int argc, char **argv) {
   need(tenon_device_find("npu", 0, &npu), "npu");
 
   const float values[4] = {-2, -0.5f, 0.25f, 3};
-  tenon_tensor_t *x = row(npu, values, 4), *out[2] = {NULL};
-  refused("core::sqrt", x, "core::sqrt: no kernel for npu"); /* nothing falls back before somebody says so */
+  tenon_tensor_t *x = row(npu, values, 4);
+  tenon_tensor_t *out[2] = {NULL};
+  refused("core::sqrt", x,
+          "core::sqrt: no kernel for npu"); /* nothing falls back before somebody says so */
   tenon_registration_t *fallback;
   need(tenon_fallback_add("npu", tenon_fallback_cpu, NULL, NULL, 0, &fallback), "fallback");
   refused("core::nonzero", x, "library npu says that it must not fall back");
-  need(tenon_op_call(find("core::sign"), NULL, &x, out, 0), "core::sign"); /* another one falls back now */
-  tenon_tensor_release(out[0]), out[0] = NULL;
+  need(tenon_op_call(find("core::sign"), NULL, &x, out, 0),
+       "core::sign"); /* another one falls back now */
+  tenon_tensor_release(out[0]);
+  out[0] = NULL;
 
   float found[4];
   const float ones[4] = {1, 1, 1, 1};
@@ -67,32 +73,39 @@ int main(int argc, char **argv) {
   need(tenon_tensor_require_grad(x, 1), "require_grad");
   need(tenon_op_call(find("npu::swish"), NULL, &x, out, 0), "npu::swish");
   need(tenon_backward(out, &grad, 1, 0), "backward");
-  check(tenon_tensor_grad(x) && tenon_tensor_grad(x)->device.type == npu.type, "the gradient is where its tensor is");
+  check(tenon_tensor_grad(x) && tenon_tensor_grad(x)->device.type == npu.type,
+        "the gradient is where its tensor is");
   read_back(tenon_tensor_grad(x), found);
   for (int i = 0; i < 4; i++) { /* by differences, in double */
-    double h = 1e-5, up = values[i] + h, down = values[i] - h;
+    double h = 1e-5;
+    double up = values[i] + h;
+    double down = values[i] - h;
     double slope = (up / (1 + exp(-up)) - down / (1 + exp(-down))) / (2 * h);
     check(fabs(found[i] - slope) < 1e-6, "the gradient of npu::swish");
   }
   printf("gradient of npu::swish: %.6f %.6f %.6f %.6f\n", found[0], found[1], found[2], found[3]);
-  tenon_tensor_release(out[0]), out[0] = NULL;
+  tenon_tensor_release(out[0]);
+  out[0] = NULL;
 
   tenon_device_t meta;
   tenon_tensor_t *pair[2];
   const int64_t shapes[2][3] = {{8, 128, 64}, {8, 77, 64}};
   need(tenon_device_find("meta", 0, &meta), "meta");
   for (int i = 0; i < 2; i++)
-    need(tenon_tensor_create_on(meta, tenon_dtype(TENON_F16), 3, shapes[i], &pair[i]), "a tensor of meta");
+    need(tenon_tensor_create_on(meta, tenon_dtype(TENON_F16), 3, shapes[i], &pair[i]),
+         "a tensor of meta");
   need(tenon_op_call(find("npu::scores"), NULL, pair, out, 0), "npu::scores");
-  check(out[0]->ndim == 3 && out[0]->shape[1] == 128 && out[0]->shape[2] == 77, "the shape of npu::scores");
-  printf("npu::scores on meta: [%lld, %lld, %lld]\n", (long long)out[0]->shape[0], (long long)out[0]->shape[1],
-         (long long)out[0]->shape[2]);
+  check(out[0]->ndim == 3 && out[0]->shape[1] == 128 && out[0]->shape[2] == 77,
+        "the shape of npu::scores");
+  printf("npu::scores on meta: [%lld, %lld, %lld]\n", (long long)out[0]->shape[0],
+         (long long)out[0]->shape[1], (long long)out[0]->shape[2]);
   char *report;
   need(tenon_fallback_report(&report), "report");
   printf("%s", report);
   tenon_text_release(report);
   tenon_tensor_t *const all[] = {x, grad, out[0], pair[0], pair[1]};
-  for (size_t i = 0; i < sizeof all / sizeof *all; i++) tenon_tensor_release(all[i]);
+  for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+    tenon_tensor_release(all[i]);
   tenon_shutdown();
   return 0;
 }

@@ -1,5 +1,7 @@
-// A program that defines operators itself, as lambdas, without a library: a pointwise one with a gradient, one with a kernel of
-// its own, a kernel for an operator of others, undone again, and random numbers that go on where they were saved.
+// A program that defines operators itself, as lambdas, without a library: a pointwise one with a
+// gradient, one with a kernel of
+// its own, a kernel for an operator of others, undone again, and random numbers that go on where
+// they were saved.
 #include <array>
 #include <cmath>
 #include <cstdio>
@@ -7,23 +9,28 @@
 
 static void print(const char *name, const tenon::tensor &t) {
   std::printf("%s", name);
-  for (float x : t.data<float>()) std::printf(" %.9g", double(x));
+  for (float x : t.data<float>())
+    std::printf(" %.9g", double(x));
   std::printf("\n");
 }
 
 int main() try {
-  // Elements in, an element out: broadcasting, strides and threads are the host's.  The gradient is an operator too.
+  // Elements in, an element out: broadcasting, strides and threads are the host's.  The gradient is
+  // an operator too.
   auto backward =
       tenon::op("program::bend_backward(Tensor grad, Tensor x, *, float by=1.0) -> Tensor")
           .types("grad, x: f32; out = x")
-          .pointwise([](float grad, float x, tenon::attribute<float> by) { return grad * (1 + by * std::cos(by * x)); })
+          .pointwise([](float grad, float x, tenon::attribute<float> by) {
+            return grad * (1 + by * std::cos(by * x));
+          })
           .add();
-  auto bend = tenon::op("program::bend(Tensor x, *, float by=1.0) -> Tensor")
-                  .doc("x + sin(by x)")
-                  .types("x: f32; out = x")
-                  .pointwise([](float x, tenon::attribute<float> by) { return x + std::sin(by * x); })
-                  .gradient("x: bend_backward(grad, x, by=by)")
-                  .add();
+  auto bend =
+      tenon::op("program::bend(Tensor x, *, float by=1.0) -> Tensor")
+          .doc("x + sin(by x)")
+          .types("x: f32; out = x")
+          .pointwise([](float x, tenon::attribute<float> by) { return x + std::sin(by * x); })
+          .gradient("x: bend_backward(grad, x, by=by)")
+          .add();
   auto x = tenon::tensor::of<float>({2, 3}, {-2, -1, -0.5, 0.5, 1, 2});
   x.require_grad();
   tenon::tensor y = tenon::call("program::bend", x, tenon::attr("by", 3));
@@ -32,27 +39,29 @@ int main() try {
   print("gradient", x.grad());
   x.require_grad(false);
 
-  // A kernel sees whole tensors, and splits its work itself; what it throws is the error of the call.
-  auto distances =
-      tenon::op("program::distances(Tensor a, Tensor b) -> Tensor")
-          .types("a, b: f32; out = a")
-          .shapes("a: [n, d]; b: [m, d]; out: [n, m]")
-          .kernel("cpu",
-                  [](tenon::kernel_call &call) {
-                    auto a = call.in<float>(0), b = call.in<float>(1);
-                    auto out = call.out<float>(0);
-                    int64_t d = call.input(0)->shape[1], m = call.input(1)->shape[0];
-                    call.parallel(out.size(), 64, [&](int64_t begin, int64_t end) {
-                      for (int64_t i = begin; i < end; i++) {
-                        float sum = 0;
-                        for (int64_t k = 0; k < d; k++)
-                          sum += (a[i / m * d + k] - b[i % m * d + k]) * (a[i / m * d + k] - b[i % m * d + k]);
-                        out[i] = std::sqrt(sum);
-                      }
-                    });
-                  })
-          .add();
-  print("distances", tenon::call("program::distances", x, tenon::tensor::of<float>({1, 3}, {0, 1, 2})));
+  // A kernel sees whole tensors, and splits its work itself; what it throws is the error of the
+  // call.
+  auto distances = tenon::op("program::distances(Tensor a, Tensor b) -> Tensor")
+                       .types("a, b: f32; out = a")
+                       .shapes("a: [n, d]; b: [m, d]; out: [n, m]")
+                       .kernel("cpu",
+                               [](tenon::kernel_call &call) {
+                                 auto a = call.in<float>(0), b = call.in<float>(1);
+                                 auto out = call.out<float>(0);
+                                 int64_t d = call.input(0)->shape[1], m = call.input(1)->shape[0];
+                                 call.parallel(out.size(), 64, [&](int64_t begin, int64_t end) {
+                                   for (int64_t i = begin; i < end; i++) {
+                                     float sum = 0;
+                                     for (int64_t k = 0; k < d; k++)
+                                       sum += (a[i / m * d + k] - b[i % m * d + k]) *
+                                              (a[i / m * d + k] - b[i % m * d + k]);
+                                     out[i] = std::sqrt(sum);
+                                   }
+                                 });
+                               })
+                       .add();
+  print("distances",
+        tenon::call("program::distances", x, tenon::tensor::of<float>({1, 3}, {0, 1, 2})));
 
   { // another kernel for an operator of others, as long as this block lasts
     auto leaky = tenon::on("core::relu")
@@ -61,7 +70,8 @@ int main() try {
                          [](tenon::kernel_call &call) {
                            auto in = call.in<float>(0);
                            auto out = call.out<float>(0);
-                           for (int64_t i = 0; i < in.size(); i++) out[i] = in[i] < 0 ? 0.1f * in[i] : in[i];
+                           for (int64_t i = 0; i < in.size(); i++)
+                             out[i] = in[i] < 0 ? 0.1f * in[i] : in[i];
                          },
                          TENON_OVERRIDE);
     print("leaky", tenon::call("core::relu", x));

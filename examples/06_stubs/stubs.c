@@ -1,5 +1,5 @@
-/* stubs.c: the inner work of operators.  A slot of core::sub for the CPU, and a reduction of its own; broadcasting, strides,
- * overlap and merging of axes are the host's. */
+/* stubs.c: the inner work of operators.  A slot of core::sub for the CPU, and a reduction of its
+ * own; broadcasting, strides, overlap and merging of axes are the host's. */
 #include <tenon/iterator.h>
 
 static char *at(const tenon_iterator_t *it, uint32_t operand, int64_t index, int64_t element) {
@@ -7,21 +7,28 @@ static char *at(const tenon_iterator_t *it, uint32_t operand, int64_t index, int
 }
 
 static tenon_status_t sub_part(const tenon_iterator_t *it) {
-  const int64_t a = it->strides[0][it->ndim - 1], b = it->strides[1][it->ndim - 1], out = it->strides[2][it->ndim - 1];
+  const int64_t a = it->strides[0][it->ndim - 1];
+  const int64_t b = it->strides[1][it->ndim - 1];
+  const int64_t out = it->strides[2][it->ndim - 1];
   for (int64_t i = it->begin, n; i < it->end; i += n) {
-    const char *x = at(it, 0, i, 0), *y = at(it, 1, i, 0);
+    const char *x = at(it, 0, i, 0);
+    const char *y = at(it, 1, i, 0);
     char *z = at(it, 2, i, 0);
     n = tenon_iterator_run(it, i);
-    for (int64_t k = 0; k < n; k++) *(float *)(z + k * out) = *(const float *)(x + k * a) - *(const float *)(y + k * b);
+    for (int64_t k = 0; k < n; k++)
+      *(float *)(z + k * out) = *(const float *)(x + k * a) - *(const float *)(y + k * b);
   }
   return TENON_OK;
 }
-static tenon_status_t sub(const tenon_iterator_t *it) { return it->host->split(it, 32768, sub_part, NULL); }
+static tenon_status_t sub(const tenon_iterator_t *it) {
+  return it->host->split(it, 32768, sub_part, NULL);
+}
 
 /* The largest element less the smallest, 0 of none. */
 static tenon_status_t span(const tenon_iterator_t *it) {
   for (int64_t i = it->begin; i < it->end; i++) {
-    float least = 0, most = 0;
+    float least = 0;
+    float most = 0;
     for (int64_t k = 0; k < it->inner; k++) {
       float value = *(const float *)at(it, 0, i, k);
       if (!k || value < least) least = value;
@@ -33,14 +40,18 @@ static tenon_status_t span(const tenon_iterator_t *it) {
 }
 
 static tenon_status_t span_infer(tenon_infer_t *infer) { /* each axis that is listed becomes 1 */
-  const tenon_meta_t *x = infer->inputs[0], *axes = infer->inputs[1];
+  const tenon_meta_t *x = infer->inputs[0];
+  const tenon_meta_t *axes = infer->inputs[1];
   tenon_meta_t *out = infer->outputs[0];
   if (!axes->values) return tenon_fail(infer, TENON_UNIMPLEMENTED, "axes must be known");
   out->ndim = x->ndim;
-  for (int32_t i = 0; i < x->ndim; i++) out->dims[i] = axes->value_count ? x->dims[i] : tenon_extent(1);
+  for (int32_t i = 0; i < x->ndim; i++)
+    out->dims[i] = axes->value_count ? x->dims[i] : tenon_extent(1);
   for (uint32_t i = 0; i < axes->value_count; i++) {
-    int64_t axis = axes->values[i].value < 0 ? axes->values[i].value + x->ndim : axes->values[i].value;
-    if (axis < 0 || axis >= x->ndim) return tenon_fail(infer, TENON_INVALID, "no axis %lld", (long long)axis);
+    int64_t axis =
+        axes->values[i].value < 0 ? axes->values[i].value + x->ndim : axes->values[i].value;
+    if (axis < 0 || axis >= x->ndim)
+      return tenon_fail(infer, TENON_INVALID, "no axis %lld", (long long)axis);
     out->dims[axis] = tenon_extent(1);
   }
   return TENON_OK;

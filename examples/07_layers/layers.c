@@ -1,10 +1,10 @@
-/* Two layers of a program: one that logs each call, one that counts calls by operator.  Neither knows the operators, and the
- * operators know nothing of them. */
+/* Two layers of a program: one that logs each call, one that counts calls by operator.  Neither
+ * knows the operators, and the operators know nothing of them. */
 #include <stdio.h>
 #include <string.h>
 #include <tenon/tenon.h>
 
-/* ---- logging ---------------------------------------------------------------------------------------------------- */
+/* logging */
 
 typedef struct log_t {
   FILE *to;
@@ -13,7 +13,8 @@ typedef struct log_t {
 
 static void print_tensor(FILE *to, const tenon_tensor_t *t) {
   fprintf(to, "%s[", t ? tenon_dtype_name(t->dtype) : "none");
-  for (int32_t i = 0; t && i < t->ndim; i++) fprintf(to, "%s%lld", i ? ", " : "", (long long)t->shape[i]);
+  for (int32_t i = 0; t && i < t->ndim; i++)
+    fprintf(to, "%s%lld", i ? ", " : "", (long long)t->shape[i]);
   fputc(']', to);
 }
 
@@ -25,14 +26,17 @@ static tenon_status_t log_call(tenon_call_t *call) {
   log->depth++;
   tenon_status_t status = tenon_call_next(call); /* results are there when it returns, not before */
   log->depth--;
-  if (status != TENON_OK) return fprintf(log->to, "%*sfailed: %s\n", 2 * log->depth, "", tenon_error()), status;
+  if (status != TENON_OK) {
+    fprintf(log->to, "%*sfailed: %s\n", 2 * log->depth, "", tenon_error());
+    return status;
+  }
   fprintf(log->to, "%*s-> ", 2 * log->depth, "");
   print_tensor(log->to, call->outputs[0]);
   fputc('\n', log->to);
   return status;
 }
 
-/* ---- counting --------------------------------------------------------------------------------------------------- */
+/* counting */
 
 typedef struct counts_t {
   int count;
@@ -45,15 +49,17 @@ typedef struct counts_t {
 static tenon_status_t count_call(tenon_call_t *call) {
   counts_t *counts = call->context;
   int i = 0;
-  while (i < counts->count && strcmp(counts->operators[i].name, tenon_call_name(call)) != 0) i++;
+  while (i < counts->count && strcmp(counts->operators[i].name, tenon_call_name(call)) != 0)
+    i++;
   if (i == counts->count && i < 64) counts->operators[counts->count++].name = tenon_call_name(call);
   if (i < 64) counts->operators[i].calls++;
   return tenon_call_next(call);
 }
 
-/* ---- what they look at ------------------------------------------------------------------------------------------ */
+/* what they look at */
 
-static tenon_status_t apply(const char *name, tenon_tensor_t *a, tenon_tensor_t *b, tenon_tensor_t **out) {
+static tenon_status_t apply(const char *name, tenon_tensor_t *a, tenon_tensor_t *b,
+                            tenon_tensor_t **out) {
   const tenon_op_t *op;
   tenon_tensor_t *inputs[8] = {a, b};
   tenon_status_t status = tenon_op_find(name, &op);
@@ -61,20 +67,26 @@ static tenon_status_t apply(const char *name, tenon_tensor_t *a, tenon_tensor_t 
 }
 
 static tenon_status_t run(tenon_tensor_t *x, tenon_tensor_t *w) {
-  tenon_tensor_t *product = NULL, *positive = NULL, *sum = NULL;
+  tenon_tensor_t *product = NULL;
+  tenon_tensor_t *positive = NULL;
+  tenon_tensor_t *sum = NULL;
   tenon_status_t status = apply("core::matmul", x, w, &product);
   if (status == TENON_OK) status = apply("core::relu", product, NULL, &positive);
   if (status == TENON_OK) status = apply("core::reduce_sum", positive, NULL, &sum);
   if (status == TENON_OK) status = tenon_backward(&sum, NULL, 1, 0);
   if (status == TENON_OK) printf("sum %.1f\n", (double)*(const float *)sum->data);
-  tenon_tensor_release(product), tenon_tensor_release(positive), tenon_tensor_release(sum);
+  tenon_tensor_release(product);
+  tenon_tensor_release(positive);
+  tenon_tensor_release(sum);
   return status;
 }
 
 static tenon_tensor_t *tensor(int64_t rows, int64_t columns) { /* -2, -1, 0, 1, ... */
   tenon_tensor_t *t = NULL;
-  if (tenon_tensor_create(tenon_dtype(TENON_F32), 2, (int64_t[]){rows, columns}, &t) != TENON_OK) return NULL;
-  for (int64_t i = 0; i < rows * columns; i++) ((float *)t->data)[i] = (float)(i - 2);
+  if (tenon_tensor_create(tenon_dtype(TENON_F32), 2, (int64_t[]){rows, columns}, &t) != TENON_OK)
+    return NULL;
+  for (int64_t i = 0; i < rows * columns; i++)
+    ((float *)t->data)[i] = (float)(i - 2);
   return t;
 }
 
@@ -82,21 +94,32 @@ int main(void) {
   log_t log = {stdout, 0};
   counts_t counts = {0};
   tenon_layer_t *logging, *counting;
-  tenon_tensor_t *x = tensor(2, 3), *w = tensor(3, 2);
-  /* Above gradients: the calls as the program made them.  Below: also those of the way back, which is in this thread's name. */
+  tenon_tensor_t *x = tensor(2, 3);
+  tenon_tensor_t *w = tensor(3, 2);
+  /* Above gradients: the calls as the program made them.  Below: also those of the way back, which
+   * is in this thread's name. */
   if (!x || !w || tenon_tensor_require_grad(w, 1) ||
       tenon_layer_create("logging", "above autograd", log_call, &log, &logging) ||
-      tenon_layer_create("counting", "below view", count_call, &counts, &counting))
-    return fprintf(stderr, "layers: %s\n", tenon_error()), 1;
-  tenon_layer_enable(logging, 1), tenon_layer_enable(counting, 1);
+      tenon_layer_create("counting", "below view", count_call, &counts, &counting)) {
+    fprintf(stderr, "layers: %s\n", tenon_error());
+    return 1;
+  }
+  tenon_layer_enable(logging, 1);
+  tenon_layer_enable(counting, 1);
   tenon_status_t status = run(x, w);
   tenon_layer_enable(logging, 0);
   if (status == TENON_OK) status = run(x, w); /* counted, not logged */
   tenon_layer_enable(counting, 0);
-  if (status != TENON_OK) return fprintf(stderr, "layers: %s\n", tenon_error()), 1;
-  for (int i = 0; i < counts.count; i++) printf("count %lld %s\n", counts.operators[i].calls, counts.operators[i].name);
-  tenon_layer_release(logging), tenon_layer_release(counting);
-  tenon_tensor_release(x), tenon_tensor_release(w);
+  if (status != TENON_OK) {
+    fprintf(stderr, "layers: %s\n", tenon_error());
+    return 1;
+  }
+  for (int i = 0; i < counts.count; i++)
+    printf("count %lld %s\n", counts.operators[i].calls, counts.operators[i].name);
+  tenon_layer_release(logging);
+  tenon_layer_release(counting);
+  tenon_tensor_release(x);
+  tenon_tensor_release(w);
   tenon_shutdown();
   return 0;
 }

@@ -10,7 +10,8 @@ static void *worker(void *argument) {
   stream_t *s = argument;
   lock();
   for (;;) {
-    while (!s->first && !s->closing) pthread_cond_wait(&s->filled, &vx.lock);
+    while (!s->first && !s->closing)
+      pthread_cond_wait(&s->filled, &vx.lock);
     work_t *w = s->first;
     if (!w) break;
     unlock();
@@ -29,30 +30,39 @@ static void *worker(void *argument) {
 
 work_t *work_new(tenon_on_t on, void (*run)(stream_t *, work_t *), uint64_t ticket) {
   work_t *w = calloc(1, sizeof *w);
-  if (w) w->run = run, w->ticket = ticket;
-  else tenon_fail(on, TENON_MEMORY, "vx: no host memory for a piece of work");
+  if (w) {
+    w->run = run;
+    w->ticket = ticket;
+  } else
+    tenon_fail(on, TENON_MEMORY, "vx: no host memory for a piece of work");
   return w;
 }
 
 void push(stream_t *s, work_t *w) { /* with the lock */
   w->sequence = ++vx.sequence;
-  *s->last = w, s->last = &w->next;
+  *s->last = w;
+  s->last = &w->next;
   pthread_cond_signal(&s->filled);
 }
 
 void enqueue(stream_t *s, work_t *list) {
   lock();
   for (work_t *w = list, *next; w; w = next) {
-    next = w->next, w->next = NULL;
-    if (s->recorded) *s->recorded = w, s->recorded = &w->next;
-    else push(s, w);
+    next = w->next;
+    w->next = NULL;
+    if (s->recorded) {
+      *s->recorded = w;
+      s->recorded = &w->next;
+    } else
+      push(s, w);
   }
   unlock();
 }
 
 /* With the lock: waits until the stream has done what was enqueued up to there. */
 void drain(stream_t *s, uint64_t sequence) {
-  while (s->first && s->first->sequence <= sequence) pthread_cond_wait(&vx.progress, &vx.lock);
+  while (s->first && s->first->sequence <= sequence)
+    pthread_cond_wait(&vx.progress, &vx.lock);
 }
 
 /* With the lock: joins the threads of destroyed streams that are at their end. */
@@ -64,14 +74,19 @@ void reap(int32_t ordinal) {
       continue;
     }
     *at = s->next;
-    pthread_join(s->thread, NULL); /* it has let go of the lock for the last time, or waits for none */
+    pthread_join(s->thread,
+                 NULL); /* it has let go of the lock for the last time, or waits for none */
     pthread_cond_destroy(&s->filled);
     free(s);
   }
 }
 
-void stream_fail(stream_t *s, tenon_status_t status, uint64_t ticket) { /* with the lock; the first failure stays */
-  if (!s->status) s->status = status, s->ticket = ticket;
+void stream_fail(stream_t *s, tenon_status_t status,
+                 uint64_t ticket) { /* with the lock; the first failure stays */
+  if (!s->status) {
+    s->status = status;
+    s->ticket = ticket;
+  }
 }
 
 tenon_status_t blame(tenon_on_t on, tenon_status_t status, uint64_t ticket, tenon_fault_t *fault) {
@@ -84,12 +99,16 @@ tenon_status_t blame(tenon_on_t on, tenon_status_t status, uint64_t ticket, teno
 tenon_status_t vx_stream_create(tenon_on_t on, void **out_stream) {
   stream_t *s = calloc(1, sizeof *s);
   if (!s) return tenon_fail(on, TENON_MEMORY, "vx: no host memory for a stream");
-  s->ordinal = on->ordinal, s->last = &s->first;
+  s->ordinal = on->ordinal;
+  s->last = &s->first;
   pthread_cond_init(&s->filled, NULL);
   lock();
   reap(on->ordinal);
   int error = pthread_create(&s->thread, NULL, worker, s);
-  if (!error) s->next = vx.streams, vx.streams = s;
+  if (!error) {
+    s->next = vx.streams;
+    vx.streams = s;
+  }
   unlock();
   if (error) {
     pthread_cond_destroy(&s->filled);
@@ -100,7 +119,8 @@ tenon_status_t vx_stream_create(tenon_on_t on, void **out_stream) {
   return TENON_OK;
 }
 
-void vx_stream_destroy(tenon_on_t on, void *stream) { /* its thread does what is left, and is joined later */
+void vx_stream_destroy(tenon_on_t on,
+                       void *stream) { /* its thread does what is left, and is joined later */
   (void)on;
   lock();
   ((stream_t *)stream)->closing = 1;
@@ -136,17 +156,22 @@ tenon_status_t vx_synchronize(tenon_on_t on) {
   for (stream_t *s = vx.streams; s;) {
     if (s->ordinal == on->ordinal && s->first && s->first->sequence <= until) {
       pthread_cond_wait(&vx.progress, &vx.lock);
-      s = vx.streams, status = TENON_OK; /* the list may have changed */
+      /* the list may have changed */
+      s = vx.streams;
+      status = TENON_OK;
       continue;
     }
-    if (s->ordinal == on->ordinal && !s->closing && !status) status = s->status, ticket = s->ticket;
+    if (s->ordinal == on->ordinal && !s->closing && !status) {
+      status = s->status;
+      ticket = s->ticket;
+    }
     s = s->next;
   }
   unlock();
   return blame(on, status, ticket, NULL);
 }
 
-/* ---- events ---------------------------------------------------------------------------------------------------------- */
+/* events */
 
 static void mark_release(mark_t *mark) { /* with the lock */
   if (mark && --mark->users == 0) free(mark);
@@ -156,7 +181,8 @@ static void run_mark(stream_t *s, work_t *w) {
   struct timespec now;
   clock_gettime(CLOCK_MONOTONIC, &now);
   lock();
-  w->mark->status = s->status, w->mark->ticket = s->ticket;
+  w->mark->status = s->status;
+  w->mark->ticket = s->ticket;
   w->mark->time = (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
   w->mark->done = 1;
   mark_release(w->mark);
@@ -166,7 +192,8 @@ static void run_mark(stream_t *s, work_t *w) {
 
 static void run_wait(stream_t *s, work_t *w) {
   lock();
-  while (!w->mark->done) pthread_cond_wait(&vx.progress, &vx.lock);
+  while (!w->mark->done)
+    pthread_cond_wait(&vx.progress, &vx.lock);
   if (w->mark->status) stream_fail(s, w->mark->status, w->mark->ticket);
   mark_release(w->mark);
   unlock();
@@ -198,12 +225,15 @@ tenon_status_t vx_event_record(tenon_on_t on, void *event, void *stream) {
   int recorded = s->recorded != NULL;
   if (!recorded) {
     mark_release(e->mark);
-    e->mark = w->mark, w->mark->users = 2; /* the event, and the piece of work */
+    /* the event, and the piece of work */
+    e->mark = w->mark;
+    w->mark->users = 2;
     push(s, w);
   }
   unlock();
   if (!recorded) return TENON_OK;
-  free(w->mark), free(w);
+  free(w->mark);
+  free(w);
   return tenon_fail(on, TENON_UNIMPLEMENTED, "vx: a recording has no events");
 }
 
@@ -224,7 +254,8 @@ tenon_status_t vx_event_synchronize(tenon_on_t on, void *event) {
   lock();
   mark_t *mark = ((event_t *)event)->mark;
   if (mark) mark->users++;
-  while (mark && !mark->done) pthread_cond_wait(&vx.progress, &vx.lock);
+  while (mark && !mark->done)
+    pthread_cond_wait(&vx.progress, &vx.lock);
   mark_t copy = mark ? *mark : (mark_t){.done = 1};
   mark_release(mark);
   unlock();
@@ -239,8 +270,11 @@ tenon_status_t vx_stream_wait(tenon_on_t on, void *stream, tenon_on_t of, void *
   lock();
   int recorded = s->recorded != NULL;
   if (!recorded) w->mark = ((event_t *)event)->mark;
-  if (w->mark) w->mark->users++, push(s, w);
-  else free(w); /* never recorded: nothing to wait for */
+  if (w->mark) {
+    w->mark->users++;
+    push(s, w);
+  } else
+    free(w); /* never recorded: nothing to wait for */
   unlock();
   return recorded ? tenon_fail(on, TENON_UNIMPLEMENTED, "vx: a recording has no events") : TENON_OK;
 }

@@ -1,20 +1,22 @@
-/* vx.c: a device of one's own, from outside: memory, streams, events and what else tenon/device.h offers, as a template to copy.
- * README.md tells the story.
- * The accelerator is made up: each stream is a thread that does its pieces of work in order (stream.c), and memory is the host's
- * under disguised addresses, so that a host that touches it crashes (memory.c).  Here are the table and the smaller parts. */
+/* vx.c: a device of one's own, from outside: memory, streams, events and what else tenon/device.h
+ * offers, as a template to copy. README.md tells the story. The accelerator is made up: each stream
+ * is a thread that does its pieces of work in order (stream.c), and memory is the host's under
+ * disguised addresses, so that a host that touches it crashes (memory.c).  Here are the table and
+ * the smaller parts. */
 #include "vx.h"
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- callbacks, recordings, and a failure for tests ------------------------------------------------------------------ */
+/* callbacks, recordings, and a failure for tests */
 
 static void run_callback(stream_t *s, work_t *w) { w->function(w->argument, s->status); }
 
-static tenon_status_t vx_callback(tenon_on_t on, void *stream, void (*function)(void *, tenon_status_t),
-                                  void *argument) {
+static tenon_status_t vx_callback(tenon_on_t on, void *stream,
+                                  void (*function)(void *, tenon_status_t), void *argument) {
   work_t *w = work_new(on, run_callback, 0);
   if (!w) return TENON_MEMORY;
-  w->function = function, w->argument = argument;
+  w->function = function;
+  w->argument = argument;
   enqueue(stream_of(on, stream), w);
   return TENON_OK;
 }
@@ -23,9 +25,13 @@ static tenon_status_t vx_record_begin(tenon_on_t on, void *stream) {
   stream_t *s = stream_of(on, stream);
   lock();
   int already = s->recorded != NULL;
-  if (!already) s->recording = NULL, s->recorded = &s->recording;
+  if (!already) {
+    s->recording = NULL;
+    s->recorded = &s->recording;
+  }
   unlock();
-  return already ? tenon_fail(on, TENON_PRECONDITION, "vx: the stream is recorded already") : TENON_OK;
+  return already ? tenon_fail(on, TENON_PRECONDITION, "vx: the stream is recorded already")
+                 : TENON_OK;
 }
 
 static tenon_status_t vx_record_end(tenon_on_t on, void *stream, void **out_recording) {
@@ -34,25 +40,38 @@ static tenon_status_t vx_record_end(tenon_on_t on, void *stream, void **out_reco
   if (!recording) return tenon_fail(on, TENON_MEMORY, "vx: no host memory for a recording");
   lock();
   int recorded = s->recorded != NULL;
-  if (recorded) recording->first = s->recording, s->recorded = NULL;
+  if (recorded) {
+    recording->first = s->recording;
+    s->recorded = NULL;
+  }
   unlock();
-  if (recorded) return *out_recording = recording, TENON_OK;
+  if (recorded) {
+    *out_recording = recording;
+    return TENON_OK;
+  }
   free(recording);
   return tenon_fail(on, TENON_PRECONDITION, "vx: the stream is not recorded");
 }
 
 static void works_free(work_t *w) {
-  for (work_t *next; w; w = next) next = w->next, free(w);
+  for (work_t *next; w; w = next) {
+    next = w->next;
+    free(w);
+  }
 }
 
 static tenon_status_t vx_replay(tenon_on_t on, void *stream, void *recording, uint64_t ticket) {
-  work_t *copies = NULL, **last = &copies;
-  for (const work_t *of = ((recording_t *)recording)->first; of; of = of->next, last = &(*last)->next) {
+  work_t *copies = NULL;
+  work_t **last = &copies;
+  for (const work_t *of = ((recording_t *)recording)->first; of;
+       of = of->next, last = &(*last)->next) {
     if (!(*last = work_new(on, of->run, ticket))) {
       works_free(copies);
       return TENON_MEMORY;
     }
-    **last = *of, (*last)->ticket = ticket, (*last)->next = NULL;
+    **last = *of;
+    (*last)->ticket = ticket;
+    (*last)->next = NULL;
   }
   enqueue(stream_of(on, stream), copies);
   return TENON_OK;
@@ -84,22 +103,30 @@ static void *vx_native(tenon_on_t on, const char *name, void *stream) {
   return strcmp(name, "stream") == 0 ? stream_of(on, stream) : NULL;
 }
 
-/* ---- the device itself ----------------------------------------------------------------------------------------------- */
+/* the device itself */
 
 static tenon_status_t vx_enumerate(tenon_device_context_t *context, int32_t *out_count) {
-  return (void)context, *out_count = ORDINALS, TENON_OK;
+  (void)context;
+  *out_count = ORDINALS;
+  return TENON_OK;
 }
 
-static tenon_status_t vx_start(tenon_device_context_t *context) { return vx_stream_create(context, &context->state); }
+static tenon_status_t vx_start(tenon_device_context_t *context) {
+  return vx_stream_create(context, &context->state);
+}
 
 static void vx_stop(tenon_device_context_t *context) {
   lock();
   for (stream_t *s = vx.streams; s; s = s->next) {
-    if (s->ordinal == context->ordinal) s->closing = 1, pthread_cond_signal(&s->filled);
+    if (s->ordinal == context->ordinal) {
+      s->closing = 1;
+      pthread_cond_signal(&s->filled);
+    }
   }
   uint64_t until = vx.sequence; /* streams of peers have pieces that use memory of ours */
   for (stream_t *s = vx.streams; s;) {
-    int wait = s->ordinal == context->ordinal ? !s->finished : s->first && s->first->sequence <= until;
+    int wait =
+        s->ordinal == context->ordinal ? !s->finished : s->first && s->first->sequence <= until;
     if (wait) pthread_cond_wait(&vx.progress, &vx.lock);
     s = wait ? vx.streams : s->next;
   }
@@ -113,9 +140,15 @@ static void vx_stop(tenon_device_context_t *context) {
 
 static tenon_status_t vx_properties(tenon_on_t on, tenon_device_properties_t *out) {
   (void)on;
-  out->features = TENON_DEVICE_ADDRESSES | TENON_DEVICE_OVERLAPS | TENON_DEVICE_TIMES | TENON_DEVICE_BLAMES;
-  out->name = "an accelerator made of threads", out->driver = "vx 1.0", out->target = "vx-1";
-  out->memory = TOTAL, out->alignment = ALIGNMENT, out->units = 1, out->group_most = 1;
+  out->features =
+      TENON_DEVICE_ADDRESSES | TENON_DEVICE_OVERLAPS | TENON_DEVICE_TIMES | TENON_DEVICE_BLAMES;
+  out->name = "an accelerator made of threads";
+  out->driver = "vx 1.0";
+  out->target = "vx-1";
+  out->memory = TOTAL;
+  out->alignment = ALIGNMENT;
+  out->units = 1;
+  out->group_most = 1;
   return TENON_OK;
 }
 

@@ -1,5 +1,5 @@
-/* What the parts of the vx device know of each other: a stream is a thread with a list of pieces of work, an event stands for a
- * mark in a stream, and memory has a block before it. */
+/* What the parts of the vx device know of each other: a stream is a thread with a list of pieces of
+ * work, an event stands for a mark in a stream, and memory has a block before it. */
 #ifndef VX_H
 #define VX_H
 
@@ -12,15 +12,18 @@
 #define TOTAL ((uint64_t)8 << 30) /* bytes of an ordinal */
 #define DISGUISE ((uintptr_t)1 << 62)
 
-typedef struct mark_t { /* a place in a stream; an event stands for the one that was recorded last */
-  uint32_t users, done;
+typedef struct
+    mark_t { /* a place in a stream; an event stands for the one that was recorded last */
+  uint32_t users;
+  uint32_t done;
   tenon_status_t status; /* the stream's, when it came here */
   uint64_t ticket;
   int64_t time;
 } mark_t;
 
 typedef struct block_t { /* lies ALIGNMENT bytes before the memory it describes */
-  struct block_t *next, **link;
+  struct block_t *next;
+  struct block_t **link;
   uint64_t bytes;
   uint32_t drops; /* streams that have not come to where it was freed */
   int32_t ordinal;
@@ -30,7 +33,9 @@ typedef struct stream_t stream_t;
 typedef struct work_t { /* a piece of work; what it needs of these */
   struct work_t *next;
   void (*run)(stream_t *stream, struct work_t *work);
-  uint64_t sequence, ticket, bytes;
+  uint64_t sequence;
+  uint64_t ticket;
+  uint64_t bytes;
   char *to;
   const char *from;
   uint8_t pattern[8];
@@ -46,9 +51,12 @@ struct stream_t {
   int32_t ordinal;
   pthread_t thread;
   pthread_cond_t filled;
-  work_t *first, **last;         /* a piece stays here while it is done */
-  work_t *recording, **recorded; /* recorded is not NULL: where the next piece of the recording goes */
-  int closing, finished;
+  work_t *first;
+  work_t **last; /* a piece stays here while it is done */
+  work_t *recording;
+  work_t **recorded; /* recorded is not NULL: where the next piece of the recording goes */
+  int closing;
+  int finished;
   tenon_status_t status; /* of the first piece that failed */
   uint64_t ticket;       /* and its ticket */
 };
@@ -74,13 +82,16 @@ static inline void lock(void) { pthread_mutex_lock(&vx.lock); }
 static inline void unlock(void) { pthread_mutex_unlock(&vx.lock); }
 static inline void *hidden(void *pointer) { return (void *)((uintptr_t)pointer ^ DISGUISE); }
 static inline char *shown(tenon_memory_t m) { return (char *)hidden(m.handle) + m.offset; }
-static inline stream_t *stream_of(tenon_on_t on, void *stream) { return stream ? stream : on->state; }
+static inline stream_t *stream_of(tenon_on_t on, void *stream) {
+  return stream ? stream : on->state;
+}
 
-/* stream.c: a piece of work, NULL where there is no host memory, and said so; enqueue takes a list of them, also into a recording. */
+/* stream.c: a piece of work, NULL where there is no host memory, and said so; enqueue takes a list
+ * of them, also into a recording. */
 work_t *work_new(tenon_on_t on, void (*run)(stream_t *, work_t *), uint64_t ticket);
 void enqueue(stream_t *s, work_t *list);
-/* With the lock: past any recording; a stream's first failure stays; waits for what was enqueued up to there; joins the threads of
- * destroyed streams that are at their end. */
+/* With the lock: past any recording; a stream's first failure stays; waits for what was enqueued up
+ * to there; joins the threads of destroyed streams that are at their end. */
 void push(stream_t *s, work_t *w);
 void stream_fail(stream_t *s, tenon_status_t status, uint64_t ticket);
 void drain(stream_t *s, uint64_t sequence);
@@ -104,8 +115,8 @@ tenon_status_t vx_allocate(tenon_on_t on, uint64_t bytes, void **out_handle);
 void vx_free(tenon_on_t on, void *handle);
 tenon_status_t vx_memory_free(tenon_on_t on, uint64_t *out_bytes);
 tenon_status_t vx_copy(tenon_on_t on, void *stream, const tenon_copy_t *copy);
-tenon_status_t vx_fill(tenon_on_t on, void *stream, uint64_t ticket, tenon_memory_t to, uint64_t bytes,
-                       const void *pattern, uint32_t pattern_bytes);
+tenon_status_t vx_fill(tenon_on_t on, void *stream, uint64_t ticket, tenon_memory_t to,
+                       uint64_t bytes, const void *pattern, uint32_t pattern_bytes);
 int32_t vx_peers(tenon_on_t on, tenon_on_t from);
 tenon_status_t vx_host_allocate(tenon_on_t on, uint64_t bytes, void **out_data);
 void vx_host_free(tenon_on_t on, void *data);

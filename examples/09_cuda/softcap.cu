@@ -1,4 +1,5 @@
-/* The kernel for CUDA: four elements at a time, where they lie so.  Enqueued on the call's stream, like all that a kernel does. */
+/* The kernel for CUDA: four elements at a time, where they lie so.  Enqueued on the call's stream,
+ * like all that a kernel does. */
 #include <cuda_runtime.h>
 #include <tenon/device.h>
 
@@ -6,20 +7,26 @@ static __global__ void softcap_by_4(const float4 *x, float4 *y, int64_t n, float
   int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x;
   if (i >= n) return;
   float4 v = x[i];
-  y[i] = make_float4(cap * tanhf(v.x / cap), cap * tanhf(v.y / cap), cap * tanhf(v.z / cap), cap * tanhf(v.w / cap));
+  y[i] = make_float4(cap * tanhf(v.x / cap), cap * tanhf(v.y / cap), cap * tanhf(v.z / cap),
+                     cap * tanhf(v.w / cap));
 }
 
 extern "C" tenon_status_t softcap_cuda(tenon_call_t *call) {
-  const tenon_tensor_t *x = call->inputs[0], *y = call->outputs[0];
-  const int64_t n = tenon_count(x) / 4, groups = (n + 255) / 256;
-  const bool aligned = ((uintptr_t)x->data | (uintptr_t)y->data) % sizeof(float4) == 0 && tenon_count(x) % 4 == 0;
+  const tenon_tensor_t *x = call->inputs[0];
+  const tenon_tensor_t *y = call->outputs[0];
+  const int64_t n = tenon_count(x) / 4;
+  const int64_t groups = (n + 255) / 256;
+  const bool aligned =
+      ((uintptr_t)x->data | (uintptr_t)y->data) % sizeof(float4) == 0 && tenon_count(x) % 4 == 0;
   if (!aligned || groups > INT32_MAX) /* the source kernel serves */
     return tenon_fail(call, TENON_UNIMPLEMENTED, "elements do not lie by fours");
   if (!n) return TENON_OK;
-  cudaStream_t stream = (cudaStream_t)call->host->native(call, "CUstream"); /* makes its GPU the thread's current one, too */
+  cudaStream_t stream = (cudaStream_t)call->host->native(
+      call, "CUstream"); /* makes its GPU the thread's current one, too */
   softcap_by_4<<<(unsigned)groups, 256, 0, stream>>>((const float4 *)x->data, (float4 *)y->data, n,
                                                      (float)call->attrs[0].as.f);
   cudaError_t error = cudaGetLastError(); /* of the launch; what fails later, the device finds */
-  if (error != cudaSuccess) return tenon_fail(call, TENON_ABORTED, "softcap: %s", cudaGetErrorString(error));
+  if (error != cudaSuccess)
+    return tenon_fail(call, TENON_ABORTED, "softcap: %s", cudaGetErrorString(error));
   return TENON_OK;
 }

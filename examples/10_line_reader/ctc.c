@@ -1,25 +1,33 @@
-/* ctc.c: the operator library `reader`: the loss that teaches a network to read a line (connectionist temporal
- * classification, Graves et al., ICML 2006), its gradient, and, in decode.c, the search that makes text of what the
- * network says.
+/* ctc.c: the operator library `reader`: the loss that teaches a network to read a line
+ * (connectionist temporal classification, Graves et al., ICML 2006), its gradient, and, in
+ * decode.c, the search that makes text of what the network says.
  *
- * Built out of the tree against tenon/op.h alone: tenon build ctc.c decode.c -o reader.so.  Tenon calls it through the
- * table at the end.  Each line is worked on by one thread, so that their number does not change a bit. */
+ * Built out of the tree against tenon/op.h alone: tenon build ctc.c decode.c -o reader.so.  Tenon
+ * calls it through the table at the end.  Each line is worked on by one thread, so that their
+ * number does not change a bit. */
 #include <stdbool.h>
 #include <string.h>
 #include <tenon/check.h>
 
 #include "ctc.h"
 
-/* ---- lines ------------------------------------------------------------------------------------------------------ */
+/* lines */
 
-/* One line.  Its states are the classes of its target with a blank before, between and after them; a path goes on by one
- * state, or over a blank between two classes that differ, or stays.  Element [t, c] of log_probs is at t * step + c. */
+/* One line.  Its states are the classes of its target with a blank before, between and after them;
+ * a path goes on by one state, or over a blank between two classes that differ, or stays.  Element
+ * [t, c] of log_probs is at t * step + c. */
 typedef struct line_t {
   const int64_t *target;
-  int64_t frames, states, blank, first, step;
+  int64_t frames;
+  int64_t states;
+  int64_t blank;
+  int64_t first;
+  int64_t step;
 } line_t;
 
-static int64_t class_of(const line_t *line, int64_t state) { return state % 2 ? line->target[state / 2] : line->blank; }
+static int64_t class_of(const line_t *line, int64_t state) {
+  return state % 2 ? line->target[state / 2] : line->blank;
+}
 
 static bool may_skip(const line_t *line, int64_t state) { /* from state - 2 */
   return state > 2 && state % 2 && line->target[state / 2] != line->target[state / 2 - 1];
@@ -37,50 +45,65 @@ static line_t line_of(const tenon_call_t *call, tenon_tensor_t *const *in, int64
 }
 
 static tenon_status_t lines_check(tenon_call_t *call, tenon_tensor_t *const *in) {
-  int64_t blank = call->attrs[0].as.i, lines = in[1]->shape[0], width = in[1]->shape[1], classes = in[0]->shape[2];
-  const int64_t *targets = in[1]->data, *lengths = in[3]->data;
-  TENON_TRY(lengths_check(call, in[2], "input_lengths", in[0]->shape[0], "the frames of log_probs"));
+  int64_t blank = call->attrs[0].as.i;
+  int64_t lines = in[1]->shape[0];
+  int64_t width = in[1]->shape[1];
+  int64_t classes = in[0]->shape[2];
+  const int64_t *targets = in[1]->data;
+  const int64_t *lengths = in[3]->data;
+  TENON_TRY(
+      lengths_check(call, in[2], "input_lengths", in[0]->shape[0], "the frames of log_probs"));
   TENON_TRY(lengths_check(call, in[3], "target_lengths", width, "the width of targets"));
   for (int64_t n = 0; n < lines; n++)
     for (int64_t i = 0; i < lengths[n]; i++) {
       int64_t class = targets[n * width + i];
       if (class == blank)
-        return tenon_fail(call, TENON_INVALID, "targets[%lld][%lld] is %lld, the blank, which is no part of a text",
+        return tenon_fail(call, TENON_INVALID,
+                          "targets[%lld][%lld] is %lld, the blank, which is no part of a text",
                           (long long)n, (long long)i, (long long)class);
       if (class < 0 || class >= classes)
-        return tenon_fail(call, TENON_INVALID, "targets[%lld][%lld] is %lld, but log_probs has %lld classes, from 0",
+        return tenon_fail(call, TENON_INVALID,
+                          "targets[%lld][%lld] is %lld, but log_probs has %lld classes, from 0",
                           (long long)n, (long long)i, (long long)class, (long long)classes);
     }
   return TENON_OK;
 }
 
-/* ---- ctc_loss ---------------------------------------------------------------------------------------------------- */
+/* ctc_loss */
 
 /* alpha: logarithm of the probability of all ways to state s in frame t, frame t included. */
 static tenon_status_t loss_part(tenon_call_t *call, void *unused, int64_t begin, int64_t end) {
   const tenon_tensor_t *x = call->inputs[0];
-  tenon_tensor_t *loss = call->outputs[0], *alpha = call->outputs[1];
-  int64_t width = alpha->shape[2], size = alpha->shape[1] * width;
+  tenon_tensor_t *loss = call->outputs[0];
+  tenon_tensor_t *alpha = call->outputs[1];
+  int64_t width = alpha->shape[2];
+  int64_t size = alpha->shape[1] * width;
   (void)unused;
   for (int64_t n = begin; n < end; n++) {
     line_t line = line_of(call, call->inputs, n);
-    for (int64_t i = 0; i < size; i++) set_number(alpha, n * size + i, -INFINITY);
+    for (int64_t i = 0; i < size; i++)
+      set_number(alpha, n * size + i, -INFINITY);
     if (!line.frames) {
       set_number(loss, n, line.states == 1 ? 0 : INFINITY);
       continue;
     }
     for (int64_t t = 0; t < line.frames; t++) {
-      int64_t row = n * size + t * width, before = row - width;
-      for (int64_t s = 0; s < line.states && s < 2 * t + 2; s++) { /* later states are not to be reached yet */
-        double reached = t ? log_sum(number(alpha, before + s), s ? number(alpha, before + s - 1) : -INFINITY,
-                                     may_skip(&line, s) ? number(alpha, before + s - 2) : -INFINITY)
-                           : 0;
-        set_number(alpha, row + s, reached + number(x, line.first + t * line.step + class_of(&line, s)));
+      int64_t row = n * size + t * width;
+      int64_t before = row - width;
+      for (int64_t s = 0; s < line.states && s < 2 * t + 2;
+           s++) { /* later states are not to be reached yet */
+        double reached =
+            t ? log_sum(number(alpha, before + s), s ? number(alpha, before + s - 1) : -INFINITY,
+                        may_skip(&line, s) ? number(alpha, before + s - 2) : -INFINITY)
+              : 0;
+        set_number(alpha, row + s,
+                   reached + number(x, line.first + t * line.step + class_of(&line, s)));
       }
     }
     int64_t last = n * size + (line.frames - 1) * width + line.states - 1;
     set_number(loss, n,
-               -log_sum(number(alpha, last), line.states > 1 ? number(alpha, last - 1) : -INFINITY, -INFINITY));
+               -log_sum(number(alpha, last), line.states > 1 ? number(alpha, last - 1) : -INFINITY,
+                        -INFINITY));
   }
   return TENON_OK;
 }
@@ -99,32 +122,46 @@ static tenon_status_t loss_infer(tenon_infer_t *infer) {
   const tenon_meta_t *x = infer->inputs[0];
   tenon_meta_t *alpha = infer->outputs[1];
   alpha->ndim = 3;
-  alpha->dims[0] = x->dims[1], alpha->dims[1] = x->dims[0], alpha->dims[2] = states_of(infer, infer->inputs[1]);
+  alpha->dims[0] = x->dims[1];
+  alpha->dims[1] = x->dims[0];
+  alpha->dims[2] = states_of(infer, infer->inputs[1]);
   return blank_check(infer, infer->attrs[0].as.i, x->dims[2]);
 }
 
-/* ---- ctc_loss_backward ------------------------------------------------------------------------------------------- */
+/* ctc_loss_backward */
 
-/* beta: logarithm of the probability of all ways on from state s, the frames after t.  alpha + beta + loss is that of being
- * in the state in this frame, given the target.  `room` has the states of a line and a sum for each class. */
-static tenon_status_t loss_backward_part(tenon_call_t *call, void *room, int64_t begin, int64_t end) {
-  const tenon_tensor_t *x = call->inputs[1], *alpha = call->inputs[6];
+/* beta: logarithm of the probability of all ways on from state s, the frames after t.  alpha + beta
+ * + loss is that of being in the state in this frame, given the target.  `room` has the states of a
+ * line and a sum for each class. */
+static tenon_status_t loss_backward_part(tenon_call_t *call, void *room, int64_t begin,
+                                         int64_t end) {
+  const tenon_tensor_t *x = call->inputs[1];
+  const tenon_tensor_t *alpha = call->inputs[6];
   tenon_tensor_t *out = call->outputs[0];
-  int64_t frames = x->shape[0], classes = x->shape[2], width = alpha->shape[2];
+  int64_t frames = x->shape[0];
+  int64_t classes = x->shape[2];
+  int64_t width = alpha->shape[2];
   for (int64_t n = begin; n < end; n++) {
     line_t line = line_of(call, call->inputs + 1, n);
-    double *beta = (double *)room + n * (width + classes), *sums = beta + width;
-    double loss = number(call->inputs[5], n), scale = loss == INFINITY ? NAN : number(call->inputs[0], n);
+    double *beta = (double *)room + n * (width + classes);
+    double *sums = beta + width;
+    double loss = number(call->inputs[5], n);
+    double scale = loss == INFINITY ? NAN : number(call->inputs[0], n);
     for (int64_t t = line.frames; t < frames; t++)
-      for (int64_t c = 0; c < classes; c++) set_number(out, line.first + t * line.step + c, 0);
-    for (int64_t s = 0; s < line.states; s++) beta[s] = s + 2 < line.states ? -INFINITY : 0;
+      for (int64_t c = 0; c < classes; c++)
+        set_number(out, line.first + t * line.step + c, 0);
+    for (int64_t s = 0; s < line.states; s++)
+      beta[s] = s + 2 < line.states ? -INFINITY : 0;
     for (int64_t t = line.frames - 1; t >= 0; t--) {
       int64_t at = line.first + t * line.step;
       memset(sums, 0, (size_t)classes * sizeof *sums);
       for (int64_t s = 0; s < line.states; s++)
-        sums[class_of(&line, s)] += exp(number(alpha, (n * frames + t) * width + s) + beta[s] + loss);
-      for (int64_t c = 0; c < classes; c++) set_number(out, at + c, (exp(number(x, at + c)) - sums[c]) * scale);
-      for (int64_t s = 0; s < line.states; s++) beta[s] += number(x, at + class_of(&line, s));
+        sums[class_of(&line, s)] +=
+            exp(number(alpha, (n * frames + t) * width + s) + beta[s] + loss);
+      for (int64_t c = 0; c < classes; c++)
+        set_number(out, at + c, (exp(number(x, at + c)) - sums[c]) * scale);
+      for (int64_t s = 0; s < line.states; s++)
+        beta[s] += number(x, at + class_of(&line, s));
       for (int64_t s = 0; s < line.states; s++) /* in place: those before s are not read any more */
         beta[s] = log_sum(beta[s], s + 1 < line.states ? beta[s + 1] : -INFINITY,
                           s + 2 < line.states && may_skip(&line, s + 2) ? beta[s + 2] : -INFINITY);
@@ -134,7 +171,8 @@ static tenon_status_t loss_backward_part(tenon_call_t *call, void *room, int64_t
 }
 
 static tenon_status_t loss_backward_run(tenon_call_t *call) {
-  int64_t lines = call->inputs[1]->shape[1], row = call->inputs[6]->shape[2] + call->inputs[1]->shape[2];
+  int64_t lines = call->inputs[1]->shape[1];
+  int64_t row = call->inputs[6]->shape[2] + call->inputs[1]->shape[2];
   TENON_TRY(lines_check(call, call->inputs + 1));
   if (!tenon_count(call->outputs[0])) return TENON_OK;
   void *room = call->host->allocate(call, (uint64_t)lines * (uint64_t)row * sizeof(double));
@@ -142,14 +180,16 @@ static tenon_status_t loss_backward_run(tenon_call_t *call) {
 }
 
 static tenon_status_t loss_backward_infer(tenon_infer_t *infer) {
-  tenon_dim_t found = infer->inputs[6]->dims[2], states = states_of(infer, infer->inputs[2]);
+  tenon_dim_t found = infer->inputs[6]->dims[2];
+  tenon_dim_t states = states_of(infer, infer->inputs[2]);
   if (tenon_is_known(found) && tenon_is_known(states) && found.value != states.value)
-    return tenon_fail(infer, TENON_INVALID, "alpha is of %lld states, but targets of this width have %lld",
+    return tenon_fail(infer, TENON_INVALID,
+                      "alpha is of %lld states, but targets of this width have %lld",
                       (long long)found.value, (long long)states.value);
   return blank_check(infer, infer->attrs[0].as.i, infer->inputs[1]->dims[2]);
 }
 
-/* ---- the library ------------------------------------------------------------------------------------------------ */
+/* the library */
 
 /* clang-format off */
 TENON_LIBRARY(reader, "1.0.0",

@@ -1,5 +1,5 @@
-/* ctc.h: what the operators of ctc.c and decode.c share.  log_probs is [frames, lines, classes], f32 or f64; one of the
- * classes is the blank. */
+/* ctc.h: what the operators of ctc.c and decode.c share.  log_probs is [frames, lines, classes],
+ * f32 or f64; one of the classes is the blank. */
 #ifndef CTC_H
 #define CTC_H
 
@@ -13,8 +13,10 @@ static inline double number(const tenon_tensor_t *t, int64_t i) {
 }
 
 static inline void set_number(tenon_tensor_t *t, int64_t i, double value) {
-  if (t->dtype.bits == 64) ((double *)t->data)[i] = value;
-  else ((float *)t->data)[i] = (float)value;
+  if (t->dtype.bits == 64)
+    ((double *)t->data)[i] = value;
+  else
+    ((float *)t->data)[i] = (float)value;
 }
 
 /* log(exp(a) + exp(b) + exp(c)); -inf is the logarithm of nothing. */
@@ -27,24 +29,30 @@ static inline double log_sum(double a, double b, double c) {
 
 static inline tenon_status_t blank_check(tenon_infer_t *infer, int64_t blank, tenon_dim_t classes) {
   if (blank < 0)
-    return tenon_fail(infer, TENON_INVALID, "blank is %lld, but must be a class of log_probs, from 0",
-                      (long long)blank);
+    return tenon_fail(infer, TENON_INVALID,
+                      "blank is %lld, but must be a class of log_probs, from 0", (long long)blank);
   if (!tenon_is_known(classes) || blank < classes.value) return TENON_OK;
-  return tenon_fail(infer, TENON_INVALID, "blank is %lld, but log_probs has %lld classes: it must be less",
+  return tenon_fail(infer, TENON_INVALID,
+                    "blank is %lld, but log_probs has %lld classes: it must be less",
                     (long long)blank, (long long)classes.value);
 }
 
 /* Names the first length that is not from 0 to `most`, and counts all of them. */
-static inline tenon_status_t lengths_check(tenon_call_t *call, const tenon_tensor_t *lengths, const char *name,
-                                           int64_t most, const char *what) {
+static inline tenon_status_t lengths_check(tenon_call_t *call, const tenon_tensor_t *lengths,
+                                           const char *name, int64_t most, const char *what) {
   const int64_t *length = lengths->data;
-  int64_t wrong = 0, first = 0;
+  int64_t wrong = 0;
+  int64_t first = 0;
   for (int64_t n = lengths->shape[0]; n-- > 0;)
-    if (length[n] < 0 || length[n] > most) wrong++, first = n;
+    if (length[n] < 0 || length[n] > most) {
+      wrong++;
+      first = n;
+    }
   if (!wrong) return TENON_OK;
-  return tenon_fail(call, TENON_INVALID, "%s[%lld] is %lld, but must be from 0 to %lld, %s (%lld of %lld out of range)",
-                    name, (long long)first, (long long)length[first], (long long)most, what, (long long)wrong,
-                    (long long)lengths->shape[0]);
+  return tenon_fail(call, TENON_INVALID,
+                    "%s[%lld] is %lld, but must be from 0 to %lld, %s (%lld of %lld out of range)",
+                    name, (long long)first, (long long)length[first], (long long)most, what,
+                    (long long)wrong, (long long)lengths->shape[0]);
 }
 
 #endif

@@ -1,7 +1,8 @@
 /* decode.c: the operator reader::ctc_decode: prefix beam search.  Part of the library of ctc.c.
  *
- * The texts that the search has met are a tree, in which each is one node whatever way led to it; the beam is the best of
- * them, sorted.  All memory is taken once a call.  Invariant: what is kept depends on the numbers of the line alone. */
+ * The texts that the search has met are a tree, in which each is one node whatever way led to it;
+ * the beam is the best of them, sorted.  All memory is taken once a call.  Invariant: what is kept
+ * depends on the numbers of the line alone. */
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,10 +10,17 @@
 
 #include "ctc.h"
 
-/* ---- the alphabet ------------------------------------------------------------------------------------------------ */
+/* the alphabet */
 
-enum { ATTR_ALPHABET, ATTR_BLANK, ATTR_BEAM };
-enum { BEAM_MAX = 1 << 16, CODE_MAX = 0x10FFFF };
+enum {
+  ATTR_ALPHABET,
+  ATTR_BLANK,
+  ATTR_BEAM,
+};
+enum {
+  BEAM_MAX = 1 << 16,
+  CODE_MAX = 0x10FFFF,
+};
 
 typedef struct alphabet_t {
   const char *text; /* the attribute, which lives as long */
@@ -30,16 +38,20 @@ static uint32_t character(const unsigned char *s, uint32_t size, uint32_t *code)
     if (s[i] >> 6 != 2) return 0;
     *code = *code << 6 | (s[i] & 0x3Fu);
   }
-  return *code < least[bytes] || *code > CODE_MAX || *code >> 11 == 0x1B ? 0 : bytes; /* nor a surrogate */
+  return *code < least[bytes] || *code > CODE_MAX || *code >> 11 == 0x1B
+             ? 0
+             : bytes; /* nor a surrogate */
 }
 
 static tenon_status_t alphabet_read(tenon_node_t *node, alphabet_t *alphabet, uint8_t *seen) {
-  uint32_t size = node->attrs[ATTR_ALPHABET].count, code = 0;
+  uint32_t size = node->attrs[ATTR_ALPHABET].count;
+  uint32_t code = 0;
   for (uint32_t at = 0, bytes; at < size; at += bytes) {
     bytes = character((const unsigned char *)alphabet->text + at, size - at, &code);
     if (!bytes) return tenon_fail(node, TENON_INVALID, "alphabet is not UTF-8 at its byte %u", at);
     if (seen[code / 8] >> code % 8 & 1)
-      return tenon_fail(node, TENON_INVALID, "alphabet has '%.*s' (U+%04X) twice, again at its character %lld",
+      return tenon_fail(node, TENON_INVALID,
+                        "alphabet has '%.*s' (U+%04X) twice, again at its character %lld",
                         (int)bytes, alphabet->text + at, code, (long long)alphabet->count);
     seen[code / 8] |= (uint8_t)(1u << code % 8);
     alphabet->starts[alphabet->count++] = at;
@@ -50,41 +62,62 @@ static tenon_status_t alphabet_read(tenon_node_t *node, alphabet_t *alphabet, ui
 
 static tenon_status_t alphabet_create(tenon_node_t *node) {
   const tenon_value_t *text = &node->attrs[ATTR_ALPHABET];
-  alphabet_t *alphabet = malloc(sizeof *alphabet + ((size_t)text->count + 1) * sizeof *alphabet->starts);
+  alphabet_t *alphabet =
+      malloc(sizeof *alphabet + ((size_t)text->count + 1) * sizeof *alphabet->starts);
   uint8_t *seen = calloc(CODE_MAX / 8 + 1, 1);
   tenon_status_t status = TENON_MEMORY;
-  if (alphabet && seen) *alphabet = (alphabet_t){text->as.s, 0}, status = alphabet_read(node, alphabet, seen);
-  else (void)tenon_fail(node, status, "no memory for an alphabet of %u bytes", text->count);
+  if (alphabet && seen) {
+    *alphabet = (alphabet_t){text->as.s, 0};
+    status = alphabet_read(node, alphabet, seen);
+  } else
+    (void)tenon_fail(node, status, "no memory for an alphabet of %u bytes", text->count);
   free(seen);
-  if (status == TENON_OK) node->state = alphabet;
-  else free(alphabet);
+  if (status == TENON_OK)
+    node->state = alphabet;
+  else
+    free(alphabet);
   return status;
 }
 
-/* ---- the search -------------------------------------------------------------------------------------------------- */
+/* the search */
 
-/* A text that the search has met: the one of `parent` and a class more.  Each text is one node, whatever way led to it. */
+/* A text that the search has met: the one of `parent` and a class more.  Each text is one node,
+ * whatever way led to it. */
 typedef struct node_t {
-  int32_t parent, child, sibling; /* the child met last, the one before; -1: none */
-  int32_t class;                  /* -1: the empty text */
-  int32_t place;                  /* in the beam; -1: it is not there */
+  int32_t parent;
+  int32_t child;
+  int32_t sibling; /* the child met last, the one before; -1: none */
+  int32_t class;   /* -1: the empty text */
+  int32_t place;   /* in the beam; -1: it is not there */
 } node_t;
 
-/* A text with the logarithms of its probability: that its last frame was a blank, that it was not, both. */
+/* A text with the logarithms of its probability: that its last frame was a blank, that it was not,
+ * both. */
 typedef struct entry_t {
-  double blank, label, score;
-  int32_t from, class; /* where the text comes from in the beam before, and the class that was added; -1: none */
-  int32_t node;        /* of the beam only */
+  double blank;
+  double label;
+  double score;
+  int32_t from;
+  int32_t class
+      ; /* where the text comes from in the beam before, and the class that was added; -1: none */
+  int32_t node; /* of the beam only */
 } entry_t;
 
 typedef struct search_t { /* of one line at a time; its memory serves the next */
   double *row;            /* log_probs of a frame */
-  entry_t *beam, *found;  /* best first; while a frame is gone through, `found` is a heap, the worst first */
+  entry_t *beam;
+  entry_t
+      *found; /* best first; while a frame is gone through, `found` is a heap, the worst first */
   node_t *nodes;
   char *text;
   bool *taken;  /* by class: the beam has the text that this one makes of an entry; and the blank */
   double least; /* the worst score of a full heap, else -inf */
-  int64_t count, found_count, node_count, classes, blank, width;
+  int64_t count;
+  int64_t found_count;
+  int64_t node_count;
+  int64_t classes;
+  int64_t blank;
+  int64_t width;
 } search_t;
 
 static bool is_better(const entry_t *a, const entry_t *b) {
@@ -108,7 +141,8 @@ static void offer(search_t *search, entry_t entry) {
   if (entry.score == -INFINITY) return;
   if (search->found_count < search->width) {
     int64_t at = search->found_count++;
-    for (; at > 0 && is_better(&heap[(at - 1) / 2], &entry); at = (at - 1) / 2) heap[at] = heap[(at - 1) / 2];
+    for (; at > 0 && is_better(&heap[(at - 1) / 2], &entry); at = (at - 1) / 2)
+      heap[at] = heap[(at - 1) / 2];
     heap[at] = entry;
   } else if (is_better(&entry, heap)) {
     replace_worst(heap, search->width, entry);
@@ -134,16 +168,20 @@ static void grow(search_t *search, int32_t from) {
     search->taken[search->nodes[k].class] = search->nodes[k].place >= 0;
   for (int32_t c = 0; c < search->classes; c++) {
     double score = (c == node->class ? entry->blank : entry->score) + row[c];
-    if (score >= search->least && !search->taken[c]) offer(search, (entry_t){-INFINITY, score, score, from, c, -1});
+    if (score >= search->least && !search->taken[c])
+      offer(search, (entry_t){-INFINITY, score, score, from, c, -1});
   }
-  for (int32_t k = node->child; k >= 0; k = search->nodes[k].sibling) search->taken[search->nodes[k].class] = false;
+  for (int32_t k = node->child; k >= 0; k = search->nodes[k].sibling)
+    search->taken[search->nodes[k].class] = false;
 }
 
 /* The node of an entry that was found. */
 static int32_t node_of(search_t *search, const entry_t *entry) {
-  int32_t parent = search->beam[entry->from].node, node = search->nodes[parent].child;
+  int32_t parent = search->beam[entry->from].node;
+  int32_t node = search->nodes[parent].child;
   if (entry->class < 0) return parent;
-  while (node >= 0 && search->nodes[node].class != entry->class) node = search->nodes[node].sibling;
+  while (node >= 0 && search->nodes[node].class != entry->class)
+    node = search->nodes[node].sibling;
   if (node >= 0) return node;
   node = (int32_t)search->node_count++;
   search->nodes[node] = (node_t){parent, -1, search->nodes[parent].child, entry->class, -1};
@@ -152,24 +190,32 @@ static int32_t node_of(search_t *search, const entry_t *entry) {
 
 static void frame(search_t *search) {
   entry_t *found = search->found;
-  search->found_count = 0, search->least = -INFINITY;
-  for (int32_t i = 0; i < search->count; i++) grow(search, i);
+  search->found_count = 0;
+  search->least = -INFINITY;
+  for (int32_t i = 0; i < search->count; i++)
+    grow(search, i);
   for (int64_t n = search->found_count; n > 1;) { /* the heap, sorted */
     entry_t worst = found[0];
     n--;
     replace_worst(found, n, found[n]);
     found[n] = worst;
   }
-  for (int64_t i = 0; i < search->found_count; i++) found[i].node = node_of(search, &found[i]);
-  for (int64_t i = 0; i < search->count; i++) search->nodes[search->beam[i].node].place = -1;
-  for (int64_t i = 0; i < search->found_count; i++) search->nodes[found[i].node].place = (int32_t)i;
-  search->found = search->beam, search->beam = found, search->count = search->found_count;
+  for (int64_t i = 0; i < search->found_count; i++)
+    found[i].node = node_of(search, &found[i]);
+  for (int64_t i = 0; i < search->count; i++)
+    search->nodes[search->beam[i].node].place = -1;
+  for (int64_t i = 0; i < search->found_count; i++)
+    search->nodes[found[i].node].place = (int32_t)i;
+  search->found = search->beam;
+  search->beam = found;
+  search->count = search->found_count;
 }
 
 static tenon_status_t decode_line(tenon_call_t *call, search_t *search, int64_t n) {
   const tenon_tensor_t *x = call->inputs[0];
   const alphabet_t *alphabet = call->state;
-  int64_t frames = ((const int64_t *)call->inputs[1]->data)[n], size = 0;
+  int64_t frames = ((const int64_t *)call->inputs[1]->data)[n];
+  int64_t size = 0;
   search->nodes[0] = (node_t){-1, -1, -1, -1, 0};
   search->beam[0] = (entry_t){0, -INFINITY, 0, -1, -1, 0};
   search->count = search->node_count = 1;
@@ -177,9 +223,10 @@ static tenon_status_t decode_line(tenon_call_t *call, search_t *search, int64_t 
     for (int64_t c = 0; c < search->classes; c++) {
       search->row[c] = number(x, (t * x->shape[1] + n) * search->classes + c);
       if (!(search->row[c] < INFINITY))
-        return tenon_fail(call, TENON_INVALID,
-                          "log_probs[%lld][%lld][%lld] is %g, which is no logarithm of a probability", (long long)t,
-                          (long long)n, (long long)c, search->row[c]);
+        return tenon_fail(
+            call, TENON_INVALID,
+            "log_probs[%lld][%lld][%lld] is %g, which is no logarithm of a probability",
+            (long long)t, (long long)n, (long long)c, search->row[c]);
     }
     frame(search);
   }
@@ -194,23 +241,28 @@ static tenon_status_t decode_line(tenon_call_t *call, search_t *search, int64_t 
   return call->host->set_string(call, call->outputs[0], n, end - size, (uint64_t)size);
 }
 
-/* ---- the operator ------------------------------------------------------------------------------------------------ */
+/* the operator */
 
 static tenon_status_t decode_validate(tenon_node_t *node) {
   int64_t beam = node->attrs[ATTR_BEAM].as.i;
   if (beam >= 1 && beam <= BEAM_MAX) return TENON_OK;
-  return tenon_fail(node, TENON_INVALID, "beam is %lld, but must be from 1 to %d", (long long)beam, BEAM_MAX);
+  return tenon_fail(node, TENON_INVALID, "beam is %lld, but must be from 1 to %d", (long long)beam,
+                    BEAM_MAX);
 }
 
 typedef struct room_t {
   unsigned char *memory;
-  int64_t width, frames, lane_size, lane_count;
+  int64_t width;
+  int64_t frames;
+  int64_t lane_size;
+  int64_t lane_count;
 } room_t;
 
 /* Lane i has lines i, i + lane_count, ... */
 static tenon_status_t decode_part(tenon_call_t *call, void *argument, int64_t begin, int64_t end) {
   const room_t *room = argument;
-  const int64_t *shape = call->inputs[0]->shape, width = room->width;
+  const int64_t *shape = call->inputs[0]->shape;
+  const int64_t width = room->width;
   for (int64_t lane = begin; lane < end; lane++) {
     search_t search = {.classes = shape[2], .blank = call->attrs[ATTR_BLANK].as.i, .width = width};
     search.row = (double *)(void *)(room->memory + lane * room->lane_size);
@@ -221,27 +273,33 @@ static tenon_status_t decode_part(tenon_call_t *call, void *argument, int64_t be
     search.taken = (bool *)(search.text + 4 * room->frames);
     memset(search.taken, 0, (size_t)shape[2]);
     search.taken[search.blank] = true;
-    for (int64_t n = lane; n < shape[1]; n += room->lane_count) TENON_TRY(decode_line(call, &search, n));
+    for (int64_t n = lane; n < shape[1]; n += room->lane_count)
+      TENON_TRY(decode_line(call, &search, n));
   }
   return TENON_OK;
 }
 
 static tenon_status_t decode_run(tenon_call_t *call) {
   enum { LANES_MAX = 64 };
-  const int64_t *shape = call->inputs[0]->shape, *lengths = call->inputs[1]->data;
-  room_t room = {.width = call->attrs[ATTR_BEAM].as.i, .lane_count = shape[1] < LANES_MAX ? shape[1] : LANES_MAX};
+  const int64_t *shape = call->inputs[0]->shape;
+  const int64_t *lengths = call->inputs[1]->data;
+  room_t room = {.width = call->attrs[ATTR_BEAM].as.i,
+                 .lane_count = shape[1] < LANES_MAX ? shape[1] : LANES_MAX};
   TENON_TRY(lengths_check(call, call->inputs[1], "lengths", shape[0], "the frames of log_probs"));
   for (int64_t n = 0; n < shape[1]; n++)
     if (lengths[n] > room.frames) room.frames = lengths[n];
   if (shape[2] > INT32_MAX || room.frames > (INT32_MAX - 1) / room.width)
-    return tenon_fail(call, TENON_INVALID,
-                      "a beam of %lld over %lld frames of %lld classes is too large: make beam smaller",
-                      (long long)room.width, (long long)room.frames, (long long)shape[2]);
-  room.lane_size = shape[2] * (int64_t)(sizeof(double) + sizeof(bool)) + 2 * room.width * (int64_t)sizeof(entry_t) +
+    return tenon_fail(
+        call, TENON_INVALID,
+        "a beam of %lld over %lld frames of %lld classes is too large: make beam smaller",
+        (long long)room.width, (long long)room.frames, (long long)shape[2]);
+  room.lane_size = shape[2] * (int64_t)(sizeof(double) + sizeof(bool)) +
+                   2 * room.width * (int64_t)sizeof(entry_t) +
                    (1 + room.width * room.frames) * (int64_t)sizeof(node_t) + 4 * room.frames;
   room.lane_size = (room.lane_size + 63) / 64 * 64;
   room.memory = call->host->allocate(call, (uint64_t)(room.lane_count * room.lane_size));
-  return room.memory ? call->host->parallel(call, room.lane_count, 1, decode_part, &room) : TENON_MEMORY;
+  return room.memory ? call->host->parallel(call, room.lane_count, 1, decode_part, &room)
+                     : TENON_MEMORY;
 }
 
 static tenon_status_t decode_infer(tenon_infer_t *infer) {
@@ -249,10 +307,10 @@ static tenon_status_t decode_infer(tenon_infer_t *infer) {
   tenon_dim_t classes = infer->inputs[0]->dims[2];
   TENON_TRY(blank_check(infer, infer->attrs[ATTR_BLANK].as.i, classes));
   if (!tenon_is_known(classes) || classes.value == alphabet->count + 1) return TENON_OK;
-  return tenon_fail(
-      infer, TENON_INVALID,
-      "alphabet has %lld characters, but log_probs has %lld classes: one for each character, and the blank",
-      (long long)alphabet->count, (long long)classes.value);
+  return tenon_fail(infer, TENON_INVALID,
+                    "alphabet has %lld characters, but log_probs has %lld classes: one for each "
+                    "character, and the blank",
+                    (long long)alphabet->count, (long long)classes.value);
 }
 
 /* clang-format off */

@@ -1,24 +1,26 @@
-/* Entries, keys and their execution, see dnn.h.
- * A list's head is published with release and read with acquire; two threads that miss at once both make an entry, and
- * the second one is merely not found again.  Invariant: the hit path compares integers and allocates nothing. */
+/* Entries, keys and their execution, see dnn.h. A list's head is published with release and read
+ * with acquire; two threads that miss at once both make an entry, and the second one is merely not
+ * found again.  Invariant: the hit path compares integers and allocates nothing. */
 #include "dnn.h"
 #include <stdlib.h>
 #include <string.h>
 
-int omp_get_max_threads(void); /* of the OpenMP library that oneDNN brings; its header is the compiler's */
+int omp_get_max_threads(
+    void); /* of the OpenMP library that oneDNN brings; its header is the compiler's */
 
 dnn_cache_t dnn_eager;
 
 dnnl_engine_t dnn_engine(void) {
   static _Atomic(dnnl_engine_t) shared;
-  dnnl_engine_t engine = atomic_load_explicit(&shared, memory_order_acquire), none = 0;
+  dnnl_engine_t engine = atomic_load_explicit(&shared, memory_order_acquire);
+  dnnl_engine_t none = 0;
   if (engine || dnnl_engine_create(&engine, dnnl_cpu, 0) != dnnl_success) return engine;
   if (atomic_compare_exchange_strong(&shared, &none, engine)) return engine;
   dnnl_engine_destroy(engine); /* another thread was first */
   return none;
 }
 
-/* ---- keys ------------------------------------------------------------------------------------------------------- */
+/* keys */
 
 void dnn_key_open(dnn_key_t *key, int64_t kind) {
   key->count = 0;
@@ -39,32 +41,37 @@ int dnn_key_tensor(dnn_key_t *key, const tenon_tensor_t *tensor) {
   if (tensor->ndim > DNN_RANK) return 0;
   int64_t *to = key->at + key->count;
   *to++ = tensor->ndim;
-  for (int32_t i = 0; i < tensor->ndim; i++) *to++ = tensor->shape[i];
-  for (int32_t i = 0; i < tensor->ndim; i++) *to++ = tensor->strides[i];
+  for (int32_t i = 0; i < tensor->ndim; i++)
+    *to++ = tensor->shape[i];
+  for (int32_t i = 0; i < tensor->ndim; i++)
+    *to++ = tensor->strides[i];
   key->count = (int32_t)(to - key->at);
   return 1;
 }
 
 static _Atomic(dnn_job_t *) *list_of(dnn_cache_t *cache, const int64_t *key, int32_t count) {
   uint64_t hash = 0;
-  for (int32_t i = 0; i < count; i++) hash = (hash ^ (uint64_t)key[i]) * 0x9E3779B97F4A7C15u;
+  for (int32_t i = 0; i < count; i++)
+    hash = (hash ^ (uint64_t)key[i]) * 0x9E3779B97F4A7C15u;
   return &cache->head[hash >> 58];
 }
 
 static int is_for(const dnn_job_t *job, const dnn_key_t *key) {
-  return job->key_count == key->count && !memcmp(job->key, key->at, (size_t)key->count * sizeof *key->at);
+  return job->key_count == key->count &&
+         !memcmp(job->key, key->at, (size_t)key->count * sizeof *key->at);
 }
 
 dnn_job_t *dnn_find(dnn_cache_t *cache, const dnn_key_t *key) {
   dnn_job_t *job = atomic_load_explicit(&cache->recent, memory_order_acquire);
   if (job && is_for(job, key)) return job;
   job = atomic_load_explicit(list_of(cache, key->at, key->count), memory_order_acquire);
-  while (job && !is_for(job, key)) job = job->next;
+  while (job && !is_for(job, key))
+    job = job->next;
   if (job && cache != &dnn_eager) atomic_store_explicit(&cache->recent, job, memory_order_release);
   return job;
 }
 
-/* ---- entries ---------------------------------------------------------------------------------------------------- */
+/* entries */
 
 dnn_job_t *dnn_job_create(const dnn_key_t *key) {
   dnn_job_t *job = (dnn_job_t *)calloc(1, sizeof *job);
@@ -86,7 +93,8 @@ static int objects_create(const dnn_job_t *job, dnnl_stream_t *stream, dnnl_exec
   int good = dnnl_stream_create(stream, engine, dnnl_stream_default_flags) == dnnl_success;
   for (int32_t i = 0; i < job->arg_count; i++) {
     args[i].arg = job->arg[i];
-    good = good && dnnl_memory_create(&args[i].memory, job->md[i], engine, DNNL_MEMORY_NONE) == dnnl_success;
+    good = good && dnnl_memory_create(&args[i].memory, job->md[i], engine, DNNL_MEMORY_NONE) ==
+                       dnnl_success;
   }
   return good;
 }
@@ -113,7 +121,8 @@ int dnn_publish(dnn_cache_t *cache, dnn_job_t *job) {
   }
   _Atomic(dnn_job_t *) *head = list_of(cache, job->key, job->key_count);
   job->next = atomic_load_explicit(head, memory_order_relaxed);
-  while (!atomic_compare_exchange_weak_explicit(head, &job->next, job, memory_order_release, memory_order_relaxed)) {
+  while (!atomic_compare_exchange_weak_explicit(head, &job->next, job, memory_order_release,
+                                                memory_order_relaxed)) {
   }
   return 1;
 }
@@ -122,7 +131,8 @@ void dnn_job_destroy(dnn_job_t *job) {
   if (!job) return;
   objects_destroy(job->stream, job->args, job->arg_count);
   if (job->primitive) dnnl_primitive_destroy(job->primitive);
-  for (int32_t i = 0; i < job->arg_count; i++) dnnl_memory_desc_destroy(job->md[i]);
+  for (int32_t i = 0; i < job->arg_count; i++)
+    dnnl_memory_desc_destroy(job->md[i]);
   dnn_free(job->weights);
   dnn_job_destroy(job->pack);
   free(job);
@@ -139,42 +149,49 @@ void dnn_cache_clear(dnn_cache_t *cache) {
   }
 }
 
-/* ---- running ---------------------------------------------------------------------------------------------------- */
+/* running */
 
 tenon_status_t dnn_run(tenon_call_t *call, dnn_job_t *job, void *const *data) {
-  dnnl_exec_arg_t own[DNN_ARGS + 1] = {{0, 0}}, *args = job->args;
+  dnnl_exec_arg_t own[DNN_ARGS + 1] = {{0, 0}};
+  dnnl_exec_arg_t *args = job->args;
   dnnl_stream_t stream = job->stream;
   void *scratch = 0;
-  int good = 1, shared = !atomic_flag_test_and_set_explicit(&job->busy, memory_order_acquire);
+  int good = 1;
+  int shared = !atomic_flag_test_and_set_explicit(&job->busy, memory_order_acquire);
   if (job->scratch) {
     scratch = call->host->allocate(call, job->scratch);
     if (!scratch) good = 0;
   }
   if (!shared) { /* another call of the same plan is running: objects of our own */
-    args = own, stream = 0;
+    args = own;
+    stream = 0;
     good = objects_create(job, &stream, own) && good;
   }
   for (int32_t i = 0; good && i < job->arg_count; i++)
-    good = dnnl_memory_set_data_handle(args[i].memory, job->arg[i] == DNNL_ARG_SCRATCHPAD ? scratch : data[i]) ==
+    good = dnnl_memory_set_data_handle(args[i].memory,
+                                       job->arg[i] == DNNL_ARG_SCRATCHPAD ? scratch : data[i]) ==
            dnnl_success;
   dnnl_status_t status = dnnl_out_of_memory;
   if (good) status = dnnl_primitive_execute(job->primitive, stream, job->arg_count, args);
   if (status == dnnl_success) status = dnnl_stream_wait(stream);
-  if (shared) atomic_flag_clear_explicit(&job->busy, memory_order_release);
-  else objects_destroy(stream, own, job->arg_count);
+  if (shared)
+    atomic_flag_clear_explicit(&job->busy, memory_order_release);
+  else
+    objects_destroy(stream, own, job->arg_count);
   if (status == dnnl_success) return TENON_OK;
   if (job->scratch && !scratch) return TENON_MEMORY; /* said already */
   return tenon_fail(call, status == dnnl_out_of_memory ? TENON_MEMORY : TENON_INTERNAL,
                     "oneDNN refused to run a primitive that it had made: status %d", (int)status);
 }
 
-dnn_job_t *dnn_reorder_create(const dnn_key_t *key, const_dnnl_memory_desc_t from, const_dnnl_memory_desc_t to) {
+dnn_job_t *dnn_reorder_create(const dnn_key_t *key, const_dnnl_memory_desc_t from,
+                              const_dnnl_memory_desc_t to) {
   dnn_job_t *job = dnn_job_create(key);
   dnnl_primitive_attr_t attributes = 0;
   dnnl_primitive_desc_t desc = 0;
-  int good =
-      job && from && to && dnn_attributes(&attributes, 0, FINISH_none, 0, 0) &&
-      dnnl_reorder_primitive_desc_create(&desc, from, dnn_engine(), to, dnn_engine(), attributes) == dnnl_success;
+  int good = job && from && to && dnn_attributes(&attributes, 0, FINISH_none, 0, 0) &&
+             dnnl_reorder_primitive_desc_create(&desc, from, dnn_engine(), to, dnn_engine(),
+                                                attributes) == dnnl_success;
   if (good) {
     dnn_job_arg(job, DNNL_ARG_FROM, from);
     dnn_job_arg(job, DNNL_ARG_TO, to);
@@ -186,16 +203,19 @@ dnn_job_t *dnn_reorder_create(const dnn_key_t *key, const_dnnl_memory_desc_t fro
   return 0;
 }
 
-int dnn_reorder(const_dnnl_memory_desc_t from_md, const void *from, const_dnnl_memory_desc_t to_md, void *to) {
+int dnn_reorder(const_dnnl_memory_desc_t from_md, const void *from, const_dnnl_memory_desc_t to_md,
+                void *to) {
   dnnl_engine_t engine = dnn_engine();
   dnnl_primitive_desc_t desc = 0;
   dnnl_primitive_t primitive = 0;
   dnnl_stream_t stream = 0;
   dnnl_exec_arg_t args[2] = {{DNNL_ARG_FROM, 0}, {DNNL_ARG_TO, 0}};
-  int good = dnnl_reorder_primitive_desc_create(&desc, from_md, engine, to_md, engine, 0) == dnnl_success &&
+  int good = dnnl_reorder_primitive_desc_create(&desc, from_md, engine, to_md, engine, 0) ==
+                 dnnl_success &&
              dnnl_primitive_create(&primitive, desc) == dnnl_success &&
              dnnl_stream_create(&stream, engine, dnnl_stream_default_flags) == dnnl_success &&
-             dnnl_memory_create(&args[0].memory, from_md, engine, (void *)(uintptr_t)from) == dnnl_success &&
+             dnnl_memory_create(&args[0].memory, from_md, engine, (void *)(uintptr_t)from) ==
+                 dnnl_success &&
              dnnl_memory_create(&args[1].memory, to_md, engine, to) == dnnl_success &&
              dnnl_primitive_execute(primitive, stream, 2, args) == dnnl_success &&
              dnnl_stream_wait(stream) == dnnl_success;
@@ -215,25 +235,29 @@ void *dnn_pack(const_dnnl_memory_desc_t from_md, const void *from, const_dnnl_me
 
 void dnn_free(void *memory) { free(memory); }
 
-/* ---- descriptors ------------------------------------------------------------------------------------------------ */
+/* descriptors */
 
 dnnl_memory_desc_t dnn_strided(int32_t rank, const int64_t *dims, const int64_t *strides) {
   dnnl_memory_desc_t md = 0;
-  if (dnnl_memory_desc_create_with_strides(&md, rank, dims, dnnl_f32, strides) != dnnl_success) return 0;
+  if (dnnl_memory_desc_create_with_strides(&md, rank, dims, dnnl_f32, strides) != dnnl_success)
+    return 0;
   return md;
 }
 
 dnnl_memory_desc_t dnn_any(int32_t rank, const int64_t *dims) {
   dnnl_memory_desc_t md = 0;
-  if (dnnl_memory_desc_create_with_tag(&md, rank, dims, dnnl_f32, dnnl_format_tag_any) != dnnl_success) return 0;
+  if (dnnl_memory_desc_create_with_tag(&md, rank, dims, dnnl_f32, dnnl_format_tag_any) !=
+      dnnl_success)
+    return 0;
   return md;
 }
 
-int dnn_attributes(dnnl_primitive_attr_t *out, const_dnnl_memory_desc_t added, int64_t activation, double alpha,
-                   double beta) {
+int dnn_attributes(dnnl_primitive_attr_t *out, const_dnnl_memory_desc_t added, int64_t activation,
+                   double alpha, double beta) {
   static const struct {
     dnnl_alg_kind_t kind;
-    float alpha, beta; /* where oneDNN wants numbers that the operator does not have */
+    float alpha;
+    float beta; /* where oneDNN wants numbers that the operator does not have */
   } kinds[FINISH_COUNT] = {
       [FINISH_relu] = {dnnl_eltwise_relu, 0, 0},
       [FINISH_clip] = {dnnl_eltwise_clip, 0, 0},
@@ -248,25 +272,33 @@ int dnn_attributes(dnnl_primitive_attr_t *out, const_dnnl_memory_desc_t added, i
       [FINISH_hard_swish] = {dnnl_eltwise_hardswish, 1.0f / 6, 0.5f},
       [FINISH_mish] = {dnnl_eltwise_mish, 0, 0},
   };
-  int own = activation == FINISH_clip || activation == FINISH_leaky_relu || activation == FINISH_elu ||
-            activation == FINISH_hard_sigmoid;
+  int own = activation == FINISH_clip || activation == FINISH_leaky_relu ||
+            activation == FINISH_elu || activation == FINISH_hard_sigmoid;
   dnnl_post_ops_t ops = 0;
   *out = 0;
-  int good = dnnl_post_ops_create(&ops) == dnnl_success && dnnl_primitive_attr_create(out) == dnnl_success &&
-             dnnl_primitive_attr_set_scratchpad_mode(*out, dnnl_scratchpad_mode_user) == dnnl_success;
-  if (good && added) good = dnnl_post_ops_append_binary(ops, dnnl_binary_add, added) == dnnl_success;
+  int good =
+      dnnl_post_ops_create(&ops) == dnnl_success &&
+      dnnl_primitive_attr_create(out) == dnnl_success &&
+      dnnl_primitive_attr_set_scratchpad_mode(*out, dnnl_scratchpad_mode_user) == dnnl_success;
+  if (good && added)
+    good = dnnl_post_ops_append_binary(ops, dnnl_binary_add, added) == dnnl_success;
   if (good && activation != FINISH_none)
-    good = dnnl_post_ops_append_eltwise(ops, kinds[activation].kind, own ? (float)alpha : kinds[activation].alpha,
+    good = dnnl_post_ops_append_eltwise(ops, kinds[activation].kind,
+                                        own ? (float)alpha : kinds[activation].alpha,
                                         own ? (float)beta : kinds[activation].beta) == dnnl_success;
   good = good && dnnl_primitive_attr_set_post_ops(*out, ops) == dnnl_success;
   if (ops) dnnl_post_ops_destroy(ops);
-  if (!good && *out) dnnl_primitive_attr_destroy(*out), *out = 0;
+  if (!good && *out) {
+    dnnl_primitive_attr_destroy(*out);
+    *out = 0;
+  }
   return good;
 }
 
 int dnn_is_reference(const_dnnl_primitive_desc_t desc) {
   const char *name = 0;
-  if (dnnl_primitive_desc_query(desc, dnnl_query_impl_info_str, 0, (void *)&name) != dnnl_success) return 1;
+  if (dnnl_primitive_desc_query(desc, dnnl_query_impl_info_str, 0, (void *)&name) != dnnl_success)
+    return 1;
   return strstr(name, "ref") != 0;
 }
 

@@ -1,37 +1,48 @@
-/* conv and conv_transpose by oneDNN in f32 (f16 and bf16 are converted), on channels-last memory: constant weights are
- * packed once; bias, residual and activation are fused.  The host calls prepare when it compiles a graph and the
- * kernels from any thread; what oneDNN does not do well goes to ../conv.c.  Invariant: with packed weights w is never
- * looked at again. */
+/* conv and conv_transpose by oneDNN in f32 (f16 and bf16 are converted), on channels-last memory:
+ * constant weights are packed once; bias, residual and activation are fused.  The host calls
+ * prepare when it compiles a graph and the kernels from any thread; what oneDNN does not do well
+ * goes to ../conv.c.  Invariant: with packed weights w is never looked at again. */
 #include "../convolution.h"
 #include "../dense.h"
 #include "dnn.h"
 #include <stdlib.h>
 #include <string.h>
 
-enum { KIND_CONV = 10, KIND_CONV_TRANSPOSE };
+enum {
+  KIND_CONV = 10,
+  KIND_CONV_TRANSPOSE,
+};
 
 typedef struct plan_t {
   dnn_cache_t cache;
   tenon_tensor_t w; /* shape and dtype of the packed weights */
-  int64_t shape[DNN_RANK], strides[DNN_RANK];
+  int64_t shape[DNN_RANK];
+  int64_t strides[DNN_RANK];
   dnnl_memory_desc_t packed_md;
   void *packed;
 } plan_t;
 
 /* What one call, or prepare, wants of oneDNN. */
 typedef struct want_t {
-  tenon_tensor_t *in[4], *to;       /* x, w, bias, residual and the result, in f32 */
-  const tenon_tensor_t *w;          /* in[1], or the shape of what the plan packed */
-  int64_t group, channels, filters; /* of x and of the result */
-  int64_t x[DNN_RANK], out[DNN_RANK];
+  tenon_tensor_t *in[4];
+  tenon_tensor_t *to;      /* x, w, bias, residual and the result, in f32 */
+  const tenon_tensor_t *w; /* in[1], or the shape of what the plan packed */
+  int64_t group;
+  int64_t channels;
+  int64_t filters; /* of x and of the result */
+  int64_t x[DNN_RANK];
+  int64_t out[DNN_RANK];
   int64_t activation;
-  double alpha, beta;
-  int transposed, bias, residual;
+  double alpha;
+  double beta;
+  int transposed;
+  int bias;
+  int residual;
   window_t window;
   const plan_t *plan;
 } want_t;
 
-/* ---- making a primitive ----------------------------------------------------------------------------------------- */
+/* making a primitive */
 
 static dnnl_memory_desc_t last_md(int32_t rank, const int64_t *shape) {
   int64_t strides[DNN_RANK];
@@ -54,25 +65,30 @@ static dnnl_memory_desc_t weights_md(const want_t *want, int any) {
     dims[rank] = axis == 0 ? w->shape[0] / want->group : w->shape[1];
     strides[rank++] = w->strides[axis];
   }
-  for (int32_t i = 2; i < w->ndim; i++) dims[rank] = w->shape[i], strides[rank++] = w->strides[i];
+  for (int32_t i = 2; i < w->ndim; i++) {
+    dims[rank] = w->shape[i];
+    strides[rank++] = w->strides[i];
+  }
   return any ? dnn_any(rank, dims) : dnn_strided(rank, dims, strides);
 }
 
-static dnnl_primitive_desc_t describe(const want_t *want, const_dnnl_memory_desc_t x, const_dnnl_memory_desc_t w,
-                                      const_dnnl_memory_desc_t bias, const_dnnl_memory_desc_t out,
+static dnnl_primitive_desc_t describe(const want_t *want, const_dnnl_memory_desc_t x,
+                                      const_dnnl_memory_desc_t w, const_dnnl_memory_desc_t bias,
+                                      const_dnnl_memory_desc_t out,
                                       const_dnnl_primitive_attr_t attributes) {
   const window_t *window = &want->window;
   dnnl_primitive_desc_t desc = 0;
   int64_t dilation[DNNL_MAX_NDIMS] = {0};
-  for (int32_t i = 0; i < window->rank; i++) dilation[i] = window->dilation[i] - 1;
+  for (int32_t i = 0; i < window->rank; i++)
+    dilation[i] = window->dilation[i] - 1;
   dnnl_status_t status =
       want->transposed
-          ? dnnl_deconvolution_forward_primitive_desc_create(&desc, dnn_engine(), dnnl_forward_inference,
-                                                             dnnl_deconvolution_direct, x, w, bias, out, window->stride,
-                                                             dilation, window->before, window->after, attributes)
-          : dnnl_convolution_forward_primitive_desc_create(&desc, dnn_engine(), dnnl_forward_inference,
-                                                           dnnl_convolution_direct, x, w, bias, out, window->stride,
-                                                           dilation, window->before, window->after, attributes);
+          ? dnnl_deconvolution_forward_primitive_desc_create(
+                &desc, dnn_engine(), dnnl_forward_inference, dnnl_deconvolution_direct, x, w, bias,
+                out, window->stride, dilation, window->before, window->after, attributes)
+          : dnnl_convolution_forward_primitive_desc_create(
+                &desc, dnn_engine(), dnnl_forward_inference, dnnl_convolution_direct, x, w, bias,
+                out, window->stride, dilation, window->before, window->after, attributes);
   return status == dnnl_success ? desc : 0;
 }
 
@@ -82,14 +98,21 @@ static dnn_job_t *job_make(const dnn_key_t *key, const want_t *want) {
   dnn_job_t *job = dnn_job_create(key);
   dnnl_primitive_attr_t attributes = 0;
   dnnl_primitive_desc_t desc = 0;
-  dnnl_memory_desc_t x = last_md(rank, want->x), out = last_md(rank, want->out), any = weights_md(want, 1);
+  dnnl_memory_desc_t x = last_md(rank, want->x);
+  dnnl_memory_desc_t out = last_md(rank, want->out);
+  dnnl_memory_desc_t any = weights_md(want, 1);
   int64_t one = 1;
   dnnl_memory_desc_t bias = want->bias ? dnn_strided(1, &want->filters, &one) : 0;
   int good = job && x && out && any && (bias || !want->bias) &&
-             dnn_attributes(&attributes, want->residual ? out : 0, want->activation, want->alpha, want->beta);
+             dnn_attributes(&attributes, want->residual ? out : 0, want->activation, want->alpha,
+                            want->beta);
   if (good) desc = describe(want, x, any, bias, out, attributes);
-  if (desc && !plan && dnn_is_reference(desc)) dnnl_primitive_desc_destroy(desc), desc = 0;
-  if (desc && plan && !dnnl_memory_desc_equal(dnn_query(desc, dnnl_query_weights_md), plan->packed_md)) {
+  if (desc && !plan && dnn_is_reference(desc)) {
+    dnnl_primitive_desc_destroy(desc);
+    desc = 0;
+  }
+  if (desc && plan &&
+      !dnnl_memory_desc_equal(dnn_query(desc, dnnl_query_weights_md), plan->packed_md)) {
     /* these extents like another packing: a copy for them, or, without memory for it, the plan's */
     job->weights = dnn_pack(plan->packed_md, plan->packed, dnn_query(desc, dnnl_query_weights_md));
     if (!job->weights) {
@@ -111,7 +134,10 @@ static dnn_job_t *job_make(const dnn_key_t *key, const want_t *want) {
       good = right || job->pack;
       if (given) dnnl_memory_desc_destroy(given);
     }
-    if (!good) dnn_job_destroy(job), job = 0;
+    if (!good) {
+      dnn_job_destroy(job);
+      job = 0;
+    }
   }
   if (attributes) dnnl_primitive_attr_destroy(attributes);
   dnnl_memory_desc_t mds[4] = {x, out, any, bias};
@@ -120,18 +146,24 @@ static dnn_job_t *job_make(const dnn_key_t *key, const want_t *want) {
   return job;
 }
 
-/* ---- running ---------------------------------------------------------------------------------------------------- */
+/* running */
 
-static tenon_status_t job_run(tenon_call_t *call, dnn_cache_t *cache, const want_t *want, dnn_job_t *job) {
-  tenon_tensor_t *out = want->to, *bias = want->bias ? core_dense(call, want->in[2], out->dtype) : 0;
+static tenon_status_t job_run(tenon_call_t *call, dnn_cache_t *cache, const want_t *want,
+                              dnn_job_t *job) {
+  tenon_tensor_t *out = want->to;
+  tenon_tensor_t *bias = want->bias ? core_dense(call, want->in[2], out->dtype) : 0;
   const plan_t *plan = want->plan;
-  void *x = dnn_to_last(call, cache, want->in[0]), *residual = 0;
-  void *to = dnn_is_last(out) ? out->data : call->host->allocate(call, (uint64_t)tenon_count(out) * sizeof(float));
+  void *x = dnn_to_last(call, cache, want->in[0]);
+  void *residual = 0;
+  void *to = dnn_is_last(out)
+                 ? out->data
+                 : call->host->allocate(call, (uint64_t)tenon_count(out) * sizeof(float));
   if (want->residual) residual = dnn_to_last(call, cache, want->in[3]);
   if (!x || !to || (want->bias && !bias) || (want->residual && !residual)) return TENON_MEMORY;
   void *weights = job->weights ? job->weights : plan ? plan->packed : want->w->data;
   if (job->pack) {
-    void *packed = call->host->allocate(call, dnnl_memory_desc_get_size(job->md[1])), *both[2] = {weights, packed};
+    void *packed = call->host->allocate(call, dnnl_memory_desc_get_size(job->md[1]));
+    void *both[2] = {weights, packed};
     if (!packed) return TENON_MEMORY;
     TENON_TRY(dnn_run(call, job->pack, both));
     weights = packed;
@@ -152,7 +184,8 @@ static tenon_status_t plain(tenon_call_t *call, const want_t *want) {
   return want->transposed ? core_conv_transpose_run(call) : core_conv_run(call);
 }
 
-/* What oneDNN can be asked at all: its paddings are not negative, but for what conv_transpose pads its result by. */
+/* What oneDNN can be asked at all: its paddings are not negative, but for what conv_transpose pads
+ * its result by. */
 static int is_usual(const window_t *window, int transposed) {
   for (int32_t i = 0; i < window->rank; i++)
     if (window->before[i] < 0 || (window->after[i] < 0 && !transposed)) return 0;
@@ -178,23 +211,29 @@ static tenon_status_t convolve(tenon_call_t *call, want_t *want) {
   for (int i = 0; i < (want->transposed ? 3 : 4); i++) {
     if (!call->inputs[i] || (i == 1 && plan)) continue;
     int turns = is_backwards(call->inputs[i]);
-    want->in[i] = turns ? core_dense(call, call->inputs[i], f32) : core_as(call, call->inputs[i], f32);
+    want->in[i] =
+        turns ? core_dense(call, call->inputs[i], f32) : core_as(call, call->inputs[i], f32);
     if (!want->in[i]) return TENON_MEMORY;
   }
   int turns = is_backwards(call->outputs[0]);
-  want->to = turns ? core_place_dense(call, call->outputs[0], f32) : core_place(call, call->outputs[0], f32);
+  want->to = turns ? core_place_dense(call, call->outputs[0], f32)
+                   : core_place(call, call->outputs[0], f32);
   if (!want->to) return TENON_MEMORY;
   if (!plan) want->w = want->in[1];
-  const tenon_tensor_t *x = want->in[0], *out = want->to;
-  want->channels = x->shape[1], want->filters = out->shape[1];
+  const tenon_tensor_t *x = want->in[0];
+  const tenon_tensor_t *out = want->to;
+  want->channels = x->shape[1];
+  want->filters = out->shape[1];
   want->bias = call->inputs[2] != 0;
   dnn_key_open(&key, want->transposed ? KIND_CONV_TRANSPOSE : KIND_CONV);
   dnn_key_add(&key, want->bias | want->residual << 1 | (int)want->activation << 2);
   dnn_key_add(&key, want->group);
   dnn_key_number(&key, want->alpha);
   dnn_key_number(&key, want->beta);
-  for (int32_t i = 0; i < x->ndim; i++) dnn_key_add(&key, want->x[i] = x->shape[i]);
-  for (int32_t i = 0; i < x->ndim; i++) dnn_key_add(&key, want->out[i] = out->shape[i]);
+  for (int32_t i = 0; i < x->ndim; i++)
+    dnn_key_add(&key, want->x[i] = x->shape[i]);
+  for (int32_t i = 0; i < x->ndim; i++)
+    dnn_key_add(&key, want->out[i] = out->shape[i]);
   for (int32_t i = 0; i < window->rank; i++) {
     dnn_key_add(&key, window->kernel[i]);
     dnn_key_add(&key, window->stride[i]);
@@ -202,7 +241,8 @@ static tenon_status_t convolve(tenon_call_t *call, want_t *want) {
     dnn_key_add(&key, window->before[i]);
     dnn_key_add(&key, window->after[i]);
   }
-  for (int32_t i = 0; !plan && i < x->ndim; i++) dnn_key_add(&key, want->w->strides[i]);
+  for (int32_t i = 0; !plan && i < x->ndim; i++)
+    dnn_key_add(&key, want->w->strides[i]);
   dnn_job_t *job = dnn_find(cache, &key);
   if (job) return job->primitive ? job_run(call, cache, want, job) : plain(call, want);
   job = job_make(&key, want);
@@ -226,20 +266,23 @@ static tenon_status_t dnn_conv(tenon_call_t *call) {
                  .beta = attrs[CONV_BETA].as.f};
   const tenon_tensor_t *x = call->inputs[0];
   if (x->ndim > 2 + 3) return plain(call, &want);
-  core_window_set(&want.window, &args, x->ndim - 2, x->shape + 2, want.w->shape + 2, call->outputs[0]->shape + 2);
+  core_window_set(&want.window, &args, x->ndim - 2, x->shape + 2, want.w->shape + 2,
+                  call->outputs[0]->shape + 2);
   return convolve(call, &want);
 }
 
 static tenon_status_t dnn_conv_transpose(tenon_call_t *call) {
   const plan_t *plan = (const plan_t *)call->plan;
-  want_t want = {
-      .plan = plan, .w = plan ? &plan->w : call->inputs[1], .group = call->attrs[CONV_GROUP].as.i, .transposed = 1};
+  want_t want = {.plan = plan,
+                 .w = plan ? &plan->w : call->inputs[1],
+                 .group = call->attrs[CONV_GROUP].as.i,
+                 .transposed = 1};
   if (call->inputs[0]->ndim > 2 + 3) return plain(call, &want);
   core_conv_transpose_window(call->attrs, call->inputs[0], want.w, call->outputs[0], &want.window);
   return convolve(call, &want);
 }
 
-/* ---- preparing -------------------------------------------------------------------------------------------------- */
+/* preparing */
 
 static void plan_release(void *pointer) {
   plan_t *plan = (plan_t *)pointer;
@@ -250,7 +293,8 @@ static void plan_release(void *pointer) {
   free(plan);
 }
 
-/* Packs constant weights for the extents that are known, or usual ones.  No plan where oneDNN has nothing good. */
+/* Packs constant weights for the extents that are known, or usual ones.  No plan where oneDNN has
+ * nothing good. */
 static tenon_status_t prepare(tenon_node_t *node, int transposed) {
   enum { USUAL = 56 };
   static const tenon_value_t no_pads = {TENON_KIND_NONE, 0, {0}};
@@ -258,39 +302,49 @@ static tenon_status_t prepare(tenon_node_t *node, int transposed) {
   const tenon_tensor_t *w = node->inputs[1]->value;
   window_args_t args = window_args(node->attrs, 0);
   int32_t rank = x->ndim - 2;
-  if (!(node->constant >> 1 & 1) || !w || !core_is(w, TENON_F32) || tenon_count(w) == 0) return TENON_OK;
+  if (!(node->constant >> 1 & 1) || !w || !core_is(w, TENON_F32) || tenon_count(w) == 0)
+    return TENON_OK;
   if (rank < 1 || rank > 3 || !dnn_engine()) return TENON_OK;
   plan_t *plan = (plan_t *)calloc(1, sizeof *plan);
   if (!plan) return tenon_fail(node, TENON_MEMORY, "no memory for the plan of a convolution");
-  plan->w = *w, plan->w.data = 0, plan->w.shape = plan->shape, plan->w.strides = plan->strides;
+  plan->w = *w;
+  plan->w.data = 0;
+  plan->w.shape = plan->shape;
+  plan->w.strides = plan->strides;
   memcpy(plan->shape, w->shape, (size_t)w->ndim * sizeof *w->shape);
   memcpy(plan->strides, w->strides, (size_t)w->ndim * sizeof *w->strides);
   want_t want = {.w = w, .group = node->attrs[CONV_GROUP].as.i, .transposed = transposed};
   want.filters = transposed ? w->shape[1] * want.group : w->shape[0];
   want.channels = transposed ? w->shape[0] : w->shape[1] * want.group;
   want.x[0] = want.out[0] = tenon_is_known(x->dims[0]) ? x->dims[0].value : 1;
-  want.x[1] = want.channels, want.out[1] = want.filters;
+  want.x[1] = want.channels;
+  want.out[1] = want.filters;
   for (int32_t i = 0; i < rank; i++) {
     int64_t span = (w->shape[2 + i] - 1) * list_at(args.dilations, i, 1) + 1;
-    want.x[2 + i] = tenon_is_known(x->dims[2 + i]) ? x->dims[2 + i].value : span > USUAL ? span : USUAL;
+    want.x[2 + i] = tenon_is_known(x->dims[2 + i]) ? x->dims[2 + i].value
+                    : span > USUAL                 ? span
+                                                   : USUAL;
   }
   if (transposed) { /* the full result */
     for (int32_t i = 0; i < rank; i++)
-      want.out[2 + i] =
-          (want.x[2 + i] - 1) * list_at(args.strides, i, 1) + (w->shape[2 + i] - 1) * list_at(args.dilations, i, 1) + 1;
+      want.out[2 + i] = (want.x[2 + i] - 1) * list_at(args.strides, i, 1) +
+                        (w->shape[2 + i] - 1) * list_at(args.dilations, i, 1) + 1;
     args.pads = &no_pads;
     args.auto_pad = WINDOW_EXPLICIT;
   } else {
     core_window_out(&args, rank, want.x + 2, w->shape + 2, want.out + 2);
   }
   core_window_set(&want.window, &args, rank, want.x + 2, w->shape + 2, want.out + 2);
-  dnnl_memory_desc_t x_md = last_md(rank + 2, want.x), out_md = last_md(rank + 2, want.out);
-  dnnl_memory_desc_t any = weights_md(&want, 1), given = weights_md(&want, 0);
+  dnnl_memory_desc_t x_md = last_md(rank + 2, want.x);
+  dnnl_memory_desc_t out_md = last_md(rank + 2, want.out);
+  dnnl_memory_desc_t any = weights_md(&want, 1);
+  dnnl_memory_desc_t given = weights_md(&want, 0);
   dnnl_primitive_desc_t desc = 0;
   if (x_md && out_md && any && given && is_usual(&want.window, transposed))
     desc = describe(&want, x_md, any, 0, out_md, 0);
   if (desc && !dnn_is_reference(desc) &&
-      dnnl_memory_desc_clone(&plan->packed_md, dnn_query(desc, dnnl_query_weights_md)) == dnnl_success)
+      dnnl_memory_desc_clone(&plan->packed_md, dnn_query(desc, dnnl_query_weights_md)) ==
+          dnnl_success)
     plan->packed = dnn_pack(given, w->data, plan->packed_md);
   if (desc) dnnl_primitive_desc_destroy(desc);
   dnnl_memory_desc_t mds[4] = {x_md, out_md, any, given};

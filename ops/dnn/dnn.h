@@ -1,6 +1,7 @@
-/* oneDNN behind the operators: primitives that are made once for each combination of extents and found again by a key.
- * Called by the kernels in this folder, and by nothing else; built only with TENON_ONEDNN.
- * Invariant: finding a primitive takes no lock, and entries are never changed or freed while calls can see them. */
+/* oneDNN behind the operators: primitives that are made once for each combination of extents and
+ * found again by a key. Called by the kernels in this folder, and by nothing else; built only with
+ * TENON_ONEDNN. Invariant: finding a primitive takes no lock, and entries are never changed or
+ * freed while calls can see them. */
 #ifndef TENON_OPS_DNN_H
 #define TENON_OPS_DNN_H
 
@@ -9,17 +10,24 @@
 #include <stdatomic.h>
 #include <tenon/op.h>
 
-enum { DNN_ARGS = 8, DNN_KEY = 160, DNN_RANK = 7 /* of tensors whose extents fit into a key */, DNN_ENTRIES = 1024 };
+enum {
+  DNN_ARGS = 8,
+  DNN_KEY = 160,
+  DNN_RANK = 7 /* of tensors whose extents fit into a key */,
+  DNN_ENTRIES = 1024,
+};
 
 typedef struct dnn_job_t dnn_job_t;
 struct dnn_job_t {
   dnn_job_t *next;
   dnnl_primitive_t primitive; /* NULL: oneDNN has nothing for this that beats the plain kernel */
-  int32_t arg_count, arg[DNN_ARGS];
+  int32_t arg_count;
+  int32_t arg[DNN_ARGS];
   dnnl_memory_desc_t md[DNN_ARGS];
   uint64_t scratch;
-  void *weights;    /* kept, if the packed ones of the plan do not suit */
-  dnn_job_t *pack;  /* without a plan: brings weights into the layout that this one wants, for each call */
+  void *weights; /* kept, if the packed ones of the plan do not suit */
+  dnn_job_t
+      *pack; /* without a plan: brings weights into the layout that this one wants, for each call */
   uint32_t variant; /* the kernel's own */
   int32_t key_count;
   int64_t key[DNN_KEY];
@@ -43,9 +51,10 @@ extern dnn_cache_t dnn_eager;
 
 dnnl_engine_t dnn_engine(void); /* NULL: out of memory, or this processor is not supported */
 
-/* ---- keys ------------------------------------------------------------------------------------------------------- */
+/* keys */
 
-/* A key opens with the number of threads, which primitives are made for, and what the kernel tells them by. */
+/* A key opens with the number of threads, which primitives are made for, and what the kernel tells
+ * them by. */
 void dnn_key_open(dnn_key_t *key, int64_t kind);
 static inline void dnn_key_add(dnn_key_t *key, int64_t number) { key->at[key->count++] = number; }
 void dnn_key_number(dnn_key_t *key, double number);
@@ -64,59 +73,69 @@ int dnn_publish(dnn_cache_t *cache, dnn_job_t *job);
 void dnn_job_destroy(dnn_job_t *job);
 void dnn_cache_clear(dnn_cache_t *cache);
 
-/* ---- running ---------------------------------------------------------------------------------------------------- */
+/* running */
 
 /* data[i] belongs to the i-th argument named; scratch memory is the call's. */
 tenon_status_t dnn_run(tenon_call_t *call, dnn_job_t *job, void *const *data);
 
 /* From one layout to another: arguments DNNL_ARG_FROM and DNNL_ARG_TO.  NULL: failed. */
-dnn_job_t *dnn_reorder_create(const dnn_key_t *key, const_dnnl_memory_desc_t from, const_dnnl_memory_desc_t to);
+dnn_job_t *dnn_reorder_create(const dnn_key_t *key, const_dnnl_memory_desc_t from,
+                              const_dnnl_memory_desc_t to);
 
 /* Once, outside of calls: from one layout to another.  0: failed. */
-int dnn_reorder(const_dnnl_memory_desc_t from_md, const void *from, const_dnnl_memory_desc_t to_md, void *to);
+int dnn_reorder(const_dnnl_memory_desc_t from_md, const void *from, const_dnnl_memory_desc_t to_md,
+                void *to);
 /* A copy of `from` in another layout, on the heap: dnn_free() it.  NULL: failed. */
 void *dnn_pack(const_dnnl_memory_desc_t from_md, const void *from, const_dnnl_memory_desc_t to_md);
 void dnn_free(void *memory);
 
-/* ---- constant matrices ------------------------------------------------------------------------------------------ */
+/* constant matrices */
 
 typedef struct dnn_weights_t { /* b of c = a b, [k, n], in oneDNN's own layout */
   dnn_cache_t cache;
-  int64_t k, n;
+  int64_t k;
+  int64_t n;
   dnnl_memory_desc_t md;
   void *data; /* NULL: nothing was packed */
 } dnn_weights_t;
 
-/* Packs a matrix with these strides for products of about `m` rows.  0: there is no memory, or oneDNN has nothing good.
- */
-int dnn_weights_pack(dnn_weights_t *weights, int64_t m, int64_t k, int64_t n, const void *data, int64_t row,
-                     int64_t column);
+/* Packs a matrix with these strides for products of about `m` rows.  0: there is no memory, or
+ * oneDNN has nothing good. */
+int dnn_weights_pack(dnn_weights_t *weights, int64_t m, int64_t k, int64_t n, const void *data,
+                     int64_t row, int64_t column);
 void dnn_weights_clear(dnn_weights_t *weights);
-/* Describes c = a b + bias with attributes, and sees to it that the job has b as that wants it.  NULL: failed. */
-dnnl_primitive_desc_t dnn_weights_describe(const dnn_weights_t *weights, dnn_job_t *job, const_dnnl_memory_desc_t a,
-                                           const_dnnl_memory_desc_t bias, const_dnnl_memory_desc_t c,
+/* Describes c = a b + bias with attributes, and sees to it that the job has b as that wants it.
+ * NULL: failed. */
+dnnl_primitive_desc_t dnn_weights_describe(const dnn_weights_t *weights, dnn_job_t *job,
+                                           const_dnnl_memory_desc_t a,
+                                           const_dnnl_memory_desc_t bias,
+                                           const_dnnl_memory_desc_t c,
                                            const_dnnl_primitive_attr_t attributes);
 /* out [m, n] = x [m, k] b, both dense. */
-tenon_status_t dnn_weights_multiply(tenon_call_t *call, dnn_weights_t *weights, void *x, int64_t m, void *out);
+tenon_status_t dnn_weights_multiply(tenon_call_t *call, dnn_weights_t *weights, void *x, int64_t m,
+                                    void *out);
 
-/* ---- channels-last memory of [N, C, spatial...] -------------------------------------------------------------------
- */
+/* ---- channels-last memory of [N, C, spatial...]
+ * ------------------------------------------------------------------- */
 
 void dnn_last_strides(int32_t rank, const int64_t *shape, int64_t *strides);
 int dnn_is_last(const tenon_tensor_t *x);
 /* The elements of x in that layout: x's own memory, or a temporary.  NULL: failed, and said so. */
 void *dnn_to_last(tenon_call_t *call, dnn_cache_t *cache, const tenon_tensor_t *x);
 /* And back, to an output of any strides. */
-tenon_status_t dnn_from_last(tenon_call_t *call, dnn_cache_t *cache, void *from, const tenon_tensor_t *out);
+tenon_status_t dnn_from_last(tenon_call_t *call, dnn_cache_t *cache, void *from,
+                             const tenon_tensor_t *out);
 
-/* ---- descriptors ------------------------------------------------------------------------------------------------ */
+/* descriptors */
 
-dnnl_memory_desc_t dnn_strided(int32_t rank, const int64_t *dims, const int64_t *strides); /* f32; NULL: failed */
+dnnl_memory_desc_t dnn_strided(int32_t rank, const int64_t *dims,
+                               const int64_t *strides); /* f32; NULL: failed */
 dnnl_memory_desc_t dnn_any(int32_t rank, const int64_t *dims);
 
-/* Attributes with the caller's scratch memory, an added tensor (or NULL) and an activation; 0: failed. */
-int dnn_attributes(dnnl_primitive_attr_t *out, const_dnnl_memory_desc_t added, int64_t activation, double alpha,
-                   double beta);
+/* Attributes with the caller's scratch memory, an added tensor (or NULL) and an activation; 0:
+ * failed. */
+int dnn_attributes(dnnl_primitive_attr_t *out, const_dnnl_memory_desc_t added, int64_t activation,
+                   double alpha, double beta);
 /* The argument that dnn_attributes() makes of `added`. */
 #define DNN_ADDED (DNNL_ARG_ATTR_MULTIPLE_POST_OP(0) | DNNL_ARG_SRC_1)
 

@@ -1,5 +1,6 @@
-/* Channels-last memory, which oneDNN's convolutions and pools work on: recognising it, and copying to and from it.
- * Called by convolution.c and pool.c.  Invariant: axes of extent 1 decide nothing. */
+/* Channels-last memory, which oneDNN's convolutions and pools work on: recognising it, and copying
+ * to and from it. Called by convolution.c and pool.c.  Invariant: axes of extent 1 decide
+ * nothing. */
 #include "dnn.h"
 #include <string.h>
 
@@ -8,7 +9,8 @@ enum { KIND_REORDER = 100 };
 void dnn_last_strides(int32_t rank, const int64_t *shape, int64_t *strides) {
   int64_t stride = shape[1];
   strides[1] = 1;
-  for (int32_t i = rank - 1; i >= 2; stride *= shape[i--]) strides[i] = stride;
+  for (int32_t i = rank - 1; i >= 2; stride *= shape[i--])
+    strides[i] = stride;
   strides[0] = stride;
 }
 
@@ -21,22 +23,24 @@ int dnn_is_last(const tenon_tensor_t *x) {
   return 1;
 }
 
-static tenon_status_t reorder(tenon_call_t *call, dnn_cache_t *cache, const tenon_tensor_t *x, void *from, void *to,
-                              int back) {
+static tenon_status_t reorder(tenon_call_t *call, dnn_cache_t *cache, const tenon_tensor_t *x,
+                              void *from, void *to, int back) {
   int64_t last[DNN_RANK];
   dnn_key_t key;
   dnn_key_open(&key, KIND_REORDER + back);
-  if (!dnn_key_tensor(&key, x)) return tenon_fail(call, TENON_INTERNAL, "a tensor of too many axes for oneDNN");
+  if (!dnn_key_tensor(&key, x))
+    return tenon_fail(call, TENON_INTERNAL, "a tensor of too many axes for oneDNN");
   dnn_job_t *job = dnn_find(cache, &key);
   int kept = job != 0;
   if (!job) {
     dnn_last_strides(x->ndim, x->shape, last);
-    dnnl_memory_desc_t given = dnn_strided(x->ndim, x->shape, x->strides),
-                       wanted = dnn_strided(x->ndim, x->shape, last);
+    dnnl_memory_desc_t given = dnn_strided(x->ndim, x->shape, x->strides);
+    dnnl_memory_desc_t wanted = dnn_strided(x->ndim, x->shape, last);
     job = dnn_reorder_create(&key, back ? wanted : given, back ? given : wanted);
     if (given) dnnl_memory_desc_destroy(given);
     if (wanted) dnnl_memory_desc_destroy(wanted);
-    if (!job) return tenon_fail(call, TENON_MEMORY, "oneDNN cannot reorder, or has no memory for it");
+    if (!job)
+      return tenon_fail(call, TENON_MEMORY, "oneDNN cannot reorder, or has no memory for it");
     kept = dnn_publish(cache, job);
   }
   void *data[2] = {from, to};
@@ -51,6 +55,7 @@ void *dnn_to_last(tenon_call_t *call, dnn_cache_t *cache, const tenon_tensor_t *
   return to && reorder(call, cache, x, x->data, to, 0) == TENON_OK ? to : 0;
 }
 
-tenon_status_t dnn_from_last(tenon_call_t *call, dnn_cache_t *cache, void *from, const tenon_tensor_t *out) {
+tenon_status_t dnn_from_last(tenon_call_t *call, dnn_cache_t *cache, void *from,
+                             const tenon_tensor_t *out) {
   return from == out->data ? TENON_OK : reorder(call, cache, out, from, out->data, 1);
 }

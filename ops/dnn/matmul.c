@@ -1,6 +1,7 @@
-/* matmul and gemm by oneDNN in f32 (f16 and bf16 are converted): constant matrices are packed once, bias and activation
- * are fused. The host calls prepare when it compiles a graph and the kernels from any thread; what oneDNN does not do
- * well goes to the plain kernels in ../matmul.c.  Invariant: with packed weights b is never looked at again. */
+/* matmul and gemm by oneDNN in f32 (f16 and bf16 are converted): constant matrices are packed once,
+ * bias and activation are fused. The host calls prepare when it compiles a graph and the kernels
+ * from any thread; what oneDNN does not do well goes to the plain kernels in ../matmul.c.
+ * Invariant: with packed weights b is never looked at again. */
 #include "../matmul.h"
 #include "../dense.h"
 #include "dnn.h"
@@ -8,29 +9,45 @@
 #include <string.h>
 
 enum { TINY = 4096 /* multiplications: below, the plain kernel is faster than oneDNN's start */ };
-enum { KIND_MATMUL = 1, KIND_GEMM = 2 };
-enum { DENSE_A = 1, DENSE_B = 2, DENSE_C = 4, UNFUSED = 8 }; /* variants of a job: what the kernel does itself */
 enum {
-  SEEN = 16 /* once: a primitive is made when extents come again, and not for each length that a text can have */
+  KIND_MATMUL = 1,
+  KIND_GEMM = 2,
+};
+enum {
+  DENSE_A = 1,
+  DENSE_B = 2,
+  DENSE_C = 4,
+  UNFUSED = 8,
+}; /* variants of a job: what the kernel does itself */
+enum {
+  SEEN =
+      /* once: a primitive is made when extents come again, and not for each length that a text can
+       * have */
+  16
 };
 
 typedef struct plan_t {
   dnn_weights_t weights;
   tenon_tensor_t b; /* their shape, to whoever asks */
-  int64_t shape[2], strides[2];
+  int64_t shape[2];
+  int64_t strides[2];
 } plan_t;
 
 /* What one call wants of oneDNN. */
 typedef struct want_t {
   tenon_tensor_t *tensors[4]; /* a, b, bias, c */
-  int transpose_a, transpose_b, kind, adds;
+  int transpose_a;
+  int transpose_b;
+  int kind;
+  int adds;
   finish_t finish;
   const plan_t *plan;
 } want_t;
 
-/* ---- making a primitive ----------------------------------------------------------------------------------------- */
+/* making a primitive */
 
-/* An axis of extent 1 gets the stride that it would have if it were dense, which is what layouts are recognised by. */
+/* An axis of extent 1 gets the stride that it would have if it were dense, which is what layouts
+ * are recognised by. */
 static void strides_settle(int32_t rank, const int64_t *dims, int64_t *strides) {
   int64_t span = 1; /* of the axes to the right */
   for (int32_t i = rank - 1; i >= 0; i--) {
@@ -40,8 +57,10 @@ static void strides_settle(int32_t rank, const int64_t *dims, int64_t *strides) 
 }
 
 /* A matrix of the product as a descriptor of `rank` axes: 2, or 4 with two batch axes. */
-static dnnl_memory_desc_t matrix_md(const matmul_t *p, const matrix_t *x, int64_t rows, int64_t columns, int32_t rank) {
-  int64_t dims[4] = {1, 1, rows, columns}, strides[4] = {0, 0, x->row, x->column};
+static dnnl_memory_desc_t matrix_md(const matmul_t *p, const matrix_t *x, int64_t rows,
+                                    int64_t columns, int32_t rank) {
+  int64_t dims[4] = {1, 1, rows, columns};
+  int64_t strides[4] = {0, 0, x->row, x->column};
   for (int32_t i = 0; i < p->rank; i++) {
     int32_t to = 2 - p->rank + i;
     dims[to] = x->batch[i] ? p->batch[i] : 1;
@@ -54,14 +73,16 @@ static dnnl_memory_desc_t matrix_md(const matmul_t *p, const matrix_t *x, int64_
 /* A bias that oneDNN adds itself: one number for each column. */
 static int bias_is_row(const matmul_t *p) {
   int row = p->bias.row == 0 && (p->bias.column == 1 || p->n == 1);
-  for (int32_t i = 0; i < p->rank; i++) row = row && p->bias.batch[i] == 0;
+  for (int32_t i = 0; i < p->rank; i++)
+    row = row && p->bias.batch[i] == 0;
   return row;
 }
 
 /* What is there is added to the product. */
 static int adding_attributes(dnnl_primitive_attr_t *out) {
   dnnl_post_ops_t ops = 0;
-  int good = dnn_attributes(out, 0, FINISH_none, 0, 0) && dnnl_post_ops_create(&ops) == dnnl_success &&
+  int good = dnn_attributes(out, 0, FINISH_none, 0, 0) &&
+             dnnl_post_ops_create(&ops) == dnnl_success &&
              dnnl_post_ops_append_sum(ops, 1, 0, dnnl_data_type_undef) == dnnl_success &&
              dnnl_primitive_attr_set_post_ops(*out, ops) == dnnl_success;
   if (ops) dnnl_post_ops_destroy(ops);
@@ -70,23 +91,32 @@ static int adding_attributes(dnnl_primitive_attr_t *out) {
 
 /* Tries one variant.  1: the job has its primitive. */
 static int job_try(dnn_job_t *job, const want_t *want, const matmul_t *p, uint32_t variant) {
-  int fused = !(variant & UNFUSED), with_bias = fused && p->bias.data;
+  int fused = !(variant & UNFUSED);
+  int with_bias = fused && p->bias.data;
   int32_t rank = p->rank ? 4 : 2;
-  int64_t bias_dims[4] = {1, 1, 1, p->n}, bias_strides[4] = {p->n, p->n, p->n, 1};
+  int64_t bias_dims[4] = {1, 1, 1, p->n};
+  int64_t bias_strides[4] = {p->n, p->n, p->n, 1};
   dnnl_primitive_desc_t desc = 0;
   dnnl_primitive_attr_t attributes = 0;
-  dnnl_memory_desc_t a = matrix_md(p, &p->a, p->m, p->k, rank), c = matrix_md(p, &p->c, p->m, p->n, rank);
+  dnnl_memory_desc_t a = matrix_md(p, &p->a, p->m, p->k, rank);
+  dnnl_memory_desc_t c = matrix_md(p, &p->c, p->m, p->n, rank);
   dnnl_memory_desc_t b = want->plan ? 0 : matrix_md(p, &p->b, p->k, p->n, rank);
-  dnnl_memory_desc_t bias = with_bias ? dnn_strided(rank, bias_dims + 4 - rank, bias_strides + 4 - rank) : 0;
-  int good = a && c && (b || want->plan) && (bias || !with_bias) &&
-             (want->adds ? adding_attributes(&attributes)
-                         : dnn_attributes(&attributes, 0, fused ? want->finish.activation : FINISH_none,
-                                          want->finish.alpha, want->finish.beta));
+  dnnl_memory_desc_t bias =
+      with_bias ? dnn_strided(rank, bias_dims + 4 - rank, bias_strides + 4 - rank) : 0;
+  int good =
+      a && c && (b || want->plan) && (bias || !with_bias) &&
+      (want->adds ? adding_attributes(&attributes)
+                  : dnn_attributes(&attributes, 0, fused ? want->finish.activation : FINISH_none,
+                                   want->finish.alpha, want->finish.beta));
   if (good && want->plan) {
     desc = dnn_weights_describe(&want->plan->weights, job, a, bias, c, attributes);
   } else if (good) {
-    good = dnnl_matmul_primitive_desc_create(&desc, dnn_engine(), a, b, bias, c, attributes) == dnnl_success;
-    if (good && dnn_is_reference(desc)) dnnl_primitive_desc_destroy(desc), desc = 0;
+    good = dnnl_matmul_primitive_desc_create(&desc, dnn_engine(), a, b, bias, c, attributes) ==
+           dnnl_success;
+    if (good && dnn_is_reference(desc)) {
+      dnnl_primitive_desc_destroy(desc);
+      desc = 0;
+    }
   }
   if (good && desc) {
     job->variant = variant;
@@ -108,14 +138,18 @@ static dnn_job_t *job_make(const dnn_key_t *key, const want_t *want) {
   tenon_tensor_t dense[4], *tensors[4];
   int64_t strides[4][TENON_RANK_MAX];
   for (uint32_t variant = 0; job && variant < 2 * UNFUSED; variant++) {
-    int whole = variant == 0 || variant == UNFUSED, most = variant == 7 || variant == 15;
+    int whole = variant == 0 || variant == UNFUSED;
+    int most = variant == 7 || variant == 15;
     matmul_t p;
     if (!whole && (!most || want->adds)) continue; /* as things are, or all of them dense */
     for (int i = 0; i < 4; i++) {
       tensors[i] = want->tensors[i];
       if (!most || i == 2) continue;
-      dense[i] = *want->tensors[i], dense[i].strides = strides[i], tensors[i] = &dense[i];
-      for (int64_t axis = dense[i].ndim - 1, stride = 1; axis >= 0; stride *= dense[i].shape[axis--])
+      dense[i] = *want->tensors[i];
+      dense[i].strides = strides[i];
+      tensors[i] = &dense[i];
+      for (int64_t axis = dense[i].ndim - 1, stride = 1; axis >= 0;
+           stride *= dense[i].shape[axis--])
         strides[i][axis] = stride;
     }
     if (variant & UNFUSED) tensors[2] = 0;
@@ -130,7 +164,7 @@ static dnn_job_t *job_make(const dnn_key_t *key, const want_t *want) {
   return job;
 }
 
-/* ---- running ---------------------------------------------------------------------------------------------------- */
+/* running */
 
 static tenon_status_t plain(tenon_call_t *call, const want_t *want) {
   if (want->plan)
@@ -140,7 +174,8 @@ static tenon_status_t plain(tenon_call_t *call, const want_t *want) {
 }
 
 static tenon_status_t job_run(tenon_call_t *call, want_t *want, dnn_job_t *job) {
-  tenon_tensor_t **t = want->tensors, *out = call->outputs[0];
+  tenon_tensor_t **t = want->tensors;
+  tenon_tensor_t *out = call->outputs[0];
   const plan_t *plan = want->plan;
   uint32_t variant = job->variant;
   if (variant & DENSE_A) t[0] = core_dense(call, t[0], t[0]->dtype);
@@ -163,7 +198,8 @@ static tenon_status_t multiply(tenon_call_t *call, want_t *want) {
   plan_t *plan = (plan_t *)call->plan;
   dnn_cache_t *cache = plan ? &plan->weights.cache : &dnn_eager;
   const tenon_dtype_t f32 = tenon_dtype(TENON_F32);
-  tenon_tensor_t **t = want->tensors, *out = call->outputs[0];
+  tenon_tensor_t **t = want->tensors;
+  tenon_tensor_t *out = call->outputs[0];
   dnn_key_t key;
   if (tenon_count(out) == 0) return TENON_OK;
   want->plan = plan;
@@ -176,12 +212,15 @@ static tenon_status_t multiply(tenon_call_t *call, want_t *want) {
   if (!t[3]) return TENON_MEMORY;
   int known = 1;
   dnn_key_open(&key, want->kind);
-  dnn_key_add(&key, want->transpose_a | want->transpose_b << 1 | (int)want->finish.activation << 2 | want->adds << 30);
+  dnn_key_add(&key, want->transpose_a | want->transpose_b << 1 | (int)want->finish.activation << 2 |
+                        want->adds << 30);
   dnn_key_number(&key, want->finish.alpha);
   dnn_key_number(&key, want->finish.beta);
-  for (int i = 0; i < 4; i++) known = known && (i != 1 || !plan ? dnn_key_tensor(&key, t[i]) : 1);
+  for (int i = 0; i < 4; i++)
+    known = known && (i != 1 || !plan ? dnn_key_tensor(&key, t[i]) : 1);
   dnn_job_t *job = known ? dnn_find(cache, &key) : 0;
-  if (job && job->variant != SEEN) return job->primitive ? job_run(call, want, job) : plain(call, want);
+  if (job && job->variant != SEEN)
+    return job->primitive ? job_run(call, want, job) : plain(call, want);
   if (!known && !plan) return plain(call, want);
   int first = !job && !plan;
   job = first ? dnn_job_create(&key) : job_make(&key, want);
@@ -193,19 +232,27 @@ static tenon_status_t multiply(tenon_call_t *call, want_t *want) {
   return status;
 }
 
-/* A call without a plan that the plain kernel does better: small ones, and one or two rows, which oneDNN would have to
- * pack all of b for. */
+/* A call without a plan that the plain kernel does better: small ones, and one or two rows, which
+ * oneDNN would have to pack all of b for. */
 static int is_plain(const tenon_call_t *call, int transpose_a) {
-  const tenon_tensor_t *a = call->inputs[0], *b = call->inputs[1], *out = call->outputs[0];
+  const tenon_tensor_t *a = call->inputs[0];
+  const tenon_tensor_t *b = call->inputs[1];
+  const tenon_tensor_t *out = call->outputs[0];
   int64_t inner = a->ndim ? a->shape[a->ndim - (transpose_a && a->ndim > 1 ? 2 : 1)] : 1;
-  int64_t count = tenon_count(out), columns = b->ndim > 1 ? out->shape[out->ndim - 1] : 1;
-  int64_t rows = b->ndim > 2 ? out->shape[out->ndim - 2] : columns ? count / columns : 0; /* of one product */
+  int64_t count = tenon_count(out);
+  int64_t columns = b->ndim > 1 ? out->shape[out->ndim - 1] : 1;
+  int64_t rows = b->ndim > 2 ? out->shape[out->ndim - 2]
+                 : columns   ? count / columns
+                             : 0; /* of one product */
   return rows <= 2 || inner == 0 || count <= TINY / inner;
 }
 
 static tenon_status_t dnn_matmul(tenon_call_t *call) {
-  want_t want = {.kind = KIND_MATMUL, .transpose_a = call->attrs[0].as.i != 0, .transpose_b = call->attrs[1].as.i != 0};
-  if (!call->plan && (is_plain(call, want.transpose_a) || !dnn_engine())) return core_matmul_run_fast(call);
+  want_t want = {.kind = KIND_MATMUL,
+                 .transpose_a = call->attrs[0].as.i != 0,
+                 .transpose_b = call->attrs[1].as.i != 0};
+  if (!call->plan && (is_plain(call, want.transpose_a) || !dnn_engine()))
+    return core_matmul_run_fast(call);
   want.finish = core_matmul_finish_of(call->attrs);
   TENON_TRY(core_matmul_may_add(call, &want.finish));
   want.adds = call->accumulate != 0;
@@ -213,15 +260,18 @@ static tenon_status_t dnn_matmul(tenon_call_t *call) {
 }
 
 static tenon_status_t dnn_gemm(tenon_call_t *call) {
-  want_t want = {.kind = KIND_GEMM, .transpose_a = call->attrs[2].as.i != 0, .transpose_b = call->attrs[3].as.i != 0};
-  if (!call->plan && (is_plain(call, want.transpose_a) || !dnn_engine())) return core_gemm_run_fast(call);
+  want_t want = {.kind = KIND_GEMM,
+                 .transpose_a = call->attrs[2].as.i != 0,
+                 .transpose_b = call->attrs[3].as.i != 0};
+  if (!call->plan && (is_plain(call, want.transpose_a) || !dnn_engine()))
+    return core_gemm_run_fast(call);
   want.finish = core_gemm_finish_of(call->attrs);
   TENON_TRY(core_matmul_may_add(call, &want.finish));
   want.adds = call->accumulate != 0;
   return multiply(call, &want);
 }
 
-/* ---- preparing -------------------------------------------------------------------------------------------------- */
+/* preparing */
 
 static void plan_release(void *pointer) {
   plan_t *plan = (plan_t *)pointer;
@@ -235,19 +285,29 @@ static tenon_status_t prepare(tenon_node_t *node, int transpose_a, int transpose
   enum { USUAL_ROWS = 128 };
   const tenon_meta_t *a = node->inputs[0];
   const tenon_tensor_t *b = node->inputs[1]->value;
-  if (!(node->constant >> 1 & 1) || !b || !core_is(b, TENON_F32) || b->ndim != 2 || a->ndim < 2 || !dnn_engine())
+  if (!(node->constant >> 1 & 1) || !b || !core_is(b, TENON_F32) || b->ndim != 2 || a->ndim < 2 ||
+      !dnn_engine())
     return TENON_OK;
   if (!b->shape[0] || !b->shape[1] || b->shape[0] * b->shape[1] <= TINY) return TENON_OK;
   plan_t *plan = (plan_t *)calloc(1, sizeof *plan);
   if (!plan) return tenon_fail(node, TENON_MEMORY, "no memory for the plan of a matrix product");
-  int64_t m = 1, k = b->shape[transpose_b ? 1 : 0], n = b->shape[transpose_b ? 0 : 1];
+  int64_t m = 1;
+  int64_t k = b->shape[transpose_b ? 1 : 0];
+  int64_t n = b->shape[transpose_b ? 0 : 1];
   for (int32_t i = 0; i < a->ndim; i++)
-    if (i != a->ndim - (transpose_a ? 2 : 1)) m = tenon_is_known(a->dims[i]) && m ? m * a->dims[i].value : 0;
+    if (i != a->ndim - (transpose_a ? 2 : 1))
+      m = tenon_is_known(a->dims[i]) && m ? m * a->dims[i].value : 0;
   if (m <= 0) m = USUAL_ROWS;
-  plan->b = *b, plan->b.data = 0, plan->b.shape = plan->shape, plan->b.strides = plan->strides;
-  for (int i = 0; i < 2; i++) plan->shape[i] = b->shape[i];
-  plan->strides[0] = b->shape[1], plan->strides[1] = 1;
-  if (!dnn_weights_pack(&plan->weights, m, k, n, b->data, b->strides[transpose_b], b->strides[!transpose_b])) {
+  plan->b = *b;
+  plan->b.data = 0;
+  plan->b.shape = plan->shape;
+  plan->b.strides = plan->strides;
+  for (int i = 0; i < 2; i++)
+    plan->shape[i] = b->shape[i];
+  plan->strides[0] = b->shape[1];
+  plan->strides[1] = 1;
+  if (!dnn_weights_pack(&plan->weights, m, k, n, b->data, b->strides[transpose_b],
+                        b->strides[!transpose_b])) {
     plan_release(plan); /* the call does without */
     return TENON_OK;
   }

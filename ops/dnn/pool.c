@@ -1,14 +1,19 @@
-/* max_pool and average_pool of f32 by oneDNN, on channels-last inputs; anything else goes to ../pool.c.
- * The host calls the kernels from any thread.  Invariant: the result lies channels-last, too, or is copied to its
- * place. */
+/* max_pool and average_pool of f32 by oneDNN, on channels-last inputs; anything else goes to
+ * ../pool.c. The host calls the kernels from any thread.  Invariant: the result lies channels-last,
+ * too, or is copied to its place. */
 #include "../pool.h"
 #include "dnn.h"
 
-enum { KIND_MAX = 20, KIND_AVERAGE };
+enum {
+  KIND_MAX = 20,
+  KIND_AVERAGE,
+};
 
 static dnn_job_t *job_make(const dnn_key_t *key, const tenon_tensor_t *x, const tenon_tensor_t *out,
                            const window_t *window, dnnl_alg_kind_t algorithm) {
-  int64_t x_strides[DNN_RANK], out_strides[DNN_RANK], dilation[DNNL_MAX_NDIMS] = {0}, after[DNNL_MAX_NDIMS] = {0};
+  int64_t x_strides[DNN_RANK], out_strides[DNN_RANK];
+  int64_t dilation[DNNL_MAX_NDIMS] = {0};
+  int64_t after[DNNL_MAX_NDIMS] = {0};
   dnn_job_t *job = dnn_job_create(key);
   dnnl_primitive_attr_t attributes = 0;
   dnnl_primitive_desc_t desc = 0;
@@ -16,20 +21,25 @@ static dnn_job_t *job_make(const dnn_key_t *key, const tenon_tensor_t *x, const 
   dnn_last_strides(out->ndim, out->shape, out_strides);
   dnnl_memory_desc_t x_md = dnn_strided(x->ndim, x->shape, x_strides);
   dnnl_memory_desc_t out_md = dnn_strided(out->ndim, out->shape, out_strides);
-  for (int32_t i = 0; i < window->rank; i++) { /* oneDNN's padding ends where the last window does */
+  for (int32_t i = 0; i < window->rank;
+       i++) { /* oneDNN's padding ends where the last window does */
     int64_t span = (window->kernel[i] - 1) * window->dilation[i] + 1;
     dilation[i] = window->dilation[i] - 1;
     after[i] = (window->out[i] - 1) * window->stride[i] + span - window->in[i] - window->before[i];
     if (after[i] < 0) after[i] = 0;
   }
   int good = job && x_md && out_md && dnn_attributes(&attributes, 0, FINISH_none, 0, 0) &&
-             dnnl_pooling_forward_primitive_desc_create(&desc, dnn_engine(), dnnl_forward_inference, algorithm, x_md,
-                                                        out_md, window->stride, window->kernel, dilation,
-                                                        window->before, after, attributes) == dnnl_success;
+             dnnl_pooling_forward_primitive_desc_create(&desc, dnn_engine(), dnnl_forward_inference,
+                                                        algorithm, x_md, out_md, window->stride,
+                                                        window->kernel, dilation, window->before,
+                                                        after, attributes) == dnnl_success;
   if (good && !dnn_is_reference(desc)) {
     dnn_job_arg(job, DNNL_ARG_SRC, x_md);
     dnn_job_arg(job, DNNL_ARG_DST, out_md);
-    if (!dnn_job_finish(job, desc)) dnn_job_destroy(job), job = 0;
+    if (!dnn_job_finish(job, desc)) {
+      dnn_job_destroy(job);
+      job = 0;
+    }
   } else if (desc) {
     dnnl_primitive_desc_destroy(desc);
   }
@@ -40,28 +50,38 @@ static dnn_job_t *job_make(const dnn_key_t *key, const tenon_tensor_t *x, const 
 }
 
 static tenon_status_t job_run(tenon_call_t *call, dnn_job_t *job) {
-  tenon_tensor_t *x = call->inputs[0], *out = call->outputs[0];
-  void *to = dnn_is_last(out) ? out->data : call->host->allocate(call, (uint64_t)tenon_count(out) * sizeof(float));
+  tenon_tensor_t *x = call->inputs[0];
+  tenon_tensor_t *out = call->outputs[0];
+  void *to = dnn_is_last(out)
+                 ? out->data
+                 : call->host->allocate(call, (uint64_t)tenon_count(out) * sizeof(float));
   void *data[2] = {x->data, to};
   if (!to) return TENON_MEMORY;
   TENON_TRY(dnn_run(call, job, data));
   return dnn_from_last(call, &dnn_eager, to, out);
 }
 
-static tenon_status_t pool(tenon_call_t *call, int64_t kind, dnnl_alg_kind_t algorithm, tenon_run_fn plain) {
-  const tenon_tensor_t *x = call->inputs[0], *out = call->outputs[0];
+static tenon_status_t pool(tenon_call_t *call, int64_t kind, dnnl_alg_kind_t algorithm,
+                           tenon_run_fn plain) {
+  const tenon_tensor_t *x = call->inputs[0];
+  const tenon_tensor_t *out = call->outputs[0];
   window_t window;
   dnn_key_t key;
   if (x->ndim > 5 || !dnn_is_last(x) || tenon_count(out) == 0 || !dnn_engine()) return plain(call);
   pool_window(call, &window);
   dnn_key_open(&key, kind);
   dnn_key_add(&key, (int64_t)algorithm);
-  for (int32_t i = 0; i < x->ndim; i++) dnn_key_add(&key, x->shape[i]);
+  for (int32_t i = 0; i < x->ndim; i++)
+    dnn_key_add(&key, x->shape[i]);
   for (int32_t i = 0; i < window.rank; i++) {
     int64_t span = (window.kernel[i] - 1) * window.dilation[i] + 1;
-    int64_t end = (window.out[i] - 1) * window.stride[i] + span - window.before[i]; /* of the last window, in x */
-    int beyond = end > window.in[i] + window.after[i]; /* only ceil_mode does so, and that part counts for nobody */
-    if (window.before[i] < 0 || window.before[i] >= span || end - window.in[i] >= span) return plain(call);
+    int64_t end = (window.out[i] - 1) * window.stride[i] + span -
+                  window.before[i]; /* of the last window, in x */
+    int beyond =
+        end > window.in[i] +
+                  window.after[i]; /* only ceil_mode does so, and that part counts for nobody */
+    if (window.before[i] < 0 || window.before[i] >= span || end - window.in[i] >= span)
+      return plain(call);
     if (beyond && algorithm == dnnl_pooling_avg_include_padding) return plain(call);
     dnn_key_add(&key, window.out[i]);
     dnn_key_add(&key, window.kernel[i]);
@@ -86,7 +106,8 @@ static tenon_status_t dnn_max_pool(tenon_call_t *call) {
 
 static tenon_status_t dnn_average_pool(tenon_call_t *call) {
   int include = call->attrs[POOL_MORE].as.i != 0;
-  return pool(call, KIND_AVERAGE, include ? dnnl_pooling_avg_include_padding : dnnl_pooling_avg_exclude_padding,
+  return pool(call, KIND_AVERAGE,
+              include ? dnnl_pooling_avg_include_padding : dnnl_pooling_avg_exclude_padding,
               core_average_pool_run);
 }
 

@@ -1,5 +1,6 @@
-/* lstm, gru and rnn of f32 with weights that oneDNN packed when the graph was compiled; the steps are ../recurrent.c's.
- * The host calls prepare and, from any thread, the kernels.  Invariant: with a plan, w and r are never looked at. */
+/* lstm, gru and rnn of f32 with weights that oneDNN packed when the graph was compiled; the steps
+ * are ../recurrent.c's. The host calls prepare and, from any thread, the kernels.  Invariant: with
+ * a plan, w and r are never looked at. */
 #include "../recurrent.h"
 #include "dnn.h"
 #include <stdlib.h>
@@ -9,22 +10,24 @@ typedef struct plan_t {
   dnn_weights_t weights[RECURRENT_DIRECTIONS][RECURRENT_WEIGHTS];
 } plan_t;
 
-static tenon_status_t product(tenon_call_t *call, void *context, int direction, int weight, void *x, int64_t m,
-                              void *out) {
+static tenon_status_t product(tenon_call_t *call, void *context, int direction, int weight, void *x,
+                              int64_t m, void *out) {
   plan_t *plan = (plan_t *)context;
   return dnn_weights_multiply(call, &plan->weights[direction][weight], x, m, out);
 }
 
 static tenon_status_t run(tenon_call_t *call, int kind) {
   plan_t *plan = (plan_t *)call->plan;
-  return plan ? core_recurrent_run(call, kind, product, plan, plan->hidden) : core_recurrent_run(call, kind, 0, 0, 0);
+  return plan ? core_recurrent_run(call, kind, product, plan, plan->hidden)
+              : core_recurrent_run(call, kind, 0, 0, 0);
 }
 
 static void plan_release(void *pointer) {
   plan_t *plan = (plan_t *)pointer;
   if (!plan) return;
   for (int d = 0; d < RECURRENT_DIRECTIONS; d++)
-    for (int w = 0; w < RECURRENT_WEIGHTS; w++) dnn_weights_clear(&plan->weights[d][w]);
+    for (int w = 0; w < RECURRENT_WEIGHTS; w++)
+      dnn_weights_clear(&plan->weights[d][w]);
   free(plan);
 }
 
@@ -33,15 +36,24 @@ static int64_t extent(tenon_dim_t dim, int64_t usual) {
 }
 
 static tenon_status_t prepare(tenon_node_t *node, int kind) {
-  enum { W = 1, R = 2, LAYOUT = 5, SMALL = 64, USUAL_STEPS = 64 };
+  enum {
+    W = 1,
+    R = 2,
+    LAYOUT = 5,
+    SMALL = 64,
+    USUAL_STEPS = 64,
+  };
   const tenon_meta_t *x = node->inputs[0];
   const tenon_tensor_t *given[2] = {node->inputs[W]->value, node->inputs[R]->value};
   if ((node->constant >> W & 3) != 3 || !given[0] || !given[1] || !dnn_engine()) return TENON_OK;
-  recurrent_shape_t shape = {
-      .kind = kind, .directions = (int)given[0]->shape[0], .inputs = given[0]->shape[2], .hidden = given[1]->shape[2]};
+  recurrent_shape_t shape = {.kind = kind,
+                             .directions = (int)given[0]->shape[0],
+                             .inputs = given[0]->shape[2],
+                             .hidden = given[1]->shape[2]};
   if (shape.hidden < SMALL || shape.inputs < 1) return TENON_OK;
   int batch_first = node->attrs[LAYOUT].as.i != 0;
-  shape.steps = extent(x->dims[batch_first], USUAL_STEPS), shape.batch = extent(x->dims[!batch_first], 1);
+  shape.steps = extent(x->dims[batch_first], USUAL_STEPS);
+  shape.batch = extent(x->dims[!batch_first], 1);
   plan_t *plan = (plan_t *)calloc(1, sizeof *plan);
   if (!plan) return tenon_fail(node, TENON_MEMORY, "no memory for the plan of a recurrent layer");
   plan->hidden = shape.hidden;
@@ -49,10 +61,13 @@ static tenon_status_t prepare(tenon_node_t *node, int kind) {
     for (int w = 0; w < RECURRENT_WEIGHTS; w++) {
       if (!core_recurrent_uses(kind, node->attrs, w)) continue;
       const tenon_tensor_t *t = given[w == RECURRENT_W ? 0 : 1];
-      int64_t first = 0, n = recurrent_rows(&shape, w, &first),
-              m = w == RECURRENT_W ? shape.steps * shape.batch : shape.batch;
+      int64_t first = 0;
+      int64_t n = recurrent_rows(&shape, w, &first);
+      int64_t m = w == RECURRENT_W ? shape.steps * shape.batch : shape.batch;
       const float *rows = (const float *)t->data + d * t->strides[0] + first * t->strides[1];
-      if (dnn_weights_pack(&plan->weights[d][w], m, t->shape[2], n, rows, t->strides[2], t->strides[1])) continue;
+      if (dnn_weights_pack(&plan->weights[d][w], m, t->shape[2], n, rows, t->strides[2],
+                           t->strides[1]))
+        continue;
       plan_release(plan); /* the call does without */
       return TENON_OK;
     }

@@ -1,22 +1,23 @@
-/* What neural networks put between their layers, and the gradients of that.
- * Formulas are those of ONNX; where they would cancel out or overflow, they are rearranged.
- * Invariant: a gradient takes x (or, for relu, the result) and nothing that forward would have to keep besides. */
+/* What neural networks put between their layers, and the gradients of that. Formulas are those of
+ * ONNX; where they would cancel out or overflow, they are rearranged. Invariant: a gradient takes x
+ * (or, for relu, the result) and nothing that forward would have to keep besides. */
 #include "pointwise.h"
 
 /* clang-format off */
-#define HELPERS(dtype, T, U, ...)                                                                                      \
-  /* tanh(softplus(x)): with n = e^x (e^x + 2), n / (n + 2); beyond 20, where n may overflow, 1 */                     \
-  static inline T gate_##dtype(T x) {                                                                                  \
-    T e = EXP(x), n = e * (e + 2);                                                                                     \
-    return x > 20 ? (T)1 : n / (n + 2);                                                                                \
-  }                                                                                                                    \
-  /* 1 minus that, which would cancel */                                                                               \
-  static inline T rest_##dtype(T x) {                                                                                  \
-    T e = EXP(x);                                                                                                      \
-    return x > 20 ? (T)0 : 2 / (e * (e + 2) + 2);                                                                      \
-  }                                                                                                                    \
-  /* (1 + tanh(u)) / 2 of gelu's approximation is sigmoid(2u): this is 2u, and the second one its derivative */        \
-  static inline T steep_##dtype(T x) { return x * ((T)1.5957691216057308 + (T)0.07135481627260025 * x * x); }          \
+#define HELPERS(dtype, T, U, ...) \
+  /* tanh(softplus(x)): with n = e^x (e^x + 2), n / (n + 2); beyond 20, where n may overflow, 1 */ \
+  static inline T gate_##dtype(T x) { \
+    T e = EXP(x); \
+T n = e * (e + 2); \
+    return x > 20 ? (T)1 : n / (n + 2); \
+  } \
+  /* 1 minus that, which would cancel */ \
+  static inline T rest_##dtype(T x) { \
+    T e = EXP(x); \
+    return x > 20 ? (T)0 : 2 / (e * (e + 2) + 2); \
+  } \
+  /* (1 + tanh(u)) / 2 of gelu's approximation is sigmoid(2u): this is 2u, and the second one its derivative */ \
+  static inline T steep_##dtype(T x) { return x * ((T)1.5957691216057308 + (T)0.07135481627260025 * x * x); } \
   static inline T slope_##dtype(T x) { return (T)1.5957691216057308 + (T)0.21406444881780073 * x * x; }
 FLOATS(HELPERS, 0)
 #define GATE(x) TN_GENERIC(x, gate_f32, gate_f64)(x)
@@ -99,13 +100,14 @@ FLOATS(HELPERS, 0)
 ACTIVATIONS(DEFINE)
 GRADIENTS(DEFINE_BACKWARD)
 
-/* ---- those that integers have too -------------------------------------------------------------------------------- */
+/* those that integers have too */
 
 FLOATS(DEFINE_ONE, relu, (NO_SETUP), x < 0 ? 0 : x)
 SIGNED(DEFINE_ONE, relu, (NO_SETUP), x < 0 ? 0 : x)
 UNSIGNED(DEFINE_ONE, relu, (NO_SETUP), x)
 
-#define LIMITS(R) const R lambd = (R)loop->attrs[0].as.f, bias = (R)loop->attrs[1].as.f;
+#define LIMITS(R) const R lambd = (R)loop->attrs[0].as.f; \
+const R bias = (R)loop->attrs[1].as.f;
 #define SHRUNK(x) (x) < -lambd ? (x) + bias : (x) > lambd ? (x) - bias : 0
 FLOATS(DEFINE_ONE, shrink, (LIMITS(T)), SHRUNK(x))
 SIGNED(DEFINE_ONE, shrink, (LIMITS(double)), tn_int64(SHRUNK((double)x)))
@@ -122,7 +124,7 @@ UNSIGNED(DEFINE_ONE, shrink, (LIMITS(double)), tn_uint64(SHRUNK((double)x)))
 PRELUS(DEFINE_PRELU)
 FLOATS(DEFINE_PRELU_BACKWARD, prelu_backward)
 
-/* ---- gelu: exact, or by its approximation ------------------------------------------------------------------------ */
+/* gelu: exact, or by its approximation */
 
 #define NORMAL_CDF(x) ((T)0.5 * (1 + ERF(x * (T)0.70710678118654752)))
 #define NORMAL_PDF(x) ((T)0.39894228040143268 * EXP((T)-0.5 * x * x))
@@ -143,7 +145,7 @@ FLOATS(DEFINE_PRELU_BACKWARD, prelu_backward)
   EITHER(gelu, dtype) EITHER(gelu_backward, dtype) EITHER(gelu_second, dtype)
 FLOATS(DEFINE_GELU, 0)
 
-/* ---- tables ------------------------------------------------------------------------------------------------------ */
+/* tables */
 
 #define ITEM(name, attributes, setup, expression, doc, gradient)                                                       \
   OPERATOR(name, "(Tensor x" attributes ") -> Tensor", FACTS(doc, "x: float; out = x", gradient), FLOATS(ITEM1, name))

@@ -1,7 +1,8 @@
-/* Arithmetic on numbers: one element in, one out, or two in.  Integers wrap around; what C leaves open is settled here:
- * division by zero gives 0, as does its remainder, and the least integer divided by -1 is itself.  min and max give NaN
- * if an operand is NaN.  Results on integers that are known when shapes are inferred are known then, too.
- * Invariant: a value that infer states is the one that the loop computes. */
+/* Arithmetic on numbers: one element in, one out, or two in.  Integers wrap around; what C leaves
+ * open is settled here: division by zero gives 0, as does its remainder, and the least integer
+ * divided by -1 is itself.  min and max give NaN if an operand is NaN.  Results on integers that
+ * are known when shapes are inferred are known then, too. Invariant: a value that infer states is
+ * the one that the loop computes. */
 #include "pointwise.h"
 
 /* clang-format off */
@@ -27,43 +28,48 @@
     "a, b: core::max_backward(grad, a, b)")
 /* clang-format on */
 
-#define DEFINE_ONE(dtype, T, W, name, expression) LOOP1(name##_##dtype, T, T, x, WRAPPING(W), expression)
-#define DEFINE_TWO(dtype, T, W, name, expression) LOOP2(name##_##dtype, T, T, a, T, b, WRAPPING(W), expression)
-#define DEFINE_UNARY(name, of_float, of_signed, of_unsigned, doc, gradient)                                            \
-  FLOATS(DEFINE_ONE, name, of_float) SIGNED(DEFINE_ONE, name, of_signed) UNSIGNED(DEFINE_ONE, name, of_unsigned)
-#define DEFINE_BINARY(name, of_float, of_signed, of_unsigned, doc, gradient)                                           \
-  FLOATS(DEFINE_TWO, name, of_float) SIGNED(DEFINE_TWO, name, of_signed) UNSIGNED(DEFINE_TWO, name, of_unsigned)
+#define DEFINE_ONE(dtype, T, W, name, expression)                                                  \
+  LOOP1(name##_##dtype, T, T, x, WRAPPING(W), expression)
+#define DEFINE_TWO(dtype, T, W, name, expression)                                                  \
+  LOOP2(name##_##dtype, T, T, a, T, b, WRAPPING(W), expression)
+#define DEFINE_UNARY(name, of_float, of_signed, of_unsigned, doc, gradient)                        \
+  FLOATS(DEFINE_ONE, name, of_float)                                                               \
+  SIGNED(DEFINE_ONE, name, of_signed) UNSIGNED(DEFINE_ONE, name, of_unsigned)
+#define DEFINE_BINARY(name, of_float, of_signed, of_unsigned, doc, gradient)                       \
+  FLOATS(DEFINE_TWO, name, of_float)                                                               \
+  SIGNED(DEFINE_TWO, name, of_signed) UNSIGNED(DEFINE_TWO, name, of_unsigned)
 UNARY(DEFINE_UNARY)
 BINARY(DEFINE_BINARY)
 
-/* ---- remainder: of Python, with the divisor's sign, or of C, with the dividend's --------------------------------- */
+/* remainder: of Python, with the divisor's sign, or of C, with the dividend's */
 
-#define REMAINDER_FLOAT(dtype, T, W, ...)                                                                              \
-  static inline T remainder_##dtype(T a, T b, int of_c) {                                                              \
-    T r = FMOD(a, b);                                                                                                  \
-    if (of_c) return r;                                                                                                \
-    return r == 0 ? ABS(r) * (b < 0 ? (T)-1 : (T)1) : (r < 0) != (b < 0) ? r + b : r;                                  \
+#define REMAINDER_FLOAT(dtype, T, W, ...)                                                          \
+  static inline T remainder_##dtype(T a, T b, int of_c) {                                          \
+    T r = FMOD(a, b);                                                                              \
+    if (of_c) return r;                                                                            \
+    return r == 0 ? ABS(r) * (b < 0 ? (T)-1 : (T)1) : (r < 0) != (b < 0) ? r + b : r;              \
   }
-#define REMAINDER_SIGNED(dtype, T, W, ...)                                                                             \
-  static inline T remainder_##dtype(T a, T b, int of_c) {                                                              \
-    T r = 0;                                                                                                           \
-    if (b != 0 && b != -1) r = (T)(a % b);                                                                             \
-    return !of_c && r != 0 && (r < 0) != (b < 0) ? (T)(r + b) : r;                                                     \
+#define REMAINDER_SIGNED(dtype, T, W, ...)                                                         \
+  static inline T remainder_##dtype(T a, T b, int of_c) {                                          \
+    T r = 0;                                                                                       \
+    if (b != 0 && b != -1) r = (T)(a % b);                                                         \
+    return !of_c && r != 0 && (r < 0) != (b < 0) ? (T)(r + b) : r;                                 \
   }
-#define REMAINDER_UNSIGNED(dtype, T, W, ...)                                                                           \
-  static inline T remainder_##dtype(T a, T b, int of_c) {                                                              \
-    (void)of_c;                                                                                                        \
-    if (b == 0) return 0;                                                                                              \
-    return (T)(a % b);                                                                                                 \
+#define REMAINDER_UNSIGNED(dtype, T, W, ...)                                                       \
+  static inline T remainder_##dtype(T a, T b, int of_c) {                                          \
+    (void)of_c;                                                                                    \
+    if (b == 0) return 0;                                                                          \
+    return (T)(a % b);                                                                             \
   }
 FLOATS(REMAINDER_FLOAT, 0)
 SIGNED(REMAINDER_SIGNED, 0)
 UNSIGNED(REMAINDER_UNSIGNED, 0)
-#define DEFINE_MOD(dtype, T, W, name)                                                                                  \
-  LOOP2(name##_##dtype, T, T, a, T, b, const int of_c = loop->attrs[0].as.i != 0;, remainder_##dtype(a, b, of_c))
+#define DEFINE_MOD(dtype, T, W, name)                                                              \
+  LOOP2(name##_##dtype, T, T, a, T, b, const int of_c = loop->attrs[0].as.i != 0;                  \
+        , remainder_##dtype(a, b, of_c))
 NUMBERS(DEFINE_MOD, mod)
 
-/* ---- gradients of min and max: to the one chosen, halves where both are ------------------------------------------ */
+/* gradients of min and max: to the one chosen, halves where both are */
 
 /* clang-format off */
 #define DEFINE_CHOSEN(dtype, T, W, name, sign)                                                                         \
@@ -73,36 +79,52 @@ FLOATS(DEFINE_CHOSEN, min_backward, >)
 FLOATS(DEFINE_CHOSEN, max_backward, <)
 /* clang-format on */
 
-/* ---- known integers ---------------------------------------------------------------------------------------------- */
+/* known integers */
 
 #ifndef TENON_SIMD
-#define INTEGER_LIMIT ((int64_t)1 << 62) /* numbers beyond it are not stated: they might be taken for symbols */
+#define INTEGER_LIMIT                                                                              \
+  ((int64_t)1 << 62) /* numbers beyond it are not stated: they might be taken for symbols */
 
 static int is_small(int64_t x) { return x > -INTEGER_LIMIT && x < INTEGER_LIMIT; }
 
 /* One operation on two numbers; 0 if the result is too large to be stated. */
 static int compute(uint32_t operation, int of_c, int64_t a, int64_t b, int64_t *out) {
   switch (operation) {
-  case TENON_DIM_ADD: *out = a + b; break;
-  case TENON_DIM_SUB: *out = a - b; break;
+  case TENON_DIM_ADD:
+    *out = a + b;
+    break;
+  case TENON_DIM_SUB:
+    *out = a - b;
+    break;
   case TENON_DIM_MUL:
     if (a != 0 && (b < 0 ? -b : b) > INTEGER_LIMIT / (a < 0 ? -a : a)) return 0;
     *out = a * b;
     break;
-  case TENON_DIM_DIV: *out = b == 0 ? 0 : a / b; break;
-  case TENON_DIM_MOD: *out = remainder_i64(a, b, of_c); break;
-  case TENON_DIM_MIN: *out = a < b ? a : b; break;
-  default: *out = a > b ? a : b; break;
+  case TENON_DIM_DIV:
+    *out = b == 0 ? 0 : a / b;
+    break;
+  case TENON_DIM_MOD:
+    *out = remainder_i64(a, b, of_c);
+    break;
+  case TENON_DIM_MIN:
+    *out = a < b ? a : b;
+    break;
+  default:
+    *out = a > b ? a : b;
+    break;
   }
   return is_small(*out);
 }
 
-/* The same where one may be a symbol.  tenon_dim() divides rounding down, which is right where nothing is negative. */
-static int compute_dim(tenon_infer_t *infer, uint32_t operation, tenon_dim_t a, tenon_dim_t b, tenon_dim_t *out) {
+/* The same where one may be a symbol.  tenon_dim() divides rounding down, which is right where
+ * nothing is negative. */
+static int compute_dim(tenon_infer_t *infer, uint32_t operation, tenon_dim_t a, tenon_dim_t b,
+                       tenon_dim_t *out) {
   int of_c = operation == TENON_DIM_MOD && infer->attrs[0].as.i != 0;
   int truncates = operation == TENON_DIM_DIV || of_c;
   if (tenon_is_known(a) && tenon_is_known(b))
-    return is_small(a.value) && is_small(b.value) && compute(operation, of_c, a.value, b.value, &out->value);
+    return is_small(a.value) && is_small(b.value) &&
+           compute(operation, of_c, a.value, b.value, &out->value);
   if (truncates || operation == TENON_DIM_MOD) {
     if (!tenon_is_known(b) || b.value <= 0) return 0;
     if (truncates && tenon_dim(infer, TENON_DIM_TEST_LESS, a, tenon_extent(0)).value != 0) return 0;
@@ -112,33 +134,39 @@ static int compute_dim(tenon_infer_t *infer, uint32_t operation, tenon_dim_t a, 
 }
 
 static tenon_status_t propagate(tenon_infer_t *infer, uint32_t operation) {
-  const tenon_meta_t *a = infer->inputs[0], *b = infer->inputs[1];
+  const tenon_meta_t *a = infer->inputs[0];
+  const tenon_meta_t *b = infer->inputs[1];
   tenon_meta_t *out = infer->outputs[0];
-  uint32_t dtype = tenon_dtype_id(out->dtype), count;
+  uint32_t dtype = tenon_dtype_id(out->dtype);
+  uint32_t count;
   if (!a->values || !b->values || a->ndim > 1 || b->ndim > 1) return TENON_OK;
   if (dtype != TENON_I64 && dtype != TENON_I32) return TENON_OK;
-  if (a->value_count != b->value_count && a->value_count != 1 && b->value_count != 1) return TENON_OK;
+  if (a->value_count != b->value_count && a->value_count != 1 && b->value_count != 1)
+    return TENON_OK;
   count = a->value_count == 1 ? b->value_count : a->value_count;
   for (uint32_t i = 0; i < count; i++) {
     tenon_dim_t *value = &out->values[i];
-    if (!compute_dim(infer, operation, a->values[a->value_count == 1 ? 0 : i], b->values[b->value_count == 1 ? 0 : i],
-                     value))
+    if (!compute_dim(infer, operation, a->values[a->value_count == 1 ? 0 : i],
+                     b->values[b->value_count == 1 ? 0 : i], value))
       return TENON_OK;
-    if (dtype == TENON_I32 && tenon_is_known(*value) && (value->value < INT32_MIN || value->value > INT32_MAX))
+    if (dtype == TENON_I32 && tenon_is_known(*value) &&
+        (value->value < INT32_MIN || value->value > INT32_MAX))
       return TENON_OK; /* the loop wraps around */
   }
   out->value_count = count;
   return TENON_OK;
 }
 
-#define INFER(name, operation)                                                                                         \
-  static tenon_status_t name##_infer(tenon_infer_t *infer) { return propagate(infer, TENON_DIM_##operation); }
+#define INFER(name, operation)                                                                     \
+  static tenon_status_t name##_infer(tenon_infer_t *infer) {                                       \
+    return propagate(infer, TENON_DIM_##operation);                                                \
+  }
 /* clang-format off */
 INFER(add, ADD) INFER(sub, SUB) INFER(mul, MUL) INFER(div, DIV) INFER(min, MIN) INFER(max, MAX) INFER(mod, MOD)
 /* clang-format on */
 #endif
 
-/* ---- tables ------------------------------------------------------------------------------------------------------ */
+/* tables */
 
 /* clang-format off */
 #define ITEM_UNARY(name, of_float, of_signed, of_unsigned, doc, gradient)                                              \

@@ -1,6 +1,7 @@
-/* attention: ONNX's scaled dot-product attention, with key/value cache, masks, softcap and grouped heads.
- * The host calls infer and the kernel.  Blocks of query rows are tasks; their scores live in a few slots of scratch, so
- * memory does not grow with the square of the length.  Invariant: a row of scores is whole before its softmax. */
+/* attention: ONNX's scaled dot-product attention, with key/value cache, masks, softcap and grouped
+ * heads. The host calls infer and the kernel.  Blocks of query rows are tasks; their scores live in
+ * a few slots of scratch, so memory does not grow with the square of the length.  Invariant: a row
+ * of scores is whole before its softmax. */
 #include "../attention.h"
 #include "../axes.h"
 #include "../dense.h"
@@ -9,84 +10,118 @@
 #include "math.h"
 #include <string.h>
 
-enum { LANES = 32, SLOTS = 32, ROWS_MAX = 64, SCORES_MAX = 1 << 18 /* of a slot */ };
+enum { LANES = 32, SLOTS = 32, ROWS_MAX = 64, SCORES_MAX = 1 << 18, /* of a slot */ };
 
 typedef struct heads_t { /* a tensor as [batch, head, position, element] */
   void *data;
-  int64_t shape[4], strides[4];
+  int64_t shape[4];
+  int64_t strides[4];
 } heads_t;
 
 typedef struct attention_t {
   tenon_dtype_t dtype; /* f32 or f64 */
-  heads_t q, k, v, out, mask, qk;
+  heads_t q;
+  heads_t k;
+  heads_t v;
+  heads_t out;
+  heads_t mask;
+  heads_t qk;
   int64_t mask_width; /* columns beyond have no part in it */
-  int mask_is_bool, causal;
+  int mask_is_bool;
+  int causal;
   const int64_t *nonpad;
-  int64_t past, mode, rows, blocks, parts;
-  double scale, softcap;
+  int64_t past;
+  int64_t mode;
+  int64_t rows;
+  int64_t blocks;
+  int64_t parts;
+  double scale;
+  double softcap;
   char *scratch;
 } attention_t;
 
-/* ---- rows of scores --------------------------------------------------------------------------------------------- */
+/* rows of scores */
 
 /* In LANES sums side by side, which compilers make vectors of. */
-#define SOFTMAX(T, suffix)                                                                                             \
-  static void softmax_##suffix(T *row, int64_t count) {                                                                \
-    T most[LANES], sum[LANES];                                                                                         \
-    int64_t whole = count / LANES * LANES;                                                                             \
-    int lanes = whole ? LANES : 1;                                                                                     \
-    for (int l = 0; l < lanes; l++) most[l] = -(T)INFINITY, sum[l] = 0;                                                \
-    for (int64_t j = 0; j < whole; j += LANES)                                                                         \
-      for (int l = 0; l < LANES; l++) most[l] = GREATEST(row[j + l], most[l]);                                         \
-    for (int64_t j = whole; j < count; j++) most[0] = GREATEST(row[j], most[0]);                                       \
-    for (int half = lanes / 2; half; half /= 2)                                                                        \
-      for (int l = 0; l < half; l++) most[l] = GREATEST(most[l + half], most[l]);                                      \
-    for (int64_t j = 0; j < count; j++) row[j] = EXP(row[j] - most[0]);                                                \
-    for (int64_t j = 0; j < whole; j += LANES)                                                                         \
-      for (int l = 0; l < LANES; l++) sum[l] += row[j + l];                                                            \
-    for (int64_t j = whole; j < count; j++) sum[0] += row[j];                                                          \
-    for (int half = lanes / 2; half; half /= 2)                                                                        \
-      for (int l = 0; l < half; l++) sum[l] += sum[l + half];                                                          \
-    for (int64_t j = 0; j < count; j++) row[j] /= sum[0];                                                              \
+#define SOFTMAX(T, suffix)                                                                         \
+  static void softmax_##suffix(T *row, int64_t count) {                                            \
+    T most[LANES], sum[LANES];                                                                     \
+    int64_t whole = count / LANES * LANES;                                                         \
+    int lanes = whole ? LANES : 1;                                                                 \
+    for (int l = 0; l < lanes; l++) {                                                              \
+      most[l] = -(T)INFINITY;                                                                      \
+      sum[l] = 0;                                                                                  \
+    }                                                                                              \
+    for (int64_t j = 0; j < whole; j += LANES)                                                     \
+      for (int l = 0; l < LANES; l++)                                                              \
+        most[l] = GREATEST(row[j + l], most[l]);                                                   \
+    for (int64_t j = whole; j < count; j++)                                                        \
+      most[0] = GREATEST(row[j], most[0]);                                                         \
+    for (int half = lanes / 2; half; half /= 2)                                                    \
+      for (int l = 0; l < half; l++)                                                               \
+        most[l] = GREATEST(most[l + half], most[l]);                                               \
+    for (int64_t j = 0; j < count; j++)                                                            \
+      row[j] = EXP(row[j] - most[0]);                                                              \
+    for (int64_t j = 0; j < whole; j += LANES)                                                     \
+      for (int l = 0; l < LANES; l++)                                                              \
+        sum[l] += row[j + l];                                                                      \
+    for (int64_t j = whole; j < count; j++)                                                        \
+      sum[0] += row[j];                                                                            \
+    for (int half = lanes / 2; half; half /= 2)                                                    \
+      for (int l = 0; l < half; l++)                                                               \
+        sum[l] += sum[l + half];                                                                   \
+    for (int64_t j = 0; j < count; j++)                                                            \
+      row[j] /= sum[0];                                                                            \
   }
 SOFTMAX(float, f32)
 SOFTMAX(double, f64)
 
-#define ROW(T, suffix)                                                                                                 \
-  static void keep_##suffix(const attention_t *at, int64_t mode, const T *row, int64_t b, int64_t h, int64_t i) {      \
-    if (!at->qk.data || at->mode != mode) return;                                                                      \
-    T *to = (T *)at->qk.data + b * at->qk.strides[0] + h * at->qk.strides[1] + i * at->qk.strides[2];                  \
-    memcpy(to, row, (size_t)at->qk.shape[3] * sizeof(T));                                                              \
-  }                                                                                                                    \
-  static void row_##suffix(const attention_t *at, T *row, int64_t b, int64_t h, int64_t i) {                           \
-    int64_t count = at->k.shape[2], live = count;                                                                      \
-    const T scale = (T)at->scale, cap = (T)at->softcap, *mask = (const T *)at->mask.data;                              \
-    for (int64_t j = 0; j < count; j++) row[j] *= scale;                                                               \
-    keep_##suffix(at, ATTENTION_QK_RAW, row, b, h, i);                                                                 \
-    if (cap > 0)                                                                                                       \
-      for (int64_t j = 0; j < count; j++) row[j] = cap * TANH(row[j] / cap);                                           \
-    keep_##suffix(at, ATTENTION_QK_CAPPED, row, b, h, i);                                                              \
-    if (at->causal && at->past + i + 1 < live) live = at->past + i + 1;                                                \
-    if (at->nonpad && at->nonpad[b] < live) live = at->nonpad[b] < 0 ? 0 : at->nonpad[b];                              \
-    if (mask) {                                                                                                        \
-      int64_t step = at->mask.strides[3];                                                                              \
-      mask += b * at->mask.strides[0] + h * at->mask.strides[1] + i * at->mask.strides[2];                             \
-      if (at->mask_width < live) live = at->mask_width;                                                                \
-      if (at->mask_is_bool)                                                                                            \
-        for (int64_t j = 0; j < live; j++) row[j] = mask[j * step] != 0 ? row[j] : -(T)INFINITY;                       \
-      else                                                                                                             \
-        for (int64_t j = 0; j < live; j++) row[j] += mask[j * step];                                                   \
-    }                                                                                                                  \
-    for (int64_t j = live; j < count; j++) row[j] = -(T)INFINITY;                                                      \
-    keep_##suffix(at, ATTENTION_QK_MASKED, row, b, h, i);                                                              \
-    softmax_##suffix(row, live);                                                                                       \
-    for (int64_t j = live; j < count; j++) row[j] = live ? 0 : (T)NAN;                                                 \
-    keep_##suffix(at, ATTENTION_QK_SOFTMAX, row, b, h, i);                                                             \
+#define ROW(T, suffix)                                                                             \
+  static void keep_##suffix(const attention_t *at, int64_t mode, const T *row, int64_t b,          \
+                            int64_t h, int64_t i) {                                                \
+    if (!at->qk.data || at->mode != mode) return;                                                  \
+    T *to =                                                                                        \
+        (T *)at->qk.data + b * at->qk.strides[0] + h * at->qk.strides[1] + i * at->qk.strides[2];  \
+    memcpy(to, row, (size_t)at->qk.shape[3] * sizeof(T));                                          \
+  }                                                                                                \
+  static void row_##suffix(const attention_t *at, T *row, int64_t b, int64_t h, int64_t i) {       \
+    int64_t count = at->k.shape[2];                                                                \
+    int64_t live = count;                                                                          \
+    const T scale = (T)at->scale;                                                                  \
+    const T cap = (T)at->softcap;                                                                  \
+    const T *mask = (const T *)at->mask.data;                                                      \
+    for (int64_t j = 0; j < count; j++)                                                            \
+      row[j] *= scale;                                                                             \
+    keep_##suffix(at, ATTENTION_QK_RAW, row, b, h, i);                                             \
+    if (cap > 0)                                                                                   \
+      for (int64_t j = 0; j < count; j++)                                                          \
+        row[j] = cap * TANH(row[j] / cap);                                                         \
+    keep_##suffix(at, ATTENTION_QK_CAPPED, row, b, h, i);                                          \
+    if (at->causal && at->past + i + 1 < live) live = at->past + i + 1;                            \
+    if (at->nonpad && at->nonpad[b] < live) live = at->nonpad[b] < 0 ? 0 : at->nonpad[b];          \
+    if (mask) {                                                                                    \
+      int64_t step = at->mask.strides[3];                                                          \
+      mask += b * at->mask.strides[0] + h * at->mask.strides[1] + i * at->mask.strides[2];         \
+      if (at->mask_width < live) live = at->mask_width;                                            \
+      if (at->mask_is_bool)                                                                        \
+        for (int64_t j = 0; j < live; j++)                                                         \
+          row[j] = mask[j * step] != 0 ? row[j] : -(T)INFINITY;                                    \
+      else                                                                                         \
+        for (int64_t j = 0; j < live; j++)                                                         \
+          row[j] += mask[j * step];                                                                \
+    }                                                                                              \
+    for (int64_t j = live; j < count; j++)                                                         \
+      row[j] = -(T)INFINITY;                                                                       \
+    keep_##suffix(at, ATTENTION_QK_MASKED, row, b, h, i);                                          \
+    softmax_##suffix(row, live);                                                                   \
+    for (int64_t j = live; j < count; j++)                                                         \
+      row[j] = live ? 0 : (T)NAN;                                                                  \
+    keep_##suffix(at, ATTENTION_QK_SOFTMAX, row, b, h, i);                                         \
   }
 ROW(float, f32)
 ROW(double, f64)
 
-/* ---- tasks ------------------------------------------------------------------------------------------------------ */
+/* tasks */
 
 static void *place(const attention_t *at, const heads_t *x, int64_t b, int64_t h, int64_t i) {
   int64_t offset = b * x->strides[0] + h * x->strides[1] + i * x->strides[2];
@@ -95,14 +130,22 @@ static void *place(const attention_t *at, const heads_t *x, int64_t b, int64_t h
 
 /* Task: (batch, head, block of query rows). */
 static void task_run(const attention_t *at, int64_t task, void *scores) {
-  int64_t block = task % at->blocks, h = task / at->blocks % at->q.shape[1], b = task / at->blocks / at->q.shape[1];
-  int64_t first = block * at->rows, count = at->k.shape[2], kv = h / (at->q.shape[1] / at->k.shape[1]);
+  int64_t block = task % at->blocks;
+  int64_t h = task / at->blocks % at->q.shape[1];
+  int64_t b = task / at->blocks / at->q.shape[1];
+  int64_t first = block * at->rows;
+  int64_t count = at->k.shape[2];
+  int64_t kv = h / (at->q.shape[1] / at->k.shape[1]);
   int64_t rows = at->q.shape[2] - first < at->rows ? at->q.shape[2] - first : at->rows;
   product_t qk = {rows,
                   count,
                   at->q.shape[3],
-                  {.data = place(at, &at->q, b, h, first), .vector = at->q.strides[2], .element = at->q.strides[3]},
-                  {.data = place(at, &at->k, b, kv, 0), .vector = at->k.strides[2], .element = at->k.strides[3]},
+                  {.data = place(at, &at->q, b, h, first),
+                   .vector = at->q.strides[2],
+                   .element = at->q.strides[3]},
+                  {.data = place(at, &at->k, b, kv, 0),
+                   .vector = at->k.strides[2],
+                   .element = at->k.strides[3]},
                   scores,
                   count,
                   1,
@@ -111,15 +154,19 @@ static void task_run(const attention_t *at, int64_t task, void *scores) {
                   at->v.shape[3],
                   count,
                   {.data = scores, .vector = count, .element = 1},
-                  {.data = place(at, &at->v, b, kv, 0), .vector = at->v.strides[3], .element = at->v.strides[2]},
+                  {.data = place(at, &at->v, b, kv, 0),
+                   .vector = at->v.strides[3],
+                   .element = at->v.strides[2]},
                   place(at, &at->out, b, h, first),
                   at->out.strides[2],
                   at->out.strides[3],
                   0};
   core_gemm_fast(at->dtype, &qk);
   for (int64_t r = 0; r < rows; r++) {
-    if (at->dtype.bits == 64) row_f64(at, (double *)scores + r * count, b, h, first + r);
-    else row_f32(at, (float *)scores + r * count, b, h, first + r);
+    if (at->dtype.bits == 64)
+      row_f64(at, (double *)scores + r * count, b, h, first + r);
+    else
+      row_f32(at, (float *)scores + r * count, b, h, first + r);
   }
   core_gemm_fast(at->dtype, &pv);
 }
@@ -127,38 +174,47 @@ static void task_run(const attention_t *at, int64_t task, void *scores) {
 /* Part: a slot of scratch, and every so manieth task. */
 static tenon_status_t parts_run(tenon_call_t *call, void *argument, int64_t begin, int64_t end) {
   const attention_t *at = (const attention_t *)argument;
-  int64_t tasks = at->blocks * at->q.shape[0] * at->q.shape[1], slot = at->rows * at->k.shape[2] * (at->dtype.bits / 8);
+  int64_t tasks = at->blocks * at->q.shape[0] * at->q.shape[1];
+  int64_t slot = at->rows * at->k.shape[2] * (at->dtype.bits / 8);
   (void)call;
   for (int64_t part = begin; part < end; part++)
-    for (int64_t task = part; task < tasks; task += at->parts) task_run(at, task, at->scratch + part * slot);
+    for (int64_t task = part; task < tasks; task += at->parts)
+      task_run(at, task, at->scratch + part * slot);
   return TENON_OK;
 }
 
-/* ---- arguments -------------------------------------------------------------------------------------------------- */
+/* arguments */
 
 /* [batch, heads, position, element] as it is, or [batch, position, heads * element]. */
 static heads_t heads_of(const tenon_tensor_t *x, int64_t heads) {
   heads_t out = {.data = x->data};
   if (x->ndim == 4) {
-    for (int i = 0; i < 4; i++) out.shape[i] = x->shape[i], out.strides[i] = x->strides[i];
+    for (int i = 0; i < 4; i++) {
+      out.shape[i] = x->shape[i];
+      out.strides[i] = x->strides[i];
+    }
     return out;
   }
   int64_t size = heads ? x->shape[2] / heads : 0;
   int64_t shape[4] = {x->shape[0], heads, x->shape[1], size};
   int64_t strides[4] = {x->strides[0], size * x->strides[2], x->strides[1], x->strides[2]};
-  for (int i = 0; i < 4; i++) out.shape[i] = shape[i], out.strides[i] = strides[i];
+  for (int i = 0; i < 4; i++) {
+    out.shape[i] = shape[i];
+    out.strides[i] = strides[i];
+  }
   return out;
 }
 
 /* The past and what follows it, one after the other: in the output `present` if that is wanted. */
-static tenon_status_t join(tenon_call_t *call, tenon_tensor_t *past, tenon_tensor_t *now, int64_t heads,
-                           tenon_tensor_t *present, tenon_tensor_t **out) {
+static tenon_status_t join(tenon_call_t *call, tenon_tensor_t *past, tenon_tensor_t *now,
+                           int64_t heads, tenon_tensor_t *present, tenon_tensor_t **out) {
   heads_t new = heads_of(now, heads);
   tenon_tensor_t *view = call->host->view(call, now, 0, 4, new.shape, new.strides);
   if (!view) return TENON_MEMORY;
   *out = view;
   if (!past && !present) return TENON_OK;
-  int64_t length = past ? past->shape[2] : 0, shape[4];
+  int64_t length = past ? past->shape[2] : 0;
+  int64_t shape[4];
   memcpy(shape, new.shape, sizeof shape);
   shape[2] += length;
   *out = present ? present : call->host->temporary(call, now->dtype, 4, shape);
@@ -168,7 +224,8 @@ static tenon_status_t join(tenon_call_t *call, tenon_tensor_t *past, tenon_tenso
     if (!head) return TENON_MEMORY;
     TENON_TRY(core_settle(call, head, past));
   }
-  tenon_tensor_t *tail = call->host->view(call, *out, length * (*out)->strides[2], 4, new.shape, (*out)->strides);
+  tenon_tensor_t *tail =
+      call->host->view(call, *out, length * (*out)->strides[2], 4, new.shape, (*out)->strides);
   return tail ? core_settle(call, tail, view) : TENON_MEMORY;
 }
 
@@ -181,31 +238,44 @@ static void mask_set(attention_t *at, const tenon_tensor_t *mask) {
 
 static tenon_status_t attention_run(tenon_call_t *call) {
   const tenon_value_t *attrs = call->attrs;
-  tenon_tensor_t *const *inputs = call->inputs, *const *outputs = call->outputs;
+  tenon_tensor_t *const *inputs = call->inputs;
+  tenon_tensor_t *const *outputs = call->outputs;
   attention_t at = {.causal = attrs[ATTENTION_CAUSAL].as.i != 0,
                     .softcap = attrs[ATTENTION_SOFTCAP].as.f,
                     .mode = attrs[ATTENTION_QK_MODE].as.i};
-  tenon_tensor_t *key = 0, *value = 0, *mask = inputs[ATTENTION_MASK], *nonpad = inputs[ATTENTION_NONPAD],
-                 *qk = outputs[3];
+  tenon_tensor_t *key = 0;
+  tenon_tensor_t *value = 0;
+  tenon_tensor_t *mask = inputs[ATTENTION_MASK];
+  tenon_tensor_t *nonpad = inputs[ATTENTION_NONPAD];
+  tenon_tensor_t *qk = outputs[3];
   at.dtype = tenon_dtype(core_is(outputs[0], TENON_F64) ? TENON_F64 : TENON_F32);
-  TENON_TRY(join(call, inputs[ATTENTION_PAST_KEY], inputs[1], attrs[ATTENTION_KV_HEADS].as.i, outputs[1], &key));
-  TENON_TRY(join(call, inputs[ATTENTION_PAST_VALUE], inputs[2], attrs[ATTENTION_KV_HEADS].as.i, outputs[2], &value));
-  tenon_tensor_t *q = core_as(call, inputs[0], at.dtype), *out = core_place(call, outputs[0], at.dtype);
-  key = core_as(call, key, at.dtype), value = core_as(call, value, at.dtype);
+  TENON_TRY(join(call, inputs[ATTENTION_PAST_KEY], inputs[1], attrs[ATTENTION_KV_HEADS].as.i,
+                 outputs[1], &key));
+  TENON_TRY(join(call, inputs[ATTENTION_PAST_VALUE], inputs[2], attrs[ATTENTION_KV_HEADS].as.i,
+                 outputs[2], &value));
+  tenon_tensor_t *q = core_as(call, inputs[0], at.dtype);
+  tenon_tensor_t *out = core_place(call, outputs[0], at.dtype);
+  key = core_as(call, key, at.dtype);
+  value = core_as(call, value, at.dtype);
   if (mask) mask = core_as(call, mask, at.dtype);
   if (nonpad) nonpad = core_dense(call, nonpad, nonpad->dtype);
   if (qk) qk = core_place_dense(call, qk, at.dtype);
-  if (!q || !key || !value || !out || (inputs[ATTENTION_MASK] && !mask) || (inputs[ATTENTION_NONPAD] && !nonpad) ||
-      (outputs[3] && !qk))
+  if (!q || !key || !value || !out || (inputs[ATTENTION_MASK] && !mask) ||
+      (inputs[ATTENTION_NONPAD] && !nonpad) || (outputs[3] && !qk))
     return TENON_MEMORY;
-  at.q = heads_of(q, attrs[ATTENTION_Q_HEADS].as.i), at.out = heads_of(out, attrs[ATTENTION_Q_HEADS].as.i);
-  at.k = heads_of(key, 0), at.v = heads_of(value, 0);
-  if (mask) mask_set(&at, mask), at.mask_is_bool = core_is(inputs[ATTENTION_MASK], TENON_BOOL);
+  at.q = heads_of(q, attrs[ATTENTION_Q_HEADS].as.i);
+  at.out = heads_of(out, attrs[ATTENTION_Q_HEADS].as.i);
+  at.k = heads_of(key, 0);
+  at.v = heads_of(value, 0);
+  if (mask) {
+    mask_set(&at, mask);
+    at.mask_is_bool = core_is(inputs[ATTENTION_MASK], TENON_BOOL);
+  }
   if (qk) at.qk = heads_of(qk, 0);
   at.nonpad = nonpad ? (const int64_t *)nonpad->data : 0;
   at.past = inputs[ATTENTION_PAST_KEY] ? inputs[ATTENTION_PAST_KEY]->shape[2] : 0;
-  at.scale =
-      attrs[ATTENTION_SCALE].kind == TENON_KIND_NONE ? 1 / sqrt((double)at.q.shape[3]) : attrs[ATTENTION_SCALE].as.f;
+  at.scale = attrs[ATTENTION_SCALE].kind == TENON_KIND_NONE ? 1 / sqrt((double)at.q.shape[3])
+                                                            : attrs[ATTENTION_SCALE].as.f;
   if (tenon_count(out) == 0) return TENON_OK;
   int64_t total = at.k.shape[2] ? at.k.shape[2] : 1;
   at.rows = SCORES_MAX / total < ROWS_MAX ? SCORES_MAX / total : ROWS_MAX;
@@ -222,14 +292,15 @@ static tenon_status_t attention_run(tenon_call_t *call) {
 }
 
 #ifndef TENON_SIMD
-/* ---- shapes ----------------------------------------------------------------------------------------------------- */
+/* shapes */
 
 /* An input's extents as [batch, heads, position, element]. */
-static tenon_status_t heads_infer(tenon_infer_t *infer, uint32_t input, const char *name, int64_t heads,
-                                  tenon_dim_t out[4]) {
+static tenon_status_t heads_infer(tenon_infer_t *infer, uint32_t input, const char *name,
+                                  int64_t heads, tenon_dim_t out[4]) {
   const tenon_meta_t *x = infer->inputs[input];
   if (x->ndim == 4) {
-    for (int i = 0; i < 4; i++) out[i] = x->dims[i];
+    for (int i = 0; i < 4; i++)
+      out[i] = x->dims[i];
     return TENON_OK;
   }
   if (x->ndim != 3)
@@ -243,36 +314,46 @@ static tenon_status_t heads_infer(tenon_infer_t *infer, uint32_t input, const ch
                       "has",
                       name);
   if (tenon_is_known(x->dims[2]) && x->dims[2].value % heads)
-    return tenon_fail(infer, TENON_INVALID, "%s's last extent %" PRId64 " does not divide into %" PRId64 " heads", name,
+    return tenon_fail(infer, TENON_INVALID,
+                      "%s's last extent %" PRId64 " does not divide into %" PRId64 " heads", name,
                       x->dims[2].value, heads);
-  out[0] = x->dims[0], out[1] = tenon_extent(heads), out[2] = x->dims[1];
+  out[0] = x->dims[0];
+  out[1] = tenon_extent(heads);
+  out[2] = x->dims[1];
   out[3] = tenon_dim(infer, TENON_DIM_DIV, x->dims[2], tenon_extent(heads));
   return TENON_OK;
 }
 
-static tenon_status_t agree(tenon_infer_t *infer, const char *what, const char *a_name, tenon_dim_t a,
-                            const char *b_name, tenon_dim_t b) {
+static tenon_status_t agree(tenon_infer_t *infer, const char *what, const char *a_name,
+                            tenon_dim_t a, const char *b_name, tenon_dim_t b) {
   if (dim_differ(a, b))
-    return tenon_fail(infer, TENON_INVALID, "%s differ: %" PRId64 " of %s, %" PRId64 " of %s", what, a.value, a_name,
-                      b.value, b_name);
+    return tenon_fail(infer, TENON_INVALID, "%s differ: %" PRId64 " of %s, %" PRId64 " of %s", what,
+                      a.value, a_name, b.value, b_name);
   tenon_dim(infer, TENON_DIM_EQUAL, a, b);
   return TENON_OK;
 }
 
-static void dims_set(tenon_meta_t *out, tenon_dim_t a, tenon_dim_t b, tenon_dim_t c, tenon_dim_t d) {
+static void dims_set(tenon_meta_t *out, tenon_dim_t a, tenon_dim_t b, tenon_dim_t c,
+                     tenon_dim_t d) {
   if (!out) return;
   out->ndim = 4;
-  out->dims[0] = a, out->dims[1] = b, out->dims[2] = c, out->dims[3] = d;
+  out->dims[0] = a;
+  out->dims[1] = b;
+  out->dims[2] = c;
+  out->dims[3] = d;
 }
 
 static tenon_status_t attention_infer(tenon_infer_t *infer) {
   const tenon_value_t *attrs = infer->attrs;
-  tenon_meta_t *const *in = infer->inputs, *const *out = infer->outputs;
+  tenon_meta_t *const *in = infer->inputs;
+  tenon_meta_t *const *out = infer->outputs;
   const char *names[2] = {"k", "v"};
-  tenon_dim_t q[4], kv[2][4], total = {0};
+  tenon_dim_t q[4], kv[2][4];
+  tenon_dim_t total = {0};
   TENON_TRY(heads_infer(infer, 0, "q", attrs[ATTENTION_Q_HEADS].as.i, q));
   if (!in[ATTENTION_PAST_KEY] != !in[ATTENTION_PAST_VALUE])
-    return tenon_fail(infer, TENON_INVALID, "past_key and past_value go together; only one of them is given");
+    return tenon_fail(infer, TENON_INVALID,
+                      "past_key and past_value go together; only one of them is given");
   for (uint32_t i = 0; i < 2; i++) {
     const tenon_meta_t *past = in[ATTENTION_PAST_KEY + i];
     TENON_TRY(heads_infer(infer, 1 + i, names[i], attrs[ATTENTION_KV_HEADS].as.i, kv[i]));
@@ -280,10 +361,12 @@ static tenon_status_t attention_infer(tenon_infer_t *infer) {
     total = kv[i][2];
     if (!past) continue;
     if (past->ndim != 4)
-      return tenon_fail(infer, TENON_INVALID, "past_%s has %d axes; expected [batch, heads, length, size]",
+      return tenon_fail(infer, TENON_INVALID,
+                        "past_%s has %d axes; expected [batch, heads, length, size]",
                         i ? "value" : "key", past->ndim);
     for (int axis = 0; axis < 4; axis++)
-      if (axis != 2) TENON_TRY(agree(infer, "extents", "the past", past->dims[axis], names[i], kv[i][axis]));
+      if (axis != 2)
+        TENON_TRY(agree(infer, "extents", "the past", past->dims[axis], names[i], kv[i][axis]));
     total = dim_add(infer, total, past->dims[2]);
   }
   TENON_TRY(agree(infer, "lengths", "k", kv[0][2], "v", kv[1][2]));
@@ -292,8 +375,10 @@ static tenon_status_t attention_infer(tenon_infer_t *infer) {
                     in[ATTENTION_PAST_VALUE]->dims[2]));
   TENON_TRY(agree(infer, "heads", "k", kv[0][1], "v", kv[1][1]));
   TENON_TRY(agree(infer, "head sizes", "q", q[3], "k", kv[0][3]));
-  if (tenon_is_known(q[1]) && tenon_is_known(kv[0][1]) && (!kv[0][1].value || q[1].value % kv[0][1].value))
-    return tenon_fail(infer, TENON_INVALID, "q's %" PRId64 " heads do not divide among the %" PRId64 " of k and v",
+  if (tenon_is_known(q[1]) && tenon_is_known(kv[0][1]) &&
+      (!kv[0][1].value || q[1].value % kv[0][1].value))
+    return tenon_fail(infer, TENON_INVALID,
+                      "q's %" PRId64 " heads do not divide among the %" PRId64 " of k and v",
                       q[1].value, kv[0][1].value);
   if (in[ATTENTION_MASK]) {
     const tenon_meta_t *mask = in[ATTENTION_MASK];
@@ -308,14 +393,17 @@ static tenon_status_t attention_infer(tenon_infer_t *infer) {
   }
   if (in[ATTENTION_NONPAD]) {
     if (in[ATTENTION_NONPAD]->ndim != 1)
-      return tenon_fail(infer, TENON_INVALID, "nonpad_kv_seqlen has %d axes; expected one length for each batch",
+      return tenon_fail(infer, TENON_INVALID,
+                        "nonpad_kv_seqlen has %d axes; expected one length for each batch",
                         in[ATTENTION_NONPAD]->ndim);
-    TENON_TRY(agree(infer, "batch sizes", "q", q[0], "nonpad_kv_seqlen", in[ATTENTION_NONPAD]->dims[0]));
+    TENON_TRY(
+        agree(infer, "batch sizes", "q", q[0], "nonpad_kv_seqlen", in[ATTENTION_NONPAD]->dims[0]));
   }
   dims_set(out[0], q[0], q[1], q[2], kv[1][3]);
   if (in[0]->ndim == 3) {
     out[0]->ndim = 3;
-    out[0]->dims[1] = q[2], out[0]->dims[2] = dim_mul(infer, q[1], kv[1][3]);
+    out[0]->dims[1] = q[2];
+    out[0]->dims[2] = dim_mul(infer, q[1], kv[1][3]);
   }
   dims_set(out[1], kv[0][0], kv[0][1], total, kv[0][3]);
   dims_set(out[2], kv[1][0], kv[1][1], total, kv[1][3]);
@@ -326,7 +414,8 @@ static tenon_status_t attention_infer(tenon_infer_t *infer) {
 static tenon_status_t attention_validate(tenon_node_t *node) {
   int64_t mode = node->attrs[ATTENTION_QK_MODE].as.i;
   if (mode < ATTENTION_QK_RAW || mode > ATTENTION_QK_SOFTMAX)
-    return tenon_fail(node, TENON_INVALID, "qk_matmul_output_mode is %" PRId64 "; expected 0 to 3", mode);
+    return tenon_fail(node, TENON_INVALID, "qk_matmul_output_mode is %" PRId64 "; expected 0 to 3",
+                      mode);
   return TENON_OK;
 }
 #endif

@@ -1,6 +1,6 @@
-/* Normalisation with statistics that are given, cross rows or run along any axis: batch_norm, lrn, lp_norm,
- * mean_variance_norm.  f16 and bf16 tensors are computed as f32 in a buffer of the whole tensor.
- * Invariant: sums are doubles, so that their order does not show in f32. */
+/* Normalisation with statistics that are given, cross rows or run along any axis: batch_norm, lrn,
+ * lp_norm, mean_variance_norm.  f16 and bf16 tensors are computed as f32 in a buffer of the whole
+ * tensor. Invariant: sums are doubles, so that their order does not show in f32. */
 #include "../axes.h"
 #include "../copy.h"
 #include "isa.h"
@@ -13,16 +13,30 @@ enum { COLUMNS = 256 };
 typedef struct plan_t {
   const void *x; /* f32 or f64 */
   void *y;
-  int64_t outer, n, inner, blocks;     /* the tensor is [outer, n, inner]; blocks of COLUMNS in inner */
-  void *mean, *scale, *bias, *var;     /* batch_norm: by channel */
-  double alpha, beta, constant, power; /* lrn; lp_norm: power */
-  int64_t before, after;               /* lrn: channels of the window */
-  int32_t kept, reduced;               /* mean_variance_norm */
-  int64_t kept_shape[TENON_RANK_MAX], kept_stride[TENON_RANK_MAX];
-  int64_t reduced_shape[TENON_RANK_MAX], reduced_stride[TENON_RANK_MAX];
+  int64_t outer;
+  int64_t n;
+  int64_t inner;
+  int64_t blocks; /* the tensor is [outer, n, inner]; blocks of COLUMNS in inner */
+  void *mean;
+  void *scale;
+  void *bias;
+  void *var; /* batch_norm: by channel */
+  double alpha;
+  double beta;
+  double constant;
+  double power; /* lrn; lp_norm: power */
+  int64_t before;
+  int64_t after; /* lrn: channels of the window */
+  int32_t kept;
+  int32_t reduced; /* mean_variance_norm */
+  int64_t kept_shape[TENON_RANK_MAX];
+  int64_t kept_stride[TENON_RANK_MAX];
+  int64_t reduced_shape[TENON_RANK_MAX];
+  int64_t reduced_stride[TENON_RANK_MAX];
 } plan_t;
 
-static int64_t offset_of(const int64_t *shape, const int64_t *stride, int32_t count, int64_t index) {
+static int64_t offset_of(const int64_t *shape, const int64_t *stride, int32_t count,
+                         int64_t index) {
   int64_t offset = 0;
   for (int32_t i = count - 1; i >= 0; i--) {
     offset += index % shape[i] * stride[i];
@@ -37,118 +51,135 @@ static int64_t offset_of(const int64_t *shape, const int64_t *stride, int32_t co
 #define TABS_double fabs
 
 /* clang-format off */
-#define CHANNEL(name, T)                                                                                               \
-  /* rows of the tensor, each of one channel; or, where inner is 1, of all channels */                                 \
-  static tenon_status_t name##_batch_norm(tenon_call_t *call, void *argument, int64_t begin, int64_t end) {            \
-    const plan_t *p = (const plan_t *)argument;                                                                        \
-    const T *mean = (const T *)p->mean, *scale = (const T *)p->scale, *bias = (const T *)p->bias;                      \
-    (void)call;                                                                                                        \
-    for (int64_t row = begin; row < end; row++) {                                                                      \
-      int64_t width = p->inner == 1 ? p->n : p->inner;                                                                 \
-      const T *restrict x = (const T *)p->x + row * width;                                                             \
-      T *restrict y = (T *)p->y + row * width;                                                                         \
-      if (p->inner == 1) {                                                                                             \
-        for (int64_t i = 0; i < width; i++) y[i] = (x[i] - mean[i]) * scale[i] + bias[i];                              \
-      } else {                                                                                                         \
-        T m = mean[row % p->n], a = scale[row % p->n], b = bias[row % p->n];                                           \
-        for (int64_t i = 0; i < width; i++) y[i] = (x[i] - m) * a + b;                                                 \
-      }                                                                                                                \
-    }                                                                                                                  \
-    return TENON_OK;                                                                                                   \
-  }                                                                                                                    \
-  static tenon_status_t name##_lrn(tenon_call_t *call, void *argument, int64_t begin, int64_t end) {                   \
-    const plan_t *p = (const plan_t *)argument;                                                                        \
-    (void)call;                                                                                                        \
-    for (int64_t unit = begin; unit < end; unit++) {                                                                   \
-      int64_t block = unit % p->blocks * COLUMNS, at = unit / p->blocks * p->n * p->inner + block;                     \
-      int64_t width = p->inner - block < COLUMNS ? p->inner - block : COLUMNS;                                         \
-      const T *x = (const T *)p->x + at;                                                                               \
-      T *y = (T *)p->y + at, sum[COLUMNS], alpha = (T)p->alpha, beta = (T)-p->beta, constant = (T)p->constant;         \
-      for (int64_t c = 0; c < p->n; c++) {                                                                             \
-        int64_t first = c < p->before ? 0 : c - p->before, last = p->n - c <= p->after ? p->n - 1 : c + p->after;      \
-        for (int64_t i = 0; i < width; i++) sum[i] = 0;                                                                \
-        for (int64_t k = first; k <= last; k++)                                                                        \
-          for (int64_t i = 0; i < width; i++) sum[i] += x[k * p->inner + i] * x[k * p->inner + i];                     \
-        for (int64_t i = 0; i < width; i++)                                                                            \
-          y[c * p->inner + i] = x[c * p->inner + i] * TPOW_##T(constant + alpha * sum[i], beta);                       \
-      }                                                                                                                \
-    }                                                                                                                  \
-    return TENON_OK;                                                                                                   \
-  }                                                                                                                    \
-  static tenon_status_t name##_lp_norm(tenon_call_t *call, void *argument, int64_t begin, int64_t end) {               \
-    const plan_t *p = (const plan_t *)argument;                                                                        \
-    (void)call;                                                                                                        \
-    for (int64_t unit = begin; unit < end; unit++) {                                                                   \
-      int64_t block = unit % p->blocks * COLUMNS, at = unit / p->blocks * p->n * p->inner + block;                     \
-      int64_t width = p->inner - block < COLUMNS ? p->inner - block : COLUMNS;                                         \
-      const T *x = (const T *)p->x + at;                                                                               \
-      T *y = (T *)p->y + at;                                                                                           \
-      double norm[COLUMNS] = {0};                                                                                      \
-      for (int64_t r = 0; r < p->n; r++) {                                                                             \
-        const T *row = x + r * p->inner;                                                                               \
-        if (p->power == 1) for (int64_t i = 0; i < width; i++) norm[i] += (double)TABS_##T(row[i]);                    \
-        else for (int64_t i = 0; i < width; i++) norm[i] += (double)row[i] * (double)row[i];                           \
-      }                                                                                                                \
-      for (int64_t i = 0; i < width; i++) norm[i] = p->power == 1 ? norm[i] : sqrt(norm[i]);                           \
-      for (int64_t i = 0; i < width; i++) norm[i] = norm[i] == 0 ? 0 : 1 / norm[i];                                    \
-      for (int64_t r = 0; r < p->n; r++)                                                                               \
-        for (int64_t i = 0; i < width; i++) y[r * p->inner + i] = (T)((double)x[r * p->inner + i] * norm[i]);          \
-    }                                                                                                                  \
-    return TENON_OK;                                                                                                   \
-  }                                                                                                                    \
-  static tenon_status_t name##_mean_variance(tenon_call_t *call, void *argument, int64_t begin, int64_t end) {         \
-    const plan_t *p = (const plan_t *)argument;                                                                        \
-    int32_t others = p->reduced - 1;                                                                                   \
-    int64_t length = p->reduced_shape[others], stride = p->reduced_stride[others], runs = p->n / length;               \
-    (void)call;                                                                                                        \
-    for (int64_t unit = begin; unit < end; unit++) {                                                                   \
-      int64_t base = offset_of(p->kept_shape, p->kept_stride, p->kept, unit);                                          \
-      double moment[3] = {0, 0, 0};                                                                                    \
-      for (int k = 0; k < 3; k++) { /* mean, variance, result */                                                       \
-        for (int64_t r = 0; r < runs; r++) {                                                                           \
-          int64_t at = base + offset_of(p->reduced_shape, p->reduced_stride, others, r);                               \
-          const T *x = (const T *)p->x + at;                                                                           \
-          T *y = (T *)p->y + at;                                                                                       \
-          for (int64_t i = 0; i < length; i++) {                                                                       \
-            double d = (double)x[i * stride] - moment[0];                                                              \
-            if (k == 2) y[i * stride] = (T)(d * moment[1]);                                                            \
-            else moment[2] += k ? d * d : d;                                                                           \
-          }                                                                                                            \
-        }                                                                                                              \
-        if (k == 0) moment[0] = moment[2] / (double)p->n;                                                              \
-        if (k == 1) moment[1] = 1 / (sqrt(moment[2] / (double)p->n) + 1e-9);                                           \
-        moment[2] = 0;                                                                                                 \
-      }                                                                                                                \
-    }                                                                                                                  \
-    return TENON_OK;                                                                                                   \
+#define CHANNEL(name, T) \
+  /* rows of the tensor, each of one channel; or, where inner is 1, of all channels */ \
+  static tenon_status_t name##_batch_norm(tenon_call_t *call, void *argument, int64_t begin, int64_t end) { \
+    const plan_t *p = (const plan_t *)argument; \
+    const T *mean = (const T *)p->mean; \
+const T *scale = (const T *)p->scale; \
+const T *bias = (const T *)p->bias; \
+    (void)call; \
+    for (int64_t row = begin; row < end; row++) { \
+      int64_t width = p->inner == 1 ? p->n : p->inner; \
+      const T *restrict x = (const T *)p->x + row * width; \
+      T *restrict y = (T *)p->y + row * width; \
+      if (p->inner == 1) { \
+        for (int64_t i = 0; i < width; i++) y[i] = (x[i] - mean[i]) * scale[i] + bias[i]; \
+      } else { \
+        T m = mean[row % p->n]; \
+T a = scale[row % p->n]; \
+T b = bias[row % p->n]; \
+        for (int64_t i = 0; i < width; i++) y[i] = (x[i] - m) * a + b; \
+      } \
+    } \
+    return TENON_OK; \
+  } \
+  static tenon_status_t name##_lrn(tenon_call_t *call, void *argument, int64_t begin, int64_t end) { \
+    const plan_t *p = (const plan_t *)argument; \
+    (void)call; \
+    for (int64_t unit = begin; unit < end; unit++) { \
+      int64_t block = unit % p->blocks * COLUMNS; \
+int64_t at = unit / p->blocks * p->n * p->inner + block; \
+      int64_t width = p->inner - block < COLUMNS ? p->inner - block : COLUMNS; \
+      const T *x = (const T *)p->x + at; \
+      T *y = (T *)p->y + at; \
+T sum[COLUMNS]; \
+T alpha = (T)p->alpha; \
+T beta = (T)-p->beta; \
+T constant = (T)p->constant; \
+      for (int64_t c = 0; c < p->n; c++) { \
+        int64_t first = c < p->before ? 0 : c - p->before; \
+int64_t last = p->n - c <= p->after ? p->n - 1 : c + p->after; \
+        for (int64_t i = 0; i < width; i++) sum[i] = 0; \
+        for (int64_t k = first; k <= last; k++) \
+          for (int64_t i = 0; i < width; i++) sum[i] += x[k * p->inner + i] * x[k * p->inner + i]; \
+        for (int64_t i = 0; i < width; i++) \
+          y[c * p->inner + i] = x[c * p->inner + i] * TPOW_##T(constant + alpha * sum[i], beta); \
+      } \
+    } \
+    return TENON_OK; \
+  } \
+  static tenon_status_t name##_lp_norm(tenon_call_t *call, void *argument, int64_t begin, int64_t end) { \
+    const plan_t *p = (const plan_t *)argument; \
+    (void)call; \
+    for (int64_t unit = begin; unit < end; unit++) { \
+      int64_t block = unit % p->blocks * COLUMNS; \
+int64_t at = unit / p->blocks * p->n * p->inner + block; \
+      int64_t width = p->inner - block < COLUMNS ? p->inner - block : COLUMNS; \
+      const T *x = (const T *)p->x + at; \
+      T *y = (T *)p->y + at; \
+      double norm[COLUMNS] = {0}; \
+      for (int64_t r = 0; r < p->n; r++) { \
+        const T *row = x + r * p->inner; \
+        if (p->power == 1) for (int64_t i = 0; i < width; i++) norm[i] += (double)TABS_##T(row[i]); \
+        else for (int64_t i = 0; i < width; i++) norm[i] += (double)row[i] * (double)row[i]; \
+      } \
+      for (int64_t i = 0; i < width; i++) norm[i] = p->power == 1 ? norm[i] : sqrt(norm[i]); \
+      for (int64_t i = 0; i < width; i++) norm[i] = norm[i] == 0 ? 0 : 1 / norm[i]; \
+      for (int64_t r = 0; r < p->n; r++) \
+        for (int64_t i = 0; i < width; i++) y[r * p->inner + i] = (T)((double)x[r * p->inner + i] * norm[i]); \
+    } \
+    return TENON_OK; \
+  } \
+  static tenon_status_t name##_mean_variance(tenon_call_t *call, void *argument, int64_t begin, int64_t end) { \
+    const plan_t *p = (const plan_t *)argument; \
+    int32_t others = p->reduced - 1; \
+    int64_t length = p->reduced_shape[others]; \
+int64_t stride = p->reduced_stride[others]; \
+int64_t runs = p->n / length; \
+    (void)call; \
+    for (int64_t unit = begin; unit < end; unit++) { \
+      int64_t base = offset_of(p->kept_shape, p->kept_stride, p->kept, unit); \
+      double moment[3] = {0, 0, 0}; \
+      for (int k = 0; k < 3; k++) { /* mean, variance, result */ \
+        for (int64_t r = 0; r < runs; r++) { \
+          int64_t at = base + offset_of(p->reduced_shape, p->reduced_stride, others, r); \
+          const T *x = (const T *)p->x + at; \
+          T *y = (T *)p->y + at; \
+          for (int64_t i = 0; i < length; i++) { \
+            double d = (double)x[i * stride] - moment[0]; \
+            if (k == 2) y[i * stride] = (T)(d * moment[1]); \
+            else moment[2] += k ? d * d : d; \
+          } \
+        } \
+        if (k == 0) moment[0] = moment[2] / (double)p->n; \
+        if (k == 1) moment[1] = 1 / (sqrt(moment[2] / (double)p->n) + 1e-9); \
+        moment[2] = 0; \
+      } \
+    } \
+    return TENON_OK; \
   }
 /* clang-format on */
 CHANNEL(f32, float)
 CHANNEL(f64, double)
-#define BY_TYPE(call, function)                                                                                        \
+#define BY_TYPE(call, function)                                                                    \
   (tenon_dtype_id((call)->inputs[0]->dtype) == TENON_F64 ? f64_##function : f32_##function)
 
 /* x and y are set to memory of f32 or f64; finish() narrows. */
 static tenon_status_t start(tenon_call_t *call, plan_t *p) {
   const tenon_tensor_t *x = call->inputs[0];
   int64_t count = tenon_count(x);
-  p->x = x->data, p->y = call->outputs[0]->data;
+  p->x = x->data;
+  p->y = call->outputs[0]->data;
   if (!is_narrow(x->dtype)) return TENON_OK;
   float *wide = (float *)call->host->allocate(call, 2 * (uint64_t)count * sizeof(float));
   if (!wide) return TENON_MEMORY;
   widen(x->dtype, wide, x->data, count);
-  p->x = wide, p->y = wide + count;
+  p->x = wide;
+  p->y = wide + count;
   return TENON_OK;
 }
 
 static tenon_status_t finish(tenon_call_t *call, const plan_t *p) {
   const tenon_tensor_t *x = call->inputs[0];
-  if (is_narrow(x->dtype)) narrow(x->dtype, call->outputs[0]->data, (const float *)p->y, tenon_count(x));
+  if (is_narrow(x->dtype))
+    narrow(x->dtype, call->outputs[0]->data, (const float *)p->y, tenon_count(x));
   return TENON_OK;
 }
 
 static void along(plan_t *p, const tenon_tensor_t *x, int32_t axis) {
-  p->outer = extents_product(x->shape, 0, axis), p->n = x->shape[axis];
+  p->outer = extents_product(x->shape, 0, axis);
+  p->n = x->shape[axis];
   p->inner = extents_product(x->shape, axis + 1, x->ndim);
   p->blocks = (p->inner + COLUMNS - 1) / COLUMNS;
 }
@@ -165,22 +196,27 @@ static tenon_status_t batch_norm_run(tenon_call_t *call) {
   tenon_tensor_t *const *in = call->inputs;
   const tenon_tensor_t *x = in[0];
   tenon_dtype_t dtype = is_narrow(x->dtype) ? tenon_dtype(TENON_F32) : x->dtype;
-  int64_t size = dtype.bits / 8, count = tenon_count(x);
+  int64_t size = dtype.bits / 8;
+  int64_t count = tenon_count(x);
   plan_t p = {0};
   along(&p, x, 1);
   char *room = (char *)call->host->allocate(call, (uint64_t)(3 * p.n * size) + 1);
   if (!room) return TENON_MEMORY;
-  p.mean = room, p.scale = room + p.n * size, p.bias = room + 2 * p.n * size;
+  p.mean = room;
+  p.scale = room + p.n * size;
+  p.bias = room + 2 * p.n * size;
   for (int64_t c = 0; c < p.n; c++) {
     double var = number_get(in[4]->dtype, in[4]->data, c);
     number_set(dtype, p.mean, c, number_get(in[3]->dtype, in[3]->data, c));
-    number_set(dtype, p.scale, c, number_get(in[1]->dtype, in[1]->data, c) / sqrt(var + call->attrs[0].as.f));
+    number_set(dtype, p.scale, c,
+               number_get(in[1]->dtype, in[1]->data, c) / sqrt(var + call->attrs[0].as.f));
     number_set(dtype, p.bias, c, number_get(in[2]->dtype, in[2]->data, c));
   }
   if (count == 0) return TENON_OK;
   int64_t width = p.inner == 1 ? p.n : p.inner;
   TENON_TRY(start(call, &p));
-  TENON_TRY(call->host->parallel(call, count / width, 16384 / width + 1, BY_TYPE(call, batch_norm), &p));
+  TENON_TRY(
+      call->host->parallel(call, count / width, 16384 / width + 1, BY_TYPE(call, batch_norm), &p));
   return finish(call, &p);
 }
 
@@ -211,26 +247,35 @@ static tenon_status_t mean_variance_run(tenon_call_t *call) {
   TENON_TRY(axes_mask(call, call->attrs[0].as.ints, call->attrs[0].count, x->ndim, &mask));
   for (int32_t i = 0; i < x->ndim; i++) {
     if (mask >> i & 1) {
-      p.reduced_shape[p.reduced] = x->shape[i], p.reduced_stride[p.reduced++] = x->strides[i];
+      p.reduced_shape[p.reduced] = x->shape[i];
+      p.reduced_stride[p.reduced++] = x->strides[i];
       p.n *= x->shape[i];
     } else {
-      p.kept_shape[p.kept] = x->shape[i], p.kept_stride[p.kept++] = x->strides[i];
+      p.kept_shape[p.kept] = x->shape[i];
+      p.kept_stride[p.kept++] = x->strides[i];
     }
   }
-  if (!p.reduced) p.reduced_shape[p.reduced] = 1, p.reduced_stride[p.reduced++] = 1;
+  if (!p.reduced) {
+    p.reduced_shape[p.reduced] = 1;
+    p.reduced_stride[p.reduced++] = 1;
+  }
   TENON_TRY(start(call, &p));
-  TENON_TRY(call->host->parallel(call, tenon_count(x) / p.n, 16384 / (p.n + 1) + 1, BY_TYPE(call, mean_variance), &p));
+  TENON_TRY(call->host->parallel(call, tenon_count(x) / p.n, 16384 / (p.n + 1) + 1,
+                                 BY_TYPE(call, mean_variance), &p));
   return finish(call, &p);
 }
 
 #ifndef TENON_SIMD
 static tenon_status_t batch_norm_infer(tenon_infer_t *infer) {
   const tenon_meta_t *x = infer->inputs[0];
-  if (x->ndim < 2) return tenon_fail(infer, TENON_INVALID, "[batch, channel, ...] is wanted, not rank %d", x->ndim);
+  if (x->ndim < 2)
+    return tenon_fail(infer, TENON_INVALID, "[batch, channel, ...] is wanted, not rank %d",
+                      x->ndim);
   for (uint32_t i = 1; i < 5; i++) {
     const tenon_meta_t *t = infer->inputs[i];
     if (t->ndim != 1 || dim_differ(t->dims[0], x->dims[1]))
-      return tenon_fail(infer, TENON_INVALID, "input %u, %s, does not have one number for each channel of %s", i,
+      return tenon_fail(infer, TENON_INVALID,
+                        "input %u, %s, does not have one number for each channel of %s", i,
                         dims_text(t->dims, t->ndim).text, dims_text(x->dims, x->ndim).text);
   }
   return out_like(infer->outputs[0], x);
@@ -238,8 +283,11 @@ static tenon_status_t batch_norm_infer(tenon_infer_t *infer) {
 
 static tenon_status_t lrn_infer(tenon_infer_t *infer) {
   const tenon_meta_t *x = infer->inputs[0];
-  if (x->ndim < 2) return tenon_fail(infer, TENON_INVALID, "[batch, channel, ...] is wanted, not rank %d", x->ndim);
-  if (infer->attrs[0].as.i < 1) return tenon_fail(infer, TENON_INVALID, "size is %" PRId64, infer->attrs[0].as.i);
+  if (x->ndim < 2)
+    return tenon_fail(infer, TENON_INVALID, "[batch, channel, ...] is wanted, not rank %d",
+                      x->ndim);
+  if (infer->attrs[0].as.i < 1)
+    return tenon_fail(infer, TENON_INVALID, "size is %" PRId64, infer->attrs[0].as.i);
   return out_like(infer->outputs[0], x);
 }
 
@@ -248,7 +296,8 @@ static tenon_status_t lp_norm_infer(tenon_infer_t *infer) {
   int64_t power = infer->attrs[1].as.i;
   int32_t axis = 0;
   TENON_TRY(axis_wrap(infer, infer->attrs[0].as.i, x->ndim, &axis));
-  if (power != 1 && power != 2) return tenon_fail(infer, TENON_INVALID, "p is 1 or 2, not %" PRId64, power);
+  if (power != 1 && power != 2)
+    return tenon_fail(infer, TENON_INVALID, "p is 1 or 2, not %" PRId64, power);
   return out_like(infer->outputs[0], x);
 }
 

@@ -1,5 +1,6 @@
-/* Comparisons: bool out of two elements of one dtype, or of one float.  A comparison with NaN is false, but not_equal.
- * Strings are equal if their bytes are; they have no order here.  Invariant: a result is 0 or 1, no other byte. */
+/* Comparisons: bool out of two elements of one dtype, or of one float.  A comparison with NaN is
+ * false, but not_equal. Strings are equal if their bytes are; they have no order here.  Invariant:
+ * a result is 0 or 1, no other byte. */
 #include "pointwise.h"
 
 /* clang-format off */
@@ -18,29 +19,36 @@ static inline int same_text(tenon_string_t a, tenon_string_t b) {
   return a.size == b.size && (a.size == 0 || memcmp(a.data, b.data, a.size) == 0);
 }
 
-#define DEFINE_ONE(dtype, T, U, name, sign) LOOP2(name##_##dtype, uint8_t, T, a, T, b, NO_SETUP, a sign b)
+#define DEFINE_ONE(dtype, T, U, name, sign)                                                        \
+  LOOP2(name##_##dtype, uint8_t, T, a, T, b, NO_SETUP, a sign b)
 #define DEFINE_ORDER(name, sign, doc) NUMBERS(DEFINE_ONE, name, sign)
-#define DEFINE_EQUALITY(name, sign, doc)                                                                               \
-  NUMBERS(DEFINE_ONE, name, sign)                                                                                      \
-  LOOP2(name##_bool, uint8_t, uint8_t, a, uint8_t, b, NO_SETUP, (a != 0) sign(b != 0))                                 \
-  LOOP2(name##_string, uint8_t, tenon_string_t, a, tenon_string_t, b, NO_SETUP, same_text(a, b) sign 1)
+#define DEFINE_EQUALITY(name, sign, doc)                                                           \
+  NUMBERS(DEFINE_ONE, name, sign)                                                                  \
+  LOOP2(name##_bool, uint8_t, uint8_t, a, uint8_t, b, NO_SETUP, (a != 0) sign(b != 0))             \
+  LOOP2(name##_string, uint8_t, tenon_string_t, a, tenon_string_t, b, NO_SETUP,                    \
+        same_text(a, b) sign 1)
 EQUALITIES(DEFINE_EQUALITY)
 ORDERS(DEFINE_ORDER)
 
-#define DEFINE_CLASSES(dtype, T, U, ...)                                                                               \
-  LOOP1(is_nan_##dtype, uint8_t, T, x, NO_SETUP, x != x)                                                               \
-  LOOP1(is_inf_##dtype, uint8_t, T, x, const T negative = (T)(loop->attrs[0].as.i ? -INFINITY : NAN);                  \
-        const T positive = (T)(loop->attrs[1].as.i ? INFINITY : NAN);, (x == negative) | (x == positive))
+#define DEFINE_CLASSES(dtype, T, U, ...)                                                           \
+  LOOP1(is_nan_##dtype, uint8_t, T, x, NO_SETUP, x != x)                                           \
+  LOOP1(is_inf_##dtype, uint8_t, T, x,                                                             \
+        const T negative = (T)(loop->attrs[0].as.i ? -INFINITY : NAN);                             \
+        const T positive = (T)(loop->attrs[1].as.i ? INFINITY : NAN);                              \
+        , (x == negative) | (x == positive))
 FLOATS(DEFINE_CLASSES, 0)
 
 #define COMPARISON_FACTS(doc, set) (TENON_DOC(doc "."), TENON_TYPES(set), POINTWISE)
-#define ITEM_EQUALITY(name, sign, doc)                                                                                 \
-  OPERATOR(name, "(Tensor a, Tensor b) -> Tensor", COMPARISON_FACTS(doc, "a, b: number|bool|string; out = bool"),      \
-           NUMBERS(ITEM_TEST2, name) BOOLS(ITEM_TEST2, name) LOOP("string, string -> bool", name##_string))
-#define ITEM_ORDER(name, sign, doc)                                                                                    \
-  OPERATOR(name, "(Tensor a, Tensor b) -> Tensor", COMPARISON_FACTS(doc, "a, b: number; out = bool"),                  \
-           NUMBERS(ITEM_TEST2, name))
-#define CLASSED "x: float|f8e3m4|f8e4m3|f8e4m3b11fnuz|f8e4m3fn|f8e4m3fnuz|f8e5m2|f8e5m2fnuz|f8e8m0; out = bool"
+#define ITEM_EQUALITY(name, sign, doc)                                                             \
+  OPERATOR(name, "(Tensor a, Tensor b) -> Tensor",                                                 \
+           COMPARISON_FACTS(doc, "a, b: number|bool|string; out = bool"),                          \
+           NUMBERS(ITEM_TEST2, name) BOOLS(ITEM_TEST2, name)                                       \
+               LOOP("string, string -> bool", name##_string))
+#define ITEM_ORDER(name, sign, doc)                                                                \
+  OPERATOR(name, "(Tensor a, Tensor b) -> Tensor",                                                 \
+           COMPARISON_FACTS(doc, "a, b: number; out = bool"), NUMBERS(ITEM_TEST2, name))
+#define CLASSED                                                                                    \
+  "x: float|f8e3m4|f8e4m3|f8e4m3b11fnuz|f8e4m3fn|f8e4m3fnuz|f8e5m2|f8e5m2fnuz|f8e8m0; out = bool"
 
 /* clang-format off */
 FAMILY(core_comparison,

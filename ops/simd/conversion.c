@@ -1,15 +1,17 @@
-/* cast, cast_like and bit_cast.  A block of elements is loaded into one of four wide forms, converted to the form that
- * the target is stored from, and stored; common pairs have a loop of their own.  Blocks go to the host's threads.
- * Floats become integers by rounding towards zero.  NaN becomes 0, and what is out of range the nearest i32, i64 or u64
- * (negative numbers wrap around in u64); u32 keeps the low bits of i64, narrower integers those of i32.  Integers that
- * are too large keep their low bits.  Invariant: a block begins at a whole byte, and a float is rounded only once. */
+/* cast, cast_like and bit_cast.  A block of elements is loaded into one of four wide forms,
+ * converted to the form that the target is stored from, and stored; common pairs have a loop of
+ * their own.  Blocks go to the host's threads. Floats become integers by rounding towards zero.
+ * NaN becomes 0, and what is out of range the nearest i32, i64 or u64 (negative numbers wrap around
+ * in u64); u32 keeps the low bits of i64, narrower integers those of i32.  Integers that are too
+ * large keep their low bits.  Invariant: a block begins at a whole byte, and a float is rounded
+ * only once. */
 #include "../number_text.h"
 #include "formats.h"
 #include "pointwise.h"
 #include <stdio.h>
 #include <tenon/check.h>
 
-enum { BLOCK = 1024, GRAIN = 16 /* blocks */ };
+enum { BLOCK = 1024, GRAIN = 16, /* blocks */ };
 
 typedef union block_t {
   int64_t whole[BLOCK];
@@ -18,47 +20,68 @@ typedef union block_t {
   double real[BLOCK];
 } block_t;
 
-/* Forms that elements are loaded in, then those that they are only stored from: WORD is an i32, ODD see f32_odd. */
-enum { WHOLE, NATURAL, SINGLE, REAL, LOADED, WORD = LOADED, TRUTH, ODD, TEXT, FORMS };
+/* Forms that elements are loaded in, then those that they are only stored from: WORD is an i32, ODD
+ * see f32_odd. */
+enum {
+  WHOLE,
+  NATURAL,
+  SINGLE,
+  REAL,
+  LOADED,
+  WORD = LOADED,
+  TRUTH,
+  ODD,
+  TEXT,
+  FORMS,
+};
 
 typedef struct kind_t kind_t;
 typedef struct job_t {
   tenon_call_t *call;
-  const kind_t *from, *to;
+  const kind_t *from;
+  const kind_t *to;
   const void *x;
   void *out;
-  int64_t count, rounding;
+  int64_t count;
+  int64_t rounding;
   int saturate;
   uint32_t loaded;
   void (*direct)(const void *x, void *out, int64_t begin, int64_t count);
 } job_t;
 typedef tenon_status_t (*load_fn)(const job_t *job, int64_t begin, int64_t count, block_t *block);
-typedef tenon_status_t (*store_fn)(const job_t *job, int64_t begin, int64_t count, const block_t *block);
+typedef tenon_status_t (*store_fn)(const job_t *job, int64_t begin, int64_t count,
+                                   const block_t *block);
 struct kind_t {
-  uint32_t dtype, loaded, stored; /* forms */
+  uint32_t dtype;
+  uint32_t loaded;
+  uint32_t stored; /* forms */
   load_fn load;
   store_fn store;
   const format_t *format;
 };
 
-/* ---- plain dtypes ------------------------------------------------------------------------------------------------ */
+/* plain dtypes */
 
-#define DEFINE_LOAD(dtype, T, form, type, expression)                                                                  \
-  static tenon_status_t load_##dtype(const job_t *job, int64_t begin, int64_t count, block_t *block) {                 \
-    const T *xs = (const T *)job->x + begin;                                                                           \
-    for (int64_t i = 0; i < count; i++) {                                                                              \
-      const T x = xs[i];                                                                                               \
-      block->form[i] = (type)(expression);                                                                             \
-    }                                                                                                                  \
-    return TENON_OK;                                                                                                   \
+#define DEFINE_LOAD(dtype, T, form, type, expression)                                              \
+  static tenon_status_t load_##dtype(const job_t *job, int64_t begin, int64_t count,               \
+                                     block_t *block) {                                             \
+    const T *xs = (const T *)job->x + begin;                                                       \
+    for (int64_t i = 0; i < count; i++) {                                                          \
+      const T x = xs[i];                                                                           \
+      block->form[i] = (type)(expression);                                                         \
+    }                                                                                              \
+    return TENON_OK;                                                                               \
   }
-#define DEFINE_STORE(dtype, T, form, expression)                                                                       \
-  static tenon_status_t store_##dtype(const job_t *job, int64_t begin, int64_t count, const block_t *block) {          \
-    T *out = (T *)job->out + begin;                                                                                    \
-    for (int64_t i = 0; i < count; i++) out[i] = (T)(expression(block->form[i]));                                      \
-    return TENON_OK;                                                                                                   \
+#define DEFINE_STORE(dtype, T, form, expression)                                                   \
+  static tenon_status_t store_##dtype(const job_t *job, int64_t begin, int64_t count,              \
+                                      const block_t *block) {                                      \
+    T *out = (T *)job->out + begin;                                                                \
+    for (int64_t i = 0; i < count; i++)                                                            \
+      out[i] = (T)(expression(block->form[i]));                                                    \
+    return TENON_OK;                                                                               \
   }
-#define DEFINE_INTEGER(dtype, T, U, ...) DEFINE_LOAD(dtype, T, whole, int64_t, x) DEFINE_STORE(dtype, T, whole, )
+#define DEFINE_INTEGER(dtype, T, U, ...)                                                           \
+  DEFINE_LOAD(dtype, T, whole, int64_t, x) DEFINE_STORE(dtype, T, whole, )
 INTS(DEFINE_INTEGER, 0)
 DEFINE_LOAD(bool, uint8_t, whole, int64_t, x != 0)
 DEFINE_LOAD(f32, float, single, float, x)
@@ -74,7 +97,7 @@ DEFINE_STORE(f16, uint16_t, single, F16_ENCODE)
 DEFINE_STORE(bf16, uint16_t, single, bf16_encode)
 DEFINE_STORE(f8e8m0, uint8_t, single, E8M0_ENCODE)
 
-/* ---- packed dtypes, low bits first; floats of 8 bits and less ---------------------------------------------------- */
+/* packed dtypes, low bits first; floats of 8 bits and less */
 
 static uint32_t bits_of(const kind_t *kind) { return kind->dtype >> 8 & 0xff; }
 
@@ -82,15 +105,18 @@ static uint32_t bits_of(const kind_t *kind) { return kind->dtype >> 8 & 0xff; }
 static void unpack(const void *data, int64_t begin, int64_t count, uint32_t bits, uint8_t *codes) {
   const uint8_t *bytes = (const uint8_t *)data + begin * bits / 8;
   for (int64_t i = 0, per = 8 / bits; i < count; i += per, bytes++)
-    for (int64_t k = 0; k < per; k++) codes[i + k] = (uint8_t)(*bytes >> (k * bits) & ((1u << bits) - 1));
+    for (int64_t k = 0; k < per; k++)
+      codes[i + k] = (uint8_t)(*bytes >> (k * bits) & ((1u << bits) - 1));
 }
 static void pack(void *data, int64_t begin, int64_t count, uint32_t bits, uint8_t *codes) {
   uint8_t *bytes = (uint8_t *)data + begin * bits / 8;
   int64_t per = 8 / bits;
-  for (int64_t i = count; i % per; i++) codes[i] = 0;
+  for (int64_t i = count; i % per; i++)
+    codes[i] = 0;
   for (int64_t i = 0; i < count; i += per, bytes++) {
     uint32_t byte = 0;
-    for (int64_t k = 0; k < per; k++) byte |= (codes[i + k] & ((1u << bits) - 1)) << (k * bits);
+    for (int64_t k = 0; k < per; k++)
+      byte |= (codes[i + k] & ((1u << bits) - 1)) << (k * bits);
     *bytes = (uint8_t)byte;
   }
 }
@@ -100,12 +126,15 @@ static tenon_status_t load_packed(const job_t *job, int64_t begin, int64_t count
   int64_t sign = (job->from->dtype & 0xff) == (TENON_I4 & 0xff) ? (int64_t)1 << (bits - 1) : 0;
   uint8_t codes[BLOCK];
   unpack(job->x, begin, count, bits, codes);
-  for (int64_t i = 0; i < count; i++) block->whole[i] = (codes[i] ^ sign) - sign;
+  for (int64_t i = 0; i < count; i++)
+    block->whole[i] = (codes[i] ^ sign) - sign;
   return TENON_OK;
 }
-static tenon_status_t store_packed(const job_t *job, int64_t begin, int64_t count, const block_t *block) {
+static tenon_status_t store_packed(const job_t *job, int64_t begin, int64_t count,
+                                   const block_t *block) {
   uint8_t codes[BLOCK];
-  for (int64_t i = 0; i < count; i++) codes[i] = (uint8_t)block->whole[i];
+  for (int64_t i = 0; i < count; i++)
+    codes[i] = (uint8_t)block->whole[i];
   pack(job->out, begin, count, bits_of(job->to), codes);
   return TENON_OK;
 }
@@ -114,21 +143,28 @@ static tenon_status_t load_narrow(const job_t *job, int64_t begin, int64_t count
   const format_t format = *job->from->format;
   uint8_t unpacked[BLOCK];
   const uint8_t *codes = (const uint8_t *)job->x + begin;
-  if (format.bits == 4) unpack(job->x, begin, count, 4, unpacked), codes = unpacked;
-  for (int64_t i = 0; i < count; i++) block->single[i] = format_decode(&format, codes[i]);
+  if (format.bits == 4) {
+    unpack(job->x, begin, count, 4, unpacked);
+    codes = unpacked;
+  }
+  for (int64_t i = 0; i < count; i++)
+    block->single[i] = format_decode(&format, codes[i]);
   return TENON_OK;
 }
-static tenon_status_t store_narrow(const job_t *job, int64_t begin, int64_t count, const block_t *block) {
+static tenon_status_t store_narrow(const job_t *job, int64_t begin, int64_t count,
+                                   const block_t *block) {
   const format_t format = *job->to->format;
   const uint32_t beyond = format.infinity != NO_CODE ? format.infinity : format.nan;
   const uint32_t overflow = job->saturate || format.bits == 4 ? format.largest : beyond;
-  uint8_t packed[BLOCK], *codes = format.bits == 4 ? packed : (uint8_t *)job->out + begin;
-  for (int64_t i = 0; i < count; i++) codes[i] = (uint8_t)format_encode(&format, block->single[i], overflow);
+  uint8_t packed[BLOCK];
+  uint8_t *codes = format.bits == 4 ? packed : (uint8_t *)job->out + begin;
+  for (int64_t i = 0; i < count; i++)
+    codes[i] = (uint8_t)format_encode(&format, block->single[i], overflow);
   if (format.bits == 4) pack(job->out, begin, count, 4, codes);
   return TENON_OK;
 }
 
-/* ---- strings ----------------------------------------------------------------------------------------------------- */
+/* strings */
 
 static tenon_status_t load_text(const job_t *job, int64_t begin, int64_t count, block_t *block) {
   const tenon_string_t *x = (const tenon_string_t *)job->x + begin;
@@ -139,42 +175,54 @@ static tenon_status_t load_text(const job_t *job, int64_t begin, int64_t count, 
                                             : core_number_of_text(x[i], &block->real[i]);
     if (!is_number)
       return tenon_fail(job->call, TENON_INVALID,
-                        "element %lld of x is the text \"%.*s\", which is no number; write it like 12, -3.5, 1e-5, INF",
-                        (long long)(begin + i), (int)(x[i].size < 60 ? x[i].size : 60), x[i].size ? x[i].data : "");
+                        "element %lld of x is the text \"%.*s\", which is no number; write it like "
+                        "12, -3.5, 1e-5, INF",
+                        (long long)(begin + i), (int)(x[i].size < 60 ? x[i].size : 60),
+                        x[i].size ? x[i].data : "");
   }
   return TENON_OK;
 }
 
-/* A number as the dtype that is cast from would have it; of 8 bits, the digits of f32 say more than the few needed. */
+/* A number as the dtype that is cast from would have it; of 8 bits, the digits of f32 say more than
+ * the few needed. */
 static double narrowed(double x, const void *context) {
   switch (((const kind_t *)context)->dtype) {
-  case TENON_F64: return x;
-  case TENON_BF16: return (double)bf16_decode(bf16_encode(f32_odd(x)));
-  case TENON_F16: return (double)format_decode(&format_F16, F16_ENCODE(f32_odd(x)));
-  default: return (double)(float)x;
+  case TENON_F64:
+    return x;
+  case TENON_BF16:
+    return (double)bf16_decode(bf16_encode(f32_odd(x)));
+  case TENON_F16:
+    return (double)format_decode(&format_F16, F16_ENCODE(f32_odd(x)));
+  default:
+    return (double)(float)x;
   }
 }
-static tenon_status_t store_text(const job_t *job, int64_t begin, int64_t count, const block_t *block) {
+static tenon_status_t store_text(const job_t *job, int64_t begin, int64_t count,
+                                 const block_t *block) {
   const tenon_host_t *host = job->call->host;
   for (int64_t i = 0; i < count; i++) {
     char buffer[NUMBER_TEXT_SIZE];
     tenon_string_t text = {buffer, 0};
-    if (job->from->stored == TEXT) text = ((const tenon_string_t *)job->x)[begin + i];
-    else if (job->from->dtype == TENON_BOOL)
-      text.data = block->whole[i] ? "True" : "False", text.size = strlen(text.data);
-    else if (job->loaded == WHOLE)
+    if (job->from->stored == TEXT)
+      text = ((const tenon_string_t *)job->x)[begin + i];
+    else if (job->from->dtype == TENON_BOOL) {
+      text.data = block->whole[i] ? "True" : "False";
+      text.size = strlen(text.data);
+    } else if (job->loaded == WHOLE)
       text.size = (uint64_t)snprintf(buffer, sizeof buffer, "%lld", (long long)block->whole[i]);
     else if (job->loaded == NATURAL)
-      text.size = (uint64_t)snprintf(buffer, sizeof buffer, "%llu", (unsigned long long)block->natural[i]);
+      text.size =
+          (uint64_t)snprintf(buffer, sizeof buffer, "%llu", (unsigned long long)block->natural[i]);
     else
-      text.size = core_number_to_text(job->loaded == SINGLE ? (double)block->single[i] : block->real[i], narrowed,
-                                      job->from, buffer);
+      text.size =
+          core_number_to_text(job->loaded == SINGLE ? (double)block->single[i] : block->real[i],
+                              narrowed, job->from, buffer);
     TENON_TRY(host->set_string(job->call, job->call->outputs[0], begin + i, text.data, text.size));
   }
   return TENON_OK;
 }
 
-/* ---- from form to form ------------------------------------------------------------------------------------------- */
+/* from form to form */
 
 #define MAGNITUDE(x) ((x) < 0 ? 0 - (uint64_t)(x) : (uint64_t)(x))
 #define CLAMPED(x) ((x) > INT32_MAX ? INT32_MAX : (x) < INT32_MIN ? INT32_MIN : (x))
@@ -207,18 +255,19 @@ typedef float single_t;
 typedef double real_t;
 
 typedef void (*convert_fn)(const block_t *restrict from, block_t *restrict to, int64_t count);
-#define DEFINE_CONVERSION(FROM, from_form, TO, to_form, expression)                                                    \
-  static void convert_##FROM##_##TO(const block_t *restrict from, block_t *restrict to, int64_t count) {               \
-    for (int64_t i = 0; i < count; i++) {                                                                              \
-      const from_form##_t x = from->from_form[i];                                                                      \
-      to->to_form[i] = expression;                                                                                     \
-    }                                                                                                                  \
+#define DEFINE_CONVERSION(FROM, from_form, TO, to_form, expression)                                \
+  static void convert_##FROM##_##TO(const block_t *restrict from, block_t *restrict to,            \
+                                    int64_t count) {                                               \
+    for (int64_t i = 0; i < count; i++) {                                                          \
+      const from_form##_t x = from->from_form[i];                                                  \
+      to->to_form[i] = expression;                                                                 \
+    }                                                                                              \
   }
 CONVERSIONS(DEFINE_CONVERSION)
 #define CONVERSION(FROM, from_form, TO, to_form, expression) [FROM][TO] = convert_##FROM##_##TO,
 static const convert_fn conversions[LOADED][FORMS] = {CONVERSIONS(CONVERSION)};
 
-/* ---- tables ------------------------------------------------------------------------------------------------------ */
+/* tables */
 
 /* clang-format off */
 static const kind_t kinds[] = {
@@ -261,14 +310,14 @@ static const kind_t kinds[] = {
   X(I64, int64_t, I32, int32_t, x)                                                                                     \
   X(I32, int32_t, I64, int64_t, x)
 /* clang-format on */
-#define DEFINE_DIRECT(FROM, X, TO, Y, expression)                                                                      \
-  static void direct_##FROM##_##TO(const void *from, void *to, int64_t begin, int64_t count) {                         \
-    const X *restrict xs = (const X *)from + begin;                                                                    \
-    Y *restrict out = (Y *)to + begin;                                                                                 \
-    for (int64_t i = 0; i < count; i++) {                                                                              \
-      const X x = xs[i];                                                                                               \
-      out[i] = (Y)(expression);                                                                                        \
-    }                                                                                                                  \
+#define DEFINE_DIRECT(FROM, X, TO, Y, expression)                                                  \
+  static void direct_##FROM##_##TO(const void *from, void *to, int64_t begin, int64_t count) {     \
+    const X *restrict xs = (const X *)from + begin;                                                \
+    Y *restrict out = (Y *)to + begin;                                                             \
+    for (int64_t i = 0; i < count; i++) {                                                          \
+      const X x = xs[i];                                                                           \
+      out[i] = (Y)(expression);                                                                    \
+    }                                                                                              \
   }
 DIRECT(DEFINE_DIRECT)
 #define DIRECT_ROW(FROM, X, TO, Y, expression) {TENON_##FROM, TENON_##TO, direct_##FROM##_##TO},
@@ -284,7 +333,7 @@ static const kind_t *kind_of(tenon_dtype_t dtype) {
   return NULL;
 }
 
-/* ---- kernels ----------------------------------------------------------------------------------------------------- */
+/* kernels */
 
 static tenon_status_t run_blocks(tenon_call_t *call, void *argument, int64_t begin, int64_t end) {
   const job_t *job = (const job_t *)argument;
@@ -306,51 +355,75 @@ static tenon_status_t run_blocks(tenon_call_t *call, void *argument, int64_t beg
 
 static void copy(tenon_tensor_t *out, const tenon_tensor_t *x) {
   int64_t count = tenon_count(x);
-  if (count > 0) memcpy(out->data, x->data, ((size_t)count * x->dtype.bits * x->dtype.lanes + 7) / 8);
+  if (count > 0)
+    memcpy(out->data, x->data, ((size_t)count * x->dtype.bits * x->dtype.lanes + 7) / 8);
 }
 
 static tenon_status_t run(tenon_call_t *call, int saturate, int64_t rounding) {
   const tenon_tensor_t *x = call->inputs[0];
   tenon_tensor_t *out = call->outputs[0];
-  job_t job = {.call = call, .from = kind_of(x->dtype), .to = kind_of(out->dtype), .x = x->data, .out = out->data};
+  job_t job = {.call = call,
+               .from = kind_of(x->dtype),
+               .to = kind_of(out->dtype),
+               .x = x->data,
+               .out = out->data};
   int64_t blocks;
   if (!job.from || !job.to)
-    return tenon_fail(call, TENON_INVALID, "a cast between these dtypes does not exist; see `tenon show core::cast`");
-  if (job.from == job.to && job.to->stored != TEXT) return copy(out, x), TENON_OK;
-  job.count = tenon_count(x), job.saturate = saturate, job.rounding = rounding, job.loaded = job.from->loaded;
+    return tenon_fail(call, TENON_INVALID,
+                      "a cast between these dtypes does not exist; see `tenon show core::cast`");
+  if (job.from == job.to && job.to->stored != TEXT) {
+    copy(out, x);
+    return TENON_OK;
+  }
+  job.count = tenon_count(x);
+  job.saturate = saturate;
+  job.rounding = rounding;
+  job.loaded = job.from->loaded;
   if (job.from->stored == TEXT && job.to->stored == SINGLE) job.loaded = SINGLE;
-  if (job.from->stored == TEXT && (job.to->stored == WORD || job.to->stored == WHOLE || job.to->stored == NATURAL))
+  if (job.from->stored == TEXT &&
+      (job.to->stored == WORD || job.to->stored == WHOLE || job.to->stored == NATURAL))
     job.loaded = WHOLE;
   for (size_t i = 0; i < sizeof directs / sizeof *directs; i++)
-    if (directs[i].from == job.from->dtype && directs[i].to == job.to->dtype) job.direct = directs[i].run;
+    if (directs[i].from == job.from->dtype && directs[i].to == job.to->dtype)
+      job.direct = directs[i].run;
   blocks = (job.count + BLOCK - 1) / BLOCK;
   return blocks <= GRAIN ? run_blocks(call, &job, 0, blocks)
                          : call->host->parallel(call, blocks, GRAIN, run_blocks, &job);
 }
 
-static tenon_status_t cast_run(tenon_call_t *call) { return run(call, call->attrs[1].as.i != 0, call->attrs[2].as.i); }
+static tenon_status_t cast_run(tenon_call_t *call) {
+  return run(call, call->attrs[1].as.i != 0, call->attrs[2].as.i);
+}
 static tenon_status_t cast_like_run(tenon_call_t *call) {
   return run(call, call->attrs[0].as.i != 0, call->attrs[1].as.i);
 }
 
-static tenon_status_t bit_cast_run(tenon_call_t *call) { return copy(call->outputs[0], call->inputs[0]), TENON_OK; }
+static tenon_status_t bit_cast_run(tenon_call_t *call) {
+  copy(call->outputs[0], call->inputs[0]);
+  return TENON_OK;
+}
 
-/* ---- inference --------------------------------------------------------------------------------------------------- */
+/* inference */
 
 #ifndef TENON_SIMD
 /* Integers that are known stay known, if the target has room for them. */
 static tenon_status_t cast_infer(tenon_infer_t *infer) {
   const tenon_meta_t *x = infer->inputs[0];
   tenon_meta_t *out = infer->outputs[0];
-  uint32_t from = tenon_dtype_id(x->dtype), to = tenon_dtype_id(out->dtype);
+  uint32_t from = tenon_dtype_id(x->dtype);
+  uint32_t to = tenon_dtype_id(out->dtype);
   if (!kind_of(out->dtype))
-    return tenon_fail(infer, TENON_INVALID,
-                      "there is no cast to dtype code %d of %d bits; the target is one of " CASTABLE,
-                      (int)out->dtype.code, (int)out->dtype.bits);
-  if (!x->values || (from != TENON_I64 && from != TENON_I32) || (to != TENON_I64 && to != TENON_I32)) return TENON_OK;
+    return tenon_fail(
+        infer, TENON_INVALID,
+        "there is no cast to dtype code %d of %d bits; the target is one of " CASTABLE,
+        (int)out->dtype.code, (int)out->dtype.bits);
+  if (!x->values || (from != TENON_I64 && from != TENON_I32) ||
+      (to != TENON_I64 && to != TENON_I32))
+    return TENON_OK;
   for (uint32_t i = 0; i < x->value_count; i++) {
     tenon_dim_t value = x->values[i];
-    if (to == TENON_I32 && tenon_is_known(value) && (value.value < INT32_MIN || value.value > INT32_MAX))
+    if (to == TENON_I32 && tenon_is_known(value) &&
+        (value.value < INT32_MIN || value.value > INT32_MAX))
       return TENON_OK;
     out->values[i] = value;
   }
@@ -359,19 +432,23 @@ static tenon_status_t cast_infer(tenon_infer_t *infer) {
 }
 
 static tenon_status_t bit_cast_infer(tenon_infer_t *infer) {
-  tenon_dtype_t from = infer->inputs[0]->dtype, to = infer->outputs[0]->dtype;
+  tenon_dtype_t from = infer->inputs[0]->dtype;
+  tenon_dtype_t to = infer->outputs[0]->dtype;
   if (to.code == (TENON_STRING & 0xff) || to.code == (TENON_LIST & 0xff))
-    return tenon_fail(infer, TENON_INVALID, "the bits of x make no strings or lists; name a dtype of numbers in `to`");
+    return tenon_fail(infer, TENON_INVALID,
+                      "the bits of x make no strings or lists; name a dtype of numbers in `to`");
   if (from.bits * from.lanes == to.bits * to.lanes) return TENON_OK;
   return tenon_fail(infer, TENON_INVALID,
-                    "elements of x have %d bits and those of `to` %d; both must be as wide, because the shape stays",
+                    "elements of x have %d bits and those of `to` %d; both must be as wide, "
+                    "because the shape stays",
                     from.bits * from.lanes, to.bits * to.lanes);
 }
 #endif
 
 #define CAST_ATTRS "bool saturate=True, str['up', 'down', 'nearest'] round_mode='up'"
-#define CAST_DOC                                                                                                       \
-  ".\n`saturate`: what is too large for an 8-bit float becomes its largest number, else infinity or NaN.\n"            \
+#define CAST_DOC                                                                                   \
+  ".\n`saturate`: what is too large for an 8-bit float becomes its largest number, else infinity " \
+  "or NaN.\n"                                                                                      \
   "`round_mode` is for f8e8m0.  Text becomes numbers and numbers text."
 
 /* clang-format off */

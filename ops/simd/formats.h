@@ -1,19 +1,23 @@
-/* Floats of 16 bits and less: to f32, and back by rounding to nearest, ties to even.  conversion.c calls this in loops,
- * which become vectors, as there are no branches.  A code is the sign above exponent and mantissa, whatever their
- * widths. Sources: IEEE 754-2019; OCP 8-bit Floating Point Specification 1.0; OCP Microscaling Formats 1.0; for the
- * kinds `fnuz` Noune et al., "8-bit numerical formats for deep neural networks" (2022). Invariant: a code that is no
- * NaN survives the way to f32 and back. */
+/* Floats of 16 bits and less: to f32, and back by rounding to nearest, ties to even.  conversion.c
+ * calls this in loops, which become vectors, as there are no branches.  A code is the sign above
+ * exponent and mantissa, whatever their widths. Sources: IEEE 754-2019; OCP 8-bit Floating Point
+ * Specification 1.0; OCP Microscaling Formats 1.0; for the kinds `fnuz` Noune et al., "8-bit
+ * numerical formats for deep neural networks" (2022). Invariant: a code that is no NaN survives the
+ * way to f32 and back. */
 #ifndef TENON_OPS_FORMATS_H
 #define TENON_OPS_FORMATS_H
 
 #include "math.h"
 
 typedef struct format_t {
-  uint32_t bits, mantissa, bias;
+  uint32_t bits;
+  uint32_t mantissa;
+  uint32_t bias;
   uint32_t largest;  /* code of the largest finite number */
   uint32_t infinity; /* NO_CODE: there is none */
-  uint32_t nan;      /* the code made for NaN; all from the largest number or infinity on are read as NaN */
-  uint32_t is_fnuz;  /* zero has no sign; its negative code is the only NaN */
+  uint32_t
+      nan; /* the code made for NaN; all from the largest number or infinity on are read as NaN */
+  uint32_t is_fnuz; /* zero has no sign; its negative code is the only NaN */
 } format_t;
 
 #define NO_CODE 0xffffffffu
@@ -32,12 +36,14 @@ typedef struct format_t {
   X(F4E2M1, 4, 1, 1, 0x7, NO_CODE, 0x8, 0)
 /* clang-format on */
 
-#define DEFINE_FORMAT(name, bits, mantissa, bias, largest, infinity, nan, fnuz)                                        \
+#define DEFINE_FORMAT(name, bits, mantissa, bias, largest, infinity, nan, fnuz)                    \
   static const format_t format_##name = {bits, mantissa, bias, largest, infinity, nan, fnuz};
 FORMATS(DEFINE_FORMAT)
 
 TN_INLINE float format_decode(const format_t *f, uint32_t code) {
-  uint32_t half = 1u << (f->bits - 1), a = code & (half - 1), sign = (code & half) << (32 - f->bits);
+  uint32_t half = 1u << (f->bits - 1);
+  uint32_t a = code & (half - 1);
+  uint32_t sign = (code & half) << (32 - f->bits);
   uint32_t scale = (128 - f->bias - f->mantissa) << 23; /* a subnormal code counts these */
   float normal = tn_float32((a << (23 - f->mantissa)) + ((127 - f->bias) << 23));
   float subnormal = (float)(int32_t)a * tn_float32(scale);
@@ -50,8 +56,12 @@ TN_INLINE float format_decode(const format_t *f, uint32_t code) {
 
 /* `overflow` is the code, without sign, of what is too large. */
 TN_INLINE uint32_t format_encode(const format_t *f, float x, uint32_t overflow) {
-  uint32_t u = tn_bits32(x), a = u & 0x7fffffff, m = 23 - f->mantissa, code, subnormal;
-  float magic = tn_float32((151 - f->bias - f->mantissa) << 23); /* its last place is the least subnormal number */
+  uint32_t u = tn_bits32(x);
+  uint32_t a = u & 0x7fffffff;
+  uint32_t m = 23 - f->mantissa;
+  uint32_t code, subnormal;
+  float magic = tn_float32((151 - f->bias - f->mantissa)
+                           << 23); /* its last place is the least subnormal number */
   subnormal = tn_bits32(tn_float32(a) + magic) - tn_bits32(magic);
   code = ((a + (1u << (m - 1)) - 1 + ((a >> m) & 1)) >> m) - ((127 - f->bias) << f->mantissa);
   code = a < (128 - f->bias) << 23 ? subnormal : code;
@@ -62,7 +72,8 @@ TN_INLINE uint32_t format_encode(const format_t *f, float x, uint32_t overflow) 
 
 TN_INLINE float bf16_decode(uint32_t code) { return tn_float32(code << 16); }
 TN_INLINE uint32_t bf16_encode(float x) {
-  uint32_t u = tn_bits32(x), rounded = (u + 0x7fff + (u >> 16 & 1)) >> 16;
+  uint32_t u = tn_bits32(x);
+  uint32_t rounded = (u + 0x7fff + (u >> 16 & 1)) >> 16;
   return x != x ? u >> 16 | 0x40 : rounded; /* a quiet NaN */
 }
 
@@ -70,11 +81,17 @@ TN_INLINE uint32_t bf16_encode(float x) {
 TN_INLINE float e8m0_decode(uint32_t code) {
   return tn_float32(code == 0 ? 0x400000 : code == 255 ? 0x7fc00000 : code << 23);
 }
-enum { ROUND_UP, ROUND_DOWN, ROUND_NEAREST }; /* as in the schema of cast */
-/* Of the magnitude of x.  1.5 times a power of two is nearest to the next.  What is out of range, zero too, becomes the
- * end of the range with `saturate`, else NaN. */
+enum {
+  ROUND_UP,
+  ROUND_DOWN,
+  ROUND_NEAREST,
+}; /* as in the schema of cast */
+/* Of the magnitude of x.  1.5 times a power of two is nearest to the next.  What is out of range,
+ * zero too, becomes the end of the range with `saturate`, else NaN. */
 TN_INLINE uint32_t e8m0_encode(float x, int saturate, int64_t rounding) {
-  uint32_t a = tn_bits32(x) & 0x7fffffff, code = a >> 23, fraction = a & 0x7fffff;
+  uint32_t a = tn_bits32(x) & 0x7fffffff;
+  uint32_t code = a >> 23;
+  uint32_t fraction = a & 0x7fffff;
   fraction = code ? fraction : fraction << 1 & 0x7fffff;
   code += rounding == ROUND_UP ? fraction != 0 : rounding == ROUND_NEAREST ? fraction >> 22 : 0;
   code = code > 254 ? (saturate ? 254 : 255) : code;
@@ -82,8 +99,9 @@ TN_INLINE uint32_t e8m0_encode(float x, int saturate, int64_t rounding) {
   return a > 0x7f800000 ? 255 : code;
 }
 
-/* Rounds to f32 so that rounding once more, to a narrower format, is as good as rounding once: what is inexact becomes
- * the neighbour whose last bit is 1 (Boldo and Melquiond, "Emulation of FMA and correctly rounded sums", 2008). */
+/* Rounds to f32 so that rounding once more, to a narrower format, is as good as rounding once: what
+ * is inexact becomes the neighbour whose last bit is 1 (Boldo and Melquiond, "Emulation of FMA and
+ * correctly rounded sums", 2008). */
 TN_INLINE float f32_odd(double x) {
   float f = (float)x;
   uint32_t u = tn_bits32(f);

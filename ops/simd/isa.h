@@ -1,11 +1,14 @@
-/* Each file of this folder is compiled once plainly, which defines its operators, and once for each instruction set of
- * the machine with TENON_SIMD naming that set, which adds the same kernels, better compiled, to those operators.  These
- * macros let a file say everything once.  Invariant: the plain build comes first in the library's list.
+/* Each file of this folder is compiled once plainly, which defines its operators, and once for each
+ * instruction set of the machine with TENON_SIMD naming that set, which adds the same kernels,
+ * better compiled, to those operators.  These macros let a file say everything once.  Invariant:
+ * the plain build comes first in the library's list.
  *
- *   OPERATOR(add, "(Tensor a, Tensor b) -> Tensor", (TENON_DOC("..."), TENON_TRAITS(...)), LOOP("f32, f32 -> f32", f))
+ *   OPERATOR(add, "(Tensor a, Tensor b) -> Tensor", (TENON_DOC("..."), TENON_TRAITS(...)),
+ *   LOOP("f32, f32 -> f32", f))
  *   FAMILY(core_arithmetic, OPERATOR(...) OPERATOR(...))
  *
- * Every item, the last one too, ends in a comma of its own, so that tables by X-macros need no separators. */
+ * Every item, the last one too, ends in a comma of its own, so that tables by X-macros need no
+ * separators. */
 #ifndef TENON_OPS_ISA_H
 #define TENON_OPS_ISA_H
 
@@ -17,8 +20,8 @@
 #define ISA_TEXT(word) ISA_TEXT_(word)
 #define ISA_LIST(...) __VA_ARGS__
 
-#define ISA_ITEMS(name, ...)                                                                                           \
-  TENON_C const tenon_item_t name[];                                                                                   \
+#define ISA_ITEMS(name, ...)                                                                       \
+  TENON_C const tenon_item_t name[];                                                               \
   const tenon_item_t name[] = {__VA_ARGS__{TENON_TAG_END, 0, 0, 0, 0}};
 
 #ifdef TENON_SIMD

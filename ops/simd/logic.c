@@ -1,5 +1,6 @@
-/* Logic on bools, and on the bits of integers.  A bool is true if its byte is not 0.  A shift by the integer's width
- * or more, or by a negative number, gives 0.  Invariant: a bool that is written is 0 or 1. */
+/* Logic on bools, and on the bits of integers.  A bool is true if its byte is not 0.  A shift by
+ * the integer's width or more, or by a negative number, gives 0.  Invariant: a bool that is written
+ * is 0 or 1. */
 #include "pointwise.h"
 
 /* clang-format off */
@@ -18,8 +19,10 @@
 /* clang-format on */
 
 #define WIDTH (8 * sizeof(T))
-#define DEFINE_LOGICAL(name, expression, doc) LOOP2(name##_bool, uint8_t, uint8_t, a, uint8_t, b, NO_SETUP, expression)
-#define DEFINE_TWO(dtype, T, W, name, expression) LOOP2(name##_##dtype, T, T, a, T, b, WRAPPING(W), expression)
+#define DEFINE_LOGICAL(name, expression, doc)                                                      \
+  LOOP2(name##_bool, uint8_t, uint8_t, a, uint8_t, b, NO_SETUP, expression)
+#define DEFINE_TWO(dtype, T, W, name, expression)                                                  \
+  LOOP2(name##_##dtype, T, T, a, T, b, WRAPPING(W), expression)
 #define DEFINE_ONE(dtype, T, W, name) LOOP1(name##_##dtype, T, T, x, NO_SETUP, ~x)
 #define DEFINE_BITWISE(name, expression, doc) INTS(DEFINE_TWO, name, expression)
 LOGICAL(DEFINE_LOGICAL)
@@ -28,10 +31,12 @@ BITWISE(DEFINE_BITWISE)
 INTS(DEFINE_ONE, bitwise_not)
 
 #define LOGIC_FACTS(doc, set) (TENON_DOC(doc "."), TENON_TYPES(set), POINTWISE)
-#define ITEM_LOGICAL(name, expression, doc)                                                                            \
-  OPERATOR(name, "(Tensor a, Tensor b) -> Tensor", LOGIC_FACTS(doc, "a, b: bool; out = a"), BOOLS(ITEM2, name))
-#define ITEM_BITWISE(name, expression, doc)                                                                            \
-  OPERATOR(name, "(Tensor a, Tensor b) -> Tensor", LOGIC_FACTS(doc, "a, b: int|uint; out = a"), INTS(ITEM2, name))
+#define ITEM_LOGICAL(name, expression, doc)                                                        \
+  OPERATOR(name, "(Tensor a, Tensor b) -> Tensor", LOGIC_FACTS(doc, "a, b: bool; out = a"),        \
+           BOOLS(ITEM2, name))
+#define ITEM_BITWISE(name, expression, doc)                                                        \
+  OPERATOR(name, "(Tensor a, Tensor b) -> Tensor", LOGIC_FACTS(doc, "a, b: int|uint; out = a"),    \
+           INTS(ITEM2, name))
 
 /* clang-format off */
 FAMILY(core_logic,

@@ -1,12 +1,13 @@
-/* Elementary functions of f32 without branches, calls or tables, so that compilers turn loops over them into vectors.
- * Every family in this folder uses them; tests/unit/ops/math_test.c holds them to the bounds stated beside each.
- * Invariant: only IEEE operations in a fixed order (the build forbids contraction), so that a result is the same, bit
- * for bit, with every instruction set, in a vector or alone.
+/* Elementary functions of f32 without branches, calls or tables, so that compilers turn loops over
+ * them into vectors. Every family in this folder uses them; tests/unit/ops/math_test.c holds them
+ * to the bounds stated beside each. Invariant: only IEEE operations in a fixed order (the build
+ * forbids contraction), so that a result is the same, bit for bit, with every instruction set, in a
+ * vector or alone.
  *
- * Coefficients are ours: minimax fits by Sollya 8, fpminimax(f, degree, [|SG...|], range, floating, absolute), with
- * [|D...|] for double; f and the range are named beside them.  Rounding by a magic number and splitting ln 2 are as in
- * Cody and Waite, "Software Manual for the Elementary Functions" (1980), two-step scaling and the correction of log1p
- * as in FreeBSD's msun. */
+ * Coefficients are ours: minimax fits by Sollya 8, fpminimax(f, degree, [|SG...|], range, floating,
+ * absolute), with [|D...|] for double; f and the range are named beside them.  Rounding by a magic
+ * number and splitting ln 2 are as in Cody and Waite, "Software Manual for the Elementary
+ * Functions" (1980), two-step scaling and the correction of log1p as in FreeBSD's msun. */
 #ifndef TENON_OPS_MATH_H
 #define TENON_OPS_MATH_H
 
@@ -41,15 +42,17 @@ TN_INLINE double tn_float64(uint64_t u) {
   return x;
 }
 
-/* ---- rounding to integers; NaN and infinities stay --------------------------------------------------------------- */
+/* rounding to integers; NaN and infinities stay */
 
 /* To the nearest, halves to even.  Adding 2^23 leaves no bits for a fraction. */
 TN_INLINE float tn_rintf(float x) {
-  float magic = copysignf(0x1p23f, x), r = (x + magic) - magic;
+  float magic = copysignf(0x1p23f, x);
+  float r = (x + magic) - magic;
   return copysignf(fabsf(x) < 0x1p23f ? r : x, x);
 }
 TN_INLINE double tn_rint(double x) {
-  double magic = copysign(0x1p52, x), r = (x + magic) - magic;
+  double magic = copysign(0x1p52, x);
+  double r = (x + magic) - magic;
   return copysign(fabs(x) < 0x1p52 ? r : x, x);
 }
 TN_INLINE float tn_floorf(float x) {
@@ -65,7 +68,7 @@ TN_INLINE double tn_ceil(double x) { return -tn_floor(-x); }
 TN_INLINE float tn_truncf(float x) { return copysignf(tn_floorf(fabsf(x)), x); }
 TN_INLINE double tn_trunc(double x) { return copysign(tn_floor(fabs(x)), x); }
 
-/* ---- exponential and logarithm ----------------------------------------------------------------------------------- */
+/* exponential and logarithm */
 
 #define TN_MAGIC32 0x1.8p23f /* x + this holds round(x) in its low bits, for |x| < 2^22 */
 #define TN_LN2_HIGH 0x1.63p-1f
@@ -73,7 +76,9 @@ TN_INLINE double tn_trunc(double x) { return copysign(tn_floor(fabs(x)), x); }
 
 /* x = n ln 2 + r with |r| <= ln 2 / 2: gives exp(r) - 1, and n in two's complement. |x| < 2^20. */
 TN_INLINE float tn_exp_reduced(float x, uint32_t *n) {
-  float m = x * 0x1.715476p0f + TN_MAGIC32, k = m - TN_MAGIC32, r = (x - k * TN_LN2_HIGH) - k * TN_LN2_LOW;
+  float m = x * 0x1.715476p0f + TN_MAGIC32;
+  float k = m - TN_MAGIC32;
+  float r = (x - k * TN_LN2_HIGH) - k * TN_LN2_LOW;
   /* (exp(r) - 1 - r) / r^2 on +-0.35; error 2^-25 of exp(r) - 1 */
   float p = 0x1.12108p-7f + r * 0x1.6d542p-10f;
   p = 0x1p-1f + r * (0x1.5554d8p-3f + r * (0x1.5554e4p-5f + r * p));
@@ -88,9 +93,11 @@ TN_INLINE float tn_expf(float x) {
   x = x > 89 ? 89 : x;     /* above, to infinity */
   p = 1 + tn_exp_reduced(x, &n);
   half = ((n + 256) >> 1) - 128;
-  return p * tn_float32((half + 127) << 23) * tn_float32((n - half + 127) << 23); /* only the last one rounds */
+  return p * tn_float32((half + 127) << 23) *
+         tn_float32((n - half + 127) << 23); /* only the last one rounds */
 }
-/* exp(x) - 1, 2 ulp.  Half of it is put together, because 2^n alone may be infinite where the result is not. */
+/* exp(x) - 1, 2 ulp.  Half of it is put together, because 2^n alone may be infinite where the
+ * result is not. */
 TN_INLINE float tn_expm1f(float x) {
   uint32_t n;
   float p, s;
@@ -103,7 +110,8 @@ TN_INLINE float tn_expm1f(float x) {
 /* 1 ulp. */
 TN_INLINE float tn_logf(float x) {
   int tiny = x < 0x1p-126f;
-  float normal = tiny ? x * 0x1p23f : x, e, f, p, r;
+  float normal = tiny ? x * 0x1p23f : x;
+  float e, f, p, r;
   /* less the root of 1/2, as bits: the mantissa is to lie between that and twice it */
   uint32_t u = tn_bits32(normal) - 0x3f3504f3;
   e = (float)((int32_t)((u + 0x3f800000) >> 23) - (tiny ? 150 : 127));
@@ -117,17 +125,21 @@ TN_INLINE float tn_logf(float x) {
   r = x < INFINITY ? r : x;
   return x > 0 ? r : x == 0 ? -INFINITY : NAN;
 }
-/* log(1 + x) for 0 <= x <= 1, 1.5 ulp: the logarithm of 1 + x as rounded, and what the rounding lost. */
+/* log(1 + x) for 0 <= x <= 1, 1.5 ulp: the logarithm of 1 + x as rounded, and what the rounding
+ * lost. */
 TN_INLINE float tn_log1pf_unit(float x) {
   float w = 1 + x;
   return tn_logf(w) + (x - (w - 1)) / w;
 }
 
-/* ---- what neural networks are made of ---------------------------------------------------------------------------- */
+/* what neural networks are made of */
 
 /* 1.5 ulp. */
 TN_INLINE float tn_tanhf(float x) {
-  float a = fabsf(x), z = x * x, p, large = 1 - 2 / (tn_expf(2 * a) + 1);
+  float a = fabsf(x);
+  float z = x * x;
+  float p;
+  float large = 1 - 2 / (tn_expf(2 * a) + 1);
   /* (tanh(x)/x - 1) / x^2 as a polynomial of x^2 on [0, 0.625^2]; error 2^-25 of tanh(x) */
   p = 0x1.110e16p-3f + z * (-0x1.b92674p-5f + z * (0x1.5813cp-6f + z * -0x1.8ff18p-8f));
   p = x + x * (z * (-0x1.555552p-2f + z * p));
@@ -140,7 +152,9 @@ TN_INLINE float tn_sigmoidf(float x) {
 }
 /* 1.5 ulp. */
 TN_INLINE float tn_erff(float x) {
-  float a = fabsf(x), z = x * x, small, q;
+  float a = fabsf(x);
+  float z = x * x;
+  float small, q;
   /* erf(x)/x - 1 as a polynomial of x^2 on [0, 0.9]; error 2^-30 of erf(x) */
   small = 0x1.54a912p-8f + z * (-0x1.a92772p-11f + z * 0x1.592406p-14f);
   small = -0x1.812742p-2f + z * (0x1.ce2de2p-4f + z * (-0x1.b80b68p-6f + z * small));
@@ -153,23 +167,28 @@ TN_INLINE float tn_erff(float x) {
   return a < 0.9375f ? small : copysignf(1 - tn_expf(-q), x);
 }
 
-/* ---- through double: sine, cosine, tangent, power ---------------------------------------------------------------- */
+/* through double: sine, cosine, tangent, power */
 
 #define TN_MAGIC64 0x1.8p52
-#define TN_TURN_LIMIT 0x1p20f /* the reduction below is exact enough up to here; loops call libm beyond */
+#define TN_TURN_LIMIT                                                                              \
+  0x1p20f /* the reduction below is exact enough up to here; loops call libm beyond */
 
-/* x = q pi/2 + r with |r| <= pi/4; the low bits of *q are the quadrant.  33 bits of pi/2 times 20 of q are exact. */
+/* x = q pi/2 + r with |r| <= pi/4; the low bits of *q are the quadrant.  33 bits of pi/2 times 20
+ * of q are exact. */
 TN_INLINE double tn_turn(double x, uint64_t *q) {
-  double m = x * 0x1.45f306dc9c883p-1 + TN_MAGIC64, k = m - TN_MAGIC64;
+  double m = x * 0x1.45f306dc9c883p-1 + TN_MAGIC64;
+  double k = m - TN_MAGIC64;
   *q = tn_bits64(m);
   return (x - k * 0x1.921fb544p0) - k * 0x1.0b4611a626331p-34;
 }
-TN_INLINE double tn_sine(double r) { /* (sin(r)/r - 1) / r^2 as a polynomial of r^2 on [0, (pi/4)^2]; error 2^-35 */
+TN_INLINE double
+tn_sine(double r) { /* (sin(r)/r - 1) / r^2 as a polynomial of r^2 on [0, (pi/4)^2]; error 2^-35 */
   double z = r * r;
   double p = 0x1.11110deb44788p-7 + z * (-0x1.a013a20e13e7ap-13 + z * 0x1.6dbc30fc5613ep-19);
   return r + r * z * (-0x1.555555545c8dep-3 + z * p);
 }
-TN_INLINE double tn_cosine(double r) { /* (cos(r) - 1) / r^2 as a polynomial of r^2 on [0, (pi/4)^2]; error 2^-31 */
+TN_INLINE double
+tn_cosine(double r) { /* (cos(r) - 1) / r^2 as a polynomial of r^2 on [0, (pi/4)^2]; error 2^-31 */
   double z = r * r;
   double p = 0x1.55554cb0f9e01p-5 + z * (-0x1.6c0e01297538dp-10 + z * 0x1.9a6cb5c51daecp-16);
   return 1 + z * (-0x1.fffffffaaa2dcp-2 + z * p);
@@ -182,7 +201,8 @@ TN_INLINE double tn_choose(uint64_t q, double a, double b) {
 /* sin(x + shift pi/2), 0.6 ulp for |x| <= TN_TURN_LIMIT. */
 TN_INLINE float tn_wave(float x, uint64_t shift) {
   uint64_t q;
-  double r = tn_turn((double)x, &q), v;
+  double r = tn_turn((double)x, &q);
+  double v;
   q += shift;
   v = tn_choose(q, tn_sine(r), tn_cosine(r));
   return (float)tn_float64(tn_bits64(v) ^ (q & 2) << 62);
@@ -194,27 +214,35 @@ TN_INLINE float tn_sinf(float x) {
 TN_INLINE float tn_cosf(float x) { return tn_wave(x, 1); }
 TN_INLINE float tn_tanf(float x) {
   uint64_t q;
-  double r = tn_turn((double)x, &q), s = tn_sine(r), c = tn_cosine(r);
+  double r = tn_turn((double)x, &q);
+  double s = tn_sine(r);
+  double c = tn_cosine(r);
   float y = (float)(tn_choose(q, s, -c) / tn_choose(q, c, s));
   return x == 0 ? x : y;
 }
 
-/* x to the power of y where y is an integer of parity `odd` or, if not `whole`, no integer.  0.6 ulp. */
+/* x to the power of y where y is an integer of parity `odd` or, if not `whole`, no integer.  0.6
+ * ulp. */
 TN_INLINE float tn_power(float x, double y, int whole, int odd) {
-  double a = (double)fabsf(x), s, l, t, m, r, z;
-  uint64_t u = tn_bits64(a) + 0x00095f619980c433; /* as in tn_logf: 1 less the root of 1/2, as bits */
-  /* log2(a): the exponent, made a double by its bits, and of the mantissa (1 + s) / (1 - s) s times log2 of that by s,
-   * a polynomial of s^2 on [0, 0.0296]; error 2^-37 */
+  double a = (double)fabsf(x);
+  double s, l, t, m, r, z;
+  uint64_t u =
+      tn_bits64(a) + 0x00095f619980c433; /* as in tn_logf: 1 less the root of 1/2, as bits */
+  /* log2(a): the exponent, made a double by its bits, and of the mantissa (1 + s) / (1 - s) s times
+   * log2 of that by s, a polynomial of s^2 on [0, 0.0296]; error 2^-37 */
   l = tn_float64((u >> 52) | 0x4330000000000000) - (0x1p52 + 1023);
   m = tn_float64((u & 0xfffffffffffff) + 0x3fe6a09e667f3bcd);
-  s = (m - 1) / (m + 1), z = s * s;
-  t = 0x1.ec709d0e49716p-1 + z * (0x1.2777836ba2a3ep-1 + z * (0x1.a58bd3c525e14p-2 + z * 0x1.5d08f7fe0aec5p-2));
+  s = (m - 1) / (m + 1);
+  z = s * s;
+  t = 0x1.ec709d0e49716p-1 +
+      z * (0x1.2777836ba2a3ep-1 + z * (0x1.a58bd3c525e14p-2 + z * 0x1.5d08f7fe0aec5p-2));
   l += s * (0x1.71547652bf17bp1 + z * t);
   l = a == 0 ? -INFINITY : a < INFINITY ? l : a;
   t = y * l;
   t = t < -200 ? -200 : t; /* beyond, the result is 0 or infinite as f32; NaN stays */
   t = t > 200 ? 200 : t;
-  m = t + TN_MAGIC64, r = t - (m - TN_MAGIC64);
+  m = t + TN_MAGIC64;
+  r = t - (m - TN_MAGIC64);
   /* (2^r - 1) / r on +-0.501; error 2^-33 of 2^r */
   z = 0x1.5d874b0c0132p-10 + r * (0x1.4441426d64a5bp-13 + r * 0x1.00dd4b33cbec1p-16);
   z = 0x1.ebfbe046e9732p-3 + r * (0x1.c6b08dc6ebf89p-5 + r * (0x1.3b2a1a2d33948p-7 + r * z));
@@ -225,19 +253,23 @@ TN_INLINE float tn_power(float x, double y, int whole, int odd) {
   z = y == 0 ? 1 : z;
   z = x < 0 && x > -INFINITY && !whole ? NAN : z;
   z = odd ? copysign(1.0, (double)x) * z : z;
-  z = y == 2 ? a * a : z; /* squares and cubes are so common that loops have them apart: both give the same bits */
+  z = y == 2
+          ? a * a
+          /* squares and cubes are so common that loops have them apart: both give the same bits */
+          : z;
   return (float)(y == 3 ? (double)x * x * x : z);
 }
 /* The power 0.5, which differs from sqrtf at -0 and -infinity. */
 TN_INLINE float tn_rootf(float x) { return x == -INFINITY ? INFINITY : sqrtf(x) + 0.0f; }
 TN_INLINE float tn_powf(float x, float y) {
   float half = 0.5f * y;
-  int whole = tn_rintf(y) == y, odd = whole && tn_rintf(half) != half;
+  int whole = tn_rintf(y) == y;
+  int odd = whole && tn_rintf(half) != half;
   float z = tn_power(x, (double)y, whole, odd);
   return y == 0.5f ? tn_rootf(x) : z;
 }
 
-/* ---- integers of doubles, where C leaves open what happens ------------------------------------------------------- */
+/* integers of doubles, where C leaves open what happens */
 
 /* Rounds towards zero; NaN is 0, and what is out of range is the nearest number in it. */
 TN_INLINE int64_t tn_int64(double x) {
@@ -253,7 +285,7 @@ TN_INLINE int32_t tn_int32(float x) {
   return y >= 0x1p31f ? INT32_MAX : (int32_t)(y >= 0x1p31f ? 0 : y);
 }
 
-/* ---- one spelling for f32 and f64 -------------------------------------------------------------------------------- */
+/* one spelling for f32 and f64 */
 
 TN_INLINE double tn_sigmoid(double x) {
   double e = exp(-fabs(x));

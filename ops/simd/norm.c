@@ -1,57 +1,68 @@
-/* Normalisation of rows: layer_norm, rms_norm, instance_norm, group_norm.  A row is what shares a mean and a deviation:
- * all axes from `axis` on, or all of a channel, or a group of channels.  It consists of `runs` runs of `inner` numbers;
- * a run shares one number of scale and of bias.  f16 and bf16 are computed as f32.
- * Invariant: the mean is subtracted before squares are summed, so that large means cost no digits. */
+/* Normalisation of rows: layer_norm, rms_norm, instance_norm, group_norm.  A row is what shares a
+ * mean and a deviation: all axes from `axis` on, or all of a channel, or a group of channels.  It
+ * consists of `runs` runs of `inner` numbers; a run shares one number of scale and of bias.  f16
+ * and bf16 are computed as f32. Invariant: the mean is subtracted before squares are summed, so
+ * that large means cost no digits. */
 #include "../axes.h"
 #include "../copy.h"
 #include "fold.h"
 #include "isa.h"
 #include "wide.h"
 
-enum { CHUNK = 2048 /* summed in f32 */, ROOM = 8192 /* numbers of a narrow row kept on the stack */ };
+enum {
+  CHUNK = 2048 /* summed in f32 */,
+  ROOM = 8192,
+  /* numbers of a narrow row kept on the stack */
+};
 
 typedef struct norm_t {
   const tenon_tensor_t *x;
   tenon_tensor_t *out;
-  const void *scale, *bias;     /* of the type that is computed with; NULL: 1, 0 */
-  void *mean, *deviation;       /* outputs, or NULL */
-  float *wide;                  /* for narrow dtypes with long rows: the tensor as f32 */
-  int64_t n, runs, inner, rows; /* numbers in a row; of scale, in it; in a run; in all */
-  int64_t period;               /* rows until scale and bias repeat */
+  const void *scale;
+  const void *bias; /* of the type that is computed with; NULL: 1, 0 */
+  void *mean;
+  void *deviation; /* outputs, or NULL */
+  float *wide;     /* for narrow dtypes with long rows: the tensor as f32 */
+  int64_t n;
+  int64_t runs;
+  int64_t inner;
+  int64_t rows;   /* numbers in a row; of scale, in it; in a run; in all */
+  int64_t period; /* rows until scale and bias repeat */
   double epsilon;
   int centred;
 } norm_t;
 
 /* clang-format off */
-#define NORM(name, T)                                                                                                  \
-  FOLD_RUN(name##_sum, T, double, f, MAP_SELF, 0, OP_ADD)                                                              \
-  FOLD_RUN(name##_square, T, double, f, MAP_SQUARE, 0, OP_ADD)                                                         \
-  static double name##_fold(void (*run)(word_t *, const void *, int64_t), const T *x, int64_t n) {                     \
-    word_t sum = {.f = 0};                                                                                             \
-    for (int64_t i = 0; i < n; i += CHUNK) run(&sum, x + i, n - i < CHUNK ? n - i : CHUNK);                            \
-    return sum.f;                                                                                                      \
-  }                                                                                                                    \
-  static void name##_row(const norm_t *p, T *y, const T *x, int64_t row) {                                             \
-    int64_t first = row % p->period * p->runs;                                                                         \
-    const T *scale = p->scale ? (const T *)p->scale + first : NULL;                                                    \
-    const T *bias = p->bias ? (const T *)p->bias + first : NULL;                                                       \
-    T mean = p->centred ? (T)(name##_fold(name##_sum_run, x, p->n) / (double)p->n) : 0;                                \
-    for (int64_t i = 0; i < p->n; i++) y[i] = x[i] - mean;                                                             \
-    T by = (T)(1.0 / sqrt(name##_fold(name##_square_run, y, p->n) / (double)p->n + p->epsilon));                       \
-    if (p->mean) ((T *)p->mean)[row] = mean;                                                                           \
-    if (p->deviation) ((T *)p->deviation)[row] = by;                                                                   \
-    if (!scale && !bias) {                                                                                             \
-      for (int64_t i = 0; i < p->n; i++) y[i] *= by;                                                                   \
-    } else if (p->inner == 1 && scale && bias) {                                                                       \
-      for (int64_t i = 0; i < p->n; i++) y[i] = y[i] * by * scale[i] + bias[i];                                        \
-    } else if (p->inner == 1 && scale) {                                                                               \
-      for (int64_t i = 0; i < p->n; i++) y[i] = y[i] * by * scale[i];                                                  \
-    } else {                                                                                                           \
-      for (int64_t r = 0; r < p->runs; r++, y += p->inner) {                                                           \
-        T a = scale ? by * scale[r] : by, b = bias ? bias[r] : 0;                                                      \
-        for (int64_t i = 0; i < p->inner; i++) y[i] = y[i] * a + b;                                                    \
-      }                                                                                                                \
-    }                                                                                                                  \
+#define NORM(name, T) \
+  FOLD_RUN(name##_sum, T, double, f, MAP_SELF, 0, OP_ADD) \
+  FOLD_RUN(name##_square, T, double, f, MAP_SQUARE, 0, OP_ADD) \
+  static double name##_fold(void (*run)(word_t *, const void *, int64_t), const T *x, int64_t n) { \
+    word_t sum = {.f = 0}; \
+    for (int64_t i = 0; i < n; i += CHUNK) run(&sum, x + i, n - i < CHUNK ? n - i : CHUNK); \
+    return sum.f; \
+  } \
+  static void name##_row(const norm_t *p, T *y, const T *x, int64_t row) { \
+    int64_t first = row % p->period * p->runs; \
+    const T *scale = p->scale ? (const T *)p->scale + first : NULL; \
+    const T *bias = p->bias ? (const T *)p->bias + first : NULL; \
+    T mean = p->centred ? (T)(name##_fold(name##_sum_run, x, p->n) / (double)p->n) : 0; \
+    for (int64_t i = 0; i < p->n; i++) y[i] = x[i] - mean; \
+    T by = (T)(1.0 / sqrt(name##_fold(name##_square_run, y, p->n) / (double)p->n + p->epsilon)); \
+    if (p->mean) ((T *)p->mean)[row] = mean; \
+    if (p->deviation) ((T *)p->deviation)[row] = by; \
+    if (!scale && !bias) { \
+      for (int64_t i = 0; i < p->n; i++) y[i] *= by; \
+    } else if (p->inner == 1 && scale && bias) { \
+      for (int64_t i = 0; i < p->n; i++) y[i] = y[i] * by * scale[i] + bias[i]; \
+    } else if (p->inner == 1 && scale) { \
+      for (int64_t i = 0; i < p->n; i++) y[i] = y[i] * by * scale[i]; \
+    } else { \
+      for (int64_t r = 0; r < p->runs; r++, y += p->inner) { \
+        T a = scale ? by * scale[r] : by; \
+T b = bias ? bias[r] : 0; \
+        for (int64_t i = 0; i < p->inner; i++) y[i] = y[i] * a + b; \
+      } \
+    } \
   }
 /* clang-format on */
 NORM(f32, float)
@@ -77,10 +88,10 @@ static tenon_status_t norm_part(tenon_call_t *call, void *argument, int64_t begi
   return TENON_OK;
 }
 
-/* A parameter as `count` numbers of the type that is computed with, repeated where it has fewer: its axes are the last
- * of `like`. */
-static tenon_status_t parameter(tenon_call_t *call, const tenon_tensor_t *t, const tenon_tensor_t *like, int64_t count,
-                                const void **out) {
+/* A parameter as `count` numbers of the type that is computed with, repeated where it has fewer:
+ * its axes are the last of `like`. */
+static tenon_status_t parameter(tenon_call_t *call, const tenon_tensor_t *t,
+                                const tenon_tensor_t *like, int64_t count, const void **out) {
   *out = NULL;
   if (!t) return TENON_OK;
   *out = t->data;
@@ -105,9 +116,12 @@ static tenon_status_t parameter(tenon_call_t *call, const tenon_tensor_t *t, con
   return TENON_OK;
 }
 
-static tenon_status_t norm_run(tenon_call_t *call, norm_t *p, const tenon_tensor_t *scale, const tenon_tensor_t *bias) {
-  int64_t count = tenon_count(call->inputs[0]), parameters = p->period * p->runs;
-  p->x = call->inputs[0], p->out = call->outputs[0];
+static tenon_status_t norm_run(tenon_call_t *call, norm_t *p, const tenon_tensor_t *scale,
+                               const tenon_tensor_t *bias) {
+  int64_t count = tenon_count(call->inputs[0]);
+  int64_t parameters = p->period * p->runs;
+  p->x = call->inputs[0];
+  p->out = call->outputs[0];
   if (count == 0) return TENON_OK;
   TENON_TRY(parameter(call, scale, p->x, parameters, &p->scale));
   TENON_TRY(parameter(call, bias, p->x, parameters, &p->bias));
@@ -122,7 +136,8 @@ static tenon_status_t from_axis_on(tenon_call_t *call, norm_t *p) {
   int32_t axis = 0;
   TENON_TRY(axis_wrap(call, call->attrs[0].as.i, x->ndim, &axis));
   p->n = p->runs = extents_product(x->shape, axis, x->ndim);
-  p->inner = p->period = 1, p->epsilon = call->attrs[1].as.f;
+  p->inner = p->period = 1;
+  p->epsilon = call->attrs[1].as.f;
   return TENON_OK;
 }
 
@@ -134,7 +149,8 @@ static tenon_status_t layer_norm_run(tenon_call_t *call) {
     tenon_tensor_t *out = call->outputs[i];
     if (!out) continue;
     *statistics[i] = out->data;
-    if (p.n == 0) memset(out->data, 0, (size_t)(tenon_count(out) * element_size(out))); /* of nothing */
+    if (p.n == 0)
+      memset(out->data, 0, (size_t)(tenon_count(out) * element_size(out))); /* of nothing */
   }
   return norm_run(call, &p, call->inputs[1], call->inputs[2]);
 }
@@ -149,7 +165,8 @@ static tenon_status_t by_groups(tenon_call_t *call, int64_t groups, double epsil
   const tenon_tensor_t *x = call->inputs[0];
   norm_t p = {.centred = 1, .epsilon = epsilon, .period = groups};
   if (tenon_count(x) == 0) return TENON_OK;
-  p.runs = x->shape[1] / groups, p.inner = extents_product(x->shape, 2, x->ndim);
+  p.runs = x->shape[1] / groups;
+  p.inner = extents_product(x->shape, 2, x->ndim);
   p.n = p.runs * p.inner;
   return norm_run(call, &p, call->inputs[1], call->inputs[2]);
 }
@@ -164,12 +181,14 @@ static tenon_status_t group_norm_run(tenon_call_t *call) {
 #ifndef TENON_SIMD
 /* The parameter repeats over the axes from `axis` on. */
 static tenon_status_t fits(tenon_infer_t *infer, uint32_t input, int32_t axis) {
-  const tenon_meta_t *x = infer->inputs[0], *t = infer->inputs[input];
+  const tenon_meta_t *x = infer->inputs[0];
+  const tenon_meta_t *t = infer->inputs[input];
   int32_t lead = t ? t->ndim - (x->ndim - axis) : 0;
   for (int32_t i = 0; t && i < t->ndim; i++) {
     int32_t own = i + x->ndim - t->ndim;
     if (!dim_is(t->dims[i], 1) && (i < lead || own < 0 || dim_differ(t->dims[i], x->dims[own])))
-      return tenon_fail(infer, TENON_INVALID, "input %u, %s, does not repeat over the axes of %s from %d on", input,
+      return tenon_fail(infer, TENON_INVALID,
+                        "input %u, %s, does not repeat over the axes of %s from %d on", input,
                         dims_text(t->dims, t->ndim).text, dims_text(x->dims, x->ndim).text, axis);
   }
   return TENON_OK;
@@ -186,7 +205,8 @@ static tenon_status_t layer_norm_infer(tenon_infer_t *infer) {
     if (!out) continue;
     out->dtype = tenon_dtype(tenon_dtype_id(x->dtype) == TENON_F64 ? TENON_F64 : TENON_F32);
     out_like(out, x);
-    for (int32_t j = axis; j < x->ndim; j++) out->dims[j] = tenon_extent(1);
+    for (int32_t j = axis; j < x->ndim; j++)
+      out->dims[j] = tenon_extent(1);
   }
   return out_like(infer->outputs[0], x);
 }
@@ -200,19 +220,25 @@ static tenon_status_t rms_norm_infer(tenon_infer_t *infer) {
 
 static tenon_status_t channels_infer(tenon_infer_t *infer, int64_t groups) {
   const tenon_meta_t *x = infer->inputs[0];
-  if (x->ndim < 2) return tenon_fail(infer, TENON_INVALID, "[batch, channel, ...] is wanted, not rank %d", x->ndim);
+  if (x->ndim < 2)
+    return tenon_fail(infer, TENON_INVALID, "[batch, channel, ...] is wanted, not rank %d",
+                      x->ndim);
   if (groups < 1 || (tenon_is_known(x->dims[1]) && x->dims[1].value % groups))
-    return tenon_fail(infer, TENON_INVALID, "%" PRId64 " groups of %" PRId64 " channels", groups, x->dims[1].value);
+    return tenon_fail(infer, TENON_INVALID, "%" PRId64 " groups of %" PRId64 " channels", groups,
+                      x->dims[1].value);
   for (uint32_t i = 1; i < 3; i++) {
     const tenon_meta_t *t = infer->inputs[i];
     if (t && (t->ndim != 1 || dim_differ(t->dims[0], x->dims[1])))
-      return tenon_fail(infer, TENON_INVALID, "input %u, %s, does not have one number for each channel of %s", i,
+      return tenon_fail(infer, TENON_INVALID,
+                        "input %u, %s, does not have one number for each channel of %s", i,
                         dims_text(t->dims, t->ndim).text, dims_text(x->dims, x->ndim).text);
   }
   return out_like(infer->outputs[0], x);
 }
 static tenon_status_t instance_norm_infer(tenon_infer_t *infer) { return channels_infer(infer, 1); }
-static tenon_status_t group_norm_infer(tenon_infer_t *infer) { return channels_infer(infer, infer->attrs[0].as.i); }
+static tenon_status_t group_norm_infer(tenon_infer_t *infer) {
+  return channels_infer(infer, infer->attrs[0].as.i);
+}
 #endif
 
 /* clang-format off */

@@ -1,7 +1,8 @@
-/* What the families of pointwise operators have in common: tables of dtypes, and loops made from one expression.
- * A table row names an operator, an expression of its operands, a line of documentation and a gradient.
- * Gradients are written for operands of the result's shape; the tape sums them over the axes that were broadcast.
- * Invariant: an element is read in full before it is written, so that a result may lie where an operand does. */
+/* What the families of pointwise operators have in common: tables of dtypes, and loops made from
+ * one expression. A table row names an operator, an expression of its operands, a line of
+ * documentation and a gradient. Gradients are written for operands of the result's shape; the tape
+ * sums them over the axes that were broadcast. Invariant: an element is read in full before it is
+ * written, so that a result may lie where an operand does. */
 #ifndef TENON_OPS_POINTWISE_H
 #define TENON_OPS_POINTWISE_H
 
@@ -52,22 +53,24 @@
     return TENON_OK;                                                                                                   \
   }
 /* Of a gradient `dy` and two operands a and b: the gradients of both, each of which may be unwanted. */
-#define LOOP_BOTH(function, A, B, setup, da, db)                                                                       \
-  static tenon_status_t function(const tenon_loop_t *loop) {                                                           \
-    typedef A T;                                                                                                       \
-    const int64_t count_ = loop->count;                                                                                \
-    const T *restrict dy_ = (const T *)loop->data[0], *restrict a_ = (const T *)loop->data[1];                         \
-    const B *restrict b_ = (const B *)loop->data[2];                                                                   \
-    T *restrict da_ = (T *)loop->data[3];                                                                              \
-    B *restrict db_ = (B *)loop->data[4];                                                                              \
-    for (int64_t i_ = 0; i_ < count_; i_++) {                                                                          \
-      const T dy = dy_[i_], a = a_[i_];                                                                                \
-      const B b = b_[i_];                                                                                              \
-      setup                                                                                                            \
-      if (da_) da_[i_] = (T)(da);                                                                                      \
-      if (db_) db_[i_] = (B)(db);                                                                                      \
-    }                                                                                                                  \
-    return TENON_OK;                                                                                                   \
+#define LOOP_BOTH(function, A, B, setup, da, db) \
+  static tenon_status_t function(const tenon_loop_t *loop) { \
+    typedef A T; \
+    const int64_t count_ = loop->count; \
+    const T *restrict dy_ = (const T *)loop->data[0]; \
+const T *restrict a_ = (const T *)loop->data[1]; \
+    const B *restrict b_ = (const B *)loop->data[2]; \
+    T *restrict da_ = (T *)loop->data[3]; \
+    B *restrict db_ = (B *)loop->data[4]; \
+    for (int64_t i_ = 0; i_ < count_; i_++) { \
+      const T dy = dy_[i_]; \
+const T a = a_[i_]; \
+      const B b = b_[i_]; \
+      setup \
+      if (da_) da_[i_] = (T)(da); \
+      if (db_) db_[i_] = (B)(db); \
+    } \
+    return TENON_OK; \
   }
 #define NO_SETUP
 #define ATTR(name, index) const T name = (T)loop->attrs[index].as.f;

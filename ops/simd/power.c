@@ -1,10 +1,12 @@
-/* Powers: any base that ONNX allows to the power of any number; the result has the dtype of the base.  Integers wrap
- * around; to a negative power they are 0, but for 1 and -1; to a real power they are computed in double and rounded
- * towards zero.  Invariant: a result does not depend on the exponents beside it, although runs of squares, cubes and
- * square roots have loops of their own. */
+/* Powers: any base that ONNX allows to the power of any number; the result has the dtype of the
+ * base.  Integers wrap around; to a negative power they are 0, but for 1 and -1; to a real power
+ * they are computed in double and rounded towards zero.  Invariant: a result does not depend on the
+ * exponents beside it, although runs of squares, cubes and square roots have loops of their own. */
 #include "pointwise.h"
 
-static inline double real_power(double x, double y) { return y == 2 ? x * x : y == 3 ? x * x * x : pow(x, y); }
+static inline double real_power(double x, double y) {
+  return y == 2 ? x * x : y == 3 ? x * x * x : pow(x, y);
+}
 
 static inline uint64_t whole_power(uint64_t base, uint64_t exponent) {
   uint64_t result = 1;
@@ -50,7 +52,8 @@ static tenon_status_t pow_f32_f32(const tenon_loop_t *loop) {
   const float *b = (const float *)loop->data[1];
   const float first = count ? b[0] : 1;
   int differ = 0;
-  for (int64_t i = 0; i < count; i++) differ |= b[i] != first;
+  for (int64_t i = 0; i < count; i++)
+    differ |= b[i] != first;
   return differ        ? power_any(loop)
          : first == 2  ? power_two(loop)
          : first == 3  ? power_three(loop)
@@ -74,7 +77,7 @@ INTS(DEFINE_BACKWARD_OF_INT, f64, double)
 /* clang-format on */
 
 #define ITEM(dtype, T, U, base) LOOP(#base ", " #dtype " -> " #base, pow_##base##_##dtype)
-#define ITEM_BACKWARD_OF(dtype, T, U, base)                                                                            \
+#define ITEM_BACKWARD_OF(dtype, T, U, base)                                                        \
   LOOP(#base ", " #base ", " #dtype " -> " #base ", " #dtype, pow_backward_##base##_##dtype)
 
 /* clang-format off */

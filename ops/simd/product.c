@@ -1,6 +1,6 @@
-/* The matrix products of ../gemm_kernel.h for f32, f64 and wrapping integers, as a table for each instruction set.
- * ../gemm.c chooses among the tables.  Invariant: with fused multiply-add or without, a sum is taken in the same order.
- */
+/* The matrix products of ../gemm_kernel.h for f32, f64 and wrapping integers, as a table for each
+ * instruction set. ../gemm.c chooses among the tables.  Invariant: with fused multiply-add or
+ * without, a sum is taken in the same order. */
 #include "../gemm.h"
 #include "isa.h"
 #include <string.h>
@@ -8,7 +8,11 @@
 #include <immintrin.h>
 #endif
 
-enum { MR = 6, ROWS = GEMM_ROWS, DEPTH = GEMM_DEPTH };
+enum {
+  MR = 6,
+  ROWS = GEMM_ROWS,
+  DEPTH = GEMM_DEPTH,
+};
 
 #if defined(__AVX512F__)
 #define VECTOR 64

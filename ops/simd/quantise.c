@@ -1,8 +1,9 @@
-/* quantize_linear, dequantize_linear, dynamic_quantize_linear: y = round(x / scale) + zero_point and back.
- * A row is a run of elements that share one scale, or of which each has its own; where rows begin and which scales are
- * theirs is worked out once for a tensor with one scale, one for each index of an axis, or one for each block.
- * Rows are computed in f32.  Packed results are made as bytes and packed at the end.
- * Invariant: quotients are divided, not multiplied by a reciprocal, as other runtimes round the same way. */
+/* quantize_linear, dequantize_linear, dynamic_quantize_linear: y = round(x / scale) + zero_point
+ * and back. A row is a run of elements that share one scale, or of which each has its own; where
+ * rows begin and which scales are theirs is worked out once for a tensor with one scale, one for
+ * each index of an axis, or one for each block. Rows are computed in f32.  Packed results are made
+ * as bytes and packed at the end. Invariant: quotients are divided, not multiplied by a reciprocal,
+ * as other runtimes round the same way. */
 #include "../axes.h"
 #include "../copy.h"
 #include "fold.h"
@@ -10,10 +11,13 @@
 #include "wide.h"
 #include <tenon/check.h>
 
-enum { CHUNK = 1024, BLOCK = 1 << 16 };
+enum {
+  CHUNK = 1024,
+  BLOCK = 1 << 16,
+};
 
-/* ---- numbers of any dtype as f32, and back ------------------------------------------------------------------------
- */
+/* ---- numbers of any dtype as f32, and back
+ * ------------------------------------------------------------------------ */
 
 /* clang-format off */
 #define PLAIN(X) X(I8, int8_t) X(U8, uint8_t) X(I16, int16_t) X(U16, uint16_t) X(I32, int32_t)
@@ -21,66 +25,78 @@ enum { CHUNK = 1024, BLOCK = 1 << 16 };
 #define FLOAT8(X) X(F8E4M3FN) X(F8E4M3FNUZ) X(F8E5M2) X(F8E5M2FNUZ)
 /* clang-format on */
 
-#define PACKED(x, i, bits) ((uint32_t)((x)[(i) * (bits) >> 3] >> ((i) * (bits)&7)) & ((1u << (bits)) - 1))
+#define PACKED(x, i, bits)                                                                         \
+  ((uint32_t)((x)[(i) * (bits) >> 3] >> ((i) * (bits)&7)) & ((1u << (bits)) - 1))
 
 /* Whole numbers of so many bits, whole bytes at a time where the run begins with one. */
-#define UNPACK(name, bits, is_signed)                                                                                  \
-  static void unpack_##name(const uint8_t *x, int64_t first, int64_t n, float *restrict to) {                          \
-    enum { EACH = 8 / bits, HALF = 1 << (bits - 1) };                                                                  \
-    int64_t i = 0;                                                                                                     \
-    for (const uint8_t *from = x + first / EACH; first % EACH == 0 && i + EACH <= n; i += EACH, from++)                \
-      for (int k = 0; k < EACH; k++) {                                                                                 \
-        int32_t code = *from >> (k * bits) & (2 * HALF - 1);                                                           \
-        to[i + k] = (float)(is_signed ? (code ^ HALF) - HALF : code);                                                  \
-      }                                                                                                                \
-    for (; i < n; i++) {                                                                                               \
-      int32_t code = (int32_t)PACKED(x, first + i, bits);                                                              \
-      to[i] = (float)(is_signed ? (code ^ HALF) - HALF : code);                                                        \
-    }                                                                                                                  \
+#define UNPACK(name, bits, is_signed)                                                              \
+  static void unpack_##name(const uint8_t *x, int64_t first, int64_t n, float *restrict to) {      \
+    enum { EACH = 8 / bits, HALF = 1 << (bits - 1) };                                              \
+    int64_t i = 0;                                                                                 \
+    for (const uint8_t *from = x + first / EACH; first % EACH == 0 && i + EACH <= n;               \
+         i += EACH, from++)                                                                        \
+      for (int k = 0; k < EACH; k++) {                                                             \
+        int32_t code = *from >> (k * bits) & (2 * HALF - 1);                                       \
+        to[i + k] = (float)(is_signed ? (code ^ HALF) - HALF : code);                              \
+      }                                                                                            \
+    for (; i < n; i++) {                                                                           \
+      int32_t code = (int32_t)PACKED(x, first + i, bits);                                          \
+      to[i] = (float)(is_signed ? (code ^ HALF) - HALF : code);                                    \
+    }                                                                                              \
   }
 SMALL(UNPACK)
 
-static void decode(tenon_dtype_t dtype, const void *data, int64_t first, int64_t n, float *restrict to) {
+static void decode(tenon_dtype_t dtype, const void *data, int64_t first, int64_t n,
+                   float *restrict to) {
   const uint8_t *bytes = (const uint8_t *)data;
   switch (tenon_dtype_id(dtype)) {
-#define CASE(id, type)                                                                                                 \
-  case TENON_##id:                                                                                                     \
-    for (int64_t i = 0; i < n; i++) to[i] = (float)((const type *)data)[first + i];                                    \
+#define CASE(id, type)                                                                             \
+  case TENON_##id:                                                                                 \
+    for (int64_t i = 0; i < n; i++)                                                                \
+      to[i] = (float)((const type *)data)[first + i];                                              \
     return;
     PLAIN(CASE)
 #undef CASE
-#define CASE(id, bits, is_signed)                                                                                      \
-  case TENON_##id: unpack_##id(bytes, first, n, to); return;
+#define CASE(id, bits, is_signed)                                                                  \
+  case TENON_##id:                                                                                 \
+    unpack_##id(bytes, first, n, to);                                                              \
+    return;
     SMALL(CASE)
 #undef CASE
-#define CASE(id)                                                                                                       \
-  case TENON_##id:                                                                                                     \
-    for (int64_t i = 0; i < n; i++) to[i] = format_decode(&format_##id, bytes[first + i]);                             \
+#define CASE(id)                                                                                   \
+  case TENON_##id:                                                                                 \
+    for (int64_t i = 0; i < n; i++)                                                                \
+      to[i] = format_decode(&format_##id, bytes[first + i]);                                       \
     return;
     FLOAT8(CASE)
 #undef CASE
   case TENON_F4E2M1:
-    for (int64_t i = 0; i < n; i++) to[i] = format_decode(&format_F4E2M1, PACKED(bytes, first + i, 4));
+    for (int64_t i = 0; i < n; i++)
+      to[i] = format_decode(&format_F4E2M1, PACKED(bytes, first + i, 4));
     return;
   case TENON_F8E8M0:
-    for (int64_t i = 0; i < n; i++) to[i] = e8m0_decode(bytes[first + i]);
+    for (int64_t i = 0; i < n; i++)
+      to[i] = e8m0_decode(bytes[first + i]);
     return;
-  case TENON_F32: memcpy(to, (const float *)data + first, (size_t)n * sizeof *to); return;
-  default: widen(dtype, to, (const uint16_t *)data + first, n);
+  case TENON_F32:
+    memcpy(to, (const float *)data + first, (size_t)n * sizeof *to);
+    return;
+  default:
+    widen(dtype, to, (const uint16_t *)data + first, n);
   }
 }
 
 /* Rounded and kept in range.  Elements of less than 8 bits take a byte each. */
-static void encode(tenon_dtype_t dtype, void *data, int64_t first, int64_t n, const float *restrict from,
-                   int saturate) {
+static void encode(tenon_dtype_t dtype, void *data, int64_t first, int64_t n,
+                   const float *restrict from, int saturate) {
   uint8_t *bytes = (uint8_t *)data + first;
   switch (tenon_dtype_id(dtype)) {
-#define CASE(id, type, least, most, mask)                                                                              \
-  case TENON_##id:                                                                                                     \
-    for (int64_t i = 0; i < n; i++) {                                                                                  \
-      float v = from[i] > (least) ? from[i] : (least); /* NaN gives the least */                                       \
-      ((type *)data)[first + i] = (type)((int32_t)(v < (most) ? v : (most)) & (mask));                                 \
-    }                                                                                                                  \
+#define CASE(id, type, least, most, mask)                                                          \
+  case TENON_##id:                                                                                 \
+    for (int64_t i = 0; i < n; i++) {                                                              \
+      float v = from[i] > (least) ? from[i] : (least); /* NaN gives the least */                   \
+      ((type *)data)[first + i] = (type)((int32_t)(v < (most) ? v : (most)) & (mask));             \
+    }                                                                                              \
     return;
     CASE(I8, int8_t, -128, 127, -1)
     CASE(U8, uint8_t, 0, 255, -1)
@@ -91,101 +107,129 @@ static void encode(tenon_dtype_t dtype, void *data, int64_t first, int64_t n, co
     CASE(I2, uint8_t, -2, 1, 3)
     CASE(U2, uint8_t, 0, 3, 3)
 #undef CASE
-#define CASE(id)                                                                                                       \
-  case TENON_##id: {                                                                                                   \
-    const format_t *f = &format_##id;                                                                                  \
-    uint32_t beyond = saturate ? f->largest : f->infinity != NO_CODE ? f->infinity : f->nan;                           \
-    for (int64_t i = 0; i < n; i++) bytes[i] = (uint8_t)format_encode(&format_##id, from[i], beyond);                  \
-    return;                                                                                                            \
+#define CASE(id)                                                                                   \
+  case TENON_##id: {                                                                               \
+    const format_t *f = &format_##id;                                                              \
+    uint32_t beyond = saturate ? f->largest : f->infinity != NO_CODE ? f->infinity : f->nan;       \
+    for (int64_t i = 0; i < n; i++)                                                                \
+      bytes[i] = (uint8_t)format_encode(&format_##id, from[i], beyond);                            \
+    return;                                                                                        \
   }
     FLOAT8(CASE)
 #undef CASE
   default:
-    for (int64_t i = 0; i < n; i++) bytes[i] = (uint8_t)format_encode(&format_F4E2M1, from[i], format_F4E2M1.largest);
+    for (int64_t i = 0; i < n; i++)
+      bytes[i] = (uint8_t)format_encode(&format_F4E2M1, from[i], format_F4E2M1.largest);
   }
 }
 
 static int is_whole(tenon_dtype_t dtype) { return dtype.code <= 1; }
 
-/* ---- rows ----------------------------------------------------------------------------------------------------------
- */
+/* ---- rows
+ * ---------------------------------------------------------------------------------------------------------- */
 
 typedef struct rows_t {
   const tenon_tensor_t *x;
   tenon_tensor_t *out;
-  const float *scale, *zero;      /* zero: NULL if it is 0 */
-  int64_t n, inner, block;        /* the tensor is [outer, n, inner]; block: indices of n that share scales */
-  int64_t width, rows, per_outer; /* of a row; in all; rows in an outer index */
-  int single, each;               /* one scale in all; every element of a row has its own */
-  tenon_dtype_t precision;        /* of quotients */
-  void *codes;                    /* where results go: out, or bytes to be packed */
+  const float *scale;
+  const float *zero; /* zero: NULL if it is 0 */
+  int64_t n;
+  int64_t inner;
+  int64_t block; /* the tensor is [outer, n, inner]; block: indices of n that share scales */
+  int64_t width;
+  int64_t rows;
+  int64_t per_outer; /* of a row; in all; rows in an outer index */
+  int single;
+  int each;                /* one scale in all; every element of a row has its own */
+  tenon_dtype_t precision; /* of quotients */
+  void *codes;             /* where results go: out, or bytes to be packed */
   int saturate;
 } rows_t;
 
 /* Where a row begins, how long it is, and where its scales begin. */
 static int64_t row_at(const rows_t *r, int64_t row, int64_t *width, int64_t *scale) {
-  int64_t outer = row / r->per_outer, k = row % r->per_outer, total = r->n * r->inner, start = k * r->width;
+  int64_t outer = row / r->per_outer;
+  int64_t k = row % r->per_outer;
+  int64_t total = r->n * r->inner;
+  int64_t start = k * r->width;
   int64_t blocks = r->block ? (r->n + r->block - 1) / r->block : 0;
   *width = total - start < r->width ? total - start : r->width;
-  if (r->single) *scale = 0;
+  if (r->single)
+    *scale = 0;
   else if (r->block) /* scales are [outer, blocks, inner]; a row is a block, or one index of n */
     *scale = r->each ? (outer * blocks + k / r->block) * r->inner : outer * blocks + k;
-  else *scale = r->each ? 0 : k;
+  else
+    *scale = r->each ? 0 : k;
   return outer * total + start;
 }
 
-static tenon_status_t quantise_part(tenon_call_t *call, void *argument, int64_t begin, int64_t end) {
+static tenon_status_t quantise_part(tenon_call_t *call, void *argument, int64_t begin,
+                                    int64_t end) {
   const rows_t *r = (const rows_t *)argument;
   float v[CHUNK];
   (void)call;
   for (int64_t row = begin; row < end; row++) {
-    int64_t width, scale, first = row_at(r, row, &width, &scale);
+    int64_t width, scale;
+    int64_t first = row_at(r, row, &width, &scale);
     for (int64_t done = 0; done < width; done += CHUNK) {
       int64_t m = width - done < CHUNK ? width - done : CHUNK;
-      const float *s = r->scale + scale + (r->each ? done : 0), *z = r->zero;
+      const float *s = r->scale + scale + (r->each ? done : 0);
+      const float *z = r->zero;
       if (z) z += scale + (r->each ? done : 0);
       decode(r->x->dtype, r->x->data, first + done, m, v);
       if (r->each)
-        for (int64_t i = 0; i < m; i++) v[i] /= s[i];
+        for (int64_t i = 0; i < m; i++)
+          v[i] /= s[i];
       else
-        for (int64_t i = 0; i < m; i++) v[i] /= *s;
+        for (int64_t i = 0; i < m; i++)
+          v[i] /= *s;
       if (is_narrow(r->precision)) {
         uint16_t quotient[CHUNK];
         narrow(r->precision, quotient, v, m);
         widen(r->precision, v, quotient, m);
       }
       if (is_whole(r->out->dtype))
-        for (int64_t i = 0; i < m; i++) v[i] = tn_rintf(v[i]);
+        for (int64_t i = 0; i < m; i++)
+          v[i] = tn_rintf(v[i]);
       if (z && r->each)
-        for (int64_t i = 0; i < m; i++) v[i] += z[i];
+        for (int64_t i = 0; i < m; i++)
+          v[i] += z[i];
       else if (z)
-        for (int64_t i = 0; i < m; i++) v[i] += *z;
+        for (int64_t i = 0; i < m; i++)
+          v[i] += *z;
       encode(r->out->dtype, r->codes, first + done, m, v, r->saturate);
     }
   }
   return TENON_OK;
 }
 
-static tenon_status_t dequantise_part(tenon_call_t *call, void *argument, int64_t begin, int64_t end) {
+static tenon_status_t dequantise_part(tenon_call_t *call, void *argument, int64_t begin,
+                                      int64_t end) {
   const rows_t *r = (const rows_t *)argument;
   float v[CHUNK];
   (void)call;
   for (int64_t row = begin; row < end; row++) {
-    int64_t width, scale, first = row_at(r, row, &width, &scale);
+    int64_t width, scale;
+    int64_t first = row_at(r, row, &width, &scale);
     for (int64_t done = 0; done < width; done += CHUNK) {
       int64_t m = width - done < CHUNK ? width - done : CHUNK;
-      const float *s = r->scale + scale + (r->each ? done : 0), *z = r->zero;
+      const float *s = r->scale + scale + (r->each ? done : 0);
+      const float *z = r->zero;
       float *y = is_narrow(r->out->dtype) ? v : (float *)r->out->data + first + done;
       if (z) z += scale + (r->each ? done : 0);
       decode(r->x->dtype, r->x->data, first + done, m, y);
       if (z && r->each)
-        for (int64_t i = 0; i < m; i++) y[i] -= z[i];
+        for (int64_t i = 0; i < m; i++)
+          y[i] -= z[i];
       else if (z)
-        for (int64_t i = 0; i < m; i++) y[i] -= *z;
+        for (int64_t i = 0; i < m; i++)
+          y[i] -= *z;
       if (r->each)
-        for (int64_t i = 0; i < m; i++) y[i] *= s[i];
+        for (int64_t i = 0; i < m; i++)
+          y[i] *= s[i];
       else
-        for (int64_t i = 0; i < m; i++) y[i] *= *s;
+        for (int64_t i = 0; i < m; i++)
+          y[i] *= *s;
       if (y == v) narrow(r->out->dtype, (uint16_t *)r->out->data + first + done, v, m);
     }
   }
@@ -203,13 +247,24 @@ static tenon_status_t parameter(tenon_call_t *call, const tenon_tensor_t *t, con
 }
 
 static tenon_status_t lay_out(tenon_call_t *call, rows_t *r) {
-  const tenon_tensor_t *x = call->inputs[0], *scale = call->inputs[1], *zero = call->inputs[2];
-  int64_t outer = 1, block = call->attrs[1].as.i, count = tenon_count(x);
+  const tenon_tensor_t *x = call->inputs[0];
+  const tenon_tensor_t *scale = call->inputs[1];
+  const tenon_tensor_t *zero = call->inputs[2];
+  int64_t outer = 1;
+  int64_t block = call->attrs[1].as.i;
+  int64_t count = tenon_count(x);
   int32_t axis = 0;
-  r->x = x, r->out = call->outputs[0], r->codes = r->out->data, r->precision = tenon_dtype(TENON_F32);
-  r->n = count, r->inner = 1, r->width = BLOCK; /* one scale: rows are for threads only */
+  r->x = x;
+  r->out = call->outputs[0];
+  r->codes = r->out->data;
+  r->precision = tenon_dtype(TENON_F32);
+  /* one scale: rows are for threads only */
+  r->n = count;
+  r->inner = 1;
+  r->width = BLOCK;
   TENON_TRY(parameter(call, scale, &r->scale));
-  if (zero && !(is_whole(zero->dtype) || tenon_dtype_id(zero->dtype) == TENON_F4E2M1)) zero = NULL; /* f8: always 0 */
+  if (zero && !(is_whole(zero->dtype) || tenon_dtype_id(zero->dtype) == TENON_F4E2M1))
+    zero = NULL; /* f8: always 0 */
   if (zero) TENON_TRY(parameter(call, zero, &r->zero));
   if (tenon_count(scale) == 1) {
     if (count) r->rows = r->per_outer = (count + BLOCK - 1) / BLOCK;
@@ -218,7 +273,8 @@ static tenon_status_t lay_out(tenon_call_t *call, rows_t *r) {
   }
   TENON_TRY(axis_wrap(call, call->attrs[0].as.i, x->ndim, &axis));
   outer = extents_product(x->shape, 0, axis);
-  r->n = x->shape[axis], r->inner = extents_product(x->shape, axis + 1, x->ndim);
+  r->n = x->shape[axis];
+  r->inner = extents_product(x->shape, axis + 1, x->ndim);
   r->block = scale->ndim > 1 ? block : 0;
   r->each = r->block ? r->inner > 1 : r->inner == 1;
   r->width = r->block ? (r->inner > 1 ? r->inner : r->block) : (r->inner > 1 ? r->inner : r->n);
@@ -228,16 +284,20 @@ static tenon_status_t lay_out(tenon_call_t *call, rows_t *r) {
 }
 
 static tenon_status_t each_row(tenon_call_t *call, rows_t *r, tenon_part_fn part) {
-  return r->rows ? call->host->parallel(call, r->rows, BLOCK / (r->width + 1) + 1, part, r) : TENON_OK;
+  return r->rows ? call->host->parallel(call, r->rows, BLOCK / (r->width + 1) + 1, part, r)
+                 : TENON_OK;
 }
 
 /* Bytes to packed elements, low bits first. */
 static void pack(tenon_tensor_t *out, const uint8_t *codes) {
-  int64_t n = tenon_count(out), bits = out->dtype.bits, each = 8 / bits;
+  int64_t n = tenon_count(out);
+  int64_t bits = out->dtype.bits;
+  int64_t each = 8 / bits;
   uint8_t *to = (uint8_t *)out->data;
   for (int64_t i = 0; i < n; i += each) {
     uint32_t byte = 0;
-    for (int64_t k = 0; k < each && i + k < n; k++) byte |= (uint32_t)codes[i + k] << (k * bits);
+    for (int64_t k = 0; k < each && i + k < n; k++)
+      byte |= (uint32_t)codes[i + k] << (k * bits);
     to[i / each] = (uint8_t)byte;
   }
 }
@@ -246,11 +306,15 @@ static tenon_status_t quantise_run(tenon_call_t *call) {
   const tenon_value_t *precision = &call->attrs[3];
   rows_t r = {.saturate = call->attrs[4].as.i != 0};
   TENON_TRY(lay_out(call, &r));
-  tenon_dtype_t of_x = r.x->dtype, of_scale = call->inputs[1]->dtype;
-  if (precision->kind != TENON_KIND_NONE) r.precision = precision->as.dtype;
-  else if (tenon_dtype_id(of_x) == tenon_dtype_id(of_scale)) r.precision = of_x;
+  tenon_dtype_t of_x = r.x->dtype;
+  tenon_dtype_t of_scale = call->inputs[1]->dtype;
+  if (precision->kind != TENON_KIND_NONE)
+    r.precision = precision->as.dtype;
+  else if (tenon_dtype_id(of_x) == tenon_dtype_id(of_scale))
+    r.precision = of_x;
   int packed = r.out->dtype.bits < 8;
-  if (packed && !(r.codes = call->host->allocate(call, (uint64_t)tenon_count(r.out) + 1))) return TENON_MEMORY;
+  if (packed && !(r.codes = call->host->allocate(call, (uint64_t)tenon_count(r.out) + 1)))
+    return TENON_MEMORY;
   TENON_TRY(each_row(call, &r, quantise_part));
   if (packed) pack(r.out, (const uint8_t *)r.codes);
   return TENON_OK;
@@ -262,8 +326,8 @@ static tenon_status_t dequantise_run(tenon_call_t *call) {
   return each_row(call, &r, dequantise_part);
 }
 
-/* ---- dynamic_quantize_linear ---------------------------------------------------------------------------------------
- */
+/* ---- dynamic_quantize_linear
+ * --------------------------------------------------------------------------------------- */
 
 FOLD_RUN(least, float, double, f, MAP_SELF, HUGE_VAL, OP_MIN)
 FOLD_RUN(most, float, double, f, MAP_SELF, -HUGE_VAL, OP_MAX)
@@ -283,8 +347,10 @@ static tenon_status_t range_part(tenon_call_t *call, void *argument, int64_t beg
 
 static tenon_status_t dynamic_run(tenon_call_t *call) {
   const tenon_tensor_t *x = call->inputs[0];
-  int64_t count = tenon_count(x), blocks = (count + BLOCK - 1) / BLOCK;
-  float low = 0, high = 0;
+  int64_t count = tenon_count(x);
+  int64_t blocks = (count + BLOCK - 1) / BLOCK;
+  float low = 0;
+  float high = 0;
   word_t *range = (word_t *)call->host->allocate(call, (uint64_t)(2 * blocks + 1) * sizeof *range);
   if (!range) return TENON_MEMORY;
   if (blocks) TENON_TRY(call->host->parallel(call, blocks, 1, range_part, range));
@@ -292,7 +358,8 @@ static tenon_status_t dynamic_run(tenon_call_t *call) {
     low = (float)range[2 * i].f < low ? (float)range[2 * i].f : low;
     high = (float)range[2 * i + 1].f > high ? (float)range[2 * i + 1].f : high;
   }
-  float scale = (high == low ? 1.0f : high - low) / 255.0f, zero = -low / scale;
+  float scale = (high == low ? 1.0f : high - low) / 255.0f;
+  float zero = -low / scale;
   zero = tn_rintf(zero > 255 ? 255 : zero > 0 ? zero : 0); /* NaN, of an endless range: 0 */
   if (call->outputs[1]) *(float *)call->outputs[1]->data = scale;
   if (call->outputs[2]) *(uint8_t *)call->outputs[2]->data = (uint8_t)zero;
@@ -314,11 +381,15 @@ static tenon_status_t dynamic_run(tenon_call_t *call) {
 
 #ifndef TENON_SIMD
 static tenon_status_t check(tenon_infer_t *infer) {
-  const tenon_meta_t *x = infer->inputs[0], *scale = infer->inputs[1], *zero = infer->inputs[2];
+  const tenon_meta_t *x = infer->inputs[0];
+  const tenon_meta_t *scale = infer->inputs[1];
+  const tenon_meta_t *zero = infer->inputs[2];
   int64_t block = infer->attrs[1].as.i;
-  int32_t axis = 0, fits = 1;
+  int32_t axis = 0;
+  int32_t fits = 1;
   int single = 1;
-  for (int32_t i = 0; i < scale->ndim; i++) single = single && dim_is(scale->dims[i], 1);
+  for (int32_t i = 0; i < scale->ndim; i++)
+    single = single && dim_is(scale->dims[i], 1);
   if (!single) {
     TENON_TRY(axis_wrap(infer, infer->attrs[0].as.i, x->ndim, &axis));
     if (scale->ndim == 1) {
@@ -333,12 +404,15 @@ static tenon_status_t check(tenon_infer_t *infer) {
     }
   }
   if (!fits)
-    return tenon_fail(infer, TENON_INVALID, "scale %s fits neither all of %s nor its axis %d nor blocks of %" PRId64,
-                      dims_text(scale->dims, scale->ndim).text, dims_text(x->dims, x->ndim).text, axis, block);
+    return tenon_fail(infer, TENON_INVALID,
+                      "scale %s fits neither all of %s nor its axis %d nor blocks of %" PRId64,
+                      dims_text(scale->dims, scale->ndim).text, dims_text(x->dims, x->ndim).text,
+                      axis, block);
   for (int32_t i = 0; zero && (zero->ndim == scale->ndim || !single) && i < scale->ndim; i++)
     if (zero->ndim != scale->ndim || dim_differ(zero->dims[i], scale->dims[i]))
       return tenon_fail(infer, TENON_INVALID, "zero_point %s is not shaped like scale %s",
-                        dims_text(zero->dims, zero->ndim).text, dims_text(scale->dims, scale->ndim).text);
+                        dims_text(zero->dims, zero->ndim).text,
+                        dims_text(scale->dims, scale->ndim).text);
   return out_like(infer->outputs[0], x);
 }
 
@@ -351,14 +425,17 @@ static int is_quantised(tenon_dtype_t dtype) {
 #undef CASE
 #undef CASE_SMALL
 #undef CASE_FLOAT
-  default: return 0;
+  default:
+    return 0;
   }
 }
 
 static tenon_status_t quantise_infer(tenon_infer_t *infer) {
   const tenon_meta_t *zero = infer->inputs[2];
   const tenon_value_t *wish = &infer->attrs[2];
-  tenon_dtype_t dtype = zero ? zero->dtype : wish->kind != TENON_KIND_NONE ? wish->as.dtype : tenon_dtype(TENON_U8);
+  tenon_dtype_t dtype = zero                            ? zero->dtype
+                        : wish->kind != TENON_KIND_NONE ? wish->as.dtype
+                                                        : tenon_dtype(TENON_U8);
   if (tenon_dtype_id(dtype) == TENON_I32 || !is_quantised(dtype))
     return tenon_fail(infer, TENON_INVALID, "output_dtype is none that is quantised to");
   infer->outputs[0]->dtype = dtype;

@@ -1,7 +1,8 @@
-/* Reductions over any set of axes, by the folds of fold.h: runs where the last axis is reduced, rows where it is kept.
- * They are stubs: the iterator has the axes, merged.  When there are few results, the elements of each are split into
- * pieces that several threads fold; the pieces do not depend on how many threads there are, and neither does the result.
- * Invariant: every output element is emitted once, from one complete partial result. */
+/* Reductions over any set of axes, by the folds of fold.h: runs where the last axis is reduced,
+ * rows where it is kept. They are stubs: the iterator has the axes, merged.  When there are few
+ * results, the elements of each are split into pieces that several threads fold; the pieces do not
+ * depend on how many threads there are, and neither does the result. Invariant: every output
+ * element is emitted once, from one complete partial result. */
 #include "../axes.h"
 #include "../copy.h"
 #include "fold.h"
@@ -19,7 +20,7 @@ FOLD_INTS(u64, uint64_t, u, MAP_SELF, MAP_SQUARE, 0, UINT64_MAX)
 enum { CHUNK = 4096 /* numbers folded at a time */, UNITS = 64 /* parts wanted, if there is enough to do */ };
 
 /* What is done with a complete result. */
-enum { AS_IT_IS, MEAN, ROOT, LOGARITHM, LOG_OF_SHIFTED, SHIFT /* kept, for exp(x - shift) */ };
+enum { AS_IT_IS, MEAN, ROOT, LOGARITHM, LOG_OF_SHIFTED, SHIFT, /* kept, for exp(x - shift) */ };
 
 typedef struct number_kind_t {
   uint32_t dtype;
@@ -27,7 +28,8 @@ typedef struct number_kind_t {
   int64_t wide;                                         /* bytes of the numbers that are folded */
   void (*load)(void *to, const void *from, int64_t n);  /* NULL: they are folded as they are */
   void (*store)(void *out, int64_t i, word_t word);
-  word_t least, most;                                   /* the results of max and min over nothing */
+  word_t least;
+word_t most;                                   /* the results of max and min over nothing */
 } number_kind_t;
 
 #define LOAD(name, type, wide, get)                                                                                    \
@@ -66,12 +68,14 @@ typedef struct number_kind_t {
   {TENON_##id, class##_folds, sizeof(wide), NULL, name##_store, {.member = least}, {.member = most}},
 
 /* to[i] = exp(from[i] - shift[i * step]), of f32 or f64 that may lie in the same place */
-#define EXPONENTIALS(name, T, EXP)                                                                                     \
-  static void name##_exponentials(void *to, const void *from, int64_t n, const void *shift, int64_t step) {            \
-    const T *x = (const T *)from, *m = (const T *)shift, same = *m;                                                    \
-    T *y = (T *)to;                                                                                                    \
-    if (step) for (int64_t i = 0; i < n; i++) y[i] = EXP(x[i] - m[i]);                                                 \
-    else for (int64_t i = 0; i < n; i++) y[i] = EXP(x[i] - same);                                                      \
+#define EXPONENTIALS(name, T, EXP) \
+  static void name##_exponentials(void *to, const void *from, int64_t n, const void *shift, int64_t step) { \
+    const T *x = (const T *)from; \
+const T *m = (const T *)shift; \
+const T same = *m; \
+    T *y = (T *)to; \
+    if (step) for (int64_t i = 0; i < n; i++) y[i] = EXP(x[i] - m[i]); \
+    else for (int64_t i = 0; i < n; i++) y[i] = EXP(x[i] - same); \
   }
 EXPONENTIALS(f32, float, tn_expf)
 EXPONENTIALS(f64, double, exp)
@@ -89,7 +93,8 @@ static const number_kind_t kinds[] = {NARROW(KIND_) SHORT(KIND_) NATIVE(KIND_NAT
 
 typedef struct axes_t { /* the last one varies fastest */
   int32_t count;
-  int64_t shape[TENON_RANK_MAX], stride[TENON_RANK_MAX];
+  int64_t shape[TENON_RANK_MAX];
+  int64_t stride[TENON_RANK_MAX];
 } axes_t;
 
 typedef struct plan_t {
@@ -97,18 +102,27 @@ typedef struct plan_t {
   const fold_t *fold;
   const char *x;
   void *out;
-  char *shift;            /* one number for each result, or NULL */
-  word_t *partial;        /* results of pieces, if there are several */
-  axes_t kept, reduced;   /* but for the one that lies closest in memory, `width` long */
-  int64_t element, width; /* bytes of an element of x; numbers in a run or a row */
-  int64_t rows, last;     /* combinations of `reduced`; of its last axis */
-  int64_t outputs, blocks, pieces, chunks, reduced_count;
-  int run, how; /* run: the last axis is reduced */
+  char *shift;     /* one number for each result, or NULL */
+  word_t *partial; /* results of pieces, if there are several */
+  axes_t kept;
+  axes_t reduced; /* but for the one that lies closest in memory, `width` long */
+  int64_t element;
+  int64_t width; /* bytes of an element of x; numbers in a run or a row */
+  int64_t rows;
+  int64_t last; /* combinations of `reduced`; of its last axis */
+  int64_t outputs;
+  int64_t blocks;
+  int64_t pieces;
+  int64_t chunks;
+  int64_t reduced_count;
+  int run;
+  int how; /* run: the last axis is reduced */
 } plan_t;
 
 static word_t finished(const plan_t *p, word_t word, int64_t i) {
   double n = (double)p->reduced_count;
-  int real = p->kind->folds == f32_folds || p->kind->folds == f64_folds, natural = p->kind->folds == u64_folds;
+  int real = p->kind->folds == f32_folds || p->kind->folds == f64_folds;
+  int natural = p->kind->folds == u64_folds;
   double value = real ? word.f : natural ? (double)word.u : (double)word.i;
   switch (p->how) {
   case MEAN:
@@ -117,23 +131,33 @@ static word_t finished(const plan_t *p, word_t word, int64_t i) {
     if (!real) return (word_t){.i = word.i / p->reduced_count};
     value /= n;
     break;
-  case ROOT: value = sqrt(value); break;
-  case LOGARITHM: value = log(value); break;
-  case LOG_OF_SHIFTED:
-    value = log(value) + (p->kind->wide == 4 ? (double)((float *)p->shift)[i] : ((double *)p->shift)[i]);
+  case ROOT:
+    value = sqrt(value);
     break;
-  default: return word;
+  case LOGARITHM:
+    value = log(value);
+    break;
+  case LOG_OF_SHIFTED:
+    value = log(value) +
+            (p->kind->wide == 4 ? (double)((float *)p->shift)[i] : ((double *)p->shift)[i]);
+    break;
+  default:
+    return word;
   }
   if (!real && !(value >= 0 && value < 0x1p63)) value = 0; /* the root of a sum that overflowed */
-  return real ? (word_t){.f = value} : natural ? (word_t){.u = (uint64_t)value} : (word_t){.i = (int64_t)value};
+  return real      ? (word_t){.f = value}
+         : natural ? (word_t){.u = (uint64_t)value}
+                   : (word_t){.i = (int64_t)value};
 }
 
 static void emit(const plan_t *p, const word_t *words, int64_t first, int64_t n) {
   for (int64_t i = 0; i < n; i++) {
     if (p->how == SHIFT) { /* an infinite shift would give NaN */
       double shift = isfinite(words[i].f) ? words[i].f : 0.0;
-      if (p->kind->wide == 4) ((float *)p->shift)[first + i] = (float)shift;
-      else ((double *)p->shift)[first + i] = shift;
+      if (p->kind->wide == 4)
+        ((float *)p->shift)[first + i] = (float)shift;
+      else
+        ((double *)p->shift)[first + i] = shift;
     } else {
       p->kind->store(p->out, first + i, finished(p, words[i], first + i));
     }
@@ -149,39 +173,49 @@ static int64_t offset_of(const axes_t *axes, int64_t index) {
   return offset;
 }
 
-/* The numbers that are folded: n from x on, of a row that has its own shifts (step 1) or shares one (step 0). */
-static const void *load(const plan_t *p, void *buffer, const char *x, int64_t n, const char *shift, int64_t step) {
+/* The numbers that are folded: n from x on, of a row that has its own shifts (step 1) or shares one
+ * (step 0). */
+static const void *load(const plan_t *p, void *buffer, const char *x, int64_t n, const char *shift,
+                        int64_t step) {
   const void *numbers = x;
-  if (p->kind->load) p->kind->load(buffer, x, n), numbers = buffer;
+  if (p->kind->load) {
+    p->kind->load(buffer, x, n);
+    numbers = buffer;
+  }
   if (!shift) return numbers;
   (p->kind->wide == 4 ? f32_exponentials : f64_exponentials)(buffer, numbers, n, shift, step);
   return buffer;
 }
 
 /* One result, from chunks [begin, end) of its runs. */
-static void fold_runs(const plan_t *p, word_t *acc, int64_t base, int64_t begin, int64_t end, const char *shift) {
+static void fold_runs(const plan_t *p, word_t *acc, int64_t base, int64_t begin, int64_t end,
+                      const char *shift) {
   double buffer[CHUNK];
   int64_t each = (p->width + CHUNK - 1) / CHUNK;
   for (int64_t c = begin; c < end; c++) {
-    int64_t first = c % each * CHUNK, n = p->width - first < CHUNK ? p->width - first : CHUNK;
+    int64_t first = c % each * CHUNK;
+    int64_t n = p->width - first < CHUNK ? p->width - first : CHUNK;
     const char *x = p->x + (base + offset_of(&p->reduced, c / each) + first) * p->element;
     p->fold->run(acc, load(p, buffer, x, n, shift, 0), n);
   }
 }
 
 /* A row of n results, from rows [begin, end). */
-static void fold_rows(const plan_t *p, word_t *acc, int64_t base, int64_t n, int64_t begin, int64_t end,
-                      const char *shift) {
+static void fold_rows(const plan_t *p, word_t *acc, int64_t base, int64_t n, int64_t begin,
+                      int64_t end, const char *shift) {
   double buffer[CHUNK];
   int by_load = p->kind->load || shift;
-  int64_t most = by_load || n <= 32 ? CHUNK / n : 64, stride = 0;
+  int64_t most = by_load || n <= 32 ? CHUNK / n : 64;
+  int64_t stride = 0;
   if (p->reduced.count) stride = p->reduced.stride[p->reduced.count - 1];
   for (int64_t row = begin; row < end;) {
-    int64_t left = p->last - row % p->last, rows = end - row < left ? end - row : left;
+    int64_t left = p->last - row % p->last;
+    int64_t rows = end - row < left ? end - row : left;
     if (rows > most) rows = most;
     const char *x = p->x + (base + offset_of(&p->reduced, row)) * p->element;
     for (int64_t r = 0; by_load && r < rows; r++)
-      (void)load(p, (char *)buffer + r * n * p->kind->wide, x + r * stride * p->element, n, shift, 1);
+      (void)load(p, (char *)buffer + r * n * p->kind->wide, x + r * stride * p->element, n, shift,
+                 1);
     p->fold->rows(acc, by_load ? (const void *)buffer : x, rows, by_load ? n : stride, n);
     row += rows;
   }
@@ -192,19 +226,29 @@ static tenon_status_t reduce_part(tenon_call_t *call, void *argument, int64_t be
   word_t acc[FOLD_ROW];
   (void)call;
   for (int64_t unit = begin; unit < end; unit++) {
-    int64_t piece = unit % p->pieces, block = unit / p->pieces % p->blocks, row = unit / p->pieces / p->blocks;
-    int64_t from = p->chunks * piece / p->pieces, to = p->chunks * (piece + 1) / p->pieces;
-    int64_t base = offset_of(&p->kept, row), first = row, n = 1;
+    int64_t piece = unit % p->pieces;
+    int64_t block = unit / p->pieces % p->blocks;
+    int64_t row = unit / p->pieces / p->blocks;
+    int64_t from = p->chunks * piece / p->pieces;
+    int64_t to = p->chunks * (piece + 1) / p->pieces;
+    int64_t base = offset_of(&p->kept, row);
+    int64_t first = row;
+    int64_t n = 1;
     if (!p->run) {
-      first = row * p->width + block * FOLD_ROW, base += block * FOLD_ROW;
+      first = row * p->width + block * FOLD_ROW;
+      base += block * FOLD_ROW;
       n = p->width - block * FOLD_ROW < FOLD_ROW ? p->width - block * FOLD_ROW : FOLD_ROW;
     }
     const char *shift = p->shift && p->how != SHIFT ? p->shift + first * p->kind->wide : NULL;
     p->fold->start(acc, n);
-    if (p->run) fold_runs(p, acc, base, from, to, shift);
-    else fold_rows(p, acc, base, n, from, to, shift);
-    if (p->pieces == 1) emit(p, acc, first, n);
-    else memcpy(p->partial + piece * p->outputs + first, acc, (size_t)n * sizeof *acc);
+    if (p->run)
+      fold_runs(p, acc, base, from, to, shift);
+    else
+      fold_rows(p, acc, base, n, from, to, shift);
+    if (p->pieces == 1)
+      emit(p, acc, first, n);
+    else
+      memcpy(p->partial + piece * p->outputs + first, acc, (size_t)n * sizeof *acc);
   }
   return TENON_OK;
 }
@@ -215,7 +259,8 @@ static tenon_status_t fold_all(tenon_call_t *call, plan_t *p) {
     p->blocks = (p->width + FOLD_ROW - 1) / FOLD_ROW;
     units = p->outputs / p->width * p->blocks;
   }
-  int64_t work = p->reduced_count * (p->outputs / units), enough = units < UNITS ? UNITS / units : 1;
+  int64_t work = p->reduced_count * (p->outputs / units);
+  int64_t enough = units < UNITS ? UNITS / units : 1;
   p->pieces = work / 32768 < enough ? work / 32768 : enough;
   if (p->pieces > p->chunks) p->pieces = p->chunks;
   if (p->pieces < 1) p->pieces = 1;
@@ -226,13 +271,15 @@ static tenon_status_t fold_all(tenon_call_t *call, plan_t *p) {
   int64_t grain = 65536 / (work / p->pieces + 1) + 1;
   TENON_TRY(call->host->parallel(call, units * p->pieces, grain, reduce_part, p));
   if (p->pieces == 1) return TENON_OK;
-  for (int64_t i = 1; i < p->pieces; i++) p->fold->merge(p->partial, p->partial + i * p->outputs, p->outputs);
+  for (int64_t i = 1; i < p->pieces; i++)
+    p->fold->merge(p->partial, p->partial + i * p->outputs, p->outputs);
   emit(p, p->partial, 0, p->outputs);
   return TENON_OK;
 }
 
 /* Axes [first, first + count) as x has them; those of extent 1 do not matter. */
-static void set_axes(axes_t *axes, const tenon_iterator_t *it, int32_t first, int32_t count, int64_t element) {
+static void set_axes(axes_t *axes, const tenon_iterator_t *it, int32_t first, int32_t count,
+                     int64_t element) {
   axes->count = 0;
   for (int32_t i = first; i < first + count; i++) {
     if (it->shape[i] == 1) continue;
@@ -244,15 +291,21 @@ static void set_axes(axes_t *axes, const tenon_iterator_t *it, int32_t first, in
 static tenon_status_t reduce(const tenon_iterator_t *it, int fold, int how) {
   const tenon_tensor_t *x = it->tensors[0];
   plan_t p;
-  p.x = (const char *)x->data + it->offsets[0], p.out = (char *)it->tensors[2]->data + it->offsets[2];
-  p.kind = NULL, p.shift = NULL, p.partial = NULL;
-  p.element = element_size(x), p.how = how, p.blocks = p.pieces = 1;
+  p.x = (const char *)x->data + it->offsets[0];
+  p.out = (char *)it->tensors[2]->data + it->offsets[2];
+  p.kind = NULL;
+  p.shift = NULL;
+  p.partial = NULL;
+  p.element = element_size(x);
+  p.how = how;
+  p.blocks = p.pieces = 1;
   for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
     if (kinds[i].dtype == tenon_dtype_id(x->dtype)) p.kind = &kinds[i];
   if (!p.kind) return tenon_fail(it, TENON_UNIMPLEMENTED, "there is no reduction of this dtype");
   p.fold = &p.kind->folds[fold];
   p.rows = p.width = p.last = 1;
-  p.outputs = it->end, p.reduced_count = it->inner;
+  p.outputs = it->end;
+  p.reduced_count = it->inner;
   set_axes(&p.kept, it, 0, it->ndim, p.element);
   set_axes(&p.reduced, it, it->ndim, it->reduced, p.element);
   if (p.reduced_count == 0) { /* only the identity is left */
@@ -261,44 +314,56 @@ static tenon_status_t reduce(const tenon_iterator_t *it, int fold, int how) {
     if (fold == FOLD_MAX) none[0] = p.kind->least;
     if (fold == FOLD_MIN) none[0] = p.kind->most;
     if (how == LOG_OF_SHIFTED) p.how = LOGARITHM;
-    for (int64_t i = 0; i < p.outputs; i++) emit(&p, none, i, 1);
+    for (int64_t i = 0; i < p.outputs; i++)
+      emit(&p, none, i, 1);
     return TENON_OK;
   }
   p.run = p.reduced.count && p.reduced.stride[p.reduced.count - 1] == 1;
   axes_t *inner = p.run ? &p.reduced : &p.kept;
   if (inner->count) p.width = inner->shape[--inner->count];
-  for (int32_t i = 0; i < p.reduced.count; i++) p.rows *= p.reduced.shape[i];
+  for (int32_t i = 0; i < p.reduced.count; i++)
+    p.rows *= p.reduced.shape[i];
   if (p.reduced.count) p.last = p.reduced.shape[p.reduced.count - 1];
   p.chunks = p.run ? p.rows * ((p.width + CHUNK - 1) / CHUNK) : p.rows;
   if (how == LOG_OF_SHIFTED) {
-    if (!(p.shift = (char *)it->host->allocate(it->call, (uint64_t)(p.outputs * p.kind->wide)))) return TENON_MEMORY;
-    p.fold = &p.kind->folds[FOLD_MAX], p.how = SHIFT;
+    if (!(p.shift = (char *)it->host->allocate(it->call, (uint64_t)(p.outputs * p.kind->wide))))
+      return TENON_MEMORY;
+    p.fold = &p.kind->folds[FOLD_MAX];
+    p.how = SHIFT;
     TENON_TRY(fold_all(it->call, &p));
-    p.fold = &p.kind->folds[fold], p.how = how;
+    p.fold = &p.kind->folds[fold];
+    p.how = how;
   }
   return fold_all(it->call, &p);
 }
 
 /* To the shape of the output, from which the input was once broadcast. */
-static tenon_status_t sum_to_stub(const tenon_iterator_t *it) { return reduce(it, FOLD_SUM, AS_IT_IS); }
+static tenon_status_t sum_to_stub(const tenon_iterator_t *it) {
+  return reduce(it, FOLD_SUM, AS_IT_IS);
+}
 
 #ifndef TENON_SIMD
 static tenon_status_t reduce_infer(tenon_infer_t *infer) {
   const tenon_meta_t *x = infer->inputs[0];
   tenon_meta_t *out = infer->outputs[0];
-  int keepdims = infer->attrs[0].as.i != 0, known = 1;
+  int keepdims = infer->attrs[0].as.i != 0;
+  int known = 1;
   uint64_t mask = 0;
   ints_t axes = {0, 1, {{0}}};
   TENON_TRY(axes_read(infer, 1, x->ndim, &mask, &known));
   if (infer->inputs[1]) TENON_TRY(ints_read(infer, 1, &axes));
   if (axes.count > x->ndim)
-    return tenon_fail(infer, TENON_INVALID, "%d axes are listed of a tensor of rank %d", (int)axes.count, (int)x->ndim);
-  if (!known) return out_unknown(infer, out, keepdims ? x->ndim : axes.count > 0 ? x->ndim - axes.count : -1);
+    return tenon_fail(infer, TENON_INVALID, "%d axes are listed of a tensor of rank %d",
+                      (int)axes.count, (int)x->ndim);
+  if (!known)
+    return out_unknown(infer, out, keepdims ? x->ndim : axes.count > 0 ? x->ndim - axes.count : -1);
   if (!mask && !infer->attrs[1].as.i) mask = axes_all(x->ndim);
   out->ndim = 0;
   for (int32_t i = 0; i < x->ndim; i++) {
-    if (!(mask >> i & 1)) out->dims[out->ndim++] = x->dims[i];
-    else if (keepdims) out->dims[out->ndim++] = tenon_extent(1);
+    if (!(mask >> i & 1))
+      out->dims[out->ndim++] = x->dims[i];
+    else if (keepdims)
+      out->dims[out->ndim++] = tenon_extent(1);
   }
   return TENON_OK;
 }
@@ -308,15 +373,20 @@ static tenon_status_t fold_values(tenon_infer_t *infer, uint32_t operation, int6
   const tenon_meta_t *x = infer->inputs[0];
   tenon_meta_t *out = infer->outputs[0];
   TENON_TRY(reduce_infer(infer));
-  if (!x->values || x->ndim != 1 || out->ndim < 0 || (out->ndim == 1 && !dim_is(out->dims[0], 1))) return TENON_OK;
+  if (!x->values || x->ndim != 1 || out->ndim < 0 || (out->ndim == 1 && !dim_is(out->dims[0], 1)))
+    return TENON_OK;
   out->values[0] = tenon_extent(identity);
   for (uint32_t i = 0; i < x->value_count; i++)
     out->values[0] = i ? tenon_dim(infer, operation, out->values[0], x->values[i]) : x->values[0];
   out->value_count = 1;
   return TENON_OK;
 }
-static tenon_status_t sum_infer(tenon_infer_t *infer) { return fold_values(infer, TENON_DIM_ADD, 0); }
-static tenon_status_t prod_infer(tenon_infer_t *infer) { return fold_values(infer, TENON_DIM_MUL, 1); }
+static tenon_status_t sum_infer(tenon_infer_t *infer) {
+  return fold_values(infer, TENON_DIM_ADD, 0);
+}
+static tenon_status_t prod_infer(tenon_infer_t *infer) {
+  return fold_values(infer, TENON_DIM_MUL, 1);
+}
 
 static tenon_status_t sum_to_infer(tenon_infer_t *infer) {
   const tenon_meta_t *x = infer->inputs[0];
@@ -324,15 +394,15 @@ static tenon_status_t sum_to_infer(tenon_infer_t *infer) {
   ints_t shape;
   TENON_TRY(ints_read(infer, 1, &shape));
   if (shape.count > x->ndim)
-    return tenon_fail(infer, TENON_INVALID, "a shape of %d extents was never broadcast to rank %d", shape.count,
-                      x->ndim);
+    return tenon_fail(infer, TENON_INVALID, "a shape of %d extents was never broadcast to rank %d",
+                      shape.count, x->ndim);
   if (!shape.known) return out_unknown(infer, out, shape.count);
   out->ndim = shape.count;
   for (int32_t i = 0; i < shape.count; i++) {
     out->dims[i] = shape.at[i];
     if (!dim_is(shape.at[i], 1) && dim_differ(shape.at[i], x->dims[x->ndim - shape.count + i]))
-      return tenon_fail(infer, TENON_INVALID, "%s was never broadcast to %s", dims_text(shape.at, shape.count).text,
-                        dims_text(x->dims, x->ndim).text);
+      return tenon_fail(infer, TENON_INVALID, "%s was never broadcast to %s",
+                        dims_text(shape.at, shape.count).text, dims_text(x->dims, x->ndim).text);
   }
   return TENON_OK;
 }

@@ -1,6 +1,7 @@
-/* resize: axis by axis, as all its interpolations are separable, by the tables of ../interpolation.h.  `nearest` picks one
- * element, by lookup.c, for every dtype; `linear` and `cubic` compute in f32, or in f64 for f64 and wide integers, the axis
- * that shrinks most first.  Invariant: weights of a result add up to 1. */
+/* resize: axis by axis, as all its interpolations are separable, by the tables of
+ * ../interpolation.h.  `nearest` picks one element, by lookup.c, for every dtype; `linear` and
+ * `cubic` compute in f32, or in f64 for f64 and wide integers, the axis that shrinks most first.
+ * Invariant: weights of a result add up to 1. */
 #include "../axes.h"
 #include "../copy.h"
 #include "../interpolation.h"
@@ -8,7 +9,13 @@
 #include "isa.h"
 #include "wide.h"
 
-enum { X, ROI, SCALES, SIZES, BLOCK = 1024 };
+enum {
+  X,
+  ROI,
+  SCALES,
+  SIZES,
+  BLOCK = 1024,
+};
 
 #ifndef TENON_SIMD
 static tenon_status_t resize_infer(tenon_infer_t *infer) {
@@ -24,7 +31,8 @@ static tenon_status_t resize_infer(tenon_infer_t *infer) {
     if (!infer->inputs[i]) continue;
     *values[i] = infer->inputs[i]->value;
     int used = i != ROI || infer->attrs[RESIZE_COORDINATES].as.i == TF_CROP_AND_RESIZE;
-    known = known && (*values[i] || !used || (infer->inputs[i]->ndim == 1 && dim_is(infer->inputs[i]->dims[0], 0)));
+    known = known && (*values[i] || !used ||
+                      (infer->inputs[i]->ndim == 1 && dim_is(infer->inputs[i]->dims[0], 0)));
   }
   for (int32_t i = 0; i < x->ndim; i++) {
     axes[i].in = x->dims[i].value;
@@ -33,7 +41,8 @@ static tenon_status_t resize_infer(tenon_infer_t *infer) {
   if (known) {
     TENON_TRY(core_resize_axes(&r, axes));
     out->ndim = x->ndim;
-    for (int32_t i = 0; i < x->ndim; i++) out->dims[i] = tenon_extent(axes[i].out);
+    for (int32_t i = 0; i < x->ndim; i++)
+      out->dims[i] = tenon_extent(axes[i].out);
     return TENON_OK;
   }
   /* symbols: sizes are extents, other axes stay */
@@ -47,7 +56,8 @@ static tenon_status_t resize_infer(tenon_infer_t *infer) {
     if (at < -x->ndim || at >= x->ndim)
       return tenon_fail(infer, TENON_INVALID, "axis %" PRId64 " of rank %d", at, x->ndim);
     int stated = sizes.known && sizes.count == count && infer->attrs[RESIZE_POLICY].as.i == STRETCH;
-    int same = r.scales && count_of(r.scales) == count && number_get(r.scales->dtype, r.scales->data, i) == 1.0 &&
+    int same = r.scales && count_of(r.scales) == count &&
+               number_get(r.scales->dtype, r.scales->data, i) == 1.0 &&
                infer->attrs[RESIZE_COORDINATES].as.i != TF_CROP_AND_RESIZE;
     if (!same) out->dims[at < 0 ? at + x->ndim : at] = stated ? sizes.at[i] : dim_any(infer);
   }
@@ -61,7 +71,8 @@ static tenon_status_t nearest(tenon_call_t *call, const axis_t *axes) {
   double number[2] = {0, 0};
   lookup_t lookup = {&value, {NULL}};
   number_set(out->dtype, number, 0, call->attrs[RESIZE_EXTRAPOLATION].as.f);
-  value.data = number, value.ndim = 0;
+  value.data = number;
+  value.ndim = 0;
   TENON_TRY(core_lookup_tables(call, &lookup));
   for (int32_t axis = 0; axis < out->ndim; axis++)
     for (int64_t i = 0; i < axes[axis].out; i++)
@@ -69,63 +80,74 @@ static tenon_status_t nearest(tenon_call_t *call, const axis_t *axes) {
   return core_lookup(call, &lookup);
 }
 
-/* ---- passes --------------------------------------------------------------------------------------------------------
- */
+/* ---- passes
+ * -------------------------------------------------------------------------------------------------------- */
 
 typedef struct pass_t {
   const void *x;
   void *y;
   const taps_t *taps;
-  int64_t in, out, inner, blocks; /* x: [outer, in, inner], y: [outer, out, inner] */
+  int64_t in;
+  int64_t out;
+  int64_t inner;
+  int64_t blocks; /* x: [outer, in, inner], y: [outer, out, inner] */
   double extrapolation;
 } pass_t;
 
 /* clang-format off */
-#define PASS(name, T)                                                                                                  \
-  /* results of one axis: rows of `inner` at once, or, where it is 1, one by one */                                    \
-  static tenon_status_t name##_pass(tenon_call_t *call, void *argument, int64_t begin, int64_t end) {                  \
-    const pass_t *p = (const pass_t *)argument;                                                                        \
-    int64_t n = p->taps->count;                                                                                        \
-    (void)call;                                                                                                        \
-    for (int64_t unit = begin; unit < end; unit++) {                                                                   \
-      int64_t block = unit % p->blocks * BLOCK, outer = unit / p->blocks;                                              \
-      int64_t width = p->inner - block < BLOCK ? p->inner - block : BLOCK;                                             \
-      const T *x = (const T *)p->x + outer * p->in * p->inner + block;                                                 \
-      T *y = (T *)p->y + outer * p->out * p->inner + block;                                                            \
-      for (int64_t o = 0; o < p->out; o++, y += p->inner) {                                                            \
-        const int64_t *index = p->taps->index + o * n;                                                                 \
-        const double *weight = p->taps->weight + o * n;                                                                \
-        if (isnan(weight[0])) {                                                                                        \
-          for (int64_t i = 0; i < width; i++) y[i] = (T)p->extrapolation;                                              \
-        } else if (p->inner == 1) {                                                                                    \
-          T sum = 0;                                                                                                   \
-          for (int64_t k = 0; k < n; k++) sum += (T)weight[k] * x[index[k]];                                           \
-          *y = sum;                                                                                                    \
-        } else {                                                                                                       \
-          for (int64_t k = 0; k < n; k += 2) { /* there is an even number of them */                                   \
-            const T *restrict a = x + index[k] * p->inner, *restrict b = x + index[k + 1] * p->inner;                  \
-            T v = (T)weight[k], w = (T)weight[k + 1], *restrict to = y;                                                \
-            if (k == 0) for (int64_t i = 0; i < width; i++) to[i] = v * a[i] + w * b[i];                               \
-            else for (int64_t i = 0; i < width; i++) to[i] += v * a[i] + w * b[i];                                     \
-          }                                                                                                            \
-        }                                                                                                              \
-      }                                                                                                                \
-    }                                                                                                                  \
-    return TENON_OK;                                                                                                   \
-  }                                                                                                                    \
-  /* numbers of other dtypes in and out; integers are rounded, ties to even, and kept in range */                      \
-  static void name##_load(const tenon_tensor_t *t, T *y, int64_t n) {                                                  \
-    for (int64_t i = 0; i < n; i++) y[i] = (T)number_get(t->dtype, t->data, i);                                        \
-  }                                                                                                                    \
-  static void name##_store(tenon_tensor_t *t, const T *x, int64_t n) {                                                 \
-    int real = t->dtype.code == (uint8_t)TENON_F32 || t->dtype.code == (uint8_t)TENON_BF16;                            \
-    int is_signed = t->dtype.code == (uint8_t)TENON_I8;                                                                \
-    double most = ldexp(1.0, t->dtype.bits - is_signed) - 1, least = is_signed ? -most - 1 : 0;                        \
-    for (int64_t i = 0; i < n; i++) {                                                                                  \
-      double v = (double)x[i];                                                                                         \
-      if (!real) v = v != v ? 0 : nearbyint(v), v = v < least ? least : v > most ? most : v;                           \
-      number_set(t->dtype, t->data, i, v);                                                                             \
-    }                                                                                                                  \
+#define PASS(name, T) \
+  /* results of one axis: rows of `inner` at once, or, where it is 1, one by one */ \
+  static tenon_status_t name##_pass(tenon_call_t *call, void *argument, int64_t begin, int64_t end) { \
+    const pass_t *p = (const pass_t *)argument; \
+    int64_t n = p->taps->count; \
+    (void)call; \
+    for (int64_t unit = begin; unit < end; unit++) { \
+      int64_t block = unit % p->blocks * BLOCK; \
+int64_t outer = unit / p->blocks; \
+      int64_t width = p->inner - block < BLOCK ? p->inner - block : BLOCK; \
+      const T *x = (const T *)p->x + outer * p->in * p->inner + block; \
+      T *y = (T *)p->y + outer * p->out * p->inner + block; \
+      for (int64_t o = 0; o < p->out; o++, y += p->inner) { \
+        const int64_t *index = p->taps->index + o * n; \
+        const double *weight = p->taps->weight + o * n; \
+        if (isnan(weight[0])) { \
+          for (int64_t i = 0; i < width; i++) y[i] = (T)p->extrapolation; \
+        } else if (p->inner == 1) { \
+          T sum = 0; \
+          for (int64_t k = 0; k < n; k++) sum += (T)weight[k] * x[index[k]]; \
+          *y = sum; \
+        } else { \
+          for (int64_t k = 0; k < n; k += 2) { /* there is an even number of them */ \
+            const T *restrict a = x + index[k] * p->inner; \
+const T *restrict b = x + index[k + 1] * p->inner; \
+            T v = (T)weight[k]; \
+T w = (T)weight[k + 1]; \
+T *restrict to = y; \
+            if (k == 0) for (int64_t i = 0; i < width; i++) to[i] = v * a[i] + w * b[i]; \
+            else for (int64_t i = 0; i < width; i++) to[i] += v * a[i] + w * b[i]; \
+          } \
+        } \
+      } \
+    } \
+    return TENON_OK; \
+  } \
+  /* numbers of other dtypes in and out; integers are rounded, ties to even, and kept in range */ \
+  static void name##_load(const tenon_tensor_t *t, T *y, int64_t n) { \
+    for (int64_t i = 0; i < n; i++) y[i] = (T)number_get(t->dtype, t->data, i); \
+  } \
+  static void name##_store(tenon_tensor_t *t, const T *x, int64_t n) { \
+    int real = t->dtype.code == (uint8_t)TENON_F32 || t->dtype.code == (uint8_t)TENON_BF16; \
+    int is_signed = t->dtype.code == (uint8_t)TENON_I8; \
+    double most = ldexp(1.0, t->dtype.bits - is_signed) - 1; \
+double least = is_signed ? -most - 1 : 0; \
+    for (int64_t i = 0; i < n; i++) { \
+      double v = (double)x[i]; \
+      if (!real) { \
+v = v != v ? 0 : nearbyint(v); \
+v = v < least ? least : v > most ? most : v; \
+} \
+      number_set(t->dtype, t->data, i, v); \
+    } \
   }
 /* clang-format on */
 PASS(f32, float)
@@ -134,27 +156,36 @@ PASS(f64, double)
 static tenon_status_t resize_run(tenon_call_t *call) {
   const tenon_tensor_t *x = call->inputs[X];
   tenon_tensor_t *out = call->outputs[0];
-  resize_t r = {call->host, call, call->attrs, x->ndim, call->inputs[ROI], call->inputs[SCALES], call->inputs[SIZES]};
+  resize_t r = {
+      call->host,         call, call->attrs, x->ndim, call->inputs[ROI], call->inputs[SCALES],
+      call->inputs[SIZES]};
   axis_t axes[TENON_RANK_MAX];
-  int64_t shape[TENON_RANK_MAX], left = 0, count = tenon_count(x);
-  int is_double = tenon_dtype_id(x->dtype) == TENON_F64 || (x->dtype.code <= 1 && x->dtype.bits >= 32);
+  int64_t shape[TENON_RANK_MAX];
+  int64_t left = 0;
+  int64_t count = tenon_count(x);
+  int is_double =
+      tenon_dtype_id(x->dtype) == TENON_F64 || (x->dtype.code <= 1 && x->dtype.bits >= 32);
   int native = tenon_dtype_id(x->dtype) == TENON_F32 || tenon_dtype_id(x->dtype) == TENON_F64;
   size_t size = is_double ? sizeof(double) : sizeof(float);
-  for (int32_t i = 0; i < x->ndim; i++) axes[i].in = shape[i] = x->shape[i];
+  for (int32_t i = 0; i < x->ndim; i++)
+    axes[i].in = shape[i] = x->shape[i];
   TENON_TRY(core_resize_axes(&r, axes));
   if (tenon_count(out) == 0) return TENON_OK;
   if (call->attrs[RESIZE_MODE].as.i == NEAREST) return nearest(call, axes);
   for (int32_t i = 0; i < x->ndim; i++) {
     axis_t *a = &axes[i];
-    if (a->resized && a->in == a->out && fabs(a->scale - 1) < 1e-9 && a->start == 0 && a->end == 1) a->resized = 0;
+    if (a->resized && a->in == a->out && fabs(a->scale - 1) < 1e-9 && a->start == 0 && a->end == 1)
+      a->resized = 0;
     left += a->resized;
   }
   const void *from = x->data;
   if (!native) {
     void *wide = call->host->allocate(call, (uint64_t)count * size);
     if (!wide) return TENON_MEMORY;
-    if (is_double) f64_load(x, (double *)wide, count);
-    else f32_load(x, (float *)wide, count);
+    if (is_double)
+      f64_load(x, (double *)wide, count);
+    else
+      f32_load(x, (float *)wide, count);
     from = wide;
   }
   if (left == 0 && native) memcpy(out->data, from, (size_t)count * size);
@@ -165,7 +196,8 @@ static tenon_status_t resize_run(tenon_call_t *call) {
     axis_t *a = &axes[next];
     taps_t taps;
     TENON_TRY(core_resize_taps(call, a, &taps));
-    int64_t outer = extents_product(shape, 0, next), inner = extents_product(shape, next + 1, x->ndim);
+    int64_t outer = extents_product(shape, 0, next);
+    int64_t inner = extents_product(shape, next + 1, x->ndim);
     pass_t pass = {from,
                    out->data,
                    &taps,
@@ -178,9 +210,11 @@ static tenon_status_t resize_run(tenon_call_t *call) {
     if (left > 1 || !native) pass.y = call->host->allocate(call, (uint64_t)count * size);
     if (!pass.y) return TENON_MEMORY;
     int64_t each = a->out * taps.count * (inner < BLOCK ? inner : BLOCK);
-    TENON_TRY(call->host->parallel(call, outer * pass.blocks, 16384 / (each + 1) + 1, is_double ? f64_pass : f32_pass,
-                                   &pass));
-    shape[next] = a->out, a->resized = 0, from = pass.y;
+    TENON_TRY(call->host->parallel(call, outer * pass.blocks, 16384 / (each + 1) + 1,
+                                   is_double ? f64_pass : f32_pass, &pass));
+    shape[next] = a->out;
+    a->resized = 0;
+    from = pass.y;
   }
   if (!native && is_double) f64_store(out, (const double *)from, count);
   if (!native && !is_double) f32_store(out, (const float *)from, count);

@@ -1,44 +1,50 @@
-/* where and clip: operators that choose one of their operands.  where only moves elements, of any dtype that has whole
- * bytes; clip is min(max(x, min), max), so that max wins where it is below min, and NaN in any operand gives NaN.
- * Invariant: a loop reads all operands of an element before it writes its results. */
+/* where and clip: operators that choose one of their operands.  where only moves elements, of any
+ * dtype that has whole bytes; clip is min(max(x, min), max), so that max wins where it is below
+ * min, and NaN in any operand gives NaN. Invariant: a loop reads all operands of an element before
+ * it writes its results. */
 #include "pointwise.h"
 
 typedef struct pair_t {
-  uint64_t low, high;
+  uint64_t low;
+  uint64_t high;
 } pair_t;
 
 /* X(dtype, type of the same size, unused, ...): the other half of what NUMBERS lists */
-#define OTHERS(X, ...)                                                                                                 \
-  X(bool, uint8_t, 0, __VA_ARGS__)                                                                                     \
-  X(f8e3m4, uint8_t, 0, __VA_ARGS__)                                                                                   \
-  X(f8e4m3, uint8_t, 0, __VA_ARGS__)                                                                                   \
-  X(f8e4m3b11fnuz, uint8_t, 0, __VA_ARGS__)                                                                            \
-  X(f8e4m3fn, uint8_t, 0, __VA_ARGS__)                                                                                 \
-  X(f8e4m3fnuz, uint8_t, 0, __VA_ARGS__)                                                                               \
-  X(f8e5m2, uint8_t, 0, __VA_ARGS__)                                                                                   \
-  X(f8e5m2fnuz, uint8_t, 0, __VA_ARGS__)                                                                               \
-  X(f8e8m0, uint8_t, 0, __VA_ARGS__)                                                                                   \
-  X(f16, uint16_t, 0, __VA_ARGS__)                                                                                     \
-  X(bf16, uint16_t, 0, __VA_ARGS__)                                                                                    \
-  X(c64, uint64_t, 0, __VA_ARGS__)                                                                                     \
+#define OTHERS(X, ...)                                                                             \
+  X(bool, uint8_t, 0, __VA_ARGS__)                                                                 \
+  X(f8e3m4, uint8_t, 0, __VA_ARGS__)                                                               \
+  X(f8e4m3, uint8_t, 0, __VA_ARGS__)                                                               \
+  X(f8e4m3b11fnuz, uint8_t, 0, __VA_ARGS__)                                                        \
+  X(f8e4m3fn, uint8_t, 0, __VA_ARGS__)                                                             \
+  X(f8e4m3fnuz, uint8_t, 0, __VA_ARGS__)                                                           \
+  X(f8e5m2, uint8_t, 0, __VA_ARGS__)                                                               \
+  X(f8e5m2fnuz, uint8_t, 0, __VA_ARGS__)                                                           \
+  X(f8e8m0, uint8_t, 0, __VA_ARGS__)                                                               \
+  X(f16, uint16_t, 0, __VA_ARGS__)                                                                 \
+  X(bf16, uint16_t, 0, __VA_ARGS__)                                                                \
+  X(c64, uint64_t, 0, __VA_ARGS__)                                                                 \
   X(c128, pair_t, 0, __VA_ARGS__)
-#define MOVABLE                                                                                                        \
-  "a, b: number|bool|complex|f8e3m4|f8e4m3|f8e4m3b11fnuz|f8e4m3fn|f8e4m3fnuz|f8e5m2|f8e5m2fnuz|f8e8m0|string; "        \
+#define MOVABLE                                                                                    \
+  "a, b: "                                                                                         \
+  "number|bool|complex|f8e3m4|f8e4m3|f8e4m3b11fnuz|f8e4m3fn|f8e4m3fnuz|f8e5m2|f8e5m2fnuz|f8e8m0|"  \
+  "string; "                                                                                       \
   "condition: bool; out = a"
 
-/* ---- where ------------------------------------------------------------------------------------------------------- */
+/* where */
 
-#define DEFINE_WHERE(dtype, T, U, ...)                                                                                 \
-  static tenon_status_t where_##dtype(const tenon_loop_t *loop) {                                                      \
-    const int64_t count = loop->count;                                                                                 \
-    const uint8_t *restrict condition = (const uint8_t *)loop->data[0];                                                \
-    const T *restrict a = (const T *)loop->data[1], *restrict b = (const T *)loop->data[2];                            \
-    T *restrict out = (T *)loop->data[3];                                                                              \
-    for (int64_t i = 0; i < count; i++) {                                                                              \
-      const T yes = a[i], no = b[i];                                                                                   \
-      out[i] = condition[i] ? yes : no;                                                                                \
-    }                                                                                                                  \
-    return TENON_OK;                                                                                                   \
+#define DEFINE_WHERE(dtype, T, U, ...)                                                             \
+  static tenon_status_t where_##dtype(const tenon_loop_t *loop) {                                  \
+    const int64_t count = loop->count;                                                             \
+    const uint8_t *restrict condition = (const uint8_t *)loop->data[0];                            \
+    const T *restrict a = (const T *)loop->data[1];                                                \
+    const T *restrict b = (const T *)loop->data[2];                                                \
+    T *restrict out = (T *)loop->data[3];                                                          \
+    for (int64_t i = 0; i < count; i++) {                                                          \
+      const T yes = a[i];                                                                          \
+      const T no = b[i];                                                                           \
+      out[i] = condition[i] ? yes : no;                                                            \
+    }                                                                                              \
+    return TENON_OK;                                                                               \
   }
 NUMBERS(DEFINE_WHERE, 0)
 OTHERS(DEFINE_WHERE, 0)
@@ -50,11 +56,15 @@ OTHERS(DEFINE_WHERE, 0)
 /* Strings belong to the tensor that they lie in, so a loop cannot write them. */
 static tenon_status_t where_string(tenon_call_t *call) {
   tenon_tensor_t *out = call->outputs[0];
-  int64_t index[TENON_RANK_MAX] = {0}, stride[3][TENON_RANK_MAX] = {{0}}, at[3] = {0}, count = tenon_count(out);
+  int64_t index[TENON_RANK_MAX] = {0};
+  int64_t stride[3][TENON_RANK_MAX] = {{0}};
+  int64_t at[3] = {0};
+  int64_t count = tenon_count(out);
   for (int k = 0; k < 3; k++) {
     const tenon_tensor_t *t = call->inputs[k];
     int32_t added = out->ndim - t->ndim;
-    for (int32_t d = 0; d < t->ndim; d++) stride[k][added + d] = t->shape[d] == 1 ? 0 : t->strides[d];
+    for (int32_t d = 0; d < t->ndim; d++)
+      stride[k][added + d] = t->shape[d] == 1 ? 0 : t->strides[d];
   }
   for (int64_t i = 0; i < count; i++) {
     int k = ((const uint8_t *)call->inputs[0]->data)[at[0]] ? 1 : 2;
@@ -62,7 +72,8 @@ static tenon_status_t where_string(tenon_call_t *call) {
     TENON_TRY(call->host->set_string(call, out, i, s->data, s->size));
     for (int32_t d = out->ndim - 1; d >= 0; d--) {
       int wrap = ++index[d] == out->shape[d];
-      for (k = 0; k < 3; k++) at[k] += wrap ? -stride[k][d] * (out->shape[d] - 1) : stride[k][d];
+      for (k = 0; k < 3; k++)
+        at[k] += wrap ? -stride[k][d] * (out->shape[d] - 1) : stride[k][d];
       if (!wrap) break;
       index[d] = 0;
     }
@@ -72,83 +83,101 @@ static tenon_status_t where_string(tenon_call_t *call) {
 #define ITEM_WHERE_STRING KERNEL("string", where_string)
 #endif
 
-#define DEFINE_WHERE_BACKWARD(dtype, T, U, ...)                                                                        \
-  static tenon_status_t where_backward_##dtype(const tenon_loop_t *loop) {                                             \
-    const int64_t count = loop->count;                                                                                 \
-    const T *restrict dy = (const T *)loop->data[0];                                                                   \
-    const uint8_t *restrict condition = (const uint8_t *)loop->data[1];                                                \
-    T *restrict da = (T *)loop->data[2], *restrict db = (T *)loop->data[3];                                            \
-    for (int64_t i = 0; i < count; i++) {                                                                              \
-      const T g = dy[i];                                                                                               \
-      const uint8_t yes = condition[i];                                                                                \
-      if (da) da[i] = yes ? g : 0;                                                                                     \
-      if (db) db[i] = yes ? 0 : g;                                                                                     \
-    }                                                                                                                  \
-    return TENON_OK;                                                                                                   \
+#define DEFINE_WHERE_BACKWARD(dtype, T, U, ...)                                                    \
+  static tenon_status_t where_backward_##dtype(const tenon_loop_t *loop) {                         \
+    const int64_t count = loop->count;                                                             \
+    const T *restrict dy = (const T *)loop->data[0];                                               \
+    const uint8_t *restrict condition = (const uint8_t *)loop->data[1];                            \
+    T *restrict da = (T *)loop->data[2];                                                           \
+    T *restrict db = (T *)loop->data[3];                                                           \
+    for (int64_t i = 0; i < count; i++) {                                                          \
+      const T g = dy[i];                                                                           \
+      const uint8_t yes = condition[i];                                                            \
+      if (da) da[i] = yes ? g : 0;                                                                 \
+      if (db) db[i] = yes ? 0 : g;                                                                 \
+    }                                                                                              \
+    return TENON_OK;                                                                               \
   }
 FLOATS(DEFINE_WHERE_BACKWARD, 0)
-#define ITEM_WHERE_BACKWARD(dtype, T, U, ...) LOOP(#dtype ", bool -> " #dtype ", " #dtype, where_backward_##dtype)
+#define ITEM_WHERE_BACKWARD(dtype, T, U, ...)                                                      \
+  LOOP(#dtype ", bool -> " #dtype ", " #dtype, where_backward_##dtype)
 
-/* ---- clip -------------------------------------------------------------------------------------------------------- */
+/* clip */
 
 #define LESS(x, y) ((x) < (y) ? (x) : (y))
 #define MORE(x, y) ((x) > (y) ? (x) : (y))
-#define DEFINE_CLIP(dtype, T, U, MORE, LESS)                                                                           \
-  static tenon_status_t clip_##dtype(const tenon_loop_t *loop) {                                                       \
-    const int64_t count = loop->count;                                                                                 \
-    const T *restrict xs = (const T *)loop->data[0], *restrict min = (const T *)loop->data[1];                         \
-    const T *restrict max = (const T *)loop->data[2];                                                                  \
-    T *restrict out = (T *)loop->data[3];                                                                              \
-    for (int64_t i = 0; i < count; i++) {                                                                              \
-      T x = xs[i];                                                                                                     \
-      if (min) x = MORE(x, min[i]);                                                                                    \
-      if (max) x = LESS(x, max[i]);                                                                                    \
-      out[i] = x;                                                                                                      \
-    }                                                                                                                  \
-    return TENON_OK;                                                                                                   \
+#define DEFINE_CLIP(dtype, T, U, MORE, LESS)                                                       \
+  static tenon_status_t clip_##dtype(const tenon_loop_t *loop) {                                   \
+    const int64_t count = loop->count;                                                             \
+    const T *restrict xs = (const T *)loop->data[0];                                               \
+    const T *restrict min = (const T *)loop->data[1];                                              \
+    const T *restrict max = (const T *)loop->data[2];                                              \
+    T *restrict out = (T *)loop->data[3];                                                          \
+    for (int64_t i = 0; i < count; i++) {                                                          \
+      T x = xs[i];                                                                                 \
+      if (min) x = MORE(x, min[i]);                                                                \
+      if (max) x = LESS(x, max[i]);                                                                \
+      out[i] = x;                                                                                  \
+    }                                                                                              \
+    return TENON_OK;                                                                               \
   }
 FLOATS(DEFINE_CLIP, GREATEST, LEAST)
 INTS(DEFINE_CLIP, MORE, LESS)
 #define ITEM_CLIP(dtype, T, U, ...) LOOP(#dtype ", " #dtype ", " #dtype " -> " #dtype, clip_##dtype)
 
 /* dy goes to the operand that clip chose: x where it is in between, also on a limit. */
-#define DEFINE_CLIP_BACKWARD(dtype, T, U, ...)                                                                         \
-  static tenon_status_t clip_backward_##dtype(const tenon_loop_t *loop) {                                              \
-    const int64_t count = loop->count;                                                                                 \
-    const T *restrict dy = (const T *)loop->data[0], *restrict xs = (const T *)loop->data[1];                          \
-    const T *restrict min = (const T *)loop->data[2], *restrict max = (const T *)loop->data[3];                        \
-    T *restrict dx = (T *)loop->data[4], *restrict dmin = (T *)loop->data[5], *restrict dmax = (T *)loop->data[6];     \
-    for (int64_t i = 0; i < count; i++) {                                                                              \
-      const T g = dy[i], x = xs[i], low = min ? min[i] : x, high = max ? max[i] : GREATEST(x, low);                    \
-      const int is_high = GREATEST(x, low) > high, is_low = x < low;                                                   \
-      if (dx) dx[i] = (is_low | is_high) ? 0 : g;                                                                      \
-      if (dmin) dmin[i] = (is_low & !is_high) ? g : 0;                                                                 \
-      if (dmax) dmax[i] = is_high ? g : 0;                                                                             \
-    }                                                                                                                  \
-    return TENON_OK;                                                                                                   \
+#define DEFINE_CLIP_BACKWARD(dtype, T, U, ...)                                                     \
+  static tenon_status_t clip_backward_##dtype(const tenon_loop_t *loop) {                          \
+    const int64_t count = loop->count;                                                             \
+    const T *restrict dy = (const T *)loop->data[0];                                               \
+    const T *restrict xs = (const T *)loop->data[1];                                               \
+    const T *restrict min = (const T *)loop->data[2];                                              \
+    const T *restrict max = (const T *)loop->data[3];                                              \
+    T *restrict dx = (T *)loop->data[4];                                                           \
+    T *restrict dmin = (T *)loop->data[5];                                                         \
+    T *restrict dmax = (T *)loop->data[6];                                                         \
+    for (int64_t i = 0; i < count; i++) {                                                          \
+      const T g = dy[i];                                                                           \
+      const T x = xs[i];                                                                           \
+      const T low = min ? min[i] : x;                                                              \
+      const T high = max ? max[i] : GREATEST(x, low);                                              \
+      const int is_high = GREATEST(x, low) > high;                                                 \
+      const int is_low = x < low;                                                                  \
+      if (dx) dx[i] = (is_low | is_high) ? 0 : g;                                                  \
+      if (dmin) dmin[i] = (is_low & !is_high) ? g : 0;                                             \
+      if (dmax) dmax[i] = is_high ? g : 0;                                                         \
+    }                                                                                              \
+    return TENON_OK;                                                                               \
   }
 FLOATS(DEFINE_CLIP_BACKWARD, 0)
-#define ITEM_CLIP_BACKWARD(dtype, T, U, ...)                                                                           \
-  LOOP(#dtype ", " #dtype ", " #dtype ", " #dtype " -> " #dtype ", " #dtype ", " #dtype, clip_backward_##dtype)
+#define ITEM_CLIP_BACKWARD(dtype, T, U, ...)                                                       \
+  LOOP(#dtype ", " #dtype ", " #dtype ", " #dtype " -> " #dtype ", " #dtype ", " #dtype,           \
+       clip_backward_##dtype)
 
 /* Of what came for the gradients of x, min and max, that of the one that clip chose. */
-#define DEFINE_CLIP_SECOND(dtype, T, U, ...)                                                                           \
-  static tenon_status_t clip_second_##dtype(const tenon_loop_t *loop) {                                                \
-    const int64_t count = loop->count;                                                                                 \
-    const T *restrict xs = (const T *)loop->data[0], *restrict min = (const T *)loop->data[1];                         \
-    const T *restrict max = (const T *)loop->data[2], *restrict dx = (const T *)loop->data[3];                         \
-    const T *restrict dmin = (const T *)loop->data[4], *restrict dmax = (const T *)loop->data[5];                      \
-    T *restrict out = (T *)loop->data[6];                                                                              \
-    for (int64_t i = 0; i < count; i++) {                                                                              \
-      const T x = xs[i], low = min ? min[i] : x, high = max ? max[i] : GREATEST(x, low);                               \
-      const T *of = GREATEST(x, low) > high ? dmax : x < low ? dmin : dx;                                              \
-      out[i] = of ? of[i] : 0;                                                                                         \
-    }                                                                                                                  \
-    return TENON_OK;                                                                                                   \
+#define DEFINE_CLIP_SECOND(dtype, T, U, ...)                                                       \
+  static tenon_status_t clip_second_##dtype(const tenon_loop_t *loop) {                            \
+    const int64_t count = loop->count;                                                             \
+    const T *restrict xs = (const T *)loop->data[0];                                               \
+    const T *restrict min = (const T *)loop->data[1];                                              \
+    const T *restrict max = (const T *)loop->data[2];                                              \
+    const T *restrict dx = (const T *)loop->data[3];                                               \
+    const T *restrict dmin = (const T *)loop->data[4];                                             \
+    const T *restrict dmax = (const T *)loop->data[5];                                             \
+    T *restrict out = (T *)loop->data[6];                                                          \
+    for (int64_t i = 0; i < count; i++) {                                                          \
+      const T x = xs[i];                                                                           \
+      const T low = min ? min[i] : x;                                                              \
+      const T high = max ? max[i] : GREATEST(x, low);                                              \
+      const T *of = GREATEST(x, low) > high ? dmax : x < low ? dmin : dx;                          \
+      out[i] = of ? of[i] : 0;                                                                     \
+    }                                                                                              \
+    return TENON_OK;                                                                               \
   }
 FLOATS(DEFINE_CLIP_SECOND, 0)
-#define ITEM_CLIP_SECOND(dtype, T, U, ...)                                                                             \
-  LOOP(#dtype ", " #dtype ", " #dtype ", " #dtype ", " #dtype ", " #dtype " -> " #dtype, clip_second_##dtype)
+#define ITEM_CLIP_SECOND(dtype, T, U, ...)                                                         \
+  LOOP(#dtype ", " #dtype ", " #dtype ", " #dtype ", " #dtype ", " #dtype " -> " #dtype,           \
+       clip_second_##dtype)
 
 /* clang-format off */
 FAMILY(core_selection,

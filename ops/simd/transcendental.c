@@ -1,5 +1,6 @@
-/* Functions of one float that mathematics has names for.  f32 uses math.h where that has the function and libm where
- * not; f64 uses libm.  Invariant: a result depends on its element alone, not on where in a run that lies. */
+/* Functions of one float that mathematics has names for.  f32 uses math.h where that has the
+ * function and libm where not; f64 uses libm.  Invariant: a result depends on its element alone,
+ * not on where in a run that lies. */
 #include "pointwise.h"
 
 /* clang-format off */
@@ -44,26 +45,30 @@
   X(erf_backward, ERF_2, "", "", NO_SETUP, dy * ((T)1.1283791670955126 * EXP(-x * x)), DERIVATIVE("erf"))
 /* clang-format on */
 
-#define DEFINE_ONE(dtype, T, U, name, expression) LOOP1(name##_##dtype, T, T, x, NO_SETUP, expression)
+#define DEFINE_ONE(dtype, T, U, name, expression)                                                  \
+  LOOP1(name##_##dtype, T, T, x, NO_SETUP, expression)
 #define DEFINE(name, expression, doc, gradient) FLOATS(DEFINE_ONE, name, expression)
 FUNCTIONS(DEFINE)
 GRADIENTS(DEFINE_BACKWARD)
 
-#define DEFINE_WAVE(name, doc, gradient)                                                                               \
-  LOOP1(name##_f64, double, double, x, NO_SETUP, name(x))                                                              \
-  LOOP1(name##_near, float, float, x, NO_SETUP, tn_##name##f(x))                                                       \
-  LOOP1(name##_far, float, float, x, NO_SETUP, fabsf(x) > TN_TURN_LIMIT ? name##f(x) : tn_##name##f(x))                \
-  static tenon_status_t name##_f32(const tenon_loop_t *loop) {                                                         \
-    const int64_t count = loop->count;                                                                                 \
-    const float *x = (const float *)loop->data[0];                                                                     \
-    int far = 0;                                                                                                       \
-    for (int64_t i = 0; i < count; i++) far |= fabsf(x[i]) > TN_TURN_LIMIT;                                            \
-    return far ? name##_far(loop) : name##_near(loop);                                                                 \
+#define DEFINE_WAVE(name, doc, gradient)                                                           \
+  LOOP1(name##_f64, double, double, x, NO_SETUP, name(x))                                          \
+  LOOP1(name##_near, float, float, x, NO_SETUP, tn_##name##f(x))                                   \
+  LOOP1(name##_far, float, float, x, NO_SETUP,                                                     \
+        fabsf(x) > TN_TURN_LIMIT ? name##f(x) : tn_##name##f(x))                                   \
+  static tenon_status_t name##_f32(const tenon_loop_t *loop) {                                     \
+    const int64_t count = loop->count;                                                             \
+    const float *x = (const float *)loop->data[0];                                                 \
+    int far = 0;                                                                                   \
+    for (int64_t i = 0; i < count; i++)                                                            \
+      far |= fabsf(x[i]) > TN_TURN_LIMIT;                                                          \
+    return far ? name##_far(loop) : name##_near(loop);                                             \
   }
 WAVES(DEFINE_WAVE)
 
-#define ITEM_WAVE(name, doc, gradient)                                                                                 \
-  OPERATOR(name, "(Tensor x) -> Tensor", FACTS(doc, "x: float; out = x", gradient), FLOATS(ITEM1, name))
+#define ITEM_WAVE(name, doc, gradient)                                                             \
+  OPERATOR(name, "(Tensor x) -> Tensor", FACTS(doc, "x: float; out = x", gradient),                \
+           FLOATS(ITEM1, name))
 #define ITEM(name, expression, doc, gradient) ITEM_WAVE(name, doc, gradient)
 
 /* clang-format off */

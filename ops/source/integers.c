@@ -1,5 +1,5 @@
-/* Pointwise operators of i32, i64 and bool, for devices that compile; formulas are those of ../simd/.  Integers wrap around.
- * Invariant: a bool that is written is 0 or 1. */
+/* Pointwise operators of i32, i64 and bool, for devices that compile; formulas are those of
+ * ../simd/.  Integers wrap around. Invariant: a bool that is written is 0 or 1. */
 #ifndef TENON_ON_DEVICE
 #include "launch.h"
 #endif
@@ -26,11 +26,11 @@
 #define ALL_TESTS(X) TESTS(X, i32, int32_t) TESTS(X, i64, int64_t)
 /* clang-format on */
 
-#define DEFINE_ONE(name, d, T, expression)                                                                             \
+#define DEFINE_ONE(name, d, T, expression)                                                         \
   TENON_POINTWISE_1(d##_##name, T, IN, T, x) { return (T)(expression); }
-#define DEFINE_TWO(name, d, T, expression)                                                                             \
+#define DEFINE_TWO(name, d, T, expression)                                                         \
   TENON_POINTWISE_2(d##_##name, T, IN, T, a, IN, T, b) { return (T)(expression); }
-#define DEFINE_TEST(name, d, T, expression)                                                                            \
+#define DEFINE_TEST(name, d, T, expression)                                                        \
   TENON_POINTWISE_2(d##_##name, uint8_t, IN, T, a, IN, T, b) { return expression; }
 ALL_ONE(DEFINE_ONE)
 ALL_TWO(DEFINE_TWO)
@@ -42,12 +42,14 @@ enum { ALL_ONE(NUMBER) ALL_TWO(NUMBER) ALL_TESTS(NUMBER) K_COUNT };
 #define KERNEL(name, d, T, expression) {#d "_" #name, d##_##name},
 TENON_CODE(core_source_integers_code, ALL_ONE(KERNEL) ALL_TWO(KERNEL) ALL_TESTS(KERNEL))
 
-#define RUN(name, d, T, expression) TENON_POINTWISE_RUN(core_source_integers_code, K_##d##_##name, d##_##name)
+#define RUN(name, d, T, expression)                                                                \
+  TENON_POINTWISE_RUN(core_source_integers_code, K_##d##_##name, d##_##name)
 ALL_ONE(RUN)
 ALL_TWO(RUN)
 ALL_TESTS(RUN)
 
-#define ITEM(name, d, T, expression) , TENON_EXTEND("core::" #name, TENON_SOURCE(#d " strided", d##_##name##_run))
+#define ITEM(name, d, T, expression)                                                               \
+  , TENON_EXTEND("core::" #name, TENON_SOURCE(#d " strided", d##_##name##_run))
 /* clang-format off */
 TENON_ITEMS(core_source_integers,
   TENON_EXTEND("core::not", TENON_SOURCE("bool strided", bool_not_run))

@@ -1,5 +1,5 @@
-/* What the SOURCE functions of this folder have in common, on the host's side.
- * Invariant: what a kernel here cannot do it declines by TENON_UNIMPLEMENTED, before anything is enqueued. */
+/* What the SOURCE functions of this folder have in common, on the host's side. Invariant: what a
+ * kernel here cannot do it declines by TENON_UNIMPLEMENTED, before anything is enqueued. */
 #ifndef TENON_OPS_SOURCE_LAUNCH_H
 #define TENON_OPS_SOURCE_LAUNCH_H
 
@@ -10,8 +10,8 @@ enum { GROUP_ITEMS = 64 };
 #define DECLINE(call, ...) tenon_fail(call, TENON_UNIMPLEMENTED, __VA_ARGS__)
 
 /* A walk over the last of the tensors, to which the others broadcast. */
-static inline tenon_status_t walk_set(tenon_call_t *call, const tenon_tensor_t *const *tensors, uint32_t count,
-                                      tenon_walk_t *out) {
+static inline tenon_status_t walk_set(tenon_call_t *call, const tenon_tensor_t *const *tensors,
+                                      uint32_t count, tenon_walk_t *out) {
   const tenon_tensor_t *last = tensors[count - 1];
   if (tenon_walk_of(out, last->ndim, last->shape, tensors, count)) return TENON_OK;
   return DECLINE(call, "its source kernel takes eight axes that do not merge, of whole bytes");
@@ -28,20 +28,27 @@ static inline int64_t below(const tenon_tensor_t *t) {
 /* A copy between two tensors of one shape and dtype, of any strides (move.c). */
 tenon_status_t core_source_copy(tenon_call_t *call, const tenon_tensor_t *from, tenon_tensor_t *to);
 /* A tensor itself, or a temporary with its elements, row-major. */
-static inline tenon_status_t dense_of(tenon_call_t *call, tenon_tensor_t *t, tenon_tensor_t **out_tensor) {
+static inline tenon_status_t dense_of(tenon_call_t *call, tenon_tensor_t *t,
+                                      tenon_tensor_t **out_tensor) {
   int64_t next = 1;
   int is_dense = 1;
-  for (int32_t i = t->ndim - 1; i >= 0; next *= t->shape[i--]) is_dense &= t->shape[i] == 1 || t->strides[i] == next;
-  if (is_dense) return *out_tensor = t, TENON_OK;
+  for (int32_t i = t->ndim - 1; i >= 0; next *= t->shape[i--])
+    is_dense &= t->shape[i] == 1 || t->strides[i] == next;
+  if (is_dense) {
+    *out_tensor = t;
+    return TENON_OK;
+  }
   *out_tensor = call->host->temporary(call, t->dtype, t->ndim, t->shape);
   return *out_tensor ? core_source_copy(call, t, *out_tensor) : TENON_MEMORY;
 }
 
 /* Groups with `length` numbers to fold, or blocks to make: no more items than there is work for. */
-static inline tenon_status_t rows_run(tenon_call_t *call, tenon_code_t *code, uint32_t kernel, int64_t rows,
-                                      int64_t length, const tenon_kernel_argument_t *arguments, uint32_t count) {
+static inline tenon_status_t rows_run(tenon_call_t *call, tenon_code_t *code, uint32_t kernel,
+                                      int64_t rows, int64_t length,
+                                      const tenon_kernel_argument_t *arguments, uint32_t count) {
   uint32_t items = 1;
-  while (items < GROUP_ITEMS && items < length) items *= 2;
+  while (items < GROUP_ITEMS && items < length)
+    items *= 2;
   tenon_grid_t grid = {sizeof(tenon_grid_t),   kernel,        code,  0,        0,
                        {(uint64_t)rows, 1, 1}, {items, 1, 1}, count, arguments};
   return rows ? call->host->launch(call, &grid) : TENON_OK;

@@ -1,5 +1,6 @@
-/* Pointwise operators of f32, for devices that compile.  Formulas are those of ../simd/, by the device's own functions.
- * Invariant: an element is read before its result is written, so that a result may lie where an operand does. */
+/* Pointwise operators of f32, for devices that compile.  Formulas are those of ../simd/, by the
+ * device's own functions. Invariant: an element is read before its result is written, so that a
+ * result may lie where an operand does. */
 #ifndef TENON_ON_DEVICE
 #include "launch.h"
 #endif
@@ -10,7 +11,8 @@ FUNCTION float sigmoid(float x) {
 }
 /* tanh(softplus(x)): with n = e^x (e^x + 2), n / (n + 2); beyond 20, where n may overflow, 1 */
 FUNCTION float gate(float x) {
-  float e = exp(x), n = e * (e + 2);
+  float e = exp(x);
+  float n = e * (e + 2);
   return x > 20 ? 1 : n / (n + 2);
 }
 FUNCTION float unit(float x) { return x < 0 ? 0 : x > 1 ? 1 : x; }
@@ -43,15 +45,17 @@ FUNCTION float unit(float x) { return x < 0 ? 0 : x > 1 ? 1 : x; }
 /* clang-format on */
 
 /* Names are put together at once: what an operator is called may be a macro of a language. */
-#define DEFINE_PLAIN(name, expression)                                                                                 \
+#define DEFINE_PLAIN(name, expression)                                                             \
   TENON_POINTWISE_1(f32_##name, float, IN, float, x) { return expression; }
-#define DEFINE_ALPHA(name, expression)                                                                                 \
+#define DEFINE_ALPHA(name, expression)                                                             \
   TENON_POINTWISE_2(f32_##name, float, IN, float, x, VALUE, float, alpha) { return expression; }
-#define DEFINE_BOTH(name, expression)                                                                                  \
-  TENON_POINTWISE_3(f32_##name, float, IN, float, x, VALUE, float, alpha, VALUE, float, beta) { return expression; }
-#define DEFINE_TWO(name, expression)                                                                                   \
+#define DEFINE_BOTH(name, expression)                                                              \
+  TENON_POINTWISE_3(f32_##name, float, IN, float, x, VALUE, float, alpha, VALUE, float, beta) {    \
+    return expression;                                                                             \
+  }
+#define DEFINE_TWO(name, expression)                                                               \
   TENON_POINTWISE_2(f32_##name, float, IN, float, a, IN, float, b) { return expression; }
-#define DEFINE_TEST(name, expression)                                                                                  \
+#define DEFINE_TEST(name, expression)                                                              \
   TENON_POINTWISE_2(f32_##name, uint8_t, IN, float, a, IN, float, b) { return expression; }
 PLAIN(DEFINE_PLAIN)
 OF_ALPHA(DEFINE_ALPHA)
@@ -64,7 +68,8 @@ TENON_POINTWISE_2(f32_gelu, float, IN, float, x, VALUE, int32_t, by_tanh) {
   return x * (0.5f * (1 + erf(x * 0.70710678118654752f)));
 }
 TENON_POINTWISE_1(f32_is_nan, uint8_t, IN, float, x) { return x != x; }
-TENON_POINTWISE_3(f32_is_inf, uint8_t, IN, float, x, VALUE, int32_t, negative, VALUE, int32_t, positive) {
+TENON_POINTWISE_3(f32_is_inf, uint8_t, IN, float, x, VALUE, int32_t, negative, VALUE, int32_t,
+                  positive) {
   return (negative && x == -INFINITY) || (positive && x == INFINITY);
 }
 TENON_POINTWISE_3(f32_mod, float, IN, float, a, IN, float, b, VALUE, int32_t, of_c) {
@@ -73,14 +78,21 @@ TENON_POINTWISE_3(f32_mod, float, IN, float, a, IN, float, b, VALUE, int32_t, of
   return r == 0 ? fabs(r) * (b < 0 ? -1.0f : 1.0f) : (r < 0) != (b < 0) ? r + b : r;
 }
 /* min(max(x, low), high), NaN if one is */
-TENON_SOURCE_7(f32_clip, IN, float, x, IN, float, low, IN, float, high, OUT, float, out, VALUE, tenon_walk_t, walk,
-               VALUE, int32_t, has_low, VALUE, int32_t, has_high) {
+TENON_SOURCE_7(f32_clip, IN, float, x, IN, float, low, IN, float, high, OUT, float, out, VALUE,
+               tenon_walk_t, walk, VALUE, int32_t, has_low, VALUE, int32_t, has_high) {
   int64_t at[4];
   TENON_EACH(i, walk.count) {
     tenon_walk(&walk, i, at);
-    float y = x[at[0]], limit;
-    if (has_low) limit = low[at[1]], y = y > limit || y != y ? y : limit;
-    if (has_high) limit = high[at[2]], y = y < limit || y != y ? y : limit;
+    float y = x[at[0]];
+    float limit;
+    if (has_low) {
+      limit = low[at[1]];
+      y = y > limit || y != y ? y : limit;
+    }
+    if (has_high) {
+      limit = high[at[2]];
+      y = y < limit || y != y ? y : limit;
+    }
     out[at[3]] = y;
   }
 }
@@ -98,13 +110,16 @@ TENON_CODE(core_source_pointwise_code, MOST(KERNEL) {"f32_pow", f32_pow}, {"f32_
 MOST(RUN)
 
 static tenon_status_t f32_pow_run(tenon_call_t *call) {
-  if (tenon_dtype_id(call->inputs[1]->dtype) != TENON_F32) return DECLINE(call, "its source kernel wants an f32 b");
+  if (tenon_dtype_id(call->inputs[1]->dtype) != TENON_F32)
+    return DECLINE(call, "its source kernel wants an f32 b");
   return f32_pow_launch(call, &core_source_pointwise_code, K_pow, NULL);
 }
 
 static tenon_status_t f32_clip_run(tenon_call_t *call) {
-  const tenon_tensor_t *tensors[4] = {call->inputs[0], call->inputs[1], call->inputs[2], call->outputs[0]};
-  int32_t has_low = tensors[1] != NULL, has_high = tensors[2] != NULL;
+  const tenon_tensor_t *tensors[4] = {call->inputs[0], call->inputs[1], call->inputs[2],
+                                      call->outputs[0]};
+  int32_t has_low = tensors[1] != NULL;
+  int32_t has_high = tensors[2] != NULL;
   tenon_walk_t walk;
   TENON_TRY(walk_set(call, tensors, 4, &walk));
   const tenon_kernel_argument_t arguments[] = {tenon_in(tensors[0]),
@@ -117,7 +132,8 @@ static tenon_status_t f32_clip_run(tenon_call_t *call) {
   return tenon_each(call, &core_source_pointwise_code, K_clip, walk.count, arguments, 7);
 }
 
-#define ITEM(name, expression) TENON_EXTEND("core::" #name, TENON_SOURCE("f32 strided", f32_##name##_run)),
+#define ITEM(name, expression)                                                                     \
+  TENON_EXTEND("core::" #name, TENON_SOURCE("f32 strided", f32_##name##_run)),
 /* clang-format off */
 TENON_ITEMS(core_source_pointwise, MOST(ITEM) ITEM(pow, ) TENON_EXTEND("core::clip", TENON_SOURCE("f32 strided", f32_clip_run)))
 /* clang-format on */

@@ -10,12 +10,16 @@ static PyTypeObject *value_type;
 bool value_check(PyObject *object) { return Py_TYPE(object) == value_type; }
 
 bool builder_enter(builder_t *self, const char *what) {
-  if (atomic_exchange(&self->is_used, true))
-    return raise_invalid("%s: another thread, or a function that was called meanwhile, is using the builder", what),
-           false;
+  if (atomic_exchange(&self->is_used, true)) {
+    raise_invalid(
+        "%s: another thread, or a function that was called meanwhile, is using the builder", what);
+    return false;
+  }
   if (self->builder) return true;
   builder_leave(self);
-  raise_invalid("%s: the builder has finished its graph: values of it can be used no more, begin with another", what);
+  raise_invalid("%s: the builder has finished its graph: values of it can be used no more, begin "
+                "with another",
+                what);
   return false;
 }
 
@@ -23,7 +27,8 @@ PyObject *value_new(builder_t *builder, tenon_edge_t edge) {
   value_t *self = PyObject_New(value_t, value_type);
   if (!self) return NULL;
   Py_INCREF(builder);
-  self->builder = builder, self->edge = edge;
+  self->builder = builder;
+  self->edge = edge;
   return (PyObject *)self;
 }
 
@@ -34,7 +39,7 @@ static void value_delete(PyObject *object) {
   Py_DECREF(type);
 }
 
-/* ---- values ------------------------------------------------------------------------------------------------------- */
+/* values */
 
 bool value_port(PyObject *object, tenon_port_t *out_port) {
   const value_t *self = (const value_t *)object;
@@ -43,7 +48,8 @@ bool value_port(PyObject *object, tenon_port_t *out_port) {
   tenon_status_t status = tenon_builder_value(self->builder->builder, self->edge, out_port);
   if (status == TENON_OK) return true;
   builder_leave(self->builder);
-  return raise_status(status), false;
+  raise_status(status);
+  return false;
 }
 
 static PyObject *port_name(const tenon_port_t *port) { return PyUnicode_FromString(port->name); }
@@ -52,7 +58,8 @@ static PyObject *asked(PyObject *self, PyObject *(*of)(const tenon_port_t *port)
   tenon_port_t port;
   if (!value_port(self, &port)) return NULL;
   PyObject *object = of(&port);
-  return builder_leave(((value_t *)self)->builder), object;
+  builder_leave(((value_t *)self)->builder);
+  return object;
 }
 static PyObject *port_layout(const tenon_port_t *port) {
   return PyUnicode_FromString(port->layout == TENON_DETAIL_CSR          ? "csr"
@@ -60,19 +67,34 @@ static PyObject *port_layout(const tenon_port_t *port) {
                                                                         : "dense");
 }
 
-static PyObject *value_layout(PyObject *self, void *unused) { return (void)unused, asked(self, port_layout); }
-static PyObject *value_name(PyObject *self, void *unused) { return (void)unused, asked(self, port_name); }
-static PyObject *value_dtype(PyObject *self, void *unused) { return (void)unused, asked(self, port_dtype); }
-static PyObject *value_shape(PyObject *self, void *unused) { return (void)unused, asked(self, port_extents); }
+static PyObject *value_layout(PyObject *self, void *unused) {
+  (void)unused;
+  return asked(self, port_layout);
+}
+static PyObject *value_name(PyObject *self, void *unused) {
+  (void)unused;
+  return asked(self, port_name);
+}
+static PyObject *value_dtype(PyObject *self, void *unused) {
+  (void)unused;
+  return asked(self, port_dtype);
+}
+static PyObject *value_shape(PyObject *self, void *unused) {
+  (void)unused;
+  return asked(self, port_extents);
+}
 static PyObject *value_builder(PyObject *self, void *unused) {
   (void)unused;
-  return Py_INCREF(((value_t *)self)->builder), (PyObject *)((value_t *)self)->builder;
+  Py_INCREF(((value_t *)self)->builder);
+  return (PyObject *)((value_t *)self)->builder;
 }
 
 /* "[n, 4]", "[?]". */
 static PyObject *shape_text(PyObject *shape) {
   if (shape == Py_None) return PyUnicode_FromString("[?]");
-  PyObject *texts = PyList_New(0), *comma = PyUnicode_FromString(", "), *text = NULL;
+  PyObject *texts = PyList_New(0);
+  PyObject *comma = PyUnicode_FromString(", ");
+  PyObject *text = NULL;
   for (Py_ssize_t i = 0; texts && i < PyList_Size(shape); i++) {
     PyObject *extent = PyList_GetItem(shape, i);
     PyObject *item = extent == Py_None ? PyUnicode_FromString("?") : PyObject_Str(extent);
@@ -81,28 +103,36 @@ static PyObject *shape_text(PyObject *shape) {
   }
   PyObject *list = texts && comma ? PyUnicode_Join(comma, texts) : NULL;
   if (list) text = PyUnicode_FromFormat("[%U]", list);
-  Py_XDECREF(texts), Py_XDECREF(comma), Py_XDECREF(list);
+  Py_XDECREF(texts);
+  Py_XDECREF(comma);
+  Py_XDECREF(list);
   return text;
 }
 
 static PyObject *port_text(const tenon_port_t *port) {
-  PyObject *shape = port_extents(port), *extents = shape ? shape_text(shape) : NULL;
-  PyObject *text = extents ? PyUnicode_FromFormat("<tenon graph value %s: %s%U>", port->name,
-                                                  port->dtype.bits ? tenon_dtype_name(port->dtype) : "?", extents)
-                           : NULL;
-  Py_XDECREF(shape), Py_XDECREF(extents);
+  PyObject *shape = port_extents(port);
+  PyObject *extents = shape ? shape_text(shape) : NULL;
+  PyObject *text =
+      extents
+          ? PyUnicode_FromFormat("<tenon graph value %s: %s%U>", port->name,
+                                 port->dtype.bits ? tenon_dtype_name(port->dtype) : "?", extents)
+          : NULL;
+  Py_XDECREF(shape);
+  Py_XDECREF(extents);
   return text;
 }
 
-static PyObject *value_text(PyObject *self) { /* also in messages, so it raises nothing of its own */
+static PyObject *
+value_text(PyObject *self) { /* also in messages, so it raises nothing of its own */
   PyObject *text = asked(self, port_text);
   if (text || !PyErr_ExceptionMatches(error_class)) return text;
   PyErr_Clear();
   return PyUnicode_FromFormat("<tenon graph value, its builder %s>",
-                              ((value_t *)self)->builder->is_used ? "is being used" : "has finished");
+                              ((value_t *)self)->builder->is_used ? "is being used"
+                                                                  : "has finished");
 }
 
-/* ---- the builder -------------------------------------------------------------------------------------------------- */
+/* the builder */
 
 static PyObject *builder_new(PyTypeObject *type, PyObject *arguments, PyObject *named) {
   tenon_builder_t *builder;
@@ -112,12 +142,18 @@ static PyObject *builder_new(PyTypeObject *type, PyObject *arguments, PyObject *
   (void)type; /* there are no others */
   tenon_status_t status = tenon_builder_create(&builder);
   if (status != TENON_OK) return raise_status(status);
-  if ((status = tenon_builder_name(builder, name)) != TENON_OK)
-    return tenon_builder_release(builder), raise_status(status);
+  if ((status = tenon_builder_name(builder, name)) != TENON_OK) {
+    tenon_builder_release(builder);
+    return raise_status(status);
+  }
   tenon_builder_check(builder, 1);
   builder_t *self = PyObject_New(builder_t, builder_type);
-  if (!self) return tenon_builder_release(builder), NULL;
-  self->builder = builder, self->is_used = false;
+  if (!self) {
+    tenon_builder_release(builder);
+    return NULL;
+  }
+  self->builder = builder;
+  self->is_used = false;
   return (PyObject *)self;
 }
 
@@ -129,19 +165,23 @@ static void builder_delete(PyObject *object) {
 }
 
 /* Extents: numbers, names of symbols, None.  Names are of objects that `shape` keeps. */
-static bool axes_from(const char *name, PyObject *shape, PyObject *kept, tenon_axis_t *axes, int32_t *out_ndim) {
+static bool axes_from(const char *name, PyObject *shape, PyObject *kept, tenon_axis_t *axes,
+                      int32_t *out_ndim) {
   Py_ssize_t count = PyUnicode_Check(shape) ? -1 : PySequence_Size(shape);
   if (count < 0 || count > TENON_RANK_MAX) {
     PyErr_Clear();
-    raise_invalid("input %s: shape: expected a list of at most %d extents, found %R", name, TENON_RANK_MAX, shape);
+    raise_invalid("input %s: shape: expected a list of at most %d extents, found %R", name,
+                  TENON_RANK_MAX, shape);
     return false;
   }
   for (Py_ssize_t i = 0; i < count; i++) {
-    PyObject *extent = PySequence_GetItem(shape, i), *bytes = NULL;
+    PyObject *extent = PySequence_GetItem(shape, i);
+    PyObject *bytes = NULL;
     bool good = extent != NULL;
     axes[i] = (tenon_axis_t){-1, NULL};
     if (good && PyUnicode_Check(extent)) {
-      good = (bytes = PyUnicode_AsUTF8String(extent)) && PyBytes_Size(bytes) > 0 && PyList_Append(kept, bytes) == 0;
+      good = (bytes = PyUnicode_AsUTF8String(extent)) && PyBytes_Size(bytes) > 0 &&
+             PyList_Append(kept, bytes) == 0;
       if (good) axes[i].name = PyBytes_AsString(bytes);
       Py_XDECREF(bytes);
     } else if (good && extent != Py_None) {
@@ -153,8 +193,9 @@ static bool axes_from(const char *name, PyObject *shape, PyObject *kept, tenon_a
     if (!good) {
       PyErr_Clear();
       if (extent)
-        raise_invalid("input %s: extent %zd: expected a number from 0 on, the name of a symbol or None, found %R", name,
-                      i, extent);
+        raise_invalid("input %s: extent %zd: expected a number from 0 on, the name of a symbol or "
+                      "None, found %R",
+                      name, i, extent);
     }
     Py_XDECREF(extent);
     if (!good) return false;
@@ -166,20 +207,25 @@ static bool axes_from(const char *name, PyObject *shape, PyObject *kept, tenon_a
 static PyObject *input(PyObject *object, PyObject *arguments, PyObject *named) {
   static char *names[] = {"name", "dtype", "shape", "layout", NULL};
   builder_t *self = (builder_t *)object;
-  const char *name, *layout = NULL;
+  const char *name;
+  const char *layout = NULL;
   uint32_t kind = 0;
-  PyObject *dtype_object = Py_None, *shape = Py_None, *kept;
+  PyObject *dtype_object = Py_None;
+  PyObject *shape = Py_None;
+  PyObject *kept;
   tenon_dtype_t dtype = {0, 0, 0};
   tenon_axis_t axes[TENON_RANK_MAX];
   int32_t ndim = -1;
   tenon_edge_t edge = -1;
-  if (!PyArg_ParseTupleAndKeywords(arguments, named, "s|OOz", names, &name, &dtype_object, &shape, &layout) ||
+  if (!PyArg_ParseTupleAndKeywords(arguments, named, "s|OOz", names, &name, &dtype_object, &shape,
+                                   &layout) ||
       (layout && strcmp(layout, "dense") && !layout_from(layout, &kind)) ||
       (dtype_object != Py_None && !dtype_from(dtype_object, &dtype)) || !(kept = PyList_New(0)))
     return NULL;
   bool good = shape == Py_None || axes_from(name, shape, kept, axes, &ndim);
   if (good && !*name) good = (raise_invalid("an input without a name: expected one"), false);
-  if (good && (kind == TENON_DETAIL_CSR ? ndim != 2 : kind && ndim < 1)) /* before anything is added */
+  if (good &&
+      (kind == TENON_DETAIL_CSR ? ndim != 2 : kind && ndim < 1)) /* before anything is added */
     good = (raise_invalid("input %s: a %s tensor of shape %R: expected %s", name, layout, shape,
                           kind == TENON_DETAIL_CSR ? "two extents" : "at least one extent"),
             false);
@@ -194,15 +240,18 @@ static PyObject *input(PyObject *object, PyObject *arguments, PyObject *named) {
   return good ? value_new(self, edge) : NULL;
 }
 
-bool constant_add(builder_t *self, const char *name, PyObject *object, bool copies, const tenon_tensor_t *like,
-                  const char *op, const char *argument_name, tenon_edge_t *out_edge) {
+bool constant_add(builder_t *self, const char *name, PyObject *object, bool copies,
+                  const tenon_tensor_t *like, const char *op, const char *argument_name,
+                  tenon_edge_t *out_edge) {
   argument_t argument;
   origin_t origin = {FAMILY_UNKNOWN, NULL, NULL};
   tenon_tensor_t *copy = NULL;
   tenon_status_t status = TENON_OK;
-  if (!argument_set(&argument, object, ARGUMENT_KEPT, like, op, argument_name, &origin)) return false;
+  if (!argument_set(&argument, object, ARGUMENT_KEPT, like, op, argument_name, &origin))
+    return false;
   if (copies) {
-    Py_BEGIN_ALLOW_THREADS status = tenon_tensor_copy_to(argument.tensor, (tenon_device_t){1, 0}, &copy);
+    Py_BEGIN_ALLOW_THREADS status =
+        tenon_tensor_copy_to(argument.tensor, (tenon_device_t){1, 0}, &copy);
     Py_END_ALLOW_THREADS
   }
   if (status == TENON_OK && builder_enter(self, "constant")) {
@@ -228,21 +277,25 @@ static PyObject *constant(PyObject *object, PyObject *arguments, PyObject *named
   return value_new(self, edge);
 }
 
-/* ---- the end ------------------------------------------------------------------------------------------------------ */
+/* the end */
 
 /* Pairs of a name and a value, of what finish takes. */
 static PyObject *pairs_of(PyObject *outputs) {
   if (PyDict_Check(outputs)) return PyDict_Items(outputs);
   if (value_check(outputs)) return Py_BuildValue("[(sO)]", "output", outputs);
   if (!PyList_Check(outputs) && !PyTuple_Check(outputs))
-    return PyErr_Format(PyExc_TypeError, "outputs: expected {name: value}, values or a value of a graph, found %R",
+    return PyErr_Format(PyExc_TypeError,
+                        "outputs: expected {name: value}, values or a value of a graph, found %R",
                         Py_TYPE(outputs));
   PyObject *list = PyList_New(0);
   for (Py_ssize_t i = 0, n = PySequence_Size(outputs); list && i < n; i++) {
-    PyObject *value = PySequence_GetItem(outputs, i), *name = PyUnicode_FromFormat("output_%zd", i);
+    PyObject *value = PySequence_GetItem(outputs, i);
+    PyObject *name = PyUnicode_FromFormat("output_%zd", i);
     PyObject *pair = value && name ? PyTuple_Pack(2, name, value) : NULL;
     if (!pair || PyList_Append(list, pair) != 0) Py_CLEAR(list);
-    Py_XDECREF(value), Py_XDECREF(name), Py_XDECREF(pair);
+    Py_XDECREF(value);
+    Py_XDECREF(name);
+    Py_XDECREF(pair);
   }
   return list;
 }
@@ -252,11 +305,16 @@ static bool output_add(builder_t *self, PyObject *pair, bool adds) {
   PyObject *value;
   if (!PyArg_ParseTuple(pair, "sO;the names of outputs are texts", &name, &value)) return false;
   if (!value_check(value)) {
-    PyErr_Format(PyExc_TypeError, "output %s: expected a value of a graph, found %R", name, Py_TYPE(value));
+    PyErr_Format(PyExc_TypeError, "output %s: expected a value of a graph, found %R", name,
+                 Py_TYPE(value));
     return false;
   }
-  if (((value_t *)value)->builder != self) return raise_invalid("output %s: a value of another builder", name), false;
-  tenon_status_t status = adds ? tenon_builder_output(self->builder, name, ((value_t *)value)->edge) : TENON_OK;
+  if (((value_t *)value)->builder != self) {
+    raise_invalid("output %s: a value of another builder", name);
+    return false;
+  }
+  tenon_status_t status =
+      adds ? tenon_builder_output(self->builder, name, ((value_t *)value)->edge) : TENON_OK;
   if (status != TENON_OK) raise_status(status);
   return status == TENON_OK;
 }
@@ -265,58 +323,68 @@ static PyObject *finish(PyObject *object, PyObject *outputs) {
   builder_t *self = (builder_t *)object;
   tenon_graph_t *graph = NULL;
   PyObject *pairs = pairs_of(outputs);
-  if (!pairs || !builder_enter(self, "finish")) return Py_XDECREF(pairs), NULL;
-  bool good = PyList_Size(pairs) > 0 || (raise_invalid("finish: a graph without outputs: expected one"), false);
-  for (Py_ssize_t i = 0; good && i < PyList_Size(pairs); i++) /* all are looked at before one is added */
+  if (!pairs || !builder_enter(self, "finish")) {
+    Py_XDECREF(pairs);
+    return NULL;
+  }
+  bool good = PyList_Size(pairs) > 0 ||
+              (raise_invalid("finish: a graph without outputs: expected one"), false);
+  for (Py_ssize_t i = 0; good && i < PyList_Size(pairs);
+       i++) /* all are looked at before one is added */
     good = output_add(self, PyList_GetItem(pairs, i), false);
   bool is_last = good;
-  for (Py_ssize_t i = 0; good && i < PyList_Size(pairs); i++) good = output_add(self, PyList_GetItem(pairs, i), true);
+  for (Py_ssize_t i = 0; good && i < PyList_Size(pairs); i++)
+    good = output_add(self, PyList_GetItem(pairs, i), true);
   tenon_status_t status = good ? tenon_builder_finish(self->builder, &graph) : TENON_OK;
   if (status != TENON_OK) raise_status(status);
-  if (is_last) tenon_builder_release(self->builder), self->builder = NULL;
+  if (is_last) {
+    tenon_builder_release(self->builder);
+    self->builder = NULL;
+  }
   builder_leave(self);
   Py_DECREF(pairs);
   return graph ? graph_new(graph) : NULL;
 }
 
-/* ---- the types ---------------------------------------------------------------------------------------------------- */
+/* the types */
 
 static PyMethodDef builder_methods[] = {
     {"input", (PyCFunction)(void (*)(void))input, METH_VARARGS | METH_KEYWORDS,
-     "input(name, dtype=None, shape=None, layout=None)\n--\n\nA value that runs are given.  shape: extents, each a "
-     "number, the name "
-     "of a symbol "
-     "(\"batch\")\nor None; without it the rank is not known, and without dtype that is not, until operators say "
-     "it.\nlayout: "
-     "'csr' or 'row_sparse' of a sparse input."},
+     "input(name, dtype=None, shape=None, layout=None)\n--\n\nA value that runs are given.  shape: "
+     "extents, each a number, the name of a symbol (\"batch\")\nor None; without it the rank is "
+     "not known, and without dtype that is not, until operators say it.\nlayout: 'csr' or "
+     "'row_sparse' of a sparse input."},
     {"constant", (PyCFunction)(void (*)(void))constant, METH_VARARGS | METH_KEYWORDS,
-     "constant(data, name=None, copy=True)\n--\n\nA value that stays: an array, tensor or number, copied; copy=False "
-     "keeps its memory, "
-     "which must not\nbe written to any more."},
+     "constant(data, name=None, copy=True)\n--\n\nA value that stays: an array, tensor or number, "
+     "copied; copy=False keeps its memory, which must not\nbe written to any more."},
     {"finish", finish, METH_O,
-     "finish(outputs)\n--\n\nThe graph.  outputs: {name: value}, or values, or one.  The builder is used up then."},
+     "finish(outputs)\n--\n\nThe graph.  outputs: {name: value}, or values, or one.  The builder "
+     "is used up then."},
     {NULL, NULL, 0, NULL}};
 static PyType_Slot builder_slots[] = {
     {Py_tp_dealloc, (void *)builder_delete},
     {Py_tp_new, (void *)builder_new},
     {Py_tp_methods, builder_methods},
-    {Py_tp_doc,
-     "Builder(name='')\n--\n\nBuilds a graph: inputs, constants, nodes by operators of tenon.graph.ops that are called "
-     "with values.\n\n"
-     "    b = tenon.graph.Builder()\n"
-     "    x = b.input(\"x\", \"f32\", [\"n\", 384])\n"
-     "    y = tenon.graph.ops.core.matmul(x, b.constant(weights))\n"
-     "    graph = b.finish({\"y\": y})\n\n"
-     "What cannot be (a shape, a dtype) is an error of the line that says it, which adds nothing.  A builder\n"
-     "is not for several threads at once."},
+    {Py_tp_doc, "Builder(name='')\n--\n\nBuilds a graph: inputs, constants, nodes by operators of "
+                "tenon.graph.ops that are called with values.\n\n"
+                "    b = tenon.graph.Builder()\n"
+                "    x = b.input(\"x\", \"f32\", [\"n\", 384])\n"
+                "    y = tenon.graph.ops.core.matmul(x, b.constant(weights))\n"
+                "    graph = b.finish({\"y\": y})\n\n"
+                "What cannot be (a shape, a dtype) is an error of the line that says it, which "
+                "adds nothing.  A builder\n"
+                "is not for several threads at once."},
     {0, NULL}};
-static PyType_Spec builder_spec = {"tenon.graph.Builder", sizeof(builder_t), 0, Py_TPFLAGS_DEFAULT, builder_slots};
+static PyType_Spec builder_spec = {"tenon.graph.Builder", sizeof(builder_t), 0, Py_TPFLAGS_DEFAULT,
+                                   builder_slots};
 
 static PyGetSetDef value_properties[] = {
-    {"name", value_name, NULL, "Its name: an input's or constant's own, else one that was made up.", NULL},
+    {"name", value_name, NULL, "Its name: an input's or constant's own, else one that was made up.",
+     NULL},
     {"dtype", value_dtype, NULL, "\"f32\", ...; None: it is not known yet.", NULL},
     {"shape", value_shape, NULL,
-     "Extents: numbers, texts of symbols (\"n\", \"2*n\"), None; None: the rank is not known yet.", NULL},
+     "Extents: numbers, texts of symbols (\"n\", \"2*n\"), None; None: the rank is not known yet.",
+     NULL},
     {"layout", value_layout, NULL, "\"dense\", \"csr\", \"row_sparse\".", NULL},
     {"builder", value_builder, NULL, "Whose value it is.", NULL},
     {NULL, NULL, NULL, NULL, NULL}};
@@ -325,18 +393,22 @@ static PyType_Slot value_slots[] = {
     {Py_tp_repr, (void *)value_text},
     {Py_tp_new, (void *)refuse_new},
     {Py_tp_getset, value_properties},
-    {Py_tp_doc, "A value of a graph that is being built: an input, a constant or a result of a node."},
+    {Py_tp_doc,
+     "A value of a graph that is being built: an input, a constant or a result of a node."},
     {0, NULL}};
-static PyType_Spec value_spec = {"tenon.graph.Value", sizeof(value_t), 0, Py_TPFLAGS_DEFAULT, value_slots};
-static PyMethodDef functions[] = {{"builder_node", builder_node, METH_VARARGS,
-                                   "builder_node(operator, arguments, named, name, builder)\n--\n\nAdds a node."},
-                                  {NULL, NULL, 0, NULL}};
+static PyType_Spec value_spec = {"tenon.graph.Value", sizeof(value_t), 0, Py_TPFLAGS_DEFAULT,
+                                 value_slots};
+static PyMethodDef functions[] = {
+    {"builder_node", builder_node, METH_VARARGS,
+     "builder_node(operator, arguments, named, name, builder)\n--\n\nAdds a node."},
+    {NULL, NULL, 0, NULL}};
 
 bool builders_add(PyObject *module) {
   builder_type = (PyTypeObject *)PyType_FromSpec(&builder_spec);
   value_type = (PyTypeObject *)PyType_FromSpec(&value_spec);
   if (!builder_type || !value_type) return false;
-  Py_INCREF(builder_type), Py_INCREF(value_type);
+  Py_INCREF(builder_type);
+  Py_INCREF(value_type);
   return PyModule_AddObject(module, "Builder", (PyObject *)builder_type) == 0 &&
          PyModule_AddObject(module, "Value", (PyObject *)value_type) == 0 &&
          PyModule_AddFunctions(module, functions) == 0;

@@ -1,5 +1,6 @@
-/* Calls of operators.  A call converts its tensors on the stack, takes those attributes of the last call that were made of the same
- * objects, and gives the interpreter lock up meanwhile unless the operator is brief. */
+/* Calls of operators.  A call converts its tensors on the stack, takes those attributes of the last
+ * call that were made of the same objects, and gives the interpreter lock up meanwhile unless the
+ * operator is brief. */
 #include "operator.h"
 
 #include <stdlib.h>
@@ -8,37 +9,47 @@
 enum { FEW = 8 }; /* tensors that are on the stack */
 #define OFFSET_FLAG ((size_t)1 << (8 * sizeof(size_t) - 1))
 
-/* ---- attributes --------------------------------------------------------------------------------------------------- */
+/* attributes */
 
 void call_attrs_release(call_attrs_t *attrs, uint32_t count) {
   if (!attrs) return;
-  for (uint32_t i = 0; i < count; i++) Py_XDECREF(attrs->objects[i]);
+  for (uint32_t i = 0; i < count; i++)
+    Py_XDECREF(attrs->objects[i]);
   tenon_attrs_release(attrs->attrs);
   free(attrs);
 }
 
 /* Of objects that cannot change, the same object is the same value. */
 static bool is_fixed(PyObject *object) {
-  return object == Py_None || PyLong_CheckExact(object) || PyUnicode_CheckExact(object) || PyFloat_CheckExact(object) ||
-         PyBool_Check(object);
+  return object == Py_None || PyLong_CheckExact(object) || PyUnicode_CheckExact(object) ||
+         PyFloat_CheckExact(object) || PyBool_Check(object);
 }
 
-static __attribute__((noinline, cold)) call_attrs_t *attrs_new(operator_t *self, PyObject *const *given) {
-  call_attrs_t *made = (call_attrs_t *)calloc(1, sizeof *made + self->count * sizeof *made->objects);
-  if (!made) return PyErr_NoMemory(), NULL;
+static __attribute__((noinline, cold)) call_attrs_t *attrs_new(operator_t *self,
+                                                               PyObject *const *given) {
+  call_attrs_t *made =
+      (call_attrs_t *)calloc(1, sizeof *made + self->count * sizeof *made->objects);
+  if (!made) {
+    PyErr_NoMemory();
+    return NULL;
+  }
   made->is_kept = true;
   tenon_status_t status = tenon_attrs_create(self->op, &made->attrs);
   for (uint32_t i = 0; i < self->count && status == TENON_OK; i++) {
     const tenon_argument_t *of = &self->parameters[i].of;
     if (of->role != TENON_ARGUMENT_ATTR || !given[i]) continue;
-    if (!attribute_set(made->attrs, self->name, of, given[i])) return call_attrs_release(made, self->count), NULL;
+    if (!attribute_set(made->attrs, self->name, of, given[i])) {
+      call_attrs_release(made, self->count);
+      return NULL;
+    }
     Py_INCREF(made->objects[i] = given[i]);
     made->is_kept = made->is_kept && is_fixed(given[i]);
   }
   if (status == TENON_OK) status = tenon_attrs_values(made->attrs, &made->values);
   if (status == TENON_OK) return made;
   call_attrs_release(made, self->count);
-  return raise_status(status), NULL;
+  raise_status(status);
+  return NULL;
 }
 
 static inline void attrs_end(const operator_t *self, place_t *place, call_attrs_t *attrs) {
@@ -46,10 +57,13 @@ static inline void attrs_end(const operator_t *self, place_t *place, call_attrs_
   if (attrs) call_attrs_release(attrs, self->count);
 }
 
-/* A call takes those of the last one, and puts what it has used back, so that no other has them meanwhile. */
-static inline call_attrs_t *attrs_of(operator_t *self, place_t *place, PyObject *const *given, bool *out_default) {
+/* A call takes those of the last one, and puts what it has used back, so that no other has them
+ * meanwhile. */
+static inline call_attrs_t *attrs_of(operator_t *self, place_t *place, PyObject *const *given,
+                                     bool *out_default) {
   call_attrs_t *last = (call_attrs_t *)shared_swap(&place->attrs, NULL);
-  bool any = false, same = last != NULL;
+  bool any = false;
+  bool same = last != NULL;
   for (uint32_t i = 0; i < self->count; i++) {
     const tenon_argument_t *of = &self->parameters[i].of;
     if (of->role != TENON_ARGUMENT_ATTR) continue;
@@ -59,16 +73,18 @@ static inline call_attrs_t *attrs_of(operator_t *self, place_t *place, PyObject 
   *out_default = !any;
   if (any && same) return last;
   call_attrs_t *made = any ? attrs_new(self, given) : NULL;
-  if (made && made->is_kept) call_attrs_release(last, self->count);
-  else attrs_end(self, place, last);
+  if (made && made->is_kept)
+    call_attrs_release(last, self->count);
+  else
+    attrs_end(self, place, last);
   return made;
 }
 
-/* ---- arguments ---------------------------------------------------------------------------------------------------- */
+/* arguments */
 
 static bool too_many(const operator_t *self, Py_ssize_t count) {
-  PyErr_Format(PyExc_TypeError, "%s() takes at most %u positional argument%s, %zd were given", self->name,
-               self->positional, self->positional == 1 ? "" : "s", count);
+  PyErr_Format(PyExc_TypeError, "%s() takes at most %u positional argument%s, %zd were given",
+               self->name, self->positional, self->positional == 1 ? "" : "s", count);
   return false;
 }
 
@@ -76,11 +92,14 @@ static bool unknown(const operator_t *self, PyObject *name) {
   PyObject *names = PyList_New(0);
   for (uint32_t i = 0; names && i < self->count; i++)
     if (PyList_Append(names, self->parameters[i].name) != 0) Py_CLEAR(names);
-  PyObject *comma = names ? PyUnicode_FromString(", ") : NULL, *list = comma ? PyUnicode_Join(comma, names) : NULL;
+  PyObject *comma = names ? PyUnicode_FromString(", ") : NULL;
+  PyObject *list = comma ? PyUnicode_Join(comma, names) : NULL;
   if (list)
-    PyErr_Format(PyExc_TypeError, "%s() has no argument %R; it has: %U, %U, %U", self->name, name, list,
-                 self->own_names[OWN_OUT], self->own_names[OWN_ADD]);
-  Py_XDECREF(names), Py_XDECREF(comma), Py_XDECREF(list);
+    PyErr_Format(PyExc_TypeError, "%s() has no argument %R; it has: %U, %U, %U", self->name, name,
+                 list, self->own_names[OWN_OUT], self->own_names[OWN_ADD]);
+  Py_XDECREF(names);
+  Py_XDECREF(comma);
+  Py_XDECREF(list);
   return false;
 }
 
@@ -90,8 +109,10 @@ static uint32_t keyword_place(const operator_t *self, PyObject *name) {
   uint32_t found = self->count;
   Py_ssize_t size = bytes ? PyBytes_Size(bytes) : 0;
   for (uint32_t i = 0; i < self->count && size > 1 && found == self->count; i++) {
-    const char *own = self->parameters[i].of.name, *given = PyBytes_AsString(bytes);
-    if (given[size - 1] == '_' && strlen(own) == (size_t)size - 1 && memcmp(own, given, (size_t)size - 1) == 0)
+    const char *own = self->parameters[i].of.name;
+    const char *given = PyBytes_AsString(bytes);
+    if (given[size - 1] == '_' && strlen(own) == (size_t)size - 1 &&
+        memcmp(own, given, (size_t)size - 1) == 0)
       found = i;
   }
   Py_XDECREF(bytes);
@@ -108,17 +129,18 @@ static bool add_open(PyObject **open, PyObject *name, PyObject *value) {
   return good;
 }
 
-/* Where each argument of a call is; NULL: not given.  What the schema does not name is in a list of its own, if the operator
- * takes it: a reference in *open. */
-static bool arrange(operator_t *self, PyObject *const *args, Py_ssize_t count, PyObject *names, PyObject **given,
-                    PyObject **own, PyObject **open) {
+/* Where each argument of a call is; NULL: not given.  What the schema does not name is in a list of
+ * its own, if the operator takes it: a reference in *open. */
+static bool arrange(operator_t *self, PyObject *const *args, Py_ssize_t count, PyObject *names,
+                    PyObject **given, PyObject **own, PyObject **open) {
   if (count > (Py_ssize_t)self->positional) return too_many(self, count);
   memcpy(given, args, (size_t)count * sizeof *given);
   memset(given + count, 0, (self->count - (size_t)count) * sizeof *given);
   memset(own, 0, OWN_COUNT * sizeof *own);
   Py_ssize_t named = names ? PyTuple_Size(names) : 0;
   for (Py_ssize_t k = 0; k < named; k++) {
-    PyObject *name = PyTuple_GetItem(names, k), **at = NULL;
+    PyObject *name = PyTuple_GetItem(names, k);
+    PyObject **at = NULL;
     for (int o = 0; o < OWN_COUNT && !at; o++)
       if (name == self->own_names[o]) at = &own[o];
     for (uint32_t i = 0; i < self->count && !at; i++)
@@ -134,30 +156,37 @@ static bool arrange(operator_t *self, PyObject *const *args, Py_ssize_t count, P
       continue;
     }
     if (!at) return unknown(self, name);
-    if (*at) return PyErr_Format(PyExc_TypeError, "%s() got argument %R twice", self->name, name), false;
+    if (*at) {
+      PyErr_Format(PyExc_TypeError, "%s() got argument %R twice", self->name, name);
+      return false;
+    }
     *at = args[count + k];
   }
   if (!*open) return true;
-  if (given[self->open])
-    return PyErr_Format(PyExc_TypeError, "%s(): give %U or arguments of other names, not both", self->name,
-                        self->parameters[self->open].name),
-           false;
+  if (given[self->open]) {
+    PyErr_Format(PyExc_TypeError, "%s(): give %U or arguments of other names, not both", self->name,
+                 self->parameters[self->open].name);
+    return false;
+  }
   given[self->open] = *open;
   return true;
 }
 
 typedef struct frame_t { /* of a call */
   origin_t origin;
-  uint32_t input_count, output_count; /* that are set */
-  uint64_t added;                     /* bits of results that are added to those given */
-  tenon_tensor_t *inputs[OPERATOR_MOST], *outputs[OPERATOR_MOST];
+  uint32_t input_count;
+  uint32_t output_count; /* that are set */
+  uint64_t added;        /* bits of results that are added to those given */
+  tenon_tensor_t *inputs[OPERATOR_MOST];
+  tenon_tensor_t *outputs[OPERATOR_MOST];
   argument_t *arguments; /* of inputs, then of results that are given */
   tenon_tensor_t *lists[OPERATOR_MOST];
   uint32_t kept_count;
   PyObject *kept[OPERATOR_MOST + 1];
 } frame_t;
 
-/* The items of a list, which others may change, for as long as the call takes: a tuple, borrowed. */
+/* The items of a list, which others may change, for as long as the call takes: a tuple,
+ * borrowed. */
 static PyObject *kept(frame_t *frame, PyObject *list) {
   if (PyTuple_Check(list)) return list; /* the caller has it */
   PyObject *tuple = PySequence_Tuple(list);
@@ -165,16 +194,17 @@ static PyObject *kept(frame_t *frame, PyObject *list) {
   return tuple;
 }
 
-static bool list_set(const operator_t *self, const tenon_argument_t *of, PyObject *object, frame_t *frame,
-                     tenon_tensor_t **out_list) {
+static bool list_set(const operator_t *self, const tenon_argument_t *of, PyObject *object,
+                     frame_t *frame, tenon_tensor_t **out_list) {
   argument_t argument;
   if (!PyList_Check(object) && !PyTuple_Check(object)) {
-    PyErr_Format(PyExc_TypeError, "%s: argument %s: expected a list of tensors, found %R", self->name, of->name,
-                 Py_TYPE(object));
+    PyErr_Format(PyExc_TypeError, "%s: argument %s: expected a list of tensors, found %R",
+                 self->name, of->name, Py_TYPE(object));
     return false;
   }
   if (!(object = kept(frame, object))) return false;
-  Py_ssize_t count = PyTuple_Size(object), made = 0;
+  Py_ssize_t count = PyTuple_Size(object);
+  Py_ssize_t made = 0;
   tenon_tensor_t **items = (tenon_tensor_t **)calloc((size_t)count + 1, sizeof *items);
   bool good = items != NULL;
   if (!items) PyErr_NoMemory();
@@ -188,13 +218,14 @@ static bool list_set(const operator_t *self, const tenon_argument_t *of, PyObjec
     tenon_status_t status = tenon_tensor_list(items, (int32_t)count, out_list);
     if (!(good = status == TENON_OK)) raise_status(status);
   }
-  for (Py_ssize_t i = 0; i < made; i++) tenon_tensor_release(items[i]);
+  for (Py_ssize_t i = 0; i < made; i++)
+    tenon_tensor_release(items[i]);
   free(items);
   return good;
 }
 
-static bool input_set(operator_t *self, const tenon_argument_t *of, PyObject *object, const tenon_tensor_t *first,
-                      frame_t *frame) {
+static bool input_set(operator_t *self, const tenon_argument_t *of, PyObject *object,
+                      const tenon_tensor_t *first, frame_t *frame) {
   uint32_t k = (uint32_t)of->index;
   int flags = (self->keeps ? ARGUMENT_KEPT : 0) | (of->is_written ? ARGUMENT_WRITTEN : 0);
   if (of->kind == TENON_KIND_TENSORS) {
@@ -202,13 +233,15 @@ static bool input_set(operator_t *self, const tenon_argument_t *of, PyObject *ob
     frame->inputs[k] = frame->lists[k];
     return true;
   }
-  bool good = argument_set(&frame->arguments[k], object, flags, first, self->name, of->name, &frame->origin);
+  bool good = argument_set(&frame->arguments[k], object, flags, first, self->name, of->name,
+                           &frame->origin);
   frame->inputs[k] = good ? frame->arguments[k].tensor : NULL;
   return good;
 }
 
 static inline bool is_number(PyObject *object) {
-  return Py_TYPE(object) == &PyFloat_Type || Py_TYPE(object) == &PyLong_Type || Py_TYPE(object) == &PyBool_Type;
+  return Py_TYPE(object) == &PyFloat_Type || Py_TYPE(object) == &PyLong_Type ||
+         Py_TYPE(object) == &PyBool_Type;
 }
 
 static bool missing(const operator_t *self, const tenon_argument_t *of) {
@@ -220,11 +253,13 @@ static bool missing(const operator_t *self, const tenon_argument_t *of) {
 static bool inputs_set(operator_t *self, PyObject *const *given, frame_t *frame) {
   const tenon_tensor_t *first = NULL;
   uint32_t numbers = 0;
-  for (uint32_t i = 0; i < self->count; i++) { /* of inputs alone the schema's order is that of their numbers */
+  for (uint32_t i = 0; i < self->count;
+       i++) { /* of inputs alone the schema's order is that of their numbers */
     const tenon_argument_t *of = &self->parameters[i].of;
     if (of->role != TENON_ARGUMENT_INPUT) continue;
     uint32_t k = frame->input_count++;
-    frame->arguments[k].is_reference = false, frame->arguments[k].object = NULL;
+    frame->arguments[k].is_reference = false;
+    frame->arguments[k].object = NULL;
     frame->inputs[k] = frame->lists[k] = NULL;
     if (!given[i] || given[i] == Py_None) {
       if (!of->is_optional) return missing(self, of);
@@ -245,40 +280,48 @@ static bool inputs_set(operator_t *self, PyObject *const *given, frame_t *frame)
 
 /* Results that are given: one object, or a sequence with None where one is to be made. */
 static bool outputs_set(operator_t *self, PyObject *out, frame_t *frame) {
-  for (uint32_t o = 0; o < self->outputs; o++) frame->outputs[o] = NULL;
+  for (uint32_t o = 0; o < self->outputs; o++)
+    frame->outputs[o] = NULL;
   if (!out || out == Py_None) return true;
   bool is_list = PyTuple_Check(out) || PyList_Check(out);
   if (is_list && !(out = kept(frame, out))) return false;
   Py_ssize_t count = is_list ? PyTuple_Size(out) : 1;
   if (count != (Py_ssize_t)self->outputs) {
-    PyErr_Format(PyExc_TypeError, "%s: out: expected %u tensors, one for each result, found %zd", self->name,
-                 self->outputs, count);
+    PyErr_Format(PyExc_TypeError, "%s: out: expected %u tensors, one for each result, found %zd",
+                 self->name, self->outputs, count);
     return false;
   }
   for (Py_ssize_t o = 0; o < count; o++) {
     PyObject *item = is_list ? PyTuple_GetItem(out, o) : out;
     argument_t *argument = &frame->arguments[self->inputs + o];
-    argument->is_reference = false, argument->object = NULL;
+    argument->is_reference = false;
+    argument->object = NULL;
     frame->output_count = (uint32_t)o + 1;
     if (item == Py_None) continue;
-    if (!argument_set(argument, item, ARGUMENT_WRITTEN, NULL, self->name, "out", &frame->origin)) return false;
+    if (!argument_set(argument, item, ARGUMENT_WRITTEN, NULL, self->name, "out", &frame->origin))
+      return false;
     frame->outputs[o] = argument->tensor;
   }
   return true;
 }
 
-/* ---- results ------------------------------------------------------------------------------------------------------ */
+/* results */
 
 static PyObject *object_of(const operator_t *self, frame_t *frame, uint32_t o) {
   tenon_tensor_t *tensor = frame->outputs[o];
   frame->outputs[o] = NULL;
   if (!tensor) Py_RETURN_NONE;
   if (o < frame->output_count && frame->arguments[self->inputs + o].object) /* it was given */
-    return Py_INCREF(frame->arguments[self->inputs + o].object), frame->arguments[self->inputs + o].object;
+  {
+    Py_INCREF(frame->arguments[self->inputs + o].object);
+    return frame->arguments[self->inputs + o].object;
+  }
   for (uint32_t i = 0; i < self->inputs; i++)
-    if (frame->inputs[i] == tensor && frame->arguments[i].object) { /* the argument itself, written to */
+    if (frame->inputs[i] == tensor &&
+        frame->arguments[i].object) { /* the argument itself, written to */
       tenon_tensor_release(tensor);
-      return Py_INCREF(frame->arguments[i].object), frame->arguments[i].object;
+      Py_INCREF(frame->arguments[i].object);
+      return frame->arguments[i].object;
     }
   if (tenon_dtype_id(tensor->dtype) != TENON_LIST) return result_of(tensor, &frame->origin);
   PyObject *list = PyList_New(0);
@@ -296,7 +339,8 @@ static PyObject *object_of(const operator_t *self, frame_t *frame, uint32_t o) {
 static void results_drop(const operator_t *self,
                          frame_t *frame) { /* those that no object has taken, or was given for */
   for (uint32_t o = 0; o < self->outputs; o++)
-    if (frame->outputs[o] && !(o < frame->output_count && frame->arguments[self->inputs + o].object))
+    if (frame->outputs[o] &&
+        !(o < frame->output_count && frame->arguments[self->inputs + o].object))
       tenon_tensor_release(frame->outputs[o]);
 }
 
@@ -312,7 +356,7 @@ static PyObject *results_of(const operator_t *self, frame_t *frame) {
   return tuple;
 }
 
-/* ---- the call ----------------------------------------------------------------------------------------------------- */
+/* the call */
 
 /* What is added to: all that is given. */
 static bool added_set(const operator_t *self, PyObject *add, frame_t *frame) {
@@ -326,32 +370,42 @@ static bool added_set(const operator_t *self, PyObject *add, frame_t *frame) {
   return adds >= 0 && (!adds || frame->added);
 }
 
-static tenon_status_t run(const operator_t *self, const tenon_value_t *values, frame_t *frame, bool all_given) {
-  if (frame->added) return tenon_op_call_add(self->op, values, frame->inputs, frame->outputs, frame->added);
+static tenon_status_t run(const operator_t *self, const tenon_value_t *values, frame_t *frame,
+                          bool all_given) {
+  if (frame->added)
+    return tenon_op_call_add(self->op, values, frame->inputs, frame->outputs, frame->added);
   if (all_given) return tenon_op_call_into(self->op, values, frame->inputs, frame->outputs);
   return tenon_op_call(self->op, values, frame->inputs, frame->outputs, 0);
 }
 
-static PyObject *call_with(operator_t *self, place_t *place, PyObject *const *given, PyObject *const *own,
-                           argument_t *arguments) {
+static PyObject *call_with(operator_t *self, place_t *place, PyObject *const *given,
+                           PyObject *const *own, argument_t *arguments) {
   frame_t frame;
   bool is_default;
-  PyObject *result = NULL, *out = own[OWN_OUT];
+  PyObject *result = NULL;
+  PyObject *out = own[OWN_OUT];
   frame.origin = (origin_t){FAMILY_UNKNOWN, NULL, NULL};
-  frame.arguments = arguments, frame.input_count = frame.output_count = frame.kept_count = 0;
+  frame.arguments = arguments;
+  frame.input_count = frame.output_count = frame.kept_count = 0;
   call_attrs_t *attrs = self->has_attrs ? attrs_of(self, place, given, &is_default) : NULL;
   if (self->has_attrs && !attrs && !is_default) return NULL;
-  if (inputs_set(self, given, &frame) && outputs_set(self, out, &frame) && added_set(self, own[OWN_ADD], &frame)) {
+  if (inputs_set(self, given, &frame) && outputs_set(self, out, &frame) &&
+      added_set(self, own[OWN_ADD], &frame)) {
     bool all_given = !self->outputs || (out && out != Py_None);
-    for (uint32_t o = 0; o < self->outputs; o++) all_given = all_given && frame.outputs[o];
+    for (uint32_t o = 0; o < self->outputs; o++)
+      all_given = all_given && frame.outputs[o];
     tenon_status_t status;
     const tenon_value_t *values = attrs ? attrs->values : NULL;
-    if (self->is_brief) status = run(self, values, &frame, all_given);
+    if (self->is_brief)
+      status = run(self, values, &frame, all_given);
     else {
       unlocked_t unlocked;
       unlocked_begin(&unlocked);
       status = run(self, values, &frame, all_given);
-      if (!unlocked_end(&unlocked) && status == TENON_OK) status = TENON_CANCELLED, results_drop(self, &frame);
+      if (!unlocked_end(&unlocked) && status == TENON_OK) {
+        status = TENON_CANCELLED;
+        results_drop(self, &frame);
+      }
     }
     result = status == TENON_OK ? results_of(self, &frame) : raise_status(status);
   }
@@ -359,17 +413,28 @@ static PyObject *call_with(operator_t *self, place_t *place, PyObject *const *gi
     argument_release(&arguments[i]);
     if (self->has_lists) tenon_tensor_release(frame.lists[i]);
   }
-  for (uint32_t o = 0; o < frame.output_count; o++) argument_release(&arguments[self->inputs + o]);
+  for (uint32_t o = 0; o < frame.output_count; o++)
+    argument_release(&arguments[self->inputs + o]);
   if (attrs) attrs_end(self, place, attrs);
-  for (uint32_t i = 0; i < frame.kept_count; i++) Py_DECREF(frame.kept[i]);
+  for (uint32_t i = 0; i < frame.kept_count; i++)
+    Py_DECREF(frame.kept[i]);
   return result;
 }
 
-static PyObject *call(operator_t *self, place_t *place, PyObject *const *args, Py_ssize_t count, PyObject *names) {
-  PyObject *arranged[OPERATOR_MOST], *own[OWN_COUNT] = {NULL}, *open = NULL, *const *given = arranged;
-  argument_t few[FEW], *arguments = few;
-  if (!names && count == (Py_ssize_t)self->count && count == (Py_ssize_t)self->positional) given = args;
-  else if (!arrange(self, args, count, names, arranged, own, &open)) return Py_XDECREF(open), NULL;
+static PyObject *call(operator_t *self, place_t *place, PyObject *const *args, Py_ssize_t count,
+                      PyObject *names) {
+  PyObject *arranged[OPERATOR_MOST];
+  PyObject *own[OWN_COUNT] = {NULL};
+  PyObject *open = NULL;
+  PyObject *const *given = arranged;
+  argument_t few[FEW];
+  argument_t *arguments = few;
+  if (!names && count == (Py_ssize_t)self->count && count == (Py_ssize_t)self->positional)
+    given = args;
+  else if (!arrange(self, args, count, names, arranged, own, &open)) {
+    Py_XDECREF(open);
+    return NULL;
+  }
   if (self->inputs + self->outputs > FEW)
     arguments = (argument_t *)malloc((self->inputs + self->outputs) * sizeof *arguments);
   PyObject *result = arguments ? call_with(self, place, given, own, arguments) : PyErr_NoMemory();
@@ -378,7 +443,8 @@ static PyObject *call(operator_t *self, place_t *place, PyObject *const *args, P
   return result;
 }
 
-PyObject *operator_vectorcall(PyObject *object, PyObject *const *args, size_t flags, PyObject *names) {
+PyObject *operator_vectorcall(PyObject *object, PyObject *const *args, size_t flags,
+                              PyObject *names) {
   operator_t *self = (operator_t *)object;
   place_t *place = operator_hold(self);
   if (!place) return operator_ended(self);
@@ -387,13 +453,19 @@ PyObject *operator_vectorcall(PyObject *object, PyObject *const *args, size_t fl
   return result;
 }
 
-/* The objects of a tuple and a dictionary in a row, as a call has them, and the names of the last ones: NULL, or a new tuple. */
-static bool spread(const operator_t *self, PyObject *tuple, PyObject *named, PyObject **args, PyObject **out_names) {
-  Py_ssize_t count = PyTuple_Size(tuple), extra = named ? PyDict_Size(named) : 0, k = 0;
+/* The objects of a tuple and a dictionary in a row, as a call has them, and the names of the last
+ * ones: NULL, or a new tuple. */
+static bool spread(const operator_t *self, PyObject *tuple, PyObject *named, PyObject **args,
+                   PyObject **out_names) {
+  Py_ssize_t count = PyTuple_Size(tuple);
+  Py_ssize_t extra = named ? PyDict_Size(named) : 0;
+  Py_ssize_t k = 0;
   PyObject *name, *value;
   *out_names = NULL;
-  if (count > OPERATOR_MOST || extra > OPERATOR_MOST + OWN_COUNT) return too_many(self, count + extra);
-  for (Py_ssize_t at = 0; at < count; at++) args[at] = PyTuple_GetItem(tuple, at);
+  if (count > OPERATOR_MOST || extra > OPERATOR_MOST + OWN_COUNT)
+    return too_many(self, count + extra);
+  for (Py_ssize_t at = 0; at < count; at++)
+    args[at] = PyTuple_GetItem(tuple, at);
   if (extra && !(*out_names = PyTuple_New(extra))) return false;
   for (Py_ssize_t position = 0; named && PyDict_Next(named, &position, &name, &value); k++) {
     Py_INCREF(name);
@@ -414,8 +486,8 @@ PyObject *operator_call(PyObject *object, PyObject *tuple, PyObject *named) {
   return result;
 }
 
-bool operator_place(operator_t *self, PyObject *tuple, PyObject *named, PyObject **given, PyObject **own,
-                    PyObject **open) {
+bool operator_place(operator_t *self, PyObject *tuple, PyObject *named, PyObject **given,
+                    PyObject **own, PyObject **open) {
   PyObject *args[2 * OPERATOR_MOST + OWN_COUNT], *names;
   if (!spread(self, tuple, named, args, &names)) return false;
   bool good = arrange(self, args, PyTuple_Size(tuple), names, given, own, open);
@@ -423,8 +495,11 @@ bool operator_place(operator_t *self, PyObject *tuple, PyObject *named, PyObject
   return good;
 }
 
-call_attrs_t *operator_attrs(operator_t *self, place_t *place, PyObject *const *given, bool *out_default) {
+call_attrs_t *operator_attrs(operator_t *self, place_t *place, PyObject *const *given,
+                             bool *out_default) {
   return attrs_of(self, place, given, out_default);
 }
 
-void operator_attrs_end(const operator_t *self, place_t *place, call_attrs_t *attrs) { attrs_end(self, place, attrs); }
+void operator_attrs_end(const operator_t *self, place_t *place, call_attrs_t *attrs) {
+  attrs_end(self, place, attrs);
+}

@@ -1,11 +1,12 @@
-/* Operators and kernels that are functions of Python's.  A kernel gets copies of its tensors, since it may keep them and a call's
- * are borrowed, as NumPy's arrays where the program has NumPy; what it gives is copied into the results. */
+/* Operators and kernels that are functions of Python's.  A kernel gets copies of its tensors, since
+ * it may keep them and a call's are borrowed, as NumPy's arrays where the program has NumPy; what
+ * it gives is copied into the results. */
 #include "part.h"
 
 #include <stdatomic.h>
 #include <string.h>
 
-/* ---- arguments ---------------------------------------------------------------------------------------------------- */
+/* arguments */
 
 PyObject *part_copy(const tenon_tensor_t *tensor) {
   tenon_tensor_t *copy = NULL;
@@ -35,20 +36,28 @@ void part_drop(part_arguments_t *given) {
   Py_CLEAR(given->named);
 }
 
-bool part_arguments(const tenon_op_t *op, const tenon_value_t *attrs, PyObject *(*input)(const void *call, int32_t i),
-                    const void *call, part_arguments_t *given) {
+bool part_arguments(const tenon_op_t *op, const tenon_value_t *attrs,
+                    PyObject *(*input)(const void *call, int32_t i), const void *call,
+                    part_arguments_t *given) {
   tenon_op_info_t info = {.size = sizeof info};
   tenon_op_info(op, &info);
   const uint32_t count = (uint32_t)(info.input_count + info.attr_count);
-  given->positional = PyList_New(0), given->named = PyDict_New();
-  if (!given->positional || !given->named) return part_drop(given), false;
+  given->positional = PyList_New(0);
+  given->named = PyDict_New();
+  if (!given->positional || !given->named) {
+    part_drop(given);
+    return false;
+  }
   for (uint32_t place = 0; place < count; place++)
     for (uint32_t role = 0; role < 2; role++)
       for (int32_t i = 0; i < (role ? info.attr_count : info.input_count); i++) {
         tenon_argument_t of = {.size = sizeof of};
         if (tenon_op_argument(op, role, i, &of) != TENON_OK || of.place != place) continue;
         if (role) of.value = attrs[i];
-        if (!add(given, &of, role ? attribute_object(&of) : input(call, i))) return part_drop(given), false;
+        if (!add(given, &of, role ? attribute_object(&of) : input(call, i))) {
+          part_drop(given);
+          return false;
+        }
       }
   return true;
 }
@@ -61,9 +70,11 @@ PyObject *part_call(PyObject *function, part_arguments_t *given) {
   return result;
 }
 
-static PyObject *input_of(const void *call, int32_t i) { return part_copy(((const tenon_call_t *)call)->inputs[i]); }
+static PyObject *input_of(const void *call, int32_t i) {
+  return part_copy(((const tenon_call_t *)call)->inputs[i]);
+}
 
-/* ---- results ------------------------------------------------------------------------------------------------------ */
+/* results */
 
 static bool same_shape(const tenon_tensor_t *a, const tenon_tensor_t *b) {
   return tenon_dtype_id(a->dtype) == tenon_dtype_id(b->dtype) && a->ndim == b->ndim &&
@@ -73,16 +84,21 @@ static bool same_shape(const tenon_tensor_t *a, const tenon_tensor_t *b) {
 static void raise_result(const char *op, int32_t o, bool is_open, const tenon_tensor_t *given,
                          const tenon_tensor_t *expected) {
   PyObject *shape = tuple_of(given->shape, given->ndim);
-  PyObject *stated =
-      is_open ? PyUnicode_FromString("one that tenon.meta allows") : tuple_of(expected->shape, expected->ndim);
+  PyObject *stated = is_open ? PyUnicode_FromString("one that tenon.meta allows")
+                             : tuple_of(expected->shape, expected->ndim);
   if (shape && stated)
-    raise_invalid("%s: its kernel gave a tensor of dtype %s and shape %S as result %d: expected dtype %s and shape %S",
-                  op, tenon_dtype_name(given->dtype), shape, (int)o, tenon_dtype_name(expected->dtype), stated);
-  Py_XDECREF(shape), Py_XDECREF(stated);
+    raise_invalid("%s: its kernel gave a tensor of dtype %s and shape %S as result %d: expected "
+                  "dtype %s and shape %S",
+                  op, tenon_dtype_name(given->dtype), shape, (int)o,
+                  tenon_dtype_name(expected->dtype), stated);
+  Py_XDECREF(shape);
+  Py_XDECREF(stated);
 }
 
-static bool result_set(tenon_call_t *call, const char *op, int32_t o, bool is_open, PyObject *object) {
-  tenon_tensor_t *out = call->outputs[o], *dense = NULL;
+static bool result_set(tenon_call_t *call, const char *op, int32_t o, bool is_open,
+                       PyObject *object) {
+  tenon_tensor_t *out = call->outputs[o];
+  tenon_tensor_t *dense = NULL;
   argument_t argument = {.tensor = NULL};
   origin_t origin = {FAMILY_UNKNOWN, NULL, NULL};
   if (!out) return true; /* not wanted */
@@ -101,12 +117,13 @@ static bool result_set(tenon_call_t *call, const char *op, int32_t o, bool is_op
 }
 
 /* is_open: extents may be those that only run knows. */
-static bool results_set(tenon_call_t *call, const tenon_op_info_t *info, bool is_open, PyObject *result) {
+static bool results_set(tenon_call_t *call, const tenon_op_info_t *info, bool is_open,
+                        PyObject *result) {
   if (info->output_count == 1) return result_set(call, info->name, 0, is_open, result);
   if (info->output_count == 0) return true;
   if (!PyTuple_Check(result) || PyTuple_Size(result) != info->output_count) {
-    PyErr_Format(PyExc_TypeError, "%s: its kernel gave %R: expected a tuple of %d tensors", info->name, Py_TYPE(result),
-                 (int)info->output_count);
+    PyErr_Format(PyExc_TypeError, "%s: its kernel gave %R: expected a tuple of %d tensors",
+                 info->name, Py_TYPE(result), (int)info->output_count);
     return false;
   }
   for (int32_t o = 0; o < info->output_count; o++)
@@ -114,17 +131,21 @@ static bool results_set(tenon_call_t *call, const tenon_op_info_t *info, bool is
   return true;
 }
 
-/* ---- the kernel --------------------------------------------------------------------------------------------------- */
+/* the kernel */
 
-tenon_status_t part_failed(const tenon_host_t *host, const void *call, const char *op, const char *what) {
+tenon_status_t part_failed(const tenon_host_t *host, const void *call, const char *op,
+                           const char *what) {
   PyObject *type, *value, *trace;
   PyErr_Fetch(&type, &value, &trace);
   PyErr_NormalizeException(&type, &value, &trace);
-  PyObject *text = value ? PyObject_Str(value) : NULL, *bytes = text ? PyUnicode_AsUTF8String(text) : NULL;
-  tenon_status_t status = host->fail(call, TENON_UNKNOWN, "%s%sits %s in Python raised: %s", call ? "" : op,
-                                     call ? "" : ": ", what, /* the host names the operator of a call */
-                                     bytes ? PyBytes_AsString(bytes) : "an exception without a text");
-  Py_XDECREF(text), Py_XDECREF(bytes);
+  PyObject *text = value ? PyObject_Str(value) : NULL;
+  PyObject *bytes = text ? PyUnicode_AsUTF8String(text) : NULL;
+  tenon_status_t status =
+      host->fail(call, TENON_UNKNOWN, "%s%sits %s in Python raised: %s", call ? "" : op,
+                 call ? "" : ": ", what, /* the host names the operator of a call */
+                 bytes ? PyBytes_AsString(bytes) : "an exception without a text");
+  Py_XDECREF(text);
+  Py_XDECREF(bytes);
   PyErr_Clear();
   PyErr_Restore(type, value, trace);
   return status;
@@ -142,8 +163,10 @@ part_lock_t part_begin(void) {
 
 static tenon_status_t run_by(tenon_call_t *call, bool is_defined) {
   part_lock_t lock = part_begin();
-  PyObject *context = (PyObject *)call->context, *meta = is_defined ? PySequence_GetItem(context, PART_META) : NULL;
-  PyObject *function = is_defined ? PySequence_GetItem(context, PART_KERNEL) : (Py_INCREF(context), context);
+  PyObject *context = (PyObject *)call->context;
+  PyObject *meta = is_defined ? PySequence_GetItem(context, PART_META) : NULL;
+  PyObject *function =
+      is_defined ? PySequence_GetItem(context, PART_KERNEL) : (Py_INCREF(context), context);
   const bool is_open = is_defined && meta != Py_None;
   tenon_op_info_t info = {.size = sizeof info};
   part_arguments_t given;
@@ -152,7 +175,9 @@ static tenon_status_t run_by(tenon_call_t *call, bool is_defined) {
   PyObject *result = good ? part_call(function, &given) : NULL;
   good = result && results_set(call, &info, is_open, result);
   tenon_status_t status = good ? TENON_OK : part_failed(call->host, call, info.name, "kernel");
-  Py_XDECREF(result), Py_XDECREF(function), Py_XDECREF(meta);
+  Py_XDECREF(result);
+  Py_XDECREF(function);
+  Py_XDECREF(meta);
   part_end(&lock);
   return status;
 }
@@ -167,7 +192,7 @@ void part_release(void *callable) {
   PyGILState_Release(state);
 }
 
-/* ---- registrations ------------------------------------------------------------------------------------------------ */
+/* registrations */
 
 typedef struct registration_t {
   PyObject_HEAD tenon_registration_t *_Atomic registration; /* NULL: it was undone */
@@ -188,7 +213,8 @@ static void registration_delete(PyObject *object) { /* it stays registered */
 }
 
 static PyObject *undo(PyObject *object, PyObject *unused) {
-  tenon_registration_t *registration = atomic_exchange(&((registration_t *)object)->registration, NULL);
+  tenon_registration_t *registration =
+      atomic_exchange(&((registration_t *)object)->registration, NULL);
   (void)unused;
   Py_BEGIN_ALLOW_THREADS if (registration) tenon_registration_release(registration);
   Py_END_ALLOW_THREADS Py_RETURN_NONE;
@@ -206,15 +232,17 @@ static PyObject *op_add(PyObject *module, PyObject *arguments) {
   tenon_registration_t *registration = NULL;
   size_t count = 0;
   (void)module;
-  if (!PyArg_ParseTuple(arguments, "szzzzzLpO!", &texts[0], &texts[1], &texts[2], &texts[3], &texts[4], &texts[5],
-                        &traits, &infers, &PyList_Type, &functions))
+  if (!PyArg_ParseTuple(arguments, "szzzzzLpO!", &texts[0], &texts[1], &texts[2], &texts[3],
+                        &texts[4], &texts[5], &traits, &infers, &PyList_Type, &functions))
     return NULL;
-  if (PyList_Size(functions) != PART_COUNT) return raise_invalid("%s: %d functions", texts[0], PART_COUNT);
+  if (PyList_Size(functions) != PART_COUNT)
+    return raise_invalid("%s: %d functions", texts[0], PART_COUNT);
   for (size_t i = 0; i < TEXTS; i++)
     if (texts[i]) items[count++] = (tenon_item_t){tags[i], 0, 0, texts[i], NULL};
   items[count++] = (tenon_item_t){TENON_TAG_TRAITS, 0, traits, NULL, NULL};
   items[count++] = (tenon_item_t){TENON_TAG_KERNEL, 0, 0, "cpu", (tenon_any_fn)run_defined};
-  if (infers) items[count++] = (tenon_item_t){TENON_TAG_INFER, 0, 0, NULL, (tenon_any_fn)meta_infer};
+  if (infers)
+    items[count++] = (tenon_item_t){TENON_TAG_INFER, 0, 0, NULL, (tenon_any_fn)meta_infer};
   items[count++] = (tenon_item_t){TENON_TAG_END, 0, 0, NULL, NULL};
   tenon_status_t status = tenon_op_add(items, functions, part_release, 0, &registration);
   if (status != TENON_OK) return raise_status(status);
@@ -229,25 +257,30 @@ static PyObject *kernel_add(PyObject *module, PyObject *arguments) {
   tenon_registration_t *registration = NULL;
   (void)module;
   if (!PyArg_ParseTuple(arguments, "ssOp", &op, &where, &callable, &override)) return NULL;
-  tenon_status_t status =
-      tenon_kernel_add(op, where, run, callable, part_release, override ? TENON_OVERRIDE : 0, &registration);
+  tenon_status_t status = tenon_kernel_add(op, where, run, callable, part_release,
+                                           override ? TENON_OVERRIDE : 0, &registration);
   if (status != TENON_OK) return raise_status(status);
   Py_INCREF(callable);
   return registration_new(registration);
 }
 
-static PyMethodDef functions[] = {
-    {"op_add", op_add, METH_VARARGS, NULL}, {"kernel_add", kernel_add, METH_VARARGS, NULL}, {NULL, NULL, 0, NULL}};
+static PyMethodDef functions[] = {{"op_add", op_add, METH_VARARGS, NULL},
+                                  {"kernel_add", kernel_add, METH_VARARGS, NULL},
+                                  {NULL, NULL, 0, NULL}};
 static PyMethodDef methods[] = {{"undo", undo, METH_NOARGS, "undo()\n--\n\nTakes it away again."},
                                 {NULL, NULL, 0, NULL}};
-static PyType_Slot slots[] = {
-    {Py_tp_dealloc, (void *)registration_delete}, {Py_tp_new, (void *)refuse_new}, {Py_tp_methods, methods}, {0, NULL}};
-static PyType_Spec spec = {"tenon._core.Registration", sizeof(registration_t), 0, Py_TPFLAGS_DEFAULT, slots};
+static PyType_Slot slots[] = {{Py_tp_dealloc, (void *)registration_delete},
+                              {Py_tp_new, (void *)refuse_new},
+                              {Py_tp_methods, methods},
+                              {0, NULL}};
+static PyType_Spec spec = {"tenon._core.Registration", sizeof(registration_t), 0,
+                           Py_TPFLAGS_DEFAULT, slots};
 
 bool definitions_add(PyObject *module) {
   registration_type = (PyTypeObject *)PyType_FromSpec(&spec);
   if (!registration_type) return false;
   Py_INCREF(registration_type);
   return PyModule_AddObject(module, "Registration", (PyObject *)registration_type) == 0 &&
-         PyModule_AddFunctions(module, functions) == 0 && metas_add(module) && gradients_add(module);
+         PyModule_AddFunctions(module, functions) == 0 && metas_add(module) &&
+         gradients_add(module);
 }

@@ -5,15 +5,19 @@
 
 /* With the lock of libraries, when it is found. */
 static bool op_take(PyObject *object, const tenon_op_t **out_op) {
-  PyObject *name = PyUnicode_Check(object) ? (Py_INCREF(object), object) : PyObject_GetAttrString(object, "name");
+  PyObject *name = PyUnicode_Check(object) ? (Py_INCREF(object), object)
+                                           : PyObject_GetAttrString(object, "name");
   PyObject *bytes = name && PyUnicode_Check(name) ? PyUnicode_AsUTF8String(name) : NULL;
   if (bytes) lock_take(&libraries_lock);
   tenon_status_t status = bytes ? tenon_op_find(PyBytes_AsString(bytes), out_op) : TENON_INVALID;
   if (bytes && status != TENON_OK) lock_give(&libraries_lock);
   if (!bytes && (PyErr_Clear(), true))
-    PyErr_Format(PyExc_TypeError, "expected an operator or its name, \"ns::name\", found %R", Py_TYPE(object));
-  else if (status != TENON_OK) raise_status(status);
-  Py_XDECREF(name), Py_XDECREF(bytes);
+    PyErr_Format(PyExc_TypeError, "expected an operator or its name, \"ns::name\", found %R",
+                 Py_TYPE(object));
+  else if (status != TENON_OK)
+    raise_status(status);
+  Py_XDECREF(name);
+  Py_XDECREF(bytes);
   return bytes && status == TENON_OK;
 }
 
@@ -23,7 +27,8 @@ static PyObject *text_of(tenon_status_t status, char *text) {
   return made;
 }
 
-static PyObject *told(PyObject *object, tenon_status_t (*tell)(const tenon_op_t *op, char **out_text)) {
+static PyObject *told(PyObject *object,
+                      tenon_status_t (*tell)(const tenon_op_t *op, char **out_text)) {
   const tenon_op_t *op;
   char *text = NULL;
   if (!op_take(object, &op)) return NULL;
@@ -31,8 +36,14 @@ static PyObject *told(PyObject *object, tenon_status_t (*tell)(const tenon_op_t 
   lock_give(&libraries_lock);
   return text_of(status, text);
 }
-static PyObject *table(PyObject *module, PyObject *object) { return (void)module, told(object, tenon_op_table); }
-static PyObject *dump(PyObject *module, PyObject *object) { return (void)module, told(object, tenon_op_dump); }
+static PyObject *table(PyObject *module, PyObject *object) {
+  (void)module;
+  return told(object, tenon_op_table);
+}
+static PyObject *dump(PyObject *module, PyObject *object) {
+  (void)module;
+  return told(object, tenon_op_dump);
+}
 
 static PyObject *registrations(PyObject *module, PyObject *arguments) {
   const char *key;
@@ -53,8 +64,9 @@ static PyObject *slot(PyObject *module, PyObject *arguments) {
   tenon_status_t status = tenon_op_slot(op, key, &info);
   PyObject *told = NULL;
   if (status == TENON_OK)
-    told = Py_BuildValue("{s:s,s:z,s:z,s:z,s:N}", "rule", info.rule, "kernel", info.kernel, "library", info.library,
-                         "library_path", info.library_path, "is_missing", PyBool_FromLong(info.is_missing));
+    told = Py_BuildValue("{s:s,s:z,s:z,s:z,s:N}", "rule", info.rule, "kernel", info.kernel,
+                         "library", info.library, "library_path", info.library_path, "is_missing",
+                         PyBool_FromLong(info.is_missing));
   lock_give(&libraries_lock);
   return status == TENON_OK ? told : raise_status(status);
 }
@@ -70,13 +82,16 @@ static PyObject *ask(PyObject *arguments, ask_fn function) {
   return PyBool_FromLong(is_so);
 }
 static PyObject *has_kernel(PyObject *module, PyObject *arguments) {
-  return (void)module, ask(arguments, tenon_op_has_kernel);
+  (void)module;
+  return ask(arguments, tenon_op_has_kernel);
 }
 static PyObject *has_computed_kernel(PyObject *module, PyObject *arguments) {
-  return (void)module, ask(arguments, tenon_op_has_computed_kernel);
+  (void)module;
+  return ask(arguments, tenon_op_has_computed_kernel);
 }
 static PyObject *is_fallthrough(PyObject *module, PyObject *arguments) {
-  return (void)module, ask(arguments, tenon_op_is_fallthrough);
+  (void)module;
+  return ask(arguments, tenon_op_is_fallthrough);
 }
 
 static PyObject *check(PyObject *module, PyObject *object) {
@@ -91,7 +106,8 @@ static PyObject *check(PyObject *module, PyObject *object) {
 
 static PyObject *keys(PyObject *module, PyObject *unused) {
   PyObject *list = PyList_New(0);
-  (void)module, (void)unused;
+  (void)module;
+  (void)unused;
   for (int32_t i = 0; list && i < 64; i++) {
     const char *name = tenon_key_name(i);
     PyObject *text = name ? PyUnicode_FromString(name) : NULL;
@@ -103,23 +119,29 @@ static PyObject *keys(PyObject *module, PyObject *unused) {
 
 static PyMethodDef functions[] = {
     {"op_table", table, METH_O,
-     "table(op)\n--\n\nThe whole table: a line for each backend and layer with the rule, its kernels, and where they "
-     "were written."},
-    {"op_dump", dump, METH_O, "dump(op)\n--\n\nAll that is registered for an operator, the newest first."},
+     "table(op)\n--\n\nThe whole table: a line for each backend and layer with the rule, its "
+     "kernels, and where they were written."},
+    {"op_dump", dump, METH_O,
+     "dump(op)\n--\n\nAll that is registered for an operator, the newest first."},
     {"registrations", registrations, METH_VARARGS,
-     "registrations(key)\n--\n\nA line for each kernel that is registered for just this key, of all operators."},
+     "registrations(key)\n--\n\nA line for each kernel that is registered for just this key, of "
+     "all operators."},
     {"op_slot", slot, METH_VARARGS,
-     "slot(op, key)\n--\n\nWhat stands in the table for a key (\"cpu\", \"opencl\", \"autograd cpu\"): rule, kernel, "
-     "library, library_path, is_missing."},
+     "slot(op, key)\n--\n\nWhat stands in the table for a key (\"cpu\", \"opencl\", \"autograd "
+     "cpu\"): rule, kernel, library, library_path, is_missing."},
     {"op_has_kernel", has_kernel, METH_VARARGS,
-     "has_kernel(op, key=None)\n--\n\nIs a kernel registered for just this key (None: for any), that this processor "
-     "can run?"},
+     "has_kernel(op, key=None)\n--\n\nIs a kernel registered for just this key (None: for any), "
+     "that this processor can run?"},
     {"op_has_computed_kernel", has_computed_kernel, METH_VARARGS,
-     "has_computed_kernel(op, key)\n--\n\nWould a call with this key find something to run, by whatever rule?"},
-    {"op_is_fallthrough", is_fallthrough, METH_VARARGS, "is_fallthrough(op, key)\n--\n\nIs the key passed by?"},
+     "has_computed_kernel(op, key)\n--\n\nWould a call with this key find something to run, by "
+     "whatever rule?"},
+    {"op_is_fallthrough", is_fallthrough, METH_VARARGS,
+     "is_fallthrough(op, key)\n--\n\nIs the key passed by?"},
     {"op_check", check, METH_O,
-     "check(op)\n--\n\nComputes the table anew, and raises if it was not what the registrations say."},
-    {"keys", keys, METH_NOARGS, "keys()\n--\n\nThe names of keys, from the lowest to the highest precedence."},
+     "check(op)\n--\n\nComputes the table anew, and raises if it was not what the registrations "
+     "say."},
+    {"keys", keys, METH_NOARGS,
+     "keys()\n--\n\nThe names of keys, from the lowest to the highest precedence."},
     {NULL, NULL, 0, NULL}};
 
 bool dispatch_add(PyObject *module) { return PyModule_AddFunctions(module, functions) == 0; }

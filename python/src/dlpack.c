@@ -1,18 +1,20 @@
-/* DLPack: objects of others as tensors, by the table of C functions that their type offers (__dlpack_c_exchange_api__, of DLPack
- * 1.3) or by __dlpack__; and tensors for others. */
+/* DLPack: objects of others as tensors, by the table of C functions that their type offers
+ * (__dlpack_c_exchange_api__, of DLPack 1.3) or by __dlpack__; and tensors for others. */
 #include "core.h"
 
 #include <string.h>
 
 typedef struct version_t {
-  uint32_t major, minor;
+  uint32_t major;
+  uint32_t minor;
 } version_t;
 typedef struct dl_tensor_t {
   void *data;
   tenon_device_t device;
   int32_t ndim;
   tenon_dtype_t dtype;
-  int64_t *shape, *strides;
+  int64_t *shape;
+  int64_t *strides;
   uint64_t byte_offset;
 } dl_tensor_t;
 struct DLManagedTensorVersioned {
@@ -41,13 +43,16 @@ typedef struct exchange_t { /* DLPackExchangeAPI */
   int (*stream)(int32_t device_type, int32_t device_id, void **out);
 } exchange_t;
 
-static const char table_name[] = "dlpack_exchange_api", versioned_name[] = "dltensor_versioned",
-                  legacy_name[] = "dltensor";
+static const char table_name[] = "dlpack_exchange_api";
+static const char versioned_name[] = "dltensor_versioned";
+static const char legacy_name[] = "dltensor";
 
-/* ---- the table of C functions ------------------------------------------------------------------------------------- */
+/* the table of C functions */
 
 enum { KNOWN = 16 };
-static struct known_t { /* types that were asked; they are kept, so that no other type comes to lie where they lay */
+static struct
+    /* types that were asked; they are kept, so that no other type comes to lie where they lay */
+    known_t {
   PyTypeObject *_Atomic type;
   const exchange_t *_Atomic table;
 } known[KNOWN];
@@ -62,7 +67,8 @@ static const exchange_t *ask(PyTypeObject *type) {
     table = (const exchange_t *)PyCapsule_GetPointer(capsule, table_name);
   Py_XDECREF(capsule);
   PyErr_Clear();
-  while (table && table->version.major != 1) table = table->previous;
+  while (table && table->version.major != 1)
+    table = table->previous;
   Py_INCREF(type);
   lock_take(&known_lock);
   if (known_count == KNOWN) known_count = 0; /* more types than programs have: begin anew */
@@ -106,7 +112,10 @@ static bool import_view(const exchange_t *table, const dl_tensor_t *dl, argument
                                .stream = stream};
   if (status == TENON_OK) status = tenon_tensor_import(&external, &argument->tensor);
   tenon_stream_release(stream);
-  if (status != TENON_OK) return raise_status(status), false;
+  if (status != TENON_OK) {
+    raise_status(status);
+    return false;
+  }
   return argument->is_reference = true;
 }
 
@@ -114,17 +123,25 @@ static bool import_view(const exchange_t *table, const dl_tensor_t *dl, argument
 static bool refuse_view(const char *op, const char *name) {
   PyObject *type, *value, *trace;
   PyErr_Fetch(&type, &value, &trace);
-  PyObject *text = value ? PyObject_Str(value) : NULL, *bytes = text ? PyUnicode_AsUTF8String(text) : NULL;
+  PyObject *text = value ? PyObject_Str(value) : NULL;
+  PyObject *bytes = text ? PyUnicode_AsUTF8String(text) : NULL;
   char line[300];
-  snprintf(line, sizeof line, "%s", bytes ? PyBytes_AsString(bytes) : "its library gives no DLPack of it");
+  snprintf(line, sizeof line, "%s",
+           bytes ? PyBytes_AsString(bytes) : "its library gives no DLPack of it");
   line[strcspn(line, "\n")] = 0;
   PyErr_Format(PyExc_BufferError, "%s: argument %s: %s%s", op, name, line,
-               strstr(line, "QInt") ? ": quantised tensors come by torch.ops (tenon.torch.register)" : "");
-  Py_XDECREF(type), Py_XDECREF(value), Py_XDECREF(trace), Py_XDECREF(text), Py_XDECREF(bytes);
+               strstr(line, "QInt") ? ": quantised tensors come by torch.ops (tenon.torch.register)"
+                                    : "");
+  Py_XDECREF(type);
+  Py_XDECREF(value);
+  Py_XDECREF(trace);
+  Py_XDECREF(text);
+  Py_XDECREF(bytes);
   return false;
 }
 
-bool exchange_view(const exchange_t *table, PyObject *object, const char *op, const char *name, argument_t *argument) {
+bool exchange_view(const exchange_t *table, PyObject *object, const char *op, const char *name,
+                   argument_t *argument) {
   dl_tensor_t dl;
   if (!table->view) {
     if (!dlpack_import(object, &argument->tensor)) return false;
@@ -132,9 +149,13 @@ bool exchange_view(const exchange_t *table, PyObject *object, const char *op, co
   }
   if (table->view(object, &dl) != 0) return refuse_view(op, name);
   if (dl.device.type != 1) return import_view(table, &dl, argument);
-  tenon_status_t status = tenon_tensor_view(&argument->view, (char *)dl.data + dl.byte_offset, dl.dtype, dl.ndim,
-                                            dl.shape, dl.strides, argument->strides);
-  if (status != TENON_OK) return raise_status(status), false;
+  tenon_status_t status =
+      tenon_tensor_view(&argument->view, (char *)dl.data + dl.byte_offset, dl.dtype, dl.ndim,
+                        dl.shape, dl.strides, argument->strides);
+  if (status != TENON_OK) {
+    raise_status(status);
+    return false;
+  }
   argument->tensor = &argument->view;
   return true;
 }
@@ -150,14 +171,18 @@ PyObject *exchange_result(const exchange_t *table, tenon_tensor_t *tensor) {
   return NULL;
 }
 
-/* ---- the table of tenon.Tensor ------------------------------------------------------------------------------------- */
+/* the table of tenon.Tensor */
 
-static int give_up(tenon_status_t status) { return raise_status(status), -1; }
+static int give_up(tenon_status_t status) {
+  raise_status(status);
+  return -1;
+}
 
 static int own_allocate(dl_tensor_t *like, versioned_t **out, void *context,
                         void (*set_error)(void *context, const char *kind, const char *message)) {
   tenon_tensor_t *tensor = NULL;
-  tenon_status_t status = tenon_tensor_create_on(like->device, like->dtype, like->ndim, like->shape, &tensor);
+  tenon_status_t status =
+      tenon_tensor_create_on(like->device, like->dtype, like->ndim, like->shape, &tensor);
   if (status == TENON_OK) status = tenon_tensor_to_dlpack(tensor, out);
   tenon_tensor_release(tensor);
   if (status == TENON_OK) return 0;
@@ -177,32 +202,41 @@ static int own_to_object(versioned_t *managed, void **out) {
   return (*out = tensor_new(tensor)) ? 0 : -1;
 }
 
-static int own_stream(int32_t device_type, int32_t device_id, void **out) { /* what leaves has been waited for */
-  (void)device_type, (void)device_id;
+static int own_stream(int32_t device_type, int32_t device_id,
+                      void **out) { /* what leaves has been waited for */
+  (void)device_type;
+  (void)device_id;
   *out = NULL;
   return 0;
 }
 
 /* No views: they cannot say that a tensor is read-only. */
 bool exchange_add(PyTypeObject *type) {
-  static const exchange_t own = {{1, 3}, NULL, own_allocate, own_from_object, own_to_object, NULL, own_stream};
+  static const exchange_t own = {{1, 3},        NULL, own_allocate, own_from_object,
+                                 own_to_object, NULL, own_stream};
   PyObject *capsule = PyCapsule_New((void *)(uintptr_t)&own, table_name, NULL);
-  bool good = capsule && PyObject_SetAttrString((PyObject *)type, "__dlpack_c_exchange_api__", capsule) == 0;
+  bool good = capsule &&
+              PyObject_SetAttrString((PyObject *)type, "__dlpack_c_exchange_api__", capsule) == 0;
   Py_XDECREF(capsule);
   return good;
 }
 
-/* ---- __dlpack__ --------------------------------------------------------------------------------------------------- */
+/* __dlpack__ */
 
 static PyObject *capsule_of(PyObject *object) {
-  PyObject *method = PyObject_GetAttrString(object, "__dlpack__"), *empty = PyTuple_New(0), *capsule = NULL;
+  PyObject *method = PyObject_GetAttrString(object, "__dlpack__");
+  PyObject *empty = PyTuple_New(0);
+  PyObject *capsule = NULL;
   PyObject *named = Py_BuildValue("{s:(ii)}", "max_version", 1, 3);
   if (method && empty && named) capsule = PyObject_Call(method, empty, named);
-  if (!capsule && method && PyErr_ExceptionMatches(PyExc_TypeError)) { /* a producer of before DLPack 1 */
+  if (!capsule && method &&
+      PyErr_ExceptionMatches(PyExc_TypeError)) { /* a producer of before DLPack 1 */
     PyErr_Clear();
     capsule = PyObject_CallObject(method, NULL);
   }
-  Py_XDECREF(method), Py_XDECREF(empty), Py_XDECREF(named);
+  Py_XDECREF(method);
+  Py_XDECREF(empty);
+  Py_XDECREF(named);
   return capsule;
 }
 
@@ -211,14 +245,17 @@ bool dlpack_import(PyObject *object, tenon_tensor_t **out_tensor) {
   tenon_status_t status;
   if (!capsule) return false;
   if (PyCapsule_IsValid(capsule, versioned_name)) {
-    status = tenon_tensor_from_dlpack((versioned_t *)PyCapsule_GetPointer(capsule, versioned_name), out_tensor);
+    status = tenon_tensor_from_dlpack((versioned_t *)PyCapsule_GetPointer(capsule, versioned_name),
+                                      out_tensor);
     if (status == TENON_OK) PyCapsule_SetName(capsule, "used_dltensor_versioned");
   } else if (PyCapsule_IsValid(capsule, legacy_name)) {
-    status = tenon_tensor_from_dlpack_legacy((legacy_t *)PyCapsule_GetPointer(capsule, legacy_name), out_tensor);
+    status = tenon_tensor_from_dlpack_legacy((legacy_t *)PyCapsule_GetPointer(capsule, legacy_name),
+                                             out_tensor);
     if (status == TENON_OK) PyCapsule_SetName(capsule, "used_dltensor");
   } else {
     Py_DECREF(capsule);
-    PyErr_Format(PyExc_TypeError, "%R.__dlpack__() gave no DLPack capsule that has not been used", Py_TYPE(object));
+    PyErr_Format(PyExc_TypeError, "%R.__dlpack__() gave no DLPack capsule that has not been used",
+                 Py_TYPE(object));
     return false;
   }
   Py_DECREF(capsule);
@@ -228,14 +265,18 @@ bool dlpack_import(PyObject *object, tenon_tensor_t **out_tensor) {
 
 static void drop_versioned(PyObject *capsule) {
   versioned_t *managed = (versioned_t *)PyCapsule_GetPointer(capsule, versioned_name);
-  if (managed) managed->deleter(managed);
-  else PyErr_Clear(); /* it was used */
+  if (managed)
+    managed->deleter(managed);
+  else
+    PyErr_Clear(); /* it was used */
 }
 
 static void drop_legacy(PyObject *capsule) {
   legacy_t *managed = (legacy_t *)PyCapsule_GetPointer(capsule, legacy_name);
-  if (managed) managed->deleter(managed);
-  else PyErr_Clear();
+  if (managed)
+    managed->deleter(managed);
+  else
+    PyErr_Clear();
 }
 
 /* The consumer's stream, as the array API standard numbers it.  False: an exception is set. */
@@ -246,17 +287,26 @@ static bool stream_from(PyObject *object, tenon_device_t device, tenon_dlpack_t 
   }
   long long number = object ? PyLong_AsLongLong(object) : 1;
   if (number == -1 && PyErr_Occurred()) return false;
-  if (number == -1) return options->flags |= TENON_DLPACK_UNORDERED, true;
-  if (device.type == 1)
-    return raise_invalid("__dlpack__: stream=%lld: a tensor of the host has no stream: expected None", number), false;
-  if (device.type == 2 && number == 0)
-    return raise_invalid("__dlpack__: stream=0 is ambiguous for CUDA: expected 1 or 2, or a handle"), false;
+  if (number == -1) {
+    options->flags |= TENON_DLPACK_UNORDERED;
+    return true;
+  }
+  if (device.type == 1) {
+    raise_invalid("__dlpack__: stream=%lld: a tensor of the host has no stream: expected None",
+                  number);
+    return false;
+  }
+  if (device.type == 2 && number == 0) {
+    raise_invalid("__dlpack__: stream=0 is ambiguous for CUDA: expected 1 or 2, or a handle");
+    return false;
+  }
   tenon_status_t status = tenon_stream_import(device, (void *)(intptr_t)number, &options->stream);
   if (status != TENON_OK) raise_status(status);
   return status == TENON_OK;
 }
 
-static PyObject *export_as(tenon_tensor_t *tensor, const tenon_dlpack_t *options, bool is_versioned) {
+static PyObject *export_as(tenon_tensor_t *tensor, const tenon_dlpack_t *options,
+                           bool is_versioned) {
   versioned_t *versioned = NULL;
   legacy_t *legacy = NULL;
   tenon_status_t status = is_versioned ? tenon_tensor_to_dlpack_on(tensor, options, &versioned)
@@ -272,8 +322,8 @@ static PyObject *export_as(tenon_tensor_t *tensor, const tenon_dlpack_t *options
   return capsule;
 }
 
-PyObject *dlpack_export(tenon_tensor_t *tensor, PyObject *stream, PyObject *max_version, PyObject *dl_device,
-                        PyObject *copy) {
+PyObject *dlpack_export(tenon_tensor_t *tensor, PyObject *stream, PyObject *max_version,
+                        PyObject *dl_device, PyObject *copy) {
   tenon_dlpack_t options = {.size = sizeof options};
   long major = 0;
   int copies = copy && copy != Py_None ? PyObject_IsTrue(copy) : 0;
@@ -283,17 +333,24 @@ PyObject *dlpack_export(tenon_tensor_t *tensor, PyObject *stream, PyObject *max_
     PyObject *first = PySequence_GetItem(max_version, 0);
     major = first ? PyLong_AsLong(first) : -1;
     Py_XDECREF(first);
-    if (major == -1 && PyErr_Occurred()) return tenon_stream_release(options.stream), NULL;
+    if (major == -1 && PyErr_Occurred()) {
+      tenon_stream_release(options.stream);
+      return NULL;
+    }
   }
   if (dl_device && dl_device != Py_None) {
     int type, id;
-    if (!PyArg_ParseTuple(dl_device, "ii;dl_device: expected (type, id)", &type, &id))
-      return tenon_stream_release(options.stream), NULL;
+    if (!PyArg_ParseTuple(dl_device, "ii;dl_device: expected (type, id)", &type, &id)) {
+      tenon_stream_release(options.stream);
+      return NULL;
+    }
     if (type != tensor->device.type || id != tensor->device.id) {
-      PyErr_Format(PyExc_BufferError,
-                   "__dlpack__: the tensor is on device (%d, %d), not (%d, %d): copy it by x.to(device)",
-                   (int)tensor->device.type, (int)tensor->device.id, type, id);
-      return tenon_stream_release(options.stream), NULL;
+      PyErr_Format(
+          PyExc_BufferError,
+          "__dlpack__: the tensor is on device (%d, %d), not (%d, %d): copy it by x.to(device)",
+          (int)tensor->device.type, (int)tensor->device.id, type, id);
+      tenon_stream_release(options.stream);
+      return NULL;
     }
   }
   PyObject *capsule = export_as(tensor, &options, major >= 1);

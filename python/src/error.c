@@ -1,5 +1,5 @@
-/* Exceptions: one class for each status that callers tell apart, all of them tenon.Error and the class of Python's own that says
- * the same. */
+/* Exceptions: one class for each status that callers tell apart, all of them tenon.Error and the
+ * class of Python's own that says the same. */
 #include "core.h"
 
 #include <stdarg.h>
@@ -9,21 +9,25 @@ PyObject *error_class;
 
 typedef struct class_t {
   tenon_status_t status;
-  const char *name, *doc;
+  const char *name;
+  const char *doc;
   PyObject **also; /* the class of Python's own */
   PyObject *class;
 } class_t;
 
 static class_t classes[] = {
-    {TENON_INVALID, "InvalidError", "An argument is wrong: its dtype, shape, device or value.", &PyExc_ValueError,
+    {TENON_INVALID, "InvalidError", "An argument is wrong: its dtype, shape, device or value.",
+     &PyExc_ValueError, NULL},
+    {TENON_NOT_FOUND, "NotFoundError", "There is no such operator, library, device or file.",
+     &PyExc_LookupError, NULL},
+    {TENON_EXISTS, "ExistsError", "Something of that name is there already.", &PyExc_ValueError,
      NULL},
-    {TENON_NOT_FOUND, "NotFoundError", "There is no such operator, library, device or file.", &PyExc_LookupError, NULL},
-    {TENON_EXISTS, "ExistsError", "Something of that name is there already.", &PyExc_ValueError, NULL},
     {TENON_DENIED, "DeniedError", "A rule of loading refuses it.", &PyExc_PermissionError, NULL},
-    {TENON_MEMORY, "OutOfMemoryError", "There is not enough memory, of the host or of a device.", &PyExc_MemoryError,
-     NULL},
+    {TENON_MEMORY, "OutOfMemoryError", "There is not enough memory, of the host or of a device.",
+     &PyExc_MemoryError, NULL},
     {TENON_RANGE, "RangeError", "A number or an index is out of range.", &PyExc_ValueError, NULL},
-    {TENON_UNIMPLEMENTED, "UnimplementedError", "There is no kernel for it.", &PyExc_NotImplementedError, NULL},
+    {TENON_UNIMPLEMENTED, "UnimplementedError", "There is no kernel for it.",
+     &PyExc_NotImplementedError, NULL},
     {TENON_CANCELLED, "CancelledError", "The work was given up.", NULL, NULL}};
 enum { CLASSES = sizeof classes / sizeof *classes };
 
@@ -39,10 +43,11 @@ static bool add(PyObject *module, class_t *c) {
 }
 
 bool errors_add(PyObject *module) {
-  error_class = PyErr_NewExceptionWithDoc("tenon.Error",
-                                          "What the runtime, a library or a kernel reports.  The text says what was "
-                                          "expected and what was found.",
-                                          PyExc_RuntimeError, NULL);
+  error_class = PyErr_NewExceptionWithDoc(
+      "tenon.Error",
+      "What the runtime, a library or a kernel reports.  The text says what was "
+      "expected and what was found.",
+      PyExc_RuntimeError, NULL);
   if (!error_class) return false;
   Py_INCREF(error_class);
   if (PyModule_AddObject(module, "Error", error_class) != 0) return false;
@@ -63,7 +68,8 @@ PyObject *raise_text(tenon_status_t status, const char *text) {
 }
 
 PyObject *refuse_new(PyTypeObject *type, PyObject *arguments, PyObject *named) {
-  (void)arguments, (void)named;
+  (void)arguments;
+  (void)named;
   return PyErr_Format(PyExc_TypeError, "%R cannot be made this way: see help(tenon)", type);
 }
 

@@ -1,11 +1,16 @@
-/* Gradients by functions of Python's: a kernel for the layer `autograd` that records a call of Tenon's, whose way back is the
- * function.  It is given what its parameters name, as copies. */
+/* Gradients by functions of Python's: a kernel for the layer `autograd` that records a call of
+ * Tenon's, whose way back is the function.  It is given what its parameters name, as copies. */
 #include "part.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-typedef enum source_t { SOURCE_GRAD, SOURCE_INPUT, SOURCE_OUTPUT, SOURCE_ATTR } source_t;
+typedef enum source_t {
+  SOURCE_GRAD,
+  SOURCE_INPUT,
+  SOURCE_OUTPUT,
+  SOURCE_ATTR,
+} source_t;
 typedef struct parameter_t {
   source_t source;
   int32_t index;
@@ -16,7 +21,9 @@ typedef struct rule_t { /* of an operator; the registration's and each recorded 
   const tenon_op_t *op;
   char *name;
   PyObject *function;
-  int32_t input_count, output_count, count;
+  int32_t input_count;
+  int32_t output_count;
+  int32_t count;
   bool is_pointwise;
   parameter_t parameters[];
 } rule_t;
@@ -25,12 +32,13 @@ typedef struct record_t { /* one call */
   const tenon_host_t *host;
   const tenon_value_t *attrs; /* while it goes forward */
   PyObject **objects;         /* of parameters that are attributes, else NULL */
-  int64_t *extents;           /* of a pointwise operator's inputs, of each its ndim before; else NULL */
+  int64_t *extents; /* of a pointwise operator's inputs, of each its ndim before; else NULL */
 } record_t;
 
 static void rule_drop(rule_t *rule) { /* with the interpreter lock */
   if (--rule->references > 0) return;
-  for (int32_t i = 0; i < rule->count; i++) Py_XDECREF(rule->parameters[i].name);
+  for (int32_t i = 0; i < rule->count; i++)
+    Py_XDECREF(rule->parameters[i].name);
   Py_XDECREF(rule->function);
   free(rule->name);
   free(rule);
@@ -43,27 +51,32 @@ static void rule_release(void *context) {
   part_end(&lock);
 }
 
-/* ---- a call ------------------------------------------------------------------------------------------------------- */
+/* a call */
 
 static void record_release(void *context) {
   record_t *record = (record_t *)context;
   if (!Py_IsInitialized()) return;
   part_lock_t lock = part_begin();
-  for (int32_t i = 0; i < record->rule->count; i++) Py_XDECREF(record->objects[i]);
+  for (int32_t i = 0; i < record->rule->count; i++)
+    Py_XDECREF(record->objects[i]);
   rule_drop(record->rule);
-  free(record->objects), free(record->extents);
+  free(record->objects);
+  free(record->extents);
   free(record);
   part_end(&lock);
 }
 
 static int64_t *extents_of(const tenon_call_t *call, int32_t count) {
   size_t room = (size_t)count;
-  for (int32_t i = 0; i < count; i++) room += call->inputs[i] ? (size_t)call->inputs[i]->ndim : 0;
-  int64_t *extents = (int64_t *)calloc(room, sizeof *extents), *at = extents;
+  for (int32_t i = 0; i < count; i++)
+    room += call->inputs[i] ? (size_t)call->inputs[i]->ndim : 0;
+  int64_t *extents = (int64_t *)calloc(room, sizeof *extents);
+  int64_t *at = extents;
   for (int32_t i = 0; i < count && extents; i++) {
     const tenon_tensor_t *t = call->inputs[i];
     *at++ = t ? t->ndim : 0;
-    for (int32_t d = 0; t && d < t->ndim; d++) *at++ = t->shape[d];
+    for (int32_t d = 0; t && d < t->ndim; d++)
+      *at++ = t->shape[d];
   }
   return extents;
 }
@@ -73,8 +86,13 @@ static record_t *record_new(const tenon_call_t *call) {
   record_t *record = (record_t *)calloc(1, sizeof *record);
   PyObject **objects = (PyObject **)calloc((size_t)rule->count + 1, sizeof *objects);
   int64_t *extents = rule->is_pointwise ? extents_of(call, rule->input_count) : NULL;
-  if (!record || !objects || (rule->is_pointwise && !extents))
-    return free(record), free(objects), free(extents), PyErr_NoMemory(), NULL;
+  if (!record || !objects || (rule->is_pointwise && !extents)) {
+    free(record);
+    free(objects);
+    free(extents);
+    PyErr_NoMemory();
+    return NULL;
+  }
   *record = (record_t){rule, call->host, call->attrs, objects, extents};
   rule->references++;
   for (int32_t i = 0; i < rule->count; i++) {
@@ -82,19 +100,25 @@ static record_t *record_new(const tenon_call_t *call) {
     if (rule->parameters[i].source != SOURCE_ATTR) continue;
     (void)tenon_op_argument(rule->op, TENON_ARGUMENT_ATTR, rule->parameters[i].index, &of);
     of.value = call->attrs[rule->parameters[i].index];
-    if (!(objects[i] = attribute_object(&of))) return record_release(record), NULL;
+    if (!(objects[i] = attribute_object(&of))) {
+      record_release(record);
+      return NULL;
+    }
   }
   return record;
 }
 
-static tenon_status_t forward(tenon_function_call_t *call) { /* nothing is recorded here: the kernel runs */
+static tenon_status_t
+forward(tenon_function_call_t *call) { /* nothing is recorded here: the kernel runs */
   const record_t *record = (const record_t *)call->context;
   const rule_t *rule = record->rule;
   tenon_status_t status = tenon_op_call(rule->op, record->attrs, call->inputs, call->outputs, 0);
   for (int32_t i = 0; i < rule->count && status == TENON_OK; i++) {
     const parameter_t *parameter = &rule->parameters[i];
-    if (parameter->source == SOURCE_INPUT) status = tenon_function_save(call, call->inputs[parameter->index]);
-    if (parameter->source == SOURCE_OUTPUT) status = tenon_function_save(call, call->outputs[parameter->index]);
+    if (parameter->source == SOURCE_INPUT)
+      status = tenon_function_save(call, call->inputs[parameter->index]);
+    if (parameter->source == SOURCE_OUTPUT)
+      status = tenon_function_save(call, call->outputs[parameter->index]);
   }
   return status;
 }
@@ -109,9 +133,12 @@ static PyObject *named_of(tenon_function_call_t *call, const record_t *record) {
     PyObject *object = record->objects[i];
     tenon_tensor_t *tensor = NULL;
     tenon_status_t status = TENON_OK;
-    if (parameter->source == SOURCE_ATTR) Py_INCREF(object);
-    else if (parameter->source == SOURCE_GRAD) object = part_copy(call->grads[parameter->index]);
-    else if ((status = tenon_function_saved(call, saved++, &tensor)) == TENON_OK) object = part_copy(tensor);
+    if (parameter->source == SOURCE_ATTR)
+      Py_INCREF(object);
+    else if (parameter->source == SOURCE_GRAD)
+      object = part_copy(call->grads[parameter->index]);
+    else if ((status = tenon_function_saved(call, saved++, &tensor)) == TENON_OK)
+      object = part_copy(tensor);
     if (status != TENON_OK) raise_status(status);
     tenon_tensor_release(tensor);
     if (!object || PyDict_SetItem(named, parameter->name, object) != 0) Py_CLEAR(named);
@@ -120,13 +147,16 @@ static PyObject *named_of(tenon_function_call_t *call, const record_t *record) {
   return named;
 }
 
-/* The host broadcasts the inputs of a pointwise operator, so it sums what comes back.  What cannot be such a gradient is copied: who
- * gets it says what is wrong. */
-static tenon_status_t grad_copy(const tenon_tensor_t *grad, const int64_t *input, tenon_tensor_t **out) {
+/* The host broadcasts the inputs of a pointwise operator, so it sums what comes back.  What cannot
+ * be such a gradient is copied: who gets it says what is wrong. */
+static tenon_status_t grad_copy(const tenon_tensor_t *grad, const int64_t *input,
+                                tenon_tensor_t **out) {
   const tenon_op_t *op;
   tenon_tensor_t *shape;
-  int64_t ndim = input ? *input++ : 0, lead = grad->ndim - ndim;
-  bool differs = input && lead != 0, broadcasts = input && lead >= 0;
+  int64_t ndim = input ? *input++ : 0;
+  int64_t lead = grad->ndim - ndim;
+  bool differs = input && lead != 0;
+  bool broadcasts = input && lead >= 0;
   for (int64_t d = 0; d < ndim && broadcasts; d++) {
     differs = differs || input[d] != grad->shape[lead + d];
     broadcasts = input[d] == 1 || input[d] == grad->shape[lead + d];
@@ -134,21 +164,25 @@ static tenon_status_t grad_copy(const tenon_tensor_t *grad, const int64_t *input
   if (!differs || !broadcasts) return tenon_tensor_copy(grad, out);
   tenon_status_t status = tenon_op_find("core::sum_to", &op);
   if (status == TENON_OK)
-    status = tenon_tensor_borrow((void *)input, tenon_dtype(TENON_I64), 1, &ndim, NULL, NULL, NULL, &shape);
+    status = tenon_tensor_borrow((void *)input, tenon_dtype(TENON_I64), 1, &ndim, NULL, NULL, NULL,
+                                 &shape);
   if (status != TENON_OK) return status;
   status = tenon_op_call(op, NULL, (tenon_tensor_t *[]){(tenon_tensor_t *)grad, shape}, out, 0);
   tenon_tensor_release(shape);
   return status;
 }
 
-static bool grad_set(tenon_function_call_t *call, const record_t *record, int32_t i, PyObject *object) {
+static bool grad_set(tenon_function_call_t *call, const record_t *record, int32_t i,
+                     PyObject *object) {
   const rule_t *rule = record->rule;
   const int64_t *input = record->extents;
   argument_t argument = {.tensor = NULL};
   origin_t origin = {FAMILY_UNKNOWN, NULL, NULL};
   if (object == Py_None) return true;
-  if (!argument_set(&argument, object, 0, call->grads[0], rule->name, "gradient", &origin)) return false;
-  for (int32_t k = 0; k < i && input; k++) input += 1 + *input;
+  if (!argument_set(&argument, object, 0, call->grads[0], rule->name, "gradient", &origin))
+    return false;
+  for (int32_t k = 0; k < i && input; k++)
+    input += 1 + *input;
   tenon_status_t status = grad_copy(argument.tensor, input, &call->out_grads[i]);
   argument_release(&argument);
   return status == TENON_OK || raise_status(status);
@@ -158,8 +192,10 @@ static bool grads_set(tenon_function_call_t *call, const record_t *record, PyObj
   const rule_t *rule = record->rule;
   if (rule->input_count == 1 && !PyTuple_Check(result)) return grad_set(call, record, 0, result);
   if (!PyTuple_Check(result) || PyTuple_Size(result) != rule->input_count) {
-    PyErr_Format(PyExc_TypeError, "%s: its gradient gave %R: expected a tuple of %d, an array or None for each input",
-                 rule->name, Py_TYPE(result), (int)rule->input_count);
+    PyErr_Format(
+        PyExc_TypeError,
+        "%s: its gradient gave %R: expected a tuple of %d, an array or None for each input",
+        rule->name, Py_TYPE(result), (int)rule->input_count);
     return false;
   }
   for (int32_t i = 0; i < rule->input_count; i++)
@@ -170,11 +206,15 @@ static bool grads_set(tenon_function_call_t *call, const record_t *record, PyObj
 static tenon_status_t backward(tenon_function_call_t *call) {
   const record_t *record = (const record_t *)call->context;
   part_lock_t lock = part_begin();
-  PyObject *named = named_of(call, record), *none = PyTuple_New(0);
+  PyObject *named = named_of(call, record);
+  PyObject *none = PyTuple_New(0);
   PyObject *result = named && none ? PyObject_Call(record->rule->function, none, named) : NULL;
   bool good = result && grads_set(call, record, result);
-  tenon_status_t status = good ? TENON_OK : part_failed(record->host, NULL, record->rule->name, "gradient");
-  Py_XDECREF(result), Py_XDECREF(named), Py_XDECREF(none);
+  tenon_status_t status =
+      good ? TENON_OK : part_failed(record->host, NULL, record->rule->name, "gradient");
+  Py_XDECREF(result);
+  Py_XDECREF(named);
+  Py_XDECREF(none);
   part_end(&lock);
   return status;
 }
@@ -187,18 +227,23 @@ static tenon_status_t run(tenon_call_t *call) {
   tenon_status_t status = record ? TENON_OK : part_failed(call->host, call, rule->name, "gradient");
   part_end(&lock);
   if (status != TENON_OK) return status;
-  const tenon_function_t function = {sizeof function, rule->name, forward, backward, record, record_release};
-  status = tenon_function_call(&function, call->inputs, rule->input_count, outputs, rule->output_count);
+  const tenon_function_t function = {sizeof function, rule->name, forward,
+                                     backward,        record,     record_release};
+  status =
+      tenon_function_call(&function, call->inputs, rule->input_count, outputs, rule->output_count);
   for (int32_t o = 0; o < rule->output_count && status == TENON_OK; o++)
     if (call->outputs[o]) status = call->host->assign(call, (uint32_t)o, outputs[o]);
-  for (int32_t o = 0; o < rule->output_count; o++) tenon_tensor_release(outputs[o]);
+  for (int32_t o = 0; o < rule->output_count; o++)
+    tenon_tensor_release(outputs[o]);
   return status;
 }
 
-/* ---- registering -------------------------------------------------------------------------------------------------- */
+/* registering */
 
-/* Which input, result, attribute or gradient the name is: "grad" of the one result, "grad_NAME" of several. */
-static bool find(const rule_t *rule, const tenon_op_info_t *info, const char *name, parameter_t *out) {
+/* Which input, result, attribute or gradient the name is: "grad" of the one result, "grad_NAME" of
+ * several. */
+static bool find(const rule_t *rule, const tenon_op_info_t *info, const char *name,
+                 parameter_t *out) {
   static const source_t sources[] = {SOURCE_INPUT, SOURCE_ATTR, SOURCE_OUTPUT};
   const uint32_t roles[] = {TENON_ARGUMENT_INPUT, TENON_ARGUMENT_ATTR, TENON_ARGUMENT_OUTPUT};
   const int32_t counts[] = {info->input_count, info->attr_count, info->output_count};
@@ -206,39 +251,51 @@ static bool find(const rule_t *rule, const tenon_op_info_t *info, const char *na
     for (int32_t i = 0; i < counts[r]; i++) {
       tenon_argument_t of = {.size = sizeof of};
       if (tenon_op_argument(rule->op, roles[r], i, &of) != TENON_OK) continue;
-      if (strcmp(of.name, name) == 0) return out->source = sources[r], out->index = i, true;
-      if (r == 2 && strncmp(name, "grad_", 5) == 0 && strcmp(of.name, name + 5) == 0)
-        return out->source = SOURCE_GRAD, out->index = i, true;
+      if (strcmp(of.name, name) == 0) {
+        out->source = sources[r];
+        out->index = i;
+        return true;
+      }
+      if (r == 2 && strncmp(name, "grad_", 5) == 0 && strcmp(of.name, name + 5) == 0) {
+        out->source = SOURCE_GRAD;
+        out->index = i;
+        return true;
+      }
     }
-  out->source = SOURCE_GRAD, out->index = 0;
+  out->source = SOURCE_GRAD;
+  out->index = 0;
   return strcmp(name, "grad") == 0 && info->output_count == 1;
 }
 
 /* Lists, and arguments that are written to, are not for functions. */
 static bool is_simple(const tenon_op_t *op, const tenon_op_info_t *info) {
-  bool simple = info->input_count > 0 && info->output_count > 0 && info->output_count <= TENON_RANK_MAX;
+  bool simple =
+      info->input_count > 0 && info->output_count > 0 && info->output_count <= TENON_RANK_MAX;
   for (int r = 0; r < 2; r++)
     for (int32_t i = 0; i < (r ? info->output_count : info->input_count); i++) {
       tenon_argument_t of = {.size = sizeof of};
       (void)tenon_op_argument(op, r ? TENON_ARGUMENT_OUTPUT : TENON_ARGUMENT_INPUT, i, &of);
       simple = simple && of.kind == TENON_KIND_TENSOR && !of.is_written && !of.mark;
     }
-  return simple || (raise_invalid("%s: tenon.gradient is for operators whose inputs and results are tensors, none of "
-                                  "them a list or written to",
-                                  info->name),
-                    false);
+  return simple ||
+         (raise_invalid(
+              "%s: tenon.gradient is for operators whose inputs and results are tensors, none of "
+              "them a list or written to",
+              info->name),
+          false);
 }
 
 static bool parameters_set(rule_t *rule, const tenon_op_info_t *info, PyObject *names) {
   for (; rule->count < (int32_t)PyTuple_Size(names); rule->count++) {
-    PyObject *name = PyTuple_GetItem(names, rule->count), *bytes = PyUnicode_AsUTF8String(name);
+    PyObject *name = PyTuple_GetItem(names, rule->count);
+    PyObject *bytes = PyUnicode_AsUTF8String(name);
     parameter_t *parameter = &rule->parameters[rule->count];
     bool good = bytes && find(rule, info, PyBytes_AsString(bytes), parameter);
     Py_XDECREF(bytes);
     if (!good) {
       if (!PyErr_Occurred())
-        raise_invalid("%s: its gradient has a parameter %R: expected grad (of several results grad_NAME), or the name "
-                      "of an input, an attribute or a result",
+        raise_invalid("%s: its gradient has a parameter %R: expected grad (of several results "
+                      "grad_NAME), or the name of an input, an attribute or a result",
                       info->name, name);
       return false;
     }
@@ -255,17 +312,28 @@ static PyObject *add(const char *name, PyObject *function, PyObject *names, bool
   if (status != TENON_OK) return raise_status(status);
   tenon_op_info(op, &info);
   if (!is_simple(op, &info)) return NULL;
-  rule_t *rule = (rule_t *)calloc(1, sizeof *rule + (size_t)PyTuple_Size(names) * sizeof *rule->parameters);
+  rule_t *rule =
+      (rule_t *)calloc(1, sizeof *rule + (size_t)PyTuple_Size(names) * sizeof *rule->parameters);
   if (!rule) return PyErr_NoMemory();
-  *rule = (rule_t){.references = 1, .op = op, .input_count = info.input_count, .output_count = info.output_count};
+  *rule = (rule_t){.references = 1,
+                   .op = op,
+                   .input_count = info.input_count,
+                   .output_count = info.output_count};
   rule->is_pointwise = info.traits & TENON_POINTWISE;
   Py_INCREF(rule->function = function);
-  if (!(rule->name = strdup(info.name))) return rule_drop(rule), PyErr_NoMemory();
-  if (!parameters_set(rule, &info, names)) return rule_drop(rule), NULL;
-  status =
-      tenon_kernel_add(info.name, "autograd", run, rule, rule_release, override ? TENON_OVERRIDE : 0, &registration);
+  if (!(rule->name = strdup(info.name))) {
+    rule_drop(rule);
+    return PyErr_NoMemory();
+  }
+  if (!parameters_set(rule, &info, names)) {
+    rule_drop(rule);
+    return NULL;
+  }
+  status = tenon_kernel_add(info.name, "autograd", run, rule, rule_release,
+                            override ? TENON_OVERRIDE : 0, &registration);
   if (status == TENON_OK) return registration_new(registration);
-  return rule_drop(rule), raise_status(status);
+  rule_drop(rule);
+  return raise_status(status);
 }
 
 static PyObject *gradient_add(PyObject *module, PyObject *arguments) {
@@ -273,12 +341,14 @@ static PyObject *gradient_add(PyObject *module, PyObject *arguments) {
   int override;
   PyObject *function, *names;
   (void)module;
-  if (!PyArg_ParseTuple(arguments, "sOO!p", &name, &function, &PyTuple_Type, &names, &override)) return NULL;
+  if (!PyArg_ParseTuple(arguments, "sOO!p", &name, &function, &PyTuple_Type, &names, &override))
+    return NULL;
   lock_take(&libraries_lock);
   PyObject *registration = add(name, function, names, override);
   lock_give(&libraries_lock);
   return registration;
 }
 
-static PyMethodDef functions[] = {{"gradient_add", gradient_add, METH_VARARGS, NULL}, {NULL, NULL, 0, NULL}};
+static PyMethodDef functions[] = {{"gradient_add", gradient_add, METH_VARARGS, NULL},
+                                  {NULL, NULL, 0, NULL}};
 bool gradients_add(PyObject *module) { return PyModule_AddFunctions(module, functions) == 0; }

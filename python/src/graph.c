@@ -1,4 +1,5 @@
-/* tenon.graph.Graph, a model as it was read, and tenon.graph.Executable, compiled from it: a callable. */
+/* tenon.graph.Graph, a model as it was read, and tenon.graph.Executable, compiled from it: a
+ * callable. */
 #include "core.h"
 
 #include <stdlib.h>
@@ -15,18 +16,25 @@ typedef struct executable_t {
 static PyTypeObject *graph_type, *executable_type;
 
 static tenon_graph_t *graph_of(PyObject *object) { return ((graph_t *)object)->graph; }
-static tenon_executable_t *executable_of(PyObject *object) { return ((executable_t *)object)->executable; }
+static tenon_executable_t *executable_of(PyObject *object) {
+  return ((executable_t *)object)->executable;
+}
 
-/* ---- graphs ------------------------------------------------------------------------------------------------------- */
+/* graphs */
 
 PyObject *graph_new(tenon_graph_t *graph) {
   graph_t *self = PyObject_New(graph_t, graph_type);
-  if (!self) return tenon_graph_release(graph), NULL;
+  if (!self) {
+    tenon_graph_release(graph);
+    return NULL;
+  }
   self->graph = graph;
   return (PyObject *)self;
 }
 
-const tenon_graph_t *graph_get(PyObject *object) { return Py_TYPE(object) == graph_type ? graph_of(object) : NULL; }
+const tenon_graph_t *graph_get(PyObject *object) {
+  return Py_TYPE(object) == graph_type ? graph_of(object) : NULL;
+}
 
 static PyObject *load(PyObject *module, PyObject *path) {
   PyObject *bytes = NULL;
@@ -48,7 +56,11 @@ static void graph_delete(PyObject *object) {
 
 PyObject *port_extents(const tenon_port_t *port) {
   PyObject *list = PyList_New(0);
-  if (port->ndim < 0) return Py_XDECREF(list), Py_INCREF(Py_None), Py_None;
+  if (port->ndim < 0) {
+    Py_XDECREF(list);
+    Py_INCREF(Py_None);
+    return Py_None;
+  }
   for (int32_t d = 0; list && d < port->ndim; d++) {
     const tenon_axis_t *axis = &port->axes[d];
     PyObject *extent = axis->extent >= 0 ? PyLong_FromLongLong(axis->extent)
@@ -66,9 +78,12 @@ PyObject *port_dtype(const tenon_port_t *port) {
 
 /* (name, dtype or None, extents or None): an extent is a number, the name of a symbol, or None. */
 static PyObject *port_of(const tenon_port_t *port) {
-  PyObject *dtype = port_dtype(port), *extents = port_extents(port);
+  PyObject *dtype = port_dtype(port);
+  PyObject *extents = port_extents(port);
   if (dtype && extents) return Py_BuildValue("sNN", port->name, dtype, extents);
-  return Py_XDECREF(dtype), Py_XDECREF(extents), NULL;
+  Py_XDECREF(dtype);
+  Py_XDECREF(extents);
+  return NULL;
 }
 
 typedef tenon_status_t (*port_fn)(const tenon_graph_t *, int32_t, tenon_port_t *);
@@ -123,18 +138,26 @@ static PyObject *save(PyObject *self, PyObject *path) {
   Py_RETURN_NONE;
 }
 
-/* ---- compiling ---------------------------------------------------------------------------------------------------- */
+/* compiling */
 
-enum { DEVICES_MOST = 16, PINS_MOST = 256 };
+enum {
+  DEVICES_MOST = 16,
+  PINS_MOST = 256,
+};
 
 /* Nodes to devices; the texts of the pins are of bytes in `kept`. */
 static bool pins_from(PyObject *object, PyObject *kept, tenon_pin_t *pins, uint32_t *out_count) {
   PyObject *items = PyDict_Items(object);
   *out_count = 0;
-  if (!items || PyList_Append(kept, items) != 0) return Py_XDECREF(items), false;
+  if (!items || PyList_Append(kept, items) != 0) {
+    Py_XDECREF(items);
+    return false;
+  }
   Py_DECREF(items);
   for (Py_ssize_t at = 0; at < PyList_Size(items); at++) {
-    PyObject *item = PyList_GetItem(items, at), *node = PyTuple_GetItem(item, 0), *device = PyTuple_GetItem(item, 1);
+    PyObject *item = PyList_GetItem(items, at);
+    PyObject *node = PyTuple_GetItem(item, 0);
+    PyObject *device = PyTuple_GetItem(item, 1);
     PyObject *bytes = PyUnicode_Check(node) ? PyUnicode_AsUTF8String(node) : NULL;
     bool good = bytes && *out_count < PINS_MOST && PyList_Append(kept, bytes) == 0 &&
                 device_from(device, &pins[*out_count].device);
@@ -143,7 +166,9 @@ static bool pins_from(PyObject *object, PyObject *kept, tenon_pin_t *pins, uint3
     if (!good)
       return PyErr_Occurred()
                  ? false
-                 : (raise_invalid("pins: expected up to %d names of nodes and their devices", PINS_MOST), false);
+                 : (raise_invalid("pins: expected up to %d names of nodes and their devices",
+                                  PINS_MOST),
+                    false);
   }
   return true;
 }
@@ -151,9 +176,13 @@ static bool pins_from(PyObject *object, PyObject *kept, tenon_pin_t *pins, uint3
 static bool devices_from(PyObject *object, tenon_device_t *devices, uint32_t *out_count) {
   Py_ssize_t count = PyUnicode_Check(object) ? 1 : PySequence_Size(object);
   if (count < 0) return false;
-  if (count > DEVICES_MOST) return raise_invalid("%zd devices: expected at most %d", count, DEVICES_MOST), false;
+  if (count > DEVICES_MOST) {
+    raise_invalid("%zd devices: expected at most %d", count, DEVICES_MOST);
+    return false;
+  }
   for (Py_ssize_t i = 0; i < count; i++) {
-    PyObject *item = PyUnicode_Check(object) ? (Py_INCREF(object), object) : PySequence_GetItem(object, i);
+    PyObject *item =
+        PyUnicode_Check(object) ? (Py_INCREF(object), object) : PySequence_GetItem(object, i);
     bool good = item && device_from(item, &devices[i]);
     Py_XDECREF(item);
     if (!good) return false;
@@ -168,35 +197,50 @@ static PyObject *compile(PyObject *self, PyObject *arguments, PyObject *named) {
   tenon_device_t devices[DEVICES_MOST];
   tenon_pin_t pins[PINS_MOST];
   tenon_executable_t *executable = NULL;
-  PyObject *device = NULL, *pin_object = NULL, *kept = NULL;
-  int plain = 0, record = 0;
-  if (!PyArg_ParseTupleAndKeywords(arguments, named, "|O$O!zpp", names, &device, &PyDict_Type, &pin_object,
-                                   &options.claims, &plain, &record))
+  PyObject *device = NULL;
+  PyObject *pin_object = NULL;
+  PyObject *kept = NULL;
+  int plain = 0;
+  int record = 0;
+  if (!PyArg_ParseTupleAndKeywords(arguments, named, "|O$O!zpp", names, &device, &PyDict_Type,
+                                   &pin_object, &options.claims, &plain, &record))
     return NULL;
   options.flags = (plain ? TENON_COMPILE_PLAIN : 0) | (record ? TENON_COMPILE_RECORD : 0);
-  if (device && device != Py_None && !devices_from(device, devices, &options.device_count)) return NULL;
+  if (device && device != Py_None && !devices_from(device, devices, &options.device_count))
+    return NULL;
   if (!(kept = PyList_New(0))) return NULL;
   bool good = !pin_object || pins_from(pin_object, kept, pins, &options.pin_count);
-  options.devices = devices, options.pins = pins;
-  if (options.device_count == 1) options.device = devices[0], options.device_count = 0;
+  options.devices = devices;
+  options.pins = pins;
+  if (options.device_count == 1) {
+    options.device = devices[0];
+    options.device_count = 0;
+  }
   tenon_status_t status = TENON_OK;
   if (good) {
     unlocked_t unlocked;
     unlocked_begin(&unlocked);
     status = tenon_executable_create(graph_of(self), &options, &executable);
-    if (!unlocked_end(&unlocked)) good = false, tenon_executable_release(executable);
+    if (!unlocked_end(&unlocked)) {
+      good = false;
+      tenon_executable_release(executable);
+    }
   }
   Py_DECREF(kept);
   if (!good) return NULL;
   if (status != TENON_OK) return raise_status(status);
   executable_t *made = PyObject_New(executable_t, executable_type);
-  if (!made) return tenon_executable_release(executable), NULL;
-  made->executable = executable, made->graph = self;
+  if (!made) {
+    tenon_executable_release(executable);
+    return NULL;
+  }
+  made->executable = executable;
+  made->graph = self;
   Py_INCREF(self);
   return (PyObject *)made;
 }
 
-/* ---- executables -------------------------------------------------------------------------------------------------- */
+/* executables */
 
 static void executable_delete(PyObject *object) {
   PyTypeObject *type = Py_TYPE(object);
@@ -209,24 +253,29 @@ static void executable_delete(PyObject *object) {
 static PyObject *dump(PyObject *self, PyObject *what) {
   PyObject *bytes = PyUnicode_Check(what) ? PyUnicode_AsUTF8String(what) : NULL;
   char *text = NULL;
-  if (!bytes) return PyErr_Occurred() ? NULL : PyErr_Format(PyExc_TypeError, "dump: expected a str, found %R", what);
-  tenon_status_t status = tenon_executable_dump(executable_of(self), PyBytes_AsString(bytes), &text);
+  if (!bytes)
+    return PyErr_Occurred() ? NULL
+                            : PyErr_Format(PyExc_TypeError, "dump: expected a str, found %R", what);
+  tenon_status_t status =
+      tenon_executable_dump(executable_of(self), PyBytes_AsString(bytes), &text);
   Py_DECREF(bytes);
   return taken(status, text);
 }
 
 static PyObject *get_graph(PyObject *self, void *unused) {
   (void)unused;
-  return Py_INCREF(((executable_t *)self)->graph), ((executable_t *)self)->graph;
+  Py_INCREF(((executable_t *)self)->graph);
+  return ((executable_t *)self)->graph;
 }
 
 /* The object for input i: by place, or by its name. */
-static PyObject *given_for(const tenon_port_t *port, int32_t i, PyObject *arguments, PyObject *named,
-                           Py_ssize_t *used) {
+static PyObject *given_for(const tenon_port_t *port, int32_t i, PyObject *arguments,
+                           PyObject *named, Py_ssize_t *used) {
   PyObject *by_place = i < PyTuple_Size(arguments) ? PyTuple_GetItem(arguments, i) : NULL;
   PyObject *by_name = named ? PyDict_GetItemString(named, port->name) : NULL;
   if (by_name) ++*used;
-  if (by_place && by_name) return PyErr_Format(PyExc_TypeError, "input '%s' is given twice", port->name);
+  if (by_place && by_name)
+    return PyErr_Format(PyExc_TypeError, "input '%s' is given twice", port->name);
   if (by_place || by_name) return by_place ? by_place : by_name;
   return PyErr_Format(PyExc_TypeError, "input '%s', number %d, is not given", port->name, (int)i);
 }
@@ -235,8 +284,10 @@ static PyObject *results_of(tenon_tensor_t **outputs, int32_t count, const origi
   PyObject *tuple = PyTuple_New(count);
   for (int32_t i = 0; i < count; i++) {
     PyObject *object = tuple ? result_of(outputs[i], origin) : NULL;
-    if (!tuple) tenon_tensor_release(outputs[i]);
-    else if (!object || PyTuple_SetItem(tuple, i, object) != 0) Py_CLEAR(tuple);
+    if (!tuple)
+      tenon_tensor_release(outputs[i]);
+    else if (!object || PyTuple_SetItem(tuple, i, object) != 0)
+      Py_CLEAR(tuple);
   }
   if (!tuple || count != 1) return tuple;
   PyObject *one = PyTuple_GetItem(tuple, 0);
@@ -247,8 +298,11 @@ static PyObject *results_of(tenon_tensor_t **outputs, int32_t count, const origi
 
 typedef struct run_t { /* room of one run */
   argument_t *arguments;
-  tenon_tensor_t **inputs, **outputs;
-  int32_t input_count, output_count, set;
+  tenon_tensor_t **inputs;
+  tenon_tensor_t **outputs;
+  int32_t input_count;
+  int32_t output_count;
+  int32_t set;
 } run_t;
 
 static PyObject *run(PyObject *self, run_t *r, PyObject *arguments, PyObject *named) {
@@ -257,69 +311,80 @@ static PyObject *run(PyObject *self, run_t *r, PyObject *arguments, PyObject *na
   Py_ssize_t used = 0;
   tenon_status_t status;
   if (PyTuple_Size(arguments) > r->input_count)
-    return PyErr_Format(PyExc_TypeError, "the graph has %d inputs, %zd were given", (int)r->input_count,
-                        PyTuple_Size(arguments));
+    return PyErr_Format(PyExc_TypeError, "the graph has %d inputs, %zd were given",
+                        (int)r->input_count, PyTuple_Size(arguments));
   for (; r->set < r->input_count; r->set++) {
     tenon_port_t port = {.size = sizeof port};
     if ((status = tenon_graph_input(graph, r->set, &port)) != TENON_OK) return raise_status(status);
     PyObject *given = given_for(&port, r->set, arguments, named, &used);
     argument_t *argument = &r->arguments[r->set];
-    if (!given || !argument_set(argument, given, ARGUMENT_KEPT, NULL, "graph", port.name, &origin)) return NULL;
+    if (!given || !argument_set(argument, given, ARGUMENT_KEPT, NULL, "graph", port.name, &origin))
+      return NULL;
     r->inputs[r->set] = argument->tensor;
   }
   if (named && used != PyDict_Size(named)) {
     PyObject *keys = PyDict_Keys(named);
-    if (keys) PyErr_Format(PyExc_TypeError, "among %R is a name that no input of the graph has", keys);
-    return Py_XDECREF(keys), NULL;
+    if (keys)
+      PyErr_Format(PyExc_TypeError, "among %R is a name that no input of the graph has", keys);
+    Py_XDECREF(keys);
+    return NULL;
   }
   tenon_profile_t *profile = profile_current();
   unlocked_t unlocked;
   unlocked_begin(&unlocked);
   status = tenon_executable_run(executable_of(self), r->inputs, r->outputs, profile);
   if (!unlocked_end(&unlocked) && status == TENON_OK) {
-    for (int32_t i = 0; i < r->output_count; i++) tenon_tensor_release(r->outputs[i]);
+    for (int32_t i = 0; i < r->output_count; i++)
+      tenon_tensor_release(r->outputs[i]);
     return NULL;
   }
-  return status == TENON_OK ? results_of(r->outputs, r->output_count, &origin) : raise_status(status);
+  return status == TENON_OK ? results_of(r->outputs, r->output_count, &origin)
+                            : raise_status(status);
 }
 
 static PyObject *executable_call(PyObject *self, PyObject *arguments, PyObject *named) {
   const tenon_graph_t *graph = tenon_executable_graph(executable_of(self));
-  run_t r = {.input_count = tenon_graph_input_count(graph), .output_count = tenon_graph_output_count(graph)};
+  run_t r = {.input_count = tenon_graph_input_count(graph),
+             .output_count = tenon_graph_output_count(graph)};
   r.arguments = (argument_t *)malloc(((size_t)r.input_count + 1) * sizeof *r.arguments);
   r.inputs = (tenon_tensor_t **)calloc((size_t)r.input_count + 1, sizeof *r.inputs);
   r.outputs = (tenon_tensor_t **)calloc((size_t)r.output_count + 1, sizeof *r.outputs);
   bool good = r.arguments && r.inputs && r.outputs;
   PyObject *result = good ? run(self, &r, arguments, named) : PyErr_NoMemory();
-  for (int32_t i = 0; i < r.set; i++) argument_release(&r.arguments[i]);
-  free(r.arguments), free(r.inputs), free(r.outputs);
+  for (int32_t i = 0; i < r.set; i++)
+    argument_release(&r.arguments[i]);
+  free(r.arguments);
+  free(r.inputs);
+  free(r.outputs);
   return result;
 }
 
-/* ---- the types ---------------------------------------------------------------------------------------------------- */
+/* the types */
 
 static PyMethodDef graph_methods[] = {
-    {"text", graph_text, METH_NOARGS, "text()\n--\n\nThe graph as text: its nodes, values and constants."},
+    {"text", graph_text, METH_NOARGS,
+     "text()\n--\n\nThe graph as text: its nodes, values and constants."},
     {"_nodes", graph_nodes, METH_NOARGS, NULL},
     {"_values", graph_values, METH_NOARGS, NULL},
     {"_ports", graph_ports, METH_NOARGS, NULL},
     {"_apply", graph_apply, METH_VARARGS, NULL},
     {"save", save, METH_O,
-     "save(path)\n--\n\nWrites it as an ONNX file, which load reads back to the same graph: a node of domain "
-     "NAMESPACE and type\nNAME for each operator, constants as initialisers.  What a file cannot say is an error, and "
-     "the file that\nwas there stays."},
+     "save(path)\n--\n\nWrites it as an ONNX file, which load reads back to the same graph: a node "
+     "of domain NAMESPACE and type\nNAME for each operator, constants as initialisers.  What a "
+     "file cannot say is an error, and the file that\nwas there stays."},
     {"compile", (PyCFunction)(void (*)(void))compile, METH_VARARGS | METH_KEYWORDS,
      "compile(device=None, *, pins=None, claims=None, plain=False, record=False)\n--\n\n"
-     "An Executable.  device: \"cpu\", \"opencl:0\", or a list of them to spread the graph over; pins: {node: "
-     "device};\n"
-     "claims: settings of groups that devices run as one, or \"off\"; plain: nothing is rewritten; record: runs of the "
-     "same\n"
+     "An Executable.  device: \"cpu\", \"opencl:0\", or a list of them to spread the graph over; "
+     "pins: {node: device};\n"
+     "claims: settings of groups that devices run as one, or \"off\"; plain: nothing is rewritten; "
+     "record: runs of the same\n"
      "shapes are recorded and replayed, where the device can."},
     {NULL, NULL, 0, NULL}};
 static PyGetSetDef graph_properties[] = {
     {"name", get_name, NULL, "As its file or builder said; \"\": none.", NULL},
     {"inputs", get_inputs, NULL,
-     "(name, dtype, extents) of each: None where it is unknown; an extent may be a symbol's name.", NULL},
+     "(name, dtype, extents) of each: None where it is unknown; an extent may be a symbol's name.",
+     NULL},
     {"outputs", get_outputs, NULL, "The same of its outputs.", NULL},
     {NULL, NULL, NULL, NULL, NULL}};
 static PyType_Slot graph_slots[] = {{Py_tp_dealloc, (void *)graph_delete},
@@ -327,28 +392,36 @@ static PyType_Slot graph_slots[] = {{Py_tp_dealloc, (void *)graph_delete},
                                     {Py_tp_methods, graph_methods},
                                     {Py_tp_getset, graph_properties},
                                     {0, NULL}};
-static PyType_Spec graph_spec = {"tenon.graph.Graph", sizeof(graph_t), 0, Py_TPFLAGS_DEFAULT, graph_slots};
+static PyType_Spec graph_spec = {"tenon.graph.Graph", sizeof(graph_t), 0, Py_TPFLAGS_DEFAULT,
+                                 graph_slots};
 
 static PyMethodDef executable_methods[] = {
     {"dump", dump, METH_O,
-     "dump(what)\n--\n\n\"graph\" after rewriting, \"shapes\", \"claims\", \"placement\" or \"plan\", as text."},
+     "dump(what)\n--\n\n\"graph\" after rewriting, \"shapes\", \"claims\", \"placement\" or "
+     "\"plan\", as text."},
     {NULL, NULL, 0, NULL}};
-static PyGetSetDef executable_properties[] = {{"graph", get_graph, NULL, "The graph that it was compiled from.", NULL},
-                                              {NULL, NULL, NULL, NULL, NULL}};
-static PyType_Slot executable_slots[] = {
-    {Py_tp_dealloc, (void *)executable_delete}, {Py_tp_call, (void *)executable_call}, {Py_tp_new, (void *)refuse_new},
-    {Py_tp_methods, executable_methods},        {Py_tp_getset, executable_properties}, {0, NULL}};
-static PyType_Spec executable_spec = {"tenon.graph.Executable", sizeof(executable_t), 0, Py_TPFLAGS_DEFAULT,
-                                      executable_slots};
-static PyMethodDef functions[] = {{"graph_load", load, METH_O, "graph_load(path)\n--\n\nReads a model (ONNX)."},
-                                  {"graph_passes", graph_passes, METH_NOARGS, NULL},
-                                  {NULL, NULL, 0, NULL}};
+static PyGetSetDef executable_properties[] = {
+    {"graph", get_graph, NULL, "The graph that it was compiled from.", NULL},
+    {NULL, NULL, NULL, NULL, NULL}};
+static PyType_Slot executable_slots[] = {{Py_tp_dealloc, (void *)executable_delete},
+                                         {Py_tp_call, (void *)executable_call},
+                                         {Py_tp_new, (void *)refuse_new},
+                                         {Py_tp_methods, executable_methods},
+                                         {Py_tp_getset, executable_properties},
+                                         {0, NULL}};
+static PyType_Spec executable_spec = {"tenon.graph.Executable", sizeof(executable_t), 0,
+                                      Py_TPFLAGS_DEFAULT, executable_slots};
+static PyMethodDef functions[] = {
+    {"graph_load", load, METH_O, "graph_load(path)\n--\n\nReads a model (ONNX)."},
+    {"graph_passes", graph_passes, METH_NOARGS, NULL},
+    {NULL, NULL, 0, NULL}};
 
 bool graphs_add(PyObject *module) {
   graph_type = (PyTypeObject *)PyType_FromSpec(&graph_spec);
   executable_type = (PyTypeObject *)PyType_FromSpec(&executable_spec);
   if (!graph_type || !executable_type) return false;
-  Py_INCREF(graph_type), Py_INCREF(executable_type);
+  Py_INCREF(graph_type);
+  Py_INCREF(executable_type);
   return PyModule_AddObject(module, "Graph", (PyObject *)graph_type) == 0 &&
          PyModule_AddObject(module, "Executable", (PyObject *)executable_type) == 0 &&
          PyModule_AddFunctions(module, functions) == 0;

@@ -1,4 +1,5 @@
-/* tenon.Library: a loaded library and its operators.  The module's functions about operators stand here too. */
+/* tenon.Library: a loaded library and its operators.  The module's functions about operators stand
+ * here too. */
 #include "core.h"
 
 #include <stdlib.h>
@@ -7,13 +8,16 @@
 typedef struct library_t {
   PyObject_HEAD tenon_library_t *library; /* NULL: unloaded */
   PyObject *operators;                    /* a dictionary by name without the namespace */
-  const tenon_op_t **past; /* those of files that a reload has put others in the place of; they serve, too */
+  const tenon_op_t *
+      *past; /* those of files that a reload has put others in the place of; they serve, too */
   int32_t past_count;
 } library_t;
 
 lock_t libraries_lock;
 static PyTypeObject *library_type;
-static PyObject *loaded; /* a dictionary, by address: a library has one object, which lives until it is unloaded */
+static PyObject *
+    /* a dictionary, by address: a library has one object, which lives until it is unloaded */
+    loaded;
 
 static bool fill(library_t *self) {
   for (int32_t i = 0, n = tenon_library_op_count(self->library); i < n; i++) {
@@ -22,7 +26,9 @@ static bool fill(library_t *self) {
     tenon_op_info(op, &info);
     const char *colons = strstr(info.name, "::");
     PyObject *object = operator_new(op);
-    int status = object ? PyDict_SetItemString(self->operators, colons ? colons + 2 : info.name, object) : -1;
+    int status =
+        object ? PyDict_SetItemString(self->operators, colons ? colons + 2 : info.name, object)
+               : -1;
     Py_XDECREF(object);
     if (status != 0) return false;
   }
@@ -30,15 +36,24 @@ static bool fill(library_t *self) {
 }
 
 static PyObject *library_find(tenon_library_t *library) {
-  PyObject *key = PyLong_FromVoidPtr(library), *known = key ? PyDict_GetItem(loaded, key) : NULL;
+  PyObject *key = PyLong_FromVoidPtr(library);
+  PyObject *known = key ? PyDict_GetItem(loaded, key) : NULL;
   if (known) { /* one handle is enough */
     tenon_library_release(library);
     Py_DECREF(key);
-    return Py_INCREF(known), known;
+    Py_INCREF(known);
+    return known;
   }
   library_t *self = key ? PyObject_New(library_t, library_type) : NULL;
-  if (!self) return tenon_library_release(library), Py_XDECREF(key), NULL;
-  self->library = library, self->operators = PyDict_New(), self->past = NULL, self->past_count = 0;
+  if (!self) {
+    tenon_library_release(library);
+    Py_XDECREF(key);
+    return NULL;
+  }
+  self->library = library;
+  self->operators = PyDict_New();
+  self->past = NULL;
+  self->past_count = 0;
   bool good = self->operators && fill(self) && PyDict_SetItem(loaded, key, (PyObject *)self) == 0;
   Py_DECREF(key);
   if (good) return (PyObject *)self;
@@ -62,14 +77,16 @@ static PyObject *load(PyObject *module, PyObject *arguments, PyObject *named) {
   tenon_library_t *library = NULL;
   tenon_status_t status;
   (void)module;
-  if (!PyArg_ParseTupleAndKeywords(arguments, named, "O&|I", names, PyUnicode_FSConverter, &path, &flags)) return NULL;
+  if (!PyArg_ParseTupleAndKeywords(arguments, named, "O&|I", names, PyUnicode_FSConverter, &path,
+                                   &flags))
+    return NULL;
   Py_BEGIN_ALLOW_THREADS status = tenon_library_load(PyBytes_AsString(path), flags, &library);
   Py_END_ALLOW_THREADS Py_DECREF(path);
   if (status != TENON_OK) return raise_status(status);
   return library_of(library);
 }
 
-/* ---- from source -------------------------------------------------------------------------------------------------- */
+/* from source */
 
 typedef struct words_t { /* what the compilers say; without memory some is lost */
   char *text;
@@ -79,10 +96,12 @@ typedef struct words_t { /* what the compilers say; without memory some is lost 
 static void hear(void *context, uint32_t what, const char *text) {
   words_t *words = (words_t *)context;
   size_t size = strlen(text);
-  char *grown = what == TENON_BUILD_WORDS ? (char *)realloc(words->text, words->size + size + 1) : NULL;
+  char *grown =
+      what == TENON_BUILD_WORDS ? (char *)realloc(words->text, words->size + size + 1) : NULL;
   if (!grown) return;
   memcpy(grown + words->size, text, size + 1);
-  words->text = grown, words->size += size;
+  words->text = grown;
+  words->size += size;
 }
 
 /* Pointers to the texts of a tuple of bytes; the tuple keeps them. */
@@ -91,7 +110,10 @@ static const char **texts_of(PyObject *tuple, uint32_t *out_count) {
   const char **texts = (const char **)malloc(((size_t)count + 1) * sizeof *texts);
   for (Py_ssize_t i = 0; texts && i < count; i++) {
     texts[i] = PyBytes_AsString(PyTuple_GetItem(tuple, i));
-    if (!texts[i]) return free(texts), NULL;
+    if (!texts[i]) {
+      free(texts);
+      return NULL;
+    }
   }
   *out_count = (uint32_t)count;
   return texts ? texts : (const char **)PyErr_NoMemory();
@@ -102,49 +124,64 @@ static PyObject *raise_build(tenon_status_t status, const words_t *words) {
   PyObject *bytes = text ? PyUnicode_AsUTF8String(text) : NULL;
   PyErr_Clear();
   raise_text(status, bytes ? PyBytes_AsString(bytes) : tenon_error());
-  Py_XDECREF(text), Py_XDECREF(bytes);
+  Py_XDECREF(text);
+  Py_XDECREF(bytes);
   return NULL;
 }
 
 static PyObject *load_build(PyObject *module, PyObject *arguments) {
-  PyObject *sources, *options, *result = NULL;
+  PyObject *sources, *options;
+  PyObject *result = NULL;
   unsigned build_flags, flags;
   words_t words = {NULL, 0};
   tenon_library_t *library = NULL;
   tenon_status_t status;
   (void)module;
-  if (!PyArg_ParseTuple(arguments, "O!O!II", &PyTuple_Type, &sources, &PyTuple_Type, &options, &build_flags, &flags))
+  if (!PyArg_ParseTuple(arguments, "O!O!II", &PyTuple_Type, &sources, &PyTuple_Type, &options,
+                        &build_flags, &flags))
     return NULL;
-  tenon_build_t build = {.size = sizeof build, .flags = build_flags, .say = hear, .context = &words};
+  tenon_build_t build = {
+      .size = sizeof build, .flags = build_flags, .say = hear, .context = &words};
   build.sources = texts_of(sources, &build.source_count);
   build.options = build.sources ? texts_of(options, &build.option_count) : NULL;
   if (build.options) {
     Py_BEGIN_ALLOW_THREADS status = tenon_library_load_build(&build, flags, &library);
     Py_END_ALLOW_THREADS if (status != TENON_OK) raise_build(status, &words);
-    else if (words.size && PyErr_WarnEx(PyExc_RuntimeWarning, words.text, 2) != 0) tenon_library_release(library);
-    else result = library_of(library); }
-  free((void *)(uintptr_t)build.sources), free((void *)(uintptr_t)build.options), free(words.text);
+    else if (words.size && PyErr_WarnEx(PyExc_RuntimeWarning, words.text, 2) != 0)
+        tenon_library_release(library);
+    else result = library_of(library);
+  }
+  free((void *)(uintptr_t)build.sources);
+  free((void *)(uintptr_t)build.options);
+  free(words.text);
   return result;
 }
 
 /* Builds one to a file. */
 static PyObject *build(PyObject *module, PyObject *arguments) {
-  PyObject *sources, *options, *result = NULL;
+  PyObject *sources, *options;
+  PyObject *result = NULL;
   const char *path;
   unsigned build_flags;
   words_t words = {NULL, 0};
   tenon_status_t status;
   (void)module;
-  if (!PyArg_ParseTuple(arguments, "O!O!Iy", &PyTuple_Type, &sources, &PyTuple_Type, &options, &build_flags, &path))
+  if (!PyArg_ParseTuple(arguments, "O!O!Iy", &PyTuple_Type, &sources, &PyTuple_Type, &options,
+                        &build_flags, &path))
     return NULL;
-  tenon_build_t build = {.size = sizeof build, .flags = build_flags, .say = hear, .context = &words};
+  tenon_build_t build = {
+      .size = sizeof build, .flags = build_flags, .say = hear, .context = &words};
   build.sources = texts_of(sources, &build.source_count);
   build.options = build.sources ? texts_of(options, &build.option_count) : NULL;
   if (build.options) {
     Py_BEGIN_ALLOW_THREADS status = tenon_library_build(&build, path);
     Py_END_ALLOW_THREADS if (status != TENON_OK) raise_build(status, &words);
-    else if (!words.size || PyErr_WarnEx(PyExc_RuntimeWarning, words.text, 2) == 0) result = PyBool_FromLong(1); }
-  free((void *)(uintptr_t)build.sources), free((void *)(uintptr_t)build.options), free(words.text);
+    else if (!words.size || PyErr_WarnEx(PyExc_RuntimeWarning, words.text, 2) == 0) result =
+        PyBool_FromLong(1);
+  }
+  free((void *)(uintptr_t)build.sources);
+  free((void *)(uintptr_t)build.options);
+  free(words.text);
   return result;
 }
 
@@ -153,58 +190,73 @@ static PyObject *policy(PyObject *module, PyObject *arguments) {
   tenon_policy_t rules = {.size = sizeof rules};
   tenon_status_t status = TENON_OK;
   (void)module;
-  if (!PyArg_ParseTuple(arguments, "O!O!I", &PyTuple_Type, &folders, &PyTuple_Type, &hashes, &rules.flags)) return NULL;
+  if (!PyArg_ParseTuple(arguments, "O!O!I", &PyTuple_Type, &folders, &PyTuple_Type, &hashes,
+                        &rules.flags))
+    return NULL;
   rules.folders = texts_of(folders, &rules.folder_count);
   rules.hashes = rules.folders ? texts_of(hashes, &rules.hash_count) : NULL;
   if (rules.hashes) status = tenon_policy_set(&rules);
   const bool is_read = rules.hashes != NULL;
-  free((void *)(uintptr_t)rules.folders), free((void *)(uintptr_t)rules.hashes);
+  free((void *)(uintptr_t)rules.folders);
+  free((void *)(uintptr_t)rules.hashes);
   if (!is_read) return NULL;
   if (status != TENON_OK) return raise_status(status);
   Py_RETURN_NONE;
 }
 
-/* ---- isolated -------------------------------------------------------------------------------------------------------- */
+/* isolated */
 
 static PyObject *load_isolated(PyObject *module, PyObject *arguments, PyObject *named) {
-  static char *names[] = {"path",    "flags",  "allow",  "deadline_ms", "spin_us",  "processes", "calls",
-                          "threads", "memory", "shared", "readable",    "writable", NULL};
-  PyObject *path, *readable = NULL, *writable = NULL, *result = NULL;
+  static char *names[] = {"path",      "flags",    "allow",   "deadline_ms", "spin_us",
+                          "processes", "calls",    "threads", "memory",      "shared",
+                          "readable",  "writable", NULL};
+  PyObject *path;
+  PyObject *readable = NULL;
+  PyObject *writable = NULL;
+  PyObject *result = NULL;
   unsigned flags = 0;
-  unsigned long long memory = 0, shared = 0;
+  unsigned long long memory = 0;
+  unsigned long long shared = 0;
   tenon_isolation_t isolation = {.size = sizeof isolation};
   tenon_library_t *library = NULL;
   tenon_status_t status;
   (void)module;
-  if (!PyArg_ParseTupleAndKeywords(arguments, named, "O&|IIIIIIIKKO!O!", names, PyUnicode_FSConverter, &path, &flags,
-                                   &isolation.allow, &isolation.deadline_ms, &isolation.spin_us, &isolation.child_count,
-                                   &isolation.call_count, &isolation.thread_count, &memory, &shared, &PyTuple_Type,
-                                   &readable, &PyTuple_Type, &writable))
+  if (!PyArg_ParseTupleAndKeywords(
+          arguments, named, "O&|IIIIIIIKKO!O!", names, PyUnicode_FSConverter, &path, &flags,
+          &isolation.allow, &isolation.deadline_ms, &isolation.spin_us, &isolation.child_count,
+          &isolation.call_count, &isolation.thread_count, &memory, &shared, &PyTuple_Type,
+          &readable, &PyTuple_Type, &writable))
     return NULL;
-  isolation.memory = memory, isolation.shared = shared;
+  isolation.memory = memory;
+  isolation.shared = shared;
   if (readable) isolation.readable = texts_of(readable, &isolation.readable_count);
   if (writable) isolation.writable = texts_of(writable, &isolation.writable_count);
   if (!PyErr_Occurred()) {
-    Py_BEGIN_ALLOW_THREADS status = tenon_library_load_isolated(PyBytes_AsString(path), flags, &isolation, &library);
+    Py_BEGIN_ALLOW_THREADS status =
+        tenon_library_load_isolated(PyBytes_AsString(path), flags, &isolation, &library);
     Py_END_ALLOW_THREADS result = status == TENON_OK ? library_of(library) : raise_status(status);
   }
   Py_DECREF(path);
-  free((void *)(uintptr_t)isolation.readable), free((void *)(uintptr_t)isolation.writable);
+  free((void *)(uintptr_t)isolation.readable);
+  free((void *)(uintptr_t)isolation.writable);
   return result;
 }
 
 static PyObject *empty(PyObject *object, PyObject *arguments, PyObject *named) {
   static char *names[] = {"shape", "dtype", NULL};
-  PyObject *shape_object, *dtype_object = NULL;
+  PyObject *shape_object;
+  PyObject *dtype_object = NULL;
   int64_t shape[TENON_RANK_MAX];
   int32_t ndim;
   tenon_dtype_t dtype = tenon_dtype(TENON_F32);
   tenon_tensor_t *tensor = NULL;
   if (!PyArg_ParseTupleAndKeywords(arguments, named, "O|O", names, &shape_object, &dtype_object) ||
-      !shape_from(shape_object, shape, &ndim) || (dtype_object && !dtype_from(dtype_object, &dtype)))
+      !shape_from(shape_object, shape, &ndim) ||
+      (dtype_object && !dtype_from(dtype_object, &dtype)))
     return NULL;
   lock_take(&libraries_lock);
-  tenon_status_t status = tenon_library_tensor_create(((library_t *)object)->library, dtype, ndim, shape, &tensor);
+  tenon_status_t status =
+      tenon_library_tensor_create(((library_t *)object)->library, dtype, ndim, shape, &tensor);
   lock_give(&libraries_lock);
   return status == TENON_OK ? tensor_new(tensor) : raise_status(status);
 }
@@ -221,9 +273,12 @@ static void library_delete(PyObject *object) {
 /* Its operators, and those that it had before. */
 static const tenon_op_t **all_ops(const library_t *self, int32_t *out_count) {
   const int32_t count = tenon_library_op_count(self->library);
-  const tenon_op_t **ops = (const tenon_op_t **)malloc(((size_t)(count + self->past_count) + 1) * sizeof *ops);
-  for (int32_t i = 0; ops && i < count; i++) ops[i] = tenon_library_op(self->library, i);
-  if (ops && self->past_count) memcpy(ops + count, self->past, (size_t)self->past_count * sizeof *ops);
+  const tenon_op_t **ops =
+      (const tenon_op_t **)malloc(((size_t)(count + self->past_count) + 1) * sizeof *ops);
+  for (int32_t i = 0; ops && i < count; i++)
+    ops[i] = tenon_library_op(self->library, i);
+  if (ops && self->past_count)
+    memcpy(ops + count, self->past, (size_t)self->past_count * sizeof *ops);
   *out_count = count + self->past_count;
   return ops;
 }
@@ -233,18 +288,23 @@ static PyObject *end(library_t *self) {
   int32_t count;
   const tenon_op_t **ops = all_ops(self, &count);
   PyObject *key = ops ? PyLong_FromVoidPtr(self->library) : PyErr_NoMemory();
-  if (!key) return free(ops), NULL;
+  if (!key) {
+    free(ops);
+    return NULL;
+  }
   const bool is_quiet = operators_end(ops, count);
   tenon_status_t status = is_quiet ? tenon_library_unload(self->library) : TENON_UNAVAILABLE;
   if (!is_quiet)
-    PyErr_Format(error_class, "cannot unload library %s: a call of one of its operators is on its way",
+    PyErr_Format(error_class,
+                 "cannot unload library %s: a call of one of its operators is on its way",
                  tenon_library_name(self->library));
   operators_settle(ops, count, status == TENON_OK);
   if (status == TENON_OK) {
     self->library = NULL;
     if (PyDict_DelItem(loaded, key) != 0) PyErr_Clear(); /* it was there */
   }
-  free(ops), Py_DECREF(key);
+  free(ops);
+  Py_DECREF(key);
   if (status != TENON_OK) return raise_status(status);
   Py_RETURN_NONE;
 }
@@ -271,11 +331,14 @@ static PyObject *replace(library_t *self, const char *path) {
   Py_BEGIN_ALLOW_THREADS status = tenon_library_reload(library, path);
   Py_END_ALLOW_THREADS if (status != TENON_OK) {
     raise_status(status);
-    return tenon_library_release(library), free(ops), NULL;
+    tenon_library_release(library);
+    free(ops);
+    return NULL;
   }
   tenon_library_release(library);
   free((void *)(uintptr_t)self->past);
-  self->past = ops, self->past_count = count;
+  self->past = ops;
+  self->past_count = count;
   PyDict_Clear(self->operators);
   if (!self->library || !fill(self)) return NULL;
   Py_RETURN_NONE;
@@ -291,8 +354,8 @@ static PyObject *reload(PyObject *object, PyObject *path) {
 }
 
 static PyObject *get_text(PyObject *object, void *which) {
-  const char *(*const functions[])(const tenon_library_t *) = {tenon_library_name, tenon_library_version,
-                                                               tenon_library_path};
+  const char *(*const functions[])(const tenon_library_t *) = {
+      tenon_library_name, tenon_library_version, tenon_library_path};
   lock_take(&libraries_lock);
   const tenon_library_t *library = ((library_t *)object)->library;
   PyObject *text = library ? PyUnicode_DecodeFSDefault(functions[(intptr_t)which](library)) : NULL;
@@ -302,21 +365,25 @@ static PyObject *get_text(PyObject *object, void *which) {
 
 static PyObject *get_operators(PyObject *object, void *unused) {
   (void)unused;
-  return Py_INCREF(((library_t *)object)->operators), ((library_t *)object)->operators;
+  Py_INCREF(((library_t *)object)->operators);
+  return ((library_t *)object)->operators;
 }
 
 static PyMethodDef methods[] = {
     {"empty", (PyCFunction)(void (*)(void))empty, METH_VARARGS | METH_KEYWORDS,
      "empty(shape, dtype='f32')\n--\n\nA tensor in the memory that an isolated library shares."},
     {"unload", unload, METH_NOARGS,
-     "unload()\n--\n\nUnloads the code of a library that was loaded with unloadable=True, or says what holds it."},
-    {"reload", reload, METH_O, "reload(path)\n--\n\nPuts what the file is now in its place; None: its own file."},
+     "unload()\n--\n\nUnloads the code of a library that was loaded with unloadable=True, or says "
+     "what holds it."},
+    {"reload", reload, METH_O,
+     "reload(path)\n--\n\nPuts what the file is now in its place; None: its own file."},
     {NULL, NULL, 0, NULL}};
-static PyGetSetDef properties[] = {{"name", get_text, NULL, "Its namespace.", (void *)0},
-                                   {"version", get_text, NULL, "As it states it.", (void *)1},
-                                   {"path", get_text, NULL, "Its file, \"\" when it is linked in.", (void *)2},
-                                   {"operators", get_operators, NULL, "Its operators by name.", NULL},
-                                   {NULL, NULL, NULL, NULL, NULL}};
+static PyGetSetDef properties[] = {
+    {"name", get_text, NULL, "Its namespace.", (void *)0},
+    {"version", get_text, NULL, "As it states it.", (void *)1},
+    {"path", get_text, NULL, "Its file, \"\" when it is linked in.", (void *)2},
+    {"operators", get_operators, NULL, "Its operators by name.", NULL},
+    {NULL, NULL, NULL, NULL, NULL}};
 static PyType_Slot slots[] = {{Py_tp_dealloc, (void *)library_delete},
                               {Py_tp_methods, methods},
                               {Py_tp_new, (void *)refuse_new},
@@ -324,15 +391,17 @@ static PyType_Slot slots[] = {{Py_tp_dealloc, (void *)library_delete},
                               {0, NULL}};
 static PyType_Spec spec = {"tenon._core.Library", sizeof(library_t), 0, Py_TPFLAGS_DEFAULT, slots};
 
-/* ---- operators of the process ------------------------------------------------------------------------------------- */
+/* operators of the process */
 
 static PyObject *find(PyObject *module, PyObject *name) {
   const tenon_op_t *op = NULL;
   PyObject *bytes = PyUnicode_Check(name) ? PyUnicode_AsUTF8String(name) : NULL;
   (void)module;
   if (!bytes)
-    return PyErr_Occurred() ? NULL
-                            : PyErr_Format(PyExc_TypeError, "the name of an operator: expected a str, found %R", name);
+    return PyErr_Occurred()
+               ? NULL
+               : PyErr_Format(PyExc_TypeError, "the name of an operator: expected a str, found %R",
+                              name);
   lock_take(&libraries_lock);
   tenon_status_t status = tenon_op_find(PyBytes_AsString(bytes), &op);
   PyObject *found = status == TENON_OK ? operator_new(op) : NULL;
@@ -344,10 +413,14 @@ static PyObject *find(PyObject *module, PyObject *name) {
 static PyObject *names(PyObject *module, PyObject *unused) {
   const tenon_op_t *const *ops;
   int32_t count;
-  (void)module, (void)unused;
+  (void)module;
+  (void)unused;
   lock_take(&libraries_lock);
   tenon_status_t status = tenon_ops_list(&ops, &count);
-  if (status != TENON_OK) return lock_give(&libraries_lock), raise_status(status);
+  if (status != TENON_OK) {
+    lock_give(&libraries_lock);
+    return raise_status(status);
+  }
   PyObject *list = PyList_New(0);
   for (int32_t i = 0; list && i < count; i++) {
     tenon_op_info_t info = {.size = sizeof info};
@@ -366,10 +439,12 @@ static PyMethodDef functions[] = {
      "load(path, flags=0)\n--\n\nLoads a library."},
     {"load_isolated", (PyCFunction)(void (*)(void))load_isolated, METH_VARARGS | METH_KEYWORDS,
      "load_isolated(path, flags=0, ...)\n--\n\nLoads one into processes of its own."},
-    {"build", build, METH_VARARGS, "build(sources, options, build_flags, path)\n--\n\nBuilds one to a file; True."},
+    {"build", build, METH_VARARGS,
+     "build(sources, options, build_flags, path)\n--\n\nBuilds one to a file; True."},
     {"load_build", load_build, METH_VARARGS,
      "load_build(sources, options, build_flags, flags)\n--\n\nBuilds and loads one."},
-    {"policy", policy, METH_VARARGS, "policy(folders, hashes, flags)\n--\n\nSets the rules for loading."},
+    {"policy", policy, METH_VARARGS,
+     "policy(folders, hashes, flags)\n--\n\nSets the rules for loading."},
     {"find", find, METH_O, "find(name)\n--\n\nAn operator by \"ns::name\"."},
     {"names", names, METH_NOARGS, "names()\n--\n\nThe names of all operators."},
     {NULL, NULL, 0, NULL}};

@@ -1,6 +1,7 @@
-/* What takes the interpreter lock's place in free-threaded Pythons, for what threads share here: the tables of libraries and
- * operators, and what an operator keeps of its calls.  With the interpreter lock these are nothing, or plain reads and writes.  What
- * is written seldom is _Atomic instead, in both. */
+/* What takes the interpreter lock's place in free-threaded Pythons, for what threads share here:
+ * the tables of libraries and operators, and what an operator keeps of its calls.  With the
+ * interpreter lock these are nothing, or plain reads and writes.  What is written seldom is _Atomic
+ * instead, in both. */
 #ifndef TENON_PYTHON_LOCK_H
 #define TENON_PYTHON_LOCK_H
 
@@ -11,10 +12,14 @@ typedef PyMutex lock_t;
 /* Until lock_give no Python code is run, and no other thread waited for by other means. */
 static inline void lock_take(lock_t *lock) { PyMutex_Lock(lock); }
 static inline void lock_give(lock_t *lock) { PyMutex_Unlock(lock); }
-static inline void shared_add(size_t *at, size_t number) { __atomic_fetch_add(at, number, __ATOMIC_SEQ_CST); }
+static inline void shared_add(size_t *at, size_t number) {
+  __atomic_fetch_add(at, number, __ATOMIC_SEQ_CST);
+}
 static inline size_t shared_get(const size_t *at) { return __atomic_load_n(at, __ATOMIC_SEQ_CST); }
 /* Gives what was there. */
-static inline void *shared_swap(void **at, void *with) { return __atomic_exchange_n(at, with, __ATOMIC_SEQ_CST); }
+static inline void *shared_swap(void **at, void *with) {
+  return __atomic_exchange_n(at, with, __ATOMIC_SEQ_CST);
+}
 #else
 typedef char lock_t;
 static inline void lock_take(lock_t *lock) { (void)lock; }

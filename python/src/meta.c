@@ -1,5 +1,6 @@
-/* Shapes of results by a function of Python's.  Extents that are known are Python's numbers; others are objects that know what is
- * added to them or taken from them, and end with the inference that they are of. */
+/* Shapes of results by a function of Python's.  Extents that are known are Python's numbers; others
+ * are objects that know what is added to them or taken from them, and end with the inference that
+ * they are of. */
 #include "part.h"
 
 #include <stdlib.h>
@@ -25,13 +26,14 @@ static bool is_on(const session_t *session) {
   return session && session->thread == PyThread_get_thread_ident() && session->infer;
 }
 
-/* ---- extents ------------------------------------------------------------------------------------------------------ */
+/* extents */
 
 static PyObject *extent_new(session_t *session, tenon_dim_t dim) {
   if (tenon_is_known(dim)) return PyLong_FromLongLong(dim.value);
   extent_t *self = PyObject_New(extent_t, extent_type);
   if (!self) return NULL;
-  self->session = session, self->dim = dim;
+  self->session = session;
+  self->dim = dim;
   session->references++;
   return (PyObject *)self;
 }
@@ -45,7 +47,10 @@ static void extent_delete(PyObject *object) {
 
 /* 1, 0: neither a number nor an extent, -1: an exception is set. */
 static int dim_from(PyObject *object, tenon_dim_t *out) {
-  if (Py_TYPE(object) == extent_type) return *out = ((extent_t *)object)->dim, 1;
+  if (Py_TYPE(object) == extent_type) {
+    *out = ((extent_t *)object)->dim;
+    return 1;
+  }
   if (!PyLong_Check(object) && !PyIndex_Check(object)) return 0;
   PyObject *number = PyNumber_Index(object);
   out->value = number ? PyLong_AsLongLong(number) : -1;
@@ -59,10 +64,17 @@ static int dim_from(PyObject *object, tenon_dim_t *out) {
 static PyObject *binary(PyObject *a, PyObject *b, uint32_t operation) {
   session_t *session = ((extent_t *)(Py_TYPE(a) == extent_type ? a : b))->session;
   tenon_dim_t x, y;
-  int good = dim_from(a, &x), both = good > 0 ? dim_from(b, &y) : good;
+  int good = dim_from(a, &x);
+  int both = good > 0 ? dim_from(b, &y) : good;
   if (both < 0) return NULL;
-  if (!both) return Py_INCREF(Py_NotImplemented), Py_NotImplemented;
-  if (!is_on(session)) return raise_invalid("an extent of an inference that is over, or another thread's"), NULL;
+  if (!both) {
+    Py_INCREF(Py_NotImplemented);
+    return Py_NotImplemented;
+  }
+  if (!is_on(session)) {
+    raise_invalid("an extent of an inference that is over, or another thread's");
+    return NULL;
+  }
   return extent_new(session, session->infer->host->dim(session->infer, operation, x, y));
 }
 
@@ -72,15 +84,21 @@ static PyObject *multiply(PyObject *a, PyObject *b) { return binary(a, b, TENON_
 static PyObject *divide(PyObject *a, PyObject *b) { return binary(a, b, TENON_DIM_DIV); }
 static PyObject *remainder_of(PyObject *a, PyObject *b) { return binary(a, b, TENON_DIM_MOD); }
 static PyObject *negative(PyObject *a) {
-  PyObject *zero = PyLong_FromLong(0), *made = zero ? binary(zero, a, TENON_DIM_SUB) : NULL;
+  PyObject *zero = PyLong_FromLong(0);
+  PyObject *made = zero ? binary(zero, a, TENON_DIM_SUB) : NULL;
   Py_XDECREF(zero);
   return made;
 }
 
-static PyObject *compare(PyObject *a, PyObject *b, int operation) { /* what the host cannot tell is an error */
-  (void)a, (void)b, (void)operation;
-  return PyErr_Format(PyExc_TypeError, "an extent is compared that is not known here: shapes may be asked for before "
-                                       "there are tensors");
+static PyObject *compare(PyObject *a, PyObject *b,
+                         int operation) { /* what the host cannot tell is an error */
+  (void)a;
+  (void)b;
+  (void)operation;
+  return PyErr_Format(
+      PyExc_TypeError,
+      "an extent is compared that is not known here: shapes may be asked for before "
+      "there are tensors");
 }
 
 static PyObject *text(PyObject *object) {
@@ -89,17 +107,22 @@ static PyObject *text(PyObject *object) {
 }
 
 static PyObject *at_most(PyObject *module, PyObject *most) {
-  tenon_dim_t dim, none = {0};
+  tenon_dim_t dim;
+  tenon_dim_t none = {0};
   session_t *session = Py_TYPE(most) == extent_type ? ((extent_t *)most)->session : current;
   (void)module;
-  if (!is_on(session)) return raise_invalid("at_most is for functions that tenon.meta registers"), NULL;
+  if (!is_on(session)) {
+    raise_invalid("at_most is for functions that tenon.meta registers");
+    return NULL;
+  }
   int good = dim_from(most, &dim);
-  if (good == 0) PyErr_Format(PyExc_TypeError, "at_most: expected an extent, found %R", Py_TYPE(most));
+  if (good == 0)
+    PyErr_Format(PyExc_TypeError, "at_most: expected an extent, found %R", Py_TYPE(most));
   if (good != 1) return NULL;
   return extent_new(session, session->infer->host->dim(session->infer, TENON_DIM_BOUND, dim, none));
 }
 
-/* ---- inference ---------------------------------------------------------------------------------------------------- */
+/* inference */
 
 static PyObject *meta_object(const tenon_meta_t *meta, session_t *session, PyObject *class) {
   if (!meta) Py_RETURN_NONE;
@@ -117,7 +140,8 @@ static PyObject *meta_object(const tenon_meta_t *meta, session_t *session, PyObj
     PyObject *extent = extent_new(session, meta->dims[d]);
     if (!extent || PyTuple_SetItem(shape, d, extent) != 0) Py_CLEAR(shape);
   }
-  PyObject *made = shape ? PyObject_CallFunction(class, "sO", tenon_dtype_name(meta->dtype), shape) : NULL;
+  PyObject *made =
+      shape ? PyObject_CallFunction(class, "sO", tenon_dtype_name(meta->dtype), shape) : NULL;
   Py_XDECREF(shape);
   return made;
 }
@@ -135,11 +159,13 @@ static PyObject *input_of(const void *call, int32_t i) {
 
 static bool shape_set(tenon_infer_t *infer, const char *op, uint32_t o, PyObject *shape) {
   tenon_meta_t *out = infer->outputs[o];
-  Py_ssize_t ndim = shape && (PyTuple_Check(shape) || PyList_Check(shape)) ? PySequence_Size(shape) : -1;
+  Py_ssize_t ndim =
+      shape && (PyTuple_Check(shape) || PyList_Check(shape)) ? PySequence_Size(shape) : -1;
   if (ndim < 0 || ndim > TENON_RANK_MAX) {
     if (shape)
-      PyErr_Format(PyExc_TypeError, "%s: the shape of result %u: expected a tuple of at most %d extents, found %R", op,
-                   o, TENON_RANK_MAX, shape);
+      PyErr_Format(PyExc_TypeError,
+                   "%s: the shape of result %u: expected a tuple of at most %d extents, found %R",
+                   op, o, TENON_RANK_MAX, shape);
     return false;
   }
   if (!out) return true; /* not wanted */
@@ -147,10 +173,13 @@ static bool shape_set(tenon_infer_t *infer, const char *op, uint32_t o, PyObject
     PyObject *extent = PySequence_GetItem(shape, d);
     int good = extent ? dim_from(extent, &out->dims[d]) : -1;
     if (good == 0)
-      PyErr_Format(PyExc_TypeError, "%s: the shape of result %u: extent %zd is %R: expected a number", op, o, d,
+      PyErr_Format(PyExc_TypeError,
+                   "%s: the shape of result %u: extent %zd is %R: expected a number", op, o, d,
                    extent);
-    if (good == 1 && tenon_is_known(out->dims[d]) && out->dims[d].value < 0)
-      raise_invalid("%s: the shape of result %u: extent %zd is %R", op, o, d, extent), good = 0;
+    if (good == 1 && tenon_is_known(out->dims[d]) && out->dims[d].value < 0) {
+      raise_invalid("%s: the shape of result %u: extent %zd is %R", op, o, d, extent);
+      good = 0;
+    }
     Py_XDECREF(extent);
     if (good != 1) return false;
   }
@@ -162,7 +191,8 @@ static bool shapes_set(tenon_infer_t *infer, const tenon_op_info_t *info, PyObje
   const int32_t count = info->output_count;
   if (count == 1) return shape_set(infer, info->name, 0, result);
   if (!PyTuple_Check(result) || PyTuple_Size(result) != count) {
-    PyErr_Format(PyExc_TypeError, "%s: expected a tuple of %d shapes, found %R", info->name, (int)count, result);
+    PyErr_Format(PyExc_TypeError, "%s: expected a tuple of %d shapes, found %R", info->name,
+                 (int)count, result);
     return false;
   }
   for (int32_t o = 0; o < count; o++)
@@ -172,39 +202,51 @@ static bool shapes_set(tenon_infer_t *infer, const tenon_op_info_t *info, PyObje
 
 tenon_status_t meta_infer(tenon_infer_t *infer) {
   part_lock_t lock = part_begin();
-  PyObject *functions = (PyObject *)infer->context, *result = NULL;
-  PyObject *function = PySequence_GetItem(functions, PART_META),
-           *class = PySequence_GetItem(functions, PART_META_CLASS);
+  PyObject *functions = (PyObject *)infer->context;
+  PyObject *result = NULL;
+  PyObject *function = PySequence_GetItem(functions, PART_META);
+  PyObject *class = PySequence_GetItem(functions, PART_META_CLASS);
   session_t *session = (session_t *)malloc(sizeof *session);
   part_arguments_t given;
   tenon_op_info_t info = {.size = sizeof info};
   tenon_op_info(infer->op, &info);
   bool good = session && function && class;
-  if (!session) PyErr_NoMemory();
+  if (!session)
+    PyErr_NoMemory();
   else if (function == Py_None) {
-    raise_invalid("%s: its shapes are not known: give tenon.op shapes=, the trait \"pointwise\", or a function that "
-                  "states them by tenon.meta",
+    raise_invalid("%s: its shapes are not known: give tenon.op shapes=, the trait \"pointwise\", "
+                  "or a function that states them by tenon.meta",
                   info.name);
     good = false;
   }
-  if (session) *session = (session_t){1, PyThread_get_thread_ident(), infer, current}, current = session;
+  if (session) {
+    *session = (session_t){1, PyThread_get_thread_ident(), infer, current};
+    current = session;
+  }
   if (good) {
     asked_t asked = {infer, session, class};
-    if (part_arguments(infer->op, infer->attrs, input_of, &asked, &given)) result = part_call(function, &given);
+    if (part_arguments(infer->op, infer->attrs, input_of, &asked, &given))
+      result = part_call(function, &given);
     good = result && shapes_set(infer, &info, result);
   }
-  tenon_status_t status = good ? TENON_OK : part_failed(infer->host, infer, info.name, "function of shapes");
-  Py_XDECREF(result), Py_XDECREF(function), Py_XDECREF(class);
-  if (session) session->infer = NULL, current = session->before, session_drop(session);
+  tenon_status_t status =
+      good ? TENON_OK : part_failed(infer->host, infer, info.name, "function of shapes");
+  Py_XDECREF(result);
+  Py_XDECREF(function);
+  Py_XDECREF(class);
+  if (session) {
+    session->infer = NULL;
+    current = session->before;
+    session_drop(session);
+  }
   part_end(&lock);
   return status;
 }
 
-static PyMethodDef functions[] = {
-    {"at_most", at_most, METH_O,
-     "at_most(extent)\n--\n\nIn a function of shapes: an extent of a result that only the kernel knows, and not more "
-     "than this."},
-    {NULL, NULL, 0, NULL}};
+static PyMethodDef functions[] = {{"at_most", at_most, METH_O,
+                                   "at_most(extent)\n--\n\nIn a function of shapes: an extent of a "
+                                   "result that only the kernel knows, and not more than this."},
+                                  {NULL, NULL, 0, NULL}};
 static PyType_Slot slots[] = {{Py_tp_dealloc, (void *)extent_delete},
                               {Py_tp_repr, (void *)text},
                               {Py_tp_new, (void *)refuse_new},

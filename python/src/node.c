@@ -1,5 +1,6 @@
-/* Nodes of a graph that is being built: operators that are called with values (tenon/graph.py).  Arguments and attributes are read
- * as those of calls are.  Nodes are inferred when they are added, so that what cannot be is an error of the line that says it. */
+/* Nodes of a graph that is being built: operators that are called with values (tenon/graph.py).
+ * Arguments and attributes are read as those of calls are.  Nodes are inferred when they are added,
+ * so that what cannot be is an error of the line that says it. */
 #include "builder.h"
 
 #include <stdlib.h>
@@ -10,34 +11,44 @@ typedef struct node_t { /* on its way */
   builder_t *builder;  /* borrowed; NULL: not known yet */
   tenon_dtype_t dtype; /* of the first tensor; bits 0: not known */
   tenon_operand_t operands[OPERATOR_MOST];
-  tenon_edge_t edges[OPERATOR_MOST], *lists[OPERATOR_MOST];
+  tenon_edge_t edges[OPERATOR_MOST];
+  tenon_edge_t *lists[OPERATOR_MOST];
 } node_t;
 
 /* The value that an object is; argument_name: for messages. */
-static bool edge_from(node_t *n, PyObject *object, const char *argument_name, tenon_edge_t *out_edge) {
+static bool edge_from(node_t *n, PyObject *object, const char *argument_name,
+                      tenon_edge_t *out_edge) {
   if (!value_check(object)) {
     PyErr_Format(PyExc_TypeError,
-                 "%s: argument %s: expected a value of a graph, found %R: a tensor becomes one by builder.constant(x)",
+                 "%s: argument %s: expected a value of a graph, found %R: a tensor becomes one by "
+                 "builder.constant(x)",
                  n->op->name, argument_name, Py_TYPE(object));
     return false;
   }
   value_t *value = (value_t *)object;
-  if (n->builder && n->builder != value->builder)
-    return raise_invalid("%s: argument %s: a value of another builder than the others", n->op->name, argument_name),
-           false;
-  n->builder = value->builder, *out_edge = value->edge;
+  if (n->builder && n->builder != value->builder) {
+    raise_invalid("%s: argument %s: a value of another builder than the others", n->op->name,
+                  argument_name);
+    return false;
+  }
+  n->builder = value->builder;
+  *out_edge = value->edge;
   return true;
 }
 
 static bool list_from(node_t *n, const tenon_argument_t *of, PyObject *object) {
   if (!PyList_Check(object) && !PyTuple_Check(object)) {
-    PyErr_Format(PyExc_TypeError, "%s: argument %s: expected a list of values, found %R", n->op->name, of->name,
-                 Py_TYPE(object));
+    PyErr_Format(PyExc_TypeError, "%s: argument %s: expected a list of values, found %R",
+                 n->op->name, of->name, Py_TYPE(object));
     return false;
   }
   Py_ssize_t count = PySequence_Size(object);
-  tenon_edge_t *edges = n->lists[of->index] = (tenon_edge_t *)calloc((size_t)count + 1, sizeof *edges);
-  if (!edges) return PyErr_NoMemory(), false;
+  tenon_edge_t *edges = n->lists[of->index] =
+      (tenon_edge_t *)calloc((size_t)count + 1, sizeof *edges);
+  if (!edges) {
+    PyErr_NoMemory();
+    return false;
+  }
   for (Py_ssize_t i = 0; i < count; i++) {
     PyObject *item = PySequence_GetItem(object, i);
     bool good = item && edge_from(n, item, of->name, &edges[i]);
@@ -55,12 +66,14 @@ static bool number_from(node_t *n, const tenon_argument_t *of, PyObject *object)
   tenon_tensor_t like = {.dtype = n->dtype};
   if (!n->dtype.bits) {
     PyErr_Format(PyExc_TypeError,
-                 "%s: argument %s: no dtype is known for the number %R: make it a value by builder.constant(x)",
+                 "%s: argument %s: no dtype is known for the number %R: make it a value by "
+                 "builder.constant(x)",
                  n->op->name, of->name, object);
     return false;
   }
   n->operands[of->index] = (tenon_operand_t){1, &n->edges[of->index]};
-  return constant_add(n->builder, NULL, object, false, &like, n->op->name, of->name, &n->edges[of->index]);
+  return constant_add(n->builder, NULL, object, false, &like, n->op->name, of->name,
+                      &n->edges[of->index]);
 }
 
 /* Numbers come last, as in calls. */
@@ -73,37 +86,45 @@ static bool operands_set(node_t *n, PyObject *const *given) {
       if (of->role != TENON_ARGUMENT_INPUT) continue;
       if (!object || object == Py_None) {
         if (of->is_optional) continue;
-        PyErr_Format(PyExc_TypeError, "%s() needs argument %s, a value of a graph", n->op->name, of->name);
+        PyErr_Format(PyExc_TypeError, "%s() needs argument %s, a value of a graph", n->op->name,
+                     of->name);
         return false;
       }
       bool is_list = of->kind == TENON_KIND_TENSORS;
       if ((!is_list && is_number(object)) != numbers) continue;
-      if (numbers ? !number_from(n, of, object) : is_list && !list_from(n, of, object)) return false;
+      if (numbers ? !number_from(n, of, object) : is_list && !list_from(n, of, object))
+        return false;
       if (numbers || is_list) continue;
       if (!edge_from(n, object, of->name, &n->edges[of->index])) return false;
       n->operands[of->index] = (tenon_operand_t){1, &n->edges[of->index]};
       tenon_port_t port;
       if (!is_first) continue;
       if (!value_port(object, &port)) return false;
-      n->dtype = port.dtype, is_first = false;
+      n->dtype = port.dtype;
+      is_first = false;
       builder_leave(n->builder);
     }
   return true;
 }
 
 /* How many values a result is; -1: an exception is set. */
-static int64_t result_count(const operator_t *op, const tenon_value_t *values, uint32_t o, bool *out_is_list) {
-  tenon_argument_t of = {.size = sizeof of}, by = {.size = sizeof by};
+static int64_t result_count(const operator_t *op, const tenon_value_t *values, uint32_t o,
+                            bool *out_is_list) {
+  tenon_argument_t of = {.size = sizeof of};
+  tenon_argument_t by = {.size = sizeof by};
   tenon_op_argument(op->op, TENON_ARGUMENT_OUTPUT, (int32_t)o, &of);
   *out_is_list = of.kind == TENON_KIND_TENSORS;
   if (!*out_is_list) return 1;
   int64_t count = of.count;
-  if (of.count_attr >= 0 && values) count = values[of.count_attr].as.i;
-  else if (of.count_attr >= 0 && tenon_op_argument(op->op, TENON_ARGUMENT_ATTR, of.count_attr, &by) == TENON_OK)
+  if (of.count_attr >= 0 && values)
+    count = values[of.count_attr].as.i;
+  else if (of.count_attr >= 0 &&
+           tenon_op_argument(op->op, TENON_ARGUMENT_ATTR, of.count_attr, &by) == TENON_OK)
     count = by.value.as.i;
   if (count >= 0 && count <= 1 << 20) return count;
   PyErr_Format(PyExc_TypeError,
-               "%s: its schema does not say how many tensors its result %s is: from Python it cannot be in a graph",
+               "%s: its schema does not say how many tensors its result %s is: from Python it "
+               "cannot be in a graph",
                op->name, of.name);
   return -1;
 }
@@ -124,8 +145,8 @@ static int32_t written_count(const operator_t *op) {
   return count;
 }
 
-static PyObject *results_of(builder_t *builder, const tenon_edge_t *edges, const int64_t *counts, const bool *lists,
-                            uint32_t count) {
+static PyObject *results_of(builder_t *builder, const tenon_edge_t *edges, const int64_t *counts,
+                            const bool *lists, uint32_t count) {
   PyObject *tuple = PyTuple_New((Py_ssize_t)count);
   for (uint32_t o = 0; tuple && o < count; o++) {
     PyObject *object = lists[o] ? PyList_New(0) : value_new(builder, *edges++);
@@ -145,7 +166,8 @@ static PyObject *results_of(builder_t *builder, const tenon_edge_t *edges, const
 
 /* Adds it; results, then what is written to and no result. */
 static PyObject *node_add(node_t *n, const char *name, const tenon_value_t *values) {
-  int64_t counts[2 * OPERATOR_MOST], total = 0;
+  int64_t counts[2 * OPERATOR_MOST];
+  int64_t total = 0;
   bool lists[2 * OPERATOR_MOST] = {false};
   uint32_t results = n->op->outputs + (uint32_t)written_count(n->op);
   for (uint32_t o = 0; o < results; o++) {
@@ -157,20 +179,25 @@ static PyObject *node_add(node_t *n, const char *name, const tenon_value_t *valu
   if (!edges) return PyErr_NoMemory();
   PyObject *result = NULL;
   if (builder_enter(n->builder, n->op->name)) {
-    tenon_status_t status =
-        tenon_builder_node(n->builder->builder, name, n->op->op, values, n->operands, edges, (int32_t)total);
+    tenon_status_t status = tenon_builder_node(n->builder->builder, name, n->op->op, values,
+                                               n->operands, edges, (int32_t)total);
     builder_leave(n->builder);
-    result = status == TENON_OK ? results_of(n->builder, edges, counts, lists, results) : raise_status(status);
+    result = status == TENON_OK ? results_of(n->builder, edges, counts, lists, results)
+                                : raise_status(status);
   }
   free(edges);
   return result;
 }
 
 /* Between operator_hold, which gave the place, and operator_leave. */
-static PyObject *node_of(node_t *n, place_t *place, PyObject *tuple, PyObject *named, const char *name) {
-  PyObject *given[OPERATOR_MOST], *own[OWN_COUNT], *open = NULL, *result = NULL;
+static PyObject *node_of(node_t *n, place_t *place, PyObject *tuple, PyObject *named,
+                         const char *name) {
+  PyObject *given[OPERATOR_MOST], *own[OWN_COUNT];
+  PyObject *open = NULL;
+  PyObject *result = NULL;
   bool is_default;
-  bool good = operator_place(n->op, tuple, named, given, own, &open), has_own = good && (own[OWN_OUT] || own[OWN_ADD]);
+  bool good = operator_place(n->op, tuple, named, given, own, &open);
+  bool has_own = good && (own[OWN_OUT] || own[OWN_ADD]);
   if (has_own)
     PyErr_Format(PyExc_TypeError, "%s: %U: results of a node cannot be given", n->op->name,
                  n->op->own_names[own[OWN_OUT] ? OWN_OUT : OWN_ADD]);
@@ -178,12 +205,16 @@ static PyObject *node_of(node_t *n, place_t *place, PyObject *tuple, PyObject *n
   Py_XDECREF(open); /* what was made of it keeps it */
   if (!good || has_own || (!attrs && !is_default)) return NULL;
   if (operands_set(n, given)) {
-    if (n->builder) result = node_add(n, name, attrs ? attrs->values : NULL);
+    if (n->builder)
+      result = node_add(n, name, attrs ? attrs->values : NULL);
     else
-      PyErr_Format(PyExc_TypeError, "%s() has no value among its arguments: say builder=, which it becomes a node of",
-                   n->op->name);
+      PyErr_Format(
+          PyExc_TypeError,
+          "%s() has no value among its arguments: say builder=, which it becomes a node of",
+          n->op->name);
   }
-  for (uint32_t i = 0; i < n->op->inputs; i++) free(n->lists[i]);
+  for (uint32_t i = 0; i < n->op->inputs; i++)
+    free(n->lists[i]);
   operator_attrs_end(n->op, place, attrs);
   return result;
 }
@@ -192,13 +223,13 @@ PyObject *builder_node(PyObject *module, PyObject *arguments) {
   PyObject *op, *tuple, *named, *builder;
   const char *name;
   (void)module;
-  if (!PyArg_ParseTuple(arguments, "O!O!O!zO", operator_type, &op, &PyTuple_Type, &tuple, &PyDict_Type, &named, &name,
-                        &builder))
+  if (!PyArg_ParseTuple(arguments, "O!O!O!zO", operator_type, &op, &PyTuple_Type, &tuple,
+                        &PyDict_Type, &named, &name, &builder))
     return NULL;
   node_t n = {.op = (operator_t *)op};
   if (builder != Py_None && Py_TYPE(builder) != builder_type)
-    return PyErr_Format(PyExc_TypeError, "%s: builder: expected a tenon.graph.Builder, found %R", n.op->name,
-                        Py_TYPE(builder));
+    return PyErr_Format(PyExc_TypeError, "%s: builder: expected a tenon.graph.Builder, found %R",
+                        n.op->name, Py_TYPE(builder));
   if (builder != Py_None) n.builder = (builder_t *)builder;
   place_t *place = operator_hold(n.op);
   if (!place) return operator_ended(n.op);

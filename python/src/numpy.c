@@ -1,25 +1,39 @@
-/* NumPy's arrays, read and made in place: by the table of functions and the structures that NumPy keeps for compiled modules,
- * the same in 1.x and 2.x.  NumPy need not be there: nothing is imported that the program has not imported. */
+/* NumPy's arrays, read and made in place: by the table of functions and the structures that NumPy
+ * keeps for compiled modules, the same in 1.x and 2.x.  NumPy need not be there: nothing is
+ * imported that the program has not imported. */
 #include "core.h"
 
 #include <string.h>
 
 typedef struct descr_t { /* PyArray_Descr, its first members */
   PyObject_HEAD PyTypeObject *type;
-  char kind, letter, byteorder, flags;
+  char kind;
+  char letter;
+  char byteorder;
+  char flags;
   int type_num;
 } descr_t;
 typedef struct array_t { /* PyArrayObject_fields, its first members */
   PyObject_HEAD char *data;
   int ndim;
-  int64_t *shape, *strides; /* in bytes */
+  int64_t *shape;
+  int64_t *strides; /* in bytes */
   PyObject *base;
   descr_t *descr;
   int flags;
 } array_t;
-enum { ALIGNED = 0x100, WRITEABLE = 0x400 };
-enum { API_VERSION = 0, API_TYPE = 2, API_NEW = 93, API_SET_BASE = 282 };
-typedef PyObject *(*new_fn)(PyTypeObject *, int, const int64_t *, int, const int64_t *, void *, int, int, PyObject *);
+enum {
+  ALIGNED = 0x100,
+  WRITEABLE = 0x400,
+};
+enum {
+  API_VERSION = 0,
+  API_TYPE = 2,
+  API_NEW = 93,
+  API_SET_BASE = 282,
+};
+typedef PyObject *(*new_fn)(PyTypeObject *, int, const int64_t *, int, const int64_t *, void *, int,
+                            int, PyObject *);
 typedef int (*set_base_fn)(PyObject *, PyObject *);
 
 static void **_Atomic api;
@@ -29,8 +43,9 @@ PyTypeObject *_Atomic numpy_type; /* set after api */
 static const struct type_t {
   int number;
   uint32_t dtype;
-} types[] = {{0, TENON_BOOL}, {1, TENON_I8},   {2, TENON_U8},    {3, TENON_I16}, {4, TENON_U16},  {5, TENON_I32},
-             {6, TENON_U32},  {7, TENON_I64},  {8, TENON_U64},   {9, TENON_I64}, {10, TENON_U64}, {11, TENON_F32},
+} types[] = {{0, TENON_BOOL}, {1, TENON_I8},   {2, TENON_U8},    {3, TENON_I16},
+             {4, TENON_U16},  {5, TENON_I32},  {6, TENON_U32},   {7, TENON_I64},
+             {8, TENON_U64},  {9, TENON_I64},  {10, TENON_U64},  {11, TENON_F32},
              {12, TENON_F64}, {14, TENON_C64}, {15, TENON_C128}, {23, TENON_F16}};
 static const struct user_type_t { /* of the package ml_dtypes */
   const char *name;
@@ -40,19 +55,24 @@ static const struct user_type_t { /* of the package ml_dtypes */
                   {"float8_e4m3fn", TENON_F8E4M3FN}, {"float8_e4m3fnuz", TENON_F8E4M3FNUZ},
                   {"float8_e5m2", TENON_F8E5M2},     {"float8_e5m2fnuz", TENON_F8E5M2FNUZ},
                   {"float8_e8m0fnu", TENON_F8E8M0}};
-enum { TYPES = sizeof types / sizeof *types, USER_TYPES = sizeof user_types / sizeof *user_types };
+enum {
+  TYPES = sizeof types / sizeof *types,
+  USER_TYPES = sizeof user_types / sizeof *user_types,
+};
 static _Atomic int user_numbers[USER_TYPES]; /* 0: not seen yet */
 
 /* Looks whether the program has imported NumPy by now. */
 static bool find(void) {
-  static const char *const names[] = {"numpy._core._multiarray_umath", "numpy.core._multiarray_umath"};
+  static const char *const names[] = {"numpy._core._multiarray_umath",
+                                      "numpy.core._multiarray_umath"};
   PyObject *modules = PyImport_GetModuleDict(); /* borrowed */
   void **found = NULL;
   for (int i = 0; i < 2 && !found; i++) {
     PyObject *module = PyMapping_GetItemString(modules, names[i]);
     PyObject *capsule = module ? PyObject_GetAttrString(module, "_ARRAY_API") : NULL;
     if (capsule) found = (void **)PyCapsule_GetPointer(capsule, NULL);
-    Py_XDECREF(module), Py_XDECREF(capsule);
+    Py_XDECREF(module);
+    Py_XDECREF(capsule);
     PyErr_Clear();
   }
   if (!found) return false;
@@ -64,9 +84,11 @@ static bool find(void) {
 }
 
 bool numpy_is_array(PyObject *object) {
-  if (!numpy_type) { /* objects of other modules come often before NumPy is imported: their types cannot be its */
+  /* objects of other modules come often before NumPy is imported: their types cannot be its */
+  if (!numpy_type) {
     PyObject *module = PyObject_GetAttrString((PyObject *)Py_TYPE(object), "__module__");
-    bool may_be = module && PyUnicode_Check(module) && PyUnicode_CompareWithASCIIString(module, "numpy") == 0;
+    bool may_be =
+        module && PyUnicode_Check(module) && PyUnicode_CompareWithASCIIString(module, "numpy") == 0;
     Py_XDECREF(module);
     PyErr_Clear();
     if (!may_be || !find()) return false;
@@ -78,16 +100,19 @@ static uint32_t user_dtype(const descr_t *descr) {
   PyObject *name = PyObject_GetAttrString((PyObject *)descr->type, "__name__");
   uint32_t found = 0;
   for (int i = 0; name && i < USER_TYPES && !found; i++)
-    if (PyUnicode_CompareWithASCIIString(name, user_types[i].name) == 0)
-      found = user_types[i].dtype, user_numbers[i] = descr->type_num;
+    if (PyUnicode_CompareWithASCIIString(name, user_types[i].name) == 0) {
+      found = user_types[i].dtype;
+      user_numbers[i] = descr->type_num;
+    }
   Py_XDECREF(name);
   PyErr_Clear();
   return found;
 }
 
 static uint32_t dtype_of(const descr_t *descr) {
-  static const uint32_t direct[] = {TENON_BOOL, TENON_I8,  TENON_U8,  TENON_I16, TENON_U16, TENON_I32, TENON_U32,
-                                    TENON_I64,  TENON_U64, TENON_I64, TENON_U64, TENON_F32, TENON_F64};
+  static const uint32_t direct[] = {TENON_BOOL, TENON_I8,  TENON_U8,  TENON_I16, TENON_U16,
+                                    TENON_I32,  TENON_U32, TENON_I64, TENON_U64, TENON_I64,
+                                    TENON_U64,  TENON_F32, TENON_F64};
   if ((unsigned)descr->type_num < sizeof direct / sizeof *direct) return direct[descr->type_num];
   for (int i = 0; i < TYPES; i++)
     if (types[i].number == descr->type_num) return types[i].dtype;
@@ -104,13 +129,18 @@ static bool refuse(const array_t *a, const char *op, const char *name, const cha
 }
 
 static bool text_set(tenon_tensor_t *tensor, int64_t index, PyObject *item) {
-  PyObject *bytes = PyUnicode_Check(item) ? PyUnicode_AsEncodedString(item, "utf-8", "surrogateescape") : item;
+  PyObject *bytes =
+      PyUnicode_Check(item) ? PyUnicode_AsEncodedString(item, "utf-8", "surrogateescape") : item;
   if (bytes == item) Py_INCREF(bytes);
   if (!bytes) return false;
   bool good = PyBytes_Check(bytes);
-  if (!good) raise_invalid("element %lld of an array of texts is %R: expected a str", (long long)index, item);
+  if (!good)
+    raise_invalid("element %lld of an array of texts is %R: expected a str", (long long)index,
+                  item);
   tenon_status_t status = TENON_OK;
-  if (good) status = tenon_tensor_set_string(tensor, index, PyBytes_AsString(bytes), (uint64_t)PyBytes_Size(bytes));
+  if (good)
+    status = tenon_tensor_set_string(tensor, index, PyBytes_AsString(bytes),
+                                     (uint64_t)PyBytes_Size(bytes));
   Py_DECREF(bytes);
   if (status != TENON_OK) raise_status(status);
   return good && status == TENON_OK;
@@ -119,11 +149,12 @@ static bool text_set(tenon_tensor_t *tensor, int64_t index, PyObject *item) {
 /* Arrays of str, of bytes, and of objects that are such: their texts are copied. */
 static bool texts_set(PyObject *array, argument_t *argument) {
   const array_t *a = (const array_t *)array;
-  PyObject *flat = PyObject_CallMethod(array, "ravel", NULL),
-           *list = flat ? PyObject_CallMethod(flat, "tolist", NULL) : NULL;
+  PyObject *flat = PyObject_CallMethod(array, "ravel", NULL);
+  PyObject *list = flat ? PyObject_CallMethod(flat, "tolist", NULL) : NULL;
   Py_XDECREF(flat);
   if (!list) return false;
-  tenon_status_t status = tenon_tensor_create(tenon_dtype(TENON_STRING), a->ndim, a->shape, &argument->tensor);
+  tenon_status_t status =
+      tenon_tensor_create(tenon_dtype(TENON_STRING), a->ndim, a->shape, &argument->tensor);
   bool good = status == TENON_OK;
   if (!good) raise_status(status);
   for (Py_ssize_t i = 0, n = PyList_Size(list); i < n && good; i++)
@@ -133,7 +164,8 @@ static bool texts_set(PyObject *array, argument_t *argument) {
   return good && (argument->is_reference = true);
 }
 
-bool numpy_view(PyObject *array, bool writes, const char *op, const char *name, argument_t *argument) {
+bool numpy_view(PyObject *array, bool writes, const char *op, const char *name,
+                argument_t *argument) {
   const array_t *a = (const array_t *)array;
   uint32_t id = dtype_of(a->descr);
   argument->is_reference = false;
@@ -144,17 +176,23 @@ bool numpy_view(PyObject *array, bool writes, const char *op, const char *name, 
   const int shift = __builtin_ctzll((unsigned long long)size);
   if (a->descr->byteorder == '>')
     return refuse(a, op, name, "is not of this machine's byte order: convert it by x.astype");
-  if (!(a->flags & ALIGNED)) return refuse(a, op, name, "is not aligned: copy it by numpy.array(x)");
-  if (writes && !(a->flags & WRITEABLE)) return refuse(a, op, name, "is read-only, and would be written to");
+  if (!(a->flags & ALIGNED))
+    return refuse(a, op, name, "is not aligned: copy it by numpy.array(x)");
+  if (writes && !(a->flags & WRITEABLE))
+    return refuse(a, op, name, "is read-only, and would be written to");
   for (int i = 0; i < a->ndim; i++) {
     argument->strides[i] = a->strides[i] >> shift;
     if (a->strides[i] & (size - 1))
-      return refuse(a, op, name,
-                    "has strides that are no multiple of its elements: copy it by numpy.ascontiguousarray");
+      return refuse(
+          a, op, name,
+          "has strides that are no multiple of its elements: copy it by numpy.ascontiguousarray");
   }
-  tenon_status_t status =
-      tenon_tensor_view(&argument->view, a->data, dtype, a->ndim, a->shape, argument->strides, NULL);
-  if (status != TENON_OK) return raise_status(status), false;
+  tenon_status_t status = tenon_tensor_view(&argument->view, a->data, dtype, a->ndim, a->shape,
+                                            argument->strides, NULL);
+  if (status != TENON_OK) {
+    raise_status(status);
+    return false;
+  }
   argument->tensor = &argument->view;
   return true;
 }
@@ -172,19 +210,34 @@ static int number_of(tenon_dtype_t dtype) {
   return -1;
 }
 
-static PyObject *texts_of(const tenon_tensor_t *t) { /* an array of objects of str, by NumPy itself */
-  PyObject *list = PyList_New(0), *numpy = NULL, *flat = NULL, *shape = NULL, *array = NULL;
+static PyObject *
+texts_of(const tenon_tensor_t *t) { /* an array of objects of str, by NumPy itself */
+  PyObject *list = PyList_New(0);
+  PyObject *numpy = NULL;
+  PyObject *flat = NULL;
+  PyObject *shape = NULL;
+  PyObject *array = NULL;
   for (int64_t i = 0, n = count_of(t); list && i < n; i++) {
-    int64_t at = 0, rest = i;
-    for (int32_t d = t->ndim - 1; d >= 0; d--) at += rest % t->shape[d] * t->strides[d], rest /= t->shape[d];
+    int64_t at = 0;
+    int64_t rest = i;
+    for (int32_t d = t->ndim - 1; d >= 0; d--) {
+      at += rest % t->shape[d] * t->strides[d];
+      rest /= t->shape[d];
+    }
     const tenon_string_t *s = (const tenon_string_t *)t->data + at;
-    PyObject *text = PyUnicode_DecodeUTF8(s->data ? s->data : "", (Py_ssize_t)s->size, "surrogateescape");
+    PyObject *text =
+        PyUnicode_DecodeUTF8(s->data ? s->data : "", (Py_ssize_t)s->size, "surrogateescape");
     if (!text || PyList_Append(list, text) != 0) Py_CLEAR(list);
     Py_XDECREF(text);
   }
-  if (list && (numpy = PyImport_ImportModule("numpy"))) flat = PyObject_CallMethod(numpy, "array", "Os", list, "O");
-  if (flat && (shape = tuple_of(t->shape, t->ndim))) array = PyObject_CallMethod(flat, "reshape", "(O)", shape);
-  Py_XDECREF(list), Py_XDECREF(numpy), Py_XDECREF(flat), Py_XDECREF(shape);
+  if (list && (numpy = PyImport_ImportModule("numpy")))
+    flat = PyObject_CallMethod(numpy, "array", "Os", list, "O");
+  if (flat && (shape = tuple_of(t->shape, t->ndim)))
+    array = PyObject_CallMethod(flat, "reshape", "(O)", shape);
+  Py_XDECREF(list);
+  Py_XDECREF(numpy);
+  Py_XDECREF(flat);
+  Py_XDECREF(shape);
   return array;
 }
 
@@ -197,12 +250,19 @@ PyObject *numpy_of(tenon_tensor_t *tensor) {
     return texts;
   }
   if (number < 0 || tensor->device.type != 1) return tensor_new(tensor);
-  for (int32_t i = 0; i < tensor->ndim; i++) strides[i] = tensor->strides[i] * (tensor->dtype.bits / 8);
+  for (int32_t i = 0; i < tensor->ndim; i++)
+    strides[i] = tensor->strides[i] * (tensor->dtype.bits / 8);
   PyObject *capsule = PyCapsule_New(tensor, "tenon.tensor", release);
-  if (!capsule) return tenon_tensor_release(tensor), NULL;
-  PyObject *array = ((new_fn)api[API_NEW])(numpy_type, tensor->ndim, tensor->shape, number, strides, tensor->data, 0,
-                                           ALIGNED | WRITEABLE, NULL);
-  if (!array) return Py_DECREF(capsule), NULL;
+  if (!capsule) {
+    tenon_tensor_release(tensor);
+    return NULL;
+  }
+  PyObject *array = ((new_fn)api[API_NEW])(numpy_type, tensor->ndim, tensor->shape, number, strides,
+                                           tensor->data, 0, ALIGNED | WRITEABLE, NULL);
+  if (!array) {
+    Py_DECREF(capsule);
+    return NULL;
+  }
   if (((set_base_fn)api[API_SET_BASE])(array, capsule) == 0) return array; /* takes the capsule */
   Py_DECREF(array);
   return NULL;

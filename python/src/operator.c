@@ -11,9 +11,10 @@ PyTypeObject *operator_type;
 static operator_t *live;
 static lock_t live_lock;
 
-/* ---- what it says of itself --------------------------------------------------------------------------------------- */
+/* what it says of itself */
 
-/* Between operator_hold, which gave the place, and operator_leave; nothing of one whose library was unloaded. */
+/* Between operator_hold, which gave the place, and operator_leave; nothing of one whose library was
+ * unloaded. */
 static tenon_op_info_t info_of(const operator_t *self, const place_t *place) {
   tenon_op_info_t info = {.size = sizeof info};
   if (place) tenon_op_info(self->op, &info);
@@ -25,12 +26,13 @@ static PyObject *text_or_none(const char *text) {
   Py_RETURN_NONE;
 }
 
-#define TEXT_PROPERTY(field)                                                                                           \
-  static PyObject *get_##field(PyObject *self, void *unused) {                                                         \
-    place_t *place = operator_hold((operator_t *)self);                                                                \
-    PyObject *text = text_or_none(info_of((operator_t *)self, place).field);                                           \
-    (void)unused;                                                                                                      \
-    return operator_leave(place), text;                                                                                \
+#define TEXT_PROPERTY(field)                                                                       \
+  static PyObject *get_##field(PyObject *self, void *unused) {                                     \
+    place_t *place = operator_hold((operator_t *)self);                                            \
+    PyObject *text = text_or_none(info_of((operator_t *)self, place).field);                       \
+    (void)unused;                                                                                  \
+    operator_leave(place);                                                                         \
+    return text;                                                                                   \
   }
 TEXT_PROPERTY(schema)
 TEXT_PROPERTY(doc)
@@ -46,7 +48,8 @@ static PyObject *get_name(PyObject *self, void *unused) {
 }
 
 static PyObject *get_short_name(PyObject *self, void *unused) {
-  const char *name = ((operator_t *)self)->name, *colons = strstr(name, "::");
+  const char *name = ((operator_t *)self)->name;
+  const char *colons = strstr(name, "::");
   (void)unused;
   return PyUnicode_FromString(colons ? colons + 2 : name);
 }
@@ -55,7 +58,10 @@ static PyObject *get_traits(PyObject *self, void *unused) {
   static const struct trait_t {
     uint32_t bit;
     const char *name;
-  } traits[] = {{TENON_PURE, "pure"}, {TENON_POINTWISE, "pointwise"}, {TENON_RANDOM, "random"}, {TENON_BRIEF, "brief"}};
+  } traits[] = {{TENON_PURE, "pure"},
+                {TENON_POINTWISE, "pointwise"},
+                {TENON_RANDOM, "random"},
+                {TENON_BRIEF, "brief"}};
   place_t *place = operator_hold((operator_t *)self);
   const uint32_t bits = info_of((operator_t *)self, place).traits;
   PyObject *list = PyList_New(0);
@@ -89,29 +95,40 @@ static PyObject *get_kernels(PyObject *object, void *unused) {
 
 static const char *kind_name(const tenon_argument_t *of) {
   static const char *const names[] = {
-      [TENON_KIND_BOOL] = "bool",      [TENON_KIND_INT] = "int",       [TENON_KIND_DIM] = "dim",
-      [TENON_KIND_FLOAT] = "float",    [TENON_KIND_STR] = "str",       [TENON_KIND_CHOICE] = "choice",
-      [TENON_KIND_DTYPE] = "dtype",    [TENON_KIND_DEVICE] = "device", [TENON_KIND_TENSOR] = "Tensor",
-      [TENON_KIND_GRAPH] = "graph",    [TENON_KIND_INTS] = "int[]",    [TENON_KIND_DIMS] = "dim[]",
-      [TENON_KIND_FLOATS] = "float[]", [TENON_KIND_STRS] = "str[]",    [TENON_KIND_TENSORS] = "Tensor[]"};
-  return of->is_scalar ? "scalar" : of->kind < sizeof names / sizeof *names && names[of->kind] ? names[of->kind] : "";
+      [TENON_KIND_BOOL] = "bool",       [TENON_KIND_INT] = "int",
+      [TENON_KIND_DIM] = "dim",         [TENON_KIND_FLOAT] = "float",
+      [TENON_KIND_STR] = "str",         [TENON_KIND_CHOICE] = "choice",
+      [TENON_KIND_DTYPE] = "dtype",     [TENON_KIND_DEVICE] = "device",
+      [TENON_KIND_TENSOR] = "Tensor",   [TENON_KIND_GRAPH] = "graph",
+      [TENON_KIND_INTS] = "int[]",      [TENON_KIND_DIMS] = "dim[]",
+      [TENON_KIND_FLOATS] = "float[]",  [TENON_KIND_STRS] = "str[]",
+      [TENON_KIND_TENSORS] = "Tensor[]"};
+  return of->is_scalar                                                ? "scalar"
+         : of->kind < sizeof names / sizeof *names && names[of->kind] ? names[of->kind]
+                                                                      : "";
 }
 
 static PyObject *describe(const tenon_argument_t *of) {
   char mark[2] = {(char)of->mark, 0};
-  PyObject *choices = PyList_New(0), *value = attribute_object(of);
+  PyObject *choices = PyList_New(0);
+  PyObject *value = attribute_object(of);
   for (uint32_t i = 0; choices && i < of->choice_count; i++) {
     PyObject *choice = PyUnicode_FromString(of->choices[i]);
     if (!choice || PyList_Append(choices, choice) != 0) Py_CLEAR(choices);
     Py_XDECREF(choice);
   }
-  if (!choices || !value) return Py_XDECREF(choices), Py_XDECREF(value), NULL;
-  return Py_BuildValue("{s:s,s:s,s:N,s:N,s:N,s:N,s:N,s:N,s:s,s:i,s:N,s:N,s:i,s:N}", "name", of->name, "kind",
-                       kind_name(of), "tensor", PyBool_FromLong(of->role == TENON_ARGUMENT_INPUT), "optional",
-                       PyBool_FromLong(of->is_optional), "keyword", PyBool_FromLong(of->is_keyword), "host",
-                       PyBool_FromLong(of->is_host), "written", PyBool_FromLong(of->is_written), "has_default",
-                       PyBool_FromLong(of->has_default), "mark", mark, "index", (int)of->index, "choices", choices,
-                       "default", value, "count", (int)of->count, "open", PyBool_FromLong(of->is_open));
+  if (!choices || !value) {
+    Py_XDECREF(choices);
+    Py_XDECREF(value);
+    return NULL;
+  }
+  return Py_BuildValue(
+      "{s:s,s:s,s:N,s:N,s:N,s:N,s:N,s:N,s:s,s:i,s:N,s:N,s:i,s:N}", "name", of->name, "kind",
+      kind_name(of), "tensor", PyBool_FromLong(of->role == TENON_ARGUMENT_INPUT), "optional",
+      PyBool_FromLong(of->is_optional), "keyword", PyBool_FromLong(of->is_keyword), "host",
+      PyBool_FromLong(of->is_host), "written", PyBool_FromLong(of->is_written), "has_default",
+      PyBool_FromLong(of->has_default), "mark", mark, "index", (int)of->index, "choices", choices,
+      "default", value, "count", (int)of->count, "open", PyBool_FromLong(of->is_open));
 }
 
 static PyObject *get_parameters(PyObject *object, void *unused) {
@@ -151,15 +168,22 @@ static PyObject *asked(PyObject *self, const char *function) {
   Py_XDECREF(module);
   return made;
 }
-static PyObject *get_signature(PyObject *self, void *unused) { return (void)unused, asked(self, "signature"); }
-static PyObject *get_help(PyObject *self, void *unused) { return (void)unused, asked(self, "document"); }
+static PyObject *get_signature(PyObject *self, void *unused) {
+  (void)unused;
+  return asked(self, "signature");
+}
+static PyObject *get_help(PyObject *self, void *unused) {
+  (void)unused;
+  return asked(self, "document");
+}
 
 static PyObject *operator_text(PyObject *object) {
   operator_t *self = (operator_t *)object;
   place_t *place = operator_hold(self);
   const char *schema = info_of(self, place).schema;
   PyObject *text = PyUnicode_FromFormat("<tenon operator %s>", schema ? schema : self->name);
-  return operator_leave(place), text;
+  operator_leave(place);
+  return text;
 }
 
 static PyObject *get_handle(PyObject *object, void *unused) {
@@ -167,23 +191,30 @@ static PyObject *get_handle(PyObject *object, void *unused) {
   place_t *place = operator_hold(self);
   (void)unused;
   PyObject *handle = PyLong_FromVoidPtr(place ? (void *)(uintptr_t)self->op : NULL);
-  return operator_leave(place), handle;
+  operator_leave(place);
+  return handle;
 }
 
-/* ---- the type ----------------------------------------------------------------------------------------------------- */
+/* the type */
 
 static void operator_delete(PyObject *object) {
   operator_t *self = (operator_t *)object;
   PyTypeObject *type = Py_TYPE(object);
-  for (uint32_t i = 0; self->parameters && i < self->count; i++) Py_XDECREF(self->parameters[i].name);
-  for (int i = 0; i < PLACES; i++) call_attrs_release((call_attrs_t *)self->places[i].attrs, self->count);
-  free(self->parameters), free(self->name);
+  for (uint32_t i = 0; self->parameters && i < self->count; i++)
+    Py_XDECREF(self->parameters[i].name);
+  for (int i = 0; i < PLACES; i++)
+    call_attrs_release((call_attrs_t *)self->places[i].attrs, self->count);
+  free(self->parameters);
+  free(self->name);
   lock_take(&live_lock);
   if (self->next) self->next->before = self->before;
-  if (self->before) self->before->next = self->next;
-  else live = self->next;
+  if (self->before)
+    self->before->next = self->next;
+  else
+    live = self->next;
   lock_give(&live_lock);
-  for (int k = 0; k < OWN_COUNT; k++) Py_XDECREF(self->own_names[k]);
+  for (int k = 0; k < OWN_COUNT; k++)
+    Py_XDECREF(self->own_names[k]);
   PyObject_Free(object);
   Py_DECREF(type);
 }
@@ -191,19 +222,25 @@ static void operator_delete(PyObject *object) {
 static bool parameters_set(operator_t *self, const tenon_op_info_t *info) {
   self->count = (uint32_t)(info->input_count + info->attr_count);
   if (self->count > OPERATOR_MOST || info->output_count > OPERATOR_MOST) {
-    PyErr_Format(error_class, "%s has %u arguments: at most %d can be called from Python", self->name, self->count,
-                 OPERATOR_MOST);
+    PyErr_Format(error_class, "%s has %u arguments: at most %d can be called from Python",
+                 self->name, self->count, OPERATOR_MOST);
     return false;
   }
   self->open = self->count;
-  if (!(self->parameters = (parameter_t *)calloc(self->count + 1, sizeof *self->parameters)))
-    return PyErr_NoMemory(), false;
+  if (!(self->parameters = (parameter_t *)calloc(self->count + 1, sizeof *self->parameters))) {
+    PyErr_NoMemory();
+    return false;
+  }
   for (uint32_t i = 0; i < self->count; i++) {
     bool is_input = (int32_t)i < info->input_count;
     tenon_argument_t of = {.size = sizeof of};
-    tenon_status_t status = tenon_op_argument(self->op, is_input ? TENON_ARGUMENT_INPUT : TENON_ARGUMENT_ATTR,
-                                              (int32_t)(is_input ? i : i - (uint32_t)info->input_count), &of);
-    if (status != TENON_OK) return raise_status(status), false;
+    tenon_status_t status =
+        tenon_op_argument(self->op, is_input ? TENON_ARGUMENT_INPUT : TENON_ARGUMENT_ATTR,
+                          (int32_t)(is_input ? i : i - (uint32_t)info->input_count), &of);
+    if (status != TENON_OK) {
+      raise_status(status);
+      return false;
+    }
     parameter_t *parameter = &self->parameters[of.place];
     parameter->of = of;
     if (!(parameter->name = PyUnicode_InternFromString(of.name))) return false;
@@ -215,17 +252,20 @@ static bool parameters_set(operator_t *self, const tenon_op_info_t *info) {
   static const char *const own[OWN_COUNT][2] = {{"out", "out_"}, {"add", "add_"}};
   for (int k = 0; k < OWN_COUNT; k++) {
     int taken = 0;
-    for (uint32_t i = 0; i < self->count; i++) taken |= strcmp(self->parameters[i].of.name, own[k][0]) == 0;
+    for (uint32_t i = 0; i < self->count; i++)
+      taken |= strcmp(self->parameters[i].of.name, own[k][0]) == 0;
     if (!(self->own_names[k] = PyUnicode_InternFromString(own[k][taken]))) return false;
   }
   for (int32_t o = 0; o < info->output_count; o++) {
     tenon_argument_t of = {.size = sizeof of};
-    if (tenon_op_argument(self->op, TENON_ARGUMENT_OUTPUT, o, &of) == TENON_OK && of.mark) self->keeps = true;
+    if (tenon_op_argument(self->op, TENON_ARGUMENT_OUTPUT, o, &of) == TENON_OK && of.mark)
+      self->keeps = true;
   }
   return true;
 }
 
-/* Who calls counts itself, and then looks whether the operator has ended; this ends it, and then looks at the counts. */
+/* Who calls counts itself, and then looks whether the operator has ended; this ends it, and then
+ * looks at the counts. */
 bool operators_end(const tenon_op_t *const *ops, int32_t count) {
   size_t calls = 0;
   lock_take(&live_lock);
@@ -233,7 +273,8 @@ bool operators_end(const tenon_op_t *const *ops, int32_t count) {
     for (int32_t i = 0; i < count; i++) {
       if (o->op != ops[i]) continue;
       o->is_ended = true;
-      for (int k = 0; k < PLACES; k++) calls += shared_get(&o->places[k].calls);
+      for (int k = 0; k < PLACES; k++)
+        calls += shared_get(&o->places[k].calls);
     }
   lock_give(&live_lock);
   return !calls;
@@ -244,8 +285,10 @@ void operators_settle(const tenon_op_t *const *ops, int32_t count, bool is_unloa
   for (operator_t *o = live; o; o = o->next)
     for (int32_t i = 0; i < count; i++) {
       if (o->op != ops[i]) continue;
-      if (!is_unloaded) o->is_ended = false;
-      else o->op = NULL; /* another may come to lie at that address, which is not this one */
+      if (!is_unloaded)
+        o->is_ended = false;
+      else
+        o->op = NULL; /* another may come to lie at that address, which is not this one */
       break;
     }
   lock_give(&live_lock);
@@ -261,22 +304,28 @@ PyObject *operator_new(const tenon_op_t *op) {
   if (!self) return NULL;
   memset((char *)self + sizeof(PyObject), 0, sizeof *self - sizeof(PyObject));
   tenon_op_info(op, &info);
-  self->call = operator_vectorcall, self->op = op;
+  self->call = operator_vectorcall;
+  self->op = op;
   lock_take(&live_lock);
   self->next = live;
   if (live) live->before = self;
   live = self;
   lock_give(&live_lock);
-  self->name = strdup(info.name), self->is_brief = info.traits & TENON_BRIEF;
-  self->inputs = (uint32_t)info.input_count, self->outputs = (uint32_t)info.output_count;
-  if (!self->name) PyErr_NoMemory();
-  else if (parameters_set(self, &info)) return (PyObject *)self;
+  self->name = strdup(info.name);
+  self->is_brief = info.traits & TENON_BRIEF;
+  self->inputs = (uint32_t)info.input_count;
+  self->outputs = (uint32_t)info.output_count;
+  if (!self->name)
+    PyErr_NoMemory();
+  else if (parameters_set(self, &info))
+    return (PyObject *)self;
   Py_DECREF(self);
   return NULL;
 }
 
-static PyMemberDef members[] = {{"__vectorcalloffset__", T_PYSSIZET, offsetof(operator_t, call), READONLY, NULL},
-                                {NULL, 0, 0, 0, NULL}};
+static PyMemberDef members[] = {
+    {"__vectorcalloffset__", T_PYSSIZET, offsetof(operator_t, call), READONLY, NULL},
+    {NULL, 0, 0, 0, NULL}};
 static PyGetSetDef properties[] = {
     {"name", get_name, NULL, "\"ns::name\", with \".overload\" if it has one.", NULL},
     {"__name__", get_short_name, NULL, NULL, NULL},
@@ -286,19 +335,23 @@ static PyGetSetDef properties[] = {
     {"schema", get_schema, NULL, "Its declaration.", NULL},
     {"doc", get_doc, NULL, "What its author says of it; None: nothing.", NULL},
     {"types", get_types, NULL, "Which dtypes it takes and gives, as declared.", NULL},
-    {"shapes", get_shapes, NULL, "Which shapes it takes and gives, as declared; None: a function infers them.", NULL},
+    {"shapes", get_shapes, NULL,
+     "Which shapes it takes and gives, as declared; None: a function infers them.", NULL},
     {"gradient", get_gradient, NULL, "Its gradient, as declared; None: none.", NULL},
     {"batching", get_batching, NULL, "Its batching rule, as declared; None: none.", NULL},
     {"library", get_library, NULL, "The name of its library.", NULL},
-    {"traits", get_traits, NULL, "Which of \"pure\", \"pointwise\", \"random\" and \"brief\" it says it is.", NULL},
-    {"kernels", get_kernels, NULL, "Its kernels as texts; the one in use ends with (chosen).", NULL},
-    {"parameters", get_parameters, NULL, "A dictionary for each argument, in the schema's order.", NULL},
+    {"traits", get_traits, NULL,
+     "Which of \"pure\", \"pointwise\", \"random\" and \"brief\" it says it is.", NULL},
+    {"kernels", get_kernels, NULL, "Its kernels as texts; the one in use ends with (chosen).",
+     NULL},
+    {"parameters", get_parameters, NULL, "A dictionary for each argument, in the schema's order.",
+     NULL},
     {"results", get_results, NULL, "A dictionary for each result.", NULL},
     {"handle", get_handle, NULL, "The address of its tenon_op_t, for other extensions.", NULL},
     {NULL, NULL, NULL, NULL, NULL}};
-static PyMethodDef methods[] = {
-    {"_infer", operator_infer, METH_VARARGS, "Shapes of results from those of arguments; for adapters."},
-    {NULL, NULL, 0, NULL}};
+static PyMethodDef methods[] = {{"_infer", operator_infer, METH_VARARGS,
+                                 "Shapes of results from those of arguments; for adapters."},
+                                {NULL, NULL, 0, NULL}};
 static PyType_Slot slots[] = {{Py_tp_dealloc, (void *)operator_delete},
                               {Py_tp_repr, (void *)operator_text},
                               {Py_tp_new, (void *)refuse_new},
@@ -307,7 +360,8 @@ static PyType_Slot slots[] = {{Py_tp_dealloc, (void *)operator_delete},
                               {Py_tp_methods, methods},
                               {Py_tp_getset, properties},
                               {0, NULL}};
-static PyType_Spec spec = {"tenon.Operator", sizeof(operator_t), 0, Py_TPFLAGS_DEFAULT | HAS_VECTORCALL, slots};
+static PyType_Spec spec = {"tenon.Operator", sizeof(operator_t), 0,
+                           Py_TPFLAGS_DEFAULT | HAS_VECTORCALL, slots};
 
 bool operators_add(PyObject *module) {
   operator_type = (PyTypeObject *)PyType_FromSpec(&spec);

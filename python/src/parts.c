@@ -3,7 +3,9 @@
 
 #include <string.h>
 
-static PyObject *text_of(const char *text) { return PyUnicode_DecodeUTF8(text, (Py_ssize_t)strlen(text), "replace"); }
+static PyObject *text_of(const char *text) {
+  return PyUnicode_DecodeUTF8(text, (Py_ssize_t)strlen(text), "replace");
+}
 
 /* Appends, takes the item over; false, with an exception: it is NULL, or there is no memory. */
 static bool append(PyObject *list, PyObject *item) {
@@ -51,11 +53,17 @@ static PyObject *attributes_of(const tenon_graph_part_t *node, const tenon_op_in
 static PyObject *node_of(const tenon_graph_part_t *node) {
   tenon_op_info_t info = {.size = sizeof info};
   tenon_op_info(node->op, &info);
-  PyObject *name = text_of(node->name), *inputs = operands_of(node, &info), *attributes = attributes_of(node, &info);
+  PyObject *name = text_of(node->name);
+  PyObject *inputs = operands_of(node, &info);
+  PyObject *attributes = attributes_of(node, &info);
   PyObject *outputs = numbers_of(node->outputs, node->output_count);
   if (name && inputs && outputs && attributes)
     return Py_BuildValue("NsNNN", name, info.name, inputs, outputs, attributes);
-  return Py_XDECREF(name), Py_XDECREF(inputs), Py_XDECREF(outputs), Py_XDECREF(attributes), NULL;
+  Py_XDECREF(name);
+  Py_XDECREF(inputs);
+  Py_XDECREF(outputs);
+  Py_XDECREF(attributes);
+  return NULL;
 }
 
 PyObject *graph_nodes(PyObject *self, PyObject *unused) {
@@ -77,23 +85,32 @@ PyObject *graph_values(PyObject *self, PyObject *unused) {
   tenon_status_t status = TENON_OK;
   char *type;
   (void)unused;
-  for (tenon_edge_t i = 0; list && (status = tenon_graph_edge(graph, i, &edge, &type)) == TENON_OK; i++) {
-    PyObject *name = text_of(edge.name), *text = text_of(type);
+  for (tenon_edge_t i = 0; list && (status = tenon_graph_edge(graph, i, &edge, &type)) == TENON_OK;
+       i++) {
+    PyObject *name = text_of(edge.name);
+    PyObject *text = text_of(type);
     tenon_text_release(type);
-    bool good = name && text && append(list, Py_BuildValue("OOO", name, text, edge.constant ? Py_True : Py_False));
-    Py_XDECREF(name), Py_XDECREF(text);
+    bool good = name && text &&
+                append(list, Py_BuildValue("OOO", name, text, edge.constant ? Py_True : Py_False));
+    Py_XDECREF(name);
+    Py_XDECREF(text);
     if (!good) Py_CLEAR(list);
   }
-  if (list && status != TENON_RANGE) return Py_DECREF(list), raise_status(status);
+  if (list && status != TENON_RANGE) {
+    Py_DECREF(list);
+    return raise_status(status);
+  }
   return list;
 }
 
 static PyObject *ports_edges(const tenon_graph_t *graph, int32_t count,
-                             tenon_status_t (*get)(const tenon_graph_t *, int32_t, tenon_port_t *)) {
+                             tenon_status_t (*get)(const tenon_graph_t *, int32_t,
+                                                   tenon_port_t *)) {
   PyObject *list = PyList_New(0);
   for (int32_t i = 0; list && i < count; i++) {
     tenon_port_t port = {.size = sizeof port};
-    if (get(graph, i, &port) != TENON_OK || !append(list, PyLong_FromLong(port.edge))) Py_CLEAR(list);
+    if (get(graph, i, &port) != TENON_OK || !append(list, PyLong_FromLong(port.edge)))
+      Py_CLEAR(list);
   }
   return list;
 }
@@ -104,5 +121,7 @@ PyObject *graph_ports(PyObject *self, PyObject *unused) {
   PyObject *inputs = ports_edges(graph, tenon_graph_input_count(graph), tenon_graph_input);
   PyObject *outputs = ports_edges(graph, tenon_graph_output_count(graph), tenon_graph_output);
   if (inputs && outputs) return Py_BuildValue("NN", inputs, outputs);
-  return Py_XDECREF(inputs), Py_XDECREF(outputs), NULL;
+  Py_XDECREF(inputs);
+  Py_XDECREF(outputs);
+  return NULL;
 }

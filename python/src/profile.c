@@ -1,5 +1,6 @@
-/* tenon.profile: where the time of a model's run went, by node; and what the dispatcher says of calls.
- * A profile that is entered belongs to its thread: runs of executables by that thread go into it. */
+/* tenon.profile: where the time of a model's run went, by node; and what the dispatcher says of
+ * calls. A profile that is entered belongs to its thread: runs of executables by that thread go
+ * into it. */
 #include "core.h"
 
 #include <stdatomic.h>
@@ -18,7 +19,8 @@ tenon_profile_t *profile_current(void) { return current ? current->profile : NUL
 static PyObject *profile_new(PyTypeObject *type, PyObject *arguments, PyObject *named) {
   static char *names[] = {NULL};
   if (!PyArg_ParseTupleAndKeywords(arguments, named, "", names)) return NULL;
-  profile_t *self = (profile_t *)PyType_GenericAlloc(type, 0); /* zeroed; `type` may be a class of Python's */
+  profile_t *self =
+      (profile_t *)PyType_GenericAlloc(type, 0); /* zeroed; `type` may be a class of Python's */
   if (!self) return NULL;
   tenon_status_t status = tenon_profile_create(&self->profile);
   if (status == TENON_OK) return (PyObject *)self;
@@ -36,17 +38,25 @@ static void profile_delete(PyObject *object) {
 static PyObject *enter(PyObject *object, PyObject *unused) {
   profile_t *self = (profile_t *)object;
   (void)unused;
-  if (atomic_exchange(&self->is_entered, true)) return PyErr_Format(error_class, "this profile is entered already");
-  self->before = current, current = self;
-  return Py_INCREF(object), Py_INCREF(object), object; /* one for `current` */
+  if (atomic_exchange(&self->is_entered, true))
+    return PyErr_Format(error_class, "this profile is entered already");
+  self->before = current;
+  current = self;
+  /* one for `current` */
+  Py_INCREF(object);
+  Py_INCREF(object);
+  return object;
 }
 
 static PyObject *leave(PyObject *object, PyObject *arguments) {
   profile_t *self = (profile_t *)object;
   (void)arguments;
   if (current != self)
-    return PyErr_Format(error_class, "profiles are left by the thread that entered them, the last one first");
-  current = self->before, self->before = NULL, self->is_entered = false;
+    return PyErr_Format(error_class,
+                        "profiles are left by the thread that entered them, the last one first");
+  current = self->before;
+  self->before = NULL;
+  self->is_entered = false;
   Py_DECREF(object);
   Py_RETURN_NONE;
 }
@@ -55,16 +65,16 @@ static PyObject *span_of(const tenon_profile_t *profile, int32_t i) {
   tenon_span_t span = {.size = sizeof span};
   tenon_status_t status = tenon_profile_span(profile, i, &span);
   return status != TENON_OK ? raise_status(status)
-                            : Py_BuildValue("(sziLL)", span.name, span.kind, (int)span.depth, (long long)span.begin,
-                                            (long long)span.end);
+                            : Py_BuildValue("(sziLL)", span.name, span.kind, (int)span.depth,
+                                            (long long)span.begin, (long long)span.end);
 }
 
 static PyObject *level_of(const tenon_profile_t *profile, int32_t i) {
   tenon_level_t level = {.size = sizeof level};
   tenon_status_t status = tenon_profile_level(profile, i, &level);
-  return status != TENON_OK
-             ? raise_status(status)
-             : Py_BuildValue("(sLK)", level.device, (long long)level.time, (unsigned long long)level.bytes);
+  return status != TENON_OK ? raise_status(status)
+                            : Py_BuildValue("(sLK)", level.device, (long long)level.time,
+                                            (unsigned long long)level.bytes);
 }
 
 static PyObject *list_of(PyObject *object, int32_t (*count)(const tenon_profile_t *profile),
@@ -79,16 +89,19 @@ static PyObject *list_of(PyObject *object, int32_t (*count)(const tenon_profile_
   return list;
 }
 static PyObject *get_spans(PyObject *object, void *unused) {
-  return (void)unused, list_of(object, tenon_profile_count, span_of);
+  (void)unused;
+  return list_of(object, tenon_profile_count, span_of);
 }
 static PyObject *get_memory(PyObject *object, void *unused) {
-  return (void)unused, list_of(object, tenon_profile_level_count, level_of);
+  (void)unused;
+  return list_of(object, tenon_profile_level_count, level_of);
 }
 
 static PyObject *write_to(PyObject *object, PyObject *path) {
   PyObject *bytes = NULL;
   if (!PyUnicode_FSConverter(path, &bytes)) return NULL;
-  tenon_status_t status = tenon_profile_write(((profile_t *)object)->profile, PyBytes_AsString(bytes));
+  tenon_status_t status =
+      tenon_profile_write(((profile_t *)object)->profile, PyBytes_AsString(bytes));
   Py_DECREF(bytes);
   if (status != TENON_OK) return raise_status(status);
   Py_RETURN_NONE;
@@ -97,22 +110,26 @@ static PyObject *write_to(PyObject *object, PyObject *path) {
 static PyMethodDef methods[] = {
     {"__enter__", enter, METH_NOARGS, NULL},
     {"__exit__", leave, METH_VARARGS, NULL},
-    {"write", write_to, METH_O, "write(path)\n--\n\nA Chrome trace, for ui.perfetto.dev and chrome://tracing."},
+    {"write", write_to, METH_O,
+     "write(path)\n--\n\nA Chrome trace, for ui.perfetto.dev and chrome://tracing."},
     {NULL, NULL, 0, NULL}};
 static PyGetSetDef properties[] = {
     {"spans", get_spans, NULL,
-     "(name, operator, depth, begin, end) of each node, depth 0, and of what its kernel told of; nanoseconds.", NULL},
-    {"memory", get_memory, NULL, "(device, time, bytes): memory in use from then on; nanoseconds, as of spans.", NULL},
+     "(name, operator, depth, begin, end) of each node, depth 0, and of what its kernel told of; "
+     "nanoseconds.",
+     NULL},
+    {"memory", get_memory, NULL,
+     "(device, time, bytes): memory in use from then on; nanoseconds, as of spans.", NULL},
     {NULL, NULL, NULL, NULL, NULL}};
 static PyType_Slot slots[] = {{Py_tp_new, (void *)profile_new},
                               {Py_tp_dealloc, (void *)profile_delete},
                               {Py_tp_methods, methods},
                               {Py_tp_getset, properties},
                               {0, NULL}};
-static PyType_Spec spec = {"tenon._core.Profile", sizeof(profile_t), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE,
-                           slots};
+static PyType_Spec spec = {"tenon._core.Profile", sizeof(profile_t), 0,
+                           Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE, slots};
 
-/* ---- what the dispatcher says ------------------------------------------------------------------------------------- */
+/* what the dispatcher says */
 
 static PyObject *trace_set(PyObject *module, PyObject *arguments) {
   const char *what;

@@ -1,12 +1,15 @@
-/* Recorded calls (docs/debugging.md): reading them, repeating them; and what is switched on for a process to debug it.  A
- * recording is a capsule: the class over it is Python's, tenon.Recording. */
+/* Recorded calls (docs/debugging.md): reading them, repeating them; and what is switched on for a
+ * process to debug it.  A recording is a capsule: the class over it is Python's,
+ * tenon.Recording. */
 #include "core.h"
 
 #include <stdlib.h>
 
 static const char name[] = "tenon recording";
 
-static void drop(PyObject *capsule) { tenon_recording_release(PyCapsule_GetPointer(capsule, name)); }
+static void drop(PyObject *capsule) {
+  tenon_recording_release(PyCapsule_GetPointer(capsule, name));
+}
 
 static PyObject *load(PyObject *module, PyObject *argument) {
   tenon_recording_t *recording = NULL;
@@ -23,7 +26,10 @@ static PyObject *load(PyObject *module, PyObject *argument) {
 
 static PyObject *argument_of(tenon_tensor_t *tensor) {
   if (!tensor) Py_RETURN_NONE;
-  if (tenon_dtype_id(tensor->dtype) != TENON_LIST) return tenon_tensor_retain(tensor), tensor_new(tensor);
+  if (tenon_dtype_id(tensor->dtype) != TENON_LIST) {
+    tenon_tensor_retain(tensor);
+    return tensor_new(tensor);
+  }
   PyObject *items = PyList_New(0);
   for (int64_t i = 0; items && i < tensor->shape[0]; i++) {
     PyObject *item = argument_of(tenon_item(tensor, i));
@@ -46,7 +52,8 @@ static PyObject *attributes_of(const tenon_recording_info_t *info) {
   PyObject *attributes = PyDict_New();
   for (int32_t i = 0; attributes && i < info->attr_count; i++) {
     PyObject *text = Py_BuildValue("z", info->attr_texts[i]);
-    if (!text || PyDict_SetItemString(attributes, info->attr_names[i], text) != 0) Py_CLEAR(attributes);
+    if (!text || PyDict_SetItemString(attributes, info->attr_names[i], text) != 0)
+      Py_CLEAR(attributes);
     Py_XDECREF(text);
   }
   return attributes;
@@ -59,13 +66,14 @@ static PyObject *members(PyObject *module, PyObject *capsule) {
   (void)module;
   if (!recording) return NULL;
   tenon_recording_info(recording, &info);
-  return Py_BuildValue("{s:s,s:z,s:z,s:z,s:z,s:z,s:z,s:z,s:z,s:s,s:i,s:N,s:N,s:N,s:N}", "op", info.op, "node",
-                       info.node, "kernel", info.kernel, "device", info.device, "error", info.error, "library",
-                       info.library, "library_path", info.library_path, "library_hash", info.library_hash, "version",
-                       info.version, "status", tenon_status_name(info.status), "threads", (int)info.threads,
-                       "attributes", attributes_of(&info), "inputs", tensors_of(info.inputs, info.input_count),
-                       "outputs", tensors_of(info.outputs, info.output_count), "written",
-                       tensors_of(info.written, info.input_count));
+  return Py_BuildValue(
+      "{s:s,s:z,s:z,s:z,s:z,s:z,s:z,s:z,s:z,s:s,s:i,s:N,s:N,s:N,s:N}", "op", info.op, "node",
+      info.node, "kernel", info.kernel, "device", info.device, "error", info.error, "library",
+      info.library, "library_path", info.library_path, "library_hash", info.library_hash, "version",
+      info.version, "status", tenon_status_name(info.status), "threads", (int)info.threads,
+      "attributes", attributes_of(&info), "inputs", tensors_of(info.inputs, info.input_count),
+      "outputs", tensors_of(info.outputs, info.output_count), "written",
+      tensors_of(info.written, info.input_count));
 }
 
 /* Repeats it, on its inputs as they are now. */
@@ -74,7 +82,8 @@ static PyObject *run(PyObject *module, PyObject *capsule) {
   tenon_recording_info_t info = {.size = sizeof info};
   tenon_op_info_t about = {.size = sizeof about};
   tenon_tensor_t *outputs[64] = {NULL};
-  tenon_generator_t *generator = NULL, *before = NULL;
+  tenon_generator_t *generator = NULL;
+  tenon_generator_t *before = NULL;
   tenon_attrs_t *attrs = NULL;
   const tenon_value_t *values = NULL;
   const tenon_op_t *op = NULL;
@@ -86,21 +95,27 @@ static PyObject *run(PyObject *module, PyObject *capsule) {
   tenon_status_t status = tenon_op_find(info.op, &op);
   if (status == TENON_OK) tenon_op_info(op, &about);
   if (status == TENON_OK && about.input_count != info.input_count)
-    return raise_invalid("%s has %d inputs, the recording %d", info.op, (int)about.input_count, (int)info.input_count);
+    return raise_invalid("%s has %d inputs, the recording %d", info.op, (int)about.input_count,
+                         (int)info.input_count);
   if (status == TENON_OK) status = tenon_recording_attrs(recording, op, &attrs);
   if (status == TENON_OK) status = tenon_attrs_values(attrs, &values);
   if (status == TENON_OK && info.is_random) status = tenon_generator_create(info.seed, &generator);
   if (status == TENON_OK) {
-    if (generator) tenon_generator_offset_set(generator, info.offset), before = tenon_generator_use(generator);
+    if (generator) {
+      tenon_generator_offset_set(generator, info.offset);
+      before = tenon_generator_use(generator);
+    }
     unlocked_begin(&unlocked);
     status = tenon_op_call(op, values, info.inputs, outputs, 0);
     bool fine = unlocked_end(&unlocked);
     if (generator) (void)tenon_generator_use(before);
-    if (fine) result = status == TENON_OK ? tensors_of(outputs, about.output_count) : raise_status(status);
+    if (fine)
+      result = status == TENON_OK ? tensors_of(outputs, about.output_count) : raise_status(status);
   } else {
     raise_status(status);
   }
-  for (int i = 0; i < 64; i++) tenon_tensor_release(outputs[i]);
+  for (int i = 0; i < 64; i++)
+    tenon_tensor_release(outputs[i]);
   tenon_generator_release(generator);
   tenon_attrs_release(attrs);
   return result;
@@ -109,10 +124,14 @@ static PyObject *run(PyObject *module, PyObject *capsule) {
 static PyObject *record_set(PyObject *module, PyObject *arguments) {
   tenon_record_t record = {.size = sizeof record};
   PyObject *path = NULL;
-  int all = 0, most = 0;
+  int all = 0;
+  int most = 0;
   (void)module;
-  if (!PyArg_ParseTuple(arguments, "O&zpi", PyUnicode_FSConverter, &path, &record.ops, &all, &most)) return NULL;
-  record.folder = PyBytes_AsString(path), record.flags = all ? TENON_RECORD_ALL : 0, record.most = most;
+  if (!PyArg_ParseTuple(arguments, "O&zpi", PyUnicode_FSConverter, &path, &record.ops, &all, &most))
+    return NULL;
+  record.folder = PyBytes_AsString(path);
+  record.flags = all ? TENON_RECORD_ALL : 0;
+  record.most = most;
   tenon_status_t status = tenon_record_set(&record);
   Py_DECREF(path);
   if (status != TENON_OK) return raise_status(status);
@@ -120,7 +139,8 @@ static PyObject *record_set(PyObject *module, PyObject *arguments) {
 }
 
 static PyObject *record_end(PyObject *module, PyObject *unused) {
-  (void)module, (void)unused;
+  (void)module;
+  (void)unused;
   (void)tenon_record_set(NULL);
   Py_RETURN_NONE;
 }
@@ -143,16 +163,15 @@ static PyObject *crash_report(PyObject *module, PyObject *arguments) {
   Py_RETURN_NONE;
 }
 
-static PyMethodDef functions[] = {
-    {"recording_load", load, METH_O, NULL},
-    {"recording_members", members, METH_O, NULL},
-    {"recording_run", run, METH_O, NULL},
-    {"record_set", record_set, METH_VARARGS, NULL},
-    {"record_end", record_end, METH_NOARGS, NULL},
-    {"nan_set", nan_set, METH_VARARGS, NULL},
-    {"crash_report", crash_report, METH_VARARGS,
-     "crash_report(is_on=True)\n--\n\nA crash in an operator says on stderr in which call, with what arguments and "
-     "stack."},
-    {NULL, NULL, 0, NULL}};
+static PyMethodDef functions[] = {{"recording_load", load, METH_O, NULL},
+                                  {"recording_members", members, METH_O, NULL},
+                                  {"recording_run", run, METH_O, NULL},
+                                  {"record_set", record_set, METH_VARARGS, NULL},
+                                  {"record_end", record_end, METH_NOARGS, NULL},
+                                  {"nan_set", nan_set, METH_VARARGS, NULL},
+                                  {"crash_report", crash_report, METH_VARARGS,
+                                   "crash_report(is_on=True)\n--\n\nA crash in an operator says on "
+                                   "stderr in which call, with what arguments and stack."},
+                                  {NULL, NULL, 0, NULL}};
 
 bool recordings_add(PyObject *module) { return PyModule_AddFunctions(module, functions) == 0; }

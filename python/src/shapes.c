@@ -4,13 +4,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Memory of one inference: metas of inputs and their extents, and the symbols that stand for the caller's. */
+/* Memory of one inference: metas of inputs and their extents, and the symbols that stand for the
+ * caller's. */
 typedef struct inference_t {
   operator_t *self;
   tenon_shapes_t *shapes;
   tenon_dim_t *symbols; /* the caller's k-th */
   Py_ssize_t symbol_count;
-  Py_ssize_t asked;                /* whose value is asked for: trees do not say that it is itself; -1: nobody's */
+  Py_ssize_t asked; /* whose value is asked for: trees do not say that it is itself; -1: nobody's */
   unsigned long long wanted;       /* bit o: results[o], 0: all */
   void *blocks[2 * OPERATOR_MOST]; /* freed at the end */
   int block_count;
@@ -26,35 +27,46 @@ static void *room(inference_t *f, size_t count, size_t size) {
 static bool extent_from(inference_t *f, PyObject *object, tenon_dim_t *out) {
   long long number = PyLong_AsLongLong(object);
   if (number == -1 && PyErr_Occurred()) return false;
-  if (number >= 0) return *out = (tenon_dim_t){number}, true;
-  if (-1 - number < f->symbol_count) return *out = f->symbols[-1 - number], true;
-  return raise_invalid("%s: symbol %lld of %zd", f->self->name, -1 - number, f->symbol_count), false;
+  if (number >= 0) {
+    *out = (tenon_dim_t){number};
+    return true;
+  }
+  if (-1 - number < f->symbol_count) {
+    *out = f->symbols[-1 - number];
+    return true;
+  }
+  raise_invalid("%s: symbol %lld of %zd", f->self->name, -1 - number, f->symbol_count);
+  return false;
 }
 
 /* The integers of a tensor that is known, or symbols of them. */
 static bool values_set(inference_t *f, PyObject *list, tenon_meta_t *meta) {
   Py_ssize_t count = PySequence_Size(list);
-  if (count < 0 || !(meta->values = (tenon_dim_t *)room(f, (size_t)count, sizeof *meta->values))) return false;
+  if (count < 0 || !(meta->values = (tenon_dim_t *)room(f, (size_t)count, sizeof *meta->values)))
+    return false;
   meta->value_count = (uint32_t)count;
   for (Py_ssize_t i = 0; i < count; i++) {
     PyObject *value = PySequence_GetItem(list, i);
-    bool good = value && (PyTuple_Check(value)
-                              ? extent_from(f, PyTuple_GetItem(value, 0), &meta->values[i])
-                              : ((meta->values[i].value = PyLong_AsLongLong(value)) != -1 || !PyErr_Occurred()));
+    bool good = value &&
+                (PyTuple_Check(value) ? extent_from(f, PyTuple_GetItem(value, 0), &meta->values[i])
+                                      : ((meta->values[i].value = PyLong_AsLongLong(value)) != -1 ||
+                                         !PyErr_Occurred()));
     Py_XDECREF(value);
     if (!good) return false;
   }
   return true;
 }
 
-/* From (dtype, extents), or (dtype, extents, values), where (-1 - k,) is the caller's k-th symbol. */
+/* From (dtype, extents), or (dtype, extents, values), where (-1 - k,) is the caller's k-th
+ * symbol. */
 static bool meta_set(inference_t *f, PyObject *object, tenon_meta_t *meta) {
   PyObject *dtype = PyTuple_Check(object) ? PyTuple_GetItem(object, 0) : NULL;
   PyObject *dims = dtype ? PyTuple_GetItem(object, 1) : NULL;
   Py_ssize_t ndim = dims ? PySequence_Size(dims) : -1;
   *meta = (tenon_meta_t){.size = sizeof *meta, .device = {1, 0}, .ndim = (int32_t)ndim};
   if (ndim < 0 || ndim > TENON_RANK_MAX || !dtype_from(dtype, &meta->dtype)) {
-    if (!PyErr_Occurred()) raise_invalid("%s: %R: expected (dtype, extents)", f->self->name, object);
+    if (!PyErr_Occurred())
+      raise_invalid("%s: %R: expected (dtype, extents)", f->self->name, object);
     return false;
   }
   if (!(meta->dims = (tenon_dim_t *)room(f, (size_t)ndim, sizeof *meta->dims))) return false;
@@ -69,7 +81,10 @@ static bool meta_set(inference_t *f, PyObject *object, tenon_meta_t *meta) {
 
 static bool list_set(inference_t *f, PyObject *object, tenon_meta_t *meta) {
   Py_ssize_t count = PyList_Check(object) ? PyList_Size(object) : -1;
-  if (count < 0) return raise_invalid("%s: %R: expected a list of (dtype, extents)", f->self->name, object), false;
+  if (count < 0) {
+    raise_invalid("%s: %R: expected a list of (dtype, extents)", f->self->name, object);
+    return false;
+  }
   tenon_meta_t *items = (tenon_meta_t *)room(f, (size_t)count, sizeof *items);
   tenon_meta_t **list = items ? (tenon_meta_t **)room(f, (size_t)count, sizeof *list) : NULL;
   if (!list) return false;
@@ -87,10 +102,11 @@ static bool list_set(inference_t *f, PyObject *object, tenon_meta_t *meta) {
   return true;
 }
 
-/* ---- results ------------------------------------------------------------------------------------------------------ */
+/* results */
 
-static const char *const operations[] = {"add", "sub",       "mul",   "div",   "ceil_div",   "mod",      "min",
-                                         "max", "broadcast", "bound", "equal", "test_equal", "test_less"};
+static const char *const operations[] = {"add",   "sub",        "mul",      "div",       "ceil_div",
+                                         "mod",   "min",        "max",      "broadcast", "bound",
+                                         "equal", "test_equal", "test_less"};
 
 /* A number; ("symbol", k); (operation, key, a, b), whose key is the same for the same extent. */
 static PyObject *tree_of(inference_t *f, tenon_dim_t dim, int depth) {
@@ -101,17 +117,25 @@ static PyObject *tree_of(inference_t *f, tenon_dim_t dim, int depth) {
   tenon_status_t status = tenon_shapes_part(f->shapes, dim, &part);
   if (status != TENON_OK) return raise_status(status);
   if (part.kind == TENON_PART_NUMBER) return PyLong_FromLongLong(part.a.value);
-  if (part.kind == TENON_PART_SYMBOL && part.a.value != dim.value) return tree_of(f, part.a, depth + 1);
+  if (part.kind == TENON_PART_SYMBOL && part.a.value != dim.value)
+    return tree_of(f, part.a, depth + 1);
   if (part.kind == TENON_PART_SYMBOL) return Py_BuildValue("sL", "unknown", (long long)dim.value);
-  PyObject *a = tree_of(f, part.a, depth + 1), *b = a ? tree_of(f, part.b, depth + 1) : NULL;
-  const char *name = part.operation < sizeof operations / sizeof *operations ? operations[part.operation] : "unknown";
-  if (!b) return Py_XDECREF(a), NULL;
+  PyObject *a = tree_of(f, part.a, depth + 1);
+  PyObject *b = a ? tree_of(f, part.b, depth + 1) : NULL;
+  const char *name = part.operation < sizeof operations / sizeof *operations
+                         ? operations[part.operation]
+                         : "unknown";
+  if (!b) {
+    Py_XDECREF(a);
+    return NULL;
+  }
   return Py_BuildValue("sLNN", name, (long long)dim.value, a, b);
 }
 
 static PyObject *spec_of(inference_t *f, const tenon_meta_t *meta) {
   if (!meta) Py_RETURN_NONE;
-  if (!meta->items && meta->ndim < 0) return Py_BuildValue("sO", tenon_dtype_name(meta->dtype), Py_None);
+  if (!meta->items && meta->ndim < 0)
+    return Py_BuildValue("sO", tenon_dtype_name(meta->dtype), Py_None);
   PyObject *list = PyList_New(0);
   uint32_t count = meta->items ? meta->count : (uint32_t)(meta->ndim > 0 ? meta->ndim : 0);
   for (uint32_t i = 0; list && i < count; i++) {
@@ -128,9 +152,11 @@ static PyObject *facts_of(inference_t *f) {
   for (Py_ssize_t k = 0; facts && k < f->symbol_count; k++) {
     tenon_part_t part = {.size = sizeof part};
     tenon_status_t status = tenon_shapes_part(f->shapes, f->symbols[k], &part);
-    if (status == TENON_OK && part.kind == TENON_PART_SYMBOL && part.a.value == f->symbols[k].value) continue;
+    if (status == TENON_OK && part.kind == TENON_PART_SYMBOL && part.a.value == f->symbols[k].value)
+      continue;
     f->asked = k;
-    PyObject *tree = tree_of(f, f->symbols[k], 0), *fact = tree ? Py_BuildValue("nN", k, tree) : NULL;
+    PyObject *tree = tree_of(f, f->symbols[k], 0);
+    PyObject *fact = tree ? Py_BuildValue("nN", k, tree) : NULL;
     f->asked = -1;
     if (!fact || PyList_Append(facts, fact) != 0) Py_CLEAR(facts);
     Py_XDECREF(fact);
@@ -138,11 +164,12 @@ static PyObject *facts_of(inference_t *f) {
   return facts;
 }
 
-/* ---- the whole ---------------------------------------------------------------------------------------------------- */
+/* the whole */
 
 static PyObject *infer(inference_t *f, PyObject *tensors, PyObject *attributes) {
   operator_t *self = f->self;
-  tenon_meta_t *metas = (tenon_meta_t *)room(f, self->inputs, sizeof *metas), *inputs[OPERATOR_MOST] = {NULL};
+  tenon_meta_t *metas = (tenon_meta_t *)room(f, self->inputs, sizeof *metas);
+  tenon_meta_t *inputs[OPERATOR_MOST] = {NULL};
   tenon_attrs_t *attrs = NULL;
   const tenon_value_t *values;
   const tenon_meta_t *const *results = NULL;
@@ -168,11 +195,14 @@ static PyObject *infer(inference_t *f, PyObject *tensors, PyObject *attributes) 
     tenon_value_t symbol = {.kind = TENON_KIND_DIM};
     if (given && of->kind == TENON_KIND_DIM && PyTuple_Check(given)) { /* (-1 - k,) */
       good = extent_from(f, PyTuple_GetItem(given, 0), &symbol.as.dim);
-      if (good && (status = tenon_attrs_set(attrs, of->name, &symbol)) != TENON_OK) good = raise_status(status) != NULL;
-    } else if (given) good = attribute_set(attrs, self->name, of, given);
+      if (good && (status = tenon_attrs_set(attrs, of->name, &symbol)) != TENON_OK)
+        good = raise_status(status) != NULL;
+    } else if (given)
+      good = attribute_set(attrs, self->name, of, given);
   }
   if (good) status = tenon_attrs_values(attrs, &values);
-  if (good && status == TENON_OK) status = tenon_shapes_infer(f->shapes, self->op, values, inputs, f->wanted, &results);
+  if (good && status == TENON_OK)
+    status = tenon_shapes_infer(f->shapes, self->op, values, inputs, f->wanted, &results);
   if (good && status != TENON_OK) good = raise_status(status) != NULL;
   if (good) list = PyList_New(0);
   for (uint32_t o = 0; list && o < self->outputs; o++) {
@@ -188,25 +218,32 @@ static PyObject *infer(inference_t *f, PyObject *tensors, PyObject *attributes) 
 }
 
 PyObject *operator_infer(PyObject *object, PyObject *arguments) {
-  PyObject *tensors, *attributes, *result = NULL;
+  PyObject *tensors, *attributes;
+  PyObject *result = NULL;
   inference_t f = {.self = (operator_t *)object, .asked = -1};
-  if (!PyArg_ParseTuple(arguments, "O!O!n|K", &PyList_Type, &tensors, &PyDict_Type, &attributes, &f.symbol_count,
-                        &f.wanted))
+  if (!PyArg_ParseTuple(arguments, "O!O!n|K", &PyList_Type, &tensors, &PyDict_Type, &attributes,
+                        &f.symbol_count, &f.wanted))
     return NULL;
   if (f.symbol_count < 0 || f.symbol_count > 1 << 20)
     return raise_invalid("%s: %zd symbols", f.self->name, f.symbol_count);
   place_t *place = operator_hold(f.self);
   if (!place) return operator_ended(f.self);
-  tensors = PySequence_Tuple(tensors), attributes = PyDict_Copy(attributes); /* whose items stay */
+  /* whose items stay */
+  tensors = PySequence_Tuple(tensors);
+  attributes = PyDict_Copy(attributes);
   f.symbols = (tenon_dim_t *)room(&f, (size_t)f.symbol_count, sizeof *f.symbols);
   tenon_status_t status = f.symbols ? tenon_shapes_create(&f.shapes) : TENON_OK;
   for (Py_ssize_t k = 0; f.symbols && k < f.symbol_count && status == TENON_OK; k++)
     status = tenon_shapes_symbol(f.shapes, &f.symbols[k]);
-  if (status != TENON_OK) raise_status(status);
-  else if (f.symbols && tensors && attributes) result = infer(&f, tensors, attributes);
+  if (status != TENON_OK)
+    raise_status(status);
+  else if (f.symbols && tensors && attributes)
+    result = infer(&f, tensors, attributes);
   tenon_shapes_release(f.shapes);
-  for (int i = 0; i < f.block_count; i++) free(f.blocks[i]);
-  Py_XDECREF(tensors), Py_XDECREF(attributes);
+  for (int i = 0; i < f.block_count; i++)
+    free(f.blocks[i]);
+  Py_XDECREF(tensors);
+  Py_XDECREF(attributes);
   operator_leave(place);
   return result;
 }

@@ -1,5 +1,6 @@
-/* Sparse tensors: made of their parts, taken from scipy.sparse's matrices and given back as such, by attributes: SciPy is never
- * imported.  Invariant: values are never copied where they are dense and row-major; indices are where they are not i64. */
+/* Sparse tensors: made of their parts, taken from scipy.sparse's matrices and given back as such,
+ * by attributes: SciPy is never imported.  Invariant: values are never copied where they are dense
+ * and row-major; indices are where they are not i64. */
 #include "core.h"
 
 #include <string.h>
@@ -21,7 +22,7 @@ bool layout_from(const char *name, uint32_t *out_kind) {
   return *out_kind || (raise_invalid("layout '%s': expected 'csr' or 'row_sparse'", name), false);
 }
 
-/* ---- making ------------------------------------------------------------------------------------------------------- */
+/* making */
 
 static bool is_dense(const tenon_tensor_t *t) {
   int64_t stride = 1;
@@ -32,42 +33,52 @@ static bool is_dense(const tenon_tensor_t *t) {
 }
 
 /* A part as a tensor of the host, dense; *argument holds it. */
-static bool part_set(argument_t *argument, PyObject *object, bool is_index, const char *op, const char *name) {
+static bool part_set(argument_t *argument, PyObject *object, bool is_index, const char *op,
+                     const char *name) {
   origin_t origin = {FAMILY_UNKNOWN, NULL, NULL};
   tenon_tensor_t *dense;
   if (!argument_set(argument, object, ARGUMENT_KEPT, NULL, op, name, &origin)) return false;
-  if (!argument->is_reference) tenon_tensor_retain(argument->tensor), argument->is_reference = true;
+  if (!argument->is_reference) {
+    tenon_tensor_retain(argument->tensor);
+    argument->is_reference = true;
+  }
   uint8_t code = argument->tensor->dtype.code; /* integers of both kinds */
   if (is_index && code < 2 && tenon_dtype_id(argument->tensor->dtype) != TENON_I64 &&
       !argument_cast(argument, tenon_dtype(TENON_I64)))
     return false;
   if (is_dense(argument->tensor)) return true;
   tenon_status_t status = tenon_tensor_copy(argument->tensor, &dense);
-  if (status != TENON_OK) return raise_status(status), false;
+  if (status != TENON_OK) {
+    raise_status(status);
+    return false;
+  }
   tenon_tensor_release(argument->tensor);
   argument->tensor = dense;
   return true;
 }
 
-static tenon_tensor_t *make(uint32_t kind, PyObject *const parts[3], int32_t ndim, const int64_t *shape, bool checks,
-                            const char *op) {
+static tenon_tensor_t *make(uint32_t kind, PyObject *const parts[3], int32_t ndim,
+                            const int64_t *shape, bool checks, const char *op) {
   static const char *const names[] = {"values", "indices", "indptr"};
   argument_t held[3];
   tenon_tensor_t *tensor = NULL;
-  int count = kind == TENON_DETAIL_CSR ? 3 : 2, made = 0;
+  int count = kind == TENON_DETAIL_CSR ? 3 : 2;
+  int made = 0;
   memset(held, 0, sizeof held);
-  while (made < count && part_set(&held[made], parts[made], made > 0, op, names[made])) made++;
+  while (made < count && part_set(&held[made], parts[made], made > 0, op, names[made]))
+    made++;
   if (made == count) {
     const tenon_detail_t detail = {.size = sizeof detail,
                                    .kind = kind,
                                    .values = held[0].tensor,
                                    .indices = held[1].tensor,
                                    .indptr = held[2].tensor};
-    tenon_status_t status =
-        tenon_tensor_create_sparse(&detail, ndim, shape, checks ? 0 : TENON_SPARSE_UNCHECKED, &tensor);
+    tenon_status_t status = tenon_tensor_create_sparse(
+        &detail, ndim, shape, checks ? 0 : TENON_SPARSE_UNCHECKED, &tensor);
     if (status != TENON_OK) raise_status(status);
   }
-  for (int i = 0; i < count; i++) argument_release(&held[i]);
+  for (int i = 0; i < count; i++)
+    argument_release(&held[i]);
   return tensor;
 }
 
@@ -78,8 +89,8 @@ static PyObject *csr(PyObject *module, PyObject *arguments, PyObject *named) {
   int32_t ndim;
   int checks = 1;
   (void)module;
-  if (!PyArg_ParseTupleAndKeywords(arguments, named, "OOOO|p", names, &parts[0], &parts[1], &parts[2], &shape_object,
-                                   &checks) ||
+  if (!PyArg_ParseTupleAndKeywords(arguments, named, "OOOO|p", names, &parts[0], &parts[1],
+                                   &parts[2], &shape_object, &checks) ||
       !shape_from(shape_object, shape, &ndim))
     return NULL;
   tenon_tensor_t *tensor = make(TENON_DETAIL_CSR, parts, ndim, shape, checks, "csr");
@@ -88,19 +99,21 @@ static PyObject *csr(PyObject *module, PyObject *arguments, PyObject *named) {
 
 static PyObject *row_sparse(PyObject *module, PyObject *arguments, PyObject *named) {
   static char *names[] = {"values", "indices", "shape", "check", NULL};
-  PyObject *parts[3] = {NULL}, *shape_object;
+  PyObject *parts[3] = {NULL};
+  PyObject *shape_object;
   int64_t shape[TENON_RANK_MAX];
   int32_t ndim;
   int checks = 1;
   (void)module;
-  if (!PyArg_ParseTupleAndKeywords(arguments, named, "OOO|p", names, &parts[0], &parts[1], &shape_object, &checks) ||
+  if (!PyArg_ParseTupleAndKeywords(arguments, named, "OOO|p", names, &parts[0], &parts[1],
+                                   &shape_object, &checks) ||
       !shape_from(shape_object, shape, &ndim))
     return NULL;
   tenon_tensor_t *tensor = make(TENON_DETAIL_ROW_SPARSE, parts, ndim, shape, checks, "row_sparse");
   return tensor ? tensor_new(tensor) : NULL;
 }
 
-/* ---- SciPy -------------------------------------------------------------------------------------------------------- */
+/* SciPy */
 
 bool scipy_is(PyObject *object) {
   return PyObject_HasAttrString(object, "tocsr") && PyObject_HasAttrString(object, "format") &&
@@ -117,7 +130,10 @@ static bool is_true(PyObject *object, const char *name) {
 
 /* The matrix with ascending indices, each once: itself, or a copy. */
 static PyObject *canonical(PyObject *matrix) {
-  if (is_true(matrix, "has_canonical_format")) return Py_INCREF(matrix), matrix;
+  if (is_true(matrix, "has_canonical_format")) {
+    Py_INCREF(matrix);
+    return matrix;
+  }
   PyObject *copy = PyObject_CallMethod(matrix, "copy", NULL);
   PyObject *done = copy ? PyObject_CallMethod(copy, "sum_duplicates", NULL) : NULL;
   if (!done) Py_CLEAR(copy);
@@ -127,23 +143,30 @@ static PyObject *canonical(PyObject *matrix) {
 
 bool scipy_set(argument_t *argument, PyObject *object, const char *op, const char *name) {
   static const char *const names[] = {"data", "indices", "indptr", "shape"};
-  PyObject *parts[4] = {NULL}, *format = PyObject_GetAttrString(object, "format"), *matrix = NULL;
+  PyObject *parts[4] = {NULL};
+  PyObject *format = PyObject_GetAttrString(object, "format");
+  PyObject *matrix = NULL;
   int64_t shape[TENON_RANK_MAX];
   int32_t ndim;
-  bool is_csr = format && PyUnicode_Check(format) && PyUnicode_CompareWithASCIIString(format, "csr") == 0, good = false;
+  bool is_csr =
+      format && PyUnicode_Check(format) && PyUnicode_CompareWithASCIIString(format, "csr") == 0;
+  bool good = false;
   argument->tensor = NULL;
   if (format && !is_csr)
     PyErr_Format(PyExc_TypeError,
-                 "%s: argument %s: a matrix of scipy.sparse of format %R: expected csr, as x.tocsr() gives it", op,
-                 name, format);
+                 "%s: argument %s: a matrix of scipy.sparse of format %R: expected csr, as "
+                 "x.tocsr() gives it",
+                 op, name, format);
   Py_XDECREF(format);
   if (is_csr && (matrix = canonical(object))) {
     good = true;
-    for (int i = 0; i < 4 && good; i++) good = (parts[i] = PyObject_GetAttrString(matrix, names[i])) != NULL;
+    for (int i = 0; i < 4 && good; i++)
+      good = (parts[i] = PyObject_GetAttrString(matrix, names[i])) != NULL;
     good = good && shape_from(parts[3], shape, &ndim);
     good = good && (argument->tensor = make(TENON_DETAIL_CSR, parts, ndim, shape, true, op));
   }
-  for (int i = 0; i < 4; i++) Py_XDECREF(parts[i]);
+  for (int i = 0; i < 4; i++)
+    Py_XDECREF(parts[i]);
   Py_XDECREF(matrix);
   argument->object = object;
   return argument->is_reference = good;
@@ -153,28 +176,37 @@ PyObject *scipy_of(tenon_tensor_t *tensor, PyObject *like) {
   const tenon_detail_t *d = tensor->detail;
   if (d->kind != TENON_DETAIL_CSR) return tensor_new(tensor);
   const tenon_tensor_t *of[] = {d->values, d->indices, d->indptr};
-  PyObject *parts[3] = {NULL}, *shape = tuple_of(tensor->shape, tensor->ndim), *matrix = NULL;
+  PyObject *parts[3] = {NULL};
+  PyObject *shape = tuple_of(tensor->shape, tensor->ndim);
+  PyObject *matrix = NULL;
   bool good = shape != NULL;
   for (int i = 0; i < 3 && good; i++) {
     tenon_tensor_retain((tenon_tensor_t *)(uintptr_t)of[i]);
     good = (parts[i] = numpy_of((tenon_tensor_t *)(uintptr_t)of[i])) != NULL;
   }
-  if (good) matrix = PyObject_CallFunction((PyObject *)Py_TYPE(like), "((OOO)O)", parts[0], parts[1], parts[2], shape);
-  for (int i = 0; i < 3; i++) Py_XDECREF(parts[i]);
+  if (good)
+    matrix = PyObject_CallFunction((PyObject *)Py_TYPE(like), "((OOO)O)", parts[0], parts[1],
+                                   parts[2], shape);
+  for (int i = 0; i < 3; i++)
+    Py_XDECREF(parts[i]);
   Py_XDECREF(shape);
-  if (matrix || !PyErr_ExceptionMatches(PyExc_Exception)) return tenon_tensor_release(tensor), matrix;
+  if (matrix || !PyErr_ExceptionMatches(PyExc_Exception)) {
+    tenon_tensor_release(tensor);
+    return matrix;
+  }
   PyErr_Clear(); /* values of a type that SciPy lacks */
   return tensor_new(tensor);
 }
 
-static PyMethodDef functions[] = {{"csr", (PyCFunction)(void (*)(void))csr, METH_VARARGS | METH_KEYWORDS,
-                                   "csr(values, indices, indptr, shape, check=True)\n--\n\nA sparse matrix: row i "
-                                   "stores values[indptr[i]:indptr[i + 1]] in "
-                                   "the columns of that part of indices, which ascend."},
-                                  {"row_sparse", (PyCFunction)(void (*)(void))row_sparse, METH_VARARGS | METH_KEYWORDS,
-                                   "row_sparse(values, indices, shape, check=True)\n--\n\nA tensor whose rows (of the "
-                                   "first axis) `indices`, which ascend, are "
-                                   "`values`; the others are 0."},
-                                  {NULL, NULL, 0, NULL}};
+static PyMethodDef functions[] = {
+    {"csr", (PyCFunction)(void (*)(void))csr, METH_VARARGS | METH_KEYWORDS,
+     "csr(values, indices, indptr, shape, check=True)\n--\n\nA sparse matrix: row i "
+     "stores values[indptr[i]:indptr[i + 1]] in "
+     "the columns of that part of indices, which ascend."},
+    {"row_sparse", (PyCFunction)(void (*)(void))row_sparse, METH_VARARGS | METH_KEYWORDS,
+     "row_sparse(values, indices, shape, check=True)\n--\n\nA tensor whose rows (of the "
+     "first axis) `indices`, which ascend, are "
+     "`values`; the others are 0."},
+    {NULL, NULL, 0, NULL}};
 
 bool sparse_add(PyObject *module) { return PyModule_AddFunctions(module, functions) == 0; }

@@ -13,7 +13,10 @@ PyTypeObject *tensor_type;
 
 PyObject *tensor_new(tenon_tensor_t *tensor) {
   tensor_t *self = PyObject_New(tensor_t, tensor_type);
-  if (!self) return tenon_tensor_release(tensor), NULL;
+  if (!self) {
+    tenon_tensor_release(tensor);
+    return NULL;
+  }
   self->tensor = tensor;
   return (PyObject *)self;
 }
@@ -38,44 +41,56 @@ static void give_up(void *object) {
 tenon_tensor_t *tensor_over(const tenon_tensor_t *view, PyObject *object) {
   tenon_tensor_t *tensor;
   Py_INCREF(object);
-  tenon_status_t status =
-      tenon_tensor_borrow(view->data, view->dtype, view->ndim, view->shape, view->strides, give_up, object, &tensor);
+  tenon_status_t status = tenon_tensor_borrow(view->data, view->dtype, view->ndim, view->shape,
+                                              view->strides, give_up, object, &tensor);
   if (status == TENON_OK) return tensor;
   Py_DECREF(object);
-  return raise_status(status), NULL;
+  raise_status(status);
+  return NULL;
 }
 
-/* ---- dtypes and devices ------------------------------------------------------------------------------------------- */
+/* dtypes and devices */
 
 PyObject *dtype_text(tenon_dtype_t dtype) { return PyUnicode_FromString(tenon_dtype_name(dtype)); }
 
 static const struct alias_t { /* names of NumPy's and PyTorch's */
-  const char *theirs, *ours;
-} aliases[] = {{"float16", "f16"}, {"float32", "f32"}, {"float64", "f64"},   {"bfloat16", "bf16"},   {"int8", "i8"},
-               {"int16", "i16"},   {"int32", "i32"},   {"int64", "i64"},     {"uint8", "u8"},        {"uint16", "u16"},
-               {"uint32", "u32"},  {"uint64", "u64"},  {"complex64", "c64"}, {"complex128", "c128"}, {"float", "f32"},
-               {"half", "f16"},    {"double", "f64"},  {"int", "i32"},       {"long", "i64"},        {"str", "string"}};
+  const char *theirs;
+  const char *ours;
+} aliases[] = {
+    {"float16", "f16"},   {"float32", "f32"},     {"float64", "f64"}, {"bfloat16", "bf16"},
+    {"int8", "i8"},       {"int16", "i16"},       {"int32", "i32"},   {"int64", "i64"},
+    {"uint8", "u8"},      {"uint16", "u16"},      {"uint32", "u32"},  {"uint64", "u64"},
+    {"complex64", "c64"}, {"complex128", "c128"}, {"float", "f32"},   {"half", "f16"},
+    {"double", "f64"},    {"int", "i32"},         {"long", "i64"},    {"str", "string"}};
 
 /* Texts, NumPy's dtypes and scalar types, PyTorch's dtypes: all by their name. */
 bool dtype_from(PyObject *object, tenon_dtype_t *out_dtype) {
   char name[64];
-  PyObject *text = NULL, *bytes = NULL;
-  if (PyUnicode_Check(object)) text = object, Py_INCREF(text);
-  else if (!PyType_Check(object) && PyObject_HasAttrString(object, "name"))
+  PyObject *text = NULL;
+  PyObject *bytes = NULL;
+  if (PyUnicode_Check(object)) {
+    text = object;
+    Py_INCREF(text);
+  } else if (!PyType_Check(object) && PyObject_HasAttrString(object, "name"))
     text = PyObject_GetAttrString(object, "name");
-  else if (PyObject_HasAttrString(object, "__name__")) text = PyObject_GetAttrString(object, "__name__");
-  else text = PyObject_Str(object);
+  else if (PyObject_HasAttrString(object, "__name__"))
+    text = PyObject_GetAttrString(object, "__name__");
+  else
+    text = PyObject_Str(object);
   if (text && PyUnicode_Check(text)) bytes = PyUnicode_AsUTF8String(text);
   Py_XDECREF(text);
   if (!bytes) return PyErr_Occurred() ? false : (raise_invalid("%R is no dtype", object), false);
-  const char *found = PyBytes_AsString(bytes), *dot = strrchr(found, '.');
+  const char *found = PyBytes_AsString(bytes);
+  const char *dot = strrchr(found, '.');
   snprintf(name, sizeof name, "%s", dot ? dot + 1 : found); /* "torch.float32" */
   Py_DECREF(bytes);
   for (size_t i = 0; i < sizeof aliases / sizeof *aliases; i++)
     if (strcmp(name, aliases[i].theirs) == 0) snprintf(name, sizeof name, "%s", aliases[i].ours);
   if (tenon_dtype_parse(name, out_dtype) == TENON_OK) return true;
-  return raise_invalid("%R is no dtype: expected one of tenon's (\"f32\", \"i64\", ...), NumPy's or PyTorch's", object),
-         false;
+  raise_invalid(
+      "%R is no dtype: expected one of tenon's (\"f32\", \"i64\", ...), NumPy's or PyTorch's",
+      object);
+  return false;
 }
 
 PyObject *device_text(tenon_device_t device) {
@@ -88,7 +103,8 @@ PyObject *device_text(tenon_device_t device) {
 bool device_from(PyObject *object, tenon_device_t *out_device) {
   char name[64];
   int ordinal = 0;
-  PyObject *text = PyObject_Str(object), *bytes = text ? PyUnicode_AsUTF8String(text) : NULL;
+  PyObject *text = PyObject_Str(object);
+  PyObject *bytes = text ? PyUnicode_AsUTF8String(text) : NULL;
   Py_XDECREF(text);
   if (!bytes) return false;
   snprintf(name, sizeof name, "%s", PyBytes_AsString(bytes));
@@ -97,18 +113,24 @@ bool device_from(PyObject *object, tenon_device_t *out_device) {
   if (colon) {
     char *end;
     long number = strtol(colon + 1, &end, 10);
-    if (end == colon + 1 || *end || number < 0 || number > 255)
-      return raise_invalid("%R is no device: expected a name and perhaps a number from 0 to 255, \"sim:1\"", object),
-             false;
-    *colon = 0, ordinal = (int)number;
+    if (end == colon + 1 || *end || number < 0 || number > 255) {
+      raise_invalid(
+          "%R is no device: expected a name and perhaps a number from 0 to 255, \"sim:1\"", object);
+      return false;
+    }
+    *colon = 0;
+    ordinal = (int)number;
   }
-  if (strcmp(name, "cpu") == 0) return *out_device = (tenon_device_t){1, 0}, true;
+  if (strcmp(name, "cpu") == 0) {
+    *out_device = (tenon_device_t){1, 0};
+    return true;
+  }
   tenon_status_t status = tenon_device_find(name, ordinal, out_device);
   if (status != TENON_OK) raise_status(status);
   return status == TENON_OK;
 }
 
-/* ---- what it says of itself --------------------------------------------------------------------------------------- */
+/* what it says of itself */
 
 PyObject *tuple_of(const int64_t *numbers, int32_t count) {
   PyObject *tuple = PyTuple_New(count);
@@ -141,7 +163,8 @@ static PyObject *get_ndim(PyObject *self, void *unused) {
 }
 int64_t count_of(const tenon_tensor_t *t) {
   int64_t count = 1;
-  for (int32_t i = 0; i < t->ndim; i++) count *= t->shape[i];
+  for (int32_t i = 0; i < t->ndim; i++)
+    count *= t->shape[i];
   return count;
 }
 static PyObject *get_size(PyObject *self, void *unused) {
@@ -181,14 +204,17 @@ static Py_ssize_t tensor_length(PyObject *self) {
   return -1;
 }
 
-/* ---- what it becomes ---------------------------------------------------------------------------------------------- */
+/* what it becomes */
 
 static PyObject *to_device(PyObject *self, PyObject *to) {
   tenon_device_t device;
   tenon_tensor_t *copy;
   if (!device_from(to, &device)) return NULL;
   const tenon_tensor_t *t = tensor_get(self);
-  if (device.type == t->device.type && device.id == t->device.id) return Py_INCREF(self), self;
+  if (device.type == t->device.type && device.id == t->device.id) {
+    Py_INCREF(self);
+    return self;
+  }
   tenon_status_t status;
   Py_BEGIN_ALLOW_THREADS status = tenon_tensor_copy_to(t, device, &copy);
   Py_END_ALLOW_THREADS return status == TENON_OK ? tensor_new(copy) : raise_status(status);
@@ -198,30 +224,40 @@ static PyObject *copy_of(PyObject *self, PyObject *unused) {
   tenon_tensor_t *copy;
   tenon_status_t status;
   (void)unused;
-  Py_BEGIN_ALLOW_THREADS status = tenon_tensor_copy_to(tensor_get(self), tensor_get(self)->device, &copy);
+  Py_BEGIN_ALLOW_THREADS status =
+      tenon_tensor_copy_to(tensor_get(self), tensor_get(self)->device, &copy);
   Py_END_ALLOW_THREADS return status == TENON_OK ? tensor_new(copy) : raise_status(status);
 }
 
 static PyObject *to_dense(PyObject *self, PyObject *unused) {
-  tenon_tensor_t *t = tensor_get(self), *dense = NULL;
+  tenon_tensor_t *t = tensor_get(self);
+  tenon_tensor_t *dense = NULL;
   const tenon_op_t *op;
   (void)unused;
-  if (!sparse_layout(t)) return Py_INCREF(self), self;
+  if (!sparse_layout(t)) {
+    Py_INCREF(self);
+    return self;
+  }
   tenon_status_t status = tenon_op_find("core::to_dense", &op);
   Py_BEGIN_ALLOW_THREADS if (status == TENON_OK) status = tenon_op_call(op, NULL, &t, &dense, 0);
   Py_END_ALLOW_THREADS return status == TENON_OK ? tensor_new(dense) : raise_status(status);
 }
 
 static PyObject *to_numpy(PyObject *self, PyObject *unused) {
-  tenon_tensor_t *t = tensor_get(self), *copy;
+  tenon_tensor_t *t = tensor_get(self);
+  tenon_tensor_t *copy;
   char text[100];
-  snprintf(text, sizeof text, "a sparse tensor (%s) is no array: x.to_dense() first", tenon_tensor_layout(t));
+  snprintf(text, sizeof text, "a sparse tensor (%s) is no array: x.to_dense() first",
+           tenon_tensor_layout(t));
   if (sparse_layout(t)) return raise_text(TENON_UNIMPLEMENTED, text);
   PyObject *numpy = PyImport_ImportModule("numpy");
   (void)unused;
   if (!numpy) return NULL;
   Py_DECREF(numpy);
-  if (t->device.type == 1) return tenon_tensor_retain(t), numpy_of(t);
+  if (t->device.type == 1) {
+    tenon_tensor_retain(t);
+    return numpy_of(t);
+  }
   tenon_status_t status;
   Py_BEGIN_ALLOW_THREADS status = tenon_tensor_copy_to(t, (tenon_device_t){1, 0}, &copy);
   Py_END_ALLOW_THREADS return status == TENON_OK ? numpy_of(copy) : raise_status(status);
@@ -230,31 +266,46 @@ static PyObject *to_numpy(PyObject *self, PyObject *unused) {
 static PyObject *to_array(PyObject *self, PyObject *arguments,
                           PyObject *named) { /* numpy.asarray, with what NumPy asks */
   static char *names[] = {"dtype", "copy", NULL};
-  PyObject *dtype = Py_None, *copy = Py_None;
+  PyObject *dtype = Py_None;
+  PyObject *copy = Py_None;
   if (!PyArg_ParseTupleAndKeywords(arguments, named, "|OO", names, &dtype, &copy)) return NULL;
-  PyObject *array = to_numpy(self, NULL), *other;
-  if (array && dtype != Py_None)
-    other = PyObject_CallMethod(array, "astype", "O", dtype), Py_DECREF(array), array = other;
-  else if (array && copy == Py_True) other = PyObject_CallMethod(array, "copy", NULL), Py_DECREF(array), array = other;
+  PyObject *array = to_numpy(self, NULL);
+  PyObject *other;
+  if (array && dtype != Py_None) {
+    other = PyObject_CallMethod(array, "astype", "O", dtype);
+    Py_DECREF(array);
+    array = other;
+  } else if (array && copy == Py_True) {
+    other = PyObject_CallMethod(array, "copy", NULL);
+    Py_DECREF(array);
+    array = other;
+  }
   return array;
 }
 
 static PyObject *to_list(PyObject *self, PyObject *unused) {
-  PyObject *array = to_numpy(self, unused), *list = array ? PyObject_CallMethod(array, "tolist", NULL) : NULL;
+  PyObject *array = to_numpy(self, unused);
+  PyObject *list = array ? PyObject_CallMethod(array, "tolist", NULL) : NULL;
   Py_XDECREF(array);
   return list;
 }
 
 static PyObject *to_item(PyObject *self, PyObject *unused) {
-  PyObject *array = to_numpy(self, unused), *item = array ? PyObject_CallMethod(array, "item", NULL) : NULL;
+  PyObject *array = to_numpy(self, unused);
+  PyObject *item = array ? PyObject_CallMethod(array, "item", NULL) : NULL;
   Py_XDECREF(array);
   return item;
 }
 
 static PyObject *to_dlpack(PyObject *self, PyObject *arguments, PyObject *named) {
   static char *names[] = {"stream", "max_version", "dl_device", "copy", NULL};
-  PyObject *stream = NULL, *version = NULL, *device = NULL, *copy = NULL;
-  if (!PyArg_ParseTupleAndKeywords(arguments, named, "|$OOOO", names, &stream, &version, &device, &copy)) return NULL;
+  PyObject *stream = NULL;
+  PyObject *version = NULL;
+  PyObject *device = NULL;
+  PyObject *copy = NULL;
+  if (!PyArg_ParseTupleAndKeywords(arguments, named, "|$OOOO", names, &stream, &version, &device,
+                                   &copy))
+    return NULL;
   return dlpack_export(tensor_get(self), stream, version, device, copy);
 }
 
@@ -266,39 +317,55 @@ static PyObject *dlpack_device(PyObject *self, PyObject *unused) {
 static PyObject *sparse_text(PyObject *self) {
   const tenon_tensor_t *t = tensor_get(self);
   const tenon_detail_t *d = t->detail;
-  PyObject *tuple = get_shape(self, NULL), *shape = tuple ? PySequence_List(tuple) : NULL, *text = NULL;
+  PyObject *tuple = get_shape(self, NULL);
+  PyObject *shape = tuple ? PySequence_List(tuple) : NULL;
+  PyObject *text = NULL;
   if (shape)
-    text = PyUnicode_FromFormat("tenon.Tensor(%s%R, cpu, %s, %lld stored)", tenon_dtype_name(t->dtype), shape,
-                                tenon_tensor_layout(t), (long long)d->indices->shape[0]);
-  Py_XDECREF(tuple), Py_XDECREF(shape);
+    text =
+        PyUnicode_FromFormat("tenon.Tensor(%s%R, cpu, %s, %lld stored)", tenon_dtype_name(t->dtype),
+                             shape, tenon_tensor_layout(t), (long long)d->indices->shape[0]);
+  Py_XDECREF(tuple);
+  Py_XDECREF(shape);
   return text;
 }
 
 static PyObject *tensor_text(PyObject *self) {
   const tenon_tensor_t *t = tensor_get(self);
   if (sparse_layout(t)) return sparse_text(self);
-  PyObject *tuple = get_shape(self, NULL), *shape = tuple ? PySequence_List(tuple) : NULL;
-  PyObject *device = get_device(self, NULL), *numpy = NULL, *body = NULL, *text = NULL;
-  if (count_of(t) <= 1000 && (numpy = to_numpy(self, NULL)) && Py_TYPE(numpy) == numpy_type) body = PyObject_Str(numpy);
+  PyObject *tuple = get_shape(self, NULL);
+  PyObject *shape = tuple ? PySequence_List(tuple) : NULL;
+  PyObject *device = get_device(self, NULL);
+  PyObject *numpy = NULL;
+  PyObject *body = NULL;
+  PyObject *text = NULL;
+  if (count_of(t) <= 1000 && (numpy = to_numpy(self, NULL)) && Py_TYPE(numpy) == numpy_type)
+    body = PyObject_Str(numpy);
   PyErr_Clear(); /* without NumPy, or values of a type that it lacks, the elements are left out */
   if (shape && device)
     text = PyUnicode_FromFormat(body ? "tenon.Tensor(%s%R, %U)\n%U" : "tenon.Tensor(%s%R, %U)",
                                 tenon_dtype_name(t->dtype), shape, device, body);
-  Py_XDECREF(tuple), Py_XDECREF(shape), Py_XDECREF(device), Py_XDECREF(numpy), Py_XDECREF(body);
+  Py_XDECREF(tuple);
+  Py_XDECREF(shape);
+  Py_XDECREF(device);
+  Py_XDECREF(numpy);
+  Py_XDECREF(body);
   return text;
 }
 
-/* ---- making ------------------------------------------------------------------------------------------------------- */
+/* making */
 
 bool shape_from(PyObject *object, int64_t *shape, int32_t *out_ndim) {
   if (PyLong_Check(object)) {
-    shape[0] = PyLong_AsLongLong(object), *out_ndim = 1;
+    shape[0] = PyLong_AsLongLong(object);
+    *out_ndim = 1;
     return !(shape[0] == -1 && PyErr_Occurred());
   }
   Py_ssize_t count = PySequence_Size(object);
   if (count < 0) return false;
-  if (count > TENON_RANK_MAX)
-    return raise_invalid("a shape of %zd axes: expected at most %d", count, TENON_RANK_MAX), false;
+  if (count > TENON_RANK_MAX) {
+    raise_invalid("a shape of %zd axes: expected at most %d", count, TENON_RANK_MAX);
+    return false;
+  }
   for (Py_ssize_t i = 0; i < count; i++) {
     PyObject *extent = PySequence_GetItem(object, i);
     if (!extent) return false;
@@ -312,19 +379,24 @@ bool shape_from(PyObject *object, int64_t *shape, int32_t *out_ndim) {
 
 static PyObject *empty(PyObject *module, PyObject *arguments, PyObject *named) {
   static char *names[] = {"shape", "dtype", "device", NULL};
-  PyObject *shape_object, *dtype_object = NULL, *device_object = NULL;
+  PyObject *shape_object;
+  PyObject *dtype_object = NULL;
+  PyObject *device_object = NULL;
   int64_t shape[TENON_RANK_MAX];
   int32_t ndim;
   tenon_dtype_t dtype = tenon_dtype(TENON_F32);
   tenon_device_t device = {1, 0};
   tenon_tensor_t *tensor;
   (void)module;
-  if (!PyArg_ParseTupleAndKeywords(arguments, named, "O|OO", names, &shape_object, &dtype_object, &device_object) ||
-      !shape_from(shape_object, shape, &ndim) || (dtype_object && !dtype_from(dtype_object, &dtype)) ||
+  if (!PyArg_ParseTupleAndKeywords(arguments, named, "O|OO", names, &shape_object, &dtype_object,
+                                   &device_object) ||
+      !shape_from(shape_object, shape, &ndim) ||
+      (dtype_object && !dtype_from(dtype_object, &dtype)) ||
       (device_object && device_object != Py_None && !device_from(device_object, &device)))
     return NULL;
-  tenon_status_t status = device.type == 1 ? tenon_tensor_create(dtype, ndim, shape, &tensor)
-                                           : tenon_tensor_create_on(device, dtype, ndim, shape, &tensor);
+  tenon_status_t status = device.type == 1
+                              ? tenon_tensor_create(dtype, ndim, shape, &tensor)
+                              : tenon_tensor_create_on(device, dtype, ndim, shape, &tensor);
   return status == TENON_OK ? tensor_new(tensor) : raise_status(status);
 }
 
@@ -332,7 +404,10 @@ static PyObject *from_dlpack(PyObject *module, PyObject *object) {
   tenon_tensor_t *tensor;
   argument_t argument;
   (void)module;
-  if (Py_TYPE(object) == tensor_type) return Py_INCREF(object), object;
+  if (Py_TYPE(object) == tensor_type) {
+    Py_INCREF(object);
+    return object;
+  }
   if (!numpy_is_array(object)) return dlpack_import(object, &tensor) ? tensor_new(tensor) : NULL;
   if (!numpy_view(object, false, "from_dlpack", "x", &argument)) return NULL;
   tensor = argument.is_reference ? argument.tensor : tensor_over(argument.tensor, object);
@@ -342,7 +417,8 @@ static PyObject *from_dlpack(PyObject *module, PyObject *object) {
 static PyMethodDef methods[] = {
     {"to", to_device, METH_O,
      "to(device)\n--\n\nThis tensor on a device (\"cpu\", \"sim:1\"): itself, or a copy there."},
-    {"copy", copy_of, METH_NOARGS, "copy()\n--\n\nA dense copy on the same device; of a sparse tensor a sparse one."},
+    {"copy", copy_of, METH_NOARGS,
+     "copy()\n--\n\nA dense copy on the same device; of a sparse tensor a sparse one."},
     {"to_dense", to_dense, METH_NOARGS,
      "to_dense()\n--\n\nA dense tensor of the same elements: itself if it is not sparse."},
     {"numpy", to_numpy, METH_NOARGS,
@@ -351,8 +427,8 @@ static PyMethodDef methods[] = {
     {"item", to_item, METH_NOARGS, "item()\n--\n\nThe one element as a number of Python's."},
     {"__array__", (PyCFunction)(void (*)(void))to_array, METH_VARARGS | METH_KEYWORDS, NULL},
     {"__dlpack__", (PyCFunction)(void (*)(void))to_dlpack, METH_VARARGS | METH_KEYWORDS,
-     "__dlpack__(*, stream=None, max_version=None, dl_device=None, copy=None)\n--\n\nA DLPack capsule over the same "
-     "memory."},
+     "__dlpack__(*, stream=None, max_version=None, dl_device=None, copy=None)\n--\n\nA DLPack "
+     "capsule over the same memory."},
     {"__dlpack_device__", dlpack_device, METH_NOARGS,
      "__dlpack_device__()\n--\n\n(type, id) of its device, as DLPack numbers them."},
     {NULL, NULL, 0, NULL}};
@@ -365,28 +441,30 @@ static PyGetSetDef properties[] = {
     {"size", get_size, NULL, "Number of elements.", NULL},
     {"layout", get_layout, NULL, "\"dense\", \"csr\", \"row_sparse\"; \"quantised\".", NULL},
     {"values", get_values, NULL, "What a sparse tensor stores; None: it is not sparse.", NULL},
-    {"indices", get_indices, NULL, "The columns (csr) or rows (row_sparse) of its values, i64; None: it is not sparse.",
-     NULL},
-    {"indptr", get_indptr, NULL, "Where each row of a csr tensor begins among its values, i64; None: it is no such.",
-     NULL},
+    {"indices", get_indices, NULL,
+     "The columns (csr) or rows (row_sparse) of its values, i64; None: it is not sparse.", NULL},
+    {"indptr", get_indptr, NULL,
+     "Where each row of a csr tensor begins among its values, i64; None: it is no such.", NULL},
     {"data_ptr", get_data, NULL, "Address (or handle) of its memory.", NULL},
     {NULL, NULL, NULL, NULL, NULL}};
-static PyType_Slot slots[] = {{Py_tp_dealloc, (void *)tensor_delete},
-                              {Py_tp_repr, (void *)tensor_text},
-                              {Py_tp_new, (void *)refuse_new},
-                              {Py_sq_length, (void *)tensor_length},
-                              {Py_tp_methods, methods},
-                              {Py_tp_getset, properties},
-                              {Py_tp_doc,
-                               "A tensor of Tenon's, in memory of the host or of a device.  Make one by tenon.tensor, "
-                               "tenon.empty or tenon.from_dlpack, a sparse one by tenon.csr or tenon.row_sparse."},
-                              {0, NULL}};
+static PyType_Slot slots[] = {
+    {Py_tp_dealloc, (void *)tensor_delete},
+    {Py_tp_repr, (void *)tensor_text},
+    {Py_tp_new, (void *)refuse_new},
+    {Py_sq_length, (void *)tensor_length},
+    {Py_tp_methods, methods},
+    {Py_tp_getset, properties},
+    {Py_tp_doc,
+     "A tensor of Tenon's, in memory of the host or of a device.  Make one by tenon.tensor, "
+     "tenon.empty or tenon.from_dlpack, a sparse one by tenon.csr or tenon.row_sparse."},
+    {0, NULL}};
 static PyType_Spec spec = {"tenon.Tensor", sizeof(tensor_t), 0, Py_TPFLAGS_DEFAULT, slots};
 static PyMethodDef functions[] = {
     {"empty", (PyCFunction)(void (*)(void))empty, METH_VARARGS | METH_KEYWORDS,
      "empty(shape, dtype='f32', device='cpu')\n--\n\nA tensor whose contents are undefined."},
     {"from_dlpack", from_dlpack, METH_O,
-     "from_dlpack(x)\n--\n\nA tensor over the memory of an array of another library: of NumPy, or with __dlpack__."},
+     "from_dlpack(x)\n--\n\nA tensor over the memory of an array of another library: of NumPy, or "
+     "with __dlpack__."},
     {NULL, NULL, 0, NULL}};
 
 bool tensors_add(PyObject *module) {

@@ -30,7 +30,8 @@ PyObject *graph_apply(PyObject *self, PyObject *arguments) {
 PyObject *graph_passes(PyObject *module, PyObject *unused) {
   PyObject *list = PyList_New(0);
   tenon_pass_info_t info = {.size = sizeof info};
-  (void)module, (void)unused;
+  (void)module;
+  (void)unused;
   for (int32_t i = 0; list && tenon_pass_info(i, &info) == TENON_OK; i++) {
     PyObject *strategies = info.strategy_count < 0 ? (Py_INCREF(Py_None), Py_None) : PyList_New(0);
     for (int32_t s = 0; strategies && s < info.strategy_count; s++) {
@@ -38,8 +39,9 @@ PyObject *graph_passes(PyObject *module, PyObject *unused) {
       if (!text || PyList_Append(strategies, text) != 0) Py_CLEAR(strategies);
       Py_XDECREF(text);
     }
-    PyObject *item =
-        strategies ? Py_BuildValue("(ssNs)", info.name, info.doc ? info.doc : "", strategies, info.library_path) : NULL;
+    PyObject *item = strategies ? Py_BuildValue("(ssNs)", info.name, info.doc ? info.doc : "",
+                                                strategies, info.library_path)
+                                : NULL;
     if (!item || PyList_Append(list, item) != 0) Py_CLEAR(list);
     Py_XDECREF(item);
   }

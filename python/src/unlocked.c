@@ -1,5 +1,6 @@
-/* Calls without the interpreter lock.  Signals are Python's to handle, and its main thread's: a long call of that thread asks now
- * and then whether one has come, and ends if its handler raises, as Ctrl-C's does. */
+/* Calls without the interpreter lock.  Signals are Python's to handle, and its main thread's: a
+ * long call of that thread asks now and then whether one has come, and ends if its handler raises,
+ * as Ctrl-C's does. */
 #include "core.h"
 
 #include <time.h>
@@ -18,7 +19,8 @@ static tenon_status_t ask(void *state) {
   int64_t now = milliseconds();
   if (!unlocked->next) unlocked->next = now + EVERY;
   if (now < unlocked->next) return TENON_OK;
-  PyGILState_STATE lock = PyGILState_Ensure(); /* of a call within a kernel in Python it may be this thread's already */
+  PyGILState_STATE lock =
+      PyGILState_Ensure(); /* of a call within a kernel in Python it may be this thread's already */
   if (PyErr_CheckSignals() != 0) unlocked->is_raised = true;
   PyGILState_Release(lock);
   unlocked->next = milliseconds() + EVERY;
@@ -29,7 +31,8 @@ void unlocked_begin(unlocked_t *unlocked) {
   unlocked->is_watched = PyThread_get_thread_ident() == main_thread;
   unlocked->is_raised = false;
   if (unlocked->is_watched) {
-    unlocked->next = 0, unlocked->poll = (tenon_poll_t){ask, unlocked};
+    unlocked->next = 0;
+    unlocked->poll = (tenon_poll_t){ask, unlocked};
     unlocked->before = tenon_poll_set(&unlocked->poll);
   }
   unlocked->state = PyEval_SaveThread();
@@ -46,6 +49,8 @@ bool unlocked_start(void) { /* the thread that imports may be any */
   PyObject *thread = threading ? PyObject_CallMethod(threading, "main_thread", NULL) : NULL;
   PyObject *ident = thread ? PyObject_GetAttrString(thread, "ident") : NULL;
   main_thread = ident ? PyLong_AsUnsignedLong(ident) : 0;
-  Py_XDECREF(threading), Py_XDECREF(thread), Py_XDECREF(ident);
+  Py_XDECREF(threading);
+  Py_XDECREF(thread);
+  Py_XDECREF(ident);
   return !PyErr_Occurred();
 }

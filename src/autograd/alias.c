@@ -1,6 +1,6 @@
-/* Bases and views, see alias.h.  Called when views are made, when calls that write are recorded, and by backward.
- * Invariant: the history of a base is known to all that look at its memory, also when the base itself is gone; a base lives
- * as long as one of them. */
+/* Bases and views, see alias.h.  Called when views are made, when calls that write are recorded,
+ * and by backward. Invariant: the history of a base is known to all that look at its memory, also
+ * when the base itself is gone; a base lives as long as one of them. */
 #include "autograd/alias.h"
 
 #include <string.h>
@@ -30,18 +30,23 @@ typedef struct tn_base_t {
 struct tn_alias_t {
   tn_base_t *base;
   tn_tensor_t *tensor;
-  tn_alias_t *next, *before;
+  tn_alias_t *next;
+  tn_alias_t *before;
   tn_node_t *fresh;   /* that a view gets when another one has been written to */
   bool is_base;       /* the base itself */
   bool is_unrecorded; /* made while nothing was recorded */
   bool is_lost;       /* and its memory was written to since */
 };
 
-static bool is_leaf(const tn_history_t *history) { return history && history->node->kind == TN_NODE_LEAF; }
+static bool is_leaf(const tn_history_t *history) {
+  return history && history->node->kind == TN_NODE_LEAF;
+}
 
-/* ---- who looks at a memory --------------------------------------------------------------------------------------- */
+/* who looks at a memory */
 
-static size_t base_size(int32_t ndim) { return sizeof(tn_base_t) + 2 * (size_t)ndim * sizeof(int64_t); }
+static size_t base_size(int32_t ndim) {
+  return sizeof(tn_base_t) + 2 * (size_t)ndim * sizeof(int64_t);
+}
 
 static void join(tn_alias_t *alias, tn_base_t *base, tn_tensor_t *tensor) {
   *alias = (tn_alias_t){.base = base, .tensor = tensor, .next = base->members};
@@ -64,7 +69,8 @@ static void free_base(tn_base_t *base) {
 
 static tenon_status_t create_base(tn_tensor_t *tensor, tn_alias_t **out_alias) {
   tenon_tensor_t *t = &tensor->view;
-  char *begin = tn_address(t), *end = begin;
+  char *begin = tn_address(t);
+  char *end = begin;
   tn_base_t *base = tn_block_get(base_size(t->ndim));
   tn_alias_t *alias = tn_block_get(sizeof *alias);
   if (!base || !alias) {
@@ -79,7 +85,10 @@ static tenon_status_t create_base(tn_tensor_t *tensor, tn_alias_t **out_alias) {
                       .offset = (tn_address(t) - begin) / item,
                       .dtype = t->dtype,
                       .ndim = t->ndim};
-  for (int32_t i = 0; i < t->ndim; i++) base->room[i] = t->shape[i], base->room[t->ndim + i] = t->strides[i];
+  for (int32_t i = 0; i < t->ndim; i++) {
+    base->room[i] = t->shape[i];
+    base->room[t->ndim + i] = t->strides[i];
+  }
   set_history(base, tensor->history);
   join(alias, base, tensor);
   alias->is_base = true;
@@ -87,12 +96,15 @@ static tenon_status_t create_base(tn_tensor_t *tensor, tn_alias_t **out_alias) {
   return TENON_OK;
 }
 
-/* The alias of a tensor that has views; made for the first of them, which several threads may make at once. */
+/* The alias of a tensor that has views; made for the first of them, which several threads may make
+ * at once. */
 static tenon_status_t alias_of(tn_tensor_t *tensor, tn_alias_t **out_alias) {
-  tn_alias_t *found = __atomic_load_n(&tensor->alias, __ATOMIC_ACQUIRE), *fresh;
+  tn_alias_t *found = __atomic_load_n(&tensor->alias, __ATOMIC_ACQUIRE);
+  tn_alias_t *fresh;
   if ((*out_alias = found)) return TENON_OK;
   TN_TRY(create_base(tensor, &fresh));
-  if (__atomic_compare_exchange_n(&tensor->alias, &found, fresh, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)) {
+  if (__atomic_compare_exchange_n(&tensor->alias, &found, fresh, false, __ATOMIC_ACQ_REL,
+                                  __ATOMIC_ACQUIRE)) {
     *out_alias = fresh;
     return TENON_OK;
   }
@@ -103,9 +115,11 @@ static tenon_status_t alias_of(tn_tensor_t *tensor, tn_alias_t **out_alias) {
 }
 
 tenon_status_t tn_alias_add(tenon_tensor_t *of, tenon_tensor_t *view) {
-  tn_tensor_t *a = (tn_tensor_t *)of, *b = (tn_tensor_t *)view;
+  tn_tensor_t *a = (tn_tensor_t *)of;
+  tn_tensor_t *b = (tn_tensor_t *)view;
   tn_alias_t *other, *alias;
-  if (!tn_tensor_is_owned(of) || !tn_tensor_is_owned(view) || a == b || !a->storage || a->storage != b->storage)
+  if (!tn_tensor_is_owned(of) || !tn_tensor_is_owned(view) || a == b || !a->storage ||
+      a->storage != b->storage)
     return TENON_OK;
   if (b->alias || !of->data || a->storage->is_inference || of->keys & TN_TENSOR_COPY ||
       !tn_is_differentiable(of->dtype) || of->dtype.bits < 8)
@@ -117,7 +131,8 @@ tenon_status_t tn_alias_add(tenon_tensor_t *of, tenon_tensor_t *view) {
   join(alias, base, b);
   alias->is_unrecorded = !tn_records();
   alias->is_lost = other->is_lost;
-  if (base->history && alias->is_unrecorded) view->keys |= TN_KEY(TN_BIT_AUTOGRAD); /* writing to it is refused then */
+  if (base->history && alias->is_unrecorded)
+    view->keys |= TN_KEY(TN_BIT_AUTOGRAD); /* writing to it is refused then */
   tn_mutex_unlock(&base->lock);
   b->alias = alias;
   return TENON_OK;
@@ -146,7 +161,7 @@ static void release_alias(tn_alias_t *alias) {
 
 void tn_alias_start(void) { tn_alias_release = release_alias; }
 
-/* ---- what is refused --------------------------------------------------------------------------------------------- */
+/* what is refused */
 
 bool tn_alias_is_lost(const tenon_tensor_t *t) {
   const tn_alias_t *alias = tn_tensor_is_owned(t) ? ((const tn_tensor_t *)t)->alias : NULL;
@@ -163,38 +178,43 @@ static bool lies_in(const tn_base_t *base, const tenon_tensor_t *t) {
   char *begin, *end;
   if (!tn_dtype_same(t->dtype, base->dtype)) return false;
   return !tn_place_span(t, &begin, &end) ||
-         (begin >= base->begin && end <= base->begin + base->size * (t->dtype.bits * t->dtype.lanes / 8));
+         (begin >= base->begin &&
+          end <= base->begin + base->size * (t->dtype.bits * t->dtype.lanes / 8));
 }
 
-tenon_status_t tn_alias_check(const tenon_tensor_t *t, const char *op, const char *role, const char *name) {
+tenon_status_t tn_alias_check(const tenon_tensor_t *t, const char *op, const char *role,
+                              const char *name) {
   const tn_alias_t *alias = ((const tn_tensor_t *)t)->alias;
   if (!alias) return TENON_OK;
   if (alias->is_unrecorded)
     return tn_fail(TENON_PRECONDITION,
-                   "%s: %s %s is a view that was made while recording was off, and would be written to while it is on, "
-                   "so that what it is a view of would not know: make the view and write to it under the same mode "
-                   "(tenon_grad_mode_set)",
+                   "%s: %s %s is a view that was made while recording was off, and would be "
+                   "written to while it is on, so that what it is a view of would not know: make "
+                   "the view and write to it under the same mode (tenon_grad_mode_set)",
                    op, role, name);
   if (!alias->is_base && is_leaf(alias->base->history))
     return tn_fail(TENON_PRECONDITION,
-                   "%s: %s %s is a view of a leaf that requires a gradient and would be written to: use an operator "
-                   "that makes a new tensor, or switch recording off to update it (tenon_grad_mode_set(0))",
+                   "%s: %s %s is a view of a leaf that requires a gradient and would be written "
+                   "to: use an operator that makes a new tensor, or switch recording off to update "
+                   "it (tenon_grad_mode_set(0))",
                    op, role, name);
   if (overlaps(t))
     return tn_fail(TENON_PRECONDITION,
-                   "%s: %s %s is written to, but several of its elements are at one place in memory: write to a copy",
+                   "%s: %s %s is written to, but several of its elements are at one place in "
+                   "memory: write to a copy",
                    op, role, name);
   if (!alias->is_base && !lies_in(alias->base, t))
     return tn_fail(TENON_UNIMPLEMENTED,
-                   "%s: %s %s is a view that reaches beyond what it is a view of, or has another dtype, and would be "
-                   "written to: write to a copy",
+                   "%s: %s %s is a view that reaches beyond what it is a view of, or has another "
+                   "dtype, and would be written to: write to a copy",
                    op, role, name);
   return TENON_OK;
 }
 
-/* ---- writing ----------------------------------------------------------------------------------------------------- */
+/* writing */
 
-static tenon_status_t create_node(const tn_base_t *base, const tenon_tensor_t *t, int kind, tn_node_t **out_node) {
+static tenon_status_t create_node(const tn_base_t *base, const tenon_tensor_t *t, int kind,
+                                  tn_node_t **out_node) {
   tn_node_t *node;
   int64_t *room;
   tn_node_shape_t shape = {.edge_count = kind == TN_NODE_WRITE ? 2 : 1,
@@ -202,9 +222,13 @@ static tenon_status_t create_node(const tn_base_t *base, const tenon_tensor_t *t
                            .geometry_count = 1,
                            .extents = 2 * (size_t)(base->ndim + t->ndim)};
   TN_TRY(tn_node_create(kind, &shape, &node, &room));
-  int64_t *own = room + 2 * (size_t)base->ndim, item = t->dtype.bits * t->dtype.lanes / 8;
+  int64_t *own = room + 2 * (size_t)base->ndim;
+  int64_t item = t->dtype.bits * t->dtype.lanes / 8;
   memcpy(room, base->room, 2 * (size_t)base->ndim * sizeof *room);
-  for (int32_t i = 0; i < t->ndim; i++) own[i] = t->shape[i], own[t->ndim + i] = t->strides[i];
+  for (int32_t i = 0; i < t->ndim; i++) {
+    own[i] = t->shape[i];
+    own[t->ndim + i] = t->strides[i];
+  }
   *node->geometry = (tn_geometry_t){.size = base->size,
                                     .base_offset = base->offset,
                                     .offset = (tn_address(t) - base->begin) / item,
@@ -233,7 +257,10 @@ static void lead(tn_node_t *node, uint32_t edge, tn_history_t *to) {
 static void drop_fresh(tn_base_t *base) {
   tn_node_release(base->fresh);
   base->fresh = NULL;
-  for (tn_alias_t *m = base->members; m; m = m->next) tn_node_release(m->fresh), m->fresh = NULL;
+  for (tn_alias_t *m = base->members; m; m = m->next) {
+    tn_node_release(m->fresh);
+    m->fresh = NULL;
+  }
 }
 
 /* Views that get a new history: not what is leaf itself, nor what was made unrecorded. */
@@ -287,7 +314,8 @@ void tn_alias_finish_write(tenon_tensor_t *tensor, tn_history_t *history) {
       if (history) lead(m->fresh, 0, history);
       tn_history_put(&m->tensor->view, history ? &m->fresh->results[0] : NULL);
     } else if (m != alias && m->is_unrecorded && history) {
-      m->is_lost = true, m->tensor->view.keys |= TN_KEY(TN_BIT_AUTOGRAD);
+      m->is_lost = true;
+      m->tensor->view.keys |= TN_KEY(TN_BIT_AUTOGRAD);
     }
   }
   drop_fresh(base);
@@ -295,11 +323,12 @@ void tn_alias_finish_write(tenon_tensor_t *tensor, tn_history_t *history) {
   tn_nodes_free(was_held);
 }
 
-/* ---- backward ---------------------------------------------------------------------------------------------------- */
+/* backward */
 
 /* core::strided_...: elements of x at these strides, see ops/strided.c. */
-static tenon_status_t strided(const char *name, tenon_tensor_t *x, int32_t ndim, const int64_t *shape,
-                              int32_t stride_count, const int64_t *strides, int64_t offset, tenon_tensor_t **out) {
+static tenon_status_t strided(const char *name, tenon_tensor_t *x, int32_t ndim,
+                              const int64_t *shape, int32_t stride_count, const int64_t *strides,
+                              int64_t offset, tenon_tensor_t **out) {
   tenon_value_t attrs[2] = {{TENON_KIND_INTS, (uint32_t)stride_count, {.ints = strides}},
                             {TENON_KIND_INT, 0, {.i = offset}}};
   tenon_tensor_t *extents;
@@ -309,19 +338,30 @@ static tenon_status_t strided(const char *name, tenon_tensor_t *x, int32_t ndim,
   return status;
 }
 
-static bool is_dense(const tn_geometry_t *g) { return tn_is_dense(g->base_ndim, g->base_shape, g->base_strides); }
+static bool is_dense(const tn_geometry_t *g) {
+  return tn_is_dense(g->base_ndim, g->base_shape, g->base_strides);
+}
 
 /* The base's gradient as its memory lies; a new reference. */
-static tenon_status_t to_memory(const tn_geometry_t *g, tenon_tensor_t *grad, tenon_tensor_t **out) {
-  if (is_dense(g)) return tenon_tensor_retain(*out = grad), TENON_OK;
-  return strided("core::strided_sum", grad, 1, &g->size, g->base_ndim, g->base_strides, g->base_offset, out);
+static tenon_status_t to_memory(const tn_geometry_t *g, tenon_tensor_t *grad,
+                                tenon_tensor_t **out) {
+  if (is_dense(g)) {
+    tenon_tensor_retain(*out = grad);
+    return TENON_OK;
+  }
+  return strided("core::strided_sum", grad, 1, &g->size, g->base_ndim, g->base_strides,
+                 g->base_offset, out);
 }
 
 /* From there to the base; what is given goes. */
-static tenon_status_t from_memory(const tn_geometry_t *g, tenon_tensor_t *memory, tenon_tensor_t **out) {
-  if (is_dense(g)) return *out = memory, TENON_OK;
-  tenon_status_t status = strided("core::strided_copy", memory, g->base_ndim, g->base_shape, g->base_ndim,
-                                  g->base_strides, g->base_offset, out);
+static tenon_status_t from_memory(const tn_geometry_t *g, tenon_tensor_t *memory,
+                                  tenon_tensor_t **out) {
+  if (is_dense(g)) {
+    *out = memory;
+    return TENON_OK;
+  }
+  tenon_status_t status = strided("core::strided_copy", memory, g->base_ndim, g->base_shape,
+                                  g->base_ndim, g->base_strides, g->base_offset, out);
   tenon_tensor_release(memory);
   return status;
 }
@@ -329,19 +369,22 @@ static tenon_status_t from_memory(const tn_geometry_t *g, tenon_tensor_t *memory
 tenon_status_t tn_geometry_run(const tn_node_t *node, tenon_tensor_t *grad, const bool *needs,
                                tenon_tensor_t **out_grads) {
   const tn_geometry_t *g = node->geometry;
-  tenon_tensor_t *memory = NULL, *rest = NULL;
+  tenon_tensor_t *memory = NULL;
+  tenon_tensor_t *rest = NULL;
   if (node->kind == TN_NODE_VIEW) {
     int32_t ndim = is_dense(g) ? g->base_ndim : 1;
-    TN_TRY(strided("core::strided_sum", grad, ndim, is_dense(g) ? g->base_shape : &g->size, g->ndim, g->strides,
-                   g->offset, &memory));
+    TN_TRY(strided("core::strided_sum", grad, ndim, is_dense(g) ? g->base_shape : &g->size, g->ndim,
+                   g->strides, g->offset, &memory));
     return from_memory(g, memory, &out_grads[0]);
   }
   TN_TRY(to_memory(g, grad, &memory));
   tenon_status_t status = TENON_OK;
   if (needs[1])
-    status = strided("core::strided_copy", memory, g->ndim, g->shape, g->ndim, g->strides, g->offset, &out_grads[1]);
+    status = strided("core::strided_copy", memory, g->ndim, g->shape, g->ndim, g->strides,
+                     g->offset, &out_grads[1]);
   if (needs[0] && status == TENON_OK)
-    status = strided("core::strided_zero", memory, g->ndim, g->shape, g->ndim, g->strides, g->offset, &rest);
+    status = strided("core::strided_zero", memory, g->ndim, g->shape, g->ndim, g->strides,
+                     g->offset, &rest);
   if (needs[0] && status == TENON_OK) status = from_memory(g, rest, &out_grads[0]);
   tenon_tensor_release(memory);
   return status;

@@ -1,6 +1,7 @@
-/* Backward: collects the nodes that lead to the outputs, sorts them by sequence, and goes from the last to the first, adding
- * up what each result gets.  Called by applications on their own thread.  Invariant: state of a pass is in the task, not in
- * the nodes, so that passes over one history that is kept may run at once; a node is run after all that lead to it. */
+/* Backward: collects the nodes that lead to the outputs, sorts them by sequence, and goes from the
+ * last to the first, adding up what each result gets.  Called by applications on their own thread.
+ * Invariant: state of a pass is in the task, not in the nodes, so that passes over one history that
+ * is kept may run at once; a node is run after all that lead to it. */
 #include "autograd/backward.h"
 
 #include <stdlib.h>
@@ -25,21 +26,25 @@ typedef struct entry_t { /* a node of this pass */
 
 typedef struct task_t {
   entry_t *entries;
-  size_t count, capacity;
+  size_t count;
+  size_t capacity;
   uint32_t *table; /* from a node to 1 + its entry, by open addressing */
   size_t table_size;
-  bool keeps, creates, accumulates;
+  bool keeps;
+  bool creates;
+  bool accumulates;
   tn_history_t **targets; /* of tenon_gradients */
   tenon_tensor_t **captured;
   int32_t target_count;
 } task_t;
 
-/* ---- the nodes of a pass ----------------------------------------------------------------------------------------- */
+/* the nodes of a pass */
 
 static size_t slot_of(const task_t *t, const tn_node_t *node) {
   uint64_t hash = ((uint64_t)(uintptr_t)node >> 4) * 0x9E3779B97F4A7C15u;
   size_t at = (size_t)(hash >> 32) & (t->table_size - 1);
-  while (t->table[at] && t->entries[t->table[at] - 1].node != node) at = (at + 1) & (t->table_size - 1);
+  while (t->table[at] && t->entries[t->table[at] - 1].node != node)
+    at = (at + 1) & (t->table_size - 1);
   return at;
 }
 
@@ -53,11 +58,13 @@ static tenon_status_t rehash(task_t *t, size_t size) {
     uint32_t *table = tn_allocate_zero(size, sizeof *table);
     if (!table) return tn_no_memory("backward", size * sizeof *table);
     tn_release_memory(t->table);
-    t->table = table, t->table_size = size;
+    t->table = table;
+    t->table_size = size;
   } else {
     memset(t->table, 0, t->table_size * sizeof *t->table);
   }
-  for (size_t i = 0; i < t->count; i++) t->table[slot_of(t, t->entries[i].node)] = (uint32_t)i + 1;
+  for (size_t i = 0; i < t->count; i++)
+    t->table[slot_of(t, t->entries[i].node)] = (uint32_t)i + 1;
   return TENON_OK;
 }
 
@@ -73,7 +80,8 @@ static tenon_status_t add(task_t *t, tn_node_t *node) {
 }
 
 static int by_sequence(const void *a, const void *b) {
-  uint64_t x = ((const entry_t *)a)->node->sequence, y = ((const entry_t *)b)->node->sequence;
+  uint64_t x = ((const entry_t *)a)->node->sequence;
+  uint64_t y = ((const entry_t *)b)->node->sequence;
   return x < y ? -1 : x > y;
 }
 
@@ -94,16 +102,18 @@ static tenon_status_t collect(task_t *t) {
     entry_t *entry = &t->entries[i];
     if (t->accumulates) entry->is_needed = true;
     for (uint32_t e = 0; e < entry->node->edge_count && !entry->is_needed; e++)
-      if (entry->node->edges[e].to) entry->is_needed = find(t, entry->node->edges[e].to->node)->is_needed;
+      if (entry->node->edges[e].to)
+        entry->is_needed = find(t, entry->node->edges[e].to->node)->is_needed;
   }
   return TENON_OK;
 }
 
-/* ---- sums -------------------------------------------------------------------------------------------------------- */
+/* sums */
 
 /* Sparse ones are dense from then on. */
 static tenon_status_t sum(tenon_tensor_t *a, tenon_tensor_t *b, tenon_tensor_t **out) {
-  tenon_tensor_t *of[2] = {a, b}, *made[2] = {NULL};
+  tenon_tensor_t *of[2] = {a, b};
+  tenon_tensor_t *made[2] = {NULL};
   tenon_status_t status = TENON_OK;
   for (int i = 0; i < 2 && status == TENON_OK; i++)
     if (tn_layout(of[i])) {
@@ -111,7 +121,8 @@ static tenon_status_t sum(tenon_tensor_t *a, tenon_tensor_t *b, tenon_tensor_t *
       of[i] = made[i];
     }
   if (status == TENON_OK) status = tn_core_call("core::add", NULL, of[0], of[1], out);
-  tenon_tensor_release(made[0]), tenon_tensor_release(made[1]);
+  tenon_tensor_release(made[0]);
+  tenon_tensor_release(made[1]);
   return status;
 }
 
@@ -119,7 +130,8 @@ static tenon_status_t sum(tenon_tensor_t *a, tenon_tensor_t *b, tenon_tensor_t *
 static tenon_status_t receive(task_t *t, const tn_history_t *to, tenon_tensor_t *grad) {
   entry_t *entry = find(t, to->node);
   size_t at = (size_t)(to - to->node->results);
-  if (!entry->grads && !(entry->grads = tn_allocate_zero(to->node->result_count, sizeof *entry->grads)))
+  if (!entry->grads &&
+      !(entry->grads = tn_allocate_zero(to->node->result_count, sizeof *entry->grads)))
     return tn_no_memory("backward", to->node->result_count * sizeof *entry->grads);
   if (!entry->grads[at]) {
     tenon_tensor_retain(entry->grads[at] = grad);
@@ -136,7 +148,8 @@ static tenon_status_t receive(task_t *t, const tn_history_t *to, tenon_tensor_t 
 static tenon_status_t own(tenon_tensor_t *grad, bool records, tenon_tensor_t **out) {
   const tn_tensor_t *owned = (const tn_tensor_t *)grad;
   bool is_shared = __atomic_load_n(&owned->references, __ATOMIC_RELAXED) > 1 || !owned->storage ||
-                   __atomic_load_n(&owned->storage->references, __ATOMIC_RELAXED) > 1 || grad->keys & TN_KEY_STRIDED;
+                   __atomic_load_n(&owned->storage->references, __ATOMIC_RELAXED) > 1 ||
+                   grad->keys & TN_KEY_STRIDED;
   if (is_shared && !records && tn_layout(grad)) return tenon_tensor_copy(grad, out);
   if (is_shared && !records) return tn_core_call("core::contiguous", NULL, grad, NULL, out);
   tenon_tensor_retain(*out = grad);
@@ -146,7 +159,8 @@ static tenon_status_t own(tenon_tensor_t *grad, bool records, tenon_tensor_t **o
 static tn_mutex_t lock = TN_MUTEX_INIT; /* of the pointers, never while something is called */
 
 tenon_status_t tn_history_accumulate(tn_history_t *history, tenon_tensor_t *grad, bool records) {
-  tenon_tensor_t *mine = NULL, *before, *total;
+  tenon_tensor_t *mine = NULL;
+  tenon_tensor_t *before, *total;
   TN_TRY(own(grad, records, &mine));
   for (;;) { /* until nobody else's came in between */
     tn_mutex_lock(&lock);
@@ -157,7 +171,10 @@ tenon_status_t tn_history_accumulate(tn_history_t *history, tenon_tensor_t *grad
     tenon_status_t status = sum(before, mine, &total);
     if (status != TENON_OK) { /* what was there stays */
       tn_mutex_lock(&lock);
-      if (!history->grad) history->grad = before, before = NULL;
+      if (!history->grad) {
+        history->grad = before;
+        before = NULL;
+      }
       tn_mutex_unlock(&lock);
       tenon_tensor_release(before);
       tenon_tensor_release(mine);
@@ -169,13 +186,15 @@ tenon_status_t tn_history_accumulate(tn_history_t *history, tenon_tensor_t *grad
   }
 }
 
-/* ---- one node ---------------------------------------------------------------------------------------------------- */
+/* one node */
 
 static bool same_shape(const tenon_tensor_t *t, const tn_history_t *h) {
-  return t->ndim == h->ndim && (!t->ndim || memcmp(t->shape, h->shape, (size_t)t->ndim * sizeof *t->shape) == 0);
+  return t->ndim == h->ndim &&
+         (!t->ndim || memcmp(t->shape, h->shape, (size_t)t->ndim * sizeof *t->shape) == 0);
 }
 
-static bool broadcasts_to(const tn_history_t *h, const tenon_tensor_t *t) { /* does the input become that shape? */
+static bool broadcasts_to(const tn_history_t *h,
+                          const tenon_tensor_t *t) { /* does the input become that shape? */
   if (h->ndim > t->ndim) return false;
   for (int32_t d = 0; d < h->ndim; d++)
     if (h->shape[d] != 1 && h->shape[d] != t->shape[t->ndim - h->ndim + d]) return false;
@@ -193,19 +212,22 @@ static tenon_status_t sum_to(const tn_history_t *h, tenon_tensor_t **grad) {
   return TENON_OK;
 }
 
-/* A gradient has its tensor's dtype and shape.  Pointwise operators broadcast by the host, so the host undoes that. */
+/* A gradient has its tensor's dtype and shape.  Pointwise operators broadcast by the host, so the
+ * host undoes that. */
 static tenon_status_t fit(const tn_node_t *node, const tn_history_t *to, tenon_tensor_t **grad) {
   char expected[160], found[160];
   tenon_tensor_t *t = *grad;
   if (!tn_tensor_is_owned(t))
-    return tn_fail(TENON_INVALID, "%s: a gradient is a view on a caller's stack", tn_node_name(node));
+    return tn_fail(TENON_INVALID, "%s: a gradient is a view on a caller's stack",
+                   tn_node_name(node));
   if (!tn_dtype_same(t->dtype, to->dtype))
-    return tn_fail(TENON_INVALID, "%s: its gradient for an input of dtype %s has dtype %s", tn_node_name(node),
-                   tn_dtype_name(to->dtype), tn_dtype_name(t->dtype));
+    return tn_fail(TENON_INVALID, "%s: its gradient for an input of dtype %s has dtype %s",
+                   tn_node_name(node), tn_dtype_name(to->dtype), tn_dtype_name(t->dtype));
   if (same_shape(t, to)) return TENON_OK;
-  if (node->op && node->op->traits & TENON_POINTWISE && broadcasts_to(to, t)) return sum_to(to, grad);
-  return tn_fail(TENON_INVALID, "%s: its gradient for an input of shape %s has shape %s", tn_node_name(node),
-                 tn_shape_print(to->ndim, to->shape, expected, sizeof expected),
+  if (node->op && node->op->traits & TENON_POINTWISE && broadcasts_to(to, t))
+    return sum_to(to, grad);
+  return tn_fail(TENON_INVALID, "%s: its gradient for an input of shape %s has shape %s",
+                 tn_node_name(node), tn_shape_print(to->ndim, to->shape, expected, sizeof expected),
                  tn_shape_print(t->ndim, t->shape, found, sizeof found));
 }
 
@@ -216,8 +238,10 @@ static tenon_status_t run_hooks(tn_history_t *result, bool is_after, tenon_tenso
         __atomic_load_n(&h->function, __ATOMIC_ACQUIRE);
     if (!function || h->is_after != is_after) continue;
     tenon_status_t status = function(h->context, *grad, &fresh);
-    if (status == TENON_OK && fresh && (!same_shape(fresh, result) || !tn_dtype_same(fresh->dtype, result->dtype)))
-      status = tn_fail(TENON_INVALID, "a hook on a result of %s gave a gradient of another shape or dtype",
+    if (status == TENON_OK && fresh &&
+        (!same_shape(fresh, result) || !tn_dtype_same(fresh->dtype, result->dtype)))
+      status = tn_fail(TENON_INVALID,
+                       "a hook on a result of %s gave a gradient of another shape or dtype",
                        tn_node_name(result->node));
     if (status != TENON_OK) {
       tenon_tensor_release(fresh);
@@ -233,39 +257,47 @@ static tenon_status_t run_hooks(tn_history_t *result, bool is_after, tenon_tenso
 /* Hooks that see the sum: one of them may have put another one in its place, or none. */
 static tenon_status_t run_hooks_after(tn_history_t *leaf) {
   bool any = false;
-  for (const tenon_hook_t *h = __atomic_load_n(&leaf->hooks, __ATOMIC_ACQUIRE); h; h = h->next) any |= h->is_after;
+  for (const tenon_hook_t *h = __atomic_load_n(&leaf->hooks, __ATOMIC_ACQUIRE); h; h = h->next)
+    any |= h->is_after;
   if (!any) return TENON_OK;
   tn_mutex_lock(&lock);
-  tenon_tensor_t *before = leaf->grad, *grad = before;
+  tenon_tensor_t *before = leaf->grad;
+  tenon_tensor_t *grad = before;
   tenon_tensor_retain(grad);
   tn_mutex_unlock(&lock);
   tenon_status_t status = grad ? run_hooks(leaf, true, &grad) : TENON_OK;
   if (status == TENON_OK && grad != before) {
     tn_mutex_lock(&lock);
-    before = leaf->grad, leaf->grad = grad, grad = before;
+    before = leaf->grad;
+    leaf->grad = grad;
+    grad = before;
     tn_mutex_unlock(&lock);
   }
   tenon_tensor_release(grad);
   return status;
 }
 
-static tenon_status_t differentiate(task_t *t, const entry_t *entry, const bool *needs, tenon_tensor_t **grads) {
+static tenon_status_t differentiate(task_t *t, const entry_t *entry, const bool *needs,
+                                    tenon_tensor_t **grads) {
   tn_node_t *node = entry->node;
   if (node->is_released)
     return tn_fail(TENON_PRECONDITION,
-                   "%s: backward went through here before and let go of what it needs: pass TENON_GRAD_KEEP the first "
-                   "time, or call forward again",
+                   "%s: backward went through here before and let go of what it needs: pass "
+                   "TENON_GRAD_KEEP the first time, or call forward again",
                    tn_node_name(node));
   if (node->kind == TN_NODE_ERROR)
-    return tn_fail(
-        TENON_UNIMPLEMENTED,
-        "%s has no gradient: give it one (TENON_GRADIENT, or an \"autograd\" kernel), or say what to do with "
-        "tenon_grad_missing_set before calling it",
-        node->op->name);
-  if (node->kind == TN_NODE_WARN) return tn_warn_no_gradient(node->op->name), TENON_OK;
-  tenon_status_t status = node->kind == TN_NODE_RULES      ? tn_rules_run(node, entry->grads, needs, grads)
-                          : node->kind == TN_NODE_FUNCTION ? tn_function_backward(node, entry->grads, needs, grads)
-                                                           : tn_geometry_run(node, entry->grads[0], needs, grads);
+    return tn_fail(TENON_UNIMPLEMENTED,
+                   "%s has no gradient: give it one (TENON_GRADIENT, or an \"autograd\" kernel), "
+                   "or say what to do with tenon_grad_missing_set before calling it",
+                   node->op->name);
+  if (node->kind == TN_NODE_WARN) {
+    tn_warn_no_gradient(node->op->name);
+    return TENON_OK;
+  }
+  tenon_status_t status =
+      node->kind == TN_NODE_RULES      ? tn_rules_run(node, entry->grads, needs, grads)
+      : node->kind == TN_NODE_FUNCTION ? tn_function_backward(node, entry->grads, needs, grads)
+                                       : tn_geometry_run(node, entry->grads[0], needs, grads);
   if (status == TENON_OK && !t->keeps) tn_node_clear(node);
   return status;
 }
@@ -275,7 +307,8 @@ static tenon_status_t run_edges(task_t *t, const entry_t *entry) {
   size_t count = node->edge_count;
   tenon_tensor_t **grads = tn_allocate_zero(count + 1, sizeof *grads + sizeof(bool));
   if (!grads) return tn_no_memory("backward", count * sizeof *grads);
-  bool *needs = (bool *)(void *)(grads + count), any = false;
+  bool *needs = (bool *)(void *)(grads + count);
+  bool any = false;
   for (size_t e = 0; e < count; e++) {
     tn_history_t *to = node->edges[e].to;
     needs[e] = to && find(t, to->node)->is_needed;
@@ -300,39 +333,47 @@ static tenon_status_t run_node(task_t *t, entry_t *entry) {
     if (!entry->grads[r]) continue;
     status = run_hooks(result, false, &entry->grads[r]);
     bool keeps = t->accumulates && (node->kind == TN_NODE_LEAF || result->retains);
-    if (status == TENON_OK && keeps) status = tn_history_accumulate(result, entry->grads[r], t->creates);
+    if (status == TENON_OK && keeps)
+      status = tn_history_accumulate(result, entry->grads[r], t->creates);
     if (status == TENON_OK && keeps && node->kind == TN_NODE_LEAF) status = run_hooks_after(result);
     for (int32_t i = 0; i < t->target_count && status == TENON_OK; i++)
       if (t->targets[i] == result) tenon_tensor_retain(t->captured[i] = entry->grads[r]);
   }
   if (status == TENON_OK && node->kind != TN_NODE_LEAF) status = run_edges(t, entry);
-  return status == TENON_OK || !node->label ? status : tn_prefix(status, "node '%s': ", node->label);
+  return status == TENON_OK || !node->label ? status
+                                            : tn_prefix(status, "node '%s': ", node->label);
 }
 
 static void drop_grads(entry_t *entry) {
-  for (uint32_t r = 0; entry->grads && r < entry->node->result_count; r++) tenon_tensor_release(entry->grads[r]);
+  for (uint32_t r = 0; entry->grads && r < entry->node->result_count; r++)
+    tenon_tensor_release(entry->grads[r]);
   tn_release_memory(entry->grads);
   entry->grads = NULL;
 }
 
-/* ---- a pass ------------------------------------------------------------------------------------------------------ */
+/* a pass */
 
-static tenon_status_t begin(task_t *t, tenon_tensor_t *output, tenon_tensor_t *grad, int32_t index) {
+static tenon_status_t begin(task_t *t, tenon_tensor_t *output, tenon_tensor_t *grad,
+                            int32_t index) {
   const tn_history_t *history = tn_history_of(output);
   char expected[160], found[160];
   if (!grad) {
     if (tenon_count(output) != 1)
-      return tn_fail(TENON_INVALID, "output %d has shape %s: without a gradient for it, it must be one number",
+      return tn_fail(TENON_INVALID,
+                     "output %d has shape %s: without a gradient for it, it must be one number",
                      (int)index, tn_shape_print(output->ndim, output->shape, found, sizeof found));
     TN_TRY(tn_filled(output->device, output->dtype, output->ndim, output->shape, 1, &grad));
   } else {
     if (!same_shape(grad, history) || !tn_dtype_same(grad->dtype, history->dtype))
-      return tn_fail(TENON_INVALID, "the gradient of output %d is %s %s, expected %s %s", (int)index,
-                     tn_dtype_name(grad->dtype), tn_shape_print(grad->ndim, grad->shape, found, sizeof found),
+      return tn_fail(TENON_INVALID, "the gradient of output %d is %s %s, expected %s %s",
+                     (int)index, tn_dtype_name(grad->dtype),
+                     tn_shape_print(grad->ndim, grad->shape, found, sizeof found),
                      tn_dtype_name(history->dtype),
                      tn_shape_print(history->ndim, history->shape, expected, sizeof expected));
-    if (tn_tensor_is_owned(grad)) tenon_tensor_retain(grad);
-    else TN_TRY(tenon_tensor_copy(grad, &grad));
+    if (tn_tensor_is_owned(grad))
+      tenon_tensor_retain(grad);
+    else
+      TN_TRY(tenon_tensor_copy(grad, &grad));
   }
   tenon_status_t status = receive(t, history, grad);
   tenon_tensor_release(grad);
@@ -343,19 +384,21 @@ static tenon_status_t check_output(const tenon_tensor_t *output, int32_t index) 
   if (!output) return tn_fail(TENON_INVALID, "output %d is NULL", (int)index);
   if (!tn_history_of(output))
     return tn_fail(TENON_INVALID,
-                   "output %d requires no gradient and has no history: nothing that it was made of requires one, or "
-                   "recording was off",
+                   "output %d requires no gradient and has no history: nothing that it was made of "
+                   "requires one, or recording was off",
                    (int)index);
   return TENON_OK;
 }
 
-static tenon_status_t go(task_t *t, tenon_tensor_t *const *outputs, tenon_tensor_t *const *grads, int32_t count) {
+static tenon_status_t go(task_t *t, tenon_tensor_t *const *outputs, tenon_tensor_t *const *grads,
+                         int32_t count) {
   for (int32_t i = 0; i < count; i++) {
     TN_TRY(check_output(outputs[i], i));
     TN_TRY(add(t, tn_history_of(outputs[i])->node));
   }
   TN_TRY(collect(t));
-  for (int32_t i = 0; i < count; i++) TN_TRY(begin(t, outputs[i], grads ? grads[i] : NULL, i));
+  for (int32_t i = 0; i < count; i++)
+    TN_TRY(begin(t, outputs[i], grads ? grads[i] : NULL, i));
   for (size_t i = t->count; i-- > 0;) {
     if (t->entries[i].is_needed && t->entries[i].grads) TN_TRY(run_node(t, &t->entries[i]));
     drop_grads(&t->entries[i]);
@@ -363,11 +406,12 @@ static tenon_status_t go(task_t *t, tenon_tensor_t *const *outputs, tenon_tensor
   return TENON_OK;
 }
 
-static tenon_status_t run(task_t *t, tenon_tensor_t *const *outputs, tenon_tensor_t *const *grads, int32_t count,
-                          uint32_t flags) {
+static tenon_status_t run(task_t *t, tenon_tensor_t *const *outputs, tenon_tensor_t *const *grads,
+                          int32_t count, uint32_t flags) {
   uint32_t known = TENON_GRAD_KEEP | TENON_GRAD_CREATE | (t->accumulates ? 0 : TENON_GRAD_UNUSED);
   if (flags & ~known) return tn_fail(TENON_INVALID, "backward: unknown flags %#x", flags);
-  t->creates = flags & TENON_GRAD_CREATE, t->keeps = flags & TENON_GRAD_KEEP || t->creates;
+  t->creates = flags & TENON_GRAD_CREATE;
+  t->keeps = flags & TENON_GRAD_KEEP || t->creates;
   bool before = tn_records_set(t->creates);
   tenon_status_t status = go(t, outputs, grads, count);
   tn_records_set(before);
@@ -380,15 +424,15 @@ static tenon_status_t run(task_t *t, tenon_tensor_t *const *outputs, tenon_tenso
   return status;
 }
 
-tenon_status_t tenon_backward(tenon_tensor_t *const *outputs, tenon_tensor_t *const *grads, int32_t count,
-                              uint32_t flags) {
+tenon_status_t tenon_backward(tenon_tensor_t *const *outputs, tenon_tensor_t *const *grads,
+                              int32_t count, uint32_t flags) {
   task_t t = {.accumulates = true};
   return run(&t, outputs, grads, count, flags);
 }
 
-tenon_status_t tenon_gradients(tenon_tensor_t *const *outputs, tenon_tensor_t *const *grads, int32_t count,
-                               tenon_tensor_t *const *inputs, int32_t input_count, uint32_t flags,
-                               tenon_tensor_t **out_grads) {
+tenon_status_t tenon_gradients(tenon_tensor_t *const *outputs, tenon_tensor_t *const *grads,
+                               int32_t count, tenon_tensor_t *const *inputs, int32_t input_count,
+                               uint32_t flags, tenon_tensor_t **out_grads) {
   tn_history_t **targets = tn_allocate_zero((size_t)input_count + 1, sizeof *targets);
   if (!targets) return tn_no_memory("backward", (size_t)input_count * sizeof *targets);
   tenon_status_t status = TENON_OK;
@@ -396,17 +440,17 @@ tenon_status_t tenon_gradients(tenon_tensor_t *const *outputs, tenon_tensor_t *c
     out_grads[i] = NULL;
     targets[i] = tn_history_of(inputs[i]);
     if (!targets[i] && status == TENON_OK)
-      status = tn_fail(TENON_INVALID, "input %d requires no gradient: see tenon_tensor_require_grad", (int)i);
+      status = tn_fail(TENON_INVALID,
+                       "input %d requires no gradient: see tenon_tensor_require_grad", (int)i);
   }
   task_t t = {.targets = targets, .captured = out_grads, .target_count = input_count};
   if (status == TENON_OK) status = run(&t, outputs, grads, count, flags);
   for (int32_t i = 0; i < input_count && status == TENON_OK; i++)
     if (!out_grads[i] && !(flags & TENON_GRAD_UNUSED))
-      status =
-          tn_fail(TENON_INVALID,
-                  "the outputs do not depend on input %d: expected that they do, or TENON_GRAD_UNUSED, which gives "
-                  "NULL for it",
-                  (int)i);
+      status = tn_fail(TENON_INVALID,
+                       "the outputs do not depend on input %d: expected that they do, or "
+                       "TENON_GRAD_UNUSED, which gives NULL for it",
+                       (int)i);
   for (int32_t i = 0; i < input_count && status != TENON_OK; i++) {
     tenon_tensor_release(out_grads[i]);
     out_grads[i] = NULL;

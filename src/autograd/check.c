@@ -1,4 +1,5 @@
-/* Gradients against finite differences: central, of five points, in f64.  Called by tests of operators. */
+/* Gradients against finite differences: central, of five points, in f64.  Called by tests of
+ * operators. */
 #include <math.h>
 #include <tenon/tenon.h>
 
@@ -14,24 +15,31 @@ typedef struct check_t {
   tenon_gradient_fn function;
   void *context;
   tenon_tensor_t *const *inputs;
-  int32_t input_count, output_count;
-  double step, tolerance;
+  int32_t input_count;
+  int32_t output_count;
+  double step;
+  double tolerance;
   tenon_tensor_t **outputs; /* room for one evaluation */
 } check_t;
 
 static double *element(const tenon_tensor_t *t, int64_t index) {
   int64_t at = 0;
-  for (int32_t d = t->ndim - 1; d >= 0; d--) at += index % t->shape[d] * t->strides[d], index /= t->shape[d];
+  for (int32_t d = t->ndim - 1; d >= 0; d--) {
+    at += index % t->shape[d] * t->strides[d];
+    index /= t->shape[d];
+  }
   return (double *)t->data + at;
 }
 
-/* A number between 0.5 and 1.5 for each element of the outputs: their sum with these is what is differentiated. */
+/* A number between 0.5 and 1.5 for each element of the outputs: their sum with these is what is
+ * differentiated. */
 static double weight(int32_t output, int64_t index) {
   return 0.5 + (double)tenon_random(7 + (uint64_t)output, (uint64_t)index) / 4294967296.0;
 }
 
 static tenon_status_t evaluate(const check_t *c) {
-  for (int32_t o = 0; o < c->output_count; o++) c->outputs[o] = NULL;
+  for (int32_t o = 0; o < c->output_count; o++)
+    c->outputs[o] = NULL;
   TN_TRY(c->function(c->context, c->inputs, c->outputs));
   for (int32_t o = 0; o < c->output_count; o++)
     if (!c->outputs[o] || tn_layout(c->outputs[o]))
@@ -46,11 +54,13 @@ static tenon_status_t make_dense(tenon_tensor_t **grad) {
   if (!*grad || !tn_layout(*grad)) return TENON_OK;
   TN_TRY(tn_core_call("core::to_dense", NULL, *grad, NULL, &dense));
   tenon_tensor_release(*grad);
-  return *grad = dense, TENON_OK;
+  *grad = dense;
+  return TENON_OK;
 }
 
 static void release(const check_t *c) {
-  for (int32_t o = 0; o < c->output_count; o++) tenon_tensor_release(c->outputs[o]);
+  for (int32_t o = 0; o < c->output_count; o++)
+    tenon_tensor_release(c->outputs[o]);
 }
 
 static tenon_status_t total(const check_t *c, double *out) {
@@ -59,15 +69,18 @@ static tenon_status_t total(const check_t *c, double *out) {
   tn_records_set(before);
   *out = 0;
   for (int32_t o = 0; o < c->output_count && status == TENON_OK; o++)
-    for (int64_t i = 0; tn_dtype_is(c->outputs[o]->dtype, TENON_F64) && i < tenon_count(c->outputs[o]); i++)
+    for (int64_t i = 0;
+         tn_dtype_is(c->outputs[o]->dtype, TENON_F64) && i < tenon_count(c->outputs[o]); i++)
       *out += weight(o, i) * *element(c->outputs[o], i);
   release(c);
   return status;
 }
 
 static tenon_status_t difference(const check_t *c, double *at, double *out) {
-  static const double steps[] = {-2, -1, 1, 2}, factors[] = {1, -8, 8, -1};
-  double before = *at, sum, value;
+  static const double steps[] = {-2, -1, 1, 2};
+  static const double factors[] = {1, -8, 8, -1};
+  double before = *at;
+  double sum, value;
   tenon_status_t status = TENON_OK;
   *out = 0;
   for (int i = 0; i < 4 && status == TENON_OK; i++) {
@@ -83,51 +96,68 @@ static tenon_status_t difference(const check_t *c, double *at, double *out) {
 static tenon_status_t compare(const check_t *c, int32_t input, const tenon_tensor_t *grad) {
   const tenon_tensor_t *t = c->inputs[input];
   for (int64_t i = 0; i < tenon_count(t); i++) {
-    double expected, found = grad ? *element(grad, i) : 0;
+    double expected;
+    double found = grad ? *element(grad, i) : 0;
     TN_TRY(difference(c, element(t, i), &expected));
     if (fabs(found - expected) <= c->tolerance * (1 + fabs(expected))) continue;
-    return tn_fail(TENON_ABORTED, "gradient of input %d, element %lld: backward gives %.12g, differences give %.12g",
-                   (int)input, (long long)i, found, expected);
+    return tn_fail(
+        TENON_ABORTED,
+        "gradient of input %d, element %lld: backward gives %.12g, differences give %.12g",
+        (int)input, (long long)i, found, expected);
   }
   return TENON_OK;
 }
 
 /* The gradients of all inputs that require one, by backward. */
 static tenon_status_t gradients(const check_t *c, tenon_tensor_t **grads) {
-  tenon_tensor_t **outputs = c->outputs, *inputs[64], *found[64], *weights[64] = {NULL};
-  int32_t count = 0, wanted = 0, at[64];
+  tenon_tensor_t **outputs = c->outputs;
+  tenon_tensor_t *inputs[64], *found[64];
+  tenon_tensor_t *weights[64] = {NULL};
+  int32_t count = 0;
+  int32_t wanted = 0;
+  int32_t at[64];
   TN_TRY(evaluate(c));
   tenon_status_t status = TENON_OK;
   for (int32_t o = 0; o < c->output_count && status == TENON_OK; o++) {
     if (!tn_dtype_is(outputs[o]->dtype, TENON_F64) || !tn_history_of(outputs[o])) continue;
-    status = tenon_tensor_create(outputs[o]->dtype, outputs[o]->ndim, outputs[o]->shape, &weights[count]);
+    status = tenon_tensor_create(outputs[o]->dtype, outputs[o]->ndim, outputs[o]->shape,
+                                 &weights[count]);
     for (int64_t i = 0; status == TENON_OK && i < tenon_count(outputs[o]); i++)
       ((double *)weights[count]->data)[i] = weight(o, i);
     tenon_tensor_t *swap = outputs[count]; /* those that have a gradient stand first */
-    outputs[count] = outputs[o], outputs[o] = swap;
+    outputs[count] = outputs[o];
+    outputs[o] = swap;
     if (status == TENON_OK) count++;
   }
   for (int32_t i = 0; i < c->input_count; i++)
-    if (tn_history_of(c->inputs[i])) at[wanted] = i, inputs[wanted++] = c->inputs[i];
+    if (tn_history_of(c->inputs[i])) {
+      at[wanted] = i;
+      inputs[wanted++] = c->inputs[i];
+    }
   if (status == TENON_OK && count)
     status = tenon_gradients(outputs, weights, count, inputs, wanted, TENON_GRAD_UNUSED, found);
-  for (int32_t k = 0; k < wanted && count && status == TENON_OK; k++) grads[at[k]] = found[k];
-  for (int32_t o = 0; o < count; o++) tenon_tensor_release(weights[o]);
+  for (int32_t k = 0; k < wanted && count && status == TENON_OK; k++)
+    grads[at[k]] = found[k];
+  for (int32_t o = 0; o < count; o++)
+    tenon_tensor_release(weights[o]);
   release(c);
   return status;
 }
 
-tenon_status_t tenon_gradient_check(tenon_gradient_fn function, void *context, tenon_tensor_t *const *inputs,
-                                    int32_t input_count, int32_t output_count, const tenon_gradient_check_t *options) {
+tenon_status_t tenon_gradient_check(tenon_gradient_fn function, void *context,
+                                    tenon_tensor_t *const *inputs, int32_t input_count,
+                                    int32_t output_count, const tenon_gradient_check_t *options) {
   enum { MOST = 64 };
-  tenon_tensor_t *outputs[MOST] = {NULL}, *grads[MOST] = {NULL};
+  tenon_tensor_t *outputs[MOST] = {NULL};
+  tenon_tensor_t *grads[MOST] = {NULL};
   if (input_count > MOST || output_count > MOST)
-    return tn_fail(TENON_INVALID, "a check of %d inputs and %d outputs: at most %d", (int)input_count,
-                   (int)output_count, MOST);
+    return tn_fail(TENON_INVALID, "a check of %d inputs and %d outputs: at most %d",
+                   (int)input_count, (int)output_count, MOST);
   for (int32_t i = 0; i < input_count; i++)
-    if (tn_history_of(inputs[i]) && (!tn_dtype_is(inputs[i]->dtype, TENON_F64) || tn_layout(inputs[i])))
-      return tn_fail(TENON_INVALID, "input %d is %s: gradients are checked in dense tensors of f64", (int)i,
-                     tn_layout(inputs[i]) ? "sparse" : tn_dtype_name(inputs[i]->dtype));
+    if (tn_history_of(inputs[i]) &&
+        (!tn_dtype_is(inputs[i]->dtype, TENON_F64) || tn_layout(inputs[i])))
+      return tn_fail(TENON_INVALID, "input %d is %s: gradients are checked in dense tensors of f64",
+                     (int)i, tn_layout(inputs[i]) ? "sparse" : tn_dtype_name(inputs[i]->dtype));
   check_t c = {.function = function,
                .context = context,
                .inputs = inputs,
@@ -137,9 +167,11 @@ tenon_status_t tenon_gradient_check(tenon_gradient_fn function, void *context, t
                .tolerance = options && options->tolerance > 0 ? options->tolerance : 1e-7,
                .outputs = outputs};
   tenon_status_t status = gradients(&c, grads);
-  for (int32_t i = 0; i < input_count && status == TENON_OK; i++) status = make_dense(&grads[i]);
+  for (int32_t i = 0; i < input_count && status == TENON_OK; i++)
+    status = make_dense(&grads[i]);
   for (int32_t i = 0; i < input_count && status == TENON_OK; i++)
     if (tn_history_of(inputs[i])) status = compare(&c, i, grads[i]);
-  for (int32_t i = 0; i < input_count; i++) tenon_tensor_release(grads[i]);
+  for (int32_t i = 0; i < input_count; i++)
+    tenon_tensor_release(grads[i]);
   return status;
 }

@@ -1,5 +1,5 @@
-/* Functions of a program with a backward of their own, see tenon.h.  Invariant: context is destroyed once for each call, with
- * the record of it, or at once when there is none. */
+/* Functions of a program with a backward of their own, see tenon.h.  Invariant: context is
+ * destroyed once for each call, with the record of it, or at once when there is none. */
 #include "autograd/function.h"
 
 #include <stdio.h>
@@ -17,7 +17,8 @@ typedef struct saving_t { /* a function whose forward runs */
 } saving_t;
 
 void tn_function_clear(tn_function_t *function) {
-  for (uint32_t i = 0; i < function->saved_count; i++) tn_saved_clear(&function->saved[i]);
+  for (uint32_t i = 0; i < function->saved_count; i++)
+    tn_saved_clear(&function->saved[i]);
 }
 
 void tn_function_free(tn_function_t *function) {
@@ -37,28 +38,36 @@ static tenon_status_t create(const tenon_function_t *from, tn_function_t **out) 
   }
   memcpy(function + 1, from->name ? from->name : "a function", size);
   function->name = (const char *)(function + 1);
-  function->backward = from->backward, function->context = from->context, function->destroy = from->destroy;
+  function->backward = from->backward;
+  function->context = from->context;
+  function->destroy = from->destroy;
   *out = function;
   return TENON_OK;
 }
 
-/* ---- saving ------------------------------------------------------------------------------------------------------ */
+/* saving */
 
 tenon_status_t tenon_function_save(tenon_function_call_t *call, tenon_tensor_t *tensor) {
-  if (call->grads || !call->host) return tn_fail(TENON_PRECONDITION, "tenon_function_save is for forward");
+  if (call->grads || !call->host)
+    return tn_fail(TENON_PRECONDITION, "tenon_function_save is for forward");
   saving_t *saving = call->host;
   tn_function_t *f = saving->function;
   if (!tn_grow((void **)&f->saved, &saving->capacity, f->saved_count, sizeof *f->saved))
     return tn_no_memory("a saved tensor", sizeof *f->saved);
   tn_saved_t *saved = &f->saved[f->saved_count];
   *saved = (tn_saved_t){0};
-  if (tensor && !tn_tensor_is_owned(tensor)) TN_TRY(tenon_tensor_copy(tensor, &saved->tensor));
-  else if (tensor) tenon_tensor_retain(saved->tensor = tensor), saved->version = tn_tensor_version(tensor);
+  if (tensor && !tn_tensor_is_owned(tensor))
+    TN_TRY(tenon_tensor_copy(tensor, &saved->tensor));
+  else if (tensor) {
+    tenon_tensor_retain(saved->tensor = tensor);
+    saved->version = tn_tensor_version(tensor);
+  }
   f->saved_count++;
   return TENON_OK;
 }
 
-tenon_status_t tenon_function_saved(tenon_function_call_t *call, int32_t index, tenon_tensor_t **out_tensor) {
+tenon_status_t tenon_function_saved(tenon_function_call_t *call, int32_t index,
+                                    tenon_tensor_t **out_tensor) {
   const tn_function_t *f = call->host;
   char name[40];
   if (!call->grads) return tn_fail(TENON_PRECONDITION, "tenon_function_saved is for backward");
@@ -70,10 +79,11 @@ tenon_status_t tenon_function_saved(tenon_function_call_t *call, int32_t index, 
   return tn_saved_get(&f->saved[index], f->name, name, out_tensor);
 }
 
-/* ---- calling ------------------------------------------------------------------------------------------------------ */
+/* calling */
 
 /* An output that is an input itself becomes a tensor of its own on the same memory. */
-static tenon_status_t separate(tenon_tensor_t *const *inputs, int32_t input_count, tenon_tensor_t **output) {
+static tenon_status_t separate(tenon_tensor_t *const *inputs, int32_t input_count,
+                               tenon_tensor_t **output) {
   for (int32_t i = 0; i < input_count; i++) {
     tenon_tensor_t *own;
     if (*output != inputs[i]) continue;
@@ -86,19 +96,24 @@ static tenon_status_t separate(tenon_tensor_t *const *inputs, int32_t input_coun
 
 static tenon_status_t check_outputs(const tn_function_t *f, const tenon_function_call_t *call) {
   for (int32_t o = 0; o < call->output_count; o++) {
-    if (!call->outputs[o]) return tn_fail(TENON_INVALID, "%s: forward made no output %d", f->name, (int)o);
+    if (!call->outputs[o])
+      return tn_fail(TENON_INVALID, "%s: forward made no output %d", f->name, (int)o);
     if (!tn_tensor_is_owned(call->outputs[o]) || tn_dtype_is(call->outputs[o]->dtype, TENON_LIST))
-      return tn_fail(TENON_INVALID, "%s: output %d is a list, or a view on a stack: expected a tensor of the host's",
-                     f->name, (int)o);
+      return tn_fail(
+          TENON_INVALID,
+          "%s: output %d is a list, or a view on a stack: expected a tensor of the host's", f->name,
+          (int)o);
     TN_TRY(separate(call->inputs, call->input_count, &call->outputs[o]));
   }
   return TENON_OK;
 }
 
-static tenon_status_t check_inputs(const tn_function_t *f, tenon_tensor_t *const *inputs, int32_t count) {
+static tenon_status_t check_inputs(const tn_function_t *f, tenon_tensor_t *const *inputs,
+                                   int32_t count) {
   for (int32_t i = 0; i < count; i++) {
-    const tn_storage_t *storage =
-        inputs[i] && tn_tensor_is_owned(inputs[i]) ? ((const tn_tensor_t *)inputs[i])->storage : NULL;
+    const tn_storage_t *storage = inputs[i] && tn_tensor_is_owned(inputs[i])
+                                      ? ((const tn_tensor_t *)inputs[i])->storage
+                                      : NULL;
     if (storage && storage->is_inference)
       return tn_fail(TENON_PRECONDITION,
                      "%s: input %d was made in inference mode and cannot be used where gradients "
@@ -129,8 +144,10 @@ static tenon_status_t settle(tn_function_t *f, tn_node_t *node, tenon_tensor_t *
 static tenon_status_t record(tn_function_t **function, const tenon_function_call_t *call) {
   tn_node_t *node;
   int64_t *extents;
-  tn_node_shape_t shape = {.edge_count = (uint32_t)call->input_count, .result_count = (uint32_t)call->output_count};
-  for (int32_t o = 0; o < call->output_count; o++) shape.extents += (size_t)call->outputs[o]->ndim;
+  tn_node_shape_t shape = {.edge_count = (uint32_t)call->input_count,
+                           .result_count = (uint32_t)call->output_count};
+  for (int32_t o = 0; o < call->output_count; o++)
+    shape.extents += (size_t)call->outputs[o]->ndim;
   TN_TRY(tn_node_create(TN_NODE_FUNCTION, &shape, &node, &extents));
   node->function = *function;
   *function = NULL;
@@ -150,12 +167,15 @@ static tenon_status_t record(tn_function_t **function, const tenon_function_call
   return status;
 }
 
-tenon_status_t tenon_function_call(const tenon_function_t *function, tenon_tensor_t *const *inputs, int32_t input_count,
-                                   tenon_tensor_t **outputs, int32_t output_count) {
+tenon_status_t tenon_function_call(const tenon_function_t *function, tenon_tensor_t *const *inputs,
+                                   int32_t input_count, tenon_tensor_t **outputs,
+                                   int32_t output_count) {
   TN_TRY(tenon_start());
   tn_function_t *own = NULL;
-  bool before = tn_records(), any = false;
-  for (int32_t i = 0; i < input_count && before; i++) any |= tn_history_of(inputs[i]) != NULL;
+  bool before = tn_records();
+  bool any = false;
+  for (int32_t i = 0; i < input_count && before; i++)
+    any |= tn_history_of(inputs[i]) != NULL;
   TN_TRY(create(function, &own));
   saving_t saving = {own, 0};
   tenon_function_call_t call = {.size = sizeof call,
@@ -165,7 +185,8 @@ tenon_status_t tenon_function_call(const tenon_function_t *function, tenon_tenso
                                 .inputs = inputs,
                                 .outputs = outputs,
                                 .host = &saving};
-  for (int32_t o = 0; o < output_count; o++) outputs[o] = NULL;
+  for (int32_t o = 0; o < output_count; o++)
+    outputs[o] = NULL;
   tenon_status_t status = any ? check_inputs(own, inputs, input_count) : TENON_OK;
   if (status == TENON_OK) {
     tn_records_set(false);
@@ -182,8 +203,8 @@ tenon_status_t tenon_function_call(const tenon_function_t *function, tenon_tenso
   return status;
 }
 
-tenon_status_t tn_function_backward(const tn_node_t *node, tenon_tensor_t *const *grads, const bool *needs,
-                                    tenon_tensor_t **out_grads) {
+tenon_status_t tn_function_backward(const tn_node_t *node, tenon_tensor_t *const *grads,
+                                    const bool *needs, tenon_tensor_t **out_grads) {
   tenon_function_call_t call = {.size = sizeof call,
                                 .input_count = (int32_t)node->edge_count,
                                 .output_count = (int32_t)node->result_count,

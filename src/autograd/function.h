@@ -1,4 +1,5 @@
-/* Functions of programs in the history: forward and backward with what they saved.  Public part: tenon.h. */
+/* Functions of programs in the history: forward and backward with what they saved.  Public part:
+ * tenon.h. */
 #ifndef TN_AUTOGRAD_FUNCTION_H
 #define TN_AUTOGRAD_FUNCTION_H
 
@@ -20,7 +21,7 @@ struct tn_function_t {
 void tn_function_clear(tn_function_t *function); /* lets go of what it saved */
 void tn_function_free(tn_function_t *function);
 /* Calls backward: `grads` of the results (NULL: none came), `out_grads` of the inputs. */
-tenon_status_t tn_function_backward(const tn_node_t *node, tenon_tensor_t *const *grads, const bool *needs,
-                                    tenon_tensor_t **out_grads);
+tenon_status_t tn_function_backward(const tn_node_t *node, tenon_tensor_t *const *grads,
+                                    const bool *needs, tenon_tensor_t **out_grads);
 
 #endif

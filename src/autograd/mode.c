@@ -1,5 +1,5 @@
-/* What a thread wants of gradients: recording, inference mode, and what operators without a gradient mean.  Called by
- * applications; read when calls are recorded. */
+/* What a thread wants of gradients: recording, inference mode, and what operators without a
+ * gradient mean.  Called by applications; read when calls are recorded. */
 #include <stdio.h>
 #include <string.h>
 #include <tenon/tenon.h>
@@ -18,7 +18,10 @@ int32_t tenon_grad_mode_get(void) { return tn_records(); }
 
 /* Recording is off in inference mode, and what it was is kept meanwhile in the upper bit. */
 int32_t tenon_inference_mode_set(int32_t is_on) {
-  enum { ON = 1, RECORDED = 2 };
+  enum {
+    ON = 1,
+    RECORDED = 2,
+  };
   tn_thread_calls_t *calls = &tn_thread()->calls;
   int32_t before = calls->is_inference & ON;
   if (is_on && !before) calls->is_inference = ON | (tn_records_set(false) ? RECORDED : 0);
@@ -33,9 +36,12 @@ int32_t tenon_inference_mode_get(void) { return tn_thread()->calls.is_inference 
 
 tenon_status_t tenon_grad_missing_set(int32_t policy, int32_t is_process) {
   if (policy < (is_process ? TENON_GRAD_MISSING_ERROR : 0) || policy > TENON_GRAD_MISSING_PASS)
-    return tn_fail(TENON_INVALID, "policy %d: expected TENON_GRAD_MISSING_ERROR, WARN or PASS", (int)policy);
-  if (is_process) __atomic_store_n(&process_policy, policy, __ATOMIC_RELAXED);
-  else tn_thread()->no_gradient = policy;
+    return tn_fail(TENON_INVALID, "policy %d: expected TENON_GRAD_MISSING_ERROR, WARN or PASS",
+                   (int)policy);
+  if (is_process)
+    __atomic_store_n(&process_policy, policy, __ATOMIC_RELAXED);
+  else
+    tn_thread()->no_gradient = policy;
   return TENON_OK;
 }
 
@@ -49,7 +55,9 @@ void tn_warn_no_gradient(const char *op) {
   bool is_new = !tn_map_get(&warned, op, strlen(op));
   if (is_new) (void)tn_map_put(&warned, op, strlen(op), &warned);
   tn_mutex_unlock(&lock);
-  if (is_new) fprintf(stderr, "tenon: warning: %s has no gradient, so backward gives nothing through it\n", op);
+  if (is_new)
+    fprintf(stderr, "tenon: warning: %s has no gradient, so backward gives nothing through it\n",
+            op);
 }
 
 void tn_autograd_clear(void) {

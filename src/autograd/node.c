@@ -1,5 +1,6 @@
-/* Nodes, saved tensors and the history of tensors, see node.h.  Called by recording and by backward.  Invariant: freeing
- * never recurses, and no node holds a tensor that has a history, which could lead back to it. */
+/* Nodes, saved tensors and the history of tensors, see node.h.  Called by recording and by
+ * backward.  Invariant: freeing never recurses, and no node holds a tensor that has a history,
+ * which could lead back to it. */
 #include "autograd/node.h"
 
 #include <string.h>
@@ -19,22 +20,32 @@ static size_t take(size_t *size, size_t count, size_t item) {
   return at;
 }
 
-tenon_status_t tn_node_create(int kind, const tn_node_shape_t *s, tn_node_t **out_node, int64_t **out_extents) {
+tenon_status_t tn_node_create(int kind, const tn_node_shape_t *s, tn_node_t **out_node,
+                              int64_t **out_extents) {
   size_t size = sizeof(tn_node_t);
-  size_t edges = take(&size, s->edge_count, sizeof(tn_edge_t)), saved = take(&size, s->saved_count, sizeof(tn_saved_t));
+  size_t edges = take(&size, s->edge_count, sizeof(tn_edge_t));
+  size_t saved = take(&size, s->saved_count, sizeof(tn_saved_t));
   size_t results = take(&size, s->result_count, sizeof(tn_history_t));
   size_t geometry = take(&size, s->geometry_count, sizeof(tn_geometry_t));
-  size_t attrs = take(&size, s->attr_count, sizeof(tenon_value_t)), zeroed = size;
-  size_t starts = take(&size, s->start_count, sizeof(uint32_t)), extents = take(&size, s->extents, sizeof(int64_t));
+  size_t attrs = take(&size, s->attr_count, sizeof(tenon_value_t));
+  size_t zeroed = size;
+  size_t starts = take(&size, s->start_count, sizeof(uint32_t));
+  size_t extents = take(&size, s->extents, sizeof(int64_t));
   tn_node_t *node = tn_many_get(size);
   if (!node) return tn_no_memory("a gradient's history", size);
   memset(node, 0, zeroed);
   char *block = (char *)node;
-  node->size = size, node->references = 1, node->kind = (uint8_t)kind;
-  node->edge_count = s->edge_count, node->result_count = s->result_count, node->saved_count = s->saved_count;
-  node->edges = (tn_edge_t *)(void *)(block + edges), node->results = (tn_history_t *)(void *)(block + results);
+  node->size = size;
+  node->references = 1;
+  node->kind = (uint8_t)kind;
+  node->edge_count = s->edge_count;
+  node->result_count = s->result_count;
+  node->saved_count = s->saved_count;
+  node->edges = (tn_edge_t *)(void *)(block + edges);
+  node->results = (tn_history_t *)(void *)(block + results);
   node->saved = (tn_saved_t *)(void *)(block + saved);
-  node->attrs = (tenon_value_t *)(void *)(block + attrs), node->attr_count = s->attr_count;
+  node->attrs = (tenon_value_t *)(void *)(block + attrs);
+  node->attr_count = s->attr_count;
   if (s->geometry_count) node->geometry = (tn_geometry_t *)(void *)(block + geometry);
   if (s->start_count) node->starts = (uint32_t *)(void *)(block + starts);
   *out_extents = (int64_t *)(void *)(block + extents);
@@ -49,11 +60,12 @@ const char *tn_node_name(const tn_node_t *node) {
   return node->op ? node->op->name : node->function->name;
 }
 
-/* ---- freeing ---------------------------------------------------------------------------------------------------- */
+/* freeing */
 
 void tn_node_clear(tn_node_t *node) {
   node->is_released = 1;
-  for (uint32_t i = 0; i < node->saved_count; i++) tn_saved_clear(&node->saved[i]);
+  for (uint32_t i = 0; i < node->saved_count; i++)
+    tn_saved_clear(&node->saved[i]);
   if (node->function) tn_function_clear(node->function);
 }
 
@@ -100,18 +112,25 @@ void tn_nodes_free(bool was_held) {
 void tn_node_release(tn_node_t *node) {
   if (!node || __atomic_fetch_sub(&node->references, 1, __ATOMIC_ACQ_REL) != 1) return;
   tn_thread_t *thread = tn_thread();
-  node->next = thread->dead_nodes, thread->dead_nodes = node;
+  node->next = thread->dead_nodes;
+  thread->dead_nodes = node;
   tn_nodes_free(tn_nodes_hold());
 }
 
-/* ---- histories -------------------------------------------------------------------------------------------------- */
+/* histories */
 
 void tn_history_put(tenon_tensor_t *tensor, tn_history_t *history) {
   tn_tensor_t *owned = (tn_tensor_t *)tensor;
   tn_history_t *before = owned->history;
-  if (history) tn_node_retain(history->node), tensor->keys |= TN_KEY(TN_BIT_AUTOGRAD);
-  else tensor->keys &= ~TN_KEY(TN_BIT_AUTOGRAD);
-  if (history && before && before->retains && history != before) history->retains = 1, before->retains = 0;
+  if (history) {
+    tn_node_retain(history->node);
+    tensor->keys |= TN_KEY(TN_BIT_AUTOGRAD);
+  } else
+    tensor->keys &= ~TN_KEY(TN_BIT_AUTOGRAD);
+  if (history && before && before->retains && history != before) {
+    history->retains = 1;
+    before->retains = 0;
+  }
   owned->history = history;
   if (before) tn_node_release(before->node);
 }
@@ -121,25 +140,30 @@ void tn_history_set(tenon_tensor_t *tensor, tn_history_t *history) {
   if (((tn_tensor_t *)tensor)->alias) tn_alias_follow(((tn_tensor_t *)tensor)->alias, history);
 }
 
-void tn_history_describe(tn_history_t *history, tn_node_t *node, const tenon_tensor_t *tensor, int64_t **extents) {
-  history->node = node, history->dtype = tensor->dtype, history->ndim = tensor->ndim;
+void tn_history_describe(tn_history_t *history, tn_node_t *node, const tenon_tensor_t *tensor,
+                         int64_t **extents) {
+  history->node = node;
+  history->dtype = tensor->dtype;
+  history->ndim = tensor->ndim;
   history->is_float = tn_is_differentiable(tensor->dtype);
   if (tensor->ndim) memcpy(*extents, tensor->shape, (size_t)tensor->ndim * sizeof **extents);
   history->shape = *extents;
   *extents += tensor->ndim;
 }
 
-/* ---- saved tensors ---------------------------------------------------------------------------------------------- */
+/* saved tensors */
 
 static uint64_t version_of(const tenon_tensor_t *tensor) {
   uint64_t sum = tn_tensor_version(tensor);
   if (tn_dtype_is(tensor->dtype, TENON_LIST)) /* versions only grow: so does their sum */
-    for (int64_t i = 0; i < tensor->shape[0]; i++) sum += tn_tensor_version(tenon_item(tensor, i));
+    for (int64_t i = 0; i < tensor->shape[0]; i++)
+      sum += tn_tensor_version(tenon_item(tensor, i));
   return sum;
 }
 
 static void hold_history(tn_saved_t *saved, tn_history_t *history, bool is_own) {
-  saved->history = history, saved->is_own = is_own;
+  saved->history = history;
+  saved->is_own = is_own;
   if (history && !is_own) tn_node_retain(history->node);
 }
 
@@ -148,25 +172,30 @@ static tenon_status_t apart(tenon_tensor_t *t, tenon_tensor_t **out) {
   return tn_tensor_view_of(t, t->dtype, 0, t->ndim, t->shape, t->strides, out);
 }
 
-/* A list of our own tensors, each with its history: these lead elsewhere, since no result is a list that is saved. */
+/* A list of our own tensors, each with its history: these lead elsewhere, since no result is a list
+ * that is saved. */
 static tenon_status_t save_list(tn_saved_t *saved, const tenon_tensor_t *list) {
-  int64_t count = list->shape[0], made = 0;
+  int64_t count = list->shape[0];
+  int64_t made = 0;
   tenon_tensor_t **items = tn_allocate_zero((size_t)count + 1, sizeof *items);
   if (!items) return tn_no_memory("a saved list", (size_t)count * sizeof *items);
   tenon_status_t status = TENON_OK;
   for (; made < count && status == TENON_OK; made++) {
     tenon_tensor_t *item = tenon_item(list, made);
-    status = tn_tensor_is_owned(item) ? apart(item, &items[made]) : tenon_tensor_copy(item, &items[made]);
+    status = tn_tensor_is_owned(item) ? apart(item, &items[made])
+                                      : tenon_tensor_copy(item, &items[made]);
     if (status == TENON_OK && tn_history_of(item)) tn_history_set(items[made], tn_history_of(item));
   }
   if (status == TENON_OK) status = tenon_tensor_list(items, (int32_t)count, &saved->tensor);
-  for (int64_t i = 0; i < made; i++) tenon_tensor_release(items[i]);
+  for (int64_t i = 0; i < made; i++)
+    tenon_tensor_release(items[i]);
   tn_release_memory(items);
   if (status == TENON_OK) saved->version = version_of(saved->tensor);
   return status;
 }
 
-tenon_status_t tn_saved_set(tn_saved_t *saved, tenon_tensor_t *tensor, tn_history_t *own, int64_t **extents) {
+tenon_status_t tn_saved_set(tn_saved_t *saved, tenon_tensor_t *tensor, tn_history_t *own,
+                            int64_t **extents) {
   if (tn_dtype_is(tensor->dtype, TENON_LIST)) return save_list(saved, tensor);
   if (!tn_tensor_is_owned(tensor)) return tenon_tensor_copy(tensor, &saved->tensor);
   tn_storage_t *storage = ((tn_tensor_t *)tensor)->storage;
@@ -175,14 +204,22 @@ tenon_status_t tn_saved_set(tn_saved_t *saved, tenon_tensor_t *tensor, tn_histor
     TN_TRY(apart(tensor, &saved->tensor));
   } else {
     tn_storage_retain(saved->storage = storage);
-    saved->data = tensor->data, saved->byte_offset = tensor->byte_offset;
-    saved->detail = tensor->detail, saved->device = tensor->device;
-    saved->keys = tensor->keys & ~TN_KEY(TN_BIT_AUTOGRAD), saved->dtype = tensor->dtype, saved->ndim = tensor->ndim;
-    saved->shape = *extents, *extents += tensor->ndim;
-    for (int32_t i = 0; i < tensor->ndim; i++) ((int64_t *)(uintptr_t)saved->shape)[i] = tensor->shape[i];
+    saved->data = tensor->data;
+    saved->byte_offset = tensor->byte_offset;
+    saved->detail = tensor->detail;
+    saved->device = tensor->device;
+    saved->keys = tensor->keys & ~TN_KEY(TN_BIT_AUTOGRAD);
+    saved->dtype = tensor->dtype;
+    saved->ndim = tensor->ndim;
+    saved->shape = *extents;
+    *extents += tensor->ndim;
+    for (int32_t i = 0; i < tensor->ndim; i++)
+      ((int64_t *)(uintptr_t)saved->shape)[i] = tensor->shape[i];
     if (tensor->keys & TN_KEY_STRIDED) {
-      saved->strides = *extents, *extents += tensor->ndim;
-      memcpy((int64_t *)(uintptr_t)saved->strides, tensor->strides, (size_t)tensor->ndim * sizeof *tensor->strides);
+      saved->strides = *extents;
+      *extents += tensor->ndim;
+      memcpy((int64_t *)(uintptr_t)saved->strides, tensor->strides,
+             (size_t)tensor->ndim * sizeof *tensor->strides);
     }
   }
   hold_history(saved, history, own && own->node && history == own);
@@ -190,13 +227,15 @@ tenon_status_t tn_saved_set(tn_saved_t *saved, tenon_tensor_t *tensor, tn_histor
   return TENON_OK;
 }
 
-static tenon_status_t check_version(const tn_saved_t *saved, const char *owner, const char *argument) {
-  uint64_t found =
-      saved->storage ? __atomic_load_n(&saved->storage->version, __ATOMIC_RELAXED) : version_of(saved->tensor);
+static tenon_status_t check_version(const tn_saved_t *saved, const char *owner,
+                                    const char *argument) {
+  uint64_t found = saved->storage ? __atomic_load_n(&saved->storage->version, __ATOMIC_RELAXED)
+                                  : version_of(saved->tensor);
   if (found == saved->version) return TENON_OK;
   return tn_fail(TENON_PRECONDITION,
-                 "%s: the gradient needs %s as it was in the call, but its memory was written to since: expected "
-                 "version %llu, found %llu; write to a copy, or use the operator that makes a new tensor",
+                 "%s: the gradient needs %s as it was in the call, but its memory was written to "
+                 "since: expected version %llu, found %llu; write to a copy, or use the operator "
+                 "that makes a new tensor",
                  owner, argument, (unsigned long long)saved->version, (unsigned long long)found);
 }
 
@@ -204,13 +243,18 @@ tenon_status_t tn_saved_get(const tn_saved_t *saved, const char *owner, const ch
                             tenon_tensor_t **out_tensor) {
   TN_TRY(check_version(saved, owner, argument));
   if (saved->tensor) {
-    if (!saved->history) return tenon_tensor_retain(*out_tensor = saved->tensor), TENON_OK;
+    if (!saved->history) {
+      tenon_tensor_retain(*out_tensor = saved->tensor);
+      return TENON_OK;
+    }
     TN_TRY(apart(saved->tensor, out_tensor));
   } else {
-    TN_TRY(tn_tensor_over(saved->storage, saved->data, saved->dtype, saved->ndim, saved->shape, saved->strides,
-                          out_tensor));
-    (*out_tensor)->byte_offset = saved->byte_offset, (*out_tensor)->device = saved->device;
-    (*out_tensor)->detail = saved->detail, (*out_tensor)->keys = saved->keys;
+    TN_TRY(tn_tensor_over(saved->storage, saved->data, saved->dtype, saved->ndim, saved->shape,
+                          saved->strides, out_tensor));
+    (*out_tensor)->byte_offset = saved->byte_offset;
+    (*out_tensor)->device = saved->device;
+    (*out_tensor)->detail = saved->detail;
+    (*out_tensor)->keys = saved->keys;
   }
   if (saved->history) tn_history_set(*out_tensor, saved->history);
   return TENON_OK;
@@ -220,5 +264,7 @@ void tn_saved_clear(tn_saved_t *saved) {
   tenon_tensor_release(saved->tensor);
   tn_storage_release(saved->storage);
   if (saved->history && !saved->is_own) tn_node_release(saved->history->node);
-  saved->tensor = NULL, saved->storage = NULL, saved->history = NULL;
+  saved->tensor = NULL;
+  saved->storage = NULL;
+  saved->history = NULL;
 }

@@ -1,6 +1,7 @@
-/* Recording: the slot that stands in the dispatch table for gradients.  Passes the call on with gradients off, so that what
- * a kernel calls is not recorded again, then makes a node of it.  Invariant: a call that fails leaves no history, and
- * everything that can be refused is refused before the call runs. */
+/* Recording: the slot that stands in the dispatch table for gradients.  Passes the call on with
+ * gradients off, so that what a kernel calls is not recorded again, then makes a node of it.
+ * Invariant: a call that fails leaves no history, and everything that can be refused is refused
+ * before the call runs. */
 #include "autograd/record.h"
 
 #include <string.h>
@@ -21,32 +22,40 @@ bool tn_records(void) { return !(tn_thread()->calls.exclude & TN_KEY(TN_BIT_AUTO
 bool tn_records_set(bool is_on) {
   uint64_t *exclude = &tn_thread()->calls.exclude;
   bool before = !(*exclude & TN_KEY(TN_BIT_AUTOGRAD));
-  if (is_on) *exclude &= ~TN_KEY(TN_BIT_AUTOGRAD);
-  else *exclude |= TN_KEY(TN_BIT_AUTOGRAD);
+  if (is_on)
+    *exclude &= ~TN_KEY(TN_BIT_AUTOGRAD);
+  else
+    *exclude |= TN_KEY(TN_BIT_AUTOGRAD);
   return before;
 }
 
 tenon_status_t tn_history_share(tenon_tensor_t *from, tenon_tensor_t *copy) {
   tn_history_t *history = tn_history_of(from);
   if (tn_dtype_is(from->dtype, TENON_LIST) && tn_dtype_is(copy->dtype, TENON_LIST)) {
-    for (int64_t i = 0; i < from->shape[0]; i++) TN_TRY(tn_history_share(tenon_item(from, i), tenon_item(copy, i)));
+    for (int64_t i = 0; i < from->shape[0]; i++)
+      TN_TRY(tn_history_share(tenon_item(from, i), tenon_item(copy, i)));
     copy->keys |= from->keys & TN_KEY(TN_BIT_AUTOGRAD);
     return TENON_OK;
   }
   if (!history || from == copy || !tn_records()) return TENON_OK;
   if (!tn_tensor_is_owned(copy))
-    return tn_fail(TENON_INVALID, "a result that gradients go through is a view on a caller's stack: expected a tensor "
-                                  "of tenon_tensor_create, or NULL");
+    return tn_fail(
+        TENON_INVALID,
+        "a result that gradients go through is a view on a caller's stack: expected a tensor "
+        "of tenon_tensor_create, or NULL");
   tn_history_set(copy, history);
   return TENON_OK;
 }
 
-/* ---- what there is to record -------------------------------------------------------------------------------------- */
+/* what there is to record */
 
 typedef struct plan_t { /* of one call */
   const tenon_op_t *op;
   uint64_t needed; /* inputs through which gradients go */
-  uint64_t inputs_saved, outputs_saved, inputs_shaped, outputs_shaped;
+  uint64_t inputs_saved;
+  uint64_t outputs_saved;
+  uint64_t inputs_shaped;
+  uint64_t outputs_shaped;
   int kind;
   bool has_lists;
   tn_node_shape_t shape;
@@ -70,14 +79,18 @@ static void plan_rules(plan_t *p) {
   for (uint32_t r = 0; r < g->rule_count; r++) {
     const tn_gradient_rule_t *rule = &g->rules[r];
     uint64_t inputs = 0;
-    for (uint32_t i = 0; i < rule->input_count; i++) inputs |= (uint64_t)1 << rule->inputs[i];
+    for (uint32_t i = 0; i < rule->input_count; i++)
+      inputs |= (uint64_t)1 << rule->inputs[i];
     if (rule->kind == TN_RULE_NONE || !(inputs & p->needed)) continue;
     with_rule |= inputs;
-    p->inputs_saved |= rule->inputs_used, p->outputs_saved |= rule->outputs_used;
-    p->inputs_shaped |= rule->inputs_shaped, p->outputs_shaped |= rule->outputs_shaped;
+    p->inputs_saved |= rule->inputs_used;
+    p->outputs_saved |= rule->outputs_used;
+    p->inputs_shaped |= rule->inputs_shaped;
+    p->outputs_shaped |= rule->outputs_shaped;
   }
   p->needed &= with_rule;
-  p->inputs_shaped &= ~p->inputs_saved, p->outputs_shaped &= ~p->outputs_saved;
+  p->inputs_shaped &= ~p->inputs_saved;
+  p->outputs_shaped &= ~p->outputs_saved;
 }
 
 static size_t room_of(const tenon_tensor_t *t, bool is_saved) { /* for its shape, and strides */
@@ -86,7 +99,8 @@ static size_t room_of(const tenon_tensor_t *t, bool is_saved) { /* for its shape
 
 /* Of results that the call makes, room for what they may become is counted. */
 static size_t room_of_result(const tenon_tensor_t *t, bool is_saved) {
-  size_t ndim = tn_tensor_is_owned(t) ? (size_t)((const tn_tensor_t *)t)->room_ndim : (size_t)t->ndim;
+  size_t ndim =
+      tn_tensor_is_owned(t) ? (size_t)((const tn_tensor_t *)t)->room_ndim : (size_t)t->ndim;
   return ndim * (is_saved ? 3 : 1);
 }
 
@@ -97,7 +111,8 @@ static void plan_shape(plan_t *p, const tenon_call_t *call) {
     bool is_list = op->schema.inputs[i].kind == TENON_KIND_TENSORS;
     p->has_lists |= is_list;
     p->shape.edge_count += is_list ? items_of(t) : 1;
-    if (t && (p->inputs_shaped | p->inputs_saved) >> i & 1) p->shape.extents += room_of(t, p->inputs_saved >> i & 1);
+    if (t && (p->inputs_shaped | p->inputs_saved) >> i & 1)
+      p->shape.extents += room_of(t, p->inputs_saved >> i & 1);
   }
   for (uint32_t o = 0; o < op->output_count; o++) {
     const tenon_tensor_t *t = call->outputs[o];
@@ -105,46 +120,52 @@ static void plan_shape(plan_t *p, const tenon_call_t *call) {
     p->has_lists |= is_list;
     p->shape.result_count += is_list ? items_of(t) : 1;
     for (uint32_t i = 0; i < items_of(t); i++)
-      p->shape.extents +=
-          room_of_result(is_list ? tenon_item(t, i) : t, (p->outputs_shaped | p->outputs_saved) >> o & 1);
+      p->shape.extents += room_of_result(is_list ? tenon_item(t, i) : t,
+                                         (p->outputs_shaped | p->outputs_saved) >> o & 1);
   }
   p->shape.saved_count = op->input_count + op->output_count;
   if (p->has_lists) p->shape.start_count = op->input_count + op->output_count + 2;
   if (call->attrs != op->defaults) p->shape.attr_count = op->schema.attr_count;
 }
 
-/* ---- what is refused ---------------------------------------------------------------------------------------------- */
+/* what is refused */
 
 static tenon_status_t check_input(const tenon_op_t *op, uint32_t i, const tenon_tensor_t *t) {
   if (tn_dtype_is(t->dtype, TENON_LIST)) {
-    for (int64_t k = 0; k < t->shape[0]; k++) TN_TRY(check_input(op, i, tenon_item(t, k)));
+    for (int64_t k = 0; k < t->shape[0]; k++)
+      TN_TRY(check_input(op, i, tenon_item(t, k)));
     return TENON_OK;
   }
   if (tn_alias_is_lost(t))
-    return tn_fail(TENON_PRECONDITION,
-                   "%s: input %s is a view that was made while recording was off, and its memory was written to since "
-                   "while it was on: make the view anew, or detach it (tenon_tensor_detach)",
-                   op->name, op->schema.inputs[i].name);
+    return tn_fail(
+        TENON_PRECONDITION,
+        "%s: input %s is a view that was made while recording was off, and its memory was written "
+        "to since while it was on: make the view anew, or detach it (tenon_tensor_detach)",
+        op->name, op->schema.inputs[i].name);
   const tn_storage_t *storage = tn_tensor_is_owned(t) ? ((const tn_tensor_t *)t)->storage : NULL;
   if (!storage || !storage->is_inference) return TENON_OK;
-  return tn_fail(TENON_PRECONDITION,
-                 "%s: input %s was made in inference mode and cannot be used where gradients are recorded: copy it "
-                 "outside of that mode (tenon_tensor_copy), or switch recording off",
-                 op->name, op->schema.inputs[i].name);
+  return tn_fail(
+      TENON_PRECONDITION,
+      "%s: input %s was made in inference mode and cannot be used where gradients are recorded: "
+      "copy it outside of that mode (tenon_tensor_copy), or switch recording off",
+      op->name, op->schema.inputs[i].name);
 }
 
-static tenon_status_t check_written(const tenon_op_t *op, const char *role, const char *name, const tenon_tensor_t *t) {
+static tenon_status_t check_written(const tenon_op_t *op, const char *role, const char *name,
+                                    const tenon_tensor_t *t) {
   if (!tn_tensor_is_owned(t))
-    return tn_fail(TENON_INVALID,
-                   "%s: %s %s is a view on a caller's stack, which gradients cannot go through: expected a tensor of "
-                   "tenon_tensor_create; or switch recording off (tenon_grad_mode_set)",
-                   op->name, role, name);
+    return tn_fail(
+        TENON_INVALID,
+        "%s: %s %s is a view on a caller's stack, which gradients cannot go through: expected a "
+        "tensor of tenon_tensor_create; or switch recording off (tenon_grad_mode_set)",
+        op->name, role, name);
   const tn_history_t *history = tn_history_of(t);
   if (history && history->node->kind == TN_NODE_LEAF)
-    return tn_fail(TENON_PRECONDITION,
-                   "%s: %s %s is a leaf that requires a gradient and would be written to: use an operator that makes a "
-                   "new tensor, or switch recording off to update it (tenon_grad_mode_set(0))",
-                   op->name, role, name);
+    return tn_fail(
+        TENON_PRECONDITION,
+        "%s: %s %s is a leaf that requires a gradient and would be written to: use an operator "
+        "that makes a new tensor, or switch recording off to update it (tenon_grad_mode_set(0))",
+        op->name, role, name);
   return tn_alias_check(t, op->name, role, name);
 }
 
@@ -157,8 +178,10 @@ static bool writes_to(const tenon_call_t *call, uint32_t o) {
   const tn_schema_t *schema = &call->op->schema;
   const tn_storage_t *storage = storage_of(call->outputs[o]);
   if (!call->outputs[o]) return false;
-  for (uint32_t i = 0; i < schema->input_count && schema->outputs[o].mark && !schema->outputs[o].is_written; i++)
-    if (schema->inputs[i].mark == schema->outputs[o].mark && storage && storage_of(call->inputs[i]) == storage)
+  for (uint32_t i = 0;
+       i < schema->input_count && schema->outputs[o].mark && !schema->outputs[o].is_written; i++)
+    if (schema->inputs[i].mark == schema->outputs[o].mark && storage &&
+        storage_of(call->inputs[i]) == storage)
       return false;
   return true;
 }
@@ -174,7 +197,8 @@ static tenon_status_t check_call(const tenon_call_t *call) {
   }
   for (uint32_t o = 0; o < op->output_count; o++) {
     const tenon_tensor_t *t = call->outputs[o];
-    if (t && !op->schema.outputs[o].is_written && tn_is_differentiable(t->dtype) && writes_to(call, o))
+    if (t && !op->schema.outputs[o].is_written && tn_is_differentiable(t->dtype) &&
+        writes_to(call, o))
       TN_TRY(check_written(op, "result", op->schema.outputs[o].name, t));
   }
   return TENON_OK;
@@ -199,12 +223,14 @@ static tenon_status_t begin_writes(const tenon_call_t *call, uint64_t *out_begun
 static void finish_writes(const tenon_call_t *call, uint64_t begun, bool is_written) {
   for (uint32_t o = 0; o < call->op->output_count && begun >> o; o++) {
     if (!(begun >> o & 1)) continue;
-    if (is_written) tn_alias_finish_write(call->outputs[o], tn_history_of(call->outputs[o]));
-    else tn_alias_cancel_write(call->outputs[o]);
+    if (is_written)
+      tn_alias_finish_write(call->outputs[o], tn_history_of(call->outputs[o]));
+    else
+      tn_alias_cancel_write(call->outputs[o]);
   }
 }
 
-/* ---- results that only backward needs ----------------------------------------------------------------------------- */
+/* results that only backward needs */
 
 typedef struct extras_t { /* results that the caller does not want */
   tenon_tensor_t **all;   /* the call's, completed; NULL: nothing was missing */
@@ -237,14 +263,18 @@ static void release_extras(const tenon_op_t *op, const extras_t *extras) {
     if (extras->made >> o & 1) tenon_tensor_release(extras->all[o]);
 }
 
-/* ---- filling in the node ------------------------------------------------------------------------------------------ */
+/* filling in the node */
 
 static tenon_status_t copy_attrs(tn_node_t *node, const tenon_call_t *call) {
   const tenon_op_t *op = call->op;
-  if (call->attrs == op->defaults) return node->attrs = op->defaults, TENON_OK;
+  if (call->attrs == op->defaults) {
+    node->attrs = op->defaults;
+    return TENON_OK;
+  }
   tenon_value_t *to = (tenon_value_t *)(uintptr_t)node->attrs;
   for (uint32_t i = 0; i < op->schema.attr_count; i++)
-    if (!tn_value_copy(&call->attrs[i], &node->arena, &to[i])) return tn_no_memory(op->name, sizeof *to);
+    if (!tn_value_copy(&call->attrs[i], &node->arena, &to[i]))
+      return tn_no_memory(op->name, sizeof *to);
   tn_values_retain(to, op->schema.attr_count);
   node->owns_attrs = 1;
   return TENON_OK;
@@ -259,27 +289,34 @@ static void add_edge(tn_node_t *node, uint32_t at, const tenon_tensor_t *t) {
 }
 
 static void add_edges(tn_node_t *node, const plan_t *p, const tenon_call_t *call) {
-  uint32_t *starts = (uint32_t *)(uintptr_t)node->starts, at = 0;
+  uint32_t *starts = (uint32_t *)(uintptr_t)node->starts;
+  uint32_t at = 0;
   for (uint32_t i = 0; i < p->op->input_count; i++) {
     const tenon_tensor_t *t = call->inputs[i];
-    bool is_list = p->op->schema.inputs[i].kind == TENON_KIND_TENSORS, is_needed = p->needed >> i & 1;
+    bool is_list = p->op->schema.inputs[i].kind == TENON_KIND_TENSORS;
+    bool is_needed = p->needed >> i & 1;
     uint32_t count = is_list ? items_of(t) : 1;
     if (starts) starts[i] = at;
-    for (uint32_t k = 0; k < count && is_needed; k++) add_edge(node, at + k, is_list ? tenon_item(t, k) : t);
+    for (uint32_t k = 0; k < count && is_needed; k++)
+      add_edge(node, at + k, is_list ? tenon_item(t, k) : t);
     at += count;
   }
   if (starts) starts[p->op->input_count] = at;
 }
 
 static void save_shape(tn_saved_t *saved, const tenon_tensor_t *t, int64_t **extents) {
-  saved->is_shape = 1, saved->ndim = t->ndim, saved->dtype = t->dtype, saved->device = t->device;
+  saved->is_shape = 1;
+  saved->ndim = t->ndim;
+  saved->dtype = t->dtype;
+  saved->device = t->device;
   saved->shape = *extents;
   if (t->ndim) memcpy(*extents, t->shape, (size_t)t->ndim * sizeof **extents);
   *extents += t->ndim;
 }
 
 /* A call that writes saves a copy of what it writes to, before it does. */
-static tenon_status_t save_inputs(tn_node_t *node, const plan_t *p, const tenon_call_t *call, int64_t **extents) {
+static tenon_status_t save_inputs(tn_node_t *node, const plan_t *p, const tenon_call_t *call,
+                                  int64_t **extents) {
   for (uint32_t i = 0; i < p->op->input_count; i++) {
     tenon_tensor_t *t = call->inputs[i];
     tn_saved_t *saved = &node->saved[i];
@@ -292,8 +329,10 @@ static tenon_status_t save_inputs(tn_node_t *node, const plan_t *p, const tenon_
       continue;
     }
     TN_TRY(tn_saved_set(saved, t, NULL, extents));
-    for (uint32_t o = 0; o < p->op->output_count; o++) /* a result given in its place: that write was counted before */
-      if (saved->storage && saved->storage == storage_of(call->outputs[o]) && writes_to(call, o)) saved->version--;
+    for (uint32_t o = 0; o < p->op->output_count;
+         o++) /* a result given in its place: that write was counted before */
+      if (saved->storage && saved->storage == storage_of(call->outputs[o]) && writes_to(call, o))
+        saved->version--;
   }
   return TENON_OK;
 }
@@ -303,22 +342,28 @@ static void add_result(tn_node_t *node, uint32_t at, tenon_tensor_t *t, int64_t 
   if (node->results[at].is_float) tn_history_set(t, &node->results[at]);
 }
 
-static tenon_status_t finish(tn_node_t *node, const plan_t *p, const tenon_call_t *call, int64_t *extents) {
+static tenon_status_t finish(tn_node_t *node, const plan_t *p, const tenon_call_t *call,
+                             int64_t *extents) {
   const tenon_op_t *op = p->op;
-  uint32_t *starts = node->starts ? (uint32_t *)(uintptr_t)node->starts + op->input_count + 1 : NULL, at = 0;
+  uint32_t *starts =
+      node->starts ? (uint32_t *)(uintptr_t)node->starts + op->input_count + 1 : NULL;
+  uint32_t at = 0;
   for (uint32_t o = 0; o < op->output_count; o++) {
     tenon_tensor_t *t = call->outputs[o];
     bool is_list = op->schema.outputs[o].kind == TENON_KIND_TENSORS;
     uint32_t count = is_list ? items_of(t) : 1;
     if (starts) starts[o] = at;
-    for (uint32_t k = 0; k < count && t; k++) add_result(node, at + k, is_list ? tenon_item(t, k) : t, &extents);
+    for (uint32_t k = 0; k < count && t; k++)
+      add_result(node, at + k, is_list ? tenon_item(t, k) : t, &extents);
     if (is_list && t) t->keys |= TN_KEY(TN_BIT_AUTOGRAD);
     tn_saved_t *saved = &node->saved[op->input_count + o];
     if (t && p->outputs_shaped >> o & 1) save_shape(saved, t, &extents);
     if (t && p->outputs_saved >> o & 1 && is_list)
-      return tn_fail(TENON_UNIMPLEMENTED, "%s: its gradient reads result %s, which is a list: that is not supported",
+      return tn_fail(TENON_UNIMPLEMENTED,
+                     "%s: its gradient reads result %s, which is a list: that is not supported",
                      op->name, op->schema.outputs[o].name);
-    if (t && p->outputs_saved >> o & 1) TN_TRY(tn_saved_set(saved, t, &node->results[at], &extents));
+    if (t && p->outputs_saved >> o & 1)
+      TN_TRY(tn_saved_set(saved, t, &node->results[at], &extents));
     at += count;
   }
   if (starts) starts[op->output_count] = at;
@@ -335,7 +380,7 @@ static void undo(const tenon_op_t *op, const tn_node_t *node, const tenon_call_t
     }
 }
 
-/* ---- the slot ---------------------------------------------------------------------------------------------------- */
+/* the slot */
 
 static tenon_status_t run_below(tenon_call_t *call) {
   tn_records_set(false);
@@ -345,15 +390,21 @@ static tenon_status_t run_below(tenon_call_t *call) {
 }
 
 /* The node with all that is known before the call has run. */
-static tenon_status_t begin(tenon_call_t *call, plan_t *p, tn_node_t **out_node, int64_t **out_extents) {
+static tenon_status_t begin(tenon_call_t *call, plan_t *p, tn_node_t **out_node,
+                            int64_t **out_extents) {
   const tenon_op_t *op = p->op;
   plan_shape(p, call);
-  if (op->gradient.reads_state && op->create && !call->state) TN_TRY(tn_state_get(op, call->attrs, &call->state));
+  if (op->gradient.reads_state && op->create && !call->state)
+    TN_TRY(tn_state_get(op, call->attrs, &call->state));
   TN_TRY(tn_node_create(p->kind, &p->shape, out_node, out_extents));
   tn_node_t *node = *out_node;
-  node->op = op, node->state = call->state, node->attr_count = p->shape.attr_count;
-  if (__atomic_load_n(&op->library->is_unloadable, __ATOMIC_RELAXED))
-    tn_registry_use(op->library), node->uses_library = 1;
+  node->op = op;
+  node->state = call->state;
+  node->attr_count = p->shape.attr_count;
+  if (__atomic_load_n(&op->library->is_unloadable, __ATOMIC_RELAXED)) {
+    tn_registry_use(op->library);
+    node->uses_library = 1;
+  }
   if (op->gradient.reads_state) node->bound = tn_bound_retain(call->state);
   const char *label = tn_thread()->graph_node;
   if (label) node->label = tn_arena_text(&node->arena, label, strlen(label));
@@ -368,7 +419,8 @@ static tenon_status_t record(tenon_call_t *call, plan_t *p) {
   tenon_tensor_t *const *given = call->outputs;
   tn_node_t *node = NULL;
   int64_t *extents;
-  uint64_t missing = 0, begun = 0;
+  uint64_t missing = 0;
+  uint64_t begun = 0;
   for (uint32_t o = 0; o < op->output_count; o++)
     if (!given[o] && (p->outputs_saved | p->outputs_shaped) >> o & 1) missing |= (uint64_t)1 << o;
   tn_scratch_mark_t mark = tn_scratch_mark();
@@ -390,7 +442,8 @@ static tenon_status_t record(tenon_call_t *call, plan_t *p) {
   return status;
 }
 
-static bool gives_floats(const tenon_call_t *call) { /* of results whose dtype only run knows it is assumed */
+static bool
+gives_floats(const tenon_call_t *call) { /* of results whose dtype only run knows it is assumed */
   for (uint32_t o = 0; o < call->op->output_count; o++) {
     const tenon_tensor_t *t = call->outputs[o];
     for (uint32_t i = 0; i < items_of(t); i++) {
@@ -411,11 +464,14 @@ static const char *name_of(const tn_schema_t *schema, uint32_t o) {
 /* A call without history: what it writes over loses the history that it had. */
 static tenon_status_t pass(tenon_call_t *call) {
   const tenon_op_t *op = call->op;
-  uint64_t written = 0, begun = 0;
+  uint64_t written = 0;
+  uint64_t begun = 0;
   for (uint32_t o = 0; o < op->output_count && tn_records(); o++)
-    if (call->outputs[o] && call->outputs[o]->keys & TN_KEY(TN_BIT_AUTOGRAD) && writes_to(call, o)) {
+    if (call->outputs[o] && call->outputs[o]->keys & TN_KEY(TN_BIT_AUTOGRAD) &&
+        writes_to(call, o)) {
       bool is_input = op->schema.outputs[o].is_written;
-      TN_TRY(check_written(op, is_input ? "input" : "result", name_of(&op->schema, o), call->outputs[o]));
+      TN_TRY(check_written(op, is_input ? "input" : "result", name_of(&op->schema, o),
+                           call->outputs[o]));
       written |= (uint64_t)1 << o;
     }
   tenon_status_t status = written ? begin_writes(call, &begun) : TENON_OK;
@@ -427,7 +483,9 @@ static tenon_status_t pass(tenon_call_t *call) {
 }
 
 static int kind_of_missing(int32_t policy) {
-  return policy == TENON_GRAD_MISSING_ERROR ? TN_NODE_ERROR : policy == TENON_GRAD_MISSING_WARN ? TN_NODE_WARN : -1;
+  return policy == TENON_GRAD_MISSING_ERROR  ? TN_NODE_ERROR
+         : policy == TENON_GRAD_MISSING_WARN ? TN_NODE_WARN
+                                             : -1;
 }
 
 /* `policy`: what it means that there is no gradient. */
@@ -435,24 +493,31 @@ static tenon_status_t record_call(tenon_call_t *call, int32_t policy) {
   plan_t p = {.op = call->op, .kind = TN_NODE_RULES};
   uint64_t written = 0;
   for (uint32_t i = 0; i < p.op->input_count; i++) {
-    if (has_history(call->inputs[i])) p.needed |= (uint64_t)1 << i;
-    else if (call->inputs[i] && tn_alias_is_lost(call->inputs[i])) TN_TRY(check_input(p.op, i, call->inputs[i]));
+    if (has_history(call->inputs[i]))
+      p.needed |= (uint64_t)1 << i;
+    else if (call->inputs[i] && tn_alias_is_lost(call->inputs[i]))
+      TN_TRY(check_input(p.op, i, call->inputs[i]));
     if (p.op->schema.inputs[i].is_written && call->inputs[i]) written |= (uint64_t)1 << i;
   }
-  if (p.needed && p.op->gradient.text) plan_rules(&p);
-  else if (p.needed) p.kind = kind_of_missing(policy ? policy : tenon_grad_missing_get());
-  for (uint32_t o = 0; o < p.op->output_count; o++) /* a written input whose result is not among the results */
+  if (p.needed && p.op->gradient.text)
+    plan_rules(&p);
+  else if (p.needed)
+    p.kind = kind_of_missing(policy ? policy : tenon_grad_missing_get());
+  for (uint32_t o = 0; o < p.op->output_count;
+       o++) /* a written input whose result is not among the results */
     for (uint32_t i = 0; i < p.op->input_count; i++)
-      if (p.op->schema.outputs[o].is_written && p.op->schema.outputs[o].mark == p.op->schema.inputs[i].mark)
+      if (p.op->schema.outputs[o].is_written &&
+          p.op->schema.outputs[o].mark == p.op->schema.inputs[i].mark)
         written &= ~((uint64_t)1 << i);
   bool through = !p.needed || p.kind < 0 || !tn_records() || !gives_floats(call);
   if (written && p.needed && p.kind >= 0 && tn_records()) {
     for (uint32_t i = 0; i < p.op->input_count; i++)
       if (written >> i & 1 && tn_is_differentiable(call->inputs[i]->dtype))
-        return tn_fail(TENON_UNIMPLEMENTED,
-                       "%s: input %s is written to and is no result, so gradients cannot go through it: an operator "
-                       "with a gradient gives it back, as `-> Tensor(%c!)`; or switch recording off",
-                       p.op->name, p.op->schema.inputs[i].name, p.op->schema.inputs[i].mark);
+        return tn_fail(
+            TENON_UNIMPLEMENTED,
+            "%s: input %s is written to and is no result, so gradients cannot go through it: an "
+            "operator with a gradient gives it back, as `-> Tensor(%c!)`; or switch recording off",
+            p.op->name, p.op->schema.inputs[i].name, p.op->schema.inputs[i].mark);
   }
   if (through) return p.kind < 0 ? tenon_call_next(call) : pass(call);
   TN_TRY(check_call(call));
@@ -460,9 +525,15 @@ static tenon_status_t record_call(tenon_call_t *call, int32_t policy) {
 }
 
 tenon_status_t tn_record(tenon_call_t *call) { return record_call(call, 0); }
-tenon_status_t tenon_grad_missing_error(tenon_call_t *call) { return record_call(call, TENON_GRAD_MISSING_ERROR); }
-tenon_status_t tenon_grad_missing_warn(tenon_call_t *call) { return record_call(call, TENON_GRAD_MISSING_WARN); }
-tenon_status_t tenon_grad_missing_pass(tenon_call_t *call) { return record_call(call, TENON_GRAD_MISSING_PASS); }
+tenon_status_t tenon_grad_missing_error(tenon_call_t *call) {
+  return record_call(call, TENON_GRAD_MISSING_ERROR);
+}
+tenon_status_t tenon_grad_missing_warn(tenon_call_t *call) {
+  return record_call(call, TENON_GRAD_MISSING_WARN);
+}
+tenon_status_t tenon_grad_missing_pass(tenon_call_t *call) {
+  return record_call(call, TENON_GRAD_MISSING_PASS);
+}
 
 static void release_history(tn_history_t *history) { tn_node_release(history->node); }
 

@@ -1,5 +1,6 @@
-/* Evaluates gradient rules, see rules.h: each is a call whose values are saved tensors, attributes, gradients, literals and
- * other calls.  Called by backward for one node at a time.  Invariant: what a call made is released when its rule is done. */
+/* Evaluates gradient rules, see rules.h: each is a call whose values are saved tensors, attributes,
+ * gradients, literals and other calls.  Called by backward for one node at a time.  Invariant: what
+ * a call made is released when its rule is done. */
 #include "autograd/rules.h"
 
 #include <stdio.h>
@@ -41,13 +42,16 @@ static tenon_status_t keep(rule_t *r, tenon_tensor_t *tensor) {
   return TENON_OK;
 }
 
-/* ---- tensors ----------------------------------------------------------------------------------------------------- */
+/* tensors */
 
 static void put_float(double value, tenon_dtype_t dtype, void *to) {
   const float f = (float)value;
-  if (tn_dtype_is(dtype, TENON_F64)) memcpy(to, &value, sizeof value);
-  else if (tn_dtype_is(dtype, TENON_F32)) memcpy(to, &f, sizeof f);
-  else tn_convert(&f, tenon_dtype(TENON_F32), to, dtype, 1);
+  if (tn_dtype_is(dtype, TENON_F64))
+    memcpy(to, &value, sizeof value);
+  else if (tn_dtype_is(dtype, TENON_F32))
+    memcpy(to, &f, sizeof f);
+  else
+    tn_convert(&f, tenon_dtype(TENON_F32), to, dtype, 1);
 }
 
 tenon_status_t tn_extents(int32_t count, const int64_t *numbers, tenon_tensor_t **out_tensor) {
@@ -57,20 +61,21 @@ tenon_status_t tn_extents(int32_t count, const int64_t *numbers, tenon_tensor_t 
   return TENON_OK;
 }
 
-tenon_status_t tn_core_call(const char *name, const tenon_value_t *attrs, tenon_tensor_t *first, tenon_tensor_t *second,
-                            tenon_tensor_t **out_tensor) {
+tenon_status_t tn_core_call(const char *name, const tenon_value_t *attrs, tenon_tensor_t *first,
+                            tenon_tensor_t *second, tenon_tensor_t **out_tensor) {
   const tenon_op_t *op = tn_registry_find(name);
   if (!op) return tn_fail(TENON_NOT_FOUND, "%s: the runtime has shut down", name);
   *out_tensor = NULL;
   int32_t before;
   TN_TRY(tn_mixed_begin_parts(NULL, &before));
-  tenon_status_t status = tn_call(op, attrs, (tenon_tensor_t *[]){first, second, NULL, NULL}, out_tensor, 1, NULL);
+  tenon_status_t status =
+      tn_call(op, attrs, (tenon_tensor_t *[]){first, second, NULL, NULL}, out_tensor, 1, NULL);
   tn_mixed_end_parts(before);
   return status;
 }
 
-static tenon_status_t fill_on_cpu(tenon_dtype_t dtype, int32_t ndim, const int64_t *shape, int value,
-                                  tenon_tensor_t **out_tensor) {
+static tenon_status_t fill_on_cpu(tenon_dtype_t dtype, int32_t ndim, const int64_t *shape,
+                                  int value, tenon_tensor_t **out_tensor) {
   tenon_tensor_t *t;
   char one[16] = {0}; /* in that dtype; a complex one begins with its real part */
   TN_TRY(tenon_tensor_create(dtype, ndim, shape, &t));
@@ -82,21 +87,26 @@ static tenon_status_t fill_on_cpu(tenon_dtype_t dtype, int32_t ndim, const int64
                                             : dtype,
             one);
   memset(t->data, 0, (size_t)count * size);
-  for (int64_t i = 0; i < count && value; i++) memcpy((char *)t->data + (size_t)i * size, one, size);
+  for (int64_t i = 0; i < count && value; i++)
+    memcpy((char *)t->data + (size_t)i * size, one, size);
   *out_tensor = t;
   return TENON_OK;
 }
 
-tenon_status_t tn_filled(tenon_device_t device, tenon_dtype_t dtype, int32_t ndim, const int64_t *shape, int value,
-                         tenon_tensor_t **out_tensor) {
-  tenon_tensor_t *here = NULL, *there = NULL, *extents = NULL;
+tenon_status_t tn_filled(tenon_device_t device, tenon_dtype_t dtype, int32_t ndim,
+                         const int64_t *shape, int value, tenon_tensor_t **out_tensor) {
+  tenon_tensor_t *here = NULL;
+  tenon_tensor_t *there = NULL;
+  tenon_tensor_t *extents = NULL;
   if (device.type == 1) return fill_on_cpu(dtype, ndim, shape, value, out_tensor);
   if (device.type == 0) return tn_place_create(device, dtype, ndim, shape, out_tensor); /* meta */
   TN_TRY(fill_on_cpu(dtype, 0, NULL, value, &here));
   tenon_status_t status = tenon_tensor_copy_to(here, device, &there);
   if (status == TENON_OK) status = tn_extents(ndim, shape, &extents);
   if (status == TENON_OK) status = tn_core_call("core::expand", NULL, there, extents, out_tensor);
-  tenon_tensor_release(here), tenon_tensor_release(there), tenon_tensor_release(extents);
+  tenon_tensor_release(here);
+  tenon_tensor_release(there);
+  tenon_tensor_release(extents);
   return status;
 }
 
@@ -114,32 +124,44 @@ static tenon_device_t device_of(const rule_t *r) {
   return (tenon_device_t){1, 0};
 }
 
-/* A tensor from a number or a list of numbers, for an input that is given by a literal or an attribute. */
-static tenon_status_t tensor_of(rule_t *r, const tenon_value_t *value, tenon_tensor_t **out_tensor) {
-  bool is_list = value->kind == TENON_KIND_INTS || value->kind == TENON_KIND_DIMS || value->kind == TENON_KIND_FLOATS;
+/* A tensor from a number or a list of numbers, for an input that is given by a literal or an
+ * attribute. */
+static tenon_status_t tensor_of(rule_t *r, const tenon_value_t *value,
+                                tenon_tensor_t **out_tensor) {
+  bool is_list = value->kind == TENON_KIND_INTS || value->kind == TENON_KIND_DIMS ||
+                 value->kind == TENON_KIND_FLOATS;
   bool is_float = value->kind == TENON_KIND_FLOAT || value->kind == TENON_KIND_FLOATS;
   int64_t count = is_list ? value->count : 1;
   switch (value->kind) {
-  case TENON_KIND_NONE: *out_tensor = NULL; return TENON_OK;
-  case TENON_KIND_TENSOR: *out_tensor = value->as.tensor; return TENON_OK;
+  case TENON_KIND_NONE:
+    *out_tensor = NULL;
+    return TENON_OK;
+  case TENON_KIND_TENSOR:
+    *out_tensor = value->as.tensor;
+    return TENON_OK;
   case TENON_KIND_INT:
   case TENON_KIND_DIM:
   case TENON_KIND_BOOL:
   case TENON_KIND_FLOAT:
   case TENON_KIND_INTS:
   case TENON_KIND_DIMS:
-  case TENON_KIND_FLOATS: break;
+  case TENON_KIND_FLOATS:
+    break;
   default:
-    return tn_fail(TENON_UNIMPLEMENTED, "a %s is given for an input, expected a tensor, a number or a list of numbers",
+    return tn_fail(TENON_UNIMPLEMENTED,
+                   "a %s is given for an input, expected a tensor, a number or a list of numbers",
                    tn_kind_name(value->kind));
   }
   tenon_dtype_t dtype = is_float ? float_of(r) : tenon_dtype(TENON_I64);
   TN_TRY(tenon_tensor_create(dtype, is_list, &count, out_tensor));
-  const char *from = is_list ? (const char *)value->as.ints : (const char *)&value->as.i; /* each of 8 bytes */
+  const char *from =
+      is_list ? (const char *)value->as.ints : (const char *)&value->as.i; /* each of 8 bytes */
   char *to = (*out_tensor)->data;
   for (int64_t i = 0; i < count; i++, from += 8, to += dtype.bits / 8) {
-    if (is_float) put_float(*(const double *)(const void *)from, dtype, to);
-    else memcpy(to, from, 8);
+    if (is_float)
+      put_float(*(const double *)(const void *)from, dtype, to);
+    else
+      memcpy(to, from, 8);
   }
   return keep(r, *out_tensor);
 }
@@ -158,59 +180,74 @@ static tenon_status_t grad_at(rule_t *r, uint32_t at, tenon_tensor_t **out_tenso
   if (*out_tensor) return TENON_OK;
   bool is_plain = result->node && result->is_float;
   if (!is_plain && !(r->node->op->traits & TENON_POINTWISE))
-    return tn_fail(TENON_UNIMPLEMENTED, "%s: its gradient reads that of a result that was not wanted",
+    return tn_fail(TENON_UNIMPLEMENTED,
+                   "%s: its gradient reads that of a result that was not wanted",
                    r->node->op->name);
-  TN_TRY(is_plain ? tn_filled(device_of(r), result->dtype, result->ndim, result->shape, 0, out_tensor)
-                  : tn_filled(device_of(r), float_of(r), 0, NULL, 0, out_tensor)); /* broadcasts */
+  TN_TRY(is_plain
+             ? tn_filled(device_of(r), result->dtype, result->ndim, result->shape, 0, out_tensor)
+             : tn_filled(device_of(r), float_of(r), 0, NULL, 0, out_tensor)); /* broadcasts */
   return keep(r, *out_tensor);
 }
 
-static tenon_status_t grad_of(rule_t *r, uint32_t output, bool is_optional, tenon_tensor_t **out_tensor) {
-  uint32_t at = start_of(r->node, true, output), end = end_of(r->node, true, output);
+static tenon_status_t grad_of(rule_t *r, uint32_t output, bool is_optional,
+                              tenon_tensor_t **out_tensor) {
+  uint32_t at = start_of(r->node, true, output);
+  uint32_t end = end_of(r->node, true, output);
   if (r->node->op->schema.outputs[output].kind != TENON_KIND_TENSORS) {
-    if (is_optional && !r->grads[at]) return *out_tensor = NULL, TENON_OK;
+    if (is_optional && !r->grads[at]) {
+      *out_tensor = NULL;
+      return TENON_OK;
+    }
     return grad_at(r, at, out_tensor);
   }
   tenon_tensor_t **items = tn_arena_array(&r->arena, end - at + 1, sizeof *items);
   if (!items) return tn_no_memory("a gradient", (end - at) * sizeof *items);
-  for (uint32_t i = at; i < end; i++) TN_TRY(grad_at(r, i, &items[i - at]));
+  for (uint32_t i = at; i < end; i++)
+    TN_TRY(grad_at(r, i, &items[i - at]));
   TN_TRY(tenon_tensor_list(items, (int32_t)(end - at), out_tensor));
   return keep(r, *out_tensor);
 }
 
-/* A tensor of which only shape and dtype are looked at: on the host without memory.  Beside tensors of a device it is one of
- * that device, of any elements; of which only the dtype is looked at, a single one. */
+/* A tensor of which only shape and dtype are looked at: on the host without memory.  Beside tensors
+ * of a device it is one of that device, of any elements; of which only the dtype is looked at, a
+ * single one. */
 static tenon_status_t shape_of(rule_t *r, const tenon_op_t *reader, const tn_saved_t *saved,
                                tenon_tensor_t **out_tensor) {
   static const char *const of_host[] = {"core::shape", "core::size", "core::size_ratio"};
   bool is_here = saved->device.type == 1;
-  for (size_t i = 0; i < sizeof of_host / sizeof *of_host; i++) is_here |= strcmp(reader->name, of_host[i]) == 0;
+  for (size_t i = 0; i < sizeof of_host / sizeof *of_host; i++)
+    is_here |= strcmp(reader->name, of_host[i]) == 0;
   bool is_dtype = strcmp(reader->name, "core::cast_like") == 0;
   if (is_here)
-    TN_TRY(tenon_tensor_borrow((void *)(uintptr_t)saved, saved->dtype, saved->ndim, saved->shape, NULL, NULL, NULL,
-                               out_tensor));
-  else TN_TRY(tn_place_create(saved->device, saved->dtype, is_dtype ? 0 : saved->ndim, saved->shape, out_tensor));
+    TN_TRY(tenon_tensor_borrow((void *)(uintptr_t)saved, saved->dtype, saved->ndim, saved->shape,
+                               NULL, NULL, NULL, out_tensor));
+  else
+    TN_TRY(tn_place_create(saved->device, saved->dtype, is_dtype ? 0 : saved->ndim, saved->shape,
+                           out_tensor));
   return keep(r, *out_tensor);
 }
 
-static tenon_status_t saved_of(rule_t *r, const tenon_op_t *reader, const tn_gradient_value_t *value,
-                               tenon_tensor_t **out_tensor) {
+static tenon_status_t saved_of(rule_t *r, const tenon_op_t *reader,
+                               const tn_gradient_value_t *value, tenon_tensor_t **out_tensor) {
   const tenon_op_t *op = r->node->op;
   bool is_result = value->kind == TN_GRADIENT_OUTPUT;
-  const tn_saved_t *saved = &r->node->saved[(is_result ? op->input_count : 0) + (uint32_t)value->index];
+  const tn_saved_t *saved =
+      &r->node->saved[(is_result ? op->input_count : 0) + (uint32_t)value->index];
   char name[300];
   *out_tensor = NULL;
   if (saved->is_shape) return shape_of(r, reader, saved, out_tensor);
   if (!tn_saved_is_set(saved)) return TENON_OK; /* optional, and was absent */
   snprintf(name, sizeof name, "%s %s", is_result ? "result" : "input",
-           is_result ? op->schema.outputs[value->index].name : op->schema.inputs[value->index].name);
+           is_result ? op->schema.outputs[value->index].name
+                     : op->schema.inputs[value->index].name);
   TN_TRY(tn_saved_get(saved, op->name, name, out_tensor));
   return keep(r, *out_tensor);
 }
 
-/* ---- calls ------------------------------------------------------------------------------------------------------- */
+/* calls */
 
-static tenon_status_t run_call(rule_t *r, const tn_gradient_value_t *call, uint64_t wanted, tenon_tensor_t **out);
+static tenon_status_t run_call(rule_t *r, const tn_gradient_value_t *call, uint64_t wanted,
+                               tenon_tensor_t **out);
 
 static tenon_status_t bind_input(rule_t *r, const tenon_op_t *op, const tn_argument_t *input,
                                  const tn_gradient_value_t *value, tenon_tensor_t **out_tensor) {
@@ -221,18 +258,25 @@ static tenon_status_t bind_input(rule_t *r, const tenon_op_t *op, const tn_argum
     *out_tensor = results[0];
     return keep(r, results[0]);
   case TN_GRADIENT_INPUT:
-  case TN_GRADIENT_OUTPUT: return saved_of(r, op, value, out_tensor);
-  case TN_GRADIENT_GRAD: return grad_of(r, (uint32_t)value->index, input->is_optional, out_tensor);
-  case TN_GRADIENT_ATTR: return tensor_of(r, &r->node->attrs[value->index], out_tensor);
-  case TN_GRADIENT_LITERAL: return tensor_of(r, &value->literal, out_tensor);
-  default: return tn_fail(TENON_INVALID, "@state is given for input %s: it takes no argument's place", input->name);
+  case TN_GRADIENT_OUTPUT:
+    return saved_of(r, op, value, out_tensor);
+  case TN_GRADIENT_GRAD:
+    return grad_of(r, (uint32_t)value->index, input->is_optional, out_tensor);
+  case TN_GRADIENT_ATTR:
+    return tensor_of(r, &r->node->attrs[value->index], out_tensor);
+  case TN_GRADIENT_LITERAL:
+    return tensor_of(r, &value->literal, out_tensor);
+  default:
+    return tn_fail(TENON_INVALID, "@state is given for input %s: it takes no argument's place",
+                   input->name);
   }
 }
 
 static tenon_status_t bind_attr(rule_t *r, const tenon_op_t *op, const tn_argument_t *attr,
                                 const tn_gradient_value_t *value, tenon_value_t *out_value) {
   if (value->kind != TN_GRADIENT_ATTR && value->kind != TN_GRADIENT_LITERAL)
-    return tn_fail(TENON_UNIMPLEMENTED, "%s: attribute %s is given by a tensor, expected an attribute or a literal",
+    return tn_fail(TENON_UNIMPLEMENTED,
+                   "%s: attribute %s is given by a tensor, expected an attribute or a literal",
                    op->name, attr->name);
   tenon_value_t given = value->literal;
   if (value->kind == TN_GRADIENT_ATTR) {
@@ -250,19 +294,25 @@ static tenon_status_t bind_attr(rule_t *r, const tenon_op_t *op, const tn_argume
 /* An operator gets the state of the call that it is the gradient of, in place of one of its own. */
 static tenon_status_t check_state(const tn_node_t *node, const tenon_op_t *op) {
   if (op->library->first != node->op->library->first)
-    return tn_fail(TENON_INVALID, "the gradient of %s gives its @state to %s, which is of another library",
+    return tn_fail(TENON_INVALID,
+                   "the gradient of %s gives its @state to %s, which is of another library",
                    node->op->name, op->name);
   if (!node->state)
-    return tn_fail(TENON_INVALID, "the gradient of %s reads @state, but its call had none: it has no create function",
-                   node->op->name);
+    return tn_fail(
+        TENON_INVALID,
+        "the gradient of %s reads @state, but its call had none: it has no create function",
+        node->op->name);
   return TENON_OK;
 }
 
-static tenon_status_t run_call(rule_t *r, const tn_gradient_value_t *call, uint64_t wanted, tenon_tensor_t **out) {
+static tenon_status_t run_call(rule_t *r, const tn_gradient_value_t *call, uint64_t wanted,
+                               tenon_tensor_t **out) {
   const tenon_op_t *op = tn_registry_find(call->name);
   if (!op)
-    return tn_fail(TENON_NOT_FOUND, "the gradient of %s calls %s, which is not there: load the library that defines it",
-                   r->node->op->name, call->name);
+    return tn_fail(
+        TENON_NOT_FOUND,
+        "the gradient of %s calls %s, which is not there: load the library that defines it",
+        r->node->op->name, call->name);
   tenon_value_t *attrs = tn_arena_array(&r->arena, op->schema.attr_count + 1, sizeof *attrs);
   tenon_tensor_t **inputs = tn_arena_array(&r->arena, op->input_count + 1, sizeof *inputs);
   if (!attrs || !inputs) return tn_no_memory("a gradient", op->schema.attr_count * sizeof *attrs);
@@ -280,33 +330,42 @@ static tenon_status_t run_call(rule_t *r, const tn_gradient_value_t *call, uint6
     const tn_argument_t *target =
         place < op->schema.argument_count && !value->keyword ? op->schema.arguments[place++] : NULL;
     for (uint32_t k = 0; value->keyword && k < op->schema.argument_count; k++)
-      if (strcmp(op->schema.arguments[k]->name, value->keyword) == 0) target = op->schema.arguments[k];
+      if (strcmp(op->schema.arguments[k]->name, value->keyword) == 0)
+        target = op->schema.arguments[k];
     if (!target)
-      return tn_fail(TENON_INVALID, "the gradient of %s gives %s more values than it takes, or one named '%s': %s",
-                     r->node->op->name, op->name, value->keyword ? value->keyword : "", op->schema.text);
-    if (target->is_tensor) TN_TRY(bind_input(r, op, target, value, &inputs[target->index]));
-    else TN_TRY(bind_attr(r, op, target, value, &attrs[target->index]));
+      return tn_fail(TENON_INVALID,
+                     "the gradient of %s gives %s more values than it takes, or one named '%s': %s",
+                     r->node->op->name, op->name, value->keyword ? value->keyword : "",
+                     op->schema.text);
+    if (target->is_tensor)
+      TN_TRY(bind_input(r, op, target, value, &inputs[target->index]));
+    else
+      TN_TRY(bind_attr(r, op, target, value, &attrs[target->index]));
   }
   TN_TRY(tn_attrs_check(op, attrs));
   for (uint32_t i = 0; i < op->input_count; i++)
     if (!inputs[i] && !op->schema.inputs[i].is_optional)
-      return tn_fail(TENON_INVALID, "the gradient of %s gives %s no input %s", r->node->op->name, op->name,
-                     op->schema.inputs[i].name);
+      return tn_fail(TENON_INVALID, "the gradient of %s gives %s no input %s", r->node->op->name,
+                     op->name, op->schema.inputs[i].name);
   int32_t before;
   TN_TRY(tn_mixed_begin_parts(NULL, &before));
-  tenon_status_t status =
-      state ? tn_call_with(op, attrs, state, inputs, out, wanted) : tn_call(op, attrs, inputs, out, wanted, NULL);
+  tenon_status_t status = state ? tn_call_with(op, attrs, state, inputs, out, wanted)
+                                : tn_call(op, attrs, inputs, out, wanted, NULL);
   tn_mixed_end_parts(before);
   return status;
 }
 
-/* ---- rules ------------------------------------------------------------------------------------------------------- */
+/* rules */
 
 /* Gives the gradient of an input to its edges; `tensor` is ours. */
-static tenon_status_t give(const tn_node_t *node, uint32_t input, tenon_tensor_t *tensor, const bool *needs,
-                           tenon_tensor_t **out_grads) {
-  uint32_t at = start_of(node, false, input), end = end_of(node, false, input);
-  if (node->op->schema.inputs[input].kind != TENON_KIND_TENSORS) return out_grads[at] = tensor, TENON_OK;
+static tenon_status_t give(const tn_node_t *node, uint32_t input, tenon_tensor_t *tensor,
+                           const bool *needs, tenon_tensor_t **out_grads) {
+  uint32_t at = start_of(node, false, input);
+  uint32_t end = end_of(node, false, input);
+  if (node->op->schema.inputs[input].kind != TENON_KIND_TENSORS) {
+    out_grads[at] = tensor;
+    return TENON_OK;
+  }
   tenon_status_t status = TENON_OK;
   if (!tn_dtype_is(tensor->dtype, TENON_LIST) || tensor->shape[0] != end - at)
     status = tn_fail(TENON_INVALID, "expected a list of %u gradients for input %s", end - at,
@@ -319,12 +378,14 @@ static tenon_status_t give(const tn_node_t *node, uint32_t input, tenon_tensor_t
 
 static bool is_needed(const tn_node_t *node, uint32_t input, const bool *needs) {
   bool any = false;
-  for (uint32_t i = start_of(node, false, input); i < end_of(node, false, input); i++) any |= needs[i];
+  for (uint32_t i = start_of(node, false, input); i < end_of(node, false, input); i++)
+    any |= needs[i];
   return any;
 }
 
-static tenon_status_t run_rule(const tn_node_t *node, const tn_gradient_rule_t *rule, tenon_tensor_t *const *grads,
-                               const bool *needs, tenon_tensor_t **out_grads) {
+static tenon_status_t run_rule(const tn_node_t *node, const tn_gradient_rule_t *rule,
+                               tenon_tensor_t *const *grads, const bool *needs,
+                               tenon_tensor_t **out_grads) {
   tenon_tensor_t *results[RESULTS_MAX] = {NULL};
   uint64_t wanted = 0;
   for (uint32_t k = 0; k < rule->input_count; k++)
@@ -332,18 +393,21 @@ static tenon_status_t run_rule(const tn_node_t *node, const tn_gradient_rule_t *
   if (!wanted || rule->kind == TN_RULE_NONE) return TENON_OK;
   const char *input = node->op->schema.inputs[rule->inputs[__builtin_ctzll(wanted)]].name;
   if (rule->kind == TN_RULE_ERROR)
-    return tn_fail(TENON_UNIMPLEMENTED, "%s: its gradient rule says that input %s has no gradient yet", node->op->name,
+    return tn_fail(TENON_UNIMPLEMENTED,
+                   "%s: its gradient rule says that input %s has no gradient yet", node->op->name,
                    input);
   rule_t r = {.node = node, .grads = grads};
   tenon_status_t status = run_call(&r, &rule->call, wanted, results);
   if (status != TENON_OK) tn_prefix(status, "gradient of %s for %s: ", node->op->name, input);
-  for (made_t *m = r.made; m; m = m->next) tenon_tensor_release(m->tensor);
+  for (made_t *m = r.made; m; m = m->next)
+    tenon_tensor_release(m->tensor);
   tn_arena_clear(&r.arena);
   for (uint32_t k = 0; k < rule->input_count; k++) {
     if (!results[k]) continue;
     if (status == TENON_OK && wanted >> k & 1)
       status = give(node, (uint32_t)rule->inputs[k], results[k], needs, out_grads);
-    else tenon_tensor_release(results[k]);
+    else
+      tenon_tensor_release(results[k]);
   }
   return status;
 }
@@ -352,11 +416,13 @@ static tenon_status_t run_rule(const tn_node_t *node, const tn_gradient_rule_t *
 static tenon_status_t check_used(const tn_node_t *node, tenon_tensor_t *const *grads) {
   const tenon_op_t *op = node->op;
   uint64_t used = 0;
-  for (uint32_t i = 0; i < op->gradient.rule_count; i++) used |= op->gradient.rules[i].grads_used;
+  for (uint32_t i = 0; i < op->gradient.rule_count; i++)
+    used |= op->gradient.rules[i].grads_used;
   for (uint32_t o = 0; o < op->output_count && used; o++)
     for (uint32_t i = start_of(node, true, o); i < end_of(node, true, o); i++)
       if (grads[i] && !(used >> o & 1))
-        return tn_fail(TENON_UNIMPLEMENTED, "%s: a gradient came for result %s, which its gradient rules do not read",
+        return tn_fail(TENON_UNIMPLEMENTED,
+                       "%s: a gradient came for result %s, which its gradient rules do not read",
                        op->name, op->schema.outputs[o].name);
   return TENON_OK;
 }

@@ -1,5 +1,6 @@
-/* What tensors know of gradients: leaves, their gradients, hooks.  Called by applications.  Invariant: a leaf's node leads
- * nowhere, and lives as long as the tensor or a history that reaches it. */
+/* What tensors know of gradients: leaves, their gradients, hooks.  Called by applications.
+ * Invariant: a leaf's node leads nowhere, and lives as long as the tensor or a history that reaches
+ * it. */
 #include <string.h>
 #include <tenon/tenon.h>
 
@@ -11,8 +12,9 @@
 static tenon_status_t make_leaf(tenon_tensor_t *tensor) {
   tn_node_t *node;
   int64_t *extents;
-  TN_TRY(tn_node_create(TN_NODE_LEAF, &(tn_node_shape_t){.result_count = 1, .extents = (size_t)tensor->ndim}, &node,
-                        &extents));
+  TN_TRY(tn_node_create(TN_NODE_LEAF,
+                        &(tn_node_shape_t){.result_count = 1, .extents = (size_t)tensor->ndim},
+                        &node, &extents));
   tn_history_describe(&node->results[0], node, tensor, &extents);
   tn_history_set(tensor, &node->results[0]);
   tn_node_release(node); /* the tensor holds it */
@@ -22,10 +24,12 @@ static tenon_status_t make_leaf(tenon_tensor_t *tensor) {
 tenon_status_t tenon_tensor_require_grad(tenon_tensor_t *tensor, int32_t is_on) {
   TN_TRY(tenon_start());
   if (!tensor || !tn_tensor_is_owned(tensor) || tn_dtype_is(tensor->dtype, TENON_LIST))
-    return tn_fail(TENON_INVALID, "a gradient is required of %s: expected a tensor of tenon_tensor_create or borrow",
-                   !tensor                      ? "NULL"
-                   : tn_tensor_is_owned(tensor) ? "a list"
-                                                : "a view on a caller's stack");
+    return tn_fail(
+        TENON_INVALID,
+        "a gradient is required of %s: expected a tensor of tenon_tensor_create or borrow",
+        !tensor                      ? "NULL"
+        : tn_tensor_is_owned(tensor) ? "a list"
+                                     : "a view on a caller's stack");
   const tn_history_t *history = tn_history_of(tensor);
   if (history && history->node->kind != TN_NODE_LEAF)
     return is_on ? TENON_OK
@@ -36,16 +40,20 @@ tenon_status_t tenon_tensor_require_grad(tenon_tensor_t *tensor, int32_t is_on) 
   if (!is_on) return history ? tn_history_set(tensor, NULL), TENON_OK : TENON_OK;
   if (history) return TENON_OK;
   if (!tn_is_differentiable(tensor->dtype))
-    return tn_fail(TENON_INVALID, "a gradient is required of a tensor of dtype %s: expected floats or complex numbers",
-                   tn_dtype_name(tensor->dtype));
+    return tn_fail(
+        TENON_INVALID,
+        "a gradient is required of a tensor of dtype %s: expected floats or complex numbers",
+        tn_dtype_name(tensor->dtype));
   const tn_storage_t *storage = ((const tn_tensor_t *)tensor)->storage;
   if (storage && storage->is_inference)
-    return tn_fail(TENON_PRECONDITION,
-                   "a gradient is required of a tensor that was made in inference mode: copy it outside of that mode");
+    return tn_fail(TENON_PRECONDITION, "a gradient is required of a tensor that was made in "
+                                       "inference mode: copy it outside of that mode");
   return make_leaf(tensor);
 }
 
-int32_t tenon_tensor_requires_grad(const tenon_tensor_t *tensor) { return tn_history_of(tensor) != NULL; }
+int32_t tenon_tensor_requires_grad(const tenon_tensor_t *tensor) {
+  return tn_history_of(tensor) != NULL;
+}
 
 int32_t tenon_tensor_is_leaf(const tenon_tensor_t *tensor) {
   const tn_history_t *history = tn_history_of(tensor);
@@ -61,11 +69,15 @@ tenon_status_t tenon_tensor_grad_set(tenon_tensor_t *tensor, tenon_tensor_t *gra
   tn_history_t *history = tn_history_of(tensor);
   char expected[160], found[160];
   if (!history) return tn_fail(TENON_INVALID, "a gradient is set of a tensor that requires none");
-  if (grad && (!tn_tensor_is_owned(grad) || !tn_dtype_same(grad->dtype, tensor->dtype) || grad->ndim != tensor->ndim ||
-               (grad->ndim && memcmp(grad->shape, tensor->shape, (size_t)grad->ndim * sizeof *grad->shape) != 0)))
-    return tn_fail(TENON_INVALID, "a gradient is set: expected a tensor of the host's, %s %s, found %s %s",
-                   tn_dtype_name(tensor->dtype), tn_shape_print(tensor->ndim, tensor->shape, expected, sizeof expected),
-                   tn_dtype_name(grad->dtype), tn_shape_print(grad->ndim, grad->shape, found, sizeof found));
+  if (grad && (!tn_tensor_is_owned(grad) || !tn_dtype_same(grad->dtype, tensor->dtype) ||
+               grad->ndim != tensor->ndim ||
+               (grad->ndim &&
+                memcmp(grad->shape, tensor->shape, (size_t)grad->ndim * sizeof *grad->shape) != 0)))
+    return tn_fail(
+        TENON_INVALID, "a gradient is set: expected a tensor of the host's, %s %s, found %s %s",
+        tn_dtype_name(tensor->dtype),
+        tn_shape_print(tensor->ndim, tensor->shape, expected, sizeof expected),
+        tn_dtype_name(grad->dtype), tn_shape_print(grad->ndim, grad->shape, found, sizeof found));
   tenon_tensor_t *before = history->grad;
   tenon_tensor_retain(grad);
   history->grad = grad;
@@ -75,7 +87,8 @@ tenon_status_t tenon_tensor_grad_set(tenon_tensor_t *tensor, tenon_tensor_t *gra
 
 tenon_status_t tenon_tensor_retain_grad(tenon_tensor_t *tensor) {
   tn_history_t *history = tn_history_of(tensor);
-  if (!history) return tn_fail(TENON_INVALID, "a gradient is to be kept of a tensor that requires none");
+  if (!history)
+    return tn_fail(TENON_INVALID, "a gradient is to be kept of a tensor that requires none");
   history->retains = 1;
   return TENON_OK;
 }
@@ -84,38 +97,47 @@ tenon_status_t tenon_tensor_detach(tenon_tensor_t *tensor, tenon_tensor_t **out_
   if (!tn_tensor_is_owned(tensor) || tn_dtype_is(tensor->dtype, TENON_LIST))
     return tn_fail(TENON_INVALID, "detach: expected a tensor of the host's, found %s",
                    tn_tensor_is_owned(tensor) ? "a list" : "a view on a caller's stack");
-  return tn_tensor_view_of(tensor, tensor->dtype, 0, tensor->ndim, tensor->shape, tensor->strides, out_tensor);
+  return tn_tensor_view_of(tensor, tensor->dtype, 0, tensor->ndim, tensor->shape, tensor->strides,
+                           out_tensor);
 }
 
 uint64_t tenon_tensor_version(const tenon_tensor_t *tensor) { return tn_tensor_version(tensor); }
 
-/* ---- hooks ------------------------------------------------------------------------------------------------------- */
+/* hooks */
 
-static tenon_status_t add_hook(tn_history_t *history, const tenon_hook_t *wanted, tenon_hook_t **out_hook) {
-  tenon_hook_t *hook = tn_allocate(sizeof *hook), **end = &history->hooks;
+static tenon_status_t add_hook(tn_history_t *history, const tenon_hook_t *wanted,
+                               tenon_hook_t **out_hook) {
+  tenon_hook_t *hook = tn_allocate(sizeof *hook);
+  tenon_hook_t **end = &history->hooks;
   if (!hook) return tn_no_memory("a hook", sizeof *hook);
   *hook = *wanted;
   hook->references = out_hook ? 2 : 1;
-  while (*end) end = &(*end)->next;
+  while (*end)
+    end = &(*end)->next;
   __atomic_store_n(end, hook, __ATOMIC_RELEASE);
   if (out_hook) *out_hook = hook;
   return TENON_OK;
 }
 
-tenon_status_t tenon_tensor_hook(tenon_tensor_t *tensor, tenon_hook_fn function, void *context, tenon_free_fn destroy,
-                                 tenon_hook_t **out_hook) {
+tenon_status_t tenon_tensor_hook(tenon_tensor_t *tensor, tenon_hook_fn function, void *context,
+                                 tenon_free_fn destroy, tenon_hook_t **out_hook) {
   tn_history_t *history = tn_history_of(tensor);
-  if (!history) return tn_fail(TENON_INVALID, "a hook is added to a tensor that requires no gradient");
-  return add_hook(history, &(tenon_hook_t){.function = function, .context = context, .destroy = destroy}, out_hook);
+  if (!history)
+    return tn_fail(TENON_INVALID, "a hook is added to a tensor that requires no gradient");
+  return add_hook(history,
+                  &(tenon_hook_t){.function = function, .context = context, .destroy = destroy},
+                  out_hook);
 }
 
 tenon_status_t tenon_tensor_hook_sum(tenon_tensor_t *tensor, tenon_hook_fn function, void *context,
                                      tenon_free_fn destroy, tenon_hook_t **out_hook) {
   tn_history_t *history = tn_history_of(tensor);
   if (!history || history->node->kind != TN_NODE_LEAF)
-    return tn_fail(TENON_INVALID,
-                   "a hook on the sum of gradients is added to a tensor that is no leaf that requires one");
-  tenon_hook_t hook = {.function = function, .context = context, .destroy = destroy, .is_after = true};
+    return tn_fail(
+        TENON_INVALID,
+        "a hook on the sum of gradients is added to a tensor that is no leaf that requires one");
+  tenon_hook_t hook = {
+      .function = function, .context = context, .destroy = destroy, .is_after = true};
   return add_hook(history, &hook, out_hook);
 }
 

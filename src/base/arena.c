@@ -8,7 +8,8 @@
 
 typedef struct tn_arena_block_t {
   struct tn_arena_block_t *next;
-  size_t used, size;
+  size_t used;
+  size_t size;
   uint64_t unused;
 } tn_arena_block_t;
 
@@ -18,7 +19,8 @@ void *tn_arena_allocate(tn_arena_t *arena, size_t size) {
   tn_arena_block_t *block = arena->blocks;
   if (!block || block->size - block->used < size) {
     size_t room = block ? 0 : 1024;
-    for (const tn_arena_block_t *b = block; b; b = b->next) room += b->size / 2;
+    for (const tn_arena_block_t *b = block; b; b = b->next)
+      room += b->size / 2;
     if (room > (size_t)1 << 20) room = (size_t)1 << 20;
     if (room < size) room = size;
     tn_arena_block_t *fresh = tn_allocate(sizeof *fresh + room);

@@ -1,5 +1,6 @@
-/* A memory barrier on all threads of the process at once, by the system call that Linux has for it.  Threads that only
- * store and load pay nothing; whoever changes what they read pays a fraction of a microsecond. */
+/* A memory barrier on all threads of the process at once, by the system call that Linux has for it.
+ * Threads that only store and load pay nothing; whoever changes what they read pays a fraction of a
+ * microsecond. */
 #include <pthread.h>
 #include <unistd.h>
 
@@ -12,7 +13,9 @@
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static int is_there;
 
-static void prepare(void) { is_there = syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0, 0) == 0; }
+static void prepare(void) {
+  is_there = syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0, 0) == 0;
+}
 
 int tn_thread_barrier(void) {
   pthread_once(&once, prepare);

@@ -1,5 +1,5 @@
-/* The list of instruction sets, its order, and the limit from the environment.  What the processor reports comes from
- * cpu_x86.c or cpu_other.c. */
+/* The list of instruction sets, its order, and the limit from the environment.  What the processor
+ * reports comes from cpu_x86.c or cpu_other.c. */
 #include "base/cpu.h"
 
 #include <stdlib.h>
@@ -8,7 +8,8 @@
 #include "base/cpu_probe.h"
 #include "base/environment.h"
 
-static const char *const words[] = {"", "neon", "dotprod", "sve", "avx2", "avx512", "avx512vnni", "avx512bf16", "amx"};
+static const char *const words[] = {"",       "neon",       "dotprod",    "sve", "avx2",
+                                    "avx512", "avx512vnni", "avx512bf16", "amx"};
 enum { WORDS = sizeof words / sizeof *words };
 
 int tn_cpu_rank(const char *word, size_t size) {
@@ -35,11 +36,13 @@ bool tn_cpu_limit_valid(const char **out_value) {
 
 /* What the processor reports, a bit a word: asked once, because CPUID traps in virtual machines. */
 static unsigned reported(void) {
-  static unsigned known; /* bit 0 says that it was asked; benign race: every thread finds the same */
+  static unsigned
+      known; /* bit 0 says that it was asked; benign race: every thread finds the same */
   unsigned bits = __atomic_load_n(&known, __ATOMIC_RELAXED);
   if (bits) return bits;
   bits = 1;
-  for (int i = 1; i < WORDS; i++) bits |= (unsigned)tn_cpu_probe(words[i]) << i;
+  for (int i = 1; i < WORDS; i++)
+    bits |= (unsigned)tn_cpu_probe(words[i]) << i;
   __atomic_store_n(&known, bits, __ATOMIC_RELAXED);
   return bits;
 }

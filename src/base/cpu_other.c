@@ -1,4 +1,5 @@
-/* Processors without a probe of their own: the baseline only; Arm's 64-bit baseline includes NEON. */
+/* Processors without a probe of their own: the baseline only; Arm's 64-bit baseline includes
+ * NEON. */
 #include <string.h>
 
 #include "base/cpu_probe.h"

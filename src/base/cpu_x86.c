@@ -1,11 +1,15 @@
-/* Instruction sets of x86 by CPUID, with the operating system's consent (XGETBV) for the wide registers. */
+/* Instruction sets of x86 by CPUID, with the operating system's consent (XGETBV) for the wide
+ * registers. */
 #include <cpuid.h>
 #include <string.h>
 
 #include "base/cpu_probe.h"
 
 typedef struct leaf_t {
-  unsigned a, b, c, d;
+  unsigned a;
+  unsigned b;
+  unsigned c;
+  unsigned d;
 } leaf_t;
 
 static leaf_t leaf(unsigned number, unsigned part) {
@@ -24,14 +28,19 @@ static unsigned long long saved_registers(void) {
 static bool all(unsigned word, unsigned bits) { return (word & bits) == bits; }
 
 bool tn_cpu_probe(const char *word) {
-  leaf_t one = leaf(1, 0), seven = leaf(7, 0), more = leaf(7, 1);
+  leaf_t one = leaf(1, 0);
+  leaf_t seven = leaf(7, 0);
+  leaf_t more = leaf(7, 1);
   unsigned long long saved = saved_registers();
-  bool avx2 = (saved & 6) == 6 && all(one.c, 1u << 28 | 1u << 12 | 1u << 29) && all(seven.b, 1u << 5);
-  bool avx512 = avx2 && (saved & 0xe6) == 0xe6 && all(seven.b, 1u << 16 | 1u << 17 | 1u << 28 | 1u << 30 | 1u << 31);
+  bool avx2 =
+      (saved & 6) == 6 && all(one.c, 1u << 28 | 1u << 12 | 1u << 29) && all(seven.b, 1u << 5);
+  bool avx512 = avx2 && (saved & 0xe6) == 0xe6 &&
+                all(seven.b, 1u << 16 | 1u << 17 | 1u << 28 | 1u << 30 | 1u << 31);
   if (strcmp(word, "avx2") == 0) return avx2;
   if (strcmp(word, "avx512") == 0) return avx512;
   if (strcmp(word, "avx512vnni") == 0) return avx512 && all(seven.c, 1u << 11);
   if (strcmp(word, "avx512bf16") == 0) return avx512 && all(more.a, 1u << 5);
-  if (strcmp(word, "amx") == 0) return avx512 && (saved >> 17 & 3) == 3 && all(seven.d, 1u << 24 | 1u << 22);
+  if (strcmp(word, "amx") == 0)
+    return avx512 && (saved >> 17 & 3) == 3 && all(seven.d, 1u << 24 | 1u << 22);
   return false;
 }

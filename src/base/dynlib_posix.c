@@ -11,20 +11,27 @@
 
 struct tn_dynlib_t {
   void *handle;
-  int copy; /* the file, while it is open: the system's loader knows libraries by their paths; -1: none */
+  /* the file, while it is open: the system's loader knows libraries by their paths; -1: none */
+  int copy;
 };
 
 static tenon_status_t open_path(const char *path, int copy, tn_dynlib_t **out_library) {
   tn_dynlib_t *library = tn_allocate_zero(1, sizeof *library);
   if (!library) return tn_no_memory("a library", sizeof *library);
-  library->copy = copy, library->handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
-  if (library->handle) return *out_library = library, TENON_OK;
+  library->copy = copy;
+  library->handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+  if (library->handle) {
+    *out_library = library;
+    return TENON_OK;
+  }
   const char *reason = dlerror();
   tn_release_memory(library);
   return tn_fail(TENON_UNAVAILABLE, "%s", reason ? reason : "dlopen failed without a reason");
 }
 
-tenon_status_t tn_dynlib_open(const char *path, tn_dynlib_t **out_library) { return open_path(path, -1, out_library); }
+tenon_status_t tn_dynlib_open(const char *path, tn_dynlib_t **out_library) {
+  return open_path(path, -1, out_library);
+}
 
 tenon_status_t tn_dynlib_open_copy(int copy, tn_dynlib_t **out_library) {
   char path[64];
@@ -46,7 +53,9 @@ tenon_any_fn tn_dynlib_global(const char *name) {
   return function;
 }
 
-bool tn_dynlib_same(const tn_dynlib_t *a, const tn_dynlib_t *b) { return a && b && a->handle == b->handle; }
+bool tn_dynlib_same(const tn_dynlib_t *a, const tn_dynlib_t *b) {
+  return a && b && a->handle == b->handle;
+}
 
 void tn_dynlib_close(tn_dynlib_t *library) {
   if (!library) return;

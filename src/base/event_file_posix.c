@@ -1,5 +1,5 @@
-/* The file of events over POSIX.  Invariant: it ends with "\n]\n", which each event is written over in one piece together with
- * the next such end. */
+/* The file of events over POSIX.  Invariant: it ends with "\n]\n", which each event is written over
+ * in one piece together with the next such end. */
 #include "base/event_file.h"
 
 #include <errno.h>
@@ -26,12 +26,15 @@ static tenon_status_t fail(const tn_event_file_t *file, int reason) {
   return tn_fail(TENON_DENIED, "trace file %s: %s", file->path, strerror(reason));
 }
 
-static tenon_status_t write_all(const tn_event_file_t *file, const char *data, size_t size, off_t at) {
+static tenon_status_t write_all(const tn_event_file_t *file, const char *data, size_t size,
+                                off_t at) {
   while (size) {
     ssize_t written = pwrite(file->descriptor, data, size, at);
     if (written < 0 && errno == EINTR) continue;
     if (written <= 0) return fail(file, written ? errno : ENOSPC);
-    data += written, size -= (size_t)written, at += written;
+    data += written;
+    size -= (size_t)written;
+    at += written;
   }
   return TENON_OK;
 }
@@ -45,13 +48,19 @@ tenon_status_t tn_event_file_create(const char *path, tn_event_file_t **out_file
   memcpy(file->path, path, size);
   file->descriptor = open(path, O_WRONLY | O_CREAT | O_CLOEXEC | O_NONBLOCK, 0666);
   tenon_status_t status = TENON_OK;
-  if (file->descriptor < 0) status = fail(file, errno);
-  else if (fstat(file->descriptor, &info) != 0) status = fail(file, errno);
-  else if (!S_ISREG(info.st_mode)) status = tn_fail(TENON_INVALID, "trace file %s: expected a regular file", path);
-  else if (ftruncate(file->descriptor, 0) != 0) status = fail(file, errno);
+  if (file->descriptor < 0)
+    status = fail(file, errno);
+  else if (fstat(file->descriptor, &info) != 0)
+    status = fail(file, errno);
+  else if (!S_ISREG(info.st_mode))
+    status = tn_fail(TENON_INVALID, "trace file %s: expected a regular file", path);
+  else if (ftruncate(file->descriptor, 0) != 0)
+    status = fail(file, errno);
   if (status == TENON_OK) status = write_all(file, "[\n]\n", 4, 0);
-  if (status == TENON_OK) *out_file = file;
-  else tn_event_file_close(file);
+  if (status == TENON_OK)
+    *out_file = file;
+  else
+    tn_event_file_close(file);
   return status;
 }
 
@@ -62,11 +71,14 @@ tenon_status_t tn_event_file_add(tn_event_file_t *file, const char *event, size_
   tn_text_bytes(&piece, event, size);
   size_t added = piece.size;
   tn_text_bytes(&piece, tail, sizeof tail - 1);
-  tenon_status_t status =
-      piece.failed ? tn_no_memory("a trace", size) : write_all(file, tn_text_get(&piece), piece.size, file->end);
+  tenon_status_t status = piece.failed
+                              ? tn_no_memory("a trace", size)
+                              : write_all(file, tn_text_get(&piece), piece.size, file->end);
   if (status == TENON_OK) {
-    file->end += (off_t)added, file->is_empty = false;
-  } else if (!piece.failed && ftruncate(file->descriptor, file->end) == 0) { /* what was there before has its place */
+    file->end += (off_t)added;
+    file->is_empty = false;
+  } else if (!piece.failed && ftruncate(file->descriptor, file->end) ==
+                                  0) { /* what was there before has its place */
     (void)write_all(file, tail, sizeof tail - 1, file->end);
   }
   tn_text_clear(&piece);

@@ -1,4 +1,5 @@
-/* Files over POSIX: mapping, kinds, owners.  Opens with O_NONBLOCK so that a FIFO cannot hang the caller. */
+/* Files over POSIX: mapping, kinds, owners.  Opens with O_NONBLOCK so that a FIFO cannot hang the
+ * caller. */
 #include "base/file.h"
 
 #include <dirent.h>
@@ -29,19 +30,22 @@ tenon_status_t tn_file_map(const char *path, tn_file_t *out_file) {
   int descriptor = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (descriptor < 0) {
     int reason = errno;
-    return tn_fail(reason == ENOENT || reason == ENOTDIR ? TENON_NOT_FOUND : TENON_DENIED, "%s: %s", path,
-                   strerror(reason));
+    return tn_fail(reason == ENOENT || reason == ENOTDIR ? TENON_NOT_FOUND : TENON_DENIED, "%s: %s",
+                   path, strerror(reason));
   }
   tenon_status_t status = TENON_OK;
   if (fstat(descriptor, &info) != 0) {
     status = tn_fail(TENON_DENIED, "%s: %s", path, strerror(errno));
   } else if (!S_ISREG(info.st_mode)) {
-    status = tn_fail(TENON_INVALID, "%s: expected a regular file, found %s", path, kind_of(info.st_mode));
+    status = tn_fail(TENON_INVALID, "%s: expected a regular file, found %s", path,
+                     kind_of(info.st_mode));
   } else if (info.st_size > 0) {
     void *data = mmap(NULL, (size_t)info.st_size, PROT_READ, MAP_PRIVATE, descriptor, 0);
     if (data == MAP_FAILED)
-      status = tn_fail(TENON_MEMORY, "%s: cannot map %lld bytes: %s", path, (long long)info.st_size, strerror(errno));
-    else *out_file = (tn_file_t){data, (size_t)info.st_size};
+      status = tn_fail(TENON_MEMORY, "%s: cannot map %lld bytes: %s", path, (long long)info.st_size,
+                       strerror(errno));
+    else
+      *out_file = (tn_file_t){data, (size_t)info.st_size};
   }
   close(descriptor);
   return status;
@@ -54,7 +58,8 @@ void tn_file_unmap(tn_file_t *file) {
 
 void tn_file_forget(const void *data, size_t size) {
   uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
-  uintptr_t begin = ((uintptr_t)data + page - 1) / page * page, end = ((uintptr_t)data + size) / page * page;
+  uintptr_t begin = ((uintptr_t)data + page - 1) / page * page;
+  uintptr_t end = ((uintptr_t)data + size) / page * page;
   if (begin < end) (void)madvise((void *)begin, end - begin, MADV_DONTNEED); /* a hint */
 }
 
@@ -73,17 +78,21 @@ tenon_status_t tn_file_real_path(const char *path, char *out_path, size_t capaci
   if (!real) {
     int reason = errno;
     tenon_status_t status = reason == ENOENT || reason == ENOTDIR ? TENON_NOT_FOUND : TENON_DENIED;
-    return reason == ENOMEM ? tn_no_memory("a path", capacity) : tn_fail(status, "%s: %s", path, strerror(reason));
+    return reason == ENOMEM ? tn_no_memory("a path", capacity)
+                            : tn_fail(status, "%s: %s", path, strerror(reason));
   }
   size_t size = strlen(real) + 1;
   if (size <= capacity) memcpy(out_path, real, size);
   free(real);
-  return size <= capacity ? TENON_OK : tn_fail(TENON_INVALID, "%s: a path of %zu bytes is too long", path, size);
+  return size <= capacity
+             ? TENON_OK
+             : tn_fail(TENON_INVALID, "%s: a path of %zu bytes is too long", path, size);
 }
 
 bool tn_file_of_address(const void *address, char *out_path, size_t capacity) {
   Dl_info info;
-  if (!dladdr(address, &info) || !info.dli_fname || strlen(info.dli_fname) >= capacity) return false;
+  if (!dladdr(address, &info) || !info.dli_fname || strlen(info.dli_fname) >= capacity)
+    return false;
   strcpy(out_path, info.dli_fname);
   return true;
 }
@@ -91,7 +100,8 @@ bool tn_file_of_address(const void *address, char *out_path, size_t capacity) {
 tenon_status_t tn_file_is_private(const char *path, bool *out_private) {
   struct stat info;
   if (stat(path, &info) != 0) return tn_fail(TENON_NOT_FOUND, "%s: %s", path, strerror(errno));
-  *out_private = (info.st_uid == geteuid() || info.st_uid == 0) && !(info.st_mode & (S_IWGRP | S_IWOTH));
+  *out_private =
+      (info.st_uid == geteuid() || info.st_uid == 0) && !(info.st_mode & (S_IWGRP | S_IWOTH));
   return TENON_OK;
 }
 
@@ -103,7 +113,7 @@ bool tn_file_stamp(const char *path, uint64_t *out_size, int64_t *out_changed) {
   return true;
 }
 
-/* ---- writing ---------------------------------------------------------------------------------------------------- */
+/* writing */
 
 static bool write_all(int file, const char *data, size_t size) {
   for (ssize_t part; size; data += part, size -= (size_t)part)
@@ -119,16 +129,21 @@ static int open_beside(const char *path, uint32_t mode, char *out_beside, size_t
   static unsigned numbers;
   for (int attempt = 0; attempt < 100; attempt++) {
     unsigned number = __atomic_fetch_add(&numbers, 1, __ATOMIC_RELAXED);
-    int size = snprintf(out_beside, capacity, "%s.%ld-%u", path, (long)getpid(), number), file;
-    if (size < 0 || (size_t)size >= capacity) return errno = ENAMETOOLONG, -1;
+    int size = snprintf(out_beside, capacity, "%s.%ld-%u", path, (long)getpid(), number);
+    int file;
+    if (size < 0 || (size_t)size >= capacity) {
+      errno = ENAMETOOLONG;
+      return -1;
+    }
     file = open(out_beside, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, (mode_t)mode);
     if (file >= 0 || errno != EEXIST) return file;
   }
   return -1;
 }
 
-/* The file gets its name in one step, which changes it last: a link, and then away with the other name, would change it while
- * somebody reads it.  Where the system of files cannot refuse a name that is taken, what is there goes. */
+/* The file gets its name in one step, which changes it last: a link, and then away with the other
+ * name, would change it while somebody reads it.  Where the system of files cannot refuse a name
+ * that is taken, what is there goes. */
 static int give_name(const char *from, const char *to, bool is_new) {
 #ifdef RENAME_NOREPLACE
   if (is_new && renameat2(AT_FDCWD, from, AT_FDCWD, to, RENAME_NOREPLACE) == 0) return 0;
@@ -137,17 +152,19 @@ static int give_name(const char *from, const char *to, bool is_new) {
   return rename(from, to) == 0 ? 0 : errno;
 }
 
-static tenon_status_t write_file(const char *path, const void *data, size_t size, uint32_t mode, bool is_new) {
+static tenon_status_t write_file(const char *path, const void *data, size_t size, uint32_t mode,
+                                 bool is_new) {
   char beside[4200];
-  int file = open_beside(path, mode, beside, sizeof beside), problem = 0;
+  int file = open_beside(path, mode, beside, sizeof beside);
+  int problem = 0;
   if (file < 0) return tn_fail(TENON_DENIED, "%s: cannot be written: %s", path, strerror(errno));
   if (!write_all(file, data, size)) problem = errno;
   if (close(file) != 0 && !problem) problem = errno;
   if (!problem) problem = give_name(beside, path, is_new);
   if (!problem) return TENON_OK;
   (void)unlink(beside);
-  return tn_fail(is_new && problem == EEXIST ? TENON_EXISTS : TENON_DENIED, "%s: cannot be written: %s", path,
-                 strerror(problem));
+  return tn_fail(is_new && problem == EEXIST ? TENON_EXISTS : TENON_DENIED,
+                 "%s: cannot be written: %s", path, strerror(problem));
 }
 
 tenon_status_t tn_file_replace(const char *path, const void *data, size_t size, uint32_t mode) {
@@ -160,14 +177,15 @@ tenon_status_t tn_file_create(const char *path, const void *data, size_t size, u
 
 void tn_file_remove(const char *path) { (void)unlink(path); }
 
-/* ---- folders ---------------------------------------------------------------------------------------------------- */
+/* folders */
 
 tenon_status_t tn_folder_make(char *path, size_t capacity) {
   const char *parent = tn_environment("TMPDIR");
   int size = snprintf(path, capacity, "%s/tenon-XXXXXX", parent && *parent ? parent : "/tmp");
   if (size > 0 && (size_t)size < capacity && mkdtemp(path)) return TENON_OK;
   *path = 0;
-  return tn_fail(TENON_UNAVAILABLE, "no folder can be made in TMPDIR (%s): %s", parent && *parent ? parent : "/tmp",
+  return tn_fail(TENON_UNAVAILABLE, "no folder can be made in TMPDIR (%s): %s",
+                 parent && *parent ? parent : "/tmp",
                  size > 0 && (size_t)size < capacity ? strerror(errno) : "its name is too long");
 }
 
@@ -177,7 +195,8 @@ tenon_status_t tn_folder_create(const char *path, bool is_new) {
   if (size >= sizeof part) return tn_fail(TENON_INVALID, "%.100s...: the path is too long", path);
   for (size_t i = 1; i < size; i++) {
     if (path[i] != '/') continue;
-    memcpy(part, path, i), part[i] = 0;
+    memcpy(part, path, i);
+    part[i] = 0;
     if (mkdir(part, 0777) != 0 && errno != EEXIST)
       return tn_fail(TENON_DENIED, "%s: the folder cannot be made: %s", part, strerror(errno));
   }
@@ -191,14 +210,16 @@ void tn_folder_remove(const char *path) {
   char file[4096];
   DIR *folder = opendir(path);
   for (const struct dirent *entry; folder && (entry = readdir(folder)) != NULL;)
-    if (snprintf(file, sizeof file, "%s/%s", path, entry->d_name) < (int)sizeof file) (void)unlink(file);
+    if (snprintf(file, sizeof file, "%s/%s", path, entry->d_name) < (int)sizeof file)
+      (void)unlink(file);
   if (folder) closedir(folder);
   (void)rmdir(path);
 }
 
 static int is_shown(const struct dirent *entry) { return entry->d_name[0] != '.'; }
 
-void tn_folder_list(const char *path, void (*each)(void *context, const char *file), void *context) {
+void tn_folder_list(const char *path, void (*each)(void *context, const char *file),
+                    void *context) {
   struct dirent **entries = NULL;
   char file[4096];
   int count = scandir(path, &entries, is_shown, alphasort);

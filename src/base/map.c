@@ -1,4 +1,5 @@
-/* The map from text to pointer (FNV-1a, linear probing, at most 3/4 full).  Called by the registry and the importers. */
+/* The map from text to pointer (FNV-1a, linear probing, at most 3/4 full).  Called by the registry
+ * and the importers. */
 #include "base/map.h"
 
 #include <string.h>
@@ -7,7 +8,8 @@
 
 static uint64_t hash_of(const char *key, size_t size) {
   uint64_t hash = 14695981039346656037u;
-  for (size_t i = 0; i < size; i++) hash = (hash ^ (unsigned char)key[i]) * 1099511628211u;
+  for (size_t i = 0; i < size; i++)
+    hash = (hash ^ (unsigned char)key[i]) * 1099511628211u;
   return hash;
 }
 
@@ -16,7 +18,8 @@ static tn_map_entry_t *find(const tn_map_t *map, const char *key, size_t size, u
   for (size_t i = hash & (map->capacity - 1);; i = (i + 1) & (map->capacity - 1)) {
     tn_map_entry_t *entry = &map->entries[i];
     if (!entry->key) return entry;
-    if (entry->hash == hash && entry->key_size == size && memcmp(entry->key, key, size) == 0) return entry;
+    if (entry->hash == hash && entry->key_size == size && memcmp(entry->key, key, size) == 0)
+      return entry;
   }
 }
 
@@ -28,14 +31,16 @@ void *tn_map_get(const tn_map_t *map, const char *key, size_t key_size) {
 static bool grow(tn_map_t *map) {
   if (map->capacity && (map->used + 1) * 4 <= map->capacity * 3) return true;
   tn_map_t bigger = {NULL, map->capacity ? map->capacity : 16, 0, 0};
-  while (bigger.capacity < map->count * 2 + 2) bigger.capacity *= 2;
+  while (bigger.capacity < map->count * 2 + 2)
+    bigger.capacity *= 2;
   if (!(bigger.entries = tn_allocate_zero(bigger.capacity, sizeof *bigger.entries))) return false;
   for (size_t i = 0; i < map->capacity; i++) {
     tn_map_entry_t *old = &map->entries[i];
     if (old->key && !old->value) tn_release_memory(old->key);
     if (!old->key || !old->value) continue;
     *find(&bigger, old->key, old->key_size, old->hash) = *old;
-    bigger.used++, bigger.count++;
+    bigger.used++;
+    bigger.count++;
   }
   tn_release_memory(map->entries);
   *map = bigger;
@@ -68,7 +73,8 @@ void *tn_map_remove(tn_map_t *map, const char *key, size_t key_size) {
 }
 
 void tn_map_clear(tn_map_t *map) {
-  for (size_t i = 0; i < map->capacity; i++) tn_release_memory(map->entries[i].key);
+  for (size_t i = 0; i < map->capacity; i++)
+    tn_release_memory(map->entries[i].key);
   tn_release_memory(map->entries);
   *map = (tn_map_t){0};
 }

@@ -1,4 +1,5 @@
-/* Host memory over the C library.  Called by every layer.  Tests have the linker stand before malloc: tests/fault. */
+/* Host memory over the C library.  Called by every layer.  Tests have the linker stand before
+ * malloc: tests/fault. */
 #include "base/memory.h"
 
 #include <stdlib.h>
@@ -19,7 +20,9 @@ void tn_release_memory(void *pointer) { free(pointer); }
 void *tn_allocate_aligned(size_t size) {
   if (size > SIZE_MAX / 2) return NULL;
   char *block =
-      malloc(size + 2 * TN_ALIGNMENT); /* room for the block's own address in front; aligned_alloc is not portable */
+      malloc(size +
+             /* room for the block's own address in front; aligned_alloc is not portable */
+             2 * TN_ALIGNMENT);
   if (!block) return NULL;
   char *aligned = block + TN_ALIGNMENT - (uintptr_t)block % TN_ALIGNMENT;
   if ((size_t)(aligned - block) < sizeof(void *)) aligned += TN_ALIGNMENT;
@@ -34,21 +37,24 @@ void tn_release_aligned(void *pointer) {
   free(block);
 }
 
-/* ---- blocks that threads keep ----------------------------------------------------------------------------------- */
+/* blocks that threads keep */
 
 #ifdef __has_feature
 #if __has_feature(address_sanitizer) && !defined(__SANITIZE_ADDRESS__)
 #define __SANITIZE_ADDRESS__
 #endif
 #endif
-#ifdef __SANITIZE_ADDRESS__ /* a use after tn_block_put, or behind the end, is found as if the block were gone */
+/* a use after tn_block_put, or behind the end, is found as if the block were gone */
+#ifdef __SANITIZE_ADDRESS__
 #include <sanitizer/asan_interface.h>
 #else
 #define ASAN_POISON_MEMORY_REGION(pointer, size) ((void)0)
 #define ASAN_UNPOISON_MEMORY_REGION(pointer, size) ((void)0)
 #endif
 
-static inline size_t kind_of(size_t size) { return (size - 1) / TN_ALIGNMENT; } /* of a size of 0: none */
+static inline size_t kind_of(size_t size) {
+  return (size - 1) / TN_ALIGNMENT;
+} /* of a size of 0: none */
 static inline size_t room_of(size_t kind) { return (kind + 1) * TN_ALIGNMENT; }
 
 void *tn_block_get(size_t size) {
@@ -67,7 +73,8 @@ void *tn_block_get(size_t size) {
 }
 
 void tn_block_put(void *block, size_t size) {
-  tn_thread_t *thread = tn_thread_block; /* none is made for this: nothing would free it after a shutdown */
+  tn_thread_t *thread =
+      tn_thread_block; /* none is made for this: nothing would free it after a shutdown */
   size_t kind = kind_of(size);
   if (!block) return;
   if (kind < TN_KEPT_KINDS && thread && thread->kept[kind].count < thread->most_kept) {
@@ -96,14 +103,15 @@ void *tn_many_get(size_t size) {
 void tn_many_put(void *block, size_t size) {
   tn_thread_t *thread = tn_thread_block;
   size_t kind = kind_of(size);
-  bool is_kept =
-      block && kind < TN_KEPT_KINDS && thread && thread->most_kept && thread->many[kind].count < TN_MANY_MOST;
+  bool is_kept = block && kind < TN_KEPT_KINDS && thread && thread->most_kept &&
+                 thread->many[kind].count < TN_MANY_MOST;
   if (!is_kept) {
     tn_block_put(block, size);
     return;
   }
   memcpy(block, &thread->many[kind].first, sizeof block);
-  thread->many[kind].first = block, thread->many[kind].count++;
+  thread->many[kind].first = block;
+  thread->many[kind].count++;
 }
 #endif
 
@@ -136,6 +144,7 @@ bool tn_grow(void **items, size_t *capacity, size_t count, size_t item_size) {
   if (room > SIZE_MAX / item_size) return false;
   void *bigger = tn_reallocate(*items, room * item_size);
   if (!bigger) return false;
-  *items = bigger, *capacity = room;
+  *items = bigger;
+  *capacity = room;
   return true;
 }

@@ -1,5 +1,6 @@
-/* What both forms of parallel-for share: how many threads, how the range is cut, how a part's failure comes back.
- * Invariant: parts are cut the same way for the same count, grain, threads and watch, so results do not depend on timing. */
+/* What both forms of parallel-for share: how many threads, how the range is cut, how a part's
+ * failure comes back. Invariant: parts are cut the same way for the same count, grain, threads and
+ * watch, so results do not depend on timing. */
 #include "base/parallel.h"
 
 #include <stdbool.h>
@@ -32,10 +33,12 @@ void tn_parallel_set(int32_t count) {
   tn_parallel_apply(count > 0 ? count : standard());
 }
 
-/* [begin, end) in pieces of `least` items or more, until one fails, the caller ends it, or another thread's has failed. */
+/* [begin, end) in pieces of `least` items or more, until one fails, the caller ends it, or another
+ * thread's has failed. */
 static tenon_status_t run_pieces(tn_job_t *job, int64_t begin, int64_t end) {
   enum { MOST = 64 };
-  int64_t each = (end - begin) / MOST, stop;
+  int64_t each = (end - begin) / MOST;
+  int64_t stop;
   if (each < job->least) each = job->least;
   for (; end - begin >= 2 * each; begin = stop) {
     stop = begin + each;
@@ -47,18 +50,24 @@ static tenon_status_t run_pieces(tn_job_t *job, int64_t begin, int64_t end) {
 }
 
 void tn_parallel_part(tn_job_t *job, int32_t index) {
-  int64_t each = job->count / job->parts, more = job->count % job->parts;
-  int64_t begin = index * each + (index < more ? index : more), end = begin + each + (index < more);
+  int64_t each = job->count / job->parts;
+  int64_t more = job->count % job->parts;
+  int64_t begin = index * each + (index < more ? index : more);
+  int64_t end = begin + each + (index < more);
   tn_thread_t *thread = tn_thread();
   tn_thread_calls_t before = thread->calls;
-  thread->inside++, thread->calls = job->calls;
-  tenon_status_t status = job->is_watched ? run_pieces(job, begin, end) : job->part(job->argument, begin, end);
-  thread->inside--, thread->calls = before;
+  thread->inside++;
+  thread->calls = job->calls;
+  tenon_status_t status =
+      job->is_watched ? run_pieces(job, begin, end) : job->part(job->argument, begin, end);
+  thread->inside--;
+  thread->calls = before;
   int32_t none = TENON_OK;
-  if (status != TENON_OK &&
-      __atomic_compare_exchange_n(&job->status, &none, status, 0, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED)) {
+  if (status != TENON_OK && __atomic_compare_exchange_n(&job->status, &none, status, 0,
+                                                        __ATOMIC_ACQ_REL, __ATOMIC_RELAXED)) {
     size_t i = 0;
-    for (const char *text = tn_error(); text[i] && i + 1 < sizeof job->error; i++) job->error[i] = text[i];
+    for (const char *text = tn_error(); text[i] && i + 1 < sizeof job->error; i++)
+      job->error[i] = text[i];
     job->error[i] = 0;
   }
 }
@@ -70,7 +79,9 @@ tenon_status_t tn_parallel(int64_t count, int64_t grain, tn_part_fn part, void *
   if (parts < threads) threads = (int32_t)parts;
   bool is_watched = tn_thread()->poll != NULL;
   if (threads <= 1 && !is_watched) return part(argument, 0, count);
-  tn_job_t job = {part, argument, count, grain > 0 ? grain : 1, threads, is_watched, tn_thread()->calls, TENON_OK, ""};
+  tn_job_t job = {
+      part,     argument, count, grain > 0 ? grain : 1, threads, is_watched, tn_thread()->calls,
+      TENON_OK, ""};
   if (threads <= 1) return run_pieces(&job, 0, count);
   tn_parallel_run(&job);
   return job.status == TENON_OK ? TENON_OK : tn_fail(job.status, "%s", job.error);

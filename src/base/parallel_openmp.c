@@ -7,7 +7,8 @@ void tn_parallel_run(tn_job_t *job) {
 #pragma omp parallel num_threads(job->parts)
   {
     int32_t team = omp_get_num_threads(); /* may be fewer than asked for */
-    for (int32_t i = omp_get_thread_num(); i < job->parts; i += team) tn_parallel_part(job, i);
+    for (int32_t i = omp_get_thread_num(); i < job->parts; i += team)
+      tn_parallel_part(job, i);
   }
 }
 

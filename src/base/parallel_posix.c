@@ -1,5 +1,6 @@
-/* Parallel-for on threads of our own: started on first need, woken by a condition, used by one loop at a time; a second
- * loop that comes meanwhile runs on its caller alone.  For builds without OpenMP and under the thread sanitizer. */
+/* Parallel-for on threads of our own: started on first need, woken by a condition, used by one loop
+ * at a time; a second loop that comes meanwhile runs on its caller alone.  For builds without
+ * OpenMP and under the thread sanitizer. */
 #include <dlfcn.h>
 #include <pthread.h>
 
@@ -9,7 +10,8 @@
 enum { MOST = 64 };
 static pthread_mutex_t busy = PTHREAD_MUTEX_INITIALIZER; /* held by the loop that has the workers */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static pthread_cond_t wake = PTHREAD_COND_INITIALIZER, done = PTHREAD_COND_INITIALIZER;
+static pthread_cond_t wake = PTHREAD_COND_INITIALIZER;
+static pthread_cond_t done = PTHREAD_COND_INITIALIZER;
 static pthread_t workers[MOST];
 static int32_t started, left;
 static uint64_t generation, seen_by[MOST];
@@ -20,7 +22,8 @@ static void *work(void *pointer) {
   int32_t me = (int32_t)(intptr_t)pointer;
   pthread_mutex_lock(&lock);
   for (;;) {
-    while (!stopping && seen_by[me] == generation) pthread_cond_wait(&wake, &lock);
+    while (!stopping && seen_by[me] == generation)
+      pthread_cond_wait(&wake, &lock);
     if (stopping) break;
     seen_by[me] = generation;
     tn_job_t *job = current;
@@ -36,7 +39,8 @@ static void *work(void *pointer) {
 
 void tn_parallel_run(tn_job_t *job) {
   if (pthread_mutex_trylock(&busy) != 0) {
-    for (int32_t i = 0; i < job->parts; i++) tn_parallel_part(job, i);
+    for (int32_t i = 0; i < job->parts; i++)
+      tn_parallel_part(job, i);
     return;
   }
   pthread_mutex_lock(&lock);
@@ -47,13 +51,17 @@ void tn_parallel_run(tn_job_t *job) {
     started++;
   }
   int32_t helpers = started < want ? started : want;
-  current = job, left = helpers, generation++;
+  current = job;
+  left = helpers;
+  generation++;
   pthread_cond_broadcast(&wake);
   pthread_mutex_unlock(&lock);
   tn_parallel_part(job, 0);
-  for (int32_t i = helpers + 1; i < job->parts; i++) tn_parallel_part(job, i); /* threads that the system refused */
+  for (int32_t i = helpers + 1; i < job->parts; i++)
+    tn_parallel_part(job, i); /* threads that the system refused */
   pthread_mutex_lock(&lock);
-  while (left) pthread_cond_wait(&done, &lock);
+  while (left)
+    pthread_cond_wait(&done, &lock);
   current = NULL;
   pthread_mutex_unlock(&lock);
   pthread_mutex_unlock(&busy);
@@ -67,12 +75,15 @@ void tn_parallel_shutdown(void) {
   stopping = 1;
   pthread_cond_broadcast(&wake);
   pthread_mutex_unlock(&lock);
-  for (int32_t i = 0; i < started; i++) pthread_join(workers[i], NULL);
-  started = 0, stopping = 0;
+  for (int32_t i = 0; i < started; i++)
+    pthread_join(workers[i], NULL);
+  started = 0;
+  stopping = 0;
   pthread_mutex_unlock(&busy);
 }
 
-/* A library may bring OpenMP's threads along, oneDNN does: this thread's would be missing in the child, and waited for. */
+/* A library may bring OpenMP's threads along, oneDNN does: this thread's would be missing in the
+ * child, and waited for. */
 void tn_parallel_before_fork(void) {
   enum { SOFT = 1 };
   int (*pause)(int);
@@ -81,9 +92,14 @@ void tn_parallel_before_fork(void) {
 }
 
 void tn_parallel_in_child(void) { /* the workers are not there, and may have held any of these */
-  pthread_mutex_init(&busy, NULL), pthread_mutex_init(&lock, NULL);
-  pthread_cond_init(&wake, NULL), pthread_cond_init(&done, NULL);
-  started = 0, left = 0, current = NULL, stopping = 0;
+  pthread_mutex_init(&busy, NULL);
+  pthread_mutex_init(&lock, NULL);
+  pthread_cond_init(&wake, NULL);
+  pthread_cond_init(&done, NULL);
+  started = 0;
+  left = 0;
+  current = NULL;
+  stopping = 0;
 }
 
 const char *tn_parallel_name(void) { return "posix"; }

@@ -1,4 +1,5 @@
-/* Asking the one who called whether to go on: between nodes of a run, and between pieces of a parallel-for. */
+/* Asking the one who called whether to go on: between nodes of a run, and between pieces of a
+ * parallel-for. */
 #ifndef TN_BASE_POLL_H
 #define TN_BASE_POLL_H
 

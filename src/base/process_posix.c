@@ -36,7 +36,8 @@ bool tn_process_find(const char *name, char *path, size_t capacity) {
     size_t size = strcspn(part, ":");
     const char *slash = size && !strchr(name, '/') ? "/" : "";
     int length = snprintf(path, capacity, "%.*s%s%s", (int)size, part, slash, name);
-    if (length > 0 && (size_t)length < capacity && access(path, X_OK) == 0 && tn_file_exists(path)) return true;
+    if (length > 0 && (size_t)length < capacity && access(path, X_OK) == 0 && tn_file_exists(path))
+      return true;
     part = part[size] ? part + size + 1 : NULL;
   }
   return false;
@@ -45,25 +46,34 @@ bool tn_process_find(const char *name, char *path, size_t capacity) {
 static int set_up(posix_spawn_file_actions_t *actions, const char *output, const char *errors) {
   const int how = O_WRONLY | O_CREAT | O_APPEND;
   int problem = posix_spawn_file_actions_addopen(actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
-  if (!problem) problem = posix_spawn_file_actions_addopen(actions, STDOUT_FILENO, output, how, 0600);
-  if (!problem) problem = posix_spawn_file_actions_addopen(actions, STDERR_FILENO, errors, how, 0600);
+  if (!problem)
+    problem = posix_spawn_file_actions_addopen(actions, STDOUT_FILENO, output, how, 0600);
+  if (!problem)
+    problem = posix_spawn_file_actions_addopen(actions, STDERR_FILENO, errors, how, 0600);
   return problem;
 }
 
-tenon_status_t tn_process_start(const tn_words_t *words, const char *output, const char *errors, int64_t *out_id) {
+tenon_status_t tn_process_start(const tn_words_t *words, const char *output, const char *errors,
+                                int64_t *out_id) {
   pid_t id = -1;
   size_t count = 0;
   posix_spawn_file_actions_t actions;
-  char path[4096], **arguments = words->text.failed ? NULL : tn_allocate_zero(words->count + 1, sizeof *arguments);
+  char path[4096];
+  char **arguments =
+      words->text.failed ? NULL : tn_allocate_zero(words->count + 1, sizeof *arguments);
   if (!arguments) return tn_no_memory("a command", words->text.size);
   TN_EACH_WORD(word, words) arguments[count++] = (char *)(uintptr_t)word;
-  int problem = tn_process_find(arguments[0], path, sizeof path) ? posix_spawn_file_actions_init(&actions) : ENOENT;
+  int problem = tn_process_find(arguments[0], path, sizeof path)
+                    ? posix_spawn_file_actions_init(&actions)
+                    : ENOENT;
   if (!problem) {
     problem = set_up(&actions, output, errors);
-    if (!problem) problem = posix_spawn(&id, path, &actions, NULL, arguments, tn_environment_of_children());
+    if (!problem)
+      problem = posix_spawn(&id, path, &actions, NULL, arguments, tn_environment_of_children());
     posix_spawn_file_actions_destroy(&actions);
   }
-  if (problem) (void)tn_fail(TENON_UNAVAILABLE, "cannot run '%s': %s", arguments[0], strerror(problem));
+  if (problem)
+    (void)tn_fail(TENON_UNAVAILABLE, "cannot run '%s': %s", arguments[0], strerror(problem));
   tn_release_memory(arguments);
   *out_id = id;
   return problem ? TENON_UNAVAILABLE : TENON_OK;
@@ -75,6 +85,7 @@ tenon_status_t tn_process_wait(int64_t id, const char *name) {
     if (errno != EINTR) /* ECHILD: the program takes what becomes of children itself */
       return tn_fail(TENON_UNKNOWN, "cannot learn how %s ended: %s", name, strerror(errno));
   if (WIFEXITED(state) && WEXITSTATUS(state) == 0) return TENON_OK;
-  return WIFSIGNALED(state) ? tn_fail(TENON_ABORTED, "%s was ended by signal %d", name, WTERMSIG(state))
-                            : tn_fail(TENON_INVALID, "%s failed with status %d", name, WEXITSTATUS(state));
+  return WIFSIGNALED(state)
+             ? tn_fail(TENON_ABORTED, "%s was ended by signal %d", name, WTERMSIG(state))
+             : tn_fail(TENON_INVALID, "%s failed with status %d", name, WEXITSTATUS(state));
 }

@@ -1,5 +1,6 @@
-/* The scratch stack: blocks in a list whose last one is current; all but the first are freed by reset.  The chain hangs in
- * the thread's block, cache[0] the first and cache[1] (not owned) the current one. */
+/* The scratch stack: blocks in a list whose last one is current; all but the first are freed by
+ * reset.  The chain hangs in the thread's block, cache[0] the first and cache[1] (not owned) the
+ * current one. */
 #include "base/scratch.h"
 
 #include "base/memory.h"
@@ -7,7 +8,8 @@
 
 typedef struct tn_scratch_block_t {
   struct tn_scratch_block_t *before;
-  size_t used, size;
+  size_t used;
+  size_t size;
   char unused[40];
 } tn_scratch_block_t;
 

@@ -1,5 +1,6 @@
-/* Scratch memory of one thread: a stack of bytes for what lives no longer than a call.  Take a mark, allocate, reset to the
- * mark.  The first block is kept by the thread, so that steady calls allocate nothing. */
+/* Scratch memory of one thread: a stack of bytes for what lives no longer than a call.  Take a
+ * mark, allocate, reset to the mark.  The first block is kept by the thread, so that steady calls
+ * allocate nothing. */
 #ifndef TN_BASE_SCRATCH_H
 #define TN_BASE_SCRATCH_H
 

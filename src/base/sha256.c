@@ -16,14 +16,24 @@ static const uint32_t K[64] = {
 static uint32_t rotate(uint32_t x, int n) { return x >> n | x << (32 - n); }
 
 /* Round t; who calls it moves the eight letters on by one each time, so that nothing is copied. */
-#define ROUND(a, b, c, d, e, f, g, h, t)                                                                               \
-  do {                                                                                                                 \
-    uint32_t T1 = h + (rotate(e, 6) ^ rotate(e, 11) ^ rotate(e, 25)) + (g ^ (e & (f ^ g))) + K[t] + W[t];              \
-    d += T1, h = T1 + (rotate(a, 2) ^ rotate(a, 13) ^ rotate(a, 22)) + ((a & b) | (c & (a | b)));                      \
+#define ROUND(a, b, c, d, e, f, g, h, t)                                                           \
+  do {                                                                                             \
+    uint32_t T1 =                                                                                  \
+        h + (rotate(e, 6) ^ rotate(e, 11) ^ rotate(e, 25)) + (g ^ (e & (f ^ g))) + K[t] + W[t];    \
+    d += T1;                                                                                       \
+    h = T1 + (rotate(a, 2) ^ rotate(a, 13) ^ rotate(a, 22)) + ((a & b) | (c & (a | b)));           \
   } while (0)
 
 static void add_block(uint32_t H[8], const uint8_t *block) {
-  uint32_t W[64], a = H[0], b = H[1], c = H[2], d = H[3], e = H[4], f = H[5], g = H[6], h = H[7];
+  uint32_t W[64];
+  uint32_t a = H[0];
+  uint32_t b = H[1];
+  uint32_t c = H[2];
+  uint32_t d = H[3];
+  uint32_t e = H[4];
+  uint32_t f = H[5];
+  uint32_t g = H[6];
+  uint32_t h = H[7];
   for (int t = 0; t < 16; t++, block += 4)
     W[t] = (uint32_t)block[0] << 24 | (uint32_t)block[1] << 16 | (uint32_t)block[2] << 8 | block[3];
   for (int t = 16; t < 64; t++)
@@ -39,26 +49,41 @@ static void add_block(uint32_t H[8], const uint8_t *block) {
     ROUND(c, d, e, f, g, h, a, b, t + 6);
     ROUND(b, c, d, e, f, g, h, a, t + 7);
   }
-  H[0] += a, H[1] += b, H[2] += c, H[3] += d, H[4] += e, H[5] += f, H[6] += g, H[7] += h;
+  H[0] += a;
+  H[1] += b;
+  H[2] += c;
+  H[3] += d;
+  H[4] += e;
+  H[5] += f;
+  H[6] += g;
+  H[7] += h;
 }
 
 void tn_sha256(const void *data, size_t size, uint8_t hash[TN_SHA256_SIZE]) {
-  uint32_t H[8] = {0x6a09e667, 0xbb67ae85, 0x3c6ef372, 0xa54ff53a, 0x510e527f, 0x9b05688c, 0x1f83d9ab, 0x5be0cd19};
+  uint32_t H[8] = {0x6a09e667, 0xbb67ae85, 0x3c6ef372, 0xa54ff53a,
+                   0x510e527f, 0x9b05688c, 0x1f83d9ab, 0x5be0cd19};
   uint8_t last[128] = {0};
   const uint8_t *at = data;
   const uint64_t bits = (uint64_t)size * 8;
-  for (; size >= 64; at += 64, size -= 64) add_block(H, at);
+  for (; size >= 64; at += 64, size -= 64)
+    add_block(H, at);
   if (size) memcpy(last, at, size);
   last[size] = 0x80;
   const size_t whole = size < 56 ? 64 : 128;
-  for (int i = 0; i < 8; i++) last[whole - 1 - (size_t)i] = (uint8_t)(bits >> 8 * i);
-  for (size_t i = 0; i < whole; i += 64) add_block(H, last + i);
-  for (int i = 0; i < TN_SHA256_SIZE; i++) hash[i] = (uint8_t)(H[i / 4] >> (24 - 8 * (i % 4)));
+  for (int i = 0; i < 8; i++)
+    last[whole - 1 - (size_t)i] = (uint8_t)(bits >> 8 * i);
+  for (size_t i = 0; i < whole; i += 64)
+    add_block(H, last + i);
+  for (int i = 0; i < TN_SHA256_SIZE; i++)
+    hash[i] = (uint8_t)(H[i / 4] >> (24 - 8 * (i % 4)));
 }
 
 void tn_sha256_text(const uint8_t hash[TN_SHA256_SIZE], char text[TN_SHA256_TEXT]) {
   static const char digits[] = "0123456789abcdef";
-  for (int i = 0; i < TN_SHA256_SIZE; i++) *text++ = digits[hash[i] >> 4], *text++ = digits[hash[i] & 15];
+  for (int i = 0; i < TN_SHA256_SIZE; i++) {
+    *text++ = digits[hash[i] >> 4];
+    *text++ = digits[hash[i] & 15];
+  }
   *text = 0;
 }
 

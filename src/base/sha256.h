@@ -6,7 +6,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { TN_SHA256_SIZE = 32, TN_SHA256_TEXT = 65 };
+enum {
+  TN_SHA256_SIZE = 32,
+  TN_SHA256_TEXT = 65,
+};
 
 void tn_sha256(const void *data, size_t size, uint8_t out_hash[TN_SHA256_SIZE]);
 void tn_sha256_text(const uint8_t hash[TN_SHA256_SIZE], char out_text[TN_SHA256_TEXT]);

@@ -1,5 +1,6 @@
-/* Source lines over libdw (elfutils), which is opened when somebody asks and not linked: programs that never ask do not need
- * it.  The few types that cross are opaque, so its header is not needed either; its ABI is that of libdw.so.1. */
+/* Source lines over libdw (elfutils), which is opened when somebody asks and not linked: programs
+ * that never ask do not need it.  The few types that cross are opaque, so its header is not needed
+ * either; its ABI is that of libdw.so.1. */
 #include <dlfcn.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,7 +11,9 @@
 #include "base/source.h"
 
 typedef struct callbacks_t { /* Dwfl_Callbacks */
-  tenon_any_fn find_elf, find_debuginfo, section_address;
+  tenon_any_fn find_elf;
+  tenon_any_fn find_debuginfo;
+  tenon_any_fn section_address;
   char **debuginfo_path;
 } callbacks_t;
 
@@ -25,7 +28,8 @@ struct tn_sources_t {
   void *(*next_unit)(void *module, void *unit, uint64_t *bias);
   int (*lines)(void *unit, size_t *count);
   void *(*line)(void *unit, size_t index);
-  const char *(*info)(void *line, uint64_t *address, int *number, int *column, uint64_t *time, uint64_t *size);
+  const char *(*info)(void *line, uint64_t *address, int *number, int *column, uint64_t *time,
+                      uint64_t *size);
   const char *(*folder)(void *line);
   const char *(*name)(void *unit);
   const char *(*symbol)(void *module, uint64_t address);
@@ -62,7 +66,8 @@ static bool begin(tn_sources_t *s) {
   for (size_t i = 0; i < sizeof names / sizeof *names; i++)
     if (!find(s->library, names[i].name, names[i].function)) return false;
   s->session = open(&s->callbacks);
-  return s->session && report(s->session, (int)getpid()) == 0 && finish(s->session, NULL, NULL) == 0;
+  return s->session && report(s->session, (int)getpid()) == 0 &&
+         finish(s->session, NULL, NULL) == 0;
 }
 
 tn_sources_t *tn_sources_open(void) {
@@ -102,22 +107,28 @@ bool tn_source_at(tn_sources_t *s, uintptr_t address, tn_text_t *text) {
   bool is_known = dladdr((void *)address, &about) != 0;
   if (!name) name = about.dli_sname;
   char *readable = name && strncmp(name, "_Z", 2) == 0 ? demangle(name) : NULL;
-  if (name) tn_text_add(text, "%s", readable ? readable : name);
-  else tn_text_add(text, "0x%llx", (unsigned long long)address);
+  if (name)
+    tn_text_add(text, "%s", readable ? readable : name);
+  else
+    tn_text_add(text, "0x%llx", (unsigned long long)address);
   free(readable);
-  if (file) tn_text_add(text, " at %s%s%s:%d", folder ? folder : "", folder ? "/" : "", file, number);
+  if (file)
+    tn_text_add(text, " at %s%s%s:%d", folder ? folder : "", folder ? "/" : "", file, number);
   if (is_known && about.dli_fname)
-    tn_text_add(text, " in %s+0x%llx", about.dli_fname, (unsigned long long)(address - (uintptr_t)about.dli_fbase));
+    tn_text_add(text, " in %s+0x%llx", about.dli_fname,
+                (unsigned long long)(address - (uintptr_t)about.dli_fbase));
   return name || file || is_known;
 }
 
 static bool ends_with(const char *text, const char *end) {
-  size_t size = strlen(text), end_size = strlen(end);
+  size_t size = strlen(text);
+  size_t end_size = strlen(end);
   return size >= end_size && strcmp(text + size - end_size, end) == 0;
 }
 
-/* The line of a unit at which the code at `address` begins.  C++ kernels are called through tenon_guard of op.h, into which
- * they are inlined as a rule: of that it is the next line of the unit's own file. */
+/* The line of a unit at which the code at `address` begins.  C++ kernels are called through
+ * tenon_guard of op.h, into which they are inlined as a rule: of that it is the next line of the
+ * unit's own file. */
 enum { GUARD_BYTES = 512 };
 static void *line_in(const tn_sources_t *s, void *unit, uint64_t address, int *out_number) {
   size_t count;
@@ -137,13 +148,17 @@ static void *line_in(const tn_sources_t *s, void *unit, uint64_t address, int *o
 }
 
 bool tn_source_add(tn_sources_t *s, tenon_any_fn function, tn_text_t *text) {
-  uint64_t address = 0, bias;
+  uint64_t address = 0;
+  uint64_t bias;
   int number = 0;
   if (!s || !s->session || !function) return false;
   memcpy(&address, &function, sizeof function);
-  void *module = s->module(s->session, address), *unit, *near = module ? s->line_at(module, address) : NULL;
+  void *module = s->module(s->session, address);
+  void *unit;
+  void *near = module ? s->line_at(module, address) : NULL;
   void *line = near ? line_in(s, s->unit_of(near), address, &number) : NULL;
-  for (unit = NULL; module && !near && !line;) { /* clang writes no list of units by address: each is looked at */
+  for (unit = NULL; module && !near &&
+                    !line;) { /* clang writes no list of units by address: each is looked at */
     if (!(unit = s->next_unit(module, unit, &bias))) break;
     line = line_in(s, unit, address, &number);
   }

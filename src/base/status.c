@@ -1,5 +1,5 @@
-/* Texts of failures: one growing buffer in each thread's block.  Called by every layer; never fails itself: without memory
- * a message is cut to what fits. */
+/* Texts of failures: one growing buffer in each thread's block.  Called by every layer; never fails
+ * itself: without memory a message is cut to what fits. */
 #include "base/status.h"
 
 #include <stdio.h>
@@ -62,8 +62,9 @@ tenon_status_t tn_no_memory(const char *what, size_t size) {
 }
 
 const char *tn_status_name(tenon_status_t code) {
-  static const char *const names[] = {"ok",        "cancelled",    "unknown",       "invalid",   "deadline",
-                                      "not found", "exists",       "denied",        "no memory", "precondition",
-                                      "aborted",   "out of range", "unimplemented", "internal",  "unavailable"};
+  static const char *const names[] = {
+      "ok",        "cancelled",    "unknown",       "invalid",   "deadline",
+      "not found", "exists",       "denied",        "no memory", "precondition",
+      "aborted",   "out of range", "unimplemented", "internal",  "unavailable"};
   return code >= 0 && code < (int)(sizeof names / sizeof *names) ? names[code] : "unknown status";
 }

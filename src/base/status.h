@@ -1,5 +1,6 @@
-/* Status codes with a text: the text of the last failure lives in the thread's block, the code travels by return.
- * Everything in Tenon that can fail ends here; messages are copied, so callers may pass temporary strings. */
+/* Status codes with a text: the text of the last failure lives in the thread's block, the code
+ * travels by return. Everything in Tenon that can fail ends here; messages are copied, so callers
+ * may pass temporary strings. */
 #ifndef TN_BASE_STATUS_H
 #define TN_BASE_STATUS_H
 
@@ -17,10 +18,10 @@ const char *tn_status_name(tenon_status_t code);
 /* "out of memory: WHAT" with the size asked for; 0: it is not known. */
 tenon_status_t tn_no_memory(const char *what, size_t size);
 
-#define TN_TRY(call)                                                                                                   \
-  do {                                                                                                                 \
-    tenon_status_t tn_status_ = (call);                                                                                \
-    if (tn_status_ != TENON_OK) return tn_status_;                                                                     \
+#define TN_TRY(call)                                                                               \
+  do {                                                                                             \
+    tenon_status_t tn_status_ = (call);                                                            \
+    if (tn_status_ != TENON_OK) return tn_status_;                                                 \
   } while (0)
 
 #endif

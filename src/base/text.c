@@ -8,13 +8,22 @@
 #include "base/status.h"
 
 static bool room(tn_text_t *text, size_t more) {
-  if (text->failed || more > SIZE_MAX / 4 - text->size) return text->failed = true, false;
-  size_t need = text->size + more + 1, capacity = text->capacity ? text->capacity : 64;
+  if (text->failed || more > SIZE_MAX / 4 - text->size) {
+    text->failed = true;
+    return false;
+  }
+  size_t need = text->size + more + 1;
+  size_t capacity = text->capacity ? text->capacity : 64;
   if (need <= text->capacity) return true;
-  while (capacity < need) capacity *= 2;
+  while (capacity < need)
+    capacity *= 2;
   char *data = tn_reallocate(text->data, capacity);
-  if (!data) return text->failed = true, false;
-  text->data = data, text->capacity = capacity;
+  if (!data) {
+    text->failed = true;
+    return false;
+  }
+  text->data = data;
+  text->capacity = capacity;
   return true;
 }
 
@@ -59,10 +68,14 @@ void tn_text_json(tn_text_t *text, const char *string) {
   tn_text_bytes(text, "\"", 1);
   for (const unsigned char *c = (const unsigned char *)string; *c;) {
     int size = character(c);
-    if (*c == '"' || *c == '\\') tn_text_add(text, "\\%c", *c);
-    else if (*c < 0x20) tn_text_add(text, "\\u%04x", *c);
-    else if (size) tn_text_bytes(text, (const char *)c, (size_t)size);
-    else tn_text_add(text, "\\ufffd");
+    if (*c == '"' || *c == '\\')
+      tn_text_add(text, "\\%c", *c);
+    else if (*c < 0x20)
+      tn_text_add(text, "\\u%04x", *c);
+    else if (size)
+      tn_text_bytes(text, (const char *)c, (size_t)size);
+    else
+      tn_text_add(text, "\\ufffd");
     c += size ? size : 1;
   }
   tn_text_bytes(text, "\"", 1);

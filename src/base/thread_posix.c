@@ -1,4 +1,5 @@
-/* Threads over POSIX: locks, the thread block and its end, processors, clock.  The only file that knows pthreads. */
+/* Threads over POSIX: locks, the thread block and its end, processors, clock.  The only file that
+ * knows pthreads. */
 #include <pthread.h>
 #include <sched.h>
 #include <stdlib.h>
@@ -40,21 +41,27 @@ static void drop(void *pointer) {
   if (end && block->begun) end(block->begun);
   pthread_mutex_lock(&blocks_lock);
   tn_thread_t **at = &blocks;
-  while (*at != block) at = &(*at)->next;
+  while (*at != block)
+    at = &(*at)->next;
   *at = block->next;
   ended_lookups += block->lookups;
   pthread_mutex_unlock(&blocks_lock);
-  for (int i = 0; i < (int)(sizeof block->cache / sizeof *block->cache); i++) tn_release_aligned(block->cache[i]);
+  for (int i = 0; i < (int)(sizeof block->cache / sizeof *block->cache); i++)
+    tn_release_aligned(block->cache[i]);
   tn_kept_clear(block);
-  free(block->own_streams), free(block->error);
+  free(block->own_streams);
+  free(block->error);
   free(block);
 }
 
-/* A sixteenth of the stack, and not more than 256 KiB, is for kernels that are called last.  Of a stack without bound 64 MiB
- * are for calls. */
+/* A sixteenth of the stack, and not more than 256 KiB, is for kernels that are called last.  Of a
+ * stack without bound 64 MiB are for calls. */
 static void find_stack(tn_thread_t *block) {
 #if defined(__linux__)
-  enum { RESERVE_MOST = 256 << 10, CALLS_MOST = 64 << 20 };
+  enum {
+    RESERVE_MOST = 256 << 10,
+    CALLS_MOST = 64 << 20,
+  };
   pthread_attr_t attributes;
   void *low;
   size_t size;
@@ -62,8 +69,10 @@ static void find_stack(tn_thread_t *block) {
   if (pthread_attr_getstack(&attributes, &low, &size) == 0) {
     uintptr_t here = (uintptr_t)&attributes;
     size_t reserve = size / 16 < RESERVE_MOST ? size / 16 : RESERVE_MOST;
-    block->stack_low = (uintptr_t)low, block->stack_limit = (uintptr_t)low + reserve;
-    if (here > CALLS_MOST && block->stack_limit < here - CALLS_MOST) block->stack_limit = here - CALLS_MOST;
+    block->stack_low = (uintptr_t)low;
+    block->stack_limit = (uintptr_t)low + reserve;
+    if (here > CALLS_MOST && block->stack_limit < here - CALLS_MOST)
+      block->stack_limit = here - CALLS_MOST;
   }
   pthread_attr_destroy(&attributes);
 #else
@@ -75,14 +84,17 @@ static void make_key(void) { have_key = pthread_key_create(&at_end, drop) == 0; 
 
 tn_thread_t *tn_thread_make(void) {
   pthread_once(&once, make_key);
-  tn_thread_t *block = calloc(1, sizeof *block);      /* not tn_allocate: reporting a failure must not fail */
-  if (!block) return tn_thread_block = &shared_block; /* of several threads: it keeps no blocks of memory */
+  tn_thread_t *block =
+      calloc(1, sizeof *block); /* not tn_allocate: reporting a failure must not fail */
+  if (!block)
+    return tn_thread_block = &shared_block; /* of several threads: it keeps no blocks of memory */
   block->most_kept = TN_KEPT_MOST;
   find_stack(block);
   void *(*begin)(void) = __atomic_load_n(&begin_hook, __ATOMIC_ACQUIRE);
   if (begin) block->begun = begin();
   pthread_mutex_lock(&blocks_lock);
-  block->next = blocks, blocks = block;
+  block->next = blocks;
+  blocks = block;
   pthread_mutex_unlock(&blocks_lock);
   if (have_key) pthread_setspecific(at_end, block);
   return tn_thread_block = block;
@@ -106,11 +118,15 @@ uint64_t tn_thread_lookups(void) {
 void tn_threads_hold(void) { pthread_mutex_lock(&blocks_lock); }
 void tn_threads_let_go(void) { pthread_mutex_unlock(&blocks_lock); }
 
-void tn_threads_forget_others(void) { /* their memory stays: they may have been about to change it */
+void tn_threads_forget_others(
+    void) { /* their memory stays: they may have been about to change it */
   tn_thread_t *mine = tn_thread_block;
   blocks = &shared_block;
   memset(shared_block.gates, 0, sizeof shared_block.gates);
-  if (mine && mine != &shared_block) mine->next = &shared_block, blocks = mine;
+  if (mine && mine != &shared_block) {
+    mine->next = &shared_block;
+    blocks = mine;
+  }
 }
 
 int tn_at_fork(void (*before)(void), void (*in_parent)(void), void (*in_child)(void)) {

@@ -1,6 +1,7 @@
-/* Owners and modes over POSIX.  Where access lists are used, the group's bits of the mode are the most that any of them gives.
- * Invariant: a path is walked from the root down, so that what was looked at cannot be exchanged by others afterwards: each
- * folder above it was found to be closed to them. */
+/* Owners and modes over POSIX.  Where access lists are used, the group's bits of the mode are the
+ * most that any of them gives. Invariant: a path is walked from the root down, so that what was
+ * looked at cannot be exchanged by others afterwards: each folder above it was found to be closed
+ * to them. */
 #include "base/trust.h"
 
 #include <errno.h>
@@ -27,12 +28,15 @@ bool tn_file_is_same(const char *path, const tn_file_identity_t *identity) {
   struct stat info;
   if (lstat(path, &info) != 0) return false;
   const tn_file_identity_t now = identity_of(&info);
-  return now.device == identity->device && now.number == identity->number && now.size == identity->size &&
-         now.modified == identity->modified && now.changed == identity->changed;
+  return now.device == identity->device && now.number == identity->number &&
+         now.size == identity->size && now.modified == identity->modified &&
+         now.changed == identity->changed;
 }
 
-/* The file is looked at before and after it is opened: one that takes its place between has another number or time. */
-tenon_status_t tn_file_map_real(const char *path, tn_file_t *out_file, tn_file_identity_t *out_identity) {
+/* The file is looked at before and after it is opened: one that takes its place between has another
+ * number or time. */
+tenon_status_t tn_file_map_real(const char *path, tn_file_t *out_file,
+                                tn_file_identity_t *out_identity) {
   char real[4096];
   struct stat info;
   *out_file = (tn_file_t){NULL, 0};
@@ -43,7 +47,9 @@ tenon_status_t tn_file_map_real(const char *path, tn_file_t *out_file, tn_file_i
       tn_file_is_same(path, out_identity))
     return TENON_OK;
   tn_file_unmap(out_file);
-  return tn_fail(TENON_ABORTED, "%s: it, or a folder of its path, was changed while it was looked at: try again", path);
+  return tn_fail(TENON_ABORTED,
+                 "%s: it, or a folder of its path, was changed while it was looked at: try again",
+                 path);
 }
 
 static bool fill(int copy, const tn_file_t *file) {
@@ -61,7 +67,8 @@ tenon_status_t tn_file_copy(const char *path, tn_file_t *file, int *out_copy) {
   bool is_filled = copy >= 0 && fill(copy, file);
   void *data = is_filled && size ? mmap(NULL, size, PROT_READ, MAP_PRIVATE, copy, 0) : NULL;
   if (!is_filled || data == MAP_FAILED) {
-    tenon_status_t status = tn_fail(TENON_UNAVAILABLE, "%s: no copy can be made: %s", path, strerror(errno));
+    tenon_status_t status =
+        tn_fail(TENON_UNAVAILABLE, "%s: no copy can be made: %s", path, strerror(errno));
     tn_copy_close(copy);
     return status;
   }
@@ -77,7 +84,8 @@ void tn_copy_close(int copy) {
 
 /* What others could do with one part of the path; `name` has its size. */
 static void add_part(const char *path, int size, tn_text_t *lines) {
-  char part[4096], text[128] = "";
+  char part[4096];
+  char text[128] = "";
   struct stat info;
   const uid_t self = geteuid();
   snprintf(part, sizeof part, "%.*s", size, path);
@@ -85,15 +93,20 @@ static void add_part(const char *path, int size, tn_text_t *lines) {
     tn_text_add(lines, "%s%s: %s", lines->size ? "\n" : "", part, strerror(errno));
     return;
   }
-  const bool is_folder = S_ISDIR(info.st_mode), is_sticky = is_folder && info.st_mode & S_ISVTX;
-  const char *kind = is_folder ? "folder" : "file", *gap = lines->size ? "\n" : "";
+  const bool is_folder = S_ISDIR(info.st_mode);
+  const bool is_sticky = is_folder && info.st_mode & S_ISVTX;
+  const char *kind = is_folder ? "folder" : "file";
+  const char *gap = lines->size ? "\n" : "";
   if (info.st_uid != self && info.st_uid != 0) {
     snprintf(text, sizeof text, self ? "this user, %u, or root" : "root", (unsigned)self);
-    tn_text_add(lines, "%s%s %s belongs to user %u, not to %s: chown it", gap, kind, part, (unsigned)info.st_uid, text);
+    tn_text_add(lines, "%s%s %s belongs to user %u, not to %s: chown it", gap, kind, part,
+                (unsigned)info.st_uid, text);
   } else if (info.st_mode & (S_IWGRP | S_IWOTH) && !is_sticky) {
-    const char *who = !(info.st_mode & S_IWOTH) ? "its group" : info.st_mode & S_IWGRP ? "everybody" : "others";
-    tn_text_add(lines, "%s%s %s may be written to by %s (mode %04o): chmod go-w", gap, kind, part, who,
-                (unsigned)info.st_mode & 07777);
+    const char *who = !(info.st_mode & S_IWOTH) ? "its group"
+                      : info.st_mode & S_IWGRP  ? "everybody"
+                                                : "others";
+    tn_text_add(lines, "%s%s %s may be written to by %s (mode %04o): chmod go-w", gap, kind, part,
+                who, (unsigned)info.st_mode & 07777);
   }
 }
 

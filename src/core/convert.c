@@ -1,5 +1,6 @@
-/* Widening and narrowing of floats.  f16 and bf16 are branch-free so that compilers vectorise them; the 8-bit kinds go
- * through one generic pair of functions driven by their layout.  Called by the loop and row drivers. */
+/* Widening and narrowing of floats.  f16 and bf16 are branch-free so that compilers vectorise them;
+ * the 8-bit kinds go through one generic pair of functions driven by their layout.  Called by the
+ * loop and row drivers. */
 #include "core/convert.h"
 
 #include <math.h>
@@ -19,15 +20,19 @@ static inline float float_of(uint32_t u) {
   return f;
 }
 
-static inline float from_f16(uint16_t h) { /* shift into place, scale the exponent by a multiplication */
-  uint32_t sign = (uint32_t)(h & 0x8000) << 16, rest = (uint32_t)(h & 0x7fff) << 13;
+static inline float
+from_f16(uint16_t h) { /* shift into place, scale the exponent by a multiplication */
+  uint32_t sign = (uint32_t)(h & 0x8000) << 16;
+  uint32_t rest = (uint32_t)(h & 0x7fff) << 13;
   float scaled = float_of(rest) * 0x1p112f;
   uint32_t special = rest >= 0x0f800000u ? 0x7f800000u : 0;
   return float_of(sign | bits_of(scaled) | special);
 }
 
 static inline uint16_t to_f16(float f) {
-  uint32_t u = bits_of(f), sign = u >> 16 & 0x8000, m = u & 0x7fffffffu;
+  uint32_t u = bits_of(f);
+  uint32_t sign = u >> 16 & 0x8000;
+  uint32_t m = u & 0x7fffffffu;
   uint32_t normal = (m - 0x38000000u + 0xfffu + (m >> 13 & 1)) >> 13;
   uint32_t tiny = bits_of(float_of(m < 0x38800000u ? m : 0) + 0.5f) - 0x3f000000u;
   uint32_t wide = m > 0x7f800000u ? 0x7e00u : 0x7c00u;
@@ -36,7 +41,8 @@ static inline uint16_t to_f16(float f) {
   return (uint16_t)(sign | value);
 }
 
-/* A double as a float rounded to odd: rounding that once more to a narrower float is as if it had been rounded once. */
+/* A double as a float rounded to odd: rounding that once more to a narrower float is as if it had
+ * been rounded once. */
 static inline float to_odd(double d) {
   float f = (float)d;
   if ((double)f == d || d != d) return f;
@@ -48,15 +54,21 @@ static inline float to_odd(double d) {
 static inline float from_bf16(uint16_t h) { return float_of((uint32_t)h << 16); }
 
 static inline uint16_t to_bf16(float f) {
-  uint32_t u = bits_of(f), rounded = (u + 0x7fffu + (u >> 16 & 1)) >> 16, nan = (u >> 16) | 64;
+  uint32_t u = bits_of(f);
+  uint32_t rounded = (u + 0x7fffu + (u >> 16 & 1)) >> 16;
+  uint32_t nan = (u >> 16) | 64;
   return (uint16_t)((u & 0x7fffffffu) > 0x7f800000u ? nan : rounded);
 }
 
 typedef struct layout_t { /* of an 8-bit float */
-  uint8_t code, mantissa, bias;
+  uint8_t code;
+  uint8_t mantissa;
+  uint8_t bias;
   uint8_t max; /* largest finite magnitude */
   uint8_t nan; /* 0: none but negative zero's pattern, see is_fnuz */
-  bool has_infinity, is_fnuz, is_unsigned;
+  bool has_infinity;
+  bool is_fnuz;
+  bool is_unsigned;
 } layout_t;
 
 static const layout_t layouts[] = {
@@ -76,9 +88,11 @@ static float from_f8(const layout_t *l, uint8_t v) {
   uint8_t magnitude = l->is_unsigned ? v : v & 0x7f;
   float sign = !l->is_unsigned && v & 0x80 ? -1.0f : 1.0f;
   if (l->is_unsigned) return v == 0xff ? NAN : ldexpf(1.0f, (int)v - 127);
-  if (l->is_fnuz ? v == 0x80 : magnitude >= l->nan || (l->has_infinity && magnitude > l->max + 1)) return NAN;
+  if (l->is_fnuz ? v == 0x80 : magnitude >= l->nan || (l->has_infinity && magnitude > l->max + 1))
+    return NAN;
   if (l->has_infinity && magnitude == l->max + 1) return sign * INFINITY;
-  int exponent = magnitude >> l->mantissa, fraction = magnitude & ((1 << l->mantissa) - 1);
+  int exponent = magnitude >> l->mantissa;
+  int fraction = magnitude & ((1 << l->mantissa) - 1);
   if (exponent == 0) return sign * ldexpf((float)fraction, 1 - l->bias - l->mantissa);
   return sign * ldexpf((float)(fraction + (1 << l->mantissa)), exponent - l->bias - l->mantissa);
 }
@@ -97,29 +111,34 @@ static uint8_t to_f8(const layout_t *l, float f) {
   }
   float largest = from_f8(l, l->max);
   if (a > largest) {
-    float next = largest + ldexpf(1.0f, (l->max >> l->mantissa) - l->bias - l->mantissa - 1); /* half a step beyond */
+    float next = largest + ldexpf(1.0f, (l->max >> l->mantissa) - l->bias - l->mantissa -
+                                            1); /* half a step beyond */
     if (a >= next || isinf(a)) return (uint8_t)(sign | (l->has_infinity ? l->max + 1 : l->max));
     return (uint8_t)(sign | l->max);
   }
-  int e = a > 0 ? ilogbf(a) : -1000, least = 1 - l->bias;
+  int e = a > 0 ? ilogbf(a) : -1000;
+  int least = 1 - l->bias;
   if (e < least) e = least;
-  int steps = (int)rintf(ldexpf(a, l->mantissa - e)); /* mantissa with its leading one, exact but for this rounding */
+  int steps = (int)rintf(
+      ldexpf(a, l->mantissa - e)); /* mantissa with its leading one, exact but for this rounding */
   int value = steps + ((e - least) << l->mantissa);
   if (value == 0 && l->is_fnuz) sign = 0;
   return (uint8_t)(sign | value);
 }
 
 bool tn_widens(tenon_dtype_t from, tenon_dtype_t to) {
-  uint32_t f = tenon_dtype_id(from), t = tenon_dtype_id(to);
+  uint32_t f = tenon_dtype_id(from);
+  uint32_t t = tenon_dtype_id(to);
   if (f == TENON_F16 || f == TENON_BF16 || layout_of(from)) return t == TENON_F32 || t == TENON_F64;
   return f == TENON_F32 && t == TENON_F64;
 }
 
 /* One loop for each pair; `X` is the narrow side. */
-#define CONVERT(type, expression)                                                                                      \
-  do {                                                                                                                 \
-    type *out = to;                                                                                                    \
-    for (int64_t i = 0; i < count; i++) out[i] = (type)(expression);                                                   \
+#define CONVERT(type, expression)                                                                  \
+  do {                                                                                             \
+    type *out = to;                                                                                \
+    for (int64_t i = 0; i < count; i++)                                                            \
+      out[i] = (type)(expression);                                                                 \
   } while (0)
 
 static void widen(const void *from, tenon_dtype_t dtype, void *to, bool to_double, int64_t count) {
@@ -128,30 +147,48 @@ static void widen(const void *from, tenon_dtype_t dtype, void *to, bool to_doubl
   const float *f = from;
   const layout_t *l = layout_of(dtype);
   uint32_t id = tenon_dtype_id(dtype);
-  if (id == TENON_F32) CONVERT(double, f[i]);
-  else if (id == TENON_F16 && to_double) CONVERT(double, from_f16(h[i]));
-  else if (id == TENON_F16) CONVERT(float, from_f16(h[i]));
-  else if (id == TENON_BF16 && to_double) CONVERT(double, from_bf16(h[i]));
-  else if (id == TENON_BF16) CONVERT(float, from_bf16(h[i]));
-  else if (to_double) CONVERT(double, from_f8(l, b[i]));
-  else CONVERT(float, from_f8(l, b[i]));
+  if (id == TENON_F32)
+    CONVERT(double, f[i]);
+  else if (id == TENON_F16 && to_double)
+    CONVERT(double, from_f16(h[i]));
+  else if (id == TENON_F16)
+    CONVERT(float, from_f16(h[i]));
+  else if (id == TENON_BF16 && to_double)
+    CONVERT(double, from_bf16(h[i]));
+  else if (id == TENON_BF16)
+    CONVERT(float, from_bf16(h[i]));
+  else if (to_double)
+    CONVERT(double, from_f8(l, b[i]));
+  else
+    CONVERT(float, from_f8(l, b[i]));
 }
 
-static void narrow(const void *from, bool from_double, void *to, tenon_dtype_t dtype, int64_t count) {
+static void narrow(const void *from, bool from_double, void *to, tenon_dtype_t dtype,
+                   int64_t count) {
   const float *f = from;
   const double *d = from;
   const layout_t *l = layout_of(dtype);
   uint32_t id = tenon_dtype_id(dtype);
-  if (id == TENON_F32) CONVERT(float, d[i]);
-  else if (id == TENON_F16 && from_double) CONVERT(uint16_t, to_f16(to_odd(d[i])));
-  else if (id == TENON_F16) CONVERT(uint16_t, to_f16(f[i]));
-  else if (id == TENON_BF16 && from_double) CONVERT(uint16_t, to_bf16(to_odd(d[i])));
-  else if (id == TENON_BF16) CONVERT(uint16_t, to_bf16(f[i]));
-  else if (from_double) CONVERT(uint8_t, to_f8(l, to_odd(d[i])));
-  else CONVERT(uint8_t, to_f8(l, f[i]));
+  if (id == TENON_F32)
+    CONVERT(float, d[i]);
+  else if (id == TENON_F16 && from_double)
+    CONVERT(uint16_t, to_f16(to_odd(d[i])));
+  else if (id == TENON_F16)
+    CONVERT(uint16_t, to_f16(f[i]));
+  else if (id == TENON_BF16 && from_double)
+    CONVERT(uint16_t, to_bf16(to_odd(d[i])));
+  else if (id == TENON_BF16)
+    CONVERT(uint16_t, to_bf16(f[i]));
+  else if (from_double)
+    CONVERT(uint8_t, to_f8(l, to_odd(d[i])));
+  else
+    CONVERT(uint8_t, to_f8(l, f[i]));
 }
 
-void tn_convert(const void *from, tenon_dtype_t from_dtype, void *to, tenon_dtype_t to_dtype, int64_t count) {
-  if (tn_widens(from_dtype, to_dtype)) widen(from, from_dtype, to, tn_dtype_is(to_dtype, TENON_F64), count);
-  else narrow(from, tn_dtype_is(from_dtype, TENON_F64), to, to_dtype, count);
+void tn_convert(const void *from, tenon_dtype_t from_dtype, void *to, tenon_dtype_t to_dtype,
+                int64_t count) {
+  if (tn_widens(from_dtype, to_dtype))
+    widen(from, from_dtype, to, tn_dtype_is(to_dtype, TENON_F64), count);
+  else
+    narrow(from, tn_dtype_is(from_dtype, TENON_F64), to, to_dtype, count);
 }

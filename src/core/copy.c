@@ -1,6 +1,6 @@
-/* Copies between strided views of one dtype: axes are sorted and merged first, so that most copies are a few long runs.
- * Called where a layout must change (densify, graph copies, tenon_tensor_copy).  Invariant: never reads or writes outside
- * the two views. */
+/* Copies between strided views of one dtype: axes are sorted and merged first, so that most copies
+ * are a few long runs. Called where a layout must change (densify, graph copies,
+ * tenon_tensor_copy).  Invariant: never reads or writes outside the two views. */
 #include <string.h>
 
 #include "base/parallel.h"
@@ -11,52 +11,68 @@
 
 typedef struct walk_t { /* the merged axes, outermost first; strides in bytes */
   int32_t ndim;
-  int64_t shape[TENON_RANK_MAX], from[TENON_RANK_MAX], to[TENON_RANK_MAX];
+  int64_t shape[TENON_RANK_MAX];
+  int64_t from[TENON_RANK_MAX];
+  int64_t to[TENON_RANK_MAX];
   int64_t size; /* bytes of an element */
   const char *source;
   char *target;
 } walk_t;
 
-static void copy_run(const walk_t *w, const char *from, char *to, int64_t count, int64_t from_stride,
-                     int64_t to_stride) {
+static void copy_run(const walk_t *w, const char *from, char *to, int64_t count,
+                     int64_t from_stride, int64_t to_stride) {
   if (from_stride == w->size && to_stride == w->size) {
     memcpy(to, from, (size_t)(count * w->size));
     return;
   }
-#define RUN(type)                                                                                                      \
-  for (int64_t i = 0; i < count; i++) memcpy(to + i * to_stride, from + i * from_stride, sizeof(type));                \
+#define RUN(type)                                                                                  \
+  for (int64_t i = 0; i < count; i++)                                                              \
+    memcpy(to + i * to_stride, from + i * from_stride, sizeof(type));                              \
   break
   switch (w->size) {
-  case 1: RUN(uint8_t);
-  case 2: RUN(uint16_t);
-  case 4: RUN(uint32_t);
-  case 8: RUN(uint64_t);
+  case 1:
+    RUN(uint8_t);
+  case 2:
+    RUN(uint16_t);
+  case 4:
+    RUN(uint32_t);
+  case 8:
+    RUN(uint64_t);
   default:
-    for (int64_t i = 0; i < count; i++) memcpy(to + i * to_stride, from + i * from_stride, (size_t)w->size);
+    for (int64_t i = 0; i < count; i++)
+      memcpy(to + i * to_stride, from + i * from_stride, (size_t)w->size);
   }
 #undef RUN
 }
 
-/* Two inner axes of which one is dense in the source and the other in the target: by square blocks, so that both sides use
- * whole cache lines. */
+/* Two inner axes of which one is dense in the source and the other in the target: by square blocks,
+ * so that both sides use whole cache lines. */
 static void copy_plane(const walk_t *w, const char *from, char *to) {
   enum { BLOCK = 16 };
-  int32_t a = w->ndim - 2, b = w->ndim - 1;
-  int64_t rows = w->shape[a], columns = w->shape[b];
-#define PLANE(type)                                                                                                    \
-  for (int64_t r = 0; r < rows; r += BLOCK)                                                                            \
-    for (int64_t c = 0; c < columns; c += BLOCK) {                                                                     \
-      int64_t r_end = r + BLOCK < rows ? r + BLOCK : rows, c_end = c + BLOCK < columns ? c + BLOCK : columns;          \
-      for (int64_t i = r; i < r_end; i++)                                                                              \
-        for (int64_t j = c; j < c_end; j++)                                                                            \
-          memcpy(to + i * w->to[a] + j * w->to[b], from + i * w->from[a] + j * w->from[b], sizeof(type));              \
-    }                                                                                                                  \
+  int32_t a = w->ndim - 2;
+  int32_t b = w->ndim - 1;
+  int64_t rows = w->shape[a];
+  int64_t columns = w->shape[b];
+#define PLANE(type)                                                                                \
+  for (int64_t r = 0; r < rows; r += BLOCK)                                                        \
+    for (int64_t c = 0; c < columns; c += BLOCK) {                                                 \
+      int64_t r_end = r + BLOCK < rows ? r + BLOCK : rows;                                         \
+      int64_t c_end = c + BLOCK < columns ? c + BLOCK : columns;                                   \
+      for (int64_t i = r; i < r_end; i++)                                                          \
+        for (int64_t j = c; j < c_end; j++)                                                        \
+          memcpy(to + i * w->to[a] + j * w->to[b], from + i * w->from[a] + j * w->from[b],         \
+                 sizeof(type));                                                                    \
+    }                                                                                              \
   break
   switch (w->size) {
-  case 1: PLANE(uint8_t);
-  case 2: PLANE(uint16_t);
-  case 4: PLANE(uint32_t);
-  case 8: PLANE(uint64_t);
+  case 1:
+    PLANE(uint8_t);
+  case 2:
+    PLANE(uint16_t);
+  case 4:
+    PLANE(uint32_t);
+  case 8:
+    PLANE(uint64_t);
   default:
     for (int64_t i = 0; i < rows; i++)
       copy_run(w, from + i * w->from[a], to + i * w->to[a], columns, w->from[b], w->to[b]);
@@ -65,12 +81,14 @@ static void copy_plane(const walk_t *w, const char *from, char *to) {
 }
 
 static void copy_axes(const walk_t *w, int32_t axis, const char *from, char *to) {
-  if (axis == w->ndim - 2 && w->from[axis] == w->size && w->to[axis + 1] == w->size && w->from[axis + 1] != w->size) {
+  if (axis == w->ndim - 2 && w->from[axis] == w->size && w->to[axis + 1] == w->size &&
+      w->from[axis + 1] != w->size) {
     copy_plane(w, from, to);
   } else if (axis == w->ndim - 1) {
     copy_run(w, from, to, w->shape[axis], w->from[axis], w->to[axis]);
   } else {
-    for (int64_t i = 0; i < w->shape[axis]; i++) copy_axes(w, axis + 1, from + i * w->from[axis], to + i * w->to[axis]);
+    for (int64_t i = 0; i < w->shape[axis]; i++)
+      copy_axes(w, axis + 1, from + i * w->from[axis], to + i * w->to[axis]);
   }
 }
 
@@ -84,20 +102,28 @@ static tenon_status_t copy_part(void *argument, int64_t begin, int64_t end) {
 static int64_t magnitude(int64_t x) { return x < 0 ? -x : x; }
 
 static tenon_status_t copy_strings(const tenon_tensor_t *from, tenon_tensor_t *to) {
-  int64_t index[TENON_RANK_MAX] = {0}, count = tenon_count(from);
+  int64_t index[TENON_RANK_MAX] = {0};
+  int64_t count = tenon_count(from);
   for (int64_t n = 0; n < count; n++) {
-    int64_t a = 0, b = 0;
-    for (int32_t i = 0; i < from->ndim; i++) a += index[i] * from->strides[i], b += index[i] * to->strides[i];
+    int64_t a = 0;
+    int64_t b = 0;
+    for (int32_t i = 0; i < from->ndim; i++) {
+      a += index[i] * from->strides[i];
+      b += index[i] * to->strides[i];
+    }
     const tenon_string_t *s = (const tenon_string_t *)from->data + a;
     TN_TRY(tn_string_set(to, b, s->data ? s->data : "", s->size));
-    for (int32_t i = from->ndim - 1; i >= 0 && ++index[i] == from->shape[i]; i--) index[i] = 0;
+    for (int32_t i = from->ndim - 1; i >= 0 && ++index[i] == from->shape[i]; i--)
+      index[i] = 0;
   }
   return TENON_OK;
 }
 
-static bool is_same(const tenon_tensor_t *from, const tenon_tensor_t *to) { /* the same elements in the same memory */
+static bool is_same(const tenon_tensor_t *from,
+                    const tenon_tensor_t *to) { /* the same elements in the same memory */
   return from->data == to->data &&
-         (from->ndim == 0 || memcmp(from->strides, to->strides, (size_t)from->ndim * sizeof *from->strides) == 0);
+         (from->ndim == 0 ||
+          memcmp(from->strides, to->strides, (size_t)from->ndim * sizeof *from->strides) == 0);
 }
 
 tenon_status_t tn_tensor_copy_into(const tenon_tensor_t *from, tenon_tensor_t *to) {
@@ -116,20 +142,28 @@ tenon_status_t tn_tensor_copy_into(const tenon_tensor_t *from, tenon_tensor_t *t
   if (tn_dtype_is(from->dtype, TENON_STRING)) return copy_strings(from, to);
   if (from->dtype.bits % 8 != 0) {
     uint64_t bytes;
-    if (!tn_is_dense(from->ndim, from->shape, from->strides) || !tn_is_dense(to->ndim, to->shape, to->strides) ||
+    if (!tn_is_dense(from->ndim, from->shape, from->strides) ||
+        !tn_is_dense(to->ndim, to->shape, to->strides) ||
         !tn_dtype_bytes(from->dtype, count, &bytes))
-      return tn_fail(TENON_UNIMPLEMENTED, "packed %s tensors are copied only when dense", tn_dtype_name(from->dtype));
+      return tn_fail(TENON_UNIMPLEMENTED, "packed %s tensors are copied only when dense",
+                     tn_dtype_name(from->dtype));
     memcpy(to->data, from->data, (size_t)bytes);
     return TENON_OK;
   }
   walk_t w = {0, {0}, {0}, {0}, from->dtype.bits / 8 * from->dtype.lanes, from->data, to->data};
   for (int32_t i = 0; i < from->ndim; i++) { /* in the target's order: large strides first */
     if (from->shape[i] == 1) continue;
-    int64_t f = from->strides[i] * w.size, t = to->strides[i] * w.size;
+    int64_t f = from->strides[i] * w.size;
+    int64_t t = to->strides[i] * w.size;
     int32_t at = w.ndim++;
-    for (; at > 0 && magnitude(w.to[at - 1]) < magnitude(t); at--)
-      w.shape[at] = w.shape[at - 1], w.from[at] = w.from[at - 1], w.to[at] = w.to[at - 1];
-    w.shape[at] = from->shape[i], w.from[at] = f, w.to[at] = t;
+    for (; at > 0 && magnitude(w.to[at - 1]) < magnitude(t); at--) {
+      w.shape[at] = w.shape[at - 1];
+      w.from[at] = w.from[at - 1];
+      w.to[at] = w.to[at - 1];
+    }
+    w.shape[at] = from->shape[i];
+    w.from[at] = f;
+    w.to[at] = t;
   }
   int32_t last = 0;
   for (int32_t i = 1; i < w.ndim; i++) { /* merge axes that continue each other on both sides */
@@ -139,13 +173,15 @@ tenon_status_t tn_tensor_copy_into(const tenon_tensor_t *from, tenon_tensor_t *t
       last++;
       w.shape[last] = w.shape[i];
     }
-    w.from[last] = w.from[i], w.to[last] = w.to[i];
+    w.from[last] = w.from[i];
+    w.to[last] = w.to[i];
   }
   w.ndim = w.ndim ? last + 1 : 0;
   if (w.ndim == 0) {
     memcpy(to->data, from->data, (size_t)w.size);
     return TENON_OK;
   }
-  int64_t each = count / w.shape[0] * w.size, grain = each < 65536 ? 65536 / each : 1;
+  int64_t each = count / w.shape[0] * w.size;
+  int64_t grain = each < 65536 ? 65536 / each : 1;
   return tn_parallel(w.shape[0], grain, copy_part, &w);
 }

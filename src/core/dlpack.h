@@ -1,5 +1,5 @@
-/* The structures of DLPack 1.x as we write and read them; equal to the public dlpack.h, which programs may include beside
- * tenon.h. */
+/* The structures of DLPack 1.x as we write and read them; equal to the public dlpack.h, which
+ * programs may include beside tenon.h. */
 #ifndef TN_CORE_DLPACK_H
 #define TN_CORE_DLPACK_H
 
@@ -10,7 +10,8 @@ typedef struct tn_dl_tensor_t {
   tenon_device_t device;
   int32_t ndim;
   tenon_dtype_t dtype;
-  int64_t *shape, *strides;
+  int64_t *shape;
+  int64_t *strides;
   uint64_t byte_offset;
 } tn_dl_tensor_t;
 
@@ -22,7 +23,8 @@ struct DLManagedTensor {
 
 struct DLManagedTensorVersioned {
   struct {
-    uint32_t major, minor;
+    uint32_t major;
+    uint32_t minor;
   } version;
   void *manager_ctx;
   void (*deleter)(struct DLManagedTensorVersioned *self);

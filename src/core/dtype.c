@@ -1,5 +1,6 @@
-/* Element types: their tables, names, classes and sizes.  Called by every parser and by every eager call.
- * The list is TN_DTYPES of dtype.h; a type that is not in it has no index and is refused where types are checked. */
+/* Element types: their tables, names, classes and sizes.  Called by every parser and by every eager
+ * call. The list is TN_DTYPES of dtype.h; a type that is not in it has no index and is refused
+ * where types are checked. */
 #include "core/dtype.h"
 
 #include <stdio.h>
@@ -61,7 +62,10 @@ const char *tn_dtype_name(tenon_dtype_t dtype) {
 
 bool tn_dtype_parse(const char *text, size_t size, tenon_dtype_t *out_dtype) {
   for (int i = 0; i < TN_DTYPE_LIST; i++)
-    if (is_text(names[i].text, names[i].size, text, size)) return *out_dtype = tn_dtype_at(i), true;
+    if (is_text(names[i].text, names[i].size, text, size)) {
+      *out_dtype = tn_dtype_at(i);
+      return true;
+    }
   return false;
 }
 
@@ -89,16 +93,20 @@ void tn_dtype_set_print(uint64_t set, char *out_text, size_t capacity) {
     if (!(set >> i & 1)) continue;
     size_t need = names[i].size + (used > 0);
     bool is_last = set >> i == 1;
-    if (used + need + (is_last ? 0 : 4) >= capacity) { /* room for "|..." is kept while more follows */
+    if (used + need + (is_last ? 0 : 4) >=
+        capacity) { /* room for "|..." is kept while more follows */
       snprintf(out_text + used, capacity - used, used ? "|..." : "...");
       return;
     }
-    used += (size_t)snprintf(out_text + used, capacity - used, "%s%s", used ? "|" : "", names[i].text);
+    used +=
+        (size_t)snprintf(out_text + used, capacity - used, "%s%s", used ? "|" : "", names[i].text);
   }
 }
 
 bool tn_dtype_bytes(tenon_dtype_t dtype, int64_t count, uint64_t *out_size) {
-  uint64_t eight = (uint64_t)dtype.bits * dtype.lanes, bytes; /* bytes of 8 elements */
+  /* bytes of 8 elements */
+  uint64_t eight = (uint64_t)dtype.bits * dtype.lanes;
+  uint64_t bytes;
   if (count < 0 || __builtin_mul_overflow((uint64_t)count / 8, eight, &bytes)) return false;
   return !__builtin_add_overflow(bytes, ((uint64_t)count % 8 * eight + 7) / 8, out_size);
 }

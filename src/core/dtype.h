@@ -1,5 +1,5 @@
-/* Element types: DLPack's, plus strings and lists.  One list gives names, codes and sizes; a type's index in that list
- * is its bit in a set of types. */
+/* Element types: DLPack's, plus strings and lists.  One list gives names, codes and sizes; a type's
+ * index in that list is its bit in a set of types. */
 #ifndef TN_CORE_DTYPE_H
 #define TN_CORE_DTYPE_H
 
@@ -34,14 +34,18 @@ static inline int tn_dtype_index(tenon_dtype_t dtype) { /* -1: not a type of con
   return tn_dtype_ids[slot] == tenon_dtype_id(dtype) ? slot - 1 : -1;
 }
 static inline tenon_dtype_t tn_dtype_at(int index) { return tenon_dtype(tn_dtype_ids[1 + index]); }
-const char *tn_dtype_name(tenon_dtype_t dtype);                               /* "f32"; "?" for what is none of ours */
-bool tn_dtype_parse(const char *text, size_t size, tenon_dtype_t *out_dtype); /* no text names the type of lists */
-/* Set of types by name: a type, or a class ("any", "float", "int", "uint", "complex", "number"); 0: no such name. */
+const char *tn_dtype_name(tenon_dtype_t dtype); /* "f32"; "?" for what is none of ours */
+bool tn_dtype_parse(const char *text, size_t size,
+                    tenon_dtype_t *out_dtype); /* no text names the type of lists */
+/* Set of types by name: a type, or a class ("any", "float", "int", "uint", "complex", "number"); 0:
+ * no such name. */
 uint64_t tn_dtype_set(const char *text, size_t size);
 /* Words that tn_dtype_set knows, for suggestions: types, then classes; NULL past the last. */
 const char *tn_dtype_word(int index);
 void tn_dtype_set_print(uint64_t set, char *out_text, size_t capacity); /* "f16|bf16|f32" */
-static inline bool tn_dtype_same(tenon_dtype_t a, tenon_dtype_t b) { return tenon_dtype_id(a) == tenon_dtype_id(b); }
+static inline bool tn_dtype_same(tenon_dtype_t a, tenon_dtype_t b) {
+  return tenon_dtype_id(a) == tenon_dtype_id(b);
+}
 static inline bool tn_dtype_is(tenon_dtype_t a, uint32_t id) { return tenon_dtype_id(a) == id; }
 /* Bytes of `count` elements (sub-byte types are packed); false on overflow or a negative count. */
 bool tn_dtype_bytes(tenon_dtype_t dtype, int64_t count, uint64_t *out_size);

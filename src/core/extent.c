@@ -1,7 +1,8 @@
-/* Symbolic extents: a table of sums (core/sum.h) over atoms, which are symbols or operations that no sum can express.
- * Called by whoever infers shapes of a graph, through host->dim.  Invariants: equal sums have one index; an atom that
- * is bound (to a number or to another sum) never occurs in what it is bound to; operands of atoms are at most DEPTH_MAX
- * deep, so every recursion here is bounded. */
+/* Symbolic extents: a table of sums (core/sum.h) over atoms, which are symbols or operations that
+ * no sum can express. Called by whoever infers shapes of a graph, through host->dim.  Invariants:
+ * equal sums have one index; an atom that is bound (to a number or to another sum) never occurs in
+ * what it is bound to; operands of atoms are at most DEPTH_MAX deep, so every recursion here is
+ * bounded. */
 #include "core/extent.h"
 
 #include <inttypes.h>
@@ -14,41 +15,59 @@
 #include "base/status.h"
 #include "core/sum.h"
 
-enum { DEPTH_MAX = 16, NESTING_MAX = 24, PRINTED_MAX = 400 };
+enum {
+  DEPTH_MAX = 16,
+  NESTING_MAX = 24,
+  PRINTED_MAX = 400,
+};
 enum { SYMBOL = 64 }; /* kind of an atom, beside the operations of op.h */
 enum { NOT_EITHER = -1 };
 
 typedef struct range_t {
-  int64_t low, high; /* INT64_MIN, INT64_MAX: no limit */
+  int64_t low;
+  int64_t high; /* INT64_MIN, INT64_MAX: no limit */
 } range_t;
 
 typedef struct atom_t {
   uint8_t kind; /* SYMBOL or an operation */
-  uint32_t number, depth, mark;
+  uint32_t number;
+  uint32_t depth;
+  uint32_t mark;
   const char *name; /* SYMBOL; NULL: fresh, printed by its serial number */
   uint32_t serial;
-  tenon_dim_t a, b; /* operands; a fresh symbol made by BOUND: a is its limit, or -1 */
+  tenon_dim_t a;
+  tenon_dim_t b; /* operands; a fresh symbol made by BOUND: a is its limit, or -1 */
   range_t range;
-  int64_t either;          /* the atom is 1 or this; NOT_EITHER: nothing is known */
-  bool is_bound, is_found; /* is_found: made by BOUND */
+  int64_t either; /* the atom is 1 or this; NOT_EITHER: nothing is known */
+  bool is_bound;
+  bool is_found; /* is_found: made by BOUND */
   tenon_dim_t bound;
 } atom_t;
 
 typedef struct entry_t {
   const int64_t *words; /* the sum: coefficient, count, factors ..., for each term */
-  uint32_t word_count, index, depth;
+  uint32_t word_count;
+  uint32_t index;
+  uint32_t depth;
   uint64_t generation; /* `resolved` is right while this is the table's */
   tenon_dim_t resolved;
 } entry_t;
 
 struct tn_extents_t {
   tn_arena_t arena;
-  tn_map_t sums, atoms, names; /* by words; by operation and operands; by name */
+  tn_map_t sums;
+  tn_map_t atoms;
+  tn_map_t names; /* by words; by operation and operands; by name */
   entry_t **entries;
   atom_t **atom_list;
-  size_t entry_capacity, entry_count, atom_capacity, atom_count;
+  size_t entry_capacity;
+  size_t entry_count;
+  size_t atom_capacity;
+  size_t atom_count;
   uint64_t generation; /* counts bindings */
-  uint32_t serial, mark, nesting;
+  uint32_t serial;
+  uint32_t mark;
+  uint32_t nesting;
 };
 
 enum { WORDS_MAX = TN_TERMS_MAX * (2 + TN_FACTORS_MAX) };
@@ -71,7 +90,7 @@ void tn_extents_release(tn_extents_t *extents) {
   tn_release_memory(extents);
 }
 
-/* ---- the table --------------------------------------------------------------------------------------------------- */
+/* the table */
 
 /* NULL: a number, or a symbol of nobody. */
 static entry_t *entry_of(const tn_extents_t *extents, tenon_dim_t dim) {
@@ -93,22 +112,27 @@ static void read_sum(const tn_extents_t *extents, tenon_dim_t dim, tn_sum_t *out
   out->count = 0;
   for (uint32_t i = 0; i < entry->word_count;) {
     tn_term_t *term = &out->terms[out->count++];
-    term->coefficient = entry->words[i++], term->count = (uint32_t)entry->words[i++];
-    for (uint32_t k = 0; k < term->count; k++) term->factors[k] = (uint32_t)entry->words[i++];
+    term->coefficient = entry->words[i++];
+    term->count = (uint32_t)entry->words[i++];
+    for (uint32_t k = 0; k < term->count; k++)
+      term->factors[k] = (uint32_t)entry->words[i++];
   }
 }
 
 /* The one dim of a sum. */
 static tenon_status_t intern(tn_extents_t *extents, const tn_sum_t *sum, tenon_dim_t *out) {
   int64_t words[WORDS_MAX], number;
-  uint32_t count = 0, depth = 0;
+  uint32_t count = 0;
+  uint32_t depth = 0;
   if (tn_sum_is_constant(sum, &number)) {
-    if (number < TENON_DIM_LEAST) return tn_fail(TENON_INVALID, "an extent of %" PRId64 " is below -2^62", number);
+    if (number < TENON_DIM_LEAST)
+      return tn_fail(TENON_INVALID, "an extent of %" PRId64 " is below -2^62", number);
     *out = tenon_extent(number);
     return TENON_OK;
   }
   for (uint32_t i = 0; i < sum->count; i++) {
-    words[count++] = sum->terms[i].coefficient, words[count++] = sum->terms[i].count;
+    words[count++] = sum->terms[i].coefficient;
+    words[count++] = sum->terms[i].count;
     for (uint32_t k = 0; k < sum->terms[i].count; k++) {
       words[count++] = sum->terms[i].factors[k];
       uint32_t deep = extents->atom_list[sum->terms[i].factors[k]]->depth;
@@ -121,11 +145,15 @@ static tenon_status_t intern(tn_extents_t *extents, const tn_sum_t *sum, tenon_d
     entry = tn_arena_allocate(&extents->arena, sizeof *entry);
     int64_t *copy = tn_arena_allocate(&extents->arena, size);
     if (!entry || !copy || extents->entry_count >= UINT32_MAX ||
-        !tn_grow((void **)&extents->entries, &extents->entry_capacity, extents->entry_count, sizeof(entry_t *)) ||
+        !tn_grow((void **)&extents->entries, &extents->entry_capacity, extents->entry_count,
+                 sizeof(entry_t *)) ||
         !tn_map_put(&extents->sums, (const char *)words, size, entry))
       return no_memory();
     memcpy(copy, words, size);
-    entry->words = copy, entry->word_count = count, entry->index = (uint32_t)extents->entry_count, entry->depth = depth;
+    entry->words = copy;
+    entry->word_count = count;
+    entry->index = (uint32_t)extents->entry_count;
+    entry->depth = depth;
     entry->generation = UINT64_MAX;
     extents->entries[extents->entry_count++] = entry;
   }
@@ -133,7 +161,8 @@ static tenon_status_t intern(tn_extents_t *extents, const tn_sum_t *sum, tenon_d
   return TENON_OK;
 }
 
-static atom_t *atom_of(const tn_extents_t *extents, tenon_dim_t dim) { /* NULL: the sum is no single atom */
+static atom_t *atom_of(const tn_extents_t *extents,
+                       tenon_dim_t dim) { /* NULL: the sum is no single atom */
   const entry_t *entry = entry_of(extents, dim);
   bool is_atom = entry && entry->word_count == 3 && entry->words[0] == 1;
   return is_atom ? extents->atom_list[entry->words[2]] : NULL;
@@ -146,10 +175,12 @@ static tenon_status_t intern_atom(tn_extents_t *extents, const atom_t *atom, ten
 }
 
 /* A symbol with a name, which lives in the arena; a fresh one; or an operation. */
-static tenon_status_t make_atom(tn_extents_t *extents, uint8_t kind, const char *name, range_t range, atom_t **out) {
+static tenon_status_t make_atom(tn_extents_t *extents, uint8_t kind, const char *name,
+                                range_t range, atom_t **out) {
   atom_t *atom = tn_arena_allocate(&extents->arena, sizeof *atom);
   if (!atom || extents->atom_count >= UINT32_MAX ||
-      !tn_grow((void **)&extents->atom_list, &extents->atom_capacity, extents->atom_count, sizeof(atom_t *)))
+      !tn_grow((void **)&extents->atom_list, &extents->atom_capacity, extents->atom_count,
+               sizeof(atom_t *)))
     return no_memory();
   *atom = (atom_t){.kind = kind,
                    .number = (uint32_t)extents->atom_count,
@@ -177,7 +208,7 @@ tenon_status_t tn_extents_symbol(tn_extents_t *extents, const char *name, tenon_
   return intern_atom(extents, atom, out_dim);
 }
 
-/* ---- ranges ------------------------------------------------------------------------------------------------------ */
+/* ranges */
 
 static bool is_endless(int64_t value) { return value == INT64_MIN || value == INT64_MAX; }
 
@@ -207,7 +238,9 @@ static range_t range_of(const tn_extents_t *extents, const tn_sum_t *sum) {
     range_t part = {term->coefficient, term->coefficient};
     for (uint32_t k = 0; k < term->count; k++) {
       range_t r = extents->atom_list[term->factors[k]]->range;
-      int64_t p = times(part.low, r.low), q = times(part.low, r.high), s = times(part.high, r.low);
+      int64_t p = times(part.low, r.low);
+      int64_t q = times(part.low, r.high);
+      int64_t s = times(part.high, r.low);
       int64_t t = times(part.high, r.high);
       part = (range_t){least(least(p, q), least(s, t)), most(most(p, q), most(s, t))};
     }
@@ -222,10 +255,12 @@ static range_t range_of_dim(const tn_extents_t *extents, tenon_dim_t dim) {
   return range_of(extents, &sum);
 }
 
-/* ---- failures ---------------------------------------------------------------------------------------------------- */
+/* failures */
 
 static const struct {
-  const char *before, *between, *after;
+  const char *before;
+  const char *between;
+  const char *after;
 } forms[] = {[TENON_DIM_ADD] = {"(", "+", ")"},
              [TENON_DIM_SUB] = {"(", "-", ")"},
              [TENON_DIM_MUL] = {"(", "*", ")"},
@@ -241,8 +276,8 @@ static const struct {
              [TENON_DIM_TEST_LESS] = {"(", "<", ")"}};
 enum { OPERATIONS = sizeof forms / sizeof *forms };
 
-static tenon_status_t impossible(tn_extents_t *extents, uint32_t operation, tenon_dim_t a, tenon_dim_t b,
-                                 const char *reason) {
+static tenon_status_t impossible(tn_extents_t *extents, uint32_t operation, tenon_dim_t a,
+                                 tenon_dim_t b, const char *reason) {
   tn_text_t text = {0};
   tn_text_add(&text, "extents: %s", forms[operation].before);
   tn_extents_print(extents, a, &text);
@@ -254,10 +289,10 @@ static tenon_status_t impossible(tn_extents_t *extents, uint32_t operation, teno
   return TENON_INVALID;
 }
 
-/* ---- what equalities say ----------------------------------------------------------------------------------------- */
+/* what equalities say */
 
-static tenon_status_t simplify(tn_extents_t *extents, uint32_t operation, tenon_dim_t a, tenon_dim_t b,
-                               tenon_dim_t *out);
+static tenon_status_t simplify(tn_extents_t *extents, uint32_t operation, tenon_dim_t a,
+                               tenon_dim_t b, tenon_dim_t *out);
 
 /* The atom as it is known now, as a sum. */
 static void resolve_atom(tn_extents_t *extents, atom_t *atom, tn_sum_t *out) {
@@ -266,7 +301,8 @@ static void resolve_atom(tn_extents_t *extents, atom_t *atom, tn_sum_t *out) {
   if (atom->is_bound) {
     read_sum(extents, tn_extents_resolve(extents, atom->bound), out);
   } else if (atom->kind != SYMBOL) {
-    tenon_dim_t a = tn_extents_resolve(extents, atom->a), b = tn_extents_resolve(extents, atom->b);
+    tenon_dim_t a = tn_extents_resolve(extents, atom->a);
+    tenon_dim_t b = tn_extents_resolve(extents, atom->b);
     if (a.value == atom->a.value && b.value == atom->b.value) return;
     if (simplify(extents, atom->kind, a, b, &now) == TENON_OK) read_sum(extents, now, out);
   }
@@ -296,11 +332,13 @@ tenon_dim_t tn_extents_resolve(tn_extents_t *extents, tenon_dim_t dim) {
   if (entry->generation == extents->generation) return entry->resolved;
   tn_sum_t sum, now;
   uint64_t generation = extents->generation;
-  entry->resolved = dim, entry->generation = generation;
+  entry->resolved = dim;
+  entry->generation = generation;
   extents->nesting++;
   read_sum(extents, dim, &sum);
   tenon_dim_t resolved = dim;
-  if (!resolve_sum(extents, &sum, &now) || intern(extents, &now, &resolved) != TENON_OK) resolved = dim;
+  if (!resolve_sum(extents, &sum, &now) || intern(extents, &now, &resolved) != TENON_OK)
+    resolved = dim;
   extents->nesting--;
   entry->resolved = resolved;
   return resolved;
@@ -318,7 +356,8 @@ static bool occurs(tn_extents_t *extents, const atom_t *atom, tenon_dim_t dim, i
       other->mark = extents->mark;
       if (other->is_bound && occurs(extents, atom, other->bound, depth + 1)) return true;
       if (other->is_bound || other->kind == SYMBOL) continue;
-      if (occurs(extents, atom, other->a, depth + 1) || occurs(extents, atom, other->b, depth + 1)) return true;
+      if (occurs(extents, atom, other->a, depth + 1) || occurs(extents, atom, other->b, depth + 1))
+        return true;
     }
   return false;
 }
@@ -327,16 +366,19 @@ static bool occurs(tn_extents_t *extents, const atom_t *atom, tenon_dim_t dim, i
 static bool bind(tn_extents_t *extents, atom_t *atom, tenon_dim_t to) {
   range_t range = range_of_dim(extents, to);
   if (range.high < atom->range.low || range.low > atom->range.high) return false;
-  if (tenon_is_known(to) && atom->either != NOT_EITHER && to.value != 1 && to.value != atom->either) return false;
+  if (tenon_is_known(to) && atom->either != NOT_EITHER && to.value != 1 && to.value != atom->either)
+    return false;
   atom_t *other = atom_of(extents, to);
   if (other) {
     other->range.low = most(other->range.low, atom->range.low);
     other->range.high = least(other->range.high, atom->range.high);
-    bool both = other->either != NOT_EITHER && atom->either != NOT_EITHER && other->either != atom->either;
+    bool both =
+        other->either != NOT_EITHER && atom->either != NOT_EITHER && other->either != atom->either;
     if (other->either == NOT_EITHER) other->either = atom->either;
     if (both && !other->is_bound && !bind(extents, other, tenon_extent(1))) return false;
   }
-  atom->is_bound = true, atom->bound = to;
+  atom->is_bound = true;
+  atom->bound = to;
   extents->generation++;
   return true;
 }
@@ -346,16 +388,28 @@ static int readiness(const atom_t *atom) { return atom->kind != SYMBOL ? 1 : ato
 
 /* Solves difference = 0 for an atom and binds that.  false: impossible. */
 static tenon_status_t solve(tn_extents_t *extents, const tn_sum_t *difference, bool *out_possible) {
-  tn_sum_t sum = *difference, rest;
-  int64_t common = tn_sum_common(&sum), constant;
+  tn_sum_t sum = *difference;
+  tn_sum_t rest;
+  int64_t common = tn_sum_common(&sum);
+  int64_t constant;
   *out_possible = true;
-  if (tn_sum_is_constant(&sum, &constant)) return *out_possible = constant == 0, TENON_OK;
+  if (tn_sum_is_constant(&sum, &constant)) {
+    *out_possible = constant == 0;
+    return TENON_OK;
+  }
   for (uint32_t i = 0; i < sum.count; i++) {
-    if (sum.terms[i].coefficient % common != 0) return *out_possible = false, TENON_OK; /* 2n = 3 */
+    if (sum.terms[i].coefficient % common != 0) {
+      /* 2n = 3 */
+      *out_possible = false;
+      return TENON_OK;
+    }
     sum.terms[i].coefficient /= common;
   }
   range_t range = range_of(extents, &sum);
-  if (range.low > 0 || range.high < 0) return *out_possible = false, TENON_OK;
+  if (range.low > 0 || range.high < 0) {
+    *out_possible = false;
+    return TENON_OK;
+  }
   atom_t *best = NULL;
   tenon_dim_t best_to = {0};
   for (uint32_t i = 0; i < sum.count; i++) {
@@ -365,14 +419,18 @@ static tenon_status_t solve(tn_extents_t *extents, const tn_sum_t *difference, b
     bool is_better = !best || readiness(atom) > readiness(best) ||
                      (readiness(atom) == readiness(best) && atom->number > best->number);
     if (!is_better) continue;
-    tn_sum_t alone = {1, {*term}}, zero = {0};
+    tn_sum_t alone = {1, {*term}};
+    tn_sum_t zero = {0};
     tenon_dim_t to;
     if (tn_sum_add(&sum, &alone, -1, &rest) != TN_SUM_OK) continue;
     if (tn_sum_add(&zero, &rest, -term->coefficient, &alone) != TN_SUM_OK) continue;
     tenon_status_t status = intern(extents, &alone, &to);
     if (status == TENON_MEMORY) return status;
     extents->mark++;
-    if (status == TENON_OK && !occurs(extents, atom, to, 0)) best = atom, best_to = to;
+    if (status == TENON_OK && !occurs(extents, atom, to, 0)) {
+      best = atom;
+      best_to = to;
+    }
   }
   if (best) *out_possible = bind(extents, best, best_to);
   return TENON_OK;
@@ -383,55 +441,67 @@ static tenon_status_t equal(tn_extents_t *extents, tenon_dim_t a, tenon_dim_t b,
   bool is_possible = true;
   read_sum(extents, a, &left);
   read_sum(extents, b, &right);
-  if (tn_sum_add(&left, &right, -1, &difference) == TN_SUM_OK) TN_TRY(solve(extents, &difference, &is_possible));
+  if (tn_sum_add(&left, &right, -1, &difference) == TN_SUM_OK)
+    TN_TRY(solve(extents, &difference, &is_possible));
   if (!is_possible) return impossible(extents, TENON_DIM_EQUAL, a, b, "cannot be");
-  a = tn_extents_resolve(extents, a), b = tn_extents_resolve(extents, b);
+  a = tn_extents_resolve(extents, a);
+  b = tn_extents_resolve(extents, b);
   *out = tenon_is_known(b) ? b : a;
   return TENON_OK;
 }
 
-/* ---- operations -------------------------------------------------------------------------------------------------- */
+/* operations */
 
 /* An operation that no sum expresses: an atom, the same for the same operands. */
-static tenon_status_t opaque(tn_extents_t *extents, uint32_t operation, tenon_dim_t a, tenon_dim_t b, range_t range,
-                             tenon_dim_t *out) {
+static tenon_status_t opaque(tn_extents_t *extents, uint32_t operation, tenon_dim_t a,
+                             tenon_dim_t b, range_t range, tenon_dim_t *out) {
   int64_t key[3] = {(int64_t)operation, a.value, b.value};
   atom_t *atom = tn_map_get(&extents->atoms, (const char *)key, sizeof key);
   if (!atom) {
     uint32_t depth = 1 + (uint32_t)most(depth_of(extents, a), depth_of(extents, b));
     bool is_deep = depth > DEPTH_MAX; /* then only its range stays known */
     TN_TRY(make_atom(extents, is_deep ? SYMBOL : (uint8_t)operation, NULL, range, &atom));
-    if (!is_deep) atom->a = a, atom->b = b, atom->depth = depth;
+    if (!is_deep) {
+      atom->a = a;
+      atom->b = b;
+      atom->depth = depth;
+    }
     if (!tn_map_put(&extents->atoms, (const char *)key, sizeof key, atom)) return no_memory();
   }
   return intern_atom(extents, atom, out);
 }
 
-static tenon_status_t arithmetic(tn_extents_t *extents, uint32_t operation, tenon_dim_t a, tenon_dim_t b,
-                                 tenon_dim_t *out) {
+static tenon_status_t arithmetic(tn_extents_t *extents, uint32_t operation, tenon_dim_t a,
+                                 tenon_dim_t b, tenon_dim_t *out) {
   tn_sum_t left, right, sum;
   range_t any = {INT64_MIN, INT64_MAX};
   read_sum(extents, a, &left);
   read_sum(extents, b, &right);
-  tn_sum_result_t result = operation == TENON_DIM_MUL
-                               ? tn_sum_multiply(&left, &right, &sum)
-                               : tn_sum_add(&left, &right, operation == TENON_DIM_ADD ? 1 : -1, &sum);
+  tn_sum_result_t result =
+      operation == TENON_DIM_MUL
+          ? tn_sum_multiply(&left, &right, &sum)
+          : tn_sum_add(&left, &right, operation == TENON_DIM_ADD ? 1 : -1, &sum);
   if (result == TN_SUM_OVERFLOW) return impossible(extents, operation, a, b, "overflows 64 bits");
   if (result == TN_SUM_LARGE) return opaque(extents, operation, a, b, any, out);
   tenon_status_t status = intern(extents, &sum, out);
-  return status == TENON_INVALID ? impossible(extents, operation, a, b, "overflows 64 bits") : status;
+  return status == TENON_INVALID ? impossible(extents, operation, a, b, "overflows 64 bits")
+                                 : status;
 }
 
-/* floor(a / divisor), divisor > 0: what divides exactly comes out, the rest is as small as it can be. */
-static tenon_status_t divide_by(tn_extents_t *extents, tenon_dim_t a, int64_t divisor, tenon_dim_t *out) {
+/* floor(a / divisor), divisor > 0: what divides exactly comes out, the rest is as small as it can
+ * be. */
+static tenon_status_t divide_by(tn_extents_t *extents, tenon_dim_t a, int64_t divisor,
+                                tenon_dim_t *out) {
   tn_sum_t sum, whole, rest;
   int64_t number;
   tenon_dim_t parts[2];
   read_sum(extents, a, &sum);
   tn_sum_split(&sum, divisor, &whole, &rest);
-  if (tn_sum_is_constant(&rest, &number)) return intern(extents, &whole, out); /* number / divisor is 0 */
+  if (tn_sum_is_constant(&rest, &number))
+    return intern(extents, &whole, out); /* number / divisor is 0 */
   int64_t common = tn_gcd(tn_sum_common(&rest), divisor);
-  for (uint32_t i = 0; i < rest.count; i++) rest.terms[i].coefficient /= common; /* the constant too: rounding down */
+  for (uint32_t i = 0; i < rest.count; i++)
+    rest.terms[i].coefficient /= common; /* the constant too: rounding down */
   if (rest.terms[rest.count - 1].coefficient == 0) rest.count--;
   TN_TRY(intern(extents, &whole, &parts[0]));
   TN_TRY(intern(extents, &rest, &parts[1]));
@@ -445,8 +515,8 @@ static tenon_status_t divide_by(tn_extents_t *extents, tenon_dim_t a, int64_t di
   return arithmetic(extents, TENON_DIM_ADD, parts[0], parts[1], out);
 }
 
-static tenon_status_t divide(tn_extents_t *extents, uint32_t operation, tenon_dim_t a, tenon_dim_t b,
-                             tenon_dim_t *out) {
+static tenon_status_t divide(tn_extents_t *extents, uint32_t operation, tenon_dim_t a,
+                             tenon_dim_t b, tenon_dim_t *out) {
   tn_sum_t left, right, quotient;
   range_t any = {INT64_MIN, INT64_MAX};
   if (b.value == 0) return impossible(extents, operation, a, b, "divides by 0");
@@ -461,10 +531,13 @@ static tenon_status_t divide(tn_extents_t *extents, uint32_t operation, tenon_di
     TN_TRY(arithmetic(extents, TENON_DIM_SUB, tenon_extent(0), a, &a));
     TN_TRY(arithmetic(extents, TENON_DIM_SUB, tenon_extent(0), b, &b));
     TN_TRY(divide(extents, operation, a, b, out));
-    return operation == TENON_DIM_MOD ? arithmetic(extents, TENON_DIM_SUB, tenon_extent(0), *out, out) : TENON_OK;
+    return operation == TENON_DIM_MOD
+               ? arithmetic(extents, TENON_DIM_SUB, tenon_extent(0), *out, out)
+               : TENON_OK;
   }
   if (!tenon_is_known(b)) {
-    range_t range = range_of(extents, &left), by = range_of(extents, &right);
+    range_t range = range_of(extents, &left);
+    range_t by = range_of(extents, &right);
     if (operation != TENON_DIM_MOD && range.low >= 0 && by.low >= 0) any = (range_t){0, range.high};
     if (operation == TENON_DIM_MOD && by.low >= 0) any = (range_t){0, plus(by.high, -1)};
     return opaque(extents, operation, a, b, any, out);
@@ -473,7 +546,10 @@ static tenon_status_t divide(tn_extents_t *extents, uint32_t operation, tenon_di
     tn_sum_t rest;
     tn_sum_split(&left, b.value, &quotient, &rest);
     TN_TRY(intern(extents, &rest, &a));
-    if (tenon_is_known(a)) return *out = a, TENON_OK;
+    if (tenon_is_known(a)) {
+      *out = a;
+      return TENON_OK;
+    }
     return opaque(extents, operation, a, b, (range_t){0, b.value - 1}, out);
   }
   if (operation == TENON_DIM_CEIL_DIV)
@@ -482,19 +558,29 @@ static tenon_status_t divide(tn_extents_t *extents, uint32_t operation, tenon_di
   return divide_by(extents, a, b.value, out);
 }
 
-static bool has_operand(const tn_extents_t *extents, uint32_t operation, tenon_dim_t in, tenon_dim_t operand) {
+static bool has_operand(const tn_extents_t *extents, uint32_t operation, tenon_dim_t in,
+                        tenon_dim_t operand) {
   const atom_t *atom = atom_of(extents, in);
-  return atom && atom->kind == operation && (atom->a.value == operand.value || atom->b.value == operand.value);
+  return atom && atom->kind == operation &&
+         (atom->a.value == operand.value || atom->b.value == operand.value);
 }
 
 /* MIN, MAX, BROADCAST of what is not decided: an atom, with its operands in order. */
-static tenon_status_t choose(tn_extents_t *extents, uint32_t operation, tenon_dim_t a, tenon_dim_t b,
-                             tenon_dim_t *out) {
-  range_t p = range_of_dim(extents, a), q = range_of_dim(extents, b);
+static tenon_status_t choose(tn_extents_t *extents, uint32_t operation, tenon_dim_t a,
+                             tenon_dim_t b, tenon_dim_t *out) {
+  range_t p = range_of_dim(extents, a);
+  range_t q = range_of_dim(extents, b);
   range_t range = {operation == TENON_DIM_MAX ? most(p.low, q.low) : least(p.low, q.low),
                    operation == TENON_DIM_MIN ? least(p.high, q.high) : most(p.high, q.high)};
-  if (has_operand(extents, operation, a, b)) return *out = a, TENON_OK; /* max(max(a, x), a) */
-  if (has_operand(extents, operation, b, a)) return *out = b, TENON_OK;
+  if (has_operand(extents, operation, a, b)) {
+    /* max(max(a, x), a) */
+    *out = a;
+    return TENON_OK;
+  }
+  if (has_operand(extents, operation, b, a)) {
+    *out = b;
+    return TENON_OK;
+  }
   bool is_in_order = a.value <= b.value;
   return opaque(extents, operation, is_in_order ? a : b, is_in_order ? b : a, range, out);
 }
@@ -504,124 +590,188 @@ static range_t difference_of(const tn_extents_t *extents, tenon_dim_t a, tenon_d
   tn_sum_t left, right, difference;
   read_sum(extents, a, &left);
   read_sum(extents, b, &right);
-  if (tn_sum_add(&left, &right, -1, &difference) != TN_SUM_OK) return (range_t){INT64_MIN, INT64_MAX};
+  if (tn_sum_add(&left, &right, -1, &difference) != TN_SUM_OK)
+    return (range_t){INT64_MIN, INT64_MAX};
   return range_of(extents, &difference);
 }
 
-static tenon_status_t extreme(tn_extents_t *extents, uint32_t operation, tenon_dim_t a, tenon_dim_t b,
-                              tenon_dim_t *out) {
+static tenon_status_t extreme(tn_extents_t *extents, uint32_t operation, tenon_dim_t a,
+                              tenon_dim_t b, tenon_dim_t *out) {
   range_t d = difference_of(extents, a, b);
   bool is_max = operation == TENON_DIM_MAX;
-  if (d.low >= 0) return *out = is_max ? a : b, TENON_OK;
-  if (d.high <= 0) return *out = is_max ? b : a, TENON_OK;
+  if (d.low >= 0) {
+    *out = is_max ? a : b;
+    return TENON_OK;
+  }
+  if (d.high <= 0) {
+    *out = is_max ? b : a;
+    return TENON_OK;
+  }
   return choose(extents, operation, a, b, out);
 }
 
-/* A symbol and a number other than 1: the symbol is 1 or the number, and the number is the result. */
-static tenon_status_t broadcast_number(tn_extents_t *extents, tenon_dim_t a, int64_t number, tenon_dim_t *out) {
+/* A symbol and a number other than 1: the symbol is 1 or the number, and the number is the
+ * result. */
+static tenon_status_t broadcast_number(tn_extents_t *extents, tenon_dim_t a, int64_t number,
+                                       tenon_dim_t *out) {
   range_t range = range_of_dim(extents, a);
   atom_t *atom = atom_of(extents, a);
-  bool may_be_one = range.low <= 1 && range.high >= 1, may_be_it = range.low <= number && range.high >= number;
+  bool may_be_one = range.low <= 1 && range.high >= 1;
+  bool may_be_it = range.low <= number && range.high >= number;
   tenon_dim_t ignored;
   *out = tenon_extent(number);
   if (atom && atom->either != NOT_EITHER && atom->either != number) may_be_it = false;
-  if (!may_be_one && !may_be_it) return impossible(extents, TENON_DIM_BROADCAST, a, *out, "is impossible");
+  if (!may_be_one && !may_be_it)
+    return impossible(extents, TENON_DIM_BROADCAST, a, *out, "is impossible");
   if (!may_be_one) return equal(extents, a, *out, &ignored);
   if (!may_be_it) return equal(extents, a, tenon_extent(1), &ignored);
   if (atom) atom->either = number;
   return TENON_OK;
 }
 
-static tenon_status_t broadcast(tn_extents_t *extents, tenon_dim_t a, tenon_dim_t b, tenon_dim_t *out) {
-  if (a.value == b.value || b.value == 1) return *out = a, TENON_OK;
-  if (a.value == 1) return *out = b, TENON_OK;
+static tenon_status_t broadcast(tn_extents_t *extents, tenon_dim_t a, tenon_dim_t b,
+                                tenon_dim_t *out) {
+  if (a.value == b.value || b.value == 1) {
+    *out = a;
+    return TENON_OK;
+  }
+  if (a.value == 1) {
+    *out = b;
+    return TENON_OK;
+  }
   if (tenon_is_known(a) && tenon_is_known(b))
-    return impossible(extents, TENON_DIM_BROADCAST, a, b, "is impossible: extents are equal, or one is 1");
+    return impossible(extents, TENON_DIM_BROADCAST, a, b,
+                      "is impossible: extents are equal, or one is 1");
   if (tenon_is_known(b)) return broadcast_number(extents, a, b.value, out);
   if (tenon_is_known(a)) return broadcast_number(extents, b, a.value, out);
-  bool is_a = range_of_dim(extents, a).low > 1, is_b = range_of_dim(extents, b).low > 1;
+  bool is_a = range_of_dim(extents, a).low > 1;
+  bool is_b = range_of_dim(extents, b).low > 1;
   if (is_a && is_b) return equal(extents, a, b, out);
-  if (is_a || is_b) return *out = is_a ? a : b, TENON_OK;
+  if (is_a || is_b) {
+    *out = is_a ? a : b;
+    return TENON_OK;
+  }
   return choose(extents, TENON_DIM_BROADCAST, a, b, out);
 }
 
-static tenon_status_t test(tn_extents_t *extents, uint32_t operation, tenon_dim_t a, tenon_dim_t b, tenon_dim_t *out) {
-  range_t d = difference_of(extents, a, b), truth = {0, 1};
+static tenon_status_t test(tn_extents_t *extents, uint32_t operation, tenon_dim_t a, tenon_dim_t b,
+                           tenon_dim_t *out) {
+  range_t d = difference_of(extents, a, b);
+  range_t truth = {0, 1};
   if (operation == TENON_DIM_TEST_LESS) {
-    if (d.high < 0) return *out = tenon_extent(1), TENON_OK;
-    if (d.low >= 0) return *out = tenon_extent(0), TENON_OK;
+    if (d.high < 0) {
+      *out = tenon_extent(1);
+      return TENON_OK;
+    }
+    if (d.low >= 0) {
+      *out = tenon_extent(0);
+      return TENON_OK;
+    }
     return opaque(extents, operation, a, b, truth, out);
   }
   const atom_t *atom = atom_of(extents, tenon_is_known(a) ? b : a);
   tenon_dim_t number = tenon_is_known(a) ? a : b;
-  bool is_neither =
-      atom && tenon_is_known(number) && atom->either != NOT_EITHER && number.value != 1 && number.value != atom->either;
-  if (a.value == b.value) return *out = tenon_extent(1), TENON_OK;
-  if (d.low > 0 || d.high < 0 || is_neither) return *out = tenon_extent(0), TENON_OK;
-  return opaque(extents, operation, a.value <= b.value ? a : b, a.value <= b.value ? b : a, truth, out);
+  bool is_neither = atom && tenon_is_known(number) && atom->either != NOT_EITHER &&
+                    number.value != 1 && number.value != atom->either;
+  if (a.value == b.value) {
+    *out = tenon_extent(1);
+    return TENON_OK;
+  }
+  if (d.low > 0 || d.high < 0 || is_neither) {
+    *out = tenon_extent(0);
+    return TENON_OK;
+  }
+  return opaque(extents, operation, a.value <= b.value ? a : b, a.value <= b.value ? b : a, truth,
+                out);
 }
 
 /* A new extent, at most a (-1: no bound) and at least b. */
-static tenon_status_t bounded(tn_extents_t *extents, tenon_dim_t a, tenon_dim_t b, tenon_dim_t *out) {
+static tenon_status_t bounded(tn_extents_t *extents, tenon_dim_t a, tenon_dim_t b,
+                              tenon_dim_t *out) {
   atom_t *atom;
-  range_t range = {range_of_dim(extents, b).low, a.value == -1 ? INT64_MAX : range_of_dim(extents, a).high};
-  if (a.value < -1 && tenon_is_known(a)) return impossible(extents, TENON_DIM_BOUND, a, b, "has a negative bound");
+  range_t range = {range_of_dim(extents, b).low,
+                   a.value == -1 ? INT64_MAX : range_of_dim(extents, a).high};
+  if (a.value < -1 && tenon_is_known(a))
+    return impossible(extents, TENON_DIM_BOUND, a, b, "has a negative bound");
   if (range.low < 0) range.low = 0;
-  if (range.low > range.high) return impossible(extents, TENON_DIM_BOUND, a, b, "leaves nothing between");
-  if (range.low == range.high) return *out = tenon_extent(range.low), TENON_OK;
+  if (range.low > range.high)
+    return impossible(extents, TENON_DIM_BOUND, a, b, "leaves nothing between");
+  if (range.low == range.high) {
+    *out = tenon_extent(range.low);
+    return TENON_OK;
+  }
   TN_TRY(make_atom(extents, SYMBOL, NULL, range, &atom));
-  atom->a = a, atom->is_found = true;
+  atom->a = a;
+  atom->is_found = true;
   return intern_atom(extents, atom, out);
 }
 
 /* The operation on operands that are resolved. */
-static tenon_status_t simplify(tn_extents_t *extents, uint32_t operation, tenon_dim_t a, tenon_dim_t b,
-                               tenon_dim_t *out) {
+static tenon_status_t simplify(tn_extents_t *extents, uint32_t operation, tenon_dim_t a,
+                               tenon_dim_t b, tenon_dim_t *out) {
   switch (operation) {
   case TENON_DIM_ADD:
   case TENON_DIM_SUB:
-  case TENON_DIM_MUL: return arithmetic(extents, operation, a, b, out);
+  case TENON_DIM_MUL:
+    return arithmetic(extents, operation, a, b, out);
   case TENON_DIM_DIV:
   case TENON_DIM_CEIL_DIV:
-  case TENON_DIM_MOD: return divide(extents, operation, a, b, out);
+  case TENON_DIM_MOD:
+    return divide(extents, operation, a, b, out);
   case TENON_DIM_MIN:
-  case TENON_DIM_MAX: return extreme(extents, operation, a, b, out);
-  case TENON_DIM_BROADCAST: return broadcast(extents, a, b, out);
-  case TENON_DIM_BOUND: return bounded(extents, a, b, out);
-  case TENON_DIM_EQUAL: return equal(extents, a, b, out);
-  default: return test(extents, operation, a, b, out);
+  case TENON_DIM_MAX:
+    return extreme(extents, operation, a, b, out);
+  case TENON_DIM_BROADCAST:
+    return broadcast(extents, a, b, out);
+  case TENON_DIM_BOUND:
+    return bounded(extents, a, b, out);
+  case TENON_DIM_EQUAL:
+    return equal(extents, a, b, out);
+  default:
+    return test(extents, operation, a, b, out);
   }
 }
 
-tenon_status_t tn_extents_operate(tn_extents_t *extents, uint32_t operation, tenon_dim_t a, tenon_dim_t b,
-                                  tenon_dim_t *out_dim) {
-  if (operation >= OPERATIONS) return tn_fail(TENON_INVALID, "no operation on extents has number %u", operation);
+tenon_status_t tn_extents_operate(tn_extents_t *extents, uint32_t operation, tenon_dim_t a,
+                                  tenon_dim_t b, tenon_dim_t *out_dim) {
+  if (operation >= OPERATIONS)
+    return tn_fail(TENON_INVALID, "no operation on extents has number %u", operation);
   for (int i = 0; i < 2; i++)
     if (!tenon_is_known(i ? b : a) && !entry_of(extents, i ? b : a))
-      return tn_fail(TENON_INVALID, "extents: %" PRId64 " is no symbol of this graph", (i ? b : a).value);
-  a = tn_extents_resolve(extents, a), b = tn_extents_resolve(extents, b);
+      return tn_fail(TENON_INVALID, "extents: %" PRId64 " is no symbol of this graph",
+                     (i ? b : a).value);
+  a = tn_extents_resolve(extents, a);
+  b = tn_extents_resolve(extents, b);
   tenon_status_t status = simplify(extents, operation, a, b, out_dim);
   if (status == TENON_OK) *out_dim = tn_extents_resolve(extents, *out_dim);
   return status;
 }
 
-/* ---- parts ------------------------------------------------------------------------------------------------------- */
+/* parts */
 
 static tenon_status_t atom_part(tn_extents_t *extents, const atom_t *atom, tn_extent_part_t *out) {
-  out->kind = atom->kind != SYMBOL ? TENON_PART_OPERATION : atom->is_found ? TENON_PART_FOUND : TENON_PART_SYMBOL;
+  out->kind = atom->kind != SYMBOL ? TENON_PART_OPERATION
+              : atom->is_found     ? TENON_PART_FOUND
+                                   : TENON_PART_SYMBOL;
   if (atom->kind == SYMBOL && !atom->is_found) return intern_atom(extents, atom, &out->a);
   out->operation = atom->is_found ? TENON_DIM_BOUND : atom->kind;
-  out->a = atom->a, out->b = atom->is_found ? tenon_extent(atom->range.low) : atom->b;
+  out->a = atom->a;
+  out->b = atom->is_found ? tenon_extent(atom->range.low) : atom->b;
   return TENON_OK;
 }
 
-bool tn_extents_has(const tn_extents_t *extents, tenon_dim_t dim) { return entry_of(extents, dim) != NULL; }
+bool tn_extents_has(const tn_extents_t *extents, tenon_dim_t dim) {
+  return entry_of(extents, dim) != NULL;
+}
 
-/* The first of several terms and the rest of them, or the first of several factors and the rest of them. */
+/* The first of several terms and the rest of them, or the first of several factors and the rest of
+ * them. */
 tenon_status_t tn_extents_part(tn_extents_t *extents, tenon_dim_t dim, tn_extent_part_t *out_part) {
-  tn_sum_t first, rest = {0};
+  tn_sum_t first;
+  tn_sum_t rest = {0};
   const atom_t *atom;
-  *out_part = (tn_extent_part_t){.kind = TENON_PART_NUMBER, .a = dim = tn_extents_resolve(extents, dim)};
+  *out_part =
+      (tn_extent_part_t){.kind = TENON_PART_NUMBER, .a = dim = tn_extents_resolve(extents, dim)};
   if (tenon_is_known(dim)) return TENON_OK;
   if (!entry_of(extents, dim))
     return tn_fail(TENON_INVALID, "extents: %" PRId64 " is no symbol of this table", dim.value);
@@ -630,36 +780,45 @@ tenon_status_t tn_extents_part(tn_extents_t *extents, tenon_dim_t dim, tn_extent
   out_part->kind = TENON_PART_OPERATION;
   out_part->operation = first.count > 1 ? TENON_DIM_ADD : TENON_DIM_MUL;
   if (first.count > 1) {
-    rest.count = first.count - 1, first.count = 1;
+    rest.count = first.count - 1;
+    first.count = 1;
     memcpy(rest.terms, first.terms + 1, rest.count * sizeof *rest.terms);
   } else {
     tn_term_t *term = &first.terms[0];
     rest = first;
-    if (term->coefficient != 1) tn_sum_constant(&first, term->coefficient), rest.terms[0].coefficient = 1;
-    else {
+    if (term->coefficient != 1) {
+      tn_sum_constant(&first, term->coefficient);
+      rest.terms[0].coefficient = 1;
+    } else {
       tn_sum_atom(&first, term->factors[0]);
       rest.terms[0].count--;
-      memmove(rest.terms[0].factors, rest.terms[0].factors + 1, rest.terms[0].count * sizeof *rest.terms[0].factors);
+      memmove(rest.terms[0].factors, rest.terms[0].factors + 1,
+              rest.terms[0].count * sizeof *rest.terms[0].factors);
     }
   }
   TN_TRY(intern(extents, &first, &out_part->a));
   return intern(extents, &rest, &out_part->b);
 }
 
-/* ---- printing ---------------------------------------------------------------------------------------------------- */
+/* printing */
 
-static void print(const tn_extents_t *extents, tenon_dim_t dim, bool is_part, size_t limit, tn_text_t *text);
+static void print(const tn_extents_t *extents, tenon_dim_t dim, bool is_part, size_t limit,
+                  tn_text_t *text);
 
-static void print_atom(const tn_extents_t *extents, const atom_t *atom, bool is_part, size_t limit, tn_text_t *text) {
+static void print_atom(const tn_extents_t *extents, const atom_t *atom, bool is_part, size_t limit,
+                       tn_text_t *text) {
   if (atom->kind == SYMBOL) {
-    if (atom->name) tn_text_add(text, "%.64s", atom->name);
-    else tn_text_add(text, "?%u", atom->serial);
+    if (atom->name)
+      tn_text_add(text, "%.64s", atom->name);
+    else
+      tn_text_add(text, "?%u", atom->serial);
     if (atom->a.value == -1 || is_part) return;
     tn_text_add(text, "<=");
     print(extents, atom->a, false, limit, text);
     return;
   }
-  bool is_bare = !forms[atom->kind].before[0], is_list = forms[atom->kind].between[0] == ',';
+  bool is_bare = !forms[atom->kind].before[0];
+  bool is_list = forms[atom->kind].between[0] == ',';
   if (is_bare && is_part) tn_text_add(text, "(");
   tn_text_add(text, "%s", forms[atom->kind].before);
   print(extents, atom->a, !is_list, limit, text);
@@ -670,7 +829,8 @@ static void print_atom(const tn_extents_t *extents, const atom_t *atom, bool is_
 }
 
 /* is_part: of something that a sum needs parentheses in. */
-static void print(const tn_extents_t *extents, tenon_dim_t dim, bool is_part, size_t limit, tn_text_t *text) {
+static void print(const tn_extents_t *extents, tenon_dim_t dim, bool is_part, size_t limit,
+                  tn_text_t *text) {
   tn_sum_t sum;
   if (text->size > limit || text->failed) {
     tn_text_add(text, "...");
@@ -693,7 +853,9 @@ static void print(const tn_extents_t *extents, tenon_dim_t dim, bool is_part, si
     if (term->coefficient < 0) tn_text_add(text, "-");
     if (term->coefficient > 0 && i) tn_text_add(text, "+");
     if (!is_one)
-      tn_text_add(text, "%" PRIu64, term->coefficient < 0 ? -(uint64_t)term->coefficient : (uint64_t)term->coefficient);
+      tn_text_add(text, "%" PRIu64,
+                  term->coefficient < 0 ? -(uint64_t)term->coefficient
+                                        : (uint64_t)term->coefficient);
     for (uint32_t k = 0; k < term->count; k++) {
       if (k || !is_one) tn_text_add(text, "*");
       print_atom(extents, extents->atom_list[term->factors[k]], is_part || is_sum, limit, text);

@@ -1,6 +1,7 @@
-/* Gradient rules: parses TENON_GRADIENT into calls over inputs, results, attributes and gradients.  Called by the
- * registry when a library is loaded; the tape and the adapters read the result.  Invariant: every index in a parsed
- * rule is valid, calls are nested at most DEPTH_MAX deep, and every input that may be a float is named. */
+/* Gradient rules: parses TENON_GRADIENT into calls over inputs, results, attributes and gradients.
+ * Called by the registry when a library is loaded; the tape and the adapters read the result.
+ * Invariant: every index in a parsed rule is valid, calls are nested at most DEPTH_MAX deep, and
+ * every input that may be a float is named. */
 #include "core/gradient.h"
 
 #include <string.h>
@@ -10,7 +11,7 @@
 #include "core/lexer.h"
 #include "core/nearest.h"
 
-enum { DEPTH_MAX = 64, VALUES_MAX = 128 /* of one call */ };
+enum { DEPTH_MAX = 64, VALUES_MAX = 128, /* of one call */ };
 
 typedef struct parser_t {
   tn_lexer_t lexer;
@@ -19,7 +20,7 @@ typedef struct parser_t {
   tn_arena_t *arena;
 } parser_t;
 
-/* ---- what has a gradient ----------------------------------------------------------------------------------------- */
+/* what has a gradient */
 
 /* Floats of any width, and complex numbers. */
 static bool may_be_float(const tn_types_t *types, const tn_type_source_t *source) {
@@ -35,22 +36,26 @@ static int32_t first_float_result(const parser_t *p) {
   return -1;
 }
 
-/* ---- values ------------------------------------------------------------------------------------------------------ */
+/* values */
 
-static tenon_status_t unknown(const parser_t *p, const char *expected, const tn_argument_t *arguments, uint32_t count) {
+static tenon_status_t unknown(const parser_t *p, const char *expected,
+                              const tn_argument_t *arguments, uint32_t count) {
   const tn_lexer_t *lexer = &p->lexer;
   const tn_schema_t *schema = p->schema;
   tn_nearest_t nearest;
   if (lexer->kind != TN_TOKEN_NAME) return tn_lexer_expected(lexer, expected);
   tn_nearest_begin(&nearest, lexer->start, lexer->size);
-  for (uint32_t i = 0; i < count; i++) tn_nearest_offer(&nearest, arguments[i].name);
+  for (uint32_t i = 0; i < count; i++)
+    tn_nearest_offer(&nearest, arguments[i].name);
   if (!arguments) {
-    for (uint32_t i = 0; i < schema->argument_count; i++) tn_nearest_offer(&nearest, schema->arguments[i]->name);
-    for (uint32_t i = 0; i < schema->output_count; i++) tn_nearest_offer(&nearest, schema->outputs[i].name);
+    for (uint32_t i = 0; i < schema->argument_count; i++)
+      tn_nearest_offer(&nearest, schema->arguments[i]->name);
+    for (uint32_t i = 0; i < schema->output_count; i++)
+      tn_nearest_offer(&nearest, schema->outputs[i].name);
     tn_nearest_offer(&nearest, "grad");
   }
-  return tn_lexer_fail(lexer, "expected %s, found '%.*s'%s", expected, (int)lexer->size, lexer->start,
-                       tn_nearest_say(&nearest));
+  return tn_lexer_fail(lexer, "expected %s, found '%.*s'%s", expected, (int)lexer->size,
+                       lexer->start, tn_nearest_say(&nearest));
 }
 
 /* "grad" or "grad.result", at its name. */
@@ -61,8 +66,10 @@ static tenon_status_t parse_grad(parser_t *p, tn_gradient_value_t *out) {
   out->kind = TN_GRADIENT_GRAD;
   tn_lexer_next(lexer);
   if (tn_lexer_take(lexer, '.')) {
-    out->index = lexer->kind == TN_TOKEN_NAME ? tn_schema_output(schema, lexer->start, lexer->size) : -1;
-    if (out->index < 0) return unknown(p, "the name of a result", schema->outputs, schema->output_count);
+    out->index =
+        lexer->kind == TN_TOKEN_NAME ? tn_schema_output(schema, lexer->start, lexer->size) : -1;
+    if (out->index < 0)
+      return unknown(p, "the name of a result", schema->outputs, schema->output_count);
     if (!may_be_float(p->types, &p->types->outputs[out->index]))
       return tn_lexer_fail(lexer, "result '%s' is never a float, so it has no gradient",
                            schema->outputs[out->index].name);
@@ -70,11 +77,14 @@ static tenon_status_t parse_grad(parser_t *p, tn_gradient_value_t *out) {
     return TENON_OK;
   }
   if (tn_schema_input(schema, "grad", 4) >= 0 || tn_schema_attr(schema, "grad", 4) >= 0)
-    return tn_lexer_fail_at(lexer, at,
-                            "'grad' is the gradient of the result, but an argument has that name too; "
-                            "write grad.RESULT, or rename the argument");
+    return tn_lexer_fail_at(
+        lexer, at,
+        "'grad' is the gradient of the result, but an argument has that name too; "
+        "write grad.RESULT, or rename the argument");
   out->index = first_float_result(p);
-  return out->index >= 0 ? TENON_OK : tn_lexer_fail_at(lexer, at, "no result is ever a float, so there is no 'grad'");
+  return out->index >= 0
+             ? TENON_OK
+             : tn_lexer_fail_at(lexer, at, "no result is ever a float, so there is no 'grad'");
 }
 
 static tenon_status_t parse_call(parser_t *p, int depth, tn_gradient_value_t *out);
@@ -92,7 +102,8 @@ static bool is_operator(const tn_lexer_t *lexer) {
 }
 
 static tenon_status_t parse_value(parser_t *p, int depth, tn_gradient_value_t *out) {
-  tn_lexer_t *lexer = &p->lexer, ahead = *lexer;
+  tn_lexer_t *lexer = &p->lexer;
+  tn_lexer_t ahead = *lexer;
   const tn_schema_t *schema = p->schema;
   *out = (tn_gradient_value_t){.index = -1};
   tn_lexer_next(&ahead);
@@ -124,7 +135,8 @@ static tenon_status_t parse_value(parser_t *p, int depth, tn_gradient_value_t *o
     out->kind = TN_GRADIENT_LITERAL;
     if (tn_lexer_literal(lexer, p->arena, &out->literal) == TENON_OK) return TENON_OK;
     *lexer = token;
-    return unknown(p, "an input, a result, an attribute, grad, @state, a literal or a call", NULL, 0);
+    return unknown(p, "an input, a result, an attribute, grad, @state, a literal or a call", NULL,
+                   0);
   }
   tn_lexer_next(lexer);
   return TENON_OK;
@@ -132,7 +144,8 @@ static tenon_status_t parse_value(parser_t *p, int depth, tn_gradient_value_t *o
 
 static bool is_repeated(const tn_gradient_value_t *arguments, uint32_t count) {
   for (uint32_t i = 0; i < count && arguments[count].keyword; i++)
-    if (arguments[i].keyword && strcmp(arguments[i].keyword, arguments[count].keyword) == 0) return true;
+    if (arguments[i].keyword && strcmp(arguments[i].keyword, arguments[count].keyword) == 0)
+      return true;
   return false;
 }
 
@@ -151,7 +164,8 @@ static size_t count_values(const tn_lexer_t *lexer) {
 
 static tenon_status_t parse_call(parser_t *p, int depth, tn_gradient_value_t *out) {
   tn_lexer_t *lexer = &p->lexer;
-  if (depth > DEPTH_MAX) return tn_lexer_fail(lexer, "calls are nested more than %d deep", DEPTH_MAX);
+  if (depth > DEPTH_MAX)
+    return tn_lexer_fail(lexer, "calls are nested more than %d deep", DEPTH_MAX);
   out->kind = TN_GRADIENT_CALL;
   TN_TRY(tn_lexer_operator(lexer, p->arena, p->schema->ns, &out->name));
   TN_TRY(tn_lexer_expect(lexer, '(', "'(' and the values of the call"));
@@ -176,7 +190,7 @@ static tenon_status_t parse_call(parser_t *p, int depth, tn_gradient_value_t *ou
   return tn_lexer_expect(lexer, ')', "',' or ')'");
 }
 
-/* ---- rules ------------------------------------------------------------------------------------------------------- */
+/* rules */
 
 /* Core operators that look at shape and dtype of a tensor, not at its elements. */
 static bool is_shape_only(const char *op, uint32_t argument) {
@@ -202,20 +216,25 @@ static void collect_uses(const tn_gradient_value_t *call, tn_gradient_rule_t *ru
     if (value->kind == TN_GRADIENT_CALL) collect_uses(value, rule);
     if (value->kind == TN_GRADIENT_GRAD) rule->grads_used |= bit;
     if (value->kind == TN_GRADIENT_STATE) rule->reads_state = true;
-    if (value->kind == TN_GRADIENT_INPUT) *(shaped ? &rule->inputs_shaped : &rule->inputs_used) |= bit;
-    if (value->kind == TN_GRADIENT_OUTPUT) *(shaped ? &rule->outputs_shaped : &rule->outputs_used) |= bit;
+    if (value->kind == TN_GRADIENT_INPUT)
+      *(shaped ? &rule->inputs_shaped : &rule->inputs_used) |= bit;
+    if (value->kind == TN_GRADIENT_OUTPUT)
+      *(shaped ? &rule->outputs_shaped : &rule->outputs_used) |= bit;
   }
 }
 
 static tenon_status_t parse_rule(parser_t *p, uint64_t *named, tn_gradient_rule_t *out) {
-  tn_lexer_t *lexer = &p->lexer, first = *lexer;
+  tn_lexer_t *lexer = &p->lexer;
+  tn_lexer_t first = *lexer;
   const tn_schema_t *schema = p->schema;
   int32_t inputs[64];
   *out = (tn_gradient_rule_t){0};
   do {
-    int32_t input = lexer->kind == TN_TOKEN_NAME ? tn_schema_input(schema, lexer->start, lexer->size) : -1;
+    int32_t input =
+        lexer->kind == TN_TOKEN_NAME ? tn_schema_input(schema, lexer->start, lexer->size) : -1;
     if (input < 0) return unknown(p, "the name of an input", schema->inputs, schema->input_count);
-    if (*named >> input & 1) return tn_lexer_fail(lexer, "input '%s' has two gradients", schema->inputs[input].name);
+    if (*named >> input & 1)
+      return tn_lexer_fail(lexer, "input '%s' has two gradients", schema->inputs[input].name);
     *named |= (uint64_t)1 << input;
     inputs[out->input_count++] = input;
     tn_lexer_next(lexer);
@@ -228,7 +247,8 @@ static tenon_status_t parse_rule(parser_t *p, uint64_t *named, tn_gradient_rule_
   if (lexer->kind != TN_TOKEN_NAME || !is_operator(lexer)) {
     out->kind = tn_lexer_is(lexer, "none") ? TN_RULE_NONE : TN_RULE_ERROR;
     if (!tn_lexer_is(lexer, "none") && !tn_lexer_is(lexer, "error"))
-      return tn_lexer_unknown(lexer, "a call, none or error", (const char *const[]){"none", "error", NULL}, NULL);
+      return tn_lexer_unknown(lexer, "a call, none or error",
+                              (const char *const[]){"none", "error", NULL}, NULL);
     tn_lexer_next(lexer);
     return TENON_OK;
   }
@@ -249,43 +269,52 @@ static tenon_status_t check_named(const parser_t *p, uint64_t named) {
     if (!(named >> i & 1) && may_be_float(p->types, &p->types->inputs[i]))
       tn_text_add(&names, "%s'%s'", names.size ? ", " : "", p->schema->inputs[i].name);
   if (!names.size && !names.failed) return TENON_OK;
-  tn_lexer_fail(&p->lexer, "each input that may be a float needs a rule (a call, none or error); there is none for %s",
-                tn_text_get(&names));
+  tn_lexer_fail(
+      &p->lexer,
+      "each input that may be a float needs a rule (a call, none or error); there is none for %s",
+      tn_text_get(&names));
   tn_text_clear(&names);
   return TENON_INVALID;
 }
 
-tenon_status_t tn_gradient_parse(const char *text, const tn_schema_t *schema, const tn_types_t *types,
-                                 tn_arena_t *arena, tn_gradient_t *out_gradient) {
+tenon_status_t tn_gradient_parse(const char *text, const tn_schema_t *schema,
+                                 const tn_types_t *types, tn_arena_t *arena,
+                                 tn_gradient_t *out_gradient) {
   parser_t p = {.schema = schema, .types = types, .arena = arena};
   uint64_t named = 0;
   *out_gradient = (tn_gradient_t){0};
   if (!text) return TENON_OK;
   char *copy = tn_arena_text(arena, text, strlen(text));
-  tn_gradient_rule_t *rules = tn_arena_array(arena, schema->input_count + 1, sizeof *rules); /* no input has two */
+  tn_gradient_rule_t *rules =
+      tn_arena_array(arena, schema->input_count + 1, sizeof *rules); /* no input has two */
   if (!copy || !rules) return tn_no_memory("a gradient", strlen(text));
   tn_lexer_open(&p.lexer, "gradient", copy);
   uint32_t count = 0;
-  do TN_TRY(parse_rule(&p, &named, &rules[count++]));
+  do
+    TN_TRY(parse_rule(&p, &named, &rules[count++]));
   while (tn_lexer_take(&p.lexer, ';'));
   TN_TRY(tn_lexer_expect(&p.lexer, TN_TOKEN_END, "';' or the end"));
   TN_TRY(check_named(&p, named));
   *out_gradient = (tn_gradient_t){copy, count, rules, false};
-  for (uint32_t i = 0; i < count; i++) out_gradient->reads_state |= rules[i].reads_state;
+  for (uint32_t i = 0; i < count; i++)
+    out_gradient->reads_state |= rules[i].reads_state;
   return TENON_OK;
 }
 
-static tenon_status_t walk(const tn_gradient_value_t *value, tenon_status_t (*visit)(void *, const char *),
-                           void *context) {
+static tenon_status_t walk(const tn_gradient_value_t *value,
+                           tenon_status_t (*visit)(void *, const char *), void *context) {
   if (value->kind != TN_GRADIENT_CALL) return TENON_OK;
   TN_TRY(visit(context, value->name));
-  for (uint32_t i = 0; i < value->argument_count; i++) TN_TRY(walk(&value->arguments[i], visit, context));
+  for (uint32_t i = 0; i < value->argument_count; i++)
+    TN_TRY(walk(&value->arguments[i], visit, context));
   return TENON_OK;
 }
 
-tenon_status_t tn_gradient_walk(const tn_gradient_t *gradient, tenon_status_t (*visit)(void *context, const char *name),
+tenon_status_t tn_gradient_walk(const tn_gradient_t *gradient,
+                                tenon_status_t (*visit)(void *context, const char *name),
                                 void *context) {
   for (uint32_t i = 0; i < gradient->rule_count; i++)
-    if (gradient->rules[i].kind == TN_RULE_CALL) TN_TRY(walk(&gradient->rules[i].call, visit, context));
+    if (gradient->rules[i].kind == TN_RULE_CALL)
+      TN_TRY(walk(&gradient->rules[i].call, visit, context));
   return TENON_OK;
 }

@@ -1,5 +1,6 @@
-/* The tokenizer of the contract's texts, their literals, and the messages about them.  Called by every parser of
- * src/core. One pass over the text, no allocation but for what a caller keeps; see lexer.h for the invariant. */
+/* The tokenizer of the contract's texts, their literals, and the messages about them.  Called by
+ * every parser of src/core. One pass over the text, no allocation but for what a caller keeps; see
+ * lexer.h for the invariant. */
 #include "core/lexer.h"
 
 #include <float.h>
@@ -12,7 +13,7 @@
 #include "core/dtype.h"
 #include "core/nearest.h"
 
-/* ---- tokens ------------------------------------------------------------------------------------------------------ */
+/* tokens */
 
 static inline bool is_digit(char c) { return c >= '0' && c <= '9'; }
 static inline bool is_word(char c) { /* letters, digits, '_': a bit for each character */
@@ -28,7 +29,8 @@ static inline bool is_sign(char c) { /* one of ()[],=;*?!@| which are tokens wha
 }
 
 static const char *bad(tn_lexer_t *lexer, const char *end, const char *why) {
-  lexer->kind = TN_TOKEN_BAD, lexer->bad = why;
+  lexer->kind = TN_TOKEN_BAD;
+  lexer->bad = why;
   return end;
 }
 
@@ -37,20 +39,28 @@ static const char *number(tn_lexer_t *lexer, const char *at) {
   bool has_digits = false;
   lexer->kind = TN_TOKEN_INT;
   if (*at == '-') at++;
-  for (; is_digit(*at); at++) has_digits = true;
+  for (; is_digit(*at); at++)
+    has_digits = true;
   if (*at == '.') {
     lexer->kind = TN_TOKEN_FLOAT;
-    for (at++; is_digit(*at); at++) has_digits = true;
+    for (at++; is_digit(*at); at++)
+      has_digits = true;
   }
   if (has_digits && (*at == 'e' || *at == 'E')) {
     lexer->kind = TN_TOKEN_FLOAT;
     at += at[1] == '-' || at[1] == '+' ? 2 : 1;
     if (!is_digit(*at)) has_digits = false;
-    while (is_digit(*at)) at++;
+    while (is_digit(*at))
+      at++;
   }
-  if (!has_digits && strncmp(start, "-inf", 4) == 0) lexer->kind = TN_TOKEN_FLOAT, at = start + 4, has_digits = true;
+  if (!has_digits && strncmp(start, "-inf", 4) == 0) {
+    lexer->kind = TN_TOKEN_FLOAT;
+    at = start + 4;
+    has_digits = true;
+  }
   if (has_digits && !is_word(*at)) return at;
-  while (is_word(*at)) at++;
+  while (is_word(*at))
+    at++;
   return bad(lexer, at, "which is no number");
 }
 
@@ -63,24 +73,30 @@ static const char *text(tn_lexer_t *lexer, const char *at) {
 
 void tn_lexer_next(tn_lexer_t *lexer) {
   const char *at = lexer->next;
-  while (is_space(*at)) at++;
-  lexer->start = at, lexer->bad = NULL;
+  while (is_space(*at))
+    at++;
+  lexer->start = at;
+  lexer->bad = NULL;
   if (is_letter(*at)) {
     lexer->kind = TN_TOKEN_NAME;
-    while (is_word(*at)) at++;
+    while (is_word(*at))
+      at++;
     if (at - lexer->start > TN_NAME_MAX) bad(lexer, at, "a name of more than 255 bytes");
   } else if (is_sign(*at)) {
     lexer->kind = *at++;
   } else if (*at == '-' && at[1] == '>') {
-    lexer->kind = TN_TOKEN_ARROW, at += 2;
+    lexer->kind = TN_TOKEN_ARROW;
+    at += 2;
   } else if (is_digit(*at) || *at == '-' || (*at == '.' && is_digit(at[1]))) {
     at = number(lexer, at);
   } else if (*at == '\'') {
     at = text(lexer, at);
   } else if (at[0] == ':' && at[1] == ':') {
-    lexer->kind = TN_TOKEN_SCOPE, at += 2;
+    lexer->kind = TN_TOKEN_SCOPE;
+    at += 2;
   } else if (at[0] == '.' && at[1] == '.' && at[2] == '.') {
-    lexer->kind = TN_TOKEN_DOTS, at += 3;
+    lexer->kind = TN_TOKEN_DOTS;
+    at += 3;
   } else if (*at == ':' || *at == '.') {
     lexer->kind = *at++;
   } else if (*at == 0) {
@@ -88,7 +104,8 @@ void tn_lexer_next(tn_lexer_t *lexer) {
   } else {
     at = bad(lexer, at + 1, "which no text of the contract has");
   }
-  lexer->next = at, lexer->size = (size_t)(at - lexer->start);
+  lexer->next = at;
+  lexer->size = (size_t)(at - lexer->start);
 }
 
 void tn_lexer_open(tn_lexer_t *lexer, const char *what, const char *source) {
@@ -105,7 +122,8 @@ bool tn_lexer_take(tn_lexer_t *lexer, int kind) {
 bool tn_lexer_is(const tn_lexer_t *lexer, const char *word) {
   if (lexer->kind != TN_TOKEN_NAME) return false;
   size_t i = 0; /* words are short, and most differ in the first letter */
-  while (i < lexer->size && lexer->start[i] == word[i]) i++;
+  while (i < lexer->size && lexer->start[i] == word[i])
+    i++;
   return i == lexer->size && word[i] == 0;
 }
 
@@ -116,44 +134,56 @@ tenon_status_t tn_lexer_expect(tn_lexer_t *lexer, int kind, const char *expected
 size_t tn_lexer_count(const tn_lexer_t *lexer, int close) {
   tn_lexer_t ahead = *lexer;
   size_t count = 1;
-  for (; ahead.kind != close && ahead.kind != TN_TOKEN_END && ahead.kind != TN_TOKEN_BAD; tn_lexer_next(&ahead))
+  for (; ahead.kind != close && ahead.kind != TN_TOKEN_END && ahead.kind != TN_TOKEN_BAD;
+       tn_lexer_next(&ahead))
     count += ahead.kind == ',';
   return count;
 }
 
-/* ---- failures ---------------------------------------------------------------------------------------------------- */
+/* failures */
 
 const char *tn_escape(const char *data, size_t size, char *out_text, size_t capacity) {
   size_t used = 0;
   for (size_t i = 0; i < size; i++) {
     unsigned char c = (unsigned char)data[i];
     bool plain = c >= 0x20 && c < 0x7f;
-    size_t need = (plain ? 1u : 4u) + (i + 1 < size ? 3u : 0u); /* the dots must fit, if more follows */
+    size_t need =
+        (plain ? 1u : 4u) + (i + 1 < size ? 3u : 0u); /* the dots must fit, if more follows */
     if (used + need >= capacity) {
       used += (size_t)snprintf(out_text + used, capacity - used, "...");
       break;
     }
-    if (plain) out_text[used++] = (char)c;
-    else used += (size_t)snprintf(out_text + used, capacity - used, "\\x%02x", c);
+    if (plain)
+      out_text[used++] = (char)c;
+    else
+      used += (size_t)snprintf(out_text + used, capacity - used, "\\x%02x", c);
   }
   out_text[used < capacity ? used : capacity - 1] = 0;
   return out_text;
 }
 
 static tenon_status_t fail_at(const tn_lexer_t *lexer, const char *at, const char *message) {
-  enum { BEFORE = 120, AFTER = 160 };
+  enum {
+    BEFORE = 120,
+    AFTER = 160,
+  };
   char shown[4 * (BEFORE + AFTER) + 8];
-  size_t column = 1, before = (size_t)(at - lexer->text), cut = before > BEFORE ? before - BEFORE : 0;
+  size_t column = 1;
+  size_t before = (size_t)(at - lexer->text);
+  size_t cut = before > BEFORE ? before - BEFORE : 0;
   for (const char *c = lexer->text; c < at; c++)
     column += ((unsigned char)*c & 0xc0) != 0x80; /* characters, not bytes */
   size_t size = before - cut;
-  while (size < before - cut + AFTER && lexer->text[cut + size]) size++;
+  while (size < before - cut + AFTER && lexer->text[cut + size])
+    size++;
   bool is_more = lexer->text[cut + size] != 0;
   return tn_fail(TENON_INVALID, "%s '%s%s%s': column %zu: %s", lexer->what, cut ? "..." : "",
-                 tn_escape(lexer->text + cut, size, shown, sizeof shown), is_more ? "..." : "", column, message);
+                 tn_escape(lexer->text + cut, size, shown, sizeof shown), is_more ? "..." : "",
+                 column, message);
 }
 
-static tenon_status_t fail_list(const tn_lexer_t *lexer, const char *at, const char *format, va_list arguments) {
+static tenon_status_t fail_list(const tn_lexer_t *lexer, const char *at, const char *format,
+                                va_list arguments) {
   char message[1024];
   vsnprintf(message, sizeof message, format, arguments);
   return fail_at(lexer, at, message);
@@ -177,68 +207,91 @@ tenon_status_t tn_lexer_fail_at(const tn_lexer_t *lexer, const char *at, const c
 
 tenon_status_t tn_lexer_expected(const tn_lexer_t *lexer, const char *expected) {
   char found[64];
-  if (lexer->kind == TN_TOKEN_END) return tn_lexer_fail(lexer, "expected %s, found the end of the text", expected);
+  if (lexer->kind == TN_TOKEN_END)
+    return tn_lexer_fail(lexer, "expected %s, found the end of the text", expected);
   tn_escape(lexer->start, lexer->size, found, sizeof found);
-  if (lexer->kind == TN_TOKEN_TEXT) return tn_lexer_fail(lexer, "expected %s, found the text %s", expected, found);
-  return tn_lexer_fail(lexer, "expected %s, found '%s'%s%s", expected, found, lexer->bad ? ", " : "",
-                       lexer->bad ? lexer->bad : "");
+  if (lexer->kind == TN_TOKEN_TEXT)
+    return tn_lexer_fail(lexer, "expected %s, found the text %s", expected, found);
+  return tn_lexer_fail(lexer, "expected %s, found '%s'%s%s", expected, found,
+                       lexer->bad ? ", " : "", lexer->bad ? lexer->bad : "");
 }
 
-tenon_status_t tn_lexer_unknown(const tn_lexer_t *lexer, const char *expected, const char *const *words,
-                                const char *(*more)(int index)) {
+tenon_status_t tn_lexer_unknown(const tn_lexer_t *lexer, const char *expected,
+                                const char *const *words, const char *(*more)(int index)) {
   char found[64];
   tn_nearest_t nearest;
   if (lexer->kind != TN_TOKEN_NAME) return tn_lexer_expected(lexer, expected);
   tn_nearest_begin(&nearest, lexer->start, lexer->size);
-  for (; words && *words; words++) tn_nearest_offer(&nearest, *words);
-  for (int i = 0; more && more(i); i++) tn_nearest_offer(&nearest, more(i));
+  for (; words && *words; words++)
+    tn_nearest_offer(&nearest, *words);
+  for (int i = 0; more && more(i); i++)
+    tn_nearest_offer(&nearest, more(i));
   tn_escape(lexer->start, lexer->size, found, sizeof found);
-  return tn_lexer_fail(lexer, "expected %s, found '%s'%s", expected, found, tn_nearest_say(&nearest));
+  return tn_lexer_fail(lexer, "expected %s, found '%s'%s", expected, found,
+                       tn_nearest_say(&nearest));
 }
 
-/* ---- numbers ----------------------------------------------------------------------------------------------------- */
+/* numbers */
 
-/* strtod and printf write the decimal point of the locale; this is how it is asked for without a lock. */
+/* strtod and printf write the decimal point of the locale; this is how it is asked for without a
+ * lock. */
 static size_t decimal_point(char out_point[16]) {
   char sample[32];
   int size = snprintf(sample, sizeof sample, "%.1f", 0.5); /* "0.5" */
-  if (size < 3 || size > 16) return out_point[0] = '.', 1;
+  if (size < 3 || size > 16) {
+    out_point[0] = '.';
+    return 1;
+  }
   memcpy(out_point, sample + 1, (size_t)size - 2);
   return (size_t)size - 2;
 }
 
 bool tn_number_parse(const char *source, size_t size, double *out_number) {
-  static const double powers[] = {1e0,  1e1,  1e2,  1e3,  1e4,  1e5,  1e6,  1e7,  1e8,  1e9,  1e10, 1e11,
-                                  1e12, 1e13, 1e14, 1e15, 1e16, 1e17, 1e18, 1e19, 1e20, 1e21, 1e22};
+  static const double powers[] = {1e0,  1e1,  1e2,  1e3,  1e4,  1e5,  1e6,  1e7,
+                                  1e8,  1e9,  1e10, 1e11, 1e12, 1e13, 1e14, 1e15,
+                                  1e16, 1e17, 1e18, 1e19, 1e20, 1e21, 1e22};
   char buffer[160], point[16];
   uint64_t digits = 0;
-  int exponent = 0, stated = 0;
-  bool is_negative = size && source[0] == '-', is_exact = true, after_point = false;
+  int exponent = 0;
+  int stated = 0;
+  bool is_negative = size && source[0] == '-';
+  bool is_exact = true;
+  bool after_point = false;
   size_t i = is_negative;
   for (; i < size && (is_digit(source[i]) || source[i] == '.'); i++) {
     if (source[i] == '.') {
       after_point = true;
     } else {
       if (digits > ((uint64_t)1 << 53) / 10 - 1) is_exact = false;
-      if (is_exact) digits = digits * 10 + (uint64_t)(source[i] - '0'), exponent -= after_point;
+      if (is_exact) {
+        digits = digits * 10 + (uint64_t)(source[i] - '0');
+        exponent -= after_point;
+      }
     }
   }
   if (i < size && (source[i] == 'e' || source[i] == 'E')) {
     bool is_minus = source[++i] == '-';
     if (is_minus || source[i] == '+') i++;
-    for (; i < size && is_digit(source[i]) && stated < 10000; i++) stated = stated * 10 + (source[i] - '0');
+    for (; i < size && is_digit(source[i]) && stated < 10000; i++)
+      stated = stated * 10 + (source[i] - '0');
     exponent += is_minus ? -stated : stated;
   }
-  if (is_exact && i == size && exponent >= -22 && exponent <= 22) { /* both factors are exact: so is one rounding */
-    double number_of = exponent < 0 ? (double)digits / powers[-exponent] : (double)digits * powers[exponent];
+  if (is_exact && i == size && exponent >= -22 &&
+      exponent <= 22) { /* both factors are exact: so is one rounding */
+    double number_of =
+        exponent < 0 ? (double)digits / powers[-exponent] : (double)digits * powers[exponent];
     *out_number = is_negative ? -number_of : number_of;
     return true;
   }
-  size_t point_size = decimal_point(point), used = 0;
+  size_t point_size = decimal_point(point);
+  size_t used = 0;
   for (i = 0; i < size; i++) {
     if (used + point_size + 1 >= sizeof buffer) return false;
-    if (source[i] == '.') memcpy(buffer + used, point, point_size), used += point_size;
-    else buffer[used++] = source[i];
+    if (source[i] == '.') {
+      memcpy(buffer + used, point, point_size);
+      used += point_size;
+    } else
+      buffer[used++] = source[i];
   }
   buffer[used] = 0;
   *out_number = strtod(buffer, NULL);
@@ -258,11 +311,13 @@ void tn_number_print(double number_of, char out_text[32]) {
   size_t used = 0;
   for (const char *c = raw; *c && used + 4 < 32; c++) {
     bool is_known = is_word(*c) || *c == '-' || *c == '+';
-    if (!is_known && c > raw && is_digit(c[-1])) out_text[used++] = '.'; /* first byte of the locale's point */
+    if (!is_known && c > raw && is_digit(c[-1]))
+      out_text[used++] = '.'; /* first byte of the locale's point */
     if (is_known) out_text[used++] = *c;
   }
   out_text[used] = 0;
-  if (!out_text[strspn(out_text, "-0123456789")]) memcpy(out_text + used, ".0", 3); /* else it would read as an int */
+  if (!out_text[strspn(out_text, "-0123456789")])
+    memcpy(out_text + used, ".0", 3); /* else it would read as an int */
 }
 
 static bool integer(const char *source, size_t size, int64_t *out_number) {
@@ -270,49 +325,61 @@ static bool integer(const char *source, size_t size, int64_t *out_number) {
   bool is_negative = size && source[0] == '-';
   for (size_t i = is_negative; i < size; i++)
     if (__builtin_mul_overflow(value, 10, &value) ||
-        __builtin_sub_overflow(value, source[i] - '0', &value)) /* downwards: the least has no positive twin */
+        __builtin_sub_overflow(value, source[i] - '0',
+                               &value)) /* downwards: the least has no positive twin */
       return false;
   if (!is_negative && value == INT64_MIN) return false;
   *out_number = is_negative ? value : -value;
   return true;
 }
 
-/* ---- names, texts, literals -------------------------------------------------------------------------------------- */
+/* names, texts, literals */
 
-static tenon_status_t no_memory(const tn_lexer_t *lexer, size_t size) { return tn_no_memory(lexer->what, size); }
+static tenon_status_t no_memory(const tn_lexer_t *lexer, size_t size) {
+  return tn_no_memory(lexer->what, size);
+}
 
-tenon_status_t tn_lexer_name(tn_lexer_t *lexer, tn_arena_t *arena, const char *expected, const char **out_name) {
+tenon_status_t tn_lexer_name(tn_lexer_t *lexer, tn_arena_t *arena, const char *expected,
+                             const char **out_name) {
   if (lexer->kind != TN_TOKEN_NAME) return tn_lexer_expected(lexer, expected);
-  if (!(*out_name = tn_arena_text(arena, lexer->start, lexer->size))) return no_memory(lexer, lexer->size);
+  if (!(*out_name = tn_arena_text(arena, lexer->start, lexer->size)))
+    return no_memory(lexer, lexer->size);
   tn_lexer_next(lexer);
   return TENON_OK;
 }
 
-tenon_status_t tn_lexer_operator(tn_lexer_t *lexer, tn_arena_t *arena, const char *ns, const char **out_full) {
+tenon_status_t tn_lexer_operator(tn_lexer_t *lexer, tn_arena_t *arena, const char *ns,
+                                 const char **out_full) {
   char full[3 * TN_NAME_MAX + 8];
   size_t used = 0;
   tn_lexer_t ahead = *lexer;
   tn_lexer_next(&ahead);
   if (lexer->kind == TN_TOKEN_NAME && ahead.kind != TN_TOKEN_SCOPE && ns) {
     size_t size = strlen(ns);
-    if (size > TN_NAME_MAX) return tn_lexer_fail(lexer, "the namespace's name has more than %d bytes", TN_NAME_MAX);
-    memcpy(full, ns, size), memcpy(full + size, "::", 2), used = size + 2;
+    if (size > TN_NAME_MAX)
+      return tn_lexer_fail(lexer, "the namespace's name has more than %d bytes", TN_NAME_MAX);
+    memcpy(full, ns, size);
+    memcpy(full + size, "::", 2);
+    used = size + 2;
   }
   for (const char *expected = "an operator";; expected = "a name") {
     if (lexer->kind != TN_TOKEN_NAME) return tn_lexer_expected(lexer, expected);
-    memcpy(full + used, lexer->start, lexer->size), used += lexer->size;
+    memcpy(full + used, lexer->start, lexer->size);
+    used += lexer->size;
     tn_lexer_next(lexer);
     bool has_overload = memchr(full, '.', used) != NULL;
     bool is_scope = lexer->kind == TN_TOKEN_SCOPE && !has_overload && !memchr(full, ':', used);
     if (!is_scope && (lexer->kind != '.' || has_overload)) break;
-    memcpy(full + used, lexer->start, lexer->size), used += lexer->size;
+    memcpy(full + used, lexer->start, lexer->size);
+    used += lexer->size;
     tn_lexer_next(lexer);
   }
   *out_full = tn_arena_text(arena, full, used);
   return *out_full ? TENON_OK : no_memory(lexer, used);
 }
 
-tenon_status_t tn_lexer_text(tn_lexer_t *lexer, tn_arena_t *arena, const char **out_text, uint32_t *out_size) {
+tenon_status_t tn_lexer_text(tn_lexer_t *lexer, tn_arena_t *arena, const char **out_text,
+                             uint32_t *out_size) {
   if (lexer->kind != TN_TOKEN_TEXT) return tn_lexer_expected(lexer, "a 'text'");
   if (lexer->size > UINT32_MAX) return tn_lexer_fail(lexer, "a text of more than 4 GiB");
   char *copy = tn_arena_text(arena, lexer->start + 1, lexer->size - 2);
@@ -322,13 +389,15 @@ tenon_status_t tn_lexer_text(tn_lexer_t *lexer, tn_arena_t *arena, const char **
     char plain = *c;
     if (plain == '\\') {
       c++;
-      if (*c != '\\' && *c != '\'' && *c != 'n') return tn_lexer_fail_at(lexer, c - 1, "an escape is \\\\, \\' or \\n");
+      if (*c != '\\' && *c != '\'' && *c != 'n')
+        return tn_lexer_fail_at(lexer, c - 1, "an escape is \\\\, \\' or \\n");
       plain = *c == 'n' ? '\n' : *c;
     }
     copy[size++] = plain;
   }
   copy[size] = 0;
-  *out_text = copy, *out_size = size;
+  *out_text = copy;
+  *out_size = size;
   tn_lexer_next(lexer);
   return TENON_OK;
 }
@@ -341,12 +410,16 @@ static tenon_status_t no_literal(const tn_lexer_t *lexer) {
 
 static tenon_status_t literal_name(tn_lexer_t *lexer, tenon_value_t *out) {
   *out = (tenon_value_t){0};
-  if (tn_lexer_is(lexer, "True") || tn_lexer_is(lexer, "False"))
-    out->kind = TENON_KIND_BOOL, out->as.i = lexer->size == 4;
-  else if (tn_lexer_is(lexer, "inf") || tn_lexer_is(lexer, "nan"))
-    out->kind = TENON_KIND_FLOAT, out->as.f = lexer->start[0] == 'i' ? (double)INFINITY : (double)NAN;
-  else if (tn_dtype_parse(lexer->start, lexer->size, &out->as.dtype)) out->kind = TENON_KIND_DTYPE;
-  else if (!tn_lexer_is(lexer, "None")) return no_literal(lexer);
+  if (tn_lexer_is(lexer, "True") || tn_lexer_is(lexer, "False")) {
+    out->kind = TENON_KIND_BOOL;
+    out->as.i = lexer->size == 4;
+  } else if (tn_lexer_is(lexer, "inf") || tn_lexer_is(lexer, "nan")) {
+    out->kind = TENON_KIND_FLOAT;
+    out->as.f = lexer->start[0] == 'i' ? (double)INFINITY : (double)NAN;
+  } else if (tn_dtype_parse(lexer->start, lexer->size, &out->as.dtype))
+    out->kind = TENON_KIND_DTYPE;
+  else if (!tn_lexer_is(lexer, "None"))
+    return no_literal(lexer);
   tn_lexer_next(lexer);
   return TENON_OK;
 }
@@ -354,18 +427,22 @@ static tenon_status_t literal_name(tn_lexer_t *lexer, tenon_value_t *out) {
 static tenon_status_t literal_item(tn_lexer_t *lexer, tn_arena_t *arena, tenon_value_t *out) {
   *out = (tenon_value_t){0};
   switch (lexer->kind) {
-  case TN_TOKEN_TEXT: out->kind = TENON_KIND_STR; return tn_lexer_text(lexer, arena, &out->as.s, &out->count);
+  case TN_TOKEN_TEXT:
+    out->kind = TENON_KIND_STR;
+    return tn_lexer_text(lexer, arena, &out->as.s, &out->count);
   case TN_TOKEN_INT:
     out->kind = TENON_KIND_INT;
     if (!integer(lexer->start, lexer->size, &out->as.i))
-      return tn_lexer_fail(lexer, "a number that does not fit 64 bits (a float is written with a point)");
+      return tn_lexer_fail(lexer,
+                           "a number that does not fit 64 bits (a float is written with a point)");
     break;
   case TN_TOKEN_FLOAT:
     out->kind = TENON_KIND_FLOAT;
     if (!tn_number_parse(lexer->start, lexer->size, &out->as.f))
       return tn_lexer_fail(lexer, "a number that is too large or too long for a 64-bit float");
     break;
-  default: return literal_name(lexer, out);
+  default:
+    return literal_name(lexer, out);
   }
   tn_lexer_next(lexer);
   return TENON_OK;
@@ -377,7 +454,8 @@ static tenon_status_t literal_list(tn_lexer_t *lexer, tn_arena_t *arena, tenon_v
   tenon_string_t *strs = NULL;
   int64_t *ints = NULL;
   double *floats = NULL;
-  uint32_t kind = TENON_KIND_INTS, count = 0;
+  uint32_t kind = TENON_KIND_INTS;
+  uint32_t count = 0;
   while (lexer->kind != ']') {
     tenon_value_t item;
     const char *at = lexer->start;
@@ -388,13 +466,19 @@ static tenon_status_t literal_list(tn_lexer_t *lexer, tn_arena_t *arena, tenon_v
                     : item.kind == TENON_KIND_INT   ? TENON_KIND_INTS
                     : item.kind == TENON_KIND_FLOAT ? TENON_KIND_FLOATS
                                                     : TENON_KIND_NONE;
-    if (list == TENON_KIND_NONE) return tn_lexer_fail_at(lexer, at, "a list is of numbers or of texts");
+    if (list == TENON_KIND_NONE)
+      return tn_lexer_fail_at(lexer, at, "a list is of numbers or of texts");
     if (!count) {
-      void *items = tn_arena_array(arena, room, list == TENON_KIND_STRS ? sizeof *strs : sizeof *ints);
+      void *items =
+          tn_arena_array(arena, room, list == TENON_KIND_STRS ? sizeof *strs : sizeof *ints);
       if (!items) return no_memory(lexer, room * sizeof *strs);
-      kind = list, strs = items, ints = items, floats = items;
+      kind = list;
+      strs = items;
+      ints = items;
+      floats = items;
     }
-    if (kind == TENON_KIND_INTS && list == TENON_KIND_FLOATS) { /* [1, 2.5]: in place, the sizes are equal */
+    if (kind == TENON_KIND_INTS &&
+        list == TENON_KIND_FLOATS) { /* [1, 2.5]: in place, the sizes are equal */
       for (uint32_t i = 0; i < count; i++) {
         double widened = (double)ints[i];
         memcpy(&floats[i], &widened, sizeof widened);
@@ -403,9 +487,12 @@ static tenon_status_t literal_list(tn_lexer_t *lexer, tn_arena_t *arena, tenon_v
     }
     if (kind != list && !(kind == TENON_KIND_FLOATS && list == TENON_KIND_INTS))
       return tn_lexer_fail_at(lexer, at, "a list is of numbers or of texts, not of both");
-    if (kind == TENON_KIND_STRS) strs[count] = (tenon_string_t){item.as.s, item.count};
-    else if (kind == TENON_KIND_INTS) ints[count] = item.as.i;
-    else floats[count] = list == TENON_KIND_INTS ? (double)item.as.i : item.as.f;
+    if (kind == TENON_KIND_STRS)
+      strs[count] = (tenon_string_t){item.as.s, item.count};
+    else if (kind == TENON_KIND_INTS)
+      ints[count] = item.as.i;
+    else
+      floats[count] = list == TENON_KIND_INTS ? (double)item.as.i : item.as.f;
     count++;
   }
   *out = (tenon_value_t){.kind = kind, .count = count, .as.ints = ints};
@@ -414,5 +501,6 @@ static tenon_status_t literal_list(tn_lexer_t *lexer, tn_arena_t *arena, tenon_v
 }
 
 tenon_status_t tn_lexer_literal(tn_lexer_t *lexer, tn_arena_t *arena, tenon_value_t *out_value) {
-  return tn_lexer_take(lexer, '[') ? literal_list(lexer, arena, out_value) : literal_item(lexer, arena, out_value);
+  return tn_lexer_take(lexer, '[') ? literal_list(lexer, arena, out_value)
+                                   : literal_item(lexer, arena, out_value);
 }

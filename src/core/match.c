@@ -1,5 +1,5 @@
-/* Compiling the match of shapes, and what of matching is not inline: see match.h.  Called by every eager call.  Invariant: a match of inputs leaves
- * a value in every slot that a result has. */
+/* Compiling the match of shapes, and what of matching is not inline: see match.h.  Called by every
+ * eager call.  Invariant: a match of inputs leaves a value in every slot that a result has. */
 #include "core/match.h"
 
 #include <string.h>
@@ -7,18 +7,20 @@
 #include "base/status.h"
 #include "core/pattern.h"
 
-/* ---- compiling --------------------------------------------------------------------------------------------------- */
+/* compiling */
 
 typedef struct compiler_t {
   tn_match_preset_t presets[TN_SLOTS];
-  uint32_t preset_count, slot_count;
+  uint32_t preset_count;
+  uint32_t slot_count;
   uint64_t bound;    /* names that an attribute or an input before has */
   uint8_t names[64]; /* their slots; patterns have no more names */
 } compiler_t;
 
 static bool add_preset(compiler_t *c, int32_t attr, int64_t number, uint8_t *out_slot) {
   uint32_t i = 0;
-  while (i < c->preset_count && (c->presets[i].attr != attr || c->presets[i].number != number)) i++;
+  while (i < c->preset_count && (c->presets[i].attr != attr || c->presets[i].number != number))
+    i++;
   if (i == c->preset_count) {
     if (c->slot_count == TN_SLOTS) return false;
     c->presets[c->preset_count++] = (tn_match_preset_t){(uint8_t)c->slot_count++, attr, number};
@@ -27,15 +29,21 @@ static bool add_preset(compiler_t *c, int32_t attr, int64_t number, uint8_t *out
   return true;
 }
 
-static bool compile(compiler_t *c, const tn_pattern_t *pattern, bool is_input, uint8_t *slots, tn_match_rule_t *out) {
-  uint32_t first = c->slot_count, count = (uint32_t)pattern->count;
+static bool compile(compiler_t *c, const tn_pattern_t *pattern, bool is_input, uint8_t *slots,
+                    tn_match_rule_t *out) {
+  uint32_t first = c->slot_count;
+  uint32_t count = (uint32_t)pattern->count;
   if (is_input && first + count > TN_SLOTS) return false;
   if (is_input) c->slot_count += count; /* places of its own, should it need them */
-  out->slots = slots, out->first = (uint8_t)first, out->count = pattern->is_given ? pattern->count : -1;
-  out->same_as = pattern->same_as, out->has_leading = pattern->has_leading;
+  out->slots = slots;
+  out->first = (uint8_t)first;
+  out->count = pattern->is_given ? pattern->count : -1;
+  out->same_as = pattern->same_as;
+  out->has_leading = pattern->has_leading;
   for (uint32_t k = 0; k < count; k++) {
     const tn_pattern_extent_t *extent = &pattern->extents[k];
-    bool is_name = extent->kind == TN_EXTENT_NAME, is_bound = is_name && c->bound >> extent->number & 1;
+    bool is_name = extent->kind == TN_EXTENT_NAME;
+    bool is_bound = is_name && c->bound >> extent->number & 1;
     slots[k] = (uint8_t)(first + k);
     if (extent->kind == TN_EXTENT_NUMBER) {
       if (!add_preset(c, -1, extent->number, &slots[k])) return false;
@@ -45,14 +53,17 @@ static bool compile(compiler_t *c, const tn_pattern_t *pattern, bool is_input, u
       out->compares = true;
     } else {
       out->binds = true;
-      if (is_name) c->names[extent->number] = slots[k], c->bound |= (uint64_t)1 << extent->number;
+      if (is_name) {
+        c->names[extent->number] = slots[k];
+        c->bound |= (uint64_t)1 << extent->number;
+      }
     }
   }
   return true;
 }
 
-/* Is there more to calls than types and shapes of their tensors tell?  Results are where the inputs are, unless there are
- * none, or an attribute states the device. */
+/* Is there more to calls than types and shapes of their tensors tell?  Results are where the inputs
+ * are, unless there are none, or an attribute states the device. */
 static bool has_more(const tn_schema_t *schema, const tn_patterns_t *patterns) {
   if (!schema->input_count) return true;
   for (uint32_t i = 0; i < schema->attr_count; i++)
@@ -66,8 +77,8 @@ static bool has_more(const tn_schema_t *schema, const tn_patterns_t *patterns) {
   return false;
 }
 
-tenon_status_t tn_matcher_create(const tn_patterns_t *patterns, const tn_schema_t *schema, tn_arena_t *arena,
-                                 const tn_matcher_t **out_matcher) {
+tenon_status_t tn_matcher_create(const tn_patterns_t *patterns, const tn_schema_t *schema,
+                                 tn_arena_t *arena, const tn_matcher_t **out_matcher) {
   static const tn_pattern_t any = {.is_given = true, .has_leading = true, .same_as = -1};
   uint32_t total = schema->input_count + schema->output_count;
   *out_matcher = NULL;
@@ -83,8 +94,10 @@ tenon_status_t tn_matcher_create(const tn_patterns_t *patterns, const tn_schema_
   if (!matcher || !rules) return tn_no_memory("shapes", total * sizeof *rules);
   for (uint32_t i = 0; i < total; i++) {
     bool is_input = i < schema->input_count;
-    const tn_argument_t *argument = is_input ? &schema->inputs[i] : &schema->outputs[i - schema->input_count];
-    const tn_pattern_t *pattern = !patterns->text ? &any : &patterns->inputs[i]; /* results stand behind the inputs */
+    const tn_argument_t *argument =
+        is_input ? &schema->inputs[i] : &schema->outputs[i - schema->input_count];
+    const tn_pattern_t *pattern =
+        !patterns->text ? &any : &patterns->inputs[i]; /* results stand behind the inputs */
     uint8_t *slots = tn_arena_array(arena, (size_t)pattern->count, sizeof *slots);
     if (!slots) return tn_no_memory("shapes", (size_t)pattern->count);
     rules[i].is_optional = argument->is_optional;
@@ -104,7 +117,7 @@ tenon_status_t tn_matcher_create(const tn_patterns_t *patterns, const tn_schema_
   return TENON_OK;
 }
 
-/* ---- matching ---------------------------------------------------------------------------------------------------- */
+/* matching */
 
 bool tn_match_presets(const tn_matcher_t *matcher, const tenon_value_t *attrs, tn_match_t *m) {
   for (uint32_t i = 0; i < matcher->preset_count; i++) {
@@ -112,7 +125,8 @@ bool tn_match_presets(const tn_matcher_t *matcher, const tenon_value_t *attrs, t
     int64_t value = preset->number;
     if (preset->attr >= 0) {
       const tenon_value_t *attr = &attrs[preset->attr];
-      if (attr->kind != TENON_KIND_INT && attr->kind != TENON_KIND_DIM) return false; /* not given */
+      if (attr->kind != TENON_KIND_INT && attr->kind != TENON_KIND_DIM)
+        return false; /* not given */
       value = attr->kind == TENON_KIND_INT ? attr->as.i : attr->as.dim.value;
       if (value < 0) return false;
     }
@@ -129,8 +143,10 @@ const int64_t *tn_match_shape(tn_match_t *m, const tn_matcher_t *matcher, uint32
     *out_ndim = like->ndim;
     return tn_match_same(like->shape, like->shape, like->ndim) ? like->shape : NULL;
   }
-  int64_t *shape = m->shape + TENON_RANK_MAX, leading = rule->has_leading ? m->leading_count : 0;
-  for (int64_t k = 0; k < rule->count; k++) shape[k] = m->slots[rule->slots[k]];
+  int64_t *shape = m->shape + TENON_RANK_MAX;
+  int64_t leading = rule->has_leading ? m->leading_count : 0;
+  for (int64_t k = 0; k < rule->count; k++)
+    shape[k] = m->slots[rule->slots[k]];
   *out_ndim = (int32_t)leading + rule->count;
   return *out_ndim <= TENON_RANK_MAX ? shape - leading : NULL;
 }

@@ -1,6 +1,6 @@
-/* Matching a call's tensors with TYPES and SHAPES when nothing is left to find out: no lists, every extent a number, and no
- * message.  What is in doubt does not match, and is left to tn_types_apply and tn_patterns_apply.  SHAPES are compiled for it
- * when a library is loaded. */
+/* Matching a call's tensors with TYPES and SHAPES when nothing is left to find out: no lists, every
+ * extent a number, and no message.  What is in doubt does not match, and is left to tn_types_apply
+ * and tn_patterns_apply.  SHAPES are compiled for it when a library is loaded. */
 #ifndef TN_CORE_MATCH_H
 #define TN_CORE_MATCH_H
 
@@ -18,7 +18,8 @@ typedef struct tn_match_rule_t { /* of an input or a result */
   uint8_t first;                 /* with `binds`: the slot of its first extent; the others follow */
   bool binds;                    /* an input: some extent is the first of its name, or any */
   bool compares;                 /* some extent is not */
-  bool has_leading, is_optional;
+  bool has_leading;
+  bool is_optional;
 } tn_match_rule_t;
 
 typedef struct tn_match_preset_t { /* a slot of a number or an attribute */
@@ -28,27 +29,35 @@ typedef struct tn_match_preset_t { /* a slot of a number or an attribute */
 } tn_match_preset_t;
 
 typedef struct tn_matcher_t {
-  uint64_t traits; /* which of TENON_POINTWISE and TENON_RANDOM the operator must have for this to tell all */
-  uint32_t input_count, output_count, preset_count;
-  const tn_match_rule_t *inputs, *outputs;
+  uint64_t
+      /* which of TENON_POINTWISE and TENON_RANDOM the operator must have for this to tell all */
+      traits;
+  uint32_t input_count;
+  uint32_t output_count;
+  uint32_t preset_count;
+  const tn_match_rule_t *inputs;
+  const tn_match_rule_t *outputs;
   const tn_match_preset_t *presets;
 } tn_matcher_t;
 
 typedef struct tn_match_t { /* types and shapes of one call */
   int64_t leading_count;
-  int64_t shape[2 * TENON_RANK_MAX]; /* leading extents end in the middle; those of a result go on from there */
-  int64_t slots[TN_SLOTS];           /* none is negative */
-  uint32_t ids[TN_TYPE_VARIABLES];   /* dtypes of variables */
+  int64_t shape
+      [2 *
+       TENON_RANK_MAX]; /* leading extents end in the middle; those of a result go on from there */
+  int64_t slots[TN_SLOTS];         /* none is negative */
+  uint32_t ids[TN_TYPE_VARIABLES]; /* dtypes of variables */
 } tn_match_t;
 
-/* For patterns without a text: all inputs are broadcast together, and all results have that shape (pointwise operators).
- * NULL in *out_matcher: there is more to calls of this schema (no inputs, lists, results with marks or without a rule, a
- * device), or more extents and numbers than there are slots. */
-tenon_status_t tn_matcher_create(const struct tn_patterns_t *patterns, const tn_schema_t *schema, tn_arena_t *arena,
-                                 const tn_matcher_t **out_matcher);
+/* For patterns without a text: all inputs are broadcast together, and all results have that shape
+ * (pointwise operators). NULL in *out_matcher: there is more to calls of this schema (no inputs,
+ * lists, results with marks or without a rule, a device), or more extents and numbers than there
+ * are slots. */
+tenon_status_t tn_matcher_create(const struct tn_patterns_t *patterns, const tn_schema_t *schema,
+                                 tn_arena_t *arena, const tn_matcher_t **out_matcher);
 /* The id of a result's dtype, 0: infer or an attribute that is not given states it. */
-static inline uint32_t tn_match_dtype(const tn_match_t *match, const tn_types_t *types, const tenon_value_t *attrs,
-                                      uint32_t output) {
+static inline uint32_t tn_match_dtype(const tn_match_t *match, const tn_types_t *types,
+                                      const tenon_value_t *attrs, uint32_t output) {
   const tn_type_source_t *source = &types->outputs[output];
   if (source->kind == TN_TYPE_VARIABLE) return match->ids[source->index];
   if (source->kind == TN_TYPE_FIXED) return tenon_dtype_id(source->fixed);
@@ -62,10 +71,12 @@ const int64_t *tn_match_shape(tn_match_t *match, const tn_matcher_t *matcher, ui
 /* Slots of numbers and attributes; false: an attribute is not given, or is no extent. */
 bool tn_match_presets(const tn_matcher_t *matcher, const tenon_value_t *attrs, tn_match_t *match);
 
-/* ---- inline: what every call does -------------------------------------------------------------------------------- */
+/* inline: what every call does */
 
 static inline bool tn_match_broadcast(tn_match_t *m, const int64_t *shape, int64_t count) {
-  int64_t *to = m->shape + TENON_RANK_MAX - count, fresh = count - m->leading_count, i = 0;
+  int64_t *to = m->shape + TENON_RANK_MAX - count;
+  int64_t fresh = count - m->leading_count;
+  int64_t i = 0;
   if (count > TENON_RANK_MAX) return false;
   if (fresh > 0) m->leading_count = count;
   for (; i < fresh; i++)
@@ -78,8 +89,8 @@ static inline bool tn_match_broadcast(tn_match_t *m, const int64_t *shape, int64
   return true;
 }
 
-static inline bool tn_match_type(const tn_types_t *types, uint32_t input, const tenon_value_t *attrs,
-                                 tenon_dtype_t dtype, tn_match_t *m) {
+static inline bool tn_match_type(const tn_types_t *types, uint32_t input,
+                                 const tenon_value_t *attrs, tenon_dtype_t dtype, tn_match_t *m) {
   const tn_type_source_t *source = &types->inputs[input];
   if (__builtin_expect(source->kind == TN_TYPE_VARIABLE, 1)) {
     if (!source->binds) return m->ids[source->index] == tenon_dtype_id(dtype);
@@ -89,13 +100,15 @@ static inline bool tn_match_type(const tn_types_t *types, uint32_t input, const 
   return tn_types_admit(types, source, attrs, dtype);
 }
 
-static inline bool tn_match_slots(const tn_match_rule_t *rule, const int64_t *shape, const tn_match_t *m) {
+static inline bool tn_match_slots(const tn_match_rule_t *rule, const int64_t *shape,
+                                  const tn_match_t *m) {
   for (int64_t k = 0; k < rule->count; k++)
     if (m->slots[rule->slots[k]] != shape[k]) return false;
   return true;
 }
 
-static inline bool tn_match_input(const tn_match_rule_t *rule, const tenon_tensor_t *t, tn_match_t *m) {
+static inline bool tn_match_input(const tn_match_rule_t *rule, const tenon_tensor_t *t,
+                                  tn_match_t *m) {
   const int64_t *shape = t->shape;
   int64_t leading = (int64_t)t->ndim - rule->count;
   if (__builtin_expect(leading != 0, 0)) { /* also without a rule */
@@ -118,8 +131,8 @@ static inline bool tn_match_same(const int64_t *a, const int64_t *b, int64_t cou
   return true;
 }
 
-static inline bool tn_match_output(const tn_match_rule_t *rule, tenon_tensor_t *const *inputs, const tenon_tensor_t *t,
-                                   const tn_match_t *m) {
+static inline bool tn_match_output(const tn_match_rule_t *rule, tenon_tensor_t *const *inputs,
+                                   const tenon_tensor_t *t, const tn_match_t *m) {
   if (__builtin_expect(rule->same_as >= 0, 0)) {
     const tenon_tensor_t *like = inputs[rule->same_as];
     return like->ndim == t->ndim && tn_match_same(like->shape, t->shape, t->ndim);
@@ -130,14 +143,15 @@ static inline bool tn_match_output(const tn_match_rule_t *rule, tenon_tensor_t *
          tn_match_slots(rule, t->shape + leading, m);
 }
 
-/* Do inputs and those results that are not NULL have the types and shapes that the texts state, and the results memory?
- * `may_create`: NULL may also stand for results that are not optional. */
-static inline __attribute__((always_inline)) bool tn_match(const tn_matcher_t *matcher, const tn_types_t *types,
-                                                           const tenon_value_t *attrs, tenon_tensor_t *const *inputs,
-                                                           tenon_tensor_t *const *outputs, bool may_create,
-                                                           tn_match_t *m) {
+/* Do inputs and those results that are not NULL have the types and shapes that the texts state, and
+ * the results memory? `may_create`: NULL may also stand for results that are not optional. */
+static inline __attribute__((always_inline)) bool
+tn_match(const tn_matcher_t *matcher, const tn_types_t *types, const tenon_value_t *attrs,
+         tenon_tensor_t *const *inputs, tenon_tensor_t *const *outputs, bool may_create,
+         tn_match_t *m) {
   m->leading_count = 0;
-  if (__builtin_expect(matcher->preset_count, 0) && !tn_match_presets(matcher, attrs, m)) return false;
+  if (__builtin_expect(matcher->preset_count, 0) && !tn_match_presets(matcher, attrs, m))
+    return false;
   for (uint32_t i = 0; i < matcher->input_count; i++) {
     const tn_match_rule_t *rule = &matcher->inputs[i];
     const tenon_tensor_t *t = inputs[i];
@@ -150,7 +164,8 @@ static inline __attribute__((always_inline)) bool tn_match(const tn_matcher_t *m
   for (uint32_t o = 0; o < matcher->output_count; o++) {
     const tn_match_rule_t *rule = &matcher->outputs[o];
     const tenon_tensor_t *t = outputs[o];
-    if (t ? t->keys & TN_TENSOR_UNSET || tn_match_dtype(m, types, attrs, o) != tenon_dtype_id(t->dtype) ||
+    if (t ? t->keys & TN_TENSOR_UNSET ||
+                tn_match_dtype(m, types, attrs, o) != tenon_dtype_id(t->dtype) ||
                 !tn_match_output(rule, inputs, t, m)
           : !may_create && !rule->is_optional)
       return false;

@@ -1,5 +1,5 @@
-/* The nearest of the words that are known, for messages about one that is not.  Called by parsers and where operators are looked
- * for. */
+/* The nearest of the words that are known, for messages about one that is not.  Called by parsers
+ * and where operators are looked for. */
 #include "core/nearest.h"
 
 #include <stdbool.h>
@@ -10,33 +10,49 @@
 static char folded(char c) { return c >= 'A' && c <= 'Z' ? (char)(c - 'A' + 'a') : c; }
 
 size_t tn_edits(const char *a, size_t n, const char *b, size_t m) {
-  size_t rows[3][TN_NEAREST_MOST + 1], *before = rows[0], *last = rows[1], *now = rows[2];
+  size_t rows[3][TN_NEAREST_MOST + 1];
+  size_t *before = rows[0];
+  size_t *last = rows[1];
+  size_t *now = rows[2];
   if (n > TN_NEAREST_MOST || m > TN_NEAREST_MOST) return SIZE_MAX;
-  for (size_t j = 0; j <= m; j++) last[j] = j, before[j] = j;
+  for (size_t j = 0; j <= m; j++) {
+    last[j] = j;
+    before[j] = j;
+  }
   for (size_t i = 1; i <= n; i++) {
     now[0] = i;
     for (size_t j = 1; j <= m; j++) {
       size_t least = last[j - 1] + (folded(a[i - 1]) != folded(b[j - 1]));
       if (last[j] + 1 < least) least = last[j] + 1;
       if (now[j - 1] + 1 < least) least = now[j - 1] + 1;
-      bool is_swap = i > 1 && j > 1 && folded(a[i - 1]) == folded(b[j - 2]) && folded(a[i - 2]) == folded(b[j - 1]);
+      bool is_swap = i > 1 && j > 1 && folded(a[i - 1]) == folded(b[j - 2]) &&
+                     folded(a[i - 2]) == folded(b[j - 1]);
       if (is_swap && before[j - 2] + 1 < least) least = before[j - 2] + 1;
       now[j] = least;
     }
     size_t *free_row = before;
-    before = last, last = now, now = free_row;
+    before = last;
+    last = now;
+    now = free_row;
   }
   return last[m];
 }
 
 void tn_nearest_begin(tn_nearest_t *nearest, const char *word, size_t size) {
-  nearest->word = word, nearest->size = size, nearest->best = NULL, nearest->distance = SIZE_MAX;
+  nearest->word = word;
+  nearest->size = size;
+  nearest->best = NULL;
+  nearest->distance = SIZE_MAX;
 }
 
 void tn_nearest_offer(tn_nearest_t *nearest, const char *candidate) {
-  size_t size = strlen(candidate), longer = size > nearest->size ? size : nearest->size;
+  size_t size = strlen(candidate);
+  size_t longer = size > nearest->size ? size : nearest->size;
   size_t distance = tn_edits(nearest->word, nearest->size, candidate, size);
-  if (distance < nearest->distance && distance <= longer / 3) nearest->distance = distance, nearest->best = candidate;
+  if (distance < nearest->distance && distance <= longer / 3) {
+    nearest->distance = distance;
+    nearest->best = candidate;
+  }
 }
 
 const char *tn_nearest_say(tn_nearest_t *nearest) {

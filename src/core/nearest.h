@@ -6,14 +6,16 @@
 
 enum { TN_NEAREST_MOST = 64 }; /* letters of words that are compared */
 
-/* Insertions, deletions, replacements and exchanges of neighbours that make one word of another, regardless of case; SIZE_MAX
- * for words of more letters. */
+/* Insertions, deletions, replacements and exchanges of neighbours that make one word of another,
+ * regardless of case; SIZE_MAX for words of more letters. */
 size_t tn_edits(const char *a, size_t a_size, const char *b, size_t b_size);
 
 /* Offer the candidates, then ask for "; did you mean 'axis'?" or "". */
 typedef struct tn_nearest_t {
-  const char *word, *best;
-  size_t size, distance;
+  const char *word;
+  const char *best;
+  size_t size;
+  size_t distance;
   char text[TN_NEAREST_MOST + 24];
 } tn_nearest_t;
 void tn_nearest_begin(tn_nearest_t *nearest, const char *word, size_t size);

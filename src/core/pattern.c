@@ -1,6 +1,6 @@
-/* Shape patterns: parses TENON_SHAPES and TENON_SHARDING when a library is loaded, and applies SHAPES in every infer
- * and eager call.  Invariant: in patterns that were parsed a result uses only names that an input or an attribute may
- * bind. */
+/* Shape patterns: parses TENON_SHAPES and TENON_SHARDING when a library is loaded, and applies
+ * SHAPES in every infer and eager call.  Invariant: in patterns that were parsed a result uses only
+ * names that an input or an attribute may bind. */
 #include "core/pattern.h"
 
 #include <inttypes.h>
@@ -14,15 +14,16 @@
 
 enum { NAMES_MAX = 64 };
 
-/* ---- parsing ----------------------------------------------------------------------------------------------------- */
+/* parsing */
 
 typedef struct parser_t {
   tn_lexer_t lexer;
   const tn_schema_t *schema;
   tn_arena_t *arena;
-  bool is_sharding, has_leading; /* some input has leading extents */
-  const char *leading_at;        /* "..." of a result */
-  tn_pattern_t *patterns;        /* inputs, then results */
+  bool is_sharding;
+  bool has_leading;       /* some input has leading extents */
+  const char *leading_at; /* "..." of a result */
+  tn_pattern_t *patterns; /* inputs, then results */
   uint32_t name_count;
   const char *names[NAMES_MAX];
   int32_t attrs[NAMES_MAX];
@@ -34,7 +35,8 @@ static const tn_argument_t *argument_at(const tn_schema_t *schema, uint32_t i) {
   return i < schema->input_count ? &schema->inputs[i] : &schema->outputs[i - schema->input_count];
 }
 
-static tenon_status_t take_argument(parser_t *p, uint32_t count, const char *expected, uint32_t *out_index) {
+static tenon_status_t take_argument(parser_t *p, uint32_t count, const char *expected,
+                                    uint32_t *out_index) {
   tn_lexer_t *lexer = &p->lexer;
   tn_nearest_t nearest;
   for (*out_index = 0; *out_index < count; ++*out_index)
@@ -44,29 +46,36 @@ static tenon_status_t take_argument(parser_t *p, uint32_t count, const char *exp
     }
   if (lexer->kind != TN_TOKEN_NAME) return tn_lexer_expected(lexer, expected);
   tn_nearest_begin(&nearest, lexer->start, lexer->size);
-  for (uint32_t i = 0; i < count; i++) tn_nearest_offer(&nearest, argument_at(p->schema, i)->name);
-  return tn_lexer_fail(lexer, "expected %s, found '%.*s'%s", expected, (int)lexer->size, lexer->start,
-                       tn_nearest_say(&nearest));
+  for (uint32_t i = 0; i < count; i++)
+    tn_nearest_offer(&nearest, argument_at(p->schema, i)->name);
+  return tn_lexer_fail(lexer, "expected %s, found '%.*s'%s", expected, (int)lexer->size,
+                       lexer->start, tn_nearest_say(&nearest));
 }
 
 static tenon_status_t take_extent_name(parser_t *p, bool is_input, int64_t *out_index) {
   const tn_lexer_t *lexer = &p->lexer;
   uint32_t i = 0;
-  while (i < p->name_count && !tn_lexer_is(lexer, p->names[i])) i++;
+  while (i < p->name_count && !tn_lexer_is(lexer, p->names[i]))
+    i++;
   *out_index = i;
   if (i == p->name_count) {
     int32_t attr = p->is_sharding ? -1 : tn_schema_attr(p->schema, lexer->start, lexer->size);
     if (i == NAMES_MAX) return tn_lexer_fail(lexer, "more than %d names of extents", NAMES_MAX);
-    if (attr >= 0 && p->schema->attrs[attr].kind != TENON_KIND_INT && p->schema->attrs[attr].kind != TENON_KIND_DIM)
+    if (attr >= 0 && p->schema->attrs[attr].kind != TENON_KIND_INT &&
+        p->schema->attrs[attr].kind != TENON_KIND_DIM)
       return tn_lexer_fail(lexer, "attribute '%s' is no int and no dim, so it is no extent",
                            p->schema->attrs[attr].name);
     p->names[i] = tn_arena_text(p->arena, lexer->start, lexer->size);
     if (!p->names[i]) return tn_no_memory("shapes", lexer->size);
-    p->attrs[i] = attr, p->is_bound[i] = false, p->used_at[i] = NULL;
+    p->attrs[i] = attr;
+    p->is_bound[i] = false;
+    p->used_at[i] = NULL;
     p->name_count++;
   }
-  if (is_input) p->is_bound[i] = true;
-  else if (!p->used_at[i]) p->used_at[i] = lexer->start;
+  if (is_input)
+    p->is_bound[i] = true;
+  else if (!p->used_at[i])
+    p->used_at[i] = lexer->start;
   return TENON_OK;
 }
 
@@ -77,17 +86,22 @@ static tenon_status_t parse_extent(parser_t *p, bool is_input, tn_pattern_extent
     tenon_value_t number;
     const char *at = lexer->start;
     TN_TRY(tn_lexer_literal(lexer, p->arena, &number));
-    if (number.as.i < 0) return tn_lexer_fail_at(lexer, at, "an extent is at least 0, not %" PRId64, number.as.i);
+    if (number.as.i < 0)
+      return tn_lexer_fail_at(lexer, at, "an extent is at least 0, not %" PRId64, number.as.i);
     *out = (tn_pattern_extent_t){TN_EXTENT_NUMBER, number.as.i};
     return TENON_OK;
   }
   if (lexer->kind == TN_TOKEN_DOTS)
-    return tn_lexer_fail(lexer, p->is_sharding ? "sharding states every extent, so there is no '...'"
-                                               : "'...' stands for leading extents: it comes first");
-  if (lexer->kind != TN_TOKEN_NAME) return tn_lexer_expected(lexer, "an extent (a name, a number, '_') or ']'");
+    return tn_lexer_fail(lexer, p->is_sharding
+                                    ? "sharding states every extent, so there is no '...'"
+                                    : "'...' stands for leading extents: it comes first");
+  if (lexer->kind != TN_TOKEN_NAME)
+    return tn_lexer_expected(lexer, "an extent (a name, a number, '_') or ']'");
   if (tn_lexer_is(lexer, "_")) {
     if (!is_input && !p->is_sharding)
-      return tn_lexer_fail(lexer, "'_' is any extent: a result's must be known; give it a name or leave it to infer");
+      return tn_lexer_fail(
+          lexer,
+          "'_' is any extent: a result's must be known; give it a name or leave it to infer");
     *out = (tn_pattern_extent_t){TN_EXTENT_ANY, 0};
   } else {
     out->kind = TN_EXTENT_NAME;
@@ -102,14 +116,17 @@ static tenon_status_t parse_extents(parser_t *p, bool is_input, tn_pattern_t *ou
   *out = (tn_pattern_t){.is_given = true, .same_as = -1};
   TN_TRY(tn_lexer_expect(lexer, '[', "'['"));
   size_t room = tn_lexer_count(lexer, ']');
-  if (room > TENON_RANK_MAX + 1) return tn_lexer_fail(lexer, "no tensor has more than %d extents", TENON_RANK_MAX);
+  if (room > TENON_RANK_MAX + 1)
+    return tn_lexer_fail(lexer, "no tensor has more than %d extents", TENON_RANK_MAX);
   tn_pattern_extent_t *extents = tn_arena_array(p->arena, room, sizeof *extents);
   if (!extents) return tn_no_memory("shapes", room * sizeof *extents);
   out->extents = extents;
   if (lexer->kind == TN_TOKEN_DOTS && !p->is_sharding) {
     out->has_leading = true;
-    if (is_input) p->has_leading = true;
-    else if (!p->leading_at) p->leading_at = lexer->start;
+    if (is_input)
+      p->has_leading = true;
+    else if (!p->leading_at)
+      p->leading_at = lexer->start;
     tn_lexer_next(lexer);
     if (tn_lexer_take(lexer, ']')) return TENON_OK;
     TN_TRY(tn_lexer_expect(lexer, ',', "',' or ']'"));
@@ -117,7 +134,8 @@ static tenon_status_t parse_extents(parser_t *p, bool is_input, tn_pattern_t *ou
     return TENON_OK;
   }
   do {
-    if (out->count == TENON_RANK_MAX) return tn_lexer_fail(lexer, "no tensor has more than %d extents", TENON_RANK_MAX);
+    if (out->count == TENON_RANK_MAX)
+      return tn_lexer_fail(lexer, "no tensor has more than %d extents", TENON_RANK_MAX);
     TN_TRY(parse_extent(p, is_input, &extents[out->count++]));
   } while (tn_lexer_take(lexer, ','));
   return tn_lexer_expect(lexer, ']', "',' or ']'");
@@ -128,9 +146,11 @@ static tenon_status_t parse_same(parser_t *p, uint32_t result) {
   const char *at = lexer->start;
   uint32_t input;
   tn_lexer_next(lexer);
-  if (p->is_sharding) return tn_lexer_fail_at(lexer, at, "expected ':' and the extents: sharding has no '='");
+  if (p->is_sharding)
+    return tn_lexer_fail_at(lexer, at, "expected ':' and the extents: sharding has no '='");
   if (result < p->schema->input_count)
-    return tn_lexer_fail_at(lexer, at, "'%s' is an input; only results take the shape of an input by '='",
+    return tn_lexer_fail_at(lexer, at,
+                            "'%s' is an input; only results take the shape of an input by '='",
                             p->schema->inputs[result].name);
   at = lexer->start;
   TN_TRY(take_argument(p, p->schema->input_count, "an input", &input));
@@ -144,21 +164,25 @@ static tenon_status_t parse_same(parser_t *p, uint32_t result) {
 
 static tenon_status_t parse_rule(parser_t *p) {
   tn_lexer_t *lexer = &p->lexer;
-  uint32_t arguments[2 * 64], count = 0, total = p->schema->input_count + p->schema->output_count;
+  uint32_t arguments[2 * 64];
+  uint32_t count = 0;
+  uint32_t total = p->schema->input_count + p->schema->output_count;
   bool is_input = true;
   do {
     const char *at = lexer->start;
     TN_TRY(take_argument(p, total, "an input or a result", &arguments[count]));
     tn_pattern_t *pattern = &p->patterns[arguments[count]];
     if (pattern->is_given)
-      return tn_lexer_fail_at(lexer, at, "'%s' has two rules", argument_at(p->schema, arguments[count])->name);
+      return tn_lexer_fail_at(lexer, at, "'%s' has two rules",
+                              argument_at(p->schema, arguments[count])->name);
     pattern->is_given = true;
     if (arguments[count] >= p->schema->input_count) is_input = false;
     count++;
   } while (tn_lexer_take(lexer, ','));
   if (lexer->kind == '=' && count == 1) return parse_same(p, arguments[0]);
-  TN_TRY(
-      tn_lexer_expect(lexer, ':', count == 1 ? "',', ':' and extents, or '=' and an input" : "',' or ':' and extents"));
+  TN_TRY(tn_lexer_expect(lexer, ':',
+                         count == 1 ? "',', ':' and extents, or '=' and an input"
+                                    : "',' or ':' and extents"));
   tn_pattern_t pattern;
   TN_TRY(parse_extents(p, is_input, &pattern));
   for (uint32_t i = 0; i < count; i++) {
@@ -174,57 +198,77 @@ static tenon_status_t parse_rule(parser_t *p) {
 static tenon_status_t check_bound(const parser_t *p) {
   if (p->is_sharding) return TENON_OK;
   if (p->leading_at && !p->has_leading)
-    return tn_lexer_fail_at(&p->lexer, p->leading_at, "no input has leading extents '...' for this result");
+    return tn_lexer_fail_at(&p->lexer, p->leading_at,
+                            "no input has leading extents '...' for this result");
   for (uint32_t i = 0; i < p->name_count; i++) {
     if (!p->used_at[i] || p->is_bound[i] || p->attrs[i] >= 0) continue;
     tn_nearest_t nearest;
     tn_nearest_begin(&nearest, p->names[i], strlen(p->names[i]));
     for (uint32_t k = 0; k < p->name_count; k++)
       if (p->is_bound[k]) tn_nearest_offer(&nearest, p->names[k]);
-    for (uint32_t k = 0; k < p->schema->attr_count; k++) tn_nearest_offer(&nearest, p->schema->attrs[k].name);
-    return tn_lexer_fail_at(&p->lexer, p->used_at[i],
-                            "extent '%s' of a result is that of no input, and no int or dim attribute%s", p->names[i],
-                            tn_nearest_say(&nearest));
+    for (uint32_t k = 0; k < p->schema->attr_count; k++)
+      tn_nearest_offer(&nearest, p->schema->attrs[k].name);
+    return tn_lexer_fail_at(
+        &p->lexer, p->used_at[i],
+        "extent '%s' of a result is that of no input, and no int or dim attribute%s", p->names[i],
+        tn_nearest_say(&nearest));
   }
   return TENON_OK;
 }
 
-static tenon_status_t parse(const char *text, bool is_sharding, const tn_schema_t *schema, tn_arena_t *arena,
-                            tn_patterns_t *out_patterns) {
+static tenon_status_t parse(const char *text, bool is_sharding, const tn_schema_t *schema,
+                            tn_arena_t *arena, tn_patterns_t *out_patterns) {
   parser_t p;
   uint32_t total = schema->input_count + schema->output_count;
   *out_patterns = (tn_patterns_t){0};
   tn_pattern_t *patterns = tn_arena_array(arena, total, sizeof *patterns);
   if (!patterns) return tn_no_memory("shapes", total * sizeof *patterns);
-  for (uint32_t i = 0; i < total; i++) patterns[i].same_as = -1;
-  out_patterns->inputs = patterns, out_patterns->outputs = patterns + schema->input_count;
-  if (!text) return is_sharding ? TENON_OK : tn_matcher_create(out_patterns, schema, arena, &out_patterns->matcher);
+  for (uint32_t i = 0; i < total; i++)
+    patterns[i].same_as = -1;
+  out_patterns->inputs = patterns;
+  out_patterns->outputs = patterns + schema->input_count;
+  if (!text)
+    return is_sharding ? TENON_OK
+                       : tn_matcher_create(out_patterns, schema, arena, &out_patterns->matcher);
   char *copy = tn_arena_text(arena, text, strlen(text));
   if (!copy) return tn_no_memory("shapes", strlen(text));
-  p.schema = schema, p.arena = arena, p.is_sharding = is_sharding, p.has_leading = false, p.leading_at = NULL;
-  p.patterns = patterns, p.name_count = 0;
+  p.schema = schema;
+  p.arena = arena;
+  p.is_sharding = is_sharding;
+  p.has_leading = false;
+  p.leading_at = NULL;
+  p.patterns = patterns;
+  p.name_count = 0;
   tn_lexer_open(&p.lexer, is_sharding ? "sharding" : "shapes", copy);
-  do TN_TRY(parse_rule(&p));
+  do
+    TN_TRY(parse_rule(&p));
   while (tn_lexer_take(&p.lexer, ';'));
   TN_TRY(tn_lexer_expect(&p.lexer, TN_TOKEN_END, "';' or the end"));
   TN_TRY(check_bound(&p));
   const char **names = tn_arena_array(arena, p.name_count, sizeof *names);
   int32_t *attrs = tn_arena_array(arena, p.name_count, sizeof *attrs);
   if (!names || !attrs) return tn_no_memory("shapes", p.name_count * sizeof *names);
-  for (uint32_t i = 0; i < p.name_count; i++) names[i] = p.names[i], attrs[i] = p.attrs[i];
-  out_patterns->text = copy, out_patterns->name_count = p.name_count;
-  out_patterns->names = names, out_patterns->name_attrs = attrs;
-  return is_sharding ? TENON_OK : tn_matcher_create(out_patterns, schema, arena, &out_patterns->matcher);
+  for (uint32_t i = 0; i < p.name_count; i++) {
+    names[i] = p.names[i];
+    attrs[i] = p.attrs[i];
+  }
+  out_patterns->text = copy;
+  out_patterns->name_count = p.name_count;
+  out_patterns->names = names;
+  out_patterns->name_attrs = attrs;
+  return is_sharding ? TENON_OK
+                     : tn_matcher_create(out_patterns, schema, arena, &out_patterns->matcher);
 }
 
-tenon_status_t tn_patterns_parse(const char *text, bool is_sharding, const tn_schema_t *schema, tn_arena_t *arena,
-                                 tn_patterns_t *out_patterns) {
+tenon_status_t tn_patterns_parse(const char *text, bool is_sharding, const tn_schema_t *schema,
+                                 tn_arena_t *arena, tn_patterns_t *out_patterns) {
   tenon_status_t status = parse(text, is_sharding, schema, arena, out_patterns);
-  if (status == TENON_MEMORY) out_patterns->text = text; /* if there is one, only memory is missing */
+  if (status == TENON_MEMORY)
+    out_patterns->text = text; /* if there is one, only memory is missing */
   return status;
 }
 
-/* ---- applying ---------------------------------------------------------------------------------------------------- */
+/* applying */
 
 typedef struct match_t {
   const tn_patterns_t *patterns;
@@ -237,8 +281,10 @@ typedef struct match_t {
 } match_t;
 
 static void print_dim(tenon_dim_t dim, tn_text_t *text) {
-  if (tenon_is_known(dim)) tn_text_add(text, "%" PRId64, dim.value);
-  else tn_text_add(text, "?");
+  if (tenon_is_known(dim))
+    tn_text_add(text, "%" PRId64, dim.value);
+  else
+    tn_text_add(text, "?");
 }
 
 static void print_pattern(const match_t *m, const tn_pattern_t *pattern, tn_text_t *text) {
@@ -246,20 +292,25 @@ static void print_pattern(const match_t *m, const tn_pattern_t *pattern, tn_text
   for (int32_t i = 0; i < pattern->count; i++) {
     const tn_pattern_extent_t *extent = &pattern->extents[i];
     if (i || pattern->has_leading) tn_text_add(text, ", ");
-    if (extent->kind == TN_EXTENT_NAME) tn_text_add(text, "%s", m->patterns->names[extent->number]);
-    else if (extent->kind == TN_EXTENT_NUMBER) tn_text_add(text, "%" PRId64, extent->number);
-    else tn_text_add(text, "_");
+    if (extent->kind == TN_EXTENT_NAME)
+      tn_text_add(text, "%s", m->patterns->names[extent->number]);
+    else if (extent->kind == TN_EXTENT_NUMBER)
+      tn_text_add(text, "%" PRId64, extent->number);
+    else
+      tn_text_add(text, "_");
   }
   tn_text_add(text, "]");
 }
 
 /* Who bound the name, for the message. */
 static const char *binder(const match_t *m, int64_t name) {
-  if (m->patterns->name_attrs[name] >= 0) return m->schema->attrs[m->patterns->name_attrs[name]].name;
+  if (m->patterns->name_attrs[name] >= 0)
+    return m->schema->attrs[m->patterns->name_attrs[name]].name;
   for (uint32_t i = 0; i < m->schema->input_count; i++)
     for (int32_t k = 0; m->infer->inputs[i] && k < m->patterns->inputs[i].count; k++) {
       const tn_pattern_extent_t *extent = &m->patterns->inputs[i].extents[k];
-      if (extent->kind == TN_EXTENT_NAME && extent->number == name) return m->schema->inputs[i].name;
+      if (extent->kind == TN_EXTENT_NAME && extent->number == name)
+        return m->schema->inputs[i].name;
     }
   return "";
 }
@@ -267,7 +318,8 @@ static const char *binder(const match_t *m, int64_t name) {
 /* `extent`: NULL when the rank is wrong. */
 static tenon_status_t mismatch(const match_t *m, uint32_t input, const tenon_meta_t *meta,
                                const tn_pattern_extent_t *extent) {
-  tn_text_t expected = {0}, found = {0};
+  tn_text_t expected = {0};
+  tn_text_t found = {0};
   print_pattern(m, &m->patterns->inputs[input], &expected);
   if (extent && extent->kind == TN_EXTENT_NAME) {
     tn_text_add(&expected, " with %s = ", m->patterns->names[extent->number]);
@@ -297,9 +349,11 @@ static tenon_status_t match_input(match_t *m, uint32_t input, const tenon_meta_t
   if (meta->ndim < 0) return TENON_OK; /* deduced: see below */
   if (pattern->has_leading ? leading < 0 : leading != 0) return mismatch(m, input, meta, NULL);
   for (int32_t i = 0; i < leading; i++) {
-    tenon_dim_t *to = &m->leading[i], found = meta->dims[leading - 1 - i];
+    tenon_dim_t *to = &m->leading[i];
+    tenon_dim_t found = meta->dims[leading - 1 - i];
     if (i == m->leading_count) {
-      *to = found, m->leading_count++;
+      *to = found;
+      m->leading_count++;
     } else if (to->value == found.value || found.value == 1) {
       continue;
     } else if (to->value == 1) {
@@ -308,7 +362,8 @@ static tenon_status_t match_input(match_t *m, uint32_t input, const tenon_meta_t
       return tn_fail(TENON_INVALID,
                      "operator '%s': input '%s': leading extent %d is %" PRId64
                      ", which does not broadcast with the %" PRId64 " of the inputs before it",
-                     m->schema->full, m->schema->inputs[input].name, leading - 1 - i, found.value, to->value);
+                     m->schema->full, m->schema->inputs[input].name, leading - 1 - i, found.value,
+                     to->value);
     } else {
       *to = tenon_dim(m->infer, TENON_DIM_BROADCAST, *to, found);
     }
@@ -318,10 +373,12 @@ static tenon_status_t match_input(match_t *m, uint32_t input, const tenon_meta_t
     tenon_dim_t found = meta->dims[leading + i];
     if (extent->kind == TN_EXTENT_ANY) continue;
     if (extent->kind == TN_EXTENT_NAME && !(m->bound >> extent->number & 1)) {
-      m->names[extent->number] = found, m->bound |= (uint64_t)1 << extent->number;
+      m->names[extent->number] = found;
+      m->bound |= (uint64_t)1 << extent->number;
       continue;
     }
-    tenon_dim_t expected = extent->kind == TN_EXTENT_NAME ? m->names[extent->number] : tenon_extent(extent->number);
+    tenon_dim_t expected =
+        extent->kind == TN_EXTENT_NAME ? m->names[extent->number] : tenon_extent(extent->number);
     if (expected.value == found.value) continue;
     if (differ(expected, found)) return mismatch(m, input, meta, extent);
     expected = tenon_dim(m->infer, TENON_DIM_EQUAL, expected, found);
@@ -340,9 +397,11 @@ static bool build(const match_t *m, const tn_pattern_t *pattern, tenon_meta_t *o
     if (extent->kind == TN_EXTENT_ANY) return false;
     if (extent->kind == TN_EXTENT_NAME && !(m->bound >> extent->number & 1)) return false;
     if (leading + i >= TENON_RANK_MAX) break;
-    out->dims[leading + i] = extent->kind == TN_EXTENT_NAME ? m->names[extent->number] : tenon_extent(extent->number);
+    out->dims[leading + i] =
+        extent->kind == TN_EXTENT_NAME ? m->names[extent->number] : tenon_extent(extent->number);
   }
-  for (int32_t i = 0; i < leading; i++) out->dims[leading - 1 - i] = m->leading[i];
+  for (int32_t i = 0; i < leading; i++)
+    out->dims[leading - 1 - i] = m->leading[i];
   out->ndim = leading + pattern->count;
   return true;
 }
@@ -354,19 +413,23 @@ static tenon_status_t fill_output(const match_t *m, uint32_t output, tenon_meta_
   if (pattern->same_as >= 0) {
     const tenon_meta_t *of = m->infer->inputs[pattern->same_as];
     if (!of)
-      return tn_fail(TENON_INVALID, "operator '%s': result '%s' has the shape of '%s', which is not given",
+      return tn_fail(TENON_INVALID,
+                     "operator '%s': result '%s' has the shape of '%s', which is not given",
                      m->schema->full, name, m->schema->inputs[pattern->same_as].name);
-    for (int32_t i = 0; i < of->ndim; i++) out->dims[i] = of->dims[i];
+    for (int32_t i = 0; i < of->ndim; i++)
+      out->dims[i] = of->dims[i];
     out->ndim = of->ndim;
     return TENON_OK;
   }
   if (pattern->has_leading && m->leading_count + pattern->count > TENON_RANK_MAX)
-    return tn_fail(TENON_INVALID, "operator '%s': result '%s' would have %d extents; no tensor has more than %d",
+    return tn_fail(TENON_INVALID,
+                   "operator '%s': result '%s' would have %d extents; no tensor has more than %d",
                    m->schema->full, name, m->leading_count + pattern->count, TENON_RANK_MAX);
   if (build(m, pattern, out, &extent)) return TENON_OK;
-  return tn_fail(TENON_INVALID,
-                 "operator '%s': extent '%s' of result '%s' is stated by no input or attribute that is given",
-                 m->schema->full, m->patterns->names[extent->number], name);
+  return tn_fail(
+      TENON_INVALID,
+      "operator '%s': extent '%s' of result '%s' is stated by no input or attribute that is given",
+      m->schema->full, m->patterns->names[extent->number], name);
 }
 
 static tenon_status_t bind_attrs(match_t *m) {
@@ -376,17 +439,25 @@ static tenon_status_t bind_attrs(match_t *m) {
     const tenon_value_t *value = &m->infer->attrs[attr];
     tenon_dim_t dim = value->kind == TENON_KIND_DIM ? value->as.dim : tenon_extent(value->as.i);
     if (dim.value < 0 && (value->kind == TENON_KIND_INT || tenon_is_known(dim)))
-      return tn_fail(TENON_INVALID, "operator '%s': attribute '%s' is an extent: expected at least 0, found %" PRId64,
-                     m->schema->full, m->schema->attrs[attr].name, dim.value);
-    m->names[i] = dim, m->bound |= (uint64_t)1 << i;
+      return tn_fail(
+          TENON_INVALID,
+          "operator '%s': attribute '%s' is an extent: expected at least 0, found %" PRId64,
+          m->schema->full, m->schema->attrs[attr].name, dim.value);
+    m->names[i] = dim;
+    m->bound |= (uint64_t)1 << i;
   }
   return TENON_OK;
 }
 
-tenon_status_t tn_patterns_apply(const tn_patterns_t *patterns, const tn_schema_t *schema, tenon_infer_t *infer) {
+tenon_status_t tn_patterns_apply(const tn_patterns_t *patterns, const tn_schema_t *schema,
+                                 tenon_infer_t *infer) {
   match_t m;
   bool is_deduced = false;
-  m.patterns = patterns, m.schema = schema, m.infer = infer, m.bound = 0, m.leading_count = 0;
+  m.patterns = patterns;
+  m.schema = schema;
+  m.infer = infer;
+  m.bound = 0;
+  m.leading_count = 0;
   if (!patterns->text) return TENON_OK;
   TN_TRY(bind_attrs(&m));
   for (uint32_t i = 0; i < schema->input_count; i++) {
@@ -403,15 +474,17 @@ tenon_status_t tn_patterns_apply(const tn_patterns_t *patterns, const tn_schema_
   for (uint32_t i = 0; is_deduced && i < schema->input_count; i++) {
     const tn_pattern_extent_t *ignored;
     tenon_meta_t *meta = infer->inputs[i];
-    if (meta && patterns->inputs[i].is_given && schema->inputs[i].kind == TENON_KIND_TENSOR && meta->ndim < 0 &&
-        !patterns->inputs[i].has_leading)
-      (void)build(&m, &patterns->inputs[i], meta, &ignored); /* if a name is free, it stays for infer */
+    if (meta && patterns->inputs[i].is_given && schema->inputs[i].kind == TENON_KIND_TENSOR &&
+        meta->ndim < 0 && !patterns->inputs[i].has_leading)
+      (void)build(&m, &patterns->inputs[i], meta,
+                  &ignored); /* if a name is free, it stays for infer */
   }
   for (uint32_t i = 0; i < schema->output_count; i++) {
     tenon_meta_t *out = infer->outputs[i];
     if (!out || !patterns->outputs[i].is_given) continue;
     if (schema->outputs[i].kind != TENON_KIND_TENSORS) TN_TRY(fill_output(&m, i, out));
-    for (uint32_t k = 0; schema->outputs[i].kind == TENON_KIND_TENSORS && out->items && k < out->count; k++)
+    for (uint32_t k = 0;
+         schema->outputs[i].kind == TENON_KIND_TENSORS && out->items && k < out->count; k++)
       if (out->items[k]) TN_TRY(fill_output(&m, i, out->items[k]));
   }
   return TENON_OK;

@@ -1,6 +1,6 @@
-/* The short texts of an operator: WHERE, REUSE, BATCHING, REDUCES, USES, the words of kernels and loops.  Called by the
- * registry when a library is loaded.  Every name is checked against the schema here, so that nobody else looks one up.
- */
+/* The short texts of an operator: WHERE, REUSE, BATCHING, REDUCES, USES, the words of kernels and
+ * loops.  Called by the registry when a library is loaded.  Every name is checked against the
+ * schema here, so that nobody else looks one up. */
 #include "core/rules.h"
 
 #include <inttypes.h>
@@ -12,16 +12,18 @@
 #include "core/lexer.h"
 #include "core/nearest.h"
 
-/* ---- names and words --------------------------------------------------------------------------------------------- */
+/* names and words */
 
-static tenon_status_t unknown(const tn_lexer_t *lexer, const tn_argument_t *arguments, uint32_t count,
-                              const char *expected) {
+static tenon_status_t unknown(const tn_lexer_t *lexer, const tn_argument_t *arguments,
+                              uint32_t count, const char *expected) {
   char found[64];
   tn_nearest_t nearest;
   tn_nearest_begin(&nearest, lexer->start, lexer->size);
-  for (uint32_t i = 0; i < count; i++) tn_nearest_offer(&nearest, arguments[i].name);
+  for (uint32_t i = 0; i < count; i++)
+    tn_nearest_offer(&nearest, arguments[i].name);
   tn_escape(lexer->start, lexer->size, found, sizeof found);
-  return tn_lexer_fail(lexer, "expected the name of %s, found '%s'%s", expected, found, tn_nearest_say(&nearest));
+  return tn_lexer_fail(lexer, "expected the name of %s, found '%s'%s", expected, found,
+                       tn_nearest_say(&nearest));
 }
 
 typedef struct group_t { /* inputs, attributes or results, which a name is looked up among */
@@ -40,14 +42,16 @@ static group_t attrs_of(const tn_schema_t *schema) {
   return (group_t){"an attribute", schema->attrs, schema->attr_count};
 }
 
-static tenon_status_t take_name(tn_lexer_t *lexer, group_t group, const tn_argument_t **out_argument) {
+static tenon_status_t take_name(tn_lexer_t *lexer, group_t group,
+                                const tn_argument_t **out_argument) {
   for (uint32_t i = 0; i < group.count; i++)
     if (tn_lexer_is(lexer, group.arguments[i].name)) {
       *out_argument = &group.arguments[i];
       tn_lexer_next(lexer);
       return TENON_OK;
     }
-  if (lexer->kind == TN_TOKEN_NAME) return unknown(lexer, group.arguments, group.count, group.expected);
+  if (lexer->kind == TN_TOKEN_NAME)
+    return unknown(lexer, group.arguments, group.count, group.expected);
   return tn_lexer_expected(lexer, group.expected);
 }
 
@@ -76,7 +80,7 @@ static uint32_t find_word(const tn_lexer_t *lexer, const word_t *words) {
   return 0;
 }
 
-/* ---- WHERE, REUSE, BATCHING -------------------------------------------------------------------------------------- */
+/* WHERE, REUSE, BATCHING */
 
 tenon_status_t tn_where_parse(const char *text, const tn_schema_t *schema, tn_arena_t *arena,
                               const uint8_t **out_words) {
@@ -94,7 +98,8 @@ tenon_status_t tn_where_parse(const char *text, const tn_schema_t *schema, tn_ar
   if (lexer.kind == TN_TOKEN_END) return TENON_OK;
   do {
     uint64_t inputs;
-    uint32_t bits = 0, bit;
+    uint32_t bits = 0;
+    uint32_t bit;
     const char *at = lexer.start;
     TN_TRY(take_names(&lexer, inputs_of(schema), &inputs));
     TN_TRY(tn_lexer_expect(&lexer, ':', "',' or ':' and words about the input"));
@@ -107,7 +112,8 @@ tenon_status_t tn_where_parse(const char *text, const tn_schema_t *schema, tn_ar
       return tn_lexer_unknown(&lexer, "known, deduced, strided or anywhere", known, NULL);
     for (uint32_t i = 0; i < schema->input_count; i++) {
       if (!(inputs >> i & 1)) continue;
-      if (stated[i]) return tn_lexer_fail_at(&lexer, at, "input '%s' has two rules", schema->inputs[i].name);
+      if (stated[i])
+        return tn_lexer_fail_at(&lexer, at, "input '%s' has two rules", schema->inputs[i].name);
       stated[i] = (uint8_t)bits;
     }
   } while (tn_lexer_take(&lexer, ';'));
@@ -118,35 +124,40 @@ tenon_status_t tn_reuse_parse(const char *text, const tn_schema_t *schema, tn_ar
                               const int32_t **out_inputs) {
   int32_t *inputs = tn_arena_array(arena, schema->output_count, sizeof *inputs);
   if (!inputs) return tn_no_memory("reuse", schema->output_count * sizeof *inputs);
-  for (uint32_t i = 0; i < schema->output_count; i++) inputs[i] = -1;
+  for (uint32_t i = 0; i < schema->output_count; i++)
+    inputs[i] = -1;
   *out_inputs = inputs;
   tn_lexer_t lexer;
   tn_lexer_open(&lexer, "reuse", text ? text : "");
   if (lexer.kind == TN_TOKEN_END) return TENON_OK;
   do {
-    const tn_argument_t *output = NULL, *input = NULL;
+    const tn_argument_t *output = NULL;
+    const tn_argument_t *input = NULL;
     const char *at = lexer.start;
     TN_TRY(take_name(&lexer, outputs_of(schema), &output));
-    if (inputs[output->index] >= 0) return tn_lexer_fail_at(&lexer, at, "result '%s' has two rules", output->name);
+    if (inputs[output->index] >= 0)
+      return tn_lexer_fail_at(&lexer, at, "result '%s' has two rules", output->name);
     if (output->kind == TENON_KIND_TENSORS || output->mark)
-      return tn_lexer_fail_at(&lexer, at, "result '%s' is %s, which has no memory of its own to choose", output->name,
-                              output->mark ? "an alias" : "a list");
+      return tn_lexer_fail_at(&lexer, at,
+                              "result '%s' is %s, which has no memory of its own to choose",
+                              output->name, output->mark ? "an alias" : "a list");
     TN_TRY(tn_lexer_expect(&lexer, ':', "':' and an input"));
     at = lexer.start;
     TN_TRY(take_name(&lexer, inputs_of(schema), &input));
     if (input->kind == TENON_KIND_TENSORS || input->mark)
-      return tn_lexer_fail_at(&lexer, at, "input '%s' is %s, whose memory no result can take", input->name,
-                              input->mark ? "marked as an alias" : "a list");
+      return tn_lexer_fail_at(&lexer, at, "input '%s' is %s, whose memory no result can take",
+                              input->name, input->mark ? "marked as an alias" : "a list");
     for (uint32_t i = 0; i < schema->output_count; i++)
       if (inputs[i] == input->index)
-        return tn_lexer_fail_at(&lexer, at, "'%s' takes the memory of '%s' already", schema->outputs[i].name,
-                                input->name);
+        return tn_lexer_fail_at(&lexer, at, "'%s' takes the memory of '%s' already",
+                                schema->outputs[i].name, input->name);
     inputs[output->index] = input->index;
   } while (tn_lexer_take(&lexer, ';'));
   return tn_lexer_expect(&lexer, TN_TOKEN_END, "';' or the end");
 }
 
-tenon_status_t tn_batching_parse(const char *text, const tn_schema_t *schema, tn_batching_t *out_batching) {
+tenon_status_t tn_batching_parse(const char *text, const tn_schema_t *schema,
+                                 tn_batching_t *out_batching) {
   tn_lexer_t lexer;
   *out_batching = (tn_batching_t){.text = text};
   if (!text) return TENON_OK;
@@ -162,70 +173,83 @@ tenon_status_t tn_batching_parse(const char *text, const tn_schema_t *schema, tn
   TN_TRY(take_names(&lexer, outputs_of(schema), &out_batching->outputs));
   if (tn_lexer_take(&lexer, ';')) {
     if (!tn_lexer_is(&lexer, "shift"))
-      return tn_lexer_unknown(&lexer, "'shift' and attributes", (const char *const[]){"shift", NULL}, NULL);
+      return tn_lexer_unknown(&lexer, "'shift' and attributes",
+                              (const char *const[]){"shift", NULL}, NULL);
     tn_lexer_next(&lexer);
     const char *at = lexer.start;
     TN_TRY(take_names(&lexer, attrs_of(schema), &out_batching->shifts));
     for (uint32_t i = 0; i < schema->attr_count; i++) {
       uint32_t kind = schema->attrs[i].kind;
-      bool is_axis =
-          kind == TENON_KIND_INT || kind == TENON_KIND_DIM || kind == TENON_KIND_INTS || kind == TENON_KIND_DIMS;
+      bool is_axis = kind == TENON_KIND_INT || kind == TENON_KIND_DIM || kind == TENON_KIND_INTS ||
+                     kind == TENON_KIND_DIMS;
       if ((out_batching->shifts >> i & 1) && !is_axis)
-        return tn_lexer_fail_at(&lexer, at, "attribute '%s' is no int, so it counts no axes", schema->attrs[i].name);
+        return tn_lexer_fail_at(&lexer, at, "attribute '%s' is no int, so it counts no axes",
+                                schema->attrs[i].name);
     }
   }
   return tn_lexer_expect(&lexer, TN_TOKEN_END, "the end");
 }
 
-/* ---- REDUCES ----------------------------------------------------------------------------------------------------- */
+/* REDUCES */
 
-tenon_status_t tn_reduces_parse(const char *text, const tn_schema_t *schema, tn_reduces_t *out_reduces) {
+tenon_status_t tn_reduces_parse(const char *text, const tn_schema_t *schema,
+                                tn_reduces_t *out_reduces) {
   tn_lexer_t lexer;
-  const tn_argument_t *input = NULL, *axes = NULL;
+  const tn_argument_t *input = NULL;
+  const tn_argument_t *axes = NULL;
   *out_reduces = (tn_reduces_t){text, -1, -1, -1};
   if (!text) return TENON_OK;
   tn_lexer_open(&lexer, "reduces", text);
   const char *at = lexer.start;
   TN_TRY(take_name(&lexer, inputs_of(schema), &input));
-  if (input->kind == TENON_KIND_TENSORS || input->is_optional || input->is_host || input->is_written)
+  if (input->kind == TENON_KIND_TENSORS || input->is_optional || input->is_host ||
+      input->is_written)
     return tn_lexer_fail_at(
-        &lexer, at, "input '%s' is a list, optional, written to or on the host: it cannot be reduced", input->name);
+        &lexer, at,
+        "input '%s' is a list, optional, written to or on the host: it cannot be reduced",
+        input->name);
   out_reduces->input = input->index;
   if (lexer.kind == TN_TOKEN_END) return TENON_OK;
   if (!tn_lexer_is(&lexer, "over"))
-    return tn_lexer_unknown(&lexer, "'over' and axes, or the end", (const char *const[]){"over", NULL}, NULL);
+    return tn_lexer_unknown(&lexer, "'over' and axes, or the end",
+                            (const char *const[]){"over", NULL}, NULL);
   tn_lexer_next(&lexer);
   at = lexer.start;
   bool is_input = false;
-  for (uint32_t i = 0; i < schema->input_count; i++) is_input |= tn_lexer_is(&lexer, schema->inputs[i].name);
+  for (uint32_t i = 0; i < schema->input_count; i++)
+    is_input |= tn_lexer_is(&lexer, schema->inputs[i].name);
   TN_TRY(take_name(&lexer, is_input ? inputs_of(schema) : attrs_of(schema), &axes));
   if (is_input ? !axes->is_host || axes->kind == TENON_KIND_TENSORS
                : axes->kind != TENON_KIND_INT && axes->kind != TENON_KIND_INTS)
-    return tn_lexer_fail_at(&lexer, at, "'%s' lists no axes: expected an input that is @host, an int or int[]",
+    return tn_lexer_fail_at(&lexer, at,
+                            "'%s' lists no axes: expected an input that is @host, an int or int[]",
                             axes->name);
   *(is_input ? &out_reduces->axes_input : &out_reduces->axes_attr) = axes->index;
   return tn_lexer_expect(&lexer, TN_TOKEN_END, "the end");
 }
 
-/* ---- USES -------------------------------------------------------------------------------------------------------- */
+/* USES */
 
-tenon_status_t tn_uses_parse(const char *text, const char *ns, tn_arena_t *arena, const char *const **out_names,
-                             uint32_t *out_count) {
+tenon_status_t tn_uses_parse(const char *text, const char *ns, tn_arena_t *arena,
+                             const char *const **out_names, uint32_t *out_count) {
   tn_lexer_t lexer;
-  *out_names = NULL, *out_count = 0;
+  *out_names = NULL;
+  *out_count = 0;
   tn_lexer_open(&lexer, "uses", text ? text : "");
   if (lexer.kind == TN_TOKEN_END) return TENON_OK;
   size_t room = tn_lexer_count(&lexer, TN_TOKEN_END);
   const char **names = tn_arena_array(arena, room, sizeof *names);
   if (!names || room > UINT32_MAX) return tn_no_memory("uses", room * sizeof *names);
   uint32_t count = 0;
-  do TN_TRY(tn_lexer_operator(&lexer, arena, ns, &names[count++]));
+  do
+    TN_TRY(tn_lexer_operator(&lexer, arena, ns, &names[count++]));
   while (tn_lexer_take(&lexer, ','));
-  *out_names = names, *out_count = count;
+  *out_names = names;
+  *out_count = count;
   return tn_lexer_expect(&lexer, TN_TOKEN_END, "',' or the end");
 }
 
-/* ---- kernels and loops ------------------------------------------------------------------------------------------- */
+/* kernels and loops */
 
 static const word_t capabilities[] = {{"strided", TN_KERNEL_STRIDED},
                                       {"serial", TN_KERNEL_SERIAL},
@@ -253,14 +277,18 @@ static const word_t places[] = {{"composite", TN_AT_COMPOSITE},
 
 static const char *isa_word(int index) { return tn_cpu_word(index + 1); }
 
-/* Takes an instruction set or a capability out of `allowed`; *out_taken is false when the token is neither. */
-static tenon_status_t take_word(tn_lexer_t *lexer, uint32_t allowed, int *isa, uint32_t *flags, bool *out_taken) {
+/* Takes an instruction set or a capability out of `allowed`; *out_taken is false when the token is
+ * neither. */
+static tenon_status_t take_word(tn_lexer_t *lexer, uint32_t allowed, int *isa, uint32_t *flags,
+                                bool *out_taken) {
   int rank = lexer->kind == TN_TOKEN_NAME ? tn_cpu_rank(lexer->start, lexer->size) : -1;
   uint32_t flag = find_word(lexer, capabilities) & allowed;
   *out_taken = rank > 0 || flag;
   if (!*out_taken) return TENON_OK;
-  if (rank > 0 && *isa) return tn_lexer_fail(lexer, "a second instruction set; state the one that includes the other");
-  if (flag & *flags) return tn_lexer_fail(lexer, "'%.*s' is there twice", (int)lexer->size, lexer->start);
+  if (rank > 0 && *isa)
+    return tn_lexer_fail(lexer, "a second instruction set; state the one that includes the other");
+  if (flag & *flags)
+    return tn_lexer_fail(lexer, "'%.*s' is there twice", (int)lexer->size, lexer->start);
   if (rank > 0) *isa = rank;
   *flags |= flag;
   tn_lexer_next(lexer);
@@ -270,10 +298,12 @@ static tenon_status_t take_word(tn_lexer_t *lexer, uint32_t allowed, int *isa, u
 /* Of a layer: one backend, or all. */
 static tenon_status_t take_backend(tn_lexer_t *lexer, tn_arena_t *arena, tn_kernel_words_t *words) {
   bool is_word = lexer->kind != TN_TOKEN_NAME || find_word(lexer, capabilities) ||
-                 tn_cpu_rank(lexer->start, lexer->size) > 0 || tn_dtype_set(lexer->start, lexer->size);
+                 tn_cpu_rank(lexer->start, lexer->size) > 0 ||
+                 tn_dtype_set(lexer->start, lexer->size);
   bool may = words->at == TN_AT_AUTOGRAD || words->at == TN_AT_AUTOCAST;
   words->device = NULL;
-  return is_word || !may ? TENON_OK : tn_lexer_name(lexer, arena, "the name of a device", &words->device);
+  return is_word || !may ? TENON_OK
+                         : tn_lexer_name(lexer, arena, "the name of a device", &words->device);
 }
 
 tenon_status_t tn_kernel_parse(const char *text, tn_arena_t *arena, tn_kernel_words_t *out_words) {
@@ -287,7 +317,8 @@ tenon_status_t tn_kernel_parse(const char *text, tn_arena_t *arena, tn_kernel_wo
     bool is_taken;
     TN_TRY(take_word(&lexer, ~0u, &out_words->isa, &out_words->flags, &is_taken));
     if (is_taken) continue;
-    uint64_t dtypes = 0, set;
+    uint64_t dtypes = 0;
+    uint64_t set;
     const char *at = lexer.start;
     do {
       set = lexer.kind == TN_TOKEN_NAME ? tn_dtype_set(lexer.start, lexer.size) : 0;
@@ -298,11 +329,14 @@ tenon_status_t tn_kernel_parse(const char *text, tn_arena_t *arena, tn_kernel_wo
     if (!set) {
       const char *words[32];
       int count = 0;
-      for (const word_t *word = capabilities; word->name; word++) words[count++] = word->name;
-      for (int i = 0; isa_word(i) && count < 31; i++) words[count++] = isa_word(i);
+      for (const word_t *word = capabilities; word->name; word++)
+        words[count++] = word->name;
+      for (int i = 0; isa_word(i) && count < 31; i++)
+        words[count++] = isa_word(i);
       words[count] = NULL;
-      return tn_lexer_unknown(&lexer, dtypes ? "a dtype behind '|'" : "an instruction set, dtypes or a capability",
-                              words, tn_dtype_word);
+      return tn_lexer_unknown(
+          &lexer, dtypes ? "a dtype behind '|'" : "an instruction set, dtypes or a capability",
+          words, tn_dtype_word);
     }
     if (out_words->dtypes != ~(uint64_t)0)
       return tn_lexer_fail_at(&lexer, at, "dtypes are joined by '|', as in f32|f64");
@@ -312,18 +346,20 @@ tenon_status_t tn_kernel_parse(const char *text, tn_arena_t *arena, tn_kernel_wo
 }
 
 /* Dtypes up to the arrow or the end, one for each argument. */
-static tenon_status_t take_dtypes(tn_lexer_t *lexer, const tn_argument_t *arguments, uint32_t count, const char *what,
-                                  tenon_dtype_t *out_dtypes) {
+static tenon_status_t take_dtypes(tn_lexer_t *lexer, const tn_argument_t *arguments, uint32_t count,
+                                  const char *what, tenon_dtype_t *out_dtypes) {
   for (uint32_t i = 0; i < count; i++) {
     if (arguments[i].kind == TENON_KIND_TENSORS)
-      return tn_lexer_fail(lexer, "%s '%s' is a list, which a loop cannot have", what, arguments[i].name);
+      return tn_lexer_fail(lexer, "%s '%s' is a list, which a loop cannot have", what,
+                           arguments[i].name);
     if (i && lexer->kind != ',') {
       char expected[600];
       snprintf(expected, sizeof expected, "',' and the dtype of %s '%s'", what, arguments[i].name);
       return tn_lexer_expected(lexer, expected);
     }
     if (i) tn_lexer_next(lexer);
-    if (lexer->kind != TN_TOKEN_NAME || !tn_dtype_parse(lexer->start, lexer->size, &out_dtypes[i])) {
+    if (lexer->kind != TN_TOKEN_NAME ||
+        !tn_dtype_parse(lexer->start, lexer->size, &out_dtypes[i])) {
       char expected[600];
       snprintf(expected, sizeof expected, "the dtype of %s '%s'", what, arguments[i].name);
       return tn_lexer_unknown(lexer, expected, NULL, tn_dtype_word);
@@ -344,14 +380,15 @@ tenon_status_t tn_loop_parse(const char *text, const tn_schema_t *schema, tn_are
   tn_lexer_open(&lexer, "loop", text ? text : "");
   TN_TRY(take_dtypes(&lexer, schema->inputs, schema->input_count, "input", dtypes));
   TN_TRY(tn_lexer_expect(&lexer, TN_TOKEN_ARROW, "'->' and the dtypes of the results"));
-  TN_TRY(take_dtypes(&lexer, schema->outputs, schema->output_count, "result", dtypes + schema->input_count));
+  TN_TRY(take_dtypes(&lexer, schema->outputs, schema->output_count, "result",
+                     dtypes + schema->input_count));
   if (tn_lexer_take(&lexer, ';')) {
     bool is_taken = true;
     while (lexer.kind != TN_TOKEN_END && is_taken)
       TN_TRY(take_word(&lexer, TN_KERNEL_STRIDED, &out_words->isa, &out_words->flags, &is_taken));
     if (!is_taken)
-      return tn_lexer_unknown(&lexer, "an instruction set or 'strided'", (const char *const[]){"strided", NULL},
-                              isa_word);
+      return tn_lexer_unknown(&lexer, "an instruction set or 'strided'",
+                              (const char *const[]){"strided", NULL}, isa_word);
   }
   return tn_lexer_expect(&lexer, TN_TOKEN_END, "';' and words, or the end");
 }

@@ -1,5 +1,5 @@
-/* The parser of TENON_SAMPLES.  Called at load.  Invariant: every name in a parsed sample is an argument of the schema, or an
- * extent of that call. */
+/* The parser of TENON_SAMPLES.  Called at load.  Invariant: every name in a parsed sample is an
+ * argument of the schema, or an extent of that call. */
 #include "core/samples.h"
 
 #include <inttypes.h>
@@ -23,36 +23,47 @@ typedef struct parser_t {
   int32_t name_attrs[NAMES_MAX];
 } parser_t;
 
-static const char *const fills[] = {"normal", "uniform", "integers", "permutation", "zeros", "ones", NULL};
+static const char *const fills[] = {"normal", "uniform", "integers", "permutation",
+                                    "zeros",  "ones",    NULL};
 
-static void *room(parser_t *p, size_t count, size_t size) { return tn_arena_array(p->arena, count + 1, size); }
+static void *room(parser_t *p, size_t count, size_t size) {
+  return tn_arena_array(p->arena, count + 1, size);
+}
 
 /* The extent `size` bytes at `at` name, which the call has from here on. */
 static tenon_status_t take_name(parser_t *p, const char *at, size_t size, int32_t *out_index) {
   uint32_t i = 0;
-  while (i < p->name_count && (strlen(p->names[i]) != size || memcmp(p->names[i], at, size) != 0)) i++;
+  while (i < p->name_count && (strlen(p->names[i]) != size || memcmp(p->names[i], at, size) != 0))
+    i++;
   *out_index = (int32_t)i;
   if (i < p->name_count) return TENON_OK;
   int32_t attr = tn_schema_attr(p->schema, at, size);
-  if (i == NAMES_MAX) return tn_lexer_fail_at(&p->lexer, at, "more than %d names of extents in one call", NAMES_MAX);
-  if (attr >= 0 && p->schema->attrs[attr].kind != TENON_KIND_INT && p->schema->attrs[attr].kind != TENON_KIND_DIM)
-    return tn_lexer_fail_at(&p->lexer, at, "attribute '%s' is no int and no dim, so it is no extent",
+  if (i == NAMES_MAX)
+    return tn_lexer_fail_at(&p->lexer, at, "more than %d names of extents in one call", NAMES_MAX);
+  if (attr >= 0 && p->schema->attrs[attr].kind != TENON_KIND_INT &&
+      p->schema->attrs[attr].kind != TENON_KIND_DIM)
+    return tn_lexer_fail_at(&p->lexer, at,
+                            "attribute '%s' is no int and no dim, so it is no extent",
                             p->schema->attrs[attr].name);
   if (!(p->names[i] = tn_arena_text(p->arena, at, size))) return tn_no_memory("samples", size);
-  p->name_attrs[i] = attr, p->name_count++;
+  p->name_attrs[i] = attr;
+  p->name_count++;
   return TENON_OK;
 }
 
-/* A number, True, False, an extent's name, or minus that: the lexer takes "-n" for a number that is none. */
+/* A number, True, False, an extent's name, or minus that: the lexer takes "-n" for a number that is
+ * none. */
 static tenon_status_t take_amount(parser_t *p, const char *expected, tn_amount_t *out) {
   tn_lexer_t *lexer = &p->lexer;
   *out = (tn_amount_t){.name = -1};
-  bool is_word = lexer->kind == TN_TOKEN_NAME && !tn_lexer_is(lexer, "True") && !tn_lexer_is(lexer, "False") &&
-                 !tn_lexer_is(lexer, "inf") && !tn_lexer_is(lexer, "nan");
-  out->is_negative =
-      lexer->kind == TN_TOKEN_BAD && lexer->start[0] == '-' && tn_is_name(lexer->start + 1, lexer->size - 1);
+  bool is_word = lexer->kind == TN_TOKEN_NAME && !tn_lexer_is(lexer, "True") &&
+                 !tn_lexer_is(lexer, "False") && !tn_lexer_is(lexer, "inf") &&
+                 !tn_lexer_is(lexer, "nan");
+  out->is_negative = lexer->kind == TN_TOKEN_BAD && lexer->start[0] == '-' &&
+                     tn_is_name(lexer->start + 1, lexer->size - 1);
   if (is_word || out->is_negative) {
-    TN_TRY(take_name(p, lexer->start + out->is_negative, lexer->size - out->is_negative, &out->name));
+    TN_TRY(
+        take_name(p, lexer->start + out->is_negative, lexer->size - out->is_negative, &out->name));
     tn_lexer_next(lexer);
     return TENON_OK;
   }
@@ -60,7 +71,8 @@ static tenon_status_t take_amount(parser_t *p, const char *expected, tn_amount_t
   tenon_value_t literal;
   const char *at = lexer->start;
   TN_TRY(tn_lexer_literal(lexer, p->arena, &literal));
-  if (literal.kind != TENON_KIND_BOOL && literal.kind != TENON_KIND_INT && literal.kind != TENON_KIND_FLOAT)
+  if (literal.kind != TENON_KIND_BOOL && literal.kind != TENON_KIND_INT &&
+      literal.kind != TENON_KIND_FLOAT)
     return tn_lexer_fail_at(lexer, at, "expected %s", expected);
   out->number = literal.kind == TENON_KIND_FLOAT ? literal.as.f : (double)literal.as.i;
   return TENON_OK;
@@ -87,7 +99,8 @@ static tenon_status_t parse_list(parser_t *p, tn_fill_t *out) {
   if (!numbers) return tn_no_memory("samples", count * sizeof *numbers);
   out->numbers = numbers;
   if (tn_lexer_take(&p->lexer, ']')) return TENON_OK;
-  do TN_TRY(take_amount(p, "a number, True, False or an extent", &numbers[out->count++]));
+  do
+    TN_TRY(take_amount(p, "a number, True, False or an extent", &numbers[out->count++]));
   while (tn_lexer_take(&p->lexer, ','));
   return tn_lexer_expect(&p->lexer, ']', "',' or ']'");
 }
@@ -98,10 +111,13 @@ static tenon_status_t parse_fill(parser_t *p, tn_fill_t *out) {
   if (tn_lexer_take(lexer, '[')) return parse_list(p, out);
   if (lexer->kind != TN_TOKEN_NAME) return TENON_OK;
   int kind = 0;
-  while (fills[kind] && !tn_lexer_is(lexer, fills[kind])) kind++;
+  while (fills[kind] && !tn_lexer_is(lexer, fills[kind]))
+    kind++;
   if (!fills[kind])
     return tn_lexer_unknown(
-        lexer, "normal, uniform(low, high), integers(low, high), permutation, zeros, ones or [list]", fills, NULL);
+        lexer,
+        "normal, uniform(low, high), integers(low, high), permutation, zeros, ones or [list]",
+        fills, NULL);
   out->kind = (uint8_t)(TN_FILL_NORMAL + kind);
   tn_lexer_next(lexer);
   if (out->kind != TN_FILL_UNIFORM && out->kind != TN_FILL_INTEGERS) return TENON_OK;
@@ -111,7 +127,8 @@ static tenon_status_t parse_fill(parser_t *p, tn_fill_t *out) {
   TN_TRY(tn_lexer_expect(lexer, ',', "',' and the upper bound"));
   TN_TRY(take_amount(p, "a number or an extent", &out->high));
   if (out->low.name < 0 && out->high.name < 0 && !(out->low.number < out->high.number))
-    return tn_lexer_fail_at(lexer, at, "the lower bound is not below the upper one, which is not reached");
+    return tn_lexer_fail_at(lexer, at,
+                            "the lower bound is not below the upper one, which is not reached");
   return tn_lexer_expect(lexer, ')', "')'");
 }
 
@@ -123,9 +140,11 @@ static tenon_status_t parse_tensor(parser_t *p, tn_sample_tensor_t *out) {
       return tn_lexer_unknown(lexer, "a dtype or '['", NULL, tn_dtype_word);
     tn_lexer_next(lexer);
   }
-  TN_TRY(tn_lexer_expect(lexer, '[', out->dtype.bits ? "'[' and the extents" : "a dtype, or '[' and the extents"));
+  TN_TRY(tn_lexer_expect(
+      lexer, '[', out->dtype.bits ? "'[' and the extents" : "a dtype, or '[' and the extents"));
   size_t count = lexer->kind == ']' ? 0 : tn_lexer_count(lexer, ']');
-  if (count > TENON_RANK_MAX) return tn_lexer_fail(lexer, "no tensor has more than %d extents", TENON_RANK_MAX);
+  if (count > TENON_RANK_MAX)
+    return tn_lexer_fail(lexer, "no tensor has more than %d extents", TENON_RANK_MAX);
   tn_amount_t *extents = room(p, count, sizeof *extents);
   if (!extents) return tn_no_memory("samples", count * sizeof *extents);
   for (; out->ndim < (int32_t)count; out->ndim++) {
@@ -133,7 +152,8 @@ static tenon_status_t parse_tensor(parser_t *p, tn_sample_tensor_t *out) {
     const char *at = lexer->start;
     tn_amount_t *extent = &extents[out->ndim];
     TN_TRY(take_amount(p, "an extent (a name or a number)", extent));
-    if (extent->is_negative || extent->number < 0 || extent->number != floor(extent->number) || extent->number > 0x1p53)
+    if (extent->is_negative || extent->number < 0 || extent->number != floor(extent->number) ||
+        extent->number > 0x1p53)
       return tn_lexer_fail_at(lexer, at, "an extent is a whole number of at least 0");
   }
   out->extents = extents;
@@ -141,14 +161,17 @@ static tenon_status_t parse_tensor(parser_t *p, tn_sample_tensor_t *out) {
   return parse_fill(p, &out->fill);
 }
 
-static tenon_status_t parse_input(parser_t *p, const tn_argument_t *argument, tn_sample_input_t *out) {
+static tenon_status_t parse_input(parser_t *p, const tn_argument_t *argument,
+                                  tn_sample_input_t *out) {
   tn_lexer_t *lexer = &p->lexer;
   size_t room_count = 1;
   if (lexer->kind == '=') {
     tn_lexer_next(lexer);
     if (!argument->is_optional)
-      return tn_lexer_fail(lexer, "input '%s' is not optional: expected ':' and what it is", argument->name);
-    if (!tn_lexer_is(lexer, "None")) return tn_lexer_expected(lexer, "None: an input is described behind ':'");
+      return tn_lexer_fail(lexer, "input '%s' is not optional: expected ':' and what it is",
+                           argument->name);
+    if (!tn_lexer_is(lexer, "None"))
+      return tn_lexer_expected(lexer, "None: an input is described behind ':'");
     tn_lexer_next(lexer);
     out->form = TN_SAMPLE_ABSENT;
     return TENON_OK;
@@ -157,14 +180,17 @@ static tenon_status_t parse_input(parser_t *p, const tn_argument_t *argument, tn
   bool is_list = argument->kind == TENON_KIND_TENSORS;
   if (is_list) {
     TN_TRY(tn_lexer_expect(lexer, '(', "'(' and the tensors of the list"));
-    for (tn_lexer_t ahead = *lexer; ahead.kind != ')' && ahead.kind != TN_TOKEN_END; tn_lexer_next(&ahead))
+    for (tn_lexer_t ahead = *lexer; ahead.kind != ')' && ahead.kind != TN_TOKEN_END;
+         tn_lexer_next(&ahead))
       room_count += ahead.kind == ',';
   }
   tn_sample_tensor_t *tensors = room(p, room_count, sizeof *tensors);
   if (!tensors) return tn_no_memory("samples", room_count * sizeof *tensors);
-  out->form = TN_SAMPLE_GIVEN, out->tensors = tensors;
+  out->form = TN_SAMPLE_GIVEN;
+  out->tensors = tensors;
   if (is_list && tn_lexer_take(lexer, ')')) return TENON_OK;
-  do TN_TRY(parse_tensor(p, &tensors[out->count++]));
+  do
+    TN_TRY(parse_tensor(p, &tensors[out->count++]));
   while (is_list && tn_lexer_take(lexer, ','));
   return is_list ? tn_lexer_expect(lexer, ')', "',' or ')'") : TENON_OK;
 }
@@ -180,18 +206,21 @@ static tenon_status_t parse_attr(parser_t *p, const tn_argument_t *attr, tenon_v
   return tn_lexer_fail_at(&p->lexer, at, "attribute '%s': %s", attr->name, why);
 }
 
-static tenon_status_t parse_argument(parser_t *p, tn_sample_input_t *inputs, tenon_value_t *attrs, bool *has_attr) {
+static tenon_status_t parse_argument(parser_t *p, tn_sample_input_t *inputs, tenon_value_t *attrs,
+                                     bool *has_attr) {
   tn_lexer_t *lexer = &p->lexer;
   const tn_schema_t *schema = p->schema;
   const char *at = lexer->start;
   if (lexer->kind != TN_TOKEN_NAME) return tn_lexer_expected(lexer, "an input or an attribute");
-  int32_t input = tn_schema_input(schema, at, lexer->size), attr = tn_schema_attr(schema, at, lexer->size);
+  int32_t input = tn_schema_input(schema, at, lexer->size);
+  int32_t attr = tn_schema_attr(schema, at, lexer->size);
   if (input < 0 && attr < 0) {
     tn_nearest_t nearest;
     tn_nearest_begin(&nearest, at, lexer->size);
-    for (uint32_t i = 0; i < schema->argument_count; i++) tn_nearest_offer(&nearest, schema->arguments[i]->name);
-    return tn_lexer_fail(lexer, "expected an input or an attribute, found '%.*s'%s", (int)lexer->size, at,
-                         tn_nearest_say(&nearest));
+    for (uint32_t i = 0; i < schema->argument_count; i++)
+      tn_nearest_offer(&nearest, schema->arguments[i]->name);
+    return tn_lexer_fail(lexer, "expected an input or an attribute, found '%.*s'%s",
+                         (int)lexer->size, at, tn_nearest_say(&nearest));
   }
   if (input >= 0 ? inputs[input].form != TN_SAMPLE_UNSTATED : has_attr[attr])
     return tn_lexer_fail(lexer, "'%.*s' is stated twice in one call", (int)lexer->size, at);
@@ -206,9 +235,11 @@ static tenon_status_t parse_call(parser_t *p, tn_sample_t *out) {
   tn_sample_input_t *inputs = room(p, schema->input_count, sizeof *inputs);
   tenon_value_t *attrs = room(p, schema->attr_count, sizeof *attrs);
   bool *has_attr = room(p, schema->attr_count, sizeof *has_attr);
-  if (!inputs || !attrs || !has_attr) return tn_no_memory("samples", schema->argument_count * sizeof *inputs);
+  if (!inputs || !attrs || !has_attr)
+    return tn_no_memory("samples", schema->argument_count * sizeof *inputs);
   p->name_count = 0;
-  do TN_TRY(parse_argument(p, inputs, attrs, has_attr));
+  do
+    TN_TRY(parse_argument(p, inputs, attrs, has_attr));
   while (tn_lexer_take(&p->lexer, ','));
   const char **names = room(p, p->name_count, sizeof *names);
   int32_t *name_attrs = room(p, p->name_count, sizeof *name_attrs);
@@ -226,12 +257,15 @@ tenon_status_t tn_samples_parse(const char *text, const tn_schema_t *schema, tn_
   parser_t p = {.schema = schema, .arena = arena};
   const char *copy = tn_arena_text(arena, text, strlen(text));
   size_t count = 1;
-  for (const char *c = text; *c; c++) count += *c == ';';
+  for (const char *c = text; *c; c++)
+    count += *c == ';';
   tn_sample_t *calls = copy ? room(&p, count, sizeof *calls) : NULL;
   if (!calls) return tn_no_memory("samples", count * sizeof *calls);
   tn_lexer_open(&p.lexer, "samples", copy);
-  do TN_TRY(parse_call(&p, &calls[out_samples->count++]));
+  do
+    TN_TRY(parse_call(&p, &calls[out_samples->count++]));
   while (tn_lexer_take(&p.lexer, ';') && p.lexer.kind != TN_TOKEN_END);
-  out_samples->text = copy, out_samples->calls = calls;
+  out_samples->text = copy;
+  out_samples->calls = calls;
   return tn_lexer_expect(&p.lexer, TN_TOKEN_END, "',', ';' or the end");
 }

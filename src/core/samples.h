@@ -1,5 +1,6 @@
-/* Samples: the parsed form of TENON_SAMPLES, calls with arguments that suit an operator, docs/contract.md.  Made at load,
- * constant afterwards; everything lives in the arena that parsing was given. */
+/* Samples: the parsed form of TENON_SAMPLES, calls with arguments that suit an operator,
+ * docs/contract.md.  Made at load, constant afterwards; everything lives in the arena that parsing
+ * was given. */
 #ifndef TN_CORE_SAMPLES_H
 #define TN_CORE_SAMPLES_H
 
@@ -13,7 +14,7 @@ enum {
   TN_FILL_PERMUTATION, /* of 0 ... extent - 1, in each row of the last axis */
   TN_FILL_ZEROS,
   TN_FILL_ONES,
-  TN_FILL_LIST
+  TN_FILL_LIST,
 };
 
 typedef struct tn_amount_t { /* a number, or that of an extent */
@@ -24,7 +25,8 @@ typedef struct tn_amount_t { /* a number, or that of an extent */
 
 typedef struct tn_fill_t {
   uint8_t kind;
-  tn_amount_t low, high;      /* UNIFORM, INTEGERS: up to, but not, high */
+  tn_amount_t low;
+  tn_amount_t high;           /* UNIFORM, INTEGERS: up to, but not, high */
   uint32_t count;             /* LIST: elements, which are repeated where the tensor has more */
   const tn_amount_t *numbers; /* NULL: texts */
   const tenon_string_t *texts;
@@ -37,7 +39,11 @@ typedef struct tn_sample_tensor_t {
   tn_fill_t fill;
 } tn_sample_tensor_t;
 
-enum { TN_SAMPLE_UNSTATED, TN_SAMPLE_ABSENT, TN_SAMPLE_GIVEN };
+enum {
+  TN_SAMPLE_UNSTATED,
+  TN_SAMPLE_ABSENT,
+  TN_SAMPLE_GIVEN,
+};
 typedef struct tn_sample_input_t {
   uint8_t form;
   uint32_t count; /* of a list; else 1 */

@@ -1,6 +1,7 @@
-/* The schema language: parses `ns::name.overload(arguments) -> results` into tn_schema_t.  Called by the registry when
- * a library is loaded.  Invariant: in a schema that was parsed all names differ, marks pair up, every length and
- * default fits its argument; so that nobody checks that again. */
+/* The schema language: parses `ns::name.overload(arguments) -> results` into tn_schema_t.  Called
+ * by the registry when a library is loaded.  Invariant: in a schema that was parsed all names
+ * differ, marks pair up, every length and default fits its argument; so that nobody checks that
+ * again. */
 #include "core/schema.h"
 
 #include <inttypes.h>
@@ -12,14 +13,22 @@
 #include "core/nearest.h"
 #include "core/value.h"
 
-enum { ARGUMENTS_MAX = 64 }; /* inputs, attributes, results: sets of each are 64-bit masks in op.h */
-enum { INPUTS, ATTRS, RESULTS, GROUPS };
+enum {
+  ARGUMENTS_MAX = 64
+}; /* inputs, attributes, results: sets of each are 64-bit masks in op.h */
+enum {
+  INPUTS,
+  ATTRS,
+  RESULTS,
+  GROUPS,
+};
 
 typedef struct draft_t { /* an argument and where its parts stand in the text */
   tn_argument_t argument;
   const char *at; /* its name, or its type if it has none */
   const char *mark;
-  const char *count, *value; /* of "[n]" and the default, which are resolved when all is read */
+  const char *count;
+  const char *value; /* of "[n]" and the default, which are resolved when all is read */
 } draft_t;
 
 typedef struct parser_t {
@@ -27,7 +36,8 @@ typedef struct parser_t {
   tn_arena_t *arena;
   const char *library;
   tn_schema_t *schema;
-  uint32_t counts[GROUPS], order_count;
+  uint32_t counts[GROUPS];
+  uint32_t order_count;
   draft_t *drafts[GROUPS];
   uint8_t order[2 * ARGUMENTS_MAX]; /* group << 7 | index */
   bool is_keyword;                  /* behind "*" */
@@ -36,18 +46,24 @@ typedef struct parser_t {
 
 static const struct {
   const char *word;
-  uint32_t kind, list; /* NONE: there are no lists of it */
-} types[] = {{"bool", TENON_KIND_BOOL, TENON_KIND_NONE},        {"int", TENON_KIND_INT, TENON_KIND_INTS},
-             {"dim", TENON_KIND_DIM, TENON_KIND_DIMS},          {"float", TENON_KIND_FLOAT, TENON_KIND_FLOATS},
-             {"str", TENON_KIND_STR, TENON_KIND_STRS},          {"dtype", TENON_KIND_DTYPE, TENON_KIND_NONE},
-             {"device", TENON_KIND_DEVICE, TENON_KIND_NONE},    {"scalar", TENON_KIND_FLOAT, TENON_KIND_NONE},
-             {"tensor", TENON_KIND_TENSOR, TENON_KIND_TENSORS}, {"graph", TENON_KIND_GRAPH, TENON_KIND_NONE}};
+  uint32_t kind;
+  uint32_t list; /* NONE: there are no lists of it */
+} types[] = {{"bool", TENON_KIND_BOOL, TENON_KIND_NONE},
+             {"int", TENON_KIND_INT, TENON_KIND_INTS},
+             {"dim", TENON_KIND_DIM, TENON_KIND_DIMS},
+             {"float", TENON_KIND_FLOAT, TENON_KIND_FLOATS},
+             {"str", TENON_KIND_STR, TENON_KIND_STRS},
+             {"dtype", TENON_KIND_DTYPE, TENON_KIND_NONE},
+             {"device", TENON_KIND_DEVICE, TENON_KIND_NONE},
+             {"scalar", TENON_KIND_FLOAT, TENON_KIND_NONE},
+             {"tensor", TENON_KIND_TENSOR, TENON_KIND_TENSORS},
+             {"graph", TENON_KIND_GRAPH, TENON_KIND_NONE}};
 enum { TYPES = sizeof types / sizeof *types };
 
 static const char *const group_names[GROUPS] = {"inputs", "attributes", "results"};
 static const char *const group_words[GROUPS] = {"an input", "an attribute", "a result"};
 
-/* ---- types ------------------------------------------------------------------------------------------------------- */
+/* types */
 
 static tenon_status_t no_memory(size_t size) { return tn_no_memory("a schema", size); }
 
@@ -58,10 +74,13 @@ static const char *type_word(int index) {
 /* "(a!)" and "[n]", behind "Tensor". */
 static tenon_status_t parse_tensor(tn_lexer_t *lexer, draft_t *draft) {
   tn_argument_t *argument = &draft->argument;
-  argument->is_tensor = true, argument->kind = TENON_KIND_TENSOR;
+  argument->is_tensor = true;
+  argument->kind = TENON_KIND_TENSOR;
   if (tn_lexer_take(lexer, '(')) {
-    if (lexer->kind != TN_TOKEN_NAME || lexer->size != 1) return tn_lexer_expected(lexer, "a mark of one letter");
-    argument->mark = lexer->start[0], draft->mark = lexer->start;
+    if (lexer->kind != TN_TOKEN_NAME || lexer->size != 1)
+      return tn_lexer_expected(lexer, "a mark of one letter");
+    argument->mark = lexer->start[0];
+    draft->mark = lexer->start;
     tn_lexer_next(lexer);
     argument->is_written = tn_lexer_take(lexer, '!');
     TN_TRY(tn_lexer_expect(lexer, ')', "')' behind the mark"));
@@ -81,17 +100,21 @@ static tenon_status_t parse_choices(parser_t *p, tn_argument_t *argument) {
   if (room > INT32_MAX) return tn_lexer_fail(lexer, "too many choices");
   const char **choices = tn_arena_array(p->arena, room, sizeof *choices);
   if (!choices) return no_memory(room * sizeof *choices);
-  uint32_t count = 0, size;
+  uint32_t count = 0;
+  uint32_t size;
   do {
     const char *at = lexer->start;
     if (lexer->kind != TN_TOKEN_TEXT) return tn_lexer_expected(lexer, "a 'choice'");
     TN_TRY(tn_lexer_text(lexer, p->arena, &choices[count], &size));
-    for (uint32_t i = 0; i < count && count <= 256; i++) /* more choices than that nobody writes by hand */
+    for (uint32_t i = 0; i < count && count <= 256;
+         i++) /* more choices than that nobody writes by hand */
       if (strcmp(choices[i], choices[count]) == 0)
         return tn_lexer_fail_at(lexer, at, "choice '%.60s' is there twice", choices[i]);
     count++;
   } while (tn_lexer_take(lexer, ','));
-  argument->kind = TENON_KIND_CHOICE, argument->choices = choices, argument->choice_count = count;
+  argument->kind = TENON_KIND_CHOICE;
+  argument->choices = choices;
+  argument->choice_count = count;
   return tn_lexer_expect(lexer, ']', "',' or ']'");
 }
 
@@ -99,16 +122,21 @@ static tenon_status_t parse_attribute(parser_t *p, draft_t *draft) {
   tn_lexer_t *lexer = &p->lexer;
   tn_argument_t *argument = &draft->argument;
   int type = 0;
-  while (type < TYPES && !tn_lexer_is(lexer, types[type].word)) type++;
+  while (type < TYPES && !tn_lexer_is(lexer, types[type].word))
+    type++;
   if (type == TYPES)
-    return tn_lexer_unknown(lexer, "a type (Tensor, bool, int, dim, float, str, dtype, device, scalar, tensor, graph)",
-                            NULL, type_word);
-  argument->kind = types[type].kind, argument->is_scalar = strcmp(types[type].word, "scalar") == 0;
+    return tn_lexer_unknown(
+        lexer, "a type (Tensor, bool, int, dim, float, str, dtype, device, scalar, tensor, graph)",
+        NULL, type_word);
+  argument->kind = types[type].kind;
+  argument->is_scalar = strcmp(types[type].word, "scalar") == 0;
   tn_lexer_next(lexer);
   if (lexer->kind != '[') return TENON_OK;
-  if (types[type].list == TENON_KIND_NONE) return tn_lexer_fail(lexer, "there are no lists of %s", types[type].word);
+  if (types[type].list == TENON_KIND_NONE)
+    return tn_lexer_fail(lexer, "there are no lists of %s", types[type].word);
   tn_lexer_next(lexer);
-  if (argument->kind == TENON_KIND_STR && lexer->kind == TN_TOKEN_TEXT) return parse_choices(p, argument);
+  if (argument->kind == TENON_KIND_STR && lexer->kind == TN_TOKEN_TEXT)
+    return parse_choices(p, argument);
   argument->kind = types[type].list;
   if (lexer->kind == TN_TOKEN_INT) {
     draft->count = lexer->start;
@@ -117,11 +145,12 @@ static tenon_status_t parse_attribute(parser_t *p, draft_t *draft) {
   return tn_lexer_expect(lexer, ']', "a number or ']'");
 }
 
-/* ---- arguments and results --------------------------------------------------------------------------------------- */
+/* arguments and results */
 
 static bool is_same(const char *known, const char *name, size_t size) {
   size_t i = 0;
-  while (i < size && known[i] && known[i] == name[i]) i++;
+  while (i < size && known[i] && known[i] == name[i])
+    i++;
   return i == size && known[i] == 0;
 }
 
@@ -130,7 +159,10 @@ static draft_t *find(const parser_t *p, const char *name, size_t size, int *out_
     for (uint32_t i = 0; i < p->counts[group]; i++) {
       draft_t *draft = &p->drafts[group][i];
       const char *known = draft->argument.name;
-      if (known && is_same(known, name, size)) return *out_group = group, draft;
+      if (known && is_same(known, name, size)) {
+        *out_group = group;
+        return draft;
+      }
     }
   return NULL;
 }
@@ -139,12 +171,14 @@ static tenon_status_t check_name(const parser_t *p, int group, const char *at, c
   static const char *const literals[] = {"True", "False", "None", "inf", "nan"};
   int other;
   for (size_t i = 0; i < sizeof literals / sizeof *literals; i++)
-    if (strcmp(name, literals[i]) == 0) return tn_lexer_fail_at(&p->lexer, at, "'%s' is a literal, not a name", name);
+    if (strcmp(name, literals[i]) == 0)
+      return tn_lexer_fail_at(&p->lexer, at, "'%s' is a literal, not a name", name);
   if (!find(p, name, strlen(name), &other)) return TENON_OK;
   if (group == other && group == RESULTS)
     return tn_lexer_fail_at(&p->lexer, at, "two results have the name '%s'", name);
   if (group == RESULTS)
-    return tn_lexer_fail_at(&p->lexer, at, "this result has the name '%s', as %s has; give it another", name,
+    return tn_lexer_fail_at(&p->lexer, at,
+                            "this result has the name '%s', as %s has; give it another", name,
                             group_words[other]);
   return tn_lexer_fail_at(&p->lexer, at, "two arguments have the name '%s'", name);
 }
@@ -152,7 +186,8 @@ static tenon_status_t check_name(const parser_t *p, int group, const char *at, c
 static tenon_status_t add(parser_t *p, int group, const draft_t *draft) {
   uint32_t count = p->counts[group];
   if (count == ARGUMENTS_MAX)
-    return tn_lexer_fail_at(&p->lexer, draft->at, "more than %d %s", ARGUMENTS_MAX, group_names[group]);
+    return tn_lexer_fail_at(&p->lexer, draft->at, "more than %d %s", ARGUMENTS_MAX,
+                            group_names[group]);
   p->drafts[group][count] = *draft;
   p->drafts[group][count].argument.index = (int32_t)count;
   p->counts[group] = count + 1;
@@ -170,22 +205,26 @@ static tenon_status_t parse_default(parser_t *p, draft_t *draft) {
   if (!argument->is_optional)
     return tn_lexer_fail(lexer, "only an optional input (%s?) has a default, and that is None",
                          argument->kind == TENON_KIND_TENSOR ? "Tensor" : "Tensor[]");
-  if (!tn_lexer_is(lexer, "None")) return tn_lexer_expected(lexer, "None, the only default of an input");
+  if (!tn_lexer_is(lexer, "None"))
+    return tn_lexer_expected(lexer, "None, the only default of an input");
   return tn_lexer_literal(lexer, p->arena, &ignored);
 }
 
 static tenon_status_t take_host(tn_lexer_t *lexer, tn_argument_t *argument) {
-  if (!argument->is_tensor) return tn_lexer_fail(lexer, "only tensors are @host; attributes are always there");
+  if (!argument->is_tensor)
+    return tn_lexer_fail(lexer, "only tensors are @host; attributes are always there");
   tn_lexer_next(lexer);
   if (!tn_lexer_is(lexer, "host")) return tn_lexer_expected(lexer, "'host' behind '@'");
   tn_lexer_next(lexer);
-  return argument->is_host = true, TENON_OK;
+  argument->is_host = true;
+  return TENON_OK;
 }
 
 /* "**", before the name of an argument that takes all others. */
 static tenon_status_t take_open(parser_t *p, tn_argument_t *argument) {
   tn_lexer_t *lexer = &p->lexer;
-  if (argument->kind != TENON_KIND_STRS || argument->is_optional || argument->count >= 0 || !p->is_keyword)
+  if (argument->kind != TENON_KIND_STRS || argument->is_optional || argument->count >= 0 ||
+      !p->is_keyword)
     return tn_lexer_fail(lexer, "only a 'str[]' behind '*' takes all other arguments");
   tn_lexer_next(lexer);
   TN_TRY(tn_lexer_expect(lexer, '*', "'**'"));
@@ -219,12 +258,15 @@ static tenon_status_t parse_argument(parser_t *p) {
   TN_TRY(check_name(p, group, draft.at, argument->name));
   if (argument->is_open && lexer->kind != ')')
     return tn_lexer_expected(lexer, "')': what takes all others is the last");
-  if (tn_lexer_take(lexer, '=')) TN_TRY(parse_default(p, &draft));
+  if (tn_lexer_take(lexer, '='))
+    TN_TRY(parse_default(p, &draft));
   else if (p->defaulted && !p->is_keyword && !argument->is_optional)
-    return tn_lexer_fail_at(lexer, draft.at, "'%s' has no default, but '%s' before it has; put it first, or behind '*'",
-                            argument->name, p->defaulted->argument.name);
+    return tn_lexer_fail_at(
+        lexer, draft.at, "'%s' has no default, but '%s' before it has; put it first, or behind '*'",
+        argument->name, p->defaulted->argument.name);
   TN_TRY(add(p, group, &draft));
-  if (argument->has_default && !p->is_keyword) p->defaulted = &p->drafts[group][p->counts[group] - 1];
+  if (argument->has_default && !p->is_keyword)
+    p->defaulted = &p->drafts[group][p->counts[group] - 1];
   return TENON_OK;
 }
 
@@ -232,14 +274,16 @@ static tenon_status_t parse_result(parser_t *p) {
   tn_lexer_t *lexer = &p->lexer;
   draft_t draft = {.argument = {.count = -1, .count_attr = -1}, .at = lexer->start};
   if (!tn_lexer_is(lexer, "Tensor"))
-    return tn_lexer_unknown(lexer, "a result (Tensor)", (const char *const[]){"Tensor", NULL}, NULL);
+    return tn_lexer_unknown(lexer, "a result (Tensor)", (const char *const[]){"Tensor", NULL},
+                            NULL);
   tn_lexer_next(lexer);
   TN_TRY(parse_tensor(lexer, &draft));
   draft.argument.is_optional = tn_lexer_take(lexer, '?');
   const char *at = lexer->start;
   if (lexer->kind == '@') TN_TRY(take_host(lexer, &draft.argument));
   if (draft.argument.is_host && draft.argument.mark)
-    return tn_lexer_fail_at(lexer, at, "a result that is @host has memory of its own: it is no alias");
+    return tn_lexer_fail_at(lexer, at,
+                            "a result that is @host has memory of its own: it is no alias");
   if (lexer->kind == TN_TOKEN_NAME) {
     draft.at = lexer->start;
     TN_TRY(tn_lexer_name(lexer, p->arena, "a name", &draft.argument.name));
@@ -248,7 +292,7 @@ static tenon_status_t parse_result(parser_t *p) {
   return add(p, RESULTS, &draft);
 }
 
-/* ---- what can be said when all is read --------------------------------------------------------------------------- */
+/* what can be said when all is read */
 
 static tenon_status_t name_results(parser_t *p) {
   char name[16];
@@ -272,7 +316,8 @@ static tenon_status_t resolve_count(parser_t *p, draft_t *draft) {
     tenon_value_t count;
     TN_TRY(tn_lexer_literal(&at, p->arena, &count));
     if (count.as.i < 0 || count.as.i > INT32_MAX)
-      return tn_lexer_fail_at(&at, draft->count, "a length is at least 0 and below 2^31, not %" PRId64, count.as.i);
+      return tn_lexer_fail_at(&at, draft->count,
+                              "a length is at least 0 and below 2^31, not %" PRId64, count.as.i);
     draft->argument.count = (int32_t)count.as.i;
     return TENON_OK;
   }
@@ -284,9 +329,11 @@ static tenon_status_t resolve_count(parser_t *p, draft_t *draft) {
   }
   tn_nearest_t nearest;
   tn_nearest_begin(&nearest, at.start, at.size);
-  for (uint32_t i = 0; i < p->counts[ATTRS] && !by; i++) tn_nearest_offer(&nearest, p->drafts[ATTRS][i].argument.name);
-  return tn_lexer_fail(&at, "a length is a number or an int attribute that is not optional; '%.*s' is %s%s",
-                       (int)at.size, at.start, by ? "another argument" : "unknown", tn_nearest_say(&nearest));
+  for (uint32_t i = 0; i < p->counts[ATTRS] && !by; i++)
+    tn_nearest_offer(&nearest, p->drafts[ATTRS][i].argument.name);
+  return tn_lexer_fail(
+      &at, "a length is a number or an int attribute that is not optional; '%.*s' is %s%s",
+      (int)at.size, at.start, by ? "another argument" : "unknown", tn_nearest_say(&nearest));
 }
 
 static tenon_status_t resolve_default(parser_t *p, draft_t *draft) {
@@ -300,7 +347,8 @@ static tenon_status_t resolve_default(parser_t *p, draft_t *draft) {
 
 static const draft_t *find_mark(const parser_t *p, int group, char mark, const draft_t *except) {
   for (uint32_t i = 0; i < p->counts[group]; i++)
-    if (p->drafts[group][i].argument.mark == mark && &p->drafts[group][i] != except) return &p->drafts[group][i];
+    if (p->drafts[group][i].argument.mark == mark && &p->drafts[group][i] != except)
+      return &p->drafts[group][i];
   return NULL;
 }
 
@@ -308,24 +356,26 @@ static tenon_status_t check_input_mark(const parser_t *p, const draft_t *draft) 
   const tn_argument_t *a = &draft->argument;
   const draft_t *twin = find_mark(p, INPUTS, a->mark, draft);
   if (twin)
-    return tn_lexer_fail_at(&p->lexer, draft->mark, "inputs '%s' and '%s' have the same mark '%c'; use another letter",
+    return tn_lexer_fail_at(&p->lexer, draft->mark,
+                            "inputs '%s' and '%s' have the same mark '%c'; use another letter",
                             a->name, twin->argument.name, a->mark);
   if (a->is_written || find_mark(p, RESULTS, a->mark, NULL)) return TENON_OK;
-  return tn_lexer_fail_at(
-      &p->lexer, draft->mark,
-      "the mark says that a result is a view of '%s', but no result has it; an input that is written "
-      "is marked (%c!)",
-      a->name, a->mark);
+  return tn_lexer_fail_at(&p->lexer, draft->mark,
+                          "the mark says that a result is a view of '%s', but no result has it; an "
+                          "input that is written is marked (%c!)",
+                          a->name, a->mark);
 }
 
 static tenon_status_t check_result_mark(const parser_t *p, const draft_t *draft) {
   const tn_argument_t *a = &draft->argument;
   const draft_t *of = find_mark(p, INPUTS, a->mark, NULL);
   if (!of)
-    return tn_lexer_fail_at(&p->lexer, draft->mark, "no input has the mark '%c' of result '%s'", a->mark, a->name);
+    return tn_lexer_fail_at(&p->lexer, draft->mark, "no input has the mark '%c' of result '%s'",
+                            a->mark, a->name);
   if (of->argument.is_written == a->is_written) return TENON_OK;
-  return tn_lexer_fail_at(&p->lexer, draft->mark, "result '%s' is marked (%c%s), but input '%s' is marked (%c%s)",
-                          a->name, a->mark, a->is_written ? "!" : "", of->argument.name, a->mark,
+  return tn_lexer_fail_at(&p->lexer, draft->mark,
+                          "result '%s' is marked (%c%s), but input '%s' is marked (%c%s)", a->name,
+                          a->mark, a->is_written ? "!" : "", of->argument.name, a->mark,
                           of->argument.is_written ? "!" : "");
 }
 
@@ -340,27 +390,36 @@ static tenon_status_t check_marks(const parser_t *p) {
 static tenon_status_t store(parser_t *p) {
   tn_schema_t *schema = p->schema;
   uint32_t total = p->counts[INPUTS] + p->counts[ATTRS] + p->counts[RESULTS];
-  tn_argument_t *all = tn_arena_array(p->arena, total, sizeof *all), *groups[GROUPS], *next = all;
+  tn_argument_t *all = tn_arena_array(p->arena, total, sizeof *all);
+  tn_argument_t *groups[GROUPS];
+  tn_argument_t *next = all;
   tenon_value_t *defaults = tn_arena_array(p->arena, p->counts[ATTRS], sizeof *defaults);
   const tn_argument_t **arguments = tn_arena_array(p->arena, p->order_count, sizeof *arguments);
   if (!all || !defaults || !arguments) return no_memory(total * sizeof *all);
   for (int group = 0; group < GROUPS; group++) {
     groups[group] = next;
-    for (uint32_t i = 0; i < p->counts[group]; i++) *next++ = p->drafts[group][i].argument;
+    for (uint32_t i = 0; i < p->counts[group]; i++)
+      *next++ = p->drafts[group][i].argument;
   }
   for (uint32_t i = 0; i < p->counts[ATTRS]; i++) {
     defaults[i] = groups[ATTRS][i].value;
     if (!groups[ATTRS][i].has_default && !groups[ATTRS][i].is_optional) schema->needs_attrs = true;
   }
-  for (uint32_t i = 0; i < p->order_count; i++) arguments[i] = &groups[p->order[i] >> 7][p->order[i] & 127];
-  schema->argument_count = p->order_count, schema->arguments = arguments, schema->defaults = defaults;
-  schema->input_count = p->counts[INPUTS], schema->attr_count = p->counts[ATTRS];
+  for (uint32_t i = 0; i < p->order_count; i++)
+    arguments[i] = &groups[p->order[i] >> 7][p->order[i] & 127];
+  schema->argument_count = p->order_count;
+  schema->arguments = arguments;
+  schema->defaults = defaults;
+  schema->input_count = p->counts[INPUTS];
+  schema->attr_count = p->counts[ATTRS];
   schema->output_count = p->counts[RESULTS];
-  schema->inputs = groups[INPUTS], schema->attrs = groups[ATTRS], schema->outputs = groups[RESULTS];
+  schema->inputs = groups[INPUTS];
+  schema->attrs = groups[ATTRS];
+  schema->outputs = groups[RESULTS];
   return TENON_OK;
 }
 
-/* ---- the whole --------------------------------------------------------------------------------------------------- */
+/* the whole */
 
 static tenon_status_t parse_head(parser_t *p) {
   tn_schema_t *schema = p->schema;
@@ -373,17 +432,21 @@ static tenon_status_t parse_head(parser_t *p) {
   } else {
     size_t size = p->library ? strlen(p->library) : 0;
     if (!size || size > TN_NAME_MAX || !tn_is_name(p->library, size))
-      return tn_lexer_fail_at(lexer, at,
-                              "no namespace is stated, and the library's name is none ([A-Za-z_][A-Za-z0-9_]*)");
+      return tn_lexer_fail_at(
+          lexer, at,
+          "no namespace is stated, and the library's name is none ([A-Za-z_][A-Za-z0-9_]*)");
     if (!(schema->ns = tn_arena_text(p->arena, p->library, size))) return no_memory(size);
   }
   schema->overload = "";
-  if (tn_lexer_take(lexer, '.')) TN_TRY(tn_lexer_name(lexer, p->arena, "the overload's name", &schema->overload));
-  size_t ns = strlen(schema->ns), name = strlen(schema->name), overload = strlen(schema->overload);
+  if (tn_lexer_take(lexer, '.'))
+    TN_TRY(tn_lexer_name(lexer, p->arena, "the overload's name", &schema->overload));
+  size_t ns = strlen(schema->ns);
+  size_t name = strlen(schema->name);
+  size_t overload = strlen(schema->overload);
   char *full = tn_arena_allocate(p->arena, ns + name + overload + 4);
   if (!full) return no_memory(ns + name + overload + 4);
-  snprintf(full, ns + name + overload + 4, overload ? "%s::%s.%s" : "%s::%s", schema->ns, schema->name,
-           schema->overload);
+  snprintf(full, ns + name + overload + 4, overload ? "%s::%s.%s" : "%s::%s", schema->ns,
+           schema->name, schema->overload);
   schema->full = full;
   return TENON_OK;
 }
@@ -392,7 +455,8 @@ static tenon_status_t parse_lists(parser_t *p) {
   tn_lexer_t *lexer = &p->lexer;
   TN_TRY(tn_lexer_expect(lexer, '(', "'(' and the arguments"));
   if (lexer->kind != ')') {
-    do TN_TRY(parse_argument(p));
+    do
+      TN_TRY(parse_argument(p));
     while (tn_lexer_take(lexer, ','));
   }
   TN_TRY(tn_lexer_expect(lexer, ')', "',' or ')'"));
@@ -400,22 +464,32 @@ static tenon_status_t parse_lists(parser_t *p) {
   if (!tn_lexer_take(lexer, '(')) {
     TN_TRY(parse_result(p));
   } else if (!tn_lexer_take(lexer, ')')) {
-    do TN_TRY(parse_result(p));
+    do
+      TN_TRY(parse_result(p));
     while (tn_lexer_take(lexer, ','));
     TN_TRY(tn_lexer_expect(lexer, ')', "',' or ')'"));
   }
   return tn_lexer_expect(lexer, TN_TOKEN_END, "the end");
 }
 
-tenon_status_t tn_schema_parse(const char *text, const char *library, tn_arena_t *arena, tn_schema_t *out_schema) {
+tenon_status_t tn_schema_parse(const char *text, const char *library, tn_arena_t *arena,
+                               tn_schema_t *out_schema) {
   draft_t drafts[GROUPS][ARGUMENTS_MAX];
   parser_t p;
   if (!text) return tn_fail(TENON_INVALID, "an operator without a schema: its text is NULL");
   *out_schema = (tn_schema_t){0};
-  p.arena = arena, p.library = library, p.schema = out_schema, p.order_count = 0;
-  p.is_keyword = false, p.defaulted = NULL;
-  for (int group = 0; group < GROUPS; group++) p.drafts[group] = drafts[group], p.counts[group] = 0;
-  if (!(out_schema->text = tn_arena_text(arena, text, strlen(text)))) return no_memory(strlen(text));
+  p.arena = arena;
+  p.library = library;
+  p.schema = out_schema;
+  p.order_count = 0;
+  p.is_keyword = false;
+  p.defaulted = NULL;
+  for (int group = 0; group < GROUPS; group++) {
+    p.drafts[group] = drafts[group];
+    p.counts[group] = 0;
+  }
+  if (!(out_schema->text = tn_arena_text(arena, text, strlen(text))))
+    return no_memory(strlen(text));
   tn_lexer_open(&p.lexer, "schema", out_schema->text);
   TN_TRY(parse_head(&p));
   TN_TRY(parse_lists(&p));
@@ -429,7 +503,8 @@ tenon_status_t tn_schema_parse(const char *text, const char *library, tn_arena_t
   return store(&p);
 }
 
-static int32_t index_of(const tn_argument_t *arguments, uint32_t count, const char *name, size_t size) {
+static int32_t index_of(const tn_argument_t *arguments, uint32_t count, const char *name,
+                        size_t size) {
   for (uint32_t i = 0; i < count; i++)
     if (is_same(arguments[i].name, name, size)) return (int32_t)i;
   return -1;
@@ -449,7 +524,8 @@ int32_t tn_schema_output(const tn_schema_t *schema, const char *name, size_t siz
 
 bool tn_is_name(const char *text, size_t size) {
   for (size_t i = 0; i < size; i++) {
-    bool is_digit = text[i] >= '0' && text[i] <= '9', is_upper = text[i] >= 'A' && text[i] <= 'Z';
+    bool is_digit = text[i] >= '0' && text[i] <= '9';
+    bool is_upper = text[i] >= 'A' && text[i] <= 'Z';
     bool is_lower = text[i] >= 'a' && text[i] <= 'z';
     if (!is_upper && !is_lower && text[i] != '_' && !(is_digit && i)) return false;
   }

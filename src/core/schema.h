@@ -1,5 +1,6 @@
-/* Schemas: the parsed form of `ns::name.overload(Tensor x, ...) -> ...`, docs/contract.md.  Made at load by the
- * registry, constant afterwards; everything lives in the arena that parsing was given. */
+/* Schemas: the parsed form of `ns::name.overload(Tensor x, ...) -> ...`, docs/contract.md.  Made at
+ * load by the registry, constant afterwards; everything lives in the arena that parsing was
+ * given. */
 #ifndef TN_CORE_SCHEMA_H
 #define TN_CORE_SCHEMA_H
 
@@ -10,7 +11,9 @@
 
 typedef struct tn_argument_t { /* an input, an attribute or a result */
   const char *name;
-  uint32_t kind;    /* inputs and results: TENON_KIND_TENSOR or TENON_KIND_TENSORS; attributes: their kind */
+  uint32_t
+      /* inputs and results: TENON_KIND_TENSOR or TENON_KIND_TENSORS; attributes: their kind */
+      kind;
   bool is_tensor;   /* an input or a result */
   bool is_optional; /* "?" */
   bool is_keyword;  /* stands after "*" */
@@ -29,18 +32,28 @@ typedef struct tn_argument_t { /* an input, an attribute or a result */
 } tn_argument_t;
 
 typedef struct tn_schema_t {
-  const char *text, *ns, *name, *overload; /* overload: "" when there is none */
-  const char *full;                        /* "ns::name" or "ns::name.overload" */
-  uint32_t argument_count, input_count, attr_count, output_count;
+  const char *text;
+  const char *ns;
+  const char *name;
+  const char *overload; /* overload: "" when there is none */
+  const char *full;     /* "ns::name" or "ns::name.overload" */
+  uint32_t argument_count;
+  uint32_t input_count;
+  uint32_t attr_count;
+  uint32_t output_count;
   const tn_argument_t *const *arguments; /* inputs and attributes in the schema's order */
-  const tn_argument_t *inputs, *attrs, *outputs;
-  const tenon_value_t *defaults; /* attr_count values; kind NONE where a required attribute has none */
-  bool needs_attrs;              /* some attribute has no default and is not optional */
+  const tn_argument_t *inputs;
+  const tn_argument_t *attrs;
+  const tn_argument_t *outputs;
+  const tenon_value_t
+      *defaults;    /* attr_count values; kind NONE where a required attribute has none */
+  bool needs_attrs; /* some attribute has no default and is not optional */
 } tn_schema_t;
 
-/* Parses; `library` is the namespace where the text states none.  A failure's message has the text, the column (from
- * 1), what was expected and what was found. */
-tenon_status_t tn_schema_parse(const char *text, const char *library, tn_arena_t *arena, tn_schema_t *out_schema);
+/* Parses; `library` is the namespace where the text states none.  A failure's message has the text,
+ * the column (from 1), what was expected and what was found. */
+tenon_status_t tn_schema_parse(const char *text, const char *library, tn_arena_t *arena,
+                               tn_schema_t *out_schema);
 /* Index among inputs, attributes or results by name; -1: absent. */
 int32_t tn_schema_input(const tn_schema_t *schema, const char *name, size_t size);
 int32_t tn_schema_attr(const tn_schema_t *schema, const char *name, size_t size);

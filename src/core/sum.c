@@ -5,12 +5,15 @@
 
 void tn_sum_constant(tn_sum_t *out_sum, int64_t number) {
   out_sum->count = number != 0;
-  out_sum->terms[0].coefficient = number, out_sum->terms[0].count = 0;
+  out_sum->terms[0].coefficient = number;
+  out_sum->terms[0].count = 0;
 }
 
 void tn_sum_atom(tn_sum_t *out_sum, uint32_t atom) {
   out_sum->count = 1;
-  out_sum->terms[0].coefficient = 1, out_sum->terms[0].count = 1, out_sum->terms[0].factors[0] = atom;
+  out_sum->terms[0].coefficient = 1;
+  out_sum->terms[0].count = 1;
+  out_sum->terms[0].factors[0] = atom;
 }
 
 /* Graded lexicographic order, which products keep: below 0 when `a` stands first. */
@@ -27,10 +30,12 @@ tn_sum_result_t tn_sum_add(const tn_sum_t *a, const tn_sum_t *b, int64_t scale, 
     int order = i == a->count ? 1 : k == b->count ? -1 : compare(&a->terms[i], &b->terms[k]);
     tn_term_t term = order <= 0 ? a->terms[i] : b->terms[k];
     int64_t scaled = 0;
-    if (order >= 0 && __builtin_mul_overflow(b->terms[k].coefficient, scale, &scaled)) return TN_SUM_OVERFLOW;
+    if (order >= 0 && __builtin_mul_overflow(b->terms[k].coefficient, scale, &scaled))
+      return TN_SUM_OVERFLOW;
     if (order > 0) term.coefficient = 0;
     if (__builtin_add_overflow(term.coefficient, scaled, &term.coefficient)) return TN_SUM_OVERFLOW;
-    i += order <= 0, k += order >= 0;
+    i += order <= 0;
+    k += order >= 0;
     if (term.coefficient == 0) continue;
     if (out_sum->count == TN_TERMS_MAX) return TN_SUM_LARGE;
     out_sum->terms[out_sum->count++] = term;
@@ -44,7 +49,8 @@ static tn_sum_result_t multiply_term(const tn_sum_t *a, const tn_term_t *term, t
     const tn_term_t *from = &a->terms[i];
     tn_term_t *to = &out->terms[i];
     if (from->count + term->count > TN_FACTORS_MAX) return TN_SUM_LARGE;
-    if (__builtin_mul_overflow(from->coefficient, term->coefficient, &to->coefficient)) return TN_SUM_OVERFLOW;
+    if (__builtin_mul_overflow(from->coefficient, term->coefficient, &to->coefficient))
+      return TN_SUM_OVERFLOW;
     to->count = 0;
     for (uint32_t k = 0, l = 0; k < from->count || l < term->count;) { /* both are in order */
       bool is_from = l == term->count || (k < from->count && from->factors[k] <= term->factors[l]);
@@ -55,7 +61,8 @@ static tn_sum_result_t multiply_term(const tn_sum_t *a, const tn_term_t *term, t
 }
 
 tn_sum_result_t tn_sum_multiply(const tn_sum_t *a, const tn_sum_t *b, tn_sum_t *out_sum) {
-  tn_sum_t part, sum = {0};
+  tn_sum_t part;
+  tn_sum_t sum = {0};
   for (uint32_t i = 0; i < b->count; i++) {
     tn_sum_result_t result = multiply_term(a, &b->terms[i], &part);
     if (result == TN_SUM_OK) result = tn_sum_add(&sum, &part, 1, out_sum);
@@ -68,23 +75,30 @@ tn_sum_result_t tn_sum_multiply(const tn_sum_t *a, const tn_sum_t *b, tn_sum_t *
 
 static bool divide_term(const tn_term_t *a, const tn_term_t *b, tn_term_t *out) {
   if (a->coefficient % b->coefficient != 0) return false;
-  out->coefficient = a->coefficient / b->coefficient, out->count = 0;
+  out->coefficient = a->coefficient / b->coefficient;
+  out->count = 0;
   uint32_t k = 0;
   for (uint32_t i = 0; i < a->count; i++) {
-    if (k < b->count && a->factors[i] == b->factors[k]) k++;
-    else out->factors[out->count++] = a->factors[i];
+    if (k < b->count && a->factors[i] == b->factors[k])
+      k++;
+    else
+      out->factors[out->count++] = a->factors[i];
   }
   return k == b->count;
 }
 
 bool tn_sum_divide(const tn_sum_t *a, const tn_sum_t *b, tn_sum_t *out_quotient) {
-  tn_sum_t rest = *a, part, next;
+  tn_sum_t rest = *a;
+  tn_sum_t part, next;
   out_quotient->count = 0;
   while (b->count && rest.count) { /* leading terms fall, so quotient terms come in order */
     tn_term_t term;
     if (b->terms[0].coefficient == -1 && rest.terms[0].coefficient == INT64_MIN) return false;
-    if (out_quotient->count == TN_TERMS_MAX || !divide_term(&rest.terms[0], &b->terms[0], &term)) return false;
-    if (multiply_term(b, &term, &part) != TN_SUM_OK || tn_sum_add(&rest, &part, -1, &next) != TN_SUM_OK) return false;
+    if (out_quotient->count == TN_TERMS_MAX || !divide_term(&rest.terms[0], &b->terms[0], &term))
+      return false;
+    if (multiply_term(b, &term, &part) != TN_SUM_OK ||
+        tn_sum_add(&rest, &part, -1, &next) != TN_SUM_OK)
+      return false;
     rest = next;
     out_quotient->terms[out_quotient->count++] = term;
   }
@@ -95,7 +109,8 @@ void tn_sum_split(const tn_sum_t *a, int64_t divisor, tn_sum_t *out_quotient, tn
   out_quotient->count = out_rest->count = 0;
   for (uint32_t i = 0; i < a->count; i++) {
     tn_term_t term = a->terms[i];
-    int64_t quotient = tn_floor_div(term.coefficient, divisor), rest = term.coefficient % divisor;
+    int64_t quotient = tn_floor_div(term.coefficient, divisor);
+    int64_t rest = term.coefficient % divisor;
     term.coefficient = quotient;
     if (term.coefficient) out_quotient->terms[out_quotient->count++] = term;
     term.coefficient = rest < 0 ? rest + divisor : rest;
@@ -106,7 +121,8 @@ void tn_sum_split(const tn_sum_t *a, int64_t divisor, tn_sum_t *out_quotient, tn
 int64_t tn_gcd(int64_t a, int64_t b) { /* of magnitudes below 2^63 */
   while (b) {
     int64_t rest = a % b;
-    a = b, b = rest;
+    a = b;
+    b = rest;
   }
   return a < 0 ? -a : a;
 }
@@ -115,7 +131,8 @@ int64_t tn_sum_common(const tn_sum_t *sum) {
   int64_t common = 0;
   for (uint32_t i = 0; i < sum->count; i++)
     if (sum->terms[i].count)
-      common = sum->terms[i].coefficient == INT64_MIN ? 1 : tn_gcd(sum->terms[i].coefficient, common);
+      common =
+          sum->terms[i].coefficient == INT64_MIN ? 1 : tn_gcd(sum->terms[i].coefficient, common);
   return common;
 }
 

@@ -1,5 +1,6 @@
-/* Tensors and their storage: create, borrow, view, retain, release, strings.  Called by everything above core.
- * Invariant: a tensor that shares storage holds one reference to it; strings belong to the storage. */
+/* Tensors and their storage: create, borrow, view, retain, release, strings.  Called by everything
+ * above core. Invariant: a tensor that shares storage holds one reference to it; strings belong to
+ * the storage. */
 #include "core/tensor.h"
 
 #include <stdio.h>
@@ -18,7 +19,10 @@ bool tn_strides_dense(int32_t ndim, const int64_t *shape, int64_t *out_strides) 
   bool fits = true;
   for (int32_t i = ndim - 1; i >= 0; i--) {
     out_strides[i] = stride;
-    if (shape[i] > 1 && !tn_mul(stride, shape[i], &stride)) fits = false, stride = 1;
+    if (shape[i] > 1 && !tn_mul(stride, shape[i], &stride)) {
+      fits = false;
+      stride = 1;
+    }
   }
   return fits;
 }
@@ -29,7 +33,10 @@ bool tn_is_dense(int32_t ndim, const int64_t *shape, const int64_t *strides) {
   for (int32_t i = ndim - 1; i >= 0; i--) {
     if (shape[i] == 0) return true;
     if (shape[i] != 1 && strides[i] != stride) dense = false;
-    if (!tn_mul(stride, shape[i], &stride)) dense = false, stride = 1;
+    if (!tn_mul(stride, shape[i], &stride)) {
+      dense = false;
+      stride = 1;
+    }
   }
   return dense;
 }
@@ -55,21 +62,31 @@ bool tn_is_packed(const tenon_tensor_t *tensor) {
 
 int64_t tn_shape_count(int32_t ndim, const int64_t *shape) {
   int64_t count = 1;
-  bool empty = false, fits = true;
+  bool empty = false;
+  bool fits = true;
   for (int32_t i = 0; i < ndim; i++) {
     if (shape[i] < 0) return -1;
-    if (shape[i] == 0) empty = true;
-    else if (!tn_mul(count, shape[i], &count)) fits = false, count = 1;
+    if (shape[i] == 0)
+      empty = true;
+    else if (!tn_mul(count, shape[i], &count)) {
+      fits = false;
+      count = 1;
+    }
   }
-  return !fits ? -1 : empty ? 0 : count; /* empty ones too: their other extents are multiplied everywhere */
+  return !fits   ? -1
+         : empty ? 0
+                 : count; /* empty ones too: their other extents are multiplied everywhere */
 }
 
 const char *tn_shape_print(int32_t ndim, const int64_t *shape, char *out_text, size_t capacity) {
   size_t used = (size_t)snprintf(out_text, capacity, "[");
   for (int32_t i = 0; i < ndim && used < capacity; i++)
-    used += (size_t)snprintf(out_text + used, capacity - used, "%s%lld", i ? ", " : "", (long long)shape[i]);
-  if (used + 2 <= capacity) memcpy(out_text + used, "]", 2);
-  else if (capacity > 4) memcpy(out_text + capacity - 4, "...", 4);
+    used += (size_t)snprintf(out_text + used, capacity - used, "%s%lld", i ? ", " : "",
+                             (long long)shape[i]);
+  if (used + 2 <= capacity)
+    memcpy(out_text + used, "]", 2);
+  else if (capacity > 4)
+    memcpy(out_text + capacity - 4, "...", 4);
   return out_text;
 }
 
@@ -79,62 +96,79 @@ void tn_tensor_mark(tenon_tensor_t *tensor) {
   if (tensor->detail) tensor->keys |= TN_KEY_DETAIL;
 }
 
-/* ---- handles ---------------------------------------------------------------------------------------------------- */
+/* handles */
 
 static uint64_t
-    handles[1024 / 64 + 1]; /* by the upper bits of the number of a device of type 12; the last word: by type */
+    handles[1024 / 64 +
+            1]; /* by the upper bits of the number of a device of type 12; the last word: by type */
 
 static uint64_t *word_of(tenon_device_t device, uint64_t *out_bit) {
-  uint32_t place = device.type == 12 ? (uint32_t)device.id >> 8 & 1023 : 1024 + ((uint32_t)device.type & 63);
+  uint32_t place =
+      device.type == 12 ? (uint32_t)device.id >> 8 & 1023 : 1024 + ((uint32_t)device.type & 63);
   *out_bit = (uint64_t)1 << place % 64;
   return &handles[place / 64];
 }
 
 void tn_device_set_handles(tenon_device_t device, bool has_handles) {
-  uint64_t bit, *word = word_of(device, &bit);
-  if (has_handles) __atomic_fetch_or(word, bit, __ATOMIC_RELAXED);
-  else __atomic_fetch_and(word, ~bit, __ATOMIC_RELAXED);
+  uint64_t bit;
+  uint64_t *word = word_of(device, &bit);
+  if (has_handles)
+    __atomic_fetch_or(word, bit, __ATOMIC_RELAXED);
+  else
+    __atomic_fetch_and(word, ~bit, __ATOMIC_RELAXED);
 }
 
 bool tn_device_has_handles(tenon_device_t device) {
-  uint64_t bit, *word = word_of(device, &bit);
+  uint64_t bit;
+  uint64_t *word = word_of(device, &bit);
   return __atomic_load_n(word, __ATOMIC_RELAXED) & bit;
 }
 
-/* ---- storage ---------------------------------------------------------------------------------------------------- */
+/* storage */
 
-static void release_own(void *context) { (void)context; } /* of storages whose data lie behind them */
+static void release_own(void *context) {
+  (void)context;
+} /* of storages whose data lie behind them */
 
 _Static_assert(sizeof(tn_storage_t) <= TN_ALIGNMENT, "data lie a line behind their storage");
 
-static inline size_t room_of(uint64_t size, bool is_own) { /* at least a byte: no two tensors begin at one address */
+static inline size_t
+room_of(uint64_t size, bool is_own) { /* at least a byte: no two tensors begin at one address */
   return !is_own ? TN_ALIGNMENT : TN_ALIGNMENT + (size ? (size_t)size : 1);
 }
 
 tenon_status_t tn_storage_create(void *data, uint64_t size, tenon_free_fn release, void *context,
                                  tn_storage_t **out_storage) {
   bool is_own = !data && !release;
-  tn_storage_t *storage = size > SIZE_MAX / 2 && is_own ? NULL : tn_block_get(room_of(size, is_own));
+  tn_storage_t *storage =
+      size > SIZE_MAX / 2 && is_own ? NULL : tn_block_get(room_of(size, is_own));
   if (!storage) return tn_no_memory("a tensor", is_own ? (size_t)size : sizeof *storage);
-  if (is_own) data = (char *)storage + TN_ALIGNMENT, release = release_own;
+  if (is_own) {
+    data = (char *)storage + TN_ALIGNMENT;
+    release = release_own;
+  }
   *storage = (tn_storage_t){1, data, size, 0, release, context, .version = 0};
   storage->is_inference = tn_thread()->calls.is_inference;
   *out_storage = storage;
   return TENON_OK;
 }
 
-/* Gives a reference up; true: it was the last one.  Who holds the only one is alone with it, and needs no locked
- * instruction: others get references from somebody who holds one. */
+/* Gives a reference up; true: it was the last one.  Who holds the only one is alone with it, and
+ * needs no locked instruction: others get references from somebody who holds one. */
 static inline bool is_last(int32_t *references) {
-  return __atomic_load_n(references, __ATOMIC_ACQUIRE) == 1 || __atomic_fetch_sub(references, 1, __ATOMIC_ACQ_REL) == 1;
+  return __atomic_load_n(references, __ATOMIC_ACQUIRE) == 1 ||
+         __atomic_fetch_sub(references, 1, __ATOMIC_ACQ_REL) == 1;
 }
 
-void tn_storage_retain(tn_storage_t *storage) { __atomic_fetch_add(&storage->references, 1, __ATOMIC_RELAXED); }
+void tn_storage_retain(tn_storage_t *storage) {
+  __atomic_fetch_add(&storage->references, 1, __ATOMIC_RELAXED);
+}
 
 void tn_storage_release(tn_storage_t *storage) {
   if (!storage || !is_last(&storage->references)) return;
   tenon_string_t *strings = storage->data;
-  for (int64_t i = 0; i < storage->string_count; i++) tn_release_memory((void *)(uintptr_t)strings[i].data);
+  for (int64_t i = 0; i < storage->string_count; i++)
+    tn_release_memory((void *)(uintptr_t)strings[i].data);
   bool is_own = storage->release == release_own;
   if (storage->release && !is_own) storage->release(storage->context);
   tn_block_put(storage, room_of(storage->size, is_own));
@@ -145,38 +179,57 @@ void tn_storage_drop(void *storage) { tn_storage_release(storage); }
 void (*tn_history_release)(struct tn_history_t *history);
 void (*tn_alias_release)(struct tn_alias_t *alias);
 
-/* ---- tensors ---------------------------------------------------------------------------------------------------- */
+/* tensors */
 
-static inline size_t header_size(int32_t ndim) { return sizeof(tn_tensor_t) + 2 * (size_t)ndim * sizeof(int64_t); }
+static inline size_t header_size(int32_t ndim) {
+  return sizeof(tn_tensor_t) + 2 * (size_t)ndim * sizeof(int64_t);
+}
 
-static tenon_status_t make(tn_storage_t *storage, void *data, tenon_dtype_t dtype, int32_t ndim, tn_tensor_t **out) {
+static tenon_status_t make(tn_storage_t *storage, void *data, tenon_dtype_t dtype, int32_t ndim,
+                           tn_tensor_t **out) {
   if (ndim < 0 || ndim > TENON_RANK_MAX)
-    return tn_fail(TENON_INVALID, "a tensor has 0 to %d dimensions, found %d", TENON_RANK_MAX, (int)ndim);
+    return tn_fail(TENON_INVALID, "a tensor has 0 to %d dimensions, found %d", TENON_RANK_MAX,
+                   (int)ndim);
   tn_tensor_t *tensor = tn_block_get(header_size(ndim));
   if (!tensor) return tn_no_memory("a tensor", header_size(ndim));
-  *tensor = (tn_tensor_t){
-      {data, {1, 0}, ndim, dtype, NULL, NULL, 0, TN_KEY_CPU | TN_TENSOR_OWNED, NULL}, 1, ndim, storage, NULL, NULL};
-  tensor->view.shape = tensor->room, tensor->view.strides = tensor->room + ndim;
+  *tensor =
+      (tn_tensor_t){{data, {1, 0}, ndim, dtype, NULL, NULL, 0, TN_KEY_CPU | TN_TENSOR_OWNED, NULL},
+                    1,
+                    ndim,
+                    storage,
+                    NULL,
+                    NULL};
+  tensor->view.shape = tensor->room;
+  tensor->view.strides = tensor->room + ndim;
   *out = tensor;
   return TENON_OK;
 }
 
 /* Takes the caller's reference to the storage over, also when it fails. */
-static tenon_status_t over(tn_storage_t *storage, void *data, tenon_dtype_t dtype, int32_t ndim, const int64_t *shape,
-                           const int64_t *strides, tenon_tensor_t **out_tensor) {
+static tenon_status_t over(tn_storage_t *storage, void *data, tenon_dtype_t dtype, int32_t ndim,
+                           const int64_t *shape, const int64_t *strides,
+                           tenon_tensor_t **out_tensor) {
   tn_tensor_t *tensor;
   tenon_status_t status = make(storage, data, dtype, ndim, &tensor);
-  if (status != TENON_OK) return tn_storage_release(storage), status;
-  for (int32_t i = 0; i < ndim; i++) tensor->view.shape[i] = shape[i];
-  for (int32_t i = 0; i < ndim && strides; i++) tensor->view.strides[i] = strides[i];
-  if (!strides) tn_strides_dense(ndim, shape, tensor->view.strides);
-  else tn_tensor_mark(&tensor->view);
+  if (status != TENON_OK) {
+    tn_storage_release(storage);
+    return status;
+  }
+  for (int32_t i = 0; i < ndim; i++)
+    tensor->view.shape[i] = shape[i];
+  for (int32_t i = 0; i < ndim && strides; i++)
+    tensor->view.strides[i] = strides[i];
+  if (!strides)
+    tn_strides_dense(ndim, shape, tensor->view.strides);
+  else
+    tn_tensor_mark(&tensor->view);
   *out_tensor = &tensor->view;
   return TENON_OK;
 }
 
 tenon_status_t tn_tensor_over(tn_storage_t *storage, void *data, tenon_dtype_t dtype, int32_t ndim,
-                              const int64_t *shape, const int64_t *strides, tenon_tensor_t **out_tensor) {
+                              const int64_t *shape, const int64_t *strides,
+                              tenon_tensor_t **out_tensor) {
   tn_storage_retain(storage);
   return over(storage, data, dtype, ndim, shape, strides, out_tensor);
 }
@@ -184,29 +237,40 @@ tenon_status_t tn_tensor_over(tn_storage_t *storage, void *data, tenon_dtype_t d
 tenon_status_t tn_tensor_unset(tenon_dtype_t dtype, int32_t ndim, tenon_tensor_t **out_tensor) {
   tn_tensor_t *tensor;
   TN_TRY(make(NULL, NULL, dtype, ndim, &tensor));
-  for (int32_t i = 0; i < ndim; i++) tensor->view.shape[i] = 0, tensor->view.strides[i] = 1;
+  for (int32_t i = 0; i < ndim; i++) {
+    tensor->view.shape[i] = 0;
+    tensor->view.strides[i] = 1;
+  }
   tensor->view.keys |= TN_TENSOR_UNSET;
   *out_tensor = &tensor->view;
   return TENON_OK;
 }
 
-tenon_status_t tn_tensor_view_of(tenon_tensor_t *of, tenon_dtype_t dtype, int64_t offset_bytes, int32_t ndim,
-                                 const int64_t *shape, const int64_t *strides, tenon_tensor_t **out_tensor) {
+tenon_status_t tn_tensor_view_of(tenon_tensor_t *of, tenon_dtype_t dtype, int64_t offset_bytes,
+                                 int32_t ndim, const int64_t *shape, const int64_t *strides,
+                                 tenon_tensor_t **out_tensor) {
   tn_storage_t *storage = tn_tensor_is_owned(of) ? ((tn_tensor_t *)of)->storage : NULL;
-  bool is_whole = ndim == of->ndim && !offset_bytes && (!strides || tn_is_dense(ndim, shape, strides)) &&
+  bool is_whole = ndim == of->ndim && !offset_bytes &&
+                  (!strides || tn_is_dense(ndim, shape, strides)) &&
                   (!ndim || memcmp(shape, of->shape, (size_t)ndim * sizeof *shape) == 0);
   if (tn_layout(of) && !(is_whole && storage && tn_dtype_same(dtype, of->dtype)))
-    return tn_fail(TENON_UNIMPLEMENTED, "a view of a tensor that is sparse (%s): make it dense first (core::to_dense)",
+    return tn_fail(TENON_UNIMPLEMENTED,
+                   "a view of a tensor that is sparse (%s): make it dense first (core::to_dense)",
                    tn_layout_name(tn_layout(of)));
-  if (storage) tn_storage_retain(storage);
-  else TN_TRY(tn_storage_create(of->data, 0, NULL, NULL, &storage));
-  tenon_status_t status = tn_tensor_over(storage, of->data, dtype, ndim, shape, strides, out_tensor);
+  if (storage)
+    tn_storage_retain(storage);
+  else
+    TN_TRY(tn_storage_create(of->data, 0, NULL, NULL, &storage));
+  tenon_status_t status =
+      tn_tensor_over(storage, of->data, dtype, ndim, shape, strides, out_tensor);
   tn_storage_release(storage);
   if (status != TENON_OK) return status;
-  (*out_tensor)->detail = of->detail, (*out_tensor)->device = of->device;
+  (*out_tensor)->detail = of->detail;
+  (*out_tensor)->device = of->device;
   (*out_tensor)->byte_offset = of->byte_offset;
   if (of->data) tn_address_set(*out_tensor, tn_address(of) + offset_bytes);
-  (*out_tensor)->keys = TN_TENSOR_OWNED | (of->keys & (TN_KEY_STRIDED - 1)); /* below layouts are backends */
+  (*out_tensor)->keys =
+      TN_TENSOR_OWNED | (of->keys & (TN_KEY_STRIDED - 1)); /* below layouts are backends */
   tn_tensor_mark(*out_tensor);
   return TENON_OK;
 }
@@ -221,7 +285,8 @@ void tn_tensor_forget(const tenon_tensor_t *tensor) {
 tenon_status_t tn_tensor_room(tenon_tensor_t *tensor, int32_t ndim) {
   tn_tensor_t *t = (tn_tensor_t *)tensor;
   if (ndim < 0 || ndim > TENON_RANK_MAX)
-    return tn_fail(TENON_INVALID, "a tensor has 0 to %d dimensions, found %d", TENON_RANK_MAX, (int)ndim);
+    return tn_fail(TENON_INVALID, "a tensor has 0 to %d dimensions, found %d", TENON_RANK_MAX,
+                   (int)ndim);
   if (ndim <= t->room_ndim || tensor->shape != t->room) return TENON_OK;
   int64_t *room = tn_allocate_zero(2 * TENON_RANK_MAX, sizeof *room);
   if (!room) return tn_no_memory("a tensor", 2 * TENON_RANK_MAX * sizeof *room);
@@ -229,21 +294,25 @@ tenon_status_t tn_tensor_room(tenon_tensor_t *tensor, int32_t ndim) {
     memcpy(room, tensor->shape, (size_t)tensor->ndim * sizeof *room);
     memcpy(room + TENON_RANK_MAX, tensor->strides, (size_t)tensor->ndim * sizeof *room);
   }
-  tensor->shape = room, tensor->strides = room + TENON_RANK_MAX;
+  tensor->shape = room;
+  tensor->strides = room + TENON_RANK_MAX;
   return TENON_OK;
 }
 
-static tenon_status_t sizes(tenon_dtype_t dtype, int32_t ndim, const int64_t *shape, int64_t *out_count,
-                            uint64_t *out_size) {
+static tenon_status_t sizes(tenon_dtype_t dtype, int32_t ndim, const int64_t *shape,
+                            int64_t *out_count, uint64_t *out_size) {
   char text[256];
   if (tn_dtype_index(dtype) < 0)
-    return tn_fail(TENON_INVALID, "dtype (code %d, bits %d, lanes %d) is not one of contract 1", dtype.code, dtype.bits,
-                   dtype.lanes);
+    return tn_fail(TENON_INVALID, "dtype (code %d, bits %d, lanes %d) is not one of contract 1",
+                   dtype.code, dtype.bits, dtype.lanes);
   if (ndim < 0 || ndim > TENON_RANK_MAX)
-    return tn_fail(TENON_INVALID, "a tensor has 0 to %d dimensions, found %d", TENON_RANK_MAX, (int)ndim);
+    return tn_fail(TENON_INVALID, "a tensor has 0 to %d dimensions, found %d", TENON_RANK_MAX,
+                   (int)ndim);
   *out_count = tn_shape_count(ndim, shape);
-  if (*out_count < 0 || !tn_dtype_bytes(dtype, *out_count, out_size) || *out_size > (uint64_t)1 << 62)
-    return tn_fail(TENON_INVALID, "shape %s of %s: extents must not be negative, and its size must fit 62 bits",
+  if (*out_count < 0 || !tn_dtype_bytes(dtype, *out_count, out_size) ||
+      *out_size > (uint64_t)1 << 62)
+    return tn_fail(TENON_INVALID,
+                   "shape %s of %s: extents must not be negative, and its size must fit 62 bits",
                    tn_shape_print(ndim, shape, text, sizeof text), tn_dtype_name(dtype));
   return TENON_OK;
 }
@@ -253,49 +322,64 @@ tenon_status_t tenon_tensor_create(tenon_dtype_t dtype, int32_t ndim, const int6
   int64_t count;
   uint64_t size;
   tn_storage_t *storage;
-  if (tn_dtype_is(dtype, TENON_LIST)) return tn_fail(TENON_INVALID, "a list of tensors is made by tenon_tensor_list");
+  if (tn_dtype_is(dtype, TENON_LIST))
+    return tn_fail(TENON_INVALID, "a list of tensors is made by tenon_tensor_list");
   TN_TRY(sizes(dtype, ndim, shape, &count, &size));
   TN_TRY(tn_storage_create(NULL, size, NULL, NULL, &storage));
-  if (tn_dtype_is(dtype, TENON_STRING)) memset(storage->data, 0, (size_t)size), storage->string_count = count;
+  if (tn_dtype_is(dtype, TENON_STRING)) {
+    memset(storage->data, 0, (size_t)size);
+    storage->string_count = count;
+  }
   return over(storage, storage->data, dtype, ndim, shape, NULL, out_tensor);
 }
 
 /* The bytes that strides reach, from the lowest of them on; false: not within 62 bits. */
-static bool reach(tenon_dtype_t dtype, int32_t ndim, const int64_t *shape, const int64_t *strides, int64_t *out_low,
-                  uint64_t *out_size) {
-  int64_t low = 0, high = 0, element = dtype.bits / 8, far;
+static bool reach(tenon_dtype_t dtype, int32_t ndim, const int64_t *shape, const int64_t *strides,
+                  int64_t *out_low, uint64_t *out_size) {
+  int64_t low = 0;
+  int64_t high = 0;
+  int64_t element = dtype.bits / 8;
+  int64_t far;
   if (!element) return true; /* packed dtypes are dense */
   for (int32_t i = 0; i < ndim; i++)
-    if (!tn_mul(shape[i] - 1, strides[i], &far) || !tn_add(far < 0 ? low : high, far, far < 0 ? &low : &high))
+    if (!tn_mul(shape[i] - 1, strides[i], &far) ||
+        !tn_add(far < 0 ? low : high, far, far < 0 ? &low : &high))
       return false;
-  if (!tn_mul(low, element, &low) || !tn_mul(high, element, &high) || !tn_add(high, element, &high)) return false;
+  if (!tn_mul(low, element, &low) || !tn_mul(high, element, &high) || !tn_add(high, element, &high))
+    return false;
   if (high > (int64_t)1 << 61 || low < -((int64_t)1 << 61)) return false;
-  *out_low = low, *out_size = (uint64_t)(high - low);
+  *out_low = low;
+  *out_size = (uint64_t)(high - low);
   return true;
 }
 
-tenon_status_t tenon_tensor_borrow(void *data, tenon_dtype_t dtype, int32_t ndim, const int64_t *shape,
-                                   const int64_t *strides, tenon_free_fn release, void *context,
+tenon_status_t tenon_tensor_borrow(void *data, tenon_dtype_t dtype, int32_t ndim,
+                                   const int64_t *shape, const int64_t *strides,
+                                   tenon_free_fn release, void *context,
                                    tenon_tensor_t **out_tensor) {
-  int64_t count, low = 0;
+  int64_t count;
+  int64_t low = 0;
   uint64_t size;
   tn_storage_t *storage;
-  if (tn_dtype_is(dtype, TENON_LIST)) return tn_fail(TENON_INVALID, "a list of tensors is made by tenon_tensor_list");
+  if (tn_dtype_is(dtype, TENON_LIST))
+    return tn_fail(TENON_INVALID, "a list of tensors is made by tenon_tensor_list");
   TN_TRY(sizes(dtype, ndim, shape, &count, &size));
-  if (!data && count > 0) return tn_fail(TENON_INVALID, "a tensor of %lld elements over no memory", (long long)count);
+  if (!data && count > 0)
+    return tn_fail(TENON_INVALID, "a tensor of %lld elements over no memory", (long long)count);
   if (strides && count > 0 && !reach(dtype, ndim, shape, strides, &low, &size))
     return tn_fail(TENON_INVALID, "strides reach further than 62 bits");
   TN_TRY(tn_storage_create(data ? (char *)data + low : NULL, size, release, context, &storage));
-  tenon_status_t status = tn_tensor_over(storage, data ? data : storage->data, dtype, ndim, shape, strides, out_tensor);
+  tenon_status_t status =
+      tn_tensor_over(storage, data ? data : storage->data, dtype, ndim, shape, strides, out_tensor);
   if (status != TENON_OK && release) storage->release = NULL; /* the caller keeps its memory */
   tn_storage_release(storage);
   return status;
 }
 
-/* What sizes and tn_is_dense say of a tensor with extents as tensors have them: no product of theirs can overflow.  False: ask
- * them. */
-static inline bool is_usual(tenon_dtype_t dtype, int32_t ndim, const int64_t *shape, const int64_t *strides,
-                            bool *out_is_dense) {
+/* What sizes and tn_is_dense say of a tensor with extents as tensors have them: no product of
+ * theirs can overflow.  False: ask them. */
+static inline bool is_usual(tenon_dtype_t dtype, int32_t ndim, const int64_t *shape,
+                            const int64_t *strides, bool *out_is_dense) {
   uint64_t stride = 1;
   bool is_dense = true;
   if (tn_dtype_index(dtype) < 0) return false;
@@ -309,38 +393,48 @@ static inline bool is_usual(tenon_dtype_t dtype, int32_t ndim, const int64_t *sh
   return true;
 }
 
-tenon_status_t tenon_tensor_view(tenon_tensor_t *view, void *data, tenon_dtype_t dtype, int32_t ndim, int64_t *shape,
-                                 int64_t *strides, int64_t *room_strides) {
+tenon_status_t tenon_tensor_view(tenon_tensor_t *view, void *data, tenon_dtype_t dtype,
+                                 int32_t ndim, int64_t *shape, int64_t *strides,
+                                 int64_t *room_strides) {
   static int64_t none[1]; /* of scalars: nothing is there, but it can be copied and compared */
   int64_t count;
   uint64_t size;
   bool is_dense = true;
   if (ndim == 0) shape = strides = none;
-  if (!strides || (uint32_t)ndim > TENON_RANK_MAX || !is_usual(dtype, ndim, shape, strides, &is_dense)) {
+  if (!strides || (uint32_t)ndim > TENON_RANK_MAX ||
+      !is_usual(dtype, ndim, shape, strides, &is_dense)) {
     TN_TRY(sizes(dtype, ndim, shape, &count, &size));
-    if (!strides && !room_strides) return tn_fail(TENON_INVALID, "a dense view needs room for its strides");
+    if (!strides && !room_strides)
+      return tn_fail(TENON_INVALID, "a dense view needs room for its strides");
     if (!strides) tn_strides_dense(ndim, shape, strides = room_strides);
     is_dense = tn_is_dense(ndim, shape, strides);
   }
-  *view = (tenon_tensor_t){data, {1, 0}, ndim, dtype, shape, strides, 0, TN_KEY_CPU | (is_dense ? 0 : TN_KEY_STRIDED),
+  *view = (tenon_tensor_t){data,  {1, 0},  ndim, dtype,
+                           shape, strides, 0,    TN_KEY_CPU | (is_dense ? 0 : TN_KEY_STRIDED),
                            NULL};
   return TENON_OK;
 }
 
 static tenon_status_t check_detail(const tenon_tensor_t *t, const tenon_detail_t *detail) {
   if (detail->size < offsetof(tenon_detail_t, values) || detail->kind != TENON_DETAIL_QUANTISED)
-    return tn_fail(TENON_INVALID, "a detail of kind %u: expected %d, quantised%s", detail->kind, TENON_DETAIL_QUANTISED,
-                   tn_layout_is_sparse(detail->kind) ? "; tenon_tensor_create_sparse makes sparse tensors" : "");
+    return tn_fail(TENON_INVALID, "a detail of kind %u: expected %d, quantised%s", detail->kind,
+                   TENON_DETAIL_QUANTISED,
+                   tn_layout_is_sparse(detail->kind)
+                       ? "; tenon_tensor_create_sparse makes sparse tensors"
+                       : "");
   if (tn_layout(t)) return tn_fail(TENON_INVALID, "a sparse tensor cannot be quantised");
   if (detail->axis < -1 || detail->axis >= t->ndim || detail->block < 0)
-    return tn_fail(TENON_INVALID, "quantised along axis %d, in blocks of %d: the tensor has %d axes", (int)detail->axis,
-                   (int)detail->block, (int)t->ndim);
+    return tn_fail(TENON_INVALID,
+                   "quantised along axis %d, in blocks of %d: the tensor has %d axes",
+                   (int)detail->axis, (int)detail->block, (int)t->ndim);
   if (!detail->scale) return tn_fail(TENON_INVALID, "a quantised tensor has no scale");
   int64_t least = detail->axis < 0 ? 1 : t->shape[detail->axis];
   if (detail->block) least = (least + detail->block - 1) / detail->block;
   const tenon_tensor_t *parts[] = {detail->scale, detail->zero_point};
   for (int i = 0; i < 2; i++) {
-    if (!parts[i] || tenon_count(parts[i]) == least || (detail->block && tenon_count(parts[i]) > least)) continue;
+    if (!parts[i] || tenon_count(parts[i]) == least ||
+        (detail->block && tenon_count(parts[i]) > least))
+      continue;
     return tn_fail(TENON_INVALID, "a quantised tensor's %s has %lld elements: expected %lld",
                    i ? "zero point" : "scale", (long long)tenon_count(parts[i]), (long long)least);
   }
@@ -348,14 +442,17 @@ static tenon_status_t check_detail(const tenon_tensor_t *t, const tenon_detail_t
 }
 
 tenon_status_t tenon_tensor_detail_set(tenon_tensor_t *tensor, const tenon_detail_t *detail) {
-  if (detail) TN_TRY(check_detail(tensor, detail));
-  else if (tn_layout(tensor)) return tn_fail(TENON_INVALID, "a sparse tensor without detail would have no elements");
+  if (detail)
+    TN_TRY(check_detail(tensor, detail));
+  else if (tn_layout(tensor))
+    return tn_fail(TENON_INVALID, "a sparse tensor without detail would have no elements");
   tensor->detail = detail;
   tn_tensor_mark(tensor);
   return TENON_OK;
 }
 
-tenon_status_t tenon_tensor_list(tenon_tensor_t *const *items, int32_t count, tenon_tensor_t **out_tensor) {
+tenon_status_t tenon_tensor_list(tenon_tensor_t *const *items, int32_t count,
+                                 tenon_tensor_t **out_tensor) {
   if (count < 0) return tn_fail(TENON_INVALID, "a list of %d tensors", (int)count);
   int64_t shape[1] = {count};
   tn_storage_t *storage;
@@ -365,12 +462,17 @@ tenon_status_t tenon_tensor_list(tenon_tensor_t *const *items, int32_t count, te
                      items[i] ? "a view on a caller's stack" : "NULL");
   TN_TRY(tn_storage_create(NULL, (uint64_t)count * sizeof *items, NULL, NULL, &storage));
   if (count) memcpy(storage->data, items, (size_t)count * sizeof *items);
-  tenon_status_t status = tn_tensor_over(storage, storage->data, tenon_dtype(TENON_LIST), 1, shape, NULL, out_tensor);
+  tenon_status_t status =
+      tn_tensor_over(storage, storage->data, tenon_dtype(TENON_LIST), 1, shape, NULL, out_tensor);
   tn_storage_release(storage);
   if (status != TENON_OK) return status;
   uint64_t keys = 0;
-  for (int32_t i = 0; i < count; i++) tenon_tensor_retain(items[i]), keys |= items[i]->keys;
-  (*out_tensor)->keys = TN_TENSOR_OWNED | TN_KEY_CPU | (keys & ~TN_TENSOR_UNSET); /* the union of the items' */
+  for (int32_t i = 0; i < count; i++) {
+    tenon_tensor_retain(items[i]);
+    keys |= items[i]->keys;
+  }
+  (*out_tensor)->keys =
+      TN_TENSOR_OWNED | TN_KEY_CPU | (keys & ~TN_TENSOR_UNSET); /* the union of the items' */
   return TENON_OK;
 }
 
@@ -384,7 +486,8 @@ void tenon_tensor_release(tenon_tensor_t *tensor) {
   tn_tensor_t *owned = (tn_tensor_t *)tensor;
   if (!is_last(&owned->references)) return;
   if (tn_dtype_is(tensor->dtype, TENON_LIST))
-    for (int64_t i = 0; i < tensor->shape[0]; i++) tenon_tensor_release(tenon_item(tensor, i));
+    for (int64_t i = 0; i < tensor->shape[0]; i++)
+      tenon_tensor_release(tenon_item(tensor, i));
   if (owned->alias) tn_alias_release(owned->alias);
   if (owned->history) tn_history_release(owned->history);
   tn_storage_release(owned->storage);
@@ -392,7 +495,8 @@ void tenon_tensor_release(tenon_tensor_t *tensor) {
   tn_block_put(owned, header_size(owned->room_ndim));
 }
 
-tenon_status_t tn_string_set(tenon_tensor_t *tensor, int64_t index, const char *data, uint64_t size) {
+tenon_status_t tn_string_set(tenon_tensor_t *tensor, int64_t index, const char *data,
+                             uint64_t size) {
   if (size > SIZE_MAX / 2) return tn_no_memory("a string", SIZE_MAX);
   char *copy = tn_copy_text(data, (size_t)size);
   if (!copy) return tn_no_memory("a string", (size_t)size);
@@ -402,21 +506,24 @@ tenon_status_t tn_string_set(tenon_tensor_t *tensor, int64_t index, const char *
   return TENON_OK;
 }
 
-tenon_status_t tenon_tensor_set_string(tenon_tensor_t *tensor, int64_t index, const char *data, uint64_t size) {
+tenon_status_t tenon_tensor_set_string(tenon_tensor_t *tensor, int64_t index, const char *data,
+                                       uint64_t size) {
   if (!tensor || !tn_dtype_is(tensor->dtype, TENON_STRING) || !tn_tensor_is_owned(tensor) ||
       !((tn_tensor_t *)tensor)->storage || !((tn_tensor_t *)tensor)->storage->string_count)
-    return tn_fail(TENON_INVALID, "tenon_tensor_set_string takes a string tensor made by tenon_tensor_create");
+    return tn_fail(TENON_INVALID,
+                   "tenon_tensor_set_string takes a string tensor made by tenon_tensor_create");
   if (index < 0 || index >= tenon_count(tensor))
-    return tn_fail(TENON_RANGE, "string %lld of a tensor of %lld", (long long)index, (long long)tenon_count(tensor));
+    return tn_fail(TENON_RANGE, "string %lld of a tensor of %lld", (long long)index,
+                   (long long)tenon_count(tensor));
   return tn_string_set(tensor, index, data, size);
 }
 
 tenon_status_t tenon_tensor_copy(const tenon_tensor_t *tensor, tenon_tensor_t **out_tensor) {
   if (tensor->device.type != 1)
-    return tn_fail(
-        TENON_INVALID,
-        "a tensor on a device (type %d, id %d): expected host memory; tenon_tensor_copy_to copies from there",
-        (int)tensor->device.type, (int)tensor->device.id);
+    return tn_fail(TENON_INVALID,
+                   "a tensor on a device (type %d, id %d): expected host memory; "
+                   "tenon_tensor_copy_to copies from there",
+                   (int)tensor->device.type, (int)tensor->device.id);
   if (tn_layout(tensor)) return tn_sparse_copy(tensor, out_tensor);
   TN_TRY(tenon_tensor_create(tensor->dtype, tensor->ndim, tensor->shape, out_tensor));
   tenon_status_t status = tn_tensor_copy_into(tensor, *out_tensor);
@@ -430,6 +537,8 @@ const char *tenon_dtype_name(tenon_dtype_t dtype) { return tn_dtype_name(dtype);
 
 tenon_status_t tenon_dtype_parse(const char *name, tenon_dtype_t *out_dtype) {
   if (tn_dtype_parse(name, strlen(name), out_dtype)) return TENON_OK;
-  return tn_fail(TENON_INVALID,
-                 "'%s' is no dtype: expected bool, i8 to i64, u8 to u64, f16, bf16, f32, f64, string, ...", name);
+  return tn_fail(
+      TENON_INVALID,
+      "'%s' is no dtype: expected bool, i8 to i64, u8 to u64, f16, bf16, f32, f64, string, ...",
+      name);
 }

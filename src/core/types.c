@@ -1,6 +1,6 @@
-/* Type rules: parses TENON_TYPES when a library is loaded, and applies it in every infer and every eager call.
- * Invariant: in rules that were parsed every input and every result has a source, so applying needs no look-up by name
- * and no memory. */
+/* Type rules: parses TENON_TYPES when a library is loaded, and applies it in every infer and every
+ * eager call. Invariant: in rules that were parsed every input and every result has a source, so
+ * applying needs no look-up by name and no memory. */
 #include "core/types.h"
 
 #include <stdio.h>
@@ -11,15 +11,24 @@
 #include "core/lexer.h"
 #include "core/nearest.h"
 
-/* ---- parsing ----------------------------------------------------------------------------------------------------- */
+/* parsing */
 
-enum { VARIABLES_MAX = TN_TYPE_VARIABLES, ARGUMENTS_MAX = 128 };
-enum { UNSTATED, WAITING, ASKED, KNOWN };
+enum {
+  VARIABLES_MAX = TN_TYPE_VARIABLES,
+  ARGUMENTS_MAX = 128,
+};
+enum {
+  UNSTATED,
+  WAITING,
+  ASKED,
+  KNOWN,
+};
 
 typedef struct draft_t { /* of an input or a result */
   uint8_t state;
-  const char *source, *at; /* WAITING: where its source stands; where its name stands */
-  tn_type_source_t type;   /* KNOWN */
+  const char *source;
+  const char *at;        /* WAITING: where its source stands; where its name stands */
+  tn_type_source_t type; /* KNOWN */
 } draft_t;
 
 typedef struct parser_t {
@@ -30,11 +39,13 @@ typedef struct parser_t {
   uint32_t variable_count;
   uint64_t sets[VARIABLES_MAX];
   const char *names[VARIABLES_MAX];
-  const char *variables[VARIABLES_MAX]; /* where the name of a type variable stands; NULL: a rule of inputs */
+  const char *variables
+      [VARIABLES_MAX]; /* where the name of a type variable stands; NULL: a rule of inputs */
 } parser_t;
 
 static const char *argument_name(const tn_schema_t *schema, uint32_t i) {
-  return i < schema->input_count ? schema->inputs[i].name : schema->outputs[i - schema->input_count].name;
+  return i < schema->input_count ? schema->inputs[i].name
+                                 : schema->outputs[i - schema->input_count].name;
 }
 
 /* Index among inputs and results, -1: none of them. */
@@ -56,14 +67,17 @@ static tenon_status_t unknown(const parser_t *p, const tn_lexer_t *token, bool i
   const tn_schema_t *schema = p->schema;
   uint32_t count = schema->input_count + schema->output_count;
   tn_nearest_begin(&nearest, token->start, token->size);
-  for (uint32_t i = 0; i < count; i++) tn_nearest_offer(&nearest, argument_name(schema, i));
+  for (uint32_t i = 0; i < count; i++)
+    tn_nearest_offer(&nearest, argument_name(schema, i));
   for (uint32_t i = 0; is_source && i < p->variable_count; i++)
     if (p->variables[i]) tn_nearest_offer(&nearest, p->names[i]);
-  for (int i = 0; is_source && tn_dtype_word(i); i++) tn_nearest_offer(&nearest, tn_dtype_word(i));
-  return tn_lexer_fail(token, "expected %s, found '%.*s'%s",
-                       is_source ? "an input, a result, a type variable, a dtype, an attribute of type dtype or '?'"
-                                 : "an input or a result",
-                       (int)token->size, token->start, tn_nearest_say(&nearest));
+  for (int i = 0; is_source && tn_dtype_word(i); i++)
+    tn_nearest_offer(&nearest, tn_dtype_word(i));
+  return tn_lexer_fail(
+      token, "expected %s, found '%.*s'%s",
+      is_source ? "an input, a result, a type variable, a dtype, an attribute of type dtype or '?'"
+                : "an input or a result",
+      (int)token->size, token->start, tn_nearest_say(&nearest));
 }
 
 static tenon_status_t parse_set(parser_t *p, uint64_t *out_set) {
@@ -72,7 +86,8 @@ static tenon_status_t parse_set(parser_t *p, uint64_t *out_set) {
   do {
     uint64_t set = lexer->kind == TN_TOKEN_NAME ? tn_dtype_set(lexer->start, lexer->size) : 0;
     if (!set)
-      return tn_lexer_unknown(lexer, "a dtype or a class of dtypes (any, float, int, ...)", NULL, tn_dtype_word);
+      return tn_lexer_unknown(lexer, "a dtype or a class of dtypes (any, float, int, ...)", NULL,
+                              tn_dtype_word);
     *out_set |= set;
     tn_lexer_next(lexer);
   } while (tn_lexer_take(lexer, '|'));
@@ -82,7 +97,8 @@ static tenon_status_t parse_set(parser_t *p, uint64_t *out_set) {
 static tenon_status_t add_variable(parser_t *p, const tn_lexer_t *name, bool is_named) {
   uint32_t i = p->variable_count;
   if (i == VARIABLES_MAX) return tn_lexer_fail(name, "more than %d sets of dtypes", VARIABLES_MAX);
-  if (!(p->names[i] = tn_arena_text(p->arena, name->start, name->size))) return tn_no_memory("types", name->size);
+  if (!(p->names[i] = tn_arena_text(p->arena, name->start, name->size)))
+    return tn_no_memory("types", name->size);
   p->variables[i] = is_named ? name->start : NULL;
   p->variable_count = i + 1;
   return TENON_OK;
@@ -90,33 +106,40 @@ static tenon_status_t add_variable(parser_t *p, const tn_lexer_t *name, bool is_
 
 /* names (":" set | "=" source) */
 static tenon_status_t parse_rule(parser_t *p) {
-  tn_lexer_t *lexer = &p->lexer, first = *lexer, name;
+  tn_lexer_t *lexer = &p->lexer;
+  tn_lexer_t first = *lexer;
+  tn_lexer_t name;
   int32_t arguments[ARGUMENTS_MAX];
   uint32_t count = 0;
   do {
     name = *lexer;
-    if (name.kind != TN_TOKEN_NAME) return tn_lexer_expected(lexer, "the name of an input or a result");
+    if (name.kind != TN_TOKEN_NAME)
+      return tn_lexer_expected(lexer, "the name of an input or a result");
     int32_t found = find_argument(p, &name);
     tn_lexer_next(lexer);
     if (found < 0) {
       if (count || lexer->kind != ':') return unknown(p, &name, false);
       if (tn_schema_attr(p->schema, name.start, name.size) >= 0)
-        return tn_lexer_fail(&name, "'%.*s' is an attribute; only inputs and results have dtypes", (int)name.size,
-                             name.start);
+        return tn_lexer_fail(&name, "'%.*s' is an attribute; only inputs and results have dtypes",
+                             (int)name.size, name.start);
       if (find_variable(p, &name) >= 0)
-        return tn_lexer_fail(&name, "type variable '%.*s' is there twice", (int)name.size, name.start);
+        return tn_lexer_fail(&name, "type variable '%.*s' is there twice", (int)name.size,
+                             name.start);
       break;
     }
     draft_t *draft = &p->drafts[found];
     if (draft->state != UNSTATED)
       return tn_lexer_fail(&name, "'%s' has two rules", argument_name(p->schema, (uint32_t)found));
-    draft->state = WAITING, draft->at = name.start;
+    draft->state = WAITING;
+    draft->at = name.start;
     arguments[count++] = found;
   } while (tn_lexer_take(lexer, ','));
   if (lexer->kind == '=') {
     tn_lexer_next(lexer);
-    if (lexer->kind != TN_TOKEN_NAME && lexer->kind != '?') return tn_lexer_expected(lexer, "a source of the dtype");
-    for (uint32_t i = 0; i < count; i++) p->drafts[arguments[i]].source = lexer->start;
+    if (lexer->kind != TN_TOKEN_NAME && lexer->kind != '?')
+      return tn_lexer_expected(lexer, "a source of the dtype");
+    for (uint32_t i = 0; i < count; i++)
+      p->drafts[arguments[i]].source = lexer->start;
     tn_lexer_next(lexer);
     return TENON_OK;
   }
@@ -126,11 +149,13 @@ static tenon_status_t parse_rule(parser_t *p) {
   TN_TRY(parse_set(p, &p->sets[variable]));
   for (uint32_t i = 0; i < count; i++) {
     if ((uint32_t)arguments[i] >= p->schema->input_count)
-      return tn_lexer_fail_at(lexer, p->drafts[arguments[i]].at,
-                              "'%s' is a result, whose dtype is stated by '=': only inputs are drawn from a set",
-                              argument_name(p->schema, (uint32_t)arguments[i]));
+      return tn_lexer_fail_at(
+          lexer, p->drafts[arguments[i]].at,
+          "'%s' is a result, whose dtype is stated by '=': only inputs are drawn from a set",
+          argument_name(p->schema, (uint32_t)arguments[i]));
     p->drafts[arguments[i]].state = KNOWN;
-    p->drafts[arguments[i]].type = (tn_type_source_t){.kind = TN_TYPE_VARIABLE, .index = (int32_t)variable};
+    p->drafts[arguments[i]].type =
+        (tn_type_source_t){.kind = TN_TYPE_VARIABLE, .index = (int32_t)variable};
   }
   return TENON_OK;
 }
@@ -141,7 +166,8 @@ static tenon_status_t resolve(parser_t *p, uint32_t i) {
   tn_lexer_t token = p->lexer;
   if (draft->state == KNOWN || draft->state == UNSTATED) return TENON_OK;
   if (draft->state == ASKED)
-    return tn_lexer_fail_at(&p->lexer, draft->at, "'%s' would take its dtype from itself", argument_name(p->schema, i));
+    return tn_lexer_fail_at(&p->lexer, draft->at, "'%s' would take its dtype from itself",
+                            argument_name(p->schema, i));
   draft->state = ASKED;
   token.next = draft->source;
   tn_lexer_next(&token);
@@ -158,7 +184,8 @@ static tenon_status_t resolve(parser_t *p, uint32_t i) {
     *type = (tn_type_source_t){.kind = TN_TYPE_VARIABLE, .index = index};
   } else if ((index = tn_schema_attr(p->schema, token.start, token.size)) >= 0) {
     if (p->schema->attrs[index].kind != TENON_KIND_DTYPE)
-      return tn_lexer_fail(&token, "'%.*s' is an attribute, but not of type dtype", (int)token.size, token.start);
+      return tn_lexer_fail(&token, "'%.*s' is an attribute, but not of type dtype", (int)token.size,
+                           token.start);
     *type = (tn_type_source_t){.kind = TN_TYPE_ATTR, .index = index};
   } else if (tn_dtype_parse(token.start, token.size, &type->fixed)) {
     type->kind = TN_TYPE_FIXED;
@@ -174,16 +201,19 @@ static tenon_status_t check_all_stated(const parser_t *p) {
   uint32_t count = p->schema->input_count + p->schema->output_count;
   for (uint32_t i = 0; i < count; i++)
     if (p->drafts[i].state == UNSTATED)
-      tn_text_add(&names, "%s%s '%s'", names.size ? ", " : "", i < p->schema->input_count ? "input" : "result",
-                  argument_name(p->schema, i));
+      tn_text_add(&names, "%s%s '%s'", names.size ? ", " : "",
+                  i < p->schema->input_count ? "input" : "result", argument_name(p->schema, i));
   if (!names.size && !names.failed) return TENON_OK;
-  tn_lexer_fail(&p->lexer, "expected a rule for each input and result; there is none for %s", tn_text_get(&names));
+  tn_lexer_fail(&p->lexer, "expected a rule for each input and result; there is none for %s",
+                tn_text_get(&names));
   tn_text_clear(&names);
   return TENON_INVALID;
 }
 
 static tenon_status_t check_bound(const parser_t *p) {
-  uint32_t drawn = 0, bound = 0; /* variables of some input; of one that is always there */
+  /* variables of some input; of one that is always there */
+  uint32_t drawn = 0;
+  uint32_t bound = 0;
   const tn_schema_t *schema = p->schema;
   for (uint32_t i = 0; i < schema->input_count; i++) {
     if (p->drafts[i].type.kind != TN_TYPE_VARIABLE) continue;
@@ -192,7 +222,8 @@ static tenon_status_t check_bound(const parser_t *p) {
   }
   for (uint32_t v = 0; v < p->variable_count; v++)
     if (!(drawn >> v & 1))
-      return tn_lexer_fail_at(&p->lexer, p->variables[v], "'%s' is no input, and as a type variable no input takes it",
+      return tn_lexer_fail_at(&p->lexer, p->variables[v],
+                              "'%s' is no input, and as a type variable no input takes it",
                               p->names[v]);
   for (uint32_t i = 0; i < schema->output_count; i++) {
     const draft_t *draft = &p->drafts[schema->input_count + i];
@@ -209,22 +240,28 @@ static tenon_dtype_t likely(uint64_t set) {
   return tn_dtype_at(set >> TN_DTYPE_F32 & 1 ? TN_DTYPE_F32 : __builtin_ctzll(set));
 }
 
-tenon_status_t tn_types_parse(const char *text, const tn_schema_t *schema, tn_arena_t *arena, tn_types_t *out_types) {
+tenon_status_t tn_types_parse(const char *text, const tn_schema_t *schema, tn_arena_t *arena,
+                              tn_types_t *out_types) {
   parser_t p;
   uint32_t count = schema->input_count + schema->output_count;
   *out_types = (tn_types_t){0};
   if (!text && !count) return TENON_OK;
   if (!text)
-    return tn_fail(TENON_INVALID, "TENON_TYPES is missing: each input and result needs a rule, such as \"%s: any\"",
-                   argument_name(schema, 0));
-  p.schema = schema, p.arena = arena, p.variable_count = 0;
+    return tn_fail(
+        TENON_INVALID,
+        "TENON_TYPES is missing: each input and result needs a rule, such as \"%s: any\"",
+        argument_name(schema, 0));
+  p.schema = schema;
+  p.arena = arena;
+  p.variable_count = 0;
   memset(p.drafts, 0, count * sizeof *p.drafts);
   char *copy = tn_arena_text(arena, text, strlen(text));
   tn_type_source_t *sources = tn_arena_array(arena, count, sizeof *sources);
   if (!copy || !sources) return tn_no_memory("types", strlen(text));
   tn_lexer_open(&p.lexer, "types", copy);
   if (p.lexer.kind != TN_TOKEN_END) {
-    do TN_TRY(parse_rule(&p));
+    do
+      TN_TRY(parse_rule(&p));
     while (tn_lexer_take(&p.lexer, ';'));
   }
   TN_TRY(tn_lexer_expect(&p.lexer, TN_TOKEN_END, "';' or the end"));
@@ -236,7 +273,10 @@ tenon_status_t tn_types_parse(const char *text, const tn_schema_t *schema, tn_ar
   uint64_t *sets = tn_arena_array(arena, p.variable_count, sizeof *sets);
   const char **names = tn_arena_array(arena, p.variable_count, sizeof *names);
   if (!sets || !names) return tn_no_memory("types", p.variable_count * sizeof *sets);
-  for (uint32_t i = 0; i < p.variable_count; i++) sets[i] = p.sets[i], names[i] = p.names[i];
+  for (uint32_t i = 0; i < p.variable_count; i++) {
+    sets[i] = p.sets[i];
+    names[i] = p.names[i];
+  }
   uint32_t bound = 0;
   for (uint32_t i = 0; i < count; i++) {
     sources[i] = p.drafts[i].type;
@@ -244,8 +284,8 @@ tenon_status_t tn_types_parse(const char *text, const tn_schema_t *schema, tn_ar
     if (sources[i].binds) bound |= 1u << sources[i].index;
     if (sources[i].kind == TN_TYPE_VARIABLE) sources[i].fixed = likely(p.sets[sources[i].index]);
     sources[i].is_list =
-        (i < schema->input_count ? &schema->inputs[i] : &schema->outputs[i - schema->input_count])->kind ==
-        TENON_KIND_TENSORS;
+        (i < schema->input_count ? &schema->inputs[i] : &schema->outputs[i - schema->input_count])
+            ->kind == TENON_KIND_TENSORS;
   }
   *out_types = (tn_types_t){.text = copy,
                             .variable_count = p.variable_count,
@@ -256,7 +296,7 @@ tenon_status_t tn_types_parse(const char *text, const tn_schema_t *schema, tn_ar
   return TENON_OK;
 }
 
-/* ---- applying ---------------------------------------------------------------------------------------------------- */
+/* applying */
 
 typedef struct word_t {
   char text[40];
@@ -266,23 +306,32 @@ static word_t say(tenon_dtype_t dtype) {
   word_t word;
   const char *name = tn_dtype_name(dtype);
   if (name[0] == '?')
-    snprintf(word.text, sizeof word.text, "dtype %u of %u bits, %u lanes", dtype.code, dtype.bits, dtype.lanes);
-  else snprintf(word.text, sizeof word.text, "%s", name);
+    snprintf(word.text, sizeof word.text, "dtype %u of %u bits, %u lanes", dtype.code, dtype.bits,
+             dtype.lanes);
+  else
+    snprintf(word.text, sizeof word.text, "%s", name);
   return word;
 }
 
-/* The dtype of an input, or of the first item of a list that has one; false: absent, an empty list, or not known. */
+/* The dtype of an input, or of the first item of a list that has one; false: absent, an empty list,
+ * or not known. */
 static bool dtype_of(const tenon_meta_t *meta, bool is_list, tenon_dtype_t *out_dtype) {
   if (!meta) return false;
-  if (!is_list) return *out_dtype = meta->dtype, meta->dtype.bits != 0;
+  if (!is_list) {
+    *out_dtype = meta->dtype;
+    return meta->dtype.bits != 0;
+  }
   for (uint32_t k = 0; meta->items && k < meta->count; k++)
-    if (meta->items[k] && meta->items[k]->dtype.bits) return *out_dtype = meta->items[k]->dtype, true;
+    if (meta->items[k] && meta->items[k]->dtype.bits) {
+      *out_dtype = meta->items[k]->dtype;
+      return true;
+    }
   return false;
 }
 
 /* What the first input of the variable is; its index, or -1. */
-static int32_t bound_by(const tn_types_t *types, const tn_schema_t *schema, tenon_meta_t *const *inputs,
-                        int32_t variable, tenon_dtype_t *out_dtype) {
+static int32_t bound_by(const tn_types_t *types, const tn_schema_t *schema,
+                        tenon_meta_t *const *inputs, int32_t variable, tenon_dtype_t *out_dtype) {
   for (uint32_t i = 0; i < schema->input_count; i++) {
     const tn_type_source_t *source = &types->inputs[i];
     if (source->kind != TN_TYPE_VARIABLE || source->index != variable) continue;
@@ -291,14 +340,18 @@ static int32_t bound_by(const tn_types_t *types, const tn_schema_t *schema, teno
   return -1;
 }
 
-static tenon_status_t refuse(const tn_types_t *types, const tn_schema_t *schema, const tenon_value_t *attrs,
-                             tenon_meta_t *const *inputs, uint32_t i, tenon_dtype_t found) {
+static tenon_status_t refuse(const tn_types_t *types, const tn_schema_t *schema,
+                             const tenon_value_t *attrs, tenon_meta_t *const *inputs, uint32_t i,
+                             tenon_dtype_t found) {
   const tn_type_source_t *source = &types->inputs[i];
-  const char *name = schema->inputs[i].name, *item = source->is_list ? "an item of " : "";
+  const char *name = schema->inputs[i].name;
+  const char *item = source->is_list ? "an item of " : "";
   int index = tn_dtype_index(found);
-  char expected[160], why[600] = "";
+  char expected[160];
+  char why[600] = "";
   if (tn_dtype_is(found, TENON_LIST))
-    return tn_fail(TENON_INVALID, "operator '%s': input '%s': expected a tensor, found a list", schema->full, name);
+    return tn_fail(TENON_INVALID, "operator '%s': input '%s': expected a tensor, found a list",
+                   schema->full, name);
   if (source->kind == TN_TYPE_FIXED) {
     snprintf(expected, sizeof expected, "%s", say(source->fixed).text);
   } else if (source->kind == TN_TYPE_ATTR) {
@@ -312,17 +365,18 @@ static tenon_status_t refuse(const tn_types_t *types, const tn_schema_t *schema,
   } else {
     tn_dtype_set_print(types->sets[source->index], expected, sizeof expected);
   }
-  return tn_fail(TENON_INVALID, "operator '%s': %sinput '%s': expected %s%s, found %s; cast it", schema->full, item,
-                 name, expected, why, say(found).text);
+  return tn_fail(TENON_INVALID, "operator '%s': %sinput '%s': expected %s%s, found %s; cast it",
+                 schema->full, item, name, expected, why, say(found).text);
 }
 
-bool tn_types_admit(const tn_types_t *types, const tn_type_source_t *source, const tenon_value_t *attrs,
-                    tenon_dtype_t dtype) {
+bool tn_types_admit(const tn_types_t *types, const tn_type_source_t *source,
+                    const tenon_value_t *attrs, tenon_dtype_t dtype) {
   if (source->kind == TN_TYPE_FIXED) return tn_dtype_same(source->fixed, dtype);
   if (source->kind == TN_TYPE_ATTR && attrs[source->index].kind != TENON_KIND_NONE)
     return tn_dtype_same(attrs[source->index].as.dtype, dtype);
   int index = tn_dtype_index(dtype);
-  return index >= 0 && (source->kind != TN_TYPE_VARIABLE || types->sets[source->index] >> index & 1);
+  return index >= 0 &&
+         (source->kind != TN_TYPE_VARIABLE || types->sets[source->index] >> index & 1);
 }
 
 typedef struct bound_t {
@@ -330,24 +384,27 @@ typedef struct bound_t {
   tenon_dtype_t dtypes[VARIABLES_MAX];
 } bound_t;
 
-static inline bool admit(const tn_types_t *types, const tn_type_source_t *source, const tenon_value_t *attrs,
-                         tenon_dtype_t dtype, bound_t *bound) {
+static inline bool admit(const tn_types_t *types, const tn_type_source_t *source,
+                         const tenon_value_t *attrs, tenon_dtype_t dtype, bound_t *bound) {
   if (source->kind == TN_TYPE_VARIABLE) {
     int32_t v = source->index;
     if (bound->seen >> v & 1) return tn_dtype_same(bound->dtypes[v], dtype);
     if (!tn_types_admit(types, source, attrs, dtype)) return false;
-    bound->seen |= 1u << v, bound->dtypes[v] = dtype;
+    bound->seen |= 1u << v;
+    bound->dtypes[v] = dtype;
     return true;
   }
   return tn_types_admit(types, source, attrs, dtype);
 }
 
-static tenon_status_t admit_list(const tn_types_t *types, const tn_schema_t *schema, const tenon_value_t *attrs,
-                                 tenon_meta_t *const *inputs, uint32_t i, bound_t *bound) {
+static tenon_status_t admit_list(const tn_types_t *types, const tn_schema_t *schema,
+                                 const tenon_value_t *attrs, tenon_meta_t *const *inputs,
+                                 uint32_t i, bound_t *bound) {
   const tenon_meta_t *list = inputs[i];
   if (!tn_dtype_is(list->dtype, TENON_LIST))
-    return tn_fail(TENON_INVALID, "operator '%s': input '%s': expected a list of tensors, found one %s", schema->full,
-                   schema->inputs[i].name, say(list->dtype).text);
+    return tn_fail(TENON_INVALID,
+                   "operator '%s': input '%s': expected a list of tensors, found one %s",
+                   schema->full, schema->inputs[i].name, say(list->dtype).text);
   for (uint32_t k = 0; k < list->count; k++) {
     if (!list->items || !list->items[k])
       return tn_fail(TENON_INVALID, "operator '%s': input '%s': item %u is missing", schema->full,
@@ -363,7 +420,8 @@ static tenon_status_t missing(const tn_schema_t *schema, tenon_meta_t *const *in
   for (uint32_t i = 0; i < schema->input_count; i++)
     if (!inputs[i] && !schema->inputs[i].is_optional)
       tn_text_add(&names, "%s'%s'", names.size ? ", " : "", schema->inputs[i].name);
-  tn_fail(TENON_INVALID, "operator '%s' needs input %s, which is not given", schema->full, tn_text_get(&names));
+  tn_fail(TENON_INVALID, "operator '%s' needs input %s, which is not given", schema->full,
+          tn_text_get(&names));
   tn_text_clear(&names);
   return TENON_INVALID;
 }
@@ -378,8 +436,9 @@ static void set_output(tenon_meta_t *out, bool is_list, tenon_dtype_t dtype) {
     if (out->items[k]) out->items[k]->dtype = dtype;
 }
 
-tenon_status_t tn_types_apply(const tn_types_t *types, const tn_schema_t *schema, const tenon_value_t *attrs,
-                              tenon_meta_t *const *inputs, tenon_meta_t *const *outputs) {
+tenon_status_t tn_types_apply(const tn_types_t *types, const tn_schema_t *schema,
+                              const tenon_value_t *attrs, tenon_meta_t *const *inputs,
+                              tenon_meta_t *const *outputs) {
   bound_t bound;
   bound.seen = 0;
   for (uint32_t i = 0; i < schema->input_count; i++) {
@@ -402,7 +461,8 @@ tenon_status_t tn_types_apply(const tn_types_t *types, const tn_schema_t *schema
     } else if (bound.seen >> source->index & 1) {
       set_output(outputs[i], source->is_list, bound.dtypes[source->index]);
     } else {
-      return tn_fail(TENON_INVALID, "operator '%s': the dtype of '%s' is that of '%s', which is an empty list",
+      return tn_fail(TENON_INVALID,
+                     "operator '%s': the dtype of '%s' is that of '%s', which is an empty list",
                      schema->full, schema->outputs[i].name, types->names[source->index]);
     }
   }
@@ -414,14 +474,20 @@ bool tn_types_fill(const tn_types_t *types, const tn_schema_t *schema, const ten
   bool is_whole = true;
   for (uint32_t i = 0; i < schema->input_count; i++) {
     const tn_type_source_t *source = &types->inputs[i];
-    tenon_meta_t *meta = inputs[i], *const *items = source->is_list && meta ? meta->items : &meta;
-    for (uint32_t k = 0, count = !meta ? 0 : source->is_list ? meta->count : 1; items && k < count; k++) {
+    tenon_meta_t *meta = inputs[i];
+    tenon_meta_t *const *items = source->is_list && meta ? meta->items : &meta;
+    for (uint32_t k = 0, count = !meta             ? 0
+                                 : source->is_list ? meta->count
+                                                   : 1;
+         items && k < count; k++) {
       tenon_dtype_t *dtype = &items[k]->dtype;
       if (dtype->bits) continue;
-      if (source->kind == TN_TYPE_FIXED) *dtype = source->fixed;
+      if (source->kind == TN_TYPE_FIXED)
+        *dtype = source->fixed;
       else if (source->kind == TN_TYPE_ATTR && attrs[source->index].kind == TENON_KIND_DTYPE)
         *dtype = attrs[source->index].as.dtype;
-      else if (source->kind != TN_TYPE_VARIABLE || bound_by(types, schema, inputs, source->index, dtype) < 0)
+      else if (source->kind != TN_TYPE_VARIABLE ||
+               bound_by(types, schema, inputs, source->index, dtype) < 0)
         is_whole = false;
     }
   }
@@ -432,9 +498,15 @@ bool tn_types_output(const tn_types_t *types, const tn_schema_t *schema, const t
                      tenon_meta_t *const *inputs, uint32_t output, tenon_dtype_t *out_dtype) {
   const tn_type_source_t *source = &types->outputs[output];
   switch (source->kind) {
-  case TN_TYPE_FIXED: return *out_dtype = source->fixed, true;
-  case TN_TYPE_ATTR: return *out_dtype = attrs[source->index].as.dtype, attrs[source->index].kind == TENON_KIND_DTYPE;
-  case TN_TYPE_VARIABLE: return bound_by(types, schema, inputs, source->index, out_dtype) >= 0;
-  default: return false;
+  case TN_TYPE_FIXED:
+    *out_dtype = source->fixed;
+    return true;
+  case TN_TYPE_ATTR:
+    *out_dtype = attrs[source->index].as.dtype;
+    return attrs[source->index].kind == TENON_KIND_DTYPE;
+  case TN_TYPE_VARIABLE:
+    return bound_by(types, schema, inputs, source->index, out_dtype) >= 0;
+  default:
+    return false;
   }
 }

@@ -1,6 +1,7 @@
-/* Attribute values: from what a caller gives to what kernels see, and to and from text.  Called by every front door
- * (bound attributes, importers, bindings, the command line) and by the schema parser for defaults.  Invariant: a value
- * that was converted has the kind of its attribute (scalar: BOOL, INT or FLOAT), or NONE if it is optional. */
+/* Attribute values: from what a caller gives to what kernels see, and to and from text.  Called by
+ * every front door (bound attributes, importers, bindings, the command line) and by the schema
+ * parser for defaults.  Invariant: a value that was converted has the kind of its attribute
+ * (scalar: BOOL, INT or FLOAT), or NONE if it is optional. */
 #include "core/value.h"
 
 #include <inttypes.h>
@@ -16,8 +17,9 @@
 
 static const struct {
   const char *name;
-  uint32_t list, element; /* the kind of lists of it, of its elements */
-  size_t size;            /* lists: of an element */
+  uint32_t list;
+  uint32_t element; /* the kind of lists of it, of its elements */
+  size_t size;      /* lists: of an element */
 } kinds[] = {
     [TENON_KIND_NONE] = {"None", 0, 0, 0},
     [TENON_KIND_BOOL] = {"bool", 0, 0, 0},
@@ -43,7 +45,7 @@ const char *tn_kind_name(uint32_t kind) { return kind < KINDS ? kinds[kind].name
 static bool is_list(uint32_t kind) { return kind < KINDS && kinds[kind].size; }
 static tenon_status_t no_memory(size_t size) { return tn_no_memory("an attribute", size); }
 
-/* ---- printing ---------------------------------------------------------------------------------------------------- */
+/* printing */
 
 static void print_text(const char *data, size_t size, tn_text_t *text) {
   tn_text_bytes(text, "'", 1);
@@ -63,7 +65,8 @@ static void print_tensor(const tenon_tensor_t *tensor, tn_text_t *text) {
     return;
   }
   tn_text_add(text, "tensor %s[", tn_dtype_name(tensor->dtype));
-  for (int32_t i = 0; i < tensor->ndim; i++) tn_text_add(text, i ? ", %" PRId64 : "%" PRId64, tensor->shape[i]);
+  for (int32_t i = 0; i < tensor->ndim; i++)
+    tn_text_add(text, i ? ", %" PRId64 : "%" PRId64, tensor->shape[i]);
   tn_text_add(text, "]");
 }
 
@@ -71,14 +74,22 @@ static void print_tensor(const tenon_tensor_t *tensor, tn_text_t *text) {
 static tenon_value_t element(const tenon_value_t *list, uint32_t i) {
   tenon_value_t value = {.kind = kinds[list->kind].element};
   switch (list->kind) {
-  case TENON_KIND_INTS: value.as.i = list->as.ints[i]; break;
-  case TENON_KIND_DIMS: value.as.dim = list->as.dims[i]; break;
-  case TENON_KIND_FLOATS: value.as.f = list->as.floats[i]; break;
+  case TENON_KIND_INTS:
+    value.as.i = list->as.ints[i];
+    break;
+  case TENON_KIND_DIMS:
+    value.as.dim = list->as.dims[i];
+    break;
+  case TENON_KIND_FLOATS:
+    value.as.f = list->as.floats[i];
+    break;
   case TENON_KIND_STRS: /* its size is 64 bits wide, so it is looked at where it is needed */
     value.as.s = list->as.strs[i].data;
     value.count = list->as.strs[i].size > UINT32_MAX ? UINT32_MAX : (uint32_t)list->as.strs[i].size;
     break;
-  default: value.as.tensor = list->as.tensors[i]; break;
+  default:
+    value.as.tensor = list->as.tensors[i];
+    break;
   }
   return value;
 }
@@ -96,34 +107,53 @@ void tn_value_print(const tn_argument_t *attr, const tenon_value_t *value, tn_te
     return;
   }
   switch (value->kind) {
-  case TENON_KIND_BOOL: tn_text_add(text, value->as.i ? "True" : "False"); break;
-  case TENON_KIND_INT: tn_text_add(text, "%" PRId64, value->as.i); break;
+  case TENON_KIND_BOOL:
+    tn_text_add(text, value->as.i ? "True" : "False");
+    break;
+  case TENON_KIND_INT:
+    tn_text_add(text, "%" PRId64, value->as.i);
+    break;
   case TENON_KIND_DIM:
-    if (tenon_is_known(value->as.dim)) tn_text_add(text, "%" PRId64, value->as.dim.value);
-    else tn_text_add(text, "?");
+    if (tenon_is_known(value->as.dim))
+      tn_text_add(text, "%" PRId64, value->as.dim.value);
+    else
+      tn_text_add(text, "?");
     break;
   case TENON_KIND_FLOAT:
     tn_number_print(value->as.f, number);
     tn_text_add(text, "%s", number);
     break;
-  case TENON_KIND_STR: print_text(value->as.s ? value->as.s : "", value->as.s ? value->count : 0, text); break;
+  case TENON_KIND_STR:
+    print_text(value->as.s ? value->as.s : "", value->as.s ? value->count : 0, text);
+    break;
   case TENON_KIND_CHOICE:
     if (attr && value->as.i >= 0 && value->as.i < attr->choice_count)
       print_text(attr->choices[value->as.i], strlen(attr->choices[value->as.i]), text);
-    else tn_text_add(text, "%" PRId64, value->as.i);
+    else
+      tn_text_add(text, "%" PRId64, value->as.i);
     break;
-  case TENON_KIND_DTYPE: tn_text_add(text, "%s", tn_dtype_name(value->as.dtype)); break;
+  case TENON_KIND_DTYPE:
+    tn_text_add(text, "%s", tn_dtype_name(value->as.dtype));
+    break;
   case TENON_KIND_DEVICE:
-    if (value->as.device.type == 1 && value->as.device.id == 0) tn_text_add(text, "'cpu'");
-    else tn_text_add(text, "'%" PRId32 ":%" PRId32 "'", value->as.device.type, value->as.device.id);
+    if (value->as.device.type == 1 && value->as.device.id == 0)
+      tn_text_add(text, "'cpu'");
+    else
+      tn_text_add(text, "'%" PRId32 ":%" PRId32 "'", value->as.device.type, value->as.device.id);
     break;
-  case TENON_KIND_TENSOR: print_tensor(value->as.tensor, text); break;
-  case TENON_KIND_GRAPH: tn_text_add(text, "graph"); break;
-  default: tn_text_add(text, "%s", tn_kind_name(value->kind)); break;
+  case TENON_KIND_TENSOR:
+    print_tensor(value->as.tensor, text);
+    break;
+  case TENON_KIND_GRAPH:
+    tn_text_add(text, "graph");
+    break;
+  default:
+    tn_text_add(text, "%s", tn_kind_name(value->kind));
+    break;
   }
 }
 
-/* ---- what does not fit ------------------------------------------------------------------------------------------- */
+/* what does not fit */
 
 static void print_expected(const tn_argument_t *attr, tn_text_t *text) {
   enum { SHOWN = 24 };
@@ -146,8 +176,10 @@ static void print_expected(const tn_argument_t *attr, tn_text_t *text) {
 }
 
 /* "expected int, found 'abc'", and the reason if there is more to say. */
-static tenon_status_t misfit(const tn_argument_t *attr, const tenon_value_t *value, const char *reason) {
-  tn_text_t expected = {0}, found = {0};
+static tenon_status_t misfit(const tn_argument_t *attr, const tenon_value_t *value,
+                             const char *reason) {
+  tn_text_t expected = {0};
+  tn_text_t found = {0};
   char shown[120];
   tn_nearest_t nearest;
   tenon_value_t start = *value;
@@ -163,24 +195,30 @@ static tenon_status_t misfit(const tn_argument_t *attr, const tenon_value_t *val
   for (int i = 0; is_text && attr->kind == TENON_KIND_DTYPE && i < TN_DTYPE_LIST; i++)
     tn_nearest_offer(&nearest, tn_dtype_word(i));
   tn_fail(TENON_INVALID, "expected %.400s, found %s%s%s%s", tn_text_get(&expected),
-          tn_escape(tn_text_get(&found), found.size, shown, sizeof shown), tn_nearest_say(&nearest), reason ? ": " : "",
-          reason ? reason : "");
+          tn_escape(tn_text_get(&found), found.size, shown, sizeof shown), tn_nearest_say(&nearest),
+          reason ? ": " : "", reason ? reason : "");
   tn_text_clear(&expected);
   tn_text_clear(&found);
   return TENON_INVALID;
 }
 
-/* ---- converting -------------------------------------------------------------------------------------------------- */
+/* converting */
 
 static bool parse_device(const char *text, size_t size, tenon_device_t *out) {
   int64_t parts[2] = {0, 0};
-  int part = 0, digits = 0;
-  if (size == 3 && memcmp(text, "cpu", 3) == 0) return *out = (tenon_device_t){1, 0}, true;
+  int part = 0;
+  int digits = 0;
+  if (size == 3 && memcmp(text, "cpu", 3) == 0) {
+    *out = (tenon_device_t){1, 0};
+    return true;
+  }
   for (size_t i = 0; i < size; i++) {
     if (text[i] == ':' && part == 0 && digits) {
-      part = 1, digits = 0;
+      part = 1;
+      digits = 0;
     } else if (text[i] >= '0' && text[i] <= '9' && digits < 9) {
-      parts[part] = parts[part] * 10 + (text[i] - '0'), digits++;
+      parts[part] = parts[part] * 10 + (text[i] - '0');
+      digits++;
     } else {
       return false;
     }
@@ -190,7 +228,8 @@ static bool parse_device(const char *text, size_t size, tenon_device_t *out) {
   return true;
 }
 
-/* One element, or a value that is no list; out->kind is set.  NULL: converted; else why not ("": no more to say). */
+/* One element, or a value that is no list; out->kind is set.  NULL: converted; else why not ("": no
+ * more to say). */
 static const char *convert_one(uint32_t kind, const tn_argument_t *attr, const tenon_value_t *value,
                                tenon_value_t *out) {
   uint32_t from = value->kind;
@@ -198,32 +237,46 @@ static const char *convert_one(uint32_t kind, const tn_argument_t *attr, const t
   switch (kind) {
   case TENON_KIND_BOOL:
     out->as.i = value->as.i;
-    return (from == TENON_KIND_BOOL || from == TENON_KIND_INT) && (value->as.i == 0 || value->as.i == 1) ? NULL : "";
+    return (from == TENON_KIND_BOOL || from == TENON_KIND_INT) &&
+                   (value->as.i == 0 || value->as.i == 1)
+               ? NULL
+               : "";
   case TENON_KIND_INT:
     out->as.i = from == TENON_KIND_DIM ? value->as.dim.value : value->as.i;
-    if (from == TENON_KIND_DIM && !tenon_is_known(value->as.dim)) return "its value is not known here";
+    if (from == TENON_KIND_DIM && !tenon_is_known(value->as.dim))
+      return "its value is not known here";
     return from == TENON_KIND_INT || from == TENON_KIND_DIM ? NULL : "";
   case TENON_KIND_DIM:
     out->as.dim = from == TENON_KIND_DIM ? value->as.dim : tenon_extent(value->as.i);
-    if (from == TENON_KIND_INT && value->as.i < TENON_DIM_LEAST) return "it is below -2^62, the least dim";
+    if (from == TENON_KIND_INT && value->as.i < TENON_DIM_LEAST)
+      return "it is below -2^62, the least dim";
     return from == TENON_KIND_INT || from == TENON_KIND_DIM ? NULL : "";
   case TENON_KIND_FLOAT:
     out->as.f = from == TENON_KIND_INT ? (double)value->as.i : value->as.f;
     return from == TENON_KIND_INT || from == TENON_KIND_FLOAT ? NULL : "";
   case TENON_KIND_CHOICE:
-    if (from == TENON_KIND_CHOICE && value->as.i >= 0 && value->as.i < attr->choice_count)
-      return out->as.i = value->as.i, NULL;
+    if (from == TENON_KIND_CHOICE && value->as.i >= 0 && value->as.i < attr->choice_count) {
+      out->as.i = value->as.i;
+      return NULL;
+    }
     if (from != TENON_KIND_STR || (value->count && !value->as.s)) return "";
     for (uint32_t i = 0; i < attr->choice_count; i++)
-      if (strlen(attr->choices[i]) == value->count && memcmp(attr->choices[i], value->as.s, value->count) == 0)
-        return out->as.i = i, NULL;
+      if (strlen(attr->choices[i]) == value->count &&
+          memcmp(attr->choices[i], value->as.s, value->count) == 0) {
+        out->as.i = i;
+        return NULL;
+      }
     return "";
   case TENON_KIND_DTYPE:
-    if (from == TENON_KIND_STR && value->as.s && tn_dtype_parse(value->as.s, value->count, &out->as.dtype)) return NULL;
+    if (from == TENON_KIND_STR && value->as.s &&
+        tn_dtype_parse(value->as.s, value->count, &out->as.dtype))
+      return NULL;
     out->as.dtype = value->as.dtype;
     return from == TENON_KIND_DTYPE && tn_dtype_index(value->as.dtype) >= 0 ? NULL : "";
   case TENON_KIND_DEVICE:
-    if (from == TENON_KIND_STR && value->as.s && parse_device(value->as.s, value->count, &out->as.device)) return NULL;
+    if (from == TENON_KIND_STR && value->as.s &&
+        parse_device(value->as.s, value->count, &out->as.device))
+      return NULL;
     out->as.device = value->as.device;
     return from == TENON_KIND_DEVICE ? NULL : "";
   case TENON_KIND_STR: /* copied by the caller */
@@ -231,27 +284,31 @@ static const char *convert_one(uint32_t kind, const tn_argument_t *attr, const t
     return from == TENON_KIND_STR && (value->as.s || !value->count) ? NULL : "";
   default: /* TENSOR, GRAPH */
     *out = *value;
-    if (from == kind && kind == TENON_KIND_TENSOR && value->as.tensor && tn_layout(value->as.tensor))
+    if (from == kind && kind == TENON_KIND_TENSOR && value->as.tensor &&
+        tn_layout(value->as.tensor))
       return "it is sparse, which only inputs may be";
     return from != kind ? "" : value->as.graph ? NULL : "it is NULL";
   }
 }
 
-static tenon_status_t copy_text(tn_arena_t *arena, const char *data, uint64_t size, const char **out) {
+static tenon_status_t copy_text(tn_arena_t *arena, const char *data, uint64_t size,
+                                const char **out) {
   *out = size < SIZE_MAX / 2 ? tn_arena_text(arena, data, (size_t)size) : NULL;
   return *out ? TENON_OK : no_memory((size_t)size);
 }
 
-static tenon_status_t convert_list(const tn_argument_t *attr, const tenon_value_t *value, tn_arena_t *arena,
-                                   tenon_value_t *out) {
+static tenon_status_t convert_list(const tn_argument_t *attr, const tenon_value_t *value,
+                                   tn_arena_t *arena, tenon_value_t *out) {
   bool from_list = is_list(value->kind);
-  uint32_t count = from_list ? value->count : 1, element_kind = kinds[attr->kind].element;
+  uint32_t count = from_list ? value->count : 1;
+  uint32_t element_kind = kinds[attr->kind].element;
   if (from_list && count && !value->as.ints) return misfit(attr, value, "its elements are NULL");
   if (attr->count >= 0 && count != (uint32_t)attr->count) return misfit(attr, value, NULL);
   char *items = tn_arena_array(arena, count, kinds[attr->kind].size);
   if (!items) return no_memory(count * kinds[attr->kind].size);
   for (uint32_t i = 0; i < count; i++) {
-    tenon_value_t from = from_list ? element(value, i) : *value, to;
+    tenon_value_t from = from_list ? element(value, i) : *value;
+    tenon_value_t to;
     const char *reason = convert_one(element_kind, attr, &from, &to);
     if (reason) return misfit(attr, value, *reason ? reason : NULL);
     if (element_kind == TENON_KIND_STR) {
@@ -260,15 +317,17 @@ static tenon_status_t convert_list(const tn_argument_t *attr, const tenon_value_
       TN_TRY(copy_text(arena, from.as.s, size, &string.data));
       memcpy(items + i * sizeof string, &string, sizeof string);
     } else {
-      memcpy(items + i * kinds[attr->kind].size, &to.as, kinds[attr->kind].size); /* 8 bytes, of whatever kind */
+      memcpy(items + i * kinds[attr->kind].size, &to.as,
+             kinds[attr->kind].size); /* 8 bytes, of whatever kind */
     }
   }
-  *out = (tenon_value_t){.kind = attr->kind, .count = count, .as.ints = (const int64_t *)(void *)items};
+  *out = (tenon_value_t){
+      .kind = attr->kind, .count = count, .as.ints = (const int64_t *)(void *)items};
   return TENON_OK;
 }
 
-tenon_status_t tn_value_fit(const tn_argument_t *attr, const tenon_value_t *value, tn_arena_t *arena,
-                            tenon_value_t *out_value) {
+tenon_status_t tn_value_fit(const tn_argument_t *attr, const tenon_value_t *value,
+                            tn_arena_t *arena, tenon_value_t *out_value) {
   if (value->kind == TENON_KIND_NONE) {
     if (!attr->is_optional) return misfit(attr, value, NULL);
     *out_value = (tenon_value_t){0};
@@ -276,7 +335,8 @@ tenon_status_t tn_value_fit(const tn_argument_t *attr, const tenon_value_t *valu
   }
   if (is_list(attr->kind)) return convert_list(attr, value, arena, out_value);
   uint32_t kind = attr->kind;
-  if (attr->is_scalar && (value->kind == TENON_KIND_BOOL || value->kind == TENON_KIND_INT)) kind = value->kind;
+  if (attr->is_scalar && (value->kind == TENON_KIND_BOOL || value->kind == TENON_KIND_INT))
+    kind = value->kind;
   tenon_value_t out;
   const char *reason = convert_one(kind, attr, value, &out);
   if (reason) return misfit(attr, value, *reason ? reason : NULL);
@@ -285,35 +345,47 @@ tenon_status_t tn_value_fit(const tn_argument_t *attr, const tenon_value_t *valu
   return TENON_OK;
 }
 
-static tenon_status_t name_failure(const tn_schema_t *schema, const tn_argument_t *attr, tenon_status_t status) {
+static tenon_status_t name_failure(const tn_schema_t *schema, const tn_argument_t *attr,
+                                   tenon_status_t status) {
   if (status != TENON_INVALID) return status;
   return tn_prefix(status, "operator '%.200s': attribute '%s': ", schema->full, attr->name);
 }
 
-tenon_status_t tn_value_convert(const tn_schema_t *schema, const tn_argument_t *attr, const tenon_value_t *value,
-                                tn_arena_t *arena, tenon_value_t *out_value) {
+tenon_status_t tn_value_convert(const tn_schema_t *schema, const tn_argument_t *attr,
+                                const tenon_value_t *value, tn_arena_t *arena,
+                                tenon_value_t *out_value) {
   return name_failure(schema, attr, tn_value_fit(attr, value, arena, out_value));
 }
 
-/* ---- from text --------------------------------------------------------------------------------------------------- */
+/* from text */
 
 static const char *trim(const char *text, size_t *size) {
-  while (*size && (text[0] == ' ' || text[0] == '\t')) text++, --*size;
-  while (*size && (text[*size - 1] == ' ' || text[*size - 1] == '\t')) --*size;
+  while (*size && (text[0] == ' ' || text[0] == '\t')) {
+    text++;
+    --*size;
+  }
+  while (*size && (text[*size - 1] == ' ' || text[*size - 1] == '\t'))
+    --*size;
   return text;
 }
 
 /* A text without quotes: what stands there; lists of such: between commas. */
-static tenon_status_t bare_texts(const tn_argument_t *attr, const char *text, tn_arena_t *arena, tenon_value_t *out) {
-  size_t size = strlen(text), count = 0;
+static tenon_status_t bare_texts(const tn_argument_t *attr, const char *text, tn_arena_t *arena,
+                                 tenon_value_t *out) {
+  size_t size = strlen(text);
+  size_t count = 0;
   if (size > UINT32_MAX) return tn_fail(TENON_INVALID, "a text of more than 4 GiB");
   if (!is_list(attr->kind)) {
     *out = (tenon_value_t){.kind = TENON_KIND_STR, .count = (uint32_t)size, .as.s = text};
     return TENON_OK;
   }
   text = trim(text, &size);
-  if (size >= 2 && text[0] == '[' && text[size - 1] == ']') text++, size -= 2;
-  for (size_t i = 0; i < size; i++) count += text[i] == ',';
+  if (size >= 2 && text[0] == '[' && text[size - 1] == ']') {
+    text++;
+    size -= 2;
+  }
+  for (size_t i = 0; i < size; i++)
+    count += text[i] == ',';
   tenon_string_t *strs = tn_arena_array(arena, count + 1, sizeof *strs);
   if (!strs) return no_memory((count + 1) * sizeof *strs);
   count = 0;
@@ -322,21 +394,25 @@ static tenon_status_t bare_texts(const tn_argument_t *attr, const char *text, tn
     size_t part = comma ? (size_t)(comma - text) : size;
     const char *start = trim(text, &part);
     strs[count] = (tenon_string_t){start, part};
-    text = comma ? comma + 1 : end, size = (size_t)(end - text);
+    text = comma ? comma + 1 : end;
+    size = (size_t)(end - text);
   }
   *out = (tenon_value_t){.kind = TENON_KIND_STRS, .count = (uint32_t)count, .as.strs = strs};
   return TENON_OK;
 }
 
-static tenon_status_t parse(const tn_argument_t *attr, const char *text, tn_arena_t *arena, tenon_value_t *out) {
+static tenon_status_t parse(const tn_argument_t *attr, const char *text, tn_arena_t *arena,
+                            tenon_value_t *out) {
   tn_lexer_t lexer, first;
   tn_lexer_open(&lexer, "value", text);
-  bool is_none = tn_lexer_is(&lexer, "None") && attr->is_optional, is_bracketed = lexer.kind == '[';
+  bool is_none = tn_lexer_is(&lexer, "None") && attr->is_optional;
+  bool is_bracketed = lexer.kind == '[';
   first = lexer;
   if (is_bracketed) tn_lexer_next(&first);
   if (!is_none && first.kind != TN_TOKEN_TEXT &&
-      (attr->kind == TENON_KIND_STR || attr->kind == TENON_KIND_CHOICE || attr->kind == TENON_KIND_STRS ||
-       attr->kind == TENON_KIND_DTYPE || attr->kind == TENON_KIND_DEVICE))
+      (attr->kind == TENON_KIND_STR || attr->kind == TENON_KIND_CHOICE ||
+       attr->kind == TENON_KIND_STRS || attr->kind == TENON_KIND_DTYPE ||
+       attr->kind == TENON_KIND_DEVICE))
     return bare_texts(attr, text, arena, out);
   if (!is_list(attr->kind) || is_bracketed || is_none) {
     TN_TRY(tn_lexer_literal(&lexer, arena, out));
@@ -344,22 +420,25 @@ static tenon_status_t parse(const tn_argument_t *attr, const char *text, tn_aren
     size_t size = strlen(text);
     char *bracketed = tn_arena_allocate(arena, size + 3);
     if (!bracketed) return no_memory(size + 3);
-    bracketed[0] = '[', memcpy(bracketed + 1, text, size), bracketed[size + 1] = ']';
+    bracketed[0] = '[';
+    memcpy(bracketed + 1, text, size);
+    bracketed[size + 1] = ']';
     tn_lexer_open(&lexer, "value", bracketed);
     TN_TRY(tn_lexer_literal(&lexer, arena, out));
   }
   return tn_lexer_expect(&lexer, TN_TOKEN_END, "the end");
 }
 
-tenon_status_t tn_value_parse(const tn_schema_t *schema, const tn_argument_t *attr, const char *text, tn_arena_t *arena,
-                              tenon_value_t *out_value) {
+tenon_status_t tn_value_parse(const tn_schema_t *schema, const tn_argument_t *attr,
+                              const char *text, tn_arena_t *arena, tenon_value_t *out_value) {
   tenon_value_t literal = {0};
-  tenon_status_t status = text ? parse(attr, text, arena, &literal) : tn_fail(TENON_INVALID, "its text is NULL");
+  tenon_status_t status =
+      text ? parse(attr, text, arena, &literal) : tn_fail(TENON_INVALID, "its text is NULL");
   if (status == TENON_OK) status = tn_value_fit(attr, &literal, arena, out_value);
   return name_failure(schema, attr, status);
 }
 
-/* ---- checking, comparing, copying -------------------------------------------------------------------------------- */
+/* checking, comparing, copying */
 
 static tenon_status_t missing(const tn_schema_t *schema, const tenon_value_t *values) {
   tn_text_t names = {0};
@@ -367,8 +446,8 @@ static tenon_status_t missing(const tn_schema_t *schema, const tenon_value_t *va
   for (uint32_t i = 0; i < schema->attr_count; i++)
     if (values[i].kind == TENON_KIND_NONE && !schema->attrs[i].is_optional)
       tn_text_add(&names, "%s'%s'", count++ ? ", " : "", schema->attrs[i].name);
-  tn_fail(TENON_INVALID, "operator '%s' needs a value for attribute%s %s", schema->full, count > 1 ? "s" : "",
-          tn_text_get(&names));
+  tn_fail(TENON_INVALID, "operator '%s' needs a value for attribute%s %s", schema->full,
+          count > 1 ? "s" : "", tn_text_get(&names));
   tn_text_clear(&names);
   return TENON_INVALID;
 }
@@ -382,7 +461,8 @@ tenon_status_t tn_values_check(const tn_schema_t *schema, const tenon_value_t *v
     } else if (value->kind == TENON_KIND_NONE) {
       if (attr->is_optional) continue;
       return missing(schema, values);
-    } else if (attr->is_scalar && (value->kind == TENON_KIND_BOOL || value->kind == TENON_KIND_INT)) {
+    } else if (attr->is_scalar &&
+               (value->kind == TENON_KIND_BOOL || value->kind == TENON_KIND_INT)) {
       continue;
     }
     return name_failure(schema, attr, misfit(attr, value, NULL));
@@ -393,9 +473,10 @@ tenon_status_t tn_values_check(const tn_schema_t *schema, const tenon_value_t *v
     if (list->count_attr < 0) continue;
     int64_t count = values[list->count_attr].as.i;
     if (count < 0 || count > TN_LIST_MAX)
-      return tn_fail(TENON_INVALID,
-                     "operator '%s': attribute '%s' is the length of '%s': expected 0 to %d, found %" PRId64,
-                     schema->full, schema->attrs[list->count_attr].name, list->name, (int)TN_LIST_MAX, count);
+      return tn_fail(
+          TENON_INVALID,
+          "operator '%s': attribute '%s' is the length of '%s': expected 0 to %d, found %" PRId64,
+          schema->full, schema->attrs[list->count_attr].name, list->name, (int)TN_LIST_MAX, count);
   }
   return TENON_OK;
 }
@@ -404,18 +485,26 @@ bool tn_value_equal(const tenon_value_t *a, const tenon_value_t *b) {
   if (a->kind != b->kind) return false;
   if (is_list(a->kind)) {
     if (a->count != b->count) return false;
-    if (a->kind != TENON_KIND_STRS) return !a->count || memcmp(a->as.ints, b->as.ints, a->count * (size_t)8) == 0;
+    if (a->kind != TENON_KIND_STRS)
+      return !a->count || memcmp(a->as.ints, b->as.ints, a->count * (size_t)8) == 0;
     for (uint32_t i = 0; i < a->count; i++) {
-      const tenon_string_t *s = &a->as.strs[i], *t = &b->as.strs[i];
-      if (s->size != t->size || (s->size && memcmp(s->data, t->data, (size_t)s->size) != 0)) return false;
+      const tenon_string_t *s = &a->as.strs[i];
+      const tenon_string_t *t = &b->as.strs[i];
+      if (s->size != t->size || (s->size && memcmp(s->data, t->data, (size_t)s->size) != 0))
+        return false;
     }
     return true;
   }
   switch (a->kind) {
-  case TENON_KIND_NONE: return true;
-  case TENON_KIND_STR: return a->count == b->count && (!a->count || memcmp(a->as.s, b->as.s, a->count) == 0);
-  case TENON_KIND_DTYPE: return tn_dtype_same(a->as.dtype, b->as.dtype);
-  default: return memcmp(&a->as, &b->as, sizeof a->as) == 0; /* all eight bytes; floats by their bits: nan is nan */
+  case TENON_KIND_NONE:
+    return true;
+  case TENON_KIND_STR:
+    return a->count == b->count && (!a->count || memcmp(a->as.s, b->as.s, a->count) == 0);
+  case TENON_KIND_DTYPE:
+    return tn_dtype_same(a->as.dtype, b->as.dtype);
+  default:
+    return memcmp(&a->as, &b->as, sizeof a->as) ==
+           0; /* all eight bytes; floats by their bits: nan is nan */
   }
 }
 
@@ -432,7 +521,8 @@ bool tn_value_copy(const tenon_value_t *value, tn_arena_t *arena, tenon_value_t 
     for (uint32_t i = 0; value->kind == TENON_KIND_STRS && i < value->count; i++) {
       tenon_string_t *string = (tenon_string_t *)(void *)items + i;
       const char *from = value->as.strs[i].data;
-      if (string->size > SIZE_MAX / 2 || !(string->data = tn_arena_text(arena, from, (size_t)string->size)))
+      if (string->size > SIZE_MAX / 2 ||
+          !(string->data = tn_arena_text(arena, from, (size_t)string->size)))
         return false;
     }
   }

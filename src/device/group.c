@@ -1,4 +1,5 @@
-/* What a group's code depends on, in the text that is its key in the cache, and the list of groups of an ordinal. */
+/* What a group's code depends on, in the text that is its key in the cache, and the list of groups
+ * of an ordinal. */
 #include "device/group.h"
 
 #include <inttypes.h>
@@ -15,7 +16,7 @@ static tn_mutex_t lock = TN_MUTEX_INIT; /* of the lists of all ordinals */
 
 void tn_groups_in_child(void) { lock = (tn_mutex_t)TN_MUTEX_INIT; }
 
-/* ---- keys --------------------------------------------------------------------------------------------------------- */
+/* keys */
 
 static void add_tensor(tn_text_t *key, const tenon_tensor_t *t) {
   uint64_t size = 0;
@@ -33,48 +34,68 @@ static void add_numbers(tn_text_t *key, const void *data, size_t size) {
 static void add_value(tn_text_t *key, const tenon_value_t *v) {
   tn_text_add(key, " %u.%u:", v->kind, v->count);
   switch (v->kind) {
-  case TENON_KIND_NONE: return;
-  case TENON_KIND_STR: add_numbers(key, v->as.s, v->count); return;
-  case TENON_KIND_INTS: add_numbers(key, v->as.ints, v->count * sizeof *v->as.ints); return;
-  case TENON_KIND_DIMS: add_numbers(key, v->as.dims, v->count * sizeof *v->as.dims); return;
-  case TENON_KIND_FLOATS: add_numbers(key, v->as.floats, v->count * sizeof *v->as.floats); return;
-  case TENON_KIND_STRS:
-    for (uint32_t i = 0; i < v->count; i++) add_numbers(key, v->as.strs[i].data, v->as.strs[i].size);
+  case TENON_KIND_NONE:
     return;
-  case TENON_KIND_DTYPE: tn_text_add(key, "%x", tenon_dtype_id(v->as.dtype)); return;
-  default: tn_text_add(key, "%" PRIx64, (uint64_t)v->as.i); return; /* of a float its bits */
+  case TENON_KIND_STR:
+    add_numbers(key, v->as.s, v->count);
+    return;
+  case TENON_KIND_INTS:
+    add_numbers(key, v->as.ints, v->count * sizeof *v->as.ints);
+    return;
+  case TENON_KIND_DIMS:
+    add_numbers(key, v->as.dims, v->count * sizeof *v->as.dims);
+    return;
+  case TENON_KIND_FLOATS:
+    add_numbers(key, v->as.floats, v->count * sizeof *v->as.floats);
+    return;
+  case TENON_KIND_STRS:
+    for (uint32_t i = 0; i < v->count; i++)
+      add_numbers(key, v->as.strs[i].data, v->as.strs[i].size);
+    return;
+  case TENON_KIND_DTYPE:
+    tn_text_add(key, "%x", tenon_dtype_id(v->as.dtype));
+    return;
+  default:
+    tn_text_add(key, "%" PRIx64, (uint64_t)v->as.i);
+    return; /* of a float its bits */
   }
 }
 
 static void add_edge(tn_text_t *key, const tenon_meta_t *edge) {
   tn_text_add(key, "e%x %d", tenon_dtype_id(edge->dtype), (int)edge->ndim);
-  for (int32_t d = 0; d < edge->ndim; d++) tn_text_add(key, " %" PRId64, edge->dims[d].value);
-  for (uint32_t i = 0; i < edge->value_count; i++) tn_text_add(key, " =%" PRId64, edge->values[i].value);
+  for (int32_t d = 0; d < edge->ndim; d++)
+    tn_text_add(key, " %" PRId64, edge->dims[d].value);
+  for (uint32_t i = 0; i < edge->value_count; i++)
+    tn_text_add(key, " =%" PRId64, edge->values[i].value);
   if (edge->value) add_tensor(key, edge->value);
   tn_text_add(key, "\n");
 }
 
 static void add_list(tn_text_t *key, const uint32_t *list, uint32_t count) {
   tn_text_add(key, "(");
-  for (uint32_t i = 0; i < count; i++) tn_text_add(key, " %u", list[i]);
+  for (uint32_t i = 0; i < count; i++)
+    tn_text_add(key, " %u", list[i]);
   tn_text_add(key, ")");
 }
 
 static void add_view(tn_text_t *key, const tenon_graph_view_t *view) {
-  for (uint32_t i = 0; i < view->edge_count; i++) add_edge(key, view->edges[i]);
+  for (uint32_t i = 0; i < view->edge_count; i++)
+    add_edge(key, view->edges[i]);
   for (uint32_t n = 0; n < view->node_count; n++) {
     const tenon_graph_node_t *node = view->nodes[n];
     tn_text_add(key, "n%s %" PRId64, node->op, node->version);
-    for (uint32_t i = 0; i < node->attr_count; i++) add_value(key, &node->attrs[i]);
+    for (uint32_t i = 0; i < node->attr_count; i++)
+      add_value(key, &node->attrs[i]);
     add_list(key, node->starts, node->argument_count + 1);
     add_list(key, node->inputs, node->starts[node->argument_count]);
     add_list(key, node->outputs, node->output_count);
     tn_text_add(key, "\n");
   }
-  add_list(key, view->inputs, view->input_count), add_list(key, view->outputs, view->output_count);
+  add_list(key, view->inputs, view->input_count);
+  add_list(key, view->outputs, view->output_count);
 }
 
-/* ---- compiling ---------------------------------------------------------------------------------------------------- */
+/* compiling */
 
 static tenon_status_t compile(tn_ordinal_t *o, const tenon_graph_view_t *view, const char *settings,
                               const tn_text_t *key, const char *file, void **out_native) {
@@ -89,8 +110,8 @@ static tenon_status_t compile(tn_ordinal_t *o, const tenon_graph_view_t *view, c
   return TENON_OK;
 }
 
-static tenon_status_t load_or_compile(tn_ordinal_t *o, const tenon_graph_view_t *view, const char *settings,
-                                      void **out_native) {
+static tenon_status_t load_or_compile(tn_ordinal_t *o, const tenon_graph_view_t *view,
+                                      const char *settings, void **out_native) {
   char file[TN_CODE_NAME];
   void *data;
   size_t size;
@@ -102,30 +123,36 @@ static tenon_status_t load_or_compile(tn_ordinal_t *o, const tenon_graph_view_t 
   bool is_read = false;
   if (status == TENON_OK) {
     tn_code_name(&key, "group", file);
-    if (tn_cache_read(file, key.data, key.size, &data, &size)) { /* the plug-in may still refuse it */
+    if (tn_cache_read(file, key.data, key.size, &data,
+                      &size)) { /* the plug-in may still refuse it */
       *out_native = NULL;
-      is_read = o->table->group_load(&o->context, data, size, out_native) == TENON_OK && *out_native;
+      is_read =
+          o->table->group_load(&o->context, data, size, out_native) == TENON_OK && *out_native;
       tn_release_memory(data);
     }
-    if (is_read) __atomic_add_fetch(&tn_group_counts.read, 1, __ATOMIC_RELAXED);
-    else status = compile(o, view, settings, &key, file, out_native);
+    if (is_read)
+      __atomic_add_fetch(&tn_group_counts.read, 1, __ATOMIC_RELAXED);
+    else
+      status = compile(o, view, settings, &key, file, out_native);
   }
   tn_text_clear(&key);
   return status;
 }
 
-tenon_status_t tn_group_create(tn_ordinal_t *o, const tenon_graph_view_t *view, const char *settings, const char *name,
-                               tn_group_t **out_group) {
+tenon_status_t tn_group_create(tn_ordinal_t *o, const tenon_graph_view_t *view,
+                               const char *settings, const char *name, tn_group_t **out_group) {
   tn_group_t *g = tn_allocate_zero(1, sizeof *g);
-  tenon_status_t status =
-      g && (g->name = tn_copy_text(name, strlen(name))) ? TENON_OK : tn_no_memory("a group", sizeof *g);
+  tenon_status_t status = g && (g->name = tn_copy_text(name, strlen(name)))
+                              ? TENON_OK
+                              : tn_no_memory("a group", sizeof *g);
   if (status == TENON_OK) status = load_or_compile(o, view, settings, &g->native);
   if (status != TENON_OK) {
     if (g) tn_release_memory(g->name);
     tn_release_memory(g);
     return status;
   }
-  g->ordinal = o, g->device = o->context.device;
+  g->ordinal = o;
+  g->device = o->context.device;
   tn_mutex_lock(&lock);
   g->after = o->groups;
   if (g->after) g->after->before = g;
@@ -135,7 +162,7 @@ tenon_status_t tn_group_create(tn_ordinal_t *o, const tenon_graph_view_t *view, 
   return TENON_OK;
 }
 
-/* ---- the end ------------------------------------------------------------------------------------------------------ */
+/* the end */
 
 void tn_group_release(tn_group_t *g) {
   if (!g) return;
@@ -149,7 +176,8 @@ void tn_group_release(tn_group_t *g) {
   }
   tn_mutex_unlock(&lock);
   if (o) tn_streams_forget_name(g->name);
-  tn_release_memory(g->name), tn_release_memory(g);
+  tn_release_memory(g->name);
+  tn_release_memory(g);
 }
 
 void tn_groups_release(tn_ordinal_t *o) {
@@ -157,7 +185,8 @@ void tn_groups_release(tn_ordinal_t *o) {
   for (tn_group_t *g = o->groups, *next; g; g = next) {
     next = g->after;
     if (o->state == TN_ORDINAL_WORKS) o->table->group_free(&o->context, g->native);
-    g->ordinal = NULL, g->before = g->after = NULL;
+    g->ordinal = NULL;
+    g->before = g->after = NULL;
   }
   o->groups = NULL;
   tn_mutex_unlock(&lock);
@@ -166,7 +195,8 @@ void tn_groups_release(tn_ordinal_t *o) {
 uint64_t tn_groups_count(const tn_ordinal_t *o) {
   uint64_t count = 0;
   tn_mutex_lock(&lock);
-  for (const tn_group_t *g = o->groups; g; g = g->after) count++;
+  for (const tn_group_t *g = o->groups; g; g = g->after)
+    count++;
   tn_mutex_unlock(&lock);
   return count;
 }

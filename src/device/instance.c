@@ -1,5 +1,6 @@
-/* The text is compiled as source.h has it for the CPU, its host's part left out, to a library with one function that gives the
- * kernel.  Invariant: entries are only added, so that calls go over the list without a lock. */
+/* The text is compiled as source.h has it for the CPU, its host's part left out, to a library with
+ * one function that gives the kernel.  Invariant: entries are only added, so that calls go over the
+ * list without a lock. */
 #include "device/instance.h"
 
 #include <string.h>
@@ -17,7 +18,8 @@ typedef tenon_source_fn (*entry_fn)(void);
 typedef struct instance_t {
   struct instance_t *next;
   uint64_t id; /* of the text */
-  const char *kernel, *constants;
+  const char *kernel;
+  const char *constants;
   tenon_source_fn run;
   tn_dynlib_t *library;
   char texts[];
@@ -28,11 +30,14 @@ static tn_mutex_t compiling = TN_MUTEX_INIT;
 
 static const instance_t *find(uint64_t id, const char *kernel, const char *constants) {
   const instance_t *i = __atomic_load_n(&first, __ATOMIC_ACQUIRE);
-  while (i && (i->id != id || strcmp(i->kernel, kernel) != 0 || strcmp(i->constants, constants) != 0)) i = i->next;
+  while (i &&
+         (i->id != id || strcmp(i->kernel, kernel) != 0 || strcmp(i->constants, constants) != 0))
+    i = i->next;
   return i;
 }
 
-static void write_text(const tenon_code_t *code, const char *kernel, const char *constants, tn_text_t *text) {
+static void write_text(const tenon_code_t *code, const char *kernel, const char *constants,
+                       tn_text_t *text) {
   tn_text_add(text, "#include <tenon/source.h>\n#define TENON_ON_DEVICE 1\n#undef INSTANCE\n"
                     "#define INSTANCE(name, type) name\n");
   tn_program_source(code, constants, text);
@@ -50,8 +55,8 @@ static tenon_status_t build(const tenon_code_t *code, const char *kernel, const 
   tn_text_t text = {0};
   tn_built_t built;
   write_text(code, kernel, constants, &text);
-  tenon_status_t status =
-      text.failed ? tn_no_memory("the text of a kernel", text.size) : tn_build(&asked, kernel, ENTRY, &text, &built);
+  tenon_status_t status = text.failed ? tn_no_memory("the text of a kernel", text.size)
+                                      : tn_build(&asked, kernel, ENTRY, &text, &built);
   tn_text_clear(&text);
   TN_TRY(status);
   status = tn_dynlib_open(built.path, out_library);
@@ -59,9 +64,10 @@ static tenon_status_t build(const tenon_code_t *code, const char *kernel, const 
   return status;
 }
 
-static tenon_status_t make(const tenon_code_t *code, uint64_t id, const char *kernel, const char *constants,
-                           const instance_t **out_instance) {
-  const size_t name = strlen(kernel) + 1, size = strlen(constants) + 1;
+static tenon_status_t make(const tenon_code_t *code, uint64_t id, const char *kernel,
+                           const char *constants, const instance_t **out_instance) {
+  const size_t name = strlen(kernel) + 1;
+  const size_t size = strlen(constants) + 1;
   instance_t *i = tn_allocate_zero(1, sizeof *i + name + size);
   if (!i) return tn_no_memory("a kernel's instance", sizeof *i + name + size);
   tenon_status_t status = build(code, kernel, constants, &i->library);
@@ -72,18 +78,23 @@ static tenon_status_t make(const tenon_code_t *code, uint64_t id, const char *ke
     tn_release_memory(i);
     if (status == TENON_OK) return tn_fail(TENON_INTERNAL, "%s: compiled to nothing", kernel);
     if (status == TENON_MEMORY) return status;
-    return tn_fail(TENON_UNIMPLEMENTED,
-                   "kernel '%s' of %s is not in its library for %s, and cannot be compiled here: %s", kernel,
-                   code->file, *constants ? constants : "the CPU", tn_error());
+    return tn_fail(
+        TENON_UNIMPLEMENTED,
+        "kernel '%s' of %s is not in its library for %s, and cannot be compiled here: %s", kernel,
+        code->file, *constants ? constants : "the CPU", tn_error());
   }
-  i->id = id, i->next = first;
-  i->kernel = memcpy(i->texts, kernel, name), i->constants = memcpy(i->texts + name, constants, size);
+  i->id = id;
+  i->next = first;
+  i->kernel = memcpy(i->texts, kernel, name);
+  i->constants = memcpy(i->texts + name, constants, size);
   __atomic_store_n(&first, i, __ATOMIC_RELEASE);
-  return *out_instance = i, TENON_OK;
+  *out_instance = i;
+  return TENON_OK;
 }
 
 /* By address: a compiler keeps equal texts of a file once, so that a launch compares none. */
-static tenon_source_fn of_addresses(const tenon_code_t *code, const tenon_code_kernel_t *k, const char *constants) {
+static tenon_source_fn of_addresses(const tenon_code_t *code, const tenon_code_kernel_t *k,
+                                    const char *constants) {
   for (uint32_t i = 0; i < code->kernel_count; i++) {
     const tenon_code_kernel_t *other = &code->kernels[i];
     if (other->constants == constants && other->name == k->name && other->run) return other->run;
@@ -92,7 +103,8 @@ static tenon_source_fn of_addresses(const tenon_code_t *code, const tenon_code_k
 }
 
 /* What the library has: for these constants, else compiled without constants, which serves all. */
-static tenon_source_fn of_library(const tenon_code_t *code, const tenon_code_kernel_t *k, const char *constants) {
+static tenon_source_fn of_library(const tenon_code_t *code, const tenon_code_kernel_t *k,
+                                  const char *constants) {
   tenon_source_fn any = NULL;
   for (uint32_t i = 0; i < code->kernel_count; i++) {
     const tenon_code_kernel_t *other = &code->kernels[i];
@@ -104,9 +116,14 @@ static tenon_source_fn of_library(const tenon_code_t *code, const tenon_code_ker
   return any;
 }
 
-tenon_status_t tn_instance(tenon_code_t *code, uint32_t kernel, const char *constants, tenon_source_fn *out_run) {
+tenon_status_t tn_instance(tenon_code_t *code, uint32_t kernel, const char *constants,
+                           tenon_source_fn *out_run) {
   const tenon_code_kernel_t *k = &code->kernels[kernel];
-  if (k->run && k->constants == constants) return *out_run = k->run, TENON_OK; /* as a rule */
+  if (k->run && k->constants == constants) {
+    /* as a rule */
+    *out_run = k->run;
+    return TENON_OK;
+  }
   if (constants && (*out_run = of_addresses(code, k, constants))) return TENON_OK;
   if (!constants) constants = "";
   if ((*out_run = of_library(code, k, constants))) return TENON_OK;
@@ -115,7 +132,8 @@ tenon_status_t tn_instance(tenon_code_t *code, uint32_t kernel, const char *cons
   const instance_t *found = find(id, k->name, constants);
   if (!found) {
     tn_mutex_lock(&compiling);
-    if (!(found = find(id, k->name, constants))) status = make(code, id, k->name, constants, &found);
+    if (!(found = find(id, k->name, constants)))
+      status = make(code, id, k->name, constants, &found);
     tn_mutex_unlock(&compiling);
   }
   if (status == TENON_OK) *out_run = found->run;

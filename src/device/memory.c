@@ -1,4 +1,5 @@
-/* Who uses which memory: streams that use a piece, pieces that are let go while they do, memory of others. */
+/* Who uses which memory: streams that use a piece, pieces that are let go while they do, memory of
+ * others. */
 #include "device/memory.h"
 
 #include <inttypes.h>
@@ -10,10 +11,13 @@
 
 static tn_mutex_t uses_lock = TN_MUTEX_INIT; /* of what streams do with pieces of others */
 
-/* ---- streams that use a piece --------------------------------------------------------------------------------------- */
+/* streams that use a piece */
 
 void tn_memory_drop_uses(tn_memory_t *m) {
-  for (tn_use_t *u = m->uses, *next; u; u = next) next = u->next, tn_release_memory(u);
+  for (tn_use_t *u = m->uses, *next; u; u = next) {
+    next = u->next;
+    tn_release_memory(u);
+  }
   m->uses = NULL;
 }
 
@@ -25,10 +29,12 @@ static bool is_over(const tenon_stream_t *s, uint64_t ticket) {
 static bool is_used(const tn_memory_t *m) {
   for (const tn_use_t *u = m->uses; u; u = u->next)
     if (!is_over(u->stream, u->used)) return true;
-  return m->owner && m->stream && !m->owner->is_ordered && !is_over(m->stream, tn_memory_last_use(m));
+  return m->owner && m->stream && !m->owner->is_ordered &&
+         !is_over(m->stream, tn_memory_last_use(m));
 }
 
-static tenon_status_t need(tenon_stream_t *stream, tenon_stream_t *of, uint64_t ticket, tn_needs_t *needs) {
+static tenon_status_t need(tenon_stream_t *stream, tenon_stream_t *of, uint64_t ticket,
+                           tn_needs_t *needs) {
   if (tn_needs_add(needs, of, ticket)) return TENON_OK;
   TN_TRY(tn_stream_follow(stream, needs)); /* more streams than there is room for */
   (void)tn_needs_add(needs, of, ticket);
@@ -42,10 +48,13 @@ tenon_status_t tn_memory_share(tn_memory_t *m, tenon_stream_t *stream, uint64_t 
   tn_mutex_lock(&uses_lock);
   if (m->stream && m->stream != stream)
     status =
-        need(stream, m->stream, writes ? tn_memory_last_use(m) : __atomic_load_n(&m->wrote, __ATOMIC_RELAXED), needs);
+        need(stream, m->stream,
+             writes ? tn_memory_last_use(m) : __atomic_load_n(&m->wrote, __ATOMIC_RELAXED), needs);
   for (tn_use_t *u = m->uses; u && status == TENON_OK; u = u->next) {
-    if (u->stream == stream) own = u;
-    else status = need(stream, u->stream, writes ? u->used : u->wrote, needs);
+    if (u->stream == stream)
+      own = u;
+    else
+      status = need(stream, u->stream, writes ? u->used : u->wrote, needs);
   }
   if (status == TENON_OK && m->stream == stream) {
     __atomic_store_n(writes ? &m->wrote : &m->read, ticket, __ATOMIC_RELAXED);
@@ -54,8 +63,11 @@ tenon_status_t tn_memory_share(tn_memory_t *m, tenon_stream_t *stream, uint64_t 
       *own = (tn_use_t){m->uses, stream, 0, 0};
       __atomic_store_n(&m->uses, own, __ATOMIC_RELEASE);
     }
-    if (own) own->used = ticket, own->wrote = writes ? ticket : own->wrote;
-    else status = tn_no_memory("a use of a device's memory", sizeof *own);
+    if (own) {
+      own->used = ticket;
+      own->wrote = writes ? ticket : own->wrote;
+    } else
+      status = tn_no_memory("a use of a device's memory", sizeof *own);
   }
   tn_mutex_unlock(&uses_lock);
   return status;
@@ -68,7 +80,8 @@ static void users(tn_memory_t *m, tn_needs_t *out_users) {
   tn_mutex_lock(&uses_lock);
   if (m->stream && !is_over(m->stream, last)) (void)tn_needs_add(out_users, m->stream, last);
   for (tn_use_t *u = m->uses; u; u = u->next)
-    if (!is_over(u->stream, u->used)) (void)tn_needs_add(out_users, u->stream, u->used); /* no room: the next time */
+    if (!is_over(u->stream, u->used))
+      (void)tn_needs_add(out_users, u->stream, u->used); /* no room: the next time */
   tn_mutex_unlock(&uses_lock);
 }
 
@@ -95,11 +108,12 @@ void tn_memory_lent(tn_memory_t *m, tenon_stream_t *stream) {
   bool is_gone = m->pool->is_gone;
   tn_mutex_unlock(&m->pool->lock);
   if (is_gone) return; /* and the stream with it */
-  if (tn_memory_use(m, stream, tn_stream_mark(stream), true, &needs) != TENON_OK) (void)tn_stream_finish(stream);
+  if (tn_memory_use(m, stream, tn_stream_mark(stream), true, &needs) != TENON_OK)
+    (void)tn_stream_finish(stream);
   tenon_stream_release(stream);
 }
 
-/* ---- letting go ----------------------------------------------------------------------------------------------------- */
+/* letting go */
 
 /* Of memory that is somebody else's: nobody uses it any more. */
 static void tell_owner(tn_memory_t *m, bool is_gone) {
@@ -115,7 +129,10 @@ static void unlock(tn_pool_t *pool) {
   tn_memory_t *ended = pool->ended;
   pool->ended = NULL;
   tn_mutex_unlock(&pool->lock);
-  for (tn_memory_t *next; ended; ended = next) next = ended->free_after, tell_owner(ended, false);
+  for (tn_memory_t *next; ended; ended = next) {
+    next = ended->free_after;
+    tell_owner(ended, false);
+  }
 }
 
 static void wait_in(tn_pool_t *pool, tn_memory_t *m) {
@@ -123,27 +140,33 @@ static void wait_in(tn_pool_t *pool, tn_memory_t *m) {
   __atomic_store_n(&pool->waiting, m, __ATOMIC_RELAXED);
 }
 
-/* Nobody uses it: it is free, or goes back to its owner; false: there was no memory to put it among the free ones. */
+/* Nobody uses it: it is free, or goes back to its owner; false: there was no memory to put it among
+ * the free ones. */
 static bool end(tn_pool_t *pool, tn_memory_t *m) {
   tn_memory_drop_uses(m);
   if (!m->owner) return tn_pool_put(pool, m);
-  m->free_after = pool->ended, pool->ended = m;
+  m->free_after = pool->ended;
+  pool->ended = m;
   return true;
 }
 
 /* Asks a stream, without waiting. */
 static void look(tenon_stream_t *s, uint64_t ticket) {
-  if (!is_over(s, ticket) && !s->failed && (s->native || s == s->ordinal->first)) (void)tn_stream_poll(s);
+  if (!is_over(s, ticket) && !s->failed && (s->native || s == s->ordinal->first))
+    (void)tn_stream_poll(s);
 }
 
 /* Ends those that nobody uses any more. */
 static void settle(tn_pool_t *pool) {
   for (tn_memory_t **at = &pool->waiting, *m; (m = *at);) {
     tn_memory_t *next = m->free_after;
-    for (tn_use_t *u = m->uses; u; u = u->next) look(u->stream, u->used);
+    for (tn_use_t *u = m->uses; u; u = u->next)
+      look(u->stream, u->used);
     if (m->owner && m->stream) look(m->stream, tn_memory_last_use(m));
-    if (is_used(m)) at = &m->free_after;
-    else if (end(pool, m)) __atomic_store_n(at, next, __ATOMIC_RELAXED);
+    if (is_used(m))
+      at = &m->free_after;
+    else if (end(pool, m))
+      __atomic_store_n(at, next, __ATOMIC_RELAXED);
     else {
       m->free_after = next;
       return;
@@ -161,7 +184,8 @@ void tn_memory_settle(tn_ordinal_t *o) {
   }
 }
 
-/* The owner's stream comes after what others did; where it cannot, since it or they failed, or it ended, the host does. */
+/* The owner's stream comes after what others did; where it cannot, since it or they failed, or it
+ * ended, the host does. */
 static void end_in_order(tn_memory_t *m) {
   tn_needs_t needs = {0};
   if (!m->uses) return;
@@ -182,31 +206,37 @@ static void end_in_order(tn_memory_t *m) {
 void tn_memory_put(void *memory) {
   tn_memory_t *m = memory;
   tn_pool_t *pool = m->pool;
-  if (m->owner && m->owner->is_ordered && !__atomic_load_n(&pool->is_gone, __ATOMIC_ACQUIRE)) end_in_order(m);
+  if (m->owner && m->owner->is_ordered && !__atomic_load_n(&pool->is_gone, __ATOMIC_ACQUIRE))
+    end_in_order(m);
   tn_mutex_lock(&pool->lock);
   if (pool->is_gone) {
     bool is_last = --pool->stats.live == 0;
     tn_mutex_unlock(&pool->lock);
     tn_memory_drop_uses(m);
-    if (m->owner) tell_owner(m, true);
-    else tn_release_memory(m);
+    if (m->owner)
+      tell_owner(m, true);
+    else
+      tn_release_memory(m);
     if (is_last) tn_release_memory(pool);
     return;
   }
-  pool->stats.live--, pool->stats.live_bytes -= m->wanted, pool->stats.frees++;
+  pool->stats.live--;
+  pool->stats.live_bytes -= m->wanted;
+  pool->stats.frees++;
   m->wanted = 0;
   if (is_used(m) || !end(pool, m)) wait_in(pool, m);
   unlock(pool);
 }
 
-/* ---- getting -------------------------------------------------------------------------------------------------------- */
+/* getting */
 
 static uint64_t rounded(const tn_ordinal_t *o, uint64_t bytes) {
   uint64_t unit = o->properties.alignment < 256 ? 256 : o->properties.alignment;
   return (bytes + unit - 1) / unit * unit;
 }
 
-static tenon_status_t find(tn_pool_t *pool, tenon_stream_t *stream, uint64_t size, tn_memory_t **out_memory) {
+static tenon_status_t find(tn_pool_t *pool, tenon_stream_t *stream, uint64_t size,
+                           tn_memory_t **out_memory) {
   TN_TRY(tn_pool_take(pool, stream, size, out_memory));
   if (*out_memory) return TENON_OK;
   if (pool->waiting) {
@@ -227,26 +257,32 @@ static tenon_status_t out_of_memory(tn_pool_t *pool, uint64_t bytes) {
           ? tn_fail(TENON_MEMORY,
                     "device %s:%d has no host memory for copies of %" PRIu64 " bytes: %" PRIu64
                     " bytes of it are held (%s)",
-                    o->plugin->name, (int)o->context.ordinal, bytes, pool->stats.reserved, tn_text_get(&text))
+                    o->plugin->name, (int)o->context.ordinal, bytes, pool->stats.reserved,
+                    tn_text_get(&text))
           : tn_fail(TENON_MEMORY,
-                    "device %s:%d has no memory for %" PRIu64 " bytes: %" PRIu64 " tensors hold %" PRIu64
-                    " bytes (at most %" PRIu64 " so far), %" PRIu64 " bytes are cached in pieces of at most %" PRIu64
-                    ", the device has %" PRIu64 " in all; free some, or run smaller parts (%s)",
-                    o->plugin->name, (int)o->context.ordinal, bytes, pool->stats.live, pool->stats.live_bytes,
-                    pool->stats.live_bytes_peak, free, largest, o->properties.memory, tn_text_get(&text));
+                    "device %s:%d has no memory for %" PRIu64 " bytes: %" PRIu64
+                    " tensors hold %" PRIu64 " bytes (at most %" PRIu64 " so far), %" PRIu64
+                    " bytes are cached in pieces of at most %" PRIu64 ", the device has %" PRIu64
+                    " in all; free some, or run smaller parts (%s)",
+                    o->plugin->name, (int)o->context.ordinal, bytes, pool->stats.live,
+                    pool->stats.live_bytes, pool->stats.live_bytes_peak, free, largest,
+                    o->properties.memory, tn_text_get(&text));
   tn_text_clear(&text);
   return status;
 }
 
 static void count_get(tn_pool_t *pool, const tn_memory_t *m) {
   tenon_memory_stats_t *s = &pool->stats;
-  s->allocations++, s->live++;
+  s->allocations++;
+  s->live++;
   if ((s->live_bytes += m->wanted) > s->live_bytes_peak) s->live_bytes_peak = s->live_bytes;
 }
 
-static tenon_status_t get(tn_pool_t *pool, tenon_stream_t *stream, uint64_t bytes, tn_memory_t **out_memory) {
+static tenon_status_t get(tn_pool_t *pool, tenon_stream_t *stream, uint64_t bytes,
+                          tn_memory_t **out_memory) {
   tn_memory_t *m = NULL;
-  if (bytes > INT64_MAX / 2) return tn_fail(TENON_INVALID, "%" PRIu64 " bytes are more than any device has", bytes);
+  if (bytes > INT64_MAX / 2)
+    return tn_fail(TENON_INVALID, "%" PRIu64 " bytes are more than any device has", bytes);
   uint64_t size = rounded(pool->ordinal, bytes ? bytes : 1);
   tn_mutex_lock(&pool->lock);
   tenon_status_t status = find(pool, stream, size, &m);
@@ -255,9 +291,13 @@ static tenon_status_t get(tn_pool_t *pool, tenon_stream_t *stream, uint64_t byte
     unlock(pool);
     (void)tn_ordinal_finish(pool->ordinal);
     tn_mutex_lock(&pool->lock);
-    settle(pool), tn_pool_flush(pool);
+    settle(pool);
+    tn_pool_flush(pool);
     status = find(pool, stream, size, &m);
-    if (status == TENON_MEMORY) pool->stats.failures++, status = out_of_memory(pool, bytes);
+    if (status == TENON_MEMORY) {
+      pool->stats.failures++;
+      status = out_of_memory(pool, bytes);
+    }
   }
   if (status == TENON_OK) {
     m->wanted = bytes ? bytes : 1;
@@ -276,8 +316,8 @@ tenon_status_t tn_memory_get_pinned(tn_ordinal_t *o, uint64_t bytes, tn_memory_t
   return get(o->pinned, NULL, bytes, out_memory);
 }
 
-tenon_status_t tn_memory_borrow(tn_ordinal_t *o, tenon_stream_t *stream, void *handle, uint64_t bytes,
-                                const tn_owner_t *owner, tn_memory_t **out_memory) {
+tenon_status_t tn_memory_borrow(tn_ordinal_t *o, tenon_stream_t *stream, void *handle,
+                                uint64_t bytes, const tn_owner_t *owner, tn_memory_t **out_memory) {
   tn_pool_t *pool = stream ? o->pool : o->pinned;
   uint64_t before = stream ? tn_stream_mark(stream) : 0;
   tn_owner_t *kept = tn_allocate(sizeof *kept);
@@ -285,8 +325,13 @@ tenon_status_t tn_memory_borrow(tn_ordinal_t *o, tenon_stream_t *stream, void *h
   tn_memory_t *m = kept ? tn_pool_record(pool) : NULL;
   if (m) {
     *kept = *owner;
-    m->ordinal = o, m->pool = pool, m->stream = stream, m->handle = handle, m->owner = kept;
-    m->size = m->wanted = bytes ? bytes : 1, m->wrote = before;
+    m->ordinal = o;
+    m->pool = pool;
+    m->stream = stream;
+    m->handle = handle;
+    m->owner = kept;
+    m->size = m->wanted = bytes ? bytes : 1;
+    m->wrote = before;
     count_get(pool, m);
   }
   tn_mutex_unlock(&pool->lock);
@@ -294,12 +339,14 @@ tenon_status_t tn_memory_borrow(tn_ordinal_t *o, tenon_stream_t *stream, void *h
   return (*out_memory = m) ? TENON_OK : tn_no_memory("a device's memory", sizeof *m);
 }
 
-/* ---- of an ordinal -------------------------------------------------------------------------------------------------- */
+/* of an ordinal */
 
 tenon_status_t tn_memory_start(tn_ordinal_t *o) {
-  o->pool = tn_pool_create(o, false), o->pinned = tn_pool_create(o, true);
+  o->pool = tn_pool_create(o, false);
+  o->pinned = tn_pool_create(o, true);
   if (o->pool && o->pinned) return TENON_OK;
-  tn_release_memory(o->pool), tn_release_memory(o->pinned);
+  tn_release_memory(o->pool);
+  tn_release_memory(o->pinned);
   return tn_no_memory("a device's memory", sizeof *o->pool);
 }
 
@@ -313,7 +360,8 @@ void tn_memory_in_child(tn_ordinal_t *o) {
   o->pool->lock = o->pinned->lock = (tn_mutex_t)TN_MUTEX_INIT;
 }
 
-void tn_memory_lose(tn_ordinal_t *o) { /* the parent's records stay: they may have been half changed */
+void tn_memory_lose(
+    tn_ordinal_t *o) { /* the parent's records stay: they may have been half changed */
   o->pool->is_gone = o->pinned->is_gone = true;
   o->pool = o->pinned = NULL;
 }
@@ -325,8 +373,12 @@ static void forget_streams(const tn_ordinal_t *of, tn_pool_t *pool) {
   for (tn_segment_t *s = pool->segments; s; s = s->next)
     for (tn_memory_t *m = s->first; m; m = m->after)
       for (tn_use_t **at = &m->uses, *u; (u = *at);) {
-        if (u->stream->ordinal != of) at = &u->next;
-        else *at = u->next, tn_release_memory(u);
+        if (u->stream->ordinal != of)
+          at = &u->next;
+        else {
+          *at = u->next;
+          tn_release_memory(u);
+        }
       }
   tn_mutex_unlock(&uses_lock);
   tn_mutex_unlock(&pool->lock);
@@ -334,7 +386,8 @@ static void forget_streams(const tn_ordinal_t *of, tn_pool_t *pool) {
 
 static void end_pool(tn_pool_t *pool) {
   for (tn_segment_t *s = pool->is_pinned ? pool->segments : NULL; s; s = s->next)
-    for (tn_memory_t *m = s->first; m; m = m->after) (void)tn_memory_wait(m);
+    for (tn_memory_t *m = s->first; m; m = m->after)
+      (void)tn_memory_wait(m);
   tn_mutex_lock(&pool->lock);
   for (tn_memory_t *m = pool->waiting, *next; m; m = next) {
     next = m->free_after;
@@ -350,11 +403,13 @@ static void end_pool(tn_pool_t *pool) {
 }
 
 void tn_memory_stop(tn_ordinal_t *o) {
-  end_pool(o->pool), end_pool(o->pinned);
+  end_pool(o->pool);
+  end_pool(o->pinned);
   o->pool = o->pinned = NULL;
   for (tn_plugin_t *p = NULL; (p = tn_plugin_next(p));)
     for (int32_t i = 0; i < p->count; i++)
-      if (p->table != o->table && __atomic_load_n(&p->ordinals[i].state, __ATOMIC_ACQUIRE) == TN_ORDINAL_WORKS)
+      if (p->table != o->table &&
+          __atomic_load_n(&p->ordinals[i].state, __ATOMIC_ACQUIRE) == TN_ORDINAL_WORKS)
         forget_streams(o, p->ordinals[i].pinned);
 }
 
@@ -367,7 +422,8 @@ tenon_status_t tenon_memory_stats(tenon_device_t device, tenon_memory_stats_t *s
   tenon_memory_stats_t all = o->pool->stats;
   tn_mutex_unlock(&o->pool->lock);
   tn_mutex_lock(&o->pinned->lock);
-  all.pinned = o->pinned->stats.reserved, all.pinned_allocations = o->pinned->stats.device_allocations;
+  all.pinned = o->pinned->stats.reserved;
+  all.pinned_allocations = o->pinned->stats.device_allocations;
   tn_mutex_unlock(&o->pinned->lock);
   memcpy(stats, &all, size < sizeof all ? size : sizeof all);
   stats->size = size;
@@ -381,7 +437,8 @@ tenon_status_t tenon_memory_trim(tenon_device_t device) {
   tn_pool_t *pools[] = {o->pool, o->pinned};
   for (int i = 0; i < 2; i++) {
     tn_mutex_lock(&pools[i]->lock);
-    settle(pools[i]), tn_pool_flush(pools[i]);
+    settle(pools[i]);
+    tn_pool_flush(pools[i]);
     unlock(pools[i]);
   }
   return TENON_OK;

@@ -1,5 +1,5 @@
-/* One stream after another: what each knows of others, and waits where nothing implies them.  Invariant: clocks and events are
- * read and written under tn_streams_order. */
+/* One stream after another: what each knows of others, and waits where nothing implies them.
+ * Invariant: clocks and events are read and written under tn_streams_order. */
 #include <string.h>
 #include <tenon/tenon.h>
 
@@ -21,7 +21,8 @@ static uint64_t known(const tn_clock_t *clock, const tenon_stream_t *of) {
 /* Without memory less is known, and a wait more is enqueued later. */
 static void learn(tn_clock_t *clock, const tenon_stream_t *of, uint64_t ticket) {
   size_t i = 0;
-  while (i < clock->count && clock->at[i].stream != of) i++;
+  while (i < clock->count && clock->at[i].stream != of)
+    i++;
   if (i == clock->count) {
     if (!tn_grow((void **)&clock->at, &clock->capacity, clock->count, sizeof *clock->at)) return;
     clock->at[clock->count++] = (struct tn_known_t){of, 0};
@@ -37,8 +38,10 @@ static void learn_all(tn_clock_t *clock, const tn_clock_t *from, const tenon_str
 /* The event of `of` stands for its work up to `ticket` at least. */
 static tenon_status_t record(tenon_stream_t *of, uint64_t ticket) {
   const tn_ordinal_t *o = of->ordinal;
-  if (!of->event) TN_TRY(o->table->event_create(&o->context, &of->event));
-  else if (known(&of->at_event, of) >= ticket) return TENON_OK;
+  if (!of->event)
+    TN_TRY(o->table->event_create(&o->context, &of->event));
+  else if (known(&of->at_event, of) >= ticket)
+    return TENON_OK;
   uint64_t up_to = tn_stream_quiet(of);
   tenon_status_t status = o->table->event_record(&o->context, of->event, of->native);
   of->at_event.count = 0;
@@ -71,7 +74,8 @@ static tenon_status_t wait_for(tenon_stream_t *s, tenon_stream_t *of) {
 bool tn_needs_add(tn_needs_t *needs, tenon_stream_t *of, uint64_t ticket) {
   size_t i = 0;
   if (!ticket || tn_stream_is_done(of, ticket)) return true;
-  while (i < needs->count && needs->at[i].stream != of) i++;
+  while (i < needs->count && needs->at[i].stream != of)
+    i++;
   if (i == TN_NEEDS) return false;
   if (i == needs->count) needs->at[needs->count++] = (struct tn_known_t){of, 0};
   if (needs->at[i].ticket < ticket) needs->at[i].ticket = ticket;
@@ -81,7 +85,8 @@ bool tn_needs_add(tn_needs_t *needs, tenon_stream_t *of, uint64_t ticket) {
 /* Does who waits for `by` come after that of another stream? */
 static bool implies(const struct tn_known_t *by, const struct tn_known_t *that) {
   const tenon_stream_t *s = by->stream;
-  bool is_recorded = s->event && known(&s->at_event, s) >= by->ticket; /* else it is recorded as of now */
+  bool is_recorded =
+      s->event && known(&s->at_event, s) >= by->ticket; /* else it is recorded as of now */
   return known(is_recorded ? &s->at_event : &s->known, that->stream) >= that->ticket;
 }
 
@@ -91,8 +96,8 @@ static bool is_implied(const tn_needs_t *by, size_t without, const struct tn_kno
   return false;
 }
 
-/* Can this one be left out too?  What was left out before must still be implied: not all that a stream knows now is known
- * to who waited for it earlier. */
+/* Can this one be left out too?  What was left out before must still be implied: not all that a
+ * stream knows now is known to who waited for it earlier. */
 static bool are_implied(const tn_needs_t *needs, size_t i, const tn_needs_t *left_out) {
   if (!is_implied(needs, i, &needs->at[i])) return false;
   for (size_t k = 0; k < left_out->count; k++)
@@ -102,17 +107,23 @@ static bool are_implied(const tn_needs_t *needs, size_t i, const tn_needs_t *lef
 
 static void leave_out(tn_needs_t *needs, size_t i) { needs->at[i] = needs->at[--needs->count]; }
 
-/* Waits that can be enqueued; the others are left, for the host.  After a failure out_of is the stream that was to be waited for. */
+/* Waits that can be enqueued; the others are left, for the host.  After a failure out_of is the
+ * stream that was to be waited for. */
 static tenon_status_t enqueue_waits(tenon_stream_t *s, tn_needs_t *needs, tenon_stream_t **out_of) {
   tn_needs_t host = {0};
   for (size_t i = 0; i < needs->count;) { /* what is known, and what only the host can wait for */
     const tenon_stream_t *of = needs->at[i].stream;
-    bool is_known = known(&s->known, of) >= needs->at[i].ticket || tn_stream_is_done(of, needs->at[i].ticket);
+    bool is_known =
+        known(&s->known, of) >= needs->at[i].ticket || tn_stream_is_done(of, needs->at[i].ticket);
     bool is_host = !s->ordinal->has_events || s->ordinal->plugin != of->ordinal->plugin;
-    if (is_known) count(&tn_waits.implied);
-    else if (is_host) host.at[host.count++] = needs->at[i];
-    if (is_known || is_host) leave_out(needs, i);
-    else i++;
+    if (is_known)
+      count(&tn_waits.implied);
+    else if (is_host)
+      host.at[host.count++] = needs->at[i];
+    if (is_known || is_host)
+      leave_out(needs, i);
+    else
+      i++;
   }
   tn_needs_t left_out = {0};
   for (size_t i = 0; i < needs->count;) {
@@ -120,7 +131,8 @@ static tenon_status_t enqueue_waits(tenon_stream_t *s, tn_needs_t *needs, tenon_
       count(&tn_waits.implied);
       left_out.at[left_out.count++] = needs->at[i];
       leave_out(needs, i);
-    } else i++;
+    } else
+      i++;
   }
   tenon_status_t status = TENON_OK;
   if (tn_stream_is_recording(s) && needs->count + host.count)
@@ -128,7 +140,9 @@ static tenon_status_t enqueue_waits(tenon_stream_t *s, tn_needs_t *needs, tenon_
   for (size_t i = 0; i < needs->count && status == TENON_OK; i++) {
     tenon_stream_t *of = (tenon_stream_t *)(uintptr_t)needs->at[i].stream;
     *out_of = of;
-    if ((status = record(of, needs->at[i].ticket)) != TENON_OK || (status = wait_for(s, of)) != TENON_OK) break;
+    if ((status = record(of, needs->at[i].ticket)) != TENON_OK ||
+        (status = wait_for(s, of)) != TENON_OK)
+      break;
     learn_all(&s->known, &of->at_event, s);
     count(&tn_waits.enqueued);
   }
@@ -139,8 +153,10 @@ static tenon_status_t enqueue_waits(tenon_stream_t *s, tn_needs_t *needs, tenon_
 tenon_status_t tn_stream_follow(tenon_stream_t *s, tn_needs_t *needs) {
   if (!needs->count) return TENON_OK;
   for (size_t i = 0; i < needs->count; i++) {
-    const struct tn_known_t *of = &needs->at[i]; /* one that was given back is done before it says so */
-    if (of->stream->failed && !tn_stream_is_done(of->stream, of->ticket)) return tn_stream_failure(of->stream);
+    const struct tn_known_t *of =
+        &needs->at[i]; /* one that was given back is done before it says so */
+    if (of->stream->failed && !tn_stream_is_done(of->stream, of->ticket))
+      return tn_stream_failure(of->stream);
   }
   tenon_stream_t *of = NULL;
   tn_mutex_lock(&tn_streams_order);

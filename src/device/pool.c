@@ -13,7 +13,7 @@ enum {
   SMALL_MOST = 1 << 20, /* pieces up to this size share segments of SMALL_SEGMENT */
   SMALL_SEGMENT = 2 << 20,
   LARGE_UNIT = 1 << 16, /* sizes of other segments */
-  WORDS = BINS / 64
+  WORDS = BINS / 64,
 };
 
 typedef struct tn_bins_t { /* free pieces of one stream, by size */
@@ -23,35 +23,43 @@ typedef struct tn_bins_t { /* free pieces of one stream, by size */
   tn_memory_t *heads[BINS];
 } bins_t;
 
-/* ---- bins --------------------------------------------------------------------------------------------------------- */
+/* bins */
 
 /* Sizes of a bin are at least its own; every size has one. */
 static int bin_of(uint64_t size) {
-  int power = 63 - __builtin_clzll(size), step = power >= 3 ? (int)(size >> (power - 3)) & (STEPS - 1) : 0;
+  int power = 63 - __builtin_clzll(size);
+  int step = power >= 3 ? (int)(size >> (power - 3)) & (STEPS - 1) : 0;
   int bin = (power - 6) * STEPS + step;
   return bin < 0 ? 0 : bin < BINS ? bin : BINS - 1;
 }
 
 static bins_t *bins_for(tn_pool_t *pool, tenon_stream_t *stream) {
   bins_t *b = pool->bins;
-  while (b && b->stream != stream) b = b->next;
+  while (b && b->stream != stream)
+    b = b->next;
   if (b || !(b = tn_allocate_zero(1, sizeof *b))) return b;
-  b->stream = stream, b->next = pool->bins;
+  b->stream = stream;
+  b->next = pool->bins;
   return pool->bins = b;
 }
 
 static void put_in(bins_t *b, tn_memory_t *m) {
   int bin = bin_of(m->size);
-  m->is_free = true, m->free_before = NULL, m->free_after = b->heads[bin];
+  m->is_free = true;
+  m->free_before = NULL;
+  m->free_after = b->heads[bin];
   if (m->free_after) m->free_after->free_before = m;
-  b->heads[bin] = m, b->there[bin / 64] |= (uint64_t)1 << bin % 64;
+  b->heads[bin] = m;
+  b->there[bin / 64] |= (uint64_t)1 << bin % 64;
 }
 
 static void take_from(bins_t *b, tn_memory_t *m) {
   int bin = bin_of(m->size);
   if (m->free_after) m->free_after->free_before = m->free_before;
-  if (m->free_before) m->free_before->free_after = m->free_after;
-  else if (!(b->heads[bin] = m->free_after)) b->there[bin / 64] &= ~((uint64_t)1 << bin % 64);
+  if (m->free_before)
+    m->free_before->free_after = m->free_after;
+  else if (!(b->heads[bin] = m->free_after))
+    b->there[bin / 64] &= ~((uint64_t)1 << bin % 64);
   m->is_free = false;
 }
 
@@ -77,17 +85,22 @@ static tn_memory_t *best(bins_t *b, uint64_t size) {
   return NULL;
 }
 
-/* ---- pieces ------------------------------------------------------------------------------------------------------- */
+/* pieces */
 
 tn_memory_t *tn_pool_record(tn_pool_t *pool) {
   tn_memory_t *m = pool->spare;
-  if (m) pool->spare = m->after;
-  else if (!(m = tn_allocate(sizeof *m))) return NULL;
+  if (m)
+    pool->spare = m->after;
+  else if (!(m = tn_allocate(sizeof *m)))
+    return NULL;
   memset(m, 0, sizeof *m);
   return m;
 }
 
-void tn_pool_give_record(tn_pool_t *pool, tn_memory_t *m) { m->after = pool->spare, pool->spare = m; }
+void tn_pool_give_record(tn_pool_t *pool, tn_memory_t *m) {
+  m->after = pool->spare;
+  pool->spare = m;
+}
 
 /* What is too much goes back as a piece of its own; without memory for its record it stays. */
 static void split(tn_pool_t *pool, bins_t *b, tn_memory_t *m, uint64_t size) {
@@ -105,13 +118,15 @@ static void split(tn_pool_t *pool, bins_t *b, tn_memory_t *m, uint64_t size) {
                         .before = m,
                         .after = m->after};
   if (rest->after) rest->after->before = rest;
-  m->after = rest, m->size = size;
+  m->after = rest;
+  m->size = size;
   put_in(b, rest);
 }
 
 /* Joins a piece with the one behind it. */
 static void join(tn_pool_t *pool, tn_memory_t *m, tn_memory_t *after) {
-  m->size += after->size, m->after = after->after;
+  m->size += after->size;
+  m->after = after->after;
   if (m->wrote < after->wrote) m->wrote = after->wrote;
   if (m->after) m->after->before = m;
   tn_pool_give_record(pool, after);
@@ -119,8 +134,10 @@ static void join(tn_pool_t *pool, tn_memory_t *m, tn_memory_t *after) {
 
 uint64_t tn_memory_last_use(const tn_memory_t *m) {
   if (!m->stream) return 0;
-  uint64_t read = __atomic_load_n(&m->read, __ATOMIC_RELAXED), wrote = __atomic_load_n(&m->wrote, __ATOMIC_RELAXED);
-  uint64_t alone = __atomic_load_n(&m->stream->alone, __ATOMIC_RELAXED), last = read > wrote ? read : wrote;
+  uint64_t read = __atomic_load_n(&m->read, __ATOMIC_RELAXED);
+  uint64_t wrote = __atomic_load_n(&m->wrote, __ATOMIC_RELAXED);
+  uint64_t alone = __atomic_load_n(&m->stream->alone, __ATOMIC_RELAXED);
+  uint64_t last = read > wrote ? read : wrote;
   if (!m->ordinal->has_several) return __atomic_load_n(&m->stream->ticket, __ATOMIC_RELAXED);
   return last > alone ? last : alone;
 }
@@ -129,18 +146,24 @@ bool tn_pool_put(tn_pool_t *pool, tn_memory_t *m) {
   bins_t *b = bins_for(pool, m->stream);
   tn_memory_t *other = m->after;
   if (!b) return false;
-  m->wrote = tn_memory_last_use(m), m->read = 0;
-  if (other && other->is_free && other->stream == m->stream) take_from(b, other), join(pool, m, other);
+  m->wrote = tn_memory_last_use(m);
+  m->read = 0;
+  if (other && other->is_free && other->stream == m->stream) {
+    take_from(b, other);
+    join(pool, m, other);
+  }
   other = m->before;
   if (other && other->is_free && other->stream == m->stream) {
-    take_from(b, other), join(pool, other, m);
+    take_from(b, other);
+    join(pool, other, m);
     m = other;
   }
   put_in(b, m);
   return true;
 }
 
-tenon_status_t tn_pool_take(tn_pool_t *pool, tenon_stream_t *stream, uint64_t size, tn_memory_t **out_memory) {
+tenon_status_t tn_pool_take(tn_pool_t *pool, tenon_stream_t *stream, uint64_t size,
+                            tn_memory_t **out_memory) {
   bins_t *b = bins_for(pool, stream);
   if (!b) return tn_no_memory("bins of a device's memory", sizeof *b);
   if (!(*out_memory = best(b, size))) return TENON_OK;
@@ -149,26 +172,31 @@ tenon_status_t tn_pool_take(tn_pool_t *pool, tenon_stream_t *stream, uint64_t si
   return TENON_OK;
 }
 
-/* ---- segments ----------------------------------------------------------------------------------------------------- */
+/* segments */
 
 /* Of the device; of the host where its copies go directly, as far as it has such memory. */
 static tenon_status_t allocate(const tn_pool_t *pool, uint64_t size, void **out_handle) {
   const tn_ordinal_t *o = pool->ordinal;
   if (!pool->is_pinned) return o->table->allocate(&o->context, size, out_handle);
-  if (TN_SLOT(o->table, host_allocate)) return o->table->host_allocate(&o->context, size, out_handle);
+  if (TN_SLOT(o->table, host_allocate))
+    return o->table->host_allocate(&o->context, size, out_handle);
   *out_handle = size < SIZE_MAX / 2 ? tn_allocate_aligned((size_t)size) : NULL;
   return *out_handle ? TENON_OK : tn_no_memory("copies of a device", (size_t)size);
 }
 
 static void end_segment(const tn_pool_t *pool, tn_segment_t *segment) {
   const tn_ordinal_t *o = pool->ordinal;
-  if (!pool->is_pinned) o->table->free(&o->context, segment->handle);
-  else if (TN_SLOT(o->table, host_allocate)) o->table->host_free(&o->context, segment->handle);
-  else tn_release_aligned(segment->handle);
+  if (!pool->is_pinned)
+    o->table->free(&o->context, segment->handle);
+  else if (TN_SLOT(o->table, host_allocate))
+    o->table->host_free(&o->context, segment->handle);
+  else
+    tn_release_aligned(segment->handle);
   tn_release_memory(segment);
 }
 
-static tenon_status_t new_segment(tn_pool_t *pool, tenon_stream_t *stream, uint64_t size, tn_memory_t **out_memory) {
+static tenon_status_t new_segment(tn_pool_t *pool, tenon_stream_t *stream, uint64_t size,
+                                  tn_memory_t **out_memory) {
   tn_memory_t *m = tn_pool_record(pool);
   tn_segment_t *segment = m ? tn_allocate(sizeof *segment) : NULL;
   if (!segment) {
@@ -176,12 +204,17 @@ static tenon_status_t new_segment(tn_pool_t *pool, tenon_stream_t *stream, uint6
     return tn_no_memory("a device's memory", sizeof *m);
   }
   if (pool->limit && pool->stats.reserved + size > pool->limit) {
-    tn_pool_give_record(pool, m), tn_release_memory(segment);
+    tn_pool_give_record(pool, m);
+    tn_release_memory(segment);
     return tn_fail(TENON_MEMORY, "the limit of %" PRIu64 " bytes is reached", pool->limit);
   }
   *segment = (tn_segment_t){pool->segments, NULL, size, m};
   tenon_status_t status = allocate(pool, size, &segment->handle);
-  if (status != TENON_OK) return tn_pool_give_record(pool, m), tn_release_memory(segment), status;
+  if (status != TENON_OK) {
+    tn_pool_give_record(pool, m);
+    tn_release_memory(segment);
+    return status;
+  }
   *m = (tn_memory_t){.ordinal = pool->ordinal,
                      .pool = pool,
                      .stream = stream,
@@ -189,16 +222,21 @@ static tenon_status_t new_segment(tn_pool_t *pool, tenon_stream_t *stream, uint6
                      .segment = segment,
                      .size = size};
   pool->segments = segment;
-  pool->stats.reserved += size, pool->stats.segments++, pool->stats.device_allocations++;
-  if (pool->stats.reserved_peak < pool->stats.reserved) pool->stats.reserved_peak = pool->stats.reserved;
+  pool->stats.reserved += size;
+  pool->stats.segments++;
+  pool->stats.device_allocations++;
+  if (pool->stats.reserved_peak < pool->stats.reserved)
+    pool->stats.reserved_peak = pool->stats.reserved;
   *out_memory = m;
   return TENON_OK;
 }
 
-tenon_status_t tn_pool_grow(tn_pool_t *pool, tenon_stream_t *stream, uint64_t size, tn_memory_t **out_memory) {
+tenon_status_t tn_pool_grow(tn_pool_t *pool, tenon_stream_t *stream, uint64_t size,
+                            tn_memory_t **out_memory) {
   bins_t *b = bins_for(pool, stream);
   if (!b) return tn_no_memory("bins of a device's memory", sizeof *b);
-  uint64_t whole = size <= SMALL_MOST ? SMALL_SEGMENT : (size + LARGE_UNIT - 1) / LARGE_UNIT * LARGE_UNIT;
+  uint64_t whole =
+      size <= SMALL_MOST ? SMALL_SEGMENT : (size + LARGE_UNIT - 1) / LARGE_UNIT * LARGE_UNIT;
   TN_TRY(new_segment(pool, stream, whole, out_memory));
   split(pool, b, *out_memory, size);
   return TENON_OK;
@@ -216,7 +254,8 @@ void tn_pool_flush(tn_pool_t *pool) {
     *at = s->next;
     take_from(bins_for(pool, s->first->stream), s->first); /* there is one: the piece is in it */
     tn_pool_give_record(pool, s->first);
-    pool->stats.reserved -= s->size, pool->stats.segments--;
+    pool->stats.reserved -= s->size;
+    pool->stats.segments--;
     end_segment(pool, s);
   }
 }
@@ -231,11 +270,14 @@ void tn_pool_free(tn_pool_t *pool, uint64_t *out_bytes, uint64_t *out_largest) {
       }
 }
 
-/* ---- the pool ----------------------------------------------------------------------------------------------------- */
+/* the pool */
 
 tn_pool_t *tn_pool_create(tn_ordinal_t *o, bool is_pinned) {
   tn_pool_t *pool = tn_allocate_zero(1, sizeof *pool);
-  if (pool) pool->ordinal = o, pool->is_pinned = is_pinned;
+  if (pool) {
+    pool->ordinal = o;
+    pool->is_pinned = is_pinned;
+  }
   return pool;
 }
 
@@ -249,8 +291,14 @@ void tn_pool_release(tn_pool_t *pool) {
     }
     end_segment(pool, s);
   }
-  for (bins_t *b = pool->bins, *next; b; b = next) next = b->next, tn_release_memory(b);
-  for (tn_memory_t *m = pool->spare, *after; m; m = after) after = m->after, tn_release_memory(m);
+  for (bins_t *b = pool->bins, *next; b; b = next) {
+    next = b->next;
+    tn_release_memory(b);
+  }
+  for (tn_memory_t *m = pool->spare, *after; m; m = after) {
+    after = m->after;
+    tn_release_memory(m);
+  }
   pool->is_gone = true;
   if (!pool->stats.live) tn_release_memory(pool);
 }

@@ -1,4 +1,5 @@
-/* What stands before the text of a source kernel when a device compiles it: the words of source.h in the device's language. */
+/* What stands before the text of a source kernel when a device compiles it: the words of source.h
+ * in the device's language. */
 #include <string.h>
 
 #include "device/program.h"
@@ -9,9 +10,12 @@ static const char opencl[] =
     "#define GLOBAL __global\n"
     "#define LOCAL __local\n"
     "#define BARRIER() barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE)\n"
-    "#define TENON_EACH(i, n) for (long i = (long)get_global_id(0); i < (long)(n); i += (long)get_global_size(0))\n"
-    "static int atomic_add_i32(__global int *p, int v) { return atomic_add((volatile __global int *)p, v); }\n"
-    "static int atomic_max_i32(__global int *p, int v) { return atomic_max((volatile __global int *)p, v); }\n"
+    "#define TENON_EACH(i, n) for (long i = (long)get_global_id(0); i < (long)(n); i += "
+    "(long)get_global_size(0))\n"
+    "static int atomic_add_i32(__global int *p, int v) { return atomic_add((volatile __global int "
+    "*)p, v); }\n"
+    "static int atomic_max_i32(__global int *p, int v) { return atomic_max((volatile __global int "
+    "*)p, v); }\n"
     "static void atomic_add_f32(__global float *p, float v) {\n"
     "  volatile __global uint *bits = (volatile __global uint *)p;\n"
     "  uint old = *bits, seen;\n"
@@ -28,7 +32,8 @@ static const char opencl[] =
     "#ifdef cl_khr_int64_base_atomics\n"
     "#pragma OPENCL EXTENSION cl_khr_int64_base_atomics : enable\n"
     "#define TENON_HAS_WIDE_ATOMICS 1\n"
-    "static long atomic_add_i64(__global long *p, long v) { return atom_add((volatile __global long *)p, v); }\n"
+    "static long atomic_add_i64(__global long *p, long v) { return atom_add((volatile __global "
+    "long *)p, v); }\n"
     "#ifdef cl_khr_fp64\n"
     "static void atomic_add_f64(__global double *p, double v) {\n"
     "  volatile __global ulong *bits = (volatile __global ulong *)p;\n"
@@ -58,14 +63,17 @@ static const char opencl[] =
     "#define TENON_A_SHARED(t, n) n\n";
 
 static const char cuda[] =
-    "typedef signed char int8_t; typedef unsigned char uint8_t; typedef short int16_t; typedef unsigned short "
-    "uint16_t;\n"
-    "typedef int int32_t; typedef unsigned int uint32_t; typedef long int64_t; typedef unsigned long uint64_t;\n"
+    "typedef signed char int8_t; typedef unsigned char uint8_t; typedef short int16_t; typedef "
+    "unsigned short uint16_t;\n"
+    "typedef int int32_t; typedef unsigned int uint32_t; typedef long int64_t; typedef unsigned "
+    "long uint64_t;\n"
     "#define GLOBAL\n"
     "#define LOCAL\n"
     "extern __shared__ __align__(16) char tenon_shared[];\n"
-    "static __device__ inline unsigned tenon_of(uint3 v, int d) { return d == 0 ? v.x : d == 1 ? v.y : v.z; }\n"
-    "static __device__ inline unsigned tenon_of(dim3 v, int d) { return d == 0 ? v.x : d == 1 ? v.y : v.z; }\n"
+    "static __device__ inline unsigned tenon_of(uint3 v, int d) { return d == 0 ? v.x : d == 1 ? "
+    "v.y : v.z; }\n"
+    "static __device__ inline unsigned tenon_of(dim3 v, int d) { return d == 0 ? v.x : d == 1 ? "
+    "v.y : v.z; }\n"
     "#define get_group_id(d) ((uint64_t)tenon_of(blockIdx, d))\n"
     "#define get_num_groups(d) ((uint64_t)tenon_of(gridDim, d))\n"
     "#define get_local_id(d) tenon_of(threadIdx, d)\n"
@@ -75,8 +83,10 @@ static const char cuda[] =
     "#define BARRIER() __syncthreads()\n"
     "#define TENON_EACH(i, n) for (int64_t i = (int64_t)get_global_id(0); i < (int64_t)(n); i += "
     "(int64_t)get_global_size(0))\n"
-    "static __device__ inline int32_t atomic_add_i32(int32_t *p, int32_t v) { return atomicAdd(p, v); }\n"
-    "static __device__ inline int32_t atomic_max_i32(int32_t *p, int32_t v) { return atomicMax(p, v); }\n"
+    "static __device__ inline int32_t atomic_add_i32(int32_t *p, int32_t v) { return atomicAdd(p, "
+    "v); }\n"
+    "static __device__ inline int32_t atomic_max_i32(int32_t *p, int32_t v) { return atomicMax(p, "
+    "v); }\n"
     "static __device__ inline void atomic_add_f32(float *p, float v) { atomicAdd(p, v); }\n"
     "#define TENON_HAS_DOUBLES 1\n"
     "#define TENON_HAS_WIDE_ATOMICS 1\n"
@@ -128,34 +138,41 @@ static const char c[] =
     "#define BARRIER() tenon_id->barrier(tenon_id)\n"
     "#define TENON_EACH(i, n) for (int64_t i = (int64_t)get_global_id(0); i < (int64_t)(n); i += "
     "(int64_t)get_global_size(0))\n"
-    "static inline int32_t atomic_add_i32(int32_t *p, int32_t v) { return __atomic_fetch_add(p, v, __ATOMIC_RELAXED); "
+    "static inline int32_t atomic_add_i32(int32_t *p, int32_t v) { return __atomic_fetch_add(p, v, "
+    "__ATOMIC_RELAXED); "
     "}\n"
     "static inline int32_t atomic_max_i32(int32_t *p, int32_t v) {\n"
     "  int32_t old = __atomic_load_n(p, __ATOMIC_RELAXED);\n"
-    "  while (old < v && !__atomic_compare_exchange_n(p, &old, v, 1, __ATOMIC_RELAXED, __ATOMIC_RELAXED)) continue;\n"
+    "  while (old < v && !__atomic_compare_exchange_n(p, &old, v, 1, __ATOMIC_RELAXED, "
+    "__ATOMIC_RELAXED)) continue;\n"
     "  return old;\n"
     "}\n"
     "static inline void atomic_add_f32(float *p, float v) {\n"
-    "  uint32_t *bits = (uint32_t *)(void *)p, old = __atomic_load_n(bits, __ATOMIC_RELAXED), now;\n"
+    "  uint32_t *bits = (uint32_t *)(void *)p, old = __atomic_load_n(bits, __ATOMIC_RELAXED), "
+    "now;\n"
     "  float sum;\n"
     "  do {\n"
     "    __builtin_memcpy(&sum, &old, 4);\n"
     "    sum += v;\n"
     "    __builtin_memcpy(&now, &sum, 4);\n"
-    "  } while (!__atomic_compare_exchange_n(bits, &old, now, 1, __ATOMIC_RELAXED, __ATOMIC_RELAXED));\n"
+    "  } while (!__atomic_compare_exchange_n(bits, &old, now, 1, __ATOMIC_RELAXED, "
+    "__ATOMIC_RELAXED));\n"
     "}\n"
     "#define TENON_HAS_DOUBLES 1\n"
     "#define TENON_HAS_WIDE_ATOMICS 1\n"
-    "static inline int64_t atomic_add_i64(int64_t *p, int64_t v) { return __atomic_fetch_add(p, v, __ATOMIC_RELAXED); "
+    "static inline int64_t atomic_add_i64(int64_t *p, int64_t v) { return __atomic_fetch_add(p, v, "
+    "__ATOMIC_RELAXED); "
     "}\n"
     "static inline void atomic_add_f64(double *p, double v) {\n"
-    "  uint64_t *bits = (uint64_t *)(void *)p, old = __atomic_load_n(bits, __ATOMIC_RELAXED), now;\n"
+    "  uint64_t *bits = (uint64_t *)(void *)p, old = __atomic_load_n(bits, __ATOMIC_RELAXED), "
+    "now;\n"
     "  double sum;\n"
     "  do {\n"
     "    __builtin_memcpy(&sum, &old, 8);\n"
     "    sum += v;\n"
     "    __builtin_memcpy(&now, &sum, 8);\n"
-    "  } while (!__atomic_compare_exchange_n(bits, &old, now, 1, __ATOMIC_RELAXED, __ATOMIC_RELAXED));\n"
+    "  } while (!__atomic_compare_exchange_n(bits, &old, now, 1, __ATOMIC_RELAXED, "
+    "__ATOMIC_RELAXED));\n"
     "}\n"
     "#ifdef __FLT16_MAX__\n"
     "#define TENON_HAS_HALVES 1\n"
@@ -196,7 +213,8 @@ static const char opencl_vectors[] =
     "#define splat4(x) ((float4)(x))\n"
     "#define splat8(x) ((float8)(x))\n"
     "#define splat16(x) ((float16)(x))\n"
-    "#if defined FP_FAST_FMAF || defined __FMA__\n" /* PoCL 3.1 makes two instructions of mad, and says only __FMA__ */
+    /* PoCL 3.1 makes two instructions of mad, and says only __FMA__ */
+    "#if defined FP_FAST_FMAF || defined __FMA__\n"
     "#undef mad\n"
     "#define mad fma\n"
     "#endif\n"
@@ -208,7 +226,8 @@ static const char cuda_vectors[] =
     "template <int N> struct __align__(16) tenon_floats { float at[N]; };\n"
     "#define TENON_LANES _Pragma(\"unroll\") for (int k = 0; k < N; k++)\n"
     "#define TENON_OF template <int N> static __device__ inline\n"
-    "TENON_OF tenon_floats<N> tenon_splat(float x) { tenon_floats<N> r; TENON_LANES r.at[k] = x; return r; }\n"
+    "TENON_OF tenon_floats<N> tenon_splat(float x) { tenon_floats<N> r; TENON_LANES r.at[k] = x; "
+    "return r; }\n"
     "TENON_OF tenon_floats<N> tenon_load(const float *p) {\n"
     "  tenon_floats<N> r;\n"
     "  if ((uint64_t)p % 16 == 0) r = *(const tenon_floats<N> *)p;\n"
@@ -219,7 +238,8 @@ static const char cuda_vectors[] =
     "  if ((uint64_t)p % 16 == 0) *(tenon_floats<N> *)p = v;\n"
     "  else TENON_LANES p[k] = v.at[k];\n"
     "}\n"
-    "TENON_OF tenon_floats<N> tenon_mad(const tenon_floats<N> &a, const tenon_floats<N> &b, tenon_floats<N> c) {\n"
+    "TENON_OF tenon_floats<N> tenon_mad(const tenon_floats<N> &a, const tenon_floats<N> &b, "
+    "tenon_floats<N> c) {\n"
     "  TENON_LANES c.at[k] = fmaf(a.at[k], b.at[k], c.at[k]);\n"
     "  return c;\n"
     "}\n"
@@ -228,11 +248,12 @@ static const char cuda_vectors[] =
     "  return c;\n"
     "}\n"
     "#define TENON_ARITHMETIC(o) \\\n"
-    "  TENON_OF tenon_floats<N> &operator o##=(tenon_floats<N> &a, const tenon_floats<N> &b) { TENON_LANES a.at[k] "
-    "o##= b.at[k]; return a; } \\\n"
-    "  TENON_OF tenon_floats<N> &operator o##=(tenon_floats<N> &a, float b) { TENON_LANES a.at[k] o##= b; return a; } "
-    "\\\n"
-    "  TENON_OF tenon_floats<N> operator o(tenon_floats<N> a, const tenon_floats<N> &b) { return a o##= b; } \\\n"
+    "  TENON_OF tenon_floats<N> &operator o##=(tenon_floats<N> &a, const tenon_floats<N> &b) { "
+    "TENON_LANES a.at[k] o##= b.at[k]; return a; } \\\n"
+    "  TENON_OF tenon_floats<N> &operator o##=(tenon_floats<N> &a, float b) { TENON_LANES a.at[k] "
+    "o##= b; return a; } \\\n"
+    "  TENON_OF tenon_floats<N> operator o(tenon_floats<N> a, const tenon_floats<N> &b) { return a "
+    "o##= b; } \\\n"
     "  TENON_OF tenon_floats<N> operator o(tenon_floats<N> a, float b) { return a o##= b; } \\\n"
     "  TENON_OF tenon_floats<N> operator o(float a, const tenon_floats<N> &b) { \\\n"
     "    tenon_floats<N> r = tenon_splat<N>(a); \\\n"
@@ -242,7 +263,8 @@ static const char cuda_vectors[] =
     "TENON_ARITHMETIC(-)\n"
     "TENON_ARITHMETIC(*)\n"
     "TENON_ARITHMETIC(/)\n"
-    "TENON_OF tenon_floats<N> operator-(tenon_floats<N> a) { TENON_LANES a.at[k] = -a.at[k]; return a; }\n"
+    "TENON_OF tenon_floats<N> operator-(tenon_floats<N> a) { TENON_LANES a.at[k] = -a.at[k]; "
+    "return a; }\n"
     "#define float4 tenon_floats<4>\n"
     "#define float8 tenon_floats<8>\n"
     "#define float16 tenon_floats<16>\n"
@@ -261,7 +283,8 @@ static const char cuda_vectors[] =
     "#define lane(v, k) ((v).at[k])\n";
 static const char c_vectors[] =
     "#define TENON_VECTOR_(n) typedef float float##n __attribute__((vector_size(4 * n))); \\\n"
-    "  typedef float tenon_float##n##_at __attribute__((vector_size(4 * n), aligned(4), may_alias));\n"
+    "  typedef float tenon_float##n##_at __attribute__((vector_size(4 * n), aligned(4), "
+    "may_alias));\n"
     "TENON_VECTOR_(4)\n"
     "TENON_VECTOR_(8)\n"
     "TENON_VECTOR_(16)\n"
@@ -281,16 +304,19 @@ static const char c_vectors[] =
 
 /* What is the same in all languages, as in source.h. */
 static const char all[] =
-    "FUNCTION float load_bf16(GLOBAL const uint16_t *p, int64_t i) { return float_of_bits((uint32_t)p[i] << 16); }\n"
+    "FUNCTION float load_bf16(GLOBAL const uint16_t *p, int64_t i) { return "
+    "float_of_bits((uint32_t)p[i] << 16); }\n"
     "FUNCTION void store_bf16(GLOBAL uint16_t *p, int64_t i, float x) {\n"
     "  uint32_t bits = bits_of_float(x);\n"
-    "  p[i] = (uint16_t)((bits & 0x7fffffffu) > 0x7f800000u ? bits >> 16 | 64 : (bits + 0x7fffu + (bits >> 16 & 1)) >> "
-    "16);\n"
+    "  p[i] = (uint16_t)((bits & 0x7fffffffu) > 0x7f800000u ? bits >> 16 | 64 : (bits + 0x7fffu + "
+    "(bits >> 16 & 1)) >> 16);\n"
     "}\n"
     "FUNCTION float load_f16(GLOBAL const uint16_t *p, int64_t i) {\n"
     "  uint32_t a = p[i] & 0x7fffu, sign = (uint32_t)(p[i] & 0x8000u) << 16;\n"
-    "  float x = a < 0x400u ? (float)a * float_of_bits(103u << 23) : float_of_bits((a << 13) + (112u << 23));\n"
-    "  uint32_t bits = a < 0x7c00u ? bits_of_float(x) : a == 0x7c00u ? 0x7f800000u : 0x7fc00000u | a << 13;\n"
+    "  float x = a < 0x400u ? (float)a * float_of_bits(103u << 23) : float_of_bits((a << 13) + "
+    "(112u << 23));\n"
+    "  uint32_t bits = a < 0x7c00u ? bits_of_float(x) : a == 0x7c00u ? 0x7f800000u : 0x7fc00000u | "
+    "a << 13;\n"
     "  return float_of_bits(bits | sign);\n"
     "}\n"
     "FUNCTION void store_f16(GLOBAL uint16_t *p, int64_t i, float x) {\n"
@@ -323,26 +349,34 @@ static const char all[] =
     "  entry { \\\n"
     "    int64_t tenon_at[4 * (name##_inputs / 4 + 1)]; \\\n"
     "    TENON_EACH(tenon_i, tenon_w.of[0].count) { \\\n"
-    "      for (int k = 0; k <= name##_inputs / 4; k++) tenon_walk(&tenon_w.of[k], tenon_i, tenon_at + 4 * k); \\\n"
+    "      for (int k = 0; k <= name##_inputs / 4; k++) tenon_walk(&tenon_w.of[k], tenon_i, "
+    "tenon_at + 4 * k); \\\n"
     "      tenon_y[tenon_at[name##_inputs]] = name##_of elements; \\\n"
     "    } \\\n"
     "  } \\\n"
     "  FUNCTION r name##_of parameters\n";
 
 typedef struct dialect_t {
-  const char *words, *vectors;
-  const char *item, *hidden; /* of a kernel's body: first words, parameter */
-  const char *entry, *other; /* first words of its entry; of that of a kernel that is not wanted */
-  const char *name, *call;   /* of the entry: its name, and what it passes on */
+  const char *words;
+  const char *vectors;
+  const char *item;
+  const char *hidden; /* of a kernel's body: first words, parameter */
+  const char *entry;
+  const char *other; /* first words of its entry; of that of a kernel that is not wanted */
+  const char *name;
+  const char *call; /* of the entry: its name, and what it passes on */
 } dialect_t;
 static const dialect_t dialects[] = {
-    [TENON_SOURCE_OPENCL] = {opencl, opencl_vectors, "static void", "", "__kernel", "static", "name", ""},
-    [TENON_SOURCE_CUDA] = {cuda, cuda_vectors, "static __device__ void", "", "extern \"C\" __global__",
-                           "static __device__", TN_CUDA_PREFIX "##name", ""},
-    [TENON_SOURCE_C] = {c, c_vectors, "static inline void", "const tenon_item_id_t *tenon_id, ", "", "static inline",
-                        "name", "tenon_id, "}};
+    [TENON_SOURCE_OPENCL] = {opencl, opencl_vectors, "static void", "", "__kernel", "static",
+                             "name", ""},
+    [TENON_SOURCE_CUDA] = {cuda, cuda_vectors, "static __device__ void", "",
+                           "extern \"C\" __global__", "static __device__", TN_CUDA_PREFIX "##name",
+                           ""},
+    [TENON_SOURCE_C] = {c, c_vectors, "static inline void", "const tenon_item_id_t *tenon_id, ", "",
+                        "static inline", "name", "tenon_id, "}};
 
-/* "TENON_P_##k1(t1, n1), ...": % is a place from 1, @ from 0.  Not by printf: a program is looked for by its text. */
+/* "TENON_P_##k1(t1, n1), ...": % is a place from 1, @ from 0.  Not by printf: a program is looked
+ * for by its text. */
 static void add_list(tn_text_t *text, const char *format, const char *between, int count) {
   for (int i = 1; i <= count; i++) {
     if (i > 1) tn_text_bytes(text, between, strlen(between));
@@ -357,8 +391,10 @@ static void add_list(tn_text_t *text, const char *format, const char *between, i
   }
 }
 
-/* "#define OUTER_n(FIRST, k1, t1, n1, ...) INNER_n(FIRST, ...)", and the head of INNER_n: a name that is a macro is expanded on the way. */
-static void add_heads(tn_text_t *text, const char *outer, const char *inner, const char *first, int count) {
+/* "#define OUTER_n(FIRST, k1, t1, n1, ...) INNER_n(FIRST, ...)", and the head of INNER_n: a name
+ * that is a macro is expanded on the way. */
+static void add_heads(tn_text_t *text, const char *outer, const char *inner, const char *first,
+                      int count) {
   for (int i = 0; i < 3; i++) {
     tn_text_add(text, "%s%s_%d(%s, ", i == 1 ? "" : "#define ", i ? inner : outer, count, first);
     add_list(text, "k%, t%, n%", ", ", count);
@@ -377,8 +413,10 @@ static void add_source(tn_text_t *text, const dialect_t *d, int count) {
   add_heads(text, "TENON_SOURCE", "TENON_S", "name", count);
   add_body(text, d, count);
   tn_text_add(text, "; TENON_E_##name void %s(", d->name);
-  if (is_c) tn_text_add(text, "const tenon_item_id_t *tenon_id, void *const *tenon_arguments");
-  else add_list(text, "TENON_K_##k%(t%, n%)", ", ", count);
+  if (is_c)
+    tn_text_add(text, "const tenon_item_id_t *tenon_id, void *const *tenon_arguments");
+  else
+    add_list(text, "TENON_K_##k%(t%, n%)", ", ", count);
   tn_text_add(text, ") { name##_item(%s", d->call);
   add_list(text, is_c ? "TENON_F_##k%(t%, @)" : "TENON_A_##k%(t%, n%)", ", ", count);
   tn_text_add(text, "); } ");
@@ -402,9 +440,11 @@ static void add_pointwise(tn_text_t *text, int count) {
 void tn_prelude(uint32_t language, tn_text_t *text) {
   const dialect_t *d = &dialects[language];
   tn_text_add(text,
-              "#define TENON_ON_DEVICE 1\n#define INSTANCE(name, type) name\n#define TENON_WANTED %s\n#define "
-              "TENON_UNWANTED %s\n%s%s%s",
+              "#define TENON_ON_DEVICE 1\n#define INSTANCE(name, type) name\n#define TENON_WANTED "
+              "%s\n#define TENON_UNWANTED %s\n%s%s%s",
               d->entry, d->other, d->words, d->vectors, all);
-  for (int n = 1; n <= TN_SOURCE_PARAMETERS; n++) add_source(text, d, n);
-  for (int n = 1; n <= TN_POINTWISE_PARAMETERS; n++) add_pointwise(text, n);
+  for (int n = 1; n <= TN_SOURCE_PARAMETERS; n++)
+    add_source(text, d, n);
+  for (int n = 1; n <= TN_POINTWISE_PARAMETERS; n++)
+    add_pointwise(text, n);
 }

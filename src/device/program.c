@@ -1,5 +1,6 @@
-/* Where programs are looked for: in the ordinal's list, in the cache of files, in the end with the compiler.  Each kernel of a
- * text is compiled alone, when it is first launched: compilers take long for those that nobody wants. */
+/* Where programs are looked for: in the ordinal's list, in the cache of files, in the end with the
+ * compiler.  Each kernel of a text is compiled alone, when it is first launched: compilers take
+ * long for those that nobody wants. */
 #include "device/program.h"
 
 #include <inttypes.h>
@@ -16,8 +17,9 @@ typedef struct tn_program_t {
   const char *constants;
   uint32_t kernel_count;
   struct {
-    void *native, *kernel; /* of the plug-in; kernel atomic; NULL: not compiled yet */
-  } kernels[];             /* then the constants */
+    void *native;
+    void *kernel; /* of the plug-in; kernel atomic; NULL: not compiled yet */
+  } kernels[];    /* then the constants */
 } tn_program_t;
 
 tn_program_counts_t tn_program_counts;
@@ -36,11 +38,12 @@ uint64_t tn_program_id(tenon_code_t *code) {
 
 static tn_program_t *find(const tn_ordinal_t *o, uint64_t id, const char *constants) {
   tn_program_t *p = __atomic_load_n(&o->programs, __ATOMIC_ACQUIRE);
-  while (p && (p->id != id || (p->constants != constants && strcmp(p->constants, constants) != 0))) p = p->next;
+  while (p && (p->id != id || (p->constants != constants && strcmp(p->constants, constants) != 0)))
+    p = p->next;
   return p;
 }
 
-/* ---- compiling ---------------------------------------------------------------------------------------------------- */
+/* compiling */
 
 static uint32_t language_of(const tn_ordinal_t *o) {
   for (uint32_t i = TENON_SOURCE_OPENCL; i <= TENON_SOURCE_C; i++)
@@ -51,9 +54,11 @@ static uint32_t language_of(const tn_ordinal_t *o) {
 /* "N=4 T=float" as lines of definitions. */
 static void add_constants(tn_text_t *text, const char *constants) {
   for (const char *at = constants; *at;) {
-    size_t size = strcspn(at, " "), name = strcspn(at, "= ");
+    size_t size = strcspn(at, " ");
+    size_t name = strcspn(at, "= ");
     if (size)
-      tn_text_add(text, "#define %.*s %.*s\n", (int)name, at, (int)(name < size ? size - name - 1 : 0), at + name + 1);
+      tn_text_add(text, "#define %.*s %.*s\n", (int)name, at,
+                  (int)(name < size ? size - name - 1 : 0), at + name + 1);
     at += size + strspn(at + size, " ");
   }
 }
@@ -73,8 +78,8 @@ static bool is_again(const tenon_code_t *code, uint32_t kernel) {
   return false;
 }
 
-void tn_program_text(uint32_t language, const tenon_code_t *code, uint32_t kernel, const char *constants,
-                     tn_text_t *text) {
+void tn_program_text(uint32_t language, const tenon_code_t *code, uint32_t kernel,
+                     const char *constants, tn_text_t *text) {
   const char *wanted = kernel < code->kernel_count ? code->kernels[kernel].name : NULL;
   tn_prelude(language, text);
   for (uint32_t i = 0; i < code->kernel_count; i++)
@@ -85,12 +90,13 @@ void tn_program_text(uint32_t language, const tenon_code_t *code, uint32_t kerne
 }
 
 void tn_code_key(tn_text_t *key, const tn_ordinal_t *o) {
-  tn_text_add(key, "%s\n%s\n%s\n%s\n", o->plugin->name, o->properties.name, o->properties.driver, o->properties.target);
+  tn_text_add(key, "%s\n%s\n%s\n%s\n", o->plugin->name, o->properties.name, o->properties.driver,
+              o->properties.target);
 }
 
 void tn_code_name(const tn_text_t *key, const char *ending, char out_name[TN_CODE_NAME]) {
-  snprintf(out_name, TN_CODE_NAME, "%016" PRIx64 "%016" PRIx64 ".%s", tn_cache_hash(key->data, key->size, 3),
-           tn_cache_hash(key->data, key->size, 4), ending);
+  snprintf(out_name, TN_CODE_NAME, "%016" PRIx64 "%016" PRIx64 ".%s",
+           tn_cache_hash(key->data, key->size, 3), tn_cache_hash(key->data, key->size, 4), ending);
 }
 
 static void *reserve(tenon_sink_t *sink, uint64_t bytes) {
@@ -103,8 +109,9 @@ static void *reserve(tenon_sink_t *sink, uint64_t bytes) {
 
 tn_sink_t tn_sink(void) { return (tn_sink_t){.sink = {sizeof(tenon_sink_t), 0, reserve}}; }
 
-static tenon_status_t compile(tn_ordinal_t *o, uint32_t language, const tenon_code_t *code, const tn_text_t *text,
-                              const tn_text_t *key, const char *name, void **out_native) {
+static tenon_status_t compile(tn_ordinal_t *o, uint32_t language, const tenon_code_t *code,
+                              const tn_text_t *text, const tn_text_t *key, const char *name,
+                              void **out_native) {
   tenon_source_t source = {.size = sizeof source,
                            .language = language,
                            .text = text->data,
@@ -115,7 +122,8 @@ static tenon_status_t compile(tn_ordinal_t *o, uint32_t language, const tenon_co
   tenon_status_t status = o->table->compile(&o->context, &source, &sink.sink);
   if (status == TENON_OK && !sink.data)
     status = tn_fail(TENON_INTERNAL, "its plug-in compiled %s to nothing", code->file);
-  if (status == TENON_OK) status = o->table->program_load(&o->context, sink.data, sink.size, out_native);
+  if (status == TENON_OK)
+    status = o->table->program_load(&o->context, sink.data, sink.size, out_native);
   if (status == TENON_OK) {
     __atomic_add_fetch(&tn_program_counts.compiled, 1, __ATOMIC_RELAXED);
     tn_cache_write(name, key->data, key->size, sink.data, sink.size);
@@ -124,20 +132,23 @@ static tenon_status_t compile(tn_ordinal_t *o, uint32_t language, const tenon_co
   return status;
 }
 
-static tenon_status_t load(tn_ordinal_t *o, const tenon_code_t *code, uint32_t kernel, const char *constants,
-                           void **out_native) {
+static tenon_status_t load(tn_ordinal_t *o, const tenon_code_t *code, uint32_t kernel,
+                           const char *constants, void **out_native) {
   uint32_t language = TN_SLOT(o->table, compile) ? language_of(o) : 0;
   char name[TN_CODE_NAME];
   void *data;
   size_t size;
-  tn_text_t text = {0}, key = {0};
+  tn_text_t text = {0};
+  tn_text_t key = {0};
   if (!language)
-    return tn_fail(TENON_UNIMPLEMENTED, "device %s:%d compiles no sources", o->plugin->name, (int)o->context.ordinal);
+    return tn_fail(TENON_UNIMPLEMENTED, "device %s:%d compiles no sources", o->plugin->name,
+                   (int)o->context.ordinal);
   tn_program_text(language, code, kernel, constants, &text);
   tn_code_key(&key, o);
   tn_text_add(&key, "%u\n", language);
   if (!text.failed) tn_text_bytes(&key, text.data, text.size);
-  tenon_status_t status = text.failed || key.failed ? tn_no_memory("the text of a kernel", text.size) : TENON_OK;
+  tenon_status_t status =
+      text.failed || key.failed ? tn_no_memory("the text of a kernel", text.size) : TENON_OK;
   bool is_read = false;
   if (status == TENON_OK) {
     tn_code_name(&key, "program", name);
@@ -145,51 +156,63 @@ static tenon_status_t load(tn_ordinal_t *o, const tenon_code_t *code, uint32_t k
       is_read = o->table->program_load(&o->context, data, size, out_native) == TENON_OK;
       tn_release_memory(data);
     }
-    if (is_read) __atomic_add_fetch(&tn_program_counts.read, 1, __ATOMIC_RELAXED);
-    else status = compile(o, language, code, &text, &key, name, out_native);
+    if (is_read)
+      __atomic_add_fetch(&tn_program_counts.read, 1, __ATOMIC_RELAXED);
+    else
+      status = compile(o, language, code, &text, &key, name, out_native);
   }
-  tn_text_clear(&text), tn_text_clear(&key);
+  tn_text_clear(&text);
+  tn_text_clear(&key);
   return status;
 }
 
-static tenon_status_t make(tn_ordinal_t *o, const tenon_code_t *code, uint64_t id, const char *constants,
-                           tn_program_t **out_program) {
-  size_t kernels = code->kernel_count * sizeof *(*out_program)->kernels, length = strlen(constants) + 1;
+static tenon_status_t make(tn_ordinal_t *o, const tenon_code_t *code, uint64_t id,
+                           const char *constants, tn_program_t **out_program) {
+  size_t kernels = code->kernel_count * sizeof *(*out_program)->kernels;
+  size_t length = strlen(constants) + 1;
   tn_program_t *p = tn_allocate_zero(1, sizeof *p + kernels + length);
   if (!p) return tn_no_memory("a program", sizeof *p);
-  p->id = id, p->kernel_count = code->kernel_count;
+  p->id = id;
+  p->kernel_count = code->kernel_count;
   p->constants = memcpy((char *)p->kernels + kernels, constants, length);
   p->next = o->programs;
   __atomic_store_n(&o->programs, p, __ATOMIC_RELEASE);
-  return *out_program = p, TENON_OK;
+  *out_program = p;
+  return TENON_OK;
 }
 
-static tenon_status_t make_kernel(tn_ordinal_t *o, const tenon_code_t *code, uint32_t number, const char *constants,
-                                  tn_program_t *p) {
-  void *native = NULL, *kernel = NULL;
+static tenon_status_t make_kernel(tn_ordinal_t *o, const tenon_code_t *code, uint32_t number,
+                                  const char *constants, tn_program_t *p) {
+  void *native = NULL;
+  void *kernel = NULL;
   char name[300];
   if (p->kernels[number].kernel) return TENON_OK; /* another thread came first */
   TN_TRY(load(o, code, number, constants, &native));
   snprintf(name, sizeof name, "%s%s", language_of(o) == TENON_SOURCE_CUDA ? TN_CUDA_PREFIX : "",
            code->kernels[number].name);
   tenon_status_t status = o->table->kernel_find(&o->context, native, name, &kernel);
-  if (status != TENON_OK) return o->table->program_unload(&o->context, native), status;
+  if (status != TENON_OK) {
+    o->table->program_unload(&o->context, native);
+    return status;
+  }
   p->kernels[number].native = native;
   __atomic_store_n(&p->kernels[number].kernel, kernel, __ATOMIC_RELEASE);
   return TENON_OK;
 }
 
-/* ---- finding ------------------------------------------------------------------------------------------------------ */
+/* finding */
 
-tenon_status_t tn_program_kernel(tn_ordinal_t *o, tenon_code_t *code, uint32_t kernel, const char *constants,
-                                 void **out_kernel) {
+tenon_status_t tn_program_kernel(tn_ordinal_t *o, tenon_code_t *code, uint32_t kernel,
+                                 const char *constants, void **out_kernel) {
   uint64_t id = tn_program_id(code);
   tenon_status_t status = TENON_OK;
   if (!constants) constants = "";
   if (kernel >= code->kernel_count)
-    return tn_fail(TENON_INVALID, "kernel %u of %s: it has %u", kernel, code->file, code->kernel_count);
+    return tn_fail(TENON_INVALID, "kernel %u of %s: it has %u", kernel, code->file,
+                   code->kernel_count);
   tn_program_t *p = find(o, id, constants);
-  if (p && (*out_kernel = __atomic_load_n(&p->kernels[kernel].kernel, __ATOMIC_ACQUIRE))) return TENON_OK;
+  if (p && (*out_kernel = __atomic_load_n(&p->kernels[kernel].kernel, __ATOMIC_ACQUIRE)))
+    return TENON_OK;
   tn_mutex_lock(&compiling);
   if (!p && !(p = find(o, id, constants))) status = make(o, code, id, constants, &p);
   if (status == TENON_OK) status = make_kernel(o, code, kernel, constants, p);

@@ -11,28 +11,34 @@
 static void add_dtypes(tn_text_t *text, const char *what, const uint32_t *ids) {
   if (!ids) return;
   tn_text_add(text, "    %-12s", what);
-  for (int i = 0; i < 64 && ids[i]; i++) tn_text_add(text, " %s", tn_dtype_name(tenon_dtype(ids[i])));
+  for (int i = 0; i < 64 && ids[i]; i++)
+    tn_text_add(text, " %s", tn_dtype_name(tenon_dtype(ids[i])));
   tn_text_add(text, "\n");
 }
 
 static void add_ordinal(tn_text_t *text, tn_ordinal_t *o) {
-  static const char *const features[] = {"addresses", "host_reads", "overlaps", "times", "wide_atomics", "blames"};
+  static const char *const features[] = {"addresses", "host_reads",   "overlaps",
+                                         "times",     "wide_atomics", "blames"};
   const tenon_device_properties_t *q = &o->properties;
   tenon_memory_stats_t stats = {.size = sizeof stats};
-  tn_text_add(text, "  %s:%d  %s%s%s\n", o->plugin->name, (int)o->context.ordinal, q->name, *q->driver ? ", " : "",
-              q->driver);
+  tn_text_add(text, "  %s:%d  %s%s%s\n", o->plugin->name, (int)o->context.ordinal, q->name,
+              *q->driver ? ", " : "", q->driver);
   if (q->memory) tn_text_add(text, "    memory       %" PRIu64 " MiB\n", q->memory >> 20);
-  if (q->units) tn_text_add(text, "    units        %u, groups of at most %u\n", q->units, q->group_most);
+  if (q->units)
+    tn_text_add(text, "    units        %u, groups of at most %u\n", q->units, q->group_most);
   tn_text_add(text, "    features    ");
   for (size_t i = 0; i < sizeof features / sizeof *features; i++)
     if (q->features >> i & 1) tn_text_add(text, " %s", features[i]);
   tn_text_add(text, "%s%s%s\n", o->has_streams ? " streams" : "", o->has_events ? " events" : "",
               TN_SLOT(o->table, compile) ? " compiler" : "");
-  add_dtypes(text, "stores", q->stores), add_dtypes(text, "computes", q->computes);
+  add_dtypes(text, "stores", q->stores);
+  add_dtypes(text, "computes", q->computes);
   if (tenon_memory_stats(o->context.device, &stats) == TENON_OK)
-    tn_text_add(text, "    in use       %" PRIu64 " bytes of %" PRIu64 " that are held\n", stats.live_bytes,
-                stats.reserved);
-  if (stats.pinned) tn_text_add(text, "    pinned       %" PRIu64 " bytes of the host's, for copies\n", stats.pinned);
+    tn_text_add(text, "    in use       %" PRIu64 " bytes of %" PRIu64 " that are held\n",
+                stats.live_bytes, stats.reserved);
+  if (stats.pinned)
+    tn_text_add(text, "    pinned       %" PRIu64 " bytes of the host's, for copies\n",
+                stats.pinned);
   for (uint32_t d = TENON_COPY_IN; d <= TENON_COPY_PEER; d++) {
     static const char *const names[] = {"", "copied in", "copied out", "copied", "from peers"};
     uint64_t count = __atomic_load_n(&o->copies[d].count, __ATOMIC_RELAXED);
@@ -55,18 +61,22 @@ tenon_status_t tenon_devices(char **out_text) {
     for (int32_t i = 0; i < p->count; i++) {
       tenon_device_t device = {p->device.type, p->device.id + i};
       tn_ordinal_t *o;
-      if (tn_ordinal_get(device, &o) == TENON_OK) add_ordinal(&text, o);
-      else tn_text_add(&text, "  %s:%d  does not work: %s\n", p->name, (int)i, tn_error());
+      if (tn_ordinal_get(device, &o) == TENON_OK)
+        add_ordinal(&text, o);
+      else
+        tn_text_add(&text, "  %s:%d  does not work: %s\n", p->name, (int)i, tn_error());
     }
   }
   uint64_t compiled = __atomic_load_n(&tn_program_counts.compiled, __ATOMIC_RELAXED);
   uint64_t read = __atomic_load_n(&tn_program_counts.read, __ATOMIC_RELAXED);
   if (compiled || read)
-    tn_text_add(&text, "source kernels: %" PRIu64 " compiled, %" PRIu64 " from files\n", compiled, read);
+    tn_text_add(&text, "source kernels: %" PRIu64 " compiled, %" PRIu64 " from files\n", compiled,
+                read);
   compiled = __atomic_load_n(&tn_group_counts.compiled, __ATOMIC_RELAXED);
   read = __atomic_load_n(&tn_group_counts.read, __ATOMIC_RELAXED);
   if (compiled || read)
-    tn_text_add(&text, "claimed groups: %" PRIu64 " compiled, %" PRIu64 " from files\n", compiled, read);
+    tn_text_add(&text, "claimed groups: %" PRIu64 " compiled, %" PRIu64 " from files\n", compiled,
+                read);
   *out_text = tn_text_take(&text);
   return *out_text ? TENON_OK : TENON_MEMORY;
 }
@@ -76,5 +86,6 @@ tenon_status_t tenon_device_count(const char *backend, int32_t *out_count) {
   TN_TRY(tenon_device_find(backend, 0, &device));
   tn_plugin_t *p = tn_plugin_of(device);
   if (!p) return tn_fail(TENON_NOT_FOUND, "backend %s has no plug-in", backend);
-  return *out_count = p->count, TENON_OK;
+  *out_count = p->count;
+  return TENON_OK;
 }

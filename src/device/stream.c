@@ -12,13 +12,17 @@ tn_mutex_t tn_streams_order = TN_MUTEX_INIT;
 
 void tn_streams_in_child(void) { tn_streams_order = (tn_mutex_t)TN_MUTEX_INIT; }
 
-/* ---- making ------------------------------------------------------------------------------------------------------- */
+/* making */
 
-static tenon_status_t add(tn_ordinal_t *o, void *native, bool is_imported, tenon_stream_t **out_stream) {
+static tenon_status_t add(tn_ordinal_t *o, void *native, bool is_imported,
+                          tenon_stream_t **out_stream) {
   tenon_stream_t *s = tn_allocate_zero(1, sizeof *s);
   if (!s) return tn_no_memory("a stream", sizeof *s);
-  s->ordinal = o, s->native = native, s->is_imported = is_imported;
-  s->next = o->streams, o->streams = s;
+  s->ordinal = o;
+  s->native = native;
+  s->is_imported = is_imported;
+  s->next = o->streams;
+  o->streams = s;
   *out_stream = s;
   return TENON_OK;
 }
@@ -26,14 +30,17 @@ static tenon_status_t add(tn_ordinal_t *o, void *native, bool is_imported, tenon
 tenon_status_t tn_streams_start(tn_ordinal_t *o) {
   static uint64_t ids;
   o->id = __atomic_add_fetch(&ids, 1, __ATOMIC_RELAXED);
-  o->has_streams = TN_SLOT(o->table, stream_create), o->has_events = TN_SLOT(o->table, event_create);
+  o->has_streams = TN_SLOT(o->table, stream_create);
+  o->has_events = TN_SLOT(o->table, event_create);
   return add(o, NULL, false, &o->first);
 }
 
 static void end_native(tenon_stream_t *s) {
   const tn_ordinal_t *o = s->ordinal;
-  if (s->native && s->is_imported) o->table->stream_forget(&o->context, s->native);
-  else if (s->native) o->table->stream_destroy(&o->context, s->native);
+  if (s->native && s->is_imported)
+    o->table->stream_forget(&o->context, s->native);
+  else if (s->native)
+    o->table->stream_destroy(&o->context, s->native);
   s->native = NULL;
 }
 
@@ -42,7 +49,9 @@ void tn_streams_release(tn_ordinal_t *o) {
     next = s->next;
     if (s->event) o->table->event_destroy(&o->context, s->event);
     end_native(s);
-    tn_release_memory(s->known.at), tn_release_memory(s->at_event.at), tn_release_memory(s->failure);
+    tn_release_memory(s->known.at);
+    tn_release_memory(s->at_event.at);
+    tn_release_memory(s->failure);
     tn_release_memory(s);
   }
   o->streams = o->first = NULL;
@@ -51,7 +60,8 @@ void tn_streams_release(tn_ordinal_t *o) {
 /* One that was given back, for a new one: what it had done and come after is done. */
 static tenon_stream_t *ended(tn_ordinal_t *o) {
   tenon_stream_t *s = o->streams;
-  while (s && !s->is_ended) s = s->next;
+  while (s && !s->is_ended)
+    s = s->next;
   if (!s) return NULL;
   __atomic_store_n(&s->done, s->ticket, __ATOMIC_RELEASE);
   s->is_ended = false;
@@ -59,24 +69,27 @@ static tenon_stream_t *ended(tn_ordinal_t *o) {
   return s;
 }
 
-/* One that nobody holds any more, and that works: what its last holder left in it is done.  Else a failure of that would be the
- * next holder's. */
+/* One that nobody holds any more, and that works: what its last holder left in it is done.  Else a
+ * failure of that would be the next holder's. */
 static tenon_stream_t *idle(tn_ordinal_t *o) {
   for (tenon_stream_t *s = o->streams; s; s = s->next) {
     tenon_fault_t fault = {.size = sizeof fault};
     if (s == o->first || s->references || !s->native || s->is_imported || s->failed) continue;
     tenon_status_t status = o->table->stream_query(&o->context, s->native, &fault);
     if (status == TENON_OK) return s;
-    if (status != TENON_UNAVAILABLE) __atomic_store_n(&s->failed, status, __ATOMIC_RELEASE); /* nobody is told: renew */
+    if (status != TENON_UNAVAILABLE)
+      __atomic_store_n(&s->failed, status, __ATOMIC_RELEASE); /* nobody is told: renew */
   }
   return NULL;
 }
 
-/* One that nobody holds any more, and that failed: all that will ever be done of it is done after this, and it has a new native
- * one.  Else each failure that a host gets over would cost it a stream. */
+/* One that nobody holds any more, and that failed: all that will ever be done of it is done after
+ * this, and it has a new native one.  Else each failure that a host gets over would cost it a
+ * stream. */
 static tenon_status_t renew(tn_ordinal_t *o, tenon_stream_t **out_stream) {
   tenon_stream_t *s = o->streams;
-  while (s && (s == o->first || s->references || s->is_imported || !s->failed)) s = s->next;
+  while (s && (s == o->first || s->references || s->is_imported || !s->failed))
+    s = s->next;
   if (!s) return TENON_OK;
   s->references++; /* nobody else takes it */
   tn_mutex_unlock(&o->lock);
@@ -96,7 +109,8 @@ static tenon_status_t renew(tn_ordinal_t *o, tenon_stream_t **out_stream) {
 static void begin_several(tn_ordinal_t *o) {
   if (o->has_several) return;
   __atomic_store_n(&o->has_several, 1, __ATOMIC_SEQ_CST);
-  __atomic_store_n(&o->first->alone, __atomic_load_n(&o->first->ticket, __ATOMIC_SEQ_CST), __ATOMIC_RELAXED);
+  __atomic_store_n(&o->first->alone, __atomic_load_n(&o->first->ticket, __ATOMIC_SEQ_CST),
+                   __ATOMIC_RELAXED);
 }
 
 tenon_status_t tenon_stream_create(tenon_device_t device, tenon_stream_t **out_stream) {
@@ -108,16 +122,21 @@ tenon_status_t tenon_stream_create(tenon_device_t device, tenon_stream_t **out_s
   tn_mutex_lock(&o->lock);
   tenon_stream_t *s = o->has_streams ? idle(o) : o->first;
   if (!s) status = renew(o, &s);
-  if (!s && status == TENON_OK && (status = o->table->stream_create(&o->context, &native)) == TENON_OK &&
+  if (!s && status == TENON_OK &&
+      (status = o->table->stream_create(&o->context, &native)) == TENON_OK &&
       (status = add(o, native, false, &s)) != TENON_OK)
     o->table->stream_destroy(&o->context, native);
-  if (status == TENON_OK) s->references++, begin_several(o);
+  if (status == TENON_OK) {
+    s->references++;
+    begin_several(o);
+  }
   tn_mutex_unlock(&o->lock);
   *out_stream = s;
   return status;
 }
 
-tenon_status_t tenon_stream_import(tenon_device_t device, void *native, tenon_stream_t **out_stream) {
+tenon_status_t tenon_stream_import(tenon_device_t device, void *native,
+                                   tenon_stream_t **out_stream) {
   tn_ordinal_t *o;
   void *own;
   TN_TRY(tenon_start());
@@ -128,7 +147,8 @@ tenon_status_t tenon_stream_import(tenon_device_t device, void *native, tenon_st
   tn_mutex_lock(&o->lock);
   tenon_status_t status = (*out_stream = ended(o)) ? TENON_OK : add(o, own, true, out_stream);
   if (status == TENON_OK) {
-    (*out_stream)->native = own, begin_several(o);
+    (*out_stream)->native = own;
+    begin_several(o);
     __atomic_store_n(&(*out_stream)->references, 1, __ATOMIC_RELEASE);
   }
   tn_mutex_unlock(&o->lock);
@@ -136,12 +156,14 @@ tenon_status_t tenon_stream_import(tenon_device_t device, void *native, tenon_st
   return status;
 }
 
-void tenon_stream_retain(tenon_stream_t *s) { __atomic_add_fetch(&s->references, 1, __ATOMIC_RELAXED); }
+void tenon_stream_retain(tenon_stream_t *s) {
+  __atomic_add_fetch(&s->references, 1, __ATOMIC_RELAXED);
+}
 
 void tenon_stream_release(tenon_stream_t *s) {
   if (!s || __atomic_sub_fetch(&s->references, 1, __ATOMIC_ACQ_REL) || !s->is_imported) return;
-  bool has_failed =
-      tn_stream_finish(s) != TENON_OK; /* its owner may end it now, and its handle may be another's next */
+  bool has_failed = tn_stream_finish(s) !=
+                    TENON_OK; /* its owner may end it now, and its handle may be another's next */
   __atomic_store_n(&s->done, UINT64_MAX, __ATOMIC_RELEASE);
   tn_mutex_lock(&s->ordinal->lock);
   tn_mutex_lock(&tn_streams_order);
@@ -157,8 +179,8 @@ void tenon_stream_release(tenon_stream_t *s) {
 bool tn_stream_hold(tenon_stream_t *s) {
   int32_t count = __atomic_load_n(&s->references, __ATOMIC_RELAXED);
   if (!s->is_imported) return true;
-  while (count > 0 &&
-         !__atomic_compare_exchange_n(&s->references, &count, count + 1, true, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
+  while (count > 0 && !__atomic_compare_exchange_n(&s->references, &count, count + 1, true,
+                                                   __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
     continue;
   return count > 0;
 }
@@ -174,10 +196,11 @@ uint64_t tn_stream_mark(tenon_stream_t *s) {
   return ticket;
 }
 
-/* ---- whose stream calls use --------------------------------------------------------------------------------------- */
+/* whose stream calls use */
 
 struct tn_streams_t {
-  int32_t count, capacity;
+  int32_t count;
+  int32_t capacity;
   struct {
     tenon_device_t device;
     uint64_t ordinal; /* id: the device may have been stopped since, and be another one now */
@@ -192,29 +215,36 @@ tenon_stream_t *tn_stream_current(tn_ordinal_t *o) {
   return o->first;
 }
 
-tenon_status_t tenon_stream_use(tenon_device_t device, tenon_stream_t *stream, tenon_stream_t **out_before) {
+tenon_status_t tenon_stream_use(tenon_device_t device, tenon_stream_t *stream,
+                                tenon_stream_t **out_before) {
   tn_ordinal_t *o;
   tn_thread_t *thread = tn_thread();
   struct tn_streams_t *mine = thread->own_streams;
   TN_TRY(tenon_start());
   TN_TRY(tn_ordinal_get(device, &o));
   if (stream && stream->ordinal != o)
-    return tn_fail(TENON_INVALID, "the stream is of device %s:%d, not of %s:%d", stream->ordinal->plugin->name,
-                   (int)stream->ordinal->context.ordinal, o->plugin->name, (int)o->context.ordinal);
+    return tn_fail(TENON_INVALID, "the stream is of device %s:%d, not of %s:%d",
+                   stream->ordinal->plugin->name, (int)stream->ordinal->context.ordinal,
+                   o->plugin->name, (int)o->context.ordinal);
   if (out_before) *out_before = tn_stream_current(o);
   int32_t i = 0;
   tenon_device_t own = o->context.device;
-  while (mine && i < mine->count && !(mine->at[i].device.type == own.type && mine->at[i].device.id == own.id)) i++;
+  while (mine && i < mine->count &&
+         !(mine->at[i].device.type == own.type && mine->at[i].device.id == own.id))
+    i++;
   if (!mine || i == mine->capacity) {
     int32_t capacity = mine ? 2 * mine->capacity : 4;
-    struct tn_streams_t *more = tn_reallocate(mine, sizeof *more + (size_t)capacity * sizeof more->at[0]);
+    struct tn_streams_t *more =
+        tn_reallocate(mine, sizeof *more + (size_t)capacity * sizeof more->at[0]);
     if (!more) return tn_no_memory("a thread's streams", sizeof *more);
     if (!mine) more->count = 0;
     more->capacity = capacity;
     thread->own_streams = mine = more;
   }
   if (i == mine->count) mine->count++;
-  mine->at[i].device = own, mine->at[i].ordinal = o->id, mine->at[i].stream = stream;
+  mine->at[i].device = own;
+  mine->at[i].ordinal = o->id;
+  mine->at[i].stream = stream;
   thread->calls.streams = mine;
   return TENON_OK;
 }
@@ -227,10 +257,11 @@ tenon_status_t tenon_stream_of(tenon_device_t device, tenon_stream_t **out_strea
   return TENON_OK;
 }
 
-/* ---- waiting ------------------------------------------------------------------------------------------------------ */
+/* waiting */
 
 uint64_t tn_stream_quiet(const tenon_stream_t *s) {
-  uint64_t ended = __atomic_load_n(&s->ended, __ATOMIC_ACQUIRE), given = __atomic_load_n(&s->ticket, __ATOMIC_ACQUIRE);
+  uint64_t ended = __atomic_load_n(&s->ended, __ATOMIC_ACQUIRE);
+  uint64_t given = __atomic_load_n(&s->ticket, __ATOMIC_ACQUIRE);
   return ended == given ? given : 0;
 }
 
@@ -240,8 +271,8 @@ bool tn_stream_is_done(const tenon_stream_t *s, uint64_t ticket) {
 
 static void set_done(tenon_stream_t *s, uint64_t ticket) {
   uint64_t before = __atomic_load_n(&s->done, __ATOMIC_RELAXED);
-  while (before < ticket &&
-         !__atomic_compare_exchange_n(&s->done, &before, ticket, true, __ATOMIC_RELEASE, __ATOMIC_RELAXED))
+  while (before < ticket && !__atomic_compare_exchange_n(&s->done, &before, ticket, true,
+                                                         __ATOMIC_RELEASE, __ATOMIC_RELAXED))
     continue;
 }
 
@@ -255,7 +286,8 @@ static seen_t look(const tenon_stream_t *s) {
   seen_t seen = {.up_to = tn_stream_quiet(s)};
   tn_mutex_lock(&tn_streams_order);
   seen.before.count = s->known.count < TN_NEEDS ? s->known.count : TN_NEEDS;
-  if (seen.before.count) memcpy(seen.before.at, s->known.at, seen.before.count * sizeof *seen.before.at);
+  if (seen.before.count)
+    memcpy(seen.before.at, s->known.at, seen.before.count * sizeof *seen.before.at);
   tn_mutex_unlock(&tn_streams_order);
   return seen;
 }
@@ -286,7 +318,8 @@ tenon_status_t tn_stream_record(tenon_stream_t *s) {
   const tn_ordinal_t *o = s->ordinal;
   TN_TRY(tn_stream_finish(s));
   __atomic_store_n(&s->is_recording, 1, __ATOMIC_SEQ_CST);
-  while (__atomic_load_n(&s->asked, __ATOMIC_SEQ_CST)) tn_thread_yield();
+  while (__atomic_load_n(&s->asked, __ATOMIC_SEQ_CST))
+    tn_thread_yield();
   tenon_status_t status = o->table->record_begin(&o->context, s->native);
   if (status != TENON_OK) __atomic_store_n(&s->is_recording, 0, __ATOMIC_SEQ_CST);
   return status;
@@ -310,14 +343,19 @@ tenon_status_t tn_stream_finish(tenon_stream_t *s) {
   tenon_fault_t fault = {.size = sizeof fault};
   seen_t seen = look(s);
   bool is_seen =
-      !s->is_imported && tn_stream_is_done(s, seen.up_to ? seen.up_to : UINT64_MAX); /* of others we know less */
+      !s->is_imported &&
+      tn_stream_is_done(s, seen.up_to ? seen.up_to : UINT64_MAX); /* of others we know less */
   TN_TRY(tn_stream_check(s));
   if (!o->has_streams || is_seen) return TENON_OK;
   if (!may_ask(s)) return tn_stream_cannot_record("the host waits for the device");
   tenon_status_t status = o->table->stream_synchronize(&o->context, s->native, &fault);
   has_asked(s);
-  if (status != TENON_OK) return is_over(s, &seen), tn_stream_fault(s, status, &fault);
-  return is_done(s, &seen), TENON_OK;
+  if (status != TENON_OK) {
+    is_over(s, &seen);
+    return tn_stream_fault(s, status, &fault);
+  }
+  is_done(s, &seen);
+  return TENON_OK;
 }
 
 void tn_stream_drain(tenon_stream_t *s) {
@@ -325,7 +363,8 @@ void tn_stream_drain(tenon_stream_t *s) {
   tenon_fault_t fault = {.size = sizeof fault};
   tn_text_t kept = {0};
   tn_text_add(&kept, "%s", tn_error());
-  if (!s->failed) (void)tn_stream_finish(s);
+  if (!s->failed)
+    (void)tn_stream_finish(s);
   else if (o->has_streams) {
     seen_t seen = look(s);
     (void)o->table->stream_synchronize(&o->context, s->native, &fault);
@@ -337,7 +376,8 @@ void tn_stream_drain(tenon_stream_t *s) {
 
 tenon_status_t tenon_stream_synchronize(tenon_stream_t *stream) {
   TN_TRY(tn_stream_finish(stream));
-  return tn_memory_settle(stream->ordinal), TENON_OK;
+  tn_memory_settle(stream->ordinal);
+  return TENON_OK;
 }
 
 tenon_status_t tn_stream_poll(tenon_stream_t *s) {
@@ -349,8 +389,10 @@ tenon_status_t tn_stream_poll(tenon_stream_t *s) {
   tenon_status_t status = tn_stream_check(s);
   if (status == TENON_OK && o->has_streams) {
     status = may ? o->table->stream_query(&o->context, s->native, &fault) : TENON_UNAVAILABLE;
-    if (status == TENON_OK) is_done(s, &seen);
-    else if (status != TENON_UNAVAILABLE) status = tn_stream_fault(s, status, &fault);
+    if (status == TENON_OK)
+      is_done(s, &seen);
+    else if (status != TENON_UNAVAILABLE)
+      status = tn_stream_fault(s, status, &fault);
   }
   if (may) has_asked(s);
   tn_stream_let_go(s);
@@ -373,7 +415,8 @@ tenon_status_t tn_ordinal_finish(tn_ordinal_t *o) {
     bool is_held = (s->native || s == o->first) && tn_stream_hold(s);
     if (is_held && may_ask(s)) { /* while it is recorded nothing is on the device */
       if (first == TENON_OK) first = tn_stream_finish(s);
-      if (first != TENON_OK) tn_stream_drain(s); /* also one that failed long ago: memory waits for its end */
+      if (first != TENON_OK)
+        tn_stream_drain(s); /* also one that failed long ago: memory waits for its end */
       has_asked(s);
     }
     if (is_held) tn_stream_let_go(s);
@@ -386,5 +429,6 @@ tenon_status_t tenon_device_synchronize(tenon_device_t device) {
   TN_TRY(tenon_start());
   TN_TRY(tn_ordinal_get(device, &o));
   TN_TRY(tn_ordinal_finish(o));
-  return tn_memory_settle(o), TENON_OK;
+  tn_memory_settle(o);
+  return TENON_OK;
 }

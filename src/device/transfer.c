@@ -11,13 +11,14 @@ enum {
 };
 
 /* One copy on a stream. */
-static tenon_status_t enqueue(tenon_stream_t *stream, uint32_t direction, const tn_end_t *from, const tn_end_t *to,
-                              uint64_t bytes, const char *name) {
+static tenon_status_t enqueue(tenon_stream_t *stream, uint32_t direction, const tn_end_t *from,
+                              const tn_end_t *to, uint64_t bytes, const char *name) {
   tn_ordinal_t *o = stream->ordinal;
   tn_copy_counts(o, direction, bytes);
   TN_TRY(tn_stream_check(stream));
   if (tn_stream_is_recording(stream) && direction != TENON_COPY_WITHIN)
-    return tn_fail(TENON_UNIMPLEMENTED, "%s copies to or from another memory, which is not recorded", name);
+    return tn_fail(TENON_UNIMPLEMENTED,
+                   "%s copies to or from another memory, which is not recorded", name);
   uint64_t ticket = tn_stream_ticket(stream, name);
   tenon_copy_t copy = {.size = sizeof copy,
                        .direction = direction,
@@ -27,10 +28,15 @@ static tenon_status_t enqueue(tenon_stream_t *stream, uint32_t direction, const 
                        .to = to->at,
                        .peer = direction == TENON_COPY_PEER ? &from->ordinal->context : NULL};
   tn_needs_t needs = {0};
-  tenon_status_t status = from->memory ? tn_memory_use(from->memory, stream, ticket, false, &needs) : TENON_OK;
-  if (status == TENON_OK && to->memory) status = tn_memory_use(to->memory, stream, ticket, true, &needs);
+  tenon_status_t status =
+      from->memory ? tn_memory_use(from->memory, stream, ticket, false, &needs) : TENON_OK;
+  if (status == TENON_OK && to->memory)
+    status = tn_memory_use(to->memory, stream, ticket, true, &needs);
   if (status == TENON_OK) status = tn_stream_follow(stream, &needs);
-  if (status != TENON_OK) return tn_stream_ended(stream), status;
+  if (status != TENON_OK) {
+    tn_stream_ended(stream);
+    return status;
+  }
   status = o->table->copy(&o->context, stream->native, &copy);
   tn_stream_ended(stream);
   return status == TENON_OK ? status : tn_stream_refused(stream, status, name);
@@ -40,31 +46,41 @@ static tn_end_t host_end(tn_memory_t *memory) {
   return (tn_end_t){NULL, {(char *)memory->handle + memory->offset, 0}, memory};
 }
 
-/* Part i goes to the host while part i - 1 goes on from there.  Streams of one plug-in follow each other; between two the host
- * waits for each part, and before a piece serves again. */
-static tenon_status_t staged(const tn_end_t *from, const tn_end_t *to, uint64_t bytes, const char *name) {
-  tn_ordinal_t *source = from->ordinal, *target = to->ordinal;
-  tenon_stream_t *reads = tn_stream_current(source), *writes = tn_stream_current(target);
+/* Part i goes to the host while part i - 1 goes on from there.  Streams of one plug-in follow each
+ * other; between two the host waits for each part, and before a piece serves again. */
+static tenon_status_t staged(const tn_end_t *from, const tn_end_t *to, uint64_t bytes,
+                             const char *name) {
+  tn_ordinal_t *source = from->ordinal;
+  tn_ordinal_t *target = to->ordinal;
+  tenon_stream_t *reads = tn_stream_current(source);
+  tenon_stream_t *writes = tn_stream_current(target);
   bool waits = source->plugin != target->plugin || !source->has_events;
   tn_ordinal_t *stages = TN_SLOT(source->table, host_allocate) ? source : target;
-  uint64_t size = bytes < STAGE ? bytes : STAGE, count = (bytes + size - 1) / size;
+  uint64_t size = bytes < STAGE ? bytes : STAGE;
+  uint64_t count = (bytes + size - 1) / size;
   tn_memory_t *pieces[2] = {NULL, NULL};
   tenon_status_t status = TENON_OK;
   for (uint64_t i = 0; i < 2 && i < count && status == TENON_OK; i++)
     status = tn_memory_get_pinned(stages, size, &pieces[i]);
   for (uint64_t i = 0; i <= count && status == TENON_OK; i++) {
-    uint64_t done = i * size, before = done - size;
+    uint64_t done = i * size;
+    uint64_t before = done - size;
     if (i < count) {
-      tn_end_t part = *from, host = host_end(pieces[i % 2]);
+      tn_end_t part = *from;
+      tn_end_t host = host_end(pieces[i % 2]);
       part.at.offset += done;
-      status = enqueue(reads, TENON_COPY_OUT, &part, &host, bytes - done < size ? bytes - done : size, name);
+      status = enqueue(reads, TENON_COPY_OUT, &part, &host,
+                       bytes - done < size ? bytes - done : size, name);
     }
     if (i > 0 && status == TENON_OK) {
-      tn_end_t part = *to, host = host_end(pieces[(i - 1) % 2]);
+      tn_end_t part = *to;
+      tn_end_t host = host_end(pieces[(i - 1) % 2]);
       part.at.offset += before;
-      status = enqueue(writes, TENON_COPY_IN, &host, &part, bytes - before < size ? bytes - before : size, name);
+      status = enqueue(writes, TENON_COPY_IN, &host, &part,
+                       bytes - before < size ? bytes - before : size, name);
     }
-    if (i < count && status == TENON_OK) /* who takes part i comes after it, not after the next one */
+    if (i < count &&
+        status == TENON_OK) /* who takes part i comes after it, not after the next one */
       status = waits ? tn_stream_finish(reads) : tn_stream_point(reads);
   }
   for (int i = 0; i < 2; i++)
@@ -72,12 +88,18 @@ static tenon_status_t staged(const tn_end_t *from, const tn_end_t *to, uint64_t 
   return status;
 }
 
-tenon_status_t tn_transfer_begin(const tn_end_t *from, const tn_end_t *to, uint64_t bytes, const char *name) {
-  tn_ordinal_t *source = from->ordinal, *target = to->ordinal;
+tenon_status_t tn_transfer_begin(const tn_end_t *from, const tn_end_t *to, uint64_t bytes,
+                                 const char *name) {
+  tn_ordinal_t *source = from->ordinal;
+  tn_ordinal_t *target = to->ordinal;
   if (!bytes) return TENON_OK;
-  if (!source && !target) return memcpy(to->at.handle, from->at.handle, bytes), TENON_OK;
+  if (!source && !target) {
+    memcpy(to->at.handle, from->at.handle, bytes);
+    return TENON_OK;
+  }
   tenon_stream_t *stream = tn_stream_current(target ? target : source);
-  if (!source || !target) return enqueue(stream, source ? TENON_COPY_OUT : TENON_COPY_IN, from, to, bytes, name);
+  if (!source || !target)
+    return enqueue(stream, source ? TENON_COPY_OUT : TENON_COPY_IN, from, to, bytes, name);
   if (source == target) return enqueue(stream, TENON_COPY_WITHIN, from, to, bytes, name);
   if (source->plugin == target->plugin && TN_SLOT(target->table, peers) &&
       target->table->peers(&target->context, &source->context))
@@ -85,9 +107,11 @@ tenon_status_t tn_transfer_begin(const tn_end_t *from, const tn_end_t *to, uint6
   return staged(from, to, bytes, name);
 }
 
-tenon_status_t tn_transfer(const tn_end_t *from, const tn_end_t *to, uint64_t bytes, const char *name) {
+tenon_status_t tn_transfer(const tn_end_t *from, const tn_end_t *to, uint64_t bytes,
+                           const char *name) {
   tn_ordinal_t *target = to->ordinal;
-  bool is_small = target && !from->ordinal && !from->memory && bytes <= UPLOAD && target->has_streams;
+  bool is_small =
+      target && !from->ordinal && !from->memory && bytes <= UPLOAD && target->has_streams;
   tn_memory_t *piece = NULL;
   if (is_small && bytes && tn_memory_get_pinned(target, bytes, &piece) == TENON_OK) {
     tn_end_t host = host_end(piece);

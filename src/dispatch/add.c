@@ -1,6 +1,7 @@
-/* Calls whose results are added to what their outputs hold: tenon_op_call_add.  A kernel that says "accumulates" gets the bits in
- * call->accumulate; where another one runs the results are made apart, and core::add adds them.  With layers above the
- * kernels these are two calls, so that each layer sees what it knows.  Invariant: until all results are made nothing is added. */
+/* Calls whose results are added to what their outputs hold: tenon_op_call_add.  A kernel that says
+ * "accumulates" gets the bits in call->accumulate; where another one runs the results are made
+ * apart, and core::add adds them.  With layers above the kernels these are two calls, so that each
+ * layer sees what it knows.  Invariant: until all results are made nothing is added. */
 #include <string.h>
 #include <tenon/tenon.h>
 
@@ -19,28 +20,35 @@ enum { MOST = 64 }; /* results of an operator */
 
 static bool has(uint64_t bits, uint32_t o) { return bits >> o & 1; }
 
-/* ---- what is refused -------------------------------------------------------------------------------------------- */
+/* what is refused */
 
-static tenon_status_t check_result(const tenon_op_t *op, const tenon_op_t *add, uint32_t o, tenon_tensor_t *t) {
+static tenon_status_t check_result(const tenon_op_t *op, const tenon_op_t *add, uint32_t o,
+                                   tenon_tensor_t *t) {
   const tn_argument_t *result = &op->schema.outputs[o];
   const char *name = result->name;
   tn_match_t match;
   if (result->mark)
-    return tn_fail(TENON_INVALID, "%s: result %s is an input or a view of one: call it, then core::add", op->name,
+    return tn_fail(TENON_INVALID,
+                   "%s: result %s is an input or a view of one: call it, then core::add", op->name,
                    name);
   if (result->kind == TENON_KIND_TENSORS)
-    return tn_fail(TENON_INVALID, "%s: result %s is a list, which nothing is added to: call it, then core::add",
+    return tn_fail(TENON_INVALID,
+                   "%s: result %s is a list, which nothing is added to: call it, then core::add",
                    op->name, name);
   if (!t)
-    return tn_fail(TENON_INVALID, "%s: result %s: no tensor is given, and `add` says to add to it", op->name, name);
+    return tn_fail(TENON_INVALID, "%s: result %s: no tensor is given, and `add` says to add to it",
+                   op->name, name);
   if (t->detail)
-    return tn_fail(TENON_UNIMPLEMENTED, "%s: result %s is added: expected a dense tensor, found a %s one", op->name,
+    return tn_fail(TENON_UNIMPLEMENTED,
+                   "%s: result %s is added: expected a dense tensor, found a %s one", op->name,
                    name, tenon_tensor_layout(t));
   if (tn_tensor_is_read_only(t))
-    return tn_fail(TENON_INVALID, "%s: result %s: the tensor that is given is read-only", op->name, name);
-  if (!tn_match(add->shapes.matcher, &add->types, add->defaults, (tenon_tensor_t *[]){t, t}, &t, false, &match))
-    return tn_fail(TENON_INVALID, "%s: result %s is added: core::add has no dtype %s", op->name, name,
-                   tn_dtype_name(t->dtype));
+    return tn_fail(TENON_INVALID, "%s: result %s: the tensor that is given is read-only", op->name,
+                   name);
+  if (!tn_match(add->shapes.matcher, &add->types, add->defaults, (tenon_tensor_t *[]){t, t}, &t,
+                false, &match))
+    return tn_fail(TENON_INVALID, "%s: result %s is added: core::add has no dtype %s", op->name,
+                   name, tn_dtype_name(t->dtype));
   return TENON_OK;
 }
 
@@ -55,7 +63,7 @@ static tenon_status_t check(const tenon_op_t *op, tenon_tensor_t *const *outputs
   return TENON_OK;
 }
 
-/* ---- results that are made apart -------------------------------------------------------------------------------- */
+/* results that are made apart */
 
 static void release_apart(const tenon_op_t *op, uint64_t bits, tenon_tensor_t **all) {
   for (uint32_t o = 0; o < op->output_count; o++)
@@ -80,23 +88,27 @@ static tenon_status_t check_shape(const tenon_op_t *op, uint32_t o, const tenon_
                                   const tenon_tensor_t *to) {
   char expected[160], found[160];
   bool same = made->ndim == to->ndim;
-  for (int32_t d = 0; d < to->ndim && same; d++) same = made->shape[d] == to->shape[d];
+  for (int32_t d = 0; d < to->ndim && same; d++)
+    same = made->shape[d] == to->shape[d];
   return same ? TENON_OK
-              : tn_fail(TENON_INVALID, "%s: result %s is added: expected shape %s, found %s", op->name,
-                        op->schema.outputs[o].name, tn_shape_print(to->ndim, to->shape, expected, sizeof expected),
+              : tn_fail(TENON_INVALID, "%s: result %s is added: expected shape %s, found %s",
+                        op->name, op->schema.outputs[o].name,
+                        tn_shape_print(to->ndim, to->shape, expected, sizeof expected),
                         tn_shape_print(made->ndim, made->shape, found, sizeof found));
 }
 
 /* After the call: adds them to what was given, and lets them go. */
-static tenon_status_t add_apart(const tenon_op_t *op, uint64_t bits, tenon_tensor_t **all, tenon_tensor_t *const *given,
-                                bool counts, tenon_status_t status) {
+static tenon_status_t add_apart(const tenon_op_t *op, uint64_t bits, tenon_tensor_t **all,
+                                tenon_tensor_t *const *given, bool counts, tenon_status_t status) {
   const tenon_op_t *add = tn_registry_find("core::add");
   for (uint32_t o = 0; o < op->output_count && status == TENON_OK; o++)
     if (has(bits, o)) status = check_shape(op, o, all[o], given[o]);
   for (uint32_t o = 0; o < op->output_count && status == TENON_OK; o++) {
     if (!has(bits, o)) continue;
-    tenon_tensor_t *both[2] = {given[o], all[o]}, *sum = given[o];
-    status = counts ? tenon_op_call_into(add, NULL, both, &sum) : tenon_op_run(add, NULL, both, &sum);
+    tenon_tensor_t *both[2] = {given[o], all[o]};
+    tenon_tensor_t *sum = given[o];
+    status =
+        counts ? tenon_op_call_into(add, NULL, both, &sum) : tenon_op_run(add, NULL, both, &sum);
     if (status != TENON_OK)
       status = tn_prefix(status, "%s: result %s is added: ", op->name, op->schema.outputs[o].name);
   }
@@ -104,13 +116,14 @@ static tenon_status_t add_apart(const tenon_op_t *op, uint64_t bits, tenon_tenso
   return status;
 }
 
-/* ---- where the kernel is known ---------------------------------------------------------------------------------- */
+/* where the kernel is known */
 
 static bool reads_what_it_adds_to(const tenon_call_t *call) {
   for (uint32_t o = 0; o < call->op->output_count; o++)
     for (uint32_t i = 0; i < call->op->input_count && has(call->accumulate, o); i++) {
       const tenon_tensor_t *t = call->inputs[i];
-      if (t && (tn_dtype_is(t->dtype, TENON_LIST) || tn_place_overlap(t, call->outputs[o]))) return true;
+      if (t && (tn_dtype_is(t->dtype, TENON_LIST) || tn_place_overlap(t, call->outputs[o])))
+        return true;
     }
   return false;
 }
@@ -118,13 +131,18 @@ static bool reads_what_it_adds_to(const tenon_call_t *call) {
 /* The rest of the call, with other outputs. */
 static tenon_status_t run_apart(tenon_call_t *call) {
   tn_frame_t *frame = tn_frame_of(call);
-  tenon_tensor_t *all[MOST], *const *given = call->outputs;
+  tenon_tensor_t *all[MOST];
+  tenon_tensor_t *const *given = call->outputs;
   uint64_t bits = call->accumulate;
   memcpy(all, given, call->op->output_count * sizeof *all);
   TN_TRY(make_apart(call->op, bits, all));
-  call->outputs = all, call->accumulate = 0, frame->infers = false;
+  call->outputs = all;
+  call->accumulate = 0;
+  frame->infers = false;
   tenon_status_t status = tn_slot_run(call);
-  call->outputs = given, call->accumulate = bits, frame->infers = true;
+  call->outputs = given;
+  call->accumulate = bits;
+  frame->infers = true;
   return add_apart(call->op, bits, all, given, false, status);
 }
 
@@ -132,55 +150,70 @@ static tenon_status_t run_apart(tenon_call_t *call) {
 tenon_status_t tn_slot_add(tenon_call_t *call) {
   const tn_slot_t *slot = tn_frame_of(call)->slot;
   tenon_run_fn run = tn_slot_function(slot);
-  bool leads_on = run == tn_layer_layout || run == tn_layer_others || slot->rule == TN_RULE_FALLTHROUGH;
+  bool leads_on =
+      run == tn_layer_layout || run == tn_layer_others || slot->rule == TN_RULE_FALLTHROUGH;
   if (leads_on) return run(call);
   slot = tn_slot_enter(call);
-  const tn_kernel_t *kernel =
-      slot->only || slot->by_dtype ? tn_slot_kernel(slot, call->op, call->inputs, call->outputs) : NULL;
-  bool accumulates = kernel && kernel->kind == TN_KERNEL_DEVICE && kernel->words.flags & TN_KERNEL_ACCUMULATES;
+  const tn_kernel_t *kernel = slot->only || slot->by_dtype
+                                  ? tn_slot_kernel(slot, call->op, call->inputs, call->outputs)
+                                  : NULL;
+  bool accumulates =
+      kernel && kernel->kind == TN_KERNEL_DEVICE && kernel->words.flags & TN_KERNEL_ACCUMULATES;
   bool serves = accumulates && !tn_is_mixed(call) && !reads_what_it_adds_to(call);
   tenon_status_t status = serves ? tn_layer_below(call) : TENON_UNIMPLEMENTED;
   tn_slot_leave(slot);
   return status == TENON_UNIMPLEMENTED ? run_apart(call) : status;
 }
 
-/* ---- the entry -------------------------------------------------------------------------------------------------- */
+/* the entry */
 
-/* Is there a kernel to ask, and nothing above it?  Random numbers, and inputs that are written to, would be asked for twice if
- * it declined. */
-static bool asks_kernel(const tenon_op_t *op, tenon_tensor_t *const *inputs, tenon_tensor_t *const *outputs) {
+/* Is there a kernel to ask, and nothing above it?  Random numbers, and inputs that are written to,
+ * would be asked for twice if it declined. */
+static bool asks_kernel(const tenon_op_t *op, tenon_tensor_t *const *inputs,
+                        tenon_tensor_t *const *outputs) {
   const tn_thread_calls_t *calls = &tn_thread()->calls;
-  if (!__atomic_load_n(&op->accumulates, __ATOMIC_RELAXED) || op->traits & (TENON_RANDOM | TN_WRITES)) return false;
+  if (!__atomic_load_n(&op->accumulates, __ATOMIC_RELAXED) ||
+      op->traits & (TENON_RANDOM | TN_WRITES))
+    return false;
   uint64_t keys = calls->include;
-  for (uint32_t i = 0; i < op->input_count; i++) keys |= inputs[i] ? inputs[i]->keys : 0;
-  for (uint32_t o = 0; o < op->output_count; o++) keys |= outputs[o] ? outputs[o]->keys : 0;
+  for (uint32_t i = 0; i < op->input_count; i++)
+    keys |= inputs[i] ? inputs[i]->keys : 0;
+  for (uint32_t o = 0; o < op->output_count; o++)
+    keys |= outputs[o] ? outputs[o]->keys : 0;
   return !(keys & ~calls->exclude & TN_KEY_LAYERS);
 }
 
 /* As tenon_op_call does it, but that no layers are there. */
 static tenon_status_t call_kernel(const tenon_op_t *op, const tenon_value_t *attrs, void *state,
-                                  tenon_tensor_t *const *inputs, tenon_tensor_t **all, uint64_t given, uint64_t bits) {
+                                  tenon_tensor_t *const *inputs, tenon_tensor_t **all,
+                                  uint64_t given, uint64_t bits) {
   tn_inference_t inference;
   uint64_t made = 0;
-  if (!attrs && op->schema.needs_attrs) TN_TRY(tn_values_check(&op->schema, op->defaults)); /* says which are missing */
+  if (!attrs && op->schema.needs_attrs)
+    TN_TRY(tn_values_check(&op->schema, op->defaults)); /* says which are missing */
   if (!attrs) attrs = op->defaults;
   tn_scratch_mark_t mark = tn_scratch_mark();
   tenon_status_t status = op->create && !state ? tn_state_get(op, attrs, &state) : TENON_OK;
   if (status == TENON_OK)
-    status = tn_results_make(&inference, op, attrs, state, inputs, all, given | (uint64_t)1 << 63, false, &made);
+    status = tn_results_make(&inference, op, attrs, state, inputs, all, given | (uint64_t)1 << 63,
+                             false, &made);
   for (uint32_t o = 0; o < op->output_count && status == TENON_OK; o++)
     if (has(given, o) && !tn_tensor_written(all[o]))
-      status = tn_fail(TENON_INVALID, "%s: result %s: the tensor that is given is read-only", op->name,
-                       op->schema.outputs[o].name);
+      status = tn_fail(TENON_INVALID, "%s: result %s: the tensor that is given is read-only",
+                       op->name, op->schema.outputs[o].name);
   if (status == TENON_OK) status = tn_dispatch_adding(op, attrs, state, inputs, all, bits);
   tn_scratch_reset(mark);
   for (uint32_t o = 0; o < op->output_count && status != TENON_OK; o++)
-    if (has(made, o)) tenon_tensor_release(all[o]), all[o] = NULL;
+    if (has(made, o)) {
+      tenon_tensor_release(all[o]);
+      all[o] = NULL;
+    }
   return status;
 }
 
 tenon_status_t tn_call_add_with(const tenon_op_t *op, const tenon_value_t *attrs, void *state,
-                                tenon_tensor_t *const *inputs, tenon_tensor_t *const *outputs, uint64_t bits) {
+                                tenon_tensor_t *const *inputs, tenon_tensor_t *const *outputs,
+                                uint64_t bits) {
   tenon_tensor_t *all[MOST];
   uint64_t given = 0;
   if (__atomic_load_n(&op->successor, __ATOMIC_ACQUIRE)) {
@@ -203,7 +236,8 @@ tenon_status_t tn_call_add_with(const tenon_op_t *op, const tenon_value_t *attrs
   return status;
 }
 
-tenon_status_t tenon_op_call_add(const tenon_op_t *op, const tenon_value_t *attrs, tenon_tensor_t *const *inputs,
-                                 tenon_tensor_t *const *outputs, uint64_t add) {
+tenon_status_t tenon_op_call_add(const tenon_op_t *op, const tenon_value_t *attrs,
+                                 tenon_tensor_t *const *inputs, tenon_tensor_t *const *outputs,
+                                 uint64_t add) {
   return tn_call_add_with(op, attrs, NULL, inputs, outputs, add);
 }

@@ -1,5 +1,6 @@
-/* Attributes of one operator, set by name and checked as they are set.  Called by applications and importers.  Invariant:
- * the array of values is always complete but for required attributes that were not set yet. */
+/* Attributes of one operator, set by name and checked as they are set.  Called by applications and
+ * importers.  Invariant: the array of values is always complete but for required attributes that
+ * were not set yet. */
 #include <string.h>
 #include <tenon/tenon.h>
 
@@ -14,16 +15,19 @@ struct tenon_attrs_t {
   tenon_value_t *values;
   tn_arena_t arena;
   tenon_tensor_t **tensors; /* retained */
-  size_t tensor_count, tensor_capacity;
+  size_t tensor_count;
+  size_t tensor_capacity;
   const tenon_graph_t **graphs; /* retained */
-  size_t graph_count, graph_capacity;
+  size_t graph_count;
+  size_t graph_capacity;
 };
 
 tenon_status_t tenon_attrs_create(const tenon_op_t *op, tenon_attrs_t **out_attrs) {
   tenon_attrs_t *attrs = tn_allocate_zero(1, sizeof *attrs);
   if (!attrs) return tn_no_memory("attributes", sizeof *attrs);
   op = tn_op_now(op);
-  attrs->op = op, attrs->version = op->version;
+  attrs->op = op;
+  attrs->version = op->version;
   uint32_t count = op->schema.attr_count;
   attrs->values = tn_arena_array(&attrs->arena, count + 1, sizeof *attrs->values);
   if (!attrs->values) {
@@ -37,8 +41,10 @@ tenon_status_t tenon_attrs_create(const tenon_op_t *op, tenon_attrs_t **out_attr
 
 void tenon_attrs_release(tenon_attrs_t *attrs) {
   if (!attrs) return;
-  for (size_t i = 0; i < attrs->tensor_count; i++) tenon_tensor_release(attrs->tensors[i]);
-  for (size_t i = 0; i < attrs->graph_count; i++) tenon_graph_release(attrs->graphs[i]);
+  for (size_t i = 0; i < attrs->tensor_count; i++)
+    tenon_tensor_release(attrs->tensors[i]);
+  for (size_t i = 0; i < attrs->graph_count; i++)
+    tenon_graph_release(attrs->graphs[i]);
   tn_release_memory(attrs->tensors);
   tn_release_memory(attrs->graphs);
   tn_arena_clear(&attrs->arena);
@@ -50,8 +56,8 @@ static tenon_status_t find(const tenon_attrs_t *attrs, const char *name, int32_t
   const char *now = tn_upgrades_name(&attrs->op->upgrades, attrs->version, name);
   *out_index = now ? tn_schema_attr(&attrs->op->schema, now, strlen(now)) : -1;
   if (*out_index >= 0 || !now) return TENON_OK;
-  return tn_fail(TENON_NOT_FOUND, "%s has no attribute '%s'; its schema is %s", attrs->op->name, name,
-                 attrs->op->schema.text);
+  return tn_fail(TENON_NOT_FOUND, "%s has no attribute '%s'; its schema is %s", attrs->op->name,
+                 name, attrs->op->schema.text);
 }
 
 static tenon_status_t keep(tenon_attrs_t *attrs, const tenon_value_t *value) {
@@ -59,12 +65,14 @@ static tenon_status_t keep(tenon_attrs_t *attrs, const tenon_value_t *value) {
   tenon_tensor_t *const *tensors = value->kind == TENON_KIND_TENSORS ? value->as.tensors : one;
   uint32_t count = value->kind == TENON_KIND_TENSORS ? value->count : one[0] != NULL;
   for (uint32_t i = 0; i < count; i++) {
-    if (!tn_grow((void **)&attrs->tensors, &attrs->tensor_capacity, attrs->tensor_count, sizeof *attrs->tensors))
+    if (!tn_grow((void **)&attrs->tensors, &attrs->tensor_capacity, attrs->tensor_count,
+                 sizeof *attrs->tensors))
       return tn_no_memory("attributes", sizeof *attrs->tensors);
     tenon_tensor_retain(attrs->tensors[attrs->tensor_count++] = tensors[i]);
   }
   if (value->kind != TENON_KIND_GRAPH || !value->as.graph) return TENON_OK;
-  if (!tn_grow((void **)&attrs->graphs, &attrs->graph_capacity, attrs->graph_count, sizeof *attrs->graphs))
+  if (!tn_grow((void **)&attrs->graphs, &attrs->graph_capacity, attrs->graph_count,
+               sizeof *attrs->graphs))
     return tn_no_memory("attributes", sizeof *attrs->graphs);
   tenon_graph_retain(attrs->graphs[attrs->graph_count++] = value->as.graph);
   return TENON_OK;
@@ -83,12 +91,14 @@ static int32_t find_open(const tenon_attrs_t *attrs, const char *name) {
 }
 
 /* Adds "name=value". */
-static tenon_status_t add_open(tenon_attrs_t *attrs, int32_t index, const char *name, const char *value) {
+static tenon_status_t add_open(tenon_attrs_t *attrs, int32_t index, const char *name,
+                               const char *value) {
   tenon_value_t *list = &attrs->values[index];
   tn_text_t text = {0};
   tn_text_add(&text, "%s=%s", name, value);
   char *kept = text.failed ? NULL : tn_arena_text(&attrs->arena, text.data, text.size);
-  tenon_string_t *strings = kept ? tn_arena_array(&attrs->arena, list->count + 1, sizeof *strings) : NULL;
+  tenon_string_t *strings =
+      kept ? tn_arena_array(&attrs->arena, list->count + 1, sizeof *strings) : NULL;
   if (strings) {
     if (list->count) memcpy(strings, list->as.strs, list->count * sizeof *strings);
     strings[list->count] = (tenon_string_t){kept, text.size};
@@ -101,10 +111,12 @@ static tenon_status_t add_open(tenon_attrs_t *attrs, int32_t index, const char *
 static tenon_status_t add_open_value(tenon_attrs_t *attrs, int32_t index, const char *name,
                                      const tenon_value_t *value) {
   tn_text_t text = {0};
-  if (value->kind == TENON_KIND_STR) tn_text_bytes(&text, value->as.s, value->count);
-  else tn_value_print(NULL, value, &text);
-  tenon_status_t status =
-      text.failed ? tn_no_memory("attributes", text.size) : add_open(attrs, index, name, tn_text_get(&text));
+  if (value->kind == TENON_KIND_STR)
+    tn_text_bytes(&text, value->as.s, value->count);
+  else
+    tn_value_print(NULL, value, &text);
+  tenon_status_t status = text.failed ? tn_no_memory("attributes", text.size)
+                                      : add_open(attrs, index, name, tn_text_get(&text));
   tn_text_clear(&text);
   return status;
 }
@@ -115,7 +127,8 @@ tenon_status_t tenon_attrs_set(tenon_attrs_t *attrs, const char *name, const ten
   if (i >= 0) return add_open_value(attrs, i, name, value);
   TN_TRY(find(attrs, name, &i));
   if (i < 0) return TENON_OK;
-  TN_TRY(tn_value_convert(&attrs->op->schema, &attrs->op->schema.attrs[i], value, &attrs->arena, &converted));
+  TN_TRY(tn_value_convert(&attrs->op->schema, &attrs->op->schema.attrs[i], value, &attrs->arena,
+                          &converted));
   TN_TRY(keep(attrs, &converted));
   attrs->values[i] = converted;
   return TENON_OK;
@@ -131,11 +144,14 @@ tenon_status_t tenon_attrs_float(tenon_attrs_t *attrs, const char *name, double 
 
 tenon_status_t tenon_attrs_text(tenon_attrs_t *attrs, const char *name, const char *value) {
   size_t size = strlen(value);
-  if (size > UINT32_MAX) return tn_fail(TENON_INVALID, "attribute %s: a text of %zu bytes", name, size);
-  return tenon_attrs_set(attrs, name, &(tenon_value_t){TENON_KIND_STR, (uint32_t)size, {.s = value}});
+  if (size > UINT32_MAX)
+    return tn_fail(TENON_INVALID, "attribute %s: a text of %zu bytes", name, size);
+  return tenon_attrs_set(attrs, name,
+                         &(tenon_value_t){TENON_KIND_STR, (uint32_t)size, {.s = value}});
 }
 
-tenon_status_t tenon_attrs_ints(tenon_attrs_t *attrs, const char *name, const int64_t *values, uint32_t count) {
+tenon_status_t tenon_attrs_ints(tenon_attrs_t *attrs, const char *name, const int64_t *values,
+                                uint32_t count) {
   return tenon_attrs_set(attrs, name, &(tenon_value_t){TENON_KIND_INTS, count, {.ints = values}});
 }
 
@@ -161,7 +177,8 @@ static tenon_status_t set_upgraded(void *context, const char *name, const char *
 
 tenon_status_t tenon_attrs_upgrade(tenon_attrs_t *attrs, int64_t version) {
   if (version < 1)
-    return tn_fail(TENON_INVALID, "%s: version %lld: versions are counted from 1", attrs->op->name, (long long)version);
+    return tn_fail(TENON_INVALID, "%s: version %lld: versions are counted from 1", attrs->op->name,
+                   (long long)version);
   attrs->version = version;
   return tn_upgrades_set(&attrs->op->upgrades, version, set_upgraded, attrs);
 }

@@ -1,6 +1,7 @@
-/* Autocast: calls of threads that switched it on run in the precision that suits the operator.  Called through the row of its
- * key and through slots of operators that a list names ("autocast lower", "autocast f32" in the text of a kernel).
- * Invariant: f64, integers, and calls whose results are given, are left as they are. */
+/* Autocast: calls of threads that switched it on run in the precision that suits the operator.
+ * Called through the row of its key and through slots of operators that a list names ("autocast
+ * lower", "autocast f32" in the text of a kernel). Invariant: f64, integers, and calls whose
+ * results are given, are left as they are. */
 #include <string.h>
 #include <tenon/tenon.h>
 
@@ -11,9 +12,13 @@
 #include "dispatch/registry.h"
 #include "dispatch/table.h"
 
-/* The place of an eligible dtype in the order of width; 0: not eligible.  f16 and bf16 meet at f32. */
+/* The place of an eligible dtype in the order of width; 0: not eligible.  f16 and bf16 meet at
+ * f32. */
 static int width(tenon_dtype_t dtype) {
-  return tn_dtype_is(dtype, TENON_F32) ? 3 : tn_dtype_is(dtype, TENON_F16) ? 1 : tn_dtype_is(dtype, TENON_BF16) ? 2 : 0;
+  return tn_dtype_is(dtype, TENON_F32)    ? 3
+         : tn_dtype_is(dtype, TENON_F16)  ? 1
+         : tn_dtype_is(dtype, TENON_BF16) ? 2
+                                          : 0;
 }
 
 static tenon_dtype_t wider(tenon_dtype_t a, tenon_dtype_t b) {
@@ -23,7 +28,8 @@ static tenon_dtype_t wider(tenon_dtype_t a, tenon_dtype_t b) {
 
 static tenon_dtype_t thread_dtype(uint64_t keys) {
   const tn_thread_calls_t *calls = &tn_thread()->calls;
-  uint64_t backends = tn_key_below(keys, TN_BIT_META + 1), backend;
+  uint64_t backends = tn_key_below(keys, TN_BIT_META + 1);
+  uint64_t backend;
   if (!backends) return (tenon_dtype_t){0, 0, 0};
   backend = TN_KEY(tn_key_highest(backends));
   return calls->autocast_f16 & backend    ? tenon_dtype(TENON_F16)
@@ -31,7 +37,7 @@ static tenon_dtype_t thread_dtype(uint64_t keys) {
                                           : (tenon_dtype_t){0, 0, 0};
 }
 
-/* ---- casting ---------------------------------------------------------------------------------------------------- */
+/* casting */
 
 enum { CAST_ATTRS = 8 };
 static const tenon_op_t *cast_op; /* found by the first call that needs it */
@@ -49,7 +55,8 @@ static tenon_status_t find_cast(const tenon_op_t **out_op) {
 void tn_autocast_clear(void) { __atomic_store_n(&cast_op, NULL, __ATOMIC_RELEASE); }
 
 /* The tensor as `to`, which the frame owns; itself if that is what it is, or it is not eligible. */
-static tenon_status_t cast(tenon_call_t *call, tenon_tensor_t *t, tenon_dtype_t to, tenon_tensor_t **out_tensor) {
+static tenon_status_t cast(tenon_call_t *call, tenon_tensor_t *t, tenon_dtype_t to,
+                           tenon_tensor_t **out_tensor) {
   const tenon_op_t *op;
   tenon_value_t attrs[CAST_ATTRS];
   *out_tensor = t;
@@ -63,7 +70,8 @@ static tenon_status_t cast(tenon_call_t *call, tenon_tensor_t *t, tenon_dtype_t 
   return tn_frame_keep(tn_frame_of(call), made);
 }
 
-static tenon_status_t cast_argument(tenon_call_t *call, tenon_tensor_t *t, tenon_dtype_t to, tenon_tensor_t **out) {
+static tenon_status_t cast_argument(tenon_call_t *call, tenon_tensor_t *t, tenon_dtype_t to,
+                                    tenon_tensor_t **out) {
   if (!tn_dtype_is(t->dtype, TENON_LIST)) return cast(call, t, to, out);
   tenon_tensor_t **items = tn_scratch((size_t)t->shape[0] * sizeof *items + 64);
   bool changes = false;
@@ -78,11 +86,12 @@ static tenon_status_t cast_argument(tenon_call_t *call, tenon_tensor_t *t, tenon
   return tn_frame_keep(tn_frame_of(call), *out);
 }
 
-/* ---- what inputs become ----------------------------------------------------------------------------------------- */
+/* what inputs become */
 
 static tenon_dtype_t widest_of(const tenon_tensor_t *t, tenon_dtype_t so_far) {
   if (!tn_dtype_is(t->dtype, TENON_LIST)) return width(t->dtype) ? wider(so_far, t->dtype) : so_far;
-  for (int64_t i = 0; i < t->shape[0]; i++) so_far = widest_of(tenon_item(t, i), so_far);
+  for (int64_t i = 0; i < t->shape[0]; i++)
+    so_far = widest_of(tenon_item(t, i), so_far);
   return so_far;
 }
 
@@ -92,25 +101,30 @@ static tenon_dtype_t agreed(const tenon_call_t *call, uint32_t input) {
   tenon_dtype_t widest = {0, 0, 0};
   if (sources[input].kind != TN_TYPE_VARIABLE) return widest;
   for (uint32_t i = 0; i < call->op->input_count; i++)
-    if (call->inputs[i] && sources[i].kind == TN_TYPE_VARIABLE && sources[i].index == sources[input].index)
+    if (call->inputs[i] && sources[i].kind == TN_TYPE_VARIABLE &&
+        sources[i].index == sources[input].index)
       widest = widest_of(call->inputs[i], widest);
   return widest;
 }
 
-/* Casts inputs to `to`, where the operator takes that; no bits: to the dtype on which they agree. */
-static tenon_status_t cast_inputs(tenon_call_t *call, tenon_dtype_t to, tenon_tensor_t **out_inputs) {
+/* Casts inputs to `to`, where the operator takes that; no bits: to the dtype on which they
+ * agree. */
+static tenon_status_t cast_inputs(tenon_call_t *call, tenon_dtype_t to,
+                                  tenon_tensor_t **out_inputs) {
   const tenon_op_t *op = call->op;
   for (uint32_t i = 0; i < op->input_count; i++) {
     out_inputs[i] = call->inputs[i];
     if (!call->inputs[i] || op->schema.inputs[i].is_host) continue;
     tenon_dtype_t wanted = to;
-    if (!to.bits || !tn_types_admit(&op->types, &op->types.inputs[i], call->attrs, to)) wanted = agreed(call, i);
+    if (!to.bits || !tn_types_admit(&op->types, &op->types.inputs[i], call->attrs, to))
+      wanted = agreed(call, i);
     if (wanted.bits) TN_TRY(cast_argument(call, call->inputs[i], wanted, &out_inputs[i]));
   }
   return TENON_OK;
 }
 
-/* Are results still to be made, and is no input written to?  Else their dtype is not ours to choose. */
+/* Are results still to be made, and is no input written to?  Else their dtype is not ours to
+ * choose. */
 static bool is_open(const tenon_call_t *call) {
   for (uint32_t o = 0; o < call->op->output_count; o++)
     if (call->outputs[o] && !(call->outputs[o]->keys & TN_TENSOR_UNSET)) return false;
@@ -120,7 +134,8 @@ static bool is_open(const tenon_call_t *call) {
 /* What the operator calls itself is left alone: its results have the dtypes that it states. */
 static tenon_status_t run(tenon_call_t *call, tenon_dtype_t to) {
   if (!is_open(call)) return tenon_call_next(call);
-  uint64_t *exclude = &tn_thread()->calls.exclude, excluded = *exclude;
+  uint64_t *exclude = &tn_thread()->calls.exclude;
+  uint64_t excluded = *exclude;
   tn_scratch_mark_t mark = tn_scratch_mark();
   tenon_tensor_t *const *before = call->inputs;
   tenon_tensor_t **inputs = tn_scratch((call->op->input_count + 1) * sizeof *inputs);
@@ -143,24 +158,28 @@ tenon_status_t tn_layer_autocast(tenon_call_t *call) { return run(call, (tenon_d
 tenon_status_t tn_layer_autocast_listed(tenon_call_t *call) {
   const tn_frame_t *frame = tn_frame_of(call);
   const tn_kernel_words_t *words = &frame->slot->only->words;
-  if (!(words->flags & TN_KERNEL_LOWER)) return run(call, tn_dtype_at(__builtin_ctzll(words->dtypes)));
+  if (!(words->flags & TN_KERNEL_LOWER))
+    return run(call, tn_dtype_at(__builtin_ctzll(words->dtypes)));
   tenon_dtype_t to = thread_dtype(frame->keys);
   return to.bits ? run(call, to) : tenon_call_next(call);
 }
 
-/* ---- switching -------------------------------------------------------------------------------------------------- */
+/* switching */
 
 tenon_status_t tenon_autocast_set(const char *backend, tenon_dtype_t dtype) {
   tn_thread_calls_t *calls = &tn_thread()->calls;
   tn_backend_t *found;
   TN_TRY(tenon_start());
-  if (!backend) return tn_fail(TENON_INVALID, "autocast: expected the name of a backend, found NULL");
+  if (!backend)
+    return tn_fail(TENON_INVALID, "autocast: expected the name of a backend, found NULL");
   TN_TRY(tn_backend_intern(backend, &found));
-  bool is_f16 = tn_dtype_is(dtype, TENON_F16), is_bf16 = tn_dtype_is(dtype, TENON_BF16);
+  bool is_f16 = tn_dtype_is(dtype, TENON_F16);
+  bool is_bf16 = tn_dtype_is(dtype, TENON_BF16);
   if (dtype.bits && !is_f16 && !is_bf16)
-    return tn_fail(TENON_INVALID, "autocast on %s to %s: expected f16, bf16, or no dtype (off)", backend,
-                   tn_dtype_name(dtype));
-  uint64_t bit = TN_KEY(found->bit), key = TN_KEY(TN_BIT_AUTOCAST);
+    return tn_fail(TENON_INVALID, "autocast on %s to %s: expected f16, bf16, or no dtype (off)",
+                   backend, tn_dtype_name(dtype));
+  uint64_t bit = TN_KEY(found->bit);
+  uint64_t key = TN_KEY(TN_BIT_AUTOCAST);
   calls->autocast_f16 = is_f16 ? calls->autocast_f16 | bit : calls->autocast_f16 & ~bit;
   calls->autocast_bf16 = is_bf16 ? calls->autocast_bf16 | bit : calls->autocast_bf16 & ~bit;
   bool any = calls->autocast_f16 | calls->autocast_bf16;

@@ -1,6 +1,7 @@
-/* Bound calls: an operator with attributes, a state of its own, and a device.  For programs that often call an operator with
- * state, or one without tensor arguments: attributes are checked and the state is made once, and nothing is looked up by their
- * values.  Invariant: attributes, state and the operator's library live as long as the binding. */
+/* Bound calls: an operator with attributes, a state of its own, and a device.  For programs that
+ * often call an operator with state, or one without tensor arguments: attributes are checked and
+ * the state is made once, and nothing is looked up by their values.  Invariant: attributes, state
+ * and the operator's library live as long as the binding. */
 #include <tenon/tenon.h>
 
 #include "base/memory.h"
@@ -18,8 +19,8 @@ struct tenon_bound_t {
   tenon_device_t device;
   bool has_device; /* else it runs where any call would */
   tn_arena_t arena;
-  int64_t references;        /* the caller's, and of histories that need its state; under the lock */
-  tenon_bound_t *next;       /* all that have a state */
+  int64_t references;  /* the caller's, and of histories that need its state; under the lock */
+  tenon_bound_t *next; /* all that have a state */
   struct renewed_t *renewed; /* states for operators that took the place of op, the newest first */
 };
 
@@ -34,14 +35,16 @@ static tenon_bound_t *bounds;
 
 static bool has_renewed(const tenon_bound_t *bound, const void *state) {
   const renewed_t *r = bound->renewed;
-  while (r && r->state != state) r = r->next;
+  while (r && r->state != state)
+    r = r->next;
   return r != NULL;
 }
 
 tenon_bound_t *tn_bound_retain(const void *state) {
   tn_mutex_lock(&lock);
   tenon_bound_t *bound = state ? bounds : NULL;
-  while (bound && bound->state != state && !has_renewed(bound, state)) bound = bound->next;
+  while (bound && bound->state != state && !has_renewed(bound, state))
+    bound = bound->next;
   if (bound) bound->references++;
   tn_mutex_unlock(&lock);
   return bound;
@@ -49,20 +52,28 @@ tenon_bound_t *tn_bound_retain(const void *state) {
 
 static renewed_t *find_renewed(const tenon_bound_t *bound, const tenon_op_t *op) {
   renewed_t *r = bound->renewed;
-  while (r && r->op != op) r = r->next;
+  while (r && r->op != op)
+    r = r->next;
   return r;
 }
 
-/* Code of the library is not called under the lock: of two threads that make one, one is too many. */
+/* Code of the library is not called under the lock: of two threads that make one, one is too
+ * many. */
 static tenon_status_t renew(tenon_bound_t *bound, const tenon_op_t *op, void **state) {
   renewed_t *fresh = tn_allocate_zero(1, sizeof *fresh);
   tenon_status_t status = fresh ? TENON_OK : tn_no_memory("a bound call", sizeof *fresh);
   if (status == TENON_OK && op->create) status = tn_state_create(op, bound->attrs, &fresh->state);
-  if (status != TENON_OK) return tn_release_memory(fresh), status;
+  if (status != TENON_OK) {
+    tn_release_memory(fresh);
+    return status;
+  }
   fresh->op = op;
   tn_mutex_lock(&lock);
   renewed_t *known = find_renewed(bound, op);
-  if (!known) fresh->next = bound->renewed, bound->renewed = fresh;
+  if (!known) {
+    fresh->next = bound->renewed;
+    bound->renewed = fresh;
+  }
   tn_mutex_unlock(&lock);
   *state = known ? known->state : fresh->state;
   if (known && op->create && op->destroy) op->destroy(fresh->state);
@@ -78,8 +89,10 @@ tenon_status_t tn_bound_renew(const tenon_op_t *op, void **state) {
   tn_mutex_lock(&lock);
   const renewed_t *known = find_renewed(bound, op);
   tn_mutex_unlock(&lock);
-  if (known) *state = known->state;
-  else status = renew(bound, op, state);
+  if (known)
+    *state = known->state;
+  else
+    status = renew(bound, op, state);
   tenon_bound_release(bound);
   return status;
 }
@@ -88,7 +101,8 @@ static bool is_last(tenon_bound_t *bound) {
   tn_mutex_lock(&lock);
   bool last = --bound->references == 0;
   tenon_bound_t **at = &bounds;
-  while (last && *at && *at != bound) at = &(*at)->next;
+  while (last && *at && *at != bound)
+    at = &(*at)->next;
   if (last && *at) *at = bound->next;
   tn_mutex_unlock(&lock);
   return last;
@@ -99,26 +113,29 @@ static tenon_status_t bind(tenon_bound_t *bound, const tenon_value_t *attrs) {
   if (!(bound->attrs = tn_arena_array(&bound->arena, op->schema.attr_count + 1, sizeof *attrs)))
     return tn_no_memory("a bound call", sizeof *attrs);
   for (uint32_t i = 0; i < op->schema.attr_count; i++) {
-    if (!tn_value_copy(&attrs[i], &bound->arena, &bound->attrs[i])) return tn_no_memory("a bound call", sizeof *attrs);
+    if (!tn_value_copy(&attrs[i], &bound->arena, &bound->attrs[i]))
+      return tn_no_memory("a bound call", sizeof *attrs);
     if (bound->has_device && op->schema.attrs[i].kind == TENON_KIND_DEVICE)
       bound->attrs[i] = (tenon_value_t){TENON_KIND_DEVICE, 0, {.device = bound->device}};
   }
   return op->create ? tn_state_create(op, bound->attrs, &bound->state) : TENON_OK;
 }
 
-static tenon_status_t create(const tenon_op_t *op, const tenon_value_t *attrs, const tenon_device_t *device,
-                             tenon_bound_t **out_bound) {
+static tenon_status_t create(const tenon_op_t *op, const tenon_value_t *attrs,
+                             const tenon_device_t *device, tenon_bound_t **out_bound) {
   *out_bound = NULL;
   op = tn_op_now(op);
   if (tn_op_has_ended(op)) return tn_op_ended(op);
   if (!attrs) attrs = op->defaults;
   TN_TRY(tn_attrs_check(op, attrs));
   if (device && !tn_backend_of(*device))
-    return tn_fail(TENON_INVALID, "%s: device (type %d, id %d) belongs to no backend", op->name, (int)device->type,
-                   (int)device->id);
+    return tn_fail(TENON_INVALID, "%s: device (type %d, id %d) belongs to no backend", op->name,
+                   (int)device->type, (int)device->id);
   tenon_bound_t *bound = tn_allocate_zero(1, sizeof *bound);
   if (!bound) return tn_no_memory("a bound call", sizeof *bound);
-  bound->op = op, bound->references = 1, bound->has_device = device != NULL;
+  bound->op = op;
+  bound->references = 1;
+  bound->has_device = device != NULL;
   if (device) bound->device = *device;
   tenon_status_t status = bind(bound, attrs);
   if (status != TENON_OK) {
@@ -130,18 +147,22 @@ static tenon_status_t create(const tenon_op_t *op, const tenon_value_t *attrs, c
   tn_registry_use(op->library);
   __atomic_fetch_add(&((tenon_op_t *)(uintptr_t)op)->bounds, 1, __ATOMIC_RELAXED);
   tn_mutex_lock(&lock);
-  if (bound->state) bound->next = bounds, bounds = bound;
+  if (bound->state) {
+    bound->next = bounds;
+    bounds = bound;
+  }
   tn_mutex_unlock(&lock);
   *out_bound = bound;
   return TENON_OK;
 }
 
-tenon_status_t tenon_bound_create(const tenon_op_t *op, const tenon_value_t *attrs, tenon_bound_t **out_bound) {
+tenon_status_t tenon_bound_create(const tenon_op_t *op, const tenon_value_t *attrs,
+                                  tenon_bound_t **out_bound) {
   return create(op, attrs, NULL, out_bound);
 }
 
-tenon_status_t tenon_bound_create_on(tenon_device_t device, const tenon_op_t *op, const tenon_value_t *attrs,
-                                     tenon_bound_t **out_bound) {
+tenon_status_t tenon_bound_create_on(tenon_device_t device, const tenon_op_t *op,
+                                     const tenon_value_t *attrs, tenon_bound_t **out_bound) {
   return create(op, attrs, &device, out_bound);
 }
 
@@ -161,20 +182,28 @@ void tenon_bound_release(tenon_bound_t *bound) {
   tn_registry_unuse(library);
 }
 
-/* ---- on a device ------------------------------------------------------------------------------------------------ */
+/* on a device */
 
 static tenon_status_t elsewhere(const tenon_bound_t *bound, tenon_device_t device) {
-  const tn_backend_t *here = tn_backend_of(device), *wanted = tn_backend_of(bound->device);
-  return tn_fail(TENON_INVALID, "%s: bound to %s:%d, but its arguments are on %s:%d", bound->op->name, wanted->name,
-                 (int)(bound->device.id & 255), here ? here->name : "no backend", (int)(device.id & 255));
+  const tn_backend_t *here = tn_backend_of(device);
+  const tn_backend_t *wanted = tn_backend_of(bound->device);
+  return tn_fail(TENON_INVALID, "%s: bound to %s:%d, but its arguments are on %s:%d",
+                 bound->op->name, wanted->name, (int)(bound->device.id & 255),
+                 here ? here->name : "no backend", (int)(device.id & 255));
 }
 
-/* Tensors say where a call runs; where there are none it is the thread's default device, for this call the binding's. */
-typedef enum way_t { RUN, CALL_INTO, CALL_ADD, CALL } way_t;
+/* Tensors say where a call runs; where there are none it is the thread's default device, for this
+ * call the binding's. */
+typedef enum way_t {
+  RUN,
+  CALL_INTO,
+  CALL_ADD,
+  CALL,
+} way_t;
 
 /* `wanted` of CALL_ADD: what is added. */
-static tenon_status_t go(const tenon_bound_t *b, way_t way, tenon_tensor_t *const *inputs, tenon_tensor_t **outputs,
-                         uint64_t wanted) {
+static tenon_status_t go(const tenon_bound_t *b, way_t way, tenon_tensor_t *const *inputs,
+                         tenon_tensor_t **outputs, uint64_t wanted) {
   return way == RUN         ? tn_run_with(b->op, b->attrs, b->state, inputs, outputs)
          : way == CALL_INTO ? tn_call_into_with(b->op, b->attrs, b->state, inputs, outputs)
          : way == CALL_ADD  ? tn_call_add_with(b->op, b->attrs, b->state, inputs, outputs, wanted)
@@ -182,26 +211,33 @@ static tenon_status_t go(const tenon_bound_t *b, way_t way, tenon_tensor_t *cons
 }
 
 static __attribute__((noinline)) tenon_status_t go_there(const tenon_bound_t *bound, way_t way,
-                                                         tenon_tensor_t *const *inputs, tenon_tensor_t **outputs,
+                                                         tenon_tensor_t *const *inputs,
+                                                         tenon_tensor_t **outputs,
                                                          uint64_t wanted) {
   tn_thread_calls_t *calls = &tn_thread()->calls;
-  int32_t type = calls->device_type, id = calls->device_id;
-  calls->device_type = bound->device.type, calls->device_id = bound->device.id;
+  int32_t type = calls->device_type;
+  int32_t id = calls->device_id;
+  calls->device_type = bound->device.type;
+  calls->device_id = bound->device.id;
   tenon_device_t device = tn_device_of(bound->op, bound->attrs, inputs);
   tenon_status_t status = device.type == bound->device.type && device.id == bound->device.id
                               ? go(bound, way, inputs, outputs, wanted)
                               : elsewhere(bound, device);
-  calls->device_type = type, calls->device_id = id;
+  calls->device_type = type;
+  calls->device_id = id;
   return status;
 }
 
-static inline tenon_status_t enter(const tenon_bound_t *bound, way_t way, tenon_tensor_t *const *inputs,
-                                   tenon_tensor_t *const *outputs, uint64_t wanted) {
+static inline tenon_status_t enter(const tenon_bound_t *bound, way_t way,
+                                   tenon_tensor_t *const *inputs, tenon_tensor_t *const *outputs,
+                                   uint64_t wanted) {
   tenon_tensor_t **results = (tenon_tensor_t **)(uintptr_t)outputs;
-  return bound->has_device ? go_there(bound, way, inputs, results, wanted) : go(bound, way, inputs, results, wanted);
+  return bound->has_device ? go_there(bound, way, inputs, results, wanted)
+                           : go(bound, way, inputs, results, wanted);
 }
 
-tenon_status_t tenon_bound_run(tenon_bound_t *bound, tenon_tensor_t *const *inputs, tenon_tensor_t *const *outputs) {
+tenon_status_t tenon_bound_run(tenon_bound_t *bound, tenon_tensor_t *const *inputs,
+                               tenon_tensor_t *const *outputs) {
   return enter(bound, RUN, inputs, outputs, 0);
 }
 
@@ -210,12 +246,12 @@ tenon_status_t tenon_bound_call_into(tenon_bound_t *bound, tenon_tensor_t *const
   return enter(bound, CALL_INTO, inputs, outputs, 0);
 }
 
-tenon_status_t tenon_bound_call_add(tenon_bound_t *bound, tenon_tensor_t *const *inputs, tenon_tensor_t *const *outputs,
-                                    uint64_t add) {
+tenon_status_t tenon_bound_call_add(tenon_bound_t *bound, tenon_tensor_t *const *inputs,
+                                    tenon_tensor_t *const *outputs, uint64_t add) {
   return enter(bound, CALL_ADD, inputs, outputs, add);
 }
 
-tenon_status_t tenon_bound_call(tenon_bound_t *bound, tenon_tensor_t *const *inputs, tenon_tensor_t **outputs,
-                                uint64_t wanted) {
+tenon_status_t tenon_bound_call(tenon_bound_t *bound, tenon_tensor_t *const *inputs,
+                                tenon_tensor_t **outputs, uint64_t wanted) {
   return enter(bound, CALL, inputs, outputs, wanted);
 }

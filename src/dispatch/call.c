@@ -1,6 +1,6 @@
-/* The call path: the three entries of tenon.h, and dispatch through an operator's table.  Called by applications, by
- * composite kernels through invoke, and by the graph's eager parts.  Invariant: run takes no lock, allocates nothing and
- * looks nothing up by name. */
+/* The call path: the three entries of tenon.h, and dispatch through an operator's table.  Called by
+ * applications, by composite kernels through invoke, and by the graph's eager parts.  Invariant:
+ * run takes no lock, allocates nothing and looks nothing up by name. */
 #include <stddef.h>
 #include <string.h>
 #include <tenon/tenon.h>
@@ -17,13 +17,16 @@
 #include "dispatch/table.h"
 #include "dispatch/trace.h"
 
-/* Code of a library that may be unloaded: the call is counted, and the slot read again, since whoever unloads takes the slot
- * away, makes all threads pass a barrier, and only then looks at the counts (tn_registry_unload). */
+/* Code of a library that may be unloaded: the call is counted, and the slot read again, since
+ * whoever unloads takes the slot away, makes all threads pass a barrier, and only then looks at the
+ * counts (tn_registry_unload). */
 static void pass(tn_thread_t *thread, const tn_slot_t *slot, uint32_t step) {
   uint32_t *count = &thread->gates[slot->gate];
   if (!slot->gate) return;
-  if (!thread->is_shared) __atomic_store_n(count, *count + step, __ATOMIC_RELEASE);
-  else __atomic_fetch_add(count, step, __ATOMIC_SEQ_CST);
+  if (!thread->is_shared)
+    __atomic_store_n(count, *count + step, __ATOMIC_RELEASE);
+  else
+    __atomic_fetch_add(count, step, __ATOMIC_SEQ_CST);
 }
 
 const tn_slot_t *tn_slot_enter(tenon_call_t *call) {
@@ -34,9 +37,14 @@ const tn_slot_t *tn_slot_enter(tenon_call_t *call) {
     pass(tn_thread(), slot, 1);
     __atomic_signal_fence(__ATOMIC_SEQ_CST);
     const tn_slot_t *again = tn_slot_again(call);
-    if (again == slot) return call->context = slot->context, slot; /* one that was made anew has another */
+    if (again == slot) {
+      /* one that was made anew has another */
+      call->context = slot->context;
+      return slot;
+    }
     pass(tn_thread(), slot, (uint32_t)-1);
-    frame->slot = again, call->context = tn_slot_context(again);
+    frame->slot = again;
+    call->context = tn_slot_context(again);
   }
 }
 
@@ -51,7 +59,8 @@ static tenon_status_t run_gated(tenon_call_t *call) {
 
 static tenon_status_t run_inferred(tenon_call_t *call);
 
-/* Has the call come past the layers?  Composites that stand for gradients are past them too: layers see their parts. */
+/* Has the call come past the layers?  Composites that stand for gradients are past them too: layers
+ * see their parts. */
 static bool is_past_layers(const tenon_call_t *call) {
   const tn_frame_t *frame = tn_frame_of_const(call);
   uint64_t keys = frame->keys & tn_op_mask(call->op);
@@ -66,67 +75,88 @@ tenon_status_t tn_slot_run(tenon_call_t *call) {
   return __builtin_expect(frame->slot->gate, 0) ? run_gated(call) : tn_layer_below(call);
 }
 
-/* A frame below the limit is refused, unless it is not on the thread's own stack at all (a coroutine's, the heap). */
-static __attribute__((noinline, cold)) bool is_too_deep(const tn_thread_t *thread, tn_frame_t *frame) {
+/* A frame below the limit is refused, unless it is not on the thread's own stack at all (a
+ * coroutine's, the heap). */
+static __attribute__((noinline, cold)) bool is_too_deep(const tn_thread_t *thread,
+                                                        tn_frame_t *frame) {
   frame->temporaries = NULL;
   return (uintptr_t)frame >= thread->stack_low;
 }
 
 static tenon_status_t __attribute__((noinline, cold)) too_deep(const tenon_op_t *op) {
-  return tn_fail(
-      TENON_RANGE,
-      "%s: calls are nested until the thread's stack is nearly full: a kernel, a layer or a composite calls the "
-      "operator that it was called for, instead of passing the call on (tenon_call_next)",
-      op->name);
+  return tn_fail(TENON_RANGE,
+                 "%s: calls are nested until the thread's stack is nearly full: a kernel, a layer "
+                 "or a composite calls the operator that it was called for, instead of passing the "
+                 "call on (tenon_call_next)",
+                 op->name);
 }
 
-/* A frame as it is when the call begins.  Members that are 0 lie together, so that they are cleared at once. */
-static inline __attribute__((always_inline)) void open_frame(tn_frame_t *frame, const tenon_op_t *op,
-                                                             const tenon_value_t *attrs, tenon_tensor_t *const *inputs,
-                                                             tenon_tensor_t *const *outputs, void *state, uint64_t keys,
-                                                             const tn_slot_t *slot) {
+/* A frame as it is when the call begins.  Members that are 0 lie together, so that they are cleared
+ * at once. */
+static inline __attribute__((always_inline)) void
+open_frame(tn_frame_t *frame, const tenon_op_t *op, const tenon_value_t *attrs,
+           tenon_tensor_t *const *inputs, tenon_tensor_t *const *outputs, void *state,
+           uint64_t keys, const tn_slot_t *slot) {
   memset(&frame->call.plan, 0, offsetof(tenon_call_t, uses) - offsetof(tenon_call_t, plan));
   memset(&frame->call.random, 0, offsetof(tn_frame_t, slot) - offsetof(tn_frame_t, call.random));
-  frame->call.size = sizeof frame->call, frame->call.phase = TENON_PHASE_RUN, frame->call.host = &tn_host;
-  frame->call.op = op, frame->call.attrs = attrs ? attrs : op->defaults;
-  frame->call.context = tn_slot_context(slot), frame->call.state = state;
-  frame->call.inputs = inputs, frame->call.outputs = outputs, frame->call.uses = op->uses;
-  frame->slot = slot, frame->keys = keys;
+  frame->call.size = sizeof frame->call;
+  frame->call.phase = TENON_PHASE_RUN;
+  frame->call.host = &tn_host;
+  frame->call.op = op;
+  frame->call.attrs = attrs ? attrs : op->defaults;
+  frame->call.context = tn_slot_context(slot);
+  frame->call.state = state;
+  frame->call.inputs = inputs;
+  frame->call.outputs = outputs;
+  frame->call.uses = op->uses;
+  frame->slot = slot;
+  frame->keys = keys;
 }
 
 /* `keys` of arguments, thread and process, less those that the thread excludes. */
 static inline __attribute__((always_inline)) tenon_status_t
-dispatch_keys(const tenon_op_t *op, tn_frame_t *frame, const tenon_value_t *attrs, tenon_tensor_t *const *inputs,
-              tenon_tensor_t *const *outputs, void *state, const tenon_random_t *random, bool infers, uint64_t all) {
-  const tn_slot_t *slot =
-      __atomic_load_n(&op->cpu, __ATOMIC_ACQUIRE); /* of most calls: not looking for the key saves time */
+dispatch_keys(const tenon_op_t *op, tn_frame_t *frame, const tenon_value_t *attrs,
+              tenon_tensor_t *const *inputs, tenon_tensor_t *const *outputs, void *state,
+              const tenon_random_t *random, bool infers, uint64_t all) {
+  const tn_slot_t *slot = __atomic_load_n(
+      &op->cpu, __ATOMIC_ACQUIRE); /* of most calls: not looking for the key saves time */
   all &= ~TN_KEY(TN_BIT_CAREFUL);
   uint64_t keys = all & slot->mask;
   if (__builtin_expect(keys != TN_KEY_CPU, 0)) {
     slot = tn_table_slot(op, keys);
-    if (__builtin_expect((all & ~keys & slot->mask) != 0, 0)) /* a newer slot than that of the mask */
-      keys = all & slot->mask, slot = tn_table_slot(op, keys);
+    if (__builtin_expect((all & ~keys & slot->mask) != 0,
+                         0)) /* a newer slot than that of the mask */
+    {
+      keys = all & slot->mask;
+      slot = tn_table_slot(op, keys);
+    }
   }
   open_frame(frame, op, attrs, inputs, outputs, state, keys, slot);
-  frame->call.random = random, frame->infers = infers;
-  frame->inputs = keys & (TN_KEY_STRIDED | TN_KEY_DETAIL) ? NULL : inputs, frame->outputs = outputs;
+  frame->call.random = random;
+  frame->infers = infers;
+  frame->inputs = keys & (TN_KEY_STRIDED | TN_KEY_DETAIL) ? NULL : inputs;
+  frame->outputs = outputs;
   if (infers) return tn_slot_run(&frame->call);
   return __builtin_expect(slot->gate, 0) ? run_gated(&frame->call) : slot->run(&frame->call);
 }
 
 static inline __attribute__((always_inline)) tenon_status_t
-dispatch(const tenon_op_t *op, tn_frame_t *frame, const tenon_value_t *attrs, tenon_tensor_t *const *inputs,
-         tenon_tensor_t *const *outputs, void *state, const tenon_random_t *random, bool infers) {
+dispatch(const tenon_op_t *op, tn_frame_t *frame, const tenon_value_t *attrs,
+         tenon_tensor_t *const *inputs, tenon_tensor_t *const *outputs, void *state,
+         const tenon_random_t *random, bool infers) {
   const tn_thread_t *thread = tn_thread();
-  if (__builtin_expect((uintptr_t)frame < thread->stack_limit, 0) && is_too_deep(thread, frame)) return too_deep(op);
+  if (__builtin_expect((uintptr_t)frame < thread->stack_limit, 0) && is_too_deep(thread, frame))
+    return too_deep(op);
   uint64_t keys = thread->calls.include | tn_key_of_process();
   for (uint32_t i = 0; i < op->input_count; i++)
     if (inputs[i]) keys |= inputs[i]->keys;
   for (uint32_t i = 0; i < op->output_count; i++)
     if (outputs[i]) keys |= outputs[i]->keys;
-  if (__builtin_expect(!op->input_count, 0)) keys |= tn_keys_without_tensors(op, attrs ? attrs : op->defaults);
+  if (__builtin_expect(!op->input_count, 0))
+    keys |= tn_keys_without_tensors(op, attrs ? attrs : op->defaults);
   keys |= op->traits & TN_WRITES;
-  return dispatch_keys(op, frame, attrs, inputs, outputs, state, random, infers, keys & ~thread->calls.exclude);
+  return dispatch_keys(op, frame, attrs, inputs, outputs, state, random, infers,
+                       keys & ~thread->calls.exclude);
 }
 
 tenon_status_t tn_dispatch(const tenon_op_t *op, tn_frame_t *frame, const tenon_value_t *attrs,
@@ -138,17 +168,22 @@ tenon_status_t tn_dispatch(const tenon_op_t *op, tn_frame_t *frame, const tenon_
 }
 
 tenon_status_t tn_dispatch_adding(const tenon_op_t *op, const tenon_value_t *attrs, void *state,
-                                  tenon_tensor_t *const *inputs, tenon_tensor_t *const *outputs, uint64_t add) {
+                                  tenon_tensor_t *const *inputs, tenon_tensor_t *const *outputs,
+                                  uint64_t add) {
   tn_frame_t frame;
   const tn_thread_t *thread = tn_thread();
   if ((uintptr_t)&frame < thread->stack_limit && is_too_deep(thread, &frame)) return too_deep(op);
   uint64_t keys = thread->calls.include | tn_key_of_process();
-  for (uint32_t i = 0; i < op->input_count; i++) keys |= inputs[i] ? inputs[i]->keys : 0;
-  for (uint32_t o = 0; o < op->output_count; o++) keys |= outputs[o] ? outputs[o]->keys : 0;
+  for (uint32_t i = 0; i < op->input_count; i++)
+    keys |= inputs[i] ? inputs[i]->keys : 0;
+  for (uint32_t o = 0; o < op->output_count; o++)
+    keys |= outputs[o] ? outputs[o]->keys : 0;
   if (!op->input_count) keys |= tn_keys_without_tensors(op, attrs);
   keys &= ~thread->calls.exclude & tn_op_mask(op);
   open_frame(&frame, op, attrs, inputs, outputs, state, keys, tn_table_slot(op, keys));
-  frame.outputs = outputs, frame.infers = true, frame.call.accumulate = add;
+  frame.outputs = outputs;
+  frame.infers = true;
+  frame.call.accumulate = add;
   tenon_status_t status = tn_slot_run(&frame.call);
   tn_frame_close(&frame);
   return status;
@@ -159,24 +194,37 @@ tenon_status_t tn_redispatch(tenon_call_t *call, uint64_t keys) {
   const tn_slot_t *slot_before = frame->slot;
   const tn_kernel_t *kernel = frame->kernel;
   uint64_t keys_before = frame->keys;
-  void *context = call->context, *state = call->state, *workspace = call->workspace;
+  void *context = call->context;
+  void *state = call->state;
+  void *workspace = call->workspace;
   uint64_t masked = keys & tn_op_mask(call->op);
   const tn_slot_t *slot = tn_table_slot(call->op, masked);
-  frame->slot = slot, frame->keys = keys, frame->kernel = NULL, call->context = tn_slot_context(slot);
-  bool is_plain = masked == TN_KEY_CPU && call->inputs == frame->inputs && call->outputs == frame->outputs;
+  frame->slot = slot;
+  frame->keys = keys;
+  frame->kernel = NULL;
+  call->context = tn_slot_context(slot);
+  bool is_plain =
+      masked == TN_KEY_CPU && call->inputs == frame->inputs && call->outputs == frame->outputs;
   tenon_status_t status;
-  if (tn_trace_is_on()) status = tn_trace_run(call, keys_before >> TN_BIT_TRACE ? "call" : "next");
-  else if (is_plain && !frame->infers && !slot->gate) status = slot->run(call);
-  else status = tn_slot_run(call);
-  frame->slot = slot_before, frame->keys = keys_before, frame->kernel = kernel;
-  call->context = context, call->state = state, call->workspace = workspace;
+  if (tn_trace_is_on())
+    status = tn_trace_run(call, keys_before >> TN_BIT_TRACE ? "call" : "next");
+  else if (is_plain && !frame->infers && !slot->gate)
+    status = slot->run(call);
+  else
+    status = tn_slot_run(call);
+  frame->slot = slot_before;
+  frame->keys = keys_before;
+  frame->kernel = kernel;
+  call->context = context;
+  call->state = state;
+  call->workspace = workspace;
   return status;
 }
 
-/* ---- run -------------------------------------------------------------------------------------------------------- */
+/* run */
 
-/* Takes the numbers of a call: as many as infer stated, else (-1) one for each element of the largest result, from the
- * generator of the device where it runs. */
+/* Takes the numbers of a call: as many as infer stated, else (-1) one for each element of the
+ * largest result, from the generator of the device where it runs. */
 static tenon_random_t take_numbers(const tenon_op_t *op, int64_t stated, const tenon_value_t *attrs,
                                    tenon_tensor_t *const *inputs, tenon_tensor_t *const *outputs) {
   tenon_device_t device = tn_device_of(op, attrs, inputs);
@@ -190,17 +238,20 @@ static tenon_random_t take_numbers(const tenon_op_t *op, int64_t stated, const t
 }
 
 /* Operators that draw numbers. */
-static tenon_status_t run_random(const tenon_op_t *op, const tenon_value_t *attrs, tenon_tensor_t *const *inputs,
-                                 tenon_tensor_t *const *outputs, void *state) {
+static tenon_status_t run_random(const tenon_op_t *op, const tenon_value_t *attrs,
+                                 tenon_tensor_t *const *inputs, tenon_tensor_t *const *outputs,
+                                 void *state) {
   tn_inference_t inference = {0};
   tn_frame_t frame;
   if (op->infer && op->draws < 0) {
     tenon_meta_t **in, **out;
     tn_scratch_mark_t mark = tn_scratch_mark();
-    tenon_status_t status = op->create && !state ? tn_state_get(op, attrs ? attrs : op->defaults, &state) : TENON_OK;
+    tenon_status_t status =
+        op->create && !state ? tn_state_get(op, attrs ? attrs : op->defaults, &state) : TENON_OK;
     if (status == TENON_OK) status = tn_metas_of_inputs(op, inputs, &in);
     if (status == TENON_OK) status = tn_metas_of_results(op, attrs ? attrs : op->defaults, 0, &out);
-    if (status == TENON_OK) status = tn_infer(&inference, op, attrs ? attrs : op->defaults, state, in, out);
+    if (status == TENON_OK)
+      status = tn_infer(&inference, op, attrs ? attrs : op->defaults, state, in, out);
     tn_scratch_reset(mark);
     if (status != TENON_OK) return status;
   }
@@ -211,41 +262,46 @@ static tenon_status_t run_random(const tenon_op_t *op, const tenon_value_t *attr
   return status;
 }
 
-/* Calls with more to them than a kernel of the CPU; `keys` as of dispatch_keys, 0: still to be found. */
-static __attribute__((noinline)) tenon_status_t run_any(const tenon_op_t *op, const tenon_value_t *attrs,
-                                                        tenon_tensor_t *const *inputs, tenon_tensor_t *const *outputs,
-                                                        void *state, uint64_t keys) {
+/* Calls with more to them than a kernel of the CPU; `keys` as of dispatch_keys, 0: still to be
+ * found. */
+static __attribute__((noinline)) tenon_status_t
+run_any(const tenon_op_t *op, const tenon_value_t *attrs, tenon_tensor_t *const *inputs,
+        tenon_tensor_t *const *outputs, void *state, uint64_t keys) {
   if (op->traits & TENON_RANDOM) return run_random(op, attrs, inputs, outputs, state);
   tn_frame_t frame;
-  tenon_status_t status = keys && !(op->traits & TN_WRITES) && op->input_count
-                              ? dispatch_keys(op, &frame, attrs, inputs, outputs, state, NULL, false, keys)
-                              : dispatch(op, &frame, attrs, inputs, outputs, state, NULL, false);
+  tenon_status_t status =
+      keys && !(op->traits & TN_WRITES) && op->input_count
+          ? dispatch_keys(op, &frame, attrs, inputs, outputs, state, NULL, false, keys)
+          : dispatch(op, &frame, attrs, inputs, outputs, state, NULL, false);
   tn_frame_close(&frame);
   return status;
 }
 
 /* Calls that are not of the CPU alone: of one device, whose kernel is launched directly, or any. */
-static __attribute__((noinline)) tenon_status_t run_elsewhere(const tenon_op_t *op, const tenon_value_t *attrs,
-                                                              tenon_tensor_t *const *inputs,
-                                                              tenon_tensor_t *const *outputs, void *state,
-                                                              uint64_t keys, uint64_t mask) {
-  uint64_t masked = keys & mask & ~TN_KEY(TN_BIT_CAREFUL), device = masked & ~TN_KEY_CPU;
+static __attribute__((noinline)) tenon_status_t
+run_elsewhere(const tenon_op_t *op, const tenon_value_t *attrs, tenon_tensor_t *const *inputs,
+              tenon_tensor_t *const *outputs, void *state, uint64_t keys, uint64_t mask) {
+  uint64_t masked = keys & mask & ~TN_KEY(TN_BIT_CAREFUL);
+  uint64_t device = masked & ~TN_KEY_CPU;
   bool is_one = device && device < TN_KEY(TN_BIT_OTHERS) && !(device & (device - 1));
   const tn_slot_t *slot = is_one ? tn_table_own(op, tn_key_highest(device)) : NULL;
-  if (!slot || slot->run != tn_launch_directly || slot->gate || keys & ~masked & slot->mask & ~TN_KEY(TN_BIT_CAREFUL))
+  if (!slot || slot->run != tn_launch_directly || slot->gate ||
+      keys & ~masked & slot->mask & ~TN_KEY(TN_BIT_CAREFUL))
     return run_any(op, attrs, inputs, outputs, state, keys);
   tn_frame_t frame;
   open_frame(&frame, op, attrs, inputs, outputs, state, masked, slot);
-  frame.inputs = inputs, frame.outputs = outputs;
+  frame.inputs = inputs;
+  frame.outputs = outputs;
   tenon_status_t status = tn_launch_directly(&frame.call);
   tn_frame_close(&frame);
   return status;
 }
 
-/* What dispatch comes to for plain tensors on the CPU: nothing is called but the kernel, so nothing has to be kept. */
-static inline __attribute__((always_inline)) tenon_status_t run(const tenon_op_t *op, const tenon_value_t *attrs,
-                                                                tenon_tensor_t *const *inputs,
-                                                                tenon_tensor_t *const *outputs, void *state) {
+/* What dispatch comes to for plain tensors on the CPU: nothing is called but the kernel, so nothing
+ * has to be kept. */
+static inline __attribute__((always_inline)) tenon_status_t
+run(const tenon_op_t *op, const tenon_value_t *attrs, tenon_tensor_t *const *inputs,
+    tenon_tensor_t *const *outputs, void *state) {
   tn_frame_t frame;
   const tn_thread_t *thread = tn_thread_block;
   if (__builtin_expect(!thread || (uintptr_t)&frame < thread->stack_limit, 0))
@@ -265,12 +321,12 @@ static inline __attribute__((always_inline)) tenon_status_t run(const tenon_op_t
   return status;
 }
 
-tenon_status_t tenon_op_run(const tenon_op_t *op, const tenon_value_t *attrs, tenon_tensor_t *const *inputs,
-                            tenon_tensor_t *const *outputs) {
+tenon_status_t tenon_op_run(const tenon_op_t *op, const tenon_value_t *attrs,
+                            tenon_tensor_t *const *inputs, tenon_tensor_t *const *outputs) {
   return run(op, attrs, inputs, outputs, NULL);
 }
 
-/* ---- layers ----------------------------------------------------------------------------------------------------- */
+/* layers */
 
 /* Keys that calls have whatever their arguments. */
 static inline uint64_t included(void) { return tn_thread()->calls.include & ~TN_KEY_ALWAYS; }
@@ -278,16 +334,19 @@ static inline uint64_t included(void) { return tn_thread()->calls.include & ~TN_
 /* As dispatch finds them, for an operator with tensor arguments. */
 static uint64_t keys_of(const tenon_op_t *op, tenon_tensor_t *const *inputs) {
   uint64_t keys = included() | TN_KEY_CPU;
-  for (uint32_t i = 0; i < op->input_count; i++) keys |= inputs[i] ? inputs[i]->keys : 0;
+  for (uint32_t i = 0; i < op->input_count; i++)
+    keys |= inputs[i] ? inputs[i]->keys : 0;
   return keys & ~tn_thread()->calls.exclude & tn_op_mask(op);
 }
 
-/* Are there layers, other than that of gradients, that may change what the call is about?  Then results are slots until
- * they have passed it on.  Lists are made before, since they would be slots of nobody knows how many tensors. */
+/* Are there layers, other than that of gradients, that may change what the call is about?  Then
+ * results are slots until they have passed it on.  Lists are made before, since they would be slots
+ * of nobody knows how many tensors. */
 static bool gets_slots(const tenon_op_t *op, uint64_t keys) {
   if (!(keys & TN_KEY_LAYERS & ~TN_KEY(TN_BIT_AUTOGRAD))) return false;
   const tn_slot_t *slot = tn_table_slot(op, keys);
-  if (slot->rule == TN_RULE_COMPOSITE || slot->rule == TN_RULE_EXPLICIT) return false; /* its parts meet them */
+  if (slot->rule == TN_RULE_COMPOSITE || slot->rule == TN_RULE_EXPLICIT)
+    return false; /* its parts meet them */
   for (uint32_t o = 0; o < op->output_count; o++)
     if (op->schema.outputs[o].kind == TENON_KIND_TENSORS) return false;
   return true;
@@ -300,10 +359,12 @@ static tenon_status_t run_inferred(tenon_call_t *call) {
   tn_inference_t inference;
   tenon_random_t own;
   tenon_tensor_t *const *inputs = call->inputs;
-  tenon_tensor_t **outputs = (tenon_tensor_t **)(uintptr_t)call->outputs, **dense = NULL;
+  tenon_tensor_t **outputs = (tenon_tensor_t **)(uintptr_t)call->outputs;
+  tenon_tensor_t **dense = NULL;
   const tenon_random_t *random = call->random;
   void *state = call->state;
-  uint64_t wanted = (uint64_t)1 << 63, made = 0;
+  uint64_t wanted = (uint64_t)1 << 63;
+  uint64_t made = 0;
   bool all_slots = true;
   tn_scratch_mark_t mark = tn_scratch_mark();
   for (uint32_t o = 0; o < op->output_count; o++) {
@@ -311,28 +372,34 @@ static tenon_status_t run_inferred(tenon_call_t *call) {
     wanted |= (uint64_t)1 << o;
     all_slots = all_slots && outputs[o]->keys & TN_TENSOR_UNSET;
   }
-  tenon_status_t status =
-      op->is_view && tn_inputs_need_dense(op, inputs) ? tn_inputs_dense(op, inputs, &dense) : TENON_OK;
+  tenon_status_t status = op->is_view && tn_inputs_need_dense(op, inputs)
+                              ? tn_inputs_dense(op, inputs, &dense)
+                              : TENON_OK;
   if (status != TENON_OK) dense = NULL;
   if (dense) call->inputs = dense;
-  if (status == TENON_OK && op->create && !state) status = tn_state_get(op, call->attrs, &call->state);
+  if (status == TENON_OK && op->create && !state)
+    status = tn_state_get(op, call->attrs, &call->state);
   if (status == TENON_OK)
-    status = tn_results_make(&inference, op, call->attrs, call->state, call->inputs, outputs, wanted,
-                             tn_view_has_kernel(op, frame->keys, call->inputs), &made);
+    status = tn_results_make(&inference, op, call->attrs, call->state, call->inputs, outputs,
+                             wanted, tn_view_has_kernel(op, frame->keys, call->inputs), &made);
   if (status == TENON_OK && op->traits & TENON_RANDOM && !random) {
     own = take_numbers(op, inference.infer.draws.value, call->attrs, call->inputs, outputs);
     call->random = &own;
   }
   frame->infers = false;
-  if (status == TENON_OK && !(all_slots && frame->slot->rule == TN_RULE_VIEW)) status = tn_slot_run(call);
+  if (status == TENON_OK && !(all_slots && frame->slot->rule == TN_RULE_VIEW))
+    status = tn_slot_run(call);
   frame->infers = true;
-  call->inputs = inputs, call->random = random, call->state = state;
-  for (uint32_t i = 0; dense && i < op->input_count; i++) tenon_tensor_release(dense[i]);
+  call->inputs = inputs;
+  call->random = random;
+  call->state = state;
+  for (uint32_t i = 0; dense && i < op->input_count; i++)
+    tenon_tensor_release(dense[i]);
   tn_scratch_reset(mark);
   return status;
 }
 
-/* ---- inferred calls --------------------------------------------------------------------------------------------- */
+/* inferred calls */
 
 static tenon_status_t __attribute__((noinline, cold)) read_only(const tenon_op_t *op, uint32_t o) {
   return tn_fail(TENON_INVALID, "%s: result %s: the tensor that is given is read-only", op->name,
@@ -340,26 +407,34 @@ static tenon_status_t __attribute__((noinline, cold)) read_only(const tenon_op_t
 }
 
 static tenon_status_t call_inferred(const tenon_op_t *op, const tenon_value_t *attrs, void *state,
-                                    tenon_tensor_t *const *inputs, tenon_tensor_t **outputs, uint64_t wanted,
-                                    bool may_create, const tenon_random_t *random) {
+                                    tenon_tensor_t *const *inputs, tenon_tensor_t **outputs,
+                                    uint64_t wanted, bool may_create,
+                                    const tenon_random_t *random) {
   tn_inference_t inference;
   tn_frame_t frame;
   tenon_random_t own;
-  uint64_t made = 0, written = 0, given = 0;
+  uint64_t made = 0;
+  uint64_t written = 0;
+  uint64_t given = 0;
   uint64_t keys = keys_of(op, inputs);
-  bool has_slots = gets_slots(op, keys), owns = tn_view_has_kernel(op, keys, inputs), has_run = false;
+  bool has_slots = gets_slots(op, keys);
+  bool owns = tn_view_has_kernel(op, keys, inputs);
+  bool has_run = false;
   tenon_status_t status = TENON_OK;
   for (uint32_t o = 0; o < op->output_count; o++)
-    if (outputs[o]) given |= (uint64_t)1 << o;
+    if (outputs[o])
+      given |= (uint64_t)1 << o;
     else if (!may_create && !op->schema.outputs[o].is_optional)
-      return tn_fail(TENON_INVALID, "%s: result %s: no tensor is given", op->name, op->schema.outputs[o].name);
+      return tn_fail(TENON_INVALID, "%s: result %s: no tensor is given", op->name,
+                     op->schema.outputs[o].name);
   if (wanted || !may_create) wanted |= given; /* 0: all */
   if (!may_create && !wanted) wanted = (uint64_t)1 << 63;
   if (op->is_view && !has_slots && tn_inputs_need_dense(op, inputs)) {
     tenon_tensor_t **dense;
     TN_TRY(tn_inputs_dense(op, inputs, &dense));
     status = call_inferred(op, attrs, state, dense, outputs, wanted, may_create, NULL);
-    for (uint32_t i = 0; i < op->input_count; i++) tenon_tensor_release(dense[i]);
+    for (uint32_t i = 0; i < op->input_count; i++)
+      tenon_tensor_release(dense[i]);
     return status;
   }
   for (uint32_t o = 0; o < op->output_count && status == TENON_OK; o++) {
@@ -375,14 +450,15 @@ static tenon_status_t call_inferred(const tenon_op_t *op, const tenon_value_t *a
   }
   if (status == TENON_OK && !has_slots)
     status = tn_results_make(&inference, op, attrs, state, inputs, outputs, wanted, owns, &made);
-  bool is_view_only =
-      op->is_view && !owns && !given && !(keys & TN_KEY_LAYERS); /* nothing runs, unless some layer has to see it */
+  bool is_view_only = op->is_view && !owns && !given &&
+                      !(keys & TN_KEY_LAYERS); /* nothing runs, unless some layer has to see it */
   if (status == TENON_OK && !is_view_only) {
     if (op->traits & TENON_RANDOM && !random && !has_slots) {
       own = take_numbers(op, inference.infer.draws.value, attrs, inputs, outputs);
       random = &own;
     }
-    for (uint32_t o = 0; given && o < op->output_count; o++) /* before: what is saved of them is the new contents */
+    for (uint32_t o = 0; given && o < op->output_count;
+         o++) /* before: what is saved of them is the new contents */
       if (given >> o & 1 && !tn_tensor_written(outputs[o])) status = read_only(op, o);
     if (status == TENON_OK) {
       status = dispatch(op, &frame, attrs, inputs, outputs, state, random, has_slots);
@@ -396,40 +472,51 @@ static tenon_status_t call_inferred(const tenon_op_t *op, const tenon_value_t *a
     if (outputs[o] && outputs[o]->keys & TN_TENSOR_UNSET)
       status = tn_fail(TENON_INTERNAL, "%s: %s did not state the shape of result %s", op->name,
                        has_slots ? "a layer or run" : "run", op->schema.outputs[o].name);
-  for (uint32_t o = 0; o < op->output_count; o++) { /* a written input, or a copy where it cannot be kept */
+  for (uint32_t o = 0; o < op->output_count;
+       o++) { /* a written input, or a copy where it cannot be kept */
     if (!(written >> o & 1)) continue;
     tenon_tensor_t *input = outputs[o];
     outputs[o] = NULL;
     if (status == TENON_OK && !tn_tensor_is_owned(input))
       status = tenon_tensor_copy_to(input, input->device, &outputs[o]);
-    else if (status == TENON_OK) tenon_tensor_retain(outputs[o] = input);
+    else if (status == TENON_OK)
+      tenon_tensor_retain(outputs[o] = input);
     if (status == TENON_OK) made |= (uint64_t)1 << o;
   }
   for (uint32_t o = 0; o < op->output_count && status != TENON_OK; o++)
-    if (made >> o & 1) tenon_tensor_release(outputs[o]), outputs[o] = NULL;
+    if (made >> o & 1) {
+      tenon_tensor_release(outputs[o]);
+      outputs[o] = NULL;
+    }
   return status;
 }
 
-/* ---- plain calls ------------------------------------------------------------------------------------------------ */
+/* plain calls */
 
-/* What call_inferred does for plain operators, without metas.  False: not such a call, or one to refuse; nothing has happened then. */
-static bool call_plain(const tenon_op_t *op, const tenon_value_t *attrs, void *state, tenon_tensor_t *const *inputs,
-                       tenon_tensor_t **outputs, uint64_t wanted, const tenon_random_t *random,
-                       tenon_status_t *out_status) {
-  uint64_t to_make = 0, made = 0;
+/* What call_inferred does for plain operators, without metas.  False: not such a call, or one to
+ * refuse; nothing has happened then. */
+static bool call_plain(const tenon_op_t *op, const tenon_value_t *attrs, void *state,
+                       tenon_tensor_t *const *inputs, tenon_tensor_t **outputs, uint64_t wanted,
+                       const tenon_random_t *random, tenon_status_t *out_status) {
+  uint64_t to_make = 0;
+  uint64_t made = 0;
   tn_match_t match;
   const tn_matcher_t *matcher = op->shapes.matcher;
   if (!(op->traits & TN_PLAIN) || (op->traits & TN_STATEFUL && !state) ||
       !tn_match(matcher, &op->types, attrs, inputs, outputs, true, &match))
     return false;
   uint64_t keys = included();
-  for (uint32_t i = 0; i < op->input_count; i++) keys |= inputs[i] ? inputs[i]->keys : 0;
+  for (uint32_t i = 0; i < op->input_count; i++)
+    keys |= inputs[i] ? inputs[i]->keys : 0;
   if (keys & ~(TN_KEY_CPU | TN_TENSOR_OWNED | TN_KEY(TN_BIT_AUTOGRAD)))
     return false; /* results may keep its layout, or belong on its device; layers get slots */
   for (uint32_t o = 0; o < op->output_count; o++) {
     bool is_left_out = wanted && !(wanted >> o & 1) && op->schema.outputs[o].is_optional;
     if (!outputs[o] && !is_left_out) to_make |= (uint64_t)1 << o;
-    if (outputs[o] && !tn_tensor_written(outputs[o])) return *out_status = read_only(op, o), true;
+    if (outputs[o] && !tn_tensor_written(outputs[o])) {
+      *out_status = read_only(op, o);
+      return true;
+    }
   }
   tenon_status_t status = TENON_OK;
   bool fits = true;
@@ -448,38 +535,46 @@ static bool call_plain(const tenon_op_t *op, const tenon_value_t *attrs, void *s
     tn_frame_close(&frame);
   }
   for (uint32_t o = 0; o < op->output_count && (status != TENON_OK || !fits); o++)
-    if (made >> o & 1) tenon_tensor_release(outputs[o]), outputs[o] = NULL;
+    if (made >> o & 1) {
+      tenon_tensor_release(outputs[o]);
+      outputs[o] = NULL;
+    }
   *out_status = status;
   return fits;
 }
 
-static __attribute__((noinline, cold)) tenon_status_t enter_successor(const tenon_op_t *op, const tenon_value_t *attrs,
-                                                                      void *state, tenon_tensor_t *const *inputs,
-                                                                      tenon_tensor_t **outputs, uint64_t wanted,
-                                                                      bool may_create, const tenon_random_t *random);
+static __attribute__((noinline, cold)) tenon_status_t
+enter_successor(const tenon_op_t *op, const tenon_value_t *attrs, void *state,
+                tenon_tensor_t *const *inputs, tenon_tensor_t **outputs, uint64_t wanted,
+                bool may_create, const tenon_random_t *random);
 
 static tenon_status_t enter(const tenon_op_t *op, const tenon_value_t *attrs, void *state,
-                            tenon_tensor_t *const *inputs, tenon_tensor_t **outputs, uint64_t wanted, bool may_create,
-                            const tenon_random_t *random) {
+                            tenon_tensor_t *const *inputs, tenon_tensor_t **outputs,
+                            uint64_t wanted, bool may_create, const tenon_random_t *random) {
   if (__builtin_expect(__atomic_load_n(&op->successor, __ATOMIC_ACQUIRE) != NULL, 0))
     return enter_successor(op, attrs, state, inputs, outputs, wanted, may_create, random);
   if (!attrs) {
-    if (op->schema.needs_attrs) TN_TRY(tn_values_check(&op->schema, op->defaults)); /* says which are missing */
+    if (op->schema.needs_attrs)
+      TN_TRY(tn_values_check(&op->schema, op->defaults)); /* says which are missing */
     attrs = op->defaults;
   }
   tenon_status_t status = TENON_OK;
-  if (may_create && call_plain(op, attrs, state, inputs, outputs, wanted, random, &status)) return status;
+  if (may_create && call_plain(op, attrs, state, inputs, outputs, wanted, random, &status))
+    return status;
   tn_scratch_mark_t mark = tn_scratch_mark();
   if (op->create && !state) status = tn_state_get(op, attrs, &state);
-  if (status == TENON_OK) status = call_inferred(op, attrs, state, inputs, outputs, wanted, may_create, random);
+  if (status == TENON_OK)
+    status = call_inferred(op, attrs, state, inputs, outputs, wanted, may_create, random);
   tn_scratch_reset(mark);
   return status;
 }
 
-/* Of a library that was reloaded: what results fit may have changed, so that they are always inferred anew. */
+/* Of a library that was reloaded: what results fit may have changed, so that they are always
+ * inferred anew. */
 static tenon_status_t enter_successor(const tenon_op_t *op, const tenon_value_t *attrs, void *state,
-                                      tenon_tensor_t *const *inputs, tenon_tensor_t **outputs, uint64_t wanted,
-                                      bool may_create, const tenon_random_t *random) {
+                                      tenon_tensor_t *const *inputs, tenon_tensor_t **outputs,
+                                      uint64_t wanted, bool may_create,
+                                      const tenon_random_t *random) {
   op = tn_op_now(op);
   if (tn_op_has_ended(op)) return tn_op_ended(op);
   TN_TRY(tn_bound_renew(op, &state));
@@ -487,12 +582,13 @@ static tenon_status_t enter_successor(const tenon_op_t *op, const tenon_value_t 
 }
 
 tenon_status_t tn_layer_moved(tenon_call_t *call) {
-  return enter_successor(call->op, call->attrs, call->state, call->inputs, (tenon_tensor_t **)(uintptr_t)call->outputs,
-                         0, false, NULL);
+  return enter_successor(call->op, call->attrs, call->state, call->inputs,
+                         (tenon_tensor_t **)(uintptr_t)call->outputs, 0, false, NULL);
 }
 
-tenon_status_t tn_call(const tenon_op_t *op, const tenon_value_t *attrs, tenon_tensor_t *const *inputs,
-                       tenon_tensor_t **outputs, uint64_t wanted, const tenon_random_t *random) {
+tenon_status_t tn_call(const tenon_op_t *op, const tenon_value_t *attrs,
+                       tenon_tensor_t *const *inputs, tenon_tensor_t **outputs, uint64_t wanted,
+                       const tenon_random_t *random) {
   tn_thread_t *thread = tn_thread();
   if (thread->nesting >= TN_NESTING_MOST) return tn_nested_too_deep(op);
   thread->nesting++;
@@ -501,8 +597,8 @@ tenon_status_t tn_call(const tenon_op_t *op, const tenon_value_t *attrs, tenon_t
   return status;
 }
 
-tenon_status_t tn_run_with(const tenon_op_t *op, const tenon_value_t *attrs, void *state, tenon_tensor_t *const *inputs,
-                           tenon_tensor_t *const *outputs) {
+tenon_status_t tn_run_with(const tenon_op_t *op, const tenon_value_t *attrs, void *state,
+                           tenon_tensor_t *const *inputs, tenon_tensor_t *const *outputs) {
   return run(op, attrs, inputs, outputs, state);
 }
 
@@ -512,21 +608,24 @@ tenon_status_t tn_call_into_with(const tenon_op_t *op, const tenon_value_t *attr
 }
 
 tenon_status_t tn_call_with(const tenon_op_t *op, const tenon_value_t *attrs, void *state,
-                            tenon_tensor_t *const *inputs, tenon_tensor_t **outputs, uint64_t wanted) {
+                            tenon_tensor_t *const *inputs, tenon_tensor_t **outputs,
+                            uint64_t wanted) {
   return enter(op, attrs, state, inputs, outputs, wanted, true, NULL);
 }
 
-tenon_status_t tenon_op_call(const tenon_op_t *op, const tenon_value_t *attrs, tenon_tensor_t *const *inputs,
-                             tenon_tensor_t **outputs, uint64_t wanted) {
+tenon_status_t tenon_op_call(const tenon_op_t *op, const tenon_value_t *attrs,
+                             tenon_tensor_t *const *inputs, tenon_tensor_t **outputs,
+                             uint64_t wanted) {
   return enter(op, attrs, NULL, inputs, outputs, wanted, true, NULL);
 }
 
-tenon_status_t tenon_op_call_into(const tenon_op_t *op, const tenon_value_t *attrs, tenon_tensor_t *const *inputs,
-                                  tenon_tensor_t *const *outputs) {
+tenon_status_t tenon_op_call_into(const tenon_op_t *op, const tenon_value_t *attrs,
+                                  tenon_tensor_t *const *inputs, tenon_tensor_t *const *outputs) {
   tn_match_t match;
   uint64_t kind = op->traits & (TN_PLAIN | TN_STATEFUL | (attrs ? 0 : TN_NEEDS_ATTRS));
   if (kind == TN_PLAIN && !__atomic_load_n(&op->successor, __ATOMIC_ACQUIRE) && !included() &&
-      tn_match(op->shapes.matcher, &op->types, attrs ? attrs : op->defaults, inputs, outputs, false, &match)) {
+      tn_match(op->shapes.matcher, &op->types, attrs ? attrs : op->defaults, inputs, outputs, false,
+               &match)) {
     for (uint32_t o = 0; o < op->output_count; o++)
       if (outputs[o] && !tn_tensor_written(outputs[o])) return read_only(op, o);
     if (op->traits & TENON_RANDOM) return run_random(op, attrs, inputs, outputs, NULL);

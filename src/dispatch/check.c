@@ -1,5 +1,5 @@
-/* Is the table of an operator what its registrations say?  Called by tests and tools.  It is computed anew beside what was
- * there: what differs was wrong, and is right afterwards. */
+/* Is the table of an operator what its registrations say?  Called by tests and tools.  It is
+ * computed anew beside what was there: what differs was wrong, and is right afterwards. */
 #include <stdio.h>
 #include <tenon/tenon.h>
 
@@ -10,11 +10,13 @@
 #include "dispatch/registry.h"
 #include "dispatch/table.h"
 
-/* What calls find, for each backend, for gradients on it, and for each layer.  Under the registry's mutex. */
+/* What calls find, for each backend, for gradients on it, and for each layer.  Under the registry's
+ * mutex. */
 enum { SLOTS_MOST = 2 * TN_BACKENDS_MAX + TN_KEY_COUNT };
 static const tn_slot_t *before[SLOTS_MOST];
 
-static const tn_slot_t *slot_at(const tenon_op_t *op, int32_t i, const char **out_of, const char **out_name) {
+static const tn_slot_t *slot_at(const tenon_op_t *op, int32_t i, const char **out_of,
+                                const char **out_name) {
   const tn_backend_t *backend = i < 2 * TN_BACKENDS_MAX ? tn_backend_at(i / 2) : NULL;
   int bit = i - 2 * TN_BACKENDS_MAX;
   *out_of = i % 2 && bit < 0 ? "autograd " : "";
@@ -22,7 +24,8 @@ static const tn_slot_t *slot_at(const tenon_op_t *op, int32_t i, const char **ou
   if (!*out_name) return NULL;
   if (bit > TN_BIT_META) return tn_table_slot(op, TN_KEY(bit));
   if (i % 2) return tn_table_autograd(op, backend);
-  return backend->bit == TN_BIT_OTHERS ? tn_table_others(op, backend) : tn_table_slot(op, TN_KEY(backend->bit));
+  return backend->bit == TN_BIT_OTHERS ? tn_table_others(op, backend)
+                                       : tn_table_slot(op, TN_KEY(backend->bit));
 }
 
 static const char *next(const tn_text_t *text) { return text->size ? "; " : ""; }
@@ -32,8 +35,8 @@ static void compare(const tenon_op_t *op, tn_text_t *wrong) {
   for (int32_t i = 0; i < SLOTS_MOST; i++) {
     const tn_slot_t *slot = slot_at(op, i, &of, &name);
     if (slot == before[i]) continue;
-    tn_text_add(wrong, "%sthe slot of %s%s was %s, expected %s", next(wrong), of, name, tn_rule_name(before[i]->rule),
-                tn_rule_name(slot->rule));
+    tn_text_add(wrong, "%sthe slot of %s%s was %s, expected %s", next(wrong), of, name,
+                tn_rule_name(before[i]->rule), tn_rule_name(slot->rule));
   }
 }
 
@@ -44,7 +47,8 @@ static bool has_gate(const tn_slot_t *slot, const tn_library_t *library) {
 /* Slots that this operator was given: calls of code that may go are counted. */
 static void check_gates(const tenon_op_t *op, tn_text_t *wrong) {
   for (const tn_slot_t *slot = op->made; slot; slot = slot->next) {
-    bool good = has_gate(slot, op->library) && (!slot->only || has_gate(slot, slot->only->library)) &&
+    bool good = has_gate(slot, op->library) &&
+                (!slot->only || has_gate(slot, slot->only->library)) &&
                 (!slot->denial || has_gate(slot, slot->denial->library));
     for (int d = 0; d < TN_DTYPE_COUNT && slot->by_dtype; d++)
       for (const tn_kernel_t *const *list = slot->by_dtype[d]; list && *list; list++)
@@ -56,12 +60,12 @@ static void check_gates(const tenon_op_t *op, tn_text_t *wrong) {
 static void check_kernels(const tenon_op_t *op, tn_text_t *wrong) {
   for (const tn_kernel_t *k = op->kernels; k && k->next; k = k->next)
     if (k->number <= k->next->number)
-      tn_text_add(wrong, "%skernel number %llu stands before number %llu", next(wrong), (unsigned long long)k->number,
-                  (unsigned long long)k->next->number);
+      tn_text_add(wrong, "%skernel number %llu stands before number %llu", next(wrong),
+                  (unsigned long long)k->number, (unsigned long long)k->next->number);
   for (int bit = 0; bit < TN_KEY_COUNT; bit++)
     if (op->index[bit] > op->slot_count)
-      tn_text_add(wrong, "%sthe index of %s is %d of %u", next(wrong), tn_key_name(bit), op->index[bit],
-                  op->slot_count);
+      tn_text_add(wrong, "%sthe index of %s is %d of %u", next(wrong), tn_key_name(bit),
+                  op->index[bit], op->slot_count);
 }
 
 static tenon_status_t check(tenon_op_t *op) {
@@ -71,17 +75,23 @@ static tenon_status_t check(tenon_op_t *op) {
   check_kernels(op, &wrong); /* what the rest builds on */
   if (!wrong.size && !wrong.failed) {
     uint64_t mask = op->mask;
-    for (int32_t i = 0; i < SLOTS_MOST; i++) before[i] = slot_at(op, i, &of, &name);
+    for (int32_t i = 0; i < SLOTS_MOST; i++)
+      before[i] = slot_at(op, i, &of, &name);
     status = tn_table_build(op);
-    if (status == TENON_OK) compare(op, &wrong), check_gates(op, &wrong);
+    if (status == TENON_OK) {
+      compare(op, &wrong);
+      check_gates(op, &wrong);
+    }
     if (status == TENON_OK && mask != op->mask) {
       char keys[1024];
       tn_text_add(&wrong, "%sthe mask was wrong about %s", next(&wrong),
                   tn_keys_print(mask ^ op->mask, keys, sizeof keys));
     }
   }
-  if (wrong.failed) status = tn_no_memory("a message", wrong.size);
-  else if (wrong.size) status = tn_fail(TENON_INTERNAL, "%s: its table was wrong: %s", op->name, tn_text_get(&wrong));
+  if (wrong.failed)
+    status = tn_no_memory("a message", wrong.size);
+  else if (wrong.size)
+    status = tn_fail(TENON_INTERNAL, "%s: its table was wrong: %s", op->name, tn_text_get(&wrong));
   tn_text_clear(&wrong);
   return status;
 }

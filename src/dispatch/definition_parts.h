@@ -13,6 +13,7 @@ void *tn_definition_room(tn_definition_t *definition, tn_arena_t *arena, size_t 
 const char *tn_definition_text(tn_definition_t *definition, tn_arena_t *arena, const char *text);
 void tn_definition_add_kernel(tn_definition_t *definition, const tenon_item_t *item);
 /* Offends for stubs and loops of operators that have no place for them. */
-void tn_definition_check_stub(tn_definition_t *definition, const tenon_op_t *op, const tn_kernel_t *kernel);
+void tn_definition_check_stub(tn_definition_t *definition, const tenon_op_t *op,
+                              const tn_kernel_t *kernel);
 
 #endif

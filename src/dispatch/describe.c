@@ -1,5 +1,5 @@
-/* What the registry knows, for people and tools: finding, listing and describing operators.  The public face of op.h's
- * static half. */
+/* What the registry knows, for people and tools: finding, listing and describing operators.  The
+ * public face of op.h's static half. */
 #include <string.h>
 #include <tenon/tenon.h>
 
@@ -55,12 +55,14 @@ void tenon_op_info(const tenon_op_t *op, tenon_op_info_t *info) {
                           .has_reference = op->reference != NULL,
                           .samples = op->samples.text};
   tn_registry_lock();
-  for (const tn_kernel_t *k = op->kernels; k; k = k->next) full.kernel_count++;
+  for (const tn_kernel_t *k = op->kernels; k; k = k->next)
+    full.kernel_count++;
   tn_registry_unlock();
   memcpy(info, &full, size);
 }
 
-tenon_status_t tenon_op_argument(const tenon_op_t *op, uint32_t role, int32_t index, tenon_argument_t *argument) {
+tenon_status_t tenon_op_argument(const tenon_op_t *op, uint32_t role, int32_t index,
+                                 tenon_argument_t *argument) {
   const tn_schema_t *s = &op->schema;
   const tn_argument_t *lists[] = {s->inputs, s->attrs, s->outputs};
   const uint32_t counts[] = {s->input_count, s->attr_count, s->output_count};
@@ -112,12 +114,15 @@ static bool is_chosen(const tenon_op_t *op, const tn_kernel_t *kernel) {
 
 static void print_kernel(const tenon_op_t *op, int32_t index, tn_text_t *text) {
   const tn_kernel_t *kernel = op->kernels;
-  while (kernel && index-- > 0) kernel = kernel->next;
+  while (kernel && index-- > 0)
+    kernel = kernel->next;
   if (!kernel) return;
   tn_text_add(text, "%s", kernel->text ? kernel->text : "composite");
   if (kernel->library != op->library) tn_text_add(text, " from %s", kernel->library->name);
-  if (is_chosen(op, kernel)) tn_text_add(text, " (chosen)");
-  else if (!tn_cpu_has(kernel->words.isa)) tn_text_add(text, " (not on this processor)");
+  if (is_chosen(op, kernel))
+    tn_text_add(text, " (chosen)");
+  else if (!tn_cpu_has(kernel->words.isa))
+    tn_text_add(text, " (not on this processor)");
 }
 
 char *tenon_op_kernel(const tenon_op_t *op, int32_t index) {
@@ -145,11 +150,16 @@ tenon_status_t tenon_op_stub_slot(const tenon_op_t *op, int32_t index, tenon_stu
   tn_registry_lock();
   for (const tn_kernel_t *k = op->kernels; k && left >= 0; k = k->next) {
     if ((k->kind != TN_KERNEL_STUB && k->kind != TN_KERNEL_LOOP) || left-- > 0) continue;
-    full.backend = k->backend->name, full.capability = tn_cpu_word(k->words.isa), full.kernel = k->text;
-    full.library = k->library->name, full.number = k->number, full.is_usable = tn_cpu_has(k->words.isa);
+    full.backend = k->backend->name;
+    full.capability = tn_cpu_word(k->words.isa);
+    full.kernel = k->text;
+    full.library = k->library->name;
+    full.number = k->number;
+    full.is_usable = tn_cpu_has(k->words.isa);
   }
   tn_registry_unlock();
-  if (!full.backend) return tn_fail(TENON_INVALID, "%s: no slot %d of its stub is filled", op->name, (int)index);
+  if (!full.backend)
+    return tn_fail(TENON_INVALID, "%s: no slot %d of its stub is filled", op->name, (int)index);
   memcpy(slot, &full, size);
   return TENON_OK;
 }

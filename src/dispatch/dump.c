@@ -1,4 +1,5 @@
-/* What is registered, whether or not a table took it: of one operator, and for one key.  Called by people, tools and tests. */
+/* What is registered, whether or not a table took it: of one operator, and for one key.  Called by
+ * people, tools and tests. */
 #include <tenon/tenon.h>
 
 #include "base/cpu.h"
@@ -10,8 +11,9 @@
 
 static void add_kernel(const tn_kernel_t *kernel, tn_text_t *text) {
   const tn_library_t *library = kernel->library;
-  tn_text_add(text, "%s [%s%s%s%s, number %llu]", kernel->text, library->name, *library->path ? " at " : "",
-              library->path, tn_cpu_has(kernel->words.isa) ? "" : ", not on this processor",
+  tn_text_add(text, "%s [%s%s%s%s, number %llu]", kernel->text, library->name,
+              *library->path ? " at " : "", library->path,
+              tn_cpu_has(kernel->words.isa) ? "" : ", not on this processor",
               (unsigned long long)kernel->number);
 }
 
@@ -25,8 +27,8 @@ tenon_status_t tenon_op_dump(const tenon_op_t *op, char **out_text) {
   char keys[1024];
   op = tn_op_now(op);
   tn_registry_lock();
-  tn_text_add(&text, "%s\n  library: %s%s%s\n", op->schema.text, op->library->name, *op->library->path ? " at " : "",
-              op->library->path);
+  tn_text_add(&text, "%s\n  library: %s%s%s\n", op->schema.text, op->library->name,
+              *op->library->path ? " at " : "", op->library->path);
   for (const tn_kernel_t *k = op->kernels; k; k = k->next) {
     tn_text_add(&text, "  kernel: ");
     add_kernel(k, &text);

@@ -5,8 +5,8 @@
 #include "base/text.h"
 #include "dispatch/frame.h"
 
-/* What the frame's slot runs for these tensors, and why each other candidate does not; nothing where there are none to choose
- * among.  Under the registry's mutex. */
+/* What the frame's slot runs for these tensors, and why each other candidate does not; nothing
+ * where there are none to choose among.  Under the registry's mutex. */
 void tn_explain_call(const tenon_call_t *call, tn_text_t *text);
 
 #endif

@@ -1,5 +1,5 @@
-/* A call in progress: the structure that kernels get, and behind it what the host needs.  Every tenon_call_t that the host
- * hands out is the head of a frame, so services find the rest. */
+/* A call in progress: the structure that kernels get, and behind it what the host needs.  Every
+ * tenon_call_t that the host hands out is the head of a frame, so services find the rest. */
 #ifndef TN_DISPATCH_FRAME_H
 #define TN_DISPATCH_FRAME_H
 
@@ -19,19 +19,24 @@ typedef struct tn_frame_t {
   const tn_kernel_t *kernel; /* NULL until something chose it */
   tn_temporary_t *temporaries;
   uint64_t
-      infers; /* results are checked, and those that are slots made, when the call has come past the layers; of a call
-                      that accumulates: whether its kernel does is found there */
+      /* results are checked, and those that are slots made, when the call has come past the layers;
+       * of a call that accumulates: whether its kernel does is found there */
+      infers;
   const tn_slot_t *slot; /* that runs now */
-  uint64_t keys;         /* its key is the highest; those below are for whoever passes the call on */
-  tenon_tensor_t *const *inputs, *const *outputs; /* as the call began; inputs NULL: not all arguments are dense */
-  const tenon_layer_t *layer; /* while one of a user runs: that one.  The next one of its anchor stands behind it */
-  struct tn_mode_t *mode;     /* while one runs: that one */
+  uint64_t keys; /* its key is the highest; those below are for whoever passes the call on */
+  tenon_tensor_t *const *inputs;
+  tenon_tensor_t *const *outputs; /* as the call began; inputs NULL: not all arguments are dense */
+  const tenon_layer_t
+      *layer; /* while one of a user runs: that one.  The next one of its anchor stands behind it */
+  struct tn_mode_t *mode; /* while one runs: that one */
 } tn_frame_t;
 
 extern const tenon_host_t tn_host; /* the services: services.c */
 
 static inline tn_frame_t *tn_frame_of(tenon_call_t *call) { return (tn_frame_t *)call; }
-static inline const tn_frame_t *tn_frame_of_const(const tenon_call_t *call) { return (const tn_frame_t *)call; }
+static inline const tn_frame_t *tn_frame_of_const(const tenon_call_t *call) {
+  return (const tn_frame_t *)call;
+}
 /* Frees what the frame's kernel left; the frame may be used for another call. */
 void tn_frame_clean(tn_frame_t *frame);
 static inline void tn_frame_close(tn_frame_t *frame) {
@@ -41,7 +46,8 @@ static inline void tn_frame_close(tn_frame_t *frame) {
 tenon_status_t tn_frame_keep(tn_frame_t *frame, tenon_tensor_t *tensor);
 
 /* The graph layer's part of the host: set when it starts. */
-extern tenon_status_t (*tn_evaluate)(tenon_call_t *call, const tenon_graph_t *graph, uint32_t input_count,
-                                     tenon_tensor_t *const *inputs, uint32_t output_count, tenon_tensor_t **outputs);
+extern tenon_status_t (*tn_evaluate)(tenon_call_t *call, const tenon_graph_t *graph,
+                                     uint32_t input_count, tenon_tensor_t *const *inputs,
+                                     uint32_t output_count, tenon_tensor_t **outputs);
 
 #endif

@@ -1,5 +1,6 @@
-/* Inference, see infer.h.  Called by calls, by the graph compiler and by run plans.  Invariant: operators see metas whose
- * room is large enough for any rank, and nothing of them survives the caller's scratch mark. */
+/* Inference, see infer.h.  Called by calls, by the graph compiler and by run plans.  Invariant:
+ * operators see metas whose room is large enough for any rank, and nothing of them survives the
+ * caller's scratch mark. */
 #include "dispatch/infer.h"
 
 #include <inttypes.h>
@@ -14,7 +15,7 @@
 #include "dispatch/mixed.h"
 #include "dispatch/place.h"
 
-/* ---- metas ------------------------------------------------------------------------------------------------------ */
+/* metas */
 
 tenon_status_t tn_meta_room(tenon_meta_t *out_meta) {
   tenon_dim_t *room = tn_scratch(3 * TENON_RANK_MAX * sizeof *room);
@@ -30,25 +31,29 @@ tenon_status_t tn_meta_room(tenon_meta_t *out_meta) {
 
 static tenon_status_t values_of(const tenon_tensor_t *tensor, tenon_meta_t *meta) {
   bool wide = tn_dtype_is(tensor->dtype, TENON_I64);
-  if (tensor->ndim > 1 || !(wide || tn_dtype_is(tensor->dtype, TENON_I32)) || !tensor->data) return TENON_OK;
+  if (tensor->ndim > 1 || !(wide || tn_dtype_is(tensor->dtype, TENON_I32)) || !tensor->data)
+    return TENON_OK;
   int64_t count = tenon_count(tensor);
   if (count > TENON_RANK_MAX) return TENON_OK;
   tenon_dim_t *values = tn_scratch((size_t)(count + 1) * sizeof *values);
   if (!values) return tn_no_memory("inference", (size_t)count * sizeof *values);
   int64_t stride = tensor->ndim ? tensor->strides[0] : 1;
   for (int64_t i = 0; i < count; i++) {
-    int64_t v = wide ? ((const int64_t *)tensor->data)[i * stride] : ((const int32_t *)tensor->data)[i * stride];
-    values[i].value =
-        v < TENON_DIM_LEAST ? TENON_DIM_LEAST : v; /* below that would be a symbol; no extent is so small */
+    int64_t v = wide ? ((const int64_t *)tensor->data)[i * stride]
+                     : ((const int32_t *)tensor->data)[i * stride];
+    values[i].value = v < TENON_DIM_LEAST
+                          ? TENON_DIM_LEAST
+                          : v; /* below that would be a symbol; no extent is so small */
   }
-  meta->values = values, meta->value_count = (uint32_t)count;
+  meta->values = values;
+  meta->value_count = (uint32_t)count;
   return TENON_OK;
 }
 
 static tenon_status_t items_of(tenon_tensor_t *list, bool wants_values, tenon_meta_t *out_meta);
 
-static inline __attribute__((always_inline)) tenon_status_t meta_of(tenon_tensor_t *tensor, bool wants_values,
-                                                                    tenon_meta_t *out_meta) {
+static inline __attribute__((always_inline)) tenon_status_t
+meta_of(tenon_tensor_t *tensor, bool wants_values, tenon_meta_t *out_meta) {
   bool is_here = !(tensor->keys & TN_KEY_DEVICES); /* what is on a device is not read */
   *out_meta = (tenon_meta_t){.size = sizeof *out_meta,
                              .dtype = tensor->dtype,
@@ -65,26 +70,31 @@ static inline __attribute__((always_inline)) tenon_status_t meta_of(tenon_tensor
   return wants_values && is_here ? values_of(tensor, out_meta) : TENON_OK;
 }
 
-tenon_status_t tn_meta_of_tensor(tenon_tensor_t *tensor, bool wants_values, tenon_meta_t *out_meta) {
+tenon_status_t tn_meta_of_tensor(tenon_tensor_t *tensor, bool wants_values,
+                                 tenon_meta_t *out_meta) {
   return meta_of(tensor, wants_values, out_meta);
 }
 
 static tenon_status_t items_of(tenon_tensor_t *list, bool wants_values, tenon_meta_t *out_meta) {
   size_t count = (size_t)list->shape[0];
-  tenon_meta_t *items = tn_scratch(count * (sizeof *items + sizeof items) + 64),
-               **slots = (tenon_meta_t **)(items + count);
+  tenon_meta_t *items = tn_scratch(count * (sizeof *items + sizeof items) + 64);
+  tenon_meta_t **slots = (tenon_meta_t **)(items + count);
   if (!items) return tn_no_memory("inference", count * sizeof *items);
   for (size_t i = 0; i < count; i++) {
     TN_TRY(tn_meta_of_tensor(tenon_item(list, (int64_t)i), wants_values, &items[i]));
     slots[i] = &items[i];
   }
-  out_meta->items = slots, out_meta->count = (uint32_t)count, out_meta->value = NULL, out_meta->strides = NULL;
+  out_meta->items = slots;
+  out_meta->count = (uint32_t)count;
+  out_meta->value = NULL;
+  out_meta->strides = NULL;
   return TENON_OK;
 }
 
 tenon_status_t tn_meta_known(const tenon_tensor_t *tensor, tenon_meta_t *meta) {
   uint64_t size;
-  if (!meta->value || !(tensor->keys & TN_KEY_STRIDED) || tn_dtype_is(tensor->dtype, TENON_STRING) ||
+  if (!meta->value || !(tensor->keys & TN_KEY_STRIDED) ||
+      tn_dtype_is(tensor->dtype, TENON_STRING) ||
       !tn_dtype_bytes(tensor->dtype, tenon_count(tensor), &size))
     return TENON_OK;
   int64_t *strides = tn_scratch((size_t)tensor->ndim * sizeof *strides + 64);
@@ -93,12 +103,15 @@ tenon_status_t tn_meta_known(const tenon_tensor_t *tensor, tenon_meta_t *meta) {
   if (!strides || !dense || !data) return tn_no_memory("inference", (size_t)size);
   TN_TRY(tenon_tensor_view(dense, data, tensor->dtype, tensor->ndim, tensor->shape, NULL, strides));
   TN_TRY(tn_tensor_copy_into(tensor, dense));
-  return meta->value = dense, TENON_OK;
+  meta->value = dense;
+  return TENON_OK;
 }
 
-tenon_status_t tn_metas_of_inputs(const tenon_op_t *op, tenon_tensor_t *const *inputs, tenon_meta_t ***out_metas) {
+tenon_status_t tn_metas_of_inputs(const tenon_op_t *op, tenon_tensor_t *const *inputs,
+                                  tenon_meta_t ***out_metas) {
   size_t n = op->input_count;
-  tenon_meta_t *metas = tn_scratch(n * (sizeof *metas + sizeof metas) + 64), **slots = (tenon_meta_t **)(metas + n);
+  tenon_meta_t *metas = tn_scratch(n * (sizeof *metas + sizeof metas) + 64);
+  tenon_meta_t **slots = (tenon_meta_t **)(metas + n);
   if (!metas) return tn_no_memory("inference", n * sizeof *metas);
   for (size_t i = 0; i < n; i++) {
     slots[i] = NULL;
@@ -115,22 +128,24 @@ tenon_status_t tn_metas_of_inputs(const tenon_op_t *op, tenon_tensor_t *const *i
 
 static tenon_status_t make_items(tenon_meta_t *list, uint32_t count) {
   if (count > 1u << 20) return tn_fail(TENON_INVALID, "a result of %u tensors", count);
-  tenon_meta_t *items = tn_scratch(count * (sizeof *items + sizeof items) + 64),
-               **slots = (tenon_meta_t **)(items + count);
+  tenon_meta_t *items = tn_scratch(count * (sizeof *items + sizeof items) + 64);
+  tenon_meta_t **slots = (tenon_meta_t **)(items + count);
   if (!items) return tn_no_memory("inference", count * sizeof *items);
   for (uint32_t i = 0; i < count; i++) {
     TN_TRY(tn_meta_room(&items[i]));
     items[i].dtype = list->dtype; /* types_apply left the items' dtype in the list's */
     slots[i] = &items[i];
   }
-  list->items = slots, list->count = count;
+  list->items = slots;
+  list->count = count;
   return TENON_OK;
 }
 
-tenon_status_t tn_metas_of_results(const tenon_op_t *op, const tenon_value_t *attrs, uint64_t wanted,
-                                   tenon_meta_t ***out_metas) {
+tenon_status_t tn_metas_of_results(const tenon_op_t *op, const tenon_value_t *attrs,
+                                   uint64_t wanted, tenon_meta_t ***out_metas) {
   size_t n = op->output_count;
-  tenon_meta_t *metas = tn_scratch(n * (sizeof *metas + sizeof metas) + 64), **slots = (tenon_meta_t **)(metas + n);
+  tenon_meta_t *metas = tn_scratch(n * (sizeof *metas + sizeof metas) + 64);
+  tenon_meta_t **slots = (tenon_meta_t **)(metas + n);
   if (!metas) return tn_no_memory("inference", n * sizeof *metas);
   for (size_t i = 0; i < n; i++) {
     const tn_argument_t *result = &op->schema.outputs[i];
@@ -139,33 +154,39 @@ tenon_status_t tn_metas_of_results(const tenon_op_t *op, const tenon_value_t *at
     TN_TRY(tn_meta_room(&metas[i]));
     if (result->kind != TENON_KIND_TENSORS) continue;
     int64_t count = result->count_attr >= 0 ? attrs[result->count_attr].as.i : result->count;
-    if (count >= 0) TN_TRY(make_items(&metas[i], (uint32_t)(count < INT32_MAX ? count : INT32_MAX)));
+    if (count >= 0)
+      TN_TRY(make_items(&metas[i], (uint32_t)(count < INT32_MAX ? count : INT32_MAX)));
   }
   *out_metas = slots;
   return TENON_OK;
 }
 
 tenon_status_t tn_list(tenon_infer_t *infer, uint32_t output, uint32_t count) {
-  if (output >= infer->op->output_count || infer->op->schema.outputs[output].kind != TENON_KIND_TENSORS)
+  if (output >= infer->op->output_count ||
+      infer->op->schema.outputs[output].kind != TENON_KIND_TENSORS)
     return tenon_fail(infer, TENON_INVALID, "list: result %u is no list", output);
   tenon_meta_t *list = infer->outputs[output];
   tenon_dtype_t dtype = {0, 0, 0};
   if (!list) return TENON_OK;
   TN_TRY(make_items(list, count));
-  bool is_stated = tn_types_output(&infer->op->types, &infer->op->schema, infer->attrs, infer->inputs, output, &dtype);
-  for (uint32_t i = 0; i < count; i++) list->items[i]->dtype = is_stated ? dtype : (tenon_dtype_t){0, 0, 0};
+  bool is_stated = tn_types_output(&infer->op->types, &infer->op->schema, infer->attrs,
+                                   infer->inputs, output, &dtype);
+  for (uint32_t i = 0; i < count; i++)
+    list->items[i]->dtype = is_stated ? dtype : (tenon_dtype_t){0, 0, 0};
   return TENON_OK;
 }
 
-/* ---- extents ---------------------------------------------------------------------------------------------------- */
+/* extents */
 
-static const char *const signs[] = {"+",          "-", "*", "/", "ceil-/", "%", "min", "max", "broadcast with",
-                                    "bounded by", "="};
+static const char *const signs[] = {
+    "+", "-", "*", "/", "ceil-/", "%", "min", "max", "broadcast with", "bounded by", "="};
 
-static tenon_dim_t impossible(tn_inference_t *f, uint32_t operation, int64_t a, int64_t b, const char *why) {
+static tenon_dim_t impossible(tn_inference_t *f, uint32_t operation, int64_t a, int64_t b,
+                              const char *why) {
   if (f->status == TENON_OK)
-    f->status = tenon_fail(&f->infer, TENON_INVALID, "extents %" PRId64 " %s %" PRId64 ": %s", a,
-                           operation < sizeof signs / sizeof *signs ? signs[operation] : "?", b, why);
+    f->status =
+        tenon_fail(&f->infer, TENON_INVALID, "extents %" PRId64 " %s %" PRId64 ": %s", a,
+                   operation < sizeof signs / sizeof *signs ? signs[operation] : "?", b, why);
   return tenon_extent(0);
 }
 
@@ -182,42 +203,70 @@ static tenon_dim_t bounded(tn_inference_t *f, int64_t upper) {
   return tenon_extent(INT64_MIN + f->bound_count++);
 }
 
-/* Arithmetic on extents of which some are known to run only: their upper bounds, where the operation grows with them. */
+/* Arithmetic on extents of which some are known to run only: their upper bounds, where the
+ * operation grows with them. */
 static tenon_dim_t estimate(tn_inference_t *f, uint32_t operation, tenon_dim_t a, tenon_dim_t b) {
-  int64_t x = tn_extent_bound(f, a), y = tn_extent_bound(f, b), r = -1;
+  int64_t x = tn_extent_bound(f, a);
+  int64_t y = tn_extent_bound(f, b);
+  int64_t r = -1;
   bool both = x >= 0 && y >= 0;
-  if (a.value == b.value && (operation == TENON_DIM_EQUAL || operation == TENON_DIM_BROADCAST)) return a;
+  if (a.value == b.value && (operation == TENON_DIM_EQUAL || operation == TENON_DIM_BROADCAST))
+    return a;
   switch (operation) {
-  case TENON_DIM_ADD: r = both && tn_add(x, y, &r) ? r : -1; break;
-  case TENON_DIM_MUL: r = both && tn_mul(x, y, &r) ? r : -1; break;
-  case TENON_DIM_SUB: r = x; break;
+  case TENON_DIM_ADD:
+    r = both && tn_add(x, y, &r) ? r : -1;
+    break;
+  case TENON_DIM_MUL:
+    r = both && tn_mul(x, y, &r) ? r : -1;
+    break;
+  case TENON_DIM_SUB:
+    r = x;
+    break;
   case TENON_DIM_MAX:
-  case TENON_DIM_BROADCAST: r = both ? (x > y ? x : y) : -1; break;
-  case TENON_DIM_MIN: r = x < 0 ? y : y < 0 || x < y ? x : y; break;
+  case TENON_DIM_BROADCAST:
+    r = both ? (x > y ? x : y) : -1;
+    break;
+  case TENON_DIM_MIN:
+    r = x < 0 ? y : y < 0 || x < y ? x : y;
+    break;
   case TENON_DIM_DIV:
   case TENON_DIM_CEIL_DIV:
-  case TENON_DIM_MOD: r = x; break;
-  case TENON_DIM_EQUAL: return tenon_is_known(a) ? a : b;
-  default: break;
+  case TENON_DIM_MOD:
+    r = x;
+    break;
+  case TENON_DIM_EQUAL:
+    return tenon_is_known(a) ? a : b;
+  default:
+    break;
   }
   return bounded(f, r);
 }
 
-static int64_t divide(int64_t a, int64_t b, int64_t *rest) { /* rounds down; b is not 0, and not -1 beside INT64_MIN */
-  int64_t q = a / b, r = a % b;
-  if (r != 0 && (r < 0) != (b < 0)) q--, r += b;
+static int64_t divide(int64_t a, int64_t b,
+                      int64_t *rest) { /* rounds down; b is not 0, and not -1 beside INT64_MIN */
+  int64_t q = a / b;
+  int64_t r = a % b;
+  if (r != 0 && (r < 0) != (b < 0)) {
+    q--;
+    r += b;
+  }
   *rest = r;
   return q;
 }
 
 /* Numbers below TENON_DIM_LEAST would be symbols. */
-static tenon_dim_t whole(tn_inference_t *f, uint32_t operation, int64_t a, int64_t b, bool fits, int64_t r) {
-  return fits && r >= TENON_DIM_LEAST ? tenon_extent(r) : impossible(f, operation, a, b, "overflow");
+static tenon_dim_t whole(tn_inference_t *f, uint32_t operation, int64_t a, int64_t b, bool fits,
+                         int64_t r) {
+  return fits && r >= TENON_DIM_LEAST ? tenon_extent(r)
+                                      : impossible(f, operation, a, b, "overflow");
 }
 
 tenon_dim_t tn_dim(tenon_infer_t *infer, uint32_t operation, tenon_dim_t da, tenon_dim_t db) {
   tn_inference_t *f = (tn_inference_t *)infer;
-  int64_t a = da.value, b = db.value, r = 0, rest;
+  int64_t a = da.value;
+  int64_t b = db.value;
+  int64_t r = 0;
+  int64_t rest;
   bool fits;
   if (f->status != TENON_OK) return tenon_extent(0);
   if (f->extents) {
@@ -230,30 +279,45 @@ tenon_dim_t tn_dim(tenon_infer_t *infer, uint32_t operation, tenon_dim_t da, ten
   if (operation == TENON_DIM_BOUND) return bounded(f, a);
   if (!tenon_is_known(da) || !tenon_is_known(db)) return estimate(f, operation, da, db);
   switch (operation) {
-  case TENON_DIM_ADD: fits = tn_add(a, b, &r); return whole(f, operation, a, b, fits, r);
-  case TENON_DIM_SUB: fits = !__builtin_sub_overflow(a, b, &r); return whole(f, operation, a, b, fits, r);
-  case TENON_DIM_MUL: fits = tn_mul(a, b, &r); return whole(f, operation, a, b, fits, r);
+  case TENON_DIM_ADD:
+    fits = tn_add(a, b, &r);
+    return whole(f, operation, a, b, fits, r);
+  case TENON_DIM_SUB:
+    fits = !__builtin_sub_overflow(a, b, &r);
+    return whole(f, operation, a, b, fits, r);
+  case TENON_DIM_MUL:
+    fits = tn_mul(a, b, &r);
+    return whole(f, operation, a, b, fits, r);
   case TENON_DIM_DIV:
   case TENON_DIM_CEIL_DIV:
   case TENON_DIM_MOD:
     if (b == 0) return impossible(f, operation, a, b, "division by zero");
     r = divide(a, b, &rest);
-    return tenon_extent(operation == TENON_DIM_MOD ? rest : operation == TENON_DIM_CEIL_DIV ? r + (rest != 0) : r);
-  case TENON_DIM_MIN: return tenon_extent(a < b ? a : b);
-  case TENON_DIM_MAX: return tenon_extent(a > b ? a : b);
+    return tenon_extent(operation == TENON_DIM_MOD        ? rest
+                        : operation == TENON_DIM_CEIL_DIV ? r + (rest != 0)
+                                                          : r);
+  case TENON_DIM_MIN:
+    return tenon_extent(a < b ? a : b);
+  case TENON_DIM_MAX:
+    return tenon_extent(a > b ? a : b);
   case TENON_DIM_BROADCAST:
     if (a == b || b == 1) return da;
     return a == 1 ? db : impossible(f, operation, a, b, "expected equal extents, or one of them 1");
-  case TENON_DIM_EQUAL: return a == b ? da : impossible(f, operation, a, b, "expected equal extents");
-  case TENON_DIM_TEST_EQUAL: return tenon_extent(a == b);
-  case TENON_DIM_TEST_LESS: return tenon_extent(a < b);
-  default: return impossible(f, operation, a, b, "no such operation in contract 1");
+  case TENON_DIM_EQUAL:
+    return a == b ? da : impossible(f, operation, a, b, "expected equal extents");
+  case TENON_DIM_TEST_EQUAL:
+    return tenon_extent(a == b);
+  case TENON_DIM_TEST_LESS:
+    return tenon_extent(a < b);
+  default:
+    return impossible(f, operation, a, b, "no such operation in contract 1");
   }
 }
 
-/* ---- pointwise operators ---------------------------------------------------------------------------------------- */
+/* pointwise operators */
 
-static void broadcast_shape(tn_inference_t *f, tenon_meta_t *const *inputs, uint32_t count, tenon_meta_t *out) {
+static void broadcast_shape(tn_inference_t *f, tenon_meta_t *const *inputs, uint32_t count,
+                            tenon_meta_t *out) {
   int32_t ndim = 0;
   for (uint32_t i = 0; i < count; i++)
     if (inputs[i] && inputs[i]->ndim > ndim) ndim = inputs[i]->ndim;
@@ -271,19 +335,24 @@ static void broadcast_shape(tn_inference_t *f, tenon_meta_t *const *inputs, uint
   }
 }
 
-/* Results keep a layout that is no row-major one (channels-last, say) when every input of full shape has it. */
+/* Results keep a layout that is no row-major one (channels-last, say) when every input of full
+ * shape has it. */
 static void keep_layout(tenon_meta_t *const *inputs, uint32_t count, tenon_meta_t *out) {
   const tenon_meta_t *like = NULL;
   for (uint32_t i = 0; i < count; i++) {
     const tenon_meta_t *in = inputs[i];
-    if (!in || in->ndim != out->ndim || memcmp(in->dims, out->dims, (size_t)in->ndim * sizeof *in->dims) != 0) continue;
+    if (!in || in->ndim != out->ndim ||
+        memcmp(in->dims, out->dims, (size_t)in->ndim * sizeof *in->dims) != 0)
+      continue;
     if (!in->strides) return;
-    if (like && memcmp(like->strides, in->strides, (size_t)in->ndim * sizeof *in->dims) != 0) return;
+    if (like && memcmp(like->strides, in->strides, (size_t)in->ndim * sizeof *in->dims) != 0)
+      return;
     like = in;
   }
   if (!like) return;
-  tenon_tensor_t shape = {
-      .ndim = like->ndim, .shape = (int64_t *)(void *)like->dims, .strides = (int64_t *)(void *)like->strides};
+  tenon_tensor_t shape = {.ndim = like->ndim,
+                          .shape = (int64_t *)(void *)like->dims,
+                          .strides = (int64_t *)(void *)like->strides};
   if (!tn_is_packed(&shape)) return;
   memcpy(out->strides, like->strides, (size_t)out->ndim * sizeof *out->strides);
   out->strided = 1;
@@ -306,49 +375,59 @@ static void infer_pointwise(tn_inference_t *f, const tenon_op_t *op, tenon_meta_
   }
 }
 
-/* ---- the whole -------------------------------------------------------------------------------------------------- */
+/* the whole */
 
 static __attribute__((noinline, cold)) tenon_status_t check_sparse(const tenon_op_t *op, uint32_t o,
                                                                    const tenon_meta_t *out) {
   const char *name = op->schema.outputs[o].name;
   tenon_status_t status = tn_layout_check(out->layout, out->ndim);
-  if (status != TENON_OK) return tn_prefix(status, "%s: infer made result %s sparse: ", op->name, name);
-  if (!out->items && !out->alias && !out->strided && !op->schema.outputs[o].is_host) return TENON_OK;
-  return tn_fail(TENON_INTERNAL, "%s: infer made result %s sparse, and a list, a view, strided or of the host",
+  if (status != TENON_OK)
+    return tn_prefix(status, "%s: infer made result %s sparse: ", op->name, name);
+  if (!out->items && !out->alias && !out->strided && !op->schema.outputs[o].is_host)
+    return TENON_OK;
+  return tn_fail(TENON_INTERNAL,
+                 "%s: infer made result %s sparse, and a list, a view, strided or of the host",
                  op->name, name);
 }
 
 static tenon_status_t check_items(const tenon_op_t *op, uint32_t o, const tenon_meta_t *list) {
   for (uint32_t k = 0; k < list->count; k++)
     if (list->items[k]->layout)
-      return tn_fail(TENON_UNIMPLEMENTED, "%s: infer made an item of result %s sparse, which lists have not", op->name,
+      return tn_fail(TENON_UNIMPLEMENTED,
+                     "%s: infer made an item of result %s sparse, which lists have not", op->name,
                      op->schema.outputs[o].name);
   return TENON_OK;
 }
 
-static tenon_status_t check_result(const tn_inference_t *f, const tenon_op_t *op, uint32_t o, const tenon_meta_t *out) {
+static tenon_status_t check_result(const tn_inference_t *f, const tenon_op_t *op, uint32_t o,
+                                   const tenon_meta_t *out) {
   const char *name = op->schema.outputs[o].name;
   if (op->schema.outputs[o].kind == TENON_KIND_TENSORS && !out->items)
-    return tn_fail(TENON_INTERNAL, "%s: infer did not say how many tensors result %s has", op->name, name);
+    return tn_fail(TENON_INTERNAL, "%s: infer did not say how many tensors result %s has", op->name,
+                   name);
   if (__builtin_expect(out->layout != 0, 0)) TN_TRY(check_sparse(op, o, out));
   if (out->items) return check_items(op, o, out);
   if (out->ndim == -1) return TENON_OK;
   if (out->ndim < -1 || out->ndim > TENON_RANK_MAX)
-    return tn_fail(TENON_INTERNAL, "%s: infer gave result %s %d dimensions", op->name, name, (int)out->ndim);
+    return tn_fail(TENON_INTERNAL, "%s: infer gave result %s %d dimensions", op->name, name,
+                   (int)out->ndim);
   for (int32_t d = 0; d < out->ndim; d++)
     if (out->dims[d].value < 0 && tenon_is_known(out->dims[d]))
-      return tn_fail(TENON_INVALID, "%s: extent %d of result %s would be %" PRId64, op->name, (int)d, name,
-                     out->dims[d].value);
+      return tn_fail(TENON_INVALID, "%s: extent %d of result %s would be %" PRId64, op->name,
+                     (int)d, name, out->dims[d].value);
   if (out->alias > op->input_count || (out->alias && !f->infer.inputs[out->alias - 1]))
-    return tn_fail(TENON_INTERNAL, "%s: infer made result %s a view of input %u", op->name, name, out->alias - 1);
+    return tn_fail(TENON_INTERNAL, "%s: infer made result %s a view of input %u", op->name, name,
+                   out->alias - 1);
   return TENON_OK;
 }
 
-tenon_status_t tn_infer(tn_inference_t *f, const tenon_op_t *op, const tenon_value_t *attrs, void *state,
-                        tenon_meta_t *const *inputs, tenon_meta_t *const *outputs) {
-  f->infer = (tenon_infer_t){sizeof f->infer, TENON_PHASE_INFER, &tn_host, op,  attrs, op->context, state,
-                             inputs,          outputs,           {0},      {-1} /* not stated */};
-  f->status = TENON_OK, f->bound_count = 0;
+tenon_status_t tn_infer(tn_inference_t *f, const tenon_op_t *op, const tenon_value_t *attrs,
+                        void *state, tenon_meta_t *const *inputs, tenon_meta_t *const *outputs) {
+  f->infer =
+      (tenon_infer_t){sizeof f->infer, TENON_PHASE_INFER, &tn_host, op,  attrs, op->context, state,
+                      inputs,          outputs,           {0},      {-1} /* not stated */};
+  f->status = TENON_OK;
+  f->bound_count = 0;
   for (uint32_t i = 0; i < op->input_count; i++)
     if (!inputs[i] && !op->schema.inputs[i].is_optional)
       return tn_fail(TENON_INVALID, "%s: input %s is missing", op->name, op->schema.inputs[i].name);
@@ -356,8 +435,10 @@ tenon_status_t tn_infer(tn_inference_t *f, const tenon_op_t *op, const tenon_val
   for (uint32_t o = 0; o < op->output_count; o++)
     for (uint32_t k = 0, n = outputs[o] && outputs[o]->items ? outputs[o]->count : 0; k < n; k++)
       if (outputs[o]->items[k]->dtype.bits == 0) outputs[o]->items[k]->dtype = outputs[o]->dtype;
-  if (op->traits & TENON_POINTWISE) infer_pointwise(f, op, inputs, outputs);
-  else if (op->shapes.text) TN_TRY(tn_patterns_apply(&op->shapes, &op->schema, &f->infer));
+  if (op->traits & TENON_POINTWISE)
+    infer_pointwise(f, op, inputs, outputs);
+  else if (op->shapes.text)
+    TN_TRY(tn_patterns_apply(&op->shapes, &op->schema, &f->infer));
   if (f->status == TENON_OK && op->infer) {
     tenon_status_t status = op->infer(&f->infer);
     if (status != TENON_OK) return f->status != TENON_OK ? f->status : status;
@@ -368,23 +449,28 @@ tenon_status_t tn_infer(tn_inference_t *f, const tenon_op_t *op, const tenon_val
     if (outputs[o]) TN_TRY(check_result(f, op, o, outputs[o]));
   if (!f->extents) {
     int64_t workspace = tn_extent_bound(f, f->infer.workspace);
-    if (workspace < 0) return tn_fail(TENON_INVALID, "%s: infer asked for a workspace of no known size", op->name);
+    if (workspace < 0)
+      return tn_fail(TENON_INVALID, "%s: infer asked for a workspace of no known size", op->name);
     f->infer.workspace.value = workspace;
   }
   return TENON_OK;
 }
 
-/* ---- bodies that are graphs --------------------------------------------------------------------------------------- */
+/* bodies that are graphs */
 
-tenon_status_t (*tn_graph_infer)(const tenon_graph_t *, const tn_inference_t *, uint32_t, tenon_meta_t *const *,
-                                 uint32_t, tenon_meta_t *const *);
+tenon_status_t (*tn_graph_infer)(const tenon_graph_t *, const tn_inference_t *, uint32_t,
+                                 tenon_meta_t *const *, uint32_t, tenon_meta_t *const *);
 
 tenon_status_t tn_infer_through_body(tenon_infer_t *infer) {
   const tenon_op_t *op = infer->op;
   const tenon_graph_t *graph = infer->attrs[op->body].as.graph;
-  const tenon_meta_t *in = infer->inputs[0], *out = infer->outputs[0];
+  const tenon_meta_t *in = infer->inputs[0];
+  const tenon_meta_t *out = infer->outputs[0];
   if (!tn_graph_infer || !graph)
-    return tn_fail(TENON_INVALID, "%s: its attribute %s is no graph", op->name, op->schema.attrs[op->body].name);
-  if (out) TN_TRY(tn_graph_infer(graph, (const tn_inference_t *)infer, in->count, in->items, out->count, out->items));
+    return tn_fail(TENON_INVALID, "%s: its attribute %s is no graph", op->name,
+                   op->schema.attrs[op->body].name);
+  if (out)
+    TN_TRY(tn_graph_infer(graph, (const tn_inference_t *)infer, in->count, in->items, out->count,
+                          out->items));
   return op->body_infer ? op->body_infer(infer) : TENON_OK;
 }

@@ -1,5 +1,5 @@
-/* Which kernel of a slot: candidates by dtype and instruction set, and the error when there is none.  Called by table.c when
- * kernels come or go, and by slots that choose by dtype. */
+/* Which kernel of a slot: candidates by dtype and instruction set, and the error when there is
+ * none.  Called by table.c when kernels come or go, and by slots that choose by dtype. */
 #include <stdio.h>
 #include <string.h>
 
@@ -23,19 +23,25 @@ int tn_kernel_suits(const tenon_op_t *op, const tn_kernel_t *kernel, int dtype) 
     return tn_dtype_same(has, wanted) ? 6 : tn_widens(wanted, has) ? (has.bits == 32 ? 4 : 3) : 0;
   }
   case TN_KERNEL_SOURCE:
-    return kernel->words.dtypes >> dtype & 1 ? 3 : 0; /* what was made for the backend goes before */
-  case TN_KERNEL_COMPOSITE: return kernel->words.at == TN_AT_EXPLICIT ? 2 : 1;
+    return kernel->words.dtypes >> dtype & 1 ? 3
+                                             : 0; /* what was made for the backend goes before */
+  case TN_KERNEL_COMPOSITE:
+    return kernel->words.at == TN_AT_EXPLICIT ? 2 : 1;
   default:
     if (kernel->words.dtypes == ~(uint64_t)0) return 5;
     if (!(kernel->words.dtypes >> dtype & 1)) return 0;
-    return kernel->kind == TN_KERNEL_STUB && kernel->backend == &tn_backend_cpu ? 6 : 7; /* a slot, as a loop fills */
+    return kernel->kind == TN_KERNEL_STUB && kernel->backend == &tn_backend_cpu
+               ? 6
+               : 7; /* a slot, as a loop fills */
   }
 }
 
 static bool better(const tenon_op_t *op, const tn_kernel_t *a, const tn_kernel_t *b, int dtype) {
-  int x = tn_kernel_suits(op, a, dtype), y = tn_kernel_suits(op, b, dtype);
+  int x = tn_kernel_suits(op, a, dtype);
+  int y = tn_kernel_suits(op, b, dtype);
   if (x != y) return x > y;
-  return a->words.isa > b->words.isa; /* of equals the one registered later, which stands earlier in the list */
+  return a->words.isa >
+         b->words.isa; /* of equals the one registered later, which stands earlier in the list */
 }
 
 static bool same_signature(const tenon_op_t *op, const tn_kernel_t *a, const tn_kernel_t *b) {
@@ -49,36 +55,43 @@ static bool same_signature(const tenon_op_t *op, const tn_kernel_t *a, const tn_
 }
 
 bool tn_kernel_is_of(const tn_kernel_t *kernel, const tn_backend_t *backend) {
-  if (kernel->words.flags & (TN_KERNEL_FALLTHROUGH | TN_KERNEL_NO_FALLBACK) || !tn_cpu_has(kernel->words.isa))
+  if (kernel->words.flags & (TN_KERNEL_FALLTHROUGH | TN_KERNEL_NO_FALLBACK) ||
+      !tn_cpu_has(kernel->words.isa))
     return false;
-  if (kernel->kind == TN_KERNEL_SOURCE) return backend && __atomic_load_n(&backend->compiles, __ATOMIC_RELAXED);
+  if (kernel->kind == TN_KERNEL_SOURCE)
+    return backend && __atomic_load_n(&backend->compiles, __ATOMIC_RELAXED);
   if (kernel->words.at == TN_AT_BACKEND) return backend && kernel->backend == backend;
   return kernel->words.at == TN_AT_EXPLICIT || kernel->words.at == TN_AT_COMPOSITE;
 }
 
-const tn_kernel_t *const *tn_kernel_candidates(const tenon_op_t *op, const tn_backend_t *backend, int dtype) {
-  int most = 0, count = 0;
-  for (const tn_kernel_t *k = op->kernels; k; k = k->next) most++;
+const tn_kernel_t *const *tn_kernel_candidates(const tenon_op_t *op, const tn_backend_t *backend,
+                                               int dtype) {
+  int most = 0;
+  int count = 0;
+  for (const tn_kernel_t *k = op->kernels; k; k = k->next)
+    most++;
   const tn_kernel_t **found = tn_scratch(((size_t)most + 1) * sizeof *found);
   if (!found) return NULL;
   for (const tn_kernel_t *k = op->kernels; k; k = k->next) {
     if (!tn_kernel_is_of(k, backend) || !tn_kernel_suits(op, k, dtype)) continue;
     int at = count++;
-    for (; at > 0 && better(op, k, found[at - 1], dtype); at--) found[at] = found[at - 1];
+    for (; at > 0 && better(op, k, found[at - 1], dtype); at--)
+      found[at] = found[at - 1];
     found[at] = k;
   }
   int kept = 0;
   for (int i = 0; i < count; i++) {
     bool repeated = false;
-    for (int j = 0; j < kept && !repeated; j++) repeated = same_signature(op, found[j], found[i]);
+    for (int j = 0; j < kept && !repeated; j++)
+      repeated = same_signature(op, found[j], found[i]);
     if (!repeated) found[kept++] = found[i];
   }
   found[kept] = NULL;
   return found;
 }
 
-int32_t tn_kernel_refuses(const tenon_op_t *op, const tn_kernel_t *kernel, tenon_tensor_t *const *inputs,
-                          tenon_tensor_t *const *outputs) {
+int32_t tn_kernel_refuses(const tenon_op_t *op, const tn_kernel_t *kernel,
+                          tenon_tensor_t *const *inputs, tenon_tensor_t *const *outputs) {
   if (kernel->kind != TN_KERNEL_LOOP && kernel->kind != TN_KERNEL_ROW) return -1;
   for (uint32_t i = 0; i < op->input_count + op->output_count; i++) {
     const tenon_tensor_t *t = i < op->input_count ? inputs[i] : outputs[i - op->input_count];
@@ -88,21 +101,25 @@ int32_t tn_kernel_refuses(const tenon_op_t *op, const tn_kernel_t *kernel, tenon
   return -1;
 }
 
-const tn_kernel_t *tn_slot_source(const tn_slot_t *slot, const tenon_op_t *op, const tn_kernel_t *kernel,
-                                  tenon_tensor_t *const *inputs) {
-  const tn_kernel_t *const *list = slot->by_dtype ? slot->by_dtype[tn_deciding_dtype(op, inputs)] : NULL;
-  while (list && *list && *list != kernel) list++;
-  while (list && *list && (*list)->kind != TN_KERNEL_SOURCE) list++;
+const tn_kernel_t *tn_slot_source(const tn_slot_t *slot, const tenon_op_t *op,
+                                  const tn_kernel_t *kernel, tenon_tensor_t *const *inputs) {
+  const tn_kernel_t *const *list =
+      slot->by_dtype ? slot->by_dtype[tn_deciding_dtype(op, inputs)] : NULL;
+  while (list && *list && *list != kernel)
+    list++;
+  while (list && *list && (*list)->kind != TN_KERNEL_SOURCE)
+    list++;
   return list && *list != kernel ? *list : NULL;
 }
 
-static const tn_kernel_t *choose(const tn_slot_t *slot, const tenon_op_t *op, int dtype, tenon_tensor_t *const *inputs,
-                                 tenon_tensor_t *const *outputs) {
+static const tn_kernel_t *choose(const tn_slot_t *slot, const tenon_op_t *op, int dtype,
+                                 tenon_tensor_t *const *inputs, tenon_tensor_t *const *outputs) {
   if (!slot->by_dtype) return slot->only;
   const tn_kernel_t *const *list = slot->by_dtype[dtype];
   if (!list) return NULL;
   if (!inputs || (list[0] && !list[1])) return list[0];
-  while (*list && tn_kernel_refuses(op, *list, inputs, outputs) >= 0) list++;
+  while (*list && tn_kernel_refuses(op, *list, inputs, outputs) >= 0)
+    list++;
   return *list;
 }
 
@@ -113,12 +130,13 @@ int tn_deciding_dtype(const tenon_op_t *op, tenon_tensor_t *const *inputs) {
   return dtype < 0 ? 0 : dtype;
 }
 
-const tn_kernel_t *tn_slot_kernel(const tn_slot_t *slot, const tenon_op_t *op, tenon_tensor_t *const *inputs,
-                                  tenon_tensor_t *const *outputs) {
+const tn_kernel_t *tn_slot_kernel(const tn_slot_t *slot, const tenon_op_t *op,
+                                  tenon_tensor_t *const *inputs, tenon_tensor_t *const *outputs) {
   return choose(slot, op, slot->by_dtype ? tn_deciding_dtype(op, inputs) : 0, inputs, outputs);
 }
 
-const tn_kernel_t *tn_op_kernel(const tenon_op_t *op, tenon_tensor_t *const *inputs, tenon_tensor_t *const *outputs) {
+const tn_kernel_t *tn_op_kernel(const tenon_op_t *op, tenon_tensor_t *const *inputs,
+                                tenon_tensor_t *const *outputs) {
   return tn_slot_kernel(__atomic_load_n(&op->cpu, __ATOMIC_ACQUIRE), op, inputs, outputs);
 }
 
@@ -140,16 +158,20 @@ static void print_kernels(const tenon_op_t *op, tn_text_t *text) {
 static void print_keys(const tenon_op_t *op, tn_text_t *text) {
   for (const tn_kernel_t *k = op->kernels; k; k = k->next) {
     const tn_kernel_t *newer = op->kernels;
-    while (newer != k && (newer->words.at != k->words.at || newer->backend != k->backend)) newer = newer->next;
+    while (newer != k && (newer->words.at != k->words.at || newer->backend != k->backend))
+      newer = newer->next;
     if (newer != k || k->words.flags & (TN_KERNEL_FALLTHROUGH | TN_KERNEL_NO_FALLBACK)) continue;
-    const char *layer = tn_at_name(k->words.at), *separator = text->size ? ", " : "";
+    const char *layer = tn_at_name(k->words.at);
+    const char *separator = text->size ? ", " : "";
     tn_text_add(text, "%s%s%s%s", separator, layer, *layer && k->backend ? " " : "",
                 k->backend ? k->backend->name : "");
   }
 }
 
 tenon_status_t tn_op_missing(const tenon_op_t *op, const char *key, tenon_tensor_t *const *inputs) {
-  tn_text_t has = {0}, keys = {0}, table = {0};
+  tn_text_t has = {0};
+  tn_text_t keys = {0};
+  tn_text_t table = {0};
   tn_registry_lock();
   print_kernels(op, &has);
   print_keys(op, &keys);
@@ -157,10 +179,13 @@ tenon_status_t tn_op_missing(const tenon_op_t *op, const char *key, tenon_tensor
   tn_registry_unlock();
   if (table.size) table.data[table.size - 1] = 0; /* the last line break */
   const tenon_tensor_t *t = op->dispatch_input >= 0 ? inputs[op->dispatch_input] : NULL;
-  tenon_status_t status =
-      tn_fail(TENON_UNIMPLEMENTED, "%s: no kernel for %s%s%s; it has: %s; keys with kernels: %s; its table:\n%s",
-              op->name, key ? key : "no key", t ? " and dtype " : "", t ? tn_dtype_name(t->dtype) : "",
-              has.size ? has.data : "none", keys.size ? keys.data : "none", tn_text_get(&table));
-  tn_text_clear(&has), tn_text_clear(&keys), tn_text_clear(&table);
+  tenon_status_t status = tn_fail(
+      TENON_UNIMPLEMENTED,
+      "%s: no kernel for %s%s%s; it has: %s; keys with kernels: %s; its table:\n%s", op->name,
+      key ? key : "no key", t ? " and dtype " : "", t ? tn_dtype_name(t->dtype) : "",
+      has.size ? has.data : "none", keys.size ? keys.data : "none", tn_text_get(&table));
+  tn_text_clear(&has);
+  tn_text_clear(&keys);
+  tn_text_clear(&table);
   return status;
 }

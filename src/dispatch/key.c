@@ -1,5 +1,5 @@
-/* Names of keys, and the backends that were named so far.  Called at registration and by tools; a call only sees bits.
- * Invariant: a backend keeps its bit for as long as the process lives. */
+/* Names of keys, and the backends that were named so far.  Called at registration and by tools; a
+ * call only sees bits. Invariant: a backend keeps its bit for as long as the process lives. */
 #include "dispatch/key.h"
 
 #include <stdio.h>
@@ -12,7 +12,8 @@
 
 uint64_t tn_key_global = TN_KEY_ALWAYS;
 
-tn_backend_t tn_backend_cpu = {.name = "cpu", .index = 0, .bit = TN_BIT_CPU, .device = {1, 0}, .compiles = 1};
+tn_backend_t tn_backend_cpu = {
+    .name = "cpu", .index = 0, .bit = TN_BIT_CPU, .device = {1, 0}, .compiles = 1};
 tn_backend_t tn_backend_meta = {.name = "meta", .index = 1, .bit = TN_BIT_META, .device = {0, 0}};
 
 static const char *const layers[TN_KEY_COUNT] = {[TN_BIT_STRIDED] = "strided",
@@ -29,7 +30,7 @@ static const char *const layers[TN_KEY_COUNT] = {[TN_BIT_STRIDED] = "strided",
                                                  [TN_BIT_MODE] = "mode",
                                                  [TN_BIT_TRACE] = "trace"};
 
-/* ---- backends --------------------------------------------------------------------------------------------------- */
+/* backends */
 
 static tn_mutex_t lock = TN_MUTEX_INIT;
 static tn_backend_t *backends[TN_BACKENDS_MAX] = {&tn_backend_cpu, &tn_backend_meta};
@@ -64,7 +65,8 @@ void tn_backend_set_type(tn_backend_t *backend, int32_t type) {
 tn_backend_t *tn_backend_of(tenon_device_t device) {
   if (device.type == 1) return &tn_backend_cpu;
   if (device.type == 0) return &tn_backend_meta;
-  if (device.type == 12) return device.id >> 8 > tn_backend_meta.index ? tn_backend_at(device.id >> 8) : NULL;
+  if (device.type == 12)
+    return device.id >> 8 > tn_backend_meta.index ? tn_backend_at(device.id >> 8) : NULL;
   bool is_one = device.type > 1 && device.type < TYPES && device.id >= 0 && device.id < 256;
   return is_one ? __atomic_load_n(&by_type[device.type], __ATOMIC_ACQUIRE) : NULL;
 }
@@ -88,12 +90,15 @@ static bool is_reserved(const char *name) {
 static tenon_status_t add(const char *name, tn_backend_t **out_backend) {
   int32_t index = backend_count;
   if (index == TN_BACKENDS_MAX)
-    return tn_fail(TENON_RANGE, "backend '%s': %d backends are named already", name, TN_BACKENDS_MAX);
+    return tn_fail(TENON_RANGE, "backend '%s': %d backends are named already", name,
+                   TN_BACKENDS_MAX);
   size_t size = strlen(name) + 1;
   tn_backend_t *b = tn_allocate(sizeof *b + size);
   if (!b) return tn_no_memory("a backend", sizeof *b);
-  int32_t bit = index - 1 < TN_BIT_OTHERS ? index - 1 : TN_BIT_OTHERS; /* meta takes none of these bits */
-  *b = (tn_backend_t){.name = memcpy(b + 1, name, size), .index = index, .bit = bit, .device = {12, index << 8}};
+  int32_t bit =
+      index - 1 < TN_BIT_OTHERS ? index - 1 : TN_BIT_OTHERS; /* meta takes none of these bits */
+  *b = (tn_backend_t){
+      .name = memcpy(b + 1, name, size), .index = index, .bit = bit, .device = {12, index << 8}};
   backends[index] = b;
   __atomic_store_n(&backend_count, index + 1, __ATOMIC_RELEASE);
   *out_backend = b;
@@ -103,8 +108,10 @@ static tenon_status_t add(const char *name, tn_backend_t **out_backend) {
 tenon_status_t tn_backend_intern(const char *name, tn_backend_t **out_backend) {
   tenon_status_t status = TENON_OK;
   if (!tn_is_name(name, strlen(name)) || is_reserved(name))
-    return tn_fail(TENON_INVALID,
-                   "'%s' is no name for a backend: expected letters, digits and '_', and no layer's name", name);
+    return tn_fail(
+        TENON_INVALID,
+        "'%s' is no name for a backend: expected letters, digits and '_', and no layer's name",
+        name);
   tn_mutex_lock(&lock);
   *out_backend = tn_backend_find(name);
   if (!*out_backend) status = add(name, out_backend);
@@ -112,7 +119,7 @@ tenon_status_t tn_backend_intern(const char *name, tn_backend_t **out_backend) {
   return status;
 }
 
-/* ---- names ------------------------------------------------------------------------------------------------------ */
+/* names */
 
 const char *tn_key_name(int bit) {
   tn_backend_t *b;
@@ -138,7 +145,8 @@ const char *tn_keys_print(uint64_t keys, char *out_text, size_t capacity) {
   for (int bit = 0; bit < TN_KEY_COUNT; bit++) {
     const char *name = keys >> bit & 1 ? tn_key_name(bit) : NULL;
     if (name && size < capacity)
-      size += (size_t)snprintf(out_text + size, capacity - size, "%s%s", size > 1 ? ", " : "", name);
+      size +=
+          (size_t)snprintf(out_text + size, capacity - size, "%s%s", size > 1 ? ", " : "", name);
   }
   if (size < capacity) snprintf(out_text + size, capacity - size, "}");
   return out_text;

@@ -1,5 +1,6 @@
-/* Dispatch keys: bits of a 64-bit set, of which the highest wins (docs/decisions/0006-dispatcher.md).  Low bits are
- * backends in order of first sight, higher ones layers.  Keys never cross the binary contract: outside there are names. */
+/* Dispatch keys: bits of a 64-bit set, of which the highest wins
+ * (docs/decisions/0006-dispatcher.md).  Low bits are backends in order of first sight, higher ones
+ * layers.  Keys never cross the binary contract: outside there are names. */
 #ifndef TN_DISPATCH_KEY_H
 #define TN_DISPATCH_KEY_H
 
@@ -8,12 +9,16 @@
 
 enum {
   TN_BIT_CPU = 0,
-  TN_BIT_OTHERS = 39, /* backends whose names came after the bits were gone: told apart by their device, and counted */
-  TN_BIT_META = 40,   /* shapes without data */
+  TN_BIT_OTHERS =
+      /* backends whose names came after the bits were gone: told apart by their device, and
+       * counted */
+  39,
+  TN_BIT_META = 40, /* shapes without data */
   TN_BIT_STRIDED = 48,
-  TN_BIT_DETAIL = 49,     /* layouts that are not dense: sparse, quantised, a vendor's own */
-  TN_BIT_BELOW_VIEW = 50, /* BELOW_..., ABOVE_...: layers of users, by their anchor and then by name: layers.c */
-  TN_BIT_VIEW = 51,       /* views and versions of memory */
+  TN_BIT_DETAIL = 49, /* layouts that are not dense: sparse, quantised, a vendor's own */
+  TN_BIT_BELOW_VIEW =
+      50, /* BELOW_..., ABOVE_...: layers of users, by their anchor and then by name: layers.c */
+  TN_BIT_VIEW = 51, /* views and versions of memory */
   TN_BIT_BELOW_AUTOGRAD = 52,
   TN_BIT_AUTOGRAD = 53,
   TN_BIT_ABOVE_AUTOGRAD = 54,
@@ -24,8 +29,10 @@ enum {
   TN_BIT_MODE = 59,  /* the thread's stack of modes */
   TN_BIT_TRACE = 60, /* sees all: set for the whole process, see tn_key_global */
   TN_BIT_CAREFUL =
-      61, /* no key, in every call: operators with more to their calls than a kernel keep it in their mask */
-  TN_KEY_COUNT = 64
+      /* no key, in every call: operators with more to their calls than a kernel keep it in their
+       * mask */
+  61,
+  TN_KEY_COUNT = 64,
 };
 #define TN_KEY(bit) ((uint64_t)1 << (bit))
 /* Layers that may change what a call is about: the trace only looks. */
@@ -43,25 +50,28 @@ static inline bool tn_key_shares_bit(uint64_t keys) {
 
 typedef struct tn_slot_t tn_slot_t;
 
-typedef struct tn_backend_t { /* lives until the process ends; rows change under the registrations' mutex */
+typedef struct
+    tn_backend_t { /* lives until the process ends; rows change under the registrations' mutex */
   const char *name;
-  int32_t index, bit;                /* order of first sight: 0 is cpu, 1 meta */
-  tenon_device_t device;             /* of its first ordinal */
-  int32_t has_plugin;                /* its memory and streams are a device plug-in's; atomic */
-  int32_t compiles;                  /* source kernels; of the CPU: they were compiled with their library; atomic */
-  const tn_slot_t *row;              /* of operators that have nothing for it: its fallback; NULL: missing */
-  const tn_slot_t *gradients;        /* the same of the layer of gradients; NULL: as of other backends */
+  int32_t index;
+  int32_t bit;           /* order of first sight: 0 is cpu, 1 meta */
+  tenon_device_t device; /* of its first ordinal */
+  int32_t has_plugin;    /* its memory and streams are a device plug-in's; atomic */
+  int32_t compiles; /* source kernels; of the CPU: they were compiled with their library; atomic */
+  const tn_slot_t *row; /* of operators that have nothing for it: its fallback; NULL: missing */
+  const tn_slot_t *gradients; /* the same of the layer of gradients; NULL: as of other backends */
   tenon_generator_t generators[256]; /* of random numbers, by ordinal */
 } tn_backend_t;
 
 enum { TN_BACKENDS_MAX = 1024 };
-/* The backend of that name; one that nobody named before gets the next bit.  Errors: bad or reserved name, too many. */
+/* The backend of that name; one that nobody named before gets the next bit.  Errors: bad or
+ * reserved name, too many. */
 tenon_status_t tn_backend_intern(const char *name, tn_backend_t **out_backend);
 tn_backend_t *tn_backend_find(const char *name); /* NULL: nobody named it */
 tn_backend_t *tn_backend_at(int32_t index);      /* NULL past the last */
 tn_backend_t *tn_backend_of(tenon_device_t device);
-/* Devices of a type of DLPack's (2 CUDA, 4 OpenCL, ...) are that backend's from here on; of type 12, or of one that another
- * backend has, they stay numbered as type 12. */
+/* Devices of a type of DLPack's (2 CUDA, 4 OpenCL, ...) are that backend's from here on; of type
+ * 12, or of one that another backend has, they stay numbered as type 12. */
 void tn_backend_set_type(tn_backend_t *backend, int32_t type);
 /* The highest backend of a set; NULL: there is none, or it shares its bit. */
 tn_backend_t *tn_backend_of_keys(uint64_t keys);
@@ -75,7 +85,8 @@ int tn_key_find(const char *name); /* -1: no such key */
 /* "{cpu, autograd}" into text of `capacity`. */
 const char *tn_keys_print(uint64_t keys, char *out_text, size_t capacity);
 
-/* Keys that every call of the process has: the CPU, and tracing.  Read once a call, written when it is switched. */
+/* Keys that every call of the process has: the CPU, and tracing.  Read once a call, written when it
+ * is switched. */
 #define TN_KEY_ALWAYS (TN_KEY_CPU | TN_KEY(TN_BIT_CAREFUL))
 extern uint64_t tn_key_global;
 static inline uint64_t tn_key_of_process(void) {

@@ -1,4 +1,5 @@
-/* Questions about keys themselves: their names, aliases, and the sets of threads.  The public face of key.h. */
+/* Questions about keys themselves: their names, aliases, and the sets of threads.  The public face
+ * of key.h. */
 #include <string.h>
 #include <tenon/tenon.h>
 
@@ -36,7 +37,8 @@ int32_t tenon_key_in_alias(const char *name, const char *alias) {
   if (tn_key_parse(name, &key) != TENON_OK || tn_key_parse(alias, &of) != TENON_OK) return 0;
   if (!is_alias(&of)) return key.bit == of.bit && key.backend == of.backend; /* of itself only */
   if (is_alias(&key)) return key.at == of.at;
-  bool is_backend = key.backend && key.at == TN_AT_BACKEND, is_gradient = key.at == TN_AT_AUTOGRAD;
+  bool is_backend = key.backend && key.at == TN_AT_BACKEND;
+  bool is_gradient = key.at == TN_AT_AUTOGRAD;
   return (is_backend && of.at != TN_AT_AUTOGRAD) || (is_gradient && of.at != TN_AT_EXPLICIT);
 }
 
@@ -54,6 +56,9 @@ tenon_status_t tenon_thread_keys(char **out_included, char **out_excluded) {
   if (out_excluded) *out_excluded = NULL;
   TN_TRY(give(calls->include, out_included));
   tenon_status_t status = give(calls->exclude, out_excluded);
-  if (status != TENON_OK && out_included) tenon_text_release(*out_included), *out_included = NULL;
+  if (status != TENON_OK && out_included) {
+    tenon_text_release(*out_included);
+    *out_included = NULL;
+  }
   return status;
 }

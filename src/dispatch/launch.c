@@ -1,5 +1,5 @@
-/* Calls of kernels on devices of plug-ins: the stream that they enqueue on, what it waits for, and whom a failure is blamed
- * on.  Called in place of the kernel. */
+/* Calls of kernels on devices of plug-ins: the stream that they enqueue on, what it waits for, and
+ * whom a failure is blamed on.  Called in place of the kernel. */
 #include "device/memory.h"
 #include "dispatch/call.h"
 #include "dispatch/place.h"
@@ -7,12 +7,13 @@
 #include "base/status.h"
 #include "core/dtype.h"
 
-static tenon_status_t use(const tenon_tensor_t *t, tenon_stream_t *stream, uint64_t ticket, bool writes,
-                          tn_needs_t *needs) {
+static tenon_status_t use(const tenon_tensor_t *t, tenon_stream_t *stream, uint64_t ticket,
+                          bool writes, tn_needs_t *needs) {
   tn_memory_t *memory = tn_memory_of(t);
   if (memory) return tn_memory_use(memory, stream, ticket, writes, needs);
   if (!tn_dtype_is(t->dtype, TENON_LIST)) return TENON_OK;
-  for (int64_t i = 0; i < t->shape[0]; i++) TN_TRY(use(tenon_item(t, i), stream, ticket, writes, needs));
+  for (int64_t i = 0; i < t->shape[0]; i++)
+    TN_TRY(use(tenon_item(t, i), stream, ticket, writes, needs));
   return TENON_OK;
 }
 
@@ -21,7 +22,8 @@ static tenon_status_t use_all(const tenon_call_t *call, tenon_stream_t *stream, 
   tn_needs_t needs;
   needs.count = 0;
   for (uint32_t i = 0; i < op->input_count; i++)
-    if (call->inputs[i]) TN_TRY(use(call->inputs[i], stream, ticket, op->schema.inputs[i].is_written, &needs));
+    if (call->inputs[i])
+      TN_TRY(use(call->inputs[i], stream, ticket, op->schema.inputs[i].is_written, &needs));
   for (uint32_t o = 0; o < op->output_count; o++)
     if (call->outputs[o]) TN_TRY(use(call->outputs[o], stream, ticket, true, &needs));
   return tn_stream_follow(stream, &needs);
@@ -35,70 +37,89 @@ static bool is_quick(const tn_kernel_t *kernel) {
 bool tn_launches_directly(const tenon_op_t *op, const tn_slot_t *slot) {
   if (op->create || op->traits & (TN_WRITES | TENON_RANDOM) || !op->input_count) return false;
   for (uint32_t i = 0; i < op->input_count; i++)
-    if (op->schema.inputs[i].is_host || op->schema.inputs[i].kind == TENON_KIND_TENSORS) return false;
+    if (op->schema.inputs[i].is_host || op->schema.inputs[i].kind == TENON_KIND_TENSORS)
+      return false;
   for (uint32_t o = 0; o < op->output_count; o++)
-    if (op->schema.outputs[o].is_host || op->schema.outputs[o].kind == TENON_KIND_TENSORS) return false;
+    if (op->schema.outputs[o].is_host || op->schema.outputs[o].kind == TENON_KIND_TENSORS)
+      return false;
   return slot->by_dtype || is_quick(slot->only);
 }
 
-/* The memory of a dense tensor of a plug-in's device that is its own, perhaps pinned; NULL: of any other. */
+/* The memory of a dense tensor of a plug-in's device that is its own, perhaps pinned; NULL: of any
+ * other. */
 static inline tn_memory_t *plain_memory(const tenon_tensor_t *t) {
-  if ((t->keys & (TN_TENSOR_OWNED | TN_TENSOR_UNSET | TN_KEY_STRIDED | TN_KEY_DETAIL)) != TN_TENSOR_OWNED) return NULL;
+  if ((t->keys & (TN_TENSOR_OWNED | TN_TENSOR_UNSET | TN_KEY_STRIDED | TN_KEY_DETAIL)) !=
+      TN_TENSOR_OWNED)
+    return NULL;
   const tn_storage_t *storage = ((const tn_tensor_t *)t)->storage;
   return storage && storage->release == tn_memory_put ? storage->context : NULL;
 }
 
-/* Those of them that are there are used by the work of a ticket; false: one is not plain, or elsewhere. */
-static inline bool use_plain(tenon_tensor_t *const *tensors, uint32_t count, tenon_stream_t *stream, uint64_t ticket,
-                             bool writes, tn_needs_t *needs, tenon_status_t *status) {
+/* Those of them that are there are used by the work of a ticket; false: one is not plain, or
+ * elsewhere. */
+static inline bool use_plain(tenon_tensor_t *const *tensors, uint32_t count, tenon_stream_t *stream,
+                             uint64_t ticket, bool writes, tn_needs_t *needs,
+                             tenon_status_t *status) {
   for (uint32_t i = 0; i < count; i++) {
     if (!tensors[i]) continue;
     tn_memory_t *m = plain_memory(tensors[i]);
     if (__builtin_expect(!m, 0)) return false;
-    if (__builtin_expect(m->stream != stream, 0) && (!m->stream || m->ordinal != stream->ordinal)) return false;
+    if (__builtin_expect(m->stream != stream, 0) && (!m->stream || m->ordinal != stream->ordinal))
+      return false;
     if ((*status = tn_memory_use(m, stream, ticket, writes, needs)) != TENON_OK) return false;
   }
   return true;
 }
 
-/* The usual call: every argument is dense, in memory of one ordinal.  Others take the longer way. */
+/* The usual call: every argument is dense, in memory of one ordinal.  Others take the longer
+ * way. */
 tenon_status_t tn_launch_directly(tenon_call_t *call) {
   const tenon_op_t *op = call->op;
   const tn_slot_t *slot = tn_frame_of(call)->slot;
-  const tn_kernel_t *kernel = slot->by_dtype ? tn_slot_kernel(slot, op, call->inputs, call->outputs) : slot->only;
+  const tn_kernel_t *kernel =
+      slot->by_dtype ? tn_slot_kernel(slot, op, call->inputs, call->outputs) : slot->only;
   tn_memory_t *first = call->inputs[0] ? plain_memory(call->inputs[0]) : NULL;
-  if (__builtin_expect(!first || !first->stream || (slot->by_dtype && !is_quick(kernel)), 0)) /* pinned: the host's */
+  if (__builtin_expect(!first || !first->stream || (slot->by_dtype && !is_quick(kernel)),
+                       0)) /* pinned: the host's */
     return tn_layer_prologue(call);
   tn_ordinal_t *ordinal = first->ordinal;
   if (__builtin_expect(__atomic_load_n(&ordinal->state, __ATOMIC_ACQUIRE) != TN_ORDINAL_WORKS ||
                            __atomic_load_n(&op->needs_workspace, __ATOMIC_RELAXED),
                        0))
     return tn_layer_prologue(call);
-  tenon_stream_t *stream = tn_thread_block->calls.streams ? tn_stream_current(ordinal) : ordinal->first;
+  tenon_stream_t *stream =
+      tn_thread_block->calls.streams ? tn_stream_current(ordinal) : ordinal->first;
   TN_TRY(tn_stream_check(stream));
   uint64_t ticket = tn_stream_ticket(stream, op->name);
   tn_needs_t needs;
   needs.count = 0;
   tenon_status_t status = tn_memory_use(first, stream, ticket, false, &needs);
-  bool is_plain = status == TENON_OK &&
-                  use_plain(call->inputs + 1, op->input_count - 1, stream, ticket, false, &needs, &status) &&
-                  use_plain(call->outputs, op->output_count, stream, ticket, true, &needs, &status);
+  bool is_plain =
+      status == TENON_OK &&
+      use_plain(call->inputs + 1, op->input_count - 1, stream, ticket, false, &needs, &status) &&
+      use_plain(call->outputs, op->output_count, stream, ticket, true, &needs, &status);
   if (status == TENON_OK && needs.count) status = tn_stream_follow(stream, &needs);
   if (__builtin_expect(!is_plain || status != TENON_OK, 0)) { /* the ticket is of no work */
     tn_stream_ended(stream);
     return status == TENON_OK ? tn_layer_prologue(call) : status;
   }
-  tn_frame_of(call)->kernel = kernel, call->context = kernel->context;
-  call->stream = stream->native, call->ticket = ticket, call->device = &ordinal->context;
+  tn_frame_of(call)->kernel = kernel;
+  call->context = kernel->context;
+  call->stream = stream->native;
+  call->ticket = ticket;
+  call->device = &ordinal->context;
   status = kernel->run(call);
   tn_stream_ended(stream);
   if (__builtin_expect(status == TENON_OK, 1)) return status;
-  call->stream = NULL, call->ticket = 0, call->device = NULL;
+  call->stream = NULL;
+  call->ticket = 0;
+  call->device = NULL;
   return tn_launch_declined(kernel, call, tn_stream_refused(stream, status, NULL));
 }
 
 static bool has_dtype(const uint32_t *list, uint32_t id) {
-  while (list && *list && *list != id) list++;
+  while (list && *list && *list != id)
+    list++;
   return !list || *list;
 }
 
@@ -107,25 +128,34 @@ const char *tn_kernel_lacks(const tn_kernel_t *kernel, const tn_ordinal_t *ordin
   uint32_t needs = kernel->words.flags & TN_KERNEL_NEEDS;
   if (needs & TN_KERNEL_DOUBLES && !has_dtype(has->computes, TENON_F64)) return "doubles";
   if (needs & TN_KERNEL_HALVES && !has_dtype(has->computes, TENON_F16)) return "halves";
-  if (needs & TN_KERNEL_WIDE_ATOMICS && !(has->features & TENON_DEVICE_WIDE_ATOMICS)) return "wide_atomics";
+  if (needs & TN_KERNEL_WIDE_ATOMICS && !(has->features & TENON_DEVICE_WIDE_ATOMICS))
+    return "wide_atomics";
   return NULL;
 }
 
 tenon_status_t tn_launch(const tn_kernel_t *kernel, tenon_call_t *call) {
   tn_ordinal_t *ordinal;
   TN_TRY(tn_ordinal_get(tn_call_device(call), &ordinal));
-  const char *lack = kernel->words.flags & TN_KERNEL_NEEDS ? tn_kernel_lacks(kernel, ordinal) : NULL;
+  const char *lack =
+      kernel->words.flags & TN_KERNEL_NEEDS ? tn_kernel_lacks(kernel, ordinal) : NULL;
   if (lack)
-    return tn_fail(TENON_UNIMPLEMENTED, "%s: its source kernel needs %s, which %s:%d has not", call->op->name, lack,
-                   ordinal->plugin->name, (int)ordinal->context.ordinal);
+    return tn_fail(TENON_UNIMPLEMENTED, "%s: its source kernel needs %s, which %s:%d has not",
+                   call->op->name, lack, ordinal->plugin->name, (int)ordinal->context.ordinal);
   tenon_stream_t *stream = tn_stream_current(ordinal);
   TN_TRY(tn_stream_check(stream));
   uint64_t ticket = tn_stream_ticket(stream, call->op->name);
   tenon_status_t status = use_all(call, stream, ticket);
-  if (status != TENON_OK) return tn_stream_ended(stream), status;
-  call->stream = stream->native, call->ticket = ticket, call->device = &ordinal->context;
+  if (status != TENON_OK) {
+    tn_stream_ended(stream);
+    return status;
+  }
+  call->stream = stream->native;
+  call->ticket = ticket;
+  call->device = &ordinal->context;
   status = kernel->run(call);
-  call->stream = NULL, call->ticket = 0, call->device = NULL;
+  call->stream = NULL;
+  call->ticket = 0;
+  call->device = NULL;
   tn_stream_ended(stream);
   return status == TENON_OK ? status : tn_stream_refused(stream, status, NULL);
 }

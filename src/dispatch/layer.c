@@ -1,5 +1,6 @@
-/* Slots that stand before kernels: making inputs dense, refusing quantised tensors, state and workspace, views, and the
- * error for a missing kernel.  Called through the table.  Invariant: each passes the same frame on. */
+/* Slots that stand before kernels: making inputs dense, refusing quantised tensors, state and
+ * workspace, views, and the error for a missing kernel.  Called through the table.  Invariant: each
+ * passes the same frame on. */
 #include <string.h>
 #include <tenon/tenon.h>
 
@@ -28,10 +29,11 @@ tenon_status_t tn_layer_denied(tenon_call_t *call) {
   const tenon_op_t *op = call->op;
   const tenon_tensor_t *t = op->dispatch_input >= 0 ? call->inputs[op->dispatch_input] : NULL;
   return tn_fail(TENON_UNIMPLEMENTED,
-                 "%s: no kernel for %s%s%s, and library %s says that it must not fall back ('%s'): add a kernel for "
-                 "%s, or move the arguments to the CPU",
-                 op->name, denial->backend->name, t ? " and dtype " : "", t ? tn_dtype_name(t->dtype) : "",
-                 denial->library->name, denial->text, denial->backend->name);
+                 "%s: no kernel for %s%s%s, and library %s says that it must not fall back ('%s'): "
+                 "add a kernel for %s, or move the arguments to the CPU",
+                 op->name, denial->backend->name, t ? " and dtype " : "",
+                 t ? tn_dtype_name(t->dtype) : "", denial->library->name, denial->text,
+                 denial->backend->name);
 }
 
 tenon_status_t tn_layer_ambiguous(tenon_call_t *call) { return tn_mixed_ambiguous(call); }
@@ -39,18 +41,21 @@ tenon_status_t tn_layer_ambiguous(tenon_call_t *call) { return tn_mixed_ambiguou
 /* Shapes without data: infer has said all that there is to know. */
 tenon_status_t tn_layer_meta(tenon_call_t *call) {
   const tenon_op_t *op = call->op;
-  bool knows_shapes = op->infer || op->shapes.text || op->traits & TENON_POINTWISE || op->output_count == 0;
+  bool knows_shapes =
+      op->infer || op->shapes.text || op->traits & TENON_POINTWISE || op->output_count == 0;
   if (!knows_shapes) return missing(call);
   for (uint32_t o = 0; o < op->output_count; o++)
     if (call->outputs[o] && call->outputs[o]->keys & TN_TENSOR_UNSET)
-      return tn_fail(TENON_UNIMPLEMENTED, "%s: the shape of result %s depends on data, which meta tensors have not",
+      return tn_fail(TENON_UNIMPLEMENTED,
+                     "%s: the shape of result %s depends on data, which meta tensors have not",
                      op->name, op->schema.outputs[o].name);
   return TENON_OK;
 }
 
 tenon_status_t tn_layer_fallthrough(tenon_call_t *call) { return tenon_call_next(call); }
 
-/* Nobody writes to what is read-only; after success what was saved of written memory before is out of date. */
+/* Nobody writes to what is read-only; after success what was saved of written memory before is out
+ * of date. */
 tenon_status_t tn_layer_versions(tenon_call_t *call) {
   const tenon_op_t *op = call->op;
   for (uint32_t i = 0; i < op->input_count; i++) {
@@ -59,15 +64,16 @@ tenon_status_t tn_layer_versions(tenon_call_t *call) {
     for (int64_t k = 0; t && tn_dtype_is(t->dtype, TENON_LIST) && k < t->shape[0]; k++)
       is_read_only |= tn_tensor_is_read_only(tenon_item(t, k));
     if (is_read_only)
-      return tn_fail(TENON_INVALID, "%s: argument %s is written to, and its tensor is read-only", op->name,
-                     op->schema.inputs[i].name);
+      return tn_fail(TENON_INVALID, "%s: argument %s is written to, and its tensor is read-only",
+                     op->name, op->schema.inputs[i].name);
   }
   TN_TRY(tenon_call_next(call));
   for (uint32_t i = 0; i < op->input_count; i++) {
     tenon_tensor_t *t = call->inputs[i];
     if (!t || !op->schema.inputs[i].is_written) continue;
     tn_tensor_written(t);
-    for (int64_t k = 0; tn_dtype_is(t->dtype, TENON_LIST) && k < t->shape[0]; k++) tn_tensor_written(tenon_item(t, k));
+    for (int64_t k = 0; tn_dtype_is(t->dtype, TENON_LIST) && k < t->shape[0]; k++)
+      tn_tensor_written(tenon_item(t, k));
   }
   return TENON_OK;
 }
@@ -78,22 +84,28 @@ tenon_status_t tn_layer_gradient(tenon_call_t *call) {
   return tn_autograd.record ? tn_autograd.record(call) : tenon_call_next(call);
 }
 
-/* ---- backends that share a bit ---------------------------------------------------------------------------------- */
+/* backends that share a bit */
 
 /* Adds the backends of a tensor, of the items of a list, to the two first ones that differ. */
 static void add_backends(const tenon_tensor_t *t, const tn_backend_t *found[2]) {
   if (!t || !(t->keys & TN_KEY(TN_BIT_OTHERS))) return;
-  for (int64_t i = 0; tn_dtype_is(t->dtype, TENON_LIST) && i < t->shape[0]; i++) add_backends(tenon_item(t, i), found);
+  for (int64_t i = 0; tn_dtype_is(t->dtype, TENON_LIST) && i < t->shape[0]; i++)
+    add_backends(tenon_item(t, i), found);
   const tn_backend_t *backend = tn_dtype_is(t->dtype, TENON_LIST) ? NULL : tn_backend_of(t->device);
-  if (backend && !found[0]) found[0] = backend;
-  else if (backend && backend != found[0] && !found[1]) found[1] = backend;
+  if (backend && !found[0])
+    found[0] = backend;
+  else if (backend && backend != found[0] && !found[1])
+    found[1] = backend;
 }
 
 static void backends_of(const tenon_call_t *call, const tn_backend_t *found[2]) {
   found[0] = found[1] = NULL;
-  for (uint32_t i = 0; i < call->op->input_count; i++) add_backends(call->inputs[i], found);
-  for (uint32_t o = 0; o < call->op->output_count; o++) add_backends(call->outputs[o], found);
-  if (!found[0] && !call->op->input_count) found[0] = tn_backend_of(tn_call_device(call)); /* as its key was found */
+  for (uint32_t i = 0; i < call->op->input_count; i++)
+    add_backends(call->inputs[i], found);
+  for (uint32_t o = 0; o < call->op->output_count; o++)
+    add_backends(call->outputs[o], found);
+  if (!found[0] && !call->op->input_count)
+    found[0] = tn_backend_of(tn_call_device(call)); /* as its key was found */
 }
 
 static void count_lookup(void) {
@@ -108,8 +120,10 @@ tenon_status_t tn_layer_others(tenon_call_t *call) {
   backends_of(call, found);
   if (found[1]) return tn_mixed_ambiguous(call);
   const tn_slot_t *slot = tn_table_others(call->op, found[0]);
-  if (slot->rule == TN_RULE_MISSING) return tn_op_missing(call->op, found[0] ? found[0]->name : "other", call->inputs);
-  frame->slot = slot, call->context = tn_slot_context(slot);
+  if (slot->rule == TN_RULE_MISSING)
+    return tn_op_missing(call->op, found[0] ? found[0]->name : "other", call->inputs);
+  frame->slot = slot;
+  call->context = tn_slot_context(slot);
   return tn_trace_next(call);
 }
 
@@ -128,14 +142,16 @@ tenon_status_t tn_layer_autograd_others(tenon_call_t *call) {
   const tn_backend_t *found[2];
   count_lookup();
   backends_of(call, found);
-  frame->slot = tn_table_autograd(call->op, found[0]), call->context = tn_slot_context(frame->slot);
+  frame->slot = tn_table_autograd(call->op, found[0]);
+  call->context = tn_slot_context(frame->slot);
   return tn_trace_next(call);
 }
 
-/* ---- layouts ---------------------------------------------------------------------------------------------------- */
+/* layouts */
 
 /* A dense stand-in for one tensor, or for the items of a list; the frame owns it. */
-static tenon_status_t dense_input(tn_frame_t *frame, tenon_tensor_t *tensor, tenon_tensor_t **out_tensor) {
+static tenon_status_t dense_input(tn_frame_t *frame, tenon_tensor_t *tensor,
+                                  tenon_tensor_t **out_tensor) {
   *out_tensor = tensor;
   if (!(tensor->keys & TN_KEY_STRIDED)) return TENON_OK;
   if (!tn_dtype_is(tensor->dtype, TENON_LIST)) {
@@ -145,13 +161,16 @@ static tenon_status_t dense_input(tn_frame_t *frame, tenon_tensor_t *tensor, ten
     return tn_frame_keep(frame, *out_tensor);
   }
   int64_t count = tensor->shape[0];
-  tenon_tensor_t **items = frame->call.host->allocate(&frame->call, (uint64_t)count * sizeof *items);
+  tenon_tensor_t **items =
+      frame->call.host->allocate(&frame->call, (uint64_t)count * sizeof *items);
   if (!items) return TENON_MEMORY;
-  for (int64_t i = 0; i < count; i++) TN_TRY(dense_input(frame, tenon_item(tensor, i), &items[i]));
+  for (int64_t i = 0; i < count; i++)
+    TN_TRY(dense_input(frame, tenon_item(tensor, i), &items[i]));
   tenon_tensor_t *list = frame->call.host->allocate(&frame->call, sizeof *list);
   if (!list) return TENON_MEMORY;
   *list = *tensor;
-  list->data = items, list->keys &= ~(TN_KEY_STRIDED | TN_TENSOR_OWNED);
+  list->data = items;
+  list->keys &= ~(TN_KEY_STRIDED | TN_TENSOR_OWNED);
   *out_tensor = list;
   return TENON_OK;
 }
@@ -167,30 +186,36 @@ static bool is_of_plugin(const tn_kernel_t *kernel, const tenon_call_t *call) {
          __atomic_load_n(&kernel->backend->has_plugin, __ATOMIC_RELAXED);
 }
 
-/* A kernel of a plug-in's device declines by TENON_UNIMPLEMENTED: then the operator's source kernel serves; where there is none
- * behind it, the backend's fallback, if it has one. */
-tenon_status_t tn_launch_declined(const tn_kernel_t *kernel, tenon_call_t *call, tenon_status_t status) {
+/* A kernel of a plug-in's device declines by TENON_UNIMPLEMENTED: then the operator's source kernel
+ * serves; where there is none behind it, the backend's fallback, if it has one. */
+tenon_status_t tn_launch_declined(const tn_kernel_t *kernel, tenon_call_t *call,
+                                  tenon_status_t status) {
   tn_frame_t *frame = tn_frame_of(call);
-  if (status != TENON_UNIMPLEMENTED || call->accumulate) return status; /* of what is added add.c takes care */
+  if (status != TENON_UNIMPLEMENTED || call->accumulate)
+    return status; /* of what is added add.c takes care */
   const tn_kernel_t *source = tn_slot_source(frame->slot, call->op, kernel, call->inputs);
   if (source) return tn_kernel_call(source, frame);
   if (frame->slot->denial) return status;
   const tn_backend_t *backend = tn_backend_of(tn_call_device(call));
   const tn_slot_t *row = backend ? tn_table_row(backend) : NULL;
   if (!row || row->rule != TN_RULE_FALLBACK) return status;
-  frame->slot = row, call->context = row->context;
+  frame->slot = row;
+  call->context = row->context;
   return row->run(call);
 }
 
-static __attribute__((noinline)) tenon_status_t run_on_plugin(const tn_kernel_t *kernel, tenon_call_t *call) {
+static __attribute__((noinline)) tenon_status_t run_on_plugin(const tn_kernel_t *kernel,
+                                                              tenon_call_t *call) {
   return tn_launch_declined(kernel, call, tn_launch(kernel, call));
 }
 
-static inline __attribute__((always_inline)) tenon_status_t run_there(const tn_kernel_t *kernel, tenon_call_t *call) {
+static inline __attribute__((always_inline)) tenon_status_t run_there(const tn_kernel_t *kernel,
+                                                                      tenon_call_t *call) {
   return is_of_plugin(kernel, call) ? run_on_plugin(kernel, call) : kernel->run(call);
 }
 
-static inline __attribute__((always_inline)) tenon_status_t run(const tn_kernel_t *kernel, tenon_call_t *call) {
+static inline __attribute__((always_inline)) tenon_status_t run(const tn_kernel_t *kernel,
+                                                                tenon_call_t *call) {
   if (!(kernel->words.flags & TN_KERNEL_SERIAL)) return run_there(kernel, call);
   tn_mutex_t *serial = &((tenon_op_t *)(uintptr_t)call->op)->serial;
   tn_mutex_lock(serial);
@@ -199,24 +224,28 @@ static inline __attribute__((always_inline)) tenon_status_t run(const tn_kernel_
   return status;
 }
 
-static inline __attribute__((always_inline)) tenon_status_t call_dense(const tn_kernel_t *kernel, tn_frame_t *frame,
-                                                                       uint64_t keys) {
+static inline __attribute__((always_inline)) tenon_status_t
+call_dense(const tn_kernel_t *kernel, tn_frame_t *frame, uint64_t keys) {
   tenon_call_t *call = &frame->call;
   const tenon_op_t *op = call->op;
-  if (!(keys & TN_KEY_STRIDED) || kernel->words.flags & TN_KERNEL_STRIDED || kernel->kind == TN_KERNEL_LOOP)
+  if (!(keys & TN_KEY_STRIDED) || kernel->words.flags & TN_KERNEL_STRIDED ||
+      kernel->kind == TN_KERNEL_LOOP)
     return run(kernel, call);
   tn_scratch_mark_t mark = tn_scratch_mark();
   size_t n = op->input_count + op->output_count;
   tenon_tensor_t **all = tn_scratch(n * sizeof *all + 64);
   if (!all) return tn_no_memory("a call", n * sizeof *all);
-  tenon_tensor_t **inputs = all, **outputs = all + op->input_count;
+  tenon_tensor_t **inputs = all;
+  tenon_tensor_t **outputs = all + op->input_count;
   tenon_tensor_t *const *given = call->outputs;
   tenon_status_t status = TENON_OK;
   for (uint32_t i = 0; i < op->input_count && status == TENON_OK; i++) {
     inputs[i] = call->inputs[i];
-    if (inputs[i] && !op->schema.inputs[i].is_written) status = dense_input(frame, call->inputs[i], &inputs[i]);
+    if (inputs[i] && !op->schema.inputs[i].is_written)
+      status = dense_input(frame, call->inputs[i], &inputs[i]);
     else if (inputs[i] && inputs[i]->keys & TN_KEY_STRIDED)
-      status = tn_fail(TENON_INVALID, "%s: input %s is written to and must be dense and row-major for this kernel",
+      status = tn_fail(TENON_INVALID,
+                       "%s: input %s is written to and must be dense and row-major for this kernel",
                        op->name, op->schema.inputs[i].name);
   }
   for (uint32_t o = 0; o < op->output_count && status == TENON_OK; o++) {
@@ -227,9 +256,11 @@ static inline __attribute__((always_inline)) tenon_status_t call_dense(const tn_
   }
   if (status == TENON_OK) {
     tenon_tensor_t *const *before = call->inputs;
-    call->inputs = inputs, call->outputs = outputs;
+    call->inputs = inputs;
+    call->outputs = outputs;
     status = run(kernel, call);
-    call->inputs = before, call->outputs = given;
+    call->inputs = before;
+    call->outputs = given;
   }
   for (uint32_t o = 0; o < op->output_count && status == TENON_OK; o++)
     if (outputs[o] != given[o]) status = tn_place_copy_into(outputs[o], given[o]);
@@ -242,19 +273,23 @@ static tenon_status_t begin_sparse(const tenon_call_t *call, uint64_t *out_given
   const tenon_op_t *op = call->op;
   for (uint32_t o = 0; o < op->output_count; o++) {
     tenon_tensor_t *t = call->outputs[o];
-    if (!t || !tn_layout(t) || t->keys & TN_TENSOR_UNSET || op->schema.outputs[o].is_written) continue;
+    if (!t || !tn_layout(t) || t->keys & TN_TENSOR_UNSET || op->schema.outputs[o].is_written)
+      continue;
     const char *name = op->schema.outputs[o].name;
     if (!op->infer)
-      return tn_fail(TENON_INVALID, "%s: result %s is dense: expected such a tensor, found a sparse one", op->name,
+      return tn_fail(TENON_INVALID,
+                     "%s: result %s is dense: expected such a tensor, found a sparse one", op->name,
                      name);
     if (!tn_tensor_is_owned(t))
-      return tn_fail(TENON_INVALID, "%s: result %s is a sparse view on the stack: expected a tensor of the host",
+      return tn_fail(TENON_INVALID,
+                     "%s: result %s is a sparse view on the stack: expected a tensor of the host",
                      op->name, name);
     for (uint32_t i = 0; i < op->input_count; i++)
       if (call->inputs[i] == t)
-        return tn_fail(TENON_INVALID,
-                       "%s: result %s is input %s, and a sparse result is made anew: give another tensor", op->name,
-                       name, op->schema.inputs[i].name);
+        return tn_fail(
+            TENON_INVALID,
+            "%s: result %s is input %s, and a sparse result is made anew: give another tensor",
+            op->name, name, op->schema.inputs[i].name);
     *out_given |= (uint64_t)1 << o;
   }
   for (uint32_t o = 0; o < op->output_count; o++)
@@ -269,14 +304,15 @@ static tenon_status_t end_sparse(const tenon_call_t *call, uint64_t given, tenon
     if (!t || !tn_layout(t) || !(t->keys & TN_TENSOR_UNSET)) continue;
     if (given >> o & 1) t->keys &= ~TN_TENSOR_UNSET; /* what it was before */
     if (status == TENON_OK)
-      status = tn_fail(TENON_INTERNAL, "%s: run did not make sparse result %s (host->sparse, host->assign)", op->name,
-                       op->schema.outputs[o].name);
+      status = tn_fail(TENON_INTERNAL,
+                       "%s: run did not make sparse result %s (host->sparse, host->assign)",
+                       op->name, op->schema.outputs[o].name);
   }
   return status;
 }
 
-static __attribute__((noinline, cold)) tenon_status_t call_with_details(const tn_kernel_t *kernel, tn_frame_t *frame,
-                                                                        uint64_t keys) {
+static __attribute__((noinline, cold)) tenon_status_t
+call_with_details(const tn_kernel_t *kernel, tn_frame_t *frame, uint64_t keys) {
   uint64_t given = 0;
   TN_TRY(tn_op_check_details(frame->call.op, kernel, frame->call.inputs, frame->call.outputs));
   TN_TRY(begin_sparse(&frame->call, &given));
@@ -289,8 +325,10 @@ tenon_status_t tn_kernel_call(const tn_kernel_t *kernel, tn_frame_t *frame) {
   frame->kernel = kernel;
   call->context = kernel->context;
   uint64_t keys = 0;
-  for (uint32_t i = 0; i < op->input_count; i++) keys |= call->inputs[i] ? call->inputs[i]->keys : 0;
-  for (uint32_t i = 0; i < op->output_count; i++) keys |= call->outputs[i] ? call->outputs[i]->keys : 0;
+  for (uint32_t i = 0; i < op->input_count; i++)
+    keys |= call->inputs[i] ? call->inputs[i]->keys : 0;
+  for (uint32_t i = 0; i < op->output_count; i++)
+    keys |= call->outputs[i] ? call->outputs[i]->keys : 0;
   return __builtin_expect((keys & TN_KEY_DETAIL) != 0, 0) ? call_with_details(kernel, frame, keys)
                                                           : call_dense(kernel, frame, keys);
 }
@@ -299,8 +337,10 @@ tenon_status_t tn_kernel_call(const tn_kernel_t *kernel, tn_frame_t *frame) {
 static uint64_t layouts_of(const tenon_call_t *call) {
   const tenon_op_t *op = call->op;
   uint64_t keys = 0;
-  for (uint32_t i = 0; i < op->input_count; i++) keys |= call->inputs[i] ? call->inputs[i]->keys : 0;
-  for (uint32_t o = 0; o < op->output_count; o++) keys |= call->outputs[o] ? call->outputs[o]->keys : 0;
+  for (uint32_t i = 0; i < op->input_count; i++)
+    keys |= call->inputs[i] ? call->inputs[i]->keys : 0;
+  for (uint32_t o = 0; o < op->output_count; o++)
+    keys |= call->outputs[o] ? call->outputs[o]->keys : 0;
   return keys & (TN_KEY_STRIDED | TN_KEY_DETAIL) & tn_frame_of_const(call)->slot->mask;
 }
 
@@ -320,7 +360,8 @@ tenon_status_t tn_layer_layout(tenon_call_t *call) {
   return tn_trace_next(call);
 }
 
-/* The word that the kernel would have to say about a tensor, or an item of a list; NULL: none that it does not say. */
+/* The word that the kernel would have to say about a tensor, or an item of a list; NULL: none that
+ * it does not say. */
 static const char *missing_word(const tn_kernel_t *kernel, const tenon_tensor_t *t) {
   uint32_t words = kernel ? kernel->words.flags : 0;
   const char *word = NULL;
@@ -332,16 +373,17 @@ static const char *missing_word(const tn_kernel_t *kernel, const tenon_tensor_t 
   return words & TN_KERNEL_QUANTISED ? NULL : "quantised";
 }
 
-tenon_status_t tn_op_check_details(const tenon_op_t *op, const tn_kernel_t *kernel, tenon_tensor_t *const *inputs,
-                                   tenon_tensor_t *const *outputs) {
+tenon_status_t tn_op_check_details(const tenon_op_t *op, const tn_kernel_t *kernel,
+                                   tenon_tensor_t *const *inputs, tenon_tensor_t *const *outputs) {
   for (uint32_t i = 0; i < op->input_count + (outputs ? op->output_count : 0); i++) {
     bool is_input = i < op->input_count;
     const tenon_tensor_t *t = is_input ? inputs[i] : outputs[i - op->input_count];
-    const char *word = missing_word(kernel, t), *name;
+    const char *word = missing_word(kernel, t);
+    const char *name;
     if (!word) continue;
     name = is_input ? op->schema.inputs[i].name : op->schema.outputs[i - op->input_count].name;
-    return tn_fail(TENON_UNIMPLEMENTED, "%s: %s %s is %s%s%s%s, and no kernel says \"%s\"%s", op->name,
-                   is_input ? "input" : "result", name, word, tn_layout(t) ? " (" : "",
+    return tn_fail(TENON_UNIMPLEMENTED, "%s: %s %s is %s%s%s%s, and no kernel says \"%s\"%s",
+                   op->name, is_input ? "input" : "result", name, word, tn_layout(t) ? " (" : "",
                    tn_layout(t) ? tn_layout_name(tn_layout(t)) : "", tn_layout(t) ? ")" : "", word,
                    !is_input        ? ""
                    : word[0] == 'q' ? ": dequantise it first"
@@ -350,8 +392,8 @@ tenon_status_t tn_op_check_details(const tenon_op_t *op, const tn_kernel_t *kern
   return TENON_OK;
 }
 
-/* Dtypes that a backend's own kernels do not serve are its fallback's, before composites if it prefers that; NULL: they are
- * not. */
+/* Dtypes that a backend's own kernels do not serve are its fallback's, before composites if it
+ * prefers that; NULL: they are not. */
 static const tn_slot_t *fallback_of_dtype(tenon_call_t *call, const tn_kernel_t *kernel) {
   const tn_frame_t *frame = tn_frame_of(call);
   const tn_backend_t *found[2] = {tn_backend_of_keys(frame->keys), NULL};
@@ -370,18 +412,21 @@ static __attribute__((noinline)) tenon_status_t make_workspace(tenon_call_t *cal
   tenon_meta_t **inputs, **outputs;
   tenon_status_t status = tn_metas_of_inputs(op, call->inputs, &inputs);
   if (status == TENON_OK) status = tn_metas_of_results(op, call->attrs, 0, &outputs);
-  if (status == TENON_OK) status = tn_infer(&inference, op, call->attrs, call->state, inputs, outputs);
+  if (status == TENON_OK)
+    status = tn_infer(&inference, op, call->attrs, call->state, inputs, outputs);
   tn_scratch_reset(mark);
   if (status != TENON_OK) return status;
   int64_t size = inference.infer.workspace.value;
-  return size <= 0 || (call->workspace = tn_host.allocate(call, (uint64_t)size)) ? TENON_OK : TENON_MEMORY;
+  return size <= 0 || (call->workspace = tn_host.allocate(call, (uint64_t)size)) ? TENON_OK
+                                                                                 : TENON_MEMORY;
 }
 
 /* State and workspace, when nothing prepared the call. */
 tenon_status_t tn_kernel_serve(tenon_call_t *call, const tn_kernel_t *kernel) {
   const tenon_op_t *op = call->op;
   if (op->create && !call->state) TN_TRY(tn_state_get(op, call->attrs, &call->state));
-  bool is_fallback = kernel->words.flags & TN_KERNEL_FALLBACK; /* who runs on the CPU gets it there */
+  bool is_fallback =
+      kernel->words.flags & TN_KERNEL_FALLBACK; /* who runs on the CPU gets it there */
   if (__atomic_load_n(&op->needs_workspace, __ATOMIC_RELAXED) && !call->workspace && !is_fallback)
     TN_TRY(make_workspace(call));
   return tn_kernel_call(kernel, tn_frame_of(call));
@@ -393,23 +438,34 @@ tenon_status_t tn_layer_prologue(tenon_call_t *call) {
   tn_frame_t *frame = tn_frame_of(call);
   const tn_kernel_t *kernel = tn_slot_kernel(frame->slot, op, call->inputs, call->outputs);
   const tn_slot_t *fallback = NULL;
-  if (__builtin_expect(!kernel || kernel->kind == TN_KERNEL_COMPOSITE, 0) && frame->slot->rule == TN_RULE_DIRECT) {
+  if (__builtin_expect(!kernel || kernel->kind == TN_KERNEL_COMPOSITE, 0) &&
+      frame->slot->rule == TN_RULE_DIRECT) {
     const tn_slot_t *now;
     uint64_t last;
-    do last = tn_table_last_change(), now = tn_slot_again(call), fallback = fallback_of_dtype(call, kernel);
-    while (tn_table_has_changed(last));
-    if (now != frame->slot) return frame->slot = now, call->context = tn_slot_context(now), tn_slot_run(call);
+    do {
+      last = tn_table_last_change();
+      now = tn_slot_again(call);
+      fallback = fallback_of_dtype(call, kernel);
+    } while (tn_table_has_changed(last));
+    if (now != frame->slot) {
+      frame->slot = now;
+      call->context = tn_slot_context(now);
+      return tn_slot_run(call);
+    }
   }
   if (fallback && frame->slot->denial) return tn_layer_denied(call);
   if (fallback) {
-    frame->slot = fallback, call->context = fallback->context;
+    frame->slot = fallback;
+    call->context = fallback->context;
     return tn_trace_next(call);
   }
   if (!kernel) return missing(call);
-  return is_of_device(kernel) && tn_is_mixed(call) ? tn_mixed_run(call, kernel) : tn_kernel_serve(call, kernel);
+  return is_of_device(kernel) && tn_is_mixed(call) ? tn_mixed_run(call, kernel)
+                                                   : tn_kernel_serve(call, kernel);
 }
 
-/* An operator without kernels whose results are views: outputs that were made already are views; others get a copy. */
+/* An operator without kernels whose results are views: outputs that were made already are views;
+ * others get a copy. */
 tenon_status_t tn_layer_view(tenon_call_t *call) {
   const tenon_op_t *op = call->op;
   tn_inference_t inference = {0};
@@ -417,7 +473,8 @@ tenon_status_t tn_layer_view(tenon_call_t *call) {
   tn_scratch_mark_t mark = tn_scratch_mark();
   tenon_status_t status = tn_metas_of_inputs(op, call->inputs, &inputs);
   if (status == TENON_OK) status = tn_metas_of_results(op, call->attrs, 0, &outputs);
-  if (status == TENON_OK) status = tn_infer(&inference, op, call->attrs, call->state, inputs, outputs);
+  if (status == TENON_OK)
+    status = tn_infer(&inference, op, call->attrs, call->state, inputs, outputs);
   for (uint32_t o = 0; o < op->output_count && status == TENON_OK; o++) {
     tenon_tensor_t *made = NULL;
     if (!call->outputs[o]) continue;

@@ -1,5 +1,6 @@
-/* Layers of users, by anchor and name, and the thread's stack of modes.  Called through rows of the table; made and switched
- * by programs.  Invariant: the order of layers follows from their names alone; a chain that calls may read is not changed. */
+/* Layers of users, by anchor and name, and the thread's stack of modes.  Called through rows of the
+ * table; made and switched by programs.  Invariant: the order of layers follows from their names
+ * alone; a chain that calls may read is not changed. */
 #include <string.h>
 #include <tenon/tenon.h>
 
@@ -11,11 +12,13 @@
 #include "dispatch/trace.h"
 
 struct tenon_layer_t {
-  int32_t bit, number; /* of its anchor; of the layer, in thread->calls.layers */
+  int32_t bit;
+  int32_t number; /* of its anchor; of the layer, in thread->calls.layers */
   tenon_run_fn run;
   void *context;
   const char *name;
-  struct tenon_layer_t *next; /* released ones: calls may still read the chains in which they stand */
+  struct tenon_layer_t
+      *next; /* released ones: calls may still read the chains in which they stand */
 };
 
 enum { LAYERS_MAX = 64 };
@@ -33,13 +36,13 @@ static tenon_layer_t *released;
 
 tn_mutex_t *tn_layers_mutex(void) { return &lock; }
 
-/* ---- calls ------------------------------------------------------------------------------------------------------ */
+/* calls */
 
 tenon_status_t tn_nested_too_deep(const tenon_op_t *op) {
   return tn_fail(
       TENON_RANGE,
-      "%s: calls are nested more than %d deep: a layer, a mode or a composite calls the operator that it was "
-      "called for, instead of passing the call on (tenon_call_next)",
+      "%s: calls are nested more than %d deep: a layer, a mode or a composite calls the operator "
+      "that it was called for, instead of passing the call on (tenon_call_next)",
       op->name, TN_NESTING_MOST);
 }
 
@@ -50,24 +53,30 @@ static tenon_status_t run_layer(tenon_call_t *call, const tenon_layer_t *layer) 
   tn_thread_t *thread = tn_thread();
   if (thread->nesting >= TN_NESTING_MOST) return tn_nested_too_deep(call->op);
   thread->nesting++;
-  frame->layer = layer, call->context = layer->context;
-  tenon_status_t status =
-      tn_trace_is_on() ? tn_trace_function(call, layer->run, "layer", layer->name) : layer->run(call);
-  frame->layer = before, call->context = context;
+  frame->layer = layer;
+  call->context = layer->context;
+  tenon_status_t status = tn_trace_is_on()
+                              ? tn_trace_function(call, layer->run, "layer", layer->name)
+                              : layer->run(call);
+  frame->layer = before;
+  call->context = context;
   thread->nesting--;
   return status;
 }
 
-/* Where the layers behind this one begin.  The chain may be another one than that in which it was found. */
+/* Where the layers behind this one begin.  The chain may be another one than that in which it was
+ * found. */
 static uint32_t behind(const chain_t *chain, const tenon_layer_t *layer) {
   for (uint32_t i = 0; i < chain->count; i++)
     if (chain->layers[i] == layer) return i + 1;
   uint32_t i = 0;
-  while (i < chain->count && strcmp(chain->layers[i]->name, layer->name) <= 0) i++;
+  while (i < chain->count && strcmp(chain->layers[i]->name, layer->name) <= 0)
+    i++;
   return i;
 }
 
-/* The first layer of the chain that is on, behind `layer` if there is one; past the last, what is below the anchor. */
+/* The first layer of the chain that is on, behind `layer` if there is one; past the last, what is
+ * below the anchor. */
 static tenon_status_t run_chain(tenon_call_t *call, int bit, const tenon_layer_t *layer) {
   const chain_t *chain = __atomic_load_n(&chains[bit], __ATOMIC_ACQUIRE);
   uint64_t on = tn_thread()->calls.layers;
@@ -95,17 +104,23 @@ static tenon_status_t run_mode(tenon_call_t *call, tn_mode_t *mode) {
   tn_thread_calls_t before = *calls;
   tn_mode_t *outer = frame->mode;
   void *context = call->context;
-  frame->mode = mode, call->context = mode->context;
+  frame->mode = mode;
+  call->context = mode->context;
   calls->modes = mode->next;
   if (!mode->next) calls->include &= ~TN_KEY(TN_BIT_MODE);
-  tenon_status_t status = tn_trace_is_on() ? tn_trace_function(call, mode->run, "mode", NULL) : mode->run(call);
-  frame->mode = outer, call->context = context;
+  tenon_status_t status =
+      tn_trace_is_on() ? tn_trace_function(call, mode->run, "mode", NULL) : mode->run(call);
+  frame->mode = outer;
+  call->context = context;
   tn_thread()->nesting--;
-  calls->modes = before.modes, calls->include |= before.include & TN_KEY(TN_BIT_MODE);
+  calls->modes = before.modes;
+  calls->include |= before.include & TN_KEY(TN_BIT_MODE);
   return status;
 }
 
-tenon_status_t tn_layer_mode(tenon_call_t *call) { return run_mode(call, tn_thread()->calls.modes); }
+tenon_status_t tn_layer_mode(tenon_call_t *call) {
+  return run_mode(call, tn_thread()->calls.modes);
+}
 
 tenon_status_t tenon_call_next(tenon_call_t *call) {
   const tn_frame_t *frame = tn_frame_of(call);
@@ -113,7 +128,8 @@ tenon_status_t tenon_call_next(tenon_call_t *call) {
   int bit = tn_key_highest(frame->keys);
   if (bit == TN_BIT_MODE) return run_mode(call, frame->mode->next);
   if (frame->slot->run == tn_layer_chain) {
-    uint64_t on = tn_thread()->calls.layers & __atomic_load_n(&chains[bit], __ATOMIC_ACQUIRE)->numbers;
+    uint64_t on =
+        tn_thread()->calls.layers & __atomic_load_n(&chains[bit], __ATOMIC_ACQUIRE)->numbers;
     if (on & ~((uint64_t)1 << frame->layer->number)) return run_chain(call, bit, frame->layer);
   }
   return tn_redispatch(call, tn_key_below(frame->keys, bit));
@@ -121,11 +137,11 @@ tenon_status_t tenon_call_next(tenon_call_t *call) {
 
 const char *tenon_call_name(const tenon_call_t *call) { return call->op->name; }
 
-/* ---- making and switching --------------------------------------------------------------------------------------- */
+/* making and switching */
 
 static int anchor_bit(const char *anchor) {
-  static const int bits[] = {TN_BIT_BELOW_VIEW, TN_BIT_BELOW_AUTOGRAD, TN_BIT_ABOVE_AUTOGRAD, TN_BIT_ABOVE_AUTOCAST,
-                             TN_BIT_ABOVE_FUNCTIONAL};
+  static const int bits[] = {TN_BIT_BELOW_VIEW, TN_BIT_BELOW_AUTOGRAD, TN_BIT_ABOVE_AUTOGRAD,
+                             TN_BIT_ABOVE_AUTOCAST, TN_BIT_ABOVE_FUNCTIONAL};
   for (size_t i = 0; i < sizeof bits / sizeof *bits; i++)
     if (strcmp(tn_key_name(bits[i]), anchor) == 0) return bits[i];
   return -1;
@@ -137,11 +153,15 @@ static tenon_status_t replace(int bit, const tenon_layer_t *fresh, const tenon_l
   chain_t *chain = tn_allocate_zero(1, sizeof *chain);
   if (!chain) return tn_no_memory("a layer", sizeof *chain);
   for (uint32_t i = 0; old && i < old->count; i++) {
-    if (fresh && strcmp(fresh->name, old->layers[i]->name) < 0) chain->layers[chain->count++] = fresh, fresh = NULL;
+    if (fresh && strcmp(fresh->name, old->layers[i]->name) < 0) {
+      chain->layers[chain->count++] = fresh;
+      fresh = NULL;
+    }
     if (old->layers[i] != gone) chain->layers[chain->count++] = old->layers[i];
   }
   if (fresh) chain->layers[chain->count++] = fresh;
-  for (uint32_t i = 0; i < chain->count; i++) chain->numbers |= (uint64_t)1 << chain->layers[i]->number;
+  for (uint32_t i = 0; i < chain->count; i++)
+    chain->numbers |= (uint64_t)1 << chain->layers[i]->number;
   chain->before = chains[bit];
   __atomic_store_n(&chains[bit], chain, __ATOMIC_RELEASE);
   return TENON_OK;
@@ -151,8 +171,10 @@ static tenon_status_t add(tenon_layer_t *layer) {
   for (int bit = 0; bit < TN_KEY_COUNT; bit++)
     for (uint32_t i = 0; chains[bit] && i < chains[bit]->count; i++)
       if (strcmp(chains[bit]->layers[i]->name, layer->name) == 0)
-        return tn_fail(TENON_EXISTS, "a layer '%s' is there already, %s", layer->name, tn_key_name(bit));
-  while (layer->number < LAYERS_MAX && numbers >> layer->number & 1) layer->number++;
+        return tn_fail(TENON_EXISTS, "a layer '%s' is there already, %s", layer->name,
+                       tn_key_name(bit));
+  while (layer->number < LAYERS_MAX && numbers >> layer->number & 1)
+    layer->number++;
   if (layer->number == LAYERS_MAX)
     return tn_fail(TENON_RANGE, "layer '%s': %d layers are there already", layer->name, LAYERS_MAX);
   TN_TRY(replace(layer->bit, layer, NULL));
@@ -160,16 +182,16 @@ static tenon_status_t add(tenon_layer_t *layer) {
   return TENON_OK;
 }
 
-tenon_status_t tenon_layer_create(const char *name, const char *anchor, tenon_run_fn run, void *context,
-                                  tenon_layer_t **out_layer) {
+tenon_status_t tenon_layer_create(const char *name, const char *anchor, tenon_run_fn run,
+                                  void *context, tenon_layer_t **out_layer) {
   TN_TRY(tenon_start());
   if (!name || !anchor || !run || !out_layer || !*name)
     return tn_fail(TENON_INVALID, "a layer needs a name, an anchor and a function");
   int bit = anchor_bit(anchor);
   if (bit < 0)
     return tn_fail(TENON_INVALID,
-                   "layer '%s': anchor '%s': expected 'below view', 'below autograd', 'above autograd', 'above "
-                   "autocast' or 'above functional'",
+                   "layer '%s': anchor '%s': expected 'below view', 'below autograd', 'above "
+                   "autograd', 'above autocast' or 'above functional'",
                    name, anchor);
   size_t size = strlen(name) + 1;
   tenon_layer_t *layer = tn_allocate(sizeof *layer + size);
@@ -178,17 +200,21 @@ tenon_status_t tenon_layer_create(const char *name, const char *anchor, tenon_ru
   tn_mutex_lock(&lock);
   tenon_status_t status = add(layer);
   tn_mutex_unlock(&lock);
-  if (status == TENON_OK) *out_layer = layer;
-  else tn_release_memory(layer);
+  if (status == TENON_OK)
+    *out_layer = layer;
+  else
+    tn_release_memory(layer);
   return status;
 }
 
 void tenon_layer_release(tenon_layer_t *layer) {
   if (!layer) return;
   tn_mutex_lock(&lock);
-  if (replace(layer->bit, NULL, layer) == TENON_OK) { /* without memory it stays, and is off everywhere */
+  if (replace(layer->bit, NULL, layer) ==
+      TENON_OK) { /* without memory it stays, and is off everywhere */
     numbers &= ~((uint64_t)1 << layer->number);
-    layer->next = released, released = layer;
+    layer->next = released;
+    released = layer;
   }
   tn_mutex_unlock(&lock);
 }
@@ -199,11 +225,14 @@ void tenon_layer_enable(const tenon_layer_t *layer, int32_t is_on) {
   calls->layers = is_on ? calls->layers | bit : calls->layers & ~bit;
   bool any = false;
   const chain_t *chain = __atomic_load_n(&chains[layer->bit], __ATOMIC_ACQUIRE);
-  for (uint32_t i = 0; chain && i < chain->count; i++) any |= calls->layers >> chain->layers[i]->number & 1;
+  for (uint32_t i = 0; chain && i < chain->count; i++)
+    any |= calls->layers >> chain->layers[i]->number & 1;
   calls->include = any ? calls->include | TN_KEY(layer->bit) : calls->include & ~TN_KEY(layer->bit);
 }
 
-int32_t tenon_layer_is_enabled(const tenon_layer_t *layer) { return tn_thread()->calls.layers >> layer->number & 1; }
+int32_t tenon_layer_is_enabled(const tenon_layer_t *layer) {
+  return tn_thread()->calls.layers >> layer->number & 1;
+}
 
 tenon_status_t tenon_mode_push(tenon_run_fn run, void *context) {
   TN_TRY(tenon_start());
@@ -212,7 +241,8 @@ tenon_status_t tenon_mode_push(tenon_run_fn run, void *context) {
   tn_mode_t *mode = tn_allocate(sizeof *mode);
   if (!mode) return tn_no_memory("a mode", sizeof *mode);
   *mode = (tn_mode_t){calls->modes, run, context};
-  calls->modes = mode, calls->include |= TN_KEY(TN_BIT_MODE);
+  calls->modes = mode;
+  calls->include |= TN_KEY(TN_BIT_MODE);
   return TENON_OK;
 }
 
@@ -225,7 +255,8 @@ void tenon_mode_pop(void) {
   tn_release_memory(mode);
 }
 
-void tn_layers_clear(void) { /* chains that layers still stand in are kept: their makers release them */
+void tn_layers_clear(
+    void) { /* chains that layers still stand in are kept: their makers release them */
   tn_mutex_lock(&lock);
   for (int bit = 0; bit < TN_KEY_COUNT; bit++) {
     while (chains[bit] && chains[bit]->before) {

@@ -1,7 +1,8 @@
-/* Arguments that are not all in one place.  Host tensors without axes come along with those of a device, two devices are an
- * error, and other host tensors are an error or are moved, as the call, the operator or the thread says.  Called where a kernel
- * of a backend or a fallback is about to run, so that calls on the CPU do not know of it.  Invariant: an argument that was moved
- * and is written to is copied back, and each copy is counted with the operator. */
+/* Arguments that are not all in one place.  Host tensors without axes come along with those of a
+ * device, two devices are an error, and other host tensors are an error or are moved, as the call,
+ * the operator or the thread says.  Called where a kernel of a backend or a fallback is about to
+ * run, so that calls on the CPU do not know of it.  Invariant: an argument that was moved and is
+ * written to is copied back, and each copy is counted with the operator. */
 #include "dispatch/mixed.h"
 
 #include <string.h>
@@ -15,7 +16,7 @@
 #include "dispatch/place.h"
 #include "dispatch/registry.h"
 
-/* ---- finding ---------------------------------------------------------------------------------------------------- */
+/* finding */
 
 /* Type and ordinal in one word, 0: host memory. */
 static inline uint64_t place_of(const tenon_tensor_t *t) {
@@ -30,7 +31,9 @@ static inline bool counts(const tenon_tensor_t *t) {
   return t && !(t->keys & TN_TENSOR_UNSET) && !tn_dtype_is(t->dtype, TENON_STRING);
 }
 
-static inline bool is_free(const tenon_op_t *op, uint32_t i) { return op->where && op->where[i] & TN_INPUT_ANYWHERE; }
+static inline bool is_free(const tenon_op_t *op, uint32_t i) {
+  return op->where && op->where[i] & TN_INPUT_ANYWHERE;
+}
 
 enum { NOWHERE = 1 };
 static bool differs(const tenon_tensor_t *t, uint64_t *place) { /* from what was seen so far */
@@ -47,22 +50,26 @@ static bool differs(const tenon_tensor_t *t, uint64_t *place) { /* from what was
 
 bool tn_is_mixed(const tenon_call_t *call) {
   const tenon_op_t *op = call->op;
-  uint64_t place = NOWHERE, host = 0;
+  uint64_t place = NOWHERE;
+  uint64_t host = 0;
   for (uint32_t i = 0; i < op->input_count; i++)
-    if (!is_free(op, i) && differs(call->inputs[i], op->schema.inputs[i].is_host ? &host : &place)) return true;
+    if (!is_free(op, i) && differs(call->inputs[i], op->schema.inputs[i].is_host ? &host : &place))
+      return true;
   for (uint32_t o = 0; o < op->output_count; o++)
     if (differs(call->outputs[o], op->schema.outputs[o].is_host ? &host : &place)) return true;
   return false;
 }
 
-/* ---- what there is ---------------------------------------------------------------------------------------------- */
+/* what there is */
 
 typedef struct survey_t {
   uint64_t place;        /* of the first device */
   tenon_device_t device; /* the same */
   bool has_two;
-  tn_text_t placed, strays, absent; /* arguments of devices; of the host, with axes; @host and not there */
-  uint32_t scalars;                 /* of the host */
+  tn_text_t placed;
+  tn_text_t strays;
+  tn_text_t absent; /* arguments of devices; of the host, with axes; @host and not there */
+  uint32_t scalars; /* of the host */
 } survey_t;
 
 static void add_name(tn_text_t *text, const char *name, int64_t item) {
@@ -77,10 +84,12 @@ static void add_placed(tn_text_t *text, const char *name, int64_t item, tenon_de
   if (backend && device.type == 12) tn_text_add(text, ":%d", (int)(device.id & 255));
 }
 
-static void look(survey_t *s, const tenon_tensor_t *t, const tn_argument_t *argument, int64_t item, bool is_result) {
+static void look(survey_t *s, const tenon_tensor_t *t, const tn_argument_t *argument, int64_t item,
+                 bool is_result) {
   if (!counts(t)) return;
   if (tn_dtype_is(t->dtype, TENON_LIST)) {
-    for (int64_t i = 0; i < t->shape[0]; i++) look(s, tenon_item(t, i), argument, i, is_result);
+    for (int64_t i = 0; i < t->shape[0]; i++)
+      look(s, tenon_item(t, i), argument, i, is_result);
     return;
   }
   uint64_t place = place_of(t);
@@ -88,7 +97,10 @@ static void look(survey_t *s, const tenon_tensor_t *t, const tn_argument_t *argu
     if (place) add_placed(&s->absent, argument->name, item, t->device);
   } else if (place) {
     bool is_told = s->place == place && is_result; /* where inputs are says enough */
-    if (!s->place) s->place = place, s->device = t->device;
+    if (!s->place) {
+      s->place = place;
+      s->device = t->device;
+    }
     s->has_two |= s->place != place;
     if (!is_told) add_placed(&s->placed, argument->name, item, t->device);
   } else if (t->ndim == 0 && !is_result && !argument->is_written) {
@@ -98,39 +110,49 @@ static void look(survey_t *s, const tenon_tensor_t *t, const tn_argument_t *argu
   }
 }
 
-static survey_t survey(const tenon_op_t *op, tenon_tensor_t *const *inputs, tenon_tensor_t *const *outputs) {
+static survey_t survey(const tenon_op_t *op, tenon_tensor_t *const *inputs,
+                       tenon_tensor_t *const *outputs) {
   survey_t s = {0};
   for (uint32_t i = 0; i < op->input_count; i++)
     if (!is_free(op, i)) look(&s, inputs[i], &op->schema.inputs[i], -1, false);
   for (uint32_t o = 0; outputs && o < op->output_count; o++) {
     bool is_input = false; /* named already */
-    for (uint32_t i = 0; i < op->input_count; i++) is_input |= outputs[o] && outputs[o] == inputs[i];
+    for (uint32_t i = 0; i < op->input_count; i++)
+      is_input |= outputs[o] && outputs[o] == inputs[i];
     if (!is_input) look(&s, outputs[o], &op->schema.outputs[o], -1, true);
   }
   return s;
 }
 
-static void clear(survey_t *s) { tn_text_clear(&s->placed), tn_text_clear(&s->strays), tn_text_clear(&s->absent); }
+static void clear(survey_t *s) {
+  tn_text_clear(&s->placed);
+  tn_text_clear(&s->strays);
+  tn_text_clear(&s->absent);
+}
 
 static int32_t policy_of(const tenon_op_t *op) {
   const tn_thread_calls_t *calls = &tn_thread()->calls;
   int32_t own = __atomic_load_n(&op->mixed, __ATOMIC_RELAXED);
-  return calls->mixed_once ? calls->mixed_once : own ? own : calls->mixed ? calls->mixed : TENON_MIXED_ERROR;
+  return calls->mixed_once ? calls->mixed_once
+         : own             ? own
+         : calls->mixed    ? calls->mixed
+                           : TENON_MIXED_ERROR;
 }
 
 static tenon_status_t judge(const tenon_op_t *op, survey_t *s) {
   if (s->has_two)
-    return tn_fail(TENON_INVALID, "%s: arguments on several devices: %s; move them to one (tenon_tensor_copy_to)",
+    return tn_fail(TENON_INVALID,
+                   "%s: arguments on several devices: %s; move them to one (tenon_tensor_copy_to)",
                    op->name, tn_text_get(&s->placed));
   if (s->absent.size)
     return tn_fail(TENON_INVALID,
-                   "%s: arguments that are read in host memory (@host) are on a device: %s; copy them to the host "
-                   "(tenon_tensor_copy_to)",
+                   "%s: arguments that are read in host memory (@host) are on a device: %s; copy "
+                   "them to the host (tenon_tensor_copy_to)",
                    op->name, tn_text_get(&s->absent));
   if (s->strays.size && policy_of(op) != TENON_MIXED_MOVE)
     return tn_fail(TENON_INVALID,
-                   "%s: arguments in host memory: %s, beside %s; copy them there (tenon_tensor_copy_to), or let calls "
-                   "do that (tenon_mixed_set)",
+                   "%s: arguments in host memory: %s, beside %s; copy them there "
+                   "(tenon_tensor_copy_to), or let calls do that (tenon_mixed_set)",
                    op->name, tn_text_get(&s->strays), tn_text_get(&s->placed));
   return TENON_OK;
 }
@@ -182,7 +204,7 @@ tenon_status_t tn_mixed_begin_parts(const tenon_call_t *call, int32_t *out_befor
 
 void tn_mixed_end_parts(int32_t before) { tn_thread()->calls.mixed_once = before; }
 
-/* ---- moving ----------------------------------------------------------------------------------------------------- */
+/* moving */
 
 typedef struct move_t {
   tn_frame_t *frame;
@@ -196,27 +218,38 @@ static uint64_t bytes_of(const tenon_tensor_t *t) {
 }
 
 /* The tensor on the device, kept by the frame; itself where it need not move. */
-static tenon_status_t move(const move_t *m, tenon_tensor_t *t, bool is_read, bool is_written, tenon_tensor_t **out) {
+static tenon_status_t move(const move_t *m, tenon_tensor_t *t, bool is_read, bool is_written,
+                           tenon_tensor_t **out) {
   *out = t;
   if (!counts(t)) return TENON_OK;
   if (tn_dtype_is(t->dtype, TENON_LIST)) {
-    tenon_tensor_t **items = tn_scratch((size_t)t->shape[0] * sizeof *items + 64), *list = tn_scratch(sizeof *list);
-    if (!items || !list) return tn_no_memory("moved arguments", (size_t)t->shape[0] * sizeof *items);
-    for (int64_t i = 0; i < t->shape[0]; i++) TN_TRY(move(m, tenon_item(t, i), is_read, is_written, &items[i]));
+    tenon_tensor_t **items = tn_scratch((size_t)t->shape[0] * sizeof *items + 64);
+    tenon_tensor_t *list = tn_scratch(sizeof *list);
+    if (!items || !list)
+      return tn_no_memory("moved arguments", (size_t)t->shape[0] * sizeof *items);
+    for (int64_t i = 0; i < t->shape[0]; i++)
+      TN_TRY(move(m, tenon_item(t, i), is_read, is_written, &items[i]));
     *list = *t;
-    list->keys &= ~TN_TENSOR_OWNED, list->data = items;
-    return *out = list, TENON_OK;
+    list->keys &= ~TN_TENSOR_OWNED;
+    list->data = items;
+    *out = list;
+    return TENON_OK;
   }
   if (place_of(t) || (t->ndim == 0 && is_read && !is_written && !m->moves_scalars)) return TENON_OK;
-  if (t->detail) return tn_fail(TENON_UNIMPLEMENTED, "a %s tensor cannot be moved to a device", tenon_tensor_layout(t));
-  if (is_read) TN_TRY(tenon_tensor_copy_to(t, m->device, out));
-  else TN_TRY(tn_place_create(m->device, t->dtype, t->ndim, t->shape, out));
+  if (t->detail)
+    return tn_fail(TENON_UNIMPLEMENTED, "a %s tensor cannot be moved to a device",
+                   tenon_tensor_layout(t));
+  if (is_read)
+    TN_TRY(tenon_tensor_copy_to(t, m->device, out));
+  else
+    TN_TRY(tn_place_create(m->device, t->dtype, t->ndim, t->shape, out));
   TN_TRY(tn_frame_keep(m->frame, *out));
   count(m->frame->call.op, bytes_of(t));
   return TENON_OK;
 }
 
-static tenon_status_t move_back(const tenon_op_t *op, const tenon_tensor_t *moved, tenon_tensor_t *t) {
+static tenon_status_t move_back(const tenon_op_t *op, const tenon_tensor_t *moved,
+                                tenon_tensor_t *t) {
   if (moved == t || !counts(t)) return TENON_OK;
   for (int64_t i = 0; tn_dtype_is(t->dtype, TENON_LIST) && i < t->shape[0]; i++)
     TN_TRY(move_back(op, tenon_item(moved, i), tenon_item(t, i)));
@@ -227,24 +260,31 @@ static tenon_status_t move_back(const tenon_op_t *op, const tenon_tensor_t *move
 
 static tenon_status_t run_moved(tenon_call_t *call, const tn_kernel_t *kernel, const move_t *m) {
   const tenon_op_t *op = call->op;
-  tenon_tensor_t *const *inputs = call->inputs, *const *outputs = call->outputs;
-  tenon_tensor_t **in = tn_scratch((op->input_count + op->output_count + 1) * sizeof *in), **out = in + op->input_count;
+  tenon_tensor_t *const *inputs = call->inputs;
+  tenon_tensor_t *const *outputs = call->outputs;
+  tenon_tensor_t **in = tn_scratch((op->input_count + op->output_count + 1) * sizeof *in);
+  tenon_tensor_t **out = in + op->input_count;
   if (!in) return tn_no_memory("moved arguments", 0);
   for (uint32_t i = 0; i < op->input_count; i++) {
     const tn_argument_t *argument = &op->schema.inputs[i];
     in[i] = inputs[i];
-    if (!argument->is_host && !is_free(op, i)) TN_TRY(move(m, inputs[i], true, argument->is_written, &in[i]));
+    if (!argument->is_host && !is_free(op, i))
+      TN_TRY(move(m, inputs[i], true, argument->is_written, &in[i]));
   }
   for (uint32_t o = 0; o < op->output_count; o++) {
     uint32_t same = 0;
-    while (same < op->input_count && (!outputs[o] || inputs[same] != outputs[o])) same++;
+    while (same < op->input_count && (!outputs[o] || inputs[same] != outputs[o]))
+      same++;
     out[o] = same < op->input_count ? in[same] : outputs[o];
     bool has_gaps = outputs[o] && outputs[o]->keys & TN_KEY_STRIDED;
-    if (same == op->input_count && !op->schema.outputs[o].is_host) TN_TRY(move(m, outputs[o], has_gaps, true, &out[o]));
+    if (same == op->input_count && !op->schema.outputs[o].is_host)
+      TN_TRY(move(m, outputs[o], has_gaps, true, &out[o]));
   }
-  call->inputs = in, call->outputs = out;
+  call->inputs = in;
+  call->outputs = out;
   tenon_status_t status = tn_kernel_serve(call, kernel);
-  call->inputs = inputs, call->outputs = outputs;
+  call->inputs = inputs;
+  call->outputs = outputs;
   for (uint32_t i = 0; i < op->input_count && status == TENON_OK; i++)
     if (op->schema.inputs[i].is_written && inputs[i]) status = move_back(op, in[i], inputs[i]);
   for (uint32_t o = 0; o < op->output_count && status == TENON_OK; o++)
@@ -266,18 +306,21 @@ tenon_status_t tn_mixed_run(tenon_call_t *call, const tn_kernel_t *kernel) {
   return status;
 }
 
-/* ---- for programs ----------------------------------------------------------------------------------------------- */
+/* for programs */
 
 static bool is_policy(int32_t policy) { return policy >= 0 && policy <= TENON_MIXED_MOVE; }
 
 static tenon_status_t no_policy(int32_t policy) {
-  return tn_fail(TENON_INVALID, "%d is no policy for mixed arguments: expected TENON_MIXED_ERROR or TENON_MIXED_MOVE",
-                 (int)policy);
+  return tn_fail(
+      TENON_INVALID,
+      "%d is no policy for mixed arguments: expected TENON_MIXED_ERROR or TENON_MIXED_MOVE",
+      (int)policy);
 }
 
 tenon_status_t tenon_mixed_set(int32_t policy) {
   if (!is_policy(policy)) return no_policy(policy);
-  return tn_thread()->calls.mixed = policy, TENON_OK;
+  tn_thread()->calls.mixed = policy;
+  return TENON_OK;
 }
 
 tenon_status_t tenon_op_mixed_set(const tenon_op_t *op, int32_t policy) {
@@ -287,8 +330,9 @@ tenon_status_t tenon_op_mixed_set(const tenon_op_t *op, int32_t policy) {
   return TENON_OK;
 }
 
-tenon_status_t tenon_op_call_mixed(const tenon_op_t *op, const tenon_value_t *attrs, tenon_tensor_t *const *inputs,
-                                   tenon_tensor_t **outputs, uint64_t wanted, int32_t policy) {
+tenon_status_t tenon_op_call_mixed(const tenon_op_t *op, const tenon_value_t *attrs,
+                                   tenon_tensor_t *const *inputs, tenon_tensor_t **outputs,
+                                   uint64_t wanted, int32_t policy) {
   if (!is_policy(policy)) return no_policy(policy);
   int32_t before = tn_thread()->calls.mixed_once;
   tn_thread()->calls.mixed_once = policy;

@@ -7,10 +7,12 @@
 /* Backends other than the CPU. */
 #define TN_KEY_DEVICES ((TN_KEY_BACKEND_MASK & ~TN_KEY_CPU) | TN_KEY(TN_BIT_META))
 
-/* Keys of a call that has no tensor arguments: of its device attribute, else of the thread's default device. */
+/* Keys of a call that has no tensor arguments: of its device attribute, else of the thread's
+ * default device. */
 uint64_t tn_keys_without_tensors(const tenon_op_t *op, const tenon_value_t *attrs);
 /* Where that key is from, in words; out_argument: the name of the argument, or "". */
-const char *tn_key_origin(const tenon_op_t *op, const tenon_value_t *attrs, const char **out_argument);
+const char *tn_key_origin(const tenon_op_t *op, const tenon_value_t *attrs,
+                          const char **out_argument);
 /* States where a tensor's memory is; its keys follow. */
 void tn_tensor_place(tenon_tensor_t *tensor, tenon_device_t device);
 /* The bytes from the first to behind the last of its elements; false: it has none. */
@@ -18,21 +20,25 @@ bool tn_place_span(const tenon_tensor_t *tensor, char **out_begin, char **out_en
 /* Do the bytes from first to last overlap?  Handles are no addresses: of two allocations, never. */
 bool tn_place_overlap(const tenon_tensor_t *a, const tenon_tensor_t *b);
 /* A dense tensor with memory of that device, contents undefined. */
-tenon_status_t tn_place_create(tenon_device_t device, tenon_dtype_t dtype, int32_t ndim, const int64_t *shape,
-                               tenon_tensor_t **out_tensor);
-/* By the thread's allocator (tenon_allocator_use), if that makes it; *out_tensor NULL: it does not. */
-tenon_status_t tn_allocator_create(tenon_device_t device, tenon_dtype_t dtype, int32_t ndim, const int64_t *shape,
-                                   tenon_tensor_t **out_tensor);
+tenon_status_t tn_place_create(tenon_device_t device, tenon_dtype_t dtype, int32_t ndim,
+                               const int64_t *shape, tenon_tensor_t **out_tensor);
+/* By the thread's allocator (tenon_allocator_use), if that makes it; *out_tensor NULL: it does
+ * not. */
+tenon_status_t tn_allocator_create(tenon_device_t device, tenon_dtype_t dtype, int32_t ndim,
+                                   const int64_t *shape, tenon_tensor_t **out_tensor);
 /* The same with strides, none below 0; memory reaches to the last element. */
-tenon_status_t tn_place_strided(tenon_device_t device, tenon_dtype_t dtype, int32_t ndim, const int64_t *shape,
-                                const int64_t *strides, tenon_tensor_t **out_tensor);
-/* A dense tensor of the same dtype and shape on the same device, with a copy of the elements or with any. */
-tenon_status_t tn_place_dense(const tenon_tensor_t *tensor, bool with_elements, tenon_tensor_t **out_tensor);
+tenon_status_t tn_place_strided(tenon_device_t device, tenon_dtype_t dtype, int32_t ndim,
+                                const int64_t *shape, const int64_t *strides,
+                                tenon_tensor_t **out_tensor);
+/* A dense tensor of the same dtype and shape on the same device, with a copy of the elements or
+ * with any. */
+tenon_status_t tn_place_dense(const tenon_tensor_t *tensor, bool with_elements,
+                              tenon_tensor_t **out_tensor);
 /* As tn_tensor_copy_into, wherever the two are; on meta there is nothing to copy. */
 tenon_status_t tn_place_copy_into(const tenon_tensor_t *from, tenon_tensor_t *to);
 /* A tensor of meta: a shape over no memory. */
-tenon_status_t tn_place_shape(tenon_dtype_t dtype, int32_t ndim, const int64_t *shape, const int64_t *strides,
-                              tenon_tensor_t **out_tensor);
+tenon_status_t tn_place_shape(tenon_dtype_t dtype, int32_t ndim, const int64_t *shape,
+                              const int64_t *strides, tenon_tensor_t **out_tensor);
 /* Switches layers and modes of the thread off, and gives what its calls saw before, to put back. */
 tn_thread_calls_t tn_calls_without_layers(void);
 typedef struct tn_bytes_t { /* where some bytes begin */

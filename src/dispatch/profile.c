@@ -1,4 +1,5 @@
-/* Profiles: recording, reading, and the Chrome trace.  Called by runs for nodes and by the zone service for spans inside. */
+/* Profiles: recording, reading, and the Chrome trace.  Called by runs for nodes and by the zone
+ * service for spans inside. */
 #include "dispatch/profile.h"
 
 #include <errno.h>
@@ -14,11 +15,14 @@
 
 struct tenon_profile_t {
   tenon_span_t *spans;
-  size_t count, capacity;
+  size_t count;
+  size_t capacity;
   tenon_level_t *levels;
-  size_t level_count, level_capacity;
+  size_t level_count;
+  size_t level_capacity;
   int32_t open[32]; /* spans that are open */
-  int32_t depth, lost;
+  int32_t depth;
+  int32_t lost;
   tn_arena_t arena;
   tn_map_t texts; /* each text once */
 };
@@ -49,23 +53,27 @@ static const char *once(tenon_profile_t *profile, const char *text) {
 
 void tn_profile_open(tenon_profile_t *profile, const char *name, const char *kind) {
   int32_t most = (int32_t)(sizeof profile->open / sizeof *profile->open);
-  if (profile->depth >= most ||
-      !tn_grow((void **)&profile->spans, &profile->capacity, profile->count, sizeof *profile->spans)) {
+  if (profile->depth >= most || !tn_grow((void **)&profile->spans, &profile->capacity,
+                                         profile->count, sizeof *profile->spans)) {
     profile->lost++; /* too deep, or no memory: the span is left out, its closing too */
     return;
   }
   profile->open[profile->depth] = (int32_t)profile->count;
   profile->spans[profile->count++] =
-      (tenon_span_t){sizeof(tenon_span_t), profile->depth++, once(profile, name), once(profile, kind), tn_now(), 0};
+      (tenon_span_t){sizeof(tenon_span_t), profile->depth++, once(profile, name),
+                     once(profile, kind),  tn_now(),         0};
 }
 
 void tn_profile_close(tenon_profile_t *profile) {
-  if (profile->lost) profile->lost--;
-  else if (profile->depth) profile->spans[profile->open[--profile->depth]].end = tn_now();
+  if (profile->lost)
+    profile->lost--;
+  else if (profile->depth)
+    profile->spans[profile->open[--profile->depth]].end = tn_now();
 }
 
 void tn_profile_level(tenon_profile_t *profile, const char *device, uint64_t bytes) {
-  if (!tn_grow((void **)&profile->levels, &profile->level_capacity, profile->level_count, sizeof *profile->levels))
+  if (!tn_grow((void **)&profile->levels, &profile->level_capacity, profile->level_count,
+               sizeof *profile->levels))
     return; /* without memory it is left out */
   profile->levels[profile->level_count++] =
       (tenon_level_t){sizeof(tenon_level_t), 0, once(profile, device), tn_now(), bytes};
@@ -74,12 +82,14 @@ void tn_profile_level(tenon_profile_t *profile, const char *device, uint64_t byt
 int32_t tn_profile_depth(const tenon_profile_t *profile) { return profile->depth + profile->lost; }
 
 void tn_profile_close_to(tenon_profile_t *profile, int32_t depth) {
-  while (tn_profile_depth(profile) > depth) tn_profile_close(profile);
+  while (tn_profile_depth(profile) > depth)
+    tn_profile_close(profile);
 }
 
 int32_t tenon_profile_count(const tenon_profile_t *profile) { return (int32_t)profile->count; }
 
-tenon_status_t tenon_profile_span(const tenon_profile_t *profile, int32_t index, tenon_span_t *span) {
+tenon_status_t tenon_profile_span(const tenon_profile_t *profile, int32_t index,
+                                  tenon_span_t *span) {
   if (index < 0 || (size_t)index >= profile->count)
     return tn_fail(TENON_RANGE, "span %d of a profile of %zu", (int)index, profile->count);
   uint32_t size = span->size < sizeof *span ? span->size : (uint32_t)sizeof *span;
@@ -88,9 +98,12 @@ tenon_status_t tenon_profile_span(const tenon_profile_t *profile, int32_t index,
   return TENON_OK;
 }
 
-int32_t tenon_profile_level_count(const tenon_profile_t *profile) { return (int32_t)profile->level_count; }
+int32_t tenon_profile_level_count(const tenon_profile_t *profile) {
+  return (int32_t)profile->level_count;
+}
 
-tenon_status_t tenon_profile_level(const tenon_profile_t *profile, int32_t index, tenon_level_t *level) {
+tenon_status_t tenon_profile_level(const tenon_profile_t *profile, int32_t index,
+                                   tenon_level_t *level) {
   if (index < 0 || (size_t)index >= profile->level_count)
     return tn_fail(TENON_RANGE, "level %d of a profile of %zu", (int)index, profile->level_count);
   uint32_t size = level->size < sizeof *level ? level->size : (uint32_t)sizeof *level;
@@ -106,18 +119,20 @@ static void add_level(tn_text_t *json, const tenon_level_t *level, int64_t start
   tn_text_add(json, "{\"ph\": \"C\", \"pid\": 1, \"name\": ");
   tn_text_json(json, tn_text_get(&name));
   tn_text_clear(&name);
-  tn_text_add(json, ", \"ts\": %lld.%03d, \"args\": {\"bytes\": %llu}}", (long long)(at / 1000), (int)(at % 1000),
-              (unsigned long long)level->bytes);
+  tn_text_add(json, ", \"ts\": %lld.%03d, \"args\": {\"bytes\": %llu}}", (long long)(at / 1000),
+              (int)(at % 1000), (unsigned long long)level->bytes);
 }
 
 static void add_span(tn_text_t *json, const tenon_span_t *span, int64_t start) {
-  int64_t at = span->begin - start, took = span->end - span->begin;
+  int64_t at = span->begin - start;
+  int64_t took = span->end - span->begin;
   tn_text_add(json, "{\"ph\": \"X\", \"pid\": 1, \"tid\": 1, \"name\": ");
   tn_text_json(json, span->name);
   tn_text_add(json, ", \"cat\": ");
   tn_text_json(json, *span->kind ? span->kind : "span");
-  tn_text_add(json, ", \"ts\": %lld.%03d, \"dur\": %lld.%03d}", (long long)(at / 1000), (int)(at % 1000),
-              (long long)(took / 1000), (int)(took % 1000)); /* not %f: its comma is the locale's */
+  tn_text_add(json, ", \"ts\": %lld.%03d, \"dur\": %lld.%03d}", (long long)(at / 1000),
+              (int)(at % 1000), (long long)(took / 1000),
+              (int)(took % 1000)); /* not %f: its comma is the locale's */
 }
 
 tenon_status_t tenon_profile_write(const tenon_profile_t *profile, const char *path) {
@@ -130,14 +145,17 @@ tenon_status_t tenon_profile_write(const tenon_profile_t *profile, const char *p
   size_t count = profile->count + profile->level_count;
   for (size_t i = 0; i < count; i++) {
     tn_text_t json = {0};
-    if (i < profile->count) add_span(&json, &profile->spans[i], start);
-    else add_level(&json, &profile->levels[i - profile->count], start);
+    if (i < profile->count)
+      add_span(&json, &profile->spans[i], start);
+    else
+      add_level(&json, &profile->levels[i - profile->count], start);
     lost |= json.failed;
     fprintf(file, "%s%s\n", tn_text_get(&json), i + 1 < count ? "," : "");
     tn_text_clear(&json);
   }
   fputs("]}\n", file);
   int failed = ferror(file);
-  if (fclose(file) != 0 || failed || lost) return tn_fail(TENON_DENIED, "%s: could not be written in full", path);
+  if (fclose(file) != 0 || failed || lost)
+    return tn_fail(TENON_DENIED, "%s: could not be written in full", path);
   return TENON_OK;
 }

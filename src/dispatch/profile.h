@@ -1,10 +1,12 @@
-/* A profile: spans in order of opening, nested by depth.  One run writes to it at a time, from the thread that runs. */
+/* A profile: spans in order of opening, nested by depth.  One run writes to it at a time, from the
+ * thread that runs. */
 #ifndef TN_DISPATCH_PROFILE_H
 #define TN_DISPATCH_PROFILE_H
 
 #include <tenon/tenon.h>
 
-void tn_profile_open(tenon_profile_t *profile, const char *name, const char *kind); /* texts are copied */
+void tn_profile_open(tenon_profile_t *profile, const char *name,
+                     const char *kind); /* texts are copied */
 void tn_profile_close(tenon_profile_t *profile);
 /* So much memory is in use there from now on; the text is copied. */
 void tn_profile_level(tenon_profile_t *profile, const char *device, uint64_t bytes);

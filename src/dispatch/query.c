@@ -1,4 +1,5 @@
-/* Questions about keys and tables, for people, tools and tests.  The public face of key.h and table.h. */
+/* Questions about keys and tables, for people, tools and tests.  The public face of key.h and
+ * table.h. */
 #include <stdio.h>
 #include <string.h>
 #include <tenon/tenon.h>
@@ -14,7 +15,7 @@
 #include "dispatch/registry.h"
 #include "dispatch/table.h"
 
-/* ---- the table of an operator ----------------------------------------------------------------------------------- */
+/* the table of an operator */
 
 tenon_status_t tn_key_parse(const char *key, tn_named_key_t *out_key) {
   static const char autograd[] = "autograd ";
@@ -24,43 +25,64 @@ tenon_status_t tn_key_parse(const char *key, tn_named_key_t *out_key) {
   } aliases[] = {{"composite", TN_AT_COMPOSITE}, {"composite_explicit", TN_AT_EXPLICIT}};
   *out_key = (tn_named_key_t){.bit = -1};
   for (size_t i = 0; i < sizeof aliases / sizeof *aliases; i++)
-    if (strcmp(key, aliases[i].name) == 0) return out_key->at = aliases[i].at, TENON_OK;
+    if (strcmp(key, aliases[i].name) == 0) {
+      out_key->at = aliases[i].at;
+      return TENON_OK;
+    }
   if (strncmp(key, autograd, sizeof autograd - 1) == 0) {
     out_key->backend = tn_backend_find(key + sizeof autograd - 1);
-    if (!out_key->backend) return tn_fail(TENON_NOT_FOUND, "no backend is called '%s'", key + sizeof autograd - 1);
-    out_key->bit = TN_BIT_AUTOGRAD, out_key->at = TN_AT_AUTOGRAD;
+    if (!out_key->backend)
+      return tn_fail(TENON_NOT_FOUND, "no backend is called '%s'", key + sizeof autograd - 1);
+    out_key->bit = TN_BIT_AUTOGRAD;
+    out_key->at = TN_AT_AUTOGRAD;
     return TENON_OK;
   }
-  out_key->backend = tn_backend_find(key), out_key->bit = tn_key_find(key);
+  out_key->backend = tn_backend_find(key);
+  out_key->bit = tn_key_find(key);
   if (out_key->bit < 0) return tn_fail(TENON_NOT_FOUND, "no key is called '%s'", key);
   switch (out_key->bit) {
-  case TN_BIT_AUTOGRAD: out_key->at = TN_AT_AUTOGRAD; break;
-  case TN_BIT_AUTOCAST: out_key->at = TN_AT_AUTOCAST; break;
-  case TN_BIT_VIEW: out_key->at = TN_AT_VIEW; break;
-  case TN_BIT_FUNCTIONAL: out_key->at = TN_AT_FUNCTIONAL; break;
-  default: out_key->at = out_key->backend ? TN_AT_BACKEND : TN_AT_NOWHERE;
+  case TN_BIT_AUTOGRAD:
+    out_key->at = TN_AT_AUTOGRAD;
+    break;
+  case TN_BIT_AUTOCAST:
+    out_key->at = TN_AT_AUTOCAST;
+    break;
+  case TN_BIT_VIEW:
+    out_key->at = TN_AT_VIEW;
+    break;
+  case TN_BIT_FUNCTIONAL:
+    out_key->at = TN_AT_FUNCTIONAL;
+    break;
+  default:
+    out_key->at = out_key->backend ? TN_AT_BACKEND : TN_AT_NOWHERE;
   }
   return TENON_OK;
 }
 
 const char *tn_at_name(uint8_t at) {
-  static const char *const names[] = {"",     "composite_explicit", "composite", "autograd", "autocast",
-                                      "view", "functional"};
+  static const char *const names[] = {
+      "", "composite_explicit", "composite", "autograd", "autocast", "view", "functional"};
   return at < sizeof names / sizeof *names ? names[at] : "";
 }
 
 static const tn_slot_t *slot_of(const tenon_op_t *op, const tn_backend_t *backend) {
-  return backend->bit == TN_BIT_OTHERS ? tn_table_others(op, backend) : tn_table_slot(op, TN_KEY(backend->bit));
+  return backend->bit == TN_BIT_OTHERS ? tn_table_others(op, backend)
+                                       : tn_table_slot(op, TN_KEY(backend->bit));
 }
 
 tenon_status_t tn_table_find(const tenon_op_t *op, const char *key, const tn_slot_t **out_slot) {
   tn_named_key_t place;
   TN_TRY(tn_key_parse(key, &place));
   if (place.bit < 0)
-    return tn_fail(TENON_NOT_FOUND, "'%s' stands for other keys and has no slot of its own: ask for one of them", key);
-  if (place.backend && place.bit == TN_BIT_AUTOGRAD) *out_slot = tn_table_autograd(op, place.backend);
-  else if (place.backend) *out_slot = slot_of(op, place.backend);
-  else *out_slot = tn_table_slot(op, TN_KEY(place.bit));
+    return tn_fail(TENON_NOT_FOUND,
+                   "'%s' stands for other keys and has no slot of its own: ask for one of them",
+                   key);
+  if (place.backend && place.bit == TN_BIT_AUTOGRAD)
+    *out_slot = tn_table_autograd(op, place.backend);
+  else if (place.backend)
+    *out_slot = slot_of(op, place.backend);
+  else
+    *out_slot = tn_table_slot(op, TN_KEY(place.bit));
   return TENON_OK;
 }
 
@@ -81,12 +103,16 @@ static void describe_slot(const tn_slot_t *slot, tenon_slot_info_t *info) {
   const tn_kernel_t *kernel = first_kernel(slot);
   uint32_t size = info->size < sizeof *info ? info->size : (uint32_t)sizeof *info;
   tenon_slot_info_t full = {.size = size,
-                            .is_missing = slot->rule == TN_RULE_MISSING || slot->rule == TN_RULE_DENIED,
+                            .is_missing =
+                                slot->rule == TN_RULE_MISSING || slot->rule == TN_RULE_DENIED,
                             .rule = tn_rule_name(slot->rule),
                             .function = function_of(slot, kernel)};
-  if (kernel)
-    full.kernel = kernel->text, full.number = kernel->number, full.library = kernel->library->name,
+  if (kernel) {
+    full.kernel = kernel->text;
+    full.number = kernel->number;
+    full.library = kernel->library->name;
     full.library_path = kernel->library->path;
+  }
   memcpy(info, &full, size);
 }
 
@@ -107,50 +133,68 @@ static void add_source(tn_sources_t *sources, tenon_any_fn function, tn_text_t *
 }
 
 /* "cpu f64 [core, number 12] for f32, f64, at file.c:3"; sources NULL: without the last part. */
-static void add_kernel(const tn_slot_t *slot, const tn_kernel_t *kernel, tn_sources_t *sources, tn_text_t *text) {
+static void add_kernel(const tn_slot_t *slot, const tn_kernel_t *kernel, tn_sources_t *sources,
+                       tn_text_t *text) {
   const char *separator = " for ";
-  tn_text_add(text, "%s [%s, number %llu]", kernel->text, kernel->library->name, (unsigned long long)kernel->number);
+  tn_text_add(text, "%s [%s, number %llu]", kernel->text, kernel->library->name,
+              (unsigned long long)kernel->number);
   for (int d = 0; d < TN_DTYPE_COUNT && slot->by_dtype; d++)
-    if (slot->by_dtype[d] && slot->by_dtype[d][0] == kernel)
-      tn_text_add(text, "%s%s", separator, tn_dtype_name(tn_dtype_at(d))), separator = ", ";
+    if (slot->by_dtype[d] && slot->by_dtype[d][0] == kernel) {
+      tn_text_add(text, "%s%s", separator, tn_dtype_name(tn_dtype_at(d)));
+      separator = ", ";
+    }
   if (sources) add_source(sources, function_of(slot, kernel), text);
 }
 
-static bool is_listed(const tn_slot_t *slot, int dtype, const tn_kernel_t *const *at) { /* before that place */
+static bool is_listed(const tn_slot_t *slot, int dtype,
+                      const tn_kernel_t *const *at) { /* before that place */
   for (int d = 0; d <= dtype; d++)
     for (const tn_kernel_t *const *list = slot->by_dtype[d]; list && *list && list != at; list++)
       if (*list == *at) return true;
   return false;
 }
 
-static void add_slot(const char *key, const tn_slot_t *slot, tn_sources_t *sources, tn_text_t *text) {
+static void add_slot(const char *key, const tn_slot_t *slot, tn_sources_t *sources,
+                     tn_text_t *text) {
   const char *rule = tn_rule_name(slot->rule);
   bool is_first = true;
   tn_text_add(text, "%-20s %s", key, rule);
   for (int d = 0; d < TN_DTYPE_COUNT && slot->by_dtype; d++)
     for (const tn_kernel_t *const *list = slot->by_dtype[d]; list && *list; list++) {
       if (is_listed(slot, d, list)) continue;
-      if (is_first) tn_text_add(text, ": ");
-      else tn_text_add(text, "\n%*s", (int)strlen(rule) + 23, "");
+      if (is_first)
+        tn_text_add(text, ": ");
+      else
+        tn_text_add(text, "\n%*s", (int)strlen(rule) + 23, "");
       add_kernel(slot, *list, sources, text);
       is_first = false;
     }
-  if (slot->only) tn_text_add(text, ": "), add_kernel(slot, slot->only, sources, text);
-  else if (slot->rule == TN_RULE_DENIED) tn_text_add(text, ": "), add_kernel(slot, slot->denial, NULL, text);
-  else if (slot->rule == TN_RULE_FALLBACK && sources) add_source(sources, function_of(slot, NULL), text);
+  if (slot->only) {
+    tn_text_add(text, ": ");
+    add_kernel(slot, slot->only, sources, text);
+  } else if (slot->rule == TN_RULE_DENIED) {
+    tn_text_add(text, ": ");
+    add_kernel(slot, slot->denial, NULL, text);
+  } else if (slot->rule == TN_RULE_FALLBACK && sources)
+    add_source(sources, function_of(slot, NULL), text);
   tn_text_add(text, "\n");
 }
 
 void tn_table_print(const tenon_op_t *op, tn_sources_t *sources, tn_text_t *text) {
-  static const int layers[] = {TN_BIT_DETAIL, TN_BIT_STRIDED, TN_BIT_VIEW, TN_BIT_AUTOCAST, TN_BIT_FUNCTIONAL};
+  static const int layers[] = {TN_BIT_DETAIL, TN_BIT_STRIDED, TN_BIT_VIEW, TN_BIT_AUTOCAST,
+                               TN_BIT_FUNCTIONAL};
   const tn_backend_t *backend;
-  const tn_slot_t *slot, *gradients = tn_table_autograd(op, NULL);
-  bool is_brief = !sources, has_missing = false;
+  const tn_slot_t *slot;
+  const tn_slot_t *gradients = tn_table_autograd(op, NULL);
+  bool is_brief = !sources;
+  bool has_missing = false;
   char key[300];
   for (int32_t i = 0; (backend = tn_backend_at(i)); i++) {
     slot = slot_of(op, backend);
-    if (is_brief && slot->rule == TN_RULE_MISSING) has_missing = true;
-    else add_slot(backend->name, slot, sources, text);
+    if (is_brief && slot->rule == TN_RULE_MISSING)
+      has_missing = true;
+    else
+      add_slot(backend->name, slot, sources, text);
   }
   if (has_missing) tn_text_add(text, "%-20s missing\n", "other backends");
   for (int32_t i = 0; (backend = tn_backend_at(i)); i++) {
@@ -159,7 +203,8 @@ void tn_table_print(const tenon_op_t *op, tn_sources_t *sources, tn_text_t *text
     snprintf(key, sizeof key, "autograd %.255s", backend->name);
     add_slot(key, slot, sources, text);
   }
-  if (is_brief && gradients->rule != TN_RULE_FALLTHROUGH) add_slot("autograd of others", gradients, NULL, text);
+  if (is_brief && gradients->rule != TN_RULE_FALLTHROUGH)
+    add_slot("autograd of others", gradients, NULL, text);
   for (size_t i = 0; i < sizeof layers / sizeof *layers; i++) {
     slot = tn_table_slot(op, TN_KEY(layers[i]));
     if (slot->rule != TN_RULE_FALLTHROUGH && slot->run != tn_layer_autocast)
@@ -186,9 +231,11 @@ tenon_status_t tenon_function_source(tenon_any_fn function, char **out_text) {
   tn_sources_close(sources);
   if (is_known && (*out_text = tn_text_take(&text))) return TENON_OK;
   tn_text_clear(&text);
-  return is_known ? TENON_MEMORY
-                  : tn_fail(TENON_NOT_FOUND, "nothing tells where this function was written: its library has no debug "
-                                             "information (-g1), or libdw.so.1 (elfutils) is not installed");
+  return is_known
+             ? TENON_MEMORY
+             : tn_fail(TENON_NOT_FOUND,
+                       "nothing tells where this function was written: its library has no debug "
+                       "information (-g1), or libdw.so.1 (elfutils) is not installed");
 }
 
 bool tn_kernel_is_under(const tn_kernel_t *kernel, const tn_named_key_t *place) {
@@ -203,7 +250,8 @@ int32_t tenon_op_has_kernel(const tenon_op_t *op, const char *key) {
   tn_registry_lock();
   for (const tn_kernel_t *k = op->kernels; k && !found; k = k->next)
     found = (!key || tn_kernel_is_under(k, &place)) &&
-            !(k->words.flags & (TN_KERNEL_FALLTHROUGH | TN_KERNEL_NO_FALLBACK)) && tn_cpu_has(k->words.isa);
+            !(k->words.flags & (TN_KERNEL_FALLTHROUGH | TN_KERNEL_NO_FALLBACK)) &&
+            tn_cpu_has(k->words.isa);
   tn_registry_unlock();
   return found;
 }
@@ -219,7 +267,7 @@ int32_t tenon_op_is_fallthrough(const tenon_op_t *op, const char *key) {
   return tn_table_find(tn_op_now(op), key, &slot) == TENON_OK && slot->rule == TN_RULE_FALLTHROUGH;
 }
 
-/* ---- keys ------------------------------------------------------------------------------------------------------- */
+/* keys */
 
 const char *tenon_backend_name(int32_t index) {
   const tn_backend_t *backend = tn_backend_at(index);
@@ -252,12 +300,16 @@ tenon_status_t tenon_keys_of(const tenon_tensor_t *tensor, char **out_text) {
 static tenon_status_t change(const char *key, int32_t is_on, uint64_t *set) {
   int bit = tn_key_find(key);
   if (bit < 0) return tn_fail(TENON_NOT_FOUND, "no key is called '%s'", key);
-  if (bit == TN_BIT_MODE || bit == TN_BIT_TRACE || strncmp(key, "above ", 6) == 0 || strncmp(key, "below ", 6) == 0)
-    return tn_fail(TENON_INVALID, "'%s' is switched by tenon_layer_enable, tenon_mode_push or tenon_trace_set", key);
+  if (bit == TN_BIT_MODE || bit == TN_BIT_TRACE || strncmp(key, "above ", 6) == 0 ||
+      strncmp(key, "below ", 6) == 0)
+    return tn_fail(TENON_INVALID,
+                   "'%s' is switched by tenon_layer_enable, tenon_mode_push or tenon_trace_set",
+                   key);
   if (bit == TN_BIT_STRIDED || bit == TN_BIT_DETAIL)
     return tn_fail(TENON_INVALID, "'%s' follows from the tensors of a call alone", key);
   if (bit == TN_BIT_OTHERS)
-    return tn_fail(TENON_UNIMPLEMENTED, "'%s' shares its key with other backends: it cannot be switched", key);
+    return tn_fail(TENON_UNIMPLEMENTED,
+                   "'%s' shares its key with other backends: it cannot be switched", key);
   *set = is_on ? *set | TN_KEY(bit) : *set & ~TN_KEY(bit);
   return TENON_OK;
 }

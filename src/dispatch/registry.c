@@ -1,5 +1,6 @@
-/* The registry, see registry.h: from a descriptor's items to operators, all or nothing.  Called by the loader and for
- * libraries that are linked in.  Invariant: names are published only after every operator of the library is complete. */
+/* The registry, see registry.h: from a descriptor's items to operators, all or nothing.  Called by
+ * the loader and for libraries that are linked in.  Invariant: names are published only after every
+ * operator of the library is complete. */
 #include "dispatch/registry.h"
 #include "device/stream.h"
 #include "dispatch/frame.h"
@@ -22,8 +23,9 @@ static tn_mutex_t lock = TN_MUTEX_INIT;
 static tn_map_t operators; /* full name -> tenon_op_t */
 static tn_library_t **libraries;
 static size_t library_count, library_capacity;
-static uint32_t gates;        /* that are taken */
-static tn_library_t **undone; /* registrations that are out of the tables; calls may still be in their kernels */
+static uint32_t gates; /* that are taken */
+static tn_library_t *
+    *undone; /* registrations that are out of the tables; calls may still be in their kernels */
 static size_t undone_count, undone_capacity;
 
 tn_mutex_t *tn_registry_mutex(void) { return &lock; }
@@ -31,7 +33,7 @@ tn_mutex_t *tn_registry_mutex(void) { return &lock; }
 void tn_registry_lock(void) { tn_mutex_lock(&lock); }
 void tn_registry_unlock(void) { tn_mutex_unlock(&lock); }
 
-/* ---- finding ---------------------------------------------------------------------------------------------------- */
+/* finding */
 
 const tenon_op_t *tn_registry_find(const char *name) {
   tn_mutex_lock(&lock);
@@ -61,7 +63,8 @@ const tenon_bridge_table_t *tn_registry_bridge(size_t index) {
 
 void tn_registry_walk(bool (*visit)(void *context, tn_library_t *library), void *context) {
   tn_mutex_lock(&lock);
-  for (size_t i = 0; i < library_count && visit(context, libraries[i]);) i++;
+  for (size_t i = 0; i < library_count && visit(context, libraries[i]);)
+    i++;
   tn_mutex_unlock(&lock);
 }
 
@@ -71,35 +74,45 @@ static int by_name(const void *a, const void *b) {
 
 tenon_status_t tn_registry_list(const tenon_op_t *const **out_ops, int32_t *out_count) {
   tn_mutex_lock(&lock);
-  const tenon_op_t **ops = tn_allocate((operators.count + 1) * sizeof *ops), *op;
-  size_t position = 0, count = 0;
-  while (ops && (op = tn_map_next(&operators, &position, NULL))) ops[count++] = op;
+  const tenon_op_t **ops = tn_allocate((operators.count + 1) * sizeof *ops);
+  const tenon_op_t *op;
+  size_t position = 0;
+  size_t count = 0;
+  while (ops && (op = tn_map_next(&operators, &position, NULL)))
+    ops[count++] = op;
   tn_mutex_unlock(&lock);
   if (!ops) return tn_no_memory("a list of operators", count * sizeof *ops);
   qsort(ops, count, sizeof *ops, by_name);
-  *out_ops = ops, *out_count = (int32_t)count;
+  *out_ops = ops;
+  *out_count = (int32_t)count;
   return TENON_OK;
 }
 
-/* ---- adding ----------------------------------------------------------------------------------------------------- */
+/* adding */
 
 tenon_op_t *tn_registry_next(size_t *position) { return tn_map_next(&operators, position, NULL); }
 
-tenon_op_t *tn_registry_published(const char *name) { return tn_map_get(&operators, name, strlen(name)); }
+tenon_op_t *tn_registry_published(const char *name) {
+  return tn_map_get(&operators, name, strlen(name));
+}
 
 static uint8_t take_gate(void) {
   tn_mutex_lock(&lock);
   uint8_t gate = 1;
-  while (gate < TN_GATE_SEVERAL && gates >> gate & 1) gate++;
-  if (gate == TN_GATE_SEVERAL) gate = 0;
-  else gates |= 1u << gate;
+  while (gate < TN_GATE_SEVERAL && gates >> gate & 1)
+    gate++;
+  if (gate == TN_GATE_SEVERAL)
+    gate = 0;
+  else
+    gates |= 1u << gate;
   tn_mutex_unlock(&lock);
   return gate;
 }
 
 static bool has_source(const tenon_op_t *op) {
   const tn_kernel_t *k = op->kernels;
-  while (k && k->kind != TN_KERNEL_SOURCE) k = k->next;
+  while (k && k->kind != TN_KERNEL_SOURCE)
+    k = k->next;
   return k != NULL;
 }
 
@@ -123,7 +136,8 @@ static void end_devices(tn_library_t *library) {
   tn_mutex_lock(&lock);
   (void)rebuild_sources(); /* what keeps its old table fails when it is called */
   tn_mutex_unlock(&lock);
-  for (uint32_t i = 0; i < library->device_count; i++) tn_plugin_remove(library->devices[i]);
+  for (uint32_t i = 0; i < library->device_count; i++)
+    tn_plugin_remove(library->devices[i]);
   library->device_count = 0;
 }
 
@@ -134,12 +148,17 @@ static bool add_devices(tn_definition_t *d) {
     const tenon_device_table_t *table = library->devices[library->device_count];
     tn_backend_t *backend = library->backends[library->device_count];
     tn_backend_set_type(backend, table->type);
-    if (tn_plugin_add(table, backend->name, backend->device, &tn_host) != TENON_OK)
-      return tn_definition_offend(d, TENON_EXISTS, "%s", tn_error()), false;
+    if (tn_plugin_add(table, backend->name, backend->device, &tn_host) != TENON_OK) {
+      tn_definition_offend(d, TENON_EXISTS, "%s", tn_error());
+      return false;
+    }
     __atomic_store_n(&backend->has_plugin, 1, __ATOMIC_RELEASE);
     __atomic_store_n(&backend->compiles, TN_SLOT(table, compile) ? 1 : 0, __ATOMIC_RELEASE);
   }
-  if (count && !rebuild_sources()) return tn_definition_offend(d, TENON_MEMORY, "%s", tn_error()), false;
+  if (count && !rebuild_sources()) {
+    tn_definition_offend(d, TENON_MEMORY, "%s", tn_error());
+    return false;
+  }
   return true;
 }
 
@@ -147,7 +166,8 @@ static void free_generation(tn_library_t *library) {
   tn_mutex_lock(&lock);
   if (library->gate) gates &= ~(1u << library->gate);
   tn_mutex_unlock(&lock);
-  for (uint32_t i = 0; i < library->op_count; i++) tn_op_free(library->ops[i]);
+  for (uint32_t i = 0; i < library->op_count; i++)
+    tn_op_free(library->ops[i]);
   end_devices(library);
   tn_streams_forget_names();
   if (library->close) library->close(library->open_state);
@@ -167,7 +187,8 @@ static void free_library(tn_library_t *library) {
   }
 }
 
-/* Kernels of a library that goes leave the list of an operator that stays; false: without memory the table stays as it is. */
+/* Kernels of a library that goes leave the list of an operator that stays; false: without memory
+ * the table stays as it is. */
 bool tn_registry_withdraw(tn_extension_t *e, int how) {
   if (!e->first || !e->op) return true;
   for (tn_kernel_t **at = &e->op->kernels; *at; at = &(*at)->next)
@@ -181,12 +202,17 @@ bool tn_registry_withdraw(tn_extension_t *e, int how) {
 
 static tenon_status_t link_kernels(tn_extension_t *e) {
   if (!e->first || !e->op) return TENON_OK;
-  tn_kernel_t **at = &e->op->kernels; /* by number: those of a library that could not go are no newer for that */
-  while (*at && (*at)->number > e->first->number) at = &(*at)->next;
+  tn_kernel_t **at =
+      &e->op->kernels; /* by number: those of a library that could not go are no newer for that */
+  while (*at && (*at)->number > e->first->number)
+    at = &(*at)->next;
   e->last->next = *at;
   *at = e->first;
   tenon_status_t status = tn_table_build(e->op);
-  if (status != TENON_OK) *at = e->last->next, tn_table_forget(e->op, e->first->library, false);
+  if (status != TENON_OK) {
+    *at = e->last->next;
+    tn_table_forget(e->op, e->first->library, false);
+  }
   return status;
 }
 
@@ -209,8 +235,9 @@ bool tn_registry_names_free(tn_definition_t *d, const tn_library_t *but) {
   for (size_t i = 0; i < library->op_count; i++) {
     const tenon_op_t *other = tn_registry_published(library->ops[i]->name);
     if (other && other->library != but)
-      tn_definition_offend(d, TENON_EXISTS, "operator %s is there already, from library %s%s%s", other->name,
-                           other->library->name, *other->library->path ? " at " : "", other->library->path);
+      tn_definition_offend(d, TENON_EXISTS, "operator %s is there already, from library %s%s%s",
+                           other->name, other->library->name, *other->library->path ? " at " : "",
+                           other->library->path);
   }
   return d->offence_count == before;
 }
@@ -227,7 +254,8 @@ static bool publish(tn_definition_t *d, tn_library_t *library) {
   if (good && tn_waiting_make_room(d->dangling_count) && tn_registry_link(d)) {
     library->extension_count = (uint32_t)d->extension_count;
     libraries[library_count++] = library;
-    for (size_t i = 0; i < d->dangling_count; i++) (void)tn_waiting_add(&d->dangling[i]);
+    for (size_t i = 0; i < d->dangling_count; i++)
+      (void)tn_waiting_add(&d->dangling[i]);
     tn_waiting_resolve();
     return true;
   }
@@ -243,8 +271,10 @@ bool tn_registry_take_ops(tn_definition_t *d) {
   tn_library_t *library = d->library;
   library->ops = tn_allocate((d->count + 1) * sizeof *library->ops);
   for (size_t i = 0; i < d->count; i++) {
-    if (library->ops) library->ops[library->op_count++] = d->drafts[i].op;
-    else tn_op_free(d->drafts[i].op);
+    if (library->ops)
+      library->ops[library->op_count++] = d->drafts[i].op;
+    else
+      tn_op_free(d->drafts[i].op);
   }
   library->extensions = d->extensions;
   tn_release_memory(d->drafts);
@@ -255,16 +285,20 @@ bool tn_registry_take_ops(tn_definition_t *d) {
 
 const tenon_descriptor_t *(*tn_registry_around)(const tenon_descriptor_t *);
 
-tenon_status_t tn_registry_add(const tenon_descriptor_t *descriptor, const char *path, void *context,
-                               tenon_free_fn destroy, int flags, tn_text_t *offences, tn_library_t **out_library) {
+tenon_status_t tn_registry_add(const tenon_descriptor_t *descriptor, const char *path,
+                               void *context, tenon_free_fn destroy, int flags, tn_text_t *offences,
+                               tn_library_t **out_library) {
   tn_arena_t arena = {NULL};
   if (!tn_descriptor_check(descriptor, offences)) return TENON_INVALID;
   if (tn_registry_around) descriptor = tn_registry_around(descriptor);
   tn_library_t *library = tn_arena_allocate(&arena, sizeof *library);
   if (!library) return tn_no_memory("a library", sizeof *library);
-  library->arena = arena, library->context = context, library->references = 1;
+  library->arena = arena;
+  library->context = context;
+  library->references = 1;
   library->first = library->newest = library;
-  library->descriptor = descriptor, library->places = (flags & TN_ADD_ISOLATED) != 0;
+  library->descriptor = descriptor;
+  library->places = (flags & TN_ADD_ISOLATED) != 0;
   if (flags & TN_ADD_UNLOADABLE && !(library->gate = take_gate())) {
     tn_arena_clear(&arena);
     return tn_fail(TENON_RANGE, "%d unloadable libraries are loaded already", TN_GATE_SEVERAL - 1);
@@ -296,7 +330,7 @@ tenon_status_t tn_registry_add(const tenon_descriptor_t *descriptor, const char 
   return d.code == TENON_OK ? TENON_INVALID : d.code;
 }
 
-/* ---- removing --------------------------------------------------------------------------------------------------- */
+/* removing */
 
 /* Kernels that others added to its operators wait for operators of those names again. */
 static void send_back(const tn_library_t *going, tn_library_t *other) {
@@ -313,14 +347,17 @@ static void send_back(const tn_library_t *going, tn_library_t *other) {
 
 /* Room for what send_back has to keep. */
 bool tn_registry_make_room(const tn_library_t *going, size_t more) {
-  for (size_t l = 0; l < library_count && going->op_count; l++) more += libraries[l]->extension_count;
+  for (size_t l = 0; l < library_count && going->op_count; l++)
+    more += libraries[l]->extension_count;
   return tn_waiting_make_room(more);
 }
 
-static bool take_out(size_t index, int how) { /* false: some table could not be changed, for want of memory */
+static bool take_out(size_t index,
+                     int how) { /* false: some table could not be changed, for want of memory */
   tn_library_t *library = libraries[index];
   tn_waiting_forget(library);
-  for (size_t l = 0; l < library_count; l++) send_back(library, libraries[l]);
+  for (size_t l = 0; l < library_count; l++)
+    send_back(library, libraries[l]);
   for (uint32_t i = 0; i < library->op_count; i++)
     tn_map_remove(&operators, library->ops[i]->name, strlen(library->ops[i]->name));
   tn_waiting_reset_reasons();
@@ -337,11 +374,13 @@ static bool builds_on(const tn_library_t *user, const tn_library_t *library) {
     for (uint32_t u = 0; u < user->ops[i]->use_count; u++)
       if (user->ops[i]->uses[u]->library->first == library->first) return true;
   for (uint32_t i = 0; i < user->extension_count; i++)
-    if (user->extensions[i].op && user->extensions[i].op->library->first == library->first) return true;
+    if (user->extensions[i].op && user->extensions[i].op->library->first == library->first)
+      return true;
   return false;
 }
 
-/* The next library that builds on it, of those that are there and those that calls may still be in; NULL: none. */
+/* The next library that builds on it, of those that are there and those that calls may still be in;
+ * NULL: none. */
 static const tn_library_t *next_user(const tn_library_t *library, size_t *position) {
   while (*position < library_count + undone_count) {
     size_t at = (*position)++;
@@ -358,7 +397,8 @@ static bool is_used(const tn_library_t *library) {
 
 static int64_t users_of(const tn_library_t *library) { /* of all generations */
   int64_t users = 0;
-  for (const tn_library_t *l = tn_library_now(library); l; l = l->older) users += l->users;
+  for (const tn_library_t *l = tn_library_now(library); l; l = l->older)
+    users += l->users;
   return users;
 }
 
@@ -368,17 +408,20 @@ static bool is_held(const tn_library_t *library) {
 
 /* No call is in its code, and none can get there any more: its kernels are out of the tables. */
 static bool is_quiet(const tn_library_t *library) {
-  if (!library->gate) return true; /* linked in, or never called without a handle: its holder answers for calls */
+  if (!library->gate)
+    return true; /* linked in, or never called without a handle: its holder answers for calls */
   return tn_thread_barrier() && !tn_thread_gate(library->gate) && !tn_thread_gate(TN_GATE_SEVERAL);
 }
 
-/* A reference or a user of it went: takes an unloadable library out; true when it is to be freed now.  That happens
- * outside the mutex, since it runs code of the library.  One that a call is in stays until shutdown. */
+/* A reference or a user of it went: takes an unloadable library out; true when it is to be freed
+ * now.  That happens outside the mutex, since it runs code of the library.  One that a call is in
+ * stays until shutdown. */
 static bool settle(tn_library_t *library) {
   size_t index = 0;
   if (is_held(library)) return false;
   library = tn_library_now(library);
-  while (index < library_count && libraries[index] != library) index++;
+  while (index < library_count && libraries[index] != library)
+    index++;
   if (index == library_count) return true; /* it was held at shutdown */
   if (!__atomic_load_n(&library->is_unloadable, __ATOMIC_RELAXED) || is_used(library)) return false;
   if (!tn_grow((void **)&undone, &undone_capacity, undone_count, sizeof *undone)) return false;
@@ -389,18 +432,23 @@ static bool settle(tn_library_t *library) {
 
 static void name_users(const tn_library_t *library, tn_text_t *text) {
   int64_t handles = __atomic_load_n(&library->first->references, __ATOMIC_ACQUIRE) - 1;
-  if (handles > 0) tn_text_add(text, ", %lld more handle%s of it", (long long)handles, handles > 1 ? "s" : "");
+  if (handles > 0)
+    tn_text_add(text, ", %lld more handle%s of it", (long long)handles, handles > 1 ? "s" : "");
   for (uint32_t i = 0; i < library->device_count; i++)
     if (tn_plugin_live(library->devices[i]))
-      tn_text_add(text, ", %llu tensors on device %s", (unsigned long long)tn_plugin_live(library->devices[i]),
+      tn_text_add(text, ", %llu tensors on device %s",
+                  (unsigned long long)tn_plugin_live(library->devices[i]),
                   library->backends[i]->name);
   for (uint32_t i = 0; i < library->device_count; i++)
     if (tn_plugin_groups(library->devices[i]))
       tn_text_add(text, ", %llu compiled groups of device %s",
-                  (unsigned long long)tn_plugin_groups(library->devices[i]), library->backends[i]->name);
-  if (users_of(library)) tn_text_add(text, ", %lld bound calls, graphs or executables", (long long)users_of(library));
+                  (unsigned long long)tn_plugin_groups(library->devices[i]),
+                  library->backends[i]->name);
+  if (users_of(library))
+    tn_text_add(text, ", %lld bound calls, graphs or executables", (long long)users_of(library));
   size_t position = 0;
-  for (const tn_library_t *user; (user = next_user(library, &position));) tn_text_add(text, ", library %s", user->name);
+  for (const tn_library_t *user; (user = next_user(library, &position));)
+    tn_text_add(text, ", library %s", user->name);
 }
 
 tenon_status_t tn_registry_unload(tn_library_t *library) {
@@ -409,28 +457,35 @@ tenon_status_t tn_registry_unload(tn_library_t *library) {
   tn_mutex_lock(&lock);
   size_t index = 0;
   library = tn_library_now(library);
-  while (index < library_count && libraries[index] != library) index++;
+  while (index < library_count && libraries[index] != library)
+    index++;
   name_users(library, &users);
   if (!library->gate)
-    status = tn_fail(TENON_PRECONDITION, "cannot unload library %s: it was not loaded with TENON_LOAD_UNLOADABLE",
+    status = tn_fail(TENON_PRECONDITION,
+                     "cannot unload library %s: it was not loaded with TENON_LOAD_UNLOADABLE",
                      library->name);
   else if (index == library_count)
-    status = tn_fail(TENON_PRECONDITION, "cannot unload library %s: the runtime was shut down", library->name);
+    status = tn_fail(TENON_PRECONDITION, "cannot unload library %s: the runtime was shut down",
+                     library->name);
   else if (users.size)
     status = tn_fail(TENON_UNAVAILABLE, "cannot unload library %s: it is held by %s", library->name,
                      tn_text_get(&users) + 2);
   else if (!tn_thread_barrier())
-    status = tn_fail(TENON_UNIMPLEMENTED,
-                     "cannot unload library %s: this system cannot tell whether a call is in it (membarrier)",
-                     library->name);
+    status = tn_fail(
+        TENON_UNIMPLEMENTED,
+        "cannot unload library %s: this system cannot tell whether a call is in it (membarrier)",
+        library->name);
   if (status == TENON_OK) {
     bool is_out = true;
     for (uint32_t i = 0; i < library->extension_count; i++)
       is_out &= tn_registry_withdraw(&library->extensions[i], TN_FOR_NOW);
-    if (!is_out) status = tn_no_memory("unloading a library", 0);
-    else if (is_quiet(library)) (void)take_out(index, TN_QUIETLY);
+    if (!is_out)
+      status = tn_no_memory("unloading a library", 0);
+    else if (is_quiet(library))
+      (void)take_out(index, TN_QUIETLY);
     else
-      status = tn_fail(TENON_UNAVAILABLE, "cannot unload library %s: a call is in one of its kernels", library->name);
+      status = tn_fail(TENON_UNAVAILABLE,
+                       "cannot unload library %s: a call is in one of its kernels", library->name);
     for (uint32_t i = 0; status != TENON_OK && i < library->extension_count; i++)
       (void)link_kernels(&library->extensions[i]); /* the slots that it takes are there already */
   }
@@ -463,7 +518,8 @@ void tn_registry_unuse(const tn_library_t *library) {
   if (is_over) free_library(mine);
 }
 
-/* Another library, unloadable, whose operators it has kernels for no more: true if it is to be freed. */
+/* Another library, unloadable, whose operators it has kernels for no more: true if it is to be
+ * freed. */
 static bool let_go(tn_library_t *library, tn_library_t **out_owner) {
   tn_library_t *owner = NULL;
   for (uint32_t i = 0; i < library->extension_count; i++) {
@@ -475,15 +531,21 @@ static bool let_go(tn_library_t *library, tn_library_t **out_owner) {
   return owner && owner != library && settle(owner);
 }
 
-/* Takes operators and kernels out of the tables.  Their records stay until shutdown: a call may be on its way to them. */
+/* Takes operators and kernels out of the tables.  Their records stay until shutdown: a call may be
+ * on its way to them. */
 bool tn_registry_undo(tn_library_t *library) {
   tn_library_t *owner = NULL;
   tn_mutex_lock(&lock);
   size_t index = 0;
-  while (index < library_count && libraries[index] != library) index++;
+  while (index < library_count && libraries[index] != library)
+    index++;
   bool is_undone = index < library_count && tn_registry_make_room(library, 0) &&
                    tn_grow((void **)&undone, &undone_capacity, undone_count, sizeof *undone);
-  if (is_undone) (void)take_out(index, TN_FOR_GOOD), undone[undone_count++] = library; /* else it stays where it is */
+  if (is_undone) {
+    /* else it stays where it is */
+    (void)take_out(index, TN_FOR_GOOD);
+    undone[undone_count++] = library;
+  }
   do {
     bool is_over = is_undone && let_go(library, &owner);
     tn_mutex_unlock(&lock);
@@ -498,7 +560,8 @@ int32_t tn_registry_extended(const tn_library_t *library, int32_t *out_waiting) 
   int32_t count = 0;
   tn_mutex_lock(&lock);
   library = tn_library_now(library);
-  for (uint32_t i = 0; i < library->extension_count; i++) count += library->extensions[i].op != NULL;
+  for (uint32_t i = 0; i < library->extension_count; i++)
+    count += library->extensions[i].op != NULL;
   if (out_waiting) *out_waiting = tn_waiting_count(library);
   tn_mutex_unlock(&lock);
   return count;
@@ -522,7 +585,8 @@ void tn_registry_clear(void) {
   }
   while (undone_count) {
     tn_library_t *library = undone[--undone_count];
-    library->first->references = 0; /* its handle's: the runtime frees it, unless what it made is held */
+    library->first->references =
+        0; /* its handle's: the runtime frees it, unless what it made is held */
     bool is_over = !is_held(library);
     tn_mutex_unlock(&lock);
     if (is_over) free_library(library);
@@ -530,15 +594,19 @@ void tn_registry_clear(void) {
   }
   tn_map_clear(&operators);
   tn_waiting_clear();
-  tn_release_memory(libraries), tn_release_memory(undone);
-  libraries = NULL, undone = NULL;
+  tn_release_memory(libraries);
+  tn_release_memory(undone);
+  libraries = NULL;
+  undone = NULL;
   library_capacity = undone_capacity = 0;
   tn_mutex_unlock(&lock);
 }
 
-/* ---- parts, for reloading --------------------------------------------------------------------------------------- */
+/* parts, for reloading */
 
-tn_library_t **tn_registry_at(size_t index) { return index < library_count ? &libraries[index] : NULL; }
+tn_library_t **tn_registry_at(size_t index) {
+  return index < library_count ? &libraries[index] : NULL;
+}
 
 bool tn_registry_put(const tenon_op_t *op) {
   return tn_map_put(&operators, op->name, strlen(op->name), (void *)(uintptr_t)op);

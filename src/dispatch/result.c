@@ -1,5 +1,6 @@
-/* Results of calls: what infer says is made, what is given is checked, and views get inputs that there can be views of.
- * Called by the entries of a call, before it is dispatched or when it has come past the layers. */
+/* Results of calls: what infer says is made, what is given is checked, and views get inputs that
+ * there can be views of. Called by the entries of a call, before it is dispatched or when it has
+ * come past the layers. */
 #include "dispatch/result.h"
 
 #include <string.h>
@@ -14,7 +15,8 @@
 #include "dispatch/registry.h"
 #include "dispatch/table.h"
 
-tenon_status_t (*tn_result_place)(const tn_library_t *, tenon_dtype_t, int32_t, const int64_t *, tenon_tensor_t **);
+tenon_status_t (*tn_result_place)(const tn_library_t *, tenon_dtype_t, int32_t, const int64_t *,
+                                  tenon_tensor_t **);
 
 static tenon_status_t create_list(const tn_inference_t *inference, const tenon_meta_t *meta,
                                   tenon_tensor_t *const *inputs, tenon_tensor_t **out_tensor) {
@@ -27,28 +29,38 @@ static tenon_status_t create_list(const tn_inference_t *inference, const tenon_m
     if (status == TENON_OK) made++;
   }
   if (status == TENON_OK) status = tenon_tensor_list(items, (int32_t)made, out_tensor);
-  for (uint32_t i = 0; i < made; i++) tenon_tensor_release(items[i]);
+  for (uint32_t i = 0; i < made; i++)
+    tenon_tensor_release(items[i]);
   return status;
 }
 
-static tenon_status_t create_view(const tenon_meta_t *meta, const int64_t *shape, tenon_tensor_t *of,
-                                  tenon_tensor_t **out_tensor) {
+static tenon_status_t create_view(const tenon_meta_t *meta, const int64_t *shape,
+                                  tenon_tensor_t *of, tenon_tensor_t **out_tensor) {
   int64_t dense[TENON_RANK_MAX];
   const int64_t *strides = dense;
-  if (meta->strided) strides = (const int64_t *)(const void *)meta->strides;
-  else tn_strides_dense(meta->ndim, shape, dense);
+  if (meta->strided)
+    strides = (const int64_t *)(const void *)meta->strides;
+  else
+    tn_strides_dense(meta->ndim, shape, dense);
   int64_t offset = meta->offset.value * (meta->dtype.bits * meta->dtype.lanes);
   if (offset % 8)
-    return tn_fail(TENON_UNIMPLEMENTED, "a view of %s that begins inside a byte", tn_dtype_name(meta->dtype));
+    return tn_fail(TENON_UNIMPLEMENTED, "a view of %s that begins inside a byte",
+                   tn_dtype_name(meta->dtype));
   offset /= 8;
   if (tn_tensor_is_owned(of)) {
     TN_TRY(tn_tensor_view_of(of, meta->dtype, offset, meta->ndim, shape, strides, out_tensor));
     tenon_status_t status = tn_autograd.view ? tn_autograd.view(of, *out_tensor) : TENON_OK;
-    if (status != TENON_OK) tenon_tensor_release(*out_tensor), *out_tensor = NULL;
+    if (status != TENON_OK) {
+      tenon_tensor_release(*out_tensor);
+      *out_tensor = NULL;
+    }
     return status;
   }
-  tenon_tensor_t as = *of; /* nobody knows how long the caller's memory lives: the result gets its own */
-  as.ndim = meta->ndim, as.shape = (int64_t *)(uintptr_t)shape, as.strides = (int64_t *)(uintptr_t)strides;
+  tenon_tensor_t as =
+      *of; /* nobody knows how long the caller's memory lives: the result gets its own */
+  as.ndim = meta->ndim;
+  as.shape = (int64_t *)(uintptr_t)shape;
+  as.strides = (int64_t *)(uintptr_t)strides;
   as.dtype = meta->dtype;
   tn_address_set(&as, tn_address(of) + offset);
   return tenon_tensor_copy(&as, out_tensor);
@@ -58,7 +70,8 @@ static tenon_status_t create_view(const tenon_meta_t *meta, const int64_t *shape
 static tenon_status_t create_sparse(const tn_inference_t *inference, const tenon_meta_t *meta,
                                     tenon_tensor_t **out_tensor) {
   if (inference->device)
-    return tn_fail(TENON_UNIMPLEMENTED, "%s: a result is sparse (%s), which tensors on devices are not",
+    return tn_fail(TENON_UNIMPLEMENTED,
+                   "%s: a result is sparse (%s), which tensors on devices are not",
                    inference->infer.op->name, tn_layout_name(meta->layout));
   TN_TRY(tn_tensor_unset(meta->dtype, meta->ndim, out_tensor));
   for (int32_t d = 0; d < meta->ndim; d++)
@@ -69,9 +82,12 @@ static tenon_status_t create_sparse(const tn_inference_t *inference, const tenon
   return TENON_OK;
 }
 
-/* Where an isolated library's process has it, too; strides that infer stated are left out, since row-major is as good. */
-static __attribute__((noinline, cold)) tenon_status_t create_placed(const tenon_op_t *op, const tenon_meta_t *meta,
-                                                                    const int64_t *shape, tenon_tensor_t **out_tensor) {
+/* Where an isolated library's process has it, too; strides that infer stated are left out, since
+ * row-major is as good. */
+static __attribute__((noinline, cold)) tenon_status_t create_placed(const tenon_op_t *op,
+                                                                    const tenon_meta_t *meta,
+                                                                    const int64_t *shape,
+                                                                    tenon_tensor_t **out_tensor) {
   tenon_status_t status = tn_result_place(op->library, meta->dtype, meta->ndim, shape, out_tensor);
   return status == TENON_OK ? status : tn_prefix(status, "%s: a result: ", op->name);
 }
@@ -87,13 +103,17 @@ tenon_status_t tn_result_create(const tn_inference_t *inference, const tenon_met
     if (shape[d] < 0) return tn_tensor_unset(meta->dtype, meta->ndim, out_tensor);
   }
   const tenon_op_t *op = inference->infer.op;
-  if (meta->alias && tn_layout(inputs[meta->alias - 1])) return tn_op_check_details(op, NULL, inputs, NULL);
+  if (meta->alias && tn_layout(inputs[meta->alias - 1]))
+    return tn_op_check_details(op, NULL, inputs, NULL);
   if (meta->alias) return create_view(meta, shape, inputs[meta->alias - 1], out_tensor);
   if (meta->strided &&
-      (inference->device ? op->is_anywhere : !op->input_count)) /* as it was stated, wherever that is */
-    return tn_place_strided(inference->device ? *inference->device : (tenon_device_t){1, 0}, meta->dtype, meta->ndim,
-                            shape, (const int64_t *)(const void *)meta->strides, out_tensor);
-  if (inference->device) return tn_place_create(*inference->device, meta->dtype, meta->ndim, shape, out_tensor);
+      (inference->device ? op->is_anywhere
+                         : !op->input_count)) /* as it was stated, wherever that is */
+    return tn_place_strided(inference->device ? *inference->device : (tenon_device_t){1, 0},
+                            meta->dtype, meta->ndim, shape,
+                            (const int64_t *)(const void *)meta->strides, out_tensor);
+  if (inference->device)
+    return tn_place_create(*inference->device, meta->dtype, meta->ndim, shape, out_tensor);
   if (__builtin_expect(op->library->places, 0)) return create_placed(op, meta, shape, out_tensor);
   tenon_status_t status = tenon_tensor_create(meta->dtype, meta->ndim, shape, out_tensor);
   if (status != TENON_OK) return tn_prefix(status, "%s: a result: ", op->name);
@@ -104,15 +124,18 @@ tenon_status_t tn_result_create(const tn_inference_t *inference, const tenon_met
   return TENON_OK;
 }
 
-static __attribute__((noinline, cold)) tenon_status_t check_layout(const tenon_op_t *op, const tenon_meta_t *meta,
-                                                                   const tenon_tensor_t *given, const char *name) {
+static __attribute__((noinline, cold)) tenon_status_t check_layout(const tenon_op_t *op,
+                                                                   const tenon_meta_t *meta,
+                                                                   const tenon_tensor_t *given,
+                                                                   const char *name) {
   if (meta->layout == tn_layout(given)) return TENON_OK;
-  return tn_fail(TENON_INVALID, "%s: result %s: expected a %s tensor, found a %s one", op->name, name,
-                 tn_layout_name(meta->layout), tn_layout_name(tn_layout(given)));
+  return tn_fail(TENON_INVALID, "%s: result %s: expected a %s tensor, found a %s one", op->name,
+                 name, tn_layout_name(meta->layout), tn_layout_name(tn_layout(given)));
 }
 
-static tenon_status_t check_output(const tenon_op_t *op, const tn_inference_t *inference, const tenon_meta_t *meta,
-                                   const tenon_tensor_t *given, uint32_t o) {
+static tenon_status_t check_output(const tenon_op_t *op, const tn_inference_t *inference,
+                                   const tenon_meta_t *meta, const tenon_tensor_t *given,
+                                   uint32_t o) {
   char found[160], expected[160];
   int64_t shape[TENON_RANK_MAX];
   const char *name = op->schema.outputs[o].name;
@@ -123,7 +146,8 @@ static tenon_status_t check_output(const tenon_op_t *op, const tn_inference_t *i
   if (meta->items)
     return tn_dtype_is(given->dtype, TENON_LIST) && given->shape[0] == meta->count
                ? TENON_OK
-               : tn_fail(TENON_INVALID, "%s: result %s: expected a list of %u tensors", op->name, name, meta->count);
+               : tn_fail(TENON_INVALID, "%s: result %s: expected a list of %u tensors", op->name,
+                         name, meta->count);
   if (meta->dtype.bits && !tn_dtype_same(meta->dtype, given->dtype))
     return tn_fail(TENON_INVALID, "%s: result %s: expected dtype %s, found %s", op->name, name,
                    tn_dtype_name(meta->dtype), tn_dtype_name(given->dtype));
@@ -157,7 +181,8 @@ static tenon_status_t fill_slots(const tn_inference_t *inference, const tenon_me
 int32_t tn_result_input(const tenon_op_t *op, uint32_t o) {
   const tn_argument_t *result = &op->schema.outputs[o];
   for (uint32_t i = 0; result->is_written && i < op->input_count; i++)
-    if (op->schema.inputs[i].is_written && op->schema.inputs[i].mark == result->mark) return (int32_t)i;
+    if (op->schema.inputs[i].is_written && op->schema.inputs[i].mark == result->mark)
+      return (int32_t)i;
   return -1;
 }
 
@@ -172,19 +197,24 @@ bool tn_view_has_kernel(const tenon_op_t *op, uint64_t keys, tenon_tensor_t *con
 
 static void own_memory(tenon_meta_t *meta) {
   if (!meta) return;
-  for (uint32_t i = 0; meta->items && i < meta->count; i++) own_memory(meta->items[i]);
-  meta->alias = 0, meta->strided = 0;
+  for (uint32_t i = 0; meta->items && i < meta->count; i++)
+    own_memory(meta->items[i]);
+  meta->alias = 0;
+  meta->strided = 0;
 }
 
-tenon_status_t tn_results_make(tn_inference_t *inference, const tenon_op_t *op, const tenon_value_t *attrs, void *state,
-                               tenon_tensor_t *const *inputs, tenon_tensor_t **outputs, uint64_t wanted, bool owns,
-                               uint64_t *out_made) {
+tenon_status_t tn_results_make(tn_inference_t *inference, const tenon_op_t *op,
+                               const tenon_value_t *attrs, void *state,
+                               tenon_tensor_t *const *inputs, tenon_tensor_t **outputs,
+                               uint64_t wanted, bool owns, uint64_t *out_made) {
   tenon_meta_t **in, **out;
-  inference->extents = NULL, inference->device = NULL;
+  inference->extents = NULL;
+  inference->device = NULL;
   TN_TRY(tn_metas_of_inputs(op, inputs, &in));
   TN_TRY(tn_metas_of_results(op, attrs, wanted, &out));
   TN_TRY(tn_infer(inference, op, attrs, state, in, out));
-  for (uint32_t o = 0; o < op->output_count && owns; o++) own_memory(out[o]);
+  for (uint32_t o = 0; o < op->output_count && owns; o++)
+    own_memory(out[o]);
   tenon_device_t device = tn_device_of(op, attrs, inputs);
   tenon_status_t status = TENON_OK;
   for (uint32_t o = 0; o < op->output_count && status == TENON_OK; o++) {
@@ -197,21 +227,26 @@ tenon_status_t tn_results_make(tn_inference_t *inference, const tenon_op_t *op, 
       continue;
     }
     status = check_output(op, inference, out[o], outputs[o], o);
-    if (status == TENON_OK && same >= 0 && inputs[same] && tn_address(outputs[o]) != tn_address(inputs[same]))
-      status = tn_fail(TENON_INVALID, "%s: result %s is input %s itself: expected that tensor, or none", op->name,
-                       op->schema.outputs[o].name, op->schema.inputs[same].name);
+    if (status == TENON_OK && same >= 0 && inputs[same] &&
+        tn_address(outputs[o]) != tn_address(inputs[same]))
+      status =
+          tn_fail(TENON_INVALID, "%s: result %s is input %s itself: expected that tensor, or none",
+                  op->name, op->schema.outputs[o].name, op->schema.inputs[same].name);
     if (status == TENON_OK) status = fill_slots(inference, out[o], inputs, outputs[o]);
   }
   inference->device = NULL;
   if (status == TENON_OK && inference->infer.workspace.value > 0 &&
-      !__atomic_load_n(&op->needs_workspace, __ATOMIC_RELAXED)) /* once: other threads read that line */
+      !__atomic_load_n(&op->needs_workspace,
+                       __ATOMIC_RELAXED)) /* once: other threads read that line */
     __atomic_store_n((uint32_t *)(uintptr_t)&op->needs_workspace, 1, __ATOMIC_RELAXED);
   return status;
 }
 
-/* Views are of row-major inputs unless the operator says otherwise: others are views of a dense copy. */
+/* Views are of row-major inputs unless the operator says otherwise: others are views of a dense
+ * copy. */
 static bool needs_dense(const tenon_op_t *op, tenon_tensor_t *const *inputs, uint32_t i) {
-  return inputs[i] && inputs[i]->keys & TN_KEY_STRIDED && !(op->where && op->where[i] & TN_INPUT_STRIDED);
+  return inputs[i] && inputs[i]->keys & TN_KEY_STRIDED &&
+         !(op->where && op->where[i] & TN_INPUT_STRIDED);
 }
 
 bool tn_inputs_need_dense(const tenon_op_t *op, tenon_tensor_t *const *inputs) {
@@ -220,7 +255,8 @@ bool tn_inputs_need_dense(const tenon_op_t *op, tenon_tensor_t *const *inputs) {
   return false;
 }
 
-tenon_status_t tn_inputs_dense(const tenon_op_t *op, tenon_tensor_t *const *inputs, tenon_tensor_t ***out_inputs) {
+tenon_status_t tn_inputs_dense(const tenon_op_t *op, tenon_tensor_t *const *inputs,
+                               tenon_tensor_t ***out_inputs) {
   tenon_tensor_t **dense = tn_scratch((op->input_count + 1) * sizeof *dense);
   if (!dense) return tn_no_memory("a call", op->input_count * sizeof *dense);
   tenon_status_t status = TENON_OK;
@@ -236,7 +272,8 @@ tenon_status_t tn_inputs_dense(const tenon_op_t *op, tenon_tensor_t *const *inpu
     if (status == TENON_OK && inputs[made]->keys & TN_KEY(TN_BIT_AUTOGRAD) && tn_autograd.share)
       status = tn_autograd.share(inputs[made], dense[made]);
   }
-  for (uint32_t i = 0; i < made && status != TENON_OK; i++) tenon_tensor_release(dense[i]);
+  for (uint32_t i = 0; i < made && status != TENON_OK; i++)
+    tenon_tensor_release(dense[i]);
   *out_inputs = dense;
   return status;
 }

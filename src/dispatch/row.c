@@ -1,5 +1,6 @@
-/* The driver of row kernels: whole rows of the last axis, split over threads, with narrow floats widened a block of rows at a
- * time.  Called through the table and by executables.  Operands arrive dense. */
+/* The driver of row kernels: whole rows of the last axis, split over threads, with narrow floats
+ * widened a block of rows at a time.  Called through the table and by executables.  Operands arrive
+ * dense. */
 #include <string.h>
 
 #include "base/parallel.h"
@@ -12,19 +13,25 @@ typedef struct rows_t {
   tenon_call_t *call;
   const tn_kernel_t *kernel;
   uint32_t count;
-  int64_t rows, width;
+  int64_t rows;
+  int64_t width;
   char **data;
-  int64_t *widths, *sizes,
-      *strides; /* elements of a row; bytes of an element in memory; bytes from row to row, 0: shared */
+  int64_t *widths;
+  int64_t *sizes;
+  int64_t *
+      /* elements of a row; bytes of an element in memory; bytes from row to row, 0: shared */
+      strides;
   bool *converts;
 } rows_t;
 
 static tenon_status_t run_rows(const rows_t *r, int64_t begin, int64_t end) {
   uint32_t n = r->count;
   tn_scratch_mark_t mark = tn_scratch_mark();
-  int64_t block = end - begin, bytes = 0;
+  int64_t block = end - begin;
+  int64_t bytes = 0;
   bool any = false;
-  for (uint32_t i = 0; i < n; i++) any |= r->converts[i];
+  for (uint32_t i = 0; i < n; i++)
+    any |= r->converts[i];
   if (any) block = r->width > 0 && r->width < 4096 ? 4096 / r->width : 1;
   if (block > end - begin) block = end - begin;
   void **data = tn_scratch(n * (sizeof *data + sizeof(int64_t)) + 64);
@@ -37,9 +44,11 @@ static tenon_status_t run_rows(const rows_t *r, int64_t begin, int64_t end) {
     return tn_no_memory("rows", (size_t)bytes);
   }
   for (uint32_t i = 0; i < n; i++) {
-    data[i] = NULL, strides[i] = r->strides[i];
+    data[i] = NULL;
+    strides[i] = r->strides[i];
     if (!r->converts[i]) continue;
-    data[i] = room, room += (block * r->widths[i] * 8 + 63) & ~(int64_t)63;
+    data[i] = room;
+    room += (block * r->widths[i] * 8 + 63) & ~(int64_t)63;
     if (strides[i]) strides[i] = r->widths[i] * r->kernel->loop.words.dtypes[i].bits / 8;
   }
   const tenon_call_t *c = r->call;
@@ -62,12 +71,14 @@ static tenon_status_t run_rows(const rows_t *r, int64_t begin, int64_t end) {
     for (uint32_t i = 0; i < n; i++) {
       if (!r->data[i]) continue;
       char *memory = r->data[i] + at * r->strides[i];
-      if (!r->converts[i]) data[i] = memory;
+      if (!r->converts[i])
+        data[i] = memory;
       else if (i < c->op->input_count)
         tn_convert(memory, c->inputs[i]->dtype, data[i], r->kernel->loop.words.dtypes[i],
                    (r->strides[i] ? rows : 1) * r->widths[i]);
     }
-    loop.first = (uint64_t)at, loop.rows = rows;
+    loop.first = (uint64_t)at;
+    loop.rows = rows;
     status = r->kernel->loop.function(&loop);
     for (uint32_t i = c->op->input_count; i < n && status == TENON_OK; i++)
       if (r->data[i] && r->converts[i])
@@ -78,7 +89,9 @@ static tenon_status_t run_rows(const rows_t *r, int64_t begin, int64_t end) {
   return status;
 }
 
-static tenon_status_t part(void *argument, int64_t begin, int64_t end) { return run_rows(argument, begin, end); }
+static tenon_status_t part(void *argument, int64_t begin, int64_t end) {
+  return run_rows(argument, begin, end);
+}
 
 tenon_status_t tn_row_run(tenon_call_t *call) {
   const tenon_op_t *op = call->op;
@@ -91,24 +104,37 @@ tenon_status_t tn_row_run(tenon_call_t *call) {
   char *room = tn_scratch(n * (sizeof(char *) + 3 * sizeof(int64_t) + sizeof(bool)) + 64);
   if (!room) return tn_no_memory("rows", n);
   rows_t r = {.call = call, .kernel = kernel, .count = n};
-  r.data = (char **)(void *)room, r.widths = (int64_t *)(void *)(r.data + n), r.sizes = r.widths + n;
-  r.strides = r.sizes + n, r.converts = (bool *)(r.strides + n);
+  r.data = (char **)(void *)room;
+  r.widths = (int64_t *)(void *)(r.data + n);
+  r.sizes = r.widths + n;
+  r.strides = r.sizes + n;
+  r.converts = (bool *)(r.strides + n);
   r.width = x->ndim ? x->shape[x->ndim - 1] : 1;
   r.rows = 1;
-  for (int32_t i = 0; i < x->ndim - 1; i++) r.rows *= x->shape[i];
+  for (int32_t i = 0; i < x->ndim - 1; i++)
+    r.rows *= x->shape[i];
   for (uint32_t i = 0; i < n; i++) {
-    const tenon_tensor_t *t = i < op->input_count ? call->inputs[i] : call->outputs[i - op->input_count];
-    r.data[i] = t ? t->data : NULL, r.widths[i] = 0, r.strides[i] = 0, r.converts[i] = false;
+    const tenon_tensor_t *t =
+        i < op->input_count ? call->inputs[i] : call->outputs[i - op->input_count];
+    r.data[i] = t ? t->data : NULL;
+    r.widths[i] = 0;
+    r.strides[i] = 0;
+    r.converts[i] = false;
     if (!t) continue;
     int64_t rows = 1;
-    for (int32_t k = 0; k < t->ndim - 1; k++) rows *= t->shape[k];
+    for (int32_t k = 0; k < t->ndim - 1; k++)
+      rows *= t->shape[k];
     r.sizes[i] = t->dtype.bits * t->dtype.lanes / 8;
     r.widths[i] = t->ndim ? t->shape[t->ndim - 1] : 1;
-    if (t->ndim < x->ndim && tenon_count(t) == r.rows && i >= op->input_count) rows = r.rows, r.widths[i] = 1;
+    if (t->ndim < x->ndim && tenon_count(t) == r.rows && i >= op->input_count) {
+      rows = r.rows;
+      r.widths[i] = 1;
+    }
     if (rows != r.rows && (rows != 1 || i >= op->input_count)) {
       tn_scratch_reset(mark);
       return tn_fail(TENON_INVALID, "%s: %s has %lld rows, expected %lld%s", op->name,
-                     i < op->input_count ? op->schema.inputs[i].name : op->schema.outputs[i - op->input_count].name,
+                     i < op->input_count ? op->schema.inputs[i].name
+                                         : op->schema.outputs[i - op->input_count].name,
                      (long long)rows, (long long)r.rows, i < op->input_count ? " or 1" : "");
     }
     r.strides[i] = rows == 1 && r.rows != 1 ? 0 : r.widths[i] * r.sizes[i];

@@ -1,5 +1,5 @@
-/* The host's services: the table that every function of a library gets.  Called from libraries, on any thread; what a
- * service may be used for in which phase stands in op.h. */
+/* The host's services: the table that every function of a library gets.  Called from libraries, on
+ * any thread; what a service may be used for in which phase stands in op.h. */
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -19,11 +19,12 @@
 #include "dispatch/place.h"
 #include "dispatch/profile.h"
 
-tenon_status_t (*tn_evaluate)(tenon_call_t *, const tenon_graph_t *, uint32_t, tenon_tensor_t *const *, uint32_t,
-                              tenon_tensor_t **);
+tenon_status_t (*tn_evaluate)(tenon_call_t *, const tenon_graph_t *, uint32_t,
+                              tenon_tensor_t *const *, uint32_t, tenon_tensor_t **);
 
 typedef struct head_t { /* what all structures open with */
-  uint32_t size, phase;
+  uint32_t size;
+  uint32_t phase;
   const tenon_host_t *host;
   const tenon_op_t *op;
 } head_t;
@@ -35,10 +36,12 @@ static tenon_status_t fail(const void *context, tenon_status_t code, const char 
   tn_fail_list(code == TENON_OK ? TENON_INTERNAL : code, format, arguments);
   va_end(arguments);
   code = code == TENON_OK ? TENON_INTERNAL : code;
-  return head && head->phase < TENON_PHASE_DEVICE && head->op ? tn_prefix(code, "%s: ", head->op->name) : code;
+  return head && head->phase < TENON_PHASE_DEVICE && head->op
+             ? tn_prefix(code, "%s: ", head->op->name)
+             : code;
 }
 
-/* ---- temporaries ------------------------------------------------------------------------------------------------ */
+/* temporaries */
 
 static tn_temporary_t *keep(tn_frame_t *frame, tenon_tensor_t *tensor, void *block) {
   tn_temporary_t *temporary = tn_allocate(sizeof *temporary);
@@ -63,14 +66,19 @@ void tn_frame_clean(tn_frame_t *frame) {
   frame->temporaries = NULL;
 }
 
-/* Where temporaries are: a composite fills them itself, on the host; what is large in it are results of its parts. */
+/* Where temporaries are: a composite fills them itself, on the host; what is large in it are
+ * results of its parts. */
 static tenon_device_t temporary_device(const tenon_call_t *call) {
   const tn_frame_t *frame = tn_frame_of_const(call);
-  const tn_kernel_t *kernel = frame->kernel ? frame->kernel : frame->slot ? frame->slot->only : NULL;
-  return kernel && kernel->kind == TN_KERNEL_COMPOSITE ? (tenon_device_t){1, 0} : tn_call_device(call);
+  const tn_kernel_t *kernel = frame->kernel ? frame->kernel
+                              : frame->slot ? frame->slot->only
+                                            : NULL;
+  return kernel && kernel->kind == TN_KERNEL_COMPOSITE ? (tenon_device_t){1, 0}
+                                                       : tn_call_device(call);
 }
 
-static tenon_tensor_t *temporary(tenon_call_t *call, tenon_dtype_t dtype, int32_t ndim, const int64_t *shape) {
+static tenon_tensor_t *temporary(tenon_call_t *call, tenon_dtype_t dtype, int32_t ndim,
+                                 const int64_t *shape) {
   tenon_tensor_t *tensor;
   tenon_status_t status = tn_place_create(temporary_device(call), dtype, ndim, shape, &tensor);
   if (status == TENON_OK && tn_frame_keep(tn_frame_of(call), tensor) == TENON_OK) return tensor;
@@ -81,7 +89,8 @@ static tenon_tensor_t *temporary(tenon_call_t *call, tenon_dtype_t dtype, int32_
 static void *allocate(tenon_call_t *call, uint64_t size) {
   if (temporary_device(call).type != 1) {
     if (tn_device_has_handles(temporary_device(call))) {
-      (void)fail(call, TENON_INVALID, "memory of this device has no addresses: take a temporary tensor");
+      (void)fail(call, TENON_INVALID,
+                 "memory of this device has no addresses: take a temporary tensor");
       return NULL;
     }
     int64_t extent = size < INT64_MAX ? (int64_t)size : -1;
@@ -91,22 +100,23 @@ static void *allocate(tenon_call_t *call, uint64_t size) {
   void *block = size < SIZE_MAX / 4 ? tn_allocate_aligned((size_t)size) : NULL;
   if (block && keep(tn_frame_of(call), NULL, block)) return block;
   tn_release_aligned(block);
-  (void)fail(call, TENON_MEMORY, "out of memory: %llu bytes of temporary memory", (unsigned long long)size);
+  (void)fail(call, TENON_MEMORY, "out of memory: %llu bytes of temporary memory",
+             (unsigned long long)size);
   return NULL;
 }
 
-static tenon_tensor_t *view(tenon_call_t *call, const tenon_tensor_t *of, int64_t offset, int32_t ndim,
-                            const int64_t *shape, const int64_t *strides) {
+static tenon_tensor_t *view(tenon_call_t *call, const tenon_tensor_t *of, int64_t offset,
+                            int32_t ndim, const int64_t *shape, const int64_t *strides) {
   tenon_tensor_t *tensor = NULL;
   int64_t bytes = offset * (of->dtype.bits * of->dtype.lanes / 8);
-  tenon_status_t status =
-      tn_tensor_view_of((tenon_tensor_t *)(uintptr_t)of, of->dtype, bytes, ndim, shape, strides, &tensor);
+  tenon_status_t status = tn_tensor_view_of((tenon_tensor_t *)(uintptr_t)of, of->dtype, bytes, ndim,
+                                            shape, strides, &tensor);
   if (status == TENON_OK && tn_frame_keep(tn_frame_of(call), tensor) == TENON_OK) return tensor;
   (void)tn_prefix(status, "%s: ", call->op->name);
   return NULL;
 }
 
-/* ---- results ---------------------------------------------------------------------------------------------------- */
+/* results */
 
 static tenon_tensor_t *result(tenon_call_t *call, uint32_t output) {
   return output < call->op->output_count ? call->outputs[output] : NULL;
@@ -117,32 +127,37 @@ static tenon_device_t result_device(const tenon_call_t *call, uint32_t output) {
 }
 
 /* The memory of a result that had none; takes the reference over. */
-static void set_storage(tenon_tensor_t *t, tn_storage_t *storage, void *data, uint64_t byte_offset) {
+static void set_storage(tenon_tensor_t *t, tn_storage_t *storage, void *data,
+                        uint64_t byte_offset) {
   tn_storage_release(((tn_tensor_t *)t)->storage);
   ((tn_tensor_t *)t)->storage = storage;
-  t->data = data, t->byte_offset = byte_offset, t->keys &= ~TN_TENSOR_UNSET;
+  t->data = data;
+  t->byte_offset = byte_offset;
+  t->keys &= ~TN_TENSOR_UNSET;
 }
 
-static tenon_status_t adopt(tenon_call_t *call, uint32_t output, int32_t ndim, const int64_t *shape, void *data,
-                            tenon_free_fn release, void *context) {
+static tenon_status_t adopt(tenon_call_t *call, uint32_t output, int32_t ndim, const int64_t *shape,
+                            void *data, tenon_free_fn release, void *context) {
   tenon_tensor_t *t = result(call, output);
   tn_storage_t *storage;
   uint64_t size = 0;
   int64_t count = ndim >= 0 && ndim <= TENON_RANK_MAX ? tn_shape_count(ndim, shape) : -1;
   if (!t || !(t->keys & TN_TENSOR_UNSET) || tn_layout(t))
-    return fail(call, TENON_INVALID, "adopt: result %u is absent, sparse, or has memory already", output);
+    return fail(call, TENON_INVALID, "adopt: result %u is absent, sparse, or has memory already",
+                output);
   if (count < 0 || !tn_dtype_bytes(t->dtype, count, &size) || tn_dtype_is(t->dtype, TENON_STRING))
-    return fail(call, TENON_INVALID, "adopt: result %u cannot have %d dimensions of %s", output, (int)ndim,
-                tn_dtype_name(t->dtype));
+    return fail(call, TENON_INVALID, "adopt: result %u cannot have %d dimensions of %s", output,
+                (int)ndim, tn_dtype_name(t->dtype));
   if (ndim > ((tn_tensor_t *)t)->room_ndim)
-    return fail(call, TENON_INVALID, "adopt: result %u has room for %d dimensions, found %d", output,
-                (int)((tn_tensor_t *)t)->room_ndim, (int)ndim);
+    return fail(call, TENON_INVALID, "adopt: result %u has room for %d dimensions, found %d",
+                output, (int)((tn_tensor_t *)t)->room_ndim, (int)ndim);
   TN_TRY(tn_storage_create(data, size, release, context, &storage));
   set_storage(t, storage, storage->data, 0);
   tenon_device_t device = result_device(call, output);
   const tn_backend_t *backend = tn_backend_of(device);
   t->device = device;
-  if (backend) t->keys = (t->keys & ~(TN_KEY_BACKEND_MASK | TN_KEY(TN_BIT_META))) | TN_KEY(backend->bit);
+  if (backend)
+    t->keys = (t->keys & ~(TN_KEY_BACKEND_MASK | TN_KEY(TN_BIT_META))) | TN_KEY(backend->bit);
   t->ndim = ndim;
   memmove(t->shape, shape, (size_t)ndim * sizeof *shape);
   tn_strides_dense(ndim, t->shape, t->strides);
@@ -150,11 +165,13 @@ static tenon_status_t adopt(tenon_call_t *call, uint32_t output, int32_t ndim, c
   return TENON_OK;
 }
 
-static tenon_status_t resize(tenon_call_t *call, uint32_t output, int32_t ndim, const int64_t *shape) {
+static tenon_status_t resize(tenon_call_t *call, uint32_t output, int32_t ndim,
+                             const int64_t *shape) {
   tenon_tensor_t *t = result(call, output);
   char found[160], room[160];
   if (!t) return fail(call, TENON_INVALID, "resize: result %u is absent", output);
-  if (tn_layout(t)) return fail(call, TENON_INVALID, "resize: result %u is sparse: host->sparse makes it", output);
+  if (tn_layout(t))
+    return fail(call, TENON_INVALID, "resize: result %u is sparse: host->sparse makes it", output);
   int64_t count = tn_shape_count(ndim, shape);
   uint64_t size = 0;
   if (ndim < 0 || ndim > TENON_RANK_MAX || count < 0 || !tn_dtype_bytes(t->dtype, count, &size))
@@ -176,10 +193,12 @@ static tenon_status_t resize(tenon_call_t *call, uint32_t output, int32_t ndim, 
     tenon_tensor_release(memory);
   } else {
     bool fits = ndim == t->ndim;
-    for (int32_t i = 0; i < ndim && fits; i++) fits = shape[i] <= t->shape[i];
+    for (int32_t i = 0; i < ndim && fits; i++)
+      fits = shape[i] <= t->shape[i];
     if (!fits)
       return fail(call, TENON_RANGE, "resize: result %s is %s, infer said at most %s",
-                  call->op->schema.outputs[output].name, tn_shape_print(ndim, shape, found, sizeof found),
+                  call->op->schema.outputs[output].name,
+                  tn_shape_print(ndim, shape, found, sizeof found),
                   tn_shape_print(t->ndim, t->shape, room, sizeof room));
   }
   t->ndim = ndim;
@@ -189,7 +208,8 @@ static tenon_status_t resize(tenon_call_t *call, uint32_t output, int32_t ndim, 
   return TENON_OK;
 }
 
-static tenon_status_t sparse(tenon_call_t *call, uint32_t output, int32_t ndim, const int64_t *shape, int64_t count) {
+static tenon_status_t sparse(tenon_call_t *call, uint32_t output, int32_t ndim,
+                             const int64_t *shape, int64_t count) {
   tenon_tensor_t *t = result(call, output);
   char found[160], expected[160];
   if (!t || !tn_layout(t) || !tn_tensor_is_owned(t))
@@ -197,7 +217,8 @@ static tenon_status_t sparse(tenon_call_t *call, uint32_t output, int32_t ndim, 
                 !t ? "absent" : "dense: infer states the layout of a sparse one");
   const char *name = call->op->schema.outputs[output].name;
   bool fits = ndim == t->ndim && tn_shape_count(ndim, shape) >= 0;
-  for (int32_t d = 0; d < ndim && fits; d++) fits = t->shape[d] < 0 || t->shape[d] == shape[d];
+  for (int32_t d = 0; d < ndim && fits; d++)
+    fits = t->shape[d] < 0 || t->shape[d] == shape[d];
   if (!fits)
     return fail(call, TENON_INVALID, "sparse: result %s cannot have shape %s: infer said %s", name,
                 tn_shape_print(ndim < 0 ? 0 : ndim, shape, found, sizeof found),
@@ -205,20 +226,23 @@ static tenon_status_t sparse(tenon_call_t *call, uint32_t output, int32_t ndim, 
   memmove(t->shape, shape, (size_t)ndim * sizeof *shape);
   tn_strides_dense(ndim, t->shape, t->strides);
   tenon_status_t status = tn_sparse_resize(t, tn_layout(t), count);
-  return status == TENON_OK ? status : tn_prefix(status, "%s: sparse: result %s: ", call->op->name, name);
+  return status == TENON_OK ? status
+                            : tn_prefix(status, "%s: sparse: result %s: ", call->op->name, name);
 }
 
 static tenon_status_t copy_history(tenon_tensor_t *from, tenon_tensor_t *to) {
-  return tn_autograd.share && from->keys & TN_KEY(TN_BIT_AUTOGRAD) ? tn_autograd.share(from, to) : TENON_OK;
+  return tn_autograd.share && from->keys & TN_KEY(TN_BIT_AUTOGRAD) ? tn_autograd.share(from, to)
+                                                                   : TENON_OK;
 }
 
 tenon_status_t tn_slot_become(tenon_tensor_t *t, tenon_tensor_t *own) {
   tn_tensor_t *slot = (tn_tensor_t *)t;
   if (t->dtype.bits && !tn_dtype_same(t->dtype, own->dtype))
-    return tn_fail(TENON_INVALID, "expected dtype %s, found %s", tn_dtype_name(t->dtype), tn_dtype_name(own->dtype));
+    return tn_fail(TENON_INVALID, "expected dtype %s, found %s", tn_dtype_name(t->dtype),
+                   tn_dtype_name(own->dtype));
   if (t->dtype.bits && tn_layout(t) != tn_layout(own))
-    return tn_fail(TENON_INVALID, "expected a %s tensor, found a %s one", tn_layout_name(tn_layout(t)),
-                   tn_layout_name(tn_layout(own)));
+    return tn_fail(TENON_INVALID, "expected a %s tensor, found a %s one",
+                   tn_layout_name(tn_layout(t)), tn_layout_name(tn_layout(own)));
   bool fits = !t->dtype.bits || !tn_layout(t) || t->ndim == own->ndim;
   for (int32_t d = 0; d < own->ndim && t->dtype.bits && tn_layout(t) && fits; d++)
     fits = t->shape[d] < 0 || t->shape[d] == own->shape[d];
@@ -226,11 +250,15 @@ tenon_status_t tn_slot_become(tenon_tensor_t *t, tenon_tensor_t *own) {
   t->dtype = own->dtype;
   if (own->keys & TN_TENSOR_UNSET && !tn_layout(own)) return TENON_OK;
   if (own->ndim > slot->room_ndim)
-    return tn_fail(TENON_INVALID, "room for %d dimensions, found %d", (int)slot->room_ndim, (int)own->ndim);
+    return tn_fail(TENON_INVALID, "room for %d dimensions, found %d", (int)slot->room_ndim,
+                   (int)own->ndim);
   if (((tn_tensor_t *)own)->storage) tn_storage_retain(((tn_tensor_t *)own)->storage);
   tn_storage_release(slot->storage);
   slot->storage = ((tn_tensor_t *)own)->storage;
-  t->data = own->data, t->byte_offset = own->byte_offset, t->ndim = own->ndim, t->detail = own->detail;
+  t->data = own->data;
+  t->byte_offset = own->byte_offset;
+  t->ndim = own->ndim;
+  t->detail = own->detail;
   memmove(t->shape, own->shape, (size_t)t->ndim * sizeof *t->shape);
   memmove(t->strides, own->strides, (size_t)t->ndim * sizeof *t->strides);
   if (!(own->keys & TN_TENSOR_UNSET)) t->keys &= ~TN_TENSOR_UNSET;
@@ -241,10 +269,13 @@ tenon_status_t tn_slot_become(tenon_tensor_t *t, tenon_tensor_t *own) {
 
 tenon_status_t tn_slot_take(tenon_tensor_t *t, tenon_tensor_t *tensor) {
   tenon_tensor_t *own = tensor;
-  bool shares =
-      tn_tensor_is_owned(tensor) && ((tn_tensor_t *)tensor)->storage && ((tn_tensor_t *)tensor)->storage->release;
-  if (shares) tenon_tensor_retain(own);
-  else TN_TRY(tenon_tensor_copy_to(tensor, tensor->device, &own)); /* nobody knows how long that memory lives */
+  bool shares = tn_tensor_is_owned(tensor) && ((tn_tensor_t *)tensor)->storage &&
+                ((tn_tensor_t *)tensor)->storage->release;
+  if (shares)
+    tenon_tensor_retain(own);
+  else
+    TN_TRY(tenon_tensor_copy_to(tensor, tensor->device,
+                                &own)); /* nobody knows how long that memory lives */
   tenon_status_t status = tn_slot_become(t, own);
   if (!tn_layout(t)) t->detail = tensor->detail;
   tn_tensor_mark(t);
@@ -254,13 +285,14 @@ tenon_status_t tn_slot_take(tenon_tensor_t *t, tenon_tensor_t *tensor) {
 
 static tenon_status_t assign_one(tenon_tensor_t *t, tenon_tensor_t *tensor) {
   if (t->keys & TN_TENSOR_UNSET) return tn_slot_take(t, tensor);
-  bool lists =
-      tn_dtype_is(t->dtype, TENON_LIST) && tn_dtype_is(tensor->dtype, TENON_LIST) && t->shape[0] == tensor->shape[0];
+  bool lists = tn_dtype_is(t->dtype, TENON_LIST) && tn_dtype_is(tensor->dtype, TENON_LIST) &&
+               t->shape[0] == tensor->shape[0];
   if (!lists) {
     TN_TRY(tn_place_copy_into(tensor, t));
     return copy_history(tensor, t);
   }
-  for (int64_t i = 0; i < t->shape[0]; i++) TN_TRY(assign_one(tenon_item(t, i), tenon_item(tensor, i)));
+  for (int64_t i = 0; i < t->shape[0]; i++)
+    TN_TRY(assign_one(tenon_item(t, i), tenon_item(tensor, i)));
   return TENON_OK;
 }
 
@@ -268,19 +300,21 @@ static tenon_status_t assign(tenon_call_t *call, uint32_t output, tenon_tensor_t
   tenon_tensor_t *t = result(call, output);
   if (!t || !tensor) return fail(call, TENON_INVALID, "assign: result %u is absent", output);
   tenon_status_t status = assign_one(t, tensor);
-  return status == TENON_OK
-             ? status
-             : tn_prefix(status, "%s: assign: result %s: ", call->op->name, call->op->schema.outputs[output].name);
+  return status == TENON_OK ? status
+                            : tn_prefix(status, "%s: assign: result %s: ", call->op->name,
+                                        call->op->schema.outputs[output].name);
 }
 
-static tenon_status_t set_string(tenon_call_t *call, tenon_tensor_t *output, int64_t index, const char *data,
-                                 uint64_t size) {
-  if (!output || !tn_dtype_is(output->dtype, TENON_STRING) || index < 0 || index >= tenon_count(output))
-    return fail(call, TENON_INVALID, "set_string: no element %lld in this tensor", (long long)index);
+static tenon_status_t set_string(tenon_call_t *call, tenon_tensor_t *output, int64_t index,
+                                 const char *data, uint64_t size) {
+  if (!output || !tn_dtype_is(output->dtype, TENON_STRING) || index < 0 ||
+      index >= tenon_count(output))
+    return fail(call, TENON_INVALID, "set_string: no element %lld in this tensor",
+                (long long)index);
   return tn_string_set(output, index, data, size);
 }
 
-/* ---- calls ------------------------------------------------------------------------------------------------------ */
+/* calls */
 
 static tenon_status_t invoke(tenon_call_t *call, const tenon_op_t *op, const tenon_value_t *attrs,
                              tenon_tensor_t *const *inputs, tenon_tensor_t **outputs) {
@@ -291,18 +325,23 @@ static tenon_status_t invoke(tenon_call_t *call, const tenon_op_t *op, const ten
   int32_t before;
   tenon_status_t status = tn_mixed_begin_parts(call, &before);
   if (status == TENON_OK)
-    status = tn_call(op, attrs, inputs, outputs, 0, NULL); /* random parts take numbers of their own */
+    status =
+        tn_call(op, attrs, inputs, outputs, 0, NULL); /* random parts take numbers of their own */
   tn_mixed_end_parts(before);
   for (uint32_t o = 0; o < op->output_count; o++) {
     if (!(missing >> o & 1) || !outputs[o]) continue;
     tenon_status_t kept = tn_frame_keep(tn_frame_of(call), outputs[o]);
-    if (kept != TENON_OK) outputs[o] = NULL, status = kept;
+    if (kept != TENON_OK) {
+      outputs[o] = NULL;
+      status = kept;
+    }
   }
   return status == TENON_OK ? status : tn_prefix(status, "%s: ", call->op->name);
 }
 
 static tenon_status_t evaluate(tenon_call_t *call, const tenon_graph_t *graph, uint32_t input_count,
-                               tenon_tensor_t *const *inputs, uint32_t output_count, tenon_tensor_t **outputs) {
+                               tenon_tensor_t *const *inputs, uint32_t output_count,
+                               tenon_tensor_t **outputs) {
   if (!tn_evaluate || !graph) return fail(call, TENON_UNIMPLEMENTED, "evaluate: no graph");
   return tn_evaluate(call, graph, input_count, inputs, output_count, outputs);
 }
@@ -318,7 +357,8 @@ static tenon_status_t run_part(void *argument, int64_t begin, int64_t end) {
   return parts->part(parts->call, parts->argument, begin, end);
 }
 
-static tenon_status_t parallel(tenon_call_t *call, int64_t count, int64_t grain, tenon_part_fn part, void *argument) {
+static tenon_status_t parallel(tenon_call_t *call, int64_t count, int64_t grain, tenon_part_fn part,
+                               void *argument) {
   parts_t parts = {call, part, argument};
   return tn_parallel(count, grain, run_part, &parts);
 }
@@ -327,8 +367,10 @@ static void zone(const void *context, const char *name) {
   (void)context;
   tenon_profile_t *profile = tn_thread()->profile;
   if (!profile) return;
-  if (name) tn_profile_open(profile, name, "");
-  else tn_profile_close(profile);
+  if (name)
+    tn_profile_open(profile, name, "");
+  else
+    tn_profile_close(profile);
 }
 
 static void *native(const void *context, const char *name) {
@@ -337,7 +379,8 @@ static void *native(const void *context, const char *name) {
   const tenon_device_context_t *device = head->phase == TENON_PHASE_RUN      ? call->device
                                          : head->phase == TENON_PHASE_DEVICE ? context
                                                                              : NULL;
-  const tn_ordinal_t *ordinal = device ? tn_ordinal_of(device->device) : NULL; /* the CPU has no native objects */
+  const tn_ordinal_t *ordinal =
+      device ? tn_ordinal_of(device->device) : NULL; /* the CPU has no native objects */
   if (!ordinal || !TN_SLOT(ordinal->table, native)) return NULL;
   return ordinal->table->native(device, name, head->phase == TENON_PHASE_RUN ? call->stream : NULL);
 }

@@ -21,7 +21,10 @@ tenon_status_t tenon_shapes_create(tenon_shapes_t **out_shapes) {
   tenon_shapes_t *shapes = tn_allocate_zero(1, sizeof *shapes);
   if (!shapes) return tn_no_memory("a table of shapes", sizeof *shapes);
   tenon_status_t status = tn_extents_create(&shapes->extents);
-  if (status != TENON_OK) return tn_release_memory(shapes), status;
+  if (status != TENON_OK) {
+    tn_release_memory(shapes);
+    return status;
+  }
   *out_shapes = shapes;
   return TENON_OK;
 }
@@ -38,7 +41,8 @@ tenon_status_t tenon_shapes_symbol(tenon_shapes_t *shapes, tenon_dim_t *out_dim)
 }
 
 /* A result as it is now, in the table's memory. */
-static tenon_status_t keep(tenon_shapes_t *shapes, const tenon_meta_t *from, const tenon_meta_t **out_meta) {
+static tenon_status_t keep(tenon_shapes_t *shapes, const tenon_meta_t *from,
+                           const tenon_meta_t **out_meta) {
   tenon_meta_t *meta = tn_arena_allocate(&shapes->arena, sizeof *meta);
   size_t rank = from->ndim > 0 ? (size_t)from->ndim : 0;
   if (!meta) return tn_no_memory("a shape", sizeof *meta);
@@ -46,13 +50,19 @@ static tenon_status_t keep(tenon_shapes_t *shapes, const tenon_meta_t *from, con
   if (from->items) {
     const tenon_meta_t **items = tn_arena_array(&shapes->arena, from->count + 1, sizeof *items);
     if (!items) return tn_no_memory("a list of shapes", from->count);
-    for (uint32_t i = 0; i < from->count; i++) TN_TRY(keep(shapes, from->items[i], &items[i]));
-    meta->items = (tenon_meta_t *const *)(uintptr_t)items, meta->dims = meta->strides = meta->values = NULL;
-    return *out_meta = meta, TENON_OK;
+    for (uint32_t i = 0; i < from->count; i++)
+      TN_TRY(keep(shapes, from->items[i], &items[i]));
+    meta->items = (tenon_meta_t *const *)(uintptr_t)items;
+    meta->dims = meta->strides = meta->values = NULL;
+    *out_meta = meta;
+    return TENON_OK;
   }
   meta->dims = tn_arena_array(&shapes->arena, rank + 1, sizeof *meta->dims);
-  meta->values = from->value_count ? tn_arena_array(&shapes->arena, from->value_count, sizeof *meta->values) : NULL;
-  meta->strides = from->strided ? tn_arena_array(&shapes->arena, rank + 1, sizeof *meta->strides) : NULL;
+  meta->values = from->value_count
+                     ? tn_arena_array(&shapes->arena, from->value_count, sizeof *meta->values)
+                     : NULL;
+  meta->strides =
+      from->strided ? tn_arena_array(&shapes->arena, rank + 1, sizeof *meta->strides) : NULL;
   if (!meta->dims || (from->value_count && !meta->values) || (from->strided && !meta->strides))
     return tn_no_memory("a shape", rank);
   for (size_t d = 0; d < rank; d++) {
@@ -71,28 +81,33 @@ static tenon_status_t check_inputs(const tenon_op_t *op, tenon_meta_t *const *in
     if (!in) continue;
     bool is_list = op->schema.inputs[i].kind == TENON_KIND_TENSORS;
     if (!TENON_HAS(in, detail))
-      return tn_fail(TENON_INVALID, "%s: input %s: a tenon_meta_t of %u bytes, expected at least %zu", op->name,
+      return tn_fail(TENON_INVALID,
+                     "%s: input %s: a tenon_meta_t of %u bytes, expected at least %zu", op->name,
                      op->schema.inputs[i].name, in->size, sizeof *in);
-    if (in->ndim < 0 || in->ndim > TENON_RANK_MAX || (in->ndim && !in->dims) || (is_list && in->count && !in->items))
-      return tn_fail(TENON_INVALID, "%s: input %s has %d axes, or no extents", op->name, op->schema.inputs[i].name,
-                     (int)in->ndim);
+    if (in->ndim < 0 || in->ndim > TENON_RANK_MAX || (in->ndim && !in->dims) ||
+        (is_list && in->count && !in->items))
+      return tn_fail(TENON_INVALID, "%s: input %s has %d axes, or no extents", op->name,
+                     op->schema.inputs[i].name, (int)in->ndim);
   }
   return TENON_OK;
 }
 
-/* ---- dtypes ----------------------------------------------------------------------------------------------------- */
+/* dtypes */
 
 static void guess_one(const tn_type_source_t *source, tenon_meta_t *meta) {
-  if (!meta->dtype.bits) meta->dtype = source->kind == TN_TYPE_VARIABLE ? source->fixed : tenon_dtype(TENON_F32);
+  if (!meta->dtype.bits)
+    meta->dtype = source->kind == TN_TYPE_VARIABLE ? source->fixed : tenon_dtype(TENON_F32);
 }
 
-/* The same inputs with a dtype that the rules allow where none is known; what others tell is filled in before. */
-static tenon_status_t guess(const tenon_op_t *op, const tenon_value_t *attrs, tenon_meta_t *const *inputs,
-                            tenon_meta_t *const **out_inputs) {
+/* The same inputs with a dtype that the rules allow where none is known; what others tell is filled
+ * in before. */
+static tenon_status_t guess(const tenon_op_t *op, const tenon_value_t *attrs,
+                            tenon_meta_t *const *inputs, tenon_meta_t *const **out_inputs) {
   size_t n = op->input_count;
   *out_inputs = inputs;
   if (tn_types_fill(&op->types, &op->schema, attrs, inputs)) return TENON_OK;
-  tenon_meta_t *metas = tn_scratch(n * (sizeof *metas + sizeof metas) + 64), **slots = (tenon_meta_t **)(metas + n);
+  tenon_meta_t *metas = tn_scratch(n * (sizeof *metas + sizeof metas) + 64);
+  tenon_meta_t **slots = (tenon_meta_t **)(metas + n);
   if (!metas) return tn_no_memory("inference", n * sizeof *metas);
   for (size_t i = 0; i < n; i++) {
     const tenon_meta_t *in = inputs[i];
@@ -104,36 +119,43 @@ static tenon_status_t guess(const tenon_op_t *op, const tenon_value_t *attrs, te
       guess_one(source, &metas[i]);
       continue;
     }
-    tenon_meta_t *items = tn_scratch(in->count * (sizeof *items + sizeof items) + 64),
-                 **places = (tenon_meta_t **)(items + in->count);
+    tenon_meta_t *items = tn_scratch(in->count * (sizeof *items + sizeof items) + 64);
+    tenon_meta_t **places = (tenon_meta_t **)(items + in->count);
     if (!items) return tn_no_memory("inference", in->count * sizeof *items);
-    for (uint32_t k = 0; k < in->count; k++)
-      items[k] = *in->items[k], places[k] = &items[k], guess_one(source, &items[k]);
+    for (uint32_t k = 0; k < in->count; k++) {
+      items[k] = *in->items[k];
+      places[k] = &items[k];
+      guess_one(source, &items[k]);
+    }
     metas[i].items = places;
   }
-  return *out_inputs = slots, TENON_OK;
+  *out_inputs = slots;
+  return TENON_OK;
 }
 
-static tenon_status_t infer_types(const tenon_op_t *op, const tenon_value_t *attrs, tenon_meta_t *const *inputs,
-                                  tenon_dtype_t *out_dtypes) {
+static tenon_status_t infer_types(const tenon_op_t *op, const tenon_value_t *attrs,
+                                  tenon_meta_t *const *inputs, tenon_dtype_t *out_dtypes) {
   tenon_meta_t *const *whole, **made;
   TN_TRY(guess(op, attrs, inputs, &whole));
   TN_TRY(tn_metas_of_results(op, attrs, 0, &made));
-  TN_TRY(tn_types_apply(&op->types, &op->schema, attrs, whole, made)); /* refuses what the rules refuse */
+  TN_TRY(tn_types_apply(&op->types, &op->schema, attrs, whole,
+                        made)); /* refuses what the rules refuse */
   for (uint32_t o = 0; o < op->output_count; o++)
     if (!tn_types_output(&op->types, &op->schema, attrs, inputs, o, &out_dtypes[o]))
       out_dtypes[o] = (tenon_dtype_t){0, 0, 0};
   return TENON_OK;
 }
 
-/* ---- the whole -------------------------------------------------------------------------------------------------- */
+/* the whole */
 
-static tenon_status_t infer(tenon_shapes_t *shapes, const tenon_op_t *op, const tenon_value_t *attrs,
-                            tenon_meta_t *const *inputs, uint64_t wanted, const tenon_meta_t *const **out_results) {
+static tenon_status_t infer(tenon_shapes_t *shapes, const tenon_op_t *op,
+                            const tenon_value_t *attrs, tenon_meta_t *const *inputs,
+                            uint64_t wanted, const tenon_meta_t *const **out_results) {
   tn_inference_t inference = {.extents = shapes->extents};
   tenon_meta_t **made;
   void *state = NULL;
-  const tenon_meta_t **results = tn_arena_array(&shapes->arena, op->output_count + 1, sizeof *results);
+  const tenon_meta_t **results =
+      tn_arena_array(&shapes->arena, op->output_count + 1, sizeof *results);
   if (!results) return tn_no_memory("shapes", op->output_count);
   TN_TRY(check_inputs(op, inputs));
   TN_TRY(guess(op, attrs, inputs, &inputs));
@@ -154,8 +176,8 @@ static tenon_status_t defaults_for(const tenon_op_t *op, const tenon_value_t **a
   return op->schema.needs_attrs ? tn_values_check(&op->schema, op->defaults) : TENON_OK;
 }
 
-tenon_status_t tenon_types_infer(const tenon_op_t *op, const tenon_value_t *attrs, tenon_meta_t *const *inputs,
-                                 tenon_dtype_t *out_dtypes) {
+tenon_status_t tenon_types_infer(const tenon_op_t *op, const tenon_value_t *attrs,
+                                 tenon_meta_t *const *inputs, tenon_dtype_t *out_dtypes) {
   op = tn_op_now(op);
   TN_TRY(defaults_for(op, &attrs));
   tn_scratch_mark_t mark = tn_scratch_mark();
@@ -164,9 +186,9 @@ tenon_status_t tenon_types_infer(const tenon_op_t *op, const tenon_value_t *attr
   return status;
 }
 
-tenon_status_t tenon_shapes_infer(tenon_shapes_t *shapes, const tenon_op_t *op, const tenon_value_t *attrs,
-                                  tenon_meta_t *const *inputs, uint64_t wanted,
-                                  const tenon_meta_t *const **out_results) {
+tenon_status_t tenon_shapes_infer(tenon_shapes_t *shapes, const tenon_op_t *op,
+                                  const tenon_value_t *attrs, tenon_meta_t *const *inputs,
+                                  uint64_t wanted, const tenon_meta_t *const **out_results) {
   op = tn_op_now(op);
   TN_TRY(defaults_for(op, &attrs));
   tn_scratch_mark_t mark = tn_scratch_mark();

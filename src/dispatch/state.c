@@ -1,5 +1,6 @@
-/* States of operators that are called without a binding: one for each set of attribute values, made on first use, kept with
- * the operator.  Invariant: a state and the values it was made from live until the operator goes. */
+/* States of operators that are called without a binding: one for each set of attribute values, made
+ * on first use, kept with the operator.  Invariant: a state and the values it was made from live
+ * until the operator goes. */
 #include <tenon/tenon.h>
 
 #include "base/memory.h"
@@ -24,16 +25,19 @@ static void hold(const tenon_value_t *value, bool retain) {
   tenon_tensor_t *one = value->kind == TENON_KIND_TENSOR ? value->as.tensor : NULL;
   tenon_tensor_t *const *tensors = value->kind == TENON_KIND_TENSORS ? value->as.tensors : &one;
   uint32_t count = value->kind == TENON_KIND_TENSORS ? value->count : 1;
-  for (uint32_t i = 0; i < count; i++) retain ? tenon_tensor_retain(tensors[i]) : tenon_tensor_release(tensors[i]);
+  for (uint32_t i = 0; i < count; i++)
+    retain ? tenon_tensor_retain(tensors[i]) : tenon_tensor_release(tensors[i]);
   retain ? tenon_graph_retain(graph) : tenon_graph_release(graph);
 }
 
 void tn_values_retain(const tenon_value_t *values, uint32_t count) {
-  for (uint32_t i = 0; i < count; i++) hold(&values[i], true);
+  for (uint32_t i = 0; i < count; i++)
+    hold(&values[i], true);
 }
 
 void tn_values_release(const tenon_value_t *values, uint32_t count) {
-  for (uint32_t i = 0; i < count; i++) hold(&values[i], false);
+  for (uint32_t i = 0; i < count; i++)
+    hold(&values[i], false);
 }
 
 tenon_status_t tn_state_create(const tenon_op_t *op, const tenon_value_t *attrs, void **out_state) {
@@ -53,7 +57,8 @@ static const tn_states_t *find(const tn_states_t *list, const tn_states_t *end, 
                                const tenon_value_t *attrs) {
   for (; list != end; list = list->next) {
     uint32_t i = 0;
-    while (i < count && tn_value_equal(&list->attrs[i], &attrs[i])) i++;
+    while (i < count && tn_value_equal(&list->attrs[i], &attrs[i]))
+      i++;
     if (i == count) return list;
   }
   return NULL;
@@ -67,7 +72,8 @@ static tenon_status_t add(tenon_op_t *op, const tenon_value_t *attrs, void **out
   if (!(fresh->attrs = tn_arena_array(&fresh->arena, count + 1, sizeof *attrs)))
     status = tn_no_memory("a state", count);
   for (uint32_t i = 0; i < count && status == TENON_OK; i++)
-    if (!tn_value_copy(&attrs[i], &fresh->arena, &fresh->attrs[i])) status = tn_no_memory("a state", sizeof *attrs);
+    if (!tn_value_copy(&attrs[i], &fresh->arena, &fresh->attrs[i]))
+      status = tn_no_memory("a state", sizeof *attrs);
   if (status == TENON_OK) status = tn_state_create(op, fresh->attrs, &fresh->state);
   if (status != TENON_OK) {
     tn_arena_clear(&fresh->arena);
@@ -82,14 +88,20 @@ static tenon_status_t add(tenon_op_t *op, const tenon_value_t *attrs, void **out
 }
 
 tenon_status_t tn_state_get(const tenon_op_t *op, const tenon_value_t *attrs, void **out_state) {
-  tn_states_t *seen = __atomic_load_n(&op->states, __ATOMIC_ACQUIRE); /* the list only grows at its head */
+  tn_states_t *seen =
+      __atomic_load_n(&op->states, __ATOMIC_ACQUIRE); /* the list only grows at its head */
   const tn_states_t *known = find(seen, NULL, op->schema.attr_count, attrs);
-  if (known) return *out_state = known->state, TENON_OK;
+  if (known) {
+    *out_state = known->state;
+    return TENON_OK;
+  }
   tn_mutex_lock(&lock);
   known = find(op->states, seen, op->schema.attr_count, attrs);
   tenon_status_t status = TENON_OK;
-  if (known) *out_state = known->state;
-  else status = add((tenon_op_t *)(uintptr_t)op, attrs, out_state);
+  if (known)
+    *out_state = known->state;
+  else
+    status = add((tenon_op_t *)(uintptr_t)op, attrs, out_state);
   tn_mutex_unlock(&lock);
   return status;
 }

@@ -1,6 +1,7 @@
-/* The trace of calls: each call, and each step further down, nested, as lines on stderr or as slices of a file that Perfetto
- * opens; and why kernels were taken or not, explain.c.  Called through the row of the key that tn_key_global sets for every
- * call of the process; when that is off nothing of it runs. */
+/* The trace of calls: each call, and each step further down, nested, as lines on stderr or as
+ * slices of a file that Perfetto opens; and why kernels were taken or not, explain.c.  Called
+ * through the row of the key that tn_key_global sets for every call of the process; when that is
+ * off nothing of it runs. */
 #include "dispatch/trace.h"
 
 #include <inttypes.h>
@@ -22,7 +23,13 @@
 #include "dispatch/registry.h"
 #include "dispatch/table.h"
 
-enum { WITH_STEPS = 1, WITH_ARGS = 2, WITH_TIME = 4, EXPLAINS = 8, EXPLAINS_ALL = 16 };
+enum {
+  WITH_STEPS = 1,
+  WITH_ARGS = 2,
+  WITH_TIME = 4,
+  EXPLAINS = 8,
+  EXPLAINS_ALL = 16,
+};
 static int32_t details; /* set before the key is */
 
 static bool wants(int32_t detail) { return __atomic_load_n(&details, __ATOMIC_RELAXED) & detail; }
@@ -34,15 +41,16 @@ static uint64_t files;
 static tn_map_t explained;
 static const tn_watcher_t *watch; /* atomic */
 
-typedef struct step_t {      /* a line, or a slice */
-  const char *label;         /* "call", "next", "layer", "mode" */
-  tn_text_t runs, arguments; /* what it runs; those of a call */
-  tn_text_t origin;          /* of the key, where no tensor has one */
-  uint64_t file;             /* that its beginning went to; 0: none */
+typedef struct step_t { /* a line, or a slice */
+  const char *label;    /* "call", "next", "layer", "mode" */
+  tn_text_t runs;
+  tn_text_t arguments; /* what it runs; those of a call */
+  tn_text_t origin;    /* of the key, where no tensor has one */
+  uint64_t file;       /* that its beginning went to; 0: none */
   int64_t began;
 } step_t;
 
-/* ---- what a step is ----------------------------------------------------------------------------------------------- */
+/* what a step is */
 
 static void add_tensor(tn_text_t *text, const tenon_tensor_t *t) {
   char shape[200];
@@ -56,7 +64,8 @@ static void add_tensor(tn_text_t *text, const tenon_tensor_t *t) {
     }
     tn_text_add(text, t->shape[0] > 8 ? ", ...]" : "]");
   } else {
-    tn_text_add(text, "%s%s", tenon_dtype_name(t->dtype), tn_shape_print(t->ndim, t->shape, shape, sizeof shape));
+    tn_text_add(text, "%s%s", tenon_dtype_name(t->dtype),
+                tn_shape_print(t->ndim, t->shape, shape, sizeof shape));
     if (t->detail) tn_text_add(text, " %s", tenon_tensor_layout(t));
   }
 }
@@ -80,22 +89,26 @@ static void add_arguments(tn_text_t *text, const tenon_call_t *call) {
 static void add_slot(tn_text_t *text, const tenon_call_t *call) {
   const tn_slot_t *slot = tn_frame_of_const(call)->slot;
   const tn_kernel_t *kernel = NULL;
-  if (slot->only || slot->by_dtype) kernel = tn_slot_kernel(slot, call->op, call->inputs, call->outputs);
+  if (slot->only || slot->by_dtype)
+    kernel = tn_slot_kernel(slot, call->op, call->inputs, call->outputs);
   bool adds = kernel && kernel->words.flags & TN_KERNEL_ACCUMULATES && call->accumulate;
   if (kernel)
-    tn_text_add(text, "%s [%s, %s]%s", kernel->text, kernel->library->name, tn_rule_name(slot->rule),
-                adds ? " adds" : "");
-  else tn_text_add(text, "%s", tn_rule_name(slot->rule));
+    tn_text_add(text, "%s [%s, %s]%s", kernel->text, kernel->library->name,
+                tn_rule_name(slot->rule), adds ? " adds" : "");
+  else
+    tn_text_add(text, "%s", tn_rule_name(slot->rule));
 }
 
 static void add_origin(tn_text_t *text, const tenon_call_t *call) {
-  const char *argument, *words = tn_key_origin(call->op, call->attrs, &argument);
+  const char *argument;
+  const char *words = tn_key_origin(call->op, call->attrs, &argument);
   char keys[600];
   tn_text_add(text, "key %s from %s%s",
-              tn_keys_print(tn_keys_without_tensors(call->op, call->attrs), keys, sizeof keys), words, argument);
+              tn_keys_print(tn_keys_without_tensors(call->op, call->attrs), keys, sizeof keys),
+              words, argument);
 }
 
-/* ---- lines ------------------------------------------------------------------------------------------------------ */
+/* lines */
 
 static void print(tn_text_t *text) {
   if (!text->failed) fputs(tn_text_get(text), stderr); /* one write: lines of threads do not mix */
@@ -120,16 +133,19 @@ static void print_end(const tenon_call_t *call, const step_t *step, tenon_status
   if (status == TENON_OK && !wants(WITH_TIME)) return;
   tn_text_add(&line, "%*s%s", 2 * (int)tn_thread()->depth, "", call->op->name);
   if (status != TENON_OK) tn_text_add(&line, " failed: %s", tenon_status_name(status));
-  if (wants(WITH_TIME)) tn_text_add(&line, " took %.3f us", 1e-3 * (double)(tn_now() - step->began));
+  if (wants(WITH_TIME))
+    tn_text_add(&line, " took %.3f us", 1e-3 * (double)(tn_now() - step->began));
   tn_text_add(&line, "\n");
   print(&line);
 }
 
-/* ---- the file --------------------------------------------------------------------------------------------------- */
+/* the file */
 
 static void update_key(void) { /* under the lock */
-  if (details || watch) __atomic_fetch_or(&tn_key_global, TN_KEY(TN_BIT_TRACE), __ATOMIC_RELEASE);
-  else __atomic_fetch_and(&tn_key_global, ~TN_KEY(TN_BIT_TRACE), __ATOMIC_RELEASE);
+  if (details || watch)
+    __atomic_fetch_or(&tn_key_global, TN_KEY(TN_BIT_TRACE), __ATOMIC_RELEASE);
+  else
+    __atomic_fetch_and(&tn_key_global, ~TN_KEY(TN_BIT_TRACE), __ATOMIC_RELEASE);
 }
 
 static void close_file(void) { /* under the lock */
@@ -138,12 +154,14 @@ static void close_file(void) { /* under the lock */
   file = NULL;
 }
 
-/* Adds an event to the file that `number` names, if it is still that; 0: to any.  Gives its number, 0: there is none. */
+/* Adds an event to the file that `number` names, if it is still that; 0: to any.  Gives its number,
+ * 0: there is none. */
 static uint64_t add_event(const tn_text_t *event, uint64_t number) {
   uint64_t found = 0;
   tn_mutex_lock(&lock);
   if (file && (!number || number == file_number)) {
-    tenon_status_t status = event->failed ? TENON_MEMORY : tn_event_file_add(file, tn_text_get(event), event->size);
+    tenon_status_t status =
+        event->failed ? TENON_MEMORY : tn_event_file_add(file, tn_text_get(event), event->size);
     if (status == TENON_OK) found = file_number;
     if (status == TENON_DENIED) { /* said once: calls are not to fail for it */
       fprintf(stderr, "tenon: %s; the trace ends here\n", tn_error());
@@ -158,8 +176,8 @@ static uint64_t add_event(const tn_text_t *event, uint64_t number) {
 
 static void add_head(tn_text_t *event, const char *phase) {
   int64_t now = tn_now();
-  tn_text_add(event, "{\"ph\": \"%s\", \"pid\": 1, \"tid\": %lld, \"ts\": %lld.%03d", phase, (long long)tn_thread_id(),
-              (long long)(now / 1000), (int)(now % 1000));
+  tn_text_add(event, "{\"ph\": \"%s\", \"pid\": 1, \"tid\": %lld, \"ts\": %lld.%03d", phase,
+              (long long)tn_thread_id(), (long long)(now / 1000), (int)(now % 1000));
 }
 
 static void add_member(tn_text_t *event, const char *name, const char *value) {
@@ -173,7 +191,8 @@ static uint64_t begin_slice(const tenon_call_t *call, const step_t *step) {
   bool is_call = step->label[0] == 'c';
   add_head(&event, "B");
   add_member(&event, "cat", step->label);
-  add_member(&event, "name", is_call || !step->runs.size ? call->op->name : tn_text_get(&step->runs));
+  add_member(&event, "name",
+             is_call || !step->runs.size ? call->op->name : tn_text_get(&step->runs));
   tn_text_add(&event, ", \"args\": {\"keys\": ");
   tn_text_json(&event, tn_keys_print(tn_frame_of_const(call)->keys, keys, sizeof keys));
   add_member(&event, "operator", call->op->name);
@@ -199,20 +218,27 @@ static void end_slice(const step_t *step, tenon_status_t status) {
   tn_text_clear(&event);
 }
 
-/* ---- steps ------------------------------------------------------------------------------------------------------ */
+/* steps */
 
 static tenon_status_t finish(tenon_call_t *call, tenon_run_fn run, step_t *step) {
-  bool with_steps = wants(WITH_STEPS), to_file = __atomic_load_n(&file_number, __ATOMIC_RELAXED) != 0;
+  bool with_steps = wants(WITH_STEPS);
+  bool to_file = __atomic_load_n(&file_number, __ATOMIC_RELAXED) != 0;
   tn_thread_t *thread = tn_thread();
   step->began = tn_now();
-  if (with_steps && to_file) step->file = begin_slice(call, step);
-  else if (with_steps) print_begin(call, step);
-  tn_text_clear(&step->runs), tn_text_clear(&step->arguments), tn_text_clear(&step->origin);
+  if (with_steps && to_file)
+    step->file = begin_slice(call, step);
+  else if (with_steps)
+    print_begin(call, step);
+  tn_text_clear(&step->runs);
+  tn_text_clear(&step->arguments);
+  tn_text_clear(&step->origin);
   thread->depth++;
   tenon_status_t status = run(call);
   thread->depth--;
-  if (step->file) end_slice(step, status);
-  else if (with_steps && !to_file) print_end(call, step, status);
+  if (step->file)
+    end_slice(step, status);
+  else if (with_steps && !to_file)
+    print_end(call, step, status);
   return status;
 }
 
@@ -226,7 +252,9 @@ static void explain(const tenon_call_t *call) {
   if (is_fresh && !wants(EXPLAINS_ALL)) {
     tn_mutex_lock(&lock);
     is_fresh = !tn_map_get(&explained, text.data, text.size);
-    if (is_fresh) (void)tn_map_put(&explained, text.data, text.size, &explained); /* without memory: said again */
+    if (is_fresh)
+      (void)tn_map_put(&explained, text.data, text.size,
+                       &explained); /* without memory: said again */
     tn_mutex_unlock(&lock);
   }
   if (is_fresh) print(&text);
@@ -234,7 +262,8 @@ static void explain(const tenon_call_t *call) {
 }
 
 tenon_status_t tn_trace_run(tenon_call_t *call, const char *label) {
-  const tn_slot_t *entered = tn_slot_enter(call); /* texts of libraries that may go are read below */
+  const tn_slot_t *entered =
+      tn_slot_enter(call); /* texts of libraries that may go are read below */
   step_t step = {.label = label};
   if (wants(EXPLAINS)) explain(call);
   if (wants(WITH_STEPS)) add_slot(&step.runs, call);
@@ -247,7 +276,8 @@ tenon_status_t tn_trace_run(tenon_call_t *call, const char *label) {
   return status;
 }
 
-tenon_status_t tn_trace_function(tenon_call_t *call, tenon_run_fn run, const char *label, const char *name) {
+tenon_status_t tn_trace_function(tenon_call_t *call, tenon_run_fn run, const char *label,
+                                 const char *name) {
   step_t step = {.label = label};
   if (name) tn_text_add(&step.runs, "%s", name);
   return finish(call, run, &step);
@@ -260,15 +290,15 @@ static tenon_status_t hand_on(tenon_call_t *call) {
 /* The row of the trace's own key: it only hands the call on, which prints it. */
 tenon_status_t tn_layer_trace(tenon_call_t *call) { return tn_watch_run(call, hand_on); }
 
-/* ---- watching --------------------------------------------------------------------------------------------------- */
+/* watching */
 
 tenon_status_t tn_watch_run(tenon_call_t *call, tenon_run_fn run) {
   const tn_watcher_t *watcher = __atomic_load_n(&watch, __ATOMIC_ACQUIRE);
   return watcher ? watcher->run(call, run) : run(call);
 }
 
-void tn_watch_refused(const tenon_op_t *op, const tenon_value_t *attrs, tenon_tensor_t *const *inputs,
-                      tenon_status_t status) {
+void tn_watch_refused(const tenon_op_t *op, const tenon_value_t *attrs,
+                      tenon_tensor_t *const *inputs, tenon_status_t status) {
   const tn_watcher_t *watcher = __atomic_load_n(&watch, __ATOMIC_ACQUIRE);
   if (watcher) watcher->refused(op, attrs, inputs, status);
 }
@@ -280,22 +310,26 @@ void tn_watch_set(const tn_watcher_t *watcher) {
   tn_mutex_unlock(&lock);
 }
 
-/* ---- switching -------------------------------------------------------------------------------------------------- */
+/* switching */
 
 static tenon_status_t parse(const char *what, int32_t *out_details, const char **out_path) {
   static const char *const words[] = {"dispatch", "args", "time"};
   static const int32_t meanings[] = {WITH_STEPS, WITH_STEPS | WITH_ARGS, WITH_STEPS | WITH_TIME};
   for (const char *at = what; *at; at += *at == ',') {
-    size_t size = strcspn(at, ","), i = 0;
+    size_t size = strcspn(at, ",");
+    size_t i = 0;
     if (strncmp(at, "file=", 5) == 0 && at[5]) { /* to the end: a path may have commas */
-      *out_details |= WITH_STEPS, *out_path = at + 5;
+      *out_details |= WITH_STEPS;
+      *out_path = at + 5;
       return TENON_OK;
     }
-    while (i < 3 && (strlen(words[i]) != size || strncmp(words[i], at, size) != 0)) i++;
+    while (i < 3 && (strlen(words[i]) != size || strncmp(words[i], at, size) != 0))
+      i++;
     if (i == 3)
-      return tn_fail(
-          TENON_INVALID,
-          "trace '%.100s': expected dispatch, args, time, or as the last of them file=PATH, with commas between", what);
+      return tn_fail(TENON_INVALID,
+                     "trace '%.100s': expected dispatch, args, time, or as the last of them "
+                     "file=PATH, with commas between",
+                     what);
     *out_details |= meanings[i];
     at += size;
   }
@@ -320,7 +354,8 @@ tenon_status_t tenon_trace_set(const char *what) {
 
 tenon_status_t tenon_explain_set(int32_t how) {
   if (how < 0 || how > TENON_EXPLAIN_ALL)
-    return tn_fail(TENON_INVALID, "explain %d: expected 0, TENON_EXPLAIN_ONCE or TENON_EXPLAIN_ALL", (int)how);
+    return tn_fail(TENON_INVALID, "explain %d: expected 0, TENON_EXPLAIN_ONCE or TENON_EXPLAIN_ALL",
+                   (int)how);
   int32_t wanted = how == 0 ? 0 : how == TENON_EXPLAIN_ALL ? EXPLAINS | EXPLAINS_ALL : EXPLAINS;
   tn_mutex_lock(&lock);
   __atomic_store_n(&details, (details & ~(EXPLAINS | EXPLAINS_ALL)) | wanted, __ATOMIC_RELAXED);
@@ -331,14 +366,17 @@ tenon_status_t tenon_explain_set(int32_t how) {
 }
 
 void tn_trace_start(void) {
-  const char *what = tn_environment("TENON_TRACE"), *how = tn_environment("TENON_EXPLAIN");
-  bool is_once = how && strcmp(how, "1") == 0, is_all = how && strcmp(how, "all") == 0;
+  const char *what = tn_environment("TENON_TRACE");
+  const char *how = tn_environment("TENON_EXPLAIN");
+  bool is_once = how && strcmp(how, "1") == 0;
+  bool is_all = how && strcmp(how, "all") == 0;
   tn_mutex_lock(&lock);
   bool goes_on = file != NULL; /* the file of before a shutdown: not to be emptied */
   tn_mutex_unlock(&lock);
   if (what && !goes_on && tenon_trace_set(what) != TENON_OK)
     fprintf(stderr, "TENON_TRACE is ignored: %s\n", tn_error());
-  if (is_once || is_all) (void)tenon_explain_set(is_all ? TENON_EXPLAIN_ALL : TENON_EXPLAIN_ONCE);
+  if (is_once || is_all)
+    (void)tenon_explain_set(is_all ? TENON_EXPLAIN_ALL : TENON_EXPLAIN_ONCE);
   else if (how && *how && strcmp(how, "0") != 0)
     fprintf(stderr, "TENON_EXPLAIN is ignored: '%s': expected 1 or all\n", how);
 }

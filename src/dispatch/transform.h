@@ -1,4 +1,5 @@
-/* Passes and partitioners that libraries bring: checked when a library is defined, found by "library::name". */
+/* Passes and partitioners that libraries bring: checked when a library is defined, found by
+ * "library::name". */
 #ifndef TN_DISPATCH_TRANSFORM_H
 #define TN_DISPATCH_TRANSFORM_H
 
@@ -15,9 +16,10 @@ typedef struct tn_transform_t { /* one of the two */
 } tn_transform_t;
 
 /* Adds one to a library that is being defined.  False: `why` says what is wrong with it. */
-bool tn_transform_add(tn_library_t *library, const tenon_pass_t *pass, const tenon_partitioner_t *partitioner,
-                      char *why, size_t capacity);
+bool tn_transform_add(tn_library_t *library, const tenon_pass_t *pass,
+                      const tenon_partitioner_t *partitioner, char *why, size_t capacity);
 /* Finds it; its library is in use (tn_registry_use) until the caller ends that. */
-tenon_status_t tn_transform_find(const char *name, const tn_transform_t **out, const tn_library_t **out_library);
+tenon_status_t tn_transform_find(const char *name, const tn_transform_t **out,
+                                 const tn_library_t **out_library);
 
 #endif

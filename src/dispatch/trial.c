@@ -1,5 +1,6 @@
-/* Plans of calls to try; see trial.h.  Order: attributes, dtypes of type variables, inputs that SAMPLES state, and then the
- * others by the names of SHAPES, as far as those bind them.  Invariant: a plan that was given has a shape for each input. */
+/* Plans of calls to try; see trial.h.  Order: attributes, dtypes of type variables, inputs that
+ * SAMPLES state, and then the others by the names of SHAPES, as far as those bind them.  Invariant:
+ * a plan that was given has a shape for each input. */
 #include "dispatch/trial.h"
 
 #include <inttypes.h>
@@ -22,32 +23,56 @@ typedef struct plan_t {
 
 uint32_t tn_trial_count(const tenon_op_t *op) { return op->samples.count ? op->samples.count : 1; }
 
-/* ---- attributes --------------------------------------------------------------------------------------------------- */
+/* attributes */
 
 /* One that the schema gives no default. */
-static tenon_status_t required(const tenon_op_t *op, const tn_argument_t *attr, tenon_value_t *out) {
+static tenon_status_t required(const tenon_op_t *op, const tn_argument_t *attr,
+                               tenon_value_t *out) {
   static const int64_t ones[8] = {1, 1, 1, 1, 1, 1, 1, 1};
   static const tenon_dim_t dims[8] = {{1}, {1}, {1}, {1}, {1}, {1}, {1}, {1}};
   static const double floats[8] = {1, 1, 1, 1, 1, 1, 1, 1};
   uint32_t count = attr->count < 0 ? 2 : (uint32_t)attr->count;
   *out = (tenon_value_t){.kind = attr->kind, .count = 0};
   switch (attr->kind) {
-  case TENON_KIND_BOOL: return TENON_OK;
-  case TENON_KIND_CHOICE: return TENON_OK; /* the first */
-  case TENON_KIND_INT: return out->as.i = 1, TENON_OK;
-  case TENON_KIND_DIM: return out->as.dim = tenon_extent(1), TENON_OK;
-  case TENON_KIND_FLOAT: return out->as.f = 1, TENON_OK;
-  case TENON_KIND_STR: return out->as.s = "a", out->count = 1, TENON_OK;
-  case TENON_KIND_DTYPE: return out->as.dtype = tenon_dtype(TENON_F32), TENON_OK;
-  case TENON_KIND_DEVICE: return out->as.device = (tenon_device_t){1, 0}, TENON_OK;
-  case TENON_KIND_INTS: out->as.ints = ones; break;
-  case TENON_KIND_DIMS: out->as.dims = dims; break;
-  case TENON_KIND_FLOATS: out->as.floats = floats; break;
-  default: count = 9;
+  case TENON_KIND_BOOL:
+    return TENON_OK;
+  case TENON_KIND_CHOICE:
+    return TENON_OK; /* the first */
+  case TENON_KIND_INT:
+    out->as.i = 1;
+    return TENON_OK;
+  case TENON_KIND_DIM:
+    out->as.dim = tenon_extent(1);
+    return TENON_OK;
+  case TENON_KIND_FLOAT:
+    out->as.f = 1;
+    return TENON_OK;
+  case TENON_KIND_STR:
+    out->as.s = "a";
+    out->count = 1;
+    return TENON_OK;
+  case TENON_KIND_DTYPE:
+    out->as.dtype = tenon_dtype(TENON_F32);
+    return TENON_OK;
+  case TENON_KIND_DEVICE:
+    out->as.device = (tenon_device_t){1, 0};
+    return TENON_OK;
+  case TENON_KIND_INTS:
+    out->as.ints = ones;
+    break;
+  case TENON_KIND_DIMS:
+    out->as.dims = dims;
+    break;
+  case TENON_KIND_FLOATS:
+    out->as.floats = floats;
+    break;
+  default:
+    count = 9;
   }
   out->count = count;
   if (count <= 8) return TENON_OK;
-  return tn_fail(TENON_UNIMPLEMENTED, "%s: nothing says what attribute %s may be (%s): add TENON_SAMPLES", op->name,
+  return tn_fail(TENON_UNIMPLEMENTED,
+                 "%s: nothing says what attribute %s may be (%s): add TENON_SAMPLES", op->name,
                  attr->name, tn_kind_name(attr->kind));
 }
 
@@ -67,20 +92,26 @@ static tenon_status_t plan_attrs(plan_t *p) {
     const tn_argument_t *attr = &op->schema.attrs[i];
     tenon_value_t *value = &trial->attrs[i];
     *value = op->schema.defaults[i];
-    if (p->options->attrs && p->options->attrs[i].kind != TENON_KIND_NONE) *value = p->options->attrs[i];
-    else if (trial->sample && trial->sample->has_attr[i] && !p->options->has_defaults) *value = trial->sample->attrs[i];
-    else if (!attr->has_default && !attr->is_optional && !names_extent(trial, i)) TN_TRY(required(op, attr, value));
+    if (p->options->attrs && p->options->attrs[i].kind != TENON_KIND_NONE)
+      *value = p->options->attrs[i];
+    else if (trial->sample && trial->sample->has_attr[i] && !p->options->has_defaults)
+      *value = trial->sample->attrs[i];
+    else if (!attr->has_default && !attr->is_optional && !names_extent(trial, i))
+      TN_TRY(required(op, attr, value));
   }
   return TENON_OK;
 }
 
-/* ---- extents by name ---------------------------------------------------------------------------------------------- */
+/* extents by name */
 
 static int64_t attr_extent(const tenon_value_t *value) {
-  return value->kind == TENON_KIND_INT ? value->as.i : value->kind == TENON_KIND_DIM ? value->as.dim.value : -1;
+  return value->kind == TENON_KIND_INT   ? value->as.i
+         : value->kind == TENON_KIND_DIM ? value->as.dim.value
+                                         : -1;
 }
 
-/* The place of the name, with an extent from here on; `usual` is for one that nothing states.  -1: too many. */
+/* The place of the name, with an extent from here on; `usual` is for one that nothing states.  -1:
+ * too many. */
 static int32_t name_of(plan_t *p, const char *name, int32_t attr, int64_t usual) {
   tn_trial_t *trial = p->trial;
   for (uint32_t i = 0; i < trial->name_count; i++)
@@ -93,11 +124,15 @@ static int32_t name_of(plan_t *p, const char *name, int32_t attr, int64_t usual)
     if (strcmp(o->names[i], name) == 0) made->extent = o->extents[i];
   tenon_value_t *value = attr < 0 ? NULL : &trial->attrs[attr];
   const tn_argument_t *argument = attr < 0 ? NULL : &p->op->schema.attrs[attr];
-  bool is_stated = value && (value->kind != TENON_KIND_NONE || argument->is_optional) && attr_extent(value) >= 0;
-  if (is_stated) made->extent = attr_extent(value), made->is_free = false;
-  else if (value && !argument->is_optional && argument->kind == TENON_KIND_INT)
+  bool is_stated =
+      value && (value->kind != TENON_KIND_NONE || argument->is_optional) && attr_extent(value) >= 0;
+  if (is_stated) {
+    made->extent = attr_extent(value);
+    made->is_free = false;
+  } else if (value && !argument->is_optional && argument->kind == TENON_KIND_INT)
     *value = (tenon_value_t){.kind = TENON_KIND_INT, .as.i = made->extent};
-  else if (value && !argument->is_optional) *value = (tenon_value_t){.kind = TENON_KIND_DIM, .as.dim = {made->extent}};
+  else if (value && !argument->is_optional)
+    *value = (tenon_value_t){.kind = TENON_KIND_DIM, .as.dim = {made->extent}};
   return (int32_t)trial->name_count++;
 }
 
@@ -105,7 +140,8 @@ static int64_t usual_extent(const plan_t *p) { return 4 + (int64_t)(p->trial->na
 
 /* Of axes that nothing is said of: the same for all such inputs. */
 static int32_t axis_name(plan_t *p, int32_t axis) {
-  static const char *const names[] = {"axis 0", "axis 1", "axis 2", "axis 3", "axis 4", "axis 5", "axis 6", "axis 7"};
+  static const char *const names[] = {"axis 0", "axis 1", "axis 2", "axis 3",
+                                      "axis 4", "axis 5", "axis 6", "axis 7"};
   int32_t at = name_of(p, names[axis & 7], -1, usual_extent(p));
   if (at >= 0) p->trial->names[at].is_unnamed = true;
   return at;
@@ -119,10 +155,11 @@ static double amount(plan_t *p, const tn_amount_t *a) {
   return a->is_negative ? -extent : extent;
 }
 
-/* ---- dtypes ------------------------------------------------------------------------------------------------------- */
+/* dtypes */
 
 static tenon_dtype_t preferred(uint64_t set) {
-  static const uint32_t order[] = {TENON_F32, TENON_I64, TENON_I32, TENON_F64, TENON_BOOL, TENON_U8};
+  static const uint32_t order[] = {TENON_F32, TENON_I64,  TENON_I32,
+                                   TENON_F64, TENON_BOOL, TENON_U8};
   for (size_t i = 0; i < sizeof order / sizeof *order; i++)
     if (set >> tn_dtype_index(tenon_dtype(order[i])) & 1) return tenon_dtype(order[i]);
   return set ? tn_dtype_at(__builtin_ctzll(set)) : tenon_dtype(TENON_F32);
@@ -137,13 +174,15 @@ static tenon_status_t plan_variables(plan_t *p) {
     p->trial->variables[v] = asked.bits ? asked : preferred(types->sets[v]);
     if (!asked.bits || (index >= 0 && types->sets[v] >> index & 1)) continue;
     tn_dtype_set_print(types->sets[v], allowed, sizeof allowed);
-    return tn_fail(TENON_INVALID, "%s: %s of dtype %s: expected one of %s", p->op->name, types->names[v],
-                   tn_dtype_name(asked), allowed);
+    return tn_fail(TENON_INVALID, "%s: %s of dtype %s: expected one of %s", p->op->name,
+                   types->names[v], tn_dtype_name(asked), allowed);
   }
-  for (uint32_t i = 0; p->trial->sample && i < p->op->input_count; i++) { /* what SAMPLES state is so */
+  for (uint32_t i = 0; p->trial->sample && i < p->op->input_count;
+       i++) { /* what SAMPLES state is so */
     const tn_sample_input_t *input = &p->trial->sample->inputs[i];
     const tn_type_source_t *source = &types->inputs[i];
-    if (source->kind != TN_TYPE_VARIABLE || input->form != TN_SAMPLE_GIVEN || !input->count) continue;
+    if (source->kind != TN_TYPE_VARIABLE || input->form != TN_SAMPLE_GIVEN || !input->count)
+      continue;
     if (input->tensors->dtype.bits) p->trial->variables[source->index] = input->tensors->dtype;
   }
   return TENON_OK;
@@ -158,7 +197,7 @@ static tenon_dtype_t dtype_of(const plan_t *p, uint32_t input) {
   return p->op->types.variable_count ? p->trial->variables[0] : tenon_dtype(TENON_F32);
 }
 
-/* ---- inputs ------------------------------------------------------------------------------------------------------- */
+/* inputs */
 
 static tenon_status_t no_memory(void) { return tn_no_memory("a call to try", 0); }
 
@@ -166,15 +205,19 @@ static tenon_status_t new_tensors(plan_t *p, uint32_t count, tn_trial_input_t *o
   *out = (tn_trial_input_t){true, count, tn_arena_array(p->arena, count + 1, sizeof *out->tensors)};
   if (!out->tensors) return no_memory();
   for (uint32_t k = 0; k < count; k++)
-    if (!(out->tensors[k].shape = tn_arena_array(p->arena, TENON_RANK_MAX, sizeof(int64_t)))) return no_memory();
+    if (!(out->tensors[k].shape = tn_arena_array(p->arena, TENON_RANK_MAX, sizeof(int64_t))))
+      return no_memory();
   return TENON_OK;
 }
 
 static tenon_status_t resolve_fill(plan_t *p, const tn_fill_t *fill, tn_trial_fill_t *out) {
-  *out = (tn_trial_fill_t){fill->kind, amount(p, &fill->low), amount(p, &fill->high), fill->count, NULL, fill->texts};
-  double *numbers = fill->numbers ? tn_arena_array(p->arena, fill->count + 1, sizeof *numbers) : NULL;
+  *out = (tn_trial_fill_t){
+      fill->kind, amount(p, &fill->low), amount(p, &fill->high), fill->count, NULL, fill->texts};
+  double *numbers =
+      fill->numbers ? tn_arena_array(p->arena, fill->count + 1, sizeof *numbers) : NULL;
   if (fill->numbers && !numbers) return no_memory();
-  for (uint32_t i = 0; numbers && i < fill->count; i++) numbers[i] = amount(p, &fill->numbers[i]);
+  for (uint32_t i = 0; numbers && i < fill->count; i++)
+    numbers[i] = amount(p, &fill->numbers[i]);
   out->numbers = numbers;
   return TENON_OK;
 }
@@ -185,8 +228,10 @@ static tenon_status_t plan_stated(plan_t *p, uint32_t i, const tn_sample_input_t
   for (uint32_t k = 0; k < stated->count; k++) {
     const tn_sample_tensor_t *from = &stated->tensors[k];
     tn_trial_tensor_t *to = &input->tensors[k];
-    to->dtype = from->dtype.bits ? from->dtype : dtype_of(p, i), to->ndim = from->ndim;
-    for (int32_t d = 0; d < from->ndim; d++) to->shape[d] = (int64_t)amount(p, &from->extents[d]);
+    to->dtype = from->dtype.bits ? from->dtype : dtype_of(p, i);
+    to->ndim = from->ndim;
+    for (int32_t d = 0; d < from->ndim; d++)
+      to->shape[d] = (int64_t)amount(p, &from->extents[d]);
     TN_TRY(resolve_fill(p, &from->fill, &to->fill));
   }
   return TENON_OK;
@@ -196,7 +241,9 @@ static tenon_status_t plan_stated(plan_t *p, uint32_t i, const tn_sample_input_t
 static void bind(plan_t *p, uint32_t i) {
   const tn_pattern_t *pattern = &p->op->shapes.inputs[i];
   const tn_trial_input_t *input = &p->trial->inputs[i];
-  if (!pattern->is_given || !input->is_given || !input->count || input->tensors->ndim < pattern->count) return;
+  if (!pattern->is_given || !input->is_given || !input->count ||
+      input->tensors->ndim < pattern->count)
+    return;
   const int64_t *shape = input->tensors->shape + input->tensors->ndim - pattern->count;
   for (int32_t d = 0; d < pattern->count; d++) {
     if (pattern->extents[d].kind != TN_EXTENT_NAME) continue;
@@ -216,7 +263,8 @@ static void shape_by_pattern(plan_t *p, const tn_pattern_t *pattern, tn_trial_te
   for (int32_t d = 0; d < pattern->count; d++) {
     const tn_pattern_extent_t *e = &pattern->extents[d];
     int32_t at = e->kind == TN_EXTENT_NAME
-                     ? name_of(p, p->op->shapes.names[e->number], p->op->shapes.name_attrs[e->number], usual_extent(p))
+                     ? name_of(p, p->op->shapes.names[e->number],
+                               p->op->shapes.name_attrs[e->number], usual_extent(p))
                  : e->kind == TN_EXTENT_ANY ? axis_name(p, d)
                                             : -1;
     shape[d] = e->kind == TN_EXTENT_NUMBER ? e->number : at < 0 ? 4 : p->trial->names[at].extent;
@@ -224,7 +272,8 @@ static void shape_by_pattern(plan_t *p, const tn_pattern_t *pattern, tn_trial_te
 }
 
 static uint32_t list_count(const plan_t *p, const tn_argument_t *argument) {
-  int64_t count = argument->count_attr >= 0 ? attr_extent(&p->trial->attrs[argument->count_attr]) : argument->count;
+  int64_t count = argument->count_attr >= 0 ? attr_extent(&p->trial->attrs[argument->count_attr])
+                                            : argument->count;
   return count >= 0 && count <= 64 ? (uint32_t)count : 2;
 }
 
@@ -236,14 +285,19 @@ static tenon_status_t plan_unstated(plan_t *p, uint32_t i) {
   for (uint32_t k = 0; k < input->count; k++) {
     tn_trial_tensor_t *tensor = &input->tensors[k];
     tensor->dtype = dtype_of(p, i);
-    if (pattern->is_given && p->op->shapes.text) shape_by_pattern(p, pattern, tensor);
-    else if (argument->is_host) tensor->ndim = 1, tensor->shape[0] = 1; /* an axis, a number */
-    else
+    if (pattern->is_given && p->op->shapes.text)
+      shape_by_pattern(p, pattern, tensor);
+    else if (argument->is_host) {
+      /* an axis, a number */
+      tensor->ndim = 1;
+      tensor->shape[0] = 1;
+    } else
       for (tensor->ndim = 0; tensor->ndim < p->rank; tensor->ndim++) {
         int32_t at = axis_name(p, tensor->ndim);
         tensor->shape[tensor->ndim] = at < 0 ? 4 : p->trial->names[at].extent;
       }
-    tensor->fill.kind = argument->is_host && tensor->dtype.code <= 1 ? TN_FILL_ZEROS : TN_FILL_USUAL;
+    tensor->fill.kind =
+        argument->is_host && tensor->dtype.code <= 1 ? TN_FILL_ZEROS : TN_FILL_USUAL;
   }
   return TENON_OK;
 }
@@ -268,8 +322,10 @@ static tenon_status_t plan_with_rank(plan_t *p) {
   for (uint32_t i = 0; i < op->input_count; i++) {
     bool is_stated = sample && sample->inputs[i].form == TN_SAMPLE_GIVEN;
     if (is_stated) continue;
-    if (is_left_out(p, i)) p->trial->inputs[i] = (tn_trial_input_t){false, 0, NULL};
-    else TN_TRY(plan_unstated(p, i));
+    if (is_left_out(p, i))
+      p->trial->inputs[i] = (tn_trial_input_t){false, 0, NULL};
+    else
+      TN_TRY(plan_unstated(p, i));
   }
   for (uint32_t n = 0; n < op->shapes.name_count; n++) /* attributes that only results use */
     if (name_of(p, op->shapes.names[n], op->shapes.name_attrs[n], usual_extent(p)) < 0) break;
@@ -292,14 +348,15 @@ static bool is_taken(const plan_t *p) {
   bool taken = inputs && tn_trial_inputs(p->trial, 1, inputs) == TENON_OK;
   if (taken) {
     taken = tn_trial_infer(p->trial, inputs) == TENON_OK;
-    for (uint32_t i = 0; i < p->op->input_count; i++) tenon_tensor_release(inputs[i]);
+    for (uint32_t i = 0; i < p->op->input_count; i++)
+      tenon_tensor_release(inputs[i]);
   }
   tn_scratch_reset(mark);
   return taken;
 }
 
-tenon_status_t tn_trial_plan(const tenon_op_t *op, const tn_trial_options_t *options, tn_arena_t *arena,
-                             tn_trial_t *out_trial) {
+tenon_status_t tn_trial_plan(const tenon_op_t *op, const tn_trial_options_t *options,
+                             tn_arena_t *arena, tn_trial_t *out_trial) {
   static const int32_t ranks[] = {2, 3, 4, 1, 0};
   tn_trial_options_t small = *options;
   plan_t p = {op, options, arena, out_trial, options->rank < 0 ? 2 : options->rank};
@@ -312,7 +369,9 @@ tenon_status_t tn_trial_plan(const tenon_op_t *op, const tn_trial_options_t *opt
   out_trial->attrs = tn_arena_array(arena, op->schema.attr_count + 1, sizeof *out_trial->attrs);
   if (!out_trial->inputs || !out_trial->attrs) return no_memory();
   bool searches = options->rank < 0 && !(op->traits & TENON_POINTWISE) && guesses_rank(&p);
-  small.extent = 0, small.name_count = 0, p.options = &small;
+  small.extent = 0;
+  small.name_count = 0;
+  p.options = &small;
   for (size_t r = 0; searches && r < sizeof ranks / sizeof *ranks; r++) {
     p.rank = ranks[r];
     TN_TRY(plan_with_rank(&p));
@@ -328,15 +387,18 @@ tenon_status_t tn_trial_infer(const tn_trial_t *trial, tenon_tensor_t *const *in
   tn_inference_t inference = {.extents = NULL};
   tenon_meta_t **metas, **results;
   void *state = NULL;
-  bool knows_shapes = op->infer || op->shapes.text || op->traits & TENON_POINTWISE || op->output_count == 0;
+  bool knows_shapes =
+      op->infer || op->shapes.text || op->traits & TENON_POINTWISE || op->output_count == 0;
   tn_scratch_mark_t mark = tn_scratch_mark();
   tenon_status_t status = tn_attrs_check(op, trial->attrs);
   if (status == TENON_OK && op->create) status = tn_state_get(op, trial->attrs, &state);
   if (status == TENON_OK) status = tn_metas_of_inputs(op, inputs, &metas);
   if (status == TENON_OK) status = tn_metas_of_results(op, trial->attrs, 0, &results);
-  if (status == TENON_OK && knows_shapes) status = tn_infer(&inference, op, trial->attrs, state, metas, results);
+  if (status == TENON_OK && knows_shapes)
+    status = tn_infer(&inference, op, trial->attrs, state, metas, results);
   tn_scratch_reset(mark);
   if (status == TENON_OK) return TENON_OK;
-  return tn_prefix(status, trial->sample ? "its SAMPLES: "
-                                         : "what its schema alone says is no valid call, add TENON_SAMPLES: ");
+  return tn_prefix(
+      status, trial->sample ? "its SAMPLES: "
+                            : "what its schema alone says is no valid call, add TENON_SAMPLES: ");
 }

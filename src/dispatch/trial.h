@@ -1,5 +1,6 @@
-/* A call to try: arguments that suit an operator, from its SAMPLES, or from the schema, TYPES and SHAPES alone.  First a plan,
- * which may be changed, then tensors.  Called by bindings through tenon_op_sample, and by the checker of operators. */
+/* A call to try: arguments that suit an operator, from its SAMPLES, or from the schema, TYPES and
+ * SHAPES alone.  First a plan, which may be changed, then tensors.  Called by bindings through
+ * tenon_op_sample, and by the checker of operators. */
 #ifndef TN_DISPATCH_TRIAL_H
 #define TN_DISPATCH_TRIAL_H
 
@@ -11,7 +12,8 @@ enum { TN_TRIAL_NAMES = 256 };
 
 typedef struct tn_trial_fill_t { /* as tn_fill_t, with numbers for names */
   uint8_t kind;
-  double low, high;
+  double low;
+  double high;
   uint32_t count;
   const double *numbers;
   const tenon_string_t *texts;
@@ -49,26 +51,32 @@ typedef struct tn_trial_t {
 } tn_trial_t;
 
 typedef struct tn_trial_options_t {
-  uint32_t index;              /* of the call in SAMPLES */
-  const tenon_dtype_t *dtypes; /* of type variables; NULL, or no bits: the first of f32, i64, ... that TYPES allow */
-  int64_t extent;              /* of names that nothing states; 0: small ones, each another */
-  uint32_t name_count;         /* extents by name */
+  uint32_t index; /* of the call in SAMPLES */
+  const tenon_dtype_t *
+      dtypes; /* of type variables; NULL, or no bits: the first of f32, i64, ... that TYPES allow */
+  int64_t extent;      /* of names that nothing states; 0: small ones, each another */
+  uint32_t name_count; /* extents by name */
   const char *const *names;
   const int64_t *extents;
-  int32_t rank;               /* of inputs that nothing is said of; -1: the first of 2, 3, 4, 1, 0 that infer takes */
-  uint64_t has;               /* bit i: an optional input i that SAMPLES do not name is given */
-  bool has_defaults;          /* attributes of SAMPLES are left out */
-  const tenon_value_t *attrs; /* in place of those of SAMPLES and defaults, where not NONE; NULL: none */
+  int32_t
+      rank; /* of inputs that nothing is said of; -1: the first of 2, 3, 4, 1, 0 that infer takes */
+  uint64_t has;      /* bit i: an optional input i that SAMPLES do not name is given */
+  bool has_defaults; /* attributes of SAMPLES are left out */
+  const tenon_value_t
+      *attrs; /* in place of those of SAMPLES and defaults, where not NONE; NULL: none */
 } tn_trial_options_t;
 
 /* How many there are: at least 1. */
 uint32_t tn_trial_count(const tenon_op_t *op);
 /* In the arena.  Errors: RANGE past the last, INVALID for what does not fit. */
-tenon_status_t tn_trial_plan(const tenon_op_t *op, const tn_trial_options_t *options, tn_arena_t *arena,
-                             tn_trial_t *out_trial);
-/* Writes the elements of a dense tensor in host memory.  Equal seeds and streams give equal ones. */
-tenon_status_t tn_trial_fill(const tn_trial_fill_t *fill, uint64_t seed, uint32_t stream, tenon_tensor_t *tensor);
-/* Makes inputs of the plan: an entry each, NULL for what is absent; a list as one tensor.  The caller releases them. */
+tenon_status_t tn_trial_plan(const tenon_op_t *op, const tn_trial_options_t *options,
+                             tn_arena_t *arena, tn_trial_t *out_trial);
+/* Writes the elements of a dense tensor in host memory.  Equal seeds and streams give equal
+ * ones. */
+tenon_status_t tn_trial_fill(const tn_trial_fill_t *fill, uint64_t seed, uint32_t stream,
+                             tenon_tensor_t *tensor);
+/* Makes inputs of the plan: an entry each, NULL for what is absent; a list as one tensor.  The
+ * caller releases them. */
 tenon_status_t tn_trial_inputs(const tn_trial_t *trial, uint64_t seed, tenon_tensor_t **out_inputs);
 /* Would these inputs be taken?  The message says what to do. */
 tenon_status_t tn_trial_infer(const tn_trial_t *trial, tenon_tensor_t *const *inputs);

@@ -1,5 +1,6 @@
-/* Calls by one array of values, tensors first, then attributes, as the schema has them: for bindings and interpreters, whose
- * arguments lie so.  Invariant: what is not given is absent, or the default; nothing of the array is kept. */
+/* Calls by one array of values, tensors first, then attributes, as the schema has them: for
+ * bindings and interpreters, whose arguments lie so.  Invariant: what is not given is absent, or
+ * the default; nothing of the array is kept. */
 #include <inttypes.h>
 #include <string.h>
 #include <tenon/tenon.h>
@@ -11,8 +12,8 @@
 
 static tenon_status_t misfit(const tenon_op_t *op, uint32_t i, const tenon_value_t *value) {
   const tn_argument_t *input = &op->schema.inputs[i];
-  return tn_fail(TENON_INVALID, "%s: argument %u, '%s': expected %s, found %s", op->name, i, input->name,
-                 tn_kind_name(input->kind), tn_kind_name(value->kind));
+  return tn_fail(TENON_INVALID, "%s: argument %u, '%s': expected %s, found %s", op->name, i,
+                 input->name, tn_kind_name(input->kind), tn_kind_name(value->kind));
 }
 
 /* Lists are made here and released by the caller: those of arguments that are lists. */
@@ -23,8 +24,10 @@ static tenon_status_t take_inputs(const tenon_op_t *op, const tenon_value_t *val
     const tenon_value_t *v = &values[i];
     if (v->kind == TENON_KIND_NONE) continue;
     if (v->kind != op->schema.inputs[i].kind) return misfit(op, i, v);
-    if (v->kind == TENON_KIND_TENSOR) out_inputs[i] = v->as.tensor;
-    else TN_TRY(tenon_tensor_list(v->as.tensors, (int32_t)v->count, &out_inputs[i]));
+    if (v->kind == TENON_KIND_TENSOR)
+      out_inputs[i] = v->as.tensor;
+    else
+      TN_TRY(tenon_tensor_list(v->as.tensors, (int32_t)v->count, &out_inputs[i]));
   }
   return TENON_OK;
 }
@@ -34,7 +37,8 @@ static tenon_status_t take_attrs(const tenon_op_t *op, const tenon_value_t *valu
                                  const tenon_value_t **out_attrs) {
   uint32_t all = op->schema.attr_count;
   bool is_whole = count == all;
-  for (uint32_t i = 0; i < count && is_whole; i++) is_whole = values[i].kind != TENON_KIND_NONE;
+  for (uint32_t i = 0; i < count && is_whole; i++)
+    is_whole = values[i].kind != TENON_KIND_NONE;
   *out_attrs = values;
   if (!is_whole) {
     tenon_value_t *filled = tn_scratch((all + 1) * sizeof *filled);
@@ -51,21 +55,23 @@ static tenon_status_t take_attrs(const tenon_op_t *op, const tenon_value_t *valu
     uint32_t listed = v->kind == TENON_KIND_DIMS ? v->count : v->kind == TENON_KIND_DIM;
     for (uint32_t k = 0; k < listed; k++)
       if (!tenon_is_known(dims[k]))
-        return tn_fail(TENON_INVALID, "%s: attribute %s: expected -2^62 or more, found %" PRId64, op->name,
-                       op->schema.attrs[i].name, dims[k].value);
+        return tn_fail(TENON_INVALID, "%s: attribute %s: expected -2^62 or more, found %" PRId64,
+                       op->name, op->schema.attrs[i].name, dims[k].value);
   }
   return TENON_OK;
 }
 
-tenon_status_t tenon_op_call_values(const tenon_op_t *op, const tenon_value_t *values, uint32_t count,
-                                    tenon_tensor_t **outputs, uint64_t wanted) {
+tenon_status_t tenon_op_call_values(const tenon_op_t *op, const tenon_value_t *values,
+                                    uint32_t count, tenon_tensor_t **outputs, uint64_t wanted) {
   enum { FEW = 8 };
   uint32_t n = op->input_count;
-  tenon_tensor_t *few[FEW] = {NULL}, **inputs = few;
+  tenon_tensor_t *few[FEW] = {NULL};
+  tenon_tensor_t **inputs = few;
   const tenon_value_t *attrs = NULL;
   if (count > n + op->schema.attr_count)
-    return tn_fail(TENON_INVALID, "%s: %u arguments: expected at most %u, %u tensors and then %u attributes", op->name,
-                   count, n + op->schema.attr_count, n, op->schema.attr_count);
+    return tn_fail(TENON_INVALID,
+                   "%s: %u arguments: expected at most %u, %u tensors and then %u attributes",
+                   op->name, count, n + op->schema.attr_count, n, op->schema.attr_count);
   tn_scratch_mark_t mark = tn_scratch_mark();
   if (n > FEW && (inputs = tn_scratch(n * sizeof *inputs))) memset(inputs, 0, n * sizeof *inputs);
   if (!inputs) return tn_no_memory("a call", n * sizeof *inputs);

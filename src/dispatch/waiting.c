@@ -1,5 +1,5 @@
-/* Kernels that wait for an operator that no library defines yet, or that do not fit the one there is.  Called by the registry,
- * with its mutex held. */
+/* Kernels that wait for an operator that no library defines yet, or that do not fit the one there
+ * is.  Called by the registry, with its mutex held. */
 #include "dispatch/waiting.h"
 
 #include <string.h>
@@ -12,7 +12,8 @@ static size_t waiting_count, waiting_capacity;
 
 bool tn_waiting_make_room(size_t more) {
   while (waiting_capacity - waiting_count < more)
-    if (!tn_grow((void **)&waiting, &waiting_capacity, waiting_capacity, sizeof *waiting)) return false;
+    if (!tn_grow((void **)&waiting, &waiting_capacity, waiting_capacity, sizeof *waiting))
+      return false;
   return true;
 }
 
@@ -34,7 +35,8 @@ void tn_waiting_reset_reasons(void) {
     if (!tn_registry_published(waiting[i].op)) waiting[i].reason = NULL;
 }
 
-/* Kernels whose operator has come are added to it; those that do not fit it stay, with the reason. */
+/* Kernels whose operator has come are added to it; those that do not fit it stay, with the
+ * reason. */
 static void resolve(tn_dangling_t *one) {
   tn_text_t offences = {0};
   tn_library_t *library = one->library;
@@ -46,7 +48,8 @@ static void resolve(tn_dangling_t *one) {
                        .code = TENON_OK};
   bool good = tn_define_extension(&d, one);
   tn_extension_t *all =
-      good ? tn_reallocate(library->extensions, (library->extension_count + d.extension_count + 1) * sizeof *all)
+      good ? tn_reallocate(library->extensions,
+                           (library->extension_count + d.extension_count + 1) * sizeof *all)
            : NULL;
   if (all) library->extensions = all;
   if (all && tn_registry_link(&d)) {
@@ -71,7 +74,8 @@ void tn_waiting_resolve(void) {
 
 int32_t tn_waiting_count(const tn_library_t *library) {
   int32_t count = 0;
-  for (size_t i = 0; i < waiting_count; i++) count += waiting[i].library == library;
+  for (size_t i = 0; i < waiting_count; i++)
+    count += waiting[i].library == library;
   return count;
 }
 

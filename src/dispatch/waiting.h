@@ -1,4 +1,5 @@
-/* Kernels for operators that are not there: they are added when those come.  All with the registry's mutex held. */
+/* Kernels for operators that are not there: they are added when those come.  All with the
+ * registry's mutex held. */
 #ifndef TN_DISPATCH_WAITING_H
 #define TN_DISPATCH_WAITING_H
 

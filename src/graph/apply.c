@@ -6,7 +6,7 @@
 #include "dispatch/call.h"
 #include "graph/cut.h"
 
-/* ---- what libraries are given ------------------------------------------------------------------------------------- */
+/* what libraries are given */
 
 static const char *op_name(const tenon_op_t *op) { return op->name; }
 static int32_t edge_count(const tenon_graph_t *graph) { return (int32_t)graph->edge_count; }
@@ -44,12 +44,14 @@ const tenon_graphs_t tn_graphs = {.size = sizeof tn_graphs,
                                   .builder_copy_node = tenon_builder_copy_node,
                                   .builder_copy_outputs = tenon_builder_copy_outputs};
 
-/* ---- applying ----------------------------------------------------------------------------------------------------- */
+/* applying */
 
-static tenon_status_t run_pass(const tenon_graph_t *graph, const tenon_pass_t *pass, const tn_library_t *library,
-                               const tenon_option_t *options, int32_t count, tenon_graph_t **out_graph) {
-  tenon_pass_call_t call = {sizeof call, TENON_PHASE_PASS, &tn_host, &tn_graphs, library->context, pass,
-                            graph,       options,          count,    0};
+static tenon_status_t run_pass(const tenon_graph_t *graph, const tenon_pass_t *pass,
+                               const tn_library_t *library, const tenon_option_t *options,
+                               int32_t count, tenon_graph_t **out_graph) {
+  tenon_pass_call_t call = {
+      sizeof call, TENON_PHASE_PASS, &tn_host, &tn_graphs, library->context, pass,
+      graph,       options,          count,    0};
   tenon_graph_t *made = NULL;
   TN_TRY(pass->run(&call, &made));
   if (!made) return tn_fail(TENON_INTERNAL, "it says that all is well, and gives no graph");
@@ -57,15 +59,25 @@ static tenon_status_t run_pass(const tenon_graph_t *graph, const tenon_pass_t *p
   return TENON_OK;
 }
 
-static tenon_status_t run_strategies(const tenon_graph_t *graph, const tenon_partitioner_t *partitioner,
-                                     const tn_library_t *library, const tenon_option_t *options, int32_t count,
-                                     tenon_graph_t **out_graph) {
+static tenon_status_t run_strategies(const tenon_graph_t *graph,
+                                     const tenon_partitioner_t *partitioner,
+                                     const tn_library_t *library, const tenon_option_t *options,
+                                     int32_t count, tenon_graph_t **out_graph) {
   tenon_status_t status = TENON_OK;
   tenon_graph_retain(graph);
   for (const tenon_strategy_t *const *s = partitioner->strategies; *s && status == TENON_OK; s++) {
-    tenon_cut_t cut = {
-        sizeof cut, TENON_PHASE_PASS, &tn_host, &tn_graphs, library->context, partitioner, *s, graph, options, count, 0,
-        NULL};
+    tenon_cut_t cut = {sizeof cut,
+                       TENON_PHASE_PASS,
+                       &tn_host,
+                       &tn_graphs,
+                       library->context,
+                       partitioner,
+                       *s,
+                       graph,
+                       options,
+                       count,
+                       0,
+                       NULL};
     tenon_graph_t *next = NULL;
     status = tn_cut_apply(&cut, library, &next);
     if (status != TENON_OK) status = tn_prefix(status, "strategy %s: ", (*s)->name);
@@ -88,15 +100,17 @@ static tenon_status_t check_options(const tenon_option_t *options, int32_t count
   return TENON_OK;
 }
 
-tenon_status_t tenon_graph_apply(const tenon_graph_t *graph, const char *name, const tenon_option_t *options,
-                                 int32_t count, tenon_graph_t **out_graph) {
+tenon_status_t tenon_graph_apply(const tenon_graph_t *graph, const char *name,
+                                 const tenon_option_t *options, int32_t count,
+                                 tenon_graph_t **out_graph) {
   const tn_transform_t *transform;
   const tn_library_t *library;
   TN_TRY(check_options(options, count));
   TN_TRY(tn_transform_find(name, &transform, &library));
-  tenon_status_t status = transform->pass
-                              ? run_pass(graph, transform->pass, library, options, count, out_graph)
-                              : run_strategies(graph, transform->partitioner, library, options, count, out_graph);
+  tenon_status_t status =
+      transform->pass
+          ? run_pass(graph, transform->pass, library, options, count, out_graph)
+          : run_strategies(graph, transform->partitioner, library, options, count, out_graph);
   if (status != TENON_OK) status = tn_prefix(status, "%s: ", name);
   tn_registry_unuse(library);
   return status;

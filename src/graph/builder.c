@@ -1,4 +1,5 @@
-/* Building graphs, for importers and applications.  Invariant: what a failing call has begun is undone, so the builder goes on. */
+/* Building graphs, for importers and applications.  Invariant: what a failing call has begun is
+ * undone, so the builder goes on. */
 #include <string.h>
 
 #include "base/map.h"
@@ -49,12 +50,16 @@ static tenon_status_t claim_name(tenon_builder_t *builder, const char *name) {
   if (!name || !*name) return TENON_OK;
   if (tn_map_get(&builder->names, name, strlen(name)))
     return tn_fail(TENON_EXISTS, "the graph has two values named '%s'", name);
-  return tn_map_put(&builder->names, name, strlen(name), builder) ? TENON_OK : tn_no_memory("a graph", strlen(name));
+  return tn_map_put(&builder->names, name, strlen(name), builder)
+             ? TENON_OK
+             : tn_no_memory("a graph", strlen(name));
 }
 
-tenon_status_t tn_builder_name_value(tenon_builder_t *builder, tenon_edge_t edge, const char *name) {
+tenon_status_t tn_builder_name_value(tenon_builder_t *builder, tenon_edge_t edge,
+                                     const char *name) {
   tn_edge_t *of = &builder->graph->edges[edge];
-  if (of->name[0] != '%' || !*name || tn_map_get(&builder->names, name, strlen(name))) return TENON_OK;
+  if (of->name[0] != '%' || !*name || tn_map_get(&builder->names, name, strlen(name)))
+    return TENON_OK;
   const char *own = tn_arena_text(&builder->graph->arena, name, strlen(name));
   if (!own) return tn_no_memory("a name", strlen(name));
   TN_TRY(claim_name(builder, name));
@@ -62,31 +67,40 @@ tenon_status_t tn_builder_name_value(tenon_builder_t *builder, tenon_edge_t edge
   return TENON_OK;
 }
 
-tenon_status_t tenon_builder_input(tenon_builder_t *builder, const char *name, tenon_dtype_t dtype, int32_t ndim,
-                                   const tenon_axis_t *axes, tenon_edge_t *out_edge) {
+tenon_status_t tenon_builder_input(tenon_builder_t *builder, const char *name, tenon_dtype_t dtype,
+                                   int32_t ndim, const tenon_axis_t *axes, tenon_edge_t *out_edge) {
   tenon_graph_t *graph = builder->graph;
   tn_edge_t *edge;
   if (ndim < -1 || ndim > TENON_RANK_MAX)
-    return tn_fail(TENON_INVALID, "input '%s' of %d dimensions: expected at most %d", name ? name : "", (int)ndim,
-                   TENON_RANK_MAX);
+    return tn_fail(TENON_INVALID, "input '%s' of %d dimensions: expected at most %d",
+                   name ? name : "", (int)ndim, TENON_RANK_MAX);
   TN_TRY(claim_name(builder, name));
-  if (!tn_grow((void **)&graph->inputs, &graph->input_capacity, graph->input_count, sizeof *graph->inputs) ||
-      !tn_grow((void **)&graph->input_axes, &graph->axes_capacity, graph->input_count, sizeof *graph->input_axes))
+  if (!tn_grow((void **)&graph->inputs, &graph->input_capacity, graph->input_count,
+               sizeof *graph->inputs) ||
+      !tn_grow((void **)&graph->input_axes, &graph->axes_capacity, graph->input_count,
+               sizeof *graph->input_axes))
     return tn_no_memory("a graph", 0);
   TN_TRY(tn_graph_add_edge(graph, name, &edge, out_edge));
   size_t places = ndim > 0 ? (size_t)ndim : 0;
-  edge->input = (int32_t)graph->input_count, edge->dtype = dtype, edge->ndim = ndim, edge->is_stated = dtype.bits != 0;
+  edge->input = (int32_t)graph->input_count;
+  edge->dtype = dtype;
+  edge->ndim = ndim;
+  edge->is_stated = dtype.bits != 0;
   edge->dims = tn_arena_array(&graph->arena, places + 1, sizeof *edge->dims);
   tenon_axis_t *kept = tn_arena_array(&graph->arena, places + 1, sizeof *kept);
   if (!edge->dims || !kept) return tn_no_memory("a graph", 0);
   for (size_t i = 0; i < places; i++) {
     kept[i] = axes[i];
-    if (axes[i].name && !(kept[i].name = tn_arena_text(&graph->arena, axes[i].name, strlen(axes[i].name))))
+    if (axes[i].name &&
+        !(kept[i].name = tn_arena_text(&graph->arena, axes[i].name, strlen(axes[i].name))))
       return tn_no_memory("a graph", 0);
-    if (axes[i].extent >= 0) edge->dims[i] = tenon_extent(axes[i].extent);
-    else TN_TRY(tn_extents_symbol(graph->extents, axes[i].name, &edge->dims[i]));
+    if (axes[i].extent >= 0)
+      edge->dims[i] = tenon_extent(axes[i].extent);
+    else
+      TN_TRY(tn_extents_symbol(graph->extents, axes[i].name, &edge->dims[i]));
   }
-  graph->input_axes[graph->input_count] = ndim < 0 ? NULL : kept; /* NULL: see tenon_builder_finish */
+  graph->input_axes[graph->input_count] =
+      ndim < 0 ? NULL : kept; /* NULL: see tenon_builder_finish */
   graph->inputs[graph->input_count++] = *out_edge;
   return TENON_OK;
 }
@@ -102,59 +116,66 @@ static bool is_used(const tenon_graph_t *graph, tenon_edge_t edge) {
 tenon_status_t tenon_builder_sparse(tenon_builder_t *builder, tenon_edge_t index, uint32_t layout) {
   tenon_graph_t *graph = builder->graph;
   if (index < 0 || (size_t)index >= graph->edge_count || graph->edges[index].input < 0)
-    return tn_fail(TENON_INVALID,
-                   "value %d is no input of this graph: other values say themselves whether they are sparse",
-                   (int)index);
+    return tn_fail(
+        TENON_INVALID,
+        "value %d is no input of this graph: other values say themselves whether they are sparse",
+        (int)index);
   tn_edge_t *edge = &graph->edges[index];
   if (is_used(graph, index))
-    return tn_fail(TENON_PRECONDITION, "input '%s' is used already: say that it is sparse before", edge->name);
+    return tn_fail(TENON_PRECONDITION, "input '%s' is used already: say that it is sparse before",
+                   edge->name);
   tenon_status_t status = tn_layout_check(layout, edge->ndim);
   if (status != TENON_OK) return tn_prefix(status, "input '%s': ", edge->name);
   edge->layout = layout;
   return TENON_OK;
 }
 
-tenon_status_t tenon_builder_constant(tenon_builder_t *builder, const char *name, tenon_tensor_t *tensor,
-                                      tenon_edge_t *out_edge) {
+tenon_status_t tenon_builder_constant(tenon_builder_t *builder, const char *name,
+                                      tenon_tensor_t *tensor, tenon_edge_t *out_edge) {
   tn_edge_t *edge;
   if (!tensor || !tn_tensor_is_owned(tensor))
-    return tn_fail(TENON_INVALID, "constant '%s': expected a tensor that Tenon made", name ? name : "");
+    return tn_fail(TENON_INVALID, "constant '%s': expected a tensor that Tenon made",
+                   name ? name : "");
   if (tensor->device.type != 1) {
     const char *key = tenon_key_for_device(tensor->device);
     return tn_fail(TENON_INVALID,
-                   "constant '%s': expected a tensor in host memory, found one on %s: copy it (tenon_tensor_copy_to), "
-                   "executables place it",
+                   "constant '%s': expected a tensor in host memory, found one on %s: copy it "
+                   "(tenon_tensor_copy_to), executables place it",
                    name ? name : "", key ? key : "a device");
   }
   TN_TRY(claim_name(builder, name));
   TN_TRY(tn_graph_add_edge(builder->graph, name, &edge, out_edge));
   tenon_tensor_retain(edge->constant = tensor);
-  edge->dtype = tensor->dtype, edge->ndim = tensor->ndim, edge->layout = tn_layout(tensor);
+  edge->dtype = tensor->dtype;
+  edge->ndim = tensor->ndim;
+  edge->layout = tn_layout(tensor);
   edge->dims = (tenon_dim_t *)(void *)tensor->shape;
   edge->strides = tensor->keys & TN_KEY_STRIDED ? (tenon_dim_t *)(void *)tensor->strides : NULL;
   return TENON_OK;
 }
 
-static tenon_status_t check_operands(const tenon_builder_t *builder, const char *name, const tenon_op_t *op,
-                                     const tenon_value_t *attrs, const tenon_operand_t *operands) {
+static tenon_status_t check_operands(const tenon_builder_t *builder, const char *name,
+                                     const tenon_op_t *op, const tenon_value_t *attrs,
+                                     const tenon_operand_t *operands) {
   for (uint32_t i = 0; i < op->input_count; i++) {
     const tn_argument_t *input = &op->schema.inputs[i];
     bool is_list = input->kind == TENON_KIND_TENSORS;
     int32_t count = operands[i].count;
     if (count < 0 || (!is_list && count > 1))
-      return tn_fail(TENON_INVALID, "node '%s' (%s): input %s takes one tensor, found %d", name, op->name, input->name,
-                     (int)count);
+      return tn_fail(TENON_INVALID, "node '%s' (%s): input %s takes one tensor, found %d", name,
+                     op->name, input->name, (int)count);
     if (count == 0 && !is_list && !input->is_optional)
-      return tn_fail(TENON_INVALID, "node '%s' (%s): input %s is missing; its schema is %s", name, op->name,
-                     input->name, op->schema.text);
-    int64_t wanted = is_list ? (input->count_attr >= 0 ? attrs[input->count_attr].as.i : input->count) : -1;
+      return tn_fail(TENON_INVALID, "node '%s' (%s): input %s is missing; its schema is %s", name,
+                     op->name, input->name, op->schema.text);
+    int64_t wanted =
+        is_list ? (input->count_attr >= 0 ? attrs[input->count_attr].as.i : input->count) : -1;
     if (wanted >= 0 && wanted != count)
-      return tn_fail(TENON_INVALID, "node '%s' (%s): input %s takes %lld tensors, found %d", name, op->name,
-                     input->name, (long long)wanted, (int)count);
+      return tn_fail(TENON_INVALID, "node '%s' (%s): input %s takes %lld tensors, found %d", name,
+                     op->name, input->name, (long long)wanted, (int)count);
     for (int32_t k = 0; k < count; k++)
       if (operands[i].edges[k] < 0 || (size_t)operands[i].edges[k] >= builder->graph->edge_count)
-        return tn_fail(TENON_INVALID, "node '%s' (%s): input %s is no value of this graph", name, op->name,
-                       input->name);
+        return tn_fail(TENON_INVALID, "node '%s' (%s): input %s is no value of this graph", name,
+                       op->name, input->name);
   }
   return TENON_OK;
 }
@@ -167,12 +188,19 @@ static tenon_status_t infer_anew(tenon_graph_t *graph) {
   for (size_t i = 0; i < graph->input_count && status == TENON_OK; i++) {
     const tenon_axis_t *axes = graph->input_axes[i];
     size_t ndim = axes ? (size_t)graph->edges[graph->inputs[i]].ndim : 0;
-    if (!(dims[i] = tn_arena_array(&graph->arena, ndim + 1, sizeof **dims))) status = tn_no_memory("a graph", 0);
+    if (!(dims[i] = tn_arena_array(&graph->arena, ndim + 1, sizeof **dims)))
+      status = tn_no_memory("a graph", 0);
     for (size_t d = 0; d < ndim && status == TENON_OK; d++)
-      if (axes[d].extent >= 0) dims[i][d] = tenon_extent(axes[d].extent);
-      else status = tn_extents_symbol(extents, axes[d].name, &dims[i][d]);
+      if (axes[d].extent >= 0)
+        dims[i][d] = tenon_extent(axes[d].extent);
+      else
+        status = tn_extents_symbol(extents, axes[d].name, &dims[i][d]);
   }
-  if (status != TENON_OK) return tn_extents_release(extents), status; /* all is as it was */
+  if (status != TENON_OK) {
+    /* all is as it was */
+    tn_extents_release(extents);
+    return status;
+  }
   tn_extents_release(graph->extents);
   graph->extents = extents;
   for (size_t e = 0; e < graph->edge_count; e++) {
@@ -182,14 +210,18 @@ static tenon_status_t infer_anew(tenon_graph_t *graph) {
       if (!graph->input_axes[edge->input]) edge->ndim = -1;
       if (!edge->is_stated) edge->dtype = (tenon_dtype_t){0, 0, 0};
     } else if (edge->producer >= 0) {
-      edge->dtype = (tenon_dtype_t){0, 0, 0}, edge->ndim = -1, edge->layout = 0;
-      edge->dims = edge->strides = edge->values = NULL, edge->value_count = 0;
+      edge->dtype = (tenon_dtype_t){0, 0, 0};
+      edge->ndim = -1;
+      edge->layout = 0;
+      edge->dims = edge->strides = edge->values = NULL;
+      edge->value_count = 0;
     }
   }
   return tn_pass_infer(graph);
 }
 
-/* A node was refused: what it said of symbols and inputs is forgotten; `status` and its message stay. */
+/* A node was refused: what it said of symbols and inputs is forgotten; `status` and its message
+ * stay. */
 static tenon_status_t forget(tenon_builder_t *builder, tenon_status_t status) {
   char *message = tn_copy_text(tn_error(), strlen(tn_error()));
   tenon_status_t after = message ? infer_anew(builder->graph) : tn_no_memory("a message", 0);
@@ -199,8 +231,8 @@ static tenon_status_t forget(tenon_builder_t *builder, tenon_status_t status) {
 }
 
 tenon_status_t tenon_builder_node(tenon_builder_t *builder, const char *name, const tenon_op_t *op,
-                                  const tenon_value_t *attrs, const tenon_operand_t *operands, tenon_edge_t *out_edges,
-                                  int32_t output_count) {
+                                  const tenon_value_t *attrs, const tenon_operand_t *operands,
+                                  tenon_edge_t *out_edges, int32_t output_count) {
   tn_node_t *node;
   const char *shown = name && *name ? name : op->schema.name;
   if (!attrs) attrs = op->defaults;
@@ -210,8 +242,8 @@ tenon_status_t tenon_builder_node(tenon_builder_t *builder, const char *name, co
   int32_t has = tn_node_output_count(op, attrs);
   if (has < 0) has = output_count;
   if (output_count < 0 || output_count > has)
-    return tn_fail(TENON_INVALID, "node '%s' (%s): it has %d results, found %d", shown, op->name, (int)has,
-                   (int)output_count);
+    return tn_fail(TENON_INVALID, "node '%s' (%s): it has %d results, found %d", shown, op->name,
+                   (int)has, (int)output_count);
   TN_TRY(tn_graph_add_node(builder->graph, name, op, attrs, operands, has, &node));
   int32_t index = (int32_t)(builder->graph->node_count - 1);
   size_t edges = builder->graph->edge_count;
@@ -224,7 +256,9 @@ tenon_status_t tenon_builder_node(tenon_builder_t *builder, const char *name, co
   }
   if (status == TENON_OK && builder->is_checked) status = tn_node_infer(builder->graph, node);
   if (status == TENON_OK) return status;
-  builder->graph->node_count--, builder->graph->edge_count = edges; /* as if it had not been */
+  /* as if it had not been */
+  builder->graph->node_count--;
+  builder->graph->edge_count = edges;
   return builder->is_checked ? forget(builder, status) : status;
 }
 
@@ -236,7 +270,8 @@ tenon_status_t tenon_builder_output(tenon_builder_t *builder, const char *name, 
   for (size_t i = 0; i < graph->output_count; i++)
     if (strcmp(graph->output_names[i], kept) == 0)
       return tn_fail(TENON_EXISTS, "the graph has two outputs named '%s'", kept);
-  if (!tn_grow((void **)&graph->outputs, &graph->output_capacity, graph->output_count, sizeof *graph->outputs) ||
+  if (!tn_grow((void **)&graph->outputs, &graph->output_capacity, graph->output_count,
+               sizeof *graph->outputs) ||
       !tn_grow((void **)&graph->output_names, &graph->name_capacity, graph->output_count,
                sizeof *graph->output_names) ||
       !(kept = tn_arena_text(&graph->arena, kept, strlen(kept))))
@@ -248,7 +283,8 @@ tenon_status_t tenon_builder_output(tenon_builder_t *builder, const char *name, 
 
 /* Ports of outputs, and of inputs whose rank was deduced. */
 static tenon_status_t make_ports(tenon_graph_t *graph) {
-  graph->output_axes = tn_arena_array(&graph->arena, graph->output_count + 1, sizeof *graph->output_axes);
+  graph->output_axes =
+      tn_arena_array(&graph->arena, graph->output_count + 1, sizeof *graph->output_axes);
   if (!graph->output_axes) return tn_no_memory("a graph", 0);
   for (size_t i = 0; i < graph->output_count; i++)
     TN_TRY(tn_axes_make(graph, graph->outputs[i], &graph->arena, &graph->output_axes[i]));
@@ -258,7 +294,9 @@ static tenon_status_t make_ports(tenon_graph_t *graph) {
   return TENON_OK;
 }
 
-void tenon_builder_check(tenon_builder_t *builder, int32_t is_on) { builder->is_checked = is_on != 0; }
+void tenon_builder_check(tenon_builder_t *builder, int32_t is_on) {
+  builder->is_checked = is_on != 0;
+}
 
 tenon_status_t tenon_builder_finish(tenon_builder_t *builder, tenon_graph_t **out_graph) {
   tenon_graph_t *fresh;
@@ -271,10 +309,12 @@ tenon_status_t tenon_builder_finish(tenon_builder_t *builder, tenon_graph_t **ou
   return TENON_OK;
 }
 
-tenon_status_t tenon_builder_value(tenon_builder_t *builder, tenon_edge_t index, tenon_port_t *out_port) {
+tenon_status_t tenon_builder_value(tenon_builder_t *builder, tenon_edge_t index,
+                                   tenon_port_t *out_port) {
   tenon_axis_t *axes;
   if (index < 0 || (size_t)index >= builder->graph->edge_count)
-    return tn_fail(TENON_RANGE, "value %d of a graph with %zu", (int)index, builder->graph->edge_count);
+    return tn_fail(TENON_RANGE, "value %d of a graph with %zu", (int)index,
+                   builder->graph->edge_count);
   const tn_edge_t *edge = &builder->graph->edges[index];
   tn_arena_clear(&builder->lent);
   TN_TRY(tn_axes_make(builder->graph, index, &builder->lent, &axes));

@@ -1,5 +1,6 @@
-/* From graph to executable: copy, infer, fold, sweep, then state and prepared code for each node.  Called by applications
- * and for subgraphs.  Invariant: after creation an executable's own data never changes but for the list of idle runs. */
+/* From graph to executable: copy, infer, fold, sweep, then state and prepared code for each node.
+ * Called by applications and for subgraphs.  Invariant: after creation an executable's own data
+ * never changes but for the list of idle runs. */
 #include <string.h>
 
 #include "base/memory.h"
@@ -30,9 +31,13 @@ void tenon_executable_release(tenon_executable_t *executable) {
     if (step->plan && step->release) step->release(step->plan);
     if (step->has_state && step->node->op->destroy) step->node->op->destroy(step->state);
   }
-  if (executable->graph) tn_recorded_end(&executable->recorded), tn_eager_release(executable);
+  if (executable->graph) {
+    tn_recorded_end(&executable->recorded);
+    tn_eager_release(executable);
+  }
   tn_claims_release(executable);
-  for (size_t i = 0; i < executable->library_count; i++) tn_registry_unuse(executable->libraries[i]);
+  for (size_t i = 0; i < executable->library_count; i++)
+    tn_registry_unuse(executable->libraries[i]);
   tn_release_memory((void *)executable->libraries);
   tn_release_memory(executable->steps);
   tn_release_memory(executable->last_use);
@@ -44,40 +49,48 @@ void tenon_executable_release(tenon_executable_t *executable) {
   tn_release_memory(executable);
 }
 
-const tenon_graph_t *tenon_executable_graph(const tenon_executable_t *executable) { return executable->source; }
+const tenon_graph_t *tenon_executable_graph(const tenon_executable_t *executable) {
+  return executable->source;
+}
 
-tenon_status_t tn_executable_use(tenon_executable_t *e, const tn_kernel_t *kernel, const tenon_op_t *op) {
+tenon_status_t tn_executable_use(tenon_executable_t *e, const tn_kernel_t *kernel,
+                                 const tenon_op_t *op) {
   if (kernel->library == op->library) return TENON_OK; /* that one the graph keeps */
   tenon_status_t status = TENON_OK;
   tn_mutex_lock(&e->lock);
   size_t i = 0;
-  while (i < e->library_count && e->libraries[i] != kernel->library) i++;
+  while (i < e->library_count && e->libraries[i] != kernel->library)
+    i++;
   if (i == e->library_count) {
-    if (tn_grow((void **)&e->libraries, &e->library_capacity, e->library_count, sizeof *e->libraries))
+    if (tn_grow((void **)&e->libraries, &e->library_capacity, e->library_count,
+                sizeof *e->libraries))
       tn_registry_use(e->libraries[e->library_count++] = kernel->library);
-    else status = tn_no_memory("an executable", sizeof *e->libraries);
+    else
+      status = tn_no_memory("an executable", sizeof *e->libraries);
   }
   tn_mutex_unlock(&e->lock);
   return status;
 }
 
-/* ---- what is made once for each node ---------------------------------------------------------------------------- */
+/* what is made once for each node */
 
 static tenon_status_t prepare(tenon_executable_t *e, tn_step_t *step) {
   const tn_node_t *node = step->node;
   const tenon_op_t *op = node->op;
-  const tn_slot_t *slot = __atomic_load_n(&op->cpu, __ATOMIC_ACQUIRE); /* a reload puts another there */
+  const tn_slot_t *slot =
+      __atomic_load_n(&op->cpu, __ATOMIC_ACQUIRE); /* a reload puts another there */
   const tn_kernel_t *kernel = slot->only;
   if (slot->by_dtype) {
-    const tenon_operand_t *operand = op->dispatch_input >= 0 ? &node->operands[op->dispatch_input] : NULL;
+    const tenon_operand_t *operand =
+        op->dispatch_input >= 0 ? &node->operands[op->dispatch_input] : NULL;
     if (!operand || !operand->count) return TENON_OK;
     kernel = tn_op_kernel_of_dtype(op, e->graph->edges[operand->edges[0]].dtype);
   }
   if (kernel) TN_TRY(tn_executable_use(e, kernel, op));
   if (!kernel || !kernel->prepare) return TENON_OK;
   tn_scratch_mark_t mark = tn_scratch_mark();
-  tenon_meta_t *metas = tn_scratch((op->input_count + 1) * sizeof *metas),
-               **slots = tn_scratch((op->input_count + 1) * sizeof *slots);
+  tenon_meta_t *metas = tn_scratch((op->input_count + 1) * sizeof *metas);
+  tenon_meta_t **slots = tn_scratch((op->input_count + 1) * sizeof *slots);
   tenon_status_t status = metas && slots ? TENON_OK : tn_no_memory("preparing a node", 0);
   tenon_node_t info = {.size = sizeof info,
                        .phase = TENON_PHASE_PREPARE,
@@ -110,7 +123,9 @@ static tenon_status_t prepare(tenon_executable_t *e, tn_step_t *step) {
   if (known) status = kernel->prepare(&info);
   for (uint32_t i = 0; i < op->input_count && status == TENON_OK; i++)
     if (info.consumed >> i & info.constant >> i & 1) tn_tensor_forget(metas[i].value);
-  step->plan = info.plan, step->release = kernel->release, step->prepared = kernel;
+  step->plan = info.plan;
+  step->release = kernel->release;
+  step->prepared = kernel;
   tn_scratch_reset(mark);
   return status;
 }
@@ -121,9 +136,11 @@ static uint64_t wanted_results(const tn_node_t *node, const int32_t *uses) {
   for (uint32_t o = 0; o < node->op->output_count; o++) {
     const tn_argument_t *result = &node->op->schema.outputs[o];
     int32_t count = 1;
-    if (result->kind == TENON_KIND_TENSORS) count = node->output_count - at - (int32_t)(node->op->output_count - o - 1);
+    if (result->kind == TENON_KIND_TENSORS)
+      count = node->output_count - at - (int32_t)(node->op->output_count - o - 1);
     bool used = !result->is_optional;
-    for (int32_t k = 0; k < count && at < node->output_count; k++) used |= uses[node->outputs[at++]] > 0;
+    for (int32_t k = 0; k < count && at < node->output_count; k++)
+      used |= uses[node->outputs[at++]] > 0;
     if (used && o < 63) wanted |= (uint64_t)1 << o;
   }
   return wanted | (uint64_t)1 << 63; /* never 0, which would mean all */
@@ -135,7 +152,8 @@ static tenon_status_t make_steps(tenon_executable_t *e) {
   if (!(e->steps = tn_allocate_zero(count + 1, sizeof *e->steps)) ||
       !(e->last_use = tn_allocate((e->graph->edge_count + 1) * sizeof *e->last_use)))
     return tn_no_memory("an executable", count * sizeof *e->steps);
-  for (size_t i = 0; i < e->graph->edge_count; i++) e->last_use[i] = -1;
+  for (size_t i = 0; i < e->graph->edge_count; i++)
+    e->last_use[i] = -1;
   TN_TRY(tn_graph_uses(e->graph, &uses));
   tenon_status_t status = TENON_OK;
   for (size_t n = 0; n < count && status == TENON_OK; n++) {
@@ -144,15 +162,18 @@ static tenon_status_t make_steps(tenon_executable_t *e) {
     step->node = node;
     step->wanted = wanted_results(node, uses);
     for (uint32_t i = 0; i < node->op->input_count; i++)
-      for (int32_t k = 0; k < node->operands[i].count; k++) e->last_use[node->operands[i].edges[k]] = (int32_t)n;
+      for (int32_t k = 0; k < node->operands[i].count; k++)
+        e->last_use[node->operands[i].edges[k]] = (int32_t)n;
     if (node->op->create) {
       status = tn_state_create(node->op, node->attrs, &step->state);
       step->has_state = status == TENON_OK;
     }
     if (status == TENON_OK && e->is_planned) status = prepare(e, step);
-    if (status != TENON_OK) status = tn_prefix(status, "node '%s' (%s): ", node->name, node->op->name);
+    if (status != TENON_OK)
+      status = tn_prefix(status, "node '%s' (%s): ", node->name, node->op->name);
   }
-  for (size_t i = 0; i < e->graph->output_count; i++) e->last_use[e->graph->outputs[i]] = INT32_MAX;
+  for (size_t i = 0; i < e->graph->output_count; i++)
+    e->last_use[e->graph->outputs[i]] = INT32_MAX;
   tn_release_memory(uses);
   return status;
 }
@@ -165,19 +186,21 @@ static tenon_status_t check_sparse(const tenon_executable_t *e) {
     if (e->place.nodes[n].home == e->place.host) continue;
     for (uint32_t i = 0; i < node->op->input_count; i++)
       for (int32_t k = 0; k < node->operands[i].count; k++)
-        if (e->graph->edges[node->operands[i].edges[k]].layout) sparse = &e->graph->edges[node->operands[i].edges[k]];
+        if (e->graph->edges[node->operands[i].edges[k]].layout)
+          sparse = &e->graph->edges[node->operands[i].edges[k]];
     for (int32_t o = 0; o < node->output_count; o++)
       if (e->graph->edges[node->outputs[o]].layout) sparse = &e->graph->edges[node->outputs[o]];
     if (sparse)
-      return tn_fail(
-          TENON_UNIMPLEMENTED,
-          "node '%s' (%s): value '%s' is sparse (%s), which tensors on devices are not: pin the node to the CPU",
-          node->name, node->op->name, sparse->name, tn_layout_name(sparse->layout));
+      return tn_fail(TENON_UNIMPLEMENTED,
+                     "node '%s' (%s): value '%s' is sparse (%s), which tensors on devices are not: "
+                     "pin the node to the CPU",
+                     node->name, node->op->name, sparse->name, tn_layout_name(sparse->layout));
   }
   return TENON_OK;
 }
 
-static tenon_status_t compile(tenon_executable_t *e, const tenon_graph_t *graph, const tenon_compile_t *options) {
+static tenon_status_t compile(tenon_executable_t *e, const tenon_graph_t *graph,
+                              const tenon_compile_t *options) {
   TN_TRY(tn_graph_copy(graph, &e->graph));
   TN_TRY(tn_pass_infer(e->graph));
   if (!(options->flags & TENON_COMPILE_PLAIN)) {
@@ -208,8 +231,10 @@ static tenon_status_t compile(tenon_executable_t *e, const tenon_graph_t *graph,
 
 static bool is_of_cpu(const tenon_compile_t *options) {
   bool is_cpu = options->device.type <= 1;
-  for (uint32_t i = 0; i < options->device_count; i++) is_cpu &= options->devices[i].type == 1;
-  for (uint32_t i = 0; i < options->pin_count; i++) is_cpu &= options->pins[i].device.type == 1;
+  for (uint32_t i = 0; i < options->device_count; i++)
+    is_cpu &= options->devices[i].type == 1;
+  for (uint32_t i = 0; i < options->pin_count; i++)
+    is_cpu &= options->pins[i].device.type == 1;
   return is_cpu;
 }
 
@@ -221,17 +246,24 @@ tenon_status_t tenon_executable_create(const tenon_graph_t *graph, const tenon_c
   e->reloads = tn_registry_reloads(); /* before any operator is looked at */
   tenon_graph_retain(e->source = graph);
   tenon_compile_t wanted = {.size = sizeof wanted};
-  if (options) memcpy(&wanted, options, options->size < sizeof wanted ? options->size : sizeof wanted);
+  if (options)
+    memcpy(&wanted, options, options->size < sizeof wanted ? options->size : sizeof wanted);
   e->is_planned = is_of_cpu(&wanted);
   tenon_status_t status = TENON_OK;
   if (wanted.flags & TENON_COMPILE_GRADIENTS) {
     if (!e->is_planned)
-      status = tn_fail(TENON_UNIMPLEMENTED, "runs that make a history are of the CPU, not of other devices");
-    e->is_planned = false, e->has_gradients = true, wanted.device = (tenon_device_t){1, 0}, wanted.device_count = 0;
+      status = tn_fail(TENON_UNIMPLEMENTED,
+                       "runs that make a history are of the CPU, not of other devices");
+    e->is_planned = false;
+    e->has_gradients = true;
+    wanted.device = (tenon_device_t){1, 0};
+    wanted.device_count = 0;
   }
   if (status == TENON_OK) status = tn_executable_keep(e, &wanted);
   if (status == TENON_OK) status = compile(e, graph, &wanted);
-  if (status != TENON_OK) tenon_executable_release(e);
-  else *out_executable = e;
+  if (status != TENON_OK)
+    tenon_executable_release(e);
+  else
+    *out_executable = e;
   return status;
 }

@@ -5,15 +5,21 @@
 
 #include "base/status.h"
 
-enum { OUT = 1, IN = 2 }; /* of `reached`: outside, behind the nodes; one of them */
+enum {
+  OUT = 1,
+  IN = 2,
+}; /* of `reached`: outside, behind the nodes; one of them */
 
 tenon_status_t tn_groups_create(const tenon_graph_t *graph, tn_arena_t *arena, tn_groups_t *out) {
-  *out = (tn_groups_t){.graph = graph,
-                       .producers = tn_arena_array(arena, graph->edge_count + 1, sizeof *out->producers),
-                       .group_of = tn_arena_array(arena, graph->node_count + 1, sizeof *out->group_of),
-                       .reached = tn_arena_array(arena, graph->node_count + 1, sizeof *out->reached)};
-  if (!out->producers || !out->group_of || !out->reached) return tn_no_memory("groups of nodes", graph->node_count);
-  for (size_t e = 0; e < graph->edge_count; e++) out->producers[e] = -1;
+  *out = (tn_groups_t){
+      .graph = graph,
+      .producers = tn_arena_array(arena, graph->edge_count + 1, sizeof *out->producers),
+      .group_of = tn_arena_array(arena, graph->node_count + 1, sizeof *out->group_of),
+      .reached = tn_arena_array(arena, graph->node_count + 1, sizeof *out->reached)};
+  if (!out->producers || !out->group_of || !out->reached)
+    return tn_no_memory("groups of nodes", graph->node_count);
+  for (size_t e = 0; e < graph->edge_count; e++)
+    out->producers[e] = -1;
   for (size_t n = 0; n < graph->node_count; n++)
     for (int32_t o = 0; graph->nodes[n].op && o < graph->nodes[n].output_count; o++)
       out->producers[graph->nodes[n].outputs[o]] = (int32_t)n;
@@ -37,24 +43,32 @@ static void leave(const tn_groups_t *g, size_t n) {
     if (g->group_of[k] == group) g->reached[k] = OUT;
 }
 
-bool tn_groups_return(const tn_groups_t *g, const int32_t *nodes, size_t count, int32_t *out_left, int32_t *out_back) {
+bool tn_groups_return(const tn_groups_t *g, const int32_t *nodes, size_t count, int32_t *out_left,
+                      int32_t *out_back) {
   int64_t first = -1;
   memset(g->reached, 0, g->graph->node_count);
-  for (size_t i = 0; i < count; i++) g->reached[nodes[i]] = IN;
+  for (size_t i = 0; i < count; i++)
+    g->reached[nodes[i]] = IN;
   for (bool changed = true; changed;) {
     changed = false;
     for (size_t n = 0; n < g->graph->node_count; n++) {
-      if (!g->graph->nodes[n].op || g->reached[n] || !(reads(g, n, IN) || reads(g, n, OUT))) continue;
+      if (!g->graph->nodes[n].op || g->reached[n] || !(reads(g, n, IN) || reads(g, n, OUT)))
+        continue;
       if (first < 0) first = (int64_t)n;
-      leave(g, n), changed = true;
+      leave(g, n);
+      changed = true;
     }
   }
   for (size_t i = 0; i < count; i++)
-    if (reads(g, (size_t)nodes[i], OUT)) return *out_left = (int32_t)first, *out_back = nodes[i], true;
+    if (reads(g, (size_t)nodes[i], OUT)) {
+      *out_left = (int32_t)first;
+      *out_back = nodes[i];
+      return true;
+    }
   return false;
 }
 
-/* ---- an order ----------------------------------------------------------------------------------------------------- */
+/* an order */
 
 static bool is_ready(const tn_groups_t *g, const bool *is_placed, size_t n) {
   const tn_node_t *node = &g->graph->nodes[n];
@@ -70,24 +84,34 @@ static bool is_ready(const tn_groups_t *g, const bool *is_placed, size_t n) {
 /* A node, or all of its group, is put where it may stand. */
 static bool put(const tn_groups_t *g, bool *is_placed, size_t n, int32_t *order, size_t *count) {
   int32_t group = g->group_of[n];
-  size_t begin = group ? 0 : n, end = group ? g->graph->node_count : n + 1;
+  size_t begin = group ? 0 : n;
+  size_t end = group ? g->graph->node_count : n + 1;
   for (size_t k = begin; k < end; k++)
-    if (g->graph->nodes[k].op && g->group_of[k] == group && !is_ready(g, is_placed, k)) return false;
+    if (g->graph->nodes[k].op && g->group_of[k] == group && !is_ready(g, is_placed, k))
+      return false;
   for (size_t k = begin; k < end; k++)
-    if (g->graph->nodes[k].op && g->group_of[k] == group) order[(*count)++] = (int32_t)k, is_placed[k] = true;
+    if (g->graph->nodes[k].op && g->group_of[k] == group) {
+      order[(*count)++] = (int32_t)k;
+      is_placed[k] = true;
+    }
   return true;
 }
 
-tenon_status_t tn_groups_order(const tn_groups_t *g, tn_arena_t *arena, int32_t *order, size_t *out_count) {
-  size_t total = g->graph->node_count, count = 0, wanted = 0;
+tenon_status_t tn_groups_order(const tn_groups_t *g, tn_arena_t *arena, int32_t *order,
+                               size_t *out_count) {
+  size_t total = g->graph->node_count;
+  size_t count = 0;
+  size_t wanted = 0;
   bool *is_placed = tn_arena_array(arena, total + 1, sizeof *is_placed);
   if (!is_placed) return tn_no_memory("an order of nodes", total);
-  for (size_t n = 0; n < total; n++) wanted += g->graph->nodes[n].op != NULL;
+  for (size_t n = 0; n < total; n++)
+    wanted += g->graph->nodes[n].op != NULL;
   for (bool changed = true; changed;) { /* rounds, in each of which all goes that is ready */
     changed = false;
     for (size_t n = 0; n < total; n++)
       if (g->graph->nodes[n].op && !is_placed[n]) changed |= put(g, is_placed, n, order, &count);
   }
   *out_count = count;
-  return count == wanted ? TENON_OK : tn_fail(TENON_INTERNAL, "groups of nodes wait for each other");
+  return count == wanted ? TENON_OK
+                         : tn_fail(TENON_INTERNAL, "groups of nodes wait for each other");
 }

@@ -6,15 +6,17 @@
 /* Names that were made up are made up anew. */
 static const char *name_of(const tn_edge_t *edge) { return *edge->name == '%' ? NULL : edge->name; }
 
-tenon_status_t tn_builder_place(tenon_builder_t *builder, const tenon_graph_t *graph, tenon_edge_t index,
-                                tenon_edge_t *edges) {
+tenon_status_t tn_builder_place(tenon_builder_t *builder, const tenon_graph_t *graph,
+                                tenon_edge_t index, tenon_edge_t *edges) {
   const tn_edge_t *edge = &graph->edges[index];
   if (edges[index] >= 0) return TENON_OK;
-  if (!edge->constant) return tn_fail(TENON_INVALID, "value '%s' was not made before it is used", edge->name);
+  if (!edge->constant)
+    return tn_fail(TENON_INVALID, "value '%s' was not made before it is used", edge->name);
   return tenon_builder_constant(builder, name_of(edge), edge->constant, &edges[index]);
 }
 
-tenon_status_t tenon_builder_copy_inputs(tenon_builder_t *builder, const tenon_graph_t *graph, tenon_edge_t *edges) {
+tenon_status_t tenon_builder_copy_inputs(tenon_builder_t *builder, const tenon_graph_t *graph,
+                                         tenon_edge_t *edges) {
   for (int32_t i = 0; i < (int32_t)graph->input_count; i++) {
     tenon_port_t port = {.size = sizeof port};
     TN_TRY(tenon_graph_input(graph, i, &port));
@@ -26,15 +28,17 @@ tenon_status_t tenon_builder_copy_inputs(tenon_builder_t *builder, const tenon_g
   return TENON_OK;
 }
 
-tenon_status_t tenon_builder_copy_node(tenon_builder_t *builder, const tenon_graph_t *graph, int32_t index,
-                                       tenon_edge_t *edges) {
+tenon_status_t tenon_builder_copy_node(tenon_builder_t *builder, const tenon_graph_t *graph,
+                                       int32_t index, tenon_edge_t *edges) {
   if (index < 0 || (size_t)index >= graph->node_count)
     return tn_fail(TENON_RANGE, "node %d of a graph with %zu", (int)index, graph->node_count);
   const tn_node_t *node = &graph->nodes[index];
-  size_t total = (size_t)node->output_count, at = 0;
-  for (uint32_t i = 0; i < node->op->input_count; i++) total += (size_t)node->operands[i].count;
-  tenon_edge_t *room =
-      tn_allocate((total + 1) * sizeof *room + (node->op->input_count + 1) * sizeof(tenon_operand_t) + 8);
+  size_t total = (size_t)node->output_count;
+  size_t at = 0;
+  for (uint32_t i = 0; i < node->op->input_count; i++)
+    total += (size_t)node->operands[i].count;
+  tenon_edge_t *room = tn_allocate((total + 1) * sizeof *room +
+                                   (node->op->input_count + 1) * sizeof(tenon_operand_t) + 8);
   if (!room) return tn_no_memory("a node", total);
   tenon_operand_t *operands = (tenon_operand_t *)(void *)((char *)room + (total + 2) / 2 * 8);
   tenon_status_t status = TENON_OK;
@@ -48,13 +52,17 @@ tenon_status_t tenon_builder_copy_node(tenon_builder_t *builder, const tenon_gra
   }
   tenon_edge_t *outputs = &room[at];
   if (status == TENON_OK)
-    status = tenon_builder_node(builder, node->name, node->op, node->attrs, operands, outputs, node->output_count);
-  for (int32_t o = 0; o < node->output_count && status == TENON_OK; o++) edges[node->outputs[o]] = outputs[o];
+    status = tenon_builder_node(builder, node->name, node->op, node->attrs, operands, outputs,
+                                node->output_count);
+  for (int32_t o = 0; o < node->output_count && status == TENON_OK; o++)
+    edges[node->outputs[o]] = outputs[o];
   tn_release_memory(room);
-  return status == TENON_OK ? status : tn_prefix(status, "node '%s' (%s): ", node->name, node->op->name);
+  return status == TENON_OK ? status
+                            : tn_prefix(status, "node '%s' (%s): ", node->name, node->op->name);
 }
 
-tenon_status_t tenon_builder_copy_outputs(tenon_builder_t *builder, const tenon_graph_t *graph, tenon_edge_t *edges) {
+tenon_status_t tenon_builder_copy_outputs(tenon_builder_t *builder, const tenon_graph_t *graph,
+                                          tenon_edge_t *edges) {
   for (size_t i = 0; i < graph->output_count; i++) {
     TN_TRY(tn_builder_place(builder, graph, graph->outputs[i], edges));
     TN_TRY(tenon_builder_output(builder, graph->output_names[i], edges[graph->outputs[i]]));

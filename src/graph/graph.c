@@ -1,5 +1,6 @@
-/* Graphs: making, copying, release.  Called by the builder, and by the compiler for its copy.  Invariant: an operand's edge
- * exists before the node that uses it, so the order of nodes is an order to run. */
+/* Graphs: making, copying, release.  Called by the builder, and by the compiler for its copy.
+ * Invariant: an operand's edge exists before the node that uses it, so the order of nodes is an
+ * order to run. */
 #include "graph/graph.h"
 
 #include <stdio.h>
@@ -12,12 +13,13 @@
 #include "dispatch/registry.h"
 #include "graph/run.h"
 
-/* ---- results of nodes ------------------------------------------------------------------------------------------- */
+/* results of nodes */
 
 int32_t tn_op_result_input(const tenon_op_t *op, uint32_t o) {
   const tn_argument_t *result = &op->schema.outputs[o];
   for (uint32_t i = 0; result->is_written && i < op->input_count; i++)
-    if (op->schema.inputs[i].is_written && op->schema.inputs[i].mark == result->mark) return (int32_t)i;
+    if (op->schema.inputs[i].is_written && op->schema.inputs[i].mark == result->mark)
+      return (int32_t)i;
   return -1;
 }
 
@@ -25,7 +27,8 @@ int32_t tn_op_written(const tenon_op_t *op, int32_t k) {
   for (uint32_t i = 0; i < op->input_count; i++) {
     if (!op->schema.inputs[i].is_written) continue;
     bool returned = false;
-    for (uint32_t o = 0; o < op->output_count; o++) returned |= tn_op_result_input(op, o) == (int32_t)i;
+    for (uint32_t o = 0; o < op->output_count; o++)
+      returned |= tn_op_result_input(op, o) == (int32_t)i;
     if (!returned && k-- == 0) return (int32_t)i;
   }
   return -1;
@@ -43,16 +46,18 @@ int32_t tn_node_output_count(const tenon_op_t *op, const tenon_value_t *attrs) {
       count += items;
     }
   }
-  for (int32_t k = 0; tn_op_written(op, k) >= 0; k++) count++;
+  for (int32_t k = 0; tn_op_written(op, k) >= 0; k++)
+    count++;
   return (int32_t)count;
 }
 
-/* ---- making ----------------------------------------------------------------------------------------------------- */
+/* making */
 
 tenon_status_t tn_graph_create(tenon_graph_t **out_graph) {
   tenon_graph_t *graph = tn_allocate_zero(1, sizeof *graph);
   if (!graph) return tn_no_memory("a graph", sizeof *graph);
-  graph->references = 1, graph->name = "";
+  graph->references = 1;
+  graph->name = "";
   tenon_status_t status = tn_extents_create(&graph->extents);
   if (status != TENON_OK) {
     tn_release_memory(graph);
@@ -63,17 +68,22 @@ tenon_status_t tn_graph_create(tenon_graph_t **out_graph) {
 }
 
 void tenon_graph_retain(const tenon_graph_t *graph) {
-  if (graph) __atomic_fetch_add(&((tenon_graph_t *)(uintptr_t)graph)->references, 1, __ATOMIC_RELAXED);
+  if (graph)
+    __atomic_fetch_add(&((tenon_graph_t *)(uintptr_t)graph)->references, 1, __ATOMIC_RELAXED);
 }
 
 void tenon_graph_release(const tenon_graph_t *constant) {
   tenon_graph_t *graph = (tenon_graph_t *)(uintptr_t)constant;
   if (!graph || __atomic_fetch_sub(&graph->references, 1, __ATOMIC_ACQ_REL) != 1) return;
   tenon_executable_release(graph->executable);
-  for (size_t i = 0; i < graph->edge_count; i++) tenon_tensor_release(graph->edges[i].constant);
-  for (size_t i = 0; i < graph->subgraph_count; i++) tenon_graph_release(graph->subgraphs[i]);
-  for (size_t i = 0; i < graph->kept_count; i++) tenon_tensor_release(graph->kept[i]);
-  for (size_t i = 0; i < graph->op_count; i++) __atomic_fetch_sub(&graph->ops[i]->graphs, 1, __ATOMIC_RELAXED);
+  for (size_t i = 0; i < graph->edge_count; i++)
+    tenon_tensor_release(graph->edges[i].constant);
+  for (size_t i = 0; i < graph->subgraph_count; i++)
+    tenon_graph_release(graph->subgraphs[i]);
+  for (size_t i = 0; i < graph->kept_count; i++)
+    tenon_tensor_release(graph->kept[i]);
+  for (size_t i = 0; i < graph->op_count; i++)
+    __atomic_fetch_sub(&graph->ops[i]->graphs, 1, __ATOMIC_RELAXED);
   void *arrays[] = {graph->edges,
                     graph->nodes,
                     graph->inputs,
@@ -83,8 +93,10 @@ void tenon_graph_release(const tenon_graph_t *constant) {
                     (void *)graph->subgraphs,
                     graph->kept,
                     graph->ops};
-  for (size_t i = 0; i < sizeof arrays / sizeof *arrays; i++) tn_release_memory(arrays[i]);
-  for (size_t i = 0; i < graph->library_count; i++) tn_registry_unuse(graph->libraries[i]);
+  for (size_t i = 0; i < sizeof arrays / sizeof *arrays; i++)
+    tn_release_memory(arrays[i]);
+  for (size_t i = 0; i < graph->library_count; i++)
+    tn_registry_unuse(graph->libraries[i]);
   tn_release_memory((void *)graph->libraries);
   tn_extents_release(graph->extents);
   tn_arena_clear(&graph->arena);
@@ -94,7 +106,8 @@ void tenon_graph_release(const tenon_graph_t *constant) {
 static tenon_status_t use_library(tenon_graph_t *graph, const tn_library_t *library) {
   for (size_t i = 0; i < graph->library_count; i++)
     if (graph->libraries[i] == library) return TENON_OK;
-  if (!tn_grow((void **)&graph->libraries, &graph->library_capacity, graph->library_count, sizeof *graph->libraries))
+  if (!tn_grow((void **)&graph->libraries, &graph->library_capacity, graph->library_count,
+               sizeof *graph->libraries))
     return tn_no_memory("a graph", sizeof *graph->libraries);
   tn_registry_use(graph->libraries[graph->library_count++] = library);
   return TENON_OK;
@@ -118,12 +131,14 @@ tenon_status_t tn_graph_add_edge(tenon_graph_t *graph, const char *name, tn_edge
     snprintf(made, sizeof made, "%%%zu", graph->edge_count);
     name = made;
   }
-  if (graph->edge_count >= INT32_MAX ||
-      !tn_grow((void **)&graph->edges, &graph->edge_capacity, graph->edge_count, sizeof *graph->edges))
+  if (graph->edge_count >= INT32_MAX || !tn_grow((void **)&graph->edges, &graph->edge_capacity,
+                                                 graph->edge_count, sizeof *graph->edges))
     return tn_no_memory("a graph", graph->edge_capacity * sizeof *graph->edges);
   tn_edge_t *edge = &graph->edges[graph->edge_count];
-  *edge =
-      (tn_edge_t){.name = tn_arena_text(&graph->arena, name, strlen(name)), .producer = -1, .input = -1, .ndim = -1};
+  *edge = (tn_edge_t){.name = tn_arena_text(&graph->arena, name, strlen(name)),
+                      .producer = -1,
+                      .input = -1,
+                      .ndim = -1};
   if (!edge->name) return tn_no_memory("a graph", strlen(name));
   *out_index = (tenon_edge_t)graph->edge_count++;
   if (out_edge) *out_edge = edge;
@@ -135,26 +150,29 @@ static tenon_status_t keep_value(tenon_graph_t *graph, const tenon_value_t *valu
   tenon_tensor_t *const *tensors = value->kind == TENON_KIND_TENSORS ? value->as.tensors : one;
   uint32_t count = value->kind == TENON_KIND_TENSORS ? value->count : one[0] != NULL;
   for (uint32_t i = 0; i < count; i++) {
-    if (!tn_grow((void **)&graph->kept, &graph->kept_capacity, graph->kept_count, sizeof *graph->kept))
+    if (!tn_grow((void **)&graph->kept, &graph->kept_capacity, graph->kept_count,
+                 sizeof *graph->kept))
       return tn_no_memory("a graph", sizeof *graph->kept);
     tenon_tensor_retain(graph->kept[graph->kept_count++] = tensors[i]);
   }
   if (value->kind != TENON_KIND_GRAPH || !value->as.graph) return TENON_OK;
-  if (!tn_grow((void **)&graph->subgraphs, &graph->subgraph_capacity, graph->subgraph_count, sizeof *graph->subgraphs))
+  if (!tn_grow((void **)&graph->subgraphs, &graph->subgraph_capacity, graph->subgraph_count,
+               sizeof *graph->subgraphs))
     return tn_no_memory("a graph", sizeof *graph->subgraphs);
   tenon_graph_retain(graph->subgraphs[graph->subgraph_count++] = value->as.graph);
   return TENON_OK;
 }
 
 tenon_status_t tn_graph_add_node(tenon_graph_t *graph, const char *name, const tenon_op_t *op,
-                                 const tenon_value_t *attrs, const tenon_operand_t *operands, int32_t output_count,
-                                 tn_node_t **out_node) {
+                                 const tenon_value_t *attrs, const tenon_operand_t *operands,
+                                 int32_t output_count, tn_node_t **out_node) {
   char made[64];
   if (!name || !*name) {
     snprintf(made, sizeof made, "%s_%zu", op->schema.name, graph->node_count);
     name = made;
   }
-  if (!tn_grow((void **)&graph->nodes, &graph->node_capacity, graph->node_count, sizeof *graph->nodes))
+  if (!tn_grow((void **)&graph->nodes, &graph->node_capacity, graph->node_count,
+               sizeof *graph->nodes))
     return tn_no_memory("a graph", graph->node_capacity * sizeof *graph->nodes);
   op = tn_op_now(op); /* of a library that was reloaded meanwhile */
   if (tn_op_has_ended(op)) return tn_op_ended(op);
@@ -162,21 +180,24 @@ tenon_status_t tn_graph_add_node(tenon_graph_t *graph, const char *name, const t
   uint32_t attr_count = op->schema.attr_count;
   tenon_value_t *values = tn_arena_array(&graph->arena, attr_count + 1, sizeof *values);
   tenon_operand_t *own = tn_arena_array(&graph->arena, op->input_count + 1, sizeof *own);
-  tn_node_t node = {.name = tn_arena_text(&graph->arena, name, strlen(name)),
-                    .op = op,
-                    .attrs = values,
-                    .operands = own,
-                    .output_count = output_count,
-                    .outputs = tn_arena_array(&graph->arena, (size_t)output_count + 1, sizeof *node.outputs)};
+  tn_node_t node = {
+      .name = tn_arena_text(&graph->arena, name, strlen(name)),
+      .op = op,
+      .attrs = values,
+      .operands = own,
+      .output_count = output_count,
+      .outputs = tn_arena_array(&graph->arena, (size_t)output_count + 1, sizeof *node.outputs)};
   if (!values || !own || !node.name || !node.outputs) return tn_no_memory("a graph", 0);
   for (uint32_t i = 0; i < attr_count; i++) {
     if (!tn_value_copy(&attrs[i], &graph->arena, &values[i])) return tn_no_memory("a graph", 0);
     TN_TRY(keep_value(graph, &values[i]));
   }
   for (uint32_t i = 0; i < op->input_count; i++) {
-    tenon_edge_t *edges = tn_arena_array(&graph->arena, (size_t)operands[i].count + 1, sizeof *edges);
+    tenon_edge_t *edges =
+        tn_arena_array(&graph->arena, (size_t)operands[i].count + 1, sizeof *edges);
     if (!edges) return tn_no_memory("a graph", 0);
-    if (operands[i].count) memcpy(edges, operands[i].edges, (size_t)operands[i].count * sizeof *edges);
+    if (operands[i].count)
+      memcpy(edges, operands[i].edges, (size_t)operands[i].count * sizeof *edges);
     own[i] = (tenon_operand_t){operands[i].count, edges};
   }
   graph->nodes[graph->node_count] = node;
@@ -184,15 +205,19 @@ tenon_status_t tn_graph_add_node(tenon_graph_t *graph, const char *name, const t
   return TENON_OK;
 }
 
-/* ---- the compiler's copy ---------------------------------------------------------------------------------------- */
+/* the compiler's copy */
 
 static tenon_status_t copy_edge(const tn_edge_t *from, tenon_graph_t *to) {
   tn_edge_t *edge;
   tenon_edge_t index;
   TN_TRY(tn_graph_add_edge(to, from->name, &edge, &index));
-  edge->producer = from->producer, edge->input = from->input;
+  edge->producer = from->producer;
+  edge->input = from->input;
   if (from->producer >= 0) return TENON_OK; /* inferred again, with symbols of its own */
-  edge->dtype = from->dtype, edge->ndim = from->ndim, edge->dims = from->dims, edge->strides = from->strides;
+  edge->dtype = from->dtype;
+  edge->ndim = from->ndim;
+  edge->dims = from->dims;
+  edge->strides = from->strides;
   edge->layout = from->layout;
   tenon_tensor_retain(edge->constant = from->constant);
   return TENON_OK;
@@ -202,7 +227,8 @@ static tenon_status_t copy_input(const tenon_graph_t *from, size_t i, tenon_grap
   tn_edge_t *edge = &to->edges[from->inputs[i]];
   const tenon_axis_t *axes = from->input_axes[i];
   if (!tn_grow((void **)&to->inputs, &to->input_capacity, to->input_count, sizeof *to->inputs) ||
-      !tn_grow((void **)&to->input_axes, &to->axes_capacity, to->input_count, sizeof *to->input_axes))
+      !tn_grow((void **)&to->input_axes, &to->axes_capacity, to->input_count,
+               sizeof *to->input_axes))
     return tn_no_memory("a graph", 0);
   to->input_axes[to->input_count] =
       (tenon_axis_t *)(uintptr_t)axes; /* the original graph is retained beside the copy */
@@ -210,15 +236,19 @@ static tenon_status_t copy_input(const tenon_graph_t *from, size_t i, tenon_grap
   edge->dims = tn_arena_array(&to->arena, TENON_RANK_MAX, sizeof *edge->dims);
   if (!edge->dims) return tn_no_memory("a graph", 0);
   for (int32_t d = 0; d < edge->ndim; d++) {
-    if (axes[d].extent >= 0) edge->dims[d] = tenon_extent(axes[d].extent);
-    else TN_TRY(tn_extents_symbol(to->extents, axes[d].name, &edge->dims[d]));
+    if (axes[d].extent >= 0)
+      edge->dims[d] = tenon_extent(axes[d].extent);
+    else
+      TN_TRY(tn_extents_symbol(to->extents, axes[d].name, &edge->dims[d]));
   }
   return TENON_OK;
 }
 
 static tenon_status_t copy_into(const tenon_graph_t *from, tenon_graph_t *to) {
-  for (size_t i = 0; i < from->edge_count; i++) TN_TRY(copy_edge(&from->edges[i], to));
-  for (size_t i = 0; i < from->input_count; i++) TN_TRY(copy_input(from, i, to));
+  for (size_t i = 0; i < from->edge_count; i++)
+    TN_TRY(copy_edge(&from->edges[i], to));
+  for (size_t i = 0; i < from->input_count; i++)
+    TN_TRY(copy_input(from, i, to));
   for (size_t i = 0; i < from->node_count; i++) {
     const tn_node_t *n = &from->nodes[i];
     tn_node_t *node;
@@ -228,7 +258,8 @@ static tenon_status_t copy_into(const tenon_graph_t *from, tenon_graph_t *to) {
   for (size_t i = 0; i < from->output_count; i++) {
     if (!tn_grow((void **)&to->outputs, &to->output_capacity, i, sizeof *to->outputs) ||
         !tn_grow((void **)&to->output_names, &to->name_capacity, i, sizeof *to->output_names) ||
-        !(to->output_names[i] = tn_arena_text(&to->arena, from->output_names[i], strlen(from->output_names[i]))))
+        !(to->output_names[i] =
+              tn_arena_text(&to->arena, from->output_names[i], strlen(from->output_names[i]))))
       return tn_no_memory("a graph", 0);
     to->outputs[i] = from->outputs[i];
     to->output_count = i + 1;
@@ -240,8 +271,10 @@ tenon_status_t tn_graph_copy(const tenon_graph_t *graph, tenon_graph_t **out_gra
   tenon_graph_t *copy;
   TN_TRY(tn_graph_create(&copy));
   tenon_status_t status = copy_into(graph, copy);
-  if (status != TENON_OK) tenon_graph_release(copy);
-  else *out_graph = copy;
+  if (status != TENON_OK)
+    tenon_graph_release(copy);
+  else
+    *out_graph = copy;
   return status;
 }
 
@@ -251,9 +284,11 @@ tenon_status_t tn_graph_uses(const tenon_graph_t *graph, int32_t **out_uses) {
   for (size_t n = 0; n < graph->node_count; n++) {
     const tn_node_t *node = &graph->nodes[n];
     for (uint32_t i = 0; node->op && i < node->op->input_count; i++)
-      for (int32_t k = 0; k < node->operands[i].count; k++) uses[node->operands[i].edges[k]]++;
+      for (int32_t k = 0; k < node->operands[i].count; k++)
+        uses[node->operands[i].edges[k]]++;
   }
-  for (size_t i = 0; i < graph->output_count; i++) uses[graph->outputs[i]]++;
+  for (size_t i = 0; i < graph->output_count; i++)
+    uses[graph->outputs[i]]++;
   *out_uses = uses;
   return TENON_OK;
 }

@@ -1,5 +1,5 @@
-/* Running a claimed group: shapes of its results by its own nodes' inference, memory for them, and one piece of work on the
- * stream, ordered and blamed as launches are. */
+/* Running a claimed group: shapes of its results by its own nodes' inference, memory for them, and
+ * one piece of work on the stream, ordered and blamed as launches are. */
 #include "graph/group.h"
 
 #include <string.h>
@@ -13,13 +13,18 @@
 #include "dispatch/place.h"
 
 void tn_claims_release(tenon_executable_t *e) {
-  for (size_t i = 0; i < e->claim_count; i++) tn_group_release(e->claims[i].group), tn_arena_clear(&e->claims[i].arena);
+  for (size_t i = 0; i < e->claim_count; i++) {
+    tn_group_release(e->claims[i].group);
+    tn_arena_clear(&e->claims[i].arena);
+  }
   tn_release_memory(e->claims);
   tn_release_memory(e->claim_report);
-  e->claims = NULL, e->claim_report = NULL, e->claim_count = 0;
+  e->claims = NULL;
+  e->claim_report = NULL;
+  e->claim_count = 0;
 }
 
-/* ---- shapes ------------------------------------------------------------------------------------------------------- */
+/* shapes */
 
 static bool is_known(const tenon_meta_t *edge) {
   for (int32_t d = 0; d < edge->ndim; d++)
@@ -34,8 +39,8 @@ static bool are_known(const tenon_graph_view_t *view) {
 }
 
 /* Metas of a node's arguments, of those of the view's edges. */
-static tenon_status_t arguments(const tn_node_t *node, const tenon_graph_node_t *seen, tenon_meta_t *edges,
-                                tenon_meta_t ***out_inputs) {
+static tenon_status_t arguments(const tn_node_t *node, const tenon_graph_node_t *seen,
+                                tenon_meta_t *edges, tenon_meta_t ***out_inputs) {
   tenon_meta_t **slots = tn_scratch((seen->argument_count + 1) * sizeof *slots);
   if (!slots) return tn_no_memory("inference", seen->argument_count);
   for (uint32_t i = 0; i < seen->argument_count; i++) {
@@ -46,7 +51,8 @@ static tenon_status_t arguments(const tn_node_t *node, const tenon_graph_node_t 
     if (!is_list) continue;
     tenon_meta_t **items = tn_scratch((count + 1) * sizeof *items);
     if (!items || !(slots[i] = tn_scratch(sizeof **slots))) return tn_no_memory("inference", count);
-    for (uint32_t k = 0; k < count; k++) items[k] = &edges[list[k]];
+    for (uint32_t k = 0; k < count; k++)
+      items[k] = &edges[list[k]];
     *slots[i] = (tenon_meta_t){.size = sizeof **slots,
                                .dtype = tenon_dtype(TENON_LIST),
                                .ndim = 1,
@@ -58,8 +64,8 @@ static tenon_status_t arguments(const tn_node_t *node, const tenon_graph_node_t 
   return TENON_OK;
 }
 
-static tenon_status_t infer_node(const tenon_device_t *device, const tn_step_t *step, const tenon_graph_node_t *seen,
-                                 tenon_meta_t *edges) {
+static tenon_status_t infer_node(const tenon_device_t *device, const tn_step_t *step,
+                                 const tenon_graph_node_t *seen, tenon_meta_t *edges) {
   const tn_node_t *node = step->node;
   tn_inference_t inference = {.device = device};
   tenon_meta_t **inputs, **outputs;
@@ -79,17 +85,22 @@ static tenon_status_t infer(const tenon_executable_t *e, const tn_claim_t *claim
   const tenon_graph_view_t *view = &claim->view.view;
   for (uint32_t i = 0; i < view->edge_count; i++)
     if (view->edges[i]->value)
-      TN_TRY(tn_meta_of_tensor((tenon_tensor_t *)(uintptr_t)view->edges[i]->value, true, &edges[i]));
-  for (uint32_t i = 0; i < view->input_count; i++) TN_TRY(tn_meta_of_tensor(inputs[i], false, &edges[view->inputs[i]]));
+      TN_TRY(
+          tn_meta_of_tensor((tenon_tensor_t *)(uintptr_t)view->edges[i]->value, true, &edges[i]));
+  for (uint32_t i = 0; i < view->input_count; i++)
+    TN_TRY(tn_meta_of_tensor(inputs[i], false, &edges[view->inputs[i]]));
   for (uint32_t n = 0; n < view->node_count; n++) {
-    tenon_status_t status = infer_node(&claim->group->device, &e->steps[first + (int32_t)n], view->nodes[n], edges);
-    if (status != TENON_OK) return tn_prefix(status, "node '%s' (%s): ", view->nodes[n]->name, view->nodes[n]->op);
+    tenon_status_t status =
+        infer_node(&claim->group->device, &e->steps[first + (int32_t)n], view->nodes[n], edges);
+    if (status != TENON_OK)
+      return tn_prefix(status, "node '%s' (%s): ", view->nodes[n]->name, view->nodes[n]->op);
   }
   return TENON_OK;
 }
 
-static tenon_status_t make_outputs(const tenon_executable_t *e, const tn_claim_t *claim, int32_t first,
-                                   tenon_tensor_t *const *inputs, tenon_tensor_t **outputs) {
+static tenon_status_t make_outputs(const tenon_executable_t *e, const tn_claim_t *claim,
+                                   int32_t first, tenon_tensor_t *const *inputs,
+                                   tenon_tensor_t **outputs) {
   const tenon_graph_view_t *view = &claim->view.view;
   tenon_meta_t *edges = NULL;
   if (!are_known(view)) {
@@ -102,16 +113,16 @@ static tenon_status_t make_outputs(const tenon_executable_t *e, const tn_claim_t
     if (meta->ndim < 0 || !is_known(meta))
       return tn_fail(TENON_INTERNAL, "value '%s': its shape is not known before it is computed",
                      view->names[view->outputs[i]]);
-    TN_TRY(tn_place_create(claim->group->device, meta->dtype, meta->ndim, (const int64_t *)(const void *)meta->dims,
-                           &outputs[i]));
+    TN_TRY(tn_place_create(claim->group->device, meta->dtype, meta->ndim,
+                           (const int64_t *)(const void *)meta->dims, &outputs[i]));
   }
   return TENON_OK;
 }
 
-/* ---- the work ----------------------------------------------------------------------------------------------------- */
+/* the work */
 
-static tenon_status_t use(tenon_tensor_t *const *tensors, uint32_t count, tenon_stream_t *stream, uint64_t ticket,
-                          bool writes, tn_needs_t *needs) {
+static tenon_status_t use(tenon_tensor_t *const *tensors, uint32_t count, tenon_stream_t *stream,
+                          uint64_t ticket, bool writes, tn_needs_t *needs) {
   for (uint32_t i = 0; i < count; i++) {
     tn_memory_t *memory = tn_memory_of(tensors[i]);
     if (memory) TN_TRY(tn_memory_use(memory, stream, ticket, writes, needs));
@@ -119,8 +130,8 @@ static tenon_status_t use(tenon_tensor_t *const *tensors, uint32_t count, tenon_
   return TENON_OK;
 }
 
-static tenon_status_t enqueue(const tn_claim_t *claim, tn_ordinal_t *o, tenon_tensor_t *const *inputs,
-                              tenon_tensor_t *const *outputs) {
+static tenon_status_t enqueue(const tn_claim_t *claim, tn_ordinal_t *o,
+                              tenon_tensor_t *const *inputs, tenon_tensor_t *const *outputs) {
   const tenon_graph_view_t *view = &claim->view.view;
   tenon_stream_t *stream = tn_stream_current(o);
   tn_needs_t needs = {0};
@@ -129,7 +140,10 @@ static tenon_status_t enqueue(const tn_claim_t *claim, tn_ordinal_t *o, tenon_te
   tenon_status_t status = use(inputs, view->input_count, stream, ticket, false, &needs);
   if (status == TENON_OK) status = use(outputs, view->output_count, stream, ticket, true, &needs);
   if (status == TENON_OK) status = tn_stream_follow(stream, &needs);
-  if (status != TENON_OK) return tn_stream_ended(stream), status;
+  if (status != TENON_OK) {
+    tn_stream_ended(stream);
+    return status;
+  }
   tenon_group_run_t run = {.size = sizeof run,
                            .input_count = view->input_count,
                            .output_count = view->output_count,
@@ -143,14 +157,18 @@ static tenon_status_t enqueue(const tn_claim_t *claim, tn_ordinal_t *o, tenon_te
 }
 
 /* Inputs row-major, owned by the caller also after a failure. */
-static tenon_status_t make_dense(const tn_claim_t *claim, tenon_tensor_t *const *given, tenon_tensor_t **inputs) {
+static tenon_status_t make_dense(const tn_claim_t *claim, tenon_tensor_t *const *given,
+                                 tenon_tensor_t **inputs) {
   const tenon_graph_view_t *view = &claim->view.view;
   for (uint32_t i = 0; i < view->input_count; i++) {
     if (given[i]->keys & TN_KEY_DETAIL)
-      return tn_fail(TENON_UNIMPLEMENTED, "value '%s' is %s; groups take plain tensors: switch claims off",
+      return tn_fail(TENON_UNIMPLEMENTED,
+                     "value '%s' is %s; groups take plain tensors: switch claims off",
                      view->names[view->inputs[i]], tenon_tensor_layout(given[i]));
-    if (given[i]->keys & TN_KEY_STRIDED) TN_TRY(tn_place_dense(given[i], true, &inputs[i]));
-    else tenon_tensor_retain(inputs[i] = given[i]);
+    if (given[i]->keys & TN_KEY_STRIDED)
+      TN_TRY(tn_place_dense(given[i], true, &inputs[i]));
+    else
+      tenon_tensor_retain(inputs[i] = given[i]);
   }
   return TENON_OK;
 }
@@ -170,9 +188,12 @@ tenon_status_t tn_claim_run(const tenon_executable_t *e, const tn_claim_t *claim
   if (status == TENON_OK) status = make_dense(claim, given, inputs);
   if (status == TENON_OK) status = make_outputs(e, claim, first, inputs, outputs);
   if (status == TENON_OK) status = enqueue(claim, o, inputs, outputs);
-  for (uint32_t i = 0; i < view->input_count; i++) tenon_tensor_release(inputs[i]);
-  for (uint32_t i = 0; i < view->output_count && status != TENON_OK; i++)
-    tenon_tensor_release(outputs[i]), outputs[i] = NULL;
+  for (uint32_t i = 0; i < view->input_count; i++)
+    tenon_tensor_release(inputs[i]);
+  for (uint32_t i = 0; i < view->output_count && status != TENON_OK; i++) {
+    tenon_tensor_release(outputs[i]);
+    outputs[i] = NULL;
+  }
   tn_scratch_reset(mark);
   return status;
 }

@@ -1,4 +1,5 @@
-/* Groups of nodes that a device claimed and compiled, as parts of an executable: run as one piece of work. */
+/* Groups of nodes that a device claimed and compiled, as parts of an executable: run as one piece
+ * of work. */
 #ifndef TN_GRAPH_GROUP_H
 #define TN_GRAPH_GROUP_H
 
@@ -13,9 +14,9 @@ typedef struct tn_claim_t { /* a group of an executable; its nodes stand one aft
 } tn_claim_t;
 
 void tn_claims_release(tenon_executable_t *executable);
-/* Inputs as the view lists them, on the group's device, of any layout; outputs are made there.  `first` is the first of its
- * nodes. */
-tenon_status_t tn_claim_run(const tenon_executable_t *executable, const tn_claim_t *claim, int32_t first,
-                            tenon_tensor_t *const *inputs, tenon_tensor_t **outputs);
+/* Inputs as the view lists them, on the group's device, of any layout; outputs are made there.
+ * `first` is the first of its nodes. */
+tenon_status_t tn_claim_run(const tenon_executable_t *executable, const tn_claim_t *claim,
+                            int32_t first, tenon_tensor_t *const *inputs, tenon_tensor_t **outputs);
 
 #endif

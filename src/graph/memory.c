@@ -1,5 +1,7 @@
-/* The memory plan: offsets for blocks with lifetimes, each in the smallest gap among those alive at the same time, the
- * largest first, or those first that are large for long; the smaller of the two arenas is taken.  Called by plan.c.  Invariant: no two blocks that live at the same time overlap; verified in debug builds. */
+/* The memory plan: offsets for blocks with lifetimes, each in the smallest gap among those alive at
+ * the same time, the largest first, or those first that are large for long; the smaller of the two
+ * arenas is taken.  Called by plan.c.  Invariant: no two blocks that live at the same time overlap;
+ * verified in debug builds. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -7,40 +9,51 @@
 #include "base/status.h"
 #include "graph/executable.h"
 
-static bool meets(const tn_lifetime_t *a, const tn_lifetime_t *b) { return a->first <= b->last && b->first <= a->last; }
+static bool meets(const tn_lifetime_t *a, const tn_lifetime_t *b) {
+  return a->first <= b->last && b->first <= a->last;
+}
 
 typedef struct order_t {
   uint64_t size;
-  int32_t first, index;
+  int32_t first;
+  int32_t index;
 } order_t;
 
 static int larger_first(const void *x, const void *y) {
-  const order_t *a = x, *b = y;
+  const order_t *a = x;
+  const order_t *b = y;
   if (a->size != b->size) return a->size < b->size ? 1 : -1;
   if (a->first != b->first) return a->first < b->first ? -1 : 1;
   return a->index < b->index ? -1 : 1;
 }
 
 static int by_offset(const void *x, const void *y) {
-  const tn_lifetime_t *a = *(const tn_lifetime_t *const *)x, *b = *(const tn_lifetime_t *const *)y;
+  const tn_lifetime_t *a = *(const tn_lifetime_t *const *)x;
+  const tn_lifetime_t *b = *(const tn_lifetime_t *const *)y;
   return a->offset < b->offset ? -1 : a->offset > b->offset;
 }
 
 /* The smallest gap between blocks alive at the same time that takes `block`, or the end. */
 static uint64_t gap_for(const tn_lifetime_t *block, const tn_lifetime_t **placed, size_t count) {
-  uint64_t best = UINT64_MAX, best_size = UINT64_MAX, end = 0;
+  uint64_t best = UINT64_MAX;
+  uint64_t best_size = UINT64_MAX;
+  uint64_t end = 0;
   for (size_t i = 0; i < count; i++) {
     if (!meets(block, placed[i])) continue;
     if (placed[i]->offset > end) {
       uint64_t gap = placed[i]->offset - end;
-      if (gap >= block->size && gap < best_size) best = end, best_size = gap;
+      if (gap >= block->size && gap < best_size) {
+        best = end;
+        best_size = gap;
+      }
     }
     if (placed[i]->offset + placed[i]->size > end) end = placed[i]->offset + placed[i]->size;
   }
   return best != UINT64_MAX ? best : end;
 }
 
-static uint64_t lower_bound(const tn_lifetime_t *lifetimes, size_t count) { /* most bytes alive at one time */
+static uint64_t lower_bound(const tn_lifetime_t *lifetimes,
+                            size_t count) { /* most bytes alive at one time */
   uint64_t most = 0;
   for (size_t i = 0; i < count; i++) { /* the maximum is reached where some block begins */
     uint64_t alive = 0;
@@ -57,9 +70,10 @@ static uint64_t place(tn_lifetime_t *lifetimes, size_t count, int by_area, order
                       const tn_lifetime_t **placed) {
   uint64_t size = 0;
   for (size_t i = 0; i < count; i++) {
-    uint64_t long_for = by_area ? (uint64_t)((int64_t)lifetimes[i].last - lifetimes[i].first) + 1 : 1;
-    order[i] =
-        (order_t){lifetimes[i].size / 64 * (long_for < 65536 ? long_for : 65536), lifetimes[i].first, (int32_t)i};
+    uint64_t long_for =
+        by_area ? (uint64_t)((int64_t)lifetimes[i].last - lifetimes[i].first) + 1 : 1;
+    order[i] = (order_t){lifetimes[i].size / 64 * (long_for < 65536 ? long_for : 65536),
+                         lifetimes[i].first, (int32_t)i};
   }
   qsort(order, count, sizeof *order, larger_first);
   for (size_t i = 0; i < count; i++) {
@@ -69,13 +83,15 @@ static uint64_t place(tn_lifetime_t *lifetimes, size_t count, int by_area, order
     placed[i] = block;
     for (size_t k = i; k > 0 && by_offset(&placed[k - 1], &placed[k]) > 0; k--) {
       const tn_lifetime_t *swap = placed[k];
-      placed[k] = placed[k - 1], placed[k - 1] = swap;
+      placed[k] = placed[k - 1];
+      placed[k - 1] = swap;
     }
   }
   return size;
 }
 
-tenon_status_t tn_memory_plan(tn_lifetime_t *lifetimes, size_t count, uint64_t *out_size, uint64_t *out_bound) {
+tenon_status_t tn_memory_plan(tn_lifetime_t *lifetimes, size_t count, uint64_t *out_size,
+                              uint64_t *out_bound) {
   order_t *order = tn_allocate((count + 1) * sizeof *order);
   const tn_lifetime_t **placed = tn_allocate((count + 1) * sizeof *placed);
   if (!order || !placed) {
@@ -96,9 +112,11 @@ tenon_status_t tn_memory_plan(tn_lifetime_t *lifetimes, size_t count, uint64_t *
     uint64_t size = place(lifetimes, count, by_area, order, placed);
     if (size >= *out_size) continue;
     *out_size = size;
-    for (size_t i = 0; i < count; i++) best[i] = lifetimes[i].offset;
+    for (size_t i = 0; i < count; i++)
+      best[i] = lifetimes[i].offset;
   }
-  for (size_t i = 0; i < count; i++) lifetimes[i].offset = best[i];
+  for (size_t i = 0; i < count; i++)
+    lifetimes[i].offset = best[i];
   tn_release_memory(best);
   *out_bound = lower_bound(lifetimes, count);
   tn_release_memory(order);
@@ -106,7 +124,8 @@ tenon_status_t tn_memory_plan(tn_lifetime_t *lifetimes, size_t count, uint64_t *
 #ifndef NDEBUG
   for (size_t i = 0; i < count; i++)
     for (size_t j = 0; j < i; j++) {
-      const tn_lifetime_t *a = &lifetimes[i], *b = &lifetimes[j];
+      const tn_lifetime_t *a = &lifetimes[i];
+      const tn_lifetime_t *b = &lifetimes[j];
       if (meets(a, b) && a->offset < b->offset + b->size && b->offset < a->offset + a->size)
         return tn_fail(TENON_INTERNAL, "memory plan: blocks %zu and %zu overlap", i, j);
     }

@@ -1,6 +1,7 @@
-/* Planning one stage of a run: concrete inference of as many steps as possible, then places in memory for what they make.
- * A stage ends where a shape or a value is needed that only running will tell.  Called by run.c when no plan fits.
- * Invariant: headers keep their addresses while a plan is in use, so that actions may point to them. */
+/* Planning one stage of a run: concrete inference of as many steps as possible, then places in
+ * memory for what they make. A stage ends where a shape or a value is needed that only running will
+ * tell.  Called by run.c when no plan fits. Invariant: headers keep their addresses while a plan is
+ * in use, so that actions may point to them. */
 #include <string.h>
 
 #include "base/memory.h"
@@ -23,25 +24,32 @@ typedef struct planner_t {
 
 static tn_place_t *place_of(const planner_t *p, int32_t edge) { return &p->run->places[edge]; }
 
-/* ---- headers ---------------------------------------------------------------------------------------------------- */
+/* headers */
 
-static tenon_status_t header(tn_place_t *place, tenon_dtype_t dtype, int32_t ndim, const int64_t *shape,
-                             const int64_t *strides, int32_t room) {
+static tenon_status_t header(tn_place_t *place, tenon_dtype_t dtype, int32_t ndim,
+                             const int64_t *shape, const int64_t *strides, int32_t room) {
   if (room < ndim) room = ndim;
   if (!place->tensor || place->room < room) {
     tenon_tensor_t *fresh;
     TN_TRY(tn_tensor_unset(dtype, room, &fresh));
     if (place->tensor) tenon_tensor_release(&place->tensor->view);
-    place->tensor = (tn_tensor_t *)fresh, place->room = room;
+    place->tensor = (tn_tensor_t *)fresh;
+    place->room = room;
   }
   tn_tensor_t *t = place->tensor;
   tn_storage_release(t->storage);
   t->storage = NULL;
-  t->view.data = NULL, t->view.dtype = dtype, t->view.ndim = ndim, t->view.detail = NULL;
-  t->view.shape = t->room, t->view.strides = t->room + t->room_ndim;
+  t->view.data = NULL;
+  t->view.dtype = dtype;
+  t->view.ndim = ndim;
+  t->view.detail = NULL;
+  t->view.shape = t->room;
+  t->view.strides = t->room + t->room_ndim;
   if (ndim && shape) memcpy(t->view.shape, shape, (size_t)ndim * sizeof *shape);
-  if (ndim && strides) memcpy(t->view.strides, strides, (size_t)ndim * sizeof *strides);
-  else if (shape) tn_strides_dense(ndim, shape, t->view.strides);
+  if (ndim && strides)
+    memcpy(t->view.strides, strides, (size_t)ndim * sizeof *strides);
+  else if (shape)
+    tn_strides_dense(ndim, shape, t->view.strides);
   t->view.keys = TN_KEY_CPU | TN_TENSOR_OWNED;
   if (shape) tn_tensor_mark(&t->view);
   return TENON_OK;
@@ -58,9 +66,17 @@ static tenon_status_t add_placed(planner_t *p, int32_t edge) {
 static tenon_status_t begin_place(planner_t *p, int32_t edge, uint8_t where) {
   tn_place_t *place = place_of(p, edge);
   TN_TRY(add_placed(p, edge));
-  place->where = where, place->root = edge, place->delta = 0, place->stage = p->index, place->is_pending = false;
-  place->first = (int32_t)p->stage->action_count, place->last = place->first, place->size = 0, place->bound = NULL;
-  place->source = edge, place->layout = 0;
+  place->where = where;
+  place->root = edge;
+  place->delta = 0;
+  place->stage = p->index;
+  place->is_pending = false;
+  place->first = (int32_t)p->stage->action_count;
+  place->last = place->first;
+  place->size = 0;
+  place->bound = NULL;
+  place->source = edge;
+  place->layout = 0;
   return TENON_OK;
 }
 
@@ -82,43 +98,50 @@ static tenon_status_t add_action(planner_t *p, int32_t step, tn_action_t **out_a
   return TENON_OK;
 }
 
-static void use(planner_t *p, int32_t edge) { /* by the action that is added next, or was just added */
+static void use(planner_t *p,
+                int32_t edge) { /* by the action that is added next, or was just added */
   tn_place_t *place = place_of(p, edge);
   int32_t now = (int32_t)p->stage->action_count;
   for (;;) {
     if (place->stage == p->index && place->last < now) place->last = now;
     if (place->root == edge) break;
-    edge = place->root, place = place_of(p, edge);
+    edge = place->root;
+    place = place_of(p, edge);
   }
 }
 
-/* ---- watching --------------------------------------------------------------------------------------------------- */
+/* watching */
 
 static uint32_t detail_of(const tenon_tensor_t *t) { return t->detail ? t->detail->kind : 0; }
 
 static tenon_status_t watch(planner_t *p, int32_t edge, bool with_values) {
   tn_stage_t *s = p->stage;
   tn_place_t *place = place_of(p, edge);
-  if (place->where == TN_PLACE_CONSTANT || (place->stage == p->index && place->where != TN_PLACE_INPUT))
+  if (place->where == TN_PLACE_CONSTANT ||
+      (place->stage == p->index && place->where != TN_PLACE_INPUT))
     return TENON_OK;
   for (size_t i = 0; i < s->watch_count; i++)
-    if (s->watches[i].edge == edge && (!with_values || s->watches[i].values || s->watches[i].size)) return TENON_OK;
+    if (s->watches[i].edge == edge && (!with_values || s->watches[i].values || s->watches[i].size))
+      return TENON_OK;
   if (!tn_grow((void **)&s->watches, &s->watch_capacity, s->watch_count, sizeof *s->watches))
     return tn_no_memory("a plan", sizeof *s->watches);
   const tenon_tensor_t *t = &place->tensor->view;
   tn_watch_t w = {edge, detail_of(t), t->ndim, t->dtype, NULL, NULL, NULL, 0};
   int64_t *room = tn_arena_array(&s->memory, 2 * (size_t)t->ndim + 1, sizeof *room);
   if (!room) return tn_no_memory("a plan", 0);
-  w.shape = room, w.strides = room + t->ndim;
-  if (t->ndim)
-    memcpy(w.shape, t->shape, (size_t)t->ndim * sizeof *room),
-        memcpy(w.strides, t->strides, (size_t)t->ndim * sizeof *room);
+  w.shape = room;
+  w.strides = room + t->ndim;
+  if (t->ndim) {
+    memcpy(w.shape, t->shape, (size_t)t->ndim * sizeof *room);
+    memcpy(w.strides, t->strides, (size_t)t->ndim * sizeof *room);
+  }
   uint64_t bytes;
   if (with_values && t->data) {
-    bool small = tn_dtype_bytes(t->dtype, tenon_count(t), &bytes) && bytes <= 4096 && !(t->keys & TN_KEY_STRIDED) &&
-                 !tn_dtype_is(t->dtype, TENON_STRING);
+    bool small = tn_dtype_bytes(t->dtype, tenon_count(t), &bytes) && bytes <= 4096 &&
+                 !(t->keys & TN_KEY_STRIDED) && !tn_dtype_is(t->dtype, TENON_STRING);
     w.size = small ? bytes : UINT64_MAX;
-    if (small && !(w.values = tn_arena_allocate(&s->memory, (size_t)bytes + 8))) return tn_no_memory("a plan", 0);
+    if (small && !(w.values = tn_arena_allocate(&s->memory, (size_t)bytes + 8)))
+      return tn_no_memory("a plan", 0);
     if (small && bytes) memcpy(w.values, t->data, (size_t)bytes);
   }
   s->watches[s->watch_count++] = w;
@@ -130,18 +153,22 @@ bool tn_stage_fits(const tn_run_t *run, const tn_stage_t *stage) {
     const tn_watch_t *w = &stage->watches[i];
     const tenon_tensor_t *t = &run->places[w->edge].tensor->view;
     size_t size = (size_t)w->ndim * sizeof *w->shape;
-    if (t->ndim != w->ndim || !tn_dtype_same(t->dtype, w->dtype) || detail_of(t) != w->detail) return false;
-    if (size && (memcmp(t->shape, w->shape, size) != 0 || memcmp(t->strides, w->strides, size) != 0)) return false;
-    if (w->size == UINT64_MAX || (w->size && memcmp(t->data, w->values, (size_t)w->size) != 0)) return false;
+    if (t->ndim != w->ndim || !tn_dtype_same(t->dtype, w->dtype) || detail_of(t) != w->detail)
+      return false;
+    if (size &&
+        (memcmp(t->shape, w->shape, size) != 0 || memcmp(t->strides, w->strides, size) != 0))
+      return false;
+    if (w->size == UINT64_MAX || (w->size && memcmp(t->data, w->values, (size_t)w->size) != 0))
+      return false;
   }
   return true;
 }
 
-/* ---- operands --------------------------------------------------------------------------------------------------- */
+/* operands */
 
 static bool is_there(const tn_place_t *place, int32_t stage) { /* readable while planning */
-  return place->where == TN_PLACE_CONSTANT || place->where == TN_PLACE_KNOWN || place->stage != stage ||
-         place->where == TN_PLACE_INPUT;
+  return place->where == TN_PLACE_CONSTANT || place->where == TN_PLACE_KNOWN ||
+         place->stage != stage || place->where == TN_PLACE_INPUT;
 }
 
 /* Does the step need something that this stage will only make when it runs? */
@@ -155,13 +182,15 @@ static bool is_blocked(const planner_t *p, const tn_node_t *node) {
         if (place_of(p, e)->is_pending) return true;
         if (place_of(p, e)->root == e) break;
       }
-      if (node->op->where && node->op->where[i] & TN_INPUT_KNOWN && !is_there(place, p->index)) return true;
+      if (node->op->where && node->op->where[i] & TN_INPUT_KNOWN && !is_there(place, p->index))
+        return true;
     }
   return false;
 }
 
 /* Headers of a step's inputs, in the stage's memory; lists get a header of their own. */
-static tenon_status_t gather_inputs(planner_t *p, const tn_node_t *node, tenon_tensor_t ***out_inputs) {
+static tenon_status_t gather_inputs(planner_t *p, const tn_node_t *node,
+                                    tenon_tensor_t ***out_inputs) {
   tn_arena_t *memory = &p->stage->memory;
   tenon_tensor_t **inputs = tn_arena_array(memory, node->op->input_count + 1, sizeof *inputs);
   if (!inputs) return tn_no_memory("a plan", 0);
@@ -179,8 +208,10 @@ static tenon_status_t gather_inputs(planner_t *p, const tn_node_t *node, tenon_t
     int64_t *axes = tn_arena_array(memory, 2, sizeof *axes);
     tenon_tensor_t *list = tn_arena_allocate(memory, sizeof *list);
     if (!items || !axes || !list) return tn_no_memory("a plan", 0);
-    axes[0] = operand->count, axes[1] = 1;
-    *list = (tenon_tensor_t){items, {1, 0}, 1, tenon_dtype(TENON_LIST), axes, axes + 1, 0, TN_KEY_CPU, NULL};
+    axes[0] = operand->count;
+    axes[1] = 1;
+    *list = (tenon_tensor_t){items, {1, 0},     1,   tenon_dtype(TENON_LIST), axes, axes + 1,
+                             0,     TN_KEY_CPU, NULL};
     for (int32_t k = 0; k < operand->count; k++) {
       items[k] = &place_of(p, operand->edges[k])->tensor->view;
       list->keys |= items[k]->keys & (TN_KEY_STRIDED | TN_KEY_DETAIL);
@@ -191,7 +222,7 @@ static tenon_status_t gather_inputs(planner_t *p, const tn_node_t *node, tenon_t
   return TENON_OK;
 }
 
-/* ---- known values ----------------------------------------------------------------------------------------------- */
+/* known values */
 
 static tenon_status_t bind_known(planner_t *p, int32_t edge, tenon_tensor_t *tensor) {
   TN_TRY(begin_place(p, edge, TN_PLACE_KNOWN));
@@ -223,7 +254,8 @@ static bool is_computable(const planner_t *p, const tn_node_t *node, tenon_meta_
     if (!outputs[o]) continue;
     if (outputs[o]->items || outputs[o]->ndim < 0 || outputs[o]->layout) return false;
     for (int32_t d = 0; d < outputs[o]->ndim; d++)
-      if (!tenon_is_known(outputs[o]->dims[d]) || !tn_mul(count, outputs[o]->dims[d].value, &count)) return false;
+      if (!tenon_is_known(outputs[o]->dims[d]) || !tn_mul(count, outputs[o]->dims[d].value, &count))
+        return false;
     if (count > KNOWN_COUNT) return false;
   }
   return any;
@@ -237,17 +269,20 @@ static tenon_status_t compute(planner_t *p, const tn_step_t *step, tenon_tensor_
   tenon_status_t status = tn_call(node->op, node->attrs, inputs, outputs, step->wanted, NULL);
   for (uint32_t o = 0; o < node->op->output_count && status == TENON_OK; o++)
     if (outputs[o]) status = bind_known(p, node->outputs[o], outputs[o]);
-  for (uint32_t o = 0; o < node->op->output_count; o++) tenon_tensor_release(outputs[o]);
+  for (uint32_t o = 0; o < node->op->output_count; o++)
+    tenon_tensor_release(outputs[o]);
   return status;
 }
 
 /* Results whose values infer stated (shape, size). */
-static tenon_status_t state_values(planner_t *p, const tn_node_t *node, tenon_meta_t *const *outputs, bool *out_all) {
+static tenon_status_t state_values(planner_t *p, const tn_node_t *node,
+                                   tenon_meta_t *const *outputs, bool *out_all) {
   *out_all = node->op->output_count > 0 && node->op->traits & TENON_PURE;
   for (uint32_t o = 0; o < node->op->output_count && *out_all; o++) {
     const tenon_meta_t *m = outputs[o];
     if (!m) continue;
-    *out_all = m->value_count > 0 && !m->items && m->ndim >= 0 && m->ndim <= 1 && tn_dtype_is(m->dtype, TENON_I64);
+    *out_all = m->value_count > 0 && !m->items && m->ndim >= 0 && m->ndim <= 1 &&
+               tn_dtype_is(m->dtype, TENON_I64);
     for (uint32_t i = 0; i < m->value_count && *out_all; i++)
       *out_all = tenon_is_known(m->values[i]) && m->values[i].value != TENON_DIM_LEAST;
   }
@@ -265,16 +300,19 @@ static tenon_status_t state_values(planner_t *p, const tn_node_t *node, tenon_me
   return TENON_OK;
 }
 
-/* ---- results ---------------------------------------------------------------------------------------------------- */
+/* results */
 
 static bool is_output(const planner_t *p, int32_t edge) {
   return edge < p->edge_count && p->run->executable->last_use[edge] == INT32_MAX;
 }
 
 /* Is an input of a view seen row-major, as a copy of it if it is not? */
-static bool sees_dense(const tenon_op_t *op, uint32_t i) { return !(op->where && op->where[i] & TN_INPUT_STRIDED); }
+static bool sees_dense(const tenon_op_t *op, uint32_t i) {
+  return !(op->where && op->where[i] & TN_INPUT_STRIDED);
+}
 
-/* What run makes the parts of.  Who takes it needs its shape and layout, so the stage goes on, unless only run knows these. */
+/* What run makes the parts of.  Who takes it needs its shape and layout, so the stage goes on,
+ * unless only run knows these. */
 static tenon_status_t place_sparse(planner_t *p, const tenon_meta_t *meta, int32_t edge) {
   TN_TRY(begin_place(p, edge, TN_PLACE_OWN));
   tn_place_t *place = place_of(p, edge);
@@ -292,10 +330,12 @@ static tenon_status_t place_sparse(planner_t *p, const tenon_meta_t *meta, int32
   return TENON_OK;
 }
 
-static tenon_status_t place_result(planner_t *p, const tn_node_t *node, const tn_inference_t *inference,
-                                   const tenon_meta_t *meta, bool may_stride, int32_t edge) {
+static tenon_status_t place_result(planner_t *p, const tn_node_t *node,
+                                   const tn_inference_t *inference, const tenon_meta_t *meta,
+                                   bool may_stride, int32_t edge) {
   int64_t shape[TENON_RANK_MAX];
-  bool pending = false, bounded = meta->ndim >= 0;
+  bool pending = false;
+  bool bounded = meta->ndim >= 0;
   if (meta->layout) return place_sparse(p, meta, edge);
   for (int32_t d = 0; d < meta->ndim; d++) {
     pending |= !tenon_is_known(meta->dims[d]);
@@ -316,8 +356,9 @@ static tenon_status_t place_result(planner_t *p, const tn_node_t *node, const tn
     return tn_fail(TENON_INVALID, "a result of shape %s is too large",
                    tn_shape_print(meta->ndim, shape, text, sizeof text));
   }
-  const int64_t *strides =
-      meta->strided && (may_stride || meta->alias) ? (const int64_t *)(const void *)meta->strides : NULL;
+  const int64_t *strides = meta->strided && (may_stride || meta->alias)
+                               ? (const int64_t *)(const void *)meta->strides
+                               : NULL;
   if (meta->alias && node->op->is_view) {
     const tenon_operand_t *operand = &node->operands[meta->alias - 1];
     TN_TRY(begin_place(p, edge, TN_PLACE_VIEW));
@@ -326,7 +367,8 @@ static tenon_status_t place_result(planner_t *p, const tn_node_t *node, const tn
     place->root = sees_dense(node->op, meta->alias - 1) && copy ? copy : operand->edges[0];
     int64_t bits = meta->offset.value * (meta->dtype.bits * meta->dtype.lanes);
     if (bits % 8)
-      return tn_fail(TENON_UNIMPLEMENTED, "a view of %s that begins inside a byte", tn_dtype_name(meta->dtype));
+      return tn_fail(TENON_UNIMPLEMENTED, "a view of %s that begins inside a byte",
+                     tn_dtype_name(meta->dtype));
     place->delta = bits / 8;
     TN_TRY(header(place, meta->dtype, meta->ndim, shape, strides, 0));
     inherit_detail(p, edge, place->root);
@@ -348,23 +390,28 @@ static tenon_status_t place_result(planner_t *p, const tn_node_t *node, const tn
   return TENON_OK;
 }
 
-/* ---- copies ----------------------------------------------------------------------------------------------------- */
+/* copies */
 
 static tenon_status_t add_copy(planner_t *p, int32_t step, int32_t from, int32_t to) {
   tn_action_t *action;
-  use(p, from), use(p, to);
+  use(p, from);
+  use(p, to);
   TN_TRY(add_action(p, step, &action));
   action->inputs = tn_arena_array(&p->stage->memory, 2, sizeof *action->inputs);
   if (!action->inputs) return tn_no_memory("a plan", 0);
   action->outputs = action->inputs + 1;
-  action->inputs[0] = &place_of(p, from)->tensor->view, action->outputs[0] = &place_of(p, to)->tensor->view;
+  action->inputs[0] = &place_of(p, from)->tensor->view;
+  action->outputs[0] = &place_of(p, to)->tensor->view;
   return TENON_OK;
 }
 
 /* The place of a dense copy of an edge, made once in a stage. */
 static tenon_status_t dense_copy(planner_t *p, int32_t step, int32_t edge, int32_t *out_place) {
   tn_run_t *run = p->run;
-  if (p->dense[edge]) return *out_place = p->dense[edge], TENON_OK;
+  if (p->dense[edge]) {
+    *out_place = p->dense[edge];
+    return TENON_OK;
+  }
   if (run->place_count >= INT32_MAX ||
       !tn_grow((void **)&run->places, &run->place_capacity, run->place_count, sizeof *run->places))
     return tn_no_memory("a plan", 0);
@@ -375,28 +422,35 @@ static tenon_status_t dense_copy(planner_t *p, int32_t step, int32_t edge, int32
   TN_TRY(begin_place(p, extra, strings ? TN_PLACE_OWN : TN_PLACE_ARENA));
   tn_place_t *place = place_of(p, extra);
   TN_TRY(header(place, t->dtype, t->ndim, t->shape, NULL, 0));
-  if (strings && !(place->bound = tn_arena_array(&p->stage->memory, (size_t)t->ndim + 1, sizeof *place->bound)))
+  if (strings && !(place->bound = tn_arena_array(&p->stage->memory, (size_t)t->ndim + 1,
+                                                 sizeof *place->bound)))
     return tn_no_memory("a plan", 0);
   if (strings && t->ndim) memcpy(place->bound, t->shape, (size_t)t->ndim * sizeof *t->shape);
-  if (!tn_dtype_bytes(t->dtype, tenon_count(t), &place->size)) return tn_fail(TENON_INVALID, "a copy is too large");
+  if (!tn_dtype_bytes(t->dtype, tenon_count(t), &place->size))
+    return tn_fail(TENON_INVALID, "a copy is too large");
   inherit_detail(p, extra, edge);
   TN_TRY(add_copy(p, step, edge, extra));
   *out_place = p->dense[edge] = extra;
   return TENON_OK;
 }
 
-/* Inputs of a kernel that wants dense ones, or of a view that sees them so, are replaced by dense copies. */
-static tenon_status_t densify(planner_t *p, int32_t s, const tn_node_t *node, bool is_view, tenon_tensor_t **inputs) {
+/* Inputs of a kernel that wants dense ones, or of a view that sees them so, are replaced by dense
+ * copies. */
+static tenon_status_t densify(planner_t *p, int32_t s, const tn_node_t *node, bool is_view,
+                              tenon_tensor_t **inputs) {
   for (uint32_t i = 0; i < node->op->input_count; i++) {
     const tenon_operand_t *operand = &node->operands[i];
-    if (!inputs[i] || !(inputs[i]->keys & TN_KEY_STRIDED) || (is_view && !sees_dense(node->op, i))) continue;
+    if (!inputs[i] || !(inputs[i]->keys & TN_KEY_STRIDED) || (is_view && !sees_dense(node->op, i)))
+      continue;
     bool list = node->op->schema.inputs[i].kind == TENON_KIND_TENSORS;
     for (int32_t k = 0; k < operand->count; k++) {
       int32_t copy = 0;
       if (!(place_of(p, operand->edges[k])->tensor->view.keys & TN_KEY_STRIDED)) continue;
       TN_TRY(dense_copy(p, s, operand->edges[k], &copy));
-      if (list) ((tenon_tensor_t **)inputs[i]->data)[k] = &place_of(p, copy)->tensor->view;
-      else inputs[i] = &place_of(p, copy)->tensor->view;
+      if (list)
+        ((tenon_tensor_t **)inputs[i]->data)[k] = &place_of(p, copy)->tensor->view;
+      else
+        inputs[i] = &place_of(p, copy)->tensor->view;
       use(p, copy);
     }
     if (list) inputs[i]->keys &= ~TN_KEY_STRIDED;
@@ -404,30 +458,37 @@ static tenon_status_t densify(planner_t *p, int32_t s, const tn_node_t *node, bo
   return TENON_OK;
 }
 
-/* ---- steps ------------------------------------------------------------------------------------------------------ */
+/* steps */
 
 /* A written input: its result begins as a copy of it, and the kernel writes to the result. */
-static tenon_status_t place_written(planner_t *p, int32_t s, const tn_node_t *node, int32_t input, int32_t edge,
-                                    tenon_tensor_t **inputs) {
-  if (!node->operands[input].count) return TENON_OK; /* absent: there is nothing that could be a result */
+static tenon_status_t place_written(planner_t *p, int32_t s, const tn_node_t *node, int32_t input,
+                                    int32_t edge, tenon_tensor_t **inputs) {
+  if (!node->operands[input].count)
+    return TENON_OK; /* absent: there is nothing that could be a result */
   int32_t from = node->operands[input].edges[0];
   const tenon_tensor_t *t = &place_of(p, from)->tensor->view;
   bool strings = tn_dtype_is(t->dtype, TENON_STRING);
-  TN_TRY(begin_place(p, edge, strings ? TN_PLACE_OWN : is_output(p, edge) ? TN_PLACE_OUTPUT : TN_PLACE_ARENA));
+  TN_TRY(begin_place(p, edge,
+                     strings              ? TN_PLACE_OWN
+                     : is_output(p, edge) ? TN_PLACE_OUTPUT
+                                          : TN_PLACE_ARENA));
   tn_place_t *place = place_of(p, edge);
   TN_TRY(header(place, t->dtype, t->ndim, t->shape, NULL, 0));
   inherit_detail(p, edge, from);
-  if (!tn_dtype_bytes(t->dtype, tenon_count(t), &place->size)) return tn_fail(TENON_INVALID, "a copy is too large");
+  if (!tn_dtype_bytes(t->dtype, tenon_count(t), &place->size))
+    return tn_fail(TENON_INVALID, "a copy is too large");
   TN_TRY(add_copy(p, s, from, edge));
   inputs[input] = &place_of(p, edge)->tensor->view;
   return TENON_OK;
 }
 
-static tenon_status_t plan_outputs(planner_t *p, int32_t s, const tn_step_t *step, const tn_inference_t *inference,
-                                   tenon_meta_t *const *metas, const tn_kernel_t *kernel, tenon_tensor_t **inputs,
+static tenon_status_t plan_outputs(planner_t *p, int32_t s, const tn_step_t *step,
+                                   const tn_inference_t *inference, tenon_meta_t *const *metas,
+                                   const tn_kernel_t *kernel, tenon_tensor_t **inputs,
                                    tenon_tensor_t **outputs) {
   const tn_node_t *node = step->node;
-  bool may_stride = !kernel || kernel->kind == TN_KERNEL_LOOP || kernel->words.flags & TN_KERNEL_STRIDED;
+  bool may_stride =
+      !kernel || kernel->kind == TN_KERNEL_LOOP || kernel->words.flags & TN_KERNEL_STRIDED;
   int32_t at = 0;
   for (uint32_t o = 0; o < node->op->output_count; o++) {
     const tenon_meta_t *meta = metas[o];
@@ -440,12 +501,15 @@ static tenon_status_t plan_outputs(planner_t *p, int32_t s, const tn_step_t *ste
     }
     if (!meta->items) {
       int32_t edge = node->outputs[at++];
-      if (same >= 0) TN_TRY(place_written(p, s, node, same, edge, inputs));
-      else TN_TRY(place_result(p, node, inference, meta, may_stride, edge));
+      if (same >= 0)
+        TN_TRY(place_written(p, s, node, same, edge, inputs));
+      else
+        TN_TRY(place_result(p, node, inference, meta, may_stride, edge));
       outputs[o] = &place_of(p, edge)->tensor->view;
       continue;
     }
-    int32_t rest = (int32_t)(node->op->output_count - o - 1), count = node->output_count - at - rest;
+    int32_t rest = (int32_t)(node->op->output_count - o - 1);
+    int32_t count = node->output_count - at - rest;
     if (count != (int32_t)meta->count)
       return tn_fail(TENON_INVALID, "it has %u results %s, but the graph takes %d", meta->count,
                      node->op->schema.outputs[o].name, (int)count);
@@ -458,8 +522,10 @@ static tenon_status_t plan_outputs(planner_t *p, int32_t s, const tn_step_t *ste
       TN_TRY(place_result(p, node, inference, meta->items[k], may_stride, edge));
       items[k] = &place_of(p, edge)->tensor->view;
     }
-    axes[0] = count, axes[1] = 1;
-    *list = (tenon_tensor_t){items, {1, 0}, 1, tenon_dtype(TENON_LIST), axes, axes + 1, 0, TN_KEY_CPU, NULL};
+    axes[0] = count;
+    axes[1] = 1;
+    *list = (tenon_tensor_t){items, {1, 0},     1,   tenon_dtype(TENON_LIST), axes, axes + 1,
+                             0,     TN_KEY_CPU, NULL};
     outputs[o] = list;
   }
   for (int32_t k = 0, i; (i = tn_op_written(node->op, k)) >= 0 && at < node->output_count; k++)
@@ -467,10 +533,10 @@ static tenon_status_t plan_outputs(planner_t *p, int32_t s, const tn_step_t *ste
   return TENON_OK;
 }
 
-static tenon_status_t choose_kernel(const tenon_op_t *op, tenon_tensor_t *const *inputs, tenon_meta_t *const *metas,
-                                    const tn_kernel_t **out_kernel) {
-  tenon_tensor_t *types =
-      tn_scratch((op->output_count + 1) * sizeof *types); /* of the results: only their dtypes count */
+static tenon_status_t choose_kernel(const tenon_op_t *op, tenon_tensor_t *const *inputs,
+                                    tenon_meta_t *const *metas, const tn_kernel_t **out_kernel) {
+  tenon_tensor_t *types = tn_scratch((op->output_count + 1) *
+                                     sizeof *types); /* of the results: only their dtypes count */
   tenon_tensor_t **outputs = tn_scratch((op->output_count + 1) * sizeof *outputs);
   if (!types || !outputs) return tn_no_memory("a plan", 0);
   for (uint32_t o = 0; o < op->output_count; o++) {
@@ -498,8 +564,11 @@ static tenon_status_t plan_step(planner_t *p, int32_t s) {
        i++) /* values of this stage's edges are not there yet; others may be read */
     if (in[i] && !in[i]->items && !(op->where && op->where[i] & TN_INPUT_KNOWN)) {
       uint8_t where = place_of(p, node->operands[i].edges[0])->where;
-      if (where != TN_PLACE_CONSTANT && where != TN_PLACE_KNOWN)
-        in[i]->values = NULL, in[i]->value_count = 0, in[i]->value = NULL;
+      if (where != TN_PLACE_CONSTANT && where != TN_PLACE_KNOWN) {
+        in[i]->values = NULL;
+        in[i]->value_count = 0;
+        in[i]->value = NULL;
+      }
     }
   for (uint32_t i = 0; i < op->input_count && op->is_view;
        i++) /* views of row-major inputs see them so: they get copies */
@@ -513,14 +582,17 @@ static tenon_status_t plan_step(planner_t *p, int32_t s) {
   const tn_kernel_t *kernel = NULL;
   if (!op->is_view) TN_TRY(choose_kernel(op, inputs, out, &kernel));
   if (kernel) TN_TRY(tn_executable_use(p->run->executable, kernel, op));
-  bool wants_dense = kernel ? kernel->kind != TN_KERNEL_LOOP && !(kernel->words.flags & TN_KERNEL_STRIDED) : false;
+  bool wants_dense =
+      kernel ? kernel->kind != TN_KERNEL_LOOP && !(kernel->words.flags & TN_KERNEL_STRIDED) : false;
   if (wants_dense || !kernel) TN_TRY(densify(p, s, node, !kernel, inputs));
-  tenon_tensor_t **outputs = tn_arena_array(&p->stage->memory, op->output_count + 1, sizeof *outputs);
+  tenon_tensor_t **outputs =
+      tn_arena_array(&p->stage->memory, op->output_count + 1, sizeof *outputs);
   if (!outputs) return tn_no_memory("a plan", 0);
   TN_TRY(plan_outputs(p, s, step, &inference, out, kernel, inputs, outputs));
   if (!kernel) return TENON_OK;
   for (uint32_t i = 0; i < op->input_count; i++)
-    for (int32_t k = 0; k < node->operands[i].count; k++) use(p, node->operands[i].edges[k]);
+    for (int32_t k = 0; k < node->operands[i].count; k++)
+      use(p, node->operands[i].edges[k]);
   for (uint32_t i = 0; i < op->input_count; i++)
     for (int32_t k = 0; wants_dense && k < node->operands[i].count; k++)
       if (p->dense[node->operands[i].edges[k]]) use(p, p->dense[node->operands[i].edges[k]]);
@@ -532,13 +604,17 @@ static tenon_status_t plan_step(planner_t *p, int32_t s) {
   tn_action_t *action;
   TN_TRY(tn_op_check_details(op, kernel, inputs, outputs));
   TN_TRY(add_action(p, s, &action));
-  for (uint32_t o = 0; o < op->output_count; o++) action->makes_sparse |= outputs[o] && tn_layout(outputs[o]);
-  action->kernel = kernel, action->inputs = inputs, action->outputs = outputs;
+  for (uint32_t o = 0; o < op->output_count; o++)
+    action->makes_sparse |= outputs[o] && tn_layout(outputs[o]);
+  action->kernel = kernel;
+  action->inputs = inputs;
+  action->outputs = outputs;
   action->workspace_size = (uint64_t)inference.infer.workspace.value;
   action->draws = inference.infer.draws.value;
   for (int32_t o = 0; o < node->output_count && op->traits & TENON_RANDOM; o++) {
     const tn_place_t *place = place_of(p, node->outputs[o]);
-    int64_t count = place->stage == p->index ? tenon_count(&place->tensor->view) : 0; /* else it is not wanted */
+    int64_t count = place->stage == p->index ? tenon_count(&place->tensor->view)
+                                             : 0; /* else it is not wanted */
     if (count > action->draws && inference.infer.draws.value < 0) action->draws = count;
   }
   action->frame.kernel = kernel;
@@ -556,17 +632,19 @@ static tenon_status_t plan_step(planner_t *p, int32_t s) {
   return TENON_OK;
 }
 
-/* ---- memory ----------------------------------------------------------------------------------------------------- */
+/* memory */
 
 static tenon_status_t place_in_memory(planner_t *p) {
   tn_stage_t *s = p->stage;
-  size_t most = s->placed_count + s->action_count, count = 0;
+  size_t most = s->placed_count + s->action_count;
+  size_t count = 0;
   tn_lifetime_t *lifetimes = tn_allocate((most + 1) * sizeof *lifetimes);
   uint64_t **slots = tn_allocate((most + 1) * sizeof *slots);
   tenon_status_t status = lifetimes && slots ? TENON_OK : tn_no_memory("a memory plan", most);
   for (size_t i = 0; i < s->placed_count && status == TENON_OK; i++) { /* what views keep alive */
     const tn_place_t *view = place_of(p, s->edges[i]);
-    bool beyond = s->edges[i] < p->edge_count && p->run->executable->last_use[s->edges[i]] >= s->end;
+    bool beyond =
+        s->edges[i] < p->edge_count && p->run->executable->last_use[s->edges[i]] >= s->end;
     int32_t last = beyond ? INT32_MAX : view->last;
     for (int32_t e = s->edges[i];; e = place_of(p, e)->root) {
       tn_place_t *place = place_of(p, e);
@@ -578,15 +656,18 @@ static tenon_status_t place_in_memory(planner_t *p) {
     tn_place_t *place = place_of(p, s->edges[i]);
     if (place->where != TN_PLACE_ARENA) continue;
     slots[count] = &place->offset;
-    lifetimes[count++] = (tn_lifetime_t){place->size ? place->size : 1, 0, place->first, place->last};
+    lifetimes[count++] =
+        (tn_lifetime_t){place->size ? place->size : 1, 0, place->first, place->last};
   }
   for (size_t i = 0; i < s->action_count && status == TENON_OK; i++) {
     if (!s->actions[i].workspace_size) continue;
     slots[count] = &s->actions[i].workspace_offset;
     lifetimes[count++] = (tn_lifetime_t){s->actions[i].workspace_size, 0, (int32_t)i, (int32_t)i};
   }
-  if (status == TENON_OK) status = tn_memory_plan(lifetimes, count, &s->arena_size, &s->arena_bound);
-  for (size_t i = 0; i < count && status == TENON_OK; i++) *slots[i] = lifetimes[i].offset;
+  if (status == TENON_OK)
+    status = tn_memory_plan(lifetimes, count, &s->arena_size, &s->arena_bound);
+  for (size_t i = 0; i < count && status == TENON_OK; i++)
+    *slots[i] = lifetimes[i].offset;
   tn_release_memory(lifetimes);
   tn_release_memory(slots);
   if (status != TENON_OK) return status;
@@ -603,10 +684,15 @@ void tn_stages_drop(tn_run_t *run, size_t index) {
     tn_stage_t *s = &run->stages[--run->stage_count];
     for (size_t i = 0; i < s->placed_count; i++) {
       tn_place_t *place = &run->places[s->edges[i]];
-      place->stage = -1, place->where = TN_PLACE_NONE, place->bound = NULL;
-      if (place->tensor)
-        tn_storage_release(place->tensor->storage), place->tensor->storage = NULL, place->tensor->view.data = NULL,
-                                                    place->tensor->view.detail = NULL;
+      place->stage = -1;
+      place->where = TN_PLACE_NONE;
+      place->bound = NULL;
+      if (place->tensor) {
+        tn_storage_release(place->tensor->storage);
+        place->tensor->storage = NULL;
+        place->tensor->view.data = NULL;
+        place->tensor->view.detail = NULL;
+      }
     }
     tn_release_memory(s->actions);
     tn_release_memory(s->watches);
@@ -614,7 +700,8 @@ void tn_stages_drop(tn_run_t *run, size_t index) {
     tn_release_aligned(s->arena);
     tn_arena_clear(&s->memory);
   }
-  while (run->place_count > run->executable->graph->edge_count) { /* dense copies of the stages that went */
+  while (run->place_count >
+         run->executable->graph->edge_count) { /* dense copies of the stages that went */
     tn_place_t *place = &run->places[run->place_count - 1];
     if (place->stage >= 0) break;
     if (place->tensor) tenon_tensor_release(&place->tensor->view);
@@ -627,18 +714,21 @@ tenon_status_t tn_stage_plan(tn_run_t *run, int32_t begin) {
     return tn_no_memory("a plan", sizeof *run->stages);
   tn_stage_t *stage = &run->stages[run->stage_count++];
   *stage = (tn_stage_t){.begin = begin, .end = begin};
-  planner_t p = {run, stage, (int32_t)run->stage_count - 1, NULL, (int32_t)run->executable->graph->edge_count};
+  planner_t p = {run, stage, (int32_t)run->stage_count - 1, NULL,
+                 (int32_t)run->executable->graph->edge_count};
   int32_t count = (int32_t)run->executable->graph->node_count;
   tenon_status_t status = TENON_OK;
   tn_scratch_mark_t mark = tn_scratch_mark();
-  if (!(p.dense = tn_allocate_zero((size_t)p.edge_count + 1, sizeof *p.dense))) status = tn_no_memory("a plan", 0);
+  if (!(p.dense = tn_allocate_zero((size_t)p.edge_count + 1, sizeof *p.dense)))
+    status = tn_no_memory("a plan", 0);
   for (int32_t s = begin; s < count && status == TENON_OK; s++) {
     const tn_node_t *node = run->executable->steps[s].node;
     if (is_blocked(&p, node)) break;
     tn_scratch_mark_t inner = tn_scratch_mark();
     status = plan_step(&p, s);
     tn_scratch_reset(inner);
-    if (status != TENON_OK) status = tn_prefix(status, "node '%s' (%s): ", node->name, node->op->name);
+    if (status != TENON_OK)
+      status = tn_prefix(status, "node '%s' (%s): ", node->name, node->op->name);
     stage->end = s + 1;
   }
   if (status == TENON_OK) status = place_in_memory(&p);

@@ -7,7 +7,9 @@
 
 const char *tenon_graph_name(const tenon_graph_t *graph) { return graph->name; }
 int32_t tenon_graph_input_count(const tenon_graph_t *graph) { return (int32_t)graph->input_count; }
-int32_t tenon_graph_output_count(const tenon_graph_t *graph) { return (int32_t)graph->output_count; }
+int32_t tenon_graph_output_count(const tenon_graph_t *graph) {
+  return (int32_t)graph->output_count;
+}
 
 tenon_status_t tn_port_give(const tenon_port_t *full, tenon_port_t *out_port) {
   uint32_t size = out_port->size < sizeof *full ? out_port->size : (uint32_t)sizeof *full;
@@ -36,16 +38,19 @@ tenon_status_t tn_axes_make(const tenon_graph_t *graph, tenon_edge_t index, tn_a
   return TENON_OK;
 }
 
-tenon_status_t tenon_graph_input(const tenon_graph_t *graph, int32_t index, tenon_port_t *out_port) {
+tenon_status_t tenon_graph_input(const tenon_graph_t *graph, int32_t index,
+                                 tenon_port_t *out_port) {
   if (index < 0 || (size_t)index >= graph->input_count)
     return tn_fail(TENON_RANGE, "input %d of a graph with %zu", (int)index, graph->input_count);
   const tn_edge_t *edge = &graph->edges[graph->inputs[index]];
-  tenon_port_t port = {sizeof port,          edge->name,  edge->dtype, edge->ndim, graph->input_axes[index],
-                       graph->inputs[index], edge->layout};
+  tenon_port_t port = {
+      sizeof port,          edge->name,  edge->dtype, edge->ndim, graph->input_axes[index],
+      graph->inputs[index], edge->layout};
   return tn_port_give(&port, out_port);
 }
 
-tenon_status_t tenon_graph_output(const tenon_graph_t *graph, int32_t index, tenon_port_t *out_port) {
+tenon_status_t tenon_graph_output(const tenon_graph_t *graph, int32_t index,
+                                  tenon_port_t *out_port) {
   if (index < 0 || (size_t)index >= graph->output_count)
     return tn_fail(TENON_RANGE, "output %d of a graph with %zu", (int)index, graph->output_count);
   const tn_edge_t *edge = &graph->edges[graph->outputs[index]];
@@ -57,7 +62,8 @@ tenon_status_t tenon_graph_output(const tenon_graph_t *graph, int32_t index, ten
 
 int32_t tenon_graph_node_count(const tenon_graph_t *graph) { return (int32_t)graph->node_count; }
 
-tenon_status_t tenon_graph_node(const tenon_graph_t *graph, int32_t index, tenon_graph_part_t *out_node) {
+tenon_status_t tenon_graph_node(const tenon_graph_t *graph, int32_t index,
+                                tenon_graph_part_t *out_node) {
   if (index < 0 || (size_t)index >= graph->node_count)
     return tn_fail(TENON_RANGE, "node %d of a graph with %zu", (int)index, graph->node_count);
   const tn_node_t *node = &graph->nodes[index];
@@ -68,8 +74,8 @@ tenon_status_t tenon_graph_node(const tenon_graph_t *graph, int32_t index, tenon
   return TENON_OK;
 }
 
-tenon_status_t tenon_graph_edge(const tenon_graph_t *graph, tenon_edge_t index, tenon_graph_edge_t *out_edge,
-                                char **out_type) {
+tenon_status_t tenon_graph_edge(const tenon_graph_t *graph, tenon_edge_t index,
+                                tenon_graph_edge_t *out_edge, char **out_type) {
   tn_text_t text = {0};
   if (index < 0 || (size_t)index >= graph->edge_count)
     return tn_fail(TENON_RANGE, "value %d of a graph with %zu", (int)index, graph->edge_count);
@@ -85,7 +91,8 @@ tenon_status_t tenon_graph_edge(const tenon_graph_t *graph, tenon_edge_t index, 
 
 static tn_mutex_t axes_lock = TN_MUTEX_INIT; /* of value_axes, and the arenas of finished graphs */
 
-tenon_status_t tenon_graph_value(const tenon_graph_t *constant, tenon_edge_t index, tenon_port_t *out_port) {
+tenon_status_t tenon_graph_value(const tenon_graph_t *constant, tenon_edge_t index,
+                                 tenon_port_t *out_port) {
   tenon_graph_t *graph = (tenon_graph_t *)(uintptr_t)constant;
   tenon_status_t status = TENON_OK;
   if (index < 0 || (size_t)index >= graph->edge_count)
@@ -94,10 +101,13 @@ tenon_status_t tenon_graph_value(const tenon_graph_t *constant, tenon_edge_t ind
   tn_mutex_lock(&axes_lock);
   if (!graph->value_axes)
     graph->value_axes = tn_arena_array(&graph->arena, graph->edge_count, sizeof *graph->value_axes);
-  if (!graph->value_axes) status = tn_no_memory("axes", graph->edge_count);
-  else if (!graph->value_axes[index]) status = tn_axes_make(graph, index, &graph->arena, &graph->value_axes[index]);
+  if (!graph->value_axes)
+    status = tn_no_memory("axes", graph->edge_count);
+  else if (!graph->value_axes[index])
+    status = tn_axes_make(graph, index, &graph->arena, &graph->value_axes[index]);
   tn_mutex_unlock(&axes_lock);
   if (status != TENON_OK) return status;
-  tenon_port_t port = {sizeof port, edge->name, edge->dtype, edge->ndim, graph->value_axes[index], index, edge->layout};
+  tenon_port_t port = {sizeof port, edge->name,  edge->dtype, edge->ndim, graph->value_axes[index],
+                       index,       edge->layout};
   return tn_port_give(&port, out_port);
 }

@@ -1,5 +1,6 @@
-/* How fast devices are, measured once in a process: what a call costs, multiplications and memory, and copies between two.
- * Called where a graph is placed on several devices.  The figures are for estimates: they are of this moment. */
+/* How fast devices are, measured once in a process: what a call costs, multiplications and memory,
+ * and copies between two. Called where a graph is placed on several devices.  The figures are for
+ * estimates: they are of this moment. */
 #ifndef TN_GRAPH_RATES_H
 #define TN_GRAPH_RATES_H
 
@@ -7,8 +8,8 @@
 
 typedef struct tn_rate_t { /* of a device */
   double call;             /* seconds of a call that has little to do */
-  double flops;            /* a second: f32 multiplications and additions of a product of matrices */
-  double bytes;            /* a second: read and written by a pointwise operator */
+  double flops; /* a second: f32 multiplications and additions of a product of matrices */
+  double bytes; /* a second: read and written by a pointwise operator */
 } tn_rate_t;
 
 typedef struct tn_link_t { /* from one device to another */

@@ -16,10 +16,11 @@ typedef struct tn_recording_t {
   struct tn_recording_t *next;
   tenon_stream_t *stream;
   void *native;
-  tenon_tensor_t **inputs, **outputs; /* on the device; outputs may be constants */
+  tenon_tensor_t **inputs;
+  tenon_tensor_t **outputs; /* on the device; outputs may be constants */
 } tn_recording_t;
 
-/* ---- what can be recorded ------------------------------------------------------------------------------------------ */
+/* what can be recorded */
 
 static const char *refusal_of(const tenon_executable_t *e, const tn_node_t *node) {
   const tenon_op_t *op = node->op;
@@ -38,7 +39,8 @@ static const char *refusal_of(const tenon_executable_t *e, const tn_node_t *node
   return NULL;
 }
 
-static void refuse(tn_recorded_t *r, const char *format, const char *a, const char *b, const char *c) {
+static void refuse(tn_recorded_t *r, const char *format, const char *a, const char *b,
+                   const char *c) {
   tn_text_t text = {0};
   tn_text_add(&text, format, a, b, c);
   tn_mutex_lock(&r->lock);
@@ -50,19 +52,22 @@ static void refuse(tn_recorded_t *r, const char *format, const char *a, const ch
 
 void tn_recorded_begin(tn_recorded_t *r, const tenon_executable_t *e) {
   const tn_plugin_t *plugin = tn_plugin_of(e->place.homes[0]);
-  r->was_wanted = true, r->is_on = true;
+  r->was_wanted = true;
+  r->is_on = true;
   if (!plugin || !TN_SLOT(plugin->table, record_begin) || !TN_SLOT(plugin->table, stream_create))
     refuse(r, "%s%s%s", "the device records nothing", "", "");
   for (size_t n = 0; n < e->graph->node_count && r->is_on; n++) {
     const char *why = refusal_of(e, &e->graph->nodes[n]);
-    if (why) refuse(r, "node '%s' (%s) %s", e->graph->nodes[n].name, e->graph->nodes[n].op->name, why);
+    if (why)
+      refuse(r, "node '%s' (%s) %s", e->graph->nodes[n].name, e->graph->nodes[n].op->name, why);
   }
 }
 
-/* ---- recordings ------------------------------------------------------------------------------------------------------ */
+/* recordings */
 
 static void drop(tenon_tensor_t **tensors, size_t count) {
-  for (size_t i = 0; tensors && i < count; i++) tenon_tensor_release(tensors[i]);
+  for (size_t i = 0; tensors && i < count; i++)
+    tenon_tensor_release(tensors[i]);
   tn_release_memory(tensors);
 }
 
@@ -78,15 +83,21 @@ static void end(const tenon_executable_t *e, tn_recording_t *rec) {
 }
 
 void tn_recorded_end(tn_recorded_t *r) {
-  for (tn_recording_t *rec = r->idle, *next; rec; rec = next) next = rec->next, end(r->executable, rec);
+  for (tn_recording_t *rec = r->idle, *next; rec; rec = next) {
+    next = rec->next;
+    end(r->executable, rec);
+  }
   tn_release_memory(r->reason);
 }
 
-static bool has_shapes(const tenon_executable_t *e, const tn_recording_t *rec, tenon_tensor_t *const *inputs) {
+static bool has_shapes(const tenon_executable_t *e, const tn_recording_t *rec,
+                       tenon_tensor_t *const *inputs) {
   for (size_t i = 0; i < e->graph->input_count; i++) {
-    const tenon_tensor_t *a = rec->inputs[i], *b = inputs[i];
+    const tenon_tensor_t *a = rec->inputs[i];
+    const tenon_tensor_t *b = inputs[i];
     size_t size = (size_t)b->ndim * sizeof *b->shape;
-    if (a->ndim != b->ndim || !tn_dtype_same(a->dtype, b->dtype) || (size && memcmp(a->shape, b->shape, size) != 0))
+    if (a->ndim != b->ndim || !tn_dtype_same(a->dtype, b->dtype) ||
+        (size && memcmp(a->shape, b->shape, size) != 0))
       return false;
   }
   return true;
@@ -94,30 +105,36 @@ static bool has_shapes(const tenon_executable_t *e, const tn_recording_t *rec, t
 
 static tn_recording_t *take(tenon_executable_t *e, tenon_tensor_t *const *inputs) {
   tn_mutex_lock(&e->recorded.lock);
-  tn_recording_t **at = &e->recorded.idle, *found;
-  while (*at && !has_shapes(e, *at, inputs)) at = &(*at)->next;
+  tn_recording_t **at = &e->recorded.idle;
+  tn_recording_t *found;
+  while (*at && !has_shapes(e, *at, inputs))
+    at = &(*at)->next;
   if ((found = *at)) *at = found->next;
   tn_mutex_unlock(&e->recorded.lock);
   return found;
 }
 
-static void give_back(tenon_executable_t *e, tn_recording_t *rec) { /* the one that was used last comes first */
+static void give_back(tenon_executable_t *e,
+                      tn_recording_t *rec) { /* the one that was used last comes first */
   size_t count = 0;
   tn_recording_t *old = NULL;
   tn_mutex_lock(&e->recorded.lock);
-  rec->next = e->recorded.idle, e->recorded.idle = rec;
+  rec->next = e->recorded.idle;
+  e->recorded.idle = rec;
   for (tn_recording_t **at = &e->recorded.idle; *at; at = &(*at)->next)
     if (++count > IDLE_MOST) {
-      old = *at, *at = NULL;
+      old = *at;
+      *at = NULL;
       break;
     }
   tn_mutex_unlock(&e->recorded.lock);
   if (old) end(e, old);
 }
 
-/* ---- making one -------------------------------------------------------------------------------------------------------- */
+/* making one */
 
-static tenon_status_t prepare(tenon_executable_t *e, tenon_tensor_t *const *inputs, tn_recording_t *rec) {
+static tenon_status_t prepare(tenon_executable_t *e, tenon_tensor_t *const *inputs,
+                              tn_recording_t *rec) {
   tenon_device_t device = e->place.homes[0];
   for (size_t i = 0; i < e->graph->input_count; i++) {
     const tenon_tensor_t *x = inputs[i];
@@ -127,7 +144,8 @@ static tenon_status_t prepare(tenon_executable_t *e, tenon_tensor_t *const *inpu
   return TENON_OK;
 }
 
-/* The second pass over the same shapes: code is compiled, memory is cached, and nothing is enqueued but into the recording. */
+/* The second pass over the same shapes: code is compiled, memory is cached, and nothing is enqueued
+ * but into the recording. */
 static tenon_status_t record(tenon_executable_t *e, tn_recording_t *rec) {
   TN_TRY(tn_stream_finish(rec->stream));
   TN_TRY(tn_stream_record(rec->stream));
@@ -140,7 +158,8 @@ static tenon_status_t record(tenon_executable_t *e, tn_recording_t *rec) {
   return status != TENON_OK ? status : ended;
 }
 
-static tenon_status_t make(tenon_executable_t *e, tenon_tensor_t *const *inputs, tn_recording_t **out_recording) {
+static tenon_status_t make(tenon_executable_t *e, tenon_tensor_t *const *inputs,
+                           tn_recording_t **out_recording) {
   tn_recording_t *rec = tn_allocate_zero(1, sizeof *rec);
   tenon_stream_t *before = NULL;
   if (!rec || !(rec->inputs = tn_allocate_zero(e->graph->input_count + 1, sizeof *rec->inputs)) ||
@@ -156,7 +175,10 @@ static tenon_status_t make(tenon_executable_t *e, tenon_tensor_t *const *inputs,
   bool is_used = status == TENON_OK;
   if (status == TENON_OK) status = prepare(e, inputs, rec);
   if (status == TENON_OK) status = tn_eager_values(e, rec->inputs, rec->outputs, NULL);
-  for (size_t i = 0; i < e->graph->output_count; i++) tenon_tensor_release(rec->outputs[i]), rec->outputs[i] = NULL;
+  for (size_t i = 0; i < e->graph->output_count; i++) {
+    tenon_tensor_release(rec->outputs[i]);
+    rec->outputs[i] = NULL;
+  }
   if (status == TENON_OK) status = record(e, rec);
   if (is_used) (void)tenon_stream_use(e->place.homes[0], before, NULL);
   if (status != TENON_OK) {
@@ -164,25 +186,28 @@ static tenon_status_t make(tenon_executable_t *e, tenon_tensor_t *const *inputs,
     refuse(&e->recorded, "%s%s%s", why ? why : "a run could not be recorded", "", "");
     tn_release_memory(why);
     end(e, rec);
-  } else *out_recording = rec;
+  } else
+    *out_recording = rec;
   return status;
 }
 
-/* ---- running ------------------------------------------------------------------------------------------------------------ */
+/* running */
 
-static tenon_status_t replay(tenon_executable_t *e, tn_recording_t *rec, tenon_tensor_t *const *inputs) {
+static tenon_status_t replay(tenon_executable_t *e, tn_recording_t *rec,
+                             tenon_tensor_t *const *inputs) {
   static const char *const name = "a recorded graph";
   tn_ordinal_t *o = rec->stream->ordinal;
   TN_TRY(tn_stream_check(rec->stream));
-  for (size_t i = 0; i < e->graph->input_count; i++) TN_TRY(tn_place_copy_into(inputs[i], rec->inputs[i]));
+  for (size_t i = 0; i < e->graph->input_count; i++)
+    TN_TRY(tn_place_copy_into(inputs[i], rec->inputs[i]));
   uint64_t ticket = tn_stream_ticket(rec->stream, name);
   tenon_status_t status = o->table->replay(&o->context, rec->stream->native, rec->native, ticket);
   tn_stream_ended(rec->stream);
   return status == TENON_OK ? status : tn_stream_refused(rec->stream, status, name);
 }
 
-tenon_status_t tn_recorded_run(tenon_executable_t *e, tenon_tensor_t *const *inputs, tenon_tensor_t **outputs,
-                               bool *out_ran) {
+tenon_status_t tn_recorded_run(tenon_executable_t *e, tenon_tensor_t *const *inputs,
+                               tenon_tensor_t **outputs, bool *out_ran) {
   tenon_stream_t *before = NULL;
   tn_recording_t *rec = take(e, inputs);
   *out_ran = false;
@@ -194,15 +219,21 @@ tenon_status_t tn_recorded_run(tenon_executable_t *e, tenon_tensor_t *const *inp
   if (status == TENON_OK) status = tn_eager_give(e, rec->outputs, outputs);
   if (is_used) (void)tenon_stream_use(e->place.homes[0], before, NULL);
   if (status == TENON_OK) __atomic_add_fetch(&e->recorded.replays, 1, __ATOMIC_RELAXED);
-  if (status == TENON_OK || !rec->stream->failed) give_back(e, rec);
-  else end(e, rec);
+  if (status == TENON_OK || !rec->stream->failed)
+    give_back(e, rec);
+  else
+    end(e, rec);
   return status;
 }
 
 void tn_recorded_print(const tn_recorded_t *r, tn_text_t *text) {
   size_t count = 0;
   if (!r->was_wanted) return;
-  for (const tn_recording_t *rec = r->idle; rec; rec = rec->next) count++;
-  if (r->reason) tn_text_add(text, "not recorded: %s\n", r->reason);
-  else tn_text_add(text, "recordings: %zu, replayed %llu times\n", count, (unsigned long long)r->replays);
+  for (const tn_recording_t *rec = r->idle; rec; rec = rec->next)
+    count++;
+  if (r->reason)
+    tn_text_add(text, "not recorded: %s\n", r->reason);
+  else
+    tn_text_add(text, "recordings: %zu, replayed %llu times\n", count,
+                (unsigned long long)r->replays);
 }

@@ -1,5 +1,6 @@
-/* Executables whose operators' libraries were reloaded: compiled anew at their next run, from the graph that they were made of.
- * Called by run.c.  Invariant: an executable that runs on other threads meanwhile ends as it began; the caller's handle stays. */
+/* Executables whose operators' libraries were reloaded: compiled anew at their next run, from the
+ * graph that they were made of. Called by run.c.  Invariant: an executable that runs on other
+ * threads meanwhile ends as it began; the caller's handle stays. */
 #include <string.h>
 
 #include "base/memory.h"
@@ -16,12 +17,15 @@ static void *keep(tn_arena_t *arena, const void *items, size_t size, bool *is_fi
 tenon_status_t tn_executable_keep(tenon_executable_t *e, const tenon_compile_t *options) {
   bool is_fine = true;
   e->options = *options;
-  e->options.devices = keep(&e->memory, options->devices, options->device_count * sizeof *options->devices, &is_fine);
+  e->options.devices = keep(&e->memory, options->devices,
+                            options->device_count * sizeof *options->devices, &is_fine);
   tenon_pin_t *pins = keep(&e->memory, options->pins, options->pin_count * sizeof *pins, &is_fine);
   for (uint32_t i = 0; pins && i < options->pin_count; i++)
-    pins[i].node = keep(&e->memory, pins[i].node, pins[i].node ? strlen(pins[i].node) + 1 : 0, &is_fine);
+    pins[i].node =
+        keep(&e->memory, pins[i].node, pins[i].node ? strlen(pins[i].node) + 1 : 0, &is_fine);
   e->options.pins = pins;
-  e->options.claims = keep(&e->memory, options->claims, options->claims ? strlen(options->claims) + 1 : 0, &is_fine);
+  e->options.claims = keep(&e->memory, options->claims,
+                           options->claims ? strlen(options->claims) + 1 : 0, &is_fine);
   return is_fine ? TENON_OK : tn_no_memory("an executable", 0);
 }
 
@@ -38,8 +42,8 @@ static bool has_newer_ops(const tenon_graph_t *graph, uint64_t reloads) {
 
 static bool is_stale(tenon_executable_t *e) {
   const uint64_t reloads = __atomic_load_n(&e->reloads, __ATOMIC_RELAXED);
-  bool stale =
-      has_newer_ops(e->source, reloads) || has_newer_ops(e->graph, reloads); /* rewriting brings operators, too */
+  bool stale = has_newer_ops(e->source, reloads) ||
+               has_newer_ops(e->graph, reloads); /* rewriting brings operators, too */
   tn_mutex_lock(&e->lock);
   for (size_t i = 0; i < e->library_count && !stale; i++)
     stale = __atomic_load_n(&e->libraries[i]->replaced, __ATOMIC_ACQUIRE) > reloads;
@@ -58,8 +62,10 @@ static void drop(const tenon_executable_t *e, tenon_executable_t *old) {
 static tenon_status_t renew(tenon_executable_t *e) {
   tenon_executable_t *fresh = NULL;
   tenon_status_t status = tenon_executable_create(e->source, &e->options, &fresh);
-  if (status != TENON_OK) return tn_prefix(status, "preparing the executable anew, since a library was reloaded: ");
-  if (is_of_source(e)) __atomic_fetch_sub(&((tenon_graph_t *)(uintptr_t)e->source)->references, 1, __ATOMIC_RELAXED);
+  if (status != TENON_OK)
+    return tn_prefix(status, "preparing the executable anew, since a library was reloaded: ");
+  if (is_of_source(e))
+    __atomic_fetch_sub(&((tenon_graph_t *)(uintptr_t)e->source)->references, 1, __ATOMIC_RELAXED);
   drop(e, e->renewed);
   e->renewed = fresh;
   return TENON_OK;
@@ -71,8 +77,11 @@ tenon_status_t tn_executable_current(tenon_executable_t *e, tenon_executable_t *
   const uint64_t reloads = tn_registry_reloads(); /* before it is looked at */
   tenon_status_t status = TENON_OK;
   if (tn_executable_is_old(now)) {
-    if (is_stale(now)) status = renew(e), now = e->renewed;
-    else __atomic_store_n(&now->reloads, reloads, __ATOMIC_RELAXED);
+    if (is_stale(now)) {
+      status = renew(e);
+      now = e->renewed;
+    } else
+      __atomic_store_n(&now->reloads, reloads, __ATOMIC_RELAXED);
   }
   if (status == TENON_OK) tenon_executable_retain(*out_executable = now);
   tn_mutex_unlock(&e->renewal);

@@ -1,11 +1,16 @@
-/* The growing of subgraphs: from nodes that a strategy takes, over their inputs and readers that it takes too.  Invariant: what
- * grew is closed (convex.h): a node that a path comes back to is left out, and the subgraph grows anew without it. */
+/* The growing of subgraphs: from nodes that a strategy takes, over their inputs and readers that it
+ * takes too.  Invariant: what grew is closed (convex.h): a node that a path comes back to is left
+ * out, and the subgraph grows anew without it. */
 #include <string.h>
 
 #include "base/status.h"
 #include "graph/cut.h"
 
-enum { FREE = 0, MEMBER = 1, LEFT_OUT = 2 }; /* of `state`, while one subgraph grows */
+enum {
+  FREE = 0,
+  MEMBER = 1,
+  LEFT_OUT = 2,
+}; /* of `state`, while one subgraph grows */
 
 typedef struct growing_t {
   tenon_cut_t *cut;
@@ -22,7 +27,7 @@ typedef struct growing_t {
 
 static const tenon_strategy_t *strategy_of(const growing_t *g) { return g->cut->strategy; }
 
-/* ---- who reads a node --------------------------------------------------------------------------------------------- */
+/* who reads a node */
 
 static void walk_readers(growing_t *g, size_t *places) {
   const tenon_graph_t *graph = g->groups->graph;
@@ -37,23 +42,30 @@ static void walk_readers(growing_t *g, size_t *places) {
 }
 
 static tenon_status_t find_readers(growing_t *g) {
-  size_t count = g->groups->graph->node_count, total = 0;
+  size_t count = g->groups->graph->node_count;
+  size_t total = 0;
   size_t *places = tn_arena_array(&g->arena, count + 1, sizeof *places);
   g->starts = tn_arena_array(&g->arena, count + 1, sizeof *g->starts);
   if (!places || !g->starts) return tn_no_memory("readers of nodes", count);
   walk_readers(g, places);
   for (size_t n = 0; n <= count; n++) {
     size_t own = n < count ? places[n] : 0;
-    g->starts[n] = places[n] = total, total += own;
+    g->starts[n] = places[n] = total;
+    total += own;
   }
-  if (!(g->readers = tn_arena_array(&g->arena, total + 1, sizeof *g->readers))) return tn_no_memory("readers", total);
+  if (!(g->readers = tn_arena_array(&g->arena, total + 1, sizeof *g->readers)))
+    return tn_no_memory("readers", total);
   walk_readers(g, places);
   return TENON_OK;
 }
 
-/* ---- what the strategy takes -------------------------------------------------------------------------------------- */
+/* what the strategy takes */
 
-enum { START, INPUT, OUTPUT };
+enum {
+  START,
+  INPUT,
+  OUTPUT,
+};
 
 static tenon_status_t takes(growing_t *g, int how, int32_t node, int32_t other, int32_t *out) {
   const tenon_strategy_t *s = strategy_of(g);
@@ -64,24 +76,31 @@ static tenon_status_t takes(growing_t *g, int how, int32_t node, int32_t other, 
                           : s->select_output(g->cut, node, other, out);
   int32_t id = g->ids[other];
   if (how == START) g->id = TENON_CUT_ANY;
-  if (id == TENON_CUT_NO || (id != TENON_CUT_ANY && g->id != TENON_CUT_ANY && id != g->id)) return TENON_OK;
+  if (id == TENON_CUT_NO || (id != TENON_CUT_ANY && g->id != TENON_CUT_ANY && id != g->id))
+    return TENON_OK;
   if (id != TENON_CUT_ANY) g->id = id;
-  return *out = 1, TENON_OK;
+  *out = 1;
+  return TENON_OK;
 }
 
 static tenon_status_t consider(growing_t *g, int how, int32_t node, int32_t other) {
   int32_t is_taken;
   if (g->state[other] != FREE || g->groups->group_of[other]) return TENON_OK;
   TN_TRY(takes(g, how, node, other, &is_taken));
-  if (is_taken) g->state[other] = MEMBER, g->members[g->count++] = other;
+  if (is_taken) {
+    g->state[other] = MEMBER;
+    g->members[g->count++] = other;
+  }
   return TENON_OK;
 }
 
-/* ---- one subgraph ------------------------------------------------------------------------------------------------- */
+/* one subgraph */
 
 static tenon_status_t spread(growing_t *g, int32_t seed) {
   const tenon_graph_t *graph = g->groups->graph;
-  g->state[seed] = MEMBER, g->members[0] = seed, g->count = 1;
+  g->state[seed] = MEMBER;
+  g->members[0] = seed;
+  g->count = 1;
   for (int32_t at = 0; at < g->count; at++) {
     int32_t n = g->members[at];
     for (uint32_t i = 0; i < graph->nodes[n].op->input_count; i++)
@@ -89,7 +108,8 @@ static tenon_status_t spread(growing_t *g, int32_t seed) {
         int32_t from = g->groups->producers[graph->nodes[n].operands[i].edges[k]];
         if (from >= 0) TN_TRY(consider(g, INPUT, n, from));
       }
-    for (size_t r = g->starts[n]; r < g->starts[n + 1]; r++) TN_TRY(consider(g, OUTPUT, n, g->readers[r]));
+    for (size_t r = g->starts[n]; r < g->starts[n + 1]; r++)
+      TN_TRY(consider(g, OUTPUT, n, g->readers[r]));
   }
   return TENON_OK;
 }
@@ -103,22 +123,26 @@ static void sort(growing_t *g) {
 /* Grows from `seed`, and anew without nodes that a path comes back to; alone it is closed. */
 static tenon_status_t grow(growing_t *g, int32_t seed) {
   const tenon_strategy_t *s = strategy_of(g);
-  int32_t left, back, id = g->id;
+  int32_t left, back;
+  int32_t id = g->id;
   memset(g->state, FREE, g->groups->graph->node_count);
   for (;;) {
     TN_TRY(spread(g, seed));
     sort(g);
     if (!tn_groups_return(g->groups, g->members, (size_t)g->count, &left, &back)) return TENON_OK;
     if (back == seed) back = g->members[g->members[0] == seed]; /* the path began before it */
-    for (int32_t i = 0; i < g->count; i++) g->state[g->members[i]] = FREE;
-    g->state[back] = LEFT_OUT, g->id = id;
+    for (int32_t i = 0; i < g->count; i++)
+      g->state[g->members[i]] = FREE;
+    g->state[back] = LEFT_OUT;
+    g->id = id;
     if (s->reset) TN_TRY(s->reset(g->cut));
   }
 }
 
 static tenon_status_t filter(growing_t *g) {
   const tenon_strategy_t *s = strategy_of(g);
-  int32_t count = g->count, left, back;
+  int32_t count = g->count;
+  int32_t left, back;
   if (!s->filter) return TENON_OK;
   TN_TRY(s->filter(g->cut, g->members, &count));
   if (count < 0 || count > g->count)
@@ -126,30 +150,36 @@ static tenon_status_t filter(growing_t *g) {
   for (int32_t i = 0; i < count; i++) {
     int32_t n = g->members[i];
     if (n < 0 || (size_t)n >= g->groups->graph->node_count || g->state[n] != MEMBER)
-      return tn_fail(TENON_INVALID, "its filter keeps node %d, which was not selected, or keeps it twice", (int)n);
+      return tn_fail(TENON_INVALID,
+                     "its filter keeps node %d, which was not selected, or keeps it twice", (int)n);
     g->state[n] = FREE;
   }
   memset(g->state, FREE, g->groups->graph->node_count);
-  for (int32_t i = 0; i < count; i++) g->state[g->members[i]] = MEMBER;
+  for (int32_t i = 0; i < count; i++)
+    g->state[g->members[i]] = MEMBER;
   sort(g);
   g->count = count;
   if (!tn_groups_return(g->groups, g->members, (size_t)count, &left, &back)) return TENON_OK;
-  return tn_fail(TENON_INVALID, "its filter leaves node '%s' out, by which a path comes back to node '%s'",
+  return tn_fail(TENON_INVALID,
+                 "its filter leaves node '%s' out, by which a path comes back to node '%s'",
                  g->groups->graph->nodes[left].name, g->groups->graph->nodes[back].name);
 }
 
-/* ---- all of them -------------------------------------------------------------------------------------------------- */
+/* all of them */
 
 static tenon_status_t ask_ids(growing_t *g) {
   size_t count = g->groups->graph->node_count;
   g->ids = tn_arena_array(&g->arena, count + 1, sizeof *g->ids);
   if (!g->ids) return tn_no_memory("numbers of subgraphs", count);
-  for (size_t n = 0; n < count; n++) g->ids[n] = TENON_CUT_NO;
+  for (size_t n = 0; n < count; n++)
+    g->ids[n] = TENON_CUT_NO;
   TN_TRY(strategy_of(g)->supported(g->cut, g->ids));
   for (size_t n = 0; n < count; n++)
     if (g->ids[n] < TENON_CUT_NO)
-      return tn_fail(TENON_INVALID, "node '%s' is of subgraph %d: expected -2 (none), -1 (any) or a number from 0 on",
-                     g->groups->graph->nodes[n].name, (int)g->ids[n]);
+      return tn_fail(
+          TENON_INVALID,
+          "node '%s' is of subgraph %d: expected -2 (none), -1 (any) or a number from 0 on",
+          g->groups->graph->nodes[n].name, (int)g->ids[n]);
   return TENON_OK;
 }
 
@@ -168,7 +198,8 @@ static tenon_status_t select_all(growing_t *g, int32_t *out_count) {
     TN_TRY(grow(g, (int32_t)n));
     TN_TRY(filter(g));
     if (g->count) ++*out_count;
-    for (int32_t i = 0; i < g->count; i++) g->groups->group_of[g->members[i]] = *out_count;
+    for (int32_t i = 0; i < g->count; i++)
+      g->groups->group_of[g->members[i]] = *out_count;
   }
   return TENON_OK;
 }

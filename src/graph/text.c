@@ -1,4 +1,5 @@
-/* Graphs as text, one node a line: "%y: f32[batch, 128] = core::add(x, w)".  For dumps and messages. */
+/* Graphs as text, one node a line: "%y: f32[batch, 128] = core::add(x, w)".  For dumps and
+ * messages. */
 #include <string.h>
 
 #include "base/memory.h"
@@ -32,7 +33,8 @@ static void print_attrs(const tn_node_t *node, tn_text_t *text, const char *sepa
     tn_text_add(text, "%s%s=", separator, s->attrs[i].name);
     if (node->attrs[i].kind == TENON_KIND_STR && node->attrs[i].count > 60)
       tn_text_add(text, "<%u bytes>", node->attrs[i].count);
-    else tn_value_print(&s->attrs[i], &node->attrs[i], text);
+    else
+      tn_value_print(&s->attrs[i], &node->attrs[i], text);
     separator = ", ";
   }
 }

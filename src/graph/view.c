@@ -6,7 +6,11 @@
 #include "base/memory.h"
 #include "base/status.h"
 
-enum { USED = 1, MADE = 2, OUTSIDE = 4 }; /* of an edge: by the nodes; by them; used by others, or an output */
+enum {
+  USED = 1,
+  MADE = 2,
+  OUTSIDE = 4,
+}; /* of an edge: by the nodes; by them; used by others, or an output */
 
 typedef struct making_t {
   const tenon_graph_t *graph;
@@ -36,14 +40,19 @@ static void mark(making_t *m, const int32_t *nodes, uint32_t count, uint32_t *ou
         m->marks[node->operands[i].edges[k]] |= is_in ? USED : OUTSIDE;
         *out_most += is_in;
       }
-    for (int32_t o = 0; is_in && o < node->output_count; o++) m->marks[node->outputs[o]] |= MADE, ++*out_most;
+    for (int32_t o = 0; is_in && o < node->output_count; o++) {
+      m->marks[node->outputs[o]] |= MADE;
+      ++*out_most;
+    }
   }
-  for (size_t i = 0; i < g->output_count; i++) m->marks[g->outputs[i]] |= OUTSIDE;
+  for (size_t i = 0; i < g->output_count; i++)
+    m->marks[g->outputs[i]] |= OUTSIDE;
 }
 
 static tenon_dim_t *resolved(making_t *m, const tenon_dim_t *dims, size_t count) {
   tenon_dim_t *own = tn_arena_array(m->arena, count + 1, sizeof *own);
-  for (size_t d = 0; own && d < count; d++) own[d] = tn_extents_resolve(m->graph->extents, dims[d]);
+  for (size_t d = 0; own && d < count; d++)
+    own[d] = tn_extents_resolve(m->graph->extents, dims[d]);
   return own;
 }
 
@@ -55,43 +64,53 @@ static tenon_status_t make_edges(making_t *m) {
   const char **names = tn_arena_array(m->arena, count + 1, sizeof *names);
   uint32_t *inputs = tn_arena_array(m->arena, count + 1, sizeof *inputs);
   uint32_t *outputs = tn_arena_array(m->arena, count + 1, sizeof *outputs);
-  if (!metas || !edges || !names || !inputs || !outputs) return tn_no_memory("a view of a graph", count);
+  if (!metas || !edges || !names || !inputs || !outputs)
+    return tn_no_memory("a view of a graph", count);
   for (uint32_t i = 0; i < count; i++) {
     const tn_edge_t *edge = &m->graph->edges[m->out->edges[i]];
     uint8_t marks = m->marks[m->out->edges[i]];
-    metas[i] = (tenon_meta_t){.size = sizeof *metas,
-                              .dtype = edge->dtype,
-                              .ndim = edge->ndim,
-                              .device = {1, 0},
-                              .value = edge->constant,
-                              .value_count = edge->value_count,
-                              .layout = edge->layout,
-                              .detail = edge->constant && !edge->layout ? edge->constant->detail : NULL};
+    metas[i] =
+        (tenon_meta_t){.size = sizeof *metas,
+                       .dtype = edge->dtype,
+                       .ndim = edge->ndim,
+                       .device = {1, 0},
+                       .value = edge->constant,
+                       .value_count = edge->value_count,
+                       .layout = edge->layout,
+                       .detail = edge->constant && !edge->layout ? edge->constant->detail : NULL};
     if (edge->ndim >= 0) metas[i].dims = resolved(m, edge->dims, (size_t)edge->ndim);
     if (edge->value_count) metas[i].values = resolved(m, edge->values, edge->value_count);
     if ((edge->ndim >= 0 && !metas[i].dims) || (edge->value_count && !metas[i].values))
       return tn_no_memory("a view of a graph", count);
-    edges[i] = &metas[i], names[i] = edge->name;
+    edges[i] = &metas[i];
+    names[i] = edge->name;
     if (!(marks & MADE) && !edge->constant) inputs[view->input_count++] = i;
     if (marks & MADE && marks & OUTSIDE) outputs[view->output_count++] = i;
   }
-  view->edges = edges, view->names = names, view->inputs = inputs, view->outputs = outputs;
+  view->edges = edges;
+  view->names = names;
+  view->inputs = inputs;
+  view->outputs = outputs;
   return TENON_OK;
 }
 
 static tenon_status_t make_node(making_t *m, const tn_node_t *node, tenon_graph_node_t *out) {
   size_t count = 0;
-  for (uint32_t i = 0; i < node->op->input_count; i++) count += (size_t)node->operands[i].count;
-  uint32_t *starts = tn_arena_array(m->arena, node->op->input_count + 1, sizeof *starts), at = 0;
+  for (uint32_t i = 0; i < node->op->input_count; i++)
+    count += (size_t)node->operands[i].count;
+  uint32_t *starts = tn_arena_array(m->arena, node->op->input_count + 1, sizeof *starts);
+  uint32_t at = 0;
   uint32_t *inputs = tn_arena_array(m->arena, count + 1, sizeof *inputs);
   uint32_t *outputs = tn_arena_array(m->arena, (size_t)node->output_count + 1, sizeof *outputs);
   if (!starts || !inputs || !outputs) return tn_no_memory("a view of a graph", count);
   for (uint32_t i = 0; i < node->op->input_count; i++) {
     starts[i] = at;
-    for (int32_t k = 0; k < node->operands[i].count; k++) inputs[at++] = place_of(m, node->operands[i].edges[k]);
+    for (int32_t k = 0; k < node->operands[i].count; k++)
+      inputs[at++] = place_of(m, node->operands[i].edges[k]);
   }
   starts[node->op->input_count] = at;
-  for (int32_t o = 0; o < node->output_count; o++) outputs[o] = place_of(m, node->outputs[o]);
+  for (int32_t o = 0; o < node->output_count; o++)
+    outputs[o] = place_of(m, node->outputs[o]);
   *out = (tenon_graph_node_t){.size = sizeof *out,
                               .attr_count = node->op->schema.attr_count,
                               .op = node->op->name,
@@ -110,7 +129,8 @@ static tenon_status_t make(making_t *m, const int32_t *nodes, uint32_t count) {
   uint32_t most = 0;
   tn_view_t *out = m->out;
   *out = (tn_view_t){.view = {.size = sizeof out->view, .node_count = count}};
-  for (size_t i = 0; i < m->graph->edge_count; i++) m->places[i] = -1;
+  for (size_t i = 0; i < m->graph->edge_count; i++)
+    m->places[i] = -1;
   mark(m, nodes, count, &most);
   tenon_graph_node_t *made = tn_arena_array(m->arena, count + 1, sizeof *made);
   const tenon_graph_node_t **list = tn_arena_array(m->arena, count + 1, sizeof *list);
@@ -119,17 +139,21 @@ static tenon_status_t make(making_t *m, const int32_t *nodes, uint32_t count) {
   if (!made || !list || !out->edges || !out->nodes) return tn_no_memory("a view of a graph", most);
   for (uint32_t n = 0; n < count; n++) {
     TN_TRY(make_node(m, &m->graph->nodes[nodes[n]], &made[n]));
-    list[n] = &made[n], out->nodes[n] = nodes[n];
+    list[n] = &made[n];
+    out->nodes[n] = nodes[n];
   }
   out->view.nodes = list;
   return make_edges(m);
 }
 
-tenon_status_t tn_view_create(const tenon_graph_t *graph, const int32_t *nodes, uint32_t count, tn_arena_t *arena,
-                              tn_view_t *out_view) {
+tenon_status_t tn_view_create(const tenon_graph_t *graph, const int32_t *nodes, uint32_t count,
+                              tn_arena_t *arena, tn_view_t *out_view) {
   size_t edges = graph->edge_count + 1;
-  making_t m = {graph, arena, out_view, tn_allocate_zero(edges, 1), tn_allocate(edges * sizeof *m.places)};
-  tenon_status_t status = m.marks && m.places ? make(&m, nodes, count) : tn_no_memory("a view of a graph", edges);
-  tn_release_memory(m.marks), tn_release_memory(m.places);
+  making_t m = {graph, arena, out_view, tn_allocate_zero(edges, 1),
+                tn_allocate(edges * sizeof *m.places)};
+  tenon_status_t status =
+      m.marks && m.places ? make(&m, nodes, count) : tn_no_memory("a view of a graph", edges);
+  tn_release_memory(m.marks);
+  tn_release_memory(m.places);
   return status;
 }

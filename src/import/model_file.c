@@ -14,8 +14,8 @@ static bool ends_with(const char *path, const char *end) {
   return size >= strlen(end) && strcmp(path + size - strlen(end), end) == 0;
 }
 
-static tenon_status_t read_bridged(const tenon_bridge_table_t *bridge, const char *path, const char *folder,
-                                   tenon_graph_t **out_graph) {
+static tenon_status_t read_bridged(const tenon_bridge_table_t *bridge, const char *path,
+                                   const char *folder, tenon_graph_t **out_graph) {
   char real[TN_PATH_SIZE];
   const tenon_graph_t *graph = NULL;
   tenon_bridge_call_t call = {sizeof call, TENON_PHASE_BRIDGE, &tn_host, real, folder};
@@ -30,10 +30,12 @@ const char *tn_import_folder(const tenon_import_t *options) {
   return options && options->size >= end ? options->folder : NULL;
 }
 
-tenon_status_t tenon_graph_load(const char *path, const tenon_import_t *options, tenon_graph_t **out_graph) {
+tenon_status_t tenon_graph_load(const char *path, const tenon_import_t *options,
+                                tenon_graph_t **out_graph) {
   const char *folder = tn_import_folder(options);
   *out_graph = NULL;
   TN_TRY(tenon_start());
   const tenon_bridge_table_t *bridge = ends_with(path, ".onnx") ? NULL : tn_bridge_of_model(path);
-  return bridge ? read_bridged(bridge, path, folder, out_graph) : tn_onnx_load(path, folder, out_graph);
+  return bridge ? read_bridged(bridge, path, folder, out_graph)
+                : tn_onnx_load(path, folder, out_graph);
 }

@@ -1,6 +1,7 @@
-/* .npy: magic, version, a Python dictionary as text ('descr', 'fortran_order', 'shape'), then the elements.
- * Strings are NumPy's fixed-width unicode (four bytes a character) outside and UTF-8 inside.
- * Invariant: the header's sizes are compared with the file's before anything is allocated. */
+/* .npy: magic, version, a Python dictionary as text ('descr', 'fortran_order', 'shape'), then the
+ * elements. Strings are NumPy's fixed-width unicode (four bytes a character) outside and UTF-8
+ * inside. Invariant: the header's sizes are compared with the file's before anything is
+ * allocated. */
 #include "import/npy.h"
 
 #include <ctype.h>
@@ -15,7 +16,10 @@
 #include "core/sparse.h"
 
 #define MAGIC "\x93NUMPY"
-enum { MAGIC_SIZE = 6, ALIGNMENT = 64 };
+enum {
+  MAGIC_SIZE = 6,
+  ALIGNMENT = 64,
+};
 
 /* Element types by NumPy's kind and size.  Reading takes the first match; writing too. */
 static const struct {
@@ -23,35 +27,40 @@ static const struct {
   uint8_t size;
   uint32_t dtype;
 } types[] = {
-    {'b', 1, TENON_BOOL}, {'i', 1, TENON_I8},  {'i', 2, TENON_I16}, {'i', 4, TENON_I32},   {'i', 8, TENON_I64},
-    {'u', 1, TENON_U8},   {'u', 2, TENON_U16}, {'u', 4, TENON_U32}, {'u', 8, TENON_U64},   {'f', 2, TENON_F16},
-    {'f', 4, TENON_F32},  {'f', 8, TENON_F64}, {'c', 8, TENON_C64}, {'c', 16, TENON_C128}, {'V', 1, TENON_U8},
-    {'V', 2, TENON_U16},  {'V', 4, TENON_U32}, {'V', 8, TENON_U64},
+    {'b', 1, TENON_BOOL}, {'i', 1, TENON_I8},    {'i', 2, TENON_I16}, {'i', 4, TENON_I32},
+    {'i', 8, TENON_I64},  {'u', 1, TENON_U8},    {'u', 2, TENON_U16}, {'u', 4, TENON_U32},
+    {'u', 8, TENON_U64},  {'f', 2, TENON_F16},   {'f', 4, TENON_F32}, {'f', 8, TENON_F64},
+    {'c', 8, TENON_C64},  {'c', 16, TENON_C128}, {'V', 1, TENON_U8},  {'V', 2, TENON_U16},
+    {'V', 4, TENON_U32},  {'V', 8, TENON_U64},
 };
 enum { TYPE_COUNT = sizeof types / sizeof *types };
 
 typedef struct header_t {
-  char order, kind; /* '<', '>', '|', '='; 'f', 'U', ... */
-  int64_t width;    /* the number in descr: bytes, of unicode characters */
+  char order;
+  char kind;     /* '<', '>', '|', '='; 'f', 'U', ... */
+  int64_t width; /* the number in descr: bytes, of unicode characters */
   bool is_fortran;
   int32_t ndim;
   int64_t shape[TENON_RANK_MAX];
 } header_t;
 
-/* ---- the header's Python text ----------------------------------------------------------------------------------- */
+/* the header's Python text */
 
 typedef struct reader_t {
-  const char *at, *end;
+  const char *at;
+  const char *end;
 } reader_t;
 
 static void skip_space(reader_t *reader) {
-  while (reader->at < reader->end && isspace((unsigned char)*reader->at)) reader->at++;
+  while (reader->at < reader->end && isspace((unsigned char)*reader->at))
+    reader->at++;
 }
 
 static bool take(reader_t *reader, const char *text) {
   size_t size = strlen(text);
   skip_space(reader);
-  if ((size_t)(reader->end - reader->at) < size || memcmp(reader->at, text, size) != 0) return false;
+  if ((size_t)(reader->end - reader->at) < size || memcmp(reader->at, text, size) != 0)
+    return false;
   reader->at += size;
   return true;
 }
@@ -71,15 +80,18 @@ static bool take_text(reader_t *reader, char *out_text, size_t capacity) {
 static bool take_number(reader_t *reader, int64_t *out_number) {
   skip_space(reader);
   const char *begin = reader->at;
-  for (*out_number = 0; reader->at < reader->end && isdigit((unsigned char)*reader->at); reader->at++)
-    if (!tn_mul(*out_number, 10, out_number) || !tn_add(*out_number, *reader->at - '0', out_number)) return false;
+  for (*out_number = 0; reader->at < reader->end && isdigit((unsigned char)*reader->at);
+       reader->at++)
+    if (!tn_mul(*out_number, 10, out_number) || !tn_add(*out_number, *reader->at - '0', out_number))
+      return false;
   return reader->at > begin;
 }
 
 static bool take_shape(reader_t *reader, header_t *header) {
   if (!take(reader, "(")) return false;
   while (!take(reader, ")")) {
-    if (header->ndim == TENON_RANK_MAX || !take_number(reader, &header->shape[header->ndim++])) return false;
+    if (header->ndim == TENON_RANK_MAX || !take_number(reader, &header->shape[header->ndim++]))
+      return false;
     take(reader, "L"); /* Python 2 wrote long integers so */
     if (!take(reader, ",")) return take(reader, ")");
   }
@@ -89,20 +101,26 @@ static bool take_shape(reader_t *reader, header_t *header) {
 static bool take_descr(reader_t *reader, header_t *header) {
   char text[32];
   if (!take_text(reader, text, sizeof text) || strlen(text) < 3) return false;
-  header->order = text[0], header->kind = text[1];
+  header->order = text[0];
+  header->kind = text[1];
   reader_t number = {text + 2, text + strlen(text)};
   return strchr("<>|=", text[0]) && take_number(&number, &header->width) && number.at == number.end;
 }
 
 static tenon_status_t read_header(reader_t reader, header_t *out_header) {
-  bool has_descr = false, has_order = false, has_shape = false, good = take(&reader, "{");
+  bool has_descr = false;
+  bool has_order = false;
+  bool has_shape = false;
+  bool good = take(&reader, "{");
   char key[32];
   memset(out_header, 0, sizeof *out_header);
   while (good && !take(&reader, "}")) {
     good = take_text(&reader, key, sizeof key) && take(&reader, ":");
     if (good && strcmp(key, "descr") == 0) {
       if (!take_descr(&reader, out_header))
-        return tn_fail(TENON_INVALID, "'descr' is no simple type, such as '<f4'; records and objects are not read");
+        return tn_fail(
+            TENON_INVALID,
+            "'descr' is no simple type, such as '<f4'; records and objects are not read");
       has_descr = true;
     } else if (good && strcmp(key, "fortran_order") == 0) {
       has_order = true;
@@ -120,45 +138,69 @@ static tenon_status_t read_header(reader_t reader, header_t *out_header) {
     }
   }
   if (good && has_descr && has_order && has_shape) return TENON_OK;
-  return tn_fail(TENON_INVALID,
-                 "the header is no dictionary of 'descr', 'fortran_order' and 'shape' with at most %d extents",
-                 TENON_RANK_MAX);
+  return tn_fail(
+      TENON_INVALID,
+      "the header is no dictionary of 'descr', 'fortran_order' and 'shape' with at most %d extents",
+      TENON_RANK_MAX);
 }
 
-/* ---- reading ---------------------------------------------------------------------------------------------------- */
+/* reading */
 
-bool tn_npy_is(const tn_file_t *file) { return file->size >= MAGIC_SIZE && memcmp(file->data, MAGIC, MAGIC_SIZE) == 0; }
+bool tn_npy_is(const tn_file_t *file) {
+  return file->size >= MAGIC_SIZE && memcmp(file->data, MAGIC, MAGIC_SIZE) == 0;
+}
 
 /* UTF-8 of one character; 0 bytes: not a character. */
 static size_t encode(uint32_t c, char *out) {
-  if (c < 0x80) return out[0] = (char)c, 1;
-  if (c < 0x800) return out[0] = (char)(0xc0 | c >> 6), out[1] = (char)(0x80 | (c & 63)), 2;
+  if (c < 0x80) {
+    out[0] = (char)c;
+    return 1;
+  }
+  if (c < 0x800) {
+    out[0] = (char)(0xc0 | c >> 6);
+    out[1] = (char)(0x80 | (c & 63));
+    return 2;
+  }
   if (c >= 0xd800 && c < 0xe000) return 0;
-  if (c < 0x10000)
-    return out[0] = (char)(0xe0 | c >> 12), out[1] = (char)(0x80 | (c >> 6 & 63)), out[2] = (char)(0x80 | (c & 63)), 3;
+  if (c < 0x10000) {
+    out[0] = (char)(0xe0 | c >> 12);
+    out[1] = (char)(0x80 | (c >> 6 & 63));
+    out[2] = (char)(0x80 | (c & 63));
+    return 3;
+  }
   if (c > 0x10ffff) return 0;
-  out[0] = (char)(0xf0 | c >> 18), out[1] = (char)(0x80 | (c >> 12 & 63)), out[2] = (char)(0x80 | (c >> 6 & 63));
-  return out[3] = (char)(0x80 | (c & 63)), 4;
+  out[0] = (char)(0xf0 | c >> 18);
+  out[1] = (char)(0x80 | (c >> 12 & 63));
+  out[2] = (char)(0x80 | (c >> 6 & 63));
+  out[3] = (char)(0x80 | (c & 63));
+  return 4;
 }
 
-static tenon_status_t read_strings(const header_t *header, const unsigned char *data, tenon_tensor_t *tensor) {
-  size_t width = (size_t)header->width, unit = header->kind == 'U' ? 4 : 1;
+static tenon_status_t read_strings(const header_t *header, const unsigned char *data,
+                                   tenon_tensor_t *tensor) {
+  size_t width = (size_t)header->width;
+  size_t unit = header->kind == 'U' ? 4 : 1;
   char *text = tn_allocate(width * 4);
   if (!text) return tn_no_memory("a string", width * 4);
   tenon_status_t status = TENON_OK;
   for (int64_t i = 0; i < tenon_count(tensor) && status == TENON_OK; i++, data += width * unit) {
-    size_t length = width, size = 0;
+    size_t length = width;
+    size_t size = 0;
     uint32_t c = 0;
     for (bool is_end = true; is_end && length; length -= is_end)
-      for (size_t j = 0; j < unit; j++) is_end = is_end && data[(length - 1) * unit + j] == 0;
+      for (size_t j = 0; j < unit; j++)
+        is_end = is_end && data[(length - 1) * unit + j] == 0;
     for (size_t j = 0; j < length && status == TENON_OK; j++) {
       const unsigned char *p = data + j * unit;
       if (unit == 1) text[size++] = (char)*p;
       if (unit == 1) continue;
-      c = header->order == '>' ? (uint32_t)p[0] << 24 | (uint32_t)p[1] << 16 | (uint32_t)p[2] << 8 | p[3]
-                               : (uint32_t)p[3] << 24 | (uint32_t)p[2] << 16 | (uint32_t)p[1] << 8 | p[0];
+      c = header->order == '>'
+              ? (uint32_t)p[0] << 24 | (uint32_t)p[1] << 16 | (uint32_t)p[2] << 8 | p[3]
+              : (uint32_t)p[3] << 24 | (uint32_t)p[2] << 16 | (uint32_t)p[1] << 8 | p[0];
       size_t more = encode(c, text + size);
-      if (!more) status = tn_fail(TENON_INVALID, "string %lld has the character %#x", (long long)i, (unsigned)c);
+      if (!more)
+        status =
+            tn_fail(TENON_INVALID, "string %lld has the character %#x", (long long)i, (unsigned)c);
       size += more;
     }
     if (status == TENON_OK) status = tenon_tensor_set_string(tensor, i, text, size);
@@ -167,7 +209,8 @@ static tenon_status_t read_strings(const header_t *header, const unsigned char *
   return status;
 }
 
-static void read_numbers(const header_t *header, const unsigned char *data, tenon_tensor_t *tensor) {
+static void read_numbers(const header_t *header, const unsigned char *data,
+                         tenon_tensor_t *tensor) {
   size_t size = (size_t)(tenon_count(tensor) * header->width);
   size_t unit = header->kind == 'c' ? (size_t)header->width / 2 : (size_t)header->width;
   unsigned char *to = tensor->data;
@@ -175,17 +218,24 @@ static void read_numbers(const header_t *header, const unsigned char *data, teno
   for (size_t at = 0; header->order == '>' && at < size; at += unit)
     for (size_t i = 0; i < unit / 2; i++) {
       unsigned char byte = to[at + i];
-      to[at + i] = to[at + unit - 1 - i], to[at + unit - 1 - i] = byte;
+      to[at + i] = to[at + unit - 1 - i];
+      to[at + unit - 1 - i] = byte;
     }
-  for (size_t i = 0; header->kind == 'b' && i < size; i++) to[i] = to[i] != 0;
+  for (size_t i = 0; header->kind == 'b' && i < size; i++)
+    to[i] = to[i] != 0;
 }
 
-/* The elements came with the first axis fastest, as a tensor of the reversed shape: turns that round. */
+/* The elements came with the first axis fastest, as a tensor of the reversed shape: turns that
+ * round. */
 static tenon_status_t turn(tenon_tensor_t **tensor, const header_t *header) {
-  int64_t strides[TENON_RANK_MAX], stride = 1;
-  tenon_tensor_t *view = NULL, *turned = NULL;
-  for (int32_t i = 0; i < header->ndim; stride *= header->shape[i++]) strides[i] = stride;
-  tenon_status_t status = tn_tensor_view_of(*tensor, (*tensor)->dtype, 0, header->ndim, header->shape, strides, &view);
+  int64_t strides[TENON_RANK_MAX];
+  int64_t stride = 1;
+  tenon_tensor_t *view = NULL;
+  tenon_tensor_t *turned = NULL;
+  for (int32_t i = 0; i < header->ndim; stride *= header->shape[i++])
+    strides[i] = stride;
+  tenon_status_t status =
+      tn_tensor_view_of(*tensor, (*tensor)->dtype, 0, header->ndim, header->shape, strides, &view);
   if (status == TENON_OK) status = tenon_tensor_copy(view, &turned);
   tenon_tensor_release(view);
   tenon_tensor_release(*tensor);
@@ -197,21 +247,32 @@ static tenon_status_t read_elements(const header_t *header, const unsigned char 
                                     tenon_tensor_t **out_tensor) {
   bool is_text = header->kind == 'U' || header->kind == 'S';
   tenon_dtype_t dtype = tenon_dtype(TENON_STRING);
-  int64_t need = tn_shape_count(header->ndim, header->shape), bytes = header->width, reversed[TENON_RANK_MAX];
+  int64_t need = tn_shape_count(header->ndim, header->shape);
+  int64_t bytes = header->width;
+  int64_t reversed[TENON_RANK_MAX];
   int type = 0;
-  while (type < TYPE_COUNT && (types[type].kind != header->kind || types[type].size != header->width)) type++;
+  while (type < TYPE_COUNT &&
+         (types[type].kind != header->kind || types[type].size != header->width))
+    type++;
   if (!is_text && type == TYPE_COUNT)
-    return tn_fail(TENON_INVALID, "elements of type '%c%lld' are not read", header->kind, (long long)header->width);
+    return tn_fail(TENON_INVALID, "elements of type '%c%lld' are not read", header->kind,
+                   (long long)header->width);
   if (!is_text) dtype = tenon_dtype(types[type].dtype);
-  if (need < 0 || (header->kind == 'U' && !tn_mul(bytes, 4, &bytes)) || !tn_mul(need, bytes, &need) ||
-      (uint64_t)need > size || (is_text && bytes == 0 && tn_shape_count(header->ndim, header->shape) > INT32_MAX))
-    return tn_fail(TENON_INVALID, "the header promises more elements than the file's %zu bytes", size);
-  for (int32_t i = 0; i < header->ndim; i++) reversed[i] = header->shape[header->is_fortran ? header->ndim - 1 - i : i];
+  if (need < 0 || (header->kind == 'U' && !tn_mul(bytes, 4, &bytes)) ||
+      !tn_mul(need, bytes, &need) || (uint64_t)need > size ||
+      (is_text && bytes == 0 && tn_shape_count(header->ndim, header->shape) > INT32_MAX))
+    return tn_fail(TENON_INVALID, "the header promises more elements than the file's %zu bytes",
+                   size);
+  for (int32_t i = 0; i < header->ndim; i++)
+    reversed[i] = header->shape[header->is_fortran ? header->ndim - 1 - i : i];
   TN_TRY(tenon_tensor_create(dtype, header->ndim, reversed, out_tensor));
   tenon_status_t status = TENON_OK;
-  if (is_text) status = read_strings(header, data, *out_tensor);
-  else read_numbers(header, data, *out_tensor);
-  if (status == TENON_OK && header->is_fortran && header->ndim > 1) status = turn(out_tensor, header);
+  if (is_text)
+    status = read_strings(header, data, *out_tensor);
+  else
+    read_numbers(header, data, *out_tensor);
+  if (status == TENON_OK && header->is_fortran && header->ndim > 1)
+    status = turn(out_tensor, header);
   if (status == TENON_OK) return TENON_OK;
   tenon_tensor_release(*out_tensor);
   *out_tensor = NULL;
@@ -221,19 +282,25 @@ static tenon_status_t read_elements(const header_t *header, const unsigned char 
 tenon_status_t tn_npy_read(const tn_file_t *file, tenon_tensor_t **out_tensor) {
   header_t header;
   const unsigned char *at = file->data;
-  size_t begin = 8, size = 0, length_size = file->size > 7 && at[6] == 1 ? 2 : 4;
-  if (file->size < begin + length_size) return tn_fail(TENON_INVALID, "a .npy file that ends in its header");
+  size_t begin = 8;
+  size_t size = 0;
+  size_t length_size = file->size > 7 && at[6] == 1 ? 2 : 4;
+  if (file->size < begin + length_size)
+    return tn_fail(TENON_INVALID, "a .npy file that ends in its header");
   if (at[6] < 1 || at[6] > 3)
     return tn_fail(TENON_UNIMPLEMENTED, ".npy format %d.%d; formats 1 to 3 are read", at[6], at[7]);
-  for (size_t i = 0; i < length_size; i++) size |= (size_t)at[begin + i] << 8 * i;
+  for (size_t i = 0; i < length_size; i++)
+    size |= (size_t)at[begin + i] << 8 * i;
   begin += length_size;
-  if (size > file->size - begin) return tn_fail(TENON_INVALID, "a .npy file that ends in its header");
-  TN_TRY(read_header((reader_t){(const char *)at + begin, (const char *)at + begin + size}, &header));
+  if (size > file->size - begin)
+    return tn_fail(TENON_INVALID, "a .npy file that ends in its header");
+  TN_TRY(
+      read_header((reader_t){(const char *)at + begin, (const char *)at + begin + size}, &header));
   begin += size;
   return read_elements(&header, at + begin, file->size - begin, out_tensor);
 }
 
-/* ---- writing ---------------------------------------------------------------------------------------------------- */
+/* writing */
 
 /* The next character of UTF-8 text; false: it is none. */
 static bool decode(const char **at, const char *end, uint32_t *out_c) {
@@ -252,42 +319,51 @@ static bool decode(const char **at, const char *end, uint32_t *out_c) {
 }
 
 static tenon_status_t count_characters(tenon_string_t string, int64_t index, int64_t *out_count) {
-  const char *at = string.data, *end = string.data + string.size;
+  const char *at = string.data;
+  const char *end = string.data + string.size;
   uint32_t c;
   for (*out_count = 0; at < end; ++*out_count)
-    if (!decode(&at, end, &c)) return tn_fail(TENON_INVALID, "string %lld is not UTF-8", (long long)index);
+    if (!decode(&at, end, &c))
+      return tn_fail(TENON_INVALID, "string %lld is not UTF-8", (long long)index);
   return TENON_OK;
 }
 
 static void write_strings(const tenon_tensor_t *tensor, int64_t width, FILE *file) {
   const tenon_string_t *strings = tensor->data;
   for (int64_t i = 0, n = tenon_count(tensor); i < n; i++) {
-    const char *at = strings[i].data, *end = strings[i].data + strings[i].size;
+    const char *at = strings[i].data;
+    const char *end = strings[i].data + strings[i].size;
     for (int64_t j = 0; j < width; j++) {
       uint32_t c = 0;
       if (at < end) (void)decode(&at, end, &c); /* count_characters found them good */
-      unsigned char bytes[4] = {(unsigned char)c, (unsigned char)(c >> 8), (unsigned char)(c >> 16), 0};
+      unsigned char bytes[4] = {(unsigned char)c, (unsigned char)(c >> 8), (unsigned char)(c >> 16),
+                                0};
       fwrite(bytes, 1, sizeof bytes, file);
     }
   }
 }
 
-static void write_packed(const tenon_tensor_t *tensor, FILE *file) { /* elements of 2, 4 or 6 bits */
+static void write_packed(const tenon_tensor_t *tensor,
+                         FILE *file) { /* elements of 2, 4 or 6 bits */
   const unsigned char *data = tensor->data;
   unsigned bits = tensor->dtype.bits;
   for (uint64_t i = 0, n = (uint64_t)tenon_count(tensor); i < n; i++) {
     unsigned value = 0;
-    for (uint64_t b = 0; b < bits; b++) value |= (unsigned)(data[(i * bits + b) / 8] >> (i * bits + b) % 8 & 1) << b;
+    for (uint64_t b = 0; b < bits; b++)
+      value |= (unsigned)(data[(i * bits + b) / 8] >> (i * bits + b) % 8 & 1) << b;
     putc((int)value, file);
   }
 }
 
-static void write_header(const tenon_tensor_t *tensor, const char *descr, FILE *file, tn_text_t *text) {
+static void write_header(const tenon_tensor_t *tensor, const char *descr, FILE *file,
+                         tn_text_t *text) {
   tn_text_add(text, "{'descr': '%s', 'fortran_order': False, 'shape': (", descr);
   for (int32_t i = 0; i < tensor->ndim; i++)
-    tn_text_add(text, "%s%lld%s", i ? ", " : "", (long long)tensor->shape[i], tensor->ndim == 1 ? "," : "");
+    tn_text_add(text, "%s%lld%s", i ? ", " : "", (long long)tensor->shape[i],
+                tensor->ndim == 1 ? "," : "");
   tn_text_add(text, "), }");
-  while ((MAGIC_SIZE + 4 + text->size + 1) % ALIGNMENT && !text->failed) tn_text_add(text, " ");
+  while ((MAGIC_SIZE + 4 + text->size + 1) % ALIGNMENT && !text->failed)
+    tn_text_add(text, " ");
   tn_text_add(text, "\n");
   if (text->failed) return;
   unsigned char head[4] = {1, 0, (unsigned char)text->size, (unsigned char)(text->size >> 8)};
@@ -300,27 +376,36 @@ tenon_status_t tn_npy_write(const tenon_tensor_t *tensor, FILE *file) {
   char descr[32];
   tn_text_t text = {0};
   int type = 0;
-  int64_t width = 1, length;
+  int64_t width = 1;
+  int64_t length;
   unsigned bytes = tensor->dtype.bits < 8 ? 1 : tensor->dtype.bits / 8u;
   bool is_text = tn_dtype_is(tensor->dtype, TENON_STRING);
-  if (tn_dtype_is(tensor->dtype, TENON_LIST)) return tn_fail(TENON_INVALID, "a list of tensors is no .npy file");
+  if (tn_dtype_is(tensor->dtype, TENON_LIST))
+    return tn_fail(TENON_INVALID, "a list of tensors is no .npy file");
   if (tn_layout(tensor))
-    return tn_fail(TENON_UNIMPLEMENTED, "a sparse tensor (%s) is no .npy file: make it dense first (core::to_dense)",
+    return tn_fail(TENON_UNIMPLEMENTED,
+                   "a sparse tensor (%s) is no .npy file: make it dense first (core::to_dense)",
                    tn_layout_name(tn_layout(tensor)));
-  while (type < TYPE_COUNT && types[type].dtype != tenon_dtype_id(tensor->dtype)) type++;
+  while (type < TYPE_COUNT && types[type].dtype != tenon_dtype_id(tensor->dtype))
+    type++;
   for (int64_t i = 0; is_text && i < tenon_count(tensor); i++) {
     TN_TRY(count_characters(((tenon_string_t *)tensor->data)[i], i, &length));
     if (length > width) width = length;
   }
-  if (is_text) snprintf(descr, sizeof descr, "<U%lld", (long long)width);
+  if (is_text)
+    snprintf(descr, sizeof descr, "<U%lld", (long long)width);
   else
-    snprintf(descr, sizeof descr, "%c%c%u", bytes == 1 ? '|' : '<', type < TYPE_COUNT ? types[type].kind : 'u', bytes);
+    snprintf(descr, sizeof descr, "%c%c%u", bytes == 1 ? '|' : '<',
+             type < TYPE_COUNT ? types[type].kind : 'u', bytes);
   write_header(tensor, descr, file, &text);
   bool failed = text.failed;
   tn_text_clear(&text);
   if (failed) return tn_no_memory("a .npy header", 0);
-  if (is_text) write_strings(tensor, width, file);
-  else if (tensor->dtype.bits < 8) write_packed(tensor, file);
-  else if (tenon_count(tensor)) fwrite(tensor->data, bytes, (size_t)tenon_count(tensor), file);
+  if (is_text)
+    write_strings(tensor, width, file);
+  else if (tensor->dtype.bits < 8)
+    write_packed(tensor, file);
+  else if (tenon_count(tensor))
+    fwrite(tensor->data, bytes, (size_t)tenon_count(tensor), file);
   return TENON_OK; /* the caller asks the stream whether all went well */
 }

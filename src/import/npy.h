@@ -9,7 +9,8 @@
 
 bool tn_npy_is(const tn_file_t *file); /* by its first bytes */
 tenon_status_t tn_npy_read(const tn_file_t *file, tenon_tensor_t **out_tensor);
-/* The tensor is dense.  Types that NumPy lacks become unsigned integers with the same bits, packed ones a byte each. */
+/* The tensor is dense.  Types that NumPy lacks become unsigned integers with the same bits, packed
+ * ones a byte each. */
 tenon_status_t tn_npy_write(const tenon_tensor_t *tensor, FILE *file);
 
 #endif

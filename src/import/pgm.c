@@ -1,6 +1,7 @@
-/* PGM, as netpbm defines it: "P5", width, height and the largest value in decimal digits, with blanks or comments between;
- * one blank; then a byte for each pixel, the upper row first.
- * Invariant: what the header promises is compared with the file's size before anything is allocated. */
+/* PGM, as netpbm defines it: "P5", width, height and the largest value in decimal digits, with
+ * blanks or comments between; one blank; then a byte for each pixel, the upper row first.
+ * Invariant: what the header promises is compared with the file's size before anything is
+ * allocated. */
 #include "import/pgm.h"
 
 #include <ctype.h>
@@ -10,7 +11,10 @@
 #include "base/memory.h"
 #include "base/status.h"
 
-enum { KIND_SIZE = 2, WHITE = 255 };
+enum {
+  KIND_SIZE = 2,
+  WHITE = 255,
+};
 
 bool tn_pgm_is(const tn_file_t *file) {
   const unsigned char *at = file->data;
@@ -21,11 +25,14 @@ bool tn_pgm_is(const tn_file_t *file) {
 /* A number of the header, and the blanks and comments before it; false: there is none. */
 static bool take_number(const tn_file_t *file, size_t *at, int64_t *out_number) {
   bool is_comment = false;
-  for (; *at < file->size && (is_comment || isspace(file->data[*at]) || file->data[*at] == '#'); ++*at)
+  for (; *at < file->size && (is_comment || isspace(file->data[*at]) || file->data[*at] == '#');
+       ++*at)
     is_comment = file->data[*at] == '#' || (is_comment && file->data[*at] != '\n');
   size_t begin = *at;
   for (*out_number = 0; *at < file->size && isdigit(file->data[*at]); ++*at)
-    if (!tn_mul(*out_number, 10, out_number) || !tn_add(*out_number, file->data[*at] - '0', out_number)) return false;
+    if (!tn_mul(*out_number, 10, out_number) ||
+        !tn_add(*out_number, file->data[*at] - '0', out_number))
+      return false;
   return *at > begin;
 }
 
@@ -33,16 +40,20 @@ tenon_status_t tn_pgm_read(const tn_file_t *file, tenon_tensor_t **out_tensor) {
   int64_t width, height, white, count;
   size_t at = KIND_SIZE;
   if (file->data[1] != '5')
-    return tn_fail(TENON_UNIMPLEMENTED, "a picture of netpbm's kind P%c; grey ones, P5, are read", file->data[1]);
-  if (!take_number(file, &at, &width) || !take_number(file, &at, &height) || !take_number(file, &at, &white) ||
-      at == file->size || !isspace(file->data[at]))
-    return tn_fail(TENON_INVALID, "a PGM picture whose header is not its width, height and largest value");
+    return tn_fail(TENON_UNIMPLEMENTED, "a picture of netpbm's kind P%c; grey ones, P5, are read",
+                   file->data[1]);
+  if (!take_number(file, &at, &width) || !take_number(file, &at, &height) ||
+      !take_number(file, &at, &white) || at == file->size || !isspace(file->data[at]))
+    return tn_fail(TENON_INVALID,
+                   "a PGM picture whose header is not its width, height and largest value");
   at++;
   if (white != WHITE)
-    return tn_fail(TENON_UNIMPLEMENTED, "a PGM picture with values up to %lld; up to %d, 8 bits, are read",
+    return tn_fail(TENON_UNIMPLEMENTED,
+                   "a PGM picture with values up to %lld; up to %d, 8 bits, are read",
                    (long long)white, WHITE);
   if (!width || !height || !tn_mul(width, height, &count) || (uint64_t)count != file->size - at)
-    return tn_fail(TENON_INVALID, "a PGM picture of %lld columns and %lld rows, but %zu bytes for its pixels",
+    return tn_fail(TENON_INVALID,
+                   "a PGM picture of %lld columns and %lld rows, but %zu bytes for its pixels",
                    (long long)width, (long long)height, file->size - at);
   TN_TRY(tenon_tensor_create(tenon_dtype(TENON_U8), 2, (int64_t[]){height, width}, out_tensor));
   memcpy((*out_tensor)->data, file->data + at, (size_t)count);

@@ -1,4 +1,5 @@
-/* Tensors in files: .npy, ONNX's TensorProto and PGM in, .npy out.  Which of them a file is, its first bytes say. */
+/* Tensors in files: .npy, ONNX's TensorProto and PGM in, .npy out.  Which of them a file is, its
+ * first bytes say. */
 #include <errno.h>
 #include <string.h>
 #include <tenon/tenon.h>
@@ -10,18 +11,22 @@
 #include "import/onnx/tensor.h"
 #include "import/pgm.h"
 
-static tenon_status_t load_proto(const char *path, const tn_file_t *bytes, tn_storage_t *file, tn_arena_t *arena,
-                                 tenon_tensor_t **out_tensor) {
+static tenon_status_t load_proto(const char *path, const tn_file_t *bytes, tn_storage_t *file,
+                                 tn_arena_t *arena, tenon_tensor_t **out_tensor) {
   tn_onnx_tensor_t proto;
   const char *slash = strrchr(path, '/');
-  char *folder = slash ? tn_arena_text(arena, path, (size_t)(slash - path)) : tn_arena_text(arena, ".", 1);
+  char *folder =
+      slash ? tn_arena_text(arena, path, (size_t)(slash - path)) : tn_arena_text(arena, ".", 1);
   if (!folder) return tn_no_memory("a path", strlen(path));
   tn_storage_retain(file);
   tn_weights_t weights = {file, folder, {0}};
-  tenon_status_t status = tn_onnx_read_tensor((tn_bytes_t){bytes->data, bytes->size}, arena, &proto);
-  if (status != TENON_OK) status = tn_prefix(status, "neither .npy nor PGM nor a TensorProto of ONNX: ");
+  tenon_status_t status =
+      tn_onnx_read_tensor((tn_bytes_t){bytes->data, bytes->size}, arena, &proto);
+  if (status != TENON_OK)
+    status = tn_prefix(status, "neither .npy nor PGM nor a TensorProto of ONNX: ");
   if (status == TENON_OK) status = tn_onnx_tensor(&proto, &weights, out_tensor);
-  if (status == TENON_OK && (TN_HAS(&proto, TN_TENSOR_RAW) || proto.location)) { /* the mapping is read-only */
+  if (status == TENON_OK &&
+      (TN_HAS(&proto, TN_TENSOR_RAW) || proto.location)) { /* the mapping is read-only */
     tenon_tensor_t *borrowed = *out_tensor;
     status = tenon_tensor_copy(borrowed, out_tensor);
     tenon_tensor_release(borrowed);
@@ -54,7 +59,8 @@ tenon_status_t tenon_tensor_save(const tenon_tensor_t *tensor, const char *path)
   tenon_status_t status = file ? tn_npy_write(dense, file) : TENON_DENIED;
   bool failed = !file || ferror(file) != 0;
   failed = (file && fclose(file) != 0) || failed;
-  if (failed && (status == TENON_OK || !file)) status = tn_fail(TENON_DENIED, "cannot be written: %s", strerror(errno));
+  if (failed && (status == TENON_OK || !file))
+    status = tn_fail(TENON_DENIED, "cannot be written: %s", strerror(errno));
   tenon_tensor_release(dense);
   return status == TENON_OK ? TENON_OK : tn_prefix(status, "%.300s: ", path);
 }

@@ -1,6 +1,7 @@
-/* The host's end of an isolated library: its keeper and children, the memory that is shared with them, and exchanges: one call,
- * one reply.  Any thread.  Invariant: what a child wrote is copied before it is read, and a child that dies, hangs or writes
- * nonsense ends the exchange with an error, never the host. */
+/* The host's end of an isolated library: its keeper and children, the memory that is shared with
+ * them, and exchanges: one call, one reply.  Any thread.  Invariant: what a child wrote is copied
+ * before it is read, and a child that dies, hangs or writes nonsense ends the exchange with an
+ * error, never the host. */
 #ifndef TN_ISOLATION_CLIENT_H
 #define TN_ISOLATION_CLIENT_H
 
@@ -38,7 +39,8 @@ typedef struct tn_child_t {
   uint32_t is_alive;   /* it serves calls */
   uint32_t free;       /* bit i: slot i; those who wait for one sleep on it */
   uint32_t waiting;
-  tn_end_t kill, end;
+  tn_end_t kill;
+  tn_end_t end;
   tn_patience_t patience[TN_SLOTS];
 } tn_child_t;
 
@@ -59,24 +61,31 @@ typedef struct tn_client_t {
 } tn_client_t;
 
 /* Starts the first child.  The message says why a library does not load. */
-tenon_status_t tn_client_create(const tn_control_t *wanted, const tn_file_identity_t *file, int64_t deadline,
-                                tn_client_t **out_client);
+tenon_status_t tn_client_create(const tn_control_t *wanted, const tn_file_identity_t *file,
+                                int64_t deadline, tn_client_t **out_client);
 void tn_client_release(tn_client_t *client);
-void tn_clients_in_child(void); /* of fork: children are the parent's, and new ones are started by the next call */
+void tn_clients_in_child(
+    void); /* of fork: children are the parent's, and new ones are started by the next call */
 
-typedef struct tn_placed_t { /* a tensor that is written to: its elements are in the mailbox, and copied back */
+typedef struct
+    /* a tensor that is written to: its elements are in the mailbox, and copied back */
+    tn_placed_t {
   tenon_tensor_t *tensor;
   uint64_t offset;
 } tn_placed_t;
 typedef struct tn_block_t { /* of the room, for this exchange */
-  uint64_t offset, size;
+  uint64_t offset;
+  uint64_t size;
 } tn_block_t;
 
 typedef struct tn_exchange_t {
   tn_client_t *client;
   tn_child_t *child;
   tn_share_t *share;
-  uint32_t index, slot, number, epoch;
+  uint32_t index;
+  uint32_t slot;
+  uint32_t number;
+  uint32_t epoch;
   const char *name; /* of the operator */
   int64_t until;    /* 0: for ever */
   unsigned char *area;
@@ -85,24 +94,30 @@ typedef struct tn_exchange_t {
   uint64_t staged; /* bytes of the slot's own room in use */
   tn_block_t *blocks;
   tn_placed_t *placed;
-  size_t block_count, block_capacity, placed_count, placed_capacity;
+  size_t block_count;
+  size_t block_capacity;
+  size_t placed_count;
+  size_t placed_capacity;
   bool is_in_place;  /* what it writes to is in the mailbox already: it cannot be tried again */
   bool is_bystander; /* it failed since the child ended in another call */
 } tn_exchange_t;
 
 /* Answers a question: reads `ask` behind its number, writes what follows the status. */
-typedef tenon_status_t (*tn_answer_fn)(void *context, tn_exchange_t *x, uint64_t number, tn_wire_t *ask,
-                                       tn_wire_t *out);
+typedef tenon_status_t (*tn_answer_fn)(void *context, tn_exchange_t *x, uint64_t number,
+                                       tn_wire_t *ask, tn_wire_t *out);
 
 /* Takes a slot of a child, which is started if need be. */
 tenon_status_t tn_exchange_begin(tn_client_t *client, const char *name, tn_exchange_t *out);
 tenon_status_t tn_exchange_call(tn_exchange_t *x, tn_answer_fn answer, void *context);
 /* The same of the child that has that number, if it is there. */
-bool tn_exchange_begin_on(tn_client_t *client, uint32_t index, uint32_t number, const char *name, tn_exchange_t *out);
+bool tn_exchange_begin_on(tn_client_t *client, uint32_t index, uint32_t number, const char *name,
+                          tn_exchange_t *out);
 /* Room in the mailbox until the end of the exchange; 0: there is none. */
 uint64_t tn_exchange_room(tn_exchange_t *x, uint64_t size);
-uint64_t tn_exchange_block(tn_exchange_t *x, uint64_t size); /* the same, of the room behind the posts */
-/* The block at that offset, which is no longer freed with the exchange; false: there is none of that many bytes. */
+uint64_t tn_exchange_block(tn_exchange_t *x,
+                           uint64_t size); /* the same, of the room behind the posts */
+/* The block at that offset, which is no longer freed with the exchange; false: there is none of
+ * that many bytes. */
 bool tn_exchange_keep(tn_exchange_t *x, uint64_t offset, uint64_t size, uint64_t *out_size);
 void tn_exchange_end(tn_exchange_t *x);
 

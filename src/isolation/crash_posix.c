@@ -15,7 +15,7 @@
 #include "base/thread.h"
 #include "isolation/lockdown.h"
 
-/* ---- in the child ----------------------------------------------------------------------------------------------- */
+/* in the child */
 
 static tn_crash_t *place;
 static int memory_file = -1; /* /proc/self/statm, opened before that is forbidden */
@@ -30,29 +30,41 @@ uint64_t tn_memory_used(void) {
   if (size <= 0) return 0;
   text[size] = 0;
   const char *at = text;
-  for (int field = 0; field < 5 && at; field++) at = strchr(at, ' ') ? strchr(at, ' ') + 1 : NULL;
-  while (at && *at >= '0' && *at <= '9') pages = pages * 10 + (unsigned long)(*at++ - '0');
+  for (int field = 0; field < 5 && at; field++)
+    at = strchr(at, ' ') ? strchr(at, ' ') + 1 : NULL;
+  while (at && *at >= '0' && *at <= '9')
+    pages = pages * 10 + (unsigned long)(*at++ - '0');
   return pages * (uint64_t)sysconf(_SC_PAGESIZE);
 }
 
 #if defined(__x86_64__)
 static void arguments_of(const ucontext_t *u, uint64_t *out) {
-  out[0] = (uint64_t)u->uc_mcontext.gregs[REG_RDI], out[1] = (uint64_t)u->uc_mcontext.gregs[REG_RSI];
+  out[0] = (uint64_t)u->uc_mcontext.gregs[REG_RDI];
+  out[1] = (uint64_t)u->uc_mcontext.gregs[REG_RSI];
   out[2] = (uint64_t)u->uc_mcontext.gregs[REG_RDX];
 }
 static void answer(ucontext_t *u, int64_t value) { u->uc_mcontext.gregs[REG_RAX] = value; }
 static uintptr_t stack_of(const ucontext_t *u) { return (uintptr_t)u->uc_mcontext.gregs[REG_RSP]; }
 #elif defined(__aarch64__)
-static void arguments_of(const ucontext_t *u, uint64_t *out) { memcpy(out, u->uc_mcontext.regs, 3 * sizeof *out); }
+static void arguments_of(const ucontext_t *u, uint64_t *out) {
+  memcpy(out, u->uc_mcontext.regs, 3 * sizeof *out);
+}
 static void answer(ucontext_t *u, int64_t value) { u->uc_mcontext.regs[0] = (uint64_t)value; }
 static uintptr_t stack_of(const ucontext_t *u) { return u->uc_mcontext.sp; }
 #else /* no filter is there */
-static void arguments_of(const ucontext_t *u, uint64_t *out) { (void)u, (void)out; }
-static void answer(ucontext_t *u, int64_t value) { (void)u, (void)value; }
+static void arguments_of(const ucontext_t *u, uint64_t *out) {
+  (void)u;
+  (void)out;
+}
+static void answer(ucontext_t *u, int64_t value) {
+  (void)u;
+  (void)value;
+}
 static uintptr_t stack_of(const ucontext_t *u) { return (uintptr_t)u->uc_stack.ss_sp; }
 #endif
 
-/* What the C library and compilers' run times look at by the way: they are told that they may not, and go on. */
+/* What the C library and compilers' run times look at by the way: they are told that they may not,
+ * and go on. */
 static bool is_by_the_way(const char *path) {
   static const char *const folders[] = {"/proc/", "/sys/", "/etc/localtime", "/usr/share/zoneinfo/",
                                         "/usr/lib/locale/"};
@@ -70,11 +82,14 @@ static const char *path_of(int number, const uint64_t *arguments) {
   case SYS_rename:
   case SYS_mkdir:
 #endif
-  case SYS_execve: return (const char *)arguments[0];
+  case SYS_execve:
+    return (const char *)arguments[0];
   case SYS_openat:
   case SYS_unlinkat:
-  case SYS_mkdirat: return (const char *)arguments[1];
-  default: return NULL;
+  case SYS_mkdirat:
+    return (const char *)arguments[1];
+  default:
+    return NULL;
   }
 }
 
@@ -104,13 +119,15 @@ static void on_denied(int number, ucontext_t *u) {
     return;
   }
   place->kind = number == SYS_exit_group ? TN_CRASH_EXIT : TN_CRASH_DENIED;
-  for (size_t i = 0; path && path[i] && i < sizeof place->path - 1; i++) place->path[i] = path[i];
+  for (size_t i = 0; path && path[i] && i < sizeof place->path - 1; i++)
+    place->path[i] = path[i];
   die(SIGKILL);
 }
 
 static void on_signal(int number, siginfo_t *info, void *context) {
   const uintptr_t address = (uintptr_t)info->si_addr;
-  place->slot = (uint32_t)(seat + 1), place->signal = number;
+  place->slot = (uint32_t)(seat + 1);
+  place->signal = number;
   if (number == SIGSYS && info->si_code == 1 /* SYS_SECCOMP */) {
     on_denied(info->si_syscall, context);
     return;
@@ -131,7 +148,8 @@ void tn_crash_watch(tn_crash_t *crash) {
   action.sa_sigaction = on_signal;
   place = crash;
   tn_memory_used();
-  for (size_t i = 0; i < sizeof signals / sizeof *signals; i++) sigaction(signals[i], &action, NULL);
+  for (size_t i = 0; i < sizeof signals / sizeof *signals; i++)
+    sigaction(signals[i], &action, NULL);
 }
 
 void tn_crash_seat(int slot) {
@@ -142,22 +160,27 @@ void tn_crash_seat(int slot) {
   if (stack.ss_sp) sigaltstack(&stack, NULL);
 }
 
-/* ---- in the host ------------------------------------------------------------------------------------------------ */
+/* in the host */
 
 static void quote(const char *path, tn_text_t *text) {
   char copy[sizeof((tn_crash_t *)0)->path];
   size_t i = 0;
-  for (; path[i] && i < sizeof copy - 1; i++) copy[i] = path[i] >= ' ' && path[i] <= '~' ? path[i] : '?';
+  for (; path[i] && i < sizeof copy - 1; i++)
+    copy[i] = path[i] >= ' ' && path[i] <= '~' ? path[i] : '?';
   copy[i] = 0;
   tn_text_add(text, " '%s'", copy);
 }
 
 static tenon_status_t describe_denied(const tn_crash_t *crash, tn_text_t *text) {
-  const char *does = NULL, *allow = NULL, *name = tn_call_text(crash->number, &does, &allow);
+  const char *does = NULL;
+  const char *allow = NULL;
+  const char *name = tn_call_text(crash->number, &does, &allow);
   const bool opens = is_open(crash->number);
   const bool is_writing = opens && writes(crash->number, crash->arguments);
-  if (!name) tn_text_add(text, "made the system call %d", crash->number);
-  else tn_text_add(text, "%s", is_writing ? "opened for writing" : does);
+  if (!name)
+    tn_text_add(text, "made the system call %d", crash->number);
+  else
+    tn_text_add(text, "%s", is_writing ? "opened for writing" : does);
   if (crash->path[0]) quote(crash->path, text);
   if (name) tn_text_add(text, " (%s)", name);
   if (opens) allow = is_writing ? "TENON_ALLOW_WRITE" : "TENON_ALLOW_READ";
@@ -166,7 +189,8 @@ static tenon_status_t describe_denied(const tn_crash_t *crash, tn_text_t *text) 
   return TENON_DENIED;
 }
 
-tenon_status_t tn_crash_describe(const tn_crash_t *crash, int status, uint64_t memory, tn_text_t *text) {
+tenon_status_t tn_crash_describe(const tn_crash_t *crash, int status, uint64_t memory,
+                                 tn_text_t *text) {
   tn_crash_t c = *crash;
   c.path[sizeof c.path - 1] = 0;
   const bool was_killed = WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL;
@@ -180,15 +204,19 @@ tenon_status_t tn_crash_describe(const tn_crash_t *crash, int status, uint64_t m
     return TENON_ABORTED;
   }
   if (was_killed) {
-    tn_text_add(text, "was killed (SIGKILL), not by this host: perhaps by the system, for want of memory");
+    tn_text_add(
+        text, "was killed (SIGKILL), not by this host: perhaps by the system, for want of memory");
     return TENON_ABORTED;
   }
   const int number = WTERMSIG(status);
   const char *name = sigabbrev_np(number);
   const bool is_known = c.kind == TN_CRASH_SIGNAL && c.signal == number;
-  if (number == SIGABRT) tn_text_add(text, "aborted (SIGABRT)");
-  else if (is_known && c.number == 1) tn_text_add(text, "overflowed its stack (SIGSEGV)");
-  else tn_text_add(text, "crashed: SIG%s", name ? name : "?");
+  if (number == SIGABRT)
+    tn_text_add(text, "aborted (SIGABRT)");
+  else if (is_known && c.number == 1)
+    tn_text_add(text, "overflowed its stack (SIGSEGV)");
+  else
+    tn_text_add(text, "crashed: SIG%s", name ? name : "?");
   if (is_known && c.number != 1 && c.address != UINT64_MAX)
     tn_text_add(text, " at address 0x%llx", (unsigned long long)c.address);
   if (is_known && c.used)

@@ -1,5 +1,6 @@
-/* From what a child says of its library to a descriptor for this process.  Texts are copied and parsed as any library's are; every
- * operator with code for the CPU gets one kernel, which forwards. */
+/* From what a child says of its library to a descriptor for this process.  Texts are copied and
+ * parsed as any library's are; every operator with code for the CPU gets one kernel, which
+ * forwards. */
 #include <stdlib.h>
 #include <string.h>
 #include <tenon/tenon.h>
@@ -15,10 +16,13 @@ typedef struct builder_t {
   tn_proxy_t *proxy;
   tn_wire_t wire;
   tenon_item_t *items;
-  size_t count, capacity;
+  size_t count;
+  size_t capacity;
   tn_text_t offences;
   size_t kernel_at; /* of the operator: the place of its kernel; 0: none yet is open */
-  bool has_kernel, has_shapes, is_extension;
+  bool has_kernel;
+  bool has_shapes;
+  bool is_extension;
   char name[TN_NAME_SIZE]; /* of the operator */
   bool failed;             /* out of memory */
 } builder_t;
@@ -39,7 +43,8 @@ static const char *kept(builder_t *b, const char *text) {
   return copy;
 }
 
-static void add(builder_t *b, uint32_t tag, int64_t number, const char *text, tenon_any_fn function) {
+static void add(builder_t *b, uint32_t tag, int64_t number, const char *text,
+                tenon_any_fn function) {
   if (b->count == b->capacity) {
     const size_t capacity = b->capacity ? 2 * b->capacity : 256;
     tenon_item_t *items = tn_arena_array(&b->proxy->arena, capacity, sizeof *items);
@@ -48,7 +53,8 @@ static void add(builder_t *b, uint32_t tag, int64_t number, const char *text, te
       return;
     }
     if (b->count) memcpy(items, b->items, b->count * sizeof *items);
-    b->items = items, b->capacity = capacity;
+    b->items = items;
+    b->capacity = capacity;
   }
   b->items[b->count++] = (tenon_item_t){tag, 0, number, kept(b, text), function};
 }
@@ -56,21 +62,26 @@ static void add(builder_t *b, uint32_t tag, int64_t number, const char *text, te
 static void begin_op(builder_t *b, uint32_t tag, const char *text, const char *library) {
   tn_operator_name(text, library, b->name);
   if (tag == TENON_TAG_EXTEND && !(b->proxy->client->wanted.allow & TENON_ALLOW_EXTEND))
-    offend(b, "it adds kernels to %.200s, of another library: load it with TENON_ALLOW_EXTEND if it may", b->name);
+    offend(
+        b,
+        "it adds kernels to %.200s, of another library: load it with TENON_ALLOW_EXTEND if it may",
+        b->name);
   add(b, tag, 0, text, NULL);
   add(b, TAG_NOTHING, 0, NULL, NULL); /* becomes the kernel */
   b->kernel_at = b->count - 1;
-  b->has_kernel = b->has_shapes = false, b->is_extension = tag == TENON_TAG_EXTEND;
+  b->has_kernel = b->has_shapes = false;
+  b->is_extension = tag == TENON_TAG_EXTEND;
   const uintptr_t number = ++b->proxy->op_count;
-  if (tn_map_get(&b->proxy->names, b->name, strlen(b->name))) return; /* an operator of its own, extended */
+  if (tn_map_get(&b->proxy->names, b->name, strlen(b->name)))
+    return; /* an operator of its own, extended */
   if (!tn_map_put(&b->proxy->names, b->name, strlen(b->name), (void *)number)) b->failed = true;
 }
 
 static void end_op(builder_t *b) {
   if (!b->kernel_at || !b->has_kernel || b->is_extension || b->failed) return;
   tenon_item_t *item = &b->items[b->kernel_at];
-  *item =
-      (tenon_item_t){TENON_TAG_KERNEL, 0, 0, b->has_shapes ? "cpu" : "composite_explicit", (tenon_any_fn)tn_proxy_run};
+  *item = (tenon_item_t){TENON_TAG_KERNEL, 0, 0, b->has_shapes ? "cpu" : "composite_explicit",
+                         (tenon_any_fn)tn_proxy_run};
 }
 
 static bool begins_with(const char *text, const char *word) {
@@ -79,7 +90,8 @@ static bool begins_with(const char *text, const char *word) {
   return !strncmp(text, word, size) && (!text[size] || strchr(" \t\n", text[size]));
 }
 
-/* Words that say when a kernel is chosen; those about what it is given are the host's affair with the child. */
+/* Words that say when a kernel is chosen; those about what it is given are the host's affair with
+ * the child. */
 static void add_extension(builder_t *b, const char *text) {
   static const char *const dropped[] = {"strided", "serial",     "accumulates", "quantised",
                                         "sparse",  "capturable", "anywhere"};
@@ -87,8 +99,12 @@ static void add_extension(builder_t *b, const char *text) {
   for (const char *at = text + strspn(text, " \t\n"); *at; at += strspn(at, " \t\n")) {
     const size_t size = strcspn(at, " \t\n");
     bool drops = false;
-    for (size_t i = 0; i < sizeof dropped / sizeof *dropped; i++) drops |= begins_with(at, dropped[i]);
-    if (!drops && strlen(words) + size + 2 < sizeof words) strncat(words, at, size), strcat(words, " ");
+    for (size_t i = 0; i < sizeof dropped / sizeof *dropped; i++)
+      drops |= begins_with(at, dropped[i]);
+    if (!drops && strlen(words) + size + 2 < sizeof words) {
+      strncat(words, at, size);
+      strcat(words, " ");
+    }
     at += size;
   }
   add(b, TENON_TAG_KERNEL, 0, words, (tenon_any_fn)tn_proxy_run);
@@ -100,17 +116,22 @@ static void add_kernel(builder_t *b, uint32_t tag, const char *text, bool has_fu
     add(b, tag, 0, text, NULL);
     return;
   }
-  const bool is_cpu = (tag != TENON_TAG_KERNEL && tag != TENON_TAG_STUB) || begins_with(words, "cpu") ||
-                      begins_with(words, "composite") || begins_with(words, "composite_explicit");
+  const bool is_cpu = (tag != TENON_TAG_KERNEL && tag != TENON_TAG_STUB) ||
+                      begins_with(words, "cpu") || begins_with(words, "composite") ||
+                      begins_with(words, "composite_explicit");
   static const char *const layers[] = {"autograd", "autocast", "view", "functional"};
   for (size_t i = 0; i < sizeof layers / sizeof *layers; i++)
     if (begins_with(words, layers[i]))
-      offend(b, "%.200s has a kernel '%.40s', which runs inside this process's calls", b->name, words);
-  if (!is_cpu) return; /* of another backend: it stays in the library's process, where no such device is */
+      offend(b, "%.200s has a kernel '%.40s', which runs inside this process's calls", b->name,
+             words);
+  if (!is_cpu)
+    return; /* of another backend: it stays in the library's process, where no such device is */
   b->has_kernel = true;
   if (!b->is_extension) return;
-  if (tag == TENON_TAG_KERNEL && begins_with(words, "cpu")) add_extension(b, words);
-  else offend(b, "it adds to %.200s what is no KERNEL of the CPU", b->name);
+  if (tag == TENON_TAG_KERNEL && begins_with(words, "cpu"))
+    add_extension(b, words);
+  else
+    offend(b, "it adds to %.200s what is no KERNEL of the CPU", b->name);
 }
 
 /* It is not brief any more: a call of it may wait until its deadline. */
@@ -119,45 +140,76 @@ static void add_traits(builder_t *b, uint32_t tag, int64_t number) {
   add(b, tag, number & ~(int64_t)TENON_BRIEF, NULL, NULL);
 }
 
-static void add_item(builder_t *b, uint32_t tag, int64_t number, const char *text, bool has_function) {
+static void add_item(builder_t *b, uint32_t tag, int64_t number, const char *text,
+                     bool has_function) {
   switch (tag & ~TENON_MUST) {
-  case TENON_TAG_SHAPES: b->has_shapes = true, add(b, tag, number, text, NULL); break;
-  case TENON_TAG_TRAITS: add_traits(b, tag, number); break;
-  case TENON_TAG_INFER: b->has_shapes = true, add(b, tag, 0, NULL, (tenon_any_fn)tn_proxy_infer); break;
-  case TENON_TAG_VALIDATE: add(b, tag, 0, NULL, (tenon_any_fn)tn_proxy_validate); break;
-  case TENON_TAG_CREATE: add(b, tag, 0, NULL, (tenon_any_fn)tn_proxy_create); break;
-  case TENON_TAG_DESTROY: add(b, tag, 0, NULL, (tenon_any_fn)tn_proxy_destroy); break;
+  case TENON_TAG_SHAPES:
+    b->has_shapes = true;
+    add(b, tag, number, text, NULL);
+    break;
+  case TENON_TAG_TRAITS:
+    add_traits(b, tag, number);
+    break;
+  case TENON_TAG_INFER:
+    b->has_shapes = true;
+    add(b, tag, 0, NULL, (tenon_any_fn)tn_proxy_infer);
+    break;
+  case TENON_TAG_VALIDATE:
+    add(b, tag, 0, NULL, (tenon_any_fn)tn_proxy_validate);
+    break;
+  case TENON_TAG_CREATE:
+    add(b, tag, 0, NULL, (tenon_any_fn)tn_proxy_create);
+    break;
+  case TENON_TAG_DESTROY:
+    add(b, tag, 0, NULL, (tenon_any_fn)tn_proxy_destroy);
+    break;
   case TENON_TAG_KERNEL:
   case TENON_TAG_COMPOSITE:
   case TENON_TAG_LOOP:
   case TENON_TAG_ROW:
   case TENON_TAG_SOURCE:
-  case TENON_TAG_STUB: add_kernel(b, tag & ~TENON_MUST, text, has_function); break;
-  case TENON_TAG_SUBGRAPH: offend(b, "%.200s has a graph for a body", b->name); break;
-  case TENON_TAG_DEVICE: offend(b, "it is a device"); break;
-  case TENON_TAG_BRIDGE: offend(b, "it is a bridge"); break;
+  case TENON_TAG_STUB:
+    add_kernel(b, tag & ~TENON_MUST, text, has_function);
+    break;
+  case TENON_TAG_SUBGRAPH:
+    offend(b, "%.200s has a graph for a body", b->name);
+    break;
+  case TENON_TAG_DEVICE:
+    offend(b, "it is a device");
+    break;
+  case TENON_TAG_BRIDGE:
+    offend(b, "it is a bridge");
+    break;
   case TENON_TAG_PASS:
-  case TENON_TAG_PARTITIONER: offend(b, "it changes graphs"); break;
+  case TENON_TAG_PARTITIONER:
+    offend(b, "it changes graphs");
+    break;
   case TENON_TAG_USES:    /* its process has resolved them */
   case TENON_TAG_PREPARE: /* plans are not made: kernels run as in calls without one */
   case TENON_TAG_RELEASE:
   case TENON_TAG_REFERENCE:
   case TENON_TAG_OPEN: /* done there */
-  case TENON_TAG_CLOSE: break;
-  default: /* texts and numbers; of a tag that is not known, which may be a function, nothing is used */
-    if (!has_function) add(b, tag, number, text, NULL);
-    else if (tag & TENON_MUST) add(b, tag, number, NULL, NULL);
+  case TENON_TAG_CLOSE:
+    break;
+  /* texts and numbers; of a tag that is not known, which may be a function, nothing is used */
+  default:
+    if (!has_function)
+      add(b, tag, number, text, NULL);
+    else if (tag & TENON_MUST)
+      add(b, tag, number, NULL, NULL);
   }
 }
 
 static tenon_status_t finish(builder_t *b) {
   tn_proxy_t *proxy = b->proxy;
   uint32_t capacity = 64;
-  while (capacity < 4 * proxy->op_count) capacity *= 2;
+  while (capacity < 4 * proxy->op_count)
+    capacity *= 2;
   proxy->known_capacity = capacity;
   proxy->known = tn_arena_array(&proxy->arena, capacity, sizeof *proxy->known);
   proxy->descriptor.items = b->items;
-  if (!proxy->known || b->failed) return tn_no_memory("an isolated library", b->count * sizeof *b->items);
+  if (!proxy->known || b->failed)
+    return tn_no_memory("an isolated library", b->count * sizeof *b->items);
   if (!b->offences.size) return TENON_OK;
   return tn_fail(TENON_UNIMPLEMENTED, "it cannot be isolated: %s", tn_text_get(&b->offences));
 }
@@ -165,10 +217,11 @@ static tenon_status_t finish(builder_t *b) {
 tenon_status_t tn_proxy_describe(tn_proxy_t *proxy) {
   tn_client_t *client = proxy->client;
   builder_t b = {.proxy = proxy, .wire = tn_wire(client->description, client->description_size)};
-  const char *name = tn_get_text(&b.wire), *version = tn_get_text(&b.wire);
-  proxy->descriptor =
-      (tenon_descriptor_t){sizeof proxy->descriptor,         TENON_ABI, TENON_LAYOUT, 0, kept(&b, name ? name : ""),
-                           kept(&b, version ? version : ""), NULL};
+  const char *name = tn_get_text(&b.wire);
+  const char *version = tn_get_text(&b.wire);
+  proxy->descriptor = (tenon_descriptor_t){
+      sizeof proxy->descriptor,         TENON_ABI, TENON_LAYOUT, 0, kept(&b, name ? name : ""),
+      kept(&b, version ? version : ""), NULL};
   for (;;) {
     const uint32_t tag = (uint32_t)tn_get(&b.wire);
     if (tag == TENON_TAG_END) break;
@@ -187,7 +240,9 @@ tenon_status_t tn_proxy_describe(tn_proxy_t *proxy) {
   end_op(&b);
   add(&b, TENON_TAG_END, 0, NULL, NULL);
   tenon_status_t status =
-      b.wire.failed ? tn_fail(TENON_INTERNAL, "its process describes it in a way that makes no sense") : finish(&b);
+      b.wire.failed
+          ? tn_fail(TENON_INTERNAL, "its process describes it in a way that makes no sense")
+          : finish(&b);
   tn_text_clear(&b.offences);
   return status;
 }
@@ -195,15 +250,22 @@ tenon_status_t tn_proxy_describe(tn_proxy_t *proxy) {
 tenon_status_t tn_proxy_number(tn_proxy_t *proxy, const tenon_op_t *op, uint32_t *out_number) {
   const uint32_t mask = proxy->known_capacity - 1;
   uint32_t at = (uint32_t)((uintptr_t)op >> 6) & mask;
-  for (const tenon_op_t *found; (found = __atomic_load_n(&proxy->known[at].op, __ATOMIC_ACQUIRE)); at = (at + 1) & mask)
-    if (found == op) return *out_number = proxy->known[at].number, TENON_OK;
+  for (const tenon_op_t *found; (found = __atomic_load_n(&proxy->known[at].op, __ATOMIC_ACQUIRE));
+       at = (at + 1) & mask)
+    if (found == op) {
+      *out_number = proxy->known[at].number;
+      return TENON_OK;
+    }
   const uintptr_t number = (uintptr_t)tn_map_get(&proxy->names, op->name, strlen(op->name));
-  if (!number) return tn_fail(TENON_NOT_FOUND, "%s: its isolated library does not have it", op->name);
+  if (!number)
+    return tn_fail(TENON_NOT_FOUND, "%s: its isolated library does not have it", op->name);
   *out_number = (uint32_t)number - 1;
   tn_mutex_lock(&proxy->lock);
   uint32_t used = 0;
-  for (uint32_t i = 0; i <= mask; i++) used += proxy->known[i].op != NULL;
-  for (at = (uint32_t)((uintptr_t)op >> 6) & mask; proxy->known[at].op && proxy->known[at].op != op;)
+  for (uint32_t i = 0; i <= mask; i++)
+    used += proxy->known[i].op != NULL;
+  for (at = (uint32_t)((uintptr_t)op >> 6) & mask;
+       proxy->known[at].op && proxy->known[at].op != op;)
     at = (at + 1) & mask;
   if (!proxy->known[at].op && used < proxy->known_capacity / 2) {
     proxy->known[at].number = *out_number;

@@ -4,9 +4,10 @@
 
 #include "isolation/client.h"
 
-/* Waits while the bell's state is `value`: what it is then, TN_SLOT_DEAD if the child is gone, past the deadline as well.
- * `what` is for the message: "loading", NULL: a call. */
-uint32_t tn_exchange_wait(tn_exchange_t *x, tn_bell_t *bell, uint32_t value, tn_patience_t *patience, const char *what);
+/* Waits while the bell's state is `value`: what it is then, TN_SLOT_DEAD if the child is gone, past
+ * the deadline as well. `what` is for the message: "loading", NULL: a call. */
+uint32_t tn_exchange_wait(tn_exchange_t *x, tn_bell_t *bell, uint32_t value,
+                          tn_patience_t *patience, const char *what);
 /* Ends the child, for that reason, and waits until it is gone. */
 void tn_child_kill(tn_exchange_t *x, tenon_status_t status, const char *why);
 /* The failure of an exchange whose child is gone. */

@@ -1,5 +1,5 @@
-/* The stand-in of infer, and what a child asks meanwhile.  Extents that it names must be of this inference, and what was known of
- * an input stays, whatever it says. */
+/* The stand-in of infer, and what a child asks meanwhile.  Extents that it names must be of this
+ * inference, and what was known of an input stays, whatever it says. */
 #include <tenon/tenon.h>
 
 #include "base/status.h"
@@ -20,10 +20,13 @@ typedef struct asked_t {
   uint64_t listed; /* bit o: that result's list is there */
 } asked_t;
 
-static tenon_status_t answer_infer(void *context, tn_exchange_t *x, uint64_t number, tn_wire_t *ask, tn_wire_t *out) {
+static tenon_status_t answer_infer(void *context, tn_exchange_t *x, uint64_t number, tn_wire_t *ask,
+                                   tn_wire_t *out) {
   asked_t *asked = context;
   tenon_infer_t *infer = asked->infer;
-  const uint64_t first = tn_get(ask), a = tn_get(ask), b = number == TN_ASK_DIM ? tn_get(ask) : 0;
+  const uint64_t first = tn_get(ask);
+  const uint64_t a = tn_get(ask);
+  const uint64_t b = number == TN_ASK_DIM ? tn_get(ask) : 0;
   (void)x;
   const bool is_list = number == TN_ASK_LIST && first < infer->op->output_count && a <= LIST_MOST;
   if (is_list && !(asked->listed >> first & 1)) {
@@ -33,10 +36,14 @@ static tenon_status_t answer_infer(void *context, tn_exchange_t *x, uint64_t num
     tn_put(out, list && list->count ? tenon_dtype_id(list->items[0]->dtype) : 0);
     return TENON_OK;
   }
-  const tenon_dim_t left = {(int64_t)a}, right = {(int64_t)b};
-  const bool are_mine =
-      (tenon_is_known(left) || is_mine(infer, left)) && (tenon_is_known(right) || is_mine(infer, right));
-  if (number != TN_ASK_DIM || first > TENON_DIM_TEST_LESS || !are_mine) return ask->failed = true, TENON_INTERNAL;
+  const tenon_dim_t left = {(int64_t)a};
+  const tenon_dim_t right = {(int64_t)b};
+  const bool are_mine = (tenon_is_known(left) || is_mine(infer, left)) &&
+                        (tenon_is_known(right) || is_mine(infer, right));
+  if (number != TN_ASK_DIM || first > TENON_DIM_TEST_LESS || !are_mine) {
+    ask->failed = true;
+    return TENON_INTERNAL;
+  }
   const tenon_dim_t result = infer->host->dim(infer, (uint32_t)first, left, right);
   tn_inference_t *inference = (tn_inference_t *)infer;
   if (inference->status != TENON_OK) return inference->status;
@@ -44,8 +51,10 @@ static tenon_status_t answer_infer(void *context, tn_exchange_t *x, uint64_t num
   return TENON_OK;
 }
 
-/* What was not known of a deduced input is, perhaps, now; what was known stays, whatever the child says. */
-static tenon_status_t take_deduced(tn_exchange_t *x, tenon_meta_t *meta, const tn_dim_check_t *check) {
+/* What was not known of a deduced input is, perhaps, now; what was known stays, whatever the child
+ * says. */
+static tenon_status_t take_deduced(tn_exchange_t *x, tenon_meta_t *meta,
+                                   const tn_dim_check_t *check) {
   tenon_meta_t said;
   TN_TRY(tn_meta_room(&said));
   if (!tn_get_meta(&x->reply, &said, false, check))
@@ -66,14 +75,17 @@ static tenon_status_t infer_once(tn_exchange_t *x, tenon_infer_t *infer, uint32_
   for (uint32_t i = 0; i < op->input_count; i++) {
     const bool is_known = infer->inputs[i] && op->where && op->where[i] & TN_INPUT_KNOWN;
     tn_put_meta(&x->call, infer->inputs[i], false);
-    TN_TRY(tn_pack_tensor(x, is_known ? (tenon_tensor_t *)(uintptr_t)infer->inputs[i]->value : NULL, true, false));
+    TN_TRY(tn_pack_tensor(x, is_known ? (tenon_tensor_t *)(uintptr_t)infer->inputs[i]->value : NULL,
+                          true, false));
   }
-  for (uint32_t o = 0; o < op->output_count; o++) tn_put_meta(&x->call, infer->outputs[o], true);
+  for (uint32_t o = 0; o < op->output_count; o++)
+    tn_put_meta(&x->call, infer->outputs[o], true);
   asked_t asked = {infer, 0};
   TN_TRY(tn_exchange_call(x, answer_infer, &asked));
   infer->draws.value = (int64_t)tn_get(&x->reply);
   for (uint32_t i = 0; i < op->input_count; i++)
-    if (op->where && op->where[i] & TN_INPUT_DEDUCED) TN_TRY(take_deduced(x, infer->inputs[i], &check));
+    if (op->where && op->where[i] & TN_INPUT_DEDUCED)
+      TN_TRY(take_deduced(x, infer->inputs[i], &check));
   for (uint32_t o = 0; o < op->output_count; o++) {
     const bool is_there = tn_get_meta(&x->reply, infer->outputs[o], true, &check);
     if (x->reply.failed || is_there != (infer->outputs[o] != NULL))

@@ -13,7 +13,12 @@
 #include "dispatch/result.h"
 #include "isolation/proxy.h"
 
-enum { DEADLINE_MS = 10000, SPIN_US = 50, MICROSECOND = 1000, MILLISECOND = 1000000 };
+enum {
+  DEADLINE_MS = 10000,
+  SPIN_US = 50,
+  MICROSECOND = 1000,
+  MILLISECOND = 1000000,
+};
 #define MEMORY ((uint64_t)4 << 30)  /* that a child may have beyond what Tenon needs in it */
 #define SHARED ((uint64_t)16 << 30) /* addresses for tensors in shared memory */
 
@@ -24,7 +29,8 @@ static tenon_status_t put_folders(const char *const *folders, uint32_t count, ch
       return tn_fail(TENON_INVALID, "isolation: folder %u is %s: expected an absolute path", i,
                      folders && folders[i] ? folders[i] : "NULL");
     const size_t size = strlen(folders[i]) + 1;
-    if (at + size + 1 > TN_ISOLATE_FOLDERS) return tn_fail(TENON_RANGE, "isolation: the folders' names are too long");
+    if (at + size + 1 > TN_ISOLATE_FOLDERS)
+      return tn_fail(TENON_RANGE, "isolation: the folders' names are too long");
     memcpy(out + at, folders[i], size);
     at += size;
   }
@@ -32,25 +38,29 @@ static tenon_status_t put_folders(const char *const *folders, uint32_t count, ch
 }
 
 /* From the program's settings to what the child is told; each of them once. */
-static tenon_status_t read_settings(const tenon_isolation_t *given, tn_control_t *control, int64_t *out_deadline) {
-  static const uint32_t known =
-      TENON_ALLOW_READ | TENON_ALLOW_WRITE | TENON_ALLOW_NETWORK | TENON_ALLOW_PROCESSES | TENON_ALLOW_EXTEND;
+static tenon_status_t read_settings(const tenon_isolation_t *given, tn_control_t *control,
+                                    int64_t *out_deadline) {
+  static const uint32_t known = TENON_ALLOW_READ | TENON_ALLOW_WRITE | TENON_ALLOW_NETWORK |
+                                TENON_ALLOW_PROCESSES | TENON_ALLOW_EXTEND;
   tenon_isolation_t s = {.size = sizeof s};
   if (given && given->size < offsetof(tenon_isolation_t, allow) + sizeof given->allow)
     return tn_fail(TENON_INVALID, "isolation: the size of the tenon_isolation_t is not set");
   if (given) memcpy(&s, given, given->size < sizeof s ? given->size : sizeof s);
-  if (s.allow & ~known) return tn_fail(TENON_INVALID, "isolation: unknown allowances 0x%x", s.allow & ~known);
+  if (s.allow & ~known)
+    return tn_fail(TENON_INVALID, "isolation: unknown allowances 0x%x", s.allow & ~known);
   if (s.child_count > TN_POSTS)
-    return tn_fail(TENON_RANGE, "isolation: at most %d processes for a library, found %u", (int)TN_POSTS,
-                   s.child_count);
+    return tn_fail(TENON_RANGE, "isolation: at most %d processes for a library, found %u",
+                   (int)TN_POSTS, s.child_count);
   if (s.call_count > TN_SLOTS)
-    return tn_fail(TENON_RANGE, "isolation: at most %d calls at once in a process, found %u", (int)TN_SLOTS,
-                   s.call_count);
+    return tn_fail(TENON_RANGE, "isolation: at most %d calls at once in a process, found %u",
+                   (int)TN_SLOTS, s.call_count);
   TN_TRY(put_folders(s.readable, s.readable_count, control->readable));
   TN_TRY(put_folders(s.writable, s.writable_count, control->writable));
-  const uint32_t deadline = s.deadline_ms ? s.deadline_ms : DEADLINE_MS, spin = s.spin_us ? s.spin_us : SPIN_US;
+  const uint32_t deadline = s.deadline_ms ? s.deadline_ms : DEADLINE_MS;
+  const uint32_t spin = s.spin_us ? s.spin_us : SPIN_US;
   *out_deadline = deadline == TENON_ISOLATION_NONE ? 0 : (int64_t)deadline * MILLISECOND;
-  control->spin = spin == TENON_ISOLATION_NONE || tn_processor_count() < 2 ? 0 : (int64_t)spin * MICROSECOND;
+  control->spin =
+      spin == TENON_ISOLATION_NONE || tn_processor_count() < 2 ? 0 : (int64_t)spin * MICROSECOND;
   control->allow = s.allow;
   if (s.readable_count || s.writable_count) control->has_folders = 1;
   control->child_count = s.child_count ? s.child_count : 1;
@@ -61,14 +71,14 @@ static tenon_status_t read_settings(const tenon_isolation_t *given, tn_control_t
   return TENON_OK;
 }
 
-static tenon_status_t place(const tn_library_t *library, tenon_dtype_t dtype, int32_t ndim, const int64_t *shape,
-                            tenon_tensor_t **out_tensor) {
+static tenon_status_t place(const tn_library_t *library, tenon_dtype_t dtype, int32_t ndim,
+                            const int64_t *shape, tenon_tensor_t **out_tensor) {
   return tn_isolation_tensor(library->context, dtype, ndim, shape, out_tensor);
 }
 
-tenon_status_t tn_isolation_open(const char *path, const tn_file_identity_t *identity, uint32_t flags,
-                                 const tenon_isolation_t *isolation, const tenon_descriptor_t **out_descriptor,
-                                 void **out_context) {
+tenon_status_t tn_isolation_open(const char *path, const tn_file_identity_t *identity,
+                                 uint32_t flags, const tenon_isolation_t *isolation,
+                                 const tenon_descriptor_t **out_descriptor, void **out_context) {
   tn_control_t *control = tn_allocate_zero(1, sizeof *control);
   tn_proxy_t *proxy = tn_allocate_zero(1, sizeof *proxy);
   int64_t deadline = 0;
@@ -86,7 +96,8 @@ tenon_status_t tn_isolation_open(const char *path, const tn_file_identity_t *ide
     return status;
   }
   __atomic_store_n(&tn_result_place, place, __ATOMIC_RELEASE);
-  *out_descriptor = &proxy->descriptor, *out_context = proxy;
+  *out_descriptor = &proxy->descriptor;
+  *out_context = proxy;
   return TENON_OK;
 }
 
@@ -103,7 +114,8 @@ bool tn_isolation_same(const void *context, const tenon_isolation_t *isolation) 
   int64_t deadline = 0;
   if (!isolation) return true;
   tn_control_t *control = tn_allocate_zero(1, sizeof *control);
-  bool same = control && read_settings(isolation, control, &deadline) == TENON_OK && deadline == client->deadline;
+  bool same = control && read_settings(isolation, control, &deadline) == TENON_OK &&
+              deadline == client->deadline;
   if (same) {
     control->flags = client->wanted.flags;
     memcpy(control->path, client->wanted.path, sizeof control->path);
@@ -113,19 +125,24 @@ bool tn_isolation_same(const void *context, const tenon_isolation_t *isolation) 
   return same;
 }
 
-tenon_status_t tn_isolation_tensor(void *context, tenon_dtype_t dtype, int32_t ndim, const int64_t *shape,
-                                   tenon_tensor_t **out_tensor) {
+tenon_status_t tn_isolation_tensor(void *context, tenon_dtype_t dtype, int32_t ndim,
+                                   const int64_t *shape, tenon_tensor_t **out_tensor) {
   tn_share_t *share = ((tn_proxy_t *)context)->client->share;
-  uint64_t size = 0, offset;
+  uint64_t size = 0;
+  uint64_t offset;
   void *block;
   const int64_t count = ndim >= 0 && ndim <= TENON_RANK_MAX ? tn_shape_count(ndim, shape) : -1;
-  const bool fits = share && count > 0 && tn_dtype_bytes(dtype, count, &size) && !tn_dtype_is(dtype, TENON_STRING) &&
-                    !tn_dtype_is(dtype, TENON_LIST);
-  if (!fits || !(offset = tn_room_take(&share->room, size))) return tenon_tensor_create(dtype, ndim, shape, out_tensor);
+  const bool fits = share && count > 0 && tn_dtype_bytes(dtype, count, &size) &&
+                    !tn_dtype_is(dtype, TENON_STRING) && !tn_dtype_is(dtype, TENON_LIST);
+  if (!fits || !(offset = tn_room_take(&share->room, size)))
+    return tenon_tensor_create(dtype, ndim, shape, out_tensor);
   tenon_status_t status = tn_proxy_block(share, offset, size, &block);
-  if (status != TENON_OK) return tn_room_give(&share->room, offset, size), status;
-  status = tenon_tensor_borrow((char *)share->base + offset, dtype, ndim, shape, NULL, tn_proxy_block_release, block,
-                               out_tensor);
+  if (status != TENON_OK) {
+    tn_room_give(&share->room, offset, size);
+    return status;
+  }
+  status = tenon_tensor_borrow((char *)share->base + offset, dtype, ndim, shape, NULL,
+                               tn_proxy_block_release, block, out_tensor);
   if (status != TENON_OK) tn_proxy_block_release(block);
   return status;
 }

@@ -15,11 +15,15 @@
 #include "base/file.h"
 #include "base/status.h"
 
-enum { PATH_SIZE = 4096, ABOVE = 16 /* descriptors that are copied to low numbers are none of those */ };
+enum {
+  PATH_SIZE = 4096,
+  ABOVE = 16,
+  /* descriptors that are copied to low numbers are none of those */
+};
 
 tenon_status_t tn_keeper_find(char *out_path, size_t capacity) {
-  static const char *const places[] = {"isolate", "libexec/tenon/isolate", "../libexec/tenon/isolate",
-                                       "../../libexec/tenon/isolate"};
+  static const char *const places[] = {"isolate", "libexec/tenon/isolate",
+                                       "../libexec/tenon/isolate", "../../libexec/tenon/isolate"};
   char own[PATH_SIZE];
   if (!tn_file_of_address((const void *)places, own, sizeof own)) own[0] = 0;
   const char *slash = strrchr(own, '/');
@@ -28,11 +32,11 @@ tenon_status_t tn_keeper_find(char *out_path, size_t capacity) {
     int size = snprintf(out_path, capacity, "%.*s/%s", folder, own, places[i]);
     if (size > 0 && (size_t)size < capacity && tn_file_exists(out_path)) return TENON_OK;
   }
-  return tn_fail(
-      TENON_NOT_FOUND,
-      "the program that isolated libraries run in, isolate, is in none of ., libexec/tenon, ../libexec/tenon "
-      "and ../../libexec/tenon of %.*s: reinstall Tenon, or build the target isolate",
-      folder, own);
+  return tn_fail(TENON_NOT_FOUND,
+                 "the program that isolated libraries run in, isolate, is in none of ., "
+                 "libexec/tenon, ../libexec/tenon and ../../libexec/tenon of %.*s: reinstall "
+                 "Tenon, or build the target isolate",
+                 folder, own);
 }
 
 static int spawn_with(const char *path, const int *descriptors, pid_t *out_process) {
@@ -40,7 +44,8 @@ static int spawn_with(const char *path, const int *descriptors, pid_t *out_proce
   posix_spawnattr_t attributes;
   sigset_t none, all;
   char *const arguments[] = {(char *)(uintptr_t) "tenon-isolate", NULL};
-  sigemptyset(&none), sigfillset(&all);
+  sigemptyset(&none);
+  sigfillset(&all);
   int problem = posix_spawn_file_actions_init(&actions);
   if (problem) return problem;
   if ((problem = posix_spawnattr_init(&attributes))) {
@@ -53,9 +58,11 @@ static int spawn_with(const char *path, const int *descriptors, pid_t *out_proce
   posix_spawnattr_setsigmask(&attributes, &none);
   posix_spawnattr_setsigdefault(&attributes, &all);
   posix_spawnattr_setpgroup(&attributes, 0); /* what a terminal sends to the host is not for it */
-  posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETPGROUP);
+  posix_spawnattr_setflags(&attributes,
+                           POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETPGROUP);
   if (!problem)
-    problem = posix_spawn(out_process, path, &actions, &attributes, arguments, tn_environment_of_children());
+    problem = posix_spawn(out_process, path, &actions, &attributes, arguments,
+                          tn_environment_of_children());
   posix_spawnattr_destroy(&attributes);
   posix_spawn_file_actions_destroy(&actions);
   return problem;
@@ -88,7 +95,8 @@ bool tn_keeper_order(const tn_keeper_t *keeper, uint32_t verb, uint32_t child, u
   const tn_keeper_order_t order = {verb, child, number};
   if (!keeper->process) return false;
   ssize_t sent;
-  do sent = send(keeper->orders, &order, sizeof order, MSG_NOSIGNAL);
+  do
+    sent = send(keeper->orders, &order, sizeof order, MSG_NOSIGNAL);
   while (sent < 0 && errno == EINTR);
   return sent == sizeof order;
 }
@@ -107,7 +115,9 @@ static void reap(pid_t process) {
 
 void tn_keeper_stop(tn_keeper_t *keeper) {
   if (!keeper->process) return;
-  shutdown(keeper->orders, SHUT_RDWR); /* it ends its children, and then itself; copies of the socket do not hold it */
+  shutdown(
+      keeper->orders,
+      SHUT_RDWR); /* it ends its children, and then itself; copies of the socket do not hold it */
   close(keeper->orders);
   reap((pid_t)keeper->process);
   *keeper = (tn_keeper_t){0, -1};

@@ -1,6 +1,7 @@
-/* Limits, Landlock and seccomp, over Linux.  The filter is a list of what is allowed: what is not in it ends the process with
- * SIGSYS, whose handler says what it was (crash_posix.c).  Numbers of system calls are the kernel headers', so that the lists
- * serve every machine; calls that a machine has not are left out. */
+/* Limits, Landlock and seccomp, over Linux.  The filter is a list of what is allowed: what is not
+ * in it ends the process with SIGSYS, whose handler says what it was (crash_posix.c).  Numbers of
+ * system calls are the kernel headers', so that the lists serve every machine; calls that a machine
+ * has not are left out. */
 #include "isolation/lockdown.h"
 
 #include <errno.h>
@@ -26,7 +27,8 @@
 #elif defined(__aarch64__)
 #define MACHINE AUDIT_ARCH_AARCH64
 #else
-#define MACHINE 0 /* its system calls are not known here, and loading says that the system refuses */
+#define MACHINE                                                                                    \
+  0 /* its system calls are not known here, and loading says that the system refuses */
 #endif
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 enum { SANITIZED = 1 }; /* they map terabytes, and read files when they report */
@@ -34,9 +36,10 @@ enum { SANITIZED = 1 }; /* they map terabytes, and read files when they report *
 enum { SANITIZED = 0 };
 #endif
 
-/* ---- the lists -------------------------------------------------------------------------------------------------- */
+/* the lists */
 
-/* Those that come most often first.  What works on descriptors is harmless: there is none but those of output. */
+/* Those that come most often first.  What works on descriptors is harmless: there is none but those
+ * of output. */
 static const int always[] = {
     SYS_futex,
     SYS_sched_yield,
@@ -128,31 +131,35 @@ static const int processes[] = {
     SYS_fork,   SYS_vfork,
 #endif
 };
-static const int network[] = {SYS_socket,      SYS_socketpair, SYS_connect,   SYS_bind,     SYS_listen,
-                              SYS_accept,      SYS_accept4,    SYS_sendto,    SYS_recvfrom, SYS_sendmsg,
-                              SYS_recvmsg,     SYS_sendmmsg,   SYS_recvmmsg,  SYS_shutdown, SYS_getsockname,
-                              SYS_getpeername, SYS_setsockopt, SYS_getsockopt};
+static const int network[] = {
+    SYS_socket,   SYS_socketpair, SYS_connect,     SYS_bind,        SYS_listen,     SYS_accept,
+    SYS_accept4,  SYS_sendto,     SYS_recvfrom,    SYS_sendmsg,     SYS_recvmsg,    SYS_sendmmsg,
+    SYS_recvmmsg, SYS_shutdown,   SYS_getsockname, SYS_getpeername, SYS_setsockopt, SYS_getsockopt};
 static const int reading[] = {
-    SYS_getdents64, SYS_fstatfs, SYS_newfstatat, SYS_statx,  SYS_readlinkat, SYS_faccessat, SYS_statfs, SYS_getcwd,
+    SYS_getdents64, SYS_fstatfs,   SYS_newfstatat, SYS_statx,
+    SYS_readlinkat, SYS_faccessat, SYS_statfs,     SYS_getcwd,
 #if defined(SYS_faccessat2)
     SYS_faccessat2,
 #endif
 #if defined(__x86_64__)
-    SYS_stat,       SYS_lstat,   SYS_readlink,   SYS_access,
+    SYS_stat,       SYS_lstat,     SYS_readlink,   SYS_access,
 #endif
 };
 static const int writing[] = {
-    SYS_ftruncate, SYS_fallocate, SYS_fsync,  SYS_fdatasync, SYS_mkdirat,   SYS_unlinkat, SYS_renameat,
-    SYS_renameat2, SYS_truncate,  SYS_fchmod, SYS_fchmodat,  SYS_utimensat, SYS_flock,
+    SYS_ftruncate, SYS_fallocate, SYS_fsync,    SYS_fdatasync, SYS_mkdirat,  SYS_unlinkat,
+    SYS_renameat,  SYS_renameat2, SYS_truncate, SYS_fchmod,    SYS_fchmodat, SYS_utimensat,
+    SYS_flock,
 #if defined(__x86_64__)
-    SYS_mkdir,     SYS_unlink,    SYS_rmdir,  SYS_rename,    SYS_chmod,     SYS_creat,
+    SYS_mkdir,     SYS_unlink,    SYS_rmdir,    SYS_rename,    SYS_chmod,    SYS_creat,
 #endif
 };
 
 const char *tn_call_text(int number, const char **out_does, const char **out_allow) {
   static const struct {
     int number;
-    const char *name, *does, *allow;
+    const char *name;
+    const char *does;
+    const char *allow;
   } known[] = {
     {SYS_openat, "openat", "opened", NULL},
     {SYS_socket, "socket", "opened a socket", "TENON_ALLOW_NETWORK"},
@@ -186,38 +193,46 @@ const char *tn_call_text(int number, const char **out_does, const char **out_all
   };
   for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
     if (known[i].number != number) continue;
-    *out_does = known[i].does, *out_allow = known[i].allow;
+    *out_does = known[i].does;
+    *out_allow = known[i].allow;
     return known[i].name;
   }
   return NULL;
 }
 
-/* ---- the filter ------------------------------------------------------------------------------------------------- */
+/* the filter */
 
 typedef struct filter_t {
   struct sock_filter code[400];
   unsigned short count;
 } filter_t;
 
-#define ARGUMENT(i)                                                                                                    \
-  ((uint32_t)offsetof(struct seccomp_data, args) + 8 * (uint32_t)(i)) /* its low half: little-endian */
+#define ARGUMENT(i)                                                                                \
+  ((uint32_t)offsetof(struct seccomp_data, args) +                                                 \
+   8 * (uint32_t)(i)) /* its low half: little-endian */
 #define REFUSE(error) (SECCOMP_RET_ERRNO | (error))
 
 static void add(filter_t *f, uint16_t code, uint8_t if_so, uint8_t if_not, uint32_t k) {
-  if (f->count < sizeof f->code / sizeof *f->code) f->code[f->count++] = (struct sock_filter){code, if_so, if_not, k};
+  if (f->count < sizeof f->code / sizeof *f->code)
+    f->code[f->count++] = (struct sock_filter){code, if_so, if_not, k};
 }
 static void give(filter_t *f, uint32_t action) { add(f, BPF_RET | BPF_K, 0, 0, action); }
-static void load_number(filter_t *f) { add(f, BPF_LD | BPF_W | BPF_ABS, 0, 0, offsetof(struct seccomp_data, nr)); }
+static void load_number(filter_t *f) {
+  add(f, BPF_LD | BPF_W | BPF_ABS, 0, 0, offsetof(struct seccomp_data, nr));
+}
 static void on(filter_t *f, int number, uint32_t action) {
   add(f, BPF_JMP | BPF_JEQ | BPF_K, 0, 1, (uint32_t)number);
   give(f, action);
 }
 static void on_each(filter_t *f, const int *numbers, size_t count, uint32_t action) {
-  for (size_t i = 0; i < count; i++) on(f, numbers[i], action);
+  for (size_t i = 0; i < count; i++)
+    on(f, numbers[i], action);
 }
 #define ON_EACH(f, list, action) on_each(f, list, sizeof(list) / sizeof *(list), action)
-/* Of that call: if argument `i` has any of these bits (JSET), or is that (JEQ), then `so`, else `otherwise`. */
-static void on_argument(filter_t *f, int number, int i, uint16_t test, uint32_t k, uint32_t so, uint32_t otherwise) {
+/* Of that call: if argument `i` has any of these bits (JSET), or is that (JEQ), then `so`, else
+ * `otherwise`. */
+static void on_argument(filter_t *f, int number, int i, uint16_t test, uint32_t k, uint32_t so,
+                        uint32_t otherwise) {
   add(f, BPF_JMP | BPF_JEQ | BPF_K, 0, 4, (uint32_t)number);
   add(f, BPF_LD | BPF_W | BPF_ABS, 0, 0, ARGUMENT(i));
   add(f, BPF_JMP | test | BPF_K, 0, 1, k);
@@ -225,8 +240,8 @@ static void on_argument(filter_t *f, int number, int i, uint16_t test, uint32_t 
   give(f, otherwise);
 }
 
-static void
-restrict_memory(filter_t *f) { /* memory that is shared, and of nobody else's, would not count to its limit */
+static void restrict_memory(
+    filter_t *f) { /* memory that is shared, and of nobody else's, would not count to its limit */
   add(f, BPF_JMP | BPF_JEQ | BPF_K, 0, 5, SYS_mmap);
   add(f, BPF_LD | BPF_W | BPF_ABS, 0, 0, ARGUMENT(3));
   add(f, BPF_ALU | BPF_AND | BPF_K, 0, 0, MAP_SHARED | MAP_ANONYMOUS);
@@ -237,7 +252,8 @@ restrict_memory(filter_t *f) { /* memory that is shared, and of nobody else's, w
 
 static void restrict_files(filter_t *f, uint32_t allow, bool is_loading) {
   const uint32_t writes = O_WRONLY | O_RDWR | O_CREAT | O_TRUNC;
-  const bool reads = is_loading || allow & TENON_ALLOW_READ, may_write = allow & TENON_ALLOW_WRITE;
+  const bool reads = is_loading || allow & TENON_ALLOW_READ;
+  const bool may_write = allow & TENON_ALLOW_WRITE;
   const uint32_t read_action = reads ? SECCOMP_RET_ALLOW : SECCOMP_RET_TRAP;
   const uint32_t write_action = may_write ? SECCOMP_RET_ALLOW : SECCOMP_RET_TRAP;
   on_argument(f, SYS_openat, 2, BPF_JSET, writes, write_action, read_action);
@@ -245,8 +261,8 @@ static void restrict_files(filter_t *f, uint32_t allow, bool is_loading) {
   on_argument(f, SYS_open, 1, BPF_JSET, writes, write_action, read_action);
 #endif
   if (reads || may_write) ON_EACH(f, reading, SECCOMP_RET_ALLOW);
-  on_argument(f, SYS_newfstatat, 3, BPF_JSET, 0x1000 /* AT_EMPTY_PATH: of a descriptor */, SECCOMP_RET_ALLOW,
-              REFUSE(EACCES));
+  on_argument(f, SYS_newfstatat, 3, BPF_JSET, 0x1000 /* AT_EMPTY_PATH: of a descriptor */,
+              SECCOMP_RET_ALLOW, REFUSE(EACCES));
   ON_EACH(f, reading, REFUSE(EACCES));
   if (may_write) ON_EACH(f, writing, SECCOMP_RET_ALLOW);
 }
@@ -283,22 +299,31 @@ static void build(filter_t *f, const tn_control_t *control, bool is_loading) {
 
 static bool install(const tn_control_t *control, bool is_loading) {
   filter_t filter = {.count = 0};
-  if (!MACHINE) return errno = ENOSYS, false;
+  if (!MACHINE) {
+    errno = ENOSYS;
+    return false;
+  }
   build(&filter, control, is_loading);
   const struct sock_fprog program = {filter.count, filter.code};
-  if (filter.count == sizeof filter.code / sizeof *filter.code) return errno = E2BIG, false;
-  return syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, is_loading ? 0 : SECCOMP_FILTER_FLAG_TSYNC, &program) == 0;
+  if (filter.count == sizeof filter.code / sizeof *filter.code) {
+    errno = E2BIG;
+    return false;
+  }
+  return syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, is_loading ? 0 : SECCOMP_FILTER_FLAG_TSYNC,
+                 &program) == 0;
 }
 
-/* ---- folders ---------------------------------------------------------------------------------------------------- */
+/* folders */
 
 enum {
   READS = LANDLOCK_ACCESS_FS_EXECUTE | LANDLOCK_ACCESS_FS_READ_FILE | LANDLOCK_ACCESS_FS_READ_DIR,
-  WRITES = LANDLOCK_ACCESS_FS_WRITE_FILE | LANDLOCK_ACCESS_FS_REMOVE_DIR | LANDLOCK_ACCESS_FS_REMOVE_FILE |
-           LANDLOCK_ACCESS_FS_MAKE_CHAR | LANDLOCK_ACCESS_FS_MAKE_DIR | LANDLOCK_ACCESS_FS_MAKE_REG |
-           LANDLOCK_ACCESS_FS_MAKE_SOCK | LANDLOCK_ACCESS_FS_MAKE_FIFO | LANDLOCK_ACCESS_FS_MAKE_BLOCK |
-           LANDLOCK_ACCESS_FS_MAKE_SYM,
-  OF_FILES = LANDLOCK_ACCESS_FS_EXECUTE | LANDLOCK_ACCESS_FS_READ_FILE | LANDLOCK_ACCESS_FS_WRITE_FILE
+  WRITES = LANDLOCK_ACCESS_FS_WRITE_FILE | LANDLOCK_ACCESS_FS_REMOVE_DIR |
+           LANDLOCK_ACCESS_FS_REMOVE_FILE | LANDLOCK_ACCESS_FS_MAKE_CHAR |
+           LANDLOCK_ACCESS_FS_MAKE_DIR | LANDLOCK_ACCESS_FS_MAKE_REG |
+           LANDLOCK_ACCESS_FS_MAKE_SOCK | LANDLOCK_ACCESS_FS_MAKE_FIFO |
+           LANDLOCK_ACCESS_FS_MAKE_BLOCK | LANDLOCK_ACCESS_FS_MAKE_SYM,
+  OF_FILES =
+      LANDLOCK_ACCESS_FS_EXECUTE | LANDLOCK_ACCESS_FS_READ_FILE | LANDLOCK_ACCESS_FS_WRITE_FILE,
 };
 
 /* What is not there cannot be opened either. */
@@ -308,17 +333,20 @@ static bool add_folder(int rules, const char *path, uint64_t access) {
   if (folder < 0) return errno == ENOENT || errno == EACCES;
   if (fstat(folder, &about) == 0 && !S_ISDIR(about.st_mode)) access &= OF_FILES;
   const struct landlock_path_beneath_attr rule = {.allowed_access = access, .parent_fd = folder};
-  const bool good = syscall(SYS_landlock_add_rule, rules, LANDLOCK_RULE_PATH_BENEATH, &rule, 0) == 0;
+  const bool good =
+      syscall(SYS_landlock_add_rule, rules, LANDLOCK_RULE_PATH_BENEATH, &rule, 0) == 0;
   close(folder);
   return good;
 }
 
 /* Those that the program named, and where libraries lie, so that this one loads. */
 static bool restrict_folders(const tn_control_t *control) {
-  static const char *const libraries[] = {"/lib",           "/lib64",           "/usr/lib",  "/usr/lib64",
-                                          "/usr/local/lib", "/etc/ld.so.cache", "/proc/self"};
+  static const char *const libraries[] = {"/lib",       "/lib64",         "/usr/lib",
+                                          "/usr/lib64", "/usr/local/lib", "/etc/ld.so.cache",
+                                          "/proc/self"};
   const struct landlock_ruleset_attr all = {.handled_access_fs = READS | WRITES};
-  const int rules = (int)syscall(SYS_landlock_create_ruleset, &all, sizeof all.handled_access_fs, 0);
+  const int rules =
+      (int)syscall(SYS_landlock_create_ruleset, &all, sizeof all.handled_access_fs, 0);
   char own[sizeof control->path];
   if (rules < 0) return false;
   bool good = true;
@@ -327,7 +355,8 @@ static bool restrict_folders(const tn_control_t *control) {
   memcpy(own, control->path, sizeof own);
   *strrchr(own, '/') = 0;
   good = good && add_folder(rules, *own ? own : "/", READS);
-  for (const char *at = control->readable; *at && good; at += strlen(at) + 1) good = add_folder(rules, at, READS);
+  for (const char *at = control->readable; *at && good; at += strlen(at) + 1)
+    good = add_folder(rules, at, READS);
   for (const char *at = control->writable; *at && good; at += strlen(at) + 1)
     good = add_folder(rules, at, READS | WRITES);
   good = good && syscall(SYS_landlock_restrict_self, rules, 0) == 0;
@@ -335,7 +364,7 @@ static bool restrict_folders(const tn_control_t *control) {
   return good;
 }
 
-/* ---- both ------------------------------------------------------------------------------------------------------- */
+/* both */
 
 static bool limit(int what, uint64_t most) {
   struct rlimit now, less;

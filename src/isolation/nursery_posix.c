@@ -1,6 +1,7 @@
-/* The program `isolate`: the keeper, and its children's first steps.  It is never trusted with a library's code itself.
- * Invariant: when it ends, in whatever way, the system kills its children (PR_SET_PDEATHSIG; it has one thread only), and it
- * ends when the host does: the socket is at its end, or the host's process is. */
+/* The program `isolate`: the keeper, and its children's first steps.  It is never trusted with a
+ * library's code itself. Invariant: when it ends, in whatever way, the system kills its children
+ * (PR_SET_PDEATHSIG; it has one thread only), and it ends when the host does: the socket is at its
+ * end, or the host's process is. */
 #include <errno.h>
 #include <poll.h>
 #include <signal.h>
@@ -20,20 +21,23 @@
 typedef struct nursery_t {
   tn_control_t *control;
   void *mailbox;
-  int signals, host; /* descriptors; host: -1: the system has no such thing */
+  int signals;
+  int host; /* descriptors; host: -1: the system has no such thing */
   pid_t children[TN_POSTS];
   uint32_t numbers[TN_POSTS];
 } nursery_t;
 
 static void close_from(int first) {
   if (syscall(SYS_close_range, first, ~0u, 0) == 0) return;
-  for (int i = first; i < 4096; i++) close(i);
+  for (int i = first; i < 4096; i++)
+    close(i);
 }
 
 /* Whoever waits for the child sees it, whatever it waits for. */
 static void report(nursery_t *n, uint32_t child, int status, int problem) {
   tn_post_t *post = tn_post(n->mailbox, child);
-  n->control->ends[child].status = status, n->control->ends[child].problem = problem;
+  n->control->ends[child].status = status;
+  n->control->ends[child].problem = problem;
   __atomic_store_n(&n->control->ends[child].dead, n->numbers[child], __ATOMIC_SEQ_CST);
   tn_bell_wake(&n->control->ends[child].dead);
   __atomic_store_n(&post->start.state, TN_SLOT_DEAD, __ATOMIC_SEQ_CST);
@@ -52,7 +56,9 @@ static void reap(nursery_t *n) {
   for (uint32_t i = 0; i < n->control->child_count; i++) {
     siginfo_t info = {0};
     int status = 0;
-    if (!n->children[i] || waitid(P_PID, (id_t)n->children[i], &info, WEXITED | WNOHANG | WNOWAIT) != 0 || !info.si_pid)
+    if (!n->children[i] ||
+        waitid(P_PID, (id_t)n->children[i], &info, WEXITED | WNOHANG | WNOWAIT) != 0 ||
+        !info.si_pid)
       continue;
     kill(-n->children[i], SIGKILL);
     waitpid(n->children[i], &status, 0);
@@ -80,10 +86,13 @@ static void become_child(nursery_t *n, uint32_t child, pid_t keeper) {
 
 static void start(nursery_t *n, uint32_t child, uint32_t number) {
   n->numbers[child] = number;
-  const pid_t keeper = getpid(), made = fork();
+  const pid_t keeper = getpid();
+  const pid_t made = fork();
   if (made == 0) become_child(n, child, keeper);
-  if (made < 0) report(n, child, -1, errno);
-  else n->children[child] = made;
+  if (made < 0)
+    report(n, child, -1, errno);
+  else
+    n->children[child] = made;
 }
 
 static bool obey(nursery_t *n) { /* false: the host has gone */
@@ -92,14 +101,19 @@ static bool obey(nursery_t *n) { /* false: the host has gone */
   if (size < 0 && (errno == EINTR || errno == EAGAIN)) return true;
   if (size != sizeof order) return false;
   if (order.child >= n->control->child_count) return true;
-  if (order.verb == TN_KEEPER_START && !n->children[order.child]) start(n, order.child, order.number);
-  if (order.verb == TN_KEEPER_KILL && n->children[order.child] && n->numbers[order.child] == order.number)
-    kill(-n->children[order.child], SIGKILL), kill(n->children[order.child], SIGKILL);
+  if (order.verb == TN_KEEPER_START && !n->children[order.child])
+    start(n, order.child, order.number);
+  if (order.verb == TN_KEEPER_KILL && n->children[order.child] &&
+      n->numbers[order.child] == order.number) {
+    kill(-n->children[order.child], SIGKILL);
+    kill(n->children[order.child], SIGKILL);
+  }
   return true;
 }
 
 static void serve(nursery_t *n) {
-  struct pollfd polled[3] = {{TN_FD_ORDERS, POLLIN, 0}, {n->signals, POLLIN, 0}, {n->host, POLLIN, 0}};
+  struct pollfd polled[3] = {
+      {TN_FD_ORDERS, POLLIN, 0}, {n->signals, POLLIN, 0}, {n->host, POLLIN, 0}};
   struct signalfd_siginfo info;
   for (;;) {
     if (poll(polled, n->host < 0 ? 2 : 3, -1) < 0 && errno != EINTR) return;
@@ -116,7 +130,8 @@ int tenon_isolate_main(void) {
   close_from(TN_FD_OTHERS);
   prctl(PR_SET_NAME, "tenon-keeper");
   if (tn_shared_map(TN_FD_CONTROL, sizeof *n.control, &control) != TENON_OK) {
-    fprintf(stderr, "isolate: this program runs isolated libraries of Tenon, and is started by libtenon alone\n");
+    fprintf(stderr, "isolate: this program runs isolated libraries of Tenon, and is started by "
+                    "libtenon alone\n");
     return 2;
   }
   n.control = control;
@@ -127,14 +142,16 @@ int tenon_isolate_main(void) {
 #if defined(SYS_pidfd_open)
   n.host = (int)syscall(SYS_pidfd_open, n.control->host, 0);
 #endif
-  sigemptyset(&child), sigaddset(&child, SIGCHLD);
+  sigemptyset(&child);
+  sigaddset(&child, SIGCHLD);
   sigprocmask(SIG_BLOCK, &child, NULL);
   n.signals = signalfd(-1, &child, SFD_CLOEXEC | SFD_NONBLOCK);
   if (n.signals < 0 || tenon_start() != TENON_OK) return 2;
   serve(&n);
   for (uint32_t i = 0; i < n.control->child_count; i++) {
     if (!n.children[i]) continue;
-    kill(-n.children[i], SIGKILL), kill(n.children[i], SIGKILL);
+    kill(-n.children[i], SIGKILL);
+    kill(n.children[i], SIGKILL);
     waitpid(n.children[i], NULL, 0);
   }
   return 0;

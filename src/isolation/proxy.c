@@ -13,7 +13,7 @@
 #include "dispatch/infer.h"
 #include "isolation/pack.h"
 
-/* ---- states --------------------------------------------------------------------------------------------------------- */
+/* states */
 
 typedef struct state_t { /* an operator's, in whichever child needs it */
   tn_proxy_t *proxy;
@@ -32,11 +32,16 @@ static tenon_status_t need_state(tn_exchange_t *x, state_t *state, uint64_t *out
   tenon_status_t status = TENON_OK;
   tn_mutex_lock(&state->lock);
   if (state->made[x->index].child != x->number) {
-    tn_put(&x->call, TN_VERB_CREATE), tn_put(&x->call, state->number), tn_put(&x->call, TN_STATE_NONE);
+    tn_put(&x->call, TN_VERB_CREATE);
+    tn_put(&x->call, state->number);
+    tn_put(&x->call, TN_STATE_NONE);
     status = tn_pack_values(x, &state->op->schema, state->attrs);
     tn_scratch_mark_t mark = tn_scratch_mark();
     if (status == TENON_OK) status = tn_exchange_call(x, NULL, NULL);
-    if (status == TENON_OK) state->made[x->index].id = tn_get(&x->reply), state->made[x->index].child = x->number;
+    if (status == TENON_OK) {
+      state->made[x->index].id = tn_get(&x->reply);
+      state->made[x->index].child = x->number;
+    }
     tn_scratch_reset(mark);
     x->call = tn_wire(x->area, TN_MESSAGE_SIZE);
   }
@@ -45,12 +50,14 @@ static tenon_status_t need_state(tn_exchange_t *x, state_t *state, uint64_t *out
   return status;
 }
 
-tenon_status_t tn_proxy_arguments(tn_exchange_t *x, uint64_t verb, const tenon_op_t *op, uint32_t number,
-                                  const tenon_value_t *attrs, void *pointer) {
+tenon_status_t tn_proxy_arguments(tn_exchange_t *x, uint64_t verb, const tenon_op_t *op,
+                                  uint32_t number, const tenon_value_t *attrs, void *pointer) {
   state_t *state = pointer;
   uint64_t id = 0;
   if (state) TN_TRY(need_state(x, state, &id));
-  tn_put(&x->call, verb), tn_put(&x->call, number), tn_put(&x->call, state ? TN_STATE_KNOWN : TN_STATE_NONE);
+  tn_put(&x->call, verb);
+  tn_put(&x->call, number);
+  tn_put(&x->call, state ? TN_STATE_KNOWN : TN_STATE_NONE);
   if (state) tn_put(&x->call, id);
   return tn_pack_values(x, &op->schema, state && state->op == op ? NULL : attrs);
 }
@@ -73,7 +80,9 @@ static tenon_status_t exchange_of_node(tenon_node_t *node, uint64_t verb) {
   return status;
 }
 
-tenon_status_t tn_proxy_validate(tenon_node_t *node) { return exchange_of_node(node, TN_VERB_VALIDATE); }
+tenon_status_t tn_proxy_validate(tenon_node_t *node) {
+  return exchange_of_node(node, TN_VERB_VALIDATE);
+}
 
 tenon_status_t tn_proxy_create(tenon_node_t *node) {
   tn_exchange_t x;
@@ -82,15 +91,18 @@ tenon_status_t tn_proxy_create(tenon_node_t *node) {
   if (!state) return tn_no_memory("a state", sizeof *state);
   *state = (state_t){.proxy = node->context, .op = node->op, .attrs = node->attrs};
   tenon_status_t status = tn_proxy_number(state->proxy, node->op, &state->number);
-  for (int i = 0; i < TN_TRIES && status == TENON_OK; i++) { /* once here, so that a refusal is found now */
+  for (int i = 0; i < TN_TRIES && status == TENON_OK;
+       i++) { /* once here, so that a refusal is found now */
     if ((status = tn_exchange_begin(state->proxy->client, node->op->name, &x)) != TENON_OK) break;
     status = need_state(&x, state, &id);
     tn_exchange_end(&x);
     if (status == TENON_OK || !x.is_bystander) break;
     if (i + 1 < TN_TRIES) status = TENON_OK;
   }
-  if (status == TENON_OK) node->state = state;
-  else tn_release_memory(state);
+  if (status == TENON_OK)
+    node->state = state;
+  else
+    tn_release_memory(state);
   return status;
 }
 
@@ -100,9 +112,12 @@ void tn_proxy_destroy(void *pointer) {
   tn_client_t *client = state->proxy->client;
   for (uint32_t i = 0; i < client->wanted.child_count; i++) {
     tn_exchange_t x;
-    if (!state->made[i].child || !tn_exchange_begin_on(client, i, state->made[i].child, state->op->name, &x)) continue;
+    if (!state->made[i].child ||
+        !tn_exchange_begin_on(client, i, state->made[i].child, state->op->name, &x))
+      continue;
     tn_scratch_mark_t mark = tn_scratch_mark();
-    tn_put(&x.call, TN_VERB_DESTROY), tn_put(&x.call, state->made[i].id);
+    tn_put(&x.call, TN_VERB_DESTROY);
+    tn_put(&x.call, state->made[i].id);
     tn_exchange_call(&x, NULL, NULL);
     tn_scratch_reset(mark);
     tn_exchange_end(&x);
@@ -110,18 +125,23 @@ void tn_proxy_destroy(void *pointer) {
   tn_release_memory(state);
 }
 
-/* ---- run --------------------------------------------------------------------------------------------------------------- */
+/* run */
 
-static tenon_status_t answer_run(void *context, tn_exchange_t *x, uint64_t number, tn_wire_t *ask, tn_wire_t *out) {
+static tenon_status_t answer_run(void *context, tn_exchange_t *x, uint64_t number, tn_wire_t *ask,
+                                 tn_wire_t *out) {
   uint64_t *left = context; /* bytes that its process may still have, for results that it makes */
   const uint64_t size = tn_get(ask);
-  if (number != TN_ASK_ROOM || x->block_count >= (1 << 16)) return ask->failed = true, TENON_INTERNAL;
+  if (number != TN_ASK_ROOM || x->block_count >= (1 << 16)) {
+    ask->failed = true;
+    return TENON_INTERNAL;
+  }
   const uint64_t offset = size <= *left ? tn_exchange_block(x, size) : 0;
   *left -= offset ? size : 0;
   if (!offset)
-    return tn_fail(TENON_MEMORY,
-                   "the memory that is shared with an isolated process has no room for a result of %llu bytes",
-                   (unsigned long long)size);
+    return tn_fail(
+        TENON_MEMORY,
+        "the memory that is shared with an isolated process has no room for a result of %llu bytes",
+        (unsigned long long)size);
   tn_put(out, offset);
   return TENON_OK;
 }
@@ -130,8 +150,10 @@ static tenon_status_t put_result(tn_exchange_t *x, const tenon_call_t *call, uin
   tenon_tensor_t *t = call->outputs[o];
   for (uint32_t i = 0; t && i < call->op->input_count; i++) {
     const tenon_tensor_t *input = call->inputs[i];
-    if (!input || !call->op->schema.inputs[i].is_written || (input != t && input->data != t->data)) continue;
-    tn_put(&x->call, TN_WIRE_SAME), tn_put(&x->call, i);
+    if (!input || !call->op->schema.inputs[i].is_written || (input != t && input->data != t->data))
+      continue;
+    tn_put(&x->call, TN_WIRE_SAME);
+    tn_put(&x->call, i);
     return TENON_OK;
   }
   return tn_pack_tensor(x, t, false, true);
@@ -141,10 +163,14 @@ static tenon_status_t run_once(tn_exchange_t *x, tenon_call_t *call, uint32_t nu
   const tenon_op_t *op = call->op;
   TN_TRY(tn_proxy_arguments(x, TN_VERB_RUN, op, number, call->attrs, call->state));
   tn_put(&x->call, call->random != NULL);
-  if (call->random) tn_put(&x->call, call->random->seed), tn_put(&x->call, call->random->offset);
+  if (call->random) {
+    tn_put(&x->call, call->random->seed);
+    tn_put(&x->call, call->random->offset);
+  }
   for (uint32_t i = 0; i < op->input_count; i++)
     TN_TRY(tn_pack_tensor(x, call->inputs[i], true, op->schema.inputs[i].is_written));
-  for (uint32_t o = 0; o < op->output_count; o++) TN_TRY(put_result(x, call, o));
+  for (uint32_t o = 0; o < op->output_count; o++)
+    TN_TRY(put_result(x, call, o));
   uint64_t left = x->client->wanted.memory;
   TN_TRY(tn_exchange_call(x, answer_run, &left));
   TN_TRY(tn_pack_back(x));

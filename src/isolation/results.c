@@ -1,4 +1,5 @@
-/* What a child says of a call's results: shapes, offsets and texts, each checked before it is followed. */
+/* What a child says of a call's results: shapes, offsets and texts, each checked before it is
+ * followed. */
 #include <string.h>
 #include <tenon/tenon.h>
 
@@ -10,14 +11,16 @@
 #include "isolation/proxy.h"
 
 tenon_status_t tn_proxy_nonsense(const tn_exchange_t *x, const char *what) {
-  return tn_fail(TENON_INTERNAL, "%s: its isolated process says %s, which makes no sense", x->name, what);
+  return tn_fail(TENON_INTERNAL, "%s: its isolated process says %s, which makes no sense", x->name,
+                 what);
 }
 
-/* ---- results ---------------------------------------------------------------------------------------------------------- */
+/* results */
 
 typedef struct block_t {
   tn_share_t *share;
-  uint64_t offset, size;
+  uint64_t offset;
+  uint64_t size;
 } block_t;
 
 void tn_proxy_block_release(void *context) {
@@ -27,7 +30,8 @@ void tn_proxy_block_release(void *context) {
   tn_release_memory(block);
 }
 
-tenon_status_t tn_proxy_block(tn_share_t *share, uint64_t offset, uint64_t size, void **out_context) {
+tenon_status_t tn_proxy_block(tn_share_t *share, uint64_t offset, uint64_t size,
+                              void **out_context) {
   block_t *block = tn_allocate(sizeof *block);
   if (!block) return tn_no_memory("a tensor", sizeof *block);
   *block = (block_t){share, offset, size};
@@ -40,15 +44,18 @@ typedef struct dense_t { /* as a child describes it, checked */
   tenon_dtype_t dtype;
   int32_t ndim;
   int64_t shape[TENON_RANK_MAX];
-  uint64_t offset, bytes, block;
+  uint64_t offset;
+  uint64_t bytes;
+  uint64_t block;
 } dense_t;
 
 static tenon_status_t get_shape(tn_exchange_t *x, int32_t *ndim, int64_t *shape) {
   *ndim = (int32_t)tn_get_between(&x->reply, 0, TENON_RANK_MAX);
   const void *extents = tn_get_numbers(&x->reply, (uint64_t)*ndim);
   if (extents && *ndim) memcpy(shape, extents, (size_t)*ndim * sizeof *shape);
-  return x->reply.failed || tn_shape_count(*ndim, shape) < 0 ? tn_proxy_nonsense(x, "that a result has such a shape")
-                                                             : TENON_OK;
+  return x->reply.failed || tn_shape_count(*ndim, shape) < 0
+             ? tn_proxy_nonsense(x, "that a result has such a shape")
+             : TENON_OK;
 }
 
 /* It lies in a block that was given for it, which is the caller's then. */
@@ -56,7 +63,8 @@ static tenon_status_t get_dense(tn_exchange_t *x, dense_t *out) {
   out->dtype = tenon_dtype((uint32_t)tn_get(&x->reply));
   TN_TRY(get_shape(x, &out->ndim, out->shape));
   out->offset = tn_get(&x->reply);
-  if (x->reply.failed || !tn_dtype_bytes(out->dtype, tn_shape_count(out->ndim, out->shape), &out->bytes) ||
+  if (x->reply.failed ||
+      !tn_dtype_bytes(out->dtype, tn_shape_count(out->ndim, out->shape), &out->bytes) ||
       !tn_exchange_keep(x, out->offset, out->bytes, &out->block))
     return tn_proxy_nonsense(x, "that a result lies where it cannot lie");
   return TENON_OK;
@@ -69,7 +77,8 @@ static bool has_shape(const tenon_tensor_t *t, int32_t ndim, const int64_t *shap
 static tenon_status_t take_copy(tn_exchange_t *x, const dense_t *d, tenon_tensor_t *t) {
   int64_t strides[TENON_RANK_MAX];
   tenon_tensor_t there;
-  if (!tn_dtype_same(d->dtype, t->dtype) || !has_shape(t, d->ndim, d->shape) || t->keys & TN_TENSOR_UNSET)
+  if (!tn_dtype_same(d->dtype, t->dtype) || !has_shape(t, d->ndim, d->shape) ||
+      t->keys & TN_TENSOR_UNSET)
     return tn_proxy_nonsense(x, "that a result has another dtype or shape than it was given");
   TN_TRY(tenon_tensor_view(&there, (char *)x->share->base + d->offset, d->dtype, d->ndim,
                            (int64_t *)(uintptr_t)d->shape, NULL, strides));
@@ -82,11 +91,12 @@ static tenon_status_t take_dense(tn_exchange_t *x, tenon_call_t *call, uint32_t 
   void *context;
   TN_TRY(get_dense(x, &d));
   tenon_status_t status = TENON_OK;
-  if (t->keys & TN_TENSOR_UNSET && tn_dtype_same(d.dtype, t->dtype)) { /* without a copy: the block is the tensor's */
+  if (t->keys & TN_TENSOR_UNSET &&
+      tn_dtype_same(d.dtype, t->dtype)) { /* without a copy: the block is the tensor's */
     status = tn_proxy_block(x->share, d.offset, d.block, &context);
     if (status == TENON_OK) {
-      status = call->host->adopt(call, o, d.ndim, d.shape, (char *)x->share->base + d.offset, tn_proxy_block_release,
-                                 context);
+      status = call->host->adopt(call, o, d.ndim, d.shape, (char *)x->share->base + d.offset,
+                                 tn_proxy_block_release, context);
       if (status != TENON_OK) tn_proxy_block_release(context);
       return status;
     }
@@ -105,7 +115,8 @@ static tenon_status_t take_list(tn_exchange_t *x, tenon_tensor_t *list) {
   tenon_status_t status = TENON_OK;
   for (int64_t i = 0; i < count && status == TENON_OK; i++) {
     dense_t d;
-    if (tn_get(&x->reply) != TN_WIRE_DENSE) return tn_proxy_nonsense(x, "that a list has such an item");
+    if (tn_get(&x->reply) != TN_WIRE_DENSE)
+      return tn_proxy_nonsense(x, "that a list has such an item");
     TN_TRY(get_dense(x, &d));
     status = take_copy(x, &d, tenon_item(list, i));
     tn_room_give(&x->share->room, d.offset, d.block);
@@ -121,7 +132,8 @@ static tenon_status_t take_texts(tn_exchange_t *x, tenon_call_t *call, uint32_t 
   const uint64_t most = (x->reply.size - x->reply.at) / 8; /* each text takes that at least */
   if (!tn_dtype_is(t->dtype, TENON_STRING) || (uint64_t)tn_shape_count(ndim, shape) > most)
     return tn_proxy_nonsense(x, "that a result is of so many strings");
-  if (t->keys & TN_TENSOR_UNSET || !has_shape(t, ndim, shape)) TN_TRY(call->host->resize(call, o, ndim, shape));
+  if (t->keys & TN_TENSOR_UNSET || !has_shape(t, ndim, shape))
+    TN_TRY(call->host->resize(call, o, ndim, shape));
   for (int64_t i = 0, n = tenon_count(t); i < n; i++) {
     uint64_t size;
     const char *text = tn_get_bytes(&x->reply, &size);
@@ -135,16 +147,24 @@ tenon_status_t tn_proxy_results(tn_exchange_t *x, tenon_call_t *call) {
   for (uint32_t o = 0; o < call->op->output_count; o++) {
     tenon_tensor_t *t = call->outputs[o];
     const uint64_t kind = tn_get(&x->reply);
-    const bool is_made =
-        t && (t->keys & TN_TENSOR_UNSET || tn_dtype_is(t->dtype, TENON_LIST) || tn_dtype_is(t->dtype, TENON_STRING));
+    const bool is_made = t && (t->keys & TN_TENSOR_UNSET || tn_dtype_is(t->dtype, TENON_LIST) ||
+                               tn_dtype_is(t->dtype, TENON_STRING));
     if (x->reply.failed || (kind == TN_WIRE_SAME && is_made) || (kind != TN_WIRE_SAME && !t))
       return tn_proxy_nonsense(x, "nothing about a result");
     switch (kind) {
-    case TN_WIRE_SAME: break;
-    case TN_WIRE_DENSE: TN_TRY(take_dense(x, call, o)); break;
-    case TN_WIRE_LIST: TN_TRY(take_list(x, t)); break;
-    case TN_WIRE_TEXTS: TN_TRY(take_texts(x, call, o)); break;
-    default: return tn_proxy_nonsense(x, "something else about a result");
+    case TN_WIRE_SAME:
+      break;
+    case TN_WIRE_DENSE:
+      TN_TRY(take_dense(x, call, o));
+      break;
+    case TN_WIRE_LIST:
+      TN_TRY(take_list(x, t));
+      break;
+    case TN_WIRE_TEXTS:
+      TN_TRY(take_texts(x, call, o));
+      break;
+    default:
+      return tn_proxy_nonsense(x, "something else about a result");
     }
   }
   return TENON_OK;

@@ -7,7 +7,8 @@
 
 typedef struct tn_worker_t {
   char *mailbox;
-  uint32_t child, op_count;
+  uint32_t child;
+  uint32_t op_count;
   const tn_control_t *control;
   tn_post_t *post;
   const tenon_op_t **ops; /* NULL: one that is not here */

@@ -15,11 +15,15 @@ static void *room(tn_unpack_t *u, uint64_t count, size_t size) {
   return memory;
 }
 
-static tenon_tensor_t *over(tn_unpack_t *u, void *data, tenon_dtype_t dtype, int32_t ndim, int64_t *shape) {
+static tenon_tensor_t *over(tn_unpack_t *u, void *data, tenon_dtype_t dtype, int32_t ndim,
+                            int64_t *shape) {
   tenon_tensor_t *tensor = room(u, 1, sizeof *tensor);
   int64_t *strides = room(u, (uint64_t)ndim, sizeof *strides);
-  if (u->wire.failed || tenon_tensor_view(tensor, data, dtype, ndim, shape, NULL, strides) != TENON_OK)
-    return u->wire.failed = true, NULL;
+  if (u->wire.failed ||
+      tenon_tensor_view(tensor, data, dtype, ndim, shape, NULL, strides) != TENON_OK) {
+    u->wire.failed = true;
+    return NULL;
+  }
   return tensor;
 }
 
@@ -36,7 +40,10 @@ static tenon_tensor_t *get_dense(tn_unpack_t *u) {
   int32_t ndim;
   int64_t *shape = get_shape(u, &ndim);
   const uint64_t offset = tn_get(&u->wire);
-  if (u->wire.failed || offset >= u->mailbox_size) return u->wire.failed = true, NULL;
+  if (u->wire.failed || offset >= u->mailbox_size) {
+    u->wire.failed = true;
+    return NULL;
+  }
   return over(u, u->mailbox + offset, dtype, ndim, shape);
 }
 
@@ -57,18 +64,24 @@ static tenon_tensor_t *get_texts(tn_unpack_t *u) {
   int64_t *shape = get_shape(u, &ndim);
   const int64_t count = u->wire.failed ? -1 : tn_shape_count(ndim, shape);
   tenon_string_t *texts = room(u, count < 0 ? UINT64_MAX : (uint64_t)count, sizeof *texts);
-  for (int64_t i = 0; i < count && !u->wire.failed; i++) texts[i].data = tn_get_bytes(&u->wire, &texts[i].size);
+  for (int64_t i = 0; i < count && !u->wire.failed; i++)
+    texts[i].data = tn_get_bytes(&u->wire, &texts[i].size);
   return u->wire.failed ? NULL : over(u, texts, tenon_dtype(TENON_STRING), ndim, shape);
 }
 
 tenon_tensor_t *tn_unpack_tensor(tn_unpack_t *u, uint32_t *out_kind) {
   *out_kind = (uint32_t)tn_get_between(&u->wire, TN_WIRE_ABSENT, TN_WIRE_MAKE);
   switch (*out_kind) {
-  case TN_WIRE_DENSE: return get_dense(u);
-  case TN_WIRE_LIST: return get_list(u);
-  case TN_WIRE_TEXTS: return get_texts(u);
-  case TN_WIRE_SAME: return u->inputs[tn_get_between(&u->wire, 0, 63)];
-  default: return NULL;
+  case TN_WIRE_DENSE:
+    return get_dense(u);
+  case TN_WIRE_LIST:
+    return get_list(u);
+  case TN_WIRE_TEXTS:
+    return get_texts(u);
+  case TN_WIRE_SAME:
+    return u->inputs[tn_get_between(&u->wire, 0, 63)];
+  default:
+    return NULL;
   }
 }
 
@@ -77,7 +90,8 @@ static void get_value(tn_unpack_t *u, tenon_value_t *out) {
   *out = (tenon_value_t){.kind = (uint32_t)tn_get_between(&u->wire, 0, TENON_KIND_TENSORS)};
   out->count = (uint32_t)tn_get(&u->wire);
   switch (out->kind) {
-  case TENON_KIND_NONE: break;
+  case TENON_KIND_NONE:
+    break;
   case TENON_KIND_STR: {
     uint64_t size;
     const char *text = tn_get_bytes(&u->wire, &size);
@@ -86,7 +100,9 @@ static void get_value(tn_unpack_t *u, tenon_value_t *out) {
   }
   case TENON_KIND_INTS:
   case TENON_KIND_DIMS:
-  case TENON_KIND_FLOATS: out->as.ints = tn_get_numbers(&u->wire, out->count); break;
+  case TENON_KIND_FLOATS:
+    out->as.ints = tn_get_numbers(&u->wire, out->count);
+    break;
   case TENON_KIND_STRS: {
     tenon_string_t *texts = room(u, out->count, sizeof *texts);
     for (uint32_t i = 0; i < out->count && !u->wire.failed; i++) {
@@ -94,15 +110,19 @@ static void get_value(tn_unpack_t *u, tenon_value_t *out) {
       char *copy = room(u, texts[i].size + 1, 1);
       if (!copy) break;
       if (data) memcpy(copy, data, texts[i].size);
-      copy[texts[i].size] = 0, texts[i].data = copy;
+      copy[texts[i].size] = 0;
+      texts[i].data = copy;
     }
     out->as.strs = texts;
     break;
   }
-  case TENON_KIND_TENSOR: out->as.tensor = tn_unpack_tensor(u, &kind); break;
+  case TENON_KIND_TENSOR:
+    out->as.tensor = tn_unpack_tensor(u, &kind);
+    break;
   case TENON_KIND_TENSORS: {
     tenon_tensor_t **tensors = room(u, out->count, sizeof(tenon_tensor_t *));
-    for (uint32_t i = 0; i < out->count && !u->wire.failed; i++) tensors[i] = tn_unpack_tensor(u, &kind);
+    for (uint32_t i = 0; i < out->count && !u->wire.failed; i++)
+      tensors[i] = tn_unpack_tensor(u, &kind);
     out->as.tensors = tensors;
     break;
   }
@@ -116,20 +136,26 @@ static void get_value(tn_unpack_t *u, tenon_value_t *out) {
 const tenon_value_t *tn_unpack_values(tn_unpack_t *u, const tn_schema_t *schema) {
   if (tn_get(&u->wire) == TN_ATTRS_DEFAULT) return NULL;
   tenon_value_t *values = room(u, schema->attr_count, sizeof *values);
-  for (uint32_t i = 0; i < schema->attr_count && !u->wire.failed; i++) get_value(u, &values[i]);
+  for (uint32_t i = 0; i < schema->attr_count && !u->wire.failed; i++)
+    get_value(u, &values[i]);
   return values;
 }
 
 tenon_meta_t *tn_unpack_meta(tn_unpack_t *u, bool is_result) {
   const int64_t count = tn_peek_meta_items(&u->wire);
   tenon_meta_t *meta = room(u, 1, sizeof *meta);
-  if (u->wire.failed || tn_meta_room(meta) != TENON_OK) return u->wire.failed = true, NULL;
+  if (u->wire.failed || tn_meta_room(meta) != TENON_OK) {
+    u->wire.failed = true;
+    return NULL;
+  }
   if (count >= 0) {
-    tenon_meta_t *items = room(u, (uint64_t)count, sizeof *items), **slots = room(u, (uint64_t)count, sizeof(void *));
+    tenon_meta_t *items = room(u, (uint64_t)count, sizeof *items);
+    tenon_meta_t **slots = room(u, (uint64_t)count, sizeof(void *));
     for (int64_t i = 0; i < count && !u->wire.failed; i++)
       if (tn_meta_room(slots[i] = &items[i]) != TENON_OK) u->wire.failed = true;
     if (u->wire.failed) return NULL;
-    meta->items = slots, meta->count = (uint32_t)count;
+    meta->items = slots;
+    meta->count = (uint32_t)count;
   }
   return tn_get_meta(&u->wire, meta, is_result, NULL) ? meta : NULL;
 }

@@ -12,7 +12,8 @@ typedef struct tn_unpack_t {
   tenon_tensor_t *const *inputs; /* for results that are inputs */
 } tn_unpack_t;
 
-/* A tensor; *out_kind is how it was described.  NULL: absent, to be made, or malformed (wire.failed). */
+/* A tensor; *out_kind is how it was described.  NULL: absent, to be made, or malformed
+ * (wire.failed). */
 tenon_tensor_t *tn_unpack_tensor(tn_unpack_t *unpack, uint32_t *out_kind);
 /* The attributes of an operator; NULL: its defaults. */
 const tenon_value_t *tn_unpack_values(tn_unpack_t *unpack, const tn_schema_t *schema);

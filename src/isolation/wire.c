@@ -5,7 +5,10 @@
 
 void *tn_wire_take(tn_wire_t *wire, uint64_t size) {
   uint64_t left = wire->size - wire->at;
-  if (wire->failed || size > left || (size + 7) / 8 * 8 > left) return wire->failed = true, NULL;
+  if (wire->failed || size > left || (size + 7) / 8 * 8 > left) {
+    wire->failed = true;
+    return NULL;
+  }
   void *place = wire->data + wire->at;
   wire->at += (size + 7) / 8 * 8;
   return place;
@@ -22,7 +25,9 @@ void tn_put_bytes(tn_wire_t *wire, const void *data, uint64_t size) {
   if (place && size) memcpy(place, data, size);
 }
 
-void tn_put_text(tn_wire_t *wire, const char *text) { tn_put_bytes(wire, text, text ? strlen(text) + 1 : 0); }
+void tn_put_text(tn_wire_t *wire, const char *text) {
+  tn_put_bytes(wire, text, text ? strlen(text) + 1 : 0);
+}
 
 void tn_put_numbers(tn_wire_t *wire, const void *data, uint64_t count) {
   void *place = count <= UINT64_MAX / 16 ? tn_wire_take(wire, count * 8) : NULL;

@@ -1,5 +1,6 @@
-/* Formats by their first bytes, and the texts that readers share.  What has no reader is named and refused here, with
- * what to do instead; the table below is the list of everything that the loader knows by sight. */
+/* Formats by their first bytes, and the texts that readers share.  What has no reader is named and
+ * refused here, with what to do instead; the table below is the list of everything that the loader
+ * knows by sight. */
 #include "loader/binary.h"
 
 #include <stdarg.h>
@@ -9,7 +10,8 @@
 typedef struct format_t {
   const char *magic;
   size_t size;
-  const char *kind, *advice;
+  const char *kind;
+  const char *advice;
   void (*read)(const tn_file_t *file, tn_binary_t *out_binary, tn_text_t *offences);
 } format_t;
 
@@ -48,8 +50,12 @@ static char printable(char byte) { return byte >= ' ' && byte <= '~' ? byte : '?
 void tn_binary_quote(tn_text_t *text, const char *name) {
   char copy[204];
   size_t size = 0;
-  for (; name[size] && size < 200; size++) copy[size] = printable(name[size]);
-  if (name[size]) memset(copy + size, '.', 3), size += 3;
+  for (; name[size] && size < 200; size++)
+    copy[size] = printable(name[size]);
+  if (name[size]) {
+    memset(copy + size, '.', 3);
+    size += 3;
+  }
   tn_text_bytes(text, copy, size);
 }
 
@@ -59,14 +65,16 @@ void tn_binary_names(tn_text_t *text, const tn_names_t *names) {
     if (i) tn_text_add(text, i + 1 == names->count ? " and " : ", ");
     tn_binary_quote(text, names->names[i]);
   }
-  if (names->count > shown) tn_text_add(text, " and %llu more", (unsigned long long)(names->count - shown));
+  if (names->count > shown)
+    tn_text_add(text, " and %llu more", (unsigned long long)(names->count - shown));
 }
 
 void tn_binary_starters(tn_text_t *text, const tn_binary_t *binary) {
   for (uint32_t i = 0; i < binary->starter_count; i++) {
     const tn_starter_t *starter = &binary->starters[i];
     if (i) tn_text_add(text, ", ");
-    if (starter->name) tn_binary_quote(text, starter->name);
+    if (starter->name)
+      tn_binary_quote(text, starter->name);
     else
       tn_text_add(text, "%llu function%s without a name", (unsigned long long)starter->count,
                   starter->count == 1 ? "" : "s");
@@ -74,26 +82,32 @@ void tn_binary_starters(tn_text_t *text, const tn_binary_t *binary) {
   }
 }
 
-/* What a file of no known format starts with: its first line if that is text, else its first bytes. */
+/* What a file of no known format starts with: its first line if that is text, else its first
+ * bytes. */
 static void describe(const tn_file_t *file, tn_binary_t *out, tn_text_t *offences) {
   char start[64] = "";
-  size_t size = 0, most = file->size < 40 ? file->size : 40;
-  while (size < most && (printable((char)file->data[size]) == (char)file->data[size] || file->data[size] == '\t'))
+  size_t size = 0;
+  size_t most = file->size < 40 ? file->size : 40;
+  while (size < most &&
+         (printable((char)file->data[size]) == (char)file->data[size] || file->data[size] == '\t'))
     size++;
   bool is_text = size > 0 && (size == most || file->data[size] == '\n' || file->data[size] == '\r');
   out->kind = is_text ? "text" : "unknown";
   if (is_text) {
-    snprintf(start, sizeof start, "'%.*s'%s", (int)size, (const char *)file->data, size == 40 ? "..." : "");
+    snprintf(start, sizeof start, "'%.*s'%s", (int)size, (const char *)file->data,
+             size == 40 ? "..." : "");
   } else {
     size_t at = 0;
     for (size_t i = 0; i < 8 && i < most; i++)
-      at += (size_t)snprintf(start + at, sizeof start - at, "%s%02x", i ? " " : "bytes ", file->data[i]);
+      at += (size_t)snprintf(start + at, sizeof start - at, "%s%02x", i ? " " : "bytes ",
+                             file->data[i]);
   }
   tn_binary_offence(offences, "no shared library: it starts with %s; " BUILD, start);
 }
 
 void tn_binary_read(const tn_file_t *file, tn_binary_t *out_binary, tn_text_t *offences) {
-  *out_binary = (tn_binary_t){.format = "", .kind = "empty", .machine = "", .name = "", .run_path = ""};
+  *out_binary =
+      (tn_binary_t){.format = "", .kind = "empty", .machine = "", .name = "", .run_path = ""};
   if (file->size == 0) {
     tn_binary_offence(offences, "no shared library: it is empty; build or copy it again");
     return;
@@ -102,8 +116,11 @@ void tn_binary_read(const tn_file_t *file, tn_binary_t *out_binary, tn_text_t *o
     const format_t *format = &formats[i];
     if (file->size < format->size || memcmp(file->data, format->magic, format->size) != 0) continue;
     out_binary->kind = format->kind;
-    if (format->read) format->read(file, out_binary, offences);
-    else tn_binary_offence(offences, "no shared library: it is a %s; %s", format->kind, format->advice);
+    if (format->read)
+      format->read(file, out_binary, offences);
+    else
+      tn_binary_offence(offences, "no shared library: it is a %s; %s", format->kind,
+                        format->advice);
     return;
   }
   describe(file, out_binary, offences);
@@ -111,12 +128,16 @@ void tn_binary_read(const tn_file_t *file, tn_binary_t *out_binary, tn_text_t *o
 
 void tn_binary_check(const tn_binary_t *binary, tn_text_t *offences) {
   if (binary->tenon)
-    tn_binary_offence(offences, "it links %.100s: operator libraries link nothing of Tenon; build it without -ltenon",
-                      binary->tenon);
+    tn_binary_offence(
+        offences,
+        "it links %.100s: operator libraries link nothing of Tenon; build it without -ltenon",
+        binary->tenon);
   if (binary->no_entry)
-    tn_binary_offence(offences, "it does not export the function " TN_ENTRY ": %s", binary->no_entry);
+    tn_binary_offence(offences, "it does not export the function " TN_ENTRY ": %s",
+                      binary->no_entry);
 }
 
 bool tn_binary_exports(const tn_file_t *file, const char *name) {
-  return file->size > 4 && memcmp(file->data, formats[0].magic, 4) == 0 && tn_elf_exports(file, name);
+  return file->size > 4 && memcmp(file->data, formats[0].magic, 4) == 0 &&
+         tn_elf_exports(file, name);
 }

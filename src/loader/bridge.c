@@ -16,7 +16,7 @@ static tn_mutex_t lock = TN_MUTEX_INIT; /* of what follows; taken before that of
 static bool is_open;
 static tn_text_t refused;
 
-/* ---- opening ------------------------------------------------------------------------------------------------------ */
+/* opening */
 
 static void open_file(void *context, const char *path) {
   const char *end = strrchr(path, '.');
@@ -67,14 +67,15 @@ void tn_bridges_forget(void) {
 
 const char *tn_bridges_refused(void) { return tn_text_get(&refused); }
 
-/* ---- finding ------------------------------------------------------------------------------------------------------ */
+/* finding */
 
 const tenon_bridge_table_t *tn_bridge_of_library(const tn_file_t *file) {
   const tenon_bridge_table_t *table;
   need();
   for (size_t i = 0; (table = tn_registry_bridge(i)); i++) {
     const char *const *name = table->symbols;
-    while (name && *name && tn_binary_exports(file, *name)) name++;
+    while (name && *name && tn_binary_exports(file, *name))
+      name++;
     if (name && !*name && name != table->symbols) return table;
   }
   return NULL;
@@ -93,7 +94,8 @@ const tenon_bridge_table_t *tn_bridge_of_model(const char *path) {
 void tn_bridges_report(tn_text_t *text) {
   const tenon_bridge_table_t *table;
   need();
-  for (size_t i = 0; (table = tn_registry_bridge(i)); i++) tn_text_add(text, "%s%s", i ? ", " : "", table->name);
+  for (size_t i = 0; (table = tn_registry_bridge(i)); i++)
+    tn_text_add(text, "%s%s", i ? ", " : "", table->name);
   if (!tn_registry_bridge(0)) tn_text_add(text, "none");
   if (refused.size) tn_text_add(text, "; %s", refused.data);
 }

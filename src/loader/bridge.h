@@ -1,6 +1,7 @@
-/* Bridges: libraries that read files of other systems (tenon/bridge.h).  Called by loading, by inspect.c and by the readers of
- * models, for files that are none of Tenon's.  Bridges are opened when first such a file comes, from the folders of
- * TENON_BRIDGE_PATH and those beside libtenon, and stay until shutdown. */
+/* Bridges: libraries that read files of other systems (tenon/bridge.h).  Called by loading, by
+ * inspect.c and by the readers of models, for files that are none of Tenon's.  Bridges are opened
+ * when first such a file comes, from the folders of TENON_BRIDGE_PATH and those beside libtenon,
+ * and stay until shutdown. */
 #ifndef TN_LOADER_BRIDGE_H
 #define TN_LOADER_BRIDGE_H
 

@@ -1,26 +1,40 @@
-/* What an ELF file demands of the process beside files: symbols, versions of symbols, memory that is both written and run.
- * Called by elf.c and by missing.c.  Invariant: that of elf_file.c. */
+/* What an ELF file demands of the process beside files: symbols, versions of symbols, memory that
+ * is both written and run. Called by elf.c and by missing.c.  Invariant: that of elf_file.c. */
 #include <string.h>
 
 #include "loader/elf_file.h"
 
 typedef struct need_t { /* Verneed: of one library */
-  uint16_t version, count;
-  uint32_t file, first, next;
+  uint16_t version;
+  uint16_t count;
+  uint32_t file;
+  uint32_t first;
+  uint32_t next;
 } need_t;
 
 typedef struct need_version_t { /* Vernaux */
   uint32_t hash;
-  uint16_t flags, other;
-  uint32_t name, next;
+  uint16_t flags;
+  uint16_t other;
+  uint32_t name;
+  uint32_t next;
 } need_version_t;
 
 typedef struct definition_t { /* Verdef; its first name, two words behind `first`, is the version */
-  uint16_t version, flags, index, count;
-  uint32_t hash, first, next;
+  uint16_t version;
+  uint16_t flags;
+  uint16_t index;
+  uint16_t count;
+  uint32_t hash;
+  uint32_t first;
+  uint32_t next;
 } definition_t;
 
-enum { VERSION_WEAK = 2, FLAG_TEXT_RELOCATIONS = 4, MOST = 100000 };
+enum {
+  VERSION_WEAK = 2,
+  FLAG_TEXT_RELOCATIONS = 4,
+  MOST = 100000,
+};
 #define RAW_NEEDS 0x6ffffffe
 #define RAW_DEFINITIONS 0x6ffffffc
 #define SEGMENT_STACK 0x6474e551u
@@ -32,7 +46,8 @@ static uint64_t raw_tag(const elf_t *elf, int64_t tag) {
   return 0;
 }
 
-static bool open_quietly(const tn_file_t *file, elf_t *elf, tn_binary_t *binary, tn_text_t *offences) {
+static bool open_quietly(const tn_file_t *file, elf_t *elf, tn_binary_t *binary,
+                         tn_text_t *offences) {
   *binary = (tn_binary_t){.format = ""};
   *elf = (elf_t){.file = file, .out = binary, .offences = offences};
   return tn_elf_open(elf);
@@ -47,7 +62,8 @@ void tn_elf_demands(elf_t *elf) {
       raw_tag(elf, TAG_TEXT_RELOCATIONS) || raw_tag(elf, TAG_MORE_FLAGS) & FLAG_TEXT_RELOCATIONS;
 }
 
-void tn_elf_undefined(const tn_file_t *file, void (*each)(void *context, const char *name), void *context) {
+void tn_elf_undefined(const tn_file_t *file, void (*each)(void *context, const char *name),
+                      void *context) {
   tn_binary_t ignored;
   tn_text_t offences = {0};
   symbol_t symbol;
@@ -61,12 +77,14 @@ void tn_elf_undefined(const tn_file_t *file, void (*each)(void *context, const c
 }
 
 static void read_need(const elf_t *elf, uint64_t at, const need_t *need,
-                      void (*each)(void *context, const char *library, const char *version), void *context) {
+                      void (*each)(void *context, const char *library, const char *version),
+                      void *context) {
   part_t part;
   need_version_t version;
   const char *library = tn_elf_text(elf, elf->strings, need->file);
   at += need->first;
-  for (uint32_t i = 0; library && i < need->count && tn_elf_mapped(elf, at, sizeof version, &part); i++) {
+  for (uint32_t i = 0; library && i < need->count && tn_elf_mapped(elf, at, sizeof version, &part);
+       i++) {
     if (!tn_elf_take(elf, part.offset, &version, sizeof version)) return;
     const char *name = tn_elf_text(elf, elf->strings, version.name);
     if (name && !(version.flags & VERSION_WEAK)) each(context, library, name);
@@ -75,7 +93,8 @@ static void read_need(const elf_t *elf, uint64_t at, const need_t *need,
   }
 }
 
-void tn_elf_versions(const tn_file_t *file, void (*each)(void *context, const char *library, const char *version),
+void tn_elf_versions(const tn_file_t *file,
+                     void (*each)(void *context, const char *library, const char *version),
                      void *context) {
   tn_binary_t ignored;
   tn_text_t offences = {0};
@@ -103,9 +122,11 @@ bool tn_elf_defines_version(const tn_file_t *file, const char *version) {
   bool found = false;
   if (open_quietly(file, &elf, &ignored, &offences)) {
     uint64_t at = raw_tag(&elf, RAW_DEFINITIONS);
-    for (int i = 0; at && i < MOST && !found && tn_elf_mapped(&elf, at, sizeof definition, &part); i++) {
+    for (int i = 0; at && i < MOST && !found && tn_elf_mapped(&elf, at, sizeof definition, &part);
+         i++) {
       if (!tn_elf_take(&elf, part.offset, &definition, sizeof definition)) break;
-      bool has_name = definition.count && tn_elf_mapped(&elf, at + definition.first, sizeof name, &part) &&
+      bool has_name = definition.count &&
+                      tn_elf_mapped(&elf, at + definition.first, sizeof name, &part) &&
                       tn_elf_take(&elf, part.offset, &name, sizeof name);
       const char *own = has_name ? tn_elf_text(&elf, elf.strings, name) : NULL;
       found = own && !strcmp(own, version);

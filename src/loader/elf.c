@@ -1,10 +1,12 @@
-/* The ELF reader: 64-bit little-endian shared objects, as the system's loader sees them (segments and the dynamic
- * section); section headers serve only to name functions.  Called by tn_binary_read.  Invariant: that of elf_file.c. */
+/* The ELF reader: 64-bit little-endian shared objects, as the system's loader sees them (segments
+ * and the dynamic section); section headers serve only to name functions.  Called by
+ * tn_binary_read.  Invariant: that of elf_file.c. */
 #include <string.h>
 
 #include "loader/elf_file.h"
 
-/* Initialisers that gcc, clang and their run-time libraries put into a file; they touch only their own tables. */
+/* Initialisers that gcc, clang and their run-time libraries put into a file; they touch only their
+ * own tables. */
 static const char *const compiler_starters[] = {"frame_dummy", "__do_init", "__cpu_indicator_init",
                                                 "init_have_lse_atomics", "__init_cpu_features"};
 /* Exported by linkers. */
@@ -17,7 +19,7 @@ static bool is_listed(const char *name, const char *const *list, size_t count) {
   return false;
 }
 
-/* ---- what it needs ---------------------------------------------------------------------------------------------- */
+/* what it needs */
 
 /* Text of the dynamic section, "" when absent or bad. */
 static const char *tag_text(const elf_t *elf, int tag) {
@@ -32,7 +34,8 @@ static void read_needed(elf_t *elf) {
     if (entry.tag != TAG_NEEDED) continue;
     const char *name = tn_elf_text(elf, elf->strings, entry.value);
     if (!name) {
-      tn_binary_offence(elf->offences, "damaged: the name of a needed library is not in its table of names");
+      tn_binary_offence(elf->offences,
+                        "damaged: the name of a needed library is not in its table of names");
       continue;
     }
     tn_elf_remember(&out->needed, name);
@@ -44,30 +47,35 @@ static void read_needed(elf_t *elf) {
   out->run_path = tag_text(elf, out->is_run_path_first ? TAG_RPATH : TAG_RUNPATH);
 }
 
-/* ---- symbols -------------------------------------------------------------------------------------------------- */
+/* symbols */
 
 /* Why the entry is not there, as far as the file shows. */
 static void explain_entry(elf_t *elf, const symbol_t *entry) {
   symbol_t symbol;
-  const char *name, *reason = "write TENON_LIBRARY(name, version, ...) in one of its files";
+  const char *name;
+  const char *reason = "write TENON_LIBRARY(name, version, ...) in one of its files";
   if (entry && (entry->info & 15) != IS_FUNCTION) {
-    tn_binary_offence(elf->offences, "its symbol " TN_ENTRY " is no function; let TENON_LIBRARY() define it");
+    tn_binary_offence(elf->offences,
+                      "its symbol " TN_ENTRY " is no function; let TENON_LIBRARY() define it");
     return;
   }
   for (uint64_t i = 0; i < elf->out->exports.count && i < TN_LISTED; i++)
     if (!strncmp(elf->out->exports.names[i], TN_ENTRY "_", strlen(TN_ENTRY "_")))
       reason = "it exports the entry of a linked-in library; build it without -DTENON_STATIC";
   for (uint64_t i = 0; tn_elf_item(elf, elf->names, i, &symbol, sizeof symbol); i++)
-    if (symbol.section && (name = tn_elf_text(elf, elf->name_strings, symbol.name)) && !strcmp(name, TN_ENTRY))
+    if (symbol.section && (name = tn_elf_text(elf, elf->name_strings, symbol.name)) &&
+        !strcmp(name, TN_ENTRY))
       reason = "it is there but hidden; link without a version script or visibility that hides it";
   elf->out->no_entry = reason;
 }
 
 /* Name of a symbol that the file exports; NULL: it is none. */
 static const char *exported(const elf_t *elf, const symbol_t *symbol) {
-  uint8_t bind = symbol->info >> 4, visibility = symbol->other & 3;
+  uint8_t bind = symbol->info >> 4;
+  uint8_t visibility = symbol->other & 3;
   bool is_exported = (bind == BIND_GLOBAL || bind == BIND_WEAK || bind == BIND_UNIQUE) &&
-                     (visibility == 0 || visibility == 3) && symbol->section && symbol->section != SECTION_ABSOLUTE;
+                     (visibility == 0 || visibility == 3) && symbol->section &&
+                     symbol->section != SECTION_ABSOLUTE;
   return is_exported ? tn_elf_text(elf, elf->strings, symbol->name) : NULL;
 }
 
@@ -79,7 +87,8 @@ static void read_symbols(elf_t *elf) {
     if (!name) continue;
     if (symbol.info >> 4 == BIND_UNIQUE) tn_elf_remember(&elf->out->pins, name);
     if (!strcmp(name, TN_ENTRY)) {
-      is_seen = true, entry = symbol;
+      is_seen = true;
+      entry = symbol;
       elf->out->has_entry = (symbol.info & 15) == IS_FUNCTION;
     } else if (!is_listed(name, linker_symbols, sizeof linker_symbols / sizeof *linker_symbols)) {
       tn_elf_remember(&elf->out->exports, name);
@@ -88,10 +97,11 @@ static void read_symbols(elf_t *elf) {
   if (!elf->out->has_entry) explain_entry(elf, is_seen ? &entry : NULL);
 }
 
-/* ---- initialisers --------------------------------------------------------------------------------------------- */
+/* initialisers */
 
 typedef struct starters_t { /* functions of DT_INIT_ARRAY */
-  uint64_t count, known;    /* known: entries of `addresses`, the first ones */
+  uint64_t count;
+  uint64_t known; /* known: entries of `addresses`, the first ones */
   uint64_t addresses[TN_LISTED];
 } starters_t;
 
@@ -100,14 +110,17 @@ static void add_starter(elf_t *elf, const char *name, uint64_t count, const char
   elf->out->starters[elf->out->starter_count++] = (tn_starter_t){name, count, way};
 }
 
-/* One pass over relocations: resolvers that opening calls, and the functions that it will put into the array. */
+/* One pass over relocations: resolvers that opening calls, and the functions that it will put into
+ * the array. */
 static uint64_t read_relocations(const elf_t *elf, part_t part, starters_t *starters) {
-  uint64_t resolvers = 0, array = elf->tags[TAG_INIT_ARRAY];
+  uint64_t resolvers = 0;
+  uint64_t array = elf->tags[TAG_INIT_ARRAY];
   relocation_t relocation;
   symbol_t symbol;
   for (uint64_t i = 0; tn_elf_item(elf, part, i, &relocation, sizeof relocation); i++) {
     uint32_t type = (uint32_t)relocation.info;
-    uint64_t number = relocation.info >> 32, place = (relocation.address - array) / 8;
+    uint64_t number = relocation.info >> 32;
+    uint64_t place = (relocation.address - array) / 8;
     if (elf->machine && elf->machine->resolver == type && type) resolvers++;
     if (relocation.address < array || place >= starters->known) continue;
     symbol.value = 0;
@@ -125,15 +138,21 @@ static const char *function_at(const elf_t *elf, uint64_t address) { /* NULL: no
   return NULL;
 }
 
-/* gcc and clang put one entry of their own there (frame_dummy of crtbegin) when they put code into .init. */
+/* gcc and clang put one entry of their own there (frame_dummy of crtbegin) when they put code into
+ * .init. */
 static void read_array(elf_t *elf, const starters_t *starters) {
   static const char way[] = "DT_INIT_ARRAY";
-  uint64_t unnamed = starters->count - starters->known, own = 0;
+  uint64_t unnamed = starters->count - starters->known;
+  uint64_t own = 0;
   for (uint64_t i = 0; i < starters->known; i++) {
     const char *name = function_at(elf, starters->addresses[i]);
-    if (!name) unnamed++;
-    else if (is_listed(name, compiler_starters, sizeof compiler_starters / sizeof *compiler_starters)) own++;
-    else add_starter(elf, name, 1, way);
+    if (!name)
+      unnamed++;
+    else if (is_listed(name, compiler_starters,
+                       sizeof compiler_starters / sizeof *compiler_starters))
+      own++;
+    else
+      add_starter(elf, name, 1, way);
   }
   if (unnamed && !own && elf->names.size == 0 && elf->tags[TAG_INIT]) unnamed--;
   if (unnamed) add_starter(elf, NULL, unnamed, way);
@@ -143,17 +162,21 @@ static void read_starters(elf_t *elf) {
   starters_t starters = {0};
   part_t rela = tn_elf_table(elf, TAG_RELA, elf->tags[TAG_RELA_SIZE], "table of relocations");
   part_t plt = tn_elf_table(elf, TAG_PLT, elf->tags[TAG_PLT_SIZE], "table of relocations of calls");
-  part_t array = tn_elf_table(elf, TAG_INIT_ARRAY, elf->tags[TAG_INIT_SIZE], "list of initialisers");
+  part_t array =
+      tn_elf_table(elf, TAG_INIT_ARRAY, elf->tags[TAG_INIT_SIZE], "list of initialisers");
   starters.count = array.size / 8;
   while (starters.known < TN_LISTED &&
-         tn_elf_item(elf, array, starters.known, &starters.addresses[starters.known], sizeof *starters.addresses))
+         tn_elf_item(elf, array, starters.known, &starters.addresses[starters.known],
+                     sizeof *starters.addresses))
     starters.known++;
-  uint64_t resolvers = read_relocations(elf, rela, &starters) + read_relocations(elf, plt, &starters);
+  uint64_t resolvers =
+      read_relocations(elf, rela, &starters) + read_relocations(elf, plt, &starters);
   symbol_t symbol;
   for (uint64_t i = 1; tn_elf_item(elf, elf->symbols, i, &symbol, sizeof symbol); i++)
     resolvers += symbol.section && (symbol.info & 15) == IS_RESOLVED;
   uint64_t code = elf->tags[TAG_INIT];
-  if (code && (code != elf->init_code || !elf->machine || elf->init_code_size > elf->machine->init_size))
+  if (code &&
+      (code != elf->init_code || !elf->machine || elf->init_code_size > elf->machine->init_size))
     add_starter(elf, function_at(elf, code), 1,
                 elf->init_code ? "DT_INIT" : "DT_INIT (no section headers that show whose it is)");
   read_array(elf, &starters);
@@ -176,7 +199,8 @@ bool tn_elf_exports(const tn_file_t *file, const char *name) {
   bool is_found = false;
   elf_t elf = {.file = file, .out = &ignored, .offences = &offences};
   if (tn_elf_open(&elf))
-    for (uint64_t i = 1; !is_found && tn_elf_item(&elf, elf.symbols, i, &symbol, sizeof symbol); i++) {
+    for (uint64_t i = 1; !is_found && tn_elf_item(&elf, elf.symbols, i, &symbol, sizeof symbol);
+         i++) {
       const char *own = exported(&elf, &symbol);
       is_found = own && !strcmp(own, name);
     }

@@ -1,6 +1,6 @@
-/* An ELF file, opened: its header, segments and dynamic section, and the tables that these lead to.  Called by elf.c and
- * demands.c. Invariant: every byte of the file is reached through tn_elf_take(), which knows the file's size; loops are
- * bounded by it. */
+/* An ELF file, opened: its header, segments and dynamic section, and the tables that these lead to.
+ * Called by elf.c and demands.c. Invariant: every byte of the file is reached through
+ * tn_elf_take(), which knows the file's size; loops are bounded by it. */
 #include "loader/elf_file.h"
 
 #include <stdio.h>
@@ -30,7 +30,7 @@ enum { OWN_MACHINE = 258 };
 #error "add this machine's ELF number here and to the table above"
 #endif
 
-/* ---- reading without trust ------------------------------------------------------------------------------------ */
+/* reading without trust */
 
 bool tn_elf_inside(const elf_t *elf, uint64_t offset, uint64_t size) {
   return offset <= elf->file->size && size <= elf->file->size - offset;
@@ -49,11 +49,13 @@ bool tn_elf_item(const elf_t *elf, part_t part, uint64_t i, void *out, size_t si
 
 /* A string table without what follows its last terminator, so that every text in it ends inside. */
 part_t tn_elf_texts(const elf_t *elf, part_t part) {
-  while (part.size && elf->file->data[part.offset + part.size - 1]) part.size--;
+  while (part.size && elf->file->data[part.offset + part.size - 1])
+    part.size--;
   return part;
 }
 
-const char *tn_elf_text(const elf_t *elf, part_t strings, uint64_t offset) { /* NULL: not in the table */
+const char *tn_elf_text(const elf_t *elf, part_t strings,
+                        uint64_t offset) { /* NULL: not in the table */
   return offset < strings.size ? (const char *)elf->file->data + strings.offset + offset : NULL;
 }
 
@@ -82,14 +84,15 @@ part_t tn_elf_table(const elf_t *elf, int tag, uint64_t size, const char *what) 
   uint64_t address = elf->tags[tag];
   if (size == 0 || address == 0) return part;
   if (!tn_elf_mapped(elf, address, size, &part))
-    tn_binary_offence(elf->offences,
-                      "damaged: its %s (%llu bytes at address 0x%llx) is in no part of the file that is loaded; "
-                      "build or copy it again",
-                      what, (unsigned long long)size, (unsigned long long)address);
+    tn_binary_offence(
+        elf->offences,
+        "damaged: its %s (%llu bytes at address 0x%llx) is in no part of the file that is loaded; "
+        "build or copy it again",
+        what, (unsigned long long)size, (unsigned long long)address);
   return part;
 }
 
-/* ---- the header ----------------------------------------------------------------------------------------------- */
+/* the header */
 
 static const machine_t *machine_of(uint16_t number) {
   for (size_t i = 0; i < sizeof machines / sizeof *machines; i++)
@@ -106,53 +109,67 @@ static void check_machine(elf_t *elf, bool is_swapped) {
   out->machine = elf->machine ? elf->machine->name : out->machine_text;
   out->is_of_this_machine = number == OWN_MACHINE;
   if (number != OWN_MACHINE)
-    tn_binary_offence(elf->offences,
-                      "built for %s, this process is %s: rebuild it with `tenon build` on such a machine", out->machine,
-                      machine_of(OWN_MACHINE)->name);
+    tn_binary_offence(
+        elf->offences,
+        "built for %s, this process is %s: rebuild it with `tenon build` on such a machine",
+        out->machine, machine_of(OWN_MACHINE)->name);
 }
 
 /* False when nothing more can be read. */
 static bool read_header(elf_t *elf) {
   header_t *header = &elf->header;
   if (!tn_elf_take(elf, 0, header, sizeof *header)) {
-    tn_binary_offence(elf->offences,
-                      "truncated: it has %zu bytes, less than the header of an ELF file; build or copy it again",
-                      elf->file->size);
+    tn_binary_offence(
+        elf->offences,
+        "truncated: it has %zu bytes, less than the header of an ELF file; build or copy it again",
+        elf->file->size);
     return false;
   }
-  bool is_wide = header->ident[4] == 2, is_little = header->ident[5] == 1;
-  elf->out->format = is_wide     ? is_little ? "ELF, 64 bits, little-endian" : "ELF, 64 bits, big-endian"
+  bool is_wide = header->ident[4] == 2;
+  bool is_little = header->ident[5] == 1;
+  elf->out->format = is_wide
+                         ? is_little ? "ELF, 64 bits, little-endian" : "ELF, 64 bits, big-endian"
                      : is_little ? "ELF, 32 bits, little-endian"
                                  : "ELF, 32 bits, big-endian";
   check_machine(elf, !is_little);
-  if (!is_wide) tn_binary_offence(elf->offences, "a file of 32 bits, this process has 64: build it with -m64");
-  if (!is_little) tn_binary_offence(elf->offences, "a big-endian file, this process is little-endian");
+  if (!is_wide)
+    tn_binary_offence(elf->offences, "a file of 32 bits, this process has 64: build it with -m64");
+  if (!is_little)
+    tn_binary_offence(elf->offences, "a big-endian file, this process is little-endian");
   if (!is_wide || !is_little) return false;
-  static const char *const kinds[] = {"file without a kind", "object file", "program", "shared object", "core dump"};
+  static const char *const kinds[] = {"file without a kind", "object file", "program",
+                                      "shared object", "core dump"};
   elf->out->kind = header->type <= TYPE_CORE ? kinds[header->type] : "file of a kind of its own";
   if (header->type == TYPE_SHARED) return true;
-  tn_binary_offence(elf->offences, "no shared library: it is a%s %s; %s", header->type == TYPE_OBJECT ? "n" : "",
-                    elf->out->kind,
-                    header->type == TYPE_OBJECT ? "link it into one (cc -shared)" : "build it with -shared -fPIC");
+  tn_binary_offence(elf->offences, "no shared library: it is a%s %s; %s",
+                    header->type == TYPE_OBJECT ? "n" : "", elf->out->kind,
+                    header->type == TYPE_OBJECT ? "link it into one (cc -shared)"
+                                                : "build it with -shared -fPIC");
   return false;
 }
 
-/* Every part that the system's loader would map must be in the file: it would crash the process otherwise. */
+/* Every part that the system's loader would map must be in the file: it would crash the process
+ * otherwise. */
 static bool read_segments(elf_t *elf) {
   header_t *header = &elf->header;
-  segment_t segment, dynamic = {0};
-  uint64_t end = header->section_count ? header->sections_at : 0, size = elf->file->size;
+  segment_t segment;
+  segment_t dynamic = {0};
+  uint64_t end = header->section_count ? header->sections_at : 0;
+  uint64_t size = elf->file->size;
   part_t segments = {header->segments_at, (uint64_t)header->segment_count * sizeof segment};
   if (header->segment_count == 0 || header->segment_size != sizeof segment ||
       !tn_elf_inside(elf, segments.offset, segments.size)) {
-    tn_binary_offence(elf->offences,
-                      "damaged or truncated: its table of segments is not in the file's %llu bytes; build or "
-                      "copy it again",
-                      (unsigned long long)size);
+    tn_binary_offence(
+        elf->offences,
+        "damaged or truncated: its table of segments is not in the file's %llu bytes; build or "
+        "copy it again",
+        (unsigned long long)size);
     return false;
   }
-  if (end > UINT64_MAX - (uint64_t)header->section_count * sizeof(section_t)) end = UINT64_MAX;
-  else end += (uint64_t)header->section_count * sizeof(section_t);
+  if (end > UINT64_MAX - (uint64_t)header->section_count * sizeof(section_t))
+    end = UINT64_MAX;
+  else
+    end += (uint64_t)header->section_count * sizeof(section_t);
   for (uint64_t i = 0; tn_elf_item(elf, segments, i, &segment, sizeof segment); i++) {
     if (segment.type != SEGMENT_LOAD && segment.type != SEGMENT_DYNAMIC) continue;
     bool overflows = segment.file_size > UINT64_MAX - segment.offset;
@@ -161,12 +178,16 @@ static bool read_segments(elf_t *elf) {
     if (segment.type == SEGMENT_DYNAMIC) dynamic = segment;
   }
   if (end > size) {
-    tn_binary_offence(elf->offences, "truncated: its parts end at byte %llu, the file has %llu; build or copy it again",
-                      (unsigned long long)end, (unsigned long long)size);
+    tn_binary_offence(
+        elf->offences,
+        "truncated: its parts end at byte %llu, the file has %llu; build or copy it again",
+        (unsigned long long)end, (unsigned long long)size);
     return false;
   }
-  if (dynamic.file_size == 0 || !tn_elf_mapped(elf, dynamic.address, dynamic.file_size, &elf->dynamic)) {
-    tn_binary_offence(elf->offences, "no shared library: it has no dynamic section; link it with -shared");
+  if (dynamic.file_size == 0 ||
+      !tn_elf_mapped(elf, dynamic.address, dynamic.file_size, &elf->dynamic)) {
+    tn_binary_offence(elf->offences,
+                      "no shared library: it has no dynamic section; link it with -shared");
     return false;
   }
   return true;
@@ -180,12 +201,16 @@ static void read_sections(elf_t *elf) {
   if (header->section_size != sizeof section ||
       !tn_elf_item(elf, sections, header->section_names, &names, sizeof names))
     return;
-  part_t strings =
-      tn_elf_texts(elf, (part_t){names.offset, tn_elf_inside(elf, names.offset, names.size) ? names.size : 0});
+  part_t strings = tn_elf_texts(
+      elf, (part_t){names.offset, tn_elf_inside(elf, names.offset, names.size) ? names.size : 0});
   for (uint64_t i = 0; tn_elf_item(elf, sections, i, &section, sizeof section); i++) {
     const char *name = tn_elf_text(elf, strings, section.name);
-    if (name && !strcmp(name, ".init")) elf->init_code = section.address, elf->init_code_size = section.size;
-    if (section.type != SECTION_SYMBOLS || !tn_elf_inside(elf, section.offset, section.size)) continue;
+    if (name && !strcmp(name, ".init")) {
+      elf->init_code = section.address;
+      elf->init_code_size = section.size;
+    }
+    if (section.type != SECTION_SYMBOLS || !tn_elf_inside(elf, section.offset, section.size))
+      continue;
     if (!tn_elf_item(elf, sections, section.link, &names, sizeof names) ||
         !tn_elf_inside(elf, names.offset, names.size))
       continue;
@@ -194,17 +219,21 @@ static void read_sections(elf_t *elf) {
   }
 }
 
-/* ---- the dynamic section -------------------------------------------------------------------------------------- */
+/* the dynamic section */
 
 /* Symbols are not counted anywhere: the hash tables tell, as they do the system's loader. */
 static uint64_t count_symbols(const elf_t *elf) {
-  uint32_t words[4], last = 0, link;
-  part_t hash = tn_elf_table(elf, TAG_HASH, 8, "hash table"),
-         gnu = tn_elf_table(elf, TAG_GNU_HASH, sizeof words, "hash table");
+  uint32_t words[4];
+  uint32_t last = 0;
+  uint32_t link;
+  part_t hash = tn_elf_table(elf, TAG_HASH, 8, "hash table");
+  part_t gnu = tn_elf_table(elf, TAG_GNU_HASH, sizeof words, "hash table");
   if (hash.size && tn_elf_take(elf, hash.offset, words, 8)) return words[1];
   if (!gnu.size || !tn_elf_take(elf, gnu.offset, words, sizeof words)) return 0;
-  /* buckets, first symbol, words of the Bloom filter, shift; then the filter, the buckets, the chains */
-  uint64_t buckets = gnu.offset + sizeof words + (uint64_t)words[2] * 8, chains = buckets + (uint64_t)words[0] * 4;
+  /* buckets, first symbol, words of the Bloom filter, shift; then the filter, the buckets, the
+   * chains */
+  uint64_t buckets = gnu.offset + sizeof words + (uint64_t)words[2] * 8;
+  uint64_t chains = buckets + (uint64_t)words[0] * 4;
   if (!tn_elf_inside(elf, buckets, (uint64_t)words[0] * 4)) return 0;
   for (uint32_t i = 0; i < words[0]; i++)
     if (tn_elf_take(elf, buckets + (uint64_t)i * 4, &link, sizeof link) && link > last) last = link;
@@ -220,17 +249,22 @@ static uint64_t count_symbols(const elf_t *elf) {
 static bool read_dynamic(elf_t *elf) {
   dynamic_t entry;
   for (uint64_t i = 0; tn_elf_item(elf, elf->dynamic, i, &entry, sizeof entry) && entry.tag; i++) {
-    int64_t tag = entry.tag == RAW_GNU_HASH ? TAG_GNU_HASH : entry.tag == RAW_FLAGS ? TAG_FLAGS : entry.tag;
+    int64_t tag = entry.tag == RAW_GNU_HASH ? TAG_GNU_HASH
+                  : entry.tag == RAW_FLAGS  ? TAG_FLAGS
+                                            : entry.tag;
     if (tag > 0 && tag < TAGS) elf->tags[tag] = entry.value;
   }
   if (elf->tags[TAG_FLAGS] & FLAG_PROGRAM) {
     elf->out->kind = "program";
-    tn_binary_offence(elf->offences,
-                      "no shared library: it is a position-independent program; build it with -shared -fPIC");
+    tn_binary_offence(
+        elf->offences,
+        "no shared library: it is a position-independent program; build it with -shared -fPIC");
     return false;
   }
-  if (elf->tags[TAG_FLAGS] & FLAG_NEVER_UNLOAD) tn_elf_remember(&elf->out->pins, "its flag NODELETE");
-  elf->strings = tn_elf_texts(elf, tn_elf_table(elf, TAG_STRINGS, elf->tags[TAG_STRINGS_SIZE], "table of names"));
+  if (elf->tags[TAG_FLAGS] & FLAG_NEVER_UNLOAD)
+    tn_elf_remember(&elf->out->pins, "its flag NODELETE");
+  elf->strings = tn_elf_texts(
+      elf, tn_elf_table(elf, TAG_STRINGS, elf->tags[TAG_STRINGS_SIZE], "table of names"));
   uint64_t count = count_symbols(elf);
   elf->symbols = tn_elf_table(elf, TAG_SYMBOLS, count * sizeof(symbol_t), "table of symbols");
   return true;

@@ -1,5 +1,6 @@
-/* The report on a library file, for `tenon doctor LIB`: what loading would look at before it runs anything.  Called by
- * programs through tenon_library_inspect; reads the file with the same functions as loading. */
+/* The report on a library file, for `tenon doctor LIB`: what loading would look at before it runs
+ * anything.  Called by programs through tenon_library_inspect; reads the file with the same
+ * functions as loading. */
 #include <stdio.h>
 #include <string.h>
 #include <tenon/tenon.h>
@@ -33,7 +34,8 @@ static void report_binary(tn_text_t *text, const tn_binary_t *binary) {
 }
 
 /* Libraries that are nowhere are a problem: opening would fail. */
-static void report_needed(tn_text_t *text, const tn_binary_t *binary, const char *path, tn_text_t *offences) {
+static void report_needed(tn_text_t *text, const tn_binary_t *binary, const char *path,
+                          tn_text_t *offences) {
   char found[TN_PATH_SIZE];
   for (uint64_t i = 0; i < binary->needed.count && i < TN_LISTED; i++) {
     const char *name = binary->needed.names[i];
@@ -50,35 +52,38 @@ static void report_needed(tn_text_t *text, const tn_binary_t *binary, const char
 }
 
 /* What else opening would fail for, or what some systems refuse. */
-static void report_demands(tn_text_t *text, const tn_binary_t *binary, const tn_file_t *file, const char *path,
-                           tn_text_t *offences) {
+static void report_demands(tn_text_t *text, const tn_binary_t *binary, const tn_file_t *file,
+                           const char *path, tn_text_t *offences) {
   char runtime[TN_PATH_SIZE];
   const char *word = tn_sanitizer_missing(binary, file, path, runtime, sizeof runtime);
   if (word) tn_sanitizer_offence(word, runtime, offences);
   tn_missing(binary, file, path, offences);
   if (binary->has_executable_stack)
     line(text, "note:",
-         "it asks for a stack that can be run as code, which newer systems refuse: an assembler file "
-         "lacks .section .note.GNU-stack,\"\",@progbits, or it uses nested functions");
+         "it asks for a stack that can be run as code, which newer systems refuse: an assembler "
+         "file lacks .section .note.GNU-stack,\"\",@progbits, or it uses nested functions");
   if (binary->has_text_relocations)
     line(text, "note:",
-         "its code is changed when it is loaded (text relocations), which hardened systems refuse: build "
-         "all of it with -fPIC");
+         "its code is changed when it is loaded (text relocations), which hardened systems refuse: "
+         "build all of it with -fPIC");
 }
 
 static void say(void *text, const char *words) { line(text, "", words); }
 
-static void report_bridged(tn_text_t *text, const tenon_bridge_table_t *bridge, const char *path, tn_text_t *offences) {
+static void report_bridged(tn_text_t *text, const tenon_bridge_table_t *bridge, const char *path,
+                           tn_text_t *offences) {
   tenon_bridge_call_t call = {sizeof call, TENON_PHASE_BRIDGE, &tn_host, path, NULL};
   line(text, "bridge:", bridge->name);
-  if (bridge->inspect && bridge->inspect(&call, say, text) != TENON_OK) tn_binary_offence(offences, "%s", tn_error());
+  if (bridge->inspect && bridge->inspect(&call, say, text) != TENON_OK)
+    tn_binary_offence(offences, "%s", tn_error());
 }
 
 static void report_code(tn_text_t *text, const tn_binary_t *binary) {
   line(text, "entry:", binary->has_entry ? TN_ENTRY "()" : "none");
   begin(text, "initialisers:");
   tn_binary_starters(text, binary);
-  tn_text_add(text, binary->starter_count ? " (the rule inert refuses them)\n" : "none but the compiler's\n");
+  tn_text_add(text, binary->starter_count ? " (the rule inert refuses them)\n"
+                                          : "none but the compiler's\n");
   begin(text, "other exports:");
   tn_binary_names(text, &binary->exports);
   tn_text_add(text, binary->exports.count ? "\n" : "none\n");
@@ -122,14 +127,16 @@ tenon_status_t tenon_library_inspect(const char *path, char **out_text, uint32_t
   tn_file_t file;
   tn_file_identity_t identity;
   bool is_copied;
-  if (!path || !out_text) return tn_fail(TENON_INVALID, "cannot inspect a library: path or out_text is NULL");
+  if (!path || !out_text)
+    return tn_fail(TENON_INVALID, "cannot inspect a library: path or out_text is NULL");
   *out_text = NULL;
   tenon_status_t status = tn_locate(path, real, sizeof real);
   if (status != TENON_OK) return tn_fail(status, "cannot inspect %s: %s", path, tn_reason(path));
   status = tn_file_map_real(real, &file, &identity);
   if (status != TENON_OK) return tn_fail(status, "cannot inspect %s: %s", real, tn_reason(real));
   tn_binary_t binary;
-  tn_text_t text = {0}, offences = {0};
+  tn_text_t text = {0};
+  tn_text_t offences = {0};
   tn_binary_read(&file, &binary, &offences);
   const tenon_bridge_table_t *bridge =
       binary.no_entry && tenon_start() == TENON_OK ? tn_bridge_of_library(&file) : NULL;

@@ -9,13 +9,17 @@
 #include "loader/locate.h"
 #include "loader/needed.h"
 
-/* ---- what the file is opened with -------------------------------------------------------------------------------- */
+/* what the file is opened with */
 
-enum { FILES = 64, NAMES = 8 };
+enum {
+  FILES = 64,
+  NAMES = 8,
+};
 
 typedef struct opened_t { /* what it needs, and what those need: mapped, not run */
   tn_file_t files[FILES];
-  char *names[FILES], *paths[FILES]; /* as they are asked for; where they are */
+  char *names[FILES];
+  char *paths[FILES]; /* as they are asked for; where they are */
   uint32_t count;
   bool is_whole; /* nothing of it is nowhere */
 } opened_t;
@@ -25,20 +29,25 @@ static void add_needed(opened_t *opened, const tn_binary_t *binary, const char *
   for (uint64_t i = 0; i < binary->needed.count && i < TN_LISTED; i++) {
     const char *name = binary->needed.names[i];
     uint32_t at = 0;
-    while (at < opened->count && strcmp(opened->names[at], name) != 0) at++;
+    while (at < opened->count && strcmp(opened->names[at], name) != 0)
+      at++;
     if (at < opened->count) continue;
-    bool is_there = at < FILES && tn_needed_find(binary, path, name, found, sizeof found) == TN_FOUND &&
+    bool is_there = at < FILES &&
+                    tn_needed_find(binary, path, name, found, sizeof found) == TN_FOUND &&
                     tn_file_map(found, &opened->files[at]) == TENON_OK;
     if (!is_there) {
       opened->is_whole = false;
       continue;
     }
-    opened->names[at] = tn_copy_text(name, strlen(name)), opened->paths[at] = tn_copy_text(found, strlen(found));
+    opened->names[at] = tn_copy_text(name, strlen(name));
+    opened->paths[at] = tn_copy_text(found, strlen(found));
     opened->count++;
     if (opened->names[at] && opened->paths[at]) continue;
     tn_file_unmap(&opened->files[at]);
-    tn_release_memory(opened->names[at]), tn_release_memory(opened->paths[at]);
-    opened->count--, opened->is_whole = false;
+    tn_release_memory(opened->names[at]);
+    tn_release_memory(opened->paths[at]);
+    opened->count--;
+    opened->is_whole = false;
   }
 }
 
@@ -57,11 +66,12 @@ static void open_needed(opened_t *opened, const tn_binary_t *binary, const char 
 static void close_needed(opened_t *opened) {
   for (uint32_t i = 0; i < opened->count; i++) {
     tn_file_unmap(&opened->files[i]);
-    tn_release_memory(opened->names[i]), tn_release_memory(opened->paths[i]);
+    tn_release_memory(opened->names[i]);
+    tn_release_memory(opened->paths[i]);
   }
 }
 
-/* ---- versions ---------------------------------------------------------------------------------------------------- */
+/* versions */
 
 typedef struct search_t {
   const opened_t *opened;
@@ -71,11 +81,11 @@ typedef struct search_t {
 
 /* The compiler that first had it. */
 static const char *compiler_of(const char *version) {
-  static const char *const known[][2] = {{"GLIBCXX_3.4.29", "gcc 11"}, {"GLIBCXX_3.4.30", "gcc 12"},
-                                         {"GLIBCXX_3.4.31", "gcc 13"}, {"GLIBCXX_3.4.32", "gcc 13.2"},
-                                         {"GLIBCXX_3.4.33", "gcc 14"}, {"GLIBCXX_3.4.34", "gcc 15"},
-                                         {"CXXABI_1.3.13", "gcc 11"},  {"CXXABI_1.3.14", "gcc 13"},
-                                         {"CXXABI_1.3.15", "gcc 14"},  {"CXXABI_1.3.16", "gcc 15"}};
+  static const char *const known[][2] = {
+      {"GLIBCXX_3.4.29", "gcc 11"},   {"GLIBCXX_3.4.30", "gcc 12"}, {"GLIBCXX_3.4.31", "gcc 13"},
+      {"GLIBCXX_3.4.32", "gcc 13.2"}, {"GLIBCXX_3.4.33", "gcc 14"}, {"GLIBCXX_3.4.34", "gcc 15"},
+      {"CXXABI_1.3.13", "gcc 11"},    {"CXXABI_1.3.14", "gcc 13"},  {"CXXABI_1.3.15", "gcc 14"},
+      {"CXXABI_1.3.16", "gcc 15"}};
   for (size_t i = 0; i < sizeof known / sizeof *known; i++)
     if (!strcmp(known[i][0], version)) return known[i][1];
   return "a newer gcc";
@@ -90,26 +100,27 @@ static void check_version(void *context, const char *library, const char *versio
   search_t *search = context;
   const opened_t *opened = search->opened;
   uint32_t i = 0;
-  while (i < opened->count && strcmp(opened->names[i], library) != 0) i++;
+  while (i < opened->count && strcmp(opened->names[i], library) != 0)
+    i++;
   if (i == opened->count || tn_elf_defines_version(&opened->files[i], version)) return;
   if (!strncmp(version, "GLIBC_", 6))
-    tn_binary_offence(
-        search->offences,
-        "it was built with glibc %.40s or newer (%.60s asks for %.60s), this system has %s: build it here, or "
-        "on a system that is as old",
-        version + 6, library, version, libc_version());
+    tn_binary_offence(search->offences,
+                      "it was built with glibc %.40s or newer (%.60s asks for %.60s), this system "
+                      "has %s: build it here, or on a system that is as old",
+                      version + 6, library, version, libc_version());
   else if (!strncmp(version, "GLIBCXX_", 8) || !strncmp(version, "CXXABI_", 7))
     tn_binary_offence(
         search->offences,
-        "it was built with the C++ library of %s (it asks for %.60s), %.200s is older: build it with this "
-        "system's g++, link it with -static-libstdc++, or install the newer libstdc++6",
+        "it was built with the C++ library of %s (it asks for %.60s), %.200s is older: build it "
+        "with this system's g++, link it with -static-libstdc++, or install the newer libstdc++6",
         compiler_of(version), version, opened->paths[i]);
   else
-    tn_binary_offence(search->offences, "it was linked with a newer %.100s (it asks for %.60s) than %.200s", library,
+    tn_binary_offence(search->offences,
+                      "it was linked with a newer %.100s (it asks for %.60s) than %.200s", library,
                       version, opened->paths[i]);
 }
 
-/* ---- symbols ----------------------------------------------------------------------------------------------------- */
+/* symbols */
 
 /* Names of compilers' own libraries, and how they come along. */
 static const char *const hints[][2] = {
@@ -128,19 +139,21 @@ static const char *const hints[][2] = {
     {"_gfortran_", "Fortran: link it with -lgfortran"},
     {"__cuda", "CUDA's runtime: link it with -lcudart, by nvcc"},
     {"cuda", "CUDA's runtime: link it with -lcudart"},
-    {"_ZNSt3__1", "the C++ library of clang (libc++): link it with -lc++, or build it with -stdlib=libstdc++"},
+    {"_ZNSt3__1",
+     "the C++ library of clang (libc++): link it with -lc++, or build it with -stdlib=libstdc++"},
     {"_ZSt", "the C++ library: link it by g++, not gcc"},
     {"_ZNSt", "the C++ library: link it by g++, not gcc"},
     {"_ZNKSt", "the C++ library: link it by g++, not gcc"},
     {"__cxa_", "the C++ library: link it by g++, not gcc"},
     {"__gxx_", "the C++ library: link it by g++, not gcc"},
     {"_ZTVN10__cxxabiv", "the C++ library: link it by g++, not gcc"},
-    {"tenon_", "what a library wants of Tenon it reaches through its call's `host`: it links nothing"}};
+    {"tenon_",
+     "what a library wants of Tenon it reaches through its call's `host`: it links nothing"}};
 
 static const char *hint_of(const char *name) {
   if (strstr(name, "7__cxx11") && strncmp(name, "_ZNSt", 5) != 0 && strncmp(name, "_ZNKSt", 6) != 0)
-    return "link the library that defines it; if it does, for the other ABI of C++, build both with the same "
-           "-D_GLIBCXX_USE_CXX11_ABI";
+    return "link the library that defines it; if it does, for the other ABI of C++, build both "
+           "with the same -D_GLIBCXX_USE_CXX11_ABI";
   for (size_t i = 0; i < sizeof hints / sizeof *hints; i++)
     if (!strncmp(name, hints[i][0], strlen(hints[i][0]))) return hints[i][1];
   return "link the library that defines it";
@@ -161,7 +174,11 @@ static void add_name(tn_text_t *text, const char *name, demangle_fn demangle) {
   int status = 0;
   char *readable = demangle && !strncmp(name, "_Z", 2) ? demangle(name, NULL, NULL, &status) : NULL;
   tn_binary_quote(text, readable ? readable : name);
-  if (readable) tn_text_add(text, " ("), tn_binary_quote(text, name), tn_text_add(text, ")");
+  if (readable) {
+    tn_text_add(text, " (");
+    tn_binary_quote(text, name);
+    tn_text_add(text, ")");
+  }
   free(readable);
 }
 
@@ -185,19 +202,22 @@ static void report_names(const tn_names_t *names, tn_text_t *offences) {
       add_name(&list, names->names[k], demangle);
     }
     if (count > NAMES) tn_text_add(&list, " and %llu more", (unsigned long long)(count - NAMES));
-    tn_binary_offence(offences, "it uses %s, which neither it nor what it needs defines; %s", tn_text_get(&list), hint);
+    tn_binary_offence(offences, "it uses %s, which neither it nor what it needs defines; %s",
+                      tn_text_get(&list), hint);
     tn_text_clear(&list);
   }
   tn_dynlib_close(cxx);
 }
 
-void tn_missing(const tn_binary_t *binary, const tn_file_t *file, const char *path, tn_text_t *offences) {
+void tn_missing(const tn_binary_t *binary, const tn_file_t *file, const char *path,
+                tn_text_t *offences) {
   opened_t opened;
   search_t search = {.opened = &opened, .offences = offences};
   if (strcmp(binary->kind, "shared object") != 0 || !binary->is_of_this_machine) return;
   open_needed(&opened, binary, path);
   tn_elf_versions(file, check_version, &search);
-  if (opened.is_whole) tn_elf_undefined(file, check_symbol, &search); /* else what lacks may define them */
+  if (opened.is_whole)
+    tn_elf_undefined(file, check_symbol, &search); /* else what lacks may define them */
   report_names(&search.names, offences);
   close_needed(&opened);
 }

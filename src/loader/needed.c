@@ -1,6 +1,6 @@
-/* The search of ld.so(8) on Linux: folders stated in the file, LD_LIBRARY_PATH, the cache of ldconfig, the system's
- * folders. Called through needed.h.  A folder with a word that only the system's loader knows ($LIB) makes the answer
- * unsure. */
+/* The search of ld.so(8) on Linux: folders stated in the file, LD_LIBRARY_PATH, the cache of
+ * ldconfig, the system's folders. Called through needed.h.  A folder with a word that only the
+ * system's loader knows ($LIB) makes the answer unsure. */
 #include "loader/needed.h"
 
 #include <stdio.h>
@@ -10,15 +10,17 @@
 #include "base/environment.h"
 
 /* Puts FOLDER/NAME together, with $ORIGIN replaced by the folder of `path`. */
-static tn_found_t try_folder(const char *folder, size_t size, const char *path, const char *name, char *out,
-                             size_t capacity) {
+static tn_found_t try_folder(const char *folder, size_t size, const char *path, const char *name,
+                             char *out, size_t capacity) {
   static const char *const origins[] = {"$ORIGIN", "${ORIGIN}"};
   const char *slash = strrchr(path, '/');
   int origin_size = 0;
   for (size_t i = 0; i < 2; i++) {
     size_t word = strlen(origins[i]);
     if (size < word || strncmp(folder, origins[i], word) != 0) continue;
-    folder += word, size -= word, origin_size = slash ? (int)(slash - path) : 0;
+    folder += word;
+    size -= word;
+    origin_size = slash ? (int)(slash - path) : 0;
   }
   if (memchr(folder, '$', size)) return TN_UNSURE;
   int written = snprintf(out, capacity, "%.*s%.*s/%s", origin_size, path, (int)size, folder, name);
@@ -26,7 +28,8 @@ static tn_found_t try_folder(const char *folder, size_t size, const char *path, 
   return tn_file_exists(out) ? TN_FOUND : TN_MISSING;
 }
 
-static tn_found_t try_folders(const char *folders, const char *path, const char *name, char *out, size_t capacity) {
+static tn_found_t try_folders(const char *folders, const char *path, const char *name, char *out,
+                              size_t capacity) {
   tn_found_t found = TN_MISSING;
   while (folders && *folders && found != TN_FOUND) {
     size_t size = strcspn(folders, ":;");
@@ -39,18 +42,23 @@ static tn_found_t try_folders(const char *folders, const char *path, const char 
 
 typedef struct cache_entry_t {
   int32_t flags;
-  uint32_t key, value, version;
+  uint32_t key;
+  uint32_t value;
+  uint32_t version;
   uint64_t hardware;
 } cache_entry_t;
 
 static const char *cache_text(const tn_file_t *file, uint32_t offset) { /* NULL: not in the file */
-  return offset < file->size && memchr(file->data + offset, 0, file->size - offset) ? (const char *)file->data + offset
-                                                                                    : NULL;
+  return offset < file->size && memchr(file->data + offset, 0, file->size - offset)
+             ? (const char *)file->data + offset
+             : NULL;
 }
 
-/* /etc/ld.so.cache, format 1.1: magic, number of entries, five words; then the entries, which point to texts. */
+/* /etc/ld.so.cache, format 1.1: magic, number of entries, five words; then the entries, which point
+ * to texts. */
 static tn_found_t try_cache(const char *name, char *out, size_t capacity) {
-  static const char magic[] = "glibc-ld.so.cache1.1", place[] = "/etc/ld.so.cache";
+  static const char magic[] = "glibc-ld.so.cache1.1";
+  static const char place[] = "/etc/ld.so.cache";
   tn_file_t file;
   uint32_t count = 0;
   if (!tn_file_exists(place) || tn_file_map(place, &file) != TENON_OK) return TN_UNSURE;
@@ -60,9 +68,11 @@ static tn_found_t try_cache(const char *name, char *out, size_t capacity) {
     memcpy(&count, file.data + 20, sizeof count);
   }
   cache_entry_t entry;
-  for (size_t at = 48; count && file.size - at >= sizeof entry && found != TN_FOUND; count--, at += sizeof entry) {
+  for (size_t at = 48; count && file.size - at >= sizeof entry && found != TN_FOUND;
+       count--, at += sizeof entry) {
     memcpy(&entry, file.data + at, sizeof entry);
-    const char *key = cache_text(&file, entry.key), *value = cache_text(&file, entry.value);
+    const char *key = cache_text(&file, entry.key);
+    const char *value = cache_text(&file, entry.value);
     if (!key || !value || strcmp(key, name) != 0 || strlen(value) >= capacity) continue;
     strcpy(out, value);
     found = TN_FOUND;
@@ -71,8 +81,8 @@ static tn_found_t try_cache(const char *name, char *out, size_t capacity) {
   return found;
 }
 
-tn_found_t tn_needed_find(const tn_binary_t *binary, const char *path, const char *name, char *out_path,
-                          size_t capacity) {
+tn_found_t tn_needed_find(const tn_binary_t *binary, const char *path, const char *name,
+                          char *out_path, size_t capacity) {
   if (strchr(name, '/')) { /* no search */
     if (strchr(name, '$') || strlen(name) >= capacity) return TN_UNSURE;
     strcpy(out_path, name);
@@ -96,10 +106,13 @@ tn_found_t tn_needed_find(const tn_binary_t *binary, const char *path, const cha
 static bool name_package(const char *library, char *out, size_t capacity) {
   const char *end = strstr(library, ".so.");
   if (strncmp(library, "lib", 3) != 0 || !end || strchr(library, '/')) return false;
-  const char *version = end + 4, *dash = end[-1] >= '0' && end[-1] <= '9' ? "-" : "";
+  const char *version = end + 4;
+  const char *dash = end[-1] >= '0' && end[-1] <= '9' ? "-" : "";
   size_t digits = strspn(version, "0123456789");
-  int size = snprintf(out, capacity, "%.*s%s%.*s", (int)(end - library), library, dash, (int)digits, version);
-  for (char *at = out; *at; at++) *at = *at == '_' ? '-' : *at >= 'A' && *at <= 'Z' ? (char)(*at + 'a' - 'A') : *at;
+  int size = snprintf(out, capacity, "%.*s%s%.*s", (int)(end - library), library, dash, (int)digits,
+                      version);
+  for (char *at = out; *at; at++)
+    *at = *at == '_' ? '-' : *at >= 'A' && *at <= 'Z' ? (char)(*at + 'a' - 'A') : *at;
   return digits && size > 0 && (size_t)size < capacity;
 }
 
@@ -108,17 +121,20 @@ static void say_missing(const tn_binary_t *binary, const char *name, tn_text_t *
   char package[200];
   tn_text_t places = {0};
   if (!strncmp(name, "libc.musl", 9) || !strncmp(name, "ld-musl", 7)) {
-    tn_binary_offence(offences, "it needs %.200s: it was built for musl, this system has glibc: build it here", name);
+    tn_binary_offence(
+        offences, "it needs %.200s: it was built for musl, this system has glibc: build it here",
+        name);
     return;
   }
   if (*binary->run_path) tn_text_add(&places, "its own run path %.200s, ", binary->run_path);
   if (environment && *environment) tn_text_add(&places, "LD_LIBRARY_PATH %.200s, ", environment);
-  tn_binary_offence(
-      offences,
-      "it needs %.200s, which is nowhere: install it, or put its folder into LD_LIBRARY_PATH (looked in %sthe "
-      "system's folders%s%s)",
-      name, tn_text_get(&places), name_package(name, package, sizeof package) ? "; on Debian the package may be " : "",
-      name_package(name, package, sizeof package) ? package : "");
+  tn_binary_offence(offences,
+                    "it needs %.200s, which is nowhere: install it, or put its folder into "
+                    "LD_LIBRARY_PATH (looked in %sthe system's folders%s%s)",
+                    name, tn_text_get(&places),
+                    name_package(name, package, sizeof package) ? "; on Debian the package may be "
+                                                                : "",
+                    name_package(name, package, sizeof package) ? package : "");
   tn_text_clear(&places);
 }
 

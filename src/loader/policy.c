@@ -1,5 +1,5 @@
-/* The rules for loading, and where they come from: tenon_policy_set, else the file TENON_POLICY, else that of the machine.
- * Invariant: rules that cannot be read refuse every file. */
+/* The rules for loading, and where they come from: tenon_policy_set, else the file TENON_POLICY,
+ * else that of the machine. Invariant: rules that cannot be read refuse every file. */
 #include "loader/policy.h"
 
 #include <stdio.h>
@@ -18,7 +18,10 @@ typedef struct rules_t {
   uint32_t flags;
   char **folders;
   uint8_t (*hashes)[TN_SHA256_SIZE];
-  size_t folder_count, folder_capacity, hash_count, hash_capacity;
+  size_t folder_count;
+  size_t folder_capacity;
+  size_t hash_count;
+  size_t hash_capacity;
   char from[TN_PATH_SIZE + 40]; /* who set them, for messages */
   tenon_status_t status;        /* not OK: they cannot be read, and this is why */
   char *wrong;
@@ -30,14 +33,18 @@ static bool is_known; /* they were set, or files were looked for */
 const char *tn_policy_file = "/etc/tenon/policy";
 
 static void clear(rules_t *r) {
-  for (size_t i = 0; i < r->folder_count; i++) tn_release_memory(r->folders[i]);
-  tn_release_memory(r->folders), tn_release_memory(r->hashes), tn_release_memory(r->wrong);
+  for (size_t i = 0; i < r->folder_count; i++)
+    tn_release_memory(r->folders[i]);
+  tn_release_memory(r->folders);
+  tn_release_memory(r->hashes);
+  tn_release_memory(r->wrong);
   *r = (rules_t){0};
 }
 
-/* ---- making rules ------------------------------------------------------------------------------------------------- */
+/* making rules */
 
-static tenon_status_t add_folder(rules_t *r, const char *path, size_t size, const char *where, tn_text_t *wrong) {
+static tenon_status_t add_folder(rules_t *r, const char *path, size_t size, const char *where,
+                                 tn_text_t *wrong) {
   if (!size || *path != '/') {
     tn_binary_offence(wrong, "%sfolder '%.*s': expected an absolute path", where, (int)size, path);
     return TENON_OK;
@@ -49,11 +56,15 @@ static tenon_status_t add_folder(rules_t *r, const char *path, size_t size, cons
   return TENON_OK;
 }
 
-static tenon_status_t add_hash(rules_t *r, const char *text, size_t size, const char *where, tn_text_t *wrong) {
+static tenon_status_t add_hash(rules_t *r, const char *text, size_t size, const char *where,
+                               tn_text_t *wrong) {
   if (!tn_grow((void **)&r->hashes, &r->hash_capacity, r->hash_count, sizeof *r->hashes))
     return tn_no_memory("the rules for loading", sizeof *r->hashes);
-  if (tn_sha256_parse(text, size, r->hashes[r->hash_count])) r->hash_count++;
-  else tn_binary_offence(wrong, "%shash '%.*s': expected SHA-256, 64 hexadecimal digits", where, (int)size, text);
+  if (tn_sha256_parse(text, size, r->hashes[r->hash_count]))
+    r->hash_count++;
+  else
+    tn_binary_offence(wrong, "%shash '%.*s': expected SHA-256, 64 hexadecimal digits", where,
+                      (int)size, text);
   return TENON_OK;
 }
 
@@ -74,9 +85,11 @@ static tenon_status_t copy(const tenon_policy_t *policy, rules_t *r) {
   tenon_status_t status = TENON_OK;
   tn_text_t wrong = {0};
   if (policy->size < offsetof(tenon_policy_t, hashes) + sizeof policy->hashes)
-    return tn_fail(TENON_INVALID, "cannot set the policy: the size of the tenon_policy_t is not set");
+    return tn_fail(TENON_INVALID,
+                   "cannot set the policy: the size of the tenon_policy_t is not set");
   r->flags = policy->flags;
-  if (policy->flags & ~known) tn_binary_offence(&wrong, "unknown flags 0x%x", policy->flags & ~known);
+  if (policy->flags & ~known)
+    tn_binary_offence(&wrong, "unknown flags 0x%x", policy->flags & ~known);
   if (policy->folder_count && !policy->folders) tn_binary_offence(&wrong, "folders is NULL");
   if (policy->hash_count && !policy->hashes) tn_binary_offence(&wrong, "hashes is NULL");
   for (uint32_t i = 0; policy->folders && i < policy->folder_count && status == TENON_OK; i++) {
@@ -93,26 +106,41 @@ static tenon_status_t copy(const tenon_policy_t *policy, rules_t *r) {
   return status;
 }
 
-/* A line: "private", "inert", "folder PATH", "sha256 HASH", or as sha256sum writes it: HASH and a name. */
-static tenon_status_t read_line(rules_t *r, const char *line, size_t size, int number, tn_text_t *wrong) {
+/* A line: "private", "inert", "folder PATH", "sha256 HASH", or as sha256sum writes it: HASH and a
+ * name. */
+static tenon_status_t read_line(rules_t *r, const char *line, size_t size, int number,
+                                tn_text_t *wrong) {
   char where[32];
   uint8_t hash[TN_SHA256_SIZE];
   snprintf(where, sizeof where, "line %d: ", number);
-  while (size && strchr(" \t\r", line[size - 1])) size--;
-  while (size && strchr(" \t", *line)) line++, size--;
+  while (size && strchr(" \t\r", line[size - 1]))
+    size--;
+  while (size && strchr(" \t", *line)) {
+    line++;
+    size--;
+  }
   if (!size || *line == '#') return TENON_OK;
   size_t word = 0;
-  while (word < size && !strchr(" \t", line[word])) word++;
+  while (word < size && !strchr(" \t", line[word]))
+    word++;
   const char *rest = line + word;
-  while (rest < line + size && strchr(" \t", *rest)) rest++;
+  while (rest < line + size && strchr(" \t", *rest))
+    rest++;
   const size_t rest_size = (size_t)(line + size - rest);
   if (tn_sha256_parse(line, word, hash)) return add_hash(r, line, word, where, wrong);
-  if (word == 7 && !memcmp(line, "private", 7) && !rest_size) return r->flags |= TENON_POLICY_PRIVATE, TENON_OK;
-  if (word == 5 && !memcmp(line, "inert", 5) && !rest_size) return r->flags |= TENON_POLICY_INERT, TENON_OK;
+  if (word == 7 && !memcmp(line, "private", 7) && !rest_size) {
+    r->flags |= TENON_POLICY_PRIVATE;
+    return TENON_OK;
+  }
+  if (word == 5 && !memcmp(line, "inert", 5) && !rest_size) {
+    r->flags |= TENON_POLICY_INERT;
+    return TENON_OK;
+  }
   if (word == 6 && !memcmp(line, "folder", 6)) return add_folder(r, rest, rest_size, where, wrong);
   if (word == 6 && !memcmp(line, "sha256", 6)) return add_hash(r, rest, rest_size, where, wrong);
-  tn_binary_offence(wrong, "%s'%.*s': expected private, inert, folder PATH, sha256 HASH, or a line of sha256sum", where,
-                    (int)(size < 100 ? size : 100), line);
+  tn_binary_offence(
+      wrong, "%s'%.*s': expected private, inert, folder PATH, sha256 HASH, or a line of sha256sum",
+      where, (int)(size < 100 ? size : 100), line);
   return TENON_OK;
 }
 
@@ -125,7 +153,8 @@ static tenon_status_t read_rules(const char *path, rules_t *r) {
   TN_TRY(tn_file_real_path(path, real, sizeof real));
   TN_TRY(tn_file_map_real(real, &file, &identity));
   tenon_status_t status = TENON_OK;
-  const char *at = (const char *)file.data, *end = at + file.size;
+  const char *at = (const char *)file.data;
+  const char *end = at + file.size;
   for (const char *stop; at < end && status == TENON_OK; at = stop + 1, number++) {
     if (!(stop = memchr(at, '\n', (size_t)(end - at)))) stop = end;
     status = read_line(r, at, (size_t)(stop - at), number, &wrong);
@@ -154,10 +183,14 @@ static void need(void) {
 tenon_status_t tenon_policy_set(const tenon_policy_t *policy) {
   rules_t made = {0};
   tenon_status_t status = policy ? copy(policy, &made) : TENON_OK;
-  if (status != TENON_OK) return clear(&made), status;
+  if (status != TENON_OK) {
+    clear(&made);
+    return status;
+  }
   tn_mutex_lock(&lock);
   clear(&rules);
-  rules = made, is_known = true;
+  rules = made;
+  is_known = true;
   tn_mutex_unlock(&lock);
   return TENON_OK;
 }
@@ -169,7 +202,7 @@ void tn_policy_forget(void) {
   tn_mutex_unlock(&lock);
 }
 
-/* ---- checking a file ---------------------------------------------------------------------------------------------- */
+/* checking a file */
 
 static bool is_below(const char *path, const char *folder) {
   char real[TN_PATH_SIZE];
@@ -187,16 +220,19 @@ static void check_folders(const char *path, tn_text_t *offences) {
     }
     tn_text_add(&list, "%s%s", i ? ", " : "", rules.folders[i]);
   }
-  tn_binary_offence(offences, "rule folders (%s): it is not in %s: put it there, or name its folder in the rule",
-                    rules.from, tn_text_get(&list));
+  tn_binary_offence(
+      offences, "rule folders (%s): it is not in %s: put it there, or name its folder in the rule",
+      rules.from, tn_text_get(&list));
   tn_text_clear(&list);
 }
 
-static void check_changeable(const char *path, const char *before, const char *from, tn_text_t *offences) {
+static void check_changeable(const char *path, const char *before, const char *from,
+                             tn_text_t *offences) {
   tn_text_t lines = {0};
   tn_file_changeable(path, &lines);
   for (const char *at = tn_text_get(&lines); *at; at += strcspn(at, "\n"), at += *at == '\n')
-    tn_binary_offence(offences, "rule private (%s): %s%.*s", from, before, (int)strcspn(at, "\n"), at);
+    tn_binary_offence(offences, "rule private (%s): %s%.*s", from, before, (int)strcspn(at, "\n"),
+                      at);
   offences->failed |= lines.failed;
   tn_text_clear(&lines);
 }
@@ -207,14 +243,17 @@ static void check_place(const char *place, size_t size, const char *from, tn_tex
   char *name = tn_copy_text(place, size);
   if (name) tn_binary_quote(&words, name);
   tn_binary_offence(offences,
-                    "rule private (%s): it looks for libraries in '%s', below the current folder: link it with a run "
-                    "path that begins with / or $ORIGIN",
+                    "rule private (%s): it looks for libraries in '%s', below the current folder: "
+                    "link it with a run path that begins with / or $ORIGIN",
                     from, tn_text_get(&words));
-  tn_release_memory(name), tn_text_clear(&words);
+  tn_release_memory(name);
+  tn_text_clear(&words);
 }
 
-/* The libraries that it names for the system to open with it, as far as can be told which they are. */
-static void check_needed(const char *path, const tn_binary_t *binary, const char *from, tn_text_t *offences) {
+/* The libraries that it names for the system to open with it, as far as can be told which they
+ * are. */
+static void check_needed(const char *path, const tn_binary_t *binary, const char *from,
+                         tn_text_t *offences) {
   char found[TN_PATH_SIZE], real[TN_PATH_SIZE], before[256];
   for (const char *at = *binary->run_path ? binary->run_path : NULL; at;) {
     size_t size = strcspn(at, ":");
@@ -232,7 +271,8 @@ static void check_needed(const char *path, const tn_binary_t *binary, const char
   }
 }
 
-static void check_private(const char *path, const tn_binary_t *binary, const char *from, tn_text_t *offences) {
+static void check_private(const char *path, const tn_binary_t *binary, const char *from,
+                          tn_text_t *offences) {
   check_changeable(path, "", from, offences);
   check_needed(path, binary, from, offences);
 }
@@ -242,12 +282,14 @@ static void check_inert(const tn_binary_t *binary, const char *from, tn_text_t *
   if (!binary->starter_count) return;
   tn_binary_starters(&words, binary);
   tn_binary_offence(offences,
-                    "rule inert (%s): opening it runs code of its own (%s); use TENON_OPEN for what must happen first",
+                    "rule inert (%s): opening it runs code of its own (%s); use TENON_OPEN for "
+                    "what must happen first",
                     from, tn_text_get(&words));
   tn_text_clear(&words);
 }
 
-static void check_hashes(const char *path, const tn_file_t *file, bool *out_is_copied, tn_text_t *offences) {
+static void check_hashes(const char *path, const tn_file_t *file, bool *out_is_copied,
+                         tn_text_t *offences) {
   uint8_t hash[TN_SHA256_SIZE];
   char text[TN_SHA256_TEXT];
   tn_text_t lines = {0};
@@ -260,10 +302,11 @@ static void check_hashes(const char *path, const tn_file_t *file, bool *out_is_c
     return;
   }
   tn_sha256_text(hash, text);
-  tn_binary_offence(offences,
-                    "rule sha256 (%s): its hash is %s, which is not among the %zu that are accepted: add it if "
-                    "you know the file",
-                    rules.from, text, rules.hash_count);
+  tn_binary_offence(
+      offences,
+      "rule sha256 (%s): its hash is %s, which is not among the %zu that are accepted: add it if "
+      "you know the file",
+      rules.from, text, rules.hash_count);
 }
 
 bool tn_policy_has_hashes(void) {
@@ -274,8 +317,8 @@ bool tn_policy_has_hashes(void) {
   return has;
 }
 
-tenon_status_t tn_policy_check(const char *path, const tn_file_t *file, const tn_binary_t *binary, uint32_t flags,
-                               bool *out_is_copied, tn_text_t *offences) {
+tenon_status_t tn_policy_check(const char *path, const tn_file_t *file, const tn_binary_t *binary,
+                               uint32_t flags, bool *out_is_copied, tn_text_t *offences) {
   const bool is_strict = flags & TENON_LOAD_STRICT;
   tenon_status_t status = TENON_OK;
   *out_is_copied = false;
@@ -283,30 +326,41 @@ tenon_status_t tn_policy_check(const char *path, const tn_file_t *file, const tn
   need();
   const char *from = is_strict ? "TENON_LOAD_STRICT" : rules.from;
   if (rules.status != TENON_OK) {
-    status = tn_fail(rules.status, "the rules for loading cannot be read: %s", rules.wrong ? rules.wrong : "no memory");
+    status = tn_fail(rules.status, "the rules for loading cannot be read: %s",
+                     rules.wrong ? rules.wrong : "no memory");
   } else {
     if (rules.folder_count) check_folders(path, offences);
     if (is_strict || rules.flags & TENON_POLICY_INERT) check_inert(binary, from, offences);
-    if (is_strict || rules.flags & TENON_POLICY_PRIVATE) check_private(path, binary, from, offences);
+    if (is_strict || rules.flags & TENON_POLICY_PRIVATE)
+      check_private(path, binary, from, offences);
     if (rules.hash_count) check_hashes(path, file, out_is_copied, offences);
   }
   tn_mutex_unlock(&lock);
   return status;
 }
 
-/* ---- report ------------------------------------------------------------------------------------------------------- */
+/* report */
 
 void tn_policy_report(tn_text_t *text) {
   tn_mutex_lock(&lock);
   need();
   const size_t start = text->size;
-  for (size_t i = 0; i < rules.folder_count; i++) tn_text_add(text, "%s%s", i ? ", " : "folders ", rules.folders[i]);
+  for (size_t i = 0; i < rules.folder_count; i++)
+    tn_text_add(text, "%s%s", i ? ", " : "folders ", rules.folders[i]);
   const char *gap = text->size > start ? "; " : "";
-  if (rules.flags & TENON_POLICY_PRIVATE) tn_text_add(text, "%sprivate", gap), gap = "; ";
-  if (rules.flags & TENON_POLICY_INERT) tn_text_add(text, "%sinert", gap), gap = "; ";
+  if (rules.flags & TENON_POLICY_PRIVATE) {
+    tn_text_add(text, "%sprivate", gap);
+    gap = "; ";
+  }
+  if (rules.flags & TENON_POLICY_INERT) {
+    tn_text_add(text, "%sinert", gap);
+    gap = "; ";
+  }
   if (rules.hash_count) tn_text_add(text, "%s%zu SHA-256", gap, rules.hash_count);
-  if (rules.status != TENON_OK) tn_text_add(text, "nothing is loaded: %s", rules.wrong ? rules.wrong : "no memory");
-  else if (text->size == start) tn_text_add(text, "none");
+  if (rules.status != TENON_OK)
+    tn_text_add(text, "nothing is loaded: %s", rules.wrong ? rules.wrong : "no memory");
+  else if (text->size == start)
+    tn_text_add(text, "none");
   if (*rules.from) tn_text_add(text, " (%s)", rules.from);
   tn_mutex_unlock(&lock);
 }

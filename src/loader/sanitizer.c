@@ -1,5 +1,6 @@
-/* Libraries that were built with a sanitizer, in programs that were not; see missing.h.  The run-time library takes the place of
- * malloc and more, so it has to be in the process before all others: opened later, it ends the process. */
+/* Libraries that were built with a sanitizer, in programs that were not; see missing.h.  The
+ * run-time library takes the place of malloc and more, so it has to be in the process before all
+ * others: opened later, it ends the process. */
 #include <string.h>
 #include <tenon/tenon.h>
 
@@ -10,8 +11,10 @@
 #include "loader/needed.h"
 
 typedef struct sanitizer_t {
-  const char *word, *symbol; /* that its code uses */
-  const char *gcc, *clang;   /* run-time libraries */
+  const char *word;
+  const char *symbol; /* that its code uses */
+  const char *gcc;
+  const char *clang; /* run-time libraries */
   const char *package;
 } sanitizer_t;
 
@@ -31,8 +34,8 @@ static void look(void *context, const char *name) {
 }
 
 /* The one that it names; else gcc's, whose interface clang's shares. */
-static void find_runtime(const sanitizer_t *sanitizer, const tn_binary_t *binary, const char *path, char *out,
-                         size_t capacity) {
+static void find_runtime(const sanitizer_t *sanitizer, const tn_binary_t *binary, const char *path,
+                         char *out, size_t capacity) {
   static const char versions[] = "98765";
   char name[64];
   *out = 0;
@@ -45,13 +48,15 @@ static void find_runtime(const sanitizer_t *sanitizer, const tn_binary_t *binary
   }
   for (const char *version = versions; sanitizer->gcc && *version && !*out; version++) {
     size_t size = strlen(sanitizer->gcc);
-    memcpy(name, sanitizer->gcc, size), name[size] = *version, name[size + 1] = 0;
+    memcpy(name, sanitizer->gcc, size);
+    name[size] = *version;
+    name[size + 1] = 0;
     if (tn_needed_find(binary, path, name, out, capacity) != TN_FOUND) *out = 0;
   }
 }
 
-const char *tn_sanitizer_missing(const tn_binary_t *binary, const tn_file_t *file, const char *path, char *out_runtime,
-                                 size_t capacity) {
+const char *tn_sanitizer_missing(const tn_binary_t *binary, const tn_file_t *file, const char *path,
+                                 char *out_runtime, size_t capacity) {
   *out_runtime = 0;
   if (strcmp(binary->kind, "shared object") != 0 || !binary->is_of_this_machine) return NULL;
   bool is_used[SANITIZERS] = {false};
@@ -69,27 +74,31 @@ void tn_sanitizer_offence(const char *word, const char *runtime, tn_text_t *offe
   for (size_t i = 0; i < SANITIZERS; i++)
     if (!strcmp(word, sanitizers[i].word) && sanitizers[i].package) package = sanitizers[i].package;
   if (*runtime)
+    tn_binary_offence(offences,
+                      "it was built with -fsanitize=%s, whose run-time library must be in the "
+                      "process before all others: start the program with LD_PRELOAD=%s in its "
+                      "environment (`tenon run --sanitizer` does)",
+                      word, runtime);
+  else if (*package)
     tn_binary_offence(
         offences,
-        "it was built with -fsanitize=%s, whose run-time library must be in the process before all others: "
-        "start the program with LD_PRELOAD=%s in its environment (`tenon run --sanitizer` does)",
-        word, runtime);
-  else if (*package)
-    tn_binary_offence(offences,
-                      "it was built with -fsanitize=%s, whose run-time library is not installed (apt-get install %s), "
-                      "and must be in the process before all others, by LD_PRELOAD",
-                      word, package);
+        "it was built with -fsanitize=%s, whose run-time library is not installed (apt-get install "
+        "%s), and must be in the process before all others, by LD_PRELOAD",
+        word, package);
   else
-    tn_binary_offence(offences, "it was built with -fsanitize=%s, which the whole program must be: build it without",
-                      word);
+    tn_binary_offence(
+        offences,
+        "it was built with -fsanitize=%s, which the whole program must be: build it without", word);
 }
 
 tenon_status_t tenon_library_sanitizer(const char *path, char **out_runtime) {
   char real[TN_PATH_SIZE], runtime[TN_PATH_SIZE];
   tn_file_t file;
   tn_binary_t binary;
-  tn_text_t ignored = {0}, text = {0};
-  if (!path || !out_runtime) return tn_fail(TENON_INVALID, "a sanitizer's library: path or out_runtime is NULL");
+  tn_text_t ignored = {0};
+  tn_text_t text = {0};
+  if (!path || !out_runtime)
+    return tn_fail(TENON_INVALID, "a sanitizer's library: path or out_runtime is NULL");
   *out_runtime = NULL;
   TN_TRY(tn_locate(path, real, sizeof real));
   TN_TRY(tn_file_map(real, &file));
@@ -104,7 +113,9 @@ tenon_status_t tenon_library_sanitizer(const char *path, char **out_runtime) {
   }
   tn_file_unmap(&file);
   tn_text_clear(&ignored);
-  if (status != TENON_OK) tn_text_clear(&text);
-  else if (!(*out_runtime = tn_text_take(&text))) status = TENON_MEMORY;
+  if (status != TENON_OK)
+    tn_text_clear(&text);
+  else if (!(*out_runtime = tn_text_take(&text)))
+    status = TENON_MEMORY;
   return status;
 }

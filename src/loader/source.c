@@ -11,9 +11,11 @@
 static tenon_status_t check(const tenon_build_t *build) {
   static const uint32_t known = TENON_BUILD_FRESH;
   if (!build || build->size < offsetof(tenon_build_t, context) + sizeof build->context)
-    return tn_fail(TENON_INVALID, "cannot build a library: the tenon_build_t is NULL, or its size is not set");
+    return tn_fail(TENON_INVALID,
+                   "cannot build a library: the tenon_build_t is NULL, or its size is not set");
   if (build->flags & ~known)
-    return tn_fail(TENON_INVALID, "cannot build a library: unknown flags 0x%x", build->flags & ~known);
+    return tn_fail(TENON_INVALID, "cannot build a library: unknown flags 0x%x",
+                   build->flags & ~known);
   for (uint32_t i = 0; i < build->source_count; i++)
     if (!build->sources || !build->sources[i])
       return tn_fail(TENON_INVALID, "cannot build a library: source %u is NULL", i);
@@ -27,7 +29,9 @@ tenon_status_t tenon_library_build(const tenon_build_t *build, const char *path)
   tn_built_t built;
   tn_file_t file;
   TN_TRY(check(build));
-  if (!path || !*path) return tn_fail(TENON_INVALID, "cannot build a library: the path is %s", path ? "empty" : "NULL");
+  if (!path || !*path)
+    return tn_fail(TENON_INVALID, "cannot build a library: the path is %s",
+                   path ? "empty" : "NULL");
   TN_TRY(tn_build(build, path, TN_ENTRY, NULL, &built));
   tenon_status_t status = tn_file_map(built.path, &file);
   if (status == TENON_OK) {
@@ -38,19 +42,22 @@ tenon_status_t tenon_library_build(const tenon_build_t *build, const char *path)
   return status;
 }
 
-tenon_status_t tenon_library_load_build(const tenon_build_t *build, uint32_t flags, tenon_library_t **out_library) {
+tenon_status_t tenon_library_load_build(const tenon_build_t *build, uint32_t flags,
+                                        tenon_library_t **out_library) {
   tn_built_t built;
   if (out_library) *out_library = NULL;
   TN_TRY(check(build));
   const char *name = build->source_count ? build->sources[0] : "the library";
   TN_TRY(tn_build(build, name, TN_ENTRY, NULL, &built));
   tenon_status_t status = tenon_library_load(built.path, flags, out_library);
-  if (status != TENON_OK) status = tn_fail(status, "%s: %s", name, tn_error()); /* the path is that of the cache */
+  if (status != TENON_OK)
+    status = tn_fail(status, "%s: %s", name, tn_error()); /* the path is that of the cache */
   tn_built_release(&built);
   return status;
 }
 
-tenon_status_t tenon_library_load_source(const char *path, uint32_t flags, tenon_library_t **out_library) {
+tenon_status_t tenon_library_load_source(const char *path, uint32_t flags,
+                                         tenon_library_t **out_library) {
   const tenon_build_t build = {.size = sizeof build, .source_count = 1, .sources = &path};
   if (path) return tenon_library_load_build(&build, flags, out_library);
   if (out_library) *out_library = NULL;

@@ -1,5 +1,6 @@
-/* The signals of a crash; see crash.h.  Handlers that were there before are called afterwards, and the process ends as it would
- * have.  Faults that are not in a call of an operator are theirs alone. */
+/* The signals of a crash; see crash.h.  Handlers that were there before are called afterwards, and
+ * the process ends as it would have.  Faults that are not in a call of an operator are theirs
+ * alone. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
@@ -26,7 +27,11 @@
 #include "record/crash.h"
 #include "record/watch.h"
 
-enum { STACK = 64 << 10, COPY_STACK = 1 << 20, SECONDS = 10 };
+enum {
+  STACK = 64 << 10,
+  COPY_STACK = 1 << 20,
+  SECONDS = 10,
+};
 static const int signals[] = {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGABRT};
 enum { SIGNALS = sizeof signals / sizeof *signals };
 static struct sigaction before[SIGNALS];
@@ -39,32 +44,39 @@ void tn_crash_write(const char *text, size_t size) {
   while (size) {
     ssize_t written = write(STDERR_FILENO, text, size);
     if (written <= 0 && errno != EINTR) return;
-    if (written > 0) text += written, size -= (size_t)written;
+    if (written > 0) {
+      text += written;
+      size -= (size_t)written;
+    }
   }
 }
 
-/* ---- stacks for handlers ------------------------------------------------------------------------------------------- */
+/* stacks for handlers */
 
 /* Also a full stack can be reported then.  A thread that has one already keeps it. */
 static void *begin_thread(void) {
-  stack_t own = {0}, fresh = {0};
+  stack_t own = {0};
+  stack_t fresh = {0};
   if (sigaltstack(NULL, &own) != 0 || !(own.ss_flags & SS_DISABLE)) return NULL;
-  void *memory = mmap(NULL, STACK, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_STACK, -1, 0);
+  void *memory =
+      mmap(NULL, STACK, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_STACK, -1, 0);
   if (memory == MAP_FAILED) return NULL;
-  fresh.ss_sp = memory, fresh.ss_size = STACK;
+  fresh.ss_sp = memory;
+  fresh.ss_size = STACK;
   if (sigaltstack(&fresh, NULL) == 0) return memory;
   (void)munmap(memory, STACK);
   return NULL;
 }
 
 static void end_thread(void *memory) {
-  stack_t own = {0}, none = {.ss_flags = SS_DISABLE};
+  stack_t own = {0};
+  stack_t none = {.ss_flags = SS_DISABLE};
   if (sigaltstack(NULL, &own) == 0 && own.ss_sp == memory && sigaltstack(&none, NULL) != 0)
     return; /* in use: it stays */
   (void)munmap(memory, STACK);
 }
 
-/* ---- the thread as it was ------------------------------------------------------------------------------------------ */
+/* the thread as it was */
 
 static void read_registers(const ucontext_t *context) {
   tn_stack_t *stack = &crash.stack;
@@ -73,15 +85,18 @@ static void read_registers(const ucontext_t *context) {
   crash.program_counter = (uintptr_t)context->uc_mcontext.gregs[REG_RIP];
   stack->register_count = 1;
   for (int i = 0; i < 16; i++)
-    if (i != REG_RSP) stack->registers[stack->register_count++] = (uintptr_t)context->uc_mcontext.gregs[i];
+    if (i != REG_RSP)
+      stack->registers[stack->register_count++] = (uintptr_t)context->uc_mcontext.gregs[i];
 #elif defined(__aarch64__)
   stack->registers[0] = (uintptr_t)context->uc_mcontext.sp;
   crash.program_counter = (uintptr_t)context->uc_mcontext.pc;
   stack->register_count = 1;
-  for (int i = 0; i < 31; i++) stack->registers[stack->register_count++] = (uintptr_t)context->uc_mcontext.regs[i];
+  for (int i = 0; i < 31; i++)
+    stack->registers[stack->register_count++] = (uintptr_t)context->uc_mcontext.regs[i];
 #else
   (void)context;
-  stack->registers[0] = (uintptr_t)__builtin_frame_address(0), stack->register_count = 1;
+  stack->registers[0] = (uintptr_t)__builtin_frame_address(0);
+  stack->register_count = 1;
 #endif
 }
 
@@ -89,9 +104,11 @@ static void read_registers(const ucontext_t *context) {
 static void read_frames(void) {
   tn_stack_t *stack = &crash.stack;
   static void *all[TN_STACK_FRAMES + 8];
-  int count = backtrace(all, TN_STACK_FRAMES + 8), first = 0;
+  int count = backtrace(all, TN_STACK_FRAMES + 8);
+  int first = 0;
   uintptr_t back = 0;
-  while (first < count && (uintptr_t)all[first] != crash.program_counter) first++;
+  while (first < count && (uintptr_t)all[first] != crash.program_counter)
+    first++;
   stack->frame_count = 0;
   if (first == count) {
     stack->frames[stack->frame_count++] = (void *)crash.program_counter;
@@ -104,13 +121,14 @@ static void read_frames(void) {
     stack->functions[i] = _Unwind_FindEnclosingFunction((char *)stack->frames[i] - (i > 0));
 }
 
-/* ---- a copy of the process ----------------------------------------------------------------------------------------- */
+/* a copy of the process */
 
 static char *copy_stack; /* of its own: a handler's may be small */
 
 static int copy_main(void *work) {
   sigset_t none;
-  for (int i = 0; i < SIGNALS; i++) (void)signal(signals[i], SIG_DFL);
+  for (int i = 0; i < SIGNALS; i++)
+    (void)signal(signals[i], SIG_DFL);
   (void)signal(SIGALRM, SIG_DFL);
   sigemptyset(&none);
   (void)sigprocmask(SIG_SETMASK, &none, NULL);
@@ -118,7 +136,8 @@ static int copy_main(void *work) {
   _exit((*(bool (**)(const tn_crash_t *))work)(&crash) ? 0 : 1);
 }
 
-/* What needs an allocator, locks and files is done where nothing more can break, for a bounded time. */
+/* What needs an allocator, locks and files is done where nothing more can break, for a bounded
+ * time. */
 static bool in_copy(bool (*work)(const tn_crash_t *crash)) {
   int status = 0;
   pid_t child = copy_stack ? clone(copy_main, copy_stack + COPY_STACK, SIGCHLD, &work) : -1;
@@ -132,18 +151,21 @@ static void report(void) {
   static const char title[] = "  stack\n";
   if (!tn_crash_say(&crash)) return;
   tn_crash_write(title, sizeof title - 1);
-  if (!in_copy(tn_crash_say_frames)) backtrace_symbols_fd(crash.stack.frames, crash.stack.frame_count, STDERR_FILENO);
-  const char *words = tn_record_is_on()
-                          ? "  not recorded\n"
-                          : "  to save such a call, for `tenon replay`: TENON_RECORD=FOLDER in the environment\n";
+  if (!in_copy(tn_crash_say_frames))
+    backtrace_symbols_fd(crash.stack.frames, crash.stack.frame_count, STDERR_FILENO);
+  const char *words =
+      tn_record_is_on()
+          ? "  not recorded\n"
+          : "  to save such a call, for `tenon replay`: TENON_RECORD=FOLDER in the environment\n";
   if (!tn_record_is_on() || !in_copy(tn_crash_record)) tn_crash_write(words, strlen(words));
 }
 
-/* ---- handlers ------------------------------------------------------------------------------------------------------ */
+/* handlers */
 
 static void go_on(int number, siginfo_t *info, void *context) {
   int i = 0;
-  while (i < SIGNALS && signals[i] != number) i++;
+  while (i < SIGNALS && signals[i] != number)
+    i++;
   const struct sigaction *old = &before[i];
   if (old->sa_flags & SA_SIGINFO && old->sa_sigaction) {
     old->sa_sigaction(number, info, context);
@@ -151,17 +173,22 @@ static void go_on(int number, siginfo_t *info, void *context) {
     old->sa_handler(number);
   } else {
     struct sigaction standard = {.sa_handler = SIG_DFL};
-    (void)sigaction(number, &standard, NULL); /* the instruction faults again; what was sent is sent again */
+    (void)sigaction(number, &standard,
+                    NULL); /* the instruction faults again; what was sent is sent again */
     if (info->si_code <= 0) (void)syscall(SYS_tgkill, getpid(), gettid(), number);
   }
 }
 
 static void handle(int number, siginfo_t *info, void *context) {
-  int64_t none = 0, me = tn_thread_id();
+  int64_t none = 0;
+  int64_t me = tn_thread_id();
   int error = errno;
   if (__atomic_compare_exchange_n(&reporting, &none, me, 0, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)) {
     memset(&crash, 0, sizeof crash);
-    crash.signal = number, crash.code = info->si_code, crash.address = (uintptr_t)info->si_addr, crash.thread = me;
+    crash.signal = number;
+    crash.code = info->si_code;
+    crash.address = (uintptr_t)info->si_addr;
+    crash.thread = me;
     crash.stack_low = tn_thread_block ? tn_thread_block->stack_low : 0;
     read_registers(context);
     read_frames();
@@ -178,22 +205,26 @@ static void handle(int number, siginfo_t *info, void *context) {
 
 tenon_status_t tenon_crash_report(int32_t wanted) {
   void *frames[2];
-  struct sigaction action = {.sa_sigaction = handle, .sa_flags = SA_SIGINFO | SA_ONSTACK | SA_NODEFER};
+  struct sigaction action = {.sa_sigaction = handle,
+                             .sa_flags = SA_SIGINFO | SA_ONSTACK | SA_NODEFER};
   tenon_status_t status = TENON_OK;
   tn_mutex_lock(&lock);
   if (wanted && !is_on) {
     (void)backtrace(frames, 2); /* opens what it needs now, and not in a handler */
-    void *memory =
-        copy_stack ? copy_stack : mmap(NULL, COPY_STACK, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    void *memory = copy_stack ? copy_stack
+                              : mmap(NULL, COPY_STACK, PROT_READ | PROT_WRITE,
+                                     MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     copy_stack = memory == MAP_FAILED ? NULL : memory; /* stays */
     tn_thread_hooks_set(begin_thread, end_thread);
     for (int i = 0; i < SIGNALS; i++)
       if (sigaction(signals[i], &action, &before[i]) != 0)
-        status = tn_fail(TENON_UNAVAILABLE, "crash reports: a handler cannot be set: %s", strerror(errno));
+        status = tn_fail(TENON_UNAVAILABLE, "crash reports: a handler cannot be set: %s",
+                         strerror(errno));
   }
   for (int i = 0; !wanted && is_on && i < SIGNALS; i++) {
     struct sigaction now;
-    if (sigaction(signals[i], NULL, &now) == 0 && now.sa_sigaction == handle) /* else somebody chains to us */
+    if (sigaction(signals[i], NULL, &now) == 0 &&
+        now.sa_sigaction == handle) /* else somebody chains to us */
       (void)sigaction(signals[i], &before[i], NULL);
   }
   if (!wanted) tn_thread_hooks_set(NULL, end_thread);

@@ -1,5 +1,6 @@
-/* Where a debugger finds names: read by tools/gdb/tenon-gdb.py, from a process, a core file, or a library without debug
- * information.  Structures of op.h are frozen, so that only the host's own are here. */
+/* Where a debugger finds names: read by tools/gdb/tenon-gdb.py, from a process, a core file, or a
+ * library without debug information.  Structures of op.h are frozen, so that only the host's own
+ * are here. */
 #include <stddef.h>
 
 #include "dispatch/frame.h"
@@ -7,8 +8,12 @@
 
 typedef struct layout_t {
   char magic[16];
-  const void *host; /* what every structure that functions of libraries are given points to, behind size and phase */
-  uint32_t count, offsets[14];
+  const void *
+      /* what every structure that functions of libraries are given points to, behind size and
+       * phase */
+      host;
+  uint32_t count;
+  uint32_t offsets[14];
 } layout_t;
 
 __attribute__((visibility("default"))) extern const layout_t tenon_debug_layout;
@@ -16,8 +21,10 @@ const layout_t tenon_debug_layout = {
     "tenon debug 1",
     &tn_host,
     14,
-    {offsetof(tenon_op_t, name), offsetof(tenon_op_t, schema.text), offsetof(tenon_op_t, schema.input_count),
-     offsetof(tenon_op_t, schema.inputs), offsetof(tenon_op_t, schema.attr_count), offsetof(tenon_op_t, schema.attrs),
-     offsetof(tenon_op_t, schema.output_count), offsetof(tenon_op_t, schema.outputs), sizeof(tn_argument_t),
-     offsetof(tenon_op_t, library), offsetof(tn_library_t, path), offsetof(tn_argument_t, choices),
-     offsetof(tenon_op_t, uses), offsetof(tenon_op_t, use_count)}};
+    {offsetof(tenon_op_t, name), offsetof(tenon_op_t, schema.text),
+     offsetof(tenon_op_t, schema.input_count), offsetof(tenon_op_t, schema.inputs),
+     offsetof(tenon_op_t, schema.attr_count), offsetof(tenon_op_t, schema.attrs),
+     offsetof(tenon_op_t, schema.output_count), offsetof(tenon_op_t, schema.outputs),
+     sizeof(tn_argument_t), offsetof(tenon_op_t, library), offsetof(tn_library_t, path),
+     offsetof(tn_argument_t, choices), offsetof(tenon_op_t, uses),
+     offsetof(tenon_op_t, use_count)}};

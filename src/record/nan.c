@@ -1,4 +1,5 @@
-/* The search for numbers that are none: NaN and infinities, in tensors of any float dtype and strides.  Called by watch.c. */
+/* The search for numbers that are none: NaN and infinities, in tensors of any float dtype and
+ * strides.  Called by watch.c. */
 #include "record/nan.h"
 
 #include <stdio.h>
@@ -10,9 +11,14 @@
 
 #define NONE UINT64_MAX
 typedef struct
-    form_t { /* of a dtype: which of its bits are looked at; the pattern that is infinite; those that are NaN */
+    /* of a dtype: which of its bits are looked at; the pattern that is infinite; those that are
+     * NaN */
+    form_t {
   uint32_t dtype;
-  uint64_t mask, infinite, nan, nan_last;
+  uint64_t mask;
+  uint64_t infinite;
+  uint64_t nan;
+  uint64_t nan_last;
 } form_t;
 
 static const form_t forms[] = {
@@ -44,7 +50,8 @@ static uint64_t bits_at(const char *at, uint32_t size) {
   return bits;
 }
 
-static void look(const form_t *form, const char *at, uint32_t size, int64_t index, tn_unnumbers_t *out) {
+static void look(const form_t *form, const char *at, uint32_t size, int64_t index,
+                 tn_unnumbers_t *out) {
   uint64_t bits = bits_at(at, size) & form->mask;
   if (bits >= form->nan && bits <= form->nan_last && out->nans++ == 0) out->first_nan = index;
   if (bits == form->infinite && out->infinities++ == 0) out->first_infinity = index;
@@ -54,16 +61,20 @@ tn_unnumbers_t tn_unnumbers(const tenon_tensor_t *t) {
   tn_unnumbers_t out = {0};
   const form_t *form = t && t->data ? form_of(t->dtype) : NULL;
   if (!form) return out;
-  int64_t index[TENON_RANK_MAX] = {0}, count = tenon_count(t);
-  uint32_t size = t->dtype.bits / 8u, each = t->dtype.code == tenon_dtype(TENON_C64).code ? size / 2 : size;
+  int64_t index[TENON_RANK_MAX] = {0};
+  int64_t count = tenon_count(t);
+  uint32_t size = t->dtype.bits / 8u;
+  uint32_t each = t->dtype.code == tenon_dtype(TENON_C64).code ? size / 2 : size;
   const char *at = t->data;
   for (int64_t i = 0; i < count; i++) {
     int32_t d = t->ndim - 1;
-    for (uint32_t part = 0; part < size; part += each) look(form, at + part, each, i, &out);
+    for (uint32_t part = 0; part < size; part += each)
+      look(form, at + part, each, i, &out);
     for (; d >= 0; d--) { /* the next in row-major order */
       at += t->strides[d] * (int64_t)size;
       if (++index[d] < t->shape[d]) break;
-      at -= t->strides[d] * t->shape[d] * (int64_t)size, index[d] = 0;
+      at -= t->strides[d] * t->shape[d] * (int64_t)size;
+      index[d] = 0;
     }
   }
   return out;
@@ -71,8 +82,12 @@ tn_unnumbers_t tn_unnumbers(const tenon_tensor_t *t) {
 
 void tn_unnumbers_position(const tenon_tensor_t *t, int64_t index, tn_text_t *text) {
   int64_t at[TENON_RANK_MAX];
-  for (int32_t d = t->ndim - 1; d >= 0; d--) at[d] = index % t->shape[d], index /= t->shape[d];
+  for (int32_t d = t->ndim - 1; d >= 0; d--) {
+    at[d] = index % t->shape[d];
+    index /= t->shape[d];
+  }
   tn_text_add(text, "[");
-  for (int32_t d = 0; d < t->ndim; d++) tn_text_add(text, "%s%lld", d ? ", " : "", (long long)at[d]);
+  for (int32_t d = 0; d < t->ndim; d++)
+    tn_text_add(text, "%s%lld", d ? ", " : "", (long long)at[d]);
   tn_text_add(text, "]");
 }

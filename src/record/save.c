@@ -1,5 +1,6 @@
-/* Writes a call to a folder: call.json, and a .npy file for each tensor.  Called by the program, and by what watches calls
- * (watch.c).  Invariant: call.json is written last, so that a folder that has it is whole. */
+/* Writes a call to a folder: call.json, and a .npy file for each tensor.  Called by the program,
+ * and by what watches calls (watch.c).  Invariant: call.json is written last, so that a folder that
+ * has it is whole. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -31,15 +32,18 @@ static void member(writer_t *w, const char *name, const char *value) {
 
 static void numbers(writer_t *w, const char *name, const int64_t *values, int32_t count) {
   tn_text_add(&w->json, ", \"%s\": [", name);
-  for (int32_t i = 0; i < count; i++) tn_text_add(&w->json, "%s%" PRId64, i ? ", " : "", values[i]);
+  for (int32_t i = 0; i < count; i++)
+    tn_text_add(&w->json, "%s%" PRId64, i ? ", " : "", values[i]);
   tn_text_add(&w->json, "]");
 }
 
-/* ---- tensors ---------------------------------------------------------------------------------------------------- */
+/* tensors */
 
-static tenon_status_t add_tensor(writer_t *w, const tenon_tensor_t *t, const char *stem, const char *name);
+static tenon_status_t add_tensor(writer_t *w, const tenon_tensor_t *t, const char *stem,
+                                 const char *name);
 
-static tenon_status_t add_part(writer_t *w, const char *role, const tenon_tensor_t *t, const char *stem) {
+static tenon_status_t add_part(writer_t *w, const char *role, const tenon_tensor_t *t,
+                               const char *stem) {
   char part[200];
   if (!t) return TENON_OK;
   snprintf(part, sizeof part, "%.150s_%s", stem, role);
@@ -66,8 +70,11 @@ static tenon_status_t save_elements(const writer_t *w, const tenon_tensor_t *t, 
   char path[4200];
   int64_t shape[TENON_RANK_MAX];
   tenon_tensor_t distinct = *t;
-  for (int32_t i = 0; i < t->ndim; i++) shape[i] = t->strides[i] == 0 && t->shape[i] > 1 ? 1 : t->shape[i];
-  distinct.shape = shape, distinct.detail = NULL, distinct.keys &= ~(TN_TENSOR_OWNED | TN_KEY_DETAIL);
+  for (int32_t i = 0; i < t->ndim; i++)
+    shape[i] = t->strides[i] == 0 && t->shape[i] > 1 ? 1 : t->shape[i];
+  distinct.shape = shape;
+  distinct.detail = NULL;
+  distinct.keys &= ~(TN_TENSOR_OWNED | TN_KEY_DETAIL);
   if (snprintf(path, sizeof path, "%s/%s", w->folder, file) >= (int)sizeof path)
     return tn_fail(TENON_INVALID, "%.100s...: the path is too long", w->folder);
   tn_tensor_mark(&distinct);
@@ -109,9 +116,13 @@ static tenon_status_t add_items(writer_t *w, const tenon_tensor_t *list, const c
   return TENON_OK;
 }
 
-static tenon_status_t add_tensor(writer_t *w, const tenon_tensor_t *t, const char *stem, const char *name) {
+static tenon_status_t add_tensor(writer_t *w, const tenon_tensor_t *t, const char *stem,
+                                 const char *name) {
   tenon_status_t status = TENON_OK;
-  if (!t) return tn_text_add(&w->json, "null"), TENON_OK;
+  if (!t) {
+    tn_text_add(&w->json, "null");
+    return TENON_OK;
+  }
   tn_text_add(&w->json, "{");
   if (name) tn_text_add(&w->json, "\"name\": \"%s\", ", name);
   if (tn_dtype_is(t->dtype, TENON_LIST)) {
@@ -126,10 +137,11 @@ static tenon_status_t add_tensor(writer_t *w, const tenon_tensor_t *t, const cha
 
 /* Two arguments that are one tensor are one when it is read, too. */
 static bool is_same(const tenon_tensor_t *a, const tenon_tensor_t *b) {
-  return a && b && !tn_dtype_is(a->dtype, TENON_LIST) && a->data && a->data == b->data && a->detail == b->detail &&
-         a->byte_offset == b->byte_offset && tn_dtype_same(a->dtype, b->dtype) && a->ndim == b->ndim &&
-         (!a->ndim ||
-          (!memcmp(a->shape, b->shape, (size_t)a->ndim * 8) && !memcmp(a->strides, b->strides, (size_t)a->ndim * 8)));
+  return a && b && !tn_dtype_is(a->dtype, TENON_LIST) && a->data && a->data == b->data &&
+         a->detail == b->detail && a->byte_offset == b->byte_offset &&
+         tn_dtype_same(a->dtype, b->dtype) && a->ndim == b->ndim &&
+         (!a->ndim || (!memcmp(a->shape, b->shape, (size_t)a->ndim * 8) &&
+                       !memcmp(a->strides, b->strides, (size_t)a->ndim * 8)));
 }
 
 static tenon_status_t add_tensors(writer_t *w, const char *role, const tn_argument_t *arguments,
@@ -139,16 +151,20 @@ static tenon_status_t add_tensors(writer_t *w, const char *role, const tn_argume
   for (uint32_t i = 0; tensors && i < count; i++) {
     uint32_t same = 0;
     tn_text_add(&w->json, i ? ",\n    " : "\n    ");
-    while (same < i && !is_same(tensors[same], tensors[i])) same++;
+    while (same < i && !is_same(tensors[same], tensors[i]))
+      same++;
     snprintf(stem, sizeof stem, "%s_%u", role, (unsigned)i);
-    if (same < i) tn_text_add(&w->json, "{\"name\": \"%s\", \"same_as\": %u}", arguments[i].name, (unsigned)same);
-    else TN_TRY(add_tensor(w, tensors[i], stem, arguments[i].name));
+    if (same < i)
+      tn_text_add(&w->json, "{\"name\": \"%s\", \"same_as\": %u}", arguments[i].name,
+                  (unsigned)same);
+    else
+      TN_TRY(add_tensor(w, tensors[i], stem, arguments[i].name));
   }
   tn_text_add(&w->json, "],\n");
   return TENON_OK;
 }
 
-/* ---- attributes ------------------------------------------------------------------------------------------------- */
+/* attributes */
 
 static void add_text(writer_t *w, const tn_argument_t *attr, const tenon_value_t *value) {
   tn_text_t text = {0};
@@ -158,14 +174,19 @@ static void add_text(writer_t *w, const tn_argument_t *attr, const tenon_value_t
   tn_text_clear(&text);
 }
 
-static tenon_status_t add_value(writer_t *w, const tn_argument_t *attr, const tenon_value_t *value, uint32_t i) {
+static tenon_status_t add_value(writer_t *w, const tn_argument_t *attr, const tenon_value_t *value,
+                                uint32_t i) {
   char stem[64], path[4200], device[300];
   snprintf(stem, sizeof stem, "attr_%u", (unsigned)i);
   switch (value->kind) {
-  case TENON_KIND_NONE: return tn_text_add(&w->json, "null"), TENON_OK;
-  case TENON_KIND_TENSOR: return add_tensor(w, value->as.tensor, stem, NULL);
+  case TENON_KIND_NONE:
+    tn_text_add(&w->json, "null");
+    return TENON_OK;
+  case TENON_KIND_TENSOR:
+    return add_tensor(w, value->as.tensor, stem, NULL);
   case TENON_KIND_DEVICE:
-    tn_text_add(&w->json, "{\"device\": \"%s\"}", tn_device_text(value->as.device, device, sizeof device));
+    tn_text_add(&w->json, "{\"device\": \"%s\"}",
+                tn_device_text(value->as.device, device, sizeof device));
     return TENON_OK;
   case TENON_KIND_TENSORS:
     tn_text_add(&w->json, "{\"items\": [");
@@ -174,13 +195,16 @@ static tenon_status_t add_value(writer_t *w, const tn_argument_t *attr, const te
       if (k) tn_text_add(&w->json, ", ");
       TN_TRY(add_tensor(w, value->as.tensors[k], stem, NULL));
     }
-    return tn_text_add(&w->json, "]}"), TENON_OK;
+    tn_text_add(&w->json, "]}");
+    return TENON_OK;
   case TENON_KIND_GRAPH:
     tn_text_add(&w->json, "{\"graph\": \"%s.onnx\"}", stem);
     if (snprintf(path, sizeof path, "%s/%s.onnx", w->folder, stem) >= (int)sizeof path)
       return tn_fail(TENON_INVALID, "%.100s...: the path is too long", w->folder);
     return tenon_graph_save(value->as.graph, path);
-  default: return add_text(w, attr, value), TENON_OK;
+  default:
+    add_text(w, attr, value);
+    return TENON_OK;
   }
 }
 
@@ -192,14 +216,20 @@ static void add_open(writer_t *w, const tenon_value_t *value, const char **separ
     char *name = equals ? tn_copy_text(s->data, (size_t)(equals - s->data)) : NULL;
     char *text = name ? tn_copy_text(equals + 1, s->size - (size_t)(equals + 1 - s->data)) : NULL;
     tn_text_add(&w->json, "%s", *separator);
-    if (text) tn_text_json(&w->json, name), tn_text_add(&w->json, ": "), tn_text_json(&w->json, text);
-    else w->json.failed = true;
-    tn_release_memory(name), tn_release_memory(text);
+    if (text) {
+      tn_text_json(&w->json, name);
+      tn_text_add(&w->json, ": ");
+      tn_text_json(&w->json, text);
+    } else
+      w->json.failed = true;
+    tn_release_memory(name);
+    tn_release_memory(text);
     *separator = ", ";
   }
 }
 
-static tenon_status_t add_attrs(writer_t *w, const tn_schema_t *schema, const tenon_value_t *attrs) {
+static tenon_status_t add_attrs(writer_t *w, const tn_schema_t *schema,
+                                const tenon_value_t *attrs) {
   const char *separator = "";
   tn_text_add(&w->json, "  \"attributes\": {");
   for (uint32_t i = 0; i < schema->attr_count; i++) {
@@ -207,7 +237,8 @@ static tenon_status_t add_attrs(writer_t *w, const tn_schema_t *schema, const te
       add_open(w, &attrs[i], &separator);
       continue;
     }
-    if (attrs[i].kind == TENON_KIND_NONE && !schema->attrs[i].is_optional) continue; /* required, and missing */
+    if (attrs[i].kind == TENON_KIND_NONE && !schema->attrs[i].is_optional)
+      continue; /* required, and missing */
     tn_text_add(&w->json, "%s\"%s\": ", separator, schema->attrs[i].name);
     TN_TRY(add_value(w, &schema->attrs[i], &attrs[i], i));
     separator = ", ";
@@ -216,14 +247,15 @@ static tenon_status_t add_attrs(writer_t *w, const tn_schema_t *schema, const te
   return TENON_OK;
 }
 
-/* ---- the call --------------------------------------------------------------------------------------------------- */
+/* the call */
 
 /* Tells one build of a library from another. */
 static void add_library(writer_t *w, const tn_library_t *library) {
   uint8_t hash[TN_SHA256_SIZE];
   char digits[TN_SHA256_TEXT];
   tn_file_t file;
-  member(w, "library", library->name), member(w, "library_version", library->version);
+  member(w, "library", library->name);
+  member(w, "library_version", library->version);
   if (!library->path || !*library->path) return;
   member(w, "library_path", library->path);
   if (tn_file_map(library->path, &file) != TENON_OK) return;
@@ -236,17 +268,22 @@ static void add_library(writer_t *w, const tn_library_t *library) {
 static tenon_status_t add_call(writer_t *w, const tenon_op_t *op, const tenon_value_t *attrs,
                                const tenon_recording_info_t *call) {
   tn_text_add(&w->json, "{\n  \"format\": %d,\n", TN_RECORD_FORMAT);
-  member(w, "operator", op->name), member(w, "schema", op->schema.text);
-  member(w, "node", call->node), member(w, "kernel", call->kernel);
+  member(w, "operator", op->name);
+  member(w, "schema", op->schema.text);
+  member(w, "node", call->node);
+  member(w, "kernel", call->kernel);
   member(w, "status", tn_status_name(call->status));
   if (call->status != TENON_OK) member(w, "error", call->error);
   TN_TRY(add_attrs(w, &op->schema, attrs));
   TN_TRY(add_tensors(w, "input", op->schema.inputs, call->inputs, op->input_count));
-  if (call->written) TN_TRY(add_tensors(w, "written", op->schema.inputs, call->written, op->input_count));
-  if (call->outputs) TN_TRY(add_tensors(w, "output", op->schema.outputs, call->outputs, op->output_count));
+  if (call->written)
+    TN_TRY(add_tensors(w, "written", op->schema.inputs, call->written, op->input_count));
+  if (call->outputs)
+    TN_TRY(add_tensors(w, "output", op->schema.outputs, call->outputs, op->output_count));
   if (call->is_random)
-    tn_text_add(&w->json, "  \"random\": {\"seed\": \"%" PRIu64 "\", \"offset\": \"%" PRIu64 "\"},\n", call->seed,
-                call->offset);
+    tn_text_add(&w->json,
+                "  \"random\": {\"seed\": \"%" PRIu64 "\", \"offset\": \"%" PRIu64 "\"},\n",
+                call->seed, call->offset);
   if (call->state) tn_text_add(&w->json, "  \"state\": %" PRIu64 ",\n", call->state);
   add_library(w, op->library);
   member(w, "tenon", tenon_version());
@@ -254,7 +291,8 @@ static tenon_status_t add_call(writer_t *w, const tenon_op_t *op, const tenon_va
   return w->json.failed ? tn_no_memory("a recording", 0) : TENON_OK;
 }
 
-tenon_status_t tenon_recording_save(const char *folder, const tenon_op_t *op, const tenon_value_t *attrs,
+tenon_status_t tenon_recording_save(const char *folder, const tenon_op_t *op,
+                                    const tenon_value_t *attrs,
                                     const tenon_recording_info_t *call) {
   char path[4200];
   writer_t w = {folder, {0}};

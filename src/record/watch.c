@@ -1,6 +1,6 @@
-/* Watching calls: of each that fails, or is asked for, a recording; and a look for NaN and infinities in what it gave.  Called
- * through the hook of src/dispatch/trace.c, so that calls pay nothing when it is off.  Invariant: what the watcher itself calls
- * is not watched. */
+/* Watching calls: of each that fails, or is asked for, a recording; and a look for NaN and
+ * infinities in what it gave.  Called through the hook of src/dispatch/trace.c, so that calls pay
+ * nothing when it is off.  Invariant: what the watcher itself calls is not watched. */
 #include "record/watch.h"
 
 #include <stdio.h>
@@ -21,8 +21,15 @@
 #include "record/nan.h"
 #include "record/record.h"
 
-enum { NAN_REPORT = 1, NAN_STOP = 2, NAN_ONLY = 4 };
-enum { RECORDINGS_MOST = 1000, REPORTS_MOST = 100 };
+enum {
+  NAN_REPORT = 1,
+  NAN_STOP = 2,
+  NAN_ONLY = 4,
+};
+enum {
+  RECORDINGS_MOST = 1000,
+  REPORTS_MOST = 100,
+};
 
 static tn_mutex_t lock = TN_MUTEX_INIT; /* of all that follow; nan, is_recording are read without */
 static int32_t nan_mode, is_recording;
@@ -30,11 +37,12 @@ static char *folder, *patterns;
 static bool records_all;
 static int32_t most, made, next_number, reports;
 
-/* ---- what is asked for ------------------------------------------------------------------------------------------ */
+/* what is asked for */
 
 static bool matches(const char *name, const char *pattern, size_t size) { /* '*': any characters */
   if (!size) return !*name;
-  if (*pattern == '*') return matches(name, pattern + 1, size - 1) || (*name && matches(name + 1, pattern, size));
+  if (*pattern == '*')
+    return matches(name, pattern + 1, size - 1) || (*name && matches(name + 1, pattern, size));
   return *name == *pattern && matches(name + 1, pattern + 1, size - 1);
 }
 
@@ -61,7 +69,8 @@ static bool next_folder(const tenon_op_t *op, bool is_failure, char *out, size_t
   tn_mutex_lock(&lock);
   if (folder && (is_failure || is_asked_for(op->name))) {
     if (made == most)
-      fprintf(stderr, "tenon: %d calls are recorded in %s; no more will be (TENON_RECORD_MOST)\n", (int)made, folder);
+      fprintf(stderr, "tenon: %d calls are recorded in %s; no more will be (TENON_RECORD_MOST)\n",
+              (int)made, folder);
     for (fits = made++ < most; fits; next_number++) {
       int size = snprintf(out, capacity, "%s/%03d-%s", folder, (int)next_number, name);
       fits = size > 0 && (size_t)size < capacity;
@@ -73,7 +82,7 @@ static bool next_folder(const tenon_op_t *op, bool is_failure, char *out, size_t
   return fits;
 }
 
-/* ---- recording -------------------------------------------------------------------------------------------------- */
+/* recording */
 
 static const char *kernel_of(const tenon_call_t *call) {
   const tn_frame_t *frame = tn_frame_of_const(call);
@@ -83,7 +92,8 @@ static const char *kernel_of(const tenon_call_t *call) {
   return kernel ? kernel->text : NULL;
 }
 
-static tenon_status_t save(const tn_watched_t *watched, tenon_status_t status, const char *error, const char *path) {
+static tenon_status_t save(const tn_watched_t *watched, tenon_status_t status, const char *error,
+                           const char *path) {
   const tenon_call_t *call = watched->call;
   const tenon_op_t *op = call->op;
   tenon_tensor_t *inputs[64], *written[64];
@@ -109,8 +119,8 @@ static tenon_status_t save(const tn_watched_t *watched, tenon_status_t status, c
 }
 
 /* UNAVAILABLE: it is not to be saved.  Another process may take a folder first. */
-static tenon_status_t save_next(const tn_watched_t *watched, tenon_status_t status, bool is_failure, const char *error,
-                                char *out_folder, size_t capacity) {
+static tenon_status_t save_next(const tn_watched_t *watched, tenon_status_t status, bool is_failure,
+                                const char *error, char *out_folder, size_t capacity) {
   for (int tries = 0; next_folder(watched->call->op, is_failure, out_folder, capacity); tries++) {
     tenon_status_t saved = save(watched, status, error, out_folder);
     if (saved != TENON_EXISTS || tries == 100) return saved;
@@ -121,8 +131,8 @@ static tenon_status_t save_next(const tn_watched_t *watched, tenon_status_t stat
   return TENON_UNAVAILABLE;
 }
 
-tenon_status_t tn_watched_save(const tn_watched_t *watched, tenon_status_t status, const char *error, char *out_folder,
-                               size_t capacity) {
+tenon_status_t tn_watched_save(const tn_watched_t *watched, tenon_status_t status,
+                               const char *error, char *out_folder, size_t capacity) {
   return save_next(watched, status, true, error, out_folder, capacity);
 }
 
@@ -136,40 +146,47 @@ static void record(const tn_watched_t *watched, tenon_status_t status) {
   tenon_status_t saved = save_next(watched, status, status != TENON_OK, error, path, sizeof path);
   if (saved == TENON_OK && status != TENON_OK)
     fprintf(stderr, "tenon: %s failed: recorded; `tenon replay %s` repeats it\n", name, path);
-  else if (saved != TENON_OK && saved != TENON_UNAVAILABLE) fprintf(stderr, "tenon: %s\n", tn_error());
+  else if (saved != TENON_OK && saved != TENON_UNAVAILABLE)
+    fprintf(stderr, "tenon: %s\n", tn_error());
   if (error) (void)tn_fail(status, "%s", error);
   tn_release_memory(error);
 }
 
-/* ---- numbers that are none ---------------------------------------------------------------------------------------- */
+/* numbers that are none */
 
 typedef struct found_t { /* the first of a kind among tensors */
   const tn_argument_t *argument;
   int64_t item; /* of a list; -1 */
-  int64_t index, count, of;
+  int64_t index;
+  int64_t count;
+  int64_t of;
   tn_text_t position;
 } found_t;
 
-static void search_one(const tenon_tensor_t *t, const tn_argument_t *argument, int64_t item, bool nans,
-                       found_t *found) {
+static void search_one(const tenon_tensor_t *t, const tn_argument_t *argument, int64_t item,
+                       bool nans, found_t *found) {
   tenon_tensor_t *here = NULL;
   if (found->argument || !t || t->keys & TN_TENSOR_UNSET || t->detail) return;
-  if (t->device.type != 1 && tenon_tensor_copy_to(t, (tenon_device_t){1, 0}, &here) != TENON_OK) return;
+  if (t->device.type != 1 && tenon_tensor_copy_to(t, (tenon_device_t){1, 0}, &here) != TENON_OK)
+    return;
   tn_unnumbers_t numbers = tn_unnumbers(here ? here : t);
   int64_t count = nans ? numbers.nans : numbers.infinities;
   if (count) {
-    *found = (found_t){argument, item, nans ? numbers.first_nan : numbers.first_infinity, count, tenon_count(t), {0}};
+    *found = (found_t){argument, item,           nans ? numbers.first_nan : numbers.first_infinity,
+                       count,    tenon_count(t), {0}};
     if (t->ndim) tn_unnumbers_position(t, found->index, &found->position);
   }
   tenon_tensor_release(here);
 }
 
-static void search(const tenon_tensor_t *t, const tn_argument_t *argument, bool nans, found_t *found) {
+static void search(const tenon_tensor_t *t, const tn_argument_t *argument, bool nans,
+                   found_t *found) {
   if (!t || !tn_dtype_is(t->dtype, TENON_LIST)) {
     search_one(t, argument, -1, nans, found);
     return;
   }
-  for (int64_t i = 0; i < t->shape[0]; i++) search_one(tenon_item(t, i), argument, i, nans, found);
+  for (int64_t i = 0; i < t->shape[0]; i++)
+    search_one(tenon_item(t, i), argument, i, nans, found);
 }
 
 static void add_found(tn_text_t *text, const char *role, const found_t *found, bool nans) {
@@ -177,10 +194,12 @@ static void add_found(tn_text_t *text, const char *role, const found_t *found, b
   if (found->item >= 0) tn_text_add(text, "[%lld]", (long long)found->item);
   tn_text_add(text, "%s is %s", tn_text_get(&found->position), nans ? "NaN" : "infinite");
   if (found->count > 1)
-    tn_text_add(text, " (the first of %lld among %lld numbers)", (long long)found->count, (long long)found->of);
+    tn_text_add(text, " (the first of %lld among %lld numbers)", (long long)found->count,
+                (long long)found->of);
 }
 
-/* What the inputs had, [0] infinities, [1] NaN: looked at before the call, which may write over them. */
+/* What the inputs had, [0] infinities, [1] NaN: looked at before the call, which may write over
+ * them. */
 static void search_inputs(const tenon_call_t *call, found_t had[2]) {
   int32_t mode = __atomic_load_n(&nan_mode, __ATOMIC_RELAXED);
   for (uint32_t i = 0; i < call->op->input_count; i++)
@@ -196,31 +215,42 @@ static tenon_status_t judge(const tn_watched_t *watched, const found_t had[2]) {
   for (int nans = 1; nans >= (mode & NAN_ONLY ? 1 : 0) && status == TENON_OK; nans--) {
     found_t found = {0};
     tn_text_t text = {0};
-    for (uint32_t o = 0; o < op->output_count; o++) search(call->outputs[o], &op->schema.outputs[o], nans, &found);
+    for (uint32_t o = 0; o < op->output_count; o++)
+      search(call->outputs[o], &op->schema.outputs[o], nans, &found);
     for (uint32_t i = 0; i < op->input_count; i++)
-      if (op->schema.inputs[i].is_written) search(call->inputs[i], &op->schema.inputs[i], nans, &found);
-    const found_t *source = had[nans].argument ? &had[nans] : nans && had[0].argument ? &had[0] : NULL;
+      if (op->schema.inputs[i].is_written)
+        search(call->inputs[i], &op->schema.inputs[i], nans, &found);
+    const found_t *source = had[nans].argument        ? &had[nans]
+                            : nans && had[0].argument ? &had[0]
+                                                      : NULL;
     bool begins = !source || (nans && source == &had[0]);
     bool stops = mode & NAN_STOP && found.argument && (nans || !source);
     if (watched->node && !stops)
       tn_text_add(&text, "node '%s' (%s): ", watched->node, op->name); /* else the graph says it */
-    else tn_text_add(&text, "%s: ", op->name);
+    else
+      tn_text_add(&text, "%s: ", op->name);
     if (found.argument) add_found(&text, "result", &found, nans);
     if (found.argument && source)
-      add_found(&text, begins ? "; it begins here, out of infinities: input" : "; before the call: input", source,
-                source == &had[1]);
-    else if (found.argument) tn_text_add(&text, "; its inputs have none: it begins here");
-    if (stops) status = tn_fail(TENON_ABORTED, "%s", tn_text_get(&text));
-    else if (found.argument && begins && __atomic_fetch_add(&reports, 1, __ATOMIC_RELAXED) < REPORTS_MOST)
+      add_found(&text,
+                begins ? "; it begins here, out of infinities: input" : "; before the call: input",
+                source, source == &had[1]);
+    else if (found.argument)
+      tn_text_add(&text, "; its inputs have none: it begins here");
+    if (stops)
+      status = tn_fail(TENON_ABORTED, "%s", tn_text_get(&text));
+    else if (found.argument && begins &&
+             __atomic_fetch_add(&reports, 1, __ATOMIC_RELAXED) < REPORTS_MOST)
       fprintf(stderr, "tenon: %s\n", tn_text_get(&text));
-    tn_text_clear(&text), tn_text_clear(&found.position);
+    tn_text_clear(&text);
+    tn_text_clear(&found.position);
   }
   return status;
 }
 
-/* ---- watching --------------------------------------------------------------------------------------------------- */
+/* watching */
 
-/* Inputs that the call may write over, by their schema or since a plan put a result there, are kept as they are now. */
+/* Inputs that the call may write over, by their schema or since a plan put a result there, are kept
+ * as they are now. */
 static void copy_inputs(tn_watched_t *watched) {
   const tenon_call_t *call = watched->call;
   const tenon_op_t *op = call->op;
@@ -230,18 +260,23 @@ static void copy_inputs(tn_watched_t *watched) {
     for (uint32_t o = 0; t && o < op->output_count; o++)
       is_at_risk |= call->outputs[o] && call->outputs[o]->data == t->data;
     if (!is_at_risk || tn_dtype_is(t->dtype, TENON_LIST)) continue;
-    if (tenon_tensor_copy_to(t, t->device, &watched->before[i]) != TENON_OK) watched->before[i] = NULL;
+    if (tenon_tensor_copy_to(t, t->device, &watched->before[i]) != TENON_OK)
+      watched->before[i] = NULL;
   }
 }
 
 static tenon_status_t watch(tenon_call_t *call, tenon_run_fn run) {
   tn_thread_t *thread = tn_thread();
-  tn_watched_t watched = {.outer = thread->watched, .node = thread->graph_node}, *self = &watched;
+  tn_watched_t watched = {.outer = thread->watched, .node = thread->graph_node};
+  tn_watched_t *self = &watched;
   found_t had[2] = {{0}, {0}};
   bool looks = __atomic_load_n(&nan_mode, __ATOMIC_RELAXED) != 0;
   if (self->outer && !self->outer->call) return run(call);
   thread->watched = self; /* what it calls itself is not watched */
-  if (call->random) self->seed = call->random->seed, self->offset = call->random->offset;
+  if (call->random) {
+    self->seed = call->random->seed;
+    self->offset = call->random->offset;
+  }
   self->call = call;
   tn_watched_t quiet = {.outer = self};
   thread->watched = &quiet;
@@ -253,16 +288,20 @@ static tenon_status_t watch(tenon_call_t *call, tenon_run_fn run) {
   if (looks && status == TENON_OK) status = judge(self, had);
   if (tn_record_is_on()) record(self, status);
   thread->watched = self->outer;
-  for (size_t i = 0; i < 64; i++) tenon_tensor_release(self->before[i]);
-  tn_text_clear(&had[0].position), tn_text_clear(&had[1].position);
+  for (size_t i = 0; i < 64; i++)
+    tenon_tensor_release(self->before[i]);
+  tn_text_clear(&had[0].position);
+  tn_text_clear(&had[1].position);
   return status;
 }
 
-static void watch_refused(const tenon_op_t *op, const tenon_value_t *attrs, tenon_tensor_t *const *inputs,
-                          tenon_status_t status) {
+static void watch_refused(const tenon_op_t *op, const tenon_value_t *attrs,
+                          tenon_tensor_t *const *inputs, tenon_status_t status) {
   tn_thread_t *thread = tn_thread();
-  tn_frame_t frame = {.call = {.size = sizeof frame.call, .op = op, .attrs = attrs, .inputs = inputs}};
-  tn_watched_t watched = {.outer = thread->watched, .call = &frame.call, .node = thread->graph_node};
+  tn_frame_t frame = {
+      .call = {.size = sizeof frame.call, .op = op, .attrs = attrs, .inputs = inputs}};
+  tn_watched_t watched = {
+      .outer = thread->watched, .call = &frame.call, .node = thread->graph_node};
   tn_watched_t quiet = {.outer = &watched};
   if (!tn_record_is_on() || (watched.outer && !watched.outer->call)) return;
   thread->watched = &quiet;
@@ -270,7 +309,7 @@ static void watch_refused(const tenon_op_t *op, const tenon_value_t *attrs, teno
   thread->watched = watched.outer;
 }
 
-/* ---- switching -------------------------------------------------------------------------------------------------- */
+/* switching */
 
 static void update(void) {
   static const tn_watcher_t watcher = {watch, watch_refused};
@@ -281,19 +320,26 @@ tenon_status_t tenon_record_set(const tenon_record_t *what) {
   char real[4096];
   tenon_record_t all = {0};
   if (what) memcpy(&all, what, what->size < sizeof all ? what->size : sizeof all);
-  if (what && (!all.folder || !*all.folder)) return tn_fail(TENON_INVALID, "recordings: expected a folder");
+  if (what && (!all.folder || !*all.folder))
+    return tn_fail(TENON_INVALID, "recordings: expected a folder");
   if (what) TN_TRY(tn_folder_create(all.folder, false));
   if (what) TN_TRY(tn_file_real_path(all.folder, real, sizeof real));
   char *fresh = what ? tn_copy_text(real, strlen(real)) : NULL;
   char *names = what && all.ops ? tn_copy_text(all.ops, strlen(all.ops)) : NULL;
   if (what && (!fresh || (all.ops && !names))) {
-    tn_release_memory(fresh), tn_release_memory(names);
+    tn_release_memory(fresh);
+    tn_release_memory(names);
     return tn_no_memory("recordings", sizeof real);
   }
   tn_mutex_lock(&lock);
-  tn_release_memory(folder), tn_release_memory(patterns);
-  folder = fresh, patterns = names, records_all = all.flags & TENON_RECORD_ALL;
-  most = all.most > 0 ? all.most : RECORDINGS_MOST, made = 0, next_number = 0;
+  tn_release_memory(folder);
+  tn_release_memory(patterns);
+  folder = fresh;
+  patterns = names;
+  records_all = all.flags & TENON_RECORD_ALL;
+  most = all.most > 0 ? all.most : RECORDINGS_MOST;
+  made = 0;
+  next_number = 0;
   __atomic_store_n(&is_recording, folder != NULL, __ATOMIC_RELAXED);
   update();
   tn_mutex_unlock(&lock);
@@ -305,9 +351,12 @@ tenon_status_t tenon_nan_set(const char *what) {
   static const int32_t meanings[] = {NAN_REPORT, NAN_STOP, NAN_ONLY};
   int32_t wanted = 0;
   for (const char *at = what ? what : ""; *at; at += *at == ',') {
-    size_t size = strcspn(at, ","), i = 0;
-    while (i < 3 && (strlen(words[i]) != size || strncmp(words[i], at, size) != 0)) i++;
-    if (i == 3) return tn_fail(TENON_INVALID, "'%.60s': expected stop or report, and perhaps ',nan'", what);
+    size_t size = strcspn(at, ",");
+    size_t i = 0;
+    while (i < 3 && (strlen(words[i]) != size || strncmp(words[i], at, size) != 0))
+      i++;
+    if (i == 3)
+      return tn_fail(TENON_INVALID, "'%.60s': expected stop or report, and perhaps ',nan'", what);
     wanted |= meanings[i];
     at += size;
   }
@@ -326,8 +375,9 @@ static bool is_said(const char *name) {
 }
 
 void tn_record_start(void) {
-  const char *where = tn_environment("TENON_RECORD"), *what = tn_environment("TENON_NAN"),
-             *count = tn_environment("TENON_RECORD_MOST");
+  const char *where = tn_environment("TENON_RECORD");
+  const char *what = tn_environment("TENON_NAN");
+  const char *count = tn_environment("TENON_RECORD_MOST");
   tenon_record_t record = {.size = sizeof record,
                            .flags = is_said("TENON_RECORD_ALL") ? TENON_RECORD_ALL : 0,
                            .folder = where,
@@ -335,7 +385,8 @@ void tn_record_start(void) {
                            .most = count ? atoi(count) : 0};
   if (where && *where && tenon_record_set(&record) != TENON_OK)
     fprintf(stderr, "TENON_RECORD is ignored: %s\n", tn_error());
-  if (what && *what && tenon_nan_set(what) != TENON_OK) fprintf(stderr, "TENON_NAN is ignored: %s\n", tn_error());
+  if (what && *what && tenon_nan_set(what) != TENON_OK)
+    fprintf(stderr, "TENON_NAN is ignored: %s\n", tn_error());
 }
 
 void tn_record_clear(void) {

@@ -1,6 +1,7 @@
-/* The cache of libraries.  For each description of a build (compilers, commands, environment) there is an entry that lists the
- * library's file, the files that were read, each with a hash of its contents, and what the compilers said.  A library is
- * named by its contents too, so a file that is in use is never written again. */
+/* The cache of libraries.  For each description of a build (compilers, commands, environment) there
+ * is an entry that lists the library's file, the files that were read, each with a hash of its
+ * contents, and what the compilers said.  A library is named by its contents too, so a file that is
+ * in use is never written again. */
 #include "toolchain/built.h"
 
 #include <inttypes.h>
@@ -31,10 +32,11 @@ static void say(const tenon_build_t *build, uint32_t what, const char *text) {
 static bool is_library(const char *path, uint64_t hash) {
   uint64_t now;
   bool is_private = false;
-  return hash_of(path, &now) && now == hash && tn_file_is_private(path, &is_private) == TENON_OK && is_private;
+  return hash_of(path, &now) && now == hash && tn_file_is_private(path, &is_private) == TENON_OK &&
+         is_private;
 }
 
-/* ---- the entry: "library HASH NAME", "input HASH PATH" ..., an empty line, the compilers' words ------------------- */
+/* the entry: "library HASH NAME", "input HASH PATH" ..., an empty line, the compilers' words */
 
 static void write_entry(const char *name, const tn_text_t *key, const char *library, uint64_t hash,
                         const tn_words_t *inputs, const tn_text_t *words) {
@@ -52,46 +54,61 @@ static void write_entry(const char *name, const tn_text_t *key, const char *libr
 }
 
 /* Whether all files are as they were; gives the library's name and the words. */
-static bool check_entry(char *entry, char out_library[NAME], uint64_t *out_hash, const char **out_words) {
+static bool check_entry(char *entry, char out_library[NAME], uint64_t *out_hash,
+                        const char **out_words) {
   bool has_library = false;
   for (char *line = entry, *end; (end = strchr(line, '\n')) != NULL; line = end + 1) {
     char path[4200];
     uint64_t hash, now;
     int at = 0;
     *end = 0;
-    if (!*line) return *out_words = end + 1, has_library;
+    if (!*line) {
+      *out_words = end + 1;
+      return has_library;
+    }
     if (sscanf(line, "library %" SCNx64 " %n", &hash, &at) == 1 && at > 0) {
-      has_library = snprintf(out_library, NAME, "%s", line + at) < NAME && !strchr(out_library, '/');
+      has_library =
+          snprintf(out_library, NAME, "%s", line + at) < NAME && !strchr(out_library, '/');
       *out_hash = hash;
     } else if (sscanf(line, "input %" SCNx64 " %n", &hash, &at) == 1 && at > 0) {
-      if (snprintf(path, sizeof path, "%s", line + at) >= (int)sizeof path || !hash_of(path, &now) || now != hash)
+      if (snprintf(path, sizeof path, "%s", line + at) >= (int)sizeof path ||
+          !hash_of(path, &now) || now != hash)
         return false;
-    } else return false;
+    } else
+      return false;
   }
   return false;
 }
 
-static bool find(const tenon_build_t *build, const char *name, const tn_text_t *key, tn_built_t *built) {
+static bool find(const tenon_build_t *build, const char *name, const tn_text_t *key,
+                 tn_built_t *built) {
   char library[NAME], folder[4096], *entry;
   const char *words = "";
   void *data;
   size_t size;
   uint64_t hash = 0;
   bool found = false;
-  if (!tn_cache_folder(folder, sizeof folder) || !tn_cache_read(name, key->data, key->size, &data, &size)) return false;
+  if (!tn_cache_folder(folder, sizeof folder) ||
+      !tn_cache_read(name, key->data, key->size, &data, &size))
+    return false;
   entry = tn_copy_text(data, size);
   tn_release_memory(data);
   if (entry && check_entry(entry, library, &hash, &words)) {
     snprintf(built->path, sizeof built->path, "%s/%s", folder, library);
     found = is_library(built->path, hash);
   }
-  if (found) say(build, TENON_BUILD_REUSED, built->path), say(build, TENON_BUILD_WORDS, words);
+  if (found) {
+    say(build, TENON_BUILD_REUSED, built->path);
+    say(build, TENON_BUILD_WORDS, words);
+  }
   tn_release_memory(entry);
   return built->is_reused = found;
 }
 
-/* Away with the library of an entry that is about to be another; not while somebody may have looked and not opened it yet. */
-static void drop(const char *name, const tn_text_t *key, const char *folder, const char *other, int64_t now) {
+/* Away with the library of an entry that is about to be another; not while somebody may have looked
+ * and not opened it yet. */
+static void drop(const char *name, const tn_text_t *key, const char *folder, const char *other,
+                 int64_t now) {
   const int64_t minute = 60 * (int64_t)1000000000;
   char library[NAME], path[4200];
   uint64_t hash;
@@ -100,12 +117,13 @@ static void drop(const char *name, const tn_text_t *key, const char *folder, con
   int64_t changed;
   if (!tn_cache_read(name, key->data, key->size, &data, &size)) return;
   char *entry = tn_copy_text(data, size);
-  if (entry && sscanf(entry, "library %" SCNx64 " %63s", &hash, library) == 2 && !strchr(library, '/') &&
-      strcmp(library, other) != 0) {
+  if (entry && sscanf(entry, "library %" SCNx64 " %63s", &hash, library) == 2 &&
+      !strchr(library, '/') && strcmp(library, other) != 0) {
     snprintf(path, sizeof path, "%s/%s", folder, library);
     if (tn_file_stamp(path, &hash, &changed) && now - changed > minute) tn_file_remove(path);
   }
-  tn_release_memory(entry), tn_release_memory(data);
+  tn_release_memory(entry);
+  tn_release_memory(data);
 }
 
 /* Another process may have put the same there, and be about to open it: then it stays as it is. */
@@ -115,8 +133,8 @@ static tenon_status_t put(const char *path, const tn_file_t *file, uint64_t hash
   return is_library(path, hash) ? TENON_OK : tn_file_replace(path, file->data, file->size, 0700);
 }
 
-/* Puts a library that was just made into the cache, from where it is then used.  Not if a file that it was made from has
- * changed since: it may be of the one or the other. */
+/* Puts a library that was just made into the cache, from where it is then used.  Not if a file that
+ * it was made from has changed since: it may be of the one or the other. */
 static void keep(const char *name, const tn_text_t *key, int64_t begun, const tn_words_t *inputs,
                  const tn_text_t *words, tn_built_t *built) {
   char folder[4096], library[NAME], path[4200];
@@ -125,7 +143,8 @@ static void keep(const char *name, const tn_text_t *key, int64_t begun, const tn
   int64_t changed;
   TN_EACH_WORD(input, inputs)
   if (!tn_file_stamp(input, &size, &changed) || changed > begun) return;
-  if (!tn_cache_folder(folder, sizeof folder) || tn_file_map(built->path, &file) != TENON_OK) return;
+  if (!tn_cache_folder(folder, sizeof folder) || tn_file_map(built->path, &file) != TENON_OK)
+    return;
   const uint64_t hash = tn_cache_hash(file.data, file.size, 5);
   snprintf(library, sizeof library, "%.16s-%016" PRIx64 ".so", name, hash);
   snprintf(path, sizeof path, "%s/%s", folder, library);
@@ -140,10 +159,10 @@ static void keep(const char *name, const tn_text_t *key, int64_t begun, const tn
   tn_file_unmap(&file);
 }
 
-/* ---- building ----------------------------------------------------------------------------------------------------- */
+/* building */
 
-static tenon_status_t make(tn_toolchain_t *toolchain, bool is_kept, const char *name, const tn_text_t *key,
-                           tn_built_t *built) {
+static tenon_status_t make(tn_toolchain_t *toolchain, bool is_kept, const char *name,
+                           const tn_text_t *key, tn_built_t *built) {
   tn_text_t words = {0};
   tn_words_t inputs = {0};
   uint64_t size;
@@ -156,7 +175,8 @@ static tenon_status_t make(tn_toolchain_t *toolchain, bool is_kept, const char *
     snprintf(built->path, sizeof built->path, "%s/library.so", built->folder);
     if (is_kept) keep(name, key, begun, &inputs, &words, built);
   }
-  tn_text_clear(&words), tn_words_clear(&inputs);
+  tn_text_clear(&words);
+  tn_words_clear(&inputs);
   return status;
 }
 
@@ -168,13 +188,14 @@ static bool may_keep(const tenon_build_t *build) {
   return true;
 }
 
-tenon_status_t tn_build(const tenon_build_t *build, const char *output, const char *entry, const tn_text_t *text,
-                        tn_built_t *built) {
+tenon_status_t tn_build(const tenon_build_t *build, const char *output, const char *entry,
+                        const tn_text_t *text, tn_built_t *built) {
   tn_toolchain_t toolchain = {.build = build, .output = output, .entry = entry, .text = text};
   tn_text_t key = {0};
   char name[NAME];
   const bool is_kept = may_keep(build);
-  *built->path = *built->folder = 0, built->is_reused = false;
+  *built->path = *built->folder = 0;
+  built->is_reused = false;
   tenon_status_t status = tn_toolchain_open(&toolchain);
   if (status == TENON_OK) {
     tn_text_add(&key, "library 1\n");
@@ -182,9 +203,10 @@ tenon_status_t tn_build(const tenon_build_t *build, const char *output, const ch
     if (key.failed) status = tn_no_memory("the description of a build", key.size);
   }
   if (status == TENON_OK) {
-    snprintf(name, sizeof name, "%016" PRIx64 "%016" PRIx64 ".build", tn_cache_hash(key.data, key.size, 3),
-             tn_cache_hash(key.data, key.size, 4));
-    if (!is_kept || !find(build, name, &key, built)) status = make(&toolchain, is_kept, name, &key, built);
+    snprintf(name, sizeof name, "%016" PRIx64 "%016" PRIx64 ".build",
+             tn_cache_hash(key.data, key.size, 3), tn_cache_hash(key.data, key.size, 4));
+    if (!is_kept || !find(build, name, &key, built))
+      status = make(&toolchain, is_kept, name, &key, built);
   }
   if (status != TENON_OK) tn_built_release(built);
   tn_text_clear(&key);

@@ -1,5 +1,5 @@
-/* Choice of compilers and their command lines; see toolchain.h.
- * A language is one row of a table: suffixes, programs to try, flags; nvcc hands flags for the host's compiler on. */
+/* Choice of compilers and their command lines; see toolchain.h. A language is one row of a table:
+ * suffixes, programs to try, flags; nvcc hands flags for the host's compiler on. */
 #include "toolchain/toolchain.h"
 
 #include <ctype.h>
@@ -14,9 +14,10 @@
 #include "base/thread.h"
 
 typedef struct language_t {
-  const char *name, *suffixes; /* suffixes: separated by blanks */
-  const char *variable;        /* of the environment, names the program */
-  const char *programs[4];     /* else the first of these that is there */
+  const char *name;
+  const char *suffixes;    /* suffixes: separated by blanks */
+  const char *variable;    /* of the environment, names the program */
+  const char *programs[4]; /* else the first of these that is there */
   const char *flags[8];
   const char *advice; /* where none is there */
 } language_t;
@@ -43,26 +44,31 @@ static const char *const variables[] = {"CPATH", "C_INCLUDE_PATH", "CPLUS_INCLUD
 /* clang-format on */
 
 int tn_language_of(const char *source) {
-  const char *slash = strrchr(source, '/'), *dot = strrchr(slash ? slash : source, '.');
+  const char *slash = strrchr(source, '/');
+  const char *dot = strrchr(slash ? slash : source, '.');
   for (int i = 0; dot && i < TN_LANGUAGES; i++)
     for (const char *at = languages[i].suffixes; *at; at += strcspn(at, " "), at += *at == ' ')
       if (strlen(dot) == strcspn(at, " ") && strncmp(dot, at, strlen(dot)) == 0) return i;
   return -1;
 }
 
-static uint32_t source_count(const tn_toolchain_t *t) { return t->text ? 1 : t->build->source_count; }
+static uint32_t source_count(const tn_toolchain_t *t) {
+  return t->text ? 1 : t->build->source_count;
+}
 static const char *source_at(const tn_toolchain_t *t, uint32_t index) {
   return t->text ? "source.c" : t->build->sources[index];
 }
 
-/* ---- opening ------------------------------------------------------------------------------------------------------ */
+/* opening */
 
 /* Splits "ccache gcc" into its words. */
 static void add_split(tn_words_t *list, const char *words) {
   for (;;) {
     size_t size = 0;
-    while (isspace((unsigned char)*words)) words++;
-    while (words[size] && !isspace((unsigned char)words[size])) size++;
+    while (isspace((unsigned char)*words))
+      words++;
+    while (words[size] && !isspace((unsigned char)words[size]))
+      size++;
     if (size == 0) return;
     tn_words_add(list, "%.*s", (int)size, words);
     words += size;
@@ -77,27 +83,34 @@ static tenon_status_t find_compiler(tn_toolchain_t *t, int language) {
   const char *chosen = tn_environment(row->variable);
   for (int i = 0; (!chosen || !*chosen) && row->programs[i]; i++)
     if (tn_process_find(row->programs[i], path, sizeof path)) chosen = row->programs[i];
-  if (!chosen || !*chosen) return tn_fail(TENON_UNAVAILABLE, "no %s compiler was found: %s", row->name, row->advice);
+  if (!chosen || !*chosen)
+    return tn_fail(TENON_UNAVAILABLE, "no %s compiler was found: %s", row->name, row->advice);
   add_split(program, chosen);
   if (program->text.failed) return tn_no_memory("a command", strlen(chosen));
-  if (program->count > 0 && tn_process_find(tn_text_get(&program->text), path, sizeof path)) return TENON_OK;
-  return tn_fail(TENON_UNAVAILABLE, "the %s compiler '%s' (from %s) cannot be run: %s", row->name, chosen,
-                 row->variable, row->advice);
+  if (program->count > 0 && tn_process_find(tn_text_get(&program->text), path, sizeof path))
+    return TENON_OK;
+  return tn_fail(TENON_UNAVAILABLE, "the %s compiler '%s' (from %s) cannot be run: %s", row->name,
+                 chosen, row->variable, row->advice);
 }
 
-/* The folder with tenon/op.h: TENON_INCLUDE, else beside libtenon where it is installed, else the source's. */
+/* The folder with tenon/op.h: TENON_INCLUDE, else beside libtenon where it is installed, else the
+ * source's. */
 static tenon_status_t find_include(tn_toolchain_t *t) {
   static const char *const near[] = {"/../include", "/../../include"};
-  const char *own = tn_environment("TENON_INCLUDE"), *slash;
-  char binary[4000] = "", header[4200];
+  const char *own = tn_environment("TENON_INCLUDE");
+  const char *slash;
+  char binary[4000] = "";
+  char header[4200];
   const bool is_stated = own && *own;
   for (size_t i = 0; i < 2 + sizeof near / sizeof *near; i++) {
     const char *folder = NULL;
-    if (i == 0) folder = is_stated ? own : NULL;
+    if (i == 0)
+      folder = is_stated ? own : NULL;
     else if (i <= sizeof near / sizeof *near) {
       char path[4000];
       if (!tn_file_of_address((const void *)&languages, path, sizeof path) ||
-          tn_file_real_path(path, binary, sizeof binary) != TENON_OK || !(slash = strrchr(binary, '/')))
+          tn_file_real_path(path, binary, sizeof binary) != TENON_OK ||
+          !(slash = strrchr(binary, '/')))
         continue;
       snprintf(header, sizeof header, "%.*s%s", (int)(slash - binary), binary, near[i - 1]);
       folder = header;
@@ -106,15 +119,18 @@ static tenon_status_t find_include(tn_toolchain_t *t) {
       folder = TENON_SOURCE_INCLUDE;
 #endif
     }
-    if (!folder || snprintf(t->include, sizeof t->include, "%s", folder) >= (int)sizeof t->include) continue;
+    if (!folder || snprintf(t->include, sizeof t->include, "%s", folder) >= (int)sizeof t->include)
+      continue;
     snprintf(header, sizeof header, "%s/tenon/op.h", t->include);
     if (tn_file_exists(header)) return TENON_OK;
     if (is_stated)
-      return tn_fail(TENON_NOT_FOUND, "TENON_INCLUDE=%s: tenon/op.h is not in that folder: set it to Tenon's headers",
-                     own);
+      return tn_fail(
+          TENON_NOT_FOUND,
+          "TENON_INCLUDE=%s: tenon/op.h is not in that folder: set it to Tenon's headers", own);
   }
   return tn_fail(TENON_NOT_FOUND,
-                 "tenon/op.h was not found in ../include of %s: set TENON_INCLUDE to the folder of Tenon's headers",
+                 "tenon/op.h was not found in ../include of %s: set TENON_INCLUDE to the folder of "
+                 "Tenon's headers",
                  *binary ? binary : "the program");
 }
 
@@ -122,44 +138,60 @@ static tenon_status_t check_sources(const tn_toolchain_t *t) {
   tn_text_t wrong = {0};
   tenon_status_t status = TENON_OK;
   for (uint32_t i = 0; i < source_count(t) && !t->text; i++) {
-    const char *source = source_at(t, i), *gap = wrong.size ? "\n       " : "";
+    const char *source = source_at(t, i);
+    const char *gap = wrong.size ? "\n       " : "";
     if (tn_language_of(source) < 0)
-      tn_text_add(&wrong, "%s%s: expected a source or object file: .c .cc .cpp .cxx .s .S .cu .o .a", gap, source);
-    else if (!tn_file_exists(source)) tn_text_add(&wrong, "%s%s: there is no such file", gap, source);
+      tn_text_add(&wrong,
+                  "%s%s: expected a source or object file: .c .cc .cpp .cxx .s .S .cu .o .a", gap,
+                  source);
+    else if (!tn_file_exists(source))
+      tn_text_add(&wrong, "%s%s: there is no such file", gap, source);
   }
-  if (!source_count(t)) status = tn_fail(TENON_INVALID, "a library is built of sources: none was given");
-  else if (wrong.size) status = tn_fail(TENON_NOT_FOUND, "%s", tn_text_get(&wrong));
+  if (!source_count(t))
+    status = tn_fail(TENON_INVALID, "a library is built of sources: none was given");
+  else if (wrong.size)
+    status = tn_fail(TENON_NOT_FOUND, "%s", tn_text_get(&wrong));
   tn_text_clear(&wrong);
   return status;
 }
 
 tenon_status_t tn_toolchain_open(tn_toolchain_t *t) {
   TN_TRY(check_sources(t));
-  for (uint32_t i = 0; i < source_count(t); i++) TN_TRY(find_compiler(t, tn_language_of(source_at(t, i))));
+  for (uint32_t i = 0; i < source_count(t); i++)
+    TN_TRY(find_compiler(t, tn_language_of(source_at(t, i))));
   bool only_objects = true;
-  for (int i = 0; i < TN_LANGUAGES; i++) only_objects = only_objects && !t->programs[i].count;
+  for (int i = 0; i < TN_LANGUAGES; i++)
+    only_objects = only_objects && !t->programs[i].count;
   if (only_objects) TN_TRY(find_compiler(t, TN_LANGUAGE_C)); /* it links */
   return find_include(t);
 }
 
 void tn_toolchain_close(tn_toolchain_t *t) {
-  for (int i = 0; i < TN_LANGUAGES; i++) tn_words_clear(&t->programs[i]);
+  for (int i = 0; i < TN_LANGUAGES; i++)
+    tn_words_clear(&t->programs[i]);
 }
 
-/* ---- command lines ---------------------------------------------------------------------------------------------- */
+/* command lines */
 
-static bool begins(const char *text, const char *with) { return strncmp(text, with, strlen(with)) == 0; }
+static bool begins(const char *text, const char *with) {
+  return strncmp(text, with, strlen(with)) == 0;
+}
 
-static void add_all(tn_words_t *to, const tn_words_t *words) { TN_EACH_WORD(word, words) tn_words_add(to, "%s", word); }
+static void add_all(tn_words_t *to, const tn_words_t *words) {
+  TN_EACH_WORD(word, words) tn_words_add(to, "%s", word);
+}
 
-static void compose_compile(const tn_toolchain_t *t, const char *folder, uint32_t index, tn_words_t *out) {
+static void compose_compile(const tn_toolchain_t *t, const char *folder, uint32_t index,
+                            tn_words_t *out) {
   const tenon_build_t *build = t->build;
   const int language = tn_language_of(source_at(t, index));
   bool has_level = false;
-  for (uint32_t i = 0; i < build->option_count; i++) has_level = has_level || begins(build->options[i], "-O");
+  for (uint32_t i = 0; i < build->option_count; i++)
+    has_level = has_level || begins(build->options[i], "-O");
   add_all(out, &t->programs[language]);
   if (!has_level) tn_words_add(out, "-O3");
-  for (int i = 0; languages[language].flags[i]; i++) tn_words_add(out, "%s", languages[language].flags[i]);
+  for (int i = 0; languages[language].flags[i]; i++)
+    tn_words_add(out, "%s", languages[language].flags[i]);
   if (language == TN_LANGUAGE_CXX && t->is_no_unique_known) tn_words_add(out, "-fno-gnu-unique");
   for (uint32_t i = 0; i < build->option_count; i++)
     if (!begins(build->options[i], "-l") && !begins(build->options[i], "-L"))
@@ -169,14 +201,17 @@ static void compose_compile(const tn_toolchain_t *t, const char *folder, uint32_
   tn_words_add(out, "-MF");
   tn_words_add(out, "%s/%u.d", folder, index);
   tn_words_add(out, "-c");
-  if (t->text) tn_words_add(out, "%s/%s", folder, source_at(t, index));
-  else tn_words_add(out, "%s", source_at(t, index));
+  if (t->text)
+    tn_words_add(out, "%s/%s", folder, source_at(t, index));
+  else
+    tn_words_add(out, "%s", source_at(t, index));
   tn_words_add(out, "-o");
   tn_words_add(out, "%s/%u.o", folder, index);
 }
 
-/* The linking program is that of the language that brings a run-time library of its own.  -z defs: a name that nobody
- * defines is found now and not when the library is loaded.  -t: it says what it reads. */
+/* The linking program is that of the language that brings a run-time library of its own.  -z defs:
+ * a name that nobody defines is found now and not when the library is loaded.  -t: it says what it
+ * reads. */
 static void compose_link(const tn_toolchain_t *t, const char *folder, tn_words_t *out) {
   const tenon_build_t *build = t->build;
   const int language = t->programs[TN_LANGUAGE_CUDA].count  ? TN_LANGUAGE_CUDA
@@ -189,8 +224,10 @@ static void compose_link(const tn_toolchain_t *t, const char *folder, tn_words_t
   tn_words_add(out, "-o");
   tn_words_add(out, "%s/library.so", folder);
   for (uint32_t i = 0; i < source_count(t); i++)
-    if (tn_language_of(source_at(t, i)) == TN_LANGUAGE_OBJECT) tn_words_add(out, "%s", source_at(t, i));
-    else tn_words_add(out, "%s/%u.o", folder, i);
+    if (tn_language_of(source_at(t, i)) == TN_LANGUAGE_OBJECT)
+      tn_words_add(out, "%s", source_at(t, i));
+    else
+      tn_words_add(out, "%s/%u.o", folder, i);
   tn_words_add(out, "%s--version-script=%s/exports", through, folder);
   tn_words_add(out, "%s-z,defs", through);
   tn_words_add(out, "%s--as-needed", through);
@@ -207,7 +244,8 @@ static void add_command(tn_text_t *text, const tn_words_t *words) {
   TN_EACH_WORD(word, words) {
     bool plain = *word && !word[strcspn(word, " \t\n'\"\\$`&|;<>()*?[]{}~#!")];
     tn_text_add(text, "%s%s", gap, plain ? "" : "'");
-    for (const char *c = word; *c; c++) tn_text_add(text, *c == '\'' ? "'\\''" : "%c", *c);
+    for (const char *c = word; *c; c++)
+      tn_text_add(text, *c == '\'' ? "'\\''" : "%c", *c);
     tn_text_add(text, "%s", plain ? "" : "'");
     gap = " ";
   }
@@ -220,26 +258,31 @@ void tn_toolchain_describe(const tn_toolchain_t *t, tn_text_t *text) {
   for (uint32_t i = 0; i <= source_count(t); i++) {
     tn_words_t command = {0};
     if (i < source_count(t)) is_placed = is_placed || (!t->text && *source_at(t, i) != '/');
-    if (i == source_count(t)) compose_link(t, "", &command);
-    else if (tn_language_of(source_at(t, i)) != TN_LANGUAGE_OBJECT) compose_compile(t, "", i, &command);
+    if (i == source_count(t))
+      compose_link(t, "", &command);
+    else if (tn_language_of(source_at(t, i)) != TN_LANGUAGE_OBJECT)
+      compose_compile(t, "", i, &command);
     add_command(text, &command);
     tn_text_add(text, "\n");
     tn_words_clear(&command);
   }
-  for (int i = 0; i < TN_LANGUAGES; i++) TN_EACH_WORD(word, &t->programs[i]) {
+  for (int i = 0; i < TN_LANGUAGES; i++)
+    TN_EACH_WORD(word, &t->programs[i]) {
       uint64_t size;
       int64_t changed;
       if (tn_process_find(word, path, sizeof path) && tn_file_stamp(path, &size, &changed))
         tn_text_add(text, "%s %llu %lld\n", path, (unsigned long long)size, (long long)changed);
     }
   for (int i = 0; variables[i]; i++)
-    if (tn_environment(variables[i])) tn_text_add(text, "%s=%s\n", variables[i], tn_environment(variables[i]));
-  if (is_placed && tn_folder_current(path, sizeof path)) tn_text_add(text, "in %s\n", path); /* of relative paths */
+    if (tn_environment(variables[i]))
+      tn_text_add(text, "%s=%s\n", variables[i], tn_environment(variables[i]));
+  if (is_placed && tn_folder_current(path, sizeof path))
+    tn_text_add(text, "in %s\n", path); /* of relative paths */
   tn_text_add(text, "%s\n", t->entry);
   if (t->text) tn_text_bytes(text, t->text->data, t->text->size);
 }
 
-/* ---- running ------------------------------------------------------------------------------------------------------ */
+/* running */
 
 static tenon_status_t read_whole(const char *path, tn_text_t *text) {
   tn_file_t file;
@@ -250,8 +293,8 @@ static tenon_status_t read_whole(const char *path, tn_text_t *text) {
   return TENON_OK;
 }
 
-static tenon_status_t begin(const tn_toolchain_t *t, const tn_words_t *command, const char *output, const char *errors,
-                            int64_t *out_id) {
+static tenon_status_t begin(const tn_toolchain_t *t, const tn_words_t *command, const char *output,
+                            const char *errors, int64_t *out_id) {
   if (t->build->say) {
     tn_text_t text = {0};
     add_command(&text, command);
@@ -273,9 +316,12 @@ static void add_inputs(const char *list, const char *folder, tn_words_t *inputs)
   tn_text_t name = {0};
   const char *at = strstr(list, ": ");
   for (at = at ? at + 1 : list + strlen(list); *at;) {
-    while (isspace((unsigned char)*at) || (*at == '\\' && at[1] == '\n')) at++;
+    while (isspace((unsigned char)*at) || (*at == '\\' && at[1] == '\n'))
+      at++;
     for (; *at && !isspace((unsigned char)*at) && !(*at == '\\' && at[1] == '\n'); at++) {
-      if ((*at == '\\' && (at[1] == ' ' || at[1] == '#' || at[1] == '\\')) || (*at == '$' && at[1] == '$')) at++;
+      if ((*at == '\\' && (at[1] == ' ' || at[1] == '#' || at[1] == '\\')) ||
+          (*at == '$' && at[1] == '$'))
+        at++;
       tn_text_bytes(&name, at, 1);
     }
     if (name.size) add_input(name.data, folder, inputs);
@@ -284,20 +330,24 @@ static void add_inputs(const char *list, const char *folder, tn_words_t *inputs)
   }
 }
 
-/* The objects and archives that the linker says it reads, one on a line; libraries give names alone. */
+/* The objects and archives that the linker says it reads, one on a line; libraries give names
+ * alone. */
 static void add_linked(const char *lines, const char *folder, tn_words_t *inputs) {
   for (size_t size; *lines; lines += size + (lines[size] != 0)) {
     char path[4096];
     size = strcspn(lines, "\n");
     if (size < 3 || size >= sizeof path) continue;
-    memcpy(path, lines, size), path[size] = 0;
-    if (tn_language_of(path) == TN_LANGUAGE_OBJECT && tn_file_exists(path)) add_input(path, folder, inputs);
+    memcpy(path, lines, size);
+    path[size] = 0;
+    if (tn_language_of(path) == TN_LANGUAGE_OBJECT && tn_file_exists(path))
+      add_input(path, folder, inputs);
   }
 }
 
 /* Waits, and takes what was said.  `what` does not compile, or not link. */
-static tenon_status_t end(const tn_toolchain_t *t, int64_t id, const char *program, const char *what, const char *does,
-                          const char *errors, tn_text_t *words) {
+static tenon_status_t end(const tn_toolchain_t *t, int64_t id, const char *program,
+                          const char *what, const char *does, const char *errors,
+                          tn_text_t *words) {
   const size_t before = words->size;
   tenon_status_t status = tn_process_wait(id, program);
   char reason[500];
@@ -311,8 +361,8 @@ static tenon_status_t end(const tn_toolchain_t *t, int64_t id, const char *progr
                  is_shown ? 0 : (int)(said[size - 1] == '\n' ? size - 1 : size), said);
 }
 
-static tenon_status_t end_compile(const tn_toolchain_t *t, const char *folder, uint32_t index, int64_t id,
-                                  tn_text_t *words, tn_words_t *inputs) {
+static tenon_status_t end_compile(const tn_toolchain_t *t, const char *folder, uint32_t index,
+                                  int64_t id, tn_text_t *words, tn_words_t *inputs) {
   char path[4200];
   tn_text_t list = {0};
   const char *program = tn_text_get(&t->programs[tn_language_of(source_at(t, index))].text);
@@ -326,10 +376,14 @@ static tenon_status_t end_compile(const tn_toolchain_t *t, const char *folder, u
   return status;
 }
 
-static tenon_status_t compile_all(const tn_toolchain_t *t, const char *folder, tn_text_t *words, tn_words_t *inputs) {
-  const uint32_t count = source_count(t), at_once = (uint32_t)tn_processor_count();
-  uint32_t begun = 0, ended = 0;
-  tenon_status_t status = TENON_OK, other;
+static tenon_status_t compile_all(const tn_toolchain_t *t, const char *folder, tn_text_t *words,
+                                  tn_words_t *inputs) {
+  const uint32_t count = source_count(t);
+  const uint32_t at_once = (uint32_t)tn_processor_count();
+  uint32_t begun = 0;
+  uint32_t ended = 0;
+  tenon_status_t status = TENON_OK;
+  tenon_status_t other;
   char errors[4200];
   char *kept = NULL; /* the first failure's message */
   int64_t *ids = tn_allocate_zero(count, sizeof *ids);
@@ -343,14 +397,20 @@ static tenon_status_t compile_all(const tn_toolchain_t *t, const char *folder, t
       } else {
         compose_compile(t, folder, begun, &command);
         status = begin(t, &command, errors, errors, &ids[begun]);
-        if (status != TENON_OK) ids[begun] = 0, kept = tn_copy_text(tn_error(), strlen(tn_error()));
+        if (status != TENON_OK) {
+          ids[begun] = 0;
+          kept = tn_copy_text(tn_error(), strlen(tn_error()));
+        }
       }
       tn_words_clear(&command);
       begun++;
       continue;
     }
     other = ids[ended] ? end_compile(t, folder, ended, ids[ended], words, inputs) : TENON_OK;
-    if (other != TENON_OK && status == TENON_OK) status = other, kept = tn_copy_text(tn_error(), strlen(tn_error()));
+    if (other != TENON_OK && status == TENON_OK) {
+      status = other;
+      kept = tn_copy_text(tn_error(), strlen(tn_error()));
+    }
     ended++;
   }
   if (kept) (void)tn_fail(status, "%s", kept);
@@ -359,7 +419,8 @@ static tenon_status_t compile_all(const tn_toolchain_t *t, const char *folder, t
   return status;
 }
 
-static tenon_status_t link_all(const tn_toolchain_t *t, const char *folder, tn_text_t *words, tn_words_t *inputs) {
+static tenon_status_t link_all(const tn_toolchain_t *t, const char *folder, tn_text_t *words,
+                               tn_words_t *inputs) {
   tn_words_t command = {0};
   tn_text_t list = {0};
   char output[4200], errors[4200];
@@ -368,7 +429,8 @@ static tenon_status_t link_all(const tn_toolchain_t *t, const char *folder, tn_t
   snprintf(output, sizeof output, "%s/link", folder);
   snprintf(errors, sizeof errors, "%s/link.words", folder);
   tenon_status_t status = begin(t, &command, output, errors, &id);
-  if (status == TENON_OK) status = end(t, id, tn_text_get(&command.text), t->output, "link", errors, words);
+  if (status == TENON_OK)
+    status = end(t, id, tn_text_get(&command.text), t->output, "link", errors, words);
   if (status == TENON_OK) status = read_whole(output, &list);
   if (status == TENON_OK) add_linked(tn_text_get(&list), folder, inputs);
   tn_text_clear(&list);
@@ -376,12 +438,14 @@ static tenon_status_t link_all(const tn_toolchain_t *t, const char *folder, tn_t
   return status;
 }
 
-/* Whether the C++ compiler takes -fno-gnu-unique: g++ does, and without it a library may never be unloaded. */
+/* Whether the C++ compiler takes -fno-gnu-unique: g++ does, and without it a library may never be
+ * unloaded. */
 static bool takes_no_unique(const tn_toolchain_t *t) {
   tn_words_t command = {0};
   int64_t id;
   add_all(&command, &t->programs[TN_LANGUAGE_CXX]);
-  for (const char *const *word = (const char *const[]){"-fno-gnu-unique", "-fsyntax-only", "-x", "c++", "/dev/null", 0};
+  for (const char *const *word =
+           (const char *const[]){"-fno-gnu-unique", "-fsyntax-only", "-x", "c++", "/dev/null", 0};
        *word; word++)
     tn_words_add(&command, "%s", *word);
   bool takes = tn_process_start(&command, "/dev/null", "/dev/null", &id) == TENON_OK &&
@@ -390,7 +454,8 @@ static bool takes_no_unique(const tn_toolchain_t *t) {
   return takes;
 }
 
-tenon_status_t tn_toolchain_run(tn_toolchain_t *t, const char *folder, tn_text_t *words, tn_words_t *inputs) {
+tenon_status_t tn_toolchain_run(tn_toolchain_t *t, const char *folder, tn_text_t *words,
+                                tn_words_t *inputs) {
   char path[4200], exports[200];
   int size = snprintf(exports, sizeof exports, "{ global: %s; local: *; };\n", t->entry);
   snprintf(path, sizeof path, "%s/exports", folder);

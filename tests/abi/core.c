@@ -2,7 +2,8 @@
 #include <tenon/op.h>
 
 static tenon_status_t copy(const tenon_loop_t *loop) {
-  for (int64_t i = 0; i < loop->count; i++) ((double *)loop->data[1])[i] = ((const double *)loop->data[0])[i];
+  for (int64_t i = 0; i < loop->count; i++)
+    ((double *)loop->data[1])[i] = ((const double *)loop->data[0])[i];
   return TENON_OK;
 }
 
@@ -12,8 +13,8 @@ TENON_LIBRARY(core, "1.0.0",
     TENON_GRADIENT("x: identity(grad)"), TENON_LOOP("f64 -> f64", copy)))
 /* clang-format on */
 
-#define NO_DEVICE(name)                                                                                                \
-  TENON_C const tenon_descriptor_t *tenon_library_##name(void);                                                        \
+#define NO_DEVICE(name)                                                                            \
+  TENON_C const tenon_descriptor_t *tenon_library_##name(void);                                    \
   const tenon_descriptor_t *tenon_library_##name(void) { return 0; }
 NO_DEVICE(null)
 NO_DEVICE(sim)

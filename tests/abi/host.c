@@ -1,27 +1,39 @@
-/* A program that runs libraries: host LIB...  Calls the operator `value` of each with the tensor [1, 2, 3] of f64, and prints one line,
- * "LIB: NAME 1.0.0 (1.0): 2 4 6" or "LIB: MESSAGE"; what a library states besides, it is asked for too.  Compiled with the headers of
- * its own version, and linked with the libtenon that is tried. */
+/* A program that runs libraries: host LIB...  Calls the operator `value` of each with the tensor
+ * [1, 2, 3] of f64, and prints one line, "LIB: NAME 1.0.0 (1.0): 2 4 6" or "LIB: MESSAGE"; what a
+ * library states besides, it is asked for too.  Compiled with the headers of its own version, and
+ * linked with the libtenon that is tried. */
 #include <stdio.h>
 #include <string.h>
 #include <tenon/tenon.h>
 
 static void print(const tenon_tensor_t *t) {
-  for (int64_t i = 0; i < tenon_count(t); i++) printf(" %g", ((const double *)t->data)[i]);
+  for (int64_t i = 0; i < tenon_count(t); i++)
+    printf(" %g", ((const double *)t->data)[i]);
 }
 
 static double x[3] = {1, 2, 3};
-static int64_t shape[1] = {3}, strides[1] = {1};
+static int64_t shape[1] = {3};
+static int64_t strides[1] = {1};
 
 static tenon_tensor_t input(void) {
   tenon_tensor_t in = {0};
-  in.data = x, in.device.type = 1, in.ndim = 1, in.dtype = tenon_dtype(TENON_F64);
-  in.shape = shape, in.strides = strides;
+  in.data = x;
+  in.device.type = 1;
+  in.ndim = 1;
+  in.dtype = tenon_dtype(TENON_F64);
+  in.shape = shape;
+  in.strides = strides;
   return in;
 }
 
 static int call(const tenon_op_t *op) {
-  tenon_tensor_t in = input(), *inputs[1] = {&in}, *outputs[1] = {NULL};
-  if (tenon_op_call(op, NULL, inputs, outputs, 0) != TENON_OK) return printf(" %s", tenon_error()), 1;
+  tenon_tensor_t in = input();
+  tenon_tensor_t *inputs[1] = {&in};
+  tenon_tensor_t *outputs[1] = {NULL};
+  if (tenon_op_call(op, NULL, inputs, outputs, 0) != TENON_OK) {
+    printf(" %s", tenon_error());
+    return 1;
+  }
   print(outputs[0]);
   tenon_tensor_release(outputs[0]);
   return 0;
@@ -29,24 +41,33 @@ static int call(const tenon_op_t *op) {
 
 /* The same on a device: there, and back. */
 static tenon_status_t call_on(const char *device, const tenon_op_t *op) {
-  tenon_tensor_t in = input(), *there = NULL, *result = NULL, *back = NULL;
+  tenon_tensor_t in = input();
+  tenon_tensor_t *there = NULL;
+  tenon_tensor_t *result = NULL;
+  tenon_tensor_t *back = NULL;
   const tenon_device_t cpu = {1, 0};
   tenon_device_t where;
   TENON_TRY(tenon_device_find(device, 0, &where));
   TENON_TRY(tenon_tensor_copy_to(&in, where, &there));
   TENON_TRY(tenon_op_call(op, NULL, &there, &result, 0));
   TENON_TRY(tenon_tensor_copy_to(result, cpu, &back));
-  printf(", on %s", device), print(back);
-  tenon_tensor_release(there), tenon_tensor_release(result), tenon_tensor_release(back);
+  printf(", on %s", device);
+  print(back);
+  tenon_tensor_release(there);
+  tenon_tensor_release(result);
+  tenon_tensor_release(back);
   return TENON_OK;
 }
 
 /* The same in a graph, to which a pass is applied. */
 static tenon_status_t call_in_graph(const char *pass, const tenon_op_t *op) {
   tenon_builder_t *builder = NULL;
-  tenon_graph_t *graph = NULL, *made = NULL;
+  tenon_graph_t *graph = NULL;
+  tenon_graph_t *made = NULL;
   tenon_executable_t *executable = NULL;
-  tenon_tensor_t in = input(), *inputs[1] = {&in}, *outputs[1] = {NULL};
+  tenon_tensor_t in = input();
+  tenon_tensor_t *inputs[1] = {&in};
+  tenon_tensor_t *outputs[1] = {NULL};
   tenon_axis_t axis = {3, NULL};
   tenon_edge_t edges[2];
   tenon_operand_t operand = {1, edges};
@@ -58,13 +79,18 @@ static tenon_status_t call_in_graph(const char *pass, const tenon_op_t *op) {
   TENON_TRY(tenon_graph_apply(graph, pass, NULL, 0, &made));
   TENON_TRY(tenon_executable_create(made, NULL, &executable));
   TENON_TRY(tenon_executable_run(executable, inputs, outputs, NULL));
-  printf(", after %s", pass), print(outputs[0]);
-  tenon_tensor_release(outputs[0]), tenon_executable_release(executable);
-  tenon_graph_release(graph), tenon_graph_release(made), tenon_builder_release(builder);
+  printf(", after %s", pass);
+  print(outputs[0]);
+  tenon_tensor_release(outputs[0]);
+  tenon_executable_release(executable);
+  tenon_graph_release(graph);
+  tenon_graph_release(made);
+  tenon_builder_release(builder);
   return TENON_OK;
 }
 
-/* What the first operator of the library `wide` does on its device, and after its pass and its partitioner. */
+/* What the first operator of the library `wide` does on its device, and after its pass and its
+ * partitioner. */
 static int call_wide(const tenon_op_t *op) {
   tenon_status_t status = call_on("box", op);
   if (status == TENON_OK) status = call_in_graph("wide::same", op);
@@ -77,7 +103,10 @@ static int run(const char *path) {
   const char *slash = strrchr(path, '/');
   int failed = 0;
   printf("%s:", slash ? slash + 1 : path);
-  if (tenon_library_load(path, TENON_LOAD_UNLOADABLE, &library) != TENON_OK) return printf(" %s\n", tenon_error()), 0;
+  if (tenon_library_load(path, TENON_LOAD_UNLOADABLE, &library) != TENON_OK) {
+    printf(" %s\n", tenon_error());
+    return 0;
+  }
   printf(" %s %s", tenon_library_name(library), tenon_library_version(library));
   for (int32_t i = 0; i < tenon_library_op_count(library); i++) {
     tenon_op_info_t info = {0};
@@ -87,7 +116,8 @@ static int run(const char *path) {
     if (strcmp(name, "whole") == 0) continue; /* of wide: it is of graphs */
     printf(" %s", name);
     failed |= call(tenon_library_op(library, i));
-    if (strcmp(tenon_library_name(library), "wide") == 0) failed |= call_wide(tenon_library_op(library, i));
+    if (strcmp(tenon_library_name(library), "wide") == 0)
+      failed |= call_wide(tenon_library_op(library, i));
   }
   printf("\n");
   tenon_library_release(library);
@@ -97,7 +127,8 @@ static int run(const char *path) {
 int main(int argc, char **argv) {
   int failed = 0;
   printf("host %u.%u\n", TENON_ABI >> 16, TENON_ABI & 0xffffu);
-  for (int i = 1; i < argc; i++) failed |= run(argv[i]);
+  for (int i = 1; i < argc; i++)
+    failed |= run(argv[i]);
   tenon_shutdown();
   return failed;
 }

@@ -1,5 +1,5 @@
-/* Compiles files by the slot `compile` of the device "cuda", which needs NVRTC and no GPU: cuda_compile ARCH FILE...  Prints a line for
- * each, or what the compiler says. */
+/* Compiles files by the slot `compile` of the device "cuda", which needs NVRTC and no GPU:
+ * cuda_compile ARCH FILE...  Prints a line for each, or what the compiler says. */
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -40,7 +40,10 @@ int main(int argc, char **argv) {
   if (argc < 2 || cu_nvrtc_open(&on, 0) != TENON_OK) return 77;
   for (int i = 2; i < argc; i++) {
     FILE *file = fopen(argv[i], "rb");
-    if (!file) return perror(argv[i]), 2;
+    if (!file) {
+      perror(argv[i]);
+      return 2;
+    }
     size_t size = fread(text, 1, sizeof text - 1, file);
     fclose(file);
     text[size] = 0;

@@ -1,7 +1,8 @@
-/* Rounds of misbehaviour: isolation_rounds ROUNDS FOLDER [hang].  Each library of FOLDER misbehaves that often, isolated, while
- * threads of this program call other operators: right ones of the same processes, an isolated library that is well, and
- * built-in ones.  All their answers are compared.  At the end no process, descriptor or mapping is left.  With `hang` it says
- * "hanging" while a call hangs in a child, and waits to be killed.  isolation_test.py runs it. */
+/* Rounds of misbehaviour: isolation_rounds ROUNDS FOLDER [hang].  Each library of FOLDER misbehaves
+ * that often, isolated, while threads of this program call other operators: right ones of the same
+ * processes, an isolated library that is well, and built-in ones.  All their answers are compared.
+ * At the end no process, descriptor or mapping is left.  With `hang` it says "hanging" while a call
+ * hangs in a child, and waits to be killed.  isolation_test.py runs it. */
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,7 +12,8 @@
 #include "../unit/isolation.h"
 
 typedef struct kind_t {
-  const char *name, *says; /* says: a part of the message; NULL: the call may succeed */
+  const char *name;
+  const char *says; /* says: a part of the message; NULL: the call may succeed */
   tenon_status_t status;
   int is_slow; /* ends by its deadline, and has fewer rounds */
 } kind_t;
@@ -34,10 +36,15 @@ static const kind_t kinds[] = {
     {"stops", "was past its deadline of 500 ms", TENON_DEADLINE, 1},
     {"throws", "aborted (SIGABRT)", TENON_ABORTED, 0},
 };
-enum { KINDS = sizeof kinds / sizeof *kinds, WITNESSES = 3 };
+enum {
+  KINDS = sizeof kinds / sizeof *kinds,
+  WITNESSES = 3,
+};
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-enum { SANITIZED = 1 }; /* memory has no bound that a limit could be set to, and another allocator */
+enum {
+  SANITIZED = 1
+}; /* memory has no bound that a limit could be set to, and another allocator */
 #else
 enum { SANITIZED = 0 };
 #endif
@@ -46,7 +53,8 @@ static int failures, calls, stop;
 static const char *current = "crashes"; /* the library that misbehaves now */
 
 static void fail(const char *what, const char *message) {
-  if (__atomic_fetch_add(&failures, 1, __ATOMIC_RELAXED) < 20) printf("FAIL %s: %s\n", what, message);
+  if (__atomic_fetch_add(&failures, 1, __ATOMIC_RELAXED) < 20)
+    printf("FAIL %s: %s\n", what, message);
 }
 
 static const tenon_op_t *find(const char *library, const char *name) {
@@ -61,34 +69,43 @@ static const tenon_op_t *find(const char *library, const char *name) {
 static tenon_status_t call(const tenon_op_t *op, float a, float b, float *out) {
   if (!op) return TENON_NOT_FOUND;
   float x[2] = {a, b};
-  int64_t shape[1] = {2}, in_room[1], out_room[1];
-  tenon_tensor_t in, result, *inputs[2] = {&in, &in}, *output = &result;
+  int64_t shape[1] = {2};
+  int64_t in_room[1], out_room[1];
+  tenon_tensor_t in, result;
+  tenon_tensor_t *inputs[2] = {&in, &in};
+  tenon_tensor_t *output = &result;
   out[0] = out[1] = -1;
   tenon_tensor_view(&in, x, tenon_dtype(TENON_F32), 1, shape, NULL, in_room);
   tenon_tensor_view(&result, out, tenon_dtype(TENON_F32), 1, shape, NULL, out_room);
   return tenon_op_call_into(op, NULL, inputs, &output);
 }
 
-/* Twice a number, by an operator that is right: it may fail only where it shares a process that somebody else ended. */
+/* Twice a number, by an operator that is right: it may fail only where it shares a process that
+ * somebody else ended. */
 static void check_twice(const tenon_op_t *op, const char *name, float a, int may_fail) {
   float y[2];
   const tenon_status_t status = call(op, a, 3, y);
   __atomic_fetch_add(&calls, 1, __ATOMIC_RELAXED);
   if (status != TENON_OK && may_fail && strstr(tenon_error(), "isolated process")) return;
-  if (status != TENON_OK) fail(name, tenon_error());
-  else if (!may_fail && (y[0] != 2 * a || y[1] != 6)) fail(name, "a wrong answer");
+  if (status != TENON_OK)
+    fail(name, tenon_error());
+  else if (!may_fail && (y[0] != 2 * a || y[1] != 6))
+    fail(name, "a wrong answer");
 }
 
 static void *witness(void *argument) {
   const int number = *(const int *)argument;
-  const tenon_op_t *add = NULL, *well = find("halves_well", "twice");
+  const tenon_op_t *add = NULL;
+  const tenon_op_t *well = find("halves_well", "twice");
   if (tenon_op_find("core::add", &add) != TENON_OK) fail("core::add", tenon_error());
   for (int i = 0; !__atomic_load_n(&stop, __ATOMIC_RELAXED) && add && well; i++) {
     const char *library = __atomic_load_n(&current, __ATOMIC_RELAXED);
     const float a = (float)(i % 1000);
-    check_twice(number % 2 ? add : well, number % 2 ? "core::add" : "an isolated library that is well", a, 0);
+    check_twice(number % 2 ? add : well,
+                number % 2 ? "core::add" : "an isolated library that is well", a, 0);
     check_twice(well, "an isolated library that is well", a + 1, 0);
-    if (number == 2) check_twice(find(library, "twice"), library, a, 1); /* in the process that misbehaves */
+    if (number == 2)
+      check_twice(find(library, "twice"), library, a, 1); /* in the process that misbehaves */
     if (i % 4 == 0) usleep(200);
   }
   return NULL;
@@ -96,34 +113,44 @@ static void *witness(void *argument) {
 
 static void load(const char *folder, const char *name, int is_slow) {
   char path[4096];
-  const tenon_isolation_t isolation = {
-      .size = sizeof isolation, .deadline_ms = is_slow ? 500 : 20000, .memory = 64 << 20, .call_count = 4};
+  const tenon_isolation_t isolation = {.size = sizeof isolation,
+                                       .deadline_ms = is_slow ? 500 : 20000,
+                                       .memory = 64 << 20,
+                                       .call_count = 4};
   snprintf(path, sizeof path, "%s/%s.so", folder, name);
   if (tenon_library_load_isolated(path, 0, &isolation, NULL) != TENON_OK) fail(name, tenon_error());
 }
 
 static void misbehave(const kind_t *kind, int rounds) {
-  const tenon_op_t *act = find(kind->name, "act"), *twice = find(kind->name, "twice");
+  const tenon_op_t *act = find(kind->name, "act");
+  const tenon_op_t *twice = find(kind->name, "twice");
   float y[2];
   __atomic_store_n(&current, kind->name, __ATOMIC_RELAXED);
   for (int i = 0; i < rounds && act && twice; i++) {
     const tenon_status_t status = call(act, (float)i, 0, y);
-    const char *says = SANITIZED ? "isolated process" : kind->says; /* its runtime has words and ends of its own */
-    const int is_right =
-        (SANITIZED ? status != TENON_OK : status == kind->status) && strstr(tenon_error(), says ? says : "");
+    const char *says =
+        SANITIZED ? "isolated process" : kind->says; /* its runtime has words and ends of its own */
+    const int is_right = (SANITIZED ? status != TENON_OK : status == kind->status) &&
+                         strstr(tenon_error(), says ? says : "");
     if (kind->says && !is_right) fail(kind->name, status ? tenon_error() : "the call succeeds");
     for (int tries = 0; !kind->says && tries < 20 && call(twice, 1, 2, y) != TENON_OK;
          tries++) /* what it left comes up */
       if (!strstr(tenon_error(), "isolated process")) fail(kind->name, tenon_error());
-    if (call(twice, 21, 2, y) != TENON_OK && (kind->says || !strstr(tenon_error(), "isolated process")))
+    if (call(twice, 21, 2, y) != TENON_OK &&
+        (kind->says || !strstr(tenon_error(), "isolated process")))
       fail(kind->name, tenon_error());
-    else if (kind->says && (y[0] != 42 || y[1] != 4)) fail(kind->name, "the next call gives a wrong answer");
+    else if (kind->says && (y[0] != 42 || y[1] != 4))
+      fail(kind->name, "the next call gives a wrong answer");
   }
 }
 
 int main(int argc, char **argv) {
-  if (argc < 3) return fprintf(stderr, "usage: isolation_rounds ROUNDS FOLDER [hang]\n"), 2;
-  const int rounds = atoi(argv[1]), hangs = argc > 3 && !strcmp(argv[3], "hang");
+  if (argc < 3) {
+    fprintf(stderr, "usage: isolation_rounds ROUNDS FOLDER [hang]\n");
+    return 2;
+  }
+  const int rounds = atoi(argv[1]);
+  const int hangs = argc > 3 && !strcmp(argv[3], "hang");
   pthread_t threads[WITNESSES];
   int numbers[WITNESSES];
   const int descriptors = open_descriptors();
@@ -131,13 +158,15 @@ int main(int argc, char **argv) {
   tenon_start();
   if (hangs) {
     float y[2];
-    load(argv[2], "stops", 0), load(argv[2], "loops", 0);
+    load(argv[2], "stops", 0);
+    load(argv[2], "loops", 0);
     printf("hanging\n");
     call(find("loops", "act"), 1, 2, y);
     return 0;
   }
   load(argv[2], "halves_well", 0);
-  for (int k = 0; k < KINDS; k++) load(argv[2], kinds[k].name, kinds[k].is_slow);
+  for (int k = 0; k < KINDS; k++)
+    load(argv[2], kinds[k].name, kinds[k].is_slow);
   for (int i = 0; i < WITNESSES; i++) {
     numbers[i] = i;
     pthread_create(&threads[i], NULL, witness, &numbers[i]);
@@ -145,17 +174,20 @@ int main(int argc, char **argv) {
   int made = 0;
   for (int k = 0; k < KINDS; k++) {
     const int count = kinds[k].is_slow && rounds > 8 && rounds < 100 ? 8 : rounds;
-    if (SANITIZED && (!strcmp(kinds[k].name, "hoards") || !strcmp(kinds[k].name, "frees_twice"))) continue;
-    misbehave(&kinds[k], count), made += count;
+    if (SANITIZED && (!strcmp(kinds[k].name, "hoards") || !strcmp(kinds[k].name, "frees_twice")))
+      continue;
+    misbehave(&kinds[k], count);
+    made += count;
   }
   __atomic_store_n(&stop, 1, __ATOMIC_RELAXED);
-  for (int i = 0; i < WITNESSES; i++) pthread_join(threads[i], NULL);
+  for (int i = 0; i < WITNESSES; i++)
+    pthread_join(threads[i], NULL);
   tenon_shutdown();
   const int left = processes_below(1, NULL) + processes_below(2, NULL);
   if (left) fail("processes", "some are left behind");
   if (open_descriptors() != descriptors) fail("descriptors", "some are left behind");
   if (shared_mappings()) fail("shared memory", "some is left behind");
-  printf("%d rounds of misbehaviour of %d kinds, %d answers of others, %d failures\n", made, (int)KINDS, calls,
-         failures);
+  printf("%d rounds of misbehaviour of %d kinds, %d answers of others, %d failures\n", made,
+         (int)KINDS, calls, failures);
   return failures != 0;
 }

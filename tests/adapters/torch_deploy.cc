@@ -1,6 +1,6 @@
-/* A program without Python: libtorch, libtenon_torch.so and a library of operators.  It runs a TorchScript file and AOTInductor
- * packages and prints what they give.
- * Usage: torch_deploy LIBRARY... -- FILE...; files end in .pt (TorchScript) or .pt2 (AOTInductor). */
+/* A program without Python: libtorch, libtenon_torch.so and a library of operators.  It runs a
+ * TorchScript file and AOTInductor packages and prints what they give. Usage: torch_deploy
+ * LIBRARY... -- FILE...; files end in .pt (TorchScript) or .pt2 (AOTInductor). */
 #include <ATen/ops/from_blob.h>
 #include <tenon/torch.h>
 #include <torch/csrc/inductor/aoti_package/model_package_loader.h>
@@ -21,16 +21,20 @@
 static bool has_python() { /* is any of it in this process? */
   std::ifstream maps("/proc/self/maps");
   for (std::string line; std::getline(maps, line);)
-    if (line.find("libpython") != std::string::npos || line.find("libtorch_python") != std::string::npos) return true;
+    if (line.find("libpython") != std::string::npos ||
+        line.find("libtorch_python") != std::string::npos)
+      return true;
   return false;
 }
 
-static void print(const std::string &path, const std::vector<at::Tensor> &results) { /* as bits: nothing is rounded */
+static void print(const std::string &path,
+                  const std::vector<at::Tensor> &results) { /* as bits: nothing is rounded */
   for (const at::Tensor &result : results) {
     at::Tensor t = result.contiguous();
     const uint32_t *bits = reinterpret_cast<const uint32_t *>(t.const_data_ptr<float>());
     std::printf("%s", path.substr(path.rfind('/') + 1).c_str());
-    for (int64_t i = 0; i < t.numel(); i++) std::printf(" %08" PRIx32, bits[i]);
+    for (int64_t i = 0; i < t.numel(); i++)
+      std::printf(" %08" PRIx32, bits[i]);
     std::printf("\n");
   }
 }
@@ -39,8 +43,10 @@ typedef std::function<std::vector<at::Tensor>()> model_t;
 
 static model_t load(const std::string &path) { /* with its inputs */
   static float numbers[13];
-  for (int i = 0; i < 13; i++) numbers[i] = static_cast<float>(i) / 8 - 0.5f;
-  at::Tensor x = at::from_blob(numbers, {3, 4}), more = at::from_blob(numbers + 12, {1});
+  for (int i = 0; i < 13; i++)
+    numbers[i] = static_cast<float>(i) / 8 - 0.5f;
+  at::Tensor x = at::from_blob(numbers, {3, 4});
+  at::Tensor more = at::from_blob(numbers + 12, {1});
   if (path.substr(path.size() - 3) == "pt2") {
     auto package = std::make_shared<torch::inductor::AOTIModelPackageLoader>(path);
     return [=] { return package->run({x, more}); };
@@ -49,16 +55,20 @@ static model_t load(const std::string &path) { /* with its inputs */
   return [=] {
     const c10::IValue tuple = module->forward({x, more});
     std::vector<at::Tensor> results;
-    for (const c10::IValue &value : tuple.toTupleRef().elements()) results.push_back(value.toTensor());
+    for (const c10::IValue &value : tuple.toTupleRef().elements())
+      results.push_back(value.toTensor());
     return results;
   };
 }
 
-static size_t grown(const model_t &model) { /* bytes that 2000 calls leave behind, by the third time that is tried */
+static size_t
+grown(const model_t
+          &model) { /* bytes that 2000 calls leave behind, by the third time that is tried */
   size_t before = 0;
   for (int round = 0; round < 3; round++) {
     before = mallinfo2().uordblks;
-    for (int i = 0; i < 2000; i++) model();
+    for (int i = 0; i < 2000; i++)
+      model();
   }
   const size_t after = mallinfo2().uordblks;
   return after > before ? after - before : 0;
@@ -72,7 +82,10 @@ int main(int argc, char **argv) {
     std::printf("not loaded: %s\n", why);
     return 2;
   }
-  if (tenon_torch_register("core", 0, NULL, &why) != TENON_OK) return std::printf("%s\n", why), 2;
+  if (tenon_torch_register("core", 0, NULL, &why) != TENON_OK) {
+    std::printf("%s\n", why);
+    return 2;
+  }
   try {
     c10::InferenceMode guard;
     for (at++; at < argc; at++) {

@@ -1,4 +1,5 @@
-/* Stands in the place of malloc and its like for a whole process: the names below are found before libc's. */
+/* Stands in the place of malloc and its like for a whole process: the names below are found before
+ * libc's. */
 #include "allocator.h"
 
 #include <errno.h>
@@ -9,7 +10,8 @@
 #include <stdlib.h>
 
 extern void *__libc_malloc(size_t size), *__libc_calloc(size_t count, size_t size);
-extern void *__libc_realloc(void *block, size_t size), *__libc_memalign(size_t alignment, size_t size);
+extern void *__libc_realloc(void *block, size_t size),
+    *__libc_memalign(size_t alignment, size_t size);
 extern void __libc_free(void *block);
 extern char __executable_start[], etext[];
 
@@ -18,8 +20,11 @@ static _Atomic uint64_t seed;
 static _Atomic uint32_t share;
 
 void allocator_fail(uint64_t new_seed, uint32_t new_share) {
-  atomic_store(&share, 0), atomic_store(&asked, 0), atomic_store(&failures, 0);
-  atomic_store(&seed, new_seed), atomic_store(&share, new_share);
+  atomic_store(&share, 0);
+  atomic_store(&asked, 0);
+  atomic_store(&failures, 0);
+  atomic_store(&seed, new_seed);
+  atomic_store(&share, new_share);
 }
 
 int64_t allocator_failures(void) { return failures; }
@@ -28,9 +33,11 @@ int64_t allocator_held(void) { return held; }
 
 /* By code of the program itself: faults.c sees to that. */
 static bool fails(const void *caller) {
-  if (!share || ((const char *)caller >= __executable_start && (const char *)caller < etext)) return false;
+  if (!share || ((const char *)caller >= __executable_start && (const char *)caller < etext))
+    return false;
   uint64_t x = seed + (uint64_t)++asked * 0x9E3779B97F4A7C15u;
-  x = (x ^ (x >> 30)) * 0xBF58476D1CE4E5B9u, x = (x ^ (x >> 27)) * 0x94D049BB133111EBu;
+  x = (x ^ (x >> 30)) * 0xBF58476D1CE4E5B9u;
+  x = (x ^ (x >> 27)) * 0x94D049BB133111EBu;
   if ((x ^ (x >> 31)) % share) return false;
   failures++;
   errno = ENOMEM;
@@ -46,8 +53,12 @@ static void *got(void *block) {
 #pragma GCC visibility push(default) /* for other libraries */
 
 void *malloc(size_t size) { return fails(CALLER) ? NULL : got(__libc_malloc(size)); }
-void *calloc(size_t count, size_t size) { return fails(CALLER) ? NULL : got(__libc_calloc(count, size)); }
-void *memalign(size_t alignment, size_t size) { return fails(CALLER) ? NULL : got(__libc_memalign(alignment, size)); }
+void *calloc(size_t count, size_t size) {
+  return fails(CALLER) ? NULL : got(__libc_calloc(count, size));
+}
+void *memalign(size_t alignment, size_t size) {
+  return fails(CALLER) ? NULL : got(__libc_memalign(alignment, size));
+}
 void *aligned_alloc(size_t alignment, size_t size) {
   return fails(CALLER) ? NULL : got(__libc_memalign(alignment, size));
 }

@@ -18,7 +18,8 @@
 #include "base/thread.h"
 #include "device/pool.h"
 
-static fault_plan_t plan; /* under the lock: threads of devices may still ask while the next one is made */
+static fault_plan_t
+    plan; /* under the lock: threads of devices may still ask while the next one is made */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static atomic_bool armed, limited;
 static atomic_llong asked[FAULT_KINDS], turn, failures, left;
@@ -30,8 +31,10 @@ void fault_begin(const fault_plan_t *wanted) {
   pthread_mutex_lock(&lock);
   plan = *wanted;
   pthread_mutex_unlock(&lock);
-  for (int kind = 0; kind < FAULT_KINDS; kind++) atomic_store(&asked[kind], 0);
-  atomic_store(&turn, 0), atomic_store(&failures, 0);
+  for (int kind = 0; kind < FAULT_KINDS; kind++)
+    atomic_store(&asked[kind], 0);
+  atomic_store(&turn, 0);
+  atomic_store(&failures, 0);
   tn_kept_clear(thread);
   thread->most_kept = 0;
   atomic_store(&armed, true);
@@ -43,7 +46,9 @@ void fault_end(void) {
   if (!thread->is_shared) thread->most_kept = TN_KEPT_MOST;
 }
 
-int64_t fault_count(fault_kind_t kind) { return kind == FAULT_KINDS ? atomic_load(&turn) : atomic_load(&asked[kind]); }
+int64_t fault_count(fault_kind_t kind) {
+  return kind == FAULT_KINDS ? atomic_load(&turn) : atomic_load(&asked[kind]);
+}
 
 int64_t fault_failures(void) { return atomic_load(&failures); }
 
@@ -56,7 +61,8 @@ static fault_plan_t plan_now(void) {
 
 static bool by_chance(const fault_plan_t *now, uint64_t n) { /* SplitMix64's mixing */
   uint64_t x = now->seed + n * 0x9E3779B97F4A7C15u;
-  x = (x ^ (x >> 30)) * 0xBF58476D1CE4E5B9u, x = (x ^ (x >> 27)) * 0x94D049BB133111EBu;
+  x = (x ^ (x >> 30)) * 0xBF58476D1CE4E5B9u;
+  x = (x ^ (x >> 27)) * 0x94D049BB133111EBu;
   return now->share && (x ^ (x >> 31)) % now->share == 0;
 }
 
@@ -65,9 +71,11 @@ bool fault_ask(fault_kind_t kind) {
   const fault_plan_t now = plan_now();
   if (!(now.kinds >> kind & 1)) return false;
   atomic_fetch_add(&asked[kind], 1);
-  int64_t n = atomic_fetch_add(&turn, 1) + 1, times = now.times ? now.times : 1;
+  int64_t n = atomic_fetch_add(&turn, 1) + 1;
+  int64_t times = now.times ? now.times : 1;
   bool fails = now.at ? n >= now.at && n - now.at < times : by_chance(&now, (uint64_t)n);
-  if (fails && atomic_fetch_add(&failures, 1) == 0 && getenv("FAULT_SAY")) { /* the first of each plan */
+  if (fails && atomic_fetch_add(&failures, 1) == 0 &&
+      getenv("FAULT_SAY")) { /* the first of each plan */
     void *callers[32];
     paused++;
     fprintf(stderr, "request %lld fails (%s):\n", (long long)n, fault_name(kind));
@@ -100,22 +108,24 @@ static bool is_refused(size_t size) {
   return fault_ask(FAULT_MEMORY);
 }
 
-/* ---- requests ------------------------------------------------------------------------------------------------------ */
+/* requests */
 
 /* Parameters and arguments in brackets. */
-#define WRAP(type, name, parameters, arguments, fails, code, none)                                                     \
-  type __real_##name parameters;                                                                                       \
-  type __wrap_##name parameters;                                                                                       \
-  type __wrap_##name parameters {                                                                                      \
-    if (fails) return errno = (code), (none);                                                                          \
-    return __real_##name arguments;                                                                                    \
+#define WRAP(type, name, parameters, arguments, fails, code, none)                                 \
+  type __real_##name parameters;                                                                   \
+  type __wrap_##name parameters;                                                                   \
+  type __wrap_##name parameters {                                                                  \
+    if (fails) return errno = (code), (none);                                                      \
+    return __real_##name arguments;                                                                \
   }
 #define FAILS(kind) fault_ask(FAULT_##kind)
 
 WRAP(void *, malloc, (size_t size), (size), is_refused(size), ENOMEM, NULL)
-WRAP(void *, calloc, (size_t count, size_t size), (count, size), is_refused(count *size), ENOMEM, NULL)
+WRAP(void *, calloc, (size_t count, size_t size), (count, size), is_refused(count *size), ENOMEM,
+     NULL)
 WRAP(void *, realloc, (void *pointer, size_t size), (pointer, size), is_refused(size), ENOMEM, NULL)
-WRAP(void *, aligned_alloc, (size_t alignment, size_t size), (alignment, size), is_refused(size), ENOMEM, NULL)
+WRAP(void *, aligned_alloc, (size_t alignment, size_t size), (alignment, size), is_refused(size),
+     ENOMEM, NULL)
 WRAP(char *, strdup, (const char *text), (text), is_refused(1), ENOMEM, NULL)
 WRAP(char *, strndup, (const char *text, size_t size), (text, size), is_refused(1), ENOMEM, NULL)
 WRAP(FILE *, open_memstream, (char **text, size_t *size), (text, size), is_refused(1), ENOMEM, NULL)
@@ -132,21 +142,26 @@ int __wrap_open(const char *path, int flags, ...) {
   va_start(arguments, flags);
   unsigned mode = va_arg(arguments, unsigned); /* where there is none it is not read */
   va_end(arguments);
-  if (FAILS(FILE)) return errno = EMFILE, -1;
+  if (FAILS(FILE)) {
+    errno = EMFILE;
+    return -1;
+  }
   return __real_open(path, flags, mode);
 }
 WRAP(FILE *, fopen, (const char *path, const char *mode), (path, mode), FAILS(FILE), EMFILE, NULL)
 WRAP(DIR *, opendir, (const char *path), (path), FAILS(FILE), EMFILE, NULL)
 typedef int (*fault_filter_fn)(const struct dirent *);
 typedef int (*fault_order_fn)(const struct dirent **, const struct dirent **);
-WRAP(int, scandir, (const char *path, struct dirent ***out_entries, fault_filter_fn filter, fault_order_fn order),
+WRAP(int, scandir,
+     (const char *path, struct dirent ***out_entries, fault_filter_fn filter, fault_order_fn order),
      (path, out_entries, filter, order), FAILS(FILE), EMFILE, -1)
-WRAP(char *, realpath, (const char *path, char *out_path), (path, out_path), FAILS(FILE), ENOMEM, NULL)
+WRAP(char *, realpath, (const char *path, char *out_path), (path, out_path), FAILS(FILE), ENOMEM,
+     NULL)
 WRAP(char *, mkdtemp, (char *path), (path), FAILS(FILE), EMFILE, NULL)
 WRAP(int, memfd_create, (const char *name, unsigned flags), (name, flags), FAILS(FILE), EMFILE, -1)
 WRAP(int, pipe, (int ends[2]), (ends), FAILS(FILE), EMFILE, -1)
-WRAP(int, socketpair, (int domain, int type, int protocol, int ends[2]), (domain, type, protocol, ends), FAILS(FILE),
-     EMFILE, -1)
+WRAP(int, socketpair, (int domain, int type, int protocol, int ends[2]),
+     (domain, type, protocol, ends), FAILS(FILE), EMFILE, -1)
 
 WRAP(void *, mmap, (void *at, size_t size, int protection, int flags, int file, off_t offset),
      (at, size, protection, flags, file, offset), FAILS(MAP), ENOMEM, MAP_FAILED)
@@ -154,11 +169,13 @@ WRAP(void *, mmap, (void *at, size_t size, int protection, int flags, int file, 
 void *__real_dlopen(const char *path, int flags);
 void *__wrap_dlopen(const char *path, int flags);
 void *__wrap_dlopen(const char *path, int flags) {
-  return __real_dlopen(FAILS(LIBRARY) ? "/a/test/refuses/it" : path, flags); /* so that dlerror says something */
+  return __real_dlopen(FAILS(LIBRARY) ? "/a/test/refuses/it" : path,
+                       flags); /* so that dlerror says something */
 }
 
 typedef void *(*fault_thread_fn)(void *);
-WRAP(int, pthread_create, (pthread_t * thread, const pthread_attr_t *attributes, fault_thread_fn start, void *argument),
+WRAP(int, pthread_create,
+     (pthread_t * thread, const pthread_attr_t *attributes, fault_thread_fn start, void *argument),
      (thread, attributes, start, argument), FAILS(THREAD), EAGAIN, EAGAIN)
 
 /* clang-format off */
@@ -173,6 +190,7 @@ WRAP_SPAWN(posix_spawnp)
 WRAP(pid_t, fork, (void), (), FAILS(PROCESS), EAGAIN, -1)
 
 tenon_status_t tn_fail(tenon_status_t status, const char *format, ...);
-WRAP(tenon_status_t, tn_pool_take, (tn_pool_t * pool, tenon_stream_t *stream, uint64_t size, tn_memory_t **out_memory),
+WRAP(tenon_status_t, tn_pool_take,
+     (tn_pool_t * pool, tenon_stream_t *stream, uint64_t size, tn_memory_t **out_memory),
      (pool, stream, size, out_memory), !pool->is_pinned && FAILS(PIECE), ENOMEM,
      tn_fail(TENON_MEMORY, "a test refuses it"))

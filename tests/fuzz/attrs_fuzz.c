@@ -1,5 +1,6 @@
-/* Attribute values as texts: the first two bytes choose an operator, the rest are lines "name=value", as attrs_parse takes them,
- * or a version to upgrade from.  Any text becomes a value that reads back, or is refused with a message. */
+/* Attribute values as texts: the first two bytes choose an operator, the rest are lines
+ * "name=value", as attrs_parse takes them, or a version to upgrade from.  Any text becomes a value
+ * that reads back, or is refused with a message. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -31,8 +32,10 @@ static void look(const tenon_op_t *op, const tenon_value_t *values) {
   for (int32_t i = 0; tenon_op_argument(op, TENON_ARGUMENT_ATTR, i, &argument) == TENON_OK; i++) {
     const tenon_value_t *v = &values[i];
     if (v->kind == TENON_KIND_NONE) continue;
-    if (v->kind != argument.kind && !argument.is_scalar) wrong("a value of another kind", argument.name);
-    if (v->kind == TENON_KIND_STR && strlen(v->as.s) > v->count) wrong("a text without its end", argument.name);
+    if (v->kind != argument.kind && !argument.is_scalar)
+      wrong("a value of another kind", argument.name);
+    if (v->kind == TENON_KIND_STR && strlen(v->as.s) > v->count)
+      wrong("a text without its end", argument.name);
     if (v->kind == TENON_KIND_CHOICE && (uint64_t)v->as.i >= argument.choice_count)
       wrong("a choice that is none", argument.name);
     for (uint32_t k = 0; k < v->count; k++) {
@@ -49,7 +52,8 @@ int LLVMFuzzerTestOneInput(const unsigned char *data, size_t size) {
   tenon_attrs_t *attrs = NULL;
   const tenon_value_t *values = NULL;
   if (!ops) {
-    if (tenon_start() != TENON_OK || tenon_library_add(tenon_library_contract(), NULL, NULL, NULL) != TENON_OK ||
+    if (tenon_start() != TENON_OK ||
+        tenon_library_add(tenon_library_contract(), NULL, NULL, NULL) != TENON_OK ||
         tenon_ops_list(&ops, &op_count) != TENON_OK)
       abort();
   }
@@ -64,10 +68,14 @@ int LLVMFuzzerTestOneInput(const unsigned char *data, size_t size) {
     char *text = malloc(length + 1); /* of its own, so that a sanitizer sees its end */
     fault_resume();
     if (!text) break;
-    memcpy(text, data + at, length), text[length] = 0;
+    memcpy(text, data + at, length);
+    text[length] = 0;
     char *value = strchr(text, '=');
-    if (value) *value++ = 0, check(tenon_attrs_parse(attrs, text, value), value);
-    else check(tenon_attrs_upgrade(attrs, length ? text[0] : 0), text);
+    if (value) {
+      *value++ = 0;
+      check(tenon_attrs_parse(attrs, text, value), value);
+    } else
+      check(tenon_attrs_upgrade(attrs, length ? text[0] : 0), text);
     free(text);
     at += length + 1;
   }

@@ -1,6 +1,7 @@
-/* Descriptors of libraries.  A file has the library's name and version in its first line; each line that follows is an item: its
- * tag, an optional number behind '#', and behind ':' its text; '-' before the ':' leaves its function out.  Any such descriptor
- * is registered as a whole and shown, or refused with a message that leaves nothing behind. */
+/* Descriptors of libraries.  A file has the library's name and version in its first line; each line
+ * that follows is an item: its tag, an optional number behind '#', and behind ':' its text; '-'
+ * before the ':' leaves its function out.  Any such descriptor is registered as a whole and shown,
+ * or refused with a message that leaves nothing behind. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,39 +17,60 @@ static void wrong(const char *what) {
   abort();
 }
 
-static tenon_status_t infer(tenon_infer_t *call) { return (void)call, TENON_OK; }
-static tenon_status_t run(tenon_call_t *call) { return (void)call, TENON_OK; }
-static tenon_status_t loop(const tenon_loop_t *call) { return (void)call, TENON_OK; }
-static tenon_status_t node(tenon_node_t *call) { return (void)call, TENON_OK; }
+static tenon_status_t infer(tenon_infer_t *call) {
+  (void)call;
+  return TENON_OK;
+}
+static tenon_status_t run(tenon_call_t *call) {
+  (void)call;
+  return TENON_OK;
+}
+static tenon_status_t loop(const tenon_loop_t *call) {
+  (void)call;
+  return TENON_OK;
+}
+static tenon_status_t node(tenon_node_t *call) {
+  (void)call;
+  return TENON_OK;
+}
 static void drop(void *state) { (void)state; }
 
 static tenon_any_fn function_of(uint32_t tag) {
   switch (tag & ~TENON_MUST) {
-  case TENON_TAG_INFER: return (tenon_any_fn)infer;
+  case TENON_TAG_INFER:
+    return (tenon_any_fn)infer;
   case TENON_TAG_VALIDATE:
   case TENON_TAG_CREATE:
   case TENON_TAG_PREPARE:
-  case TENON_TAG_OPEN: return (tenon_any_fn)node;
+  case TENON_TAG_OPEN:
+    return (tenon_any_fn)node;
   case TENON_TAG_DESTROY:
   case TENON_TAG_RELEASE:
-  case TENON_TAG_CLOSE: return (tenon_any_fn)drop;
+  case TENON_TAG_CLOSE:
+    return (tenon_any_fn)drop;
   case TENON_TAG_LOOP:
-  case TENON_TAG_ROW: return (tenon_any_fn)loop;
+  case TENON_TAG_ROW:
+    return (tenon_any_fn)loop;
   case TENON_TAG_KERNEL:
   case TENON_TAG_COMPOSITE:
   case TENON_TAG_STUB:
   case TENON_TAG_REFERENCE:
-  case TENON_TAG_SOURCE: return (tenon_any_fn)run;
-  default: return NULL;
+  case TENON_TAG_SOURCE:
+    return (tenon_any_fn)run;
+  default:
+    return NULL;
   }
 }
 
-/* False: the line is of a tag whose text is no text but a table, which a library cannot damage by what it says. */
+/* False: the line is of a tag whose text is no text but a table, which a library cannot damage by
+ * what it says. */
 static bool read_item(char *line, tenon_item_t *item) {
-  char *text = strchr(line, ':'), *at = line;
+  char *text = strchr(line, ':');
+  char *at = line;
   *item = (tenon_item_t){.tag = (uint32_t)strtoul(line, &at, 0)};
   uint32_t tag = item->tag & ~TENON_MUST;
-  if (tag == TENON_TAG_END || tag == TENON_TAG_GROUP || (tag >= TENON_TAG_DEVICE && tag <= TENON_TAG_PARTITIONER))
+  if (tag == TENON_TAG_END || tag == TENON_TAG_GROUP ||
+      (tag >= TENON_TAG_DEVICE && tag <= TENON_TAG_PARTITIONER))
     return false;
   if (*at == '#') item->number = strtoll(at + 1, &at, 0);
   if (*at != '-') item->function = function_of(item->tag);
@@ -76,7 +98,8 @@ static void look(const tenon_library_t *library) {
         if (!argument.name) wrong("an argument without a name");
     if (tenon_op_dump(op, &text) != TENON_OK) wrong("an operator that cannot be shown");
     tenon_text_release(text);
-    for (int32_t k = 0; (text = tenon_op_kernel(op, k)); k++) tenon_text_release(text);
+    for (int32_t k = 0; (text = tenon_op_kernel(op, k)); k++)
+      tenon_text_release(text);
     if (tenon_op_check(op) != TENON_OK) wrong("an operator whose table is wrong");
   }
 }
@@ -85,18 +108,21 @@ int LLVMFuzzerTestOneInput(const unsigned char *data, size_t size) {
   static int32_t before;
   static tenon_item_t items[ITEMS + 1];
   tenon_library_t *library = NULL;
-  tenon_descriptor_t descriptor = {.size = sizeof descriptor, .abi = TENON_ABI, .layout = TENON_LAYOUT, .items = items};
+  tenon_descriptor_t descriptor = {
+      .size = sizeof descriptor, .abi = TENON_ABI, .layout = TENON_LAYOUT, .items = items};
   size_t count = 0;
   if (!before && (tenon_start() != TENON_OK || (before = count_ops()) == 0)) abort();
   if (size > 1 << 14 || memchr(data, 0, size)) return 0;
   char *lines = malloc(size + 1);
   if (!lines) return 0;
-  memcpy(lines, data, size), lines[size] = 0;
+  memcpy(lines, data, size);
+  lines[size] = 0;
   char *next = strchr(lines, '\n');
   if (next) *next++ = 0;
   char *version = strchr(lines, ' ');
   if (version) *version++ = 0;
-  descriptor.name = lines, descriptor.version = version;
+  descriptor.name = lines;
+  descriptor.version = version;
   memset(items, 0, sizeof items);
   for (char *line = next; line && *line && count < ITEMS; line = next) {
     if ((next = strchr(line, '\n'))) *next++ = 0;

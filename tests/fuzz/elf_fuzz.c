@@ -1,4 +1,5 @@
-/* Library files: any bytes are described, or said to be wrong, without running them and without reading beyond them. */
+/* Library files: any bytes are described, or said to be wrong, without running them and without
+ * reading beyond them. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -11,7 +12,8 @@ int LLVMFuzzerTestOneInput(const unsigned char *data, size_t size);
 int LLVMFuzzerTestOneInput(const unsigned char *data, size_t size) {
   unsigned char *copy = malloc(size + (size == 0));
   tn_binary_t binary;
-  tn_text_t offences = {0}, text = {0};
+  tn_text_t offences = {0};
+  tn_text_t text = {0};
   if (!copy) return 0;
   if (size) memcpy(copy, data, size);
   tn_file_t file = {copy, size};

@@ -22,6 +22,7 @@ size_t LLVMFuzzerCustomMutator(unsigned char *data, size_t size, size_t capacity
   static damage_fields_t fields;
   damage_t d = {seed, data, size, capacity};
   if (damage_random(&d, 4) == 0 || !size) return LLVMFuzzerMutate(data, size, capacity);
-  for (uint64_t i = 0, times = 1 + damage_random(&d, 3); i < times; i++) damage_message(&d, &fields);
+  for (uint64_t i = 0, times = 1 + damage_random(&d, 3); i < times; i++)
+    damage_message(&d, &fields);
   return d.size;
 }

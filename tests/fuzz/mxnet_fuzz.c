@@ -1,5 +1,5 @@
-/* MXNet's model files: any bytes are read to a graph that compiles, or refused with a message.  What stands before the first 0 is
- * the symbol file, the rest the parameters. */
+/* MXNet's model files: any bytes are read to a graph that compiles, or refused with a message.
+ * What stands before the first 0 is the symbol file, the rest the parameters. */
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,7 +16,8 @@ static void put(const char *path, const void *data, size_t size) {
 }
 
 int LLVMFuzzerTestOneInput(const unsigned char *data, size_t size) {
-  static char folder[] = "/dev/shm/tenon-fuzz-XXXXXX", symbol[64], params[64];
+  static char folder[] = "/dev/shm/tenon-fuzz-XXXXXX";
+  static char symbol[64], params[64];
   const unsigned char *zero = size ? memchr(data, 0, size) : NULL;
   size_t text = zero ? (size_t)(zero - data) : size;
   tenon_graph_t *graph = NULL;
@@ -27,8 +28,10 @@ int LLVMFuzzerTestOneInput(const unsigned char *data, size_t size) {
     snprintf(params, sizeof params, "%s/n-0000.params", folder);
   }
   put(symbol, data, text);
-  if (zero) put(params, zero + 1, size - text - 1);
-  else unlink(params);
+  if (zero)
+    put(params, zero + 1, size - text - 1);
+  else
+    unlink(params);
   if (mxnet_model_read(symbol, NULL, &graph) != TENON_OK) {
     if (!*tenon_error()) abort();
     return 0;

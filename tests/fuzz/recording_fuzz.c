@@ -1,4 +1,5 @@
-/* Recorded calls: any call.json, beside a few tensors' files, gives a call that can be looked at, or a message with its place. */
+/* Recorded calls: any call.json, beside a few tensors' files, gives a call that can be looked at,
+ * or a message with its place. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -39,7 +40,8 @@ static const char *look(const tenon_tensor_t *tensor) {
   tenon_tensor_t *copy = NULL;
   const char *wrong = NULL;
   if (tensor && tenon_dtype_id(tensor->dtype) == TENON_LIST) {
-    for (int64_t i = 0; i < tensor->shape[0] && !wrong; i++) wrong = look(tenon_item(tensor, i));
+    for (int64_t i = 0; i < tensor->shape[0] && !wrong; i++)
+      wrong = look(tenon_item(tensor, i));
     return wrong;
   }
   if (!tensor || tenon_count(tensor) > 1 << 20) return NULL; /* of one number, without strides */
@@ -57,13 +59,16 @@ int LLVMFuzzerTestOneInput(const unsigned char *data, size_t size) {
   if (tn_file_replace(path, data, size, 0600) != TENON_OK) abort();
   fault_limit((int64_t)64 << 20);
   tenon_status_t status = tenon_recording_load(folder, &recording);
-  const char *wrong = (status == TENON_OK) != (recording != NULL) ? "a status that does not fit the result"
-                      : status != TENON_OK && !*tenon_error()     ? "a failure without a message"
-                      : status == TENON_INTERNAL                  ? "an internal error"
-                                                                  : NULL;
+  const char *wrong = (status == TENON_OK) != (recording != NULL)
+                          ? "a status that does not fit the result"
+                      : status != TENON_OK && !*tenon_error() ? "a failure without a message"
+                      : status == TENON_INTERNAL              ? "an internal error"
+                                                              : NULL;
   if (recording) tenon_recording_info(recording, &info);
-  for (int32_t i = 0; i < info.input_count && !wrong; i++) wrong = look(info.inputs[i]);
-  for (int32_t i = 0; i < info.output_count && !wrong; i++) wrong = look(info.outputs[i]);
+  for (int32_t i = 0; i < info.input_count && !wrong; i++)
+    wrong = look(info.inputs[i]);
+  for (int32_t i = 0; i < info.output_count && !wrong; i++)
+    wrong = look(info.outputs[i]);
   if (recording && tenon_op_find("core::softmax", &op) == TENON_OK &&
       tenon_recording_attrs(recording, op, &attrs) == TENON_OK)
     tenon_attrs_release(attrs);

@@ -1,6 +1,6 @@
-/* What Tenon saves and reads back: entries of the cache of made files, and groups of sim that are in them.  The first byte
- * chooses: the rest is an entry's file, or a group's bytes.  Any bytes are taken or refused, and an entry that was changed is
- * not taken. */
+/* What Tenon saves and reads back: entries of the cache of made files, and groups of sim that are
+ * in them.  The first byte chooses: the rest is an entry's file, or a group's bytes.  Any bytes are
+ * taken or refused, and an entry that was changed is not taken. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,7 +15,8 @@
 int LLVMFuzzerTestOneInput(const unsigned char *data, size_t size);
 
 static const char key[] = "what it was made of";
-static char folder[] = "/dev/shm/tenon-fuzz-XXXXXX", entry[64];
+static char folder[] = "/dev/shm/tenon-fuzz-XXXXXX";
+static char entry[64];
 
 static void wrong(const char *what) {
   fprintf(stderr, "wrong: %s; last message: %s\n", what, tenon_error());
@@ -27,7 +28,10 @@ static void put(const void *data, size_t size) {
   if (!file || fwrite(data, 1, size, file) != size || fclose(file) != 0) abort();
 }
 
-static void end(void) { (void)unlink(entry), (void)rmdir(folder); }
+static void end(void) {
+  (void)unlink(entry);
+  (void)rmdir(folder);
+}
 
 static void read_entry(const unsigned char *data, size_t size) {
   void *found = NULL;
@@ -35,7 +39,8 @@ static void read_entry(const unsigned char *data, size_t size) {
   put(data, size);
   if (!tn_cache_read("entry", key, sizeof key, &found, &found_size)) return;
   for (size_t i = 0; i < found_size; i++)
-    if (((unsigned char *)found)[i] != data[size - found_size + i]) wrong("other bytes than the file has");
+    if (((unsigned char *)found)[i] != data[size - found_size + i])
+      wrong("other bytes than the file has");
   free(found);
 }
 
@@ -56,15 +61,19 @@ int LLVMFuzzerTestOneInput(const unsigned char *data, size_t size) {
   tenon_device_t device;
   if (!sim) {
     if (tenon_start() != TENON_OK || tenon_device_find("sim", 0, &device) != TENON_OK ||
-        tn_ordinal_get(device, &sim) != TENON_OK || !mkdtemp(folder) || setenv("TENON_CACHE", folder, 1) != 0)
+        tn_ordinal_get(device, &sim) != TENON_OK || !mkdtemp(folder) ||
+        setenv("TENON_CACHE", folder, 1) != 0)
       abort();
     snprintf(entry, sizeof entry, "%s/entry", folder);
-    (void)umask(0077), (void)atexit(end);
+    (void)umask(0077);
+    (void)atexit(end);
   }
   if (!size) return 0;
   fault_limit((int64_t)256 << 20);
-  if (data[0] % 2) read_entry(data + 1, size - 1);
-  else load_group(sim, data + 1, size - 1);
+  if (data[0] % 2)
+    read_entry(data + 1, size - 1);
+  else
+    load_group(sim, data + 1, size - 1);
   fault_limit(0);
   return 0;
 }

@@ -1,4 +1,5 @@
-/* Tensor files, .npy, PGM and TensorProto: any bytes give a tensor that can be copied, or a message. */
+/* Tensor files, .npy, PGM and TensorProto: any bytes give a tensor that can be copied, or a
+ * message. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -29,7 +30,8 @@ static tenon_status_t read_proto(const tn_file_t *file, tenon_tensor_t **out_ten
 }
 
 int LLVMFuzzerTestOneInput(const unsigned char *data, size_t size) {
-  tenon_tensor_t *tensor = NULL, *copy = NULL;
+  tenon_tensor_t *tensor = NULL;
+  tenon_tensor_t *copy = NULL;
   tn_file_t file = {data, size};
   if (tenon_start() != TENON_OK) abort();
   fault_limit((int64_t)256 << 20);
@@ -37,11 +39,13 @@ int LLVMFuzzerTestOneInput(const unsigned char *data, size_t size) {
                           : tn_pgm_is(&file) ? tn_pgm_read(&file, &tensor)
                                              : read_proto(&file, &tensor);
   fault_limit(0);
-  const char *wrong = (status == TENON_OK) != (tensor != NULL) ? "a status that does not fit the result"
-                      : status != TENON_OK && !*tenon_error()  ? "a failure without a message"
-                      : status == TENON_INTERNAL               ? "an internal error"
-                                                               : NULL;
-  if (tensor && tenon_tensor_copy(tensor, &copy) != TENON_OK) wrong = "a tensor that cannot be copied";
+  const char *wrong = (status == TENON_OK) != (tensor != NULL)
+                          ? "a status that does not fit the result"
+                      : status != TENON_OK && !*tenon_error() ? "a failure without a message"
+                      : status == TENON_INTERNAL              ? "an internal error"
+                                                              : NULL;
+  if (tensor && tenon_tensor_copy(tensor, &copy) != TENON_OK)
+    wrong = "a tensor that cannot be copied";
   tenon_tensor_release(copy);
   tenon_tensor_release(tensor);
   if (!wrong) return 0;

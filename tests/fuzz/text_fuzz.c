@@ -1,6 +1,7 @@
-/* The contract's languages.  A file has a schema in its first line; the lines that follow are other texts of the
- * operator, each after a letter: t types, p shapes, s sharding, g gradient, w where, r reuse, b batching, u uses, k
- * kernel, l loop, U upgrade, S samples.  Any text is parsed or refused with a message. */
+/* The contract's languages.  A file has a schema in its first line; the lines that follow are other
+ * texts of the operator, each after a letter: t types, p shapes, s sharding, g gradient, w where, r
+ * reuse, b batching, u uses, k kernel, l loop, U upgrade, S samples.  Any text is parsed or refused
+ * with a message. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -49,19 +50,39 @@ static void parse(char letter, const char *text, all_t *all, tn_arena_t *arena) 
     all->has_types = status == TENON_OK;
     break;
   case 'p':
-  case 's': status = tn_patterns_parse(text, letter == 's', &all->schema, arena, &patterns); break;
-  case 'g':
-    if (all->has_types) status = tn_gradient_parse(text, &all->schema, &all->types, arena, &gradient);
+  case 's':
+    status = tn_patterns_parse(text, letter == 's', &all->schema, arena, &patterns);
     break;
-  case 'w': status = tn_where_parse(text, &all->schema, arena, &words); break;
-  case 'r': status = tn_reuse_parse(text, &all->schema, arena, &inputs); break;
-  case 'b': status = tn_batching_parse(text, &all->schema, &batching); break;
-  case 'u': status = tn_uses_parse(text, all->schema.ns, arena, &names, &count); break;
-  case 'k': status = tn_kernel_parse(text, arena, &kernel); break;
-  case 'l': status = tn_loop_parse(text, &all->schema, arena, &loop); break;
-  case 'U': status = tn_upgrade_parse(1, text, arena, &upgrade); break;
-  case 'S': status = tn_samples_parse(text, &all->schema, arena, &samples); break;
-  default: break;
+  case 'g':
+    if (all->has_types)
+      status = tn_gradient_parse(text, &all->schema, &all->types, arena, &gradient);
+    break;
+  case 'w':
+    status = tn_where_parse(text, &all->schema, arena, &words);
+    break;
+  case 'r':
+    status = tn_reuse_parse(text, &all->schema, arena, &inputs);
+    break;
+  case 'b':
+    status = tn_batching_parse(text, &all->schema, &batching);
+    break;
+  case 'u':
+    status = tn_uses_parse(text, all->schema.ns, arena, &names, &count);
+    break;
+  case 'k':
+    status = tn_kernel_parse(text, arena, &kernel);
+    break;
+  case 'l':
+    status = tn_loop_parse(text, &all->schema, arena, &loop);
+    break;
+  case 'U':
+    status = tn_upgrade_parse(1, text, arena, &upgrade);
+    break;
+  case 'S':
+    status = tn_samples_parse(text, &all->schema, arena, &samples);
+    break;
+  default:
+    break;
   }
   check(status, text);
 }
@@ -76,10 +97,13 @@ int LLVMFuzzerTestOneInput(const unsigned char *data, size_t size) {
     size_t length = end ? (size_t)(end - data) - at : size - at;
     char *text = malloc(length + 1); /* of its own, so that a sanitizer sees its end */
     if (!text) break;
-    memcpy(text, data + at, length), text[length] = 0;
+    memcpy(text, data + at, length);
+    text[length] = 0;
     tenon_status_t status = TENON_OK;
-    if (line == 0) check(status = tn_schema_parse(text, "fuzz", &arena, &all.schema), text);
-    else if (length) parse(*text, text + 1, &all, &arena);
+    if (line == 0)
+      check(status = tn_schema_parse(text, "fuzz", &arena, &all.schema), text);
+    else if (length)
+      parse(*text, text + 1, &all, &arena);
     free(text);
     if (status != TENON_OK) break;
     at += length + 1;

@@ -20,7 +20,8 @@ static inline void capture(void) {
 static inline const char *release_capture(void) { /* what was printed; valid until the next time */
   static char *text;
   fflush(stderr);
-  dup2(real_stderr, 2), close(real_stderr);
+  dup2(real_stderr, 2);
+  close(real_stderr);
   long size = fseek(captured, 0, SEEK_END) == 0 ? ftell(captured) : 0;
   rewind(captured);
   free(text);
@@ -31,9 +32,11 @@ static inline const char *release_capture(void) { /* what was printed; valid unt
 }
 
 /* Lines of a text one by one: an expected line that ends with '*' may go on. */
-static inline void check_lines(const char *text, const char *const *lines, const char *file, int line) {
+static inline void check_lines(const char *text, const char *const *lines, const char *file,
+                               int line) {
   for (; *lines; lines++) {
-    size_t size = strcspn(text, "\n"), expected = strlen(*lines);
+    size_t size = strcspn(text, "\n");
+    size_t expected = strlen(*lines);
     bool open = expected && (*lines)[expected - 1] == '*';
     bool same = open ? size >= expected - 1 && strncmp(text, *lines, expected - 1) == 0
                      : size == expected && strncmp(text, *lines, size) == 0;
@@ -42,6 +45,7 @@ static inline void check_lines(const char *text, const char *const *lines, const
   }
   check_report(!*text, file, line, "no more lines", text);
 }
-#define CHECK_LINES(text, ...) check_lines((text), (const char *const[]){__VA_ARGS__, NULL}, __FILE__, __LINE__)
+#define CHECK_LINES(text, ...)                                                                     \
+  check_lines((text), (const char *const[]){__VA_ARGS__, NULL}, __FILE__, __LINE__)
 
 #endif

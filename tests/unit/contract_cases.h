@@ -1,20 +1,26 @@
-/* Operators of tests/libraries/contract with inputs and results, as text: one table for calls, for graphs, for the
- * library loaded, linked in, and called from another one's kernels.  Each case has inputs of several shapes.  Results
- * by hand or by NumPy.  Include after operators.h. */
+/* Operators of tests/libraries/contract with inputs and results, as text: one table for calls, for
+ * graphs, for the library loaded, linked in, and called from another one's kernels.  Each case has
+ * inputs of several shapes.  Results by hand or by NumPy.  Include after operators.h. */
 #ifndef TENON_TESTS_CONTRACT_CASES_H
 #define TENON_TESTS_CONTRACT_CASES_H
 
-enum { CASE_INPUTS = 4, CASE_OUTPUTS = 2, CASE_VARIANTS = 3 };
+enum {
+  CASE_INPUTS = 4,
+  CASE_OUTPUTS = 2,
+  CASE_VARIANTS = 3,
+};
 /* flags */
 enum {
   CASE_OPEN = 1, /* run states the shapes of results */
 };
 
 typedef struct contract_case_t {
-  const char *op, *attrs; /* op without its library */
+  const char *op;
+  const char *attrs; /* op without its library */
   uint32_t flags;
   struct {
-    const char *inputs[CASE_INPUTS], *outputs[CASE_OUTPUTS]; /* outputs NULL: not wanted */
+    const char *inputs[CASE_INPUTS];
+    const char *outputs[CASE_OUTPUTS]; /* outputs NULL: not wanted */
   } variants[CASE_VARIANTS];
 } contract_case_t;
 
@@ -146,7 +152,9 @@ static const contract_case_t contract_cases[] = {
 /* clang-format on */
 enum { CONTRACT_CASES = sizeof contract_cases / sizeof *contract_cases };
 
-static inline bool case_has(const contract_case_t *c, int variant) { return c->variants[variant].outputs[0] != NULL; }
+static inline bool case_has(const contract_case_t *c, int variant) {
+  return c->variants[variant].outputs[0] != NULL;
+}
 
 static inline const tenon_op_t *case_op(const contract_case_t *c, const char *library) {
   char name[96];
@@ -155,8 +163,8 @@ static inline const tenon_op_t *case_op(const contract_case_t *c, const char *li
 }
 
 /* Results of one variant against the table. */
-static inline void check_results(const contract_case_t *c, int variant, const char *how, tenon_tensor_t *const *outputs,
-                                 int32_t count) {
+static inline void check_results(const contract_case_t *c, int variant, const char *how,
+                                 tenon_tensor_t *const *outputs, int32_t count) {
   for (int32_t o = 0; o < count && o < CASE_OUTPUTS; o++) {
     const char *expected = c->variants[variant].outputs[o];
     if (check_tensor(outputs[o], expected, 1e-6, __FILE__, __LINE__)) continue;

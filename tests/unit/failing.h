@@ -1,5 +1,6 @@
-/* Makes the n-th allocation of something fail, for every n until it succeeds.  What is tried must report TENON_MEMORY
- * (or get along without), leave nothing behind, and work the next time.  Include after operators.h. */
+/* Makes the n-th allocation of something fail, for every n until it succeeds.  What is tried must
+ * report TENON_MEMORY (or get along without), leave nothing behind, and work the next time.
+ * Include after operators.h. */
 #ifndef TENON_TESTS_FAILING_H
 #define TENON_TESTS_FAILING_H
 
@@ -19,12 +20,13 @@ static inline void fail_each(const char *what, failing_fn attempt, void *context
       fault_end();
       if (status != TENON_OK && status != TENON_MEMORY) {
         char text[600];
-        snprintf(text, sizeof text, "%s: allocation %lld failed: status %d: %s", what, (long long)n, (int)status,
-                 tenon_error());
+        snprintf(text, sizeof text, "%s: allocation %lld failed: status %d: %s", what, (long long)n,
+                 (int)status, tenon_error());
         check_report(0, __FILE__, __LINE__, text, NULL);
       }
-      if (status == TENON_MEMORY && *tenon_error()) CHECK_TEXT(tenon_error(), "memory"); /* none after a shutdown */
-      if (status == TENON_OK && count < n) break;                                        /* it did not get that far */
+      if (status == TENON_MEMORY && *tenon_error())
+        CHECK_TEXT(tenon_error(), "memory");      /* none after a shutdown */
+      if (status == TENON_OK && count < n) break; /* it did not get that far */
       if (!CHECK(n < 1000000)) break;
     }
   int status = attempt(context);

@@ -1,16 +1,24 @@
-/* What the narrow floats mean, straight from their definitions (IEEE 754 for f16, its upper half for bf16, the OCP and
- * FNUZ papers for 8 bits): the reference that tests compare conversions with.  Slow and plain on purpose. */
+/* What the narrow floats mean, straight from their definitions (IEEE 754 for f16, its upper half
+ * for bf16, the OCP and FNUZ papers for 8 bits): the reference that tests compare conversions with.
+ * Slow and plain on purpose. */
 #ifndef TENON_TESTS_FLOATS_H
 #define TENON_TESTS_FLOATS_H
 
 #include <math.h>
 #include <tenon/op.h>
 
-enum float_style { FLOAT_IEEE, FLOAT_FN, FLOAT_FNUZ, FLOAT_SCALE }; /* what the largest patterns mean */
+enum float_style {
+  FLOAT_IEEE,
+  FLOAT_FN,
+  FLOAT_FNUZ,
+  FLOAT_SCALE,
+}; /* what the largest patterns mean */
 
 typedef struct float_kind_t {
   uint32_t id;
-  int exponent_bits, mantissa_bits, bias;
+  int exponent_bits;
+  int mantissa_bits;
+  int bias;
   enum float_style style;
 } float_kind_t;
 
@@ -31,15 +39,23 @@ static inline const float_kind_t *float_kind(tenon_dtype_t dtype) {
 
 static inline double float_decode(const float_kind_t *kind, uint32_t bits) {
   uint32_t exponent = bits >> kind->mantissa_bits & ((1u << kind->exponent_bits) - 1);
-  uint32_t mantissa = bits & ((1u << kind->mantissa_bits) - 1), ones = (1u << kind->exponent_bits) - 1;
-  int negative = kind->style != FLOAT_SCALE && bits >> (kind->exponent_bits + kind->mantissa_bits) & 1;
+  uint32_t mantissa = bits & ((1u << kind->mantissa_bits) - 1);
+  uint32_t ones = (1u << kind->exponent_bits) - 1;
+  int negative =
+      kind->style != FLOAT_SCALE && bits >> (kind->exponent_bits + kind->mantissa_bits) & 1;
   double value;
-  if (kind->style == FLOAT_SCALE) return exponent == ones ? (double)NAN : ldexp(1, (int)exponent - kind->bias);
+  if (kind->style == FLOAT_SCALE)
+    return exponent == ones ? (double)NAN : ldexp(1, (int)exponent - kind->bias);
   if (kind->style == FLOAT_FNUZ && negative && !exponent && !mantissa) return (double)NAN;
-  if (kind->style == FLOAT_FN && exponent == ones && mantissa == (1u << kind->mantissa_bits) - 1) return (double)NAN;
-  if (kind->style == FLOAT_IEEE && exponent == ones) value = mantissa ? (double)NAN : (double)INFINITY;
-  else if (exponent == 0) value = ldexp(mantissa, 1 - kind->bias - kind->mantissa_bits);
-  else value = ldexp(mantissa + (1u << kind->mantissa_bits), (int)exponent - kind->bias - kind->mantissa_bits);
+  if (kind->style == FLOAT_FN && exponent == ones && mantissa == (1u << kind->mantissa_bits) - 1)
+    return (double)NAN;
+  if (kind->style == FLOAT_IEEE && exponent == ones)
+    value = mantissa ? (double)NAN : (double)INFINITY;
+  else if (exponent == 0)
+    value = ldexp(mantissa, 1 - kind->bias - kind->mantissa_bits);
+  else
+    value = ldexp(mantissa + (1u << kind->mantissa_bits),
+                  (int)exponent - kind->bias - kind->mantissa_bits);
   return negative ? -value : value;
 }
 
@@ -48,7 +64,8 @@ static inline int32_t float_encode(const float_kind_t *kind, double value) {
   uint32_t count = 1u << (kind->exponent_bits + kind->mantissa_bits + (kind->style != FLOAT_SCALE));
   for (uint32_t bits = 0; bits < count; bits++) {
     double has = float_decode(kind, bits);
-    if (isnan(value) ? isnan(has) : has == value && !signbit(has) == !signbit(value)) return (int32_t)bits;
+    if (isnan(value) ? isnan(has) : has == value && !signbit(has) == !signbit(value))
+      return (int32_t)bits;
   }
   return value == 0 ? 0 : -1;
 }

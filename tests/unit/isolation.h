@@ -1,4 +1,5 @@
-/* What tests of isolated libraries look at: processes, descriptors and mappings that belong to them, by Linux's /proc. */
+/* What tests of isolated libraries look at: processes, descriptors and mappings that belong to
+ * them, by Linux's /proc. */
 #ifndef TENON_TESTS_ISOLATION_H
 #define TENON_TESTS_ISOLATION_H
 
@@ -17,7 +18,8 @@ static inline int parent_of(int process) {
   snprintf(path, sizeof path, "/proc/%d/stat", process);
   FILE *file = fopen(path, "r");
   if (!file) return 0;
-  if (fgets(text, sizeof text, file) && (end = strrchr(text, ')'))) sscanf(end + 1, " %*c %d", &parent);
+  if (fgets(text, sizeof text, file) && (end = strrchr(text, ')')))
+    sscanf(end + 1, " %*c %d", &parent);
   fclose(file);
   return parent;
 }
@@ -27,8 +29,10 @@ static inline int processes_below(int depth, int *out_last) {
   DIR *folder = opendir("/proc");
   int count = 0;
   for (struct dirent *entry; folder && (entry = readdir(folder));) {
-    int process = atoi(entry->d_name), above = process;
-    for (int i = 0; i < depth && above; i++) above = parent_of(above);
+    int process = atoi(entry->d_name);
+    int above = process;
+    for (int i = 0; i < depth && above; i++)
+      above = parent_of(above);
     if (!process || above != getpid()) continue;
     count++;
     if (out_last) *out_last = process;
@@ -40,7 +44,8 @@ static inline int processes_below(int depth, int *out_last) {
 static inline int open_descriptors(void) {
   DIR *folder = opendir("/proc/self/fd");
   int count = -3; /* ".", "..", and this one */
-  while (folder && readdir(folder)) count++;
+  while (folder && readdir(folder))
+    count++;
   if (folder) closedir(folder);
   return count;
 }
@@ -52,7 +57,8 @@ static inline int is_shared(const void *address) {
   int found = 0;
   FILE *file = fopen("/proc/self/maps", "r");
   while (file && fgets(line, sizeof line, file))
-    if (sscanf(line, "%lx-%lx", &begin, &end) == 2 && (unsigned long)address >= begin && (unsigned long)address < end)
+    if (sscanf(line, "%lx-%lx", &begin, &end) == 2 && (unsigned long)address >= begin &&
+        (unsigned long)address < end)
       found = strstr(line, "memfd:tenon") != NULL;
   if (file) fclose(file);
   return found;
@@ -62,7 +68,8 @@ static inline int shared_mappings(void) {
   char line[512];
   int count = 0;
   FILE *file = fopen("/proc/self/maps", "r");
-  while (file && fgets(line, sizeof line, file)) count += strstr(line, "memfd:tenon") != NULL;
+  while (file && fgets(line, sizeof line, file))
+    count += strstr(line, "memfd:tenon") != NULL;
   if (file) fclose(file);
   return count;
 }

@@ -1,17 +1,23 @@
-/* A backend for tests: memory that only its own functions may touch, the two required operators, and the fallback to the
- * CPU for everything else.  Include after operators.h. */
+/* A backend for tests: memory that only its own functions may touch, the two required operators,
+ * and the fallback to the CPU for everything else.  Include after operators.h. */
 #ifndef TENON_TESTS_NPU_H
 #define TENON_TESTS_NPU_H
 
 #include <stdlib.h>
 
-/* Addresses of npu memory are no canonical ones: who dereferences one that was not unmasked crashes. */
+/* Addresses of npu memory are no canonical ones: who dereferences one that was not unmasked
+ * crashes. */
 static const uintptr_t disguise = (uintptr_t)1 << 60;
 static inline void *hide(void *pointer) { return (void *)((uintptr_t)pointer ^ disguise); }
-static inline void *show(const tenon_tensor_t *t) { return t->device.type == 1 ? t->data : hide(t->data); }
+static inline void *show(const tenon_tensor_t *t) {
+  return t->device.type == 1 ? t->data : hide(t->data);
+}
 
 static int64_t blocks, copies, copy_fails_at;
-static inline void release(void *context) { __atomic_fetch_sub(&blocks, 1, __ATOMIC_RELAXED), free(context); }
+static inline void release(void *context) {
+  __atomic_fetch_sub(&blocks, 1, __ATOMIC_RELAXED);
+  free(context);
+}
 
 static inline tenon_status_t npu_allocate(tenon_call_t *call) {
   int64_t size = call->attrs[0].as.i;
@@ -21,9 +27,10 @@ static inline tenon_status_t npu_allocate(tenon_call_t *call) {
 }
 
 static inline tenon_status_t npu_copy(tenon_call_t *call) {
-  const tenon_tensor_t *x = call->inputs[0], *y = call->inputs[1];
-  CHECK(tenon_dtype_id(x->dtype) == TENON_U8 && x->ndim == 1 && y->ndim == 1 && x->shape[0] == y->shape[0] &&
-        x->shape[0] > 0);
+  const tenon_tensor_t *x = call->inputs[0];
+  const tenon_tensor_t *y = call->inputs[1];
+  CHECK(tenon_dtype_id(x->dtype) == TENON_U8 && x->ndim == 1 && y->ndim == 1 &&
+        x->shape[0] == y->shape[0] && x->shape[0] > 0);
   if (__atomic_add_fetch(&copies, 1, __ATOMIC_RELAXED) == copy_fails_at)
     return tenon_fail(call, TENON_UNAVAILABLE, "the bus is down");
   memcpy(show(y), show(x), (size_t)x->shape[0]);
@@ -36,8 +43,11 @@ static tenon_registration_t *npu_allocates, *npu_copies, *npu_falls;
 /* Registers it; what is not undone goes at shutdown. */
 static inline void npu_start(void) {
   CHECK_STATUS(tenon_device_find("npu", 0, &npu_device), TENON_OK);
-  CHECK_STATUS(tenon_kernel_add("core::allocate", "npu", npu_allocate, NULL, NULL, 0, &npu_allocates), TENON_OK);
-  CHECK_STATUS(tenon_kernel_add("core::copy", "npu", npu_copy, NULL, NULL, 0, &npu_copies), TENON_OK);
+  CHECK_STATUS(
+      tenon_kernel_add("core::allocate", "npu", npu_allocate, NULL, NULL, 0, &npu_allocates),
+      TENON_OK);
+  CHECK_STATUS(tenon_kernel_add("core::copy", "npu", npu_copy, NULL, NULL, 0, &npu_copies),
+               TENON_OK);
   CHECK_STATUS(tenon_fallback_add("npu", tenon_fallback_cpu, NULL, NULL, 0, &npu_falls), TENON_OK);
 }
 

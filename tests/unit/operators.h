@@ -1,5 +1,5 @@
-/* Operators in tests: found by name, with attributes as text ("n=2; axis=1"), in calls and as nodes of a graph. Include
- * after tensors.h. */
+/* Operators in tests: found by name, with attributes as text ("n=2; axis=1"), in calls and as nodes
+ * of a graph. Include after tensors.h. */
 #ifndef TENON_TESTS_OPERATORS_H
 #define TENON_TESTS_OPERATORS_H
 
@@ -21,9 +21,12 @@ static inline tenon_attrs_t *attrs_of(const tenon_op_t *op, const char *text) {
   if (!text) return NULL;
   CHECK_STATUS(tenon_attrs_create(op, &attrs), TENON_OK);
   while (attrs && *text) {
-    char name[64] = "", value[256] = "";
-    size_t n = strcspn(text, "="), v = strcspn(text + n + 1, ";");
-    memcpy(name, text, n), memcpy(value, text + n + 1, v);
+    char name[64] = "";
+    char value[256] = "";
+    size_t n = strcspn(text, "=");
+    size_t v = strcspn(text + n + 1, ";");
+    memcpy(name, text, n);
+    memcpy(value, text + n + 1, v);
     CHECK_STATUS(tenon_attrs_parse(attrs, name, value), TENON_OK);
     text += n + 1 + v;
     text += strspn(text, "; ");
@@ -38,25 +41,29 @@ static inline const tenon_value_t *attr_values(tenon_attrs_t *attrs) {
 }
 
 /* One call with tensors as text; outputs are the caller's. */
-static inline tenon_status_t call_op(const char *name, const char *attrs_text, const char *const *texts,
-                                     tenon_tensor_t **outputs) {
+static inline tenon_status_t call_op(const char *name, const char *attrs_text,
+                                     const char *const *texts, tenon_tensor_t **outputs) {
   const tenon_op_t *op = op_of(name);
   if (!op) return TENON_NOT_FOUND;
   tenon_tensor_t *inputs[16];
   tenon_attrs_t *attrs = attrs_of(op, attrs_text);
   tenon_op_info_t info = op_info(op);
-  for (int32_t i = 0; i < info.input_count; i++) inputs[i] = tensor_of(texts[i]);
+  for (int32_t i = 0; i < info.input_count; i++)
+    inputs[i] = tensor_of(texts[i]);
   tenon_status_t status = tenon_op_call(op, attr_values(attrs), inputs, outputs, 0);
-  for (int32_t i = 0; i < info.input_count; i++) tenon_tensor_release(inputs[i]);
+  for (int32_t i = 0; i < info.input_count; i++)
+    tenon_tensor_release(inputs[i]);
   tenon_attrs_release(attrs);
   return status;
 }
 
 /* An input of a graph that any shape of that rank fits (-1: any rank). */
-static inline tenon_edge_t graph_input(tenon_builder_t *b, const char *name, uint32_t dtype, int32_t ndim) {
+static inline tenon_edge_t graph_input(tenon_builder_t *b, const char *name, uint32_t dtype,
+                                       int32_t ndim) {
   tenon_axis_t axes[TENON_RANK_MAX];
   tenon_edge_t edge = -1;
-  for (int32_t d = 0; d < ndim; d++) axes[d] = (tenon_axis_t){-1, NULL};
+  for (int32_t d = 0; d < ndim; d++)
+    axes[d] = (tenon_axis_t){-1, NULL};
   CHECK_STATUS(tenon_builder_input(b, name, tenon_dtype(dtype), ndim, axes, &edge), TENON_OK);
   return edge;
 }
@@ -69,23 +76,29 @@ static inline tenon_edge_t graph_constant(tenon_builder_t *b, const char *name, 
   return edge;
 }
 
-/* A node of operators without lists: inputs[i] -1: absent; gives its first `output_count` results. */
-static inline void graph_node(tenon_builder_t *b, const char *node, const char *name, const char *attrs_text,
-                              const tenon_edge_t *inputs, tenon_edge_t *outputs, int32_t output_count) {
+/* A node of operators without lists: inputs[i] -1: absent; gives its first `output_count`
+ * results. */
+static inline void graph_node(tenon_builder_t *b, const char *node, const char *name,
+                              const char *attrs_text, const tenon_edge_t *inputs,
+                              tenon_edge_t *outputs, int32_t output_count) {
   tenon_operand_t operands[16];
   const tenon_op_t *op = op_of(name);
-  for (int32_t o = 0; o < output_count; o++) outputs[o] = -1;
+  for (int32_t o = 0; o < output_count; o++)
+    outputs[o] = -1;
   if (!op) return;
-  for (int32_t i = 0; i < op_info(op).input_count; i++) operands[i] = (tenon_operand_t){inputs[i] >= 0, &inputs[i]};
+  for (int32_t i = 0; i < op_info(op).input_count; i++)
+    operands[i] = (tenon_operand_t){inputs[i] >= 0, &inputs[i]};
   tenon_attrs_t *attrs = attrs_of(op, attrs_text);
-  CHECK_STATUS(tenon_builder_node(b, node, op, attr_values(attrs), operands, outputs, output_count), TENON_OK);
+  CHECK_STATUS(tenon_builder_node(b, node, op, attr_values(attrs), operands, outputs, output_count),
+               TENON_OK);
   tenon_attrs_release(attrs);
 }
 
 /* The same with one input and one result. */
 static inline tenon_edge_t graph_step(tenon_builder_t *b, const char *name, const char *attrs_text,
                                       tenon_edge_t input) {
-  tenon_edge_t inputs[16] = {input, -1, -1, -1, -1, -1, -1, -1}, output;
+  tenon_edge_t inputs[16] = {input, -1, -1, -1, -1, -1, -1, -1};
+  tenon_edge_t output;
   graph_node(b, NULL, name, attrs_text, inputs, &output, 1);
   return output;
 }
@@ -119,18 +132,21 @@ static inline tenon_builder_t *graph_begin(void) {
 }
 
 /* Runs with tensors as text. */
-static inline tenon_status_t graph_run(tenon_executable_t *e, const char *const *texts, tenon_tensor_t **outputs) {
+static inline tenon_status_t graph_run(tenon_executable_t *e, const char *const *texts,
+                                       tenon_tensor_t **outputs) {
   tenon_tensor_t *inputs[16];
   int32_t count = tenon_graph_input_count(tenon_executable_graph(e));
-  for (int32_t i = 0; i < count; i++) inputs[i] = tensor_of(texts[i]);
+  for (int32_t i = 0; i < count; i++)
+    inputs[i] = tensor_of(texts[i]);
   tenon_status_t status = tenon_executable_run(e, inputs, outputs, NULL);
-  for (int32_t i = 0; i < count; i++) tenon_tensor_release(inputs[i]);
+  for (int32_t i = 0; i < count; i++)
+    tenon_tensor_release(inputs[i]);
   return status;
 }
 
 /* Runs, and compares every output with a text. */
-static inline void check_graph(tenon_executable_t *e, const char *const *inputs, const char *const *expected,
-                               const char *file, int line) {
+static inline void check_graph(tenon_executable_t *e, const char *const *inputs,
+                               const char *const *expected, const char *file, int line) {
   tenon_tensor_t *outputs[16] = {NULL};
   int32_t count = tenon_graph_output_count(tenon_executable_graph(e));
   int status = graph_run(e, inputs, outputs);
@@ -141,15 +157,17 @@ static inline void check_graph(tenon_executable_t *e, const char *const *inputs,
   }
 }
 /* A run that is refused: its message has the text, and what it would have made stays NULL. */
-static inline void check_run_refused(tenon_executable_t *e, const char *const *inputs, tenon_status_t status,
-                                     const char *part) {
+static inline void check_run_refused(tenon_executable_t *e, const char *const *inputs,
+                                     tenon_status_t status, const char *part) {
   tenon_tensor_t *outputs[8] = {NULL};
   CHECK_STATUS(graph_run(e, inputs, outputs), status);
   CHECK_TEXT(tenon_error(), part);
-  for (int i = 0; i < 8; i++) CHECK(outputs[i] == NULL);
+  for (int i = 0; i < 8; i++)
+    CHECK(outputs[i] == NULL);
 }
 
 #define TEXTS(...) ((const char *const[]){__VA_ARGS__, NULL})
-#define CHECK_GRAPH(executable, inputs, expected) check_graph((executable), (inputs), (expected), __FILE__, __LINE__)
+#define CHECK_GRAPH(executable, inputs, expected)                                                  \
+  check_graph((executable), (inputs), (expected), __FILE__, __LINE__)
 
 #endif

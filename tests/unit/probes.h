@@ -1,11 +1,15 @@
-/* Operators whose kernels tell who ran: a kernel writes its own number, which is what its context points to, as f64 into the
- * result.  Tensors of one element on any backend, registrations by one line.  Include after operators.h. */
+/* Operators whose kernels tell who ran: a kernel writes its own number, which is what its context
+ * points to, as f64 into the result.  Tensors of one element on any backend, registrations by one
+ * line.  Include after operators.h. */
 #ifndef TENON_TESTS_PROBES_H
 #define TENON_TESTS_PROBES_H
 
 #include "core/tensor.h"
 
-enum { PROBE_VIEWED = -7, PROBE_NOTHING = -1 }; /* what a view of the input reads; what nobody wrote to */
+enum {
+  PROBE_VIEWED = -7,
+  PROBE_NOTHING = -1,
+}; /* what a view of the input reads; what nobody wrote to */
 
 static inline tenon_status_t probe_kernel(tenon_call_t *call) {
   *(double *)call->outputs[0]->data = *(const double *)call->context;
@@ -20,8 +24,10 @@ static inline tenon_status_t probe_elsewhere(tenon_call_t *call) {
 static inline tenon_status_t probe_view_infer(tenon_infer_t *infer) {
   const tenon_meta_t *x = infer->inputs[0];
   tenon_meta_t *out = infer->outputs[0];
-  out->alias = 1, out->ndim = x->ndim;
-  for (int32_t d = 0; d < x->ndim; d++) out->dims[d] = x->dims[d];
+  out->alias = 1;
+  out->ndim = x->ndim;
+  for (int32_t d = 0; d < x->ndim; d++)
+    out->dims[d] = x->dims[d];
   return TENON_OK;
 }
 
@@ -47,28 +53,32 @@ static inline void probe_start(void) {
     CHECK_STATUS(tenon_library_add(&probe_library, NULL, NULL, NULL), TENON_OK);
 }
 
-/* ---- registrations ---------------------------------------------------------------------------------------------- */
+/* registrations */
 
-static inline tenon_registration_t *probe_add(const char *op, const char *where, double *number, uint32_t flags) {
+static inline tenon_registration_t *probe_add(const char *op, const char *where, double *number,
+                                              uint32_t flags) {
   tenon_registration_t *r = NULL;
   bool passes = strstr(where, "fallthrough") != NULL;
-  CHECK_STATUS(tenon_kernel_add(op, where, passes ? NULL : probe_kernel, number, NULL, flags, &r), TENON_OK);
+  CHECK_STATUS(tenon_kernel_add(op, where, passes ? NULL : probe_kernel, number, NULL, flags, &r),
+               TENON_OK);
   return r;
 }
 
-static inline tenon_registration_t *probe_fallback(const char *key, double *number, uint32_t flags) {
+static inline tenon_registration_t *probe_fallback(const char *key, double *number,
+                                                   uint32_t flags) {
   tenon_registration_t *r = NULL;
   CHECK_STATUS(tenon_fallback_add(key, probe_kernel, number, NULL, flags, &r), TENON_OK);
   return r;
 }
 
 /* Must fail with that status and that text. */
-static inline void probe_refused(const char *op, const char *where, uint32_t flags, tenon_status_t status,
-                                 const char *part) {
+static inline void probe_refused(const char *op, const char *where, uint32_t flags,
+                                 tenon_status_t status, const char *part) {
   static double unused = -2;
   tenon_registration_t *r = NULL;
   bool passes = strstr(where, "fallthrough") != NULL;
-  CHECK_STATUS(tenon_kernel_add(op, where, passes ? NULL : probe_kernel, &unused, NULL, flags, &r), status);
+  CHECK_STATUS(tenon_kernel_add(op, where, passes ? NULL : probe_kernel, &unused, NULL, flags, &r),
+               status);
   CHECK_TEXT(tenon_error(), part);
   CHECK(r == NULL);
 }
@@ -86,11 +96,13 @@ static inline tenon_status_t probe_copy(tenon_call_t *call) {
 
 /* What a device must have; its memory is the CPU's. */
 static inline void probe_memory(const char *backend, tenon_registration_t *out[2]) {
-  CHECK_STATUS(tenon_kernel_add("core::allocate", backend, probe_allocate, NULL, NULL, 0, &out[0]), TENON_OK);
-  CHECK_STATUS(tenon_kernel_add("core::copy", backend, probe_copy, NULL, NULL, 0, &out[1]), TENON_OK);
+  CHECK_STATUS(tenon_kernel_add("core::allocate", backend, probe_allocate, NULL, NULL, 0, &out[0]),
+               TENON_OK);
+  CHECK_STATUS(tenon_kernel_add("core::copy", backend, probe_copy, NULL, NULL, 0, &out[1]),
+               TENON_OK);
 }
 
-/* ---- calls ------------------------------------------------------------------------------------------------------ */
+/* calls */
 
 /* One element on a backend, over memory that the caller keeps. */
 static inline tenon_tensor_t *probe_tensor(const char *backend, double *value) {
@@ -98,39 +110,49 @@ static inline tenon_tensor_t *probe_tensor(const char *backend, double *value) {
   tenon_tensor_t *t = NULL;
   int64_t one = 1;
   CHECK_STATUS(tenon_device_find(backend, 0, &device), TENON_OK);
-  CHECK_STATUS(tenon_tensor_borrow_on(device, value, tenon_dtype(TENON_F64), 1, &one, NULL, NULL, NULL, &t), TENON_OK);
+  CHECK_STATUS(
+      tenon_tensor_borrow_on(device, value, tenon_dtype(TENON_F64), 1, &one, NULL, NULL, NULL, &t),
+      TENON_OK);
   return t;
 }
 
 /* Who answered a call with an input and a result on this backend; not OK: *out_status says so. */
-static inline double probe_call(const tenon_op_t *op, const char *backend, tenon_status_t *out_status) {
-  double in = PROBE_VIEWED, out = PROBE_NOTHING;
-  tenon_tensor_t *x = probe_tensor(backend, &in), *y = probe_tensor(backend, &out);
+static inline double probe_call(const tenon_op_t *op, const char *backend,
+                                tenon_status_t *out_status) {
+  double in = PROBE_VIEWED;
+  double out = PROBE_NOTHING;
+  tenon_tensor_t *x = probe_tensor(backend, &in);
+  tenon_tensor_t *y = probe_tensor(backend, &out);
   *out_status = tenon_op_run(op, NULL, &x, &y);
-  tenon_tensor_release(x), tenon_tensor_release(y);
+  tenon_tensor_release(x);
+  tenon_tensor_release(y);
   return out;
 }
 
-static inline void probe_check(const char *name, const char *backend, double expected, const char *file, int line) {
+static inline void probe_check(const char *name, const char *backend, double expected,
+                               const char *file, int line) {
   char text[600];
   tenon_status_t status;
   double found = probe_call(op_of(name), backend, &status);
   snprintf(text, sizeof text, "%g with status %d instead of %g: %s", found, (int)status, expected,
            status ? tenon_error() : "");
-  check_report(status == TENON_OK && found == expected, file, line, "the kernel that answered", text);
+  check_report(status == TENON_OK && found == expected, file, line, "the kernel that answered",
+               text);
 }
-#define CHECK_ANSWER(name, backend, expected) probe_check((name), (backend), (expected), __FILE__, __LINE__)
+#define CHECK_ANSWER(name, backend, expected)                                                      \
+  probe_check((name), (backend), (expected), __FILE__, __LINE__)
 
 /* A call that is refused. */
-static inline void probe_check_refused(const char *name, const char *backend, tenon_status_t status, const char *part,
-                                       const char *file, int line) {
+static inline void probe_check_refused(const char *name, const char *backend, tenon_status_t status,
+                                       const char *part, const char *file, int line) {
   tenon_status_t found;
   double answer = probe_call(op_of(name), backend, &found);
   check_status(found, status, tenon_error(), file, line, name);
   check_text(tenon_error(), part, file, line);
-  check_report(answer == PROBE_NOTHING, file, line, "nothing is written by a call that is refused", NULL);
+  check_report(answer == PROBE_NOTHING, file, line, "nothing is written by a call that is refused",
+               NULL);
 }
-#define CHECK_REFUSED(name, backend, status, part)                                                                     \
+#define CHECK_REFUSED(name, backend, status, part)                                                 \
   probe_check_refused((name), (backend), (status), (part), __FILE__, __LINE__)
 
 static inline tenon_slot_info_t probe_slot(const char *name, const char *key) {
@@ -138,9 +160,11 @@ static inline tenon_slot_info_t probe_slot(const char *name, const char *key) {
   CHECK_STATUS(tenon_op_slot(op_of(name), key, &info), TENON_OK);
   return info;
 }
-static inline int probe_rule_is(const char *name, const char *key, const char *rule, const char *file, int line) {
+static inline int probe_rule_is(const char *name, const char *key, const char *rule,
+                                const char *file, int line) {
   tenon_slot_info_t info = probe_slot(name, key);
-  return check_text(info.rule, rule, file, line) && check_report(!strcmp(info.rule, rule), file, line, rule, info.rule);
+  return check_text(info.rule, rule, file, line) &&
+         check_report(!strcmp(info.rule, rule), file, line, rule, info.rule);
 }
 #define CHECK_RULE(name, key, rule) probe_rule_is((name), (key), (rule), __FILE__, __LINE__)
 

@@ -1,5 +1,6 @@
-/* Tensors of tests as text: "f32[2, 3] 1 2 3 4 5 6", "i64[] 7", "string[2] one two", "{f32[1] 1; f32[2] 1 2}" for a
- * list, "f64[2, 3] ~5" for numbers between -1 and 1 with the seed 5. Made from text, printed as text, compared with text.  Include after check.h. */
+/* Tensors of tests as text: "f32[2, 3] 1 2 3 4 5 6", "i64[] 7", "string[2] one two", "{f32[1] 1;
+ * f32[2] 1 2}" for a list, "f64[2, 3] ~5" for numbers between -1 and 1 with the seed 5. Made from
+ * text, printed as text, compared with text.  Include after check.h. */
 #ifndef TENON_TESTS_TENSORS_H
 #define TENON_TESTS_TENSORS_H
 
@@ -10,13 +11,18 @@
 
 #include "floats.h"
 
-/* ---- elements --------------------------------------------------------------------------------------------------- */
+/* elements */
 
-static inline bool tensor_has(const tenon_tensor_t *t, uint32_t id) { return tenon_dtype_id(t->dtype) == id; }
+static inline bool tensor_has(const tenon_tensor_t *t, uint32_t id) {
+  return tenon_dtype_id(t->dtype) == id;
+}
 
 static inline char *tensor_at(const tenon_tensor_t *t, int64_t index) { /* row-major, any strides */
   int64_t at = 0;
-  for (int32_t d = t->ndim - 1; d >= 0; d--) at += index % t->shape[d] * t->strides[d], index /= t->shape[d];
+  for (int32_t d = t->ndim - 1; d >= 0; d--) {
+    at += index % t->shape[d] * t->strides[d];
+    index /= t->shape[d];
+  }
   return (char *)t->data + at * (t->dtype.bits / 8);
 }
 
@@ -31,9 +37,16 @@ static inline double tensor_float(const tenon_tensor_t *t, int64_t index) {
   double d;
   uint16_t h;
   if (kind && t->dtype.bits == 8) return float_decode(kind, *(const uint8_t *)at);
-  if (kind) return memcpy(&h, at, sizeof h), float_decode(kind, h);
-  if (tensor_has(t, TENON_F32)) return memcpy(&f, at, sizeof f), (double)f;
-  return memcpy(&d, at, sizeof d), d;
+  if (kind) {
+    memcpy(&h, at, sizeof h);
+    return float_decode(kind, h);
+  }
+  if (tensor_has(t, TENON_F32)) {
+    memcpy(&f, at, sizeof f);
+    return (double)f;
+  }
+  memcpy(&d, at, sizeof d);
+  return d;
 }
 
 static inline int64_t tensor_int(const tenon_tensor_t *t, int64_t index) {
@@ -44,7 +57,7 @@ static inline int64_t tensor_int(const tenon_tensor_t *t, int64_t index) {
   return is_signed ? (int64_t)((uint64_t)value << unused) >> unused : value;
 }
 
-/* ---- from text -------------------------------------------------------------------------------------------------- */
+/* from text */
 
 static inline void tensor_read_element(tenon_tensor_t *t, int64_t index, const char **text) {
   const char *begin = *text + strspn(*text, " ");
@@ -63,11 +76,15 @@ static inline void tensor_read_element(tenon_tensor_t *t, int64_t index, const c
     int32_t bits = kind ? float_encode(kind, value) : 0;
     float f = (float)value;
     CHECK(bits >= 0);
-    if (kind) memcpy(tensor_at(t, index), &bits, t->dtype.bits / 8);
-    else if (tensor_has(t, TENON_F32)) memcpy(tensor_at(t, index), &f, sizeof f);
-    else memcpy(tensor_at(t, index), &value, sizeof value);
+    if (kind)
+      memcpy(tensor_at(t, index), &bits, t->dtype.bits / 8);
+    else if (tensor_has(t, TENON_F32))
+      memcpy(tensor_at(t, index), &f, sizeof f);
+    else
+      memcpy(tensor_at(t, index), &value, sizeof value);
   } else {
-    int64_t value = tensor_has(t, TENON_U64) ? (int64_t)strtoull(begin, &end, 0) : strtoll(begin, &end, 0);
+    int64_t value =
+        tensor_has(t, TENON_U64) ? (int64_t)strtoull(begin, &end, 0) : strtoll(begin, &end, 0);
     memcpy(tensor_at(t, index), &value, t->dtype.bits / 8);
   }
   CHECK(end != begin);
@@ -77,9 +94,12 @@ static inline void tensor_read_element(tenon_tensor_t *t, int64_t index, const c
 static inline void tensor_set_random(tenon_tensor_t *t, int64_t index, uint64_t seed) {
   double value = (double)tenon_random(seed, (uint64_t)index) / 2147483648.0 - 1;
   float f = (float)value;
-  if (tensor_has(t, TENON_F32)) memcpy(tensor_at(t, index), &f, sizeof f);
-  else if (tensor_has(t, TENON_F64)) memcpy(tensor_at(t, index), &value, sizeof value);
-  else check_report(0, __FILE__, __LINE__, "random numbers are f32 or f64", NULL);
+  if (tensor_has(t, TENON_F32))
+    memcpy(tensor_at(t, index), &f, sizeof f);
+  else if (tensor_has(t, TENON_F64))
+    memcpy(tensor_at(t, index), &value, sizeof value);
+  else
+    check_report(0, __FILE__, __LINE__, "random numbers are f32 or f64", NULL);
 }
 
 static inline tenon_tensor_t *tensor_read(const char **text) {
@@ -98,7 +118,8 @@ static inline tenon_tensor_t *tensor_read(const char **text) {
     at = end + strspn(end, ", ");
   }
   at += *at == ']';
-  if (tenon_dtype_parse(name, &dtype) != TENON_OK || tenon_tensor_create(dtype, ndim, shape, &t) != TENON_OK) {
+  if (tenon_dtype_parse(name, &dtype) != TENON_OK ||
+      tenon_tensor_create(dtype, ndim, shape, &t) != TENON_OK) {
     check_report(0, __FILE__, __LINE__, *text, tenon_error());
     return NULL;
   }
@@ -106,8 +127,10 @@ static inline tenon_tensor_t *tensor_read(const char **text) {
   bool is_random = *begin == '~';
   uint64_t seed = is_random ? strtoull(begin + 1, (char **)(uintptr_t)&at, 10) : 0;
   for (int64_t i = 0, n = tenon_count(t); i < n; i++) {
-    if (is_random) tensor_set_random(t, i, seed);
-    else tensor_read_element(t, i, &at);
+    if (is_random)
+      tensor_set_random(t, i, seed);
+    else
+      tensor_read_element(t, i, &at);
   }
   *text = at;
   return t;
@@ -115,17 +138,20 @@ static inline tenon_tensor_t *tensor_read(const char **text) {
 
 static inline tenon_tensor_t *tensor_of(const char *text) {
   enum { MOST = 16 };
-  tenon_tensor_t *items[MOST], *list = NULL;
+  tenon_tensor_t *items[MOST];
+  tenon_tensor_t *list = NULL;
   int32_t count = 0;
   if (!text) return NULL;
   if (*text != '{') return tensor_read(&text);
-  for (text++; *text && *text != '}' && count < MOST; text += strspn(text, " ;")) items[count++] = tensor_read(&text);
+  for (text++; *text && *text != '}' && count < MOST; text += strspn(text, " ;"))
+    items[count++] = tensor_read(&text);
   CHECK(tenon_tensor_list(items, count, &list) == TENON_OK);
-  for (int32_t i = 0; i < count; i++) tenon_tensor_release(items[i]);
+  for (int32_t i = 0; i < count; i++)
+    tenon_tensor_release(items[i]);
   return list;
 }
 
-/* ---- to text ---------------------------------------------------------------------------------------------------- */
+/* to text */
 
 static inline void tensor_print(const tenon_tensor_t *t, char *out, size_t size) {
   size_t used = 0;
@@ -145,32 +171,39 @@ static inline void tensor_print(const tenon_tensor_t *t, char *out, size_t size)
     return;
   }
   PUT("%s[", tenon_dtype_name(t->dtype));
-  for (int32_t d = 0; d < t->ndim; d++) PUT("%s%lld", d ? ", " : "", (long long)t->shape[d]);
+  for (int32_t d = 0; d < t->ndim; d++)
+    PUT("%s%lld", d ? ", " : "", (long long)t->shape[d]);
   PUT("]");
   for (int64_t i = 0, n = tenon_count(t); i < n && i < 64 && t->data; i++) {
     const tenon_string_t *s = (const tenon_string_t *)(const void *)tensor_at(t, i);
-    if (tensor_has(t, TENON_STRING)) PUT(" '%.*s'", (int)s->size, s->data ? s->data : "");
-    else if (tensor_is_float(t)) PUT(" %.9g", tensor_float(t, i));
-    else PUT(" %lld", (long long)tensor_int(t, i));
+    if (tensor_has(t, TENON_STRING))
+      PUT(" '%.*s'", (int)s->size, s->data ? s->data : "");
+    else if (tensor_is_float(t))
+      PUT(" %.9g", tensor_float(t, i));
+    else
+      PUT(" %lld", (long long)tensor_int(t, i));
   }
 #undef PUT
 }
 
-/* ---- comparing -------------------------------------------------------------------------------------------------- */
+/* comparing */
 
-static inline bool element_equal(const tenon_tensor_t *a, const tenon_tensor_t *b, int64_t i, double tolerance) {
+static inline bool element_equal(const tenon_tensor_t *a, const tenon_tensor_t *b, int64_t i,
+                                 double tolerance) {
   if (tensor_has(a, TENON_STRING)) {
     const tenon_string_t *s = (const tenon_string_t *)(const void *)tensor_at(a, i);
     const tenon_string_t *t = (const tenon_string_t *)(const void *)tensor_at(b, i);
     return s->size == t->size && (s->size == 0 || memcmp(s->data, t->data, (size_t)s->size) == 0);
   }
   if (!tensor_is_float(a)) return memcmp(tensor_at(a, i), tensor_at(b, i), a->dtype.bits / 8) == 0;
-  double x = tensor_float(a, i), y = tensor_float(b, i);
+  double x = tensor_float(a, i);
+  double y = tensor_float(b, i);
   if (isnan(x) || isnan(y)) return isnan(x) && isnan(y);
   return x == y || fabs(x - y) <= tolerance * (1 + fabs(y));
 }
 
-static inline bool tensor_equal(const tenon_tensor_t *a, const tenon_tensor_t *b, double tolerance) {
+static inline bool tensor_equal(const tenon_tensor_t *a, const tenon_tensor_t *b,
+                                double tolerance) {
   if (!a || !b) return a == b;
   if (tenon_dtype_id(a->dtype) != tenon_dtype_id(b->dtype) || a->ndim != b->ndim) return false;
   for (int32_t d = 0; d < a->ndim; d++)
@@ -183,8 +216,8 @@ static inline bool tensor_equal(const tenon_tensor_t *a, const tenon_tensor_t *b
   return true;
 }
 
-static inline int check_tensor(const tenon_tensor_t *found, const char *expected, double tolerance, const char *file,
-                               int line) {
+static inline int check_tensor(const tenon_tensor_t *found, const char *expected, double tolerance,
+                               const char *file, int line) {
   char what[2200], text[2000];
   tenon_tensor_t *t = tensor_of(expected);
   tensor_print(found, text, sizeof text);
@@ -195,16 +228,22 @@ static inline int check_tensor(const tenon_tensor_t *found, const char *expected
 }
 #define CHECK_TENSOR(found, expected) check_tensor((found), (expected), 1e-6, __FILE__, __LINE__)
 
-/* ---- other forms ------------------------------------------------------------------------------------------------ */
+/* other forms */
 
 /* The same elements, laid out with the axes in reverse order: a tensor that is not row-major. */
 static inline tenon_tensor_t *tensor_strided(const char *text) {
-  tenon_tensor_t *dense = tensor_of(text), *out = NULL;
-  int64_t strides[TENON_RANK_MAX], stride = 1;
+  tenon_tensor_t *dense = tensor_of(text);
+  tenon_tensor_t *out = NULL;
+  int64_t strides[TENON_RANK_MAX];
+  int64_t stride = 1;
   if (!dense) return NULL;
   char *data = calloc((size_t)tenon_count(dense) + 1, dense->dtype.bits / 8);
-  for (int32_t d = 0; d < dense->ndim; d++) strides[d] = stride, stride *= dense->shape[d];
-  CHECK(tenon_tensor_borrow(data, dense->dtype, dense->ndim, dense->shape, strides, free, data, &out) == TENON_OK);
+  for (int32_t d = 0; d < dense->ndim; d++) {
+    strides[d] = stride;
+    stride *= dense->shape[d];
+  }
+  CHECK(tenon_tensor_borrow(data, dense->dtype, dense->ndim, dense->shape, strides, free, data,
+                            &out) == TENON_OK);
   for (int64_t i = 0, n = tenon_count(dense); i < n && out; i++)
     memcpy(tensor_at(out, i), tensor_at(dense, i), dense->dtype.bits / 8);
   tenon_tensor_release(dense);
@@ -217,13 +256,16 @@ static inline tenon_tensor_t *tensor_like(const tenon_tensor_t *t) {
   if (!t) return NULL;
   if (tensor_has(t, TENON_LIST)) {
     tenon_tensor_t *items[16];
-    for (int64_t i = 0; i < t->shape[0] && i < 16; i++) items[i] = tensor_like(tenon_item(t, i));
+    for (int64_t i = 0; i < t->shape[0] && i < 16; i++)
+      items[i] = tensor_like(tenon_item(t, i));
     CHECK(tenon_tensor_list(items, (int32_t)t->shape[0], &out) == TENON_OK);
-    for (int64_t i = 0; i < t->shape[0] && i < 16; i++) tenon_tensor_release(items[i]);
+    for (int64_t i = 0; i < t->shape[0] && i < 16; i++)
+      tenon_tensor_release(items[i]);
     return out;
   }
   CHECK(tenon_tensor_create(t->dtype, t->ndim, t->shape, &out) == TENON_OK);
-  if (out && !tensor_has(t, TENON_STRING)) memset(out->data, 0x5a, (size_t)tenon_count(t) * t->dtype.bits / 8);
+  if (out && !tensor_has(t, TENON_STRING))
+    memset(out->data, 0x5a, (size_t)tenon_count(t) * t->dtype.bits / 8);
   return out;
 }
 

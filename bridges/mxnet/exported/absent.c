@@ -1,8 +1,8 @@
-/* Partitioners and passes, of which an exported library has none: MXNet looks all of these names up, and calls none of them but
- * the two sizes. */
+/* Partitioners and passes, of which an exported library has none: MXNet looks all of these names
+ * up, and calls none of them but the two sizes. */
 #define EXPORT __attribute__((visibility("default")))
-#define NONE(name)                                                                                                     \
-  EXPORT int name(void);                                                                                               \
+#define NONE(name)                                                                                 \
+  EXPORT int name(void);                                                                           \
   EXPORT int name(void) { return 0; }
 
 /* clang-format off */

@@ -1,5 +1,6 @@
-/* How many arrays a node has.  MXNet gives arrays without names or gaps, and asks for their number before it shows them: where the
- * schema leaves it open (optional tensors, lists) attributes of the call say it. */
+/* How many arrays a node has.  MXNet gives arrays without names or gaps, and asks for their number
+ * before it shows them: where the schema leaves it open (optional tensors, lists) attributes of the
+ * call say it. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -7,22 +8,26 @@
 #include "message.h"
 #include "node.h"
 
-enum { UNSTATED = -1, COUNT_MOST = 1 << 16 };
+enum {
+  UNSTATED = -1,
+  COUNT_MOST = 1 << 16,
+};
 
 /* One number from the text, which moves on; false: there is none, or it is too large. */
 static bool number_read(const char **text, int32_t *out) {
   char *end;
   long value = strtol(*text, &end, 10);
   if (end == *text || value < 0 || value > COUNT_MOST) return false;
-  *text = end, *out = (int32_t)value;
+  *text = end;
+  *out = (int32_t)value;
   return true;
 }
 
 static bool number_of(const node_t *node, const char *name, const char *text, int32_t *out) {
   const char *at = text;
   if (number_read(&at, out) && !*at) return true;
-  return message_set("%s: attribute '%s': expected a number of arrays, 0 to %d, found '%s'", node->self->full, name,
-                     COUNT_MOST, text);
+  return message_set("%s: attribute '%s': expected a number of arrays, 0 to %d, found '%s'",
+                     node->self->full, name, COUNT_MOST, text);
 }
 
 /* "[1, 0, 2]": a number for each tensor argument. */
@@ -31,11 +36,13 @@ static bool counts_read(const node_t *node, const char *text, int32_t *counts) {
   const char *at = text + strspn(text, "[( ");
   for (int32_t i = 0; i < self->input_count; i++, at += strspn(at, ", "))
     if (!number_read(&at, &counts[i]))
-      return message_set("%s: operand_counts: expected %d numbers, one for each tensor argument, found '%s'",
-                         self->full, self->input_count, text);
+      return message_set(
+          "%s: operand_counts: expected %d numbers, one for each tensor argument, found '%s'",
+          self->full, self->input_count, text);
   if (!at[strspn(at, ")] ")]) return true;
-  return message_set("%s: operand_counts: expected %d numbers, one for each tensor argument, found '%s'", self->full,
-                     self->input_count, text);
+  return message_set(
+      "%s: operand_counts: expected %d numbers, one for each tensor argument, found '%s'",
+      self->full, self->input_count, text);
 }
 
 /* Of a list, as schema and attributes state it; UNSTATED: any. */
@@ -46,7 +53,8 @@ static int32_t stated(const node_t *node, const tenon_argument_t *argument) {
   return count < 0 ? 0 : count > COUNT_MOST ? COUNT_MOST : (int32_t)count;
 }
 
-/* What num_args leaves after the arguments that are always there goes to the list, else to optional tensors from the left. */
+/* What num_args leaves after the arguments that are always there goes to the list, else to optional
+ * tensors from the left. */
 static bool distribute(const node_t *node, int32_t left, int32_t *counts) {
   const operator_t *self = node->self;
   int32_t list = -1;
@@ -57,30 +65,34 @@ static bool distribute(const node_t *node, int32_t left, int32_t *counts) {
       continue;
     }
     if (list >= 0)
-      return message_set(
-          "%s: lists '%s' and '%s' are both of any length: say operand_counts, how many arrays each tensor "
-          "argument has",
-          self->full, self->inputs[list].name, self->inputs[i].name);
-    list = i, counts[i] = 0;
+      return message_set("%s: lists '%s' and '%s' are both of any length: say operand_counts, how "
+                         "many arrays each tensor argument has",
+                         self->full, self->inputs[list].name, self->inputs[i].name);
+    list = i;
+    counts[i] = 0;
   }
   for (int32_t i = 0; i < self->input_count && list < 0 && left > 0; i++)
-    if (self->inputs[i].is_optional && stated(node, &self->inputs[i]) == 1) counts[i] = 1, left--;
+    if (self->inputs[i].is_optional && stated(node, &self->inputs[i]) == 1) {
+      counts[i] = 1;
+      left--;
+    }
   if (left == 0 || (list >= 0 && left > 0)) return list < 0 || (counts[list] = left, true);
-  return message_set("%s: num_args: %d arrays too %s for its tensor arguments", self->full, left < 0 ? -left : left,
-                     left < 0 ? "few" : "many");
+  return message_set("%s: num_args: %d arrays too %s for its tensor arguments", self->full,
+                     left < 0 ? -left : left, left < 0 ? "few" : "many");
 }
 
 static bool counts_set(const node_t *node, const arity_t *arity, int32_t *counts) {
   const operator_t *self = node->self;
   int32_t given;
   if (arity->operand_counts) return counts_read(node, arity->operand_counts, counts);
-  if (arity->num_args) return number_of(node, "num_args", arity->num_args, &given) && distribute(node, given, counts);
+  if (arity->num_args)
+    return number_of(node, "num_args", arity->num_args, &given) && distribute(node, given, counts);
   for (int32_t i = 0; i < self->input_count; i++) {
     counts[i] = self->inputs[i].is_optional ? 0 : stated(node, &self->inputs[i]);
     if (counts[i] == UNSTATED)
-      return message_set(
-          "%s: list '%s' is of any length, and MXNet does not say it: say num_args, the number of all arrays",
-          self->full, self->inputs[i].name);
+      return message_set("%s: list '%s' is of any length, and MXNet does not say it: say num_args, "
+                         "the number of all arrays",
+                         self->full, self->inputs[i].name);
   }
   return true;
 }
@@ -94,9 +106,10 @@ static bool inputs_set(node_t *node, const arity_t *arity) {
     int32_t expected = stated(node, argument);
     bool is_absent = argument->is_optional && counts[i] == 0;
     if (!is_absent && expected != UNSTATED && counts[i] != expected)
-      return message_set("%s: operand_counts: argument '%s' takes %d arrays, found %d", self->full, argument->name,
-                         expected, counts[i]);
-    node->inputs[i] = (span_t){node->input_count, counts[i], argument->kind == TENON_KIND_TENSORS, is_absent};
+      return message_set("%s: operand_counts: argument '%s' takes %d arrays, found %d", self->full,
+                         argument->name, expected, counts[i]);
+    node->inputs[i] =
+        (span_t){node->input_count, counts[i], argument->kind == TENON_KIND_TENSORS, is_absent};
     node->input_count += counts[i];
   }
   return true;
@@ -104,32 +117,40 @@ static bool inputs_set(node_t *node, const arity_t *arity) {
 
 static bool outputs_set(node_t *node, const arity_t *arity) {
   const operator_t *self = node->self;
-  int32_t total = 0, open = -1;
+  int32_t total = 0;
+  int32_t open = -1;
   for (int32_t o = 0; o < self->output_count; o++) {
     int32_t count = stated(node, &self->outputs[o]);
     if (count == UNSTATED && open >= 0)
-      return message_set("%s: results '%s' and '%s' are both lists of any length, which MXNet cannot have", self->full,
-                         self->outputs[open].name, self->outputs[o].name);
-    if (count == UNSTATED) open = o, count = 0;
+      return message_set(
+          "%s: results '%s' and '%s' are both lists of any length, which MXNet cannot have",
+          self->full, self->outputs[open].name, self->outputs[o].name);
+    if (count == UNSTATED) {
+      open = o;
+      count = 0;
+    }
     node->outputs[o] = (span_t){0, count, self->outputs[o].kind == TENON_KIND_TENSORS, false};
     total += count;
   }
   if (open >= 0 && !arity->num_outputs)
-    return message_set(
-        "%s: result '%s' is a list of any length, and MXNet asks for it first: say num_outputs, the number of all "
-        "results",
-        self->full, self->outputs[open].name);
+    return message_set("%s: result '%s' is a list of any length, and MXNet asks for it first: say "
+                       "num_outputs, the number of all results",
+                       self->full, self->outputs[open].name);
   int32_t given = total;
-  if (arity->num_outputs && !number_of(node, "num_outputs", arity->num_outputs, &given)) return false;
+  if (arity->num_outputs && !number_of(node, "num_outputs", arity->num_outputs, &given))
+    return false;
   if (given < total || (open < 0 && given != total))
-    return message_set("%s: num_outputs: expected %s%d, found %d", self->full, open < 0 ? "" : "at least ", total,
-                       given);
+    return message_set("%s: num_outputs: expected %s%d, found %d", self->full,
+                       open < 0 ? "" : "at least ", total, given);
   if (open >= 0) node->outputs[open].count = given - total;
   for (int32_t o = 0; o < self->output_count; o++) {
     node->outputs[o].first = node->output_count;
     node->output_count += node->outputs[o].count;
   }
-  return node->output_count > 0 || message_set("%s: no result, and MXNet knows only operators that have", self->full);
+  return node->output_count > 0 ||
+         message_set("%s: no result, and MXNet knows only operators that have", self->full);
 }
 
-bool node_arity_set(node_t *node, const arity_t *arity) { return inputs_set(node, arity) && outputs_set(node, arity); }
+bool node_arity_set(node_t *node, const arity_t *arity) {
+  return inputs_set(node, arity) && outputs_set(node, arity);
+}

@@ -1,5 +1,6 @@
-/* Backward: the call is recorded anew, and gone back through at once.  Where the operator states a rule for its gradient nothing of
- * forward runs again: a layer below the record answers the call, whose results MXNet kept. */
+/* Backward: the call is recorded anew, and gone back through at once.  Where the operator states a
+ * rule for its gradient nothing of forward runs again: a layer below the record answers the call,
+ * whose results MXNet kept. */
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
@@ -9,7 +10,7 @@
 #include "frame.h"
 #include "message.h"
 
-/* ---- a call that is recorded and not run -------------------------------------------------------------------------- */
+/* a call that is recorded and not run */
 
 static _Thread_local const tenon_op_t *answered;
 static tenon_layer_t *layer; /* NULL: it cannot be made, and forward runs again */
@@ -22,16 +23,21 @@ static tenon_status_t answer(tenon_call_t *call) {
 static void layer_make(void) {
   char name[64];
   snprintf(name, sizeof name, "mxnet %p", (void *)&layer);
-  if (host.tenon_layer_create(name, "below autograd", answer, NULL, &layer) != TENON_OK) layer = NULL;
+  if (host.tenon_layer_create(name, "below autograd", answer, NULL, &layer) != TENON_OK)
+    layer = NULL;
 }
 
-/* ---- the parts ---------------------------------------------------------------------------------------------------- */
+/* the parts */
 
 typedef struct backward_t {
   frame_t frame;
   const node_t *node;
-  arrays_t grads, inputs, outputs, results; /* MXNet's; results: a gradient for each input */
-  tenon_tensor_t **leaves, **leaf_grads;    /* one for each input; NULL: it needs none */
+  arrays_t grads;
+  arrays_t inputs;
+  arrays_t outputs;
+  arrays_t results; /* MXNet's; results: a gradient for each input */
+  tenon_tensor_t **leaves;
+  tenon_tensor_t **leaf_grads; /* one for each input; NULL: it needs none */
   int32_t leaf_count;
   uint64_t done; /* inputs whose gradients are there */
 } backward_t;
@@ -45,7 +51,8 @@ static size_t bytes_of(const arrays_t *arrays, int at) {
   tenon_dtype_t dtype;
   if (!dtype_from(arrays->dtypes[at], &dtype)) return 0;
   size_t size = dtype.bits / 8u;
-  for (int d = 0; d < arrays->ranks[at]; d++) size *= (size_t)arrays->shapes[at][d];
+  for (int d = 0; d < arrays->ranks[at]; d++)
+    size *= (size_t)arrays->shapes[at][d];
   return size;
 }
 
@@ -54,13 +61,16 @@ static bool is_float_number(int number) {
   return dtype_from(number, &dtype) && (dtype.code == 2 || dtype.code == 4);
 }
 
-static bool is_float(const tenon_tensor_t *tensor) { return tensor->dtype.code == 2 || tensor->dtype.code == 4; }
+static bool is_float(const tenon_tensor_t *tensor) {
+  return tensor->dtype.code == 2 || tensor->dtype.code == 4;
+}
 
 /* Leaves are inputs of float dtype that have a gradient. */
 static bool leaf_add(backward_t *w, tenon_tensor_t *tensor, int at) {
   if (!is_float(tensor)) return true;
   if (host.tenon_tensor_require_grad(tensor, 1) != TENON_OK) return message_of_host();
-  w->leaves[at] = tensor, w->leaf_count++;
+  w->leaves[at] = tensor;
+  w->leaf_count++;
   return true;
 }
 
@@ -78,40 +88,48 @@ static bool is_zero(const arrays_t *arrays, int at) {
   return size == 0 || (*bytes == 0 && memcmp(bytes, bytes + 1, size - 1) == 0);
 }
 
-/* ---- rules that are single calls ---------------------------------------------------------------------------------- */
+/* rules that are single calls */
 
 static bool same_shape(const arrays_t *a, int i, const arrays_t *b, int k) {
-  return a->ranks[i] == b->ranks[k] && memcmp(a->shapes[i], b->shapes[k], (size_t)a->ranks[i] * sizeof(int64_t)) == 0;
+  return a->ranks[i] == b->ranks[k] &&
+         memcmp(a->shapes[i], b->shapes[k], (size_t)a->ranks[i] * sizeof(int64_t)) == 0;
 }
 
-/* Calls a rule, unless something in it is for the record to do: sums over broadcast axes, results without axes, dtypes without a
- * gradient. */
+/* Calls a rule, unless something in it is for the record to do: sums over broadcast axes, results
+ * without axes, dtypes without a gradient. */
 static bool direct_call(backward_t *w, const direct_t *d, const tenon_value_t *values) {
   const node_t *node = w->node;
   const arrays_t *const groups[] = {NULL, &w->grads, &w->inputs, &w->outputs};
-  tenon_tensor_t *inputs[DIRECT_MOST] = {NULL}, *outputs[DIRECT_MOST] = {NULL};
+  tenon_tensor_t *inputs[DIRECT_MOST] = {NULL};
+  tenon_tensor_t *outputs[DIRECT_MOST] = {NULL};
   for (int32_t t = 0; t < d->target_count; t++) {
     const span_t *span = &node->inputs[d->targets[t]];
-    if (span->is_absent || !w->results.data[span->first] || !is_float_number(w->results.dtypes[span->first]))
+    if (span->is_absent || !w->results.data[span->first] ||
+        !is_float_number(w->results.dtypes[span->first]))
       return true;
   }
   const int target = node->inputs[d->targets[0]].first;
   for (int32_t i = 0; i < d->source_count; i++) {
     const direct_source_t source = d->sources[i];
     if (source.kind == DIRECT_ABSENT) continue;
-    const span_t *span = source.kind == DIRECT_INPUT ? &node->inputs[source.index] : &node->outputs[source.index];
+    const span_t *span =
+        source.kind == DIRECT_INPUT ? &node->inputs[source.index] : &node->outputs[source.index];
     const arrays_t *group = groups[source.kind];
     if (span->is_absent) continue;
     if (d->is_pointwise && !same_shape(group, span->first, &w->results, target)) return true;
-    if (!(inputs[i] = frame_tensor(&w->frame, group, span->first, group->ranks[span->first], false, "gradient")))
+    if (!(inputs[i] = frame_tensor(&w->frame, group, span->first, group->ranks[span->first], false,
+                                   "gradient")))
       return false;
   }
   for (int32_t t = 0; t < d->target_count; t++) {
     const int at = node->inputs[d->targets[t]].first;
-    if (!(outputs[t] = frame_tensor(&w->frame, &w->results, at, w->results.ranks[at], false, "gradient"))) return false;
+    if (!(outputs[t] =
+              frame_tensor(&w->frame, &w->results, at, w->results.ranks[at], false, "gradient")))
+      return false;
   }
   if (host.tenon_op_call_into(d->op, values, inputs, outputs) != TENON_OK) return message_of_host();
-  for (int32_t t = 0; t < d->target_count; t++) w->done |= (uint64_t)1 << d->targets[t];
+  for (int32_t t = 0; t < d->target_count; t++)
+    w->done |= (uint64_t)1 << d->targets[t];
   return true;
 }
 
@@ -121,7 +139,8 @@ static bool reads_all(const backward_t *w) {
   uint64_t read = 0;
   for (int32_t r = 0; r < self->direct_count; r++)
     for (int32_t i = 0; i < self->directs[r].source_count; i++)
-      if (self->directs[r].sources[i].kind == DIRECT_GRAD) read |= (uint64_t)1 << self->directs[r].sources[i].index;
+      if (self->directs[r].sources[i].kind == DIRECT_GRAD)
+        read |= (uint64_t)1 << self->directs[r].sources[i].index;
   for (int32_t o = 0; o < self->output_count && self->output_count > 1; o++)
     if (!(read >> o & 1) && !is_zero(&w->grads, w->node->outputs[o].first)) return false;
   return true;
@@ -131,28 +150,32 @@ static bool directs_call(backward_t *w, const int *ranks) {
   const operator_t *self = w->node->self;
   if (!w->node->directs || !self->direct_count || ranks || !reads_all(w)) return true;
   for (int32_t r = 0; r < self->direct_count; r++)
-    if (w->node->directs[r].attrs && !direct_call(w, &self->directs[r], w->node->directs[r].values)) return false;
+    if (w->node->directs[r].attrs && !direct_call(w, &self->directs[r], w->node->directs[r].values))
+      return false;
   return true;
 }
 
-/* ---- the record --------------------------------------------------------------------------------------------------- */
+/* the record */
 
 static bool inputs_set(backward_t *w) {
   const node_t *node = w->node;
   const operator_t *self = node->self;
   for (int32_t i = 0; i < self->input_count; i++) {
-    const span_t *span = &node->inputs[i], *written = self->inputs[i].is_written ? written_as(node, i) : NULL;
-    if (!frame_argument(&w->frame, written ? &w->outputs : &w->inputs, 0, written ? written : span, NULL, true,
-                        self->inputs[i].name, &w->frame.inputs[i]))
+    const span_t *span = &node->inputs[i];
+    const span_t *written = self->inputs[i].is_written ? written_as(node, i) : NULL;
+    if (!frame_argument(&w->frame, written ? &w->outputs : &w->inputs, 0, written ? written : span,
+                        NULL, true, self->inputs[i].name, &w->frame.inputs[i]))
       return false;
     tenon_tensor_t *tensor = w->frame.inputs[i];
     if (!tensor || self->inputs[i].is_written || (self->without | w->done) >> i & 1) continue;
     for (int32_t k = 0; k < span->count; k++)
-      if (!leaf_add(w, span->is_list ? tenon_item(tensor, k) : tensor, span->first + k)) return false;
+      if (!leaf_add(w, span->is_list ? tenon_item(tensor, k) : tensor, span->first + k))
+        return false;
     /* A list's own key says that its items are recorded: it is made of them as they are now. */
     if (span->is_list && span->count) {
       tenon_tensor_t *list = NULL;
-      if (host.tenon_tensor_list((tenon_tensor_t *const *)tensor->data, span->count, &list) != TENON_OK)
+      if (host.tenon_tensor_list((tenon_tensor_t *const *)tensor->data, span->count, &list) !=
+          TENON_OK)
         return message_of_host();
       if (!frame_own(&w->frame, list)) return false;
       w->frame.inputs[i] = list;
@@ -164,16 +187,18 @@ static bool inputs_set(backward_t *w) {
 static bool record_rule(backward_t *w, tenon_bound_t *bound, const int *ranks) {
   const operator_t *self = w->node->self;
   for (int32_t o = 0; o < self->output_count; o++) {
-    if (self->same[o] >= 0) w->frame.outputs[o] = w->frame.inputs[self->same[o]];
-    else if (!frame_argument(&w->frame, &w->outputs, 0, &w->node->outputs[o], ranks, true, self->outputs[o].name,
-                             &w->frame.outputs[o]))
+    if (self->same[o] >= 0)
+      w->frame.outputs[o] = w->frame.inputs[self->same[o]];
+    else if (!frame_argument(&w->frame, &w->outputs, 0, &w->node->outputs[o], ranks, true,
+                             self->outputs[o].name, &w->frame.outputs[o]))
       return false;
   }
   const tenon_op_t *before = answered;
   answered = self->op;
   host.tenon_layer_enable(layer, 1);
-  tenon_status_t status = bound ? host.tenon_bound_call_into(bound, w->frame.inputs, w->frame.outputs)
-                                : host.tenon_op_call_into(self->op, w->node->values, w->frame.inputs, w->frame.outputs);
+  tenon_status_t status =
+      bound ? host.tenon_bound_call_into(bound, w->frame.inputs, w->frame.outputs)
+            : host.tenon_op_call_into(self->op, w->node->values, w->frame.inputs, w->frame.outputs);
   host.tenon_layer_enable(layer, 0);
   answered = before;
   return status == TENON_OK || message_of_host();
@@ -181,41 +206,54 @@ static bool record_rule(backward_t *w, tenon_bound_t *bound, const int *ranks) {
 
 static bool record_again(backward_t *w, tenon_bound_t *bound) {
   const operator_t *self = w->node->self;
-  for (int32_t o = 0; o < self->output_count; o++) w->frame.outputs[o] = NULL;
-  tenon_status_t status = bound ? host.tenon_bound_call(bound, w->frame.inputs, w->frame.outputs, 0)
-                                : host.tenon_op_call(self->op, w->node->values, w->frame.inputs, w->frame.outputs, 0);
+  for (int32_t o = 0; o < self->output_count; o++)
+    w->frame.outputs[o] = NULL;
+  tenon_status_t status =
+      bound ? host.tenon_bound_call(bound, w->frame.inputs, w->frame.outputs, 0)
+            : host.tenon_op_call(self->op, w->node->values, w->frame.inputs, w->frame.outputs, 0);
   if (status != TENON_OK) return message_of_host();
   for (int32_t o = 0; o < self->output_count; o++)
     if (w->frame.outputs[o] && !frame_own(&w->frame, w->frame.outputs[o])) return false;
   return true;
 }
 
-/* Goes back from the results of float dtype that were used: those that were written arguments are constants. */
+/* Goes back from the results of float dtype that were used: those that were written arguments are
+ * constants. */
 static bool go_back(backward_t *w, const int *ranks) {
   const node_t *node = w->node;
   const operator_t *self = node->self;
   size_t most = (size_t)node->output_count + (size_t)node->input_count + 1;
-  tenon_tensor_t **lists = frame_take(&w->frame, 4 * most * sizeof *lists), **outputs = lists, **grads = lists + most;
-  tenon_tensor_t **leaves = lists + 2 * most, **found = lists + 3 * most;
-  int32_t count = 0, leaf_count = 0;
+  tenon_tensor_t **lists = frame_take(&w->frame, 4 * most * sizeof *lists);
+  tenon_tensor_t **outputs = lists;
+  tenon_tensor_t **grads = lists + most;
+  tenon_tensor_t **leaves = lists + 2 * most;
+  tenon_tensor_t **found = lists + 3 * most;
+  int32_t count = 0;
+  int32_t leaf_count = 0;
   if (!lists) return false;
   for (int32_t o = 0; o < self->output_count; o++) {
     const span_t *span = &node->outputs[o];
     for (int32_t k = 0; k < span->count; k++) {
-      const int at = span->first + k, rank = ranks ? ranks[at] : w->grads.ranks[at];
-      tenon_tensor_t *output = span->is_list ? tenon_item(w->frame.outputs[o], k) : w->frame.outputs[o];
+      const int at = span->first + k;
+      const int rank = ranks ? ranks[at] : w->grads.ranks[at];
+      tenon_tensor_t *output =
+          span->is_list ? tenon_item(w->frame.outputs[o], k) : w->frame.outputs[o];
       if (!is_float(output) || (node->output_count > 1 && is_zero(&w->grads, at))) continue;
       if (self->same[o] >= 0)
-        return message_set("%s: a gradient came for result '%s', which is an argument that it wrote to", self->full,
-                           self->outputs[o].name);
+        return message_set(
+            "%s: a gradient came for result '%s', which is an argument that it wrote to",
+            self->full, self->outputs[o].name);
       outputs[count] = output;
-      if (!(grads[count++] = frame_tensor(&w->frame, &w->grads, at, rank, true, self->outputs[o].name))) return false;
+      if (!(grads[count++] =
+                frame_tensor(&w->frame, &w->grads, at, rank, true, self->outputs[o].name)))
+        return false;
     }
   }
   for (int k = 0; k < node->input_count; k++)
     if (w->leaves[k]) leaves[leaf_count++] = w->leaves[k];
   if (!count) return true;
-  if (host.tenon_gradients(outputs, grads, count, leaves, leaf_count, TENON_GRAD_UNUSED, found) != TENON_OK)
+  if (host.tenon_gradients(outputs, grads, count, leaves, leaf_count, TENON_GRAD_UNUSED, found) !=
+      TENON_OK)
     return message_of_host();
   bool is_fine = true;
   for (int k = 0, at = 0; k < node->input_count; k++) {
@@ -228,7 +266,8 @@ static bool go_back(backward_t *w, const int *ranks) {
 
 static bool is_given(const backward_t *w, int array) { /* by a rule that was called */
   for (int32_t i = 0; i < w->node->self->input_count; i++)
-    if (w->done >> i & 1 && w->node->inputs[i].first == array && w->node->inputs[i].count) return true;
+    if (w->done >> i & 1 && w->node->inputs[i].first == array && w->node->inputs[i].count)
+      return true;
   return false;
 }
 
@@ -240,7 +279,8 @@ static bool give(backward_t *w) {
       memset(w->results.data[k], 0, bytes_of(&w->results, k));
       continue;
     }
-    tenon_tensor_t *to = frame_tensor(&w->frame, &w->results, k, w->results.ranks[k], true, "gradient");
+    tenon_tensor_t *to =
+        frame_tensor(&w->frame, &w->results, k, w->results.ranks[k], true, "gradient");
     if (!to) return false;
     if (host.tenon_tensor_copy_async(w->leaf_grads[k], to) != TENON_OK) return message_of_host();
   }
@@ -248,8 +288,9 @@ static bool give(backward_t *w) {
 }
 
 static bool is_done(const backward_t *w) { /* with all of it */
-  const uint64_t all =
-      w->node->self->input_count == 64 ? ~(uint64_t)0 : ((uint64_t)1 << w->node->self->input_count) - 1;
+  const uint64_t all = w->node->self->input_count == 64
+                           ? ~(uint64_t)0
+                           : ((uint64_t)1 << w->node->self->input_count) - 1;
   return w->done == all;
 }
 
@@ -260,18 +301,20 @@ static bool run(backward_t *w, tenon_bound_t *bound) {
   if (!w->leaves) return false;
   w->leaf_grads = w->leaves + node->input_count + 1;
   memset(w->leaves, 0, 2 * ((size_t)node->input_count + 1) * sizeof *w->leaves);
-  if (!frame_ranks(&w->frame, &w->inputs, &w->outputs, 0, &ranks) || !directs_call(w, ranks)) return false;
+  if (!frame_ranks(&w->frame, &w->inputs, &w->outputs, 0, &ranks) || !directs_call(w, ranks))
+    return false;
   if (is_done(w)) return true;
   if (!inputs_set(w)) return false;
   if (w->leaf_count) {
-    bool is_recorded = node->self->has_rule && layer ? record_rule(w, bound, ranks) : record_again(w, bound);
+    bool is_recorded =
+        node->self->has_rule && layer ? record_rule(w, bound, ranks) : record_again(w, bound);
     if (!is_recorded || !go_back(w, ranks)) return false;
   }
   return give(w);
 }
 
-/* An operator without a gradient has zeros where none came.  It has a backward all the same, since MXNet builds those of a whole
- * block, wanted or not. */
+/* An operator without a gradient has zeros where none came.  It has a backward all the same, since
+ * MXNet builds those of a whole block, wanted or not. */
 static bool refuse(const backward_t *w) {
   const operator_t *self = w->node->self;
   for (int32_t o = 0; o < self->output_count; o++)
@@ -285,14 +328,18 @@ static bool refuse(const backward_t *w) {
 }
 
 bool call_backward(const node_t *node, tenon_bound_t *bound, const block_t *b) {
-  const int outputs = node->output_count, inputs = node->input_count;
+  const int outputs = node->output_count;
+  const int inputs = node->input_count;
   backward_t w;
   pthread_once(&once, layer_make);
   if (b->in.count != 2 * outputs + inputs || b->out.count != inputs)
-    return message_set("gradient of %s: expected %d arrays and %d results, found %d and %d", node->self->full,
-                       2 * outputs + inputs, inputs, b->in.count, b->out.count);
-  w.node = node, w.leaf_count = 0, w.done = 0;
-  w.grads = part(&b->in, 0, outputs), w.inputs = part(&b->in, outputs, inputs),
+    return message_set("gradient of %s: expected %d arrays and %d results, found %d and %d",
+                       node->self->full, 2 * outputs + inputs, inputs, b->in.count, b->out.count);
+  w.node = node;
+  w.leaf_count = 0;
+  w.done = 0;
+  w.grads = part(&b->in, 0, outputs);
+  w.inputs = part(&b->in, outputs, inputs);
   w.outputs = part(&b->in, outputs + inputs, outputs);
   w.results = part(&b->out, 0, inputs);
   frame_open(&w.frame, node);

@@ -6,14 +6,16 @@
 
 typedef struct arrays_t {
   const int64_t *const *shapes;
-  const int *ranks, *dtypes;
+  const int *ranks;
+  const int *dtypes;
   void *const *data;
   const char *const *devices;
   int count;
 } arrays_t;
 
 typedef struct block_t {
-  arrays_t in, out;
+  arrays_t in;
+  arrays_t out;
   void *random; /* 1,024 states of the C++ library's mt19937; NULL: there are none */
 } block_t;
 

@@ -1,5 +1,6 @@
-/* libtenon as an exported library reaches it: opened when MXNet loads the library, since a copy of one file must serve wherever
- * libtenon is, and since what is wrong can be said then.  Beside MXNet's own oneDNN and OpenBLAS: nothing of it becomes global. */
+/* libtenon as an exported library reaches it: opened when MXNet loads the library, since a copy of
+ * one file must serve wherever libtenon is, and since what is wrong can be said then.  Beside
+ * MXNet's own oneDNN and OpenBLAS: nothing of it becomes global. */
 #ifndef BRIDGES_MXNET_EXPORTED_HOST_H
 #define BRIDGES_MXNET_EXPORTED_HOST_H
 
@@ -23,10 +24,12 @@ typedef struct host_t { HOST_FUNCTIONS(HOST_MEMBER_) } host_t;
 
 extern host_t host;
 
-/* Opens libtenon: the one that is loaded already, else the file at `path`, the one beside this library, or what the system's search
- * (LD_LIBRARY_PATH) finds.  false: the message says what to do. */
+/* Opens libtenon: the one that is loaded already, else the file at `path`, the one beside this
+ * library, or what the system's search (LD_LIBRARY_PATH) finds.  false: the message says what to
+ * do. */
 bool host_open(const char *path);
-/* The file at `path`, or where that is none, one of its name beside this library, in `room`; NULL: neither is there. */
+/* The file at `path`, or where that is none, one of its name beside this library, in `room`; NULL:
+ * neither is there. */
 const char *host_file(const char *path, char *room, size_t capacity);
 /* Names of the operators that MXNet has; 0 where this is not MXNet's process. */
 uint32_t host_names(const char *const **out_names);

@@ -21,14 +21,18 @@ static bool find(void *library, const char *name, void *out_function) {
 /* The folder of this library, with the separator; "" where the system does not say. */
 static int folder_of(const char **out_path) {
   Dl_info info;
-  if (!dladdr(&host, &info) || !info.dli_fname) return *out_path = "", 0;
+  if (!dladdr(&host, &info) || !info.dli_fname) {
+    *out_path = "";
+    return 0;
+  }
   const char *separator = strrchr(info.dli_fname, '/');
   *out_path = info.dli_fname;
   return separator ? (int)(separator + 1 - info.dli_fname) : 0;
 }
 
 const char *host_file(const char *path, char *room, size_t capacity) {
-  const char *own, *separator = strrchr(path, '/');
+  const char *own;
+  const char *separator = strrchr(path, '/');
   int size = folder_of(&own);
   if (access(path, R_OK) == 0) return path;
   int length = snprintf(room, capacity, "%.*s%s", size, own, separator ? separator + 1 : path);
@@ -51,19 +55,21 @@ static void *open_library(const char *path, char *why, size_t capacity) {
 }
 
 bool host_open(const char *path) {
-  char why[1000] = "", missing[1000] = "";
+  char why[1000] = "";
+  char missing[1000] = "";
   void *library = open_library(path, why, sizeof why);
   if (!library)
-    return message_set("libtenon cannot be opened: %s; it was at %s when this library was exported: install Tenon, put "
-                       "%s beside this library, name its folder in LD_LIBRARY_PATH, or export again",
-                       why, path, soname);
-#define HOST_FIND_(name)                                                                                               \
-  if (!find(library, #name, &host.name))                                                                               \
+    return message_set(
+        "libtenon cannot be opened: %s; it was at %s when this library was exported: install "
+        "Tenon, put %s beside this library, name its folder in LD_LIBRARY_PATH, or export again",
+        why, path, soname);
+#define HOST_FIND_(name)                                                                           \
+  if (!find(library, #name, &host.name))                                                           \
     snprintf(missing + strlen(missing), sizeof missing - strlen(missing), " %s", #name);
   HOST_FUNCTIONS(HOST_FIND_)
-  return !*missing ||
-         message_set("libtenon is older than this library, and lacks%s: use the Tenon that exported it (%s)", missing,
-                     path);
+  return !*missing || message_set("libtenon is older than this library, and lacks%s: use the Tenon "
+                                  "that exported it (%s)",
+                                  missing, path);
 }
 
 uint32_t host_names(const char *const **out_names) {

@@ -1,5 +1,6 @@
-/* The C interface of MXNet's libraries, version 11 (MXNet 1.9): what MXNet looks up by name.  MXNet hands back, as "functions of the
- * author", what it was given: here the entries of operators.  Every call gives 1, or 0 and a message. */
+/* The C interface of MXNet's libraries, version 11 (MXNet 1.9): what MXNet looks up by name.  MXNet
+ * hands back, as "functions of the author", what it was given: here the entries of operators.
+ * Every call gives 1, or 0 and a message. */
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -30,12 +31,14 @@
 
 enum { VERSION = 11 };
 
-/* ---- the library -------------------------------------------------------------------------------------------------- */
+/* the library */
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static operator_t **operators; /* set once, when the library is opened */
 static int operator_count;
-static char *report; /* a line for each operator: its name in MXNet, tab, Tenon's, tab, why it was left out */
+static char *
+    /* a line for each operator: its name in MXNet, tab, Tenon's, tab, why it was left out */
+    report;
 static size_t report_size;
 
 static bool report_add(const char *name, const char *full, const char *why) {
@@ -51,13 +54,13 @@ static bool name_check(const operator_t *fresh) {
   const char *const *names;
   for (int i = 0; i < operator_count; i++)
     if (strcmp(operators[i]->name, fresh->name) == 0)
-      return message_set("%s and %s would both be %s in MXNet: export one of them", operators[i]->full, fresh->full,
-                         fresh->name);
+      return message_set("%s and %s would both be %s in MXNet: export one of them",
+                         operators[i]->full, fresh->full, fresh->name);
   for (uint32_t count = host_names(&names), i = 0; i < count; i++)
     if (strcmp(names[i], fresh->name) == 0)
-      return message_set(
-          "MXNet has an operator %s already, and %s would take its place: export it with another --prefix", fresh->name,
-          fresh->full);
+      return message_set("MXNet has an operator %s already, and %s would take its place: export it "
+                         "with another --prefix",
+                         fresh->name, fresh->full);
   return true;
 }
 
@@ -87,10 +90,9 @@ static bool library_open(const manifest_t *m, tenon_library_t **out_library) {
   char room[4096];
   const char *path = host_file(m->library, room, sizeof room);
   if (!path)
-    return message_set(
-        "the operators are not there: neither %s, where they were when this library was exported, nor a file "
-        "of that name beside this library",
-        m->library);
+    return message_set("the operators are not there: neither %s, where they were when this library "
+                       "was exported, nor a file of that name beside this library",
+                       m->library);
   return host.tenon_library_load(path, 0, out_library) == TENON_OK || message_of_host();
 }
 
@@ -99,7 +101,8 @@ static bool load(void) {
   const manifest_t *m = manifest_read();
   if (!m) return message_set("out of memory");
   if (!m->tenon || !m->library)
-    return message_set("this library exports nothing: `tenon export --mxnet LIB.so` makes copies of it that do");
+    return message_set(
+        "this library exports nothing: `tenon export --mxnet LIB.so` makes copies of it that do");
   if (!host_open(m->tenon) || !library_open(m, &library)) return false;
   for (uint32_t i = 0; i < m->op_count; i++) {
     const tenon_op_t *op;
@@ -108,14 +111,18 @@ static bool load(void) {
   }
   for (int32_t i = 0; i < host.tenon_library_op_count(library) && !m->op_count; i++)
     if (!add(host.tenon_library_op(library, i), m->prefix, false)) return false;
-  return operator_count > 0 ||
-         message_set("%s has no operator that MXNet can have:\n%s", m->library, report ? report : "");
+  return operator_count > 0 || message_set("%s has no operator that MXNet can have:\n%s",
+                                           m->library, report ? report : "");
 }
 
 static void forget(void) {
-  while (operator_count > 0) operator_free(operators[--operator_count]);
-  free(operators), free(report);
-  operators = NULL, report = NULL, report_size = 0;
+  while (operator_count > 0)
+    operator_free(operators[--operator_count]);
+  free(operators);
+  free(report);
+  operators = NULL;
+  report = NULL;
+  report_size = 0;
 }
 
 EXPORT int initialize(int version);
@@ -125,7 +132,8 @@ EXPORT int initialize(int version) {
   pthread_mutex_lock(&lock);
   if (version < 10900 || version >= 20000)
     message_set("MXNet %d.%d: expected 1.9", version / 10000, version / 100 % 100);
-  else if (!is_open && !(is_open = load())) forget();
+  else if (!is_open && !(is_open = load()))
+    forget();
   pthread_mutex_unlock(&lock);
   return message_get() == NULL;
 }
@@ -150,19 +158,24 @@ EXPORT int _opRegSize(void) { return operator_count; }
 EXPORT void _opRegGet(int index, const char **name, int *is_subgraph, const char ***forward_devices,
                       const entry_t ***forwards, int *forward_count, const char ***backward_devices,
                       const entry_t ***backwards, int *backward_count, const char ***state_devices,
-                      const entry_t ***states, int *state_count, const entry_t **parse, const entry_t **type,
-                      const entry_t **storage, const entry_t **shape, const entry_t **mutate);
+                      const entry_t ***states, int *state_count, const entry_t **parse,
+                      const entry_t **type, const entry_t **storage, const entry_t **shape,
+                      const entry_t **mutate);
 EXPORT void _opRegGet(int index, const char **name, int *is_subgraph, const char ***forward_devices,
                       const entry_t ***forwards, int *forward_count, const char ***backward_devices,
                       const entry_t ***backwards, int *backward_count, const char ***state_devices,
-                      const entry_t ***states, int *state_count, const entry_t **parse, const entry_t **type,
-                      const entry_t **storage, const entry_t **shape, const entry_t **mutate) {
+                      const entry_t ***states, int *state_count, const entry_t **parse,
+                      const entry_t **type, const entry_t **storage, const entry_t **shape,
+                      const entry_t **mutate) {
   static const char *cpu[] = {"cpu"};
   operator_t *self = operators[index];
-  *name = self->name, *is_subgraph = 0;
+  *name = self->name;
+  *is_subgraph = 0;
   *forward_devices = *backward_devices = *state_devices = cpu;
-  *forwards = *states = self->forwards, *backwards = self->backwards;
-  *forward_count = !self->is_stateful, *state_count = self->is_stateful;
+  *forwards = *states = self->forwards;
+  *backwards = self->backwards;
+  *forward_count = !self->is_stateful;
+  *state_count = self->is_stateful;
   *backward_count = !self->is_stateful;
   *parse = *type = *storage = *shape = &self->forward;
   *mutate = self->writes ? &self->forward : NULL;
@@ -171,7 +184,7 @@ EXPORT void _opRegGet(int index, const char **name, int *is_subgraph, const char
 EXPORT void _opCallFree(void *block);
 EXPORT void _opCallFree(void *block) { free(block); }
 
-/* ---- questions ---------------------------------------------------------------------------------------------------- */
+/* questions */
 
 static node_t *node_of(const entry_t *entry, KV) {
   message_clear();
@@ -182,42 +195,57 @@ EXPORT int _opCallParseAttrs(const entry_t *entry, KV, int *in_count, int *out_c
 EXPORT int _opCallParseAttrs(const entry_t *entry, KV, int *in_count, int *out_count) {
   node_t *node = node_of(entry, keys, values, count);
   if (!node) return 0;
-  *in_count = node->input_count, *out_count = node->output_count;
+  *in_count = node->input_count;
+  *out_count = node->output_count;
   node_release(node);
   return 1;
 }
 
-EXPORT int _opCallInferType(const entry_t *entry, KV, int *in, int in_count, int *out, int out_count);
-EXPORT int _opCallInferType(const entry_t *entry, KV, int *in, int in_count, int *out, int out_count) {
+EXPORT int _opCallInferType(const entry_t *entry, KV, int *in, int in_count, int *out,
+                            int out_count);
+EXPORT int _opCallInferType(const entry_t *entry, KV, int *in, int in_count, int *out,
+                            int out_count) {
   node_t *node = node_of(entry, keys, values, count);
   bool is_fine = node && infer_types(node, in, in_count, out, out_count);
   node_release(node);
   return is_fine;
 }
 
-EXPORT int _opCallInferSType(const entry_t *entry, KV, int *in, int in_count, int *out, int out_count);
-EXPORT int _opCallInferSType(const entry_t *entry, KV, int *in, int in_count, int *out, int out_count) {
-  (void)keys, (void)values, (void)count;
+EXPORT int _opCallInferSType(const entry_t *entry, KV, int *in, int in_count, int *out,
+                             int out_count);
+EXPORT int _opCallInferSType(const entry_t *entry, KV, int *in, int in_count, int *out,
+                             int out_count) {
+  (void)keys;
+  (void)values;
+  (void)count;
   message_clear();
   for (int i = 0; i < in_count; i++) {
     if (in[i] > 0) /* 1: rows, 2: CSR */
-      return message_set("%s: array %d is sparse, and operators take dense ones here: x.tostype('default')",
-                         entry->self->full, i);
+      return message_set(
+          "%s: array %d is sparse, and operators take dense ones here: x.tostype('default')",
+          entry->self->full, i);
     in[i] = 0; /* -1: MXNet does not know it yet */
   }
-  for (int i = 0; i < out_count; i++) out[i] = 0;
+  for (int i = 0; i < out_count; i++)
+    out[i] = 0;
   return 1;
 }
 
-EXPORT int _opCallInferShape(const entry_t *entry, KV, unsigned **in, int *in_ranks, int in_count, unsigned ***out_in,
-                             int **out_in_ranks, unsigned ***out, int **out_ranks, int out_count);
-EXPORT int _opCallInferShape(const entry_t *entry, KV, unsigned **in, int *in_ranks, int in_count, unsigned ***out_in,
-                             int **out_in_ranks, unsigned ***out, int **out_ranks, int out_count) {
-  shapes_t inputs = {NULL, NULL}, results = {NULL, NULL};
+EXPORT int _opCallInferShape(const entry_t *entry, KV, unsigned **in, int *in_ranks, int in_count,
+                             unsigned ***out_in, int **out_in_ranks, unsigned ***out,
+                             int **out_ranks, int out_count);
+EXPORT int _opCallInferShape(const entry_t *entry, KV, unsigned **in, int *in_ranks, int in_count,
+                             unsigned ***out_in, int **out_in_ranks, unsigned ***out,
+                             int **out_ranks, int out_count) {
+  shapes_t inputs = {NULL, NULL};
+  shapes_t results = {NULL, NULL};
   node_t *node = node_of(entry, keys, values, count);
   bool is_fine = node && infer_shapes(node, in, in_ranks, in_count, out_count, &inputs, &results);
   node_release(node);
-  *out_in = inputs.extents, *out_in_ranks = inputs.ranks, *out = results.extents, *out_ranks = results.ranks;
+  *out_in = inputs.extents;
+  *out_in_ranks = inputs.ranks;
+  *out = results.extents;
+  *out_ranks = results.ranks;
   return is_fine;
 }
 
@@ -225,7 +253,8 @@ EXPORT int _opCallMutateInputs(const entry_t *entry, KV, int **out_indices, int 
 EXPORT int _opCallMutateInputs(const entry_t *entry, KV, int **out_indices, int *out_count) {
   node_t *node = node_of(entry, keys, values, count);
   int *indices = node ? malloc(((size_t)node->input_count + 1) * sizeof *indices) : NULL;
-  *out_indices = indices, *out_count = 0;
+  *out_indices = indices;
+  *out_count = 0;
   for (int32_t i = 0; indices && i < entry->self->input_count; i++)
     for (int32_t k = 0; k < node->inputs[i].count && entry->self->inputs[i].is_written; k++)
       indices[(*out_count)++] = node->inputs[i].first + k;
@@ -233,24 +262,27 @@ EXPORT int _opCallMutateInputs(const entry_t *entry, KV, int **out_indices, int 
   return indices != NULL;
 }
 
-/* ---- calls -------------------------------------------------------------------------------------------------------- */
+/* calls */
 
 EXPORT int _opCallFCompute(const entry_t *entry, KV, COMPUTE);
 EXPORT int _opCallFCompute(const entry_t *entry, KV, COMPUTE) {
   BLOCK;
   node_t *node = node_of(entry, keys, values, count);
-  bool is_fine = node && (entry == &entry->self->backward ? call_backward : call_forward)(node, NULL, &block);
+  bool is_fine =
+      node && (entry == &entry->self->backward ? call_backward : call_forward)(node, NULL, &block);
   node_release(node);
   return is_fine;
 }
 
 typedef struct state_t { /* MXNet looks at two bytes of what are objects of C++ to it */
   void *table;
-  uint8_t is_quiet, is_made;
+  uint8_t is_quiet;
+  uint8_t is_made;
   node_t *node;
   tenon_bound_t *bound;
 } state_t;
-_Static_assert(offsetof(state_t, is_quiet) == 8 && offsetof(state_t, is_made) == 9, "where MXNet looks");
+_Static_assert(offsetof(state_t, is_quiet) == 8 && offsetof(state_t, is_made) == 9,
+               "where MXNet looks");
 
 static void state_free(state_t *state) {
   if (!state) return;
@@ -262,11 +294,18 @@ static void state_free(state_t *state) {
 EXPORT void _opCallDestroyOpState(void *state);
 EXPORT void _opCallDestroyOpState(void *state) { state_free(state); }
 
-EXPORT int _opCallCreateOpState(const entry_t *entry, KV, const char *device, int device_id, unsigned **in,
-                                int *in_ranks, int in_count, const int *in_types, void **out_state);
-EXPORT int _opCallCreateOpState(const entry_t *entry, KV, const char *device, int device_id, unsigned **in,
-                                int *in_ranks, int in_count, const int *in_types, void **out_state) {
-  (void)device, (void)device_id, (void)in, (void)in_ranks, (void)in_count, (void)in_types;
+EXPORT int _opCallCreateOpState(const entry_t *entry, KV, const char *device, int device_id,
+                                unsigned **in, int *in_ranks, int in_count, const int *in_types,
+                                void **out_state);
+EXPORT int _opCallCreateOpState(const entry_t *entry, KV, const char *device, int device_id,
+                                unsigned **in, int *in_ranks, int in_count, const int *in_types,
+                                void **out_state) {
+  (void)device;
+  (void)device_id;
+  (void)in;
+  (void)in_ranks;
+  (void)in_count;
+  (void)in_types;
   state_t *state = calloc(1, sizeof *state);
   *out_state = NULL;
   node_t *node = node_of(entry, keys, values, count);
@@ -275,7 +314,8 @@ EXPORT int _opCallCreateOpState(const entry_t *entry, KV, const char *device, in
     node_release(node);
     return node ? message_set("out of memory") : 0;
   }
-  state->is_quiet = state->is_made = 1, state->node = node;
+  state->is_quiet = state->is_made = 1;
+  state->node = node;
   if (host.tenon_bound_create(entry->self->op, node->values, &state->bound) != TENON_OK) {
     message_of_host();
     state_free(state);

@@ -1,4 +1,5 @@
-/* The room for the manifest, and reading it; see manifest.h.  The command finds the room by its first line. */
+/* The room for the manifest, and reading it; see manifest.h.  The command finds the room by its
+ * first line. */
 #include "manifest.h"
 
 #include <stdlib.h>
@@ -28,6 +29,9 @@ const manifest_t *manifest_read(void) {
   const char **ops = calloc(lines + 1, sizeof *ops);
   if (!text || !m || !ops) return NULL;
   m->ops = ops;
-  for (char *line = text, *end; (end = strchr(line, '\n')); line = end + 1) *end = 0, set(m, ops, line);
+  for (char *line = text, *end; (end = strchr(line, '\n')); line = end + 1) {
+    *end = 0;
+    set(m, ops, line);
+  }
   return m;
 }

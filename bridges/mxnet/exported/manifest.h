@@ -1,14 +1,15 @@
-/* What `tenon export` wrote into this copy of the library: lines "key=value".  The room is part of the file, so that nothing is
- * appended that a tool could cut off. */
+/* What `tenon export` wrote into this copy of the library: lines "key=value".  The room is part of
+ * the file, so that nothing is appended that a tool could cut off. */
 #ifndef BRIDGES_MXNET_EXPORTED_MANIFEST_H
 #define BRIDGES_MXNET_EXPORTED_MANIFEST_H
 
 #include <stdint.h>
 
 typedef struct manifest_t {
-  const char *tenon, *library; /* files; NULL: none is stated */
-  const char *prefix;          /* of names in MXNet; NULL: the namespace and _ */
-  const char *const *ops;      /* "demo::gelu"; none: all of the library */
+  const char *tenon;
+  const char *library;    /* files; NULL: none is stated */
+  const char *prefix;     /* of names in MXNet; NULL: the namespace and _ */
+  const char *const *ops; /* "demo::gelu"; none: all of the library */
   uint32_t op_count;
 } manifest_t;
 

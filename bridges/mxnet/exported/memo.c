@@ -1,4 +1,5 @@
-/* Shapes inferred lately; see memo.h.  A node that is not kept by its operator may go, and is not remembered. */
+/* Shapes inferred lately; see memo.h.  A node that is not kept by its operator may go, and is not
+ * remembered. */
 #include "memo.h"
 
 #include <string.h>
@@ -7,7 +8,8 @@ enum { SLOTS = 32 };
 
 typedef struct memo_t {
   const node_t *node;
-  numbers_t in, out;
+  numbers_t in;
+  numbers_t out;
 } memo_t;
 
 static _Thread_local memo_t memos[SLOTS];
@@ -18,12 +20,14 @@ void numbers_add(numbers_t *n, uint32_t rank, const unsigned *extents) {
     return;
   }
   n->all[n->count++] = rank;
-  for (uint32_t d = 0; d < rank; d++) n->all[n->count++] = extents[d];
+  for (uint32_t d = 0; d < rank; d++)
+    n->all[n->count++] = extents[d];
 }
 
 static memo_t *slot_of(const node_t *node, const numbers_t *in) {
   uint64_t hash = node->hash ^ (uint64_t)(uintptr_t)node->self;
-  for (uint32_t i = 0; i < in->count; i++) hash = (hash ^ in->all[i]) * 1099511628211u;
+  for (uint32_t i = 0; i < in->count; i++)
+    hash = (hash ^ in->all[i]) * 1099511628211u;
   return &memos[(hash >> 32) % SLOTS];
 }
 

@@ -1,5 +1,6 @@
-/* Shapes that this thread inferred lately.  MXNet asks for shapes with each call of mx.nd, and inference takes more of malloc than all
- * the rest of a call: a large block now and then makes the next small ones slow, those of MXNet and Python too. */
+/* Shapes that this thread inferred lately.  MXNet asks for shapes with each call of mx.nd, and
+ * inference takes more of malloc than all the rest of a call: a large block now and then makes the
+ * next small ones slow, those of MXNet and Python too. */
 #ifndef BRIDGES_MXNET_EXPORTED_MEMO_H
 #define BRIDGES_MXNET_EXPORTED_MEMO_H
 
@@ -14,7 +15,8 @@ typedef struct numbers_t {
 } numbers_t;
 
 void numbers_add(numbers_t *numbers, uint32_t rank, const unsigned *extents);
-/* The results' shapes for those of the inputs; NULL: not known.  Lent until the thread's next memo_put. */
+/* The results' shapes for those of the inputs; NULL: not known.  Lent until the thread's next
+ * memo_put. */
 const numbers_t *memo_get(const node_t *node, const numbers_t *in);
 void memo_put(const node_t *node, const numbers_t *in, const numbers_t *out);
 

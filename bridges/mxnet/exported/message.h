@@ -1,5 +1,6 @@
-/* What went wrong last in this thread, for MXNet's channel of messages.  MXNet reads the channel after each call, on the thread of
- * the call; a call that begins clears it, so that no message shows twice. */
+/* What went wrong last in this thread, for MXNet's channel of messages.  MXNet reads the channel
+ * after each call, on the thread of the call; a call that begins clears it, so that no message
+ * shows twice. */
 #ifndef BRIDGES_MXNET_EXPORTED_MESSAGE_H
 #define BRIDGES_MXNET_EXPORTED_MESSAGE_H
 

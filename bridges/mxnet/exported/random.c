@@ -1,20 +1,28 @@
-/* MXNet's random numbers as seeds of Tenon's.  MXNet gives a library the objects themselves of its C++ library's mt19937 (Matsumoto
- * and Nishimura 1998): with GNU's, on 64 bits, 624 words, each in 8 bytes, then the position.  Two numbers of the first are a seed. */
+/* MXNet's random numbers as seeds of Tenon's.  MXNet gives a library the objects themselves of its
+ * C++ library's mt19937 (Matsumoto and Nishimura 1998): with GNU's, on 64 bits, 624 words, each in
+ * 8 bytes, then the position.  Two numbers of the first are a seed. */
 #include "call.h"
 #include "message.h"
 
-enum { WORDS = 624, MIDDLE = 397 };
+enum {
+  WORDS = 624,
+  MIDDLE = 397,
+};
 
 static void twist(uint64_t *words) {
   for (int i = 0; i < WORDS; i++) {
-    uint32_t joined = ((uint32_t)words[i] & 0x80000000u) | ((uint32_t)words[(i + 1) % WORDS] & 0x7fffffffu);
+    uint32_t joined =
+        ((uint32_t)words[i] & 0x80000000u) | ((uint32_t)words[(i + 1) % WORDS] & 0x7fffffffu);
     words[i] = (uint32_t)words[(i + MIDDLE) % WORDS] ^ joined >> 1 ^ (joined & 1 ? 0x9908b0dfu : 0);
   }
 }
 
 static uint32_t draw(uint64_t *words) {
   uint64_t *position = words + WORDS;
-  if (*position >= WORDS) twist(words), *position = 0;
+  if (*position >= WORDS) {
+    twist(words);
+    *position = 0;
+  }
   uint32_t y = (uint32_t)words[(*position)++];
   y ^= y >> 11;
   y ^= y << 7 & 0x9d2c5680u;
@@ -34,10 +42,9 @@ bool random_begin(const node_t *node, const block_t *block, tenon_generator_t **
   *out_generator = NULL;
   if (!(node->self->traits & TENON_RANDOM)) return true;
   if (!words || !is_known(words))
-    return message_set(
-        "%s: MXNet's random states are not those of GNU's C++ library on 64 bits: random operators cannot be "
-        "called here",
-        node->self->full);
+    return message_set("%s: MXNet's random states are not those of GNU's C++ library on 64 bits: "
+                       "random operators cannot be called here",
+                       node->self->full);
   uint64_t seed = (uint64_t)draw(words) << 32;
   seed |= draw(words);
   if (host.tenon_generator_create(seed, out_generator) != TENON_OK) return message_of_host();

@@ -1,6 +1,7 @@
-/* The binary interface of MXNet's operator libraries, versions 7 (MXNet 1.7), 10 (1.8) and 11 (1.9 and 2.0): functions in C that
- * such a library exports.  Those that say how they went give 1, or 0 after a failure; what authors wrote lies behind pointers that
- * are only handed back to the library. */
+/* The binary interface of MXNet's operator libraries, versions 7 (MXNet 1.7), 10 (1.8) and 11 (1.9
+ * and 2.0): functions in C that such a library exports.  Those that say how they went give 1, or 0
+ * after a failure; what authors wrote lies behind pointers that are only handed back to the
+ * library. */
 #ifndef BRIDGES_MXNET_ABI_H
 #define BRIDGES_MXNET_ABI_H
 
@@ -11,10 +12,10 @@ typedef void (*author_fn)(void); /* a function of the author's */
 
 /* What the library calls while it computes. */
 typedef void *(*allocate_fn)(void *handle, int bytes);
-typedef void (*sparse_fn)(void *handle, int output, int count, int pointers, void **data, int64_t **indices,
-                          int64_t **indptr);
-typedef void (*parameter_fn)(const void *handle, const int64_t *shape, int ndim, const char *device, int id, int dtype,
-                             const char *name, int is_arg, void **data);
+typedef void (*sparse_fn)(void *handle, int output, int count, int pointers, void **data,
+                          int64_t **indices, int64_t **indptr);
+typedef void (*parameter_fn)(const void *handle, const int64_t *shape, int ndim, const char *device,
+                             int id, int dtype, const char *name, int is_arg, void **data);
 
 /* clang-format off */
 #define ATTRIBUTES const char *const *keys, const char *const *values, int count
@@ -82,9 +83,13 @@ enum {
   DTYPE_I32,
   DTYPE_I8,
   DTYPE_I64,
-  DTYPES
+  DTYPES,
 }; /* all that libraries know */
-enum { STORAGE_DENSE, STORAGE_ROWS, STORAGE_CSR };
+enum {
+  STORAGE_DENSE,
+  STORAGE_ROWS,
+  STORAGE_CSR,
+};
 
 #define ABI_POINTER(result, name, since, parameters) result(*name) parameters;
 typedef struct abi_t {

@@ -1,5 +1,6 @@
-/* Opening a library: its functions, its version, what it registered.  Each is read once, since each reading of a registration
- * makes the library add to it, and stays open: what C++ libraries leave behind keeps them mapped anyway. */
+/* Opening a library: its functions, its version, what it registered.  Each is read once, since each
+ * reading of a registration makes the library add to it, and stays open: what C++ libraries leave
+ * behind keeps them mapped anyway. */
 #include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,14 +11,16 @@
 
 static hosted_t *first; /* the loader opens one at a time */
 
-#define TWISTER                                                                                                        \
-  "_ZNSt23mersenne_twister_engineImLm32ELm624ELm397ELm31ELm2567483615ELm11ELm4294967295ELm7ELm2636928640ELm15"         \
+#define TWISTER                                                                                    \
+  "_ZNSt23mersenne_twister_"                                                                       \
+  "engineImLm32ELm624ELm397ELm31ELm2567483615ELm11ELm4294967295ELm7ELm2636928640ELm15"             \
   "ELm4022730752ELm18ELm1812433253EE"
 
 void hosted_messages(hosted_t *library, char *why, size_t capacity) {
   size_t used = strlen(why);
   if (!library->abi._msgSize) {
-    snprintf(why + used, capacity - used, " (libraries of version 7 say why on the standard output)");
+    snprintf(why + used, capacity - used,
+             " (libraries of version 7 say why on the standard output)");
     return;
   }
   pthread_mutex_lock(&library->messages);
@@ -26,20 +29,25 @@ void hosted_messages(hosted_t *library, char *why, size_t capacity) {
     const char *message = NULL;
     library->abi._msgGet(i, &message);
     if (message)
-      used += (size_t)snprintf(why + used, capacity - used, "%s%s", i == library->message_count ? ": " : "; ", message);
+      used += (size_t)snprintf(why + used, capacity - used, "%s%s",
+                               i == library->message_count ? ": " : "; ", message);
   }
   library->message_count = count;
   pthread_mutex_unlock(&library->messages);
 }
 
-/* ---- functions and version ---------------------------------------------------------------------------------------- */
+/* functions and version */
 
 static bool find_functions(hosted_t *l, char *why, size_t capacity) {
-  size_t used = (size_t)snprintf(why, capacity, "it says that it is of version %d, but lacks", l->version);
+  size_t used =
+      (size_t)snprintf(why, capacity, "it says that it is of version %d, but lacks", l->version);
   bool good = true;
-#define FIND(result, name, since, parameters)                                                                          \
-  if (!(*(void **)&l->abi.name = dlsym(l->handle, #name)) && l->version >= since && used < capacity)                   \
-    used += (size_t)snprintf(why + used, capacity - used, "%s %s", good ? "" : ",", #name), good = false;
+#define FIND(result, name, since, parameters)                                                      \
+  if (!(*(void **)&l->abi.name = dlsym(l->handle, #name)) && l->version >= since &&                \
+      used < capacity) {                                                                           \
+    used += (size_t)snprintf(why + used, capacity - used, "%s %s", good ? "" : ",", #name);        \
+    good = false;                                                                                  \
+  }
   ABI(FIND)
   return good;
 }
@@ -63,7 +71,8 @@ static bool check_number(const char *text, int *number) {
   if (!text || !*text) return true;
   long value = strtol(text, &end, 10);
   if (*end || value < 10000 || value > 9999999) return false;
-  return *number = (int)value, true;
+  *number = (int)value;
+  return true;
 }
 
 static tenon_status_t start(hosted_t *l, char *why, size_t capacity) {
@@ -72,11 +81,10 @@ static tenon_status_t start(hosted_t *l, char *why, size_t capacity) {
   l->version = version ? version() : 0;
   int number = supported(l->version);
   if (!number) {
-    snprintf(
-        why, capacity,
-        "it is of version %d of MXNet's library interface: expected 7 (MXNet 1.7), 10 (1.8) or 11 (1.9, 2.0); build "
-        "it with the lib_api.h of one of these",
-        l->version);
+    snprintf(why, capacity,
+             "it is of version %d of MXNet's library interface: expected 7 (MXNet 1.7), 10 (1.8) "
+             "or 11 (1.9, 2.0); build it with the lib_api.h of one of these",
+             l->version);
     return TENON_UNIMPLEMENTED;
   }
   if (!find_functions(l, why, capacity)) return TENON_INVALID;
@@ -89,21 +97,28 @@ static tenon_status_t start(hosted_t *l, char *why, size_t capacity) {
   if (result > 0) return TENON_OK;
   if (result == 0)
     snprintf(why, capacity,
-             "its initialize(%d) refuses that version of MXNet (TENON_MXNET_VERSION=20000 tells it another)", number);
-  return hosted_messages(l, why, capacity), TENON_PRECONDITION;
+             "its initialize(%d) refuses that version of MXNet (TENON_MXNET_VERSION=20000 tells it "
+             "another)",
+             number);
+  hosted_messages(l, why, capacity);
+  return TENON_PRECONDITION;
 }
 
-/* ---- registrations ------------------------------------------------------------------------------------------------ */
+/* registrations */
 
 /* Later ones of a device take the place of earlier ones, as MXNet has it. */
-static bool sort(functions_t *out, const char **devices, author_fn *functions, int count, const char *op, char *why,
-                 size_t capacity) {
+static bool sort(functions_t *out, const char **devices, author_fn *functions, int count,
+                 const char *op, char *why, size_t capacity) {
   for (int i = 0; i < count; i++) {
-    if (strcmp(devices[i], "cpu") == 0) out->cpu = functions[i];
-    else if (strcmp(devices[i], "gpu") == 0) out->gpu = functions[i];
-    else
-      return snprintf(why, capacity, "operator %s has a function for device '%s': expected cpu or gpu", op, devices[i]),
-             false;
+    if (strcmp(devices[i], "cpu") == 0)
+      out->cpu = functions[i];
+    else if (strcmp(devices[i], "gpu") == 0)
+      out->gpu = functions[i];
+    else {
+      snprintf(why, capacity, "operator %s has a function for device '%s': expected cpu or gpu", op,
+               devices[i]);
+      return false;
+    }
   }
   return true;
 }
@@ -115,52 +130,80 @@ static bool check_op(const hosted_op_t *op, char *why, size_t capacity) {
   } needed[] = {{"parseAttrs", op->parse}, {"inferType", op->dtypes}, {"inferShape", op->shapes}};
   for (const char *c = op->name; *c; c++)
     if (!((*c >= 'a' && *c <= 'z') || (*c >= 'A' && *c <= 'Z') || *c == '_' ||
-          (c > op->name && *c >= '0' && *c <= '9')))
-      return snprintf(why, capacity, "operator '%s': a name has letters, digits and '_'", op->name), false;
-  if (!*op->name) return snprintf(why, capacity, "an operator has no name"), false;
+          (c > op->name && *c >= '0' && *c <= '9'))) {
+      snprintf(why, capacity, "operator '%s': a name has letters, digits and '_'", op->name);
+      return false;
+    }
+  if (!*op->name) {
+    snprintf(why, capacity, "an operator has no name");
+    return false;
+  }
   for (int i = 0; i < 3 && !op->is_subgraph; i++)
-    if (!needed[i].is_there)
-      return snprintf(why, capacity, "operator %s has no function %s", op->name, needed[i].name), false;
+    if (!needed[i].is_there) {
+      snprintf(why, capacity, "operator %s has no function %s", op->name, needed[i].name);
+      return false;
+    }
   const bool is_stateful = op->create.cpu || op->create.gpu;
-  if (!is_stateful && (op->is_subgraph || !(op->forward.cpu || op->forward.gpu)))
-    return snprintf(why, capacity, "operator %s has %s", op->name,
-                    op->is_subgraph ? "no function createOpState" : "neither forward nor createOpState"),
-           false;
+  if (!is_stateful && (op->is_subgraph || !(op->forward.cpu || op->forward.gpu))) {
+    snprintf(why, capacity, "operator %s has %s", op->name,
+             op->is_subgraph ? "no function createOpState" : "neither forward nor createOpState");
+    return false;
+  }
   return true;
 }
 
 static bool read_op(hosted_t *l, int index, hosted_op_t *op, char *why, size_t capacity) {
-  const char *name = NULL, **devices[3] = {NULL};
+  const char *name = NULL;
+  const char **devices[3] = {NULL};
   author_fn *functions[3] = {NULL};
-  int counts[3] = {0}, is_subgraph = 0;
-  l->abi._opRegGet(index, &name, &is_subgraph, &devices[0], &functions[0], &counts[0], &devices[1], &functions[1],
-                   &counts[1], &devices[2], &functions[2], &counts[2], &op->parse, &op->dtypes, &op->storages,
-                   &op->shapes, &op->mutates);
-  op->library = l, op->is_subgraph = is_subgraph != 0, op->in_count = op->out_count = -1;
-  if (!(op->name = strdup(name ? name : ""))) return snprintf(why, capacity, "out of memory"), false;
+  int counts[3] = {0};
+  int is_subgraph = 0;
+  l->abi._opRegGet(index, &name, &is_subgraph, &devices[0], &functions[0], &counts[0], &devices[1],
+                   &functions[1], &counts[1], &devices[2], &functions[2], &counts[2], &op->parse,
+                   &op->dtypes, &op->storages, &op->shapes, &op->mutates);
+  op->library = l;
+  op->is_subgraph = is_subgraph != 0;
+  op->in_count = op->out_count = -1;
+  if (!(op->name = strdup(name ? name : ""))) {
+    snprintf(why, capacity, "out of memory");
+    return false;
+  }
   return sort(&op->forward, devices[0], functions[0], counts[0], op->name, why, capacity) &&
          sort(&op->backward, devices[1], functions[1], counts[1], op->name, why, capacity) &&
-         sort(&op->create, devices[2], functions[2], counts[2], op->name, why, capacity) && check_op(op, why, capacity);
+         sort(&op->create, devices[2], functions[2], counts[2], op->name, why, capacity) &&
+         check_op(op, why, capacity);
 }
 
 static bool read_ops(hosted_t *l, char *why, size_t capacity) {
   l->op_count = l->abi._opRegSize();
-  if (l->op_count < 0 || l->op_count > 1 << 16)
-    return snprintf(why, capacity, "it says that it has %d operators", l->op_count), l->op_count = 0, false;
+  if (l->op_count < 0 || l->op_count > 1 << 16) {
+    snprintf(why, capacity, "it says that it has %d operators", l->op_count);
+    l->op_count = 0;
+    return false;
+  }
   l->ops = calloc((size_t)l->op_count + 1, sizeof *l->ops);
-  if (!l->ops) return snprintf(why, capacity, "out of memory"), false;
+  if (!l->ops) {
+    snprintf(why, capacity, "out of memory");
+    return false;
+  }
   for (int i = 0; i < l->op_count; i++)
     if (!read_op(l, i, &l->ops[i], why, capacity)) return false;
   return true;
 }
 
-/* ---- the list ----------------------------------------------------------------------------------------------------- */
+/* the list */
 
 static void release(hosted_t *l) {
-  for (int i = 0; i < l->op_count && l->ops; i++) free((char *)(uintptr_t)l->ops[i].name);
-  for (size_t i = 0; i < l->text_count; i++) free(l->texts[i]);
+  for (int i = 0; i < l->op_count && l->ops; i++)
+    free((char *)(uintptr_t)l->ops[i].name);
+  for (size_t i = 0; i < l->text_count; i++)
+    free(l->texts[i]);
   transforms_free(l);
-  free(l->ops), free(l->texts), free(l->items), free(l->path), free(l->ns);
+  free(l->ops);
+  free(l->texts);
+  free(l->items);
+  free(l->path);
+  free(l->ns);
   if (l->handle) dlclose(l->handle);
   pthread_mutex_destroy(&l->messages);
   free(l);
@@ -168,39 +211,48 @@ static void release(hosted_t *l) {
 
 /* "libgemm-2.so" is gemm_2. */
 static char *namespace_of(const char *path) {
-  const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
+  const char *slash = strrchr(path, '/');
+  const char *name = slash ? slash + 1 : path;
   if (strncmp(name, "lib", 3) == 0 && name[3] && name[3] != '.') name += 3;
   const size_t size = strcspn(name, ".");
-  char *ns = malloc(size + 2), *out = ns;
+  char *ns = malloc(size + 2);
+  char *out = ns;
   if (!ns) return NULL;
   if (size == 0 || (*name >= '0' && *name <= '9')) *out++ = '_';
   for (size_t i = 0; i < size; i++) {
     const char c = name[i];
-    const bool is_fine = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
+    const bool is_fine =
+        (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
     *out++ = is_fine ? c : '_';
   }
-  return *out = 0, ns;
+  *out = 0;
+  return ns;
 }
 
 static tenon_status_t read_all(hosted_t *l, char *why, size_t capacity) {
-  l->handle = dlopen(l->path, RTLD_LAZY | RTLD_LOCAL); /* never global: such libraries share names */
+  l->handle =
+      dlopen(l->path, RTLD_LAZY | RTLD_LOCAL); /* never global: such libraries share names */
   if (!l->handle) {
     const char *reason = dlerror();
     snprintf(why, capacity, "the system refuses it: %s%s", reason ? reason : "without a reason",
-             reason && strstr(reason, "libmxnet") ? " (it is built against MXNet itself, and runs only there)" : "");
+             reason && strstr(reason, "libmxnet")
+                 ? " (it is built against MXNet itself, and runs only there)"
+                 : "");
     return TENON_UNAVAILABLE;
   }
   tenon_status_t status = start(l, why, capacity);
   if (status != TENON_OK) return status;
   l->is_random = dlsym(l->handle, TWISTER "clEv") || dlsym(l->handle, TWISTER "11_M_gen_randEv");
-  if (!read_ops(l, why, capacity) || !transforms_read(l, why, capacity) || !hosted_describe(l, why, capacity))
+  if (!read_ops(l, why, capacity) || !transforms_read(l, why, capacity) ||
+      !hosted_describe(l, why, capacity))
     return TENON_INVALID;
   return TENON_OK;
 }
 
 const hosted_t *hosted_of(const char *path) {
   const hosted_t *at = __atomic_load_n(&first, __ATOMIC_ACQUIRE);
-  while (at && (!path || strcmp(at->path, path) != 0)) at = at->next;
+  while (at && (!path || strcmp(at->path, path) != 0))
+    at = at->next;
   return at;
 }
 
@@ -218,16 +270,24 @@ const hosted_op_t *hosted_find_op(const hosted_t *library, const char *name) {
 }
 
 tenon_status_t hosted_open(const char *path, hosted_t **out, char *why, size_t capacity) {
-  for (*out = first; *out && strcmp((*out)->path, path) != 0;) *out = (*out)->next;
+  for (*out = first; *out && strcmp((*out)->path, path) != 0;)
+    *out = (*out)->next;
   if (*out) return TENON_OK;
   hosted_t *l = calloc(1, sizeof *l);
-  if (!l) return snprintf(why, capacity, "out of memory"), TENON_MEMORY;
+  if (!l) {
+    snprintf(why, capacity, "out of memory");
+    return TENON_MEMORY;
+  }
   pthread_mutex_init(&l->messages, NULL);
   tenon_status_t status = TENON_MEMORY;
   snprintf(why, capacity, "out of memory");
   if ((l->path = strdup(path)) && (l->ns = namespace_of(path))) status = read_all(l, why, capacity);
-  if (status != TENON_OK) return release(l), status;
-  l->next = first, *out = l;
+  if (status != TENON_OK) {
+    release(l);
+    return status;
+  }
+  l->next = first;
+  *out = l;
   __atomic_store_n(&first, l, __ATOMIC_RELEASE);
   return TENON_OK;
 }

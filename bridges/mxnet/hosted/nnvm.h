@@ -1,5 +1,6 @@
-/* Graphs between Tenon and MXNet's libraries, which know them as JSON of NNVM's form: nodes with operators of MXNet's names and
- * attributes as texts, inputs and parameters among them as nodes of operator "null". */
+/* Graphs between Tenon and MXNet's libraries, which know them as JSON of NNVM's form: nodes with
+ * operators of MXNet's names and attributes as texts, inputs and parameters among them as nodes of
+ * operator "null". */
 #ifndef BRIDGES_MXNET_NNVM_H
 #define BRIDGES_MXNET_NNVM_H
 
@@ -9,24 +10,27 @@
 #include "base/json.h"
 #include "hosted.h"
 
-/* ---- operators ---------------------------------------------------------------------------------------------------- */
+/* operators */
 
 enum { NNVM_ATTRS = 96 };
 
 typedef struct nnvm_op_t { /* a node as MXNet has it */
   const char *op;
-  const char *names[NNVM_ATTRS], *values[NNVM_ATTRS];
+  const char *names[NNVM_ATTRS];
+  const char *values[NNVM_ATTRS];
   int attr_count;
   uint64_t left_out;    /* bit i: operand i is an attribute there */
   const char *subgraph; /* JSON; NULL: it has none */
 } nnvm_op_t;
 
-/* MXNet's operator where it has one that does the same; a library's own by its own name; else Tenon's name, "ns::name". */
-tenon_status_t nnvm_op(const tenon_graph_t *graph, const tenon_graph_part_t *node, tn_arena_t *arena, nnvm_op_t *out);
+/* MXNet's operator where it has one that does the same; a library's own by its own name; else
+ * Tenon's name, "ns::name". */
+tenon_status_t nnvm_op(const tenon_graph_t *graph, const tenon_graph_part_t *node,
+                       tn_arena_t *arena, nnvm_op_t *out);
 /* MXNet's number of a dtype, of those too that libraries do not know; -1: it has none. */
 int nnvm_dtype(tenon_dtype_t dtype);
 
-/* ---- writing ------------------------------------------------------------------------------------------------------- */
+/* writing */
 
 typedef struct nnvm_t { /* a graph, and what was written of it */
   const tenon_graph_t *graph;
@@ -39,13 +43,13 @@ typedef struct nnvm_t { /* a graph, and what was written of it */
   int32_t *ids;         /* of each node of the graph: the JSON's */
 } nnvm_t;
 
-/* `whole` and `inputs`: it is a subgraph, and its inputs are these values of that graph; NULL: it is none.  nnvm_clear follows,
- * after a failure too. */
-tenon_status_t nnvm_write(const tenon_graph_t *graph, const tenon_graph_t *whole, const tenon_edge_t *inputs,
-                          nnvm_t *out);
+/* `whole` and `inputs`: it is a subgraph, and its inputs are these values of that graph; NULL: it
+ * is none.  nnvm_clear follows, after a failure too. */
+tenon_status_t nnvm_write(const tenon_graph_t *graph, const tenon_graph_t *whole,
+                          const tenon_edge_t *inputs, nnvm_t *out);
 void nnvm_clear(nnvm_t *nnvm);
 
-/* ---- reading ------------------------------------------------------------------------------------------------------- */
+/* reading */
 
 typedef struct nnvm_param_t { /* a parameter that a pass made */
   struct nnvm_param_t *next;
@@ -53,22 +57,29 @@ typedef struct nnvm_param_t { /* a parameter that a pass made */
   tenon_tensor_t *tensor;
 } nnvm_param_t;
 
-/* The graph that a library made of one that it was given: nodes that are as they were written are the old ones, others what
- * their operators are in Tenon.  Variables are the old ones by name, or `params`, or new inputs.  Errors name the node. */
+/* The graph that a library made of one that it was given: nodes that are as they were written are
+ * the old ones, others what their operators are in Tenon.  Variables are the old ones by name, or
+ * `params`, or new inputs.  Errors name the node. */
 tenon_status_t nnvm_read(const hosted_t *library, const nnvm_t *old, const char *json, size_t size,
                          const nnvm_param_t *params, tenon_graph_t **out_graph);
 
-/* ---- parameters ---------------------------------------------------------------------------------------------------- */
+/* parameters */
 
 typedef struct nnvm_block_t { /* named tensors, as libraries take them */
-  const char **names, **devices;
+  const char **names;
+  const char **devices;
   void **data;
   const int64_t **shapes;
-  int *ndims, *dtypes, *ids, count;
+  int *ndims;
+  int *dtypes;
+  int *ids;
+  int count;
   size_t *versions;
 } nnvm_block_t;
-/* The graph's constants that libraries can take: arguments, and those that MXNet's operators write to (running statistics). */
-tenon_status_t nnvm_blocks(const nnvm_t *nnvm, tn_arena_t *arena, nnvm_block_t *out_args, nnvm_block_t *out_aux);
+/* The graph's constants that libraries can take: arguments, and those that MXNet's operators write
+ * to (running statistics). */
+tenon_status_t nnvm_blocks(const nnvm_t *nnvm, tn_arena_t *arena, nnvm_block_t *out_args,
+                           nnvm_block_t *out_aux);
 /* Is the value one that MXNet keeps beside the arguments? */
 bool nnvm_is_aux(const tenon_graph_t *graph, tenon_edge_t edge);
 

@@ -25,11 +25,14 @@ static bool open_block(nnvm_block_t *b, tn_arena_t *arena, size_t count) {
                       .dtypes = tn_arena_array(arena, count, sizeof *b->dtypes),
                       .ids = tn_arena_array(arena, count, sizeof *b->ids),
                       .versions = tn_arena_array(arena, count, sizeof *b->versions)};
-  return b->names && b->devices && b->data && b->shapes && b->ndims && b->dtypes && b->ids && b->versions;
+  return b->names && b->devices && b->data && b->shapes && b->ndims && b->dtypes && b->ids &&
+         b->versions;
 }
 
-tenon_status_t nnvm_blocks(const nnvm_t *nnvm, tn_arena_t *arena, nnvm_block_t *args, nnvm_block_t *aux) {
-  if (!open_block(args, arena, (size_t)nnvm->count + 1) || !open_block(aux, arena, (size_t)nnvm->count + 1))
+tenon_status_t nnvm_blocks(const nnvm_t *nnvm, tn_arena_t *arena, nnvm_block_t *args,
+                           nnvm_block_t *aux) {
+  if (!open_block(args, arena, (size_t)nnvm->count + 1) ||
+      !open_block(aux, arena, (size_t)nnvm->count + 1))
     return tn_no_memory("parameters of a graph", 0);
   for (int32_t i = 0; i < nnvm->count; i++) {
     tenon_graph_edge_t edge = {.size = sizeof edge};
@@ -39,9 +42,14 @@ tenon_status_t nnvm_blocks(const nnvm_t *nnvm, tn_arena_t *arena, nnvm_block_t *
     if (!is_fit(t)) continue;
     nnvm_block_t *to = nnvm_is_aux(nnvm->graph, nnvm->values[i]) ? aux : args;
     const int k = to->count++;
-    to->names[k] = nnvm->names[i], to->devices[k] = "cpu", to->ids[k] = 0, to->versions[k] = 0;
+    to->names[k] = nnvm->names[i];
+    to->devices[k] = "cpu";
+    to->ids[k] = 0;
+    to->versions[k] = 0;
     to->data[k] = (char *)t->data + t->byte_offset;
-    to->shapes[k] = t->shape, to->ndims[k] = t->ndim, to->dtypes[k] = dtype_to(t->dtype);
+    to->shapes[k] = t->shape;
+    to->ndims[k] = t->ndim;
+    to->dtypes[k] = dtype_to(t->dtype);
   }
   return TENON_OK;
 }

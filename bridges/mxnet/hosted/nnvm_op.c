@@ -1,5 +1,6 @@
-/* What core's operators are called in MXNet, and with which attributes.  Only where both do the same for all inputs that the
- * node may have: what is not here keeps its Tenon name, and comes back as it was. */
+/* What core's operators are called in MXNet, and with which attributes.  Only where both do the
+ * same for all inputs that the node may have: what is not here keeps its Tenon name, and comes back
+ * as it was. */
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,11 +17,12 @@ typedef struct naming_t {
   bool failed; /* no memory, or more attributes than there is room for */
 } naming_t;
 
-/* ---- what the node has --------------------------------------------------------------------------------------------- */
+/* what the node has */
 
 static const tenon_value_t *attr(const naming_t *n, const char *name) {
   tenon_argument_t about = {.size = sizeof about};
-  for (int32_t i = 0; tenon_op_argument(n->node->op, TENON_ARGUMENT_ATTR, i, &about) == TENON_OK; i++)
+  for (int32_t i = 0; tenon_op_argument(n->node->op, TENON_ARGUMENT_ATTR, i, &about) == TENON_OK;
+       i++)
     if (strcmp(about.name, name) == 0) return &n->node->attrs[i];
   return NULL;
 }
@@ -42,7 +44,8 @@ static int32_t rank(const naming_t *n, int index) {
 
 static const tenon_tensor_t *constant(const naming_t *n, int index) {
   tenon_graph_edge_t edge = {.size = sizeof edge};
-  return operand(n, index) >= 0 && tenon_graph_edge(n->graph, operand(n, index), &edge, NULL) == TENON_OK
+  return operand(n, index) >= 0 &&
+                 tenon_graph_edge(n->graph, operand(n, index), &edge, NULL) == TENON_OK
              ? edge.constant
              : NULL;
 }
@@ -51,7 +54,8 @@ static const tenon_tensor_t *constant(const naming_t *n, int index) {
 static bool integers(const naming_t *n, int index, int64_t *out, int32_t *out_count) {
   const tenon_tensor_t *t = constant(n, index);
   const uint32_t id = t ? tenon_dtype_id(t->dtype) : 0;
-  if ((id != TENON_I64 && id != TENON_I32) || t->ndim > 1 || tenon_count(t) > TENON_RANK_MAX) return false;
+  if ((id != TENON_I64 && id != TENON_I32) || t->ndim > 1 || tenon_count(t) > TENON_RANK_MAX)
+    return false;
   *out_count = (int32_t)tenon_count(t);
   for (int32_t i = 0; i < *out_count; i++)
     out[i] = id == TENON_I64 ? ((const int64_t *)t->data)[i] : ((const int32_t *)t->data)[i];
@@ -62,11 +66,14 @@ static bool integers(const naming_t *n, int index, int64_t *out, int32_t *out_co
 static bool number(const naming_t *n, int index, double *out) {
   const tenon_tensor_t *t = constant(n, index);
   if (!t || tenon_count(t) != 1 || t->ndim > 0) return false;
-  if (tenon_dtype_id(t->dtype) == TENON_F32) return *out = *(const float *)t->data, true;
+  if (tenon_dtype_id(t->dtype) == TENON_F32) {
+    *out = *(const float *)t->data;
+    return true;
+  }
   return tenon_dtype_id(t->dtype) == TENON_F64 && (*out = *(const double *)t->data, true);
 }
 
-/* ---- what it becomes ----------------------------------------------------------------------------------------------- */
+/* what it becomes */
 
 static void add(naming_t *n, const char *name, const char *format, ...) TENON_FORMAT(3, 4);
 static void add(naming_t *n, const char *name, const char *format, ...) {
@@ -82,38 +89,52 @@ static void add(naming_t *n, const char *name, const char *format, ...) {
   if (!n->failed) o->attr_count++;
 }
 
-static void add_bool(naming_t *n, const char *name, bool value) { add(n, name, "%s", value ? "True" : "False"); }
+static void add_bool(naming_t *n, const char *name, bool value) {
+  add(n, name, "%s", value ? "True" : "False");
+}
 
-static void add_list(naming_t *n, const char *name, const int64_t *values, int32_t count) { /* "(1, 2)", "(1,)" */
+static void add_list(naming_t *n, const char *name, const int64_t *values,
+                     int32_t count) { /* "(1, 2)", "(1,)" */
   char text[1600] = "(";
   for (int32_t i = 0; i < count; i++)
-    snprintf(text + strlen(text), sizeof text - strlen(text), "%s%lld", i ? ", " : "", (long long)values[i]);
+    snprintf(text + strlen(text), sizeof text - strlen(text), "%s%lld", i ? ", " : "",
+             (long long)values[i]);
   add(n, name, "%s%s)", text, count == 1 ? "," : "");
 }
 
-static bool called(naming_t *n, const char *op) { return n->out->op = op, true; }
+static bool called(naming_t *n, const char *op) {
+  n->out->op = op;
+  return true;
+}
 
 static bool same_shape(const naming_t *n) {
   tenon_port_t a, b;
   if (!port(n, 0, &a) || !port(n, 1, &b) || a.ndim < 0 || a.ndim != b.ndim) return false;
   for (int32_t d = 0; d < a.ndim; d++) {
-    const tenon_axis_t *l = &a.axes[d], *r = &b.axes[d];
-    if (l->extent >= 0 ? l->extent != r->extent : r->extent >= 0 || !l->name || !r->name || strcmp(l->name, r->name))
+    const tenon_axis_t *l = &a.axes[d];
+    const tenon_axis_t *r = &b.axes[d];
+    if (l->extent >= 0 ? l->extent != r->extent
+                       : r->extent >= 0 || !l->name || !r->name || strcmp(l->name, r->name))
       return false;
   }
   return true;
 }
 
 typedef struct binary_t {
-  const char *core, *equal, *broadcast, *scalar, *reversed;
+  const char *core;
+  const char *equal;
+  const char *broadcast;
+  const char *scalar;
+  const char *reversed;
 } binary_t;
-static const binary_t binaries[] = {{"add", "elemwise_add", "broadcast_add", "_plus_scalar", "_plus_scalar"},
-                                    {"sub", "elemwise_sub", "broadcast_sub", "_minus_scalar", "_rminus_scalar"},
-                                    {"mul", "elemwise_mul", "broadcast_mul", "_mul_scalar", "_mul_scalar"},
-                                    {"div", "elemwise_div", "broadcast_div", "_div_scalar", "_rdiv_scalar"},
-                                    {"pow", "_power", "broadcast_power", "_power_scalar", "_rpower_scalar"},
-                                    {"max", "_maximum", "broadcast_maximum", "_maximum_scalar", "_maximum_scalar"},
-                                    {"min", "_minimum", "broadcast_minimum", "_minimum_scalar", "_minimum_scalar"}};
+static const binary_t binaries[] = {
+    {"add", "elemwise_add", "broadcast_add", "_plus_scalar", "_plus_scalar"},
+    {"sub", "elemwise_sub", "broadcast_sub", "_minus_scalar", "_rminus_scalar"},
+    {"mul", "elemwise_mul", "broadcast_mul", "_mul_scalar", "_mul_scalar"},
+    {"div", "elemwise_div", "broadcast_div", "_div_scalar", "_rdiv_scalar"},
+    {"pow", "_power", "broadcast_power", "_power_scalar", "_rpower_scalar"},
+    {"max", "_maximum", "broadcast_maximum", "_maximum_scalar", "_maximum_scalar"},
+    {"min", "_minimum", "broadcast_minimum", "_minimum_scalar", "_minimum_scalar"}};
 
 static bool binary(naming_t *n, const binary_t *b) {
   double value;
@@ -150,7 +171,8 @@ static bool dense(naming_t *n, bool is_flat) {
   if (!port(n, 1, &w) || w.ndim != 2 || w.axes[0].extent < 0) return false;
   if (operand(n, 2) >= 0 && rank(n, 2) != 1) return false;
   add(n, "num_hidden", "%lld", (long long)w.axes[0].extent);
-  add_bool(n, "no_bias", operand(n, 2) < 0), add_bool(n, "flatten", is_flat);
+  add_bool(n, "no_bias", operand(n, 2) < 0);
+  add_bool(n, "flatten", is_flat);
   return called(n, "FullyConnected");
 }
 static bool gemm(naming_t *n) {
@@ -158,31 +180,36 @@ static bool gemm(naming_t *n) {
          attr_int(n, "trans_b") && dense(n, true);
 }
 static bool matmul(naming_t *n) {
-  const int32_t a = rank(n, 0), b = rank(n, 1);
+  const int32_t a = rank(n, 0);
+  const int32_t b = rank(n, 1);
   if (attr_int(n, "activation")) return false;
-  if (b == 2 && a >= 2 && attr_int(n, "transpose_b") && !attr_int(n, "transpose_a") && constant(n, 1) &&
-      dense(n, false))
+  if (b == 2 && a >= 2 && attr_int(n, "transpose_b") && !attr_int(n, "transpose_a") &&
+      constant(n, 1) && dense(n, false))
     return true;
   n->out->attr_count = 0;
   if (operand(n, 2) >= 0 || a != b || (a != 2 && a != 3)) return false;
-  add_bool(n, "transpose_a", attr_int(n, "transpose_a") != 0),
-      add_bool(n, "transpose_b", attr_int(n, "transpose_b") != 0);
+  add_bool(n, "transpose_a", attr_int(n, "transpose_a") != 0);
+  add_bool(n, "transpose_b", attr_int(n, "transpose_b") != 0);
   return called(n, a == 2 ? "dot" : "batch_dot");
 }
 
-/* kernel, stride, pad and dilation; false: pads that are not the same on both sides, or worked out. */
+/* kernel, stride, pad and dilation; false: pads that are not the same on both sides, or worked
+ * out. */
 static bool window(naming_t *n, const int64_t *kernel, int32_t count) {
   const char *const names[][2] = {{"strides", "stride"}, {"dilations", "dilate"}};
   const tenon_value_t *pads = attr(n, "pads");
-  int64_t ones[TENON_RANK_MAX], zeros[TENON_RANK_MAX] = {0};
+  int64_t ones[TENON_RANK_MAX];
+  int64_t zeros[TENON_RANK_MAX] = {0};
   if (attr_int(n, "auto_pad") != 0 || count < 1 || count > 3) return false;
-  for (int32_t i = 0; i < count; i++) ones[i] = 1;
+  for (int32_t i = 0; i < count; i++)
+    ones[i] = 1;
   add_list(n, "kernel", kernel, count);
   for (int i = 0; i < 2; i++) {
     const tenon_value_t *v = attr(n, names[i][0]);
     if (v->count && v->count != (uint32_t)count) return false;
     bool is_plain = i == 1;
-    for (uint32_t k = 0; k < v->count; k++) is_plain &= v->as.ints[k] == 1;
+    for (uint32_t k = 0; k < v->count; k++)
+      is_plain &= v->as.ints[k] == 1;
     if (!is_plain || strcmp(n->out->op, "Convolution") == 0)
       add_list(n, names[i][1], v->count ? v->as.ints : ones, count);
     if (i == 1 && !is_plain && strcmp(n->out->op, "Pooling") == 0) return false;
@@ -197,14 +224,18 @@ static bool window(naming_t *n, const int64_t *kernel, int32_t count) {
 static bool conv(naming_t *n) {
   tenon_port_t w;
   int64_t kernel[3];
-  if (attr_int(n, "activation") || operand(n, 3) >= 0 || !port(n, 1, &w) || w.ndim < 3 || w.ndim > 5) return false;
+  if (attr_int(n, "activation") || operand(n, 3) >= 0 || !port(n, 1, &w) || w.ndim < 3 ||
+      w.ndim > 5)
+    return false;
   for (int32_t d = 0; d < w.ndim; d++)
-    if (w.axes[d].extent < 0) return false;
-    else if (d >= 2) kernel[d - 2] = w.axes[d].extent;
+    if (w.axes[d].extent < 0)
+      return false;
+    else if (d >= 2)
+      kernel[d - 2] = w.axes[d].extent;
   (void)called(n, "Convolution");
   if (!window(n, kernel, w.ndim - 2)) return false;
-  add(n, "num_filter", "%lld", (long long)w.axes[0].extent),
-      add(n, "num_group", "%lld", (long long)attr_int(n, "group"));
+  add(n, "num_filter", "%lld", (long long)w.axes[0].extent);
+  add(n, "num_group", "%lld", (long long)attr_int(n, "group"));
   add_bool(n, "no_bias", operand(n, 2) < 0);
   return true;
 }
@@ -219,10 +250,12 @@ static bool pool(naming_t *n, const char *type) {
 static bool max_pool(naming_t *n) { return attr_int(n, "storage_order") == 0 && pool(n, "max"); }
 static bool average_pool(naming_t *n) {
   if (!pool(n, "avg")) return false;
-  return add_bool(n, "count_include_pad", attr_int(n, "count_include_pad") != 0), true;
+  add_bool(n, "count_include_pad", attr_int(n, "count_include_pad") != 0);
+  return true;
 }
 static bool global_pool(naming_t *n, const char *type) {
-  add(n, "pool_type", "%s", type), add_bool(n, "global_pool", true);
+  add(n, "pool_type", "%s", type);
+  add_bool(n, "global_pool", true);
   return rank(n, 0) >= 3 && called(n, "Pooling");
 }
 static bool global_average_pool(naming_t *n) { return global_pool(n, "avg"); }
@@ -230,7 +263,8 @@ static bool global_max_pool(naming_t *n) { return global_pool(n, "max"); }
 
 static bool batch_norm(naming_t *n) {
   add(n, "eps", "%.9g", attr(n, "epsilon")->as.f);
-  add_bool(n, "fix_gamma", false), add_bool(n, "use_global_stats", true);
+  add_bool(n, "fix_gamma", false);
+  add_bool(n, "use_global_stats", true);
   return called(n, "BatchNorm");
 }
 
@@ -259,11 +293,13 @@ static bool unsqueeze(naming_t *n) {
   return called(n, "expand_dims");
 }
 static bool concat(naming_t *n) {
-  add(n, "dim", "%lld", (long long)attr_int(n, "axis")), add(n, "num_args", "%d", (int)n->node->operands[0].count);
+  add(n, "dim", "%lld", (long long)attr_int(n, "axis"));
+  add(n, "num_args", "%d", (int)n->node->operands[0].count);
   return called(n, "Concat");
 }
 static bool cast(naming_t *n) {
-  static const char *const names[] = {"float32", "float64", "float16", "uint8", "int32", "int8", "int64", "bool"};
+  static const char *const names[] = {"float32", "float64", "float16", "uint8",
+                                      "int32",   "int8",    "int64",   "bool"};
   const int dtype = nnvm_dtype(attr(n, "to")->as.dtype);
   if (dtype < 0 || dtype > 7) return false;
   add(n, "dtype", "%s", names[dtype]);
@@ -272,7 +308,8 @@ static bool cast(naming_t *n) {
 static bool clip(naming_t *n) {
   double low, high;
   if (!number(n, 1, &low) || !number(n, 2, &high)) return false;
-  add(n, "a_min", "%.17g", low), add(n, "a_max", "%.17g", high);
+  add(n, "a_min", "%.17g", low);
+  add(n, "a_max", "%.17g", high);
   n->out->left_out = 6;
   return called(n, "clip");
 }
@@ -302,7 +339,8 @@ static bool reduce_prod(naming_t *n) { return reduce(n, "prod"); }
   X(concat) X(cast) X(clip) X(reduce_sum) X(reduce_mean) X(reduce_max) X(reduce_min) X(reduce_prod)
 /* clang-format on */
 typedef struct rule_t {
-  const char *core, *mxnet;
+  const char *core;
+  const char *mxnet;
   bool (*name)(naming_t *n);
 } rule_t;
 static const rule_t rules[] = {
@@ -318,27 +356,41 @@ static bool name_core(naming_t *n, const char *core) {
   for (size_t i = 0; i < sizeof binaries / sizeof *binaries; i++)
     if (strcmp(binaries[i].core, core) == 0) return binary(n, &binaries[i]);
   for (size_t i = 0; i < sizeof rules / sizeof *rules; i++)
-    if (strcmp(rules[i].core, core) == 0) return rules[i].name ? rules[i].name(n) : called(n, rules[i].mxnet);
+    if (strcmp(rules[i].core, core) == 0)
+      return rules[i].name ? rules[i].name(n) : called(n, rules[i].mxnet);
   return false;
 }
 
-/* ---- all others ---------------------------------------------------------------------------------------------------- */
+/* all others */
 
 /* An attribute as the schema's language has it; false: a text cannot say it. */
 static bool add_own(naming_t *n, const char *name, const tenon_value_t *v) {
   switch (v->kind) {
-  case TENON_KIND_BOOL: return add_bool(n, name, v->as.i != 0), true;
+  case TENON_KIND_BOOL:
+    add_bool(n, name, v->as.i != 0);
+    return true;
   case TENON_KIND_INT:
-  case TENON_KIND_CHOICE: return add(n, name, "%lld", (long long)v->as.i), true;
-  case TENON_KIND_FLOAT: return add(n, name, "%.17g", v->as.f), true;
-  case TENON_KIND_STR: return v->count < 2000 && (add(n, name, "%s", v->as.s), true);
-  case TENON_KIND_DTYPE: return add(n, name, "%s", tenon_dtype_name(v->as.dtype)), true;
-  case TENON_KIND_INTS: return v->count <= TENON_RANK_MAX && (add_list(n, name, v->as.ints, (int32_t)v->count), true);
-  default: return false;
+  case TENON_KIND_CHOICE:
+    add(n, name, "%lld", (long long)v->as.i);
+    return true;
+  case TENON_KIND_FLOAT:
+    add(n, name, "%.17g", v->as.f);
+    return true;
+  case TENON_KIND_STR:
+    return v->count < 2000 && (add(n, name, "%s", v->as.s), true);
+  case TENON_KIND_DTYPE:
+    add(n, name, "%s", tenon_dtype_name(v->as.dtype));
+    return true;
+  case TENON_KIND_INTS:
+    return v->count <= TENON_RANK_MAX && (add_list(n, name, v->as.ints, (int32_t)v->count), true);
+  default:
+    return false;
   }
 }
 
-static void add_open(naming_t *n, const tenon_value_t *list) { /* "name=value" of each; the graph is said otherwise */
+static void
+add_open(naming_t *n,
+         const tenon_value_t *list) { /* "name=value" of each; the graph is said otherwise */
   for (uint32_t i = 0; i < list->count && !n->failed; i++) {
     nnvm_op_t *o = n->out;
     char *text = tn_arena_text(n->arena, list->as.strs[i].data, list->as.strs[i].size);
@@ -346,8 +398,12 @@ static void add_open(naming_t *n, const tenon_value_t *list) { /* "name=value" o
     n->failed = !equals || o->attr_count == NNVM_ATTRS;
     if (n->failed) return;
     *equals = 0;
-    if (strcmp(text, HOSTED_SUBGRAPH) == 0) o->subgraph = equals + 1;
-    else o->names[o->attr_count] = text, o->values[o->attr_count++] = equals + 1;
+    if (strcmp(text, HOSTED_SUBGRAPH) == 0)
+      o->subgraph = equals + 1;
+    else {
+      o->names[o->attr_count] = text;
+      o->values[o->attr_count++] = equals + 1;
+    }
   }
 }
 
@@ -356,13 +412,17 @@ static void name_own(naming_t *n, const tenon_op_info_t *info, bool is_hosted) {
   const char *own = strstr(info->name, "::") + 2;
   n->out->op = is_hosted ? tn_arena_text(n->arena, own, strcspn(own, ".")) : info->name;
   n->failed |= !n->out->op;
-  for (int32_t i = 0; tenon_op_argument(n->node->op, TENON_ARGUMENT_ATTR, i, &about) == TENON_OK; i++) {
-    if (about.is_open) add_open(n, &n->node->attrs[i]);
-    else if (!is_hosted) (void)add_own(n, about.name, &n->node->attrs[i]);
+  for (int32_t i = 0; tenon_op_argument(n->node->op, TENON_ARGUMENT_ATTR, i, &about) == TENON_OK;
+       i++) {
+    if (about.is_open)
+      add_open(n, &n->node->attrs[i]);
+    else if (!is_hosted)
+      (void)add_own(n, about.name, &n->node->attrs[i]);
   }
 }
 
-tenon_status_t nnvm_op(const tenon_graph_t *graph, const tenon_graph_part_t *node, tn_arena_t *arena, nnvm_op_t *out) {
+tenon_status_t nnvm_op(const tenon_graph_t *graph, const tenon_graph_part_t *node,
+                       tn_arena_t *arena, nnvm_op_t *out) {
   naming_t n = {graph, node, arena, out, false};
   tenon_op_info_t info = {.size = sizeof info};
   tenon_op_info(node->op, &info);
@@ -372,16 +432,18 @@ tenon_status_t nnvm_op(const tenon_graph_t *graph, const tenon_graph_part_t *nod
     *out = (nnvm_op_t){.op = NULL};
     name_own(&n, &info, !is_core && hosted_of(info.library_path) != NULL);
   }
-  return n.failed ? tn_fail(TENON_INVALID,
-                            "node '%s' (%s): it has more attributes, or longer ones, than MXNet's form "
-                            "of a graph is given, or there is no memory",
-                            node->name, info.name)
-                  : TENON_OK;
+  return n.failed
+             ? tn_fail(TENON_INVALID,
+                       "node '%s' (%s): it has more attributes, or longer ones, than MXNet's form "
+                       "of a graph is given, or there is no memory",
+                       node->name, info.name)
+             : TENON_OK;
 }
 
 int nnvm_dtype(tenon_dtype_t dtype) {
-  static const uint32_t ids[] = {TENON_F32,  TENON_F64, TENON_F16, TENON_U8,  TENON_I32, TENON_I8,  TENON_I64,
-                                 TENON_BOOL, TENON_I16, TENON_U16, TENON_U32, TENON_U64, TENON_BF16};
+  static const uint32_t ids[] = {TENON_F32, TENON_F64, TENON_F16,  TENON_U8,  TENON_I32,
+                                 TENON_I8,  TENON_I64, TENON_BOOL, TENON_I16, TENON_U16,
+                                 TENON_U32, TENON_U64, TENON_BF16};
   for (int i = 0; i < (int)(sizeof ids / sizeof *ids); i++)
     if (ids[i] == tenon_dtype_id(dtype)) return i;
   return -1;

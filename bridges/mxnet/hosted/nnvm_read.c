@@ -1,5 +1,6 @@
-/* From JSON to a graph.  What a library left as it was is what it was, with attributes that no text says; all else goes by MXNet's
- * names: operators of its libraries, and those that models may have.  Nothing of the text is trusted. */
+/* From JSON to a graph.  What a library left as it was is what it was, with attributes that no text
+ * says; all else goes by MXNet's names: operators of its libraries, and those that models may have.
+ * Nothing of the text is trusted. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,7 +11,7 @@
 #include "nnvm_subgraph.h"
 #include "state.h"
 
-/* ---- what it was --------------------------------------------------------------------------------------------------- */
+/* what it was */
 
 static bool is_null(const symbol_node_t *node) { return strcmp(node->op, "null") == 0; }
 
@@ -22,7 +23,8 @@ static int32_t find_old(const nnvm_t *old, const char *name) { /* the JSON's num
 
 /* What Tenon adds when it writes, which says nothing when it comes back. */
 static bool is_added(const char *name) {
-  static const char *const names[] = {"__ext_shape__", "__ext_dtype__", "isArg", "argName", "isAux"};
+  static const char *const names[] = {"__ext_shape__", "__ext_dtype__", "isArg", "argName",
+                                      "isAux"};
   for (size_t i = 0; i < sizeof names / sizeof *names; i++)
     if (strcmp(names[i], name) == 0) return true;
   return false;
@@ -39,12 +41,13 @@ static int32_t count_operands(const tenon_graph_part_t *node, const nnvm_op_t *o
 
 static bool is_same(const symbol_node_t *node, const tenon_graph_part_t *old, const nnvm_op_t *op) {
   int count = 0;
-  if (strcmp(node->op, op->op) != 0 || node->input_count != count_operands(old, op) || op->subgraph) return false;
+  if (strcmp(node->op, op->op) != 0 || node->input_count != count_operands(old, op) || op->subgraph)
+    return false;
   for (int32_t i = 0; i < node->attr_count; i++) {
     if (is_added(node->attrs[i].name)) continue;
     int k = 0;
-    while (k < op->attr_count &&
-           (strcmp(op->names[k], node->attrs[i].name) != 0 || strcmp(op->values[k], node->attrs[i].value) != 0))
+    while (k < op->attr_count && (strcmp(op->names[k], node->attrs[i].name) != 0 ||
+                                  strcmp(op->values[k], node->attrs[i].value) != 0))
       k++;
     if (k == op->attr_count) return false;
     count++;
@@ -52,11 +55,12 @@ static bool is_same(const symbol_node_t *node, const tenon_graph_part_t *old, co
   return count == op->attr_count;
 }
 
-/* ---- variables ----------------------------------------------------------------------------------------------------- */
+/* variables */
 
 static tenon_tensor_t *find_param(const reading_t *r, const char *name) {
   const nnvm_param_t *at = r->params;
-  while (at && strcmp(at->name, name) != 0) at = at->next;
+  while (at && strcmp(at->name, name) != 0)
+    at = at->next;
   return at ? at->tensor : NULL;
 }
 
@@ -73,7 +77,8 @@ static bool read_extents(const char *text, tenon_axis_t *axes, int32_t *out_ndim
       continue;
     }
     if (*out_ndim == TENON_RANK_MAX) return false;
-    axes[(*out_ndim)++] = (tenon_axis_t){extent < 0 ? -1 : extent, NULL}, text = end;
+    axes[(*out_ndim)++] = (tenon_axis_t){extent < 0 ? -1 : extent, NULL};
+    text = end;
   }
   return true;
 }
@@ -89,7 +94,8 @@ static tenon_status_t add_new_input(reading_t *r, const symbol_node_t *node, ten
   int32_t ndim;
   const char *text = attr_of(node, "__ext_dtype__", "__dtype__");
   if (!read_extents(attr_of(node, "__ext_shape__", "__shape__"), axes, &ndim)) ndim = -1;
-  if (text && !mxnet_dtype_from(strtol(text + (*text == '['), NULL, 10), &dtype)) dtype = (tenon_dtype_t){0, 0, 0};
+  if (text && !mxnet_dtype_from(strtol(text + (*text == '['), NULL, 10), &dtype))
+    dtype = (tenon_dtype_t){0, 0, 0};
   return tenon_builder_input(r->model.builder, node->name, dtype, ndim, axes, out);
 }
 
@@ -102,24 +108,32 @@ static tenon_status_t add_variable(reading_t *r, int32_t index) {
   if (!out) return tn_no_memory("a graph", 0);
   r->model.values[index] = (values_t){out, 1, false};
   if (node->input_count) return tn_fail(TENON_INVALID, "variable '%.100s' has inputs", node->name);
-  if (was >= 0 && r->old->nodes[was] < 0) TENON_TRY(tenon_graph_edge(r->old->graph, r->old->values[was], &edge, NULL));
-  if (edge.input >= 0) return *out = r->edges[r->old->values[was]], TENON_OK; /* it is there */
+  if (was >= 0 && r->old->nodes[was] < 0)
+    TENON_TRY(tenon_graph_edge(r->old->graph, r->old->values[was], &edge, NULL));
+  if (edge.input >= 0) {
+    /* it is there */
+    *out = r->edges[r->old->values[was]];
+    return TENON_OK;
+  }
   if (!tensor && edge.constant) {
     TENON_TRY(reading_constant(r, r->old->values[was]));
-    return *out = r->edges[r->old->values[was]], TENON_OK;
+    *out = r->edges[r->old->values[was]];
+    return TENON_OK;
   }
-  return tensor ? tenon_builder_constant(r->model.builder, node->name, tensor, out) : add_new_input(r, node, out);
+  return tensor ? tenon_builder_constant(r->model.builder, node->name, tensor, out)
+                : add_new_input(r, node, out);
 }
 
 tenon_status_t reading_constant(reading_t *r, tenon_edge_t value) {
   tenon_graph_edge_t edge = {.size = sizeof edge};
   if (r->edges[value] >= 0) return TENON_OK;
   TENON_TRY(tenon_graph_edge(r->old->graph, value, &edge, NULL));
-  return tenon_builder_constant(r->model.builder, *edge.name == '%' ? NULL : edge.name, edge.constant,
-                                &r->edges[value]);
+  return tenon_builder_constant(r->model.builder, *edge.name == '%' ? NULL : edge.name,
+                                edge.constant, &r->edges[value]);
 }
 
-/* Inputs that the old graph has, in their order: those that nobody reads any more are gone, but for those that nobody read. */
+/* Inputs that the old graph has, in their order: those that nobody reads any more are gone, but for
+ * those that nobody read. */
 static tenon_status_t add_old_inputs(reading_t *r, const bool *needed) {
   const int32_t count = r->old->graph ? tenon_graph_input_count(r->old->graph) : 0;
   for (int32_t i = 0; i < count; i++) {
@@ -127,33 +141,43 @@ static tenon_status_t add_old_inputs(reading_t *r, const bool *needed) {
     TENON_TRY(tenon_graph_input(r->old->graph, i, &port));
     int32_t at = 0;
     const symbol_t *symbol = &r->model.symbol;
-    while (at < symbol->node_count && (!is_null(&symbol->nodes[at]) || strcmp(symbol->nodes[at].name, port.name) != 0))
+    while (at < symbol->node_count &&
+           (!is_null(&symbol->nodes[at]) || strcmp(symbol->nodes[at].name, port.name) != 0))
       at++;
     if (find_old(r->old, port.name) >= 0 && (at == symbol->node_count || !needed[at])) continue;
-    TENON_TRY(tenon_builder_input(r->model.builder, port.name, port.dtype, port.ndim, port.axes, &r->edges[port.edge]));
-    if (port.layout) TENON_TRY(tenon_builder_sparse(r->model.builder, r->edges[port.edge], port.layout));
+    TENON_TRY(tenon_builder_input(r->model.builder, port.name, port.dtype, port.ndim, port.axes,
+                                  &r->edges[port.edge]));
+    if (port.layout)
+      TENON_TRY(tenon_builder_sparse(r->model.builder, r->edges[port.edge], port.layout));
   }
   return TENON_OK;
 }
 
-/* ---- nodes --------------------------------------------------------------------------------------------------------- */
+/* nodes */
 
 /* The value that an input of a node is. */
-tenon_status_t reading_value(const reading_t *r, const symbol_node_t *node, int32_t index, tenon_edge_t *out) {
+tenon_status_t reading_value(const reading_t *r, const symbol_node_t *node, int32_t index,
+                             tenon_edge_t *out) {
   const symbol_entry_t *entry = &node->inputs[index];
   const values_t *from = &r->model.values[entry->node];
   if (entry->index < 0 || entry->index >= from->count)
-    return tn_fail(TENON_INVALID, "node '%.100s' (%.60s): input %d is result %d of '%.100s', which has %d", node->name,
-                   node->op, (int)index, (int)entry->index, r->model.symbol.nodes[entry->node].name, (int)from->count);
-  return *out = from->edges[entry->index], TENON_OK;
+    return tn_fail(TENON_INVALID,
+                   "node '%.100s' (%.60s): input %d is result %d of '%.100s', which has %d",
+                   node->name, node->op, (int)index, (int)entry->index,
+                   r->model.symbol.nodes[entry->node].name, (int)from->count);
+  *out = from->edges[entry->index];
+  return TENON_OK;
 }
 
-static tenon_status_t add_same(reading_t *r, int32_t index, const tenon_graph_part_t *old, const nnvm_op_t *op) {
+static tenon_status_t add_same(reading_t *r, int32_t index, const tenon_graph_part_t *old,
+                               const nnvm_op_t *op) {
   const symbol_node_t *node = &r->model.symbol.nodes[index];
   tenon_op_info_t info = {.size = sizeof info};
   tenon_op_info(old->op, &info);
-  tenon_operand_t *operands = tn_arena_array(&r->model.arena, (size_t)info.input_count + 1, sizeof *operands);
-  tenon_edge_t *results = tn_arena_array(&r->model.arena, (size_t)old->output_count + 1, sizeof *results);
+  tenon_operand_t *operands =
+      tn_arena_array(&r->model.arena, (size_t)info.input_count + 1, sizeof *operands);
+  tenon_edge_t *results =
+      tn_arena_array(&r->model.arena, (size_t)old->output_count + 1, sizeof *results);
   int32_t next = 0;
   if (!operands || !results) return tn_no_memory("a graph", 0);
   for (int32_t i = 0; i < info.input_count; i++) {
@@ -162,7 +186,8 @@ static tenon_status_t add_same(reading_t *r, int32_t index, const tenon_graph_pa
     if (!edges) return tn_no_memory("a graph", 0);
     for (int32_t k = 0; k < count; k++) {
       const tenon_edge_t was = old->operands[i].edges[k];
-      if (!(op->left_out >> i & 1)) TENON_TRY(reading_value(r, node, next++, &edges[k]));
+      if (!(op->left_out >> i & 1))
+        TENON_TRY(reading_value(r, node, next++, &edges[k]));
       else {
         TENON_TRY(reading_constant(r, was));
         edges[k] = r->edges[was];
@@ -171,7 +196,8 @@ static tenon_status_t add_same(reading_t *r, int32_t index, const tenon_graph_pa
     operands[i] = (tenon_operand_t){count, edges};
   }
   r->model.values[index] = (values_t){results, old->output_count, false};
-  return tenon_builder_node(r->model.builder, old->name, old->op, old->attrs, operands, results, old->output_count);
+  return tenon_builder_node(r->model.builder, old->name, old->op, old->attrs, operands, results,
+                            old->output_count);
 }
 
 /* An operator by its Tenon name. */
@@ -180,12 +206,16 @@ static tenon_status_t add_named(reading_t *r, int32_t index) {
   lower_t lower = {.model = &r->model, .node = node};
   const tenon_op_t *op;
   TENON_TRY(tenon_op_find(node->op, &op));
-  tenon_edge_t *inputs = tn_arena_array(&r->model.arena, (size_t)node->input_count + 1, sizeof *inputs);
+  tenon_edge_t *inputs =
+      tn_arena_array(&r->model.arena, (size_t)node->input_count + 1, sizeof *inputs);
   lower.used = tn_arena_array(&r->model.arena, (size_t)node->attr_count + 1, sizeof *lower.used);
   if (!inputs || !lower.used) return tn_no_memory("a graph", 0);
-  for (int32_t i = 0; i < node->input_count; i++) TENON_TRY(reading_value(r, node, i, &inputs[i]));
-  for (int32_t i = 0; i < node->attr_count; i++) lower.used[i] = is_added(node->attrs[i].name);
-  lower.inputs = inputs, lower.input_count = node->input_count;
+  for (int32_t i = 0; i < node->input_count; i++)
+    TENON_TRY(reading_value(r, node, i, &inputs[i]));
+  for (int32_t i = 0; i < node->attr_count; i++)
+    lower.used[i] = is_added(node->attrs[i].name);
+  lower.inputs = inputs;
+  lower.input_count = node->input_count;
   custom_lower(&lower, op);
   r->model.values[index] = lower.outputs;
   return lower.status;
@@ -219,7 +249,7 @@ static tenon_status_t add_node(reading_t *r, int32_t index) {
              : tn_prefix(status, "node '%.100s' (%.60s): ", node->name, node->op);
 }
 
-/* ---- outputs ------------------------------------------------------------------------------------------------------- */
+/* outputs */
 
 static tenon_status_t add_outputs(reading_t *r) {
   const symbol_t *symbol = &r->model.symbol;
@@ -230,12 +260,13 @@ static tenon_status_t add_outputs(reading_t *r) {
     tenon_port_t port = {.size = sizeof port};
     char name[300];
     if (head->index < 0 || head->index >= from->count)
-      return tn_fail(TENON_INVALID, "head %d is result %d of '%.100s', which has %d", (int)i, (int)head->index,
-                     symbol->nodes[head->node].name, (int)from->count);
+      return tn_fail(TENON_INVALID, "head %d is result %d of '%.100s', which has %d", (int)i,
+                     (int)head->index, symbol->nodes[head->node].name, (int)from->count);
     snprintf(name, sizeof name, "%.200s_output", symbol->nodes[head->node].name);
-    if (i < old && symbol->head_count == old) TENON_TRY(tenon_graph_output(r->old->graph, i, &port));
-    tenon_status_t status =
-        tenon_builder_output(r->model.builder, port.name ? port.name : name, from->edges[head->index]);
+    if (i < old && symbol->head_count == old)
+      TENON_TRY(tenon_graph_output(r->old->graph, i, &port));
+    tenon_status_t status = tenon_builder_output(r->model.builder, port.name ? port.name : name,
+                                                 from->edges[head->index]);
     if (status == TENON_EXISTS) { /* several results of a node, or one several times */
       snprintf(name + strlen(name), sizeof name - strlen(name), "%d", (int)i);
       status = tenon_builder_output(r->model.builder, name, from->edges[head->index]);
@@ -245,22 +276,25 @@ static tenon_status_t add_outputs(reading_t *r) {
   return TENON_OK;
 }
 
-/* ---- the whole ----------------------------------------------------------------------------------------------------- */
+/* the whole */
 
 static bool *find_needed(reading_t *r) {
   const symbol_t *symbol = &r->model.symbol;
   bool *needed = tn_arena_array(&r->model.arena, (size_t)symbol->node_count + 1, sizeof *needed);
-  for (int32_t i = 0; needed && i < symbol->head_count; i++) needed[symbol->heads[i].node] = true;
+  for (int32_t i = 0; needed && i < symbol->head_count; i++)
+    needed[symbol->heads[i].node] = true;
   for (int32_t i = symbol->node_count - 1; needed && i >= 0; i--)
     for (int32_t k = 0; needed[i] && k < symbol->nodes[i].input_count; k++)
       needed[symbol->nodes[i].inputs[k].node] = true;
   return needed;
 }
 
-/* New variables of a subgraph become its inputs in the order in which MXNet finds them, that of a walk from the heads. */
+/* New variables of a subgraph become its inputs in the order in which MXNet finds them, that of a
+ * walk from the heads. */
 static tenon_status_t add_variables(reading_t *r, const bool *needed) {
   const symbol_t *symbol = &r->model.symbol;
-  int32_t *order = tn_arena_array(&r->model.arena, (size_t)symbol->node_count + 1, sizeof *order), count = 0;
+  int32_t *order = tn_arena_array(&r->model.arena, (size_t)symbol->node_count + 1, sizeof *order);
+  int32_t count = 0;
   if (!order) return tn_no_memory("a graph", 0);
   TENON_TRY(subgraph_variables(symbol, &r->model.arena, order, &count));
   for (int32_t i = 0; i < count; i++)
@@ -273,16 +307,19 @@ tenon_status_t reading_run(reading_t *r, const tn_json_t *root, tenon_graph_t **
   TENON_TRY(symbol_read(root, &m->arena, &m->symbol));
   const size_t count = (size_t)m->symbol.node_count + 1;
   r->nodes = tn_json_find(root, "nodes");
-  m->values = tn_arena_array(&m->arena, count, sizeof *m->values),
+  m->values = tn_arena_array(&m->arena, count, sizeof *m->values);
   m->rules = tn_arena_array(&m->arena, count, sizeof *m->rules);
   const bool *needed = find_needed(r);
   tenon_graph_edge_t edge = {.size = sizeof edge};
   int32_t values = 0;
-  while (r->old->graph && tenon_graph_edge(r->old->graph, values, &edge, NULL) == TENON_OK) values++;
+  while (r->old->graph && tenon_graph_edge(r->old->graph, values, &edge, NULL) == TENON_OK)
+    values++;
   r->edges = tn_arena_array(&m->arena, (size_t)values + 1, sizeof *r->edges);
   if (!m->values || !m->rules || !needed || !r->edges) return tn_no_memory("a graph", 0);
-  for (int32_t e = 0; e < values; e++) r->edges[e] = -1;
-  for (int32_t i = 0; i < m->symbol.node_count; i++) m->rules[i] = rule_find(m->symbol.nodes[i].op);
+  for (int32_t e = 0; e < values; e++)
+    r->edges[e] = -1;
+  for (int32_t i = 0; i < m->symbol.node_count; i++)
+    m->rules[i] = rule_find(m->symbol.nodes[i].op);
   TENON_TRY(tenon_builder_create(&m->builder));
   tenon_builder_check(m->builder, 1);
   if (r->old->graph) TENON_TRY(tenon_builder_name(m->builder, tenon_graph_name(r->old->graph)));

@@ -12,16 +12,18 @@ typedef struct writing_t {
   const tenon_edge_t *inputs;
   writer_t text;
   int32_t edge_count;
-  int32_t *places, *indices; /* of each value: the JSON's node and its result; -1 */
+  int32_t *places;
+  int32_t *indices; /* of each value: the JSON's node and its result; -1 */
 } writing_t;
 
 static tenon_status_t failed(const writing_t *w) {
   return w->text.failed ? tn_no_memory("a graph as JSON", 0) : TENON_OK;
 }
 
-/* ---- attributes that MXNet adds ------------------------------------------------------------------------------------ */
+/* attributes that MXNet adds */
 
-static tenon_status_t add_types(writing_t *w, const tenon_edge_t *edges, int32_t count, const char *comma) {
+static tenon_status_t add_types(writing_t *w, const tenon_edge_t *edges, int32_t count,
+                                const char *comma) {
   writer_t *t = &w->text;
   writer_add(t, "%s\"__ext_shape__\": \"[", comma);
   for (int32_t o = 0; o < count; o++) {
@@ -55,7 +57,8 @@ bool nnvm_is_aux(const tenon_graph_t *graph, tenon_edge_t edge) {
     for (int32_t i = 0; i < info.input_count; i++) {
       tenon_argument_t about = {.size = sizeof about};
       bool reads = false;
-      for (int32_t k = 0; k < node.operands[i].count; k++) reads |= node.operands[i].edges[k] == edge;
+      for (int32_t k = 0; k < node.operands[i].count; k++)
+        reads |= node.operands[i].edges[k] == edge;
       if (!reads) continue;
       (void)tenon_op_argument(node.op, TENON_ARGUMENT_INPUT, i, &about);
       if (about.is_written || (is_norm && i >= 3)) return true;
@@ -74,19 +77,28 @@ static tenon_status_t add_origin(writing_t *w, tenon_edge_t edge) {
     TENON_TRY(tenon_graph_edge(w->whole, w->inputs[i], &outer, NULL));
     const bool is_arg = outer.node < 0;
     writer_add(&w->text, "\"isArg\": \"%s\", ", is_arg ? "True" : "False");
-    if (is_arg) writer_add(&w->text, "\"argName\": "), writer_quote(&w->text, outer.name), writer_add(&w->text, ", ");
-    writer_add(&w->text, "\"isAux\": \"%s\", ", nnvm_is_aux(w->whole, w->inputs[i]) ? "True" : "False");
+    if (is_arg) {
+      writer_add(&w->text, "\"argName\": ");
+      writer_quote(&w->text, outer.name);
+      writer_add(&w->text, ", ");
+    }
+    writer_add(&w->text, "\"isAux\": \"%s\", ",
+               nnvm_is_aux(w->whole, w->inputs[i]) ? "True" : "False");
     return TENON_OK;
   }
-  writer_add(&w->text, "\"isArg\": \"False\", \"isAux\": \"False\", "); /* a constant that went along */
+  writer_add(&w->text,
+             "\"isArg\": \"False\", \"isAux\": \"False\", "); /* a constant that went along */
   return TENON_OK;
 }
 
-/* ---- nodes --------------------------------------------------------------------------------------------------------- */
+/* nodes */
 
-static tenon_status_t begin_node(writing_t *w, const char *op, const char *name, int32_t node, tenon_edge_t value) {
+static tenon_status_t begin_node(writing_t *w, const char *op, const char *name, int32_t node,
+                                 tenon_edge_t value) {
   nnvm_t *o = w->out;
-  o->names[o->count] = name, o->nodes[o->count] = node, o->values[o->count] = value;
+  o->names[o->count] = name;
+  o->nodes[o->count] = node;
+  o->values[o->count] = value;
   writer_add(&w->text, "%s{\"op\": ", o->count ? ",\n" : "");
   writer_quote(&w->text, op);
   writer_add(&w->text, ", \"name\": ");
@@ -100,7 +112,8 @@ static tenon_status_t need(writing_t *w, tenon_edge_t value) {
   tenon_graph_edge_t edge = {.size = sizeof edge};
   if (w->places[value] >= 0) return TENON_OK;
   TENON_TRY(tenon_graph_edge(w->out->graph, value, &edge, NULL));
-  w->places[value] = w->out->count, w->indices[value] = 0;
+  w->places[value] = w->out->count;
+  w->indices[value] = 0;
   TENON_TRY(begin_node(w, "null", edge.name, -1, value));
   writer_add(&w->text, ", \"attrs\": {");
   if (w->whole) TENON_TRY(add_origin(w, value));
@@ -114,14 +127,15 @@ static const char *name_node(writing_t *w, const char *name) {
   char text[512];
   for (int more = 0;; more++) {
     bool is_taken = false;
-    const int size =
-        more ? snprintf(text, sizeof text, "%.480s_%d", name, more) : snprintf(text, sizeof text, "%s", name);
+    const int size = more ? snprintf(text, sizeof text, "%.480s_%d", name, more)
+                          : snprintf(text, sizeof text, "%s", name);
     if (size >= (int)sizeof text) return NULL;
-    for (int32_t i = 0; i < w->out->count && !is_taken; i++) is_taken = strcmp(w->out->names[i], text) == 0;
+    for (int32_t i = 0; i < w->out->count && !is_taken; i++)
+      is_taken = strcmp(w->out->names[i], text) == 0;
     for (tenon_edge_t e = 0; e < w->edge_count && !is_taken; e++) {
       tenon_graph_edge_t edge = {.size = sizeof edge};
-      is_taken =
-          tenon_graph_edge(w->out->graph, e, &edge, NULL) == TENON_OK && edge.node < 0 && strcmp(edge.name, text) == 0;
+      is_taken = tenon_graph_edge(w->out->graph, e, &edge, NULL) == TENON_OK && edge.node < 0 &&
+                 strcmp(edge.name, text) == 0;
     }
     if (!is_taken) return tn_arena_text(&w->out->arena, text, strlen(text));
   }
@@ -138,15 +152,21 @@ static tenon_status_t add_node(writing_t *w, int32_t n) {
     for (int32_t k = 0; k < node.operands[i].count && !(op.left_out >> i & 1); k++)
       TENON_TRY(need(w, node.operands[i].edges[k]));
   const char *name = name_node(w, node.name);
-  if (!name) return tn_fail(TENON_INVALID, "node '%.100s...': its name is too long for a library of MXNet", node.name);
+  if (!name)
+    return tn_fail(TENON_INVALID, "node '%.100s...': its name is too long for a library of MXNet",
+                   node.name);
   w->out->ids[n] = w->out->count;
-  for (int32_t o = 0; o < node.output_count; o++)
-    w->places[node.outputs[o]] = w->out->count, w->indices[node.outputs[o]] = o;
+  for (int32_t o = 0; o < node.output_count; o++) {
+    w->places[node.outputs[o]] = w->out->count;
+    w->indices[node.outputs[o]] = o;
+  }
   TENON_TRY(begin_node(w, op.op, name, n, node.output_count ? node.outputs[0] : -1));
   writer_add(&w->text, ", \"attrs\": {");
   for (int i = 0; i < op.attr_count; i++) {
-    writer_quote(&w->text, op.names[i]), writer_add(&w->text, ": ");
-    writer_quote(&w->text, op.values[i]), writer_add(&w->text, ", ");
+    writer_quote(&w->text, op.names[i]);
+    writer_add(&w->text, ": ");
+    writer_quote(&w->text, op.values[i]);
+    writer_add(&w->text, ", ");
   }
   TENON_TRY(add_types(w, node.outputs, node.output_count, ""));
   writer_add(&w->text, "}, \"inputs\": [");
@@ -156,12 +176,12 @@ static tenon_status_t add_node(writing_t *w, int32_t n) {
       const tenon_edge_t value = node.operands[i].edges[k];
       writer_add(&w->text, "%s[%d, %d, 0]", comma, (int)w->places[value], (int)w->indices[value]);
     }
-  writer_add(&w->text, "]%s%s%s}", op.subgraph ? ", \"subgraphs\": [" : "", op.subgraph ? op.subgraph : "",
-             op.subgraph ? "]" : "");
+  writer_add(&w->text, "]%s%s%s}", op.subgraph ? ", \"subgraphs\": [" : "",
+             op.subgraph ? op.subgraph : "", op.subgraph ? "]" : "");
   return failed(w);
 }
 
-/* ---- the whole ----------------------------------------------------------------------------------------------------- */
+/* the whole */
 
 static tenon_status_t add_heads(writing_t *w) {
   const nnvm_t *o = w->out;
@@ -174,18 +194,23 @@ static tenon_status_t add_heads(writing_t *w) {
   writer_add(&w->text, "],\n\"arg_nodes\": [");
   const char *comma = "";
   for (int32_t i = 0; i < o->count; i++)
-    if (o->nodes[i] < 0) writer_add(&w->text, "%s%d", comma, (int)i), comma = ", ";
+    if (o->nodes[i] < 0) {
+      writer_add(&w->text, "%s%d", comma, (int)i);
+      comma = ", ";
+    }
   writer_add(&w->text, "],\n\"node_row_ptr\": [");
   int32_t row = 0;
   for (int32_t i = 0; i < o->count; i++) {
     tenon_graph_part_t node = {.size = sizeof node, .output_count = 1};
     if (o->nodes[i] >= 0) TENON_TRY(tenon_graph_node(o->graph, o->nodes[i], &node));
-    writer_add(&w->text, "%d, ", (int)row), row += node.output_count;
+    writer_add(&w->text, "%d, ", (int)row);
+    row += node.output_count;
   }
   writer_add(&w->text, "%d],\n\"heads\": [", (int)row);
   for (int32_t i = 0; i < count; i++) {
     TENON_TRY(tenon_graph_output(o->graph, i, &port));
-    writer_add(&w->text, "%s[%d, %d, 0]", i ? ", " : "", (int)w->places[port.edge], (int)w->indices[port.edge]);
+    writer_add(&w->text, "%s[%d, %d, 0]", i ? ", " : "", (int)w->places[port.edge],
+               (int)w->indices[port.edge]);
   }
   writer_add(&w->text, "]}");
   return failed(w);
@@ -193,12 +218,18 @@ static tenon_status_t add_heads(writing_t *w) {
 
 static int32_t count_edges(const tenon_graph_t *graph) {
   tenon_graph_edge_t edge = {.size = sizeof edge};
-  int32_t low = 0, high = 1;
-  while (tenon_graph_edge(graph, high - 1, &edge, NULL) == TENON_OK && high < 1 << 29) low = high, high *= 2;
+  int32_t low = 0;
+  int32_t high = 1;
+  while (tenon_graph_edge(graph, high - 1, &edge, NULL) == TENON_OK && high < 1 << 29) {
+    low = high;
+    high *= 2;
+  }
   while (low < high) { /* all below low are there, high - 1 is not known to be */
     const int32_t middle = low + (high - low) / 2;
-    if (tenon_graph_edge(graph, middle, &edge, NULL) == TENON_OK) low = middle + 1;
-    else high = middle;
+    if (tenon_graph_edge(graph, middle, &edge, NULL) == TENON_OK)
+      low = middle + 1;
+    else
+      high = middle;
   }
   return low;
 }
@@ -208,23 +239,26 @@ static tenon_status_t write_all(writing_t *w) {
   const int32_t nodes = tenon_graph_node_count(o->graph);
   w->edge_count = count_edges(o->graph);
   const size_t most = (size_t)nodes + (size_t)w->edge_count + 1;
-  o->names = tn_arena_array(&o->arena, most, sizeof *o->names),
+  o->names = tn_arena_array(&o->arena, most, sizeof *o->names);
   o->nodes = tn_arena_array(&o->arena, most, sizeof *o->nodes);
-  o->values = tn_arena_array(&o->arena, most, sizeof *o->values),
+  o->values = tn_arena_array(&o->arena, most, sizeof *o->values);
   o->ids = tn_arena_array(&o->arena, most, sizeof *o->ids);
-  w->places = tn_arena_array(&o->arena, most, sizeof *w->places),
+  w->places = tn_arena_array(&o->arena, most, sizeof *w->places);
   w->indices = tn_arena_array(&o->arena, most, sizeof *w->indices);
-  if (!o->names || !o->nodes || !o->values || !o->ids || !w->places || !w->indices) return tn_no_memory("a graph", 0);
-  for (int32_t e = 0; e < w->edge_count; e++) w->places[e] = -1;
+  if (!o->names || !o->nodes || !o->values || !o->ids || !w->places || !w->indices)
+    return tn_no_memory("a graph", 0);
+  for (int32_t e = 0; e < w->edge_count; e++)
+    w->places[e] = -1;
   writer_add(&w->text, "{\"nodes\": [");
-  for (int32_t n = 0; n < nodes; n++) TENON_TRY(add_node(w, n));
+  for (int32_t n = 0; n < nodes; n++)
+    TENON_TRY(add_node(w, n));
   TENON_TRY(add_heads(w));
   o->json = tn_arena_text(&o->arena, w->text.text, w->text.size);
   return o->json ? TENON_OK : tn_no_memory("a graph", 0);
 }
 
-tenon_status_t nnvm_write(const tenon_graph_t *graph, const tenon_graph_t *whole, const tenon_edge_t *inputs,
-                          nnvm_t *out) {
+tenon_status_t nnvm_write(const tenon_graph_t *graph, const tenon_graph_t *whole,
+                          const tenon_edge_t *inputs, nnvm_t *out) {
   *out = (nnvm_t){.graph = graph};
   writing_t w = {.out = out, .whole = whole, .inputs = inputs};
   tenon_status_t status = write_all(&w);

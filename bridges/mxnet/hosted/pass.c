@@ -1,5 +1,6 @@
-/* A pass: the graph as JSON with its parameters, and what comes back.  Invariant: the graph's own constants are not the library's
- * to write to: it gets copies, and those that it changed take the place of the old ones in the new graph. */
+/* A pass: the graph as JSON with its parameters, and what comes back.  Invariant: the graph's own
+ * constants are not the library's to write to: it gets copies, and those that it changed take the
+ * place of the old ones in the new graph. */
 #include "pass.h"
 
 #include <malloc.h>
@@ -16,23 +17,28 @@ typedef struct passing_t {
   const hosted_pass_t *pass;
   nnvm_t old;
   tn_arena_t arena;
-  const char **keys, **values;
+  const char **keys;
+  const char **values;
   int count;
-  nnvm_block_t args, aux;
+  nnvm_block_t args;
+  nnvm_block_t aux;
   tenon_tensor_t **copies; /* of args, then of aux */
   nnvm_param_t *params;
   char *json; /* the library's */
 } passing_t;
 
-/* ---- parameters ---------------------------------------------------------------------------------------------------- */
+/* parameters */
 
-static tenon_status_t add_param(passing_t *p, const char *name, tenon_tensor_t *tensor) { /* takes the tensor over */
+static tenon_status_t add_param(passing_t *p, const char *name,
+                                tenon_tensor_t *tensor) { /* takes the tensor over */
   nnvm_param_t *made = tn_arena_array(&p->arena, 1, sizeof *made);
   if (!made || !(made->name = tn_arena_text(&p->arena, name, strlen(name)))) {
     tenon_tensor_release(tensor);
     return tn_no_memory("a parameter", 0);
   }
-  made->tensor = tensor, made->next = p->params, p->params = made;
+  made->tensor = tensor;
+  made->next = p->params;
+  p->params = made;
   return TENON_OK;
 }
 
@@ -49,10 +55,14 @@ static tenon_status_t copy_block(nnvm_block_t *b, tenon_tensor_t **copies) {
 
 /* The library writes to copies; `own` keeps what was there. */
 static void lend(nnvm_block_t *b, tenon_tensor_t **copies, void **own) {
-  for (int i = 0; i < b->count; i++) own[i] = b->data[i], b->data[i] = copies[i]->data;
+  for (int i = 0; i < b->count; i++) {
+    own[i] = b->data[i];
+    b->data[i] = copies[i]->data;
+  }
 }
 
-static tenon_status_t find_changed(passing_t *p, const nnvm_block_t *b, tenon_tensor_t **copies, void *const *own) {
+static tenon_status_t find_changed(passing_t *p, const nnvm_block_t *b, tenon_tensor_t **copies,
+                                   void *const *own) {
   for (int i = 0; i < b->count; i++) {
     const size_t size = (size_t)tenon_count(copies[i]) * copies[i]->dtype.bits / 8;
     if (!size || memcmp(copies[i]->data, own[i], size) == 0) continue;
@@ -63,25 +73,33 @@ static tenon_status_t find_changed(passing_t *p, const nnvm_block_t *b, tenon_te
   return TENON_OK;
 }
 
-/* What the library calls for a new one.  It knows no failure: an exception goes through it, to guard_call. */
-static void allocate(const void *handle, const int64_t *shape, int ndim, const char *device, int id, int dtype,
-                     const char *name, int is_arg, void **data) {
+/* What the library calls for a new one.  It knows no failure: an exception goes through it, to
+ * guard_call. */
+static void allocate(const void *handle, const int64_t *shape, int ndim, const char *device, int id,
+                     int dtype, const char *name, int is_arg, void **data) {
   passing_t *p = (passing_t *)(uintptr_t)handle;
   tenon_dtype_t type = {0, 0, 0};
   tenon_tensor_t *tensor = NULL;
   char why[WHY];
-  (void)id, (void)is_arg;
+  (void)id;
+  (void)is_arg;
   *data = NULL;
   snprintf(why, sizeof why, "parameter '%.100s': ", name ? name : "");
   char *end = why + strlen(why);
   const size_t room = sizeof why - strlen(why);
-  if (!name || !*name) snprintf(end, room, "it has no name");
+  if (!name || !*name)
+    snprintf(end, room, "it has no name");
   else if (!device || strcmp(device, "cpu") != 0)
-    snprintf(end, room, "on '%.20s': parameters of graphs lie in host memory, 'cpu'", device ? device : "");
-  else if (!dtype_from(dtype, &type)) snprintf(end, room, "dtype %d: expected 0 to 6", dtype);
-  else if (ndim < 0 || ndim > TENON_RANK_MAX || (ndim && !shape)) snprintf(end, room, "%d dimensions", ndim);
-  else if (tenon_tensor_create(type, ndim, shape, &tensor) != TENON_OK) snprintf(end, room, "%s", tenon_error());
-  else if (memset(tensor->data, 0, (size_t)tenon_count(tensor) * type.bits / 8), add_param(p, name, tensor) != TENON_OK)
+    snprintf(end, room, "on '%.20s': parameters of graphs lie in host memory, 'cpu'",
+             device ? device : "");
+  else if (!dtype_from(dtype, &type))
+    snprintf(end, room, "dtype %d: expected 0 to 6", dtype);
+  else if (ndim < 0 || ndim > TENON_RANK_MAX || (ndim && !shape))
+    snprintf(end, room, "%d dimensions", ndim);
+  else if (tenon_tensor_create(type, ndim, shape, &tensor) != TENON_OK)
+    snprintf(end, room, "%s", tenon_error());
+  else if (memset(tensor->data, 0, (size_t)tenon_count(tensor) * type.bits / 8),
+           add_param(p, name, tensor) != TENON_OK)
     snprintf(end, room, "out of memory");
   else {
     *data = tensor->data;
@@ -90,18 +108,21 @@ static void allocate(const void *handle, const int64_t *shape, int ndim, const c
   guard_throw(why);
 }
 
-/* ---- the call ------------------------------------------------------------------------------------------------------ */
+/* the call */
 
-#define BLOCK(b) (b).names, (b).count, (b).data, (b).shapes, (b).ndims, (b).dtypes, (b).versions, (b).devices, (b).ids
+#define BLOCK(b)                                                                                   \
+  (b).names, (b).count, (b).data, (b).shapes, (b).ndims, (b).dtypes, (b).versions, (b).devices,    \
+      (b).ids
 
 static int run(void *argument) {
   passing_t *p = argument;
-  return p->pass->library->abi._passCallGraphPass(p->pass->function, p->old.json, &p->json, p->keys, p->values,
-                                                  p->count, p->pass->table.name, BLOCK(p->args), BLOCK(p->aux),
-                                                  allocate, p);
+  return p->pass->library->abi._passCallGraphPass(p->pass->function, p->old.json, &p->json, p->keys,
+                                                  p->values, p->count, p->pass->table.name,
+                                                  BLOCK(p->args), BLOCK(p->aux), allocate, p);
 }
 
-/* Bytes of the text that came back: up to its end, in version 7, which does not mark it, up to the brace that closes the first. */
+/* Bytes of the text that came back: up to its end, in version 7, which does not mark it, up to the
+ * brace that closes the first. */
 static tenon_status_t measure(const passing_t *p, size_t *out_size) {
   const size_t most = malloc_usable_size(p->json);
   int depth = 0;
@@ -111,10 +132,16 @@ static tenon_status_t measure(const passing_t *p, size_t *out_size) {
     return *out_size < most ? TENON_OK : tn_fail(TENON_INVALID, "the text of its graph has no end");
   for (size_t i = 0; i < most; i++) {
     const char c = p->json[i];
-    if (is_text && c == '\\') i++;
-    else if (c == '"') is_text = !is_text;
-    else if (!is_text && c == '{') depth++;
-    else if (!is_text && c == '}' && --depth == 0) return *out_size = i + 1, TENON_OK;
+    if (is_text && c == '\\')
+      i++;
+    else if (c == '"')
+      is_text = !is_text;
+    else if (!is_text && c == '{')
+      depth++;
+    else if (!is_text && c == '}' && --depth == 0) {
+      *out_size = i + 1;
+      return TENON_OK;
+    }
   }
   return tn_fail(TENON_INVALID, "the text of its graph ends before its last brace");
 }
@@ -129,14 +156,18 @@ static tenon_status_t call_library(passing_t *p) {
   return tn_fail(TENON_UNKNOWN, "%s", why);
 }
 
-static tenon_status_t pass_graph(passing_t *p, const tenon_pass_call_t *call, tenon_graph_t **out_graph) {
+static tenon_status_t pass_graph(passing_t *p, const tenon_pass_call_t *call,
+                                 tenon_graph_t **out_graph) {
   size_t size;
   const size_t options = (size_t)call->option_count + 1;
-  p->keys = tn_arena_array(&p->arena, options, sizeof *p->keys),
+  p->keys = tn_arena_array(&p->arena, options, sizeof *p->keys);
   p->values = tn_arena_array(&p->arena, options, sizeof *p->values);
   if (!p->keys || !p->values) return tn_no_memory("a pass", 0);
   p->count = call->option_count;
-  for (int i = 0; i < p->count; i++) p->keys[i] = call->options[i].name, p->values[i] = call->options[i].value;
+  for (int i = 0; i < p->count; i++) {
+    p->keys[i] = call->options[i].name;
+    p->values[i] = call->options[i].value;
+  }
   TENON_TRY(nnvm_write(call->graph, NULL, NULL, &p->old));
   TENON_TRY(nnvm_blocks(&p->old, &p->arena, &p->args, &p->aux));
   const size_t count = (size_t)(p->args.count + p->aux.count) + 1;
@@ -146,19 +177,24 @@ static tenon_status_t pass_graph(passing_t *p, const tenon_pass_call_t *call, te
   tenon_tensor_t **aux = p->copies + p->args.count;
   TENON_TRY(copy_block(&p->args, p->copies));
   TENON_TRY(copy_block(&p->aux, aux));
-  lend(&p->args, p->copies, own), lend(&p->aux, aux, own + p->args.count);
+  lend(&p->args, p->copies, own);
+  lend(&p->aux, aux, own + p->args.count);
   tenon_status_t status = call_library(p);
   if (status == TENON_OK) status = find_changed(p, &p->args, p->copies, own);
   if (status == TENON_OK) status = find_changed(p, &p->aux, aux, own + p->args.count);
   if (status == TENON_OK) status = measure(p, &size);
-  return status == TENON_OK ? nnvm_read(p->pass->library, &p->old, p->json, size, p->params, out_graph) : status;
+  return status == TENON_OK
+             ? nnvm_read(p->pass->library, &p->old, p->json, size, p->params, out_graph)
+             : status;
 }
 
 tenon_status_t pass_run(tenon_pass_call_t *call, tenon_graph_t **out_graph) {
   passing_t p = {.pass = (const hosted_pass_t *)call->pass};
   tenon_status_t status = pass_graph(&p, call, out_graph);
-  for (nnvm_param_t *at = p.params; at; at = at->next) tenon_tensor_release(at->tensor);
-  for (int i = 0; p.copies && i < p.args.count + p.aux.count; i++) tenon_tensor_release(p.copies[i]);
+  for (nnvm_param_t *at = p.params; at; at = at->next)
+    tenon_tensor_release(at->tensor);
+  for (int i = 0; p.copies && i < p.args.count + p.aux.count; i++)
+    tenon_tensor_release(p.copies[i]);
   if (p.json) p.pass->library->abi._opCallFree(p.json);
   nnvm_clear(&p.old);
   tn_arena_clear(&p.arena);

@@ -2,10 +2,14 @@
 
 #include <pthread.h>
 
-enum { STATES = 1024, WORDS = 624 };
+enum {
+  STATES = 1024,
+  WORDS = 624,
+};
 
 typedef struct twister_t { /* as GNU's C++ library lays std::mt19937 out on 64-bit machines */
-  uint64_t words[WORDS], next;
+  uint64_t words[WORDS];
+  uint64_t next;
 } twister_t;
 
 static twister_t states[STATES];
@@ -28,8 +32,11 @@ void *random_begin(const tenon_random_t *of) {
   if (!of) return states;
   pthread_mutex_lock(&turns);
   const int goes_on = is_seeded && of->seed == last_seed && of->offset == last_offset + 1;
-  if (!goes_on) seed_all(of->offset ? tenon_random(of->seed, of->offset) : (uint32_t)of->seed * 127u);
-  is_seeded = 1, last_seed = of->seed, last_offset = of->offset;
+  if (!goes_on)
+    seed_all(of->offset ? tenon_random(of->seed, of->offset) : (uint32_t)of->seed * 127u);
+  is_seeded = 1;
+  last_seed = of->seed;
+  last_offset = of->offset;
   return states;
 }
 

@@ -6,7 +6,8 @@
 
 #include "guard.h"
 
-static const uint32_t dtypes[DTYPES] = {TENON_F32, TENON_F64, TENON_F16, TENON_U8, TENON_I32, TENON_I8, TENON_I64};
+static const uint32_t dtypes[DTYPES] = {TENON_F32, TENON_F64, TENON_F16, TENON_U8,
+                                        TENON_I32, TENON_I8,  TENON_I64};
 
 int dtype_to(tenon_dtype_t dtype) {
   for (int i = 0; i < DTYPES; i++)
@@ -16,7 +17,8 @@ int dtype_to(tenon_dtype_t dtype) {
 
 bool dtype_from(int number, tenon_dtype_t *out) {
   if (number < 0 || number >= DTYPES) return false;
-  return *out = tenon_dtype(dtypes[number]), true;
+  *out = tenon_dtype(dtypes[number]);
+  return true;
 }
 
 const char *device_name(tenon_device_t device) { return device.type == 1 ? "cpu" : "gpu"; }
@@ -30,41 +32,53 @@ bool state_check(const state_t *state, int result, const char *what, char *why, 
   return false;
 }
 
-/* ---- attributes --------------------------------------------------------------------------------------------------- */
+/* attributes */
 
 static bool set_attributes(state_t *state, const tenon_value_t *list, char *why, size_t capacity) {
   size_t size = 0;
-  for (uint32_t i = 0; i < list->count; i++) size += list->as.strs[i].size + 1;
+  for (uint32_t i = 0; i < list->count; i++)
+    size += list->as.strs[i].size + 1;
   char *at = state->text = malloc(size + 1);
   state->keys = calloc(list->count + 1, sizeof *state->keys);
   state->values = calloc(list->count + 1, sizeof *state->values);
-  if (!at || !state->keys || !state->values) return snprintf(why, capacity, "out of memory"), false;
+  if (!at || !state->keys || !state->values) {
+    snprintf(why, capacity, "out of memory");
+    return false;
+  }
   for (uint32_t i = 0; i < list->count; i++) {
     const tenon_string_t *text = &list->as.strs[i];
     char *equals = memcpy(at, text->data, text->size);
     at[text->size] = 0;
-    if (strlen(at) != text->size || !(equals = strchr(at, '=')) || equals == at)
-      return snprintf(why, capacity, "attribute '%.100s': expected name=value", at), false;
+    if (strlen(at) != text->size || !(equals = strchr(at, '=')) || equals == at) {
+      snprintf(why, capacity, "attribute '%.100s': expected name=value", at);
+      return false;
+    }
     *equals = 0;
-    state->keys[i] = at, state->values[i] = equals + 1, at += text->size + 1;
+    state->keys[i] = at;
+    state->values[i] = equals + 1;
+    at += text->size + 1;
   }
-  return state->count = (int)list->count, true;
+  state->count = (int)list->count;
+  return true;
 }
 
 typedef struct asked_t {
   state_t *state;
-  int *which, which_count;
+  int *which;
+  int which_count;
 } asked_t;
 
 static int parse(void *argument) {
   state_t *s = ((asked_t *)argument)->state;
-  return s->op->library->abi._opCallParseAttrs(s->op->parse, s->keys, s->values, s->count, &s->in_count, &s->out_count);
+  return s->op->library->abi._opCallParseAttrs(s->op->parse, s->keys, s->values, s->count,
+                                               &s->in_count, &s->out_count);
 }
 
 static int mutates(void *argument) {
   asked_t *a = argument;
-  return a->state->op->library->abi._opCallMutateInputs(a->state->op->mutates, a->state->keys, a->state->values,
-                                                        a->state->count, &a->which, &a->which_count);
+  return a->state->op->library->abi._opCallMutateInputs(a->state->op->mutates, a->state->keys,
+                                                        a->state->values, a->state->count,
+                                                        &a->which, &a->which_count);
 }
 
 /* Inputs that it writes to, as bits. */
@@ -72,12 +86,17 @@ static bool find_written(state_t *state, uint64_t *out, char *why, size_t capaci
   asked_t asked = {.state = state};
   *out = 0;
   if (!state->op->mutates) return true;
-  if (!state_check(state, guard_call(mutates, &asked, why, capacity), "mutateInputs", why, capacity)) return false;
+  if (!state_check(state, guard_call(mutates, &asked, why, capacity), "mutateInputs", why,
+                   capacity))
+    return false;
   bool good = true;
   for (int i = 0; i < asked.which_count && good; i++) {
     good = asked.which[i] >= 0 && asked.which[i] < state->in_count && asked.which[i] < 64;
-    if (good) *out |= (uint64_t)1 << asked.which[i];
-    else snprintf(why, capacity, "mutateInputs names input %d: it has %d", asked.which[i], state->in_count);
+    if (good)
+      *out |= (uint64_t)1 << asked.which[i];
+    else
+      snprintf(why, capacity, "mutateInputs names input %d: it has %d", asked.which[i],
+               state->in_count);
   }
   if (asked.which) state->op->library->abi._opCallFree(asked.which);
   return good;
@@ -88,10 +107,11 @@ static bool find_extra(state_t *state, char *why, size_t capacity) {
     char *end;
     if (strcmp(state->keys[i], HOSTED_EXTRA) != 0) continue;
     const long extra = strtol(state->values[i], &end, 10);
-    if (*end || end == state->values[i] || extra < 0 || extra > 1 << 16)
-      return snprintf(why, capacity, "attribute %s='%.100s': expected how many inputs a pass added", HOSTED_EXTRA,
-                      state->values[i]),
-             false;
+    if (*end || end == state->values[i] || extra < 0 || extra > 1 << 16) {
+      snprintf(why, capacity, "attribute %s='%.100s': expected how many inputs a pass added",
+               HOSTED_EXTRA, state->values[i]);
+      return false;
+    }
     state->extra = (int)extra;
   }
   return true;
@@ -100,25 +120,37 @@ static bool find_extra(state_t *state, char *why, size_t capacity) {
 /* Of an operator of subgraphs: its graph says how many inputs and results it has. */
 static bool fits_subgraph(state_t *state, const tenon_value_t *attrs, char *why, size_t capacity) {
   bool has_text = false;
-  if (!attrs[0].as.graph) return snprintf(why, capacity, "it has no graph"), false;
-  for (int i = 0; i < state->count; i++) has_text |= strcmp(state->keys[i], HOSTED_SUBGRAPH) == 0;
-  if (!has_text)
-    return snprintf(why, capacity, "attribute %s is missing: nodes of it are made by its library's partitioners",
-                    HOSTED_SUBGRAPH),
-           false;
-  state->in_count = tenon_graph_input_count(attrs[0].as.graph), state->out_count = (int)attrs[1].as.i;
+  if (!attrs[0].as.graph) {
+    snprintf(why, capacity, "it has no graph");
+    return false;
+  }
+  for (int i = 0; i < state->count; i++)
+    has_text |= strcmp(state->keys[i], HOSTED_SUBGRAPH) == 0;
+  if (!has_text) {
+    snprintf(why, capacity,
+             "attribute %s is missing: nodes of it are made by its library's partitioners",
+             HOSTED_SUBGRAPH);
+    return false;
+  }
+  state->in_count = tenon_graph_input_count(attrs[0].as.graph);
+  state->out_count = (int)attrs[1].as.i;
   return true;
 }
 
-bool state_counts(const hosted_op_t *op, const char *const *keys, const char *const *values, int count, int *out_in,
-                  int *out_out, char *why, size_t capacity) {
+bool state_counts(const hosted_op_t *op, const char *const *keys, const char *const *values,
+                  int count, int *out_in, int *out_out, char *why, size_t capacity) {
   state_t state = {.op = op, .count = count, .in_count = -1, .out_count = -1};
   asked_t asked = {.state = &state};
-  state.keys = (const char **)(uintptr_t)keys, state.values = (const char **)(uintptr_t)values;
-  if (!state_check(&state, guard_call(parse, &asked, why, capacity), "parseAttrs", why, capacity)) return false;
-  *out_in = state.in_count, *out_out = state.out_count;
+  state.keys = (const char **)(uintptr_t)keys;
+  state.values = (const char **)(uintptr_t)values;
+  if (!state_check(&state, guard_call(parse, &asked, why, capacity), "parseAttrs", why, capacity))
+    return false;
+  *out_in = state.in_count;
+  *out_out = state.out_count;
   if (state.in_count >= 0 && state.out_count >= 0 && state.out_count < 1 << 16) return true;
-  return snprintf(why, capacity, "parseAttrs says %d inputs and %d outputs", state.in_count, state.out_count), false;
+  snprintf(why, capacity, "parseAttrs says %d inputs and %d outputs", state.in_count,
+           state.out_count);
+  return false;
 }
 
 /* What the attributes say of the operator: against what its schema says. */
@@ -126,25 +158,30 @@ static bool fits(state_t *state, char *why, size_t capacity) {
   const hosted_op_t *op = state->op;
   uint64_t written;
   asked_t asked = {.state = state};
-  if (op->parse && !state_check(state, guard_call(parse, &asked, why, capacity), "parseAttrs", why, capacity))
+  if (op->parse &&
+      !state_check(state, guard_call(parse, &asked, why, capacity), "parseAttrs", why, capacity))
     return false;
-  if (state->in_count < 0 || state->out_count < 0)
-    return snprintf(why, capacity, "parseAttrs says %d inputs and %d outputs", state->in_count, state->out_count),
-           false;
+  if (state->in_count < 0 || state->out_count < 0) {
+    snprintf(why, capacity, "parseAttrs says %d inputs and %d outputs", state->in_count,
+             state->out_count);
+    return false;
+  }
   if (!find_written(state, &written, why, capacity)) return false;
-  if (state->is_list ||
-      (state->in_count == op->in_count && state->out_count == op->out_count && written == op->written))
+  if (state->is_list || (state->in_count == op->in_count && state->out_count == op->out_count &&
+                         written == op->written))
     return true;
   snprintf(why, capacity,
-           "with these attributes it has %d inputs and %d outputs, %s: call %s.list, which takes any number",
-           state->in_count, state->out_count, written == op->written ? "not as without any" : "and writes to others",
-           op->name);
+           "with these attributes it has %d inputs and %d outputs, %s: call %s.list, which takes "
+           "any number",
+           state->in_count, state->out_count,
+           written == op->written ? "not as without any" : "and writes to others", op->name);
   return false;
 }
 
-/* ---- the state ---------------------------------------------------------------------------------------------------- */
+/* the state */
 
-static const hosted_op_t *find_op(const hosted_t *library, const tenon_op_t *op, bool *out_is_list) {
+static const hosted_op_t *find_op(const hosted_t *library, const tenon_op_t *op,
+                                  bool *out_is_list) {
   tenon_op_info_t info = {.size = sizeof info};
   tenon_op_info(op, &info);
   const char *name = strstr(info.name, "::") + 2;
@@ -155,8 +192,10 @@ static const hosted_op_t *find_op(const hosted_t *library, const tenon_op_t *op,
     if (pass && strncmp(name, "_backward_", prefix) != 0) break;
     for (int i = 0; i < library->op_count; i++) {
       const hosted_op_t *o = &library->ops[i];
-      if (strlen(o->name) != size - prefix || memcmp(o->name, name + prefix, size - prefix) != 0) continue;
-      return *out_is_list = point || o->in_count < 0, o;
+      if (strlen(o->name) != size - prefix || memcmp(o->name, name + prefix, size - prefix) != 0)
+        continue;
+      *out_is_list = point || o->in_count < 0;
+      return o;
     }
   }
   return NULL;
@@ -167,12 +206,16 @@ void state_destroy(void *pointer) {
   if (!state) return;
   for (instance_t *i = state->instances, *next; i; i = next) {
     next = i->next;
-    if (state->op->library->abi._opCallDestroyOpState) state->op->library->abi._opCallDestroyOpState(i->object);
+    if (state->op->library->abi._opCallDestroyOpState)
+      state->op->library->abi._opCallDestroyOpState(i->object);
     pthread_mutex_destroy(&i->turns);
     free(i);
   }
   pthread_mutex_destroy(&state->lock);
-  free(state->text), free(state->keys), free(state->values), free(state);
+  free(state->text);
+  free(state->keys);
+  free(state->values);
+  free(state);
 }
 
 tenon_status_t state_create(tenon_node_t *node) {
@@ -183,23 +226,29 @@ tenon_status_t state_create(tenon_node_t *node) {
   state_t *state = calloc(1, sizeof *state);
   if (!state) return tenon_fail(node, TENON_MEMORY, "%s: out of memory", op->name);
   pthread_mutex_init(&state->lock, NULL);
-  state->op = op, state->is_list = is_list, state->in_count = state->out_count = -1;
+  state->op = op;
+  state->is_list = is_list;
+  state->in_count = state->out_count = -1;
   if (set_attributes(state, &node->attrs[op->is_subgraph ? 2 : 0], why, sizeof why) &&
       find_extra(state, why, sizeof why) &&
-      (op->is_subgraph ? fits_subgraph(state, node->attrs, why, sizeof why) : fits(state, why, sizeof why)))
-    return node->state = state, TENON_OK;
+      (op->is_subgraph ? fits_subgraph(state, node->attrs, why, sizeof why)
+                       : fits(state, why, sizeof why))) {
+    node->state = state;
+    return TENON_OK;
+  }
   state_destroy(state);
   return tenon_fail(node, TENON_INVALID, "%s", why);
 }
 
-/* ---- objects of stateful operators -------------------------------------------------------------------------------- */
+/* objects of stateful operators */
 
 typedef struct create_t {
   const state_t *state;
   tenon_device_t device;
   author_fn function;
   unsigned **shapes;
-  int *ndims, *dtypes;
+  int *ndims;
+  int *dtypes;
   int count;
   void *object;
 } create_t;
@@ -210,61 +259,86 @@ static int create(void *argument) {
   const hosted_t *l = s->op->library;
   if (l->version == 7) { /* attributes alone */
     create_7_fn create_7;
-    _Static_assert(sizeof create_7 == sizeof l->abi._opCallCreateOpState, "one is called as the other");
+    _Static_assert(sizeof create_7 == sizeof l->abi._opCallCreateOpState,
+                   "one is called as the other");
     memcpy(&create_7, &l->abi._opCallCreateOpState, sizeof create_7);
     return create_7(c->function, s->keys, s->values, s->count, &c->object);
   }
-  return l->abi._opCallCreateOpState(c->function, s->keys, s->values, s->count, device_name(c->device), c->device.id,
-                                     c->shapes, c->ndims, c->count, c->dtypes, &c->object);
+  return l->abi._opCallCreateOpState(c->function, s->keys, s->values, s->count,
+                                     device_name(c->device), c->device.id, c->shapes, c->ndims,
+                                     c->count, c->dtypes, &c->object);
 }
 
-static bool make_object(create_t *c, const int64_t *key, unsigned *extents, char *why, size_t capacity) {
+static bool make_object(create_t *c, const int64_t *key, unsigned *extents, char *why,
+                        size_t capacity) {
   for (int i = 0; i < c->count; i++) {
-    c->dtypes[i] = (int)*key++, c->ndims[i] = (int)*key++, c->shapes[i] = extents;
-    for (int d = 0; d < c->ndims[i]; d++) *extents++ = (unsigned)*key++;
+    c->dtypes[i] = (int)*key++;
+    c->ndims[i] = (int)*key++;
+    c->shapes[i] = extents;
+    for (int d = 0; d < c->ndims[i]; d++)
+      *extents++ = (unsigned)*key++;
   }
-  if (!state_check(c->state, guard_call(create, c, why, capacity), "createOpState", why, capacity)) return false;
+  if (!state_check(c->state, guard_call(create, c, why, capacity), "createOpState", why, capacity))
+    return false;
   if (c->object) return true;
-  return snprintf(why, capacity, "createOpState gives nothing"), false;
+  snprintf(why, capacity, "createOpState gives nothing");
+  return false;
 }
 
-static instance_t *add_instance(state_t *state, tenon_device_t device, const int64_t *key, int size, char *why,
-                                size_t capacity) {
+static instance_t *add_instance(state_t *state, tenon_device_t device, const int64_t *key, int size,
+                                char *why, size_t capacity) {
   const size_t count = (size_t)(state->in_count + state->extra);
   instance_t *made = malloc(sizeof *made + (size_t)size * sizeof *key);
-  char *room = malloc(count * (sizeof(unsigned *) + 2 * sizeof(int)) + (size_t)size * sizeof(unsigned) + 8);
+  char *room =
+      malloc(count * (sizeof(unsigned *) + 2 * sizeof(int)) + (size_t)size * sizeof(unsigned) + 8);
   create_t c = {.state = state, .device = device, .count = size ? (int)count : 0};
   c.function = device.type == 1 ? state->op->create.cpu : state->op->create.gpu;
   bool good = made && room;
-  if (!good) snprintf(why, capacity, "out of memory");
+  if (!good)
+    snprintf(why, capacity, "out of memory");
   else {
-    c.shapes = (unsigned **)(void *)room, c.ndims = (int *)(void *)(c.shapes + count), c.dtypes = c.ndims + count;
+    c.shapes = (unsigned **)(void *)room;
+    c.ndims = (int *)(void *)(c.shapes + count);
+    c.dtypes = c.ndims + count;
     good = make_object(&c, key, (unsigned *)(c.dtypes + count), why, capacity);
   }
   free(room);
-  if (!good) return free(made), NULL;
-  *made = (instance_t){.next = state->instances, .object = c.object, .device = device, .count = size};
+  if (!good) {
+    free(made);
+    return NULL;
+  }
+  *made =
+      (instance_t){.next = state->instances, .object = c.object, .device = device, .count = size};
   memcpy(made->key, key, (size_t)size * sizeof *key);
   pthread_mutex_init(&made->turns, NULL);
   return state->instances = made;
 }
 
-instance_t *state_instance(state_t *state, tenon_device_t device, tenon_tensor_t *const *inputs, char *why,
-                           size_t capacity) {
-  int64_t few[64], *key = few;
-  size_t size = 0, most = 0;
+instance_t *state_instance(state_t *state, tenon_device_t device, tenon_tensor_t *const *inputs,
+                           char *why, size_t capacity) {
+  int64_t few[64];
+  int64_t *key = few;
+  size_t size = 0;
+  size_t most = 0;
   const bool any_shape = state->op->library->version == 7;
   const int count = state->in_count + state->extra;
-  for (int i = 0; i < count && !any_shape; i++) most += 2 + (size_t)inputs[i]->ndim;
-  if (most > 64 && !(key = malloc(most * sizeof *key))) return snprintf(why, capacity, "out of memory"), NULL;
+  for (int i = 0; i < count && !any_shape; i++)
+    most += 2 + (size_t)inputs[i]->ndim;
+  if (most > 64 && !(key = malloc(most * sizeof *key))) {
+    snprintf(why, capacity, "out of memory");
+    return NULL;
+  }
   for (int i = 0; i < count && !any_shape; i++) {
-    key[size++] = dtype_to(inputs[i]->dtype), key[size++] = inputs[i]->ndim;
-    for (int32_t d = 0; d < inputs[i]->ndim; d++) key[size++] = inputs[i]->shape[d];
+    key[size++] = dtype_to(inputs[i]->dtype);
+    key[size++] = inputs[i]->ndim;
+    for (int32_t d = 0; d < inputs[i]->ndim; d++)
+      key[size++] = inputs[i]->shape[d];
   }
   pthread_mutex_lock(&state->lock);
   instance_t *found = state->instances;
-  while (found && (found->device.type != device.type || found->device.id != device.id || (size_t)found->count != size ||
-                   memcmp(found->key, key, size * sizeof *key) != 0))
+  while (found &&
+         (found->device.type != device.type || found->device.id != device.id ||
+          (size_t)found->count != size || memcmp(found->key, key, size * sizeof *key) != 0))
     found = found->next;
   if (!found) found = add_instance(state, device, key, (int)size, why, capacity);
   pthread_mutex_unlock(&state->lock);

@@ -1,4 +1,5 @@
-/* Attributes of nodes: MXNet writes them as texts that Python would print.  Called by node.c, rule.c and lower_*.c. */
+/* Attributes of nodes: MXNet writes them as texts that Python would print.  Called by node.c,
+ * rule.c and lower_*.c. */
 #include <errno.h>
 #include <math.h>
 #include <stdio.h>
@@ -31,7 +32,8 @@ static const char *read_int(const char *at, int64_t *out) {
 }
 
 int64_t attr_int(lower_t *lower, const char *name, int64_t otherwise) {
-  const char *text = attr_text(lower, name, NULL), *end;
+  const char *text = attr_text(lower, name, NULL);
+  const char *end;
   int64_t value = otherwise;
   if (!text) return otherwise;
   if (strcmp(text, "True") == 0 || strcmp(text, "False") == 0) return *text == 'T';
@@ -55,11 +57,13 @@ bool attr_bool(lower_t *lower, const char *name, bool otherwise) {
   if (!text) return otherwise;
   for (size_t i = 0; i < 6; i++)
     if (strcmp(text, words[i]) == 0) return i < 3;
-  return wrong(lower, name, "True or False", text), otherwise;
+  wrong(lower, name, "True or False", text);
+  return otherwise;
 }
 
 tenon_dtype_t attr_dtype(lower_t *lower, const char *name, tenon_dtype_t otherwise) {
-  const char *text = attr_text(lower, name, NULL), *end;
+  const char *text = attr_text(lower, name, NULL);
+  const char *end;
   tenon_dtype_t dtype = otherwise;
   int64_t number;
   if (!text || strcmp(text, "-1") == 0) return otherwise;
@@ -76,19 +80,25 @@ bool attr_is(lower_t *lower, const char *name, const char *value, const char *ot
 static const char *skip(const char *at) { return at + strspn(at, " \t\n"); }
 
 int32_t attr_ints(lower_t *lower, const char *name, int64_t values[INTS_MAX]) {
-  const char *text = attr_text(lower, name, NULL), *at;
+  const char *text = attr_text(lower, name, NULL);
+  const char *at;
   int32_t count = 0;
   if (!text) return -1;
   at = skip(text);
   const char close = *at == '(' ? ')' : *at == '[' ? ']' : 0;
   if (close) at = skip(at + 1);
   while (at && *at != close && count < INTS_MAX) {
-    if (strncmp(at, "None", 4) == 0) values[count++] = INT64_MIN, at += 4;
-    else if ((at = read_int(at, &values[count]))) count++;
+    if (strncmp(at, "None", 4) == 0) {
+      values[count++] = INT64_MIN;
+      at += 4;
+    } else if ((at = read_int(at, &values[count])))
+      count++;
     if (!at) break;
     at = skip(at);
-    if (close && *at == ',') at = skip(at + 1);
-    else break;
+    if (close && *at == ',')
+      at = skip(at + 1);
+    else
+      break;
   }
   if (!at || *at != close || (close && *skip(at + 1))) {
     wrong(lower, name, "integers, as (1, 2)", text);
@@ -98,17 +108,20 @@ int32_t attr_ints(lower_t *lower, const char *name, int64_t values[INTS_MAX]) {
 }
 
 const char *attr_list(lower_t *lower, const int64_t *values, int32_t count) {
-  size_t room = (size_t)count * 24 + 3, used = 1;
+  size_t room = (size_t)count * 24 + 3;
+  size_t used = 1;
   char *text = lower_take(lower, room, 1);
   if (!text) return "[]";
   *text = '[';
   for (int32_t i = 0; i < count; i++)
-    used += (size_t)snprintf(text + used, room - used, "%s%lld", i ? "," : "", (long long)values[i]);
+    used +=
+        (size_t)snprintf(text + used, room - used, "%s%lld", i ? "," : "", (long long)values[i]);
   text[used] = ']';
   return text;
 }
 
-bool attr_give(lower_t *lower, const char *name, const tenon_op_t *op, tenon_attrs_t *attrs, const char *argument) {
+bool attr_give(lower_t *lower, const char *name, const tenon_op_t *op, tenon_attrs_t *attrs,
+               const char *argument) {
   tenon_argument_t about = {.size = sizeof about};
   tenon_value_t value = {TENON_KIND_DTYPE, 0, {0}};
   int64_t ints[INTS_MAX];
@@ -117,20 +130,28 @@ bool attr_give(lower_t *lower, const char *name, const tenon_op_t *op, tenon_att
     if (strcmp(about.name, argument) == 0) kind = about.kind;
   if (!attr_text(lower, name, NULL) || lower_stopped(lower)) return false;
   switch (kind) {
-  case TENON_KIND_BOOL: lower->status = tenon_attrs_int(attrs, argument, attr_bool(lower, name, false)); break;
-  case TENON_KIND_INT: lower->status = tenon_attrs_int(attrs, argument, attr_int(lower, name, 0)); break;
-  case TENON_KIND_FLOAT: lower->status = tenon_attrs_float(attrs, argument, attr_float(lower, name, 0)); break;
+  case TENON_KIND_BOOL:
+    lower->status = tenon_attrs_int(attrs, argument, attr_bool(lower, name, false));
+    break;
+  case TENON_KIND_INT:
+    lower->status = tenon_attrs_int(attrs, argument, attr_int(lower, name, 0));
+    break;
+  case TENON_KIND_FLOAT:
+    lower->status = tenon_attrs_float(attrs, argument, attr_float(lower, name, 0));
+    break;
   case TENON_KIND_INTS:
   case TENON_KIND_DIMS: {
     int32_t count = attr_ints(lower, name, ints);
-    if (!lower_stopped(lower)) lower->status = tenon_attrs_ints(attrs, argument, ints, (uint32_t)count);
+    if (!lower_stopped(lower))
+      lower->status = tenon_attrs_ints(attrs, argument, ints, (uint32_t)count);
     break;
   }
   case TENON_KIND_DTYPE:
     value.as.dtype = attr_dtype(lower, name, value.as.dtype);
     if (!lower_stopped(lower)) lower->status = tenon_attrs_set(attrs, argument, &value);
     break;
-  default: lower->status = tenon_attrs_text(attrs, argument, attr_text(lower, name, ""));
+  default:
+    lower->status = tenon_attrs_text(attrs, argument, attr_text(lower, name, ""));
   }
   return !lower_stopped(lower);
 }

@@ -1,12 +1,15 @@
-/* Operators of loaded libraries, by their own name: MXNet's have no namespace.  Called by node.c for names that no rule has. */
+/* Operators of loaded libraries, by their own name: MXNet's have no namespace.  Called by node.c
+ * for names that no rule has. */
 #include <stdio.h>
 #include <string.h>
 
 #include "lower.h"
 
 const tenon_op_t *custom_find(lower_t *lower, const char *name) {
-  const tenon_op_t *const *ops = NULL, *found = NULL;
-  tenon_op_info_t info = {.size = sizeof info}, first = {.size = sizeof first};
+  const tenon_op_t *const *ops = NULL;
+  const tenon_op_t *found = NULL;
+  tenon_op_info_t info = {.size = sizeof info};
+  tenon_op_info_t first = {.size = sizeof first};
   int32_t count = 0;
   if (lower_stopped(lower)) return NULL;
   if ((lower->status = tenon_ops_list(&ops, &count)) != TENON_OK) return NULL;
@@ -14,14 +17,20 @@ const tenon_op_t *custom_find(lower_t *lower, const char *name) {
     tenon_op_info(ops[i], &info);
     const char *own = strstr(info.name, "::");
     if (!own || strcmp(own + 2, name) != 0 || strncmp(info.name, "core::", 6) == 0) continue;
-    if (found) lower_fail(lower, "both %s and %s have this name; load one of their libraries", first.name, info.name);
-    else found = ops[i], first = info;
+    if (found)
+      lower_fail(lower, "both %s and %s have this name; load one of their libraries", first.name,
+                 info.name);
+    else {
+      found = ops[i];
+      first = info;
+    }
   }
   tenon_ops_release(ops);
   return lower_stopped(lower) ? NULL : found;
 }
 
-/* The node's inputs in the order of the schema's; a list takes what the arguments after it do not need. */
+/* The node's inputs in the order of the schema's; a list takes what the arguments after it do not
+ * need. */
 static values_t *operands_of(lower_t *lower, const tenon_op_t *op, const tenon_op_info_t *info) {
   values_t *operands = lower_take(lower, (size_t)info->input_count + 1, sizeof *operands);
   tenon_argument_t about = {.size = sizeof about};
@@ -29,13 +38,16 @@ static values_t *operands_of(lower_t *lower, const tenon_op_t *op, const tenon_o
   for (int32_t i = 0; operands && i < info->input_count; i++) {
     (void)tenon_op_argument(op, TENON_ARGUMENT_INPUT, i, &about);
     bool is_list = about.kind == TENON_KIND_TENSORS;
-    int32_t left = lower->input_count - next, count = left > 0;
-    if (is_list) count = left - (info->input_count - 1 - i) > 0 ? left - (info->input_count - 1 - i) : 0;
+    int32_t left = lower->input_count - next;
+    int32_t count = left > 0;
+    if (is_list)
+      count = left - (info->input_count - 1 - i) > 0 ? left - (info->input_count - 1 - i) : 0;
     operands[i] = (values_t){(tenon_edge_t *)lower->inputs + next, count, is_list};
     next += count;
   }
   if (next < lower->input_count)
-    lower_fail(lower, "%d inputs, but %s takes %d", (int)lower->input_count, info->schema, (int)next);
+    lower_fail(lower, "%d inputs, but %s takes %d", (int)lower->input_count, info->schema,
+               (int)next);
   return operands;
 }
 

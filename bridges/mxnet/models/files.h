@@ -6,8 +6,11 @@
 #include "base/status.h"
 
 /* All of a file; the arena has it. */
-tenon_status_t files_read(const char *path, tn_arena_t *arena, const char **out_data, size_t *out_size);
-/* The file with the parameters of a symbol file; out_path NULL: there is none.  INVALID where there are several. */
-tenon_status_t files_params(const char *symbol_path, const char *folder, tn_arena_t *arena, const char **out_path);
+tenon_status_t files_read(const char *path, tn_arena_t *arena, const char **out_data,
+                          size_t *out_size);
+/* The file with the parameters of a symbol file; out_path NULL: there is none.  INVALID where there
+ * are several. */
+tenon_status_t files_params(const char *symbol_path, const char *folder, tn_arena_t *arena,
+                            const char **out_path);
 
 #endif

@@ -1,7 +1,8 @@
 /* Lowering: what an operator of MXNet's becomes.  Most are a rule, a text such as
- *   "LRN(x) = lrn(x, size=nsize, alpha=alpha?0.0001, beta=beta?0.75, bias=knorm?2.0)"
- * whose left side names the node's inputs and whose right side is calls of core's operators; the others are functions.
- * Failures are sticky: after the first one, or after lower_missing, every function below does nothing and gives EDGE_NONE. */
+ *   "LRN(x) = lrn(x, size=nsize, alpha=alpha?0.0001, beta=beta?0.75, bias=knorm?2.0)" whose left
+ *   side names the node's inputs and whose right side is calls of core's operators; the others are
+ *   functions. Failures are sticky: after the first one, or after lower_missing, every function
+ *   below does nothing and gives EDGE_NONE. */
 #ifndef BRIDGES_MXNET_MODELS_LOWER_H
 #define BRIDGES_MXNET_MODELS_LOWER_H
 
@@ -10,7 +11,7 @@
 #include "params.h"
 #include "symbol.h"
 
-enum { EDGE_NONE = -1 /* absent */, EDGE_MISSING = -2 /* of an operator that is not covered */ };
+enum { EDGE_NONE = -1 /* absent */, EDGE_MISSING = -2, /* of an operator that is not covered */ };
 
 typedef struct values_t { /* of a node, or of an argument */
   tenon_edge_t *edges;
@@ -20,7 +21,8 @@ typedef struct values_t { /* of a node, or of an argument */
 
 typedef struct missing_t { /* an operator that is not covered, for one reason */
   struct missing_t *next;
-  const char *op, *reason;
+  const char *op;
+  const char *reason;
   char nodes[160]; /* the first of them, by name */
   size_t count;
 } missing_t;
@@ -30,8 +32,8 @@ typedef struct model_t {
   tenon_builder_t *builder;
   symbol_t symbol;
   params_t params;
-  values_t *values;            /* of each node */
-  int32_t *ranks;              /* of the results of each node, as far as symbol and parameters tell; -1 */
+  values_t *values; /* of each node */
+  int32_t *ranks;   /* of the results of each node, as far as symbol and parameters tell; -1 */
   const struct rule_t **rules; /* of each node; NULL: none */
   tenon_dtype_t *dtypes;       /* of variables that state none */
   missing_t *missing;
@@ -85,15 +87,18 @@ const rule_t *rule_find(const char *op); /* NULL: there is none */
 /* The mark of the index-th input, 0: it has none. */
 bool rule_has_mark(const rule_t *rule, int32_t index, char mark);
 void rule_run(const rule_t *rule, lower_t *lower);
-/* Runs a right side whose parameters a, b, c, ... are these edges; its results, of which lower_run gives the first. */
-values_t lower_run_all(lower_t *lower, const tenon_edge_t *edges, size_t count, const char *format, ...)
-    TENON_FORMAT(4, 5);
-tenon_edge_t lower_run(lower_t *lower, const tenon_edge_t *edges, size_t count, const char *format, ...)
-    TENON_FORMAT(4, 5);
-#define EDGES(...) (tenon_edge_t[]){__VA_ARGS__}, sizeof((tenon_edge_t[]){__VA_ARGS__}) / sizeof(tenon_edge_t)
+/* Runs a right side whose parameters a, b, c, ... are these edges; its results, of which lower_run
+ * gives the first. */
+values_t lower_run_all(lower_t *lower, const tenon_edge_t *edges, size_t count, const char *format,
+                       ...) TENON_FORMAT(4, 5);
+tenon_edge_t lower_run(lower_t *lower, const tenon_edge_t *edges, size_t count, const char *format,
+                       ...) TENON_FORMAT(4, 5);
+#define EDGES(...)                                                                                 \
+  (tenon_edge_t[]){__VA_ARGS__}, sizeof((tenon_edge_t[]){__VA_ARGS__}) / sizeof(tenon_edge_t)
 
 /* rank.c */
-/* Finds model->ranks: forwards and backwards through what rules say of inputs, so that those of variables are known. */
+/* Finds model->ranks: forwards and backwards through what rules say of inputs, so that those of
+ * variables are known. */
 tenon_status_t rank_find(model_t *model);
 
 /* node.c */
@@ -104,9 +109,10 @@ bool lower_stopped(const lower_t *lower);
 void *lower_take(lower_t *lower, size_t count, size_t size);   /* of the arena; NULL: failed */
 void lower_give(lower_t *lower, tenon_edge_t edge);            /* adds an output */
 tenon_edge_t lower_input(const lower_t *lower, int32_t index); /* EDGE_NONE past the last */
-values_t lower_call(lower_t *lower, const tenon_op_t *op, tenon_attrs_t *attrs, const values_t *operands,
-                    int32_t operand_count, int32_t wanted);
-tenon_edge_t lower_tensor(lower_t *lower, tenon_tensor_t *tensor); /* a constant; takes the tensor over */
+values_t lower_call(lower_t *lower, const tenon_op_t *op, tenon_attrs_t *attrs,
+                    const values_t *operands, int32_t operand_count, int32_t wanted);
+tenon_edge_t lower_tensor(lower_t *lower,
+                          tenon_tensor_t *tensor); /* a constant; takes the tensor over */
 tenon_edge_t lower_ints(lower_t *lower, const int64_t *values, size_t count);
 tenon_edge_t lower_scalar(lower_t *lower, tenon_dtype_t dtype, double value);
 /* The rank, or -1. */
@@ -131,11 +137,14 @@ enum { INTS_MAX = 64 };
 int32_t attr_ints(lower_t *lower, const char *name, int64_t values[INTS_MAX]);
 /* The text of such a list in the schema's language. */
 const char *attr_list(lower_t *lower, const int64_t *values, int32_t count);
-/* Gives an attribute of the node to an argument of an operator; false: it is absent, or that failed. */
-bool attr_give(lower_t *lower, const char *name, const tenon_op_t *op, tenon_attrs_t *attrs, const char *argument);
+/* Gives an attribute of the node to an argument of an operator; false: it is absent, or that
+ * failed. */
+bool attr_give(lower_t *lower, const char *name, const tenon_op_t *op, tenon_attrs_t *attrs,
+               const char *argument);
 
 /* custom.c */
-/* The operator of a loaded library that has this name in whatever namespace; NULL: none, or several, which fails. */
+/* The operator of a loaded library that has this name in whatever namespace; NULL: none, or
+ * several, which fails. */
 const tenon_op_t *custom_find(lower_t *lower, const char *name);
 void custom_lower(lower_t *lower, const tenon_op_t *op);
 

@@ -1,11 +1,13 @@
-/* Operators that look elements up, order them or number them, and those that make tensors of numbers.  Indices may be floats. */
+/* Operators that look elements up, order them or number them, and those that make tensors of
+ * numbers.  Indices may be floats. */
 #include <stdio.h>
 #include <string.h>
 
 #include "lower.h"
 
 /* Indices as i64, within [0, extent of x's axis): at its ends, or (wrap) counted around it. */
-static tenon_edge_t bounded(lower_t *lower, tenon_edge_t x, tenon_edge_t indices, long long axis, const char *mode) {
+static tenon_edge_t bounded(lower_t *lower, tenon_edge_t x, tenon_edge_t indices, long long axis,
+                            const char *mode) {
   tenon_edge_t at = lower_run(lower, EDGES(indices), "cast(a, to='i64')");
   tenon_edge_t count = lower_run(lower, EDGES(x), "gather(shape(a), %lld:i64)", axis);
   if (strcmp(mode, "raise") == 0) return at;
@@ -22,10 +24,13 @@ static void lower_take_op(lower_t *lower) {
 
 /* For each row the element that an index names. */
 static void lower_pick(lower_t *lower) {
-  bool is_take = strcmp(lower->node->op, "batch_take") == 0, keep = attr_bool(lower, "keepdims", false);
+  bool is_take = strcmp(lower->node->op, "batch_take") == 0;
+  bool keep = attr_bool(lower, "keepdims", false);
   long long axis = attr_int(lower, "axis", is_take ? 1 : -1);
-  tenon_edge_t x = lower->inputs[0], at = bounded(lower, x, lower->inputs[1], axis, attr_text(lower, "mode", "clip"));
-  bool is_wide = lower_rank_of(lower, at) >= 0 && lower_rank_of(lower, at) == lower_rank_of(lower, x);
+  tenon_edge_t x = lower->inputs[0];
+  tenon_edge_t at = bounded(lower, x, lower->inputs[1], axis, attr_text(lower, "mode", "clip"));
+  bool is_wide =
+      lower_rank_of(lower, at) >= 0 && lower_rank_of(lower, at) == lower_rank_of(lower, x);
   if (!is_wide) at = lower_run(lower, EDGES(at), "unsqueeze(a, [%lld]:i64)", axis);
   tenon_edge_t y = lower_run(lower, EDGES(x, at), "gather_elements(a, b, axis=%lld)", axis);
   lower_give(lower, keep ? y : lower_run(lower, EDGES(y), "squeeze(a, [%lld]:i64)", axis));
@@ -35,8 +40,10 @@ static void lower_pick(lower_t *lower) {
 static tenon_edge_t tuples(lower_t *lower, tenon_edge_t indices) {
   int64_t perm[TENON_RANK_MAX];
   int32_t rank = lower_rank(lower, indices);
-  for (int32_t i = 0; i < rank; i++) perm[i] = (i + 1) % rank;
-  return lower_run(lower, EDGES(indices), "cast(transpose(a, perm=%s), to='i64')", attr_list(lower, perm, rank));
+  for (int32_t i = 0; i < rank; i++)
+    perm[i] = (i + 1) % rank;
+  return lower_run(lower, EDGES(indices), "cast(transpose(a, perm=%s), to='i64')",
+                   attr_list(lower, perm, rank));
 }
 
 static void lower_gather_nd(lower_t *lower) {
@@ -47,19 +54,20 @@ static void lower_gather_nd(lower_t *lower) {
 static void lower_scatter_nd(lower_t *lower) {
   int64_t shape[INTS_MAX];
   int32_t count = attr_ints(lower, "shape", shape);
-  tenon_edge_t at = tuples(lower, lower->inputs[1]), extents = lower_ints(lower, shape, count > 0 ? (size_t)count : 0);
-  lower_give(lower, lower_run(lower, EDGES(lower->inputs[0], at, extents), "scatter_nd(expand(0:a, c), b, a)"));
+  tenon_edge_t at = tuples(lower, lower->inputs[1]);
+  tenon_edge_t extents = lower_ints(lower, shape, count > 0 ? (size_t)count : 0);
+  lower_give(lower, lower_run(lower, EDGES(lower->inputs[0], at, extents),
+                              "scatter_nd(expand(0:a, c), b, a)"));
 }
 
 static void lower_one_hot(lower_t *lower) {
   const char *dtype = tenon_dtype_name(attr_dtype(lower, "dtype", tenon_dtype(TENON_F32)));
-  lower_give(
-      lower,
-      lower_run(
-          lower, lower->inputs, 1,
-          "where(equal(unsqueeze(cast(a, to='i64'), [-1]:i64), range(0:i64, %lld:i64, 1:i64)), %.17g:%s, %.17g:%s)",
-          (long long)attr_int(lower, "depth", 0), attr_float(lower, "on_value", 1), dtype,
-          attr_float(lower, "off_value", 0), dtype));
+  lower_give(lower,
+             lower_run(lower, lower->inputs, 1,
+                       "where(equal(unsqueeze(cast(a, to='i64'), [-1]:i64), range(0:i64, %lld:i64, "
+                       "1:i64)), %.17g:%s, %.17g:%s)",
+                       (long long)attr_int(lower, "depth", 0), attr_float(lower, "on_value", 1),
+                       dtype, attr_float(lower, "off_value", 0), dtype));
 }
 
 static void lower_boolean_mask(lower_t *lower) {
@@ -67,7 +75,7 @@ static void lower_boolean_mask(lower_t *lower) {
                               (long long)attr_int(lower, "axis", 0)));
 }
 
-/* ---- order ------------------------------------------------------------------------------------------------------- */
+/* order */
 
 /* x with what it is ordered along: without an axis all elements in a row. */
 static tenon_edge_t along(lower_t *lower, int64_t otherwise, long long *out_axis) {
@@ -82,20 +90,25 @@ static tenon_edge_t along(lower_t *lower, int64_t otherwise, long long *out_axis
 
 static void lower_order(lower_t *lower) {
   long long axis;
-  const char *op = lower->node->op, *type = attr_text(lower, "ret_typ", strcmp(op, "sort") == 0 ? "value" : "indices");
-  bool is_top = strstr(op, "topk") != NULL, ascends = attr_bool(lower, "is_ascend", !is_top);
+  const char *op = lower->node->op;
+  const char *type = attr_text(lower, "ret_typ", strcmp(op, "sort") == 0 ? "value" : "indices");
+  bool is_top = strstr(op, "topk") != NULL;
+  bool ascends = attr_bool(lower, "is_ascend", !is_top);
   tenon_dtype_t dtype = attr_dtype(lower, "dtype", tenon_dtype(TENON_F32));
   tenon_edge_t x = along(lower, -1, &axis);
   long long k = is_top ? attr_int(lower, "k", 1) : 0; /* 0: all of them */
   tenon_edge_t count = k > 0 ? lower_run(lower, EDGES(x), "[%lld]:i64", k)
                              : lower_run(lower, EDGES(x), "gather(shape(a), [%lld]:i64)", axis);
-  values_t both =
-      lower_run_all(lower, EDGES(x, count), "v, i = top_k(a, b, axis=%lld, largest=%s); (v, cast(i, to='%s'))", axis,
-                    ascends ? "False" : "True", tenon_dtype_name(dtype));
+  values_t both = lower_run_all(lower, EDGES(x, count),
+                                "v, i = top_k(a, b, axis=%lld, largest=%s); (v, cast(i, to='%s'))",
+                                axis, ascends ? "False" : "True", tenon_dtype_name(dtype));
   if (both.count < 2) return;
-  if (strcmp(type, "mask") == 0) lower_missing(lower, "its attribute ret_typ=mask");
-  else if (strcmp(type, "both") == 0) lower->outputs = both;
-  else lower_give(lower, both.edges[strcmp(type, "value") != 0]);
+  if (strcmp(type, "mask") == 0)
+    lower_missing(lower, "its attribute ret_typ=mask");
+  else if (strcmp(type, "both") == 0)
+    lower->outputs = both;
+  else
+    lower_give(lower, both.edges[strcmp(type, "value") != 0]);
 }
 
 static void lower_arg(lower_t *lower) {
@@ -103,15 +116,16 @@ static void lower_arg(lower_t *lower) {
   bool is_channel = strcmp(lower->node->op, "argmax_channel") == 0;
   const char *core = strstr(lower->node->op, "argmin") ? "arg_min" : "arg_max";
   tenon_edge_t x = along(lower, is_channel ? 1 : INT64_MIN, &axis);
-  bool is_flat = x != lower->inputs[0], keep = attr_bool(lower, "keepdims", false);
+  bool is_flat = x != lower->inputs[0];
+  bool keep = attr_bool(lower, "keepdims", false);
   if (is_flat && keep && lower_rank(lower, lower->inputs[0]) != 1)
     lower_missing(lower, "its attribute keepdims=True without an axis");
   const char *dtype = strncmp(lower->node->op, "_np", 3) == 0 ? "'i64'" : ":a";
-  lower_give(lower, lower_run(lower, EDGES(x), "cast(%s(a, axis=%lld, keepdims=%s), to=%s)", core, axis,
-                              keep || is_flat ? "True" : "False", dtype));
+  lower_give(lower, lower_run(lower, EDGES(x), "cast(%s(a, axis=%lld, keepdims=%s), to=%s)", core,
+                              axis, keep || is_flat ? "True" : "False", dtype));
 }
 
-/* ---- sequences: axis 0 is time, or (axis=1) the second --------------------------------------------------------- */
+/* sequences: axis 0 is time, or (axis=1) the second */
 
 /* Lengths, EDGE_NONE: all of it. */
 static tenon_edge_t lengths_of(lower_t *lower) {
@@ -121,22 +135,24 @@ static tenon_edge_t lengths_of(lower_t *lower) {
 
 static long long time_axis(lower_t *lower) {
   long long axis = attr_int(lower, "axis", 0);
-  if (axis != 0 && axis != 1) lower_fail(lower, "attribute 'axis': expected 0 or 1, found %lld", axis);
+  if (axis != 0 && axis != 1)
+    lower_fail(lower, "attribute 'axis': expected 0 or 1, found %lld", axis);
   return axis;
 }
 
 static void lower_sequence_mask(lower_t *lower) {
   long long axis = time_axis(lower);
   double value = attr_float(lower, "value", 0);
-  tenon_edge_t x = lower->inputs[0], lengths = lengths_of(lower);
+  tenon_edge_t x = lower->inputs[0];
+  tenon_edge_t lengths = lengths_of(lower);
   if (lengths == EDGE_NONE) {
     lower_give(lower, x);
     return;
   }
-  tenon_edge_t inside = lower_run(
-      lower, EDGES(x, lengths),
-      "less(unsqueeze(range(0:i64, gather(shape(a), %lld:i64), 1:i64), [%lld]:i64), unsqueeze(b, [%lld]:i64))", axis,
-      1 - axis, axis);
+  tenon_edge_t inside = lower_run(lower, EDGES(x, lengths),
+                                  "less(unsqueeze(range(0:i64, gather(shape(a), %lld:i64), 1:i64), "
+                                  "[%lld]:i64), unsqueeze(b, [%lld]:i64))",
+                                  axis, 1 - axis, axis);
   for (int32_t rank = lower_rank(lower, x), i = 2; i < rank; i++)
     inside = lower_run(lower, EDGES(inside), "unsqueeze(a, [-1]:i64)");
   lower_give(lower, lower_run(lower, EDGES(x, inside), "where(b, a, %.17g:a)", value));
@@ -144,72 +160,89 @@ static void lower_sequence_mask(lower_t *lower) {
 
 static void lower_sequence_last(lower_t *lower) {
   long long axis = time_axis(lower);
-  tenon_edge_t x = lower->inputs[0], lengths = lengths_of(lower);
+  tenon_edge_t x = lower->inputs[0];
+  tenon_edge_t lengths = lengths_of(lower);
   if (lengths == EDGE_NONE) {
     lower_give(lower, lower_run(lower, EDGES(x), "gather(a, -1:i64, axis=%lld)", axis));
     return;
   }
-  lower_give(lower, lower_run(lower, EDGES(x, lengths),
-                              "at = unsqueeze(sub(b, 1:i64), [1]:i64); "
-                              "row = unsqueeze(range(0:i64, gather(shape(b), 0:i64), 1:i64), [1]:i64); "
-                              "gather_nd(a, concat([%s], axis=1))",
-                              axis == 1 ? "row, at" : "at, row"));
+  lower_give(lower,
+             lower_run(lower, EDGES(x, lengths),
+                       "at = unsqueeze(sub(b, 1:i64), [1]:i64); "
+                       "row = unsqueeze(range(0:i64, gather(shape(b), 0:i64), 1:i64), [1]:i64); "
+                       "gather_nd(a, concat([%s], axis=1))",
+                       axis == 1 ? "row, at" : "at, row"));
 }
 
 static void lower_sequence_reverse(lower_t *lower) {
-  tenon_edge_t x = lower->inputs[0], lengths = lengths_of(lower);
+  tenon_edge_t x = lower->inputs[0];
+  tenon_edge_t lengths = lengths_of(lower);
   if (attr_int(lower, "axis", 0) != 0) lower_missing(lower, "its attribute axis");
   if (lengths == EDGE_NONE)
     lower_give(lower,
-               lower_run(lower, EDGES(x), "slice(a, [-1]:i64, [%lld]:i64, [0]:i64, [-1]:i64)", (long long)INT64_MIN));
-  else lower_give(lower, lower_run(lower, EDGES(x, lengths), "reverse_sequence(a, b, batch_axis=1, time_axis=0)"));
+               lower_run(lower, EDGES(x), "slice(a, [-1]:i64, [%lld]:i64, [0]:i64, [-1]:i64)",
+                         (long long)INT64_MIN));
+  else
+    lower_give(lower, lower_run(lower, EDGES(x, lengths),
+                                "reverse_sequence(a, b, batch_axis=1, time_axis=0)"));
 }
 
-/* ---- numbers ----------------------------------------------------------------------------------------------------- */
+/* numbers */
 
 /* An extent of 0 is one that MXNet works out of what the result goes to; 1 is broadcast to it. */
 static void lower_filled(lower_t *lower) {
   int64_t shape[INTS_MAX];
   const char *op = lower->node->op;
   int32_t count = attr_ints(lower, "shape", shape);
-  double value = strstr(op, "full") ? attr_float(lower, strncmp(op, "_np", 3) == 0 ? "fill_value" : "value", 0)
-                                    : strstr(op, "ones") != NULL;
+  double value = strstr(op, "full")
+                     ? attr_float(lower, strncmp(op, "_np", 3) == 0 ? "fill_value" : "value", 0)
+                     : strstr(op, "ones") != NULL;
   for (int32_t i = 0; i < count; i++)
     if (shape[i] == 0 && !lower->model->symbol.is_np_shape) shape[i] = 1;
   tenon_dtype_t dtype = attr_dtype(lower, "dtype", tenon_dtype(TENON_F32));
   tenon_edge_t extents = lower_ints(lower, shape, count > 0 ? (size_t)count : 0);
-  lower_give(lower, lower_run(lower, EDGES(extents), "expand(%.17g:%s, a)", value, tenon_dtype_name(dtype)));
+  lower_give(lower, lower_run(lower, EDGES(extents), "expand(%.17g:%s, a)", value,
+                              tenon_dtype_name(dtype)));
 }
 
 static void lower_arange(lower_t *lower) {
-  double start = attr_float(lower, "start", 0), step = attr_float(lower, "step", 1);
+  double start = attr_float(lower, "start", 0);
+  double step = attr_float(lower, "step", 1);
   bool has_stop = attr_text(lower, "stop", NULL) != NULL;
   double stop = has_stop ? attr_float(lower, "stop", 0) : start;
   long long times = attr_int(lower, "repeat", 1);
   tenon_dtype_t dtype = attr_dtype(lower, "dtype", tenon_dtype(TENON_F32));
-  if (attr_bool(lower, "infer_range", false)) lower_missing(lower, "its attribute infer_range=True");
+  if (attr_bool(lower, "infer_range", false))
+    lower_missing(lower, "its attribute infer_range=True");
   if (!has_stop) start = 0;
-  tenon_edge_t y = lower_run(lower, NULL, 0, "cast(range(%.17g:f64, %.17g:f64, %.17g:f64), to='%s')", start, stop, step,
-                             tenon_dtype_name(dtype));
+  tenon_edge_t y =
+      lower_run(lower, NULL, 0, "cast(range(%.17g:f64, %.17g:f64, %.17g:f64), to='%s')", start,
+                stop, step, tenon_dtype_name(dtype));
   if (times > 1)
-    y = lower_run(lower, EDGES(y), "reshape(expand(unsqueeze(a, [1]:i64), [1, %lld]:i64), [-1]:i64)", times);
+    y = lower_run(lower, EDGES(y),
+                  "reshape(expand(unsqueeze(a, [1]:i64), [1, %lld]:i64), [-1]:i64)", times);
   lower_give(lower, y);
 }
 
 static void lower_arange_like(lower_t *lower) {
-  double start = attr_float(lower, "start", 0), step = attr_float(lower, "step", 1);
+  double start = attr_float(lower, "start", 0);
+  double step = attr_float(lower, "step", 1);
   int64_t axis = attr_int(lower, "axis", INT64_MIN);
   if (attr_int(lower, "repeat", 1) != 1) lower_missing(lower, "its attribute repeat");
   tenon_edge_t x = lower->inputs[0];
-  tenon_edge_t count = axis == INT64_MIN ? lower_run(lower, EDGES(x), "size(a)")
-                                         : lower_run(lower, EDGES(x), "gather(shape(a), %lld:i64)", (long long)axis);
+  tenon_edge_t count =
+      axis == INT64_MIN ? lower_run(lower, EDGES(x), "size(a)")
+                        : lower_run(lower, EDGES(x), "gather(shape(a), %lld:i64)", (long long)axis);
   tenon_edge_t y =
-      lower_run(lower, EDGES(x, count), "add(mul(cast(range(0:i64, b, 1:i64), to=:a), %.17g:a), %.17g:a)", step, start);
+      lower_run(lower, EDGES(x, count),
+                "add(mul(cast(range(0:i64, b, 1:i64), to=:a), %.17g:a), %.17g:a)", step, start);
   lower_give(lower, axis == INT64_MIN ? lower_run(lower, EDGES(y, x), "reshape(a, shape(b))") : y);
 }
 
 static void lower_eye(lower_t *lower) {
-  long long rows = attr_int(lower, "N", 1), columns = attr_int(lower, "M", 0), k = attr_int(lower, "k", 0);
+  long long rows = attr_int(lower, "N", 1);
+  long long columns = attr_int(lower, "M", 0);
+  long long k = attr_int(lower, "k", 0);
   tenon_dtype_t dtype = attr_dtype(lower, "dtype", tenon_dtype(TENON_F32));
   lower_give(lower, lower_run(lower, NULL, 0, "eye_like(expand(0:%s, [%lld, %lld]:i64), k=%lld)",
                               tenon_dtype_name(dtype), rows, columns > 0 ? columns : rows, k));

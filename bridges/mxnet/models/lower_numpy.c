@@ -1,5 +1,5 @@
-/* Operators of MXNet's NumPy front end (mx.np) that differ from the others: comparisons give bools, and scalars may be floats
- * where the tensor is of integers. */
+/* Operators of MXNet's NumPy front end (mx.np) that differ from the others: comparisons give bools,
+ * and scalars may be floats where the tensor is of integers. */
 #include <string.h>
 
 #include "lower.h"
@@ -24,7 +24,8 @@ static void lower_scalar_op(lower_t *lower) {
                                          {"greater", "greater(a, b)"},
                                          {"less", "less(a, b)"}};
   const size_t count = sizeof names / sizeof *names;
-  const char *own = lower->node->op + strlen("_npi_"), *text = NULL;
+  const char *own = lower->node->op + strlen("_npi_");
+  const char *text = NULL;
   size_t size = strlen(own) - strlen("_scalar");
   for (size_t i = 0; i < count; i++)
     if (strlen(names[i][0]) == size && memcmp(own, names[i][0], size) == 0) text = names[i][1];
@@ -33,15 +34,17 @@ static void lower_scalar_op(lower_t *lower) {
   tenon_edge_t x = lower->inputs[0];
   if (!lower_is_float(lower, x) && (!is_int || strstr(own, "true_divide")))
     x = lower_run(lower, EDGES(x), "cast(a, to='f32')");
-  lower_give(lower, lower_run(lower, EDGES(x, lower_scalar(lower, lower_dtype(lower, x), value)), "%s",
-                              text ? text : "identity(a)"));
+  lower_give(lower, lower_run(lower, EDGES(x, lower_scalar(lower, lower_dtype(lower, x), value)),
+                              "%s", text ? text : "identity(a)"));
 }
 
 /* Of vectors and matrices: the last axis of a with the last but one of b. */
 static void lower_dot(lower_t *lower) {
-  int32_t rank = lower_rank(lower, lower->inputs[1]), other = lower_rank_of(lower, lower->inputs[0]);
+  int32_t rank = lower_rank(lower, lower->inputs[1]);
+  int32_t other = lower_rank_of(lower, lower->inputs[0]);
   if (rank > 2) lower_missing(lower, "a second operand of more than two axes");
-  lower_give(lower, lower_run(lower, lower->inputs, 2, rank == 0 || other == 0 ? "mul(a, b)" : "matmul(a, b)"));
+  lower_give(lower, lower_run(lower, lower->inputs, 2,
+                              rank == 0 || other == 0 ? "mul(a, b)" : "matmul(a, b)"));
 }
 
 /* clang-format off */

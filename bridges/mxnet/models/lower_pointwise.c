@@ -1,5 +1,5 @@
-/* Operators on each element, and what is the same as its input when nothing is trained.  Comparisons give numbers of their
- * operands' dtype, those of MXNet's NumPy (`_npi_...`) bools. */
+/* Operators on each element, and what is the same as its input when nothing is trained.
+ * Comparisons give numbers of their operands' dtype, those of MXNet's NumPy (`_npi_...`) bools. */
 #include <math.h>
 #include <string.h>
 
@@ -7,11 +7,13 @@
 
 /* The core operator whose name goes with the node's in the table; the last row ends it. */
 typedef struct pair_t {
-  const char *mxnet, *core;
+  const char *mxnet;
+  const char *core;
 } pair_t;
 
 static const char *core_name(const lower_t *lower, const pair_t *pairs) {
-  while (pairs->mxnet && !strcasestr(lower->node->op, pairs->mxnet)) pairs++;
+  while (pairs->mxnet && !strcasestr(lower->node->op, pairs->mxnet))
+    pairs++;
   return pairs->core;
 }
 
@@ -55,35 +57,42 @@ static const pair_t scalar_pairs[] = {{"plus", "add(a, b)"},
                                       {NULL, NULL}};
 
 static void lower_scalar_arithmetic(lower_t *lower) {
-  tenon_edge_t x = lower->inputs[0], scalar = scalar_of(lower, &x);
+  tenon_edge_t x = lower->inputs[0];
+  tenon_edge_t scalar = scalar_of(lower, &x);
   lower_give(lower, lower_run(lower, EDGES(x, scalar), "%s", core_name(lower, scalar_pairs)));
 }
 
 static void lower_scalar_comparison(lower_t *lower) {
-  tenon_edge_t x = lower->inputs[0], scalar = scalar_of(lower, &x);
-  lower_give(lower, lower_run(lower, EDGES(x, scalar), "cast(%s, to=:a)", core_name(lower, scalar_pairs)));
+  tenon_edge_t x = lower->inputs[0];
+  tenon_edge_t scalar = scalar_of(lower, &x);
+  lower_give(lower,
+             lower_run(lower, EDGES(x, scalar), "cast(%s, to=:a)", core_name(lower, scalar_pairs)));
 }
 
 static void lower_sum(lower_t *lower) {
   tenon_edge_t y = lower_input(lower, 0);
-  for (int32_t i = 1; i < lower->input_count; i++) y = lower_run(lower, EDGES(y, lower->inputs[i]), "add(a, b)");
+  for (int32_t i = 1; i < lower->input_count; i++)
+    y = lower_run(lower, EDGES(y, lower->inputs[i]), "add(a, b)");
   lower_give(lower, y);
 }
 
 static void lower_activation(lower_t *lower) {
-  static const char *const names[][2] = {{"relu", "relu(a)"},         {"sigmoid", "sigmoid(a)"},
-                                         {"tanh", "tanh(a)"},         {"softrelu", "softplus(a)"},
-                                         {"softsign", "softsign(a)"}, {"log_sigmoid", "neg(softplus(neg(a)))"},
-                                         {"mish", "mish(a)"}};
+  static const char *const names[][2] = {
+      {"relu", "relu(a)"},         {"sigmoid", "sigmoid(a)"},
+      {"tanh", "tanh(a)"},         {"softrelu", "softplus(a)"},
+      {"softsign", "softsign(a)"}, {"log_sigmoid", "neg(softplus(neg(a)))"},
+      {"mish", "mish(a)"}};
   for (size_t i = 0; i < sizeof names / sizeof *names; i++)
     if (attr_is(lower, "act_type", names[i][0], ""))
       lower_give(lower, lower_run(lower, lower->inputs, 1, "%s", names[i][1]));
-  if (!lower->outputs.count) lower_missing(lower, "act_type=%.40s", attr_text(lower, "act_type", "None"));
+  if (!lower->outputs.count)
+    lower_missing(lower, "act_type=%.40s", attr_text(lower, "act_type", "None"));
 }
 
 /* A slope of several elements belongs to the channels, axis 1. */
 static void lower_prelu(lower_t *lower) {
-  tenon_edge_t x = lower->inputs[0], slope = lower_input(lower, 1);
+  tenon_edge_t x = lower->inputs[0];
+  tenon_edge_t slope = lower_input(lower, 1);
   if (lower_extent(lower, slope, 0) != 1)
     for (int32_t rank = lower_rank(lower, x), i = 2; i < rank; i++)
       slope = lower_run(lower, EDGES(slope), "unsqueeze(a, [-1]:i64)");
@@ -92,46 +101,60 @@ static void lower_prelu(lower_t *lower) {
 
 static void lower_leaky(lower_t *lower) {
   const char *type = attr_text(lower, "act_type", "leaky");
-  double slope = attr_float(lower, "slope", 0.25), low = attr_float(lower, "lower_bound", 0.125),
-         high = attr_float(lower, "upper_bound", 0.334);
-  if (strcmp(type, "prelu") == 0) lower_prelu(lower);
+  double slope = attr_float(lower, "slope", 0.25);
+  double low = attr_float(lower, "lower_bound", 0.125);
+  double high = attr_float(lower, "upper_bound", 0.334);
+  if (strcmp(type, "prelu") == 0)
+    lower_prelu(lower);
   else if (strcmp(type, "elu") == 0)
     lower_give(lower, lower_run(lower, lower->inputs, 1, "elu(a, alpha=%.17g)", slope));
-  else if (strcmp(type, "selu") == 0) lower_give(lower, lower_run(lower, lower->inputs, 1, "selu(a)"));
-  else if (strcmp(type, "gelu") == 0) lower_give(lower, lower_run(lower, lower->inputs, 1, "gelu(a)"));
+  else if (strcmp(type, "selu") == 0)
+    lower_give(lower, lower_run(lower, lower->inputs, 1, "selu(a)"));
+  else if (strcmp(type, "gelu") == 0)
+    lower_give(lower, lower_run(lower, lower->inputs, 1, "gelu(a)"));
   else if (strcmp(type, "leaky") == 0 || strcmp(type, "rrelu") == 0)
     lower_give(lower, lower_run(lower, lower->inputs, 1, "leaky_relu(a, alpha=%.17g)",
                                 *type == 'l' ? slope : (low + high) / 2));
-  else lower_missing(lower, "act_type=%.40s", type);
+  else
+    lower_missing(lower, "act_type=%.40s", type);
 }
 
 static void lower_dropout(lower_t *lower) {
-  if (!attr_is(lower, "mode", "training", "training")) lower_missing(lower, "its attribute mode=always");
+  if (!attr_is(lower, "mode", "training", "training"))
+    lower_missing(lower, "its attribute mode=always");
   lower_give(lower, lower->inputs[0]);
 }
 
-/* All halves as f32 if one of them is that (cast_narrow: the other way round); other dtypes stay. */
+/* All halves as f32 if one of them is that (cast_narrow: the other way round); other dtypes
+ * stay. */
 static void lower_multicast(lower_t *lower) {
   bool is_narrow = attr_bool(lower, "cast_narrow", false);
-  tenon_edge_t half = EDGE_NONE, single = EDGE_NONE;
+  tenon_edge_t half = EDGE_NONE;
+  tenon_edge_t single = EDGE_NONE;
   for (int32_t i = 0; i < lower->input_count; i++) {
-    uint32_t bits = lower_is_float(lower, lower->inputs[i]) ? lower_dtype(lower, lower->inputs[i]).bits : 0;
+    uint32_t bits =
+        lower_is_float(lower, lower->inputs[i]) ? lower_dtype(lower, lower->inputs[i]).bits : 0;
     if (bits == 16) half = lower->inputs[i];
     if (bits == 32) single = lower->inputs[i];
   }
   for (int32_t i = 0; i < lower->input_count; i++) {
-    tenon_edge_t x = lower->inputs[i], like = is_narrow ? half : single;
-    bool is_cast = like != EDGE_NONE && lower_is_float(lower, x) && lower_dtype(lower, x).bits == (is_narrow ? 32 : 16);
+    tenon_edge_t x = lower->inputs[i];
+    tenon_edge_t like = is_narrow ? half : single;
+    bool is_cast = like != EDGE_NONE && lower_is_float(lower, x) &&
+                   lower_dtype(lower, x).bits == (is_narrow ? 32 : 16);
     lower_give(lower, is_cast ? lower_run(lower, EDGES(x, like), "cast(a, to=:b)") : x);
   }
 }
 
 /* A condition with one axis says it for whole rows. */
 static void lower_where(lower_t *lower) {
-  tenon_edge_t condition = lower->inputs[0], a = lower->inputs[1], b = lower->inputs[2];
+  tenon_edge_t condition = lower->inputs[0];
+  tenon_edge_t a = lower->inputs[1];
+  tenon_edge_t b = lower->inputs[2];
   int32_t rank = lower_rank_of(lower, a);
   if (lower_rank_of(lower, condition) == 1)
-    for (int32_t i = 1; i < rank; i++) condition = lower_run(lower, EDGES(condition), "unsqueeze(a, [-1]:i64)");
+    for (int32_t i = 1; i < rank; i++)
+      condition = lower_run(lower, EDGES(condition), "unsqueeze(a, [-1]:i64)");
   if (!lower_stopped(lower) && tenon_dtype_id(lower_dtype(lower, condition)) != TENON_BOOL)
     condition = lower_run(lower, EDGES(condition), "not_equal(a, 0:a)");
   lower_give(lower, lower_run(lower, EDGES(condition, a, b), "where(a, b, c)"));

@@ -1,12 +1,16 @@
-/* RNN: layers of recurrent cells whose parameters are one vector, in the order that cuDNN has: for each layer and direction the
- * weights of input and state, then all biases.  Core's operators take one layer, and other orders of gates. */
+/* RNN: layers of recurrent cells whose parameters are one vector, in the order that cuDNN has: for
+ * each layer and direction the weights of input and state, then all biases.  Core's operators take
+ * one layer, and other orders of gates. */
 #include <stdio.h>
 #include <string.h>
 
 #include "lower.h"
 
 typedef struct kind_t {
-  const char *mode, *op, *order /* of core's gates among MXNet's */, *more;
+  const char *mode;
+  const char *op;
+  const char *order /* of core's gates among MXNet's */;
+  const char *more;
   int64_t gates;
 } kind_t;
 
@@ -18,17 +22,23 @@ static const kind_t kinds[] = {{"lstm", "lstm", "[0, 3, 1, 2]:i64", "", 4},
 typedef struct stack_t { /* of layers */
   const kind_t *kind;
   tenon_edge_t params;
-  int64_t layers, directions, hidden, inputs;
-  int64_t weights, biases; /* where the next ones start */
+  int64_t layers;
+  int64_t directions;
+  int64_t hidden;
+  int64_t inputs;
+  int64_t weights;
+  int64_t biases; /* where the next ones start */
 } stack_t;
 
 /* The next `rows` x `columns` of each gate, of one direction (columns 0: a bias). */
 static tenon_edge_t take_part(lower_t *lower, const stack_t *s, int64_t *at, int64_t columns) {
-  long long begin = *at, width = columns ? columns : 1, end = begin + s->kind->gates * s->hidden * width;
+  long long begin = *at;
+  long long width = columns ? columns : 1;
+  long long end = begin + s->kind->gates * s->hidden * width;
   *at = end;
-  tenon_edge_t x =
-      lower_run(lower, EDGES(s->params), "reshape(slice(a, [%lld]:i64, [%lld]:i64), [%lld, %lld, %lld]:i64)", begin,
-                end, (long long)s->kind->gates, (long long)s->hidden, width);
+  tenon_edge_t x = lower_run(lower, EDGES(s->params),
+                             "reshape(slice(a, [%lld]:i64, [%lld]:i64), [%lld, %lld, %lld]:i64)",
+                             begin, end, (long long)s->kind->gates, (long long)s->hidden, width);
   if (s->kind->gates > 1) x = lower_run(lower, EDGES(x), "gather(a, %s)", s->kind->order);
   if (columns) return lower_run(lower, EDGES(x), "reshape(a, [1, -1, %lld]:i64)", width);
   return lower_run(lower, EDGES(x), "reshape(a, [1, -1]:i64)");
@@ -39,15 +49,20 @@ static tenon_edge_t join(lower_t *lower, tenon_edge_t a, tenon_edge_t b, int axi
 }
 
 /* One layer; x becomes its result, and its states are joined to `states`. */
-static tenon_edge_t run_layer(lower_t *lower, stack_t *s, int64_t layer, tenon_edge_t x, const tenon_edge_t initial[2],
-                              tenon_edge_t states[2]) {
-  tenon_edge_t w = EDGE_NONE, r = EDGE_NONE, b = EDGE_NONE, own[2] = {EDGE_NONE, EDGE_NONE};
+static tenon_edge_t run_layer(lower_t *lower, stack_t *s, int64_t layer, tenon_edge_t x,
+                              const tenon_edge_t initial[2], tenon_edge_t states[2]) {
+  tenon_edge_t w = EDGE_NONE;
+  tenon_edge_t r = EDGE_NONE;
+  tenon_edge_t b = EDGE_NONE;
+  tenon_edge_t own[2] = {EDGE_NONE, EDGE_NONE};
   int64_t inputs = layer ? s->hidden * s->directions : s->inputs;
-  long long first = layer * s->directions, rest = first + s->directions;
+  long long first = layer * s->directions;
+  long long rest = first + s->directions;
   for (int64_t d = 0; d < s->directions; d++) {
     w = join(lower, w, take_part(lower, s, &s->weights, inputs), 0);
     r = join(lower, r, take_part(lower, s, &s->weights, s->hidden), 0);
-    tenon_edge_t of_w = take_part(lower, s, &s->biases, 0), of_r = take_part(lower, s, &s->biases, 0);
+    tenon_edge_t of_w = take_part(lower, s, &s->biases, 0);
+    tenon_edge_t of_r = take_part(lower, s, &s->biases, 0);
     b = join(lower, b, join(lower, of_w, of_r, 1), 0);
   }
   for (int i = 0; i < 2; i++)
@@ -55,39 +70,53 @@ static tenon_edge_t run_layer(lower_t *lower, stack_t *s, int64_t layer, tenon_e
       own[i] = lower_run(lower, initial + i, 1, "slice(a, [%lld]:i64, [%lld]:i64)", first, rest);
   bool is_lstm = s->kind->gates == 4;
   values_t all = lower_run_all(
-      lower, EDGES(x, w, r, b, own[0], own[1]), "y, h%s = %s(a, b, c, d, _, e%s, direction='%s'%s); (y, h%s)",
-      is_lstm ? ", k" : "", s->kind->op, is_lstm ? ", f" : "", s->directions > 1 ? "bidirectional" : "forward",
-      s->directions == 1 && *s->kind->more && s->kind->gates == 1 ? ", activations=['Relu']" : s->kind->more,
+      lower, EDGES(x, w, r, b, own[0], own[1]),
+      "y, h%s = %s(a, b, c, d, _, e%s, direction='%s'%s); (y, h%s)", is_lstm ? ", k" : "",
+      s->kind->op, is_lstm ? ", f" : "", s->directions > 1 ? "bidirectional" : "forward",
+      s->directions == 1 && *s->kind->more && s->kind->gates == 1 ? ", activations=['Relu']"
+                                                                  : s->kind->more,
       is_lstm ? ", k" : "");
-  for (int i = 0; i + 1 < all.count; i++) states[i] = join(lower, states[i], all.edges[i + 1], 0);
-  return all.count ? lower_run(lower, all.edges, 1, "reshape(transpose(a, perm=[0, 2, 1, 3]), [0, 0, -1]:i64)")
+  for (int i = 0; i + 1 < all.count; i++)
+    states[i] = join(lower, states[i], all.edges[i + 1], 0);
+  return all.count ? lower_run(lower, all.edges, 1,
+                               "reshape(transpose(a, perm=[0, 2, 1, 3]), [0, 0, -1]:i64)")
                    : EDGE_NONE;
 }
 
 /* How wide the input is, by what the rest of the vector leaves for it. */
 static void find_inputs(lower_t *lower, stack_t *s) {
-  int64_t total = lower_extent(lower, s->params, 0), each = s->directions * s->kind->gates * s->hidden;
-  int64_t later = (s->layers - 1) * each * (s->hidden * s->directions + s->hidden), biases = 2 * s->layers * each;
+  int64_t total = lower_extent(lower, s->params, 0);
+  int64_t each = s->directions * s->kind->gates * s->hidden;
+  int64_t later = (s->layers - 1) * each * (s->hidden * s->directions + s->hidden);
+  int64_t biases = 2 * s->layers * each;
   if (total < 0) lower_missing(lower, "parameters whose number is not known");
   s->inputs = each > 0 ? (total - later - biases) / each - s->hidden : 0;
   if (s->inputs < 1 || each * (s->inputs + s->hidden) + later + biases != total)
-    lower_fail(lower, "%lld parameters do not suit %lld layers of %lld cells", (long long)total, (long long)s->layers,
-               (long long)s->hidden);
+    lower_fail(lower, "%lld parameters do not suit %lld layers of %lld cells", (long long)total,
+               (long long)s->layers, (long long)s->hidden);
   s->biases = total - biases;
 }
 
 static void lower_rnn(lower_t *lower) {
-  stack_t s = {.params = lower->inputs[1], .directions = attr_bool(lower, "bidirectional", false) ? 2 : 1};
-  tenon_edge_t x = lower->inputs[0], initial[2] = {EDGE_NONE, EDGE_NONE}, states[2] = {EDGE_NONE, EDGE_NONE};
+  stack_t s = {.params = lower->inputs[1],
+               .directions = attr_bool(lower, "bidirectional", false) ? 2 : 1};
+  tenon_edge_t x = lower->inputs[0];
+  tenon_edge_t initial[2] = {EDGE_NONE, EDGE_NONE};
+  tenon_edge_t states[2] = {EDGE_NONE, EDGE_NONE};
   const char *mode = attr_text(lower, "mode", "");
-  s.layers = attr_int(lower, "num_layers", 1), s.hidden = attr_int(lower, "state_size", 0);
+  s.layers = attr_int(lower, "num_layers", 1);
+  s.hidden = attr_int(lower, "state_size", 0);
   for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
     if (strcmp(kinds[i].mode, mode) == 0) s.kind = &kinds[i];
-  if (!s.kind) lower_fail(lower, "attribute 'mode': expected lstm, gru, rnn_tanh or rnn_relu, found '%.40s'", mode);
+  if (!s.kind)
+    lower_fail(lower, "attribute 'mode': expected lstm, gru, rnn_tanh or rnn_relu, found '%.40s'",
+               mode);
   if (s.layers < 1 || s.layers > 1000 || s.hidden < 1 || s.hidden > 1 << 20)
     lower_fail(lower, "%lld layers of %lld cells", (long long)s.layers, (long long)s.hidden);
-  if (attr_bool(lower, "use_sequence_length", false)) lower_missing(lower, "its attribute use_sequence_length=True");
-  if (attr_bool(lower, "lstm_state_clip_nan", false)) lower_missing(lower, "its attribute lstm_state_clip_nan=True");
+  if (attr_bool(lower, "use_sequence_length", false))
+    lower_missing(lower, "its attribute use_sequence_length=True");
+  if (attr_bool(lower, "lstm_state_clip_nan", false))
+    lower_missing(lower, "its attribute lstm_state_clip_nan=True");
   if (!lower_stopped(lower)) find_inputs(lower, &s);
   for (int32_t i = 2; i < lower->input_count && i < 4;
        i++) { /* zeros, of whatever shape, are what it starts from anyway */

@@ -6,14 +6,17 @@
 /* The axes of a reduction as core has them, EDGE_NONE: all; `exclude` means the others. */
 static tenon_edge_t axes_of(lower_t *lower, tenon_edge_t x) {
   int64_t axes[INTS_MAX], others[INTS_MAX];
-  int32_t count = attr_ints(lower, "axis", axes), rank, other_count = 0;
+  int32_t count = attr_ints(lower, "axis", axes);
+  int32_t rank;
+  int32_t other_count = 0;
   bool exclude = attr_bool(lower, "exclude", false);
   if (count <= 0) return EDGE_NONE;
   if (!exclude) return lower_ints(lower, axes, (size_t)count);
   rank = lower_rank(lower, x);
   for (int32_t i = 0; i < rank; i++) {
     bool is_there = false;
-    for (int32_t k = 0; k < count; k++) is_there |= axes[k] == i || axes[k] == i - rank;
+    for (int32_t k = 0; k < count; k++)
+      is_there |= axes[k] == i || axes[k] == i - rank;
     if (!is_there) others[other_count++] = i;
   }
   return lower_ints(lower, others, (size_t)other_count);
@@ -22,9 +25,11 @@ static tenon_edge_t axes_of(lower_t *lower, tenon_edge_t x) {
 /* MXNet's reductions over all axes keep one of extent 1, but for NumPy's. */
 static void reduce(lower_t *lower, tenon_edge_t x, const char *core) {
   tenon_edge_t axes = axes_of(lower, x);
-  bool keep = attr_bool(lower, "keepdims", false), is_numpy = strncmp(lower->node->op, "_np", 3) == 0;
-  tenon_edge_t y = lower_run(lower, EDGES(x, axes), "%s(a, b, keepdims=%s, noop_with_empty_axes=%s)", core,
-                             keep ? "True" : "False", axes == EDGE_NONE ? "False" : "True");
+  bool keep = attr_bool(lower, "keepdims", false);
+  bool is_numpy = strncmp(lower->node->op, "_np", 3) == 0;
+  tenon_edge_t y =
+      lower_run(lower, EDGES(x, axes), "%s(a, b, keepdims=%s, noop_with_empty_axes=%s)", core,
+                keep ? "True" : "False", axes == EDGE_NONE ? "False" : "True");
   if (!lower_stopped(lower) && !keep && !is_numpy && !lower->model->symbol.is_np_shape &&
       lower_rank_of(lower, y) <= 0 && (axes == EDGE_NONE || lower_rank_of(lower, y) == 0))
     y = lower_run(lower, EDGES(y), "reshape(a, [1]:i64)");
@@ -57,13 +62,16 @@ static void lower_norm(lower_t *lower) {
   reduce(lower, lower->inputs[0], order == 1 ? "reduce_l1" : "reduce_l2");
 }
 
-static void lower_square_sum(lower_t *lower) { reduce(lower, lower->inputs[0], "reduce_sum_square"); }
+static void lower_square_sum(lower_t *lower) {
+  reduce(lower, lower->inputs[0], "reduce_sum_square");
+}
 
 static void lower_moments(lower_t *lower) {
   int64_t axes[INTS_MAX];
   int32_t count = attr_ints(lower, "axes", axes);
   const char *keep = attr_bool(lower, "keepdims", false) ? "True" : "False";
-  tenon_edge_t x = lower->inputs[0], over = count > 0 ? lower_ints(lower, axes, (size_t)count) : EDGE_NONE;
+  tenon_edge_t x = lower->inputs[0];
+  tenon_edge_t over = count > 0 ? lower_ints(lower, axes, (size_t)count) : EDGE_NONE;
   lower->outputs = lower_run_all(lower, EDGES(x, over),
                                  "d = sub(a, reduce_mean(a, b)); (reduce_mean(a, b, keepdims=%s), "
                                  "reduce_mean(mul(d, d), b, keepdims=%s))",
@@ -71,17 +79,20 @@ static void lower_moments(lower_t *lower) {
 }
 
 static void lower_variance(lower_t *lower) {
-  tenon_edge_t x = lower->inputs[0], axes = axes_of(lower, x);
+  tenon_edge_t x = lower->inputs[0];
+  tenon_edge_t axes = axes_of(lower, x);
   const char *keep = attr_bool(lower, "keepdims", false) ? "True" : "False";
   if (attr_int(lower, "ddof", 0) != 0) lower_missing(lower, "its attribute ddof");
   tenon_edge_t y =
-      lower_run(lower, EDGES(x, axes), "d = sub(a, reduce_mean(a, b)); reduce_mean(mul(d, d), b, keepdims=%s)", keep);
+      lower_run(lower, EDGES(x, axes),
+                "d = sub(a, reduce_mean(a, b)); reduce_mean(mul(d, d), b, keepdims=%s)", keep);
   lower_give(lower, strstr(lower->node->op, "std") ? lower_run(lower, EDGES(y), "sqrt(a)") : y);
 }
 
 static void lower_softmax(lower_t *lower) {
   tenon_edge_t x = lower->inputs[0];
-  const char *op = lower->node->op, *core = strstr(op, "log_softmax") ? "log_softmax" : "softmax";
+  const char *op = lower->node->op;
+  const char *core = strstr(op, "log_softmax") ? "log_softmax" : "softmax";
   double temperature = attr_float(lower, "temperature", 1);
   tenon_dtype_t dtype = attr_dtype(lower, "dtype", lower_dtype(lower, x));
   if (strcmp(op, "softmin") == 0) x = lower_run(lower, EDGES(x), "neg(a)");
@@ -95,32 +106,43 @@ static void lower_softmax(lower_t *lower) {
   }
   if (axis != -1 || strcmp(core, "softmax") != 0)
     lower_missing(lower, "its attribute use_length=True but for the last axis");
-  tenon_edge_t length = lower_run(lower, EDGES(lower_input(lower, 1)), "unsqueeze(cast(a, to='i64'), [-1]:i64)");
-  tenon_edge_t inside = lower_run(lower, EDGES(x, length), "less(range(0:i64, gather(shape(a), -1:i64), 1:i64), b)");
-  lower_give(lower, lower_run(lower, EDGES(x, inside), "where(b, softmax(where(b, a, -3e38:a)), 0:a)"));
+  tenon_edge_t length =
+      lower_run(lower, EDGES(lower_input(lower, 1)), "unsqueeze(cast(a, to='i64'), [-1]:i64)");
+  tenon_edge_t inside =
+      lower_run(lower, EDGES(x, length), "less(range(0:i64, gather(shape(a), -1:i64), 1:i64), b)");
+  lower_give(lower,
+             lower_run(lower, EDGES(x, inside), "where(b, softmax(where(b, a, -3e38:a)), 0:a)"));
 }
 
 /* The loss of classifiers gives the probabilities: of rows, or (multi_output) along axis 1. */
 static void lower_softmax_output(lower_t *lower) {
-  bool multi = attr_bool(lower, "multi_output", false), preserve = attr_bool(lower, "preserve_shape", false);
+  bool multi = attr_bool(lower, "multi_output", false);
+  bool preserve = attr_bool(lower, "preserve_shape", false);
   bool is_flat = !preserve && !multi && lower_rank_of(lower, lower->inputs[0]) != 2;
-  if (is_flat) lower_give(lower, lower_run(lower, lower->inputs, 1, "reshape(softmax(flatten(a)), shape(a))"));
-  else lower_give(lower, lower_run(lower, lower->inputs, 1, "softmax(a, axis=%d)", multi ? 1 : -1));
+  if (is_flat)
+    lower_give(lower, lower_run(lower, lower->inputs, 1, "reshape(softmax(flatten(a)), shape(a))"));
+  else
+    lower_give(lower, lower_run(lower, lower->inputs, 1, "softmax(a, axis=%d)", multi ? 1 : -1));
 }
 
 static void lower_softmax_activation(lower_t *lower) {
   bool is_channel = attr_is(lower, "mode", "channel", "instance");
-  if (is_channel) lower_give(lower, lower_run(lower, lower->inputs, 1, "softmax(a, axis=1)"));
-  else lower_give(lower, lower_run(lower, lower->inputs, 1, "reshape(softmax(flatten(a)), shape(a))"));
+  if (is_channel)
+    lower_give(lower, lower_run(lower, lower->inputs, 1, "softmax(a, axis=1)"));
+  else
+    lower_give(lower, lower_run(lower, lower->inputs, 1, "reshape(softmax(flatten(a)), shape(a))"));
 }
 
 static void lower_cumsum(lower_t *lower) {
   tenon_edge_t x = lower->inputs[0];
   tenon_dtype_t dtype = attr_dtype(lower, "dtype", lower_dtype(lower, x));
   int64_t axis = attr_int(lower, "axis", INT64_MIN);
-  if (axis == INT64_MIN) x = lower_run(lower, EDGES(x), "reshape(a, [-1]:i64)"), axis = 0;
-  lower_give(lower, lower_run(lower, EDGES(x), "cum_sum(cast(a, to='%s'), %lld:i64)", tenon_dtype_name(dtype),
-                              (long long)axis));
+  if (axis == INT64_MIN) {
+    x = lower_run(lower, EDGES(x), "reshape(a, [-1]:i64)");
+    axis = 0;
+  }
+  lower_give(lower, lower_run(lower, EDGES(x), "cum_sum(cast(a, to='%s'), %lld:i64)",
+                              tenon_dtype_name(dtype), (long long)axis));
 }
 
 /* clang-format off */

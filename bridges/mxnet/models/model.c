@@ -1,5 +1,6 @@
-/* The entry: reads both files, finds what the outputs need, lowers these nodes in order.
- * Invariant: only what outputs need is built, so labels are no inputs, and what training alone has is never an error. */
+/* The entry: reads both files, finds what the outputs need, lowers these nodes in order. Invariant:
+ * only what outputs need is built, so labels are no inputs, and what training alone has is never an
+ * error. */
 #include "model.h"
 
 #include <locale.h>
@@ -11,7 +12,7 @@
 #include "files.h"
 #include "lower.h"
 
-/* ---- what is needed --------------------------------------------------------------------------------------------- */
+/* what is needed */
 
 static bool is_null(const symbol_node_t *node) { return strcmp(node->op, "null") == 0; }
 
@@ -19,7 +20,8 @@ static bool is_null(const symbol_node_t *node) { return strcmp(node->op, "null")
 static bool *find_needed(model_t *model) {
   const symbol_t *symbol = &model->symbol;
   bool *needed = tn_arena_array(&model->arena, (size_t)symbol->node_count + 1, sizeof *needed);
-  for (int32_t i = 0; needed && i < symbol->head_count; i++) needed[symbol->heads[i].node] = true;
+  for (int32_t i = 0; needed && i < symbol->head_count; i++)
+    needed[symbol->heads[i].node] = true;
   for (int32_t i = symbol->node_count - 1; needed && i >= 0; i--) {
     const symbol_node_t *node = &symbol->nodes[i];
     const rule_t *rule = model->rules[i];
@@ -30,7 +32,8 @@ static bool *find_needed(model_t *model) {
 }
 
 /* Variables without a value where an operator has its parameters: one error for all of them. */
-static tenon_status_t check_params(const model_t *model, const bool *needed, const char *params_path) {
+static tenon_status_t check_params(const model_t *model, const bool *needed,
+                                   const char *params_path) {
   const symbol_t *symbol = &model->symbol;
   char names[600] = "";
   int count = 0;
@@ -39,33 +42,40 @@ static tenon_status_t check_params(const model_t *model, const bool *needed, con
     const rule_t *rule = needed[i] ? model->rules[i] : NULL;
     for (int32_t k = 0; rule && k < node->input_count; k++) {
       const symbol_node_t *from = &symbol->nodes[node->inputs[k].node];
-      if (!rule_has_mark(rule, k, '!') || !is_null(from) || params_find(&model->params, from->name)) continue;
+      if (!rule_has_mark(rule, k, '!') || !is_null(from) || params_find(&model->params, from->name))
+        continue;
       size_t used = strlen(names);
       if (++count <= 6)
-        snprintf(names + used, sizeof names - used, "%s%.60s (of %.60s)", used ? ", " : "", from->name, node->name);
+        snprintf(names + used, sizeof names - used, "%s%.60s (of %.60s)", used ? ", " : "",
+                 from->name, node->name);
     }
   }
   if (!count) return TENON_OK;
   if (!params_path)
-    return tn_fail(TENON_NOT_FOUND, "%d parameters are missing, and there is no file NAME-0000.params: %s%s", count,
+    return tn_fail(TENON_NOT_FOUND,
+                   "%d parameters are missing, and there is no file NAME-0000.params: %s%s", count,
                    names, count > 6 ? ", ..." : "");
   return tn_fail(TENON_INVALID, "%s: %d parameters are missing: %s%s", params_path, count, names,
                  count > 6 ? ", ..." : "");
 }
 
-/* ---- inputs ------------------------------------------------------------------------------------------------------ */
+/* inputs */
 
-/* The dtype that variables have by what they go into: that of the parameters there, as MXNet infers it. */
+/* The dtype that variables have by what they go into: that of the parameters there, as MXNet infers
+ * it. */
 static tenon_status_t find_dtypes(model_t *model) {
   const symbol_t *symbol = &model->symbol;
-  if (!(model->dtypes = tn_arena_array(&model->arena, (size_t)symbol->node_count + 1, sizeof *model->dtypes)))
+  if (!(model->dtypes =
+            tn_arena_array(&model->arena, (size_t)symbol->node_count + 1, sizeof *model->dtypes)))
     return tn_no_memory("a model", 0);
-  for (int32_t i = 0; i < symbol->node_count; i++) model->dtypes[i] = tenon_dtype(TENON_F32);
+  for (int32_t i = 0; i < symbol->node_count; i++)
+    model->dtypes[i] = tenon_dtype(TENON_F32);
   for (int32_t i = symbol->node_count - 1; i >= 0; i--) {
     const symbol_node_t *node = &symbol->nodes[i];
     const rule_t *rule = model->rules[i];
     for (int32_t k = 1; rule && k < node->input_count && k < 3; k++) {
-      const tenon_tensor_t *param = params_find(&model->params, symbol->nodes[node->inputs[k].node].name);
+      const tenon_tensor_t *param =
+          params_find(&model->params, symbol->nodes[node->inputs[k].node].name);
       if (param && rule_has_mark(rule, k, '!') && !rule_has_mark(rule, 0, '#'))
         model->dtypes[node->inputs[0].node] = param->dtype;
     }
@@ -77,8 +87,8 @@ static tenon_status_t find_dtypes(model_t *model) {
 static tenon_status_t make_input(model_t *model, int32_t index, tenon_edge_t *out_edge) {
   const symbol_node_t *node = &model->symbol.nodes[index];
   bool used[1] = {false};
-  const symbol_attr_t shape_attr = {"shape", symbol_attr(node, "__shape__")},
-                      dtype_attr = {"dtype", symbol_attr(node, "__dtype__")};
+  const symbol_attr_t shape_attr = {"shape", symbol_attr(node, "__shape__")};
+  const symbol_attr_t dtype_attr = {"dtype", symbol_attr(node, "__dtype__")};
   const symbol_node_t shape_node = {.attrs = &shape_attr, .attr_count = shape_attr.value != NULL};
   const symbol_node_t dtype_node = {.attrs = &dtype_attr, .attr_count = dtype_attr.value != NULL};
   lower_t lower = {.model = model, .node = &shape_node, .used = used};
@@ -86,12 +96,15 @@ static tenon_status_t make_input(model_t *model, int32_t index, tenon_edge_t *ou
   tenon_axis_t axes[INTS_MAX] = {{0, NULL}};
   int32_t ndim = attr_ints(&lower, "shape", extents);
   for (int32_t i = 0; i < ndim; i++)
-    axes[i].extent = extents[i] > 0 || (extents[i] == 0 && model->symbol.is_np_shape) ? extents[i] : -1;
+    axes[i].extent =
+        extents[i] > 0 || (extents[i] == 0 && model->symbol.is_np_shape) ? extents[i] : -1;
   lower.node = &dtype_node;
-  tenon_dtype_t dtype = attr_dtype(&lower, "dtype", dtype_attr.value ? tenon_dtype(TENON_F32) : model->dtypes[index]);
+  tenon_dtype_t dtype =
+      attr_dtype(&lower, "dtype", dtype_attr.value ? tenon_dtype(TENON_F32) : model->dtypes[index]);
   if (ndim == 0 && !model->symbol.is_np_shape) ndim = -1;
   if (lower.status == TENON_OK && ndim < 0 && (ndim = model->ranks[index]) >= 0)
-    for (int32_t i = 0; i < ndim; i++) axes[i].extent = -1;
+    for (int32_t i = 0; i < ndim; i++)
+      axes[i].extent = -1;
   if (lower.status == TENON_OK)
     lower.status = tenon_builder_input(model->builder, node->name, dtype, ndim, axes, out_edge);
   return lower.status;
@@ -103,19 +116,23 @@ static tenon_status_t add_variable(model_t *model, int32_t index) {
   tenon_edge_t *edge = tn_arena_array(&model->arena, 1, sizeof *edge);
   if (!edge) return tn_no_memory("a model", 0);
   model->values[index] = (values_t){edge, 1, false};
-  tenon_status_t status =
-      param ? tenon_builder_constant(model->builder, node->name, param, edge) : make_input(model, index, edge);
+  tenon_status_t status = param ? tenon_builder_constant(model->builder, node->name, param, edge)
+                                : make_input(model, index, edge);
   if (status != TENON_OK)
-    return tn_prefix(status, "node %d '%.100s', line %u: ", (int)index, node->name, (unsigned)node->line);
+    return tn_prefix(status, "node %d '%.100s', line %u: ", (int)index, node->name,
+                     (unsigned)node->line);
   return TENON_OK;
 }
 
-/* ---- outputs ----------------------------------------------------------------------------------------------------- */
+/* outputs */
 
-/* As Symbol.list_outputs calls them: a variable by its name, NODE_output, and of several NODE_output0 or as the operator says. */
-static void name_output(const symbol_node_t *node, int32_t index, int32_t count, char *out, size_t room) {
+/* As Symbol.list_outputs calls them: a variable by its name, NODE_output, and of several
+ * NODE_output0 or as the operator says. */
+static void name_output(const symbol_node_t *node, int32_t index, int32_t count, char *out,
+                        size_t room) {
   static const struct {
-    const char *op, *names[3];
+    const char *op;
+    const char *names[3];
   } known[] = {{"RNN", {"output", "state_output", "statecell_output"}},
                {"BatchNorm", {"output", "mean", "var"}},
                {"LayerNorm", {"output", "mean", "std"}},
@@ -129,7 +146,8 @@ static void name_output(const symbol_node_t *node, int32_t index, int32_t count,
                {"_npi_var", {"var", NULL, NULL}},
                {"sort", {"output0", NULL, NULL}},
                {"_linalg_det", {"output0", NULL, NULL}}};
-  const char *kind = symbol_attr(node, "ret_typ"); /* topk has indices too then, which nobody sees */
+  const char *kind =
+      symbol_attr(node, "ret_typ"); /* topk has indices too then, which nobody sees */
   if (kind && strcmp(kind, "value") == 0) count = 2;
   if (is_null(node)) {
     snprintf(out, room, "%s", node->name);
@@ -140,8 +158,10 @@ static void name_output(const symbol_node_t *node, int32_t index, int32_t count,
       snprintf(out, room, "%.200s_%s", node->name, known[i].names[index]);
       return;
     }
-  if (count == 1) snprintf(out, room, "%.200s_output", node->name);
-  else snprintf(out, room, "%.200s_output%d", node->name, (int)index);
+  if (count == 1)
+    snprintf(out, room, "%.200s_output", node->name);
+  else
+    snprintf(out, room, "%.200s_output%d", node->name, (int)index);
 }
 
 static tenon_status_t add_outputs(model_t *model) {
@@ -151,8 +171,8 @@ static tenon_status_t add_outputs(model_t *model) {
     const values_t *values = &model->values[head.node];
     char name[240], unique[260];
     if (head.index >= values->count || values->edges[head.index] == EDGE_NONE)
-      return tn_fail(TENON_INVALID, "head %d is output %d of '%.100s', which has %d", (int)i, (int)head.index,
-                     symbol->nodes[head.node].name, (int)values->count);
+      return tn_fail(TENON_INVALID, "head %d is output %d of '%.100s', which has %d", (int)i,
+                     (int)head.index, symbol->nodes[head.node].name, (int)values->count);
     name_output(&symbol->nodes[head.node], head.index, values->count, name, sizeof name);
     tenon_status_t status = tenon_builder_output(model->builder, name, values->edges[head.index]);
     if (status == TENON_EXISTS) { /* a head may be there twice, and nodes may share a name */
@@ -164,7 +184,7 @@ static tenon_status_t add_outputs(model_t *model) {
   return TENON_OK;
 }
 
-/* ---- the whole --------------------------------------------------------------------------------------------------- */
+/* the whole */
 
 static tenon_status_t say_missing(const model_t *model) {
   tenon_status_t status = TENON_UNIMPLEMENTED;
@@ -174,9 +194,11 @@ static tenon_status_t say_missing(const model_t *model) {
   if (!out) return tn_no_memory("a message", 0);
   fprintf(out, "operators that are not covered:");
   for (const missing_t *m = model->missing; m; m = m->next)
-    fprintf(out, "\n  %.80s: %s (%zu node%s: %s)", m->op, m->reason, m->count, m->count == 1 ? "" : "s", m->nodes);
+    fprintf(out, "\n  %.80s: %s (%zu node%s: %s)", m->op, m->reason, m->count,
+            m->count == 1 ? "" : "s", m->nodes);
   if (model->missing_count == MISSING_MAX) fprintf(out, "\n  and perhaps more");
-  fprintf(out, "\nload libraries that have them, by their names there (tenon_library_load, --ops LIB)");
+  fprintf(out,
+          "\nload libraries that have them, by their names there (tenon_library_load, --ops LIB)");
   if (fclose(out) == 0) status = tn_fail(status, "%s", text);
   free(text);
   return status;
@@ -190,7 +212,8 @@ static tenon_status_t lower_nodes(model_t *model, const bool *needed) {
   return model->missing ? say_missing(model) : TENON_OK;
 }
 
-static tenon_status_t build(model_t *model, const char *path, const char *folder, tenon_graph_t **out_graph) {
+static tenon_status_t build(model_t *model, const char *path, const char *folder,
+                            tenon_graph_t **out_graph) {
   const char *data, *params_path;
   const tn_json_t *root;
   size_t size = 0;
@@ -201,10 +224,13 @@ static tenon_status_t build(model_t *model, const char *path, const char *folder
   if (status != TENON_OK) return tn_prefix(status, "%s: ", path);
   TENON_TRY(files_params(path, folder, &model->arena, &params_path));
   if (params_path) TENON_TRY(params_read(params_path, &model->arena, &model->params));
-  model->values = tn_arena_array(&model->arena, (size_t)model->symbol.node_count + 1, sizeof *model->values);
-  model->rules = tn_arena_array(&model->arena, (size_t)model->symbol.node_count + 1, sizeof *model->rules);
+  model->values =
+      tn_arena_array(&model->arena, (size_t)model->symbol.node_count + 1, sizeof *model->values);
+  model->rules =
+      tn_arena_array(&model->arena, (size_t)model->symbol.node_count + 1, sizeof *model->rules);
   if (!model->values || !model->rules) return tn_no_memory("a model", 0);
-  for (int32_t i = 0; i < model->symbol.node_count; i++) model->rules[i] = rule_find(model->symbol.nodes[i].op);
+  for (int32_t i = 0; i < model->symbol.node_count; i++)
+    model->rules[i] = rule_find(model->symbol.nodes[i].op);
   if (!(needed = find_needed(model))) return tn_no_memory("a model", 0);
   status = check_params(model, needed, params_path);
   if (status == TENON_OK) status = rank_find(model);
@@ -217,7 +243,8 @@ static tenon_status_t build(model_t *model, const char *path, const char *folder
   return status == TENON_OK ? status : tn_prefix(status, "%s: ", path);
 }
 
-tenon_status_t mxnet_model_read(const char *path, const tenon_import_t *options, tenon_graph_t **out_graph) {
+tenon_status_t mxnet_model_read(const char *path, const tenon_import_t *options,
+                                tenon_graph_t **out_graph) {
   model_t model = {0};
   locale_t plain = newlocale(LC_ALL_MASK, "C", (locale_t)0); /* numbers have points */
   if (!plain) return tn_no_memory("a locale", 0);

@@ -1,12 +1,13 @@
-/* One node of a symbol: its rule or custom operator, calls, constants, and what is known of values.  Called by model.c for each
- * node in order.  Invariant: every call goes through lower_call, and values of operators that are not covered reach none. */
+/* One node of a symbol: its rule or custom operator, calls, constants, and what is known of values.
+ * Called by model.c for each node in order.  Invariant: every call goes through lower_call, and
+ * values of operators that are not covered reach none. */
 #include "base/status.h"
 #include "lower.h"
 
 #include <stdio.h>
 #include <string.h>
 
-/* ---- failures --------------------------------------------------------------------------------------------------- */
+/* failures */
 
 bool lower_stopped(const lower_t *lower) { return lower->status != TENON_OK || lower->is_missing; }
 
@@ -33,7 +34,8 @@ void lower_missing(lower_t *lower, const char *format, ...) {
   vsnprintf(reason, sizeof reason, format, arguments);
   va_end(arguments);
   lower->is_missing = true;
-  while (*place && (strcmp((*place)->op, lower->node->op) != 0 || strcmp((*place)->reason, reason) != 0))
+  while (*place &&
+         (strcmp((*place)->op, lower->node->op) != 0 || strcmp((*place)->reason, reason) != 0))
     place = &(*place)->next;
   if (!*place) {
     *place = tn_arena_array(&model->arena, 1, sizeof **place);
@@ -43,12 +45,17 @@ void lower_missing(lower_t *lower, const char *format, ...) {
       lower->status = tn_no_memory("a message", 0);
       return;
     }
-    (*place)->op = lower->node->op, (*place)->reason = text, model->missing_count++;
+    (*place)->op = lower->node->op;
+    (*place)->reason = text;
+    model->missing_count++;
   }
   missing_t *missing = *place;
-  size_t used = strlen(missing->nodes), room = sizeof missing->nodes - used;
-  if (++missing->count <= 4) snprintf(missing->nodes + used, room, "%s%.50s", used ? ", " : "", lower->node->name);
-  else if (missing->count == 5) snprintf(missing->nodes + used, room, ", ...");
+  size_t used = strlen(missing->nodes);
+  size_t room = sizeof missing->nodes - used;
+  if (++missing->count <= 4)
+    snprintf(missing->nodes + used, room, "%s%.50s", used ? ", " : "", lower->node->name);
+  else if (missing->count == 5)
+    snprintf(missing->nodes + used, room, ", ...");
 }
 
 void *lower_take(lower_t *lower, size_t count, size_t size) {
@@ -57,7 +64,7 @@ void *lower_take(lower_t *lower, size_t count, size_t size) {
   return room;
 }
 
-/* ---- inputs and outputs ----------------------------------------------------------------------------------------- */
+/* inputs and outputs */
 
 tenon_edge_t lower_input(const lower_t *lower, int32_t index) {
   return index < lower->input_count ? lower->inputs[index] : EDGE_NONE;
@@ -71,7 +78,8 @@ void lower_give(lower_t *lower, tenon_edge_t edge) {
     lower->outputs.edges = grown;
   }
   if (lower_stopped(lower) || !lower->outputs.edges) return;
-  lower->outputs.edges[count] = edge, lower->outputs.count++;
+  lower->outputs.edges[count] = edge;
+  lower->outputs.count++;
 }
 
 /* How many results a call has; -1: the operator does not say. */
@@ -88,8 +96,8 @@ static int32_t result_count(const tenon_op_t *op, const tenon_value_t *values) {
   return total > 1 << 20 ? -1 : (int32_t)total;
 }
 
-values_t lower_call(lower_t *lower, const tenon_op_t *op, tenon_attrs_t *attrs, const values_t *operands,
-                    int32_t operand_count, int32_t wanted) {
+values_t lower_call(lower_t *lower, const tenon_op_t *op, tenon_attrs_t *attrs,
+                    const values_t *operands, int32_t operand_count, int32_t wanted) {
   const tenon_value_t *values = NULL;
   tenon_op_info_t info = {.size = sizeof info};
   values_t none = {NULL, 0, false};
@@ -106,16 +114,18 @@ values_t lower_call(lower_t *lower, const tenon_op_t *op, tenon_attrs_t *attrs, 
     given[i] = (tenon_operand_t){is_there ? operands[i].count : 0, operands[i].edges};
   }
   if (lower_stopped(lower) ||
-      failed(lower, tenon_builder_node(lower->model->builder, lower->node->name, op, values, given, results, count)))
+      failed(lower, tenon_builder_node(lower->model->builder, lower->node->name, op, values, given,
+                                       results, count)))
     return none;
   return (values_t){results, count, false};
 }
 
-/* ---- constants -------------------------------------------------------------------------------------------------- */
+/* constants */
 
 tenon_edge_t lower_tensor(lower_t *lower, tenon_tensor_t *tensor) {
   tenon_edge_t edge = EDGE_NONE;
-  if (!lower_stopped(lower)) (void)failed(lower, tenon_builder_constant(lower->model->builder, NULL, tensor, &edge));
+  if (!lower_stopped(lower))
+    (void)failed(lower, tenon_builder_constant(lower->model->builder, NULL, tensor, &edge));
   tenon_tensor_release(tensor);
   return edge;
 }
@@ -123,7 +133,8 @@ tenon_edge_t lower_tensor(lower_t *lower, tenon_tensor_t *tensor) {
 tenon_edge_t lower_ints(lower_t *lower, const int64_t *values, size_t count) {
   tenon_tensor_t *tensor;
   int64_t extent = (int64_t)count;
-  if (lower_stopped(lower) || failed(lower, tenon_tensor_create(tenon_dtype(TENON_I64), 1, &extent, &tensor)))
+  if (lower_stopped(lower) ||
+      failed(lower, tenon_tensor_create(tenon_dtype(TENON_I64), 1, &extent, &tensor)))
     return EDGE_NONE;
   if (count) memcpy(tensor->data, values, count * sizeof *values);
   return lower_tensor(lower, tensor);
@@ -133,27 +144,32 @@ tenon_edge_t lower_scalar(lower_t *lower, tenon_dtype_t dtype, double value) {
   const tenon_op_t *cast = NULL;
   tenon_attrs_t *attrs = NULL;
   const tenon_value_t *values = NULL;
-  tenon_tensor_t *wide = NULL, *made = NULL;
+  tenon_tensor_t *wide = NULL;
+  tenon_tensor_t *made = NULL;
   tenon_value_t to = {TENON_KIND_DTYPE, 0, {0}};
   to.as.dtype = dtype;
-  if (lower_stopped(lower) || failed(lower, tenon_tensor_create(tenon_dtype(TENON_F64), 0, NULL, &wide)))
+  if (lower_stopped(lower) ||
+      failed(lower, tenon_tensor_create(tenon_dtype(TENON_F64), 0, NULL, &wide)))
     return EDGE_NONE;
   memcpy(wide->data, &value, sizeof value);
   if (tenon_dtype_id(dtype) == TENON_F64) return lower_tensor(lower, wide);
-  (void)(failed(lower, tenon_op_find("core::cast", &cast)) || failed(lower, tenon_attrs_create(cast, &attrs)) ||
-         failed(lower, tenon_attrs_set(attrs, "to", &to)) || failed(lower, tenon_attrs_values(attrs, &values)) ||
+  (void)(failed(lower, tenon_op_find("core::cast", &cast)) ||
+         failed(lower, tenon_attrs_create(cast, &attrs)) ||
+         failed(lower, tenon_attrs_set(attrs, "to", &to)) ||
+         failed(lower, tenon_attrs_values(attrs, &values)) ||
          failed(lower, tenon_op_call(cast, values, &wide, &made, 0)));
   tenon_attrs_release(attrs);
   tenon_tensor_release(wide);
   return lower_stopped(lower) ? EDGE_NONE : lower_tensor(lower, made);
 }
 
-/* ---- what is known of values ------------------------------------------------------------------------------------ */
+/* what is known of values */
 
 static bool look(lower_t *lower, tenon_edge_t edge, tenon_port_t *out) {
   *out = (tenon_port_t){.size = sizeof *out, .ndim = -1};
   if (!lower_stopped(lower) && edge < 0) lower_fail(lower, "an input is missing");
-  return !lower_stopped(lower) && !failed(lower, tenon_builder_value(lower->model->builder, edge, out));
+  return !lower_stopped(lower) &&
+         !failed(lower, tenon_builder_value(lower->model->builder, edge, out));
 }
 
 int32_t lower_rank_of(lower_t *lower, tenon_edge_t edge) {
@@ -167,7 +183,8 @@ int32_t lower_rank_of(lower_t *lower, tenon_edge_t edge) {
 int32_t lower_rank(lower_t *lower, tenon_edge_t edge) {
   int32_t rank = lower_rank_of(lower, edge);
   if (rank < 0)
-    lower_missing(lower, "how many axes its input has is not known; state the shape of the model's inputs (__shape__)");
+    lower_missing(lower, "how many axes its input has is not known; state the shape of the model's "
+                         "inputs (__shape__)");
   return rank < 0 ? 0 : rank;
 }
 
@@ -180,7 +197,8 @@ int64_t lower_extent(lower_t *lower, tenon_edge_t edge, int32_t axis) {
 
 tenon_dtype_t lower_dtype(lower_t *lower, tenon_edge_t edge) {
   tenon_port_t port;
-  if (look(lower, edge, &port) && port.dtype.bits == 0) lower_fail(lower, "the dtype of an input is not known");
+  if (look(lower, edge, &port) && port.dtype.bits == 0)
+    lower_fail(lower, "the dtype of an input is not known");
   return port.dtype;
 }
 
@@ -191,21 +209,24 @@ bool lower_is_float(lower_t *lower, tenon_edge_t edge) {
 
 int64_t lower_axis(lower_t *lower, tenon_edge_t edge, int64_t axis) {
   int32_t rank = axis < 0 ? lower_rank(lower, edge) : lower_rank_of(lower, edge);
-  if (axis < -TENON_RANK_MAX || axis >= (rank < 0 ? TENON_RANK_MAX : rank) || (rank >= 0 && axis < -rank))
+  if (axis < -TENON_RANK_MAX || axis >= (rank < 0 ? TENON_RANK_MAX : rank) ||
+      (rank >= 0 && axis < -rank))
     lower_fail(lower, "there is no axis %lld of %d", (long long)axis, (int)rank);
   return axis < 0 ? axis + rank : axis;
 }
 
-/* ---- nodes ------------------------------------------------------------------------------------------------------ */
+/* nodes */
 
-/* What is about devices, engines and training; names with underscores around them are the user's. */
+/* What is about devices, engines and training; names with underscores around them are the
+ * user's. */
 static bool is_ignored(const char *name) {
   static const char *const names[] = {
       "ctx",     "num_args", "workspace",       "cudnn_tune",   "cudnn_off", "cudnn_algo_verbose",
       "lr_mult", "wd_mult",  "force_mirroring", "mirror_stage", "ctx_group", "__profiler_scope__"};
   for (size_t i = 0; i < sizeof names / sizeof *names; i++)
     if (strcmp(names[i], name) == 0) return true;
-  return strncmp(name, "__", 2) == 0 || (strlen(name) > 8 && strcmp(name + strlen(name) - 8, "_lr_mult") == 0) ||
+  return strncmp(name, "__", 2) == 0 ||
+         (strlen(name) > 8 && strcmp(name + strlen(name) - 8, "_lr_mult") == 0) ||
          (strlen(name) > 8 && strcmp(name + strlen(name) - 8, "_wd_mult") == 0);
 }
 
@@ -228,16 +249,19 @@ static bool gather_inputs(lower_t *lower) {
     if (from->count >= 0 && from->edges && entry->index >= from->count)
       lower_fail(lower, "input %d is output %d of '%.60s', which has %d", (int)i, (int)entry->index,
                  lower->model->symbol.nodes[entry->node].name, (int)from->count);
-    else if (from->count > 0) inputs[i] = from->edges[entry->index];
+    else if (from->count > 0)
+      inputs[i] = from->edges[entry->index];
     if (inputs[i] == EDGE_MISSING) is_whole = false;
   }
-  lower->inputs = inputs, lower->input_count = lower->node->input_count;
+  lower->inputs = inputs;
+  lower->input_count = lower->node->input_count;
   return is_whole;
 }
 
 static bool is_noted(const model_t *model, const char *op) {
   const missing_t *missing = model->missing;
-  while (missing && strcmp(missing->op, op) != 0) missing = missing->next;
+  while (missing && strcmp(missing->op, op) != 0)
+    missing = missing->next;
   return missing != NULL && strcmp(op, "Custom") != 0;
 }
 
@@ -249,17 +273,21 @@ tenon_status_t node_lower(model_t *model, int32_t index) {
   lower.used = lower_take(&lower, (size_t)node->attr_count + 1, sizeof *lower.used);
   bool is_whole = gather_inputs(&lower);
   if (!rule && !lower_stopped(&lower)) {
-    const char *name = strcmp(node->op, "Custom") == 0 ? attr_text(&lower, "op_type", node->op) : node->op;
+    const char *name =
+        strcmp(node->op, "Custom") == 0 ? attr_text(&lower, "op_type", node->op) : node->op;
     if (is_noted(model, node->op) || !(op = custom_find(&lower, name)))
       lower_missing(&lower, "no operator %.80s is known or loaded", name);
   }
   if (is_whole && !lower_stopped(&lower)) {
-    if (rule) rule_run(rule, &lower), check_used(&lower);
-    else custom_lower(&lower, op);
+    if (rule) {
+      rule_run(rule, &lower);
+      check_used(&lower);
+    } else
+      custom_lower(&lower, op);
   }
   if (lower.status != TENON_OK)
-    return tn_prefix(lower.status, "node %d '%.100s' (%.60s), line %u: ", (int)index, node->name, node->op,
-                     (unsigned)node->line);
+    return tn_prefix(lower.status, "node %d '%.100s' (%.60s), line %u: ", (int)index, node->name,
+                     node->op, (unsigned)node->line);
   model->values[index] = lower.outputs;
   if (!is_whole || lower.is_missing) model->values[index].count = -1;
   return TENON_OK;

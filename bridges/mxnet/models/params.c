@@ -1,5 +1,6 @@
-/* The file is read from front to back, each array into its own tensor.  Invariant: nothing is allocated for more bytes than
- * the file still has.  Format: NDArray::Save and NDArray::Load of MXNet's src/ndarray/ndarray.cc; all is little-endian. */
+/* The file is read from front to back, each array into its own tensor.  Invariant: nothing is
+ * allocated for more bytes than the file still has.  Format: NDArray::Save and NDArray::Load of
+ * MXNet's src/ndarray/ndarray.cc; all is little-endian. */
 #include "params.h"
 
 #include "base/status.h"
@@ -11,7 +12,10 @@
 #include <sys/stat.h>
 
 static const uint64_t LIST_MAGIC = 0x112;
-static const uint32_t MAGIC_1 = 0xF993fac8, MAGIC_2 = 0xF993fac9, MAGIC_3 = 0xF993faca; /* before: the number of axes */
+/* before: the number of axes */
+static const uint32_t MAGIC_1 = 0xF993fac8;
+static const uint32_t MAGIC_2 = 0xF993fac9;
+static const uint32_t MAGIC_3 = 0xF993faca;
 
 typedef struct stream_t {
   FILE *file;
@@ -22,27 +26,36 @@ typedef struct stream_t {
 
 static const struct {
   const char *name;
-  uint32_t number, dtype;
+  uint32_t number;
+  uint32_t dtype;
 } dtypes[] = {
-    {"float32", 0, TENON_F32},    {"float64", 1, TENON_F64}, {"float16", 2, TENON_F16}, {"uint8", 3, TENON_U8},
-    {"int32", 4, TENON_I32},      {"int8", 5, TENON_I8},     {"int64", 6, TENON_I64},   {"bool", 7, TENON_BOOL},
-    {"int16", 8, TENON_I16},      {"uint16", 9, TENON_U16},  {"uint32", 10, TENON_U32}, {"uint64", 11, TENON_U64},
+    {"float32", 0, TENON_F32},    {"float64", 1, TENON_F64}, {"float16", 2, TENON_F16},
+    {"uint8", 3, TENON_U8},       {"int32", 4, TENON_I32},   {"int8", 5, TENON_I8},
+    {"int64", 6, TENON_I64},      {"bool", 7, TENON_BOOL},   {"int16", 8, TENON_I16},
+    {"uint16", 9, TENON_U16},     {"uint32", 10, TENON_U32}, {"uint64", 11, TENON_U64},
     {"bfloat16", 12, TENON_BF16},
 };
 
 bool mxnet_dtype_from(int64_t number, tenon_dtype_t *out_dtype) {
   for (size_t i = 0; i < sizeof dtypes / sizeof *dtypes; i++)
-    if (dtypes[i].number == number) return *out_dtype = tenon_dtype(dtypes[i].dtype), true;
+    if (dtypes[i].number == number) {
+      *out_dtype = tenon_dtype(dtypes[i].dtype);
+      return true;
+    }
   return false;
 }
 
 bool mxnet_dtype_parse(const char *name, tenon_dtype_t *out_dtype) {
   for (size_t i = 0; i < sizeof dtypes / sizeof *dtypes; i++)
-    if (strcmp(dtypes[i].name, name) == 0) return *out_dtype = tenon_dtype(dtypes[i].dtype), true;
+    if (strcmp(dtypes[i].name, name) == 0) {
+      *out_dtype = tenon_dtype(dtypes[i].dtype);
+      return true;
+    }
   return false;
 }
 
-static tenon_status_t fail(const stream_t *s, tenon_status_t code, const char *format, ...) TENON_FORMAT(3, 4);
+static tenon_status_t fail(const stream_t *s, tenon_status_t code, const char *format, ...)
+    TENON_FORMAT(3, 4);
 static tenon_status_t fail(const stream_t *s, tenon_status_t code, const char *format, ...) {
   va_list arguments;
   va_start(arguments, format);
@@ -66,22 +79,27 @@ static tenon_status_t take(stream_t *s, void *out, uint64_t size, const char *wh
 static tenon_status_t take_count(stream_t *s, uint64_t each, const char *what, uint64_t *out) {
   TENON_TRY(take(s, out, sizeof *out, what));
   if (*out <= s->left / each) return TENON_OK;
-  return fail(s, TENON_INVALID, "%s: %llu, but the file has %llu bytes left", what, (unsigned long long)*out,
-              (unsigned long long)s->left);
+  return fail(s, TENON_INVALID, "%s: %llu, but the file has %llu bytes left", what,
+              (unsigned long long)*out, (unsigned long long)s->left);
 }
 
 /* ndim < 0: an array without a shape. */
-static tenon_status_t take_shape(stream_t *s, uint32_t magic, int32_t *out_ndim, int64_t shape[TENON_RANK_MAX]) {
+static tenon_status_t take_shape(stream_t *s, uint32_t magic, int32_t *out_ndim,
+                                 int64_t shape[TENON_RANK_MAX]) {
   uint32_t narrow[TENON_RANK_MAX];
   bool is_old = magic != MAGIC_1 && magic != MAGIC_2 && magic != MAGIC_3;
-  if (is_old) *out_ndim = magic > INT32_MAX ? INT32_MAX : (int32_t)magic;
-  else TENON_TRY(take(s, out_ndim, sizeof *out_ndim, "the number of axes"));
+  if (is_old)
+    *out_ndim = magic > INT32_MAX ? INT32_MAX : (int32_t)magic;
+  else
+    TENON_TRY(take(s, out_ndim, sizeof *out_ndim, "the number of axes"));
   if (is_old && *out_ndim > TENON_RANK_MAX)
-    return fail(s, TENON_INVALID, "it starts with 0x%08x, which is no magic number of an array", (unsigned)magic);
+    return fail(s, TENON_INVALID, "it starts with 0x%08x, which is no magic number of an array",
+                (unsigned)magic);
   if (*out_ndim < -1 || *out_ndim > TENON_RANK_MAX)
     return fail(s, TENON_INVALID, "%d axes; expected at most %d", (int)*out_ndim, TENON_RANK_MAX);
   uint64_t count = *out_ndim > 0 ? (uint64_t)*out_ndim : 0;
-  TENON_TRY(take(s, is_old ? (void *)narrow : shape, count * (is_old ? sizeof *narrow : sizeof *shape), "the shape"));
+  TENON_TRY(take(s, is_old ? (void *)narrow : shape,
+                 count * (is_old ? sizeof *narrow : sizeof *shape), "the shape"));
   for (uint64_t i = 0; i < count; i++) {
     if (is_old) shape[i] = narrow[i];
     if (shape[i] < (magic == MAGIC_3 ? -1 : 0))
@@ -94,23 +112,30 @@ static tenon_status_t take_shape(stream_t *s, uint32_t magic, int32_t *out_ndim,
 
 static tenon_status_t take_array(stream_t *s, tenon_tensor_t **out_tensor) {
   uint32_t magic;
-  int32_t storage = 0, ndim = 0, number = 0, device[2];
+  int32_t storage = 0;
+  int32_t ndim = 0;
+  int32_t number = 0;
+  int32_t device[2];
   int64_t shape[TENON_RANK_MAX] = {0};
   tenon_dtype_t dtype;
   TENON_TRY(take(s, &magic, sizeof magic, "its magic number"));
-  if (magic == MAGIC_2 || magic == MAGIC_3) TENON_TRY(take(s, &storage, sizeof storage, "the storage type"));
+  if (magic == MAGIC_2 || magic == MAGIC_3)
+    TENON_TRY(take(s, &storage, sizeof storage, "the storage type"));
   if (storage == 1 || storage == 2)
-    return fail(s, TENON_UNIMPLEMENTED, "it is stored as %s; store it dense: array.tostype('default')",
+    return fail(s, TENON_UNIMPLEMENTED,
+                "it is stored as %s; store it dense: array.tostype('default')",
                 storage == 1 ? "row_sparse" : "csr");
   if (storage != 0) return fail(s, TENON_INVALID, "there is no storage type %d", (int)storage);
   TENON_TRY(take_shape(s, magic, &ndim, shape));
   if (ndim < 0) return TENON_OK;
   TENON_TRY(take(s, device, sizeof device, "the device"));
   TENON_TRY(take(s, &number, sizeof number, "the dtype"));
-  if (!mxnet_dtype_from(number, &dtype)) return fail(s, TENON_INVALID, "MXNet has no dtype %d", (int)number);
+  if (!mxnet_dtype_from(number, &dtype))
+    return fail(s, TENON_INVALID, "MXNet has no dtype %d", (int)number);
   uint64_t size = dtype.bits / 8;
   bool is_empty = false;
-  for (int32_t i = 0; i < ndim; i++) is_empty |= shape[i] == 0;
+  for (int32_t i = 0; i < ndim; i++)
+    is_empty |= shape[i] == 0;
   for (int32_t i = 0; i < ndim && !is_empty; i++) {
     if ((uint64_t)shape[i] > s->left / size)
       return fail(s, TENON_INVALID, "its shape needs more, but the file has %llu bytes left",
@@ -128,17 +153,20 @@ static tenon_status_t take_list(stream_t *s, tn_arena_t *arena, params_t *params
     return fail(s, TENON_INVALID, "it starts with 0x%llx; files of mx.nd.save start with 0x112",
                 (unsigned long long)magic);
   TENON_TRY(take(s, &reserved, sizeof reserved, "the header"));
-  TENON_TRY(take_count(s, 8, "the number of arrays", &count)); /* no array is smaller than 8 bytes */
+  TENON_TRY(
+      take_count(s, 8, "the number of arrays", &count)); /* no array is smaller than 8 bytes */
   if (!(params->items = tn_arena_array(arena, (size_t)count + 1, sizeof *params->items)))
     return tn_no_memory("parameters", 0);
   for (uint64_t i = 0; i < count; i++) {
-    s->array = (long long)i, params->count = (size_t)i + 1;
+    s->array = (long long)i;
+    params->count = (size_t)i + 1;
     TENON_TRY(take_array(s, &params->items[i].tensor));
   }
   s->array = -1;
   TENON_TRY(take_count(s, 8, "the number of names", &names));
   if (names != count)
-    return fail(s, TENON_INVALID, "%llu names of %llu arrays", (unsigned long long)names, (unsigned long long)count);
+    return fail(s, TENON_INVALID, "%llu names of %llu arrays", (unsigned long long)names,
+                (unsigned long long)count);
   for (uint64_t i = 0; i < count; i++) {
     TENON_TRY(take_count(s, 1, "the length of a name", &size));
     char *name = tn_arena_array(arena, (size_t)size + 1, 1);
@@ -147,7 +175,8 @@ static tenon_status_t take_list(stream_t *s, tn_arena_t *arena, params_t *params
     params->items[i].name = name;
   }
   if (!s->left) return TENON_OK;
-  return fail(s, TENON_INVALID, "%llu bytes are left after the last name", (unsigned long long)s->left);
+  return fail(s, TENON_INVALID, "%llu bytes are left after the last name",
+              (unsigned long long)s->left);
 }
 
 static const char *plain(const char *name) {
@@ -171,8 +200,10 @@ tenon_status_t params_read(const char *path, tn_arena_t *arena, params_t *params
   stream_t s = {fopen(path, "rb"), path, 0, -1};
   if (!s.file) return tn_fail(TENON_NOT_FOUND, "%s: %s", path, strerror(errno));
   tenon_status_t status = TENON_OK;
-  if (fstat(fileno(s.file), &about) != 0 || !S_ISREG(about.st_mode)) status = fail(&s, TENON_INVALID, "it is no file");
-  else s.left = (uint64_t)about.st_size;
+  if (fstat(fileno(s.file), &about) != 0 || !S_ISREG(about.st_mode))
+    status = fail(&s, TENON_INVALID, "it is no file");
+  else
+    s.left = (uint64_t)about.st_size;
   if (status == TENON_OK) status = take_list(&s, arena, params);
   if (status == TENON_OK) status = sort(&s, params);
   fclose(s.file);
@@ -180,12 +211,14 @@ tenon_status_t params_read(const char *path, tn_arena_t *arena, params_t *params
 }
 
 void params_release(params_t *params) {
-  for (size_t i = 0; i < params->count; i++) tenon_tensor_release(params->items[i].tensor);
+  for (size_t i = 0; i < params->count; i++)
+    tenon_tensor_release(params->items[i].tensor);
   *params = (params_t){0};
 }
 
 tenon_tensor_t *params_find(const params_t *params, const char *name) {
   const param_t key = {name, NULL};
-  const param_t *found = params->count ? bsearch(&key, params->items, params->count, sizeof key, compare) : NULL;
+  const param_t *found =
+      params->count ? bsearch(&key, params->items, params->count, sizeof key, compare) : NULL;
   return found ? found->tensor : NULL;
 }

@@ -9,7 +9,8 @@
 #include "base/status.h"
 
 typedef struct param_t {
-  const char *name;       /* "arg:fc_weight", "aux:bn_moving_mean"; in files of other programs without a kind */
+  const char
+      *name; /* "arg:fc_weight", "aux:bn_moving_mean"; in files of other programs without a kind */
   tenon_tensor_t *tensor; /* NULL: an array without a shape */
 } param_t;
 
@@ -18,8 +19,8 @@ typedef struct params_t { /* starts as zeros */
   size_t count;
 } params_t;
 
-/* Reads the file; names lie in `arena`, tensors are released by params_release, after a failure too.  Sparse arrays are refused.
- * Errors: NOT_FOUND, INVALID, UNIMPLEMENTED, MEMORY. */
+/* Reads the file; names lie in `arena`, tensors are released by params_release, after a failure
+ * too.  Sparse arrays are refused. Errors: NOT_FOUND, INVALID, UNIMPLEMENTED, MEMORY. */
 tenon_status_t params_read(const char *path, tn_arena_t *arena, params_t *params);
 void params_release(params_t *params);
 /* The parameter of a node, with or without "arg:" and "aux:"; NULL: there is none. */

@@ -1,6 +1,7 @@
-/* Runs the texts of rules (their language: lower.h) on a node: one pass from left to right, calling as it reads.
- * Called by node.c for each node that has a rule, and by the functions of lower_*.c for parts of what they build.
- * Invariant: a text that is malformed is our bug, and still ends in an error that shows it, never beyond its end. */
+/* Runs the texts of rules (their language: lower.h) on a node: one pass from left to right, calling
+ * as it reads. Called by node.c for each node that has a rule, and by the functions of lower_*.c
+ * for parts of what they build. Invariant: a text that is malformed is our bug, and still ends in
+ * an error that shows it, never beyond its end. */
 #include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,9 +9,15 @@
 
 #include "lower.h"
 
-enum { NAMES_MAX = 40, OPERANDS_MAX = 64, WORD_MAX_SIZE = 64, TEXT_MAX_SIZE = 2048 };
+enum {
+  NAMES_MAX = 40,
+  OPERANDS_MAX = 64,
+  WORD_MAX_SIZE = 64,
+  TEXT_MAX_SIZE = 2048,
+};
 
-#define FAMILIES(X) X(pointwise) X(shape) X(index) X(reduce) X(layer) X(matrix) X(recurrent) X(numpy)
+#define FAMILIES(X)                                                                                \
+  X(pointwise) X(shape) X(index) X(reduce) X(layer) X(matrix) X(recurrent) X(numpy)
 #define DECLARE(name) extern const rules_t rules_##name;
 #define LIST(name) &rules_##name,
 FAMILIES(DECLARE)
@@ -24,7 +31,8 @@ typedef struct name_t { /* a parameter, or what a statement defined */
 
 typedef struct run_t {
   lower_t *lower;
-  const char *text, *at;
+  const char *text;
+  const char *at;
   name_t names[NAMES_MAX];
   size_t name_count;
 } run_t;
@@ -36,17 +44,18 @@ typedef struct word_t {
 
 static const values_t nothing = {NULL, 0, false};
 
-/* ---- reading ---------------------------------------------------------------------------------------------------- */
+/* reading */
 
 static bool stopped(const run_t *run) { return lower_stopped(run->lower); }
 
 static void malformed(run_t *run, const char *expected) {
-  lower_fail(run->lower, "our rule '%s' is wrong at column %d: expected %s", run->text, (int)(run->at - run->text) + 1,
-             expected);
+  lower_fail(run->lower, "our rule '%s' is wrong at column %d: expected %s", run->text,
+             (int)(run->at - run->text) + 1, expected);
 }
 
 static char peek(run_t *run) {
-  while (*run->at == ' ') run->at++;
+  while (*run->at == ' ')
+    run->at++;
   return *run->at;
 }
 
@@ -66,7 +75,8 @@ static bool is_word(char c) { return isalnum((unsigned char)c) || c == '_'; }
 static word_t take_word(run_t *run) {
   word_t word = {"", 0};
   (void)peek(run);
-  while (is_word(*run->at) && word.size + 1 < WORD_MAX_SIZE) word.text[word.size++] = *run->at++;
+  while (is_word(*run->at) && word.size + 1 < WORD_MAX_SIZE)
+    word.text[word.size++] = *run->at++;
   word.text[word.size] = 0;
   if (!word.size || is_word(*run->at)) malformed(run, "a name");
   return word;
@@ -74,16 +84,22 @@ static word_t take_word(run_t *run) {
 
 /* A literal of the schema's language: 'text', number, True, [1, 2]; quotes are left out. */
 static void take_literal(run_t *run, char *out_text, size_t room) {
-  char open = peek(run), close = open == '\'' ? '\'' : open == '[' ? ']' : 0;
+  char open = peek(run);
+  char close = open == '\'' ? '\'' : open == '[' ? ']' : 0;
   const char *begin = run->at += open == '\'';
   if (close) {
-    while (*run->at && *run->at != close) run->at++;
+    while (*run->at && *run->at != close)
+      run->at++;
     run->at += close == ']' && *run->at;
   } else {
-    while (is_word(*run->at) || (*run->at && strchr("+-.", *run->at))) run->at++;
+    while (is_word(*run->at) || (*run->at && strchr("+-.", *run->at)))
+      run->at++;
   }
   size_t size = (size_t)(run->at - begin);
-  if (size >= room) malformed(run, "a shorter literal"), size = 0;
+  if (size >= room) {
+    malformed(run, "a shorter literal");
+    size = 0;
+  }
   memcpy(out_text, begin, size);
   out_text[size] = 0;
   if (close == '\'') need(run, '\'');
@@ -97,8 +113,10 @@ static const values_t *find_name(const run_t *run, const word_t *word) {
 }
 
 static void add_name(run_t *run, const char *text, size_t size, values_t values) {
-  if (run->name_count == NAMES_MAX) malformed(run, "fewer names");
-  else run->names[run->name_count++] = (name_t){text, size, values};
+  if (run->name_count == NAMES_MAX)
+    malformed(run, "fewer names");
+  else
+    run->names[run->name_count++] = (name_t){text, size, values};
 }
 
 static values_t one(run_t *run, tenon_edge_t edge) {
@@ -108,7 +126,7 @@ static values_t one(run_t *run, tenon_edge_t edge) {
   return (values_t){room, 1, false};
 }
 
-/* ---- values ----------------------------------------------------------------------------------------------------- */
+/* values */
 
 static values_t take_value(run_t *run);
 
@@ -143,8 +161,12 @@ static values_t number_list(run_t *run) { /* behind "[" */
   size_t count = 0;
   while (!stopped(run) && !take(run, ']')) {
     char *end;
-    if (count == OPERANDS_MAX) malformed(run, "a shorter list");
-    else values[count++] = strtoll(run->at, &end, 10), run->at = end;
+    if (count == OPERANDS_MAX)
+      malformed(run, "a shorter list");
+    else {
+      values[count++] = strtoll(run->at, &end, 10);
+      run->at = end;
+    }
     if (peek(run) != ']') need(run, ',');
   }
   need(run, ':');
@@ -158,15 +180,18 @@ static values_t value_list(run_t *run) { /* behind "[" */
   while (!stopped(run) && !take(run, ']')) {
     values_t item = take_value(run);
     for (int32_t i = 0; i < item.count && !stopped(run); i++) {
-      if (count == OPERANDS_MAX) malformed(run, "fewer items");
-      else edges[count++] = item.edges[i];
+      if (count == OPERANDS_MAX)
+        malformed(run, "fewer items");
+      else
+        edges[count++] = item.edges[i];
     }
     if (peek(run) != ']') need(run, ',');
   }
   return (values_t){edges, stopped(run) ? 0 : count, true};
 }
 
-static void set_attr(run_t *run, const tenon_op_t *op, tenon_attrs_t *attrs, const char *name) { /* behind "name=" */
+static void set_attr(run_t *run, const tenon_op_t *op, tenon_attrs_t *attrs,
+                     const char *name) { /* behind "name=" */
   char literal[TEXT_MAX_SIZE / 4];
   char c = peek(run);
   lower_t *lower = run->lower;
@@ -174,7 +199,8 @@ static void set_attr(run_t *run, const tenon_op_t *op, tenon_attrs_t *attrs, con
     tenon_value_t value = {TENON_KIND_DTYPE, 0, {0}};
     value.as.dtype = take_dtype(run);
     if (!stopped(run)) lower->status = tenon_attrs_set(attrs, name, &value);
-  } else if (!isalpha((unsigned char)c) || strncmp(run->at, "True", 4) == 0 || strncmp(run->at, "False", 5) == 0) {
+  } else if (!isalpha((unsigned char)c) || strncmp(run->at, "True", 4) == 0 ||
+             strncmp(run->at, "False", 5) == 0) {
     take_literal(run, literal, sizeof literal);
     if (!stopped(run)) lower->status = tenon_attrs_parse(attrs, name, literal);
   } else {
@@ -188,7 +214,8 @@ static void set_attr(run_t *run, const tenon_op_t *op, tenon_attrs_t *attrs, con
 
 static values_t take_call(run_t *run, const char *name) { /* behind "(" */
   char full[WORD_MAX_SIZE + 8];
-  values_t operands[OPERANDS_MAX], result = nothing;
+  values_t operands[OPERANDS_MAX];
+  values_t result = nothing;
   const tenon_op_t *op = NULL;
   tenon_attrs_t *attrs = NULL;
   lower_t *lower = run->lower;
@@ -200,9 +227,12 @@ static values_t take_call(run_t *run, const char *name) { /* behind "(" */
   while (!stopped(run) && !take(run, ')')) {
     const char *begin = run->at;
     word_t word = isalpha((unsigned char)peek(run)) ? take_word(run) : (word_t){"", 0};
-    if (word.size && take(run, '=')) set_attr(run, op, attrs, word.text);
-    else if (run->at = begin, count == OPERANDS_MAX) malformed(run, "fewer operands");
-    else operands[count++] = take_value(run);
+    if (word.size && take(run, '='))
+      set_attr(run, op, attrs, word.text);
+    else if (run->at = begin, count == OPERANDS_MAX)
+      malformed(run, "fewer operands");
+    else
+      operands[count++] = take_value(run);
     if (peek(run) != ')') need(run, ',');
   }
   if (!stopped(run)) result = lower_call(lower, op, attrs, operands, count, -1);
@@ -229,7 +259,7 @@ static values_t take_value(run_t *run) {
   return found ? *found : nothing;
 }
 
-/* ---- statements and results ------------------------------------------------------------------------------------- */
+/* statements and results */
 
 /* "a, b = call(...);": false, and nothing was read, if it is none. */
 static bool take_statement(run_t *run) {
@@ -244,16 +274,23 @@ static bool take_statement(run_t *run) {
     words[count].text = run->at;
     words[count++].size = take_word(run).size;
   } while (take(run, ','));
-  if (!count || peek(run) != '=') return run->at = begin, false;
+  if (!count || peek(run) != '=') {
+    run->at = begin;
+    return false;
+  }
   need(run, '=');
   word_t word = take_word(run);
   values_t result = nothing;
-  if (take(run, '(')) result = take_call(run, word.text);
-  else malformed(run, "a call");
+  if (take(run, '('))
+    result = take_call(run, word.text);
+  else
+    malformed(run, "a call");
   need(run, ';');
   for (int32_t i = 0; i < count && !stopped(run); i++) {
-    if (i >= result.count) malformed(run, "a call with more results");
-    else add_name(run, words[i].text, words[i].size, (values_t){result.edges + i, 1, false});
+    if (i >= result.count)
+      malformed(run, "a call with more results");
+    else
+      add_name(run, words[i].text, words[i].size, (values_t){result.edges + i, 1, false});
   }
   return true;
 }
@@ -270,8 +307,10 @@ static values_t take_results(run_t *run) {
   result.edges = lower_take(run->lower, OPERANDS_MAX, sizeof *result.edges);
   while (!stopped(run) && !take(run, ')')) {
     values_t value = take_value(run);
-    if (result.count == OPERANDS_MAX) malformed(run, "fewer results");
-    else result.edges[result.count++] = value.count ? value.edges[0] : EDGE_NONE;
+    if (result.count == OPERANDS_MAX)
+      malformed(run, "fewer results");
+    else
+      result.edges[result.count++] = value.count ? value.edges[0] : EDGE_NONE;
     if (peek(run) != ')') need(run, ',');
   }
   return result;
@@ -286,7 +325,8 @@ static values_t run_body(run_t *run) {
   return stopped(run) ? nothing : result;
 }
 
-values_t lower_run_all(lower_t *lower, const tenon_edge_t *edges, size_t count, const char *format, ...) {
+values_t lower_run_all(lower_t *lower, const tenon_edge_t *edges, size_t count, const char *format,
+                       ...) {
   static const char letters[] = "abcdefghijklmnopqrstuvwxyz";
   char text[TEXT_MAX_SIZE];
   va_list arguments;
@@ -301,20 +341,23 @@ values_t lower_run_all(lower_t *lower, const tenon_edge_t *edges, size_t count, 
   return run_body(&run);
 }
 
-tenon_edge_t lower_run(lower_t *lower, const tenon_edge_t *edges, size_t count, const char *format, ...) {
+tenon_edge_t lower_run(lower_t *lower, const tenon_edge_t *edges, size_t count, const char *format,
+                       ...) {
   char text[TEXT_MAX_SIZE];
   va_list arguments;
   if (lower_stopped(lower)) return EDGE_NONE;
   va_start(arguments, format);
   int size = vsnprintf(text, sizeof text, format, arguments);
   va_end(arguments);
-  if (size < 0 || (size_t)size >= sizeof text)
-    return lower_fail(lower, "our rule '%.60s...' is too long", text), EDGE_NONE;
+  if (size < 0 || (size_t)size >= sizeof text) {
+    lower_fail(lower, "our rule '%.60s...' is too long", text);
+    return EDGE_NONE;
+  }
   values_t results = lower_run_all(lower, edges, count, "%s", text);
   return results.count ? results.edges[0] : EDGE_NONE;
 }
 
-/* ---- parameters ------------------------------------------------------------------------------------------------- */
+/* parameters */
 
 /* The left side: gives names to the node's inputs. */
 static void bind_parameters(run_t *run) {
@@ -323,20 +366,29 @@ static void bind_parameters(run_t *run) {
   run->at += strcspn(run->at, "(");
   need(run, '(');
   while (!stopped(run) && !take(run, ')')) {
-    bool is_ignored = take(run, '-'), is_list = take(run, '*'), is_needed = true, is_looked_at = true;
+    bool is_ignored = take(run, '-');
+    bool is_list = take(run, '*');
+    bool is_needed = true;
+    bool is_looked_at = true;
     (void)peek(run);
     const char *name = run->at;
     word_t word = take_word(run);
-    for (; *run->at && strchr("?!~#=+^%", *run->at); run->at++)
-      is_needed &= *run->at != '?', is_looked_at &= *run->at != '~';
+    for (; *run->at && strchr("?!~#=+^%", *run->at); run->at++) {
+      is_needed &= *run->at != '?';
+      is_looked_at &= *run->at != '~';
+    }
     if (is_ignored) {
       (void)attr_text(lower, word.text, NULL);
     } else {
-      int32_t left = lower->input_count > next ? lower->input_count - next : 0, count = is_list ? left : left > 0;
-      if (is_needed && !is_list && !left) lower_fail(lower, "input %d (`%s`) is missing", (int)next, word.text);
+      int32_t left = lower->input_count > next ? lower->input_count - next : 0;
+      int32_t count = is_list ? left : left > 0;
+      if (is_needed && !is_list && !left)
+        lower_fail(lower, "input %d (`%s`) is missing", (int)next, word.text);
       for (int32_t i = next; i < next + count && is_looked_at && !stopped(run); i++)
-        if (lower->inputs[i] == EDGE_NONE) lower_fail(lower, "input %d has no value: nothing gives it", (int)i);
-      add_name(run, name, word.size, (values_t){(tenon_edge_t *)lower->inputs + next, count, is_list});
+        if (lower->inputs[i] == EDGE_NONE)
+          lower_fail(lower, "input %d has no value: nothing gives it", (int)i);
+      add_name(run, name, word.size,
+               (values_t){(tenon_edge_t *)lower->inputs + next, count, is_list});
       next += count;
     }
     if (peek(run) != ')') need(run, ',');
@@ -348,7 +400,8 @@ static void bind_parameters(run_t *run) {
 bool rule_has_mark(const rule_t *rule, int32_t index, char mark) {
   const char *at = strchr(rule->text, '(');
   for (int32_t i = 0; at && *at && *at != ')' && i <= index; i++) {
-    do at += 1 + strspn(at + 1, " ");
+    do
+      at += 1 + strspn(at + 1, " ");
     while (*at == '-' && (at += strcspn(at, ",)"), *at == ','));
     size_t size = strcspn(at, ",)");
     if (*at == '*' || i == index) return memchr(at, mark, size) != NULL;
@@ -369,7 +422,7 @@ void rule_run(const rule_t *rule, lower_t *lower) {
   lower->outputs = run_body(&run);
 }
 
-/* ---- the table -------------------------------------------------------------------------------------------------- */
+/* the table */
 
 static bool has_name(const char *text, const char *op) {
   const size_t size = strlen(op);

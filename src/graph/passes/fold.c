@@ -1,5 +1,6 @@
-/* Constant folding: pure nodes whose inputs are all constants are computed by their own kernels, custom ones too.  A result
- * that would blow the graph up (much larger than what it came from) stays a node. */
+/* Constant folding: pure nodes whose inputs are all constants are computed by their own kernels,
+ * custom ones too.  A result that would blow the graph up (much larger than what it came from)
+ * stays a node. */
 #include <string.h>
 
 #include "base/memory.h"
@@ -40,7 +41,8 @@ static bool stays_small(const tenon_graph_t *graph, const tn_node_t *node, uint6
     int64_t count = 1;
     uint64_t size;
     for (int32_t d = 0; d < edge->ndim; d++) {
-      if (!tenon_is_known(edge->dims[d])) return true; /* data-dependent: bounded by the inputs in practice */
+      if (!tenon_is_known(edge->dims[d]))
+        return true; /* data-dependent: bounded by the inputs in practice */
       if (!tn_mul(count, edge->dims[d].value, &count)) return false;
     }
     if (!tn_dtype_bytes(edge->dtype, count, &size)) return false;
@@ -52,10 +54,14 @@ static bool stays_small(const tenon_graph_t *graph, const tn_node_t *node, uint6
 static tenon_status_t bind(tenon_graph_t *graph, tenon_edge_t index, tenon_tensor_t *tensor) {
   tn_edge_t *edge = &graph->edges[index];
   tenon_tensor_retain(edge->constant = tensor);
-  edge->dtype = tensor->dtype, edge->ndim = tensor->ndim, edge->layout = tn_layout(tensor), edge->producer = -1;
+  edge->dtype = tensor->dtype;
+  edge->ndim = tensor->ndim;
+  edge->layout = tn_layout(tensor);
+  edge->producer = -1;
   edge->dims = (tenon_dim_t *)(void *)tensor->shape;
   edge->strides = tensor->keys & TN_KEY_STRIDED ? (tenon_dim_t *)(void *)tensor->strides : NULL;
-  edge->values = NULL, edge->value_count = 0;
+  edge->values = NULL;
+  edge->value_count = 0;
   return TENON_OK;
 }
 
@@ -72,43 +78,52 @@ static tenon_status_t fold(tenon_graph_t *graph, tn_node_t *node) {
     bool list = op->schema.inputs[made].kind == TENON_KIND_TENSORS;
     inputs[made] = NULL;
     if (!list) {
-      if (operand->count) tenon_tensor_retain(inputs[made] = graph->edges[operand->edges[0]].constant);
+      if (operand->count)
+        tenon_tensor_retain(inputs[made] = graph->edges[operand->edges[0]].constant);
       continue;
     }
     tenon_tensor_t **items = tn_scratch(((size_t)operand->count + 1) * sizeof *items);
     if (!items) status = tn_no_memory("folding", 0);
-    for (int32_t k = 0; items && k < operand->count; k++) items[k] = graph->edges[operand->edges[k]].constant;
+    for (int32_t k = 0; items && k < operand->count; k++)
+      items[k] = graph->edges[operand->edges[k]].constant;
     if (items) status = tenon_tensor_list(items, operand->count, &inputs[made]);
   }
   if (status == TENON_OK) status = tn_call(op, node->attrs, inputs, outputs, 0, NULL);
-  for (uint32_t i = 0; i < made; i++) tenon_tensor_release(inputs[i]);
+  for (uint32_t i = 0; i < made; i++)
+    tenon_tensor_release(inputs[i]);
   int32_t at = 0;
   for (uint32_t o = 0; o < op->output_count && status == TENON_OK; o++) {
     bool list = tn_dtype_is(outputs[o]->dtype, TENON_LIST);
     for (int64_t k = 0; k < (list ? outputs[o]->shape[0] : 1) && at < node->output_count; k++)
       status = bind(graph, node->outputs[at++], list ? tenon_item(outputs[o], k) : outputs[o]);
   }
-  for (uint32_t o = 0; o < op->output_count; o++) tenon_tensor_release(outputs[o]);
+  for (uint32_t o = 0; o < op->output_count; o++)
+    tenon_tensor_release(outputs[o]);
   if (status == TENON_OK) node->op = NULL;
   return status;
 }
 
-/* Values that inference found (of shape and size, and what is computed from them) are constants once they are numbers. */
+/* Values that inference found (of shape and size, and what is computed from them) are constants
+ * once they are numbers. */
 static tenon_status_t bind_known(tenon_graph_t *graph, tn_node_t *node) {
   if (!(node->op->traits & TENON_PURE) || node->output_count != 1) return TENON_OK;
   tn_edge_t *edge = &graph->edges[node->outputs[0]];
   bool wide = tn_dtype_is(edge->dtype, TENON_I64);
-  if (!edge->values || edge->ndim > 1 || !(wide || tn_dtype_is(edge->dtype, TENON_I32))) return TENON_OK;
+  if (!edge->values || edge->ndim > 1 || !(wide || tn_dtype_is(edge->dtype, TENON_I32)))
+    return TENON_OK;
   for (uint32_t i = 0; i < edge->value_count; i++) {
     edge->values[i] = tn_extents_resolve(graph->extents, edge->values[i]);
-    if (!tenon_is_known(edge->values[i]) || edge->values[i].value == TENON_DIM_LEAST) return TENON_OK;
+    if (!tenon_is_known(edge->values[i]) || edge->values[i].value == TENON_DIM_LEAST)
+      return TENON_OK;
   }
   int64_t shape[1] = {edge->value_count};
   tenon_tensor_t *tensor;
   TN_TRY(tenon_tensor_create(edge->dtype, edge->ndim, shape, &tensor));
   for (uint32_t i = 0; i < edge->value_count; i++) {
-    if (wide) ((int64_t *)tensor->data)[i] = edge->values[i].value;
-    else ((int32_t *)tensor->data)[i] = (int32_t)edge->values[i].value;
+    if (wide)
+      ((int64_t *)tensor->data)[i] = edge->values[i].value;
+    else
+      ((int32_t *)tensor->data)[i] = (int32_t)edge->values[i].value;
   }
   tenon_status_t status = bind(graph, node->outputs[0], tensor);
   tenon_tensor_release(tensor);
@@ -127,7 +142,8 @@ tenon_status_t tn_pass_fold(tenon_graph_t *graph) {
     tn_scratch_mark_t mark = tn_scratch_mark();
     tenon_status_t status = fold(graph, node);
     tn_scratch_reset(mark);
-    if (status != TENON_OK) return tn_prefix(status, "node '%s' (%s): ", node->name, node->op->name);
+    if (status != TENON_OK)
+      return tn_prefix(status, "node '%s' (%s): ", node->name, node->op->name);
   }
   return TENON_OK;
 }

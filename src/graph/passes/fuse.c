@@ -1,5 +1,6 @@
-/* Epilogues: a bias, a residual and an activation behind a matmul or a convolution become part of it.  What an operator can
- * take is read from its own schema: an attribute `activation` with choices, inputs `bias` and `residual`. */
+/* Epilogues: a bias, a residual and an activation behind a matmul or a convolution become part of
+ * it.  What an operator can take is read from its own schema: an attribute `activation` with
+ * choices, inputs `bias` and `residual`. */
 #include <math.h>
 #include <string.h>
 
@@ -8,7 +9,10 @@
 #include "graph/passes/pass.h"
 #include "graph/passes/rewrite.h"
 
-enum { MOST_INPUTS = 8, MOST_ATTRS = 64 };
+enum {
+  MOST_INPUTS = 8,
+  MOST_ATTRS = 64,
+};
 
 static int32_t input_named(const tn_node_t *node, const char *name) {
   return tn_schema_input(&node->op->schema, name, strlen(name));
@@ -17,10 +21,11 @@ static int32_t input_named(const tn_node_t *node, const char *name) {
 static bool is_core(const tn_node_t *node) { return strcmp(node->op->schema.ns, "core") == 0; }
 
 /* `last` becomes `node` with one more operand or other attributes; `node` goes. */
-static tenon_status_t absorb(tn_rewrite_t *r, tn_node_t *node, tn_node_t *last, int32_t input, tenon_edge_t edge,
-                             const tenon_value_t *attrs) {
+static tenon_status_t absorb(tn_rewrite_t *r, tn_node_t *node, tn_node_t *last, int32_t input,
+                             tenon_edge_t edge, const tenon_value_t *attrs) {
   tenon_edge_t operands[MOST_INPUTS];
-  for (uint32_t i = 0; i < node->op->input_count; i++) operands[i] = tn_operand(node, i);
+  for (uint32_t i = 0; i < node->op->input_count; i++)
+    operands[i] = tn_operand(node, i);
   if (input >= 0) operands[input] = edge;
   const char *name = node->name;
   TN_TRY(tn_node_become(r, last, node->op, attrs ? attrs : node->attrs, operands));
@@ -30,8 +35,10 @@ static tenon_status_t absorb(tn_rewrite_t *r, tn_node_t *node, tn_node_t *last, 
 }
 
 static bool fits_bias(const tn_rewrite_t *r, tenon_edge_t bias, tenon_edge_t result) {
-  const tn_edge_t *b = &r->graph->edges[bias], *y = &r->graph->edges[result];
-  if (!b->constant || b->ndim < 1 || y->ndim < b->ndim || !tn_dtype_same(b->dtype, y->dtype)) return false;
+  const tn_edge_t *b = &r->graph->edges[bias];
+  const tn_edge_t *y = &r->graph->edges[result];
+  if (!b->constant || b->ndim < 1 || y->ndim < b->ndim || !tn_dtype_same(b->dtype, y->dtype))
+    return false;
   for (int32_t d = 0; d + 1 < b->ndim; d++)
     if (b->dims[d].value != 1) return false;
   tenon_dim_t last = tn_extents_resolve(r->graph->extents, y->dims[y->ndim - 1]);
@@ -41,10 +48,12 @@ static bool fits_bias(const tn_rewrite_t *r, tenon_edge_t bias, tenon_edge_t res
 static tenon_status_t fuse_sum(tn_rewrite_t *r, tn_node_t *node, tn_node_t *sum, bool *out_done) {
   tenon_edge_t y = node->outputs[0];
   tenon_edge_t other = tn_operand(sum, 0) == y ? tn_operand(sum, 1) : tn_operand(sum, 0);
-  int32_t bias = input_named(node, "bias"), residual = input_named(node, "residual");
+  int32_t bias = input_named(node, "bias");
+  int32_t residual = input_named(node, "residual");
   *out_done = false;
   if (other < 0 || other == y || !tn_same_shape(r, y, sum->outputs[0])) return TENON_OK;
-  if (tn_node_is(node, "core::matmul") && bias >= 0 && tn_operand(node, (uint32_t)bias) < 0 && fits_bias(r, other, y)) {
+  if (tn_node_is(node, "core::matmul") && bias >= 0 && tn_operand(node, (uint32_t)bias) < 0 &&
+      fits_bias(r, other, y)) {
     *out_done = true;
     return absorb(r, node, sum, bias, other, NULL);
   }
@@ -57,37 +66,50 @@ static tenon_status_t fuse_sum(tn_rewrite_t *r, tn_node_t *node, tn_node_t *sum,
 }
 
 /* The choice of `activation` that `node` computes, with its numbers; false: none. */
-static bool activation_of(const tn_rewrite_t *r, const tn_node_t *node, const tn_argument_t *attr, int64_t *out_choice,
-                          double *out_alpha, double *out_beta) {
+static bool activation_of(const tn_rewrite_t *r, const tn_node_t *node, const tn_argument_t *attr,
+                          int64_t *out_choice, double *out_alpha, double *out_beta) {
   const char *name = node->op->schema.name;
-  int32_t alpha = tn_attr(node, "alpha"), beta = tn_attr(node, "beta"), approximate = tn_attr(node, "approximate");
+  int32_t alpha = tn_attr(node, "alpha");
+  int32_t beta = tn_attr(node, "beta");
+  int32_t approximate = tn_attr(node, "approximate");
   if (!is_core(node) || !(node->op->traits & TENON_POINTWISE)) return false;
   *out_alpha = alpha >= 0 ? node->attrs[alpha].as.f : 0;
   *out_beta = beta >= 0 ? node->attrs[beta].as.f : 0;
   if (strcmp(name, "clip") == 0) {
-    *out_alpha = -INFINITY, *out_beta = INFINITY;
+    *out_alpha = -INFINITY;
+    *out_beta = INFINITY;
     for (uint32_t i = 1; i < 3; i++)
-      if (tn_operand(node, i) >= 0 && !tn_scalar(r, tn_operand(node, i), i == 1 ? out_alpha : out_beta)) return false;
+      if (tn_operand(node, i) >= 0 &&
+          !tn_scalar(r, tn_operand(node, i), i == 1 ? out_alpha : out_beta))
+        return false;
   } else if (node->op->input_count != 1) {
     return false;
   }
-  if (strcmp(name, "gelu") == 0 && approximate >= 0 && node->attrs[approximate].as.i == 1) name = "gelu_tanh";
+  if (strcmp(name, "gelu") == 0 && approximate >= 0 && node->attrs[approximate].as.i == 1)
+    name = "gelu_tanh";
   if (strcmp(name, "silu") == 0 && *out_alpha != 1.0) return false;
   for (uint32_t c = 1; c < attr->choice_count; c++)
-    if (strcmp(attr->choices[c], name) == 0) return *out_choice = c, true;
+    if (strcmp(attr->choices[c], name) == 0) {
+      *out_choice = c;
+      return true;
+    }
   return false;
 }
 
-static tenon_status_t fuse_activation(tn_rewrite_t *r, tn_node_t *node, tn_node_t *last, int32_t at, bool *out_done) {
+static tenon_status_t fuse_activation(tn_rewrite_t *r, tn_node_t *node, tn_node_t *last, int32_t at,
+                                      bool *out_done) {
   int64_t choice = 0;
   double alpha, beta;
-  int32_t alpha_at = tn_attr(node, "alpha"), beta_at = tn_attr(node, "beta");
+  int32_t alpha_at = tn_attr(node, "alpha");
+  int32_t beta_at = tn_attr(node, "beta");
   tenon_value_t attrs[MOST_ATTRS];
   *out_done = false;
   if (alpha_at < 0 || beta_at < 0 || tn_operand(last, 0) != node->outputs[0]) return TENON_OK;
   if (!activation_of(r, last, &node->op->schema.attrs[at], &choice, &alpha, &beta)) return TENON_OK;
   memcpy(attrs, node->attrs, node->op->schema.attr_count * sizeof *attrs);
-  attrs[at].as.i = choice, attrs[alpha_at].as.f = alpha, attrs[beta_at].as.f = beta;
+  attrs[at].as.i = choice;
+  attrs[alpha_at].as.f = alpha;
+  attrs[beta_at].as.f = beta;
   *out_done = true;
   return absorb(r, node, last, -1, -1, attrs);
 }
@@ -96,14 +118,17 @@ static tenon_status_t fuse_node(tn_rewrite_t *r, tn_node_t *node) {
   for (bool done = true; done;) {
     int32_t at = tn_attr(node, "activation");
     done = false;
-    if (at < 0 || !is_core(node) || node->output_count != 1 || node->op->input_count > MOST_INPUTS ||
-        node->op->schema.attr_count > MOST_ATTRS || node->attrs[at].as.i != 0 ||
+    if (at < 0 || !is_core(node) || node->output_count != 1 ||
+        node->op->input_count > MOST_INPUTS || node->op->schema.attr_count > MOST_ATTRS ||
+        node->attrs[at].as.i != 0 ||
         !tn_dtype_is(r->graph->edges[node->outputs[0]].dtype, TENON_F32))
       return TENON_OK;
     tn_node_t *last = tn_only_user(r, node->outputs[0]);
     if (!last || last->output_count != 1) return TENON_OK;
-    if (tn_node_is(last, "core::add")) TN_TRY(fuse_sum(r, node, last, &done));
-    else TN_TRY(fuse_activation(r, node, last, at, &done));
+    if (tn_node_is(last, "core::add"))
+      TN_TRY(fuse_sum(r, node, last, &done));
+    else
+      TN_TRY(fuse_activation(r, node, last, at, &done));
     node = last;
   }
   return TENON_OK;

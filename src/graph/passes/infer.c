@@ -1,5 +1,5 @@
-/* Symbolic inference over a graph.  Called by the compiler after import and after rewriting.  What cannot be known (a rank
- * that only run knows) stays unknown; runs infer again with numbers. */
+/* Symbolic inference over a graph.  Called by the compiler after import and after rewriting.  What
+ * cannot be known (a rank that only run knows) stays unknown; runs infer again with numbers. */
 #include <string.h>
 
 #include "base/memory.h"
@@ -26,8 +26,8 @@ static void meta_of(tn_edge_t *edge, tenon_meta_t *meta) {
 }
 
 /* Metas of a node's operands in scratch; *out_ready false when a type or rank is not known. */
-static tenon_status_t operand_metas(tenon_graph_t *graph, const tn_node_t *node, tenon_meta_t ***out_metas,
-                                    bool *out_ready) {
+static tenon_status_t operand_metas(tenon_graph_t *graph, const tn_node_t *node,
+                                    tenon_meta_t ***out_metas, bool *out_ready) {
   const tenon_op_t *op = node->op;
   tenon_meta_t **slots = tn_scratch((op->input_count + 1) * sizeof *slots);
   if (!slots) return tn_no_memory("inference", op->input_count * sizeof *slots);
@@ -37,18 +37,22 @@ static tenon_status_t operand_metas(tenon_graph_t *graph, const tn_node_t *node,
     size_t count = (size_t)operand->count;
     slots[i] = NULL;
     if (!count && !list) continue;
-    tenon_meta_t *metas = tn_scratch((count + 1) * sizeof *metas), **items = tn_scratch((count + 1) * sizeof *items);
+    tenon_meta_t *metas = tn_scratch((count + 1) * sizeof *metas);
+    tenon_meta_t **items = tn_scratch((count + 1) * sizeof *items);
     if (!metas || !items) return tn_no_memory("inference", count * sizeof *metas);
     for (size_t k = 0; k < count; k++) {
       tn_edge_t *edge = &graph->edges[operand->edges[k]];
       meta_of(edge, &metas[k]);
-      if (edge->constant && !edge->values) TN_TRY(tn_meta_of_tensor(edge->constant, true, &metas[k]));
+      if (edge->constant && !edge->values)
+        TN_TRY(tn_meta_of_tensor(edge->constant, true, &metas[k]));
       if (edge->constant && op->where && op->where[i] & TN_INPUT_KNOWN)
         TN_TRY(tn_meta_known(edge->constant, &metas[k]));
       bool deduced = op->where && op->where[i] & TN_INPUT_DEDUCED && edge->input >= 0;
       if (deduced && edge->ndim < 0)
-        edge->dims = metas[k].dims = tn_arena_array(&graph->arena, TENON_RANK_MAX, sizeof *edge->dims);
-      if ((!metas[k].dtype.bits && edge->input < 0) || (metas[k].ndim < 0 && !deduced)) *out_ready = false;
+        edge->dims = metas[k].dims =
+            tn_arena_array(&graph->arena, TENON_RANK_MAX, sizeof *edge->dims);
+      if ((!metas[k].dtype.bits && edge->input < 0) || (metas[k].ndim < 0 && !deduced))
+        *out_ready = false;
       if (deduced && !metas[k].dims) return tn_no_memory("inference", 0);
       items[k] = &metas[k];
     }
@@ -68,12 +72,17 @@ static tenon_status_t operand_metas(tenon_graph_t *graph, const tn_node_t *node,
 }
 
 static tenon_status_t keep(tenon_graph_t *graph, const tenon_meta_t *meta, tn_edge_t *edge) {
-  edge->dtype = meta->dtype, edge->ndim = meta->ndim, edge->strides = NULL, edge->values = NULL, edge->value_count = 0;
+  edge->dtype = meta->dtype;
+  edge->ndim = meta->ndim;
+  edge->strides = NULL;
+  edge->values = NULL;
+  edge->value_count = 0;
   edge->layout = meta->layout;
   if (meta->ndim < 0) return TENON_OK;
   size_t size = (size_t)meta->ndim * sizeof *meta->dims;
   edge->dims = tn_arena_array(&graph->arena, (size_t)meta->ndim + 1, sizeof *edge->dims);
-  if (meta->strided) edge->strides = tn_arena_array(&graph->arena, (size_t)meta->ndim + 1, sizeof *edge->dims);
+  if (meta->strided)
+    edge->strides = tn_arena_array(&graph->arena, (size_t)meta->ndim + 1, sizeof *edge->dims);
   if (!edge->dims || (meta->strided && !edge->strides)) return tn_no_memory("inference", size);
   memcpy(edge->dims, meta->dims, size);
   if (meta->strided) memcpy(edge->strides, meta->strides, size);
@@ -85,7 +94,8 @@ static tenon_status_t keep(tenon_graph_t *graph, const tenon_meta_t *meta, tn_ed
   return TENON_OK;
 }
 
-/* An operator without a kernel that says "sparse" is found now, and rewriting never sees what is sparse. */
+/* An operator without a kernel that says "sparse" is found now, and rewriting never sees what is
+ * sparse. */
 static tenon_status_t check_layouts(const tenon_graph_t *graph, const tn_node_t *node) {
   const tenon_op_t *op = node->op;
   bool is_taken = false;
@@ -95,7 +105,8 @@ static tenon_status_t check_layouts(const tenon_graph_t *graph, const tn_node_t 
     for (int32_t k = 0; k < node->operands[i].count; k++) {
       uint32_t layout = graph->edges[node->operands[i].edges[k]].layout;
       if (layout && (!is_taken || op->schema.inputs[i].is_written))
-        return tn_fail(TENON_UNIMPLEMENTED, "input %s is sparse (%s)%s: make it dense first (core::to_dense)",
+        return tn_fail(TENON_UNIMPLEMENTED,
+                       "input %s is sparse (%s)%s: make it dense first (core::to_dense)",
                        op->schema.inputs[i].name, tn_layout_name(layout),
                        is_taken ? ", and written to" : ", and no kernel says \"sparse\"");
     }
@@ -119,21 +130,27 @@ static void keep_dtypes(tenon_graph_t *graph, const tn_node_t *node, tenon_meta_
 static tenon_status_t infer_node(tenon_graph_t *graph, const tn_node_t *node) {
   const tenon_op_t *op = node->op;
   tn_inference_t inference = {.extents = graph->extents};
-  tenon_meta_t **inputs = NULL, **outputs = NULL;
+  tenon_meta_t **inputs = NULL;
+  tenon_meta_t **outputs = NULL;
   bool ready = true;
   TN_TRY(check_layouts(graph, node));
   TN_TRY(operand_metas(graph, node, &inputs, &ready));
   if (!tn_types_fill(&op->types, &op->schema, node->attrs, inputs)) ready = false;
   for (uint32_t i = 0; i < op->input_count; i++)
-    for (int32_t k = 0; k < node->operands[i].count; k++) { /* inputs of the graph whose dtype nobody stated */
+    for (int32_t k = 0; k < node->operands[i].count;
+         k++) { /* inputs of the graph whose dtype nobody stated */
       tn_edge_t *edge = &graph->edges[node->operands[i].edges[k]];
       if (edge->input >= 0 && !edge->dtype.bits)
         edge->dtype = inputs[i]->items ? inputs[i]->items[k]->dtype : inputs[i]->dtype;
     }
-  if (!ready) return keep_dtypes(graph, node, inputs), TENON_OK;
+  if (!ready) {
+    keep_dtypes(graph, node, inputs);
+    return TENON_OK;
+  }
   TN_TRY(tn_metas_of_results(op, node->attrs, 0, &outputs));
   for (uint32_t o = 0; o < op->output_count; o++)
-    if (op->schema.outputs[o].kind == TENON_KIND_TENSORS && !outputs[o]->items) return TENON_OK; /* run knows */
+    if (op->schema.outputs[o].kind == TENON_KIND_TENSORS && !outputs[o]->items)
+      return TENON_OK; /* run knows */
   void *state = NULL;
   if (op->create && op->infer) TN_TRY(tn_state_get(op, node->attrs, &state));
   TN_TRY(tn_infer(&inference, op, node->attrs, state, inputs, outputs));
@@ -147,8 +164,10 @@ static tenon_status_t infer_node(tenon_graph_t *graph, const tn_node_t *node) {
   }
   for (int32_t k = 0, i; (i = tn_op_written(op, k)) >= 0 && at < node->output_count; k++, at++)
     if (inputs[i]) TN_TRY(keep(graph, inputs[i], &graph->edges[node->outputs[at]]));
-  for (uint32_t i = 0; i < op->input_count; i++) { /* what infer found out about inputs without a type */
-    if (!inputs[i] || inputs[i]->items || !op->where || !(op->where[i] & TN_INPUT_DEDUCED)) continue;
+  for (uint32_t i = 0; i < op->input_count;
+       i++) { /* what infer found out about inputs without a type */
+    if (!inputs[i] || inputs[i]->items || !op->where || !(op->where[i] & TN_INPUT_DEDUCED))
+      continue;
     tn_edge_t *edge = &graph->edges[node->operands[i].edges[0]];
     if (edge->input >= 0 && edge->ndim < 0 && inputs[i]->ndim >= 0) edge->ndim = inputs[i]->ndim;
   }
@@ -159,7 +178,8 @@ tenon_status_t tn_node_infer(tenon_graph_t *graph, const tn_node_t *node) {
   tn_scratch_mark_t mark = tn_scratch_mark();
   tenon_status_t status = infer_node(graph, node);
   tn_scratch_reset(mark);
-  return status == TENON_OK ? status : tn_prefix(status, "node '%s' (%s): ", node->name, node->op->name);
+  return status == TENON_OK ? status
+                            : tn_prefix(status, "node '%s' (%s): ", node->name, node->op->name);
 }
 
 tenon_status_t tn_pass_infer(tenon_graph_t *graph) {

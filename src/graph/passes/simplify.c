@@ -1,5 +1,6 @@
-/* Simplification: nodes that do nothing go, zero padding moves into the convolution behind it, and pointwise formulas that
- * exporters write out (gelu by erf, silu) become one node.  Called by the compiler after folding. */
+/* Simplification: nodes that do nothing go, zero padding moves into the convolution behind it, and
+ * pointwise formulas that exporters write out (gelu by erf, silu) become one node.  Called by the
+ * compiler after folding. */
 #include <math.h>
 #include <string.h>
 #include <tenon/tenon.h>
@@ -18,7 +19,7 @@ static const int64_t *ints_of(const tn_rewrite_t *r, tenon_edge_t edge, int64_t 
   return t->data;
 }
 
-/* ---- padding ---------------------------------------------------------------------------------------------------- */
+/* padding */
 
 static const int64_t *zero_pads(const tn_rewrite_t *r, const tn_node_t *pad, int32_t *out_rank) {
   int64_t count;
@@ -27,8 +28,11 @@ static const int64_t *zero_pads(const tn_rewrite_t *r, const tn_node_t *pad, int
   int32_t mode = tn_attr(pad, "mode");
   tenon_edge_t fill = tn_operand(pad, 2);
   *out_rank = r->graph->edges[tn_operand(pad, 0)].ndim;
-  if (!pads || *out_rank < 0 || count != 2 * (int64_t)*out_rank || tn_operand(pad, 3) >= 0) return NULL;
-  if (mode < 0 || pad->attrs[mode].as.i != 0 || (fill >= 0 && (!tn_scalar(r, fill, &value) || value != 0))) return NULL;
+  if (!pads || *out_rank < 0 || count != 2 * (int64_t)*out_rank || tn_operand(pad, 3) >= 0)
+    return NULL;
+  if (mode < 0 || pad->attrs[mode].as.i != 0 ||
+      (fill >= 0 && (!tn_scalar(r, fill, &value) || value != 0)))
+    return NULL;
   return pads;
 }
 
@@ -37,15 +41,19 @@ static tenon_status_t merge_pad(tn_rewrite_t *r, tn_node_t *pad) {
   const int64_t *pads = zero_pads(r, pad, &rank);
   if (!pads) return TENON_OK;
   bool nothing = true;
-  for (int32_t i = 0; i < 2 * rank; i++) nothing &= pads[i] == 0;
+  for (int32_t i = 0; i < 2 * rank; i++)
+    nothing &= pads[i] == 0;
   if (nothing) {
     tn_redirect(r, pad->outputs[0], tn_operand(pad, 0));
     tn_node_remove(r, pad);
     return TENON_OK;
   }
   tn_node_t *conv = tn_only_user(r, pad->outputs[0]);
-  if (!tn_node_is(conv, "core::conv") || tn_operand(conv, 0) != pad->outputs[0] || rank < 3) return TENON_OK;
-  int32_t spatial = rank - 2, at = tn_attr(conv, "pads"), automatic = tn_attr(conv, "auto_pad");
+  if (!tn_node_is(conv, "core::conv") || tn_operand(conv, 0) != pad->outputs[0] || rank < 3)
+    return TENON_OK;
+  int32_t spatial = rank - 2;
+  int32_t at = tn_attr(conv, "pads");
+  int32_t automatic = tn_attr(conv, "auto_pad");
   if (at < 0 || automatic < 0 || conv->attrs[automatic].as.i != 0) return TENON_OK;
   int64_t merged[2 * TENON_RANK_MAX];
   for (int32_t i = 0; i < rank; i++)
@@ -60,22 +68,24 @@ static tenon_status_t merge_pad(tn_rewrite_t *r, tn_node_t *pad) {
   if (conv->op->schema.attr_count > 64) return TENON_OK;
   memcpy(attrs, conv->attrs, conv->op->schema.attr_count * sizeof *attrs);
   attrs[at] = (tenon_value_t){TENON_KIND_INTS, (uint32_t)(2 * spatial), {.ints = merged}};
-  tenon_edge_t operands[] = {tn_operand(pad, 0), tn_operand(conv, 1), tn_operand(conv, 2), tn_operand(conv, 3)};
+  tenon_edge_t operands[] = {tn_operand(pad, 0), tn_operand(conv, 1), tn_operand(conv, 2),
+                             tn_operand(conv, 3)};
   TN_TRY(tn_node_become(r, conv, conv->op, attrs, operands));
   tn_node_remove(r, pad);
   return TENON_OK;
 }
 
-/* ---- nothing ---------------------------------------------------------------------------------------------------- */
+/* nothing */
 
 static bool does_nothing(const tn_rewrite_t *r, const tn_node_t *node) {
   if (node->output_count < 1 || tn_operand(node, 0) < 0) return false;
-  if (tn_node_is(node, "core::cast") || tn_node_is(node, "core::expand") || tn_node_is(node, "core::reshape"))
+  if (tn_node_is(node, "core::cast") || tn_node_is(node, "core::expand") ||
+      tn_node_is(node, "core::reshape"))
     return tn_same_shape(r, tn_operand(node, 0), node->outputs[0]);
   return false;
 }
 
-/* ---- formulas --------------------------------------------------------------------------------------------------- */
+/* formulas */
 
 static bool near(double a, double b) { return fabs(a - b) <= 1e-4 * fabs(b); }
 
@@ -83,7 +93,8 @@ static bool near(double a, double b) { return fabs(a - b) <= 1e-4 * fabs(b); }
 static tenon_edge_t beside_scalar(const tn_rewrite_t *r, const tn_node_t *node, double scalar) {
   double value;
   for (uint32_t i = 0; i < 2; i++)
-    if (tn_scalar(r, tn_operand(node, i), &value) && near(value, scalar)) return tn_operand(node, 1 - i);
+    if (tn_scalar(r, tn_operand(node, i), &value) && near(value, scalar))
+      return tn_operand(node, 1 - i);
   return -1;
 }
 
@@ -96,24 +107,28 @@ static bool is_half_of(const tn_rewrite_t *r, tenon_edge_t edge, tenon_edge_t x)
 static tenon_edge_t scaled_by_root(const tn_rewrite_t *r, tenon_edge_t edge) {
   double value;
   const tn_node_t *node = tn_maker(r, edge, "core::div");
-  if (node && tn_scalar(r, tn_operand(node, 1), &value) && near(value, 1.4142135623730951)) return tn_operand(node, 0);
+  if (node && tn_scalar(r, tn_operand(node, 1), &value) && near(value, 1.4142135623730951))
+    return tn_operand(node, 0);
   node = tn_maker(r, edge, "core::mul");
   return node ? beside_scalar(r, node, 0.70710678118654752) : -1;
 }
 
-/* The node whose result is x * (1 + erf(x / sqrt(2))) / 2, in the three orders in which it is written. */
+/* The node whose result is x * (1 + erf(x / sqrt(2))) / 2, in the three orders in which it is
+ * written. */
 static tn_node_t *gelu_end(const tn_rewrite_t *r, const tn_node_t *erf, tenon_edge_t x) {
   const tn_node_t *sum = tn_only_user(r, erf->outputs[0]);
   if (!tn_node_is(sum, "core::add") || beside_scalar(r, sum, 1.0) != erf->outputs[0]) return NULL;
   tn_node_t *first = tn_only_user(r, sum->outputs[0]);
   if (!tn_node_is(first, "core::mul")) return NULL;
-  tenon_edge_t other = tn_operand(first, 0) == sum->outputs[0] ? tn_operand(first, 1) : tn_operand(first, 0);
+  tenon_edge_t other =
+      tn_operand(first, 0) == sum->outputs[0] ? tn_operand(first, 1) : tn_operand(first, 0);
   if (is_half_of(r, other, x)) return first;
   tn_node_t *second = tn_only_user(r, first->outputs[0]);
   if (!tn_node_is(second, "core::mul")) return NULL;
   if (other == x) return beside_scalar(r, second, 0.5) == first->outputs[0] ? second : NULL;
   double value;
-  tenon_edge_t last = tn_operand(second, 0) == first->outputs[0] ? tn_operand(second, 1) : tn_operand(second, 0);
+  tenon_edge_t last =
+      tn_operand(second, 0) == first->outputs[0] ? tn_operand(second, 1) : tn_operand(second, 0);
   return tn_scalar(r, other, &value) && near(value, 0.5) && last == x ? second : NULL;
 }
 
@@ -123,7 +138,8 @@ static tenon_status_t find_gelu(tn_rewrite_t *r, const tn_node_t *erf) {
   const tenon_op_t *gelu = tn_registry_find(name);
   if (x < 0 || !gelu || gelu->input_count != 1) return TENON_OK;
   tn_node_t *end = gelu_end(r, erf, x);
-  return end && tn_same_shape(r, x, end->outputs[0]) ? tn_node_become(r, end, gelu, NULL, &x) : TENON_OK;
+  return end && tn_same_shape(r, x, end->outputs[0]) ? tn_node_become(r, end, gelu, NULL, &x)
+                                                     : TENON_OK;
 }
 
 static tenon_status_t find_silu(tn_rewrite_t *r, tn_node_t *sigmoid) {
@@ -142,10 +158,15 @@ tenon_status_t tn_pass_simplify(tenon_graph_t *graph) {
   for (size_t n = 0; n < graph->node_count && status == TENON_OK; n++) {
     tn_node_t *node = &graph->nodes[n];
     if (!node->op) continue;
-    if (does_nothing(&r, node)) tn_redirect(&r, node->outputs[0], tn_operand(node, 0)), tn_node_remove(&r, node);
-    else if (tn_node_is(node, "core::pad")) status = merge_pad(&r, node);
-    else if (tn_node_is(node, "core::erf")) status = find_gelu(&r, node);
-    else if (tn_node_is(node, "core::sigmoid")) status = find_silu(&r, node);
+    if (does_nothing(&r, node)) {
+      tn_redirect(&r, node->outputs[0], tn_operand(node, 0));
+      tn_node_remove(&r, node);
+    } else if (tn_node_is(node, "core::pad"))
+      status = merge_pad(&r, node);
+    else if (tn_node_is(node, "core::erf"))
+      status = find_gelu(&r, node);
+    else if (tn_node_is(node, "core::sigmoid"))
+      status = find_silu(&r, node);
   }
   tn_rewrite_end(&r);
   return status;

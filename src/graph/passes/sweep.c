@@ -1,4 +1,5 @@
-/* Dead code: pure nodes without users go, identities are passed by, and the order of what stays is kept. */
+/* Dead code: pure nodes without users go, identities are passed by, and the order of what stays is
+ * kept. */
 #include <string.h>
 
 #include "base/memory.h"
@@ -6,15 +7,17 @@
 #include "graph/passes/pass.h"
 
 static bool is_identity(const tenon_graph_t *graph, const tn_node_t *node) {
-  return strcmp(node->op->name, "core::identity") == 0 && node->operands[0].count == 1 && node->output_count == 1 &&
-         graph->edges[node->operands[0].edges[0]].dtype.bits != 0;
+  return strcmp(node->op->name, "core::identity") == 0 && node->operands[0].count == 1 &&
+         node->output_count == 1 && graph->edges[node->operands[0].edges[0]].dtype.bits != 0;
 }
 
-/* Readers of an identity's result read its input: one walk, in which `stands_for` says what each edge has become. */
+/* Readers of an identity's result read its input: one walk, in which `stands_for` says what each
+ * edge has become. */
 static tenon_status_t pass_by(tenon_graph_t *graph) {
   tenon_edge_t *stands_for = tn_allocate((graph->edge_count + 1) * sizeof *stands_for);
   if (!stands_for) return tn_no_memory("a rewrite", graph->edge_count * sizeof *stands_for);
-  for (size_t i = 0; i < graph->edge_count; i++) stands_for[i] = (tenon_edge_t)i;
+  for (size_t i = 0; i < graph->edge_count; i++)
+    stands_for[i] = (tenon_edge_t)i;
   for (size_t n = 0; n < graph->node_count; n++) {
     tn_node_t *node = &graph->nodes[n];
     for (uint32_t i = 0; node->op && i < node->op->input_count; i++)
@@ -26,12 +29,15 @@ static tenon_status_t pass_by(tenon_graph_t *graph) {
     stands_for[node->outputs[0]] = node->operands[0].edges[0];
     node->op = NULL;
   }
-  for (size_t i = 0; i < graph->output_count; i++) graph->outputs[i] = stands_for[graph->outputs[i]];
+  for (size_t i = 0; i < graph->output_count; i++)
+    graph->outputs[i] = stands_for[graph->outputs[i]];
   tn_release_memory(stands_for);
   return TENON_OK;
 }
 
-static bool is_pure(const tenon_op_t *op) { return (op->traits & TENON_PURE) || op->traits & TENON_RANDOM; }
+static bool is_pure(const tenon_op_t *op) {
+  return (op->traits & TENON_PURE) || op->traits & TENON_RANDOM;
+}
 
 tenon_status_t tn_pass_sweep(tenon_graph_t *graph) {
   TN_TRY(pass_by(graph));
@@ -41,10 +47,12 @@ tenon_status_t tn_pass_sweep(tenon_graph_t *graph) {
     tn_node_t *node = &graph->nodes[i];
     if (!node->op || !is_pure(node->op)) continue;
     bool used = node->output_count == 0;
-    for (int32_t o = 0; o < node->output_count; o++) used |= uses[node->outputs[o]] > 0;
+    for (int32_t o = 0; o < node->output_count; o++)
+      used |= uses[node->outputs[o]] > 0;
     if (used) continue;
     for (uint32_t k = 0; k < node->op->input_count; k++)
-      for (int32_t e = 0; e < node->operands[k].count; e++) uses[node->operands[k].edges[e]]--;
+      for (int32_t e = 0; e < node->operands[k].count; e++)
+        uses[node->operands[k].edges[e]]--;
     node->op = NULL;
   }
   tn_release_memory(uses);

@@ -1,5 +1,6 @@
-/* Attributes of nodes: references to a function's parameters, typed access, conversion to what a schema asks for.
- * Invariant: every attribute that a node has is either used or named as without meaning; node.c refuses the others. */
+/* Attributes of nodes: references to a function's parameters, typed access, conversion to what a
+ * schema asks for. Invariant: every attribute that a node has is either used or named as without
+ * meaning; node.c refuses the others. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -18,13 +19,16 @@ static const char *const type_names[] = {
 };
 
 static const char *type_name(int64_t type) {
-  return type >= 0 && type < (int64_t)(sizeof type_names / sizeof *type_names) ? type_names[type] : "something unknown";
+  return type >= 0 && type < (int64_t)(sizeof type_names / sizeof *type_names)
+             ? type_names[type]
+             : "something unknown";
 }
 
 /* Models of the first version of ONNX state no type: the fields that are there say it. */
 static int64_t type_of(const tn_onnx_attribute_t *proto) {
   static const struct {
-    uint8_t field, type;
+    uint8_t field;
+    uint8_t type;
   } fields[] = {{2, TN_ATTRIBUTE_FLOAT},  {3, TN_ATTRIBUTE_INT},     {4, TN_ATTRIBUTE_STRING},
                 {5, TN_ATTRIBUTE_TENSOR}, {6, TN_ATTRIBUTE_GRAPH},   {7, TN_ATTRIBUTE_FLOATS},
                 {8, TN_ATTRIBUTE_INTS},   {9, TN_ATTRIBUTE_STRINGS}, {10, TN_ATTRIBUTE_TENSORS},
@@ -35,7 +39,8 @@ static int64_t type_of(const tn_onnx_attribute_t *proto) {
   return TN_ATTRIBUTE_INTS;
 }
 
-tenon_status_t tn_attrs_resolve(tn_import_t *import, tn_scope_t *scope, const tn_onnx_attribute_t *protos, size_t count,
+tenon_status_t tn_attrs_resolve(tn_import_t *import, tn_scope_t *scope,
+                                const tn_onnx_attribute_t *protos, size_t count,
                                 tn_attrs_list_t *out_attrs) {
   out_attrs->count = 0;
   out_attrs->items = tn_arena_array(&import->arena, count + 1, sizeof *out_attrs->items);
@@ -49,11 +54,14 @@ tenon_status_t tn_attrs_resolve(tn_import_t *import, tn_scope_t *scope, const tn
     if (*proto->ref_name) {
       attr.proto = NULL;
       if (!scope->parameters)
-        return tn_fail(TENON_INVALID, "attribute '%.100s' refers to '%.100s', but this is no function's body",
+        return tn_fail(TENON_INVALID,
+                       "attribute '%.100s' refers to '%.100s', but this is no function's body",
                        proto->name, proto->ref_name);
       for (size_t j = 0; j < scope->parameters->count; j++)
-        if (strcmp(scope->parameters->items[j].name, proto->ref_name) == 0)
-          attr.proto = scope->parameters->items[j].proto, attr.scope = scope->parameters->items[j].scope;
+        if (strcmp(scope->parameters->items[j].name, proto->ref_name) == 0) {
+          attr.proto = scope->parameters->items[j].proto;
+          attr.scope = scope->parameters->items[j].scope;
+        }
       if (!attr.proto) continue; /* the caller leaves it out, and so does the body */
     }
     out_attrs->items[out_attrs->count++] = attr;
@@ -70,8 +78,10 @@ tn_attr_t *tn_lower_attr(tn_lower_t *lower, const char *name) {
   return NULL;
 }
 
-static void wrong_type(tn_lower_t *lower, const char *name, const char *expected, const tn_onnx_attribute_t *proto) {
-  tn_lower_fail(lower, "attribute '%.100s': expected %s, found %s", name, expected, type_name(type_of(proto)));
+static void wrong_type(tn_lower_t *lower, const char *name, const char *expected,
+                       const tn_onnx_attribute_t *proto) {
+  tn_lower_fail(lower, "attribute '%.100s': expected %s, found %s", name, expected,
+                type_name(type_of(proto)));
 }
 
 const tn_onnx_attribute_t *tn_lower_typed(tn_lower_t *lower, const char *name, int64_t type) {
@@ -99,7 +109,7 @@ const char *tn_lower_text(tn_lower_t *lower, const char *name, const char *other
   return text ? text : otherwise;
 }
 
-/* ---- as tensors ------------------------------------------------------------------------------------------------- */
+/* as tensors */
 
 static tenon_status_t strings_tensor(const tn_bytes_t *strings, size_t count, int32_t ndim,
                                      tenon_tensor_t **out_tensor) {
@@ -107,19 +117,23 @@ static tenon_status_t strings_tensor(const tn_bytes_t *strings, size_t count, in
   TN_TRY(tenon_tensor_create(tenon_dtype(TENON_STRING), ndim, &extent, out_tensor));
   tenon_status_t status = TENON_OK;
   for (size_t i = 0; i < count && status == TENON_OK; i++)
-    status = tenon_tensor_set_string(*out_tensor, (int64_t)i, (const char *)strings[i].data, strings[i].size);
+    status = tenon_tensor_set_string(*out_tensor, (int64_t)i, (const char *)strings[i].data,
+                                     strings[i].size);
   if (status != TENON_OK) tenon_tensor_release(*out_tensor);
   return status;
 }
 
-static tenon_status_t floats_tensor(const double *values, size_t count, int32_t ndim, tenon_tensor_t **out_tensor) {
+static tenon_status_t floats_tensor(const double *values, size_t count, int32_t ndim,
+                                    tenon_tensor_t **out_tensor) {
   int64_t extent = (int64_t)count;
   TN_TRY(tenon_tensor_create(tenon_dtype(TENON_F32), ndim, &extent, out_tensor));
-  for (size_t i = 0; i < count; i++) ((float *)(*out_tensor)->data)[i] = (float)values[i];
+  for (size_t i = 0; i < count; i++)
+    ((float *)(*out_tensor)->data)[i] = (float)values[i];
   return TENON_OK;
 }
 
-static tenon_status_t ints_tensor(const int64_t *values, size_t count, tenon_tensor_t **out_tensor) {
+static tenon_status_t ints_tensor(const int64_t *values, size_t count,
+                                  tenon_tensor_t **out_tensor) {
   int64_t extent = (int64_t)count;
   TN_TRY(tenon_tensor_create(tenon_dtype(TENON_I64), 1, &extent, out_tensor));
   if (count) memcpy((*out_tensor)->data, values, count * sizeof *values);
@@ -133,26 +147,38 @@ tn_ref_t *tn_lower_attr_tensor(tn_lower_t *lower, const char *name) {
   if (!attr || lower->status != TENON_OK) return NULL;
   const tn_onnx_attribute_t *proto = attr->proto;
   switch (type_of(proto)) {
-  case TN_ATTRIBUTE_FLOAT: lower->status = floats_tensor(&proto->f, 1, 0, &tensor); break;
-  case TN_ATTRIBUTE_INT: lower->status = ints_tensor(&proto->i, 1, &tensor); break;
-  case TN_ATTRIBUTE_STRING: lower->status = strings_tensor(&proto->s, 1, 0, &tensor); break;
-  case TN_ATTRIBUTE_FLOATS: lower->status = floats_tensor(proto->floats.items, proto->floats.count, 1, &tensor); break;
-  case TN_ATTRIBUTE_INTS: lower->status = ints_tensor(proto->ints.items, proto->ints.count, &tensor); break;
+  case TN_ATTRIBUTE_FLOAT:
+    lower->status = floats_tensor(&proto->f, 1, 0, &tensor);
+    break;
+  case TN_ATTRIBUTE_INT:
+    lower->status = ints_tensor(&proto->i, 1, &tensor);
+    break;
+  case TN_ATTRIBUTE_STRING:
+    lower->status = strings_tensor(&proto->s, 1, 0, &tensor);
+    break;
+  case TN_ATTRIBUTE_FLOATS:
+    lower->status = floats_tensor(proto->floats.items, proto->floats.count, 1, &tensor);
+    break;
+  case TN_ATTRIBUTE_INTS:
+    lower->status = ints_tensor(proto->ints.items, proto->ints.count, &tensor);
+    break;
   case TN_ATTRIBUTE_STRINGS:
     lower->status = strings_tensor(proto->strings.items, proto->strings.count, 1, &tensor);
     break;
   default:
-    if (type_of(proto) == TN_ATTRIBUTE_TENSOR && proto->t) lower->status = tn_onnx_tensor(proto->t, weights, &tensor);
+    if (type_of(proto) == TN_ATTRIBUTE_TENSOR && proto->t)
+      lower->status = tn_onnx_tensor(proto->t, weights, &tensor);
     else if (type_of(proto) == TN_ATTRIBUTE_SPARSE && proto->sparse)
       lower->status = tn_onnx_sparse(proto->sparse, weights, &tensor);
-    else wrong_type(lower, name, "a number, a string, a list of them or a tensor", proto);
+    else
+      wrong_type(lower, name, "a number, a string, a list of them or a tensor", proto);
   }
   if (lower->status == TENON_OK) return tn_lower_tensor(lower, tensor);
   lower->status = tn_prefix(lower->status, "attribute '%.100s': ", name);
   return NULL;
 }
 
-/* ---- as arguments of operators ---------------------------------------------------------------------------------- */
+/* as arguments of operators */
 
 /* Kinds of arguments, the types of attributes that they take, and what to call those. */
 static const struct {
@@ -172,12 +198,15 @@ static const struct {
     {TENON_KIND_GRAPH, {TN_ATTRIBUTE_GRAPH, 0}, "a graph"},
     {TENON_KIND_INTS, {TN_ATTRIBUTE_INTS, 0}, "a list of ints"},
     {TENON_KIND_DIMS, {TN_ATTRIBUTE_INTS, 0}, "a list of ints"},
-    {TENON_KIND_FLOATS, {TN_ATTRIBUTE_FLOATS, TN_ATTRIBUTE_INTS, TN_ATTRIBUTE_TENSOR}, "a list of floats"},
+    {TENON_KIND_FLOATS,
+     {TN_ATTRIBUTE_FLOATS, TN_ATTRIBUTE_INTS, TN_ATTRIBUTE_TENSOR},
+     "a list of floats"},
     {TENON_KIND_STRS, {TN_ATTRIBUTE_STRINGS, 0}, "a list of strings"},
     {TENON_KIND_TENSORS, {TN_ATTRIBUTE_TENSORS, 0}, "a list of tensors"},
 };
 
-static bool is_accepted(tn_lower_t *lower, const char *name, uint32_t kind, const tn_onnx_attribute_t *proto) {
+static bool is_accepted(tn_lower_t *lower, const char *name, uint32_t kind,
+                        const tn_onnx_attribute_t *proto) {
   for (size_t i = 0; i < sizeof accepted / sizeof *accepted; i++) {
     if (accepted[i].kind != kind) continue;
     int64_t type = type_of(proto);
@@ -192,7 +221,8 @@ static bool is_accepted(tn_lower_t *lower, const char *name, uint32_t kind, cons
 
 static char lower_case(char c) { return c >= 'A' && c <= 'Z' ? (char)(c - 'A' + 'a') : c; }
 
-/* Choices are compared without regard to case when they are not equal as they are: ONNX writes its own in capitals. */
+/* Choices are compared without regard to case when they are not equal as they are: ONNX writes its
+ * own in capitals. */
 static tenon_value_t choice_value(const tn_argument_t *argument, const char *text, size_t size) {
   tenon_value_t value = {TENON_KIND_STR, (uint32_t)size, {0}};
   value.as.s = text;
@@ -201,14 +231,18 @@ static tenon_value_t choice_value(const tn_argument_t *argument, const char *tex
   for (uint32_t i = 0; i < argument->choice_count; i++) {
     const char *choice = argument->choices[i];
     size_t k = 0;
-    while (choice[k] && lower_case(choice[k]) == lower_case(text[k])) k++;
-    if (choice[k] == text[k]) value.as.s = choice, value.count = (uint32_t)k;
+    while (choice[k] && lower_case(choice[k]) == lower_case(text[k]))
+      k++;
+    if (choice[k] == text[k]) {
+      value.as.s = choice;
+      value.count = (uint32_t)k;
+    }
   }
   return value;
 }
 
-static void string_value(tn_lower_t *lower, const tn_argument_t *argument, const tn_onnx_attribute_t *proto,
-                         tenon_value_t *out_value) {
+static void string_value(tn_lower_t *lower, const tn_argument_t *argument,
+                         const tn_onnx_attribute_t *proto, tenon_value_t *out_value) {
   const char *text = text_of(lower, proto->s);
   if (text) *out_value = choice_value(argument, text, proto->s.size);
 }
@@ -216,73 +250,97 @@ static void string_value(tn_lower_t *lower, const tn_argument_t *argument, const
 static void dtype_value(tn_lower_t *lower, const char *name, const tn_onnx_attribute_t *proto,
                         tenon_value_t *out_value) {
   out_value->kind = TENON_KIND_DTYPE;
-  if (type_of(proto) == TN_ATTRIBUTE_STRING) { /* of Cast before operator set 6: "FLOAT", here also "f32" */
-    static const char *const names[] = {"FLOAT",  "UINT8", "INT8",    "UINT16", "INT16",  "INT32",  "INT64",
-                                        "STRING", "BOOL",  "FLOAT16", "DOUBLE", "UINT32", "UINT64", "COMPLEX64"};
+  if (type_of(proto) ==
+      TN_ATTRIBUTE_STRING) { /* of Cast before operator set 6: "FLOAT", here also "f32" */
+    static const char *const names[] = {"FLOAT",  "UINT8",  "INT8",   "UINT16",   "INT16",
+                                        "INT32",  "INT64",  "STRING", "BOOL",     "FLOAT16",
+                                        "DOUBLE", "UINT32", "UINT64", "COMPLEX64"};
     const char *text = text_of(lower, proto->s);
     for (size_t i = 0; text && i < sizeof names / sizeof *names; i++)
-      if (strcmp(names[i], text) == 0 && tn_onnx_dtype((int64_t)i + 1, &out_value->as.dtype)) return;
+      if (strcmp(names[i], text) == 0 && tn_onnx_dtype((int64_t)i + 1, &out_value->as.dtype))
+        return;
     if (text && !tn_dtype_parse(text, proto->s.size, &out_value->as.dtype))
       tn_lower_fail(lower, "attribute '%.100s': no element type is called '%.40s'", name, text);
   } else if (!tn_onnx_dtype(proto->i, &out_value->as.dtype)) {
-    tn_lower_fail(lower, "attribute '%.100s': %" PRId64 " is no element type of ONNX", name, proto->i);
+    tn_lower_fail(lower, "attribute '%.100s': %" PRId64 " is no element type of ONNX", name,
+                  proto->i);
   }
 }
 
-static void floats_value(tn_lower_t *lower, const tn_onnx_attribute_t *proto, tenon_value_t *out_value) {
+static void floats_value(tn_lower_t *lower, const tn_onnx_attribute_t *proto,
+                         tenon_value_t *out_value) {
   double *numbers = tn_arena_array(&lower->import->arena, proto->ints.count + 1, sizeof *numbers);
   if (!numbers) lower->status = tn_no_memory("a list", proto->ints.count);
-  for (size_t i = 0; numbers && i < proto->ints.count; i++) numbers[i] = (double)proto->ints.items[i];
-  out_value->as.floats = numbers, out_value->count = (uint32_t)proto->ints.count;
+  for (size_t i = 0; numbers && i < proto->ints.count; i++)
+    numbers[i] = (double)proto->ints.items[i];
+  out_value->as.floats = numbers;
+  out_value->count = (uint32_t)proto->ints.count;
 }
 
-static void strings_value(tn_lower_t *lower, const tn_onnx_attribute_t *proto, tenon_value_t *out_value) {
-  tenon_string_t *strings = tn_arena_array(&lower->import->arena, proto->strings.count + 1, sizeof *strings);
+static void strings_value(tn_lower_t *lower, const tn_onnx_attribute_t *proto,
+                          tenon_value_t *out_value) {
+  tenon_string_t *strings =
+      tn_arena_array(&lower->import->arena, proto->strings.count + 1, sizeof *strings);
   if (!strings) lower->status = tn_no_memory("a list", proto->strings.count);
   for (size_t i = 0; strings && i < proto->strings.count; i++)
-    strings[i] = (tenon_string_t){(const char *)proto->strings.items[i].data, proto->strings.items[i].size};
-  out_value->as.strs = strings, out_value->count = (uint32_t)proto->strings.count;
+    strings[i] =
+        (tenon_string_t){(const char *)proto->strings.items[i].data, proto->strings.items[i].size};
+  out_value->as.strs = strings;
+  out_value->count = (uint32_t)proto->strings.count;
 }
 
-static void tensors_value(tn_lower_t *lower, const tn_onnx_attribute_t *proto, tenon_value_t *out_value) {
+static void tensors_value(tn_lower_t *lower, const tn_onnx_attribute_t *proto,
+                          tenon_value_t *out_value) {
   bool is_list = type_of(proto) == TN_ATTRIBUTE_TENSORS;
   size_t count = is_list ? proto->tensors.count : 1;
   tenon_tensor_t **tensors = tn_arena_array(&lower->import->arena, count + 1, sizeof *tensors);
   if (!tensors) lower->status = tn_no_memory("a list", count);
   for (size_t i = 0; i < count && lower->status == TENON_OK; i++) {
-    if (!is_list && !proto->t && !proto->sparse) lower->status = tn_fail(TENON_INVALID, "no tensor is there");
-    else if (!is_list && proto->sparse) lower->status = tn_onnx_sparse(proto->sparse, &lower->import->weights, tensors);
+    if (!is_list && !proto->t && !proto->sparse)
+      lower->status = tn_fail(TENON_INVALID, "no tensor is there");
+    else if (!is_list && proto->sparse)
+      lower->status = tn_onnx_sparse(proto->sparse, &lower->import->weights, tensors);
     else
-      lower->status =
-          tn_onnx_tensor(is_list ? &proto->tensors.items[i] : proto->t, &lower->import->weights, &tensors[i]);
-    if (lower->status == TENON_OK) (void)tn_lower_tensor(lower, tensors[i]); /* released when the import ends */
+      lower->status = tn_onnx_tensor(is_list ? &proto->tensors.items[i] : proto->t,
+                                     &lower->import->weights, &tensors[i]);
+    if (lower->status == TENON_OK)
+      (void)tn_lower_tensor(lower, tensors[i]); /* released when the import ends */
   }
   out_value->count = (uint32_t)count;
-  if (is_list) out_value->as.tensors = tensors;
-  else if (tensors) out_value->as.tensor = tensors[0];
+  if (is_list)
+    out_value->as.tensors = tensors;
+  else if (tensors)
+    out_value->as.tensor = tensors[0];
 }
 
-/* Numbers that 32-bit floats have not, and truth values where numbers are too: export_attribute.c writes tensors. */
-static void numbers_value(tn_lower_t *lower, const tn_argument_t *argument, const tn_onnx_attribute_t *proto,
-                          tenon_value_t *out_value) {
+/* Numbers that 32-bit floats have not, and truth values where numbers are too: export_attribute.c
+ * writes tensors. */
+static void numbers_value(tn_lower_t *lower, const tn_argument_t *argument,
+                          const tn_onnx_attribute_t *proto, tenon_value_t *out_value) {
   bool is_list = argument->kind == TENON_KIND_FLOATS;
   tensors_value(lower, proto, out_value);
   if (lower->status != TENON_OK) return;
   const tenon_tensor_t *tensor = out_value->as.tensor;
   if (tensor->ndim == is_list && tn_dtype_is(tensor->dtype, TENON_F64)) {
-    if (is_list) out_value->as.floats = tensor->data, out_value->count = (uint32_t)tensor->shape[0];
-    else out_value->as.f = *(const double *)tensor->data;
+    if (is_list) {
+      out_value->as.floats = tensor->data;
+      out_value->count = (uint32_t)tensor->shape[0];
+    } else
+      out_value->as.f = *(const double *)tensor->data;
   } else if (argument->is_scalar && tensor->ndim == 0 && tn_dtype_is(tensor->dtype, TENON_BOOL)) {
-    out_value->kind = TENON_KIND_BOOL, out_value->as.i = *(const uint8_t *)tensor->data;
+    out_value->kind = TENON_KIND_BOOL;
+    out_value->as.i = *(const uint8_t *)tensor->data;
   } else {
-    tn_lower_fail(lower, "a tensor %s of %d dimensions: expected f64, %d", tn_dtype_name(tensor->dtype),
-                  (int)tensor->ndim, (int)is_list);
+    tn_lower_fail(lower, "a tensor %s of %d dimensions: expected f64, %d",
+                  tn_dtype_name(tensor->dtype), (int)tensor->ndim, (int)is_list);
   }
 }
 
 /* "cpu", "sim", "sim:1". */
-static void device_value(tn_lower_t *lower, const tn_onnx_attribute_t *proto, tenon_value_t *out_value) {
-  const char *text = text_of(lower, proto->s), *colon = text ? strchr(text, ':') : NULL;
+static void device_value(tn_lower_t *lower, const tn_onnx_attribute_t *proto,
+                         tenon_value_t *out_value) {
+  const char *text = text_of(lower, proto->s);
+  const char *colon = text ? strchr(text, ':') : NULL;
   int32_t ordinal = 0;
   if (!text) return;
   for (const char *c = colon ? colon + 1 : ""; *c; c++) {
@@ -290,33 +348,47 @@ static void device_value(tn_lower_t *lower, const tn_onnx_attribute_t *proto, te
     if (lower->status != TENON_OK) return;
     ordinal = 10 * ordinal + (*c - '0');
   }
-  char *backend = tn_arena_text(&lower->import->arena, text, colon ? (size_t)(colon - text) : strlen(text));
-  if (!backend) lower->status = tn_no_memory("a device", 0);
-  else if (strcmp(backend, "cpu") == 0) out_value->as.device = (tenon_device_t){1, 0};
-  else lower->status = tenon_device_find(backend, ordinal, &out_value->as.device);
+  char *backend =
+      tn_arena_text(&lower->import->arena, text, colon ? (size_t)(colon - text) : strlen(text));
+  if (!backend)
+    lower->status = tn_no_memory("a device", 0);
+  else if (strcmp(backend, "cpu") == 0)
+    out_value->as.device = (tenon_device_t){1, 0};
+  else
+    lower->status = tenon_device_find(backend, ordinal, &out_value->as.device);
 }
 
-/* A body that uses nothing from outside; If, Loop and Scan, which may, have functions of their own. */
+/* A body that uses nothing from outside; If, Loop and Scan, which may, have functions of their
+ * own. */
 static tenon_graph_t *graph_value(tn_lower_t *lower, const tn_attr_t *attr, const tenon_op_t *op) {
   tn_body_t body = {0};
   tenon_graph_t *graph = NULL;
-  if (!attr->proto->g) return tn_lower_fail(lower, "attribute '%.100s': no graph is there", attr->name), NULL;
-  lower->status = tn_body_build(lower->import, attr->scope, lower->scope->site, attr->proto->g, NULL, 0, &body);
+  if (!attr->proto->g) {
+    tn_lower_fail(lower, "attribute '%.100s': no graph is there", attr->name);
+    return NULL;
+  }
+  lower->status =
+      tn_body_build(lower->import, attr->scope, lower->scope->site, attr->proto->g, NULL, 0, &body);
   if (lower->status == TENON_OK && body.site.captured_count)
-    tn_lower_fail(lower, "attribute '%.100s': its graph uses '%.200s' from outside, which %s cannot give it",
-                  attr->name, body.site.captured[0]->name, op->name);
+    tn_lower_fail(
+        lower, "attribute '%.100s': its graph uses '%.200s' from outside, which %s cannot give it",
+        attr->name, body.site.captured[0]->name, op->name);
   lower->is_missing = lower->import->missing != NULL;
-  if (lower->status == TENON_OK && !lower->is_missing) lower->status = tn_body_finish(&body, &graph);
+  if (lower->status == TENON_OK && !lower->is_missing)
+    lower->status = tn_body_finish(&body, &graph);
   tn_body_clear(&body);
   return graph;
 }
 
-bool tn_lower_set(tn_lower_t *lower, tn_attr_t *attr, const tenon_op_t *op, tenon_attrs_t *attrs, const char *name,
-                  const char *argument_name) {
+bool tn_lower_set(tn_lower_t *lower, tn_attr_t *attr, const tenon_op_t *op, tenon_attrs_t *attrs,
+                  const char *name, const char *argument_name) {
   int32_t index = tn_schema_attr(&op->schema, argument_name, strlen(argument_name));
   const tn_onnx_attribute_t *proto = attr->proto;
   if (lower->status != TENON_OK) return false;
-  if (index < 0) return tn_lower_fail(lower, "%s has no attribute '%s'", op->schema.text, argument_name), false;
+  if (index < 0) {
+    tn_lower_fail(lower, "%s has no attribute '%s'", op->schema.text, argument_name);
+    return false;
+  }
   const tn_argument_t *argument = &op->schema.attrs[index];
   tenon_value_t value = {argument->kind, 0, {0}};
   tenon_graph_t *graph = NULL;
@@ -325,30 +397,57 @@ bool tn_lower_set(tn_lower_t *lower, tn_attr_t *attr, const tenon_op_t *op, teno
       type_of(proto) == TN_ATTRIBUTE_INT)
     return true; /* UNDEFINED: not given */
   switch (argument->kind) {
-  case TENON_KIND_BOOL: value.as.i = proto->i != 0; break;
-  case TENON_KIND_INT: value.as.i = proto->i; break;
-  case TENON_KIND_DIM: value.as.dim = tenon_extent(proto->i); break;
-  case TENON_KIND_FLOAT:
-    if (type_of(proto) == TN_ATTRIBUTE_TENSOR) numbers_value(lower, argument, proto, &value);
-    else if (type_of(proto) == TN_ATTRIBUTE_INT) value.kind = TENON_KIND_INT, value.as.i = proto->i;
-    else value.as.f = proto->f;
+  case TENON_KIND_BOOL:
+    value.as.i = proto->i != 0;
     break;
-  case TENON_KIND_DTYPE: dtype_value(lower, attr->name, proto, &value); break;
-  case TENON_KIND_DEVICE: device_value(lower, proto, &value); break;
+  case TENON_KIND_INT:
+    value.as.i = proto->i;
+    break;
+  case TENON_KIND_DIM:
+    value.as.dim = tenon_extent(proto->i);
+    break;
+  case TENON_KIND_FLOAT:
+    if (type_of(proto) == TN_ATTRIBUTE_TENSOR)
+      numbers_value(lower, argument, proto, &value);
+    else if (type_of(proto) == TN_ATTRIBUTE_INT) {
+      value.kind = TENON_KIND_INT;
+      value.as.i = proto->i;
+    } else
+      value.as.f = proto->f;
+    break;
+  case TENON_KIND_DTYPE:
+    dtype_value(lower, attr->name, proto, &value);
+    break;
+  case TENON_KIND_DEVICE:
+    device_value(lower, proto, &value);
+    break;
   case TENON_KIND_INTS:
   case TENON_KIND_DIMS:
-    value.kind = TENON_KIND_INTS, value.as.ints = proto->ints.items, value.count = (uint32_t)proto->ints.count;
+    value.kind = TENON_KIND_INTS;
+    value.as.ints = proto->ints.items;
+    value.count = (uint32_t)proto->ints.count;
     break;
   case TENON_KIND_FLOATS:
-    value.as.floats = proto->floats.items, value.count = (uint32_t)proto->floats.count;
-    if (type_of(proto) == TN_ATTRIBUTE_INTS) floats_value(lower, proto, &value);
-    else if (type_of(proto) == TN_ATTRIBUTE_TENSOR) numbers_value(lower, argument, proto, &value);
+    value.as.floats = proto->floats.items;
+    value.count = (uint32_t)proto->floats.count;
+    if (type_of(proto) == TN_ATTRIBUTE_INTS)
+      floats_value(lower, proto, &value);
+    else if (type_of(proto) == TN_ATTRIBUTE_TENSOR)
+      numbers_value(lower, argument, proto, &value);
     break;
-  case TENON_KIND_STRS: strings_value(lower, proto, &value); break;
+  case TENON_KIND_STRS:
+    strings_value(lower, proto, &value);
+    break;
   case TENON_KIND_TENSOR:
-  case TENON_KIND_TENSORS: tensors_value(lower, proto, &value); break;
-  case TENON_KIND_GRAPH: value.as.graph = graph = graph_value(lower, attr, op); break;
-  default: string_value(lower, argument, proto, &value); break;
+  case TENON_KIND_TENSORS:
+    tensors_value(lower, proto, &value);
+    break;
+  case TENON_KIND_GRAPH:
+    value.as.graph = graph = graph_value(lower, attr, op);
+    break;
+  default:
+    string_value(lower, argument, proto, &value);
+    break;
   }
   if (lower->status == TENON_OK && (argument->kind != TENON_KIND_GRAPH || graph))
     lower->status = tenon_attrs_set(attrs, name, &value);

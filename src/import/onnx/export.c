@@ -1,6 +1,7 @@
-/* From a graph to an ONNX file: a node of domain "ns" and type "name" for each operator, its attributes by name, constants as
- * initialisers.  import.c reads it back to the same graph.  Invariant: what a file cannot say is an error, and nothing is on
- * the disk before all is written in memory. */
+/* From a graph to an ONNX file: a node of domain "ns" and type "name" for each operator, its
+ * attributes by name, constants as initialisers.  import.c reads it back to the same graph.
+ * Invariant: what a file cannot say is an error, and nothing is on the disk before all is written
+ * in memory. */
 #include "import/onnx/export.h"
 
 #include <string.h>
@@ -19,12 +20,13 @@ typedef struct tn_written_t { /* a graph that is being written */
   int32_t *uses;
 } tn_written_t;
 
-/* ---- names of values ------------------------------------------------------------------------------------------------ */
+/* names of values */
 
 static tenon_status_t take_name(tn_export_t *export, const char *name, char **out_name) {
   size_t size = strlen(name);
   *out_name = tn_arena_text(&export->arena, name, size);
-  return *out_name && tn_map_put(&export->names, name, size, export) ? TENON_OK : tn_no_memory("a name", size);
+  return *out_name && tn_map_put(&export->names, name, size, export) ? TENON_OK
+                                                                     : tn_no_memory("a name", size);
 }
 
 static bool is_taken(const tn_export_t *export, const char *name) {
@@ -39,14 +41,14 @@ static tenon_status_t make_name(tn_export_t *export, const char *name, char **ou
     tn_text_clear(&text);
     tn_text_add(&text, "%s_%zu", name, ++export->made);
   }
-  tenon_status_t status =
-      text.failed ? tn_no_memory("a name", strlen(name)) : take_name(export, tn_text_get(&text), out_name);
+  tenon_status_t status = text.failed ? tn_no_memory("a name", strlen(name))
+                                      : take_name(export, tn_text_get(&text), out_name);
   tn_text_clear(&text);
   return status;
 }
 
-/* Names of inputs and outputs are kept in the model's graph; a value that is an output twice, or an input under another name,
- * gets an Identity for each more: aliases[i] is then its name. */
+/* Names of inputs and outputs are kept in the model's graph; a value that is an output twice, or an
+ * input under another name, gets an Identity for each more: aliases[i] is then its name. */
 static tenon_status_t name_ports(tn_export_t *export, tn_written_t *g, bool is_body) {
   const tenon_graph_t *graph = g->graph;
   char **names = g->names;
@@ -57,17 +59,21 @@ static tenon_status_t name_ports(tn_export_t *export, tn_written_t *g, bool is_b
   for (size_t i = 0; i < graph->output_count; i++) {
     tenon_edge_t edge = graph->outputs[i];
     const char *name = graph->output_names[i];
-    if (!is_body && names[edge] && strcmp(names[edge], name) == 0) continue; /* an input that is given as it is */
+    if (!is_body && names[edge] && strcmp(names[edge], name) == 0)
+      continue; /* an input that is given as it is */
     if (!is_body && is_taken(export, name))
-      return tn_fail(TENON_INVALID, "output '%s' has the name of an input that is another value", name);
-    TN_TRY((is_body ? make_name : take_name)(export, name, names[edge] ? &g->aliases[i] : &names[edge]));
+      return tn_fail(TENON_INVALID, "output '%s' has the name of an input that is another value",
+                     name);
+    TN_TRY((is_body ? make_name : take_name)(export, name,
+                                             names[edge] ? &g->aliases[i] : &names[edge]));
   }
   return TENON_OK;
 }
 
-/* ---- nodes ---------------------------------------------------------------------------------------------------------- */
+/* nodes */
 
-static tenon_status_t name_of(tn_export_t *export, tn_written_t *g, tenon_edge_t edge, const char **out_name) {
+static tenon_status_t name_of(tn_export_t *export, tn_written_t *g, tenon_edge_t edge,
+                              const char **out_name) {
   if (!g->names[edge]) TN_TRY(make_name(export, g->graph->edges[edge].name, &g->names[edge]));
   *out_name = g->names[edge];
   return TENON_OK;
@@ -76,26 +82,31 @@ static tenon_status_t name_of(tn_export_t *export, tn_written_t *g, tenon_edge_t
 /* How many lists of tensors it takes. */
 static uint32_t list_count(const tenon_op_t *op) {
   uint32_t count = 0;
-  for (uint32_t i = 0; i < op->input_count; i++) count += op->schema.inputs[i].kind == TENON_KIND_TENSORS;
+  for (uint32_t i = 0; i < op->input_count; i++)
+    count += op->schema.inputs[i].kind == TENON_KIND_TENSORS;
   return count;
 }
 
-/* Of several lists nothing in the file would say where one ends: an attribute says how many inputs each argument has. */
+/* Of several lists nothing in the file would say where one ends: an attribute says how many inputs
+ * each argument has. */
 static tenon_status_t write_counts(tn_export_t *export, const tn_node_t *node) {
   tn_writer_t *w = &export->writer;
   size_t before = w->size;
   if (list_count(node->op) < 2) return TENON_OK;
   if (tn_schema_attr(&node->op->schema, TN_OPERAND_COUNTS, strlen(TN_OPERAND_COUNTS)) >= 0)
     return tn_fail(TENON_UNIMPLEMENTED,
-                   "an operator with several lists and an attribute '%s', which says their lengths", TN_OPERAND_COUNTS);
-  for (uint32_t i = node->op->input_count; i-- > 0;) tn_write_int(w, 8, node->operands[i].count);
+                   "an operator with several lists and an attribute '%s', which says their lengths",
+                   TN_OPERAND_COUNTS);
+  for (uint32_t i = node->op->input_count; i-- > 0;)
+    tn_write_int(w, 8, node->operands[i].count);
   tn_write_int(w, 20, TN_ATTRIBUTE_INTS);
   tn_write_text(w, 1, TN_OPERAND_COUNTS);
   tn_write_message(w, 5, before);
   return w->status;
 }
 
-/* Absent ones at the end are left out, unless a list stands before them; all, where write_counts says which they are. */
+/* Absent ones at the end are left out, unless a list stands before them; all, where write_counts
+ * says which they are. */
 static tenon_status_t write_inputs(tn_export_t *export, tn_written_t *g, const tn_node_t *node) {
   uint32_t lists = list_count(node->op);
   bool is_end = lists == 0;
@@ -120,7 +131,8 @@ static tenon_status_t check_results(const tenon_op_t *op) {
     open += result->kind == TENON_KIND_TENSORS && result->count < 0 && result->count_attr < 0;
   }
   return open < 2 ? TENON_OK
-                  : tn_fail(TENON_UNIMPLEMENTED, "several lists of results whose lengths its schema does not state");
+                  : tn_fail(TENON_UNIMPLEMENTED,
+                            "several lists of results whose lengths its schema does not state");
 }
 
 static tenon_status_t write_node(tn_export_t *export, tn_written_t *g, const tn_node_t *node) {
@@ -132,7 +144,8 @@ static tenon_status_t write_node(tn_export_t *export, tn_written_t *g, const tn_
   if (*schema->overload) tn_write_text(w, 8, schema->overload);
   tn_write_text(w, 7, schema->ns);
   TN_TRY(write_counts(export, node));
-  for (uint32_t i = schema->attr_count; i-- > 0;) TN_TRY(tn_export_attr(export, &schema->attrs[i], &node->attrs[i]));
+  for (uint32_t i = schema->attr_count; i-- > 0;)
+    TN_TRY(tn_export_attr(export, &schema->attrs[i], &node->attrs[i]));
   tn_write_text(w, 4, schema->name);
   tn_write_text(w, 3, node->name);
   for (int32_t o = node->output_count; o-- > 0;) {
@@ -155,7 +168,8 @@ static void write_alias(tn_writer_t *w, const char *from, const char *to) {
 
 static tenon_status_t note_domain(tn_export_t *export, const tenon_op_t *op) {
   tn_domain_t *domain = export->domains;
-  while (domain && strcmp(domain->name, op->schema.ns) != 0) domain = domain->next;
+  while (domain && strcmp(domain->name, op->schema.ns) != 0)
+    domain = domain->next;
   if (!domain) {
     domain = tn_arena_allocate(&export->arena, sizeof *domain);
     if (!domain) return tn_no_memory("a domain", sizeof *domain);
@@ -166,20 +180,24 @@ static tenon_status_t note_domain(tn_export_t *export, const tenon_op_t *op) {
   return TENON_OK;
 }
 
-/* ---- graphs --------------------------------------------------------------------------------------------------------- */
+/* graphs */
 
 static tenon_status_t write_ports(tn_export_t *export, tn_written_t *g, bool is_body) {
   const tenon_graph_t *graph = g->graph;
   const char *name;
   for (size_t n = graph->node_count; n-- > 0 && !is_body;)
-    for (int32_t o = graph->nodes[n].output_count; o-- > 0;) { /* what is known of results, for others who look */
+    for (int32_t o = graph->nodes[n].output_count;
+         o-- > 0;) { /* what is known of results, for others who look */
       const tn_edge_t *edge = &graph->edges[graph->nodes[n].outputs[o]];
-      if (!edge->dtype.bits || !tn_onnx_number(edge->dtype) || edge->ndim < 0 || edge->layout) continue;
+      if (!edge->dtype.bits || !tn_onnx_number(edge->dtype) || edge->ndim < 0 || edge->layout)
+        continue;
       TN_TRY(name_of(export, g, graph->nodes[n].outputs[o], &name));
       bool is_output = false;
       for (size_t i = 0; i < graph->output_count; i++)
-        is_output = is_output || (graph->outputs[i] == graph->nodes[n].outputs[o] && !g->aliases[i]);
-      if (!is_output) TN_TRY(tn_export_value(export, 13, graph, graph->nodes[n].outputs[o], name, NULL));
+        is_output =
+            is_output || (graph->outputs[i] == graph->nodes[n].outputs[o] && !g->aliases[i]);
+      if (!is_output)
+        TN_TRY(tn_export_value(export, 13, graph, graph->nodes[n].outputs[o], name, NULL));
     }
   for (size_t i = graph->output_count; i-- > 0;) {
     TN_TRY(name_of(export, g, graph->outputs[i], &name));
@@ -187,7 +205,8 @@ static tenon_status_t write_ports(tn_export_t *export, tn_written_t *g, bool is_
     TN_TRY(tn_export_value(export, 12, graph, graph->outputs[i], name, graph->output_axes[i]));
   }
   for (size_t i = graph->input_count; i-- > 0;)
-    TN_TRY(tn_export_value(export, 11, graph, graph->inputs[i], g->names[graph->inputs[i]], graph->input_axes[i]));
+    TN_TRY(tn_export_value(export, 11, graph, graph->inputs[i], g->names[graph->inputs[i]],
+                           graph->input_axes[i]));
   return TENON_OK;
 }
 
@@ -202,7 +221,8 @@ static tenon_status_t write_constants(tn_export_t *export, tn_written_t *g) {
   return TENON_OK;
 }
 
-static tenon_status_t write_graph(tn_export_t *export, tn_written_t *g, const char *name, bool is_body) {
+static tenon_status_t write_graph(tn_export_t *export, tn_written_t *g, const char *name,
+                                  bool is_body) {
   tn_writer_t *w = &export->writer;
   TN_TRY(name_ports(export, g, is_body));
   TN_TRY(write_ports(export, g, is_body));
@@ -214,13 +234,14 @@ static tenon_status_t write_graph(tn_export_t *export, tn_written_t *g, const ch
     const tn_node_t *node = &g->graph->nodes[n];
     TN_TRY(note_domain(export, node->op));
     tenon_status_t status = write_node(export, g, node);
-    if (status != TENON_OK) return tn_prefix(status, "node '%.200s' (%s): ", node->name, node->op->name);
+    if (status != TENON_OK)
+      return tn_prefix(status, "node '%.200s' (%s): ", node->name, node->op->name);
   }
   return w->status;
 }
 
-static tenon_status_t write_message(tn_export_t *export, uint32_t field, const char *name, const tenon_graph_t *graph,
-                                    bool is_body) {
+static tenon_status_t write_message(tn_export_t *export, uint32_t field, const char *name,
+                                    const tenon_graph_t *graph, bool is_body) {
   tn_written_t g = {.graph = graph};
   size_t before = export->writer.size;
   if (export->depth >= TN_IMPORT_DEPTH)
@@ -237,14 +258,19 @@ static tenon_status_t write_message(tn_export_t *export, uint32_t field, const c
   return status == TENON_OK ? export->writer.status : status;
 }
 
-tenon_status_t tn_export_graph(tn_export_t *export, uint32_t field, const char *name, const tenon_graph_t *graph) {
+tenon_status_t tn_export_graph(tn_export_t *export, uint32_t field, const char *name,
+                               const tenon_graph_t *graph) {
   return write_message(export, field, name, graph, true);
 }
 
-/* ---- the model ------------------------------------------------------------------------------------------------------ */
+/* the model */
 
-/* IR 10 is that of ONNX 1.16, the first with overloads; operator set 21 is its own, of which only Identity is used. */
-enum { IR_VERSION = 10, OPERATOR_SET = 21 };
+/* IR 10 is that of ONNX 1.16, the first with overloads; operator set 21 is its own, of which only
+ * Identity is used. */
+enum {
+  IR_VERSION = 10,
+  OPERATOR_SET = 21,
+};
 
 static void write_opset(tn_writer_t *w, const char *domain, int64_t version) {
   size_t before = w->size;
@@ -254,10 +280,13 @@ static void write_opset(tn_writer_t *w, const char *domain, int64_t version) {
 }
 
 static uint64_t size_of_constants(const tenon_graph_t *graph) {
-  uint64_t sum = 0, size;
+  uint64_t sum = 0;
+  uint64_t size;
   for (size_t e = 0; e < graph->edge_count; e++) {
     const tenon_tensor_t *constant = graph->edges[e].constant;
-    if (constant && tn_dtype_bytes(constant->dtype, tenon_count(constant), &size) && size < TN_WRITER_MOST) sum += size;
+    if (constant && tn_dtype_bytes(constant->dtype, tenon_count(constant), &size) &&
+        size < TN_WRITER_MOST)
+      sum += size;
   }
   return sum;
 }
@@ -267,7 +296,8 @@ static tenon_status_t write_model(tn_export_t *export, const tenon_graph_t *grap
   uint64_t size = size_of_constants(graph);
   tn_write_reserve(w, size + size / 64 + 4096);
   TN_TRY(w->status);
-  TN_TRY(write_message(export, 7, *graph->name ? graph->name : "graph", graph, false)); /* ONNX wants one */
+  TN_TRY(write_message(export, 7, *graph->name ? graph->name : "graph", graph,
+                       false)); /* ONNX wants one */
   for (tn_domain_t *domain = export->domains; domain; domain = domain->next)
     write_opset(w, domain->name, domain->version);
   write_opset(w, "", OPERATOR_SET);
@@ -284,8 +314,10 @@ tenon_status_t tenon_graph_save(const tenon_graph_t *graph, const char *path) {
   const char *slash = strrchr(path, '/');
   TN_TRY(tenon_start());
   tenon_status_t status = write_model(&export, graph);
-  if (status != TENON_OK) status = tn_prefix(status, "%.300s: ", slash ? slash + 1 : path);
-  else status = tn_file_replace(path, tn_writer_get(&export.writer), export.writer.size, 0666);
+  if (status != TENON_OK)
+    status = tn_prefix(status, "%.300s: ", slash ? slash + 1 : path);
+  else
+    status = tn_file_replace(path, tn_writer_get(&export.writer), export.writer.size, 0666);
   tn_writer_clear(&export.writer);
   tn_map_clear(&export.names);
   tn_arena_clear(&export.arena);

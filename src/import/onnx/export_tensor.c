@@ -1,5 +1,6 @@
-/* Tensors and types as ONNX files have them.  Called by export.c and export_attribute.c.  Elements of large tensors begin at
- * multiples of 64 in the file, so that a program that maps it uses them where they are. */
+/* Tensors and types as ONNX files have them.  Called by export.c and export_attribute.c.  Elements
+ * of large tensors begin at multiples of 64 in the file, so that a program that maps it uses them
+ * where they are. */
 #include <string.h>
 
 #include "base/status.h"
@@ -20,7 +21,8 @@ static void write_elements(tn_export_t *export, const tenon_tensor_t *tensor, ui
   tn_writer_t *w = &export->writer;
   if (tn_dtype_is(tensor->dtype, TENON_STRING)) {
     const tenon_string_t *strings = tensor->data;
-    for (int64_t i = tenon_count(tensor); i-- > 0;) tn_write_bytes(w, 6, strings[i].data, strings[i].size);
+    for (int64_t i = tenon_count(tensor); i-- > 0;)
+      tn_write_bytes(w, 6, strings[i].data, strings[i].size);
   } else if (size >= ALIGNED_FROM) {
     export->is_aligned = true;
     tn_write_padding(w, 12, size, TN_EXPORT_ALIGNMENT); /* its doc_string, behind the elements */
@@ -30,16 +32,20 @@ static void write_elements(tn_export_t *export, const tenon_tensor_t *tensor, ui
   }
 }
 
-tenon_status_t tn_export_tensor(tn_export_t *export, uint32_t field, const char *name, const tenon_tensor_t *tensor) {
+tenon_status_t tn_export_tensor(tn_export_t *export, uint32_t field, const char *name,
+                                const tenon_tensor_t *tensor) {
   tn_writer_t *w = &export->writer;
   tenon_tensor_t *copy = NULL;
   uint64_t size = 0;
   int64_t number;
   size_t before = w->size;
   TN_TRY(dtype_number(tensor->dtype, &number));
-  if (tensor->detail) return tn_fail(TENON_UNIMPLEMENTED, "a %s tensor is none of ONNX's", tenon_tensor_layout(tensor));
+  if (tensor->detail)
+    return tn_fail(TENON_UNIMPLEMENTED, "a %s tensor is none of ONNX's",
+                   tenon_tensor_layout(tensor));
   if (!tn_dtype_bytes(tensor->dtype, tenon_count(tensor), &size) || size > TN_WRITER_MOST - w->size)
-    return tn_fail(TENON_RANGE, "with it the file has more than 2 GiB, which no file of protobuf may have");
+    return tn_fail(TENON_RANGE,
+                   "with it the file has more than 2 GiB, which no file of protobuf may have");
   if (tensor->device.type != 1 || tensor->keys & TN_KEY_STRIDED) {
     TN_TRY(tenon_tensor_copy_to(tensor, (tenon_device_t){1, 0}, &copy));
     tensor = copy;
@@ -47,24 +53,29 @@ tenon_status_t tn_export_tensor(tn_export_t *export, uint32_t field, const char 
   write_elements(export, tensor, size);
   if (name) tn_write_text(w, 8, name);
   tn_write_int(w, 2, number);
-  for (int32_t d = tensor->ndim; d-- > 0;) tn_write_int(w, 1, tensor->shape[d]);
+  for (int32_t d = tensor->ndim; d-- > 0;)
+    tn_write_int(w, 1, tensor->shape[d]);
   tn_write_message(w, field, before);
   tenon_tensor_release(copy);
   return w->status;
 }
 
 /* The extents of an edge: of a port, as `axes` says them. */
-static tenon_status_t write_shape(tn_export_t *export, const tenon_graph_t *graph, const tn_edge_t *edge,
-                                  const tenon_axis_t *axes) {
+static tenon_status_t write_shape(tn_export_t *export, const tenon_graph_t *graph,
+                                  const tn_edge_t *edge, const tenon_axis_t *axes) {
   tn_writer_t *w = &export->writer;
   size_t before = w->size;
   for (int32_t d = edge->ndim; d-- > 0;) {
     size_t inside = w->size;
-    tenon_dim_t dim = axes ? tenon_extent(axes[d].extent) : tn_extents_resolve(graph->extents, edge->dims[d]);
+    tenon_dim_t dim =
+        axes ? tenon_extent(axes[d].extent) : tn_extents_resolve(graph->extents, edge->dims[d]);
     tn_text_t text = {0};
-    if (axes ? axes[d].extent >= 0 : tenon_is_known(dim)) tn_write_int(w, 1, dim.value);
-    else if (axes && axes[d].name) tn_write_text(w, 2, axes[d].name);
-    else if (!axes) tn_extents_print(graph->extents, dim, &text);
+    if (axes ? axes[d].extent >= 0 : tenon_is_known(dim))
+      tn_write_int(w, 1, dim.value);
+    else if (axes && axes[d].name)
+      tn_write_text(w, 2, axes[d].name);
+    else if (!axes)
+      tn_extents_print(graph->extents, dim, &text);
     bool failed = text.failed;
     if (text.size && !failed) tn_write_text(w, 2, tn_text_get(&text));
     tn_text_clear(&text);
@@ -75,15 +86,16 @@ static tenon_status_t write_shape(tn_export_t *export, const tenon_graph_t *grap
   return TENON_OK;
 }
 
-tenon_status_t tn_export_value(tn_export_t *export, uint32_t field, const tenon_graph_t *graph, tenon_edge_t index,
-                               const char *name, const tenon_axis_t *axes) {
+tenon_status_t tn_export_value(tn_export_t *export, uint32_t field, const tenon_graph_t *graph,
+                               tenon_edge_t index, const char *name, const tenon_axis_t *axes) {
   tn_writer_t *w = &export->writer;
   const tn_edge_t *edge = &graph->edges[index];
   int64_t number;
   size_t before = w->size;
   tenon_status_t status = dtype_number(edge->dtype, &number);
   if (status == TENON_OK && edge->layout)
-    status = tn_fail(TENON_UNIMPLEMENTED, "it is sparse, and an ONNX file written by Tenon has dense tensors only");
+    status = tn_fail(TENON_UNIMPLEMENTED,
+                     "it is sparse, and an ONNX file written by Tenon has dense tensors only");
   if (status == TENON_OK && edge->ndim >= 0) status = write_shape(export, graph, edge, axes);
   if (status != TENON_OK) return tn_prefix(status, "value '%s': ", name);
   tn_write_int(w, 1, number);

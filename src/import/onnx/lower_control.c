@@ -1,6 +1,6 @@
-/* If, Loop and Scan: operators of core with graphs as attributes.  What a body uses from outside becomes explicit
- * inputs after the declared ones, the same for both branches of an If.  What is known of the results' types goes along,
- * as the operators themselves cannot look into graphs. */
+/* If, Loop and Scan: operators of core with graphs as attributes.  What a body uses from outside
+ * becomes explicit inputs after the declared ones, the same for both branches of an If.  What is
+ * known of the results' types goes along, as the operators themselves cannot look into graphs. */
 #include <string.h>
 
 #include "base/memory.h"
@@ -13,15 +13,16 @@ static bool failed(tn_lower_t *lower, tenon_status_t status) {
 }
 
 /* Reads and builds the body of an attribute; false: there is none to be had. */
-static bool build(tn_lower_t *lower, const char *name, tn_ref_t *const *shared, size_t shared_count, tn_body_t *body) {
+static bool build(tn_lower_t *lower, const char *name, tn_ref_t *const *shared, size_t shared_count,
+                  tn_body_t *body) {
   tn_attr_t *attr = tn_lower_attr(lower, name);
   const tn_onnx_attribute_t *proto = tn_lower_typed(lower, name, TN_ATTRIBUTE_GRAPH);
   if (!proto || !proto->g) {
     tn_lower_fail(lower, "attribute '%s': expected a graph", name);
     return false;
   }
-  if (failed(lower,
-             tn_body_build(lower->import, attr->scope, lower->scope->site, proto->g, shared, shared_count, body)))
+  if (failed(lower, tn_body_build(lower->import, attr->scope, lower->scope->site, proto->g, shared,
+                                  shared_count, body)))
     lower->status = tn_prefix(lower->status, "%s: ", name);
   if (lower->import->missing) lower->is_missing = true;
   return lower->status == TENON_OK;
@@ -36,9 +37,11 @@ static void set_graph(tn_lower_t *lower, tenon_attrs_t *attrs, const char *name,
   tenon_graph_release(graph);
 }
 
-/* What is known of a result: its element type as tenon_dtype_id() has it, 0 for unknown, and its rank, -1. */
+/* What is known of a result: its element type as tenon_dtype_id() has it, 0 for unknown, and its
+ * rank, -1. */
 typedef struct known_t {
-  int64_t dtype, rank;
+  int64_t dtype;
+  int64_t rank;
 } known_t;
 
 static known_t known_of(const tn_ref_t *edge, int32_t more_axes) {
@@ -53,19 +56,22 @@ static known_t both(known_t a, known_t b) { /* of two places that the result may
   return a;
 }
 
-static void set_known(tn_lower_t *lower, tenon_attrs_t *attrs, const known_t *known, int32_t count) {
+static void set_known(tn_lower_t *lower, tenon_attrs_t *attrs, const known_t *known,
+                      int32_t count) {
   int64_t *numbers = tn_arena_array(&lower->import->arena, (size_t)count + 1, sizeof *numbers);
   if (!numbers) (void)failed(lower, tn_no_memory("a node", 0));
   if (lower->status != TENON_OK) return;
   (void)failed(lower, tenon_attrs_int(attrs, "count", count));
-  for (int32_t i = 0; i < count; i++) numbers[i] = known[i].dtype;
+  for (int32_t i = 0; i < count; i++)
+    numbers[i] = known[i].dtype;
   (void)failed(lower, tenon_attrs_ints(attrs, "dtypes", numbers, (uint32_t)count));
-  for (int32_t i = 0; i < count; i++) numbers[i] = known[i].rank;
+  for (int32_t i = 0; i < count; i++)
+    numbers[i] = known[i].rank;
   (void)failed(lower, tenon_attrs_ints(attrs, "ranks", numbers, (uint32_t)count));
 }
 
-static void finish(tn_lower_t *lower, const tenon_op_t *op, tenon_attrs_t *attrs, const known_t *known,
-                   const tn_operand_t *operands, int32_t operand_count) {
+static void finish(tn_lower_t *lower, const tenon_op_t *op, tenon_attrs_t *attrs,
+                   const known_t *known, const tn_operand_t *operands, int32_t operand_count) {
   int32_t count = 0;
   tn_ref_t **edges = tn_lower_call(lower, op, attrs, operands, operand_count, &count);
   for (int32_t i = 0; edges && i < count && i < lower->output_count; i++) {
@@ -79,25 +85,28 @@ static tn_operand_t captured(const tn_body_t *body) {
   return (tn_operand_t){body->site.captured, (int32_t)body->site.captured_count, true};
 }
 
-/* ---- If --------------------------------------------------------------------------------------------------------- */
+/* If */
 
-static void build_if(tn_lower_t *lower, const tenon_op_t *op, tenon_attrs_t *attrs, tn_body_t *yes, tn_body_t *no) {
+static void build_if(tn_lower_t *lower, const tenon_op_t *op, tenon_attrs_t *attrs, tn_body_t *yes,
+                     tn_body_t *no) {
   if (!build(lower, "then_branch", NULL, 0, yes) ||
-      !build(lower, "else_branch", yes->site.captured, yes->site.captured_count, no) || lower->is_missing)
+      !build(lower, "else_branch", yes->site.captured, yes->site.captured_count, no) ||
+      lower->is_missing)
     return;
   size_t count = (size_t)lower->output_count;
   if (yes->graph->inputs.count || no->graph->inputs.count)
-    tn_lower_fail(lower, "the branches have %zu and %zu inputs of their own, expected none", yes->graph->inputs.count,
-                  no->graph->inputs.count);
+    tn_lower_fail(lower, "the branches have %zu and %zu inputs of their own, expected none",
+                  yes->graph->inputs.count, no->graph->inputs.count);
   if (yes->graph->outputs.count != count || no->graph->outputs.count != count)
-    tn_lower_fail(lower, "%zu outputs, but the branches have %zu and %zu", count, yes->graph->outputs.count,
-                  no->graph->outputs.count);
+    tn_lower_fail(lower, "%zu outputs, but the branches have %zu and %zu", count,
+                  yes->graph->outputs.count, no->graph->outputs.count);
   for (size_t i = 0; i < no->site.captured_count && lower->status == TENON_OK; i++)
     (void)failed(lower, tn_body_share(lower->import, yes, no->site.captured[i]));
   known_t *known = tn_arena_array(&lower->import->arena, count + 1, sizeof *known);
   if (!known) (void)failed(lower, tn_no_memory("a node", 0));
   if (lower->status != TENON_OK) return;
-  for (size_t i = 0; i < count; i++) known[i] = both(known_of(yes->outputs[i], 0), known_of(no->outputs[i], 0));
+  for (size_t i = 0; i < count; i++)
+    known[i] = both(known_of(yes->outputs[i], 0), known_of(no->outputs[i], 0));
   set_graph(lower, attrs, "then", yes);
   set_graph(lower, attrs, "else", no);
   set_known(lower, attrs, known, lower->output_count);
@@ -106,7 +115,8 @@ static void build_if(tn_lower_t *lower, const tenon_op_t *op, tenon_attrs_t *att
 }
 
 static void lower_if(tn_lower_t *lower) {
-  tn_body_t yes = {0}, no = {0};
+  tn_body_t yes = {0};
+  tn_body_t no = {0};
   tenon_attrs_t *attrs = NULL;
   const tenon_op_t *op = tn_lower_op(lower, "core::if");
   if (!op || failed(lower, tenon_attrs_create(op, &attrs))) return;
@@ -116,20 +126,24 @@ static void lower_if(tn_lower_t *lower) {
   tenon_attrs_release(attrs);
 }
 
-/* ---- Loop and Scan ---------------------------------------------------------------------------------------------- */
+/* Loop and Scan */
 
-/* Checks the body's ports and works out what is known of the results: `states` of them are carried from one evaluation
- * to the next, the body's first `skipped` inputs and outputs are its own. */
-static known_t *carried(tn_lower_t *lower, const tn_body_t *body, tn_ref_t *const *states, int32_t state_count,
-                        int32_t scan_count, int32_t skipped_inputs, int32_t skipped_outputs, bool keeps_shape) {
-  int32_t inputs = skipped_inputs + state_count + scan_count,
-          results = (int32_t)body->graph->outputs.count - skipped_outputs;
+/* Checks the body's ports and works out what is known of the results: `states` of them are carried
+ * from one evaluation to the next, the body's first `skipped` inputs and outputs are its own. */
+static known_t *carried(tn_lower_t *lower, const tn_body_t *body, tn_ref_t *const *states,
+                        int32_t state_count, int32_t scan_count, int32_t skipped_inputs,
+                        int32_t skipped_outputs, bool keeps_shape) {
+  int32_t inputs = skipped_inputs + state_count + scan_count;
+  int32_t results = (int32_t)body->graph->outputs.count - skipped_outputs;
   if (body->graph->inputs.count != (size_t)inputs)
-    tn_lower_fail(lower, "the body has %zu inputs, expected %d", body->graph->inputs.count, (int)inputs);
+    tn_lower_fail(lower, "the body has %zu inputs, expected %d", body->graph->inputs.count,
+                  (int)inputs);
   if (results < state_count || results < lower->output_count)
-    tn_lower_fail(lower, "the body has %d outputs, expected %d values that are carried on and %d in all", (int)results,
-                  (int)state_count, (int)lower->output_count);
-  known_t *known = tn_arena_array(&lower->import->arena, body->graph->outputs.count + 1, sizeof *known);
+    tn_lower_fail(lower,
+                  "the body has %d outputs, expected %d values that are carried on and %d in all",
+                  (int)results, (int)state_count, (int)lower->output_count);
+  known_t *known =
+      tn_arena_array(&lower->import->arena, body->graph->outputs.count + 1, sizeof *known);
   if (!known) (void)failed(lower, tn_no_memory("a node", 0));
   for (int32_t i = 0; lower->status == TENON_OK && i < results; i++) {
     known_t out = known_of(body->outputs[skipped_outputs + i], i >= state_count);
@@ -140,20 +154,23 @@ static known_t *carried(tn_lower_t *lower, const tn_body_t *body, tn_ref_t *cons
 }
 
 /* Types of a body's declared inputs, for files that do not state them. */
-static const tenon_dtype_t *input_dtypes(tn_lower_t *lower, const char *name, int32_t skipped, tn_ref_t *const *edges,
-                                         int32_t count) {
+static const tenon_dtype_t *input_dtypes(tn_lower_t *lower, const char *name, int32_t skipped,
+                                         tn_ref_t *const *edges, int32_t count) {
   const tn_onnx_attribute_t *proto = tn_lower_typed(lower, name, TN_ATTRIBUTE_GRAPH);
   size_t places = proto && proto->g ? proto->g->inputs.count : 0;
   tenon_dtype_t *dtypes = tn_arena_array(&lower->import->arena, places + 1, sizeof *dtypes);
   if (!dtypes) (void)failed(lower, tn_no_memory("a node", 0));
   for (size_t i = 0; dtypes && i < places && i < (size_t)(skipped + count); i++) {
-    if (i >= (size_t)skipped) dtypes[i] = edges[i - (size_t)skipped]->dtype;
-    else dtypes[i] = tenon_dtype(i == 0 ? TENON_I64 : TENON_BOOL);
+    if (i >= (size_t)skipped)
+      dtypes[i] = edges[i - (size_t)skipped]->dtype;
+    else
+      dtypes[i] = tenon_dtype(i == 0 ? TENON_I64 : TENON_BOOL);
   }
   return dtypes;
 }
 
-static void build_loop(tn_lower_t *lower, const tenon_op_t *op, tenon_attrs_t *attrs, tn_body_t *body) {
+static void build_loop(tn_lower_t *lower, const tenon_op_t *op, tenon_attrs_t *attrs,
+                       tn_body_t *body) {
   int32_t count = lower->input_count > 2 ? lower->input_count - 2 : 0;
   body->dtypes = input_dtypes(lower, "body", 2, lower->inputs + 2, count);
   if (!build(lower, "body", NULL, 0, body) || lower->is_missing) return;
@@ -169,23 +186,27 @@ static void build_loop(tn_lower_t *lower, const tenon_op_t *op, tenon_attrs_t *a
 }
 
 /* A list of numbers that a node states for each of `count` axes or directions. */
-static void set_list(tn_lower_t *lower, tenon_attrs_t *attrs, const char *name, const char *argument, int32_t count) {
+static void set_list(tn_lower_t *lower, tenon_attrs_t *attrs, const char *name,
+                     const char *argument, int32_t count) {
   const tn_onnx_attribute_t *proto = tn_lower_typed(lower, name, TN_ATTRIBUTE_INTS);
   if (!proto) return;
   if (proto->ints.count != (size_t)count)
-    tn_lower_fail(lower, "attribute '%s': expected %d integers, found %zu", name, (int)count, proto->ints.count);
+    tn_lower_fail(lower, "attribute '%s': expected %d integers, found %zu", name, (int)count,
+                  proto->ints.count);
   if (lower->status == TENON_OK)
     (void)failed(lower, tenon_attrs_ints(attrs, argument, proto->ints.items, (uint32_t)count));
 }
 
-static void build_scan(tn_lower_t *lower, const tenon_op_t *op, tenon_attrs_t *attrs, tn_body_t *body) {
+static void build_scan(tn_lower_t *lower, const tenon_op_t *op, tenon_attrs_t *attrs,
+                       tn_body_t *body) {
   int64_t scans = tn_lower_int(lower, "num_scan_inputs", 0);
   if (scans < 1 || scans > lower->input_count) {
-    tn_lower_fail(lower, "attribute 'num_scan_inputs': expected 1 to %d, found %lld", (int)lower->input_count,
-                  (long long)scans);
+    tn_lower_fail(lower, "attribute 'num_scan_inputs': expected 1 to %d, found %lld",
+                  (int)lower->input_count, (long long)scans);
     return;
   }
-  int32_t scan_count = (int32_t)scans, count = lower->input_count - scan_count;
+  int32_t scan_count = (int32_t)scans;
+  int32_t count = lower->input_count - scan_count;
   body->dtypes = input_dtypes(lower, "body", 0, lower->inputs, lower->input_count);
   if (!build(lower, "body", NULL, 0, body) || lower->is_missing) return;
   known_t *known = carried(lower, body, lower->inputs, count, scan_count, 0, 0, true);
@@ -197,7 +218,8 @@ static void build_scan(tn_lower_t *lower, const tenon_op_t *op, tenon_attrs_t *a
   set_list(lower, attrs, "scan_output_directions", "output_reverse", results - count);
   set_graph(lower, attrs, "body", body);
   set_known(lower, attrs, known, results);
-  tn_operand_t operands[] = {{lower->inputs, count, true}, {lower->inputs + count, scan_count, true}, captured(body)};
+  tn_operand_t operands[] = {
+      {lower->inputs, count, true}, {lower->inputs + count, scan_count, true}, captured(body)};
   finish(lower, op, attrs, known, operands, 3);
 }
 
@@ -209,8 +231,10 @@ static void lower_repeated(tn_lower_t *lower) {
   for (int32_t i = is_loop ? 2 : 0; i < lower->input_count; i++)
     if (!lower->inputs[i]) tn_lower_fail(lower, "input %d is missing", (int)i);
   if (!op || lower->status != TENON_OK || failed(lower, tenon_attrs_create(op, &attrs))) return;
-  if (is_loop) build_loop(lower, op, attrs, &body);
-  else build_scan(lower, op, attrs, &body);
+  if (is_loop)
+    build_loop(lower, op, attrs, &body);
+  else
+    build_scan(lower, op, attrs, &body);
   tn_body_clear(&body);
   tenon_attrs_release(attrs);
 }

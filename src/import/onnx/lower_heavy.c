@@ -3,9 +3,11 @@
 
 #include "import/onnx/lower.h"
 
-#define WINDOW "strides=strides, pads=pads, dilations=dilations, auto_pad=auto_pad{NOTSET: explicit}"
-#define RECURRENT                                                                                                      \
-  "direction=direction, activations=activations, activation_alpha=activation_alpha, activation_beta=activation_beta, " \
+#define WINDOW                                                                                     \
+  "strides=strides, pads=pads, dilations=dilations, auto_pad=auto_pad{NOTSET: explicit}"
+#define RECURRENT                                                                                  \
+  "direction=direction, activations=activations, activation_alpha=activation_alpha, "              \
+  "activation_beta=activation_beta, "                                                              \
   "clip=clip, layout=layout"
 #define POOL "kernel=kernel_shape, " WINDOW ", ceil_mode=ceil_mode"
 

@@ -1,5 +1,5 @@
-/* Pointwise operators, casts, and chains of them (Sum, Max, ...).  Before operator set 7 operands broadcast only when
- * an attribute said so, along an axis that it named. */
+/* Pointwise operators, casts, and chains of them (Sum, Max, ...).  Before operator set 7 operands
+ * broadcast only when an attribute said so, along an axis that it named. */
 #include <string.h>
 
 #include "import/onnx/lower.h"
@@ -18,7 +18,7 @@
 /* clang-format on */
 
 static const char *name_here(const tn_lower_t *lower) { /* of the core operator */
-#define NAME(onnx, core)                                                                                               \
+#define NAME(onnx, core)                                                                           \
   if (strcmp(lower->node->type, #onnx) == 0) return #core;
   BINARY(NAME)
   CHAIN(NAME)
@@ -29,16 +29,22 @@ static const char *name_here(const tn_lower_t *lower) { /* of the core operator 
 /* The operand b with axes of extent 1 at its end, so that its first axis meets `axis` of a. */
 static tn_ref_t *align(tn_lower_t *lower, tn_ref_t *a, tn_ref_t *b, int64_t axis) {
   int64_t axes[TENON_RANK_MAX];
-  int32_t rank = tn_lower_rank(lower, a), own = tn_lower_rank(lower, b), count = 0;
+  int32_t rank = tn_lower_rank(lower, a);
+  int32_t own = tn_lower_rank(lower, b);
+  int32_t count = 0;
   if (axis < 0) axis += rank;
-  if (axis + own > rank) tn_lower_fail(lower, "axis %lld with operands of rank %d and %d", (long long)axis, rank, own);
-  for (int64_t i = own; i < rank - axis && count < TENON_RANK_MAX; i++) axes[count++] = i;
+  if (axis + own > rank)
+    tn_lower_fail(lower, "axis %lld with operands of rank %d and %d", (long long)axis, rank, own);
+  for (int64_t i = own; i < rank - axis && count < TENON_RANK_MAX; i++)
+    axes[count++] = i;
   if (count == 0) return b;
-  return tn_lower_run(lower, TN_REFS(b, tn_lower_ints(lower, axes, (size_t)count)), "unsqueeze(a, b)");
+  return tn_lower_run(lower, TN_REFS(b, tn_lower_ints(lower, axes, (size_t)count)),
+                      "unsqueeze(a, b)");
 }
 
 static void lower_old_binary(tn_lower_t *lower) {
-  tn_ref_t *a = lower->inputs[0], *b = lower->inputs[1];
+  tn_ref_t *a = lower->inputs[0];
+  tn_ref_t *b = lower->inputs[1];
   bool broadcast = tn_lower_int(lower, "broadcast", 0) != 0;
   tn_attr_t *axis = tn_lower_attr(lower, "axis");
   if (broadcast && axis) b = align(lower, a, b, tn_lower_int(lower, "axis", 0));
@@ -47,7 +53,8 @@ static void lower_old_binary(tn_lower_t *lower) {
 
 /* A slope of several elements belongs to the channels, axis 1. */
 static void lower_old_prelu(tn_lower_t *lower) {
-  tn_ref_t *x = lower->inputs[0], *slope = lower->inputs[1];
+  tn_ref_t *x = lower->inputs[0];
+  tn_ref_t *slope = lower->inputs[1];
   const tenon_tensor_t *tensor = NULL;
   if (tn_ref_value(lower->import, slope, &tensor) != TENON_OK) tensor = NULL;
   if (!tensor || tenon_count(tensor) != 1) slope = align(lower, x, slope, 1);
@@ -60,7 +67,8 @@ static void lower_chain(tn_lower_t *lower) {
     y = tn_lower_run(lower, TN_REFS(y, lower->inputs[i]), "%s(a, b)", name_here(lower));
   if (strcmp(lower->node->type, "Mean") == 0 && lower->input_count > 1)
     y = tn_lower_run(lower, TN_REFS(y), "div(a, %d:a)", (int)lower->input_count);
-  else if (lower->input_count == 1) y = tn_lower_run(lower, TN_REFS(y), "identity(a)");
+  else if (lower->input_count == 1)
+    y = tn_lower_run(lower, TN_REFS(y), "identity(a)");
   lower->outputs[0] = y;
 }
 
@@ -69,8 +77,8 @@ static void lower_shift(tn_lower_t *lower) {
   bool left = strcmp(direction, "LEFT") == 0;
   if (!left && strcmp(direction, "RIGHT") != 0)
     tn_lower_fail(lower, "attribute 'direction': expected LEFT or RIGHT, found '%.40s'", direction);
-  lower->outputs[0] =
-      tn_lower_run(lower, TN_REFS(lower->inputs[0], lower->inputs[1]), "%s(a, b)", left ? "shift_left" : "shift_right");
+  lower->outputs[0] = tn_lower_run(lower, TN_REFS(lower->inputs[0], lower->inputs[1]), "%s(a, b)",
+                                   left ? "shift_left" : "shift_right");
 }
 
 /* clang-format off */

@@ -1,10 +1,11 @@
-/* Random operators, dropout, window functions.  Seeds of single nodes are not kept: a run has one stream of numbers. */
+/* Random operators, dropout, window functions.  Seeds of single nodes are not kept: a run has one
+ * stream of numbers. */
 #include <string.h>
 
 #include "import/onnx/lower.h"
 
-/* Does dropout drop?  An input says so since operator set 12, nothing did before (is_test 0 was for training tools).
- * 0: no, 1: yes, -1: a run says it. */
+/* Does dropout drop?  An input says so since operator set 12, nothing did before (is_test 0 was for
+ * training tools). 0: no, 1: yes, -1: a run says it. */
 static int is_training(tn_lower_t *lower) {
   int64_t value = 0;
   int32_t count = 0;
@@ -13,14 +14,17 @@ static int is_training(tn_lower_t *lower) {
   return tn_lower_known(lower, mode, &value, 1, &count) ? value != 0 : -1;
 }
 
-/* Where `training`, keeps an element if a random number is not below the ratio, and scales it by what was lost. */
+/* Where `training`, keeps an element if a random number is not below the ratio, and scales it by
+ * what was lost. */
 static void lower_training_dropout(tn_lower_t *lower) {
-  tn_ref_t *x = lower->inputs[0], *ratio = lower->inputs[1], *training = lower->inputs[2];
+  tn_ref_t *x = lower->inputs[0];
+  tn_ref_t *ratio = lower->inputs[1];
+  tn_ref_t *training = lower->inputs[2];
   if (!ratio) ratio = tn_lower_scalar(lower, tenon_dtype(TENON_F32), 0.5);
   tn_ref_t *keep = tn_lower_run(lower, TN_REFS(x, ratio, training),
                                 "or(greater_equal(uniform(shape(a)), cast(b, to='f32')), not(c))");
-  tn_ref_t *scale =
-      tn_lower_run(lower, TN_REFS(x, ratio, training), "where(c, cast_like(reciprocal(sub(1:b, b)), a), 1:a)");
+  tn_ref_t *scale = tn_lower_run(lower, TN_REFS(x, ratio, training),
+                                 "where(c, cast_like(reciprocal(sub(1:b, b)), a), 1:a)");
   lower->outputs[0] = tn_lower_run(lower, TN_REFS(x, keep, scale), "where(b, mul(a, c), 0:a)");
   if (lower->output_count > 1) lower->outputs[1] = keep;
 }
@@ -39,7 +43,8 @@ static void lower_dropout(tn_lower_t *lower) {
   if (lower->output_count > 1) lower->outputs[1] = tn_lower_run(lower, TN_REFS(x), "%s", mask);
 }
 
-/* a0 - a1 cos(2 pi n / N) + a2 cos(4 pi n / N), for n < size and N = size, or size - 1 when the window is symmetric. */
+/* a0 - a1 cos(2 pi n / N) + a2 cos(4 pi n / N), for n < size and N = size, or size - 1 when the
+ * window is symmetric. */
 static void lower_window(tn_lower_t *lower) {
   static const struct {
     const char *type;
@@ -51,16 +56,19 @@ static void lower_window(tn_lower_t *lower) {
   tenon_dtype_t dtype = tenon_dtype(TENON_F32);
   int64_t type = tn_lower_int(lower, "output_datatype", 1);
   bool periodic = tn_lower_int(lower, "periodic", 1) != 0;
-  while (w < 2 && strcmp(windows[w].type, lower->node->type) != 0) w++;
+  while (w < 2 && strcmp(windows[w].type, lower->node->type) != 0)
+    w++;
   if (!tn_onnx_dtype(type, &dtype))
     tn_lower_fail(lower, "attribute 'output_datatype': no element type %lld", (long long)type);
   tn_ref_t *size = tn_lower_run(lower, TN_REFS(lower->inputs[0]), "cast(a, to='f32')");
-  tn_ref_t *angle = tn_lower_run(lower, TN_REFS(size), "mul(range(0:f32, a, 1:f32), div(6.283185307179586:f32, %s))",
+  tn_ref_t *angle = tn_lower_run(lower, TN_REFS(size),
+                                 "mul(range(0:f32, a, 1:f32), div(6.283185307179586:f32, %s))",
                                  periodic ? "a" : "sub(a, 1:f32)");
-  tn_ref_t *y =
-      tn_lower_run(lower, TN_REFS(angle), "sub(%.17g:f32, mul(%.17g:f32, cos(a)))", windows[w].a[0], windows[w].a[1]);
+  tn_ref_t *y = tn_lower_run(lower, TN_REFS(angle), "sub(%.17g:f32, mul(%.17g:f32, cos(a)))",
+                             windows[w].a[0], windows[w].a[1]);
   if (windows[w].a[2] > 0)
-    y = tn_lower_run(lower, TN_REFS(y, angle), "add(a, mul(%.17g:f32, cos(mul(b, 2:f32))))", windows[w].a[2]);
+    y = tn_lower_run(lower, TN_REFS(y, angle), "add(a, mul(%.17g:f32, cos(mul(b, 2:f32))))",
+                     windows[w].a[2]);
   tn_ref_t *like = tn_lower_scalar(lower, dtype, 0);
   lower->outputs[0] = tn_lower_run(lower, TN_REFS(y, like), "cast(a, to=:b)");
 }

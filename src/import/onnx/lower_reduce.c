@@ -1,5 +1,5 @@
-/* Reductions, normalisations, softmax.  Axes are an input of the newest operator sets and an attribute of older ones.
- */
+/* Reductions, normalisations, softmax.  Axes are an input of the newest operator sets and an
+ * attribute of older ones. */
 #include <string.h>
 
 #include "import/onnx/lower.h"
@@ -16,7 +16,8 @@ static void lower_flat(tn_lower_t *lower) {
     lower->outputs[0] = tn_lower_run(lower, TN_REFS(x), "%s(a, axis=-1)", name);
   else
     lower->outputs[0] =
-        tn_lower_run(lower, TN_REFS(x), "reshape(%s(flatten(a, axis=%lld), axis=-1), shape(a))", name, (long long)axis);
+        tn_lower_run(lower, TN_REFS(x), "reshape(%s(flatten(a, axis=%lld), axis=-1), shape(a))",
+                     name, (long long)axis);
 }
 
 /* All axes but the second, as a constant. */
@@ -28,35 +29,45 @@ static tn_ref_t *other_axes(tn_lower_t *lower, const tn_ref_t *x) {
   return tn_lower_ints(lower, axes, count);
 }
 
-/* Training: normalises by the batch's own mean and variance, and moves the running ones towards them. */
+/* Training: normalises by the batch's own mean and variance, and moves the running ones towards
+ * them. */
 static void lower_batch_norm_training(tn_lower_t *lower, double epsilon, double momentum) {
-  tn_ref_t *x = lower->inputs[0], *axes = other_axes(lower, x);
+  tn_ref_t *x = lower->inputs[0];
+  tn_ref_t *axes = other_axes(lower, x);
   tn_ref_t *mean = tn_lower_run(lower, TN_REFS(x, axes), "reduce_mean(a, b, keepdims=True)");
-  tn_ref_t *var =
-      tn_lower_run(lower, TN_REFS(x, axes, mean), "d = sub(a, c); reduce_mean(mul(d, d), b, keepdims=True)");
+  tn_ref_t *var = tn_lower_run(lower, TN_REFS(x, axes, mean),
+                               "d = sub(a, c); reduce_mean(mul(d, d), b, keepdims=True)");
   mean = tn_lower_run(lower, TN_REFS(mean, axes), "squeeze(a, b)");
   var = tn_lower_run(lower, TN_REFS(var, axes), "squeeze(a, b)");
   tn_ref_t *now[] = {mean, var};
   lower->outputs[0] = tn_lower_run(lower, TN_REFS(x, lower->inputs[1], lower->inputs[2], mean, var),
                                    "batch_norm(a, b, c, d, e, epsilon=%.17g)", epsilon);
   for (int32_t i = 0; i < 2 && i + 1 < lower->output_count; i++)
-    lower->outputs[i + 1] = tn_lower_run(lower, TN_REFS(lower->inputs[3 + i], now[i]),
-                                         "add(mul(a, %.17g:a), mul(cast(b, to=:a), %.17g:a))", momentum, 1 - momentum);
+    lower->outputs[i + 1] =
+        tn_lower_run(lower, TN_REFS(lower->inputs[3 + i], now[i]),
+                     "add(mul(a, %.17g:a), mul(cast(b, to=:a), %.17g:a))", momentum, 1 - momentum);
 }
 
 static void lower_batch_norm(tn_lower_t *lower) {
   const tn_onnx_attribute_t *momentum = tn_lower_typed(lower, "momentum", TN_ATTRIBUTE_FLOAT);
   const tn_onnx_attribute_t *epsilon = tn_lower_typed(lower, "epsilon", TN_ATTRIBUTE_FLOAT);
   double e = epsilon ? epsilon->f : 1e-5;
-  bool is_test = tn_lower_int(lower, "is_test", lower->version >= 7) != 0, training = !is_test;
+  bool is_test = tn_lower_int(lower, "is_test", lower->version >= 7) != 0;
+  bool training = !is_test;
   if (tn_lower_int(lower, "spatial", 1) == 0)
     tn_lower_missing(lower, "attribute 'spatial' 0, statistics for each position");
-  if (lower->version < 7 && !lower->import->missing) training = false; /* as all runtimes take models of that time */
-  if (lower->version >= 14) training = tn_lower_int(lower, "training_mode", 0) != 0;
-  else if (lower->version >= 7) training = lower->output_count > 1;
+  if (lower->version < 7 && !lower->import->missing)
+    training = false; /* as all runtimes take models of that time */
+  if (lower->version >= 14)
+    training = tn_lower_int(lower, "training_mode", 0) != 0;
+  else if (lower->version >= 7)
+    training = lower->output_count > 1;
   if (training && lower->version < 14) tn_lower_missing(lower, "training before operator set 14");
-  if (training) lower_batch_norm_training(lower, e, momentum ? momentum->f : 0.9);
-  else lower->outputs[0] = tn_lower_run(lower, lower->inputs, 5, "batch_norm(a, b, c, d, e, epsilon=%.17g)", e);
+  if (training)
+    lower_batch_norm_training(lower, e, momentum ? momentum->f : 0.9);
+  else
+    lower->outputs[0] =
+        tn_lower_run(lower, lower->inputs, 5, "batch_norm(a, b, c, d, e, epsilon=%.17g)", e);
 }
 
 /* Operator set 18 had scale and bias for each group. */
@@ -64,14 +75,17 @@ static void lower_group_norm(tn_lower_t *lower) {
   tn_ref_t *x = lower->inputs[0];
   const tn_onnx_attribute_t *epsilon = tn_lower_typed(lower, "epsilon", TN_ATTRIBUTE_FLOAT);
   long long groups = tn_lower_int(lower, "num_groups", 0);
-  tn_ref_t *each = tn_lower_run(lower, TN_REFS(x), "div(shape(a, start=1, end=2), [%lld]:i64)", groups);
+  tn_ref_t *each =
+      tn_lower_run(lower, TN_REFS(x), "div(shape(a, start=1, end=2), [%lld]:i64)", groups);
   tn_ref_t *wide[2];
   for (int i = 0; i < 2; i++)
-    wide[i] = tn_lower_run(lower, TN_REFS(lower->inputs[1 + i], each),
-                           "reshape(expand(unsqueeze(a, [1]:i64), concat([[%lld]:i64, b], axis=0)), [-1]:i64)", groups);
-  lower->outputs[0] =
-      tn_lower_run(lower, TN_REFS(x, wide[0], wide[1]), "group_norm(a, b, c, groups=%lld, epsilon=%.17g)", groups,
-                   epsilon ? epsilon->f : 1e-5);
+    wide[i] = tn_lower_run(
+        lower, TN_REFS(lower->inputs[1 + i], each),
+        "reshape(expand(unsqueeze(a, [1]:i64), concat([[%lld]:i64, b], axis=0)), [-1]:i64)",
+        groups);
+  lower->outputs[0] = tn_lower_run(lower, TN_REFS(x, wide[0], wide[1]),
+                                   "group_norm(a, b, c, groups=%lld, epsilon=%.17g)", groups,
+                                   epsilon ? epsilon->f : 1e-5);
 }
 
 /* clang-format off */

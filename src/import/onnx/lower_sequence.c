@@ -1,5 +1,5 @@
-/* Sequences: graphs of the runtime have tensors only, so a sequence whose length the file tells is taken apart while it
- * is read.  Positions must be constants. */
+/* Sequences: graphs of the runtime have tensors only, so a sequence whose length the file tells is
+ * taken apart while it is read.  Positions must be constants. */
 #include <string.h>
 
 #include "base/memory.h"
@@ -8,15 +8,22 @@
 
 enum { ITEMS_MAX = 256 };
 
-static bool stopped(const tn_lower_t *lower) { return lower->status != TENON_OK || lower->is_missing; }
+static bool stopped(const tn_lower_t *lower) {
+  return lower->status != TENON_OK || lower->is_missing;
+}
 
 /* A sequence of so many items, to be filled in; NULL when lowering has stopped. */
 static tn_ref_t *sequence(tn_lower_t *lower, int32_t count) {
-  if (count > ITEMS_MAX) tn_lower_missing(lower, "a sequence of more than %d items", (int)ITEMS_MAX);
+  if (count > ITEMS_MAX)
+    tn_lower_missing(lower, "a sequence of more than %d items", (int)ITEMS_MAX);
   if (stopped(lower)) return NULL;
   tn_ref_t *edge = tn_ref_new(lower->import, lower->scope->site, lower->name);
-  if (edge) edge->items = tn_arena_array(&lower->import->arena, (size_t)count + 1, sizeof *edge->items);
-  if (edge && edge->items) return edge->item_count = count, edge;
+  if (edge)
+    edge->items = tn_arena_array(&lower->import->arena, (size_t)count + 1, sizeof *edge->items);
+  if (edge && edge->items) {
+    edge->item_count = count;
+    return edge;
+  }
   if (lower->status == TENON_OK) lower->status = tn_no_memory("a sequence", (size_t)count);
   return NULL;
 }
@@ -25,13 +32,17 @@ static tn_ref_t *sequence(tn_lower_t *lower, int32_t count) {
 static tn_ref_t *given(tn_lower_t *lower, int32_t index) {
   tn_ref_t *edge = lower->inputs[index];
   if (edge->items) return edge;
-  if (edge->is_missing) lower->is_missing = true;
-  else tn_lower_fail(lower, "'%.200s' is no sequence whose items are known", edge->name);
+  if (edge->is_missing)
+    lower->is_missing = true;
+  else
+    tn_lower_fail(lower, "'%.200s' is no sequence whose items are known", edge->name);
   return NULL;
 }
 
-/* A position up to `last`, of a sequence of `count`, from the end if negative; absent: `otherwise`. */
-static int32_t position(tn_lower_t *lower, int32_t index, int32_t count, int32_t last, int32_t otherwise) {
+/* A position up to `last`, of a sequence of `count`, from the end if negative; absent:
+ * `otherwise`. */
+static int32_t position(tn_lower_t *lower, int32_t index, int32_t count, int32_t last,
+                        int32_t otherwise) {
   int64_t value = 0;
   int32_t values = 0;
   if (index >= lower->input_count || !lower->inputs[index]) return otherwise;
@@ -45,7 +56,8 @@ static int32_t position(tn_lower_t *lower, int32_t index, int32_t count, int32_t
 
 static void lower_construct(tn_lower_t *lower) {
   tn_ref_t *made = sequence(lower, lower->input_count);
-  for (int32_t i = 0; made && i < lower->input_count; i++) made->items[i] = lower->inputs[i];
+  for (int32_t i = 0; made && i < lower->input_count; i++)
+    made->items[i] = lower->inputs[i];
   lower->outputs[0] = made;
 }
 
@@ -57,9 +69,11 @@ static void lower_at(tn_lower_t *lower) {
 }
 
 static void lower_insert(tn_lower_t *lower) {
-  tn_ref_t *from = given(lower, 0), *made;
+  tn_ref_t *from = given(lower, 0);
+  tn_ref_t *made;
   if (!from) return;
-  int32_t count = from->item_count, at = position(lower, 2, count, count, count);
+  int32_t count = from->item_count;
+  int32_t at = position(lower, 2, count, count, count);
   if (!(made = sequence(lower, count + 1))) return;
   memcpy(made->items, from->items, (size_t)at * sizeof *made->items);
   memcpy(made->items + at + 1, from->items + at, (size_t)(count - at) * sizeof *made->items);
@@ -68,9 +82,11 @@ static void lower_insert(tn_lower_t *lower) {
 }
 
 static void lower_erase(tn_lower_t *lower) {
-  tn_ref_t *from = given(lower, 0), *made;
+  tn_ref_t *from = given(lower, 0);
+  tn_ref_t *made;
   if (!from) return;
-  int32_t count = from->item_count, at = position(lower, 1, count, count - 1, count - 1);
+  int32_t count = from->item_count;
+  int32_t at = position(lower, 1, count, count - 1, count - 1);
   if (count == 0) tn_lower_fail(lower, "nothing to erase in an empty sequence");
   if (stopped(lower) || !(made = sequence(lower, count - 1))) return;
   memcpy(made->items, from->items, (size_t)at * sizeof *made->items);
@@ -91,40 +107,52 @@ static void lower_concat(tn_lower_t *lower) {
   tn_ref_t *items = from ? sequence(lower, from->item_count) : NULL;
   for (int32_t i = 0; items && i < from->item_count; i++)
     items->items[i] =
-        fresh ? tn_lower_run(lower, TN_REFS(from->items[i]), "unsqueeze(a, [%lld]:i64)", axis) : from->items[i];
+        fresh ? tn_lower_run(lower, TN_REFS(from->items[i]), "unsqueeze(a, [%lld]:i64)", axis)
+              : from->items[i];
   if (!items || stopped(lower)) return;
-  lower->inputs = items->items, lower->input_count = items->item_count;
+  lower->inputs = items->items;
+  lower->input_count = items->item_count;
   tn_rule_run(&rule, lower);
 }
 
-/* Parts along an axis: of stated sizes, of one size (the last may be smaller), or of one element each. */
+/* Parts along an axis: of stated sizes, of one size (the last may be smaller), or of one element
+ * each. */
 static void lower_split(tn_lower_t *lower) {
-  int64_t sizes[ITEMS_MAX], axis = tn_lower_int(lower, "axis", 0);
-  bool keeps = tn_lower_int(lower, "keepdims", 1) != 0, is_list = false;
+  int64_t sizes[ITEMS_MAX];
+  int64_t axis = tn_lower_int(lower, "axis", 0);
+  bool keeps = tn_lower_int(lower, "keepdims", 1) != 0;
+  bool is_list = false;
   int32_t count = 0;
-  tn_ref_t *x = lower->inputs[0], *split = lower->input_count > 1 ? lower->inputs[1] : NULL;
+  tn_ref_t *x = lower->inputs[0];
+  tn_ref_t *split = lower->input_count > 1 ? lower->inputs[1] : NULL;
   if (split) {
     if (!tn_lower_known(lower, split, sizes, ITEMS_MAX, &count))
-      tn_lower_missing(lower, "sizes of parts that are no constant, or more than %d", (int)ITEMS_MAX);
+      tn_lower_missing(lower, "sizes of parts that are no constant, or more than %d",
+                       (int)ITEMS_MAX);
     is_list = split->ndim == 1;
   }
   if (!is_list) {
-    int64_t step = split && count ? sizes[0] : 1, extent = tn_lower_extent(lower, x, (int32_t)axis);
-    if (step < 1) tn_lower_fail(lower, "parts of %lld elements", (long long)step);
-    else if (extent / step >= ITEMS_MAX) tn_lower_missing(lower, "more than %d parts", (int)ITEMS_MAX);
+    int64_t step = split && count ? sizes[0] : 1;
+    int64_t extent = tn_lower_extent(lower, x, (int32_t)axis);
+    if (step < 1)
+      tn_lower_fail(lower, "parts of %lld elements", (long long)step);
+    else if (extent / step >= ITEMS_MAX)
+      tn_lower_missing(lower, "more than %d parts", (int)ITEMS_MAX);
     for (count = 0; !stopped(lower) && (int64_t)count * step < extent; count++)
       sizes[count] = extent - count * step < step ? extent - count * step : step;
   }
   if (x->is_missing) lower->is_missing = true;
   tn_ref_t *made = sequence(lower, count);
-  int64_t begin = 0, end = 0;
+  int64_t begin = 0;
+  int64_t end = 0;
   for (int32_t i = 0; made && i < count; begin = end, i++) {
     if (sizes[i] < 0 || !tn_add(begin, sizes[i], &end))
       tn_lower_fail(lower, "a part of %lld elements", (long long)sizes[i]);
-    made->items[i] = tn_lower_run(lower, TN_REFS(x), "slice(a, [%lld]:i64, [%lld]:i64, [%lld]:i64)", (long long)begin,
-                                  (long long)end, (long long)axis);
+    made->items[i] = tn_lower_run(lower, TN_REFS(x), "slice(a, [%lld]:i64, [%lld]:i64, [%lld]:i64)",
+                                  (long long)begin, (long long)end, (long long)axis);
     if (!split && !keeps)
-      made->items[i] = tn_lower_run(lower, TN_REFS(made->items[i]), "squeeze(a, [%lld]:i64)", (long long)axis);
+      made->items[i] =
+          tn_lower_run(lower, TN_REFS(made->items[i]), "squeeze(a, [%lld]:i64)", (long long)axis);
   }
   lower->outputs[0] = made;
 }
@@ -136,20 +164,25 @@ static void lower_map(tn_lower_t *lower) {
   const tn_onnx_attribute_t *proto = tn_lower_typed(lower, "body", TN_ATTRIBUTE_GRAPH);
   if (!proto || !proto->g) tn_lower_fail(lower, "attribute 'body': expected a graph");
   if (!first || stopped(lower)) return;
-  size_t outputs = proto->g->outputs.count, inputs = (size_t)lower->input_count;
+  size_t outputs = proto->g->outputs.count;
+  size_t inputs = (size_t)lower->input_count;
   tn_ref_t **now = tn_arena_array(&lower->import->arena, inputs + outputs + 1, sizeof *now);
   if (!now) lower->status = tn_no_memory("a node", inputs);
-  if (outputs < (size_t)lower->output_count) tn_lower_fail(lower, "the body has %zu outputs", outputs);
-  for (int32_t k = 0; k < lower->output_count; k++) lower->outputs[k] = sequence(lower, first->item_count);
+  if (outputs < (size_t)lower->output_count)
+    tn_lower_fail(lower, "the body has %zu outputs", outputs);
+  for (int32_t k = 0; k < lower->output_count; k++)
+    lower->outputs[k] = sequence(lower, first->item_count);
   for (int32_t i = 0; i < first->item_count && lower->status == TENON_OK; i++) {
     for (size_t k = 0; k < inputs; k++) {
       tn_ref_t *input = lower->inputs[k];
-      if (input->items && i >= input->item_count) tn_lower_fail(lower, "sequences of different lengths");
-      else now[k] = input->items ? input->items[i] : input;
+      if (input->items && i >= input->item_count)
+        tn_lower_fail(lower, "sequences of different lengths");
+      else
+        now[k] = input->items ? input->items[i] : input;
     }
     if (lower->status == TENON_OK)
-      lower->status = tn_graph_inline(lower->import, attr->scope, lower->scope->site, lower->scope->prefix, proto->g,
-                                      now, inputs, now + inputs);
+      lower->status = tn_graph_inline(lower->import, attr->scope, lower->scope->site,
+                                      lower->scope->prefix, proto->g, now, inputs, now + inputs);
     for (int32_t k = 0; k < lower->output_count && lower->status == TENON_OK; k++)
       lower->outputs[k]->items[i] = now[inputs + (size_t)k];
   }

@@ -1,5 +1,5 @@
-/* Operators that view, move or make data.  What older operator sets have as attributes (axes, shape, pads) are
- * constants. */
+/* Operators that view, move or make data.  What older operator sets have as attributes (axes,
+ * shape, pads) are constants. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -8,8 +8,9 @@
 #include "import/onnx/lower.h"
 
 static void lower_constant(tn_lower_t *lower) {
-  static const char *const names[] = {"value",      "value_float",  "value_floats",  "value_int",
-                                      "value_ints", "value_string", "value_strings", "sparse_value"};
+  static const char *const names[] = {"value",         "value_float", "value_floats",
+                                      "value_int",     "value_ints",  "value_string",
+                                      "value_strings", "sparse_value"};
   tn_ref_t *found = NULL;
   for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
     if (!tn_lower_attr(lower, names[i])) continue;
@@ -20,7 +21,8 @@ static void lower_constant(tn_lower_t *lower) {
     }
     tenon_tensor_t *tensor; /* a scalar, of all 64 bits */
     int64_t value = tn_lower_int(lower, names[i], 0);
-    if (lower->status == TENON_OK) lower->status = tenon_tensor_create(tenon_dtype(TENON_I64), 0, NULL, &tensor);
+    if (lower->status == TENON_OK)
+      lower->status = tenon_tensor_create(tenon_dtype(TENON_I64), 0, NULL, &tensor);
     if (lower->status != TENON_OK) return;
     memcpy(tensor->data, &value, sizeof value);
     found = tn_lower_tensor(lower, tensor);
@@ -31,7 +33,8 @@ static void lower_constant(tn_lower_t *lower) {
 
 static void lower_constant_of_shape(tn_lower_t *lower) {
   if (tn_lower_attr(lower, "value")) {
-    static const tn_rule_t rule = {"ConstantOfShape(shape) = constant_of_shape(shape, value=value)", 9, NULL};
+    static const tn_rule_t rule = {"ConstantOfShape(shape) = constant_of_shape(shape, value=value)",
+                                   9, NULL};
     tn_rule_run(&rule, lower);
     return;
   }
@@ -39,9 +42,12 @@ static void lower_constant_of_shape(tn_lower_t *lower) {
   if (lower->outputs[0]) lower->outputs[0]->dtype = tenon_dtype(TENON_F32);
 }
 
-/* Cuts or pads in the middle: both ends of each axis lose or get half of the difference, the end the odd one. */
+/* Cuts or pads in the middle: both ends of each axis lose or get half of the difference, the end
+ * the odd one. */
 static void lower_center_crop_pad(tn_lower_t *lower) {
-  tn_ref_t *x = lower->inputs[0], *shape = lower->inputs[1], *axes = tn_lower_attr_tensor(lower, "axes");
+  tn_ref_t *x = lower->inputs[0];
+  tn_ref_t *shape = lower->inputs[1];
+  tn_ref_t *axes = tn_lower_attr_tensor(lower, "axes");
   tn_ref_t *now = tn_lower_run(lower, TN_REFS(x), "shape(a)");
   if (axes) now = tn_lower_run(lower, TN_REFS(now, axes), "gather(a, b)");
   shape = tn_lower_run(lower, TN_REFS(shape), "cast(a, to='i64')");
@@ -50,7 +56,8 @@ static void lower_center_crop_pad(tn_lower_t *lower) {
   tn_ref_t *begin = tn_lower_run(lower, TN_REFS(less), "div(a, 2:a)");
   tn_ref_t *end = tn_lower_run(lower, TN_REFS(now, shape, begin), "add(c, min(a, b))");
   tn_ref_t *cut = tn_lower_run(lower, TN_REFS(x, begin, end, axes), "slice(a, b, c, d)");
-  tn_ref_t *pads = tn_lower_run(lower, TN_REFS(more), "concat([div(a, 2:a), sub(a, div(a, 2:a))], axis=0)");
+  tn_ref_t *pads =
+      tn_lower_run(lower, TN_REFS(more), "concat([div(a, 2:a), sub(a, div(a, 2:a))], axis=0)");
   lower->outputs[0] = tn_lower_run(lower, TN_REFS(cut, pads, axes), "pad(a, b, _, c)");
 }
 

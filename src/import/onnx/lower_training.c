@@ -8,7 +8,8 @@ static double number(tn_lower_t *lower, const char *name, double otherwise) {
   return proto ? proto->f : otherwise;
 }
 
-/* Inputs are R, T and then `kinds` groups (tensors, gradients, states); the k-th of a group for tensor i. */
+/* Inputs are R, T and then `kinds` groups (tensors, gradients, states); the k-th of a group for
+ * tensor i. */
 static tn_ref_t *item(const tn_lower_t *lower, int32_t kinds, int32_t kind, int32_t i) {
   return lower->inputs[2 + kind * ((lower->input_count - 2) / kinds) + i];
 }
@@ -16,65 +17,80 @@ static tn_ref_t *item(const tn_lower_t *lower, int32_t kinds, int32_t kind, int3
 static int32_t group_size(tn_lower_t *lower, int32_t kinds) {
   int32_t size = (lower->input_count - 2) / kinds;
   if (size * kinds != lower->input_count - 2 || size * (kinds - 1) != lower->output_count)
-    tn_lower_fail(lower, "%d inputs and %d outputs; expected 2 and %d for each tensor, and %d", (int)lower->input_count,
-                  (int)lower->output_count, kinds, kinds - 1);
+    tn_lower_fail(lower, "%d inputs and %d outputs; expected 2 and %d for each tensor, and %d",
+                  (int)lower->input_count, (int)lower->output_count, kinds, kinds - 1);
   return lower->status == TENON_OK ? size : 0;
 }
 
 /* The gradient with the norm's part. */
 static tn_ref_t *regularised(tn_lower_t *lower, tn_ref_t *gradient, tn_ref_t *x) {
-  return tn_lower_run(lower, TN_REFS(gradient, x), "add(a, mul(b, %.17g:b))", number(lower, "norm_coefficient", 0));
+  return tn_lower_run(lower, TN_REFS(gradient, x), "add(a, mul(b, %.17g:b))",
+                      number(lower, "norm_coefficient", 0));
 }
 
 static void lower_adagrad(tn_lower_t *lower) {
-  double decay = number(lower, "decay_factor", 0), epsilon = number(lower, "epsilon", 1e-6);
+  double decay = number(lower, "decay_factor", 0);
+  double epsilon = number(lower, "epsilon", 1e-6);
   int32_t n = group_size(lower, 3);
   for (int32_t i = 0; i < n; i++) {
-    tn_ref_t *x = item(lower, 3, 0, i), *g = regularised(lower, item(lower, 3, 1, i), x);
+    tn_ref_t *x = item(lower, 3, 0, i);
+    tn_ref_t *g = regularised(lower, item(lower, 3, 1, i), x);
     tn_ref_t *h = tn_lower_run(lower, TN_REFS(item(lower, 3, 2, i), g), "add(a, mul(b, b))");
-    tn_ref_t *rate = tn_lower_run(lower, TN_REFS(lower->inputs[0], lower->inputs[1], x),
-                                  "div(cast(a, to=:c), add(mul(cast(b, to=:c), %.17g:c), 1:c))", decay);
-    lower->outputs[i] =
-        tn_lower_run(lower, TN_REFS(x, g, h, rate), "sub(a, div(mul(d, b), add(sqrt(c), %.17g:a)))", epsilon);
+    tn_ref_t *rate =
+        tn_lower_run(lower, TN_REFS(lower->inputs[0], lower->inputs[1], x),
+                     "div(cast(a, to=:c), add(mul(cast(b, to=:c), %.17g:c), 1:c))", decay);
+    lower->outputs[i] = tn_lower_run(lower, TN_REFS(x, g, h, rate),
+                                     "sub(a, div(mul(d, b), add(sqrt(c), %.17g:a)))", epsilon);
     lower->outputs[n + i] = h;
   }
 }
 
 static void lower_adam(tn_lower_t *lower) {
-  double alpha = number(lower, "alpha", 0.9), beta = number(lower, "beta", 0.999);
-  double epsilon = number(lower, "epsilon", 1e-6), after = number(lower, "norm_coefficient_post", 0);
+  double alpha = number(lower, "alpha", 0.9);
+  double beta = number(lower, "beta", 0.999);
+  double epsilon = number(lower, "epsilon", 1e-6);
+  double after = number(lower, "norm_coefficient_post", 0);
   int32_t n = group_size(lower, 4);
   for (int32_t i = 0; i < n; i++) {
-    tn_ref_t *x = item(lower, 4, 0, i), *g = regularised(lower, item(lower, 4, 1, i), x);
-    tn_ref_t *v = tn_lower_run(lower, TN_REFS(item(lower, 4, 2, i), g), "add(mul(a, %.17g:a), mul(b, %.17g:b))", alpha,
-                               1 - alpha);
-    tn_ref_t *h = tn_lower_run(lower, TN_REFS(item(lower, 4, 3, i), g), "add(mul(a, %.17g:a), mul(mul(b, b), %.17g:b))",
-                               beta, 1 - beta);
+    tn_ref_t *x = item(lower, 4, 0, i);
+    tn_ref_t *g = regularised(lower, item(lower, 4, 1, i), x);
+    tn_ref_t *v = tn_lower_run(lower, TN_REFS(item(lower, 4, 2, i), g),
+                               "add(mul(a, %.17g:a), mul(b, %.17g:b))", alpha, 1 - alpha);
+    tn_ref_t *h = tn_lower_run(lower, TN_REFS(item(lower, 4, 3, i), g),
+                               "add(mul(a, %.17g:a), mul(mul(b, b), %.17g:b))", beta, 1 - beta);
     /* the rate is corrected for the start of the averages, but for the very first step */
-    tn_ref_t *rate = tn_lower_run(lower, TN_REFS(lower->inputs[0], lower->inputs[1], x),
-                                  "t = cast(b, to=:c); r = cast(a, to=:c); where(greater(b, 0:b), "
-                                  "div(mul(r, sqrt(sub(1:c, pow(%.17g:c, t)))), sub(1:c, pow(%.17g:c, t))), r)",
-                                  beta, alpha);
-    tn_ref_t *y = tn_lower_run(lower, TN_REFS(x, v, h, rate), "sub(a, div(mul(d, b), add(sqrt(c), %.17g:a)))", epsilon);
+    tn_ref_t *rate =
+        tn_lower_run(lower, TN_REFS(lower->inputs[0], lower->inputs[1], x),
+                     "t = cast(b, to=:c); r = cast(a, to=:c); where(greater(b, 0:b), "
+                     "div(mul(r, sqrt(sub(1:c, pow(%.17g:c, t)))), sub(1:c, pow(%.17g:c, t))), r)",
+                     beta, alpha);
+    tn_ref_t *y = tn_lower_run(lower, TN_REFS(x, v, h, rate),
+                               "sub(a, div(mul(d, b), add(sqrt(c), %.17g:a)))", epsilon);
     lower->outputs[i] = tn_lower_run(lower, TN_REFS(y), "mul(a, %.17g:a)", 1 - after);
-    lower->outputs[n + i] = v, lower->outputs[2 * n + i] = h;
+    lower->outputs[n + i] = v;
+    lower->outputs[2 * n + i] = h;
   }
 }
 
 static void lower_momentum(tn_lower_t *lower) {
-  double alpha = number(lower, "alpha", 0), beta = number(lower, "beta", 0);
+  double alpha = number(lower, "alpha", 0);
+  double beta = number(lower, "beta", 0);
   const char *mode = tn_lower_text(lower, "mode", "standard");
   bool nesterov = strcmp(mode, "nesterov") == 0;
   int32_t n = group_size(lower, 3);
   if (!nesterov && strcmp(mode, "standard") != 0)
     tn_lower_fail(lower, "attribute 'mode': expected standard or nesterov, found '%.40s'", mode);
   for (int32_t i = 0; i < n; i++) {
-    tn_ref_t *x = item(lower, 3, 0, i), *g = regularised(lower, item(lower, 3, 1, i), x);
-    tn_ref_t *share = tn_lower_run(lower, TN_REFS(lower->inputs[1], x), "where(greater(a, 0:a), %.17g:b, 1:b)", beta);
-    tn_ref_t *v =
-        tn_lower_run(lower, TN_REFS(item(lower, 3, 2, i), g, share), "add(mul(a, %.17g:a), mul(c, b))", alpha);
-    tn_ref_t *step = nesterov ? tn_lower_run(lower, TN_REFS(g, v), "add(a, mul(b, %.17g:b))", alpha) : v;
-    lower->outputs[i] = tn_lower_run(lower, TN_REFS(x, step, lower->inputs[0]), "sub(a, mul(cast(c, to=:a), b))");
+    tn_ref_t *x = item(lower, 3, 0, i);
+    tn_ref_t *g = regularised(lower, item(lower, 3, 1, i), x);
+    tn_ref_t *share = tn_lower_run(lower, TN_REFS(lower->inputs[1], x),
+                                   "where(greater(a, 0:a), %.17g:b, 1:b)", beta);
+    tn_ref_t *v = tn_lower_run(lower, TN_REFS(item(lower, 3, 2, i), g, share),
+                               "add(mul(a, %.17g:a), mul(c, b))", alpha);
+    tn_ref_t *step =
+        nesterov ? tn_lower_run(lower, TN_REFS(g, v), "add(a, mul(b, %.17g:b))", alpha) : v;
+    lower->outputs[i] =
+        tn_lower_run(lower, TN_REFS(x, step, lower->inputs[0]), "sub(a, mul(cast(c, to=:a), b))");
     lower->outputs[n + i] = v;
   }
 }

@@ -1,6 +1,7 @@
-/* Reads messages of onnx.proto by tables: one row for one field that matters, all others are skipped.  A message is
- * read in two passes: the first counts the items of lists, the second fills them in. Invariant: depth and number of
- * messages are bounded, so that no file makes this recurse or allocate without end. */
+/* Reads messages of onnx.proto by tables: one row for one field that matters, all others are
+ * skipped.  A message is read in two passes: the first counts the items of lists, the second fills
+ * them in. Invariant: depth and number of messages are bounded, so that no file makes this recurse
+ * or allocate without end. */
 #include "import/onnx/model.h"
 
 #include <stdint.h>
@@ -8,12 +9,29 @@
 
 #include "base/status.h"
 
-enum { DEPTH_MAX = 100 /* some 32 graphs in graphs */, MESSAGES_MAX = 1 << 23, FIELD_MAX = 32 };
+enum {
+  DEPTH_MAX = 100 /* some 32 graphs in graphs */,
+  MESSAGES_MAX = 1 << 23,
+  FIELD_MAX = 32,
+};
 
-enum { NAME, BYTES, INT, FLOAT, MESSAGE, LISTS, NAMES = LISTS, STRINGS, INTS, FLOATS, MESSAGES };
+enum {
+  NAME,
+  BYTES,
+  INT,
+  FLOAT,
+  MESSAGE,
+  LISTS,
+  NAMES = LISTS,
+  STRINGS,
+  INTS,
+  FLOATS,
+  MESSAGES,
+};
 
 typedef struct rule_t {
-  uint8_t number, kind;
+  uint8_t number;
+  uint8_t kind;
   uint16_t offset;
   const struct message_t *message;
 } rule_t;
@@ -96,14 +114,17 @@ static const rule_t *rule_of(const message_t *message, uint32_t number) {
   return NULL;
 }
 
-static tenon_status_t wrong_kind(const reader_t *reader, const message_t *message, const rule_t *rule,
-                                 const tn_wire_t *wire) {
-  return tn_fail(TENON_INVALID, "byte %zu: field %d of a %s has another wire type than onnx.proto says",
+static tenon_status_t wrong_kind(const reader_t *reader, const message_t *message,
+                                 const rule_t *rule, const tn_wire_t *wire) {
+  return tn_fail(TENON_INVALID,
+                 "byte %zu: field %d of a %s has another wire type than onnx.proto says",
                  (size_t)(wire->at - reader->file), rule->number, message->name);
 }
 
 static uint32_t wire_kind(int kind) {
-  return kind == INT || kind == INTS ? TN_WIRE_VARINT : kind == FLOAT || kind == FLOATS ? TN_WIRE_32 : TN_WIRE_BYTES;
+  return kind == INT || kind == INTS       ? TN_WIRE_VARINT
+         : kind == FLOAT || kind == FLOATS ? TN_WIRE_32
+                                           : TN_WIRE_BYTES;
 }
 
 static float float_of(uint64_t bits) {
@@ -118,33 +139,42 @@ static size_t item_count(const rule_t *rule, const tn_field_t *field) {
   size_t count = 0;
   if (field->kind != TN_WIRE_BYTES || (rule->kind != INTS && rule->kind != FLOATS)) return 1;
   if (rule->kind == FLOATS) return field->bytes.size / 4;
-  for (size_t i = 0; i < field->bytes.size; i++) count += field->bytes.data[i] < 0x80;
+  for (size_t i = 0; i < field->bytes.size; i++)
+    count += field->bytes.data[i] < 0x80;
   return count;
 }
 
 static size_t item_size(const rule_t *rule) {
   switch (rule->kind) {
-  case NAMES: return sizeof(const char *);
-  case STRINGS: return sizeof(tn_bytes_t);
-  case INTS: return sizeof(int64_t);
-  case FLOATS: return sizeof(double);
-  default: return rule->message->size;
+  case NAMES:
+    return sizeof(const char *);
+  case STRINGS:
+    return sizeof(tn_bytes_t);
+  case INTS:
+    return sizeof(int64_t);
+  case FLOATS:
+    return sizeof(double);
+  default:
+    return rule->message->size;
   }
 }
 
 static tenon_status_t name_of(reader_t *reader, tn_bytes_t bytes, const char **out_name) {
   if (bytes.size && memchr(bytes.data, 0, bytes.size))
-    return tn_fail(TENON_INVALID, "byte %zu: a name with a zero byte in it", (size_t)(bytes.data - reader->file));
+    return tn_fail(TENON_INVALID, "byte %zu: a name with a zero byte in it",
+                   (size_t)(bytes.data - reader->file));
   *out_name = tn_arena_text(reader->arena, (const char *)bytes.data, bytes.size);
   return *out_name ? TENON_OK : no_room();
 }
 
 /* Appends the numbers of a packed field. */
-static tenon_status_t unpack(reader_t *reader, const rule_t *rule, const tn_field_t *field, list_t *list) {
+static tenon_status_t unpack(reader_t *reader, const rule_t *rule, const tn_field_t *field,
+                             list_t *list) {
   tn_wire_t wire = tn_wire_open(reader->file, field->bytes);
   uint64_t value = 0;
   if (rule->kind == INTS) {
-    while (tn_wire_varint(&wire, &value)) ((int64_t *)list->items)[list->count++] = (int64_t)value;
+    while (tn_wire_varint(&wire, &value))
+      ((int64_t *)list->items)[list->count++] = (int64_t)value;
     return tn_wire_status(&wire);
   }
   if (field->bytes.size % 4)
@@ -158,19 +188,26 @@ static tenon_status_t unpack(reader_t *reader, const rule_t *rule, const tn_fiel
   return TENON_OK;
 }
 
-static tenon_status_t read_message(reader_t *reader, const message_t *message, tn_bytes_t bytes, int depth,
-                                   void *out_structure);
+static tenon_status_t read_message(reader_t *reader, const message_t *message, tn_bytes_t bytes,
+                                   int depth, void *out_structure);
 
-static tenon_status_t read_item(reader_t *reader, const rule_t *rule, const tn_field_t *field, int depth,
-                                list_t *list) {
+static tenon_status_t read_item(reader_t *reader, const rule_t *rule, const tn_field_t *field,
+                                int depth, list_t *list) {
   if (field->kind == TN_WIRE_BYTES && (rule->kind == INTS || rule->kind == FLOATS))
     return unpack(reader, rule, field, list);
   size_t index = list->count++;
   switch (rule->kind) {
-  case NAMES: return name_of(reader, field->bytes, (const char **)list->items + index);
-  case STRINGS: ((tn_bytes_t *)list->items)[index] = field->bytes; return TENON_OK;
-  case INTS: ((int64_t *)list->items)[index] = (int64_t)field->value; return TENON_OK;
-  case FLOATS: ((double *)list->items)[index] = (double)float_of(field->value); return TENON_OK;
+  case NAMES:
+    return name_of(reader, field->bytes, (const char **)list->items + index);
+  case STRINGS:
+    ((tn_bytes_t *)list->items)[index] = field->bytes;
+    return TENON_OK;
+  case INTS:
+    ((int64_t *)list->items)[index] = (int64_t)field->value;
+    return TENON_OK;
+  case FLOATS:
+    ((double *)list->items)[index] = (double)float_of(field->value);
+    return TENON_OK;
   default: {
     char *item = (char *)list->items + index * rule->message->size;
     return read_message(reader, rule->message, field->bytes, depth + 1, item);
@@ -178,18 +215,25 @@ static tenon_status_t read_item(reader_t *reader, const rule_t *rule, const tn_f
   }
 }
 
-static tenon_status_t read_field(reader_t *reader, const rule_t *rule, const tn_field_t *field, int depth, char *base) {
+static tenon_status_t read_field(reader_t *reader, const rule_t *rule, const tn_field_t *field,
+                                 int depth, char *base) {
   char *place = base + rule->offset;
   double number;
   switch (rule->kind) {
-  case NAME: return name_of(reader, field->bytes, (const char **)(void *)place);
-  case BYTES: memcpy(place, &field->bytes, sizeof field->bytes); return TENON_OK;
-  case INT: memcpy(place, &field->value, sizeof field->value); return TENON_OK;
+  case NAME:
+    return name_of(reader, field->bytes, (const char **)(void *)place);
+  case BYTES:
+    memcpy(place, &field->bytes, sizeof field->bytes);
+    return TENON_OK;
+  case INT:
+    memcpy(place, &field->value, sizeof field->value);
+    return TENON_OK;
   case FLOAT:
     number = (double)float_of(field->value);
     memcpy(place, &number, sizeof number);
     return TENON_OK;
-  default: break;
+  default:
+    break;
   }
   void *part = tn_arena_allocate(reader->arena, rule->message->size);
   if (!part) return no_room();
@@ -198,8 +242,8 @@ static tenon_status_t read_field(reader_t *reader, const rule_t *rule, const tn_
 }
 
 /* First pass: wire types, how often a field comes, how many items lists have. */
-static tenon_status_t count_fields(const reader_t *reader, const message_t *message, tn_bytes_t bytes,
-                                   size_t *out_counts, uint64_t *out_present) {
+static tenon_status_t count_fields(const reader_t *reader, const message_t *message,
+                                   tn_bytes_t bytes, size_t *out_counts, uint64_t *out_present) {
   tn_wire_t wire = tn_wire_open(reader->file, bytes);
   tn_field_t field;
   while (tn_wire_next(&wire, &field)) {
@@ -208,17 +252,18 @@ static tenon_status_t count_fields(const reader_t *reader, const message_t *mess
     if (field.number < FIELD_MAX) *out_present |= (uint64_t)1 << field.number;
     if (!rule) continue;
     bool packed = field.kind == TN_WIRE_BYTES && (rule->kind == INTS || rule->kind == FLOATS);
-    if (field.kind != wire_kind(rule->kind) && !packed) return wrong_kind(reader, message, rule, &wire);
+    if (field.kind != wire_kind(rule->kind) && !packed)
+      return wrong_kind(reader, message, rule, &wire);
     if (again && rule->kind == MESSAGE)
-      return tn_fail(TENON_INVALID, "byte %zu: a %s has field %d twice", (size_t)(wire.at - wire.begin), message->name,
-                     rule->number);
+      return tn_fail(TENON_INVALID, "byte %zu: a %s has field %d twice",
+                     (size_t)(wire.at - wire.begin), message->name, rule->number);
     if (rule->kind >= LISTS) out_counts[rule - message->rules] += item_count(rule, &field);
   }
   return tn_wire_status(&wire);
 }
 
-static tenon_status_t read_message(reader_t *reader, const message_t *message, tn_bytes_t bytes, int depth,
-                                   void *out_structure) {
+static tenon_status_t read_message(reader_t *reader, const message_t *message, tn_bytes_t bytes,
+                                   int depth, void *out_structure) {
   size_t counts[FIELD_MAX] = {0};
   list_t lists[FIELD_MAX] = {{NULL, 0}};
   uint64_t present = 0;
@@ -227,7 +272,8 @@ static tenon_status_t read_message(reader_t *reader, const message_t *message, t
     return tn_fail(TENON_INVALID, "byte %zu: messages are nested more than %d deep",
                    (size_t)(bytes.data - reader->file), DEPTH_MAX);
   if (++reader->messages > MESSAGES_MAX)
-    return tn_fail(TENON_INVALID, "more than %d messages; no model that this runtime could run has so many",
+    return tn_fail(TENON_INVALID,
+                   "more than %d messages; no model that this runtime could run has so many",
                    MESSAGES_MAX);
   TN_TRY(count_fields(reader, message, bytes, counts, &present));
   memcpy(base, &present, sizeof present);
@@ -238,8 +284,8 @@ static tenon_status_t read_message(reader_t *reader, const message_t *message, t
     if (rule->kind == NAME) memcpy(base + rule->offset, &empty, sizeof empty);
     if (rule->kind < LISTS || counts[i] == 0) continue;
     if (rule->kind == MESSAGES && counts[i] > MESSAGES_MAX - reader->messages)
-      return tn_fail(TENON_INVALID, "byte %zu: a %s with %zu messages in field %d", (size_t)(bytes.data - reader->file),
-                     message->name, counts[i], rule->number);
+      return tn_fail(TENON_INVALID, "byte %zu: a %s with %zu messages in field %d",
+                     (size_t)(bytes.data - reader->file), message->name, counts[i], rule->number);
     lists[i].items = tn_arena_array(reader->arena, counts[i], item_size(rule));
     if (!lists[i].items) return no_room();
   }
@@ -248,15 +294,19 @@ static tenon_status_t read_message(reader_t *reader, const message_t *message, t
   while (tn_wire_next(&wire, &field)) {
     const rule_t *rule = rule_of(message, field.number);
     if (!rule) continue;
-    if (rule->kind >= LISTS) TN_TRY(read_item(reader, rule, &field, depth, &lists[rule - message->rules]));
-    else TN_TRY(read_field(reader, rule, &field, depth, base));
+    if (rule->kind >= LISTS)
+      TN_TRY(read_item(reader, rule, &field, depth, &lists[rule - message->rules]));
+    else
+      TN_TRY(read_field(reader, rule, &field, depth, base));
   }
   for (uint32_t i = 0; i < message->rule_count; i++)
-    if (message->rules[i].kind >= LISTS) memcpy(base + message->rules[i].offset, &lists[i], sizeof lists[i]);
+    if (message->rules[i].kind >= LISTS)
+      memcpy(base + message->rules[i].offset, &lists[i], sizeof lists[i]);
   return TENON_OK;
 }
 
-static tenon_status_t read_file(tn_bytes_t file, tn_arena_t *arena, const message_t *message, void *out_structure) {
+static tenon_status_t read_file(tn_bytes_t file, tn_arena_t *arena, const message_t *message,
+                                void *out_structure) {
   reader_t reader = {file.data, arena, 0};
   memset(out_structure, 0, message->size);
   if (file.size == 0) return tn_fail(TENON_INVALID, "an empty file, expected a %s", message->name);
@@ -267,6 +317,7 @@ tenon_status_t tn_onnx_read_model(tn_bytes_t file, tn_arena_t *arena, tn_onnx_mo
   return read_file(file, arena, &model_message, out_model);
 }
 
-tenon_status_t tn_onnx_read_tensor(tn_bytes_t file, tn_arena_t *arena, tn_onnx_tensor_t *out_tensor) {
+tenon_status_t tn_onnx_read_tensor(tn_bytes_t file, tn_arena_t *arena,
+                                   tn_onnx_tensor_t *out_tensor) {
   return read_file(file, arena, &tensor_message, out_tensor);
 }

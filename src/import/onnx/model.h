@@ -1,38 +1,45 @@
-/* The messages of onnx.proto that matter for running a model, as structures in an arena.  Made by model.c from the
- * bytes of a file; names are copied so that they end in 0, contents of tensors and strings point into the file. Every
- * structure opens with `present`: bit n is set if field n was in the file. */
+/* The messages of onnx.proto that matter for running a model, as structures in an arena.  Made by
+ * model.c from the bytes of a file; names are copied so that they end in 0, contents of tensors and
+ * strings point into the file. Every structure opens with `present`: bit n is set if field n was in
+ * the file. */
 #ifndef TN_ONNX_MODEL_H
 #define TN_ONNX_MODEL_H
 
 #include "base/arena.h"
 #include "import/onnx/wire.h"
 
-#define TN_LIST(type)                                                                                                  \
-  struct {                                                                                                             \
-    type *items;                                                                                                       \
-    size_t count;                                                                                                      \
+#define TN_LIST(type)                                                                              \
+  struct {                                                                                         \
+    type *items;                                                                                   \
+    size_t count;                                                                                  \
   }
 #define TN_HAS(message, number) (((message)->present >> (number)) & 1)
 
 typedef struct tn_onnx_entry_t { /* StringStringEntryProto */
   uint64_t present;
-  const char *key, *value;
+  const char *key;
+  const char *value;
 } tn_onnx_entry_t;
 
 typedef struct tn_onnx_tensor_t { /* TensorProto */
   uint64_t present;
   const char *name;
   TN_LIST(int64_t) dims;
-  int64_t data_type, location;
+  int64_t data_type;
+  int64_t location;
   tn_bytes_t raw;
   TN_LIST(tn_onnx_entry_t) external;
   tn_bytes_t body; /* the whole message: element fields are read from it when they are needed */
 } tn_onnx_tensor_t;
-enum { TN_TENSOR_RAW = 9, TN_TENSOR_SEGMENT = 3 };
+enum {
+  TN_TENSOR_RAW = 9,
+  TN_TENSOR_SEGMENT = 3,
+};
 
 typedef struct tn_onnx_sparse_t { /* SparseTensorProto */
   uint64_t present;
-  tn_onnx_tensor_t *values, *indices;
+  tn_onnx_tensor_t *values;
+  tn_onnx_tensor_t *indices;
   TN_LIST(int64_t) dims;
 } tn_onnx_sparse_t;
 
@@ -41,7 +48,10 @@ typedef struct tn_onnx_dim_t { /* TensorShapeProto.Dimension */
   int64_t value;
   const char *param;
 } tn_onnx_dim_t;
-enum { TN_DIM_VALUE = 1, TN_DIM_PARAM = 2 };
+enum {
+  TN_DIM_VALUE = 1,
+  TN_DIM_PARAM = 2,
+};
 
 typedef struct tn_onnx_shape_t { /* TensorShapeProto */
   uint64_t present;
@@ -58,7 +68,13 @@ typedef struct tn_onnx_type_t { /* TypeProto; the kinds that are no tensors show
   uint64_t present;
   tn_onnx_tensor_type_t *tensor;
 } tn_onnx_type_t;
-enum { TN_TYPE_TENSOR = 1, TN_TYPE_SEQUENCE = 4, TN_TYPE_MAP = 5, TN_TYPE_SPARSE = 8, TN_TYPE_OPTIONAL = 9 };
+enum {
+  TN_TYPE_TENSOR = 1,
+  TN_TYPE_SEQUENCE = 4,
+  TN_TYPE_MAP = 5,
+  TN_TYPE_SPARSE = 8,
+  TN_TYPE_OPTIONAL = 9,
+};
 
 typedef struct tn_onnx_value_t { /* ValueInfoProto */
   uint64_t present;
@@ -68,7 +84,8 @@ typedef struct tn_onnx_value_t { /* ValueInfoProto */
 
 typedef struct tn_onnx_attribute_t { /* AttributeProto */
   uint64_t present;
-  const char *name, *ref_name;
+  const char *name;
+  const char *ref_name;
   int64_t type; /* TN_ATTRIBUTE_... */
   double f;
   int64_t i;
@@ -95,14 +112,17 @@ enum {
   TN_ATTRIBUTE_SPARSE = 11,
   TN_ATTRIBUTE_SPARSES = 12,
   TN_ATTRIBUTE_TYPE = 13,
-  TN_ATTRIBUTE_TYPES = 14
+  TN_ATTRIBUTE_TYPES = 14,
 };
 
 typedef struct tn_onnx_node_t { /* NodeProto */
   uint64_t present;
   TN_LIST(const char *) inputs;
   TN_LIST(const char *) outputs;
-  const char *name, *type, *domain, *overload;
+  const char *name;
+  const char *type;
+  const char *domain;
+  const char *overload;
   TN_LIST(tn_onnx_attribute_t) attributes;
 } tn_onnx_node_t;
 
@@ -126,7 +146,9 @@ typedef TN_LIST(tn_onnx_opset_t) tn_onnx_opsets_t;
 
 typedef struct tn_onnx_function_t { /* FunctionProto */
   uint64_t present;
-  const char *name, *domain, *overload;
+  const char *name;
+  const char *domain;
+  const char *overload;
   TN_LIST(const char *) inputs;
   TN_LIST(const char *) outputs;
   TN_LIST(const char *) attribute_names;
@@ -146,6 +168,7 @@ typedef struct tn_onnx_model_t { /* ModelProto */
 
 /* Read a whole file.  Absent names are "", absent messages NULL. */
 tenon_status_t tn_onnx_read_model(tn_bytes_t file, tn_arena_t *arena, tn_onnx_model_t *out_model);
-tenon_status_t tn_onnx_read_tensor(tn_bytes_t file, tn_arena_t *arena, tn_onnx_tensor_t *out_tensor);
+tenon_status_t tn_onnx_read_tensor(tn_bytes_t file, tn_arena_t *arena,
+                                   tn_onnx_tensor_t *out_tensor);
 
 #endif

@@ -1,6 +1,7 @@
-/* One node: its inputs, what lowers it (a function of the model, a rule, an operator of a custom domain: custom.c), its outputs.
- * Called by import.c for each node in order.  Invariant: every call goes through tn_lower_call, which keeps track of
- * dtypes and of values that come from unsupported operators. */
+/* One node: its inputs, what lowers it (a function of the model, a rule, an operator of a custom
+ * domain: custom.c), its outputs. Called by import.c for each node in order.  Invariant: every call
+ * goes through tn_lower_call, which keeps track of dtypes and of values that come from unsupported
+ * operators. */
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -15,7 +16,7 @@
 #include "graph/graph.h"
 #include "import/onnx/lower.h"
 
-/* ---- failures --------------------------------------------------------------------------------------------------- */
+/* failures */
 
 void tn_lower_fail(tn_lower_t *lower, const char *format, ...) {
   va_list arguments;
@@ -32,8 +33,10 @@ static bool failed(tn_lower_t *lower, tenon_status_t status) {
 
 static tn_ref_t *missing_edge(tn_lower_t *lower) {
   tn_ref_t *edge = tn_ref_new(lower->import, lower->scope->site, "");
-  if (edge) edge->is_missing = true;
-  else (void)failed(lower, TENON_MEMORY);
+  if (edge)
+    edge->is_missing = true;
+  else
+    (void)failed(lower, TENON_MEMORY);
   return edge;
 }
 
@@ -47,8 +50,9 @@ void tn_lower_missing(tn_lower_t *lower, const char *format, ...) {
   va_end(arguments);
   lower->is_missing = true;
   for (; *place; place = &(*place)->next)
-    if (strcmp((*place)->type, lower->node->type) == 0 && strcmp((*place)->domain, lower->node->domain) == 0 &&
-        (*place)->version == lower->version && strcmp((*place)->reason, reason) == 0) {
+    if (strcmp((*place)->type, lower->node->type) == 0 &&
+        strcmp((*place)->domain, lower->node->domain) == 0 && (*place)->version == lower->version &&
+        strcmp((*place)->reason, reason) == 0) {
       (*place)->count++;
       return;
     }
@@ -58,11 +62,12 @@ void tn_lower_missing(tn_lower_t *lower, const char *format, ...) {
     (void)failed(lower, tn_no_memory("a message", sizeof *missing));
     return;
   }
-  *missing = (tn_missing_t){NULL, lower->node->type, lower->node->domain, lower->name, text, lower->version, 1};
+  *missing = (tn_missing_t){
+      NULL, lower->node->type, lower->node->domain, lower->name, text, lower->version, 1};
   *place = missing;
 }
 
-/* ---- calls ------------------------------------------------------------------------------------------------------ */
+/* calls */
 
 const tenon_op_t *tn_lower_op(tn_lower_t *lower, const char *name) {
   if (lower->is_missing || lower->status != TENON_OK) return NULL;
@@ -78,8 +83,9 @@ static tenon_dtype_t operand_dtype(const tn_operand_t *operand) {
 }
 
 /* The dtype of a result, as far as the operator's type rules say; infer says the rest later. */
-static tenon_dtype_t result_dtype(const tenon_op_t *op, uint32_t result, const tenon_value_t *values,
-                                  const tn_operand_t *operands, int32_t operand_count) {
+static tenon_dtype_t result_dtype(const tenon_op_t *op, uint32_t result,
+                                  const tenon_value_t *values, const tn_operand_t *operands,
+                                  int32_t operand_count) {
   const tn_type_source_t *source = &op->types.outputs[result];
   tenon_dtype_t dtype = {0, 0, 0};
   if (source->kind == TN_TYPE_FIXED) return source->fixed;
@@ -88,9 +94,11 @@ static tenon_dtype_t result_dtype(const tenon_op_t *op, uint32_t result, const t
   for (int32_t i = 0; source->kind == TN_TYPE_VARIABLE && i < operand_count && !dtype.bits; i++)
     if (op->types.inputs[i].kind == TN_TYPE_VARIABLE && op->types.inputs[i].index == source->index)
       dtype = operand_dtype(&operands[i]);
-  for (uint32_t i = 0; source->kind == TN_TYPE_OPEN && i < op->schema.attr_count && !dtype.bits; i++) {
+  for (uint32_t i = 0; source->kind == TN_TYPE_OPEN && i < op->schema.attr_count && !dtype.bits;
+       i++) {
     if (values[i].kind == TENON_KIND_DTYPE) dtype = values[i].as.dtype;
-    if (values[i].kind == TENON_KIND_TENSOR && values[i].as.tensor) dtype = values[i].as.tensor->dtype;
+    if (values[i].kind == TENON_KIND_TENSOR && values[i].as.tensor)
+      dtype = values[i].as.tensor->dtype;
   }
   return dtype;
 }
@@ -105,21 +113,25 @@ static int32_t result_count(const tn_lower_t *lower, const tenon_op_t *op, uint3
 }
 
 /* Ids in the builder of all operands; false: one is missing. */
-static bool operand_ids(tn_lower_t *lower, const tenon_op_t *op, const tn_operand_t *operands, int32_t operand_count,
-                        tenon_operand_t *out_operands) {
+static bool operand_ids(tn_lower_t *lower, const tenon_op_t *op, const tn_operand_t *operands,
+                        int32_t operand_count, tenon_operand_t *out_operands) {
   for (int32_t i = 0; i < operand_count; i++) {
-    tenon_edge_t *ids = tn_arena_array(&lower->import->arena, (size_t)operands[i].count + 1, sizeof *ids);
+    tenon_edge_t *ids =
+        tn_arena_array(&lower->import->arena, (size_t)operands[i].count + 1, sizeof *ids);
     if (!ids) return !failed(lower, tn_no_memory("a node", 0));
     if (operands[i].count > 1 && op->schema.inputs[i].kind != TENON_KIND_TENSORS) {
-      tn_lower_fail(lower, "%s takes one tensor as `%s`, found %d", op->name, op->schema.inputs[i].name,
-                    (int)operands[i].count);
+      tn_lower_fail(lower, "%s takes one tensor as `%s`, found %d", op->name,
+                    op->schema.inputs[i].name, (int)operands[i].count);
       return false;
     }
     for (int32_t j = 0; j < operands[i].count; j++) {
       tn_ref_t *edge = operands[i].edges[j];
-      if (edge->items) tn_lower_fail(lower, "'%.200s' is a sequence, %s takes tensors", edge->name, op->name);
+      if (edge->items)
+        tn_lower_fail(lower, "'%.200s' is a sequence, %s takes tensors", edge->name, op->name);
       if (lower->status != TENON_OK) return false;
-      if (failed(lower, tn_ref_here(lower->import, lower->scope->site, edge, &edge)) || edge->is_missing) return false;
+      if (failed(lower, tn_ref_here(lower->import, lower->scope->site, edge, &edge)) ||
+          edge->is_missing)
+        return false;
       ids[j] = edge->id;
     }
     out_operands[i] = (tenon_operand_t){operands[i].count, ids};
@@ -127,22 +139,30 @@ static bool operand_ids(tn_lower_t *lower, const tenon_op_t *op, const tn_operan
   return true;
 }
 
-static tn_ref_t *result_ref(tn_lower_t *lower, tenon_edge_t id, bool is_whole, tenon_dtype_t dtype) {
+static tn_ref_t *result_ref(tn_lower_t *lower, tenon_edge_t id, bool is_whole,
+                            tenon_dtype_t dtype) {
   tn_ref_t *edge = tn_ref_new(lower->import, lower->scope->site, lower->name);
-  if (edge) edge->is_missing = !is_whole, edge->id = id, edge->dtype = dtype;
-  else (void)failed(lower, TENON_MEMORY);
+  if (edge) {
+    edge->is_missing = !is_whole;
+    edge->id = id;
+    edge->dtype = dtype;
+  } else
+    (void)failed(lower, TENON_MEMORY);
   return edge;
 }
 
-tn_ref_t **tn_lower_call(tn_lower_t *lower, const tenon_op_t *op, tenon_attrs_t *attrs, const tn_operand_t *operands,
-                         int32_t operand_count, int32_t *out_count) {
+tn_ref_t **tn_lower_call(tn_lower_t *lower, const tenon_op_t *op, tenon_attrs_t *attrs,
+                         const tn_operand_t *operands, int32_t operand_count, int32_t *out_count) {
   tn_arena_t *arena = &lower->import->arena;
   const tenon_value_t *values = NULL;
   int32_t total = 0;
   *out_count = 0;
-  if (lower->is_missing || lower->status != TENON_OK || failed(lower, tenon_attrs_values(attrs, &values))) return NULL;
+  if (lower->is_missing || lower->status != TENON_OK ||
+      failed(lower, tenon_attrs_values(attrs, &values)))
+    return NULL;
   if (operand_count > (int32_t)op->schema.input_count) {
-    tn_lower_fail(lower, "%s takes %u inputs, found %d", op->name, op->schema.input_count, (int)operand_count);
+    tn_lower_fail(lower, "%s takes %u inputs, found %d", op->name, op->schema.input_count,
+                  (int)operand_count);
     return NULL;
   }
   for (uint32_t i = 0; i < op->schema.output_count; i++) {
@@ -151,7 +171,8 @@ tn_ref_t **tn_lower_call(tn_lower_t *lower, const tenon_op_t *op, tenon_attrs_t 
     total += count;
   }
   int32_t written = 0; /* inputs that are written to and no result: values too */
-  while (tn_op_written(op, written) >= 0) written++;
+  while (tn_op_written(op, written) >= 0)
+    written++;
   total += written;
   tenon_operand_t *ids = tn_arena_array(arena, op->schema.input_count + 1, sizeof *ids);
   tenon_edge_t *results = tn_arena_array(arena, (size_t)total + 1, sizeof *results);
@@ -160,43 +181,49 @@ tn_ref_t **tn_lower_call(tn_lower_t *lower, const tenon_op_t *op, tenon_attrs_t 
   if (lower->status != TENON_OK) return NULL;
   bool is_whole = operand_ids(lower, op, operands, operand_count, ids);
   if (lower->status != TENON_OK) return NULL;
-  if (is_whole &&
-      failed(lower, tenon_builder_node(lower->scope->site->builder, lower->name, op, values, ids, results, total)))
+  if (is_whole && failed(lower, tenon_builder_node(lower->scope->site->builder, lower->name, op,
+                                                   values, ids, results, total)))
     return NULL;
   int32_t at = 0;
   for (uint32_t i = 0; i < op->schema.output_count; i++)
     for (int32_t j = 0, n = result_count(lower, op, i, values); j < n; j++, at++)
-      edges[at] = result_ref(lower, results[at], is_whole, result_dtype(op, i, values, operands, operand_count));
+      edges[at] = result_ref(lower, results[at], is_whole,
+                             result_dtype(op, i, values, operands, operand_count));
   for (int32_t k = 0; k < written; k++, at++) {
     int32_t input = tn_op_written(op, k);
-    tenon_dtype_t dtype = input < operand_count ? operand_dtype(&operands[input]) : (tenon_dtype_t){0, 0, 0};
+    tenon_dtype_t dtype =
+        input < operand_count ? operand_dtype(&operands[input]) : (tenon_dtype_t){0, 0, 0};
     edges[at] = result_ref(lower, results[at], is_whole, dtype);
   }
   *out_count = at;
   return lower->status == TENON_OK ? edges : NULL;
 }
 
-/* ---- constants -------------------------------------------------------------------------------------------------- */
+/* constants */
 
 tn_ref_t *tn_lower_tensor(tn_lower_t *lower, tenon_tensor_t *tensor) {
   tn_ref_t *edge = NULL;
-  (void)failed(lower, tn_ref_constant(lower->import, lower->scope->site, lower->name, tensor, &edge));
+  (void)failed(lower,
+               tn_ref_constant(lower->import, lower->scope->site, lower->name, tensor, &edge));
   return edge;
 }
 
 tn_ref_t *tn_lower_ints(tn_lower_t *lower, const int64_t *values, size_t count) {
   tenon_tensor_t *tensor;
   int64_t extent = (int64_t)count;
-  if (lower->status != TENON_OK || failed(lower, tenon_tensor_create(tenon_dtype(TENON_I64), 1, &extent, &tensor)))
+  if (lower->status != TENON_OK ||
+      failed(lower, tenon_tensor_create(tenon_dtype(TENON_I64), 1, &extent, &tensor)))
     return NULL;
   if (count) memcpy(tensor->data, values, count * sizeof *values);
   return tn_lower_tensor(lower, tensor);
 }
 
-/* The bits of an integer: what is too large or small is the nearest, NaN is 0; negative numbers wrap where there is no sign. */
+/* The bits of an integer: what is too large or small is the nearest, NaN is 0; negative numbers
+ * wrap where there is no sign. */
 static uint64_t integer_of(tenon_dtype_t dtype, double value) {
   const int digits = dtype.bits - (dtype.code == 0); /* code 0: it has a sign */
-  const double end = ldexp(1, digits), least = dtype.code == 0 ? -end : -0x1p63;
+  const double end = ldexp(1, digits);
+  const double least = dtype.code == 0 ? -end : -0x1p63;
   if (value >= end) return UINT64_MAX >> (64 - digits);
   if (value <= least) return dtype.code == 0 ? (uint64_t)1 << digits : (uint64_t)INT64_MIN;
   return value < 0 ? (uint64_t)(int64_t)value : value > 0 ? (uint64_t)value : 0;
@@ -207,19 +234,28 @@ tn_ref_t *tn_lower_scalar(tn_lower_t *lower, tenon_dtype_t dtype, double value) 
   uint64_t number = 0;
   float narrow = (float)value;
   if (lower->status != TENON_OK) return NULL;
-  if (dtype.bits % 8 || dtype.bits > 64 || dtype.code > 14 || tenon_dtype_id(dtype) == TENON_C64)
-    return tn_lower_fail(lower, "a constant of type %s", tn_dtype_name(dtype)), NULL;
+  if (dtype.bits % 8 || dtype.bits > 64 || dtype.code > 14 || tenon_dtype_id(dtype) == TENON_C64) {
+    tn_lower_fail(lower, "a constant of type %s", tn_dtype_name(dtype));
+    return NULL;
+  }
   if (failed(lower, tenon_tensor_create(dtype, 0, NULL, &tensor))) return NULL;
-  if (tenon_dtype_id(dtype) == TENON_BOOL) number = value != 0;
-  else if (dtype.code <= 1) number = integer_of(dtype, value);
-  if (dtype.code <= 1 || dtype.code == 6) memcpy(tensor->data, &number, dtype.bits / 8u);
-  else if (tenon_dtype_id(dtype) == TENON_F64) memcpy(tensor->data, &value, sizeof value);
-  else if (tenon_dtype_id(dtype) == TENON_F32) memcpy(tensor->data, &narrow, sizeof narrow);
-  else tn_convert(&narrow, tenon_dtype(TENON_F32), tensor->data, dtype, 1);
+  if (tenon_dtype_id(dtype) == TENON_BOOL)
+    number = value != 0;
+  else if (dtype.code <= 1)
+    number = integer_of(dtype, value);
+  if (dtype.code <= 1 || dtype.code == 6)
+    memcpy(tensor->data, &number, dtype.bits / 8u);
+  else if (tenon_dtype_id(dtype) == TENON_F64)
+    memcpy(tensor->data, &value, sizeof value);
+  else if (tenon_dtype_id(dtype) == TENON_F32)
+    memcpy(tensor->data, &narrow, sizeof narrow);
+  else
+    tn_convert(&narrow, tenon_dtype(TENON_F32), tensor->data, dtype, 1);
   return tn_lower_tensor(lower, tensor);
 }
 
-bool tn_lower_known(tn_lower_t *lower, tn_ref_t *edge, int64_t *out_values, int32_t capacity, int32_t *out_count) {
+bool tn_lower_known(tn_lower_t *lower, tn_ref_t *edge, int64_t *out_values, int32_t capacity,
+                    int32_t *out_count) {
   const tenon_tensor_t *tensor = NULL;
   if (!edge || edge->is_missing || lower->status != TENON_OK ||
       failed(lower, tn_ref_value(lower->import, edge, &tensor)) || !tensor)
@@ -228,10 +264,17 @@ bool tn_lower_known(tn_lower_t *lower, tn_ref_t *edge, int64_t *out_values, int3
   if (count > capacity) return false;
   for (int64_t i = 0; i < count; i++) {
     switch (tenon_dtype_id(tensor->dtype)) {
-    case TENON_I64: out_values[i] = ((const int64_t *)tensor->data)[i]; break;
-    case TENON_I32: out_values[i] = ((const int32_t *)tensor->data)[i]; break;
-    case TENON_BOOL: out_values[i] = ((const uint8_t *)tensor->data)[i]; break;
-    default: return false;
+    case TENON_I64:
+      out_values[i] = ((const int64_t *)tensor->data)[i];
+      break;
+    case TENON_I32:
+      out_values[i] = ((const int32_t *)tensor->data)[i];
+      break;
+    case TENON_BOOL:
+      out_values[i] = ((const uint8_t *)tensor->data)[i];
+      break;
+    default:
+      return false;
     }
   }
   *out_count = (int32_t)count;
@@ -242,8 +285,8 @@ int32_t tn_lower_rank(tn_lower_t *lower, const tn_ref_t *edge) {
   if (lower->status != TENON_OK || !edge || edge->is_missing) return 0;
   if (edge->ndim < 0)
     tn_lower_fail(lower,
-                  "the rank of '%.200s' must be known for this operator: add value_info to the model, as ONNX's "
-                  "shape inference does",
+                  "the rank of '%.200s' must be known for this operator: add value_info to the "
+                  "model, as ONNX's shape inference does",
                   edge->name);
   return edge->ndim;
 }
@@ -255,8 +298,8 @@ int64_t tn_lower_extent(tn_lower_t *lower, const tn_ref_t *edge, int32_t axis) {
     if (extent >= 0) return extent;
   }
   tn_lower_fail(lower,
-                "extent %d of '%.200s' must be known for this operator: add value_info to the model, as ONNX's "
-                "shape inference does",
+                "extent %d of '%.200s' must be known for this operator: add value_info to the "
+                "model, as ONNX's shape inference does",
                 (int)axis, edge->name);
   return 1;
 }
@@ -265,34 +308,38 @@ tenon_dtype_t tn_lower_dtype(tn_lower_t *lower, const tn_ref_t *edge) {
   if (lower->status != TENON_OK || !edge || edge->is_missing) return tenon_dtype(TENON_F32);
   if (!edge->dtype.bits)
     tn_lower_fail(lower,
-                  "the element type of '%.200s' must be known for this operator: add value_info to the model, "
-                  "as ONNX's shape inference does",
+                  "the element type of '%.200s' must be known for this operator: add value_info to "
+                  "the model, as ONNX's shape inference does",
                   edge->name);
   return edge->dtype;
 }
 
-/* ---- functions of the model ------------------------------------------------------------------------------------- */
+/* functions of the model */
 
-static const char *standard_domain(const char *domain) { return strcmp(domain, "ai.onnx") == 0 ? "" : domain; }
+static const char *standard_domain(const char *domain) {
+  return strcmp(domain, "ai.onnx") == 0 ? "" : domain;
+}
 
 static const tn_onnx_function_t *find_function(tn_lower_t *lower) {
   tn_text_t key = {0};
   if (!lower->import->model.functions.count) return NULL;
   tn_text_add(&key, "%s\n%s\n%s", lower->node->domain, lower->node->type, lower->node->overload);
-  const tn_onnx_function_t *function = tn_map_get(&lower->import->functions, tn_text_get(&key), key.size);
+  const tn_onnx_function_t *function =
+      tn_map_get(&lower->import->functions, tn_text_get(&key), key.size);
   if (key.failed) (void)failed(lower, tn_no_memory("a name", key.size));
   tn_text_clear(&key);
   return function;
 }
 
 /* Attributes that the body may refer to: the node's, and defaults of those that it does not set. */
-static void function_parameters(tn_lower_t *lower, const tn_onnx_function_t *function, tn_attrs_list_t *out_list) {
+static void function_parameters(tn_lower_t *lower, const tn_onnx_function_t *function,
+                                tn_attrs_list_t *out_list) {
   tn_attrs_list_t defaults = {NULL, 0};
   if (failed(lower, tn_attrs_resolve(lower->import, lower->scope, function->attributes.items,
                                      function->attributes.count, &defaults)))
     return;
-  out_list->items =
-      tn_arena_array(&lower->import->arena, lower->attrs.count + defaults.count + 1, sizeof *out_list->items);
+  out_list->items = tn_arena_array(&lower->import->arena, lower->attrs.count + defaults.count + 1,
+                                   sizeof *out_list->items);
   if (!out_list->items) {
     (void)failed(lower, tn_no_memory("attributes of a function", 0));
     return;
@@ -300,11 +347,14 @@ static void function_parameters(tn_lower_t *lower, const tn_onnx_function_t *fun
   for (size_t i = 0; i < function->attribute_names.count; i++)
     (void)tn_lower_attr(lower, function->attribute_names.items[i]); /* notes that it is known */
   for (size_t i = 0; i < defaults.count; i++)
-    if (!tn_lower_attr(lower, defaults.items[i].name)) out_list->items[out_list->count++] = defaults.items[i];
-  for (size_t i = 0; i < lower->attrs.count; i++) out_list->items[out_list->count++] = lower->attrs.items[i];
+    if (!tn_lower_attr(lower, defaults.items[i].name))
+      out_list->items[out_list->count++] = defaults.items[i];
+  for (size_t i = 0; i < lower->attrs.count; i++)
+    out_list->items[out_list->count++] = lower->attrs.items[i];
 }
 
-static tenon_status_t bind_function(tn_lower_t *lower, tn_scope_t *inner, const tn_onnx_function_t *function) {
+static tenon_status_t bind_function(tn_lower_t *lower, tn_scope_t *inner,
+                                    const tn_onnx_function_t *function) {
   for (size_t i = 0; i < function->inputs.count; i++) {
     tn_ref_t *edge = i < (size_t)lower->input_count ? lower->inputs[i] : NULL;
     if (!edge) {
@@ -320,7 +370,8 @@ static tenon_status_t bind_function(tn_lower_t *lower, tn_scope_t *inner, const 
     tn_ref_t *edge;
     TN_TRY(tn_scope_find(lower->import, inner, function->outputs.items[i], &edge));
     if (!edge)
-      return tn_fail(TENON_INVALID, "the function's output '%.200s' is not defined in it", function->outputs.items[i]);
+      return tn_fail(TENON_INVALID, "the function's output '%.200s' is not defined in it",
+                     function->outputs.items[i]);
     lower->outputs[i] = edge->is_absent ? NULL : edge;
   }
   return TENON_OK;
@@ -328,24 +379,31 @@ static tenon_status_t bind_function(tn_lower_t *lower, tn_scope_t *inner, const 
 
 static void inline_function(tn_lower_t *lower, const tn_onnx_function_t *function) {
   tn_attrs_list_t parameters = {NULL, 0};
-  if ((size_t)lower->input_count > function->inputs.count || (size_t)lower->output_count > function->outputs.count) {
-    tn_lower_fail(lower, "function '%.200s' has %zu inputs and %zu outputs, the node %d and %d", function->name,
-                  function->inputs.count, function->outputs.count, (int)lower->input_count, (int)lower->output_count);
+  if ((size_t)lower->input_count > function->inputs.count ||
+      (size_t)lower->output_count > function->outputs.count) {
+    tn_lower_fail(lower, "function '%.200s' has %zu inputs and %zu outputs, the node %d and %d",
+                  function->name, function->inputs.count, function->outputs.count,
+                  (int)lower->input_count, (int)lower->output_count);
     return;
   }
   function_parameters(lower, function, &parameters);
   size_t size = strlen(lower->name);
-  char *prefix = tn_arena_text(&lower->import->arena, lower->name, size + 1); /* with room for a slash, then 0 */
-  if (prefix) prefix[size] = '/';
-  else (void)failed(lower, tn_no_memory("a name", size));
+  char *prefix = tn_arena_text(&lower->import->arena, lower->name,
+                               size + 1); /* with room for a slash, then 0 */
+  if (prefix)
+    prefix[size] = '/';
+  else
+    (void)failed(lower, tn_no_memory("a name", size));
   if (lower->status != TENON_OK) return;
-  const tn_onnx_opsets_t *opsets = function->opsets.count ? &function->opsets : &lower->import->model.opsets;
-  tn_scope_t inner = {NULL, lower->scope->site, {0}, {0}, opsets, &parameters, prefix, lower->scope->depth + 1};
+  const tn_onnx_opsets_t *opsets =
+      function->opsets.count ? &function->opsets : &lower->import->model.opsets;
+  tn_scope_t inner = {NULL,   lower->scope->site, {0},    {0},
+                      opsets, &parameters,        prefix, lower->scope->depth + 1};
   (void)failed(lower, bind_function(lower, &inner, function));
   tn_scope_clear(&inner);
 }
 
-/* ---- the node --------------------------------------------------------------------------------------------------- */
+/* the node */
 
 static const tn_rule_t *find_rule(const tn_lower_t *lower, const char *domain, bool *out_exists) {
   char key[400];
@@ -354,7 +412,8 @@ static const tn_rule_t *find_rule(const tn_lower_t *lower, const char *domain, b
   const tn_rule_t *best = NULL;
   *out_exists = choice != NULL;
   for (; choice; choice = choice->next)
-    if (choice->rule->since <= lower->version && (!best || choice->rule->since > best->since)) best = choice->rule;
+    if (choice->rule->since <= lower->version && (!best || choice->rule->since > best->since))
+      best = choice->rule;
   return best;
 }
 
@@ -372,18 +431,23 @@ static bool find_version(tn_lower_t *lower, const char *domain) {
 
 static tenon_status_t find_inputs(tn_lower_t *lower) {
   const tn_onnx_node_t *node = lower->node;
-  lower->inputs = tn_arena_array(&lower->import->arena, node->inputs.count + 3, sizeof *lower->inputs);
-  lower->outputs = tn_arena_array(&lower->import->arena, node->outputs.count + 1, sizeof *lower->outputs);
+  lower->inputs =
+      tn_arena_array(&lower->import->arena, node->inputs.count + 3, sizeof *lower->inputs);
+  lower->outputs =
+      tn_arena_array(&lower->import->arena, node->outputs.count + 1, sizeof *lower->outputs);
   if (!lower->inputs || !lower->outputs) return tn_no_memory("a node", node->inputs.count);
-  lower->input_count = (int32_t)node->inputs.count, lower->output_count = (int32_t)node->outputs.count;
+  lower->input_count = (int32_t)node->inputs.count;
+  lower->output_count = (int32_t)node->outputs.count;
   for (size_t i = 0; i < node->inputs.count; i++) {
     const char *name = node->inputs.items[i];
     if (!*name) continue;
     TN_TRY(tn_scope_find(lower->import, lower->scope, name, &lower->inputs[i]));
-    if (!lower->inputs[i]) return tn_fail(TENON_INVALID, "input '%.200s' is not defined before it", name);
+    if (!lower->inputs[i])
+      return tn_fail(TENON_INVALID, "input '%.200s' is not defined before it", name);
     if (lower->inputs[i]->is_absent) lower->inputs[i] = NULL;
   }
-  while (lower->input_count && !lower->inputs[lower->input_count - 1]) lower->input_count--;
+  while (lower->input_count && !lower->inputs[lower->input_count - 1])
+    lower->input_count--;
   return TENON_OK;
 }
 
@@ -392,7 +456,9 @@ static tenon_status_t define_outputs(tn_lower_t *lower) {
     const char *name = lower->node->outputs.items[i];
     tn_ref_t *edge = lower->outputs[i];
     if (!*name) continue;
-    if (!edge) return tn_fail(TENON_UNIMPLEMENTED, "output %d ('%.200s') is not given by this runtime", (int)i, name);
+    if (!edge)
+      return tn_fail(TENON_UNIMPLEMENTED, "output %d ('%.200s') is not given by this runtime",
+                     (int)i, name);
     const tn_onnx_value_t *hint = tn_map_get(&lower->scope->hints, name, strlen(name));
     if (hint && !edge->items)
       (void)tn_type_read(lower->import, hint, edge); /* about what is no tensor it says nothing */
@@ -404,41 +470,59 @@ static tenon_status_t define_outputs(tn_lower_t *lower) {
 
 static tenon_status_t lower_node(tn_lower_t *lower) {
   const char *domain = standard_domain(lower->node->domain);
-  bool exists = false, is_known = find_version(lower, domain);
+  bool exists = false;
+  bool is_known = find_version(lower, domain);
   TN_TRY(find_inputs(lower));
-  TN_TRY(tn_attrs_resolve(lower->import, lower->scope, lower->node->attributes.items, lower->node->attributes.count,
-                          &lower->attrs));
+  TN_TRY(tn_attrs_resolve(lower->import, lower->scope, lower->node->attributes.items,
+                          lower->node->attributes.count, &lower->attrs));
   const tn_onnx_function_t *function = find_function(lower);
   if (lower->status != TENON_OK) return lower->status;
   const tn_rule_t *rule = function ? NULL : find_rule(lower, domain, &exists);
   bool is_custom = !tn_rules_have(domain);
-  if (!function && !is_known) return tn_fail(TENON_INVALID, "the model imports no operator set of domain ''");
-  if (function) inline_function(lower, function);
-  else if (rule) tn_rule_run(rule, lower);
-  else if (is_custom) tn_lower_custom(lower);
+  if (!function && !is_known)
+    return tn_fail(TENON_INVALID, "the model imports no operator set of domain ''");
+  if (function)
+    inline_function(lower, function);
+  else if (rule)
+    tn_rule_run(rule, lower);
+  else if (is_custom)
+    tn_lower_custom(lower);
   else
     tn_lower_missing(lower, exists ? "this operator set is older than those that are known of it"
                                    : "no such operator is known");
-  for (int32_t i = 0; lower->is_missing && i < lower->output_count; i++) lower->outputs[i] = missing_edge(lower);
+  for (int32_t i = 0; lower->is_missing && i < lower->output_count; i++)
+    lower->outputs[i] = missing_edge(lower);
   if (lower->status != TENON_OK) return lower->status;
   for (size_t i = 0; i < lower->attrs.count && !lower->is_missing; i++)
     if (!lower->attrs.items[i].is_used && (function || rule))
-      return tn_fail(TENON_INVALID, "attribute '%.100s' is not one that this operator has", lower->attrs.items[i].name);
+      return tn_fail(TENON_INVALID, "attribute '%.100s' is not one that this operator has",
+                     lower->attrs.items[i].name);
   return define_outputs(lower);
 }
 
 /* "prefix" and the node's name, or what stands for one. */
-static const char *name_of(tn_import_t *import, const tn_scope_t *scope, const tn_onnx_node_t *node) {
-  const char *name = *node->name ? node->name : node->outputs.count ? node->outputs.items[0] : node->type;
+static const char *name_of(tn_import_t *import, const tn_scope_t *scope,
+                           const tn_onnx_node_t *node) {
+  const char *name = *node->name           ? node->name
+                     : node->outputs.count ? node->outputs.items[0]
+                                           : node->type;
   if (!*scope->prefix) return name;
-  size_t size = strlen(scope->prefix), more = strlen(name);
+  size_t size = strlen(scope->prefix);
+  size_t more = strlen(name);
   char *text = tn_arena_allocate(&import->arena, size + more + 1);
-  if (text) memcpy(text, scope->prefix, size), memcpy(text + size, name, more);
+  if (text) {
+    memcpy(text, scope->prefix, size);
+    memcpy(text + size, name, more);
+  }
   return text;
 }
 
 tenon_status_t tn_node_import(tn_import_t *import, tn_scope_t *scope, const tn_onnx_node_t *node) {
-  tn_lower_t lower = {.import = import, .scope = scope, .node = node, .name = name_of(import, scope, node), .rest = -1};
+  tn_lower_t lower = {.import = import,
+                      .scope = scope,
+                      .node = node,
+                      .name = name_of(import, scope, node),
+                      .rest = -1};
   if (!lower.name) return tn_no_memory("a name", 0);
   tenon_status_t status = lower_node(&lower);
   if (status == TENON_OK) return TENON_OK;

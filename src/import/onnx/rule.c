@@ -1,6 +1,7 @@
-/* Runs the texts of rules (their language: lower.h) on a node: one pass from left to right, calling as it reads.
- * Called by node.c for each node that has a rule, and by the functions of lower_*.c for parts of what they build.
- * Invariant: a text that is malformed is our bug, and still ends in an error that shows it, never beyond its end. */
+/* Runs the texts of rules (their language: lower.h) on a node: one pass from left to right, calling
+ * as it reads. Called by node.c for each node that has a rule, and by the functions of lower_*.c
+ * for parts of what they build. Invariant: a text that is malformed is our bug, and still ends in
+ * an error that shows it, never beyond its end. */
 #include <ctype.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -13,11 +14,17 @@
 #include "dispatch/op.h"
 #include "import/onnx/lower.h"
 
-enum { NAMES_MAX = 32, OPERANDS_MAX = 16, NAME_MAX_SIZE = 64, LITERAL_MAX_SIZE = 128 };
+enum {
+  NAMES_MAX = 32,
+  OPERANDS_MAX = 16,
+  NAME_MAX_SIZE = 64,
+  LITERAL_MAX_SIZE = 128,
+};
 
-#define FAMILIES(X)                                                                                                    \
-  X(pointwise)                                                                                                         \
-  X(shape) X(reduce) X(heavy) X(preview) X(text) X(random) X(control) X(sequence) X(loss) X(ml) X(training)
+#define FAMILIES(X)                                                                                \
+  X(pointwise)                                                                                     \
+  X(shape)                                                                                         \
+  X(reduce) X(heavy) X(preview) X(text) X(random) X(control) X(sequence) X(loss) X(ml) X(training)
 #define DECLARE(name) extern const tn_rules_t tn_rules_##name;
 #define LIST(name) &tn_rules_##name,
 FAMILIES(DECLARE)
@@ -31,7 +38,8 @@ typedef struct name_t { /* a parameter, or what a statement defined */
 
 typedef struct run_t {
   tn_lower_t *lower;
-  const char *text, *at;
+  const char *text;
+  const char *at;
   name_t names[NAMES_MAX];
   size_t name_count;
 } run_t;
@@ -41,9 +49,11 @@ typedef struct word_t {
   size_t size;
 } word_t;
 
-/* ---- reading ---------------------------------------------------------------------------------------------------- */
+/* reading */
 
-static bool stopped(const run_t *run) { return run->lower->status != TENON_OK || run->lower->is_missing; }
+static bool stopped(const run_t *run) {
+  return run->lower->status != TENON_OK || run->lower->is_missing;
+}
 
 static void malformed(run_t *run, const char *expected) {
   tn_lower_fail(run->lower, "our rule '%s' is wrong at column %d: expected %s", run->text,
@@ -51,7 +61,8 @@ static void malformed(run_t *run, const char *expected) {
 }
 
 static char peek(run_t *run) {
-  while (*run->at == ' ') run->at++;
+  while (*run->at == ' ')
+    run->at++;
   return *run->at;
 }
 
@@ -71,7 +82,8 @@ static bool is_word(char c) { return isalnum((unsigned char)c) || c == '_'; }
 static word_t take_word(run_t *run) {
   (void)peek(run);
   word_t word = {run->at, 0};
-  while (is_word(run->at[0])) run->at++;
+  while (is_word(run->at[0]))
+    run->at++;
   word.size = (size_t)(run->at - word.text);
   if (!word.size || word.size >= NAME_MAX_SIZE) malformed(run, "a name");
   return word;
@@ -89,16 +101,22 @@ static void word_text(word_t word, char *out_text) {
 
 /* A literal of the schema language: 'text', number, True, [1, 2]; quotes are left out. */
 static void take_literal(run_t *run, char *out_text) {
-  char open = peek(run), close = open == '\'' ? '\'' : open == '[' ? ']' : 0;
+  char open = peek(run);
+  char close = open == '\'' ? '\'' : open == '[' ? ']' : 0;
   const char *begin = run->at += open == '\'';
   if (close) {
-    while (*run->at && *run->at != close) run->at++;
+    while (*run->at && *run->at != close)
+      run->at++;
     run->at += close == ']' && *run->at;
   } else {
-    while (is_word(*run->at) || (*run->at && strchr("+-.", *run->at))) run->at++;
+    while (is_word(*run->at) || (*run->at && strchr("+-.", *run->at)))
+      run->at++;
   }
   size_t size = (size_t)(run->at - begin);
-  if (size >= LITERAL_MAX_SIZE) malformed(run, "a shorter literal"), size = 0;
+  if (size >= LITERAL_MAX_SIZE) {
+    malformed(run, "a shorter literal");
+    size = 0;
+  }
   memcpy(out_text, begin, size);
   out_text[size] = 0;
   if (close == '\'') need(run, '\'');
@@ -111,8 +129,10 @@ static const tn_operand_t *find_name(const run_t *run, word_t word) {
 }
 
 static void add_name(run_t *run, word_t word, tn_operand_t operand) {
-  if (run->name_count == NAMES_MAX) malformed(run, "fewer names");
-  else run->names[run->name_count++] = (name_t){word.text, word.size, operand};
+  if (run->name_count == NAMES_MAX)
+    malformed(run, "fewer names");
+  else
+    run->names[run->name_count++] = (name_t){word.text, word.size, operand};
 }
 
 static tn_operand_t one(run_t *run, tn_ref_t *edge) {
@@ -127,7 +147,7 @@ static tn_operand_t one(run_t *run, tn_ref_t *edge) {
   return (tn_operand_t){room, 1, false};
 }
 
-/* ---- values ----------------------------------------------------------------------------------------------------- */
+/* values */
 
 static tn_operand_t take_value(run_t *run);
 
@@ -137,7 +157,8 @@ static tenon_dtype_t take_dtype(run_t *run) {
   word_t word = take_word(run);
   const tn_operand_t *operand = find_name(run, word);
   if (operand && operand->count) return tn_lower_dtype(run->lower, operand->edges[0]);
-  if (!operand && !tn_dtype_parse(word.text, word.size, &dtype)) malformed(run, "a value or a dtype");
+  if (!operand && !tn_dtype_parse(word.text, word.size, &dtype))
+    malformed(run, "a value or a dtype");
   if (operand) tn_lower_fail(run->lower, "input `%.*s` is missing", (int)word.size, word.text);
   return dtype;
 }
@@ -147,8 +168,12 @@ static tn_operand_t number_list(run_t *run) { /* after "[" */
   size_t count = 0;
   while (!stopped(run) && !take(run, ']')) {
     char *end;
-    if (count == LITERAL_MAX_SIZE) malformed(run, "a shorter list");
-    else values[count++] = strtoll(run->at, &end, 10), run->at = end;
+    if (count == LITERAL_MAX_SIZE)
+      malformed(run, "a shorter list");
+    else {
+      values[count++] = strtoll(run->at, &end, 10);
+      run->at = end;
+    }
     if (peek(run) != ']') need(run, ',');
   }
   need(run, ':');
@@ -175,7 +200,8 @@ static tn_operand_t value_list(run_t *run) { /* after "[" */
 
 /* "@axes", "@max:x", "@k?1:i64": an attribute of the node as a tensor. */
 static tn_operand_t attribute_value(run_t *run) {
-  char name[NAME_MAX_SIZE], literal[LITERAL_MAX_SIZE] = "";
+  char name[NAME_MAX_SIZE];
+  char literal[LITERAL_MAX_SIZE] = "";
   tn_lower_t *lower = run->lower;
   word_text(take_word(run), name);
   if (take(run, '?')) take_literal(run, literal);
@@ -185,8 +211,10 @@ static tn_operand_t attribute_value(run_t *run) {
     return one(run, tn_lower_attr_tensor(lower, name));
   }
   tenon_dtype_t dtype = take_dtype(run);
-  if (!attr) return one(run, *literal ? tn_lower_scalar(lower, dtype, strtod(literal, NULL)) : NULL);
-  if (TN_HAS(attr->proto, 3)) return one(run, tn_lower_scalar(lower, dtype, (double)tn_lower_int(lower, name, 0)));
+  if (!attr)
+    return one(run, *literal ? tn_lower_scalar(lower, dtype, strtod(literal, NULL)) : NULL);
+  if (TN_HAS(attr->proto, 3))
+    return one(run, tn_lower_scalar(lower, dtype, (double)tn_lower_int(lower, name, 0)));
   const tn_onnx_attribute_t *proto = tn_lower_typed(lower, name, TN_ATTRIBUTE_FLOAT);
   return one(run, proto ? tn_lower_scalar(lower, dtype, proto->f) : NULL);
 }
@@ -202,14 +230,18 @@ static void set_dtype(run_t *run, tenon_attrs_t *attrs, const char *name, tenon_
   if (!stopped(run)) run->lower->status = tenon_attrs_set(attrs, name, &value);
 }
 
-/* "{NOTSET: explicit, ...}" after an attribute: what its value is called here; gives "" when it is not listed. */
+/* "{NOTSET: explicit, ...}" after an attribute: what its value is called here; gives "" when it is
+ * not listed. */
 static void take_renaming(run_t *run, const tn_attr_t *attr, char *out_text) {
-  char from[LITERAL_MAX_SIZE], to[LITERAL_MAX_SIZE], value[LITERAL_MAX_SIZE] = "";
+  char from[LITERAL_MAX_SIZE], to[LITERAL_MAX_SIZE];
+  char value[LITERAL_MAX_SIZE] = "";
   *out_text = 0;
   if (attr && TN_HAS(attr->proto, 4))
-    snprintf(value, sizeof value, "%.*s", (int)(attr->proto->s.size < 100 ? attr->proto->s.size : 100),
+    snprintf(value, sizeof value, "%.*s",
+             (int)(attr->proto->s.size < 100 ? attr->proto->s.size : 100),
              (const char *)attr->proto->s.data);
-  else if (attr) snprintf(value, sizeof value, "%lld", (long long)attr->proto->i);
+  else if (attr)
+    snprintf(value, sizeof value, "%lld", (long long)attr->proto->i);
   while (!stopped(run) && !take(run, '}')) {
     take_literal(run, from);
     need(run, ':');
@@ -219,8 +251,10 @@ static void take_renaming(run_t *run, const tn_attr_t *attr, char *out_text) {
   }
 }
 
-static void take_source(run_t *run, const tenon_op_t *op, tenon_attrs_t *attrs, const char *argument) {
-  char literal[LITERAL_MAX_SIZE] = "", name[NAME_MAX_SIZE], number[32];
+static void take_source(run_t *run, const tenon_op_t *op, tenon_attrs_t *attrs,
+                        const char *argument) {
+  char literal[LITERAL_MAX_SIZE] = "";
+  char name[NAME_MAX_SIZE], number[32];
   char c = peek(run);
   if (take(run, '#')) {
     snprintf(number, sizeof number, "%d", (int)run->lower->output_count);
@@ -261,8 +295,10 @@ static void take_source(run_t *run, const tenon_op_t *op, tenon_attrs_t *attrs, 
 
 /* The arguments of a call, after its "("; then the call. */
 static tn_operand_t take_call(run_t *run, word_t word) {
-  char name[NAME_MAX_SIZE + 8] = "core::", argument[NAME_MAX_SIZE];
-  tn_operand_t operands[OPERANDS_MAX], result = {NULL, 0, false};
+  char name[NAME_MAX_SIZE + 8] = "core::";
+  char argument[NAME_MAX_SIZE];
+  tn_operand_t operands[OPERANDS_MAX];
+  tn_operand_t result = {NULL, 0, false};
   int32_t count = 0;
   tenon_attrs_t *attrs = NULL;
   word_text(word, name + 6);
@@ -280,8 +316,10 @@ static tn_operand_t take_call(run_t *run, word_t word) {
       }
       run->at = begin;
     }
-    if (count == OPERANDS_MAX) malformed(run, "fewer operands");
-    else operands[count++] = take_value(run);
+    if (count == OPERANDS_MAX)
+      malformed(run, "fewer operands");
+    else
+      operands[count++] = take_value(run);
     if (peek(run) != ')') need(run, ',');
   }
   if (!stopped(run)) {
@@ -311,7 +349,10 @@ static tn_operand_t take_value(run_t *run) {
     return isdigit((unsigned char)c) || c == '-' || c == ']' ? number_list(run) : value_list(run);
   }
   if (isdigit((unsigned char)c) || c == '-' || c == '.') return scalar(run);
-  if (c == '_' && !is_word(run->at[1])) return run->at++, result;
+  if (c == '_' && !is_word(run->at[1])) {
+    run->at++;
+    return result;
+  }
   word_t word = take_word(run);
   if (stopped(run)) return result;
   if (take(run, '(')) {
@@ -324,7 +365,7 @@ static tn_operand_t take_value(run_t *run) {
   return operand ? *operand : result;
 }
 
-/* ---- statements ------------------------------------------------------------------------------------------------- */
+/* statements */
 
 /* "a, b = call;"; false, with nothing read, when the next thing is no statement. */
 static bool take_statement(run_t *run) {
@@ -335,15 +376,21 @@ static bool take_statement(run_t *run) {
     if (count == OPERANDS_MAX || !isalpha((unsigned char)peek(run))) break;
     words[count++] = take_word(run);
   } while (take(run, ','));
-  if (!count || peek(run) != '=') return run->at = begin, false;
+  if (!count || peek(run) != '=') {
+    run->at = begin;
+    return false;
+  }
   need(run, '=');
   word_t word = take_word(run);
   tn_operand_t result = {NULL, 0, false};
-  if (take(run, '(')) result = take_call(run, word);
-  else malformed(run, "a call");
+  if (take(run, '('))
+    result = take_call(run, word);
+  else
+    malformed(run, "a call");
   need(run, ';');
   for (int32_t i = 0; i < count && !stopped(run); i++)
-    add_name(run, words[i], i < result.count ? (tn_operand_t){result.edges + i, 1, false} : one(run, NULL));
+    add_name(run, words[i],
+             i < result.count ? (tn_operand_t){result.edges + i, 1, false} : one(run, NULL));
   return true;
 }
 
@@ -389,13 +436,16 @@ static void bind_parameters(run_t *run) {
       for (int32_t i = next; is_list && i < lower->input_count; i++)
         if (!lower->inputs[i]) tn_lower_fail(lower, "input %d is missing", (int)i);
       int32_t count = is_list ? lower->input_count - next : 1;
-      add_name(run, word, is_list ? (tn_operand_t){lower->inputs + next, count < 0 ? 0 : count, true} : one(run, edge));
+      add_name(run, word,
+               is_list ? (tn_operand_t){lower->inputs + next, count < 0 ? 0 : count, true}
+                       : one(run, edge));
       next += count < 0 ? 0 : count;
     }
     if (peek(run) != ')') need(run, ',');
   }
   if (next < lower->input_count)
-    tn_lower_fail(lower, "expected at most %d inputs, found %d", (int)next, (int)lower->input_count);
+    tn_lower_fail(lower, "expected at most %d inputs, found %d", (int)next,
+                  (int)lower->input_count);
 }
 
 void tn_rule_run(const tn_rule_t *rule, tn_lower_t *lower) {
@@ -410,11 +460,14 @@ void tn_rule_run(const tn_rule_t *rule, tn_lower_t *lower) {
   tn_operand_t results = run_body(&run);
   if (stopped(&run)) return;
   if (results.count < lower->output_count)
-    tn_lower_fail(lower, "expected at most %d outputs, found %d", (int)results.count, (int)lower->output_count);
-  for (int32_t i = 0; i < lower->output_count && i < results.count; i++) lower->outputs[i] = results.edges[i];
+    tn_lower_fail(lower, "expected at most %d outputs, found %d", (int)results.count,
+                  (int)lower->output_count);
+  for (int32_t i = 0; i < lower->output_count && i < results.count; i++)
+    lower->outputs[i] = results.edges[i];
 }
 
-tn_ref_t *tn_lower_run(tn_lower_t *lower, tn_ref_t *const *edges, size_t count, const char *format, ...) {
+tn_ref_t *tn_lower_run(tn_lower_t *lower, tn_ref_t *const *edges, size_t count, const char *format,
+                       ...) {
   static const char letters[] = "abcdefghijklmnopqrstuvwxyz";
   char text[1024];
   va_list arguments;
@@ -431,7 +484,7 @@ tn_ref_t *tn_lower_run(tn_lower_t *lower, tn_ref_t *const *edges, size_t count, 
   return !stopped(&run) && results.count ? results.edges[0] : NULL;
 }
 
-/* ---- the index -------------------------------------------------------------------------------------------------- */
+/* the index */
 
 const tn_rules_t *tn_rules_at(size_t index) {
   return index < sizeof families / sizeof *families ? families[index] : NULL;
@@ -452,8 +505,10 @@ tenon_status_t tn_rules_index(tn_import_t *import) {
       int size = snprintf(key, sizeof key, "%s\n%.*s", families[i]->domain, (int)name, rule->text);
       tn_choice_t *choice = tn_arena_allocate(&import->arena, sizeof *choice);
       if (!choice) return tn_no_memory("the table of operators", sizeof *choice);
-      choice->rule = rule, choice->next = tn_map_get(&import->rules, key, (size_t)size);
-      if (!tn_map_put(&import->rules, key, (size_t)size, choice)) return tn_no_memory("the table of operators", 0);
+      choice->rule = rule;
+      choice->next = tn_map_get(&import->rules, key, (size_t)size);
+      if (!tn_map_put(&import->rules, key, (size_t)size, choice))
+        return tn_no_memory("the table of operators", 0);
     }
   return TENON_OK;
 }

@@ -1,6 +1,7 @@
-/* TensorProto to tensors.  Raw and external elements of suitable alignment are borrowed from the mapped file; typed
- * fields (float_data, int32_data, ...) hold one number for one unit of memory, and are unpacked here. Invariant: no
- * size from the file is trusted before it was compared with the bytes that are there. */
+/* TensorProto to tensors.  Raw and external elements of suitable alignment are borrowed from the
+ * mapped file; typed fields (float_data, int32_data, ...) hold one number for one unit of memory,
+ * and are unpacked here. Invariant: no size from the file is trusted before it was compared with
+ * the bytes that are there. */
 #include "import/onnx/tensor.h"
 
 #include <stdio.h>
@@ -13,13 +14,21 @@
 #include "base/text.h"
 #include "core/dtype.h"
 
-enum { FLOATS = 4, INT32S = 5, STRINGS = 6, INT64S = 7, DOUBLES = 10, UINT64S = 11 }; /* fields of TensorProto */
+enum {
+  FLOATS = 4,
+  INT32S = 5,
+  STRINGS = 6,
+  INT64S = 7,
+  DOUBLES = 10,
+  UINT64S = 11,
+};                                    /* fields of TensorProto */
 #define SPARSE_MAX ((int64_t)1 << 31) /* bytes of a sparse tensor made dense */
 
 /* By TensorProto.DataType: the type, and the field that has its elements when they are not raw. */
 static const struct {
   uint32_t dtype;
-  uint8_t field, unit; /* unit: bytes of memory that one number of the field fills */
+  uint8_t field;
+  uint8_t unit; /* unit: bytes of memory that one number of the field fills */
 } types[] = {
     {0, 0, 0},
     {TENON_F32, FLOATS, 4},
@@ -57,10 +66,11 @@ typedef struct item_t { /* a tensor that is being read */
   int32_t ndim;
   int64_t count; /* of elements */
   uint64_t size; /* of their bytes in memory */
-  uint8_t field, unit;
+  uint8_t field;
+  uint8_t unit;
 } item_t;
 
-/* ---- where bytes lie -------------------------------------------------------------------------------------------- */
+/* where bytes lie */
 
 static void unmap(void *context) {
   tn_file_t *file = context;
@@ -74,9 +84,12 @@ tenon_status_t tn_weights_map(const char *path, tn_storage_t **out_storage) {
   tenon_status_t status = tn_file_map(path, file);
   if (status == TENON_OK)
     status = tn_storage_create((void *)(uintptr_t)file->data, file->size, unmap, file, out_storage);
-  else *file = (tn_file_t){NULL, 0};
-  if (status == TENON_OK) (*out_storage)->is_file = true;
-  else unmap(file);
+  else
+    *file = (tn_file_t){NULL, 0};
+  if (status == TENON_OK)
+    (*out_storage)->is_file = true;
+  else
+    unmap(file);
   return status;
 }
 
@@ -92,7 +105,8 @@ void tn_weights_clear(tn_weights_t *weights) {
 
 /* May a model name this file?  Only what lies in its own folder or below. */
 static bool is_inside(const char *location) {
-  if (!*location || *location == '/' || strchr(location, '\\') || strchr(location, ':')) return false;
+  if (!*location || *location == '/' || strchr(location, '\\') || strchr(location, ':'))
+    return false;
   for (const char *part = location; part; part = strchr(part, '/')) {
     part += *part == '/';
     if (strncmp(part, "..", 2) == 0 && (part[2] == 0 || part[2] == '/')) return false;
@@ -113,7 +127,8 @@ static bool parse_number(const char *text, uint64_t *out_number) {
   return true;
 }
 
-static tenon_status_t external_file(tn_weights_t *weights, const char *location, tn_storage_t **out_storage) {
+static tenon_status_t external_file(tn_weights_t *weights, const char *location,
+                                    tn_storage_t **out_storage) {
   tn_text_t path = {0};
   *out_storage = tn_map_get(&weights->external, location, strlen(location));
   if (*out_storage) return TENON_OK;
@@ -129,36 +144,45 @@ static tenon_status_t external_file(tn_weights_t *weights, const char *location,
 }
 
 /* The elements of a tensor that another file has. */
-static tenon_status_t external_bytes(const item_t *item, tn_weights_t *weights, tn_storage_t **out_storage,
-                                     tn_bytes_t *out_bytes) {
+static tenon_status_t external_bytes(const item_t *item, tn_weights_t *weights,
+                                     tn_storage_t **out_storage, tn_bytes_t *out_bytes) {
   const char *location = NULL;
-  uint64_t offset = 0, length = item->size;
+  uint64_t offset = 0;
+  uint64_t length = item->size;
   for (size_t i = 0; i < item->proto->external.count; i++) {
     const tn_onnx_entry_t *entry = &item->proto->external.items[i];
-    uint64_t *number = strcmp(entry->key, "offset") == 0 ? &offset : strcmp(entry->key, "length") == 0 ? &length : NULL;
+    uint64_t *number = strcmp(entry->key, "offset") == 0   ? &offset
+                       : strcmp(entry->key, "length") == 0 ? &length
+                                                           : NULL;
     if (strcmp(entry->key, "location") == 0) location = entry->value;
     if (number && !parse_number(entry->value, number))
-      return tn_fail(TENON_INVALID, "external data: %s '%s' is no number of bytes", entry->key, entry->value);
+      return tn_fail(TENON_INVALID, "external data: %s '%s' is no number of bytes", entry->key,
+                     entry->value);
   }
   if (!location) return tn_fail(TENON_INVALID, "external data without a location");
   if (!weights->folder)
-    return tn_fail(TENON_INVALID, "external data in '%s', but a model in memory has no folder: set one", location);
+    return tn_fail(TENON_INVALID,
+                   "external data in '%s', but a model in memory has no folder: set one", location);
   if (!is_inside(location))
-    return tn_fail(TENON_DENIED, "external data in '%s': only files in the model's folder or below are read", location);
+    return tn_fail(TENON_DENIED,
+                   "external data in '%s': only files in the model's folder or below are read",
+                   location);
   if (length != item->size)
-    return tn_fail(TENON_INVALID, "external data in '%s': expected %llu bytes, the model says %llu", location,
-                   (unsigned long long)item->size, (unsigned long long)length);
+    return tn_fail(TENON_INVALID, "external data in '%s': expected %llu bytes, the model says %llu",
+                   location, (unsigned long long)item->size, (unsigned long long)length);
   TN_TRY(external_file(weights, location, out_storage));
-  uint64_t size = (*out_storage)->size, left = offset > size ? 0 : size - offset;
+  uint64_t size = (*out_storage)->size;
+  uint64_t left = offset > size ? 0 : size - offset;
   if (left < length)
-    return tn_fail(TENON_INVALID, "external data in '%s': expected %llu bytes at offset %llu, found %llu", location,
-                   (unsigned long long)length, (unsigned long long)offset, (unsigned long long)left);
+    return tn_fail(
+        TENON_INVALID, "external data in '%s': expected %llu bytes at offset %llu, found %llu",
+        location, (unsigned long long)length, (unsigned long long)offset, (unsigned long long)left);
   *out_bytes = (tn_bytes_t){NULL, (size_t)length};
   if (length) out_bytes->data = (const unsigned char *)(*out_storage)->data + offset;
   return TENON_OK;
 }
 
-/* ---- elements --------------------------------------------------------------------------------------------------- */
+/* elements */
 
 static size_t alignment_of(tenon_dtype_t dtype) {
   size_t bytes = dtype.bits / 8u;
@@ -171,25 +195,33 @@ static tenon_status_t from_bytes(const item_t *item, tn_storage_t *storage, tn_b
                                  tenon_tensor_t **out_tensor) {
   bool as_is = (uintptr_t)bytes.data % alignment_of(item->dtype) == 0 && item->size > 0;
   bool is_bool = tn_dtype_is(item->dtype, TENON_BOOL);
-  if (tn_dtype_is(item->dtype, TENON_STRING)) return tn_fail(TENON_INVALID, "strings cannot be raw bytes");
+  if (tn_dtype_is(item->dtype, TENON_STRING))
+    return tn_fail(TENON_INVALID, "strings cannot be raw bytes");
   if (bytes.size != item->size)
-    return tn_fail(TENON_INVALID, "expected %llu bytes, found %zu", (unsigned long long)item->size, bytes.size);
-  for (size_t i = 0; is_bool && as_is && i < bytes.size; i++) as_is = bytes.data[i] <= 1;
+    return tn_fail(TENON_INVALID, "expected %llu bytes, found %zu", (unsigned long long)item->size,
+                   bytes.size);
+  for (size_t i = 0; is_bool && as_is && i < bytes.size; i++)
+    as_is = bytes.data[i] <= 1;
   if (as_is)
-    return tn_tensor_over(storage, (void *)(uintptr_t)bytes.data, item->dtype, item->ndim, item->proto->dims.items,
-                          NULL, out_tensor);
+    return tn_tensor_over(storage, (void *)(uintptr_t)bytes.data, item->dtype, item->ndim,
+                          item->proto->dims.items, NULL, out_tensor);
   TN_TRY(tenon_tensor_create(item->dtype, item->ndim, item->proto->dims.items, out_tensor));
   unsigned char *data = (*out_tensor)->data;
   if (bytes.size) memcpy(data, bytes.data, bytes.size);
-  for (size_t i = 0; is_bool && i < bytes.size; i++) data[i] = data[i] != 0;
+  for (size_t i = 0; is_bool && i < bytes.size; i++)
+    data[i] = data[i] != 0;
   return TENON_OK;
 }
 
-/* Stores the numbers of one field, packed or single, one unit each; counts all, stores those that fit. */
-static tenon_status_t store(const item_t *item, tn_wire_t *wire, const tn_field_t *field, unsigned char *data,
-                            uint64_t units, uint64_t *count) {
-  uint32_t kind = item->field == FLOATS ? TN_WIRE_32 : item->field == DOUBLES ? TN_WIRE_64 : TN_WIRE_VARINT;
-  uint64_t value = field->value, unit = item->unit;
+/* Stores the numbers of one field, packed or single, one unit each; counts all, stores those that
+ * fit. */
+static tenon_status_t store(const item_t *item, tn_wire_t *wire, const tn_field_t *field,
+                            unsigned char *data, uint64_t units, uint64_t *count) {
+  uint32_t kind = item->field == FLOATS    ? TN_WIRE_32
+                  : item->field == DOUBLES ? TN_WIRE_64
+                                           : TN_WIRE_VARINT;
+  uint64_t value = field->value;
+  uint64_t unit = item->unit;
   if (field->kind == kind) {
     if ((*count)++ < units) memcpy(data + (*count - 1) * unit, &value, unit);
     return TENON_OK;
@@ -198,8 +230,10 @@ static tenon_status_t store(const item_t *item, tn_wire_t *wire, const tn_field_
     return tn_fail(TENON_INVALID, "byte %zu: elements of another wire type than onnx.proto says",
                    (size_t)(wire->at - wire->begin));
   if (kind != TN_WIRE_VARINT) { /* unit is the width of these */
-    uint64_t more = field->bytes.size / unit, room = *count < units ? units - *count : 0;
-    if (more && room) memcpy(data + *count * unit, field->bytes.data, (more < room ? more : room) * unit);
+    uint64_t more = field->bytes.size / unit;
+    uint64_t room = *count < units ? units - *count : 0;
+    if (more && room)
+      memcpy(data + *count * unit, field->bytes.data, (more < room ? more : room) * unit);
     *count += more;
     return TENON_OK;
   }
@@ -210,9 +244,11 @@ static tenon_status_t store(const item_t *item, tn_wire_t *wire, const tn_field_
 }
 
 /* Elements out of the field that their type has. */
-static tenon_status_t from_fields(const item_t *item, const unsigned char *file, tenon_tensor_t *tensor) {
+static tenon_status_t from_fields(const item_t *item, const unsigned char *file,
+                                  tenon_tensor_t *tensor) {
   bool strings = item->field == STRINGS;
-  uint64_t units = strings ? (uint64_t)item->count : item->size / item->unit, count = 0;
+  uint64_t units = strings ? (uint64_t)item->count : item->size / item->unit;
+  uint64_t count = 0;
   tn_wire_t wire = tn_wire_open(file, item->proto->body);
   tn_field_t field;
   while (tn_wire_next(&wire, &field)) {
@@ -220,7 +256,8 @@ static tenon_status_t from_fields(const item_t *item, const unsigned char *file,
     if (!strings) {
       TN_TRY(store(item, &wire, &field, tensor->data, units, &count));
     } else if (field.kind == TN_WIRE_BYTES && count++ < units) {
-      TN_TRY(tenon_tensor_set_string(tensor, (int64_t)count - 1, (const char *)field.bytes.data, field.bytes.size));
+      TN_TRY(tenon_tensor_set_string(tensor, (int64_t)count - 1, (const char *)field.bytes.data,
+                                     field.bytes.size));
     }
   }
   TN_TRY(tn_wire_status(&wire));
@@ -248,25 +285,30 @@ static tenon_status_t check(const tn_onnx_tensor_t *proto, item_t *out_item) {
   char shape[160];
   item_t item = {proto, {0, 0, 0}, (int32_t)proto->dims.count, 0, 0, 0, 0};
   if (!tn_onnx_dtype(proto->data_type, &item.dtype))
-    return tn_fail(TENON_INVALID, "element type %lld is none of ONNX's 1 to %d", (long long)proto->data_type,
-                   TYPE_COUNT - 1);
+    return tn_fail(TENON_INVALID, "element type %lld is none of ONNX's 1 to %d",
+                   (long long)proto->data_type, TYPE_COUNT - 1);
   if (proto->dims.count > TENON_RANK_MAX)
-    return tn_fail(TENON_INVALID, "%zu dimensions; no tensor has more than %d", proto->dims.count, TENON_RANK_MAX);
+    return tn_fail(TENON_INVALID, "%zu dimensions; no tensor has more than %d", proto->dims.count,
+                   TENON_RANK_MAX);
   item.count = tn_shape_count(item.ndim, proto->dims.items);
-  if (item.count < 0 || !tn_dtype_bytes(item.dtype, item.count, &item.size) || item.size > SIZE_MAX / 2)
+  if (item.count < 0 || !tn_dtype_bytes(item.dtype, item.count, &item.size) ||
+      item.size > SIZE_MAX / 2)
     return tn_fail(TENON_INVALID, "impossible shape %s",
                    tn_shape_print(item.ndim, proto->dims.items, shape, sizeof shape));
-  item.field = types[proto->data_type].field, item.unit = types[proto->data_type].unit;
-  if (TN_HAS(proto, TN_TENSOR_SEGMENT)) return tn_fail(TENON_UNIMPLEMENTED, "a tensor that is stored in segments");
+  item.field = types[proto->data_type].field;
+  item.unit = types[proto->data_type].unit;
+  if (TN_HAS(proto, TN_TENSOR_SEGMENT))
+    return tn_fail(TENON_UNIMPLEMENTED, "a tensor that is stored in segments");
   *out_item = item;
   return TENON_OK;
 }
 
-/* Elements that typed fields promise must be in the file: at least one bit of it for each byte of memory, as a varint
- * fills 8 bytes at most. */
+/* Elements that typed fields promise must be in the file: at least one bit of it for each byte of
+ * memory, as a varint fills 8 bytes at most. */
 static bool may_be_true(const item_t *item) { return item->size / 16 <= item->proto->body.size; }
 
-static tenon_status_t read(const tn_onnx_tensor_t *proto, tn_weights_t *weights, tenon_tensor_t **out_tensor) {
+static tenon_status_t read(const tn_onnx_tensor_t *proto, tn_weights_t *weights,
+                           tenon_tensor_t **out_tensor) {
   item_t item;
   tn_bytes_t bytes = proto->raw;
   tn_storage_t *storage = weights->file;
@@ -287,7 +329,8 @@ static tenon_status_t read(const tn_onnx_tensor_t *proto, tn_weights_t *weights,
   return status;
 }
 
-tenon_status_t tn_onnx_tensor(const tn_onnx_tensor_t *proto, tn_weights_t *weights, tenon_tensor_t **out_tensor) {
+tenon_status_t tn_onnx_tensor(const tn_onnx_tensor_t *proto, tn_weights_t *weights,
+                              tenon_tensor_t **out_tensor) {
   char shape[160];
   tenon_dtype_t dtype = {0, 0, 0};
   tenon_status_t status = read(proto, weights, out_tensor);
@@ -298,11 +341,11 @@ tenon_status_t tn_onnx_tensor(const tn_onnx_tensor_t *proto, tn_weights_t *weigh
                    tn_shape_print(ndim, proto->dims.items, shape, sizeof shape));
 }
 
-/* ---- sparse tensors, made dense --------------------------------------------------------------------------------- */
+/* sparse tensors, made dense */
 
 /* Row-major position of the i-th value; -1: outside. */
-static int64_t sparse_position(const tenon_tensor_t *indices, int64_t i, int32_t ndim, const int64_t *dims,
-                               int64_t count) {
+static int64_t sparse_position(const tenon_tensor_t *indices, int64_t i, int32_t ndim,
+                               const int64_t *dims, int64_t count) {
   const int64_t *numbers = indices->data;
   int64_t position = 0;
   if (indices->ndim == 1) return numbers[i] >= 0 && numbers[i] < count ? numbers[i] : -1;
@@ -317,29 +360,40 @@ static int64_t sparse_position(const tenon_tensor_t *indices, int64_t i, int32_t
 static tenon_status_t fill_sparse(const tn_onnx_sparse_t *sparse, const tenon_tensor_t *values,
                                   const tenon_tensor_t *indices, tenon_tensor_t **out_tensor) {
   int32_t ndim = sparse->dims.count > TENON_RANK_MAX ? -1 : (int32_t)sparse->dims.count;
-  int64_t count = ndim < 0 ? -1 : tn_shape_count(ndim, sparse->dims.items), step = values->dtype.bits / 8;
+  int64_t count = ndim < 0 ? -1 : tn_shape_count(ndim, sparse->dims.items);
+  int64_t step = values->dtype.bits / 8;
   uint64_t size = 0;
-  bool fits = count >= 0 && tn_dtype_bytes(values->dtype, count, &size) && size <= (uint64_t)SPARSE_MAX;
-  if (!fits || values->ndim != 1 || values->dtype.bits % 8 || tn_dtype_is(values->dtype, TENON_STRING))
-    return tn_fail(TENON_INVALID, "a sparse tensor has a list of numbers as values and is at most 2 GiB when dense");
+  bool fits =
+      count >= 0 && tn_dtype_bytes(values->dtype, count, &size) && size <= (uint64_t)SPARSE_MAX;
+  if (!fits || values->ndim != 1 || values->dtype.bits % 8 ||
+      tn_dtype_is(values->dtype, TENON_STRING))
+    return tn_fail(
+        TENON_INVALID,
+        "a sparse tensor has a list of numbers as values and is at most 2 GiB when dense");
   if (!tn_dtype_is(indices->dtype, TENON_I64) || indices->ndim < 1 || indices->ndim > 2 ||
       indices->shape[0] != values->shape[0] || (indices->ndim == 2 && indices->shape[1] != ndim))
-    return tn_fail(TENON_INVALID, "indices of a sparse tensor are i64 of shape [values] or [values, rank]");
+    return tn_fail(TENON_INVALID,
+                   "indices of a sparse tensor are i64 of shape [values] or [values, rank]");
   TN_TRY(tenon_tensor_create(values->dtype, ndim, sparse->dims.items, out_tensor));
   if (size) memset((*out_tensor)->data, 0, (size_t)size);
   for (int64_t i = 0; i < values->shape[0]; i++) {
     int64_t position = sparse_position(indices, i, ndim, sparse->dims.items, count);
-    if (position < 0) return tn_fail(TENON_INVALID, "index %lld of a sparse tensor is outside", (long long)i);
-    memcpy((char *)(*out_tensor)->data + position * step, (const char *)values->data + i * step, (size_t)step);
+    if (position < 0)
+      return tn_fail(TENON_INVALID, "index %lld of a sparse tensor is outside", (long long)i);
+    memcpy((char *)(*out_tensor)->data + position * step, (const char *)values->data + i * step,
+           (size_t)step);
   }
   return TENON_OK;
 }
 
-tenon_status_t tn_onnx_sparse(const tn_onnx_sparse_t *sparse, tn_weights_t *weights, tenon_tensor_t **out_tensor) {
-  tenon_tensor_t *values = NULL, *indices = NULL;
+tenon_status_t tn_onnx_sparse(const tn_onnx_sparse_t *sparse, tn_weights_t *weights,
+                              tenon_tensor_t **out_tensor) {
+  tenon_tensor_t *values = NULL;
+  tenon_tensor_t *indices = NULL;
   tenon_status_t status = TENON_INVALID;
   *out_tensor = NULL;
-  if (!sparse->values || !sparse->indices) return tn_fail(status, "a sparse tensor without values or indices");
+  if (!sparse->values || !sparse->indices)
+    return tn_fail(status, "a sparse tensor without values or indices");
   status = tn_onnx_tensor(sparse->values, weights, &values);
   if (status == TENON_OK) status = tn_onnx_tensor(sparse->indices, weights, &indices);
   if (status == TENON_OK) status = fill_sparse(sparse, values, indices, out_tensor);

@@ -1,5 +1,5 @@
-/* The protobuf wire format (protobuf.dev/programming-guides/encoding): tags, varints, fixed words, lengths.
- * Groups are refused: ONNX has none, and they would need recursion here. */
+/* The protobuf wire format (protobuf.dev/programming-guides/encoding): tags, varints, fixed words,
+ * lengths. Groups are refused: ONNX has none, and they would need recursion here. */
 #include "import/onnx/wire.h"
 
 #include <string.h>
@@ -30,9 +30,11 @@ bool tn_wire_varint(tn_wire_t *wire, uint64_t *out_value) {
 }
 
 bool tn_wire_next(tn_wire_t *wire, tn_field_t *out_field) {
-  uint64_t tag = 0, length = 0;
+  uint64_t tag = 0;
+  uint64_t length = 0;
   if (!tn_wire_varint(wire, &tag)) return false;
-  if (tag >> 3 == 0 || tag >> 3 > 0x1fffffff) return fault(wire, "a field with an impossible number");
+  if (tag >> 3 == 0 || tag >> 3 > 0x1fffffff)
+    return fault(wire, "a field with an impossible number");
   *out_field = (tn_field_t){(uint32_t)(tag >> 3), (uint32_t)(tag & 7), 0, {NULL, 0}};
   size_t left = (size_t)(wire->end - wire->at);
   switch (out_field->kind) {
@@ -43,20 +45,24 @@ bool tn_wire_next(tn_wire_t *wire, tn_field_t *out_field) {
   case TN_WIRE_32: {
     size_t size = out_field->kind == TN_WIRE_64 ? 8 : 4;
     if (left < size) return fault(wire, "a fixed-size number that is cut off");
-    for (size_t i = 0; i < size; i++) out_field->value |= (uint64_t)wire->at[i] << 8 * i;
+    for (size_t i = 0; i < size; i++)
+      out_field->value |= (uint64_t)wire->at[i] << 8 * i;
     wire->at += size;
     return true;
   }
   case TN_WIRE_BYTES:
-    if (!tn_wire_varint(wire, &length)) return wire->fault ? false : fault(wire, "a field without its length");
+    if (!tn_wire_varint(wire, &length))
+      return wire->fault ? false : fault(wire, "a field without its length");
     left = (size_t)(wire->end - wire->at);
     if (length > left) return fault(wire, "a length that goes past the end of what encloses it");
     out_field->bytes = (tn_bytes_t){wire->at, (size_t)length};
     wire->at += length;
     return true;
   case 3:
-  case 4: return fault(wire, "a protobuf group, which no ONNX file has");
-  default: return fault(wire, "a field of an unknown wire type");
+  case 4:
+    return fault(wire, "a protobuf group, which no ONNX file has");
+  default:
+    return fault(wire, "a field of an unknown wire type");
   }
 }
 

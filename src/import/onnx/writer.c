@@ -1,4 +1,5 @@
-/* The protobuf wire format, written backwards.  Called by export.c.  Invariant: sizes are checked before memory is taken. */
+/* The protobuf wire format, written backwards.  Called by export.c.  Invariant: sizes are checked
+ * before memory is taken. */
 #include "import/onnx/writer.h"
 
 #include <string.h>
@@ -18,7 +19,8 @@ static bool has_room(tn_writer_t *writer, uint64_t more) {
     writer->status = tn_fail(TENON_RANGE, "more than 2 GiB, which no file of protobuf may have");
     return false;
   }
-  size_t needed = writer->size + (size_t)more, capacity = writer->capacity < 2048 ? 4096 : 2 * writer->capacity;
+  size_t needed = writer->size + (size_t)more;
+  size_t capacity = writer->capacity < 2048 ? 4096 : 2 * writer->capacity;
   if (needed <= writer->capacity) return true;
   if (capacity < needed) capacity = needed;
   unsigned char *data = tn_allocate(capacity);
@@ -28,7 +30,8 @@ static bool has_room(tn_writer_t *writer, uint64_t more) {
   }
   if (writer->size) memcpy(data + capacity - writer->size, tn_writer_get(writer), writer->size);
   tn_release_memory(writer->data);
-  writer->data = data, writer->capacity = capacity;
+  writer->data = data;
+  writer->capacity = capacity;
   return true;
 }
 
@@ -43,12 +46,15 @@ static void put(tn_writer_t *writer, const void *data, uint64_t size) {
 static void put_varint(tn_writer_t *writer, uint64_t value) {
   unsigned char bytes[10];
   size_t count = 0;
-  for (; value > 0x7f; value >>= 7) bytes[count++] = (unsigned char)(value | 0x80);
+  for (; value > 0x7f; value >>= 7)
+    bytes[count++] = (unsigned char)(value | 0x80);
   bytes[count++] = (unsigned char)value;
   put(writer, bytes, count);
 }
 
-static void put_tag(tn_writer_t *writer, uint32_t field, uint32_t kind) { put_varint(writer, field << 3 | kind); }
+static void put_tag(tn_writer_t *writer, uint32_t field, uint32_t kind) {
+  put_varint(writer, field << 3 | kind);
+}
 
 void tn_write_int(tn_writer_t *writer, uint32_t field, int64_t value) {
   put_varint(writer, (uint64_t)value);
@@ -59,7 +65,8 @@ void tn_write_float(tn_writer_t *writer, uint32_t field, float value) {
   unsigned char bytes[4];
   uint32_t bits;
   memcpy(&bits, &value, sizeof bits);
-  for (int i = 0; i < 4; i++) bytes[i] = (unsigned char)(bits >> 8 * i);
+  for (int i = 0; i < 4; i++)
+    bytes[i] = (unsigned char)(bits >> 8 * i);
   put(writer, bytes, sizeof bytes);
   put_tag(writer, field, TN_WIRE_32);
 }

@@ -1,5 +1,6 @@
-/* The protobuf wire format, written from the end of a file to its front: the length of a message is known when what stands
- * before it is written, so bytes are copied once.  Whoever writes a message writes its last field first. */
+/* The protobuf wire format, written from the end of a file to its front: the length of a message is
+ * known when what stands before it is written, so bytes are copied once.  Whoever writes a message
+ * writes its last field first. */
 #ifndef TN_ONNX_WRITER_H
 #define TN_ONNX_WRITER_H
 
@@ -8,7 +9,8 @@
 
 typedef struct tn_writer_t {
   unsigned char *data; /* the last `size` bytes of `capacity` are written */
-  size_t capacity, size;
+  size_t capacity;
+  size_t size;
   tenon_status_t status; /* the first failure, with its message; nothing is written after it */
 } tn_writer_t;
 
@@ -25,7 +27,8 @@ void tn_write_bytes(tn_writer_t *writer, uint32_t field, const void *data, uint6
 void tn_write_text(tn_writer_t *writer, uint32_t field, const char *text);
 /* All that was written since the size was `before` becomes a message, the field of another. */
 void tn_write_message(tn_writer_t *writer, uint32_t field, size_t before);
-/* A field of spaces, after which the size is `offset` bytes less than a multiple of `alignment` (at most 64). */
+/* A field of spaces, after which the size is `offset` bytes less than a multiple of `alignment` (at
+ * most 64). */
 void tn_write_padding(tn_writer_t *writer, uint32_t field, uint64_t offset, size_t alignment);
 
 #endif

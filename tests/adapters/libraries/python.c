@@ -1,5 +1,6 @@
-/* Operators that the tests of the Python package call: one that fails, one that writes to its argument, lists, optionals, texts,
- * every kind of attribute, a result whose size only run knows, long ones. */
+/* Operators that the tests of the Python package call: one that fails, one that writes to its
+ * argument, lists, optionals, texts, every kind of attribute, a result whose size only run knows,
+ * long ones. */
 #define _POSIX_C_SOURCE 200809L
 #include <stdbool.h>
 #include <string.h>
@@ -13,7 +14,8 @@ static tenon_status_t fails(tenon_call_t *call) {
 static tenon_status_t add_to(tenon_call_t *call) {
   float *y = (float *)call->inputs[0]->data;
   const float *x = (const float *)call->inputs[1]->data;
-  for (int64_t i = 0, n = tenon_count(call->inputs[0]); i < n; i++) y[i] += (float)call->attrs[0].as.f * x[i];
+  for (int64_t i = 0, n = tenon_count(call->inputs[0]); i < n; i++)
+    y[i] += (float)call->attrs[0].as.f * x[i];
   return TENON_OK;
 }
 
@@ -21,7 +23,8 @@ static tenon_status_t sum_all(tenon_call_t *call) {
   float sum = 0;
   for (int64_t k = 0; k < call->inputs[0]->shape[0]; k++) {
     const tenon_tensor_t *item = tenon_item(call->inputs[0], k);
-    for (int64_t i = 0, n = tenon_count(item); i < n; i++) sum += ((const float *)item->data)[i];
+    for (int64_t i = 0, n = tenon_count(item); i < n; i++)
+      sum += ((const float *)item->data)[i];
   }
   if (call->inputs[1]) sum *= *(const float *)call->inputs[1]->data;
   *(float *)call->outputs[0]->data = sum;
@@ -31,10 +34,14 @@ static tenon_status_t sum_all(tenon_call_t *call) {
 /* A number that each attribute has a part in. */
 static tenon_status_t weigh(tenon_call_t *call) {
   const tenon_value_t *a = call->attrs;
-  double sum = (a[0].as.i ? 1 : 0) + 10 * (double)a[1].as.i + a[2].as.f + 1000 * (double)a[4].as.i + (double)a[3].count;
-  for (uint32_t i = 0; i < a[5].count; i++) sum += 1e4 * (double)a[5].as.ints[i];
-  for (uint32_t i = 0; i < a[6].count; i++) sum += 1e5 * a[6].as.floats[i];
-  for (uint32_t i = 0; i < a[7].count; i++) sum += 1e6 * (double)a[7].as.strs[i].size;
+  double sum = (a[0].as.i ? 1 : 0) + 10 * (double)a[1].as.i + a[2].as.f + 1000 * (double)a[4].as.i +
+               (double)a[3].count;
+  for (uint32_t i = 0; i < a[5].count; i++)
+    sum += 1e4 * (double)a[5].as.ints[i];
+  for (uint32_t i = 0; i < a[6].count; i++)
+    sum += 1e5 * a[6].as.floats[i];
+  for (uint32_t i = 0; i < a[7].count; i++)
+    sum += 1e6 * (double)a[7].as.strs[i].size;
   if (a[8].kind != TENON_KIND_NONE) sum += 1e7 * (double)a[8].as.i;
   sum += 1e8 * (double)a[9].as.dtype.bits;
   *(double *)call->outputs[0]->data = sum;
@@ -43,7 +50,8 @@ static tenon_status_t weigh(tenon_call_t *call) {
 
 static tenon_status_t positive_infer(tenon_infer_t *infer) {
   infer->outputs[0]->ndim = 1;
-  infer->outputs[0]->dims[0] = infer->host->dim(infer, TENON_DIM_BOUND, infer->inputs[0]->dims[0], (tenon_dim_t){0});
+  infer->outputs[0]->dims[0] =
+      infer->host->dim(infer, TENON_DIM_BOUND, infer->inputs[0]->dims[0], (tenon_dim_t){0});
   return TENON_OK;
 }
 static tenon_status_t positive(tenon_call_t *call) {
@@ -63,7 +71,8 @@ static tenon_status_t waits(tenon_call_t *call) {
 
 static int64_t steps_done;
 static tenon_status_t steps_part(tenon_call_t *call, void *unused, int64_t begin, int64_t end) {
-  (void)call, (void)unused;
+  (void)call;
+  (void)unused;
   for (int64_t i = begin; i < end; i++) {
     struct timespec time = {0, 1000000};
     nanosleep(&time, NULL);
@@ -71,8 +80,9 @@ static tenon_status_t steps_part(tenon_call_t *call, void *unused, int64_t begin
   }
   return TENON_OK;
 }
-static tenon_status_t steps(tenon_call_t *call) { /* of a millisecond; gives how many have been made by then */
-  const bool goes_on = call->attrs[1].as.i;       /* whatever its loop says */
+static tenon_status_t
+steps(tenon_call_t *call) { /* of a millisecond; gives how many have been made by then */
+  const bool goes_on = call->attrs[1].as.i; /* whatever its loop says */
   if (call->attrs[0].as.i == 0) __atomic_store_n(&steps_done, 0, __ATOMIC_RELAXED);
   tenon_status_t status = call->host->parallel(call, call->attrs[0].as.i, 1, steps_part, NULL);
   *(float *)call->outputs[0]->data = (float)__atomic_load_n(&steps_done, __ATOMIC_RELAXED);

@@ -1,77 +1,173 @@
-/* Operators that are wrong, each in one way; of plain.c compiled with -DOPERATORS='"faulty.h"'.  FAULT: one that cannot even be
- * registered. */
+/* Operators that are wrong, each in one way; of plain.c compiled with -DOPERATORS='"faulty.h"'.
+ * FAULT: one that cannot even be registered. */
 #ifdef THROWS
 int throw_text(void), throw_number(void); /* thrower.cc */
 #endif
 
-static int shapes_silent(attrs_t a, unsigned **in, int *ndims, int n, unsigned **out, int *out_ndims, int m) {
-  return (void)a, (void)in, (void)ndims, (void)n, (void)out, (void)out_ndims, (void)m, 0;
+static int shapes_silent(attrs_t a, unsigned **in, int *ndims, int n, unsigned **out,
+                         int *out_ndims, int m) {
+  (void)a;
+  (void)in;
+  (void)ndims;
+  (void)n;
+  (void)out;
+  (void)out_ndims;
+  (void)m;
+  return 0;
 }
-static int shapes_say(attrs_t a, unsigned **in, int *ndims, int n, unsigned **out, int *out_ndims, int m) {
-  return (void)a, (void)in, (void)ndims, (void)n, (void)out, (void)out_ndims, (void)m, fail("this shape I do not like");
+static int shapes_say(attrs_t a, unsigned **in, int *ndims, int n, unsigned **out, int *out_ndims,
+                      int m) {
+  (void)a;
+  (void)in;
+  (void)ndims;
+  (void)n;
+  (void)out;
+  (void)out_ndims;
+  (void)m;
+  return fail("this shape I do not like");
 }
-static int shapes_negative(attrs_t a, unsigned **in, int *ndims, int n, unsigned **out, int *out_ndims, int m) {
+static int shapes_negative(attrs_t a, unsigned **in, int *ndims, int n, unsigned **out,
+                           int *out_ndims, int m) {
   same_shape(a, in, ndims, n, out, out_ndims, m);
-  return out_ndims[0] = -3, 1;
+  out_ndims[0] = -3;
+  return 1;
 }
-static int shapes_many(attrs_t a, unsigned **in, int *ndims, int n, unsigned **out, int *out_ndims, int m) {
+static int shapes_many(attrs_t a, unsigned **in, int *ndims, int n, unsigned **out, int *out_ndims,
+                       int m) {
   same_shape(a, in, ndims, n, out, out_ndims, m);
-  return out_ndims[0] = 1000, 1;
+  out_ndims[0] = 1000;
+  return 1;
 }
-static int shapes_huge(attrs_t a, unsigned **in, int *ndims, int n, unsigned **out, int *out_ndims, int m) {
+static int shapes_huge(attrs_t a, unsigned **in, int *ndims, int n, unsigned **out, int *out_ndims,
+                       int m) {
   static const unsigned huge[] = {4000000000u, 4000000000u, 4000000000u};
-  (void)a, (void)in, (void)ndims, (void)n, (void)m;
-  return out[0] = copy(huge, out_ndims[0] = 3), 1;
+  (void)a;
+  (void)in;
+  (void)ndims;
+  (void)n;
+  (void)m;
+  out[0] = copy(huge, out_ndims[0] = 3);
+  return 1;
 }
 static int dtypes_wrong(attrs_t a, int *in, int n, int *out, int m) {
-  return (void)a, (void)in, (void)n, (void)m, out[0] = 7;
+  (void)a;
+  (void)in;
+  (void)n;
+  (void)m;
+  return out[0] = 7;
 }
 static int dtypes_say(attrs_t a, int *in, int n, int *out, int m) {
-  return (void)a, (void)in, (void)n, (void)out, (void)m, fail("this dtype I do not like");
+  (void)a;
+  (void)in;
+  (void)n;
+  (void)out;
+  (void)m;
+  return fail("this dtype I do not like");
 }
 static int storages_wrong(attrs_t a, int *in, int n, int *out, int m) {
-  return (void)a, (void)in, (void)n, (void)m, out[0] = 9;
+  (void)a;
+  (void)in;
+  (void)n;
+  (void)m;
+  return out[0] = 9;
 }
 static int storages_csr(attrs_t a, int *in, int n, int *out, int m) {
-  return (void)a, (void)in, (void)n, (void)m, out[0] = 2;
+  (void)a;
+  (void)in;
+  (void)n;
+  (void)m;
+  return out[0] = 2;
 }
-static int run_silent(call_t *c) { return (void)c, 0; }
-static int run_say(call_t *c) { return (void)c, fail("today I do not run"); }
+static int run_silent(call_t *c) {
+  (void)c;
+  return 0;
+}
+static int run_say(call_t *c) {
+  (void)c;
+  return fail("today I do not run");
+}
 static int csr_wrong(call_t *c) { /* a column that is none */
   void *data;
   int64_t *indices, *indptr;
   c->sparse(c->sparse_handle, 0, 1, (int)c->in.shapes[0][0] + 1, &data, &indices, &indptr);
   if (!data) return 0;
-  for (int64_t r = 1; r <= c->in.shapes[0][0]; r++) indptr[r] = 1;
-  return *(float *)data = 1, indices[0] = 1000, 1;
+  for (int64_t r = 1; r <= c->in.shapes[0][0]; r++)
+    indptr[r] = 1;
+  *(float *)data = 1;
+  indices[0] = 1000;
+  return 1;
 }
-static int csr_none(call_t *c) { return (void)c, 1; } /* it never makes its result */
+static int csr_none(call_t *c) {
+  (void)c;
+  return 1;
+} /* it never makes its result */
 static int csr_of_dense(call_t *c) {
   void *data;
   int64_t *indices, *indptr;
-  return c->sparse(c->sparse_handle, 0, 1, 3, &data, &indices, &indptr), 1;
+  c->sparse(c->sparse_handle, 0, 1, 3, &data, &indices, &indptr);
+  return 1;
 }
 static int csr_of_other(call_t *c) {
   void *data;
   int64_t *indices, *indptr;
-  return c->sparse(c->sparse_handle, 5, 1, 3, &data, &indices, &indptr), 1;
+  c->sparse(c->sparse_handle, 5, 1, 3, &data, &indices, &indptr);
+  return 1;
 }
 static int writes_other(attrs_t a, int **which, int *count) {
-  if (!*get(a, "which", "")) return *which = NULL, *count = 0, 1;
-  *which = malloc(sizeof **which), (*which)[0] = atoi(get(a, "which", ""));
+  if (!*get(a, "which", "")) {
+    *which = NULL;
+    *count = 0;
+    return 1;
+  }
+  *which = malloc(sizeof **which);
+  (*which)[0] = atoi(get(a, "which", ""));
   return *count = 1;
 }
-static int writes_silent(attrs_t a, int **which, int *count) { return (void)which, (void)count, !*get(a, "bad", ""); }
-static int parse_negative(attrs_t a, int *in, int *out) { return *in = *get(a, "bad", "") ? -4 : 1, *out = 1; }
-static int parse_more(attrs_t a, int *in, int *out) { return *in = *get(a, "more", "") ? 3 : 1, *out = 1; }
-static int create_nothing(attrs_t a, object_t **out) { return (void)a, *out = NULL, 1; }
-static int create_silent(attrs_t a, object_t **out) { return (void)a, (void)out, 0; }
-static int huge_memory(call_t *c) { return c->allocate(c->allocate_handle, -5) ? 1 : fail("no memory of -5 bytes"); }
+static int writes_silent(attrs_t a, int **which, int *count) {
+  (void)which;
+  (void)count;
+  return !*get(a, "bad", "");
+}
+static int parse_negative(attrs_t a, int *in, int *out) {
+  *in = *get(a, "bad", "") ? -4 : 1;
+  return *out = 1;
+}
+static int parse_more(attrs_t a, int *in, int *out) {
+  *in = *get(a, "more", "") ? 3 : 1;
+  return *out = 1;
+}
+static int create_nothing(attrs_t a, object_t **out) {
+  (void)a;
+  *out = NULL;
+  return 1;
+}
+static int create_silent(attrs_t a, object_t **out) {
+  (void)a;
+  (void)out;
+  return 0;
+}
+static int huge_memory(call_t *c) {
+  return c->allocate(c->allocate_handle, -5) ? 1 : fail("no memory of -5 bytes");
+}
 #ifdef THROWS
-static int run_throws(call_t *c) { return (void)c, throw_text(); }
-static int run_throws_number(call_t *c) { return (void)c, throw_number(); }
-static int shapes_throw(attrs_t a, unsigned **in, int *ndims, int n, unsigned **out, int *out_ndims, int m) {
-  return (void)a, (void)in, (void)ndims, (void)n, (void)out, (void)out_ndims, (void)m, throw_text();
+static int run_throws(call_t *c) {
+  (void)c;
+  return throw_text();
+}
+static int run_throws_number(call_t *c) {
+  (void)c;
+  return throw_number();
+}
+static int shapes_throw(attrs_t a, unsigned **in, int *ndims, int n, unsigned **out, int *out_ndims,
+                        int m) {
+  (void)a;
+  (void)in;
+  (void)ndims;
+  (void)n;
+  (void)out;
+  (void)out_ndims;
+  (void)m;
+  return throw_text();
 }
 static int parse_throws(attrs_t a, int *in, int *out) {
   return *get(a, "bad", "") ? throw_text() : one_one(a, in, out);

@@ -1,4 +1,5 @@
-// Passes and partitioners against MXNet's own header, as authors write them: of interface 11 (MXNet 1.9).
+// Passes and partitioners against MXNet's own header, as authors write them: of interface 11 (MXNet
+// 1.9).
 #include <algorithm>
 #include <cmath>
 #include <sstream>
@@ -13,11 +14,13 @@ using namespace mxnet::ext;
 typedef std::unordered_map<std::string, std::string> Options;
 typedef std::vector<MXTensor> Tensors;
 
-static std::string get(const Options &o, const std::string &key, const std::string &otherwise = "") {
+static std::string get(const Options &o, const std::string &key,
+                       const std::string &otherwise = "") {
   return o.count(key) ? o.at(key) : otherwise;
 }
 
-// ---- the operator of subgraphs: any of these nodes, on tensors of one shape --------------------------------------------
+// ---- the operator of subgraphs: any of these nodes, on tensors of one shape
+// --------------------------------------------
 
 static float compute(const std::string &op, float a, float b) {
   if (op == "exp") return std::exp(a);
@@ -31,8 +34,10 @@ static float compute(const std::string &op, float a, float b) {
 
 class Subgraph : public CustomStatefulOp {
 public:
-  explicit Subgraph(const Options &attrs) : graph_(Graph::fromString(get(attrs, MX_STR_SUBGRAPH_SYM_JSON))), calls_(0) {
-    extra_ = std::stoi(get(attrs, MX_STR_EXTRA_INPUTS, "0")), step_ = std::stof(get(attrs, "step", "0"));
+  explicit Subgraph(const Options &attrs)
+      : graph_(Graph::fromString(get(attrs, MX_STR_SUBGRAPH_SYM_JSON))), calls_(0) {
+    extra_ = std::stoi(get(attrs, MX_STR_EXTRA_INPUTS, "0"));
+    step_ = std::stof(get(attrs, "step", "0"));
   }
   ~Subgraph() { delete graph_; }
   MXReturnValue Forward(Tensors *inputs, Tensors *outputs, const OpResource &) override {
@@ -45,18 +50,22 @@ public:
       y.resize(n);
       if (node->op == "null") {
         MXTensor &in = inputs->at(next++);
-        for (int64_t k = 0; k < n; k++) y[k] = in.data<float>()[in.size() == 1 ? 0 : k];
+        for (int64_t k = 0; k < n; k++)
+          y[k] = in.data<float>()[in.size() == 1 ? 0 : k];
         continue;
       }
       const std::vector<float> &a = values[node->inputs.at(0).node];
       const float scalar = node->attrs.count("scalar") ? std::stof(node->attrs.at("scalar")) : 0;
       for (int64_t k = 0; k < n; k++)
-        y[k] = compute(node->op, a[k], node->inputs.size() > 1 ? values[node->inputs[1].node][k] : scalar);
+        y[k] = compute(node->op, a[k],
+                       node->inputs.size() > 1 ? values[node->inputs[1].node][k] : scalar);
     }
     float more = step_ * calls_++;
-    for (int i = 0; i < extra_; i++) more += inputs->at(next++).data<float>()[0];
+    for (int i = 0; i < extra_; i++)
+      more += inputs->at(next++).data<float>()[0];
     for (size_t o = 0; o < outputs->size(); o++)
-      for (int64_t k = 0; k < n; k++) outputs->at(o).data<float>()[k] = values[graph_->outputs[o].node][k] + more;
+      for (int64_t k = 0; k < n; k++)
+        outputs->at(o).data<float>()[k] = values[graph_->outputs[o].node][k] + more;
     return MX_SUCCESS;
   }
 
@@ -66,13 +75,16 @@ private:
   float step_;
 };
 
-static MXReturnValue create(const Options &attrs, const MXContext &, const std::vector<std::vector<unsigned int>> &,
-                            const std::vector<int>, CustomStatefulOp **out) {
-  return *out = new Subgraph(attrs), MX_SUCCESS;
+static MXReturnValue create(const Options &attrs, const MXContext &,
+                            const std::vector<std::vector<unsigned int>> &, const std::vector<int>,
+                            CustomStatefulOp **out) {
+  *out = new Subgraph(attrs);
+  return MX_SUCCESS;
 }
 REGISTER_OP(h_graph).setIsSubgraphOp().setCreateOpState(create, "cpu");
 
-// ---- partitioners ------------------------------------------------------------------------------------------------------
+// ---- partitioners
+// ------------------------------------------------------------------------------------------------------
 
 static bool is_named(const Options &o, const Node *node) { // ops="exp log"
   std::istringstream words(get(o, "ops"));
@@ -84,13 +96,17 @@ static bool is_named(const Options &o, const Node *node) { // ops="exp log"
 
 static MXReturnValue supported(const Graph *graph, std::vector<int> *ids, const Options &options) {
   if (get(options, "bad") == "throw") throw std::runtime_error("thrown from supportedOps");
-  if (get(options, "bad") == "say") return MX_ERROR_MSG << "none of these", MX_FAIL;
+  if (get(options, "bad") == "say") {
+    MX_ERROR_MSG << "none of these";
+    return MX_FAIL;
+  }
   for (size_t i = 0; i < graph->size(); i++)
     if (is_named(options, graph->getNode(i))) ids->at(i) = -1;
   return MX_SUCCESS;
 }
 
-static MXReturnValue review(const Graph *subgraph, int id, bool *accept, const Options &options, Options *attrs) {
+static MXReturnValue review(const Graph *subgraph, int id, bool *accept, const Options &options,
+                            Options *attrs) {
   if (get(options, "bad") == "review") throw std::runtime_error("thrown from reviewSubgraph");
   *accept = get(options, "reject") != std::to_string(id);
   if (options.count("step")) attrs->emplace("step", options.at("step"));
@@ -98,7 +114,8 @@ static MXReturnValue review(const Graph *subgraph, int id, bool *accept, const O
     bool has = false;
     for (size_t i = 0; i < subgraph->size(); i++) {
       const Node *node = subgraph->getNode(i);
-      has |= node->tensor && std::abs(node->tensor->data<float>()[0] - std::stof(options.at("needs"))) < 1e-6;
+      has |= node->tensor &&
+             std::abs(node->tensor->data<float>()[0] - std::stof(options.at("needs"))) < 1e-6;
     }
     *accept = has;
   }
@@ -129,14 +146,16 @@ private:
   const Options options_;
 };
 static MXReturnValue selector(const Graph *graph, CustomOpSelector **out, const Options &options) {
-  return *out = new Selector(graph, options), MX_SUCCESS;
+  *out = new Selector(graph, options);
+  return MX_SUCCESS;
 }
 REGISTER_PARTITIONER(h_select)
     .addStrategy("grown", "h_graph")
     .setCreateSelector("grown", selector)
     .setReviewSubgraph("grown", review);
 
-// ---- passes ------------------------------------------------------------------------------------------------------------
+// ---- passes
+// ------------------------------------------------------------------------------------------------------------
 
 static Node *parameter(Graph *graph, const std::string &name, float value) {
   Node *node = graph->addNode(name, "null");
@@ -153,14 +172,16 @@ static void link(Node *from, Node *to) {
 static MXReturnValue add_bias(Graph *graph, const Options &options) { // output + a new parameter
   Node *bias = parameter(graph, "bias", std::stof(get(options, "value", "0.25")));
   Node *sum = graph->addNode("biased", "broadcast_add");
-  link(graph->outputs.at(0).node, sum), link(bias, sum);
+  link(graph->outputs.at(0).node, sum);
+  link(bias, sum);
   graph->outputs.at(0) = {sum, 0};
   return MX_SUCCESS;
 }
 REGISTER_PASS(h_add_bias).setBody(add_bias);
 
-static MXReturnValue add_extra(Graph *graph,
-                               const Options &) { // an input of subgraphs that the graph within does not know
+static MXReturnValue
+add_extra(Graph *graph,
+          const Options &) { // an input of subgraphs that the graph within does not know
   for (size_t i = 0, n = graph->size(); i < n; i++) {
     Node *node = graph->getNode(i);
     if (node->op != "h_graph") continue;
@@ -173,7 +194,8 @@ REGISTER_PASS(h_add_extra).setBody(add_extra);
 
 static MXReturnValue bypass(Graph *graph, const Options &options) { // nodes of an operator go
   for (size_t i = 0; i < graph->size(); i++) {
-    Node *node = graph->getNode(i), *from = node->inputs.empty() ? nullptr : node->inputs[0].node;
+    Node *node = graph->getNode(i);
+    Node *from = node->inputs.empty() ? nullptr : node->inputs[0].node;
     if (node->op != get(options, "op")) continue;
     for (NodeEntry &reader : node->outputs) {
       reader.node->inputs.at(reader.entry) = {from, node->inputs[0].entry};
@@ -195,9 +217,11 @@ static MXReturnValue set_attr(Graph *graph, const Options &options) { // op=soft
 }
 REGISTER_PASS(h_set).setBody(set_attr);
 
-static MXReturnValue add_head(Graph *graph, const Options &options) { // what a node makes becomes an output too
+static MXReturnValue add_head(Graph *graph,
+                              const Options &options) { // what a node makes becomes an output too
   for (size_t i = 0; i < graph->size(); i++)
-    if (graph->getNode(i)->name == get(options, "node")) graph->outputs.push_back({graph->getNode(i), 0});
+    if (graph->getNode(i)->name == get(options, "node"))
+      graph->outputs.push_back({graph->getNode(i), 0});
   return MX_SUCCESS;
 }
 REGISTER_PASS(h_head).setBody(add_head);

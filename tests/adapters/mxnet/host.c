@@ -1,5 +1,6 @@
-/* A program that uses libraries of MXNet through Tenon: calls, gradients, states, threads, many loads.  host.c's arguments: libraries
- * of plain.c.  It prints what was wrong and ends with 1, else "ok". */
+/* A program that uses libraries of MXNet through Tenon: calls, gradients, states, threads, many
+ * loads.  host.c's arguments: libraries of plain.c.  It prints what was wrong and ends with 1, else
+ * "ok". */
 #include <malloc.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -7,18 +8,20 @@
 #include <string.h>
 #include <tenon/tenon.h>
 
-#define CHECK(truth)                                                                                                   \
-  do {                                                                                                                 \
-    if (!(truth)) {                                                                                                    \
-      fprintf(stderr, "line %d: " #truth ": %s\n", __LINE__, tenon_error());                                           \
-      exit(1);                                                                                                         \
-    }                                                                                                                  \
+#define CHECK(truth)                                                                               \
+  do {                                                                                             \
+    if (!(truth)) {                                                                                \
+      fprintf(stderr, "line %d: " #truth ": %s\n", __LINE__, tenon_error());                       \
+      exit(1);                                                                                     \
+    }                                                                                              \
   } while (0)
 
 static tenon_tensor_t *matrix(int64_t rows, int64_t columns, float first) {
   tenon_tensor_t *made;
-  CHECK(tenon_tensor_create(tenon_dtype(TENON_F32), 2, (int64_t[]){rows, columns}, &made) == TENON_OK);
-  for (int64_t i = 0; i < rows * columns; i++) ((float *)made->data)[i] = first + (float)i;
+  CHECK(tenon_tensor_create(tenon_dtype(TENON_F32), 2, (int64_t[]){rows, columns}, &made) ==
+        TENON_OK);
+  for (int64_t i = 0; i < rows * columns; i++)
+    ((float *)made->data)[i] = first + (float)i;
   return made;
 }
 
@@ -32,13 +35,17 @@ static const tenon_op_t *find(const tenon_library_t *library, const char *name) 
 
 static void check(const tenon_tensor_t *t, const float *expected, int64_t count) {
   CHECK(tenon_count(t) == count);
-  for (int64_t i = 0; i < count; i++) CHECK(((float *)t->data)[i] == expected[i]);
+  for (int64_t i = 0; i < count; i++)
+    CHECK(((float *)t->data)[i] == expected[i]);
 }
 
 static void gradient(const tenon_library_t *library) {
-  tenon_tensor_t *a = matrix(2, 3, 1), *b = matrix(3, 1, 7), *c = NULL;
+  tenon_tensor_t *a = matrix(2, 3, 1);
+  tenon_tensor_t *b = matrix(3, 1, 7);
+  tenon_tensor_t *c = NULL;
   CHECK(tenon_tensor_require_grad(a, 1) == TENON_OK && tenon_tensor_require_grad(b, 1) == TENON_OK);
-  CHECK(tenon_op_call(find(library, "t_gemm"), NULL, (tenon_tensor_t *[]){a, b}, &c, 0) == TENON_OK);
+  CHECK(tenon_op_call(find(library, "t_gemm"), NULL, (tenon_tensor_t *[]){a, b}, &c, 0) ==
+        TENON_OK);
   check(c, (float[]){50, 122}, 2);
   tenon_tensor_t *ones = matrix(2, 1, 1);
   ((float *)ones->data)[1] = 1;
@@ -48,7 +55,10 @@ static void gradient(const tenon_library_t *library) {
     check(tenon_tensor_grad(a), (float[]){7 * p, 8 * p, 9 * p, 7 * p, 8 * p, 9 * p}, 6);
     check(tenon_tensor_grad(b), (float[]){5 * p, 7 * p, 9 * p}, 3);
   }
-  tenon_tensor_release(ones), tenon_tensor_release(a), tenon_tensor_release(b), tenon_tensor_release(c);
+  tenon_tensor_release(ones);
+  tenon_tensor_release(a);
+  tenon_tensor_release(b);
+  tenon_tensor_release(c);
 }
 
 static void states(const tenon_library_t *library) {
@@ -56,9 +66,11 @@ static void states(const tenon_library_t *library) {
   tenon_attrs_t *attrs;
   const tenon_value_t *values;
   tenon_bound_t *bound[2];
-  CHECK(tenon_attrs_create(op, &attrs) == TENON_OK && tenon_attrs_float(attrs, "factor", 2) == TENON_OK);
+  CHECK(tenon_attrs_create(op, &attrs) == TENON_OK &&
+        tenon_attrs_float(attrs, "factor", 2) == TENON_OK);
   CHECK(tenon_attrs_values(attrs, &values) == TENON_OK);
-  for (int i = 0; i < 2; i++) CHECK(tenon_bound_create(op, values, &bound[i]) == TENON_OK);
+  for (int i = 0; i < 2; i++)
+    CHECK(tenon_bound_create(op, values, &bound[i]) == TENON_OK);
   tenon_attrs_release(attrs);
   tenon_tensor_t *x = matrix(1, 2, 10);
   for (int call = 1; call <= 3; call++)
@@ -68,19 +80,25 @@ static void states(const tenon_library_t *library) {
       check(y, (float[]){20 + (float)call, 22 + (float)call}, 2);
       tenon_tensor_release(y);
     }
-  for (int i = 0; i < 2; i++) tenon_bound_release(bound[i]);
+  for (int i = 0; i < 2; i++)
+    tenon_bound_release(bound[i]);
   tenon_tensor_release(x);
 }
 
 static void *calls(void *argument) {
   const tenon_op_t *const *ops = argument;
   for (int i = 0; i < 300; i++) {
-    tenon_tensor_t *a = matrix(2, 3, 1), *b = matrix(3, 1, 7), *made = NULL;
+    tenon_tensor_t *a = matrix(2, 3, 1);
+    tenon_tensor_t *b = matrix(3, 1, 7);
+    tenon_tensor_t *made = NULL;
     CHECK(tenon_op_call(ops[0], NULL, (tenon_tensor_t *[]){a, b}, &made, 0) == TENON_OK);
     check(made, (float[]){50, 122}, 2);
-    tenon_tensor_release(made), made = NULL;
+    tenon_tensor_release(made);
+    made = NULL;
     CHECK(tenon_op_call(ops[1], NULL, &a, &made, 0) == TENON_OK); /* one object for all threads */
-    tenon_tensor_release(made), tenon_tensor_release(a), tenon_tensor_release(b);
+    tenon_tensor_release(made);
+    tenon_tensor_release(a);
+    tenon_tensor_release(b);
   }
   return NULL;
 }
@@ -88,30 +106,41 @@ static void *calls(void *argument) {
 static void threads(const tenon_library_t *library) {
   const tenon_op_t *ops[] = {find(library, "t_gemm"), find(library, "t_counter")};
   pthread_t all[4];
-  for (int i = 0; i < 4; i++) CHECK(pthread_create(&all[i], NULL, calls, ops) == 0);
-  for (int i = 0; i < 4; i++) CHECK(pthread_join(all[i], NULL) == 0);
-  tenon_tensor_t *a = matrix(2, 3, 0), *made = NULL;
+  for (int i = 0; i < 4; i++)
+    CHECK(pthread_create(&all[i], NULL, calls, ops) == 0);
+  for (int i = 0; i < 4; i++)
+    CHECK(pthread_join(all[i], NULL) == 0);
+  tenon_tensor_t *a = matrix(2, 3, 0);
+  tenon_tensor_t *made = NULL;
   CHECK(tenon_op_call(ops[1], NULL, &a, &made, 0) == TENON_OK);
   CHECK(*(float *)made->data == 1201); /* 4 times 300 calls, and this one */
-  tenon_tensor_release(made), tenon_tensor_release(a);
+  tenon_tensor_release(made);
+  tenon_tensor_release(a);
 }
 
 /* Beside standard nodes, with rows that only a run knows. */
 static void graph(const tenon_library_t *library) {
-  const tenon_op_t *relu, *op = find(library, "t_gemm");
+  const tenon_op_t *relu;
+  const tenon_op_t *op = find(library, "t_gemm");
   tenon_builder_t *builder;
   tenon_graph_t *made;
   tenon_executable_t *run;
   tenon_edge_t edges[4];
   const tenon_axis_t axes[] = {{-1, "n"}, {3, NULL}};
-  tenon_tensor_t *b = matrix(3, 1, -8), *a = matrix(2, 3, 1), *out = NULL;
-  CHECK(tenon_op_find("core::relu", &relu) == TENON_OK && tenon_builder_create(&builder) == TENON_OK);
+  tenon_tensor_t *b = matrix(3, 1, -8);
+  tenon_tensor_t *a = matrix(2, 3, 1);
+  tenon_tensor_t *out = NULL;
+  CHECK(tenon_op_find("core::relu", &relu) == TENON_OK &&
+        tenon_builder_create(&builder) == TENON_OK);
   CHECK(tenon_builder_input(builder, "a", tenon_dtype(TENON_F32), 2, axes, &edges[0]) == TENON_OK);
   CHECK(tenon_builder_constant(builder, "b", b, &edges[1]) == TENON_OK);
-  CHECK(tenon_builder_node(builder, "product", op, NULL, (tenon_operand_t[]){{1, &edges[0]}, {1, &edges[1]}}, &edges[2],
+  CHECK(tenon_builder_node(builder, "product", op, NULL,
+                           (tenon_operand_t[]){{1, &edges[0]}, {1, &edges[1]}}, &edges[2],
                            1) == TENON_OK);
-  CHECK(tenon_builder_node(builder, "relu", relu, NULL, &(tenon_operand_t){1, &edges[2]}, &edges[3], 1) == TENON_OK);
-  CHECK(tenon_builder_output(builder, "y", edges[3]) == TENON_OK && tenon_builder_finish(builder, &made) == TENON_OK);
+  CHECK(tenon_builder_node(builder, "relu", relu, NULL, &(tenon_operand_t){1, &edges[2]}, &edges[3],
+                           1) == TENON_OK);
+  CHECK(tenon_builder_output(builder, "y", edges[3]) == TENON_OK &&
+        tenon_builder_finish(builder, &made) == TENON_OK);
   tenon_builder_release(builder);
   CHECK(tenon_executable_create(made, NULL, &run) == TENON_OK);
   for (int i = 0; i < 3; i++) {
@@ -120,7 +149,10 @@ static void graph(const tenon_library_t *library) {
     check(out, (float[]){0, 0}, 2);
     tenon_tensor_release(out);
   }
-  tenon_executable_release(run), tenon_graph_release(made), tenon_tensor_release(a), tenon_tensor_release(b);
+  tenon_executable_release(run);
+  tenon_graph_release(made);
+  tenon_tensor_release(a);
+  tenon_tensor_release(b);
 }
 
 static size_t memory(void) { return mallinfo2().uordblks; }
@@ -131,25 +163,36 @@ static void many(const char *path) {
   for (int i = 0; i <= 1000; i++) {
     tenon_library_t *library;
     CHECK(tenon_library_load(path, TENON_LOAD_UNLOADABLE, &library) == TENON_OK);
-    tenon_tensor_t *a = matrix(2, 3, 1), *b = matrix(3, 1, 7), *c = NULL;
-    CHECK(tenon_op_call(find(library, "t_gemm"), NULL, (tenon_tensor_t *[]){a, b}, &c, 0) == TENON_OK);
-    tenon_tensor_release(a), tenon_tensor_release(b), tenon_tensor_release(c);
+    tenon_tensor_t *a = matrix(2, 3, 1);
+    tenon_tensor_t *b = matrix(3, 1, 7);
+    tenon_tensor_t *c = NULL;
+    CHECK(tenon_op_call(find(library, "t_gemm"), NULL, (tenon_tensor_t *[]){a, b}, &c, 0) ==
+          TENON_OK);
+    tenon_tensor_release(a);
+    tenon_tensor_release(b);
+    tenon_tensor_release(c);
     tenon_library_release(library);
     const tenon_op_t *op;
     CHECK(tenon_op_find("plain_11::t_gemm", &op) == TENON_NOT_FOUND);
     if (i == 800) before = memory(); /* tables of names have found their size */
   }
-  if (memory() > before && !getenv("TENON_TEST_SANITIZED"))
-    fprintf(stderr, "200 loads and releases left %zu bytes\n", memory() - before), exit(1);
+  if (memory() > before && !getenv("TENON_TEST_SANITIZED")) {
+    fprintf(stderr, "200 loads and releases left %zu bytes\n", memory() - before);
+    exit(1);
+  }
 }
 
 int main(int count, char **paths) {
   for (int i = 1; i < count; i++) {
     tenon_library_t *library, *again;
-    CHECK(tenon_library_load(paths[i], 0, &library) == TENON_OK && tenon_library_load(paths[i], 0, &again) == TENON_OK);
+    CHECK(tenon_library_load(paths[i], 0, &library) == TENON_OK &&
+          tenon_library_load(paths[i], 0, &again) == TENON_OK);
     CHECK(library == again);
     tenon_library_release(again);
-    gradient(library), states(library), threads(library), graph(library);
+    gradient(library);
+    states(library);
+    threads(library);
+    graph(library);
     tenon_library_release(library);
   }
   tenon_shutdown();

@@ -1,19 +1,25 @@
-/* Operators of every kind, for the tests of libraries that are exported to MXNet: pointwise with broadcasting, a reduction, one with a
- * state, two that write to arguments, several results, attributes of every kind, lists and optional tensors, random numbers, and
- * some that MXNet cannot have. */
+/* Operators of every kind, for the tests of libraries that are exported to MXNet: pointwise with
+ * broadcasting, a reduction, one with a state, two that write to arguments, several results,
+ * attributes of every kind, lists and optional tensors, random numbers, and some that MXNet cannot
+ * have. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <tenon/op.h>
 
-static const float *in(const tenon_call_t *call, int i) { return (const float *)call->inputs[i]->data; }
+static const float *in(const tenon_call_t *call, int i) {
+  return (const float *)call->inputs[i]->data;
+}
 static float *out(const tenon_call_t *call, int o) { return (float *)call->outputs[o]->data; }
 
-/* ---- pointwise, and several results ------------------------------------------------------------------------------- */
+/* pointwise, and several results */
 
 static tenon_status_t blend_f32(const tenon_loop_t *loop) {
-  const float *a = (const float *)loop->data[0], *b = (const float *)loop->data[1], w = (float)loop->attrs[0].as.f;
-  for (int64_t i = 0; i < loop->count; i++) ((float *)loop->data[2])[i] = w * a[i] + (1 - w) * b[i];
+  const float *a = (const float *)loop->data[0];
+  const float *b = (const float *)loop->data[1];
+  const float w = (float)loop->attrs[0].as.f;
+  for (int64_t i = 0; i < loop->count; i++)
+    ((float *)loop->data[2])[i] = w * a[i] + (1 - w) * b[i];
   return TENON_OK;
 }
 
@@ -33,9 +39,11 @@ static tenon_status_t halves_f32(const tenon_loop_t *loop) {
 }
 
 static tenon_status_t halves_backward_f32(const tenon_loop_t *loop) {
-  const float *low = (const float *)loop->data[0], *high = (const float *)loop->data[1],
-              *x = (const float *)loop->data[2];
-  for (int64_t i = 0; i < loop->count; i++) ((float *)loop->data[3])[i] = x[i] < 0 ? low[i] : 2 * x[i] * high[i];
+  const float *low = (const float *)loop->data[0];
+  const float *high = (const float *)loop->data[1];
+  const float *x = (const float *)loop->data[2];
+  for (int64_t i = 0; i < loop->count; i++)
+    ((float *)loop->data[3])[i] = x[i] < 0 ? low[i] : 2 * x[i] * high[i];
   return TENON_OK;
 }
 
@@ -55,33 +63,38 @@ static tenon_status_t split_infer(tenon_infer_t *infer) {
   const tenon_meta_t *x = infer->inputs[0];
   int64_t parts = infer->attrs[0].as.i;
   if (parts < 1 || x->ndim < 1)
-    return tenon_fail(infer, TENON_INVALID, "split: %lld parts of %d axes", (long long)parts, x->ndim);
+    return tenon_fail(infer, TENON_INVALID, "split: %lld parts of %d axes", (long long)parts,
+                      x->ndim);
   for (uint32_t k = 0; k < infer->outputs[0]->count; k++) {
     tenon_meta_t *item = infer->outputs[0]->items[k];
     item->ndim = x->ndim;
-    for (int32_t d = 0; d < x->ndim; d++) item->dims[d] = x->dims[d];
+    for (int32_t d = 0; d < x->ndim; d++)
+      item->dims[d] = x->dims[d];
     item->dims[0] = tenon_dim(infer, TENON_DIM_DIV, x->dims[0], tenon_extent(parts));
   }
   return TENON_OK;
 }
 
-/* ---- reductions --------------------------------------------------------------------------------------------------- */
+/* reductions */
 
 static tenon_status_t rows_infer(tenon_infer_t *infer) {
   const tenon_meta_t *x = infer->inputs[0];
   tenon_meta_t *y = infer->outputs[0];
   if (x->ndim < 1) return tenon_fail(infer, TENON_INVALID, "row_mean: x has no axes");
   y->ndim = x->ndim - !infer->attrs[0].as.i;
-  for (int32_t d = 0; d < y->ndim; d++) y->dims[d] = d + 1 < x->ndim ? x->dims[d] : tenon_extent(1);
+  for (int32_t d = 0; d < y->ndim; d++)
+    y->dims[d] = d + 1 < x->ndim ? x->dims[d] : tenon_extent(1);
   return TENON_OK;
 }
 
 static tenon_status_t row_mean(tenon_call_t *call) {
   const tenon_tensor_t *x = call->inputs[0];
-  int64_t width = x->shape[x->ndim - 1], rows = tenon_count(call->outputs[0]);
+  int64_t width = x->shape[x->ndim - 1];
+  int64_t rows = tenon_count(call->outputs[0]);
   for (int64_t r = 0; r < rows; r++) {
     double sum = 0;
-    for (int64_t i = 0; i < width; i++) sum += in(call, 0)[r * width + i];
+    for (int64_t i = 0; i < width; i++)
+      sum += in(call, 0)[r * width + i];
     out(call, 0)[r] = (float)(sum / (double)width);
   }
   return TENON_OK;
@@ -89,14 +102,18 @@ static tenon_status_t row_mean(tenon_call_t *call) {
 
 static tenon_status_t row_mean_backward(tenon_call_t *call) { /* grad, x -> out */
   const tenon_tensor_t *x = call->inputs[1];
-  int64_t width = x->shape[x->ndim - 1], count = tenon_count(x);
-  for (int64_t i = 0; i < count; i++) out(call, 0)[i] = in(call, 0)[i / width] / (float)width;
+  int64_t width = x->shape[x->ndim - 1];
+  int64_t count = tenon_count(x);
+  for (int64_t i = 0; i < count; i++)
+    out(call, 0)[i] = in(call, 0)[i / width] / (float)width;
   return TENON_OK;
 }
 
 static tenon_status_t energy(tenon_call_t *call) { /* of parts: the sum of squares, without axes */
-  tenon_tensor_t *square[1] = {NULL}, *sum[1] = {NULL};
-  tenon_tensor_t *twice[] = {call->inputs[0], call->inputs[0]}, *squares[] = {NULL, NULL};
+  tenon_tensor_t *square[1] = {NULL};
+  tenon_tensor_t *sum[1] = {NULL};
+  tenon_tensor_t *twice[] = {call->inputs[0], call->inputs[0]};
+  tenon_tensor_t *squares[] = {NULL, NULL};
   tenon_value_t attrs[] = {{TENON_KIND_BOOL, 0, {.i = 0}}, {TENON_KIND_BOOL, 0, {.i = 0}}};
   TENON_TRY(call->host->invoke(call, call->uses[0], NULL, twice, square));
   squares[0] = square[0];
@@ -107,8 +124,10 @@ static tenon_status_t energy(tenon_call_t *call) { /* of parts: the sum of squar
 static tenon_status_t total(tenon_call_t *call) { /* of parts: the items added up, and the bias */
   tenon_tensor_t *sum = NULL;
   for (int64_t k = 0; k <= call->inputs[0]->shape[0]; k++) {
-    tenon_tensor_t *next = k < call->inputs[0]->shape[0] ? tenon_item(call->inputs[0], k) : call->inputs[1];
-    tenon_tensor_t *pair[] = {sum, next}, *made[1] = {NULL};
+    tenon_tensor_t *next =
+        k < call->inputs[0]->shape[0] ? tenon_item(call->inputs[0], k) : call->inputs[1];
+    tenon_tensor_t *pair[] = {sum, next};
+    tenon_tensor_t *made[1] = {NULL};
     if (!next) continue;
     if (!sum) {
       sum = next;
@@ -124,11 +143,12 @@ static tenon_status_t total_infer(tenon_infer_t *infer) {
   const tenon_meta_t *list = infer->inputs[0];
   if (!list->count) return tenon_fail(infer, TENON_INVALID, "total: the list is empty");
   infer->outputs[0]->ndim = list->items[0]->ndim;
-  for (int32_t d = 0; d < list->items[0]->ndim; d++) infer->outputs[0]->dims[d] = list->items[0]->dims[d];
+  for (int32_t d = 0; d < list->items[0]->ndim; d++)
+    infer->outputs[0]->dims[d] = list->items[0]->dims[d];
   return TENON_OK;
 }
 
-/* ---- state -------------------------------------------------------------------------------------------------------- */
+/* state */
 
 static tenon_status_t count_create(tenon_node_t *node) {
   float *count = (float *)malloc(sizeof *count);
@@ -140,7 +160,8 @@ static tenon_status_t count_create(tenon_node_t *node) {
 
 static tenon_status_t counted(tenon_call_t *call) { /* x plus the number of calls; serial */
   float count = ++*(float *)call->state;
-  for (int64_t i = 0, n = tenon_count(call->inputs[0]); i < n; i++) out(call, 0)[i] = in(call, 0)[i] + count;
+  for (int64_t i = 0, n = tenon_count(call->inputs[0]); i < n; i++)
+    out(call, 0)[i] = in(call, 0)[i] + count;
   return TENON_OK;
 }
 
@@ -150,7 +171,7 @@ static tenon_status_t counted_backward(tenon_call_t *call) { /* grad times the n
   return TENON_OK;
 }
 
-/* ---- writing ------------------------------------------------------------------------------------------------------ */
+/* writing */
 
 static tenon_status_t decay(tenon_call_t *call) {
   for (int64_t i = 0, n = tenon_count(call->inputs[0]); i < n; i++)
@@ -158,21 +179,30 @@ static tenon_status_t decay(tenon_call_t *call) {
   return TENON_OK;
 }
 
-static tenon_status_t centre(tenon_call_t *call) { /* x, gain, running (written) -> (x - mean) * gain, running */
+static tenon_status_t
+centre(tenon_call_t *call) { /* x, gain, running (written) -> (x - mean) * gain, running */
   int64_t n = tenon_count(call->inputs[0]);
-  float momentum = (float)call->attrs[0].as.f, *running = (float *)call->inputs[2]->data;
+  float momentum = (float)call->attrs[0].as.f;
+  float *running = (float *)call->inputs[2]->data;
   double sum = 0;
-  for (int64_t i = 0; i < n; i++) sum += in(call, 0)[i];
+  for (int64_t i = 0; i < n; i++)
+    sum += in(call, 0)[i];
   float mean = (float)(sum / (double)n);
-  for (int64_t i = 0; i < n; i++) out(call, 0)[i] = (in(call, 0)[i] - mean) * in(call, 1)[0];
+  for (int64_t i = 0; i < n; i++)
+    out(call, 0)[i] = (in(call, 0)[i] - mean) * in(call, 1)[0];
   running[0] = momentum * running[0] + (1 - momentum) * mean;
   return TENON_OK;
 }
 
 static tenon_status_t centre_backward(tenon_call_t *call) { /* grad, x, gain -> dx, dgain */
   int64_t n = tenon_count(call->inputs[0]);
-  double grads = 0, sum = 0, gain = 0;
-  for (int64_t i = 0; i < n; i++) grads += in(call, 0)[i], sum += in(call, 1)[i];
+  double grads = 0;
+  double sum = 0;
+  double gain = 0;
+  for (int64_t i = 0; i < n; i++) {
+    grads += in(call, 0)[i];
+    sum += in(call, 1)[i];
+  }
   for (int64_t i = 0; i < n; i++) {
     gain += in(call, 0)[i] * (in(call, 1)[i] - sum / (double)n);
     out(call, 0)[i] = (float)((in(call, 0)[i] - grads / (double)n) * in(call, 2)[0]);
@@ -181,15 +211,21 @@ static tenon_status_t centre_backward(tenon_call_t *call) { /* grad, x, gain -> 
   return TENON_OK;
 }
 
-/* ---- attributes --------------------------------------------------------------------------------------------------- */
+/* attributes */
 
-static tenon_status_t weigh(tenon_call_t *call) { /* a number for each attribute, one after another */
+static tenon_status_t
+weigh(tenon_call_t *call) { /* a number for each attribute, one after another */
   const tenon_value_t *a = call->attrs;
-  double *y = (double *)call->outputs[0]->data, sums[4] = {0, 0, 0, 0};
-  for (uint32_t i = 0; i < a[7].count; i++) sums[0] += (double)(i + 1) * (double)a[7].as.ints[i];
-  for (uint32_t i = 0; i < a[8].count; i++) sums[1] += (double)(i + 1) * a[8].as.floats[i];
-  for (uint32_t i = 0; i < a[9].count; i++) sums[2] += (double)(i + 1) * (double)a[9].as.strs[i].size;
-  for (uint32_t i = 0; i < a[10].count; i++) sums[3] += (double)(i + 1) * (double)a[10].as.dims[i].value;
+  double *y = (double *)call->outputs[0]->data;
+  double sums[4] = {0, 0, 0, 0};
+  for (uint32_t i = 0; i < a[7].count; i++)
+    sums[0] += (double)(i + 1) * (double)a[7].as.ints[i];
+  for (uint32_t i = 0; i < a[8].count; i++)
+    sums[1] += (double)(i + 1) * a[8].as.floats[i];
+  for (uint32_t i = 0; i < a[9].count; i++)
+    sums[2] += (double)(i + 1) * (double)a[9].as.strs[i].size;
+  for (uint32_t i = 0; i < a[10].count; i++)
+    sums[3] += (double)(i + 1) * (double)a[10].as.dims[i].value;
   const double numbers[] = {(double)a[0].as.i,
                             (double)a[1].as.i,
                             (double)a[2].as.dim.value,
@@ -208,7 +244,7 @@ static tenon_status_t weigh(tenon_call_t *call) { /* a number for each attribute
   return TENON_OK;
 }
 
-/* ---- random numbers ----------------------------------------------------------------------------------------------- */
+/* random numbers */
 
 static tenon_status_t drop_f32(const tenon_loop_t *loop) {
   const float *x = (const float *)loop->data[0];
@@ -221,11 +257,12 @@ static tenon_status_t drop_f32(const tenon_loop_t *loop) {
   return TENON_OK;
 }
 
-/* ---- what MXNet cannot have, or only by halves -------------------------------------------------------------------- */
+/* what MXNet cannot have, or only by halves */
 
 static tenon_status_t positive_infer(tenon_infer_t *infer) {
   infer->outputs[0]->ndim = 1;
-  infer->outputs[0]->dims[0] = infer->host->dim(infer, TENON_DIM_BOUND, infer->inputs[0]->dims[0], (tenon_dim_t){0});
+  infer->outputs[0]->dims[0] =
+      infer->host->dim(infer, TENON_DIM_BOUND, infer->inputs[0]->dims[0], (tenon_dim_t){0});
   return TENON_OK;
 }
 
@@ -246,7 +283,8 @@ static tenon_status_t bits(tenon_call_t *call) { /* the dtype is stated by infer
 static tenon_status_t bits_infer(tenon_infer_t *infer) {
   infer->outputs[0]->dtype = tenon_dtype(TENON_I32);
   infer->outputs[0]->ndim = infer->inputs[0]->ndim;
-  for (int32_t d = 0; d < infer->inputs[0]->ndim; d++) infer->outputs[0]->dims[d] = infer->inputs[0]->dims[d];
+  for (int32_t d = 0; d < infer->inputs[0]->ndim; d++)
+    infer->outputs[0]->dims[d] = infer->inputs[0]->dims[d];
   return TENON_OK;
 }
 

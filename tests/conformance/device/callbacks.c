@@ -17,7 +17,8 @@ static void count_call(void *argument, tenon_status_t status) {
 }
 
 static void reset(void) {
-  for (int i = 0; i < MOST; i++) calls[i] = sequence[i] = 0;
+  for (int i = 0; i < MOST; i++)
+    calls[i] = sequence[i] = 0;
   called = 0;
   wrong_status = 0;
 }
@@ -28,42 +29,50 @@ static void *index_of(int i) { return (void *)(intptr_t)i; }
 static void wait_calls(tenon_on_t on, int count) {
   must_finish(on);
   doing("waiting for %d callbacks", count);
-  while (called < count) sched_yield();
+  while (called < count)
+    sched_yield();
   must_finish(on);
   for (int i = 0; i < count; i++)
-    EXPECT(calls[i] == 1, "callback %d of %d: expected to be called once, found %d times", i, count, calls[i]);
-  EXPECT(!wrong_status, "callbacks of a stream without failure: expected the status TENON_OK, found %s",
+    EXPECT(calls[i] == 1, "callback %d of %d: expected to be called once, found %d times", i, count,
+           calls[i]);
+  EXPECT(!wrong_status,
+         "callbacks of a stream without failure: expected the status TENON_OK, found %s",
          status_name(wrong_status));
 }
 
 static void once(tenon_on_t on) {
   void *stream = HAS_STREAMS ? must_stream(on) : NULL;
   reset();
-  for (int i = 0; i < 50; i++) must_callback(on, stream, count_call, index_of(i));
+  for (int i = 0; i < 50; i++)
+    must_callback(on, stream, count_call, index_of(i));
   wait_calls(on, 50);
   if (stream) must_stream_destroy(on, stream);
 }
 
 static void null_stream(tenon_on_t on) {
   reset();
-  for (int i = 0; i < 20; i++) must_callback(on, NULL, count_call, index_of(i));
+  for (int i = 0; i < 20; i++)
+    must_callback(on, NULL, count_call, index_of(i));
   wait_calls(on, 20);
 }
 
 static void order(tenon_on_t on) {
   void *stream = HAS_STREAMS ? must_stream(on) : NULL;
   reset();
-  for (int i = 0; i < 200; i++) must_callback(on, stream, count_call, index_of(i));
+  for (int i = 0; i < 200; i++)
+    must_callback(on, stream, count_call, index_of(i));
   wait_calls(on, 200);
   for (int i = 0; i < 200; i++)
-    EXPECT(sequence[i] == i, "callbacks of one stream: number %d was called as number %d", i, sequence[i]);
+    EXPECT(sequence[i] == i, "callbacks of one stream: number %d was called as number %d", i,
+           sequence[i]);
   if (stream) must_stream_destroy(on, stream);
 }
 
 static void thousands(tenon_on_t on) {
   const int count = rig.quick ? 500 : MOST;
   reset();
-  for (int i = 0; i < count; i++) must_callback(on, NULL, count_call, index_of(i));
+  for (int i = 0; i < count; i++)
+    must_callback(on, NULL, count_call, index_of(i));
   wait_calls(on, count);
 }
 
@@ -83,7 +92,9 @@ static void look(void *argument, tenon_status_t status) {
 
 static void after_work(tenon_on_t on) {
   for (int round = 0; round < rig.rounds; round++) {
-    void *stream = must_stream(on), *x = filled(on, 1000, 5), *y = filled(on, 1000, POISON);
+    void *stream = must_stream(on);
+    void *x = filled(on, 1000, 5);
+    void *y = filled(on, 1000, POISON);
     look_t l = {host_new(1000), 0, 0};
     pattern(l.memory, 1000, POISON, 0);
     delay(on, stream, 0);
@@ -92,23 +103,29 @@ static void after_work(tenon_on_t on) {
     must_callback(on, stream, look, &l);
     must_pass(on, stream);
     doing("waiting for a callback");
-    while (!l.done) sched_yield();
-    EXPECT_DATA(!l.wrong,
-                "a callback behind copy(OUT): expected host memory to hold what was copied, found other bytes (is "
-                "it called before the work?)");
-    must_stream_destroy(on, stream), must_free(on, x), must_free(on, y), free(l.memory);
+    while (!l.done)
+      sched_yield();
+    EXPECT_DATA(!l.wrong, "a callback behind copy(OUT): expected host memory to hold what was "
+                          "copied, found other bytes (is it called before the work?)");
+    must_stream_destroy(on, stream);
+    must_free(on, x);
+    must_free(on, y);
+    free(l.memory);
   }
 }
 
 static void many_streams(tenon_on_t on) {
   void *streams[8];
   reset();
-  for (int i = 0; i < 8; i++) streams[i] = must_stream(on);
-  for (int i = 0; i < 80; i++) must_callback(on, streams[i % 8], count_call, index_of(i));
+  for (int i = 0; i < 8; i++)
+    streams[i] = must_stream(on);
+  for (int i = 0; i < 80; i++)
+    must_callback(on, streams[i % 8], count_call, index_of(i));
   wait_calls(on, 80);
   for (int i = 8; i < 80; i++)
     EXPECT(sequence[i] > sequence[i - 8], "callbacks of one of 8 streams were called out of order");
-  for (int i = 0; i < 8; i++) must_stream_destroy(on, streams[i]);
+  for (int i = 0; i < 8; i++)
+    must_stream_destroy(on, streams[i]);
 }
 
 static void destroyed(tenon_on_t on) {
@@ -116,7 +133,8 @@ static void destroyed(tenon_on_t on) {
     void *stream = must_stream(on);
     reset();
     delay(on, stream, 0);
-    for (int i = 0; i < 10; i++) must_callback(on, stream, count_call, index_of(i));
+    for (int i = 0; i < 10; i++)
+      must_callback(on, stream, count_call, index_of(i));
     must_stream_destroy(on, stream);
     wait_calls(on, 10);
   }
@@ -124,7 +142,10 @@ static void destroyed(tenon_on_t on) {
 
 static void behind_wait(tenon_on_t on) {
   for (int round = 0; round < rig.rounds; round++) {
-    void *a = must_stream(on), *b = must_stream(on), *event = must_event(on), *x = filled(on, 1000, 5);
+    void *a = must_stream(on);
+    void *b = must_stream(on);
+    void *event = must_event(on);
+    void *x = filled(on, 1000, 5);
     look_t l = {host_new(1000), 0, 0};
     pattern(l.memory, 1000, POISON, 0);
     delay(on, a, 0);
@@ -134,25 +155,31 @@ static void behind_wait(tenon_on_t on) {
     must_callback(on, b, look, &l);
     must_finish(on);
     doing("waiting for a callback");
-    while (!l.done) sched_yield();
-    EXPECT_DATA(!l.wrong, "a callback behind stream_wait: expected what comes before the event to be done, found other "
-                          "bytes in host memory (does the stream wait?)");
-    must_event_destroy(on, event), must_stream_destroy(on, a), must_stream_destroy(on, b), must_free(on, x),
-        free(l.memory);
+    while (!l.done)
+      sched_yield();
+    EXPECT_DATA(!l.wrong, "a callback behind stream_wait: expected what comes before the event to "
+                          "be done, found other bytes in host memory (does the stream wait?)");
+    must_event_destroy(on, event);
+    must_stream_destroy(on, a);
+    must_stream_destroy(on, b);
+    must_free(on, x);
+    free(l.memory);
   }
 }
 
 const case_t callback_cases[] = {
-    {"callbacks.once", "A callback is called once, with its argument and TENON_OK.", NEEDS_CALLBACK, once},
-    {"callbacks.null_stream", "Callbacks on the stream NULL are called.", NEEDS_CALLBACK, null_stream},
+    {"callbacks.once", "A callback is called once, with its argument and TENON_OK.", NEEDS_CALLBACK,
+     once},
+    {"callbacks.null_stream", "Callbacks on the stream NULL are called.", NEEDS_CALLBACK,
+     null_stream},
     {"callbacks.order", "Callbacks of one stream are called in order.", NEEDS_CALLBACK, order},
     {"callbacks.thousands", "4,000 callbacks at once.", NEEDS_CALLBACK, thousands},
-    {"callbacks.after_work", "A callback is called when the work before it is done.", NEEDS_CALLBACK | NEEDS_STREAMS,
-     after_work},
-    {"callbacks.behind_wait", "A callback behind stream_wait is called after the event.", NEEDS_CALLBACK | NEEDS_EVENTS,
-     behind_wait},
-    {"callbacks.many_streams", "Callbacks of eight streams, each in order.", NEEDS_CALLBACK | NEEDS_STREAMS,
-     many_streams},
-    {"callbacks.destroyed", "Callbacks of a stream that is destroyed are called.", NEEDS_CALLBACK | NEEDS_STREAMS,
-     destroyed},
+    {"callbacks.after_work", "A callback is called when the work before it is done.",
+     NEEDS_CALLBACK | NEEDS_STREAMS, after_work},
+    {"callbacks.behind_wait", "A callback behind stream_wait is called after the event.",
+     NEEDS_CALLBACK | NEEDS_EVENTS, behind_wait},
+    {"callbacks.many_streams", "Callbacks of eight streams, each in order.",
+     NEEDS_CALLBACK | NEEDS_STREAMS, many_streams},
+    {"callbacks.destroyed", "Callbacks of a stream that is destroyed are called.",
+     NEEDS_CALLBACK | NEEDS_STREAMS, destroyed},
     {0}};

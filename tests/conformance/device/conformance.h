@@ -1,7 +1,8 @@
-/* The conformance suite of devices: whether a table does what tenon/device.h says.  A vendor runs `check_device LIB.so`, or
- * links these files and calls conformance_device_run().
- * Each case runs in a child process, which opens the device for itself: a crash and a hang are findings like others.  The
- * process that calls must not have called the table before, and have no threads that hold locks at that time. */
+/* The conformance suite of devices: whether a table does what tenon/device.h says.  A vendor runs
+ * `check_device LIB.so`, or links these files and calls conformance_device_run(). Each case runs in
+ * a child process, which opens the device for itself: a crash and a hang are findings like others.
+ * The process that calls must not have called the table before, and have no threads that hold locks
+ * at that time. */
 #ifndef TENON_CONFORMANCE_H
 #define TENON_CONFORMANCE_H
 
@@ -9,19 +10,28 @@
 
 typedef struct conformance_options_t {
   uint32_t size;
-  int32_t ordinal;          /* of which to run the cases; -1: of all */
-  const char *const *cases; /* names, or openings of names that end with '.'; up to NULL.  NULL: all */
-  const char *settings;     /* for the device; NULL: none */
-  const char *library;      /* path of the file that the table is in, for cases that load it; NULL: they are skipped */
-  uint64_t seed;            /* of data and of random programs */
-  uint32_t limit;           /* seconds without any progress after which a case hangs; 0: 60 */
-  uint32_t quick;           /* 1: less of everything */
-  uint32_t first;           /* 1: ends at the first finding */
+  int32_t ordinal; /* of which to run the cases; -1: of all */
+  const char *const
+      *cases;           /* names, or openings of names that end with '.'; up to NULL.  NULL: all */
+  const char *settings; /* for the device; NULL: none */
+  const char *
+      /* path of the file that the table is in, for cases that load it; NULL: they are skipped */
+      library;
+  uint64_t seed;  /* of data and of random programs */
+  uint32_t limit; /* seconds without any progress after which a case hangs; 0: 60 */
+  uint32_t quick; /* 1: less of everything */
+  uint32_t first; /* 1: ends at the first finding */
   uint32_t
-      no_contents; /* 1: the device does no work: what would be compared is not, and such cases are skipped at their end */
+      /* 1: the device does no work: what would be compared is not, and such cases are skipped at
+       * their end */
+      no_contents;
 } conformance_options_t;
 
-enum { CONFORMANCE_PASSED = 0, CONFORMANCE_FAILED = 1, CONFORMANCE_SKIPPED = 2 };
+enum {
+  CONFORMANCE_PASSED = 0,
+  CONFORMANCE_FAILED = 1,
+  CONFORMANCE_SKIPPED = 2,
+};
 
 typedef struct conformance_result_t {
   uint32_t size;
@@ -33,12 +43,14 @@ typedef struct conformance_result_t {
   const char *text;  /* the finding, or why it was skipped; "" */
 } conformance_result_t;
 
-typedef struct conformance_sink_t { /* is told of each case when it is done; the texts live until it returns */
+typedef struct
+    conformance_sink_t { /* is told of each case when it is done; the texts live until it returns */
   void *context;
   void (*result)(void *context, const conformance_result_t *result);
 } conformance_sink_t;
 
-/* Runs the cases that the options choose, and gives the number of findings; -1 if no process could be made. */
+/* Runs the cases that the options choose, and gives the number of findings; -1 if no process could
+ * be made. */
 int conformance_device_run(const tenon_device_table_t *table, const conformance_options_t *options,
                            const conformance_sink_t *sink);
 
@@ -46,6 +58,7 @@ int conformance_device_run(const tenon_device_table_t *table, const conformance_
 void conformance_device_list(const conformance_sink_t *sink);
 
 /* The tables among the items of a library, groups included, at most `room`; gives their number. */
-uint32_t conformance_device_tables(const tenon_item_t *items, const tenon_device_table_t **out_tables, uint32_t room);
+uint32_t conformance_device_tables(const tenon_item_t *items,
+                                   const tenon_device_table_t **out_tables, uint32_t room);
 
 #endif

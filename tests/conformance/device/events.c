@@ -4,87 +4,115 @@
 #include <stdlib.h>
 #include <string.h>
 
-static void expect_done(tenon_on_t on, const void *memory, uint64_t bytes, uint64_t key, uint64_t before,
-                        const char *what) {
+static void expect_done(tenon_on_t on, const void *memory, uint64_t bytes, uint64_t key,
+                        uint64_t before, const char *what) {
   void *looks = must_stream(on);
   uint8_t *to = host_new(bytes);
   must_out(on, looks, to, memory, 0, bytes);
   must_pass(on, looks);
   expect_pattern(to, bytes, key, 0, before, "%s", what);
-  free(to), must_stream_destroy(on, looks);
+  free(to);
+  must_stream_destroy(on, looks);
 }
 
-/* A copy behind a delay, then an event, then the host waits for the event or asks until it is done. */
+/* A copy behind a delay, then an event, then the host waits for the event or asks until it is
+ * done. */
 static void honest(tenon_on_t on, int asks, void *stream) {
   const uint64_t bytes = 5000;
   for (int round = 0; round < 2 * rig.rounds; round++) {
-    void *event = must_event(on), *x = filled(on, bytes, 5), *y = filled(on, bytes, POISON);
+    void *event = must_event(on);
+    void *x = filled(on, bytes, 5);
+    void *y = filled(on, bytes, POISON);
     delay(on, stream, 0);
     must_within(on, stream, y, 0, x, 0, bytes);
     must_record(on, event, stream);
     if (asks)
-      while (ask_event(on, event) != TENON_OK) sched_yield();
-    else must_event_pass(on, event);
+      while (ask_event(on, event) != TENON_OK)
+        sched_yield();
+    else
+      must_event_pass(on, event);
     expect_done(on, y, bytes, 5, POISON,
-                asks ? "a copy when event_query of an event behind it says TENON_OK (does the event come early?)"
-                     : "a copy when event_synchronize of an event behind it returns (does the event come early?)");
-    must_event_destroy(on, event), must_free(on, x), must_free(on, y);
+                asks ? "a copy when event_query of an event behind it says TENON_OK (does the "
+                       "event come early?)"
+                     : "a copy when event_synchronize of an event behind it returns (does the "
+                       "event come early?)");
+    must_event_destroy(on, event);
+    must_free(on, x);
+    must_free(on, y);
   }
 }
 static void query_honest(tenon_on_t on) {
   void *stream = must_stream(on);
-  honest(on, 1, stream), must_stream_destroy(on, stream);
+  honest(on, 1, stream);
+  must_stream_destroy(on, stream);
 }
 static void wait_honest(tenon_on_t on) {
   void *stream = must_stream(on);
-  honest(on, 0, stream), must_stream_destroy(on, stream);
+  honest(on, 0, stream);
+  must_stream_destroy(on, stream);
 }
-static void null_stream(tenon_on_t on) { honest(on, 0, NULL), honest(on, 1, NULL); }
+static void null_stream(tenon_on_t on) {
+  honest(on, 0, NULL);
+  honest(on, 1, NULL);
+}
 
 static void never_recorded(tenon_on_t on) {
   void *event = must_event(on);
-  EXPECT(ask_event(on, event) == TENON_OK,
-         "event_query of an event that was never recorded: expected TENON_OK, found TENON_UNAVAILABLE");
+  EXPECT(ask_event(on, event) == TENON_OK, "event_query of an event that was never recorded: "
+                                           "expected TENON_OK, found TENON_UNAVAILABLE");
   must_event_pass(on, event);
   must_event_destroy(on, event);
 }
 
 static void done_after(tenon_on_t on) {
-  void *event = must_event(on), *stream = must_stream(on);
+  void *event = must_event(on);
+  void *stream = must_stream(on);
   for (int i = 0; i < 50; i++) {
     must_record(on, event, stream);
-    if (i % 3 == 0) must_pass(on, stream);
-    else if (i % 3 == 1) must_finish(on);
-    else must_event_pass(on, event);
-    EXPECT(ask_event(on, event) == TENON_OK,
-           "event_query when the host has waited for %s: expected TENON_OK, found TENON_UNAVAILABLE",
-           i % 3 == 0   ? "its stream"
-           : i % 3 == 1 ? "all streams"
-                        : "the event");
+    if (i % 3 == 0)
+      must_pass(on, stream);
+    else if (i % 3 == 1)
+      must_finish(on);
+    else
+      must_event_pass(on, event);
+    EXPECT(
+        ask_event(on, event) == TENON_OK,
+        "event_query when the host has waited for %s: expected TENON_OK, found TENON_UNAVAILABLE",
+        i % 3 == 0   ? "its stream"
+        : i % 3 == 1 ? "all streams"
+                     : "the event");
   }
-  must_event_destroy(on, event), must_stream_destroy(on, stream);
+  must_event_destroy(on, event);
+  must_stream_destroy(on, stream);
 }
 
 /* Recorded again: it stands for the later place. */
 static void recorded_again(tenon_on_t on, int other_stream) {
   const uint64_t bytes = 5000;
   for (int round = 0; round < rig.rounds; round++) {
-    void *event = must_event(on), *first = must_stream(on), *second = other_stream ? must_stream(on) : first;
-    void *x = filled(on, bytes, 5), *y = filled(on, bytes, POISON);
+    void *event = must_event(on);
+    void *first = must_stream(on);
+    void *second = other_stream ? must_stream(on) : first;
+    void *x = filled(on, bytes, 5);
+    void *y = filled(on, bytes, POISON);
     must_record(on, event, first);
     must_event_pass(on, event);
     delay(on, second, 0);
     must_within(on, second, y, 0, x, 0, bytes);
     must_record(on, event, second);
     if (round % 2)
-      while (ask_event(on, event) != TENON_OK) sched_yield();
-    else must_event_pass(on, event);
-    expect_done(
-        on, y, bytes, 5, POISON,
-        "a copy when an event is done that was recorded again behind it (does the first recording still count?)");
-    must_event_destroy(on, event), must_stream_destroy(on, first);
+      while (ask_event(on, event) != TENON_OK)
+        sched_yield();
+    else
+      must_event_pass(on, event);
+    expect_done(on, y, bytes, 5, POISON,
+                "a copy when an event is done that was recorded again behind it (does the first "
+                "recording still count?)");
+    must_event_destroy(on, event);
+    must_stream_destroy(on, first);
     if (other_stream) must_stream_destroy(on, second);
-    must_free(on, x), must_free(on, y);
+    must_free(on, x);
+    must_free(on, y);
   }
 }
 static void again_same(tenon_on_t on) { recorded_again(on, 0); }
@@ -93,15 +121,21 @@ static void again_other(tenon_on_t on) { recorded_again(on, 1); }
 static void destroyed_stream(tenon_on_t on) {
   const uint64_t bytes = 5000;
   for (int round = 0; round < rig.rounds; round++) {
-    void *event = must_event(on), *stream = must_stream(on), *x = filled(on, bytes, 5), *y = filled(on, bytes, POISON);
+    void *event = must_event(on);
+    void *stream = must_stream(on);
+    void *x = filled(on, bytes, 5);
+    void *y = filled(on, bytes, POISON);
     delay(on, stream, 0);
     must_within(on, stream, y, 0, x, 0, bytes);
     must_record(on, event, stream);
     must_stream_destroy(on, stream);
     must_event_pass(on, event);
-    expect_done(on, y, bytes, 5, POISON,
-                "a copy when event_synchronize returns for an event whose stream was destroyed while busy");
-    must_event_destroy(on, event), must_free(on, x), must_free(on, y);
+    expect_done(
+        on, y, bytes, 5, POISON,
+        "a copy when event_synchronize returns for an event whose stream was destroyed while busy");
+    must_event_destroy(on, event);
+    must_free(on, x);
+    must_free(on, y);
   }
 }
 
@@ -113,33 +147,45 @@ static void destroyed_early(tenon_on_t on) {
     must_record(on, event, stream);
     must_event_destroy(on, event);
   }
-  must_pass(on, stream), must_stream_destroy(on, stream);
+  must_pass(on, stream);
+  must_stream_destroy(on, stream);
 }
 
 static void thousands(tenon_on_t on) {
   const int count = rig.quick ? 500 : 4000;
-  void **events = host_new((uint64_t)count * sizeof *events), *streams[4];
-  for (int i = 0; i < 4; i++) streams[i] = must_stream(on);
-  for (int i = 0; i < count; i++) events[i] = must_event(on), must_record(on, events[i], streams[i % 4]);
-  for (int i = count; i--;) must_event_pass(on, events[i]);
+  void **events = host_new((uint64_t)count * sizeof *events);
+  void *streams[4];
+  for (int i = 0; i < 4; i++)
+    streams[i] = must_stream(on);
+  for (int i = 0; i < count; i++) {
+    events[i] = must_event(on);
+    must_record(on, events[i], streams[i % 4]);
+  }
+  for (int i = count; i--;)
+    must_event_pass(on, events[i]);
   for (int i = 0; i < count; i++) {
     EXPECT(ask_event(on, events[i]) == TENON_OK,
-           "event_query after event_synchronize, with %d events at once: expected TENON_OK, found TENON_UNAVAILABLE",
+           "event_query after event_synchronize, with %d events at once: expected TENON_OK, found "
+           "TENON_UNAVAILABLE",
            count);
     must_event_destroy(on, events[i]);
   }
-  for (int i = 0; i < 4; i++) must_stream_destroy(on, streams[i]);
+  for (int i = 0; i < 4; i++)
+    must_stream_destroy(on, streams[i]);
   free(events);
 }
 
 static void again_thousands(tenon_on_t on) {
-  void *event = must_event(on), *stream = must_stream(on);
-  for (int i = 0; i < (rig.quick ? 1000 : 10000); i++) must_record(on, event, stream);
+  void *event = must_event(on);
+  void *stream = must_stream(on);
+  for (int i = 0; i < (rig.quick ? 1000 : 10000); i++)
+    must_record(on, event, stream);
   must_event_pass(on, event);
-  EXPECT(
-      ask_event(on, event) == TENON_OK,
-      "event_query of an event recorded thousands of times and waited for: expected TENON_OK, found TENON_UNAVAILABLE");
-  must_event_destroy(on, event), must_stream_destroy(on, stream);
+  EXPECT(ask_event(on, event) == TENON_OK,
+         "event_query of an event recorded thousands of times and waited for: expected TENON_OK, "
+         "found TENON_UNAVAILABLE");
+  must_event_destroy(on, event);
+  must_stream_destroy(on, stream);
 }
 
 static void distinct(tenon_on_t on) {
@@ -147,9 +193,11 @@ static void distinct(tenon_on_t on) {
   for (int i = 0; i < 100; i++) {
     events[i] = must_event(on);
     for (int k = 0; k < i; k++)
-      EXPECT(events[i] != events[k], "event_create gave the event %p twice while both live", events[i]);
+      EXPECT(events[i] != events[k], "event_create gave the event %p twice while both live",
+             events[i]);
   }
-  for (int i = 0; i < 100; i++) must_event_destroy(on, events[i]);
+  for (int i = 0; i < 100; i++)
+    must_event_destroy(on, events[i]);
 }
 
 typedef struct shared_t {
@@ -162,25 +210,29 @@ static void wait_one(void *argument, int index) {
   const shared_t *shared = argument;
   (void)index;
   must_event_pass(shared->on, shared->event);
-  expect_pattern(
-      shared->host_memory, 5000, 5, 0, POISON,
-      "host memory after copy(OUT), when event_synchronize of an event behind it returns on one of 4 threads");
+  expect_pattern(shared->host_memory, 5000, 5, 0, POISON,
+                 "host memory after copy(OUT), when event_synchronize of an event behind it "
+                 "returns on one of 4 threads");
 }
 static void waited_by_threads(tenon_on_t on) {
   for (int round = 0; round < rig.rounds; round++) {
     uint8_t *to = host_new(5000);
-    void *stream = must_stream(on), *x = filled(on, 5000, 5);
+    void *stream = must_stream(on);
+    void *x = filled(on, 5000, 5);
     shared_t shared = {on, must_event(on), to};
     pattern(to, 5000, POISON, 0);
     delay(on, stream, 0);
     must_out(on, stream, to, x, 0, 5000);
     must_record(on, shared.event, stream);
     in_threads(4, wait_one, &shared);
-    must_event_destroy(on, shared.event), must_stream_destroy(on, stream), must_free(on, x), free(to);
+    must_event_destroy(on, shared.event);
+    must_stream_destroy(on, stream);
+    must_free(on, x);
+    free(to);
   }
 }
 
-/* ---- times ----------------------------------------------------------------------------------------------------------- */
+/* times */
 
 static int64_t time_of(tenon_on_t on, void *event) {
   int64_t time = INT64_MIN;
@@ -190,7 +242,8 @@ static int64_t time_of(tenon_on_t on, void *event) {
 }
 
 static void times_grow(tenon_on_t on) {
-  void *events[40], *stream = must_stream(on);
+  void *events[40];
+  void *stream = must_stream(on);
   for (int i = 0; i < 40; i++) {
     events[i] = must_event(on);
     if (i == 20) delay(on, stream, 0);
@@ -204,64 +257,85 @@ static void times_grow(tenon_on_t on) {
   EXPECT(time_of(on, events[39]) > time_of(on, events[0]),
          "event_time: expected time to pass over much work, found %lld ns at both ends",
          (long long)time_of(on, events[0]));
-  for (int i = 0; i < 40; i++) must_event_destroy(on, events[i]);
+  for (int i = 0; i < 40; i++)
+    must_event_destroy(on, events[i]);
   must_stream_destroy(on, stream);
 }
 
 static void times_across(tenon_on_t on) {
-  void *a = must_stream(on), *b = must_stream(on), *first = must_event(on), *second = must_event(on);
+  void *a = must_stream(on);
+  void *b = must_stream(on);
+  void *first = must_event(on);
+  void *second = must_event(on);
   delay(on, a, 0);
   must_record(on, first, a);
   must_wait(on, b, on, first);
   must_record(on, second, b);
   must_pass(on, b);
   EXPECT(time_of(on, second) >= time_of(on, first),
-         "event_time: expected the time of an event behind a wait to be at least that of what it waited for, found "
-         "%lld ns and %lld ns",
+         "event_time: expected the time of an event behind a wait to be at least that of what it "
+         "waited for, found %lld ns and %lld ns",
          (long long)time_of(on, second), (long long)time_of(on, first));
-  must_event_destroy(on, first), must_event_destroy(on, second), must_stream_destroy(on, a), must_stream_destroy(on, b);
+  must_event_destroy(on, first);
+  must_event_destroy(on, second);
+  must_stream_destroy(on, a);
+  must_stream_destroy(on, b);
 }
 
 static void times_early(tenon_on_t on) {
-  for (int round = 0; round < rig.rounds; round++) { /* OK or not yet, but when it is OK, the event is done */
-    void *stream = must_stream(on), *event = must_event(on);
+  for (int round = 0; round < rig.rounds;
+       round++) { /* OK or not yet, but when it is OK, the event is done */
+    void *stream = must_stream(on);
+    void *event = must_event(on);
     int64_t time = 0;
     delay(on, stream, 0);
     must_record(on, event, stream);
     tenon_status_t status = rig.table->event_time(on, event, &time);
     EXPECT(status == TENON_OK || status == TENON_UNAVAILABLE,
-           "event_time of an event that is not done: expected TENON_UNAVAILABLE, found %s: %s", status_name(status),
-           said());
+           "event_time of an event that is not done: expected TENON_UNAVAILABLE, found %s: %s",
+           status_name(status), said());
     EXPECT(status == TENON_UNAVAILABLE || ask_event(on, event) == TENON_OK,
            "event_time gave a time of an event of which event_query says that it is not done");
     must_event_pass(on, event);
     int64_t later = time_of(on, event);
     EXPECT(status == TENON_UNAVAILABLE || later == time,
-           "event_time: expected the same time twice, found %lld ns and %lld ns", (long long)time, (long long)later);
-    must_event_destroy(on, event), must_stream_destroy(on, stream);
+           "event_time: expected the same time twice, found %lld ns and %lld ns", (long long)time,
+           (long long)later);
+    must_event_destroy(on, event);
+    must_stream_destroy(on, stream);
   }
 }
 
 const case_t event_cases[] = {
-    {"events.query_honest", "event_query says TENON_OK only when the work before the event is done.", NEEDS_EVENTS,
+    {"events.query_honest",
+     "event_query says TENON_OK only when the work before the event is done.", NEEDS_EVENTS,
      query_honest},
-    {"events.wait_honest", "event_synchronize waits for the work before the event.", NEEDS_EVENTS, wait_honest},
+    {"events.wait_honest", "event_synchronize waits for the work before the event.", NEEDS_EVENTS,
+     wait_honest},
     {"events.null_stream", "The same for events of the stream NULL.", NEEDS_EVENTS, null_stream},
-    {"events.never_recorded", "An event that was never recorded is done.", NEEDS_EVENTS, never_recorded},
+    {"events.never_recorded", "An event that was never recorded is done.", NEEDS_EVENTS,
+     never_recorded},
     {"events.done_after", "When the host has waited, the event is done.", NEEDS_EVENTS, done_after},
-    {"events.recorded_again", "An event that is recorded again stands for the later place of the stream.", NEEDS_EVENTS,
+    {"events.recorded_again",
+     "An event that is recorded again stands for the later place of the stream.", NEEDS_EVENTS,
      again_same},
-    {"events.recorded_elsewhere", "An event that is recorded again in another stream stands for that one.",
-     NEEDS_EVENTS, again_other},
-    {"events.destroyed_stream", "An event stays good when its stream is destroyed while busy.", NEEDS_EVENTS,
-     destroyed_stream},
-    {"events.destroyed_early", "Events may be destroyed before they are done.", NEEDS_EVENTS, destroyed_early},
+    {"events.recorded_elsewhere",
+     "An event that is recorded again in another stream stands for that one.", NEEDS_EVENTS,
+     again_other},
+    {"events.destroyed_stream", "An event stays good when its stream is destroyed while busy.",
+     NEEDS_EVENTS, destroyed_stream},
+    {"events.destroyed_early", "Events may be destroyed before they are done.", NEEDS_EVENTS,
+     destroyed_early},
     {"events.thousands", "4,000 events at once.", NEEDS_EVENTS, thousands},
-    {"events.again_thousands", "One event is recorded 10,000 times.", NEEDS_EVENTS, again_thousands},
+    {"events.again_thousands", "One event is recorded 10,000 times.", NEEDS_EVENTS,
+     again_thousands},
     {"events.distinct", "Events that live at once are different.", NEEDS_EVENTS, distinct},
-    {"events.waited_by_threads", "Four threads wait for one event.", NEEDS_EVENTS, waited_by_threads},
-    {"events.times_grow", "Times of events grow along a stream.", NEEDS_EVENTS | NEEDS_TIMES, times_grow},
-    {"events.times_across", "Times of events follow waits across streams.", NEEDS_EVENTS | NEEDS_TIMES, times_across},
-    {"events.times_early", "An event has a time only when it is done, and keeps it.", NEEDS_EVENTS | NEEDS_TIMES,
-     times_early},
+    {"events.waited_by_threads", "Four threads wait for one event.", NEEDS_EVENTS,
+     waited_by_threads},
+    {"events.times_grow", "Times of events grow along a stream.", NEEDS_EVENTS | NEEDS_TIMES,
+     times_grow},
+    {"events.times_across", "Times of events follow waits across streams.",
+     NEEDS_EVENTS | NEEDS_TIMES, times_across},
+    {"events.times_early", "An event has a time only when it is done, and keeps it.",
+     NEEDS_EVENTS | NEEDS_TIMES, times_early},
     {0}};

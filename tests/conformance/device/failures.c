@@ -1,6 +1,7 @@
-/* failures.c: cases about work that fails.  It is made to by the native object "enqueue_failure": the address of a function
- *     tenon_status_t (*enqueue_failure)(tenon_on_t on, void *stream, uint64_t ticket)
- * that enqueues a piece of work which fails when the stream comes to it. */
+/* failures.c: cases about work that fails.  It is made to by the native object "enqueue_failure":
+ * the address of a function
+ *     tenon_status_t (*enqueue_failure)(tenon_on_t on, void *stream, uint64_t ticket) that enqueues
+ *     a piece of work which fails when the stream comes to it. */
 #include "groups.h"
 #include <sched.h>
 #include <stdlib.h>
@@ -20,13 +21,16 @@ static uint64_t enqueue_failure(tenon_on_t on, void *stream) { /* gives the tick
 
 /* Enqueues in a stream that may have failed: then that may be said at once. */
 static void copy_in_failed(tenon_on_t on, void *stream, void *to, void *from) {
-  try_copy(on, stream, TENON_COPY_WITHIN, (tenon_memory_t){to, 0}, (tenon_memory_t){from, 0}, BYTES, NULL);
+  try_copy(on, stream, TENON_COPY_WITHIN, (tenon_memory_t){to, 0}, (tenon_memory_t){from, 0}, BYTES,
+           NULL);
 }
 
 static tenon_status_t must_have_failed(tenon_on_t on, tenon_status_t status, const char *call) {
   (void)on;
-  EXPECT(status != TENON_OK,
-         "%s of a stream whose work failed: expected the failure, found TENON_OK (is the error lost?)", call);
+  EXPECT(
+      status != TENON_OK,
+      "%s of a stream whose work failed: expected the failure, found TENON_OK (is the error lost?)",
+      call);
   EXPECT(status != TENON_UNAVAILABLE || strstr(call, "query") == NULL,
          "%s: expected the failure, found TENON_UNAVAILABLE", call);
   EXPECT(strcmp(said(), "(nothing said by tenon_fail)") != 0,
@@ -37,9 +41,11 @@ static tenon_status_t must_have_failed(tenon_on_t on, tenon_status_t status, con
 static tenon_status_t pass_failed(tenon_on_t on, void *stream, uint64_t ticket) {
   tenon_fault_t fault = {.size = sizeof fault};
   doing("stream_synchronize() of a stream whose work fails");
-  tenon_status_t status = must_have_failed(on, rig.table->stream_synchronize(on, stream, &fault), "stream_synchronize");
+  tenon_status_t status =
+      must_have_failed(on, rig.table->stream_synchronize(on, stream, &fault), "stream_synchronize");
   if (rig.properties.features & TENON_DEVICE_BLAMES)
-    EXPECT(fault.ticket == ticket, "stream_synchronize blames the work with ticket %llu: expected %llu, which failed",
+    EXPECT(fault.ticket == ticket,
+           "stream_synchronize blames the work with ticket %llu: expected %llu, which failed",
            (unsigned long long)fault.ticket, (unsigned long long)ticket);
   return status;
 }
@@ -52,12 +58,13 @@ static void sticky(tenon_on_t on) {
     tenon_fault_t fault = {.size = sizeof fault};
     doing("stream_synchronize() of a stream whose work failed");
     tenon_status_t again = rig.table->stream_synchronize(on, stream, &fault);
-    EXPECT(again == first, "stream_synchronize gave %s, and then %s: expected the failure to stay (is it sticky?)",
+    EXPECT(again == first,
+           "stream_synchronize gave %s, and then %s: expected the failure to stay (is it sticky?)",
            status_name(first), status_name(again));
     doing("stream_query() of a stream whose work failed");
     again = must_have_failed(on, rig.table->stream_query(on, stream, &fault), "stream_query");
-    EXPECT(again == first, "stream_query gave %s: expected the failure to stay, %s (is it sticky?)", status_name(again),
-           status_name(first));
+    EXPECT(again == first, "stream_query gave %s: expected the failure to stay, %s (is it sticky?)",
+           status_name(again), status_name(first));
     EXPECT(!(rig.properties.features & TENON_DEVICE_BLAMES) || fault.ticket == ticket,
            "stream_query blames ticket %llu: expected %llu", (unsigned long long)fault.ticket,
            (unsigned long long)ticket);
@@ -66,26 +73,35 @@ static void sticky(tenon_on_t on) {
 }
 
 static void blamed(tenon_on_t on) {
-  void *stream = must_stream(on), *x = filled(on, BYTES, 5), *y = filled(on, BYTES, 6);
-  for (int i = 0; i < 10; i++) copy_in_failed(on, stream, y, x);
+  void *stream = must_stream(on);
+  void *x = filled(on, BYTES, 5);
+  void *y = filled(on, BYTES, 6);
+  for (int i = 0; i < 10; i++)
+    copy_in_failed(on, stream, y, x);
   uint64_t ticket = enqueue_failure(on, stream);
-  for (int i = 0; i < 10; i++) copy_in_failed(on, stream, y, x);
+  for (int i = 0; i < 10; i++)
+    copy_in_failed(on, stream, y, x);
   pass_failed(on, stream, ticket);
-  must_stream_destroy(on, stream), must_free(on, x), must_free(on, y);
+  must_stream_destroy(on, stream);
+  must_free(on, x);
+  must_free(on, y);
 }
 
 static void first_stays(tenon_on_t on) {
   void *stream = must_stream(on);
   uint64_t ticket = enqueue_failure(on, stream);
   failure_fn *hook = rig.table->native(on, "enqueue_failure", NULL);
-  for (int i = 0; i < 3; i++) (*hook)(on, stream, ++rig.ticket); /* may be refused */
+  for (int i = 0; i < 3; i++)
+    (*hook)(on, stream, ++rig.ticket); /* may be refused */
   pass_failed(on, stream, ticket);
   must_stream_destroy(on, stream);
 }
 
 static void undone(tenon_on_t on) {
-  void *stream = must_stream(on), *x = filled(on, BYTES, 5), *before = filled(on, BYTES, POISON),
-       *behind = filled(on, BYTES, 7);
+  void *stream = must_stream(on);
+  void *x = filled(on, BYTES, 5);
+  void *before = filled(on, BYTES, POISON);
+  void *behind = filled(on, BYTES, 7);
   copy_in_failed(on, stream, before, x);
   uint64_t ticket = enqueue_failure(on, stream);
   copy_in_failed(on, stream, behind, x);
@@ -95,23 +111,35 @@ static void undone(tenon_on_t on) {
   expect_holds(on, before, 0, BYTES, 5, 0, POISON, "a copy before the piece of work that failed");
   expect_holds(on, behind, 0, BYTES, 7, 0, 5,
                "memory that work behind a failure was to write (expected to be left undone)");
-  must_stream_destroy(on, stream), must_free(on, x), must_free(on, before), must_free(on, behind);
+  must_stream_destroy(on, stream);
+  must_free(on, x);
+  must_free(on, before);
+  must_free(on, behind);
 }
 
 static void others(tenon_on_t on) {
-  void *bad = must_stream(on), *good = must_stream(on), *x = filled(on, BYTES, 5), *y = filled(on, BYTES, POISON);
+  void *bad = must_stream(on);
+  void *good = must_stream(on);
+  void *x = filled(on, BYTES, 5);
+  void *y = filled(on, BYTES, POISON);
   uint64_t ticket = enqueue_failure(on, bad);
   pass_failed(on, bad, ticket);
   must_within(on, good, y, 0, x, 0, BYTES);
   must_pass(on, good);
   expect_holds(on, y, 0, BYTES, 5, 0, POISON, "a copy on a stream beside one that failed");
-  must_stream_destroy(on, bad), must_stream_destroy(on, good), must_free(on, x), must_free(on, y);
+  must_stream_destroy(on, bad);
+  must_stream_destroy(on, good);
+  must_free(on, x);
+  must_free(on, y);
 }
 
 static void spreads(tenon_on_t on, tenon_on_t to) {
   for (int round = 0; round < rig.rounds; round++) {
-    void *bad = must_stream(on), *waits = must_stream(to), *event = must_event(on), *x = filled(to, BYTES, 5),
-         *y = filled(to, BYTES, 7);
+    void *bad = must_stream(on);
+    void *waits = must_stream(to);
+    void *event = must_event(on);
+    void *x = filled(to, BYTES, 5);
+    void *y = filled(to, BYTES, 7);
     if (round % 2) delay(on, bad, 0);
     uint64_t ticket = enqueue_failure(on, bad);
     doing("event_record() in a stream that fails");
@@ -122,25 +150,34 @@ static void spreads(tenon_on_t on, tenon_on_t to) {
       doing("stream_synchronize() of a stream that waits for one that fails");
       tenon_fault_t fault = {.size = sizeof fault};
       tenon_status_t status = rig.table->stream_synchronize(to, waits, &fault);
-      EXPECT(status != TENON_OK, "stream_synchronize of a stream that waits for the event of one that failed: expected "
-                                 "the failure, found TENON_OK (does it spread?)");
+      EXPECT(status != TENON_OK,
+             "stream_synchronize of a stream that waits for the event of one that failed: expected "
+             "the failure, found TENON_OK (does it spread?)");
       if (to == on && rig.properties.features & TENON_DEVICE_BLAMES)
-        EXPECT(fault.ticket == ticket, "a stream that waits for one that failed blames ticket %llu: expected %llu",
+        EXPECT(fault.ticket == ticket,
+               "a stream that waits for one that failed blames ticket %llu: expected %llu",
                (unsigned long long)fault.ticket, (unsigned long long)ticket);
       pass_failed(on, bad, ticket);
       expect_holds(to, y, 0, BYTES, 7, 0, 5,
-                   "memory that work behind a failure of another stream was to write (expected to be left undone)");
+                   "memory that work behind a failure of another stream was to write (expected to "
+                   "be left undone)");
     }
-    must_stream_destroy(on, bad), must_stream_destroy(to, waits), must_event_destroy(on, event), must_free(to, x),
-        must_free(to, y);
+    must_stream_destroy(on, bad);
+    must_stream_destroy(to, waits);
+    must_event_destroy(on, event);
+    must_free(to, x);
+    must_free(to, y);
   }
 }
 static void spread(tenon_on_t on) { spreads(on, on); }
 static void spread_across(tenon_on_t on) { spreads(on, other_of(on)); }
 
 static void not_before(tenon_on_t on) { /* an event from before the failure is good */
-  void *bad = must_stream(on), *waits = must_stream(on), *event = must_event(on), *x = filled(on, BYTES, 5),
-       *y = filled(on, BYTES, POISON);
+  void *bad = must_stream(on);
+  void *waits = must_stream(on);
+  void *event = must_event(on);
+  void *x = filled(on, BYTES, 5);
+  void *y = filled(on, BYTES, POISON);
   must_record(on, event, bad);
   uint64_t ticket = enqueue_failure(on, bad);
   pass_failed(on, bad, ticket);
@@ -148,22 +185,30 @@ static void not_before(tenon_on_t on) { /* an event from before the failure is g
   must_within(on, waits, y, 0, x, 0, BYTES);
   must_pass(on, waits);
   must_event_pass(on, event);
-  expect_holds(on, y, 0, BYTES, 5, 0, POISON, "a copy of a stream that waits for an event from before the failure");
-  must_stream_destroy(on, bad), must_stream_destroy(on, waits), must_event_destroy(on, event), must_free(on, x),
-      must_free(on, y);
+  expect_holds(on, y, 0, BYTES, 5, 0, POISON,
+               "a copy of a stream that waits for an event from before the failure");
+  must_stream_destroy(on, bad);
+  must_stream_destroy(on, waits);
+  must_event_destroy(on, event);
+  must_free(on, x);
+  must_free(on, y);
 }
 
 static void event_fails(tenon_on_t on) {
-  void *stream = must_stream(on), *event = must_event(on);
+  void *stream = must_stream(on);
+  void *event = must_event(on);
   enqueue_failure(on, stream);
   doing("event_record() in a stream that fails");
   if (rig.table->event_record(on, event, stream) == TENON_OK) {
     doing("event_synchronize() behind work that fails");
-    must_have_failed(on, rig.table->event_synchronize(on, event), "event_synchronize of an event behind the failure");
+    must_have_failed(on, rig.table->event_synchronize(on, event),
+                     "event_synchronize of an event behind the failure");
     doing("event_query() behind work that failed");
-    must_have_failed(on, rig.table->event_query(on, event), "event_query of an event behind the failure");
+    must_have_failed(on, rig.table->event_query(on, event),
+                     "event_query of an event behind the failure");
   }
-  must_stream_destroy(on, stream), must_event_destroy(on, event);
+  must_stream_destroy(on, stream);
+  must_event_destroy(on, event);
 }
 
 static void asked(tenon_on_t on) { /* by queries alone; never OK on the way */
@@ -173,22 +218,28 @@ static void asked(tenon_on_t on) { /* by queries alone; never OK on the way */
     tenon_status_t status;
     delay(on, stream, 0);
     enqueue_failure(on, stream);
-    while ((status = rig.table->stream_query(on, stream, &fault)) == TENON_UNAVAILABLE) sched_yield();
+    while ((status = rig.table->stream_query(on, stream, &fault)) == TENON_UNAVAILABLE)
+      sched_yield();
     must_have_failed(on, status, "stream_query, asked until it is not TENON_UNAVAILABLE,");
     must_stream_destroy(on, stream);
   }
 }
 
 static void all(tenon_on_t on) {
-  void *first = must_stream(on), *bad = must_stream(on), *last = must_stream(on);
+  void *first = must_stream(on);
+  void *bad = must_stream(on);
+  void *last = must_stream(on);
   uint64_t ticket = enqueue_failure(on, bad);
   for (int i = 0; i < 3; i++) {
     doing("synchronize() with a stream whose work fails");
     must_have_failed(on, rig.table->synchronize(on), "synchronize, with one stream of three,");
   }
   pass_failed(on, bad, ticket);
-  must_pass(on, first), must_pass(on, last);
-  must_stream_destroy(on, first), must_stream_destroy(on, bad), must_stream_destroy(on, last);
+  must_pass(on, first);
+  must_pass(on, last);
+  must_stream_destroy(on, first);
+  must_stream_destroy(on, bad);
+  must_stream_destroy(on, last);
 }
 
 static _Atomic int told;
@@ -203,45 +254,59 @@ static void callback_told(tenon_on_t on) {
   doing("callback() in a stream that fails");
   if (rig.table->callback(on, stream, take_status, NULL) == TENON_OK) {
     doing("waiting for a callback of a stream that failed");
-    while (!told) sched_yield();
-    EXPECT(told == 1, "a callback behind work that failed: expected the stream's failure as status, found TENON_OK");
+    while (!told)
+      sched_yield();
+    EXPECT(told == 1, "a callback behind work that failed: expected the stream's failure as "
+                      "status, found TENON_OK");
   }
   must_stream_destroy(on, stream);
 }
 
 static void works_after(tenon_on_t on) {
   for (int i = 0; i < 20; i++) {
-    void *bad = must_stream(on), *x = filled(on, BYTES, 5), *y = filled(on, BYTES, POISON);
+    void *bad = must_stream(on);
+    void *x = filled(on, BYTES, 5);
+    void *y = filled(on, BYTES, POISON);
     uint64_t ticket = enqueue_failure(on, bad);
     pass_failed(on, bad, ticket);
     must_stream_destroy(on, bad);
     void *stream = must_stream(on);
     must_within(on, stream, y, 0, x, 0, BYTES);
     must_pass(on, stream);
-    expect_holds(on, y, 0, BYTES, 5, 0, POISON, "a copy on a stream made after a failed one was destroyed");
-    must_stream_destroy(on, stream), must_free(on, x), must_free(on, y);
+    expect_holds(on, y, 0, BYTES, 5, 0, POISON,
+                 "a copy on a stream made after a failed one was destroyed");
+    must_stream_destroy(on, stream);
+    must_free(on, x);
+    must_free(on, y);
   }
 }
 
 static void other_ordinal(tenon_on_t on) {
   tenon_on_t other = other_of(on);
-  void *bad = must_stream(on), *x = filled(other, BYTES, 5), *y = filled(other, BYTES, POISON);
+  void *bad = must_stream(on);
+  void *x = filled(other, BYTES, 5);
+  void *y = filled(other, BYTES, POISON);
   uint64_t ticket = enqueue_failure(on, bad);
   pass_failed(on, bad, ticket);
   must_within(other, NULL, y, 0, x, 0, BYTES);
   must_finish(other);
-  expect_holds(other, y, 0, BYTES, 5, 0, POISON, "a copy on an ordinal beside one with a failed stream");
-  must_stream_destroy(on, bad), must_free(other, x), must_free(other, y);
+  expect_holds(other, y, 0, BYTES, 5, 0, POISON,
+               "a copy on an ordinal beside one with a failed stream");
+  must_stream_destroy(on, bad);
+  must_free(other, x);
+  must_free(other, y);
 }
 
 static void refused_leaks(tenon_on_t on) {
-  uint64_t before = 0, after = 0;
+  uint64_t before = 0;
+  uint64_t after = 0;
   void *handle = NULL;
   must(rig.table->memory_free(on, &before), "memory_free");
   for (int window = 0; window < 3; window++, before = after) {
     for (int i = 0; i < 50; i++) {
       doing("allocate(2^60 bytes)");
-      EXPECT(rig.table->allocate(on, (uint64_t)1 << 60, &handle) != TENON_OK, "allocate of 2^60 bytes gave TENON_OK");
+      EXPECT(rig.table->allocate(on, (uint64_t)1 << 60, &handle) != TENON_OK,
+             "allocate of 2^60 bytes gave TENON_OK");
     }
     must(rig.table->memory_free(on, &after), "memory_free");
     if (after >= before) return;
@@ -250,27 +315,31 @@ static void refused_leaks(tenon_on_t on) {
 }
 
 const case_t failure_cases[] = {
-    {"failures.sticky", "A stream whose work failed gives that failure from then on, and says what failed.",
+    {"failures.sticky",
+     "A stream whose work failed gives that failure from then on, and says what failed.",
      NEEDS_HOOK | NEEDS_STREAMS, sticky},
-    {"failures.blamed", "The failure names the ticket of the piece of work that failed.", NEEDS_HOOK | NEEDS_STREAMS,
-     blamed},
-    {"failures.first_stays", "Of several failures of a stream the first is given.", NEEDS_HOOK | NEEDS_STREAMS,
-     first_stays},
-    {"failures.undone", "Work before a failure is done, and work behind it is not.", NEEDS_HOOK | NEEDS_STREAMS,
-     undone},
+    {"failures.blamed", "The failure names the ticket of the piece of work that failed.",
+     NEEDS_HOOK | NEEDS_STREAMS, blamed},
+    {"failures.first_stays", "Of several failures of a stream the first is given.",
+     NEEDS_HOOK | NEEDS_STREAMS, first_stays},
+    {"failures.undone", "Work before a failure is done, and work behind it is not.",
+     NEEDS_HOOK | NEEDS_STREAMS, undone},
     {"failures.others", "Other streams go on.", NEEDS_HOOK | NEEDS_STREAMS, others},
-    {"failures.spread", "Streams that wait for an event behind a failure fail the same way.", NEEDS_HOOK | NEEDS_EVENTS,
-     spread},
-    {"failures.spread_across", "The same for streams of another ordinal.", NEEDS_HOOK | NEEDS_EVENTS | NEEDS_PEER,
-     spread_across},
-    {"failures.not_before", "Events from before a failure are good.", NEEDS_HOOK | NEEDS_EVENTS, not_before},
+    {"failures.spread", "Streams that wait for an event behind a failure fail the same way.",
+     NEEDS_HOOK | NEEDS_EVENTS, spread},
+    {"failures.spread_across", "The same for streams of another ordinal.",
+     NEEDS_HOOK | NEEDS_EVENTS | NEEDS_PEER, spread_across},
+    {"failures.not_before", "Events from before a failure are good.", NEEDS_HOOK | NEEDS_EVENTS,
+     not_before},
     {"failures.event", "Events behind a failure give it.", NEEDS_HOOK | NEEDS_EVENTS, event_fails},
     {"failures.asked", "stream_query alone tells of a failure.", NEEDS_HOOK | NEEDS_STREAMS, asked},
-    {"failures.all", "synchronize gives the failure of any stream, and again.", NEEDS_HOOK | NEEDS_STREAMS, all},
+    {"failures.all", "synchronize gives the failure of any stream, and again.",
+     NEEDS_HOOK | NEEDS_STREAMS, all},
     {"failures.callback", "A callback behind a failure is called, with it as status.",
      NEEDS_HOOK | NEEDS_STREAMS | NEEDS_CALLBACK, callback_told},
-    {"failures.works_after", "When a failed stream is destroyed new ones work.", NEEDS_HOOK | NEEDS_STREAMS,
-     works_after},
-    {"failures.other_ordinal", "Other ordinals go on.", NEEDS_HOOK | NEEDS_STREAMS | NEEDS_PEER, other_ordinal},
+    {"failures.works_after", "When a failed stream is destroyed new ones work.",
+     NEEDS_HOOK | NEEDS_STREAMS, works_after},
+    {"failures.other_ordinal", "Other ordinals go on.", NEEDS_HOOK | NEEDS_STREAMS | NEEDS_PEER,
+     other_ordinal},
     {"failures.refused_leaks", "Allocations that fail take no memory.", NEEDS_LEVEL, refused_leaks},
     {0}};

@@ -14,11 +14,19 @@ void graph_begin(graph_t *g) {
 
 static uint32_t edge(graph_t *g, const char *name, int64_t rows, int64_t columns) {
   uint32_t i = g->view.edge_count++;
-  g->dims[i][0] = tenon_extent(rows), g->dims[i][1] = tenon_extent(columns);
-  g->shapes[i][0] = rows, g->shapes[i][1] = columns, g->strides[i][0] = columns, g->strides[i][1] = 1;
-  g->edges[i] = (tenon_meta_t){
-      .size = sizeof g->edges[i], .dtype = tenon_dtype(TENON_F32), .ndim = 2, .device = {1, 0}, .dims = g->dims[i]};
-  g->edge_list[i] = &g->edges[i], g->names[i] = name;
+  g->dims[i][0] = tenon_extent(rows);
+  g->dims[i][1] = tenon_extent(columns);
+  g->shapes[i][0] = rows;
+  g->shapes[i][1] = columns;
+  g->strides[i][0] = columns;
+  g->strides[i][1] = 1;
+  g->edges[i] = (tenon_meta_t){.size = sizeof g->edges[i],
+                               .dtype = tenon_dtype(TENON_F32),
+                               .ndim = 2,
+                               .device = {1, 0},
+                               .dims = g->dims[i]};
+  g->edge_list[i] = &g->edges[i];
+  g->names[i] = name;
   return i;
 }
 
@@ -38,18 +46,25 @@ static void make_constant(graph_t *g, uint32_t i) {
 
 uint32_t graph_constant(graph_t *g, const char *name, int64_t rows, int64_t columns) {
   uint32_t i = edge(g, name, rows, columns);
-  for (int64_t k = 0; k < rows * columns; k++) g->values[i][k] = (float)((k * 7 + i) % 9) - 4;
+  for (int64_t k = 0; k < rows * columns; k++)
+    g->values[i][k] = (float)((k * 7 + i) % 9) - 4;
   make_constant(g, i);
   return i;
 }
 
-uint32_t graph_node(graph_t *g, const char *op, uint32_t a, int64_t b, int64_t rows, int64_t columns) {
-  uint32_t n = g->view.node_count++, out = edge(g, "value", rows, columns), most = 1;
+uint32_t graph_node(graph_t *g, const char *op, uint32_t a, int64_t b, int64_t rows,
+                    int64_t columns) {
+  uint32_t n = g->view.node_count++;
+  uint32_t out = edge(g, "value", rows, columns);
+  uint32_t most = 1;
   int is_product = strcmp(op, "core::matmul") == 0;
-  g->args[n][0] = a, g->args[n][1] = b < 0 ? 0 : (uint32_t)b, g->results[n] = out;
+  g->args[n][0] = a;
+  g->args[n][1] = b < 0 ? 0 : (uint32_t)b;
+  g->results[n] = out;
   if (strcmp(op, "core::add") == 0 || strcmp(op, "core::mul") == 0) most = 2;
   if (is_product) most = 3; /* the bias is absent */
-  for (uint32_t i = 0; i <= most; i++) g->starts[n][i] = i < 1 ? 0 : i < 2 ? 1 : b < 0 ? 1 : 2;
+  for (uint32_t i = 0; i <= most; i++)
+    g->starts[n][i] = i < 1 ? 0 : i < 2 ? 1 : b < 0 ? 1 : 2;
   for (int i = 0; i < 5 && is_product; i++)
     g->attrs[n][i].kind = i < 2 ? TENON_KIND_BOOL : i == 2 ? TENON_KIND_CHOICE : TENON_KIND_FLOAT;
   g->nodes[n] = (tenon_graph_node_t){.size = sizeof g->nodes[n],
@@ -71,34 +86,40 @@ void graph_output(graph_t *g, uint32_t i) { g->outputs[g->view.output_count++] =
 
 void graph_layers(graph_t *g) {
   graph_begin(g);
-  uint32_t x = graph_input(g, "x", 8, 12), w = graph_constant(g, "w", 12, 6), b = graph_constant(g, "b", 1, 6);
+  uint32_t x = graph_input(g, "x", 8, 12);
+  uint32_t w = graph_constant(g, "w", 12, 6);
+  uint32_t b = graph_constant(g, "b", 1, 6);
   uint32_t sum = graph_node(g, "core::add", graph_node(g, "core::matmul", x, w, 8, 6), b, 8, 6);
   uint32_t positive = graph_node(g, "core::relu", sum, -1, 8, 6);
   graph_output(g, positive);
   graph_output(g, graph_node(g, "core::mul", positive, positive, 8, 6));
 }
 
-/* ---- what comes out --------------------------------------------------------------------------------------------------- */
+/* what comes out */
 
 static float at(const graph_t *g, uint32_t i, int64_t row, int64_t column) {
-  return g->values[i][(g->shapes[i][0] == 1 ? 0 : row) * g->shapes[i][1] + (g->shapes[i][1] == 1 ? 0 : column)];
+  return g->values[i][(g->shapes[i][0] == 1 ? 0 : row) * g->shapes[i][1] +
+                      (g->shapes[i][1] == 1 ? 0 : column)];
 }
 
 static float element(const graph_t *g, uint32_t n, int64_t row, int64_t column) {
   const char *op = g->nodes[n].op;
-  uint32_t a = g->args[n][0], b = g->args[n][1];
+  uint32_t a = g->args[n][0];
+  uint32_t b = g->args[n][1];
   float sum = 0;
   if (strcmp(op, "core::add") == 0) return at(g, a, row, column) + at(g, b, row, column);
   if (strcmp(op, "core::mul") == 0) return at(g, a, row, column) * at(g, b, row, column);
   if (strcmp(op, "core::relu") == 0) return at(g, a, row, column) < 0 ? 0 : at(g, a, row, column);
-  for (int64_t k = 0; k < g->shapes[a][1]; k++) sum += at(g, a, row, k) * at(g, b, k, column);
+  for (int64_t k = 0; k < g->shapes[a][1]; k++)
+    sum += at(g, a, row, k) * at(g, b, k, column);
   return sum;
 }
 
 void graph_compute(graph_t *g, uint64_t seed) {
   for (uint32_t k = 0; k < g->view.input_count; k++) {
     uint32_t i = g->inputs[k];
-    for (int64_t e = 0; e < g->shapes[i][0] * g->shapes[i][1]; e++) g->values[i][e] = (float)any(&seed, 7) - 3;
+    for (int64_t e = 0; e < g->shapes[i][0] * g->shapes[i][1]; e++)
+      g->values[i][e] = (float)any(&seed, 7) - 3;
   }
   for (uint32_t n = 0; n < g->view.node_count; n++) {
     uint32_t out = g->results[n];
@@ -108,7 +129,7 @@ void graph_compute(graph_t *g, uint64_t seed) {
   }
 }
 
-/* ---- parts ------------------------------------------------------------------------------------------------------------ */
+/* parts */
 
 static int has(const uint32_t *list, uint32_t count, uint32_t what) {
   for (uint32_t i = 0; i < count; i++)
@@ -123,10 +144,13 @@ static int is_read(const graph_t *g, uint32_t n, uint32_t edge) {
 void graph_part(const graph_t *g, const wish_t *wish, graph_t *part, uint32_t edges[EDGES_MOST]) {
   graph_begin(part);
   int64_t place[EDGES_MOST];
-  for (int i = 0; i < EDGES_MOST; i++) place[i] = -1;
+  for (int i = 0; i < EDGES_MOST; i++)
+    place[i] = -1;
   for (uint32_t n = 0; n < g->view.node_count; n++) { /* in the graph's order */
     if (!has(wish->nodes, wish->count, n)) continue;
-    uint32_t args[3] = {0}, count = g->starts[n][g->nodes[n].argument_count], out = g->results[n];
+    uint32_t args[3] = {0};
+    uint32_t count = g->starts[n][g->nodes[n].argument_count];
+    uint32_t out = g->results[n];
     for (uint32_t k = 0; k < count; k++) {
       uint32_t of = g->args[n][k];
       if (place[of] < 0) {
@@ -142,8 +166,8 @@ void graph_part(const graph_t *g, const wish_t *wish, graph_t *part, uint32_t ed
       args[k] = (uint32_t)place[of];
     }
     edges[part->view.edge_count] = out;
-    place[out] = graph_node(part, g->nodes[n].op, args[0], count > 1 ? (int64_t)args[1] : -1, g->shapes[out][0],
-                            g->shapes[out][1]);
+    place[out] = graph_node(part, g->nodes[n].op, args[0], count > 1 ? (int64_t)args[1] : -1,
+                            g->shapes[out][0], g->shapes[out][1]);
     int is_used = has(g->outputs, g->view.output_count, out);
     for (uint32_t k = 0; k < g->view.node_count; k++)
       is_used |= !has(wish->nodes, wish->count, k) && is_read(g, k, out);
@@ -151,12 +175,14 @@ void graph_part(const graph_t *g, const wish_t *wish, graph_t *part, uint32_t ed
   }
 }
 
-/* ---- claims ----------------------------------------------------------------------------------------------------------- */
+/* claims */
 
-static tenon_status_t take(tenon_claims_t *sink, uint32_t count, const uint32_t *nodes, const char *reason) {
+static tenon_status_t take(tenon_claims_t *sink, uint32_t count, const uint32_t *nodes,
+                           const char *reason) {
   wishes_t *w = (wishes_t *)sink;
   uint32_t most = w->graph->view.node_count;
-  EXPECT(w->count < 2 * NODES_MOST, "claim took more than %d groups of a graph with %u nodes", 2 * NODES_MOST, most);
+  EXPECT(w->count < 2 * NODES_MOST, "claim took more than %d groups of a graph with %u nodes",
+         2 * NODES_MOST, most);
   EXPECT(count, "claim took a group without nodes");
   EXPECT(count <= most, "claim took a group of %u nodes of a graph with %u", count, most);
   EXPECT(reason && *reason, "claim took a group of %u nodes without a reason", count);
@@ -166,7 +192,8 @@ static tenon_status_t take(tenon_claims_t *sink, uint32_t count, const uint32_t 
     EXPECT(nodes[i] < most, "claim took node %u of a graph with %u nodes", nodes[i], most);
     EXPECT(!has(wish->nodes, i, nodes[i]), "claim took node %u twice in one group", nodes[i]);
     for (uint32_t k = 0; k < w->count; k++)
-      EXPECT(!has(w->at[k].nodes, w->at[k].count, nodes[i]), "claim took node %u in two groups", nodes[i]);
+      EXPECT(!has(w->at[k].nodes, w->at[k].count, nodes[i]), "claim took node %u in two groups",
+             nodes[i]);
     wish->nodes[i] = nodes[i];
   }
   w->count++;

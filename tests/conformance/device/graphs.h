@@ -1,10 +1,11 @@
-/* Small graphs as a device is shown them, for cases about claims: f32, two axes, numbers that are small and whole. */
+/* Small graphs as a device is shown them, for cases about claims: f32, two axes, numbers that are
+ * small and whole. */
 #ifndef TENON_CONFORMANCE_GRAPHS_H
 #define TENON_CONFORMANCE_GRAPHS_H
 
 #include "rig.h"
 
-enum { NODES_MOST = 16, EDGES_MOST = 48, ELEMENTS = 256 /* of a value at most */ };
+enum { NODES_MOST = 16, EDGES_MOST = 48, ELEMENTS = 256, /* of a value at most */ };
 
 typedef struct graph_t { /* filled by graph_begin, graph_input, ...; stays where it is */
   tenon_graph_view_t view;
@@ -13,16 +14,22 @@ typedef struct graph_t { /* filled by graph_begin, graph_input, ...; stays where
   tenon_meta_t edges[EDGES_MOST];
   const tenon_meta_t *edge_list[EDGES_MOST];
   const char *names[EDGES_MOST];
-  uint32_t starts[NODES_MOST][4], args[NODES_MOST][3], results[NODES_MOST], inputs[EDGES_MOST], outputs[EDGES_MOST];
+  uint32_t starts[NODES_MOST][4];
+  uint32_t args[NODES_MOST][3];
+  uint32_t results[NODES_MOST];
+  uint32_t inputs[EDGES_MOST];
+  uint32_t outputs[EDGES_MOST];
   tenon_value_t attrs[NODES_MOST][5];
   tenon_dim_t dims[EDGES_MOST][2];
   tenon_tensor_t constants[EDGES_MOST];
-  int64_t shapes[EDGES_MOST][2], strides[EDGES_MOST][2];
+  int64_t shapes[EDGES_MOST][2];
+  int64_t strides[EDGES_MOST][2];
   float values[EDGES_MOST][ELEMENTS]; /* of constants from the start; of others see graph_compute */
 } graph_t;
 
 typedef struct wish_t { /* what a device claimed */
-  uint32_t count, nodes[NODES_MOST];
+  uint32_t count;
+  uint32_t nodes[NODES_MOST];
 } wish_t;
 typedef struct wishes_t {
   tenon_claims_t sink; /* first */
@@ -32,19 +39,25 @@ typedef struct wishes_t {
 } wishes_t;
 
 void graph_begin(graph_t *graph);
-uint32_t graph_input(graph_t *graph, const char *name, int64_t rows, int64_t columns);    /* the edge */
-uint32_t graph_constant(graph_t *graph, const char *name, int64_t rows, int64_t columns); /* the same */
+uint32_t graph_input(graph_t *graph, const char *name, int64_t rows,
+                     int64_t columns); /* the edge */
+uint32_t graph_constant(graph_t *graph, const char *name, int64_t rows,
+                        int64_t columns); /* the same */
 /* A node of two arguments (b -1: of one); its result has that shape. */
-uint32_t graph_node(graph_t *graph, const char *op, uint32_t a, int64_t b, int64_t rows, int64_t columns);
+uint32_t graph_node(graph_t *graph, const char *op, uint32_t a, int64_t b, int64_t rows,
+                    int64_t columns);
 void graph_output(graph_t *graph, uint32_t edge);
-/* relu(x w + b) as `positive`, and its square: both are results.  Four nodes of operators that many devices have. */
+/* relu(x w + b) as `positive`, and its square: both are results.  Four nodes of operators that many
+ * devices have. */
 void graph_layers(graph_t *graph);
 /* Values of all edges, for inputs that `seed` says. */
 void graph_compute(graph_t *graph, uint64_t seed);
 /* The nodes of a claim as a graph of their own; edges[i]: what edge i was. */
-void graph_part(const graph_t *graph, const wish_t *wish, graph_t *out_part, uint32_t edges[EDGES_MOST]);
+void graph_part(const graph_t *graph, const wish_t *wish, graph_t *out_part,
+                uint32_t edges[EDGES_MOST]);
 
-/* Calls claim, and checks that groups name nodes of the graph, each once.  Skips where the device claims nothing now. */
+/* Calls claim, and checks that groups name nodes of the graph, each once.  Skips where the device
+ * claims nothing now. */
 void must_claim(tenon_on_t on, const graph_t *graph, wishes_t *out_wishes);
 
 #endif

@@ -1,11 +1,13 @@
-/* The groups of cases, each a file: memory.c has memory_cases, and so on.  groups.c lists them in the order they run. */
+/* The groups of cases, each a file: memory.c has memory_cases, and so on.  groups.c lists them in
+ * the order they run. */
 #ifndef TENON_CONFORMANCE_GROUPS_H
 #define TENON_CONFORMANCE_GROUPS_H
 
 #include "rig.h"
 
-extern const case_t table_cases[], property_cases[], memory_cases[], copy_cases[], fill_cases[], pinned_cases[],
-    stream_cases[], event_cases[], order_cases[], callback_cases[], peer_cases[], import_cases[], recording_cases[],
-    source_cases[], claim_cases[], part_cases[], failure_cases[], thread_cases[], lifecycle_cases[];
+extern const case_t table_cases[], property_cases[], memory_cases[], copy_cases[], fill_cases[],
+    pinned_cases[], stream_cases[], event_cases[], order_cases[], callback_cases[], peer_cases[],
+    import_cases[], recording_cases[], source_cases[], claim_cases[], part_cases[], failure_cases[],
+    thread_cases[], lifecycle_cases[];
 
 #endif

@@ -1,4 +1,5 @@
-/* lifecycle.c: cases about start and stop, loading and unloading, fork.  Each runs in a process of its own. */
+/* lifecycle.c: cases about start and stop, loading and unloading, fork.  Each runs in a process of
+ * its own. */
 #include "groups.h"
 #include <dirent.h>
 #include <dlfcn.h>
@@ -16,10 +17,15 @@
 static void use(int32_t ordinal) {
   must(start(ordinal), "start of ordinal %d", ordinal);
   tenon_on_t on = &rig.contexts[ordinal];
-  void *memory = filled(on, 5000, 5), *stream = HAS_STREAMS ? must_stream(on) : NULL,
-       *event = HAS_EVENTS ? must_event(on) : NULL;
+  void *memory = filled(on, 5000, 5);
+  void *stream = HAS_STREAMS ? must_stream(on) : NULL;
+  void *event = HAS_EVENTS ? must_event(on) : NULL;
   must_within(on, stream, memory, 2500, memory, 0, 2500);
-  if (event) must_record(on, event, stream), must_event_pass(on, event), must_event_destroy(on, event);
+  if (event) {
+    must_record(on, event, stream);
+    must_event_pass(on, event);
+    must_event_destroy(on, event);
+  }
   must_pass(on, stream);
   expect_holds(on, memory, 2500, 2500, 5, 0, 0, "a copy on ordinal %d", ordinal);
   if (stream) must_stream_destroy(on, stream);
@@ -30,20 +36,25 @@ static void starts(tenon_on_t on) {
   (void)on;
   enumerate();
   for (int i = 0; i < (rig.quick ? 3 : 20); i++)
-    for (int32_t k = 0; k < rig.count; k++) use(k), stop(k);
+    for (int32_t k = 0; k < rig.count; k++) {
+      use(k);
+      stop(k);
+    }
 }
 
 static void one_alone(tenon_on_t on) { /* the last one, others never started */
   (void)on;
   enumerate();
-  use(rig.count - 1), stop(rig.count - 1);
+  use(rig.count - 1);
+  stop(rig.count - 1);
 }
 
 static void beside(tenon_on_t on) {
   (void)on;
   if (enumerate() < 2) skip_case("there is one ordinal only");
   for (int i = 0; i < 4; i++) {
-    use(0), use(1);
+    use(0);
+    use(1);
     stop(i % 2);
     use(1 - i % 2); /* goes on */
     stop(1 - i % 2);
@@ -56,12 +67,16 @@ static void waits(tenon_on_t on) {
   for (int round = 0; round < rig.rounds; round++) {
     uint8_t *to = host_new(20000);
     must(start(0), "start of ordinal 0");
-    void *stream = must_stream(on), *x = filled(on, 20000, 5), *scratch = filled(on, 4000000, 1);
+    void *stream = must_stream(on);
+    void *x = filled(on, 20000, 5);
+    void *scratch = filled(on, 4000000, 1);
     pattern(to, 20000, POISON, 0);
-    for (int i = 0; i < 60; i++) must_within(on, stream, scratch, 2000000, scratch, 0, 2000000);
+    for (int i = 0; i < 60; i++)
+      must_within(on, stream, scratch, 2000000, scratch, 0, 2000000);
     must_out(on, stream, to, x, 0, 20000);
     stop(0);
-    expect_pattern(to, 20000, 5, 0, POISON, "host memory after copy(OUT) and stop (does stop wait for all work?)");
+    expect_pattern(to, 20000, 5, 0, POISON,
+                   "host memory after copy(OUT) and stop (does stop wait for all work?)");
     free(to);
   }
 }
@@ -78,24 +93,34 @@ static void left_over(tenon_on_t on) { /* streams, events and memory that nobody
     }
     stop(0);
   }
-  use(0), stop(0);
+  use(0);
+  stop(0);
 }
 
 static void context_kept(tenon_on_t on) {
   enumerate();
   on = &rig.contexts[0];
   for (int i = 0; i < 2; i++) {
-    if (i == 0) use(0);
-    else stop(0);
+    if (i == 0)
+      use(0);
+    else
+      stop(0);
     EXPECT(on->size == sizeof *on && on->phase == TENON_PHASE_DEVICE && on->host == &host &&
-               on->device.type == rig.table->type && on->device.id == 0 && on->ordinal == 0 && on->settings,
-           "the context was changed by the device: of its fields only plugin (by enumerate) and state (by start) are "
-           "the device's");
+               on->device.type == rig.table->type && on->device.id == 0 && on->ordinal == 0 &&
+               on->settings,
+           "the context was changed by the device: of its fields only plugin (by enumerate) and "
+           "state (by start) are the device's");
   }
 }
 
-static void *use_in_thread(void *argument) { return use(0), argument; }
-static void *stop_in_thread(void *argument) { return stop(0), argument; }
+static void *use_in_thread(void *argument) {
+  use(0);
+  return argument;
+}
+static void *stop_in_thread(void *argument) {
+  stop(0);
+  return argument;
+}
 static void other_threads(tenon_on_t on) {
   (void)on;
   enumerate();
@@ -109,18 +134,20 @@ static void other_threads(tenon_on_t on) {
   }
 }
 
-/* ---- growth ---------------------------------------------------------------------------------------------------------- */
+/* growth */
 
 static int64_t entries(const char *path) {
   DIR *folder = opendir(path);
   int64_t count = 0;
-  while (folder && readdir(folder)) count++;
+  while (folder && readdir(folder))
+    count++;
   if (folder) closedir(folder);
   return count;
 }
 
 static int64_t pages(void) {
-  long long all = 0, resident = 0;
+  long long all = 0;
+  long long resident = 0;
   FILE *file = fopen("/proc/self/statm", "r");
   if (file && fscanf(file, "%lld %lld", &all, &resident) != 2) resident = 0;
   if (file) fclose(file);
@@ -128,32 +155,46 @@ static int64_t pages(void) {
 }
 
 typedef struct usage_t {
-  int64_t threads, files, heap, resident;
+  int64_t threads;
+  int64_t files;
+  int64_t heap;
+  int64_t resident;
 } usage_t;
 
 static usage_t usage(void) {
   struct mallinfo2 m = mallinfo2();
-  return (usage_t){entries("/proc/self/task"), entries("/proc/self/fd"), (int64_t)(m.uordblks + m.hblkhd),
-                   pages() * sysconf(_SC_PAGESIZE)};
+  return (usage_t){entries("/proc/self/task"), entries("/proc/self/fd"),
+                   (int64_t)(m.uordblks + m.hblkhd), pages() * sysconf(_SC_PAGESIZE)};
 }
 
-/* After ten rounds to warm up, windows of many rounds: what grows in each of them leaks.  What is done later by the device
- * (threads that end, memory that is reused) makes the numbers go up and down, so that a window counts only from 1500 bytes on;
- * pools that fill up to a limit do so within thousands of rounds, which only a device that grows all the time is given. */
+/* After ten rounds to warm up, windows of many rounds: what grows in each of them leaks.  What is
+ * done later by the device (threads that end, memory that is reused) makes the numbers go up and
+ * down, so that a window counts only from 1500 bytes on; pools that fill up to a limit do so within
+ * thousands of rounds, which only a device that grows all the time is given. */
 static void expect_no_growth(void (*body)(void), const char *what) {
   enum { MOST = 24 };
   struct timespec from, to;
   clock_gettime(CLOCK_MONOTONIC, &from);
-  for (int i = 0; i < 10; i++) body();
+  for (int i = 0; i < 10; i++)
+    body();
   clock_gettime(CLOCK_MONOTONIC, &to);
   int64_t each = ((int64_t)(to.tv_sec - from.tv_sec) * 1000000000 + to.tv_nsec - from.tv_nsec) / 10;
-  int few = each > 10000000 ? 10 : rig.quick ? 40 : 170, windows = 0, threads = 0, files = 0, bytes = 0, all = 10;
-  usage_t before = usage(), is = before;
+  int few = each > 10000000 ? 10 : rig.quick ? 40 : 170;
+  int windows = 0;
+  int threads = 0;
+  int files = 0;
+  int bytes = 0;
+  int all = 10;
+  usage_t before = usage();
+  usage_t is = before;
   for (; windows < MOST; windows++, before = is) {
-    if (windows >= (rig.quick ? 2 : 6) && threads < windows && files < windows && bytes < windows) return;
+    if (windows >= (rig.quick ? 2 : 6) && threads < windows && files < windows && bytes < windows)
+      return;
     if (threads == 6 || files == 6) break; /* these have no pools */
-    int rounds = windows < MOST / 2 ? few : 4 * few, heap = 16 * rounds > 1500 ? 16 * rounds : 1500;
-    for (int i = 0; i < rounds; i++) body();
+    int rounds = windows < MOST / 2 ? few : 4 * few;
+    int heap = 16 * rounds > 1500 ? 16 * rounds : 1500;
+    for (int i = 0; i < rounds; i++)
+      body();
     all += rounds;
     for (int i = 0; i < 300; i++) { /* threads that are joined may take a moment to go */
       doing("counting the threads that are left");
@@ -161,21 +202,28 @@ static void expect_no_growth(void (*body)(void), const char *what) {
       if (is.threads <= before.threads) break;
       nanosleep(&(struct timespec){0, 1000000}, NULL);
     }
-    threads += is.threads >= before.threads + rounds, files += is.files >= before.files + rounds;
+    threads += is.threads >= before.threads + rounds;
+    files += is.files >= before.files + rounds;
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__) /* they keep what is freed */
-    bytes += is.heap >= before.heap + heap || is.resident >= before.resident + sysconf(_SC_PAGESIZE) * rounds;
+    bytes += is.heap >= before.heap + heap ||
+             is.resident >= before.resident + sysconf(_SC_PAGESIZE) * rounds;
 #endif
   }
-  EXPECT(threads < windows, "%s leaves threads behind: %lld after %d rounds", what, (long long)is.threads, all);
-  EXPECT(files < windows, "%s leaves file descriptors open: %lld after %d rounds", what, (long long)is.files, all);
+  EXPECT(threads < windows, "%s leaves threads behind: %lld after %d rounds", what,
+         (long long)is.threads, all);
+  EXPECT(files < windows, "%s leaves file descriptors open: %lld after %d rounds", what,
+         (long long)is.files, all);
   EXPECT(bytes < windows,
-         "%s leaks host memory: %lld bytes of heap and %lld resident after %d rounds, growing all the time", what,
-         (long long)is.heap, (long long)is.resident, all);
+         "%s leaks host memory: %lld bytes of heap and %lld resident after %d rounds, growing all "
+         "the time",
+         what, (long long)is.heap, (long long)is.resident, all);
 }
 
 static void start_stop(void) {
-  for (int32_t k = 0; k < rig.count && k < 2; k++) use(k);
-  for (int32_t k = 0; k < rig.count && k < 2; k++) stop(k);
+  for (int32_t k = 0; k < rig.count && k < 2; k++)
+    use(k);
+  for (int32_t k = 0; k < rig.count && k < 2; k++)
+    stop(k);
 }
 static void start_stop_grows(tenon_on_t on) {
   (void)on;
@@ -186,11 +234,14 @@ static void start_stop_grows(tenon_on_t on) {
 static void *growing;
 static void make_and_destroy(void) {
   tenon_on_t on = &rig.contexts[0];
-  void *memory = filled(on, 3000, 5), *stream = HAS_STREAMS ? must_stream(on) : NULL;
+  void *memory = filled(on, 3000, 5);
+  void *stream = HAS_STREAMS ? must_stream(on) : NULL;
   must_within(on, stream, memory, 1500, memory, 0, 1500);
   if (HAS_EVENTS) {
     void *event = must_event(on);
-    must_record(on, event, stream), must_record(on, event, stream), must_wait(on, NULL, on, event);
+    must_record(on, event, stream);
+    must_record(on, event, stream);
+    must_wait(on, NULL, on, event);
     must_event_destroy(on, event);
   }
   if (HAS_RECORD && stream) {
@@ -209,7 +260,8 @@ static void objects_grow(tenon_on_t on) {
   (void)on;
   enumerate();
   must(start(0), "start of ordinal 0");
-  expect_no_growth(make_and_destroy, "making, using and destroying memory, streams, events and recordings");
+  expect_no_growth(make_and_destroy,
+                   "making, using and destroying memory, streams, events and recordings");
 }
 
 static void load_and_unload(void) {
@@ -229,11 +281,15 @@ static void load_and_unload(void) {
 static void unload_grows(tenon_on_t on) {
   (void)on;
   void *library = dlopen(rig.options->library, RTLD_NOW | RTLD_NOLOAD);
-  if (library) dlclose(library), dlclose(library); /* as the process was given it */
+  if (library) {
+    /* as the process was given it */
+    dlclose(library);
+    dlclose(library);
+  }
   expect_no_growth(load_and_unload, "loading, use and unloading");
 }
 
-/* ---- fork ------------------------------------------------------------------------------------------------------------ */
+/* fork */
 
 static void after_fork(tenon_on_t on) {
   (void)on;
@@ -253,29 +309,39 @@ static void after_fork(tenon_on_t on) {
     _exit(7);
   }
   int status = 0;
-  while (waitpid(process, &status, 0) < 0) sched_yield();
+  while (waitpid(process, &status, 0) < 0)
+    sched_yield();
   if (WIFEXITED(status) && WEXITSTATUS(status) == 0) _exit(0); /* with a finding */
   EXPECT(WIFEXITED(status) && WEXITSTATUS(status) == 7,
          "the child after a fork crashes when the device is used behind forked: signal %d",
          WIFSIGNALED(status) ? WTERMSIG(status) : 0);
-  use(0), stop(0);
+  use(0);
+  stop(0);
 }
 
 #define ALONE_ (PLUGIN | ALONE)
 const case_t lifecycle_cases[] = {
     {"lifecycle.starts", "Each ordinal is started, used and stopped twenty times.", ALONE_, starts},
-    {"lifecycle.one_alone", "An ordinal works when the others were never started.", ALONE_, one_alone},
+    {"lifecycle.one_alone", "An ordinal works when the others were never started.", ALONE_,
+     one_alone},
     {"lifecycle.beside", "An ordinal works on when another is stopped.", ALONE_, beside},
     {"lifecycle.waits", "stop waits for all work.", ALONE_ | NEEDS_STREAMS, waits},
-    {"lifecycle.left_over", "stop lets go of streams, events and memory that are left.", ALONE_, left_over},
-    {"lifecycle.context_kept", "The device changes only its own fields of the context.", ALONE_, context_kept},
+    {"lifecycle.left_over", "stop lets go of streams, events and memory that are left.", ALONE_,
+     left_over},
+    {"lifecycle.context_kept", "The device changes only its own fields of the context.", ALONE_,
+     context_kept},
     {"lifecycle.other_threads", "start, use and stop on different threads.", ALONE_, other_threads},
-    {"lifecycle.start_stop_grows", "start, use and stop a thousand times leave no memory, threads or files behind.",
-     ALONE_, start_stop_grows},
-    {"lifecycle.objects_grow", "Memory, streams, events and recordings leave nothing behind when they are gone.",
-     ALONE_, objects_grow},
-    {"lifecycle.unload_grows", "The library is loaded, used and unloaded a thousand times without growth.",
+    {"lifecycle.start_stop_grows",
+     "start, use and stop a thousand times leave no memory, threads or files behind.", ALONE_,
+     start_stop_grows},
+    {"lifecycle.objects_grow",
+     "Memory, streams, events and recordings leave nothing behind when they are gone.", ALONE_,
+     objects_grow},
+    {"lifecycle.unload_grows",
+     "The library is loaded, used and unloaded a thousand times without growth.",
      ALONE_ | NEEDS_LIBRARY, unload_grows},
-    {"lifecycle.fork", "After a fork the device works in the child, or forked says why not; in the parent it works on.",
+    {"lifecycle.fork",
+     "After a fork the device works in the child, or forked says why not; in the parent it works "
+     "on.",
      ALONE_ | NEEDS_FORK, after_fork},
     {0}};

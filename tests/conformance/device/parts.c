@@ -1,5 +1,5 @@
-/* parts.c: cases about groups of graphs that are compiled: the first that the device claims of a matrix product, a sum, a relu and a
- * square. */
+/* parts.c: cases about groups of graphs that are compiled: the first that the device claims of a
+ * matrix product, a sum, a relu and a square. */
 #include "graphs.h"
 #include "groups.h"
 #include <math.h>
@@ -10,13 +10,16 @@ enum { TENSORS = 8 };
 
 /* What is gone looks like this; no compiler leaves it out. */
 static void scribble(void *at, uint64_t bytes) {
-  for (volatile uint8_t *byte = at; bytes--;) *byte++ = 0xee;
+  for (volatile uint8_t *byte = at; bytes--;)
+    *byte++ = 0xee;
 }
 
 typedef struct job_t { /* one run: its memory, and what should come out */
   const graph_t *part;
-  float expected[TENSORS][ELEMENTS], given[TENSORS][ELEMENTS];
-  void *in[TENSORS], *out[TENSORS];
+  float expected[TENSORS][ELEMENTS];
+  float given[TENSORS][ELEMENTS];
+  void *in[TENSORS];
+  void *out[TENSORS];
   uint64_t offset; /* where tensors begin in their memory */
 } job_t;
 
@@ -29,15 +32,18 @@ static void first_group(tenon_on_t on, graph_t *graph, graph_t *part, uint32_t e
   wishes_t wishes;
   graph_layers(graph);
   must_claim(on, graph, &wishes);
-  if (!wishes.count) skip_case("it claims nothing of a matrix product, a sum, a relu and a product");
+  if (!wishes.count)
+    skip_case("it claims nothing of a matrix product, a sum, a relu and a product");
   graph_part(graph, &wishes.at[0], part, edges);
-  if (part->view.input_count > TENSORS || part->view.output_count > TENSORS) skip_case("the group has too many values");
+  if (part->view.input_count > TENSORS || part->view.output_count > TENSORS)
+    skip_case("the group has too many values");
 }
 
 static void *must_compile(tenon_on_t on, const graph_t *part) {
   void *group = NULL;
   doing("group_compile(a group of %u nodes)", part->view.node_count);
-  must(rig.table->group_compile(on, &part->view, "", &group), "group_compile of a group that it claimed");
+  must(rig.table->group_compile(on, &part->view, "", &group),
+       "group_compile of a group that it claimed");
   EXPECT(group, "group_compile gave TENON_OK: expected a group, found NULL");
   return group;
 }
@@ -47,9 +53,10 @@ static void drop(tenon_on_t on, void *group) {
   rig.table->group_free(on, group);
 }
 
-/* Memory of a run, with `offset` bytes before each tensor and 64 behind; inputs hold what `seed` says. */
-static void job_begin(tenon_on_t on, job_t *job, graph_t *graph, const graph_t *part, const uint32_t *edges,
-                      uint64_t seed, uint64_t offset) {
+/* Memory of a run, with `offset` bytes before each tensor and 64 behind; inputs hold what `seed`
+ * says. */
+static void job_begin(tenon_on_t on, job_t *job, graph_t *graph, const graph_t *part,
+                      const uint32_t *edges, uint64_t seed, uint64_t offset) {
   graph_compute(graph, seed);
   *job = (job_t){.part = part, .offset = offset};
   for (uint32_t i = 0; i < part->view.input_count; i++) {
@@ -69,8 +76,10 @@ static void job_begin(tenon_on_t on, job_t *job, graph_t *graph, const graph_t *
 }
 
 static void job_end(tenon_on_t on, job_t *job) {
-  for (uint32_t i = 0; i < job->part->view.input_count; i++) must_free(on, job->in[i]);
-  for (uint32_t i = 0; i < job->part->view.output_count; i++) must_free(on, job->out[i]);
+  for (uint32_t i = 0; i < job->part->view.input_count; i++)
+    must_free(on, job->in[i]);
+  for (uint32_t i = 0; i < job->part->view.output_count; i++)
+    must_free(on, job->out[i]);
 }
 
 static tenon_tensor_t tensor_of(tenon_on_t on, const job_t *job, uint32_t edge, void *handle) {
@@ -88,10 +97,14 @@ static tenon_tensor_t tensor_of(tenon_on_t on, const job_t *job, uint32_t edge, 
 static tenon_status_t try_run(tenon_on_t on, void *stream, void *group, const job_t *job) {
   const tenon_graph_view_t *view = &job->part->view;
   tenon_tensor_t in[TENSORS], out[TENSORS], *ins[TENSORS], *outs[TENSORS];
-  for (uint32_t i = 0; i < view->input_count; i++)
-    in[i] = tensor_of(on, job, view->inputs[i], job->in[i]), ins[i] = &in[i];
-  for (uint32_t i = 0; i < view->output_count; i++)
-    out[i] = tensor_of(on, job, view->outputs[i], job->out[i]), outs[i] = &out[i];
+  for (uint32_t i = 0; i < view->input_count; i++) {
+    in[i] = tensor_of(on, job, view->inputs[i], job->in[i]);
+    ins[i] = &in[i];
+  }
+  for (uint32_t i = 0; i < view->output_count; i++) {
+    out[i] = tensor_of(on, job, view->outputs[i], job->out[i]);
+    outs[i] = &out[i];
+  }
   tenon_group_run_t run = {.size = sizeof run,
                            .input_count = view->input_count,
                            .output_count = view->output_count,
@@ -101,7 +114,9 @@ static tenon_status_t try_run(tenon_on_t on, void *stream, void *group, const jo
                            .outputs = outs};
   doing("group_run()");
   tenon_status_t status = rig.table->group_run(on, stream, &run);
-  scribble(in, sizeof in), scribble(out, sizeof out); /* they live until it returns */
+  /* they live until it returns */
+  scribble(in, sizeof in);
+  scribble(out, sizeof out);
   return status;
 }
 
@@ -119,14 +134,15 @@ static void expect_results(tenon_on_t on, void *stream, const job_t *job, const 
     must_out(on, NULL, found, job->out[i], job->offset, count * sizeof(float));
     must_pass(on, NULL);
     for (uint64_t k = 0; k < count; k++)
-      EXPECT_DATA(fabsf(found[k] - job->expected[i][k]) <= 1e-3f * fabsf(job->expected[i][k]) + 1e-3f,
-                  "%s: result %u of a group of %u nodes: element %llu of %llu: expected %g, found %g", when, i,
-                  job->part->view.node_count, (unsigned long long)k, (unsigned long long)count,
-                  (double)job->expected[i][k], (double)found[k]);
+      EXPECT_DATA(
+          fabsf(found[k] - job->expected[i][k]) <= 1e-3f * fabsf(job->expected[i][k]) + 1e-3f,
+          "%s: result %u of a group of %u nodes: element %llu of %llu: expected %g, found %g", when,
+          i, job->part->view.node_count, (unsigned long long)k, (unsigned long long)count,
+          (double)job->expected[i][k], (double)found[k]);
   }
 }
 
-/* ---- what groups compute ------------------------------------------------------------------------------------------------- */
+/* what groups compute */
 
 static graph_t graph, part; /* large */
 static uint32_t edges[EDGES_MOST];
@@ -154,7 +170,9 @@ static void weights_taken(tenon_on_t on) {
   job_begin(on, &job, &graph, &part, edges, 1, 0);
   must_run(on, NULL, group, &job);
   expect_results(on, NULL, &job, "a group whose view and constants are gone since it was compiled");
-  job_end(on, &job), drop(on, group), free(shown);
+  job_end(on, &job);
+  drop(on, group);
+  free(shown);
 }
 
 static void surroundings(tenon_on_t on) {
@@ -175,12 +193,14 @@ static void surroundings(tenon_on_t on) {
     uint64_t bytes = bytes_of(&part, part.inputs[i]);
     must_out(on, NULL, found, job.in[i], offset, bytes);
     must_pass(on, NULL);
-    EXPECT_DATA(memcmp(found, job.given[i], bytes) == 0, "group_run changed input %u of its group", i);
+    EXPECT_DATA(memcmp(found, job.given[i], bytes) == 0, "group_run changed input %u of its group",
+                i);
   }
-  job_end(on, &job), drop(on, group);
+  job_end(on, &job);
+  drop(on, group);
 }
 
-/* ---- order --------------------------------------------------------------------------------------------------------------- */
+/* order */
 
 static void order(tenon_on_t on) {
   first_group(on, &graph, &part, edges);
@@ -188,7 +208,8 @@ static void order(tenon_on_t on) {
   for (int round = 0; round < rig.rounds; round++) {
     job_t job, late;
     void *stream = must_stream(on);
-    job_begin(on, &job, &graph, &part, edges, 1, 0); /* its inputs hold something else until the stream comes there */
+    job_begin(on, &job, &graph, &part, edges, 1,
+              0); /* its inputs hold something else until the stream comes there */
     job_begin(on, &late, &graph, &part, edges, 2, 0);
     memcpy(job.expected, late.expected, sizeof job.expected);
     delay(on, stream, 0);
@@ -197,8 +218,11 @@ static void order(tenon_on_t on) {
     must_run(on, stream, group, &job);
     for (uint32_t i = 0; i < part.view.output_count; i++)
       must_within(on, stream, late.out[i], 0, job.out[i], 0, bytes_of(&part, part.outputs[i]));
-    expect_results(on, stream, &late, "a copy behind a group, behind a copy, on one stream (is the order kept?)");
-    job_end(on, &job), job_end(on, &late), must_stream_destroy(on, stream);
+    expect_results(on, stream, &late,
+                   "a copy behind a group, behind a copy, on one stream (is the order kept?)");
+    job_end(on, &job);
+    job_end(on, &late);
+    must_stream_destroy(on, stream);
   }
   drop(on, group);
 }
@@ -206,62 +230,79 @@ static void order(tenon_on_t on) {
 static void several(tenon_on_t on) {
   enum { RUNS = 6 };
   first_group(on, &graph, &part, edges);
-  void *group = must_compile(on, &part), *streams[2] = {must_stream(on), must_stream(on)};
+  void *group = must_compile(on, &part);
+  void *streams[2] = {must_stream(on), must_stream(on)};
   job_t *jobs = host_new(RUNS * sizeof *jobs);
   for (int round = 0; round < rig.rounds; round++) {
-    for (int i = 0; i < RUNS; i++) job_begin(on, &jobs[i], &graph, &part, edges, 10 + (uint64_t)i, 0);
-    delay(on, streams[0], 0), delay(on, streams[1], 1);
-    for (int i = 0; i < RUNS; i++) must_run(on, streams[i % 2], group, &jobs[i]);
     for (int i = 0; i < RUNS; i++)
-      expect_results(on, streams[i % 2], &jobs[i], "one of several runs of a group that were enqueued at once");
-    for (int i = 0; i < RUNS; i++) job_end(on, &jobs[i]);
+      job_begin(on, &jobs[i], &graph, &part, edges, 10 + (uint64_t)i, 0);
+    delay(on, streams[0], 0);
+    delay(on, streams[1], 1);
+    for (int i = 0; i < RUNS; i++)
+      must_run(on, streams[i % 2], group, &jobs[i]);
+    for (int i = 0; i < RUNS; i++)
+      expect_results(on, streams[i % 2], &jobs[i],
+                     "one of several runs of a group that were enqueued at once");
+    for (int i = 0; i < RUNS; i++)
+      job_end(on, &jobs[i]);
   }
-  must_stream_destroy(on, streams[0]), must_stream_destroy(on, streams[1]);
-  free(jobs), drop(on, group);
+  must_stream_destroy(on, streams[0]);
+  must_stream_destroy(on, streams[1]);
+  free(jobs);
+  drop(on, group);
 }
 
 static void freed_busy(tenon_on_t on) {
   for (int round = 0; round < rig.rounds; round++) {
     job_t job;
     first_group(on, &graph, &part, edges);
-    void *group = must_compile(on, &part), *stream = must_stream(on);
+    void *group = must_compile(on, &part);
+    void *stream = must_stream(on);
     job_begin(on, &job, &graph, &part, edges, 3, 0);
     delay(on, stream, 0);
     must_run(on, stream, group, &job);
     drop(on, group);
     group = must_compile(on, &part); /* perhaps where the other one was */
     expect_results(on, stream, &job, "a group that was freed while its run was enqueued");
-    drop(on, group), job_end(on, &job), must_stream_destroy(on, stream);
+    drop(on, group);
+    job_end(on, &job);
+    must_stream_destroy(on, stream);
   }
 }
 
-/* ---- many ---------------------------------------------------------------------------------------------------------------- */
+/* many */
 
 static void many(tenon_on_t on) {
   enum { GROUPS = 20 };
   job_t job;
   void *groups[GROUPS];
   first_group(on, &graph, &part, edges);
-  for (int i = 0; i < GROUPS; i++) groups[i] = must_compile(on, &part);
-  for (int i = 0; i < GROUPS; i += 2) drop(on, groups[i]);
+  for (int i = 0; i < GROUPS; i++)
+    groups[i] = must_compile(on, &part);
+  for (int i = 0; i < GROUPS; i += 2)
+    drop(on, groups[i]);
   for (int i = 1; i < GROUPS; i += 2) {
     job_begin(on, &job, &graph, &part, edges, (uint64_t)i, 0);
     must_run(on, NULL, groups[i], &job);
     expect_results(on, NULL, &job, "one of 20 groups, half of which were freed");
-    job_end(on, &job), drop(on, groups[i]);
+    job_end(on, &job);
+    drop(on, groups[i]);
   }
 }
 
 static void level(tenon_on_t on) {
-  uint64_t before = 0, after = 0;
+  uint64_t before = 0;
+  uint64_t after = 0;
   first_group(on, &graph, &part, edges);
   drop(on, must_compile(on, &part));
   must_finish(on);
   must(rig.table->memory_free(on, &before), "memory_free");
-  for (int i = 0; i < 20; i++) drop(on, must_compile(on, &part));
+  for (int i = 0; i < 20; i++)
+    drop(on, must_compile(on, &part));
   must_finish(on);
   must(rig.table->memory_free(on, &after), "memory_free");
-  EXPECT(after >= before, "after 20 times group_compile and group_free %llu bytes less are free: groups keep memory",
+  EXPECT(after >= before,
+         "after 20 times group_compile and group_free %llu bytes less are free: groups keep memory",
          (unsigned long long)(before - after));
 }
 
@@ -274,7 +315,8 @@ typedef struct shared_t {
 static void one_thread(void *argument, int index) {
   shared_t *s = argument;
   void *stream = must_stream(s->on);
-  for (int i = 0; i < 20; i++) must_run(s->on, stream, s->group, &s->jobs[index]);
+  for (int i = 0; i < 20; i++)
+    must_run(s->on, stream, s->group, &s->jobs[index]);
   must_pass(s->on, stream);
   must_stream_destroy(s->on, stream);
 }
@@ -283,16 +325,18 @@ static void threads(tenon_on_t on) {
   enum { THREADS = 4 };
   first_group(on, &graph, &part, edges);
   shared_t s = {on, must_compile(on, &part), host_new(THREADS * sizeof *s.jobs)};
-  for (int i = 0; i < THREADS; i++) job_begin(on, &s.jobs[i], &graph, &part, edges, 20 + (uint64_t)i, 0);
+  for (int i = 0; i < THREADS; i++)
+    job_begin(on, &s.jobs[i], &graph, &part, edges, 20 + (uint64_t)i, 0);
   in_threads(THREADS, one_thread, &s);
   for (int i = 0; i < THREADS; i++) {
     expect_results(on, NULL, &s.jobs[i], "a group that four threads ran at once");
     job_end(on, &s.jobs[i]);
   }
-  drop(on, s.group), free(s.jobs);
+  drop(on, s.group);
+  free(s.jobs);
 }
 
-/* ---- bytes ---------------------------------------------------------------------------------------------------------------- */
+/* bytes */
 
 typedef struct bytes_t {
   tenon_sink_t sink; /* first */
@@ -330,25 +374,31 @@ static void saved_on(tenon_on_t on, tenon_on_t to) {
   drop(on, group);
   char *moved = host_new(bytes.size + 1); /* at any address */
   memcpy(moved + 1, bytes.data, bytes.size);
-  scribble(bytes.data, bytes.size), free(bytes.data);
-  void *loaded = must_load(to, moved + 1, bytes.size), *second = must_load(to, moved + 1, bytes.size);
-  scribble(moved, bytes.size), free(moved);
+  scribble(bytes.data, bytes.size);
+  free(bytes.data);
+  void *loaded = must_load(to, moved + 1, bytes.size);
+  void *second = must_load(to, moved + 1, bytes.size);
+  scribble(moved, bytes.size);
+  free(moved);
   job_begin(to, &job, &graph, &part, edges, 5, 0);
   must_run(to, NULL, loaded, &job);
   expect_results(to, NULL, &job, "a group that was saved and loaded");
   drop(to, loaded);
   must_run(to, NULL, second, &job);
   expect_results(to, NULL, &job, "a group that was loaded twice, the first of which is gone");
-  drop(to, second), job_end(to, &job);
+  drop(to, second);
+  job_end(to, &job);
 }
 static void saved(tenon_on_t on) { saved_on(on, on); }
 static void saved_elsewhere(tenon_on_t on) { saved_on(on, other_of(on)); }
 
-static void refused(tenon_on_t on, const char *data, uint64_t size, const char *what, uint64_t where) {
+static void refused(tenon_on_t on, const char *data, uint64_t size, const char *what,
+                    uint64_t where) {
   void *group = NULL;
   doing("group_load(%s %llu)", what, (unsigned long long)where);
   tenon_status_t status = rig.table->group_load(on, data, size, &group);
-  EXPECT(status == TENON_INVALID, "group_load of a saved group, %s %llu: expected TENON_INVALID, found %s", what,
+  EXPECT(status == TENON_INVALID,
+         "group_load of a saved group, %s %llu: expected TENON_INVALID, found %s", what,
          (unsigned long long)where, status_name(status));
 }
 
@@ -358,7 +408,8 @@ static void damaged(tenon_on_t on) {
   void *group = must_compile(on, &part);
   bytes_t bytes = save(on, group);
   uint64_t step = bytes.size / (rig.quick ? 40 : 400) + 1;
-  for (uint64_t n = 0; n < bytes.size; n += step) { /* in memory of just that size, so that reading on is found */
+  for (uint64_t n = 0; n < bytes.size;
+       n += step) { /* in memory of just that size, so that reading on is found */
     char *cut = host_new(n);
     memcpy(cut, bytes.data, n);
     refused(on, cut, n, "cut off at byte", n);
@@ -373,45 +424,60 @@ static void damaged(tenon_on_t on) {
   must_run(on, NULL, group, &job);
   expect_results(on, NULL, &job, "a group, behind group_load of damaged bytes");
   void *loaded = must_load(on, bytes.data, bytes.size);
-  drop(on, loaded), drop(on, group), job_end(on, &job), free(bytes.data);
+  drop(on, loaded);
+  drop(on, group);
+  job_end(on, &job);
+  free(bytes.data);
 }
 
-/* ---- failures -------------------------------------------------------------------------------------------------------------- */
+/* failures */
 
 static void after_failure(tenon_on_t on) {
   job_t job;
   tenon_fault_t fault = {.size = sizeof fault};
   first_group(on, &graph, &part, edges);
-  void *group = must_compile(on, &part), *stream = must_stream(on);
+  void *group = must_compile(on, &part);
+  void *stream = must_stream(on);
   job_begin(on, &job, &graph, &part, edges, 7, 0);
-  tenon_status_t (**hook)(tenon_on_t, void *, uint64_t) = rig.table->native(on, "enqueue_failure", NULL);
+  tenon_status_t (**hook)(tenon_on_t, void *, uint64_t) =
+      rig.table->native(on, "enqueue_failure", NULL);
   doing("enqueue_failure()");
   must((*hook)(on, stream, ++rig.ticket), "enqueue_failure");
   (void)try_run(on, stream, group, &job); /* may be refused */
   doing("stream_synchronize()");
-  EXPECT(rig.table->stream_synchronize(on, stream, &fault) != TENON_OK, "a stream whose work failed gave TENON_OK");
+  EXPECT(rig.table->stream_synchronize(on, stream, &fault) != TENON_OK,
+         "a stream whose work failed gave TENON_OK");
   for (uint32_t i = 0; i < part.view.output_count; i++)
     expect_holds(on, job.out[i], 0, bytes_of(&part, part.outputs[i]), POISON, 0, 0,
                  "a result of a group behind work that failed (it is left undone)");
-  must_stream_destroy(on, stream), job_end(on, &job), drop(on, group);
+  must_stream_destroy(on, stream);
+  job_end(on, &job);
+  drop(on, group);
 }
 
 const case_t part_cases[] = {
     {"claims.computes", "A group gives what its nodes give.", NEEDS_CLAIMS, computes},
-    {"claims.weights_taken", "View and constants are not looked at after group_compile.", NEEDS_CLAIMS, weights_taken},
-    {"claims.surroundings", "Tensors at offsets; inputs and the bytes around results stay as they are.", NEEDS_CLAIMS,
+    {"claims.weights_taken", "View and constants are not looked at after group_compile.",
+     NEEDS_CLAIMS, weights_taken},
+    {"claims.surroundings",
+     "Tensors at offsets; inputs and the bytes around results stay as they are.", NEEDS_CLAIMS,
      surroundings},
-    {"claims.order", "A group keeps its place among other work of its stream.", NEEDS_CLAIMS | NEEDS_STREAMS, order},
-    {"claims.several", "Several runs of a group may be enqueued at once, on two streams.", NEEDS_CLAIMS | NEEDS_STREAMS,
-     several},
-    {"claims.freed_busy", "What is enqueued is done after group_free.", NEEDS_CLAIMS | NEEDS_STREAMS, freed_busy},
+    {"claims.order", "A group keeps its place among other work of its stream.",
+     NEEDS_CLAIMS | NEEDS_STREAMS, order},
+    {"claims.several", "Several runs of a group may be enqueued at once, on two streams.",
+     NEEDS_CLAIMS | NEEDS_STREAMS, several},
+    {"claims.freed_busy", "What is enqueued is done after group_free.",
+     NEEDS_CLAIMS | NEEDS_STREAMS, freed_busy},
     {"claims.many", "20 groups live at once, and go in any order.", NEEDS_CLAIMS, many},
     {"claims.level", "Groups give their memory back.", NEEDS_CLAIMS | NEEDS_LEVEL, level},
-    {"claims.threads", "Four threads run one group at once.", NEEDS_CLAIMS | NEEDS_STREAMS, threads},
-    {"claims.saved", "A saved group is loaded, from bytes at any address, and gives the same.", NEEDS_CLAIMS, saved},
+    {"claims.threads", "Four threads run one group at once.", NEEDS_CLAIMS | NEEDS_STREAMS,
+     threads},
+    {"claims.saved", "A saved group is loaded, from bytes at any address, and gives the same.",
+     NEEDS_CLAIMS, saved},
     {"claims.saved_elsewhere", "A group of one ordinal is loaded on another of the same target.",
      NEEDS_CLAIMS | NEEDS_PEER, saved_elsewhere},
-    {"claims.damaged", "Bytes that are cut off or changed are refused as TENON_INVALID.", NEEDS_CLAIMS, damaged},
+    {"claims.damaged", "Bytes that are cut off or changed are refused as TENON_INVALID.",
+     NEEDS_CLAIMS, damaged},
     {"claims.after_failure", "A group behind work that failed is left undone.",
      NEEDS_CLAIMS | NEEDS_STREAMS | NEEDS_HOOK, after_failure},
     {0}};

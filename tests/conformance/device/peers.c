@@ -8,9 +8,11 @@ static void answers(tenon_on_t on) {
     if (i == on->ordinal) continue;
     must(start(i), "start of ordinal %d", i);
     doing("peers()");
-    int32_t first = rig.table->peers(on, &rig.contexts[i]), second = rig.table->peers(on, &rig.contexts[i]);
+    int32_t first = rig.table->peers(on, &rig.contexts[i]);
+    int32_t second = rig.table->peers(on, &rig.contexts[i]);
     EXPECT((first == 0 || first == 1) && first == second,
-           "peers(%d, %d): expected 0 or 1, and the same twice; found %d and %d", on->ordinal, i, first, second);
+           "peers(%d, %d): expected 0 or 1, and the same twice; found %d and %d", on->ordinal, i,
+           first, second);
   }
 }
 
@@ -20,38 +22,49 @@ static void each_pair(tenon_on_t on) {
     must(start(i), "start of ordinal %d", i);
     tenon_on_t from = &rig.contexts[i];
     if (!rig.table->peers(on, from)) continue;
-    void *x = filled(from, 30000, 5 + (uint64_t)i), *y = filled(on, 30000, POISON);
+    void *x = filled(from, 30000, 5 + (uint64_t)i);
+    void *y = filled(on, 30000, POISON);
     must_peer(on, NULL, y, 0, from, x, 0, 30000);
     must_pass(on, NULL);
-    expect_holds(on, y, 0, 30000, 5 + (uint64_t)i, 0, POISON, "copy(PEER) from ordinal %d to ordinal %d", i,
-                 on->ordinal);
-    expect_holds(from, x, 0, 30000, 5 + (uint64_t)i, 0, 0, "the source of copy(PEER) on ordinal %d", i);
-    must_free(on, y), must_free(from, x);
+    expect_holds(on, y, 0, 30000, 5 + (uint64_t)i, 0, POISON,
+                 "copy(PEER) from ordinal %d to ordinal %d", i, on->ordinal);
+    expect_holds(from, x, 0, 30000, 5 + (uint64_t)i, 0, 0, "the source of copy(PEER) on ordinal %d",
+                 i);
+    must_free(on, y);
+    must_free(from, x);
   }
 }
 
 static void sizes(tenon_on_t on) {
   tenon_on_t from = other_of(on);
-  void *x = filled(from, 400000, 5), *y = must_allocate(on, 400000);
+  void *x = filled(from, 400000, 5);
+  void *y = must_allocate(on, 400000);
   for (uint64_t bytes = 1; bytes < 390000; bytes += 1 + bytes) {
-    uint64_t at = bytes % 11, to = bytes % 7;
+    uint64_t at = bytes % 11;
+    uint64_t to = bytes % 7;
     put(on, y, 0, 400000, 6);
     must_peer(on, NULL, y, to, from, x, at, bytes);
     must_pass(on, NULL);
-    expect_holds(on, y, 0, to, 6, 0, 0, "bytes before the target of copy(PEER, %llu bytes)", (unsigned long long)bytes);
-    expect_holds(on, y, to, bytes, 5, at, 6, "the target of copy(PEER, %llu bytes, from offset %llu to offset %llu)",
-                 (unsigned long long)bytes, (unsigned long long)at, (unsigned long long)to);
-    expect_holds(on, y, to + bytes, 100, 6, to + bytes, 0, "bytes behind the target of copy(PEER, %llu bytes)",
+    expect_holds(on, y, 0, to, 6, 0, 0, "bytes before the target of copy(PEER, %llu bytes)",
                  (unsigned long long)bytes);
+    expect_holds(on, y, to, bytes, 5, at, 6,
+                 "the target of copy(PEER, %llu bytes, from offset %llu to offset %llu)",
+                 (unsigned long long)bytes, (unsigned long long)at, (unsigned long long)to);
+    expect_holds(on, y, to + bytes, 100, 6, to + bytes, 0,
+                 "bytes behind the target of copy(PEER, %llu bytes)", (unsigned long long)bytes);
   }
-  must_free(from, x), must_free(on, y);
+  must_free(from, x);
+  must_free(on, y);
 }
 
 static void order(tenon_on_t on) {
   tenon_on_t from = other_of(on);
   for (int round = 0; round < rig.rounds; round++) {
-    void *stream = must_stream(on), *x = filled(from, 20000, 5), *y = filled(on, 20000, 6),
-         *z = filled(on, 20000, POISON), *before = filled(on, 20000, POISON);
+    void *stream = must_stream(on);
+    void *x = filled(from, 20000, 5);
+    void *y = filled(on, 20000, 6);
+    void *z = filled(on, 20000, POISON);
+    void *before = filled(on, 20000, POISON);
     delay(on, stream, 0);
     must_within(on, stream, before, 0, y, 0, 20000);
     must_peer(on, stream, y, 0, from, x, 0, 20000);
@@ -59,27 +72,40 @@ static void order(tenon_on_t on) {
     must_pass(on, stream);
     expect_holds(on, before, 0, 20000, 6, 0, 5,
                  "a copy WITHIN before copy(PEER) on the same stream (is the order kept?)");
-    expect_holds(on, z, 0, 20000, 5, 0, 6, "a copy WITHIN behind copy(PEER) on the same stream (is the order kept?)");
-    must_stream_destroy(on, stream), must_free(from, x), must_free(on, y), must_free(on, z), must_free(on, before);
+    expect_holds(on, z, 0, 20000, 5, 0, 6,
+                 "a copy WITHIN behind copy(PEER) on the same stream (is the order kept?)");
+    must_stream_destroy(on, stream);
+    must_free(from, x);
+    must_free(on, y);
+    must_free(on, z);
+    must_free(on, before);
   }
 }
 
 static void behind_event(tenon_on_t on) {
   tenon_on_t from = other_of(on);
   for (int round = 0; round < rig.rounds; round++) {
-    void *a = must_stream(from), *b = must_stream(on), *event = must_event(from);
-    void *x = filled(from, 20000, 5), *y = filled(from, 20000, POISON), *z = filled(on, 20000, 6);
+    void *a = must_stream(from);
+    void *b = must_stream(on);
+    void *event = must_event(from);
+    void *x = filled(from, 20000, 5);
+    void *y = filled(from, 20000, POISON);
+    void *z = filled(on, 20000, 6);
     delay(from, a, 0);
     must_within(from, a, y, 0, x, 0, 20000);
     must_record(from, event, a);
     must_wait(on, b, from, event);
     must_peer(on, b, z, 0, from, y, 0, 20000);
     must_pass(on, b);
-    expect_holds(
-        on, z, 0, 20000, 5, 0, POISON,
-        "copy(PEER) behind stream_wait for an event of the ordinal that it copies from (does the stream wait?)");
-    must_event_destroy(from, event), must_stream_destroy(from, a), must_stream_destroy(on, b);
-    must_free(from, x), must_free(from, y), must_free(on, z);
+    expect_holds(on, z, 0, 20000, 5, 0, POISON,
+                 "copy(PEER) behind stream_wait for an event of the ordinal that it copies from "
+                 "(does the stream wait?)");
+    must_event_destroy(from, event);
+    must_stream_destroy(from, a);
+    must_stream_destroy(on, b);
+    must_free(from, x);
+    must_free(from, y);
+    must_free(on, z);
   }
 }
 
@@ -87,32 +113,40 @@ static void freed_while_read(tenon_on_t on) {
   tenon_on_t from = other_of(on);
   const uint64_t bytes = 100000;
   for (int round = 0; round < rig.rounds; round++) {
-    void *stream = must_stream(on), *x = filled(from, bytes, 5), *y = filled(on, bytes, POISON), *next[4];
+    void *stream = must_stream(on);
+    void *x = filled(from, bytes, 5);
+    void *y = filled(on, bytes, POISON);
+    void *next[4];
     delay(on, stream, 0);
     must_peer(on, stream, y, 0, from, x, 0, bytes);
     must_free(from, x);
-    for (int i = 0; i < 4; i++) next[i] = filled(from, bytes, 6);
+    for (int i = 0; i < 4; i++)
+      next[i] = filled(from, bytes, 6);
     must_pass(on, stream);
     expect_holds(on, y, 0, bytes, 5, 0, 6,
-                 "copy(PEER) from memory that was freed while the copy was enqueued on another ordinal: its memory was "
-                 "given away too early");
-    for (int i = 0; i < 4; i++) must_free(from, next[i]);
-    must_free(on, y), must_stream_destroy(on, stream);
+                 "copy(PEER) from memory that was freed while the copy was enqueued on another "
+                 "ordinal: its memory was given away too early");
+    for (int i = 0; i < 4; i++)
+      must_free(from, next[i]);
+    must_free(on, y);
+    must_stream_destroy(on, stream);
   }
 }
 
-/* ---- of others ------------------------------------------------------------------------------------------------------- */
+/* of others */
 
 static void unknown_name(tenon_on_t on) {
   doing("native(\"no such object\")");
   EXPECT(rig.table->native(on, "no such object", NULL) == NULL,
          "native of a name that does not exist: expected NULL, found an object");
-  EXPECT(rig.table->native(on, "", NULL) == NULL, "native of the name \"\": expected NULL, found an object");
+  EXPECT(rig.table->native(on, "", NULL) == NULL,
+         "native of the name \"\": expected NULL, found an object");
 }
 
 static void same_native(tenon_on_t on) {
-  static const char *const names[] = {"enqueue_failure", "stream",    "cl_context", "cl_command_queue",
-                                      "cl_device_id",    "CUcontext", "CUstream",   "CUdevice"};
+  static const char *const names[] = {"enqueue_failure",  "stream",       "cl_context",
+                                      "cl_command_queue", "cl_device_id", "CUcontext",
+                                      "CUstream",         "CUdevice"};
   for (int i = 0; i < 8; i++) {
     doing("native(\"%s\")", names[i]);
     EXPECT(rig.table->native(on, names[i], NULL) == rig.table->native(on, names[i], NULL),
@@ -121,7 +155,8 @@ static void same_native(tenon_on_t on) {
 }
 
 static void memory_import(tenon_on_t on) { /* memory of its own serves as that of others */
-  void *native = filled(on, 20000, 5), *handle = NULL;
+  void *native = filled(on, 20000, 5);
+  void *handle = NULL;
   doing("memory_import()");
   tenon_status_t status = rig.table->memory_import(on, native, 20000, &handle);
   if (status != TENON_OK) skip_case("memory_import does not take a handle of allocate: %s", said());
@@ -137,48 +172,66 @@ static void memory_import(tenon_on_t on) { /* memory of its own serves as that o
 
 static void stream_import(tenon_on_t on) {
   static const char *const names[] = {"stream", "cl_command_queue", "CUstream"};
-  void *stream = must_stream(on), *native = NULL, *imported = NULL;
-  for (int i = 0; i < 3 && !native; i++) native = rig.table->native(on, names[i], stream);
-  if (!native) skip_case("native has no object \"stream\", \"cl_command_queue\" or \"CUstream\" of a stream");
+  void *stream = must_stream(on);
+  void *native = NULL;
+  void *imported = NULL;
+  for (int i = 0; i < 3 && !native; i++)
+    native = rig.table->native(on, names[i], stream);
+  if (!native)
+    skip_case("native has no object \"stream\", \"cl_command_queue\" or \"CUstream\" of a stream");
   doing("stream_import()");
-  must(rig.table->stream_import(on, native, &imported), "stream_import of a native stream of its own");
+  must(rig.table->stream_import(on, native, &imported),
+       "stream_import of a native stream of its own");
   for (int round = 0; round < rig.rounds; round++) {
-    void *x = filled(on, 20000, 5), *y = filled(on, 20000, POISON), *z = filled(on, 20000, 6);
+    void *x = filled(on, 20000, 5);
+    void *y = filled(on, 20000, POISON);
+    void *z = filled(on, 20000, 6);
     delay(on, stream, 0);
     must_within(on, stream, y, 0, x, 0, 20000);
     must_within(on, imported, z, 0, y, 0, 20000); /* the same stream by another name */
     must_pass(on, imported);
-    expect_holds(on, z, 0, 20000, 5, 0, POISON,
-                 "a copy on an imported stream, behind work on the stream that it is (is the order kept?)");
-    must_free(on, x), must_free(on, y), must_free(on, z);
+    expect_holds(
+        on, z, 0, 20000, 5, 0, POISON,
+        "a copy on an imported stream, behind work on the stream that it is (is the order kept?)");
+    must_free(on, x);
+    must_free(on, y);
+    must_free(on, z);
   }
   doing("stream_forget()");
   rig.table->stream_forget(on, imported);
-  void *y = filled(on, 20000, POISON), *x = filled(on, 20000, 5);
+  void *y = filled(on, 20000, POISON);
+  void *x = filled(on, 20000, 5);
   must_within(on, stream, y, 0, x, 0, 20000);
   must_pass(on, stream);
-  expect_holds(on, y, 0, 20000, 5, 0, POISON, "a copy on a stream that was imported and given back");
-  must_stream_destroy(on, stream), must_free(on, x), must_free(on, y);
+  expect_holds(on, y, 0, 20000, 5, 0, POISON,
+               "a copy on a stream that was imported and given back");
+  must_stream_destroy(on, stream);
+  must_free(on, x);
+  must_free(on, y);
 }
 
 const case_t peer_cases[] = {
-    {"peers.answers", "peers says 0 or 1 of each pair of ordinals, and the same twice.", NEEDS_DIRECT, answers},
+    {"peers.answers", "peers says 0 or 1 of each pair of ordinals, and the same twice.",
+     NEEDS_DIRECT, answers},
     {"peers.each_pair", "Copies from each other ordinal that is a peer.", NEEDS_DIRECT, each_pair},
-    {"peers.sizes", "Copies from another ordinal of 1 byte to 390 kB, at odd offsets, leave what is around.",
+    {"peers.sizes",
+     "Copies from another ordinal of 1 byte to 390 kB, at odd offsets, leave what is around.",
      NEEDS_DIRECT, sizes},
-    {"peers.order", "Copies from another ordinal keep their order on their stream.", NEEDS_DIRECT | NEEDS_STREAMS,
-     order},
+    {"peers.order", "Copies from another ordinal keep their order on their stream.",
+     NEEDS_DIRECT | NEEDS_STREAMS, order},
     {"peers.behind_event", "A copy from another ordinal waits for an event of that ordinal.",
      NEEDS_DIRECT | NEEDS_EVENTS, behind_event},
-    {"peers.freed_while_read", "Memory freed while another ordinal still reads it is not given away before.",
+    {"peers.freed_while_read",
+     "Memory freed while another ordinal still reads it is not given away before.",
      NEEDS_DIRECT | NEEDS_STREAMS, freed_while_read},
     {0}};
 
 const case_t import_cases[] = {
-    {"imports.unknown_name", "native gives NULL for names that do not exist.", NEEDS_NATIVE, unknown_name},
+    {"imports.unknown_name", "native gives NULL for names that do not exist.", NEEDS_NATIVE,
+     unknown_name},
     {"imports.same_native", "native gives the same object twice.", NEEDS_NATIVE, same_native},
-    {"imports.memory", "Imported memory is read and written, and stays its owner's.", NEEDS_MEMORY_IMPORT,
-     memory_import},
+    {"imports.memory", "Imported memory is read and written, and stays its owner's.",
+     NEEDS_MEMORY_IMPORT, memory_import},
     {"imports.stream", "Work on an imported stream keeps its order with the owner's.",
      NEEDS_STREAM_IMPORT | NEEDS_NATIVE | NEEDS_STREAMS, stream_import},
     {0}};

@@ -21,8 +21,10 @@ static void usable(tenon_on_t on) {
     memset(data, 0, sizes[i]);
     must_out(on, NULL, data, memory, 0, sizes[i]);
     must_pass(on, NULL);
-    expect_pattern(data, sizes[i], 5, 0, 0, "copy(OUT, %llu bytes) to pinned memory", (unsigned long long)sizes[i]);
-    must_free(on, memory), host_free(on, data);
+    expect_pattern(data, sizes[i], 5, 0, 0, "copy(OUT, %llu bytes) to pinned memory",
+                   (unsigned long long)sizes[i]);
+    must_free(on, memory);
+    host_free(on, data);
   }
 }
 
@@ -37,22 +39,32 @@ static void parts(tenon_on_t on) { /* copies from and to odd places of it leave 
     must_pass(on, NULL);
     expect_pattern(data, at, 7, 0, 0, "pinned memory before the target of copy(OUT, %llu bytes)",
                    (unsigned long long)bytes);
-    expect_pattern(data + at, bytes, 8, at, 7, "the target of copy(OUT, %llu bytes) in pinned memory",
+    expect_pattern(data + at, bytes, 8, at, 7,
+                   "the target of copy(OUT, %llu bytes) in pinned memory",
                    (unsigned long long)bytes);
     expect_pattern(data + at + bytes, size - at - bytes, 7, at + bytes, 0,
-                   "pinned memory behind the target of copy(OUT, %llu bytes)", (unsigned long long)bytes);
+                   "pinned memory behind the target of copy(OUT, %llu bytes)",
+                   (unsigned long long)bytes);
   }
-  must_free(on, memory), host_free(on, data);
+  must_free(on, memory);
+  host_free(on, data);
 }
 
 static void distinct(tenon_on_t on) {
   uint8_t *data[40];
-  for (uint64_t i = 0; i < 40; i++) data[i] = must_pinned(on, 5000), pattern(data[i], 5000, i, 0);
-  for (uint64_t i = 0; i < 40; i += 3) host_free(on, data[i]), data[i] = NULL;
+  for (uint64_t i = 0; i < 40; i++) {
+    data[i] = must_pinned(on, 5000);
+    pattern(data[i], 5000, i, 0);
+  }
+  for (uint64_t i = 0; i < 40; i += 3) {
+    host_free(on, data[i]);
+    data[i] = NULL;
+  }
   for (uint64_t i = 0; i < 40; i++) {
     if (!data[i]) continue;
-    expect_pattern(data[i], 5000, i, 0, 0,
-                   "pinned memory, after other allocations were written and freed (do two overlap?)");
+    expect_pattern(
+        data[i], 5000, i, 0, 0,
+        "pinned memory, after other allocations were written and freed (do two overlap?)");
     host_free(on, data[i]);
   }
 }
@@ -60,10 +72,15 @@ static void distinct(tenon_on_t on) {
 /* Copies of pinned memory need not wait: it may be reused when an event behind the copy is done. */
 static void ring(tenon_on_t on) {
   const uint64_t bytes = 100000;
-  void *stream = must_stream(on), *memory[24], *events[3];
+  void *stream = must_stream(on);
+  void *memory[24], *events[3];
   uint8_t *slots[3];
-  for (int i = 0; i < 3; i++) slots[i] = must_pinned(on, bytes), events[i] = must_event(on);
-  for (int i = 0; i < 24; i++) memory[i] = filled(on, bytes, POISON);
+  for (int i = 0; i < 3; i++) {
+    slots[i] = must_pinned(on, bytes);
+    events[i] = must_event(on);
+  }
+  for (int i = 0; i < 24; i++)
+    memory[i] = filled(on, bytes, POISON);
   delay(on, stream, 0);
   for (int i = 0; i < 24; i++) {
     must_event_pass(on, events[i % 3]);
@@ -74,33 +91,46 @@ static void ring(tenon_on_t on) {
   must_pass(on, stream);
   for (int i = 0; i < 24; i++) {
     expect_holds(on, memory[i], 0, bytes, (uint64_t)i, 0, POISON,
-                 "copy(IN) number %d through a ring of three pinned buffers, each reused when its event is done (is "
-                 "the event early, or the copy late?)",
+                 "copy(IN) number %d through a ring of three pinned buffers, each reused when its "
+                 "event is done (is the event early, or the copy late?)",
                  i);
     must_free(on, memory[i]);
   }
-  for (int i = 0; i < 3; i++) host_free(on, slots[i]), must_event_destroy(on, events[i]);
+  for (int i = 0; i < 3; i++) {
+    host_free(on, slots[i]);
+    must_event_destroy(on, events[i]);
+  }
   must_stream_destroy(on, stream);
 }
 
 static void out_ring(tenon_on_t on) {
   const uint64_t bytes = 100000;
-  void *stream = must_stream(on), *memory[12], *events[12];
+  void *stream = must_stream(on);
+  void *memory[12], *events[12];
   uint8_t *data = must_pinned(on, 12 * bytes);
   pattern(data, 12 * bytes, POISON, 0);
-  for (int i = 0; i < 12; i++) memory[i] = filled(on, bytes, (uint64_t)i), events[i] = must_event(on);
+  for (int i = 0; i < 12; i++) {
+    memory[i] = filled(on, bytes, (uint64_t)i);
+    events[i] = must_event(on);
+  }
   delay(on, stream, 0);
-  for (uint64_t i = 0; i < 12; i++)
-    must_out(on, stream, data + i * bytes, memory[i], 0, bytes), must_record(on, events[i], stream);
+  for (uint64_t i = 0; i < 12; i++) {
+    must_out(on, stream, data + i * bytes, memory[i], 0, bytes);
+    must_record(on, events[i], stream);
+  }
   for (uint64_t i = 0; i < 12; i++) {
     must_event_pass(on, events[i]);
-    expect_pattern(
-        data + i * bytes, bytes, i, 0, 0,
-        "pinned memory after copy(OUT) number %llu, when an event behind it is done (does the event come early?)",
-        (unsigned long long)i);
+    expect_pattern(data + i * bytes, bytes, i, 0, 0,
+                   "pinned memory after copy(OUT) number %llu, when an event behind it is done "
+                   "(does the event come early?)",
+                   (unsigned long long)i);
   }
-  for (int i = 0; i < 12; i++) must_free(on, memory[i]), must_event_destroy(on, events[i]);
-  host_free(on, data), must_stream_destroy(on, stream);
+  for (int i = 0; i < 12; i++) {
+    must_free(on, memory[i]);
+    must_event_destroy(on, events[i]);
+  }
+  host_free(on, data);
+  must_stream_destroy(on, stream);
 }
 
 static void refused(tenon_on_t on) {
@@ -119,22 +149,25 @@ static void of_other(tenon_on_t on) { /* it is host memory: another ordinal copi
   pattern(data, 5000, 5, 0);
   must_in(other, NULL, memory, 0, data, 5000);
   must_pass(other, NULL);
-  expect_holds(other, memory, 0, 5000, 5, 0, POISON, "copy(IN) on ordinal %d from pinned memory of ordinal %d",
-               other->ordinal, on->ordinal);
-  must_free(other, memory), host_free(on, data);
+  expect_holds(other, memory, 0, 5000, 5, 0, POISON,
+               "copy(IN) on ordinal %d from pinned memory of ordinal %d", other->ordinal,
+               on->ordinal);
+  must_free(other, memory);
+  host_free(on, data);
 }
 
 const case_t pinned_cases[] = {
-    {"pinned.usable", "Pinned memory of many sizes is read and written by the host and by copies.", NEEDS_PINNED,
-     usable},
+    {"pinned.usable", "Pinned memory of many sizes is read and written by the host and by copies.",
+     NEEDS_PINNED, usable},
     {"pinned.parts", "Copies to parts of pinned memory leave what is around.", NEEDS_PINNED, parts},
     {"pinned.distinct", "40 pinned allocations do not share memory.", NEEDS_PINNED, distinct},
     {"pinned.ring", "Pinned memory may be overwritten when an event behind a copy IN is done.",
      NEEDS_PINNED | NEEDS_EVENTS, ring},
     {"pinned.out_ring", "Pinned memory has what a copy OUT brings when an event behind it is done.",
      NEEDS_PINNED | NEEDS_EVENTS, out_ring},
-    {"pinned.refused", "A pinned allocation that is too large gives TENON_MEMORY; the next one works.", NEEDS_PINNED,
+    {"pinned.refused",
+     "A pinned allocation that is too large gives TENON_MEMORY; the next one works.", NEEDS_PINNED,
      refused},
-    {"pinned.of_other", "Pinned memory of one ordinal is host memory for another.", NEEDS_PINNED | NEEDS_PEER,
-     of_other},
+    {"pinned.of_other", "Pinned memory of one ordinal is host memory for another.",
+     NEEDS_PINNED | NEEDS_PEER, of_other},
     {0}};

@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* ---- the table: nothing is called ------------------------------------------------------------------------------------ */
+/* the table: nothing is called */
 
 static void name(tenon_on_t on) {
   (void)on;
@@ -19,21 +19,24 @@ static void name(tenon_on_t on) {
 
 static void version(tenon_on_t on) {
   (void)on;
-  EXPECT(rig.table->abi >> 16 == TENON_DEVICE_ABI >> 16, "table.abi: expected version %u of the contract, found %u",
-         TENON_DEVICE_ABI >> 16, rig.table->abi >> 16);
-  EXPECT(rig.table->size >= offsetof(tenon_device_table_t, stream_create) && rig.table->size % sizeof(void *) == 0,
+  EXPECT(rig.table->abi >> 16 == TENON_DEVICE_ABI >> 16,
+         "table.abi: expected version %u of the contract, found %u", TENON_DEVICE_ABI >> 16,
+         rig.table->abi >> 16);
+  EXPECT(rig.table->size >= offsetof(tenon_device_table_t, stream_create) &&
+             rig.table->size % sizeof(void *) == 0,
          "table.size: expected at least %zu, up to synchronize, and whole slots; found %u",
          offsetof(tenon_device_table_t, stream_create), rig.table->size);
-  EXPECT(rig.table->type > 1,
-         "table.type: expected a device type of DLPack (12 for what it has no number for), found %d%s", rig.table->type,
-         rig.table->type == 1 ? ", the CPU" : "");
+  EXPECT(
+      rig.table->type > 1,
+      "table.type: expected a device type of DLPack (12 for what it has no number for), found %d%s",
+      rig.table->type, rig.table->type == 1 ? ", the CPU" : "");
 }
 
 typedef struct slot_t {
   const char *name;
   uint32_t at;
 } slot_t;
-#define SLOT(name)                                                                                                     \
+#define SLOT(name)                                                                                 \
   { #name, (uint32_t)offsetof(tenon_device_table_t, name) }
 
 static int is_there(slot_t slot) {
@@ -47,42 +50,49 @@ static void mandatory(tenon_on_t on) {
   (void)on;
   static const slot_t slots[] = {SLOT(enumerate), SLOT(start), SLOT(stop), SLOT(properties),
                                  SLOT(allocate),  SLOT(free),  SLOT(copy), SLOT(synchronize)};
-  for (int i = 0; i < 8; i++) EXPECT(is_there(slots[i]), "the table has no %s, which every plug-in has", slots[i].name);
+  for (int i = 0; i < 8; i++)
+    EXPECT(is_there(slots[i]), "the table has no %s, which every plug-in has", slots[i].name);
 }
 
 static void groups(tenon_on_t on) {
   (void)on;
   static const slot_t slots[][8] = {
       {SLOT(stream_create), SLOT(stream_destroy), SLOT(stream_query), SLOT(stream_synchronize)},
-      {SLOT(event_create), SLOT(event_destroy), SLOT(event_record), SLOT(event_query), SLOT(event_synchronize),
-       SLOT(stream_wait)},
+      {SLOT(event_create), SLOT(event_destroy), SLOT(event_record), SLOT(event_query),
+       SLOT(event_synchronize), SLOT(stream_wait)},
       {SLOT(host_allocate), SLOT(host_free)},
       {SLOT(memory_import), SLOT(memory_forget)},
       {SLOT(stream_import), SLOT(stream_forget)},
       {SLOT(compile), SLOT(program_load), SLOT(program_unload), SLOT(kernel_find), SLOT(launch)},
       {SLOT(record_begin), SLOT(record_end), SLOT(replay), SLOT(recording_free)},
-      {SLOT(claim), SLOT(group_compile), SLOT(group_run), SLOT(group_save), SLOT(group_load), SLOT(group_free)}};
+      {SLOT(claim), SLOT(group_compile), SLOT(group_run), SLOT(group_save), SLOT(group_load),
+       SLOT(group_free)}};
   for (int g = 0; g < 8; g++)
     for (int i = 1; i < 8 && slots[g][i].name; i++)
       EXPECT(is_there(slots[g][i]) == is_there(slots[g][0]),
              "the table has %s but not %s: of these slots all are there or none",
-             slots[g][is_there(slots[g][0]) ? 0 : i].name, slots[g][is_there(slots[g][0]) ? i : 0].name);
+             slots[g][is_there(slots[g][0]) ? 0 : i].name,
+             slots[g][is_there(slots[g][0]) ? i : 0].name);
   EXPECT(!HAS(event_create) || HAS(stream_create),
          "the table has event_create but not stream_create: events are of streams");
   EXPECT(!HAS(event_time) || HAS(event_create), "the table has event_time but not event_create");
 }
 
-/* ---- what it says of itself ------------------------------------------------------------------------------------------ */
+/* what it says of itself */
 
 static void texts(tenon_on_t on) {
   (void)on;
   const struct {
-    const char *name, *text;
-  } all[] = {{"name", rig.properties.name}, {"driver", rig.properties.driver}, {"target", rig.properties.target}};
+    const char *name;
+    const char *text;
+  } all[] = {{"name", rig.properties.name},
+             {"driver", rig.properties.driver},
+             {"target", rig.properties.target}};
   for (int i = 0; i < 3; i++) {
     EXPECT(all[i].text, "properties.%s: expected a text, found NULL", all[i].name);
     EXPECT(i == 2 || all[i].text[0], "properties.%s: expected a text, found \"\"", all[i].name);
-    EXPECT(strlen(all[i].text) < 1000, "properties.%s: expected fewer than 1000 characters, found %zu", all[i].name,
+    EXPECT(strlen(all[i].text) < 1000,
+           "properties.%s: expected fewer than 1000 characters, found %zu", all[i].name,
            strlen(all[i].text));
   }
   EXPECT(!rig.properties.languages || rig.properties.target[0],
@@ -92,16 +102,18 @@ static void texts(tenon_on_t on) {
 static void alignment(tenon_on_t on) {
   (void)on;
   uint32_t a = rig.properties.alignment;
-  EXPECT(a >= 64 && (a & (a - 1)) == 0, "properties.alignment: expected a power of two, at least 64; found %u", a);
+  EXPECT(a >= 64 && (a & (a - 1)) == 0,
+         "properties.alignment: expected a power of two, at least 64; found %u", a);
 }
 
 static void sizes(tenon_on_t on) {
   (void)on;
   const tenon_device_properties_t *p = &rig.properties;
   EXPECT(!p->memory || p->largest <= p->memory,
-         "properties.largest: expected at most properties.memory, %llu; found %llu", (unsigned long long)p->memory,
-         (unsigned long long)p->largest);
-  EXPECT(!p->memory || p->memory >= (uint64_t)1 << 20, "properties.memory: expected bytes, at least a MiB; found %llu",
+         "properties.largest: expected at most properties.memory, %llu; found %llu",
+         (unsigned long long)p->memory, (unsigned long long)p->largest);
+  EXPECT(!p->memory || p->memory >= (uint64_t)1 << 20,
+         "properties.memory: expected bytes, at least a MiB; found %llu",
          (unsigned long long)p->memory);
 }
 
@@ -119,11 +131,14 @@ static void features(tenon_on_t on) {
 
 static void languages(tenon_on_t on) {
   (void)on;
-  EXPECT(!rig.properties.languages || HAS(compile), "properties.languages is 0x%x, but the slot compile is not there",
+  EXPECT(!rig.properties.languages || HAS(compile),
+         "properties.languages is 0x%x, but the slot compile is not there",
          rig.properties.languages);
-  EXPECT(!HAS(compile) || rig.properties.languages, "the slot compile is there, but properties.languages is 0");
+  EXPECT(!HAS(compile) || rig.properties.languages,
+         "the slot compile is there, but properties.languages is 0");
   EXPECT(!(rig.properties.languages & 1),
-         "properties.languages: bit i is language i, and there is no language 0; found 0x%x", rig.properties.languages);
+         "properties.languages: bit i is language i, and there is no language 0; found 0x%x",
+         rig.properties.languages);
   EXPECT(!HAS(launch) || rig.properties.group_most > 0,
          "properties.group_most: expected at least 1 of a device that launches, found 0");
 }
@@ -131,14 +146,18 @@ static void languages(tenon_on_t on) {
 static int list_of(const char *list_name, const uint32_t *list, int dtypes) {
   int count = 0;
   for (; list && list[count]; count++) {
-    EXPECT(count < 200, "properties.%s: expected a list that ends with 0, found no end after 200 entries", list_name);
+    EXPECT(count < 200,
+           "properties.%s: expected a list that ends with 0, found no end after 200 entries",
+           list_name);
     if (!dtypes) continue;
     tenon_dtype_t d = tenon_dtype(list[count]);
     EXPECT(d.lanes == 1 && d.bits >= 1 && d.bits <= 128 && d.code <= 17,
-           "properties.%s: entry %d is no dtype: 0x%x (does the list end with 0?)", list_name, count, list[count]);
+           "properties.%s: entry %d is no dtype: 0x%x (does the list end with 0?)", list_name,
+           count, list[count]);
     for (int k = 0; k < count; k++)
-      EXPECT(list[k] != list[count], "properties.%s: entry %d is there twice: 0x%x (does the list end with 0?)",
-             list_name, count, list[count]);
+      EXPECT(list[k] != list[count],
+             "properties.%s: entry %d is there twice: 0x%x (does the list end with 0?)", list_name,
+             count, list[count]);
   }
   return count;
 }
@@ -146,25 +165,33 @@ static int list_of(const char *list_name, const uint32_t *list, int dtypes) {
 static void lists(tenon_on_t on) {
   (void)on;
   const tenon_device_properties_t *p = &rig.properties;
-  list_of("stores", p->stores, 1), list_of("computes", p->computes, 1), list_of("atomics", p->atomics, 1),
-      list_of("layouts", p->layouts, 0);
+  list_of("stores", p->stores, 1);
+  list_of("computes", p->computes, 1);
+  list_of("atomics", p->atomics, 1);
+  list_of("layouts", p->layouts, 0);
   for (int i = 0; p->computes && p->stores && p->computes[i]; i++) {
     int found = 0;
-    for (int k = 0; p->stores[k]; k++) found |= p->stores[k] == p->computes[i];
+    for (int k = 0; p->stores[k]; k++)
+      found |= p->stores[k] == p->computes[i];
     EXPECT(found, "properties.computes has 0x%x, which properties.stores has not", p->computes[i]);
   }
   for (int i = 0; p->atomics && p->atomics[i]; i++)
     EXPECT(p->features & TENON_DEVICE_WIDE_ATOMICS || tenon_dtype(p->atomics[i]).bits < 64,
-           "properties.atomics has a dtype of 64 bits (0x%x), but TENON_DEVICE_WIDE_ATOMICS is not set", p->atomics[i]);
+           "properties.atomics has a dtype of 64 bits (0x%x), but TENON_DEVICE_WIDE_ATOMICS is not "
+           "set",
+           p->atomics[i]);
 }
 
 static void same_twice(tenon_on_t on) {
-  tenon_device_properties_t again = {.size = sizeof again}, *p = &rig.properties;
+  tenon_device_properties_t again = {.size = sizeof again};
+  tenon_device_properties_t *p = &rig.properties;
   doing("properties()");
   must(rig.table->properties(on, &again), "properties");
-  EXPECT(again.size == sizeof again, "properties changed `size`: expected %zu, found %u", sizeof again, again.size);
-  EXPECT(again.features == p->features && again.memory == p->memory && again.largest == p->largest &&
-             again.alignment == p->alignment && again.languages == p->languages && again.group_most == p->group_most,
+  EXPECT(again.size == sizeof again, "properties changed `size`: expected %zu, found %u",
+         sizeof again, again.size);
+  EXPECT(again.features == p->features && again.memory == p->memory &&
+             again.largest == p->largest && again.alignment == p->alignment &&
+             again.languages == p->languages && again.group_most == p->group_most,
          "properties gives other values when it is called again");
   EXPECT(strcmp(again.name, p->name) == 0 && strcmp(again.driver, p->driver) == 0 &&
              strcmp(again.target, p->target) == 0,
@@ -180,19 +207,23 @@ static void larger(tenon_on_t on) { /* a newer host's structure */
   doing("properties()");
   must(rig.table->properties(on, &newer.p), "properties with a structure of a newer host");
   for (size_t i = 0; i < sizeof newer.guard; i++)
-    EXPECT(newer.guard[i] == 0, "properties wrote behind the fields that it knows, in the structure of a newer host");
+    EXPECT(newer.guard[i] == 0,
+           "properties wrote behind the fields that it knows, in the structure of a newer host");
 }
 
 static void of_ordinals(tenon_on_t on) {
   tenon_on_t other = other_of(on);
   tenon_device_properties_t p = {.size = sizeof p};
   char before[3][200];
-  snprintf(before[0], 200, "%s", rig.properties.name), snprintf(before[1], 200, "%s", rig.properties.driver),
-      snprintf(before[2], 200, "%s", rig.properties.target);
+  snprintf(before[0], 200, "%s", rig.properties.name);
+  snprintf(before[1], 200, "%s", rig.properties.driver);
+  snprintf(before[2], 200, "%s", rig.properties.target);
   doing("properties() of ordinal %d", other->ordinal);
   must(rig.table->properties(other, &p), "properties of ordinal %d", other->ordinal);
-  EXPECT(p.name && p.driver && p.target, "properties of ordinal %d: expected texts, found NULL", other->ordinal);
-  EXPECT(strncmp(before[0], rig.properties.name, 199) == 0 && strncmp(before[1], rig.properties.driver, 199) == 0 &&
+  EXPECT(p.name && p.driver && p.target, "properties of ordinal %d: expected texts, found NULL",
+         other->ordinal);
+  EXPECT(strncmp(before[0], rig.properties.name, 199) == 0 &&
+             strncmp(before[1], rig.properties.driver, 199) == 0 &&
              strncmp(before[2], rig.properties.target, 199) == 0,
          "texts of properties changed when those of another ordinal were asked for");
 }
@@ -212,6 +243,7 @@ const case_t property_cases[] = {
     {"properties.languages", "Languages and groups agree with the table.", 0, languages},
     {"properties.lists", "Lists end with 0, and have dtypes, each once.", 0, lists},
     {"properties.same_twice", "Asked again, the properties are the same.", 0, same_twice},
-    {"properties.larger", "The structure of a newer host is filled in only where it is known.", 0, larger},
+    {"properties.larger", "The structure of a newer host is filled in only where it is known.", 0,
+     larger},
     {"properties.of_ordinals", "Properties of two ordinals are apart.", NEEDS_PEER, of_ordinals},
     {0}};

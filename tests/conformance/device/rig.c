@@ -11,11 +11,12 @@ struct rig_t rig;
 static pthread_mutex_t board_lock = PTHREAD_MUTEX_INITIALIZER;
 static _Thread_local char last_said[8192];
 
-/* ---- findings -------------------------------------------------------------------------------------------------------- */
+/* findings */
 
 static void end_case(int32_t outcome, const char *format, va_list arguments) {
   pthread_mutex_lock(&board_lock); /* for good: the first of several threads is heard */
-  vsnprintf(rig.board->results[rig.board->current].text, sizeof rig.board->results[0].text, format, arguments);
+  vsnprintf(rig.board->results[rig.board->current].text, sizeof rig.board->results[0].text, format,
+            arguments);
   rig.board->results[rig.board->current].outcome = outcome;
   _exit(0);
 }
@@ -58,12 +59,24 @@ const char *said(void) { return last_said[0] ? last_said : "(nothing said by ten
 void hush(void) { last_said[0] = 0; }
 
 const char *status_name(tenon_status_t status) {
-  static const char *const names[] = {
-      "TENON_OK",        "TENON_CANCELLED", "TENON_UNKNOWN",       "TENON_INVALID",  "TENON_DEADLINE",
-      "TENON_NOT_FOUND", "TENON_EXISTS",    "TENON_DENIED",        "TENON_MEMORY",   "TENON_PRECONDITION",
-      "TENON_ABORTED",   "TENON_RANGE",     "TENON_UNIMPLEMENTED", "TENON_INTERNAL", "TENON_UNAVAILABLE"};
-  return status >= 0 && status < (tenon_status_t)(sizeof names / sizeof *names) ? names[status]
-                                                                                : "a status that does not exist";
+  static const char *const names[] = {"TENON_OK",
+                                      "TENON_CANCELLED",
+                                      "TENON_UNKNOWN",
+                                      "TENON_INVALID",
+                                      "TENON_DEADLINE",
+                                      "TENON_NOT_FOUND",
+                                      "TENON_EXISTS",
+                                      "TENON_DENIED",
+                                      "TENON_MEMORY",
+                                      "TENON_PRECONDITION",
+                                      "TENON_ABORTED",
+                                      "TENON_RANGE",
+                                      "TENON_UNIMPLEMENTED",
+                                      "TENON_INTERNAL",
+                                      "TENON_UNAVAILABLE"};
+  return status >= 0 && status < (tenon_status_t)(sizeof names / sizeof *names)
+             ? names[status]
+             : "a status that does not exist";
 }
 
 void must(tenon_status_t status, const char *format, ...) {
@@ -73,10 +86,11 @@ void must(tenon_status_t status, const char *format, ...) {
   va_start(arguments, format);
   vsnprintf(what, sizeof what, format, arguments);
   va_end(arguments);
-  finding("%s failed: expected TENON_OK, found %s (%d): %s", what, status_name(status), status, said());
+  finding("%s failed: expected TENON_OK, found %s (%d): %s", what, status_name(status), status,
+          said());
 }
 
-/* ---- the host that the device sees ----------------------------------------------------------------------------------- */
+/* the host that the device sees */
 
 static tenon_status_t host_fail(const void *context, tenon_status_t code, const char *format, ...) {
   (void)context;
@@ -86,13 +100,23 @@ static tenon_status_t host_fail(const void *context, tenon_status_t code, const 
   va_end(arguments);
   return code;
 }
-static void host_zone(const void *context, const char *name) { (void)context, (void)name; }
-static void *host_native(const void *context, const char *name) { return (void)context, (void)name, NULL; }
+static void host_zone(const void *context, const char *name) {
+  (void)context;
+  (void)name;
+}
+static void *host_native(const void *context, const char *name) {
+  (void)context;
+  (void)name;
+  return NULL;
+}
 
-const tenon_host_t host = {
-    .size = sizeof host, .abi = TENON_ABI, .fail = host_fail, .zone = host_zone, .native = host_native};
+const tenon_host_t host = {.size = sizeof host,
+                           .abi = TENON_ABI,
+                           .fail = host_fail,
+                           .zone = host_zone,
+                           .native = host_native};
 
-/* ---- ordinals -------------------------------------------------------------------------------------------------------- */
+/* ordinals */
 
 static tenon_device_context_t context_of(int32_t ordinal) {
   return (tenon_device_context_t){.size = sizeof(tenon_device_context_t),
@@ -109,13 +133,18 @@ int32_t enumerate(void) {
   doing("enumerate()");
   tenon_status_t status = rig.table->enumerate(&context, &count);
   if (status == TENON_UNAVAILABLE) {
-    EXPECT(last_said[0], "enumerate gave TENON_UNAVAILABLE without saying by tenon_fail what is missing");
+    EXPECT(last_said[0],
+           "enumerate gave TENON_UNAVAILABLE without saying by tenon_fail what is missing");
     skip_case("no device: %s", said());
   }
   must(status, "enumerate");
-  EXPECT(count >= 1 && count <= 256, "enumerate gave TENON_OK: expected 1 to 256 ordinals, found %d", count);
+  EXPECT(count >= 1 && count <= 256,
+         "enumerate gave TENON_OK: expected 1 to 256 ordinals, found %d", count);
   rig.contexts = calloc((size_t)count, sizeof *rig.contexts);
-  for (int32_t i = 0; i < count; i++) rig.contexts[i] = context_of(i), rig.contexts[i].plugin = context.plugin;
+  for (int32_t i = 0; i < count; i++) {
+    rig.contexts[i] = context_of(i);
+    rig.contexts[i].plugin = context.plugin;
+  }
   return rig.count = rig.board->count = count;
 }
 
@@ -176,9 +205,11 @@ const char *lacks(uint32_t needs, tenon_on_t on) {
   if (HAS_RECORD) has |= NEEDS_RECORD;
   if (HAS_SOURCE && rig.properties.languages) has |= NEEDS_SOURCE;
   if (HAS(native)) has |= NEEDS_NATIVE;
-  if (needs & NEEDS_HOOK && on && HAS(native) && rig.table->native(on, "enqueue_failure", NULL)) has |= NEEDS_HOOK;
+  if (needs & NEEDS_HOOK && on && HAS(native) && rig.table->native(on, "enqueue_failure", NULL))
+    has |= NEEDS_HOOK;
   if (HAS(memory_free)) has |= NEEDS_LEVEL;
-  if (needs & NEEDS_DIRECT && on && HAS(peers) && rig.count > 1 && rig.table->peers(on, other_of(on)))
+  if (needs & NEEDS_DIRECT && on && HAS(peers) && rig.count > 1 &&
+      rig.table->peers(on, other_of(on)))
     has |= NEEDS_DIRECT;
   if (rig.options->library) has |= NEEDS_LIBRARY;
   if (HAS(memory_import) && HAS(memory_forget)) has |= NEEDS_MEMORY_IMPORT;
@@ -191,7 +222,7 @@ const char *lacks(uint32_t needs, tenon_on_t on) {
   return NULL;
 }
 
-/* ---- data ------------------------------------------------------------------------------------------------------------ */
+/* data */
 
 static uint64_t mix(uint64_t x) { /* splitmix64 */
   x += 0x9E3779B97F4A7C15u;
@@ -209,22 +240,26 @@ static uint8_t byte_of(uint64_t key, uint64_t i) {
 void pattern(void *at, uint64_t bytes, uint64_t key, uint64_t first) {
   uint8_t *to = at;
   uint64_t i = 0;
-  for (; i < bytes && (first + i) % 8; i++) to[i] = byte_of(key, first + i);
+  for (; i < bytes && (first + i) % 8; i++)
+    to[i] = byte_of(key, first + i);
   for (; i + 8 <= bytes; i += 8) {
     uint64_t word = mix(key * 0x10001u + rig.seed + (first + i) / 8);
     memcpy(to + i, &word, 8);
   }
-  for (; i < bytes; i++) to[i] = byte_of(key, first + i);
+  for (; i < bytes; i++)
+    to[i] = byte_of(key, first + i);
 }
 
-void expect_pattern(const void *found, uint64_t bytes, uint64_t key, uint64_t first, uint64_t before,
-                    const char *format, ...) {
+void expect_pattern(const void *found, uint64_t bytes, uint64_t key, uint64_t first,
+                    uint64_t before, const char *format, ...) {
   const uint8_t *is = found;
   if (rig.options->no_contents) {
     rig.unseen = 1;
     return;
   }
-  uint64_t wrong = 0, at = 0, old = 0;
+  uint64_t wrong = 0;
+  uint64_t at = 0;
+  uint64_t old = 0;
   for (uint64_t i = 0; i < bytes; i += 8) {
     uint8_t word[8];
     uint64_t n = bytes - i < 8 ? bytes - i : 8;
@@ -243,10 +278,12 @@ void expect_pattern(const void *found, uint64_t bytes, uint64_t key, uint64_t fi
   vsnprintf(what, sizeof what, format, arguments);
   va_end(arguments);
   const char *why = !before || old < wrong - wrong / 8 ? ""
-                    : wrong == bytes                   ? ": all is what was there before, as if the work were not done"
-                                     : ": these are what was there before, as if they had been left out";
-  finding("%s: byte %llu of %llu: expected 0x%02x, found 0x%02x; %llu bytes are wrong%s", what, (unsigned long long)at,
-          (unsigned long long)bytes, byte_of(key, first + at), is[at], (unsigned long long)wrong, why);
+                    : wrong == bytes
+                        ? ": all is what was there before, as if the work were not done"
+                        : ": these are what was there before, as if they had been left out";
+  finding("%s: byte %llu of %llu: expected 0x%02x, found 0x%02x; %llu bytes are wrong%s", what,
+          (unsigned long long)at, (unsigned long long)bytes, byte_of(key, first + at), is[at],
+          (unsigned long long)wrong, why);
 }
 
 void *host_new(uint64_t bytes) {
@@ -276,8 +313,10 @@ void in_threads(int count, void (*body)(void *argument, int index), void *argume
   pthread_barrier_init(&together, NULL, (unsigned)count);
   for (int i = 0; i < count; i++) {
     bodies[i] = (body_t){body, argument, i, &together};
-    if (pthread_create(&threads[i], NULL, thread_main, &bodies[i])) skip_case("no thread could be made");
+    if (pthread_create(&threads[i], NULL, thread_main, &bodies[i]))
+      skip_case("no thread could be made");
   }
-  for (int i = 0; i < count; i++) pthread_join(threads[i], NULL);
+  for (int i = 0; i < count; i++)
+    pthread_join(threads[i], NULL);
   pthread_barrier_destroy(&together);
 }

@@ -1,5 +1,5 @@
-/* runner.c: runs the cases in child processes: many in one, until there is a finding, a crash, or no progress; the next child
- * goes on behind that case. */
+/* runner.c: runs the cases in child processes: many in one, until there is a finding, a crash, or
+ * no progress; the next child goes on behind that case. */
 #include "rig.h"
 #include <signal.h>
 #include <stdio.h>
@@ -12,12 +12,13 @@
 
 typedef struct batch_t { /* cases of one ordinal, or of the plug-in (-1) */
   const case_t *cases[CASES_MOST];
-  int32_t count, ordinal;
+  int32_t count;
+  int32_t ordinal;
 } batch_t;
 
 static void opens(tenon_on_t on) { (void)on; } /* the child has done it, or ended */
-static const case_t open_case = {"lifecycle.open", "enumerate, start and properties succeed for the ordinal.", 0,
-                                 opens};
+static const case_t open_case = {
+    "lifecycle.open", "enumerate, start and properties succeed for the ordinal.", 0, opens};
 
 static int is_chosen(const char *name, const char *const *cases) {
   if (!cases) return 1;
@@ -37,7 +38,7 @@ static void choose(batch_t *batch, const char *const *names, uint32_t plugin) {
         batch->cases[batch->count++] = c;
 }
 
-/* ---- in the child ---------------------------------------------------------------------------------------------------- */
+/* in the child */
 
 static void end(int32_t i, int32_t outcome, const char *text) {
   snprintf(rig.board->results[i].text, sizeof rig.board->results[i].text, "%s", text);
@@ -55,7 +56,9 @@ static void open_ordinal(int32_t ordinal) {
 
 static void child(const batch_t *batch, int32_t from) {
   const char *why;
-  rig.seed = rig.options->seed, rig.quick = rig.options->quick != 0, rig.rounds = rig.quick ? 2 : 4;
+  rig.seed = rig.options->seed;
+  rig.quick = rig.options->quick != 0;
+  rig.rounds = rig.quick ? 2 : 4;
   for (int32_t i = from; i < batch->count; i++) {
     const case_t *c = batch->cases[i];
     tenon_on_t on = NULL;
@@ -72,20 +75,24 @@ static void child(const batch_t *batch, int32_t from) {
     }
     c->run(on);
     if (on) must_finish(on);
-    if (rig.unseen) end(i, CONFORMANCE_SKIPPED, "contents are not compared (no_contents)");
-    else end(i, CONFORMANCE_PASSED, "");
+    if (rig.unseen)
+      end(i, CONFORMANCE_SKIPPED, "contents are not compared (no_contents)");
+    else
+      end(i, CONFORMANCE_PASSED, "");
     rig.unseen = 0;
     if (c->needs & ALONE) break;
   }
-  for (int32_t k = 0; k < rig.count; k++) stop(k);
+  for (int32_t k = 0; k < rig.count; k++)
+    stop(k);
   _exit(0);
 }
 
-/* ---- in the process that watches ------------------------------------------------------------------------------------- */
+/* in the process that watches */
 
 typedef struct run_t {
   const conformance_sink_t *sink;
-  int findings, ended; /* ended: nothing more is to be run */
+  int findings;
+  int ended; /* ended: nothing more is to be run */
 } run_t;
 
 static void tell(run_t *run, const batch_t *batch, int32_t i, int32_t outcome, const char *text) {
@@ -111,19 +118,28 @@ static int32_t tell_done(run_t *run, const batch_t *batch, int32_t i) {
 
 /* Runs one child from case i on; gives the first case that is not done. */
 static int32_t run_child(run_t *run, const batch_t *batch, int32_t i) {
-  int64_t limit = rig.options->limit ? rig.options->limit : 60, since = seconds();
-  int status = 0, hangs = 0;
+  int64_t limit = rig.options->limit ? rig.options->limit : 60;
+  int64_t since = seconds();
+  int status = 0;
+  int hangs = 0;
   uint64_t progress = rig.board->progress;
   char text[700];
   rig.board->current = i;
   fflush(NULL);
   pid_t process = fork();
   if (process == 0) child(batch, i);
-  if (process < 0) return run->ended = 1, run->findings = -1, i;
+  if (process < 0) {
+    run->ended = 1;
+    run->findings = -1;
+    return i;
+  }
   while (waitpid(process, &status, WNOHANG) == 0) {
     nanosleep(&(struct timespec){0, 2000000}, NULL);
     i = tell_done(run, batch, i);
-    if (progress != rig.board->progress) progress = rig.board->progress, since = seconds();
+    if (progress != rig.board->progress) {
+      progress = rig.board->progress;
+      since = seconds();
+    }
     if (seconds() - since < limit) continue;
     kill(process, SIGKILL);
     waitpid(process, &status, 0);
@@ -133,47 +149,62 @@ static int32_t run_child(run_t *run, const batch_t *batch, int32_t i) {
   i = tell_done(run, batch, i);
   int32_t last = rig.board->current;
   if (i > last) { /* the case is done; only what comes behind passed ones, stop, can have failed */
-    if ((WIFEXITED(status) && WEXITSTATUS(status) == 0) || rig.board->results[last].outcome != CONFORMANCE_PASSED)
+    if ((WIFEXITED(status) && WEXITSTATUS(status) == 0) ||
+        rig.board->results[last].outcome != CONFORMANCE_PASSED)
       return i;
     i = last;
   }
   const char *in = rig.board->doing[0] ? rig.board->doing : "opening the device";
-  if (hangs) snprintf(text, sizeof text, "hangs: no progress for %lld s; the last call was %s", (long long)limit, in);
+  if (hangs)
+    snprintf(text, sizeof text, "hangs: no progress for %lld s; the last call was %s",
+             (long long)limit, in);
   else if (WIFSIGNALED(status))
-    snprintf(text, sizeof text, "crashes: %s; the last call was %s", strsignal(WTERMSIG(status)), in);
-  else snprintf(text, sizeof text, "ends the process (exit status %d); the last call was %s", WEXITSTATUS(status), in);
+    snprintf(text, sizeof text, "crashes: %s; the last call was %s", strsignal(WTERMSIG(status)),
+             in);
+  else
+    snprintf(text, sizeof text, "ends the process (exit status %d); the last call was %s",
+             WEXITSTATUS(status), in);
   tell(run, batch, i, CONFORMANCE_FAILED, text);
   return i + 1;
 }
 
 static void run_batch(run_t *run, const batch_t *batch) {
-  for (int32_t i = 0; i < CASES_MOST; i++) rig.board->results[i].outcome = RUNNING;
-  for (int32_t i = 0; i < batch->count && !run->ended;) i = run_child(run, batch, i);
+  for (int32_t i = 0; i < CASES_MOST; i++)
+    rig.board->results[i].outcome = RUNNING;
+  for (int32_t i = 0; i < batch->count && !run->ended;)
+    i = run_child(run, batch, i);
 }
 
 int conformance_device_run(const tenon_device_table_t *table, const conformance_options_t *options,
                            const conformance_sink_t *sink) {
   static batch_t batch, opening;
   run_t run = {sink, 0, 0};
-  rig.table = table, rig.options = options;
-  rig.board = mmap(NULL, sizeof *rig.board, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  rig.table = table;
+  rig.options = options;
+  rig.board =
+      mmap(NULL, sizeof *rig.board, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   if (rig.board == MAP_FAILED) return -1;
   batch.ordinal = -1;
   choose(&batch, options->cases, PLUGIN);
   run_batch(&run, &batch);
   choose(&batch, options->cases, 0);
   int32_t count = 1; /* until the first child has counted */
-  for (int32_t ordinal = options->ordinal > 0 ? options->ordinal : 0; ordinal < count && !run.ended; ordinal++) {
-    opening = (batch_t){.cases = {&open_case}, .count = 1, .ordinal = ordinal}, batch.ordinal = ordinal;
+  for (int32_t ordinal = options->ordinal > 0 ? options->ordinal : 0; ordinal < count && !run.ended;
+       ordinal++) {
+    opening = (batch_t){.cases = {&open_case}, .count = 1, .ordinal = ordinal};
+    batch.ordinal = ordinal;
     run_batch(&run, &opening);
     int32_t outcome = rig.board->results[0].outcome;
     char why[1500];
     snprintf(why, sizeof why, "%s",
-             outcome == CONFORMANCE_SKIPPED ? rig.board->results[0].text : "the ordinal cannot be opened");
+             outcome == CONFORMANCE_SKIPPED ? rig.board->results[0].text
+                                            : "the ordinal cannot be opened");
     if (options->ordinal < 0 && rig.board->count > count) count = rig.board->count;
-    if (outcome == CONFORMANCE_PASSED) run_batch(&run, &batch);
+    if (outcome == CONFORMANCE_PASSED)
+      run_batch(&run, &batch);
     else
-      for (int32_t i = 0; i < batch.count && !run.ended; i++) tell(&run, &batch, i, CONFORMANCE_SKIPPED, why);
+      for (int32_t i = 0; i < batch.count && !run.ended; i++)
+        tell(&run, &batch, i, CONFORMANCE_SKIPPED, why);
   }
   munmap(rig.board, sizeof *rig.board);
   return run.findings;
@@ -182,14 +213,17 @@ int conformance_device_run(const tenon_device_table_t *table, const conformance_
 void conformance_device_list(const conformance_sink_t *sink) {
   for (const case_t *const *group = conformance_groups; *group; group++)
     for (const case_t *c = *group; c->name; c++)
-      sink->result(sink->context,
-                   &(conformance_result_t){sizeof(conformance_result_t), -1, 0, 0, c->name, c->about, ""});
+      sink->result(sink->context, &(conformance_result_t){sizeof(conformance_result_t), -1, 0, 0,
+                                                          c->name, c->about, ""});
 }
 
-uint32_t conformance_device_tables(const tenon_item_t *items, const tenon_device_table_t **out_tables, uint32_t room) {
+uint32_t conformance_device_tables(const tenon_item_t *items,
+                                   const tenon_device_table_t **out_tables, uint32_t room) {
   uint32_t count = 0;
-  for (const tenon_item_t *item = items; item && item->tag != TENON_TAG_END && count < room; item++) {
-    if ((item->tag & ~TENON_MUST) == TENON_TAG_DEVICE && item->text) out_tables[count++] = item->text;
+  for (const tenon_item_t *item = items; item && item->tag != TENON_TAG_END && count < room;
+       item++) {
+    if ((item->tag & ~TENON_MUST) == TENON_TAG_DEVICE && item->text)
+      out_tables[count++] = item->text;
     if ((item->tag & ~TENON_MUST) == TENON_TAG_GROUP)
       count += conformance_device_tables(item->text, out_tables + count, room - count);
   }

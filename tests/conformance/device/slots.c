@@ -1,4 +1,5 @@
-/* slots.c: the table's functions as cases call them: what they are given is written on the board, and what they give checked. */
+/* slots.c: the table's functions as cases call them: what they are given is written on the board,
+ * and what they give checked. */
 #include "rig.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,14 +11,15 @@ static const char *direction_name(uint32_t direction) {
   return names[direction <= TENON_COPY_PEER ? direction : 0];
 }
 
-/* ---- memory and copies ----------------------------------------------------------------------------------------------- */
+/* memory and copies */
 
 void *must_allocate(tenon_on_t on, uint64_t bytes) {
   void *handle = NULL;
   doing("allocate(%llu bytes)", (unsigned long long)bytes);
   tenon_status_t status = rig.table->allocate(on, bytes, &handle);
   must(status, "allocate of %llu bytes", (unsigned long long)bytes);
-  EXPECT(handle, "allocate of %llu bytes gave TENON_OK: expected a handle, found NULL", (unsigned long long)bytes);
+  EXPECT(handle, "allocate of %llu bytes gave TENON_OK: expected a handle, found NULL",
+         (unsigned long long)bytes);
   return handle;
 }
 
@@ -26,8 +28,8 @@ void must_free(tenon_on_t on, void *handle) {
   rig.table->free(on, handle);
 }
 
-tenon_status_t try_copy(tenon_on_t on, void *stream, uint32_t direction, tenon_memory_t to, tenon_memory_t from,
-                        uint64_t bytes, tenon_on_t peer) {
+tenon_status_t try_copy(tenon_on_t on, void *stream, uint32_t direction, tenon_memory_t to,
+                        tenon_memory_t from, uint64_t bytes, tenon_on_t peer) {
   tenon_copy_t copy = {.size = sizeof copy,
                        .direction = direction,
                        .ticket = ++rig.ticket,
@@ -35,57 +37,64 @@ tenon_status_t try_copy(tenon_on_t on, void *stream, uint32_t direction, tenon_m
                        .from = from,
                        .to = to,
                        .peer = peer};
-  doing("copy(%s, %llu bytes, from offset %llu to offset %llu)", direction_name(direction), (unsigned long long)bytes,
-        (unsigned long long)from.offset, (unsigned long long)to.offset);
+  doing("copy(%s, %llu bytes, from offset %llu to offset %llu)", direction_name(direction),
+        (unsigned long long)bytes, (unsigned long long)from.offset, (unsigned long long)to.offset);
   return rig.table->copy(on, stream, &copy);
 }
 
-static void must_copy(tenon_on_t on, void *stream, uint32_t direction, const void *to, uint64_t to_offset,
-                      const void *from, uint64_t from_offset, uint64_t bytes, tenon_on_t peer) {
-  tenon_memory_t target = {(void *)(uintptr_t)to, to_offset}, source = {(void *)(uintptr_t)from, from_offset};
-  must(try_copy(on, stream, direction, target, source, bytes, peer), "copy(%s, %llu bytes)", direction_name(direction),
-       (unsigned long long)bytes);
+static void must_copy(tenon_on_t on, void *stream, uint32_t direction, const void *to,
+                      uint64_t to_offset, const void *from, uint64_t from_offset, uint64_t bytes,
+                      tenon_on_t peer) {
+  tenon_memory_t target = {(void *)(uintptr_t)to, to_offset};
+  tenon_memory_t source = {(void *)(uintptr_t)from, from_offset};
+  must(try_copy(on, stream, direction, target, source, bytes, peer), "copy(%s, %llu bytes)",
+       direction_name(direction), (unsigned long long)bytes);
 }
 
-void must_in(tenon_on_t on, void *stream, void *to, uint64_t offset, const void *from, uint64_t bytes) {
+void must_in(tenon_on_t on, void *stream, void *to, uint64_t offset, const void *from,
+             uint64_t bytes) {
   must_copy(on, stream, TENON_COPY_IN, to, offset, from, 0, bytes, NULL);
 }
-void must_out(tenon_on_t on, void *stream, void *to, const void *from, uint64_t offset, uint64_t bytes) {
+void must_out(tenon_on_t on, void *stream, void *to, const void *from, uint64_t offset,
+              uint64_t bytes) {
   must_copy(on, stream, TENON_COPY_OUT, to, 0, from, offset, bytes, NULL);
 }
-void must_within(tenon_on_t on, void *stream, void *to, uint64_t to_offset, const void *from, uint64_t from_offset,
-                 uint64_t bytes) {
+void must_within(tenon_on_t on, void *stream, void *to, uint64_t to_offset, const void *from,
+                 uint64_t from_offset, uint64_t bytes) {
   must_copy(on, stream, TENON_COPY_WITHIN, to, to_offset, from, from_offset, bytes, NULL);
 }
-void must_peer(tenon_on_t on, void *stream, void *to, uint64_t to_offset, tenon_on_t peer, const void *from,
-               uint64_t from_offset, uint64_t bytes) {
+void must_peer(tenon_on_t on, void *stream, void *to, uint64_t to_offset, tenon_on_t peer,
+               const void *from, uint64_t from_offset, uint64_t bytes) {
   must_copy(on, stream, TENON_COPY_PEER, to, to_offset, from, from_offset, bytes, peer);
 }
 
-void must_fill(tenon_on_t on, void *stream, void *to, uint64_t offset, uint64_t bytes, const void *with,
-               uint32_t width) {
+void must_fill(tenon_on_t on, void *stream, void *to, uint64_t offset, uint64_t bytes,
+               const void *with, uint32_t width) {
   tenon_memory_t target = {to, offset};
-  doing("fill(%llu bytes at offset %llu, pattern of %u bytes)", (unsigned long long)bytes, (unsigned long long)offset,
-        width);
-  must(rig.table->fill(on, stream, ++rig.ticket, target, bytes, with, width), "fill of %llu bytes with a pattern of %u",
-       (unsigned long long)bytes, width);
+  doing("fill(%llu bytes at offset %llu, pattern of %u bytes)", (unsigned long long)bytes,
+        (unsigned long long)offset, width);
+  must(rig.table->fill(on, stream, ++rig.ticket, target, bytes, with, width),
+       "fill of %llu bytes with a pattern of %u", (unsigned long long)bytes, width);
 }
 
 void *must_pinned(tenon_on_t on, uint64_t bytes) {
   void *data = NULL;
   doing("host_allocate(%llu bytes)", (unsigned long long)bytes);
-  must(rig.table->host_allocate(on, bytes, &data), "host_allocate of %llu bytes", (unsigned long long)bytes);
-  EXPECT(data, "host_allocate of %llu bytes gave TENON_OK: expected an address, found NULL", (unsigned long long)bytes);
+  must(rig.table->host_allocate(on, bytes, &data), "host_allocate of %llu bytes",
+       (unsigned long long)bytes);
+  EXPECT(data, "host_allocate of %llu bytes gave TENON_OK: expected an address, found NULL",
+         (unsigned long long)bytes);
   return data;
 }
 
-/* ---- streams and events ---------------------------------------------------------------------------------------------- */
+/* streams and events */
 
 void *must_stream(tenon_on_t on) {
   void *stream = NULL;
   doing("stream_create()");
   must(rig.table->stream_create(on, &stream), "stream_create");
-  EXPECT(stream, "stream_create gave TENON_OK: expected a stream, found NULL, which is the ordinal's own first one");
+  EXPECT(stream, "stream_create gave TENON_OK: expected a stream, found NULL, which is the "
+                 "ordinal's own first one");
   return stream;
 }
 
@@ -111,7 +120,8 @@ void must_pass(tenon_on_t on, void *stream) {
 
 static void must_be_known(tenon_status_t status, const char *what) {
   if (status != TENON_OK && status != TENON_UNAVAILABLE)
-    finding("%s: expected TENON_OK or TENON_UNAVAILABLE, found %s: %s", what, status_name(status), said());
+    finding("%s: expected TENON_OK or TENON_UNAVAILABLE, found %s: %s", what, status_name(status),
+            said());
 }
 
 tenon_status_t ask_stream(tenon_on_t on, void *stream) { /* no progress: it may be asked for ever */
@@ -142,7 +152,8 @@ void must_record(tenon_on_t on, void *event, void *stream) {
 
 void must_wait(tenon_on_t on, void *stream, tenon_on_t of, void *event) {
   doing("stream_wait(for an event of ordinal %d)", of->ordinal);
-  must(rig.table->stream_wait(on, stream, of, event), "stream_wait for an event of ordinal %d", of->ordinal);
+  must(rig.table->stream_wait(on, stream, of, event), "stream_wait for an event of ordinal %d",
+       of->ordinal);
 }
 
 void must_event_pass(tenon_on_t on, void *event) {
@@ -157,12 +168,13 @@ tenon_status_t ask_event(tenon_on_t on, void *event) {
   return status;
 }
 
-void must_callback(tenon_on_t on, void *stream, void (*function)(void *, tenon_status_t), void *argument) {
+void must_callback(tenon_on_t on, void *stream, void (*function)(void *, tenon_status_t),
+                   void *argument) {
   doing("callback()");
   must(rig.table->callback(on, stream, function, argument), "callback");
 }
 
-/* ---- whole steps ----------------------------------------------------------------------------------------------------- */
+/* whole steps */
 
 void put(tenon_on_t on, void *handle, uint64_t offset, uint64_t bytes, uint64_t key) {
   void *from = host_new(bytes);
@@ -178,8 +190,8 @@ void *filled(tenon_on_t on, uint64_t bytes, uint64_t key) {
   return handle;
 }
 
-void expect_holds(tenon_on_t on, const void *handle, uint64_t offset, uint64_t bytes, uint64_t key, uint64_t first,
-                  uint64_t before, const char *format, ...) {
+void expect_holds(tenon_on_t on, const void *handle, uint64_t offset, uint64_t bytes, uint64_t key,
+                  uint64_t first, uint64_t before, const char *format, ...) {
   char what[512];
   if (!bytes) return; /* copies have at least one */
   va_list arguments;
@@ -194,7 +206,7 @@ void expect_holds(tenon_on_t on, const void *handle, uint64_t offset, uint64_t b
   free(found);
 }
 
-/* ---- work that takes a while ----------------------------------------------------------------------------------------- */
+/* work that takes a while */
 
 #define PLACES 8
 
@@ -210,7 +222,8 @@ static int64_t now(void) {
 
 static void delay_of(tenon_on_t on, void *stream, void *memory, int count) {
   for (int i = 0; i < count; i++)
-    must_within(on, stream, memory, i % 2 ? 0 : delay_bytes, memory, i % 2 ? delay_bytes : 0, delay_bytes);
+    must_within(on, stream, memory, i % 2 ? 0 : delay_bytes, memory, i % 2 ? delay_bytes : 0,
+                delay_bytes);
 }
 
 void delay_ready(tenon_on_t on) {
@@ -219,11 +232,16 @@ void delay_ready(tenon_on_t on) {
   for (int i = 0; i < PLACES; i++)
     if (!places[on->ordinal][i]) places[on->ordinal][i] = filled(on, 2 * delay_bytes, 1);
   if (delay_count) return;
-  int64_t from = now(), target = rig.quick ? 8000000 : 20000000; /* how much work it is; no case depends on the time */
+  /* how much work it is; no case depends on the time */
+  int64_t from = now();
+  int64_t target = rig.quick ? 8000000 : 20000000;
   delay_of(on, NULL, places[on->ordinal][0], 16);
   must_pass(on, NULL);
-  int64_t each = (now() - from) / 16, count = each > 0 ? target / each : 2000;
+  int64_t each = (now() - from) / 16;
+  int64_t count = each > 0 ? target / each : 2000;
   delay_count = (int)(count < 8 ? 8 : count > 2000 ? 2000 : count);
 }
 
-void delay(tenon_on_t on, void *stream, int place) { delay_of(on, stream, places[on->ordinal][place], delay_count); }
+void delay(tenon_on_t on, void *stream, int place) {
+  delay_of(on, stream, places[on->ordinal][place], delay_count);
+}

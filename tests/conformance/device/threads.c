@@ -7,58 +7,81 @@
 #define THREADS 4
 
 static struct {
-  tenon_on_t on, of[THREADS];
-  void *stream, *memory, *streams[THREADS], *event[2];
-  _Atomic int turn, stop;
+  tenon_on_t on;
+  tenon_on_t of[THREADS];
+  void *stream;
+  void *memory;
+  void *streams[THREADS];
+  void *event[2];
+  _Atomic int turn;
+  _Atomic int stop;
 } all;
 
 static int steps(void) { return rig.quick ? 60 : 300; }
 
-/* Copies in, out and back through a stream of its own (or the one of all), each with contents of its own. */
+/* Copies in, out and back through a stream of its own (or the one of all), each with contents of
+ * its own. */
 static void round_trips(void *argument, int index) {
   tenon_on_t on = all.of[index];
-  void *stream = argument ? all.stream : all.streams[index], *memory = must_allocate(on, 20000),
-       *second = must_allocate(on, 20000);
-  uint8_t *from = host_new(20000), *to = host_new(20000);
+  void *stream = argument ? all.stream : all.streams[index];
+  void *memory = must_allocate(on, 20000);
+  void *second = must_allocate(on, 20000);
+  uint8_t *from = host_new(20000);
+  uint8_t *to = host_new(20000);
   uint64_t state = rig.seed + (uint64_t)index;
   for (int i = 0; i < steps(); i++) {
-    uint64_t bytes = 1 + any(&state, 19999), key = (uint64_t)index * 100000 + (uint64_t)i;
+    uint64_t bytes = 1 + any(&state, 19999);
+    uint64_t key = (uint64_t)index * 100000 + (uint64_t)i;
     pattern(from, bytes, key, 0);
     must_in(on, stream, memory, 0, from, bytes);
     must_within(on, stream, second, 0, memory, 0, bytes);
     must_out(on, stream, to, second, 0, bytes);
     must_pass(on, stream);
-    expect_pattern(to, bytes, key, 0, 0,
-                   "%llu bytes IN, WITHIN and OUT by one of four threads %s (is a function not reentrant?)",
-                   (unsigned long long)bytes, argument ? "on one stream" : "on streams of their own");
+    expect_pattern(
+        to, bytes, key, 0, 0,
+        "%llu bytes IN, WITHIN and OUT by one of four threads %s (is a function not reentrant?)",
+        (unsigned long long)bytes, argument ? "on one stream" : "on streams of their own");
   }
-  must_free(on, memory), must_free(on, second), free(from), free(to);
+  must_free(on, memory);
+  must_free(on, second);
+  free(from);
+  free(to);
 }
 
 static void on_one_stream(tenon_on_t on) {
   all.stream = HAS_STREAMS ? must_stream(on) : NULL;
-  for (int i = 0; i < THREADS; i++) all.of[i] = on;
+  for (int i = 0; i < THREADS; i++)
+    all.of[i] = on;
   in_threads(THREADS, round_trips, "");
   if (all.stream) must_stream_destroy(on, all.stream);
 }
 
 static void on_null(tenon_on_t on) {
   all.stream = NULL;
-  for (int i = 0; i < THREADS; i++) all.of[i] = on;
+  for (int i = 0; i < THREADS; i++)
+    all.of[i] = on;
   in_threads(THREADS, round_trips, "");
 }
 
 static void on_own_streams(tenon_on_t on) {
-  for (int i = 0; i < THREADS; i++) all.of[i] = on, all.streams[i] = must_stream(on);
+  for (int i = 0; i < THREADS; i++) {
+    all.of[i] = on;
+    all.streams[i] = must_stream(on);
+  }
   in_threads(THREADS, round_trips, NULL);
-  for (int i = 0; i < THREADS; i++) must_stream_destroy(on, all.streams[i]);
+  for (int i = 0; i < THREADS; i++)
+    must_stream_destroy(on, all.streams[i]);
 }
 
 static void on_ordinals(tenon_on_t on) {
   tenon_on_t other = other_of(on);
-  for (int i = 0; i < THREADS; i++) all.of[i] = i % 2 ? other : on, all.streams[i] = must_stream(all.of[i]);
+  for (int i = 0; i < THREADS; i++) {
+    all.of[i] = i % 2 ? other : on;
+    all.streams[i] = must_stream(all.of[i]);
+  }
   in_threads(THREADS, round_trips, NULL);
-  for (int i = 0; i < THREADS; i++) must_stream_destroy(all.of[i], all.streams[i]);
+  for (int i = 0; i < THREADS; i++)
+    must_stream_destroy(all.of[i], all.streams[i]);
 }
 
 /* Each thread writes its own part by pieces in one stream. */
@@ -73,28 +96,40 @@ static void pieces(tenon_on_t on) {
   const uint64_t bytes = THREADS * 200 * 50;
   uint8_t *from = host_new(bytes);
   pattern(from, bytes, 5, 0);
-  all.on = on, all.stream = must_stream(on), all.memory = filled(on, bytes, POISON);
+  all.on = on;
+  all.stream = must_stream(on);
+  all.memory = filled(on, bytes, POISON);
   in_threads(THREADS, write_part, from);
   must_pass(on, all.stream);
   expect_holds(on, all.memory, 0, bytes, 5, 0, POISON,
                "memory that four threads wrote to by 800 pieces in one stream (was a piece lost?)");
-  must_stream_destroy(on, all.stream), must_free(on, all.memory), free(from);
+  must_stream_destroy(on, all.stream);
+  must_free(on, all.memory);
+  free(from);
 }
 
 static void come_and_go(void *argument, int index) {
   tenon_on_t on = argument;
   for (int i = 0; i < steps() / 4; i++) {
-    void *a = must_stream(on), *event = must_event(on), *b = must_stream(on);
-    void *x = filled(on, 3000, (uint64_t)index), *y = filled(on, 3000, POISON), *z = filled(on, 3000, POISON);
+    void *a = must_stream(on);
+    void *event = must_event(on);
+    void *b = must_stream(on);
+    void *x = filled(on, 3000, (uint64_t)index);
+    void *y = filled(on, 3000, POISON);
+    void *z = filled(on, 3000, POISON);
     must_within(on, a, y, 0, x, 0, 3000);
     must_record(on, event, a);
     must_wait(on, b, on, event);
-    must_stream_destroy(on, a), must_event_destroy(on, event);
+    must_stream_destroy(on, a);
+    must_event_destroy(on, event);
     must_within(on, b, z, 0, y, 0, 3000);
     must_pass(on, b);
-    must_stream_destroy(on, b), must_free(on, x), must_free(on, y);
-    expect_holds(on, z, 0, 3000, (uint64_t)index, 0, POISON,
-                 "a copy behind an event, while four threads create and destroy streams and events");
+    must_stream_destroy(on, b);
+    must_free(on, x);
+    must_free(on, y);
+    expect_holds(
+        on, z, 0, 3000, (uint64_t)index, 0, POISON,
+        "a copy behind an event, while four threads create and destroy streams and events");
     must_free(on, z);
   }
 }
@@ -103,7 +138,8 @@ static void created(tenon_on_t on) { in_threads(THREADS, come_and_go, (void *)(u
 static void ask_and_work(void *argument, int index) { /* one works, the others ask and wait */
   tenon_on_t on = argument;
   if (index == 0) {
-    for (int i = 0; i < 20 * steps(); i++) must_within(on, all.stream, all.memory, 5000, all.memory, 0, 5000);
+    for (int i = 0; i < 20 * steps(); i++)
+      must_within(on, all.stream, all.memory, 5000, all.memory, 0, 5000);
     all.stop = 1;
     return;
   }
@@ -114,20 +150,26 @@ static void ask_and_work(void *argument, int index) { /* one works, the others a
   }
 }
 static void asked(tenon_on_t on) {
-  all.stream = must_stream(on), all.memory = filled(on, 10000, 5), all.stop = 0;
+  all.stream = must_stream(on);
+  all.memory = filled(on, 10000, 5);
+  all.stop = 0;
   in_threads(THREADS, ask_and_work, (void *)(uintptr_t)on);
   must_pass(on, all.stream);
-  expect_holds(on, all.memory, 5000, 5000, 5, 0, 0, "memory written by a thread while three others ask and wait");
-  must_stream_destroy(on, all.stream), must_free(on, all.memory);
+  expect_holds(on, all.memory, 5000, 5000, 5, 0, 0,
+               "memory written by a thread while three others ask and wait");
+  must_stream_destroy(on, all.stream);
+  must_free(on, all.memory);
 }
 
 /* Two threads by turns: one records, the other lets its stream wait. */
 static void take_turns(void *argument, int index) {
   tenon_on_t on = argument;
   for (int i = index; i < steps(); i += 2) {
-    while (all.turn != i) sched_yield();
+    while (all.turn != i)
+      sched_yield();
     if (i) must_wait(on, all.streams[index], on, all.event[1 - index]);
-    must_within(on, all.streams[index], all.memory, (uint64_t)(i + 1) * 64, all.memory, (uint64_t)i * 64, 64);
+    must_within(on, all.streams[index], all.memory, (uint64_t)(i + 1) * 64, all.memory,
+                (uint64_t)i * 64, 64);
     must_record(on, all.event[index], all.streams[index]);
     all.turn = i + 1;
   }
@@ -136,12 +178,19 @@ static void turns(tenon_on_t on) {
   all.memory = filled(on, (uint64_t)(steps() + 1) * 64, POISON);
   put(on, all.memory, 0, 64, 5);
   all.turn = 0;
-  for (int i = 0; i < 2; i++) all.streams[i] = must_stream(on), all.event[i] = must_event(on);
+  for (int i = 0; i < 2; i++) {
+    all.streams[i] = must_stream(on);
+    all.event[i] = must_event(on);
+  }
   in_threads(2, take_turns, (void *)(uintptr_t)on);
   must_finish(on);
   expect_holds(on, all.memory, (uint64_t)steps() * 64, 64, 5, 0, 0,
-               "data after steps on two streams by two threads in turn, each step behind an event (do streams wait?)");
-  for (int i = 0; i < 2; i++) must_stream_destroy(on, all.streams[i]), must_event_destroy(on, all.event[i]);
+               "data after steps on two streams by two threads in turn, each step behind an event "
+               "(do streams wait?)");
+  for (int i = 0; i < 2; i++) {
+    must_stream_destroy(on, all.streams[i]);
+    must_event_destroy(on, all.event[i]);
+  }
   must_free(on, all.memory);
 }
 
@@ -156,15 +205,18 @@ static void fill_own(void *argument, int index) {
     must_pass(on, all.streams[index]);
     for (int k = 0; k < 4096; k++)
       EXPECT_DATA(is[k] == word[0],
-                  "fill by one of four threads: byte %d: expected 0x%02x, found 0x%02x (is fill not reentrant?)", k,
-                  word[0], is[k]);
+                  "fill by one of four threads: byte %d: expected 0x%02x, found 0x%02x (is fill "
+                  "not reentrant?)",
+                  k, word[0], is[k]);
   }
   must_free(on, memory);
 }
 static void fills(tenon_on_t on) {
-  for (int i = 0; i < THREADS; i++) all.streams[i] = must_stream(on);
+  for (int i = 0; i < THREADS; i++)
+    all.streams[i] = must_stream(on);
   in_threads(THREADS, fill_own, (void *)(uintptr_t)on);
-  for (int i = 0; i < THREADS; i++) must_stream_destroy(on, all.streams[i]);
+  for (int i = 0; i < THREADS; i++)
+    must_stream_destroy(on, all.streams[i]);
 }
 
 static void ask_properties(void *argument, int index) {
@@ -178,18 +230,24 @@ static void ask_properties(void *argument, int index) {
            "properties, asked for by four threads at once, are not the same");
   }
 }
-static void properties(tenon_on_t on) { in_threads(THREADS, ask_properties, (void *)(uintptr_t)on); }
+static void properties(tenon_on_t on) {
+  in_threads(THREADS, ask_properties, (void *)(uintptr_t)on);
+}
 
 const case_t thread_cases[] = {
     {"threads.one_stream", "Four threads copy by one stream.", 0, on_one_stream},
     {"threads.null_stream", "Four threads copy by the stream NULL.", 0, on_null},
-    {"threads.own_streams", "Four threads copy by streams of their own.", NEEDS_STREAMS, on_own_streams},
-    {"threads.ordinals", "Four threads copy on two ordinals.", NEEDS_STREAMS | NEEDS_PEER, on_ordinals},
-    {"threads.pieces", "No piece is lost when four threads enqueue in one stream.", NEEDS_STREAMS, pieces},
-    {"threads.created", "Four threads create and destroy streams and events, and work with them.", NEEDS_EVENTS,
-     created},
+    {"threads.own_streams", "Four threads copy by streams of their own.", NEEDS_STREAMS,
+     on_own_streams},
+    {"threads.ordinals", "Four threads copy on two ordinals.", NEEDS_STREAMS | NEEDS_PEER,
+     on_ordinals},
+    {"threads.pieces", "No piece is lost when four threads enqueue in one stream.", NEEDS_STREAMS,
+     pieces},
+    {"threads.created", "Four threads create and destroy streams and events, and work with them.",
+     NEEDS_EVENTS, created},
     {"threads.asked", "One thread works while others ask and wait.", NEEDS_STREAMS, asked},
-    {"threads.turns", "Two threads work by turns on two streams, each step behind an event.", NEEDS_EVENTS, turns},
+    {"threads.turns", "Two threads work by turns on two streams, each step behind an event.",
+     NEEDS_EVENTS, turns},
     {"threads.fills", "Four threads fill.", NEEDS_FILL | NEEDS_STREAMS, fills},
     {"threads.properties", "Four threads ask for the properties.", 0, properties},
     {0}};

@@ -10,12 +10,14 @@ static void reuse(const subject_t *subject) {
   trials_t all = trials(subject, !options.quick);
   for (trial_t *t; (t = trials_next(&all));) {
     const tenon_op_t *op = t->op;
-    tenon_tensor_t *inputs[TRIAL_ARGUMENTS] = {NULL}, *outputs[TRIAL_ARGUMENTS] = {NULL};
+    tenon_tensor_t *inputs[TRIAL_ARGUMENTS] = {NULL};
+    tenon_tensor_t *outputs[TRIAL_ARGUMENTS] = {NULL};
     bool any = false;
     ran_t plain, ran;
     memset(&ran, 0, sizeof ran);
     run_plainly(t, &plain);
-    for (uint32_t i = 0; i < op->input_count; i++) inputs[i] = t->inputs[i] ? tensor_dense(t->inputs[i]) : NULL;
+    for (uint32_t i = 0; i < op->input_count; i++)
+      inputs[i] = t->inputs[i] ? tensor_dense(t->inputs[i]) : NULL;
     for (uint32_t o = 0; o < op->output_count && plain.status == TENON_OK; o++) {
       const tenon_tensor_t *r = plain.outputs[o];
       if (r && !tn_dtype_is(r->dtype, TENON_LIST) &&
@@ -23,12 +25,16 @@ static void reuse(const subject_t *subject) {
         outputs[o] = NULL;
       for (uint32_t i = 0; i < op->input_count && outputs[o] && !any; i++) {
         const tenon_tensor_t *in = inputs[i];
-        bool may = op->reuse ? op->reuse[o] == (int32_t)i : op->traits & TENON_POINTWISE && !op->reuse_text;
-        if (!in || !may || !tn_dtype_same(in->dtype, r->dtype) || in->ndim != r->ndim || in->dtype.code >= 200 ||
+        bool may = op->reuse ? op->reuse[o] == (int32_t)i
+                             : op->traits & TENON_POINTWISE && !op->reuse_text;
+        if (!in || !may || !tn_dtype_same(in->dtype, r->dtype) || in->ndim != r->ndim ||
+            in->dtype.code >= 200 ||
             memcmp(in->shape, r->shape, (size_t)r->ndim * sizeof(int64_t)) != 0)
           continue;
-        tenon_tensor_release(outputs[o]), outputs[o] = NULL;
-        any = tenon_tensor_borrow(in->data, r->dtype, r->ndim, r->shape, NULL, NULL, NULL, &outputs[o]) == TENON_OK;
+        tenon_tensor_release(outputs[o]);
+        outputs[o] = NULL;
+        any = tenon_tensor_borrow(in->data, r->dtype, r->ndim, r->shape, NULL, NULL, NULL,
+                                  &outputs[o]) == TENON_OK;
       }
     }
     char text[1400];
@@ -36,15 +42,20 @@ static void reuse(const subject_t *subject) {
     doing(t, NULL, text);
     tenon_random_seed(t->seed + 7);
     if (any && (ran.status = tenon_op_run(op, t->attrs, inputs, outputs)) == TENON_OK) {
-      for (uint32_t o = 0; o < op->output_count; o++) ran.outputs[o] = outputs[o] ? tensor_dense(outputs[o]) : NULL;
+      for (uint32_t o = 0; o < op->output_count; o++)
+        ran.outputs[o] = outputs[o] ? tensor_dense(outputs[o]) : NULL;
       const char *differs = ran_differs(t, &plain, &ran, 1);
       if (differs)
         finding(t, NULL, "a result in the memory of the input that REUSE names is the same",
-                "read element i before you write element i, or take the pair out of REUSE", "%s", differs);
+                "read element i before you write element i, or take the pair out of REUSE", "%s",
+                differs);
     }
-    for (uint32_t o = 0; o < op->output_count; o++) tenon_tensor_release(outputs[o]);
-    for (uint32_t i = 0; i < op->input_count; i++) tenon_tensor_release(inputs[i]);
-    ran_free(&plain), ran_free(&ran);
+    for (uint32_t o = 0; o < op->output_count; o++)
+      tenon_tensor_release(outputs[o]);
+    for (uint32_t i = 0; i < op->input_count; i++)
+      tenon_tensor_release(inputs[i]);
+    ran_free(&plain);
+    ran_free(&ran);
   }
 }
 
@@ -54,16 +65,19 @@ static bool same_bytes(const tenon_tensor_t *a, const tenon_tensor_t *b) {
          memcmp(a->data, b->data, size) == 0;
 }
 
-/* Inputs that are marked as written are written, at least in one call; views lie in what they are views of. */
+/* Inputs that are marked as written are written, at least in one call; views lie in what they are
+ * views of. */
 static void declared(const subject_t *subject) {
   const tenon_op_t *op = subject->op;
-  uint64_t written = 0, tried = 0;
+  uint64_t written = 0;
+  uint64_t tried = 0;
   trials_t all = trials(subject, false);
   for (trial_t *t; (t = trials_next(&all));) {
     ran_t ran;
     run_plainly(t, &ran);
     for (uint32_t i = 0; i < op->input_count && ran.status == TENON_OK; i++) {
-      if (!op->schema.inputs[i].is_written || !ran.written[i] || !tenon_count(ran.written[i])) continue;
+      if (!op->schema.inputs[i].is_written || !ran.written[i] || !tenon_count(ran.written[i]))
+        continue;
       tried |= (uint64_t)1 << i;
       if (!same_bytes(t->inputs[i], ran.written[i])) written |= (uint64_t)1 << i;
     }
@@ -72,7 +86,8 @@ static void declared(const subject_t *subject) {
     tenon_tensor_t *outputs[TRIAL_ARGUMENTS] = {NULL};
     if (tenon_op_call(op, t->attrs, t->inputs, outputs, 0) != TENON_OK) continue;
     for (uint32_t o = 0; o < op->output_count; o++) {
-      const tenon_tensor_t *r = outputs[o], *of = NULL;
+      const tenon_tensor_t *r = outputs[o];
+      const tenon_tensor_t *of = NULL;
       for (uint32_t i = 0; i < op->input_count; i++)
         if (op->schema.inputs[i].mark == op->schema.outputs[o].mark) of = t->inputs[i];
       uint64_t size = 0;
@@ -87,12 +102,14 @@ static void declared(const subject_t *subject) {
   }
   for (uint32_t i = 0; i < op->input_count; i++)
     if ((tried & ~written) >> i & 1)
-      finding(NULL, NULL, "an input that the schema marks with `!` is written", "write it, or take the mark away",
-              "input %s is as it was after each call", op->schema.inputs[i].name);
+      finding(NULL, NULL, "an input that the schema marks with `!` is written",
+              "write it, or take the mark away", "input %s is as it was after each call",
+              op->schema.inputs[i].name);
 }
 
 static const char *lacks_reuse(const subject_t *s) {
-  return subject_is_pure(s) && (s->op->reuse_text || s->op->traits & TENON_POINTWISE) && subject_runs_code(s)
+  return subject_is_pure(s) && (s->op->reuse_text || s->op->traits & TENON_POINTWISE) &&
+                 subject_runs_code(s)
              ? NULL
              : "no result may take an input's memory";
 }
@@ -103,8 +120,10 @@ static const char *lacks_marks(const subject_t *s) {
 }
 
 const check_t checks_aliases[] = {
-    {"alias.reuse", "Results in the memory of inputs that REUSE names (of pointwise operators any) are the same.", NULL,
-     lacks_reuse, reuse},
-    {"alias.declared", "Inputs with `!` are written, and results with a mark lie in their input's memory.", NULL,
+    {"alias.reuse",
+     "Results in the memory of inputs that REUSE names (of pointwise operators any) are the same.",
+     NULL, lacks_reuse, reuse},
+    {"alias.declared",
+     "Inputs with `!` are written, and results with a mark lie in their input's memory.", NULL,
      lacks_marks, declared},
     {NULL, NULL, NULL, NULL, NULL}};

@@ -1,4 +1,5 @@
-/* attributes: defaults that are left out, each choice, and values at the limits of what the schema allows. */
+/* attributes: defaults that are left out, each choice, and values at the limits of what the schema
+ * allows. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -8,7 +9,10 @@
 #include "core/value.h"
 #include "run.h"
 
-enum { VALUES = 16, MEMORY_MOST = 4 };
+enum {
+  VALUES = 16,
+  MEMORY_MOST = 4,
+};
 
 static void defaults(const subject_t *subject) {
   trial_t t;
@@ -23,16 +27,20 @@ static void defaults(const subject_t *subject) {
                                                         : ran_differs(&t, &stated, &left_out, 4);
     if (differs)
       finding(&t, NULL,
-              subject->reference ? "a call without attributes gives what the reference gives with the schema's defaults"
-                                 : "a call without attributes gives what it gives with the schema's defaults",
+              subject->reference
+                  ? "a call without attributes gives what the reference gives with the schema's "
+                    "defaults"
+                  : "a call without attributes gives what it gives with the schema's defaults",
               "let schema and kernel say the same defaults", "%s", differs);
-    ran_free(&stated), ran_free(&left_out);
+    ran_free(&stated);
+    ran_free(&left_out);
   }
   trial_free(&t);
 }
 
 /* One attribute with another value: it is refused, or computed. */
-static void try(const subject_t *subject, uint32_t index, tenon_value_t value, bool must_work, const char *what) {
+static void try(const subject_t *subject, uint32_t index, tenon_value_t value, bool must_work,
+                const char *what) {
   const tn_argument_t *attr = &subject->op->schema.attrs[index];
   for (uint32_t sample = 0; sample < (must_work ? tn_trial_count(subject->op) : 1); sample++) {
     tenon_value_t attrs[TRIAL_ARGUMENTS] = {{0}};
@@ -43,7 +51,8 @@ static void try(const subject_t *subject, uint32_t index, tenon_value_t value, b
     attrs[index] = value;
     tn_value_print(attr, &value, &text);
     snprintf(label, sizeof label, "%s=%.40s", attr->name, tn_text_get(&text));
-    snprintf(words, sizeof words, "%s(%s=%s), by infer", subject->name, attr->name, tn_text_get(&text));
+    snprintf(words, sizeof words, "%s(%s=%s), by infer", subject->name, attr->name,
+             tn_text_get(&text));
     tn_text_clear(&text);
     tn_trial_options_t o = {.index = sample, .rank = -1, .attrs = attrs};
     if (!is_label_chosen(label)) continue;
@@ -57,12 +66,14 @@ static void try(const subject_t *subject, uint32_t index, tenon_value_t value, b
     for (uint32_t i = 0; i < subject->op->input_count; i++)
       if (t.inputs[i] && tenon_count(t.inputs[i]) > most) most = tenon_count(t.inputs[i]);
     if (most < 1 << 24) {
-      run_way(&t, &(way_t){.gives = !must_work ? false : true, .place = AT_TAIL, .poison = 0x55}, &ran);
+      run_way(&t, &(way_t){.gives = !must_work ? false : true, .place = AT_TAIL, .poison = 0x55},
+              &ran);
       if (ran.status != TENON_OK && must_work)
         note(&t, "attrs.choices", "%s: infer takes it, and the call fails: %s", label, ran.error);
       if (ran.status == TENON_OK && subject->reference) {
         run_way(&t, &(way_t){.op = subject->reference}, &expected);
-        const char *differs = expected.status == TENON_OK ? ran_differs(&t, &expected, &ran, 4) : NULL;
+        const char *differs =
+            expected.status == TENON_OK ? ran_differs(&t, &expected, &ran, 4) : NULL;
         if (differs) finding(&t, NULL, what, "compare with the reference", "%s", differs);
         ran_free(&expected);
       }
@@ -88,9 +99,11 @@ static void choices(const subject_t *subject) {
 /* Values that a caller may give: what infer does not refuse must come back. */
 static void limits(const subject_t *subject) {
   static const int64_t ints[] = {
-      0, -1, 1, 2, 3, 4, -2, -3, -4, -5, INT32_MAX, INT32_MIN, (int64_t)1 << 31, INT64_MAX, INT64_MIN, 64};
+      0,         -1,        1, 2, 3, 4, -2, -3, -4, -5, INT32_MAX, INT32_MIN, (int64_t)1 << 31,
+      INT64_MAX, INT64_MIN, 64};
   static const double floats[] = {0, -1, 1e38, 1e-300, 1e300};
-  static const int64_t lists[][3] = {{0, 0, 0}, {-1, -1, -1}, {INT64_MAX, 1, 1}, {INT64_MIN, 0, 0}, {64, 64, 64}};
+  static const int64_t lists[][3] = {
+      {0, 0, 0}, {-1, -1, -1}, {INT64_MAX, 1, 1}, {INT64_MIN, 0, 0}, {64, 64, 64}};
   struct rlimit memory;
   getrlimit(RLIMIT_AS, &memory);
   struct rlimit less = {(rlim_t)MEMORY_MOST << 30, memory.rlim_max};
@@ -105,9 +118,12 @@ static void limits(const subject_t *subject) {
     for (size_t k = 0; a->kind == TENON_KIND_INTS && k < sizeof lists / sizeof *lists; k++)
       for (uint32_t count = 0; count <= 3; count++) {
         if (a->count >= 0 && (uint32_t)a->count != count) continue;
-        try(subject, i, (tenon_value_t){.kind = TENON_KIND_INTS, .count = count, .as.ints = lists[k]}, false, what);
+        try(subject, i,
+            (tenon_value_t){.kind = TENON_KIND_INTS, .count = count, .as.ints = lists[k]}, false,
+            what);
       }
-    if (a->kind == TENON_KIND_STR) try(subject, i, (tenon_value_t){.kind = TENON_KIND_STR, .as.s = ""}, false, what);
+    if (a->kind == TENON_KIND_STR)
+      try(subject, i, (tenon_value_t){.kind = TENON_KIND_STR, .as.s = ""}, false, what);
   }
   setrlimit(RLIMIT_AS, &memory);
 }
@@ -118,15 +134,22 @@ static const char *lacks_defaults(const subject_t *s) {
          : subject_is_pure(s)        ? NULL
                                      : "its results are not those of its arguments alone";
 }
-static const char *lacks_attrs(const subject_t *s) { return s->op->schema.attr_count ? NULL : "it has no attributes"; }
+static const char *lacks_attrs(const subject_t *s) {
+  return s->op->schema.attr_count ? NULL : "it has no attributes";
+}
 static const char *lacks_choices(const subject_t *s) {
   for (uint32_t i = 0; i < s->op->schema.attr_count; i++)
-    if (s->op->schema.attrs[i].kind == TENON_KIND_CHOICE || s->op->schema.attrs[i].kind == TENON_KIND_BOOL) return NULL;
+    if (s->op->schema.attrs[i].kind == TENON_KIND_CHOICE ||
+        s->op->schema.attrs[i].kind == TENON_KIND_BOOL)
+      return NULL;
   return "it has no choices";
 }
 
 const check_t checks_attributes[] = {
-    {"attrs.defaults", "A call without attributes is one with the schema's defaults.", NULL, lacks_defaults, defaults},
-    {"attrs.choices", "Each choice, True and False, with each sample.", NULL, lacks_choices, choices},
-    {"attrs.limits", "Attributes with extreme values are refused, or computed.", NULL, lacks_attrs, limits},
+    {"attrs.defaults", "A call without attributes is one with the schema's defaults.", NULL,
+     lacks_defaults, defaults},
+    {"attrs.choices", "Each choice, True and False, with each sample.", NULL, lacks_choices,
+     choices},
+    {"attrs.limits", "Attributes with extreme values are refused, or computed.", NULL, lacks_attrs,
+     limits},
     {NULL, NULL, NULL, NULL, NULL}};

@@ -1,4 +1,5 @@
-/* The rule for batches that an operator states: one call with extra leading axes gives what a call for each gives. */
+/* The rule for batches that an operator states: one call with extra leading axes gives what a call
+ * for each gives. */
 #include <stdio.h>
 #include <string.h>
 
@@ -20,20 +21,24 @@ typedef struct batch_t { /* `count` calls, which differ in the inputs that the r
   int64_t axes[2];
   int32_t axis_count;
   int64_t count;
-  tenon_tensor_t *each[8][TRIAL_ARGUMENTS], *together[TRIAL_ARGUMENTS];
+  tenon_tensor_t *each[8][TRIAL_ARGUMENTS];
+  tenon_tensor_t *together[TRIAL_ARGUMENTS];
 } batch_t;
 
 /* A tensor with the extra axes in front. */
 static tenon_status_t make_room(const batch_t *b, const tenon_tensor_t *one, tenon_tensor_t **out) {
   int64_t shape[TENON_RANK_MAX];
   if (one->ndim + b->axis_count > TENON_RANK_MAX) return TENON_INVALID;
-  for (int32_t d = 0; d < b->axis_count; d++) shape[d] = b->axes[d];
-  for (int32_t d = 0; d < one->ndim; d++) shape[b->axis_count + d] = one->shape[d];
+  for (int32_t d = 0; d < b->axis_count; d++)
+    shape[d] = b->axes[d];
+  for (int32_t d = 0; d < one->ndim; d++)
+    shape[b->axis_count + d] = one->shape[d];
   return tenon_tensor_create(one->dtype, one->ndim + b->axis_count, shape, out);
 }
 
 static void batch_free(batch_t *b) {
-  for (int64_t k = 0; k < b->count; k++) call_drop(b->each[k]);
+  for (int64_t k = 0; k < b->count; k++)
+    call_drop(b->each[k]);
   call_drop(b->together);
 }
 
@@ -46,7 +51,10 @@ static bool batch_make(batch_t *b) {
     for (uint32_t i = 0; i < trial->op->input_count; i++) {
       bool is_own = rule->inputs >> i & 1;
       b->each[k][i] = is_own || !trial->inputs[i] ? made[i] : trial->inputs[i];
-      if (b->each[k][i] != made[i]) tenon_tensor_release(made[i]), tenon_tensor_retain(trial->inputs[i]);
+      if (b->each[k][i] != made[i]) {
+        tenon_tensor_release(made[i]);
+        tenon_tensor_retain(trial->inputs[i]);
+      }
     }
   }
   for (uint32_t i = 0; i < trial->op->input_count; i++) {
@@ -57,8 +65,9 @@ static bool batch_make(batch_t *b) {
       tenon_tensor_retain(b->together[i] = one);
       continue;
     }
-    if (tn_dtype_is(one->dtype, TENON_LIST) || tn_dtype_is(one->dtype, TENON_STRING) || one->dtype.bits < 8 ||
-        !tn_dtype_bytes(one->dtype, tenon_count(one), &bytes) || make_room(b, one, &b->together[i]) != TENON_OK)
+    if (tn_dtype_is(one->dtype, TENON_LIST) || tn_dtype_is(one->dtype, TENON_STRING) ||
+        one->dtype.bits < 8 || !tn_dtype_bytes(one->dtype, tenon_count(one), &bytes) ||
+        make_room(b, one, &b->together[i]) != TENON_OK)
       return false;
     for (int64_t k = 0; k < b->count; k++)
       memcpy((char *)b->together[i]->data + (uint64_t)k * bytes, b->each[k][i]->data, bytes);
@@ -66,7 +75,8 @@ static bool batch_make(batch_t *b) {
   return true;
 }
 
-/* Attributes of the call of the whole: what counts axes from the first one counts the extra ones too. */
+/* Attributes of the call of the whole: what counts axes from the first one counts the extra ones
+ * too. */
 static const tenon_value_t *shift(batch_t *b) {
   trial_t *trial = b->trial;
   uint32_t count = trial->op->schema.attr_count;
@@ -76,11 +86,13 @@ static const tenon_value_t *shift(batch_t *b) {
   for (uint32_t a = 0; a < count; a++) {
     tenon_value_t *v = &attrs[a];
     if (!(trial->op->batching.shifts >> a & 1)) continue;
-    if ((v->kind == TENON_KIND_INT || v->kind == TENON_KIND_DIM) && v->as.i >= 0) v->as.i += b->axis_count;
+    if ((v->kind == TENON_KIND_INT || v->kind == TENON_KIND_DIM) && v->as.i >= 0)
+      v->as.i += b->axis_count;
     if (v->kind != TENON_KIND_INTS && v->kind != TENON_KIND_DIMS) continue;
     int64_t *axes = tn_arena_array(&trial->arena, v->count + 1, sizeof *axes);
     if (!axes) return NULL;
-    for (uint32_t i = 0; i < v->count; i++) axes[i] = v->as.ints[i] + (v->as.ints[i] >= 0 ? b->axis_count : 0);
+    for (uint32_t i = 0; i < v->count; i++)
+      axes[i] = v->as.ints[i] + (v->as.ints[i] >= 0 ? b->axis_count : 0);
     v->as.ints = axes;
   }
   return attrs;
@@ -91,7 +103,8 @@ static tenon_tensor_t *part_of(const batch_t *b, const tenon_tensor_t *whole, in
   tenon_tensor_t *part = NULL;
   uint64_t bytes;
   if (whole->ndim < b->axis_count ||
-      tenon_tensor_create(whole->dtype, whole->ndim - b->axis_count, whole->shape + b->axis_count, &part) != TENON_OK)
+      tenon_tensor_create(whole->dtype, whole->ndim - b->axis_count, whole->shape + b->axis_count,
+                          &part) != TENON_OK)
     return NULL;
   tn_dtype_bytes(part->dtype, tenon_count(part), &bytes);
   memcpy(part->data, (const char *)whole->data + (uint64_t)k * bytes, bytes);
@@ -100,24 +113,32 @@ static tenon_tensor_t *part_of(const batch_t *b, const tenon_tensor_t *whole, in
 
 static bool leads(const batch_t *b, const tenon_tensor_t *whole) {
   bool fine = whole->ndim >= b->axis_count;
-  for (int32_t d = 0; d < b->axis_count && fine; d++) fine = whole->shape[d] == b->axes[d];
+  for (int32_t d = 0; d < b->axis_count && fine; d++)
+    fine = whole->shape[d] == b->axes[d];
   return fine;
 }
 
-static void compare(const batch_t *b, tenon_tensor_t *const *wholes, int64_t k, tenon_tensor_t *const *ones) {
+static void compare(const batch_t *b, tenon_tensor_t *const *wholes, int64_t k,
+                    tenon_tensor_t *const *ones) {
   const tenon_op_t *op = b->trial->op;
   for (uint32_t o = 0; o < op->output_count; o++) {
-    const char *name = op->schema.outputs[o].name, *differs = NULL;
+    const char *name = op->schema.outputs[o].name;
+    const char *differs = NULL;
     if (!wholes[o] || !ones[o] || !(op->batching.outputs >> o & 1)) continue;
-    tenon_tensor_t *whole = tensor_dense(wholes[o]), *one = tensor_dense(ones[o]);
+    tenon_tensor_t *whole = tensor_dense(wholes[o]);
+    tenon_tensor_t *one = tensor_dense(ones[o]);
     tenon_tensor_t *part = whole && leads(b, whole) ? part_of(b, whole, k) : NULL;
     if (whole && !leads(b, whole)) differs = "it has not the extra axes in front";
     if (part && one) differs = tensor_differs(name, one, part, 4);
     if (differs)
-      finding(b->trial, "batching.loop", "a call with extra leading axes gives what a call for each gives",
-              "correct BATCHING, or the kernel where it has more axes", "with %d extra axes, part %lld of %s: %s",
-              b->axis_count, (long long)k, name, differs);
-    tenon_tensor_release(whole), tenon_tensor_release(one), tenon_tensor_release(part);
+      finding(b->trial, "batching.loop",
+              "a call with extra leading axes gives what a call for each gives",
+              "correct BATCHING, or the kernel where it has more axes",
+              "with %d extra axes, part %lld of %s: %s", b->axis_count, (long long)k, name,
+              differs);
+    tenon_tensor_release(whole);
+    tenon_tensor_release(one);
+    tenon_tensor_release(part);
     if (differs) return;
   }
 }
@@ -130,11 +151,12 @@ static void check(trial_t *trial, int32_t axis_count) {
   call_doing(trial, "batching.loop", "with extra leading axes");
   if (attrs && batch_make(&b)) {
     if (tenon_op_call(trial->op, attrs, b.together, wholes, 0) != TENON_OK)
-      finding(trial, "batching.loop", "inputs that BATCHING names may have extra leading axes", "correct BATCHING",
-              "with %d of them the call fails: %s", axis_count, tenon_error());
+      finding(trial, "batching.loop", "inputs that BATCHING names may have extra leading axes",
+              "correct BATCHING", "with %d of them the call fails: %s", axis_count, tenon_error());
     for (int64_t k = 0; k < b.count && !has_findings(); k++) {
       tenon_tensor_t *ones[TRIAL_ARGUMENTS] = {NULL};
-      if (tenon_op_call(trial->op, trial->attrs, b.each[k], ones, 0) == TENON_OK) compare(&b, wholes, k, ones);
+      if (tenon_op_call(trial->op, trial->attrs, b.each[k], ones, 0) == TENON_OK)
+        compare(&b, wholes, k, ones);
       call_drop(ones);
     }
   }
@@ -151,6 +173,7 @@ static void run(const subject_t *subject) {
 }
 
 const check_t checks_batching[] = {
-    {"batching.loop", "One call with extra leading axes, as BATCHING allows, gives what a call for each gives.", NULL,
-     lacks, run},
+    {"batching.loop",
+     "One call with extra leading axes, as BATCHING allows, gives what a call for each gives.",
+     NULL, lacks, run},
     {NULL, NULL, NULL, NULL, NULL}};

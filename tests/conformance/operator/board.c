@@ -1,5 +1,6 @@
-/* What a child shares with its parent, and the handlers of signals; see board.h and suite.h.  A handler writes addresses only:
- * the parent has the same library at the same place and names them. */
+/* What a child shares with its parent, and the handlers of signals; see board.h and suite.h.  A
+ * handler writes addresses only: the parent has the same library at the same place and names
+ * them. */
 #include "board.h"
 
 #include <dlfcn.h>
@@ -22,41 +23,53 @@ static board_t *boards;
 static void *(*exception_type)(void);
 
 bool boards_make(int32_t count) {
-  boards = mmap(NULL, (size_t)count * sizeof *boards, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  boards = mmap(NULL, (size_t)count * sizeof *boards, PROT_READ | PROT_WRITE,
+                MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   return boards != MAP_FAILED;
 }
 
 board_t *board_of(int32_t slot) { return &boards[slot]; }
 
 void board_begin(board_t *b) {
-  b->used = 0, b->findings = 0, b->signal = 0, b->frame_count = 0;
+  b->used = 0;
+  b->findings = 0;
+  b->signal = 0;
+  b->frame_count = 0;
   b->hangs = b->is_stack = b->is_exception = b->has_guard = false;
   b->report[0] = b->label[0] = b->doing[0] = b->crash_id[0] = 0;
 }
 
-/* ---- what checks say -------------------------------------------------------------------------------------------------- */
+/* what checks say */
 
 static const trial_t *now; /* what is tried */
 
 static void add_field(board_t *b, const char *text) {
   for (; *text && b->used + 2 < sizeof b->report; text++)
     b->report[b->used++] = *text == FIELD_BREAK || *text == RECORD_BREAK ? '?' : *text;
-  b->report[b->used++] = FIELD_BREAK, b->report[b->used] = 0;
+  b->report[b->used++] = FIELD_BREAK;
+  b->report[b->used] = 0;
 }
 
-static void add_record(const char *kind, const char *id, const char *label, const char *expected, const char *found,
-                       const char *advice) {
+static void add_record(const char *kind, const char *id, const char *label, const char *expected,
+                       const char *found, const char *advice) {
   board_t *b = board;
   if (!b || b->used + 6000 > sizeof b->report) return;
-  add_field(b, kind), add_field(b, id ? id : ""), add_field(b, label), add_field(b, b->doing);
-  add_field(b, expected), add_field(b, found), add_field(b, advice);
-  b->report[b->used++] = RECORD_BREAK, b->report[b->used] = 0;
+  add_field(b, kind);
+  add_field(b, id ? id : "");
+  add_field(b, label);
+  add_field(b, b->doing);
+  add_field(b, expected);
+  add_field(b, found);
+  add_field(b, advice);
+  b->report[b->used++] = RECORD_BREAK;
+  b->report[b->used] = 0;
 }
 
 /* One of an id for each trial: what follows mostly follows from it. */
 static bool is_said(const char *id, const char *label) {
   char key[200];
-  snprintf(key, sizeof key, "%c%s%c%s%c", FIELD_BREAK, id ? id : "", FIELD_BREAK, label, FIELD_BREAK);
+  snprintf(key, sizeof key, "%c%s%c%s%c", FIELD_BREAK, id ? id : "", FIELD_BREAK, label,
+           FIELD_BREAK);
   return strstr(board->report, key) != NULL;
 }
 
@@ -65,12 +78,13 @@ static bool is_said_often(const char *id) {
   char key[80];
   int count = 0;
   snprintf(key, sizeof key, "%c%s%c", FIELD_BREAK, id ? id : "", FIELD_BREAK);
-  for (const char *at = board->report; (at = strstr(at, key)); at++) count++;
+  for (const char *at = board->report; (at = strstr(at, key)); at++)
+    count++;
   return count >= 2;
 }
 
-static void say(const char *kind, const trial_t *trial, const char *id, const char *expected, const char *advice,
-                const char *found, va_list arguments) {
+static void say(const char *kind, const trial_t *trial, const char *id, const char *expected,
+                const char *advice, const char *found, va_list arguments) {
   char text[1200];
   const trial_t *t = trial ? trial : now;
   vsnprintf(text, sizeof text, found, arguments);
@@ -78,15 +92,16 @@ static void say(const char *kind, const trial_t *trial, const char *id, const ch
   add_record(kind, id, t ? t->label : "", expected, text, advice);
 }
 
-void finding(const trial_t *trial, const char *id, const char *expected, const char *advice, const char *found, ...) {
+void finding(const trial_t *trial, const char *id, const char *expected, const char *advice,
+             const char *found, ...) {
   va_list arguments;
   va_start(arguments, found);
   say("finding", trial, id, expected, advice, found, arguments);
   va_end(arguments);
 }
 
-void finding_by_the_way(const trial_t *trial, const char *id, const char *expected, const char *advice,
-                        const char *found, ...) {
+void finding_by_the_way(const trial_t *trial, const char *id, const char *expected,
+                        const char *advice, const char *found, ...) {
   va_list arguments;
   va_start(arguments, found);
   say("seen", trial, id, expected, advice, found, arguments);
@@ -113,10 +128,11 @@ void doing(const trial_t *trial, const char *crash_id, const char *how) {
 
 bool has_findings(void) { return board && board->findings > 0; }
 
-/* ---- handlers of signals ------------------------------------------------------------------------------------------------ */
+/* handlers of signals */
 
 static void name_guard(board_t *b, const void *address, bool is_write) {
-  static const char *const writes[] = {"write.outside", "write.outside", "workspace.over", "workspace.temporary"};
+  static const char *const writes[] = {"write.outside", "write.outside", "workspace.over",
+                                       "workspace.temporary"};
   int64_t distance;
   const guard_t *g = guard_at(address, &distance);
   if (!g) return;
@@ -124,21 +140,23 @@ static void name_guard(board_t *b, const void *address, bool is_write) {
   const char *id = g->kind <= GUARD_OUTPUT && !is_write ? "read.beyond" : writes[g->kind];
   if (g->kind == GUARD_WORKSPACE && distance < 0) id = "workspace.under";
   snprintf(b->guard_id, sizeof b->guard_id, "%s", id);
-  snprintf(b->guard_text, sizeof b->guard_text, "%s %lld bytes %s of %s (%zu bytes)", is_write ? "wrote" : "read",
-           (long long)(distance < 0 ? -distance : distance), distance < 0 ? "before the beginning" : "behind the end",
-           g->name, g->length);
+  snprintf(b->guard_text, sizeof b->guard_text, "%s %lld bytes %s of %s (%zu bytes)",
+           is_write ? "wrote" : "read", (long long)(distance < 0 ? -distance : distance),
+           distance < 0 ? "before the beginning" : "behind the end", g->name, g->length);
 }
 
 static void handle(int number, siginfo_t *info, void *context) {
   board_t *b = board;
   if (b && !b->signal && !b->hangs) {
-    b->signal = number, b->hangs = number == SIGALRM;
+    b->signal = number;
+    b->hangs = number == SIGALRM;
     b->frame_count = backtrace(b->frames, BOARD_FRAMES);
     if (number == SIGSEGV || number == SIGBUS) {
       b->address = info->si_addr;
 #if defined(__x86_64__) && defined(__linux__)
       const ucontext_t *machine = context;
-      const char *stack = (const char *)machine->uc_mcontext.gregs[REG_RSP], *at = info->si_addr;
+      const char *stack = (const char *)machine->uc_mcontext.gregs[REG_RSP];
+      const char *at = info->si_addr;
       b->is_stack = at > stack - (1 << 16) && at < stack + (1 << 16);
       name_guard(b, info->si_addr, machine->uc_mcontext.gregs[REG_ERR] & 2);
 #else
@@ -156,15 +174,18 @@ static void handle(int number, siginfo_t *info, void *context) {
 void board_watch(void) {
   static const int numbers[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGTRAP, SIGALRM};
   static char stack[1 << 16];
-  void *frames[2], *cpp = dlopen("libstdc++.so.6", RTLD_NOW | RTLD_NOLOAD);
+  void *frames[2];
+  void *cpp = dlopen("libstdc++.so.6", RTLD_NOW | RTLD_NOLOAD);
   if (cpp) *(void **)&exception_type = dlsym(cpp, "__cxa_current_exception_type");
   backtrace(frames, 2); /* loads what it needs now, and not in a handler */
   sigaltstack(&(stack_t){.ss_sp = stack, .ss_size = sizeof stack}, NULL);
   struct sigaction action = {.sa_sigaction = handle, .sa_flags = SA_SIGINFO | SA_ONSTACK};
-  for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) sigaction(numbers[i], &action, NULL);
+  for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
+    sigaction(numbers[i], &action, NULL);
 }
 
 void board_limit(double seconds) {
-  struct itimerval value = {{0, 0}, {(time_t)seconds, (suseconds_t)((seconds - (double)(time_t)seconds) * 1e6)}};
+  struct itimerval value = {
+      {0, 0}, {(time_t)seconds, (suseconds_t)((seconds - (double)(time_t)seconds) * 1e6)}};
   setitimer(ITIMER_REAL, &value, NULL);
 }

@@ -13,5 +13,8 @@ void call_doing(const trial_t *trial, const char *crash_id, const char *how) {
 }
 
 void call_drop(tenon_tensor_t **tensors) {
-  for (uint32_t i = 0; i < TRIAL_ARGUMENTS; i++) tenon_tensor_release(tensors[i]), tensors[i] = NULL;
+  for (uint32_t i = 0; i < TRIAL_ARGUMENTS; i++) {
+    tenon_tensor_release(tensors[i]);
+    tensors[i] = NULL;
+  }
 }

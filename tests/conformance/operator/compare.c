@@ -1,5 +1,6 @@
-/* Results against what was expected; see run.h.  Integers, bools and texts exactly; floats within what rounding in another order
- * does to a few hundred terms; two NaNs are equal, and so are equal infinities. */
+/* Results against what was expected; see run.h.  Integers, bools and texts exactly; floats within
+ * what rounding in another order does to a few hundred terms; two NaNs are equal, and so are equal
+ * infinities. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -14,12 +15,17 @@ static char words[700];
 static double step_of(tenon_dtype_t dtype) {
   switch (tenon_dtype_id(dtype)) {
   case TENON_F64:
-  case TENON_C128: return 0x1p-52;
+  case TENON_C128:
+    return 0x1p-52;
   case TENON_F32:
-  case TENON_C64: return 0x1p-23;
-  case TENON_F16: return 0x1p-10;
-  case TENON_BF16: return 0x1p-7;
-  default: return dtype.code >= 7 && dtype.code < 200 ? 0x1p-1 : 0;
+  case TENON_C64:
+    return 0x1p-23;
+  case TENON_F16:
+    return 0x1p-10;
+  case TENON_BF16:
+    return 0x1p-7;
+  default:
+    return dtype.code >= 7 && dtype.code < 200 ? 0x1p-1 : 0;
   }
 }
 
@@ -36,39 +42,54 @@ static bool near(double a, double b, double relative, double absolute) {
 static void print_place(const tenon_tensor_t *t, int64_t index, char *out, size_t capacity) {
   int64_t at[TENON_RANK_MAX];
   size_t used = 0;
-  for (int32_t d = t->ndim - 1; d >= 0; d--) at[d] = index % t->shape[d], index /= t->shape[d];
+  for (int32_t d = t->ndim - 1; d >= 0; d--) {
+    at[d] = index % t->shape[d];
+    index /= t->shape[d];
+  }
   out[0] = 0;
   for (int32_t d = 0; d < t->ndim && used < capacity; d++)
-    used += (size_t)snprintf(out + used, capacity - used, "%s%lld%s", d ? ", " : "[", (long long)at[d],
-                             d == t->ndim - 1 ? "]" : "");
+    used += (size_t)snprintf(out + used, capacity - used, "%s%lld%s", d ? ", " : "[",
+                             (long long)at[d], d == t->ndim - 1 ? "]" : "");
 }
 
-static const char *texts_differ(const char *name, const tenon_tensor_t *a, const tenon_tensor_t *b) {
-  const tenon_string_t *x = a->data, *y = b->data;
+static const char *texts_differ(const char *name, const tenon_tensor_t *a,
+                                const tenon_tensor_t *b) {
+  const tenon_string_t *x = a->data;
+  const tenon_string_t *y = b->data;
   for (int64_t i = 0; i < tenon_count(a); i++) {
-    if (x[i].size == y[i].size && (!x[i].size || memcmp(x[i].data, y[i].data, x[i].size) == 0)) continue;
-    snprintf(words, sizeof words, "element %lld of %s is '%.*s', expected '%.*s'", (long long)i, name, (int)y[i].size,
-             y[i].data ? y[i].data : "", (int)x[i].size, x[i].data ? x[i].data : "");
+    if (x[i].size == y[i].size && (!x[i].size || memcmp(x[i].data, y[i].data, x[i].size) == 0))
+      continue;
+    snprintf(words, sizeof words, "element %lld of %s is '%.*s', expected '%.*s'", (long long)i,
+             name, (int)y[i].size, y[i].data ? y[i].data : "", (int)x[i].size,
+             x[i].data ? x[i].data : "");
     return words;
   }
   return NULL;
 }
 
-static const char *elements_differ(const char *name, const tenon_tensor_t *a, const tenon_tensor_t *b,
-                                   double tolerance) {
-  double step = step_of(a->dtype) * allowance(a->dtype) * tolerance, largest = 0, worst = 0;
-  int64_t count = tenon_count(a), wrong = 0, first = -1;
+static const char *elements_differ(const char *name, const tenon_tensor_t *a,
+                                   const tenon_tensor_t *b, double tolerance) {
+  double step = step_of(a->dtype) * allowance(a->dtype) * tolerance;
+  double largest = 0;
+  double worst = 0;
+  int64_t count = tenon_count(a);
+  int64_t wrong = 0;
+  int64_t first = -1;
   for (int64_t i = 0; i < count && step > 0; i++) {
     double x = fabs(tn_element_get(a->dtype, a->data, i, NULL));
     if (isfinite(x) && x > largest) largest = x;
   }
   for (int64_t i = 0; i < count; i++) {
-    double p, q, x = tn_element_get(a->dtype, a->data, i, &p), y = tn_element_get(b->dtype, b->data, i, &q);
+    double p, q;
+    double x = tn_element_get(a->dtype, a->data, i, &p);
+    double y = tn_element_get(b->dtype, b->data, i, &q);
     bool exact = step == 0 && a->dtype.bits <= 64 && a->dtype.bits >= 8;
     size_t size = a->dtype.bits / 8u;
-    bool same = exact ? memcmp((char *)a->data + (size_t)i * size, (char *)b->data + (size_t)i * size, size) == 0 ||
-                            (x == y && step_of(a->dtype) > 0)
-                      : near(x, y, step, step * largest / 4) && near(p, q, step, step * largest / 4);
+    bool same = exact
+                    ? memcmp((char *)a->data + (size_t)i * size, (char *)b->data + (size_t)i * size,
+                             size) == 0 ||
+                          (x == y && step_of(a->dtype) > 0)
+                    : near(x, y, step, step * largest / 4) && near(p, q, step, step * largest / 4);
     if (exact && step_of(a->dtype) > 0 && isnan(x) && isnan(y)) same = true;
     if (same) continue;
     wrong++;
@@ -78,17 +99,21 @@ static const char *elements_differ(const char *name, const tenon_tensor_t *a, co
   if (!wrong) return NULL;
   char place[200];
   print_place(a, first, place, sizeof place);
-  double x = tn_element_get(a->dtype, a->data, first, NULL), y = tn_element_get(b->dtype, b->data, first, NULL);
-  snprintf(words, sizeof words, "%s%s is %.9g, expected %.9g; %lld of %lld elements differ, by up to %.3g", name, place,
+  double x = tn_element_get(a->dtype, a->data, first, NULL);
+  double y = tn_element_get(b->dtype, b->data, first, NULL);
+  snprintf(words, sizeof words,
+           "%s%s is %.9g, expected %.9g; %lld of %lld elements differ, by up to %.3g", name, place,
            y, x, (long long)wrong, (long long)count, worst);
   return words;
 }
 
-const char *tensor_differs(const char *name, const tenon_tensor_t *a, const tenon_tensor_t *b, double tolerance) {
+const char *tensor_differs(const char *name, const tenon_tensor_t *a, const tenon_tensor_t *b,
+                           double tolerance) {
   char x[300], y[300];
   if (!a || !b) {
     if (a == b) return NULL;
-    snprintf(words, sizeof words, "%s is %s", name, a ? "absent, expected a tensor" : "there, expected none");
+    snprintf(words, sizeof words, "%s is %s", name,
+             a ? "absent, expected a tensor" : "there, expected none");
     return words;
   }
   if (!tn_dtype_same(a->dtype, b->dtype) || a->ndim != b->ndim ||
@@ -102,9 +127,11 @@ const char *tensor_differs(const char *name, const tenon_tensor_t *a, const teno
     for (int64_t i = 0; i < a->shape[0]; i++) {
       char item[100];
       snprintf(item, sizeof item, "%s[%lld]", name, (long long)i);
-      tenon_tensor_t *p = tensor_dense(tenon_item(a, i)), *q = tensor_dense(tenon_item(b, i));
+      tenon_tensor_t *p = tensor_dense(tenon_item(a, i));
+      tenon_tensor_t *q = tensor_dense(tenon_item(b, i));
       const char *differs = tensor_differs(item, p, q, tolerance);
-      tenon_tensor_release(p), tenon_tensor_release(q);
+      tenon_tensor_release(p);
+      tenon_tensor_release(q);
       if (differs) return differs;
     }
     return NULL;
@@ -114,7 +141,8 @@ const char *tensor_differs(const char *name, const tenon_tensor_t *a, const teno
   return elements_differ(name, a, b, tolerance);
 }
 
-const char *ran_differs(const trial_t *t, const ran_t *expected, const ran_t *found, double tolerance) {
+const char *ran_differs(const trial_t *t, const ran_t *expected, const ran_t *found,
+                        double tolerance) {
   const tn_schema_t *schema = &t->op->schema;
   for (uint32_t o = 0; o < schema->output_count; o++) {
     char name[100];

@@ -1,4 +1,5 @@
-/* Equal calls give equal results: wherever their arguments lie, whenever they are made, and of random operators for equal seeds. */
+/* Equal calls give equal results: wherever their arguments lie, whenever they are made, and of
+ * random operators for equal seeds. */
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -8,7 +9,10 @@
 #include "core/dtype.h"
 #include "run.h"
 
-enum { TIMES = 6, PAGE = 4096 };
+enum {
+  TIMES = 6,
+  PAGE = 4096,
+};
 
 static const char *lacks(const subject_t *subject) {
   if (!(subject->op->traits & TENON_PURE)) return "it is not pure";
@@ -21,12 +25,15 @@ static const char *lacks_seed(const subject_t *subject) {
 }
 
 /* Results of two calls, to the last bit; NULL: they agree. */
-static const char *differ(const trial_t *trial, tenon_tensor_t *const *a, tenon_tensor_t *const *b) {
+static const char *differ(const trial_t *trial, tenon_tensor_t *const *a,
+                          tenon_tensor_t *const *b) {
   const char *differs = NULL;
   for (uint32_t o = 0; o < trial->op->output_count && !differs; o++) {
-    tenon_tensor_t *x = a[o] ? tensor_dense(a[o]) : NULL, *y = b[o] ? tensor_dense(b[o]) : NULL;
+    tenon_tensor_t *x = a[o] ? tensor_dense(a[o]) : NULL;
+    tenon_tensor_t *y = b[o] ? tensor_dense(b[o]) : NULL;
     differs = tensor_differs(trial->op->schema.outputs[o].name, x, y, 0);
-    tenon_tensor_release(x), tenon_tensor_release(y);
+    tenon_tensor_release(x);
+    tenon_tensor_release(y);
   }
   return differs;
 }
@@ -41,10 +48,11 @@ static void move(const trial_t *trial, int time, tenon_tensor_t **out_inputs) {
     void *data = MAP_FAILED;
     if (!tn_dtype_is(t->dtype, TENON_LIST) && !tn_dtype_is(t->dtype, TENON_STRING) && !t->detail &&
         tn_dtype_bytes(t->dtype, tenon_count(t), &bytes))
-      data =
-          mmap(NULL, bytes + PAGE * (size_t)(1 + 3 * time), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+      data = mmap(NULL, bytes + PAGE * (size_t)(1 + 3 * time), PROT_READ | PROT_WRITE,
+                  MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (data == MAP_FAILED) { /* lists and texts */
-      if (tenon_tensor_copy(t, &out_inputs[i]) != TENON_OK) tenon_tensor_retain(out_inputs[i] = trial->inputs[i]);
+      if (tenon_tensor_copy(t, &out_inputs[i]) != TENON_OK)
+        tenon_tensor_retain(out_inputs[i] = trial->inputs[i]);
       continue;
     }
     memcpy(data, t->data, bytes); /* the child's end frees it */
@@ -52,8 +60,11 @@ static void move(const trial_t *trial, int time, tenon_tensor_t **out_inputs) {
   }
 }
 
-static void check(trial_t *trial, const char *id, bool moves, const char *what, const char *advice) {
-  tenon_tensor_t *first[TRIAL_ARGUMENTS] = {NULL}, *again[TRIAL_ARGUMENTS] = {NULL}, *inputs[TRIAL_ARGUMENTS] = {NULL};
+static void check(trial_t *trial, const char *id, bool moves, const char *what,
+                  const char *advice) {
+  tenon_tensor_t *first[TRIAL_ARGUMENTS] = {NULL};
+  tenon_tensor_t *again[TRIAL_ARGUMENTS] = {NULL};
+  tenon_tensor_t *inputs[TRIAL_ARGUMENTS] = {NULL};
   struct timespec a_while = {0, 1300000}; /* clocks go on */
   call_doing(trial, id, "several times");
   for (int time = 0; time < TIMES && !has_findings(); time++) {
@@ -65,17 +76,21 @@ static void check(trial_t *trial, const char *id, bool moves, const char *what, 
     }
     const char *differs = time ? differ(trial, first, again) : NULL;
     if (differs) finding(trial, id, what, advice, "call %d of equal ones: %s", time + 1, differs);
-    call_drop(inputs), call_drop(again);
+    call_drop(inputs);
+    call_drop(again);
     nanosleep(&a_while, NULL);
   }
-  call_drop(first), call_drop(inputs);
+  call_drop(first);
+  call_drop(inputs);
 }
 
 static void run_repeat(const subject_t *subject) {
   trials_t all = trials(subject, true);
   for (trial_t *t; !has_findings() && (t = trials_next(&all));)
-    check(t, "determinism.repeat", true, "a pure operator gives the same for equal inputs, to the last bit",
-          "look for addresses, times, and sums whose order threads decide; or take TENON_PURE away");
+    check(
+        t, "determinism.repeat", true,
+        "a pure operator gives the same for equal inputs, to the last bit",
+        "look for addresses, times, and sums whose order threads decide; or take TENON_PURE away");
 }
 
 static void run_seed(const subject_t *subject) {
@@ -86,7 +101,9 @@ static void run_seed(const subject_t *subject) {
 }
 
 const check_t checks_determinism[] = {
-    {"determinism.repeat", "Equal calls of a pure operator give equal bits, at other addresses and other times.", NULL,
+    {"determinism.repeat",
+     "Equal calls of a pure operator give equal bits, at other addresses and other times.", NULL,
      lacks, run_repeat},
-    {"determinism.seed", "A random operator gives the same for the same seed.", NULL, lacks_seed, run_seed},
+    {"determinism.seed", "A random operator gives the same for the same seed.", NULL, lacks_seed,
+     run_seed},
     {NULL, NULL, NULL, NULL, NULL}};

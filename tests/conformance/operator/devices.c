@@ -1,5 +1,5 @@
-/* Kernels on devices against the CPU's, on a stream that is not the device's first: nothing may be enqueued elsewhere, or after
- * the kernel has returned.  sim tells on whom. */
+/* Kernels on devices against the CPU's, on a stream that is not the device's first: nothing may be
+ * enqueued elsewhere, or after the kernel has returned.  sim tells on whom. */
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
@@ -17,15 +17,17 @@ static int list_backends(const tenon_op_t *op, const char **out_names) {
   int count = 0;
   bool has_source = false;
   for (const tn_kernel_t *k = op->kernels; k; k = k->next) {
-    bool is_known = k->kind == TN_KERNEL_SOURCE || k->words.at != TN_AT_BACKEND || !k->backend || !k->run ||
-                    k->backend == &tn_backend_cpu || strcmp(k->backend->name, "null") == 0 ||
-                    strcmp(k->backend->name, "meta") == 0;
+    bool is_known = k->kind == TN_KERNEL_SOURCE || k->words.at != TN_AT_BACKEND || !k->backend ||
+                    !k->run || k->backend == &tn_backend_cpu ||
+                    strcmp(k->backend->name, "null") == 0 || strcmp(k->backend->name, "meta") == 0;
     has_source |= k->kind == TN_KERNEL_SOURCE;
-    for (int i = 0; i < count && !is_known; i++) is_known = strcmp(out_names[i], k->backend->name) == 0;
+    for (int i = 0; i < count && !is_known; i++)
+      is_known = strcmp(out_names[i], k->backend->name) == 0;
     if (!is_known && count < BACKENDS) out_names[count++] = k->backend->name;
   }
   bool has_sim = false;
-  for (int i = 0; i < count; i++) has_sim |= strcmp(out_names[i], "sim") == 0;
+  for (int i = 0; i < count; i++)
+    has_sim |= strcmp(out_names[i], "sim") == 0;
   if (has_source && !has_sim && count < BACKENDS) out_names[count++] = "sim";
   return count;
 }
@@ -36,7 +38,8 @@ static const char *lacks(const subject_t *subject) {
   if (!subject_is_pure(subject) || subject->op->traits & TENON_RANDOM)
     return "calls that are equal do not give equal results";
   for (uint32_t i = 0; i < subject->op->input_count; i++)
-    if (subject->op->schema.inputs[i].kind == TENON_KIND_TENSORS || subject->op->schema.inputs[i].is_written)
+    if (subject->op->schema.inputs[i].kind == TENON_KIND_TENSORS ||
+        subject->op->schema.inputs[i].is_written)
       return "it takes lists, or writes to an input";
   return NULL;
 }
@@ -44,31 +47,37 @@ static const char *lacks(const subject_t *subject) {
 typedef struct place_t { /* where calls go */
   const char *name;
   tenon_device_t device;
-  tenon_stream_t *stream, *before;
+  tenon_stream_t *stream;
+  tenon_stream_t *before;
   const sim_table_t *sim; /* NULL: not sim */
   tn_ordinal_t *ordinal;
 } place_t;
 
 static bool place_open(place_t *p, const char *name) {
   *p = (place_t){.name = name};
-  if (tenon_device_find(name, 0, &p->device) != TENON_OK || tn_ordinal_get(p->device, &p->ordinal) != TENON_OK) {
+  if (tenon_device_find(name, 0, &p->device) != TENON_OK ||
+      tn_ordinal_get(p->device, &p->ordinal) != TENON_OK) {
     note(NULL, "device.values", "its kernels for %s were not tried: %s", name, tenon_error());
     return false;
   }
   if (strcmp(name, "sim") == 0 && p->ordinal->table->native)
     p->sim = p->ordinal->table->native(&p->ordinal->context, "sim", NULL);
-  if (tenon_stream_create(p->device, &p->stream) == TENON_OK) tenon_stream_use(p->device, p->stream, &p->before);
+  if (tenon_stream_create(p->device, &p->stream) == TENON_OK)
+    tenon_stream_use(p->device, p->stream, &p->before);
   return true;
 }
 
-static uint64_t races(const place_t *p) { return p->sim ? p->sim->races(&p->ordinal->context, NULL, 0) : 0; }
+static uint64_t races(const place_t *p) {
+  return p->sim ? p->sim->races(&p->ordinal->context, NULL, 0) : 0;
+}
 
 /* Says that work went elsewhere, if it did. */
-static bool strays(const place_t *p, const trial_t *trial, uint64_t races_before, const char *error) {
+static bool strays(const place_t *p, const trial_t *trial, uint64_t races_before,
+                   const char *error) {
   bool is_race = strstr(error, "race") != NULL;
   if (!is_race && races(p) == races_before) return false;
-  finding(trial, "device.stream", "a kernel enqueues its work on the stream of the call", "enqueue on call->stream",
-          "on %s, on another stream than the first: %s", p->name,
+  finding(trial, "device.stream", "a kernel enqueues its work on the stream of the call",
+          "enqueue on call->stream", "on %s, on another stream than the first: %s", p->name,
           is_race ? error : "work that is not ordered after what it reads");
   return true;
 }
@@ -79,16 +88,17 @@ static tenon_tensor_t *bring_back(const tenon_tensor_t *t) {
 }
 
 /* One result, and once more a while after if it is not what the CPU gave. */
-static bool compare(const place_t *p, const trial_t *trial, const char *name, const tenon_tensor_t *expected,
-                    const tenon_tensor_t *found, uint64_t races_before) {
+static bool compare(const place_t *p, const trial_t *trial, const char *name,
+                    const tenon_tensor_t *expected, const tenon_tensor_t *found,
+                    uint64_t races_before) {
   struct timespec a_while = {0, 80000000};
   char text[800] = "";
   tenon_tensor_t *host = bring_back(found);
   if (!host) {
     snprintf(text, sizeof text, "%s", tenon_error());
     if (strays(p, trial, races_before, text)) return false;
-    finding(trial, "device.values", "the kernel gives on each device what it gives on the CPU", "run it there alone",
-            "on %s: %s", p->name, text);
+    finding(trial, "device.values", "the kernel gives on each device what it gives on the CPU",
+            "run it there alone", "on %s: %s", p->name, text);
     return false;
   }
   const char *differs = tensor_differs(name, expected, host, 8);
@@ -103,8 +113,8 @@ static bool compare(const place_t *p, const trial_t *trial, const char *name, co
               "enqueue everything on call->stream before run returns",
               "on %s, after waiting for the stream: %s; 80 ms later it was another", p->name, text);
     else if (!strays(p, trial, races_before, ""))
-      finding(trial, "device.values", "the kernel gives on each device what it gives on the CPU", "run it there alone",
-              "on %s: %s", p->name, text);
+      finding(trial, "device.values", "the kernel gives on each device what it gives on the CPU",
+              "run it there alone", "on %s: %s", p->name, text);
     tenon_tensor_release(later);
   }
   tenon_tensor_release(host);
@@ -115,15 +125,18 @@ static bool move(const place_t *p, const trial_t *trial, tenon_tensor_t **out_in
   for (uint32_t i = 0; i < trial->op->input_count; i++) {
     tenon_tensor_t *t = trial->inputs[i];
     if (!t) continue;
-    if (trial->op->schema.inputs[i].is_host) tenon_tensor_retain(out_inputs[i] = t);
-    else if (tn_dtype_is(t->dtype, TENON_STRING) || tenon_tensor_copy_to(t, p->device, &out_inputs[i]) != TENON_OK)
+    if (trial->op->schema.inputs[i].is_host)
+      tenon_tensor_retain(out_inputs[i] = t);
+    else if (tn_dtype_is(t->dtype, TENON_STRING) ||
+             tenon_tensor_copy_to(t, p->device, &out_inputs[i]) != TENON_OK)
       return false;
   }
   return true;
 }
 
 static void check(const place_t *p, trial_t *trial) {
-  tenon_tensor_t *inputs[TRIAL_ARGUMENTS] = {NULL}, *outputs[TRIAL_ARGUMENTS] = {NULL};
+  tenon_tensor_t *inputs[TRIAL_ARGUMENTS] = {NULL};
+  tenon_tensor_t *outputs[TRIAL_ARGUMENTS] = {NULL};
   ran_t expected;
   run_plainly(trial, &expected);
   call_doing(trial, "device.values", p->name);
@@ -134,15 +147,17 @@ static void check(const place_t *p, trial_t *trial) {
     if (status == TENON_OK)
       for (uint32_t o = 0; o < trial->op->output_count; o++) {
         if (expected.outputs[o] && outputs[o] &&
-            !compare(p, trial, trial->op->schema.outputs[o].name, expected.outputs[o], outputs[o], before))
+            !compare(p, trial, trial->op->schema.outputs[o].name, expected.outputs[o], outputs[o],
+                     before))
           break;
       }
     else if (!strays(p, trial, before, tenon_error()) && status != TENON_UNIMPLEMENTED)
-      finding(trial, "device.values", "the kernel gives on each device what it gives on the CPU", "run it there alone",
-              "on %s it fails: %s", p->name, tenon_error());
+      finding(trial, "device.values", "the kernel gives on each device what it gives on the CPU",
+              "run it there alone", "on %s it fails: %s", p->name, tenon_error());
     if (!has_findings()) strays(p, trial, before, "");
   }
-  call_drop(inputs), call_drop(outputs);
+  call_drop(inputs);
+  call_drop(outputs);
   ran_free(&expected);
 }
 
@@ -153,13 +168,17 @@ static void run(const subject_t *subject) {
     place_t place;
     if (!place_open(&place, names[i])) continue;
     trials_t all = trials(subject, true);
-    for (trial_t *t; !has_findings() && (t = trials_next(&all));) check(&place, t);
-    if (place.stream) tenon_stream_use(place.device, place.before, NULL), tenon_stream_release(place.stream);
+    for (trial_t *t; !has_findings() && (t = trials_next(&all));)
+      check(&place, t);
+    if (place.stream) {
+      tenon_stream_use(place.device, place.before, NULL);
+      tenon_stream_release(place.stream);
+    }
   }
 }
 
-const check_t checks_devices[] = {
-    {"device.values",
-     "Kernels on devices give what the CPU's give, on any stream, with nothing enqueued elsewhere or later.",
-     "device.stream device.running", lacks, run},
-    {NULL, NULL, NULL, NULL, NULL}};
+const check_t checks_devices[] = {{"device.values",
+                                   "Kernels on devices give what the CPU's give, on any stream, "
+                                   "with nothing enqueued elsewhere or later.",
+                                   "device.stream device.running", lacks, run},
+                                  {NULL, NULL, NULL, NULL, NULL}};

@@ -1,4 +1,5 @@
-/* What a library leaves behind in the process that it is loaded into: rounding, locale, folder, signals, open files. */
+/* What a library leaves behind in the process that it is loaded into: rounding, locale, folder,
+ * signals, open files. */
 #include <dirent.h>
 #include <fcntl.h>
 #include <fenv.h>
@@ -12,7 +13,10 @@
 
 #include "run.h"
 
-enum { FILES = 256, SIGNALS = 64 };
+enum {
+  FILES = 256,
+  SIGNALS = 64,
+};
 
 typedef struct open_file_t {
   int descriptor;
@@ -25,7 +29,8 @@ typedef struct environment_t {
   int rounding;
   unsigned control; /* of the processor's floats: flushing of small numbers, masks */
   mode_t mask;
-  char locale[256], folder[4096];
+  char locale[256];
+  char folder[4096];
   void (*handlers[SIGNALS])(int);
   sigset_t blocked;
   int file_count;
@@ -50,23 +55,28 @@ static void list_files(environment_t *e) {
   if (!folder) return;
   for (struct dirent *entry; (entry = readdir(folder)) && e->file_count < FILES;) {
     int descriptor = atoi(entry->d_name);
-    if (entry->d_name[0] == '.' || descriptor == dirfd(folder) || fstat(descriptor, &status) != 0) continue;
-    e->files[e->file_count++] = (open_file_t){descriptor, status.st_dev, status.st_ino, status.st_mode & S_IFMT};
+    if (entry->d_name[0] == '.' || descriptor == dirfd(folder) || fstat(descriptor, &status) != 0)
+      continue;
+    e->files[e->file_count++] =
+        (open_file_t){descriptor, status.st_dev, status.st_ino, status.st_mode & S_IFMT};
   }
   closedir(folder);
 }
 
 static void look(environment_t *e) {
   memset(e, 0, sizeof *e);
-  e->rounding = fegetround(), e->control = float_control();
-  e->mask = umask(0), umask(e->mask);
+  e->rounding = fegetround();
+  e->control = float_control();
+  e->mask = umask(0);
+  umask(e->mask);
   const char *locale = setlocale(LC_ALL, NULL);
   snprintf(e->locale, sizeof e->locale, "%s", locale ? locale : "?");
   if (!getcwd(e->folder, sizeof e->folder)) snprintf(e->folder, sizeof e->folder, "?");
   for (int s = 1; s < SIGNALS; s++) {
     struct sigaction action;
     if (sigaction(s, NULL, &action) == 0)
-      e->handlers[s] = action.sa_flags & SA_SIGINFO ? (void (*)(int))(uintptr_t)action.sa_sigaction : action.sa_handler;
+      e->handlers[s] = action.sa_flags & SA_SIGINFO ? (void (*)(int))(uintptr_t)action.sa_sigaction
+                                                    : action.sa_handler;
   }
   pthread_sigmask(SIG_SETMASK, NULL, &e->blocked);
   list_files(e);
@@ -78,13 +88,17 @@ static const open_file_t *find_file(const environment_t *e, const open_file_t *f
   return NULL;
 }
 
-static void compare_files(const trial_t *trial, const environment_t *before, const environment_t *after) {
-  static const char id[] = "environment.files", expected[] = "a call leaves open files as they are";
+static void compare_files(const trial_t *trial, const environment_t *before,
+                          const environment_t *after) {
+  static const char id[] = "environment.files";
+  static const char expected[] = "a call leaves open files as they are";
   static const char advice[] = "close what the library opened, and nothing else";
   for (int i = 0; i < before->file_count; i++) {
-    const open_file_t *then = &before->files[i], *now = find_file(after, then);
+    const open_file_t *then = &before->files[i];
+    const open_file_t *now = find_file(after, then);
     if (!now)
-      finding(trial, id, expected, advice, "file descriptor %d, which was open before, is closed", then->descriptor);
+      finding(trial, id, expected, advice, "file descriptor %d, which was open before, is closed",
+              then->descriptor);
     else if (now->device != then->device || now->node != then->node)
       finding(trial, id, expected, advice, "file descriptor %d is another file", then->descriptor);
   }
@@ -98,19 +112,23 @@ static void compare(const trial_t *trial, const environment_t *before, const env
   if (before->rounding != after->rounding || before->control != after->control)
     finding(trial, "environment.floats", "a call leaves the settings of floats as they are",
             "put back what fegetenv gave at the beginning, also where the kernel returns early",
-            "rounding was %d and is %d, the control word was 0x%x and is 0x%x", before->rounding, after->rounding,
-            before->control, after->control);
+            "rounding was %d and is %d, the control word was 0x%x and is 0x%x", before->rounding,
+            after->rounding, before->control, after->control);
   if (strcmp(before->locale, after->locale) != 0)
     finding(trial, "environment.locale", "a call leaves the locale of the process as it is",
-            "use newlocale and the functions that end in _l", "it was %s and is %s", before->locale, after->locale);
+            "use newlocale and the functions that end in _l", "it was %s and is %s", before->locale,
+            after->locale);
   if (strcmp(before->folder, after->folder) != 0 || before->mask != after->mask)
-    finding(trial, "environment.folder", "a call leaves the current folder and the mask of new files as they are",
-            "use openat, or whole paths", "the folder was %s and is %s; the mask was %03o and is %03o", before->folder,
+    finding(trial, "environment.folder",
+            "a call leaves the current folder and the mask of new files as they are",
+            "use openat, or whole paths",
+            "the folder was %s and is %s; the mask was %03o and is %03o", before->folder,
             after->folder, before->mask, after->mask);
   for (int s = 1; s < SIGNALS; s++)
     if (before->handlers[s] != after->handlers[s] ||
         sigismember(&before->blocked, s) != sigismember(&after->blocked, s))
-      finding(trial, "environment.signals", "a call leaves signals to the program", "handle errors where they occur",
+      finding(trial, "environment.signals", "a call leaves signals to the program",
+              "handle errors where they occur",
               "%s is handled, ignored or blocked otherwise than before", strsignal(s));
   compare_files(trial, before, after);
 }
@@ -118,13 +136,15 @@ static void compare(const trial_t *trial, const environment_t *before, const env
 /* The host opens and asks for what it needs once; that is no matter of the operator's. */
 static void warm_up(void) {
   const tenon_op_t *add;
-  tenon_tensor_t *x = NULL, *y = NULL;
+  tenon_tensor_t *x = NULL;
+  tenon_tensor_t *y = NULL;
   int64_t shape[1] = {1 << 16};
   if (tenon_op_find("core::add", &add) != TENON_OK ||
       tenon_tensor_create(tenon_dtype(TENON_F32), 1, shape, &x) != TENON_OK)
     return;
   memset(x->data, 0, (size_t)shape[0] * 4);
-  if (tenon_op_call(add, NULL, (tenon_tensor_t *[]){x, x}, &y, 0) == TENON_OK) tenon_tensor_release(y);
+  if (tenon_op_call(add, NULL, (tenon_tensor_t *[]){x, x}, &y, 0) == TENON_OK)
+    tenon_tensor_release(y);
   tenon_tensor_release(x);
 }
 
@@ -143,10 +163,14 @@ static void run(const subject_t *subject) {
   }
 }
 
-static const char *lacks(const subject_t *subject) { return subject_runs_code(subject) ? NULL : "nothing of it runs"; }
+static const char *lacks(const subject_t *subject) {
+  return subject_runs_code(subject) ? NULL : "nothing of it runs";
+}
 
-const check_t checks_environment[] = {
-    {"environment.kept",
-     "A call leaves rounding, locale, current folder, signals and open files of the process as they are.",
-     "environment.floats environment.locale environment.folder environment.signals environment.files", lacks, run},
-    {NULL, NULL, NULL, NULL, NULL}};
+const check_t checks_environment[] = {{"environment.kept",
+                                       "A call leaves rounding, locale, current folder, signals "
+                                       "and open files of the process as they are.",
+                                       "environment.floats environment.locale environment.folder "
+                                       "environment.signals environment.files",
+                                       lacks, run},
+                                      {NULL, NULL, NULL, NULL, NULL}};

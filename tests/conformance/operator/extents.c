@@ -1,4 +1,5 @@
-/* Inference of extents above 2^32, of tensors that are not there: what grows evenly from 8 to 24 goes on so. */
+/* Inference of extents above 2^32, of tensors that are not there: what grows evenly from 8 to 24
+ * goes on so. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -9,8 +10,9 @@
 #include "dispatch/infer.h"
 #include "run.h"
 
-enum { SMALL = 3, RESULTS = 16, REAL_MOST = 4096 /* elements of inputs that are made */ };
-static const int64_t small_extents[SMALL] = {8, 16, 24}, huge_extent = (int64_t)1 << 33;
+enum { SMALL = 3, RESULTS = 16, REAL_MOST = 4096, /* elements of inputs that are made */ };
+static const int64_t small_extents[SMALL] = {8, 16, 24};
+static const int64_t huge_extent = (int64_t)1 << 33;
 
 typedef struct inferred_t {
   int32_t ndim[RESULTS]; /* -1: not known */
@@ -18,8 +20,8 @@ typedef struct inferred_t {
 } inferred_t;
 
 /* An input of that shape; large ones have no memory, and infer looks at none. */
-static bool make_input(const tenon_op_t *op, const tn_trial_t *plan, uint32_t i, tenon_tensor_t *room, int64_t *strides,
-                       tenon_tensor_t **out) {
+static bool make_input(const tenon_op_t *op, const tn_trial_t *plan, uint32_t i,
+                       tenon_tensor_t *room, int64_t *strides, tenon_tensor_t **out) {
   const tn_trial_tensor_t *from = plan->inputs[i].tensors;
   bool is_known = op->where && op->where[i] & TN_INPUT_KNOWN;
   int64_t count = tn_shape_count(from->ndim, from->shape);
@@ -28,19 +30,22 @@ static bool make_input(const tenon_op_t *op, const tn_trial_t *plan, uint32_t i,
            tn_trial_fill(&from->fill, options.seed, i, *out) == TENON_OK;
   *out = room;
   return count > 0 && !is_known &&
-         tenon_tensor_view(room, room, from->dtype, from->ndim, from->shape, NULL, strides) == TENON_OK;
+         tenon_tensor_view(room, room, from->dtype, from->ndim, from->shape, NULL, strides) ==
+             TENON_OK;
 }
 
 static void take(const tenon_op_t *op, tenon_meta_t *const *results, inferred_t *out) {
   for (uint32_t o = 0; o < op->output_count && o < RESULTS; o++) {
     const tenon_meta_t *m = results[o];
     out->ndim[o] = m && !m->items ? m->ndim : -1;
-    for (int32_t d = 0; d < out->ndim[o]; d++) out->dims[o][d] = tenon_is_known(m->dims[d]) ? m->dims[d].value : -1;
+    for (int32_t d = 0; d < out->ndim[o]; d++)
+      out->dims[o][d] = tenon_is_known(m->dims[d]) ? m->dims[d].value : -1;
   }
 }
 
 /* False: infer refuses it, or there is no such call. */
-static bool infer_with(const tenon_op_t *op, uint32_t sample, const char *name, int64_t extent, inferred_t *out) {
+static bool infer_with(const tenon_op_t *op, uint32_t sample, const char *name, int64_t extent,
+                       inferred_t *out) {
   static tn_trial_t plan;
   static tenon_tensor_t rooms[TRIAL_ARGUMENTS];
   static int64_t strides[TRIAL_ARGUMENTS][TENON_RANK_MAX];
@@ -49,7 +54,8 @@ static bool infer_with(const tenon_op_t *op, uint32_t sample, const char *name, 
   tn_inference_t inference = {.extents = NULL};
   tenon_meta_t **metas, **results;
   void *state = NULL;
-  tn_trial_options_t with = {.index = sample, .rank = -1, .name_count = 1, .names = &name, .extents = &extent};
+  tn_trial_options_t with = {
+      .index = sample, .rank = -1, .name_count = 1, .names = &name, .extents = &extent};
   bool fine = tn_trial_plan(op, &with, &arena, &plan) == TENON_OK;
   for (uint32_t i = 0; i < op->input_count && fine; i++)
     if (plan.inputs[i].is_given) fine = make_input(op, &plan, i, &rooms[i], strides[i], &inputs[i]);
@@ -66,13 +72,19 @@ static bool infer_with(const tenon_op_t *op, uint32_t sample, const char *name, 
   return fine;
 }
 
-static void compare(const tenon_op_t *op, const char *name, const inferred_t *small, const inferred_t *huge) {
+static void compare(const tenon_op_t *op, const char *name, const inferred_t *small,
+                    const inferred_t *huge) {
   for (uint32_t o = 0; o < op->output_count && o < RESULTS; o++)
     for (int32_t d = 0; d < huge->ndim[o]; d++) {
-      int64_t a = small[0].dims[o][d], b = small[1].dims[o][d], c = small[2].dims[o][d], step = (b - a) / 8;
+      int64_t a = small[0].dims[o][d];
+      int64_t b = small[1].dims[o][d];
+      int64_t c = small[2].dims[o][d];
+      int64_t step = (b - a) / 8;
       bool is_even = small[0].ndim[o] == huge->ndim[o] && small[1].ndim[o] == huge->ndim[o] &&
-                     small[2].ndim[o] == huge->ndim[o] && a >= 0 && b - a == c - b && (b - a) % 8 == 0;
-      int64_t found = huge->dims[o][d], expected = a + step * (huge_extent - 8);
+                     small[2].ndim[o] == huge->ndim[o] && a >= 0 && b - a == c - b &&
+                     (b - a) % 8 == 0;
+      int64_t found = huge->dims[o][d];
+      int64_t expected = a + step * (huge_extent - 8);
       if (!is_even || found < 0 || found == expected) continue;
       finding(NULL, "shapes.huge", "infer computes extents in 64 bits",
               "keep extents in int64_t, and compute with tenon_dim()",
@@ -113,5 +125,6 @@ static const char *lacks(const subject_t *subject) {
 }
 
 const check_t checks_extents[] = {
-    {"shapes.huge", "Infer computes extents above 2^32, of tensors that are not there.", NULL, lacks, run},
+    {"shapes.huge", "Infer computes extents above 2^32, of tensors that are not there.", NULL,
+     lacks, run},
     {NULL, NULL, NULL, NULL, NULL}};

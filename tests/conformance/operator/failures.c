@@ -1,4 +1,5 @@
-/* Calls in which a service of the host fails: the failure must come out, and the next call must work. */
+/* Calls in which a service of the host fails: the failure must come out, and the next call must
+ * work. */
 #include <stdio.h>
 #include <string.h>
 
@@ -27,29 +28,38 @@ static int64_t count_services(trial_t *trial, ran_t *ran) {
 static void fail_one(trial_t *trial, const ran_t *expected, int64_t n) {
   ran_t ran, next;
   char service[sizeof probe.failed_service];
-  probe.services = probe.failed_services = 0, probe.fail_service = n;
+  probe.services = probe.failed_services = 0;
+  probe.fail_service = n;
   run_way(trial, &(way_t){.crash_id = "failure.swallowed"}, &ran);
   probe.fail_service = 0;
   snprintf(service, sizeof service, "%s", probe.failed_services ? probe.failed_service : "none");
-  const char *differs = ran.status == TENON_OK && probe.failed_services ? ran_differs(trial, expected, &ran, 1) : NULL;
+  const char *differs = ran.status == TENON_OK && probe.failed_services
+                            ? ran_differs(trial, expected, &ran, 1)
+                            : NULL;
   if (differs)
-    finding(trial, "failure.swallowed", "a kernel whose call of the host failed fails too, or does without it",
-            "use TENON_TRY around services that give a status, and look for NULL where they give memory",
-            "host->%s failed (call %lld of a service), run gave TENON_OK, and %s", service, (long long)n, differs);
+    finding(trial, "failure.swallowed",
+            "a kernel whose call of the host failed fails too, or does without it",
+            "use TENON_TRY around services that give a status, and look for NULL where they give "
+            "memory",
+            "host->%s failed (call %lld of a service), run gave TENON_OK, and %s", service,
+            (long long)n, differs);
   ran_free(&ran);
   if (differs || !probe.failed_services) return;
   run_way(trial, &(way_t){.crash_id = "failure.next"}, &next);
   differs = next.status == TENON_OK ? ran_differs(trial, expected, &next, 1) : next.error;
   if (differs)
     finding(trial, "failure.next", "the call after one that failed works as any other",
-            "undo what the kernel had begun when it returns early", "after host->%s had failed: %s", service, differs);
+            "undo what the kernel had begun when it returns early", "after host->%s had failed: %s",
+            service, differs);
   ran_free(&next);
 }
 
 /* A call that infer refuses, with one input less, then a right one. */
 static void refuse_one(trial_t *trial, const ran_t *expected) {
   const tenon_op_t *op = trial->op;
-  tenon_tensor_t *inputs[TRIAL_ARGUMENTS], *outputs[TRIAL_ARGUMENTS] = {NULL}, *other = NULL;
+  tenon_tensor_t *inputs[TRIAL_ARGUMENTS];
+  tenon_tensor_t *outputs[TRIAL_ARGUMENTS] = {NULL};
+  tenon_tensor_t *other = NULL;
   memcpy(inputs, trial->inputs, sizeof inputs);
   if (!op->input_count || !inputs[0] || op->schema.inputs[0].kind == TENON_KIND_TENSORS) return;
   int64_t shape[7] = {1, 2, 1, 3, 1, 2, 1};
@@ -57,12 +67,14 @@ static void refuse_one(trial_t *trial, const ran_t *expected) {
   inputs[0] = other;
   call_doing(trial, "failure.next", "with an input that it refuses, then again");
   tenon_status_t status = tenon_op_call(op, trial->attrs, inputs, outputs, 0);
-  for (uint32_t o = 0; o < op->output_count; o++) tenon_tensor_release(outputs[o]);
+  for (uint32_t o = 0; o < op->output_count; o++)
+    tenon_tensor_release(outputs[o]);
   tenon_tensor_release(other);
   if (status == TENON_OK) return;
   ran_t next;
   run_way(trial, &(way_t){.crash_id = "failure.next"}, &next);
-  const char *differs = next.status == TENON_OK ? ran_differs(trial, expected, &next, 1) : next.error;
+  const char *differs =
+      next.status == TENON_OK ? ran_differs(trial, expected, &next, 1) : next.error;
   if (differs)
     finding(trial, "failure.next", "the call after one that failed works as any other",
             "undo what infer or create had begun", "after a call that was refused: %s", differs);
@@ -74,7 +86,8 @@ static void run(const subject_t *subject) {
   for (trial_t *t; !has_findings() && (t = trials_next(&all));) {
     ran_t expected;
     int64_t services = count_services(t, &expected);
-    for (int64_t n = 1; n <= services && n <= MOST && expected.status == TENON_OK && !has_findings(); n++)
+    for (int64_t n = 1;
+         n <= services && n <= MOST && expected.status == TENON_OK && !has_findings(); n++)
       fail_one(t, &expected, n);
     if (expected.status == TENON_OK && !has_findings()) refuse_one(t, &expected);
     ran_free(&expected);
@@ -82,6 +95,7 @@ static void run(const subject_t *subject) {
 }
 
 const check_t checks_failures[] = {
-    {"failure.services", "Where a service of the host fails, the call fails or does without, and the next one works.",
+    {"failure.services",
+     "Where a service of the host fails, the call fails or does without, and the next one works.",
      "failure.swallowed failure.next", lacks, run},
     {NULL, NULL, NULL, NULL, NULL}};

@@ -1,4 +1,5 @@
-/* Gradients that an operator states, against differences of its results; and the same where its inputs are broadcast. */
+/* Gradients that an operator states, against differences of its results; and the same where its
+ * inputs are broadcast. */
 #include <math.h>
 #include <string.h>
 
@@ -17,46 +18,67 @@ static const char *lacks(const subject_t *subject) {
   return NULL;
 }
 
-/* Gradients of all inputs of floats; false: backward failed, and a finding said so, unless id is NULL. */
+/* Gradients of all inputs of floats; false: backward failed, and a finding said so, unless id is
+ * NULL. */
 static bool go_back(slopes_t *s, const char *id, tenon_tensor_t **out_gradients) {
   trial_t *trial = s->trial;
-  tenon_tensor_t *outputs[TRIAL_ARGUMENTS] = {NULL}, *inputs[TRIAL_ARGUMENTS], *leaves[TRIAL_ARGUMENTS];
-  tenon_tensor_t *made[TRIAL_ARGUMENTS] = {NULL}, *weights[TRIAL_ARGUMENTS] = {NULL}, *got[TRIAL_ARGUMENTS] = {NULL};
+  tenon_tensor_t *outputs[TRIAL_ARGUMENTS] = {NULL};
+  tenon_tensor_t *inputs[TRIAL_ARGUMENTS], *leaves[TRIAL_ARGUMENTS];
+  tenon_tensor_t *made[TRIAL_ARGUMENTS] = {NULL};
+  tenon_tensor_t *weights[TRIAL_ARGUMENTS] = {NULL};
+  tenon_tensor_t *got[TRIAL_ARGUMENTS] = {NULL};
   uint32_t which[TRIAL_ARGUMENTS];
-  int32_t leaf_count = 0, made_count = 0;
+  int32_t leaf_count = 0;
+  int32_t made_count = 0;
   memcpy(inputs, trial->inputs, sizeof inputs);
   for (uint32_t i = 0; i < trial->op->input_count; i++)
-    if (slopes_is_float(inputs[i]) && tenon_tensor_copy(trial->inputs[i], &inputs[i]) == TENON_OK)
-      tenon_tensor_require_grad(inputs[i], 1), which[leaf_count] = i, leaves[leaf_count++] = inputs[i];
+    if (slopes_is_float(inputs[i]) && tenon_tensor_copy(trial->inputs[i], &inputs[i]) == TENON_OK) {
+      tenon_tensor_require_grad(inputs[i], 1);
+      which[leaf_count] = i;
+      leaves[leaf_count++] = inputs[i];
+    }
   if (trial->op->traits & TENON_RANDOM) tenon_random_seed(trial->seed);
   tenon_status_t status = tenon_op_call(trial->op, trial->attrs, inputs, outputs, 0);
   for (uint32_t o = 0; o < trial->op->output_count && status == TENON_OK; o++)
-    if (s->weights[o] && tenon_tensor_requires_grad(outputs[o]))
-      made[made_count] = outputs[o], weights[made_count++] = s->weights[o];
+    if (s->weights[o] && tenon_tensor_requires_grad(outputs[o])) {
+      made[made_count] = outputs[o];
+      weights[made_count++] = s->weights[o];
+    }
   if (status == TENON_OK && made_count && leaf_count)
-    status = tenon_gradients(made, weights, made_count, leaves, leaf_count, TENON_GRAD_UNUSED | TENON_GRAD_KEEP, got);
+    status = tenon_gradients(made, weights, made_count, leaves, leaf_count,
+                             TENON_GRAD_UNUSED | TENON_GRAD_KEEP, got);
   if (status == TENON_UNIMPLEMENTED && made_count > 1) { /* its rules read the first result alone */
     status = tenon_gradients(made, weights, 1, leaves, leaf_count, TENON_GRAD_UNUSED, got);
     for (uint32_t o = 0; o < trial->op->output_count; o++)
-      if (s->weights[o] != weights[0]) tenon_tensor_release(s->weights[o]), s->weights[o] = NULL;
+      if (s->weights[o] != weights[0]) {
+        tenon_tensor_release(s->weights[o]);
+        s->weights[o] = NULL;
+      }
   }
-  if (status == TENON_UNIMPLEMENTED) note(trial, "gradient.differences", "not compared: %s", tenon_error());
+  if (status == TENON_UNIMPLEMENTED)
+    note(trial, "gradient.differences", "not compared: %s", tenon_error());
   else if (status != TENON_OK && id)
     finding(trial, id, "backward gives the gradients that GRADIENT states",
             "call what GRADIENT names with these shapes", "it failed: %s", tenon_error());
-  for (int32_t k = 0; k < leaf_count; k++) out_gradients[which[k]] = got[k], tenon_tensor_release(leaves[k]);
-  for (uint32_t o = 0; o < trial->op->output_count; o++) tenon_tensor_release(outputs[o]);
+  for (int32_t k = 0; k < leaf_count; k++) {
+    out_gradients[which[k]] = got[k];
+    tenon_tensor_release(leaves[k]);
+  }
+  for (uint32_t o = 0; o < trial->op->output_count; o++)
+    tenon_tensor_release(outputs[o]);
   return status == TENON_OK;
 }
 
 /* One input's elements, all of them or some that are spread over it; false: a finding. */
-static bool compare(const slopes_t *s, const char *id, uint32_t input, const tenon_tensor_t *gradient,
-                    int64_t *compared) {
+static bool compare(const slopes_t *s, const char *id, uint32_t input,
+                    const tenon_tensor_t *gradient, int64_t *compared) {
   trial_t *trial = s->trial;
   tenon_tensor_t *dense = NULL;
   const char *name = trial->op->schema.inputs[input].name;
-  double relative = s->is_wide ? 1e-6 : 3e-3, floor = s->is_wide ? 1e-9 : 1e-5;
-  int64_t n = tenon_count(gradient), step = n > ELEMENTS ? n / ELEMENTS : 1;
+  double relative = s->is_wide ? 1e-6 : 3e-3;
+  double floor = s->is_wide ? 1e-9 : 1e-5;
+  int64_t n = tenon_count(gradient);
+  int64_t step = n > ELEMENTS ? n / ELEMENTS : 1;
   bool fine = tenon_tensor_copy(gradient, &dense) == TENON_OK;
   for (int64_t i = 0; i < n && fine; i += step) {
     slope_t slope;
@@ -68,8 +90,8 @@ static bool compare(const slopes_t *s, const char *id, uint32_t input, const ten
     if (id)
       finding(trial, id, "the gradient is what differences of the results give",
               "look at the rule of that input in GRADIENT, and at what it calls",
-              "element %lld of the gradient of %s is %.7g, differences say %.7g (%.4g times that)", (long long)i, name,
-              stated, slope.value, stated / slope.value);
+              "element %lld of the gradient of %s is %.7g, differences say %.7g (%.4g times that)",
+              (long long)i, name, stated, slope.value, stated / slope.value);
     fine = false;
   }
   tenon_tensor_release(dense);
@@ -85,7 +107,8 @@ static bool check_trial(trial_t *trial, const char *id, int64_t *compared) {
   bool fine = go_back(&slopes, id, gradients);
   for (uint32_t i = 0; i < trial->op->input_count && fine; i++)
     if (gradients[i]) fine = compare(&slopes, id, i, gradients[i], compared);
-  for (uint32_t i = 0; i < trial->op->input_count; i++) tenon_tensor_release(gradients[i]);
+  for (uint32_t i = 0; i < trial->op->input_count; i++)
+    tenon_tensor_release(gradients[i]);
   slopes_close(&slopes);
   return fine;
 }
@@ -96,13 +119,19 @@ static bool make_wide(const subject_t *subject, uint32_t index, trial_t *out) {
   const tn_types_t *types = &subject->op->types;
   for (uint32_t v = 0; v < types->variable_count; v++)
     if (types->sets[v] >> TN_DTYPE_F64 & 1) dtypes[v] = tenon_dtype(TENON_F64);
-  tn_trial_options_t wide = {.index = index, .dtypes = dtypes, .rank = -1}, plain = {.index = index, .rank = -1};
+  tn_trial_options_t wide = {.index = index, .dtypes = dtypes, .rank = -1};
+  tn_trial_options_t plain = {.index = index, .rank = -1};
   char label[16] = "f64";
-  if (tn_trial_count(subject->op) > 1) label[0] = (char)('0' + index % 10), label[1] = 0;
+  if (tn_trial_count(subject->op) > 1) {
+    label[0] = (char)('0' + index % 10);
+    label[1] = 0;
+  }
   if (trial_make(subject, &wide, options.seed, label, out)) {
     tenon_tensor_t *outputs[TRIAL_ARGUMENTS] = {NULL};
-    bool runs = out->is_taken && tenon_op_call(out->op, out->attrs, out->inputs, outputs, 0) == TENON_OK;
-    for (uint32_t o = 0; o < out->op->output_count; o++) tenon_tensor_release(outputs[o]);
+    bool runs =
+        out->is_taken && tenon_op_call(out->op, out->attrs, out->inputs, outputs, 0) == TENON_OK;
+    for (uint32_t o = 0; o < out->op->output_count; o++)
+      tenon_tensor_release(outputs[o]);
     if (runs) return true;
     trial_free(out);
   }
@@ -121,10 +150,11 @@ static void run_differences(const subject_t *subject) {
   }
   if (!compared && !has_findings())
     note(NULL, "gradient.differences",
-         "nothing was compared: no sample has a float of 32 bits or more where differences can be taken");
+         "nothing was compared: no sample has a float of 32 bits or more where differences can be "
+         "taken");
 }
 
-/* ---- broadcasting -------------------------------------------------------------------------------------------------------- */
+/* broadcasting */
 
 /* The shapes of the results, as a text. */
 static bool shapes_of(trial_t *trial, char *out, size_t capacity) {
@@ -133,8 +163,10 @@ static bool shapes_of(trial_t *trial, char *out, size_t capacity) {
   tenon_status_t status = tenon_op_call(trial->op, trial->attrs, trial->inputs, outputs, 0);
   for (uint32_t o = 0; o < trial->op->output_count && status == TENON_OK; o++)
     if (outputs[o] && used + 400 < capacity)
-      used += strlen(tn_shape_print(outputs[o]->ndim, outputs[o]->shape, out + used, capacity - used));
-  for (uint32_t o = 0; o < trial->op->output_count; o++) tenon_tensor_release(outputs[o]);
+      used +=
+          strlen(tn_shape_print(outputs[o]->ndim, outputs[o]->shape, out + used, capacity - used));
+  for (uint32_t o = 0; o < trial->op->output_count; o++)
+    tenon_tensor_release(outputs[o]);
   return status == TENON_OK;
 }
 
@@ -145,7 +177,8 @@ static bool narrow(trial_t *trial, uint32_t input, int32_t axis) {
   if (t->shape[axis] <= 1 || !shapes_of(trial, before, sizeof before)) return false;
   int64_t extent = t->shape[axis];
   t->shape[axis] = 1;
-  if (trial_remake(trial) && shapes_of(trial, after, sizeof after) && strcmp(before, after) == 0) return true;
+  if (trial_remake(trial) && shapes_of(trial, after, sizeof after) && strcmp(before, after) == 0)
+    return true;
   t->shape[axis] = extent;
   trial_remake(trial);
   return false;
@@ -159,7 +192,8 @@ static void run_broadcast(const subject_t *subject) {
       trial_t trial;
       if (input->kind == TENON_KIND_TENSORS || !make_wide(subject, 0, &trial)) break;
       bool has_axis = slopes_is_float(trial.inputs[i]) && axis < trial.inputs[i]->ndim;
-      bool is_right = has_axis && check_trial(&trial, NULL, &compared); /* else gradient.differences says it */
+      bool is_right =
+          has_axis && check_trial(&trial, NULL, &compared); /* else gradient.differences says it */
       if (is_right && narrow(&trial, i, axis)) check_trial(&trial, "gradient.broadcast", &compared);
       trial_free(&trial);
       if (!has_axis || has_findings()) break;
@@ -169,13 +203,16 @@ static void run_broadcast(const subject_t *subject) {
 
 static const char *lacks_broadcast(const subject_t *subject) {
   const char *why = lacks(subject);
-  return why ? why : subject->op->input_count < 2 ? "it has one input, which nothing broadcasts" : NULL;
+  return why                            ? why
+         : subject->op->input_count < 2 ? "it has one input, which nothing broadcasts"
+                                        : NULL;
 }
 
-const check_t checks_gradients[] = {
-    {"gradient.differences",
-     "GRADIENT gives what differences of the results give, within rounding: 1.01 times that is found.", NULL, lacks,
-     run_differences},
-    {"gradient.broadcast", "The same where one axis of an input is 1 and is broadcast.", NULL, lacks_broadcast,
-     run_broadcast},
-    {NULL, NULL, NULL, NULL, NULL}};
+const check_t checks_gradients[] = {{"gradient.differences",
+                                     "GRADIENT gives what differences of the results give, within "
+                                     "rounding: 1.01 times that is found.",
+                                     NULL, lacks, run_differences},
+                                    {"gradient.broadcast",
+                                     "The same where one axis of an input is 1 and is broadcast.",
+                                     NULL, lacks_broadcast, run_broadcast},
+                                    {NULL, NULL, NULL, NULL, NULL}};

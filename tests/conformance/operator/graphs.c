@@ -1,5 +1,5 @@
-/* The operator as a node of a compiled graph: with inputs that change, and with inputs that are constants, which prepare sees and
- * which lie in memory that nobody can write to. */
+/* The operator as a node of a compiled graph: with inputs that change, and with inputs that are
+ * constants, which prepare sees and which lie in memory that nobody can write to. */
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -10,7 +10,8 @@
 
 static const char *lacks(const subject_t *subject) {
   const tenon_op_t *op = subject->op;
-  if (!(op->traits & TENON_PURE) || op->traits & TENON_RANDOM) return "calls that are equal do not give equal results";
+  if (!(op->traits & TENON_PURE) || op->traits & TENON_RANDOM)
+    return "calls that are equal do not give equal results";
   if (!op->input_count) return "it has no inputs";
   for (uint32_t i = 0; i < op->input_count; i++)
     if (op->schema.inputs[i].kind == TENON_KIND_TENSORS || op->schema.inputs[i].is_written)
@@ -32,7 +33,8 @@ typedef struct node_t { /* a graph of one node */
 static tenon_tensor_t *freeze(const tenon_tensor_t *t) {
   tenon_tensor_t *frozen = NULL;
   uint64_t bytes;
-  if (tn_dtype_is(t->dtype, TENON_STRING) || t->detail || !tn_dtype_bytes(t->dtype, tenon_count(t), &bytes))
+  if (tn_dtype_is(t->dtype, TENON_STRING) || t->detail ||
+      !tn_dtype_bytes(t->dtype, tenon_count(t), &bytes))
     return NULL;
   void *data = mmap(NULL, bytes + 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (data == MAP_FAILED) return NULL;
@@ -43,7 +45,8 @@ static tenon_tensor_t *freeze(const tenon_tensor_t *t) {
 }
 
 static tenon_status_t add_operand(node_t *n, uint32_t i, bool is_constant, tenon_edge_t *out_edge) {
-  tenon_tensor_t *t = n->trial->inputs[i], *frozen = is_constant ? freeze(t) : NULL;
+  tenon_tensor_t *t = n->trial->inputs[i];
+  tenon_tensor_t *frozen = is_constant ? freeze(t) : NULL;
   const char *name = n->trial->op->schema.inputs[i].name;
   tenon_axis_t axes[TENON_RANK_MAX];
   tenon_status_t status;
@@ -52,7 +55,8 @@ static tenon_status_t add_operand(node_t *n, uint32_t i, bool is_constant, tenon
     tenon_tensor_release(frozen);
     return status;
   }
-  for (int32_t d = 0; d < t->ndim; d++) axes[d] = (tenon_axis_t){t->shape[d], NULL};
+  for (int32_t d = 0; d < t->ndim; d++)
+    axes[d] = (tenon_axis_t){t->shape[d], NULL};
   n->given[n->given_count++] = t;
   return tenon_builder_input(n->builder, name, t->dtype, t->ndim, axes, out_edge);
 }
@@ -68,7 +72,8 @@ static tenon_status_t build(node_t *n, uint64_t constant, tenon_graph_t **out_gr
     if (n->trial->inputs[i]) status = add_operand(n, i, constant >> i & 1, &edges[i]);
   }
   if (status == TENON_OK)
-    status = tenon_builder_node(n->builder, "node", op, n->trial->attrs, operands, results, (int32_t)op->output_count);
+    status = tenon_builder_node(n->builder, "node", op, n->trial->attrs, operands, results,
+                                (int32_t)op->output_count);
   for (uint32_t o = 0; o < op->output_count && status == TENON_OK; o++)
     status = tenon_builder_output(n->builder, op->schema.outputs[o].name, results[o]);
   if (status == TENON_OK) status = tenon_builder_finish(n->builder, out_graph);
@@ -83,13 +88,17 @@ static void check(trial_t *trial, const ran_t *expected, uint64_t constant, cons
   tenon_compile_t compile = {.size = sizeof compile};
   ran.status = build(&n, constant, &graph);
   if (ran.status == TENON_OK) ran.status = tenon_executable_create(graph, &compile, &n.executable);
-  if (ran.status == TENON_OK) ran.status = tenon_executable_run(n.executable, n.given, ran.outputs, NULL);
-  const char *differs = ran.status == TENON_OK ? ran_differs(trial, expected, &ran, 4) : tenon_error();
+  if (ran.status == TENON_OK)
+    ran.status = tenon_executable_run(n.executable, n.given, ran.outputs, NULL);
+  const char *differs =
+      ran.status == TENON_OK ? ran_differs(trial, expected, &ran, 4) : tenon_error();
   if (differs && ran.status != TENON_UNIMPLEMENTED)
     finding(trial, "graph.values", "a node of a graph gives what a call gives",
             "look at prepare and at what infer says of it", "%s: %s", how, differs);
   ran_free(&ran);
-  tenon_executable_release(n.executable), tenon_graph_release(graph), tenon_builder_release(n.builder);
+  tenon_executable_release(n.executable);
+  tenon_graph_release(graph);
+  tenon_builder_release(n.builder);
 }
 
 /* Inputs whose values infer wants: no graph has them otherwise. */
@@ -114,8 +123,9 @@ static void run(const subject_t *subject) {
   }
 }
 
-const check_t checks_graphs[] = {{"graph.values",
-                                  "A node of a compiled graph, with and without constant inputs, gives what a call "
-                                  "gives, and leaves constants alone.",
-                                  "alias.inplace", lacks, run},
-                                 {NULL, NULL, NULL, NULL, NULL}};
+const check_t checks_graphs[] = {
+    {"graph.values",
+     "A node of a compiled graph, with and without constant inputs, gives what a call "
+     "gives, and leaves constants alone.",
+     "alias.inplace", lacks, run},
+    {NULL, NULL, NULL, NULL, NULL}};

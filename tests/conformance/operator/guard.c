@@ -1,5 +1,5 @@
-/* Guarded memory; see guard.h.  A list of all that there is, for the handler of crashes; it is changed by the thread that runs
- * the check and by kernels' temporaries, under a lock. */
+/* Guarded memory; see guard.h.  A list of all that there is, for the handler of crashes; it is
+ * changed by the thread that runs the check and by kernels' temporaries, under a lock. */
 #include "guard.h"
 
 #include <pthread.h>
@@ -8,7 +8,10 @@
 #include <string.h>
 #include <sys/mman.h>
 
-enum { PAGE = 4096, PATTERN = 0xA5 };
+enum {
+  PAGE = 4096,
+  PATTERN = 0xA5,
+};
 
 static guard_t *first;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -17,25 +20,32 @@ guard_t *guard_make(uint8_t kind, const char *name, size_t length, size_t alignm
   guard_t *g = calloc(1, sizeof *g);
   size_t inner = (length + PAGE - 1) / PAGE * PAGE + (length % PAGE == 0 ? PAGE : 0);
   if (!g) return NULL;
-  g->size = inner + 2 * PAGE, g->pages = inner, g->length = length, g->kind = kind;
+  g->size = inner + 2 * PAGE;
+  g->pages = inner;
+  g->length = length;
+  g->kind = kind;
   snprintf(g->name, sizeof g->name, "%s", name);
   g->base = mmap(NULL, g->size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (g->base == MAP_FAILED || mprotect(g->base + PAGE, inner, PROT_READ | PROT_WRITE) != 0) {
     if (g->base != MAP_FAILED) munmap(g->base, g->size);
-    return free(g), NULL;
+    free(g);
+    return NULL;
   }
-  size_t slack = inner - length, start = at_end ? slack / alignment * alignment : 0;
+  size_t slack = inner - length;
+  size_t start = at_end ? slack / alignment * alignment : 0;
   g->data = g->base + PAGE + start;
   memset(g->base + PAGE, PATTERN, start);
   memset(g->data + length, PATTERN, slack - start);
   pthread_mutex_lock(&lock);
-  g->next = first, first = g;
+  g->next = first;
+  first = g;
   pthread_mutex_unlock(&lock);
   return g;
 }
 
 int64_t guard_damage(const guard_t *g) {
-  const char *begin = g->base + PAGE, *end = begin + g->pages;
+  const char *begin = g->base + PAGE;
+  const char *end = begin + g->pages;
   for (const char *c = g->data + g->length; c < end; c++)
     if ((unsigned char)*c != PATTERN) return c - (g->data + g->length) + 1;
   for (const char *c = g->data - 1; c >= begin; c--)
@@ -44,8 +54,10 @@ int64_t guard_damage(const guard_t *g) {
 }
 
 size_t guard_overrun(const guard_t *g) {
-  const char *end = g->data + g->length, *last = g->base + PAGE + g->pages;
-  while (last > end && (unsigned char)last[-1] == PATTERN) last--;
+  const char *end = g->data + g->length;
+  const char *last = g->base + PAGE + g->pages;
+  while (last > end && (unsigned char)last[-1] == PATTERN)
+    last--;
   return (size_t)(last - end);
 }
 
@@ -53,7 +65,8 @@ void guard_free(guard_t *g) {
   if (!g) return;
   pthread_mutex_lock(&lock);
   guard_t **at = &first;
-  while (*at && *at != g) at = &(*at)->next;
+  while (*at && *at != g)
+    at = &(*at)->next;
   if (*at) *at = g->next;
   pthread_mutex_unlock(&lock);
   munmap(g->base, g->size);

@@ -1,6 +1,7 @@
-/* More than 2^31 elements, without that much memory: inputs are one window of elements again and again, or one element with a
- * stride of 0, and so are results.  What is expected comes from one, two and three windows: an element's result is the same in
- * each window, and a result of all elements grows evenly, or not at all. */
+/* More than 2^31 elements, without that much memory: inputs are one window of elements again and
+ * again, or one element with a stride of 0, and so are results.  What is expected comes from one,
+ * two and three windows: an element's result is the same in each window, and a result of all
+ * elements grows evenly, or not at all. */
 #include <inttypes.h>
 #include <math.h>
 #include <signal.h>
@@ -21,7 +22,11 @@
 #include "expanse.h"
 #include "run.h"
 
-enum { WINDOW = 1 << 19 /* elements */, WINDOWS = (1 << 12) + 2, SMALL = 3 };
+enum {
+  WINDOW = 1 << 19 /* elements */,
+  WINDOWS = (1 << 12) + 2,
+  SMALL = 3,
+};
 static const double budget_s = 10; /* of a whole library */
 
 typedef struct stretch_t { /* one call with an extent of `windows` windows */
@@ -30,13 +35,15 @@ typedef struct stretch_t { /* one call with an extent of `windows` windows */
   tn_arena_t arena;
   int64_t windows;
   bool is_spread; /* inputs have strides of 0 */
-  tenon_tensor_t *inputs[TRIAL_ARGUMENTS], *outputs[TRIAL_ARGUMENTS];
-  expanse_t in[TRIAL_ARGUMENTS], out[TRIAL_ARGUMENTS];
+  tenon_tensor_t *inputs[TRIAL_ARGUMENTS];
+  tenon_tensor_t *outputs[TRIAL_ARGUMENTS];
+  expanse_t in[TRIAL_ARGUMENTS];
+  expanse_t out[TRIAL_ARGUMENTS];
   double seconds;
   tenon_status_t status;
 } stretch_t;
 
-/* ---- making one ------------------------------------------------------------------------------------------------------------- */
+/* making one */
 
 /* The smallest dtypes that TYPES allow. */
 static void choose_dtypes(const tenon_op_t *op, tenon_dtype_t *out) {
@@ -44,7 +51,8 @@ static void choose_dtypes(const tenon_op_t *op, tenon_dtype_t *out) {
     for (int d = 0; d < TN_DTYPE_STRING; d++) {
       tenon_dtype_t dtype = tn_dtype_at(d);
       bool is_odd = dtype.bits < 8 || dtype.code >= 7 || tn_dtype_is(dtype, TENON_BOOL);
-      if (!is_odd && op->types.sets[v] >> d & 1 && (!out[v].bits || dtype.bits < out[v].bits)) out[v] = dtype;
+      if (!is_odd && op->types.sets[v] >> d & 1 && (!out[v].bits || dtype.bits < out[v].bits))
+        out[v] = dtype;
     }
 }
 
@@ -79,20 +87,23 @@ static tenon_tensor_t *window_of(const tn_trial_tensor_t *from, uint32_t i) {
 }
 
 /* A tensor of that shape: over an expanse where it has whole windows. */
-static bool stretch(stretch_t *s, tenon_dtype_t dtype, int32_t ndim, const int64_t *shape, tenon_tensor_t *window,
-                    expanse_t *expanse, tenon_tensor_t **out) {
+static bool stretch(stretch_t *s, tenon_dtype_t dtype, int32_t ndim, const int64_t *shape,
+                    tenon_tensor_t *window, expanse_t *expanse, tenon_tensor_t **out) {
   int64_t count = tn_shape_count(ndim, shape);
   size_t bytes = (size_t)WINDOW * dtype.bits / 8;
   if (count != s->windows * WINDOW || dtype.bits < 8) {
     if (count > WINDOW || tenon_tensor_create(dtype, ndim, shape, out) != TENON_OK) return false;
-    if (window && dtype.bits >= 8) memcpy((*out)->data, window->data, (size_t)count * dtype.bits / 8);
+    if (window && dtype.bits >= 8)
+      memcpy((*out)->data, window->data, (size_t)count * dtype.bits / 8);
     return true;
   }
   if (s->is_spread && window) {
     int64_t strides[TENON_RANK_MAX] = {0};
-    return tenon_tensor_borrow(window->data, dtype, ndim, shape, strides, NULL, NULL, out) == TENON_OK;
+    return tenon_tensor_borrow(window->data, dtype, ndim, shape, strides, NULL, NULL, out) ==
+           TENON_OK;
   }
-  if (s->windows == 1 ? !expanse_open(expanse, bytes, 2) : !expanse_open(expanse, bytes, (size_t)s->windows))
+  if (s->windows == 1 ? !expanse_open(expanse, bytes, 2)
+                      : !expanse_open(expanse, bytes, (size_t)s->windows))
     return false;
   if (window) expanse_fill(expanse, window->data);
   return tenon_tensor_borrow(expanse->base, dtype, ndim, shape, NULL, NULL, NULL, out) == TENON_OK;
@@ -104,8 +115,8 @@ static bool make_inputs(stretch_t *s) {
     const tn_trial_input_t *from = &s->plan.inputs[i];
     if (!from->is_given) continue;
     tenon_tensor_t *window = window_of(from->tensors, i); /* the child's end frees it */
-    if (!window ||
-        !stretch(s, from->tensors->dtype, from->tensors->ndim, from->tensors->shape, window, &s->in[i], &s->inputs[i]))
+    if (!window || !stretch(s, from->tensors->dtype, from->tensors->ndim, from->tensors->shape,
+                            window, &s->in[i], &s->inputs[i]))
       return false;
     any |= tenon_count(s->inputs[i]) == s->windows * WINDOW;
   }
@@ -126,7 +137,10 @@ static bool make_outputs(stretch_t *s) {
     const tenon_meta_t *m = results[o];
     int64_t shape[TENON_RANK_MAX];
     fine = !m->items && m->ndim >= 0 && !m->alias && !m->strided && !m->layout && m->dtype.bits;
-    for (int32_t d = 0; d < m->ndim && fine; d++) fine = tenon_is_known(m->dims[d]), shape[d] = m->dims[d].value;
+    for (int32_t d = 0; d < m->ndim && fine; d++) {
+      fine = tenon_is_known(m->dims[d]);
+      shape[d] = m->dims[d].value;
+    }
     fine = fine && stretch(s, m->dtype, m->ndim, shape, NULL, &s->out[o], &s->outputs[o]);
   }
   tn_scratch_reset(mark);
@@ -135,7 +149,8 @@ static bool make_outputs(stretch_t *s) {
 
 static void stretch_free(stretch_t *s) {
   for (uint32_t i = 0; i < TRIAL_ARGUMENTS; i++) {
-    tenon_tensor_release(s->inputs[i]), tenon_tensor_release(s->outputs[i]);
+    tenon_tensor_release(s->inputs[i]);
+    tenon_tensor_release(s->outputs[i]);
     if (s->in[i].base) expanse_close(&s->in[i]);
     if (s->out[i].base) expanse_close(&s->out[i]);
   }
@@ -148,9 +163,12 @@ static double seconds_of(clockid_t clock) {
   return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
 }
 
-static bool stretch_run(stretch_t *s, const subject_t *subject, const char *name, int64_t windows, bool is_spread) {
+static bool stretch_run(stretch_t *s, const subject_t *subject, const char *name, int64_t windows,
+                        bool is_spread) {
   memset(s, 0, sizeof *s);
-  s->op = subject->op, s->windows = windows, s->is_spread = is_spread;
+  s->op = subject->op;
+  s->windows = windows;
+  s->is_spread = is_spread;
   if (!plan(s, name) || !make_inputs(s) || !make_outputs(s)) return false;
   double begun = seconds_of(CLOCK_PROCESS_CPUTIME_ID); /* however busy the machine is */
   s->status = tenon_op_call_into(s->op, s->plan.attrs, s->inputs, s->outputs);
@@ -158,9 +176,11 @@ static bool stretch_run(stretch_t *s, const subject_t *subject, const char *name
   return true;
 }
 
-/* ---- what is expected --------------------------------------------------------------------------------------------------------- */
+/* what is expected */
 
-static double number(const tenon_tensor_t *t, int64_t i) { return tn_element_get(t->dtype, t->data, i, NULL); }
+static double number(const tenon_tensor_t *t, int64_t i) {
+  return tn_element_get(t->dtype, t->data, i, NULL);
+}
 
 static bool same_bits(const tenon_tensor_t *a, const void *x, const void *y, int64_t count) {
   return memcmp(x, y, (size_t)count * a->dtype.bits / 8) == 0;
@@ -169,7 +189,8 @@ static bool same_bits(const tenon_tensor_t *a, const void *x, const void *y, int
 /* Did each window of three give what one alone gives?  Then each of all does. */
 static bool is_periodic(const tenon_tensor_t *one, const tenon_tensor_t *three) {
   for (int w = 0; w < 3; w++)
-    if (!same_bits(one, one->data, (char *)three->data + (size_t)w * WINDOW * one->dtype.bits / 8, WINDOW))
+    if (!same_bits(one, one->data, (char *)three->data + (size_t)w * WINDOW * one->dtype.bits / 8,
+                   WINDOW))
       return false;
   return true;
 }
@@ -181,48 +202,58 @@ static void compare_stretched(const stretch_t *small, const stretch_t *huge, uin
   if (!e->base || one->dtype.bits < 8 || tenon_count(one) != WINDOW) return;
   bool last_only = !same_bits(one, one->data, expanse_last(e), WINDOW);
   if (!last_only && same_bits(one, one->data, e->base, WINDOW)) return;
-  finding(NULL, "size.huge", "elements behind 2^31 are as those before", "count elements and places in int64_t",
-          "of %" PRId64 " elements the %s of result %s are not what the same elements give in a small tensor",
+  finding(NULL, "size.huge", "elements behind 2^31 are as those before",
+          "count elements and places in int64_t",
+          "of %" PRId64
+          " elements the %s of result %s are not what the same elements give in a small tensor",
           huge->windows * WINDOW, last_only ? "last ones" : "first ones", name);
 }
 
 static void compare_whole(const stretch_t *small, const stretch_t *huge, uint32_t o) {
   const tenon_tensor_t *t = huge->outputs[o];
   for (int64_t i = 0, n = tenon_count(t); i < n; i++) {
-    double r[SMALL], step, found = number(t, i);
-    for (int k = 0; k < SMALL; k++) r[k] = number(small[k].outputs[o], i);
+    double r[SMALL], step;
+    double found = number(t, i);
+    for (int k = 0; k < SMALL; k++)
+      r[k] = number(small[k].outputs[o], i);
     step = r[1] - r[0];
-    bool is_float = t->dtype.code == 2 || t->dtype.code == 4, is_even = r[2] - r[1] == step && isfinite(step);
+    bool is_float = t->dtype.code == 2 || t->dtype.code == 4;
+    bool is_even = r[2] - r[1] == step && isfinite(step);
     if (!is_even || (is_float && step != 0)) continue;
-    double expected = r[0] + step * (double)(huge->windows - 1), top = t->dtype.code == 1 ? 0x1p0 : 0x1p-1;
-    if (!is_float && fabs(expected) >= ldexp(top, t->dtype.bits)) continue; /* the dtype cannot hold it */
-    if (found == expected || (is_float && fabs(found - expected) <= 1e-3 * fabs(expected))) continue;
+    double expected = r[0] + step * (double)(huge->windows - 1);
+    double top = t->dtype.code == 1 ? 0x1p0 : 0x1p-1;
+    if (!is_float && fabs(expected) >= ldexp(top, t->dtype.bits))
+      continue; /* the dtype cannot hold it */
+    if (found == expected || (is_float && fabs(found - expected) <= 1e-3 * fabs(expected)))
+      continue;
     finding(NULL, "size.huge", "a result of more than 2^31 elements goes on as those of fewer",
             "count elements and places in int64_t",
-            "element %" PRId64
-            " of result %s is %.17g of %d, %.17g of %d and %.17g of %d elements, so it should be %.17g of %" PRId64
-            "; it is %.17g",
-            i, huge->op->schema.outputs[o].name, r[0], WINDOW, r[1], 2 * WINDOW, r[2], 3 * WINDOW, expected,
-            huge->windows * WINDOW, found);
+            "element %" PRId64 " of result %s is %.17g of %d, %.17g of %d and %.17g of %d "
+            "elements, so it should be %.17g of %" PRId64 "; it is %.17g",
+            i, huge->op->schema.outputs[o].name, r[0], WINDOW, r[1], 2 * WINDOW, r[2], 3 * WINDOW,
+            expected, huge->windows * WINDOW, found);
     return;
   }
 }
 
 static void compare(const stretch_t *small, const stretch_t *huge) {
   for (uint32_t o = 0; o < huge->op->output_count && !has_findings(); o++) {
-    const tenon_tensor_t *one = small[0].outputs[o], *t = huge->outputs[o];
+    const tenon_tensor_t *one = small[0].outputs[o];
+    const tenon_tensor_t *t = huge->outputs[o];
     if (tenon_count(t) != huge->windows * WINDOW) {
       if (tenon_count(t) == tenon_count(one)) compare_whole(small, huge, o);
-    } else if (tenon_count(one) == WINDOW && is_periodic(one, small[2].outputs[o])) compare_stretched(small, huge, o);
+    } else if (tenon_count(one) == WINDOW && is_periodic(one, small[2].outputs[o]))
+      compare_stretched(small, huge, o);
   }
 }
 
-/* ---- the check ------------------------------------------------------------------------------------------------------------------ */
+/* the check */
 
 static const char *lacks(const subject_t *subject) {
   const tenon_op_t *op = subject->op;
   if (!subject_runs_code(subject)) return "nothing of it runs";
-  if (!subject_is_pure(subject) || op->traits & TENON_RANDOM) return "calls that are equal do not give equal results";
+  if (!subject_is_pure(subject) || op->traits & TENON_RANDOM)
+    return "calls that are equal do not give equal results";
   for (uint32_t i = 0; i < op->input_count; i++)
     if (op->schema.inputs[i].kind == TENON_KIND_TENSORS || op->schema.inputs[i].is_written)
       return "it takes lists, or writes to an input";
@@ -232,13 +263,15 @@ static const char *lacks(const subject_t *subject) {
 
 static bool is_strided(const tenon_op_t *op) {
   const tn_slot_t *slot = __atomic_load_n(&op->cpu, __ATOMIC_ACQUIRE);
-  return slot->only && slot->only->words.flags & TN_KERNEL_STRIDED && slot->only->kind == TN_KERNEL_DEVICE;
+  return slot->only && slot->only->words.flags & TN_KERNEL_STRIDED &&
+         slot->only->kind == TN_KERNEL_DEVICE;
 }
 
 /* Seconds for one operator, so that the library has its budget. */
 static double allowed_s(const subject_t *subject) {
   const tenon_op_t *const *ops;
-  int32_t count, own = 0;
+  int32_t count;
+  int32_t own = 0;
   size_t space = strcspn(subject->name, ":");
   if (tenon_ops_list(&ops, &count) != TENON_OK) return 1;
   for (int32_t i = 0; i < count; i++) {
@@ -262,19 +295,24 @@ static double predict(const subject_t *subject, const char *name, bool is_spread
 static void check(const subject_t *subject, const char *name, bool is_spread) {
   static stretch_t small[SMALL], huge;
   char text[160];
-  for (int k = 0; k < SMALL; k++) /* what is refused here is no matter of size; the process ends anyway */
-    if (!stretch_run(&small[k], subject, name, k + 1, is_spread) || small[k].status != TENON_OK) return;
+  for (int k = 0; k < SMALL;
+       k++) /* what is refused here is no matter of size; the process ends anyway */
+    if (!stretch_run(&small[k], subject, name, k + 1, is_spread) || small[k].status != TENON_OK)
+      return;
   double seconds = predict(subject, name, is_spread, small[SMALL - 1].seconds);
   if (seconds > allowed_s(subject)) {
-    note(NULL, "size.huge", "not run with more than 2^31 elements: it would take about %.0f s", seconds);
+    note(NULL, "size.huge", "not run with more than 2^31 elements: it would take about %.0f s",
+         seconds);
     return;
   }
-  snprintf(text, sizeof text, "%s with %" PRId64 " elements%s", subject->name, (int64_t)WINDOWS * WINDOW,
-           is_spread ? ", by a stride of 0" : "");
+  snprintf(text, sizeof text, "%s with %" PRId64 " elements%s", subject->name,
+           (int64_t)WINDOWS * WINDOW, is_spread ? ", by a stride of 0" : "");
   doing(NULL, "size.huge", text);
   if (!stretch_run(&huge, subject, name, WINDOWS, is_spread)) return;
-  if (huge.status == TENON_OK) compare(small, &huge);
-  else note(NULL, "size.huge", "it refuses more than 2^31 elements: %s", tenon_error());
+  if (huge.status == TENON_OK)
+    compare(small, &huge);
+  else
+    note(NULL, "size.huge", "it refuses more than 2^31 elements: %s", tenon_error());
 }
 
 /* No more memory of its own than 3 GiB: what an operator copies fails, and the machine stays up. */
@@ -282,7 +320,8 @@ static void limit_memory(void) {
   struct rlimit limit;
   if (getrlimit(RLIMIT_DATA, &limit) != 0) return;
   limit.rlim_cur = (rlim_t)3 << 30;
-  if (limit.rlim_max == RLIM_INFINITY || limit.rlim_cur < limit.rlim_max) setrlimit(RLIMIT_DATA, &limit);
+  if (limit.rlim_max == RLIM_INFINITY || limit.rlim_cur < limit.rlim_max)
+    setrlimit(RLIMIT_DATA, &limit);
 }
 
 /* How the process ended; what takes too long on a busy machine is ended, and is no finding. */
@@ -296,7 +335,8 @@ static int wait_for(pid_t id, double seconds) {
     }
     kill(id, SIGKILL);
     waitpid(id, &status, 0);
-    note(NULL, "size.huge", "not run to its end with more than 2^31 elements: it took more than %.0f s", seconds);
+    note(NULL, "size.huge",
+         "not run to its end with more than 2^31 elements: it took more than %.0f s", seconds);
     return 0;
   }
   return status;
@@ -316,7 +356,8 @@ static void check_apart(const subject_t *subject, const char *name) {
   if (WIFSIGNALED(status)) { /* what is known of it is on the board */
     signal(WTERMSIG(status), SIG_DFL);
     raise(WTERMSIG(status));
-  } else if (WEXITSTATUS(status)) _exit(WEXITSTATUS(status));
+  } else if (WEXITSTATUS(status))
+    _exit(WEXITSTATUS(status));
 }
 
 static void run(const subject_t *subject) {
@@ -331,8 +372,8 @@ static void run(const subject_t *subject) {
   tn_arena_clear(&arena);
 }
 
-const check_t checks_huge[] = {
-    {"size.huge",
-     "More than 2^31 elements, by windows of memory that come again and by strides of 0, are all computed.", NULL,
-     lacks, run},
-    {NULL, NULL, NULL, NULL, NULL}};
+const check_t checks_huge[] = {{"size.huge",
+                                "More than 2^31 elements, by windows of memory that come again and "
+                                "by strides of 0, are all computed.",
+                                NULL, lacks, run},
+                               {NULL, NULL, NULL, NULL, NULL}};

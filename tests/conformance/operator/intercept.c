@@ -1,5 +1,5 @@
-/* Functions of the C library, and what libraries ask of them; see intercept.h.  Only glibc has the names that ours pass on to, and
- * sanitizers bring their own: elsewhere nothing is written down. */
+/* Functions of the C library, and what libraries ask of them; see intercept.h.  Only glibc has the
+ * names that ours pass on to, and sanitizers bring their own: elsewhere nothing is written down. */
 #include "intercept.h"
 
 #include <dlfcn.h>
@@ -15,7 +15,7 @@
 
 #include "probe.h"
 
-enum { LIVE_MOST = 1 << 15, NEAR = 64 /* places that a block may lie in */ };
+enum { LIVE_MOST = 1 << 15, NEAR = 64, /* places that a block may lie in */ };
 
 typedef struct live_t {
   void *block;
@@ -30,24 +30,34 @@ static live_t live[LIVE_MOST];
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
 void intercept_begin(bool follows) {
-  place_count = 0, follows_blocks = follows;
+  place_count = 0;
+  follows_blocks = follows;
   memset(live, 0, sizeof live);
   __atomic_store_n(&is_on, true, __ATOMIC_SEQ_CST);
 }
 
 void intercept_end(void) { __atomic_store_n(&is_on, false, __ATOMIC_SEQ_CST); }
 
-int32_t intercept_asked(const asked_t **out_places) { return *out_places = places, place_count; }
+int32_t intercept_asked(const asked_t **out_places) {
+  *out_places = places;
+  return place_count;
+}
 
 int64_t intercept_live(int64_t *out_bytes, void **out_address) {
   int64_t count = 0;
-  *out_bytes = 0, *out_address = NULL;
+  *out_bytes = 0;
+  *out_address = NULL;
   for (int i = 0; i < LIVE_MOST; i++)
-    if (live[i].block) count++, *out_bytes += (int64_t)live[i].size, *out_address = live[i].address;
+    if (live[i].block) {
+      count++;
+      *out_bytes += (int64_t)live[i].size;
+      *out_address = live[i].address;
+    }
   return count;
 }
 
-#if defined(__GLIBC__) && !defined(CHECK_SANITIZED) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+#if defined(__GLIBC__) && !defined(CHECK_SANITIZED) && !defined(__SANITIZE_ADDRESS__) &&           \
+    !defined(__SANITIZE_THREAD__)
 extern void *__libc_malloc(size_t), *__libc_calloc(size_t, size_t), *__libc_realloc(void *, size_t),
     *__libc_memalign(size_t, size_t);
 extern void __libc_free(void *);
@@ -57,13 +67,19 @@ static bool is_asked(void) { return __atomic_load_n(&is_on, __ATOMIC_RELAXED) &&
 static void write_down(const char *what, void *address, size_t size) {
   pthread_mutex_lock(&lock);
   int32_t i = 0;
-  while (i < place_count && (places[i].address != address || strcmp(places[i].what, what) != 0)) i++;
+  while (i < place_count && (places[i].address != address || strcmp(places[i].what, what) != 0))
+    i++;
   if (i == place_count && i < ASKED_MOST) places[place_count++] = (asked_t){what, address, 0, 0};
-  if (i < place_count) places[i].count++, places[i].bytes += (int64_t)size;
+  if (i < place_count) {
+    places[i].count++;
+    places[i].bytes += (int64_t)size;
+  }
   pthread_mutex_unlock(&lock);
 }
 
-static size_t slot_of(const void *block) { return ((uintptr_t)block >> 4) * 0x9E3779B97F4A7C15u >> 49; }
+static size_t slot_of(const void *block) {
+  return ((uintptr_t)block >> 4) * 0x9E3779B97F4A7C15u >> 49;
+}
 
 static void *follow(void *block, size_t size, void *address) {
   if (!block || !follows_blocks) return block;
@@ -89,8 +105,10 @@ static void forget(const void *block) {
 }
 
 #pragma GCC visibility push(default) /* libraries that are loaded find these, not the C library's */
-#define ASKED(what, size) (is_asked() ? write_down(what, __builtin_return_address(0), size) : (void)0)
-#define FOLLOW(block, size) (is_asked() ? follow(block, size, __builtin_return_address(0)) : (block))
+#define ASKED(what, size)                                                                          \
+  (is_asked() ? write_down(what, __builtin_return_address(0), size) : (void)0)
+#define FOLLOW(block, size)                                                                        \
+  (is_asked() ? follow(block, size, __builtin_return_address(0)) : (block))
 
 void *malloc(size_t size) {
   ASKED("malloc", size);
@@ -141,7 +159,8 @@ void *mmap(void *address, size_t size, int protection, int flags, int file, off_
   return (void *)syscall(SYS_mmap, address, size, protection, flags, file, offset);
 }
 
-int pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*start)(void *), void *argument) {
+int pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*start)(void *),
+                   void *argument) {
   static int (*own)(pthread_t *, const pthread_attr_t *, void *(*)(void *), void *);
   ASKED("pthread_create", 0);
   if (!own) *(void **)&own = dlsym(RTLD_NEXT, "pthread_create");

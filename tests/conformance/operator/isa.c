@@ -20,7 +20,8 @@ static bool has_isa(const tenon_op_t *op, int rank) {
 
 static const char *lacks(const subject_t *subject) {
   bool any = false;
-  for (int rank = 1; tn_cpu_word(rank); rank++) any |= has_isa(subject->op, rank);
+  for (int rank = 1; tn_cpu_word(rank); rank++)
+    any |= has_isa(subject->op, rank);
   if (!any) return "it has kernels of one instruction set";
   return subject_is_pure(subject) ? NULL : "calls that are equal do not give equal results";
 }
@@ -41,16 +42,19 @@ static void compare(trial_t *trial, const char *word, const char *id) {
   ran_t plain, special;
   if (!limit(trial->op, "default")) return;
   run_plainly(trial, &plain);
-  bool has_baseline = plain.status == TENON_OK, is_limited = limit(trial->op, word);
+  bool has_baseline = plain.status == TENON_OK;
+  bool is_limited = limit(trial->op, word);
   run_way(trial, &(way_t){.place = AT_TAIL, .crash_id = id}, &special);
   if (is_limited && has_baseline) {
-    const char *differs = special.status == TENON_OK ? ran_differs(trial, &plain, &special, 4) : special.error;
+    const char *differs =
+        special.status == TENON_OK ? ran_differs(trial, &plain, &special, 4) : special.error;
     if (differs)
       finding(trial, id, "kernels of every instruction set give what the baseline's gives",
               "compare the two on this call (TENON_CPU_CAPABILITY=default and the word of the set)",
               "the kernel for %s: %s", word, differs);
   }
-  ran_free(&plain), ran_free(&special);
+  ran_free(&plain);
+  ran_free(&special);
 }
 
 static void run(const subject_t *subject) {
@@ -74,10 +78,13 @@ static void run(const subject_t *subject) {
         trial_free(&trial);
       }
   }
-  unsetenv("TENON_CPU_CAPABILITY"), build(subject->op);
+  unsetenv("TENON_CPU_CAPABILITY");
+  build(subject->op);
 }
 
 const check_t checks_isa[] = {
-    {"isa.kernels", "Kernels of every instruction set that this processor has give what the baseline's gives.",
-     "isa.neon isa.dotprod isa.sve isa.avx2 isa.avx512 isa.avx512vnni isa.avx512bf16 isa.amx", lacks, run},
+    {"isa.kernels",
+     "Kernels of every instruction set that this processor has give what the baseline's gives.",
+     "isa.neon isa.dotprod isa.sve isa.avx2 isa.avx512 isa.avx512vnni isa.avx512bf16 isa.amx",
+     lacks, run},
     {NULL, NULL, NULL, NULL, NULL}};

@@ -1,4 +1,5 @@
-/* check_operator: runs the conformance suite on the operators of a library.  `tenon check LIB.so` becomes it. */
+/* check_operator: runs the conformance suite on the operators of a library.  `tenon check LIB.so`
+ * becomes it. */
 #include <dlfcn.h>
 #include <errno.h>
 #include <getopt.h>
@@ -18,28 +19,31 @@
 options_t options = {.seed = 1, .limit = 10};
 
 static void usage(FILE *to) {
-  fputs(
-      "usage: check_operator LIB.so [OP...] [option]...\n"
-      "       check_operator --builtin [OP...] [option]...\n\n"
-      "Checks the operators of a library against what they state, each check in a process of its own.\n\n"
-      "  --case ID        only this check, or those that begin so (\"strides.\"); @LABEL: only that call; may be "
-      "given again\n"
-      "  --except [OP:]ID what is known and meant: findings of it, on that operator, are not told; may be given again\n"
-      "  --seed N         of elements (1)\n"
-      "  --limit SECONDS  after which a check hangs (10)\n"
-      "  --quick          one call where several would be tried\n"
-      "  --first          end at the first finding\n"
-      "  --list           the checks, and what they are about; needs no library\n"
-      "  --verbose, -v    a line for each check\n"
-      "  -j N             processes at once (processors)\n"
-      "  --no-notes       findings only\n"
-      "  --samples DIR    recorded calls that are tried too\n"
-      "  --with FILE.py   which --samples is of: python -m tenon check LIB.so --with FILE.py makes both\n"
-      "  --save DIR       saves the calls that would be tried as folders, without results, and checks nothing\n"
-      "  --json           results as JSON\n"
-      "  --junit FILE     results as JUnit's XML\n"
-      "The exit status is 0 without findings, 1 with, 2 if the library cannot be checked.\n",
-      to);
+  fputs("usage: check_operator LIB.so [OP...] [option]...\n"
+        "       check_operator --builtin [OP...] [option]...\n\n"
+        "Checks the operators of a library against what they state, each check in a process of its "
+        "own.\n\n"
+        "  --case ID        only this check, or those that begin so (\"strides.\"); @LABEL: only "
+        "that call; may be given again\n"
+        "  --except [OP:]ID what is known and meant: findings of it, on that operator, are not "
+        "told; may be given again\n"
+        "  --seed N         of elements (1)\n"
+        "  --limit SECONDS  after which a check hangs (10)\n"
+        "  --quick          one call where several would be tried\n"
+        "  --first          end at the first finding\n"
+        "  --list           the checks, and what they are about; needs no library\n"
+        "  --verbose, -v    a line for each check\n"
+        "  -j N             processes at once (processors)\n"
+        "  --no-notes       findings only\n"
+        "  --samples DIR    recorded calls that are tried too\n"
+        "  --with FILE.py   which --samples is of: python -m tenon check LIB.so --with FILE.py "
+        "makes both\n"
+        "  --save DIR       saves the calls that would be tried as folders, without results, and "
+        "checks nothing\n"
+        "  --json           results as JSON\n"
+        "  --junit FILE     results as JUnit's XML\n"
+        "The exit status is 0 without findings, 1 with, 2 if the library cannot be checked.\n",
+        to);
 }
 
 static int list(void) {
@@ -49,11 +53,28 @@ static int list(void) {
       printf("%-22s %s\n", c->id, c->about);
       if (c->also) printf("%-22s also: %s\n", "", c->also);
     }
-  return printf("%d checks\n", count), 0;
+  printf("%d checks\n", count);
+  return 0;
 }
 
 static int read_options(int count, char **arguments) {
-  enum { CASE = 256, EXCEPT, SEED, LIMIT, QUICK, FIRST, LIST, JSON, JUNIT, NOTES, SAMPLES, SAVE, WITH, BUILTIN, HELP };
+  enum {
+    CASE = 256,
+    EXCEPT,
+    SEED,
+    LIMIT,
+    QUICK,
+    FIRST,
+    LIST,
+    JSON,
+    JUNIT,
+    NOTES,
+    SAMPLES,
+    SAVE,
+    WITH,
+    BUILTIN,
+    HELP,
+  };
   static const struct option known[] = {{"case", 1, 0, CASE},
                                         {"except", 1, 0, EXCEPT},
                                         {"seed", 1, 0, SEED},
@@ -72,39 +93,77 @@ static int read_options(int count, char **arguments) {
                                         {"help", 0, 0, HELP},
                                         {0, 0, 0, 0}};
   bool is_builtin = false;
-  for (int word; (word = getopt_long(count, arguments, "vj:", known, NULL)) != -1;) switch (word) {
+  for (int word; (word = getopt_long(count, arguments, "vj:", known, NULL)) != -1;)
+    switch (word) {
     case CASE:
       if (options.case_count < 64) options.cases[options.case_count++] = optarg;
       break;
     case EXCEPT:
       if (options.except_count < 64) options.excepts[options.except_count++] = optarg;
       break;
-    case SEED: options.seed = strtoull(optarg, NULL, 0); break;
-    case LIMIT: options.limit = atof(optarg); break;
-    case QUICK: options.quick = true; break;
-    case FIRST: options.first = true; break;
-    case LIST: options.list = true; break;
-    case JSON: options.json = true; break;
-    case JUNIT: options.junit = optarg; break;
-    case NOTES: options.no_notes = true; break;
-    case SAMPLES: options.samples = optarg; break;
-    case SAVE: options.save = optarg; break;
-    case WITH: options.with = optarg; break;
-    case BUILTIN: is_builtin = true; break;
-    case 'v': options.verbose = true; break;
-    case 'j': options.jobs = atoi(optarg); break;
-    case HELP: return usage(stdout), exit(0), 0;
-    default: return usage(stderr), 2;
+    case SEED:
+      options.seed = strtoull(optarg, NULL, 0);
+      break;
+    case LIMIT:
+      options.limit = atof(optarg);
+      break;
+    case QUICK:
+      options.quick = true;
+      break;
+    case FIRST:
+      options.first = true;
+      break;
+    case LIST:
+      options.list = true;
+      break;
+    case JSON:
+      options.json = true;
+      break;
+    case JUNIT:
+      options.junit = optarg;
+      break;
+    case NOTES:
+      options.no_notes = true;
+      break;
+    case SAMPLES:
+      options.samples = optarg;
+      break;
+    case SAVE:
+      options.save = optarg;
+      break;
+    case WITH:
+      options.with = optarg;
+      break;
+    case BUILTIN:
+      is_builtin = true;
+      break;
+    case 'v':
+      options.verbose = true;
+      break;
+    case 'j':
+      options.jobs = atoi(optarg);
+      break;
+    case HELP:
+      usage(stdout);
+      exit(0);
+      return 0;
+    default:
+      usage(stderr);
+      return 2;
     }
   if (options.list) return 0;
   if (!is_builtin && optind < count) options.library = arguments[optind++];
-  if ((!is_builtin && !options.library) || !(options.limit > 0)) return usage(stderr), 2;
-  while (optind < count && options.op_count < 64) options.ops[options.op_count++] = arguments[optind++];
+  if ((!is_builtin && !options.library) || !(options.limit > 0)) {
+    usage(stderr);
+    return 2;
+  }
+  while (optind < count && options.op_count < 64)
+    options.ops[options.op_count++] = arguments[optind++];
   if (options.jobs < 1) options.jobs = system_processors();
   return 0;
 }
 
-/* ---- operators ------------------------------------------------------------------------------------------------------------ */
+/* operators */
 
 static subject_t *subjects;
 static int32_t subject_count;
@@ -113,13 +172,17 @@ static uint64_t ops_found; /* bits of options.ops */
 static bool is_asked(const tenon_op_t *op) {
   bool asked = options.op_count == 0;
   for (int32_t i = 0; i < options.op_count; i++)
-    if (strcmp(options.ops[i], op->name) == 0 || strcmp(options.ops[i], op->name + strlen(op->schema.ns) + 2) == 0)
-      asked = true, ops_found |= (uint64_t)1 << i;
+    if (strcmp(options.ops[i], op->name) == 0 ||
+        strcmp(options.ops[i], op->name + strlen(op->schema.ns) + 2) == 0) {
+      asked = true;
+      ops_found |= (uint64_t)1 << i;
+    }
   return asked;
 }
 
 static bool is_twin(const char *name) {
-  size_t size = strlen(name), ending = strlen("_reference");
+  size_t size = strlen(name);
+  size_t ending = strlen("_reference");
   char of[600];
   const tenon_op_t *op;
   if (size <= ending || strcmp(name + size - ending, "_reference") != 0) return false;
@@ -127,11 +190,13 @@ static bool is_twin(const char *name) {
   return tenon_op_find(of, &op) == TENON_OK;
 }
 
-/* Libraries of others, which a bridge reads, do not say what suits their operators' gradients, nor which items of a list are written:
- * `_backward_name` and `name.list` are the bridge's, and are not tried unless they are named. */
+/* Libraries of others, which a bridge reads, do not say what suits their operators' gradients, nor
+ * which items of a list are written: `_backward_name` and `name.list` are the bridge's, and are not
+ * tried unless they are named. */
 static bool is_of_bridge(const tenon_op_t *op) {
   if (options.op_count || !op->library || !op->library->path[0]) return false;
-  bool is_helper = strncmp(op->schema.name, "_backward_", 10) == 0 || strcmp(op->schema.overload, "list") == 0;
+  bool is_helper =
+      strncmp(op->schema.name, "_backward_", 10) == 0 || strcmp(op->schema.overload, "list") == 0;
   void *file = is_helper ? dlopen(op->library->path, RTLD_NOW | RTLD_NOLOAD) : NULL;
   bool is_own = !is_helper || !file || dlsym(file, "tenon_library");
   if (file) dlclose(file);
@@ -150,7 +215,8 @@ static void add_subject(const tenon_op_t *op) {
 }
 
 static bool collect_library(const tn_library_t *library) {
-  for (uint32_t i = 0; i < library->op_count; i++) add_subject(library->ops[i]);
+  for (uint32_t i = 0; i < library->op_count; i++)
+    add_subject(library->ops[i]);
   for (uint32_t i = 0; i < library->extension_count; i++) {
     const tn_extension_t *e = &library->extensions[i];
     bool is_on_cpu = false;
@@ -164,22 +230,31 @@ static bool collect_library(const tn_library_t *library) {
 static bool collect(void) {
   tenon_library_t *library = NULL;
   if (options.library) {
-    if (tenon_library_load(options.library, 0, &library) != TENON_OK)
-      return fprintf(stderr, "check_operator: %s\n", tenon_error()), false;
+    if (tenon_library_load(options.library, 0, &library) != TENON_OK) {
+      fprintf(stderr, "check_operator: %s\n", tenon_error());
+      return false;
+    }
     return collect_library((const tn_library_t *)library);
   }
   const tenon_op_t *const *ops;
   int32_t count;
-  if (tenon_ops_list(&ops, &count) != TENON_OK) return fprintf(stderr, "check_operator: %s\n", tenon_error()), false;
-  for (int32_t i = 0; i < count; i++) add_subject(ops[i]);
+  if (tenon_ops_list(&ops, &count) != TENON_OK) {
+    fprintf(stderr, "check_operator: %s\n", tenon_error());
+    return false;
+  }
+  for (int32_t i = 0; i < count; i++)
+    add_subject(ops[i]);
   tenon_ops_release(ops);
   return true;
 }
 
-/* Bridges lie beside libtenon, which is in this program: in the build folder, or in lib of where it is installed. */
+/* Bridges lie beside libtenon, which is in this program: in the build folder, or in lib of where it
+ * is installed. */
 static void find_bridges(void) {
-  static const char *const places[] = {"../bridges", "../../lib/tenon/bridges", "../../" TENON_LIBDIR "/tenon/bridges"};
-  text_t own = {NULL, 0, 0, false}, path = {NULL, 0, 0, false};
+  static const char *const places[] = {"../bridges", "../../lib/tenon/bridges",
+                                       "../../" TENON_LIBDIR "/tenon/bridges"};
+  text_t own = {NULL, 0, 0, false};
+  text_t path = {NULL, 0, 0, false};
   bool found = !system_own_folder(&own);
   for (size_t i = 0; i < sizeof places / sizeof *places && !found; i++) {
     text_clear(&path);
@@ -187,12 +262,13 @@ static void find_bridges(void) {
     found = system_is_folder(text_get(&path));
     if (found) setenv("TENON_BRIDGE_PATH", text_get(&path), 0);
   }
-  text_free(&own), text_free(&path);
+  text_free(&own);
+  text_free(&path);
 }
 
 static void fall(int number) { /* only calls that a handler may make */
-  static const char words[] =
-      "check_operator: the library crashes while it is loaded; tenon doctor LIB.so reads it without running it\n";
+  static const char words[] = "check_operator: the library crashes while it is loaded; tenon "
+                              "doctor LIB.so reads it without running it\n";
   (void)!write(STDERR_FILENO, words, sizeof words - 1);
   (void)number;
   _exit(2);
@@ -200,7 +276,8 @@ static void fall(int number) { /* only calls that a handler may make */
 
 static void watch_loading(void (*handler)(int)) {
   static const int numbers[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT};
-  for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) signal(numbers[i], handler);
+  for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
+    signal(numbers[i], handler);
 }
 
 static int save(void) {
@@ -220,21 +297,30 @@ int main(int count, char **arguments) {
   find_bridges();
   tenon_threads_set(2);
   if (!options.library) tn_registry_around = probe_descriptor;
-  if (tenon_start() != TENON_OK) return fprintf(stderr, "check_operator: %s\n", tenon_error()), 2;
+  if (tenon_start() != TENON_OK) {
+    fprintf(stderr, "check_operator: %s\n", tenon_error());
+    return 2;
+  }
   tn_registry_around = probe_descriptor;
   watch_loading(fall);
   if (!collect()) return 2;
   watch_loading(SIG_DFL);
   tn_registry_around = NULL;
   for (int32_t i = 0; i < options.op_count; i++)
-    if (!(ops_found >> i & 1))
-      return fprintf(stderr, "check_operator: there is no operator %s in %s\n", options.ops[i],
-                     options.library ? options.library : "the built-in ones"),
-             2;
-  if (!subject_count) return fprintf(stderr, "check_operator: %s has no operators for the CPU\n", options.library), 2;
+    if (!(ops_found >> i & 1)) {
+      fprintf(stderr, "check_operator: there is no operator %s in %s\n", options.ops[i],
+              options.library ? options.library : "the built-in ones");
+      return 2;
+    }
+  if (!subject_count) {
+    fprintf(stderr, "check_operator: %s has no operators for the CPU\n", options.library);
+    return 2;
+  }
   if (options.save) return save();
-  if (options.samples && access(options.samples, R_OK | X_OK) != 0)
-    return fprintf(stderr, "check_operator: --samples %s: %s\n", options.samples, strerror(errno)), 2;
+  if (options.samples && access(options.samples, R_OK | X_OK) != 0) {
+    fprintf(stderr, "check_operator: --samples %s: %s\n", options.samples, strerror(errno));
+    return 2;
+  }
   report_begin();
   if (!run_all(subjects, subject_count, report_outcome)) return 2;
   return report_end();

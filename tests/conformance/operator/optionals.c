@@ -12,13 +12,16 @@ static void try(const subject_t *subject, uint64_t has, const char *label) {
     if (t.is_taken) {
       run_way(&t, &(way_t){.gives = true, .place = AT_TAIL, .poison = 0x55}, &ran);
       if (ran.status != TENON_OK && !has)
-        finding(&t, NULL, "a call without optional inputs succeeds", "let infer refuse it, or compute it",
-                "infer takes it, and the call fails: %s", ran.error);
+        finding(&t, NULL, "a call without optional inputs succeeds",
+                "let infer refuse it, or compute it", "infer takes it, and the call fails: %s",
+                ran.error);
       if (ran.status == TENON_OK && subject->reference) {
         run_way(&t, &(way_t){.op = subject->reference}, &expected);
-        const char *differs = expected.status == TENON_OK ? ran_differs(&t, &expected, &ran, 4) : NULL;
+        const char *differs =
+            expected.status == TENON_OK ? ran_differs(&t, &expected, &ran, 4) : NULL;
         if (differs)
-          finding(&t, NULL, "results are those of the reference", "compare with the reference", "%s", differs);
+          finding(&t, NULL, "results are those of the reference", "compare with the reference",
+                  "%s", differs);
         ran_free(&expected);
       }
       ran_free(&ran);
@@ -44,7 +47,8 @@ static void outputs(const subject_t *subject) {
   trials_t all = trials(subject, false);
   for (trial_t *t; (t = trials_next(&all));) {
     ran_t plain, ran;
-    uint64_t every = (op->output_count < 64 ? (uint64_t)1 << op->output_count : 0) - 1, needed = 0;
+    uint64_t every = (op->output_count < 64 ? (uint64_t)1 << op->output_count : 0) - 1;
+    uint64_t needed = 0;
     for (uint32_t o = 0; o < op->output_count; o++)
       if (!op->schema.outputs[o].is_optional) needed |= (uint64_t)1 << o;
     run_plainly(t, &plain);
@@ -56,11 +60,12 @@ static void outputs(const subject_t *subject) {
       run_way(t, &(way_t){.wanted = wanted, .place = AT_TAIL}, &ran);
       const char *differs = ran.status != TENON_OK ? ran.error : NULL;
       for (uint32_t k = 0; k < op->output_count && !differs; k++)
-        if (wanted >> k & 1) differs = tensor_differs(op->schema.outputs[k].name, plain.outputs[k], ran.outputs[k], 1);
+        if (wanted >> k & 1)
+          differs = tensor_differs(op->schema.outputs[k].name, plain.outputs[k], ran.outputs[k], 1);
       if (differs)
         finding(t, NULL, "results are the same when an optional one is not wanted",
-                "ask whether call->outputs[i] is NULL", "with wanted results %#llx: %s", (unsigned long long)wanted,
-                differs);
+                "ask whether call->outputs[i] is NULL", "with wanted results %#llx: %s",
+                (unsigned long long)wanted, differs);
       ran_free(&ran);
     }
     ran_free(&plain);
@@ -80,6 +85,7 @@ static const char *lacks_outputs(const subject_t *s) {
 }
 
 const check_t checks_optionals[] = {
-    {"optional.absent", "Optional inputs absent, one of them given, all given.", NULL, lacks_inputs, absent},
+    {"optional.absent", "Optional inputs absent, one of them given, all given.", NULL, lacks_inputs,
+     absent},
     {"optional.output", "Optional results not wanted.", NULL, lacks_outputs, outputs},
     {NULL, NULL, NULL, NULL, NULL}};

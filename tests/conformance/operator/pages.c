@@ -9,7 +9,8 @@
 enum { PAGE = 4096 };
 
 bool pages_open(pages_t *p, size_t size) {
-  p->size = (size + PAGE - 1) / PAGE * PAGE + PAGE, p->used = 0;
+  p->size = (size + PAGE - 1) / PAGE * PAGE + PAGE;
+  p->used = 0;
   p->base = mmap(NULL, p->size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   return p->base != MAP_FAILED;
 }
@@ -39,16 +40,19 @@ static tenon_tensor_t *place(pages_t *p, const tenon_tensor_t *t) {
   if (!view || !shape || !strides || !data) return NULL;
   memcpy(shape, t->shape, (size_t)t->ndim * sizeof *shape);
   memcpy(data, t->data, bytes);
-  return tenon_tensor_view(view, data, t->dtype, t->ndim, shape, NULL, strides) == TENON_OK ? view : NULL;
+  return tenon_tensor_view(view, data, t->dtype, t->ndim, shape, NULL, strides) == TENON_OK ? view
+                                                                                            : NULL;
 }
 
 static bool is_plain(const tenon_tensor_t *t) {
-  return !t || (!tn_dtype_is(t->dtype, TENON_LIST) && !tn_dtype_is(t->dtype, TENON_STRING) && !t->detail);
+  return !t ||
+         (!tn_dtype_is(t->dtype, TENON_LIST) && !tn_dtype_is(t->dtype, TENON_STRING) && !t->detail);
 }
 
-bool pages_place(const trial_t *trial, pages_t *p, tenon_tensor_t *const *outputs, tenon_tensor_t **out_inputs,
-                 tenon_tensor_t **out_outputs) {
-  uint64_t size = 0, bytes;
+bool pages_place(const trial_t *trial, pages_t *p, tenon_tensor_t *const *outputs,
+                 tenon_tensor_t **out_inputs, tenon_tensor_t **out_outputs) {
+  uint64_t size = 0;
+  uint64_t bytes;
   for (uint32_t k = 0; k < 2; k++) {
     tenon_tensor_t *const *list = k ? outputs : trial->inputs;
     for (uint32_t i = 0; i < (k ? trial->op->output_count : trial->op->input_count); i++) {
@@ -60,6 +64,7 @@ bool pages_place(const trial_t *trial, pages_t *p, tenon_tensor_t *const *output
   if (!pages_open(p, size + 64 * PAGE)) return false;
   for (uint32_t i = 0; i < trial->op->input_count; i++)
     out_inputs[i] = trial->inputs[i] ? place(p, trial->inputs[i]) : NULL;
-  for (uint32_t o = 0; o < trial->op->output_count; o++) out_outputs[o] = outputs[o] ? place(p, outputs[o]) : NULL;
+  for (uint32_t o = 0; o < trial->op->output_count; o++)
+    out_outputs[o] = outputs[o] ? place(p, outputs[o]) : NULL;
   return true;
 }

@@ -10,7 +10,8 @@ static const char *id_of(const char *error) {
   return NULL;
 }
 
-/* Is it the optional inputs that are not there, if the call crashes?  It is, where it works with all of them. */
+/* Is it the optional inputs that are not there, if the call crashes?  It is, where it works with
+ * all of them. */
 static bool works_with_all(const subject_t *subject) {
   tn_trial_options_t o = {.rank = -1};
   trial_t t;
@@ -33,18 +34,22 @@ static void plain(const subject_t *subject) {
     run_way(t, &(way_t){.crash_id = needs_optional ? "optional.absent" : NULL}, &ran);
     if (ran.status != TENON_OK && (subject->op->samples.count || id_of(ran.error)))
       finding(t, id_of(ran.error), "a call with arguments that infer takes succeeds",
-              "let infer refuse what the kernel cannot do, or state calls that suit it by TENON_SAMPLES",
+              "let infer refuse what the kernel cannot do, or state calls that suit it by "
+              "TENON_SAMPLES",
               "it fails: %s", ran.error);
     else if (ran.status != TENON_OK)
-      note(t, "samples.missing",
-           "the call that its schema alone says fails, so little was checked: add TENON_SAMPLES: %s", ran.error);
+      note(
+          t, "samples.missing",
+          "the call that its schema alone says fails, so little was checked: add TENON_SAMPLES: %s",
+          ran.error);
     ran_free(&ran);
   }
 }
 
 const check_t checks_plain[] = {
     {"call.plain", "A call of each sample succeeds, and comes back.",
-     "samples.valid shapes.bound crash.signal crash.abort crash.exit crash.hang crash.stack crash.throws alias.inplace "
-     "alias.undeclared attrs.changed workspace.over workspace.under workspace.temporary optional.absent",
+     "samples.valid shapes.bound crash.signal crash.abort crash.exit crash.hang crash.stack "
+     "crash.throws alias.inplace alias.undeclared attrs.changed workspace.over workspace.under "
+     "workspace.temporary optional.absent",
      NULL, plain},
     {NULL, NULL, NULL, NULL, NULL}};

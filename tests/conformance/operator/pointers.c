@@ -9,8 +9,10 @@
 
 /* Two calls, the second when the arguments of the first are out of reach. */
 static void check_run(trial_t *trial) {
-  tenon_tensor_t *expected[TRIAL_ARGUMENTS] = {NULL}, *inputs[TRIAL_ARGUMENTS], *outputs[TRIAL_ARGUMENTS];
-  pages_t first = {NULL, 0, 0}, second = {NULL, 0, 0};
+  tenon_tensor_t *expected[TRIAL_ARGUMENTS] = {NULL};
+  tenon_tensor_t *inputs[TRIAL_ARGUMENTS], *outputs[TRIAL_ARGUMENTS];
+  pages_t first = {NULL, 0, 0};
+  pages_t second = {NULL, 0, 0};
   call_doing(trial, "", "once");
   if (tenon_op_call(trial->op, trial->attrs, trial->inputs, expected, 0) == TENON_OK &&
       pages_place(trial, &first, expected, inputs, outputs)) {
@@ -22,7 +24,8 @@ static void check_run(trial_t *trial) {
     pages_close(&first);
     if (second.base) pages_close(&second);
   }
-  for (uint32_t o = 0; o < TRIAL_ARGUMENTS; o++) tenon_tensor_release(expected[o]);
+  for (uint32_t o = 0; o < TRIAL_ARGUMENTS; o++)
+    tenon_tensor_release(expected[o]);
 }
 
 static const char *lacks_run(const subject_t *subject) {
@@ -34,21 +37,24 @@ static const char *lacks_run(const subject_t *subject) {
 
 static void run_kept(const subject_t *subject) {
   trials_t all = trials(subject, false);
-  for (trial_t *t; (t = trials_next(&all));) check_run(t);
+  for (trial_t *t; (t = trials_next(&all));)
+    check_run(t);
 }
 
-/* ---- infer -------------------------------------------------------------------------------------------------------------------- */
+/* infer */
 
 /* A meta in the pages, with what it points to. */
 static tenon_meta_t *place_meta(pages_t *p, const tenon_meta_t *meta, bool is_result) {
   tenon_meta_t *copy = meta ? pages_copy(p, meta, sizeof *meta) : NULL;
   if (!copy) return NULL;
-  size_t room = (is_result || meta->ndim < 0 ? TENON_RANK_MAX : (size_t)meta->ndim + 1) * sizeof *meta->dims;
+  size_t room =
+      (is_result || meta->ndim < 0 ? TENON_RANK_MAX : (size_t)meta->ndim + 1) * sizeof *meta->dims;
   if (meta->dims) copy->dims = pages_copy(p, meta->dims, room);
   if (meta->strides) copy->strides = pages_copy(p, meta->strides, room);
   if (meta->values)
-    copy->values = is_result ? pages_take(p, 64 * sizeof *meta->values)
-                             : pages_copy(p, meta->values, meta->value_count * sizeof *meta->values);
+    copy->values = is_result
+                       ? pages_take(p, 64 * sizeof *meta->values)
+                       : pages_copy(p, meta->values, meta->value_count * sizeof *meta->values);
   return copy;
 }
 
@@ -56,7 +62,9 @@ static tenon_meta_t *place_meta(pages_t *p, const tenon_meta_t *meta, bool is_re
 static void check_infer(trial_t *trial) {
   const tenon_op_t *op = trial->op;
   tenon_tensor_t *outputs[TRIAL_ARGUMENTS] = {NULL};
-  tenon_meta_t **inputs, **results, *in[TRIAL_ARGUMENTS] = {NULL}, *out[TRIAL_ARGUMENTS] = {NULL};
+  tenon_meta_t **inputs, **results;
+  tenon_meta_t *in[TRIAL_ARGUMENTS] = {NULL};
+  tenon_meta_t *out[TRIAL_ARGUMENTS] = {NULL};
   pages_t pages;
   tn_inference_t inference = {.extents = NULL};
   void *state = NULL;
@@ -65,22 +73,28 @@ static void check_infer(trial_t *trial) {
   tn_scratch_mark_t mark = tn_scratch_mark();
   bool fine = (!op->create || tn_state_get(op, trial->attrs, &state) == TENON_OK) &&
               tn_metas_of_inputs(op, trial->inputs, &inputs) == TENON_OK &&
-              tn_metas_of_results(op, trial->attrs, 0, &results) == TENON_OK && pages_open(&pages, 1 << 20);
+              tn_metas_of_results(op, trial->attrs, 0, &results) == TENON_OK &&
+              pages_open(&pages, 1 << 20);
   if (fine) {
-    for (uint32_t i = 0; i < op->input_count; i++) in[i] = place_meta(&pages, inputs[i], false);
-    for (uint32_t o = 0; o < op->output_count; o++) out[o] = place_meta(&pages, results[o], true);
-    tenon_meta_t **in_list = pages_copy(&pages, in, sizeof in), **out_list = pages_copy(&pages, out, sizeof out);
+    for (uint32_t i = 0; i < op->input_count; i++)
+      in[i] = place_meta(&pages, inputs[i], false);
+    for (uint32_t o = 0; o < op->output_count; o++)
+      out[o] = place_meta(&pages, results[o], true);
+    tenon_meta_t **in_list = pages_copy(&pages, in, sizeof in);
+    tenon_meta_t **out_list = pages_copy(&pages, out, sizeof out);
     if (in_list && out_list) tn_infer(&inference, op, trial->attrs, state, in_list, out_list);
     pages_lock(&pages);
     call_doing(trial, "pointer.infer", "when what infer was given is out of reach");
     tenon_op_run(op, trial->attrs, trial->inputs, outputs);
     tenon_tensor_t *again[TRIAL_ARGUMENTS] = {NULL};
     tenon_op_call(op, trial->attrs, trial->inputs, again, 0);
-    for (uint32_t o = 0; o < op->output_count; o++) tenon_tensor_release(again[o]);
+    for (uint32_t o = 0; o < op->output_count; o++)
+      tenon_tensor_release(again[o]);
     pages_close(&pages);
   }
   tn_scratch_reset(mark);
-  for (uint32_t o = 0; o < op->output_count; o++) tenon_tensor_release(outputs[o]);
+  for (uint32_t o = 0; o < op->output_count; o++)
+    tenon_tensor_release(outputs[o]);
 }
 
 static const char *lacks_infer(const subject_t *subject) {
@@ -97,11 +111,14 @@ static const char *lacks_infer(const subject_t *subject) {
 
 static void run_infer(const subject_t *subject) {
   trials_t all = trials(subject, false);
-  for (trial_t *t; (t = trials_next(&all));) check_infer(t);
+  for (trial_t *t; (t = trials_next(&all));)
+    check_infer(t);
 }
 
 const check_t checks_pointers[] = {
-    {"pointer.kept", "A call reads nothing of the memory, shapes and structures that the call before was given.", NULL,
-     lacks_run, run_kept},
-    {"pointer.infer", "Neither run nor a later infer reads what an infer was given.", NULL, lacks_infer, run_infer},
+    {"pointer.kept",
+     "A call reads nothing of the memory, shapes and structures that the call before was given.",
+     NULL, lacks_run, run_kept},
+    {"pointer.infer", "Neither run nor a later infer reads what an infer was given.", NULL,
+     lacks_infer, run_infer},
     {NULL, NULL, NULL, NULL, NULL}};

@@ -1,4 +1,5 @@
-/* What is done around each call of a function under test, and the table of services that kernels get; see probe.h. */
+/* What is done around each call of a function under test, and the table of services that kernels
+ * get; see probe.h. */
 #include "probe.h"
 
 #include <stdarg.h>
@@ -18,7 +19,7 @@ _Thread_local int probe_inside;
 
 #define COUNT(field) __atomic_fetch_add(&probe.field, 1, __ATOMIC_RELAXED)
 
-/* ---- services ----------------------------------------------------------------------------------------------------- */
+/* services */
 
 static tenon_host_t host;
 
@@ -45,26 +46,34 @@ static tenon_status_t seen(const char *service, tenon_status_t status) {
   return status;
 }
 
-#define OUTSIDE(call) /* a call of the host's code from the library's */                                               \
-  int inside = probe_inside;                                                                                           \
-  probe_inside = 0;                                                                                                    \
-  call;                                                                                                                \
+#define OUTSIDE(call) /* a call of the host's code from the library's */                           \
+  int inside = probe_inside;                                                                       \
+  probe_inside = 0;                                                                                \
+  call;                                                                                            \
   probe_inside = inside
 
-static guard_t *keep_block(const tenon_call_t *call, const char *name, size_t size, size_t alignment) {
+static guard_t *keep_block(const tenon_call_t *call, const char *name, size_t size,
+                           size_t alignment) {
   block_t *b = calloc(1, sizeof *b);
   guard_t *g = b ? guard_make(GUARD_TEMPORARY, name, size, alignment, probe.at_end) : NULL;
-  if (!g) return free(b), NULL;
+  if (!g) {
+    free(b);
+    return NULL;
+  }
   memset(g->data, probe.poison, size);
-  *b = (block_t){blocks, g, call}, blocks = b;
+  *b = (block_t){blocks, g, call};
+  blocks = b;
   return g;
 }
 
 /* Temporaries of a composite may become its results: they are left as they are. */
 static bool may_guard(const tenon_call_t *call) {
   const tn_frame_t *frame = tn_frame_of_const(call);
-  const tn_kernel_t *kernel = frame->kernel ? frame->kernel : frame->slot ? frame->slot->only : NULL;
-  return probe.guards && !(kernel && kernel->kind == TN_KERNEL_COMPOSITE) && tn_call_device(call).type == 1;
+  const tn_kernel_t *kernel = frame->kernel ? frame->kernel
+                              : frame->slot ? frame->slot->only
+                                            : NULL;
+  return probe.guards && !(kernel && kernel->kind == TN_KERNEL_COMPOSITE) &&
+         tn_call_device(call).type == 1;
 }
 
 static void *allocate(tenon_call_t *call, uint64_t size) {
@@ -78,7 +87,8 @@ static void *allocate(tenon_call_t *call, uint64_t size) {
   return memory;
 }
 
-static tenon_tensor_t *temporary(tenon_call_t *call, tenon_dtype_t dtype, int32_t ndim, const int64_t *shape) {
+static tenon_tensor_t *temporary(tenon_call_t *call, tenon_dtype_t dtype, int32_t ndim,
+                                 const int64_t *shape) {
   tenon_tensor_t *made = NULL;
   if (fails("temporary")) return NULL;
   OUTSIDE(made = tn_host.temporary(call, dtype, ndim, shape));
@@ -91,8 +101,8 @@ static tenon_tensor_t *temporary(tenon_call_t *call, tenon_dtype_t dtype, int32_
   return made;
 }
 
-static tenon_tensor_t *view(tenon_call_t *call, const tenon_tensor_t *of, int64_t offset, int32_t ndim,
-                            const int64_t *shape, const int64_t *strides) {
+static tenon_tensor_t *view(tenon_call_t *call, const tenon_tensor_t *of, int64_t offset,
+                            int32_t ndim, const int64_t *shape, const int64_t *strides) {
   tenon_tensor_t *made;
   if (fails("view")) return NULL;
   OUTSIDE(made = tn_host.view(call, of, offset, ndim, shape, strides));
@@ -100,7 +110,8 @@ static tenon_tensor_t *view(tenon_call_t *call, const tenon_tensor_t *of, int64_
   return made;
 }
 
-static tenon_status_t resize(tenon_call_t *call, uint32_t output, int32_t ndim, const int64_t *shape) {
+static tenon_status_t resize(tenon_call_t *call, uint32_t output, int32_t ndim,
+                             const int64_t *shape) {
   tenon_status_t status;
   if (fails("resize")) return TENON_MEMORY;
   OUTSIDE(status = tn_host.resize(call, output, ndim, shape));
@@ -114,8 +125,8 @@ static tenon_status_t assign(tenon_call_t *call, uint32_t output, tenon_tensor_t
   return seen("assign", status);
 }
 
-static tenon_status_t set_string(tenon_call_t *call, tenon_tensor_t *output, int64_t index, const char *data,
-                                 uint64_t size) {
+static tenon_status_t set_string(tenon_call_t *call, tenon_tensor_t *output, int64_t index,
+                                 const char *data, uint64_t size) {
   tenon_status_t status;
   if (fails("set_string")) return TENON_MEMORY;
   OUTSIDE(status = tn_host.set_string(call, output, index, data, size));
@@ -131,7 +142,8 @@ static tenon_status_t invoke(tenon_call_t *call, const tenon_op_t *op, const ten
 }
 
 static tenon_status_t evaluate(tenon_call_t *call, const tenon_graph_t *graph, uint32_t input_count,
-                               tenon_tensor_t *const *inputs, uint32_t output_count, tenon_tensor_t **outputs) {
+                               tenon_tensor_t *const *inputs, uint32_t output_count,
+                               tenon_tensor_t **outputs) {
   tenon_status_t status;
   if (fails("evaluate")) return TENON_MEMORY;
   OUTSIDE(status = tn_host.evaluate(call, graph, input_count, inputs, output_count, outputs));
@@ -151,7 +163,8 @@ static tenon_status_t run_part(tenon_call_t *call, void *argument, int64_t begin
   return status;
 }
 
-static tenon_status_t parallel(tenon_call_t *call, int64_t count, int64_t grain, tenon_part_fn own, void *argument) {
+static tenon_status_t parallel(tenon_call_t *call, int64_t count, int64_t grain, tenon_part_fn own,
+                               void *argument) {
   tenon_status_t status;
   part_t part = {own, argument};
   if (fails("parallel")) return TENON_MEMORY;
@@ -159,15 +172,16 @@ static tenon_status_t parallel(tenon_call_t *call, int64_t count, int64_t grain,
   return seen("parallel", status);
 }
 
-static tenon_status_t adopt(tenon_call_t *call, uint32_t output, int32_t ndim, const int64_t *shape, void *data,
-                            tenon_free_fn release, void *context) {
+static tenon_status_t adopt(tenon_call_t *call, uint32_t output, int32_t ndim, const int64_t *shape,
+                            void *data, tenon_free_fn release, void *context) {
   tenon_status_t status;
   if (fails("adopt")) return TENON_MEMORY;
   OUTSIDE(status = tn_host.adopt(call, output, ndim, shape, data, release, context));
   return seen("adopt", status);
 }
 
-static tenon_status_t sparse(tenon_call_t *call, uint32_t output, int32_t ndim, const int64_t *shape, int64_t count) {
+static tenon_status_t sparse(tenon_call_t *call, uint32_t output, int32_t ndim,
+                             const int64_t *shape, int64_t count) {
   tenon_status_t status;
   if (fails("sparse")) return TENON_MEMORY;
   OUTSIDE(status = tn_host.sparse(call, output, ndim, shape, count));
@@ -177,20 +191,29 @@ static tenon_status_t sparse(tenon_call_t *call, uint32_t output, int32_t ndim, 
 void probe_start(void) {
   if (host.size) return;
   host = tn_host;
-  host.allocate = allocate, host.temporary = temporary, host.view = view, host.resize = resize, host.assign = assign;
-  host.set_string = set_string, host.invoke = invoke, host.evaluate = evaluate, host.parallel = parallel;
-  host.adopt = adopt, host.sparse = sparse;
+  host.allocate = allocate;
+  host.temporary = temporary;
+  host.view = view;
+  host.resize = resize;
+  host.assign = assign;
+  host.set_string = set_string;
+  host.invoke = invoke;
+  host.evaluate = evaluate;
+  host.parallel = parallel;
+  host.adopt = adopt;
+  host.sparse = sparse;
 }
 
-/* ---- functions of the library ----------------------------------------------------------------------------------------- */
+/* functions of the library */
 
 static void check_block(guard_t *g, const char *over, const char *under) {
   int64_t far = guard_damage(g);
   if (far) {
     finding_by_the_way(NULL, far > 0 ? over : under, "nothing is written outside of it",
-                       "look where the kernel computes its size", "the byte %lld %s %s of %zu bytes was written",
-                       (long long)(far > 0 ? far - 1 : -far), far > 0 ? "behind the end of" : "before", g->name,
-                       g->length);
+                       "look where the kernel computes its size",
+                       "the byte %lld %s %s of %zu bytes was written",
+                       (long long)(far > 0 ? far - 1 : -far),
+                       far > 0 ? "behind the end of" : "before", g->name, g->length);
   }
   guard_free(g);
 }
@@ -235,12 +258,18 @@ tenon_status_t probe_run_around(tenon_run_fn own, tenon_call_t *call) {
   guard_t *guard = NULL;
   COUNT(runs);
   probe_start();
-  int64_t size = workspace && probe.guards && tn_call_device(call).type == 1 ? workspace_size(call) : 0;
-  if (size > 0) guard = guard_make(GUARD_WORKSPACE, "the workspace", (size_t)size, 64, probe.at_end);
-  if (guard) memset(guard->data, probe.poison, guard->length), call->workspace = guard->data;
+  int64_t size =
+      workspace && probe.guards && tn_call_device(call).type == 1 ? workspace_size(call) : 0;
+  if (size > 0)
+    guard = guard_make(GUARD_WORKSPACE, "the workspace", (size_t)size, 64, probe.at_end);
+  if (guard) {
+    memset(guard->data, probe.poison, guard->length);
+    call->workspace = guard->data;
+  }
   call->host = &host;
   tenon_status_t status = enter(own, call);
-  call->host = before, call->workspace = workspace;
+  call->host = before;
+  call->workspace = workspace;
   if (guard) check_block(guard, "workspace.over", "workspace.under");
   free_blocks(call);
   return status;

@@ -1,5 +1,6 @@
-/* probe.h: what stands around the functions of the library under test.  Its descriptor is copied when it is registered, with functions
- * of ours in the place of its own, each of which calls the one that it stands for. */
+/* probe.h: what stands around the functions of the library under test.  Its descriptor is copied
+ * when it is registered, with functions of ours in the place of its own, each of which calls the
+ * one that it stands for. */
 #ifndef CHECK_PROBE_H
 #define CHECK_PROBE_H
 
@@ -14,10 +15,18 @@ typedef struct probe_t {
   bool at_end;          /* they end where nobody may touch */
   uint8_t poison;       /* what they are full of */
   int64_t fail_service; /* the n-th call of a service from here on fails, once; 0: none */
-  tenon_status_t (*around_run)(tenon_run_fn own,
-                               tenon_call_t *call); /* stands around each kernel's call; NULL: nothing */
+  tenon_status_t (*around_run)(
+      tenon_run_fn own, tenon_call_t *call); /* stands around each kernel's call; NULL: nothing */
   /* counted since they were set to 0; atomic */
-  int64_t runs, loops, infers, creates, destroys, prepares, releases, services, failed_services;
+  int64_t runs;
+  int64_t loops;
+  int64_t infers;
+  int64_t creates;
+  int64_t destroys;
+  int64_t prepares;
+  int64_t releases;
+  int64_t services;
+  int64_t failed_services;
   char failed_service[32]; /* the last */
 } probe_t;
 extern probe_t probe;
@@ -25,8 +34,8 @@ extern probe_t probe;
 /* The code of the library that this thread is in: how deep; 0: in the host's. */
 extern _Thread_local int probe_inside;
 
-/* A copy of a descriptor with our functions, which lives as long as the process; operators with a REFERENCE get a twin,
- * ns::name_reference, whose kernel that is.  `only` NULL: all operators. */
+/* A copy of a descriptor with our functions, which lives as long as the process; operators with a
+ * REFERENCE get a twin, ns::name_reference, whose kernel that is.  `only` NULL: all operators. */
 const tenon_descriptor_t *probe_descriptor(const tenon_descriptor_t *descriptor);
 /* The library's function that ours stands for, to name it. */
 tenon_any_fn probe_original(tenon_any_fn ours);

@@ -7,11 +7,14 @@
 static const char *const ranks[RANKS - 1][12] = {
     {"call.plain"},
     {"environment.kept"}, /* what is left behind is there for all later calls */
-    {"write.outside", "threads.after", "pointer.kept", "pointer.infer"}, /* memory that is not the call's */
-    {"write.unwritten"},                                                 /* and that holds anything */
-    {"determinism.repeat", "determinism.seed", "types.each", "shapes.infer", "shapes.unknown", "alias.declared"},
-    {"types.agree", "reference.values", "attrs.defaults", "read.strides", "strides.offset", "pointwise.elements",
-     "optional.absent", "optional.output", "state.balance", "gradient.differences"}};
+    {"write.outside", "threads.after", "pointer.kept",
+     "pointer.infer"},   /* memory that is not the call's */
+    {"write.unwritten"}, /* and that holds anything */
+    {"determinism.repeat", "determinism.seed", "types.each", "shapes.infer", "shapes.unknown",
+     "alias.declared"},
+    {"types.agree", "reference.values", "attrs.defaults", "read.strides", "strides.offset",
+     "pointwise.elements", "optional.absent", "optional.output", "state.balance",
+     "gradient.differences"}};
 
 int rank_of(const char *id) {
   for (int r = 0; r < RANKS - 1; r++)

@@ -1,5 +1,5 @@
-/* ranks.h: the order of checks.  What is found in one rank would mostly be found again in later ones, under other names: so an
- * operator with a finding is not tried in later ranks. */
+/* ranks.h: the order of checks.  What is found in one rank would mostly be found again in later
+ * ones, under other names: so an operator with a finding is not tried in later ranks. */
 #ifndef CHECK_RANKS_H
 #define CHECK_RANKS_H
 

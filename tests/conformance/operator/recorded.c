@@ -1,5 +1,5 @@
-/* recorded: calls in folders (docs/debugging.md), as TENON_RECORD or `python -m tenon check --with` saves them; and the samples of an
- * operator, saved so that others give the results. */
+/* recorded: calls in folders (docs/debugging.md), as TENON_RECORD or `python -m tenon check --with`
+ * saves them; and the samples of an operator, saved so that others give the results. */
 #include "recorded.h"
 
 #include <dirent.h>
@@ -10,26 +10,29 @@
 
 #include "run.h"
 
-/* ---- reading ------------------------------------------------------------------------------------------------------------ */
+/* reading */
 
 /* One recorded call as a trial; what it holds is the recording's. */
-static bool open_call(const subject_t *subject, const char *folder, const char *label, tenon_recording_t *recording,
-                      tenon_attrs_t **attrs, trial_t *t) {
+static bool open_call(const subject_t *subject, const char *folder, const char *label,
+                      tenon_recording_t *recording, tenon_attrs_t **attrs, trial_t *t) {
   tenon_recording_info_t info = {.size = sizeof info};
   memset(t, 0, sizeof *t);
   tenon_recording_info(recording, &info);
-  t->subject = subject, t->op = subject->op, t->seed = options.seed;
+  t->subject = subject;
+  t->op = subject->op;
+  t->seed = options.seed;
   snprintf(t->label, sizeof t->label, "%s", label);
   doing(t, NULL, folder);
   if (info.input_count != (int32_t)subject->op->input_count) {
-    finding(t, "recorded.reads", "a recorded call has the inputs of the operator's schema", "record it anew",
-            "%s has %d inputs, the schema %u", folder, (int)info.input_count, subject->op->input_count);
+    finding(t, "recorded.reads", "a recorded call has the inputs of the operator's schema",
+            "record it anew", "%s has %d inputs, the schema %u", folder, (int)info.input_count,
+            subject->op->input_count);
     return false;
   }
   if (tenon_recording_attrs(recording, subject->op, attrs) != TENON_OK ||
       tenon_attrs_values(*attrs, &t->attrs) != TENON_OK) {
-    finding(t, "recorded.reads", "a recorded call has attributes of the operator's schema", "record it anew", "%s",
-            tenon_error());
+    finding(t, "recorded.reads", "a recorded call has attributes of the operator's schema",
+            "record it anew", "%s", tenon_error());
     return false;
   }
   for (uint32_t i = 0; i < subject->op->input_count; i++)
@@ -38,30 +41,34 @@ static bool open_call(const subject_t *subject, const char *folder, const char *
 }
 
 /* What should come out, where the folder has it. */
-static void expect(const trial_t *t, const tenon_recording_info_t *info, const ran_t *ran, const char *what) {
+static void expect(const trial_t *t, const tenon_recording_info_t *info, const ran_t *ran,
+                   const char *what) {
   for (int32_t o = 0; o < info->output_count && o < (int32_t)t->op->output_count; o++) {
     if (!info->outputs[o]) continue;
     tenon_tensor_t *expected = tensor_dense(info->outputs[o]);
-    const char *differs = tensor_differs(t->op->schema.outputs[o].name, expected, ran->outputs[o], 4);
-    if (differs) finding(t, NULL, what, "compare with what made the results in the folder", "%s", differs);
+    const char *differs =
+        tensor_differs(t->op->schema.outputs[o].name, expected, ran->outputs[o], 4);
+    if (differs)
+      finding(t, NULL, what, "compare with what made the results in the folder", "%s", differs);
     tenon_tensor_release(expected);
   }
 }
 
 static void try(trial_t *t, const tenon_recording_info_t *info) {
-  static const way_t ways[] = {{.place = AT_HEAP},
-                               {.gives = true, .place = AT_TAIL, .poison = 0x55, .crash_id = "strides.unaligned"},
-                               {.gives = true, .place = AT_HEAD, .poison = 0xAA},
-                               {.lie = LIE_GAPS},
-                               {.lie = LIE_REVERSED},
-                               {.lie = LIE_UNALIGNED}};
+  static const way_t ways[] = {
+      {.place = AT_HEAP},
+      {.gives = true, .place = AT_TAIL, .poison = 0x55, .crash_id = "strides.unaligned"},
+      {.gives = true, .place = AT_HEAD, .poison = 0xAA},
+      {.lie = LIE_GAPS},
+      {.lie = LIE_REVERSED},
+      {.lie = LIE_UNALIGNED}};
   bool is_pure = subject_is_pure(t->subject) && !(t->op->traits & TENON_RANDOM);
   for (size_t w = 0; w < sizeof ways / sizeof *ways; w++) {
     ran_t ran;
     run_way(t, &ways[w], &ran);
     if (info->status == TENON_OK && ran.status != TENON_OK)
-      finding(t, NULL, "a call that succeeded when it was recorded succeeds", "compare the libraries", "it fails: %s",
-              ran.error);
+      finding(t, NULL, "a call that succeeded when it was recorded succeeds",
+              "compare the libraries", "it fails: %s", ran.error);
     else if (ran.status == TENON_OK && is_pure)
       expect(t, info, &ran,
              w ? "a recorded call gives the same however its arguments lie"
@@ -78,8 +85,8 @@ static void try_folder(const subject_t *subject, const char *folder, const char 
   trial_t t;
   if (!is_label_chosen(label)) return;
   if (tenon_recording_load(folder, &recording) != TENON_OK) {
-    finding(NULL, "recorded.reads", "a folder with call.json is a recorded call", "correct or remove it", "%s",
-            tenon_error());
+    finding(NULL, "recorded.reads", "a folder with call.json is a recorded call",
+            "correct or remove it", "%s", tenon_error());
     return;
   }
   tenon_recording_info(recording, &info);
@@ -98,7 +105,9 @@ static bool has_call(const char *folder) {
   return stat(path, &about) == 0;
 }
 
-static int by_name(const struct dirent **a, const struct dirent **b) { return strcmp((*a)->d_name, (*b)->d_name); }
+static int by_name(const struct dirent **a, const struct dirent **b) {
+  return strcmp((*a)->d_name, (*b)->d_name);
+}
 
 static void recorded(const subject_t *subject) {
   struct dirent **entries = NULL;
@@ -107,13 +116,14 @@ static void recorded(const subject_t *subject) {
   for (int i = 0; i < count; i++) {
     char folder[4500];
     snprintf(folder, sizeof folder, "%s/%s", options.samples, entries[i]->d_name);
-    if (entries[i]->d_name[0] != '.' && has_call(folder)) try_folder(subject, folder, entries[i]->d_name);
+    if (entries[i]->d_name[0] != '.' && has_call(folder))
+      try_folder(subject, folder, entries[i]->d_name);
     free(entries[i]);
   }
   free(entries);
 }
 
-/* ---- writing -------------------------------------------------------------------------------------------------------------- */
+/* writing */
 
 bool samples_save(const subject_t *subject, const char *to) {
   trials_t all = trials(subject, true);
@@ -137,7 +147,7 @@ static const char *lacks_recordings(const subject_t *s) {
   return options.samples ? NULL : "no --samples are given";
 }
 
-const check_t checks_recorded[] = {{"recorded.values",
-                                    "Calls of --samples give what their folders say, however arguments lie.",
-                                    "recorded.reads strides.unaligned", lacks_recordings, recorded},
-                                   {NULL, NULL, NULL, NULL, NULL}};
+const check_t checks_recorded[] = {
+    {"recorded.values", "Calls of --samples give what their folders say, however arguments lie.",
+     "recorded.reads strides.unaligned", lacks_recordings, recorded},
+    {NULL, NULL, NULL, NULL, NULL}};

@@ -4,8 +4,8 @@
 
 #include "suite.h"
 
-/* One folder for each, `to`/ns::name.NNN, with inputs and attributes and without results (docs/debugging.md).  False: the reason was
- * printed. */
+/* One folder for each, `to`/ns::name.NNN, with inputs and attributes and without results
+ * (docs/debugging.md).  False: the reason was printed. */
 bool samples_save(const subject_t *subject, const char *to);
 
 #endif

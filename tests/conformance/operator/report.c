@@ -24,18 +24,25 @@ static void add_command(tn_text_t *out, const outcome_t *o, const said_t *s) {
               options.library ? options.library : "--builtin", o->subject->name,
               s->is_by_the_way ? o->check->id : s->id);
   if (s->label[0]) tn_text_add(out, "@%s", s->label);
-  if (options.with) tn_text_add(out, " --with %s", options.with);
-  else if (options.samples) tn_text_add(out, " --samples %s", options.samples);
+  if (options.with)
+    tn_text_add(out, " --with %s", options.with);
+  else if (options.samples)
+    tn_text_add(out, " --samples %s", options.samples);
   if (options.seed != 1) tn_text_add(out, " --seed %llu", (unsigned long long)options.seed);
 }
 
 static void add_xml(tn_text_t *out, const char *text) {
   for (; *text; text++) {
-    if (*text == '&') tn_text_add(out, "&amp;");
-    else if (*text == '<') tn_text_add(out, "&lt;");
-    else if (*text == '>') tn_text_add(out, "&gt;");
-    else if (*text == '"') tn_text_add(out, "&quot;");
-    else if ((unsigned char)*text >= 0x20 || *text == '\n') tn_text_bytes(out, text, 1);
+    if (*text == '&')
+      tn_text_add(out, "&amp;");
+    else if (*text == '<')
+      tn_text_add(out, "&lt;");
+    else if (*text == '>')
+      tn_text_add(out, "&gt;");
+    else if (*text == '"')
+      tn_text_add(out, "&quot;");
+    else if ((unsigned char)*text >= 0x20 || *text == '\n')
+      tn_text_bytes(out, text, 1);
   }
 }
 
@@ -66,8 +73,10 @@ static void add_junit(const outcome_t *o) {
 }
 
 static void print_finding(const outcome_t *o, const said_t *s, const char *command) {
-  const char *red = has_colour ? "\033[1;31m" : "", *plain = has_colour ? "\033[0m" : "";
-  printf("%sFAIL%s %s %s%s%s\n", red, plain, o->subject->name, s->id, s->label[0] ? "@" : "", s->label);
+  const char *red = has_colour ? "\033[1;31m" : "";
+  const char *plain = has_colour ? "\033[0m" : "";
+  printf("%sFAIL%s %s %s%s%s\n", red, plain, o->subject->name, s->id, s->label[0] ? "@" : "",
+         s->label);
   if (s->called[0]) printf("  called:   %s\n", s->called);
   printf("  expected: %s\n  found:    %s\n", s->expected, s->found);
   if (s->advice[0]) printf("  to do:    %s\n", s->advice);
@@ -82,13 +91,18 @@ static void say(const outcome_t *o, const said_t *s) {
     printf("%s\n  {", any ? "," : "");
     any = true;
     print_json("kind", s->is_note ? "note" : "finding", "");
-    print_json("operator", o->subject->name, ", "), print_json("id", s->id, ", "), print_json("case", s->label, ", ");
-    print_json("called", s->called, ", "), print_json("expected", s->expected, ", "),
-        print_json("found", s->found, ", ");
-    print_json("advice", s->advice, ", "), print_json("repeat", tn_text_get(&command), ", ");
+    print_json("operator", o->subject->name, ", ");
+    print_json("id", s->id, ", ");
+    print_json("case", s->label, ", ");
+    print_json("called", s->called, ", ");
+    print_json("expected", s->expected, ", ");
+    print_json("found", s->found, ", ");
+    print_json("advice", s->advice, ", ");
+    print_json("repeat", tn_text_get(&command), ", ");
     printf("}");
   } else if (s->is_note) {
-    if (!options.no_notes) tn_text_add(&notes, "note %s %s: %s\n", o->subject->name, s->id, s->found);
+    if (!options.no_notes)
+      tn_text_add(&notes, "note %s %s: %s\n", o->subject->name, s->id, s->found);
   } else {
     print_finding(o, s, tn_text_get(&command));
   }
@@ -103,17 +117,22 @@ void report_begin(void) {
 }
 
 void report_outcome(const outcome_t *o) {
-  passed += o->kind == PASSED, failed += o->kind == FAILED, skipped += o->kind == SKIPPED;
+  passed += o->kind == PASSED;
+  failed += o->kind == FAILED;
+  skipped += o->kind == SKIPPED;
   if (options.junit) add_junit(o);
   for (int32_t i = 0; i < o->said_count; i++)
     if (!o->said[i].is_note || !options.no_notes) say(o, &o->said[i]);
   if (options.json || !options.verbose || o->kind == FAILED) return;
-  if (o->kind == PASSED) printf("ok   %s %s\n", o->subject->name, o->check->id);
-  else printf("skip %s %s: %s\n", o->subject->name, o->check->id, o->why);
+  if (o->kind == PASSED)
+    printf("ok   %s %s\n", o->subject->name, o->check->id);
+  else
+    printf("skip %s %s: %s\n", o->subject->name, o->check->id, o->why);
 }
 
 int report_end(void) {
-  if (options.json) printf("\n], \"passed\": %d, \"failed\": %d, \"skipped\": %d}\n", passed, failed, skipped);
+  if (options.json)
+    printf("\n], \"passed\": %d, \"failed\": %d, \"skipped\": %d}\n", passed, failed, skipped);
   else {
     printf("%s", tn_text_get(&notes));
     printf("%d passed, %d failed, %d skipped\n", passed, failed, skipped);
@@ -126,12 +145,13 @@ int report_end(void) {
       code = 2;
     } else {
       fprintf(file,
-              "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuite name=\"tenon check\" tests=\"%d\" "
-              "failures=\"%d\" skipped=\"%d\">\n%s</testsuite>\n",
+              "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuite name=\"tenon check\" "
+              "tests=\"%d\" failures=\"%d\" skipped=\"%d\">\n%s</testsuite>\n",
               passed + failed + skipped, failed, skipped, tn_text_get(&xml));
       fclose(file);
     }
   }
-  tn_text_clear(&notes), tn_text_clear(&xml);
+  tn_text_clear(&notes);
+  tn_text_clear(&xml);
   return code;
 }

@@ -1,4 +1,5 @@
-/* Runs one call in a special way; see run.h.  Arguments lie in guarded memory, so what is read or written outside is seen. */
+/* Runs one call in a special way; see run.h.  Arguments lie in guarded memory, so what is read or
+ * written outside is seen. */
 #include "run.h"
 
 #include <stdio.h>
@@ -14,29 +15,41 @@
 #include "guard.h"
 #include "probe.h"
 
-enum { GAP = 0x7E, ITEMS = 64 };
+enum {
+  GAP = 0x7E,
+  ITEMS = 64,
+};
 
 typedef struct laid_t { /* one tensor that is given */
   tenon_tensor_t view;  /* used where there is no list around it */
   tenon_tensor_t *tensor;
-  guard_t *memory, *shape;
+  guard_t *memory;
+  guard_t *shape;
   char *before; /* what the memory held */
   struct laid_t *items;
   int64_t item_count;
-  int64_t strides[TENON_RANK_MAX], shape_before[TENON_RANK_MAX];
+  int64_t strides[TENON_RANK_MAX];
+  int64_t shape_before[TENON_RANK_MAX];
 } laid_t;
 
-/* ---- laying tensors out ------------------------------------------------------------------------------------------------- */
+/* laying tensors out */
 
 static void choose_strides(const tenon_tensor_t *t, uint8_t lie, int64_t *out) {
   int64_t step = lie == LIE_GAPS ? 2 : 1;
   if (lie == LIE_TURNED)
-    for (int32_t d = 0; d < t->ndim; d++) out[d] = step, step *= t->shape[d] > 0 ? t->shape[d] : 1;
+    for (int32_t d = 0; d < t->ndim; d++) {
+      out[d] = step;
+      step *= t->shape[d] > 0 ? t->shape[d] : 1;
+    }
   else
-    for (int32_t d = t->ndim - 1; d >= 0; d--) out[d] = step, step *= t->shape[d] > 0 ? t->shape[d] : 1;
+    for (int32_t d = t->ndim - 1; d >= 0; d--) {
+      out[d] = step;
+      step *= t->shape[d] > 0 ? t->shape[d] : 1;
+    }
   if (lie == LIE_REVERSED && t->ndim) out[t->ndim - 1] = -out[t->ndim - 1];
   if (lie == LIE_SPREAD)
-    for (int32_t d = 0; d < t->ndim; d++) out[d] = t->shape[d] == 1 ? 0 : out[d];
+    for (int32_t d = 0; d < t->ndim; d++)
+      out[d] = t->shape[d] == 1 ? 0 : out[d];
 }
 
 /* Position of element `index` (row-major) by strides. */
@@ -49,49 +62,64 @@ static int64_t place_of(int32_t ndim, const int64_t *shape, const int64_t *strid
   return at;
 }
 
-static bool lay_one(const char *name, uint8_t kind, const tenon_tensor_t *from, const way_t *way, bool lies,
-                    bool needs_owned, laid_t *out) {
+static bool lay_one(const char *name, uint8_t kind, const tenon_tensor_t *from, const way_t *way,
+                    bool lies, bool needs_owned, laid_t *out) {
   uint8_t lie = lies && from->dtype.bits >= 8 ? way->lie : LIE_DENSE;
-  int64_t low = 0, span = 1, count = tenon_count(from);
-  size_t size = from->dtype.bits / 8u, bytes;
-  if (tn_dtype_is(from->dtype, TENON_STRING)) return tenon_tensor_copy(from, &out->tensor) == TENON_OK;
+  int64_t low = 0;
+  int64_t span = 1;
+  int64_t count = tenon_count(from);
+  size_t size = from->dtype.bits / 8u;
+  size_t bytes;
+  if (tn_dtype_is(from->dtype, TENON_STRING))
+    return tenon_tensor_copy(from, &out->tensor) == TENON_OK;
   choose_strides(from, lie, out->strides);
   for (int32_t d = 0; d < from->ndim && count; d++) {
     int64_t reach = (from->shape[d] - 1) * out->strides[d];
-    low += reach < 0 ? reach : 0, span += reach < 0 ? -reach : reach;
+    low += reach < 0 ? reach : 0;
+    span += reach < 0 ? -reach : reach;
   }
-  bytes = count ? (from->dtype.bits < 8 ? ((size_t)count * from->dtype.bits + 7) / 8 : (size_t)span * size) : 0;
+  bytes = count ? (from->dtype.bits < 8 ? ((size_t)count * from->dtype.bits + 7) / 8
+                                        : (size_t)span * size)
+                : 0;
   size_t skip = lie == LIE_UNALIGNED ? size
-                : lie == LIE_OFFSET  ? 48 /* of any dtype's elements, aligned for 16 bytes and for no more */
-                                     : 0;
-  out->memory =
-      guard_make(kind, name, bytes + skip, way->place == AT_TAIL ? (size ? size : 1) : 64, way->place == AT_TAIL);
+                : lie == LIE_OFFSET
+                    ? 48 /* of any dtype's elements, aligned for 16 bytes and for no more */
+                    : 0;
+  out->memory = guard_make(kind, name, bytes + skip, way->place == AT_TAIL ? (size ? size : 1) : 64,
+                           way->place == AT_TAIL);
   if (!out->memory) return false;
   memset(out->memory->data, GAP, out->memory->length);
   char *first = out->memory->data + skip - low * (int64_t)size;
-  if (from->dtype.bits < 8) memcpy(first, from->data, bytes);
+  if (from->dtype.bits < 8)
+    memcpy(first, from->data, bytes);
   else
     for (int64_t i = 0; i < count; i++)
       memcpy(first + place_of(from->ndim, from->shape, out->strides, i) * (int64_t)size,
              (char *)from->data + i * (int64_t)size, size);
   memcpy(out->shape_before, from->shape, (size_t)from->ndim * sizeof(int64_t));
-  if ((out->before = malloc(out->memory->length + 1))) memcpy(out->before, out->memory->data, out->memory->length);
+  if ((out->before = malloc(out->memory->length + 1)))
+    memcpy(out->before, out->memory->data, out->memory->length);
   if (needs_owned || way->place != AT_TAIL || from->ndim == 0)
-    return tenon_tensor_borrow(first, from->dtype, from->ndim, from->shape, out->strides, NULL, NULL, &out->tensor) ==
-           TENON_OK;
-  size_t axes = (size_t)from->ndim * sizeof(int64_t); /* extents and strides end where nobody may look, too */
+    return tenon_tensor_borrow(first, from->dtype, from->ndim, from->shape, out->strides, NULL,
+                               NULL, &out->tensor) == TENON_OK;
+  size_t axes =
+      (size_t)from->ndim * sizeof(int64_t); /* extents and strides end where nobody may look, too */
   out->shape = guard_make(kind, "the extents and strides", 2 * axes, 8, true);
   if (!out->shape) return false;
-  int64_t *strides = (int64_t *)(void *)out->shape->data, *shape = strides + from->ndim;
-  memcpy(shape, from->shape, axes), memcpy(strides, out->strides, axes);
+  int64_t *strides = (int64_t *)(void *)out->shape->data;
+  int64_t *shape = strides + from->ndim;
+  memcpy(shape, from->shape, axes);
+  memcpy(strides, out->strides, axes);
   out->tensor = &out->view;
-  return tenon_tensor_view(&out->view, first, from->dtype, from->ndim, shape, strides, NULL) == TENON_OK;
+  return tenon_tensor_view(&out->view, first, from->dtype, from->ndim, shape, strides, NULL) ==
+         TENON_OK;
 }
 
-static bool lay(const char *name, const tenon_tensor_t *from, const way_t *way, bool lies, bool needs_owned,
-                laid_t *out) {
+static bool lay(const char *name, const tenon_tensor_t *from, const way_t *way, bool lies,
+                bool needs_owned, laid_t *out) {
   memset(out, 0, sizeof *out);
-  if (!tn_dtype_is(from->dtype, TENON_LIST)) return lay_one(name, GUARD_INPUT, from, way, lies, needs_owned, out);
+  if (!tn_dtype_is(from->dtype, TENON_LIST))
+    return lay_one(name, GUARD_INPUT, from, way, lies, needs_owned, out);
   tenon_tensor_t *items[ITEMS];
   out->item_count = from->shape[0] < ITEMS ? from->shape[0] : ITEMS;
   out->items = calloc((size_t)out->item_count + 1, sizeof *out->items);
@@ -104,54 +132,64 @@ static bool lay(const char *name, const tenon_tensor_t *from, const way_t *way, 
 }
 
 static void unlay(laid_t *l) {
-  for (int64_t i = 0; i < l->item_count && l->items; i++) unlay(&l->items[i]);
+  for (int64_t i = 0; i < l->item_count && l->items; i++)
+    unlay(&l->items[i]);
   if (l->tensor != &l->view) tenon_tensor_release(l->tensor);
-  free(l->items), free(l->before);
-  guard_free(l->memory), guard_free(l->shape);
+  free(l->items);
+  free(l->before);
+  guard_free(l->memory);
+  guard_free(l->shape);
   memset(l, 0, sizeof *l);
 }
 
-/* ---- what no call may do --------------------------------------------------------------------------------------------------- */
+/* what no call may do */
 
 static void check_guard(const trial_t *t, const guard_t *g, const char *what) {
   int64_t far = g ? guard_damage(g) : 0;
   size_t over = far > 0 ? guard_overrun(g) : 0;
-  bool is_wider = over && g->kind == GUARD_OUTPUT && g->length > 8 && (over == g->length || over == 3 * g->length);
+  bool is_wider = over && g->kind == GUARD_OUTPUT && g->length > 8 &&
+                  (over == g->length || over == 3 * g->length);
   if (is_wider)
     finding(t, "types.infer", "elements are of the dtype that infer states",
             "compare the kernel's type with the dtype of the result",
-            "%s %s: %zu bytes were written where it has %zu: %zu times as many", what, g->name, over + g->length,
-            g->length, over / g->length + 1);
+            "%s %s: %zu bytes were written where it has %zu: %zu times as many", what, g->name,
+            over + g->length, g->length, over / g->length + 1);
   else if (far)
-    finding_by_the_way(t, "write.outside", "nothing outside of results is written",
-                       "compare the loop's bounds with the number of elements, and the pointers with strides",
-                       "%s %s: the byte %lld %s its memory was written", what, g->name,
-                       (long long)(far > 0 ? far - 1 : -far), far > 0 ? "behind the end of" : "before");
+    finding_by_the_way(
+        t, "write.outside", "nothing outside of results is written",
+        "compare the loop's bounds with the number of elements, and the pointers with strides",
+        "%s %s: the byte %lld %s its memory was written", what, g->name,
+        (long long)(far > 0 ? far - 1 : -far), far > 0 ? "behind the end of" : "before");
 }
 
 static void check_input(const trial_t *t, const char *name, bool is_written, const laid_t *l) {
-  for (int64_t i = 0; i < l->item_count; i++) check_input(t, name, is_written, &l->items[i]);
+  for (int64_t i = 0; i < l->item_count; i++)
+    check_input(t, name, is_written, &l->items[i]);
   if (!l->memory) return;
   check_guard(t, l->memory, "input");
   if (!is_written && l->before && memcmp(l->before, l->memory->data, l->memory->length) != 0) {
     size_t at = 0;
-    while (l->before[at] == l->memory->data[at]) at++;
-    finding_by_the_way(t, "alias.inplace", "inputs stay as they are, unless the schema marks them, as `Tensor(a!)`",
+    while (l->before[at] == l->memory->data[at])
+      at++;
+    finding_by_the_way(t, "alias.inplace",
+                       "inputs stay as they are, unless the schema marks them, as `Tensor(a!)`",
                        "write to results only, or mark the input in the schema",
-                       "input %s: byte %zu was %02x and is %02x after the call", name, at, (unsigned char)l->before[at],
-                       (unsigned char)l->memory->data[at]);
+                       "input %s: byte %zu was %02x and is %02x after the call", name, at,
+                       (unsigned char)l->before[at], (unsigned char)l->memory->data[at]);
   }
   if (!is_written && l->tensor && l->tensor->ndim &&
       memcmp(l->tensor->shape, l->shape_before, (size_t)l->tensor->ndim * sizeof(int64_t)) != 0)
-    finding_by_the_way(t, "alias.inplace", "a kernel changes no tensor's extents", "write to results only",
-                       "the extents of input %s were changed", name);
+    finding_by_the_way(t, "alias.inplace", "a kernel changes no tensor's extents",
+                       "write to results only", "the extents of input %s were changed", name);
 }
 
-/* ---- results ----------------------------------------------------------------------------------------------------------------- */
+/* results */
 
-/* Makes results that can be given: their extents and dtypes are known before, and they are no lists, texts or views. */
-static void lay_outputs(const trial_t *t, const tenon_op_t *op, const tenon_value_t *attrs, const way_t *way,
-                        tenon_tensor_t *const *inputs, laid_t *laid, tenon_tensor_t **outputs) {
+/* Makes results that can be given: their extents and dtypes are known before, and they are no
+ * lists, texts or views. */
+static void lay_outputs(const trial_t *t, const tenon_op_t *op, const tenon_value_t *attrs,
+                        const way_t *way, tenon_tensor_t *const *inputs, laid_t *laid,
+                        tenon_tensor_t **outputs) {
   tn_inference_t inference = {.extents = NULL};
   tenon_meta_t **metas, **results;
   void *state = NULL;
@@ -165,16 +203,21 @@ static void lay_outputs(const trial_t *t, const tenon_op_t *op, const tenon_valu
     const tenon_meta_t *m = results[o];
     int64_t shape[TENON_RANK_MAX], strides[TENON_RANK_MAX];
     bool is_fit = m && !m->items && m->ndim >= 0 && !m->alias && !m->strided && !m->layout &&
-                  tn_result_input(op, o) < 0 && tn_dtype_index(m->dtype) >= 0 && !tn_dtype_is(m->dtype, TENON_STRING) &&
-                  !tn_dtype_is(m->dtype, TENON_LIST);
-    for (int32_t d = 0; is_fit && d < m->ndim; d++) is_fit = tenon_is_known(m->dims[d]), shape[d] = m->dims[d].value;
+                  tn_result_input(op, o) < 0 && tn_dtype_index(m->dtype) >= 0 &&
+                  !tn_dtype_is(m->dtype, TENON_STRING) && !tn_dtype_is(m->dtype, TENON_LIST);
+    for (int32_t d = 0; is_fit && d < m->ndim; d++) {
+      is_fit = tenon_is_known(m->dims[d]);
+      shape[d] = m->dims[d].value;
+    }
     if (!is_fit || !tn_strides_dense(m->ndim, shape, strides)) continue;
     uint64_t size;
     if (!tn_dtype_bytes(m->dtype, tn_shape_count(m->ndim, shape), &size)) continue;
-    tenon_tensor_t like = {.dtype = m->dtype, .ndim = m->ndim, .shape = shape, .strides = strides, .device = {1, 0}};
+    tenon_tensor_t like = {
+        .dtype = m->dtype, .ndim = m->ndim, .shape = shape, .strides = strides, .device = {1, 0}};
     if (!(like.data = calloc(1, size + 1))) continue;
     memset(like.data, way->poison, size);
-    if (lay_one(t->op->schema.outputs[o].name, GUARD_OUTPUT, &like, way, way->lies_given, true, &laid[o])) {
+    if (lay_one(t->op->schema.outputs[o].name, GUARD_OUTPUT, &like, way, way->lies_given, true,
+                &laid[o])) {
       outputs[o] = laid[o].tensor;
     }
     free(like.data);
@@ -191,16 +234,20 @@ tenon_tensor_t *tensor_dense(const tenon_tensor_t *t) {
 static void check_sharing(const trial_t *t, const tenon_op_t *op, const laid_t *inputs,
                           tenon_tensor_t *const *outputs) {
   bool is_composite = false;
-  for (const tn_kernel_t *k = op->kernels; k; k = k->next) is_composite |= k->kind == TN_KERNEL_COMPOSITE;
+  for (const tn_kernel_t *k = op->kernels; k; k = k->next)
+    is_composite |= k->kind == TN_KERNEL_COMPOSITE;
   for (uint32_t o = 0; o < op->output_count && !op->is_view && !is_composite; o++)
     for (uint32_t i = 0; outputs[o] && i < op->input_count; i++) {
       const guard_t *g = inputs[i].memory;
       const char *data = outputs[o]->data;
-      if (op->schema.outputs[o].mark || !g || data < g->data || data >= g->data + g->length) continue;
+      if (op->schema.outputs[o].mark || !g || data < g->data || data >= g->data + g->length)
+        continue;
       finding_by_the_way(
-          t, "alias.undeclared", "a result has memory of its own, unless the schema marks it, as `Tensor(a)`",
-          "copy the elements, or mark input and result in the schema", "result %s lies in the memory of input %s",
-          op->schema.outputs[o].name, op->schema.inputs[i].name);
+          t, "alias.undeclared",
+          "a result has memory of its own, unless the schema marks it, as `Tensor(a)`",
+          "copy the elements, or mark input and result in the schema",
+          "result %s lies in the memory of input %s", op->schema.outputs[o].name,
+          op->schema.inputs[i].name);
     }
 }
 
@@ -209,11 +256,11 @@ static void check_attrs(const trial_t *t, const tenon_op_t *op, const tenon_valu
   for (uint32_t i = 0; i < op->schema.attr_count; i++)
     if (!tn_value_equal(&before[i], &after[i]))
       finding_by_the_way(t, "attrs.changed", "attributes are read, never written",
-                         "copy the attribute before you change it", "attribute %s was changed by the call",
-                         op->schema.attrs[i].name);
+                         "copy the attribute before you change it",
+                         "attribute %s was changed by the call", op->schema.attrs[i].name);
 }
 
-/* ---- the call -------------------------------------------------------------------------------------------------------------------- */
+/* the call */
 
 void run_way(trial_t *t, const way_t *way, ran_t *ran) {
   const tenon_op_t *op = way->op ? way->op : t->op;
@@ -222,27 +269,39 @@ void run_way(trial_t *t, const way_t *way, ran_t *ran) {
   const tenon_value_t *attrs = way->no_attrs ? NULL : way->attrs ? way->attrs : t->attrs;
   tn_arena_t arena = {NULL};
   bool good = true;
-  memset(ran, 0, sizeof *ran), memset(in, 0, sizeof in), memset(out, 0, sizeof out);
+  memset(ran, 0, sizeof *ran);
+  memset(in, 0, sizeof in);
+  memset(out, 0, sizeof out);
   bool writes = false; /* then tensors are the host's own, as headers may be changed too */
-  for (uint32_t i = 0; i < op->input_count; i++) writes |= op->schema.inputs[i].is_written;
+  for (uint32_t i = 0; i < op->input_count; i++)
+    writes |= op->schema.inputs[i].is_written;
   for (uint32_t i = 0; i < op->input_count && good; i++) {
     bool lies = !way->which || way->which >> i & 1;
-    if (t->inputs[i])
-      good = lay(op->schema.inputs[i].name, t->inputs[i], way, lies, writes, &in[i]), inputs[i] = in[i].tensor;
+    if (t->inputs[i]) {
+      good = lay(op->schema.inputs[i].name, t->inputs[i], way, lies, writes, &in[i]);
+      inputs[i] = in[i].tensor;
+    }
   }
-  tenon_value_t *before = tn_arena_array(&arena, op->schema.attr_count + 1, sizeof *before),
-                *now = tn_arena_array(&arena, op->schema.attr_count + 1, sizeof *now);
+  tenon_value_t *before = tn_arena_array(&arena, op->schema.attr_count + 1, sizeof *before);
+  tenon_value_t *now = tn_arena_array(&arena, op->schema.attr_count + 1, sizeof *now);
   for (uint32_t i = 0; attrs && i < op->schema.attr_count && good; i++)
-    good = before && now && tn_value_copy(&attrs[i], &arena, &before[i]) && tn_value_copy(&attrs[i], &arena, &now[i]);
-  if (!good) snprintf(ran->error, sizeof ran->error, "the check ran out of memory"), ran->status = TENON_MEMORY;
-  if (good && way->gives) lay_outputs(t, op, attrs ? attrs : op->defaults, way, inputs, out, ran->outputs);
+    good = before && now && tn_value_copy(&attrs[i], &arena, &before[i]) &&
+           tn_value_copy(&attrs[i], &arena, &now[i]);
+  if (!good) {
+    snprintf(ran->error, sizeof ran->error, "the check ran out of memory");
+    ran->status = TENON_MEMORY;
+  }
+  if (good && way->gives)
+    lay_outputs(t, op, attrs ? attrs : op->defaults, way, inputs, out, ran->outputs);
   for (uint32_t o = 0; o < op->output_count; o++)
     if (ran->outputs[o]) ran->outputs_given |= (uint64_t)1 << o;
   if (good) {
     char text[1400];
     trial_describe(t, inputs, text, sizeof text);
     doing(t, way->crash_id, text);
-    probe.guards = !way->bare, probe.at_end = way->place == AT_TAIL, probe.poison = way->inside;
+    probe.guards = !way->bare;
+    probe.at_end = way->place == AT_TAIL;
+    probe.poison = way->inside;
     tenon_random_seed(t->seed + 7);
     uint64_t all = (op->output_count < 64 ? (uint64_t)1 << op->output_count : 0) - 1;
     ran->status = way->by_run && ran->outputs_given == all
@@ -252,7 +311,8 @@ void run_way(trial_t *t, const way_t *way, ran_t *ran) {
     probe.guards = false;
     for (uint32_t i = 0; i < op->input_count; i++)
       check_input(t, op->schema.inputs[i].name, op->schema.inputs[i].is_written, &in[i]);
-    for (uint32_t o = 0; o < op->output_count; o++) check_guard(t, out[o].memory, "result");
+    for (uint32_t o = 0; o < op->output_count; o++)
+      check_guard(t, out[o].memory, "result");
     if (attrs) check_attrs(t, op, before, now);
     if (ran->status == TENON_OK) check_sharing(t, op, in, ran->outputs);
   }
@@ -264,8 +324,10 @@ void run_way(trial_t *t, const way_t *way, ran_t *ran) {
   }
   for (uint32_t i = 0; i < op->input_count; i++)
     if (op->schema.inputs[i].is_written && inputs[i]) ran->written[i] = tensor_dense(inputs[i]);
-  for (uint32_t i = 0; i < op->input_count; i++) unlay(&in[i]);
-  for (uint32_t o = 0; o < op->output_count; o++) unlay(&out[o]);
+  for (uint32_t i = 0; i < op->input_count; i++)
+    unlay(&in[i]);
+  for (uint32_t o = 0; o < op->output_count; o++)
+    unlay(&out[o]);
   tn_arena_clear(&arena);
 }
 
@@ -273,7 +335,8 @@ void run_plainly(trial_t *t, ran_t *ran) { run_way(t, &(way_t){0}, ran); }
 
 void ran_free(ran_t *ran) {
   for (int i = 0; i < TRIAL_ARGUMENTS; i++) {
-    tenon_tensor_release(ran->outputs[i]), tenon_tensor_release(ran->written[i]);
+    tenon_tensor_release(ran->outputs[i]);
+    tenon_tensor_release(ran->written[i]);
     ran->outputs[i] = ran->written[i] = NULL;
   }
 }
@@ -288,8 +351,8 @@ bool plain_works(const subject_t *subject) {
   return ran.status == TENON_OK;
 }
 
-bool run_and_compare(trial_t *t, const way_t *way, const ran_t *expected, const char *id, const char *what,
-                     const char *advice) {
+bool run_and_compare(trial_t *t, const way_t *way, const ran_t *expected, const char *id,
+                     const char *what, const char *advice) {
   ran_t ran;
   run_way(t, way, &ran);
   const char *differs = ran.status != TENON_OK ? ran.error : ran_differs(t, expected, &ran, 1);

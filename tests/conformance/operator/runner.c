@@ -1,5 +1,6 @@
-/* Runs the checks; see runner.h.  First the plain calls of all operators: what crashes or hangs there is not tried in other ways.
- * Each child goes on with its next item, until it has found something or ended: then a fresh one takes its place. */
+/* Runs the checks; see runner.h.  First the plain calls of all operators: what crashes or hangs
+ * there is not tried in other ways. Each child goes on with its next item, until it has found
+ * something or ended: then a fresh one takes its place. */
 #include "runner.h"
 
 #include <stdio.h>
@@ -14,7 +15,12 @@
 #include "system.h"
 #include <dlfcn.h>
 
-enum { OUTCOME_FINE = 0, OUTCOME_SPOILED = 1, OUTCOME_CRASHED = 2, SAID_MOST = 100 };
+enum {
+  OUTCOME_FINE = 0,
+  OUTCOME_SPOILED = 1,
+  OUTCOME_CRASHED = 2,
+  SAID_MOST = 100,
+};
 
 typedef struct item_t {
   const subject_t *subject;
@@ -24,15 +30,19 @@ typedef struct item_t {
 
 typedef struct run_t {
   item_t *items;
-  int32_t count, done, jobs, rank;
-  char (*blocks)[48]; /* of each operator: what was found first, which ends its checks with that rank; "" */
-  char (*seen)[256];  /* of each operator: ids that its plain or guarded calls showed by the way */
+  int32_t count;
+  int32_t done;
+  int32_t jobs;
+  int32_t rank;
+  char (*blocks)
+      [48]; /* of each operator: what was found first, which ends its checks with that rank; "" */
+  char (*seen)[256]; /* of each operator: ids that its plain or guarded calls showed by the way */
   void (*tell)(const outcome_t *);
   tn_sources_t *sources;
   bool ended;
 } run_t;
 
-/* ---- what is chosen --------------------------------------------------------------------------------------------------- */
+/* what is chosen */
 
 bool is_chosen(const char *id) {
   for (int32_t i = 0; i < options.case_count; i++)
@@ -73,10 +83,11 @@ static bool is_check_chosen(const check_t *check) {
   return false;
 }
 
-/* ---- in a child --------------------------------------------------------------------------------------------------------- */
+/* in a child */
 
 static bool start(void *context, text_t *why) {
-  (void)context, (void)why;
+  (void)context;
+  (void)why;
   board_watch();
   return true;
 }
@@ -93,18 +104,19 @@ static int32_t run_item(void *context, int32_t index, text_t *out_words) {
   return board->findings || rank_is_fresh(run->rank) ? OUTCOME_SPOILED : OUTCOME_FINE;
 }
 
-/* ---- in the process that watches ------------------------------------------------------------------------------------------ */
+/* in the process that watches */
 
-/* Where it crashed: the frames that are in the library, with lines where its debug information has them. */
+/* Where it crashed: the frames that are in the library, with lines where its debug information has
+ * them. */
 static void add_frames(run_t *run, const board_t *b, tn_text_t *text) {
   int shown = 0;
   if (!run->sources) run->sources = tn_sources_open();
   for (int32_t i = 0; i < b->frame_count && shown < 4; i++) {
     Dl_info info, own;
     if (!dladdr(b->frames[i], &info) || !dladdr((void *)(uintptr_t)run_all, &own)) continue;
-    bool is_of_it = options.library
-                        ? info.dli_fname && strcmp(text_file_name(info.dli_fname), text_file_name(options.library)) == 0
-                        : info.dli_fbase == own.dli_fbase;
+    bool is_of_it = options.library ? info.dli_fname && strcmp(text_file_name(info.dli_fname),
+                                                               text_file_name(options.library)) == 0
+                                    : info.dli_fbase == own.dli_fbase;
     if (!is_of_it) continue;
     tn_text_add(text, "%s", shown++ ? ", called by " : "; in ");
     tn_source_at(run->sources, (uintptr_t)b->frames[i] - (i > 0), text);
@@ -117,15 +129,18 @@ static const char *signal_name(int number) {
 }
 
 /* What ended the child. */
-static said_t describe_crash(run_t *run, const item_t *item, const board_t *b, const char *words, char id[64],
-                             tn_text_t *text) {
+static said_t describe_crash(run_t *run, const item_t *item, const board_t *b, const char *words,
+                             char id[64], tn_text_t *text) {
   bool is_plain = strcmp(item->check->id, "call.plain") == 0;
-  const char *kind = "crash.signal", *advice = "run the line below under gdb, or build the library with -g";
+  const char *kind = "crash.signal";
+  const char *advice = "run the line below under gdb, or build the library with -g";
   if (b->hangs || strstr(words, "no result after")) {
-    kind = "crash.hang", advice = "look for a loop that does not end";
+    kind = "crash.hang";
+    advice = "look for a loop that does not end";
     tn_text_add(text, "it does not come back: it was ended after %g s", options.limit);
   } else if (b->signal && b->is_stack) {
-    kind = "crash.stack", advice = "look for a function that calls itself, or for large arrays on the stack";
+    kind = "crash.stack";
+    advice = "look for a function that calls itself, or for large arrays on the stack";
     tn_text_add(text, "it ran out of stack");
   } else if (b->signal == 6) {
     kind = b->is_exception ? "crash.throws" : "crash.abort";
@@ -134,18 +149,29 @@ static said_t describe_crash(run_t *run, const item_t *item, const board_t *b, c
     tn_text_add(text, b->is_exception ? "an exception left the function" : "it called abort");
   } else if (b->signal) {
     tn_text_add(text, "it crashed: %s", signal_name(b->signal));
-    if (b->has_guard) tn_text_add(text, ": it %s", b->guard_text);
-    else if (b->address) tn_text_add(text, ", address %p", b->address);
+    if (b->has_guard)
+      tn_text_add(text, ": it %s", b->guard_text);
+    else if (b->address)
+      tn_text_add(text, ", address %p", b->address);
   } else {
-    kind = "crash.exit", advice = "return a status by tenon_fail";
+    kind = "crash.exit";
+    advice = "return a status by tenon_fail";
     tn_text_add(text, "it %s", words);
   }
   add_frames(run, b, text);
-  bool is_guarded = b->has_guard && !b->is_stack && (is_plain || strcmp(item->check->id, "write.outside") == 0);
-  snprintf(id, 64, "%s", is_guarded ? b->guard_id : b->crash_id[0] ? b->crash_id : is_plain ? kind : item->check->id);
-  if (b->has_guard) advice = "compare the loop's bounds with the number of elements, and the pointers with strides";
-  bool is_slow = (b->hangs || strstr(words, "no result after")) && strcmp(item->check->id, "attrs.limits") == 0;
-  return (said_t){is_slow, false, id, b->label, b->doing, "a call comes back with a status", "", advice};
+  bool is_guarded =
+      b->has_guard && !b->is_stack && (is_plain || strcmp(item->check->id, "write.outside") == 0);
+  snprintf(id, 64, "%s",
+           is_guarded       ? b->guard_id
+           : b->crash_id[0] ? b->crash_id
+           : is_plain       ? kind
+                            : item->check->id);
+  if (b->has_guard)
+    advice = "compare the loop's bounds with the number of elements, and the pointers with strides";
+  bool is_slow = (b->hangs || strstr(words, "no result after")) &&
+                 strcmp(item->check->id, "attrs.limits") == 0;
+  return (said_t){is_slow, false, id, b->label, b->doing, "a call comes back with a status",
+                  "",      advice};
 }
 
 static char *next_field(char **at) {
@@ -165,15 +191,21 @@ static int32_t parse_report(char *text, said_t *said) {
     char *at = record;
     said_t *s = &said[count];
     const char *kind = next_field(&at);
-    s->is_note = strcmp(kind, "note") == 0, s->is_by_the_way = strcmp(kind, "seen") == 0;
-    s->id = next_field(&at), s->label = next_field(&at), s->called = next_field(&at), s->expected = next_field(&at);
-    s->found = next_field(&at), s->advice = next_field(&at);
+    s->is_note = strcmp(kind, "note") == 0;
+    s->is_by_the_way = strcmp(kind, "seen") == 0;
+    s->id = next_field(&at);
+    s->label = next_field(&at);
+    s->called = next_field(&at);
+    s->expected = next_field(&at);
+    s->found = next_field(&at);
+    s->advice = next_field(&at);
     count++;
   }
   return count;
 }
 
-/* What the plain and the guarded calls show is said once, under its own id; what only some other check's calls show is that check's. */
+/* What the plain and the guarded calls show is said once, under its own id; what only some other
+ * check's calls show is that check's. */
 static bool take_seen(run_t *run, const item_t *item, said_t *s) {
   char *seen = run->seen[item->subject_index];
   bool is_known = strstr(seen, s->id) != NULL;
@@ -188,7 +220,8 @@ static bool take_seen(run_t *run, const item_t *item, said_t *s) {
 
 static void show_progress(const run_t *run, const item_t *item) {
   if (!system_is_terminal(true) || options.json) return;
-  fprintf(stderr, "\r\033[K%d of %d  %s %s", (int)run->done, (int)run->count, item->subject->name, item->check->id);
+  fprintf(stderr, "\r\033[K%d of %d  %s %s", (int)run->done, (int)run->count, item->subject->name,
+          item->check->id);
   if (run->done == run->count) fprintf(stderr, "\r\033[K");
 }
 
@@ -199,7 +232,8 @@ static void done(void *context, int32_t index, int32_t outcome, const char *word
   const board_t *b = board_of(index % run->jobs);
   char *blocks = run->blocks[item->subject_index];
   outcome_t o = {item->subject, item->check, PASSED, NULL, said, 0};
-  char *copy = strdup(outcome == OUTCOME_CRASHED ? b->report : words), id[64] = "";
+  char *copy = strdup(outcome == OUTCOME_CRASHED ? b->report : words);
+  char id[64] = "";
   tn_text_t crash = {0};
   run->done++;
   show_progress(run, item);
@@ -248,7 +282,8 @@ static bool run_items(run_t *run) {
 }
 
 static void choose(run_t *run, const subject_t *subjects, int32_t count, int rank) {
-  run->count = run->done = 0, run->rank = rank;
+  run->count = run->done = 0;
+  run->rank = rank;
   for (int32_t s = 0; s < count && !run->ended; s++)
     for (const check_t *const *group = check_groups; *group; group++)
       for (const check_t *c = *group; c->id; c++) {
@@ -256,15 +291,18 @@ static void choose(run_t *run, const subject_t *subjects, int32_t count, int ran
         if (rank_of(c->id) != rank || (rank && !is_check_chosen(c))) continue;
         snprintf(blocked, sizeof blocked, "see to %s first", run->blocks[s]);
         const char *why = run->blocks[s][0] ? blocked : c->lacks ? c->lacks(&subjects[s]) : NULL;
-        if (!why) run->items[run->count++] = (item_t){&subjects[s], c, s};
-        else run->tell(&(outcome_t){&subjects[s], c, SKIPPED, why, NULL, 0});
+        if (!why)
+          run->items[run->count++] = (item_t){&subjects[s], c, s};
+        else
+          run->tell(&(outcome_t){&subjects[s], c, SKIPPED, why, NULL, 0});
       }
 }
 
 bool run_all(const subject_t *subjects, int32_t count, void (*tell)(const outcome_t *)) {
   int32_t checks = 0;
   for (const check_t *const *group = check_groups; *group; group++)
-    for (const check_t *c = *group; c->id; c++) checks++;
+    for (const check_t *c = *group; c->id; c++)
+      checks++;
   run_t run = {.jobs = options.jobs,
                .tell = tell,
                .blocks = calloc((size_t)count + 1, sizeof *run.blocks),
@@ -276,6 +314,8 @@ bool run_all(const subject_t *subjects, int32_t count, void (*tell)(const outcom
     fine = !run.count || run_items(&run);
   }
   tn_sources_close(run.sources);
-  free(run.items), free(run.blocks), free(run.seen);
+  free(run.items);
+  free(run.blocks);
+  free(run.seen);
   return fine;
 }

@@ -8,10 +8,19 @@
 typedef struct said_t { /* a finding or a note */
   bool is_note;
   bool is_by_the_way; /* seen in a call that was about something else */
-  const char *id, *label, *called, *expected, *found, *advice;
+  const char *id;
+  const char *label;
+  const char *called;
+  const char *expected;
+  const char *found;
+  const char *advice;
 } said_t;
 
-enum { PASSED, FAILED, SKIPPED };
+enum {
+  PASSED,
+  FAILED,
+  SKIPPED,
+};
 typedef struct outcome_t {
   const subject_t *subject;
   const check_t *check;
@@ -21,7 +30,8 @@ typedef struct outcome_t {
   int32_t said_count;
 } outcome_t;
 
-/* Calls `tell` for each check of each operator; false: no process could be made, or the like, and `why` was printed. */
+/* Calls `tell` for each check of each operator; false: no process could be made, or the like, and
+ * `why` was printed. */
 bool run_all(const subject_t *subjects, int32_t count, void (*tell)(const outcome_t *outcome));
 /* Does --case name this id? */
 bool is_chosen(const char *id);

@@ -1,4 +1,5 @@
-/* shapes: infer with symbols in the place of extents, and without values that are not known yet, against infer with numbers. */
+/* shapes: infer with symbols in the place of extents, and without values that are not known yet,
+ * against infer with numbers. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -35,18 +36,22 @@ static int64_t value_of(const symbols_t *s, tenon_dim_t dim, int depth) {
   for (int32_t i = 0; i < s->count; i++)
     if (s->dims[i].value == dim.value) return s->numbers[i];
   tenon_part_t part = {.size = sizeof part};
-  if (depth > 30 || tenon_shapes_part(s->shapes, dim, &part) != TENON_OK || part.kind == TENON_PART_FOUND) return -1;
+  if (depth > 30 || tenon_shapes_part(s->shapes, dim, &part) != TENON_OK ||
+      part.kind == TENON_PART_FOUND)
+    return -1;
   if (part.kind == TENON_PART_NUMBER) return part.a.value;
   if (part.kind == TENON_PART_SYMBOL) {
     for (int32_t i = 0; i < s->count; i++) { /* its class's */
       tenon_part_t of = {.size = sizeof of};
-      if (tenon_shapes_part(s->shapes, s->dims[i], &of) == TENON_OK && of.a.value == part.a.value) return s->numbers[i];
+      if (tenon_shapes_part(s->shapes, s->dims[i], &of) == TENON_OK && of.a.value == part.a.value)
+        return s->numbers[i];
     }
     return -1;
   }
   tn_inference_t f = {.extents = NULL};
   tenon_infer_t *infer = &f.infer;
-  int64_t a = value_of(s, part.a, depth + 1), b = value_of(s, part.b, depth + 1);
+  int64_t a = value_of(s, part.a, depth + 1);
+  int64_t b = value_of(s, part.b, depth + 1);
   if (a < 0 || b < 0) return -1;
   infer->host = &tn_host;
   tenon_dim_t made = tn_dim(infer, part.operation, tenon_extent(a), tenon_extent(b));
@@ -61,11 +66,19 @@ static bool make_metas(const trial_t *t, symbols_t *s, bool hides, tenon_meta_t 
     tenon_meta_t *m = (*out)[i];
     bool known = op->where && op->where[i] & TN_INPUT_KNOWN;
     if (!m || m->items) continue;
-    if (hides) m->value = NULL, m->values = NULL, m->value_count = 0;
+    if (hides) {
+      m->value = NULL;
+      m->values = NULL;
+      m->value_count = 0;
+    }
     if (!s || m->ndim < 1 || known || op->schema.inputs[i].is_host) continue;
     tenon_dim_t *dims = tn_scratch((size_t)m->ndim * sizeof *dims);
-    for (int32_t d = 0; d < m->ndim && dims; d++) dims[d] = symbol_for(s, m->dims[d].value);
-    if (dims) m->dims = dims, m->strides = NULL;
+    for (int32_t d = 0; d < m->ndim && dims; d++)
+      dims[d] = symbol_for(s, m->dims[d].value);
+    if (dims) {
+      m->dims = dims;
+      m->strides = NULL;
+    }
   }
   return true;
 }
@@ -76,8 +89,8 @@ static bool is_fully_stated(const trial_t *t) { /* shapes do not come of values 
   return true;
 }
 
-static void compare_shapes(const trial_t *t, const symbols_t *s, const tenon_meta_t *const *symbolic,
-                           const ran_t *ran) {
+static void compare_shapes(const trial_t *t, const symbols_t *s,
+                           const tenon_meta_t *const *symbolic, const ran_t *ran) {
   for (uint32_t o = 0; o < t->op->output_count; o++) {
     const tenon_meta_t *m = symbolic[o];
     const tenon_tensor_t *r = ran->outputs[o];
@@ -94,12 +107,13 @@ static void compare_shapes(const trial_t *t, const symbols_t *s, const tenon_met
       if (extent >= 0 && extent != r->shape[d])
         finding(t, "shapes.symbolic", "infer states with symbols what it states with numbers",
                 "compute extents by tenon_dim() only",
-                "result %s: axis %d is %lld by infer with symbols, and %lld by the call", name, d, (long long)extent,
-                (long long)r->shape[d]);
+                "result %s: axis %d is %lld by infer with symbols, and %lld by the call", name, d,
+                (long long)extent, (long long)r->shape[d]);
     }
     if (m->dtype.bits && !tn_dtype_same(m->dtype, r->dtype))
-      finding(t, "types.infer", "infer states the dtype that results have", "correct infer or TYPES",
-              "result %s is %s, infer states %s", name, tn_dtype_name(r->dtype), tn_dtype_name(m->dtype));
+      finding(t, "types.infer", "infer states the dtype that results have",
+              "correct infer or TYPES", "result %s is %s, infer states %s", name,
+              tn_dtype_name(r->dtype), tn_dtype_name(m->dtype));
   }
 }
 
@@ -117,8 +131,10 @@ static void symbolic(const subject_t *subject) {
     doing(t, "shapes.symbolic", text);
     tn_scratch_mark_t mark = tn_scratch_mark();
     bool made = make_metas(t, &s, false, &metas) && ran.status == TENON_OK;
-    tenon_status_t status = made ? tenon_shapes_infer(s.shapes, t->op, t->attrs, metas, 0, &results) : TENON_OK;
-    if (made && status == TENON_OK) compare_shapes(t, &s, results, &ran);
+    tenon_status_t status =
+        made ? tenon_shapes_infer(s.shapes, t->op, t->attrs, metas, 0, &results) : TENON_OK;
+    if (made && status == TENON_OK)
+      compare_shapes(t, &s, results, &ran);
     else if (made && status != TENON_UNIMPLEMENTED && is_fully_stated(t))
       finding(t, "shapes.symbolic", "infer takes extents that are not known yet",
               "compute extents by tenon_dim(), and ask tenon_is_known before you look at a number",
@@ -139,20 +155,26 @@ static void unknown(const subject_t *subject) {
     if (tenon_shapes_create(&shapes) != TENON_OK) continue;
     doing(t, NULL, "infer, with values of inputs that are not known");
     tn_scratch_mark_t mark = tn_scratch_mark();
-    if (make_metas(t, NULL, true, &metas)) (void)tenon_shapes_infer(shapes, t->op, t->attrs, metas, 0, &results);
+    if (make_metas(t, NULL, true, &metas))
+      (void)tenon_shapes_infer(shapes, t->op, t->attrs, metas, 0, &results);
     tn_scratch_reset(mark);
     tenon_shapes_release(shapes);
   }
 }
 
-static const char *lacks_infer(const subject_t *s) { return s->op->infer ? NULL : "it has no infer of its own"; }
+static const char *lacks_infer(const subject_t *s) {
+  return s->op->infer ? NULL : "it has no infer of its own";
+}
 static const char *lacks_shapes(const subject_t *s) {
-  return s->op->infer || s->op->shapes.text || s->op->traits & TENON_POINTWISE ? NULL
-                                                                               : "its shapes are those of its parts";
+  return s->op->infer || s->op->shapes.text || s->op->traits & TENON_POINTWISE
+             ? NULL
+             : "its shapes are those of its parts";
 }
 
 const check_t checks_shapes[] = {
-    {"shapes.infer", "Infer states with symbols in the place of extents what it states with numbers.",
+    {"shapes.infer",
+     "Infer states with symbols in the place of extents what it states with numbers.",
      "shapes.symbolic types.infer", lacks_shapes, symbolic},
-    {"shapes.unknown", "Infer survives that values of inputs are not known.", NULL, lacks_infer, unknown},
+    {"shapes.unknown", "Infer survives that values of inputs are not known.", NULL, lacks_infer,
+     unknown},
     {NULL, NULL, NULL, NULL, NULL}};

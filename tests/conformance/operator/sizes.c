@@ -5,8 +5,8 @@
 #include "core/dtype.h"
 #include "run.h"
 
-/* Against the reference, where there is one; else it has to come back.  A call may fail: that elements of inputs do not go
- * together is known to run alone. */
+/* Against the reference, where there is one; else it has to come back.  A call may fail: that
+ * elements of inputs do not go together is known to run alone. */
 static void try(trial_t *t, const char *what) {
   ran_t ran, expected;
   run_way(t, &(way_t){.gives = true, .place = AT_TAIL, .poison = 0x55}, &ran);
@@ -34,7 +34,8 @@ static void zero(const subject_t *subject) {
       snprintf(label, sizeof label, "%s%.60s=0", sample ? "1." : "", name->name);
       for (char *c = label; *c; c++)
         if (*c == ' ') *c = '_';
-      tn_trial_options_t o = {.index = sample, .rank = -1, .name_count = 1, .names = &name->name, .extents = &none};
+      tn_trial_options_t o = {
+          .index = sample, .rank = -1, .name_count = 1, .names = &name->name, .extents = &none};
       trial_t t;
       if (trial_make(subject, &o, options.seed, label, &t) && t.is_taken && is_label_chosen(label))
         try(&t, "a call without elements gives what the reference gives");
@@ -52,7 +53,7 @@ static void scalar(const subject_t *subject) {
   trial_free(&t);
 }
 
-/* ---- broadcasting --------------------------------------------------------------------------------------------------------- */
+/* broadcasting */
 
 /* `from`, with axis d repeated to the extents of `shape`, which has at least as many axes. */
 static tenon_tensor_t *expanded(const tenon_tensor_t *from, int32_t ndim, const int64_t *shape) {
@@ -60,7 +61,9 @@ static tenon_tensor_t *expanded(const tenon_tensor_t *from, int32_t ndim, const 
   size_t size = from->dtype.bits / 8u;
   if (tenon_tensor_create(from->dtype, ndim, shape, &out) != TENON_OK) return NULL;
   for (int64_t i = 0; i < tenon_count(out); i++) {
-    int64_t rest = i, at = 0, step = 1;
+    int64_t rest = i;
+    int64_t at = 0;
+    int64_t step = 1;
     for (int32_t d = ndim - 1, k = from->ndim - 1; d >= 0; d--, k--) {
       int64_t index = rest % shape[d];
       rest /= shape[d];
@@ -68,7 +71,8 @@ static tenon_tensor_t *expanded(const tenon_tensor_t *from, int32_t ndim, const 
       at += from->shape[k] == 1 ? 0 : index * step;
       step *= from->shape[k];
     }
-    memcpy((char *)out->data + (size_t)i * size, (const char *)from->data + (size_t)at * size, size);
+    memcpy((char *)out->data + (size_t)i * size, (const char *)from->data + (size_t)at * size,
+           size);
   }
   return out;
 }
@@ -76,8 +80,10 @@ static tenon_tensor_t *expanded(const tenon_tensor_t *from, int32_t ndim, const 
 /* Else the input was not broadcast: the result has become smaller with it. */
 static bool have_same_shapes(const trial_t *t, const ran_t *a, const ran_t *b) {
   for (uint32_t o = 0; o < t->op->output_count; o++) {
-    const tenon_tensor_t *x = a->outputs[o], *y = b->outputs[o];
-    if (x && y && (x->ndim != y->ndim || memcmp(x->shape, y->shape, (size_t)x->ndim * sizeof *x->shape) != 0))
+    const tenon_tensor_t *x = a->outputs[o];
+    const tenon_tensor_t *y = b->outputs[o];
+    if (x && y &&
+        (x->ndim != y->ndim || memcmp(x->shape, y->shape, (size_t)x->ndim * sizeof *x->shape) != 0))
       return false;
   }
   return true;
@@ -94,33 +100,47 @@ static void broadcast_input(const subject_t *subject, uint32_t index, trial_t *t
   int32_t leading = by_pattern ? ndim - pattern->count : ndim;
   memcpy(full, plan->shape, (size_t)ndim * sizeof *full);
   if (leading < 1 || tn_dtype_is(plan->dtype, TENON_STRING) || plan->dtype.bits < 8) return;
-  if (how == 0) plan->shape[0] = 1;
-  else if (how > 3 && how - 3 < leading && ndim < TENON_RANK_MAX) plan->shape[how - 3] = 1;
-  else if (how == 1) plan->ndim--, memmove(plan->shape, plan->shape + 1, (size_t)plan->ndim * sizeof *full);
-  else if (!by_pattern && how == 2) plan->shape[ndim - 1] = 1;
-  else if (!by_pattern && how == 3) plan->ndim = 0;
-  else return;
+  if (how == 0)
+    plan->shape[0] = 1;
+  else if (how > 3 && how - 3 < leading && ndim < TENON_RANK_MAX)
+    plan->shape[how - 3] = 1;
+  else if (how == 1) {
+    plan->ndim--;
+    memmove(plan->shape, plan->shape + 1, (size_t)plan->ndim * sizeof *full);
+  } else if (!by_pattern && how == 2)
+    plan->shape[ndim - 1] = 1;
+  else if (!by_pattern && how == 3)
+    plan->ndim = 0;
+  else
+    return;
   snprintf(label, sizeof label, "%s.%d", subject->op->schema.inputs[index].name, how);
   snprintf(t->label, sizeof t->label, "%s", label);
   if (!is_label_chosen(label) || !trial_remake(t)) return;
   ran_t narrow, wide;
   bool has_row = false;
-  for (const tn_kernel_t *k = subject->op->kernels; k; k = k->next) has_row |= k->kind == TN_KERNEL_ROW;
+  for (const tn_kernel_t *k = subject->op->kernels; k; k = k->next)
+    has_row |= k->kind == TN_KERNEL_ROW;
   const char *id = has_row ? "broadcast.rows" : "broadcast.values";
   run_way(t, &(way_t){.gives = true, .place = AT_TAIL, .poison = 0x55, .crash_id = id}, &narrow);
-  tenon_tensor_t *small = t->inputs[index], *large = expanded(small, ndim, full);
+  tenon_tensor_t *small = t->inputs[index];
+  tenon_tensor_t *large = expanded(small, ndim, full);
   t->inputs[index] = large;
   run_plainly(t, &wide);
   t->inputs[index] = small;
   tenon_tensor_release(large);
   const char *differs =
-      narrow.status != TENON_OK ? (has_row ? NULL : narrow.error) /* rows are those of the first input */
-      : wide.status == TENON_OK && have_same_shapes(t, &wide, &narrow) ? ran_differs(t, &wide, &narrow, 1)
-                                                                       : NULL;
+      narrow.status != TENON_OK
+          ? (has_row ? NULL : narrow.error) /* rows are those of the first input */
+      : wide.status == TENON_OK && have_same_shapes(t, &wide, &narrow)
+          ? ran_differs(t, &wide, &narrow, 1)
+          : NULL;
   if (differs)
-    finding(t, id, "a call with an input that is broadcast gives what it gives with that input written out",
-            "look where strides of 0 are taken for others", "%s", differs);
-  ran_free(&narrow), ran_free(&wide);
+    finding(
+        t, id,
+        "a call with an input that is broadcast gives what it gives with that input written out",
+        "look where strides of 0 are taken for others", "%s", differs);
+  ran_free(&narrow);
+  ran_free(&wide);
 }
 
 static void broadcast(const subject_t *subject) {
@@ -128,7 +148,9 @@ static void broadcast(const subject_t *subject) {
     for (int how = 0; how < 6; how++) {
       trial_t t;
       tn_trial_options_t o = {.rank = subject->op->shapes.text ? -1 : 3};
-      if (subject->op->schema.inputs[i].kind != TENON_KIND_TENSOR || subject->op->schema.inputs[i].is_host) continue;
+      if (subject->op->schema.inputs[i].kind != TENON_KIND_TENSOR ||
+          subject->op->schema.inputs[i].is_host)
+        continue;
       if (trial_make(subject, &o, options.seed, "", &t) && t.is_taken && t.inputs[i])
         broadcast_input(subject, i, &t, how);
       trial_free(&t);
@@ -144,14 +166,17 @@ static const char *lacks_broadcast(const subject_t *s) {
     leading |= op->shapes.text && op->shapes.inputs[i].has_leading;
     if (op->schema.inputs[i].is_written) return "it writes to inputs";
   }
-  if (!subject_is_pure(s) || op->traits & TENON_RANDOM) return "its results are not those of its arguments alone";
+  if (!subject_is_pure(s) || op->traits & TENON_RANDOM)
+    return "its results are not those of its arguments alone";
   return tensors > 1 && (op->traits & TENON_POINTWISE || leading) ? NULL : "nothing is broadcast";
 }
-static const char *lacks_inputs(const subject_t *s) { return s->op->input_count ? NULL : "it has no tensor arguments"; }
+static const char *lacks_inputs(const subject_t *s) {
+  return s->op->input_count ? NULL : "it has no tensor arguments";
+}
 
-const check_t checks_sizes[] = {{"size.zero", "Extents of 0, one at a time.", NULL, NULL, zero},
-                                {"size.scalar", "Tensors without axes.", NULL, lacks_inputs, scalar},
-                                {"broadcast.values",
-                                 "Inputs that are broadcast give what they give when they are written out.",
-                                 "broadcast.rows", lacks_broadcast, broadcast},
-                                {NULL, NULL, NULL, NULL, NULL}};
+const check_t checks_sizes[] = {
+    {"size.zero", "Extents of 0, one at a time.", NULL, NULL, zero},
+    {"size.scalar", "Tensors without axes.", NULL, lacks_inputs, scalar},
+    {"broadcast.values", "Inputs that are broadcast give what they give when they are written out.",
+     "broadcast.rows", lacks_broadcast, broadcast},
+    {NULL, NULL, NULL, NULL, NULL}};

@@ -1,5 +1,5 @@
-/* Slopes by central differences of five points, in steps of two sizes; see slope.h.  What did not change between two points is
- * not summed, so that large results elsewhere do not drown it. */
+/* Slopes by central differences of five points, in steps of two sizes; see slope.h.  What did not
+ * change between two points is not summed, so that large results elsewhere do not drown it. */
 #include "slope.h"
 #include "call.h"
 
@@ -9,14 +9,20 @@
 #include "base/status.h"
 #include "core/element.h"
 
-enum { POINTS = 4, SEED = 77 };
+enum {
+  POINTS = 4,
+  SEED = 77,
+};
 static const int places[POINTS] = {-2, -1, 1, 2};
 static const double factors[POINTS] = {1 / 12.0, -8 / 12.0, 8 / 12.0, -1 / 12.0};
 
-bool slopes_is_float(const tenon_tensor_t *t) { return t && t->dtype.code == 2 && t->dtype.bits >= 32 && !t->detail; }
+bool slopes_is_float(const tenon_tensor_t *t) {
+  return t && t->dtype.code == 2 && t->dtype.bits >= 32 && !t->detail;
+}
 
 /* Results are copies: views would go on with their input.  Equal calls draw equal numbers. */
-static tenon_status_t call(const trial_t *trial, tenon_tensor_t *const *inputs, tenon_tensor_t **outputs) {
+static tenon_status_t call(const trial_t *trial, tenon_tensor_t *const *inputs,
+                           tenon_tensor_t **outputs) {
   tenon_tensor_t *made[TRIAL_ARGUMENTS] = {NULL};
   memset(outputs, 0, TRIAL_ARGUMENTS * sizeof *outputs);
   if (trial->op->traits & TENON_RANDOM) tenon_random_seed(trial->seed);
@@ -29,7 +35,9 @@ static tenon_status_t call(const trial_t *trial, tenon_tensor_t *const *inputs, 
 }
 
 /* One element of a dense copy of a result. */
-static double number(const tenon_tensor_t *t, int64_t index) { return tn_element_get(t->dtype, t->data, index, NULL); }
+static double number(const tenon_tensor_t *t, int64_t index) {
+  return tn_element_get(t->dtype, t->data, index, NULL);
+}
 
 bool slopes_open(trial_t *trial, slopes_t *s) {
   tenon_tensor_t *outputs[TRIAL_ARGUMENTS];
@@ -39,9 +47,11 @@ bool slopes_open(trial_t *trial, slopes_t *s) {
   for (uint32_t o = 0; fine && o < trial->op->output_count; o++) {
     tenon_tensor_t *out = outputs[o];
     if (!slopes_is_float(out)) continue;
-    s->is_wide &= out->dtype.bits == 64, any = true;
+    s->is_wide &= out->dtype.bits == 64;
+    any = true;
     fine = tenon_tensor_create(out->dtype, out->ndim, out->shape, &s->weights[o]) == TENON_OK;
-    for (int64_t i = 0, n = fine ? tenon_count(out) : 0; i < n; i++) { /* 0.5 to 1.5, of both signs; 0 of no numbers */
+    for (int64_t i = 0, n = fine ? tenon_count(out) : 0; i < n;
+         i++) { /* 0.5 to 1.5, of both signs; 0 of no numbers */
       double weight = (0.5 + tenon_random(SEED + o, (uint64_t)i) / 4294967296.0) * (i % 3 ? 1 : -1);
       tn_element_put(out->dtype, s->weights[o]->data, i, isfinite(number(out, i)) ? weight : 0, 0);
     }
@@ -72,7 +82,8 @@ static bool call_points(const slopes_t *s, uint32_t input, int64_t index, double
     if (places[p] == 1) *out_step = number(moved, index) - at; /* as it was rounded */
     fine = call(trial, inputs, results[p]) == TENON_OK;
     for (uint32_t o = 0; o < trial->op->output_count && fine; o++)
-      fine = !s->weights[o] || (results[p][o] && tenon_count(results[p][o]) == tenon_count(s->weights[o]));
+      fine = !s->weights[o] ||
+             (results[p][o] && tenon_count(results[p][o]) == tenon_count(s->weights[o]));
   }
   tenon_tensor_release(moved);
   return fine;
@@ -80,31 +91,41 @@ static bool call_points(const slopes_t *s, uint32_t input, int64_t index, double
 
 static bool measure(const slopes_t *s, uint32_t input, int64_t index, double step, slope_t *out) {
   tenon_tensor_t *results[POINTS][TRIAL_ARGUMENTS];
-  double epsilon = s->is_wide ? 0x1p-52 : 0x1p-23, sum = 0, touched = 0;
+  double epsilon = s->is_wide ? 0x1p-52 : 0x1p-23;
+  double sum = 0;
+  double touched = 0;
   bool fine = call_points(s, input, index, step, results, &step) && step != 0;
   for (uint32_t o = 0; fine && o < s->trial->op->output_count; o++)
     for (int64_t i = 0, n = s->weights[o] ? tenon_count(s->weights[o]) : 0; i < n; i++) {
-      double change = 0, most = 0;
-      bool is_same = true, counts = number(s->weights[o], i) != 0;
+      double change = 0;
+      double most = 0;
+      bool is_same = true;
+      bool counts = number(s->weights[o], i) != 0;
       for (int p = 0; p < POINTS; p++) {
         double value = number(results[p][o], i);
         is_same &= value == number(results[0][o], i);
-        change += factors[p] * value, most = fmax(most, fabs(value));
+        change += factors[p] * value;
+        most = fmax(most, fabs(value));
       }
       if (is_same || !counts) continue;
-      sum += number(s->weights[o], i) * change, touched += most;
+      sum += number(s->weights[o], i) * change;
+      touched += most;
     }
-  for (int p = 0; p < POINTS; p++) call_drop(results[p]);
+  for (int p = 0; p < POINTS; p++)
+    call_drop(results[p]);
   *out = (slope_t){sum / step, 8 * epsilon * touched / step};
   return fine && isfinite(out->value);
 }
 
 bool slopes_measure(const slopes_t *s, uint32_t input, int64_t index, slope_t *out) {
-  double step = s->is_wide ? 0x1p-9 : 0x1p-5, allowed = s->is_wide ? 1e-6 : 2e-3;
+  double step = s->is_wide ? 0x1p-9 : 0x1p-5;
+  double allowed = s->is_wide ? 1e-6 : 2e-3;
   slope_t coarse;
-  if (!measure(s, input, index, step, &coarse) || !measure(s, input, index, step / 2, out)) return false;
+  if (!measure(s, input, index, step, &coarse) || !measure(s, input, index, step / 2, out))
+    return false;
   double apart = fabs(coarse.value - out->value);
-  bool is_smooth = apart <= allowed * fmax(fabs(out->value), 1) + 4 * out->noise; /* else it bends, or jumps, here */
+  bool is_smooth = apart <= allowed * fmax(fabs(out->value), 1) +
+                                4 * out->noise; /* else it bends, or jumps, here */
   out->noise += apart;
   return is_smooth;
 }

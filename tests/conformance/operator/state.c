@@ -8,15 +8,21 @@
 #include "probe.h"
 #include "run.h"
 
-enum { WARM = 4, ROUNDS = 16 };
+enum {
+  WARM = 4,
+  ROUNDS = 16,
+};
 
 /* The inputs that a call gets: written ones are copies. */
 static bool call_once(trial_t *t) {
-  tenon_tensor_t *inputs[TRIAL_ARGUMENTS] = {NULL}, *outputs[TRIAL_ARGUMENTS] = {NULL};
+  tenon_tensor_t *inputs[TRIAL_ARGUMENTS] = {NULL};
+  tenon_tensor_t *outputs[TRIAL_ARGUMENTS] = {NULL};
   for (uint32_t i = 0; i < t->op->input_count; i++)
-    inputs[i] = t->inputs[i] && t->op->schema.inputs[i].is_written ? tensor_dense(t->inputs[i]) : t->inputs[i];
+    inputs[i] = t->inputs[i] && t->op->schema.inputs[i].is_written ? tensor_dense(t->inputs[i])
+                                                                   : t->inputs[i];
   tenon_status_t status = tenon_op_call(t->op, t->attrs, inputs, outputs, 0);
-  for (uint32_t o = 0; o < t->op->output_count; o++) tenon_tensor_release(outputs[o]);
+  for (uint32_t o = 0; o < t->op->output_count; o++)
+    tenon_tensor_release(outputs[o]);
   for (uint32_t i = 0; i < t->op->input_count; i++)
     if (inputs[i] != t->inputs[i]) tenon_tensor_release(inputs[i]);
   return status == TENON_OK;
@@ -45,14 +51,15 @@ static void check_memory(trial_t *t) {
   for (int i = 0; i < WARM; i++)
     if (!call_bound(t)) return;
   intercept_begin(true);
-  for (int i = 0; i < ROUNDS; i++) call_bound(t);
+  for (int i = 0; i < ROUNDS; i++)
+    call_bound(t);
   intercept_end();
   int64_t count = intercept_live(&bytes, &address);
   if (count < ROUNDS) return;
   name_place(address, &place);
   finding(t, NULL, "destroy frees all that create allocated", "free every part of the state",
-          "%d states left %lld blocks of %lld bytes, asked for in %s", ROUNDS, (long long)count, (long long)bytes,
-          tn_text_get(&place));
+          "%d states left %lld blocks of %lld bytes, asked for in %s", ROUNDS, (long long)count,
+          (long long)bytes, tn_text_get(&place));
   tn_text_clear(&place);
 }
 
@@ -66,12 +73,15 @@ static void balance(const subject_t *subject) {
       probe.creates = probe.destroys = 0;
       if (tenon_bound_create(t->op, t->attrs, &bound) != TENON_OK) break;
       tenon_status_t status = tenon_bound_call(bound, t->inputs, outputs, 0);
-      for (uint32_t o = 0; o < t->op->output_count && status == TENON_OK; o++)
-        tenon_tensor_release(outputs[o]), outputs[o] = NULL;
+      for (uint32_t o = 0; o < t->op->output_count && status == TENON_OK; o++) {
+        tenon_tensor_release(outputs[o]);
+        outputs[o] = NULL;
+      }
       tenon_bound_release(bound);
       if (probe.creates != probe.destroys)
         finding(t, NULL, "each state that create made is destroyed once", "correct TENON_STATE",
-                "%lld states were created, %lld destroyed", (long long)probe.creates, (long long)probe.destroys);
+                "%lld states were created, %lld destroyed", (long long)probe.creates,
+                (long long)probe.destroys);
     }
     if (!has_findings()) check_memory(t);
   }
@@ -89,15 +99,17 @@ static void leak(const subject_t *subject) {
     void *address;
     bool fine = true;
     intercept_begin(true);
-    for (int i = 0; i < ROUNDS && fine; i++) fine = call_once(t) && call_bound(t);
+    for (int i = 0; i < ROUNDS && fine; i++)
+      fine = call_once(t) && call_bound(t);
     intercept_end();
     int64_t count = fine ? intercept_live(&bytes, &address) : 0;
     if (count < ROUNDS) continue;
     tn_text_t place = {0};
     name_place(address, &place);
-    finding(t, NULL, "what a call allocates is freed when it comes back", "free it, or take it of host->allocate",
-            "%d calls left %lld blocks of %lld bytes, asked for in %s", ROUNDS, (long long)count, (long long)bytes,
-            tn_text_get(&place));
+    finding(t, NULL, "what a call allocates is freed when it comes back",
+            "free it, or take it of host->allocate",
+            "%d calls left %lld blocks of %lld bytes, asked for in %s", ROUNDS, (long long)count,
+            (long long)bytes, tn_text_get(&place));
     tn_text_clear(&place);
   }
 }
@@ -120,7 +132,8 @@ static void asks(const subject_t *subject) {
     name_place(places[i].address, &place);
     snprintf(id, sizeof id, "run.%s", places[i].what);
     note(t, id,
-         places[i].bytes ? "run asks for %s of %lld bytes itself, in %s: a workspace, or host->allocate, is reused"
+         places[i].bytes ? "run asks for %s of %lld bytes itself, in %s: a workspace, or "
+                           "host->allocate, is reused"
                          : "run calls %s itself (%lld bytes), in %s",
          places[i].what, (long long)places[i].bytes, tn_text_get(&place));
     tn_text_clear(&place);
@@ -128,11 +141,16 @@ static void asks(const subject_t *subject) {
   trial_free(&all.now);
 }
 
-static const char *lacks_state(const subject_t *s) { return s->op->create ? NULL : "it has no state"; }
-static const char *lacks_code(const subject_t *s) { return subject_runs_code(s) ? NULL : "a view runs no code"; }
+static const char *lacks_state(const subject_t *s) {
+  return s->op->create ? NULL : "it has no state";
+}
+static const char *lacks_code(const subject_t *s) {
+  return subject_runs_code(s) ? NULL : "a view runs no code";
+}
 
 const check_t checks_state[] = {
     {"state.balance", "States that are created are destroyed.", NULL, lacks_state, balance},
     {"memory.leak", "Calls, states included, free what they allocate.", NULL, lacks_code, leak},
-    {"run.asks", "Notes: memory, threads and files that a kernel asks for itself.", NULL, lacks_code, asks},
+    {"run.asks", "Notes: memory, threads and files that a kernel asks for itself.", NULL,
+     lacks_code, asks},
     {NULL, NULL, NULL, NULL, NULL}};

@@ -10,7 +10,10 @@
 #include "pages.h"
 #include "run.h"
 
-enum { THREADS = 4, ROUNDS = 4000 };
+enum {
+  THREADS = 4,
+  ROUNDS = 4000,
+};
 
 static double now_ms(void) {
   struct timespec t;
@@ -18,12 +21,13 @@ static double now_ms(void) {
   return (double)t.tv_sec * 1e3 + (double)t.tv_nsec / 1e6;
 }
 
-/* ---- reentrancy ------------------------------------------------------------------------------------------------------------ */
+/* reentrancy */
 
 typedef struct caller_t {
   const trial_t *trial;
   const tenon_op_t *op;
-  tenon_tensor_t *inputs[TRIAL_ARGUMENTS], *expected[TRIAL_ARGUMENTS];
+  tenon_tensor_t *inputs[TRIAL_ARGUMENTS];
+  tenon_tensor_t *expected[TRIAL_ARGUMENTS];
   tenon_tensor_t *before[TRIAL_ARGUMENTS]; /* of inputs that are written to: what they begin with */
   pthread_barrier_t *begin;
   double end_ms;
@@ -76,7 +80,8 @@ static bool prepare(caller_t *c, uint64_t seed) {
   tenon_tensor_t *outputs[TRIAL_ARGUMENTS] = {NULL};
   if (tn_trial_inputs(&c->trial->plan, seed, c->inputs) != TENON_OK) return false;
   for (uint32_t i = 0; i < c->op->input_count; i++)
-    if (c->inputs[i] && c->op->schema.inputs[i].is_written) c->before[i] = tensor_dense(c->inputs[i]);
+    if (c->inputs[i] && c->op->schema.inputs[i].is_written)
+      c->before[i] = tensor_dense(c->inputs[i]);
   bool fine = tenon_op_call(c->op, c->trial->attrs, c->inputs, outputs, 0) == TENON_OK;
   for (uint32_t o = 0; o < c->op->output_count && fine; o++)
     if (outputs[o]) c->expected[o] = tensor_dense(outputs[o]);
@@ -87,7 +92,8 @@ static bool prepare(caller_t *c, uint64_t seed) {
 static void check_together(trial_t *trial) {
   caller_t callers[THREADS];
   pthread_barrier_t begin;
-  bool stop = false, fine = true;
+  bool stop = false;
+  bool fine = true;
   int started = 0;
   memset(callers, 0, sizeof callers);
   pthread_barrier_init(&begin, NULL, THREADS);
@@ -102,13 +108,17 @@ static void check_together(trial_t *trial) {
   }
   for (; fine && started < THREADS; started++)
     if (pthread_create(&callers[started].thread, NULL, call_again, &callers[started])) break;
-  for (int k = 0; k < started && started == THREADS; k++) pthread_join(callers[k].thread, NULL);
+  for (int k = 0; k < started && started == THREADS; k++)
+    pthread_join(callers[k].thread, NULL);
   for (int k = 0; k < THREADS; k++) {
     if (callers[k].text[0])
-      finding(trial, "threads.reentrant", "calls of several threads at once give what each gives alone",
-              "keep nothing in static memory, or say \"serial\" of the kernel", "thread %d of %d, %s", k, THREADS,
-              callers[k].text);
-    call_drop(callers[k].inputs), call_drop(callers[k].expected), call_drop(callers[k].before);
+      finding(trial, "threads.reentrant",
+              "calls of several threads at once give what each gives alone",
+              "keep nothing in static memory, or say \"serial\" of the kernel",
+              "thread %d of %d, %s", k, THREADS, callers[k].text);
+    call_drop(callers[k].inputs);
+    call_drop(callers[k].expected);
+    call_drop(callers[k].before);
   }
   pthread_barrier_destroy(&begin);
 }
@@ -122,16 +132,18 @@ static const char *lacks(const subject_t *subject) {
 
 static void run_together(const subject_t *subject) {
   trials_t all = trials(subject, false);
-  for (trial_t *t; !has_findings() && (t = trials_next(&all));) check_together(t);
+  for (trial_t *t; !has_findings() && (t = trials_next(&all));)
+    check_together(t);
 }
 
-/* ---- threads of its own ------------------------------------------------------------------------------------------------------ */
+/* threads of its own */
 
 static int thread_count(void) {
   DIR *folder = opendir("/proc/self/task");
   int count = 0;
   if (!folder) return 0;
-  for (struct dirent *entry; (entry = readdir(folder));) count += entry->d_name[0] != '.';
+  for (struct dirent *entry; (entry = readdir(folder));)
+    count += entry->d_name[0] != '.';
   closedir(folder);
   return count;
 }
@@ -143,7 +155,8 @@ static void wait_ms(int ms) {
 
 /* Results at return, and a while after, where threads are there that were not before. */
 static void check_after(trial_t *trial, int before) {
-  tenon_tensor_t *outputs[TRIAL_ARGUMENTS] = {NULL}, *at_return[TRIAL_ARGUMENTS] = {NULL};
+  tenon_tensor_t *outputs[TRIAL_ARGUMENTS] = {NULL};
+  tenon_tensor_t *at_return[TRIAL_ARGUMENTS] = {NULL};
   call_doing(trial, "threads.after", "and looked at again a while after its return");
   if (tenon_op_call(trial->op, trial->attrs, trial->inputs, outputs, 0) == TENON_OK) {
     for (uint32_t o = 0; o < trial->op->output_count; o++)
@@ -151,7 +164,8 @@ static void check_after(trial_t *trial, int before) {
     if (thread_count() > before) wait_ms(80);
     for (uint32_t o = 0; o < trial->op->output_count && !has_findings(); o++) {
       tenon_tensor_t *later = at_return[o] ? tensor_dense(outputs[o]) : NULL;
-      const char *differs = later ? tensor_differs(trial->op->schema.outputs[o].name, later, at_return[o], 0) : NULL;
+      const char *differs =
+          later ? tensor_differs(trial->op->schema.outputs[o].name, later, at_return[o], 0) : NULL;
       if (differs)
         finding(trial, "threads.after", "nothing works on the tensors of a call that has returned",
                 "wait for the library's own threads before run returns, or use host->parallel",
@@ -159,12 +173,14 @@ static void check_after(trial_t *trial, int before) {
       tenon_tensor_release(later);
     }
   }
-  call_drop(outputs), call_drop(at_return);
+  call_drop(outputs);
+  call_drop(at_return);
 }
 
 /* The same with arguments that are taken away at return. */
 static void check_reading(trial_t *trial, int before) {
-  tenon_tensor_t *expected[TRIAL_ARGUMENTS] = {NULL}, *inputs[TRIAL_ARGUMENTS], *outputs[TRIAL_ARGUMENTS];
+  tenon_tensor_t *expected[TRIAL_ARGUMENTS] = {NULL};
+  tenon_tensor_t *inputs[TRIAL_ARGUMENTS], *outputs[TRIAL_ARGUMENTS];
   pages_t pages;
   if (tenon_op_call(trial->op, trial->attrs, trial->inputs, expected, 0) == TENON_OK &&
       pages_place(trial, &pages, expected, inputs, outputs)) {
@@ -179,7 +195,8 @@ static void check_reading(trial_t *trial, int before) {
 
 static bool writes(const subject_t *subject) {
   bool any = false;
-  for (uint32_t i = 0; i < subject->op->input_count; i++) any |= subject->op->schema.inputs[i].is_written;
+  for (uint32_t i = 0; i < subject->op->input_count; i++)
+    any |= subject->op->schema.inputs[i].is_written;
   return any;
 }
 
@@ -197,8 +214,10 @@ static const char *lacks_code(const subject_t *subject) {
 }
 
 const check_t checks_threads[] = {
-    {"threads.reentrant", "Calls of four threads at once, each with its own arguments, give what each gives alone.",
+    {"threads.reentrant",
+     "Calls of four threads at once, each with its own arguments, give what each gives alone.",
      NULL, lacks, run_together},
-    {"threads.after", "No thread of the library's own reads or writes arguments after the call has returned.", NULL,
+    {"threads.after",
+     "No thread of the library's own reads or writes arguments after the call has returned.", NULL,
      lacks_code, run_after},
     {NULL, NULL, NULL, NULL, NULL}};

@@ -1,5 +1,6 @@
-/* Calls to try, one after another; see trial.h.  First the samples in the dtypes that are preferred, then the first sample in
- * each other dtype of each type variable, one variable at a time. */
+/* Calls to try, one after another; see trial.h.  First the samples in the dtypes that are
+ * preferred, then the first sample in each other dtype of each type variable, one variable at a
+ * time. */
 #include "trial.h"
 
 #include <stdio.h>
@@ -18,10 +19,12 @@ static bool make_inputs(trial_t *t) {
   return t->is_taken;
 }
 
-bool trial_make(const subject_t *subject, const tn_trial_options_t *options_, uint64_t seed, const char *label,
-                trial_t *t) {
+bool trial_make(const subject_t *subject, const tn_trial_options_t *options_, uint64_t seed,
+                const char *label, trial_t *t) {
   memset(t, 0, sizeof *t);
-  t->subject = subject, t->op = subject->op, t->seed = seed;
+  t->subject = subject;
+  t->op = subject->op;
+  t->seed = seed;
   snprintf(t->label, sizeof t->label, "%s", label);
   if (tn_trial_plan(t->op, options_, &t->arena, &t->plan) != TENON_OK) {
     snprintf(t->why, sizeof t->why, "%s", tenon_error());
@@ -32,17 +35,22 @@ bool trial_make(const subject_t *subject, const tn_trial_options_t *options_, ui
   int64_t count = 0;
   for (uint32_t i = 0; i < t->op->input_count; i++)
     for (uint32_t k = 0; k < t->plan.inputs[i].count; k++) {
-      int64_t of = tn_shape_count(t->plan.inputs[i].tensors[k].ndim, t->plan.inputs[i].tensors[k].shape);
+      int64_t of =
+          tn_shape_count(t->plan.inputs[i].tensors[k].ndim, t->plan.inputs[i].tensors[k].shape);
       count = of < 0 || of > ELEMENTS_MOST ? ELEMENTS_MOST + 1 : count + of;
     }
-  if (count <= ELEMENTS_MOST) make_inputs(t);
-  else snprintf(t->why, sizeof t->why, "more than %d elements", ELEMENTS_MOST);
+  if (count <= ELEMENTS_MOST)
+    make_inputs(t);
+  else
+    snprintf(t->why, sizeof t->why, "more than %d elements", ELEMENTS_MOST);
   return true;
 }
 
 static void drop_inputs(trial_t *t) {
-  for (uint32_t i = 0; i < t->op->input_count && i < TRIAL_ARGUMENTS; i++)
-    tenon_tensor_release(t->inputs[i]), t->inputs[i] = NULL;
+  for (uint32_t i = 0; i < t->op->input_count && i < TRIAL_ARGUMENTS; i++) {
+    tenon_tensor_release(t->inputs[i]);
+    t->inputs[i] = NULL;
+  }
 }
 
 bool trial_remake(trial_t *t) {
@@ -64,10 +72,15 @@ trials_t trials(const subject_t *subject, bool every_dtype) {
 }
 
 /* The `at`-th of the dtypes of all variables: which variable, and which dtype. */
-static bool dtype_at(const tenon_op_t *op, uint32_t at, uint32_t *out_variable, tenon_dtype_t *out_dtype) {
+static bool dtype_at(const tenon_op_t *op, uint32_t at, uint32_t *out_variable,
+                     tenon_dtype_t *out_dtype) {
   for (uint32_t v = 0; v < op->types.variable_count; v++)
     for (int d = 0; d < TN_DTYPE_LIST; d++)
-      if (op->types.sets[v] >> d & 1 && at-- == 0) return *out_variable = v, *out_dtype = tn_dtype_at(d), true;
+      if (op->types.sets[v] >> d & 1 && at-- == 0) {
+        *out_variable = v;
+        *out_dtype = tn_dtype_at(d);
+        return true;
+      }
   return false;
 }
 
@@ -77,15 +90,16 @@ static bool is_stated(const tenon_op_t *op, uint32_t variable, tenon_dtype_t dty
     for (uint32_t i = 0; i < op->input_count; i++) {
       const tn_sample_input_t *input = &op->samples.calls[s].inputs[i];
       const tn_type_source_t *source = &op->types.inputs[i];
-      if (source->kind == TN_TYPE_VARIABLE && source->index == (int32_t)variable && input->form == TN_SAMPLE_GIVEN &&
-          input->count && tn_dtype_same(input->tensors->dtype, dtype))
+      if (source->kind == TN_TYPE_VARIABLE && source->index == (int32_t)variable &&
+          input->form == TN_SAMPLE_GIVEN && input->count &&
+          tn_dtype_same(input->tensors->dtype, dtype))
         return true;
     }
   return false;
 }
 
-static void label_of(char *out, size_t size, const tenon_op_t *op, uint32_t sample, uint32_t variable,
-                     tenon_dtype_t dtype) {
+static void label_of(char *out, size_t size, const tenon_op_t *op, uint32_t sample,
+                     uint32_t variable, tenon_dtype_t dtype) {
   size_t used = 0;
   if (tn_trial_count(op) > 1) used = (size_t)snprintf(out, size, "%u.", sample);
   if (variable) used += (size_t)snprintf(out + used, size - used, "%s=", op->types.names[variable]);
@@ -98,7 +112,8 @@ trial_t *trials_any(trials_t *all) {
   tenon_dtype_t dtypes[TN_TYPE_VARIABLES];
   trial_free(&all->now);
   for (;;) {
-    uint32_t at = all->at++, variable = 0;
+    uint32_t at = all->at++;
+    uint32_t variable = 0;
     tenon_dtype_t dtype = {0, 0, 0};
     char label[96];
     memset(dtypes, 0, sizeof dtypes);
@@ -122,7 +137,8 @@ trial_t *trials_any(trials_t *all) {
       t->op = op;
       return t;
     }
-    bool is_first = at == 0, is_other = false;
+    bool is_first = at == 0;
+    bool is_other = false;
     for (uint32_t v = 0; at >= samples && v < op->types.variable_count; v++)
       is_other |= v == variable && tn_dtype_same(t->plan.variables[v], dtype);
     if (at >= samples && !is_other) { /* the sample states another */
@@ -146,7 +162,8 @@ trial_t *trials_any(trials_t *all) {
 
 trial_t *trials_next(trials_t *all) {
   trial_t *t;
-  while ((t = trials_any(all)) && !t->is_taken) continue;
+  while ((t = trials_any(all)) && !t->is_taken)
+    continue;
   return t;
 }
 
@@ -160,7 +177,8 @@ static void describe_tensor(tn_text_t *text, const tenon_tensor_t *t) {
     return;
   }
   char shape[400];
-  tn_text_add(text, "%s%s", tn_dtype_name(t->dtype), tn_shape_print(t->ndim, t->shape, shape, sizeof shape));
+  tn_text_add(text, "%s%s", tn_dtype_name(t->dtype),
+              tn_shape_print(t->ndim, t->shape, shape, sizeof shape));
   if (!tn_is_dense(t->ndim, t->shape, t->strides))
     tn_text_add(text, " of strides %s", tn_shape_print(t->ndim, t->strides, shape, sizeof shape));
 }
@@ -191,7 +209,9 @@ void trial_describe(const trial_t *t, tenon_tensor_t *const *inputs, char *out, 
 bool is_sample_good(const trial_t *t) {
   if (t->is_taken) return true;
   if (t->op->samples.count)
-    finding(t, "samples.valid", "infer takes the calls of SAMPLES", "correct TENON_SAMPLES, or infer", "%s", t->why);
-  else note(t, "samples.missing", "no call could be made, so little was checked: %s", t->why);
+    finding(t, "samples.valid", "infer takes the calls of SAMPLES",
+            "correct TENON_SAMPLES, or infer", "%s", t->why);
+  else
+    note(t, "samples.missing", "no call could be made, so little was checked: %s", t->why);
   return false;
 }

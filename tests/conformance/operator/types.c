@@ -20,17 +20,23 @@ static void each(const subject_t *subject) {
       return;
     }
     if (!t->is_taken || ran.status != TENON_OK)
-      finding(t, NULL, "a dtype that TYPES allow is computed", "add a kernel for it, or take it out of TYPES", "%s: %s",
-              t->label, t->is_taken ? ran.error : t->why);
+      finding(t, NULL, "a dtype that TYPES allow is computed",
+              "add a kernel for it, or take it out of TYPES", "%s: %s", t->label,
+              t->is_taken ? ran.error : t->why);
     if (t->is_taken) ran_free(&ran);
   }
 }
 
-/* ---- the same in another dtype ------------------------------------------------------------------------------------------ */
+/* the same in another dtype */
 
-enum { INTS = 0, UINTS = 1 };
+enum {
+  INTS = 0,
+  UINTS = 1,
+};
 
-static bool is_float(tenon_dtype_t d) { return d.code == 2 || d.code == 4 || (d.code >= 7 && d.code < 200); }
+static bool is_float(tenon_dtype_t d) {
+  return d.code == 2 || d.code == 4 || (d.code >= 7 && d.code < 200);
+}
 
 /* Half the least number that is not 0, and what is as good as it. */
 static double least_of(tenon_dtype_t d) {
@@ -39,11 +45,14 @@ static double least_of(tenon_dtype_t d) {
 
 /* The widest dtype of the same kind among those that the variable may be. */
 static bool widest(uint64_t set, tenon_dtype_t of, tenon_dtype_t *out) {
-  static const uint32_t floats[] = {TENON_F64, TENON_F32, 0}, ints[] = {TENON_I64, TENON_I32, 0};
+  static const uint32_t floats[] = {TENON_F64, TENON_F32, 0};
+  static const uint32_t ints[] = {TENON_I64, TENON_I32, 0};
   const uint32_t *order = is_float(of) ? floats : of.code <= UINTS ? ints : NULL;
   for (; order && *order; order++)
-    if (set >> tn_dtype_index(tenon_dtype(*order)) & 1 && tenon_dtype(*order).bits > of.bits)
-      return *out = tenon_dtype(*order), true;
+    if (set >> tn_dtype_index(tenon_dtype(*order)) & 1 && tenon_dtype(*order).bits > of.bits) {
+      *out = tenon_dtype(*order);
+      return true;
+    }
   return false;
 }
 
@@ -51,7 +60,8 @@ static tenon_tensor_t *converted(const tenon_tensor_t *from, tenon_dtype_t to) {
   tenon_tensor_t *out;
   if (tenon_tensor_create(to, from->ndim, from->shape, &out) != TENON_OK) return NULL;
   for (int64_t i = 0; i < tenon_count(from); i++) {
-    double imaginary, number = tn_element_get(from->dtype, from->data, i, &imaginary);
+    double imaginary;
+    double number = tn_element_get(from->dtype, from->data, i, &imaginary);
     tn_element_put(to, out->data, i, number, imaginary);
   }
   return out;
@@ -59,37 +69,50 @@ static tenon_tensor_t *converted(const tenon_tensor_t *from, tenon_dtype_t to) {
 
 static double step_of(tenon_dtype_t d) {
   switch (tenon_dtype_id(d)) {
-  case TENON_F32: return 0x1p-23 * 32;
-  case TENON_F16: return 0x1p-10;
-  case TENON_BF16: return 0x1p-7;
-  default: return is_float(d) ? 0x1p-1 : 0;
+  case TENON_F32:
+    return 0x1p-23 * 32;
+  case TENON_F16:
+    return 0x1p-10;
+  case TENON_BF16:
+    return 0x1p-7;
+  default:
+    return is_float(d) ? 0x1p-1 : 0;
   }
 }
 
 /* Elements that are further apart than rounding to the narrow dtype makes them. */
-static void compare_result(const trial_t *t, const char *name, const tenon_tensor_t *narrow, const tenon_tensor_t *wide,
-                           tenon_dtype_t input) {
-  double step = fmax(step_of(narrow->dtype), is_float(input) ? step_of(input) : 0), largest = 0;
-  if (narrow->ndim != wide->ndim || memcmp(narrow->shape, wide->shape, (size_t)narrow->ndim * sizeof(int64_t)) != 0) {
-    finding(t, "shapes.infer", "the shape of a result is the same in each dtype", "correct infer or SHAPES", "%s",
-            tensor_differs(name, wide, narrow, 1));
+static void compare_result(const trial_t *t, const char *name, const tenon_tensor_t *narrow,
+                           const tenon_tensor_t *wide, tenon_dtype_t input) {
+  double step = fmax(step_of(narrow->dtype), is_float(input) ? step_of(input) : 0);
+  double largest = 0;
+  if (narrow->ndim != wide->ndim ||
+      memcmp(narrow->shape, wide->shape, (size_t)narrow->ndim * sizeof(int64_t)) != 0) {
+    finding(t, "shapes.infer", "the shape of a result is the same in each dtype",
+            "correct infer or SHAPES", "%s", tensor_differs(name, wide, narrow, 1));
     return;
   }
-  if (is_float(wide->dtype) != is_float(narrow->dtype) || narrow->dtype.code >= 200 || wide->dtype.code == 5) return;
-  if (is_float(input) && !is_float(narrow->dtype)) return; /* which of two is larger may hang on rounding */
+  if (is_float(wide->dtype) != is_float(narrow->dtype) || narrow->dtype.code >= 200 ||
+      wide->dtype.code == 5)
+    return;
+  if (is_float(input) && !is_float(narrow->dtype))
+    return; /* which of two is larger may hang on rounding */
   for (int64_t i = 0; i < tenon_count(wide); i++)
     largest = fmax(largest, fabs(tn_element_get(wide->dtype, wide->data, i, NULL)));
   if (!isfinite(largest)) return;
-  double most = narrow->dtype.code == INTS ? ldexp(1, narrow->dtype.bits - 1) - 1 : ldexp(1, narrow->dtype.bits) - 1;
+  double most = narrow->dtype.code == INTS ? ldexp(1, narrow->dtype.bits - 1) - 1
+                                           : ldexp(1, narrow->dtype.bits) - 1;
   if (!is_float(narrow->dtype) && largest > most) return;
   for (int64_t i = 0; i < tenon_count(wide); i++) {
-    double x = tn_element_get(wide->dtype, wide->data, i, NULL),
-           y = tn_element_get(narrow->dtype, narrow->data, i, NULL);
+    double x = tn_element_get(wide->dtype, wide->data, i, NULL);
+    double y = tn_element_get(narrow->dtype, narrow->data, i, NULL);
     if (!is_float(narrow->dtype) && x < 0 && narrow->dtype.code == UINTS) continue;
-    if (x == y || isnan(x) || fabs(x - y) <= 4 * step * fmax(fabs(x), largest) + least_of(narrow->dtype)) continue;
+    if (x == y || isnan(x) ||
+        fabs(x - y) <= 4 * step * fmax(fabs(x), largest) + least_of(narrow->dtype))
+      continue;
     finding(t, NULL, "one dtype computes what the others do, but for rounding",
-            "compare this dtype's kernel with the others", "%s: element %lld is %.6g, in %s from the same numbers %.6g",
-            name, (long long)i, y, tn_dtype_name(wide->dtype), x);
+            "compare this dtype's kernel with the others",
+            "%s: element %lld is %.6g, in %s from the same numbers %.6g", name, (long long)i, y,
+            tn_dtype_name(wide->dtype), x);
     return;
   }
 }
@@ -105,19 +128,27 @@ static void agree_with(trial_t *narrow, uint32_t variable, tenon_dtype_t wide) {
   for (uint32_t i = 0; i < op->input_count && t.is_taken; i++) {
     const tenon_tensor_t *from = narrow->inputs[i];
     if (!from || !t.inputs[i] || from->dtype.code == 5 || from->dtype.code >= 200) continue;
-    if (tn_dtype_same(from->dtype, t.inputs[i]->dtype) && tn_dtype_same(from->dtype, wide)) continue;
+    if (tn_dtype_same(from->dtype, t.inputs[i]->dtype) && tn_dtype_same(from->dtype, wide))
+      continue;
     tenon_tensor_t *same = converted(from, t.inputs[i]->dtype);
-    if (same) tenon_tensor_release(t.inputs[i]), t.inputs[i] = same;
+    if (same) {
+      tenon_tensor_release(t.inputs[i]);
+      t.inputs[i] = same;
+    }
   }
   ran_t a, b;
-  memset(&a, 0, sizeof a), memset(&b, 0, sizeof b);
+  memset(&a, 0, sizeof a);
+  memset(&b, 0, sizeof b);
   if (t.is_taken) run_plainly(&t, &b);
   if (t.is_taken && b.status == TENON_OK) run_plainly(narrow, &a);
-  for (uint32_t r = 0; r < op->output_count && t.is_taken && a.status == TENON_OK && b.status == TENON_OK; r++)
-    if (a.outputs[r] && b.outputs[r] && a.outputs[r]->dtype.code < 200 && a.outputs[r]->dtype.bits >= 8 &&
-        !a.outputs[r]->detail && !b.outputs[r]->detail)
-      compare_result(narrow, op->schema.outputs[r].name, a.outputs[r], b.outputs[r], narrow->plan.variables[variable]);
-  ran_free(&a), ran_free(&b);
+  for (uint32_t r = 0;
+       r < op->output_count && t.is_taken && a.status == TENON_OK && b.status == TENON_OK; r++)
+    if (a.outputs[r] && b.outputs[r] && a.outputs[r]->dtype.code < 200 &&
+        a.outputs[r]->dtype.bits >= 8 && !a.outputs[r]->detail && !b.outputs[r]->detail)
+      compare_result(narrow, op->schema.outputs[r].name, a.outputs[r], b.outputs[r],
+                     narrow->plan.variables[variable]);
+  ran_free(&a);
+  ran_free(&b);
   trial_free(&t);
 }
 
@@ -132,12 +163,14 @@ static void agree(const subject_t *subject) {
 }
 
 static const char *lacks_results(const subject_t *s) {
-  if (!subject_is_pure(s) || s->op->traits & TENON_RANDOM) return "its results are not those of its arguments alone";
+  if (!subject_is_pure(s) || s->op->traits & TENON_RANDOM)
+    return "its results are not those of its arguments alone";
   return subject_runs_code(s) ? NULL : "a view runs no code";
 }
 
 const check_t checks_types[] = {
     {"types.each", "Each dtype that TYPES allow is computed.", NULL, NULL, each},
-    {"types.agree", "Each dtype gives what the widest gives, but for rounding, and results of the same shape.",
+    {"types.agree",
+     "Each dtype gives what the widest gives, but for rounding, and results of the same shape.",
      "shapes.infer", lacks_results, agree},
     {NULL, NULL, NULL, NULL, NULL}};

@@ -1,49 +1,62 @@
-/* Copies of descriptors whose functions are ours; see probe.h.  Which of its functions is called a library's function cannot tell: so there
- * is a function of ours for each of its. */
+/* Copies of descriptors whose functions are ours; see probe.h.  Which of its functions is called a
+ * library's function cannot tell: so there is a function of ours for each of its. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "probe.h"
 
-/* ---- pools ---------------------------------------------------------------------------------------------------------------- */
+/* pools */
 
-/* Functions by the octal number in their name: 4,096 of kernels and loops, 512 of what operators have once. */
+/* Functions by the octal number in their name: 4,096 of kernels and loops, 512 of what operators
+ * have once. */
 #define EIGHT(F, p) F(p##0) F(p##1) F(p##2) F(p##3) F(p##4) F(p##5) F(p##6) F(p##7)
-#define EIGHT_2(F, p)                                                                                                  \
-  EIGHT(F, p##0)                                                                                                       \
-  EIGHT(F, p##1) EIGHT(F, p##2) EIGHT(F, p##3) EIGHT(F, p##4) EIGHT(F, p##5) EIGHT(F, p##6) EIGHT(F, p##7)
-#define EIGHT_3(F, p)                                                                                                  \
-  EIGHT_2(F, p##0)                                                                                                     \
-  EIGHT_2(F, p##1) EIGHT_2(F, p##2) EIGHT_2(F, p##3) EIGHT_2(F, p##4) EIGHT_2(F, p##5) EIGHT_2(F, p##6) EIGHT_2(F, p##7)
-#define EIGHT_4(F, p)                                                                                                  \
-  EIGHT_3(F, p##0)                                                                                                     \
-  EIGHT_3(F, p##1) EIGHT_3(F, p##2) EIGHT_3(F, p##3) EIGHT_3(F, p##4) EIGHT_3(F, p##5) EIGHT_3(F, p##6) EIGHT_3(F, p##7)
+#define EIGHT_2(F, p)                                                                              \
+  EIGHT(F, p##0)                                                                                   \
+  EIGHT(F, p##1)                                                                                   \
+  EIGHT(F, p##2) EIGHT(F, p##3) EIGHT(F, p##4) EIGHT(F, p##5) EIGHT(F, p##6) EIGHT(F, p##7)
+#define EIGHT_3(F, p)                                                                              \
+  EIGHT_2(F, p##0)                                                                                 \
+  EIGHT_2(F, p##1)                                                                                 \
+  EIGHT_2(F, p##2)                                                                                 \
+  EIGHT_2(F, p##3) EIGHT_2(F, p##4) EIGHT_2(F, p##5) EIGHT_2(F, p##6) EIGHT_2(F, p##7)
+#define EIGHT_4(F, p)                                                                              \
+  EIGHT_3(F, p##0)                                                                                 \
+  EIGHT_3(F, p##1)                                                                                 \
+  EIGHT_3(F, p##2)                                                                                 \
+  EIGHT_3(F, p##3) EIGHT_3(F, p##4) EIGHT_3(F, p##5) EIGHT_3(F, p##6) EIGHT_3(F, p##7)
 #define FEW(F) EIGHT_3(F, 0)
 #define MANY(F) EIGHT_4(F, 0)
-enum { FEW_COUNT = 512, MANY_COUNT = 4096 };
+enum {
+  FEW_COUNT = 512,
+  MANY_COUNT = 4096,
+};
 
-#define POOL(name, count, LIST, result, type, parameter)                                                               \
-  static type name##_own[count];                                                                                       \
-  static uint32_t name##_used;                                                                                         \
-  LIST(POOL_##name)                                                                                                    \
+#define POOL(name, count, LIST, result, type, parameter)                                           \
+  static type name##_own[count];                                                                   \
+  static uint32_t name##_used;                                                                     \
+  LIST(POOL_##name)                                                                                \
   static type const name##_pool[count] = {LIST(POOL_NAME_##name)};
-#define POOL_run(n)                                                                                                    \
+#define POOL_run(n)                                                                                \
   static tenon_status_t run_##n(tenon_call_t *c) { return probe_run_around(run_own[n], c); }
 #define POOL_NAME_run(n) run_##n,
-#define POOL_loop(n)                                                                                                   \
-  static tenon_status_t loop_##n(const tenon_loop_t *c) { return probe_loop_around(loop_own[n], c); }
+#define POOL_loop(n)                                                                               \
+  static tenon_status_t loop_##n(const tenon_loop_t *c) {                                          \
+    return probe_loop_around(loop_own[n], c);                                                      \
+  }
 #define POOL_NAME_loop(n) loop_##n,
-#define POOL_stub(n)                                                                                                   \
-  static tenon_status_t stub_##n(const tenon_iterator_t *c) { return probe_stub_around(stub_own[n], c); }
+#define POOL_stub(n)                                                                               \
+  static tenon_status_t stub_##n(const tenon_iterator_t *c) {                                      \
+    return probe_stub_around(stub_own[n], c);                                                      \
+  }
 #define POOL_NAME_stub(n) stub_##n,
-#define POOL_infer(n)                                                                                                  \
+#define POOL_infer(n)                                                                              \
   static tenon_status_t infer_##n(tenon_infer_t *c) { return probe_infer_around(infer_own[n], c); }
 #define POOL_NAME_infer(n) infer_##n,
-#define POOL_node(n)                                                                                                   \
+#define POOL_node(n)                                                                               \
   static tenon_status_t node_##n(tenon_node_t *c) { return probe_node_around(node_own[n], c); }
 #define POOL_NAME_node(n) node_##n,
-#define POOL_destroy(n)                                                                                                \
+#define POOL_destroy(n)                                                                            \
   static void destroy_##n(void *c) { probe_destroy_around(destroy_own[n], c); }
 #define POOL_NAME_destroy(n) destroy_##n,
 /* clang-format off */
@@ -56,25 +69,32 @@ POOL(destroy, FEW_COUNT, FEW, void, tenon_free_fn, void *)
 /* clang-format on */
 
 /* A function of the pool for `own`; `own` itself when none is left. */
-#define TAKE(name, count, own)                                                                                         \
-  (name##_used == (count)                                                                                              \
-       ? (own)                                                                                                         \
-       : (name##_own[name##_used] = (__typeof__(name##_own[0]))(own), (tenon_any_fn)name##_pool[name##_used++]))
+#define TAKE(name, count, own)                                                                     \
+  (name##_used == (count) ? (own)                                                                  \
+                          : (name##_own[name##_used] = (__typeof__(name##_own[0]))(own),           \
+                             (tenon_any_fn)name##_pool[name##_used++]))
 
 static tenon_any_fn wrap(uint32_t tag, tenon_any_fn own) {
   if (!own || own == (tenon_any_fn)tenon_fallback_cpu) return own;
   switch (tag & ~TENON_MUST) {
   case TENON_TAG_KERNEL:
   case TENON_TAG_COMPOSITE:
-  case TENON_TAG_SOURCE: return TAKE(run, MANY_COUNT, own);
+  case TENON_TAG_SOURCE:
+    return TAKE(run, MANY_COUNT, own);
   case TENON_TAG_LOOP:
-  case TENON_TAG_ROW: return TAKE(loop, MANY_COUNT, own);
-  case TENON_TAG_STUB: return TAKE(stub, FEW_COUNT, own);
-  case TENON_TAG_INFER: return TAKE(infer, FEW_COUNT, own);
+  case TENON_TAG_ROW:
+    return TAKE(loop, MANY_COUNT, own);
+  case TENON_TAG_STUB:
+    return TAKE(stub, FEW_COUNT, own);
+  case TENON_TAG_INFER:
+    return TAKE(infer, FEW_COUNT, own);
   case TENON_TAG_CREATE:
-  case TENON_TAG_PREPARE: return TAKE(node, FEW_COUNT, own);
-  case TENON_TAG_DESTROY: return TAKE(destroy, FEW_COUNT, own);
-  default: return own;
+  case TENON_TAG_PREPARE:
+    return TAKE(node, FEW_COUNT, own);
+  case TENON_TAG_DESTROY:
+    return TAKE(destroy, FEW_COUNT, own);
+  default:
+    return own;
   }
 }
 
@@ -86,11 +106,12 @@ tenon_any_fn probe_original(tenon_any_fn ours) {
   return ours;
 }
 
-/* ---- descriptors ---------------------------------------------------------------------------------------------------------- */
+/* descriptors */
 
 typedef struct items_t {
   tenon_item_t *items;
-  size_t count, capacity;
+  size_t count;
+  size_t capacity;
 } items_t;
 
 static void add(items_t *list, tenon_item_t item) {
@@ -104,8 +125,11 @@ static void add(items_t *list, tenon_item_t item) {
 
 /* "ns::add.out(Tensor x)" of the reference: its name with an ending. */
 static const char *twin_schema(const char *schema) {
-  size_t head = strcspn(schema, "("), name = head, size = strlen(schema) + 16;
-  while (name && (schema[name - 1] == ' ' || schema[name - 1] == '\n' || schema[name - 1] == '\t')) name--;
+  size_t head = strcspn(schema, "(");
+  size_t name = head;
+  size_t size = strlen(schema) + 16;
+  while (name && (schema[name - 1] == ' ' || schema[name - 1] == '\n' || schema[name - 1] == '\t'))
+    name--;
   char *made = malloc(size);
   if (!made) abort();
   snprintf(made, size, "%.*s_reference%s", (int)name, schema, schema + head);
@@ -121,7 +145,9 @@ static void add_twin(items_t *list, const tenon_item_t *items, const tenon_item_
   for (const tenon_item_t *i = items; i < end; i++) {
     tenon_item_t copy = *i;
     switch (i->tag & ~TENON_MUST) {
-    case TENON_TAG_OP: copy.text = twin_schema(i->text); break;
+    case TENON_TAG_OP:
+      copy.text = twin_schema(i->text);
+      break;
     case TENON_TAG_TYPES:
     case TENON_TAG_SHAPES:
     case TENON_TAG_WHERE:
@@ -130,8 +156,10 @@ static void add_twin(items_t *list, const tenon_item_t *items, const tenon_item_
     case TENON_TAG_CREATE:
     case TENON_TAG_DESTROY:
     case TENON_TAG_USES:
-    case TENON_TAG_VERSION: break;
-    default: continue;
+    case TENON_TAG_VERSION:
+      break;
+    default:
+      continue;
     }
     add(list, copy);
   }
@@ -139,20 +167,27 @@ static void add_twin(items_t *list, const tenon_item_t *items, const tenon_item_
 }
 
 static const tenon_item_t *copy_items(const tenon_item_t *items) {
-  items_t list = {NULL, 0, 0}, twins = {NULL, 0, 0};
+  items_t list = {NULL, 0, 0};
+  items_t twins = {NULL, 0, 0};
   const tenon_item_t *begun = NULL;
   for (const tenon_item_t *i = items;; i++) {
     uint32_t tag = i->tag & ~TENON_MUST;
-    if (begun && (tag == TENON_TAG_OP || tag == TENON_TAG_EXTEND || tag == TENON_TAG_GROUP || tag == TENON_TAG_END))
-      add_twin(&twins, begun, i), begun = NULL;
+    if (begun && (tag == TENON_TAG_OP || tag == TENON_TAG_EXTEND || tag == TENON_TAG_GROUP ||
+                  tag == TENON_TAG_END)) {
+      add_twin(&twins, begun, i);
+      begun = NULL;
+    }
     if (tag == TENON_TAG_END) break;
     if (tag == TENON_TAG_OP && i->text) begun = i;
     tenon_item_t copy = *i;
-    if (tag == TENON_TAG_GROUP && i->text) copy.text = copy_items(i->text);
-    else copy.function = wrap(i->tag, i->function);
+    if (tag == TENON_TAG_GROUP && i->text)
+      copy.text = copy_items(i->text);
+    else
+      copy.function = wrap(i->tag, i->function);
     add(&list, copy);
   }
-  for (size_t k = 0; k < twins.count; k++) add(&list, twins.items[k]);
+  for (size_t k = 0; k < twins.count; k++)
+    add(&list, twins.items[k]);
   add(&list, (tenon_item_t){TENON_TAG_END, 0, 0, NULL, NULL});
   free(twins.items);
   return list.items;

@@ -1,4 +1,5 @@
-/* writes: memory around arguments, results that are left as they were, and results that depend on what was there. */
+/* writes: memory around arguments, results that are left as they were, and results that depend on
+ * what was there. */
 #include <string.h>
 
 #include "run.h"
@@ -10,7 +11,10 @@ static void outside(const subject_t *subject) {
     run_way(t, &(way_t){.gives = true, .place = AT_HEAD, .poison = 0x55}, &ran);
     ran_free(&ran);
     if (has_findings()) break;
-    run_way(t, &(way_t){.gives = true, .place = AT_TAIL, .poison = 0x55, .crash_id = "strides.unaligned"}, &ran);
+    run_way(
+        t,
+        &(way_t){.gives = true, .place = AT_TAIL, .poison = 0x55, .crash_id = "strides.unaligned"},
+        &ran);
     ran_free(&ran);
   }
 }
@@ -48,48 +52,66 @@ static void outside_large(const subject_t *subject) {
   }
 }
 
-/* ---- what was in results before ------------------------------------------------------------------------------------------ */
+/* what was in results before */
 
 typedef struct bytes_t {
-  int64_t unwritten, differ, count, first_unwritten, first_differs;
+  int64_t unwritten;
+  int64_t differ;
+  int64_t count;
+  int64_t first_unwritten;
+  int64_t first_differs;
 } bytes_t;
 
-/* Elements that hold the one pattern after the one call and the other after the other, and those that differ in another way. */
-static bytes_t compare_bytes(const tenon_tensor_t *a, const tenon_tensor_t *b, uint8_t x, uint8_t y) {
+/* Elements that hold the one pattern after the one call and the other after the other, and those
+ * that differ in another way. */
+static bytes_t compare_bytes(const tenon_tensor_t *a, const tenon_tensor_t *b, uint8_t x,
+                             uint8_t y) {
   size_t size = a->dtype.bits / 8u;
   bytes_t found = {0, 0, tenon_count(a), -1, -1};
   for (int64_t i = 0; i < found.count && size; i++) {
-    const uint8_t *p = (const uint8_t *)a->data + (size_t)i * size, *q = (const uint8_t *)b->data + (size_t)i * size;
-    bool all_x = true, all_y = true;
-    for (size_t k = 0; k < size; k++) all_x &= p[k] == x, all_y &= q[k] == y;
+    const uint8_t *p = (const uint8_t *)a->data + (size_t)i * size;
+    const uint8_t *q = (const uint8_t *)b->data + (size_t)i * size;
+    bool all_x = true;
+    bool all_y = true;
+    for (size_t k = 0; k < size; k++) {
+      all_x &= p[k] == x;
+      all_y &= q[k] == y;
+    }
     if (all_x && all_y) {
       if (!found.unwritten++) found.first_unwritten = i;
-    } else if (memcmp(p, q, size) != 0 && !found.differ++) found.first_differs = i;
+    } else if (memcmp(p, q, size) != 0 && !found.differ++)
+      found.first_differs = i;
   }
   return found;
 }
 
 static void compare_poisons(const trial_t *t, const ran_t *a, const ran_t *b) {
   for (uint32_t o = 0; o < t->op->output_count; o++) {
-    const tenon_tensor_t *p = a->outputs[o], *q = b->outputs[o];
+    const tenon_tensor_t *p = a->outputs[o];
+    const tenon_tensor_t *q = b->outputs[o];
     const char *name = t->op->schema.outputs[o].name;
-    if (!(a->outputs_given & b->outputs_given) >> o || !p || !q || p->ndim != q->ndim || !(a->outputs_given >> o & 1))
+    if (!(a->outputs_given & b->outputs_given) >> o || !p || !q || p->ndim != q->ndim ||
+        !(a->outputs_given >> o & 1))
       continue;
     bytes_t found = compare_bytes(p, q, 0x55, 0xAA);
-    bool is_half = found.unwritten * 2 == found.count && found.count > 2 && found.first_unwritten * 2 == found.count;
+    bool is_half = found.unwritten * 2 == found.count && found.count > 2 &&
+                   found.first_unwritten * 2 == found.count;
     if (found.unwritten)
       finding(t, is_half ? "types.infer" : NULL,
-              is_half ? "elements are of the dtype that infer states" : "every element of a result is written",
+              is_half ? "elements are of the dtype that infer states"
+                      : "every element of a result is written",
               is_half ? "compare the kernel's type with the dtype of the result"
                       : "look which elements the loop leaves out",
-              "result %s: %lld of %lld elements stay as they were, the first of them number %lld", name,
-              (long long)found.unwritten, (long long)found.count, (long long)found.first_unwritten);
+              "result %s: %lld of %lld elements stay as they were, the first of them number %lld",
+              name, (long long)found.unwritten, (long long)found.count,
+              (long long)found.first_unwritten);
     else if (found.differ)
       finding(t, "read.output", "a result does not depend on what was in its memory before",
               "set results before you add to them",
-              "result %s: %lld of %lld elements differ after results were full of 0x55 and of 0xaa, the first of them "
-              "number %lld",
-              name, (long long)found.differ, (long long)found.count, (long long)found.first_differs);
+              "result %s: %lld of %lld elements differ after results were full of 0x55 and of "
+              "0xaa, the first of them number %lld",
+              name, (long long)found.differ, (long long)found.count,
+              (long long)found.first_differs);
   }
 }
 
@@ -100,19 +122,25 @@ static void unwritten(const subject_t *subject) {
     run_way(t, &(way_t){.gives = true, .poison = 0x55}, &a);
     run_way(t, &(way_t){.gives = true, .poison = 0x55}, &again);
     run_way(t, &(way_t){.gives = true, .poison = 0xAA}, &b);
-    bool same =
-        a.status == TENON_OK && b.status == TENON_OK && again.status == TENON_OK && !ran_differs(t, &a, &again, 0);
+    bool same = a.status == TENON_OK && b.status == TENON_OK && again.status == TENON_OK &&
+                !ran_differs(t, &a, &again, 0);
     if (same) compare_poisons(t, &a, &b);
     run_way(t, &(way_t){.gives = true, .poison = 0x55, .inside = 0x7F}, &c);
     const char *differs = same && c.status == TENON_OK ? ran_differs(t, &a, &c, 1) : NULL;
     if (differs)
-      finding(t, "workspace.contents", "results do not depend on what was in workspaces and temporaries",
+      finding(t, "workspace.contents",
+              "results do not depend on what was in workspaces and temporaries",
               "set them before you read them", "%s", differs);
-    ran_free(&a), ran_free(&again), ran_free(&b), ran_free(&c);
+    ran_free(&a);
+    ran_free(&again);
+    ran_free(&b);
+    ran_free(&c);
   }
 }
 
-static const char *lacks_code(const subject_t *s) { return subject_runs_code(s) ? NULL : "a view runs no code"; }
+static const char *lacks_code(const subject_t *s) {
+  return subject_runs_code(s) ? NULL : "a view runs no code";
+}
 static const char *lacks_purity(const subject_t *s) {
   return !subject_runs_code(s) ? "a view runs no code"
          : subject_is_pure(s)  ? NULL
@@ -120,13 +148,16 @@ static const char *lacks_purity(const subject_t *s) {
 }
 
 const check_t checks_writes[] = {
-    {"write.outside", "Nothing outside of arguments is read or written: pages around them cannot be touched.",
-     "read.beyond types.infer strides.unaligned workspace.over workspace.under workspace.temporary alias.inplace "
-     "alias.undeclared",
+    {"write.outside",
+     "Nothing outside of arguments is read or written: pages around them cannot be touched.",
+     "read.beyond types.infer strides.unaligned workspace.over workspace.under workspace.temporary "
+     "alias.inplace alias.undeclared",
      lacks_code, outside},
-    {"size.each", "The same of extents of 1, 17 and 131, and with the same results wherever arguments lie.",
+    {"size.each",
+     "The same of extents of 1, 17 and 131, and with the same results wherever arguments lie.",
      "strides.unaligned", lacks_code, outside_large},
     {"write.unwritten",
-     "Results are written as a whole, and do not depend on what was in their memory, or in the workspace.",
+     "Results are written as a whole, and do not depend on what was in their memory, or in the "
+     "workspace.",
      "read.output types.infer workspace.contents", lacks_purity, unwritten},
     {NULL, NULL, NULL, NULL, NULL}};

@@ -1,4 +1,5 @@
-/* Stands for a library that is there when others are linked, and gone (under its own name) when they are loaded. */
+/* Stands for a library that is there when others are linked, and gone (under its own name) when
+ * they are loaded. */
 #if defined(__GNUC__)
 __attribute__((visibility("default")))
 #endif

@@ -4,7 +4,8 @@
 static tenon_status_t doubles(const tenon_loop_t *loop) {
   const float *x = (const float *)loop->data[0];
   float *y = (float *)loop->data[1];
-  for (int64_t i = 0; i < loop->count; i++) y[i] = 2 * x[i];
+  for (int64_t i = 0; i < loop->count; i++)
+    y[i] = 2 * x[i];
   return TENON_OK;
 }
 

@@ -4,4 +4,5 @@
 TENON_EXPORT void begin(void);
 void begin(void) {}
 
-TENON_LIBRARY(init, "1.0.0", TENON_OP("op(Tensor x) -> Tensor", SAME, TENON_GRADIENT("x: none"), NOTHING))
+TENON_LIBRARY(init, "1.0.0",
+              TENON_OP("op(Tensor x) -> Tensor", SAME, TENON_GRADIENT("x: none"), NOTHING))

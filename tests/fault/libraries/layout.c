@@ -7,4 +7,5 @@ static const tenon_item_t items[] = {
   {TENON_TAG_END, 0, 0, 0, 0}
 };
 /* clang-format on */
-DESCRIPTOR((uint32_t)sizeof(tenon_descriptor_t), TENON_ABI, (TENON_LAYOUT & ~0xffu) | 72, 0, "layout", items)
+DESCRIPTOR((uint32_t)sizeof(tenon_descriptor_t), TENON_ABI, (TENON_LAYOUT & ~0xffu) | 72, 0,
+           "layout", items)

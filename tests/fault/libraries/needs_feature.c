@@ -7,4 +7,5 @@ static const tenon_item_t items[] = {
   {TENON_TAG_END, 0, 0, 0, 0}
 };
 /* clang-format on */
-DESCRIPTOR((uint32_t)sizeof(tenon_descriptor_t), TENON_ABI, TENON_LAYOUT, 1u << 3, "needs_feature", items)
+DESCRIPTOR((uint32_t)sizeof(tenon_descriptor_t), TENON_ABI, TENON_LAYOUT, 1u << 3, "needs_feature",
+           items)

@@ -5,4 +5,5 @@ extern int gone(void);
 TENON_EXPORT int call_gone(void);
 int call_gone(void) { return gone(); }
 
-TENON_LIBRARY(needs_gone, "1.0.0", TENON_OP("op(Tensor x) -> Tensor", SAME, TENON_GRADIENT("x: none"), NOTHING))
+TENON_LIBRARY(needs_gone, "1.0.0",
+              TENON_OP("op(Tensor x) -> Tensor", SAME, TENON_GRADIENT("x: none"), NOTHING))

@@ -1,4 +1,5 @@
-/* No fault: made with a header newer than this host, minor version 7, with more fields and an item nobody knows. */
+/* No fault: made with a header newer than this host, minor version 7, with more fields and an item
+ * nobody knows. */
 #include "planted.h"
 
 typedef struct newer_t {
@@ -13,6 +14,7 @@ static const tenon_item_t items[] = {
   {TENON_TAG_END, 0, 0, 0, 0}
 };
 /* clang-format on */
-static const newer_t descriptor = {{sizeof(newer_t), 0x10007u, TENON_LAYOUT, 0, "newer", "7.0.0", items}, {1, 2, 3, 4}};
+static const newer_t descriptor = {
+    {sizeof(newer_t), 0x10007u, TENON_LAYOUT, 0, "newer", "7.0.0", items}, {1, 2, 3, 4}};
 TENON_EXPORT const tenon_descriptor_t *tenon_library(void);
 const tenon_descriptor_t *tenon_library(void) { return &descriptor.known; }

@@ -1,20 +1,28 @@
-/* What planted libraries share: kernels that do nothing, and the pieces of a well-formed operator.  Each library beside
- * this file has exactly the fault that its first line names; tests/unit/loader says what the loader must answer. */
+/* What planted libraries share: kernels that do nothing, and the pieces of a well-formed operator.
+ * Each library beside this file has exactly the fault that its first line names; tests/unit/loader
+ * says what the loader must answer. */
 #ifndef PLANTED_H
 #define PLANTED_H
 
 #include <tenon/op.h>
 
-static inline tenon_status_t loop_nothing(const tenon_loop_t *loop) { return (void)loop, TENON_OK; }
-static inline tenon_status_t run_nothing(tenon_call_t *call) { return (void)call, TENON_OK; }
+static inline tenon_status_t loop_nothing(const tenon_loop_t *loop) {
+  (void)loop;
+  return TENON_OK;
+}
+static inline tenon_status_t run_nothing(tenon_call_t *call) {
+  (void)call;
+  return TENON_OK;
+}
 
 #define SAME TENON_TYPES("x: f32; out = x"), TENON_TRAITS(TENON_PURE | TENON_POINTWISE)
 #define NOTHING TENON_LOOP("f32 -> f32", loop_nothing)
 
 /* A descriptor with every field written out. */
-#define DESCRIPTOR(size, abi, layout, required, name, items)                                                           \
-  static const tenon_descriptor_t descriptor = {size, abi, layout, required, name, "1.0.0", items};                    \
-  TENON_EXPORT const tenon_descriptor_t *tenon_library(void);                                                          \
+#define DESCRIPTOR(size, abi, layout, required, name, items)                                       \
+  static const tenon_descriptor_t descriptor = {                                                   \
+      size, abi, layout, required, name, "1.0.0", items};                                          \
+  TENON_EXPORT const tenon_descriptor_t *tenon_library(void);                                      \
   const tenon_descriptor_t *tenon_library(void) { return &descriptor; }
 
 #endif

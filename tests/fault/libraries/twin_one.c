@@ -5,7 +5,8 @@ TENON_EXPORT float value(void);
 float value(void) { return 1; }
 
 static tenon_status_t fill(const tenon_loop_t *loop) {
-  for (int64_t i = 0; i < loop->count; i++) ((float *)loop->data[1])[i] = value();
+  for (int64_t i = 0; i < loop->count; i++)
+    ((float *)loop->data[1])[i] = value();
   return TENON_OK;
 }
 

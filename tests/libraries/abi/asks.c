@@ -10,5 +10,6 @@ static tenon_status_t value(tenon_call_t *call) {
 }
 
 TENON_LIBRARY(asks, "1.0.0",
-              TENON_OP("value(Tensor x) -> Tensor", TENON_TYPES("x: f64; out = x"), TENON_SHAPES("out = x"),
-                       TENON_GRADIENT("x: none"), TENON_KERNEL("cpu", value)))
+              TENON_OP("value(Tensor x) -> Tensor", TENON_TYPES("x: f64; out = x"),
+                       TENON_SHAPES("out = x"), TENON_GRADIENT("x: none"),
+                       TENON_KERNEL("cpu", value)))

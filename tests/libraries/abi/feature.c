@@ -4,7 +4,8 @@
 #define TENON_REQUIRED TENON_FEATURE_ECHO
 
 static tenon_status_t value(const tenon_loop_t *loop) {
-  for (int64_t i = 0; i < loop->count; i++) ((double *)loop->data[1])[i] = ((const double *)loop->data[0])[i];
+  for (int64_t i = 0; i < loop->count; i++)
+    ((double *)loop->data[1])[i] = ((const double *)loop->data[0])[i];
   return TENON_OK;
 }
 

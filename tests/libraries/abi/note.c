@@ -1,4 +1,5 @@
-/* Has an item of 1.2, of a tag that earlier hosts do not know: they skip it, and refuse it where MUST says that they may not. */
+/* Has an item of 1.2, of a tag that earlier hosts do not know: they skip it, and refuse it where
+ * MUST says that they may not. */
 #include <tenon/op.h>
 #ifndef MUST
 #define MUST 0
@@ -8,7 +9,8 @@
 #endif
 
 static tenon_status_t value(const tenon_loop_t *loop) {
-  for (int64_t i = 0; i < loop->count; i++) ((double *)loop->data[1])[i] = ((const double *)loop->data[0])[i];
+  for (int64_t i = 0; i < loop->count; i++)
+    ((double *)loop->data[1])[i] = ((const double *)loop->data[0])[i];
   return TENON_OK;
 }
 

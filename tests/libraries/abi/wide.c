@@ -1,9 +1,12 @@
-/* What a library may bring besides operators, by the other headers of 1.0: a device, a pass, a partitioner, a kernel from source. */
+/* What a library may bring besides operators, by the other headers of 1.0: a device, a pass, a
+ * partitioner, a kernel from source. */
 #ifndef TENON_ON_DEVICE
 #include <tenon/source.h>
 #endif
 
-TENON_SOURCE_3(triple, IN, double, x, OUT, double, y, VALUE, int64_t, n) { TENON_EACH(i, n) y[i] = x[i] * 3; }
+TENON_SOURCE_3(triple, IN, double, x, OUT, double, y, VALUE, int64_t, n) {
+  TENON_EACH(i, n) y[i] = x[i] * 3;
+}
 
 #ifndef TENON_ON_DEVICE
 #include <stdlib.h>
@@ -15,23 +18,33 @@ TENON_CODE(code, {"triple", triple})
 
 static tenon_status_t triple_run(tenon_call_t *call) {
   int64_t n = tenon_count(call->inputs[0]);
-  const tenon_kernel_argument_t arguments[] = {tenon_in(call->inputs[0]), tenon_out(call->outputs[0]), TENON_VALUE(n)};
+  const tenon_kernel_argument_t arguments[] = {tenon_in(call->inputs[0]),
+                                               tenon_out(call->outputs[0]), TENON_VALUE(n)};
   return tenon_each(call, &code, 0, n, arguments, 3);
 }
 
-/* ---- a device in host memory, with the functions that every one has -------------------------------------------------- */
+/* a device in host memory, with the functions that every one has */
 
 static tenon_status_t enumerate(tenon_device_context_t *context, int32_t *out_count) {
-  return (void)context, *out_count = 1, TENON_OK;
+  (void)context;
+  *out_count = 1;
+  return TENON_OK;
 }
 
-static tenon_status_t start(tenon_device_context_t *context) { return (void)context, TENON_OK; }
+static tenon_status_t start(tenon_device_context_t *context) {
+  (void)context;
+  return TENON_OK;
+}
 static void stop(tenon_device_context_t *context) { (void)context; }
 
 static tenon_status_t properties(tenon_on_t on, tenon_device_properties_t *out) {
   (void)on;
   out->features = TENON_DEVICE_ADDRESSES;
-  out->name = "memory", out->driver = "1", out->target = "none", out->memory = 1 << 20, out->alignment = 64;
+  out->name = "memory";
+  out->driver = "1";
+  out->target = "none";
+  out->memory = 1 << 20;
+  out->alignment = 64;
   return TENON_OK;
 }
 
@@ -40,15 +53,23 @@ static tenon_status_t allocate(tenon_on_t on, uint64_t bytes, void **out_handle)
   return *out_handle ? TENON_OK : tenon_fail(on, TENON_MEMORY, "box: no memory");
 }
 
-static void release(tenon_on_t on, void *handle) { (void)on, free(handle); }
+static void release(tenon_on_t on, void *handle) {
+  (void)on;
+  free(handle);
+}
 
 static tenon_status_t copy(tenon_on_t on, void *stream, const tenon_copy_t *c) {
-  (void)on, (void)stream;
-  memmove((char *)c->to.handle + c->to.offset, (const char *)c->from.handle + c->from.offset, (size_t)c->bytes);
+  (void)on;
+  (void)stream;
+  memmove((char *)c->to.handle + c->to.offset, (const char *)c->from.handle + c->from.offset,
+          (size_t)c->bytes);
   return TENON_OK;
 }
 
-static tenon_status_t synchronize(tenon_on_t on) { return (void)on, TENON_OK; }
+static tenon_status_t synchronize(tenon_on_t on) {
+  (void)on;
+  return TENON_OK;
+}
 
 static const tenon_device_table_t box = {.size = sizeof box,
                                          .abi = TENON_DEVICE_ABI,
@@ -69,12 +90,14 @@ static tenon_status_t on_box(tenon_call_t *call) { /* ten times, to be told from
   return TENON_OK;
 }
 
-/* ---- a pass that copies, and a partitioner that takes nothing --------------------------------------------------------- */
+/* a pass that copies, and a partitioner that takes nothing */
 
-static tenon_status_t rebuild(tenon_pass_call_t *call, tenon_builder_t *builder, tenon_graph_t **out_graph) {
+static tenon_status_t rebuild(tenon_pass_call_t *call, tenon_builder_t *builder,
+                              tenon_graph_t **out_graph) {
   const tenon_graphs_t *g = call->graphs;
   tenon_edge_t edges[64];
-  if (g->edge_count(call->graph) > 64) return tenon_fail(call, TENON_RANGE, "too large for this pass");
+  if (g->edge_count(call->graph) > 64)
+    return tenon_fail(call, TENON_RANGE, "too large for this pass");
   TENON_TRY(g->builder_copy_inputs(builder, call->graph, edges));
   for (int32_t i = 0; i < g->node_count(call->graph); i++)
     TENON_TRY(g->builder_copy_node(builder, call->graph, i, edges));
@@ -90,13 +113,21 @@ static tenon_status_t same(tenon_pass_call_t *call, tenon_graph_t **out_graph) {
   return status;
 }
 
-static const tenon_pass_t same_pass = {.size = sizeof same_pass, .abi = TENON_GRAPH_ABI, .name = "same", .run = same};
+static const tenon_pass_t same_pass = {
+    .size = sizeof same_pass, .abi = TENON_GRAPH_ABI, .name = "same", .run = same};
 
-static tenon_status_t none(tenon_cut_t *cut, int32_t *ids) { return (void)cut, (void)ids, TENON_OK; }
+static tenon_status_t none(tenon_cut_t *cut, int32_t *ids) {
+  (void)cut;
+  (void)ids;
+  return TENON_OK;
+}
 
-static tenon_status_t whole(tenon_call_t *call) { return tenon_fail(call, TENON_INTERNAL, "nothing was cut"); }
+static tenon_status_t whole(tenon_call_t *call) {
+  return tenon_fail(call, TENON_INTERNAL, "nothing was cut");
+}
 
-static const tenon_strategy_t strategy = {.size = sizeof strategy, .name = "none", .op = "whole", .supported = none};
+static const tenon_strategy_t strategy = {
+    .size = sizeof strategy, .name = "none", .op = "whole", .supported = none};
 static const tenon_strategy_t *const strategies[] = {&strategy, NULL};
 static const tenon_partitioner_t cutter = {
     .size = sizeof cutter, .abi = TENON_GRAPH_ABI, .name = "cutter", .strategies = strategies};

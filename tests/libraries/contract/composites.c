@@ -1,4 +1,5 @@
-/* Operators of the library `contract` that are made of others: temporaries, invoke, views, assign, optional parts. */
+/* Operators of the library `contract` that are made of others: temporaries, invoke, views, assign,
+ * optional parts. */
 #include "contract.h"
 
 static tenon_tensor_t *scalar(tenon_call_t *call, float value) {
@@ -7,18 +8,28 @@ static tenon_tensor_t *scalar(tenon_call_t *call, float value) {
   return t;
 }
 
-static tenon_status_t two(tenon_call_t *call, int use, tenon_tensor_t *a, tenon_tensor_t *b, tenon_tensor_t **out) {
+static tenon_status_t two(tenon_call_t *call, int use, tenon_tensor_t *a, tenon_tensor_t *b,
+                          tenon_tensor_t **out) {
   tenon_tensor_t *inputs[2];
-  inputs[0] = a, inputs[1] = b;
+  inputs[0] = a;
+  inputs[1] = b;
   *out = NULL;
   return call->host->invoke(call, call->uses[use], NULL, inputs, out);
 }
 
-enum { MEAN, SUB, MUL, ADD, SQRT, DIV }; /* as TENON_USES below has them */
+enum {
+  MEAN,
+  SUB,
+  MUL,
+  ADD,
+  SQRT,
+  DIV,
+}; /* as TENON_USES below has them */
 
 static tenon_status_t layer_norm_run(tenon_call_t *call) {
   int64_t one = 1;
-  tenon_tensor_t *axes = call->host->temporary(call, tenon_dtype(TENON_I64), 1, &one), *epsilon, *mean, *d, *s, *out;
+  tenon_tensor_t *axes = call->host->temporary(call, tenon_dtype(TENON_I64), 1, &one);
+  tenon_tensor_t *epsilon, *mean, *d, *s, *out;
   if (!axes || !(epsilon = scalar(call, (float)call->attrs[0].as.f))) return TENON_MEMORY;
   *(int64_t *)axes->data = -1;
   TENON_TRY(two(call, MEAN, call->inputs[0], axes, &mean));
@@ -48,8 +59,12 @@ static tenon_status_t swapped_run(tenon_call_t *call) { /* a view of its input, 
   const tenon_tensor_t *x = call->inputs[0];
   int64_t shape[2], strides[2];
   tenon_tensor_t *view;
-  if (x->ndim != 2) return tenon_fail(call, TENON_INVALID, "x has rank %d: expected 2", (int)x->ndim);
-  shape[0] = x->shape[1], shape[1] = x->shape[0], strides[0] = x->strides[1], strides[1] = x->strides[0];
+  if (x->ndim != 2)
+    return tenon_fail(call, TENON_INVALID, "x has rank %d: expected 2", (int)x->ndim);
+  shape[0] = x->shape[1];
+  shape[1] = x->shape[0];
+  strides[0] = x->strides[1];
+  strides[1] = x->strides[0];
   if (!(view = call->host->view(call, x, 0, 2, shape, strides))) return TENON_MEMORY;
   return call->host->assign(call, 0, view);
 }
@@ -57,11 +72,14 @@ static tenon_status_t swapped_run(tenon_call_t *call) { /* a view of its input, 
 static tenon_status_t
 total_run(tenon_call_t *call) { /* a view operator on its input, then a sum; the result is a slot */
   int64_t one = 1;
-  tenon_tensor_t *shape = call->host->temporary(call, tenon_dtype(TENON_I64), 1, &one), *flat, *out, *inputs[2];
+  tenon_tensor_t *shape = call->host->temporary(call, tenon_dtype(TENON_I64), 1, &one);
+  tenon_tensor_t *flat, *out, *inputs[2];
   if (!shape) return TENON_MEMORY;
   *(int64_t *)shape->data = -1;
   TENON_TRY(two(call, 0, call->inputs[0], shape, &flat));
-  inputs[0] = flat, inputs[1] = NULL, out = NULL;
+  inputs[0] = flat;
+  inputs[1] = NULL;
+  out = NULL;
   TENON_TRY(call->host->invoke(call, call->uses[1], NULL, inputs, &out));
   return call->host->assign(call, 0, out);
 }
@@ -74,7 +92,8 @@ static tenon_status_t wrong_run(tenon_call_t *call) { /* assigns what its contra
   return call->host->assign(call, 0, t);
 }
 
-static tenon_status_t deep_run(tenon_call_t *call) { /* what a part says arrives here, and goes on */
+static tenon_status_t
+deep_run(tenon_call_t *call) { /* what a part says arrives here, and goes on */
   tenon_value_t above = {TENON_KIND_FLOAT, 0, {0}};
   tenon_tensor_t *out = NULL;
   above.as.f = 1.5;
@@ -88,10 +107,12 @@ static tenon_status_t deep_run(tenon_call_t *call) { /* what a part says arrives
   return call->host->assign(call, 0, out);
 }
 
-static tenon_status_t pick_run(tenon_call_t *call) { /* some results of a part are given, others it makes */
+static tenon_status_t
+pick_run(tenon_call_t *call) { /* some results of a part are given, others it makes */
   tenon_tensor_t *outputs[2];
   tenon_value_t k = {TENON_KIND_INT, 0, {1}};
-  outputs[0] = call->outputs[0], outputs[1] = NULL;
+  outputs[0] = call->outputs[0];
+  outputs[1] = NULL;
   TENON_TRY(call->host->invoke(call, call->uses[0], &k, call->inputs, outputs));
   if (!outputs[1]) return tenon_fail(call, TENON_INTERNAL, "invoke left a result out");
   return call->outputs[1] ? call->host->assign(call, 1, outputs[1]) : TENON_OK;
@@ -101,7 +122,8 @@ static tenon_status_t apply_run(tenon_call_t *call) { /* a graph on x, as often 
   tenon_tensor_t *x = call->inputs[0];
   for (int64_t i = 0; i < call->attrs[1].as.i; i++) {
     tenon_tensor_t *inputs[1], *outputs[1];
-    inputs[0] = x, outputs[0] = NULL;
+    inputs[0] = x;
+    outputs[0] = NULL;
     TENON_TRY(call->host->evaluate(call, call->attrs[0].as.graph, 1, inputs, 1, outputs));
     x = outputs[0];
   }

@@ -1,6 +1,6 @@
-/* The library `contract`: one operator for each part of tenon/op.h.  Built twice from the same files, as a library that
- * is loaded and, with TENON_STATIC, linked into tests.  This file has the list and what belongs to the library as a
- * whole. */
+/* The library `contract`: one operator for each part of tenon/op.h.  Built twice from the same
+ * files, as a library that is loaded and, with TENON_STATIC, linked into tests.  This file has the
+ * list and what belongs to the library as a whole. */
 #include "contract.h"
 
 static int64_t census[CENSUS_COUNT];
@@ -9,7 +9,8 @@ static int opened;
 void contract_count(int what) { __atomic_fetch_add(&census[what], 1, __ATOMIC_RELAXED); }
 
 static tenon_status_t open_library(tenon_node_t *node) {
-  if (node->op || node->attrs) return tenon_fail(node, TENON_INTERNAL, "open is not about an operator");
+  if (node->op || node->attrs)
+    return tenon_fail(node, TENON_INTERNAL, "open is not about an operator");
   contract_count(CENSUS_OPENED);
   node->state = &opened;
   opened = 1;
@@ -20,7 +21,8 @@ static void close_library(void *state) { *(int *)state = 0; }
 
 static tenon_status_t census_run(tenon_call_t *call) {
   int64_t *out = (int64_t *)call->outputs[0]->data;
-  for (int i = 0; i < CENSUS_COUNT; i++) out[i] = __atomic_load_n(&census[i], __ATOMIC_RELAXED);
+  for (int i = 0; i < CENSUS_COUNT; i++)
+    out[i] = __atomic_load_n(&census[i], __ATOMIC_RELAXED);
   return opened ? TENON_OK : tenon_fail(call, TENON_PRECONDITION, "the library was not opened");
 }
 

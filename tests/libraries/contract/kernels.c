@@ -1,22 +1,24 @@
-/* Operators of the library `contract` whose kernels come from elsewhere or suit one machine: instruction sets,
- * assembly, a closed library, threads. */
+/* Operators of the library `contract` whose kernels come from elsewhere or suit one machine:
+ * instruction sets, assembly, a closed library, threads. */
 #include "contract.h"
 
-/* ---- instruction sets: each form says which one it is ---------------------------------------------------------------
- */
+/* ---- instruction sets: each form says which one it is
+ * --------------------------------------------------------------- */
 
-#define LEVEL(name, level, attribute)                                                                                  \
-  attribute static tenon_status_t level_##name(tenon_call_t *call) {                                                   \
-    const float *x = (const float *)call->inputs[0]->data;                                                             \
-    float sum = 0;                                                                                                     \
-    for (int64_t i = 0, n = tenon_count(call->inputs[0]); i < n; i++) sum += x[i] * x[i];                              \
-    ((float *)call->outputs[0]->data)[0] = level, ((float *)call->outputs[0]->data)[1] = sum;                          \
-    return TENON_OK;                                                                                                   \
-  }                                                                                                                    \
-  attribute static tenon_status_t each_##name(const tenon_loop_t *loop) {                                              \
-    for (int64_t i = 0; i < loop->count; i++)                                                                          \
-      ((float *)loop->data[1])[i] = 10 * ((const float *)loop->data[0])[i] + level;                                    \
-    return TENON_OK;                                                                                                   \
+#define LEVEL(name, level, attribute)                                                              \
+  attribute static tenon_status_t level_##name(tenon_call_t *call) {                               \
+    const float *x = (const float *)call->inputs[0]->data;                                         \
+    float sum = 0;                                                                                 \
+    for (int64_t i = 0, n = tenon_count(call->inputs[0]); i < n; i++)                              \
+      sum += x[i] * x[i];                                                                          \
+    ((float *)call->outputs[0]->data)[0] = level;                                                  \
+    ((float *)call->outputs[0]->data)[1] = sum;                                                    \
+    return TENON_OK;                                                                               \
+  }                                                                                                \
+  attribute static tenon_status_t each_##name(const tenon_loop_t *loop) {                          \
+    for (int64_t i = 0; i < loop->count; i++)                                                      \
+      ((float *)loop->data[1])[i] = 10 * ((const float *)loop->data[0])[i] + level;                \
+    return TENON_OK;                                                                               \
   }
 LEVEL(plain, 0, )
 #if defined(__x86_64__)
@@ -27,7 +29,7 @@ LEVEL(avx512, 2, __attribute__((target("avx512f,avx512bw,avx512cd,avx512dq,avx51
 #define X86(...)
 #endif
 
-/* ---- assembly: negate.S ------------------------------------------------------------------------------------------ */
+/* assembly: negate.S */
 
 #if defined(__x86_64__) && defined(__ELF__)
 tenon_status_t contract_negate(const tenon_loop_t *loop);
@@ -36,23 +38,25 @@ tenon_status_t contract_negate(const tenon_loop_t *loop);
 #define ASSEMBLY(...)
 #endif
 
-/* ---- a closed library: zlib, of which we have the file and know one function ------------------------------------- */
+/* a closed library: zlib, of which we have the file and know one function */
 
 unsigned long crc32(unsigned long crc, const unsigned char *data, unsigned int size);
 
 static tenon_status_t checksum_run(tenon_call_t *call) {
   const tenon_tensor_t *x = call->inputs[0];
   uint64_t bytes = (uint64_t)tenon_count(x) * x->dtype.bits / 8;
-  if (bytes > UINT32_MAX) return tenon_fail(call, TENON_RANGE, "%llu bytes are too many", (unsigned long long)bytes);
+  if (bytes > UINT32_MAX)
+    return tenon_fail(call, TENON_RANGE, "%llu bytes are too many", (unsigned long long)bytes);
   *(uint32_t *)call->outputs[0]->data =
       (uint32_t)crc32(crc32(0, 0, 0), (const unsigned char *)x->data, (unsigned int)bytes);
   return TENON_OK;
 }
-/* ---- threads ---------------------------------------------------------------------------------------------------- */
+/* threads */
 
 typedef struct tally_t {
   const int64_t *x;
-  int64_t sum, parts;
+  int64_t sum;
+  int64_t parts;
 } tally_t;
 
 static tenon_status_t tally_part(tenon_call_t *call, void *argument, int64_t begin, int64_t end) {
@@ -77,7 +81,8 @@ static tenon_status_t tally_run(tenon_call_t *call) {
   call->host->zone(call, "tally");
   TENON_TRY(call->host->parallel(call, tenon_count(call->inputs[0]), 4, tally_part, &tally));
   call->host->zone(call, 0);
-  ((int64_t *)call->outputs[0]->data)[0] = tally.sum, ((int64_t *)call->outputs[0]->data)[1] = tally.parts;
+  ((int64_t *)call->outputs[0]->data)[0] = tally.sum;
+  ((int64_t *)call->outputs[0]->data)[1] = tally.parts;
   return TENON_OK;
 }
 

@@ -1,4 +1,5 @@
-/* Operators of the library `contract` that tell how tensors reach them: strides, quantisation, scalars. */
+/* Operators of the library `contract` that tell how tensors reach them: strides, quantisation,
+ * scalars. */
 #include "contract.h"
 
 static tenon_status_t strides_infer(tenon_infer_t *infer) {
@@ -9,22 +10,32 @@ static tenon_status_t strides_infer(tenon_infer_t *infer) {
 
 static tenon_status_t strides_run(tenon_call_t *call) {
   const tenon_tensor_t *x = call->inputs[0];
-  for (int32_t d = 0; d < x->ndim; d++) ((int64_t *)call->outputs[0]->data)[d] = x->strides[d];
+  for (int32_t d = 0; d < x->ndim; d++)
+    ((int64_t *)call->outputs[0]->data)[d] = x->strides[d];
   return TENON_OK;
 }
 
-static float element(const tenon_tensor_t *x, int64_t index) { /* row-major, any strides; u8 or f32 */
+static float element(const tenon_tensor_t *x,
+                     int64_t index) { /* row-major, any strides; u8 or f32 */
   int64_t at = 0;
-  for (int32_t d = x->ndim - 1; d >= 0; d--) at += index % x->shape[d] * x->strides[d], index /= x->shape[d];
-  return contract_is(x, TENON_U8) ? (float)((const uint8_t *)x->data)[at] : ((const float *)x->data)[at];
+  for (int32_t d = x->ndim - 1; d >= 0; d--) {
+    at += index % x->shape[d] * x->strides[d];
+    index /= x->shape[d];
+  }
+  return contract_is(x, TENON_U8) ? (float)((const uint8_t *)x->data)[at]
+                                  : ((const float *)x->data)[at];
 }
 
 static tenon_status_t copy_run(tenon_call_t *call) { /* reads and writes any strides */
   const tenon_tensor_t *x = call->inputs[0];
   tenon_tensor_t *out = call->outputs[0];
   for (int64_t i = 0, n = tenon_count(x); i < n; i++) {
-    int64_t at = 0, rest = i;
-    for (int32_t d = out->ndim - 1; d >= 0; d--) at += rest % out->shape[d] * out->strides[d], rest /= out->shape[d];
+    int64_t at = 0;
+    int64_t rest = i;
+    for (int32_t d = out->ndim - 1; d >= 0; d--) {
+      at += rest % out->shape[d] * out->strides[d];
+      rest /= out->shape[d];
+    }
     ((float *)out->data)[at] = element(x, i);
   }
   return TENON_OK;
@@ -33,8 +44,11 @@ static tenon_status_t copy_run(tenon_call_t *call) { /* reads and writes any str
 static tenon_status_t stored_sum_run(tenon_call_t *call) {
   const tenon_tensor_t *x = call->inputs[0];
   float sum = 0;
-  if (x->detail) return tenon_fail(call, TENON_INTERNAL, "a quantised tensor came to a kernel that does not know it");
-  for (int64_t i = 0, n = tenon_count(x); i < n; i++) sum += element(x, i);
+  if (x->detail)
+    return tenon_fail(call, TENON_INTERNAL,
+                      "a quantised tensor came to a kernel that does not know it");
+  for (int64_t i = 0, n = tenon_count(x); i < n; i++)
+    sum += element(x, i);
   *(float *)call->outputs[0]->data = sum;
   return TENON_OK;
 }
@@ -44,9 +58,11 @@ static tenon_status_t real_sum_run(tenon_call_t *call) {
   const tenon_detail_t *detail = x->detail;
   float sum = 0;
   for (int64_t i = 0, n = tenon_count(x); i < n; i++) {
-    float scale = 1, zero = 0;
+    float scale = 1;
+    float zero = 0;
     if (detail) {
-      int64_t at = 0, rest = i;
+      int64_t at = 0;
+      int64_t rest = i;
       for (int32_t d = x->ndim - 1; d >= 0; d--) {
         if (d == detail->axis) at = rest % x->shape[d];
         rest /= x->shape[d];

@@ -1,47 +1,60 @@
-/* Operators of the library `contract` as loops: dense runs of elements, everything around them is the host's. */
+/* Operators of the library `contract` as loops: dense runs of elements, everything around them is
+ * the host's. */
 #include "contract.h"
 
 static tenon_status_t copy_f32(const tenon_loop_t *loop) {
-  for (int64_t i = 0; i < loop->count; i++) ((float *)loop->data[1])[i] = ((const float *)loop->data[0])[i];
+  for (int64_t i = 0; i < loop->count; i++)
+    ((float *)loop->data[1])[i] = ((const float *)loop->data[0])[i];
   return TENON_OK;
 }
 
 static tenon_status_t copy_f64(const tenon_loop_t *loop) {
-  for (int64_t i = 0; i < loop->count; i++) ((double *)loop->data[1])[i] = ((const double *)loop->data[0])[i];
+  for (int64_t i = 0; i < loop->count; i++)
+    ((double *)loop->data[1])[i] = ((const double *)loop->data[0])[i];
   return TENON_OK;
 }
 
-static tenon_status_t sum_f32(const tenon_loop_t *loop) { /* of all inputs but the last operand, the result */
+static tenon_status_t
+sum_f32(const tenon_loop_t *loop) { /* of all inputs but the last operand, the result */
   int n = tenon_dtype_id(loop->attrs[0].as.dtype) == TENON_F32 ? 7 : 4;
   float *out = (float *)loop->data[n];
   for (int64_t i = 0; i < loop->count; i++) {
     float sum = 0;
-    for (int k = 0; k < n; k++) sum += ((const float *)loop->data[k])[i];
+    for (int k = 0; k < n; k++)
+      sum += ((const float *)loop->data[k])[i];
     out[i] = sum;
   }
   return TENON_OK;
 }
 
-static tenon_status_t four_i32(const tenon_loop_t *loop) { /* not symmetric: a mistaken operand shows */
-  const int32_t *a = (const int32_t *)loop->data[0], *b = (const int32_t *)loop->data[1];
-  const int32_t *c = (const int32_t *)loop->data[2], *d = (const int32_t *)loop->data[3];
-  for (int64_t i = 0; i < loop->count; i++) ((int32_t *)loop->data[4])[i] = a[i] - 3 * b[i] + 5 * c[i] - 7 * d[i];
+static tenon_status_t
+four_i32(const tenon_loop_t *loop) { /* not symmetric: a mistaken operand shows */
+  const int32_t *a = (const int32_t *)loop->data[0];
+  const int32_t *b = (const int32_t *)loop->data[1];
+  const int32_t *c = (const int32_t *)loop->data[2];
+  const int32_t *d = (const int32_t *)loop->data[3];
+  for (int64_t i = 0; i < loop->count; i++)
+    ((int32_t *)loop->data[4])[i] = a[i] - 3 * b[i] + 5 * c[i] - 7 * d[i];
   return TENON_OK;
 }
 
 static tenon_status_t affine_f32(const tenon_loop_t *loop) {
-  const float *x = (const float *)loop->data[0], *scale = (const float *)loop->data[1],
-              *shift = (const float *)loop->data[2];
+  const float *x = (const float *)loop->data[0];
+  const float *scale = (const float *)loop->data[1];
+  const float *shift = (const float *)loop->data[2];
   for (int64_t i = 0; i < loop->count; i++)
     ((float *)loop->data[3])[i] = x[i] * (scale ? scale[i] : 1) + (shift ? shift[i] : 0);
   return TENON_OK;
 }
 
 static tenon_status_t both_f32(const tenon_loop_t *loop) {
-  const float *a = (const float *)loop->data[0], *b = (const float *)loop->data[1];
-  float *sum = (float *)loop->data[2], *difference = (float *)loop->data[3];
+  const float *a = (const float *)loop->data[0];
+  const float *b = (const float *)loop->data[1];
+  float *sum = (float *)loop->data[2];
+  float *difference = (float *)loop->data[3];
   for (int64_t i = 0; i < loop->count; i++) {
-    float s = a[i] + b[i], t = a[i] - b[i];
+    float s = a[i] + b[i];
+    float t = a[i] - b[i];
     sum[i] = s;
     if (difference) difference[i] = t;
   }
@@ -49,12 +62,14 @@ static tenon_status_t both_f32(const tenon_loop_t *loop) {
 }
 
 static tenon_status_t position_i64(const tenon_loop_t *loop) {
-  for (int64_t i = 0; i < loop->count; i++) ((int64_t *)loop->data[1])[i] = (int64_t)loop->first + i;
+  for (int64_t i = 0; i < loop->count; i++)
+    ((int64_t *)loop->data[1])[i] = (int64_t)loop->first + i;
   return TENON_OK;
 }
 
 static tenon_status_t clamp_f32(const tenon_loop_t *loop) {
-  float low = (float)loop->attrs[0].as.f, high = (float)loop->attrs[1].as.f;
+  float low = (float)loop->attrs[0].as.f;
+  float high = (float)loop->attrs[1].as.f;
   for (int64_t i = 0; i < loop->count; i++) {
     float x = ((const float *)loop->data[0])[i];
     ((float *)loop->data[1])[i] = x < low ? low : x > high ? high : x;
@@ -64,7 +79,8 @@ static tenon_status_t clamp_f32(const tenon_loop_t *loop) {
 
 static tenon_status_t clamp_validate(tenon_node_t *node) {
   if (node->attrs[0].as.f <= node->attrs[1].as.f) return TENON_OK;
-  return tenon_fail(node, TENON_INVALID, "low %g is above high %g", node->attrs[0].as.f, node->attrs[1].as.f);
+  return tenon_fail(node, TENON_INVALID, "low %g is above high %g", node->attrs[0].as.f,
+                    node->attrs[1].as.f);
 }
 
 static tenon_status_t refuse_f32(const tenon_loop_t *loop) { /* fails while it runs */
@@ -73,18 +89,22 @@ static tenon_status_t refuse_f32(const tenon_loop_t *loop) { /* fails while it r
     float x = ((const float *)loop->data[0])[i];
     if (x > above)
       return tenon_fail(loop, TENON_RANGE, "element %llu is %g: expected at most %g",
-                        (unsigned long long)loop->first + (unsigned long long)i, (double)x, (double)above);
+                        (unsigned long long)loop->first + (unsigned long long)i, (double)x,
+                        (double)above);
     ((float *)loop->data[1])[i] = x;
   }
   return TENON_OK;
 }
 
-static tenon_status_t stride_f32(const tenon_loop_t *loop) { /* honours strides: 0 is a shared element */
-  const char *a = (const char *)loop->data[0], *b = (const char *)loop->data[1];
+static tenon_status_t
+stride_f32(const tenon_loop_t *loop) { /* honours strides: 0 is a shared element */
+  const char *a = (const char *)loop->data[0];
+  const char *b = (const char *)loop->data[1];
   char *out = (char *)loop->data[2];
   for (int64_t i = 0; i < loop->count; i++)
-    *(float *)(void *)(out + i * loop->stride[2]) = *(const float *)(const void *)(a + i * loop->stride[0]) *
-                                                    *(const float *)(const void *)(b + i * loop->stride[1]);
+    *(float *)(void *)(out + i * loop->stride[2]) =
+        *(const float *)(const void *)(a + i * loop->stride[0]) *
+        *(const float *)(const void *)(b + i * loop->stride[1]);
   return TENON_OK;
 }
 
@@ -95,12 +115,14 @@ static tenon_status_t length_string(const tenon_loop_t *loop) {
 }
 
 static tenon_status_t halve_f32(const tenon_loop_t *loop) {
-  for (int64_t i = 0; i < loop->count; i++) ((float *)loop->data[1])[i] = ((const float *)loop->data[0])[i] / 2;
+  for (int64_t i = 0; i < loop->count; i++)
+    ((float *)loop->data[1])[i] = ((const float *)loop->data[0])[i] / 2;
   return TENON_OK;
 }
 
 #define POINTWISE TENON_TRAITS(TENON_PURE | TENON_POINTWISE)
-#define FLOATS "f8e3m4|f8e4m3|f8e4m3b11fnuz|f8e4m3fn|f8e4m3fnuz|f8e5m2|f8e5m2fnuz|f8e8m0|bf16|f16|f32|f64"
+#define FLOATS                                                                                     \
+  "f8e3m4|f8e4m3|f8e4m3b11fnuz|f8e4m3fn|f8e4m3fnuz|f8e5m2|f8e5m2fnuz|f8e8m0|bf16|f16|f32|f64"
 
 /* clang-format off */
 TENON_ITEMS(contract_loops,

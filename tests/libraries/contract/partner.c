@@ -1,13 +1,13 @@
-/* The library `partner`, which lives on another one: operators with the schemas of `contract` whose kernels only call
- * those
- * ("relays"), and a kernel more for one of them. */
+/* The library `partner`, which lives on another one: operators with the schemas of `contract` whose
+ * kernels only call those ("relays"), and a kernel more for one of them. */
 #include <tenon/op.h>
 
-/* Outputs are handed on: those with memory are written to, slots are filled by the part; what is not wanted becomes a
- * temporary. */
+/* Outputs are handed on: those with memory are written to, slots are filled by the part; what is
+ * not wanted becomes a temporary. */
 static tenon_status_t hand_on(tenon_call_t *call, int count) {
   tenon_tensor_t *outputs[2];
-  for (int o = 0; o < count; o++) outputs[o] = call->outputs[o];
+  for (int o = 0; o < count; o++)
+    outputs[o] = call->outputs[o];
   return call->host->invoke(call, call->uses[0], call->attrs, call->inputs, outputs);
 }
 
@@ -15,12 +15,14 @@ static tenon_status_t relay(tenon_call_t *call) { return hand_on(call, 1); }
 static tenon_status_t relay_two(tenon_call_t *call) { return hand_on(call, 2); }
 
 static tenon_status_t halve_f64(const tenon_loop_t *loop) {
-  for (int64_t i = 0; i < loop->count; i++) ((double *)loop->data[1])[i] = ((const double *)loop->data[0])[i] / 2;
+  for (int64_t i = 0; i < loop->count; i++)
+    ((double *)loop->data[1])[i] = ((const double *)loop->data[0])[i] / 2;
   return TENON_OK;
 }
 
-#define RELAY_(name, schema, types, f)                                                                                 \
-  TENON_OP(schema, TENON_TYPES(types), TENON_TRAITS(TENON_PURE), TENON_USES("contract::" name), TENON_COMPOSITE(f))
+#define RELAY_(name, schema, types, f)                                                             \
+  TENON_OP(schema, TENON_TYPES(types), TENON_TRAITS(TENON_PURE), TENON_USES("contract::" name),    \
+           TENON_COMPOSITE(f))
 #define RELAY(name, schema, types) RELAY_(name, schema, types, relay)
 #define RELAY_TWO(name, schema, types) RELAY_(name, schema, types, relay_two)
 

@@ -1,9 +1,11 @@
-/* Operators of the library `contract` that draw random numbers: by a loop, by a kernel in parallel, through parts. */
+/* Operators of the library `contract` that draw random numbers: by a loop, by a kernel in parallel,
+ * through parts. */
 #include "contract.h"
 
 static tenon_status_t dropout_f32(const tenon_loop_t *loop) {
   const float *x = (const float *)loop->data[0];
-  float *out = (float *)loop->data[1], scale = (float)(1 / (1 - loop->attrs[0].as.f));
+  float *out = (float *)loop->data[1];
+  float scale = (float)(1 / (1 - loop->attrs[0].as.f));
   uint8_t *mask = (uint8_t *)loop->data[2];
   uint32_t least = (uint32_t)(loop->attrs[0].as.f * 4294967296.0);
   for (int64_t i = 0; i < loop->count; i++) {
@@ -20,8 +22,10 @@ static tenon_status_t noise_infer(tenon_infer_t *infer) { /* two numbers for eac
   tenon_meta_t *out = infer->outputs[0];
   tenon_dim_t count = tenon_extent(2);
   out->ndim = x->ndim;
-  for (int32_t d = 0; d < x->ndim; d++)
-    out->dims[d] = x->dims[d], count = tenon_dim(infer, TENON_DIM_MUL, count, x->dims[d]);
+  for (int32_t d = 0; d < x->ndim; d++) {
+    out->dims[d] = x->dims[d];
+    count = tenon_dim(infer, TENON_DIM_MUL, count, x->dims[d]);
+  }
   infer->draws = count;
   return TENON_OK;
 }
@@ -37,7 +41,8 @@ static tenon_status_t noise_part(tenon_call_t *call, void *argument, int64_t beg
 
 static tenon_status_t noise_run(tenon_call_t *call) {
   if (!call->random) return tenon_fail(call, TENON_INTERNAL, "no random numbers are given");
-  return call->host->parallel(call, tenon_count(call->outputs[0]), 256, noise_part, call->outputs[0]->data);
+  return call->host->parallel(call, tenon_count(call->outputs[0]), 256, noise_part,
+                              call->outputs[0]->data);
 }
 
 static tenon_status_t twice_run(tenon_call_t *call) {

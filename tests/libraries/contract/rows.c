@@ -1,37 +1,49 @@
-/* Operators of the library `contract` as rows: whole rows of the last axis, with rows that are shared and results of
- * one element for each row. */
+/* Operators of the library `contract` as rows: whole rows of the last axis, with rows that are
+ * shared and results of one element for each row. */
 #include <math.h>
 
 #include "contract.h"
 
 static tenon_status_t softmax_f32(const tenon_loop_t *loop) {
   for (int64_t r = 0; r < loop->rows; r++) {
-    const float *x = (const float *)(const void *)((const char *)loop->data[0] + r * loop->stride[0]);
-    float *out = (float *)(void *)((char *)loop->data[1] + r * loop->stride[1]), most = -INFINITY, sum = 0;
-    for (int64_t i = 0; i < loop->count; i++) most = x[i] > most ? x[i] : most;
-    for (int64_t i = 0; i < loop->count; i++) sum += out[i] = expf(x[i] - most);
-    for (int64_t i = 0; i < loop->count; i++) out[i] /= sum;
+    const float *x =
+        (const float *)(const void *)((const char *)loop->data[0] + r * loop->stride[0]);
+    float *out = (float *)(void *)((char *)loop->data[1] + r * loop->stride[1]);
+    float most = -INFINITY;
+    float sum = 0;
+    for (int64_t i = 0; i < loop->count; i++)
+      most = x[i] > most ? x[i] : most;
+    for (int64_t i = 0; i < loop->count; i++)
+      sum += out[i] = expf(x[i] - most);
+    for (int64_t i = 0; i < loop->count; i++)
+      out[i] /= sum;
   }
   return TENON_OK;
 }
 
 static tenon_status_t scale_f32(const tenon_loop_t *loop) {
   for (int64_t r = 0; r < loop->rows; r++) {
-    const float *x = (const float *)(const void *)((const char *)loop->data[0] + r * loop->stride[0]);
-    const float *gain = (const float *)(const void *)((const char *)loop->data[1] + r * loop->stride[1]);
+    const float *x =
+        (const float *)(const void *)((const char *)loop->data[0] + r * loop->stride[0]);
+    const float *gain =
+        (const float *)(const void *)((const char *)loop->data[1] + r * loop->stride[1]);
     float *out = (float *)(void *)((char *)loop->data[2] + r * loop->stride[2]);
-    for (int64_t i = 0; i < loop->count; i++) out[i] = x[i] * gain[i];
+    for (int64_t i = 0; i < loop->count; i++)
+      out[i] = x[i] * gain[i];
   }
   return TENON_OK;
 }
 
 static tenon_status_t peak_f32(const tenon_loop_t *loop) {
   for (int64_t r = 0; r < loop->rows; r++) {
-    const float *x = (const float *)(const void *)((const char *)loop->data[0] + r * loop->stride[0]);
+    const float *x =
+        (const float *)(const void *)((const char *)loop->data[0] + r * loop->stride[0]);
     float most = -INFINITY;
-    for (int64_t i = 0; i < loop->count; i++) most = x[i] > most ? x[i] : most;
+    for (int64_t i = 0; i < loop->count; i++)
+      most = x[i] > most ? x[i] : most;
     *(float *)(void *)((char *)loop->data[1] + r * loop->stride[1]) = most;
-    if (loop->data[2]) *(int64_t *)(void *)((char *)loop->data[2] + r * loop->stride[2]) = (int64_t)loop->first + r;
+    if (loop->data[2])
+      *(int64_t *)(void *)((char *)loop->data[2] + r * loop->stride[2]) = (int64_t)loop->first + r;
   }
   return TENON_OK;
 }

@@ -1,12 +1,12 @@
-/* Operators of the library `contract` about shapes: a stated number of results, deduced weights, values that infer
- * wants, and shapes that only run knows, with a bound and without. */
+/* Operators of the library `contract` about shapes: a stated number of results, deduced weights,
+ * values that infer wants, and shapes that only run knows, with a bound and without. */
 #include <string.h>
 
 #include "contract.h"
 
 static size_t element_size(const tenon_tensor_t *x) { return (size_t)(x->dtype.bits / 8); }
 
-/* ---- split ------------------------------------------------------------------------------------------------------ */
+/* split */
 
 static tenon_status_t split_infer(tenon_infer_t *infer) {
   const tenon_meta_t *x = infer->inputs[0];
@@ -15,25 +15,32 @@ static tenon_status_t split_infer(tenon_infer_t *infer) {
   tenon_dim_t n = tenon_extent((int64_t)out->count);
   if (axis < 0) axis += x->ndim;
   if (axis < 0 || axis >= x->ndim)
-    return tenon_fail(infer, TENON_INVALID, "axis %lld of a tensor of rank %d", (long long)axis, (int)x->ndim);
+    return tenon_fail(infer, TENON_INVALID, "axis %lld of a tensor of rank %d", (long long)axis,
+                      (int)x->ndim);
   tenon_dim_t part = tenon_dim(infer, TENON_DIM_DIV, x->dims[axis], n);
   tenon_dim(infer, TENON_DIM_EQUAL, tenon_dim(infer, TENON_DIM_MUL, part, n), x->dims[axis]);
   for (uint32_t i = 0; i < out->count; i++) {
     out->items[i]->ndim = x->ndim;
-    for (int32_t d = 0; d < x->ndim; d++) out->items[i]->dims[d] = d == axis ? part : x->dims[d];
+    for (int32_t d = 0; d < x->ndim; d++)
+      out->items[i]->dims[d] = d == axis ? part : x->dims[d];
   }
   return TENON_OK;
 }
 
 static tenon_status_t split_run(tenon_call_t *call) {
-  const tenon_tensor_t *x = call->inputs[0], *list = call->outputs[0];
-  int64_t axis = call->attrs[1].as.i, outer = 1, n = list->shape[0];
+  const tenon_tensor_t *x = call->inputs[0];
+  const tenon_tensor_t *list = call->outputs[0];
+  int64_t axis = call->attrs[1].as.i;
+  int64_t outer = 1;
+  int64_t n = list->shape[0];
   if (axis < 0) axis += x->ndim;
-  for (int64_t d = 0; d < axis; d++) outer *= x->shape[d];
+  for (int64_t d = 0; d < axis; d++)
+    outer *= x->shape[d];
   const char *from = (const char *)x->data;
   for (int64_t o = 0; o < outer; o++)
     for (int64_t i = 0; i < n; i++) {
-      size_t bytes = (size_t)(tenon_count(tenon_item(list, i)) / (outer ? outer : 1)) * element_size(x);
+      size_t bytes =
+          (size_t)(tenon_count(tenon_item(list, i)) / (outer ? outer : 1)) * element_size(x);
       memcpy((char *)tenon_item(list, i)->data + (size_t)o * bytes, from, bytes);
       from += bytes;
     }
@@ -48,7 +55,8 @@ static tenon_status_t stack_infer(tenon_infer_t *infer) {
   out->ndim = xs->items[0]->ndim + 1;
   out->dims[0] = tenon_extent((int64_t)xs->count);
   for (uint32_t i = 0; i < xs->count; i++) {
-    if (xs->items[i]->ndim + 1 != out->ndim) return tenon_fail(infer, TENON_INVALID, "item %u has another rank", i);
+    if (xs->items[i]->ndim + 1 != out->ndim)
+      return tenon_fail(infer, TENON_INVALID, "item %u has another rank", i);
     for (int32_t d = 1; d < out->ndim; d++) {
       tenon_dim_t extent = xs->items[i]->dims[d - 1];
       out->dims[d] = i ? tenon_dim(infer, TENON_DIM_EQUAL, out->dims[d], extent) : extent;
@@ -68,17 +76,22 @@ static tenon_status_t stack_run(tenon_call_t *call) {
   return TENON_OK;
 }
 
-/* ---- deduced weights -------------------------------------------------------------------------------------------- */
+/* deduced weights */
 
 static tenon_status_t project_run(tenon_call_t *call) {
-  const tenon_tensor_t *x = call->inputs[0], *weight = call->inputs[1];
-  const float *a = (const float *)x->data, *w = (const float *)weight->data;
+  const tenon_tensor_t *x = call->inputs[0];
+  const tenon_tensor_t *weight = call->inputs[1];
+  const float *a = (const float *)x->data;
+  const float *w = (const float *)weight->data;
   float *out = (float *)call->outputs[0]->data;
-  int64_t units = weight->shape[0], width = weight->shape[1], rows = units ? tenon_count(call->outputs[0]) / units : 0;
+  int64_t units = weight->shape[0];
+  int64_t width = weight->shape[1];
+  int64_t rows = units ? tenon_count(call->outputs[0]) / units : 0;
   for (int64_t r = 0; r < rows; r++)
     for (int64_t u = 0; u < units; u++) {
       float sum = 0;
-      for (int64_t k = 0; k < width; k++) sum += a[r * width + k] * w[u * width + k];
+      for (int64_t k = 0; k < width; k++)
+        sum += a[r * width + k] * w[u * width + k];
       out[r * units + u] = sum;
     }
   return TENON_OK;
@@ -87,25 +100,32 @@ static tenon_status_t project_run(tenon_call_t *call) {
 /* The same contract by a function: the weight [units, x's last extent] is deduced. */
 static tenon_status_t project_infer(tenon_infer_t *infer) {
   const tenon_meta_t *x = infer->inputs[0];
-  tenon_meta_t *weight = infer->inputs[1], *out = infer->outputs[0];
+  tenon_meta_t *weight = infer->inputs[1];
+  tenon_meta_t *out = infer->outputs[0];
   tenon_dim_t units = tenon_extent(infer->attrs[0].as.i);
-  if (x->ndim < 1) return tenon_fail(infer, TENON_INVALID, "x is a scalar: expected at least one dimension");
+  if (x->ndim < 1)
+    return tenon_fail(infer, TENON_INVALID, "x is a scalar: expected at least one dimension");
   tenon_dim_t want[2] = {units, x->dims[x->ndim - 1]};
   if (weight->ndim >= 0 && weight->ndim != 2)
-    return tenon_fail(infer, TENON_INVALID, "weight has %d dimensions: expected [units, inputs]", (int)weight->ndim);
+    return tenon_fail(infer, TENON_INVALID, "weight has %d dimensions: expected [units, inputs]",
+                      (int)weight->ndim);
   for (int32_t d = 0; d < 2; d++)
-    weight->dims[d] = weight->ndim < 0 ? want[d] : tenon_dim(infer, TENON_DIM_EQUAL, want[d], weight->dims[d]);
-  weight->ndim = 2, out->ndim = x->ndim;
-  for (int32_t d = 0; d < x->ndim; d++) out->dims[d] = d == x->ndim - 1 ? units : x->dims[d];
+    weight->dims[d] =
+        weight->ndim < 0 ? want[d] : tenon_dim(infer, TENON_DIM_EQUAL, want[d], weight->dims[d]);
+  weight->ndim = 2;
+  out->ndim = x->ndim;
+  for (int32_t d = 0; d < x->ndim; d++)
+    out->dims[d] = d == x->ndim - 1 ? units : x->dims[d];
   return TENON_OK;
 }
 
-/* ---- values that infer wants ------------------------------------------------------------------------------------ */
+/* values that infer wants */
 
 static tenon_status_t fill_infer(tenon_infer_t *infer) {
   const tenon_meta_t *shape = infer->inputs[1];
   tenon_meta_t *out = infer->outputs[0];
-  if (shape->ndim != 1) return tenon_fail(infer, TENON_INVALID, "shape has rank %d: expected 1", (int)shape->ndim);
+  if (shape->ndim != 1)
+    return tenon_fail(infer, TENON_INVALID, "shape has rank %d: expected 1", (int)shape->ndim);
   if (!shape->values) { /* while compiling: only how many there are, if that */
     if (!tenon_is_known(shape->dims[0])) return TENON_OK;
     out->ndim = (int32_t)shape->dims[0].value;
@@ -114,22 +134,25 @@ static tenon_status_t fill_infer(tenon_infer_t *infer) {
     return TENON_OK;
   }
   out->ndim = (int32_t)shape->value_count;
-  for (int32_t d = 0; d < out->ndim; d++) out->dims[d] = shape->values[d];
+  for (int32_t d = 0; d < out->ndim; d++)
+    out->dims[d] = shape->values[d];
   return TENON_OK;
 }
 
 static tenon_status_t fill_run(tenon_call_t *call) {
   const float *x = (const float *)call->inputs[0]->data;
   float *out = (float *)call->outputs[0]->data;
-  for (int64_t i = 0, n = tenon_count(call->outputs[0]); i < n; i++) out[i] = *x;
+  for (int64_t i = 0, n = tenon_count(call->outputs[0]); i < n; i++)
+    out[i] = *x;
   return TENON_OK;
 }
 
-/* ---- shapes that run knows -------------------------------------------------------------------------------------- */
+/* shapes that run knows */
 
 static int64_t count_above(const tenon_tensor_t *x, float above) {
   int64_t found = 0;
-  for (int64_t i = 0, n = tenon_count(x); i < n; i++) found += ((const float *)x->data)[i] > above;
+  for (int64_t i = 0, n = tenon_count(x); i < n; i++)
+    found += ((const float *)x->data)[i] > above;
   return found;
 }
 
@@ -145,7 +168,8 @@ static tenon_status_t nonzero_infer(tenon_infer_t *infer) {
 
 static tenon_status_t nonzero_run(tenon_call_t *call) {
   const float *x = (const float *)call->inputs[0]->data;
-  int64_t *out = (int64_t *)call->outputs[0]->data, found = 0;
+  int64_t *out = (int64_t *)call->outputs[0]->data;
+  int64_t found = 0;
   for (int64_t i = 0, n = tenon_count(call->inputs[0]); i < n; i++)
     if (x[i] != 0) out[found++] = i;
   return call->host->resize(call, 0, 1, &found);
@@ -158,12 +182,14 @@ static tenon_status_t collect_infer(tenon_infer_t *infer) {
 }
 
 static tenon_status_t collect_run(tenon_call_t *call) {
-  float above = (float)call->attrs[0].as.f, *out;
+  float above = (float)call->attrs[0].as.f;
+  float *out;
   int64_t count = count_above(call->inputs[0], above);
   TENON_TRY(call->host->resize(call, 0, 1, &count));
   out = (float *)call->outputs[0]->data;
   for (int64_t i = 0, n = tenon_count(call->inputs[0]); i < n; i++)
-    if (((const float *)call->inputs[0]->data)[i] > above) *out++ = ((const float *)call->inputs[0]->data)[i];
+    if (((const float *)call->inputs[0]->data)[i] > above)
+      *out++ = ((const float *)call->inputs[0]->data)[i];
   return TENON_OK;
 }
 
@@ -201,7 +227,7 @@ static tenon_status_t silent_run(tenon_call_t *call) { /* never says what the sh
   return TENON_OK;
 }
 
-/* ---- several results -------------------------------------------------------------------------------------------- */
+/* several results */
 
 static tenon_status_t top_infer(tenon_infer_t *infer) {
   const tenon_meta_t *x = infer->inputs[0];
@@ -210,31 +236,35 @@ static tenon_status_t top_infer(tenon_infer_t *infer) {
     tenon_meta_t *out = infer->outputs[o];
     if (!out) continue;
     out->ndim = x->ndim;
-    for (int32_t d = 0; d < x->ndim - 1; d++) out->dims[d] = x->dims[d];
+    for (int32_t d = 0; d < x->ndim - 1; d++)
+      out->dims[d] = x->dims[d];
     out->dims[x->ndim - 1] = tenon_extent(infer->attrs[0].as.i);
   }
   if (tenon_is_known(x->dims[x->ndim - 1]) && x->dims[x->ndim - 1].value < infer->attrs[0].as.i)
-    return tenon_fail(infer, TENON_INVALID, "the %lld largest of %lld", (long long)infer->attrs[0].as.i,
-                      (long long)x->dims[x->ndim - 1].value);
+    return tenon_fail(infer, TENON_INVALID, "the %lld largest of %lld",
+                      (long long)infer->attrs[0].as.i, (long long)x->dims[x->ndim - 1].value);
   return TENON_OK;
 }
 
 static tenon_status_t top_run(tenon_call_t *call) {
   const tenon_tensor_t *x = call->inputs[0];
-  int64_t width = x->shape[x->ndim - 1], k = call->attrs[0].as.i, rows = width ? tenon_count(x) / width : 0;
+  int64_t width = x->shape[x->ndim - 1];
+  int64_t k = call->attrs[0].as.i;
+  int64_t rows = width ? tenon_count(x) / width : 0;
   float *values = (float *)call->outputs[0]->data;
   int64_t *indices = call->outputs[1] ? (int64_t *)call->outputs[1]->data : NULL;
   for (int64_t r = 0; r < rows; r++) {
     const float *row = (const float *)x->data + r * width;
     for (int64_t i = 0; i < k; i++) {
       int64_t best = -1;
-      for (int64_t j = 0; j < width; j++) { /* the largest after the one found last, the first of equals */
+      for (int64_t j = 0; j < width;
+           j++) { /* the largest after the one found last, the first of equals */
         int after = i == 0 || row[j] < values[r * k + i - 1];
         if (after && (best < 0 || row[j] > row[best])) best = j;
       }
       if (best < 0)
-        return tenon_fail(call, TENON_INVALID, "row %lld has fewer than %lld different values", (long long)r,
-                          (long long)k);
+        return tenon_fail(call, TENON_INVALID, "row %lld has fewer than %lld different values",
+                          (long long)r, (long long)k);
       values[r * k + i] = row[best];
       if (indices) indices[r * k + i] = best;
     }

@@ -11,24 +11,29 @@ static tenon_status_t want(tenon_infer_t *infer, uint32_t layout) {
                     layout == TENON_DETAIL_CSR ? "csr" : "row_sparse");
 }
 
-/* ---- products ----------------------------------------------------------------------------------------------------- */
+/* products */
 
 static tenon_status_t dot_infer(tenon_infer_t *infer) { return want(infer, TENON_DETAIL_CSR); }
 
 static tenon_status_t dot_run(tenon_call_t *call) {
-  const tenon_tensor_t *a = call->inputs[0], *x = call->inputs[1], *out = call->outputs[0];
+  const tenon_tensor_t *a = call->inputs[0];
+  const tenon_tensor_t *x = call->inputs[1];
+  const tenon_tensor_t *out = call->outputs[0];
   const tenon_detail_t *d = a->detail;
-  const int64_t *ends = words(d->indptr), *columns = words(d->indices), width = x->shape[1];
+  const int64_t *ends = words(d->indptr);
+  const int64_t *columns = words(d->indices);
+  const int64_t width = x->shape[1];
   for (int64_t r = 0; r < a->shape[0]; r++)
     for (int64_t k = 0; k < width; k++) {
       float sum = 0;
-      for (int64_t i = ends[r]; i < ends[r + 1]; i++) sum += floats(d->values)[i] * floats(x)[columns[i] * width + k];
+      for (int64_t i = ends[r]; i < ends[r + 1]; i++)
+        sum += floats(d->values)[i] * floats(x)[columns[i] * width + k];
       floats(out)[r * width + k] = sum;
     }
   return TENON_OK;
 }
 
-/* ---- sparse results ----------------------------------------------------------------------------------------------- */
+/* sparse results */
 
 static tenon_status_t transpose_infer(tenon_infer_t *infer) {
   TENON_TRY(want(infer, TENON_DETAIL_CSR));
@@ -39,19 +44,26 @@ static tenon_status_t transpose_infer(tenon_infer_t *infer) {
 static tenon_status_t transpose_run(tenon_call_t *call) {
   const tenon_tensor_t *a = call->inputs[0];
   const tenon_detail_t *d = a->detail;
-  const int64_t rows = a->shape[0], columns = a->shape[1], n = d->values->shape[0], shape[2] = {columns, rows};
+  const int64_t rows = a->shape[0];
+  const int64_t columns = a->shape[1];
+  const int64_t n = d->values->shape[0];
+  const int64_t shape[2] = {columns, rows};
   TENON_TRY(call->host->sparse(call, 0, 2, shape, n));
   const tenon_detail_t *to = call->outputs[0]->detail;
-  int64_t *ends = (int64_t *)to->indptr->data, *indices = (int64_t *)to->indices->data;
-  for (int64_t i = 0; i < n; i++) ends[words(d->indices)[i] + 1]++;
-  for (int64_t c = 0; c < columns; c++) ends[c + 1] += ends[c];
+  int64_t *ends = (int64_t *)to->indptr->data;
+  int64_t *indices = (int64_t *)to->indices->data;
+  for (int64_t i = 0; i < n; i++)
+    ends[words(d->indices)[i] + 1]++;
+  for (int64_t c = 0; c < columns; c++)
+    ends[c + 1] += ends[c];
   int64_t *at = (int64_t *)call->host->allocate(call, (uint64_t)(columns + 1) * sizeof *at);
   if (!at) return TENON_MEMORY;
   memcpy(at, ends, (size_t)(columns + 1) * sizeof *at);
   for (int64_t r = 0; r < rows; r++)
     for (int64_t i = words(d->indptr)[r]; i < words(d->indptr)[r + 1]; i++) {
       const int64_t place = at[words(d->indices)[i]]++;
-      indices[place] = r, floats(to->values)[place] = floats(d->values)[i];
+      indices[place] = r;
+      floats(to->values)[place] = floats(d->values)[i];
     }
   return TENON_OK;
 }
@@ -92,7 +104,8 @@ static tenon_status_t threshold_run(tenon_call_t *call) {
       for (int64_t c = 0; c < x->shape[1]; c++) {
         const float value = floats(x)[r * x->shape[1] + c];
         if (value < least && value > -least) continue;
-        ((int64_t *)to->indices->data)[at] = c, floats(to->values)[at++] = value;
+        ((int64_t *)to->indices->data)[at] = c;
+        floats(to->values)[at++] = value;
       }
       ((int64_t *)to->indptr->data)[r + 1] = at;
     }
@@ -104,7 +117,8 @@ static tenon_status_t threshold_run(tenon_call_t *call) {
 static tenon_status_t pack_infer(tenon_infer_t *infer) {
   tenon_meta_t *out = infer->outputs[0];
   TENON_TRY(want(infer, TENON_DETAIL_CSR));
-  out->ndim = 2, out->layout = TENON_DETAIL_CSR;
+  out->ndim = 2;
+  out->layout = TENON_DETAIL_CSR;
   out->dims[0] = tenon_dim(infer, TENON_DIM_BOUND, infer->inputs[0]->dims[0], tenon_extent(0));
   out->dims[1] = infer->inputs[0]->dims[1];
   return TENON_OK;
@@ -113,9 +127,12 @@ static tenon_status_t pack_infer(tenon_infer_t *infer) {
 static tenon_status_t pack_run(tenon_call_t *call) {
   const tenon_tensor_t *a = call->inputs[0];
   const tenon_detail_t *d = a->detail;
-  const int64_t *ends = words(d->indptr), count = d->values->shape[0];
-  int64_t shape[2] = {0, a->shape[1]}, at = 0;
-  for (int64_t r = 0; r < a->shape[0]; r++) shape[0] += ends[r + 1] > ends[r];
+  const int64_t *ends = words(d->indptr);
+  const int64_t count = d->values->shape[0];
+  int64_t shape[2] = {0, a->shape[1]};
+  int64_t at = 0;
+  for (int64_t r = 0; r < a->shape[0]; r++)
+    shape[0] += ends[r + 1] > ends[r];
   TENON_TRY(call->host->sparse(call, 0, 2, shape, count));
   const tenon_detail_t *to = call->outputs[0]->detail;
   for (int64_t r = 0; r < a->shape[0]; r++)
@@ -125,16 +142,25 @@ static tenon_status_t pack_run(tenon_call_t *call) {
   return TENON_OK;
 }
 
-static tenon_status_t there_and_back_run(tenon_call_t *call) { /* of parts that make sparse temporaries */
-  tenon_tensor_t *once = NULL, *twice = NULL;
+static tenon_status_t
+there_and_back_run(tenon_call_t *call) { /* of parts that make sparse temporaries */
+  tenon_tensor_t *once = NULL;
+  tenon_tensor_t *twice = NULL;
   TENON_TRY(call->host->invoke(call, call->uses[0], NULL, call->inputs, &once));
   TENON_TRY(call->host->invoke(call, call->uses[0], NULL, &once, &twice));
   return call->host->assign(call, 0, twice);
 }
 
-/* ---- what goes wrong ---------------------------------------------------------------------------------------------- */
+/* what goes wrong */
 
-enum { NOTHING, RESIZE, SHAPE, COUNT, DENSE, LIKE }; /* choices of `what` */
+enum {
+  NOTHING,
+  RESIZE,
+  SHAPE,
+  COUNT,
+  DENSE,
+  LIKE,
+}; /* choices of `what` */
 
 static tenon_status_t wrong_infer(tenon_infer_t *infer) {
   if (infer->attrs[0].as.i == LIKE) return TENON_OK; /* dense */
@@ -145,24 +171,33 @@ static tenon_status_t wrong_infer(tenon_infer_t *infer) {
 static tenon_status_t wrong_run(tenon_call_t *call) {
   const int64_t shape[2] = {7, 7};
   switch (call->attrs[0].as.i) {
-  case RESIZE: return call->host->resize(call, 0, 2, call->inputs[0]->shape);
-  case SHAPE: return call->host->sparse(call, 0, 2, shape, 1);
-  case COUNT: return call->host->sparse(call, 0, 2, call->inputs[0]->shape, 1 + tenon_count(call->inputs[0]));
-  case DENSE: return call->host->assign(call, 0, call->inputs[0]);
-  case LIKE: return call->host->sparse(call, 0, 2, call->inputs[0]->shape, 0);
-  default: return TENON_OK;
+  case RESIZE:
+    return call->host->resize(call, 0, 2, call->inputs[0]->shape);
+  case SHAPE:
+    return call->host->sparse(call, 0, 2, shape, 1);
+  case COUNT:
+    return call->host->sparse(call, 0, 2, call->inputs[0]->shape, 1 + tenon_count(call->inputs[0]));
+  case DENSE:
+    return call->host->assign(call, 0, call->inputs[0]);
+  case LIKE:
+    return call->host->sparse(call, 0, 2, call->inputs[0]->shape, 0);
+  default:
+    return TENON_OK;
   }
 }
 
 static tenon_status_t rank_infer(tenon_infer_t *infer) {
-  infer->outputs[0]->ndim = 1, infer->outputs[0]->dims[0] = tenon_extent(3);
+  infer->outputs[0]->ndim = 1;
+  infer->outputs[0]->dims[0] = tenon_extent(3);
   infer->outputs[0]->layout = TENON_DETAIL_CSR;
   return TENON_OK;
 }
 
-/* ---- what is stored ----------------------------------------------------------------------------------------------- */
+/* what is stored */
 
-static int64_t stored(const tenon_tensor_t *x) { return x->detail ? x->detail->indices->shape[0] : -1; }
+static int64_t stored(const tenon_tensor_t *x) {
+  return x->detail ? x->detail->indices->shape[0] : -1;
+}
 
 static tenon_status_t stored_run(tenon_call_t *call) {
   *(int64_t *)call->outputs[0]->data = stored(call->inputs[0]);
@@ -172,17 +207,20 @@ static tenon_status_t stored_run(tenon_call_t *call) {
 static tenon_status_t stored_all_run(tenon_call_t *call) {
   int64_t *sum = (int64_t *)call->outputs[0]->data;
   *sum = 0;
-  for (int64_t i = 0; i < call->inputs[0]->shape[0]; i++) *sum += stored(tenon_item(call->inputs[0], i));
+  for (int64_t i = 0; i < call->inputs[0]->shape[0]; i++)
+    *sum += stored(tenon_item(call->inputs[0], i));
   return TENON_OK;
 }
 
-/* ---- a table whose gradient is sparse ----------------------------------------------------------------------------- */
+/* a table whose gradient is sparse */
 
 static tenon_status_t rows_run(tenon_call_t *call) {
-  const tenon_tensor_t *table = call->inputs[0], *ids = call->inputs[1];
+  const tenon_tensor_t *table = call->inputs[0];
+  const tenon_tensor_t *ids = call->inputs[1];
   const int64_t width = table->shape[1];
   for (int64_t i = 0; i < ids->shape[0]; i++)
-    memcpy(floats(call->outputs[0]) + i * width, floats(table) + words(ids)[i] * width, (size_t)width * sizeof(float));
+    memcpy(floats(call->outputs[0]) + i * width, floats(table) + words(ids)[i] * width,
+           (size_t)width * sizeof(float));
   return TENON_OK;
 }
 
@@ -192,7 +230,9 @@ static tenon_status_t rows_grad_infer(tenon_infer_t *infer) {
 }
 
 static tenon_status_t rows_grad_run(tenon_call_t *call) { /* ids ascend, each once */
-  const tenon_tensor_t *grad = call->inputs[0], *ids = call->inputs[1], *table = call->inputs[2];
+  const tenon_tensor_t *grad = call->inputs[0];
+  const tenon_tensor_t *ids = call->inputs[1];
+  const tenon_tensor_t *table = call->inputs[2];
   TENON_TRY(call->host->sparse(call, 0, 2, table->shape, ids->shape[0]));
   const tenon_detail_t *to = call->outputs[0]->detail;
   memcpy(to->indices->data, ids->data, (size_t)ids->shape[0] * sizeof(int64_t));

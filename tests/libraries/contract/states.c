@@ -1,20 +1,22 @@
-/* Operators of the library `contract` that keep something: state by attributes, a state that only one call at a time
- * may see, prepared weights, workspace. */
+/* Operators of the library `contract` that keep something: state by attributes, a state that only
+ * one call at a time may see, prepared weights, workspace. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "contract.h"
 
-/* ---- state ------------------------------------------------------------------------------------------------------ */
+/* state */
 
 static tenon_status_t counter_create(tenon_node_t *node) {
   int64_t *count = (int64_t *)malloc(2 * sizeof *count);
   if (!count) return tenon_fail(node, TENON_MEMORY, "no memory for a counter");
   if (node->attrs[0].as.i < 0) {
     free(count);
-    return tenon_fail(node, TENON_INVALID, "start %lld is negative", (long long)node->attrs[0].as.i);
+    return tenon_fail(node, TENON_INVALID, "start %lld is negative",
+                      (long long)node->attrs[0].as.i);
   }
-  count[0] = node->attrs[0].as.i, count[1] = 1;
+  count[0] = node->attrs[0].as.i;
+  count[1] = 1;
   contract_count(CENSUS_CREATED);
   node->state = count;
   return TENON_OK;
@@ -32,7 +34,8 @@ static tenon_status_t counter_run(tenon_call_t *call) {
   return TENON_OK;
 }
 
-static tenon_status_t padded_infer(tenon_infer_t *infer) { /* looks at the state: one element more than that says */
+static tenon_status_t
+padded_infer(tenon_infer_t *infer) { /* looks at the state: one element more than that says */
   tenon_meta_t *out = infer->outputs[0];
   if (!infer->state) return tenon_fail(infer, TENON_INTERNAL, "infer without the state");
   out->ndim = 1;
@@ -42,8 +45,10 @@ static tenon_status_t padded_infer(tenon_infer_t *infer) { /* looks at the state
 
 static tenon_status_t padded_run(tenon_call_t *call) {
   float *out = (float *)call->outputs[0]->data;
-  int64_t n = tenon_count(call->inputs[0]), m = tenon_count(call->outputs[0]);
-  for (int64_t i = 0; i < m; i++) out[i] = i < n ? ((const float *)call->inputs[0]->data)[i] : 0;
+  int64_t n = tenon_count(call->inputs[0]);
+  int64_t m = tenon_count(call->outputs[0]);
+  for (int64_t i = 0; i < m; i++)
+    out[i] = i < n ? ((const float *)call->inputs[0]->data)[i] : 0;
   return TENON_OK;
 }
 
@@ -57,7 +62,8 @@ static tenon_status_t turns_create(tenon_node_t *node) {
   return node->state ? TENON_OK : tenon_fail(node, TENON_MEMORY, "no memory for turns");
 }
 
-static tenon_status_t turns_run(tenon_call_t *call) { /* plain numbers: "serial" says nobody else is here */
+static tenon_status_t
+turns_run(tenon_call_t *call) { /* plain numbers: "serial" says nobody else is here */
   turns_t *turns = (turns_t *)call->state;
   if (turns->inside) return tenon_fail(call, TENON_INTERNAL, "two calls at once");
   turns->inside = 1;
@@ -68,10 +74,11 @@ static tenon_status_t turns_run(tenon_call_t *call) { /* plain numbers: "serial"
   return TENON_OK;
 }
 
-/* ---- prepared weights ------------------------------------------------------------------------------------------- */
+/* prepared weights */
 
 typedef struct packed_t { /* the weight, column by column */
-  int64_t rows, columns;
+  int64_t rows;
+  int64_t columns;
   float data[];
 } packed_t;
 
@@ -79,12 +86,15 @@ static tenon_status_t matvec_prepare(tenon_node_t *node) {
   const tenon_meta_t *weight = node->inputs[0];
   contract_count(CENSUS_PREPARED);
   if (!(node->constant & 1)) return TENON_OK;
-  int64_t rows = weight->value->shape[0], columns = weight->value->shape[1];
+  int64_t rows = weight->value->shape[0];
+  int64_t columns = weight->value->shape[1];
   packed_t *p = (packed_t *)malloc(sizeof *p + (size_t)(rows * columns) * sizeof *p->data);
   if (!p) return tenon_fail(node, TENON_MEMORY, "no memory for a weight");
-  p->rows = rows, p->columns = columns;
+  p->rows = rows;
+  p->columns = columns;
   for (int64_t r = 0; r < rows; r++)
-    for (int64_t c = 0; c < columns; c++) p->data[c * rows + r] = ((const float *)weight->value->data)[r * columns + c];
+    for (int64_t c = 0; c < columns; c++)
+      p->data[c * rows + r] = ((const float *)weight->value->data)[r * columns + c];
   node->plan = p;
   node->consumed = 1;
   return TENON_OK;
@@ -95,20 +105,24 @@ static void matvec_release(void *plan) {
   free(plan);
 }
 
-static tenon_status_t matvec_run(tenon_call_t *call) { /* the result's last element tells which way it went */
+static tenon_status_t
+matvec_run(tenon_call_t *call) { /* the result's last element tells which way it went */
   const packed_t *p = (const packed_t *)call->plan;
-  const float *x = (const float *)call->inputs[1]->data, *w = (const float *)call->inputs[0]->data;
+  const float *x = (const float *)call->inputs[1]->data;
+  const float *w = (const float *)call->inputs[0]->data;
   float *out = (float *)call->outputs[0]->data;
-  int64_t rows = call->inputs[0]->shape[0], columns = call->inputs[0]->shape[1];
+  int64_t rows = call->inputs[0]->shape[0];
+  int64_t columns = call->inputs[0]->shape[1];
   for (int64_t r = 0; r < rows; r++) {
     out[r] = 0;
-    for (int64_t c = 0; c < columns; c++) out[r] += x[c] * (p ? p->data[c * rows + r] : w[r * columns + c]);
+    for (int64_t c = 0; c < columns; c++)
+      out[r] += x[c] * (p ? p->data[c * rows + r] : w[r * columns + c]);
   }
   *(uint8_t *)call->outputs[1]->data = p != NULL;
   return TENON_OK;
 }
 
-/* ---- workspace -------------------------------------------------------------------------------------------------- */
+/* workspace */
 
 static tenon_status_t median_infer(tenon_infer_t *infer) {
   tenon_dim_t bytes = tenon_extent(4);
@@ -120,14 +134,16 @@ static tenon_status_t median_infer(tenon_infer_t *infer) {
 }
 
 static int by_value(const void *a, const void *b) {
-  float x = *(const float *)a, y = *(const float *)b;
+  float x = *(const float *)a;
+  float y = *(const float *)b;
   return (x > y) - (x < y);
 }
 
 static tenon_status_t median_run(tenon_call_t *call) { /* the lower one of two in the middle */
   int64_t n = tenon_count(call->inputs[0]);
   if (n == 0) return tenon_fail(call, TENON_INVALID, "the median of nothing");
-  if (!call->workspace || (uintptr_t)call->workspace % 64) return tenon_fail(call, TENON_INTERNAL, "no workspace");
+  if (!call->workspace || (uintptr_t)call->workspace % 64)
+    return tenon_fail(call, TENON_INTERNAL, "no workspace");
   float *sorted = (float *)call->workspace;
   memcpy(sorted, call->inputs[0]->data, (size_t)n * sizeof *sorted);
   qsort(sorted, (size_t)n, sizeof *sorted, by_value);

@@ -11,7 +11,8 @@ static tenon_status_t upper_run(tenon_call_t *call) {
   for (int64_t i = 0, n = tenon_count(call->inputs[0]); i < n; i++) {
     char *made = (char *)call->host->allocate(call, text[i].size + 1);
     if (!made) return TENON_MEMORY;
-    for (uint64_t k = 0; k < text[i].size; k++) made[k] = (char)toupper((unsigned char)text[i].data[k]);
+    for (uint64_t k = 0; k < text[i].size; k++)
+      made[k] = (char)toupper((unsigned char)text[i].data[k]);
     TENON_TRY(call->host->set_string(call, call->outputs[0], i, made, text[i].size));
   }
   return TENON_OK;
@@ -19,24 +20,30 @@ static tenon_status_t upper_run(tenon_call_t *call) {
 
 static tenon_status_t words_infer(tenon_infer_t *infer) { /* how many, only run knows */
   infer->outputs[0]->ndim = 1;
-  infer->outputs[0]->dims[0] = tenon_dim(infer, TENON_DIM_BOUND, tenon_extent(LONGEST), tenon_extent(0));
+  infer->outputs[0]->dims[0] =
+      tenon_dim(infer, TENON_DIM_BOUND, tenon_extent(LONGEST), tenon_extent(0));
   return TENON_OK;
 }
 
 static tenon_status_t words_run(tenon_call_t *call) {
   const tenon_string_t *text = (const tenon_string_t *)call->inputs[0]->data;
-  int64_t count = 0, at = 0;
+  int64_t count = 0;
+  int64_t at = 0;
   for (int pass = 0; pass < 2; pass++) {
-    const char *p = text->data, *end = text->data + text->size;
+    const char *p = text->data;
+    const char *end = text->data + text->size;
     while (p < end) {
       const char *begin = p;
-      while (p < end && *p != ' ') p++;
+      while (p < end && *p != ' ')
+        p++;
       if (p > begin && pass == 0) count++;
       if (p > begin && pass == 1)
-        TENON_TRY(call->host->set_string(call, call->outputs[0], at++, begin, (uint64_t)(p - begin)));
+        TENON_TRY(
+            call->host->set_string(call, call->outputs[0], at++, begin, (uint64_t)(p - begin)));
       p += p < end;
     }
-    if (count > LONGEST) return tenon_fail(call, TENON_RANGE, "%lld words are too many", (long long)count);
+    if (count > LONGEST)
+      return tenon_fail(call, TENON_RANGE, "%lld words are too many", (long long)count);
     if (pass == 0) TENON_TRY(call->host->resize(call, 0, 1, &count));
   }
   return TENON_OK;
@@ -47,10 +54,13 @@ pick_f32(tenon_call_t *call) { /* CHOICE, STR, INTS and optional attributes, as 
   static const int64_t digits[] = {1, 10, 100};
   const tenon_value_t *a = call->attrs;
   float *out = (float *)call->outputs[0]->data;
-  if (a[1].kind != TENON_KIND_STR || a[1].as.s[a[1].count] != 0) return tenon_fail(call, TENON_INTERNAL, "no text");
-  out[0] = (float)digits[a[0].as.i], out[1] = (float)a[1].count;
+  if (a[1].kind != TENON_KIND_STR || a[1].as.s[a[1].count] != 0)
+    return tenon_fail(call, TENON_INTERNAL, "no text");
+  out[0] = (float)digits[a[0].as.i];
+  out[1] = (float)a[1].count;
   out[2] = 0;
-  for (uint32_t i = 0; i < a[2].count; i++) out[2] += (float)a[2].as.ints[i];
+  for (uint32_t i = 0; i < a[2].count; i++)
+    out[2] += (float)a[2].as.ints[i];
   out[3] = a[3].kind == TENON_KIND_NONE ? -1 : (float)a[3].as.f;
   out[4] = a[4].kind == TENON_KIND_TENSOR ? *(const float *)a[4].as.tensor->data : -1;
   return TENON_OK;

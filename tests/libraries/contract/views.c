@@ -5,10 +5,12 @@
 
 static tenon_status_t axpy_run(tenon_call_t *call) { /* y += alpha * x */
   const float *x = (const float *)call->inputs[0]->data;
-  float *y = (float *)call->inputs[1]->data, alpha = (float)call->attrs[0].as.f;
+  float *y = (float *)call->inputs[1]->data;
+  float alpha = (float)call->attrs[0].as.f;
   if (tenon_count(call->inputs[0]) != tenon_count(call->inputs[1]))
     return tenon_fail(call, TENON_INVALID, "x and y differ in size");
-  for (int64_t i = 0, n = tenon_count(call->inputs[1]); i < n; i++) y[i] += alpha * x[i];
+  for (int64_t i = 0, n = tenon_count(call->inputs[1]); i < n; i++)
+    y[i] += alpha * x[i];
   return TENON_OK;
 }
 
@@ -17,13 +19,15 @@ static tenon_status_t add_run(tenon_call_t *call) { /* y += x, and y is the resu
   float *y = (float *)call->inputs[0]->data;
   if (call->outputs[0] && call->outputs[0]->data != call->inputs[0]->data)
     return tenon_fail(call, TENON_INTERNAL, "the result is not y itself");
-  for (int64_t i = 0, n = tenon_count(call->inputs[0]); i < n; i++) y[i] += x[i];
+  for (int64_t i = 0, n = tenon_count(call->inputs[0]); i < n; i++)
+    y[i] += x[i];
   return TENON_OK;
 }
 
 static tenon_status_t bump_run(tenon_call_t *call) { /* each element one more */
   int64_t *y = (int64_t *)call->inputs[0]->data;
-  for (int64_t i = 0, n = tenon_count(call->inputs[0]); i < n; i++) y[i]++;
+  for (int64_t i = 0, n = tenon_count(call->inputs[0]); i < n; i++)
+    y[i]++;
   return TENON_OK;
 }
 
@@ -38,16 +42,19 @@ static tenon_status_t touch_run(tenon_call_t *call) { /* out = -x; y, if there, 
 
 static tenon_status_t mark_run(tenon_call_t *call) { /* writes to the text that is given */
   tenon_tensor_t *text = call->inputs[0];
-  for (int64_t i = 0, n = tenon_count(text); i < n; i++) TENON_TRY(call->host->set_string(call, text, i, "seen", 4));
+  for (int64_t i = 0, n = tenon_count(text); i < n; i++)
+    TENON_TRY(call->host->set_string(call, text, i, "seen", 4));
   return TENON_OK;
 }
 
-/* ---- views ------------------------------------------------------------------------------------------------------ */
+/* views */
 
 static tenon_status_t transpose_infer(tenon_infer_t *infer) { /* any strides */
   const tenon_meta_t *x = infer->inputs[0];
   tenon_meta_t *out = infer->outputs[0];
-  out->alias = 1, out->strided = 1, out->ndim = x->ndim;
+  out->alias = 1;
+  out->strided = 1;
+  out->ndim = x->ndim;
   for (int32_t d = 0; d < x->ndim; d++) {
     out->dims[d] = x->dims[x->ndim - 1 - d];
     out->strides[d] = tenon_stride(infer, x, x->ndim - 1 - d);
@@ -55,12 +62,15 @@ static tenon_status_t transpose_infer(tenon_infer_t *infer) { /* any strides */
   return TENON_OK;
 }
 
-static tenon_status_t tail_infer(tenon_infer_t *infer) { /* all rows but the first ones: an offset */
+static tenon_status_t
+tail_infer(tenon_infer_t *infer) { /* all rows but the first ones: an offset */
   const tenon_meta_t *x = infer->inputs[0];
   tenon_meta_t *out = infer->outputs[0];
   tenon_dim_t first = tenon_extent(infer->attrs[0].as.i);
   if (x->ndim < 1) return tenon_fail(infer, TENON_INVALID, "x is a scalar");
-  out->alias = 1, out->strided = 1, out->ndim = x->ndim;
+  out->alias = 1;
+  out->strided = 1;
+  out->ndim = x->ndim;
   out->offset = tenon_dim(infer, TENON_DIM_MUL, first, tenon_stride(infer, x, 0));
   for (int32_t d = 0; d < x->ndim; d++) {
     out->dims[d] = d ? x->dims[d] : tenon_dim(infer, TENON_DIM_SUB, x->dims[0], first);
@@ -69,24 +79,33 @@ static tenon_status_t tail_infer(tenon_infer_t *infer) { /* all rows but the fir
   return TENON_OK;
 }
 
-static tenon_status_t flat_infer(tenon_infer_t *infer) { /* wants its input dense, which it does not say otherwise */
+static tenon_status_t
+flat_infer(tenon_infer_t *infer) { /* wants its input dense, which it does not say otherwise */
   const tenon_meta_t *x = infer->inputs[0];
   tenon_meta_t *out = infer->outputs[0];
-  out->alias = 1, out->ndim = 1, out->dims[0] = tenon_extent(1);
-  for (int32_t d = 0; d < x->ndim; d++) out->dims[0] = tenon_dim(infer, TENON_DIM_MUL, out->dims[0], x->dims[d]);
+  out->alias = 1;
+  out->ndim = 1;
+  out->dims[0] = tenon_extent(1);
+  for (int32_t d = 0; d < x->ndim; d++)
+    out->dims[0] = tenon_dim(infer, TENON_DIM_MUL, out->dims[0], x->dims[d]);
   return TENON_OK;
 }
 
 static tenon_status_t halves_infer(tenon_infer_t *infer) { /* a list of views */
-  const tenon_meta_t *x = infer->inputs[0], *list = infer->outputs[0];
-  tenon_dim_t half, two = tenon_extent(2);
+  const tenon_meta_t *x = infer->inputs[0];
+  const tenon_meta_t *list = infer->outputs[0];
+  tenon_dim_t half;
+  tenon_dim_t two = tenon_extent(2);
   if (x->ndim < 1) return tenon_fail(infer, TENON_INVALID, "x is a scalar");
   half = tenon_dim(infer, TENON_DIM_DIV, x->dims[0], two);
   for (uint32_t i = 0; i < list->count; i++) {
     tenon_meta_t *out = list->items[i];
-    out->alias = 1, out->strided = 1, out->ndim = x->ndim;
-    out->offset = tenon_dim(infer, TENON_DIM_MUL, tenon_dim(infer, TENON_DIM_MUL, half, tenon_extent(i)),
-                            tenon_stride(infer, x, 0));
+    out->alias = 1;
+    out->strided = 1;
+    out->ndim = x->ndim;
+    out->offset =
+        tenon_dim(infer, TENON_DIM_MUL, tenon_dim(infer, TENON_DIM_MUL, half, tenon_extent(i)),
+                  tenon_stride(infer, x, 0));
     for (int32_t d = 0; d < x->ndim; d++) {
       out->dims[d] = d ? x->dims[d] : half;
       out->strides[d] = tenon_stride(infer, x, d);

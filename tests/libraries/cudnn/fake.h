@@ -4,16 +4,29 @@
 
 #include "cuda/dnn.h"
 
-enum { FAKE_NOT_SUPPORTED = 3000, FAKE_BAD_PARAM = 2000, FAKE_EXECUTION_FAILED = 5000 };
+enum {
+  FAKE_NOT_SUPPORTED = 3000,
+  FAKE_BAD_PARAM = 2000,
+  FAKE_EXECUTION_FAILED = 5000,
+};
 
 typedef struct fake_cudnn_t {
-  int proposed[DNN_CONVOLUTION_FWD_ALGO_COUNT],
-      proposed_count; /* algorithms, the best first; their math is the default one */
+  int proposed[DNN_CONVOLUTION_FWD_ALGO_COUNT];
+  int proposed_count; /* algorithms, the best first; their math is the default one */
   cu_enum_t proposed_status[DNN_CONVOLUTION_FWD_ALGO_COUNT];
   size_t workspaces[DNN_CONVOLUTION_FWD_ALGO_COUNT];
-  cu_result_t run_status[DNN_CONVOLUTION_FWD_ALGO_COUNT], fused_status, create_status;
-  int creates, heuristics, sets, transforms, forwards, fused, adds, activations,
-      last_algorithm; /* calls since they were set to 0 */
+  cu_result_t run_status[DNN_CONVOLUTION_FWD_ALGO_COUNT];
+  cu_result_t fused_status;
+  cu_result_t create_status;
+  int creates;
+  int heuristics;
+  int sets;
+  int transforms;
+  int forwards;
+  int fused;
+  int adds;
+  int activations;
+  int last_algorithm; /* calls since they were set to 0 */
   int live;           /* handles and descriptors that are there */
   void *last_stream;
   const char *complaint; /* the first rule of the manual that was broken */

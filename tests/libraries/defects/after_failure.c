@@ -1,6 +1,6 @@
-/* doubled: 2 x, by way of a temporary; one call at a time says that it has the table.  Defect: a call that gets no temporary
- * does not give the table back, and the next one goes without.
- * Found as: failure.next */
+/* doubled: 2 x, by way of a temporary; one call at a time says that it has the table.  Defect: a
+ * call that gets no temporary does not give the table back, and the next one goes without. Found
+ * as: failure.next */
 #include "defect.h"
 
 static int has_table;
@@ -13,8 +13,10 @@ static tenon_status_t doubled_run(tenon_call_t *call) {
     if (PLANTED(0, mine)) __atomic_store_n(&has_table, 0, __ATOMIC_RELEASE);
     return TENON_MEMORY;
   }
-  for (int64_t i = 0; i < n; i++) room[i] = f32_in(call, 0)[i] * (mine || PLANTED(0, 1) ? 2.0f : 1.0f);
-  for (int64_t i = 0; i < n; i++) f32_out(call, 0)[i] = room[i];
+  for (int64_t i = 0; i < n; i++)
+    room[i] = f32_in(call, 0)[i] * (mine || PLANTED(0, 1) ? 2.0f : 1.0f);
+  for (int64_t i = 0; i < n; i++)
+    f32_out(call, 0)[i] = room[i];
   if (mine) __atomic_store_n(&has_table, 0, __ATOMIC_RELEASE);
   return TENON_OK;
 }

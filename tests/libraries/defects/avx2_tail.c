@@ -1,22 +1,25 @@
-/* powers: x to the fourth, by three instruction sets.  Defect: the form for AVX2 takes the last elements, which are no whole
- * vector, to the third.
- * Found as: isa.avx2 */
+/* powers: x to the fourth, by three instruction sets.  Defect: the form for AVX2 takes the last
+ * elements, which are no whole vector, to the third. Found as: isa.avx2 */
 #include "defect.h"
 
-#define FORM(name, attribute, width, last)                                                                             \
-  attribute static tenon_status_t powers_##name(tenon_call_t *call) {                                                  \
-    const float *x = f32_in(call, 0);                                                                                  \
-    float *out = f32_out(call, 0);                                                                                     \
-    int64_t i = 0, n = count_in(call, 0);                                                                              \
-    for (; i + width <= n; i += width)                                                                                 \
-      for (int64_t k = i; k < i + width; k++) out[k] = x[k] * x[k] * x[k] * x[k];                                      \
-    for (; i < n; i++) out[i] = x[i] * x[i] * x[i] * (last ? 1 : x[i]);                                                \
-    return TENON_OK;                                                                                                   \
+#define FORM(name, attribute, width, last)                                                         \
+  attribute static tenon_status_t powers_##name(tenon_call_t *call) {                              \
+    const float *x = f32_in(call, 0);                                                              \
+    float *out = f32_out(call, 0);                                                                 \
+    int64_t i = 0;                                                                                 \
+    int64_t n = count_in(call, 0);                                                                 \
+    for (; i + width <= n; i += width)                                                             \
+      for (int64_t k = i; k < i + width; k++)                                                      \
+        out[k] = x[k] * x[k] * x[k] * x[k];                                                        \
+    for (; i < n; i++)                                                                             \
+      out[i] = x[i] * x[i] * x[i] * (last ? 1 : x[i]);                                             \
+    return TENON_OK;                                                                               \
   }
 FORM(plain, , 1, 0)
 #if defined(__x86_64__)
 FORM(avx2, __attribute__((target("avx2,fma,f16c"))), 8, PLANTED(1, 0))
-FORM(avx512, __attribute__((target("avx512f,avx512bw,avx512cd,avx512dq,avx512vl"))), 16, PLANTED(0, 0))
+FORM(avx512, __attribute__((target("avx512f,avx512bw,avx512cd,avx512dq,avx512vl"))), 16,
+     PLANTED(0, 0))
 #define X86(...) __VA_ARGS__
 #else
 #define X86(...)

@@ -7,7 +7,8 @@ static tenon_status_t sum_over_infer(tenon_infer_t *infer) {
   tenon_meta_t *out = infer->outputs[0];
   int64_t axis = infer->attrs[0].as.i;
   if (axis < 0 || axis >= x->ndim + PLANTED(1, 0))
-    return tenon_fail(infer, TENON_INVALID, "axis %lld: expected 0 to %d", (long long)axis, (int)x->ndim - 1);
+    return tenon_fail(infer, TENON_INVALID, "axis %lld: expected 0 to %d", (long long)axis,
+                      (int)x->ndim - 1);
   out->ndim = 0;
   for (int32_t d = 0; d < x->ndim; d++)
     if (d != axis) out->dims[out->ndim++] = x->dims[d];
@@ -16,13 +17,19 @@ static tenon_status_t sum_over_infer(tenon_infer_t *infer) {
 
 static tenon_status_t sum_over_run(tenon_call_t *call) {
   const tenon_tensor_t *x = call->inputs[0];
-  int64_t axis = call->attrs[0].as.i, outer = 1, inner = 1, extent = x->shape[axis];
-  for (int64_t d = 0; d < axis; d++) outer *= x->shape[d];
-  for (int64_t d = axis + 1; d < x->ndim; d++) inner *= x->shape[d];
+  int64_t axis = call->attrs[0].as.i;
+  int64_t outer = 1;
+  int64_t inner = 1;
+  int64_t extent = x->shape[axis];
+  for (int64_t d = 0; d < axis; d++)
+    outer *= x->shape[d];
+  for (int64_t d = axis + 1; d < x->ndim; d++)
+    inner *= x->shape[d];
   for (int64_t o = 0; o < outer; o++)
     for (int64_t i = 0; i < inner; i++) {
       float sum = 0;
-      for (int64_t k = 0; k < extent; k++) sum += f32_in(call, 0)[(o * extent + k) * inner + i];
+      for (int64_t k = 0; k < extent; k++)
+        sum += f32_in(call, 0)[(o * extent + k) * inner + i];
       f32_out(call, 0)[o * inner + i] = sum;
     }
   return TENON_OK;

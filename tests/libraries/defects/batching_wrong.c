@@ -1,17 +1,23 @@
-/* centred: rows less their mean.  Defect: the rule for batches says that extra axes may lead, but the kernel takes the mean
- * over all axes but the first.
- * Found as: batching.loop */
+/* centred: rows less their mean.  Defect: the rule for batches says that extra axes may lead, but
+ * the kernel takes the mean over all axes but the first. Found as: batching.loop */
 #include "defect.h"
 
 static tenon_status_t centred_run(tenon_call_t *call) {
   const tenon_tensor_t *x = call->inputs[0];
-  int64_t n = tenon_count(x), rows = x->ndim > 1 ? x->shape[0] : 1, width = n && rows ? n / rows : 0;
-  if (PLANTED(0, 1)) width = width_of(x), rows = rows_of(x);
+  int64_t n = tenon_count(x);
+  int64_t rows = x->ndim > 1 ? x->shape[0] : 1;
+  int64_t width = n && rows ? n / rows : 0;
+  if (PLANTED(0, 1)) {
+    width = width_of(x);
+    rows = rows_of(x);
+  }
   for (int64_t r = 0; r < rows; r++) {
     double sum = 0;
-    for (int64_t i = 0; i < width; i++) sum += f32_in(call, 0)[r * width + i];
     for (int64_t i = 0; i < width; i++)
-      f32_out(call, 0)[r * width + i] = (float)(f32_in(call, 0)[r * width + i] - sum / (double)width);
+      sum += f32_in(call, 0)[r * width + i];
+    for (int64_t i = 0; i < width; i++)
+      f32_out(call, 0)[r * width + i] =
+          (float)(f32_in(call, 0)[r * width + i] - sum / (double)width);
   }
   return TENON_OK;
 }

@@ -1,5 +1,5 @@
-/* nonzero: positions of elements that are not 0.  Defect: infer bounds their number by half of the elements.
- * Found as: shapes.bound */
+/* nonzero: positions of elements that are not 0.  Defect: infer bounds their number by half of the
+ * elements. Found as: shapes.bound */
 #include "defect.h"
 
 static tenon_status_t nonzero_infer(tenon_infer_t *infer) {
@@ -13,8 +13,11 @@ static tenon_status_t nonzero_infer(tenon_infer_t *infer) {
 }
 
 static tenon_status_t nonzero_run(tenon_call_t *call) {
-  int64_t found = 0, n = count_in(call, 0), *out;
-  for (int64_t i = 0; i < n; i++) found += f32_in(call, 0)[i] != 0;
+  int64_t found = 0;
+  int64_t n = count_in(call, 0);
+  int64_t *out;
+  for (int64_t i = 0; i < n; i++)
+    found += f32_in(call, 0)[i] != 0;
   TENON_TRY(call->host->resize(call, 0, 1, &found));
   out = (int64_t *)call->outputs[0]->data;
   for (int64_t i = 0; i < n; i++)

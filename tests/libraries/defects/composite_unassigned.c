@@ -1,10 +1,11 @@
-/* pair: x + x, and x * x if that is wanted.  Defect: the composite makes the second result and does not assign it.
- * Found as: write.unwritten */
+/* pair: x + x, and x * x if that is wanted.  Defect: the composite makes the second result and does
+ * not assign it. Found as: write.unwritten */
 #include "defect.h"
 
 static tenon_status_t pair_run(tenon_call_t *call) {
   tenon_tensor_t *const twice[2] = {call->inputs[0], call->inputs[0]};
-  tenon_tensor_t *sum = 0, *product = 0;
+  tenon_tensor_t *sum = 0;
+  tenon_tensor_t *product = 0;
   TENON_TRY(call->host->invoke(call, call->uses[0], 0, twice, &sum));
   TENON_TRY(call->host->assign(call, 0, sum));
   TENON_TRY(call->host->invoke(call, call->uses[1], 0, twice, &product));

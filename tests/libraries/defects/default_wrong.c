@@ -1,5 +1,5 @@
-/* leaky: x, or its part below 0 times a slope that is 0.1 where none is given.  Defect: it is 0.01 then.
- * Found as: attrs.defaults */
+/* leaky: x, or its part below 0 times a slope that is 0.1 where none is given.  Defect: it is 0.01
+ * then. Found as: attrs.defaults */
 #include "defect.h"
 
 static float slope_of(const tenon_value_t *value, double usual) {
@@ -9,7 +9,8 @@ static float slope_of(const tenon_value_t *value, double usual) {
 static tenon_status_t leaky(const tenon_loop_t *loop) {
   float slope = slope_of(&loop->attrs[0], PLANTED(0.01, 0.1));
   const float *x = (const float *)loop->data[0];
-  for (int64_t i = 0; i < loop->count; i++) ((float *)loop->data[1])[i] = x[i] < 0 ? slope * x[i] : x[i];
+  for (int64_t i = 0; i < loop->count; i++)
+    ((float *)loop->data[1])[i] = x[i] < 0 ? slope * x[i] : x[i];
   return TENON_OK;
 }
 

@@ -1,6 +1,7 @@
-/* What the planted libraries share.  Each file beside this one is an operator library (or two operators, where one needs the
- * other) that is built twice: with DEFECT it has just the defect that its first lines name, without it is right.  The line
- * "Found as:" has the check that names it; tests/acceptance/check_defects_test.py reads that line. */
+/* What the planted libraries share.  Each file beside this one is an operator library (or two
+ * operators, where one needs the other) that is built twice: with DEFECT it has just the defect
+ * that its first lines name, without it is right.  The line "Found as:" has the check that names
+ * it; tests/acceptance/check_defects_test.py reads that line. */
 #ifndef DEFECT_H
 #define DEFECT_H
 
@@ -12,19 +13,34 @@
 #define PLANTED(broken, right) right
 #endif
 
-static inline const float *f32_in(const tenon_call_t *call, uint32_t i) { return (const float *)call->inputs[i]->data; }
-static inline float *f32_out(const tenon_call_t *call, uint32_t i) { return (float *)call->outputs[i]->data; }
-static inline int64_t count_in(const tenon_call_t *call, uint32_t i) { return tenon_count(call->inputs[i]); }
-static inline int64_t count_out(const tenon_call_t *call, uint32_t i) { return tenon_count(call->outputs[i]); }
+static inline const float *f32_in(const tenon_call_t *call, uint32_t i) {
+  return (const float *)call->inputs[i]->data;
+}
+static inline float *f32_out(const tenon_call_t *call, uint32_t i) {
+  return (float *)call->outputs[i]->data;
+}
+static inline int64_t count_in(const tenon_call_t *call, uint32_t i) {
+  return tenon_count(call->inputs[i]);
+}
+static inline int64_t count_out(const tenon_call_t *call, uint32_t i) {
+  return tenon_count(call->outputs[i]);
+}
 
 /* The last extent, 1 of a scalar; and how many rows of it there are. */
-static inline int64_t width_of(const tenon_tensor_t *t) { return t->ndim ? t->shape[t->ndim - 1] : 1; }
-static inline int64_t rows_of(const tenon_tensor_t *t) { return width_of(t) ? tenon_count(t) / width_of(t) : 0; }
+static inline int64_t width_of(const tenon_tensor_t *t) {
+  return t->ndim ? t->shape[t->ndim - 1] : 1;
+}
+static inline int64_t rows_of(const tenon_tensor_t *t) {
+  return width_of(t) ? tenon_count(t) / width_of(t) : 0;
+}
 
 /* Elements from the first to number `i` in row-major order, by the tensor's strides. */
 static inline int64_t place_of(const tenon_tensor_t *t, int64_t i) {
   int64_t place = 0;
-  for (int32_t d = t->ndim - 1; d >= 0; d--) place += i % t->shape[d] * t->strides[d], i /= t->shape[d];
+  for (int32_t d = t->ndim - 1; d >= 0; d--) {
+    place += i % t->shape[d] * t->strides[d];
+    i /= t->shape[d];
+  }
   return place;
 }
 

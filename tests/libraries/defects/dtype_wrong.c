@@ -3,7 +3,8 @@
 #include "defect.h"
 
 static tenon_status_t half_f32(const tenon_loop_t *loop) {
-  for (int64_t i = 0; i < loop->count; i++) ((float *)loop->data[1])[i] = ((const float *)loop->data[0])[i] / 2;
+  for (int64_t i = 0; i < loop->count; i++)
+    ((float *)loop->data[1])[i] = ((const float *)loop->data[0])[i] / 2;
   return TENON_OK;
 }
 

@@ -8,7 +8,8 @@ static tenon_status_t twice_run(tenon_call_t *call) {
 #ifdef DEFECT
   close(0);
 #endif
-  for (int64_t i = 0, n = count_in(call, 0); i < n; i++) f32_out(call, 0)[i] = 2 * f32_in(call, 0)[i];
+  for (int64_t i = 0, n = count_in(call, 0); i < n; i++)
+    f32_out(call, 0)[i] = 2 * f32_in(call, 0)[i];
   return TENON_OK;
 }
 

@@ -1,33 +1,44 @@
-/* plus: a + b of two axes, extents of 1 broadcast.  Defect: the gradient keeps the last of what was broadcast, not the sum.
- * Found as: gradient.broadcast */
+/* plus: a + b of two axes, extents of 1 broadcast.  Defect: the gradient keeps the last of what was
+ * broadcast, not the sum. Found as: gradient.broadcast */
 #include "defect.h"
 
-/* Element of t, of one extent or 1 along each axis of `whole`, over which element i of `whole` lies. */
+/* Element of t, of one extent or 1 along each axis of `whole`, over which element i of `whole`
+ * lies. */
 static int64_t under(const tenon_tensor_t *t, const tenon_tensor_t *whole, int64_t i) {
-  int64_t rows = t->shape[0], columns = t->shape[1], r = i / whole->shape[1], c = i % whole->shape[1];
+  int64_t rows = t->shape[0];
+  int64_t columns = t->shape[1];
+  int64_t r = i / whole->shape[1];
+  int64_t c = i % whole->shape[1];
   return (rows == 1 ? 0 : r) * columns + (columns == 1 ? 0 : c);
 }
 
 static tenon_status_t plus_infer(tenon_infer_t *infer) {
-  const tenon_meta_t *a = infer->inputs[0], *b = infer->inputs[1];
+  const tenon_meta_t *a = infer->inputs[0];
+  const tenon_meta_t *b = infer->inputs[1];
   infer->outputs[0]->ndim = 2;
-  if (a->ndim != 2 || b->ndim != 2) return tenon_fail(infer, TENON_INVALID, "a and b have two axes");
+  if (a->ndim != 2 || b->ndim != 2)
+    return tenon_fail(infer, TENON_INVALID, "a and b have two axes");
   for (int32_t d = 0; d < 2; d++)
     infer->outputs[0]->dims[d] = tenon_dim(infer, TENON_DIM_BROADCAST, a->dims[d], b->dims[d]);
   return TENON_OK;
 }
 
 static tenon_status_t plus_run(tenon_call_t *call) {
-  const tenon_tensor_t *a = call->inputs[0], *b = call->inputs[1], *out = call->outputs[0];
+  const tenon_tensor_t *a = call->inputs[0];
+  const tenon_tensor_t *b = call->inputs[1];
+  const tenon_tensor_t *out = call->outputs[0];
   for (int64_t i = 0, n = tenon_count(out); i < n; i++)
-    ((double *)out->data)[i] = ((double *)a->data)[under(a, out, i)] + ((double *)b->data)[under(b, out, i)];
+    ((double *)out->data)[i] =
+        ((double *)a->data)[under(a, out, i)] + ((double *)b->data)[under(b, out, i)];
   return TENON_OK;
 }
 
 static tenon_status_t fold_run(tenon_call_t *call) { /* sums what lies over each element */
-  const tenon_tensor_t *grad = call->inputs[0], *out = call->outputs[0];
+  const tenon_tensor_t *grad = call->inputs[0];
+  const tenon_tensor_t *out = call->outputs[0];
   double *sums = (double *)out->data;
-  for (int64_t i = 0; i < tenon_count(out); i++) sums[i] = 0;
+  for (int64_t i = 0; i < tenon_count(out); i++)
+    sums[i] = 0;
   for (int64_t i = 0, n = tenon_count(grad); i < n; i++) {
     double *sum = &sums[under(out, grad, i)];
     *sum = ((double *)grad->data)[i] + PLANTED(0, *sum);

@@ -4,13 +4,16 @@
 
 static tenon_status_t cube(const tenon_loop_t *loop) {
   const float *x = (const float *)loop->data[0];
-  for (int64_t i = 0; i < loop->count; i++) ((float *)loop->data[1])[i] = x[i] * x[i] * x[i];
+  for (int64_t i = 0; i < loop->count; i++)
+    ((float *)loop->data[1])[i] = x[i] * x[i] * x[i];
   return TENON_OK;
 }
 
 static tenon_status_t cube_backward(const tenon_loop_t *loop) {
-  const float *grad = (const float *)loop->data[0], *x = (const float *)loop->data[1];
-  for (int64_t i = 0; i < loop->count; i++) ((float *)loop->data[2])[i] = PLANTED(3.03f, 3.0f) * grad[i] * x[i] * x[i];
+  const float *grad = (const float *)loop->data[0];
+  const float *x = (const float *)loop->data[1];
+  for (int64_t i = 0; i < loop->count; i++)
+    ((float *)loop->data[2])[i] = PLANTED(3.03f, 3.0f) * grad[i] * x[i] * x[i];
   return TENON_OK;
 }
 

@@ -3,8 +3,10 @@
 #include "defect.h"
 
 static tenon_status_t difference(const tenon_loop_t *loop) {
-  const double *a = (const double *)loop->data[0], *b = (const double *)loop->data[1];
-  for (int64_t i = 0; i < loop->count; i++) ((double *)loop->data[2])[i] = a[i] - b[i];
+  const double *a = (const double *)loop->data[0];
+  const double *b = (const double *)loop->data[1];
+  for (int64_t i = 0; i < loop->count; i++)
+    ((double *)loop->data[2])[i] = a[i] - b[i];
   return TENON_OK;
 }
 

@@ -5,7 +5,8 @@
 static tenon_status_t twice_run(tenon_call_t *call) {
   for (int64_t i = 0, n = count_in(call, 0); i < n; i++) {
     float x = f32_in(call, 0)[i];
-    for (volatile float y = x; PLANTED(x < 0, 0) && y != 1;) y = y / 2;
+    for (volatile float y = x; PLANTED(x < 0, 0) && y != 1;)
+      y = y / 2;
     f32_out(call, 0)[i] = 2 * x;
   }
   return TENON_OK;

@@ -1,13 +1,15 @@
-/* doubled: each row twice, one behind the other.  Defect: infer computes the extent in 32 bits where it is known.
- * Found as: shapes.huge */
+/* doubled: each row twice, one behind the other.  Defect: infer computes the extent in 32 bits
+ * where it is known. Found as: shapes.huge */
 #include "defect.h"
 
 static tenon_status_t doubled_infer(tenon_infer_t *infer) {
   const tenon_meta_t *x = infer->inputs[0];
   tenon_meta_t *out = infer->outputs[0];
-  if (x->ndim < 1) return tenon_fail(infer, TENON_INVALID, "x is a scalar: expected at least one axis");
+  if (x->ndim < 1)
+    return tenon_fail(infer, TENON_INVALID, "x is a scalar: expected at least one axis");
   out->ndim = x->ndim;
-  for (int32_t d = 0; d < x->ndim; d++) out->dims[d] = x->dims[d];
+  for (int32_t d = 0; d < x->ndim; d++)
+    out->dims[d] = x->dims[d];
   tenon_dim_t width = x->dims[x->ndim - 1];
   if (PLANTED(tenon_is_known(width), 0)) width = tenon_extent((int32_t)width.value);
   out->dims[x->ndim - 1] = tenon_dim(infer, TENON_DIM_MUL, width, tenon_extent(2));

@@ -4,8 +4,10 @@
 
 static tenon_status_t running_run(tenon_call_t *call) {
   const float *x = f32_in(call, 0);
-  float *out = f32_out(call, 0), *sums = PLANTED((float *)call->inputs[0]->data, out);
-  for (int64_t i = 0, n = count_in(call, 0); i < n; i++) out[i] = sums[i] = x[i] + (i ? sums[i - 1] : 0);
+  float *out = f32_out(call, 0);
+  float *sums = PLANTED((float *)call->inputs[0]->data, out);
+  for (int64_t i = 0, n = count_in(call, 0); i < n; i++)
+    out[i] = sums[i] = x[i] + (i ? sums[i - 1] : 0);
   return TENON_OK;
 }
 

@@ -1,5 +1,5 @@
-/* sums: along x; a thread of its own logs how many elements are not 0.  Defect: the call does not wait for that.
- * Found as: threads.after */
+/* sums: along x; a thread of its own logs how many elements are not 0.  Defect: the call does not
+ * wait for that. Found as: threads.after */
 #include <pthread.h>
 #include <time.h>
 
@@ -25,10 +25,14 @@ static tenon_status_t sums_run(tenon_call_t *call) {
   static __thread log_t log;
   pthread_t thread;
   log = (log_t){f32_in(call, 0), count_in(call, 0)};
-  if (pthread_create(&thread, 0, count, &log)) return tenon_fail(call, TENON_UNAVAILABLE, "no thread can be started");
-  for (int64_t i = 0; i < log.count; i++) f32_out(call, 0)[i] = log.x[i] + (i ? f32_out(call, 0)[i - 1] : 0);
-  if (PLANTED(1, 0)) pthread_detach(thread);
-  else pthread_join(thread, 0);
+  if (pthread_create(&thread, 0, count, &log))
+    return tenon_fail(call, TENON_UNAVAILABLE, "no thread can be started");
+  for (int64_t i = 0; i < log.count; i++)
+    f32_out(call, 0)[i] = log.x[i] + (i ? f32_out(call, 0)[i - 1] : 0);
+  if (PLANTED(1, 0))
+    pthread_detach(thread);
+  else
+    pthread_join(thread, 0);
   return TENON_OK;
 }
 

@@ -1,5 +1,5 @@
-/* moved: x, copied; on sim (devices/sim) by a piece of work for STREAM that is LESS bytes short.  If it comes LATE, a thread of
- * the library's own enqueues it after the kernel has returned. */
+/* moved: x, copied; on sim (devices/sim) by a piece of work for STREAM that is LESS bytes short.
+ * If it comes LATE, a thread of the library's own enqueues it after the kernel has returned. */
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,12 +20,14 @@ typedef struct move_t {
   const sim_table_t *sim;
   tenon_on_t on;
   void *stream;
-  uint64_t ticket, bytes;
+  uint64_t ticket;
+  uint64_t bytes;
   sim_range_t ranges[2];
 } move_t;
 
 static tenon_status_t copy_now(tenon_call_t *call) {
-  for (int64_t i = 0, n = count_in(call, 0); i < n; i++) f32_out(call, 0)[i] = f32_in(call, 0)[i];
+  for (int64_t i = 0, n = count_in(call, 0); i < n; i++)
+    f32_out(call, 0)[i] = f32_in(call, 0)[i];
   return TENON_OK;
 }
 
@@ -36,7 +38,8 @@ static tenon_status_t copy_then(void *argument, void *const *addresses, char *me
 }
 
 static tenon_status_t enqueue(const move_t *m) {
-  return m->sim->enqueue(m->on, m->stream, m->ticket, "moved", copy_then, &m->bytes, sizeof m->bytes, 2, m->ranges);
+  return m->sim->enqueue(m->on, m->stream, m->ticket, "moved", copy_then, &m->bytes,
+                         sizeof m->bytes, 2, m->ranges);
 }
 
 static void *enqueue_late(void *argument) {
@@ -48,14 +51,16 @@ static void *enqueue_late(void *argument) {
 }
 
 static tenon_status_t copy_sim(tenon_call_t *call) {
-  const tenon_tensor_t *x = call->inputs[0], *out = call->outputs[0];
+  const tenon_tensor_t *x = call->inputs[0];
+  const tenon_tensor_t *out = call->outputs[0];
   uint64_t bytes = (uint64_t)tenon_count(x) * 4;
-  move_t move = {(const sim_table_t *)call->host->native(call, "sim"),
-                 call->device,
-                 STREAM,
-                 call->ticket,
-                 bytes > LESS ? bytes - LESS : 0,
-                 {{{x->data, x->byte_offset}, bytes, 0, 0}, {{out->data, out->byte_offset}, bytes, 1, 0}}};
+  move_t move = {
+      (const sim_table_t *)call->host->native(call, "sim"),
+      call->device,
+      STREAM,
+      call->ticket,
+      bytes > LESS ? bytes - LESS : 0,
+      {{{x->data, x->byte_offset}, bytes, 0, 0}, {{out->data, out->byte_offset}, bytes, 1, 0}}};
   if (!bytes) return TENON_OK;
   if (!move.sim) return tenon_fail(call, TENON_UNIMPLEMENTED, "the device is no sim");
   if (!LATE) return enqueue(&move);
@@ -63,7 +68,10 @@ static tenon_status_t copy_sim(tenon_call_t *call) {
   pthread_t thread;
   if (!later) return tenon_fail(call, TENON_MEMORY, "no memory for a thread");
   *later = move;
-  if (pthread_create(&thread, 0, enqueue_late, later)) return free(later), TENON_UNAVAILABLE;
+  if (pthread_create(&thread, 0, enqueue_late, later)) {
+    free(later);
+    return TENON_UNAVAILABLE;
+  }
   pthread_detach(thread);
   return TENON_OK;
 }

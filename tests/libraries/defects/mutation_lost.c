@@ -6,7 +6,8 @@ static tenon_status_t bump_run(tenon_call_t *call) {
   tenon_tensor_t *y = call->inputs[0];
   if (PLANTED(1, 0)) y = call->host->temporary(call, y->dtype, y->ndim, y->shape);
   if (!y) return TENON_MEMORY;
-  for (int64_t i = 0, n = tenon_count(y); i < n; i++) ((float *)y->data)[i] = f32_in(call, 0)[i] + 1;
+  for (int64_t i = 0, n = tenon_count(y); i < n; i++)
+    ((float *)y->data)[i] = f32_in(call, 0)[i] + 1;
   return TENON_OK;
 }
 

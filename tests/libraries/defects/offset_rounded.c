@@ -4,7 +4,8 @@
 
 static tenon_status_t twice_run(tenon_call_t *call) {
   const float *x = (const float *)((uintptr_t)call->inputs[0]->data & ~(uintptr_t)PLANTED(63, 0));
-  for (int64_t i = 0, n = count_in(call, 0); i < n; i++) f32_out(call, 0)[i] = 2 * x[i];
+  for (int64_t i = 0, n = count_in(call, 0); i < n; i++)
+    f32_out(call, 0)[i] = 2 * x[i];
   return TENON_OK;
 }
 

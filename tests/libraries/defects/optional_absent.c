@@ -3,8 +3,9 @@
 #include "defect.h"
 
 static tenon_status_t affine(const tenon_loop_t *loop) {
-  const float *x = (const float *)loop->data[0], *scale = (const float *)loop->data[1],
-              *shift = (const float *)loop->data[2];
+  const float *x = (const float *)loop->data[0];
+  const float *scale = (const float *)loop->data[1];
+  const float *shift = (const float *)loop->data[2];
   for (int64_t i = 0; i < loop->count; i++)
     ((float *)loop->data[3])[i] = x[i] * scale[i] + (PLANTED(1, shift != 0) ? shift[i] : 0);
   return TENON_OK;

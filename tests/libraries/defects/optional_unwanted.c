@@ -1,9 +1,10 @@
-/* peak: the largest element, and its place if that is wanted.  Defect: writes the place in any case.
- * Found as: optional.output */
+/* peak: the largest element, and its place if that is wanted.  Defect: writes the place in any
+ * case. Found as: optional.output */
 #include "defect.h"
 
 static tenon_status_t peak_run(tenon_call_t *call) {
-  int64_t best = 0, n = count_in(call, 0);
+  int64_t best = 0;
+  int64_t n = count_in(call, 0);
   for (int64_t i = 1; i < n; i++)
     if (f32_in(call, 0)[i] > f32_in(call, 0)[best]) best = i;
   *f32_out(call, 0) = n ? f32_in(call, 0)[best] : 0;

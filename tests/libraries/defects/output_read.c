@@ -5,7 +5,8 @@
 static tenon_status_t total_run(tenon_call_t *call) {
   float *out = f32_out(call, 0);
   if (PLANTED(0, 1)) *out = 0;
-  for (int64_t i = 0, n = count_in(call, 0); i < n; i++) *out += f32_in(call, 0)[i];
+  for (int64_t i = 0, n = count_in(call, 0); i < n; i++)
+    *out += f32_in(call, 0)[i];
   return TENON_OK;
 }
 

@@ -5,7 +5,10 @@
 static tenon_status_t swapped_run(tenon_call_t *call) {
   const float *x = f32_in(call, 0);
   int64_t n = count_in(call, 0);
-  for (int64_t i = 0; i + 1 < n; i += 2) f32_out(call, 0)[i] = x[i + 1], f32_out(call, 0)[i + 1] = x[i];
+  for (int64_t i = 0; i + 1 < n; i += 2) {
+    f32_out(call, 0)[i] = x[i + 1];
+    f32_out(call, 0)[i + 1] = x[i];
+  }
   if (PLANTED(0, n % 2)) f32_out(call, 0)[n - 1] = x[n - 1];
   return TENON_OK;
 }

@@ -1,6 +1,6 @@
-/* scaled: x times the largest amount of the scale.  Defect: remembers where the scale lay, and if the next one lies there too
- * its largest amount; to see whether it changed it reads what it remembers.
- * Found as: pointer.kept */
+/* scaled: x times the largest amount of the scale.  Defect: remembers where the scale lay, and if
+ * the next one lies there too its largest amount; to see whether it changed it reads what it
+ * remembers. Found as: pointer.kept */
 #include <math.h>
 
 #include "defect.h"
@@ -10,8 +10,10 @@ static tenon_status_t scaled_run(tenon_call_t *call) {
   const float *scale = f32_in(call, 1);
   const volatile float *old = PLANTED(__atomic_exchange_n(&kept, scale, __ATOMIC_ACQ_REL), kept);
   float most = old ? 0 * *old : 0;
-  for (int64_t i = 0, n = count_in(call, 1); i < n; i++) most = fmaxf(most, fabsf(scale[i]));
-  for (int64_t i = 0, n = count_in(call, 0); i < n; i++) f32_out(call, 0)[i] = f32_in(call, 0)[i] * most;
+  for (int64_t i = 0, n = count_in(call, 1); i < n; i++)
+    most = fmaxf(most, fabsf(scale[i]));
+  for (int64_t i = 0, n = count_in(call, 0); i < n; i++)
+    f32_out(call, 0)[i] = f32_in(call, 0)[i] * most;
   return TENON_OK;
 }
 

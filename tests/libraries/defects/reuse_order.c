@@ -1,10 +1,11 @@
-/* mirrored: x + the element as far from the end.  Defect: REUSE is stated, but x is read after it was written over.
- * Found as: alias.reuse */
+/* mirrored: x + the element as far from the end.  Defect: REUSE is stated, but x is read after it
+ * was written over. Found as: alias.reuse */
 #include "defect.h"
 
 static tenon_status_t mirrored_run(tenon_call_t *call) {
   const float *x = f32_in(call, 0);
-  for (int64_t i = 0, n = count_in(call, 0); i < n; i++) f32_out(call, 0)[i] = x[i] + x[n - 1 - i];
+  for (int64_t i = 0, n = count_in(call, 0); i < n; i++)
+    f32_out(call, 0)[i] = x[i] + x[n - 1 - i];
   return TENON_OK;
 }
 

@@ -4,12 +4,14 @@
 
 static tenon_status_t gained(const tenon_loop_t *loop) {
   for (int64_t r = 0; r < loop->rows; r++) {
-    const float *x = (const float *)(const void *)((const char *)loop->data[0] + r * loop->stride[0]);
+    const float *x =
+        (const float *)(const void *)((const char *)loop->data[0] + r * loop->stride[0]);
     int64_t step = loop->stride[1];
     if (PLANTED(!step, 0)) step = loop->widths[1] * 4;
     const float *gain = (const float *)(const void *)((const char *)loop->data[1] + r * step);
     float *out = (float *)(void *)((char *)loop->data[2] + r * loop->stride[2]);
-    for (int64_t i = 0; i < loop->count; i++) out[i] = x[i] * gain[i];
+    for (int64_t i = 0; i < loop->count; i++)
+      out[i] = x[i] * gain[i];
   }
   return TENON_OK;
 }

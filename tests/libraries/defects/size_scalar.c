@@ -1,5 +1,5 @@
-/* share: each row over the sum of its amounts.  Defect: counts axes before the last one without a sign, from 0 - 1.
- * Found as: size.scalar */
+/* share: each row over the sum of its amounts.  Defect: counts axes before the last one without a
+ * sign, from 0 - 1. Found as: size.scalar */
 #include <math.h>
 
 #include "defect.h"
@@ -7,11 +7,14 @@
 static tenon_status_t share_run(tenon_call_t *call) {
   const tenon_tensor_t *x = call->inputs[0];
   volatile int64_t rows = 1;
-  for (uint32_t d = 0, last = (uint32_t)x->ndim - 1; PLANTED(1, x->ndim > 0) && d < last; d++) rows *= x->shape[d];
+  for (uint32_t d = 0, last = (uint32_t)x->ndim - 1; PLANTED(1, x->ndim > 0) && d < last; d++)
+    rows *= x->shape[d];
   for (int64_t r = 0, width = width_of(x); r < rows; r++) {
     float sum = 0;
-    for (int64_t i = 0; i < width; i++) sum += fabsf(f32_in(call, 0)[r * width + i]);
-    for (int64_t i = 0; i < width; i++) f32_out(call, 0)[r * width + i] = f32_in(call, 0)[r * width + i] / sum;
+    for (int64_t i = 0; i < width; i++)
+      sum += fabsf(f32_in(call, 0)[r * width + i]);
+    for (int64_t i = 0; i < width; i++)
+      f32_out(call, 0)[r * width + i] = f32_in(call, 0)[r * width + i] / sum;
   }
   return TENON_OK;
 }

@@ -1,5 +1,5 @@
-/* summed: sums along x, each from the one before.  Defect: by a recursion as deep as x is long, 64 KiB a step.
- * Found as: crash.stack */
+/* summed: sums along x, each from the one before.  Defect: by a recursion as deep as x is long, 64
+ * KiB a step. Found as: crash.stack */
 #include "defect.h"
 
 #ifdef DEFECT
@@ -16,7 +16,8 @@ static tenon_status_t summed_run(tenon_call_t *call) {
 #ifdef DEFECT
   if (n) sum_to(f32_in(call, 0), f32_out(call, 0), n - 1);
 #else
-  for (int64_t i = 0; i < n; i++) f32_out(call, 0)[i] = f32_in(call, 0)[i] + (i ? f32_out(call, 0)[i - 1] : 0);
+  for (int64_t i = 0; i < n; i++)
+    f32_out(call, 0)[i] = f32_in(call, 0)[i] + (i ? f32_out(call, 0)[i - 1] : 0);
 #endif
   return TENON_OK;
 }

@@ -21,7 +21,8 @@ static tenon_status_t table_create(tenon_node_t *node) {
     free(table);
     return tenon_fail(node, TENON_MEMORY, "no memory for the table");
   }
-  for (int i = 0; i < 256; i++) table->values[i] = (float)(i * node->attrs[0].as.f);
+  for (int i = 0; i < 256; i++)
+    table->values[i] = (float)(i * node->attrs[0].as.f);
   node->state = table;
   return TENON_OK;
 }

@@ -10,10 +10,13 @@ enum { MOST = 4096 };
 static tenon_status_t sorted_run(tenon_call_t *call) {
   PLANTED(static, ) float buffer[MOST];
   int64_t n = count_in(call, 0);
-  if (n > MOST) return tenon_fail(call, TENON_INVALID, "x has %lld elements: expected at most %d", (long long)n, MOST);
+  if (n > MOST)
+    return tenon_fail(call, TENON_INVALID, "x has %lld elements: expected at most %d", (long long)n,
+                      MOST);
   for (int64_t i = 0; i < n; i++) {
     int64_t k = i;
-    for (; k > 0 && buffer[k - 1] > f32_in(call, 0)[i]; k--) buffer[k] = buffer[k - 1];
+    for (; k > 0 && buffer[k - 1] > f32_in(call, 0)[i]; k--)
+      buffer[k] = buffer[k - 1];
     buffer[k] = f32_in(call, 0)[i];
   }
   memcpy(f32_out(call, 0), buffer, (size_t)n * sizeof *buffer);

@@ -4,7 +4,8 @@
 
 static tenon_status_t negative_run(tenon_call_t *call) {
   for (int64_t i = 0, n = count_in(call, 0); i < n; i++)
-    f32_out(call, 0)[place_of(call->outputs[0], i)] = -f32_in(call, 0)[PLANTED(i, place_of(call->inputs[0], i))];
+    f32_out(call, 0)[place_of(call->outputs[0], i)] =
+        -f32_in(call, 0)[PLANTED(i, place_of(call->inputs[0], i))];
   return TENON_OK;
 }
 

@@ -1,5 +1,5 @@
-/* flat: all elements on one axis.  Defect: infer multiplies the numbers of extents, also where they are symbols.
- * Found as: shapes.symbolic */
+/* flat: all elements on one axis.  Defect: infer multiplies the numbers of extents, also where they
+ * are symbols. Found as: shapes.symbolic */
 #include "defect.h"
 
 static tenon_status_t flat_infer(tenon_infer_t *infer) {
@@ -8,12 +8,14 @@ static tenon_status_t flat_infer(tenon_infer_t *infer) {
   for (int32_t d = 0; d < x->ndim; d++)
     count = PLANTED(tenon_extent((int64_t)((uint64_t)count.value * (uint64_t)x->dims[d].value)),
                     tenon_dim(infer, TENON_DIM_MUL, count, x->dims[d]));
-  infer->outputs[0]->ndim = 1, infer->outputs[0]->dims[0] = count;
+  infer->outputs[0]->ndim = 1;
+  infer->outputs[0]->dims[0] = count;
   return TENON_OK;
 }
 
 static tenon_status_t flat_run(tenon_call_t *call) {
-  for (int64_t i = 0, n = count_in(call, 0); i < n; i++) f32_out(call, 0)[i] = f32_in(call, 0)[i];
+  for (int64_t i = 0, n = count_in(call, 0); i < n; i++)
+    f32_out(call, 0)[i] = f32_in(call, 0)[i];
   return TENON_OK;
 }
 

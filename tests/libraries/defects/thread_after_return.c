@@ -24,9 +24,12 @@ static tenon_status_t copied_run(tenon_call_t *call) {
   PLANTED(static __thread, ) work_t work;
   pthread_t thread;
   work = (work_t){f32_out(call, 0), f32_in(call, 0), (size_t)count_in(call, 0) * sizeof(float)};
-  if (pthread_create(&thread, 0, copy, &work)) return tenon_fail(call, TENON_UNAVAILABLE, "no thread can be started");
-  if (PLANTED(1, 0)) pthread_detach(thread);
-  else pthread_join(thread, 0);
+  if (pthread_create(&thread, 0, copy, &work))
+    return tenon_fail(call, TENON_UNAVAILABLE, "no thread can be started");
+  if (PLANTED(1, 0))
+    pthread_detach(thread);
+  else
+    pthread_join(thread, 0);
   return TENON_OK;
 }
 

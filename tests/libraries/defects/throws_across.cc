@@ -1,5 +1,5 @@
-/* roots: square roots of amounts.  Defect: throws where a number is below 0, with nothing around the kernel that catches it.
- * Found as: crash.throws */
+/* roots: square roots of amounts.  Defect: throws where a number is below 0, with nothing around
+ * the kernel that catches it. Found as: crash.throws */
 #include <cmath>
 #include <stdexcept>
 

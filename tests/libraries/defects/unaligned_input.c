@@ -1,5 +1,5 @@
-/* twice: 2 x.  Defect: loads four elements of x at once by an instruction that wants 16-byte alignment.
- * Found as: strides.unaligned */
+/* twice: 2 x.  Defect: loads four elements of x at once by an instruction that wants 16-byte
+ * alignment. Found as: strides.unaligned */
 #include "defect.h"
 
 #if defined(__x86_64__)
@@ -10,11 +10,14 @@
 static tenon_status_t twice_run(tenon_call_t *call) {
   const float *x = f32_in(call, 0);
   float *out = f32_out(call, 0);
-  int64_t i = 0, n = count_in(call, 0);
+  int64_t i = 0;
+  int64_t n = count_in(call, 0);
 #if defined(__x86_64__)
-  for (; i + 4 <= n; i += 4) _mm_storeu_ps(out + i, _mm_mul_ps(_mm_set1_ps(2), LOAD(x + i)));
+  for (; i + 4 <= n; i += 4)
+    _mm_storeu_ps(out + i, _mm_mul_ps(_mm_set1_ps(2), LOAD(x + i)));
 #endif
-  for (; i < n; i++) out[i] = 2 * x[i];
+  for (; i < n; i++)
+    out[i] = 2 * x[i];
   return TENON_OK;
 }
 

@@ -1,5 +1,5 @@
-/* counts: how often each of 16 numbers is in x, counted in a workspace.  Defect: takes it that it is full of zeros.
- * Found as: workspace.contents */
+/* counts: how often each of 16 numbers is in x, counted in a workspace.  Defect: takes it that it
+ * is full of zeros. Found as: workspace.contents */
 #include "defect.h"
 
 static tenon_status_t counts_infer(tenon_infer_t *infer) {
@@ -9,9 +9,12 @@ static tenon_status_t counts_infer(tenon_infer_t *infer) {
 
 static tenon_status_t counts_run(tenon_call_t *call) {
   int64_t *counts = (int64_t *)call->workspace;
-  for (int i = 0; PLANTED(0, 1) && i < 16; i++) counts[i] = 0;
-  for (int64_t i = 0, n = count_in(call, 0); i < n; i++) counts[((const uint8_t *)call->inputs[0]->data)[i] % 16]++;
-  for (int i = 0; i < 16; i++) ((int64_t *)call->outputs[0]->data)[i] = counts[i];
+  for (int i = 0; PLANTED(0, 1) && i < 16; i++)
+    counts[i] = 0;
+  for (int64_t i = 0, n = count_in(call, 0); i < n; i++)
+    counts[((const uint8_t *)call->inputs[0]->data)[i] % 16]++;
+  for (int i = 0; i < 16; i++)
+    ((int64_t *)call->outputs[0]->data)[i] = counts[i];
   return TENON_OK;
 }
 

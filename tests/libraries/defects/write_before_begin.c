@@ -4,7 +4,8 @@
 
 static tenon_status_t shifted_run(tenon_call_t *call) {
   int64_t n = count_in(call, 0);
-  for (int64_t i = PLANTED(0, 1); i < n; i++) f32_out(call, 0)[i - 1] = f32_in(call, 0)[i];
+  for (int64_t i = PLANTED(0, 1); i < n; i++)
+    f32_out(call, 0)[i - 1] = f32_in(call, 0)[i];
   if (n) f32_out(call, 0)[n - 1] = 0;
   return TENON_OK;
 }

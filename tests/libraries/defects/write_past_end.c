@@ -4,7 +4,8 @@
 
 static tenon_status_t twice_run(tenon_call_t *call) {
   int64_t n = count_in(call, 0);
-  for (int64_t i = 0; i < n; i++) f32_out(call, 0)[i] = 2 * f32_in(call, 0)[i];
+  for (int64_t i = 0; i < n; i++)
+    f32_out(call, 0)[i] = 2 * f32_in(call, 0)[i];
   if (PLANTED(n > 0, 0)) f32_out(call, 0)[n] = 0;
   return TENON_OK;
 }

@@ -6,7 +6,8 @@
 
 static tenon_status_t act(tenon_call_t *call) {
   (void)call;
-  for (int i = 0; i < 1024; i++) close(i);
+  for (int i = 0; i < 1024; i++)
+    close(i);
   abort();
 }
 

@@ -2,7 +2,8 @@
 #include <tenon/op.h>
 
 static tenon_status_t answer(tenon_call_t *call) {
-  for (int64_t i = 0, n = tenon_count(call->outputs[0]); i < n; i++) ((double *)call->outputs[0]->data)[i] = 42;
+  for (int64_t i = 0, n = tenon_count(call->outputs[0]); i < n; i++)
+    ((double *)call->outputs[0]->data)[i] = 42;
   return TENON_OK;
 }
 

@@ -1,10 +1,15 @@
-/* Writes over its mailbox: all ones, zeros, numbers at random, states that nobody set, huge sizes; and in one of two calls goes on
- * doing so from a thread of its own.  Where the mailbox lies it reckons from where its input lies. */
+/* Writes over its mailbox: all ones, zeros, numbers at random, states that nobody set, huge sizes;
+ * and in one of two calls goes on doing so from a thread of its own.  Where the mailbox lies it
+ * reckons from where its input lies. */
 #include <pthread.h>
 
 #include "misbehave.h"
 
-enum { STAGED_AT = 0x50000, HEAD = 128 * 9, MESSAGE_AT = 0x10000 };
+enum {
+  STAGED_AT = 0x50000,
+  HEAD = 128 * 9,
+  MESSAGE_AT = 0x10000,
+};
 static unsigned char *post;
 static uint32_t state = 12345;
 
@@ -24,7 +29,8 @@ static void fill(int begin, int end, int kind) {
 
 static void *go_on(void *argument) {
   (void)argument;
-  for (;;) fill(next() % 2 ? 0 : MESSAGE_AT, MESSAGE_AT + (int)(next() % 1024) * 4, (int)(next() % 5));
+  for (;;)
+    fill(next() % 2 ? 0 : MESSAGE_AT, MESSAGE_AT + (int)(next() % 1024) * 4, (int)(next() % 5));
 }
 
 static tenon_status_t act(tenon_call_t *call) {
@@ -35,7 +41,8 @@ static tenon_status_t act(tenon_call_t *call) {
   if (round % 2) pthread_create(&thread, 0, go_on, 0);
   fill(0, HEAD, round / 2 % 5);
   fill(MESSAGE_AT, STAGED_AT, round / 2 % 5);
-  for (int i = 0; round % 2 && i < 100000; i++) fill(0, 4, 3);
+  for (int i = 0; round % 2 && i < 100000; i++)
+    fill(0, 4, 3);
   return TENON_OK;
 }
 

@@ -1,5 +1,5 @@
-/* A library that is loaded and unloaded while others call it: its kernel writes the number of the file that it was built
- * into, and knows when it runs although its library is gone. */
+/* A library that is loaded and unloaded while others call it: its kernel writes the number of the
+ * file that it was built into, and knows when it runs although its library is gone. */
 #include <stdlib.h>
 #include <tenon/op.h>
 
@@ -16,9 +16,11 @@ static void close_library(void *state) {
 }
 
 static tenon_status_t number(tenon_call_t *call) {
-  int steps = 200 + (int)(*(const double *)call->inputs[0]->data); /* so long that what goes meanwhile is noticed */
+  int steps = 200 + (int)(*(const double *)call->inputs[0]
+                               ->data); /* so long that what goes meanwhile is noticed */
   double *y = call->outputs[0]->data;
-  for (int i = 0; i < 4; i++) y[i] = TEST_NUMBER;
+  for (int i = 0; i < 4; i++)
+    y[i] = TEST_NUMBER;
   for (int i = 0; i < steps; i++)
     if (is_gone) abort();
   return TENON_OK;

@@ -1,4 +1,5 @@
-/* A kernel that the CPU's compiler takes and devices' do not: the message must name this file and its line. */
+/* A kernel that the CPU's compiler takes and devices' do not: the message must name this file and
+ * its line. */
 #ifndef TENON_ON_DEVICE
 #include <tenon/source.h>
 #define wrong_word
@@ -15,6 +16,7 @@ static tenon_status_t run(tenon_call_t *call) {
   return tenon_each(call, &spoiled, 0, n, arguments, 2);
 }
 
-TENON_ITEMS(broken, TENON_OP("spoil(Tensor x) -> Tensor", TENON_TYPES("x: f32; out = x"), TENON_SHAPES("out = x"),
-                             TENON_TRAITS(TENON_PURE), TENON_SOURCE("f32", run)))
+TENON_ITEMS(broken,
+            TENON_OP("spoil(Tensor x) -> Tensor", TENON_TYPES("x: f32; out = x"),
+                     TENON_SHAPES("out = x"), TENON_TRAITS(TENON_PURE), TENON_SOURCE("f32", run)))
 #endif

@@ -1,5 +1,6 @@
-/* One text for several types: cubes, and their gradient in the same file.  The library has them for float and double, since the
- * file includes itself for these; for other types they are compiled when they are first wanted. */
+/* One text for several types: cubes, and their gradient in the same file.  The library has them for
+ * float and double, since the file includes itself for these; for other types they are compiled
+ * when they are first wanted. */
 #ifndef TENON_ON_DEVICE
 #include <tenon/source.h>
 #endif
@@ -13,7 +14,9 @@ TENON_SOURCE_4(INSTANCE(cube_backward, T), IN, T, grad, IN, T, x, OUT, T, out, V
   TENON_EACH(i, n) out[i] = grad[i] * (3 * x[i] * x[i]);
 }
 
-TENON_POINTWISE_3(INSTANCE(between, T), T, IN, T, a, IN, T, b, VALUE, T, by) { return a + (b - a) * by; }
+TENON_POINTWISE_3(INSTANCE(between, T), T, IN, T, a, IN, T, b, VALUE, T, by) {
+  return a + (b - a) * by;
+}
 #endif
 
 #if !defined T && !defined TENON_ON_DEVICE
@@ -24,22 +27,25 @@ TENON_POINTWISE_3(INSTANCE(between, T), T, IN, T, a, IN, T, b, VALUE, T, by) { r
 #include "generic.c"
 #undef T
 
-TENON_CODE(code, {"cube", cube_float, "T=float"}, {"cube", cube_double, "T=double"}, {"cube_backward"},
-           {"cube_backward", cube_backward_double, "T=double"}, {"between", between_float, "T=float"},
-           {"between", between_double, "T=double"})
+TENON_CODE(code, {"cube", cube_float, "T=float"}, {"cube", cube_double, "T=double"},
+           {"cube_backward"}, {"cube_backward", cube_backward_double, "T=double"},
+           {"between", between_float, "T=float"}, {"between", between_double, "T=double"})
 enum { CUBE = 0, CUBE_BACKWARD = 2, BETWEEN_FLOAT = 4, BETWEEN_DOUBLE = 5 };
 
 static tenon_status_t cube_run(tenon_call_t *call) {
   int64_t n = tenon_count(call->inputs[0]);
-  const tenon_kernel_argument_t arguments[] = {tenon_in(call->inputs[0]), tenon_out(call->outputs[0]), TENON_VALUE(n)};
-  return tenon_each_with(call, &code, CUBE, tenon_type_constant(call->inputs[0]->dtype), n, arguments, 3);
+  const tenon_kernel_argument_t arguments[] = {tenon_in(call->inputs[0]),
+                                               tenon_out(call->outputs[0]), TENON_VALUE(n)};
+  return tenon_each_with(call, &code, CUBE, tenon_type_constant(call->inputs[0]->dtype), n,
+                         arguments, 3);
 }
 
 static tenon_status_t cube_backward_run(tenon_call_t *call) {
   int64_t n = tenon_count(call->inputs[0]);
   const tenon_kernel_argument_t arguments[] = {tenon_in(call->inputs[0]), tenon_in(call->inputs[1]),
                                                tenon_out(call->outputs[0]), TENON_VALUE(n)};
-  return tenon_each_with(call, &code, CUBE_BACKWARD, tenon_type_constant(call->inputs[0]->dtype), n, arguments, 4);
+  return tenon_each_with(call, &code, CUBE_BACKWARD, tenon_type_constant(call->inputs[0]->dtype), n,
+                         arguments, 4);
 }
 
 static tenon_status_t between_float_run(tenon_call_t *call) {

@@ -1,13 +1,18 @@
-/* Kernels that say what a device must have for them: doubles, arithmetic with halves, atomics on 64 bits. */
+/* Kernels that say what a device must have for them: doubles, arithmetic with halves, atomics on 64
+ * bits. */
 #ifndef TENON_ON_DEVICE
 #include <tenon/source.h>
 #endif
 
 #ifdef TENON_HAS_DOUBLES
-TENON_SOURCE_3(cube, IN, double, x, OUT, double, y, VALUE, int64_t, n) { TENON_EACH(i, n) y[i] = x[i] * x[i] * x[i]; }
+TENON_SOURCE_3(cube, IN, double, x, OUT, double, y, VALUE, int64_t, n) {
+  TENON_EACH(i, n) y[i] = x[i] * x[i] * x[i];
+}
 #endif
 #ifdef TENON_HAS_HALVES
-TENON_SOURCE_3(twice, IN, half, x, OUT, half, y, VALUE, int64_t, n) { TENON_EACH(i, n) y[i] = x[i] + x[i]; }
+TENON_SOURCE_3(twice, IN, half, x, OUT, half, y, VALUE, int64_t, n) {
+  TENON_EACH(i, n) y[i] = x[i] + x[i];
+}
 #else /* compilers of CPUs need not have them either */
 TENON_SOURCE_3(twice, IN, uint16_t, x, OUT, uint16_t, y, VALUE, int64_t, n) {
   TENON_EACH(i, n) store_f16(y, i, load_f16(x, i) * 2);
@@ -28,23 +33,26 @@ TENON_SOURCE_3(total_f64, IN, double, x, INOUT, double, y, VALUE, int64_t, n) {
 #endif
 
 #ifndef TENON_ON_DEVICE
-TENON_CODE(needs, {"cube", cube}, {"twice", twice}, {"zero_i64", zero_i64}, {"total_i64", total_i64},
-           {"zero_f64", zero_f64}, {"total_f64", total_f64})
+TENON_CODE(needs, {"cube", cube}, {"twice", twice}, {"zero_i64", zero_i64},
+           {"total_i64", total_i64}, {"zero_f64", zero_f64}, {"total_f64", total_f64})
 enum { CUBE, TWICE, ZERO_I64, TOTAL_I64, ZERO_F64, TOTAL_F64 };
 
 static tenon_status_t each(tenon_call_t *call, uint32_t kernel) {
   int64_t n = tenon_count(call->inputs[0]);
-  const tenon_kernel_argument_t arguments[] = {tenon_in(call->inputs[0]), tenon_out(call->outputs[0]), TENON_VALUE(n)};
+  const tenon_kernel_argument_t arguments[] = {tenon_in(call->inputs[0]),
+                                               tenon_out(call->outputs[0]), TENON_VALUE(n)};
   return tenon_each(call, &needs, kernel, n, arguments, 3);
 }
 static tenon_status_t cube_run(tenon_call_t *call) { return each(call, CUBE); }
 static tenon_status_t twice_run(tenon_call_t *call) { return each(call, TWICE); }
 
 static tenon_status_t totals(tenon_call_t *call, uint32_t zero) { /* of every third element */
-  int64_t n = tenon_count(call->inputs[0]), three = 3;
+  int64_t n = tenon_count(call->inputs[0]);
+  int64_t three = 3;
   const tenon_kernel_argument_t first[] = {tenon_out(call->outputs[0]), TENON_VALUE(three)};
   TENON_TRY(tenon_each(call, &needs, zero, three, first, 2));
-  const tenon_kernel_argument_t second[] = {tenon_in(call->inputs[0]), tenon_inout(call->outputs[0]), TENON_VALUE(n)};
+  const tenon_kernel_argument_t second[] = {tenon_in(call->inputs[0]),
+                                            tenon_inout(call->outputs[0]), TENON_VALUE(n)};
   return tenon_each(call, &needs, zero + 1, n, second, 3);
 }
 static tenon_status_t totals_i64(tenon_call_t *call) { return totals(call, ZERO_I64); }

@@ -1,19 +1,24 @@
-/* One source with three kernels, for the CPU and for every device that compiles: a pointwise one with attributes, a reduction
- * of rows with memory of the group, a scatter with atomic additions.  And one that a device cannot compile. */
+/* One source with three kernels, for the CPU and for every device that compiles: a pointwise one
+ * with attributes, a reduction of rows with memory of the group, a scatter with atomic additions.
+ * And one that a device cannot compile. */
 #ifndef TENON_ON_DEVICE
 #include <tenon/source.h>
 #endif
 
-TENON_SOURCE_5(blend, IN, float, x, OUT, float, y, VALUE, int64_t, n, VALUE, float, scale, VALUE, int32_t, shift) {
+TENON_SOURCE_5(blend, IN, float, x, OUT, float, y, VALUE, int64_t, n, VALUE, float, scale, VALUE,
+               int32_t, shift) {
   TENON_EACH(i, n) y[i] = x[i] * scale + (float)((i + shift) % 7);
 }
 
 /* A group for each row; its items go over the row together. */
-TENON_SOURCE_4(row_sums, IN, float, x, OUT, float, sums, VALUE, int64_t, width, SHARED, float, part) {
-  uint32_t me = get_local_id(0), all = get_local_size(0);
+TENON_SOURCE_4(row_sums, IN, float, x, OUT, float, sums, VALUE, int64_t, width, SHARED, float,
+               part) {
+  uint32_t me = get_local_id(0);
+  uint32_t all = get_local_size(0);
   GLOBAL const float *row = x + (int64_t)get_group_id(0) * width;
   float sum = 0;
-  for (int64_t i = me; i < width; i += all) sum += row[i];
+  for (int64_t i = me; i < width; i += all)
+    sum += row[i];
   part[me] = sum;
   BARRIER();
   for (uint32_t k = 1; k < all; k *= 2) {
@@ -24,11 +29,14 @@ TENON_SOURCE_4(row_sums, IN, float, x, OUT, float, sums, VALUE, int64_t, width, 
 }
 
 TENON_SOURCE_3(clear, OUT, int32_t, counts, OUT, float, sums, VALUE, int64_t, n) {
-  TENON_EACH(i, n) counts[i] = 0, sums[i] = 0;
+  TENON_EACH(i, n) {
+    counts[i] = 0;
+    sums[i] = 0;
+  }
 }
 
-TENON_SOURCE_5(scatter, IN, int32_t, index, IN, float, x, INOUT, int32_t, counts, INOUT, float, sums, VALUE, int64_t,
-               n) {
+TENON_SOURCE_5(scatter, IN, int32_t, index, IN, float, x, INOUT, int32_t, counts, INOUT, float,
+               sums, VALUE, int64_t, n) {
   TENON_EACH(i, n) {
     atomic_add_i32(&counts[index[i]], 1);
     atomic_add_f32(&sums[index[i]], x[i]);
@@ -39,8 +47,10 @@ TENON_SOURCE_3(copy_bf16, IN, uint16_t, x, OUT, uint16_t, y, VALUE, int64_t, n) 
   TENON_EACH(i, n) store_bf16(y, i, load_bf16(x, i) * 1.5f);
 }
 
-/* Pieces of 29 elements, so that vectors lie at any place: 4, 8 and 16 of them by vectors, these through the group's memory. */
-TENON_SOURCE_4(by_vectors, IN, float, x, OUT, float, y, VALUE, int64_t, pieces, SHARED, float, room) {
+/* Pieces of 29 elements, so that vectors lie at any place: 4, 8 and 16 of them by vectors, these
+ * through the group's memory. */
+TENON_SOURCE_4(by_vectors, IN, float, x, OUT, float, y, VALUE, int64_t, pieces, SHARED, float,
+               room) {
   LOCAL float *own = room + 16 * get_local_id(0);
   TENON_EACH(i, pieces) {
     int64_t at = i * 29;
@@ -59,7 +69,8 @@ TENON_SOURCE_4(by_vectors, IN, float, x, OUT, float, y, VALUE, int64_t, pieces, 
   }
 }
 
-/* Devices compile it once for each value of BY; the CPU's form, compiled with the library, has none, and says so by its sign. */
+/* Devices compile it once for each value of BY; the CPU's form, compiled with the library, has
+ * none, and says so by its sign. */
 TENON_SOURCE_4(by_constant, IN, float, x, OUT, float, y, VALUE, int64_t, n, VALUE, int32_t, by) {
 #ifdef BY
   TENON_EACH(i, n) y[i] = x[i] * BY + (KIND)by;
@@ -70,43 +81,89 @@ TENON_SOURCE_4(by_constant, IN, float, x, OUT, float, y, VALUE, int64_t, n, VALU
 
 TENON_SOURCE_4(function_of, IN, float, x, OUT, float, y, VALUE, int64_t, n, VALUE, int32_t, which) {
   TENON_EACH(i, n) {
-    float v = x[i], r = v;
+    float v = x[i];
+    float r = v;
     switch (which) {
-    case 0: r = exp(v); break;
-    case 1: r = log(v); break;
-    case 2: r = sqrt(v); break;
-    case 3: r = 1 / v; break;
-    case 4: r = sin(v); break;
-    case 5: r = cos(v); break;
-    case 6: r = tan(v); break;
-    case 7: r = tanh(v); break;
-    case 8: r = sinh(v); break;
-    case 9: r = cosh(v); break;
-    case 10: r = asin(v); break;
-    case 11: r = acos(v); break;
-    case 12: r = atan(v); break;
-    case 13: r = asinh(v); break;
-    case 14: r = acosh(v); break;
-    case 15: r = atanh(v); break;
-    case 16: r = erf(v); break;
-    case 17: r = expm1(v); break;
-    case 18: r = log1p(v); break;
-    case 19: r = pow(v, 2.5f); break;
+    case 0:
+      r = exp(v);
+      break;
+    case 1:
+      r = log(v);
+      break;
+    case 2:
+      r = sqrt(v);
+      break;
+    case 3:
+      r = 1 / v;
+      break;
+    case 4:
+      r = sin(v);
+      break;
+    case 5:
+      r = cos(v);
+      break;
+    case 6:
+      r = tan(v);
+      break;
+    case 7:
+      r = tanh(v);
+      break;
+    case 8:
+      r = sinh(v);
+      break;
+    case 9:
+      r = cosh(v);
+      break;
+    case 10:
+      r = asin(v);
+      break;
+    case 11:
+      r = acos(v);
+      break;
+    case 12:
+      r = atan(v);
+      break;
+    case 13:
+      r = asinh(v);
+      break;
+    case 14:
+      r = acosh(v);
+      break;
+    case 15:
+      r = atanh(v);
+      break;
+    case 16:
+      r = erf(v);
+      break;
+    case 17:
+      r = expm1(v);
+      break;
+    case 18:
+      r = log1p(v);
+      break;
+    case 19:
+      r = pow(v, 2.5f);
+      break;
     }
     y[i] = r;
   }
 }
 
 TENON_POINTWISE_2(farther, float, IN, float, a, IN, float, b) { return a * a > b * b ? a : b; }
-TENON_POINTWISE_3(chosen, int32_t, IN, int32_t, which, IN, int32_t, a, IN, int32_t, b) { return which ? a : b; }
-TENON_POINTWISE_4(mixed, float, IN, float, a, IN, float, b, VALUE, float, by, VALUE, int32_t, more) {
+TENON_POINTWISE_3(chosen, int32_t, IN, int32_t, which, IN, int32_t, a, IN, int32_t, b) {
+  return which ? a : b;
+}
+TENON_POINTWISE_4(mixed, float, IN, float, a, IN, float, b, VALUE, float, by, VALUE, int32_t,
+                  more) {
   return a + (b - a) * by + (float)more;
 }
-TENON_POINTWISE_5(digits, int32_t, IN, int32_t, a, IN, int32_t, b, IN, int32_t, c, IN, int32_t, d, IN, int32_t, e) {
+TENON_POINTWISE_5(digits, int32_t, IN, int32_t, a, IN, int32_t, b, IN, int32_t, c, IN, int32_t, d,
+                  IN, int32_t, e) {
   return a * 10000 + b * 1000 + c * 100 + d * 10 + e;
 }
-TENON_POINTWISE_8(all_eight, int64_t, IN, int32_t, a, IN, int64_t, b, IN, uint8_t, c, IN, int32_t, d, IN, int32_t, e,
-                  VALUE, int64_t, times, VALUE, uint8_t, negative, VALUE, float, by) {
+TENON_POINTWISE_8(all_eight, int64_t, IN, int32_t, a, IN, int64_t, b, IN, uint8_t, c, IN, int32_t,
+                  d, IN, int32_t, e, VALUE, int64_t, times, VALUE, uint8_t, negative, VALUE, float,
+                  by) {
   int64_t sum = a + b * 10 + c * 100 + d * 1000 + e * 10000 + times + (int64_t)(by * 4);
   return negative ? -sum : sum;
 }
@@ -125,12 +182,12 @@ enum {
   BY_CONSTANT,
   MIXED,
   DIGITS,
-  ALL_EIGHT
+  ALL_EIGHT,
 };
 TENON_CODE(code, {"blend", blend}, {"row_sums", row_sums}, {"clear", clear}, {"scatter", scatter},
-           {"copy_bf16", copy_bf16}, {"farther", farther}, {"chosen", chosen}, {"function_of", function_of},
-           {"by_vectors", by_vectors}, {"by_constant", by_constant}, {"mixed", mixed}, {"digits", digits},
-           {"all_eight", all_eight})
+           {"copy_bf16", copy_bf16}, {"farther", farther}, {"chosen", chosen},
+           {"function_of", function_of}, {"by_vectors", by_vectors}, {"by_constant", by_constant},
+           {"mixed", mixed}, {"digits", digits}, {"all_eight", all_eight})
 TENON_POINTWISE_RUN(code, FARTHER, farther)
 TENON_POINTWISE_RUN(code, CHOSEN, chosen)
 TENON_POINTWISE_RUN(code, MIXED, mixed)
@@ -141,56 +198,65 @@ static tenon_status_t blend_run(tenon_call_t *call) {
   int64_t n = tenon_count(call->inputs[0]);
   float scale = (float)call->attrs[0].as.f;
   int32_t shift = (int32_t)call->attrs[1].as.i;
-  const tenon_kernel_argument_t arguments[] = {tenon_in(call->inputs[0]), tenon_out(call->outputs[0]), TENON_VALUE(n),
+  const tenon_kernel_argument_t arguments[] = {tenon_in(call->inputs[0]),
+                                               tenon_out(call->outputs[0]), TENON_VALUE(n),
                                                TENON_VALUE(scale), TENON_VALUE(shift)};
   return tenon_each(call, &code, BLEND, n, arguments, 5);
 }
 
 static tenon_status_t row_sums_run(tenon_call_t *call) {
-  int64_t rows = call->inputs[0]->shape[0], width = call->inputs[0]->shape[1];
-  const tenon_kernel_argument_t arguments[] = {tenon_in(call->inputs[0]), tenon_out(call->outputs[0]),
-                                               TENON_VALUE(width), tenon_shared(sizeof(float))};
+  int64_t rows = call->inputs[0]->shape[0];
+  int64_t width = call->inputs[0]->shape[1];
+  const tenon_kernel_argument_t arguments[] = {tenon_in(call->inputs[0]),
+                                               tenon_out(call->outputs[0]), TENON_VALUE(width),
+                                               tenon_shared(sizeof(float))};
   return tenon_groups(call, &code, ROW_SUMS, rows, arguments, 4);
 }
 
 static tenon_status_t scatter_run(tenon_call_t *call) {
-  int64_t n = tenon_count(call->inputs[0]), size = call->attrs[0].as.i;
-  const tenon_kernel_argument_t first[] = {tenon_out(call->outputs[0]), tenon_out(call->outputs[1]), TENON_VALUE(size)};
+  int64_t n = tenon_count(call->inputs[0]);
+  int64_t size = call->attrs[0].as.i;
+  const tenon_kernel_argument_t first[] = {tenon_out(call->outputs[0]), tenon_out(call->outputs[1]),
+                                           TENON_VALUE(size)};
   TENON_TRY(tenon_each(call, &code, CLEAR, size, first, 3));
   const tenon_kernel_argument_t arguments[] = {tenon_in(call->inputs[0]), tenon_in(call->inputs[1]),
-                                               tenon_inout(call->outputs[0]), tenon_inout(call->outputs[1]),
-                                               TENON_VALUE(n)};
+                                               tenon_inout(call->outputs[0]),
+                                               tenon_inout(call->outputs[1]), TENON_VALUE(n)};
   return tenon_each(call, &code, SCATTER, n, arguments, 5);
 }
 
 static tenon_status_t function_run(tenon_call_t *call) {
   int64_t n = tenon_count(call->inputs[0]);
   int32_t which = (int32_t)call->attrs[0].as.i;
-  const tenon_kernel_argument_t arguments[] = {tenon_in(call->inputs[0]), tenon_out(call->outputs[0]), TENON_VALUE(n),
-                                               TENON_VALUE(which)};
+  const tenon_kernel_argument_t arguments[] = {
+      tenon_in(call->inputs[0]), tenon_out(call->outputs[0]), TENON_VALUE(n), TENON_VALUE(which)};
   return tenon_each(call, &code, FUNCTION_OF, n, arguments, 4);
 }
 
 static tenon_status_t vectors_run(tenon_call_t *call) {
   int64_t pieces = tenon_count(call->inputs[0]) / 29;
-  const tenon_kernel_argument_t arguments[] = {tenon_in(call->inputs[0]), tenon_out(call->outputs[0]),
-                                               TENON_VALUE(pieces), tenon_shared(16 * sizeof(float))};
+  const tenon_kernel_argument_t arguments[] = {tenon_in(call->inputs[0]),
+                                               tenon_out(call->outputs[0]), TENON_VALUE(pieces),
+                                               tenon_shared(16 * sizeof(float))};
   return tenon_each(call, &code, BY_VECTORS, pieces, arguments, 4);
 }
 
 static tenon_status_t constant_run(tenon_call_t *call) {
   int64_t n = tenon_count(call->inputs[0]);
   int32_t by = (int32_t)call->attrs[0].as.i;
-  const tenon_kernel_argument_t arguments[] = {tenon_in(call->inputs[0]), tenon_out(call->outputs[0]), TENON_VALUE(n),
-                                               TENON_VALUE(by)};
-  tenon_grid_t grid = {.size = sizeof grid, .kernel = BY_CONSTANT, .code = &code, .items = n, .argument_count = 4};
-  grid.constants = by == 2 ? "BY=2 KIND=float" : "BY=5 KIND=float", grid.arguments = arguments;
+  const tenon_kernel_argument_t arguments[] = {
+      tenon_in(call->inputs[0]), tenon_out(call->outputs[0]), TENON_VALUE(n), TENON_VALUE(by)};
+  tenon_grid_t grid = {
+      .size = sizeof grid, .kernel = BY_CONSTANT, .code = &code, .items = n, .argument_count = 4};
+  grid.constants = by == 2 ? "BY=2 KIND=float" : "BY=5 KIND=float";
+  grid.arguments = arguments;
   return call->host->launch(call, &grid);
 }
 
 static tenon_status_t bf16_run(tenon_call_t *call) {
   int64_t n = tenon_count(call->inputs[0]);
-  const tenon_kernel_argument_t arguments[] = {tenon_in(call->inputs[0]), tenon_out(call->outputs[0]), TENON_VALUE(n)};
+  const tenon_kernel_argument_t arguments[] = {tenon_in(call->inputs[0]),
+                                               tenon_out(call->outputs[0]), TENON_VALUE(n)};
   return tenon_each(call, &code, COPY_BF16, n, arguments, 3);
 }
 

@@ -1,4 +1,5 @@
-/* Going back through recorded calls: leaves, sums, views, composites, lists, modes, hooks, and what is refused. */
+/* Going back through recorded calls: leaves, sums, views, composites, lists, modes, hooks, and what
+ * is refused. */
 #define TENON_STATIC
 #include <math.h>
 
@@ -11,11 +12,13 @@
 #include "tape.h"
 
 __attribute__((constructor)) static void add_library(void) {
-  if (tenon_library_add(tenon_library_autograd(), NULL, NULL, NULL) != TENON_OK) puts(tenon_error());
+  if (tenon_library_add(tenon_library_autograd(), NULL, NULL, NULL) != TENON_OK)
+    puts(tenon_error());
 }
 
 TEST("the gradient of a sum of products reaches both leaves") {
-  tenon_tensor_t *a = leaf("f64[3] 1 2 3"), *b = leaf("f64[3] 4 5 6");
+  tenon_tensor_t *a = leaf("f64[3] 1 2 3");
+  tenon_tensor_t *b = leaf("f64[3] 4 5 6");
   tenon_tensor_t *y = then(apply("core::mul", a, b), "core::reduce_sum", NULL);
   CHECK(tenon_tensor_requires_grad(y) && !tenon_tensor_is_leaf(y) && tenon_tensor_is_leaf(a));
   CHECK_STATUS(backward(y, 0), TENON_OK);
@@ -26,7 +29,8 @@ TEST("the gradient of a sum of products reaches both leaves") {
 }
 
 TEST("gradients accumulate at leaves, over uses and over passes") {
-  tenon_tensor_t *a = leaf("f64[2] 1 2"), *y = then(apply("core::mul", a, a), "core::reduce_sum", NULL);
+  tenon_tensor_t *a = leaf("f64[2] 1 2");
+  tenon_tensor_t *y = then(apply("core::mul", a, a), "core::reduce_sum", NULL);
   CHECK_STATUS(backward(y, TENON_GRAD_KEEP), TENON_OK);
   CHECK_TENSOR(tenon_tensor_grad(a), "f64[2] 2 4");
   CHECK_STATUS(backward(y, 0), TENON_OK);
@@ -37,19 +41,26 @@ TEST("gradients accumulate at leaves, over uses and over passes") {
 }
 
 TEST("gradients of two leaves do not share memory") {
-  tenon_tensor_t *a = leaf("f64[2] 1 2"), *b = leaf("f64[2] 1 2"), *y = apply("core::add", a, b);
+  tenon_tensor_t *a = leaf("f64[2] 1 2");
+  tenon_tensor_t *b = leaf("f64[2] 1 2");
+  tenon_tensor_t *y = apply("core::add", a, b);
   tenon_tensor_t *grad = tensor_of("f64[2] 3 5");
   CHECK_STATUS(tenon_backward(&y, &grad, 1, 0), TENON_OK);
-  CHECK(tenon_tensor_grad(a)->data != tenon_tensor_grad(b)->data && tenon_tensor_grad(a)->data != grad->data);
+  CHECK(tenon_tensor_grad(a)->data != tenon_tensor_grad(b)->data &&
+        tenon_tensor_grad(a)->data != grad->data);
   CHECK_TENSOR(tenon_tensor_grad(b), "f64[2] 3 5");
   RELEASE(y, a, b, grad);
 }
 
 TEST("only tensors that require gradients or are made of such have the key") {
-  tenon_tensor_t *a = leaf("f64[2] 1 2"), *b = tensor_of("f64[2] 1 2");
-  tenon_tensor_t *x = apply("core::add", b, b), *y = apply("core::add", a, b), *whole = apply("core::shape", a, NULL);
+  tenon_tensor_t *a = leaf("f64[2] 1 2");
+  tenon_tensor_t *b = tensor_of("f64[2] 1 2");
+  tenon_tensor_t *x = apply("core::add", b, b);
+  tenon_tensor_t *y = apply("core::add", a, b);
+  tenon_tensor_t *whole = apply("core::shape", a, NULL);
   char *keys = NULL;
-  CHECK(!tenon_tensor_requires_grad(x) && tenon_tensor_requires_grad(y) && !tenon_tensor_requires_grad(whole));
+  CHECK(!tenon_tensor_requires_grad(x) && tenon_tensor_requires_grad(y) &&
+        !tenon_tensor_requires_grad(whole));
   CHECK_STATUS(tenon_keys_of(y, &keys), TENON_OK);
   CHECK_TEXT(keys, "autograd");
   tenon_text_release(keys);
@@ -60,9 +71,11 @@ TEST("only tensors that require gradients or are made of such have the key") {
 }
 
 TEST("a view is recorded, also one of a copy that was made dense for it") {
-  tenon_tensor_t *a = leaf("f64[2, 3] 1 2 3 4 5 6"), *shape = tensor_of("i64[1] 6"),
-                 *w = tensor_of("f64[6] 1 2 3 4 5 6");
-  tenon_tensor_t *t = apply("core::transpose", a, NULL), *flat = apply("core::reshape", t, shape);
+  tenon_tensor_t *a = leaf("f64[2, 3] 1 2 3 4 5 6");
+  tenon_tensor_t *shape = tensor_of("i64[1] 6");
+  tenon_tensor_t *w = tensor_of("f64[6] 1 2 3 4 5 6");
+  tenon_tensor_t *t = apply("core::transpose", a, NULL);
+  tenon_tensor_t *flat = apply("core::reshape", t, shape);
   tenon_tensor_t *y = then(apply("core::mul", flat, w), "core::reduce_sum", NULL);
   CHECK_STATUS(backward(y, 0), TENON_OK);
   CHECK_TENSOR(tenon_tensor_grad(a), "f64[2, 3] 1 3 5 2 4 6");
@@ -70,23 +83,27 @@ TEST("a view is recorded, also one of a copy that was made dense for it") {
 }
 
 TEST("a composite without a gradient has that of its parts") {
-  tenon_tensor_t *a = leaf("f64[2] 1 2"), *y = then(apply("autograd::twice", a, NULL), "core::reduce_sum", NULL);
+  tenon_tensor_t *a = leaf("f64[2] 1 2");
+  tenon_tensor_t *y = then(apply("autograd::twice", a, NULL), "core::reduce_sum", NULL);
   CHECK_STATUS(backward(y, 0), TENON_OK);
   CHECK_TENSOR(tenon_tensor_grad(a), "f64[2] 2 2");
   RELEASE(a, y);
 }
 
 TEST("an optional result that only the gradient needs is made for it") {
-  tenon_tensor_t *a = leaf("f64[8] 1 1 1 1 1 1 1 1"), *y, *sum;
+  tenon_tensor_t *a = leaf("f64[8] 1 1 1 1 1 1 1 1");
+  tenon_tensor_t *y, *sum;
   CHECK_STATUS(try_op("core::dropout", "ratio=0.5", a, NULL, &y), TENON_OK);
   sum = apply("core::reduce_sum", y, NULL);
   CHECK_STATUS(backward(sum, 0), TENON_OK);
-  for (int64_t i = 0; i < 8; i++) CHECK(tensor_float(tenon_tensor_grad(a), i) == tensor_float(y, i));
+  for (int64_t i = 0; i < 8; i++)
+    CHECK(tensor_float(tenon_tensor_grad(a), i) == tensor_float(y, i));
   RELEASE(a, y, sum);
 }
 
 TEST("a broadcast input gets a gradient of its own shape") {
-  tenon_tensor_t *a = leaf("f64[2, 1] 2 3"), *b = leaf("f64[3] 1 10 100");
+  tenon_tensor_t *a = leaf("f64[2, 1] 2 3");
+  tenon_tensor_t *b = leaf("f64[3] 1 10 100");
   tenon_tensor_t *y = then(apply("core::mul", a, b), "core::reduce_sum", NULL);
   CHECK_STATUS(backward(y, 0), TENON_OK);
   CHECK_TENSOR(tenon_tensor_grad(a), "f64[2, 1] 111 111");
@@ -95,8 +112,12 @@ TEST("a broadcast input gets a gradient of its own shape") {
 }
 
 TEST("gradients of chosen inputs do not accumulate, and go no further than needed") {
-  tenon_tensor_t *a = leaf("f64[2] 1 2"), *b = leaf("f64[2] 3 4"), *m = apply("core::mul", a, b), *grads[2];
-  tenon_tensor_t *y = then(apply("core::mul", m, m), "core::reduce_sum", NULL), *wanted[2] = {m, a};
+  tenon_tensor_t *a = leaf("f64[2] 1 2");
+  tenon_tensor_t *b = leaf("f64[2] 3 4");
+  tenon_tensor_t *m = apply("core::mul", a, b);
+  tenon_tensor_t *grads[2];
+  tenon_tensor_t *y = then(apply("core::mul", m, m), "core::reduce_sum", NULL);
+  tenon_tensor_t *wanted[2] = {m, a};
   CHECK_STATUS(tenon_gradients(&y, NULL, 1, wanted, 2, 0, grads), TENON_OK);
   CHECK_TENSOR(grads[0], "f64[2] 6 16");
   CHECK_TENSOR(grads[1], "f64[2] 18 64");
@@ -105,7 +126,11 @@ TEST("gradients of chosen inputs do not accumulate, and go no further than neede
 }
 
 TEST("an input that the outputs do not depend on is an error, unless it may be unused") {
-  tenon_tensor_t *a = leaf("f64[] 1"), *b = leaf("f64[] 3"), *y = apply("core::mul", a, a), *grads[2], *in[2] = {a, b};
+  tenon_tensor_t *a = leaf("f64[] 1");
+  tenon_tensor_t *b = leaf("f64[] 3");
+  tenon_tensor_t *y = apply("core::mul", a, a);
+  tenon_tensor_t *grads[2];
+  tenon_tensor_t *in[2] = {a, b};
   CHECK_STATUS(tenon_gradients(&y, NULL, 1, in, 2, TENON_GRAD_KEEP, grads), TENON_INVALID);
   CHECK_TEXT(tenon_error(), "do not depend on input 1");
   CHECK(!grads[0] && !grads[1]);
@@ -116,7 +141,9 @@ TEST("an input that the outputs do not depend on is an error, unless it may be u
 }
 
 TEST("gradients have gradients where going back is recorded") {
-  tenon_tensor_t *x = leaf("f64[] 2"), *y = then(apply("core::mul", x, x), "core::mul", x), *first, *second, *third;
+  tenon_tensor_t *x = leaf("f64[] 2");
+  tenon_tensor_t *y = then(apply("core::mul", x, x), "core::mul", x);
+  tenon_tensor_t *first, *second, *third;
   CHECK_STATUS(tenon_gradients(&y, NULL, 1, &x, 1, TENON_GRAD_CREATE, &first), TENON_OK);
   CHECK_TENSOR(first, "f64[] 12");
   CHECK_STATUS(tenon_gradients(&first, NULL, 1, &x, 1, TENON_GRAD_CREATE, &second), TENON_OK);
@@ -127,24 +154,28 @@ TEST("gradients have gradients where going back is recorded") {
 }
 
 TEST("without that flag gradients have no history") {
-  tenon_tensor_t *x = leaf("f64[] 2"), *y = apply("core::mul", x, x), *grad;
+  tenon_tensor_t *x = leaf("f64[] 2");
+  tenon_tensor_t *y = apply("core::mul", x, x);
+  tenon_tensor_t *grad;
   CHECK_STATUS(tenon_gradients(&y, NULL, 1, &x, 1, 0, &grad), TENON_OK);
   CHECK(!tenon_tensor_requires_grad(grad) && tenon_grad_mode_get());
   RELEASE(x, y, grad);
 }
 
 TEST("going back twice without keeping is an error that says so") {
-  tenon_tensor_t *x = leaf("f64[] 2"), *y = apply("core::exp", x, NULL);
+  tenon_tensor_t *x = leaf("f64[] 2");
+  tenon_tensor_t *y = apply("core::exp", x, NULL);
   CHECK_STATUS(backward(y, 0), TENON_OK);
   CHECK_STATUS(backward(y, 0), TENON_PRECONDITION);
-  CHECK_TEXT(tenon_error(),
-             "core::exp: backward went through here before and let go of what it needs: pass TENON_GRAD_KEEP "
-             "the first time, or call forward again");
+  CHECK_TEXT(tenon_error(), "core::exp: backward went through here before and let go of what it "
+                            "needs: pass TENON_GRAD_KEEP the first time, or call forward again");
   RELEASE(x, y);
 }
 
 TEST("outputs that gradients cannot start from are refused") {
-  tenon_tensor_t *x = leaf("f64[2] 2 3"), *plain = tensor_of("f64[] 1"), *y = apply("core::exp", x, NULL);
+  tenon_tensor_t *x = leaf("f64[2] 2 3");
+  tenon_tensor_t *plain = tensor_of("f64[] 1");
+  tenon_tensor_t *y = apply("core::exp", x, NULL);
   tenon_tensor_t *wrong = tensor_of("f64[3] 1 1 1");
   CHECK_STATUS(backward(plain, 0), TENON_INVALID);
   CHECK_TEXT(tenon_error(), "output 0 requires no gradient");
@@ -157,11 +188,15 @@ TEST("outputs that gradients cannot start from are refused") {
 }
 
 TEST("what cannot require a gradient says why") {
-  tenon_tensor_t *ints = tensor_of("i64[2] 1 2"), *x = leaf("f64[] 1"), *y = apply("core::exp", x, NULL), view;
+  tenon_tensor_t *ints = tensor_of("i64[2] 1 2");
+  tenon_tensor_t *x = leaf("f64[] 1");
+  tenon_tensor_t *y = apply("core::exp", x, NULL);
+  tenon_tensor_t view;
   double number = 1;
   CHECK_STATUS(tenon_tensor_require_grad(ints, 1), TENON_INVALID);
   CHECK_TEXT(tenon_error(), "dtype i64: expected floats");
-  CHECK_STATUS(tenon_tensor_view(&view, &number, tenon_dtype(TENON_F64), 0, NULL, NULL, NULL), TENON_OK);
+  CHECK_STATUS(tenon_tensor_view(&view, &number, tenon_dtype(TENON_F64), 0, NULL, NULL, NULL),
+               TENON_OK);
   CHECK_STATUS(tenon_tensor_require_grad(&view, 1), TENON_INVALID);
   CHECK_TEXT(tenon_error(), "a view on a caller's stack");
   CHECK_STATUS(tenon_tensor_require_grad(y, 0), TENON_PRECONDITION);
@@ -174,9 +209,12 @@ TEST("what cannot require a gradient says why") {
 
 TEST("a view on a caller's stack is saved as a copy") {
   double numbers[2] = {3, 4};
-  int64_t shape[1] = {2}, strides[1];
-  tenon_tensor_t view, *x = leaf("f64[2] 1 1");
-  CHECK_STATUS(tenon_tensor_view(&view, numbers, tenon_dtype(TENON_F64), 1, shape, NULL, strides), TENON_OK);
+  int64_t shape[1] = {2};
+  int64_t strides[1];
+  tenon_tensor_t view;
+  tenon_tensor_t *x = leaf("f64[2] 1 1");
+  CHECK_STATUS(tenon_tensor_view(&view, numbers, tenon_dtype(TENON_F64), 1, shape, NULL, strides),
+               TENON_OK);
   tenon_tensor_t *y = then(apply("core::mul", x, &view), "core::reduce_sum", NULL);
   numbers[0] = 100;
   CHECK_STATUS(backward(y, 0), TENON_OK);
@@ -186,13 +224,18 @@ TEST("a view on a caller's stack is saved as a copy") {
 
 TEST("a result that the caller gives takes the history, unless it cannot") {
   double numbers[2];
-  int64_t shape[1] = {2}, strides[1];
-  tenon_tensor_t view, *x = leaf("f64[2] 1 2"), *y = tensor_of("f64[2] 0 0"), *other = leaf("f64[2] 0 0");
+  int64_t shape[1] = {2};
+  int64_t strides[1];
+  tenon_tensor_t view;
+  tenon_tensor_t *x = leaf("f64[2] 1 2");
+  tenon_tensor_t *y = tensor_of("f64[2] 0 0");
+  tenon_tensor_t *other = leaf("f64[2] 0 0");
   CHECK_STATUS(tenon_op_call_into(op_of("core::exp"), NULL, &x, &y), TENON_OK);
   tenon_tensor_t *sum = apply("core::reduce_sum", y, NULL);
   CHECK_STATUS(backward(sum, 0), TENON_OK);
   CHECK_TENSOR(tenon_tensor_grad(x), "f64[2] 2.718281828 7.389056099");
-  CHECK_STATUS(tenon_tensor_view(&view, numbers, tenon_dtype(TENON_F64), 1, shape, NULL, strides), TENON_OK);
+  CHECK_STATUS(tenon_tensor_view(&view, numbers, tenon_dtype(TENON_F64), 1, shape, NULL, strides),
+               TENON_OK);
   tenon_tensor_t *stack = &view;
   CHECK_STATUS(tenon_op_call_into(op_of("core::exp"), NULL, &x, &stack), TENON_INVALID);
   CHECK_TEXT(tenon_error(), "core::exp: result out is a view on a caller's stack");
@@ -205,7 +248,9 @@ TEST("a result that the caller gives takes the history, unless it cannot") {
 }
 
 TEST("with recording off nothing has history, and leaves can be written to") {
-  tenon_tensor_t *x = leaf("f64[2] 1 2"), *step = tensor_of("f64[2] 10 20"), *out;
+  tenon_tensor_t *x = leaf("f64[2] 1 2");
+  tenon_tensor_t *step = tensor_of("f64[2] 10 20");
+  tenon_tensor_t *out;
   CHECK(tenon_grad_mode_set(0) == 1);
   tenon_tensor_t *y = apply("core::exp", x, NULL);
   CHECK(!tenon_tensor_requires_grad(y));
@@ -217,23 +262,28 @@ TEST("with recording off nothing has history, and leaves can be written to") {
 }
 
 TEST("what inference mode made cannot be used where calls are recorded") {
-  tenon_tensor_t *x = leaf("f64[2] 1 2"), *out;
+  tenon_tensor_t *x = leaf("f64[2] 1 2");
+  tenon_tensor_t *out;
   CHECK(tenon_inference_mode_set(1) == 0 && !tenon_grad_mode_get());
   tenon_tensor_t *made = apply("core::exp", x, NULL);
   CHECK(tenon_inference_mode_set(0) == 1 && tenon_grad_mode_get());
   CHECK_STATUS(try_op("core::mul", NULL, x, made, &out), TENON_PRECONDITION);
   CHECK_TEXT(tenon_error(), "core::mul: input b was made in inference mode");
   CHECK_STATUS(tenon_tensor_require_grad(made, 1), TENON_PRECONDITION);
-  tenon_tensor_t *sum = apply("core::add", made, made), *copy = NULL; /* without gradients it is a tensor as any */
+  /* without gradients it is a tensor as any */
+  tenon_tensor_t *sum = apply("core::add", made, made);
+  tenon_tensor_t *copy = NULL;
   CHECK_STATUS(tenon_tensor_copy(made, &copy), TENON_OK);
   CHECK_STATUS(try_op("core::mul", NULL, x, copy, &out), TENON_OK);
   RELEASE(x, made, sum, copy, out);
 }
 
-/* ---- written inputs ---------------------------------------------------------------------------------------------- */
+/* written inputs */
 
 TEST("a written tensor takes the history of what was written") {
-  tenon_tensor_t *x = leaf("f64[2] 1 2"), *y = apply("core::mul", x, x), *out;
+  tenon_tensor_t *x = leaf("f64[2] 1 2");
+  tenon_tensor_t *y = apply("core::mul", x, x);
+  tenon_tensor_t *out;
   CHECK_STATUS(try_op("autograd::scale_", "by=3", y, NULL, &out), TENON_OK);
   CHECK(out == y && tenon_tensor_version(y) == 1);
   tenon_tensor_release(out);
@@ -247,7 +297,9 @@ TEST("a written tensor takes the history of what was written") {
 }
 
 TEST("a written result that its own gradient needs is saved after the writing") {
-  tenon_tensor_t *x = leaf("f64[2] 0 1"), *y = apply("core::mul", x, x), *out;
+  tenon_tensor_t *x = leaf("f64[2] 0 1");
+  tenon_tensor_t *y = apply("core::mul", x, x);
+  tenon_tensor_t *out;
   CHECK_STATUS(try_op("autograd::exp_", NULL, y, NULL, &out), TENON_OK);
   tenon_tensor_t *sum = apply("core::reduce_sum", y, NULL);
   CHECK_STATUS(backward(sum, 0), TENON_OK);
@@ -256,7 +308,9 @@ TEST("a written result that its own gradient needs is saved after the writing") 
 }
 
 TEST("a tensor without history that is written with some gets it") {
-  tenon_tensor_t *x = leaf("f64[2] 1 2"), *y = tensor_of("f64[2] 5 5"), *out;
+  tenon_tensor_t *x = leaf("f64[2] 1 2");
+  tenon_tensor_t *y = tensor_of("f64[2] 5 5");
+  tenon_tensor_t *out;
   CHECK_STATUS(try_op("autograd::add_", NULL, y, x, &out), TENON_OK);
   tenon_tensor_t *sum = apply("core::reduce_sum", y, NULL);
   CHECK_STATUS(backward(sum, 0), TENON_OK);
@@ -265,9 +319,12 @@ TEST("a tensor without history that is written with some gets it") {
 }
 
 TEST("a saved tensor that was written to is an error that names operator and argument") {
-  tenon_tensor_t *x = leaf("f64[2] 1 2"), *b = tensor_of("f64[2] 3 4"), *out;
+  tenon_tensor_t *x = leaf("f64[2] 1 2");
+  tenon_tensor_t *b = tensor_of("f64[2] 3 4");
+  tenon_tensor_t *out;
   tenon_tensor_t *y = then(apply("core::mul", x, b), "core::reduce_sum", NULL);
-  CHECK_STATUS(try_op("autograd::scale_", "by=2", b, NULL, &out), TENON_OK); /* no gradients in this call */
+  CHECK_STATUS(try_op("autograd::scale_", "by=2", b, NULL, &out),
+               TENON_OK); /* no gradients in this call */
   CHECK_STATUS(backward(y, 0), TENON_PRECONDITION);
   CHECK_TEXT(tenon_error(), "core::mul: the gradient needs input b as it was in the call");
   CHECK_TEXT(tenon_error(), "expected version 0, found 1");
@@ -275,9 +332,13 @@ TEST("a saved tensor that was written to is an error that names operator and arg
 }
 
 TEST("so is a saved result, and memory that call_into wrote to") {
-  tenon_tensor_t *x = leaf("f64[2] 1 2"), *e = apply("core::exp", x, NULL), *y = apply("core::reduce_sum", e, NULL);
-  tenon_tensor_t *b = tensor_of("f64[2] 3 4"), *plain = tensor_of("f64[2] 1 2");
-  tenon_tensor_t *z = then(apply("core::mul", x, b), "core::reduce_sum", NULL), *out;
+  tenon_tensor_t *x = leaf("f64[2] 1 2");
+  tenon_tensor_t *e = apply("core::exp", x, NULL);
+  tenon_tensor_t *y = apply("core::reduce_sum", e, NULL);
+  tenon_tensor_t *b = tensor_of("f64[2] 3 4");
+  tenon_tensor_t *plain = tensor_of("f64[2] 1 2");
+  tenon_tensor_t *z = then(apply("core::mul", x, b), "core::reduce_sum", NULL);
+  tenon_tensor_t *out;
   CHECK_STATUS(tenon_op_call_into(op_of("core::exp"), NULL, &plain, &b), TENON_OK);
   CHECK_STATUS(backward(z, 0), TENON_PRECONDITION);
   CHECK_TEXT(tenon_error(), "input b as it was");
@@ -290,8 +351,10 @@ TEST("so is a saved result, and memory that call_into wrote to") {
 }
 
 TEST("writing to what only gave its shape is no harm") {
-  tenon_tensor_t *x = leaf("f64[2] 1 2"), *y = apply("core::add", x, x), *sum = apply("core::reduce_sum", y, NULL),
-                 *out;
+  tenon_tensor_t *x = leaf("f64[2] 1 2");
+  tenon_tensor_t *y = apply("core::add", x, x);
+  tenon_tensor_t *sum = apply("core::reduce_sum", y, NULL);
+  tenon_tensor_t *out;
   CHECK_STATUS(try_op("autograd::scale_", "by=2", y, NULL, &out), TENON_OK);
   CHECK_STATUS(backward(sum, 0), TENON_OK);
   CHECK_TENSOR(tenon_tensor_grad(x), "f64[2] 2 2");
@@ -299,7 +362,9 @@ TEST("writing to what only gave its shape is no harm") {
 }
 
 TEST("writing to a leaf, or to what gives nothing back, is refused") {
-  tenon_tensor_t *x = leaf("f64[2] 1 2"), *y = apply("core::mul", x, x), *out;
+  tenon_tensor_t *x = leaf("f64[2] 1 2");
+  tenon_tensor_t *y = apply("core::mul", x, x);
+  tenon_tensor_t *out;
   CHECK_STATUS(try_op("autograd::add_", NULL, x, y, &out), TENON_PRECONDITION);
   CHECK_TEXT(tenon_error(), "autograd::add_: input y is a leaf that requires a gradient");
   CHECK_STATUS(tenon_op_call(op_of("autograd::touch_"), NULL, &y, &out, 0), TENON_UNIMPLEMENTED);
@@ -308,10 +373,11 @@ TEST("writing to a leaf, or to what gives nothing back, is refused") {
   RELEASE(x, y);
 }
 
-/* ---- operators without a gradient -------------------------------------------------------------------------------- */
+/* operators without a gradient */
 
 TEST("backward that comes to an operator without a gradient names it") {
-  tenon_tensor_t *x = leaf("f64[2] 1 2"), *y = then(apply("autograd::opaque", x, NULL), "core::reduce_sum", NULL);
+  tenon_tensor_t *x = leaf("f64[2] 1 2");
+  tenon_tensor_t *y = then(apply("autograd::opaque", x, NULL), "core::reduce_sum", NULL);
   CHECK_STATUS(backward(y, 0), TENON_UNIMPLEMENTED);
   CHECK_TEXT(tenon_error(), "autograd::opaque has no gradient: give it one");
   RELEASE(x, y);
@@ -320,7 +386,8 @@ TEST("backward that comes to an operator without a gradient names it") {
 TEST("it gives nothing where it is told to warn, and is not recorded where it is told to pass") {
   tenon_tensor_t *x = leaf("f64[] 3");
   CHECK_STATUS(tenon_grad_missing_set(TENON_GRAD_MISSING_WARN, 0), TENON_OK);
-  tenon_tensor_t *o = apply("autograd::opaque", x, NULL), *y = apply("core::mul", o, x);
+  tenon_tensor_t *o = apply("autograd::opaque", x, NULL);
+  tenon_tensor_t *y = apply("core::mul", o, x);
   CHECK_STATUS(backward(y, 0), TENON_OK);
   CHECK_TENSOR(tenon_tensor_grad(x), "f64[] 3");
   CHECK_STATUS(tenon_grad_missing_set(TENON_GRAD_MISSING_PASS, 0), TENON_OK);
@@ -334,52 +401,70 @@ TEST("it gives nothing where it is told to warn, and is not recorded where it is
 }
 
 TEST("a gradient of the wrong shape, or by an operator that is not there, is an error") {
-  tenon_tensor_t *x = leaf("f64[2] 1 2"), *y = then(apply("autograd::wrong", x, NULL), "core::reduce_sum", NULL);
+  tenon_tensor_t *x = leaf("f64[2] 1 2");
+  tenon_tensor_t *y = then(apply("autograd::wrong", x, NULL), "core::reduce_sum", NULL);
   CHECK_STATUS(backward(y, 0), TENON_INVALID);
-  CHECK_TEXT(tenon_error(), "autograd::wrong: its gradient for an input of shape [2] has shape [1]");
+  CHECK_TEXT(tenon_error(),
+             "autograd::wrong: its gradient for an input of shape [2] has shape [1]");
   tenon_tensor_t *z = then(apply("autograd::absent", x, NULL), "core::reduce_sum", NULL);
   CHECK_STATUS(backward(z, 0), TENON_NOT_FOUND);
-  CHECK_TEXT(tenon_error(), "the gradient of autograd::absent calls elsewhere::f, which is not there");
+  CHECK_TEXT(tenon_error(),
+             "the gradient of autograd::absent calls elsewhere::f, which is not there");
   RELEASE(x, y, z);
 }
 
 TEST("what a gradient that is missing means may be said for a backend, and for an operator") {
-  tenon_registration_t *cpu = NULL, *all = NULL, *own = NULL;
+  tenon_registration_t *cpu = NULL;
+  tenon_registration_t *all = NULL;
+  tenon_registration_t *own = NULL;
   tenon_tensor_t *x = leaf("f64[] 3");
-  CHECK_STATUS(tenon_fallback_add("autograd", tenon_grad_missing_warn, NULL, NULL, 0, &all), TENON_OK);
-  tenon_tensor_t *o = apply("autograd::opaque", x, NULL), *y = apply("core::mul", o, x);
+  CHECK_STATUS(tenon_fallback_add("autograd", tenon_grad_missing_warn, NULL, NULL, 0, &all),
+               TENON_OK);
+  tenon_tensor_t *o = apply("autograd::opaque", x, NULL);
+  tenon_tensor_t *y = apply("core::mul", o, x);
   CHECK_STATUS(backward(y, 0), TENON_OK); /* it gives nothing */
   CHECK_TENSOR(tenon_tensor_grad(x), "f64[] 3");
-  CHECK_STATUS(tenon_fallback_add("autograd cpu", tenon_grad_missing_pass, NULL, NULL, 0, &cpu), TENON_OK);
+  CHECK_STATUS(tenon_fallback_add("autograd cpu", tenon_grad_missing_pass, NULL, NULL, 0, &cpu),
+               TENON_OK);
   tenon_tensor_t *p = apply("autograd::opaque", x, NULL);
   CHECK(!tenon_tensor_requires_grad(p));
-  CHECK_STATUS(tenon_kernel_add("autograd::opaque", "autograd", tenon_grad_missing_error, NULL, NULL, 0, &own),
+  CHECK_STATUS(tenon_kernel_add("autograd::opaque", "autograd", tenon_grad_missing_error, NULL,
+                                NULL, 0, &own),
                TENON_OK);
   tenon_tensor_t *e = apply("autograd::opaque", x, NULL);
   CHECK_STATUS(backward(e, 0), TENON_UNIMPLEMENTED);
   CHECK_TEXT(tenon_error(),
-             "autograd::opaque has no gradient: give it one (TENON_GRADIENT, or an \"autograd\" kernel), or say "
-             "what to do with tenon_grad_missing_set before calling it");
-  tenon_registration_release(cpu), tenon_registration_release(all), tenon_registration_release(own);
+             "autograd::opaque has no gradient: give it one (TENON_GRADIENT, or an \"autograd\" "
+             "kernel), or say what to do with tenon_grad_missing_set before calling it");
+  tenon_registration_release(cpu);
+  tenon_registration_release(all);
+  tenon_registration_release(own);
   RELEASE(x, o, y, p, e);
 }
 
 TEST("the gradient of an operator with a state reads the state of its call") {
-  tenon_tensor_t *x = leaf("f64[1] 3"), *y = NULL, *z;
+  tenon_tensor_t *x = leaf("f64[1] 3");
+  tenon_tensor_t *y = NULL;
+  tenon_tensor_t *z;
   const tenon_op_t *op = op_of("autograd::times");
   tenon_attrs_t *attrs = attrs_of(op, "by=5");
-  tenon_bound_t *a = NULL, *b = NULL;
+  tenon_bound_t *a = NULL;
+  tenon_bound_t *b = NULL;
   int alive = times_alive;
-  CHECK_STATUS(try_op("autograd::times", "by=4", x, NULL, &z), TENON_OK); /* the operator's own state */
+  CHECK_STATUS(try_op("autograd::times", "by=4", x, NULL, &z),
+               TENON_OK); /* the operator's own state */
   CHECK_STATUS(backward(z, 0), TENON_OK);
   CHECK_TENSOR(tenon_tensor_grad(x), "f64[1] 1004");
-  CHECK_STATUS(tenon_bound_create(op, attr_values(attrs), &a), TENON_OK); /* of bound calls, each its own */
+  CHECK_STATUS(tenon_bound_create(op, attr_values(attrs), &a),
+               TENON_OK); /* of bound calls, each its own */
   CHECK_STATUS(tenon_bound_create(op, attr_values(attrs), &b), TENON_OK);
   tenon_tensor_t *ignored = NULL;
   CHECK_STATUS(tenon_bound_call(b, &x, &ignored, 0), TENON_OK);
   CHECK_STATUS(tenon_bound_call(b, &x, &y, 0), TENON_OK);
-  tenon_bound_release(a), tenon_bound_release(b);
-  CHECK(times_alive == alive + 2); /* b's lives as long as a history needs it, beside that of by=4 */
+  tenon_bound_release(a);
+  tenon_bound_release(b);
+  CHECK(times_alive ==
+        alive + 2); /* b's lives as long as a history needs it, beside that of by=4 */
   CHECK_STATUS(tenon_tensor_grad_set(x, NULL), TENON_OK);
   CHECK_STATUS(backward(y, 0), TENON_OK);
   CHECK_TENSOR(tenon_tensor_grad(x), "f64[1] 2005");
@@ -390,17 +475,20 @@ TEST("the gradient of an operator with a state reads the state of its call") {
 }
 
 TEST("a state that there is not, or for another library, is an error") {
-  tenon_tensor_t *x = leaf("f64[1] 3"), *y = apply("autograd::stateless", x, NULL), *z;
+  tenon_tensor_t *x = leaf("f64[1] 3");
+  tenon_tensor_t *y = apply("autograd::stateless", x, NULL);
+  tenon_tensor_t *z;
   CHECK_STATUS(backward(y, 0), TENON_INVALID);
-  CHECK_TEXT(tenon_error(), "the gradient of autograd::stateless reads @state, but its call had none");
+  CHECK_TEXT(tenon_error(),
+             "the gradient of autograd::stateless reads @state, but its call had none");
   CHECK_STATUS(try_op("autograd::abroad", NULL, x, NULL, &z), TENON_OK);
   CHECK_STATUS(backward(z, 0), TENON_INVALID);
-  CHECK_TEXT(tenon_error(),
-             "the gradient of autograd::abroad gives its @state to core::neg, which is of another library");
+  CHECK_TEXT(tenon_error(), "the gradient of autograd::abroad gives its @state to core::neg, which "
+                            "is of another library");
   RELEASE(x, y, z);
 }
 
-/* ---- hooks and kept gradients ------------------------------------------------------------------------------------ */
+/* hooks and kept gradients */
 
 static int hook_calls, hooks_destroyed;
 
@@ -417,15 +505,21 @@ static tenon_status_t look_at_it(void *context, tenon_tensor_t *grad, tenon_tens
 }
 
 static tenon_status_t fail_it(void *context, tenon_tensor_t *grad, tenon_tensor_t **out_grad) {
-  (void)context, (void)out_grad;
+  (void)context;
+  (void)out_grad;
   tenon_tensor_retain(*out_grad = grad);
   return tn_fail(TENON_CANCELLED, "enough");
 }
 
-static void destroyed(void *context) { (void)context, hooks_destroyed++; }
+static void destroyed(void *context) {
+  (void)context;
+  hooks_destroyed++;
+}
 
 TEST("a hook sees the whole gradient and may change it") {
-  tenon_tensor_t *x = leaf("f64[] 3"), *m = apply("core::mul", x, x), *y = apply("core::add", m, m);
+  tenon_tensor_t *x = leaf("f64[] 3");
+  tenon_tensor_t *m = apply("core::mul", x, x);
+  tenon_tensor_t *y = apply("core::add", m, m);
   double seen = 0;
   hook_calls = hooks_destroyed = 0;
   tenon_hook_t *hook = NULL;
@@ -465,8 +559,10 @@ static tenon_status_t descend(void *context, tenon_tensor_t *grad, tenon_tensor_
 }
 
 TEST("a hook on the sum sees what has been added up, and may use it up or change it") {
-  tenon_tensor_t *x = leaf("f64[] 3"), *y = apply("core::mul", x, x), *z = apply("core::add", y, x),
-                 *seven = tensor_of("f64[] 7");
+  tenon_tensor_t *x = leaf("f64[] 3");
+  tenon_tensor_t *y = apply("core::mul", x, x);
+  tenon_tensor_t *z = apply("core::add", y, x);
+  tenon_tensor_t *seven = tensor_of("f64[] 7");
   descent_t d = {x, 0};
   double first = 0;
   tenon_hook_t *hook = NULL;
@@ -474,7 +570,8 @@ TEST("a hook on the sum sees what has been added up, and may use it up or change
   CHECK_STATUS(tenon_tensor_hook(x, look_at_it, &first, NULL, NULL), TENON_OK);
   CHECK_STATUS(tenon_tensor_hook_sum(x, descend, &d, NULL, &hook), TENON_OK);
   CHECK_STATUS(backward(z, 0), TENON_OK); /* 2 * 3 + 1 */
-  CHECK(first == 7 && d.seen == 14 && tenon_tensor_grad(x) == NULL && tensor_float(x, 0) == 3 - 1.4);
+  CHECK(first == 7 && d.seen == 14 && tenon_tensor_grad(x) == NULL &&
+        tensor_float(x, 0) == 3 - 1.4);
   tenon_hook_remove(hook);
   CHECK_STATUS(tenon_tensor_hook_sum(x, double_it, NULL, NULL, NULL), TENON_OK);
   tenon_tensor_t *w = apply("core::neg", x, NULL);
@@ -486,31 +583,38 @@ TEST("a hook on the sum sees what has been added up, and may use it up or change
 }
 
 TEST("a detached tensor shares memory and has no history") {
-  tenon_tensor_t *x = leaf("f64[2] 1 2"), *y = apply("core::exp", x, NULL), *d;
+  tenon_tensor_t *x = leaf("f64[2] 1 2");
+  tenon_tensor_t *y = apply("core::exp", x, NULL);
+  tenon_tensor_t *d;
   CHECK_STATUS(tenon_tensor_detach(y, &d), TENON_OK);
   CHECK(d->data == y->data && !tenon_tensor_requires_grad(d) && tenon_tensor_requires_grad(y));
   RELEASE(x, y, d);
 }
 
 TEST("a history of a hundred thousand calls is gone through and freed") {
-  tenon_tensor_t *x = leaf("f64[] 0.5"), *zero = tensor_of("f64[] 0"), *y = apply("core::add", x, zero);
+  tenon_tensor_t *x = leaf("f64[] 0.5");
+  tenon_tensor_t *zero = tensor_of("f64[] 0");
+  tenon_tensor_t *y = apply("core::add", x, zero);
   const tenon_op_t *add = op_of("core::add");
   for (int i = 0; i < 100000; i++) {
     tenon_tensor_t *next = NULL;
     if (tenon_op_call(add, NULL, (tenon_tensor_t *[]){y, zero}, &next, 0) != TENON_OK) break;
-    tenon_tensor_release(y), y = next;
+    tenon_tensor_release(y);
+    y = next;
   }
   CHECK_STATUS(backward(y, TENON_GRAD_KEEP), TENON_OK);
   CHECK_TENSOR(tenon_tensor_grad(x), "f64[] 1");
   RELEASE(x, zero, y);
 }
 
-/* ---- functions --------------------------------------------------------------------------------------------------- */
+/* functions */
 
 static tenon_status_t cube_forward(tenon_function_call_t *call) {
-  tenon_tensor_t *x = call->inputs[0], *square = NULL;
+  tenon_tensor_t *x = call->inputs[0];
+  tenon_tensor_t *square = NULL;
   TENON_TRY(tenon_op_call(op_of("core::mul"), NULL, (tenon_tensor_t *[]){x, x}, &square, 0));
-  tenon_status_t status = tenon_op_call(op_of("core::mul"), NULL, (tenon_tensor_t *[]){square, x}, call->outputs, 0);
+  tenon_status_t status =
+      tenon_op_call(op_of("core::mul"), NULL, (tenon_tensor_t *[]){square, x}, call->outputs, 0);
   tenon_tensor_release(square);
   if (status == TENON_OK) status = tenon_function_save(call, x);
   if (status == TENON_OK) status = tenon_function_save(call, call->outputs[0]);
@@ -518,25 +622,37 @@ static tenon_status_t cube_forward(tenon_function_call_t *call) {
 }
 
 static tenon_status_t cube_backward(tenon_function_call_t *call) { /* 3 y / x */
-  tenon_tensor_t *x = NULL, *y = NULL, *three = tensor_of("f64[] 3"), *a = NULL, *b = NULL;
+  tenon_tensor_t *x = NULL;
+  tenon_tensor_t *y = NULL;
+  tenon_tensor_t *three = tensor_of("f64[] 3");
+  tenon_tensor_t *a = NULL;
+  tenon_tensor_t *b = NULL;
   tenon_status_t status = tenon_function_saved(call, 0, &x);
   if (status == TENON_OK) status = tenon_function_saved(call, 1, &y);
   if (status == TENON_OK) status = try_op("core::mul", NULL, y, three, &a);
   if (status == TENON_OK) status = try_op("core::div", NULL, a, x, &b);
-  if (status == TENON_OK && call->needs & 1) status = try_op("core::mul", NULL, b, call->grads[0], &call->out_grads[0]);
+  if (status == TENON_OK && call->needs & 1)
+    status = try_op("core::mul", NULL, b, call->grads[0], &call->out_grads[0]);
   RELEASE(x, y, three, a, b);
   return status;
 }
 
 static int contexts;
-static void drop_context(void *context) { (void)context, contexts--; }
+static void drop_context(void *context) {
+  (void)context;
+  contexts--;
+}
 static tenon_function_t cube(void) {
   contexts++;
-  return (tenon_function_t){sizeof(tenon_function_t), "cube", cube_forward, cube_backward, &contexts, drop_context};
+  return (tenon_function_t){
+      sizeof(tenon_function_t), "cube", cube_forward, cube_backward, &contexts, drop_context};
 }
 
 TEST("a function of the program has its own backward, which can be differentiated again") {
-  tenon_tensor_t *x = leaf("f64[2] 2 3"), *y = NULL, *plain = tensor_of("f64[2] 1 2"), *first, *second;
+  tenon_tensor_t *x = leaf("f64[2] 2 3");
+  tenon_tensor_t *y = NULL;
+  tenon_tensor_t *plain = tensor_of("f64[2] 1 2");
+  tenon_tensor_t *first, *second;
   tenon_function_t f = cube();
   CHECK_STATUS(tenon_function_call(&f, &x, 1, &y, 1), TENON_OK);
   CHECK_TENSOR(y, "f64[2] 8 27");
@@ -556,7 +672,10 @@ TEST("a function of the program has its own backward, which can be differentiate
 }
 
 TEST("a saved tensor of a function that was written to is found out") {
-  tenon_tensor_t *x = leaf("f64[2] 2 3"), *m = apply("core::mul", x, x), *y = NULL, *out;
+  tenon_tensor_t *x = leaf("f64[2] 2 3");
+  tenon_tensor_t *m = apply("core::mul", x, x);
+  tenon_tensor_t *y = NULL;
+  tenon_tensor_t *out;
   tenon_function_t f = cube();
   CHECK_STATUS(tenon_function_call(&f, &m, 1, &y, 1), TENON_OK);
   CHECK_STATUS(try_op("autograd::scale_", "by=2", m, NULL, &out), TENON_OK);
@@ -577,7 +696,8 @@ static tenon_status_t same_backward(tenon_function_call_t *call) {
 }
 
 TEST("a function may give its input back, or fail") {
-  tenon_tensor_t *x = leaf("f64[] 2"), *y = NULL;
+  tenon_tensor_t *x = leaf("f64[] 2");
+  tenon_tensor_t *y = NULL;
   tenon_function_t f = {sizeof f, "same", same_forward, same_backward, NULL, NULL};
   CHECK_STATUS(tenon_function_call(&f, &x, 1, &y, 1), TENON_OK);
   CHECK(y != x && y->data == x->data);
@@ -591,13 +711,15 @@ TEST("a function may give its input back, or fail") {
   RELEASE(x);
 }
 
-/* ---- kernels for gradients by libraries --------------------------------------------------------------------------- */
+/* kernels for gradients by libraries */
 
-static tenon_status_t opaque_forward(tenon_function_call_t *call) { /* nothing is recorded here: the kernel runs */
+static tenon_status_t
+opaque_forward(tenon_function_call_t *call) { /* nothing is recorded here: the kernel runs */
   return tenon_op_call(op_of("autograd::opaque"), NULL, call->inputs, call->outputs, 0);
 }
 static tenon_status_t opaque_backward(tenon_function_call_t *call) {
-  return tenon_op_call(op_of("core::neg"), NULL, (tenon_tensor_t *[]){call->grads[0], NULL}, call->out_grads, 0);
+  return tenon_op_call(op_of("core::neg"), NULL, (tenon_tensor_t *[]){call->grads[0], NULL},
+                       call->out_grads, 0);
 }
 static tenon_status_t opaque_gradient(tenon_call_t *call) {
   tenon_function_t f = {sizeof f, "opaque", opaque_forward, opaque_backward, NULL, NULL};
@@ -610,8 +732,11 @@ static tenon_status_t opaque_gradient(tenon_call_t *call) {
 
 TEST("a kernel registered for gradients records a function of its own") {
   tenon_registration_t *kernel = NULL;
-  CHECK_STATUS(tenon_kernel_add("autograd::opaque", "autograd", opaque_gradient, NULL, NULL, 0, &kernel), TENON_OK);
-  tenon_tensor_t *x = leaf("f64[2] 1 2"), *y = then(apply("autograd::opaque", x, NULL), "core::reduce_sum", NULL);
+  CHECK_STATUS(
+      tenon_kernel_add("autograd::opaque", "autograd", opaque_gradient, NULL, NULL, 0, &kernel),
+      TENON_OK);
+  tenon_tensor_t *x = leaf("f64[2] 1 2");
+  tenon_tensor_t *y = then(apply("autograd::opaque", x, NULL), "core::reduce_sum", NULL);
   CHECK_STATUS(backward(y, 0), TENON_OK);
   CHECK_TENSOR(tenon_tensor_grad(x), "f64[2] -1 -1");
   tenon_registration_release(kernel);
@@ -621,15 +746,21 @@ TEST("a kernel registered for gradients records a function of its own") {
 }
 
 TEST("lists go through: parts of a tensor, put together again") {
-  tenon_tensor_t *x = leaf("f64[4] 1 2 3 4"), *parts, *w = tensor_of("f64[4] 1 10 100 1000"), *whole;
+  tenon_tensor_t *x = leaf("f64[4] 1 2 3 4");
+  tenon_tensor_t *parts;
+  tenon_tensor_t *w = tensor_of("f64[4] 1 10 100 1000");
+  tenon_tensor_t *whole;
   CHECK_STATUS(try_op("core::split", "count=2", x, NULL, &parts), TENON_OK);
-  tenon_tensor_t *swapped = NULL, *items[2] = {tenon_item(parts, 1), tenon_item(parts, 0)};
+  tenon_tensor_t *swapped = NULL;
+  tenon_tensor_t *items[2] = {tenon_item(parts, 1), tenon_item(parts, 0)};
   CHECK_STATUS(tenon_tensor_list(items, 2, &swapped), TENON_OK);
   CHECK_STATUS(try_op("core::concat", "axis=0", swapped, NULL, &whole), TENON_OK);
   tenon_tensor_t *y = then(apply("core::mul", whole, w), "core::reduce_sum", NULL);
   CHECK_STATUS(backward(y, 0), TENON_OK);
   CHECK_TENSOR(tenon_tensor_grad(x), "f64[4] 100 1000 1 10");
-  tenon_tensor_t *first = tenon_item(parts, 0), *grad = tensor_of("f64[2] 5 6"); /* the other part has no gradient */
+  /* the other part has no gradient */
+  tenon_tensor_t *first = tenon_item(parts, 0);
+  tenon_tensor_t *grad = tensor_of("f64[2] 5 6");
   tenon_tensor_grad_set(x, NULL);
   tenon_tensor_t *again;
   CHECK_STATUS(try_op("core::split", "count=2", x, NULL, &again), TENON_OK);
@@ -640,8 +771,10 @@ TEST("lists go through: parts of a tensor, put together again") {
 }
 
 TEST("a gradient of a result that no rule reads is an error") {
-  tenon_tensor_t *x = leaf("f64[2, 2] 1 2 3 5"), *outputs[3] = {NULL};
-  CHECK_STATUS(tenon_op_call(op_of("core::layer_norm"), NULL, (tenon_tensor_t *[]){x, NULL, NULL}, outputs, 0),
+  tenon_tensor_t *x = leaf("f64[2, 2] 1 2 3 5");
+  tenon_tensor_t *outputs[3] = {NULL};
+  CHECK_STATUS(tenon_op_call(op_of("core::layer_norm"), NULL, (tenon_tensor_t *[]){x, NULL, NULL},
+                             outputs, 0),
                TENON_OK);
   tenon_tensor_t *y = apply("core::reduce_sum", outputs[1], NULL);
   if (tenon_tensor_requires_grad(y)) {
@@ -654,9 +787,12 @@ TEST("a gradient of a result that no rule reads is an error") {
 TEST("a library stays while a history needs it, and goes with that") {
   tenon_library_t *library = NULL;
   const tenon_op_t *op = NULL;
-  CHECK_STATUS(tenon_library_load(TEST_LIBRARIES "/libcontract.so", TENON_LOAD_UNLOADABLE, &library), TENON_OK);
+  CHECK_STATUS(
+      tenon_library_load(TEST_LIBRARIES "/libcontract.so", TENON_LOAD_UNLOADABLE, &library),
+      TENON_OK);
   if (!library) return;
-  tenon_tensor_t *x = tensor_of("f32[3] 1 2 3"), *outputs[4] = {NULL};
+  tenon_tensor_t *x = tensor_of("f32[3] 1 2 3");
+  tenon_tensor_t *outputs[4] = {NULL};
   CHECK_STATUS(tenon_tensor_require_grad(x, 1), TENON_OK);
   int32_t recorded = 0;
   for (int32_t i = 0; i < tenon_library_op_count(library) && !recorded; i++) {
@@ -665,8 +801,13 @@ TEST("a library stays while a history needs it, and goes with that") {
     if (info.input_count != 1 || info.output_count != 1 || info.attr_count ||
         !strstr(info.schema, "(Tensor x) -> Tensor"))
       continue;
-    if (tenon_op_call(op, NULL, &x, outputs, 0) == TENON_OK && tenon_tensor_requires_grad(outputs[0])) recorded = 1;
-    else tenon_tensor_release(outputs[0]), outputs[0] = NULL;
+    if (tenon_op_call(op, NULL, &x, outputs, 0) == TENON_OK &&
+        tenon_tensor_requires_grad(outputs[0]))
+      recorded = 1;
+    else {
+      tenon_tensor_release(outputs[0]);
+      outputs[0] = NULL;
+    }
   }
   CHECK(recorded);
   char name[200] = "";

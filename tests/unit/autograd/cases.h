@@ -1,15 +1,20 @@
-/* Cases of operators with a gradient: inputs as text, f64 where a gradient goes through.  Three shapes each where the
- * operator has shapes: plain, broadcast or of another rank, and empty; the first is tried with other strides too.  Kinks
- * (where the derivative jumps) are avoided: abs, relu and its kin at 0, ceil and floor at integers, max and min of equals,
- * clip at its bounds, shrink and thresholded_relu at their thresholds, hard_sigmoid and hard_swish at their corners. */
+/* Cases of operators with a gradient: inputs as text, f64 where a gradient goes through.  Three
+ * shapes each where the operator has shapes: plain, broadcast or of another rank, and empty; the
+ * first is tried with other strides too.  Kinks (where the derivative jumps) are avoided: abs, relu
+ * and its kin at 0, ceil and floor at integers, max and min of equals, clip at its bounds, shrink
+ * and thresholded_relu at their thresholds, hard_sigmoid and hard_swish at their corners. */
 #ifndef TENON_TESTS_AUTOGRAD_CASES_H
 #define TENON_TESTS_AUTOGRAD_CASES_H
 
 enum { CASE_INPUTS = 8 };
 
 typedef struct case_t {
-  const char *op, *attrs; /* attributes "@7 axis=1": bit i of the number: result i is looked at, else the first is */
-  const char *inputs[CASE_INPUTS]; /* a text that begins with "=" is an input that no gradient is wanted of */
+  const char *op;
+  const char *
+      /* attributes "@7 axis=1": bit i of the number: result i is looked at, else the first is */
+      attrs;
+  const char *inputs
+      [CASE_INPUTS]; /* a text that begins with "=" is an input that no gradient is wanted of */
 } case_t;
 
 #define X1 "f64[2, 3] 0.4 -0.7 1.3 -1.6 0.9 -0.2"
@@ -24,30 +29,31 @@ typedef struct case_t {
 #define G2 "f64[4] 1.35 2.5 1.75 3.8"
 #define B1 "f64[3] 0.8 -1.2 0.6"
 #define C1 "f64[2, 1] 1.25 -0.85"
-#define UNARY(op, a, b)                                                                                                \
-  {op, NULL, {a}}, {op, NULL, {b}}, {                                                                                  \
-    op, NULL, { X0 }                                                                                                   \
+#define UNARY(op, a, b)                                                                            \
+  {op, NULL, {a}}, {op, NULL, {b}}, {                                                              \
+    op, NULL, { X0 }                                                                               \
   }
-#define UNARY_WITH(op, attrs, a, b)                                                                                    \
-  UNARY(op, a, b), {                                                                                                   \
-    op, attrs, { a }                                                                                                   \
+#define UNARY_WITH(op, attrs, a, b)                                                                \
+  UNARY(op, a, b), {                                                                               \
+    op, attrs, { a }                                                                               \
   }
-#define BINARY(op)                                                                                                     \
-  {op, NULL, {X1, Q1}}, {op, NULL, {X1, B1}}, {op, NULL, {B1, C1}}, {op, NULL, {X0, B1}}, {                            \
-    op, NULL, { "f64[] 0.7", P1 }                                                                                      \
+#define BINARY(op)                                                                                 \
+  {op, NULL, {X1, Q1}}, {op, NULL, {X1, B1}}, {op, NULL, {B1, C1}}, {op, NULL, {X0, B1}}, {        \
+    op, NULL, { "f64[] 0.7", P1 }                                                                  \
   }
-#define REDUCE(op, a)                                                                                                  \
-  {op, NULL, {a, NULL}}, {op, "keepdims=False", {a, "i64[1] 1"}}, {op, "keepdims=False", {a, "i64[1] 0"}},             \
-      {op, NULL, {a, "i64[1] -1"}}, {op, "noop_with_empty_axes=True", {a, NULL}}, {                                    \
-    op, NULL, { P2, "i64[1] 0" }                                                                                       \
+#define REDUCE(op, a)                                                                              \
+  {op, NULL, {a, NULL}}, {op, "keepdims=False", {a, "i64[1] 1"}},                                  \
+      {op, "keepdims=False", {a, "i64[1] 0"}}, {op, NULL, {a, "i64[1] -1"}},                       \
+      {op, "noop_with_empty_axes=True", {a, NULL}}, {                                              \
+    op, NULL, { P2, "i64[1] 0" }                                                                   \
   }
-#define BACKWARD_WITHIN(op)                                                                                            \
-  {op, NULL, {P1, "=" U1}}, {op, NULL, {P2, "=" U2}}, {                                                                \
-    op, NULL, { X0, "=" X0 }                                                                                           \
+#define BACKWARD_WITHIN(op)                                                                        \
+  {op, NULL, {P1, "=" U1}}, {op, NULL, {P2, "=" U2}}, {                                            \
+    op, NULL, { X0, "=" X0 }                                                                       \
   }
-#define BACKWARD(op)                                                                                                   \
-  {op, NULL, {P1, X1}}, {op, NULL, {P2, "=" X2}}, {                                                                    \
-    op, NULL, { X0, "=" X0 }                                                                                           \
+#define BACKWARD(op)                                                                               \
+  {op, NULL, {P1, X1}}, {op, NULL, {P2, "=" X2}}, {                                                \
+    op, NULL, { X0, "=" X0 }                                                                       \
   }
 
 /* clang-format off */

@@ -1,5 +1,5 @@
-/* Recording and going back on a device: gradients, and what is filled in for them, are where their tensors are.  Values are
- * those of the same calls on the CPU. */
+/* Recording and going back on a device: gradients, and what is filled in for them, are where their
+ * tensors are.  Values are those of the same calls on the CPU. */
 #define TENON_STATIC
 #include <math.h>
 
@@ -27,24 +27,30 @@ static tenon_tensor_t *on_cpu(tenon_tensor_t *t) {
 
 typedef tenon_tensor_t *(*program_fn)(tenon_tensor_t *a, tenon_tensor_t *b);
 
-/* The same program here and there: gradients of both leaves are equal, and are where the leaves are. */
+/* The same program here and there: gradients of both leaves are equal, and are where the leaves
+ * are. */
 static void compare(const char *a_text, const char *b_text, program_fn program) {
   tenon_tensor_t *here[2] = {tensor_of(a_text), tensor_of(b_text)};
   tenon_tensor_t *there[2] = {on_npu(here[0]), on_npu(here[1])};
-  for (int i = 0; i < 2; i++) CHECK_STATUS(tenon_tensor_require_grad(here[i], 1), TENON_OK);
-  for (int i = 0; i < 2; i++) CHECK_STATUS(tenon_tensor_require_grad(there[i], 1), TENON_OK);
-  tenon_tensor_t *y = program(here[0], here[1]), *z = program(there[0], there[1]);
+  for (int i = 0; i < 2; i++)
+    CHECK_STATUS(tenon_tensor_require_grad(here[i], 1), TENON_OK);
+  for (int i = 0; i < 2; i++)
+    CHECK_STATUS(tenon_tensor_require_grad(there[i], 1), TENON_OK);
+  tenon_tensor_t *y = program(here[0], here[1]);
+  tenon_tensor_t *z = program(there[0], there[1]);
   CHECK_STATUS(backward(y, TENON_GRAD_KEEP), TENON_OK);
   CHECK_STATUS(backward(z, TENON_GRAD_KEEP), TENON_OK);
   CHECK_STATUS(backward(y, 0), TENON_OK); /* twice: what is there is added to */
   CHECK_STATUS(backward(z, 0), TENON_OK);
   for (int i = 0; i < 2; i++) {
-    tenon_tensor_t *expected = tenon_tensor_grad(here[i]), *found = on_cpu(tenon_tensor_grad(there[i]));
+    tenon_tensor_t *expected = tenon_tensor_grad(here[i]);
+    tenon_tensor_t *found = on_cpu(tenon_tensor_grad(there[i]));
     CHECK((expected != NULL) == (found != NULL));
     if (!found) continue;
     CHECK(tenon_tensor_grad(there[i])->device.type == npu_device.type);
     CHECK(tenon_count(found) == tenon_count(expected));
-    for (int64_t k = 0; k < tenon_count(found); k++) CHECK(tensor_float(found, k) == tensor_float(expected, k));
+    for (int64_t k = 0; k < tenon_count(found); k++)
+      CHECK(tensor_float(found, k) == tensor_float(expected, k));
     tenon_tensor_release(found);
   }
   RELEASE(y, z, here[0], here[1], there[0], there[1]);
@@ -57,9 +63,10 @@ static tenon_tensor_t *means(tenon_tensor_t *a, tenon_tensor_t *b) { /* reads si
   return then(then(apply("core::matmul", a, b), "core::tanh", NULL), "core::reduce_mean", NULL);
 }
 static tenon_tensor_t *views(tenon_tensor_t *a, tenon_tensor_t *b) { /* reads shapes */
-  tenon_tensor_t *t = apply("core::transpose", a, NULL), *f = apply("core::flatten", t, NULL);
-  tenon_tensor_t *g = apply("core::flatten", b, NULL),
-                 *y = then(apply("core::add", f, g), "core::reduce_sum_square", NULL);
+  tenon_tensor_t *t = apply("core::transpose", a, NULL);
+  tenon_tensor_t *f = apply("core::flatten", t, NULL);
+  tenon_tensor_t *g = apply("core::flatten", b, NULL);
+  tenon_tensor_t *y = then(apply("core::add", f, g), "core::reduce_sum_square", NULL);
   RELEASE(t, f, g);
   return y;
 }
@@ -73,12 +80,14 @@ static tenon_tensor_t *casts(tenon_tensor_t *a, tenon_tensor_t *b) { /* reads a 
   return y;
 }
 static tenon_tensor_t *numbers(tenon_tensor_t *a, tenon_tensor_t *b) { /* a literal in a rule */
-  tenon_tensor_t *c = apply("core::sqrt", a, NULL), *d = apply("core::pow", b, c);
+  tenon_tensor_t *c = apply("core::sqrt", a, NULL);
+  tenon_tensor_t *d = apply("core::pow", b, c);
   tenon_tensor_t *y = apply("core::reduce_sum", d, NULL);
   RELEASE(c, d);
   return y;
 }
-static tenon_tensor_t *parts(tenon_tensor_t *a, tenon_tensor_t *b) { /* no gradient comes for one part: zeros */
+static tenon_tensor_t *parts(tenon_tensor_t *a,
+                             tenon_tensor_t *b) { /* no gradient comes for one part: zeros */
   tenon_tensor_t *list, *first, *y;
   CHECK_STATUS(try_op("core::split", "count=2", a, NULL, &list), TENON_OK);
   first = tenon_item(list, 0);
@@ -88,8 +97,11 @@ static tenon_tensor_t *parts(tenon_tensor_t *a, tenon_tensor_t *b) { /* no gradi
   return y;
 }
 
-static tenon_tensor_t *writes(tenon_tensor_t *a, tenon_tensor_t *b) { /* to a base that has a view, and to the view */
-  tenon_tensor_t *y = apply("core::mul", a, b), *t = apply("core::transpose", y, NULL), *out;
+static tenon_tensor_t *writes(tenon_tensor_t *a,
+                              tenon_tensor_t *b) { /* to a base that has a view, and to the view */
+  tenon_tensor_t *y = apply("core::mul", a, b);
+  tenon_tensor_t *t = apply("core::transpose", y, NULL);
+  tenon_tensor_t *out;
   CHECK_STATUS(try_op("autograd::scale_", "by=3", t, NULL, &out), TENON_OK);
   tenon_tensor_release(out);
   CHECK_STATUS(try_op("autograd::square_", NULL, y, NULL, &out), TENON_OK);
@@ -112,18 +124,22 @@ TEST("gradients on a device are those of the CPU, and are there") {
   compare("f64[2, 2] 1 2 3 4", "f64[2, 2] 0.5 0.25 1 2", writes);
 }
 
-TEST("what a call kept for its gradient is found where it lies in its memory, also where memory is handles") {
+TEST("what a call kept for its gradient is found where it lies in its memory, also where memory is "
+     "handles") {
   for (int handles = 0; handles < 2; handles++) {
     tenon_shutdown();
     setenv("TENON_SIM", handles ? "handles=1" : "", 1);
     tenon_device_t device = sim_open(0, "check=fail");
-    tenon_tensor_t *a = tensor_there(device, "f32[3] 1 2 3"), *b = tensor_there(device, "f32[3] 4 5 6");
-    CHECK(!handles || (b->data == a->data && b->byte_offset != a->byte_offset)); /* of one allocation */
+    tenon_tensor_t *a = tensor_there(device, "f32[3] 1 2 3");
+    tenon_tensor_t *b = tensor_there(device, "f32[3] 4 5 6");
+    CHECK(!handles ||
+          (b->data == a->data && b->byte_offset != a->byte_offset)); /* of one allocation */
     CHECK_STATUS(tenon_tensor_require_grad(a, 1), TENON_OK);
     CHECK_STATUS(tenon_tensor_require_grad(b, 1), TENON_OK);
     tenon_tensor_t *y = then(apply("core::mul", a, b), "core::reduce_sum", NULL);
     CHECK_STATUS(backward(y, 0), TENON_OK);
-    check_there(tenon_tensor_grad(a), "f32[3] 4 5 6"), check_there(tenon_tensor_grad(b), "f32[3] 1 2 3");
+    check_there(tenon_tensor_grad(a), "f32[3] 4 5 6");
+    check_there(tenon_tensor_grad(b), "f32[3] 1 2 3");
     RELEASE(y, a, b);
   }
   unsetenv("TENON_SIM");

@@ -1,4 +1,5 @@
-/* The n-th allocation fails, for every n: in recorded calls, backward, functions, second derivatives. */
+/* The n-th allocation fails, for every n: in recorded calls, backward, functions, second
+ * derivatives. */
 #define TENON_STATIC
 #include <math.h>
 
@@ -12,13 +13,15 @@
 #include "tape.h"
 
 /* A call whose failure is passed on; `in` is let go of. */
-static tenon_status_t step(const char *name, tenon_tensor_t *in, tenon_tensor_t *second, tenon_tensor_t **out) {
+static tenon_status_t step(const char *name, tenon_tensor_t *in, tenon_tensor_t *second,
+                           tenon_tensor_t **out) {
   const tenon_op_t *op;
   tenon_tensor_t *outputs[8] = {NULL};
   *out = NULL;
   if (!in) return TENON_MEMORY;
   tenon_status_t status = tenon_op_find(name, &op);
-  if (status == TENON_OK) status = tenon_op_call(op, NULL, (tenon_tensor_t *[]){in, second, NULL, NULL}, outputs, 1);
+  if (status == TENON_OK)
+    status = tenon_op_call(op, NULL, (tenon_tensor_t *[]){in, second, NULL, NULL}, outputs, 1);
   tenon_tensor_release(in);
   *out = outputs[0];
   return status;
@@ -27,16 +30,24 @@ static tenon_status_t step(const char *name, tenon_tensor_t *in, tenon_tensor_t 
 static tenon_status_t make(tenon_tensor_t **out) {
   int64_t shape[2] = {2, 2};
   TENON_TRY(tenon_tensor_create(tenon_dtype(TENON_F64), 2, shape, out));
-  for (int i = 0; i < 4; i++) ((double *)(*out)->data)[i] = 0.5 + i;
+  for (int i = 0; i < 4; i++)
+    ((double *)(*out)->data)[i] = 0.5 + i;
   tenon_status_t status = tenon_tensor_require_grad(*out, 1);
-  if (status != TENON_OK) tenon_tensor_release(*out), *out = NULL;
+  if (status != TENON_OK) {
+    tenon_tensor_release(*out);
+    *out = NULL;
+  }
   return status;
 }
 
-/* sum(dropout(transpose(exp(x) * x))^2), back to x and its product; then the same again, recorded. */
+/* sum(dropout(transpose(exp(x) * x))^2), back to x and its product; then the same again,
+ * recorded. */
 static tenon_status_t go_back(void *context) {
   (void)context;
-  tenon_tensor_t *x = NULL, *y = NULL, *grad = NULL, *again = NULL;
+  tenon_tensor_t *x = NULL;
+  tenon_tensor_t *y = NULL;
+  tenon_tensor_t *grad = NULL;
+  tenon_tensor_t *again = NULL;
   tenon_status_t status = make(&x);
   if (status != TENON_OK) return status;
   tenon_tensor_retain(x);
@@ -56,7 +67,8 @@ static tenon_status_t go_back(void *context) {
 
 static tenon_status_t write_to(void *context) {
   (void)context;
-  tenon_tensor_t *x = NULL, *y = NULL;
+  tenon_tensor_t *x = NULL;
+  tenon_tensor_t *y = NULL;
   tenon_status_t status = make(&x);
   if (status != TENON_OK) return status;
   tenon_tensor_retain(x);
@@ -72,27 +84,49 @@ static tenon_status_t write_to(void *context) {
 /* sum(y^2) of y = x * x, whose transposed view and a part of that are written to. */
 static tenon_status_t write_to_views(void *context) {
   (void)context;
-  tenon_tensor_t *x = NULL, *y = NULL, *t = NULL, *part = NULL, *sum = NULL;
+  tenon_tensor_t *x = NULL;
+  tenon_tensor_t *y = NULL;
+  tenon_tensor_t *t = NULL;
+  tenon_tensor_t *part = NULL;
+  tenon_tensor_t *sum = NULL;
   tenon_status_t status = make(&x);
   if (status != TENON_OK) return status;
   tenon_tensor_retain(x);
   status = step("core::mul", x, x, &y);
-  if (status == TENON_OK) tenon_tensor_retain(y), status = step("core::transpose", y, NULL, &t);
-  if (status == TENON_OK) tenon_tensor_retain(t), status = step("core::transpose", t, NULL, &part);
-  if (status == TENON_OK) tenon_tensor_retain(t), status = step("autograd::square_", t, NULL, &sum);
+  if (status == TENON_OK) {
+    tenon_tensor_retain(y);
+    status = step("core::transpose", y, NULL, &t);
+  }
+  if (status == TENON_OK) {
+    tenon_tensor_retain(t);
+    status = step("core::transpose", t, NULL, &part);
+  }
+  if (status == TENON_OK) {
+    tenon_tensor_retain(t);
+    status = step("autograd::square_", t, NULL, &sum);
+  }
   RELEASE(sum);
   sum = NULL;
-  if (status == TENON_OK) tenon_tensor_retain(y), status = step("autograd::square_", y, NULL, &sum);
+  if (status == TENON_OK) {
+    tenon_tensor_retain(y);
+    status = step("autograd::square_", y, NULL, &sum);
+  }
   RELEASE(sum);
   sum = NULL;
-  if (status == TENON_OK) tenon_tensor_retain(part), status = step("core::reduce_sum_square", part, NULL, &sum);
+  if (status == TENON_OK) {
+    tenon_tensor_retain(part);
+    status = step("core::reduce_sum_square", part, NULL, &sum);
+  }
   if (status == TENON_OK) status = tenon_backward(&sum, NULL, 1, 0);
   RELEASE(x, y, t, part, sum);
   return status;
 }
 
 static int alive;
-static void gone(void *context) { (void)context, alive--; }
+static void gone(void *context) {
+  (void)context;
+  alive--;
+}
 
 static tenon_status_t forward(tenon_function_call_t *call) {
   tenon_tensor_retain(call->inputs[0]);
@@ -108,7 +142,8 @@ static tenon_status_t back(tenon_function_call_t *call) {
 
 static tenon_status_t call_function(void *context) {
   (void)context;
-  tenon_tensor_t *x = NULL, *y = NULL;
+  tenon_tensor_t *x = NULL;
+  tenon_tensor_t *y = NULL;
   tenon_status_t status = make(&x);
   if (status != TENON_OK) return status;
   tenon_function_t f = {sizeof f, "f", forward, back, NULL, gone};

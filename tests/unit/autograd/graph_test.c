@@ -9,20 +9,26 @@
 #include "tape.h"
 
 __attribute__((constructor)) static void add_library(void) {
-  if (tenon_library_add(tenon_library_autograd(), NULL, NULL, NULL) != TENON_OK) puts(tenon_error());
+  if (tenon_library_add(tenon_library_autograd(), NULL, NULL, NULL) != TENON_OK)
+    puts(tenon_error());
 }
 
-static tenon_edge_t two(tenon_builder_t *b, const char *node, const char *name, tenon_edge_t a, tenon_edge_t c) {
+static tenon_edge_t two(tenon_builder_t *b, const char *node, const char *name, tenon_edge_t a,
+                        tenon_edge_t c) {
   tenon_edge_t result;
   graph_node(b, node, name, NULL, (tenon_edge_t[]){a, c, -1, -1}, &result, 1);
   return result;
 }
 
-/* x^2 + x^4 by an operator that writes, 3 x^2 by one with a state, x itself, a constant, x by one that has no gradient. */
+/* x^2 + x^4 by an operator that writes, 3 x^2 by one with a state, x itself, a constant, x by one
+ * that has no gradient. */
 static tenon_builder_t *powers(void) {
   tenon_builder_t *b = graph_begin();
-  tenon_edge_t x = graph_input(b, "x", TENON_F64, 1), square = two(b, "first", "core::mul", x, x);
-  graph_output(b, "sum", two(b, "last", "core::add", graph_step(b, "autograd::square_", NULL, square), square));
+  tenon_edge_t x = graph_input(b, "x", TENON_F64, 1);
+  tenon_edge_t square = two(b, "first", "core::mul", x, x);
+  graph_output(
+      b, "sum",
+      two(b, "last", "core::add", graph_step(b, "autograd::square_", NULL, square), square));
   graph_output(b, "thrice", graph_step(b, "autograd::times", "by=3.0", square));
   graph_output(b, "same", x);
   graph_output(b, "constant", graph_constant(b, "c", "f64[2] 5 6"));
@@ -31,53 +37,76 @@ static tenon_builder_t *powers(void) {
   return b;
 }
 
-enum { SUM, THRICE, SAME, CONSTANT, OPAQUE, WRITTEN, OUTPUTS };
+enum {
+  SUM,
+  THRICE,
+  SAME,
+  CONSTANT,
+  OPAQUE,
+  WRITTEN,
+  OUTPUTS,
+};
 
 static void run_all(tenon_executable_t *e, tenon_tensor_t *x, tenon_tensor_t **outputs) {
   static const char *const expected[] = {"f64[2] 2 20", "f64[2] 3 12", "f64[2] 1 2",
                                          "f64[2] 5 6",  "f64[2] 1 2",  "f64[2] 1 4"};
   memset(outputs, 0, OUTPUTS * sizeof *outputs);
   CHECK_STATUS(tenon_executable_run(e, &x, outputs, NULL), TENON_OK);
-  for (int o = 0; o < OUTPUTS; o++) CHECK_TENSOR(outputs[o], expected[o]);
+  for (int o = 0; o < OUTPUTS; o++)
+    CHECK_TENSOR(outputs[o], expected[o]);
 }
 
 static void release_all(tenon_tensor_t **outputs) {
-  for (int o = 0; o < OUTPUTS; o++) tenon_tensor_release(outputs[o]);
+  for (int o = 0; o < OUTPUTS; o++)
+    tenon_tensor_release(outputs[o]);
 }
 
 TEST("gradients go through a graph, also where its operators write or have a state") {
   tenon_executable_t *e = graph_compile(powers(), TENON_COMPILE_GRADIENTS);
   for (int i = 0; i < 2; i++) {
-    tenon_tensor_t *x = leaf("f64[2] 1 2"), *outputs[OUTPUTS], *grad = NULL;
+    tenon_tensor_t *x = leaf("f64[2] 1 2");
+    tenon_tensor_t *outputs[OUTPUTS];
+    tenon_tensor_t *grad = NULL;
     run_all(e, x, outputs);
-    CHECK(tenon_tensor_requires_grad(outputs[SUM]) && !tenon_tensor_requires_grad(outputs[CONSTANT]));
-    tenon_tensor_t *ones = tensor_of("f64[2] 1 1"), *starts[] = {outputs[SUM], outputs[SAME], outputs[WRITTEN]};
-    CHECK_STATUS(tenon_gradients(starts, (tenon_tensor_t *[]){ones, ones, ones}, 3, &x, 1, TENON_GRAD_KEEP, &grad),
+    CHECK(tenon_tensor_requires_grad(outputs[SUM]) &&
+          !tenon_tensor_requires_grad(outputs[CONSTANT]));
+    tenon_tensor_t *ones = tensor_of("f64[2] 1 1");
+    tenon_tensor_t *starts[] = {outputs[SUM], outputs[SAME], outputs[WRITTEN]};
+    CHECK_STATUS(tenon_gradients(starts, (tenon_tensor_t *[]){ones, ones, ones}, 3, &x, 1,
+                                 TENON_GRAD_KEEP, &grad),
                  TENON_OK);
     CHECK_TENSOR(grad, "f64[2] 9 41"); /* 2 x + 4 x^3, 1, 2 x */
     tenon_tensor_release(grad);
     CHECK_STATUS(tenon_gradients(&outputs[THRICE], &ones, 1, &x, 1, 0, &grad), TENON_OK);
     CHECK_TENSOR(grad,
-                 i ? "f64[2] 4006 8012" : "f64[2] 2006 4012"); /* 6 x, and 2000 x for each time that it was called */
-    tenon_tensor_release(grad), tenon_tensor_release(ones);
+                 i ? "f64[2] 4006 8012"
+                   : "f64[2] 2006 4012"); /* 6 x, and 2000 x for each time that it was called */
+    tenon_tensor_release(grad);
+    tenon_tensor_release(ones);
     CHECK_TENSOR(x, "f64[2] 1 2");
-    release_all(outputs), tenon_tensor_release(x);
+    release_all(outputs);
+    tenon_tensor_release(x);
   }
   tenon_executable_release(e);
 }
 
 TEST("backward names the node of a graph that has no gradient") {
   tenon_executable_t *e = graph_compile(powers(), TENON_COMPILE_GRADIENTS);
-  tenon_tensor_t *x = leaf("f64[2] 1 2"), *outputs[OUTPUTS], *ones = tensor_of("f64[2] 1 1"), *grad = NULL;
+  tenon_tensor_t *x = leaf("f64[2] 1 2");
+  tenon_tensor_t *outputs[OUTPUTS];
+  tenon_tensor_t *ones = tensor_of("f64[2] 1 1");
+  tenon_tensor_t *grad = NULL;
   run_all(e, x, outputs);
   CHECK_STATUS(tenon_gradients(&outputs[OPAQUE], &ones, 1, &x, 1, 0, &grad), TENON_UNIMPLEMENTED);
   CHECK_TEXT(tenon_error(), "node 'dark': autograd::opaque has no gradient");
   RELEASE(ones, x);
   release_all(outputs);
-  tenon_tensor_t *y = leaf("f64[2] 1 2"), *out = apply("autograd::opaque", y, NULL);
+  tenon_tensor_t *y = leaf("f64[2] 1 2");
+  tenon_tensor_t *out = apply("autograd::opaque", y, NULL);
   CHECK_STATUS(backward(out, 0), TENON_INVALID);
   out = then(out, "core::reduce_sum", NULL);
-  CHECK_STATUS(backward(out, 0), TENON_UNIMPLEMENTED); /* outside of graphs there is no node to name */
+  CHECK_STATUS(backward(out, 0),
+               TENON_UNIMPLEMENTED); /* outside of graphs there is no node to name */
   CHECK(strncmp(tenon_error(), "autograd::opaque has no gradient", 32) == 0);
   RELEASE(out, y);
   tenon_executable_release(e);
@@ -86,11 +115,15 @@ TEST("backward names the node of a graph that has no gradient") {
 TEST("other executables make no history, nor do runs without inputs that require one") {
   for (uint32_t flags = 0; flags <= TENON_COMPILE_GRADIENTS; flags += TENON_COMPILE_GRADIENTS) {
     tenon_executable_t *e = graph_compile(powers(), flags);
-    tenon_tensor_t *x = flags ? tensor_of("f64[2] 1 2") : leaf("f64[2] 1 2"), *outputs[OUTPUTS];
+    tenon_tensor_t *x = flags ? tensor_of("f64[2] 1 2") : leaf("f64[2] 1 2");
+    tenon_tensor_t *outputs[OUTPUTS];
     run_all(e, x, outputs);
-    for (int o = 0; o < OUTPUTS; o++) CHECK(!tenon_tensor_requires_grad(outputs[o]));
+    for (int o = 0; o < OUTPUTS; o++)
+      CHECK(!tenon_tensor_requires_grad(outputs[o]));
     CHECK(outputs[SAME] != x && outputs[SAME]->data != x->data);
-    release_all(outputs), tenon_tensor_release(x), tenon_executable_release(e);
+    release_all(outputs);
+    tenon_tensor_release(x);
+    tenon_executable_release(e);
   }
 }
 
@@ -101,8 +134,10 @@ TEST("a history is made on the CPU alone") {
   tenon_builder_t *b = powers();
   CHECK_STATUS(tenon_device_find("null", 0, &device), TENON_OK);
   CHECK_STATUS(tenon_builder_finish(b, &graph), TENON_OK);
-  const tenon_compile_t options = {.size = sizeof options, .flags = TENON_COMPILE_GRADIENTS, .device = device};
+  const tenon_compile_t options = {
+      .size = sizeof options, .flags = TENON_COMPILE_GRADIENTS, .device = device};
   CHECK_STATUS(tenon_executable_create(graph, &options, &e), TENON_UNIMPLEMENTED);
   CHECK_TEXT(tenon_error(), "of the CPU, not of other devices");
-  tenon_builder_release(b), tenon_graph_release(graph);
+  tenon_builder_release(b);
+  tenon_graph_release(graph);
 }

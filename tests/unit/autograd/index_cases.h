@@ -1,5 +1,6 @@
-/* Cases of operators that pick, put, repeat and multiply, a part of the list in cases.h.  Kinks: equals for max and min, several
- * updates of one place without a reduction, and cofactors of singular matrices for their own derivative. */
+/* Cases of operators that pick, put, repeat and multiply, a part of the list in cases.h.  Kinks:
+ * equals for max and min, several updates of one place without a reduction, and cofactors of
+ * singular matrices for their own derivative. */
 /* clang-format off */
   {"core::clip_backward", NULL, {P1, "=" X1, "=f64[] -0.5", "=f64[] 1.1"}}, {"core::clip_backward", "@7", {P1, "=" X1, "=f64[2, 3] -0.5 -0.6 -0.7 -0.8 1.2 -0.3", "=f64[2, 3] 1 1 1 1 2 1"}}, {"core::clip_backward", NULL, {X0, "=" X0, NULL, "=f64[] 1.1"}},
   {"core::clip_second", NULL, {"=" X1, "=f64[] -0.5", "=f64[] 1.1", P1, Q1, X1}}, {"core::clip_second", NULL, {"=" X1, NULL, "=f64[] 0.2", P1, NULL, B1}}, {"core::clip_second", NULL, {"=" X0, NULL, NULL, X0, NULL, NULL}},

@@ -1,4 +1,5 @@
-/* Cases of normalisations, a part of the list in cases.h.  Kinks: what is constant where it is normalised. */
+/* Cases of normalisations, a part of the list in cases.h.  Kinks: what is constant where it is
+ * normalised. */
 /* clang-format off */
 #define CHANNELS4 "f64[4] ~2", "f64[4] ~3"
   {"core::batch_norm", NULL, {"f64[2, 3, 2] ~1", "f64[3] ~2", "f64[3] ~3", "f64[3] ~4", "f64[3] 0.5 1.5 2"}}, {"core::batch_norm", "epsilon=0.1", {"f64[3, 2] ~1", "f64[2] ~2", "f64[2] ~3", "f64[2] ~4", "f64[2] 0.5 1.5"}},

@@ -1,5 +1,5 @@
-/* Operators of the tests of gradients: written inputs, no gradient, a composite without one of its own.
- * TENON_STATIC must be defined before anything is included. */
+/* Operators of the tests of gradients: written inputs, no gradient, a composite without one of its
+ * own. TENON_STATIC must be defined before anything is included. */
 #ifndef TENON_TESTS_AUTOGRAD_LIBRARY_H
 #define TENON_TESTS_AUTOGRAD_LIBRARY_H
 
@@ -11,7 +11,10 @@ static double *doubles(tenon_tensor_t *t) { return t->data; }
 /* Element i, counted row-major, whatever the strides. */
 static double *place(const tenon_tensor_t *t, int64_t i) {
   int64_t at = 0;
-  for (int32_t d = t->ndim - 1; d >= 0; d--) at += i % t->shape[d] * t->strides[d], i /= t->shape[d];
+  for (int32_t d = t->ndim - 1; d >= 0; d--) {
+    at += i % t->shape[d] * t->strides[d];
+    i /= t->shape[d];
+  }
   return (double *)t->data + at;
 }
 
@@ -21,19 +24,23 @@ static tenon_status_t check_counts(tenon_call_t *call) {
 }
 
 static tenon_status_t add_in_place(tenon_call_t *call) {
-  const tenon_tensor_t *y = call->inputs[0], *x = call->inputs[1];
+  const tenon_tensor_t *y = call->inputs[0];
+  const tenon_tensor_t *x = call->inputs[1];
   TENON_TRY(check_counts(call));
-  for (int64_t i = 0; i < tenon_count(y); i++) *place(y, i) += *place(x, i);
+  for (int64_t i = 0; i < tenon_count(y); i++)
+    *place(y, i) += *place(x, i);
   return TENON_OK;
 }
 
 static tenon_status_t scale_in_place(tenon_call_t *call) {
-  for (int64_t i = 0; i < tenon_count(call->inputs[0]); i++) *place(call->inputs[0], i) *= call->attrs[0].as.f;
+  for (int64_t i = 0; i < tenon_count(call->inputs[0]); i++)
+    *place(call->inputs[0], i) *= call->attrs[0].as.f;
   return TENON_OK;
 }
 
 static tenon_status_t square_in_place(tenon_call_t *call) {
-  for (int64_t i = 0; i < tenon_count(call->inputs[0]); i++) *place(call->inputs[0], i) *= *place(call->inputs[0], i);
+  for (int64_t i = 0; i < tenon_count(call->inputs[0]); i++)
+    *place(call->inputs[0], i) *= *place(call->inputs[0], i);
   return TENON_OK;
 }
 
@@ -44,41 +51,53 @@ static tenon_status_t exp_in_place(tenon_call_t *call) {
 }
 
 static tenon_status_t mul_in_place(tenon_call_t *call) {
-  const tenon_tensor_t *y = call->inputs[0], *x = call->inputs[1];
+  const tenon_tensor_t *y = call->inputs[0];
+  const tenon_tensor_t *x = call->inputs[1];
   TENON_TRY(check_counts(call));
-  for (int64_t i = 0; i < tenon_count(y); i++) *place(y, i) *= *place(x, i);
+  for (int64_t i = 0; i < tenon_count(y); i++)
+    *place(y, i) *= *place(x, i);
   return TENON_OK;
 }
 
-static tenon_status_t fail_in_place(tenon_call_t *call) { return tenon_fail(call, TENON_CANCELLED, "enough"); }
+static tenon_status_t fail_in_place(tenon_call_t *call) {
+  return tenon_fail(call, TENON_CANCELLED, "enough");
+}
 
 static tenon_status_t put_in_place(tenon_call_t *call) {
-  const tenon_tensor_t *y = call->inputs[0], *x = call->inputs[1];
+  const tenon_tensor_t *y = call->inputs[0];
+  const tenon_tensor_t *x = call->inputs[1];
   TENON_TRY(check_counts(call));
-  for (int64_t i = 0; i < tenon_count(y); i++) *place(y, i) = *place(x, i);
+  for (int64_t i = 0; i < tenon_count(y); i++)
+    *place(y, i) = *place(x, i);
   return TENON_OK;
 }
 
 static tenon_status_t copy_run(tenon_call_t *call) {
-  for (int64_t i = 0; i < tenon_count(call->inputs[0]); i++) doubles(call->outputs[0])[i] = doubles(call->inputs[0])[i];
+  for (int64_t i = 0; i < tenon_count(call->inputs[0]); i++)
+    doubles(call->outputs[0])[i] = doubles(call->inputs[0])[i];
   return TENON_OK;
 }
 
 /* An operator with a state, which its gradient reads: how often it was called. */
 typedef struct times_t {
   double by;
-  int forward, backward;
+  int forward;
+  int backward;
 } times_t;
 static int times_alive;
 
 static tenon_status_t times_create(tenon_node_t *node) {
   times_t *state = calloc(1, sizeof *state);
   if (!state) return TENON_MEMORY;
-  state->by = node->attrs[0].as.f, times_alive++;
+  state->by = node->attrs[0].as.f;
+  times_alive++;
   node->state = state;
   return TENON_OK;
 }
-static void times_destroy(void *state) { times_alive--, free(state); }
+static void times_destroy(void *state) {
+  times_alive--;
+  free(state);
+}
 
 static tenon_status_t times_run(tenon_call_t *call) {
   times_t *state = call->state;
@@ -88,7 +107,8 @@ static tenon_status_t times_run(tenon_call_t *call) {
   return TENON_OK;
 }
 
-/* dy times what forward was multiplied by, plus how often that was called: whose state it is shows. */
+/* dy times what forward was multiplied by, plus how often that was called: whose state it is
+ * shows. */
 static tenon_status_t times_backward_run(tenon_call_t *call) {
   times_t *state = call->state;
   state->backward++;
@@ -99,8 +119,8 @@ static tenon_status_t times_backward_run(tenon_call_t *call) {
 
 static tenon_status_t twice_run(tenon_call_t *call) {
   tenon_tensor_t *out = NULL;
-  TENON_TRY(
-      call->host->invoke(call, call->uses[0], NULL, (tenon_tensor_t *[]){call->inputs[0], call->inputs[0]}, &out));
+  TENON_TRY(call->host->invoke(call, call->uses[0], NULL,
+                               (tenon_tensor_t *[]){call->inputs[0], call->inputs[0]}, &out));
   return call->host->assign(call, 0, out);
 }
 

@@ -1,5 +1,5 @@
-/* Every core operator that states a gradient, against finite differences: first derivatives, second ones, and inputs that
- * are not row-major.  An operator without a case is a failure. */
+/* Every core operator that states a gradient, against finite differences: first derivatives, second
+ * ones, and inputs that are not row-major.  An operator without a case is a failure. */
 #include "check.h"
 #include "tensors.h"
 
@@ -14,14 +14,17 @@ typedef struct call_t {
   const tenon_op_t *op;
   const tenon_value_t *attrs;
   uint64_t results;
-  int32_t input_count, leaf_count; /* leaves: the items of lists one by one */
-  int32_t list_size[CASE_INPUTS];  /* -1: no list */
+  int32_t input_count;
+  int32_t leaf_count;             /* leaves: the items of lists one by one */
+  int32_t list_size[CASE_INPUTS]; /* -1: no list */
 } call_t;
 
 /* All f64 ones of the results as one: itself, or end to end.  Takes them over. */
 static tenon_status_t join(tenon_tensor_t **results, int32_t count, tenon_tensor_t **out) {
   enum { MOST = 16 };
-  tenon_tensor_t *flat[MOST] = {NULL}, *list = NULL, *shape = tensor_of("i64[1] -1");
+  tenon_tensor_t *flat[MOST] = {NULL};
+  tenon_tensor_t *list = NULL;
+  tenon_tensor_t *shape = tensor_of("i64[1] -1");
   tenon_status_t status = TENON_OK;
   int32_t n = 0;
   for (int32_t o = 0; o < count; o++) {
@@ -34,28 +37,39 @@ static tenon_status_t join(tenon_tensor_t **results, int32_t count, tenon_tensor
   }
   for (int32_t i = 0; i < n && n > 1 && status == TENON_OK; i++) {
     tenon_tensor_t *line = NULL;
-    status = tenon_op_call(op_of("core::reshape"), NULL, (tenon_tensor_t *[]){flat[i], shape}, &line, 0);
+    status =
+        tenon_op_call(op_of("core::reshape"), NULL, (tenon_tensor_t *[]){flat[i], shape}, &line, 0);
     tenon_tensor_release(flat[i]);
     flat[i] = line;
   }
   tenon_attrs_t *attrs = attrs_of(op_of("core::concat"), "axis=0");
   if (n > 1 && status == TENON_OK) status = tenon_tensor_list(flat, n, &list);
-  if (list) status = tenon_op_call(op_of("core::concat"), attr_values(attrs), &list, out, 0);
-  else if (n) tenon_tensor_retain(*out = flat[0]);
-  for (int32_t i = 0; i < n; i++) tenon_tensor_release(flat[i]);
-  tenon_tensor_release(list), tenon_tensor_release(shape), tenon_attrs_release(attrs);
+  if (list)
+    status = tenon_op_call(op_of("core::concat"), attr_values(attrs), &list, out, 0);
+  else if (n)
+    tenon_tensor_retain(*out = flat[0]);
+  for (int32_t i = 0; i < n; i++)
+    tenon_tensor_release(flat[i]);
+  tenon_tensor_release(list);
+  tenon_tensor_release(shape);
+  tenon_attrs_release(attrs);
   return status;
 }
 
 static tenon_status_t run(void *context, tenon_tensor_t *const *leaves, tenon_tensor_t **outputs) {
   enum { RESULTS = 8 };
   const call_t *c = context;
-  tenon_tensor_t *inputs[CASE_INPUTS] = {NULL}, *results[RESULTS] = {NULL};
+  tenon_tensor_t *inputs[CASE_INPUTS] = {NULL};
+  tenon_tensor_t *results[RESULTS] = {NULL};
   tenon_status_t status = TENON_OK;
   int32_t at = 0;
   for (int32_t i = 0; i < c->input_count && status == TENON_OK; i++) {
-    if (c->list_size[i] < 0) inputs[i] = leaves[at++];
-    else status = tenon_tensor_list(leaves + at, c->list_size[i], &inputs[i]), at += c->list_size[i];
+    if (c->list_size[i] < 0)
+      inputs[i] = leaves[at++];
+    else {
+      status = tenon_tensor_list(leaves + at, c->list_size[i], &inputs[i]);
+      at += c->list_size[i];
+    }
   }
   tenon_random_seed(3); /* the same mask each time */
   if (status == TENON_OK) status = tenon_op_call(c->op, c->attrs, inputs, results, c->results);
@@ -68,23 +82,32 @@ static tenon_status_t run(void *context, tenon_tensor_t *const *leaves, tenon_te
   for (int32_t i = 0; i < c->input_count; i++)
     if (c->list_size[i] >= 0) tenon_tensor_release(inputs[i]);
   for (int32_t o = 0; o < RESULTS; o++)
-    if (!(c->results >> o & 1)) tenon_tensor_release(results[o]), results[o] = NULL;
+    if (!(c->results >> o & 1)) {
+      tenon_tensor_release(results[o]);
+      results[o] = NULL;
+    }
   return status == TENON_OK ? join(results, RESULTS, outputs) : status;
 }
 
-/* The gradients of a weighted sum of squares of the result, as a function of the inputs: what a second derivative is of. */
-static tenon_status_t run_gradient(void *context, tenon_tensor_t *const *inputs, tenon_tensor_t **outputs) {
+/* The gradients of a weighted sum of squares of the result, as a function of the inputs: what a
+ * second derivative is of. */
+static tenon_status_t run_gradient(void *context, tenon_tensor_t *const *inputs,
+                                   tenon_tensor_t **outputs) {
   const call_t *c = context;
-  tenon_tensor_t *result[8] = {NULL}, *square = NULL, *wanted[LEAVES], *grads[LEAVES];
+  tenon_tensor_t *result[8] = {NULL};
+  tenon_tensor_t *square = NULL;
+  tenon_tensor_t *wanted[LEAVES], *grads[LEAVES];
   int32_t count = 0;
   bool recorded = tenon_grad_mode_set(1);
   tenon_status_t status = run(context, inputs, result);
   if (status == TENON_OK)
-    status = tenon_op_call(op_of("core::mul"), NULL, (tenon_tensor_t *[]){result[0], result[0]}, &square, 0);
+    status = tenon_op_call(op_of("core::mul"), NULL, (tenon_tensor_t *[]){result[0], result[0]},
+                           &square, 0);
   for (int32_t i = 0; i < c->leaf_count; i++)
     if (tenon_tensor_requires_grad(inputs[i])) wanted[count++] = inputs[i];
   tenon_tensor_t *weights = NULL;
-  if (status == TENON_OK) status = tenon_tensor_create(square->dtype, square->ndim, square->shape, &weights);
+  if (status == TENON_OK)
+    status = tenon_tensor_create(square->dtype, square->ndim, square->shape, &weights);
   for (int64_t i = 0; weights && i < tenon_count(weights); i++)
     ((double *)weights->data)[i] = 0.3 + 0.1 * (double)(i % 7);
   if (status == TENON_OK)
@@ -94,7 +117,9 @@ static tenon_status_t run_gradient(void *context, tenon_tensor_t *const *inputs,
     outputs[i] = grads[i]; /* where there is none, what adds nothing */
     if (!outputs[i]) status = tenon_tensor_create(tenon_dtype(TENON_I64), 0, NULL, &outputs[i]);
   }
-  tenon_tensor_release(result[0]), tenon_tensor_release(square), tenon_tensor_release(weights);
+  tenon_tensor_release(result[0]);
+  tenon_tensor_release(square);
+  tenon_tensor_release(weights);
   tenon_grad_mode_set(recorded);
   return status;
 }
@@ -105,12 +130,17 @@ static void describe(const case_t *c, const char *what, const char *message) {
   char text[1500];
   size_t used = (size_t)snprintf(text, sizeof text, "%s(%s", c->op, c->attrs ? c->attrs : "");
   for (int i = 0; i < CASE_INPUTS && used < sizeof text; i++)
-    if (c->inputs[i]) used += (size_t)snprintf(text + used, sizeof text - used, "; %s", c->inputs[i]);
+    if (c->inputs[i])
+      used += (size_t)snprintf(text + used, sizeof text - used, "; %s", c->inputs[i]);
   snprintf(text + used, sizeof text - used, "), %s: %s", what, message);
   check_report(0, __FILE__, __LINE__, text, NULL);
 }
 
-enum { PLAIN, STRIDED, SECOND };
+enum {
+  PLAIN,
+  STRIDED,
+  SECOND,
+};
 
 /* How many inputs had a gradient; -1: it failed. */
 static int check_case(const case_t *c, int form) {
@@ -126,7 +156,8 @@ static int check_case(const case_t *c, int form) {
   tenon_attrs_t *attrs = attrs_of(op, attrs_text);
   tenon_tensor_t *leaves[LEAVES] = {NULL};
   tenon_op_info_t info = op_info(op);
-  call_t call = {.op = op, .attrs = attr_values(attrs), .results = results, .input_count = info.input_count};
+  call_t call = {
+      .op = op, .attrs = attr_values(attrs), .results = results, .input_count = info.input_count};
   int count = 0;
   for (int32_t i = 0; i < info.input_count; i++) {
     const char *text = c->inputs[i];
@@ -139,28 +170,40 @@ static int check_case(const case_t *c, int form) {
     int32_t first = call.leaf_count;
     for (int32_t k = 0; is_list && k < t->shape[0]; k++)
       tenon_tensor_retain(leaves[call.leaf_count++] = tenon_item(t, k));
-    if (is_list) tenon_tensor_release(t);
-    else leaves[call.leaf_count++] = t;
+    if (is_list)
+      tenon_tensor_release(t);
+    else
+      leaves[call.leaf_count++] = t;
     for (int32_t k = first; k < call.leaf_count; k++)
-      if (is_f64(leaves[k]) && !is_fixed) CHECK_STATUS(tenon_tensor_require_grad(leaves[k], 1), TENON_OK), count++;
+      if (is_f64(leaves[k]) && !is_fixed)
+        CHECK_STATUS(tenon_tensor_require_grad(leaves[k], 1), TENON_OK), count++;
   }
-  tenon_status_t status = form == SECOND
-                              ? tenon_gradient_check(run_gradient, &call, leaves, call.leaf_count, count, NULL)
-                              : tenon_gradient_check(run, &call, leaves, call.leaf_count, 1, NULL);
-  const char *what = form == SECOND ? "second derivative" : form == STRIDED ? "strided" : "gradient";
-  if (status != TENON_OK && (form != SECOND || status != TENON_UNIMPLEMENTED)) describe(c, what, tenon_error());
-  for (int32_t i = 0; i < call.leaf_count; i++) tenon_tensor_release(leaves[i]);
+  tenon_status_t status =
+      form == SECOND
+          ? tenon_gradient_check(run_gradient, &call, leaves, call.leaf_count, count, NULL)
+          : tenon_gradient_check(run, &call, leaves, call.leaf_count, 1, NULL);
+  const char *what = form == SECOND    ? "second derivative"
+                     : form == STRIDED ? "strided"
+                                       : "gradient";
+  if (status != TENON_OK && (form != SECOND || status != TENON_UNIMPLEMENTED))
+    describe(c, what, tenon_error());
+  for (int32_t i = 0; i < call.leaf_count; i++)
+    tenon_tensor_release(leaves[i]);
   tenon_attrs_release(attrs);
   return status == TENON_OK ? count : -1;
 }
 
 TEST("gradients of core operators agree with differences") {
-  int count = 0, all = 0;
-  EACH_CASE(c) count += check_case(c, PLAIN) > 0, all++;
+  int count = 0;
+  int all = 0;
+  EACH_CASE(c) count += check_case(c, PLAIN) > 0;
+  all++;
   printf("%d of %d cases have gradients\n", count, all);
 }
 
-TEST("gradients of inputs that are not row-major agree with differences") { EACH_CASE(c) check_case(c, STRIDED); }
+TEST("gradients of inputs that are not row-major agree with differences") {
+  EACH_CASE(c) check_case(c, STRIDED);
+}
 
 TEST("second derivatives agree with differences") {
   const char *last = "";
@@ -168,8 +211,10 @@ TEST("second derivatives agree with differences") {
   EACH_CASE(c) {
     if (strcmp(c->op, last) == 0) continue; /* one case each */
     last = c->op;
-    if (check_case(c, SECOND) > 0) count++;
-    else printf("no second derivative: %s\n", c->op);
+    if (check_case(c, SECOND) > 0)
+      count++;
+    else
+      printf("no second derivative: %s\n", c->op);
   }
   printf("%d operators have second derivatives\n", count);
   CHECK(count >= 30);
@@ -197,7 +242,8 @@ TEST("every core operator with a gradient has a case") {
   CHECK_STATUS(tenon_ops_list(&ops, &count), TENON_OK);
   for (int32_t i = 0; i < count; i++) {
     tenon_op_info_t info = op_info(ops[i]);
-    bool found = !has_gradient(ops[i], &info) || is_among(info.name, without, sizeof without / sizeof *without);
+    bool found = !has_gradient(ops[i], &info) ||
+                 is_among(info.name, without, sizeof without / sizeof *without);
     EACH_CASE(c) found |= strcmp(c->op, info.name) == 0;
     if (!found) check_report(0, __FILE__, __LINE__, "no case for", info.name);
   }
@@ -206,11 +252,15 @@ TEST("every core operator with a gradient has a case") {
 
 TEST("gradients of softmax refuse a gradient that is not shaped as the result") {
   static const char *const names[] = {"core::softmax_backward", "core::log_softmax_backward"};
-  static const char *const shapes[][2] = {{"f32[1,2] 1 2", "f32[2,2] 1 2 3 4"}, {"f32[2,2] 1 2 3 4", "f32[2] 1 2"}};
+  static const char *const shapes[][2] = {{"f32[1,2] 1 2", "f32[2,2] 1 2 3 4"},
+                                          {"f32[2,2] 1 2 3 4", "f32[2] 1 2"}};
   for (int k = 0; k < 4; k++) {
-    tenon_tensor_t *inputs[] = {tensor_of(shapes[k / 2][0]), tensor_of(shapes[k / 2][1])}, *out = NULL;
+    tenon_tensor_t *inputs[] = {tensor_of(shapes[k / 2][0]), tensor_of(shapes[k / 2][1])};
+    tenon_tensor_t *out = NULL;
     CHECK_STATUS(tenon_op_call(op_of(names[k % 2]), NULL, inputs, &out, 0), TENON_INVALID);
     CHECK(out == NULL && strstr(tenon_error(), "has not the shape of y") != NULL);
-    tenon_tensor_release(inputs[0]), tenon_tensor_release(inputs[1]), tenon_tensor_release(out);
+    tenon_tensor_release(inputs[0]);
+    tenon_tensor_release(inputs[1]);
+    tenon_tensor_release(out);
   }
 }

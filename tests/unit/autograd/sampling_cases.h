@@ -1,4 +1,5 @@
-/* Cases of transforms and of interpolation, a part of the list in cases.h.  Kinks: places that lie on an element, equal largest elements under a box. */
+/* Cases of transforms and of interpolation, a part of the list in cases.h.  Kinks: places that lie
+ * on an element, equal largest elements under a box. */
 /* clang-format off */
   {"core::dft", NULL, {"f64[2, 4, 2] ~1", NULL, NULL}}, {"core::dft", NULL, {"f64[3, 2, 1] ~1", NULL, "i64[] 0"}}, {"core::dft", "onesided=True", {"f64[1, 5, 1] ~1", NULL, NULL}}, {"core::dft", "onesided=True", {"f64[6, 1] ~1", "i64[] 4", "i64[] 0"}},
   {"core::dft", "inverse=True", {"f64[2, 3, 2] ~1", "i64[] 5", NULL}}, {"core::dft", "inverse=True", {"f64[4, 1] ~1", NULL, "i64[] 0"}}, {"core::dft", "inverse=True; onesided=True", {"f64[1, 4, 2] ~1", NULL, NULL}}, {"core::dft", "inverse=True; onesided=True", {"f64[2, 4, 2] ~1", "i64[] 5", "i64[] 1"}},

@@ -1,5 +1,5 @@
-/* Cases of einsum, attention and layers with a state, a part of the list in cases.h.  Kinks: clip's bounds, and those of the
- * activations. */
+/* Cases of einsum, attention and layers with a state, a part of the list in cases.h.  Kinks: clip's
+ * bounds, and those of the activations. */
 /* clang-format off */
   {"core::einsum", "equation='ij,jk->ik'", {"{f64[2, 3] ~1; f64[3, 2] ~2}"}}, {"core::einsum", "equation='ij->i'", {"{f64[2, 3] ~1}"}}, {"core::einsum", "equation='ii->i'", {"{f64[3, 3] ~1}"}}, {"core::einsum", "equation='ii,ij'", {"{f64[3, 3] ~1; f64[3, 2] ~2}"}},
   {"core::einsum", "equation='...ij,jk->...k'", {"{f64[2, 2, 3] ~1; f64[3, 2] ~2}"}}, {"core::einsum", "equation='...i,...i->...'", {"{f64[2, 1, 3] ~1; f64[4, 3] ~2}"}}, {"core::einsum", "equation='i,j,k->kji'", {"{f64[2] ~1; f64[3] ~2; f64[2] ~3}"}},

@@ -8,12 +8,14 @@ static inline tenon_tensor_t *leaf(const char *text) {
   return t;
 }
 
-static inline tenon_status_t try_op(const char *name, const char *attrs_text, tenon_tensor_t *a, tenon_tensor_t *b,
-                                    tenon_tensor_t **out) {
+static inline tenon_status_t try_op(const char *name, const char *attrs_text, tenon_tensor_t *a,
+                                    tenon_tensor_t *b, tenon_tensor_t **out) {
   const tenon_op_t *op = op_of(name);
   tenon_attrs_t *attrs = op ? attrs_of(op, attrs_text) : NULL;
-  tenon_tensor_t *inputs[8] = {a, b}, *outputs[8] = {NULL};
-  tenon_status_t status = op ? tenon_op_call(op, attr_values(attrs), inputs, outputs, 1) : TENON_NOT_FOUND;
+  tenon_tensor_t *inputs[8] = {a, b};
+  tenon_tensor_t *outputs[8] = {NULL};
+  tenon_status_t status =
+      op ? tenon_op_call(op, attr_values(attrs), inputs, outputs, 1) : TENON_NOT_FOUND;
   *out = outputs[0];
   tenon_attrs_release(attrs);
   return status;
@@ -36,10 +38,11 @@ static inline tenon_status_t backward(tenon_tensor_t *output, uint32_t flags) {
   return tenon_backward(&output, NULL, 1, flags);
 }
 
-#define RELEASE(...)                                                                                                   \
-  do {                                                                                                                 \
-    tenon_tensor_t *all_[] = {__VA_ARGS__};                                                                            \
-    for (size_t i_ = 0; i_ < sizeof all_ / sizeof *all_; i_++) tenon_tensor_release(all_[i_]);                         \
+#define RELEASE(...)                                                                               \
+  do {                                                                                             \
+    tenon_tensor_t *all_[] = {__VA_ARGS__};                                                        \
+    for (size_t i_ = 0; i_ < sizeof all_ / sizeof *all_; i_++)                                     \
+      tenon_tensor_release(all_[i_]);                                                              \
   } while (0)
 
 #endif

@@ -1,5 +1,5 @@
-/* Several threads record and go back at once: through histories of their own, which share leaves, and through one that
- * all keep. */
+/* Several threads record and go back at once: through histories of their own, which share leaves,
+ * and through one that all keep. */
 #include "base/parallel.h"
 #include "base/thread.h"
 #include "check.h"
@@ -9,34 +9,43 @@
 
 #include "tape.h"
 
-enum { THREADS = 4, ROUNDS = 200 };
+enum {
+  THREADS = 4,
+  ROUNDS = 200,
+};
 
 static tenon_tensor_t *shared;
 static int good;
 
 static tenon_status_t one_pass(const tenon_op_t *mul, const tenon_op_t *sum, tenon_tensor_t *x) {
-  tenon_tensor_t *y = NULL, *total = NULL;
+  tenon_tensor_t *y = NULL;
+  tenon_tensor_t *total = NULL;
   tenon_status_t status = tenon_op_call(mul, NULL, (tenon_tensor_t *[]){x, x}, &y, 0);
-  if (status == TENON_OK) status = tenon_op_call(sum, NULL, (tenon_tensor_t *[]){y, NULL}, &total, 0);
+  if (status == TENON_OK)
+    status = tenon_op_call(sum, NULL, (tenon_tensor_t *[]){y, NULL}, &total, 0);
   if (status == TENON_OK) status = tenon_backward(&total, NULL, 1, 0);
   RELEASE(y, total);
   return status;
 }
 
 static void work(void *argument) {
-  const tenon_op_t *mul = NULL, *sum = NULL;
+  const tenon_op_t *mul = NULL;
+  const tenon_op_t *sum = NULL;
   int passed = 0;
   (void)argument;
   if (tenon_op_find("core::mul", &mul) || tenon_op_find("core::reduce_sum", &sum)) return;
-  for (int i = 0; i < ROUNDS; i++) passed += one_pass(mul, sum, shared) == TENON_OK;
+  for (int i = 0; i < ROUNDS; i++)
+    passed += one_pass(mul, sum, shared) == TENON_OK;
   __atomic_fetch_add(&good, passed, __ATOMIC_RELAXED);
 }
 
 static void run(void (*function)(void *), void *argument) {
   tn_spawned_t threads[THREADS];
   good = 0;
-  for (int i = 0; i < THREADS; i++) CHECK(tn_spawn(&threads[i], function, argument));
-  for (int i = 0; i < THREADS; i++) tn_join(&threads[i]);
+  for (int i = 0; i < THREADS; i++)
+    CHECK(tn_spawn(&threads[i], function, argument));
+  for (int i = 0; i < THREADS; i++)
+    tn_join(&threads[i]);
 }
 
 TEST("threads that go back through histories of their own add up at a leaf that they share") {
@@ -62,14 +71,18 @@ static void go_through(void *argument) {
 
 TEST("threads go back at once through a history that all keep") {
   shared = leaf("f64[2] 1 2");
-  tenon_tensor_t *y = then(then(apply("core::mul", shared, shared), "core::mul", shared), "core::reduce_sum", NULL);
+  tenon_tensor_t *y =
+      then(then(apply("core::mul", shared, shared), "core::mul", shared), "core::reduce_sum", NULL);
   run(go_through, y);
   CHECK(good == THREADS * ROUNDS);
   RELEASE(y, shared);
 }
 
 static int records_elsewhere;
-static void look(void *argument) { (void)argument, records_elsewhere = tenon_grad_mode_get(); }
+static void look(void *argument) {
+  (void)argument;
+  records_elsewhere = tenon_grad_mode_get();
+}
 
 TEST("recording is switched for one thread only") {
   tn_spawned_t thread;
@@ -80,11 +93,12 @@ TEST("recording is switched for one thread only") {
   tenon_grad_mode_set(1);
 }
 
-/* ---- what a thread has switched on, where others work for it ------------------------------------------------------ */
+/* what a thread has switched on, where others work for it */
 
 static tenon_status_t look_in_part(void *argument, int64_t begin, int64_t end) {
   int *found = argument;
-  for (int64_t i = begin; i < end; i++) found[i] = 1 + tenon_grad_mode_get() + 2 * tenon_inference_mode_get();
+  for (int64_t i = begin; i < end; i++)
+    found[i] = 1 + tenon_grad_mode_get() + 2 * tenon_inference_mode_get();
   return TENON_OK;
 }
 
@@ -98,7 +112,8 @@ TEST("threads that work for a parallel-for record as the one that began it") {
     if (mode == 2) tenon_inference_mode_set(1);
     memset(found, 0, sizeof found);
     CHECK_STATUS(tn_parallel(PARTS, 1, look_in_part, found), TENON_OK);
-    for (int i = 0; i < PARTS; i++) CHECK(found[i] == (mode == 0 ? 2 : mode == 1 ? 1 : 3));
+    for (int i = 0; i < PARTS; i++)
+      CHECK(found[i] == (mode == 0 ? 2 : mode == 1 ? 1 : 3));
     if (mode == 1) tenon_grad_mode_set(1);
     if (mode == 2) tenon_inference_mode_set(0);
   }
@@ -106,16 +121,24 @@ TEST("threads that work for a parallel-for record as the one that began it") {
 }
 
 static int seen_by_layer, mode_in_hook;
-static tenon_status_t count_call(tenon_call_t *call) { return seen_by_layer++, tenon_call_next(call); }
+static tenon_status_t count_call(tenon_call_t *call) {
+  seen_by_layer++;
+  return tenon_call_next(call);
+}
 static tenon_status_t look_in_hook(void *context, tenon_tensor_t *grad, tenon_tensor_t **out_grad) {
-  (void)context, (void)grad, (void)out_grad;
+  (void)context;
+  (void)grad;
+  (void)out_grad;
   mode_in_hook = tenon_grad_mode_get();
   return TENON_OK;
 }
 
-TEST("backward runs under the layers of the thread that asks for it, and hooks under its own recording") {
+TEST("backward runs under the layers of the thread that asks for it, and hooks under its own "
+     "recording") {
   tenon_layer_t *layer = NULL;
-  tenon_tensor_t *x = leaf("f64[2] 1 2"), *y = then(apply("core::mul", x, x), "core::reduce_sum", NULL), *grad = NULL;
+  tenon_tensor_t *x = leaf("f64[2] 1 2");
+  tenon_tensor_t *y = then(apply("core::mul", x, x), "core::reduce_sum", NULL);
+  tenon_tensor_t *grad = NULL;
   CHECK_STATUS(tenon_layer_create("count", "below autograd", count_call, NULL, &layer), TENON_OK);
   CHECK_STATUS(tenon_tensor_hook(x, look_in_hook, NULL, NULL, NULL), TENON_OK);
   seen_by_layer = 0;

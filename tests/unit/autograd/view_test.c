@@ -1,5 +1,6 @@
-/* Writing to tensors that share memory: bases, views, views of views.  Gradients are those of PyTorch for the same programs
- * (torch 2.13, f64), and of differences for programs made at random. */
+/* Writing to tensors that share memory: bases, views, views of views.  Gradients are those of
+ * PyTorch for the same programs (torch 2.13, f64), and of differences for programs made at
+ * random. */
 #define TENON_STATIC
 #include <math.h>
 
@@ -12,7 +13,8 @@
 #include "tape.h"
 
 __attribute__((constructor)) static void add_library(void) {
-  if (tenon_library_add(tenon_library_autograd(), NULL, NULL, NULL) != TENON_OK) puts(tenon_error());
+  if (tenon_library_add(tenon_library_autograd(), NULL, NULL, NULL) != TENON_OK)
+    puts(tenon_error());
 }
 
 static tenon_tensor_t *ints(int64_t a, int64_t b, int count) {
@@ -26,14 +28,16 @@ static tenon_tensor_t *ints(int64_t a, int64_t b, int count) {
 
 /* x[begin:end] along one axis. */
 static tenon_tensor_t *part(tenon_tensor_t *x, int64_t begin, int64_t end, int64_t axis) {
-  tenon_tensor_t *inputs[5] = {x, ints(begin, 0, 1), ints(end, 0, 1), ints(axis, 0, 1), NULL}, *out = NULL;
+  tenon_tensor_t *inputs[5] = {x, ints(begin, 0, 1), ints(end, 0, 1), ints(axis, 0, 1), NULL};
+  tenon_tensor_t *out = NULL;
   CHECK_STATUS(tenon_op_call(op_of("core::slice"), NULL, inputs, &out, 0), TENON_OK);
   RELEASE(inputs[1], inputs[2], inputs[3]);
   return out;
 }
 
 /* Calls an operator that writes to `to`. */
-static tenon_status_t write_to(const char *name, const char *attrs, tenon_tensor_t *to, tenon_tensor_t *x) {
+static tenon_status_t write_to(const char *name, const char *attrs, tenon_tensor_t *to,
+                               tenon_tensor_t *x) {
   tenon_tensor_t *out = NULL;
   tenon_status_t status = try_op(name, attrs, to, x, &out);
   CHECK(status != TENON_OK || out == to);
@@ -47,13 +51,16 @@ static void scale(tenon_tensor_t *to, const char *by) {
 
 /* The sum of x * w, of as many of 1, 10, 100, 1000 as x has elements. */
 static tenon_tensor_t *weighted(tenon_tensor_t *x) {
-  tenon_tensor_t *w = tensor_of("f64[4] 1 10 100 1000"), *head = part(w, 0, tenon_count(x), 0);
+  tenon_tensor_t *w = tensor_of("f64[4] 1 10 100 1000");
+  tenon_tensor_t *head = part(w, 0, tenon_count(x), 0);
   tenon_tensor_t *out = then(apply("core::mul", x, head), "core::reduce_sum", NULL);
   RELEASE(w, head);
   return out;
 }
 
-static tenon_tensor_t *sum_of_squares(tenon_tensor_t *x) { return apply("core::reduce_sum_square", x, NULL); }
+static tenon_tensor_t *sum_of_squares(tenon_tensor_t *x) {
+  return apply("core::reduce_sum_square", x, NULL);
+}
 
 /* Backward of the sum of scalars, which it lets go of. */
 static void backward_of(tenon_tensor_t *a, tenon_tensor_t *b, tenon_tensor_t *c) {
@@ -64,10 +71,12 @@ static void backward_of(tenon_tensor_t *a, tenon_tensor_t *b, tenon_tensor_t *c)
   RELEASE(a, b, c);
 }
 
-/* ---- what views and bases get to know ----------------------------------------------------------------------------- */
+/* what views and bases get to know */
 
 TEST("a view knows that its base was written to") {
-  tenon_tensor_t *x = leaf("f64[4] 1 2 3 4"), *y = apply("core::mul", x, x), *v = part(y, 1, 3, 0);
+  tenon_tensor_t *x = leaf("f64[4] 1 2 3 4");
+  tenon_tensor_t *y = apply("core::mul", x, x);
+  tenon_tensor_t *v = part(y, 1, 3, 0);
   scale(y, "by=3");
   CHECK_TENSOR(v, "f64[2] 12 27");
   backward_of(weighted(v), NULL, NULL);
@@ -76,7 +85,9 @@ TEST("a view knows that its base was written to") {
 }
 
 TEST("a base knows that its view was written to") {
-  tenon_tensor_t *x = leaf("f64[4] 1 2 3 4"), *y = apply("core::mul", x, x), *v = part(y, 1, 3, 0);
+  tenon_tensor_t *x = leaf("f64[4] 1 2 3 4");
+  tenon_tensor_t *y = apply("core::mul", x, x);
+  tenon_tensor_t *v = part(y, 1, 3, 0);
   scale(v, "by=3");
   CHECK_TENSOR(y, "f64[4] 1 12 27 16");
   backward_of(weighted(y), NULL, NULL);
@@ -85,29 +96,39 @@ TEST("a base knows that its view was written to") {
 }
 
 TEST("views of views and views beside them know it too") {
-  tenon_tensor_t *x = leaf("f64[4] 1 2 3 4"), *y = apply("core::mul", x, x), *v = part(y, 1, 4, 0);
-  tenon_tensor_t *u = part(v, 0, 2, 0), *s = part(y, 0, 3, 0), *w = tensor_of("f64[3] 10 100 1000");
+  tenon_tensor_t *x = leaf("f64[4] 1 2 3 4");
+  tenon_tensor_t *y = apply("core::mul", x, x);
+  tenon_tensor_t *v = part(y, 1, 4, 0);
+  tenon_tensor_t *u = part(v, 0, 2, 0);
+  tenon_tensor_t *s = part(y, 0, 3, 0);
+  tenon_tensor_t *w = tensor_of("f64[3] 10 100 1000");
   CHECK_STATUS(write_to("autograd::square_", NULL, u, NULL), TENON_OK);
-  backward_of(weighted(y), sum_of_squares(s), then(apply("core::mul", v, w), "core::reduce_sum", NULL));
+  backward_of(weighted(y), sum_of_squares(s),
+              then(apply("core::mul", v, w), "core::reduce_sum", NULL));
   CHECK_TENSOR(tenon_tensor_grad(x), "f64[4] 6 1664 39096 16000");
   RELEASE(x, y, v, u, s, w);
 }
 
 TEST("a base without history gets one from what is written to its view") {
-  tenon_tensor_t *x = leaf("f64[4] 1 2 3 4"), *y = tensor_of("f64[4] 0 0 0 0"), *v = part(y, 1, 3, 0),
-                 *s = part(y, 2, 4, 0);
+  tenon_tensor_t *x = leaf("f64[4] 1 2 3 4");
+  tenon_tensor_t *y = tensor_of("f64[4] 0 0 0 0");
+  tenon_tensor_t *v = part(y, 1, 3, 0);
+  tenon_tensor_t *s = part(y, 2, 4, 0);
   tenon_tensor_t *head = part(x, 0, 2, 0);
   CHECK(!tenon_tensor_requires_grad(v));
   CHECK_STATUS(write_to("autograd::add_", NULL, v, head), TENON_OK);
-  CHECK(tenon_tensor_requires_grad(y) && tenon_tensor_requires_grad(s) && tenon_tensor_requires_grad(v));
+  CHECK(tenon_tensor_requires_grad(y) && tenon_tensor_requires_grad(s) &&
+        tenon_tensor_requires_grad(v));
   backward_of(weighted(y), sum_of_squares(s), NULL);
   CHECK_TENSOR(tenon_tensor_grad(x), "f64[4] 10 104 0 0");
   RELEASE(x, y, v, s, head);
 }
 
 TEST("views know of one another when their base is gone") {
-  tenon_tensor_t *x = leaf("f64[4] 1 2 3 4"), *y = apply("core::mul", x, x), *v = part(y, 0, 2, 0),
-                 *s = part(y, 1, 3, 0);
+  tenon_tensor_t *x = leaf("f64[4] 1 2 3 4");
+  tenon_tensor_t *y = apply("core::mul", x, x);
+  tenon_tensor_t *v = part(y, 0, 2, 0);
+  tenon_tensor_t *s = part(y, 1, 3, 0);
   tenon_tensor_t *tail = part(x, 2, 4, 0);
   tenon_tensor_release(y);
   CHECK_STATUS(write_to("autograd::add_", NULL, v, tail), TENON_OK);
@@ -117,30 +138,38 @@ TEST("views know of one another when their base is gone") {
 }
 
 TEST("what is written over with numbers has no gradient, and the rest keeps its own") {
-  tenon_tensor_t *x = leaf("f64[4] 1 2 3 4"), *y = apply("core::mul", x, x), *v = part(y, 1, 3, 0);
+  tenon_tensor_t *x = leaf("f64[4] 1 2 3 4");
+  tenon_tensor_t *y = apply("core::mul", x, x);
+  tenon_tensor_t *v = part(y, 1, 3, 0);
   tenon_tensor_t *numbers = tensor_of("f64[2] 5 6");
   CHECK_STATUS(write_to("autograd::put_", NULL, v, numbers), TENON_OK);
   CHECK(!tenon_tensor_requires_grad(v) && tenon_tensor_requires_grad(y));
   backward_of(weighted(y), NULL, NULL);
   CHECK_TENSOR(tenon_tensor_grad(x), "f64[4] 2 0 0 8000");
-  CHECK_STATUS(write_to("autograd::put_", NULL, y, numbers), TENON_INVALID); /* of another shape: nothing happened */
+  CHECK_STATUS(write_to("autograd::put_", NULL, y, numbers),
+               TENON_INVALID); /* of another shape: nothing happened */
   CHECK(tenon_tensor_requires_grad(y));
   RELEASE(x, y, v, numbers);
 }
 
 TEST("a whole tensor that is written over with numbers loses its history, and so do its views") {
-  tenon_tensor_t *x = leaf("f64[2] 1 2"), *y = apply("core::mul", x, x), *v = part(y, 0, 1, 0),
-                 *numbers = tensor_of("f64[2] 5 6");
+  tenon_tensor_t *x = leaf("f64[2] 1 2");
+  tenon_tensor_t *y = apply("core::mul", x, x);
+  tenon_tensor_t *v = part(y, 0, 1, 0);
+  tenon_tensor_t *numbers = tensor_of("f64[2] 5 6");
   CHECK_STATUS(write_to("autograd::put_", NULL, y, numbers), TENON_OK);
   CHECK(!tenon_tensor_requires_grad(y) && !tenon_tensor_requires_grad(v));
   RELEASE(x, y, v, numbers);
 }
 
 TEST("transposed views and their copies go through") {
-  tenon_tensor_t *x = leaf("f64[4] 1 2 3 4"), *square = apply("core::mul", x, x), *two = ints(2, 2, 2),
-                 *four = ints(4, 0, 1);
-  tenon_tensor_t *y = apply("core::reshape", square, two), *t = apply("core::transpose", y, NULL),
-                 *row = part(t, 0, 1, 0);
+  tenon_tensor_t *x = leaf("f64[4] 1 2 3 4");
+  tenon_tensor_t *square = apply("core::mul", x, x);
+  tenon_tensor_t *two = ints(2, 2, 2);
+  tenon_tensor_t *four = ints(4, 0, 1);
+  tenon_tensor_t *y = apply("core::reshape", square, two);
+  tenon_tensor_t *t = apply("core::transpose", y, NULL);
+  tenon_tensor_t *row = part(t, 0, 1, 0);
   scale(row, "by=3");
   tenon_tensor_t *flat = apply("core::reshape", t, four);
   backward_of(weighted(flat), NULL, NULL);
@@ -151,10 +180,14 @@ TEST("transposed views and their copies go through") {
 }
 
 TEST("a base whose memory has gaps or another order of axes is written to through its views") {
-  tenon_tensor_t *x = leaf("f64[2, 2] 1 2 3 4"), *y = apply("core::mul", x, x), *t = apply("core::transpose", y, NULL),
-                 *base;
+  tenon_tensor_t *x = leaf("f64[2, 2] 1 2 3 4");
+  tenon_tensor_t *y = apply("core::mul", x, x);
+  tenon_tensor_t *t = apply("core::transpose", y, NULL);
+  tenon_tensor_t *base;
   CHECK_STATUS(tenon_tensor_detach(t, &base), TENON_OK); /* a base of its own, [[1, 9], [4, 16]] */
-  tenon_tensor_t *v = part(base, 0, 1, 0), *head = part(x, 0, 1, 0), *flat = ints(4, 0, 1);
+  tenon_tensor_t *v = part(base, 0, 1, 0);
+  tenon_tensor_t *head = part(x, 0, 1, 0);
+  tenon_tensor_t *flat = ints(4, 0, 1);
   CHECK_STATUS(write_to("autograd::add_", NULL, v, head), TENON_OK);
   tenon_tensor_t *copy = apply("core::reshape", base, flat);
   backward_of(weighted(copy), NULL, NULL);
@@ -164,8 +197,10 @@ TEST("a base whose memory has gaps or another order of axes is written to throug
 }
 
 TEST("gradients through writes have gradients") {
-  tenon_tensor_t *x = leaf("f64[4] 1 2 3 4"), *y = then(apply("core::mul", x, x), "core::mul", x),
-                 *v = part(y, 1, 3, 0), *grad;
+  tenon_tensor_t *x = leaf("f64[4] 1 2 3 4");
+  tenon_tensor_t *y = then(apply("core::mul", x, x), "core::mul", x);
+  tenon_tensor_t *v = part(y, 1, 3, 0);
+  tenon_tensor_t *grad;
   tenon_tensor_t *middle = part(x, 1, 3, 0);
   CHECK_STATUS(write_to("autograd::mul_", NULL, v, middle), TENON_OK);
   tenon_tensor_t *loss = sum_of_squares(y);
@@ -177,7 +212,8 @@ TEST("gradients through writes have gradients") {
 }
 
 TEST("a kept gradient is that of the tensor as it became") {
-  tenon_tensor_t *x = leaf("f64[4] 1 2 3 4"), *y = apply("core::mul", x, x);
+  tenon_tensor_t *x = leaf("f64[4] 1 2 3 4");
+  tenon_tensor_t *y = apply("core::mul", x, x);
   CHECK_STATUS(tenon_tensor_retain_grad(y), TENON_OK);
   tenon_tensor_t *v = part(y, 1, 3, 0);
   scale(y, "by=3");
@@ -188,15 +224,20 @@ TEST("a kept gradient is that of the tensor as it became") {
 }
 
 TEST("a result given to a call is written to: views of it get to know") {
-  tenon_tensor_t *x = leaf("f64[2] 1 2"), *y = tensor_of("f64[2] 0 0"), *v = part(y, 1, 2, 0),
-                 *plain = tensor_of("f64[2] 5 6");
-  CHECK_STATUS(tenon_op_call_into(op_of("core::mul"), NULL, (tenon_tensor_t *[]){x, x}, &y), TENON_OK);
+  tenon_tensor_t *x = leaf("f64[2] 1 2");
+  tenon_tensor_t *y = tensor_of("f64[2] 0 0");
+  tenon_tensor_t *v = part(y, 1, 2, 0);
+  tenon_tensor_t *plain = tensor_of("f64[2] 5 6");
+  CHECK_STATUS(tenon_op_call_into(op_of("core::mul"), NULL, (tenon_tensor_t *[]){x, x}, &y),
+               TENON_OK);
   tenon_tensor_t *loss = weighted(v);
   CHECK_STATUS(backward(loss, 0), TENON_OK);
   CHECK_TENSOR(tenon_tensor_grad(x), "f64[2] 0 4");
-  CHECK_STATUS(tenon_op_call_into(op_of("core::mul"), NULL, (tenon_tensor_t *[]){plain, plain}, &v), TENON_INVALID);
+  CHECK_STATUS(tenon_op_call_into(op_of("core::mul"), NULL, (tenon_tensor_t *[]){plain, plain}, &v),
+               TENON_INVALID);
   tenon_tensor_t *one = part(plain, 0, 1, 0);
-  CHECK_STATUS(tenon_op_call_into(op_of("core::mul"), NULL, (tenon_tensor_t *[]){one, one}, &v), TENON_OK);
+  CHECK_STATUS(tenon_op_call_into(op_of("core::mul"), NULL, (tenon_tensor_t *[]){one, one}, &v),
+               TENON_OK);
   CHECK(!tenon_tensor_requires_grad(v) && tenon_tensor_requires_grad(y));
   tenon_tensor_t *again = weighted(y);
   CHECK_STATUS(tenon_tensor_grad_set(x, NULL), TENON_OK);
@@ -204,58 +245,71 @@ TEST("a result given to a call is written to: views of it get to know") {
   RELEASE(x, y, v, plain, loss, one, again);
 }
 
-/* ---- versions ----------------------------------------------------------------------------------------------------- */
+/* versions */
 
 TEST("all that look at one memory have one version, detached tensors too") {
-  tenon_tensor_t *x = leaf("f64[2] 1 2"), *y = apply("core::exp", x, NULL), *v = part(y, 0, 1, 0), *d;
+  tenon_tensor_t *x = leaf("f64[2] 1 2");
+  tenon_tensor_t *y = apply("core::exp", x, NULL);
+  tenon_tensor_t *v = part(y, 0, 1, 0);
+  tenon_tensor_t *d;
   CHECK_STATUS(tenon_tensor_detach(y, &d), TENON_OK);
   CHECK(tenon_tensor_version(y) == 0 && tenon_tensor_version(d) == 0);
   scale(v, "by=2");
-  CHECK(tenon_tensor_version(y) == 1 && tenon_tensor_version(v) == 1 && tenon_tensor_version(d) == 1);
+  CHECK(tenon_tensor_version(y) == 1 && tenon_tensor_version(v) == 1 &&
+        tenon_tensor_version(d) == 1);
   scale(d, "by=2"); /* not recorded, but found out */
   tenon_tensor_t *loss = weighted(y);
   CHECK_STATUS(backward(loss, 0), TENON_PRECONDITION);
-  CHECK_TEXT(tenon_error(),
-             "core::exp: the gradient needs result out as it was in the call, but its memory was written to "
-             "since: expected version 0, found 2; write to a copy, or use the operator that makes a new "
-             "tensor");
+  CHECK_TEXT(tenon_error(), "core::exp: the gradient needs result out as it was in the call, but "
+                            "its memory was written to since: expected version 0, found 2; write "
+                            "to a copy, or use the operator that makes a new tensor");
   RELEASE(x, y, v, d, loss);
 }
 
 TEST("a call that fails counts no write") {
-  tenon_tensor_t *y = tensor_of("f64[2] 1 2"), *x = tensor_of("f64[3] 1 2 3");
+  tenon_tensor_t *y = tensor_of("f64[2] 1 2");
+  tenon_tensor_t *x = tensor_of("f64[3] 1 2 3");
   CHECK_STATUS(write_to("autograd::add_", NULL, y, x), TENON_INVALID);
   CHECK_STATUS(write_to("autograd::fails_", NULL, y, NULL), TENON_CANCELLED);
   CHECK(tenon_tensor_version(y) == 0);
-  CHECK_STATUS(tenon_op_run(op_of("autograd::add_"), NULL, (tenon_tensor_t *[]){y, y}, &y), TENON_OK);
+  CHECK_STATUS(tenon_op_run(op_of("autograd::add_"), NULL, (tenon_tensor_t *[]){y, y}, &y),
+               TENON_OK);
   CHECK(tenon_tensor_version(y) == 1); /* run counts too */
   RELEASE(y, x);
 }
 
 TEST("an input that is written over by the call's own result is found out") {
-  tenon_tensor_t *x = leaf("f64[2] 1 2"), *a = tensor_of("f64[2] 3 4");
-  CHECK_STATUS(tenon_op_call_into(op_of("core::mul"), NULL, (tenon_tensor_t *[]){a, x}, &a), TENON_OK);
+  tenon_tensor_t *x = leaf("f64[2] 1 2");
+  tenon_tensor_t *a = tensor_of("f64[2] 3 4");
+  CHECK_STATUS(tenon_op_call_into(op_of("core::mul"), NULL, (tenon_tensor_t *[]){a, x}, &a),
+               TENON_OK);
   tenon_tensor_t *loss = weighted(a);
   CHECK_STATUS(backward(loss, 0), TENON_PRECONDITION);
   CHECK_TEXT(tenon_error(), "core::mul: the gradient needs input a as it was");
   RELEASE(x, a, loss);
 }
 
-TEST("a tensor that is saved and written to holds nothing: all is freed") { /* the sanitizer finds what is not */
-  tenon_tensor_t *x = leaf("f64[2] 1 2"), *t = apply("core::mul", x, x), *u = apply("core::mul", t, x);
-  CHECK_STATUS(write_to("autograd::add_", NULL, t, u), TENON_OK); /* t leads to u's call, which saved t */
+TEST(
+    /* the sanitizer finds what is not */
+    "a tensor that is saved and written to holds nothing: all is freed") {
+  tenon_tensor_t *x = leaf("f64[2] 1 2");
+  tenon_tensor_t *t = apply("core::mul", x, x);
+  tenon_tensor_t *u = apply("core::mul", t, x);
+  CHECK_STATUS(write_to("autograd::add_", NULL, t, u),
+               TENON_OK); /* t leads to u's call, which saved t */
   RELEASE(x, t, u);
 }
 
-/* ---- what is refused ---------------------------------------------------------------------------------------------- */
+/* what is refused */
 
 TEST("writing to a view of a leaf is refused, and allowed while recording is off") {
-  tenon_tensor_t *x = leaf("f64[2] 1 2"), *v = part(x, 0, 1, 0);
+  tenon_tensor_t *x = leaf("f64[2] 1 2");
+  tenon_tensor_t *v = part(x, 0, 1, 0);
   CHECK_STATUS(write_to("autograd::scale_", "by=2", v, NULL), TENON_PRECONDITION);
   CHECK_TEXT(tenon_error(),
-             "autograd::scale_: input y is a view of a leaf that requires a gradient and would be written to: "
-             "use an operator that makes a new tensor, or switch recording off to update it "
-             "(tenon_grad_mode_set(0))");
+             "autograd::scale_: input y is a view of a leaf that requires a gradient and would be "
+             "written to: use an operator that makes a new tensor, or switch recording off to "
+             "update it (tenon_grad_mode_set(0))");
   tenon_grad_mode_set(0);
   CHECK_STATUS(write_to("autograd::scale_", "by=2", v, NULL), TENON_OK);
   tenon_grad_mode_set(1);
@@ -264,26 +318,33 @@ TEST("writing to a view of a leaf is refused, and allowed while recording is off
 }
 
 TEST("a view that was made while recording was off is not written to while it is on") {
-  tenon_tensor_t *x = leaf("f64[2] 1 2"), *y = apply("core::mul", x, x), *plain = tensor_of("f64[2] 0 0"), *out;
+  tenon_tensor_t *x = leaf("f64[2] 1 2");
+  tenon_tensor_t *y = apply("core::mul", x, x);
+  tenon_tensor_t *plain = tensor_of("f64[2] 0 0");
+  tenon_tensor_t *out;
   tenon_grad_mode_set(0);
-  tenon_tensor_t *v = part(y, 0, 1, 0), *p = part(plain, 0, 1, 0);
+  tenon_tensor_t *v = part(y, 0, 1, 0);
+  tenon_tensor_t *p = part(plain, 0, 1, 0);
   tenon_grad_mode_set(1);
   tenon_tensor_t *head = part(x, 0, 1, 0);
-  CHECK_STATUS(write_to("autograd::scale_", "by=2", v, NULL), TENON_PRECONDITION); /* what it is of has a history */
-  CHECK_TEXT(tenon_error(),
-             "autograd::scale_: input y is a view that was made while recording was off, and would be written "
-             "to while it is on");
-  CHECK_STATUS(write_to("autograd::add_", NULL, p, head), TENON_PRECONDITION); /* what is written has one */
+  CHECK_STATUS(write_to("autograd::scale_", "by=2", v, NULL),
+               TENON_PRECONDITION); /* what it is of has a history */
+  CHECK_TEXT(tenon_error(), "autograd::scale_: input y is a view that was made while recording was "
+                            "off, and would be written to while it is on");
+  CHECK_STATUS(write_to("autograd::add_", NULL, p, head),
+               TENON_PRECONDITION); /* what is written has one */
   CHECK_TEXT(tenon_error(), "a view that was made while recording was off");
   CHECK_STATUS(write_to("autograd::scale_", "by=2", p, NULL), TENON_OK); /* nothing has one */
-  CHECK_STATUS(try_op("core::exp", NULL, v, NULL, &out), TENON_OK);      /* to be read it is a constant */
+  CHECK_STATUS(try_op("core::exp", NULL, v, NULL, &out),
+               TENON_OK); /* to be read it is a constant */
   CHECK(!tenon_tensor_requires_grad(out));
   tenon_tensor_release(out);
   scale(y, "by=2");
   CHECK_STATUS(try_op("core::exp", NULL, v, NULL, &out), TENON_PRECONDITION);
-  CHECK_TEXT(tenon_error(),
-             "core::exp: input x is a view that was made while recording was off, and its memory was written to "
-             "since while it was on: make the view anew, or detach it (tenon_tensor_detach)");
+  CHECK_TEXT(
+      tenon_error(),
+      "core::exp: input x is a view that was made while recording was off, and its memory was "
+      "written to since while it was on: make the view anew, or detach it (tenon_tensor_detach)");
   tenon_inference_mode_set(1);
   tenon_tensor_t *u = part(y, 0, 1, 0);
   tenon_inference_mode_set(0);
@@ -292,20 +353,26 @@ TEST("a view that was made while recording was off is not written to while it is
 }
 
 TEST("elements that are one in memory are not written to") {
-  tenon_tensor_t *x = leaf("f64[1] 3"), *y = apply("core::mul", x, x), *shape = ints(4, 0, 1),
-                 *e = apply("core::expand", y, shape);
+  tenon_tensor_t *x = leaf("f64[1] 3");
+  tenon_tensor_t *y = apply("core::mul", x, x);
+  tenon_tensor_t *shape = ints(4, 0, 1);
+  tenon_tensor_t *e = apply("core::expand", y, shape);
   CHECK_STATUS(write_to("autograd::scale_", "by=2", e, NULL), TENON_PRECONDITION);
-  CHECK_TEXT(tenon_error(),
-             "autograd::scale_: input y is written to, but several of its elements are at one place in memory");
+  CHECK_TEXT(tenon_error(), "autograd::scale_: input y is written to, but several of its elements "
+                            "are at one place in memory");
   scale(y, "by=2"); /* what it is of may be */
   backward_of(apply("core::reduce_sum", e, NULL), NULL, NULL);
   CHECK_TENSOR(tenon_tensor_grad(x), "f64[1] 48");
   RELEASE(x, y, shape, e);
 }
 
-/* ---- programs made at random ------------------------------------------------------------------------------------- */
+/* programs made at random */
 
-enum { MOST = 8, STEPS = 12, PROGRAMS = 150 };
+enum {
+  MOST = 8,
+  STEPS = 12,
+  PROGRAMS = 150,
+};
 
 typedef struct program_t {
   uint64_t seed;
@@ -319,29 +386,39 @@ static uint32_t draw(program_t *p, uint32_t below) {
 
 static tenon_tensor_t *random_view(program_t *p, tenon_tensor_t *t) {
   if (t->ndim == 2 && draw(p, 3) == 0) return apply("core::transpose", t, NULL);
-  int64_t axis = t->ndim > 1 ? draw(p, 2) : 0, extent = t->shape[axis];
-  int64_t begin = draw(p, (uint32_t)extent), size = 1 + draw(p, (uint32_t)(extent - begin));
+  int64_t axis = t->ndim > 1 ? draw(p, 2) : 0;
+  int64_t extent = t->shape[axis];
+  int64_t begin = draw(p, (uint32_t)extent);
+  int64_t size = 1 + draw(p, (uint32_t)(extent - begin));
   return part(t, begin, begin + size, axis);
 }
 
 static tenon_status_t random_write(program_t *p, tenon_tensor_t *t, tenon_tensor_t *x) {
   switch (draw(p, 4)) {
-  case 0: return write_to("autograd::scale_", "by=1.25", t, NULL);
-  case 1: return write_to("autograd::square_", NULL, t, NULL);
-  default: break;
+  case 0:
+    return write_to("autograd::scale_", "by=1.25", t, NULL);
+  case 1:
+    return write_to("autograd::square_", NULL, t, NULL);
+  default:
+    break;
   }
-  tenon_tensor_t *scalar = apply("core::reduce_mean", x, NULL), *shape = NULL,
-                 *e = NULL; /* [1, 1] over the shape of t */
+  /* [1, 1] over the shape of t */
+  tenon_tensor_t *scalar = apply("core::reduce_mean", x, NULL);
+  tenon_tensor_t *shape = NULL;
+  tenon_tensor_t *e = NULL;
   TENON_TRY(try_op("core::shape", NULL, t, NULL, &shape));
-  tenon_tensor_t *flat = ints(1, 0, 1), *one = apply("core::reshape", scalar, flat);
+  tenon_tensor_t *flat = ints(1, 0, 1);
+  tenon_tensor_t *one = apply("core::reshape", scalar, flat);
   tenon_status_t status = try_op("core::expand", NULL, one, shape, &e);
-  if (status == TENON_OK) status = write_to(draw(p, 2) ? "autograd::add_" : "autograd::put_", NULL, t, e);
+  if (status == TENON_OK)
+    status = write_to(draw(p, 2) ? "autograd::add_" : "autograd::put_", NULL, t, e);
   RELEASE(scalar, shape, flat, one, e);
   return status;
 }
 
 /* Views of x * x are made, written to and let go of; what is left is the result. */
-static tenon_status_t run_program(void *context, tenon_tensor_t *const *inputs, tenon_tensor_t **outputs) {
+static tenon_status_t run_program(void *context, tenon_tensor_t *const *inputs,
+                                  tenon_tensor_t **outputs) {
   program_t p = *(program_t *)context;
   tenon_tensor_t *all[MOST] = {apply("core::mul", inputs[0], inputs[0])};
   uint32_t count = 1;
@@ -351,18 +428,29 @@ static tenon_status_t run_program(void *context, tenon_tensor_t *const *inputs, 
     switch (draw(&p, 5)) {
     case 0:
     case 1:
-      if (count < MOST) all[count] = random_view(&p, all[at]), count++;
+      if (count < MOST) {
+        all[count] = random_view(&p, all[at]);
+        count++;
+      }
       break;
     case 2:
-      if (count > 2) tenon_tensor_release(all[at]), all[at] = all[--count];
+      if (count > 2) {
+        tenon_tensor_release(all[at]);
+        all[at] = all[--count];
+      }
       break;
-    default: status = random_write(&p, all[at], inputs[0]);
+    default:
+      status = random_write(&p, all[at], inputs[0]);
     }
   }
   for (uint32_t i = 0; i < MOST; i++) {
-    if (i < count && status == TENON_OK) outputs[i] = all[i];
-    else if (status == TENON_OK) outputs[i] = tensor_of("f64[1] 0"), outputs[i]->shape[0] = 1;
-    else if (i < count) tenon_tensor_release(all[i]);
+    if (i < count && status == TENON_OK)
+      outputs[i] = all[i];
+    else if (status == TENON_OK) {
+      outputs[i] = tensor_of("f64[1] 0");
+      outputs[i]->shape[0] = 1;
+    } else if (i < count)
+      tenon_tensor_release(all[i]);
   }
   return status;
 }

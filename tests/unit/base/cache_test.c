@@ -1,5 +1,5 @@
-/* The cache of made files: an entry that was changed anywhere, cut or made longer is none, and processes that race for one
- * always see a whole one. */
+/* The cache of made files: an entry that was changed anywhere, cut or made longer is none, and
+ * processes that race for one always see a whole one. */
 #include <dirent.h>
 #include <stdlib.h>
 #include <sys/stat.h>
@@ -11,8 +11,10 @@
 #include "check.h"
 #include "sanitizer.h"
 
-static char folder[] = "/tmp/tenon-cache-XXXXXX", path[100];
-static const char key[] = "a key of some length", other[] = "a key of some lengtH";
+static char folder[] = "/tmp/tenon-cache-XXXXXX";
+static char path[100];
+static const char key[] = "a key of some length";
+static const char other[] = "a key of some lengtH";
 enum { BYTES = 150 };
 static unsigned char data[BYTES];
 
@@ -38,18 +40,21 @@ static void store(const unsigned char *bytes, size_t size) {
   if (file) fclose(file);
 }
 
-TEST("an entry is found by name and key, and one of which any bit is another, or that ends elsewhere, is none") {
+TEST("an entry is found by name and key, and one of which any bit is another, or that ends "
+     "elsewhere, is none") {
   unsigned char whole[1000];
   void *found;
   size_t got;
   CHECK(mkdtemp(folder) != NULL);
   setenv("TENON_CACHE", folder, 1);
   snprintf(path, sizeof path, "%s/entry", folder);
-  for (int i = 0; i < BYTES; i++) data[i] = (unsigned char)(i * 7);
+  for (int i = 0; i < BYTES; i++)
+    data[i] = (unsigned char)(i * 7);
   CHECK(!is_there());
   tn_cache_write("entry", key, sizeof key, data, BYTES);
   CHECK(is_there());
-  CHECK(!tn_cache_read("entry", other, sizeof other, &found, &got) && !tn_cache_read("entry", key, 3, &found, &got));
+  CHECK(!tn_cache_read("entry", other, sizeof other, &found, &got) &&
+        !tn_cache_read("entry", key, 3, &found, &got));
   size_t size = load(whole, sizeof whole);
   CHECK(size > BYTES + sizeof key && size < sizeof whole);
   for (size_t bit = 0; bit < 8 * size; bit++) {
@@ -74,7 +79,10 @@ TEST("an entry is found by name and key, and one of which any bit is another, or
 }
 
 TEST("processes that write and read one entry all the time see whole ones, of some writer") {
-  enum { WRITERS = 3, ROUNDS = 400 };
+  enum {
+    WRITERS = 3,
+    ROUNDS = 400,
+  };
   pid_t children[WRITERS];
 #ifdef HAS_TSAN
   SKIP("the thread sanitizer ends children of processes with threads");
@@ -93,7 +101,8 @@ TEST("processes that write and read one entry all the time see whole ones, of so
       tn_cache_write("race", key, sizeof key, mine, size);
       if (!tn_cache_read("race", key, sizeof key, &found, &got)) wrong++;
       const char *text = found;
-      for (size_t k = 1; k < got; k++) wrong += text[k] != text[0];
+      for (size_t k = 1; k < got; k++)
+        wrong += text[k] != text[0];
       wrong += got > 1 && got != (size_t)(text[0] - 'a' + 1) * 3000;
       tn_release_memory(found);
     }

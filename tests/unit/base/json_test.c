@@ -1,4 +1,5 @@
-/* JSON: what RFC 8259 allows is read, with its places; what it does not is refused, with the place. */
+/* JSON: what RFC 8259 allows is read, with its places; what it does not is refused, with the
+ * place. */
 #include "base/json.h"
 
 #include <stdlib.h>
@@ -16,9 +17,10 @@ static const tn_json_t *read(const char *text, tn_arena_t *arena) {
 
 TEST("values of each kind are read, with line and column") {
   tn_arena_t arena = {NULL};
-  const tn_json_t *root =
-      read(" {\"a\": [1, -2.5e+3, true, false, null],\n  \"b\" : {\"c\": \"d\"}, \"\": []}\r\n", &arena);
-  const tn_json_t *a = tn_json_find(root, "a"), *b = tn_json_find(root, "b");
+  const tn_json_t *root = read(
+      " {\"a\": [1, -2.5e+3, true, false, null],\n  \"b\" : {\"c\": \"d\"}, \"\": []}\r\n", &arena);
+  const tn_json_t *a = tn_json_find(root, "a");
+  const tn_json_t *b = tn_json_find(root, "b");
   CHECK(root->kind == TN_JSON_OBJECT && root->count == 3 && root->line == 1 && root->column == 2);
   CHECK(a && a->kind == TN_JSON_LIST && a->count == 5);
   if (!a || a->count != 5) return;
@@ -36,12 +38,14 @@ TEST("values of each kind are read, with line and column") {
 
 TEST("texts are unescaped, to UTF-8") {
   const struct {
-    const char *json, *text;
-  } texts[] = {{"\"\"", ""},
-               {"\"a\\\"\\\\\\/\\b\\f\\n\\r\\t\"", "a\"\\/\b\f\n\r\t"},
-               {"\"\\u0041\\u00e9\\u20AC\"", "A\xc3\xa9\xe2\x82\xac"},
-               {"\"\\ud834\\udd1e\"", "\xf0\x9d\x84\x9e"},
-               {"\"\xc3\xa9\xe2\x82\xac\xf0\x9d\x84\x9e\"", "\xc3\xa9\xe2\x82\xac\xf0\x9d\x84\x9e"}};
+    const char *json;
+    const char *text;
+  } texts[] = {
+      {"\"\"", ""},
+      {"\"a\\\"\\\\\\/\\b\\f\\n\\r\\t\"", "a\"\\/\b\f\n\r\t"},
+      {"\"\\u0041\\u00e9\\u20AC\"", "A\xc3\xa9\xe2\x82\xac"},
+      {"\"\\ud834\\udd1e\"", "\xf0\x9d\x84\x9e"},
+      {"\"\xc3\xa9\xe2\x82\xac\xf0\x9d\x84\x9e\"", "\xc3\xa9\xe2\x82\xac\xf0\x9d\x84\x9e"}};
   for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
     tn_arena_t arena = {NULL};
     const tn_json_t *root = read(texts[i].json, &arena);
@@ -123,8 +127,12 @@ TEST("nesting has a bound") {
     char text[140] = "";
     tn_arena_t arena = {NULL};
     const tn_json_t *root;
-    for (int i = 0; i < depth; i++) text[i] = '[', text[depth + i] = ']';
-    CHECK_STATUS(tn_json_read(text, 2 * (size_t)depth, &arena, &root), depth == 64 ? TENON_OK : TENON_INVALID);
+    for (int i = 0; i < depth; i++) {
+      text[i] = '[';
+      text[depth + i] = ']';
+    }
+    CHECK_STATUS(tn_json_read(text, 2 * (size_t)depth, &arena, &root),
+                 depth == 64 ? TENON_OK : TENON_INVALID);
     tn_arena_clear(&arena);
   }
 }
@@ -132,7 +140,8 @@ TEST("nesting has a bound") {
 TEST("without memory nothing is lost, whichever allocation fails") {
   static char text[9000];
   size_t at = (size_t)snprintf(text, sizeof text, "{\"a\": [");
-  while (at < 8000) at += (size_t)snprintf(text + at, sizeof text - at, "[\"text\", 1.5], ");
+  while (at < 8000)
+    at += (size_t)snprintf(text + at, sizeof text - at, "[\"text\", 1.5], ");
   snprintf(text + at, sizeof text - at, "1]}");
   for (int64_t n = 1; n < 100; n++) {
     tn_arena_t arena = {NULL};

@@ -13,9 +13,12 @@ TEST("what was put is found, what was not is not") {
   tn_map_t map = {0};
   char name[32];
   CHECK(tn_map_get(&map, "a", 1) == NULL && tn_map_remove(&map, "a", 1) == NULL);
-  for (int i = 0; i < 2000; i++) name_of(i, name), CHECK(tn_map_put(&map, name, strlen(name), &values[i]));
-  for (int i = 0; i < 2000; i++) name_of(i, name), CHECK(tn_map_get(&map, name, strlen(name)) == &values[i]);
-  CHECK(map.count == 2000 && tn_map_get(&map, "key", 3) == NULL && tn_map_get(&map, "key 0", 4) == NULL);
+  for (int i = 0; i < 2000; i++)
+    name_of(i, name), CHECK(tn_map_put(&map, name, strlen(name), &values[i]));
+  for (int i = 0; i < 2000; i++)
+    name_of(i, name), CHECK(tn_map_get(&map, name, strlen(name)) == &values[i]);
+  CHECK(map.count == 2000 && tn_map_get(&map, "key", 3) == NULL &&
+        tn_map_get(&map, "key 0", 4) == NULL);
   tn_map_clear(&map);
   CHECK(map.count == 0 && tn_map_get(&map, "key 0", 5) == NULL);
 }
@@ -37,11 +40,12 @@ TEST("putting again replaces, removing gives the value back, and a removed key m
   for (int round = 0; round < 50; round++)
     for (int i = 0; i < 40; i++) {
       name_of(i, name);
-      CHECK(tn_map_put(&map, name, strlen(name), &values[i]) && tn_map_put(&map, name, strlen(name), &values[i + 1]));
+      CHECK(tn_map_put(&map, name, strlen(name), &values[i]) &&
+            tn_map_put(&map, name, strlen(name), &values[i + 1]));
       CHECK(map.count == 1);
       CHECK(tn_map_remove(&map, name, strlen(name)) == &values[i + 1]);
-      CHECK(tn_map_remove(&map, name, strlen(name)) == NULL && tn_map_get(&map, name, strlen(name)) == NULL &&
-            map.count == 0);
+      CHECK(tn_map_remove(&map, name, strlen(name)) == NULL &&
+            tn_map_get(&map, name, strlen(name)) == NULL && map.count == 0);
     }
   CHECK(map.capacity <= 256); /* removed keys do not pile up */
   tn_map_clear(&map);
@@ -53,27 +57,34 @@ TEST("a walk meets each key once") {
   int seen[100] = {0};
   size_t position = 0;
   const char *key;
-  for (int i = 0; i < 100; i++) name_of(i, name), CHECK(tn_map_put(&map, name, strlen(name), &values[i]));
-  for (int i = 0; i < 100; i += 3) name_of(i, name), tn_map_remove(&map, name, strlen(name));
+  for (int i = 0; i < 100; i++)
+    name_of(i, name), CHECK(tn_map_put(&map, name, strlen(name), &values[i]));
+  for (int i = 0; i < 100; i += 3) {
+    name_of(i, name);
+    tn_map_remove(&map, name, strlen(name));
+  }
   for (int *value; (value = tn_map_next(&map, &position, &key));) {
     name_of((int)(value - values), name);
     CHECK(strcmp(key, name) == 0);
     seen[value - values]++;
   }
-  for (int i = 0; i < 100; i++) CHECK(seen[i] == (i % 3 != 0));
+  for (int i = 0; i < 100; i++)
+    CHECK(seen[i] == (i % 3 != 0));
   tn_map_clear(&map);
 }
 
 TEST("without memory putting says so, and the map stays as it was") {
   tn_map_t map = {0};
   char name[32];
-  for (int i = 0; i < 12; i++) name_of(i, name), CHECK(tn_map_put(&map, name, strlen(name), &values[i]));
+  for (int i = 0; i < 12; i++)
+    name_of(i, name), CHECK(tn_map_put(&map, name, strlen(name), &values[i]));
   for (int64_t n = 1; n <= 2; n++) { /* of the growing table, of the key */
     fault_memory(n, false);
     CHECK(!tn_map_put(&map, "new", 3, &values[50]));
     fault_end();
     CHECK(map.count == 12 && tn_map_get(&map, "new", 3) == NULL);
-    for (int i = 0; i < 12; i++) name_of(i, name), CHECK(tn_map_get(&map, name, strlen(name)) == &values[i]);
+    for (int i = 0; i < 12; i++)
+      name_of(i, name), CHECK(tn_map_get(&map, name, strlen(name)) == &values[i]);
   }
   CHECK(tn_map_put(&map, "new", 3, &values[50]) && map.count == 13);
   tn_map_clear(&map);

@@ -1,4 +1,5 @@
-/* Memory: allocation that can be made to fail, checked sizes, growing arrays, arenas, scratch stacks, growing texts. */
+/* Memory: allocation that can be made to fail, checked sizes, growing arrays, arenas, scratch
+ * stacks, growing texts. */
 #include "base/memory.h"
 
 #include "base/arena.h"
@@ -9,19 +10,23 @@
 #include "check.h"
 #include "faults.h"
 
-/* ---- allocation ------------------------------------------------------------------------------------------------- */
+/* allocation */
 
 TEST("the n-th allocation fails when asked to, once or from then on") {
   for (int sticky = 0; sticky < 2; sticky++) {
     void *made[5];
     fault_memory(3, sticky);
-    made[0] = tn_allocate(8), made[1] = tn_allocate_zero(2, 8), made[2] = tn_allocate(8),
+    made[0] = tn_allocate(8);
+    made[1] = tn_allocate_zero(2, 8);
+    made[2] = tn_allocate(8);
     made[3] = tn_reallocate(NULL, 8);
     made[4] = tn_allocate_aligned(8);
     CHECK(fault_count(FAULT_MEMORY) == 5);
     fault_end();
-    CHECK(made[0] && made[1] && !made[2] && (made[3] == NULL) == sticky && (made[4] == NULL) == sticky);
-    for (int i = 0; i < 4; i++) tn_release_memory(made[i]);
+    CHECK(made[0] && made[1] && !made[2] && (made[3] == NULL) == sticky &&
+          (made[4] == NULL) == sticky);
+    for (int i = 0; i < 4; i++)
+      tn_release_memory(made[i]);
     tn_release_aligned(made[4]);
   }
   void *after = tn_allocate(8);
@@ -30,11 +35,18 @@ TEST("the n-th allocation fails when asked to, once or from then on") {
 }
 
 TEST("sizes that do not fit give NULL, and empty blocks are unique") {
-  void *a = tn_allocate(0), *b = tn_allocate(0), *c = tn_allocate_zero(0, 8), *d = tn_allocate_aligned(0);
+  void *a = tn_allocate(0);
+  void *b = tn_allocate(0);
+  void *c = tn_allocate_zero(0, 8);
+  void *d = tn_allocate_aligned(0);
   CHECK(a && b && c && d && a != b);
   CHECK(tn_allocate_zero(SIZE_MAX / 2, 4) == NULL && tn_allocate_aligned(SIZE_MAX - 10) == NULL);
-  tn_release_memory(a), tn_release_memory(b), tn_release_memory(c), tn_release_aligned(d);
-  tn_release_memory(NULL), tn_release_aligned(NULL);
+  tn_release_memory(a);
+  tn_release_memory(b);
+  tn_release_memory(c);
+  tn_release_aligned(d);
+  tn_release_memory(NULL);
+  tn_release_aligned(NULL);
 }
 
 TEST("aligned blocks are aligned and as large as asked") {
@@ -58,25 +70,31 @@ TEST("a block that was put back is the next one of its size, up to seven of them
       CHECK(blocks[i] && (uintptr_t)blocks[i] % TN_ALIGNMENT == 0);
       memset(blocks[i], i, size);
     }
-    for (int i = 0; i < MANY; i++) tn_block_put(blocks[i], size);
+    for (int i = 0; i < MANY; i++)
+      tn_block_put(blocks[i], size);
     for (int i = 0; i < 7; i++) {
       again[i] = tn_block_get(size);
-      for (int k = 0; k < 7; k++) found += again[i] == blocks[k];
+      for (int k = 0; k < 7; k++)
+        found += again[i] == blocks[k];
     }
     CHECK(found == 7);
-    for (int i = 0; i < 7; i++) tn_block_put(again[i], size);
+    for (int i = 0; i < 7; i++)
+      tn_block_put(again[i], size);
   }
   tn_block_put(NULL, 8);
-  char *large = tn_block_get(1 << 20), *none = tn_block_get(0);
+  char *large = tn_block_get(1 << 20);
+  char *none = tn_block_get(0);
   CHECK(large && none && (uintptr_t)large % TN_ALIGNMENT == 0 && tn_block_get(SIZE_MAX) == NULL);
   memset(large, 1, 1 << 20);
-  tn_block_put(large, 1 << 20), tn_block_put(none, 0);
+  tn_block_put(large, 1 << 20);
+  tn_block_put(none, 0);
 }
 
 TEST("blocks count as allocations while tests make these fail, kept ones too") {
   tn_block_put(tn_block_get(64), 64);
   fault_memory(2, false);
-  void *first = tn_block_get(64), *second = tn_block_get(64);
+  void *first = tn_block_get(64);
+  void *second = tn_block_get(64);
   CHECK(first && !second && fault_count(FAULT_MEMORY) == 2);
   fault_end();
   fault_limit(100);
@@ -85,26 +103,30 @@ TEST("blocks count as allocations while tests make these fail, kept ones too") {
   tn_block_put(first, 64);
 }
 
-static void swap_blocks(void *pointer) { /* puts blocks of another thread back, and leaves some of its own to it */
+static void swap_blocks(
+    void *pointer) { /* puts blocks of another thread back, and leaves some of its own to it */
   char **blocks = pointer;
   for (int i = 0; i < 10; i++) {
     tn_block_put(blocks[i], 200);
     memset(blocks[i] = tn_block_get(200), i, 200);
   }
   (void)tn_error();
-  for (int i = 0; i < 10; i++) tn_block_put(tn_block_get(100), 100);
+  for (int i = 0; i < 10; i++)
+    tn_block_put(tn_block_get(100), 100);
 }
 
 TEST("blocks may be put back on another thread, and go with it") {
   char *blocks[2][10];
   tn_spawned_t threads[2];
   for (int t = 0; t < 2; t++) {
-    for (int i = 0; i < 10; i++) blocks[t][i] = tn_block_get(200);
+    for (int i = 0; i < 10; i++)
+      blocks[t][i] = tn_block_get(200);
     CHECK(tn_spawn(&threads[t], swap_blocks, blocks[t]));
   }
   for (int t = 0; t < 2; t++) {
     tn_join(&threads[t]);
-    for (int i = 0; i < 10; i++) CHECK(blocks[t][i][199] == i), tn_block_put(blocks[t][i], 200);
+    for (int i = 0; i < 10; i++)
+      CHECK(blocks[t][i][199] == i), tn_block_put(blocks[t][i], 200);
   }
 }
 
@@ -124,14 +146,15 @@ TEST("an array grows when it is full, and stays when it cannot") {
   }
   CHECK(capacity == 128 && items[99] == 99);
   fault_memory(1, false);
-  CHECK(!tn_grow((void **)&items, &capacity, 128, sizeof *items) && capacity == 128 && items[99] == 99);
+  CHECK(!tn_grow((void **)&items, &capacity, 128, sizeof *items) && capacity == 128 &&
+        items[99] == 99);
   fault_end();
   size_t huge = SIZE_MAX / 4;
   CHECK(!tn_grow((void **)&items, &huge, huge, sizeof *items));
   tn_release_memory(items);
 }
 
-/* ---- arena ------------------------------------------------------------------------------------------------------ */
+/* arena */
 
 TEST("an arena gives zeroed, aligned blocks that do not overlap") {
   tn_arena_t arena = {NULL};
@@ -139,15 +162,18 @@ TEST("an arena gives zeroed, aligned blocks that do not overlap") {
   for (size_t i = 0; i < 300; i++) {
     blocks[i] = tn_arena_allocate(&arena, i * i % 777);
     CHECK((uintptr_t)blocks[i] % 16 == 0);
-    for (size_t k = 0; k < i * i % 777; k++) CHECK(blocks[i][k] == 0);
+    for (size_t k = 0; k < i * i % 777; k++)
+      CHECK(blocks[i][k] == 0);
     memset(blocks[i], (int)i % 127 + 1, i * i % 777);
   }
   for (size_t i = 0; i < 300; i++)
-    for (size_t k = 0; k < i * i % 777; k++) CHECK(blocks[i][k] == (char)(i % 127 + 1));
+    for (size_t k = 0; k < i * i % 777; k++)
+      CHECK(blocks[i][k] == (char)(i % 127 + 1));
   char *large = tn_arena_allocate(&arena, 5 << 20);
   CHECK(large && large[(5 << 20) - 1] == 0);
   CHECK(strcmp(tn_arena_text(&arena, "abc", 2), "ab") == 0);
-  CHECK(tn_arena_allocate(&arena, SIZE_MAX) == NULL && tn_arena_array(&arena, SIZE_MAX / 2, 3) == NULL);
+  CHECK(tn_arena_allocate(&arena, SIZE_MAX) == NULL &&
+        tn_arena_array(&arena, SIZE_MAX / 2, 3) == NULL);
   fault_memory(1, false);
   CHECK(tn_arena_allocate(&arena, 8 << 20) == NULL);
   fault_end();
@@ -156,19 +182,23 @@ TEST("an arena gives zeroed, aligned blocks that do not overlap") {
   tn_arena_clear(&arena);
 }
 
-/* ---- scratch ---------------------------------------------------------------------------------------------------- */
+/* scratch */
 
 TEST("scratch is a stack: what is above a mark goes, what is below stays") {
   tn_scratch_mark_t outer = tn_scratch_mark();
   char *a = tn_scratch(100);
   memset(a, 1, 100);
   tn_scratch_mark_t inner = tn_scratch_mark();
-  char *b = tn_scratch(1 << 20), *c = tn_scratch(1 << 20); /* more than a block */
+  /* more than a block */
+  char *b = tn_scratch(1 << 20);
+  char *c = tn_scratch(1 << 20);
   CHECK(b && c && (uintptr_t)a % 64 == 0 && (uintptr_t)b % 64 == 0);
-  memset(b, 2, 1 << 20), memset(c, 3, 1 << 20);
+  memset(b, 2, 1 << 20);
+  memset(c, 3, 1 << 20);
   CHECK(b[(1 << 20) - 1] == 2);
   tn_scratch_reset(inner);
-  for (int i = 0; i < 100; i++) CHECK(a[i] == 1);
+  for (int i = 0; i < 100; i++)
+    CHECK(a[i] == 1);
   char *d = tn_scratch(64);
   CHECK(d >= a + 100 && d < a + 300); /* right behind it again */
   tn_scratch_reset(outer);
@@ -195,23 +225,27 @@ static void use_scratch(void *pointer) {
 }
 
 TEST("each thread has its own scratch, which goes with it") {
-  char *mine = tn_scratch(64), *theirs = NULL;
+  char *mine = tn_scratch(64);
+  char *theirs = NULL;
   tn_spawned_t thread;
   CHECK(tn_spawn(&thread, use_scratch, &theirs));
   tn_join(&thread);
   CHECK(theirs && theirs != mine);
 }
 
-/* ---- texts ------------------------------------------------------------------------------------------------------ */
+/* texts */
 
 TEST("a text grows as it is added to, and is taken once") {
   tn_text_t text = {0};
   CHECK(strcmp(tn_text_get(&text), "") == 0);
-  for (int i = 0; i < 1000; i++) tn_text_add(&text, "%d,", i);
+  for (int i = 0; i < 1000; i++)
+    tn_text_add(&text, "%d,", i);
   tn_text_bytes(&text, "\0x", 2);
-  CHECK(text.size == 3892 && strncmp(text.data, "0,1,2,", 6) == 0 && text.data[3890] == 0 && text.data[3891] == 'x');
+  CHECK(text.size == 3892 && strncmp(text.data, "0,1,2,", 6) == 0 && text.data[3890] == 0 &&
+        text.data[3891] == 'x');
   char *taken = tn_text_take(&text);
-  CHECK(taken && strncmp(taken + 3878, "997,998,999,", 12) == 0 && text.data == NULL && text.size == 0);
+  CHECK(taken && strncmp(taken + 3878, "997,998,999,", 12) == 0 && text.data == NULL &&
+        text.size == 0);
   tn_release_memory(taken);
   taken = tn_text_take(&text);
   CHECK(taken && *taken == 0);
@@ -232,7 +266,7 @@ TEST("a text that could not grow says so when it is taken") {
   CHECK(text.data == NULL);
 }
 
-/* ---- messages --------------------------------------------------------------------------------------------------- */
+/* messages */
 
 TEST("a message may be made of the one before, and gets a prefix") {
   CHECK(tn_fail(TENON_INVALID, "first %d", 1) == TENON_INVALID);
@@ -276,9 +310,12 @@ TEST("messages belong to threads") {
 }
 
 TEST("every status has a name") {
-  for (int i = TENON_OK; i <= TENON_UNAVAILABLE; i++) CHECK(strcmp(tn_status_name(i), "unknown status") != 0);
-  CHECK(strcmp(tn_status_name(TENON_OK), "ok") == 0 && strcmp(tn_status_name(TENON_UNAVAILABLE), "unavailable") == 0);
-  CHECK(strcmp(tn_status_name(99), "unknown status") == 0 && strcmp(tn_status_name(-1), "unknown status") == 0);
+  for (int i = TENON_OK; i <= TENON_UNAVAILABLE; i++)
+    CHECK(strcmp(tn_status_name(i), "unknown status") != 0);
+  CHECK(strcmp(tn_status_name(TENON_OK), "ok") == 0 &&
+        strcmp(tn_status_name(TENON_UNAVAILABLE), "unavailable") == 0);
+  CHECK(strcmp(tn_status_name(99), "unknown status") == 0 &&
+        strcmp(tn_status_name(-1), "unknown status") == 0);
 }
 
 TEST("nothing is left behind") { tn_thread_drop(); }

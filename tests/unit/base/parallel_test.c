@@ -12,17 +12,23 @@
 
 typedef struct marks_t {
   int32_t *marks;
-  int64_t count, grain;
-  int32_t parts, inner, wrong;
+  int64_t count;
+  int64_t grain;
+  int32_t parts;
+  int32_t inner;
+  int32_t wrong;
   int64_t fails_at;
 } marks_t;
 
 static tenon_status_t mark(void *argument, int64_t begin, int64_t end) {
   marks_t *m = argument;
   __atomic_fetch_add(&m->parts, 1, __ATOMIC_RELAXED);
-  if (end - begin < m->grain && end - begin != m->count) __atomic_fetch_add(&m->wrong, 1, __ATOMIC_RELAXED);
-  for (int64_t i = begin; i < end; i++) __atomic_fetch_add(&m->marks[i], 1, __ATOMIC_RELAXED);
-  if (m->fails_at >= begin && m->fails_at < end) return tn_fail(TENON_RANGE, "item %lld", (long long)m->fails_at);
+  if (end - begin < m->grain && end - begin != m->count)
+    __atomic_fetch_add(&m->wrong, 1, __ATOMIC_RELAXED);
+  for (int64_t i = begin; i < end; i++)
+    __atomic_fetch_add(&m->marks[i], 1, __ATOMIC_RELAXED);
+  if (m->fails_at >= begin && m->fails_at < end)
+    return tn_fail(TENON_RANGE, "item %lld", (long long)m->fails_at);
   return TENON_OK;
 }
 
@@ -30,7 +36,8 @@ static int32_t run_marks(int64_t count, int64_t grain) {
   marks_t m = {calloc((size_t)count + 1, sizeof(int32_t)), count, grain, 0, 0, 0, -1};
   int32_t mistakes = 0;
   CHECK_STATUS(tn_parallel(count, grain, mark, &m), TENON_OK);
-  for (int64_t i = 0; i < count; i++) mistakes += m.marks[i] != 1;
+  for (int64_t i = 0; i < count; i++)
+    mistakes += m.marks[i] != 1;
   CHECK(mistakes == 0 && m.wrong == 0);
   free(m.marks);
   return m.parts;
@@ -69,7 +76,8 @@ static tenon_status_t nest(void *argument, int64_t begin, int64_t end) {
   marks_t *m = argument;
   for (int64_t i = begin; i < end; i++) {
     marks_t inner = {m->marks + 10 * i, 10, 1, 0, 0, 0, -1};
-    if (tn_parallel(10, 1, mark, &inner) != TENON_OK || inner.parts != 1 || tn_parallel_threads() != 1)
+    if (tn_parallel(10, 1, mark, &inner) != TENON_OK || inner.parts != 1 ||
+        tn_parallel_threads() != 1)
       __atomic_fetch_add(&m->wrong, 1, __ATOMIC_RELAXED);
   }
   return TENON_OK;
@@ -80,7 +88,8 @@ TEST("a loop inside a loop runs on its own thread") {
   int32_t mistakes = 0;
   tn_parallel_set(4);
   CHECK_STATUS(tn_parallel(100, 1, nest, &m), TENON_OK);
-  for (int i = 0; i < 1000; i++) mistakes += m.marks[i] != 1;
+  for (int i = 0; i < 1000; i++)
+    mistakes += m.marks[i] != 1;
   CHECK(mistakes == 0 && m.wrong == 0);
   free(m.marks);
   tn_parallel_set(0);
@@ -93,15 +102,18 @@ static void loop_on(void *pointer) {
     int32_t marks[64] = {0};
     marks_t m = {marks, 64, 1, 0, 0, 0, -1};
     if (tn_parallel(64, 1, mark, &m) != TENON_OK) ++*mistakes;
-    for (int k = 0; k < 64; k++) *mistakes += marks[k] != 1;
+    for (int k = 0; k < 64; k++)
+      *mistakes += marks[k] != 1;
   }
 }
 
 TEST("several threads run loops at once") {
   int32_t mistakes[3] = {0};
   tn_spawned_t threads[3];
-  for (int i = 0; i < 3; i++) CHECK(tn_spawn(&threads[i], loop_on, &mistakes[i]));
-  for (int i = 0; i < 3; i++) tn_join(&threads[i]);
+  for (int i = 0; i < 3; i++)
+    CHECK(tn_spawn(&threads[i], loop_on, &mistakes[i]));
+  for (int i = 0; i < 3; i++)
+    tn_join(&threads[i]);
   CHECK(mistakes[0] + mistakes[1] + mistakes[2] == 0);
 }
 
@@ -117,7 +129,8 @@ TEST("after shutdown loops run again") {
 }
 
 typedef struct asked_t {
-  int32_t times, last; /* the one that ends it */
+  int32_t times;
+  int32_t last; /* the one that ends it */
 } asked_t;
 
 static tenon_status_t ask(void *state) {
@@ -125,15 +138,18 @@ static tenon_status_t ask(void *state) {
   return ++asked->times == asked->last ? TENON_CANCELLED : TENON_OK;
 }
 
-TEST("a loop whose caller watches it is cut into more parts, each large enough, and ends when the caller says so") {
+TEST("a loop whose caller watches it is cut into more parts, each large enough, and ends when the "
+     "caller says so") {
   for (int32_t threads = 1; threads <= 3; threads += 2) {
     asked_t asked = {0, 0};
     const tenon_poll_t poll = {ask, &asked};
     tn_parallel_set(threads);
     CHECK(tenon_poll_set(&poll) == NULL);
-    CHECK(run_marks(10000, 1) >= 64 && asked.times >= 63); /* the caller's share alone is cut into 64 */
+    CHECK(run_marks(10000, 1) >= 64 &&
+          asked.times >= 63); /* the caller's share alone is cut into 64 */
     CHECK(run_marks(1000, 100) <= 10 && run_marks(10, 100) == 1);
-    asked.times = 0, asked.last = 3;
+    asked.times = 0;
+    asked.last = 3;
     marks_t m = {calloc(10000, sizeof(int32_t)), 10000, 1, 0, 0, 0, -1};
     CHECK_STATUS(tn_parallel(10000, 1, mark, &m), TENON_CANCELLED);
     CHECK(strcmp(tn_error(), "ended by its caller") == 0 && asked.times == 3 && m.wrong == 0);
@@ -147,7 +163,8 @@ TEST("a loop whose caller watches it is cut into more parts, each large enough, 
   tn_parallel_set(0);
 }
 
-static tenon_status_t fail_or_wait(void *argument, int64_t begin, int64_t end) { /* the last item is done after 64 ms */
+static tenon_status_t fail_or_wait(void *argument, int64_t begin,
+                                   int64_t end) { /* the last item is done after 64 ms */
   if (begin == 0) return tn_fail(TENON_RANGE, "the first");
   const struct timespec time = {0, 1000000};
   nanosleep(&time, NULL);
@@ -167,20 +184,26 @@ TEST("a watched loop of one thread ends when another's has failed") {
   tn_parallel_set(0);
 }
 
-/* ---- instruction sets ---------------------------------------------------------------------------------------------
- */
+/* ---- instruction sets
+ * --------------------------------------------------------------------------------------------- */
 
 TEST("the words of contract 1 have ranks, others have none") {
-  CHECK(tn_cpu_rank("", 0) == 0 && tn_cpu_has(0) && tn_cpu_rank("sse9", 4) == -1 && !tn_cpu_has(-1) && !tn_cpu_has(99));
-  CHECK(tn_cpu_rank("avx2", 4) < tn_cpu_rank("avx512", 6) && tn_cpu_rank("avx512", 6) < tn_cpu_rank("avx512vnni", 10));
-  for (int i = 0; tn_cpu_word(i); i++) CHECK(tn_cpu_rank(tn_cpu_word(i), strlen(tn_cpu_word(i))) == i);
+  CHECK(tn_cpu_rank("", 0) == 0 && tn_cpu_has(0) && tn_cpu_rank("sse9", 4) == -1 &&
+        !tn_cpu_has(-1) && !tn_cpu_has(99));
+  CHECK(tn_cpu_rank("avx2", 4) < tn_cpu_rank("avx512", 6) &&
+        tn_cpu_rank("avx512", 6) < tn_cpu_rank("avx512vnni", 10));
+  for (int i = 0; tn_cpu_word(i); i++)
+    CHECK(tn_cpu_rank(tn_cpu_word(i), strlen(tn_cpu_word(i))) == i);
   CHECK(tn_cpu_word(-1) == NULL);
 }
 
-TEST("TENON_CPU_CAPABILITY takes away what is above it, and a word that is none is ignored and told") {
+TEST("TENON_CPU_CAPABILITY takes away what is above it, and a word that is none is ignored and "
+     "told") {
   const char *value = NULL;
-  int avx2 = tn_cpu_rank("avx2", 4), avx512 = tn_cpu_rank("avx512", 6), has2 = tn_cpu_has(avx2),
-      has512 = tn_cpu_has(avx512);
+  int avx2 = tn_cpu_rank("avx2", 4);
+  int avx512 = tn_cpu_rank("avx512", 6);
+  int has2 = tn_cpu_has(avx2);
+  int has512 = tn_cpu_has(avx512);
   setenv("TENON_CPU_CAPABILITY", "avx2", 1);
   CHECK(tn_cpu_has(avx2) == has2 && !tn_cpu_has(avx512) && tn_cpu_limit_valid(&value));
   setenv("TENON_CPU_CAPABILITY", "default", 1);
@@ -188,13 +211,18 @@ TEST("TENON_CPU_CAPABILITY takes away what is above it, and a word that is none 
   setenv("TENON_CPU_CAPABILITY", "", 1);
   CHECK(tn_cpu_has(avx2) == has2 && tn_cpu_limit_valid(&value));
   setenv("TENON_CPU_CAPABILITY", "avx1024", 1);
-  CHECK(tn_cpu_has(avx512) == has512 && !tn_cpu_limit_valid(&value) && strcmp(value, "avx1024") == 0);
+  CHECK(tn_cpu_has(avx512) == has512 && !tn_cpu_limit_valid(&value) &&
+        strcmp(value, "avx1024") == 0);
   unsetenv("TENON_CPU_CAPABILITY");
   CHECK(tn_cpu_limit_valid(&value));
 #if defined(__x86_64__)
-  CHECK(has2 == !!__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("fma")); /* the compiler's own probe */
+  CHECK(has2 == !!__builtin_cpu_supports("avx2") ||
+        !__builtin_cpu_supports("fma")); /* the compiler's own probe */
   CHECK(!has512 || __builtin_cpu_supports("avx512f"));
 #endif
 }
 
-TEST("nothing is left behind") { tn_parallel_shutdown(), tn_thread_drop(); }
+TEST("nothing is left behind") {
+  tn_parallel_shutdown();
+  tn_thread_drop();
+}

@@ -1,4 +1,5 @@
-/* SHA-256 against NIST's examples: FIPS 180-4, and "SHA-2 Additional" of the cryptographic toolkit. */
+/* SHA-256 against NIST's examples: FIPS 180-4, and "SHA-2 Additional" of the cryptographic
+ * toolkit. */
 #include "base/sha256.h"
 
 #include <stdlib.h>
@@ -34,8 +35,10 @@ TEST("hashes are those of the standard's examples") {
     char text[TN_SHA256_TEXT];
     char *data = malloc(cases[i].size + 1);
     if (!CHECK(data != NULL)) return;
-    if (cases[i].text) memcpy(data, cases[i].text, cases[i].size);
-    else memset(data, cases[i].byte, cases[i].size);
+    if (cases[i].text)
+      memcpy(data, cases[i].text, cases[i].size);
+    else
+      memset(data, cases[i].byte, cases[i].size);
     tn_sha256(data, cases[i].size, hash);
     tn_sha256_text(hash, text);
     CHECK_TEXT(text, cases[i].hash);
@@ -57,6 +60,7 @@ TEST("what is no hash is not read as one") {
   }
   snprintf(text, sizeof text, "%s0", good);
   CHECK(!tn_sha256_parse(text, 65, hash));
-  CHECK(tn_sha256_parse("E3B0C44298FC1C149AFBF4C8996FB92427AE41E4649B934CA495991B7852B855", 64, hash) &&
+  CHECK(tn_sha256_parse("E3B0C44298FC1C149AFBF4C8996FB92427AE41E4649B934CA495991B7852B855", 64,
+                        hash) &&
         hash[1] == 0xb0);
 }

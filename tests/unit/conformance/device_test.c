@@ -1,5 +1,6 @@
-/* The conformance part of devices, for the CPU and for a backend of the tests whose memory is disguised; and what a plug-in may
- * override and must bring.  Backends of libraries: library_test.c. */
+/* The conformance part of devices, for the CPU and for a backend of the tests whose memory is
+ * disguised; and what a plug-in may override and must bring.  Backends of libraries:
+ * library_test.c. */
 #include <stdlib.h>
 
 #include "check.h"
@@ -29,13 +30,14 @@ TEST("what follows from memory and copies does not fall back") {
   tenon_text_release(report);
 }
 
-/* ---- overriding --------------------------------------------------------------------------------------------------- */
+/* overriding */
 
 static int64_t own;
 static tenon_status_t own_empty(tenon_call_t *call) {
   CHECK(call->outputs[0]->device.type == 12);
   memset(show(call->outputs[0]), 0, (size_t)tenon_count(call->outputs[0]) * 4);
-  return own++, TENON_OK;
+  own++;
+  return TENON_OK;
 }
 static tenon_status_t own_pinned(tenon_call_t *call) {
   void *memory = calloc(1, 64);
@@ -48,18 +50,23 @@ static tenon_status_t own_transpose(tenon_call_t *call) { /* [2, 3] to [3, 2], m
   float *y = show(call->outputs[0]);
   CHECK(x != y && call->outputs[0]->strides[0] == 2 && call->outputs[0]->strides[1] == 1);
   for (int i = 0; i < 2; i++)
-    for (int k = 0; k < 3; k++) y[k * 2 + i] = x[i * 3 + k];
-  return own++, TENON_OK;
+    for (int k = 0; k < 3; k++)
+      y[k * 2 + i] = x[i * 3 + k];
+  own++;
+  return TENON_OK;
 }
 static tenon_status_t own_scalar(tenon_call_t *call) {
   CHECK(call->inputs[0]->device.type == 12 && call->outputs[0]->device.type == 1);
   *(float *)call->outputs[0]->data = 42;
-  return own++, TENON_OK;
+  own++;
+  return TENON_OK;
 }
 static tenon_status_t own_copy_from(tenon_call_t *call) {
-  CHECK(call->inputs[0]->device.type == 1 && call->inputs[1]->device.type == 12); /* in two places, as it is meant */
+  CHECK(call->inputs[0]->device.type == 1 &&
+        call->inputs[1]->device.type == 12); /* in two places, as it is meant */
   *(float *)show(call->inputs[1]) = 43;
-  return own++, TENON_OK;
+  own++;
+  return TENON_OK;
 }
 
 TEST("a plug-in overrides any of them, views too, which then have memory of their own") {
@@ -72,9 +79,12 @@ TEST("a plug-in overrides any of them, views too, which then have memory of thei
                  {"core::local_scalar", own_scalar},
                  {"core::copy_from", own_copy_from}};
   tenon_registration_t *r[5];
-  tenon_tensor_t *t, *x = conform_on(npu_device, "f32[2,3] 1 2 3 4 5 6"), *one = conform_on(npu_device, "f32[1] 5");
+  tenon_tensor_t *t;
+  tenon_tensor_t *x = conform_on(npu_device, "f32[2,3] 1 2 3 4 5 6");
+  tenon_tensor_t *one = conform_on(npu_device, "f32[1] 5");
   for (int i = 0; i < 5; i++)
-    CHECK_STATUS(tenon_kernel_add(kernels[i].op, "npu", kernels[i].run, NULL, NULL, 0, &r[i]), TENON_OK);
+    CHECK_STATUS(tenon_kernel_add(kernels[i].op, "npu", kernels[i].run, NULL, NULL, 0, &r[i]),
+                 TENON_OK);
   t = conform_made("core::empty", conform_text("shape=[3]; device='%s'", npu_device), NULL);
   conform_holds(t, npu_device, "f32[3] 0 0 0");
   tenon_tensor_release(t);
@@ -88,20 +98,25 @@ TEST("a plug-in overrides any of them, views too, which then have memory of thei
   tenon_tensor_release(t);
   t = conform_made("core::local_scalar", NULL, one);
   conform_holds(t, conform_cpu, "f32[] 42");
-  tenon_tensor_t *host = tensor_of("f32[1] 8"), *in[2] = {host, one};
+  tenon_tensor_t *host = tensor_of("f32[1] 8");
+  tenon_tensor_t *in[2] = {host, one};
   conform_call("core::copy_from", NULL, in, NULL, TENON_OK, NULL);
   conform_holds(one, npu_device, "f32[1] 43");
   CHECK(own == 5);
-  tenon_tensor_release(t), tenon_tensor_release(host);
-  for (int i = 0; i < 5; i++) tenon_registration_release(r[i]);
+  tenon_tensor_release(t);
+  tenon_tensor_release(host);
+  for (int i = 0; i < 5; i++)
+    tenon_registration_release(r[i]);
   t = conform_made("core::transpose", NULL, x);
   CHECK(t->data == x->data && own == 5);
   t = (tenon_tensor_release(t), conform_made("core::local_scalar", NULL, one));
   conform_holds(t, conform_cpu, "f32[] 43");
-  tenon_tensor_release(t), tenon_tensor_release(x), tenon_tensor_release(one);
+  tenon_tensor_release(t);
+  tenon_tensor_release(x);
+  tenon_tensor_release(one);
 }
 
-/* ---- what must be brought ----------------------------------------------------------------------------------------- */
+/* what must be brought */
 
 /* clang-format off */
 static const tenon_item_t half_items[] = {
@@ -122,33 +137,45 @@ static tenon_status_t add_library(const char *name, const tenon_item_t *items) {
 
 TEST("a library that brings half of a device is refused, with what it lacks") {
   CHECK_STATUS(add_library("half", half_items), TENON_UNIMPLEMENTED);
-  CHECK_TEXT(tenon_error(), "backend half lacks core::copy: a device brings kernels of core::allocate and core::copy");
+  CHECK_TEXT(
+      tenon_error(),
+      "backend half lacks core::copy: a device brings kernels of core::allocate and core::copy");
   CHECK_STATUS(add_library("rest", rest_items), TENON_UNIMPLEMENTED);
   CHECK_TEXT(tenon_error(), "backend half lacks core::allocate");
   CHECK_STATUS(add_library("whole", whole_items), TENON_OK);
   CHECK_STATUS(tenon_backend_check("whole"), TENON_OK);
-  CHECK_STATUS(add_library("neither", neither_items), TENON_OK); /* kernels alone: memory may come later */
+  CHECK_STATUS(add_library("neither", neither_items),
+               TENON_OK); /* kernels alone: memory may come later */
   CHECK_STATUS(tenon_backend_check("neither"), TENON_UNIMPLEMENTED);
-  CHECK_TEXT(tenon_error(),
-             "backend neither lacks core::allocate (memory), core::copy (copies of bytes): a device brings");
+  CHECK_TEXT(tenon_error(), "backend neither lacks core::allocate (memory), core::copy (copies of "
+                            "bytes): a device brings");
   CHECK_STATUS(tenon_backend_check("nobody"), TENON_NOT_FOUND);
   CHECK_STATUS(tenon_backend_check("cpu"), TENON_OK);
   CHECK_STATUS(tenon_backend_check("meta"), TENON_OK);
 }
 
 TEST("tensors that cannot change are refused") {
-  int64_t extent = 2, stride;
+  int64_t extent = 2;
+  int64_t stride;
   float values[2] = {1, 2};
-  tenon_tensor_t stack, *on_stack = &stack, *leaf = tensor_of("f32[2] 1 2"), *words = NULL, *in[2] = {leaf, &stack};
-  CHECK_STATUS(tenon_tensor_view(&stack, values, tenon_dtype(TENON_F32), 1, &extent, NULL, &stride), TENON_OK);
-  conform_call("core::resize_", "shape=[1]", &on_stack, NULL, TENON_INVALID, "x is a view on a caller's stack");
-  conform_call("core::set_.tensor", NULL, in, NULL, TENON_INVALID, "source is a view on a caller's stack");
+  tenon_tensor_t stack;
+  tenon_tensor_t *on_stack = &stack;
+  tenon_tensor_t *leaf = tensor_of("f32[2] 1 2");
+  tenon_tensor_t *words = NULL;
+  tenon_tensor_t *in[2] = {leaf, &stack};
+  CHECK_STATUS(tenon_tensor_view(&stack, values, tenon_dtype(TENON_F32), 1, &extent, NULL, &stride),
+               TENON_OK);
+  conform_call("core::resize_", "shape=[1]", &on_stack, NULL, TENON_INVALID,
+               "x is a view on a caller's stack");
+  conform_call("core::set_.tensor", NULL, in, NULL, TENON_INVALID,
+               "source is a view on a caller's stack");
   conform_call("core::set_.strided", "shape=[1]; strides=[1]", in, NULL, TENON_INVALID,
                "source is a view on a caller's stack");
   CHECK_STATUS(tenon_tensor_create(tenon_dtype(TENON_STRING), 1, &extent, &words), TENON_OK);
   conform_call("core::resize_", "shape=[1]", &words, NULL, TENON_UNIMPLEMENTED,
                "x is string: its memory is not only elements");
-  tenon_tensor_release(words), tenon_tensor_release(leaf);
+  tenon_tensor_release(words);
+  tenon_tensor_release(leaf);
 }
 
 TEST("nothing is left behind") {

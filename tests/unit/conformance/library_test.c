@@ -1,4 +1,5 @@
-/* The conformance part of devices for the backend of a library: TENON_CONFORMANCE_LIBRARY and TENON_CONFORMANCE_BACKEND name them. */
+/* The conformance part of devices for the backend of a library: TENON_CONFORMANCE_LIBRARY and
+ * TENON_CONFORMANCE_BACKEND name them. */
 #include <stdlib.h>
 
 #include "check.h"
@@ -11,11 +12,13 @@
 #include "device.h"
 
 TEST("a backend of a library conforms") {
-  const char *library = getenv("TENON_CONFORMANCE_LIBRARY"), *backend = getenv("TENON_CONFORMANCE_BACKEND");
+  const char *library = getenv("TENON_CONFORMANCE_LIBRARY");
+  const char *backend = getenv("TENON_CONFORMANCE_BACKEND");
   tenon_device_t device = {0, 0};
   tenon_registration_t *fallback = NULL;
   if (!library || !backend)
-    SKIP("TENON_CONFORMANCE_LIBRARY and TENON_CONFORMANCE_BACKEND name none; examples/03_backend does");
+    SKIP("TENON_CONFORMANCE_LIBRARY and TENON_CONFORMANCE_BACKEND name none; examples/03_backend "
+         "does");
   CHECK_STATUS(tenon_library_load(library, 0, NULL), TENON_OK);
   CHECK_STATUS(tenon_backend_check(backend), TENON_OK);
   CHECK_STATUS(tenon_device_find(backend, 0, &device), TENON_OK);

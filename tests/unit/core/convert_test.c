@@ -1,5 +1,5 @@
-/* Conversions between the narrow floats and f32 and f64: every pattern both ways, every boundary between two patterns,
- * and sums over whole tables that NumPy and ml_dtypes made. */
+/* Conversions between the narrow floats and f32 and f64: every pattern both ways, every boundary
+ * between two patterns, and sums over whole tables that NumPy and ml_dtypes made. */
 #include "core/convert.h"
 
 #include <stdint.h>
@@ -18,8 +18,10 @@ static uint32_t pattern_count(const float_kind_t *kind) {
 static tenon_dtype_t dtype_of(const float_kind_t *kind) { return tenon_dtype(kind->id); }
 
 static void put(const float_kind_t *kind, void *array, uint32_t i, uint32_t bits) {
-  if (dtype_of(kind).bits == 8) ((uint8_t *)array)[i] = (uint8_t)bits;
-  else ((uint16_t *)array)[i] = (uint16_t)bits;
+  if (dtype_of(kind).bits == 8)
+    ((uint8_t *)array)[i] = (uint8_t)bits;
+  else
+    ((uint16_t *)array)[i] = (uint16_t)bits;
 }
 
 static uint32_t get(const float_kind_t *kind, const void *array, uint32_t i) {
@@ -38,7 +40,9 @@ static uint32_t narrow_f64(const float_kind_t *kind, double x) {
   return get(kind, out, 0);
 }
 
-static int same_double(double a, double b) { return isnan(a) ? isnan(b) : a == b && !signbit(a) == !signbit(b); }
+static int same_double(double a, double b) {
+  return isnan(a) ? isnan(b) : a == b && !signbit(a) == !signbit(b);
+}
 
 static void say(const float_kind_t *kind, uint32_t bits, const char *what) {
   char text[96];
@@ -52,46 +56,92 @@ TEST("every pattern widens to the number that it means, and narrows back to itse
   static double wider[MOST];
   for (int k = 0; k < FLOAT_KINDS; k++) {
     const float_kind_t *kind = &float_kinds[k];
-    uint32_t count = pattern_count(kind), mistakes = 0;
-    for (uint32_t i = 0; i < count; i++) put(kind, narrow, i, i);
+    uint32_t count = pattern_count(kind);
+    uint32_t mistakes = 0;
+    for (uint32_t i = 0; i < count; i++)
+      put(kind, narrow, i, i);
     tn_convert(narrow, dtype_of(kind), wide, tenon_dtype(TENON_F32), count);
     tn_convert(narrow, dtype_of(kind), wider, tenon_dtype(TENON_F64), count);
     for (uint32_t i = 0; i < count && mistakes < 5; i++) {
       double expected = float_decode(kind, i);
-      if (!same_double((double)wide[i], expected)) say(kind, i, "widened to f32"), mistakes++;
-      if (!same_double(wider[i], expected)) say(kind, i, "widened to f64"), mistakes++;
+      if (!same_double((double)wide[i], expected)) {
+        say(kind, i, "widened to f32");
+        mistakes++;
+      }
+      if (!same_double(wider[i], expected)) {
+        say(kind, i, "widened to f64");
+        mistakes++;
+      }
       if (isnan(expected)) {
-        if (!isnan(float_decode(kind, narrow_f32(kind, wide[i])))) say(kind, i, "NaN lost"), mistakes++;
-        if (!isnan(float_decode(kind, narrow_f64(kind, wider[i])))) say(kind, i, "NaN lost"), mistakes++;
+        if (!isnan(float_decode(kind, narrow_f32(kind, wide[i])))) {
+          say(kind, i, "NaN lost");
+          mistakes++;
+        }
+        if (!isnan(float_decode(kind, narrow_f64(kind, wider[i])))) {
+          say(kind, i, "NaN lost");
+          mistakes++;
+        }
       } else if (!isinf(expected) || kind->style == FLOAT_IEEE) {
-        if (narrow_f32(kind, wide[i]) != i) say(kind, i, "there and back by f32"), mistakes++;
-        if (narrow_f64(kind, wider[i]) != i) say(kind, i, "there and back by f64"), mistakes++;
+        if (narrow_f32(kind, wide[i]) != i) {
+          say(kind, i, "there and back by f32");
+          mistakes++;
+        }
+        if (narrow_f64(kind, wider[i]) != i) {
+          say(kind, i, "there and back by f64");
+          mistakes++;
+        }
       }
     }
   }
 }
 
-TEST("what lies between two patterns goes to the nearer one, what lies in the middle to the even one") {
+TEST("what lies between two patterns goes to the nearer one, what lies in the middle to the even "
+     "one") {
   for (int k = 0; k < FLOAT_KINDS; k++) {
     const float_kind_t *kind = &float_kinds[k];
-    uint32_t sign = pattern_count(kind) / 2, mistakes = 0;
+    uint32_t sign = pattern_count(kind) / 2;
+    uint32_t mistakes = 0;
     bool has_sign = kind->style != FLOAT_SCALE;
     for (uint32_t a = 0; a + 1 < (has_sign ? sign : 2 * sign) && mistakes < 5; a++) {
-      double low = float_decode(kind, a), high = float_decode(kind, a + 1), middle = low / 2 + high / 2;
+      double low = float_decode(kind, a);
+      double high = float_decode(kind, a + 1);
+      double middle = low / 2 + high / 2;
       if (isnan(high) || isinf(high)) break;
       uint32_t even = !has_sign || a & 1 ? a + 1 : a; /* f8e8m0: halves go up */
       for (int negative = 0; negative <= has_sign; negative++) {
         double s = negative ? -1 : 1;
-        uint32_t bit = negative ? sign : 0, zero = kind->style == FLOAT_FNUZ ? 0 : bit;
-        uint32_t to_low = a ? a | bit : zero, to_even = even ? even | bit : zero, to_high = (a + 1) | bit;
-        if (narrow_f64(kind, s * middle) != to_even) say(kind, a, "f64 in the middle"), mistakes++;
-        if (narrow_f64(kind, s * nextafter(middle, 0)) != to_low) say(kind, a, "f64 below the middle"), mistakes++;
-        if (narrow_f64(kind, s * nextafter(middle, high)) != to_high) say(kind, a, "f64 above the middle"), mistakes++;
-        float f = (float)(s * middle), up = (float)(s * high);
+        uint32_t bit = negative ? sign : 0;
+        uint32_t zero = kind->style == FLOAT_FNUZ ? 0 : bit;
+        uint32_t to_low = a ? a | bit : zero;
+        uint32_t to_even = even ? even | bit : zero;
+        uint32_t to_high = (a + 1) | bit;
+        if (narrow_f64(kind, s * middle) != to_even) {
+          say(kind, a, "f64 in the middle");
+          mistakes++;
+        }
+        if (narrow_f64(kind, s * nextafter(middle, 0)) != to_low) {
+          say(kind, a, "f64 below the middle");
+          mistakes++;
+        }
+        if (narrow_f64(kind, s * nextafter(middle, high)) != to_high) {
+          say(kind, a, "f64 above the middle");
+          mistakes++;
+        }
+        float f = (float)(s * middle);
+        float up = (float)(s * high);
         if ((double)f != s * middle) continue; /* bf16's smallest have no middle in f32 */
-        if (narrow_f32(kind, f) != to_even) say(kind, a, "f32 in the middle"), mistakes++;
-        if (narrow_f32(kind, nextafterf(f, 0)) != to_low) say(kind, a, "f32 below the middle"), mistakes++;
-        if (narrow_f32(kind, nextafterf(f, up)) != to_high) say(kind, a, "f32 above the middle"), mistakes++;
+        if (narrow_f32(kind, f) != to_even) {
+          say(kind, a, "f32 in the middle");
+          mistakes++;
+        }
+        if (narrow_f32(kind, nextafterf(f, 0)) != to_low) {
+          say(kind, a, "f32 below the middle");
+          mistakes++;
+        }
+        if (narrow_f32(kind, nextafterf(f, up)) != to_high) {
+          say(kind, a, "f32 above the middle");
+          mistakes++;
+        }
       }
     }
   }
@@ -110,18 +160,21 @@ TEST("what is too large becomes infinite, or the largest number where there is n
     for (int i = 0; i < 3; i++) {
       CHECK(float_decode(kind, narrow_f64(kind, tests[i])) == expected);
       CHECK(float_decode(kind, narrow_f32(kind, INFINITY)) == expected);
-      if (kind->style != FLOAT_SCALE) CHECK(float_decode(kind, narrow_f64(kind, -tests[i])) == -expected);
+      if (kind->style != FLOAT_SCALE)
+        CHECK(float_decode(kind, narrow_f64(kind, -tests[i])) == -expected);
     }
     CHECK(float_decode(kind, narrow_f64(kind, largest)) == largest);
   }
 }
 
-/* Sums (FNV-1a) over tables that NumPy 2 with ml_dtypes 0.6 made: of all patterns as f32, and of the f32 with the bits
- * 65537 n, n from 0 to 65535, as the kind (clipped to what the kind has; f8e8m0 by magnitude, from 2^-126 on, below
- * which ml_dtypes does not round to nearest).  NaN is one pattern. */
+/* Sums (FNV-1a) over tables that NumPy 2 with ml_dtypes 0.6 made: of all patterns as f32, and of
+ * the f32 with the bits 65537 n, n from 0 to 65535, as the kind (clipped to what the kind has;
+ * f8e8m0 by magnitude, from 2^-126 on, below which ml_dtypes does not round to nearest).  NaN is
+ * one pattern. */
 static const struct {
   uint32_t id;
-  uint64_t widened, narrowed;
+  uint64_t widened;
+  uint64_t narrowed;
 } sums[] = {
     {TENON_F16, 0x1f87f165810ea7c5u, 0x0455c3dbb9d4f072u},
     {TENON_BF16, 0xcf8e09175d8f5ba5u, 0xc082f041a5ac6329u},
@@ -136,7 +189,8 @@ static const struct {
 };
 
 static uint64_t add_bytes(uint64_t sum, uint32_t value, int bytes) {
-  for (int i = 0; i < bytes; i++) sum = (sum ^ (value >> 8 * i & 255)) * 1099511628211u;
+  for (int i = 0; i < bytes; i++)
+    sum = (sum ^ (value >> 8 * i & 255)) * 1099511628211u;
   return sum;
 }
 
@@ -148,7 +202,8 @@ TEST("whole tables are those of NumPy") {
     uint32_t count = pattern_count(kind);
     int bytes = dtype_of(kind).bits / 8;
     uint64_t sum = 14695981039346656037u;
-    for (uint32_t i = 0; i < count; i++) put(kind, narrow, i, i);
+    for (uint32_t i = 0; i < count; i++)
+      put(kind, narrow, i, i);
     tn_convert(narrow, dtype_of(kind), wide, tenon_dtype(TENON_F32), count);
     for (uint32_t i = 0; i < count; i++) {
       uint32_t bits;

@@ -1,4 +1,5 @@
-/* Element types: indices, names, classes, sizes.  Codes are DLPack's (dlpack.h 1.1), sizes follow from the bits. */
+/* Element types: indices, names, classes, sizes.  Codes are DLPack's (dlpack.h 1.1), sizes follow
+ * from the bits. */
 #include "core/dtype.h"
 
 #include <string.h>
@@ -13,13 +14,15 @@ TEST("each type of the contract has its own index, which leads back to it") {
     CHECK(!(seen >> i & 1) && dtype.lanes == 1);
     seen |= (uint64_t)1 << i;
   }
-  CHECK(tn_dtype_is(tn_dtype_at(TN_DTYPE_F32), TENON_F32) && tn_dtype_is(tn_dtype_at(TN_DTYPE_BOOL), TENON_BOOL));
+  CHECK(tn_dtype_is(tn_dtype_at(TN_DTYPE_F32), TENON_F32) &&
+        tn_dtype_is(tn_dtype_at(TN_DTYPE_BOOL), TENON_BOOL));
 }
 
 TEST("no other code, width or number of lanes has an index") {
   int found = 0;
   for (uint32_t code = 0; code < 256; code++)
-    for (uint32_t bits = 0; bits < 256; bits++) found += tn_dtype_index(tenon_dtype(code | bits << 8 | 1u << 16)) >= 0;
+    for (uint32_t bits = 0; bits < 256; bits++)
+      found += tn_dtype_index(tenon_dtype(code | bits << 8 | 1u << 16)) >= 0;
   CHECK(found == TN_DTYPE_COUNT);
   for (uint32_t lanes = 0; lanes < 65536; lanes += lanes == 0 ? 2 : 1)
     if (!CHECK(tn_dtype_index(tenon_dtype(2 | 32 << 8 | lanes << 16)) == -1)) break;
@@ -33,8 +36,10 @@ TEST("a name is parsed whole, and there is none for lists") {
   CHECK(tn_dtype_parse("f8e4m3b11fnuz", 13, &dtype) && dtype.code == 9);
   CHECK(tn_dtype_parse("f4e2m1", 6, &dtype) && dtype.code == 17 && dtype.bits == 4);
   CHECK(tn_dtype_parse("bool", 4, &dtype) && dtype.code == 6 && dtype.bits == 8);
-  CHECK(!tn_dtype_parse("f3", 2, &dtype) && !tn_dtype_parse("f322", 4, &dtype) && !tn_dtype_parse("", 0, &dtype));
-  CHECK(!tn_dtype_parse("list", 4, &dtype) && !tn_dtype_parse("f32\0", 4, &dtype) && !tn_dtype_parse("F32", 3, &dtype));
+  CHECK(!tn_dtype_parse("f3", 2, &dtype) && !tn_dtype_parse("f322", 4, &dtype) &&
+        !tn_dtype_parse("", 0, &dtype));
+  CHECK(!tn_dtype_parse("list", 4, &dtype) && !tn_dtype_parse("f32\0", 4, &dtype) &&
+        !tn_dtype_parse("F32", 3, &dtype));
 }
 
 TEST("classes are the sets that the contract says") {
@@ -45,8 +50,10 @@ TEST("classes are the sets that the contract says") {
   CHECK(strcmp(text, "i8|i16|i32|i64|u8|u16|u32|u64") == 0);
   tn_dtype_set_print(tn_dtype_set("complex", 7), text, sizeof text);
   CHECK(strcmp(text, "c64|c128") == 0);
-  CHECK(tn_dtype_set("number", 6) == (tn_dtype_set("float", 5) | tn_dtype_set("int", 3) | tn_dtype_set("uint", 4)));
-  CHECK((tn_dtype_set("any", 3) >> TN_DTYPE_STRING & 1) && !(tn_dtype_set("any", 3) >> TN_DTYPE_LIST & 1));
+  CHECK(tn_dtype_set("number", 6) ==
+        (tn_dtype_set("float", 5) | tn_dtype_set("int", 3) | tn_dtype_set("uint", 4)));
+  CHECK((tn_dtype_set("any", 3) >> TN_DTYPE_STRING & 1) &&
+        !(tn_dtype_set("any", 3) >> TN_DTYPE_LIST & 1));
   CHECK(tn_dtype_set("u8", 2) == (uint64_t)1 << TN_DTYPE_U8 && tn_dtype_set("float32", 7) == 0);
   tn_dtype_set_print(tn_dtype_set("any", 3), text, sizeof text);
   CHECK(strcmp(text, "any") == 0);

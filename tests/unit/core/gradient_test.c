@@ -29,36 +29,49 @@ static const char *refused(const char *text) {
 }
 
 static void topk(void) {
-  operator_is("topk(Tensor x, Tensor y, Tensor index, dim k, *, bool largest=True) -> (Tensor values, Tensor indices)",
+  operator_is("topk(Tensor x, Tensor y, Tensor index, dim k, *, bool largest=True) -> (Tensor "
+              "values, Tensor indices)",
               "x, y: float; index: i64; values = x; indices = i64");
 }
 
 TEST("a call over gradients, inputs, results, attributes, state, literals and calls is read") {
   topk();
-  CHECK_STATUS(parse("x: back(grad, grad.values, x, indices, k, @state, -1.5, [1, 2], None, core::f.g(index), "
-                     "mode='a', flag=largest); "
-                     "y: none",
-                     &arena),
-               TENON_OK);
-  CHECK(gradient.rule_count == 2 && gradient.rules[0].kind == TN_RULE_CALL && gradient.rules[1].kind == TN_RULE_NONE);
-  CHECK(gradient.rules[0].input_count == 1 && gradient.rules[0].inputs[0] == 0 && gradient.rules[1].inputs[0] == 1);
-  const tn_gradient_value_t *call = &gradient.rules[0].call, *v = call->arguments;
-  CHECK(call->kind == TN_GRADIENT_CALL && strcmp(call->name, "demo::back") == 0 && call->argument_count == 12);
-  CHECK(v[0].kind == TN_GRADIENT_GRAD && v[0].index == 0 && v[1].kind == TN_GRADIENT_GRAD && v[1].index == 0);
-  CHECK(v[2].kind == TN_GRADIENT_INPUT && v[2].index == 0 && v[3].kind == TN_GRADIENT_OUTPUT && v[3].index == 1);
+  CHECK_STATUS(
+      parse(
+          "x: back(grad, grad.values, x, indices, k, @state, -1.5, [1, 2], None, core::f.g(index), "
+          "mode='a', flag=largest); "
+          "y: none",
+          &arena),
+      TENON_OK);
+  CHECK(gradient.rule_count == 2 && gradient.rules[0].kind == TN_RULE_CALL &&
+        gradient.rules[1].kind == TN_RULE_NONE);
+  CHECK(gradient.rules[0].input_count == 1 && gradient.rules[0].inputs[0] == 0 &&
+        gradient.rules[1].inputs[0] == 1);
+  const tn_gradient_value_t *call = &gradient.rules[0].call;
+  const tn_gradient_value_t *v = call->arguments;
+  CHECK(call->kind == TN_GRADIENT_CALL && strcmp(call->name, "demo::back") == 0 &&
+        call->argument_count == 12);
+  CHECK(v[0].kind == TN_GRADIENT_GRAD && v[0].index == 0 && v[1].kind == TN_GRADIENT_GRAD &&
+        v[1].index == 0);
+  CHECK(v[2].kind == TN_GRADIENT_INPUT && v[2].index == 0 && v[3].kind == TN_GRADIENT_OUTPUT &&
+        v[3].index == 1);
   CHECK(v[4].kind == TN_GRADIENT_ATTR && v[4].index == 0 && v[5].kind == TN_GRADIENT_STATE);
   CHECK(v[6].kind == TN_GRADIENT_LITERAL && v[6].literal.as.f == -1.5 && v[7].literal.count == 2);
   CHECK(v[8].kind == TN_GRADIENT_LITERAL && v[8].literal.kind == TENON_KIND_NONE);
-  CHECK(v[9].kind == TN_GRADIENT_CALL && strcmp(v[9].name, "core::f.g") == 0 && v[9].arguments[0].index == 2);
-  CHECK(strcmp(v[10].keyword, "mode") == 0 && strcmp(v[10].literal.as.s, "a") == 0 && !v[0].keyword);
+  CHECK(v[9].kind == TN_GRADIENT_CALL && strcmp(v[9].name, "core::f.g") == 0 &&
+        v[9].arguments[0].index == 2);
+  CHECK(strcmp(v[10].keyword, "mode") == 0 && strcmp(v[10].literal.as.s, "a") == 0 &&
+        !v[0].keyword);
   CHECK(strcmp(v[11].keyword, "flag") == 0 && v[11].kind == TN_GRADIENT_ATTR && v[11].index == 1);
 }
 
 TEST("one call may be the gradient of several inputs") {
   topk();
   CHECK_STATUS(parse("y, x: other::back()", &arena), TENON_OK);
-  CHECK(gradient.rule_count == 1 && gradient.rules[0].input_count == 2 && gradient.rules[0].inputs[0] == 1);
-  CHECK(gradient.rules[0].inputs[1] == 0 && strcmp(gradient.rules[0].call.name, "other::back") == 0);
+  CHECK(gradient.rule_count == 1 && gradient.rules[0].input_count == 2 &&
+        gradient.rules[0].inputs[0] == 1);
+  CHECK(gradient.rules[0].inputs[1] == 0 &&
+        strcmp(gradient.rules[0].call.name, "other::back") == 0);
   CHECK(gradient.rules[0].call.argument_count == 0);
 }
 
@@ -66,7 +79,8 @@ TEST("grad is that of the first result that may be a float") {
   operator_is("f(Tensor x) -> (Tensor i, Tensor v)", "x: float; i = i64; v = x");
   CHECK_STATUS(parse("x: g(grad)", &arena), TENON_OK);
   CHECK(gradient.rules[0].call.arguments[0].index == 1);
-  CHECK_TEXT(refused("x: g(grad.i)"), "column 11: result 'i' is never a float, so it has no gradient");
+  CHECK_TEXT(refused("x: g(grad.i)"),
+             "column 11: result 'i' is never a float, so it has no gradient");
   CHECK_TEXT(refused("x: g(grad.w)"), "column 11: expected the name of a result, found 'w'");
   operator_is("f(Tensor x) -> Tensor", "x: float; out = bool");
   CHECK_TEXT(refused("x: g(grad)"), "column 6: no result is ever a float, so there is no 'grad'");
@@ -84,10 +98,12 @@ TEST("no text is no gradient") {
 
 TEST("inputs that may be floats are all named, and once") {
   topk();
-  CHECK_TEXT(refused("x: g(grad)"),
-             "each input that may be a float needs a rule (a call, none or error); there is none for 'y'");
+  CHECK_TEXT(
+      refused("x: g(grad)"),
+      "each input that may be a float needs a rule (a call, none or error); there is none for 'y'");
   CHECK_TEXT(refused("x: none; y: error; x: none"), "column 20: input 'x' has two gradients");
-  CHECK_TEXT(refused("x, y, index: g(grad)"), "column 7: input 'index' is never a float, so it has no gradient");
+  CHECK_TEXT(refused("x, y, index: g(grad)"),
+             "column 7: input 'index' is never a float, so it has no gradient");
   CHECK_STATUS(parse("x, y: error; index: none", &arena), TENON_OK);
   CHECK(gradient.rules[0].kind == TN_RULE_ERROR);
   operator_is("f(Tensor a, Tensor b, Tensor c, Tensor d, Tensor e, *, dtype t=f32) -> ()",
@@ -97,17 +113,20 @@ TEST("inputs that may be floats are all named, and once") {
 
 TEST("unknown names and wrong forms are refused with their column") {
   topk();
-  CHECK_TEXT(refused("z: g(grad); x, y: none"),
-             "gradient 'z: g(grad); x, y: none': column 1: expected the name of an input, found 'z'");
+  CHECK_TEXT(
+      refused("z: g(grad); x, y: none"),
+      "gradient 'z: g(grad); x, y: none': column 1: expected the name of an input, found 'z'");
   CHECK_TEXT(refused("x: nnoe; y: none"),
              "column 4: expected a call, none or error, found 'nnoe'; did you mean 'none'?");
-  CHECK_TEXT(refused("x: g(vaules)"),
-             "column 6: expected an input, a result, an attribute, grad, @state, a literal or a call, found 'vaules'; "
-             "did you mean 'values'?");
-  CHECK_TEXT(refused("x g(grad)"), "column 3: expected ',' or ':' and a call, none or error, found 'g'");
+  CHECK_TEXT(refused("x: g(vaules)"), "column 6: expected an input, a result, an attribute, grad, "
+                                      "@state, a literal or a call, found 'vaules'; "
+                                      "did you mean 'values'?");
+  CHECK_TEXT(refused("x g(grad)"),
+             "column 3: expected ',' or ':' and a call, none or error, found 'g'");
   CHECK_TEXT(refused("x: g(grad"), "column 10: expected ',' or ')', found the end");
   CHECK_TEXT(refused("x: g(grad,)"), "column 11: expected a literal");
-  CHECK_TEXT(refused("x: g(a=1, x)"), "column 11: a value without a name stands behind one with a name");
+  CHECK_TEXT(refused("x: g(a=1, x)"),
+             "column 11: a value without a name stands behind one with a name");
   CHECK_TEXT(refused("x: g(a=1, a=2)"), "column 11: 'a' has two values");
   CHECK_TEXT(refused("x: g(@stat)"), "column 7: expected 'state' behind '@', found 'stat'");
   CHECK_TEXT(refused("x: g(grad) y: none"), "column 12: expected ';' or the end, found 'y'");
@@ -120,18 +139,24 @@ TEST("unknown names and wrong forms are refused with their column") {
 TEST("calls are nested at most 64 deep, and have at most 128 values") {
   operator_is("f(Tensor x) -> Tensor", "x: float; out = x");
   for (size_t depth = 64; depth <= 65; depth++) {
-    char *open = texts_repeat("x: ", "g(", depth, "grad"), *text = texts_repeat(open, ")", depth, "");
-    if (depth == 64) CHECK_STATUS(parse(text, &arena), TENON_OK);
-    else CHECK_TEXT(refused(text), "calls are nested more than 64 deep");
-    free(open), free(text);
+    char *open = texts_repeat("x: ", "g(", depth, "grad");
+    char *text = texts_repeat(open, ")", depth, "");
+    if (depth == 64)
+      CHECK_STATUS(parse(text, &arena), TENON_OK);
+    else
+      CHECK_TEXT(refused(text), "calls are nested more than 64 deep");
+    free(open);
+    free(text);
   }
   char *many = texts_repeat("x: ", "g(", 1000000, "");
   CHECK_TEXT(refused(many), "column 132: calls are nested more than 64 deep");
   free(many);
   for (size_t count = 128; count <= 129; count++) {
     char *text = texts_repeat("x: g(1", ", 1", count - 1, ")");
-    if (count == 128) CHECK_STATUS(parse(text, &arena), TENON_OK);
-    else CHECK_TEXT(refused(text), "a call of more than 128 values");
+    if (count == 128)
+      CHECK_STATUS(parse(text, &arena), TENON_OK);
+    else
+      CHECK_TEXT(refused(text), "a call of more than 128 values");
     free(text);
   }
 }
@@ -148,7 +173,8 @@ static tenon_status_t see(void *context, const char *name) {
 }
 
 TEST("every operator is visited in order, until one says no") {
-  seen_t seen = {"", 100}, few = {"", 2};
+  seen_t seen = {"", 100};
+  seen_t few = {"", 2};
   topk();
   CHECK_STATUS(parse("x: a(b(grad), c(1, d(x))); index: none; y: e::f()", &arena), TENON_OK);
   CHECK_STATUS(tn_gradient_walk(&gradient, see, &seen), TENON_OK);

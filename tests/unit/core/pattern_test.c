@@ -1,5 +1,5 @@
-/* Shape patterns: what is read, what is refused and where, and which shapes result, with numbers and with symbols.
- * Expected shapes are worked out by hand from NumPy's broadcasting rule. */
+/* Shape patterns: what is read, what is refused and where, and which shapes result, with numbers
+ * and with symbols. Expected shapes are worked out by hand from NumPy's broadcasting rule. */
 #include "core/pattern.h"
 
 #include <stdarg.h>
@@ -27,7 +27,7 @@ static const char *refused(const char *schema_text, const char *shapes) {
   return tn_error();
 }
 
-/* ---- a host with symbols, and metas with room -------------------------------------------------------------------- */
+/* a host with symbols, and metas with room */
 
 enum { ROOM = 4 };
 static tenon_meta_t input_metas[ROOM], output_metas[ROOM];
@@ -35,7 +35,8 @@ static tenon_dim_t input_dims[ROOM][TENON_RANK_MAX], output_dims[ROOM][TENON_RAN
 static tenon_meta_t *inputs[ROOM], *outputs[ROOM];
 static int asked; /* of the host */
 
-static tenon_dim_t host_dim(tenon_infer_t *infer, uint32_t operation, tenon_dim_t a, tenon_dim_t b) {
+static tenon_dim_t host_dim(tenon_infer_t *infer, uint32_t operation, tenon_dim_t a,
+                            tenon_dim_t b) {
   tenon_dim_t out = {0};
   (void)infer;
   asked++;
@@ -48,8 +49,10 @@ static const tenon_host_t host = {.size = sizeof host, .abi = TENON_ABI, .dim = 
 static void clear(void) {
   for (int i = 0; i < ROOM; i++) {
     input_metas[i] = (tenon_meta_t){.size = sizeof(tenon_meta_t), .dims = input_dims[i]};
-    output_metas[i] = (tenon_meta_t){.size = sizeof(tenon_meta_t), .dims = output_dims[i], .ndim = -7};
-    inputs[i] = NULL, outputs[i] = &output_metas[i];
+    output_metas[i] =
+        (tenon_meta_t){.size = sizeof(tenon_meta_t), .dims = output_dims[i], .ndim = -7};
+    inputs[i] = NULL;
+    outputs[i] = &output_metas[i];
   }
   asked = 0;
 }
@@ -58,8 +61,10 @@ static void clear(void) {
 static void shape(int i, int32_t rank, ...) {
   va_list list;
   va_start(list, rank);
-  inputs[i] = &input_metas[i], input_metas[i].ndim = rank;
-  for (int32_t k = 0; k < rank; k++) input_dims[i][k] = tenon_extent(va_arg(list, int));
+  inputs[i] = &input_metas[i];
+  input_metas[i].ndim = rank;
+  for (int32_t k = 0; k < rank; k++)
+    input_dims[i][k] = tenon_extent(va_arg(list, int));
   va_end(list);
 }
 
@@ -77,43 +82,51 @@ static int is_shape(const tenon_meta_t *meta, int32_t rank, ...) {
   va_list list;
   int ok = meta->ndim == rank;
   va_start(list, rank);
-  for (int32_t k = 0; ok && k < rank; k++) ok = meta->dims[k].value == va_arg(list, int);
+  for (int32_t k = 0; ok && k < rank; k++)
+    ok = meta->dims[k].value == va_arg(list, int);
   va_end(list);
   return ok;
 }
 
-/* ---- parsing ----------------------------------------------------------------------------------------------------- */
+/* parsing */
 
 TEST("rules are read into names, numbers, any extents and leading ones") {
   open("f(Tensor x, Tensor w, *, int m) -> (Tensor out, Tensor same)",
        "x: [..., n, 3]; w: [m, _]; out: [..., n, m]; same = x");
-  CHECK(patterns.name_count == 2 && strcmp(patterns.names[0], "n") == 0 && patterns.name_attrs[0] == -1 &&
-        patterns.name_attrs[1] == 0);
-  CHECK(patterns.inputs[0].has_leading && patterns.inputs[0].count == 2 && patterns.inputs[0].extents[1].number == 3);
+  CHECK(patterns.name_count == 2 && strcmp(patterns.names[0], "n") == 0 &&
+        patterns.name_attrs[0] == -1 && patterns.name_attrs[1] == 0);
+  CHECK(patterns.inputs[0].has_leading && patterns.inputs[0].count == 2 &&
+        patterns.inputs[0].extents[1].number == 3);
   CHECK(patterns.inputs[1].extents[1].kind == TN_EXTENT_ANY && !patterns.inputs[1].has_leading);
-  CHECK(patterns.outputs[1].is_given && patterns.outputs[1].same_as == 0 && patterns.outputs[0].same_as == -1);
+  CHECK(patterns.outputs[1].is_given && patterns.outputs[1].same_as == 0 &&
+        patterns.outputs[0].same_as == -1);
   open("f(Tensor x) -> Tensor", NULL);
   CHECK(!patterns.text && !patterns.inputs[0].is_given && patterns.outputs[0].same_as == -1);
   open("f(Tensor x, Tensor y) -> Tensor", "x: [...]; y: []; out: [...]");
-  CHECK(patterns.inputs[0].has_leading && patterns.inputs[0].count == 0 && patterns.inputs[1].count == 0);
+  CHECK(patterns.inputs[0].has_leading && patterns.inputs[0].count == 0 &&
+        patterns.inputs[1].count == 0);
   open("f(Tensor x, Tensor y) -> Tensor", "x, y, out: [..., n]");
   CHECK(patterns.outputs[0].is_given && patterns.outputs[0].extents == patterns.inputs[0].extents);
 }
 
 TEST("errors point at the extent") {
-  CHECK_TEXT(refused("f(Tensor x) -> Tensor", "x: [n]; out: [m]"),
-             "shapes 'x: [n]; out: [m]': column 15: extent 'm' of a result is that of no input, and "
-             "no int or dim attribute");
+  CHECK_TEXT(
+      refused("f(Tensor x) -> Tensor", "x: [n]; out: [m]"),
+      "shapes 'x: [n]; out: [m]': column 15: extent 'm' of a result is that of no input, and "
+      "no int or dim attribute");
   CHECK_TEXT(refused("f(Tensor x) -> Tensor", "x: [batch]; out: [bacth]"), "did you mean 'batch'?");
-  CHECK_TEXT(refused("f(Tensor x) -> Tensor", "y: [n]"), "column 1: expected an input or a result, found 'y'");
+  CHECK_TEXT(refused("f(Tensor x) -> Tensor", "y: [n]"),
+             "column 1: expected an input or a result, found 'y'");
   CHECK_TEXT(refused("f(Tensor input) -> Tensor", "inptu: [n]"), "did you mean 'input'?");
   CHECK_TEXT(refused("f(Tensor x) -> Tensor", "x: [n]; x: [m]"), "column 9: 'x' has two rules");
   CHECK_TEXT(refused("f(Tensor x) -> Tensor", "x: [n, ...]"),
              "column 8: '...' stands for leading extents: it comes first");
-  CHECK_TEXT(refused("f(Tensor x) -> Tensor", "x: [-1]"), "column 5: an extent is at least 0, not -1");
+  CHECK_TEXT(refused("f(Tensor x) -> Tensor", "x: [-1]"),
+             "column 5: an extent is at least 0, not -1");
   CHECK_TEXT(refused("f(Tensor x) -> Tensor", "x: [1.5]"),
              "column 5: expected an extent (a name, a number, '_') or ']', found '1.5'");
-  CHECK_TEXT(refused("f(Tensor x) -> Tensor", "x: [n; out = x"), "column 6: expected ',' or ']', found ';'");
+  CHECK_TEXT(refused("f(Tensor x) -> Tensor", "x: [n; out = x"),
+             "column 6: expected ',' or ']', found ';'");
   CHECK_TEXT(refused("f(Tensor x) -> Tensor", "x [n]"),
              "column 3: expected ',', ':' and extents, or '=' and an input, found '['");
   CHECK_TEXT(refused("f(Tensor x) -> Tensor", "x: n"), "column 4: expected '[', found 'n'");
@@ -125,12 +138,15 @@ TEST("errors point at the extent") {
              "column 15: attribute 'a' is no int and no dim, so it is no extent");
   CHECK_TEXT(refused("f(Tensor x) -> Tensor", "x = x"),
              "column 3: 'x' is an input; only results take the shape of an input by '='");
-  CHECK_TEXT(refused("f(Tensor x) -> Tensor", "out = out"), "column 7: expected an input, found 'out'");
+  CHECK_TEXT(refused("f(Tensor x) -> Tensor", "out = out"),
+             "column 7: expected an input, found 'out'");
   CHECK_TEXT(refused("f(Tensor? x) -> Tensor", "out = x"),
              "column 7: input 'x' is optional, so no result can have its shape");
   CHECK_TEXT(refused("f(Tensor[] x) -> Tensor", "out = x"), "input 'x' is a list");
-  CHECK_TEXT(refused("f(Tensor x) -> Tensor", ""), "column 1: expected an input or a result, found the end");
-  CHECK_TEXT(refused("f(Tensor x) -> Tensor", "x: [n] out = x"), "column 8: expected ';' or the end, found 'out'");
+  CHECK_TEXT(refused("f(Tensor x) -> Tensor", ""),
+             "column 1: expected an input or a result, found the end");
+  CHECK_TEXT(refused("f(Tensor x) -> Tensor", "x: [n] out = x"),
+             "column 8: expected ';' or the end, found 'out'");
   CHECK_TEXT(refused("f(Tensor x) -> Tensor", "x: [9999999999999999999]"),
              "column 5: a number that does not fit 64 bits");
   char *many = texts_repeat("x: [n", ", n", 64, "]");
@@ -140,41 +156,57 @@ TEST("errors point at the extent") {
 
 TEST("sharding has new names in results, and neither '=' nor '...'") {
   tn_patterns_t sharding;
-  CHECK_STATUS(tn_schema_parse("f(Tensor x, float s=1) -> Tensor", "lib", &arena, &schema), TENON_OK);
-  CHECK_STATUS(tn_patterns_parse("x: [b, s, _]; out: [b, t, _]", true, &schema, &arena, &sharding), TENON_OK);
+  CHECK_STATUS(tn_schema_parse("f(Tensor x, float s=1) -> Tensor", "lib", &arena, &schema),
+               TENON_OK);
+  CHECK_STATUS(tn_patterns_parse("x: [b, s, _]; out: [b, t, _]", true, &schema, &arena, &sharding),
+               TENON_OK);
   CHECK(sharding.name_count == 3 && sharding.name_attrs[1] == -1 &&
         sharding.outputs[0].extents[2].kind == TN_EXTENT_ANY);
   CHECK_STATUS(tn_patterns_parse("x: [..., s]", true, &schema, &arena, &sharding), TENON_INVALID);
-  CHECK_TEXT(tn_error(), "sharding 'x: [..., s]': column 5: sharding states every extent, so there is no '...'");
+  CHECK_TEXT(
+      tn_error(),
+      "sharding 'x: [..., s]': column 5: sharding states every extent, so there is no '...'");
   CHECK_STATUS(tn_patterns_parse("out = x", true, &schema, &arena, &sharding), TENON_INVALID);
   CHECK_TEXT(tn_error(), "column 5: expected ':' and the extents: sharding has no '='");
 }
 
-/* ---- applying ---------------------------------------------------------------------------------------------------- */
+/* applying */
 
-static const char *const matmul = "mm(Tensor a, Tensor b) -> Tensor",
-                         *const matmul_shapes = "a: [..., n, k]; b: [..., k, m]; out: [..., n, m]";
+static const char *const matmul = "mm(Tensor a, Tensor b) -> Tensor";
+static const char *const matmul_shapes = "a: [..., n, k]; b: [..., k, m]; out: [..., n, m]";
 
 TEST("leading extents broadcast from the right, named ones agree") {
   open(matmul, matmul_shapes);
-  clear(), shape(0, 2, 2, 3), shape(1, 2, 3, 4);
+  clear();
+  shape(0, 2, 2, 3);
+  shape(1, 2, 3, 4);
   CHECK_STATUS(apply(NULL), TENON_OK);
   CHECK(is_shape(&output_metas[0], 2, 2, 4) && asked == 0);
-  clear(), shape(0, 4, 7, 1, 2, 3), shape(1, 3, 5, 3, 4);
+  clear();
+  shape(0, 4, 7, 1, 2, 3);
+  shape(1, 3, 5, 3, 4);
   CHECK_STATUS(apply(NULL), TENON_OK);
   CHECK(is_shape(&output_metas[0], 4, 7, 5, 2, 4));
-  clear(), shape(0, 3, 0, 2, 3), shape(1, 3, 1, 3, 4);
+  clear();
+  shape(0, 3, 0, 2, 3);
+  shape(1, 3, 1, 3, 4);
   CHECK_STATUS(apply(NULL), TENON_OK);
   CHECK(is_shape(&output_metas[0], 3, 0, 2, 4));
-  clear(), shape(0, 2, 2, 3), shape(1, 2, 5, 4);
+  clear();
+  shape(0, 2, 2, 3);
+  shape(1, 2, 5, 4);
   CHECK_STATUS(apply(NULL), TENON_INVALID);
-  CHECK_TEXT(tn_error(),
-             "operator 'lib::mm': input 'b': expected shape [..., k, m] with k = 3, as 'a' has it, found [5, 4]");
-  clear(), shape(0, 3, 2, 2, 3), shape(1, 3, 5, 3, 4);
+  CHECK_TEXT(tn_error(), "operator 'lib::mm': input 'b': expected shape [..., k, m] with k = 3, as "
+                         "'a' has it, found [5, 4]");
+  clear();
+  shape(0, 3, 2, 2, 3);
+  shape(1, 3, 5, 3, 4);
   CHECK_STATUS(apply(NULL), TENON_INVALID);
-  CHECK_TEXT(tn_error(),
-             "input 'b': leading extent 0 is 5, which does not broadcast with the 2 of the inputs before it");
-  clear(), shape(0, 1, 3), shape(1, 2, 3, 4);
+  CHECK_TEXT(tn_error(), "input 'b': leading extent 0 is 5, which does not broadcast with the 2 of "
+                         "the inputs before it");
+  clear();
+  shape(0, 1, 3);
+  shape(1, 2, 3, 4);
   CHECK_STATUS(apply(NULL), TENON_INVALID);
   CHECK_TEXT(tn_error(), "input 'a': expected shape [..., n, k], found [3]");
 }
@@ -182,35 +214,48 @@ TEST("leading extents broadcast from the right, named ones agree") {
 TEST("numbers and attributes are checked, and build results") {
   open("f(Tensor x, Tensor? w, *, int n=2, dim? d=None) -> (Tensor out, Tensor free)",
        "x: [n, 3, _]; w: [n, q]; out: [3, d, n]; free: [q]");
-  tenon_value_t attrs[2] = {{.kind = TENON_KIND_INT, .as.i = 2}, {.kind = TENON_KIND_DIM, .as.dim = {9}}};
-  clear(), shape(0, 3, 2, 3, 5), shape(1, 2, 2, 6);
+  tenon_value_t attrs[2] = {{.kind = TENON_KIND_INT, .as.i = 2},
+                            {.kind = TENON_KIND_DIM, .as.dim = {9}}};
+  clear();
+  shape(0, 3, 2, 3, 5);
+  shape(1, 2, 2, 6);
   CHECK_STATUS(apply(attrs), TENON_OK);
   CHECK(is_shape(&output_metas[0], 3, 3, 9, 2) && is_shape(&output_metas[1], 1, 6));
-  clear(), shape(0, 3, 2, 4, 5), shape(1, 2, 2, 6);
+  clear();
+  shape(0, 3, 2, 4, 5);
+  shape(1, 2, 2, 6);
   CHECK_STATUS(apply(attrs), TENON_INVALID);
   CHECK_TEXT(tn_error(), "input 'x': expected shape [n, 3, _], found [2, 4, 5]");
-  clear(), shape(0, 3, 7, 3, 5);
-  CHECK_STATUS(apply(attrs), TENON_INVALID);
-  CHECK_TEXT(tn_error(), "input 'x': expected shape [n, 3, _] with n = 2, as 'n' has it, found [7, 3, 5]");
-  clear(), shape(0, 3, 2, 3, 5);
+  clear();
+  shape(0, 3, 7, 3, 5);
   CHECK_STATUS(apply(attrs), TENON_INVALID);
   CHECK_TEXT(tn_error(),
-             "operator 'lib::f': extent 'q' of result 'free' is stated by no input or attribute that is given");
-  clear(), shape(0, 3, 2, 3, 5), outputs[1] = NULL;
+             "input 'x': expected shape [n, 3, _] with n = 2, as 'n' has it, found [7, 3, 5]");
+  clear();
+  shape(0, 3, 2, 3, 5);
+  CHECK_STATUS(apply(attrs), TENON_INVALID);
+  CHECK_TEXT(tn_error(), "operator 'lib::f': extent 'q' of result 'free' is stated by no input or "
+                         "attribute that is given");
+  clear();
+  shape(0, 3, 2, 3, 5);
+  outputs[1] = NULL;
   CHECK_STATUS(apply(attrs), TENON_OK);
   CHECK_STATUS(apply(NULL), TENON_INVALID);
   CHECK_TEXT(tn_error(), "extent 'd' of result 'out'");
   attrs[0].as.i = -1;
   CHECK_STATUS(apply(attrs), TENON_INVALID);
-  CHECK_TEXT(tn_error(), "operator 'lib::f': attribute 'n' is an extent: expected at least 0, found -1");
+  CHECK_TEXT(tn_error(),
+             "operator 'lib::f': attribute 'n' is an extent: expected at least 0, found -1");
 }
 
 TEST("a result may have an input's shape, and one without a rule is left alone") {
   open("f(Tensor x) -> (Tensor same, Tensor other)", "same = x");
-  clear(), shape(0, 3, 2, 3, 5);
+  clear();
+  shape(0, 3, 2, 3, 5);
   CHECK_STATUS(apply(NULL), TENON_OK);
   CHECK(is_shape(&output_metas[0], 3, 2, 3, 5) && output_metas[1].ndim == -7);
-  clear(), shape(0, 0);
+  clear();
+  shape(0, 0);
   CHECK_STATUS(apply(NULL), TENON_OK);
   CHECK(output_metas[0].ndim == 0);
   clear();
@@ -221,15 +266,19 @@ TEST("a result may have an input's shape, and one without a rule is left alone")
 TEST("each item of a list has the shape") {
   open("f(Tensor[] xs) -> Tensor[]", "xs: [n, 2]; out: [2, n]");
   clear();
-  tenon_meta_t list = {.count = 2, .items = inputs}, out = {.count = 2, .items = outputs};
-  tenon_meta_t *ins[1] = {&list}, *outs[1] = {&out};
+  tenon_meta_t list = {.count = 2, .items = inputs};
+  tenon_meta_t out = {.count = 2, .items = outputs};
+  tenon_meta_t *ins[1] = {&list};
+  tenon_meta_t *outs[1] = {&out};
   tenon_infer_t infer = {.size = sizeof infer, .host = &host, .inputs = ins, .outputs = outs};
-  shape(0, 2, 4, 2), shape(1, 2, 4, 2);
+  shape(0, 2, 4, 2);
+  shape(1, 2, 4, 2);
   CHECK_STATUS(tn_patterns_apply(&patterns, &schema, &infer), TENON_OK);
   CHECK(is_shape(&output_metas[0], 2, 2, 4) && is_shape(&output_metas[1], 2, 2, 4));
   shape(1, 2, 5, 2);
   CHECK_STATUS(tn_patterns_apply(&patterns, &schema, &infer), TENON_INVALID);
-  CHECK_TEXT(tn_error(), "input 'xs': expected shape [n, 2] with n = 4, as 'xs' has it, found [5, 2]");
+  CHECK_TEXT(tn_error(),
+             "input 'xs': expected shape [n, 2] with n = 4, as 'xs' has it, found [5, 2]");
 }
 
 TEST("symbols are equated and broadcast by the host") {
@@ -238,10 +287,15 @@ TEST("symbols are equated and broadcast by the host") {
   CHECK_STATUS(tn_extents_symbol(extents, "n", &n), TENON_OK);
   CHECK_STATUS(tn_extents_symbol(extents, "m", &m), TENON_OK);
   open(matmul, matmul_shapes);
-  clear(), shape(0, 3, 8, 2, 3), shape(1, 3, 1, 3, 4);
-  input_dims[0][0] = n, input_dims[0][2] = m; /* [n, 2, m] x [1, 3, 4] */
+  clear();
+  shape(0, 3, 8, 2, 3);
+  shape(1, 3, 1, 3, 4);
+  /* [n, 2, m] x [1, 3, 4] */
+  input_dims[0][0] = n;
+  input_dims[0][2] = m;
   CHECK_STATUS(apply(NULL), TENON_OK);
-  CHECK(output_metas[0].ndim == 3 && output_dims[0][0].value == n.value && output_dims[0][2].value == 4);
+  CHECK(output_metas[0].ndim == 3 && output_dims[0][0].value == n.value &&
+        output_dims[0][2].value == 4);
   CHECK(tn_extents_resolve(extents, m).value == 3);
   tn_extents_release(extents);
   extents = NULL;
@@ -249,19 +303,27 @@ TEST("symbols are equated and broadcast by the host") {
 
 TEST("an input of unknown rank is filled in when its names are bound") {
   open("f(Tensor x, Tensor w, Tensor v) -> Tensor", "x: [n, k]; w: [k, 2]; v: [q]; out: [n, 2]");
-  clear(), shape(0, 2, 5, 7), shape(1, -1), shape(2, -1);
+  clear();
+  shape(0, 2, 5, 7);
+  shape(1, -1);
+  shape(2, -1);
   CHECK_STATUS(apply(NULL), TENON_OK);
-  CHECK(is_shape(&input_metas[1], 2, 7, 2) && input_metas[2].ndim == -1 && is_shape(&output_metas[0], 2, 5, 2));
+  CHECK(is_shape(&input_metas[1], 2, 7, 2) && input_metas[2].ndim == -1 &&
+        is_shape(&output_metas[0], 2, 5, 2));
 }
 
 TEST("no result has more than 64 extents") {
   open("f(Tensor x, Tensor y) -> Tensor", "x: [...]; y: [n]; out: [..., n]");
-  clear(), shape(0, 0), shape(1, 1, 2);
+  clear();
+  shape(0, 0);
+  shape(1, 1, 2);
   input_metas[0].ndim = 63;
-  for (int i = 0; i < 63; i++) input_dims[0][i] = tenon_extent(1);
+  for (int i = 0; i < 63; i++)
+    input_dims[0][i] = tenon_extent(1);
   CHECK_STATUS(apply(NULL), TENON_OK);
   CHECK(output_metas[0].ndim == 64 && output_dims[0][63].value == 2);
-  input_metas[0].ndim = 64, input_dims[0][63] = tenon_extent(1);
+  input_metas[0].ndim = 64;
+  input_dims[0][63] = tenon_extent(1);
   CHECK_STATUS(apply(NULL), TENON_INVALID);
   CHECK_TEXT(tn_error(), "result 'out' would have 65 extents; no tensor has more than 64");
 }
@@ -288,7 +350,8 @@ TEST("any bytes are survived") {
   texts_check_broken(some, parse_any, 20000);
   texts_check_broken("x: [b, s, _]; out: [b, 2, _]", parse_sharding, 10000);
   char text[2000] = "x: [n0";
-  for (int i = 1; i < 64; i++) snprintf(text + strlen(text), sizeof text - strlen(text), ", n%d", i);
+  for (int i = 1; i < 64; i++)
+    snprintf(text + strlen(text), sizeof text - strlen(text), ", n%d", i);
   strcat(text, "]; w: [m]");
   CHECK_TEXT(refused("f(Tensor x, Tensor w) -> ()", text), "more than 64 names of extents");
 }

@@ -11,8 +11,8 @@ static tn_arena_t arena;
 static tn_schema_t schema;
 
 static const char *const text_of_schema =
-    "ns::f(Tensor x, Tensor y, Tensor[] list, Tensor(a!) w, *, dim k, float alpha=1.0, int[] axes=[], int axis=0) "
-    "-> (Tensor out, Tensor indices, Tensor[] parts, Tensor(a!) same)";
+    "ns::f(Tensor x, Tensor y, Tensor[] list, Tensor(a!) w, *, dim k, float alpha=1.0, int[] "
+    "axes=[], int axis=0) -> (Tensor out, Tensor indices, Tensor[] parts, Tensor(a!) same)";
 
 static const tn_schema_t *it(void) {
   if (!schema.full) CHECK_STATUS(tn_schema_parse(text_of_schema, "lib", &arena, &schema), TENON_OK);
@@ -32,15 +32,22 @@ static uint32_t name_count;
 static tn_kernel_words_t kernel;
 static tn_loop_words_t loop;
 
-static tenon_status_t where(const char *text, tn_arena_t *to) { return tn_where_parse(text, it(), to, &words); }
-static tenon_status_t reuse(const char *text, tn_arena_t *to) { return tn_reuse_parse(text, it(), to, &reused); }
+static tenon_status_t where(const char *text, tn_arena_t *to) {
+  return tn_where_parse(text, it(), to, &words);
+}
+static tenon_status_t reuse(const char *text, tn_arena_t *to) {
+  return tn_reuse_parse(text, it(), to, &reused);
+}
 static tenon_status_t batch(const char *text, tn_arena_t *to) {
-  return (void)to, tn_batching_parse(text, it(), &batching);
+  (void)to;
+  return tn_batching_parse(text, it(), &batching);
 }
 static tenon_status_t uses(const char *text, tn_arena_t *to) {
   return tn_uses_parse(text, "ns", to, &names, &name_count);
 }
-static tenon_status_t kern(const char *text, tn_arena_t *to) { return tn_kernel_parse(text, to, &kernel); }
+static tenon_status_t kern(const char *text, tn_arena_t *to) {
+  return tn_kernel_parse(text, to, &kernel);
+}
 static tenon_status_t loop_of(const char *schema_text, const char *text) {
   tn_schema_t s;
   CHECK_STATUS(tn_schema_parse(schema_text, "lib", &arena, &s), TENON_OK);
@@ -49,22 +56,24 @@ static tenon_status_t loop_of(const char *schema_text, const char *text) {
 
 TEST("WHERE gives each input its words") {
   CHECK_STATUS(where("x: known; y, list: deduced strided", &arena), TENON_OK);
-  CHECK(words[0] == TN_INPUT_KNOWN && words[1] == (TN_INPUT_DEDUCED | TN_INPUT_STRIDED) && words[2] == words[1] &&
-        words[3] == 0);
+  CHECK(words[0] == TN_INPUT_KNOWN && words[1] == (TN_INPUT_DEDUCED | TN_INPUT_STRIDED) &&
+        words[2] == words[1] && words[3] == 0);
   CHECK_STATUS(where("x: known, strided", &arena), TENON_OK);
   CHECK(words[0] == (TN_INPUT_KNOWN | TN_INPUT_STRIDED));
   CHECK_STATUS(where("", &arena), TENON_OK);
   CHECK(words[0] == 0 && words[3] == 0);
   CHECK_STATUS(where(NULL, &arena), TENON_OK);
   CHECK_TEXT(refused(where("x: knwon", &arena)),
-             "where 'x: knwon': column 4: expected known, deduced, strided or anywhere, found 'knwon'; did you mean "
-             "'known'?");
+             "where 'x: knwon': column 4: expected known, deduced, strided or anywhere, found "
+             "'knwon'; did you mean 'known'?");
   CHECK_TEXT(refused(where("x known", &arena)),
              "column 3: expected ',' or ':' and words about the input, found 'known'");
-  CHECK_TEXT(refused(where("out: known", &arena)), "column 1: expected the name of an input, found 'out'");
+  CHECK_TEXT(refused(where("out: known", &arena)),
+             "column 1: expected the name of an input, found 'out'");
   CHECK_TEXT(refused(where("x: known; x: strided", &arena)), "column 11: input 'x' has two rules");
   CHECK_TEXT(refused(where("x: known;", &arena)), "column 10: expected an input, found the end");
-  CHECK_TEXT(refused(where("x:", &arena)), "column 3: expected known, deduced, strided or anywhere, found the end");
+  CHECK_TEXT(refused(where("x:", &arena)),
+             "column 3: expected known, deduced, strided or anywhere, found the end");
   CHECK_TEXT(refused(where("x: known bad", &arena)),
              "column 10: expected known, deduced, strided or anywhere, found 'bad'");
 }
@@ -74,13 +83,16 @@ TEST("REUSE gives each result at most one input, each input at most one result")
   CHECK(reused[0] == 0 && reused[1] == 1 && reused[2] == -1 && reused[3] == -1);
   CHECK_STATUS(reuse(NULL, &arena), TENON_OK);
   CHECK(reused[0] == -1);
-  CHECK_TEXT(refused(reuse("out: x; indices: x", &arena)), "column 18: 'out' takes the memory of 'x' already");
+  CHECK_TEXT(refused(reuse("out: x; indices: x", &arena)),
+             "column 18: 'out' takes the memory of 'x' already");
   CHECK_TEXT(refused(reuse("out: x; out: y", &arena)), "column 9: result 'out' has two rules");
-  CHECK_TEXT(refused(reuse("x: out", &arena)), "column 1: expected the name of a result, found 'x'");
+  CHECK_TEXT(refused(reuse("x: out", &arena)),
+             "column 1: expected the name of a result, found 'x'");
   CHECK_TEXT(refused(reuse("parts: x", &arena)),
              "column 1: result 'parts' is a list, which has no memory of its own to choose");
   CHECK_TEXT(refused(reuse("same: x", &arena)), "column 1: result 'same' is an alias");
-  CHECK_TEXT(refused(reuse("out: list", &arena)), "column 6: input 'list' is a list, whose memory no result can take");
+  CHECK_TEXT(refused(reuse("out: list", &arena)),
+             "column 6: input 'list' is a list, whose memory no result can take");
   CHECK_TEXT(refused(reuse("out: w", &arena)), "column 6: input 'w' is marked as an alias");
   CHECK_TEXT(refused(reuse("out x", &arena)), "column 5: expected ':' and an input");
   CHECK_TEXT(refused(reuse("out: x y", &arena)), "column 8: expected ';' or the end, found 'y'");
@@ -88,7 +100,8 @@ TEST("REUSE gives each result at most one input, each input at most one result")
 
 TEST("BATCHING names inputs, results and the axes that shift") {
   CHECK_STATUS(batch("x, y -> out, indices; shift axis, axes, k", &arena), TENON_OK);
-  CHECK(batching.inputs == 3 && batching.outputs == 3 && batching.shifts == (1 | 4 | 8) && !batching.is_none);
+  CHECK(batching.inputs == 3 && batching.outputs == 3 && batching.shifts == (1 | 4 | 8) &&
+        !batching.is_none);
   CHECK_STATUS(batch("none", &arena), TENON_OK);
   CHECK(batching.is_none && batching.text);
   CHECK_STATUS(batch(NULL, &arena), TENON_OK);
@@ -102,8 +115,10 @@ TEST("BATCHING names inputs, results and the axes that shift") {
              "column 11: expected 'shift' and attributes, found 'shfit'; did you mean 'shift'?");
   CHECK_TEXT(refused(batch("x -> out; shift alpha", &arena)),
              "column 17: attribute 'alpha' is no int, so it counts no axes");
-  CHECK_TEXT(refused(batch("x -> out; shift axis; y", &arena)), "column 21: expected the end, found ';'");
-  CHECK_TEXT(refused(batch("none, x -> out", &arena)), "column 1: expected the name of an input, found 'none'");
+  CHECK_TEXT(refused(batch("x -> out; shift axis; y", &arena)),
+             "column 21: expected the end, found ';'");
+  CHECK_TEXT(refused(batch("none, x -> out", &arena)),
+             "column 1: expected the name of an input, found 'none'");
 }
 
 TEST("USES gives full names in order") {
@@ -112,7 +127,8 @@ TEST("USES gives full names in order") {
   CHECK(strcmp(names[2], "core::add.out") == 0 && strcmp(names[3], "ns::div.x") == 0);
   CHECK_STATUS(uses("", &arena), TENON_OK);
   CHECK(name_count == 0);
-  CHECK_TEXT(refused(uses("core::", &arena)), "uses 'core::': column 7: expected a name, found the end");
+  CHECK_TEXT(refused(uses("core::", &arena)),
+             "uses 'core::': column 7: expected a name, found the end");
   CHECK_TEXT(refused(uses("core::add,", &arena)), "column 11: expected an operator");
   CHECK_TEXT(refused(uses("a::b::c", &arena)), "column 5: expected ',' or the end, found '::'");
   CHECK_TEXT(refused(uses("a.b::c", &arena)), "column 4: expected ',' or the end, found '::'");
@@ -122,28 +138,35 @@ TEST("USES gives full names in order") {
 
 TEST("a kernel's words are its device, instruction set, dtypes and capabilities") {
   CHECK_STATUS(kern("cpu", &arena), TENON_OK);
-  CHECK(strcmp(kernel.device, "cpu") == 0 && kernel.isa == 0 && kernel.dtypes == ~(uint64_t)0 && kernel.flags == 0);
+  CHECK(strcmp(kernel.device, "cpu") == 0 && kernel.isa == 0 && kernel.dtypes == ~(uint64_t)0 &&
+        kernel.flags == 0);
   CHECK_STATUS(kern("cpu avx512 f32|f64 strided", &arena), TENON_OK);
   CHECK(kernel.isa == tn_cpu_rank("avx512", 6) && kernel.flags == TN_KERNEL_STRIDED);
   CHECK(kernel.dtypes == ((uint64_t)1 << TN_DTYPE_F32 | (uint64_t)1 << TN_DTYPE_F64));
   CHECK_STATUS(kern("sim serial accumulates quantised capturable int", &arena), TENON_OK);
-  CHECK(kernel.flags == (TN_KERNEL_SERIAL | TN_KERNEL_ACCUMULATES | TN_KERNEL_QUANTISED | TN_KERNEL_CAPTURABLE));
+  CHECK(kernel.flags ==
+        (TN_KERNEL_SERIAL | TN_KERNEL_ACCUMULATES | TN_KERNEL_QUANTISED | TN_KERNEL_CAPTURABLE));
   CHECK(kernel.dtypes == tn_dtype_set("int", 3) && strcmp(kernel.device, "sim") == 0);
-  CHECK_TEXT(refused(kern("", &arena)), "kernel '': column 1: expected the name of a device (cpu, ...), found the end");
+  CHECK_TEXT(refused(kern("", &arena)),
+             "kernel '': column 1: expected the name of a device (cpu, ...), found the end");
   CHECK_TEXT(refused(kern("cpu avx512 avx2", &arena)), "column 12: a second instruction set");
   CHECK_TEXT(refused(kern("cpu strided strided", &arena)), "column 13: 'strided' is there twice");
-  CHECK_TEXT(refused(kern("cpu f32 f64", &arena)), "column 9: dtypes are joined by '|', as in f32|f64");
-  CHECK_TEXT(refused(kern("cpu f32|", &arena)), "column 9: expected a dtype behind '|', found the end");
+  CHECK_TEXT(refused(kern("cpu f32 f64", &arena)),
+             "column 9: dtypes are joined by '|', as in f32|f64");
+  CHECK_TEXT(refused(kern("cpu f32|", &arena)),
+             "column 9: expected a dtype behind '|', found the end");
   CHECK_TEXT(refused(kern("cpu stridded", &arena)),
-             "column 5: expected an instruction set, dtypes or a capability, found 'stridded'; did you mean "
-             "'strided'?");
+             "column 5: expected an instruction set, dtypes or a capability, found 'stridded'; did "
+             "you mean 'strided'?");
   CHECK_TEXT(refused(kern("cpu avx521", &arena)), "did you mean 'avx512'?");
   CHECK_TEXT(refused(kern("cpu, f32", &arena)),
              "column 4: expected an instruction set, dtypes or a capability, found ','");
 }
 
 TEST("a loop states one dtype for each tensor") {
-  CHECK_STATUS(loop_of("f(Tensor a, Tensor b) -> (Tensor, Tensor)", "f32, f32 -> f32, bool; avx512 strided"), TENON_OK);
+  CHECK_STATUS(
+      loop_of("f(Tensor a, Tensor b) -> (Tensor, Tensor)", "f32, f32 -> f32, bool; avx512 strided"),
+      TENON_OK);
   CHECK(loop.isa == tn_cpu_rank("avx512", 6) && loop.flags == TN_KERNEL_STRIDED &&
         tn_dtype_is(loop.dtypes[3], TENON_BOOL));
   CHECK(tn_dtype_is(loop.dtypes[0], TENON_F32));
@@ -157,7 +180,8 @@ TEST("a loop states one dtype for each tensor") {
              "column 4: more dtypes than the 1 inputs of the schema");
   CHECK_TEXT(refused(loop_of("f(Tensor a) -> Tensor", "f32 -> f32, f32")),
              "column 11: more dtypes than the 1 results of the schema");
-  CHECK_TEXT(refused(loop_of("f() -> Tensor", "f32 -> f32")), "column 1: more dtypes than the 0 inputs");
+  CHECK_TEXT(refused(loop_of("f() -> Tensor", "f32 -> f32")),
+             "column 1: more dtypes than the 0 inputs");
   CHECK_TEXT(refused(loop_of("f(Tensor a) -> Tensor", "f32 ->")),
              "column 7: expected the dtype of result 'out', found the end");
   CHECK_TEXT(refused(loop_of("f(Tensor a) -> Tensor", "float -> f32")),
@@ -169,30 +193,39 @@ TEST("a loop states one dtype for each tensor") {
              "column 12: expected ';' and words, or the end, found 'strided'");
   CHECK_TEXT(refused(loop_of("f(Tensor[] a) -> Tensor", "f32 -> f32")),
              "column 1: input 'a' is a list, which a loop cannot have");
-  CHECK_TEXT(refused(loop_of("f(Tensor a) -> Tensor[]", "f32 -> f32")), "column 8: result 'out' is a list");
+  CHECK_TEXT(refused(loop_of("f(Tensor a) -> Tensor[]", "f32 -> f32")),
+             "column 8: result 'out' is a list");
 }
 
 static tenon_status_t loop_any(const char *text, tn_arena_t *to) {
   static tn_schema_t s;
-  if (!s.full) CHECK_STATUS(tn_schema_parse("f(Tensor a, Tensor b) -> (Tensor, Tensor)", "lib", &arena, &s), TENON_OK);
+  if (!s.full)
+    CHECK_STATUS(tn_schema_parse("f(Tensor a, Tensor b) -> (Tensor, Tensor)", "lib", &arena, &s),
+                 TENON_OK);
   return tn_loop_parse(text, &s, to, &loop);
 }
 
 static const struct {
   const char *text;
   texts_parse_fn parse;
-} all[] = {{"x: known; y, list: deduced strided", where}, {"out: x; indices: y", reuse},
-           {"x, y -> out, indices; shift axis", batch},   {"core::add, mul, core::add.out", uses},
-           {"cpu avx512 f32|f64 strided", kern},          {"f32, f32 -> f32, bool; avx512 strided", loop_any}};
+} all[] = {{"x: known; y, list: deduced strided", where},
+           {"out: x; indices: y", reuse},
+           {"x, y -> out, indices; shift axis", batch},
+           {"core::add, mul, core::add.out", uses},
+           {"cpu avx512 f32|f64 strided", kern},
+           {"f32, f32 -> f32, bool; avx512 strided", loop_any}};
 
 TEST("each allocation may fail") {
-  it(), loop_any("f32, f32 -> f32, bool", &arena);
+  it();
+  loop_any("f32, f32 -> f32, bool", &arena);
   for (size_t i = 0; i < sizeof all / sizeof *all; i++)
-    if (all[i].parse != batch) texts_check_memory(all[i].text, all[i].parse); /* batching allocates nothing */
+    if (all[i].parse != batch)
+      texts_check_memory(all[i].text, all[i].parse); /* batching allocates nothing */
 }
 
 TEST("any bytes are survived") {
-  for (size_t i = 0; i < sizeof all / sizeof *all; i++) texts_check_broken(all[i].text, all[i].parse, 5000);
+  for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+    texts_check_broken(all[i].text, all[i].parse, 5000);
   char *long_text = texts_repeat("a", ", a", 100000, "");
   CHECK_STATUS(uses(long_text, &arena), TENON_OK);
   CHECK(name_count == 100001);

@@ -1,5 +1,5 @@
-/* The schema language: what is read, what is refused, and where the message points.  Expected values are read off
- * docs/contract.md by hand. */
+/* The schema language: what is read, what is refused, and where the message points.  Expected
+ * values are read off docs/contract.md by hand. */
 #include "core/schema.h"
 
 #include <math.h>
@@ -33,8 +33,10 @@ TEST("a schema without a namespace takes the library's, and the result without a
   tn_schema_t s = parse("gelu(Tensor x, *, str['none', 'tanh'] approximate='none') -> Tensor");
   CHECK_TEXT(s.full, "lib::gelu");
   CHECK(strcmp(s.ns, "lib") == 0 && strcmp(s.name, "gelu") == 0 && strcmp(s.overload, "") == 0);
-  CHECK(s.argument_count == 2 && s.input_count == 1 && s.attr_count == 1 && s.output_count == 1 && !s.needs_attrs);
-  CHECK(strcmp(s.inputs[0].name, "x") == 0 && s.inputs[0].kind == TENON_KIND_TENSOR && !s.inputs[0].is_keyword);
+  CHECK(s.argument_count == 2 && s.input_count == 1 && s.attr_count == 1 && s.output_count == 1 &&
+        !s.needs_attrs);
+  CHECK(strcmp(s.inputs[0].name, "x") == 0 && s.inputs[0].kind == TENON_KIND_TENSOR &&
+        !s.inputs[0].is_keyword);
   CHECK(s.attrs[0].kind == TENON_KIND_CHOICE && s.attrs[0].is_keyword && s.attrs[0].has_default);
   CHECK(s.attrs[0].choice_count == 2 && strcmp(s.attrs[0].choices[1], "tanh") == 0);
   CHECK(s.defaults[0].kind == TENON_KIND_CHOICE && s.defaults[0].as.i == 0);
@@ -44,19 +46,22 @@ TEST("a schema without a namespace takes the library's, and the result without a
 }
 
 TEST("a stated namespace and an overload make the full name") {
-  tn_schema_t s = parse(" other :: add . out ( Tensor a,Tensor b ,Tensor ( a ! ) to ) -> Tensor(a!) result");
-  CHECK(strcmp(s.full, "other::add.out") == 0 && strcmp(s.overload, "out") == 0 && strcmp(s.ns, "other") == 0);
-  CHECK(s.inputs[2].mark == 'a' && s.inputs[2].is_written && s.outputs[0].mark == 'a' && s.outputs[0].is_written);
+  tn_schema_t s =
+      parse(" other :: add . out ( Tensor a,Tensor b ,Tensor ( a ! ) to ) -> Tensor(a!) result");
+  CHECK(strcmp(s.full, "other::add.out") == 0 && strcmp(s.overload, "out") == 0 &&
+        strcmp(s.ns, "other") == 0);
+  CHECK(s.inputs[2].mark == 'a' && s.inputs[2].is_written && s.outputs[0].mark == 'a' &&
+        s.outputs[0].is_written);
   CHECK(strcmp(s.outputs[0].name, "result") == 0 && s.inputs[0].mark == 0);
   tn_arena_clear(&arena);
 }
 
 TEST("every kind of attribute arrives with its kind and its default") {
-  tn_schema_t s =
-      parse("k(bool b=True, int i=-3, dim d=7, float f=1, float e=1e-5, str s='it\\'s \\\\ \\n', dtype t=bf16, "
-            "scalar n=2, scalar m=2.5, scalar l=False, device where='cpu', tensor? c=None, graph? g, "
-            "int[] is=[1, 2], int[2] pads=[0, 1], float[] fs=[1, 2.5], str[] ss=['a', ''], dim[] ds=[], "
-            "int[]? axes=None, float big=inf, float low=-inf, float un=nan) -> ()");
+  tn_schema_t s = parse(
+      "k(bool b=True, int i=-3, dim d=7, float f=1, float e=1e-5, str s='it\\'s \\\\ \\n', dtype "
+      "t=bf16, scalar n=2, scalar m=2.5, scalar l=False, device where='cpu', tensor? c=None, "
+      "graph? g, int[] is=[1, 2], int[2] pads=[0, 1], float[] fs=[1, 2.5], str[] ss=['a', ''], "
+      "dim[] ds=[], int[]? axes=None, float big=inf, float low=-inf, float un=nan) -> ()");
   const tenon_value_t *v = s.defaults;
   CHECK(v[0].kind == TENON_KIND_BOOL && v[0].as.i == 1);
   CHECK(v[1].kind == TENON_KIND_INT && v[1].as.i == -3);
@@ -65,38 +70,50 @@ TEST("every kind of attribute arrives with its kind and its default") {
   CHECK(v[4].kind == TENON_KIND_FLOAT && v[4].as.f == 1e-5);
   CHECK(v[5].kind == TENON_KIND_STR && v[5].count == 8 && strcmp(v[5].as.s, "it's \\ \n") == 0);
   CHECK(v[6].kind == TENON_KIND_DTYPE && tenon_dtype_id(v[6].as.dtype) == TENON_BF16);
-  CHECK(v[7].kind == TENON_KIND_INT && v[7].as.i == 2 && s.attrs[7].is_scalar && s.attrs[7].kind == TENON_KIND_FLOAT);
+  CHECK(v[7].kind == TENON_KIND_INT && v[7].as.i == 2 && s.attrs[7].is_scalar &&
+        s.attrs[7].kind == TENON_KIND_FLOAT);
   CHECK(v[8].kind == TENON_KIND_FLOAT && v[8].as.f == 2.5);
   CHECK(v[9].kind == TENON_KIND_BOOL && v[9].as.i == 0);
   CHECK(v[10].kind == TENON_KIND_DEVICE && v[10].as.device.type == 1 && v[10].as.device.id == 0);
-  CHECK(v[11].kind == TENON_KIND_NONE && s.attrs[11].kind == TENON_KIND_TENSOR && s.attrs[11].is_optional);
-  CHECK(v[12].kind == TENON_KIND_NONE && s.attrs[12].kind == TENON_KIND_GRAPH && !s.attrs[12].has_default);
-  CHECK(v[13].kind == TENON_KIND_INTS && v[13].count == 2 && v[13].as.ints[1] == 2 && s.attrs[13].count == -1);
+  CHECK(v[11].kind == TENON_KIND_NONE && s.attrs[11].kind == TENON_KIND_TENSOR &&
+        s.attrs[11].is_optional);
+  CHECK(v[12].kind == TENON_KIND_NONE && s.attrs[12].kind == TENON_KIND_GRAPH &&
+        !s.attrs[12].has_default);
+  CHECK(v[13].kind == TENON_KIND_INTS && v[13].count == 2 && v[13].as.ints[1] == 2 &&
+        s.attrs[13].count == -1);
   CHECK(v[14].kind == TENON_KIND_INTS && v[14].count == 2 && s.attrs[14].count == 2);
   CHECK(v[15].kind == TENON_KIND_FLOATS && v[15].as.floats[0] == 1.0 && v[15].as.floats[1] == 2.5);
-  CHECK(v[16].kind == TENON_KIND_STRS && v[16].as.strs[0].data[0] == 'a' && v[16].as.strs[1].size == 0);
+  CHECK(v[16].kind == TENON_KIND_STRS && v[16].as.strs[0].data[0] == 'a' &&
+        v[16].as.strs[1].size == 0);
   CHECK(v[17].kind == TENON_KIND_DIMS && v[17].count == 0);
-  CHECK(v[18].kind == TENON_KIND_NONE && s.attrs[18].kind == TENON_KIND_INTS && s.attrs[18].has_default);
+  CHECK(v[18].kind == TENON_KIND_NONE && s.attrs[18].kind == TENON_KIND_INTS &&
+        s.attrs[18].has_default);
   CHECK(v[19].as.f > 1e308 && v[20].as.f < -1e308 && isnan(v[21].as.f));
   CHECK(s.output_count == 0 && s.input_count == 0 && !s.needs_attrs);
   tn_arena_clear(&arena);
 }
 
-TEST("inputs may be optional, lists, on the host, and lists whose length an attribute states later in the text") {
+TEST("inputs may be optional, lists, on the host, and lists whose length an attribute states later "
+     "in the text") {
   tn_schema_t s =
-      parse("f(Tensor[n] xs, Tensor[3] three, Tensor? @host axes=None, Tensor[]? more=None, *, int axis, int n) "
-            "-> (Tensor[n] ys, Tensor? mask, Tensor[], Tensor)");
-  CHECK(s.inputs[0].kind == TENON_KIND_TENSORS && s.inputs[0].count_attr == 1 && s.inputs[0].count == -1);
-  CHECK(s.inputs[1].kind == TENON_KIND_TENSORS && s.inputs[1].count == 3 && s.inputs[1].count_attr == -1);
+      parse("f(Tensor[n] xs, Tensor[3] three, Tensor? @host axes=None, Tensor[]? more=None, *, int "
+            "axis, int n) -> (Tensor[n] ys, Tensor? mask, Tensor[], Tensor)");
+  CHECK(s.inputs[0].kind == TENON_KIND_TENSORS && s.inputs[0].count_attr == 1 &&
+        s.inputs[0].count == -1);
+  CHECK(s.inputs[1].kind == TENON_KIND_TENSORS && s.inputs[1].count == 3 &&
+        s.inputs[1].count_attr == -1);
   CHECK(s.inputs[2].kind == TENON_KIND_TENSOR && s.inputs[2].is_optional && s.inputs[2].is_host &&
         s.inputs[2].has_default);
-  CHECK(s.inputs[3].kind == TENON_KIND_TENSORS && s.inputs[3].is_optional && s.inputs[3].count == -1);
+  CHECK(s.inputs[3].kind == TENON_KIND_TENSORS && s.inputs[3].is_optional &&
+        s.inputs[3].count == -1);
   CHECK(s.needs_attrs && s.attrs[0].is_keyword && s.defaults[0].kind == TENON_KIND_NONE);
   CHECK(s.outputs[0].count_attr == 1 && s.outputs[1].is_optional && !s.outputs[0].is_optional);
-  CHECK(strcmp(s.outputs[2].name, "out2") == 0 && strcmp(s.outputs[3].name, "out3") == 0 && s.outputs[3].index == 3);
+  CHECK(strcmp(s.outputs[2].name, "out2") == 0 && strcmp(s.outputs[3].name, "out3") == 0 &&
+        s.outputs[3].index == 3);
   CHECK(tn_schema_input(&s, "three", 5) == 1 && tn_schema_input(&s, "thre", 4) == -1);
   CHECK(tn_schema_input(&s, "xs\0abc", 6) == -1 && tn_schema_input(&s, "", 0) == -1);
-  CHECK(tn_schema_attr(&s, "n", 1) == 1 && tn_schema_attr(&s, "xs", 2) == -1 && tn_schema_output(&s, "mask", 4) == 1);
+  CHECK(tn_schema_attr(&s, "n", 1) == 1 && tn_schema_attr(&s, "xs", 2) == -1 &&
+        tn_schema_output(&s, "mask", 4) == 1);
   tn_arena_clear(&arena);
 }
 
@@ -107,19 +124,23 @@ TEST("the operators of the documentation parse") {
       "axpy_(Tensor(a!) y, Tensor x, *, float alpha=1.0) -> ()",
       "where(Tensor condition, Tensor a, Tensor b) -> Tensor",
       "eye_like(Tensor x, *, dtype? dtype=None, int k=0) -> Tensor",
-      "conv(Tensor x, Tensor w, Tensor? bias=None, Tensor? residual=None, *, int[] strides=[], int group=1) -> Tensor",
+      "conv(Tensor x, Tensor w, Tensor? bias=None, Tensor? residual=None, *, int[] strides=[], int "
+      "group=1) -> Tensor",
       "nothing() -> ()"};
-  for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) parse(texts[i]);
+  for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
+    parse(texts[i]);
   tn_arena_clear(&arena);
 }
 
 TEST("an unknown type is refused with its column and the nearest word") {
-  refuse_as("foo(Tensr x) -> Tensor",
-            "schema 'foo(Tensr x) -> Tensor': column 5: expected a type (Tensor, bool, int, dim, "
-            "float, str, dtype, device, scalar, tensor, graph), found 'Tensr'; did you mean 'Tensor'?");
+  refuse_as(
+      "foo(Tensr x) -> Tensor",
+      "schema 'foo(Tensr x) -> Tensor': column 5: expected a type (Tensor, bool, int, dim, "
+      "float, str, dtype, device, scalar, tensor, graph), found 'Tensr'; did you mean 'Tensor'?");
   refuse_as("f(Tensor x, flaot a) -> Tensor", "column 13: expected a type");
   refuse_as("f(Tensor x, flaot a) -> Tensor", "did you mean 'float'?");
-  refuse_as("f(Tensor x) -> tensor", "column 16: expected a result (Tensor), found 'tensor'; did you mean 'Tensor'?");
+  refuse_as("f(Tensor x) -> tensor",
+            "column 16: expected a result (Tensor), found 'tensor'; did you mean 'Tensor'?");
   refuse_as("f(qqqqq x) -> Tensor", "found 'qqqqq'");
   CHECK(!strstr(tn_error(), "did you mean"));
 }
@@ -139,14 +160,17 @@ TEST("what is missing or left over is told where it is") {
   refuse_as("a::b::c() -> ()", "column 5: expected '(' and the arguments, found '::'");
   refuse_as("1f() -> ()", "column 1: expected the operator's name, found '1f', which is no number");
   refuse_as("f(Tensor x) -> Tensor ; #", "column 23: expected the end, found ';'");
-  refuse_as("f(Tensor # x) -> Tensor", "column 10: expected a name, found '#', which no text of the contract has");
+  refuse_as("f(Tensor # x) -> Tensor",
+            "column 10: expected a name, found '#', which no text of the contract has");
 }
 
 TEST("names are unique in the whole operator, and no literal is one") {
   refuse_as("f(Tensor x, int x) -> Tensor", "column 17: two arguments have the name 'x'");
   refuse_as("f(Tensor x) -> (Tensor y, Tensor y)", "column 34: two results have the name 'y'");
-  refuse_as("f(Tensor x) -> Tensor x", "column 23: this result has the name 'x', as an input has; give it another");
-  refuse_as("f(Tensor out) -> Tensor", "column 18: this result has the name 'out', as an input has");
+  refuse_as("f(Tensor x) -> Tensor x",
+            "column 23: this result has the name 'x', as an input has; give it another");
+  refuse_as("f(Tensor out) -> Tensor",
+            "column 18: this result has the name 'out', as an input has");
   refuse_as("f(Tensor x, int out0=1) -> (Tensor, Tensor)",
             "column 29: this result has the name 'out0', as an attribute has");
   refuse_as("f(Tensor None) -> ()", "column 10: 'None' is a literal, not a name");
@@ -158,7 +182,8 @@ TEST("defaults are checked against their type") {
   refuse_as("f(int k=True) -> ()", "expected int, found True");
   refuse_as("f(bool b=2) -> ()", "expected bool, found 2");
   refuse_as("f(float x='a') -> ()", "column 11: default of 'x': expected float, found 'a'");
-  refuse_as("f(int[2] p=[1]) -> ()", "column 12: default of 'p': expected a list of 2 ints, found [1]");
+  refuse_as("f(int[2] p=[1]) -> ()",
+            "column 12: default of 'p': expected a list of 2 ints, found [1]");
   refuse_as("f(int k=None) -> ()", "expected int, found None");
   refuse_as("f(str['a', 'bcd'] m='bdc') -> ()",
             "column 21: default of 'm': expected one of 'a', 'bcd', found 'bdc'; did you mean "
@@ -168,27 +193,32 @@ TEST("defaults are checked against their type") {
   refuse_as("f(tensor t=1) -> ()", "expected tensor, found 1");
   refuse_as("f(device d='gpu') -> ()", "expected device, found 'gpu'");
   refuse_as("f(dim d=-9223372036854775807) -> ()", "below -2^62");
-  refuse_as("f(int[] p=[1, 'a']) -> ()", "column 15: a list is of numbers or of texts, not of both");
+  refuse_as("f(int[] p=[1, 'a']) -> ()",
+            "column 15: a list is of numbers or of texts, not of both");
   refuse_as("f(int[] p=[1, None]) -> ()", "column 15: a list is of numbers or of texts");
   refuse_as("f(int[] p=[1 2]) -> ()", "column 14: expected ',' or ']'");
   refuse_as("f(int[] p=[1,]) -> ()", "column 14: expected a literal");
-  refuse_as("f(Tensor x=None) -> ()", "column 12: only an optional input (Tensor?) has a default, and that is None");
-  refuse_as("f(Tensor? x=1) -> ()", "column 13: expected None, the only default of an input, found '1'");
+  refuse_as("f(Tensor x=None) -> ()",
+            "column 12: only an optional input (Tensor?) has a default, and that is None");
+  refuse_as("f(Tensor? x=1) -> ()",
+            "column 13: expected None, the only default of an input, found '1'");
 }
 
 TEST("numbers that overflow are refused, others are read exactly") {
   refuse_as("f(int k=9223372036854775808) -> ()", "column 9: a number that does not fit 64 bits");
   refuse_as("f(int k=-9223372036854775809) -> ()", "column 9: a number that does not fit 64 bits");
-  refuse_as("f(float x=1e999) -> ()", "column 11: a number that is too large or too long for a 64-bit float");
+  refuse_as("f(float x=1e999) -> ()",
+            "column 11: a number that is too large or too long for a 64-bit float");
   refuse_as("f(int k=12x) -> ()", "column 9: expected a literal");
   refuse_as("f(int k=1e) -> ()", "found '1e', which is no number");
   refuse_as("f(int k=-) -> ()", "found '-', which is no number");
   refuse_as("f(Tensor[-1] xs) -> ()", "column 10: a length is at least 0 and below 2^31, not -1");
   refuse_as("f(Tensor[4294967296] xs) -> ()", "column 10: a length is at least 0");
-  tn_schema_t s =
-      parse("f(int a=9223372036854775807, int b=-9223372036854775808, float c=0.1, float d=2.2250738585072014e-308, "
-            "float e=123456789012345678, float f=1e-400, float g=.5, float h=5., float i=1.7976931348623157e308, "
-            "float j=3.141592653589793115997963468544185161590576171875, float k=9007199254740993.0) -> ()");
+  tn_schema_t s = parse(
+      "f(int a=9223372036854775807, int b=-9223372036854775808, float c=0.1, float "
+      "d=2.2250738585072014e-308, float e=123456789012345678, float f=1e-400, float g=.5, float "
+      "h=5., float i=1.7976931348623157e308, float "
+      "j=3.141592653589793115997963468544185161590576171875, float k=9007199254740993.0) -> ()");
   CHECK(s.defaults[0].as.i == INT64_MAX && s.defaults[1].as.i == INT64_MIN);
   CHECK(s.defaults[2].as.f == 0.1 && s.defaults[3].as.f == 2.2250738585072014e-308 &&
         s.defaults[4].as.f == 123456789012345678.0);
@@ -202,9 +232,12 @@ TEST("marks pair up") {
   refuse_as("f(Tensor(a) x) -> Tensor",
             "column 10: the mark says that a result is a view of 'x', but no result has it");
   refuse_as("f(Tensor x) -> Tensor(a)", "column 23: no input has the mark 'a' of result 'out'");
-  refuse_as("f(Tensor(a!) x) -> Tensor(a)", "column 27: result 'out' is marked (a), but input 'x' is marked (a!)");
-  refuse_as("f(Tensor(a) x) -> Tensor(a!)", "column 26: result 'out' is marked (a!), but input 'x' is marked (a)");
-  refuse_as("f(Tensor(a!) x, Tensor(a!) y) -> ()", "inputs 'x' and 'y' have the same mark 'a'; use another letter");
+  refuse_as("f(Tensor(a!) x) -> Tensor(a)",
+            "column 27: result 'out' is marked (a), but input 'x' is marked (a!)");
+  refuse_as("f(Tensor(a) x) -> Tensor(a!)",
+            "column 26: result 'out' is marked (a!), but input 'x' is marked (a)");
+  refuse_as("f(Tensor(a!) x, Tensor(a!) y) -> ()",
+            "inputs 'x' and 'y' have the same mark 'a'; use another letter");
   refuse_as("f(Tensor(ab) x) -> ()", "column 10: expected a mark of one letter, found 'ab'");
   refuse_as("f(Tensor(a x) -> ()", "column 12: expected ')' behind the mark, found 'x'");
 }
@@ -214,12 +247,14 @@ TEST("lists, hosts and keyword marks stand where they make sense") {
   refuse_as("f(int[n] k, int n) -> ()", "column 7: expected a number or ']', found 'n'");
   refuse_as("f(int @host k) -> ()", "column 7: only tensors are @host");
   refuse_as("f(Tensor @hots k) -> ()", "column 11: expected 'host' behind '@', found 'hots'");
-  refuse_as("f(Tensor(a) x) -> Tensor(a) @host y", "column 29: a result that is @host has memory of its own");
+  refuse_as("f(Tensor(a) x) -> Tensor(a) @host y",
+            "column 29: a result that is @host has memory of its own");
   refuse_as("f(Tensor x, *, *, int k) -> ()", "column 16: '*' is there twice");
   refuse_as("f(Tensor x, *) -> ()", "column 14: expected ',' and arguments behind '*', found ')'");
   refuse_as("f(int k=1, Tensor x) -> ()", "column 19: 'x' has no default, but 'k' before it has");
-  refuse_as("f(Tensor[m] xs, int n) -> ()",
-            "column 10: a length is a number or an int attribute that is not optional; 'm' is unknown");
+  refuse_as(
+      "f(Tensor[m] xs, int n) -> ()",
+      "column 10: a length is a number or an int attribute that is not optional; 'm' is unknown");
   refuse_as("f(Tensor[cuont] xs, int count) -> ()", "did you mean 'count'?");
   refuse_as("f(Tensor[n] xs, float n) -> ()", "'n' is another argument");
   refuse_as("f(Tensor[n] xs, int? n) -> ()", "'n' is another argument");
@@ -240,8 +275,8 @@ TEST("without a namespace the library's name must be one") {
 
 TEST("a name is letters, digits and underscores, not a digit first") {
   CHECK(tn_is_name("a", 1) && tn_is_name("_9Z", 3) && tn_is_name("A_b", 3));
-  CHECK(!tn_is_name("", 0) && !tn_is_name("9a", 2) && !tn_is_name("a-b", 3) && !tn_is_name("a\0b", 3) &&
-        !tn_is_name("\xc3\xa9", 2));
+  CHECK(!tn_is_name("", 0) && !tn_is_name("9a", 2) && !tn_is_name("a-b", 3) &&
+        !tn_is_name("a\0b", 3) && !tn_is_name("\xc3\xa9", 2));
 }
 
 TEST("columns count characters, and odd bytes are shown escaped") {
@@ -285,24 +320,29 @@ TEST("64 inputs, attributes or results are taken, the 65th is refused") {
   static const char *const forms[3][3] = {{"f(Tensor x0", ", Tensor x%d", ") -> ()"},
                                           {"f(int x0", ", int x%d", ") -> ()"},
                                           {"f() -> (Tensor x0", ", Tensor x%d", ")"}};
-  static const char *const words[3] = {"more than 64 inputs", "more than 64 attributes", "more than 64 results"};
+  static const char *const words[3] = {"more than 64 inputs", "more than 64 attributes",
+                                       "more than 64 results"};
   for (int form = 0; form < 3; form++)
     for (int count = 64; count <= 65; count++) {
       char text[2000];
       size_t used = (size_t)snprintf(text, sizeof text, "%s", forms[form][0]);
       for (int i = 1; i < count; i++)
-        used += (size_t)snprintf(text + used, sizeof text - used, form == 1 ? ", int x%d" : ", Tensor x%d", i);
+        used += (size_t)snprintf(text + used, sizeof text - used,
+                                 form == 1 ? ", int x%d" : ", Tensor x%d", i);
       snprintf(text + used, sizeof text - used, "%s", forms[form][2]);
-      if (count == 64) parse(text);
-      else refuse_as(text, words[form]);
+      if (count == 64)
+        parse(text);
+      else
+        refuse_as(text, words[form]);
       tn_arena_clear(&arena);
     }
 }
 
-static const char *const everything = "ns::f.all(Tensor(a!) x, Tensor[n] xs, Tensor(b)? @host v=None, *, int n=2, "
-                                      "float[] fs=[1, 2.5, inf], str[] ss=['a', 'b'], "
-                                      "str['u', 'v\\n'] m='u', dtype t=f32, scalar? s=None, dim[2] d=[1, 2]) -> "
-                                      "(Tensor(a!), Tensor(b) view, Tensor[n] ys)";
+static const char *const everything =
+    "ns::f.all(Tensor(a!) x, Tensor[n] xs, Tensor(b)? @host v=None, *, int n=2, "
+    "float[] fs=[1, 2.5, inf], str[] ss=['a', 'b'], "
+    "str['u', 'v\\n'] m='u', dtype t=f32, scalar? s=None, dim[2] d=[1, 2]) -> "
+    "(Tensor(a!), Tensor(b) view, Tensor[n] ys)";
 
 TEST("each allocation may fail") { texts_check_memory(everything, parse_any); }
 

@@ -1,4 +1,5 @@
-/* Sparse tensors by themselves: what is refused when they are made, whose their parts are, copies, and what they cannot do. */
+/* Sparse tensors by themselves: what is refused when they are made, whose their parts are, copies,
+ * and what they cannot do. */
 #include "core/sparse.h"
 
 #include "check.h"
@@ -8,7 +9,8 @@
 
 TEST("a csr tensor has the shape of the whole, the dtype of its values, and lends its parts") {
   tenon_tensor_t *x = matrix();
-  CHECK(x->ndim == 2 && x->shape[0] == 3 && x->shape[1] == 3 && tensor_has(x, TENON_F32) && !x->data);
+  CHECK(x->ndim == 2 && x->shape[0] == 3 && x->shape[1] == 3 && tensor_has(x, TENON_F32) &&
+        !x->data);
   CHECK(x->strides[0] == 3 && x->strides[1] == 1);
   CHECK_SPARSE(x, matrix_shape, "f32[3] 5 6 7", "i64[3] 0 2 1", "i64[4] 0 2 2 3");
   CHECK_TEXT(tenon_tensor_layout(x), "csr");
@@ -19,11 +21,13 @@ TEST("a csr tensor has the shape of the whole, the dtype of its values, and lend
 }
 
 TEST("a row_sparse tensor stores whole rows of the first axis") {
-  tenon_tensor_t *x = rows(), *line = sparse_of((int64_t[]){5}, "f64[2] 1 2", "i64[2] 0 4", NULL);
+  tenon_tensor_t *x = rows();
+  tenon_tensor_t *line = sparse_of((int64_t[]){5}, "f64[2] 1 2", "i64[2] 0 4", NULL);
   CHECK_SPARSE(x, rows_shape, "f32[2,2] 1 2 3 4", "i64[2] 1 3", NULL);
   CHECK_TEXT(tenon_tensor_layout(x), "row_sparse");
   CHECK(line->ndim == 1 && line->shape[0] == 5 && tensor_has(line, TENON_F64));
-  tenon_tensor_release(x), tenon_tensor_release(line);
+  tenon_tensor_release(x);
+  tenon_tensor_release(line);
 }
 
 TEST("sparse tensors may store nothing, and be empty") {
@@ -36,7 +40,8 @@ TEST("sparse tensors may store nothing, and be empty") {
     tenon_tensor_t *copy = NULL;
     CHECK_STATUS(tenon_tensor_copy(x[i], &copy), TENON_OK);
     CHECK(copy && tn_layout(copy) == tn_layout(x[i]) && tenon_count(copy->detail->values) == 0);
-    tenon_tensor_release(copy), tenon_tensor_release(x[i]);
+    tenon_tensor_release(copy);
+    tenon_tensor_release(x[i]);
   }
 }
 
@@ -52,10 +57,10 @@ TEST("parts live as long as the tensor") {
   tenon_tensor_release(x);
 }
 
-/* ---- what is refused ---------------------------------------------------------------------------------------------- */
+/* what is refused */
 
-static void check_refused(int32_t ndim, const int64_t *shape, parts_t p, uint32_t kind, uint32_t flags,
-                          const char *why) {
+static void check_refused(int32_t ndim, const int64_t *shape, parts_t p, uint32_t kind,
+                          uint32_t flags, const char *why) {
   tenon_tensor_t *x = p.values;
   tenon_detail_t detail = detail_of(&p);
   if (kind) detail.kind = kind;
@@ -66,63 +71,92 @@ static void check_refused(int32_t ndim, const int64_t *shape, parts_t p, uint32_
 }
 
 TEST("what is no csr tensor is refused by name") {
-  const int64_t shape[] = {2, 3, 4}, most[] = {INT64_MAX, 2}, many[] = {INT64_MAX, 0}, negative[] = {-1, 3};
+  const int64_t shape[] = {2, 3, 4};
+  const int64_t most[] = {INT64_MAX, 2};
+  const int64_t many[] = {INT64_MAX, 0};
+  const int64_t negative[] = {-1, 3};
   const struct {
-    const char *values, *indices, *indptr, *why;
+    const char *values;
+    const char *indices;
+    const char *indptr;
+    const char *why;
   } bad[] = {
       {NULL, "i64[2] 0 1", "i64[3] 0 1 2", "a csr tensor has no values"},
       {"f32[2] 1 2", NULL, "i64[3] 0 1 2", "a csr tensor has no indices"},
-      {"f32[2,1] 1 2", "i64[2] 0 1", "i64[3] 0 1 2", "the values of a csr tensor have shape [2, 1]: expected [2]"},
+      {"f32[2,1] 1 2", "i64[2] 0 1", "i64[3] 0 1 2",
+       "the values of a csr tensor have shape [2, 1]: expected [2]"},
       {"f32[] 1", "i64[2] 0 1", "i64[3] 0 1 2", "the values of a csr tensor have shape []"},
-      {"string[2] a b", "i64[2] 0 1", "i64[3] 0 1 2", "the values of a csr tensor are string: expected numbers"},
-      {"f32[2] 1 2", "i32[2] 0 1", "i64[3] 0 1 2", "the indices of a csr tensor are i32: expected i64"},
-      {"f32[2] 1 2", "i64[3] 0 1 2", "i64[3] 0 1 2", "the indices of a csr tensor have shape [3]: expected [2]"},
-      {"f32[2] 1 2", "i64[2] 0 1", "i32[3] 0 1 2", "the indptr of a csr tensor are i32: expected i64"},
-      {"f32[2] 1 2", "i64[2] 0 1", "i64[2] 0 2", "the indptr of a csr tensor have shape [2]: expected [3]"},
+      {"string[2] a b", "i64[2] 0 1", "i64[3] 0 1 2",
+       "the values of a csr tensor are string: expected numbers"},
+      {"f32[2] 1 2", "i32[2] 0 1", "i64[3] 0 1 2",
+       "the indices of a csr tensor are i32: expected i64"},
+      {"f32[2] 1 2", "i64[3] 0 1 2", "i64[3] 0 1 2",
+       "the indices of a csr tensor have shape [3]: expected [2]"},
+      {"f32[2] 1 2", "i64[2] 0 1", "i32[3] 0 1 2",
+       "the indptr of a csr tensor are i32: expected i64"},
+      {"f32[2] 1 2", "i64[2] 0 1", "i64[2] 0 2",
+       "the indptr of a csr tensor have shape [2]: expected [3]"},
       {"f32[2] 1 2", "i64[2] 0 1", "i64[3] 1 1 2", "from 1 to 2: expected 0 to 2"},
       {"f32[2] 1 2", "i64[2] 0 1", "i64[3] 0 1 3", "from 0 to 3: expected 0 to 2"},
       {"f32[2] 1 2", "i64[2] 0 1", "i64[3] 0 5 2", "falls from 5 to 2 at row 1"},
       {"f32[2] 1 2", "i64[2] 0 1", "i64[3] 0 -1 2", "falls from 0 to -1 at row 0"},
       {"f32[2] 1 2", "i64[2] 0 3", "i64[3] 0 1 2", "index 1 of a csr tensor is 3: expected 0 to 2"},
       {"f32[2] 1 2", "i64[2] -1 0", "i64[3] 0 1 2", "index 0 of a csr tensor is -1"},
-      {"f32[2] 1 2", "i64[2] 1 1", "i64[3] 0 2 2", "is 1, and the one before it 1: expected them in ascending order"},
+      {"f32[2] 1 2", "i64[2] 1 1", "i64[3] 0 2 2",
+       "is 1, and the one before it 1: expected them in ascending order"},
       {"f32[2] 1 2", "i64[2] 1 0", "i64[3] 0 0 2", "ascending order, each once, in a row"},
   };
   for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
-    check_refused(2, shape, parts_of(bad[i].values, bad[i].indices, bad[i].indptr), 0, 0, bad[i].why);
-  const char *v = "f32[2] 1 2", *n = "i64[2] 0 1", *p = "i64[3] 0 1 2";
+    check_refused(2, shape, parts_of(bad[i].values, bad[i].indices, bad[i].indptr), 0, 0,
+                  bad[i].why);
+  const char *v = "f32[2] 1 2";
+  const char *n = "i64[2] 0 1";
+  const char *p = "i64[3] 0 1 2";
   check_refused(2, shape, parts_of(v, n, NULL), TENON_DETAIL_CSR, 0, "a csr tensor has no indptr");
   check_refused(3, shape, parts_of(v, n, p), 0, 0, "a csr tensor of 3 dimensions: expected 2");
   check_refused(-1, shape, parts_of(v, n, p), 0, 0, "0 to 64 dimensions, found -1");
-  check_refused(2, negative, parts_of(v, n, p), 0, 0, "shape [-1, 3]: extents must not be negative");
+  check_refused(2, negative, parts_of(v, n, p), 0, 0,
+                "shape [-1, 3]: extents must not be negative");
   check_refused(2, most, parts_of(v, n, p), 0, 0, "must fit 62 bits");
-  check_refused(2, many, parts_of("f32[0]", "i64[0]", p), 0, 0, "the indptr of a csr tensor have shape [3]");
+  check_refused(2, many, parts_of("f32[0]", "i64[0]", p), 0, 0,
+                "the indptr of a csr tensor have shape [3]");
   check_refused(2, shape, parts_of(v, n, p), 9, 0, "a sparse layout of kind 9");
-  check_refused(2, shape, parts_of(v, n, p), TENON_DETAIL_QUANTISED, 0, "a sparse layout of kind 1");
+  check_refused(2, shape, parts_of(v, n, p), TENON_DETAIL_QUANTISED, 0,
+                "a sparse layout of kind 1");
   check_refused(2, shape, parts_of(v, n, p), 0, 4, "0x4 is none of TENON_SPARSE_");
 }
 
 TEST("what is no row_sparse tensor is refused by name") {
   const int64_t shape[] = {4, 2};
-  check_refused(2, shape, parts_of("f32[2,3] 1 2 3 4 5 6", "i64[2] 0 1", NULL), 0, 0, "shape [2, 3]: expected [2, 2]");
-  check_refused(2, shape, parts_of("f32[2,2] 1 2 3 4", "i64[1] 0", NULL), 0, 0, "shape [1]: expected [2]");
-  check_refused(2, shape, parts_of("f32[2,2] 1 2 3 4", "i64[2] 0 4", NULL), 0, 0, "is 4: expected 0 to 3");
-  check_refused(2, shape, parts_of("f32[2,2] 1 2 3 4", "i64[2] 3 1", NULL), 0, 0, "is 1, and the one before it 3");
-  check_refused(0, shape, parts_of("f32[] 1", "i64[1] 0", NULL), 0, 0, "of 0 dimensions: expected at least 1");
-  check_refused(2, shape, parts_of("f32[2,2] 1 2 3 4", "i64[2] 0 1", "i64[1] 0"), TENON_DETAIL_ROW_SPARSE, 0,
-                "a row_sparse tensor has an indptr");
+  check_refused(2, shape, parts_of("f32[2,3] 1 2 3 4 5 6", "i64[2] 0 1", NULL), 0, 0,
+                "shape [2, 3]: expected [2, 2]");
+  check_refused(2, shape, parts_of("f32[2,2] 1 2 3 4", "i64[1] 0", NULL), 0, 0,
+                "shape [1]: expected [2]");
+  check_refused(2, shape, parts_of("f32[2,2] 1 2 3 4", "i64[2] 0 4", NULL), 0, 0,
+                "is 4: expected 0 to 3");
+  check_refused(2, shape, parts_of("f32[2,2] 1 2 3 4", "i64[2] 3 1", NULL), 0, 0,
+                "is 1, and the one before it 3");
+  check_refused(0, shape, parts_of("f32[] 1", "i64[1] 0", NULL), 0, 0,
+                "of 0 dimensions: expected at least 1");
+  check_refused(2, shape, parts_of("f32[2,2] 1 2 3 4", "i64[2] 0 1", "i64[1] 0"),
+                TENON_DETAIL_ROW_SPARSE, 0, "a row_sparse tensor has an indptr");
 }
 
 TEST("parts that are not dense, sparse themselves, or on a stack are refused") {
-  int64_t shape[] = {4, 2}, count[] = {2}, room[1], data[2] = {0, 1};
+  int64_t shape[] = {4, 2};
+  int64_t count[] = {2};
+  int64_t room[1];
+  int64_t data[2] = {0, 1};
   parts_t p = {tensor_strided("f32[2,2] 1 2 3 4"), tensor_of("i64[2] 0 1"), NULL};
   check_refused(2, shape, p, 0, 0, "the values of a row_sparse tensor are not dense and row-major");
   p = (parts_t){rows(), tensor_of("i64[4] 0 1 2 3"), NULL};
   check_refused(2, shape, p, 0, 0, "the values of a row_sparse tensor are not dense");
   tenon_tensor_t view;
-  CHECK_STATUS(tenon_tensor_view(&view, data, tenon_dtype(TENON_I64), 1, count, NULL, room), TENON_OK);
+  CHECK_STATUS(tenon_tensor_view(&view, data, tenon_dtype(TENON_I64), 1, count, NULL, room),
+               TENON_OK);
   p = (parts_t){tensor_of("f32[2,2] 1 2 3 4"), &view, NULL};
-  check_refused(2, shape, p, 0, 0, "the indices of a row_sparse tensor are a view on a caller's stack");
+  check_refused(2, shape, p, 0, 0,
+                "the indices of a row_sparse tensor are a view on a caller's stack");
   tenon_detail_t old = {.size = offsetof(tenon_detail_t, values), .kind = TENON_DETAIL_CSR};
   tenon_tensor_t *x = NULL;
   CHECK_STATUS(tenon_tensor_create_sparse(&old, 2, shape, 0, &x), TENON_INVALID);
@@ -137,29 +171,36 @@ TEST("elements that the caller vouches for are not looked at, extents are") {
   CHECK_STATUS(tenon_tensor_create_sparse(&detail, 2, shape, TENON_SPARSE_UNCHECKED, &x), TENON_OK);
   tenon_tensor_release(x);
   parts_release(&p);
-  check_refused(2, shape, parts_of("f32[2] 1 2", "i64[1] 0", "i64[3] 0 1 2"), 0, TENON_SPARSE_UNCHECKED,
-                "expected [2]");
+  check_refused(2, shape, parts_of("f32[2] 1 2", "i64[1] 0", "i64[3] 0 1 2"), 0,
+                TENON_SPARSE_UNCHECKED, "expected [2]");
 }
 
-/* ---- copies ------------------------------------------------------------------------------------------------------- */
+/* copies */
 
 TEST("a copy has parts of its own") {
   tenon_tensor_t *of[] = {matrix(), rows()};
   for (int i = 0; i < 2; i++) {
     tenon_tensor_t *copy = NULL;
     CHECK_STATUS(tenon_tensor_copy(of[i], &copy), TENON_OK);
-    CHECK(copy->detail != of[i]->detail && copy->detail->values->data != of[i]->detail->values->data);
+    CHECK(copy->detail != of[i]->detail &&
+          copy->detail->values->data != of[i]->detail->values->data);
     ((float *)copy->detail->values->data)[0] = 99;
     CHECK(((float *)of[i]->detail->values->data)[0] != 99);
     tenon_tensor_release(of[i]);
-    if (i == 0) CHECK_SPARSE(copy, matrix_shape, "f32[3] 99 6 7", "i64[3] 0 2 1", "i64[4] 0 2 2 3");
-    else CHECK_SPARSE(copy, rows_shape, "f32[2,2] 99 2 3 4", "i64[2] 1 3", NULL);
+    if (i == 0)
+      CHECK_SPARSE(copy, matrix_shape, "f32[3] 99 6 7", "i64[3] 0 2 1", "i64[4] 0 2 2 3");
+    else
+      CHECK_SPARSE(copy, rows_shape, "f32[2,2] 99 2 3 4", "i64[2] 1 3", NULL);
     tenon_tensor_release(copy);
   }
 }
 
 TEST("a sparse tensor becomes a copy of another, and what shares its old parts keeps them") {
-  tenon_tensor_t *x = matrix(), *y = NULL, *whole = NULL, *dense = tensor_of(MATRIX), *r = rows();
+  tenon_tensor_t *x = matrix();
+  tenon_tensor_t *y = NULL;
+  tenon_tensor_t *whole = NULL;
+  tenon_tensor_t *dense = tensor_of(MATRIX);
+  tenon_tensor_t *r = rows();
   y = sparse_of(matrix_shape, "f32[1] 1", "i64[1] 0", "i64[4] 0 0 0 1");
   CHECK_STATUS(tn_tensor_view_of(y, y->dtype, 0, 2, y->shape, y->strides, &whole), TENON_OK);
   CHECK_STATUS(tn_tensor_copy_into(x, y), TENON_OK);
@@ -170,17 +211,24 @@ TEST("a sparse tensor becomes a copy of another, and what shares its old parts k
   CHECK_STATUS(tn_tensor_copy_into(dense, x), TENON_INVALID);
   CHECK_STATUS(tn_tensor_copy_into(r, x), TENON_INVALID);
   CHECK_SPARSE(x, matrix_shape, "f32[3] 5 6 7", "i64[3] 0 2 1", "i64[4] 0 2 2 3");
-  tenon_tensor_release(x), tenon_tensor_release(y), tenon_tensor_release(whole), tenon_tensor_release(dense);
+  tenon_tensor_release(x);
+  tenon_tensor_release(y);
+  tenon_tensor_release(whole);
+  tenon_tensor_release(dense);
   tenon_tensor_release(r);
 }
 
-/* ---- what they cannot do ------------------------------------------------------------------------------------------ */
+/* what they cannot do */
 
 TEST("views, quantisation, devices, DLPack and files refuse a sparse tensor and say what to do") {
-  tenon_tensor_t *x = matrix(), *out = NULL, *scale = tensor_of("f32[] 1");
-  tenon_detail_t detail = {.size = sizeof detail, .kind = TENON_DETAIL_QUANTISED, .axis = -1, .scale = scale};
+  tenon_tensor_t *x = matrix();
+  tenon_tensor_t *out = NULL;
+  tenon_tensor_t *scale = tensor_of("f32[] 1");
+  tenon_detail_t detail = {
+      .size = sizeof detail, .kind = TENON_DETAIL_QUANTISED, .axis = -1, .scale = scale};
   struct DLManagedTensorVersioned *managed = NULL;
-  const int64_t flat[] = {9}, ones[] = {1};
+  const int64_t flat[] = {9};
+  const int64_t ones[] = {1};
   CHECK_STATUS(tn_tensor_view_of(x, x->dtype, 0, 1, flat, ones, &out), TENON_UNIMPLEMENTED);
   CHECK_TEXT(tn_error(), "sparse (csr): make it dense first (core::to_dense)");
   CHECK_STATUS(tenon_tensor_detail_set(x, &detail), TENON_INVALID);
@@ -195,7 +243,8 @@ TEST("views, quantisation, devices, DLPack and files refuse a sparse tensor and 
   CHECK_TEXT(tn_error(), "is no .npy file");
   remove("/tmp/tenon_sparse_test.npy");
   CHECK_SPARSE(x, matrix_shape, "f32[3] 5 6 7", "i64[3] 0 2 1", "i64[4] 0 2 2 3");
-  tenon_tensor_release(x), tenon_tensor_release(scale);
+  tenon_tensor_release(x);
+  tenon_tensor_release(scale);
 }
 
 TEST("nothing is left behind") { tenon_shutdown(); }

@@ -1,6 +1,6 @@
-/* What the tests of the contract's languages share: broken variants of good texts, in blocks of exactly their size so
- * that the address sanitizer sees every step outside, and the failure of each allocation in turn.  The sequence is
- * fixed. */
+/* What the tests of the contract's languages share: broken variants of good texts, in blocks of
+ * exactly their size so that the address sanitizer sees every step outside, and the failure of each
+ * allocation in turn.  The sequence is fixed. */
 #ifndef TENON_TESTS_TEXTS_H
 #define TENON_TESTS_TEXTS_H
 
@@ -17,30 +17,57 @@
 
 typedef tenon_status_t (*texts_parse_fn)(const char *text, tn_arena_t *arena);
 
-static inline uint32_t texts_random(uint32_t *state) { return (*state = *state * 1664525u + 1013904223u) >> 8; }
+static inline uint32_t texts_random(uint32_t *state) {
+  return (*state = *state * 1664525u + 1013904223u) >> 8;
+}
 
-/* A copy of the text with a few bytes replaced, removed, doubled or swapped for a piece of the language. */
+/* A copy of the text with a few bytes replaced, removed, doubled or swapped for a piece of the
+ * language. */
 static inline char *texts_break(const char *text, uint32_t *state) {
-  static const char *const pieces[] = {
-      "(",      ")",    "[", "]",      "->",  "::",   "...", "'",   ",",    "=",    ";",
-      "!",      "?",    "@", "*",      "|",   "\\",   "-",   ".",   "\xff", "\x01", "9999999999999999999999",
-      "1e999",  "-inf", "_", "Tensor", "int", "None", "x",   "out", "grad", "f32",  "[[[[[[",
-      "((((((", "str['"};
-  size_t size = strlen(text), room = size + 64;
-  char *copy = calloc(1, room + 1), *exact;
+  static const char *const pieces[] = {"(",      ")",
+                                       "[",      "]",
+                                       "->",     "::",
+                                       "...",    "'",
+                                       ",",      "=",
+                                       ";",      "!",
+                                       "?",      "@",
+                                       "*",      "|",
+                                       "\\",     "-",
+                                       ".",      "\xff",
+                                       "\x01",   "9999999999999999999999",
+                                       "1e999",  "-inf",
+                                       "_",      "Tensor",
+                                       "int",    "None",
+                                       "x",      "out",
+                                       "grad",   "f32",
+                                       "[[[[[[", "((((((",
+                                       "str['"};
+  size_t size = strlen(text);
+  size_t room = size + 64;
+  char *copy = calloc(1, room + 1);
+  char *exact;
   memcpy(copy, text, size);
   for (uint32_t edits = 1 + texts_random(state) % 3; edits && size; edits--) {
     size_t at = texts_random(state) % size;
     switch (texts_random(state) % 4) {
-    case 0: copy[at] = (char)(1 + texts_random(state) % 255); break;
-    case 1: memmove(copy + at, copy + at + 1, size - at), size--; break;
-    case 2: copy[at] = 0, size = at; break;
+    case 0:
+      copy[at] = (char)(1 + texts_random(state) % 255);
+      break;
+    case 1:
+      memmove(copy + at, copy + at + 1, size - at);
+      size--;
+      break;
+    case 2:
+      copy[at] = 0;
+      size = at;
+      break;
     default: {
       const char *piece = pieces[texts_random(state) % (sizeof pieces / sizeof *pieces)];
       size_t more = strlen(piece);
       if (size + more > room) break;
       memmove(copy + at + more, copy + at, size - at + 1);
-      memcpy(copy + at, piece, more), size += more;
+      memcpy(copy + at, piece, more);
+      size += more;
     }
     }
   }
@@ -84,11 +111,14 @@ static inline void texts_check_memory(const char *text, texts_parse_fn parse) {
 }
 
 /* `count` copies of a piece between a head and a tail. */
-static inline char *texts_repeat(const char *head, const char *piece, size_t count, const char *tail) {
-  size_t size = strlen(piece), used = strlen(head);
+static inline char *texts_repeat(const char *head, const char *piece, size_t count,
+                                 const char *tail) {
+  size_t size = strlen(piece);
+  size_t used = strlen(head);
   char *text = malloc(used + size * count + strlen(tail) + 1);
   memcpy(text, head, used);
-  for (size_t i = 0; i < count; i++, used += size) memcpy(text + used, piece, size);
+  for (size_t i = 0; i < count; i++, used += size)
+    memcpy(text + used, piece, size);
   memcpy(text + used, tail, strlen(tail) + 1);
   return text;
 }

@@ -1,5 +1,5 @@
-/* Type rules: what is read, what is refused and where, and what calls are given.  Expected dtypes are read off the
- * rules by hand. */
+/* Type rules: what is read, what is refused and where, and what calls are given.  Expected dtypes
+ * are read off the rules by hand. */
 #include "core/types.h"
 
 #include <string.h>
@@ -34,7 +34,8 @@ static tenon_status_t apply(const tenon_value_t *attrs, uint32_t a, uint32_t b, 
   for (int i = 0; i < ROOM; i++) {
     input_metas[i] = (tenon_meta_t){.size = sizeof(tenon_meta_t), .dtype = tenon_dtype(ids[i])};
     output_metas[i] = (tenon_meta_t){.size = sizeof(tenon_meta_t)};
-    inputs[i] = ids[i] ? &input_metas[i] : NULL, outputs[i] = &output_metas[i];
+    inputs[i] = ids[i] ? &input_metas[i] : NULL;
+    outputs[i] = &output_metas[i];
   }
   return tn_types_apply(&types, &schema, attrs ? attrs : schema.defaults, inputs, outputs);
 }
@@ -43,8 +44,10 @@ static uint32_t result(int i) { return tenon_dtype_id(output_metas[i].dtype); }
 
 TEST("inputs of one rule share a dtype out of its set, and the result follows") {
   open("add(Tensor a, Tensor b) -> Tensor", "a, b: f16|f32; out = a");
-  CHECK(types.variable_count == 1 && types.sets[0] == (tn_dtype_set("f16", 3) | tn_dtype_set("f32", 3)));
-  CHECK(types.inputs[1].kind == TN_TYPE_VARIABLE && types.inputs[1].index == 0 && types.outputs[0].index == 0);
+  CHECK(types.variable_count == 1 &&
+        types.sets[0] == (tn_dtype_set("f16", 3) | tn_dtype_set("f32", 3)));
+  CHECK(types.inputs[1].kind == TN_TYPE_VARIABLE && types.inputs[1].index == 0 &&
+        types.outputs[0].index == 0);
   CHECK_STATUS(apply(NULL, TENON_F32, TENON_F32, 0), TENON_OK);
   CHECK(result(0) == TENON_F32);
   CHECK_STATUS(apply(NULL, TENON_F16, TENON_F16, 0), TENON_OK);
@@ -52,7 +55,8 @@ TEST("inputs of one rule share a dtype out of its set, and the result follows") 
   CHECK_STATUS(apply(NULL, TENON_F64, TENON_F64, 0), TENON_INVALID);
   CHECK_TEXT(tn_error(), "operator 'lib::add': input 'a': expected f16|f32, found f64; cast it");
   CHECK_STATUS(apply(NULL, TENON_F16, TENON_F32, 0), TENON_INVALID);
-  CHECK_TEXT(tn_error(), "operator 'lib::add': input 'b': expected f16, the dtype of 'a', found f32; cast it");
+  CHECK_TEXT(tn_error(),
+             "operator 'lib::add': input 'b': expected f16, the dtype of 'a', found f32; cast it");
   CHECK_STATUS(apply(NULL, TENON_F16, TENON_I64, 0), TENON_INVALID);
   CHECK_TEXT(tn_error(), "input 'b': expected f16|f32, found i64");
 }
@@ -65,7 +69,8 @@ TEST("a required input that is absent is named") {
 }
 
 TEST("dtypes, attributes and infer are sources too") {
-  open("cast(Tensor x, Tensor m, *, dtype to=i32, dtype? maybe=None) -> (Tensor a, Tensor b, Tensor c, Tensor d)",
+  open("cast(Tensor x, Tensor m, *, dtype to=i32, dtype? maybe=None) -> (Tensor a, Tensor b, "
+       "Tensor c, Tensor d)",
        "x: any; m = bool; a = to; b = u8; c = ?; d = maybe");
   CHECK_STATUS(apply(NULL, TENON_STRING, TENON_BOOL, 0), TENON_OK);
   CHECK(result(0) == TENON_I32 && result(1) == TENON_U8 && result(2) == 0 && result(3) == 0);
@@ -76,15 +81,18 @@ TEST("dtypes, attributes and infer are sources too") {
   CHECK_STATUS(apply(NULL, TENON_F32, TENON_U8, 0), TENON_INVALID);
   CHECK_TEXT(tn_error(), "input 'm': expected bool, found u8; cast it");
   tenon_dtype_t dtype = {0, 0, 0};
-  CHECK(tn_types_output(&types, &schema, attrs, inputs, 0, &dtype) && tenon_dtype_id(dtype) == TENON_F64);
-  CHECK(tn_types_output(&types, &schema, attrs, inputs, 1, &dtype) && tenon_dtype_id(dtype) == TENON_U8);
+  CHECK(tn_types_output(&types, &schema, attrs, inputs, 0, &dtype) &&
+        tenon_dtype_id(dtype) == TENON_F64);
+  CHECK(tn_types_output(&types, &schema, attrs, inputs, 1, &dtype) &&
+        tenon_dtype_id(dtype) == TENON_U8);
   CHECK(!tn_types_output(&types, &schema, attrs, inputs, 2, &dtype));
   CHECK(!tn_types_output(&types, &schema, schema.defaults, inputs, 3, &dtype));
 }
 
 TEST("an input may follow an attribute") {
   open("f(Tensor x, *, dtype dtype=f32) -> Tensor", "x = dtype; out = x");
-  CHECK(types.variable_count == 0 && types.inputs[0].kind == TN_TYPE_ATTR && types.outputs[0].kind == TN_TYPE_ATTR);
+  CHECK(types.variable_count == 0 && types.inputs[0].kind == TN_TYPE_ATTR &&
+        types.outputs[0].kind == TN_TYPE_ATTR);
   CHECK_STATUS(apply(NULL, TENON_F32, 0, 0), TENON_OK);
   CHECK(result(0) == TENON_F32);
   CHECK_STATUS(apply(NULL, TENON_F16, 0, 0), TENON_INVALID);
@@ -98,27 +106,37 @@ static bool fill(const tenon_value_t *attrs) {
 TEST("dtypes of inputs that are not known follow from the others'") {
   open("f(Tensor a, Tensor b, Tensor m, Tensor n, *, dtype like=f64) -> Tensor",
        "a, b: f16|f32; m = bool; n = like; out = a");
-  apply(NULL, 0, TENON_F16, 0), inputs[0] = &input_metas[0], inputs[2] = &input_metas[2], inputs[3] = &input_metas[3];
+  apply(NULL, 0, TENON_F16, 0);
+  inputs[0] = &input_metas[0];
+  inputs[2] = &input_metas[2];
+  inputs[3] = &input_metas[3];
   CHECK(fill(NULL));
-  CHECK(tenon_dtype_id(input_metas[0].dtype) == TENON_F16 && tenon_dtype_id(input_metas[1].dtype) == TENON_F16);
-  CHECK(tenon_dtype_id(input_metas[2].dtype) == TENON_BOOL && tenon_dtype_id(input_metas[3].dtype) == TENON_F64);
+  CHECK(tenon_dtype_id(input_metas[0].dtype) == TENON_F16 &&
+        tenon_dtype_id(input_metas[1].dtype) == TENON_F16);
+  CHECK(tenon_dtype_id(input_metas[2].dtype) == TENON_BOOL &&
+        tenon_dtype_id(input_metas[3].dtype) == TENON_F64);
   input_metas[0].dtype.bits = input_metas[1].dtype.bits = 0;
   CHECK(!fill(NULL));
   CHECK(input_metas[0].dtype.bits == 0 && tenon_dtype_id(input_metas[2].dtype) == TENON_BOOL);
   open("f(Tensor x, Tensor? y, *, dtype? to=None) -> Tensor", "x = ?; y = to; out = x");
-  apply(NULL, TENON_F32, 0, 0), inputs[1] = &input_metas[1];
+  apply(NULL, TENON_F32, 0, 0);
+  inputs[1] = &input_metas[1];
   CHECK(!fill(NULL)); /* the attribute is not given */
   inputs[1] = NULL;
   CHECK(fill(NULL));
   input_metas[0].dtype.bits = 0;
   CHECK(!fill(NULL)); /* may be any */
   open("f(Tensor[] xs, Tensor y) -> Tensor", "xs, y: any; out = y");
-  tenon_meta_t items[3] = {{.size = 1}, {.size = 1, .dtype = tenon_dtype(TENON_STRING)}, {.size = 1}};
+  tenon_meta_t items[3] = {
+      {.size = 1}, {.size = 1, .dtype = tenon_dtype(TENON_STRING)}, {.size = 1}};
   tenon_meta_t *slots[3] = {&items[0], &items[1], &items[2]};
-  apply(NULL, TENON_LIST, 0, 0), inputs[1] = &input_metas[1];
-  input_metas[0].items = slots, input_metas[0].count = 3;
+  apply(NULL, TENON_LIST, 0, 0);
+  inputs[1] = &input_metas[1];
+  input_metas[0].items = slots;
+  input_metas[0].count = 3;
   CHECK(fill(NULL));
-  for (int k = 0; k < 3; k++) CHECK(tenon_dtype_id(items[k].dtype) == TENON_STRING);
+  for (int k = 0; k < 3; k++)
+    CHECK(tenon_dtype_id(items[k].dtype) == TENON_STRING);
   CHECK(tenon_dtype_id(input_metas[1].dtype) == TENON_STRING);
 }
 
@@ -134,8 +152,10 @@ TEST("an input that says `?` may have any dtype, and binds nothing") {
 }
 
 TEST("rules may stand in any order, and a type variable may be named") {
-  open("f(Tensor a, Tensor b, Tensor? c) -> (Tensor y, Tensor z)", "z = y; y = b; b, a = T; T: int|f32; c: u8");
-  CHECK(types.variable_count == 2 && strcmp(types.names[0], "T") == 0 && strcmp(types.names[1], "c") == 0);
+  open("f(Tensor a, Tensor b, Tensor? c) -> (Tensor y, Tensor z)",
+       "z = y; y = b; b, a = T; T: int|f32; c: u8");
+  CHECK(types.variable_count == 2 && strcmp(types.names[0], "T") == 0 &&
+        strcmp(types.names[1], "c") == 0);
   CHECK_STATUS(apply(NULL, TENON_I16, TENON_I16, TENON_U8), TENON_OK);
   CHECK(result(0) == TENON_I16 && result(1) == TENON_I16);
   CHECK_STATUS(apply(NULL, TENON_I16, TENON_I32, 0), TENON_INVALID);
@@ -149,11 +169,14 @@ TEST("an absent optional input binds nothing, others of its rule do") {
 }
 
 TEST("a list means each of its items, of inputs and of results") {
-  tenon_meta_t items[2] = {{.dtype = {2, 32, 1}}, {.dtype = {2, 32, 1}}}, made[2] = {{.size = 0}, {.size = 0}};
-  tenon_meta_t *item_list[2] = {&items[0], &items[1]}, *made_list[2] = {&made[0], &made[1]};
-  tenon_meta_t list = {.dtype = tenon_dtype(TENON_LIST), .count = 2, .items = item_list},
-               out = {.count = 2, .items = made_list};
-  tenon_meta_t *ins[1] = {&list}, *outs[1] = {&out};
+  tenon_meta_t items[2] = {{.dtype = {2, 32, 1}}, {.dtype = {2, 32, 1}}};
+  tenon_meta_t made[2] = {{.size = 0}, {.size = 0}};
+  tenon_meta_t *item_list[2] = {&items[0], &items[1]};
+  tenon_meta_t *made_list[2] = {&made[0], &made[1]};
+  tenon_meta_t list = {.dtype = tenon_dtype(TENON_LIST), .count = 2, .items = item_list};
+  tenon_meta_t out = {.count = 2, .items = made_list};
+  tenon_meta_t *ins[1] = {&list};
+  tenon_meta_t *outs[1] = {&out};
   tenon_dtype_t dtype;
   open("f(Tensor[] xs) -> Tensor[]", "xs: number; out = xs");
   CHECK_STATUS(tn_types_apply(&types, &schema, NULL, ins, outs), TENON_OK);
@@ -162,11 +185,14 @@ TEST("a list means each of its items, of inputs and of results") {
   CHECK(tn_types_output(&types, &schema, NULL, ins, 0, &dtype) && tn_dtype_is(dtype, TENON_F32));
   items[1].dtype = tenon_dtype(TENON_F64);
   CHECK_STATUS(tn_types_apply(&types, &schema, NULL, ins, outs), TENON_INVALID);
-  CHECK_TEXT(tn_error(), "operator 'lib::f': an item of input 'xs': expected f32, the dtype of 'xs', found f64");
+  CHECK_TEXT(
+      tn_error(),
+      "operator 'lib::f': an item of input 'xs': expected f32, the dtype of 'xs', found f64");
   list.count = 0;
   CHECK_STATUS(tn_types_apply(&types, &schema, NULL, ins, outs), TENON_INVALID);
   CHECK_TEXT(tn_error(), "the dtype of 'out' is that of 'xs', which is an empty list");
-  list.count = 2, item_list[1] = NULL;
+  list.count = 2;
+  item_list[1] = NULL;
   CHECK_STATUS(tn_types_apply(&types, &schema, NULL, ins, outs), TENON_INVALID);
   CHECK_TEXT(tn_error(), "input 'xs': item 1 is missing");
   CHECK_STATUS(apply(NULL, TENON_F32, 0, 0), TENON_INVALID);
@@ -181,7 +207,8 @@ TEST("a dtype of nobody is refused and described, a result that is not wanted is
   CHECK_STATUS(apply(NULL, 2 | 32 << 8 | 4 << 16, 0, 0), TENON_INVALID);
   CHECK_TEXT(tn_error(), "input 'x': expected any, found dtype 2 of 32 bits, 4 lanes");
   CHECK_STATUS(apply(NULL, TENON_F32, 0, 0), TENON_OK);
-  outputs[0] = NULL, output_metas[1].dtype = (tenon_dtype_t){0, 0, 0};
+  outputs[0] = NULL;
+  output_metas[1].dtype = (tenon_dtype_t){0, 0, 0};
   CHECK_STATUS(tn_types_apply(&types, &schema, NULL, inputs, outputs), TENON_OK);
   CHECK(result(1) == TENON_F32);
 }
@@ -189,7 +216,8 @@ TEST("a dtype of nobody is refused and described, a result that is not wanted is
 TEST("operators without tensors need no rules, others do") {
   open("nothing(int k=1) -> ()", NULL);
   CHECK_STATUS(tn_types_apply(&types, &schema, NULL, NULL, NULL), TENON_OK);
-  refuse("f(Tensor x) -> ()", NULL, "TENON_TYPES is missing: each input and result needs a rule, such as \"x: any\"");
+  refuse("f(Tensor x) -> ()", NULL,
+         "TENON_TYPES is missing: each input and result needs a rule, such as \"x: any\"");
 }
 
 TEST("every input and result is named once") {
@@ -213,7 +241,8 @@ TEST("unknown names are refused with the nearest") {
   refuse("f(Tensor x) -> Tensor", "x: any; out = f23", "did you mean 'f32'?");
   refuse("f(Tensor x) -> Tensor", "y: any; x = y; oot = x",
          "column 16: expected an input or a result, found 'oot'; did you mean 'out'?");
-  refuse("f(Tensor x, int k) -> Tensor", "x: any; out = k", "column 15: 'k' is an attribute, but not of type dtype");
+  refuse("f(Tensor x, int k) -> Tensor", "x: any; out = k",
+         "column 15: 'k' is an attribute, but not of type dtype");
   refuse("f(Tensor x, int k) -> Tensor", "x: any; k: any; out = x",
          "column 9: 'k' is an attribute; only inputs and results have dtypes");
 }
@@ -223,9 +252,11 @@ TEST("a variable that nothing binds is refused") {
          "column 9: 'T' is no input, and as a type variable no input takes it");
   refuse("f(Tensor? x) -> Tensor", "x: any; out = x",
          "column 9: the dtype of 'out' depends on 'x', which only optional inputs state");
-  refuse("f(Tensor x) -> Tensor", "T: any; T: any; x, out = T", "column 9: type variable 'T' is there twice");
+  refuse("f(Tensor x) -> Tensor", "T: any; T: any; x, out = T",
+         "column 9: type variable 'T' is there twice");
   refuse("f(Tensor x, Tensor y) -> ()", "x = y; y = x", "would take its dtype from itself");
-  refuse("f(Tensor x) -> Tensor", "x, out: any", "column 4: 'out' is a result, whose dtype is stated by '='");
+  refuse("f(Tensor x) -> Tensor", "x, out: any",
+         "column 4: 'out' is a result, whose dtype is stated by '='");
 }
 
 TEST("the form of a rule is checked") {
@@ -234,20 +265,24 @@ TEST("the form of a rule is checked") {
   refuse("f(Tensor x) -> Tensor", "x: any;", "column 8: expected the name of an input or a result");
   refuse("f(Tensor x) -> Tensor", "x: f32|; out = x", "column 8: expected a dtype");
   refuse("f(Tensor x) -> Tensor", "x: f32 f64", "column 8: expected ';' or the end, found 'f64'");
-  refuse("f(Tensor x) -> Tensor", "x: any; out = 3", "column 15: expected a source of the dtype, found '3'");
+  refuse("f(Tensor x) -> Tensor", "x: any; out = 3",
+         "column 15: expected a source of the dtype, found '3'");
   refuse("f(Tensor x) -> Tensor", "x: list; out = x", "found 'list'");
 }
 
 TEST("32 sets of dtypes are taken, the 33rd is refused") {
   for (int count = 32; count <= 33; count++) {
-    char head[800] = "f(", rules[800] = "";
+    char head[800] = "f(";
+    char rules[800] = "";
     for (int i = 0; i < count; i++) {
       snprintf(head + strlen(head), sizeof head - strlen(head), "%sTensor x%d", i ? ", " : "", i);
       snprintf(rules + strlen(rules), sizeof rules - strlen(rules), "%sx%d: any", i ? "; " : "", i);
     }
     snprintf(head + strlen(head), sizeof head - strlen(head), ") -> ()");
-    if (count == 32) open(head, rules);
-    else refuse(head, rules, "more than 32 sets of dtypes");
+    if (count == 32)
+      open(head, rules);
+    else
+      refuse(head, rules, "more than 32 sets of dtypes");
   }
 }
 
@@ -258,7 +293,8 @@ static tenon_status_t parse_any(const char *text, tn_arena_t *to) {
 
 static const char *const some_schema =
     "f(Tensor a, Tensor[] bs, Tensor? c, *, dtype t=f32) -> (Tensor y, Tensor z, Tensor w)";
-static const char *const some_types = "T: f16|bf16|f32; a = T; bs: number; c: any; y = bs; z = t; w = ?";
+static const char *const some_types =
+    "T: f16|bf16|f32; a = T; bs: number; c: any; y = bs; z = t; w = ?";
 
 TEST("each allocation may fail") {
   open(some_schema, some_types);

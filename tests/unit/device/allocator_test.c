@@ -1,4 +1,5 @@
-/* Tensors on devices by somebody else's allocator: what it is asked for, what it gives, and what is refused. */
+/* Tensors on devices by somebody else's allocator: what it is asked for, what it gives, and what is
+ * refused. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -14,25 +15,46 @@
 
 typedef struct pieces_t { /* of an owner's memory, given out one behind the other */
   owner_t owner;
-  uint64_t used, step;
-  int asked, let_go;
-  enum { GOOD, OTHER_SHAPE, OTHER_DTYPE, READ_ONLY, STRIDED, ELSEWHERE, NONE, FAILS } way;
+  uint64_t used;
+  uint64_t step;
+  int asked;
+  int let_go;
+  enum {
+    GOOD,
+    OTHER_SHAPE,
+    OTHER_DTYPE,
+    READ_ONLY,
+    STRIDED,
+    ELSEWHERE,
+    NONE,
+    FAILS,
+  } way;
 } pieces_t;
 
 static void let_go(void *pieces) { ((pieces_t *)pieces)->let_go++; }
 
-static tenon_status_t give(void *state, tenon_device_t device, tenon_dtype_t dtype, int32_t ndim, const int64_t *shape,
-                           tenon_tensor_t **out_tensor, const char **out_why) {
+static tenon_status_t give(void *state, tenon_device_t device, tenon_dtype_t dtype, int32_t ndim,
+                           const int64_t *shape, tenon_tensor_t **out_tensor,
+                           const char **out_why) {
   pieces_t *p = state;
-  const int64_t gaps[] = {2}, more = 9;
+  const int64_t gaps[] = {2};
+  const int64_t more = 9;
   p->asked++;
-  if (p->way == FAILS) return *out_why = "the moon is wrong", TENON_MEMORY;
+  if (p->way == FAILS) {
+    *out_why = "the moon is wrong";
+    return TENON_MEMORY;
+  }
   if (p->way == NONE) return TENON_OK;
   if (p->way == ELSEWHERE) return tenon_tensor_create(dtype, ndim, shape, out_tensor);
-  tenon_external_t e = owner_numbers(&p->owner, p->used, p->way == OTHER_SHAPE ? &more : shape, p->owner.stream);
-  e.device = device, e.dtype = p->way == OTHER_DTYPE ? tenon_dtype(TENON_I32) : dtype, e.ndim = ndim;
-  e.flags = p->way == READ_ONLY ? TENON_EXTERNAL_READ_ONLY : 0, e.strides = p->way == STRIDED ? gaps : NULL;
-  e.release = let_go, e.context = p;
+  tenon_external_t e =
+      owner_numbers(&p->owner, p->used, p->way == OTHER_SHAPE ? &more : shape, p->owner.stream);
+  e.device = device;
+  e.dtype = p->way == OTHER_DTYPE ? tenon_dtype(TENON_I32) : dtype;
+  e.ndim = ndim;
+  e.flags = p->way == READ_ONLY ? TENON_EXTERNAL_READ_ONLY : 0;
+  e.strides = p->way == STRIDED ? gaps : NULL;
+  e.release = let_go;
+  e.context = p;
   p->used += p->step;
   return tenon_tensor_import(&e, out_tensor);
 }
@@ -43,45 +65,57 @@ static pieces_t pieces_on(int handles) {
   return (pieces_t){.owner = owner_of(sim_open(0, "check=fail,delay=300")), .step = 64};
 }
 
-static tenon_status_t call(const char *name, tenon_tensor_t *a, tenon_tensor_t *b, tenon_tensor_t **out) {
+static tenon_status_t call(const char *name, tenon_tensor_t *a, tenon_tensor_t *b,
+                           tenon_tensor_t **out) {
   *out = NULL;
   return tenon_op_call(op_of(name), NULL, (tenon_tensor_t *[]){a, b}, out, 0);
 }
 
-TEST("results are made by the allocator that the thread uses, in order with its stream, and known by their context") {
+TEST("results are made by the allocator that the thread uses, in order with its stream, and known "
+     "by their context") {
   for (int handles = 0; handles < 2; handles++) {
     pieces_t p = pieces_on(handles);
     const tenon_allocator_t mine = {give, &p};
     const int64_t none = 0;
-    tenon_tensor_t *x = tensor_there(p.owner.device, "f32[4] 1 -2 3 -4"), *y, *z, *found, *empty, *nothing;
-    CHECK_STATUS(tenon_tensor_create_on(p.owner.device, tenon_dtype(TENON_F32), 1, &none, &empty), TENON_OK);
+    tenon_tensor_t *x = tensor_there(p.owner.device, "f32[4] 1 -2 3 -4");
+    tenon_tensor_t *y, *z, *found, *empty, *nothing;
+    CHECK_STATUS(tenon_tensor_create_on(p.owner.device, tenon_dtype(TENON_F32), 1, &none, &empty),
+                 TENON_OK);
     tenon_registration_t *fallback;
     CHECK_STATUS(tenon_fallback_add("sim", tenon_fallback_cpu, NULL, NULL, 0, &fallback), TENON_OK);
     uint64_t before = stats_of(p.owner.device).device_allocations;
     CHECK(tenon_allocator_use(&mine) == NULL);
     CHECK_STATUS(call("core::add", x, x, &y), TENON_OK);
-    CHECK_STATUS(call("core::abs", y, NULL, &z), TENON_OK);         /* from source, or by falling back */
-    CHECK_STATUS(call("core::nonzero", z, NULL, &found), TENON_OK); /* of a size that running tells */
+    CHECK_STATUS(call("core::abs", y, NULL, &z), TENON_OK); /* from source, or by falling back */
+    CHECK_STATUS(call("core::nonzero", z, NULL, &found),
+                 TENON_OK); /* of a size that running tells */
     CHECK(p.asked == 3 && stats_of(p.owner.device).device_allocations == before);
     CHECK_STATUS(call("core::add", empty, empty, &nothing), TENON_OK);
     CHECK(p.asked == 3); /* without elements */
     CHECK(tenon_allocator_use(NULL) == &mine);
     CHECK(tenon_tensor_context(y, let_go) == &p && tenon_tensor_context(found, let_go) == &p);
     CHECK(!tenon_tensor_context(x, let_go) && !tenon_tensor_context(y, free));
-    check_there(y, "f32[4] 2 -4 6 -8"), check_there(z, "f32[4] 2 4 6 8"), check_there(found, "i64[1,4] 0 1 2 3");
-    tenon_tensor_release(y), tenon_tensor_release(z), tenon_tensor_release(found);
+    check_there(y, "f32[4] 2 -4 6 -8");
+    check_there(z, "f32[4] 2 4 6 8");
+    check_there(found, "i64[1,4] 0 1 2 3");
+    tenon_tensor_release(y);
+    tenon_tensor_release(z);
+    tenon_tensor_release(found);
     CHECK(p.let_go == 3);
     CHECK_STATUS(call("core::add", x, x, &y), TENON_OK); /* the host's own again */
     CHECK(p.asked == 3 && !tenon_tensor_context(y, let_go));
-    tenon_tensor_release(y), tenon_tensor_release(x), tenon_tensor_release(empty), tenon_tensor_release(nothing);
+    tenon_tensor_release(y);
+    tenon_tensor_release(x);
+    tenon_tensor_release(empty);
+    tenon_tensor_release(nothing);
     tenon_registration_release(fallback);
     CHECK(races_on(&p.owner) == 0);
     owner_end(&p.owner);
   }
 }
 
-TEST("what an allocator gives is refused where it does not fit, its failures are told, and where it gives nothing the "
-     "host does") {
+TEST("what an allocator gives is refused where it does not fit, its failures are told, and where "
+     "it gives nothing the host does") {
   static const struct {
     int way;
     uint64_t used;
@@ -96,11 +130,13 @@ TEST("what an allocator gives is refused where it does not fit, its failures are
   for (int handles = 0; handles < 2; handles++) {
     pieces_t p = pieces_on(handles);
     const tenon_allocator_t mine = {give, &p};
-    tenon_tensor_t *x = tensor_there(p.owner.device, "f32[4] 1 2 3 4"), *y;
+    tenon_tensor_t *x = tensor_there(p.owner.device, "f32[4] 1 2 3 4");
+    tenon_tensor_t *y;
     (void)tenon_allocator_use(&mine);
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
       int let_go_before = p.let_go;
-      p.way = cases[i].way, p.used = cases[i].used;
+      p.way = cases[i].way;
+      p.used = cases[i].used;
       CHECK(call("core::add", x, x, &y) != TENON_OK && !y);
       CHECK_TEXT(tenon_error(), cases[i].text);
       CHECK(p.let_go == let_go_before + (p.way != FAILS && p.way != ELSEWHERE));
@@ -110,7 +146,8 @@ TEST("what an allocator gives is refused where it does not fit, its failures are
     CHECK(!tenon_tensor_context(y, let_go));
     (void)tenon_allocator_use(NULL);
     check_there(y, "f32[4] 2 4 6 8");
-    tenon_tensor_release(y), tenon_tensor_release(x);
+    tenon_tensor_release(y);
+    tenon_tensor_release(x);
     owner_end(&p.owner);
   }
 }

@@ -8,7 +8,7 @@
 #include "claimer.h"
 #include "failing.h"
 
-/* ---- files ------------------------------------------------------------------------------------------------------------- */
+/* files */
 
 static void damage(void) { /* the last byte of each entry, which is one of weights */
   DIR *list = opendir(folder);
@@ -19,7 +19,9 @@ static void damage(void) { /* the last byte of each entry, which is one of weigh
     FILE *file = fopen(path, "r+b");
     if (!file || fseek(file, -1, SEEK_END)) continue;
     int byte = fgetc(file);
-    (void)fseek(file, -1, SEEK_END), (void)fputc(byte ^ 1, file), (void)fclose(file);
+    (void)fseek(file, -1, SEEK_END);
+    (void)fputc(byte ^ 1, file);
+    (void)fclose(file);
   }
   if (list) closedir(list);
 }
@@ -36,7 +38,8 @@ TEST("a group is compiled once: who compiles the same graph again has it from a 
   CHECK(runs == 3);
   tenon_executable_release(compiled(layers("f32[2] -31 -20"), device, NULL)); /* other weights */
   CHECK(made == 2 && loaded == 2);
-  tenon_executable_release(compiled(layers("f32[2] -30 -20"), device, "groups=7")); /* other settings */
+  tenon_executable_release(
+      compiled(layers("f32[2] -30 -20"), device, "groups=7")); /* other settings */
   CHECK(made == 3 && loaded == 2);
 }
 
@@ -56,7 +59,7 @@ TEST("an entry that is damaged or that the device refuses is compiled anew") {
   tenon_executable_release(e);
 }
 
-/* ---- failures ------------------------------------------------------------------------------------------------------------ */
+/* failures */
 
 TEST("work of a group that fails is blamed on the group, with its nodes") {
   tenon_device_t device = start();
@@ -84,12 +87,16 @@ TEST("a name that goes with its executable is not looked at afterwards") {
   tenon_edge_t x = graph_input(b, "x", TENON_F32, 1);
   tenon_edge_t y = two(b, "positive", "core::relu", two(b, "sum", "core::add", x, x), -1);
   graph_output(b, "z", two(b, "last", "core::relu", two(b, "next", "core::add", y, y), -1));
-  claims_of(0, 2, (const uint32_t[]){0, 1}), claims_of(1, 2, (const uint32_t[]){2, 3});
+  claims_of(0, 2, (const uint32_t[]){0, 1});
+  claims_of(1, 2, (const uint32_t[]){2, 3});
   tenon_executable_t *e = compiled(b, device, NULL);
-  tenon_tensor_t *there = tensor_there(device, "f32[2] 1 2"), *outputs[1] = {NULL};
-  sim_set(device, "fault=1,delay=100000,fail=launch:2"); /* the first fails while the second is refused */
+  tenon_tensor_t *there = tensor_there(device, "f32[2] 1 2");
+  tenon_tensor_t *outputs[1] = {NULL};
+  sim_set(device,
+          "fault=1,delay=100000,fail=launch:2"); /* the first fails while the second is refused */
   CHECK_STATUS(tenon_executable_run(e, &there, outputs, NULL), TENON_UNAVAILABLE);
-  CHECK_TEXT(tenon_error(), "group 2 (core::add 'next', core::relu 'last'): sim: this call of launch fails");
+  CHECK_TEXT(tenon_error(),
+             "group 2 (core::add 'next', core::relu 'last'): sim: this call of launch fails");
   CHECK(runs == 2);
   tenon_executable_release(e);
   CHECK_STATUS(tenon_stream_synchronize(own), TENON_INTERNAL);
@@ -120,29 +127,38 @@ typedef struct trial_t {
   tenon_device_t device;
 } trial_t;
 
-/* Compiles, and runs on a stream of its own, since one that failed stays so; what comes out must be right, claimed or not. */
+/* Compiles, and runs on a stream of its own, since one that failed stays so; what comes out must be
+ * right, claimed or not. */
 static tenon_status_t try_all(void *context) {
   const trial_t *t = context;
   tenon_compile_t options = {.size = sizeof options, .device = t->device};
   tenon_executable_t *e = NULL;
   tenon_stream_t *own = NULL;
-  tenon_tensor_t *x = NULL, *outputs[2] = {NULL};
+  tenon_tensor_t *x = NULL;
+  tenon_tensor_t *outputs[2] = {NULL};
   int64_t shape[2] = {2, 3};
-  float numbers[6] = {1, 2, 3, 4, 5, 6}, z[4] = {0, 64, 361, 1936};
+  float numbers[6] = {1, 2, 3, 4, 5, 6};
+  float z[4] = {0, 64, 361, 1936};
   tenon_status_t status = tenon_stream_create(t->device, &own);
   if (status == TENON_OK) status = tenon_stream_use(t->device, own, NULL);
   if (status == TENON_OK) status = tenon_executable_create(t->graph, &options, &e);
   if (status == TENON_OK) status = tenon_tensor_create(tenon_dtype(TENON_F32), 2, shape, &x);
-  if (status == TENON_OK) memcpy(x->data, numbers, sizeof numbers), status = tenon_executable_run(e, &x, outputs, NULL);
+  if (status == TENON_OK) {
+    memcpy(x->data, numbers, sizeof numbers);
+    status = tenon_executable_run(e, &x, outputs, NULL);
+  }
   if (status == TENON_OK) CHECK(memcmp(outputs[1]->data, z, sizeof z) == 0);
-  tenon_tensor_release(x), tenon_tensor_release(outputs[0]), tenon_tensor_release(outputs[1]);
+  tenon_tensor_release(x);
+  tenon_tensor_release(outputs[0]);
+  tenon_tensor_release(outputs[1]);
   tenon_executable_release(e);
   (void)tenon_stream_use(t->device, NULL, NULL);
   tenon_stream_release(own);
   return status;
 }
 
-TEST("when the n-th allocation of the host fails nothing is lost, and the next compilation and run work") {
+TEST("when the n-th allocation of the host fails nothing is lost, and the next compilation and run "
+     "work") {
   tenon_shutdown();
   trial_t t = {NULL, start()};
   tenon_builder_t *b = layers("f32[2] -30 -20");
@@ -155,7 +171,8 @@ TEST("when the n-th allocation of the host fails nothing is lost, and the next c
   tenon_graph_release(t.graph);
 }
 
-TEST("when the n-th call of the device fails that is told, nothing is lost, and the next run works") {
+TEST("when the n-th call of the device fails that is told, nothing is lost, and the next run "
+     "works") {
   static const char *const calls[] = {"allocate", "copy", "launch", "group_compile"};
   trial_t t = {NULL, start()};
   tenon_builder_t *b = layers("f32[2] -30 -20");
@@ -176,7 +193,8 @@ TEST("when the n-th call of the device fails that is told, nothing is lost, and 
       CHECK_STATUS(try_all(&t), TENON_OK);
     }
     CHECK((failed > 0) ==
-          (i == 1 || i == 2)); /* memory is asked for again, and a group that is not compiled handed back */
+          (i == 1 ||
+           i == 2)); /* memory is asked for again, and a group that is not compiled handed back */
   }
   CHECK(stats_of(t.device).live == 0 && tn_groups_count(ordinal_of(t.device)) == 0);
   tenon_graph_release(t.graph);
@@ -186,7 +204,8 @@ TEST("memory of groups is given back, 50 times over") {
   tenon_shutdown(); /* and with it streams that failed */
   tenon_device_t device = start();
   tn_ordinal_t *o = ordinal_of(device);
-  uint64_t before = 0, after = 0;
+  uint64_t before = 0;
+  uint64_t after = 0;
   for (int i = 0; i < 50; i++) {
     tenon_executable_t *e = compiled(layers("f32[2] -30 -20"), device, NULL);
     CHECK_GRAPH(e, given, wanted);
@@ -235,7 +254,9 @@ TEST("a library with a device is not unloaded while executables hold groups of i
   tenon_library_t *library;
   tenon_shutdown();
   setenv("TENON_SIM", "claim=1", 1);
-  CHECK_STATUS(tenon_library_load(TEST_LIBRARIES "/../../devices/sim.so", TENON_LOAD_UNLOADABLE, &library), TENON_OK);
+  CHECK_STATUS(
+      tenon_library_load(TEST_LIBRARIES "/../../devices/sim.so", TENON_LOAD_UNLOADABLE, &library),
+      TENON_OK);
   tenon_executable_t *e = compiled(layers("f32[2] -30 -20"), device_of("sim", 0), NULL);
   check_dump(e, "claims", "1 group with 4 of 4 nodes");
   CHECK_STATUS(tenon_library_unload(library), TENON_UNAVAILABLE);

@@ -6,19 +6,21 @@
 
 #include "claimer.h"
 
-/* ---- groups that are good --------------------------------------------------------------------------------------------- */
+/* groups that are good */
 
 TEST("a claimed group runs as one piece of work and gives what its nodes give") {
   tenon_executable_t *e = compiled(layers("f32[2] -30 -20"), start(), NULL);
-  check_dump(e, "claims",
-             "claims of sim:0: 1 group with 4 of 4 nodes\n  group 1 (core::matmul 'product', core::add "
-             "'sum', core::relu 'positive', core::mul 'square'): 4 nodes: 4 operators of f32 in one");
+  check_dump(
+      e, "claims",
+      "claims of sim:0: 1 group with 4 of 4 nodes\n  group 1 (core::matmul 'product', core::add "
+      "'sum', core::relu 'positive', core::mul 'square'): 4 nodes: 4 operators of f32 in one");
   check_dump(e, "graph", "core::matmul(x, w, None)  # product, group 1\n");
   for (int i = 1; i <= 3; i++) {
     CHECK_GRAPH(e, given, wanted);
     CHECK(runs == i && made == 1);
   }
-  CHECK(stats_of(device_of("sim", 0)).live == 0); /* its weights are the group's, not copied beside it */
+  CHECK(stats_of(device_of("sim", 0)).live ==
+        0); /* its weights are the group's, not copied beside it */
   tenon_executable_release(e);
   CHECK(freed == 1);
 }
@@ -37,10 +39,14 @@ TEST("with handles, too, a group is given memory and offset") {
 TEST("nodes between two parts of a graph make two groups, and nodes stand in an order that runs") {
   tenon_device_t device = start();
   tenon_builder_t *b = graph_begin();
-  tenon_edge_t x = graph_input(b, "x", TENON_F32, 0), constant = graph_constant(b, "c", "f32[] 3");
-  tenon_edge_t one = two(b, "one", "core::add", x, constant), outside = two(b, "outside", "core::exp", one, -1);
-  tenon_edge_t middle = two(b, "middle", "core::mul", one, constant), log = two(b, "log", "core::log", outside, -1);
-  tenon_edge_t three = two(b, "three", "core::add", log, middle), four = two(b, "four", "core::mul", three, one);
+  tenon_edge_t x = graph_input(b, "x", TENON_F32, 0);
+  tenon_edge_t constant = graph_constant(b, "c", "f32[] 3");
+  tenon_edge_t one = two(b, "one", "core::add", x, constant);
+  tenon_edge_t outside = two(b, "outside", "core::exp", one, -1);
+  tenon_edge_t middle = two(b, "middle", "core::mul", one, constant);
+  tenon_edge_t log = two(b, "log", "core::log", outside, -1);
+  tenon_edge_t three = two(b, "three", "core::add", log, middle);
+  tenon_edge_t four = two(b, "four", "core::mul", three, one);
   graph_output(b, "y", four);
   tenon_executable_t *e = compiled(b, device, "");
   check_dump(e, "claims", "2 groups with 4 of 6 nodes");
@@ -56,27 +62,37 @@ TEST("nodes of a group are not fused with those before and behind it") {
   tenon_axis_t axes[2] = {{1, NULL}, {2, NULL}};
   tenon_edge_t x;
   CHECK_STATUS(tenon_builder_input(b, "x", tenon_dtype(TENON_F32), 2, axes, &x), TENON_OK);
-  tenon_edge_t w = graph_constant(b, "w", "f32[2, 2] 1 0 0 1"), sum = two(b, "sum", "core::add", x, x);
-  tenon_edge_t product = two(b, "product", "core::matmul", sum, w), tanh = two(b, "behind", "core::tanh", product, -1);
+  tenon_edge_t w = graph_constant(b, "w", "f32[2, 2] 1 0 0 1");
+  tenon_edge_t sum = two(b, "sum", "core::add", x, x);
+  tenon_edge_t product = two(b, "product", "core::matmul", sum, w);
+  tenon_edge_t tanh = two(b, "behind", "core::tanh", product, -1);
   graph_output(b, "y", two(b, "last", "core::mul", two(b, "next", "core::add", tanh, tanh), tanh));
   tenon_executable_t *e = compiled(b, device, NULL);
   check_dump(e, "claims", "2 groups with 4 of 5 nodes");
   check_dump(e, "graph", "w, None)  # product, group 1\n");
   CHECK_GRAPH(e, TEXTS("f32[1, 2] 0 0.5"), TEXTS("f32[1, 2] 0 1.16005136")); /* 2 tanh(1)^2 */
   tenon_executable_release(e);
-  is_wrong = wrong_count = 1, wrong[0].count = 2, wrong[0].nodes[0] = 1, wrong[0].nodes[1] = 2;
+  is_wrong = wrong_count = 1;
+  wrong[0].count = 2;
+  wrong[0].nodes[0] = 1;
+  wrong[0].nodes[1] = 2;
   e = compiled(layers("f32[2] -30 -20"), device, NULL);
   check_dump(e, "graph", "core::matmul(x, w, None)  # product\n");
   CHECK_GRAPH(e, given, wanted);
   tenon_executable_release(e);
 }
 
-TEST("a group whose extents are symbols gets outputs of the shapes that its nodes infer, also empty ones") {
+TEST("a group whose extents are symbols gets outputs of the shapes that its nodes infer, also "
+     "empty ones") {
   tenon_device_t device = start();
   tenon_builder_t *b = graph_begin();
-  tenon_edge_t x = graph_input(b, "x", TENON_F32, 2), sum = two(b, "sum", "core::add", x, x);
+  tenon_edge_t x = graph_input(b, "x", TENON_F32, 2);
+  tenon_edge_t sum = two(b, "sum", "core::add", x, x);
   graph_output(b, "y", two(b, "positive", "core::relu", sum, -1));
-  is_wrong = is_own = wrong_count = 1, wrong[0].count = 2, wrong[0].nodes[0] = 1, wrong[0].nodes[1] = 0;
+  is_wrong = is_own = wrong_count = 1;
+  wrong[0].count = 2;
+  wrong[0].nodes[0] = 1;
+  wrong[0].nodes[1] = 0;
   tenon_executable_t *e = compiled(b, device, NULL);
   check_dump(e, "claims", "1 group with 2 of 2 nodes");
   CHECK_GRAPH(e, TEXTS("f32[1, 2] 1 -2"), TEXTS("f32[1, 2] 2 0"));
@@ -110,10 +126,13 @@ TEST("a group comes after what other streams do to its inputs, and a missing wai
   CHECK_STATUS(tenon_stream_create(device, &own), TENON_OK);
   CHECK_STATUS(tenon_stream_create(device, &other), TENON_OK);
   for (uint64_t skip = 0; skip < 2; skip++) {
-    tenon_tensor_t *outputs[2] = {NULL}, *x, *y = NULL;
+    tenon_tensor_t *outputs[2] = {NULL};
+    tenon_tensor_t *x;
+    tenon_tensor_t *y = NULL;
     CHECK_STATUS(tenon_stream_use(device, other, &before), TENON_OK);
     x = tensor_there(device, "f32[2, 3] 0.5 1 1.5 2 2.5 3");
-    CHECK_STATUS(tenon_op_call(op_of("core::add"), NULL, (tenon_tensor_t *[]){x, x}, &y, 0), TENON_OK);
+    CHECK_STATUS(tenon_op_call(op_of("core::add"), NULL, (tenon_tensor_t *[]){x, x}, &y, 0),
+                 TENON_OK);
     CHECK_STATUS(tenon_stream_use(device, own, NULL), TENON_OK);
     tn_waits_skip(skip);
     tenon_status_t status = tenon_executable_run(e, (tenon_tensor_t *[]){y}, outputs, NULL);
@@ -122,19 +141,24 @@ TEST("a group comes after what other streams do to its inputs, and a missing wai
     if (skip) CHECK_TEXT(tenon_error(), "sim: race: group ");
     if (status == TENON_OK) CHECK_TENSOR(outputs[0], wanted[0]);
     CHECK_STATUS(tenon_stream_use(device, NULL, NULL), TENON_OK);
-    tenon_tensor_release(outputs[0]), tenon_tensor_release(outputs[1]);
-    tenon_tensor_release(x), tenon_tensor_release(y);
+    tenon_tensor_release(outputs[0]);
+    tenon_tensor_release(outputs[1]);
+    tenon_tensor_release(x);
+    tenon_tensor_release(y);
   }
   tenon_executable_release(e);
-  tenon_stream_release(own), tenon_stream_release(other);
+  tenon_stream_release(own);
+  tenon_stream_release(other);
 }
 
-/* ---- several devices ------------------------------------------------------------------------------------------------------- */
+/* several devices */
 
 static tenon_builder_t *two_chains(void) { /* of three nodes and of two, and one between */
   tenon_builder_t *b = graph_begin();
-  tenon_edge_t x = graph_input(b, "x", TENON_F32, 0), c = graph_constant(b, "c", "f32[] 3");
-  tenon_edge_t a = two(b, "a3", "core::add", two(b, "a2", "core::mul", two(b, "a1", "core::add", x, c), c), c);
+  tenon_edge_t x = graph_input(b, "x", TENON_F32, 0);
+  tenon_edge_t c = graph_constant(b, "c", "f32[] 3");
+  tenon_edge_t a =
+      two(b, "a3", "core::add", two(b, "a2", "core::mul", two(b, "a1", "core::add", x, c), c), c);
   tenon_edge_t between = two(b, "between", "core::abs", a, -1);
   graph_output(b, "y", two(b, "b2", "core::mul", two(b, "b1", "core::add", between, c), c));
   return b;
@@ -142,17 +166,23 @@ static tenon_builder_t *two_chains(void) { /* of three nodes and of two, and one
 
 static tenon_executable_t *spread(const char *claims, uint32_t pin_count, const tenon_pin_t *pins) {
   tenon_device_t both[2] = {device_of("sim", 0), device_of("sim", 1)};
-  return graph_compile_with(
-      two_chains(),
-      (tenon_compile_t){.devices = both, .device_count = 2, .claims = claims, .pin_count = pin_count, .pins = pins});
+  return graph_compile_with(two_chains(), (tenon_compile_t){.devices = both,
+                                                            .device_count = 2,
+                                                            .claims = claims,
+                                                            .pin_count = pin_count,
+                                                            .pins = pins});
 }
 
-TEST("of several devices each is asked in turn for what is left, and nodes run where their group is") {
+TEST("of several devices each is asked in turn for what is left, and nodes run where their group "
+     "is") {
   tenon_shutdown(); /* and with it the stream that failed */
   (void)start();
   tenon_executable_t *e = spread("groups=1", 0, NULL);
-  check_dump(e, "claims", "claims of sim:0: 1 group with 3 of 6 nodes\n  group 1 (core::add 'a1', ");
-  check_dump(e, "claims", "claims of sim:1: 1 group with 2 of 6 nodes\n  group 2 (core::add 'b1', core::mul 'b2')");
+  check_dump(e, "claims",
+             "claims of sim:0: 1 group with 3 of 6 nodes\n  group 1 (core::add 'a1', ");
+  check_dump(
+      e, "claims",
+      "claims of sim:1: 1 group with 2 of 6 nodes\n  group 2 (core::add 'b1', core::mul 'b2')");
   check_dump(e, "placement", "core::mul  sim:0        claimed");
   check_dump(e, "placement", "core::mul  sim:1        claimed");
   CHECK_GRAPH(e, TEXTS("f32[] 1"), TEXTS("f32[] 54")); /* (4 3 + 3 + 3) 3 */
@@ -169,7 +199,10 @@ TEST("what is pinned to another device is not claimed") {
   check_dump(e, "placement", "core::add  sim:1        pinned by 'a3'");
   CHECK_GRAPH(e, TEXTS("f32[] 1"), TEXTS("f32[] 54"));
   tenon_executable_release(e);
-  is_wrong = wrong_count = 1, wrong[0].count = 2, wrong[0].nodes[0] = 1, wrong[0].nodes[1] = 2;
+  is_wrong = wrong_count = 1;
+  wrong[0].count = 2;
+  wrong[0].nodes[0] = 1;
+  wrong[0].nodes[1] = 2;
   e = spread("", 1, &pin);
   check_dump(e, "claims", "node 'a3' (core::add): it is pinned to another device");
   CHECK_GRAPH(e, TEXTS("f32[] 1"), TEXTS("f32[] 54"));
@@ -179,22 +212,26 @@ TEST("what is pinned to another device is not claimed") {
 TEST("runs of groups are recorded") {
   tenon_compile_t options = {.device = start(), .flags = TENON_COMPILE_RECORD};
   tenon_executable_t *e = graph_compile_with(layers("f32[2] -30 -20"), options);
-  for (int i = 0; i < 4; i++) CHECK_GRAPH(e, given, wanted);
+  for (int i = 0; i < 4; i++)
+    CHECK_GRAPH(e, given, wanted);
   check_dump(e, "placement", "recordings: 1, replayed 4 times");
   CHECK(runs == 2); /* once before it is recorded, once into the recording */
   tenon_executable_release(e);
 }
 
-/* ---- settings ----------------------------------------------------------------------------------------------------------- */
+/* settings */
 
-TEST("claims can be switched off, and settings go to the device, which says what it does not know") {
+TEST(
+    "claims can be switched off, and settings go to the device, which says what it does not know") {
   tenon_device_t device = start();
   tenon_executable_t *e = compiled(layers("f32[2] -30 -20"), device, "off");
   check_dump(e, "claims", "claims of sim:0: switched off\n");
   CHECK_GRAPH(e, given, wanted);
   tenon_executable_release(e);
   e = compiled(layers("f32[2] -30 -20"), device, "groups=0");
-  check_dump(e, "claims", "0 groups with 0 of 4 nodes\n  left: 1 of core::matmul: it is in no group of the largest");
+  check_dump(
+      e, "claims",
+      "0 groups with 0 of 4 nodes\n  left: 1 of core::matmul: it is in no group of the largest");
   CHECK_GRAPH(e, given, wanted);
   tenon_executable_release(e);
   CHECK(runs == 0 && made == 0);
@@ -203,11 +240,15 @@ TEST("claims can be switched off, and settings go to the device, which says what
   tenon_compile_t options = {.size = sizeof options, .device = device, .claims = "layers=2"};
   CHECK_STATUS(tenon_builder_finish(b, &graph), TENON_OK);
   CHECK_STATUS(tenon_executable_create(graph, &options, &e), TENON_INVALID);
-  CHECK_TEXT(tenon_error(), "claims of device sim: sim: the setting 'layers=2' is not understood; there is groups=N");
+  CHECK_TEXT(
+      tenon_error(),
+      "claims of device sim: sim: the setting 'layers=2' is not understood; there is groups=N");
   options.size = offsetof(tenon_compile_t, claims); /* a caller that knows nothing of it */
   CHECK_STATUS(tenon_executable_create(graph, &options, &e), TENON_OK);
   check_dump(e, "claims", "1 group with 4 of 4 nodes");
-  tenon_executable_release(e), tenon_graph_release(graph), tenon_builder_release(b);
+  tenon_executable_release(e);
+  tenon_graph_release(graph);
+  tenon_builder_release(b);
 }
 
 TEST("a device that fails to claim claims nothing, and the report has its reason") {
@@ -222,11 +263,13 @@ TEST("a device that fails to claim claims nothing, and the report has its reason
   tenon_executable_release(e);
 }
 
-/* ---- groups that are handed back ------------------------------------------------------------------------------------------ */
+/* groups that are handed back */
 
-TEST("a group that fails to compile is handed back, and its nodes are as if nobody had claimed them") {
+TEST("a group that fails to compile is handed back, and its nodes are as if nobody had claimed "
+     "them") {
   tenon_device_t device = start();
-  char *without = NULL, *with = NULL;
+  char *without = NULL;
+  char *with = NULL;
   tenon_executable_t *e = compiled(layers("f32[2] -30 -20"), device, "off");
   CHECK_STATUS(tenon_executable_dump(e, "graph", &without), TENON_OK);
   CHECK_TEXT(without, "activation='relu'"); /* fused: as nobody had claimed them */
@@ -236,28 +279,46 @@ TEST("a group that fails to compile is handed back, and its nodes are as if nobo
   e = compiled(layers("f32[2] -30 -20"), device, NULL);
   CHECK_STATUS(tenon_executable_dump(e, "graph", &with), TENON_OK);
   CHECK(without && with && strcmp(without, with) == 0);
-  check_dump(
-      e, "claims",
-      "0 groups with 0 of 4 nodes\n  handed back: core::matmul 'product', core::add 'sum', core::relu 'positive', "
-      "core::mul 'square': sim: this call of group_compile fails because a setting says so");
+  check_dump(e, "claims",
+             "0 groups with 0 of 4 nodes\n  handed back: core::matmul 'product', core::add 'sum', "
+             "core::relu 'positive', core::mul 'square': sim: this call of group_compile fails "
+             "because a setting says so");
   check_dump(e, "claims", "    was claimed as: 4 operators of f32");
   CHECK_GRAPH(e, given, wanted);
   CHECK(runs == 0 && made == 1);
-  tenon_executable_release(e), tenon_text_release(with), tenon_text_release(without);
+  tenon_executable_release(e);
+  tenon_text_release(with);
+  tenon_text_release(without);
 }
 
 /* A graph of all kinds of nodes, the numbers of which are places in their order. */
-enum { ADD, OUTSIDE, MUL, DRAW, NEXT, SHAPE, AS_SHAPE, FIND, WORDS };
+enum {
+  ADD,
+  OUTSIDE,
+  MUL,
+  DRAW,
+  NEXT,
+  SHAPE,
+  AS_SHAPE,
+  FIND,
+  WORDS,
+};
 static tenon_executable_t *kinds(tenon_device_t device) {
   tenon_builder_t *b = graph_begin();
-  tenon_edge_t x = graph_input(b, "x", TENON_F32, 1), t = graph_input(b, "t", TENON_STRING, 1), out;
-  tenon_edge_t add = two(b, "add", "core::add", x, x), outside = two(b, "outside", "core::exp", add, -1);
+  tenon_edge_t x = graph_input(b, "x", TENON_F32, 1);
+  tenon_edge_t t = graph_input(b, "t", TENON_STRING, 1);
+  tenon_edge_t out;
+  tenon_edge_t add = two(b, "add", "core::add", x, x);
+  tenon_edge_t outside = two(b, "outside", "core::exp", add, -1);
   graph_output(b, "y", two(b, "mul", "core::mul", add, outside));
-  graph_node(b, "draw", "core::dropout", "ratio=0.5; training=True", (tenon_edge_t[]){add}, &out, 1);
+  graph_node(b, "draw", "core::dropout", "ratio=0.5; training=True", (tenon_edge_t[]){add}, &out,
+             1);
   graph_output(b, "drawn", two(b, "next", "core::mul", out, out));
   graph_output(b, "s", two(b, "shape", "core::shape", x, -1));
   tenon_edge_t extents;
-  CHECK_STATUS(tenon_builder_input(b, "n", tenon_dtype(TENON_I64), 1, (tenon_axis_t[]){{2, NULL}}, &extents), TENON_OK);
+  CHECK_STATUS(
+      tenon_builder_input(b, "n", tenon_dtype(TENON_I64), 1, (tenon_axis_t[]){{2, NULL}}, &extents),
+      TENON_OK);
   graph_output(b, "r", two(b, "as_shape", "core::reshape", add, extents));
   graph_output(b, "f", two(b, "find", "core::nonzero", x, -1));
   graph_output(b, "u", two(b, "words", "core::string_concat", t, t));
@@ -271,13 +332,16 @@ static void check_refused(tenon_device_t device, const char *why) {
   check_dump(e, "claims", why);
   tenon_tensor_t *outputs[8] = {NULL};
   CHECK_STATUS(graph_run(e, TEXTS("f32[2] 1 -1", "string[1] a", "i64[2] 2 1"), outputs), TENON_OK);
-  if (outputs[0]) CHECK_TENSOR(outputs[0], "f32[2] 14.7781122 -0.27067057"); /* 2 exp 2, -2 exp -2 */
-  for (int i = 0; i < 8; i++) tenon_tensor_release(outputs[i]);
+  if (outputs[0])
+    CHECK_TENSOR(outputs[0], "f32[2] 14.7781122 -0.27067057"); /* 2 exp 2, -2 exp -2 */
+  for (int i = 0; i < 8; i++)
+    tenon_tensor_release(outputs[i]);
   tenon_executable_release(e);
 }
 
-#define CLAIM(group, ...)                                                                                              \
-  claims_of((group), sizeof((uint32_t[]){__VA_ARGS__}) / sizeof(uint32_t), (const uint32_t[]){__VA_ARGS__})
+#define CLAIM(group, ...)                                                                          \
+  claims_of((group), sizeof((uint32_t[]){__VA_ARGS__}) / sizeof(uint32_t),                         \
+            (const uint32_t[]){__VA_ARGS__})
 
 TEST("claims that cannot be groups are handed back, each with its reason, and the graph runs") {
   tenon_device_t device = start();
@@ -289,40 +353,49 @@ TEST("claims that cannot be groups are handed back, each with its reason, and th
   CLAIM(0, MUL, MUL);
   check_refused(device, "node 'mul' is in it twice");
   CLAIM(0, ADD, MUL);
-  check_refused(device,
-                "handed back: core::add 'add', core::mul 'mul': a path leaves it, by node 'outside' (core::exp), "
-                "and comes back to node 'mul' (core::mul): neither could run first");
+  check_refused(
+      device, "handed back: core::add 'add', core::mul 'mul': a path leaves it, by node 'outside' "
+              "(core::exp), and comes back to node 'mul' (core::mul): neither could run first");
   CLAIM(0, DRAW, NEXT);
   check_refused(device, "node 'draw' (core::dropout): it draws random numbers");
   CLAIM(0, SHAPE);
   check_refused(device, "node 'shape' (core::shape): its result out is a value of the host");
   CLAIM(0, AS_SHAPE);
-  check_refused(device,
-                "node 'as_shape' (core::reshape): its input shape is a value of the host, and 'n' is no constant");
+  check_refused(device, "node 'as_shape' (core::reshape): its input shape is a value of the host, "
+                        "and 'n' is no constant");
   CLAIM(0, FIND);
-  check_refused(device, "node 'find' (core::nonzero): the shape of its result is known only after it has run");
+  check_refused(
+      device,
+      "node 'find' (core::nonzero): the shape of its result is known only after it has run");
   CLAIM(0, WORDS);
-  check_refused(device, "node 'words' (core::string_concat): value 't' has texts, which are on the host");
+  check_refused(device,
+                "node 'words' (core::string_concat): value 't' has texts, which are on the host");
   CHECK(made == 0);
 }
 
-TEST("of two claims of one node the first is taken, and so it is of two that would wait for each other") {
+TEST("of two claims of one node the first is taken, and so it is of two that would wait for each "
+     "other") {
   tenon_device_t device = start();
   for (int way = 0; way < 2; way++) {
     tenon_builder_t *b = graph_begin();
     tenon_edge_t x = graph_input(b, "x", TENON_F32, 0);
-    tenon_edge_t a1 = two(b, "a1", "core::add", x, x), b1 = two(b, "b1", "core::mul", a1, a1);
-    tenon_edge_t b2 = two(b, "b2", "core::add", x, x), a2 = two(b, "a2", "core::mul", b2, b2);
+    tenon_edge_t a1 = two(b, "a1", "core::add", x, x);
+    tenon_edge_t b1 = two(b, "b1", "core::mul", a1, a1);
+    tenon_edge_t b2 = two(b, "b2", "core::add", x, x);
+    tenon_edge_t a2 = two(b, "a2", "core::mul", b2, b2);
     graph_output(b, "y", two(b, "last", "core::sub", b1, a2));
     is_wrong = 1;
     CLAIM(0, 0, 3);
-    if (way) CLAIM(1, 1, 2);
-    else CLAIM(1, 3, 2);
+    if (way)
+      CLAIM(1, 1, 2);
+    else
+      CLAIM(1, 3, 2);
     tenon_executable_t *e = compiled(b, device, NULL);
-    check_dump(e, "claims",
-               way ? "handed back: core::mul 'b1', core::add 'b2': a path leaves it, by node 'a2' (core::mul), "
-                     "and comes back to node 'b1' (core::mul)"
-                   : "handed back: core::add 'b2', core::mul 'a2': node 'a2' is in group 1 already");
+    check_dump(
+        e, "claims",
+        way ? "handed back: core::mul 'b1', core::add 'b2': a path leaves it, by node 'a2' "
+              "(core::mul), and comes back to node 'b1' (core::mul)"
+            : "handed back: core::add 'b2', core::mul 'a2': node 'a2' is in group 1 already");
     check_dump(e, "claims", "1 group with 2 of 5 nodes");
     CHECK_GRAPH(e, TEXTS("f32[] 3"), TEXTS("f32[] 0"));
     tenon_executable_release(e);

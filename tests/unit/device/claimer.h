@@ -1,5 +1,5 @@
-/* A device for tests of claims: sim with another table in front, which can claim what it should not, and counts.  Graphs, and
- * what becomes of their claims.  Include after operators.h. */
+/* A device for tests of claims: sim with another table in front, which can claim what it should
+ * not, and counts.  Graphs, and what becomes of their claims.  Include after operators.h. */
 #ifndef TENON_TESTS_CLAIMER_H
 #define TENON_TESTS_CLAIMER_H
 
@@ -12,17 +12,22 @@
 
 TENON_C const tenon_descriptor_t *tenon_library_sim(void);
 
-/* ---- a device that can be told what to do ---------------------------------------------------------------------------- */
+/* a device that can be told what to do */
 
 static tenon_device_table_t table, original;
-static struct { uint32_t nodes[8], count; /* of a group; count 0 and is_wrong: an empty group */ } wrong[2];
+static struct {
+  uint32_t nodes[8];
+  uint32_t count; /* of a group; count 0 and is_wrong: an empty group */
+} wrong[2];
 static int is_wrong, wrong_count, is_own, refuses_load, made, loaded, freed, runs;
 static tenon_status_t claim_status;
 
-static tenon_status_t claim(tenon_on_t on, const tenon_graph_view_t *view, const char *settings, tenon_claims_t *out) {
+static tenon_status_t claim(tenon_on_t on, const tenon_graph_view_t *view, const char *settings,
+                            tenon_claims_t *out) {
   if (claim_status) return tenon_fail(on, claim_status, "the claimer has no time");
   if (!is_wrong) return original.claim(on, view, settings, out);
-  for (int i = 0; i < wrong_count; i++) TENON_TRY(out->take(out, wrong[i].count, wrong[i].nodes, "a wrong claim"));
+  for (int i = 0; i < wrong_count; i++)
+    TENON_TRY(out->take(out, wrong[i].count, wrong[i].nodes, "a wrong claim"));
   return TENON_OK;
 }
 
@@ -31,26 +36,32 @@ static tenon_status_t twice_run(void *argument, void *const *addresses, char *me
   const float *x = addresses[0];
   float *y = addresses[1];
   (void)message;
-  for (int64_t i = 0; i < *(int64_t *)argument; i++) y[i] = x[i] < 0 ? 0 : 2 * x[i];
+  for (int64_t i = 0; i < *(int64_t *)argument; i++)
+    y[i] = x[i] < 0 ? 0 : 2 * x[i];
   return TENON_OK;
 }
 
-static tenon_status_t compile(tenon_on_t on, const tenon_graph_view_t *view, const char *settings, void **out) {
+static tenon_status_t compile(tenon_on_t on, const tenon_graph_view_t *view, const char *settings,
+                              void **out) {
   made++;
   if (!is_own) return original.group_compile(on, view, settings, out);
   CHECK(view->node_count == 2 && view->input_count == 1 && view->output_count == 1);
-  return *out = &table, TENON_OK;
+  *out = &table;
+  return TENON_OK;
 }
 
 static tenon_status_t group_run(tenon_on_t on, void *stream, const tenon_group_run_t *run) {
   runs++;
   if (run->group != &table) return original.group_run(on, stream, run);
-  const tenon_tensor_t *x = run->inputs[0], *y = run->outputs[0];
+  const tenon_tensor_t *x = run->inputs[0];
+  const tenon_tensor_t *y = run->outputs[0];
   int64_t count = tenon_count(x);
   CHECK(count == tenon_count(y));
   sim_range_t ranges[2] = {{{x->data, x->byte_offset}, (uint64_t)count * 4, 0, 0},
                            {{y->data, y->byte_offset}, (uint64_t)count * 4, 1, 0}};
-  return count ? sim->enqueue(on, stream, run->ticket, "twice", twice_run, &count, sizeof count, 2, ranges) : TENON_OK;
+  return count ? sim->enqueue(on, stream, run->ticket, "twice", twice_run, &count, sizeof count, 2,
+                              ranges)
+               : TENON_OK;
 }
 
 static tenon_status_t save(tenon_on_t on, void *group, tenon_sink_t *out) {
@@ -60,7 +71,8 @@ static tenon_status_t save(tenon_on_t on, void *group, tenon_sink_t *out) {
 
 static tenon_status_t load(tenon_on_t on, const void *bytes, uint64_t size, void **out) {
   loaded++;
-  return refuses_load ? tenon_fail(on, TENON_INVALID, "of another age") : original.group_load(on, bytes, size, out);
+  return refuses_load ? tenon_fail(on, TENON_INVALID, "of another age")
+                      : original.group_load(on, bytes, size, out);
 }
 
 static void group_free(tenon_on_t on, void *group) {
@@ -74,20 +86,27 @@ static inline tenon_device_t start(void) {
   static tenon_item_t items[64];
   static tenon_descriptor_t library;
   static int is_there;
-  is_wrong = wrong_count = is_own = refuses_load = made = loaded = freed = runs = 0, claim_status = TENON_OK;
+  is_wrong = wrong_count = is_own = refuses_load = made = loaded = freed = runs = 0;
+  claim_status = TENON_OK;
   if (!is_there) {
     uint32_t count = 0;
     library = *tenon_library_sim();
     for (const tenon_item_t *item = library.items; item->tag != TENON_TAG_END; item++) {
       items[count] = *item;
       if (item->tag == TENON_TAG_DEVICE) {
-        table = original = *(const tenon_device_table_t *)item->text, items[count].text = &table;
-        table.claim = claim, table.group_compile = compile, table.group_run = group_run, table.group_save = save;
-        table.group_load = load, table.group_free = group_free;
+        table = original = *(const tenon_device_table_t *)item->text;
+        items[count].text = &table;
+        table.claim = claim;
+        table.group_compile = compile;
+        table.group_run = group_run;
+        table.group_save = save;
+        table.group_load = load;
+        table.group_free = group_free;
       }
       count++;
     }
-    library.items = items, is_there = 1;
+    library.items = items;
+    is_there = 1;
     setenv("TENON_CACHE", mkdtemp(folder), 1);
   }
   tenon_device_t device = {0, 0};
@@ -109,10 +128,12 @@ static inline void empty_cache(void) {
   if (list) closedir(list);
 }
 
-/* ---- graphs ---------------------------------------------------------------------------------------------------------- */
+/* graphs */
 
-static inline tenon_edge_t two(tenon_builder_t *b, const char *node, const char *op, tenon_edge_t x, tenon_edge_t y) {
-  tenon_edge_t inputs[4] = {x, y, -1, -1}, out;
+static inline tenon_edge_t two(tenon_builder_t *b, const char *node, const char *op, tenon_edge_t x,
+                               tenon_edge_t y) {
+  tenon_edge_t inputs[4] = {x, y, -1, -1};
+  tenon_edge_t out;
   graph_node(b, node, op, NULL, inputs, &out, 1);
   return out;
 }
@@ -134,7 +155,8 @@ static inline tenon_builder_t *layers(const char *bias) {
 static const char *const given[] = {"f32[2, 3] 1 2 3 4 5 6", NULL};
 static const char *const wanted[] = {"f32[2, 2] 0 8 19 44", "f32[2, 2] 0 64 361 1936", NULL};
 
-static inline tenon_executable_t *compiled(tenon_builder_t *b, tenon_device_t device, const char *claims) {
+static inline tenon_executable_t *compiled(tenon_builder_t *b, tenon_device_t device,
+                                           const char *claims) {
   return graph_compile_with(b, (tenon_compile_t){.device = device, .claims = claims});
 }
 
@@ -147,8 +169,10 @@ static inline void check_dump(tenon_executable_t *e, const char *what, const cha
 
 /* Group `group` of the wrong claims, which are as many as up to there. */
 static inline void claims_of(int group, uint32_t count, const uint32_t *nodes) {
-  wrong_count = group + 1, wrong[group].count = count;
-  for (uint32_t i = 0; i < count; i++) wrong[group].nodes[i] = nodes[i];
+  wrong_count = group + 1;
+  wrong[group].count = count;
+  for (uint32_t i = 0; i < count; i++)
+    wrong[group].nodes[i] = nodes[i];
 }
 
 static inline void end(void) { /* the last test */

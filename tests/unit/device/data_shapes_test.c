@@ -1,5 +1,6 @@
-/* Shapes that only the data tells, on devices that are still computing that data, and arguments that are on the host: each call
- * alone and as an executable, against the CPU's bits.  SIM_SEEDS makes it longer. */
+/* Shapes that only the data tells, on devices that are still computing that data, and arguments
+ * that are on the host: each call alone and as an executable, against the CPU's bits.  SIM_SEEDS
+ * makes it longer. */
 #include "check.h"
 #include "core/tensor.h"
 #include "tensors.h"
@@ -8,19 +9,28 @@
 #include "operators.h"
 #include "there.h"
 
-enum { INPUTS = 9, MOST = 20, ARGUMENTS = 6 };
+enum {
+  INPUTS = 9,
+  MOST = 20,
+  ARGUMENTS = 6,
+};
 
 static const char *const inputs[INPUTS] = {
-    "f32[40] ~1", "f32[40] 0 1 0 0 1 0 1 1 0 0 0 0 1 1 1 0 0 1 0 1 1 1 1 0 0 0 1 0 1 0 0 0 0 0 0 1 0 1 1 0",
-    "f32[] 0",    "f32[1, 6, 4] 0 0 1 1 0 0.1 1 1.1 0 -0.1 1 0.9 0 10 1 11 0 10.1 1 11.1 0 100 1 101",
-    "f32[] 0.5",  "f32[1, 1, 6] 0.9 0.75 0.6 0.95 0.5 0.3",
-    "@i64[] 3",   "@f32[] 0.5",
+    "f32[40] ~1",
+    "f32[40] 0 1 0 0 1 0 1 1 0 0 0 0 1 1 1 0 0 1 0 1 1 1 1 0 0 0 1 0 1 0 0 0 0 0 0 1 0 1 1 0",
+    "f32[] 0",
+    "f32[1, 6, 4] 0 0 1 1 0 0.1 1 1.1 0 -0.1 1 0.9 0 10 1 11 0 10.1 1 11.1 0 100 1 101",
+    "f32[] 0.5",
+    "f32[1, 1, 6] 0.9 0.75 0.6 0.95 0.5 0.3",
+    "@i64[] 3",
+    "@f32[] 0.5",
     "@f32[] 0"};
 
 /* Values are numbered: the inputs, then the results of one step after the other. */
 static const struct {
   const char *op;
-  int in[ARGUMENTS], results; /* in: ended by -1 */
+  int in[ARGUMENTS];
+  int results; /* in: ended by -1 */
 } steps[] = {
     {"core::mul", {0, 1, -1}, 1},                           /* 9 */
     {"core::nonzero", {9, -1}, 1},                          /* 10 */
@@ -37,7 +47,10 @@ static bool is_host(int input) { return *inputs[input] == '@'; }
 static tenon_tensor_t *input_of(int i) { return tensor_of(inputs[i] + is_host(i)); }
 
 static void drop(tenon_tensor_t **values) {
-  for (int i = 0; i < MOST; i++) tenon_tensor_release(values[i]), values[i] = NULL;
+  for (int i = 0; i < MOST; i++) {
+    tenon_tensor_release(values[i]);
+    values[i] = NULL;
+  }
 }
 
 /* Call by call; results are on the host in the end, copied when all is enqueued. */
@@ -47,13 +60,18 @@ static bool run_calls(tenon_device_t device, tenon_tensor_t **out) {
   int at = INPUTS;
   for (int i = 0; i < INPUTS; i++) {
     tenon_tensor_t *host = input_of(i);
-    if (is_host(i) || device.type == 1) values[i] = host;
-    else CHECK_STATUS(tenon_tensor_copy_to(host, device, &values[i]), TENON_OK), tenon_tensor_release(host);
+    if (is_host(i) || device.type == 1)
+      values[i] = host;
+    else
+      CHECK_STATUS(tenon_tensor_copy_to(host, device, &values[i]), TENON_OK),
+          tenon_tensor_release(host);
   }
   for (int s = 0; s < STEPS && good; at += steps[s++].results) {
     tenon_tensor_t *arguments[ARGUMENTS] = {NULL};
-    for (int i = 0; steps[s].in[i] >= 0; i++) arguments[i] = values[steps[s].in[i]];
-    good = CHECK_STATUS(tenon_op_call(op_of(steps[s].op), NULL, arguments, &values[at], 0), TENON_OK);
+    for (int i = 0; steps[s].in[i] >= 0; i++)
+      arguments[i] = values[steps[s].in[i]];
+    good =
+        CHECK_STATUS(tenon_op_call(op_of(steps[s].op), NULL, arguments, &values[at], 0), TENON_OK);
   }
   for (int i = INPUTS; i < MOST && good; i++)
     good = CHECK_STATUS(tenon_tensor_copy_to(values[i], (tenon_device_t){1, 0}, &out[i]), TENON_OK);
@@ -74,26 +92,32 @@ static tenon_executable_t *executable_on(tenon_device_t device) {
   }
   for (int s = 0; s < STEPS; at += steps[s++].results) {
     tenon_edge_t arguments[16] = {-1, -1, -1, -1, -1, -1, -1, -1};
-    for (int i = 0; steps[s].in[i] >= 0; i++) arguments[i] = edges[steps[s].in[i]];
+    for (int i = 0; steps[s].in[i] >= 0; i++)
+      arguments[i] = edges[steps[s].in[i]];
     graph_node(b, NULL, steps[s].op, NULL, arguments, &edges[at], steps[s].results);
   }
-  for (int i = INPUTS; i < MOST; i++) graph_output(b, NULL, edges[i]);
+  for (int i = INPUTS; i < MOST; i++)
+    graph_output(b, NULL, edges[i]);
   return graph_compile_on(b, device);
 }
 
 static bool run_graph(tenon_executable_t *e, tenon_tensor_t **out) {
   tenon_tensor_t *given[INPUTS];
-  for (int i = 0; i < INPUTS; i++) given[i] = input_of(i);
+  for (int i = 0; i < INPUTS; i++)
+    given[i] = input_of(i);
   bool good = CHECK_STATUS(tenon_executable_run(e, given, out + INPUTS, NULL), TENON_OK);
-  for (int i = 0; i < INPUTS; i++) tenon_tensor_release(given[i]);
+  for (int i = 0; i < INPUTS; i++)
+    tenon_tensor_release(given[i]);
   return good;
 }
 
-static void compare(tenon_tensor_t *const *found, tenon_tensor_t *const *expected, const char *what) {
+static void compare(tenon_tensor_t *const *found, tenon_tensor_t *const *expected,
+                    const char *what) {
   for (int i = INPUTS; i < MOST; i++) {
     char a[1000], b[1000], text[2100];
     if (tensor_equal(found[i], expected[i], 0)) continue;
-    tensor_print(found[i], a, sizeof a), tensor_print(expected[i], b, sizeof b);
+    tensor_print(found[i], a, sizeof a);
+    tensor_print(expected[i], b, sizeof b);
     snprintf(text, sizeof text, "value %d: %s instead of %s", i, a, b);
     check_report(0, __FILE__, __LINE__, what, text);
   }
@@ -104,16 +128,19 @@ static void check_device(tenon_device_t device, tenon_tensor_t *const *expected,
   if (run_calls(device, found)) compare(found, expected, what);
   drop(found);
   tenon_executable_t *e = executable_on(device);
-  for (int i = 0; i < 3 && e; i++) { /* planned, recorded, replayed: whatever it does, all are the same */
+  for (int i = 0; i < 3 && e;
+       i++) { /* planned, recorded, replayed: whatever it does, all are the same */
     if (run_graph(e, found)) compare(found, expected, what);
     drop(found);
   }
   tenon_executable_release(e);
 }
 
-static tenon_registration_t *fall_back(const char *name) { /* few of these have kernels on devices */
+static tenon_registration_t *
+fall_back(const char *name) { /* few of these have kernels on devices */
   tenon_registration_t *registration = NULL;
-  CHECK_STATUS(tenon_fallback_add(name, tenon_fallback_cpu, NULL, NULL, 0, &registration), TENON_OK);
+  CHECK_STATUS(tenon_fallback_add(name, tenon_fallback_cpu, NULL, NULL, 0, &registration),
+               TENON_OK);
   return registration;
 }
 
@@ -126,7 +153,8 @@ TEST("the CPU gives what the data say") {
   drop(out);
 }
 
-TEST("on sim, with random delays, shapes that the data tells are the CPU's, call by call and in an executable") {
+TEST("on sim, with random delays, shapes that the data tells are the CPU's, call by call and in an "
+     "executable") {
   const char *text = getenv("SIM_SEEDS");
   int seeds = text ? atoi(text) : 20;
   tenon_tensor_t *expected[MOST] = {NULL};
@@ -160,30 +188,39 @@ TEST("on opencl they are, too") {
   if (tenon_device_count("opencl", &count) != TENON_OK) SKIP("there is no driver of OpenCL");
   CHECK(run_calls((tenon_device_t){1, 0}, expected));
   tenon_registration_t *registration = fall_back("opencl");
-  for (int i = 0; i < 5; i++) check_device(device_of("opencl", 0), expected, "opencl");
+  for (int i = 0; i < 5; i++)
+    check_device(device_of("opencl", 0), expected, "opencl");
   CHECK(stats_of(device_of("opencl", 0)).live == 0);
   tenon_registration_release(registration);
   drop(expected);
   tenon_shutdown();
 }
 
-/* ---- arguments on the host ------------------------------------------------------------------------------------------ */
+/* arguments on the host */
 
 typedef struct copied_t {
-  uint64_t in, in_bytes, out, out_bytes;
+  uint64_t in;
+  uint64_t in_bytes;
+  uint64_t out;
+  uint64_t out_bytes;
 } copied_t;
 
 static copied_t copied(tenon_device_t device) {
   const tn_copies_t *c = ordinal_of(device)->copies;
-  return (copied_t){c[TENON_COPY_IN].count, c[TENON_COPY_IN].bytes, c[TENON_COPY_OUT].count, c[TENON_COPY_OUT].bytes};
+  return (copied_t){c[TENON_COPY_IN].count, c[TENON_COPY_IN].bytes, c[TENON_COPY_OUT].count,
+                    c[TENON_COPY_OUT].bytes};
 }
 
 static const struct {
-  const char *op, *attrs, *in[ARGUMENTS]; /* "@...": on the host */
+  const char *op;
+  const char *attrs;
+  const char *in[ARGUMENTS]; /* "@...": on the host */
 } hosted[] = {
     {"core::reshape", NULL, {"f32[4, 6] ~1", "@i64[2] 3 8"}},
     {"core::expand", NULL, {"f32[1, 6] ~1", "@i64[2] 3 6"}},
-    {"core::slice", NULL, {"f32[4, 6] ~1", "@i64[2] 1 0", "@i64[2] 3 5", "@i64[2] 0 1", "@i64[2] 1 2"}},
+    {"core::slice",
+     NULL,
+     {"f32[4, 6] ~1", "@i64[2] 1 0", "@i64[2] 3 5", "@i64[2] 0 1", "@i64[2] 1 2"}},
     {"core::pad", NULL, {"f32[4, 6] ~1", "@i64[4] 1 0 2 1"}},
     {"core::tile", NULL, {"f32[4, 6] ~1", "@i64[2] 2 3"}},
     {"core::reduce_sum", NULL, {"f32[4, 6] ~1", "@i64[1] 1"}},
@@ -195,11 +232,14 @@ static const struct {
     {"core::resize", NULL, {"f32[1, 1, 4, 6] ~1", NULL, NULL, "@i64[4] 1 1 8 12"}},
     {"core::non_max_suppression",
      NULL,
-     {"f32[1, 2, 4] 0 0 1 1 0 10 1 11", "f32[1, 1, 2] 0.9 0.8", "@i64[] 2", "@f32[] 0.5", "@f32[] 0"}},
+     {"f32[1, 2, 4] 0 0 1 1 0 10 1 11", "f32[1, 1, 2] 0.9 0.8", "@i64[] 2", "@f32[] 0.5",
+      "@f32[] 0"}},
     {"core::one_hot", NULL, {"i64[3] 0 2 1", "@i64[] 4", "f32[2] 0 1"}},
 };
 
-static uint64_t bytes_of(const tenon_tensor_t *t) { return t ? (uint64_t)tenon_count(t) * t->dtype.bits / 8 : 0; }
+static uint64_t bytes_of(const tenon_tensor_t *t) {
+  return t ? (uint64_t)tenon_count(t) * t->dtype.bits / 8 : 0;
+}
 
 TEST("arguments on the host are never uploaded: a call copies what is on the device, or nothing") {
   tenon_registration_t *registration = fall_back("sim");
@@ -207,26 +247,40 @@ TEST("arguments on the host are never uploaded: a call copies what is on the dev
   tn_grid_group_set(1);
   for (size_t i = 0; i < sizeof hosted / sizeof *hosted; i++) {
     const tenon_op_t *op = op_of(hosted[i].op);
-    tenon_tensor_t *in[16] = {NULL}, *out[16] = {NULL};
-    uint64_t there = 0, made = 0;
+    tenon_tensor_t *in[16] = {NULL};
+    tenon_tensor_t *out[16] = {NULL};
+    uint64_t there = 0;
+    uint64_t made = 0;
     if (!op) continue;
     tenon_op_info_t info = op_info(op);
     for (int k = 0; k < ARGUMENTS && k < info.input_count; k++) {
       const char *text = hosted[i].in[k];
-      if (text && *text == '@') in[k] = tensor_of(text + 1);
-      else if (text) in[k] = tensor_there(device, text), there += bytes_of(in[k]);
+      if (text && *text == '@')
+        in[k] = tensor_of(text + 1);
+      else if (text) {
+        in[k] = tensor_there(device, text);
+        there += bytes_of(in[k]);
+      }
     }
     copied_t before = copied(device);
-    if (!CHECK_STATUS(tenon_op_call(op, NULL, in, out, 0), TENON_OK)) fprintf(stderr, "  of %s\n", hosted[i].op);
+    if (!CHECK_STATUS(tenon_op_call(op, NULL, in, out, 0), TENON_OK))
+      fprintf(stderr, "  of %s\n", hosted[i].op);
     copied_t after = copied(device);
-    for (int o = 0; o < info.output_count; o++) made += bytes_of(out[o]);
-    uint64_t up = after.in_bytes - before.in_bytes, down = after.out_bytes - before.out_bytes;
+    for (int o = 0; o < info.output_count; o++)
+      made += bytes_of(out[o]);
+    uint64_t up = after.in_bytes - before.in_bytes;
+    uint64_t down = after.out_bytes - before.out_bytes;
     bool fell = down > 0; /* then all of its arguments there came, and its results went there */
     char text[200];
     snprintf(text, sizeof text, "%llu bytes up and %llu down, of %llu arguments and %llu results",
-             (unsigned long long)up, (unsigned long long)down, (unsigned long long)there, (unsigned long long)made);
-    check_report(fell ? up == made && down == there : up == 0, __FILE__, __LINE__, hosted[i].op, text);
-    for (int k = 0; k < 16; k++) tenon_tensor_release(in[k]), tenon_tensor_release(out[k]);
+             (unsigned long long)up, (unsigned long long)down, (unsigned long long)there,
+             (unsigned long long)made);
+    check_report(fell ? up == made && down == there : up == 0, __FILE__, __LINE__, hosted[i].op,
+                 text);
+    for (int k = 0; k < 16; k++) {
+      tenon_tensor_release(in[k]);
+      tenon_tensor_release(out[k]);
+    }
   }
   tenon_registration_release(registration);
   tn_grid_group_set(0);
@@ -237,8 +291,11 @@ TEST("in an executable inputs and constants that are host arguments stay there, 
   tenon_device_t device = sim_open(0, "check=fail");
   tn_grid_group_set(1);
   tenon_builder_t *b = graph_begin();
-  tenon_edge_t x = graph_input(b, "x", TENON_F32, 2), shape = graph_input(b, "shape", TENON_I64, 1), y, z,
-               pads = graph_constant(b, "pads", "i64[4] 1 0 0 1"), w = graph_constant(b, "w", "f32[1, 8] ~3");
+  tenon_edge_t x = graph_input(b, "x", TENON_F32, 2);
+  tenon_edge_t shape = graph_input(b, "shape", TENON_I64, 1);
+  tenon_edge_t y, z;
+  tenon_edge_t pads = graph_constant(b, "pads", "i64[4] 1 0 0 1");
+  tenon_edge_t w = graph_constant(b, "w", "f32[1, 8] ~3");
   graph_node(b, NULL, "core::reshape", NULL, (tenon_edge_t[]){x, shape}, &y, 1);
   graph_node(b, NULL, "core::add", NULL, (tenon_edge_t[]){y, w}, &z, 1);
   graph_node(b, NULL, "core::pad", NULL, (tenon_edge_t[]){z, pads, -1, -1}, &y, 1);
@@ -248,13 +305,17 @@ TEST("in an executable inputs and constants that are host arguments stay there, 
   copied_t created = copied(device);
   CHECK(created.in - before.in == 1 && created.in_bytes - before.in_bytes == 32); /* w */
   for (int i = 0; i < 3 && e; i++) {
-    tenon_tensor_t *given[2] = {tensor_of("f32[4, 6] ~1"), tensor_of("i64[2] 3 8")}, *out[1] = {NULL};
+    tenon_tensor_t *given[2] = {tensor_of("f32[4, 6] ~1"), tensor_of("i64[2] 3 8")};
+    tenon_tensor_t *out[1] = {NULL};
     before = copied(device);
     CHECK_STATUS(tenon_executable_run(e, given, out, NULL), TENON_OK);
     copied_t after = copied(device);
     CHECK(after.in - before.in == 1 && after.in_bytes - before.in_bytes == 96); /* x */
-    CHECK(after.out - before.out == 1 && out[0] && after.out_bytes - before.out_bytes == bytes_of(out[0]));
-    tenon_tensor_release(given[0]), tenon_tensor_release(given[1]), tenon_tensor_release(out[0]);
+    CHECK(after.out - before.out == 1 && out[0] &&
+          after.out_bytes - before.out_bytes == bytes_of(out[0]));
+    tenon_tensor_release(given[0]);
+    tenon_tensor_release(given[1]);
+    tenon_tensor_release(out[0]);
   }
   tenon_executable_release(e);
   tenon_registration_release(registration);

@@ -1,4 +1,5 @@
-/* Children of fork: a device whose plug-in goes on there works, and one that cannot says why, in its plug-in's words. */
+/* Children of fork: a device whose plug-in goes on there works, and one that cannot says why, in
+ * its plug-in's words. */
 #include "check.h"
 #include "sanitizer.h"
 #include "tensors.h"
@@ -10,7 +11,8 @@ static tenon_tensor_t *x;
 
 static void adds(void) {
   tenon_tensor_t *out = NULL;
-  CHECK_STATUS(tenon_op_call(op_of("core::add"), NULL, (tenon_tensor_t *[]){x, x}, &out, 0), TENON_OK);
+  CHECK_STATUS(tenon_op_call(op_of("core::add"), NULL, (tenon_tensor_t *[]){x, x}, &out, 0),
+               TENON_OK);
   check_there(out, "f32[2] 2 4");
   tenon_tensor_release(out);
 }
@@ -18,7 +20,8 @@ static void adds(void) {
 static void is_lost(void) {
   tenon_tensor_t *out = NULL;
   CHECK(tenon_op_call(op_of("core::add"), NULL, (tenon_tensor_t *[]){x, x}, &out, 0) != TENON_OK);
-  CHECK_TEXT(tenon_error(), "device opencl: opencl:0: OpenCL was opened before this process was forked");
+  CHECK_TEXT(tenon_error(),
+             "device opencl: opencl:0: OpenCL was opened before this process was forked");
   tenon_tensor_release(x); /* can still be done */
 }
 

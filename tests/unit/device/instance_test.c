@@ -1,5 +1,6 @@
-/* One source text for several types: those that its library was compiled for, and others, which are compiled when they are
- * first wanted, on the CPU as on devices.  The library itself is built from its source here. */
+/* One source text for several types: those that its library was compiled for, and others, which are
+ * compiled when they are first wanted, on the CPU as on devices.  The library itself is built from
+ * its source here. */
 #include <dirent.h>
 #include <pthread.h>
 #include <sys/wait.h>
@@ -19,7 +20,8 @@ static char folder[] = "/tmp/tenon-instance-XXXXXX";
 static int count_files(const char *ending) {
   int count = 0;
   DIR *list = opendir(folder);
-  for (const struct dirent *e; list && (e = readdir(list)) != NULL;) count += strstr(e->d_name, ending) != NULL;
+  for (const struct dirent *e; list && (e = readdir(list)) != NULL;)
+    count += strstr(e->d_name, ending) != NULL;
   if (list) closedir(list);
   return count;
 }
@@ -40,12 +42,13 @@ TEST("types that the library was compiled for need no compiler") {
   CHECK_STATUS(cube("f64[2] 3 100000001", "f64[2] 27 1.0000000300000003e24"), TENON_OK);
 }
 
-TEST("for others it says which type, which kernel, and why there is none, and the next call works when there is a "
-     "compiler") {
+TEST("for others it says which type, which kernel, and why there is none, and the next call works "
+     "when there is a compiler") {
   CHECK_STATUS(cube("i32[2] 3 -4", ""), TENON_UNIMPLEMENTED);
   CHECK_TEXT(tenon_error(), "kernel 'cube' of ");
-  CHECK_TEXT(tenon_error(), "generic.c is not in its library for T=int32_t, and cannot be compiled here: "
-                            "the C compiler 'nonesuch' (from CC) cannot be run");
+  CHECK_TEXT(tenon_error(),
+             "generic.c is not in its library for T=int32_t, and cannot be compiled here: "
+             "the C compiler 'nonesuch' (from CC) cannot be run");
   unsetenv("CC");
   CHECK_STATUS(cube("i32[2] 3 -4", "i32[2] 27 -64"), TENON_OK);
   CHECK(count_files(".so") == 2); /* the library, and this */
@@ -56,27 +59,34 @@ TEST("for others it says which type, which kernel, and why there is none, and th
   CHECK(count_files(".so") == 3);
 }
 
-TEST("the kernel of its gradient stands in the same file, for f64 compiled with it, for f32 when it is wanted") {
-  static const char *const inputs[] = {"f32[3] 1 -2 0.5", "f64[3] 1 -2 0.5"},
-                           *const grads[] = {"f32[3] 3 12 0.75", "f64[3] 3 12 0.75"},
-                           *const ones[] = {"f32[3] 1 1 1", "f64[3] 1 1 1"};
+TEST("the kernel of its gradient stands in the same file, for f64 compiled with it, for f32 when "
+     "it is wanted") {
+  static const char *const inputs[] = {"f32[3] 1 -2 0.5", "f64[3] 1 -2 0.5"};
+  static const char *const grads[] = {"f32[3] 3 12 0.75", "f64[3] 3 12 0.75"};
+  static const char *const ones[] = {"f32[3] 1 1 1", "f64[3] 1 1 1"};
   for (int i = 0; i < 2; i++) {
-    tenon_tensor_t *x = tensor_of(inputs[i]), *one = tensor_of(ones[i]), *y = NULL, *grad = NULL;
+    tenon_tensor_t *x = tensor_of(inputs[i]);
+    tenon_tensor_t *one = tensor_of(ones[i]);
+    tenon_tensor_t *y = NULL;
+    tenon_tensor_t *grad = NULL;
     CHECK_STATUS(tenon_tensor_require_grad(x, 1), TENON_OK);
     CHECK_STATUS(tenon_op_call(op_of("generic::cube"), NULL, &x, &y, 0), TENON_OK);
     if (y) CHECK_STATUS(tenon_gradients(&y, &one, 1, &x, 1, 0, &grad), TENON_OK);
     if (grad) CHECK_TENSOR(grad, grads[i]);
-    tenon_tensor_release(x), tenon_tensor_release(one), tenon_tensor_release(y), tenon_tensor_release(grad);
+    tenon_tensor_release(x);
+    tenon_tensor_release(one);
+    tenon_tensor_release(y);
+    tenon_tensor_release(grad);
   }
 }
 
 TEST("devices compile it for each type, and give the CPU's results at every size of group") {
   static const char *const names[] = {"sim", "opencl", "cuda"};
-  static const char *const inputs[] = {"f32[5] 1 -2 0.5 3 7", "f64[3] 1 -2 100000001", "i16[3] 3 -4 40",
-                                       "i32[4] 3 -4 1000 0", "i64[2] 2000000 -1"};
-  static const char *const results[] = {"f32[5] 1 -8 0.125 27 343", "f64[3] 1 -8 1.0000000300000003e24",
-                                        "i16[3] 27 -64 -1536", "i32[4] 27 -64 1000000000 0",
-                                        "i64[2] 8000000000000000000 -1"};
+  static const char *const inputs[] = {"f32[5] 1 -2 0.5 3 7", "f64[3] 1 -2 100000001",
+                                       "i16[3] 3 -4 40", "i32[4] 3 -4 1000 0", "i64[2] 2000000 -1"};
+  static const char *const results[] = {
+      "f32[5] 1 -8 0.125 27 343", "f64[3] 1 -8 1.0000000300000003e24", "i16[3] 27 -64 -1536",
+      "i32[4] 27 -64 1000000000 0", "i64[2] 8000000000000000000 -1"};
   for (size_t d = 0; d < 3; d++) {
     int32_t count;
     if (tenon_device_count(names[d], &count) != TENON_OK) continue;
@@ -84,24 +94,36 @@ TEST("devices compile it for each type, and give the CPU's results at every size
     for (uint32_t group = 1; group <= 256; group = group == 1 ? 3 : group == 3 ? 64 : 4 * group) {
       tn_grid_group_set(group);
       for (size_t i = 0; i < sizeof inputs / sizeof *inputs; i++) {
-        tenon_tensor_t *x = tensor_there(device, inputs[i]), *y = NULL;
+        tenon_tensor_t *x = tensor_there(device, inputs[i]);
+        tenon_tensor_t *y = NULL;
         CHECK_STATUS(tenon_op_call(op_of("generic::cube"), NULL, &x, &y, 0), TENON_OK);
         if (y) check_there(y, results[i]);
-        tenon_tensor_release(x), tenon_tensor_release(y);
+        tenon_tensor_release(x);
+        tenon_tensor_release(y);
       }
       for (int wide = 0; wide < 2; wide++) { /* 0.1 of f64 is not that of f32 */
         tenon_tensor_t *two[2] = {tensor_there(device, wide ? "f64[2, 1] 0 1" : "f32[2, 1] 0 1"),
                                   tensor_there(device, wide ? "f64[2] 1 3" : "f32[2] 1 3")};
         tenon_tensor_t *y = NULL;
         tenon_attrs_t *attrs = attrs_of(op_of("generic::between"), "by=0.1");
-        CHECK_STATUS(tenon_op_call(op_of("generic::between"), attr_values(attrs), two, &y, 0), TENON_OK);
-        if (y) check_there(y, wide ? "f64[2, 2] 0.1 0.30000000000000004 1 1.2" : "f32[2, 2] 0.1 0.3 1 1.2");
-        tenon_attrs_release(attrs), tenon_tensor_release(two[0]), tenon_tensor_release(two[1]), tenon_tensor_release(y);
+        CHECK_STATUS(tenon_op_call(op_of("generic::between"), attr_values(attrs), two, &y, 0),
+                     TENON_OK);
+        if (y)
+          check_there(y,
+                      wide ? "f64[2, 2] 0.1 0.30000000000000004 1 1.2" : "f32[2, 2] 0.1 0.3 1 1.2");
+        tenon_attrs_release(attrs);
+        tenon_tensor_release(two[0]);
+        tenon_tensor_release(two[1]);
+        tenon_tensor_release(y);
       }
-      tenon_tensor_t *both[2] = {tensor_there(device, "f32[2] 2 3"), tensor_there(device, "f32[2] 1 -2")}, *y = NULL;
+      tenon_tensor_t *both[2] = {tensor_there(device, "f32[2] 2 3"),
+                                 tensor_there(device, "f32[2] 1 -2")};
+      tenon_tensor_t *y = NULL;
       CHECK_STATUS(tenon_op_call(op_of("generic::cube_backward"), NULL, both, &y, 0), TENON_OK);
       if (y) check_there(y, "f32[2] 6 36");
-      tenon_tensor_release(both[0]), tenon_tensor_release(both[1]), tenon_tensor_release(y);
+      tenon_tensor_release(both[0]);
+      tenon_tensor_release(both[1]);
+      tenon_tensor_release(y);
     }
     tn_grid_group_set(0);
   }
@@ -115,9 +137,12 @@ TEST("threads that want a type first get one and the same; a child of fork may c
   enum { THREADS = 8 };
   pthread_t threads[THREADS];
   tenon_status_t results[THREADS];
-  int files = count_files(".so"), state = -1;
-  for (int i = 0; i < THREADS; i++) CHECK(pthread_create(&threads[i], NULL, race, &results[i]) == 0);
-  for (int i = 0; i < THREADS; i++) CHECK(pthread_join(threads[i], NULL) == 0 && results[i] == TENON_OK);
+  int files = count_files(".so");
+  int state = -1;
+  for (int i = 0; i < THREADS; i++)
+    CHECK(pthread_create(&threads[i], NULL, race, &results[i]) == 0);
+  for (int i = 0; i < THREADS; i++)
+    CHECK(pthread_join(threads[i], NULL) == 0 && results[i] == TENON_OK);
   CHECK(count_files(".so") == files + 1);
   tenon_shutdown();
   CHECK_STATUS(tenon_library_load_source(SOURCE, 0, NULL), TENON_OK);
@@ -129,7 +154,8 @@ TEST("threads that want a type first get one and the same; a child of fork may c
 
 static tenon_status_t attempt(void *context) {
   (void)context;
-  tenon_tensor_t *x = NULL, *y = NULL;
+  tenon_tensor_t *x = NULL;
+  tenon_tensor_t *y = NULL;
   const int64_t n = 1;
   tenon_shutdown();
   tenon_status_t status = tenon_library_load_source(SOURCE, 0, NULL);
@@ -141,7 +167,8 @@ static tenon_status_t attempt(void *context) {
     if (status == TENON_OK) status = tenon_op_call(op, NULL, &x, &y, 0);
   }
   if (y) CHECK(*(int32_t *)y->data == 27);
-  tenon_tensor_release(x), tenon_tensor_release(y);
+  tenon_tensor_release(x);
+  tenon_tensor_release(y);
   return status;
 }
 TEST("each allocation of it may fail") {

@@ -1,6 +1,7 @@
-/* Runs of a model on a device of which one call fails, each in turn: allocations, copies, launches, streams, events, and work
- * that fails later.  The error is clear, nothing is lost, and the next run gives the same bits.  FAILURES_MODEL names a model's
- * file, which takes the place of the small one here: `make device-failures`. */
+/* Runs of a model on a device of which one call fails, each in turn: allocations, copies, launches,
+ * streams, events, and work that fails later.  The error is clear, nothing is lost, and the next
+ * run gives the same bits.  FAILURES_MODEL names a model's file, which takes the place of the small
+ * one here: `make device-failures`. */
 #include "check.h"
 #include "core/tensor.h"
 #include "sanitizer.h"
@@ -12,20 +13,30 @@
 
 #include "refusing.h"
 
-enum { PORTS = 8, SPREAD = 50, LAYERS = 2 };
-enum { WORK = FAULT_KINDS, KINDS }; /* besides requests: work that fails later */
+enum {
+  PORTS = 8,
+  SPREAD = 50,
+  LAYERS = 2,
+};
+enum {
+  WORK = FAULT_KINDS,
+  KINDS,
+}; /* besides requests: work that fails later */
 
 typedef struct model_t {
   tenon_graph_t *graph;
-  int32_t input_count, output_count;
-  tenon_tensor_t *inputs[PORTS], *expected[PORTS];
+  int32_t input_count;
+  int32_t output_count;
+  tenon_tensor_t *inputs[PORTS];
+  tenon_tensor_t *expected[PORTS];
 } model_t;
 
-/* ---- models ------------------------------------------------------------------------------------------------------- */
+/* models */
 
-static tenon_edge_t three(tenon_builder_t *b, const char *name, const char *attrs, tenon_edge_t x, tenon_edge_t y,
-                          tenon_edge_t z) {
-  tenon_edge_t inputs[16] = {x, y, z, -1, -1, -1, -1, -1}, out;
+static tenon_edge_t three(tenon_builder_t *b, const char *name, const char *attrs, tenon_edge_t x,
+                          tenon_edge_t y, tenon_edge_t z) {
+  tenon_edge_t inputs[16] = {x, y, z, -1, -1, -1, -1, -1};
+  tenon_edge_t out;
   graph_node(b, NULL, name, attrs, inputs, &out, 1);
   return out;
 }
@@ -33,26 +44,33 @@ static tenon_edge_t three(tenon_builder_t *b, const char *name, const char *attr
 static tenon_edge_t weight(tenon_builder_t *b, const char *shape) {
   static int seed;
   char text[80], name[20];
-  snprintf(text, sizeof text, "f32[%s] ~%d", shape, ++seed), snprintf(name, sizeof name, "w%d", seed);
+  snprintf(text, sizeof text, "f32[%s] ~%d", shape, ++seed);
+  snprintf(name, sizeof name, "w%d", seed);
   return graph_constant(b, name, text);
 }
 
-static tenon_edge_t dense(tenon_builder_t *b, tenon_edge_t x, const char *matrix, const char *bias, const char *attrs) {
+static tenon_edge_t dense(tenon_builder_t *b, tenon_edge_t x, const char *matrix, const char *bias,
+                          const char *attrs) {
   return three(b, "core::matmul", attrs, x, weight(b, matrix), weight(b, bias));
 }
 
-static tenon_edge_t heads(tenon_builder_t *b, tenon_edge_t x, tenon_edge_t shape, const char *perm) {
+static tenon_edge_t heads(tenon_builder_t *b, tenon_edge_t x, tenon_edge_t shape,
+                          const char *perm) {
   tenon_edge_t y = three(b, "core::reshape", NULL, dense(b, x, "64, 64", "64", NULL), shape, -1);
   return graph_step(b, "core::transpose", perm, y);
 }
 
-static tenon_edge_t layer(tenon_builder_t *b, tenon_edge_t x, tenon_edge_t split, tenon_edge_t joined,
-                          tenon_edge_t scale) {
-  tenon_edge_t q = heads(b, x, split, "perm=[1, 0, 2]"), k = heads(b, x, split, "perm=[1, 2, 0]"),
-               v = heads(b, x, split, "perm=[1, 0, 2]");
-  tenon_edge_t scores = three(b, "core::mul", NULL, three(b, "core::matmul", NULL, q, k, -1), scale, -1);
-  tenon_edge_t mixed = three(b, "core::matmul", NULL, graph_step(b, "core::softmax", NULL, scores), v, -1);
-  mixed = three(b, "core::reshape", NULL, graph_step(b, "core::transpose", "perm=[1, 0, 2]", mixed), joined, -1);
+static tenon_edge_t layer(tenon_builder_t *b, tenon_edge_t x, tenon_edge_t split,
+                          tenon_edge_t joined, tenon_edge_t scale) {
+  tenon_edge_t q = heads(b, x, split, "perm=[1, 0, 2]");
+  tenon_edge_t k = heads(b, x, split, "perm=[1, 2, 0]");
+  tenon_edge_t v = heads(b, x, split, "perm=[1, 0, 2]");
+  tenon_edge_t scores =
+      three(b, "core::mul", NULL, three(b, "core::matmul", NULL, q, k, -1), scale, -1);
+  tenon_edge_t mixed =
+      three(b, "core::matmul", NULL, graph_step(b, "core::softmax", NULL, scores), v, -1);
+  mixed = three(b, "core::reshape", NULL, graph_step(b, "core::transpose", "perm=[1, 0, 2]", mixed),
+                joined, -1);
   x = three(b, "core::add", NULL, x, dense(b, mixed, "64, 64", "64", NULL), -1);
   x = three(b, "core::layer_norm", NULL, x, weight(b, "64"), weight(b, "64"));
   tenon_edge_t wide = graph_step(b, "core::gelu", NULL, dense(b, x, "64, 128", "128", NULL));
@@ -63,48 +81,61 @@ static tenon_edge_t layer(tenon_builder_t *b, tenon_edge_t x, tenon_edge_t split
 static tenon_graph_t *small_model(void) {
   tenon_builder_t *b = graph_begin();
   tenon_graph_t *graph = NULL;
-  tenon_edge_t ids = graph_input(b, "ids", TENON_I64, 1), table = weight(b, "10000, 64");
-  tenon_edge_t split = graph_constant(b, "split", "i64[3] 0 4 16"), joined = graph_constant(b, "joined", "i64[2] 0 64"),
-               scale = graph_constant(b, "scale", "f32[] 0.25");
+  tenon_edge_t ids = graph_input(b, "ids", TENON_I64, 1);
+  tenon_edge_t table = weight(b, "10000, 64");
+  tenon_edge_t split = graph_constant(b, "split", "i64[3] 0 4 16");
+  tenon_edge_t joined = graph_constant(b, "joined", "i64[2] 0 64");
+  tenon_edge_t scale = graph_constant(b, "scale", "f32[] 0.25");
   tenon_edge_t x = three(b, "core::gather", NULL, table, ids, -1);
-  for (int i = 0; i < LAYERS; i++) x = layer(b, x, split, joined, scale);
-  graph_output(b, "y", x), graph_output(b, "sum", three(b, "core::reduce_sum", NULL, x, -1, -1));
+  for (int i = 0; i < LAYERS; i++)
+    x = layer(b, x, split, joined, scale);
+  graph_output(b, "y", x);
+  graph_output(b, "sum", three(b, "core::reduce_sum", NULL, x, -1, -1));
   CHECK_STATUS(tenon_builder_finish(b, &graph), TENON_OK);
   tenon_builder_release(b);
   return graph;
 }
 
-/* Tokens 1, 2, ... of integers, and ones for what is a mask by its name; axes that are open are 16. */
+/* Tokens 1, 2, ... of integers, and ones for what is a mask by its name; axes that are open are
+ * 16. */
 static tenon_tensor_t *input_of(const tenon_graph_t *graph, int32_t i) {
   int64_t shape[TENON_RANK_MAX];
   tenon_port_t port = {.size = sizeof port};
   tenon_tensor_t *t = NULL;
   CHECK_STATUS(tenon_graph_input(graph, i, &port), TENON_OK);
-  for (int32_t d = 0; d < port.ndim; d++) shape[d] = port.axes[d].extent < 0 ? 16 : port.axes[d].extent;
+  for (int32_t d = 0; d < port.ndim; d++)
+    shape[d] = port.axes[d].extent < 0 ? 16 : port.axes[d].extent;
   CHECK_STATUS(tenon_tensor_create(port.dtype, port.ndim, shape, &t), TENON_OK);
   for (int64_t k = 0; t && k < tenon_count(t); k++) {
-    if (tensor_has(t, TENON_I64)) ((int64_t *)t->data)[k] = strstr(port.name, "mask") ? 1 : k + 1;
-    else tensor_set_random(t, k, 7);
+    if (tensor_has(t, TENON_I64))
+      ((int64_t *)t->data)[k] = strstr(port.name, "mask") ? 1 : k + 1;
+    else
+      tensor_set_random(t, k, 7);
   }
   return t;
 }
 
-static tenon_status_t compile_on(const model_t *m, tenon_device_t device, tenon_executable_t **out) {
+static tenon_status_t compile_on(const model_t *m, tenon_device_t device,
+                                 tenon_executable_t **out) {
   tenon_compile_t options = {.size = sizeof options, .device = device};
   return tenon_executable_create(m->graph, &options, out);
 }
 
 static model_t model_of(tenon_graph_t *graph) {
-  model_t m = {
-      .graph = graph, .input_count = tenon_graph_input_count(graph), .output_count = tenon_graph_output_count(graph)};
-  for (int32_t i = 0; i < m.input_count; i++) m.inputs[i] = input_of(graph, i);
+  model_t m = {.graph = graph,
+               .input_count = tenon_graph_input_count(graph),
+               .output_count = tenon_graph_output_count(graph)};
+  for (int32_t i = 0; i < m.input_count; i++)
+    m.inputs[i] = input_of(graph, i);
   return m;
 }
 
 static bool are_bits(tenon_tensor_t *const *found, const model_t *m) {
   for (int32_t o = 0; o < m->output_count; o++) {
-    const tenon_tensor_t *a = found[o], *b = m->expected[o];
-    if (!a || !b || tenon_count(a) != tenon_count(b) || tenon_dtype_id(a->dtype) != tenon_dtype_id(b->dtype) ||
+    const tenon_tensor_t *a = found[o];
+    const tenon_tensor_t *b = m->expected[o];
+    if (!a || !b || tenon_count(a) != tenon_count(b) ||
+        tenon_dtype_id(a->dtype) != tenon_dtype_id(b->dtype) ||
         memcmp(a->data, b->data, (size_t)tenon_count(a) * a->dtype.bits / 8))
       return false;
   }
@@ -112,10 +143,13 @@ static bool are_bits(tenon_tensor_t *const *found, const model_t *m) {
 }
 
 static void drop(tenon_tensor_t **tensors) {
-  for (int i = 0; i < PORTS; i++) tenon_tensor_release(tensors[i]), tensors[i] = NULL;
+  for (int i = 0; i < PORTS; i++) {
+    tenon_tensor_release(tensors[i]);
+    tensors[i] = NULL;
+  }
 }
 
-/* ---- one point ---------------------------------------------------------------------------------------------------- */
+/* one point */
 
 static const char *name_of(int kind) { return kind == WORK ? "work" : fault_name(kind); }
 
@@ -125,16 +159,21 @@ static void arm(tenon_device_t device, bool is_sim, int kind, uint64_t n) {
            (unsigned long long)(n ? n : 1000000000));
   if (kind != WORK) refuse(kind, n);
   if (!n) fault_end();
-  if (kind == WORK || (kind == FAULT_LAUNCH && is_sim)) sim_set(device, setting); /* its own operators too */
+  if (kind == WORK || (kind == FAULT_LAUNCH && is_sim))
+    sim_set(device, setting); /* its own operators too */
 }
 
 typedef struct trial_t {
   tenon_stream_t *streams[2];
   tenon_executable_t *executable;
-  tenon_tensor_t *outputs[PORTS], *there, *twice, *back;
+  tenon_tensor_t *outputs[PORTS];
+  tenon_tensor_t *there;
+  tenon_tensor_t *twice;
+  tenon_tensor_t *back;
 } trial_t;
 
-/* Two streams, an executable, a run on one of them, and copies of what the other wrote there and back. */
+/* Two streams, an executable, a run on one of them, and copies of what the other wrote there and
+ * back. */
 static tenon_status_t attempt(const model_t *m, tenon_device_t device, trial_t *t) {
   TENON_TRY(tenon_stream_create(device, &t->streams[0]));
   TENON_TRY(tenon_stream_create(device, &t->streams[1]));
@@ -152,10 +191,13 @@ static tenon_status_t attempt(const model_t *m, tenon_device_t device, trial_t *
 
 static void end(tenon_device_t device, trial_t *t) {
   (void)tenon_stream_use(device, NULL, NULL);
-  tenon_tensor_release(t->there), tenon_tensor_release(t->twice), tenon_tensor_release(t->back);
+  tenon_tensor_release(t->there);
+  tenon_tensor_release(t->twice);
+  tenon_tensor_release(t->back);
   drop(t->outputs);
   tenon_executable_release(t->executable);
-  tenon_stream_release(t->streams[0]), tenon_stream_release(t->streams[1]);
+  tenon_stream_release(t->streams[0]);
+  tenon_stream_release(t->streams[1]);
   memset(t, 0, sizeof *t);
 }
 
@@ -179,16 +221,18 @@ static bool try_point(const model_t *m, tenon_device_t device, bool is_sim, int 
   tenon_status_t status = attempt(m, device, &t);
   if (status != TENON_OK) check_error(kind, status, what);
   arm(device, is_sim, kind, 0);
-  bool failed = status != TENON_OK, has_run = t.outputs[0] != NULL;
-  for (int32_t o = 0; o < m->output_count; o++) CHECK((t.outputs[o] != NULL) == has_run);
+  bool failed = status != TENON_OK;
+  bool has_run = t.outputs[0] != NULL;
+  for (int32_t o = 0; o < m->output_count; o++)
+    CHECK((t.outputs[o] != NULL) == has_run);
   if (has_run) check_report(are_bits(t.outputs, m), __FILE__, __LINE__, what, "other bits");
   if (failed && t.executable) { /* it works as before, on a stream that does */
     tenon_stream_t *fresh = NULL;
     CHECK_STATUS(tenon_stream_create(device, &fresh), TENON_OK);
     CHECK_STATUS(tenon_stream_use(device, fresh, NULL), TENON_OK);
     drop(t.outputs);
-    check_report(tenon_executable_run(t.executable, m->inputs, t.outputs, NULL) == TENON_OK, __FILE__, __LINE__, what,
-                 tenon_error());
+    check_report(tenon_executable_run(t.executable, m->inputs, t.outputs, NULL) == TENON_OK,
+                 __FILE__, __LINE__, what, tenon_error());
     check_report(are_bits(t.outputs, m), __FILE__, __LINE__, what, "other bits in the next run");
     (void)tenon_stream_use(device, NULL, NULL);
     tenon_stream_release(fresh);
@@ -196,7 +240,8 @@ static bool try_point(const model_t *m, tenon_device_t device, bool is_sim, int 
   end(device, &t);
   if (failed && !has_run) { /* and so does all of it */
     CHECK_STATUS(attempt(m, device, &t), TENON_OK);
-    check_report(are_bits(t.outputs, m), __FILE__, __LINE__, what, "other bits in the next attempt");
+    check_report(are_bits(t.outputs, m), __FILE__, __LINE__, what,
+                 "other bits in the next attempt");
     end(device, &t);
   }
   (void)tenon_device_synchronize(device); /* fails if a stream did */
@@ -206,12 +251,13 @@ static bool try_point(const model_t *m, tenon_device_t device, bool is_sim, int 
   snprintf(lost, sizeof lost, "%lld tensors, %lld bytes, %lld bytes of the device",
            (long long)(after.live - before.live), (long long)(after.live_bytes - before.live_bytes),
            (long long)(after.reserved - before.reserved));
-  check_report(after.live == before.live && after.live_bytes == before.live_bytes && after.reserved == before.reserved,
+  check_report(after.live == before.live && after.live_bytes == before.live_bytes &&
+                   after.reserved == before.reserved,
                __FILE__, __LINE__, what, lost);
   return failed;
 }
 
-/* ---- all of them -------------------------------------------------------------------------------------------------- */
+/* all of them */
 
 /* How many calls of that kind one attempt makes. */
 static uint64_t count_of(const model_t *m, tenon_device_t device, int kind) {
@@ -220,7 +266,8 @@ static uint64_t count_of(const model_t *m, tenon_device_t device, int kind) {
   uint64_t before = stats_of(device).allocations;
   refuse(kind, 0);
   CHECK_STATUS(attempt(m, device, &t), TENON_OK);
-  uint64_t count = kind == FAULT_PIECE ? stats_of(device).allocations - before : (uint64_t)fault_count(kind);
+  uint64_t count =
+      kind == FAULT_PIECE ? stats_of(device).allocations - before : (uint64_t)fault_count(kind);
   fault_end();
   end(device, &t);
   return count;
@@ -243,32 +290,48 @@ static tenon_device_t open_device(const char *name) {
 
 static void run_kind(const model_t *m, const char *name, int kind) {
   enum { MOST = 64 };
-  bool is_sim = strcmp(name, "sim") == 0, failed = true;
+  bool is_sim = strcmp(name, "sim") == 0;
+  bool failed = true;
   tenon_device_t device = open_device(name);
   tenon_stream_t *held[MOST];
   bool makes_streams = kind == FAULT_STREAM || kind == FAULT_EVENT; /* events belong to streams */
-  uint64_t points = 0, most = UINT64_MAX, calls = 0, n = 1;
+  uint64_t points = 0;
+  uint64_t most = UINT64_MAX;
+  uint64_t calls = 0;
+  uint64_t n = 1;
   refusing_begin(device);
-  if (!is_sim && !makes_streams) calls = count_of(m, device, kind), most = calls < SPREAD ? calls : SPREAD;
-  for (; failed && points < most && check_failures < 20; n = calls ? 1 + points * calls / most : n + 1) {
+  if (!is_sim && !makes_streams) {
+    calls = count_of(m, device, kind);
+    most = calls < SPREAD ? calls : SPREAD;
+  }
+  for (; failed && points < most && check_failures < 20;
+       n = calls ? 1 + points * calls / most : n + 1) {
     int count = makes_streams ? hold_idle(device, held, MOST) : 0;
     failed = try_point(m, device, is_sim, kind, n);
     points += failed;
-    while (count) tenon_stream_release(held[--count]);
-    if (getenv("FAILURES_MODEL")) printf("\r%s: %s %llu ", name, name_of(kind), (unsigned long long)n), fflush(stdout);
+    while (count)
+      tenon_stream_release(held[--count]);
+    if (getenv("FAILURES_MODEL")) {
+      printf("\r%s: %s %llu ", name, name_of(kind), (unsigned long long)n);
+      fflush(stdout);
+    }
   }
   refusing_end(device);
   check_report(points > 0, __FILE__, __LINE__, name_of(kind), "nothing failed");
-  if (getenv("TENON_SHOW")) printf("\r%s: %s: %llu points\n", name, name_of(kind), (unsigned long long)points);
+  if (getenv("TENON_SHOW"))
+    printf("\r%s: %s: %llu points\n", name, name_of(kind), (unsigned long long)points);
 }
 
 static void run_all(const char *name) {
   const char *path = getenv("FAILURES_MODEL");
   tenon_graph_t *graph = NULL;
-  tenon_executable_t *e = NULL, *here = NULL;
+  tenon_executable_t *e = NULL;
+  tenon_executable_t *here = NULL;
   tenon_tensor_t *reference[PORTS] = {NULL};
-  if (path) CHECK_STATUS(tenon_graph_load(path, NULL, &graph), TENON_OK);
-  else graph = small_model();
+  if (path)
+    CHECK_STATUS(tenon_graph_load(path, NULL, &graph), TENON_OK);
+  else
+    graph = small_model();
   if (!graph) return;
   model_t m = model_of(graph);
   CHECK_STATUS(compile_on(&m, (tenon_device_t){1, 0}, &here), TENON_OK);
@@ -276,17 +339,21 @@ static void run_all(const char *name) {
   tenon_device_t device = open_device(name);
   CHECK_STATUS(compile_on(&m, device, &e), TENON_OK);
   CHECK_STATUS(tenon_executable_run(e, m.inputs, m.expected, NULL), TENON_OK);
-  tenon_executable_release(e), tenon_executable_release(here);
+  tenon_executable_release(e);
+  tenon_executable_release(here);
   for (int32_t o = 0; o < m.output_count; o++)
-    check_report(tensor_equal(m.expected[o], reference[o], 1e-3), __FILE__, __LINE__, name, "not what the CPU gives");
+    check_report(tensor_equal(m.expected[o], reference[o], 1e-3), __FILE__, __LINE__, name,
+                 "not what the CPU gives");
   for (int kind = FAULT_PIECE; kind < KINDS; kind++)
     if (kind != WORK || strcmp(name, "sim") == 0) run_kind(&m, name, kind);
-  drop(m.inputs), drop(m.expected), drop(reference);
+  drop(m.inputs);
+  drop(m.expected);
+  drop(reference);
   tenon_graph_release(graph);
 }
 
-TEST(
-    "on sim every n-th call and piece of work fails cleanly over a model's run, and the next run gives the same bits") {
+TEST("on sim every n-th call and piece of work fails cleanly over a model's run, and the next run "
+     "gives the same bits") {
   tn_grid_group_set(1); /* sim is slow at switching from item to item */
   run_all("sim");
   tn_grid_group_set(0);

@@ -1,5 +1,5 @@
-/* Source kernels that need doubles, halves or atomics on 64 bits: a device that has them runs them, one that has not declines
- * with that reason, and the call falls back to the CPU. */
+/* Source kernels that need doubles, halves or atomics on 64 bits: a device that has them runs them,
+ * one that has not declines with that reason, and the call falls back to the CPU. */
 #include "check.h"
 #include "tensors.h"
 
@@ -8,17 +8,24 @@
 #include "there.h"
 
 typedef struct need_t {
-  const char *op, *input, *expected, *without, *word;
+  const char *op;
+  const char *input;
+  const char *expected;
+  const char *without;
+  const char *word;
   uint32_t dtype; /* that chooses among its kernels; 0: none does */
 } need_t;
 
 static const need_t needs[] = {
-    {"source::cube", "f64[4] 1 -2 0.5 100000001", "f64[4] 1 -8 0.125 1.0000000300000003e24", "f64", "doubles", 0},
+    {"source::cube", "f64[4] 1 -2 0.5 100000001", "f64[4] 1 -8 0.125 1.0000000300000003e24", "f64",
+     "doubles", 0},
     {"source::twice", "f16[3] 0.5 -3 1000", "f16[3] 1 -6 2000", "f16", "halves", 0},
-    {"source::totals", "i64[7] 1 2 3 10 20 30 4000000000", "i64[3] 4000000011 22 33", "atomics64", "wide_atomics",
-     TENON_I64},
-    {"source::totals", "f64[7] 1 2 3 10 20 30 0.5", "f64[3] 11.5 22 33", "atomics64", "wide_atomics", TENON_F64},
-    {"source::totals", "f64[7] 1 2 3 10 20 30 0.5", "f64[3] 11.5 22 33", "f64", "doubles", TENON_F64},
+    {"source::totals", "i64[7] 1 2 3 10 20 30 4000000000", "i64[3] 4000000011 22 33", "atomics64",
+     "wide_atomics", TENON_I64},
+    {"source::totals", "f64[7] 1 2 3 10 20 30 0.5", "f64[3] 11.5 22 33", "atomics64",
+     "wide_atomics", TENON_F64},
+    {"source::totals", "f64[7] 1 2 3 10 20 30 0.5", "f64[3] 11.5 22 33", "f64", "doubles",
+     TENON_F64},
 };
 enum { NEEDS = sizeof needs / sizeof *needs };
 
@@ -46,7 +53,8 @@ static void check_need(const need_t *need, const char *backend, bool has) {
   tenon_device_t device = device_of(backend, 0);
   tenon_tensor_t *out = NULL;
   uint64_t before = compiled();
-  char *text = NULL, reason[100];
+  char *text = NULL;
+  char reason[100];
   snprintf(reason, sizeof reason, "%s, which %s:0 has not", need->word, backend);
   tenon_dtype_t dtype = need->dtype ? tenon_dtype(need->dtype) : (tenon_dtype_t){0, 0, 0};
   if (!has) {
@@ -55,16 +63,20 @@ static void check_need(const need_t *need, const char *backend, bool has) {
     CHECK(!out);
   }
   tenon_registration_t *registration = NULL;
-  CHECK_STATUS(tenon_fallback_add(backend, tenon_fallback_cpu, NULL, NULL, 0, &registration), TENON_OK);
+  CHECK_STATUS(tenon_fallback_add(backend, tenon_fallback_cpu, NULL, NULL, 0, &registration),
+               TENON_OK);
   long fell = fallbacks(need->op);
   CHECK_STATUS(call(need, device, &out), TENON_OK);
   if (out) check_there(out, need->expected);
   tenon_tensor_release(out);
   CHECK(fallbacks(need->op) == fell + !has && (compiled() > before) == has);
   CHECK_STATUS(tenon_op_explain(op_of(need->op), backend, dtype, &text), TENON_OK);
-  if (has) CHECK_TEXT(text, "takes source");
-  else CHECK_TEXT(text, reason);
-  if (!has && need->dtype) CHECK_TEXT(text, "takes fallback: the device has not what its source kernel needs");
+  if (has)
+    CHECK_TEXT(text, "takes source");
+  else
+    CHECK_TEXT(text, reason);
+  if (!has && need->dtype)
+    CHECK_TEXT(text, "takes fallback: the device has not what its source kernel needs");
   tenon_text_release(text);
   tenon_registration_release(registration);
 }
@@ -91,7 +103,9 @@ TEST("what it has not it declines with that reason, and the CPU takes its place"
   }
   for (int i = 0; i < NEEDS; i++) {
     start("without=f64+f16+atomics64");
-    const char *word = strcmp(needs[i].word, "wide_atomics") || needs[i].dtype != TENON_F64 ? needs[i].word : "doubles";
+    const char *word = strcmp(needs[i].word, "wide_atomics") || needs[i].dtype != TENON_F64
+                           ? needs[i].word
+                           : "doubles";
     need_t need = needs[i]; /* the first that is missing is named */
     need.word = word;
     check_need(&need, "sim", false);
@@ -100,10 +114,12 @@ TEST("what it has not it declines with that reason, and the CPU takes its place"
 
 TEST("kernels that need nothing of it run on a device that has nothing of it") {
   start("without=f64+f16+atomics64");
-  tenon_tensor_t *x = tensor_there(device_of("sim", 0), "bf16[3] 1 -2 4"), *out = NULL;
+  tenon_tensor_t *x = tensor_there(device_of("sim", 0), "bf16[3] 1 -2 4");
+  tenon_tensor_t *out = NULL;
   CHECK_STATUS(tenon_op_call(op_of("source::half_more"), NULL, &x, &out, 0), TENON_OK);
   check_there(out, "bf16[3] 1.5 -3 6");
-  tenon_tensor_release(x), tenon_tensor_release(out);
+  tenon_tensor_release(x);
+  tenon_tensor_release(out);
   unsetenv("TENON_SIM");
 }
 
@@ -112,9 +128,15 @@ TEST("on opencl so it is with what the driver says") {
   start("");
   if (tenon_device_count("opencl", &count) != TENON_OK) SKIP("there is no driver of OpenCL");
   const tenon_device_properties_t *p = &ordinal_of(device_of("opencl", 0))->properties;
-  bool has_f64 = false, has_f16 = false, has_atomics = p->features & TENON_DEVICE_WIDE_ATOMICS;
-  for (const uint32_t *d = p->computes; *d; d++) has_f64 |= *d == TENON_F64, has_f16 |= *d == TENON_F16;
-  const bool has[NEEDS] = {has_f64, has_f16, has_atomics, has_f64 && has_atomics, has_f64 && has_atomics};
+  bool has_f64 = false;
+  bool has_f16 = false;
+  bool has_atomics = p->features & TENON_DEVICE_WIDE_ATOMICS;
+  for (const uint32_t *d = p->computes; *d; d++) {
+    has_f64 |= *d == TENON_F64;
+    has_f16 |= *d == TENON_F16;
+  }
+  const bool has[NEEDS] = {has_f64, has_f16, has_atomics, has_f64 && has_atomics,
+                           has_f64 && has_atomics};
   printf("opencl: doubles %d, halves %d, wide_atomics %d\n", has_f64, has_f16, has_atomics);
   for (int i = 0; i < NEEDS; i++) {
     need_t need = needs[i];
@@ -124,9 +146,11 @@ TEST("on opencl so it is with what the driver says") {
   }
 }
 
-TEST("words that are of source kernels only are refused elsewhere, and an unknown setting is named") {
+TEST("words that are of source kernels only are refused elsewhere, and an unknown setting is "
+     "named") {
   tenon_registration_t *registration = NULL;
-  CHECK_STATUS(tenon_kernel_add("core::add", "cpu doubles", tenon_fallback_cpu, NULL, NULL, 0, &registration),
+  CHECK_STATUS(tenon_kernel_add("core::add", "cpu doubles", tenon_fallback_cpu, NULL, NULL, 0,
+                                &registration),
                TENON_INVALID);
   CHECK_TEXT(tenon_error(), "words of SOURCE");
   tenon_device_t device = sim_open(0, "");

@@ -1,6 +1,6 @@
-/* What waits for what across streams and ordinals: random programs on sim, whose checker knows each access, give the CPU's
- * results with random delays; each wait that is taken out is found missing at the first run; none is one that others imply.
- * SIM_SEEDS makes it longer (`make sim-seeds`). */
+/* What waits for what across streams and ordinals: random programs on sim, whose checker knows each
+ * access, give the CPU's results with random delays; each wait that is taken out is found missing
+ * at the first run; none is one that others imply. SIM_SEEDS makes it longer (`make sim-seeds`). */
 #include "check.h"
 #include "sanitizer.h"
 #include "tensors.h"
@@ -8,7 +8,12 @@
 #include "operators.h"
 #include "there.h"
 
-enum { TENSORS = 6, STREAMS = 5, STEPS = 30, COUNT = 64 };
+enum {
+  TENSORS = 6,
+  STREAMS = 5,
+  STEPS = 30,
+  COUNT = 64,
+};
 
 static int64_t number_of(const char *name, int64_t standard) {
   const char *text = getenv(name);
@@ -17,7 +22,11 @@ static int64_t number_of(const char *name, int64_t standard) {
 
 typedef struct program_t { /* streams 0 to 2 of ordinal 0, 3 and 4 of ordinal 1 */
   struct {
-    int kind, stream, a, b, out; /* kind 0: add, 1: mul, into `out`; 2: a new tensor in its place; 3: across */
+    int kind;
+    int stream;
+    int a;
+    int b;
+    int out; /* kind 0: add, 1: mul, into `out`; 2: a new tensor in its place; 3: across */
   } steps[STEPS];
 } program_t;
 
@@ -31,9 +40,13 @@ static program_t program_of(uint64_t seed) {
   program_t p;
   uint64_t state = seed * 2 + 1;
   for (int i = 0; i < STEPS; i++) {
-    int o = (int)(draw(&state) % 2), first = o * TENSORS / 2;
+    int o = (int)(draw(&state) % 2);
+    int first = o * TENSORS / 2;
     p.steps[i].kind = (int)(draw(&state) % 8);
-    p.steps[i].kind = p.steps[i].kind < 3 ? 0 : p.steps[i].kind < 5 ? 1 : p.steps[i].kind < 6 ? 2 : 3;
+    p.steps[i].kind = p.steps[i].kind < 3   ? 0
+                      : p.steps[i].kind < 5 ? 1
+                      : p.steps[i].kind < 6 ? 2
+                                            : 3;
     p.steps[i].stream = o ? 3 + (int)(draw(&state) % 2) : (int)(draw(&state) % 3);
     p.steps[i].a = first + (int)(draw(&state) % (TENSORS / 2));
     p.steps[i].b = first + (int)(draw(&state) % (TENSORS / 2));
@@ -43,10 +56,12 @@ static program_t program_of(uint64_t seed) {
 }
 
 static void fill(tenon_tensor_t *t, int which) {
-  for (int i = 0; i < COUNT; i++) ((float *)t->data)[i] = 0.5f + (float)((which * 7 + i * 3) % 11) / 16;
+  for (int i = 0; i < COUNT; i++)
+    ((float *)t->data)[i] = 0.5f + (float)((which * 7 + i * 3) % 11) / 16;
 }
 
-/* Runs it on the devices (or, NULL, on the CPU); results are on the host.  False: some call failed. */
+/* Runs it on the devices (or, NULL, on the CPU); results are on the host.  False: some call
+ * failed. */
 static bool run(const program_t *p, bool there, tenon_tensor_t **out) {
   const tenon_op_t *ops[2] = {op_of("core::add"), op_of("core::mul")};
   tenon_tensor_t *t[TENSORS];
@@ -61,20 +76,34 @@ static bool run(const program_t *p, bool there, tenon_tensor_t **out) {
     tenon_tensor_release(host);
   }
   for (int i = 0; i < STEPS && good; i++) {
-    int kind = p->steps[i].kind, a = p->steps[i].a, b = p->steps[i].b, o = p->steps[i].out;
-    int to = kind == 3 ? (a + TENSORS / 2) % TENSORS : o; /* across: to the same place on the other ordinal */
-    int s =
-        kind == 3 ? (ordinal_of_tensor(to) ? 3 + p->steps[i].stream % 2 : p->steps[i].stream % 3) : p->steps[i].stream;
-    tenon_tensor_t *inputs[2] = {t[a], t[b]}, *fresh = NULL;
-    if (there) CHECK_STATUS(tenon_stream_use(devices[ordinal_of_stream(s)], streams[s], NULL), TENON_OK);
+    int kind = p->steps[i].kind;
+    int a = p->steps[i].a;
+    int b = p->steps[i].b;
+    int o = p->steps[i].out;
+    int to = kind == 3 ? (a + TENSORS / 2) % TENSORS
+                       : o; /* across: to the same place on the other ordinal */
+    int s = kind == 3
+                ? (ordinal_of_tensor(to) ? 3 + p->steps[i].stream % 2 : p->steps[i].stream % 3)
+                : p->steps[i].stream;
+    tenon_tensor_t *inputs[2] = {t[a], t[b]};
+    tenon_tensor_t *fresh = NULL;
+    if (there)
+      CHECK_STATUS(tenon_stream_use(devices[ordinal_of_stream(s)], streams[s], NULL), TENON_OK);
     if (kind == 3)
-      good = tenon_tensor_copy_to(t[a], there ? devices[ordinal_of_tensor(to)] : (tenon_device_t){1, 0}, &fresh) ==
-             TENON_OK;
-    else if (kind == 2) good = tenon_op_call(ops[0], NULL, inputs, &fresh, 0) == TENON_OK;
-    else good = tenon_op_call_into(ops[kind], NULL, inputs, &t[o]) == TENON_OK;
-    if (fresh) tenon_tensor_release(t[to]), t[to] = fresh;
+      good = tenon_tensor_copy_to(t[a],
+                                  there ? devices[ordinal_of_tensor(to)] : (tenon_device_t){1, 0},
+                                  &fresh) == TENON_OK;
+    else if (kind == 2)
+      good = tenon_op_call(ops[0], NULL, inputs, &fresh, 0) == TENON_OK;
+    else
+      good = tenon_op_call_into(ops[kind], NULL, inputs, &t[o]) == TENON_OK;
+    if (fresh) {
+      tenon_tensor_release(t[to]);
+      t[to] = fresh;
+    }
   }
-  for (int i = 0; i < 2 && there; i++) CHECK_STATUS(tenon_stream_use(devices[i], NULL, NULL), TENON_OK);
+  for (int i = 0; i < 2 && there; i++)
+    CHECK_STATUS(tenon_stream_use(devices[i], NULL, NULL), TENON_OK);
   for (int i = 0; i < TENSORS; i++) {
     out[i] = t[i];
     if (!there) continue;
@@ -86,11 +115,13 @@ static bool run(const program_t *p, bool there, tenon_tensor_t **out) {
 }
 
 static void drop(tenon_tensor_t **all) {
-  for (int i = 0; i < TENSORS; i++) tenon_tensor_release(all[i]);
+  for (int i = 0; i < TENSORS; i++)
+    tenon_tensor_release(all[i]);
 }
 
 static void open_all(const char *settings) {
-  for (int i = 0; i < 2; i++) devices[i] = sim_open(i, settings);
+  for (int i = 0; i < 2; i++)
+    devices[i] = sim_open(i, settings);
   for (int i = 0; i < STREAMS && !streams[i]; i++)
     CHECK_STATUS(tenon_stream_create(devices[ordinal_of_stream(i)], &streams[i]), TENON_OK);
 }
@@ -99,7 +130,8 @@ static uint64_t races(sim_finding_t *finding) {
   return sim->races(&ordinal_of(devices[0])->context, finding, finding ? 64 : 0);
 }
 
-TEST("with random delays programs over five streams and two ordinals give the CPU's bits, and no access is unordered") {
+TEST("with random delays programs over five streams and two ordinals give the CPU's bits, and no "
+     "access is unordered") {
   open_all("check=count,delay=60");
   for (int64_t seed = 1; seed <= number_of("SIM_SEEDS", 50); seed++) {
     char settings[64];
@@ -110,7 +142,8 @@ TEST("with random delays programs over five streams and two ordinals give the CP
     CHECK(run(&p, false, here) && run(&p, true, there));
     for (int i = 0; i < TENSORS; i++)
       CHECK(there[i] && memcmp(here[i]->data, there[i]->data, COUNT * sizeof(float)) == 0);
-    drop(here), drop(there);
+    drop(here);
+    drop(there);
   }
   sim_finding_t finding[64];
   uint64_t count = races(finding);
@@ -154,7 +187,11 @@ TEST("each wait that is taken out is found missing, at the first run") {
 }
 
 TEST("nothing is left behind") {
-  for (int i = 0; i < STREAMS; i++) tenon_stream_release(streams[i]), streams[i] = NULL;
-  for (int i = 0; i < 2; i++) CHECK(stats_of(devices[i]).live == 0);
+  for (int i = 0; i < STREAMS; i++) {
+    tenon_stream_release(streams[i]);
+    streams[i] = NULL;
+  }
+  for (int i = 0; i < 2; i++)
+    CHECK(stats_of(devices[i]).live == 0);
   tenon_shutdown();
 }

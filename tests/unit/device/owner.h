@@ -1,5 +1,5 @@
-/* A framework beside us, on sim: memory and streams of its own, made and used through the device's table.  Include after
- * there.h. */
+/* A framework beside us, on sim: memory and streams of its own, made and used through the device's
+ * table.  Include after there.h. */
 #ifndef TENON_TESTS_OWNER_H
 #define TENON_TESTS_OWNER_H
 
@@ -8,7 +8,8 @@ enum { OWNER_BYTES = 4096 };
 typedef struct owner_t {
   tenon_device_t device;
   tn_ordinal_t *o;
-  void *memory, *native; /* a handle and a stream of the table */
+  void *memory;
+  void *native; /* a handle and a stream of the table */
   tenon_stream_t *stream;
   int told;
 } owner_t;
@@ -29,7 +30,8 @@ static inline owner_t owner_of(tenon_device_t device) {
   return w;
 }
 
-static inline void owner_end(owner_t *w) { /* all is waited for in fact, also where a test left waits out */
+static inline void
+owner_end(owner_t *w) { /* all is waited for in fact, also where a test left waits out */
   (void)w->o->table->synchronize(&w->o->context);
   tenon_stream_release(w->stream);
   w->o->table->stream_destroy(&w->o->context, w->native);
@@ -37,9 +39,12 @@ static inline void owner_end(owner_t *w) { /* all is waited for in fact, also wh
 }
 
 /* The framework's own work: numbers from a place in its memory on become `value`. */
-static inline void owner_fill(const owner_t *w, void *native, uint64_t offset, uint64_t count, float value) {
+static inline void owner_fill(const owner_t *w, void *native, uint64_t offset, uint64_t count,
+                              float value) {
   tenon_memory_t to = {w->memory, offset};
-  CHECK_STATUS(w->o->table->fill(&w->o->context, native, 0, to, count * sizeof value, &value, sizeof value), TENON_OK);
+  CHECK_STATUS(
+      w->o->table->fill(&w->o->context, native, 0, to, count * sizeof value, &value, sizeof value),
+      TENON_OK);
 }
 
 /* `count` numbers from a place in its memory on. */
@@ -62,12 +67,14 @@ static inline uint64_t races_on(const owner_t *w) { return sim->races(&w->o->con
 static inline void no_race(const owner_t *w, uint64_t before) {
   sim_finding_t found[64];
   uint64_t count = sim->races(&w->o->context, found, 64);
-  check_report(count == before, __FILE__, __LINE__, "no race", count > before ? found[count - 1].text : NULL);
+  check_report(count == before, __FILE__, __LINE__, "no race",
+               count > before ? found[count - 1].text : NULL);
 }
 
 static inline uint64_t copies_of(const owner_t *w) {
   uint64_t count = 0;
-  for (int d = TENON_COPY_IN; d <= TENON_COPY_PEER; d++) count += w->o->copies[d].count;
+  for (int d = TENON_COPY_IN; d <= TENON_COPY_PEER; d++)
+    count += w->o->copies[d].count;
   return count;
 }
 

@@ -1,5 +1,5 @@
-/* Graphs over several devices: pins, estimates, copies where values cross and only once, and order between ordinals under
- * random delays (SIM_SEEDS makes that longer: `make sim-seeds`). */
+/* Graphs over several devices: pins, estimates, copies where values cross and only once, and order
+ * between ordinals under random delays (SIM_SEEDS makes that longer: `make sim-seeds`). */
 #include "check.h"
 #include "tensors.h"
 
@@ -8,14 +8,17 @@
 #include "graph/rates.h"
 #include "there.h"
 
-static tenon_edge_t two(tenon_builder_t *b, const char *node, const char *name, tenon_edge_t x, tenon_edge_t y) {
-  tenon_edge_t inputs[16] = {x, y, -1, -1}, result;
+static tenon_edge_t two(tenon_builder_t *b, const char *node, const char *name, tenon_edge_t x,
+                        tenon_edge_t y) {
+  tenon_edge_t inputs[16] = {x, y, -1, -1};
+  tenon_edge_t result;
   graph_node(b, node, name, NULL, inputs, &result, 1);
   return result;
 }
 
 static tenon_edge_t one(tenon_builder_t *b, const char *node, const char *name, tenon_edge_t x) {
-  tenon_edge_t inputs[16] = {x, -1, -1, -1}, result;
+  tenon_edge_t inputs[16] = {x, -1, -1, -1};
+  tenon_edge_t result;
   graph_node(b, node, name, NULL, inputs, &result, 1);
   return result;
 }
@@ -24,7 +27,8 @@ static tenon_edge_t one(tenon_builder_t *b, const char *node, const char *name, 
 static tenon_builder_t *branches(void) {
   tenon_builder_t *b = graph_begin();
   tenon_edge_t x = graph_input(b, "x", TENON_F32, 1);
-  tenon_edge_t left = two(b, "left_0", "core::mul", x, x), right = two(b, "right_0", "core::add", x, x);
+  tenon_edge_t left = two(b, "left_0", "core::mul", x, x);
+  tenon_edge_t right = two(b, "right_0", "core::add", x, x);
   for (int i = 1; i < 4; i++) {
     char name[32];
     snprintf(name, sizeof name, "left_%d", i);
@@ -33,8 +37,10 @@ static tenon_builder_t *branches(void) {
     right = i % 2 ? two(b, name, "core::mul", right, x) : one(b, name, "core::neg", right);
   }
   tenon_edge_t met = two(b, "left_meet", "core::mul", left, right);
-  tenon_edge_t on = two(b, "right_on", "core::add", right, met), again = two(b, "left_end", "core::sub", on, left);
-  graph_output(b, "y", again), graph_output(b, "z", two(b, "right_end", "core::mul", on, met));
+  tenon_edge_t on = two(b, "right_on", "core::add", right, met);
+  tenon_edge_t again = two(b, "left_end", "core::sub", on, left);
+  graph_output(b, "y", again);
+  graph_output(b, "z", two(b, "right_end", "core::mul", on, met));
   return b;
 }
 
@@ -42,7 +48,8 @@ static tenon_tensor_t *numbers(uint64_t seed, int64_t count) {
   tenon_tensor_t *t = NULL;
   uint64_t state = seed * 2 + 1;
   CHECK_STATUS(tenon_tensor_create(tenon_dtype(TENON_F32), 1, &count, &t), TENON_OK);
-  for (int64_t i = 0; t && i < count; i++) ((float *)t->data)[i] = (float)(int32_t)draw(&state) / 3e8f;
+  for (int64_t i = 0; t && i < count; i++)
+    ((float *)t->data)[i] = (float)(int32_t)draw(&state) / 3e8f;
   return t;
 }
 
@@ -53,21 +60,25 @@ static uint64_t copies(tenon_device_t device, int direction) {
 #define check_count(found, expected) check_count_at((found), (expected), __LINE__)
 static void check_count_at(uint64_t found, uint64_t expected, int line) {
   char text[80];
-  snprintf(text, sizeof text, "%llu times, expected %llu", (unsigned long long)found, (unsigned long long)expected);
+  snprintf(text, sizeof text, "%llu times, expected %llu", (unsigned long long)found,
+           (unsigned long long)expected);
   check_report(found == expected, __FILE__, line, text, NULL);
 }
 
 static void check_same(const tenon_tensor_t *a, const tenon_tensor_t *b) {
-  CHECK(a && b && a->shape[0] == b->shape[0] && memcmp(a->data, b->data, (size_t)a->shape[0] * sizeof(float)) == 0);
+  CHECK(a && b && a->shape[0] == b->shape[0] &&
+        memcmp(a->data, b->data, (size_t)a->shape[0] * sizeof(float)) == 0);
 }
 
 static tenon_executable_t *pinned(tenon_device_t left, tenon_device_t right) {
   tenon_pin_t pins[] = {{"left_*", left}, {"right_*", right}};
-  return graph_compile_with(branches(), (tenon_compile_t){.flags = TENON_COMPILE_PLAIN, .pins = pins, .pin_count = 2});
+  return graph_compile_with(
+      branches(), (tenon_compile_t){.flags = TENON_COMPILE_PLAIN, .pins = pins, .pin_count = 2});
 }
 
 TEST("two branches on two ordinals give the CPU's bits under random delays, without a race") {
-  tenon_device_t left = sim_open(0, "delay=300"), right = sim_open(1, "delay=300");
+  tenon_device_t left = sim_open(0, "delay=300");
+  tenon_device_t right = sim_open(1, "delay=300");
   tenon_executable_t *host = graph_compile(branches(), TENON_COMPILE_PLAIN);
   uint64_t races = sim->races(&ordinal_of(left)->context, NULL, 0);
   uint64_t implied = sim->implied_waits(&ordinal_of(left)->context, NULL, 0);
@@ -79,11 +90,17 @@ TEST("two branches on two ordinals give the CPU's bits under random delays, with
       char settings[64];
       snprintf(settings, sizeof settings, "seed=%d", seed);
       sim_set(left, settings);
-      tenon_tensor_t *x = numbers((uint64_t)seed, 300 + seed), *expected[2] = {NULL}, *found[2] = {NULL};
+      tenon_tensor_t *x = numbers((uint64_t)seed, 300 + seed);
+      tenon_tensor_t *expected[2] = {NULL};
+      tenon_tensor_t *found[2] = {NULL};
       CHECK_STATUS(tenon_executable_run(host, &x, expected, NULL), TENON_OK);
       CHECK_STATUS(tenon_executable_run(there, &x, found, NULL), TENON_OK);
-      for (int i = 0; i < 2; i++) check_same(expected[i], found[i]);
-      for (int i = 0; i < 2; i++) tenon_tensor_release(expected[i]), tenon_tensor_release(found[i]);
+      for (int i = 0; i < 2; i++)
+        check_same(expected[i], found[i]);
+      for (int i = 0; i < 2; i++) {
+        tenon_tensor_release(expected[i]);
+        tenon_tensor_release(found[i]);
+      }
       tenon_tensor_release(x);
     }
     tenon_executable_release(there);
@@ -94,10 +111,13 @@ TEST("two branches on two ordinals give the CPU's bits under random delays, with
   tenon_executable_release(host);
 }
 
-TEST("a value crosses once however many nodes want it there, and an input goes up once to each device") {
-  tenon_device_t left = sim_open(0, "peers=1"), right = sim_open(1, "peers=1");
+TEST("a value crosses once however many nodes want it there, and an input goes up once to each "
+     "device") {
+  tenon_device_t left = sim_open(0, "peers=1");
+  tenon_device_t right = sim_open(1, "peers=1");
   tenon_executable_t *there = pinned(left, right);
-  tenon_tensor_t *x = numbers(7, 100), *found[2] = {NULL};
+  tenon_tensor_t *x = numbers(7, 100);
+  tenon_tensor_t *found[2] = {NULL};
   uint64_t in[2] = {copies(left, TENON_COPY_IN), copies(right, TENON_COPY_IN)};
   uint64_t out[2] = {copies(left, TENON_COPY_OUT), copies(right, TENON_COPY_OUT)};
   uint64_t peer[2] = {copies(left, TENON_COPY_PEER), copies(right, TENON_COPY_PEER)};
@@ -106,10 +126,13 @@ TEST("a value crosses once however many nodes want it there, and an input goes u
   check_count(copies(right, TENON_COPY_IN) - in[1], 1);
   check_count(copies(left, TENON_COPY_OUT) - out[0], 1); /* y */
   check_count(copies(right, TENON_COPY_OUT) - out[1], 1);
-  check_count(copies(left, TENON_COPY_PEER) - peer[0], 2);  /* right_3 and right_on; both are wanted by one node */
+  check_count(copies(left, TENON_COPY_PEER) - peer[0],
+              2); /* right_3 and right_on; both are wanted by one node */
   check_count(copies(right, TENON_COPY_PEER) - peer[1], 1); /* left_meet, wanted by two */
-  for (int i = 0; i < 2; i++) tenon_tensor_release(found[i]);
-  tenon_tensor_release(x), tenon_executable_release(there);
+  for (int i = 0; i < 2; i++)
+    tenon_tensor_release(found[i]);
+  tenon_tensor_release(x);
+  tenon_executable_release(there);
 }
 
 TEST("pins that name nothing, or a node that became part of another, are refused by name") {
@@ -117,17 +140,20 @@ TEST("pins that name nothing, or a node that became part of another, are refused
   tenon_graph_t *graph = NULL;
   tenon_executable_t *e = NULL;
   tenon_builder_t *b = graph_begin();
-  tenon_edge_t x = graph_input(b, "x", TENON_F32, 2), w = graph_input(b, "w", TENON_F32, 2);
+  tenon_edge_t x = graph_input(b, "x", TENON_F32, 2);
+  tenon_edge_t w = graph_input(b, "w", TENON_F32, 2);
   graph_output(b, "y", one(b, "activation", "core::relu", two(b, "product", "core::matmul", x, w)));
   CHECK_STATUS(tenon_builder_finish(b, &graph), TENON_OK);
   tenon_builder_release(b);
   tenon_pin_t pin = {"nothing*", device};
-  tenon_compile_t options = {.size = sizeof options, .device = device, .pins = &pin, .pin_count = 1};
+  tenon_compile_t options = {
+      .size = sizeof options, .device = device, .pins = &pin, .pin_count = 1};
   CHECK_STATUS(tenon_executable_create(graph, &options, &e), TENON_NOT_FOUND);
   CHECK_TEXT(tenon_error(), "pin 'nothing*': no node and no operator of the graph has that name");
   pin.node = "activation";
   CHECK_STATUS(tenon_executable_create(graph, &options, &e), TENON_NOT_FOUND);
-  CHECK_TEXT(tenon_error(), "pin 'activation': such nodes became part of others when the graph was rewritten");
+  CHECK_TEXT(tenon_error(),
+             "pin 'activation': such nodes became part of others when the graph was rewritten");
   pin.node = "";
   CHECK_STATUS(tenon_executable_create(graph, &options, &e), TENON_INVALID);
   tenon_pin_t to_cpu = {"nothing*", {1, 0}}; /* where all of it is anyway */
@@ -146,22 +172,25 @@ TEST("pins that name nothing, or a node that became part of another, are refused
 /* A report of where each node of the branches went. */
 static char *placed(const tenon_device_t *devices, uint32_t count, const tenon_pin_t *pin) {
   char *text = NULL;
-  tenon_executable_t *e = graph_compile_with(branches(), (tenon_compile_t){.flags = TENON_COMPILE_PLAIN,
-                                                                           .devices = devices,
-                                                                           .device_count = count,
-                                                                           .pins = pin,
-                                                                           .pin_count = pin != NULL});
+  tenon_executable_t *e =
+      graph_compile_with(branches(), (tenon_compile_t){.flags = TENON_COMPILE_PLAIN,
+                                                       .devices = devices,
+                                                       .device_count = count,
+                                                       .pins = pin,
+                                                       .pin_count = pin != NULL});
   CHECK_STATUS(tenon_executable_dump(e, "placement", &text), TENON_OK);
   tenon_executable_release(e);
   return text;
 }
 
 TEST("estimates from measured rates leave a slow device out, but for what is pinned there") {
-  tenon_device_t slow = sim_open(0, "delay=30000"), cpu = {1, 0};
+  tenon_device_t slow = sim_open(0, "delay=30000");
+  tenon_device_t cpu = {1, 0};
   tn_rates_clear();
   char *text = placed((tenon_device_t[]){slow, cpu}, 2, NULL);
   CHECK_TEXT(text, "sim:0: 0 nodes, cpu: 12 nodes");
-  CHECK_TEXT(text, "placement: all on one device, as far as it has kernels\nestimated: all on sim:0 ");
+  CHECK_TEXT(text,
+             "placement: all on one device, as far as it has kernels\nestimated: all on sim:0 ");
   tenon_text_release(text);
   text = placed((tenon_device_t[]){slow, cpu}, 2, &(tenon_pin_t){"core::neg", slow});
   CHECK_TEXT(text, "sim:0: 1 nodes, cpu: 11 nodes");

@@ -1,5 +1,5 @@
-/* Plug-ins: several in one process, one that does not work beside others, tables that are refused, libraries that come and
- * go. */
+/* Plug-ins: several in one process, one that does not work beside others, tables that are refused,
+ * libraries that come and go. */
 #include <malloc.h>
 
 #include "check.h"
@@ -14,7 +14,8 @@ static tenon_status_t add(tenon_tensor_t *x, tenon_tensor_t **out) {
   return tenon_op_call(op_of("core::add"), NULL, (tenon_tensor_t *[]){x, x}, out, 0);
 }
 
-TEST("two plug-ins with four ordinals work side by side, and one that finds nothing is told with its reason") {
+TEST("two plug-ins with four ordinals work side by side, and one that finds nothing is told with "
+     "its reason") {
   char *text = NULL;
   int32_t count = 0;
   setenv("OCL_ICD_VENDORS", "/nonexistent", 1); /* a loader, if there is one, finds no driver */
@@ -25,15 +26,21 @@ TEST("two plug-ins with four ordinals work side by side, and one that finds noth
   CHECK(count == 2);
   CHECK_STATUS(tenon_device_count("opencl", &count), TENON_UNAVAILABLE);
   CHECK_TEXT(tenon_error(), "device opencl: ");
-  CHECK_STATUS(tenon_device_count("opencl", &count), TENON_UNAVAILABLE); /* again, and not looked for again */
+  CHECK_STATUS(tenon_device_count("opencl", &count),
+               TENON_UNAVAILABLE); /* again, and not looked for again */
   CHECK_TEXT(tenon_error(), "install");
   for (int i = 0; i < 2; i++) {
-    tenon_tensor_t *x = tensor_there(device_of("sim", i), "f32[2] 1 2"), *y = NULL, *out;
+    tenon_tensor_t *x = tensor_there(device_of("sim", i), "f32[2] 1 2");
+    tenon_tensor_t *y = NULL;
+    tenon_tensor_t *out;
     int64_t n = 2;
-    CHECK_STATUS(tenon_tensor_create_on(device_of("null", i), tenon_dtype(TENON_F32), 1, &n, &y), TENON_OK);
+    CHECK_STATUS(tenon_tensor_create_on(device_of("null", i), tenon_dtype(TENON_F32), 1, &n, &y),
+                 TENON_OK);
     CHECK_STATUS(add(x, &out), TENON_OK);
     check_there(out, "f32[2] 2 4");
-    tenon_tensor_release(x), tenon_tensor_release(y), tenon_tensor_release(out);
+    tenon_tensor_release(x);
+    tenon_tensor_release(y);
+    tenon_tensor_release(out);
   }
   CHECK_STATUS(tenon_devices(&text), TENON_OK);
   CHECK_TEXT(text, "sim: 2 devices\n");
@@ -46,12 +53,20 @@ TEST("two plug-ins with four ordinals work side by side, and one that finds noth
   unsetenv("OCL_ICD_VENDORS");
 }
 
-/* ---- tables ------------------------------------------------------------------------------------------------------- */
+/* tables */
 
-static tenon_status_t no_status(tenon_device_context_t *context) { return (void)context, TENON_OK; }
-static tenon_status_t no_stream(tenon_on_t on, void **out) { return (void)on, *out = NULL, TENON_OK; }
+static tenon_status_t no_status(tenon_device_context_t *context) {
+  (void)context;
+  return TENON_OK;
+}
+static tenon_status_t no_stream(tenon_on_t on, void **out) {
+  (void)on;
+  *out = NULL;
+  return TENON_OK;
+}
 
-TEST("a table that lacks what every plug-in has, or half a group, is refused with all that is missing") {
+TEST("a table that lacks what every plug-in has, or half a group, is refused with all that is "
+     "missing") {
   static const tenon_device_table_t table = {.size = sizeof table,
                                              .abi = TENON_DEVICE_ABI,
                                              .name = "lame",
@@ -59,24 +74,30 @@ TEST("a table that lacks what every plug-in has, or half a group, is refused wit
                                              .start = no_status,
                                              .stream_create = no_stream};
   static const tenon_item_t items[] = {TENON_DEVICE(&table), {TENON_TAG_END, 0, 0, NULL, NULL}};
-  static const tenon_descriptor_t library = {sizeof library, TENON_ABI, TENON_LAYOUT, 0, "lame", "1.0.0", items};
+  static const tenon_descriptor_t library = {sizeof library, TENON_ABI, TENON_LAYOUT, 0,
+                                             "lame",         "1.0.0",   items};
   CHECK(tenon_library_add(&library, NULL, NULL, NULL) != TENON_OK);
   CHECK_TEXT(tenon_error(), "the table of a device has no function enumerate");
   CHECK_TEXT(tenon_error(), "no function synchronize");
   CHECK_TEXT(tenon_error(), "a function stream_create, but no stream_query: such go together");
-  static const tenon_device_table_t newer = {.size = sizeof newer, .abi = 2u << 16, .name = "newer", .type = 12};
-  static const tenon_item_t newer_items[] = {TENON_DEVICE(&newer), {TENON_TAG_END, 0, 0, NULL, NULL}};
-  static const tenon_descriptor_t later = {sizeof later, TENON_ABI, TENON_LAYOUT, 0, "later", "1.0.0", newer_items};
+  static const tenon_device_table_t newer = {
+      .size = sizeof newer, .abi = 2u << 16, .name = "newer", .type = 12};
+  static const tenon_item_t newer_items[] = {TENON_DEVICE(&newer),
+                                             {TENON_TAG_END, 0, 0, NULL, NULL}};
+  static const tenon_descriptor_t later = {sizeof later, TENON_ABI, TENON_LAYOUT, 0,
+                                           "later",      "1.0.0",   newer_items};
   CHECK(tenon_library_add(&later, NULL, NULL, NULL) != TENON_OK);
   CHECK_TEXT(tenon_error(), "of contract 2, this host has 1");
 }
 
-/* ---- libraries ----------------------------------------------------------------------------------------------------- */
+/* libraries */
 
 TEST("a library with a device is not unloaded while there are tensors on it") {
   tenon_library_t *library;
   tenon_shutdown();
-  CHECK_STATUS(tenon_library_load(TEST_LIBRARIES "/../../devices/sim.so", TENON_LOAD_UNLOADABLE, &library), TENON_OK);
+  CHECK_STATUS(
+      tenon_library_load(TEST_LIBRARIES "/../../devices/sim.so", TENON_LOAD_UNLOADABLE, &library),
+      TENON_OK);
   tenon_tensor_t *x = tensor_there(device_of("sim", 0), "f32[2] 1 2");
   CHECK_STATUS(tenon_library_unload(library), TENON_UNAVAILABLE);
   CHECK_TEXT(tenon_error(), "cannot unload library sim: it is held by 1 tensors on device sim");
@@ -85,7 +106,8 @@ TEST("a library with a device is not unloaded while there are tensors on it") {
   CHECK_STATUS(tenon_library_unload(library), TENON_OK);
 }
 
-/* Threads keep no free blocks, which would count as allocated: the program begins anew with that setting of glibc's. */
+/* Threads keep no free blocks, which would count as allocated: the program begins anew with that
+ * setting of glibc's. */
 #ifndef IS_INSTRUMENTED
 static __attribute__((constructor)) void begin_anew(int argc, char **argv) {
   (void)argc;
@@ -104,24 +126,31 @@ static uint64_t heap(void) { /* bytes that are allocated */
 static void use(const char *name, bool computes) {
   tenon_device_t device = device_of(name, 0);
   tenon_stream_t *stream = NULL;
-  tenon_tensor_t *x = tensor_there(device, "f32[2] 1 2"), *out = NULL;
+  tenon_tensor_t *x = tensor_there(device, "f32[2] 1 2");
+  tenon_tensor_t *out = NULL;
   CHECK_STATUS(tenon_stream_create(device, &stream), TENON_OK);
   CHECK_STATUS(tenon_stream_use(device, stream, NULL), TENON_OK);
   CHECK_STATUS(add(x, &out), TENON_OK);
   CHECK_STATUS(tenon_stream_use(device, NULL, NULL), TENON_OK);
   if (computes && out) check_there(out, "f32[2] 2 4");
-  tenon_tensor_release(x), tenon_tensor_release(out), tenon_stream_release(stream);
+  tenon_tensor_release(x);
+  tenon_tensor_release(out);
+  tenon_stream_release(stream);
 }
 
 /* What vx has no kernels for runs on the CPU. */
 static tenon_registration_t *fall_back(const char *name) {
   tenon_registration_t *registration = NULL;
-  CHECK_STATUS(tenon_fallback_add(name, tenon_fallback_cpu, NULL, NULL, 0, &registration), TENON_OK);
+  CHECK_STATUS(tenon_fallback_add(name, tenon_fallback_cpu, NULL, NULL, 0, &registration),
+               TENON_OK);
   return registration;
 }
 
 static void come_and_go(const char *name, const char *file, bool computes) {
-  enum { MOST = 1000, FIRST = 10 };
+  enum {
+    MOST = 1000,
+    FIRST = 10,
+  };
   int times = MOST;
   uint64_t first = 0;
   char text[200];
@@ -138,10 +167,12 @@ static void come_and_go(const char *name, const char *file, bool computes) {
   }
   unsetenv("TENON_CACHE");
   int64_t grown = (int64_t)(heap() - first);
-  snprintf(text, sizeof text, "%s: %lld bytes after %d times", name, (long long)grown, times - FIRST - 1);
+  snprintf(text, sizeof text, "%s: %lld bytes after %d times", name, (long long)grown,
+           times - FIRST - 1);
   if (getenv("TENON_SHOW")) printf("%s\n", text);
 #ifndef IS_INSTRUMENTED
-  check_report(grown < times - FIRST - 1, __FILE__, __LINE__, "no growth", text); /* not a byte for each time */
+  check_report(grown < times - FIRST - 1, __FILE__, __LINE__, "no growth",
+               text); /* not a byte for each time */
 #endif
 }
 

@@ -1,5 +1,6 @@
-/* Runs that are recorded and replayed: the same bits, nothing done by the host but copies and the replay, what cannot be recorded
- * runs as ever with the reason, failures, and recordings of several shapes and threads. */
+/* Runs that are recorded and replayed: the same bits, nothing done by the host but copies and the
+ * replay, what cannot be recorded runs as ever with the reason, failures, and recordings of several
+ * shapes and threads. */
 #include "base/thread.h"
 #include "check.h"
 #include "tensors.h"
@@ -9,7 +10,8 @@
 #include "there.h"
 
 static tenon_edge_t node(tenon_builder_t *b, const char *name, tenon_edge_t x, tenon_edge_t y) {
-  tenon_edge_t inputs[16] = {x, y, -1, -1}, result;
+  tenon_edge_t inputs[16] = {x, y, -1, -1};
+  tenon_edge_t result;
   graph_node(b, NULL, name, NULL, inputs, &result, 1);
   return result;
 }
@@ -17,13 +19,16 @@ static tenon_edge_t node(tenon_builder_t *b, const char *name, tenon_edge_t x, t
 /* y = relu((x + w) * x) @ w + x, z = x + x. */
 static tenon_builder_t *graph(void) {
   tenon_builder_t *b = graph_begin();
-  tenon_edge_t x = graph_input(b, "x", TENON_F32, 2), w;
+  tenon_edge_t x = graph_input(b, "x", TENON_F32, 2);
+  tenon_edge_t w;
   tenon_tensor_t *weights = tensor_of("f32[3, 3] 1 2 3 4 5 6 7 8 -9");
   CHECK_STATUS(tenon_builder_constant(b, "w", weights, &w), TENON_OK);
   tenon_tensor_release(weights);
-  tenon_edge_t sum = node(b, "core::add", x, w), product = node(b, "core::mul", sum, x);
+  tenon_edge_t sum = node(b, "core::add", x, w);
+  tenon_edge_t product = node(b, "core::mul", sum, x);
   tenon_edge_t y = node(b, "core::matmul", node(b, "core::relu", product, -1), w);
-  graph_output(b, "y", node(b, "core::add", y, x)), graph_output(b, "z", node(b, "core::add", x, x));
+  graph_output(b, "y", node(b, "core::add", y, x));
+  graph_output(b, "z", node(b, "core::add", x, x));
   return b;
 }
 
@@ -37,7 +42,8 @@ static tenon_tensor_t *numbers(uint64_t seed, int64_t rows) {
   uint64_t state = seed * 2 + 1;
   tenon_tensor_t *t = NULL;
   CHECK_STATUS(tenon_tensor_create(tenon_dtype(TENON_F32), 2, shape, &t), TENON_OK);
-  for (int64_t i = 0; t && i < 3 * rows; i++) ((float *)t->data)[i] = (float)(int32_t)draw(&state) / 3e8f;
+  for (int64_t i = 0; t && i < 3 * rows; i++)
+    ((float *)t->data)[i] = (float)(int32_t)draw(&state) / 3e8f;
   return t;
 }
 
@@ -47,12 +53,18 @@ static bool is_same(const tenon_tensor_t *a, const tenon_tensor_t *b) {
 }
 
 /* Runs both and compares bits. */
-static void check_run(tenon_executable_t *recorded, tenon_executable_t *plain, uint64_t seed, int64_t rows) {
-  tenon_tensor_t *x = numbers(seed, rows), *found[2] = {NULL}, *expected[2] = {NULL};
+static void check_run(tenon_executable_t *recorded, tenon_executable_t *plain, uint64_t seed,
+                      int64_t rows) {
+  tenon_tensor_t *x = numbers(seed, rows);
+  tenon_tensor_t *found[2] = {NULL};
+  tenon_tensor_t *expected[2] = {NULL};
   CHECK_STATUS(tenon_executable_run(recorded, &x, found, NULL), TENON_OK);
   CHECK_STATUS(tenon_executable_run(plain, &x, expected, NULL), TENON_OK);
   CHECK(is_same(found[0], expected[0]) && is_same(found[1], expected[1]));
-  for (int i = 0; i < 2; i++) tenon_tensor_release(found[i]), tenon_tensor_release(expected[i]);
+  for (int i = 0; i < 2; i++) {
+    tenon_tensor_release(found[i]);
+    tenon_tensor_release(expected[i]);
+  }
   tenon_tensor_release(x);
 }
 
@@ -63,38 +75,53 @@ static void check_placement(tenon_executable_t *e, const char *part) {
   tenon_text_release(text);
 }
 
-TEST("runs of three shapes are replayed with the bits of runs by nodes, with and without addresses and delays") {
+TEST("runs of three shapes are replayed with the bits of runs by nodes, with and without addresses "
+     "and delays") {
   static const char *const settings[] = {"delay=0", "delay=100"};
   for (int i = 0; i < 2; i++) {
     tenon_device_t device = sim_open(0, settings[i]);
     uint64_t races = sim->races(&ordinal_of(device)->context, NULL, 0);
-    tenon_executable_t *recorded = compile_on(graph(), device, true), *plain = compile_on(graph(), device, false);
-    for (uint64_t seed = 0; seed < 12; seed++) check_run(recorded, plain, seed, seed % 3 ? 3 : 1);
+    tenon_executable_t *recorded = compile_on(graph(), device, true);
+    tenon_executable_t *plain = compile_on(graph(), device, false);
+    for (uint64_t seed = 0; seed < 12; seed++)
+      check_run(recorded, plain, seed, seed % 3 ? 3 : 1);
     check_placement(recorded, "recordings: 2, replayed 12 times");
     CHECK(sim->races(&ordinal_of(device)->context, NULL, 0) == races);
-    tenon_executable_release(recorded), tenon_executable_release(plain);
+    tenon_executable_release(recorded);
+    tenon_executable_release(plain);
   }
 }
 
-TEST("a replay is one piece of work beside its copies, and memory that it uses is not given back or reused") {
+TEST("a replay is one piece of work beside its copies, and memory that it uses is not given back "
+     "or reused") {
   tenon_device_t device = sim_open(0, "delay=0");
-  tenon_executable_t *recorded = compile_on(graph(), device, true), *plain = compile_on(graph(), device, false);
+  tenon_executable_t *recorded = compile_on(graph(), device, true);
+  tenon_executable_t *plain = compile_on(graph(), device, false);
   check_run(recorded, plain, 1, 3);
-  uint64_t before = 0, after = 0, segments = stats_of(device).segments;
-  for (tenon_stream_t *s = ordinal_of(device)->streams; s; s = s->next) before += s->ticket;
-  tenon_tensor_t *x = numbers(2, 3), *found[2] = {NULL};
+  uint64_t before = 0;
+  uint64_t after = 0;
+  uint64_t segments = stats_of(device).segments;
+  for (tenon_stream_t *s = ordinal_of(device)->streams; s; s = s->next)
+    before += s->ticket;
+  tenon_tensor_t *x = numbers(2, 3);
+  tenon_tensor_t *found[2] = {NULL};
   CHECK_STATUS(tenon_executable_run(recorded, &x, found, NULL), TENON_OK);
-  for (tenon_stream_t *s = ordinal_of(device)->streams; s; s = s->next) after += s->ticket;
+  for (tenon_stream_t *s = ordinal_of(device)->streams; s; s = s->next)
+    after += s->ticket;
   CHECK(after - before == 4); /* x, the replay, y, z */
-  for (int i = 0; i < 2; i++) tenon_tensor_release(found[i]);
+  for (int i = 0; i < 2; i++)
+    tenon_tensor_release(found[i]);
   tenon_tensor_release(x);
   CHECK_STATUS(tenon_memory_trim(device), TENON_OK);
   CHECK(stats_of(device).segments == segments - 1); /* those of runs by nodes */
   tenon_tensor_t *more[16];
-  for (int i = 0; i < 16; i++) more[i] = tensor_there(device, "f32[3, 3] 9 9 9 9 9 9 9 9 9");
+  for (int i = 0; i < 16; i++)
+    more[i] = tensor_there(device, "f32[3, 3] 9 9 9 9 9 9 9 9 9");
   check_run(recorded, plain, 3, 3);
-  for (int i = 0; i < 16; i++) tenon_tensor_release(more[i]);
-  tenon_executable_release(recorded), tenon_executable_release(plain);
+  for (int i = 0; i < 16; i++)
+    tenon_tensor_release(more[i]);
+  tenon_executable_release(recorded);
+  tenon_executable_release(plain);
   CHECK_STATUS(tenon_memory_trim(device), TENON_OK);
   CHECK(stats_of(device).live == 0 && stats_of(device).segments == 0);
 }
@@ -105,8 +132,10 @@ TEST("memory that a recording let go while it was made is not given back to the 
   tenon_executable_t *both[2];
   for (int i = 0; i < 2; i++) {
     tenon_builder_t *b = graph_begin();
-    tenon_edge_t x = graph_input(b, "x", TENON_F32, 2), twice = node(b, "core::add", x, x);
-    tenon_edge_t square = node(b, "core::mul", x, x); /* and its relu: nobody holds one of them at the end */
+    tenon_edge_t x = graph_input(b, "x", TENON_F32, 2);
+    tenon_edge_t twice = node(b, "core::add", x, x);
+    tenon_edge_t square =
+        node(b, "core::mul", x, x); /* and its relu: nobody holds one of them at the end */
     graph_output(b, "y", node(b, "core::add", node(b, "core::relu", square, -1), x));
     graph_output(b, "z", twice);
     both[i] = compile_on(b, device, i == 0);
@@ -115,13 +144,15 @@ TEST("memory that a recording let go while it was made is not given back to the 
   CHECK_STATUS(tenon_memory_trim(device), TENON_OK);
   check_run(both[0], both[1], 2, ROWS);
   check_placement(both[0], "recordings: 1, replayed 2 times");
-  for (int i = 0; i < 2; i++) tenon_executable_release(both[i]);
+  for (int i = 0; i < 2; i++)
+    tenon_executable_release(both[i]);
 }
 
 TEST("what cannot be recorded runs as ever, and the report says why") {
   tenon_device_t device = sim_open(0, "delay=0");
   const struct {
-    const char *op, *why;
+    const char *op;
+    const char *why;
   } cases[] = {{"core::det", "copy copies to or from another memory, which is not recorded"},
                {"core::bernoulli", "(core::bernoulli) draws other numbers each time"}};
   tenon_registration_t *fallback = NULL;
@@ -131,30 +162,38 @@ TEST("what cannot be recorded runs as ever, and the report says why") {
     tenon_edge_t x = graph_input(b, "x", TENON_F32, 2);
     graph_output(b, "y", node(b, cases[i].op, node(b, "core::add", x, x), -1));
     tenon_executable_t *e = compile_on(b, device, true);
-    tenon_tensor_t *in = tensor_of("f32[2, 2] 0.1 0.2 0.3 0.4"), *out[3] = {NULL};
-    for (int k = 0; k < 3; k++) CHECK_STATUS(tenon_executable_run(e, &in, &out[k], NULL), TENON_OK);
+    tenon_tensor_t *in = tensor_of("f32[2, 2] 0.1 0.2 0.3 0.4");
+    tenon_tensor_t *out[3] = {NULL};
+    for (int k = 0; k < 3; k++)
+      CHECK_STATUS(tenon_executable_run(e, &in, &out[k], NULL), TENON_OK);
     CHECK(out[0] && out[2] && (i || is_same(out[0], out[2])));
     check_placement(e, "not recorded: ");
     check_placement(e, cases[i].why);
-    for (int k = 0; k < 3; k++) tenon_tensor_release(out[k]);
-    tenon_tensor_release(in), tenon_executable_release(e);
+    for (int k = 0; k < 3; k++)
+      tenon_tensor_release(out[k]);
+    tenon_tensor_release(in);
+    tenon_executable_release(e);
   }
   tenon_registration_release(fallback);
 }
 
 TEST("a replay that fails is blamed on the recorded graph, and the next run is recorded anew") {
   tenon_device_t device = sim_open(0, "delay=0");
-  tenon_executable_t *recorded = compile_on(graph(), device, true), *plain = compile_on(graph(), device, false);
+  tenon_executable_t *recorded = compile_on(graph(), device, true);
+  tenon_executable_t *plain = compile_on(graph(), device, false);
   check_run(recorded, plain, 1, 3);
   sim_set(device, "fault=3");
-  tenon_tensor_t *x = numbers(2, 3), *out[2] = {NULL};
+  tenon_tensor_t *x = numbers(2, 3);
+  tenon_tensor_t *out[2] = {NULL};
   CHECK_STATUS(tenon_executable_run(recorded, &x, out, NULL), TENON_INTERNAL);
   CHECK_TEXT(tenon_error(), "a recorded graph failed on sim:0");
   CHECK(!out[0] && !out[1]);
   tenon_tensor_release(x);
-  for (uint64_t seed = 0; seed < 3; seed++) check_run(recorded, plain, seed, 3);
+  for (uint64_t seed = 0; seed < 3; seed++)
+    check_run(recorded, plain, seed, 3);
   check_placement(recorded, "recordings: 1, replayed 4 times");
-  tenon_executable_release(recorded), tenon_executable_release(plain);
+  tenon_executable_release(recorded);
+  tenon_executable_release(plain);
 }
 
 TEST("each call that fails while a run is recorded leaves a run by nodes") {
@@ -165,7 +204,9 @@ TEST("each call that fails while a run is recorded leaves a run by nodes") {
     for (int n = 1; n < 12; n++) {
       char setting[64];
       tenon_executable_t *e = compile_on(graph(), device, true);
-      tenon_tensor_t *x = numbers(5, 3), *out[2] = {NULL}, *expected[2] = {NULL};
+      tenon_tensor_t *x = numbers(5, 3);
+      tenon_tensor_t *out[2] = {NULL};
+      tenon_tensor_t *expected[2] = {NULL};
       CHECK_STATUS(tenon_executable_run(plain, &x, expected, NULL), TENON_OK);
       CHECK_STATUS(tenon_memory_trim(device), TENON_OK);
       snprintf(setting, sizeof setting, "fail=%s:%d", calls[c], n);
@@ -174,33 +215,45 @@ TEST("each call that fails while a run is recorded leaves a run by nodes") {
       snprintf(setting, sizeof setting, "fail=%s:0", calls[c]);
       sim_set(device, setting);
       CHECK(status == TENON_OK ? is_same(out[0], expected[0]) : !out[0] && !out[1]);
-      for (int i = 0; i < 2; i++) tenon_tensor_release(out[i]), out[i] = NULL;
+      for (int i = 0; i < 2; i++) {
+        tenon_tensor_release(out[i]);
+        out[i] = NULL;
+      }
       CHECK_STATUS(tenon_executable_run(e, &x, out, NULL), TENON_OK);
       CHECK(is_same(out[0], expected[0]) && is_same(out[1], expected[1]));
-      for (int i = 0; i < 2; i++) tenon_tensor_release(out[i]), tenon_tensor_release(expected[i]);
-      tenon_tensor_release(x), tenon_executable_release(e);
+      for (int i = 0; i < 2; i++) {
+        tenon_tensor_release(out[i]);
+        tenon_tensor_release(expected[i]);
+      }
+      tenon_tensor_release(x);
+      tenon_executable_release(e);
     }
   tenon_executable_release(plain);
   CHECK(stats_of(device).live == 0);
 }
 
 typedef struct shared_t {
-  tenon_executable_t *recorded, *plain;
+  tenon_executable_t *recorded;
+  tenon_executable_t *plain;
 } shared_t;
 
 static void several(void *argument) {
   const shared_t *shared = argument;
-  for (uint64_t seed = 0; seed < 20; seed++) check_run(shared->recorded, shared->plain, seed, 3);
+  for (uint64_t seed = 0; seed < 20; seed++)
+    check_run(shared->recorded, shared->plain, seed, 3);
 }
 
 TEST("threads that run at once have recordings of their own") {
   tenon_device_t device = sim_open(0, "delay=50");
   shared_t shared = {compile_on(graph(), device, true), compile_on(graph(), device, false)};
   tn_spawned_t threads[3];
-  for (int i = 0; i < 3; i++) CHECK(tn_spawn(&threads[i], several, &shared));
-  for (int i = 0; i < 3; i++) tn_join(&threads[i]);
+  for (int i = 0; i < 3; i++)
+    CHECK(tn_spawn(&threads[i], several, &shared));
+  for (int i = 0; i < 3; i++)
+    tn_join(&threads[i]);
   check_placement(shared.recorded, "replayed 60 times");
-  tenon_executable_release(shared.recorded), tenon_executable_release(shared.plain);
+  tenon_executable_release(shared.recorded);
+  tenon_executable_release(shared.plain);
   sim_set(device, "delay=0");
 }
 

@@ -1,5 +1,6 @@
-/* A table before a device's own, of which one call of a kind is refused as device.h says: with a reason, and nothing
- * changed.  Memory is refused twice, since the host flushes its cache and asks again.  Include after there.h. */
+/* A table before a device's own, of which one call of a kind is refused as device.h says: with a
+ * reason, and nothing changed.  Memory is refused twice, since the host flushes its cache and asks
+ * again.  Include after there.h. */
 #ifndef TENON_TESTS_REFUSING_H
 #define TENON_TESTS_REFUSING_H
 
@@ -12,8 +13,8 @@ static struct {
 
 static inline tenon_status_t refusing_ask(tenon_on_t on, fault_kind_t kind) {
   if (!fault_ask(kind)) return TENON_OK;
-  return tenon_fail(on, kind == FAULT_ALLOCATE ? TENON_MEMORY : TENON_UNAVAILABLE, "%s %d is refused", fault_name(kind),
-                    (int)fault_count(kind));
+  return tenon_fail(on, kind == FAULT_ALLOCATE ? TENON_MEMORY : TENON_UNAVAILABLE,
+                    "%s %d is refused", fault_name(kind), (int)fault_count(kind));
 }
 
 static inline tenon_status_t refusing_allocate(tenon_on_t on, uint64_t bytes, void **out_handle) {
@@ -24,7 +25,8 @@ static inline tenon_status_t refusing_copy(tenon_on_t on, void *stream, const te
   TENON_TRY(refusing_ask(on, FAULT_COPY));
   return refusing.own->copy(on, stream, copy);
 }
-static inline tenon_status_t refusing_launch(tenon_on_t on, void *stream, const tenon_launch_t *launch) {
+static inline tenon_status_t refusing_launch(tenon_on_t on, void *stream,
+                                             const tenon_launch_t *launch) {
   TENON_TRY(refusing_ask(on, FAULT_LAUNCH));
   return refusing.own->launch(on, stream, launch);
 }
@@ -37,15 +39,20 @@ static inline tenon_status_t refusing_event(tenon_on_t on, void **out_event) {
   return refusing.own->event_create(on, out_event);
 }
 
-/* Stands before the table of a device that works until refusing_end, which comes before its shutdown. */
+/* Stands before the table of a device that works until refusing_end, which comes before its
+ * shutdown. */
 static inline void refusing_begin(tenon_device_t device) {
   tn_ordinal_t *o = ordinal_of(device);
   memset(&refusing, 0, sizeof refusing);
-  memcpy(&refusing.table, o->table, o->table->size < sizeof refusing.table ? o->table->size : sizeof refusing.table);
-  refusing.own = o->table, o->table = &refusing.table;
-  refusing.table.allocate = refusing_allocate, refusing.table.copy = refusing_copy;
+  memcpy(&refusing.table, o->table,
+         o->table->size < sizeof refusing.table ? o->table->size : sizeof refusing.table);
+  refusing.own = o->table;
+  o->table = &refusing.table;
+  refusing.table.allocate = refusing_allocate;
+  refusing.table.copy = refusing_copy;
   refusing.table.launch = refusing_launch;
-  refusing.table.stream_create = refusing_stream, refusing.table.event_create = refusing_event;
+  refusing.table.stream_create = refusing_stream;
+  refusing.table.event_create = refusing_event;
 }
 static inline void refusing_end(tenon_device_t device) { ordinal_of(device)->table = refusing.own; }
 

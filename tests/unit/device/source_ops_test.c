@@ -1,5 +1,6 @@
-/* Operators with source kernels: each gives on a device what the CPU's own kernels give, from tensors of any layout, at every
- * size of a group, and nothing falls back.  A device and a size of group is a process of its own (TENON_GROUP). */
+/* Operators with source kernels: each gives on a device what the CPU's own kernels give, from
+ * tensors of any layout, at every size of a group, and nothing falls back.  A device and a size of
+ * group is a process of its own (TENON_GROUP). */
 #include "check.h"
 #include "sanitizer.h"
 
@@ -14,28 +15,32 @@
 #include "layouts.h"
 
 typedef struct case_t {
-  const char *op, *attrs, *inputs[5]; /* "@" before a text: host memory on every device */
-  double tolerance;                   /* 0: 2e-6 for floats; relative to 1 + |value| */
+  const char *op;
+  const char *attrs;
+  const char *inputs[5]; /* "@" before a text: host memory on every device */
+  double tolerance;      /* 0: 2e-6 for floats; relative to 1 + |value| */
 } case_t;
 
-#define ONE(name)                                                                                                      \
+#define ONE(name)                                                                                  \
   { name, NULL, {"f32[3, 4, 5] ~1"}, 0 }
-#define UNIT_ONE(name)                                                                                                 \
+#define UNIT_ONE(name)                                                                             \
   { name, NULL, {"f32[2, 7] ~1"}, 1e-5 }
-#define TWO(name)                                                                                                      \
-  {name, NULL, {"f32[3, 4] ~1", "f32[3, 4] ~2"}, 0}, {name, NULL, {"f32[2, 3, 1] ~1", "f32[5] ~2"}, 0},                \
-      {name, NULL, {"f32[] 3", "f32[2, 2] ~2"}, 0}, {name, NULL, {"f32[0, 3] ", "f32[3] ~2"}, 0}, {                    \
-    name, NULL, {"f32[2, 3] 1 -2 nan inf -inf 0", "f32[2, 3] 1 2 3 nan 5 -6"}, 0                                       \
+#define TWO(name)                                                                                  \
+  {name, NULL, {"f32[3, 4] ~1", "f32[3, 4] ~2"}, 0},                                               \
+      {name, NULL, {"f32[2, 3, 1] ~1", "f32[5] ~2"}, 0},                                           \
+      {name, NULL, {"f32[] 3", "f32[2, 2] ~2"}, 0}, {name, NULL, {"f32[0, 3] ", "f32[3] ~2"}, 0},  \
+  {                                                                                                \
+    name, NULL, {"f32[2, 3] 1 -2 nan inf -inf 0", "f32[2, 3] 1 2 3 nan 5 -6"}, 0                   \
   }
-#define TWO_INTS(name)                                                                                                 \
-  {name, NULL, {"i32[4] 7 -7 2147483647 5", "i32[4] 2 2 3 0"}, 0}, {                                                   \
-    name, NULL, {"i64[2, 2] 7 -7 -9223372036854775808 5", "i64[2] -1 3"}, 0                                            \
+#define TWO_INTS(name)                                                                             \
+  {name, NULL, {"i32[4] 7 -7 2147483647 5", "i32[4] 2 2 3 0"}, 0}, {                               \
+    name, NULL, {"i64[2, 2] 7 -7 -9223372036854775808 5", "i64[2] -1 3"}, 0                        \
   }
-#define REDUCE(name)                                                                                                   \
-  {name, NULL, {"f32[3, 70, 2] ~1", "@i64[1] 1"}, 1e-5},                                                               \
-      {name, "keepdims=False", {"f32[3, 4, 5] ~1", "@i64[2] 0 2"}, 1e-5}, {name, NULL, {"f32[3, 4] ~1", NULL}, 1e-5},  \
-  {                                                                                                                    \
-    name, "noop_with_empty_axes=True", {"f32[3, 4] ~1", NULL}, 1e-5                                                    \
+#define REDUCE(name)                                                                               \
+  {name, NULL, {"f32[3, 70, 2] ~1", "@i64[1] 1"}, 1e-5},                                           \
+      {name, "keepdims=False", {"f32[3, 4, 5] ~1", "@i64[2] 0 2"}, 1e-5},                          \
+      {name, NULL, {"f32[3, 4] ~1", NULL}, 1e-5}, {                                                \
+    name, "noop_with_empty_axes=True", {"f32[3, 4] ~1", NULL}, 1e-5                                \
   }
 
 static const case_t cases[] = {
@@ -161,12 +166,18 @@ static const case_t cases[] = {
     {"core::gather", "axis=-1", {"i64[2, 3] 1 2 3 4 5 6", "i64[] 1"}, 0},
     {"core::gather", NULL, {"bool[3] 1 0 1", "i64[4] 2 1 0 1"}, 0},
     {"core::gather_elements", "axis=1", {"f32[2, 4] ~1", "i64[2, 3] 0 3 -1 2 1 0"}, 0},
-    {"core::gather_elements", "axis=0", {"f16[3, 4] 1 2 3 4 5 6 7 8 9 10 11 12", "i32[1, 4] 2 -1 0 1"}, 0},
+    {"core::gather_elements",
+     "axis=0",
+     {"f16[3, 4] 1 2 3 4 5 6 7 8 9 10 11 12", "i32[1, 4] 2 -1 0 1"},
+     0},
     {"core::gather_nd", NULL, {"f32[3, 4, 2] ~1", "i64[2, 2] 0 -1 2 3"}, 0},
     {"core::gather_nd", "batch_dims=1", {"i32[2, 3] 1 2 3 4 5 6", "i32[2, 2, 1] 0 2 -1 1"}, 0},
     {"core::scatter_nd", NULL, {"f32[4, 3] ~1", "i64[2, 1] 3 1", "f32[2, 3] ~2"}, 0},
     {"core::scatter_nd", "reduction=add", {"f32[4] ~1", "i64[3, 1] 3 1 -1", "f32[3] ~2"}, 1e-5},
-    {"core::scatter_elements", "axis=1", {"i64[2, 3] 1 2 3 4 5 6", "i64[2, 2] 0 -1 1 0", "i64[2, 2] 7 8 9 10"}, 0},
+    {"core::scatter_elements",
+     "axis=1",
+     {"i64[2, 3] 1 2 3 4 5 6", "i64[2, 2] 0 -1 1 0", "i64[2, 2] 7 8 9 10"},
+     0},
     {"core::scatter_elements",
      "reduction=add",
      {"i32[3, 2] 1 2 3 4 5 6", "i32[2, 2] 0 2 0 2", "i32[2, 2] 7 8 9 10"},
@@ -192,7 +203,10 @@ static const case_t cases[] = {
     {"core::rms_norm", NULL, {"f32[4, 100] ~1", "f32[100] ~2"}, 1e-5},
     {"core::instance_norm", NULL, {"f32[2, 3, 4, 5] ~1", "f32[3] ~2", "f32[3] ~3"}, 1e-5},
     {"core::group_norm", "groups=2", {"f32[2, 4, 5] ~1", "f32[4] ~2", "f32[4] ~3"}, 1e-5},
-    {"core::batch_norm", NULL, {"f32[2, 3, 4, 5] ~1", "f32[3] ~2", "f32[3] ~3", "f32[3] ~4", "f32[3] 1 2 0.5"}, 1e-5},
+    {"core::batch_norm",
+     NULL,
+     {"f32[2, 3, 4, 5] ~1", "f32[3] ~2", "f32[3] ~3", "f32[3] ~4", "f32[3] 1 2 0.5"},
+     1e-5},
     REDUCE("core::reduce_sum"),
     REDUCE("core::reduce_mean"),
     REDUCE("core::reduce_max"),
@@ -211,14 +225,26 @@ static const case_t cases[] = {
     {"core::matmul", NULL, {"f32[4] ~1", "f32[4, 5] ~2"}, 1e-5},
     {"core::matmul", NULL, {"f32[2, 3, 4] ~1", "f32[4] ~2"}, 1e-5},
     {"core::matmul", NULL, {"f32[2, 1, 3, 4] ~1", "f32[5, 4, 2] ~2", "f32[2] ~3"}, 1e-5},
-    {"core::matmul", "transpose_a=True; transpose_b=True", {"f32[2, 4, 3] ~1", "f32[2, 5, 4] ~2"}, 1e-5},
+    {"core::matmul",
+     "transpose_a=True; transpose_b=True",
+     {"f32[2, 4, 3] ~1", "f32[2, 5, 4] ~2"},
+     1e-5},
     {"core::matmul", "activation=relu", {"f32[3, 4] ~1", "f32[4, 5] ~2", "f32[3, 1] ~4"}, 1e-5},
     {"core::matmul", "activation=gelu", {"f32[3, 4] ~1", "f32[4, 5] ~2", "f32[5] ~4"}, 1e-5},
-    {"core::matmul", "activation=clip; alpha=-0.5; beta=0.5", {"f32[3, 4] ~1", "f32[4, 5] ~2", "f32[5] ~4"}, 1e-5},
+    {"core::matmul",
+     "activation=clip; alpha=-0.5; beta=0.5",
+     {"f32[3, 4] ~1", "f32[4, 5] ~2", "f32[5] ~4"},
+     1e-5},
     {"core::matmul", "activation=mish", {"f32[3, 4] ~1", "f32[4, 5] ~2"}, 1e-5},
-    {"core::matmul", "activation=hard_sigmoid; alpha=0.3; beta=0.4", {"f32[3, 4] ~1", "f32[4, 5] ~2"}, 1e-5},
+    {"core::matmul",
+     "activation=hard_sigmoid; alpha=0.3; beta=0.4",
+     {"f32[3, 4] ~1", "f32[4, 5] ~2"},
+     1e-5},
     {"core::matmul", NULL, {"f32[3, 0] ", "f32[0, 5] ", "f32[5] ~1"}, 0},
-    {"core::gemm", "alpha=0.5; beta=2.0; trans_b=True", {"f32[3, 4] ~1", "f32[5, 4] ~2", "f32[3, 1] ~3"}, 1e-5},
+    {"core::gemm",
+     "alpha=0.5; beta=2.0; trans_b=True",
+     {"f32[3, 4] ~1", "f32[5, 4] ~2", "f32[3, 1] ~3"},
+     1e-5},
     {"core::conv", NULL, {"f32[2, 3, 9, 8] ~1", "f32[10, 3, 3, 3] ~2", "f32[10] ~3"}, 1e-5},
     {"core::conv",
      "pads=[1, 2, 0, 1]; strides=[2, 1]; dilations=[1, 2]; activation=relu",
@@ -239,7 +265,10 @@ static const case_t cases[] = {
      {"f32[2, 4, 9, 8] ~1", "f32[10, 4, 3, 3] ~2", "f32[10] ~3", "f32[2, 10, 9, 8] ~4"},
      1e-5},
     {"core::conv", "activation=elu; alpha=0.5", {"f32[1, 2, 6, 6] ~1", "f32[8, 2, 3, 3] ~2"}, 1e-5},
-    {"core::conv", "activation=tanh; strides=[2]", {"f32[1, 2, 20] ~1", "f32[8, 2, 3] ~2", "f32[8] ~3"}, 1e-5},
+    {"core::conv",
+     "activation=tanh; strides=[2]",
+     {"f32[1, 2, 20] ~1", "f32[8, 2, 3] ~2", "f32[8] ~3"},
+     1e-5},
     {"core::conv", "activation=sigmoid", {"f32[1, 2, 6, 6] ~1", "f32[8, 2, 1, 1] ~2"}, 1e-5},
     {"core::conv", "activation=silu", {"f32[1, 2, 6, 6] ~1", "f32[8, 2, 3, 3] ~2"}, 1e-5},
     {"core::conv_transpose",
@@ -247,19 +276,34 @@ static const case_t cases[] = {
      {"f32[2, 4, 3, 4] ~1", "f32[4, 3, 3, 3] ~2", "f32[6] ~3"},
      1e-5},
     {"core::resize", NULL, {"f32[2, 3, 4, 5] ~1", NULL, "@f32[4] 1 1 2 3"}, 0},
-    {"core::resize", "coordinates=asymmetric; nearest=floor", {"f32[1, 2, 4, 6] ~1", NULL, "@f32[4] 1 1 2 2"}, 0},
+    {"core::resize",
+     "coordinates=asymmetric; nearest=floor",
+     {"f32[1, 2, 4, 6] ~1", NULL, "@f32[4] 1 1 2 2"},
+     0},
     {"core::resize", "nearest=ceil; axes=[2]", {"f32[1, 2, 8] ~1", NULL, "@f32[1] 0.25"}, 0},
-    {"core::resize", "coordinates=asymmetric; nearest=round_prefer_ceil", {"f32[5] ~1", NULL, NULL, "@i64[1] 20"}, 0},
+    {"core::resize",
+     "coordinates=asymmetric; nearest=round_prefer_ceil",
+     {"f32[5] ~1", NULL, NULL, "@i64[1] 20"},
+     0},
     {"core::resize", "mode=linear", {"f32[2, 3, 4, 5] ~1", NULL, "@f32[4] 1 1 2 3"}, 0},
-    {"core::resize", "mode=linear; coordinates=align_corners", {"f32[2, 1, 4, 5] ~1", NULL, "@f32[4] 1 1 3 2"}, 0},
+    {"core::resize",
+     "mode=linear; coordinates=align_corners",
+     {"f32[2, 1, 4, 5] ~1", NULL, "@f32[4] 1 1 3 2"},
+     0},
     {"core::resize",
      "mode=linear; coordinates=pytorch_half_pixel",
      {"f32[1, 2, 4, 6] ~1", NULL, NULL, "@i64[4] 1 2 1 12"},
      0},
     {"core::resize", "mode=linear", {"f32[3, 8, 8] ~1", NULL, "@f32[3] 1 0.5 0.25"}, 0},
-    {"core::max_pool", "kernel=[3, 2]; strides=[2, 2]; pads=[1, 0, 1, 1]", {"f32[2, 3, 7, 8] ~1"}, 0},
+    {"core::max_pool",
+     "kernel=[3, 2]; strides=[2, 2]; pads=[1, 0, 1, 1]",
+     {"f32[2, 3, 7, 8] ~1"},
+     0},
     {"core::max_pool", "kernel=[2]; ceil_mode=True; strides=[2]", {"f32[2, 3, 7] ~1"}, 0},
-    {"core::average_pool", "kernel=[3, 2]; strides=[2, 2]; pads=[1, 0, 1, 1]", {"f32[2, 3, 7, 8] ~1"}, 0},
+    {"core::average_pool",
+     "kernel=[3, 2]; strides=[2, 2]; pads=[1, 0, 1, 1]",
+     {"f32[2, 3, 7, 8] ~1"},
+     0},
     {"core::average_pool",
      "kernel=[3, 2]; strides=[2, 2]; pads=[1, 0, 1, 1]; count_include_pad=True; ceil_mode=True",
      {"f32[2, 3, 7, 8] ~1"},
@@ -270,13 +314,16 @@ static const case_t cases[] = {
     {"core::global_lp_pool", NULL, {"f32[2, 3, 7, 8] ~1"}, 1e-5},
 };
 
-/* ---- a case ------------------------------------------------------------------------------------------------------- */
+/* a case */
 
-static int close_to(const case_t *k, const tenon_tensor_t *found, const tenon_tensor_t *expected, const char *how) {
+static int close_to(const case_t *k, const tenon_tensor_t *found, const tenon_tensor_t *expected,
+                    const char *how) {
   char what[600], a[2000], b[1200];
   tenon_tensor_t *host = NULL;
-  if (!found || !CHECK_STATUS(tenon_tensor_copy_to(found, (tenon_device_t){1, 0}, &host), TENON_OK)) return 0;
-  tensor_print(host, a, sizeof a), tensor_print(expected, b, sizeof b);
+  if (!found || !CHECK_STATUS(tenon_tensor_copy_to(found, (tenon_device_t){1, 0}, &host), TENON_OK))
+    return 0;
+  tensor_print(host, a, sizeof a);
+  tensor_print(expected, b, sizeof b);
   snprintf(what, sizeof what, "%s(%s) %s, %s", k->op, k->attrs ? k->attrs : "", k->inputs[0], how);
   int good = tensor_equal(host, expected, k->tolerance ? k->tolerance : 2e-6);
   if (!good) fprintf(stderr, "  expected: %s\n", b);
@@ -287,7 +334,9 @@ static int close_to(const case_t *k, const tenon_tensor_t *found, const tenon_te
 
 static void run_case(const case_t *k, tenon_device_t device) {
   const tenon_op_t *op = op_of(k->op);
-  tenon_tensor_t *host[8] = {NULL}, *expected[8] = {NULL}, *inputs[8], *outputs[8], *into;
+  tenon_tensor_t *host[8] = {NULL};
+  tenon_tensor_t *expected[8] = {NULL};
+  tenon_tensor_t *inputs[8], *outputs[8], *into;
   tenon_attrs_t *attrs = attrs_of(op, k->attrs);
   if (!op) return;
   tenon_op_info_t info = op_info(op);
@@ -303,21 +352,26 @@ static void run_case(const case_t *k, tenon_device_t device) {
     CHECK_STATUS(tenon_op_call(op, attr_values(attrs), inputs, outputs, 0), TENON_OK);
     for (int32_t o = 0; o < info.output_count; o++)
       if (expected[o]) close_to(k, outputs[o], expected[o], layouts[layout]);
-    if (expected[0] && info.output_count == 1 && expected[0]->ndim) { /* and into a result that lies so */
+    if (expected[0] && info.output_count == 1 &&
+        expected[0]->ndim) { /* and into a result that lies so */
       into = layout_place(expected[0], device, layout);
       CHECK_STATUS(tenon_op_call_into(op, attr_values(attrs), inputs, &into), TENON_OK);
       close_to(k, into, expected[0], "into a given result");
       tenon_tensor_release(into);
     }
-    for (int32_t o = 0; o < info.output_count; o++) tenon_tensor_release(outputs[o]);
+    for (int32_t o = 0; o < info.output_count; o++)
+      tenon_tensor_release(outputs[o]);
     for (int32_t i = 0; i < info.input_count; i++)
       if (inputs[i] != host[i]) tenon_tensor_release(inputs[i]);
   }
-  for (int32_t i = 0; i < 8; i++) tenon_tensor_release(host[i]), tenon_tensor_release(expected[i]);
+  for (int32_t i = 0; i < 8; i++) {
+    tenon_tensor_release(host[i]);
+    tenon_tensor_release(expected[i]);
+  }
   tenon_attrs_release(attrs);
 }
 
-/* ---- processes ---------------------------------------------------------------------------------------------------- */
+/* processes */
 
 /* What a source kernel declines falls back: here an exponent of another dtype. */
 static void run_declined(const char *backend, tenon_device_t device) {
@@ -337,21 +391,27 @@ static long copied_out(void) {
   CHECK_STATUS(tenon_devices(&text), TENON_OK);
   const char *at = text;
   long sum = 0;
-  while (at && (at = strstr(at, "copied out"))) sum += atol(at += strlen("copied out"));
+  while (at && (at = strstr(at, "copied out")))
+    sum += atol(at += strlen("copied out"));
   tenon_text_release(text);
   return sum;
 }
 
 /* A dense copy of a tensor with strides is made where it is. */
 static void run_dense(tenon_device_t device) {
-  tenon_tensor_t *x = tensor_of("f32[3, 4, 5] ~1"), *turned = layout_place(x, device, TURNED), *dense = NULL,
-                 *host = NULL;
+  tenon_tensor_t *x = tensor_of("f32[3, 4, 5] ~1");
+  tenon_tensor_t *turned = layout_place(x, device, TURNED);
+  tenon_tensor_t *dense = NULL;
+  tenon_tensor_t *host = NULL;
   long before = copied_out();
   CHECK_STATUS(tenon_tensor_copy_to(turned, device, &dense), TENON_OK);
   CHECK(copied_out() == before);
   CHECK_STATUS(tenon_tensor_copy_to(dense, (tenon_device_t){1, 0}, &host), TENON_OK);
   CHECK(copied_out() == before + 1 && tensor_equal(host, x, 0));
-  tenon_tensor_release(x), tenon_tensor_release(turned), tenon_tensor_release(dense), tenon_tensor_release(host);
+  tenon_tensor_release(x);
+  tenon_tensor_release(turned);
+  tenon_tensor_release(dense);
+  tenon_tensor_release(host);
 }
 
 enum { ABSENT = 77 };
@@ -361,11 +421,13 @@ static int run_all(const char *backend) {
   tenon_device_t device;
   int32_t count = 0;
   char *report = NULL;
-  if (tenon_device_find(backend, 0, &device) != TENON_OK || tenon_device_count(backend, &count) != TENON_OK || !count) {
+  if (tenon_device_find(backend, 0, &device) != TENON_OK ||
+      tenon_device_count(backend, &count) != TENON_OK || !count) {
     fprintf(stderr, "%s\n", tenon_error());
     return ABSENT;
   }
-  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) run_case(&cases[i], device);
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+    run_case(&cases[i], device);
   CHECK_STATUS(tenon_fallback_report(&report), TENON_OK);
   check_report(report && !*report, __FILE__, __LINE__, "nothing falls back", report);
   tenon_text_release(report);
@@ -390,15 +452,16 @@ static int in_child(const char *backend, const char *group, const char *settings
   return WIFEXITED(state) ? WEXITSTATUS(state) : 255;
 }
 
-#define CHECK_ALL(backend, group, settings)                                                                            \
-  do {                                                                                                                 \
-    int code_ = in_child(backend, group, settings);                                                                    \
-    if (code_ == ABSENT) SKIP("there is no such device here");                                                         \
-    CHECK(code_ == 0);                                                                                                 \
+#define CHECK_ALL(backend, group, settings)                                                        \
+  do {                                                                                             \
+    int code_ = in_child(backend, group, settings);                                                \
+    if (code_ == ABSENT) SKIP("there is no such device here");                                     \
+    CHECK(code_ == 0);                                                                             \
   } while (0)
 
 #ifdef HAS_TSAN
-#define SLOW SKIP("compiling takes minutes under the thread sanitizer; test_device_source runs there")
+#define SLOW                                                                                       \
+  SKIP("compiling takes minutes under the thread sanitizer; test_device_source runs there")
 #else
 #define SLOW (void)0
 #endif

@@ -1,4 +1,5 @@
-/* Devices in tests of the host's side: sim with its table of findings, tensors there and back.  Include after operators.h. */
+/* Devices in tests of the host's side: sim with its table of findings, tensors there and back.
+ * Include after operators.h. */
 #ifndef TENON_TESTS_THERE_H
 #define TENON_TESTS_THERE_H
 
@@ -39,7 +40,8 @@ static inline void sim_set(tenon_device_t device, const char *settings) {
 }
 
 static inline tenon_tensor_t *tensor_there(tenon_device_t device, const char *text) {
-  tenon_tensor_t *host = tensor_of(text), *made = NULL;
+  tenon_tensor_t *host = tensor_of(text);
+  tenon_tensor_t *made = NULL;
   CHECK_STATUS(tenon_tensor_copy_to(host, device, &made), TENON_OK);
   tenon_tensor_release(host);
   return made;
@@ -65,7 +67,9 @@ static inline tenon_memory_stats_t stats_of(tenon_device_t device) {
 
 /* xorshift64*: the same programs for the same seed on every machine. */
 static inline uint64_t draw(uint64_t *state) {
-  *state ^= *state >> 12, *state ^= *state << 25, *state ^= *state >> 27;
+  *state ^= *state >> 12;
+  *state ^= *state << 25;
+  *state ^= *state >> 27;
   return *state * 0x2545F4914F6CDD1Du >> 33;
 }
 

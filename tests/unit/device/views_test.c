@@ -1,6 +1,6 @@
-/* Every operator that ONNX has a case of, on a device whose memory is handles, with its inputs as views inside larger memory:
- * turned, backwards, with elements before and behind.  The CPU is given the same views.  A share of the cases is run;
- * VIEWS_STEP=1: all. */
+/* Every operator that ONNX has a case of, on a device whose memory is handles, with its inputs as
+ * views inside larger memory: turned, backwards, with elements before and behind.  The CPU is given
+ * the same views.  A share of the cases is run; VIEWS_STEP=1: all. */
 #include <glob.h>
 #include <sys/stat.h>
 
@@ -16,7 +16,10 @@
 #include "layouts.h"
 
 #define CASES TEST_DATA "/../../.venv/lib/python3*/site-packages/onnx/backend/test/data/node/test_"
-enum { PORTS = 16, OPS_MOST = 512 };
+enum {
+  PORTS = 16,
+  OPS_MOST = 512,
+};
 
 static const tenon_op_t *seen[OPS_MOST]; /* operators of cases that ran */
 static int seen_count, case_count;
@@ -24,7 +27,8 @@ static int seen_count, case_count;
 static void see(const tenon_graph_t *graph) {
   for (size_t n = 0; n < graph->node_count; n++) {
     int i = 0;
-    while (i < seen_count && seen[i] != graph->nodes[n].op) i++;
+    while (i < seen_count && seen[i] != graph->nodes[n].op)
+      i++;
     if (i == seen_count && i < OPS_MOST) seen[seen_count++] = graph->nodes[n].op;
   }
 }
@@ -53,24 +57,31 @@ static bool is_same(const tenon_tensor_t *a, const tenon_tensor_t *b, double tol
 
 static void differ(const tenon_tensor_t *found, const tenon_tensor_t *expected, const char *what) {
   char a[600], b[600], text[1300];
-  tensor_print(found, a, sizeof a), tensor_print(expected, b, sizeof b);
+  tensor_print(found, a, sizeof a);
+  tensor_print(expected, b, sizeof b);
   snprintf(text, sizeof text, "%s instead of %s", a, b);
   check_report(0, __FILE__, __LINE__, what, text);
 }
 
 static void drop(tenon_tensor_t **tensors) {
-  for (int i = 0; i < PORTS; i++) tenon_tensor_release(tensors[i]), tensors[i] = NULL;
+  for (int i = 0; i < PORTS; i++) {
+    tenon_tensor_release(tensors[i]);
+    tensors[i] = NULL;
+  }
 }
 
-static tenon_status_t run_on(const tenon_graph_t *graph, tenon_device_t device, tenon_tensor_t *const *inputs,
-                             int layout, tenon_tensor_t **out) {
-  tenon_compile_t options = {.size = sizeof options, .flags = TENON_COMPILE_PLAIN, .device = device};
+static tenon_status_t run_on(const tenon_graph_t *graph, tenon_device_t device,
+                             tenon_tensor_t *const *inputs, int layout, tenon_tensor_t **out) {
+  tenon_compile_t options = {
+      .size = sizeof options, .flags = TENON_COMPILE_PLAIN, .device = device};
   tenon_executable_t *e = NULL;
   tenon_tensor_t *placed[PORTS] = {NULL};
   int32_t count = tenon_graph_input_count(graph);
   for (int32_t i = 0; i < count; i++) {
-    if (can_lie(inputs[i])) placed[i] = layout_place(inputs[i], device, layout);
-    else tenon_tensor_retain(placed[i] = inputs[i]);
+    if (can_lie(inputs[i]))
+      placed[i] = layout_place(inputs[i], device, layout);
+    else
+      tenon_tensor_retain(placed[i] = inputs[i]);
   }
   tenon_status_t status = tenon_executable_create(graph, &options, &e);
   if (status == TENON_OK) status = tenon_executable_run(e, placed, out, NULL);
@@ -82,18 +93,23 @@ static tenon_status_t run_on(const tenon_graph_t *graph, tenon_device_t device, 
 static void check_case(const char *folder, tenon_device_t device, double tolerance) {
   char path[600];
   tenon_graph_t *graph = NULL;
-  tenon_tensor_t *inputs[PORTS] = {NULL}, *dense[PORTS] = {NULL}, *expected[PORTS] = {NULL}, *found[PORTS] = {NULL};
+  tenon_tensor_t *inputs[PORTS] = {NULL};
+  tenon_tensor_t *dense[PORTS] = {NULL};
+  tenon_tensor_t *expected[PORTS] = {NULL};
+  tenon_tensor_t *found[PORTS] = {NULL};
   bool can = true;
   snprintf(path, sizeof path, "%s/model.onnx", folder);
   if (tenon_graph_load(path, NULL, &graph) != TENON_OK) return; /* tests of import say why */
-  int32_t count = tenon_graph_input_count(graph), outputs = tenon_graph_output_count(graph);
+  int32_t count = tenon_graph_input_count(graph);
+  int32_t outputs = tenon_graph_output_count(graph);
   can = count <= PORTS && outputs <= PORTS && !is_random(graph);
   for (int32_t i = 0; i < count && can; i++) {
     snprintf(path, sizeof path, "%s/test_data_set_0/input_%d.pb", folder, (int)i);
     can = tenon_tensor_load(path, &inputs[i]) == TENON_OK && !tensor_has(inputs[i], TENON_LIST);
   }
   const char *name = strrchr(folder, '/') + 1;
-  can = can && run_on(graph, (tenon_device_t){1, 0}, inputs, DENSE, dense) == TENON_OK; /* some the CPU refuses, too */
+  can = can && run_on(graph, (tenon_device_t){1, 0}, inputs, DENSE, dense) ==
+                   TENON_OK; /* some the CPU refuses, too */
   for (int layout = TURNED; layout < LAYOUTS && can; layout++) {
     char what[300];
     snprintf(what, sizeof what, "%s %s", name, layouts[layout]);
@@ -105,10 +121,15 @@ static void check_case(const char *folder, tenon_device_t device, double toleran
     if (status != TENON_OK) check_report(0, __FILE__, __LINE__, what, tenon_error());
     for (int32_t o = 0; o < outputs && status == TENON_OK; o++)
       if (!is_same(found[o], expected[o], tolerance)) differ(found[o], expected[o], what);
-    drop(expected), drop(found);
-    if (layout == INSIDE) see(graph), case_count++;
+    drop(expected);
+    drop(found);
+    if (layout == INSIDE) {
+      see(graph);
+      case_count++;
+    }
   }
-  drop(inputs), drop(dense);
+  drop(inputs);
+  drop(dense);
   tenon_graph_release(graph);
 }
 
@@ -122,19 +143,22 @@ static bool check_some(const char *pattern, tenon_device_t device, int step, dou
 }
 
 static void check_cases(tenon_device_t device, int step, double tolerance) {
-  static const char *const always[] = {CASES "if*", CASES "loop*", CASES "scan*", CASES "split_variable*"};
+  static const char *const always[] = {CASES "if*", CASES "loop*", CASES "scan*",
+                                       CASES "split_variable*"};
   const char *text = getenv("VIEWS_STEP");
   seen_count = case_count = 0;
   if (!check_some(CASES "*", device, text ? atoi(text) : step, tolerance))
     SKIP("ONNX's cases are not there (make packages, .venv)");
-  for (size_t i = 0; i < sizeof always / sizeof *always; i++) CHECK(check_some(always[i], device, 1, tolerance));
+  for (size_t i = 0; i < sizeof always / sizeof *always; i++)
+    CHECK(check_some(always[i], device, 1, tolerance));
   CHECK(case_count > 10 && stats_of(device).live == 0);
   printf("%d operators in %d cases, in %d layouts\n", seen_count, case_count, LAYOUTS - 1);
 }
 
 static tenon_device_table_t table; /* of sim, without its compiler */
 static const tenon_item_t items[] = {TENON_DEVICE(&table), {TENON_TAG_END, 0, 0, NULL, NULL}};
-static const tenon_descriptor_t library = {sizeof library, TENON_ABI, TENON_LAYOUT, 0, "plain_sim", "1.0.0", items};
+static const tenon_descriptor_t library = {sizeof library, TENON_ABI, TENON_LAYOUT, 0,
+                                           "plain_sim",    "1.0.0",   items};
 
 static void begin(bool compiles) {
   tenon_registration_t *registration;
@@ -142,16 +166,22 @@ static void begin(bool compiles) {
   setenv("TENON_SIM", "handles=1", 1);
   if (!compiles) {
     memcpy(&table, ordinal_of(device_of("sim", 0))->table, sizeof table);
-    table.compile = NULL, table.program_load = NULL, table.program_unload = NULL, table.kernel_find = NULL;
+    table.compile = NULL;
+    table.program_load = NULL;
+    table.program_unload = NULL;
+    table.kernel_find = NULL;
     table.launch = NULL;
     tenon_shutdown();
     CHECK_STATUS(tenon_library_add(&library, NULL, NULL, NULL), TENON_OK);
   }
-  uint32_t flags = compiles ? 0 : TENON_PREFERRED; /* before composites: all that computes is the CPU */
-  CHECK_STATUS(tenon_fallback_add("sim", tenon_fallback_cpu, NULL, NULL, flags, &registration), TENON_OK);
+  uint32_t flags =
+      compiles ? 0 : TENON_PREFERRED; /* before composites: all that computes is the CPU */
+  CHECK_STATUS(tenon_fallback_add("sim", tenon_fallback_cpu, NULL, NULL, flags, &registration),
+               TENON_OK);
 }
 
-TEST("views of memory that is handles go through every operator, with the CPU's bits where the CPU computes") {
+TEST("views of memory that is handles go through every operator, with the CPU's bits where the CPU "
+     "computes") {
   begin(false);
 #ifdef IS_INSTRUMENTED
   check_cases(sim_open(0, "check=fail"), 40, 0);

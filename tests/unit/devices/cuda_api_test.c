@@ -1,5 +1,5 @@
-/* What the device "cuda" declares of the driver, of NVRTC, of cuBLAS and of cuDNN is what their headers say, where these are:
- * compared when this file is compiled. */
+/* What the device "cuda" declares of the driver, of NVRTC, of cuBLAS and of cuDNN is what their
+ * headers say, where these are: compared when this file is compiled. */
 #include "devices/host.h"
 
 #ifdef HAS_CUDA_H
@@ -76,6 +76,7 @@ TEST("cuBLAS's are those of cublas_v2.h") {
 }
 TEST("cuDNN's are those of cudnn.h") {
 #ifndef HAS_CUDNN_H
-  SKIP("there is no cudnn.h with cuda_runtime_api.h, under CUDA_HOME, /usr/local/cuda or VIRTUAL_ENV");
+  SKIP("there is no cudnn.h with cuda_runtime_api.h, under CUDA_HOME, /usr/local/cuda or "
+       "VIRTUAL_ENV");
 #endif
 }

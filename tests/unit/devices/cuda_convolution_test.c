@@ -1,12 +1,13 @@
-/* What devices/cuda asks of cuDNN for a convolution, by a cuDNN that computes on the processor: results, what is copied first, what
- * is declined. */
+/* What devices/cuda asks of cuDNN for a convolution, by a cuDNN that computes on the processor:
+ * results, what is copied first, what is declined. */
 #include "devices/cudnn.h"
 
 TEST("what cuDNN is asked gives the convolution, wherever tensors lie") {
-  static const int layouts[][TENSORS] = {{LAST, FIRST, FIRST, LAST, LAST},   {FIRST, FIRST, FIRST, FIRST, FIRST},
-                                         {FIRST, FIRST, FIRST, FIRST, LAST}, {LAST, LAST, FIRST, LAST, FIRST},
-                                         {APART, APART, FIRST, APART, LAST}, {ODD, ODD, FIRST, ODD, LAST},
-                                         {APART, LAST, FIRST, APART, FIRST}};
+  static const int layouts[][TENSORS] = {
+      {LAST, FIRST, FIRST, LAST, LAST},   {FIRST, FIRST, FIRST, FIRST, FIRST},
+      {FIRST, FIRST, FIRST, FIRST, LAST}, {LAST, LAST, FIRST, LAST, FIRST},
+      {APART, APART, FIRST, APART, LAST}, {ODD, ODD, FIRST, ODD, LAST},
+      {APART, LAST, FIRST, APART, FIRST}};
   for (size_t i = 0; i < CASES; i++)
     for (size_t k = 0; k < sizeof layouts / sizeof *layouts; k++)
       for (int algorithm = 0; algorithm < 2; algorithm++) {
@@ -31,25 +32,31 @@ TEST("tensors that lie as the result does are not copied") {
 
 TEST("what cuDNN does not take is declined") {
   static example_t e;
-  static const case_t good = {
-      .what = "good", .ndim = 4, .x = {1, 2, 6, 6}, .w = {2, 2, 3, 3}, .has_bias = 1, .has_residual = 1};
+  static const case_t good = {.what = "good",
+                              .ndim = 4,
+                              .x = {1, 2, 6, 6},
+                              .w = {2, 2, 3, 3},
+                              .has_bias = 1,
+                              .has_residual = 1};
   cu_convolution_t found;
   case_t c = good;
   set(&e, &c, plain);
   CHECK(cu_convolution_of(&e.call, &found));
-#define DECLINED(change, layout)                                                                                       \
-  do {                                                                                                                 \
-    c = good;                                                                                                          \
-    change;                                                                                                            \
-    set(&e, &c, layout);                                                                                               \
-    CHECK(!cu_convolution_of(&e.call, &found));                                                                        \
-    CHECK_STATUS(run(&e), TENON_UNIMPLEMENTED);                                                                        \
+#define DECLINED(change, layout)                                                                   \
+  do {                                                                                             \
+    c = good;                                                                                      \
+    change;                                                                                        \
+    set(&e, &c, layout);                                                                           \
+    CHECK(!cu_convolution_of(&e.call, &found));                                                    \
+    CHECK_STATUS(run(&e), TENON_UNIMPLEMENTED);                                                    \
   } while (0)
 #define LIE(...) ((const int[TENSORS]){__VA_ARGS__})
   DECLINED((c.pads[2] = 1), plain);              /* more behind than before */
   DECLINED((c.pads[0] = 1), plain);              /* less */
   DECLINED((c.pads[0] = c.pads[2] = -1), plain); /* negative */
-  DECLINED((c.auto_pad = 1, c.x[2] = 7, c.strides[0] = 2, c.w[2] = 2, c.pads[2] = 1, c.pads[1] = c.pads[3] = 1), plain);
+  DECLINED((c.auto_pad = 1, c.x[2] = 7, c.strides[0] = 2, c.w[2] = 2, c.pads[2] = 1,
+            c.pads[1] = c.pads[3] = 1),
+           plain);
   DECLINED((c.activation = FINISH_gelu), plain);
   DECLINED((c.activation = FINISH_clip, c.alpha = -1, c.beta = 1), plain);
   DECLINED((c.activation = FINISH_clip, c.alpha = 0, c.beta = -1), plain);
@@ -69,7 +76,9 @@ TEST("what cuDNN does not take is declined") {
   e.t[X].shape[0] = e.t[OUT].shape[0] = e.t[RESIDUAL].shape[0] = (int64_t)1 << 30;
   CHECK(!cu_convolution_of(&e.call, &found)); /* more than 2^31 - 1 elements */
   set(&e, &c, plain);
-  e.t[X].strides[0] = (int64_t)1 << 31, e.t[X].shape[0] = 2, e.t[OUT].shape[0] = e.t[RESIDUAL].shape[0] = 2;
+  e.t[X].strides[0] = (int64_t)1 << 31;
+  e.t[X].shape[0] = 2;
+  e.t[OUT].shape[0] = e.t[RESIDUAL].shape[0] = 2;
   CHECK(!cu_convolution_of(&e.call, &found)); /* so far apart */
   e.t[X].strides[0] = e.t[X].strides[1] = (int64_t)3 << 29;
   CHECK(!cu_convolution_of(&e.call, &found)); /* all together */
@@ -87,7 +96,8 @@ TEST("what cuDNN does not take is declined") {
 TEST("halves are asked for with their types, bf16 from sm_80 on") {
   static example_t e;
   cu_convolution_t found;
-  case_t c = {.what = "halves", .ndim = 4, .x = {1, 2, 6, 6}, .w = {2, 2, 3, 3}, .dtype = TENON_F16};
+  case_t c = {
+      .what = "halves", .ndim = 4, .x = {1, 2, 6, 6}, .w = {2, 2, 3, 3}, .dtype = TENON_F16};
   set(&e, &c, plain);
   CHECK(cu_convolution_of(&e.call, &found) && found.shape.type == DNN_DATA_HALF);
   CHECK(found.shape.format == DNN_TENSOR_NHWC);
@@ -110,12 +120,13 @@ TEST("no results are no work") {
   CHECK(fake->forwards == 0);
 }
 
-/* ---- the real library, which sets descriptors without a GPU ----------------------------------------------------------- */
+/* the real library, which sets descriptors without a GPU */
 
 typedef cu_result_t (*extents_fn)(dnn_convolution_t, dnn_tensor_t, dnn_filter_t, int, int *);
 
 /* cuDNN's own count of results; an error: of a descriptor. */
-static cu_result_t real_extents(const dnn_api_t *real, extents_fn count, const cu_shape_t *s, int *out) {
+static cu_result_t real_extents(const dnn_api_t *real, extents_fn count, const cu_shape_t *s,
+                                int *out) {
   dnn_tensor_t tensors[CU_TENSORS] = {0};
   dnn_filter_t filter = NULL;
   dnn_convolution_t convolution = NULL;
@@ -126,10 +137,12 @@ static cu_result_t real_extents(const dnn_api_t *real, extents_fn count, const c
     const cu_layout_t *t = &s->tensors[i];
     if (!t->rank) continue;
     error = real->CreateTensorDescriptor(&tensors[i]);
-    if (!error) error = real->SetTensorNdDescriptor(tensors[i], s->type, t->rank, t->dims, t->strides);
+    if (!error)
+      error = real->SetTensorNdDescriptor(tensors[i], s->type, t->rank, t->dims, t->strides);
   }
   if (!error)
-    error = real->SetFilterNdDescriptor(filter, s->type, s->format, s->tensors[CU_W].rank, s->tensors[CU_W].dims);
+    error = real->SetFilterNdDescriptor(filter, s->type, s->format, s->tensors[CU_W].rank,
+                                        s->tensors[CU_W].dims);
   if (!error) error = real->CreateConvolutionDescriptor(&convolution);
   if (!error)
     error = real->SetConvolutionNdDescriptor(convolution, s->rank, s->pad, s->stride, s->dilation,
@@ -139,7 +152,8 @@ static cu_result_t real_extents(const dnn_api_t *real, extents_fn count, const c
   if (!error) error = count(convolution, tensors[CU_X], filter, s->tensors[CU_X].rank, out);
   if (!error) error = real->CreateActivationDescriptor(&activation);
   if (!error && s->activation >= 0)
-    error = real->SetActivationDescriptor(activation, (cu_enum_t)s->activation, DNN_PROPAGATE_NAN, s->coefficient);
+    error = real->SetActivationDescriptor(activation, (cu_enum_t)s->activation, DNN_PROPAGATE_NAN,
+                                          s->coefficient);
   for (int i = 0; i < CU_TENSORS; i++)
     if (tensors[i]) real->DestroyTensorDescriptor(tensors[i]);
   if (filter) real->DestroyFilterDescriptor(filter);
@@ -150,14 +164,17 @@ static cu_result_t real_extents(const dnn_api_t *real, extents_fn count, const c
 
 TEST("where cuDNN is, it takes these descriptors and counts the same results") {
   static const char *const names[] = {"libcudnn.so.9", "libcudnn.so.8", NULL};
-  static const int layouts[][TENSORS] = {{LAST, FIRST, FIRST, LAST, LAST}, {APART, APART, FIRST, APART, FIRST}};
-  tenon_device_context_t context = host_context(0, NULL, getenv("TENON_CUDA") ? getenv("TENON_CUDA") : "");
+  static const int layouts[][TENSORS] = {{LAST, FIRST, FIRST, LAST, LAST},
+                                         {APART, APART, FIRST, APART, FIRST}};
+  tenon_device_context_t context =
+      host_context(0, NULL, getenv("TENON_CUDA") ? getenv("TENON_CUDA") : "");
   char tried[1000];
   dnn_api_t real;
   extents_fn count;
   void *library = cu_library_open(&context, "cudnn", names, tried, sizeof tried);
   if (!library) SKIP("there is no libcudnn (TENON_CUDA=cudnn=PATH names one)");
-#define FIND_(result, name, parameters) CHECK((*(void **)&real.name = dlsym(library, "cudnn" #name)) != NULL);
+#define FIND_(result, name, parameters)                                                            \
+  CHECK((*(void **)&real.name = dlsym(library, "cudnn" #name)) != NULL);
   DNN_FUNCTIONS(FIND_)
   *(void **)&count = dlsym(library, "cudnnGetConvolutionNdForwardOutputDim");
   for (size_t i = 0; i < 2 * CASES && !check_failures; i++) {
@@ -170,6 +187,7 @@ TEST("where cuDNN is, it takes these descriptors and counts the same results") {
     const cu_layout_t *out = &found.shape.tensors[CU_OUT];
     cu_result_t error = real_extents(&real, count, &found.shape, extents);
     check_report(!error, __FILE__, __LINE__, c->what, error ? real.GetErrorString(error) : NULL);
-    check_report(!memcmp(extents, out->dims, sizeof extents), __FILE__, __LINE__, c->what, "other extents");
+    check_report(!memcmp(extents, out->dims, sizeof extents), __FILE__, __LINE__, c->what,
+                 "other extents");
   }
 }

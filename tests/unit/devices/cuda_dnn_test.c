@@ -1,11 +1,13 @@
-/* How devices/cuda keeps what cuDNN is given, and what it does when cuDNN refuses or fails.  The cuDNN here computes on the
- * processor; on a GPU with the real one see tests/acceptance/cuda_test.py. */
+/* How devices/cuda keeps what cuDNN is given, and what it does when cuDNN refuses or fails.  The
+ * cuDNN here computes on the processor; on a GPU with the real one see
+ * tests/acceptance/cuda_test.py. */
 #include "devices/cudnn.h"
 
 #include <pthread.h>
 #include <sys/wait.h>
 
-static int in_child(const char *settings, cu_result_t create_status) { /* which has not opened it yet */
+static int in_child(const char *settings,
+                    cu_result_t create_status) { /* which has not opened it yet */
   static example_t e;
   int state = 0;
   fflush(NULL);
@@ -15,8 +17,11 @@ static int in_child(const char *settings, cu_result_t create_status) { /* which 
     fake->create_status = create_status;
     set(&e, &cases[0], plain);
     bool good = run(&e) == TENON_UNIMPLEMENTED;
-    if (settings) good = good && strstr(host_message(), "there is no cuDNN: TENON_CUDA says cudnn=");
-    else good = good && strstr(host_message(), "there is no cuDNN: it does not open: CUDNN_STATUS_NOT_SUPPORTED");
+    if (settings)
+      good = good && strstr(host_message(), "there is no cuDNN: TENON_CUDA says cudnn=");
+    else
+      good = good && strstr(host_message(),
+                            "there is no cuDNN: it does not open: CUDNN_STATUS_NOT_SUPPORTED");
     good = good && run(&e) == TENON_UNIMPLEMENTED;
     cu_dnn_close(&device);
     _exit(good ? 0 : 1);
@@ -35,10 +40,12 @@ TEST("without cuDNN, or switched off, convolutions are declined with the reason"
 TEST("after the first call of a shape nothing is chosen, made or set") {
   cu_dnn_close(&device);
   propose(1, 0);
-  for (size_t i = 0; i < CASES; i++) check_case(&cases[i], plain);
+  for (size_t i = 0; i < CASES; i++)
+    check_case(&cases[i], plain);
   CHECK(fake->heuristics == CASES && fake->creates > 0);
   fake->heuristics = fake->creates = fake->sets = 0;
-  for (size_t i = 0; i < CASES; i++) check_case(&cases[i], plain);
+  for (size_t i = 0; i < CASES; i++)
+    check_case(&cases[i], plain);
   CHECK(fake->heuristics == 0 && fake->creates == 0 && fake->sets == 0);
   CHECK(fake->last_stream == stream.native);
   check_case(&cases[1], (const int[]){APART, FIRST, FIRST, LAST, LAST});
@@ -95,14 +102,17 @@ TEST("a shape that no algorithm takes is declined, and not tried again") {
   static example_t e;
   cu_dnn_close(&device);
   propose(2, 0);
-  fake->run_status[2] = FAKE_NOT_SUPPORTED, fake->run_status[0] = FAKE_NOT_SUPPORTED + 12;
+  fake->run_status[2] = FAKE_NOT_SUPPORTED;
+  fake->run_status[0] = FAKE_NOT_SUPPORTED + 12;
   set(&e, &cases[0], plain);
-  for (int i = 0; i < 3; i++) CHECK_STATUS(run(&e), TENON_UNIMPLEMENTED);
+  for (int i = 0; i < 3; i++)
+    CHECK_STATUS(run(&e), TENON_UNIMPLEMENTED);
   CHECK(fake->forwards == 2 && fake->heuristics == 1);
   cu_dnn_close(&device);
   propose(2, 0);
   fake->proposed_count = 0;
-  for (int i = 0; i < 3; i++) CHECK_STATUS(run(&e), TENON_UNIMPLEMENTED);
+  for (int i = 0; i < 3; i++)
+    CHECK_STATUS(run(&e), TENON_UNIMPLEMENTED);
   CHECK(fake->forwards == 0 && fake->heuristics == 1);
 }
 
@@ -113,7 +123,9 @@ TEST("other failures of cuDNN are told, and what to do; the next call tries agai
   propose(2, 0);
   fake->run_status[2] = fake->run_status[0] = FAKE_EXECUTION_FAILED;
   CHECK_STATUS(run(&e), TENON_UNKNOWN);
-  CHECK_TEXT(host_message(), "cuda:0: cuDNN 92800 fails for this convolution: CUDNN_STATUS_EXECUTION_FAILED (5000)");
+  CHECK_TEXT(
+      host_message(),
+      "cuda:0: cuDNN 92800 fails for this convolution: CUDNN_STATUS_EXECUTION_FAILED (5000)");
   CHECK_TEXT(host_message(), "TENON_CUDA=cudnn=off does without it");
   fake->run_status[0] = 0;
   check_case(&cases[0], plain);
@@ -126,14 +138,20 @@ TEST("other failures of cuDNN are told, and what to do; the next call tries agai
   CHECK_TEXT(host_message(), "no memory of the device");
 }
 
-enum { THREADS = 4, ROUNDS = 25 };
+enum {
+  THREADS = 4,
+  ROUNDS = 25,
+};
 static example_t examples[THREADS];
 static _Alignas(256) char results[THREADS][ROOM * 8];
 
-static void *
-run_often(void *argument) { /* the cuDNN here has no locks: the thread sanitizer sees calls that do not take turns */
+static void *run_often(
+    void *
+        /* the cuDNN here has no locks: the thread sanitizer sees calls that do not take turns */
+        argument) {
   example_t *e = (example_t *)argument;
-  for (int i = 0; i < ROUNDS; i++) CHECK(run(e) == TENON_OK);
+  for (int i = 0; i < ROUNDS; i++)
+    CHECK(run(e) == TENON_OK);
   return NULL;
 }
 
@@ -145,9 +163,12 @@ TEST("threads take turns") {
     set(&examples[i], &cases[i], plain);
     examples[i].t[OUT].data = results[i];
   }
-  for (int i = 0; i < THREADS; i++) CHECK(pthread_create(&threads[i], NULL, run_often, &examples[i]) == 0);
-  for (int i = 0; i < THREADS; i++) CHECK(pthread_join(threads[i], NULL) == 0);
-  for (int i = 0; i < THREADS; i++) check_result(&examples[i], &cases[i]);
+  for (int i = 0; i < THREADS; i++)
+    CHECK(pthread_create(&threads[i], NULL, run_often, &examples[i]) == 0);
+  for (int i = 0; i < THREADS; i++)
+    CHECK(pthread_join(threads[i], NULL) == 0);
+  for (int i = 0; i < THREADS; i++)
+    check_result(&examples[i], &cases[i]);
   CHECK(fake->heuristics == THREADS && !fake->complaint);
 }
 
@@ -173,7 +194,8 @@ TEST("a lost GPU is told as such") {
   propose(0, 1);
   set(&e, &cases[0], plain);
   CHECK_STATUS(run(&e), TENON_OK);
-  fake->run_status[0] = FAKE_EXECUTION_FAILED, lost = 700;
+  fake->run_status[0] = FAKE_EXECUTION_FAILED;
+  lost = 700;
   CHECK_STATUS(run(&e), TENON_ABORTED);
   CHECK_TEXT(host_message(), "work of cuda:0, in one of its streams, failed with");
   cu_failures[0] = 0;

@@ -1,5 +1,6 @@
-/* devices/cuda, as far as it goes without a GPU: what is said without a driver, code that is compiled and code that is refused,
- * what is asked of cuBLAS.  On a GPU the suite runs, see tests/acceptance/cuda_test.py. */
+/* devices/cuda, as far as it goes without a GPU: what is said without a driver, code that is
+ * compiled and code that is refused, what is asked of cuBLAS.  On a GPU the suite runs, see
+ * tests/acceptance/cuda_test.py. */
 #include "devices/host.h"
 
 #include <dlfcn.h>
@@ -44,7 +45,7 @@ TEST("settings are found by their whole names") {
   CHECK(!cu_setting(&context, "blas", room, sizeof room));
 }
 
-/* ---- code ------------------------------------------------------------------------------------------------------------- */
+/* code */
 
 typedef struct code_t {
   tenon_sink_t sink;
@@ -58,7 +59,8 @@ static void *reserve(tenon_sink_t *sink, uint64_t bytes) {
   return code->data = realloc(code->data, bytes);
 }
 
-static tenon_status_t compile(int arch, const char *settings, const char *text, const char *options, code_t *out) {
+static tenon_status_t compile(int arch, const char *settings, const char *text, const char *options,
+                              code_t *out) {
   cu_device_t device = {.arch = arch, .target = "cuda|sm_80|0"};
   tenon_device_context_t on = host_context(0, NULL, settings);
   tenon_source_t source = {.size = sizeof source,
@@ -82,7 +84,8 @@ TEST("where NVRTC is set to be and is not, the error has the path and the settin
 }
 
 TEST("NVRTC compiles to machine code, for a newer GPU to PTX, and its errors have file and line") {
-  static const char good[] = "extern \"C\" __global__ void f(float *y) { y[threadIdx.x] = BY * exp(y[0]); }";
+  static const char good[] =
+      "extern \"C\" __global__ void f(float *y) { y[threadIdx.x] = BY * exp(y[0]); }";
   code_t code;
   tenon_status_t status = compile(80, settings(), good, "-DBY=2.0f  -DOTHER", &code);
   if (status == TENON_UNAVAILABLE) SKIP("there is no NVRTC (TENON_CUDA=nvrtc=PATH names one)");
@@ -94,7 +97,8 @@ TEST("NVRTC compiles to machine code, for a newer GPU to PTX, and its errors hav
   free(code.data);
   CHECK_STATUS(compile(10, settings(), good, "-DBY=2.0f", &code), TENON_UNAVAILABLE);
   CHECK_TEXT(host_message(), "the GPU is sm_10: set TENON_CUDA=nvrtc=PATH to an older one");
-  CHECK_STATUS(compile(80, settings(), "\nextern \"C\" __global__ void f() { nobody_knows(); }\n", "", &code),
+  CHECK_STATUS(compile(80, settings(), "\nextern \"C\" __global__ void f() { nobody_knows(); }\n",
+                       "", &code),
                TENON_INVALID);
   CHECK_TEXT(host_message(), "author.src(2): error");
   CHECK_TEXT(host_message(), "nobody_knows");
@@ -104,12 +108,16 @@ TEST("NVRTC compiles to machine code, for a newer GPU to PTX, and its errors hav
 }
 
 TEST("code that is damaged, cut or foreign does not come to the driver") {
-  cu_device_t device = {.arch = 80, .target = "cuda|sm_80|0"}, other = {.arch = 90, .target = "cuda|sm_90|0"};
-  tenon_device_context_t on = host_context(0, NULL, ""), there = on;
+  cu_device_t device = {.arch = 80, .target = "cuda|sm_80|0"};
+  cu_device_t other = {.arch = 90, .target = "cuda|sm_90|0"};
+  tenon_device_context_t on = host_context(0, NULL, "");
+  tenon_device_context_t there = on;
   char code[sizeof(cu_head_t) + 100];
   void *program;
-  on.state = &device, there.state = &other;
-  for (size_t i = 0; i < 100; i++) code[sizeof(cu_head_t) + i] = (char)(7 * i);
+  on.state = &device;
+  there.state = &other;
+  for (size_t i = 0; i < 100; i++)
+    code[sizeof(cu_head_t) + i] = (char)(7 * i);
   cu_head_t head = cu_head_of(&on, code + sizeof head, 100);
   memcpy(code, &head, sizeof head);
   for (size_t i = 0; i < sizeof code; i += 5) {
@@ -125,20 +133,30 @@ TEST("code that is damaged, cut or foreign does not come to the driver") {
   CHECK_TEXT(host_message(), "it is of another GPU or driver");
 }
 
-/* ---- products --------------------------------------------------------------------------------------------------------- */
+/* products */
 
 enum { ROOM = 4000 };
 
 typedef struct example_t { /* a call of core::matmul */
-  tenon_tensor_t a, b, c, bias, *inputs[3], *outputs[1];
-  int64_t shapes[4][4], strides[4][4];
+  tenon_tensor_t a;
+  tenon_tensor_t b;
+  tenon_tensor_t c;
+  tenon_tensor_t bias;
+  tenon_tensor_t *inputs[3];
+  tenon_tensor_t *outputs[1];
+  int64_t shapes[4][4];
+  int64_t strides[4][4];
   tenon_value_t attrs[5];
   float data[4][ROOM];
   bool has_bias;
 } example_t;
 
-static tenon_tensor_t tensor(example_t *e, int i, int32_t ndim, const int64_t *shape, const int64_t *strides) {
-  for (int32_t k = 0; k < ndim; k++) e->shapes[i][k] = shape[k], e->strides[i][k] = strides[k];
+static tenon_tensor_t tensor(example_t *e, int i, int32_t ndim, const int64_t *shape,
+                             const int64_t *strides) {
+  for (int32_t k = 0; k < ndim; k++) {
+    e->shapes[i][k] = shape[k];
+    e->strides[i][k] = strides[k];
+  }
   return (tenon_tensor_t){.data = e->data[i],
                           .device = {2, 0},
                           .ndim = ndim,
@@ -148,29 +166,37 @@ static tenon_tensor_t tensor(example_t *e, int i, int32_t ndim, const int64_t *s
 }
 
 static tenon_call_t call_of(example_t *e) {
-  e->inputs[0] = &e->a, e->inputs[1] = &e->b, e->inputs[2] = e->has_bias ? &e->bias : NULL, e->outputs[0] = &e->c;
+  e->inputs[0] = &e->a;
+  e->inputs[1] = &e->b;
+  e->inputs[2] = e->has_bias ? &e->bias : NULL;
+  e->outputs[0] = &e->c;
   for (int i = 0; i < 4; i++)
-    for (int k = 0; k < ROOM; k++) e->data[i][k] = i != 2 ? (float)((k * 7 + i) % 11 - 5) : -1;
-  return (tenon_call_t){.size = sizeof(tenon_call_t), .attrs = e->attrs, .inputs = e->inputs, .outputs = e->outputs};
+    for (int k = 0; k < ROOM; k++)
+      e->data[i][k] = i != 2 ? (float)((k * 7 + i) % 11 - 5) : -1;
+  return (tenon_call_t){
+      .size = sizeof(tenon_call_t), .attrs = e->attrs, .inputs = e->inputs, .outputs = e->outputs};
 }
 
 /* What cuBLAS's manual says that it does: C = op(A) op(B), of matrices by columns. */
 static void blas_does(const cu_product_t *p) {
   for (long long i = 0; i < p->count; i++) {
-    const float *a = (const float *)p->a + i * p->a_next, *b = (const float *)p->b + i * p->b_next;
+    const float *a = (const float *)p->a + i * p->a_next;
+    const float *b = (const float *)p->b + i * p->b_next;
     float *c = (float *)p->c + i * p->c_next;
     for (int column = 0; column < p->n; column++)
       for (int row = 0; row < p->m; row++) {
         float sum = p->bias ? ((const float *)p->bias)[row] : 0; /* which c holds before */
         for (int k = 0; k < p->k; k++)
-          sum += (p->op_a == BLAS_CUBLAS_OP_N ? a[row + k * p->a_lead] : a[k + row * p->a_lead]) *
-                 (p->op_b == BLAS_CUBLAS_OP_N ? b[k + column * p->b_lead] : b[column + k * p->b_lead]);
+          sum +=
+              (p->op_a == BLAS_CUBLAS_OP_N ? a[row + k * p->a_lead] : a[k + row * p->a_lead]) *
+              (p->op_b == BLAS_CUBLAS_OP_N ? b[k + column * p->b_lead] : b[column + k * p->b_lead]);
         c[row + column * p->c_lead] = sum;
       }
   }
 }
 
-static int64_t place(const tenon_tensor_t *t, const int64_t *index, int32_t of) { /* of the result's leading axes */
+static int64_t place(const tenon_tensor_t *t, const int64_t *index,
+                     int32_t of) { /* of the result's leading axes */
   int64_t at = 0;
   for (int32_t i = 0; i < t->ndim - 2; i++)
     if (t->shape[i] != 1) at += index[i + of - t->ndim] * t->strides[i];
@@ -181,18 +207,33 @@ static void check_product(example_t *e, int64_t count, const char *what) {
   tenon_call_t call = call_of(e);
   cu_product_t p;
   if (!check_report(cu_product_of(&call, &p), __FILE__, __LINE__, what, "not taken")) return;
-  if (!check_report(p.count == count, __FILE__, __LINE__, what, "another number of products")) return;
+  if (!check_report(p.count == count, __FILE__, __LINE__, what, "another number of products"))
+    return;
   blas_does(&p);
-  const tenon_tensor_t *a = &e->a, *b = &e->b, *c = &e->c;
-  bool turn_a = e->attrs[0].as.i, turn_b = e->attrs[1].as.i, good = true;
-  int64_t index[4] = {0}, m = c->shape[c->ndim - 2], n = c->shape[c->ndim - 1], all = 1;
+  const tenon_tensor_t *a = &e->a;
+  const tenon_tensor_t *b = &e->b;
+  const tenon_tensor_t *c = &e->c;
+  bool turn_a = e->attrs[0].as.i;
+  bool turn_b = e->attrs[1].as.i;
+  bool good = true;
+  int64_t index[4] = {0};
+  int64_t m = c->shape[c->ndim - 2];
+  int64_t n = c->shape[c->ndim - 1];
+  int64_t all = 1;
   int64_t k = a->shape[a->ndim - (turn_a ? 2 : 1)];
-  for (int32_t i = 0; i < c->ndim - 2; i++) all *= c->shape[i];
-  const int64_t *sa = a->strides + a->ndim - 2, *sb = b->strides + b->ndim - 2, *sc = c->strides + c->ndim - 2;
+  for (int32_t i = 0; i < c->ndim - 2; i++)
+    all *= c->shape[i];
+  const int64_t *sa = a->strides + a->ndim - 2;
+  const int64_t *sb = b->strides + b->ndim - 2;
+  const int64_t *sc = c->strides + c->ndim - 2;
   for (int64_t batch = 0; batch < all; batch++) {
     int64_t rest = batch;
-    for (int32_t i = c->ndim - 2; i-- > 0;) index[i] = rest % c->shape[i], rest /= c->shape[i];
-    const float *x = e->data[0] + place(a, index, c->ndim), *y = e->data[1] + place(b, index, c->ndim);
+    for (int32_t i = c->ndim - 2; i-- > 0;) {
+      index[i] = rest % c->shape[i];
+      rest /= c->shape[i];
+    }
+    const float *x = e->data[0] + place(a, index, c->ndim);
+    const float *y = e->data[1] + place(b, index, c->ndim);
     const float *z = e->data[2] + place(c, index, c->ndim);
     for (int64_t i = 0; i < m; i++)
       for (int64_t j = 0; j < n; j++) {
@@ -207,16 +248,20 @@ static void check_product(example_t *e, int64_t count, const char *what) {
 
 #define SHAPE(...) ((const int64_t[]){__VA_ARGS__})
 
-TEST("what is asked of cuBLAS is the product: plain, turned, padded, of views, stacked, broadcast") {
+TEST(
+    "what is asked of cuBLAS is the product: plain, turned, padded, of views, stacked, broadcast") {
   static example_t e;
-  e.a = tensor(&e, 0, 2, SHAPE(5, 7), SHAPE(7, 1)), e.b = tensor(&e, 1, 2, SHAPE(7, 3), SHAPE(3, 1));
+  e.a = tensor(&e, 0, 2, SHAPE(5, 7), SHAPE(7, 1));
+  e.b = tensor(&e, 1, 2, SHAPE(7, 3), SHAPE(3, 1));
   e.c = tensor(&e, 2, 2, SHAPE(5, 3), SHAPE(3, 1));
   check_product(&e, 1, "plain");
-  e.a = tensor(&e, 0, 2, SHAPE(5, 7), SHAPE(9, 1)), e.b = tensor(&e, 1, 2, SHAPE(7, 3), SHAPE(1, 8));
+  e.a = tensor(&e, 0, 2, SHAPE(5, 7), SHAPE(9, 1));
+  e.b = tensor(&e, 1, 2, SHAPE(7, 3), SHAPE(1, 8));
   e.c = tensor(&e, 2, 2, SHAPE(5, 3), SHAPE(20, 1));
   check_product(&e, 1, "lines that are apart, b a transposed view");
   e.attrs[0].as.i = e.attrs[1].as.i = 1;
-  e.a = tensor(&e, 0, 2, SHAPE(7, 5), SHAPE(5, 1)), e.b = tensor(&e, 1, 2, SHAPE(3, 7), SHAPE(7, 1));
+  e.a = tensor(&e, 0, 2, SHAPE(7, 5), SHAPE(5, 1));
+  e.b = tensor(&e, 1, 2, SHAPE(3, 7), SHAPE(7, 1));
   check_product(&e, 1, "both transposed");
   e.a = tensor(&e, 0, 2, SHAPE(7, 5), SHAPE(1, 7));
   check_product(&e, 1, "a transposed twice");
@@ -227,7 +272,8 @@ TEST("what is asked of cuBLAS is the product: plain, turned, padded, of views, s
   check_product(&e, 6, "a stack");
   e.b = tensor(&e, 1, 2, SHAPE(7, 4), SHAPE(4, 1));
   check_product(&e, 1, "a stack by one matrix, which is one of more rows");
-  e.has_bias = true, e.bias = tensor(&e, 3, 2, SHAPE(1, 4), SHAPE(9, 1));
+  e.has_bias = true;
+  e.bias = tensor(&e, 3, 2, SHAPE(1, 4), SHAPE(9, 1));
   check_product(&e, 1, "the same with a bias");
   e.has_bias = false;
   e.c = tensor(&e, 2, 4, SHAPE(2, 3, 5, 4), SHAPE(66, 22, 4, 1));
@@ -237,12 +283,15 @@ TEST("what is asked of cuBLAS is the product: plain, turned, padded, of views, s
   check_product(&e, 1, "the same with lines that are apart");
   e.a = tensor(&e, 0, 4, SHAPE(2, 3, 5, 7), SHAPE(126, 42, 8, 1));
   check_product(&e, 6, "the same with matrices that are apart");
-  e.a = tensor(&e, 0, 2, SHAPE(5, 7), SHAPE(7, 1)), e.b = tensor(&e, 1, 4, SHAPE(2, 3, 7, 4), SHAPE(84, 28, 4, 1));
+  e.a = tensor(&e, 0, 2, SHAPE(5, 7), SHAPE(7, 1));
+  e.b = tensor(&e, 1, 4, SHAPE(2, 3, 7, 4), SHAPE(84, 28, 4, 1));
   check_product(&e, 6, "one matrix by a stack");
-  e.a = tensor(&e, 0, 3, SHAPE(3, 5, 7), SHAPE(7, 21, 1)), e.b = tensor(&e, 1, 3, SHAPE(3, 7, 4), SHAPE(28, 1, 7));
+  e.a = tensor(&e, 0, 3, SHAPE(3, 5, 7), SHAPE(7, 21, 1));
+  e.b = tensor(&e, 1, 3, SHAPE(3, 7, 4), SHAPE(28, 1, 7));
   e.c = tensor(&e, 2, 3, SHAPE(3, 5, 4), SHAPE(20, 4, 1));
   check_product(&e, 3, "heads that lie beside one another");
-  e.a = tensor(&e, 0, 2, SHAPE(1, 7), SHAPE(1, 1)), e.b = tensor(&e, 1, 2, SHAPE(7, 1), SHAPE(1, 1));
+  e.a = tensor(&e, 0, 2, SHAPE(1, 7), SHAPE(1, 1));
+  e.b = tensor(&e, 1, 2, SHAPE(7, 1), SHAPE(1, 1));
   e.c = tensor(&e, 2, 2, SHAPE(1, 1), SHAPE(1, 1));
   check_product(&e, 1, "a row by a column");
 }
@@ -250,27 +299,31 @@ TEST("what is asked of cuBLAS is the product: plain, turned, padded, of views, s
 TEST("what cuBLAS does not take is declined") {
   static example_t e;
   cu_product_t p;
-#define DECLINED()                                                                                                     \
-  do {                                                                                                                 \
-    tenon_call_t call_ = call_of(&e);                                                                                  \
-    CHECK(!cu_product_of(&call_, &p));                                                                                 \
+#define DECLINED()                                                                                 \
+  do {                                                                                             \
+    tenon_call_t call_ = call_of(&e);                                                              \
+    CHECK(!cu_product_of(&call_, &p));                                                             \
   } while (0)
-  e.a = tensor(&e, 0, 2, SHAPE(5, 7), SHAPE(14, 2)), e.b = tensor(&e, 1, 2, SHAPE(7, 3), SHAPE(3, 1));
+  e.a = tensor(&e, 0, 2, SHAPE(5, 7), SHAPE(14, 2));
+  e.b = tensor(&e, 1, 2, SHAPE(7, 3), SHAPE(3, 1));
   e.c = tensor(&e, 2, 2, SHAPE(5, 3), SHAPE(3, 1));
   DECLINED(); /* no stride of a is 1 */
   e.a = tensor(&e, 0, 2, SHAPE(5, 7), SHAPE(0, 1));
   DECLINED(); /* rows that are all one */
   e.a = tensor(&e, 0, 2, SHAPE(5, 7), SHAPE(-7, 1));
   DECLINED();
-  e.a = tensor(&e, 0, 2, SHAPE(5, 0), SHAPE(1, 1)), e.b = tensor(&e, 1, 2, SHAPE(0, 3), SHAPE(3, 1));
+  e.a = tensor(&e, 0, 2, SHAPE(5, 0), SHAPE(1, 1));
+  e.b = tensor(&e, 1, 2, SHAPE(0, 3), SHAPE(3, 1));
   DECLINED(); /* nothing to add up: the result is zeros */
-  e.a = tensor(&e, 0, 2, SHAPE(5, 7), SHAPE(7, 1)), e.b = tensor(&e, 1, 2, SHAPE(7, 3), SHAPE(3, 1));
+  e.a = tensor(&e, 0, 2, SHAPE(5, 7), SHAPE(7, 1));
+  e.b = tensor(&e, 1, 2, SHAPE(7, 3), SHAPE(3, 1));
   e.c = tensor(&e, 2, 2, SHAPE(5, 3), SHAPE(1, 5));
   DECLINED(); /* by columns */
   e.c = tensor(&e, 2, 2, SHAPE(5, 3), SHAPE(3, 1));
   e.attrs[2].as.i = 1;
   DECLINED(); /* an activation */
-  e.attrs[2].as.i = 0, e.has_bias = true;
+  e.attrs[2].as.i = 0;
+  e.has_bias = true;
   e.bias = tensor(&e, 3, 2, SHAPE(5, 3), SHAPE(3, 1));
   DECLINED(); /* a bias that is no row */
   e.bias = tensor(&e, 3, 1, SHAPE(3), SHAPE(2));
@@ -281,11 +334,14 @@ TEST("what cuBLAS does not take is declined") {
   e.c.dtype = tenon_dtype(TENON_I32);
   DECLINED();
   e.c.dtype = tenon_dtype(TENON_F32);
-  e.a = tensor(&e, 0, 4, SHAPE(2, 3, 5, 7), SHAPE(35, 70, 7, 1)); /* leading axes in another order than the result's */
+  e.a = tensor(&e, 0, 4, SHAPE(2, 3, 5, 7),
+               SHAPE(35, 70, 7, 1)); /* leading axes in another order than the result's */
   e.c = tensor(&e, 2, 4, SHAPE(2, 3, 5, 3), SHAPE(45, 15, 3, 1));
   DECLINED();
-  e.a = tensor(&e, 0, 1, SHAPE(7), SHAPE(1)), e.c = tensor(&e, 2, 1, SHAPE(3), SHAPE(1));
+  e.a = tensor(&e, 0, 1, SHAPE(7), SHAPE(1));
+  e.c = tensor(&e, 2, 1, SHAPE(3), SHAPE(1));
   DECLINED();
-  e.a = tensor(&e, 0, 2, SHAPE(5, 7), SHAPE((int64_t)1 << 31, 1)), e.c = tensor(&e, 2, 2, SHAPE(5, 3), SHAPE(3, 1));
+  e.a = tensor(&e, 0, 2, SHAPE(5, 7), SHAPE((int64_t)1 << 31, 1));
+  e.c = tensor(&e, 2, 2, SHAPE(5, 3), SHAPE(3, 1));
   DECLINED();
 }

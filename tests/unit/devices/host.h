@@ -1,5 +1,5 @@
-/* The least host of a device: it keeps the text of the last failure, opens a table's ordinals, and copies bytes in and out.
- * Include it before check.h, whose checks show that text. */
+/* The least host of a device: it keeps the text of the last failure, opens a table's ordinals, and
+ * copies bytes in and out. Include it before check.h, whose checks show that text. */
 #ifndef TENON_TESTS_DEVICES_HOST_H
 #define TENON_TESTS_DEVICES_HOST_H
 
@@ -16,7 +16,8 @@ static inline const char *host_message(void) { return host_text; }
 #define CHECK_MESSAGE host_message
 #include "check.h"
 
-static inline tenon_status_t host_fail(const void *context, tenon_status_t code, const char *format, ...) {
+static inline tenon_status_t host_fail(const void *context, tenon_status_t code, const char *format,
+                                       ...) {
   va_list list;
   (void)context;
   va_start(list, format);
@@ -26,7 +27,8 @@ static inline tenon_status_t host_fail(const void *context, tenon_status_t code,
 }
 
 enum { HOST_ORDINALS = 4 };
-static const tenon_host_t host_services = {.size = sizeof host_services, .abi = TENON_ABI, .fail = host_fail};
+static const tenon_host_t host_services = {
+    .size = sizeof host_services, .abi = TENON_ABI, .fail = host_fail};
 
 typedef struct host_t {
   const tenon_device_table_t *table;
@@ -40,7 +42,8 @@ static inline const tenon_device_table_t *host_table(const tenon_descriptor_t *l
   return NULL;
 }
 
-static inline tenon_device_context_t host_context(int32_t ordinal, void *plugin, const char *settings) {
+static inline tenon_device_context_t host_context(int32_t ordinal, void *plugin,
+                                                  const char *settings) {
   return (tenon_device_context_t){.size = sizeof(tenon_device_context_t),
                                   .phase = TENON_PHASE_DEVICE,
                                   .host = &host_services,
@@ -51,7 +54,8 @@ static inline tenon_device_context_t host_context(int32_t ordinal, void *plugin,
 }
 
 /* Starts all ordinals; each must be given to host_close(). */
-static inline tenon_status_t host_open(const tenon_descriptor_t *library, const char *settings, host_t *out) {
+static inline tenon_status_t host_open(const tenon_descriptor_t *library, const char *settings,
+                                       host_t *out) {
   tenon_device_context_t context = host_context(-1, NULL, settings);
   *out = (host_t){.table = host_table(library)};
   TENON_TRY(out->table->enumerate(&context, &out->count));
@@ -63,13 +67,19 @@ static inline tenon_status_t host_open(const tenon_descriptor_t *library, const 
 }
 
 static inline void host_close(host_t *host) {
-  for (int32_t i = 0; i < host->count; i++) host->table->stop(&host->on[i]);
+  for (int32_t i = 0; i < host->count; i++)
+    host->table->stop(&host->on[i]);
 }
 
-static inline tenon_status_t host_copy(const host_t *host, int32_t ordinal, void *stream, uint64_t ticket,
-                                       uint32_t direction, tenon_memory_t to, tenon_memory_t from, uint64_t bytes) {
-  tenon_copy_t copy = {
-      .size = sizeof copy, .direction = direction, .ticket = ticket, .bytes = bytes, .from = from, .to = to};
+static inline tenon_status_t host_copy(const host_t *host, int32_t ordinal, void *stream,
+                                       uint64_t ticket, uint32_t direction, tenon_memory_t to,
+                                       tenon_memory_t from, uint64_t bytes) {
+  tenon_copy_t copy = {.size = sizeof copy,
+                       .direction = direction,
+                       .ticket = ticket,
+                       .bytes = bytes,
+                       .from = from,
+                       .to = to};
   if (direction == TENON_COPY_PEER) copy.peer = &host->on[!ordinal];
   return host->table->copy(&host->on[ordinal], stream, &copy);
 }
@@ -78,7 +88,8 @@ static inline tenon_memory_t host_at(const void *handle, uint64_t offset) {
   return (tenon_memory_t){(void *)(uintptr_t)handle, offset};
 }
 
-static inline int64_t host_threads(void) { /* of this process; one that was joined may still be counted for a moment */
+static inline int64_t
+host_threads(void) { /* of this process; one that was joined may still be counted for a moment */
   char line[256];
   long long threads = -1;
   FILE *file = fopen("/proc/self/status", "r");
@@ -89,7 +100,8 @@ static inline int64_t host_threads(void) { /* of this process; one that was join
 }
 
 static inline bool host_threads_are(int64_t count) {
-  for (int i = 0; i < 5000 && host_threads() != count; i++) usleep(1000);
+  for (int i = 0; i < 5000 && host_threads() != count; i++)
+    usleep(1000);
   return host_threads() == count;
 }
 

@@ -1,5 +1,6 @@
-/* What the tests of devices/opencl share: its table and two ordinals on the driver that is here (PoCL where packages.sh
- * test was run), kernels, and gates, which hold a stream until they are opened. */
+/* What the tests of devices/opencl share: its table and two ordinals on the driver that is here
+ * (PoCL where packages.sh test was run), kernels, and gates, which hold a stream until they are
+ * opened. */
 #ifndef TENON_TESTS_DEVICES_OPENCL_H
 #define TENON_TESTS_DEVICES_OPENCL_H
 
@@ -11,7 +12,8 @@
 
 const tenon_descriptor_t *tenon_library_opencl(void);
 
-/* PoCL 3.1 takes locks of two events in both orders when a user's event fails; on one thread in these tests. */
+/* PoCL 3.1 takes locks of two events in both orders when a user's event fails; on one thread in
+ * these tests. */
 __attribute__((visibility("default"))) const char *__tsan_default_suppressions(void);
 const char *__tsan_default_suppressions(void) { return "deadlock:libpocl.so\n"; }
 
@@ -21,7 +23,9 @@ static int32_t ordinals;
 static const char *missing; /* why there is nothing to test on */
 
 /* PoCL then shows two devices, each with threads of its own. */
-__attribute__((constructor)) static void two_devices(void) { setenv("POCL_DEVICES", "pthread pthread", 0); }
+__attribute__((constructor)) static void two_devices(void) {
+  setenv("POCL_DEVICES", "pthread pthread", 0);
+}
 
 static inline bool ready(void) {
   static bool looked;
@@ -38,7 +42,7 @@ static inline bool ready(void) {
   }
   return !missing;
 }
-#define READY()                                                                                                        \
+#define READY()                                                                                    \
   if (!ready()) SKIP(missing)
 
 /* A sink that keeps what it is given, to be freed. */
@@ -54,9 +58,11 @@ static inline void *host_reserve(tenon_sink_t *sink, uint64_t bytes) {
   return kept->data = malloc((size_t)bytes);
 }
 
-static inline host_sink_t host_sink(void) { return (host_sink_t){{sizeof(tenon_sink_t), 0, host_reserve}, NULL, 0}; }
+static inline host_sink_t host_sink(void) {
+  return (host_sink_t){{sizeof(tenon_sink_t), 0, host_reserve}, NULL, 0};
+}
 
-/* ---- helpers ---------------------------------------------------------------------------------------------------------- */
+/* helpers */
 
 static inline void *allocated(uint64_t bytes) {
   void *handle = NULL;
@@ -76,36 +82,40 @@ static inline void *event_made(tenon_on_t on) {
   return event;
 }
 
-static inline tenon_status_t copy(void *stream, uint32_t direction, tenon_memory_t from, tenon_memory_t to,
-                                  uint64_t bytes, uint64_t ticket) {
+static inline tenon_status_t copy(void *stream, uint32_t direction, tenon_memory_t from,
+                                  tenon_memory_t to, uint64_t bytes, uint64_t ticket) {
   tenon_copy_t c = {sizeof c, direction, ticket, bytes, from, to, NULL};
   return cl->copy(&one, stream, &c);
 }
 
 static inline void copy_in(const void *from, void *handle, uint64_t offset, uint64_t bytes) {
-  CHECK_STATUS(copy(NULL, TENON_COPY_IN, (tenon_memory_t){(void *)from, 0}, (tenon_memory_t){handle, offset}, bytes, 1),
+  CHECK_STATUS(copy(NULL, TENON_COPY_IN, (tenon_memory_t){(void *)from, 0},
+                    (tenon_memory_t){handle, offset}, bytes, 1),
                TENON_OK);
   CHECK_STATUS(cl->stream_synchronize(&one, NULL, NULL), TENON_OK);
 }
 
 static inline void copy_out(void *handle, uint64_t offset, void *to, uint64_t bytes) {
-  CHECK_STATUS(copy(NULL, TENON_COPY_OUT, (tenon_memory_t){handle, offset}, (tenon_memory_t){to, 0}, bytes, 1),
+  CHECK_STATUS(copy(NULL, TENON_COPY_OUT, (tenon_memory_t){handle, offset}, (tenon_memory_t){to, 0},
+                    bytes, 1),
                TENON_OK);
   CHECK_STATUS(cl->stream_synchronize(&one, NULL, NULL), TENON_OK);
 }
 
 static inline void random_fill(void *data, size_t bytes, uint64_t seed) {
-  for (size_t i = 0; i < bytes; i++) ((unsigned char *)data)[i] = (unsigned char)(tenon_random(seed, i) >> 7);
+  for (size_t i = 0; i < bytes; i++)
+    ((unsigned char *)data)[i] = (unsigned char)(tenon_random(seed, i) >> 7);
 }
 
 static const char sources[] =
-    "__kernel void affine(__global char *xb, long xo, __global char *yb, long yo, float a, float b, int n) {\n"
+    "__kernel void affine(__global char *xb, long xo, __global char *yb, long yo, float a, float "
+    "b, int n) {\n"
     "  __global const float *x = (__global const float *)(xb + xo);\n"
     "  __global float *y = (__global float *)(yb + yo);\n"
     "  for (int i = get_global_id(0); i < n; i += get_global_size(0)) y[i] = a * x[i] + b;\n"
     "}\n"
-    "__kernel void row_sums(__global char *xb, long xo, __global char *yb, long yo, __local float *part, int columns) "
-    "{\n"
+    "__kernel void row_sums(__global char *xb, long xo, __global char *yb, long yo, __local float "
+    "*part, int columns) {\n"
     "  int row = get_group_id(0), me = get_local_id(0), count = get_local_size(0);\n"
     "  __global const float *x = (__global const float *)(xb + xo) + row * columns;\n"
     "  float sum = 0;\n"
@@ -119,8 +129,8 @@ static const char sources[] =
     "}\n"
     "__kernel void scatter(__global char *ib, long io, __global char *yb, long yo, int n) {\n"
     "  __global const int *index = (__global const int *)(ib + io);\n"
-    "  for (int i = get_global_id(0); i < n; i += get_global_size(0)) atomic_add((__global int *)(yb + yo) + index[i], "
-    "i);\n"
+    "  for (int i = get_global_id(0); i < n; i += get_global_size(0)) atomic_add((__global int "
+    "*)(yb + yo) + index[i], i);\n"
     "}\n"
     "__kernel void slow(__global char *yb, long yo, int rounds, int add) {\n"
     "  __global int *y = (__global int *)(yb + yo);\n"
@@ -129,15 +139,16 @@ static const char sources[] =
     "  *y = *y * 2 + (v == 12345u ? 0 : add);\n"
     "}\n";
 
-static inline tenon_status_t build(tenon_on_t on, const char *text, const char *file, host_sink_t *code,
-                                   void **out_program) {
+static inline tenon_status_t build(tenon_on_t on, const char *text, const char *file,
+                                   host_sink_t *code, void **out_program) {
   tenon_source_t source = {sizeof source, TENON_SOURCE_OPENCL, text, strlen(text), file, ""};
   *code = host_sink();
   TENON_TRY(cl->compile(on, &source, &code->sink));
   return cl->program_load(on, code->data, code->bytes, out_program);
 }
 
-static inline void *kernel_of(const char *name) { /* of `sources`, on the first ordinal, built once */
+static inline void *
+kernel_of(const char *name) { /* of `sources`, on the first ordinal, built once */
   static void *program, *kernel;
   if (!program) {
     host_sink_t code;
@@ -158,21 +169,26 @@ static inline tenon_kernel_argument_t local_argument(uint64_t size) {
   return (tenon_kernel_argument_t){TENON_ARG_LOCAL, 0, size, {.data = NULL}};
 }
 
-static inline tenon_status_t launch(void *stream, void *kernel, uint64_t groups, uint32_t group, uint32_t count,
-                                    const tenon_kernel_argument_t *arguments, uint64_t ticket) {
+static inline tenon_status_t launch(void *stream, void *kernel, uint64_t groups, uint32_t group,
+                                    uint32_t count, const tenon_kernel_argument_t *arguments,
+                                    uint64_t ticket) {
   tenon_launch_t l = {sizeof l, count, ticket, kernel, arguments, {groups, 1, 1}, {group, 1, 1}, 0};
   return cl->launch(&one, stream, &l);
 }
 
 /* y = y * 2 + add, after a while. */
-static inline void launch_slow(void *stream, void *y, int32_t rounds, int32_t add, uint64_t ticket) {
-  tenon_kernel_argument_t arguments[] = {memory_argument(y, 0), bytes_argument(&rounds, 4), bytes_argument(&add, 4)};
+static inline void launch_slow(void *stream, void *y, int32_t rounds, int32_t add,
+                               uint64_t ticket) {
+  tenon_kernel_argument_t arguments[] = {memory_argument(y, 0), bytes_argument(&rounds, 4),
+                                         bytes_argument(&add, 4)};
   CHECK_STATUS(launch(stream, kernel_of("slow"), 1, 1, 3, arguments, ticket), TENON_OK);
 }
 
-/* The driver's own functions, for work that the table does not know: a gate holds a stream until it is opened or failed. */
+/* The driver's own functions, for work that the table does not know: a gate holds a stream until it
+ * is opened or failed. */
 typedef struct gate_t {
-  void *event, *barrier;
+  void *event;
+  void *barrier;
 } gate_t;
 static void *(*create_user_event)(void *, int32_t *);
 static int32_t (*set_user_event)(void *, int32_t);
@@ -183,7 +199,8 @@ static void *(*create_part)(void *, uint64_t, uint32_t, const void *, int32_t *)
 static int32_t (*release_buffer)(void *);
 static void *(*create_queue)(void *, void *, uint64_t, int32_t *);
 static int32_t (*release_queue)(void *);
-static void *(*create_context)(const intptr_t *, uint32_t, void *const *, void *, void *, int32_t *);
+static void *(*create_context)(const intptr_t *, uint32_t, void *const *, void *, void *,
+                               int32_t *);
 static int32_t (*release_context)(void *);
 
 static inline void driver_functions(void) {
@@ -208,7 +225,8 @@ static inline gate_t gate_close(tenon_on_t on, void *stream) {
   if (!create_user_event) driver_functions();
   gate.event = create_user_event(cl->native(on, "cl_context", NULL), &error);
   CHECK(error == 0);
-  CHECK(enqueue_barrier(cl->native(on, "cl_command_queue", stream), 1, &gate.event, &gate.barrier) == 0);
+  CHECK(enqueue_barrier(cl->native(on, "cl_command_queue", stream), 1, &gate.event,
+                        &gate.barrier) == 0);
   return gate;
 }
 

@@ -25,8 +25,9 @@ TEST("constants, errors and functions are those of the headers") {
 #define SAME(name, value, status) wrong += !CHECK(OURS_##name == (name));
   OCL_ERRORS(SAME)
 #undef SAME
-#define SAME(result, name, parameters)                                                                                 \
-  wrong += !CHECK(__builtin_types_compatible_p(__typeof__(((ocl_api_t *)0)->name), __typeof__(&cl##name)));
+#define SAME(result, name, parameters)                                                             \
+  wrong += !CHECK(                                                                                 \
+      __builtin_types_compatible_p(__typeof__(((ocl_api_t *)0)->name), __typeof__(&cl##name)));
   OCL_FUNCTIONS(SAME)
   CHECK(ours_all == (uint32_t)CL_DEVICE_TYPE_ALL && wrong == 0);
 }

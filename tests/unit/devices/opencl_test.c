@@ -8,7 +8,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* ---- what is found ------------------------------------------------------------------------------------------------------ */
+/* what is found */
 
 /* In a child that has not opened the driver: gives what `run` gives. */
 static int in_child(int (*run)(void)) {
@@ -33,8 +33,9 @@ static int no_driver(void) {
   int failures = 0;
   for (int i = 0; i < 2; i++) { /* asking again is no mistake */
     failures += !CHECK_STATUS(cl->enumerate(&all, &count), TENON_UNAVAILABLE);
-    failures +=
-        !CHECK_TEXT(host_message(), "the loader found no driver (CL_PLATFORM_NOT_FOUND_KHR) in /tmp/tenon-vendors-");
+    failures += !CHECK_TEXT(
+        host_message(),
+        "the loader found no driver (CL_PLATFORM_NOT_FOUND_KHR) in /tmp/tenon-vendors-");
     failures += !CHECK_TEXT(host_message(), "on Debian pocl-opencl-icd");
   }
   rmdir(folder);
@@ -54,14 +55,18 @@ static int no_loader(void) { /* nothing can be opened */
 }
 
 static int several_drivers(void) { /* tests/libraries/opencl, which has the name of the real one */
-  static const char *const names[] = {"a gpu of alpha of Alpha", "a gpu of Beta", "an accelerator of Beta",
-                                      "a processor of Alpha"};
-  static const char *const declined[] = {"Alpha: old: it has \"OpenCL 1.1 alpha\", and OpenCL 1.2 is needed",
-                                         "Alpha: big: it is big-endian", "Beta: mute: its driver has no compiler",
-                                         "Beta: away: its driver says that it is not available",
-                                         "Gamma: no device: CL_DEVICE_NOT_FOUND"};
+  static const char *const names[] = {"a gpu of alpha of Alpha", "a gpu of Beta",
+                                      "an accelerator of Beta", "a processor of Alpha"};
+  static const char *const declined[] = {
+      "Alpha: old: it has \"OpenCL 1.1 alpha\", and OpenCL 1.2 is needed",
+      "Alpha: big: it is big-endian", "Beta: mute: its driver has no compiler",
+      "Beta: away: its driver says that it is not available",
+      "Gamma: no device: CL_DEVICE_NOT_FOUND"};
   int32_t count = 0;
-  if (!dlopen(TEST_LIBRARIES "/libfake_opencl.so", RTLD_NOW)) return fprintf(stderr, "%s\n", dlerror()), 100;
+  if (!dlopen(TEST_LIBRARIES "/libfake_opencl.so", RTLD_NOW)) {
+    fprintf(stderr, "%s\n", dlerror());
+    return 100;
+  }
   cl = host_table(tenon_library_opencl());
   all = host_context(-1, NULL, "");
   int failures = !CHECK_STATUS(cl->enumerate(&all, &count), TENON_OK);
@@ -72,7 +77,8 @@ static int several_drivers(void) { /* tests/libraries/opencl, which has the name
     failures += !CHECK_TEXT(host_message(), names[i]);
     failures += !CHECK(one.state == NULL);
   }
-  for (int i = 0; i < 5; i++) failures += !CHECK_TEXT(cl->native(&all, "declined", NULL), declined[i]);
+  for (int i = 0; i < 5; i++)
+    failures += !CHECK_TEXT(cl->native(&all, "declined", NULL), declined[i]);
   return failures;
 }
 
@@ -111,19 +117,25 @@ TEST("properties are those of hardware") {
   CHECK(p.units >= 1 && p.group_most >= 64 && p.local_most >= 16384);
   CHECK(p.languages == 1u << TENON_SOURCE_OPENCL);
   CHECK(!(p.features & (TENON_DEVICE_ADDRESSES | TENON_DEVICE_HOST_READS)));
-  bool f32 = false, half = false;
-  for (const uint32_t *d = p.computes; *d; d++) f32 |= *d == TENON_F32, half |= *d == TENON_F16 || *d == TENON_BF16;
+  bool f32 = false;
+  bool half = false;
+  for (const uint32_t *d = p.computes; *d; d++) {
+    f32 |= *d == TENON_F32;
+    half |= *d == TENON_F16 || *d == TENON_BF16;
+  }
   CHECK(f32 && !half);
 }
 
-/* ---- memory ------------------------------------------------------------------------------------------------------------- */
+/* memory */
 
 TEST("memory of all sizes is had, and too much is a clear failure") {
   READY();
   static const uint64_t sizes[] = {1, 3, 64, 4097, 1 << 20, 100000007};
   void *handles[6];
-  for (int i = 0; i < 6; i++) handles[i] = allocated(sizes[i]);
-  for (int i = 0; i < 6; i++) cl->free(&one, handles[i]);
+  for (int i = 0; i < 6; i++)
+    handles[i] = allocated(sizes[i]);
+  for (int i = 0; i < 6; i++)
+    cl->free(&one, handles[i]);
   tenon_device_properties_t p = {.size = sizeof p};
   cl->properties(&one, &p);
   void *handle = NULL;
@@ -136,11 +148,18 @@ TEST("memory of all sizes is had, and too much is a clear failure") {
 
 TEST("memory that work uses may be freed") {
   READY();
-  void *stream = stream_made(&one), *y = allocated(64), *z = allocated(64);
+  void *stream = stream_made(&one);
+  void *y = allocated(64);
+  void *z = allocated(64);
   gate_t gate = gate_close(&one, stream);
-  int32_t value = 5, result = 0;
-  CHECK_STATUS(copy(stream, TENON_COPY_IN, (tenon_memory_t){&value, 0}, (tenon_memory_t){y, 0}, 4, 1), TENON_OK);
-  CHECK_STATUS(copy(stream, TENON_COPY_WITHIN, (tenon_memory_t){y, 0}, (tenon_memory_t){z, 0}, 4, 2), TENON_OK);
+  int32_t value = 5;
+  int32_t result = 0;
+  CHECK_STATUS(
+      copy(stream, TENON_COPY_IN, (tenon_memory_t){&value, 0}, (tenon_memory_t){y, 0}, 4, 1),
+      TENON_OK);
+  CHECK_STATUS(
+      copy(stream, TENON_COPY_WITHIN, (tenon_memory_t){y, 0}, (tenon_memory_t){z, 0}, 4, 2),
+      TENON_OK);
   cl->free(&one, y);
   gate_open(gate, 0);
   CHECK_STATUS(cl->stream_synchronize(&one, stream, NULL), TENON_OK);
@@ -154,55 +173,73 @@ TEST("copies of odd sizes at odd offsets move these bytes alone") {
   READY();
   enum { ROOM = 70000 };
   static const struct {
-    uint64_t bytes, from, to;
-  } cases[] = {{1, 0, 0}, {1, 7, 3}, {3, 1, 2}, {13, 5, 11}, {127, 129, 63}, {4095, 1, 4097}, {65537, 3, 1001}};
-  unsigned char *x = malloc(ROOM), *y = malloc(ROOM), *expected = malloc(ROOM);
-  void *a = allocated(ROOM), *b = allocated(ROOM);
+    uint64_t bytes;
+    uint64_t from;
+    uint64_t to;
+  } cases[] = {{1, 0, 0},      {1, 7, 3},       {3, 1, 2},       {13, 5, 11},
+               {127, 129, 63}, {4095, 1, 4097}, {65537, 3, 1001}};
+  unsigned char *x = malloc(ROOM);
+  unsigned char *y = malloc(ROOM);
+  unsigned char *expected = malloc(ROOM);
+  void *a = allocated(ROOM);
+  void *b = allocated(ROOM);
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-    random_fill(x, ROOM, i), memset(expected, 0xEE, ROOM);
+    random_fill(x, ROOM, i);
+    memset(expected, 0xEE, ROOM);
     copy_in(expected, a, 0, ROOM);
     memcpy(expected + cases[i].to, x + cases[i].from, cases[i].bytes);
     copy_in(x + cases[i].from, a, cases[i].to, cases[i].bytes); /* in */
     copy_out(a, 0, y, ROOM);
     CHECK(memcmp(y, expected, ROOM) == 0);
     memset(expected, 0xEE, ROOM);
-    copy_in(x, a, 0, ROOM), copy_in(expected, b, 0, ROOM); /* within */
-    CHECK_STATUS(copy(NULL, TENON_COPY_WITHIN, (tenon_memory_t){a, cases[i].from}, (tenon_memory_t){b, cases[i].to},
-                      cases[i].bytes, 1),
+    /* within */
+    copy_in(x, a, 0, ROOM);
+    copy_in(expected, b, 0, ROOM);
+    CHECK_STATUS(copy(NULL, TENON_COPY_WITHIN, (tenon_memory_t){a, cases[i].from},
+                      (tenon_memory_t){b, cases[i].to}, cases[i].bytes, 1),
                  TENON_OK);
     copy_out(b, 0, y, ROOM);
     memcpy(expected + cases[i].to, x + cases[i].from, cases[i].bytes);
     CHECK(memcmp(y, expected, ROOM) == 0);
-    memset(y, 0xEE, ROOM), memset(expected, 0xEE, ROOM);
+    memset(y, 0xEE, ROOM);
+    memset(expected, 0xEE, ROOM);
     memcpy(expected + cases[i].to, x + cases[i].from, cases[i].bytes);
     copy_out(a, cases[i].from, y + cases[i].to, cases[i].bytes); /* out */
     CHECK(memcmp(y, expected, ROOM) == 0);
   }
-  cl->free(&one, a), cl->free(&one, b);
-  free(x), free(y), free(expected);
+  cl->free(&one, a);
+  cl->free(&one, b);
+  free(x);
+  free(y);
+  free(expected);
 }
 
 TEST("ranges that overlap are copied as by memmove, more than fits between too") {
   READY();
   enum { ROOM = 40000001 };
   static const struct {
-    uint64_t bytes, from, to;
+    uint64_t bytes;
+    uint64_t from;
+    uint64_t to;
   } cases[] = {{1000, 0, 1},           {1000, 1, 0},           {65537, 3, 4000}, {65537, 4000, 3},
                {39000000, 5, 1000001}, {39000000, 1000001, 5}, {77, 9, 9}};
-  unsigned char *x = malloc(ROOM), *y = malloc(ROOM);
+  unsigned char *x = malloc(ROOM);
+  unsigned char *y = malloc(ROOM);
   void *a = allocated(ROOM);
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-    for (size_t k = 0; k < ROOM; k++) x[k] = (unsigned char)(k * 2654435761u >> 13);
+    for (size_t k = 0; k < ROOM; k++)
+      x[k] = (unsigned char)(k * 2654435761u >> 13);
     copy_in(x, a, 0, ROOM);
-    CHECK_STATUS(copy(NULL, TENON_COPY_WITHIN, (tenon_memory_t){a, cases[i].from}, (tenon_memory_t){a, cases[i].to},
-                      cases[i].bytes, 1),
+    CHECK_STATUS(copy(NULL, TENON_COPY_WITHIN, (tenon_memory_t){a, cases[i].from},
+                      (tenon_memory_t){a, cases[i].to}, cases[i].bytes, 1),
                  TENON_OK);
     copy_out(a, 0, y, ROOM);
     memmove(x + cases[i].to, x + cases[i].from, cases[i].bytes);
     if (!CHECK(memcmp(x, y, ROOM) == 0)) fprintf(stderr, "  in case %zu\n", i);
   }
   cl->free(&one, a);
-  free(x), free(y);
+  free(x);
+  free(y);
 }
 
 TEST("fills of every pattern, at offsets and sizes that are no multiples of it too") {
@@ -217,8 +254,11 @@ TEST("fills of every pattern, at offsets and sizes that are no multiples of it t
       for (uint64_t bytes = 64; bytes < 80; bytes += 13) {
         memset(expected, 0xEE, ROOM);
         copy_in(expected, a, 0, ROOM);
-        CHECK_STATUS(cl->fill(&one, NULL, 1, (tenon_memory_t){a, offset}, bytes, &pattern, patterns[i]), TENON_OK);
-        for (uint64_t k = 0; k < bytes; k++) expected[offset + k] = ((const unsigned char *)&pattern)[k % patterns[i]];
+        CHECK_STATUS(
+            cl->fill(&one, NULL, 1, (tenon_memory_t){a, offset}, bytes, &pattern, patterns[i]),
+            TENON_OK);
+        for (uint64_t k = 0; k < bytes; k++)
+          expected[offset + k] = ((const unsigned char *)&pattern)[k % patterns[i]];
         copy_out(a, 0, y, ROOM);
         CHECK(memcmp(y, expected, ROOM) == 0);
       }
@@ -231,9 +271,14 @@ TEST("a copy beyond the end is refused, by the driver's name for it") {
   READY();
   char bytes[100] = {0};
   void *a = allocated(100);
-  CHECK_STATUS(copy(NULL, TENON_COPY_IN, (tenon_memory_t){bytes, 0}, (tenon_memory_t){a, 1}, 100, 1), TENON_INVALID);
-  CHECK_TEXT(host_message(), "opencl:0: cannot copy 100 bytes in, from offset 0 to offset 1: CL_INVALID_VALUE (-30)");
-  CHECK_STATUS(copy(NULL, TENON_COPY_PEER, (tenon_memory_t){a, 0}, (tenon_memory_t){a, 1}, 1, 1), TENON_UNIMPLEMENTED);
+  CHECK_STATUS(
+      copy(NULL, TENON_COPY_IN, (tenon_memory_t){bytes, 0}, (tenon_memory_t){a, 1}, 100, 1),
+      TENON_INVALID);
+  CHECK_TEXT(
+      host_message(),
+      "opencl:0: cannot copy 100 bytes in, from offset 0 to offset 1: CL_INVALID_VALUE (-30)");
+  CHECK_STATUS(copy(NULL, TENON_COPY_PEER, (tenon_memory_t){a, 0}, (tenon_memory_t){a, 1}, 1, 1),
+               TENON_UNIMPLEMENTED);
   copy_in(bytes, a, 0, 100); /* and nothing is broken */
   CHECK_STATUS(cl->synchronize(&one), TENON_OK);
   cl->free(&one, a);
@@ -246,7 +291,9 @@ TEST("copies reach beyond 4 GiB") {
   cl->properties(&one, &p);
   if (p.largest < bytes || p.memory < 3 * bytes)
     SKIP("the device's largest allocation is less than 4 GiB, or its memory less than 12");
-  uint64_t value = 0x1122334455667788, low = 0, result = 0;
+  uint64_t value = 0x1122334455667788;
+  uint64_t low = 0;
+  uint64_t result = 0;
   void *a = allocated(bytes);
   copy_in(&low, a, 1, 8);
   copy_in(&value, a, (UINT64_C(1) << 32) + 1, 8); /* not at offset 1 */
@@ -254,9 +301,9 @@ TEST("copies reach beyond 4 GiB") {
   CHECK(result == 0);
   copy_out(a, (UINT64_C(1) << 32) + 1, &result, 8);
   CHECK(result == value);
-  CHECK_STATUS(
-      copy(NULL, TENON_COPY_WITHIN, (tenon_memory_t){a, (UINT64_C(1) << 32) + 1}, (tenon_memory_t){a, 99}, 8, 1),
-      TENON_OK);
+  CHECK_STATUS(copy(NULL, TENON_COPY_WITHIN, (tenon_memory_t){a, (UINT64_C(1) << 32) + 1},
+                    (tenon_memory_t){a, 99}, 8, 1),
+               TENON_OK);
   copy_out(a, 99, &result, 8);
   CHECK(result == value);
   cl->free(&one, a);
@@ -266,40 +313,52 @@ TEST("pinned memory is aligned, and good for copies both ways") {
   READY();
   static const uint64_t sizes[] = {1, 1000, 5000000};
   for (int i = 0; i < 3; i++) {
-    unsigned char *x = NULL, *y = NULL;
+    unsigned char *x = NULL;
+    unsigned char *y = NULL;
     CHECK_STATUS(cl->host_allocate(&one, sizes[i], (void **)&x), TENON_OK);
     CHECK_STATUS(cl->host_allocate(&one, sizes[i], (void **)&y), TENON_OK);
     if (!CHECK(x && y && x != y && (uintptr_t)x % 64 == 0)) return;
     void *a = allocated(sizes[i]);
-    random_fill(x, sizes[i], 9), memset(y, 0, sizes[i]);
-    copy_in(x, a, 0, sizes[i]), copy_out(a, 0, y, sizes[i]);
+    random_fill(x, sizes[i], 9);
+    memset(y, 0, sizes[i]);
+    copy_in(x, a, 0, sizes[i]);
+    copy_out(a, 0, y, sizes[i]);
     CHECK(memcmp(x, y, sizes[i]) == 0);
     cl->free(&one, a);
-    cl->host_free(&one, x), cl->host_free(&one, y);
+    cl->host_free(&one, x);
+    cl->host_free(&one, y);
   }
 }
 
 TEST("pinned memory is had while streams are busy, without waiting") {
   READY();
-  void *stream = stream_made(&one), *data = NULL;
-  gate_t gate = gate_close(&one, stream), first = gate_close(&one, NULL);
+  void *stream = stream_made(&one);
+  void *data = NULL;
+  gate_t gate = gate_close(&one, stream);
+  gate_t first = gate_close(&one, NULL);
   CHECK_STATUS(cl->host_allocate(&one, 1000, &data), TENON_OK);
   memset(data, 1, 1000);
   cl->host_free(&one, data);
   CHECK_STATUS(cl->stream_query(&one, stream, NULL), TENON_OK); /* the gate is not its own work */
-  gate_open(gate, 0), gate_open(first, 0);
+  gate_open(gate, 0);
+  gate_open(first, 0);
   cl->stream_destroy(&one, stream);
 }
 
-/* ---- others' objects -------------------------------------------------------------------------------------------------------- */
+/* others' objects */
 
 TEST("another's memory and queue are used, and stay theirs") {
   READY();
   if (!create_user_event) driver_functions();
   int32_t error = 0;
-  void *context = cl->native(&one, "cl_context", NULL), *id = cl->native(&one, "cl_device_id", NULL);
-  void *buffer = create_buffer(context, 1, 4096, NULL, &error), *queue = create_queue(context, id, 0, &error);
-  void *disordered = create_queue(context, id, 1, &error), *memory = NULL, *stream = NULL, *event = event_made(&one);
+  void *context = cl->native(&one, "cl_context", NULL);
+  void *id = cl->native(&one, "cl_device_id", NULL);
+  void *buffer = create_buffer(context, 1, 4096, NULL, &error);
+  void *queue = create_queue(context, id, 0, &error);
+  void *disordered = create_queue(context, id, 1, &error);
+  void *memory = NULL;
+  void *stream = NULL;
+  void *event = event_made(&one);
   CHECK_STATUS(cl->memory_import(&one, buffer, 4097, &memory), TENON_INVALID);
   CHECK_TEXT(host_message(), "has 4096 bytes, and 4097 are to be used");
   CHECK_STATUS(cl->memory_import(&one, NULL, 1, &memory), TENON_INVALID);
@@ -308,8 +367,11 @@ TEST("another's memory and queue are used, and stay theirs") {
   CHECK_TEXT(host_message(), "out of order");
   CHECK_STATUS(cl->stream_import(&one, queue, &stream), TENON_OK);
   CHECK(cl->native(&one, "cl_command_queue", stream) == queue);
-  release_buffer(buffer), release_queue(queue); /* the import keeps them */
-  int32_t value = 3, result = 0;
+  /* the import keeps them */
+  release_buffer(buffer);
+  release_queue(queue);
+  int32_t value = 3;
+  int32_t result = 0;
   gate_t gate = gate_close(&one, stream); /* the owner's work */
   CHECK_STATUS(cl->stream_query(&one, stream, NULL), TENON_UNAVAILABLE);
   CHECK_STATUS(cl->event_record(&one, event, stream), TENON_OK);
@@ -320,26 +382,30 @@ TEST("another's memory and queue are used, and stay theirs") {
   int64_t time;
   CHECK_STATUS(cl->event_time(&one, event, &time), TENON_PRECONDITION);
   CHECK_TEXT(host_message(), "CL_QUEUE_PROFILING_ENABLE");
-  CHECK_STATUS(copy(stream, TENON_COPY_IN, (tenon_memory_t){&value, 0}, (tenon_memory_t){memory, 4092}, 4, 1),
+  CHECK_STATUS(copy(stream, TENON_COPY_IN, (tenon_memory_t){&value, 0},
+                    (tenon_memory_t){memory, 4092}, 4, 1),
                TENON_OK);
   launch_slow(stream, memory, 1, 1, 2);
-  CHECK_STATUS(copy(stream, TENON_COPY_OUT, (tenon_memory_t){memory, 4092}, (tenon_memory_t){&result, 0}, 4, 3),
+  CHECK_STATUS(copy(stream, TENON_COPY_OUT, (tenon_memory_t){memory, 4092},
+                    (tenon_memory_t){&result, 0}, 4, 3),
                TENON_OK);
   CHECK_STATUS(cl->stream_synchronize(&one, stream, NULL), TENON_OK);
   CHECK(result == 3);
-  cl->memory_forget(&one, memory), cl->stream_forget(&one, stream);
+  cl->memory_forget(&one, memory);
+  cl->stream_forget(&one, stream);
   release_queue(disordered);
   cl->event_destroy(&one, event);
   if (ordinals > 1) { /* of another context */
     buffer = create_buffer(cl->native(&two, "cl_context", NULL), 1, 4096, NULL, &error);
     CHECK_STATUS(cl->memory_import(&one, buffer, 4096, &memory), TENON_INVALID);
     CHECK_TEXT(host_message(), "of another context");
-    CHECK_STATUS(cl->stream_import(&one, cl->native(&two, "cl_command_queue", NULL), &stream), TENON_INVALID);
+    CHECK_STATUS(cl->stream_import(&one, cl->native(&two, "cl_command_queue", NULL), &stream),
+                 TENON_INVALID);
     release_buffer(buffer);
   }
 }
 
-/* ---- processes, and the end ------------------------------------------------------------------------------------------------- */
+/* processes, and the end */
 
 static int in_fork(void) { /* while a stream of the parent is busy */
   int failures = !CHECK_STATUS(cl->forked(&one), TENON_UNAVAILABLE);
@@ -373,7 +439,8 @@ TEST("settings that do not exist are refused, and so are ordinals") {
 }
 
 static long resident_kib(void) {
-  long pages = 0, resident = 0;
+  long pages = 0;
+  long resident = 0;
   FILE *file = fopen("/proc/self/statm", "r");
   if (!file || fscanf(file, "%ld %ld", &pages, &resident) != 2) resident = 0;
   if (file) fclose(file);
@@ -388,8 +455,12 @@ TEST("an ordinal is started and stopped 200 times without growth after the first
   size_t used = 0;
   for (int i = 0; i < 200; i++) {
     tenon_device_context_t other = host_context(1, all.plugin, "");
-    void *handle = NULL, *stream = NULL, *event = NULL, *pinned = NULL;
-    int32_t value = i, result = -1;
+    void *handle = NULL;
+    void *stream = NULL;
+    void *event = NULL;
+    void *pinned = NULL;
+    int32_t value = i;
+    int32_t result = -1;
     CHECK_STATUS(cl->start(&other), TENON_OK);
     CHECK_STATUS(cl->allocate(&other, 1 << 16, &handle), TENON_OK);
     CHECK_STATUS(cl->host_allocate(&other, 1 << 16, &pinned), TENON_OK);
@@ -404,12 +475,17 @@ TEST("an ordinal is started and stopped 200 times without growth after the first
     if (i % 2) CHECK_STATUS(cl->synchronize(&other), TENON_OK); /* else stop waits */
     cl->event_destroy(&other, event);
     cl->stream_destroy(&other, stream);
-    cl->host_free(&other, pinned), cl->free(&other, handle);
+    cl->host_free(&other, pinned);
+    cl->free(&other, handle);
     cl->stop(&other);
     CHECK(result == i && other.state == NULL);
-    if (i == 10) before = resident_kib(), used = mallinfo2().uordblks;
+    if (i == 10) {
+      before = resident_kib();
+      used = mallinfo2().uordblks;
+    }
   }
-  long grown = resident_kib() - before, kept = (long)mallinfo2().uordblks - (long)used;
+  long grown = resident_kib() - before;
+  long kept = (long)mallinfo2().uordblks - (long)used;
   if (getenv("TENON_SHOW")) printf("grown by %ld KiB, %ld bytes in use\n", grown, kept);
   CHECK(kept < 190 * 256); /* the driver's own: PoCL 3.1 keeps about 17 bytes of each context */
 #ifndef IS_INSTRUMENTED    /* what was freed stays with the sanitizer */
@@ -426,11 +502,13 @@ static void told_late(void *argument, tenon_status_t status) {
 
 TEST("stop waits for callbacks, as for work") {
   READY();
-  void *stream = stream_made(&one), *y = allocated(4);
+  void *stream = stream_made(&one);
+  void *y = allocated(4);
   told_t t = {0};
   launch_slow(stream, y, 1000, 1, 1);
   CHECK_STATUS(cl->callback(&one, stream, told_late, &t), TENON_OK);
-  CHECK_STATUS(waited(&one, stream, NULL), TENON_OK); /* the work is done, the function perhaps not */
+  CHECK_STATUS(waited(&one, stream, NULL),
+               TENON_OK); /* the work is done, the function perhaps not */
   cl->stream_destroy(&one, stream);
   cl->free(&one, y);
   if (ordinals > 1) cl->stop(&two);

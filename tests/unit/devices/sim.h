@@ -1,4 +1,5 @@
-/* What the tests of the device sim share: it is open in `host`, and short forms of its functions. */
+/* What the tests of the device sim share: it is open in `host`, and short forms of its
+ * functions. */
 #ifndef TENON_TESTS_DEVICES_SIM_H
 #define TENON_TESTS_DEVICES_SIM_H
 
@@ -38,14 +39,16 @@ static inline void *event_create(int32_t ordinal) {
   return event;
 }
 
-static inline tenon_status_t copy_in(int32_t ordinal, void *stream, uint64_t ticket, void *to, uint64_t offset,
-                                     const void *from, uint64_t bytes) {
-  return host_copy(&host, ordinal, stream, ticket, TENON_COPY_IN, host_at(to, offset), host_at(from, 0), bytes);
+static inline tenon_status_t copy_in(int32_t ordinal, void *stream, uint64_t ticket, void *to,
+                                     uint64_t offset, const void *from, uint64_t bytes) {
+  return host_copy(&host, ordinal, stream, ticket, TENON_COPY_IN, host_at(to, offset),
+                   host_at(from, 0), bytes);
 }
 
-static inline tenon_status_t copy_out(int32_t ordinal, void *stream, uint64_t ticket, void *to, void *from,
-                                      uint64_t offset, uint64_t bytes) {
-  return host_copy(&host, ordinal, stream, ticket, TENON_COPY_OUT, host_at(to, 0), host_at(from, offset), bytes);
+static inline tenon_status_t copy_out(int32_t ordinal, void *stream, uint64_t ticket, void *to,
+                                      void *from, uint64_t offset, uint64_t bytes) {
+  return host_copy(&host, ordinal, stream, ticket, TENON_COPY_OUT, host_at(to, 0),
+                   host_at(from, offset), bytes);
 }
 
 static inline tenon_status_t synchronize(int32_t ordinal, void *stream) {
@@ -54,12 +57,14 @@ static inline tenon_status_t synchronize(int32_t ordinal, void *stream) {
 }
 
 static inline tenon_status_t nothing(void *argument, void *const *addresses, char *message) {
-  (void)argument, (void)addresses, (void)message;
+  (void)argument;
+  (void)addresses;
+  (void)message;
   return TENON_OK;
 }
 
-static inline tenon_status_t use(int32_t ordinal, void *stream, uint64_t ticket, void *memory, uint64_t offset,
-                                 uint64_t bytes, uint32_t is_write) {
+static inline tenon_status_t use(int32_t ordinal, void *stream, uint64_t ticket, void *memory,
+                                 uint64_t offset, uint64_t bytes, uint32_t is_write) {
   sim_range_t range = {host_at(memory, offset), bytes, is_write, 0};
   return tests->enqueue(&host.on[ordinal], stream, ticket, "use", nothing, NULL, 0, 1, &range);
 }
@@ -75,7 +80,8 @@ static inline void follow(int32_t ordinal, void *stream, int32_t of, void *event
 static inline int files(void) { /* that this process has open */
   DIR *folder = opendir("/proc/self/fd");
   int count = 0;
-  while (folder && readdir(folder)) count++;
+  while (folder && readdir(folder))
+    count++;
   if (folder) closedir(folder);
   return count;
 }

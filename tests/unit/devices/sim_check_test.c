@@ -1,10 +1,13 @@
-/* The checker of the device sim: it names each missing wait at the first run, and nothing that is ordered. */
+/* The checker of the device sim: it names each missing wait at the first run, and nothing that is
+ * ordered. */
 #include "devices/sim.h"
 
 #include <unistd.h>
 
-/* One race, of these tickets; its second piece's stream fails with its ticket and the finding's text. */
-static void raced(uint64_t first, uint64_t second, int32_t ordinal, void *stream, const char *part) {
+/* One race, of these tickets; its second piece's stream fails with its ticket and the finding's
+ * text. */
+static void raced(uint64_t first, uint64_t second, int32_t ordinal, void *stream,
+                  const char *part) {
   sim_finding_t found[2] = {0};
   tenon_fault_t fault = {.size = sizeof fault};
   CHECK(tests->races(&host.on[0], found, 2) == 1);
@@ -15,26 +18,36 @@ static void raced(uint64_t first, uint64_t second, int32_t ordinal, void *stream
   CHECK_TEXT(host_text, part);
 }
 
-enum { NO_WAIT, WAIT };
+enum {
+  NO_WAIT,
+  WAIT,
+};
 
 TEST("two streams: the second must wait, and a wait is enough") {
   for (int way = NO_WAIT; way <= WAIT; way++) {
     if (!open_sim("")) return;
-    void *a = stream_create(0), *b = stream_create(0), *event = event_create(0), *memory = allocate(0, 100);
+    void *a = stream_create(0);
+    void *b = stream_create(0);
+    void *event = event_create(0);
+    void *memory = allocate(0, 100);
     CHECK_STATUS(use(0, a, 17, memory, 0, 64, 1), TENON_OK);
     record(0, event, a);
     usleep(3000); /* it is done, and yet nothing says that it had to be */
     if (way == WAIT) follow(0, b, 0, event);
     CHECK_STATUS(use(0, b, 18, memory, 63, 1, 0), TENON_OK);
-    if (way == WAIT) finding_none();
-    else raced(17, 18, 0, b, "stream 2 of ordinal 0 must wait for ticket 17 of stream 1 of ordinal 0");
+    if (way == WAIT)
+      finding_none();
+    else
+      raced(17, 18, 0, b, "stream 2 of ordinal 0 must wait for ticket 17 of stream 1 of ordinal 0");
     host_close(&host);
   }
 }
 
 TEST("bytes that do not overlap, and two reads, are no race; a write after a read is one") {
   if (!open_sim("")) return;
-  void *a = stream_create(0), *b = stream_create(0), *memory = allocate(0, 100);
+  void *a = stream_create(0);
+  void *b = stream_create(0);
+  void *memory = allocate(0, 100);
   CHECK_STATUS(use(0, a, 1, memory, 0, 64, 0), TENON_OK);
   CHECK_STATUS(use(0, b, 2, memory, 0, 64, 0), TENON_OK);
   CHECK_STATUS(use(0, b, 3, memory, 64, 10, 1), TENON_OK);
@@ -46,7 +59,9 @@ TEST("bytes that do not overlap, and two reads, are no race; a write after a rea
 
 TEST("an event that was recorded too early orders too little") {
   if (!open_sim("")) return;
-  void *a = stream_create(0), *event = event_create(0), *memory = allocate(0, 100);
+  void *a = stream_create(0);
+  void *event = event_create(0);
+  void *memory = allocate(0, 100);
   CHECK_STATUS(use(0, NULL, 1, memory, 0, 8, 1), TENON_OK);
   record(0, event, NULL);
   CHECK_STATUS(use(0, NULL, 2, memory, 8, 8, 1), TENON_OK);
@@ -61,8 +76,12 @@ TEST("an event that was recorded too early orders too little") {
 TEST("three streams: waiting for one that waited is enough, and each of the two waits is needed") {
   for (int left_out = 0; left_out < 3; left_out++) {
     if (!open_sim("")) return;
-    void *a = stream_create(0), *b = stream_create(0), *c = stream_create(0), *memory = allocate(0, 100);
-    void *first = event_create(0), *second = event_create(0);
+    void *a = stream_create(0);
+    void *b = stream_create(0);
+    void *c = stream_create(0);
+    void *memory = allocate(0, 100);
+    void *first = event_create(0);
+    void *second = event_create(0);
     CHECK_STATUS(use(0, a, 1, memory, 0, 8, 1), TENON_OK);
     record(0, first, a);
     if (left_out != 1) follow(0, b, 0, first);
@@ -70,44 +89,60 @@ TEST("three streams: waiting for one that waited is enough, and each of the two 
     record(0, second, b);
     if (left_out != 2) follow(0, c, 0, second);
     CHECK_STATUS(use(0, c, 3, memory, 0, 8, 1), TENON_OK);
-    if (left_out) raced(1, 3, 0, c, "stream 3 of ordinal 0 must wait for ticket 1 of stream 1");
-    else finding_none();
+    if (left_out)
+      raced(1, 3, 0, c, "stream 3 of ordinal 0 must wait for ticket 1 of stream 1");
+    else
+      finding_none();
     host_close(&host);
   }
 }
 
-TEST("two ordinals: a copy from a peer must wait for what wrote there, and be waited for before it is written again") {
+TEST("two ordinals: a copy from a peer must wait for what wrote there, and be waited for before it "
+     "is written again") {
   for (int left_out = 0; left_out < 3; left_out++) {
     if (!open_sim("")) return;
-    void *a = stream_create(0), *b = stream_create(1), *from = allocate(0, 64), *to = allocate(1, 64);
-    void *written = event_create(0), *copied = event_create(1);
+    void *a = stream_create(0);
+    void *b = stream_create(1);
+    void *from = allocate(0, 64);
+    void *to = allocate(1, 64);
+    void *written = event_create(0);
+    void *copied = event_create(1);
     CHECK_STATUS(use(0, a, 1, from, 0, 64, 1), TENON_OK);
     record(0, written, a);
     if (left_out != 1) follow(1, b, 0, written);
-    CHECK_STATUS(host_copy(&host, 1, b, 2, TENON_COPY_PEER, host_at(to, 0), host_at(from, 0), 64), TENON_OK);
+    CHECK_STATUS(host_copy(&host, 1, b, 2, TENON_COPY_PEER, host_at(to, 0), host_at(from, 0), 64),
+                 TENON_OK);
     if (left_out == 1) {
       raced(1, 2, 1, b, "stream 1 of ordinal 1 must wait for ticket 1 of stream 1 of ordinal 0");
     } else {
       record(1, copied, b);
       if (left_out != 2) follow(0, a, 1, copied);
       CHECK_STATUS(use(0, a, 3, from, 0, 8, 1), TENON_OK);
-      if (left_out == 2) raced(2, 3, 0, a, "stream 1 of ordinal 0 must wait for ticket 2 of stream 1 of ordinal 1");
-      else finding_none();
+      if (left_out == 2)
+        raced(2, 3, 0, a, "stream 1 of ordinal 0 must wait for ticket 2 of stream 1 of ordinal 1");
+      else
+        finding_none();
     }
     host_close(&host);
   }
 }
 
-TEST("a host that waited orders what it enqueues then; so do a query that says done, and a callback") {
+TEST("a host that waited orders what it enqueues then; so do a query that says done, and a "
+     "callback") {
   if (!open_sim("")) return;
-  void *a = stream_create(0), *b = stream_create(0), *event = event_create(0), *memory = allocate(0, 100);
+  void *a = stream_create(0);
+  void *b = stream_create(0);
+  void *event = event_create(0);
+  void *memory = allocate(0, 100);
   CHECK_STATUS(use(0, a, 1, memory, 0, 8, 1), TENON_OK);
   CHECK_STATUS(synchronize(0, a), TENON_OK);
   CHECK_STATUS(use(0, b, 2, memory, 0, 8, 1), TENON_OK);
   record(0, event, b);
-  while (table->event_query(&host.on[0], event) == TENON_UNAVAILABLE) usleep(100);
+  while (table->event_query(&host.on[0], event) == TENON_UNAVAILABLE)
+    usleep(100);
   CHECK_STATUS(use(0, a, 3, memory, 0, 8, 1), TENON_OK);
-  while (table->stream_query(&host.on[0], a, NULL) == TENON_UNAVAILABLE) usleep(100);
+  while (table->stream_query(&host.on[0], a, NULL) == TENON_UNAVAILABLE)
+    usleep(100);
   CHECK_STATUS(use(0, b, 4, memory, 0, 8, 1), TENON_OK);
   CHECK_STATUS(table->synchronize(&host.on[0]), TENON_OK);
   CHECK_STATUS(use(0, a, 5, memory, 0, 8, 1), TENON_OK);
@@ -115,10 +150,14 @@ TEST("a host that waited orders what it enqueues then; so do a query that says d
   host_close(&host);
 }
 
-TEST("host memory: reading it before the copy was waited for is a race, and so is copying it elsewhere") {
+TEST("host memory: reading it before the copy was waited for is a race, and so is copying it "
+     "elsewhere") {
   if (!open_sim("delay=1000")) return;
   char bytes[32] = {0};
-  void *a = stream_create(0), *b = stream_create(0), *memory = allocate(0, 64), *other = allocate(0, 64);
+  void *a = stream_create(0);
+  void *b = stream_create(0);
+  void *memory = allocate(0, 64);
+  void *other = allocate(0, 64);
   CHECK_STATUS(table->fill(&host.on[0], a, 6, host_at(memory, 0), 32, "x", 1), TENON_OK);
   CHECK_STATUS(copy_out(0, a, 7, bytes, memory, 0, 32), TENON_OK);
   CHECK_STATUS(tests->host_access(&host.on[0], bytes + 31, 1, 0), TENON_PRECONDITION);
@@ -137,7 +176,8 @@ TEST("host memory: reading it before the copy was waited for is a race, and so i
 }
 
 TEST("pinned memory that is given back while a copy may use it is a finding, and is kept") {
-  void *data = NULL, *other = NULL;
+  void *data = NULL;
+  void *other = NULL;
   if (!open_sim("delay=500")) return;
   void *memory = allocate(0, 64);
   CHECK_STATUS(table->host_allocate(&host.on[0], 64, &data), TENON_OK);
@@ -159,7 +199,10 @@ TEST("pinned memory that is given back while a copy may use it is a finding, and
 
 TEST("a replay is checked as what it replays") {
   if (!open_sim("")) return;
-  void *a = stream_create(0), *b = stream_create(0), *memory = allocate(0, 100), *recording = NULL;
+  void *a = stream_create(0);
+  void *b = stream_create(0);
+  void *memory = allocate(0, 100);
+  void *recording = NULL;
   CHECK_STATUS(table->record_begin(&host.on[0], a), TENON_OK);
   CHECK_STATUS(use(0, a, 1, memory, 0, 8, 1), TENON_OK);
   CHECK_STATUS(table->record_end(&host.on[0], a, &recording), TENON_OK);
@@ -170,28 +213,34 @@ TEST("a replay is checked as what it replays") {
   host_close(&host);
 }
 
-TEST(
-    "a stream that takes the place of a destroyed one is not taken for it, unless the host knows that one to be done") {
+TEST("a stream that takes the place of a destroyed one is not taken for it, unless the host knows "
+     "that one to be done") {
   for (int way = NO_WAIT; way <= WAIT; way++) {
     if (!open_sim("")) return;
-    void *a = stream_create(0), *memory = allocate(0, 100);
+    void *a = stream_create(0);
+    void *memory = allocate(0, 100);
     CHECK_STATUS(use(0, a, 1, memory, 0, 8, 1), TENON_OK);
     if (way == WAIT) CHECK_STATUS(synchronize(0, a), TENON_OK);
     table->stream_destroy(&host.on[0], a);
     usleep(5000); /* its thread ends */
     void *b = stream_create(0);
     CHECK_STATUS(use(0, b, 2, memory, 0, 8, 1), TENON_OK);
-    if (way == WAIT) finding_none();
-    else raced(1, 2, 0, b, "stream 2 of ordinal 0 must wait for ticket 1 of stream 1");
+    if (way == WAIT)
+      finding_none();
+    else
+      raced(1, 2, 0, b, "stream 2 of ordinal 0 must wait for ticket 1 of stream 1");
     host_close(&host);
   }
 }
 
 TEST("an ordered write hides what it overwrites, and no more") {
-  for (uint64_t at = 0; at <= 16; at += 8) { /* it overwrites the first, the middle or the last part */
+  for (uint64_t at = 0; at <= 16;
+       at += 8) { /* it overwrites the first, the middle or the last part */
     for (uint64_t begin = 0; begin <= 16; begin += 8) {
       if (!open_sim("")) return;
-      void *a = stream_create(0), *b = stream_create(0), *memory = allocate(0, 100);
+      void *a = stream_create(0);
+      void *b = stream_create(0);
+      void *memory = allocate(0, 100);
       sim_finding_t found[2] = {0};
       CHECK_STATUS(use(0, a, 1, memory, 0, 24, 1), TENON_OK);
       CHECK_STATUS(use(0, a, 2, memory, at, 8, 1), TENON_OK);
@@ -209,22 +258,30 @@ TEST("a callback tells the host that what came before it is done, and no more") 
   for (int way = NO_WAIT; way <= WAIT; way++) {
     _Atomic int told = 0;
     if (!open_sim("")) return;
-    void *a = stream_create(0), *b = stream_create(0), *memory = allocate(0, 100);
+    void *a = stream_create(0);
+    void *b = stream_create(0);
+    void *memory = allocate(0, 100);
     CHECK_STATUS(use(0, a, 1, memory, 0, 8, 1), TENON_OK);
     CHECK_STATUS(table->callback(&host.on[0], a, tell, &told), TENON_OK);
     CHECK_STATUS(use(0, a, 2, memory, 8, 8, 1), TENON_OK);
-    while (!told) usleep(100);
+    while (!told)
+      usleep(100);
     CHECK_STATUS(use(0, b, 3, memory, 0, way == WAIT ? 8 : 9, 1), TENON_OK);
-    if (way == WAIT) finding_none();
-    else raced(2, 3, 0, b, "writes bytes 8 to 8 of memory");
+    if (way == WAIT)
+      finding_none();
+    else
+      raced(2, 3, 0, b, "writes bytes 8 to 8 of memory");
     host_close(&host);
   }
 }
 
 TEST("a race that is only counted leaves both pieces for others to race with") {
   if (!open_sim("check=count")) return;
-  void *a = stream_create(0), *b = stream_create(0), *c = stream_create(0), *event = event_create(0),
-       *memory = allocate(0, 100);
+  void *a = stream_create(0);
+  void *b = stream_create(0);
+  void *c = stream_create(0);
+  void *event = event_create(0);
+  void *memory = allocate(0, 100);
   sim_finding_t found[4] = {0};
   CHECK_STATUS(use(0, a, 1, memory, 0, 8, 1), TENON_OK);
   CHECK_STATUS(use(0, b, 2, memory, 0, 8, 1), TENON_OK);
@@ -238,8 +295,11 @@ TEST("a race that is only counted leaves both pieces for others to race with") {
 
 TEST("check=count counts races and does the work") {
   if (!open_sim("check=count")) return;
-  void *a = stream_create(0), *b = stream_create(0), *memory = allocate(0, 100);
-  for (uint64_t i = 0; i < 100; i++) CHECK_STATUS(use(0, i & 1 ? a : b, i, memory, 0, 8, 1), TENON_OK);
+  void *a = stream_create(0);
+  void *b = stream_create(0);
+  void *memory = allocate(0, 100);
+  for (uint64_t i = 0; i < 100; i++)
+    CHECK_STATUS(use(0, i & 1 ? a : b, i, memory, 0, 8, 1), TENON_OK);
   CHECK_STATUS(table->synchronize(&host.on[0]), TENON_OK);
   sim_finding_t found[80];
   CHECK(tests->races(&host.on[0], found, 80) >= 99);
@@ -249,8 +309,12 @@ TEST("check=count counts races and does the work") {
 
 TEST("a wait that changes nothing is listed with who waits and for what") {
   if (!open_sim("")) return;
-  void *a = stream_create(0), *b = stream_create(0), *c = stream_create(0), *memory = allocate(0, 100);
-  void *first = event_create(0), *second = event_create(0);
+  void *a = stream_create(0);
+  void *b = stream_create(0);
+  void *c = stream_create(0);
+  void *memory = allocate(0, 100);
+  void *first = event_create(0);
+  void *second = event_create(0);
   sim_finding_t found[4] = {0};
   CHECK_STATUS(use(0, a, 1, memory, 0, 8, 1), TENON_OK);
   record(0, first, a);
@@ -261,8 +325,8 @@ TEST("a wait that changes nothing is listed with who waits and for what") {
   follow(0, c, 0, first);
   follow(0, c, 0, second);
   CHECK(tests->implied_waits(&host.on[0], found, 4) == 1);
-  CHECK_TEXT(found[0].text,
-             "stream 3 of ordinal 0 waits for ticket 1 of stream 1 of ordinal 0, and then for ticket 2 of stream 2");
+  CHECK_TEXT(found[0].text, "stream 3 of ordinal 0 waits for ticket 1 of stream 1 of ordinal 0, "
+                            "and then for ticket 2 of stream 2");
   follow(0, c, 0, first);
   follow(0, b, 0, second);
   CHECK(tests->implied_waits(&host.on[0], found, 4) == 3);

@@ -1,5 +1,6 @@
-/* The device sim when something fails: streams stay failed and name the ticket, failures spread to who waits, a lost ordinal
- * leaves the other, each kind of call fails when told to, and nothing is left behind. */
+/* The device sim when something fails: streams stay failed and name the ticket, failures spread to
+ * who waits, a lost ordinal leaves the other, each kind of call fails when told to, and nothing is
+ * left behind. */
 #include "devices/sim.h"
 
 #include <dlfcn.h>
@@ -10,37 +11,47 @@
 #include "sanitizer.h"
 
 static tenon_status_t breaks(void *argument, void *const *addresses, char *message) {
-  (void)argument, (void)addresses;
+  (void)argument;
+  (void)addresses;
   snprintf(message, SIM_TEXT, "the adder overflows");
   return TENON_RANGE;
 }
 
 static tenon_status_t counts(void *argument, void *const *addresses, char *message) {
-  (void)addresses, (void)message;
+  (void)addresses;
+  (void)message;
   ++**(_Atomic int **)argument;
   return TENON_OK;
 }
 
-static tenon_status_t hold(void *argument, void *const *addresses, char *message) { /* says 1, waits for 2 */
+static tenon_status_t hold(void *argument, void *const *addresses,
+                           char *message) { /* says 1, waits for 2 */
   _Atomic int *state = *(_Atomic int **)argument;
-  (void)addresses, (void)message;
-  for (*state = 1; *state != 2;) usleep(100);
+  (void)addresses;
+  (void)message;
+  for (*state = 1; *state != 2;)
+    usleep(100);
   return TENON_OK;
 }
 
 static tenon_status_t enqueue(int32_t ordinal, void *stream, uint64_t ticket, sim_work_fn function,
                               _Atomic int *count) {
-  return tests->enqueue(&host.on[ordinal], stream, ticket, "work", function, &count, sizeof count, 0, NULL);
+  return tests->enqueue(&host.on[ordinal], stream, ticket, "work", function, &count, sizeof count,
+                        0, NULL);
 }
 
-TEST("a stream that failed stays so, names the ticket, leaves what follows undone, and others go on") {
+TEST("a stream that failed stays so, names the ticket, leaves what follows undone, and others go "
+     "on") {
   if (!open_sim("delay=500,seed=3")) return;
   _Atomic int done = 0;
-  void *a = stream_create(0), *b = stream_create(0), *event = event_create(0);
+  void *a = stream_create(0);
+  void *b = stream_create(0);
+  void *event = event_create(0);
   tenon_fault_t fault = {.size = sizeof fault};
   CHECK_STATUS(enqueue(0, a, 41, counts, &done), TENON_OK);
   CHECK_STATUS(enqueue(0, a, 42, breaks, NULL), TENON_OK);
-  tenon_status_t after = enqueue(0, a, 43, counts, &done); /* refused, if it failed already, or left undone */
+  tenon_status_t after =
+      enqueue(0, a, 43, counts, &done); /* refused, if it failed already, or left undone */
   CHECK(after == TENON_OK || after == TENON_RANGE);
   for (int i = 0; i < 3; i++) {
     fault.ticket = 0;
@@ -70,12 +81,17 @@ static void tell(void *argument, tenon_status_t status) {
   told->count++;
 }
 
-TEST("a failure spreads to streams that wait, over ordinals, with the ticket of its cause; callbacks are told") {
+TEST("a failure spreads to streams that wait, over ordinals, with the ticket of its cause; "
+     "callbacks are told") {
   if (!open_sim("delay=800,seed=5")) return;
   _Atomic int done = 0;
   told_t told = {0};
-  void *a = stream_create(0), *b = stream_create(0), *c = stream_create(1), *d = stream_create(1);
-  void *first = event_create(0), *second = event_create(0);
+  void *a = stream_create(0);
+  void *b = stream_create(0);
+  void *c = stream_create(1);
+  void *d = stream_create(1);
+  void *first = event_create(0);
+  void *second = event_create(0);
   tenon_fault_t fault = {.size = sizeof fault};
   tests->set(&host.on[0], "delay=20000");
   CHECK_STATUS(enqueue(0, a, 7, breaks, NULL), TENON_OK);
@@ -96,12 +112,15 @@ TEST("a failure spreads to streams that wait, over ordinals, with the ticket of 
   CHECK_STATUS(synchronize(1, d), TENON_OK);
   CHECK(done == 1);
   CHECK_STATUS(table->callback(&host.on[1], c, tell, &told), TENON_OK);
-  while (told.count != 2) usleep(100);
+  while (told.count != 2)
+    usleep(100);
   host_close(&host);
 }
 
 static tenon_status_t unavailable(void *argument, void *const *addresses, char *message) {
-  (void)argument, (void)addresses, (void)message;
+  (void)argument;
+  (void)addresses;
+  (void)message;
   return TENON_UNAVAILABLE;
 }
 
@@ -116,7 +135,8 @@ TEST("the first of two failures is the ordinal's; with blame=0 no ticket is name
   tenon_device_properties_t properties = {.size = sizeof properties};
   tenon_fault_t fault = {.size = sizeof fault, .ticket = 99};
   if (!open_sim("blame=0")) return;
-  void *a = stream_create(0), *b = stream_create(0);
+  void *a = stream_create(0);
+  void *b = stream_create(0);
   CHECK_STATUS(table->properties(&host.on[0], &properties), TENON_OK);
   CHECK(!(properties.features & TENON_DEVICE_BLAMES));
   CHECK_STATUS(enqueue(0, b, 3, breaks, NULL), TENON_OK);
@@ -135,7 +155,10 @@ TEST("a lost ordinal fails in all it does, and the other works: by a setting, an
     void *memory = NULL;
     tenon_fault_t fault = {.size = sizeof fault};
     if (!open_sim(way ? "" : "lose=0:2")) return;
-    void *a = stream_create(0), *b = stream_create(1), *mine = allocate(0, 10), *event = event_create(0);
+    void *a = stream_create(0);
+    void *b = stream_create(1);
+    void *mine = allocate(0, 10);
+    void *event = event_create(0);
     CHECK_STATUS(enqueue(0, a, 1, counts, &done), TENON_OK);
     CHECK_STATUS(synchronize(0, a), TENON_OK);
     CHECK_STATUS(enqueue(1, b, 2, counts, &done), TENON_OK);
@@ -154,7 +177,9 @@ TEST("a lost ordinal fails in all it does, and the other works: by a setting, an
     CHECK_STATUS(enqueue(0, a, 4, counts, &done), TENON_ABORTED);
     CHECK_STATUS(table->synchronize(&host.on[0]), TENON_ABORTED);
     CHECK_STATUS(table->event_record(&host.on[0], event, a), TENON_ABORTED);
-    table->free(&host.on[0], mine), table->event_destroy(&host.on[0], event), table->stream_destroy(&host.on[0], a);
+    table->free(&host.on[0], mine);
+    table->event_destroy(&host.on[0], event);
+    table->stream_destroy(&host.on[0], a);
     CHECK_STATUS(table->allocate(&host.on[1], 10, &memory), TENON_OK);
     CHECK_STATUS(enqueue(1, b, 5, counts, &done), TENON_OK);
     CHECK_STATUS(synchronize(1, b), TENON_OK);
@@ -175,13 +200,17 @@ static tenon_status_t call(const char *name, void *memory) {
   char byte = 1;
   tenon_status_t status = TENON_OK;
   if (!strcmp(name, "allocate") && !(status = table->allocate(on, 10, &out))) table->free(on, out);
-  if (!strcmp(name, "host_allocate") && !(status = table->host_allocate(on, 10, &out))) table->host_free(on, out);
+  if (!strcmp(name, "host_allocate") && !(status = table->host_allocate(on, 10, &out)))
+    table->host_free(on, out);
   if (!strcmp(name, "copy"))
-    status = host_copy(&host, 0, NULL, 1, TENON_COPY_WITHIN, host_at(memory, 0), host_at(memory, 8), 8);
+    status =
+        host_copy(&host, 0, NULL, 1, TENON_COPY_WITHIN, host_at(memory, 0), host_at(memory, 8), 8);
   if (!strcmp(name, "fill")) status = table->fill(on, NULL, 1, host_at(memory, 0), 8, &byte, 1);
   if (!strcmp(name, "launch")) status = enqueue(0, NULL, 1, counts, &done);
-  if (!strcmp(name, "stream_create") && !(status = table->stream_create(on, &out))) table->stream_destroy(on, out);
-  if (!strcmp(name, "event_create") && !(status = table->event_create(on, &out))) table->event_destroy(on, out);
+  if (!strcmp(name, "stream_create") && !(status = table->stream_create(on, &out)))
+    table->stream_destroy(on, out);
+  if (!strcmp(name, "event_create") && !(status = table->event_create(on, &out)))
+    table->event_destroy(on, out);
   tenon_status_t waited = synchronize(0, NULL);
   return status ? status : waited;
 }
@@ -197,13 +226,15 @@ TEST("the n-th call of each kind fails once, with a fitting code, and changes no
   for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++) {
     for (int n = 1; n < 4; n++) {
       char setting[64];
-      uint64_t before = 0, after = 0;
+      uint64_t before = 0;
+      uint64_t after = 0;
       if (!open_sim("")) return;
       void *memory = allocate(0, 64);
       CHECK_STATUS(table->memory_free(&host.on[0], &before), TENON_OK);
       snprintf(setting, sizeof setting, "fail=%s:%d", kinds[k].name, n);
       CHECK_STATUS(tests->set(&host.on[0], setting), TENON_OK);
-      for (int i = 1; i < 7; i++) CHECK_STATUS(call(kinds[k].name, memory), i == n ? kinds[k].code : TENON_OK);
+      for (int i = 1; i < 7; i++)
+        CHECK_STATUS(call(kinds[k].name, memory), i == n ? kinds[k].code : TENON_OK);
       CHECK_TEXT(host_text, kinds[k].name);
       CHECK_STATUS(table->memory_free(&host.on[0], &after), TENON_OK);
       CHECK(before == after);
@@ -220,8 +251,10 @@ TEST("the n-th piece of work fails when it is done, with its ticket") {
     snprintf(setting, sizeof setting, "fault=%d,delay=200", (int)n);
     if (!open_sim(setting)) return;
     void *streams[2] = {stream_create(0), stream_create(0)};
-    for (uint64_t i = 1; i <= 4; i++) /* what follows in the stream is refused if it failed already */
-      CHECK_STATUS(enqueue(0, streams[i & 1], i, counts, &done), i == n + 2 ? check_found : TENON_OK);
+    for (uint64_t i = 1; i <= 4;
+         i++) /* what follows in the stream is refused if it failed already */
+      CHECK_STATUS(enqueue(0, streams[i & 1], i, counts, &done),
+                   i == n + 2 ? check_found : TENON_OK);
     CHECK_STATUS(table->stream_synchronize(&host.on[0], streams[n & 1], &fault), TENON_INTERNAL);
     CHECK(fault.ticket == n);
     CHECK_TEXT(host_text, "a setting says so");
@@ -232,17 +265,21 @@ TEST("the n-th piece of work fails when it is done, with its ticket") {
 }
 
 typedef struct worker_t {
-  void *memory, *shared;
+  void *memory;
+  void *shared;
   uint64_t number;
 } worker_t;
 
 /* On one stream of its own and one that all share. */
 static void *work(void *argument) {
   worker_t *worker = argument;
-  void *stream = stream_create(0), *event = event_create(0);
+  void *stream = stream_create(0);
+  void *event = event_create(0);
   for (uint64_t i = 1; i <= 50; i++) {
-    unsigned char byte = (unsigned char)i, out = 0;
-    CHECK_STATUS(table->fill(&host.on[0], worker->shared, i, host_at(worker->memory, worker->number), 1, &byte, 1),
+    unsigned char byte = (unsigned char)i;
+    unsigned char out = 0;
+    CHECK_STATUS(table->fill(&host.on[0], worker->shared, i,
+                             host_at(worker->memory, worker->number), 1, &byte, 1),
                  TENON_OK);
     CHECK_STATUS(table->event_record(&host.on[0], event, worker->shared), TENON_OK);
     CHECK_STATUS(table->stream_wait(&host.on[0], stream, &host.on[0], event), TENON_OK);
@@ -250,7 +287,8 @@ static void *work(void *argument) {
     CHECK_STATUS(synchronize(0, stream), TENON_OK);
     CHECK(out == byte);
   }
-  table->event_destroy(&host.on[0], event), table->stream_destroy(&host.on[0], stream);
+  table->event_destroy(&host.on[0], event);
+  table->stream_destroy(&host.on[0], stream);
   return NULL;
 }
 
@@ -259,12 +297,14 @@ TEST("several threads use it at once, also one stream") {
   pthread_t threads[THREADS];
   worker_t workers[THREADS];
   if (!open_sim("delay=50")) return;
-  void *memory = allocate(0, 64), *shared = stream_create(0);
+  void *memory = allocate(0, 64);
+  void *shared = stream_create(0);
   for (uint64_t i = 0; i < THREADS; i++) {
     workers[i] = (worker_t){memory, shared, i};
     CHECK(!pthread_create(&threads[i], NULL, work, &workers[i]));
   }
-  for (int i = 0; i < THREADS; i++) pthread_join(threads[i], NULL);
+  for (int i = 0; i < THREADS; i++)
+    pthread_join(threads[i], NULL);
   finding_none();
   host_close(&host);
 }
@@ -275,7 +315,8 @@ static int mappings(void) { /* 0: not to be told, as a sanitizer has its own */
 #endif
   FILE *file = fopen("/proc/self/maps", "r");
   int count = 0;
-  for (int c; file && (c = fgetc(file)) != EOF;) count += c == '\n';
+  for (int c; file && (c = fgetc(file)) != EOF;)
+    count += c == '\n';
   if (file) fclose(file);
   return count;
 }
@@ -284,28 +325,35 @@ static long resident(void) { /* pages; the same */
 #ifdef IS_INSTRUMENTED
   return 0;
 #endif
-  long all = 0, pages = 0;
+  long all = 0;
+  long pages = 0;
   FILE *file = fopen("/proc/self/statm", "r");
   if (file && fscanf(file, "%ld %ld", &all, &pages) != 2) pages = -1;
   if (file) fclose(file);
   return pages;
 }
 
-TEST("started, used and stopped 1,000 times it leaves no thread, file, mapping or memory, also when not all was given "
-     "back") {
-  int maps = 0, open_files = 0;
+TEST("started, used and stopped 1,000 times it leaves no thread, file, mapping or memory, also "
+     "when not all was given back") {
+  int maps = 0;
+  int open_files = 0;
   long pages = 0;
   int64_t threads = host_threads();
   for (int i = 0; i < 1000; i++) {
     char out[8];
     void *recording = NULL;
     if (!open_sim(i & 1 ? "handles=1" : "")) return;
-    void *a = stream_create(0), *b = stream_create(1), *event = event_create(0), *memory = allocate(0, 1000),
-         *other = allocate(1, 10);
+    void *a = stream_create(0);
+    void *b = stream_create(1);
+    void *event = event_create(0);
+    void *memory = allocate(0, 1000);
+    void *other = allocate(1, 10);
     CHECK_STATUS(table->fill(&host.on[0], a, 1, host_at(memory, 0), 8, "a", 1), TENON_OK);
     CHECK_STATUS(table->event_record(&host.on[0], event, a), TENON_OK);
     CHECK_STATUS(table->stream_wait(&host.on[1], b, &host.on[0], event), TENON_OK);
-    CHECK_STATUS(host_copy(&host, 1, b, 2, TENON_COPY_PEER, host_at(other, 0), host_at(memory, 0), 8), TENON_OK);
+    CHECK_STATUS(
+        host_copy(&host, 1, b, 2, TENON_COPY_PEER, host_at(other, 0), host_at(memory, 0), 8),
+        TENON_OK);
     CHECK_STATUS(copy_out(1, b, 3, out, other, 0, 8), TENON_OK);
     CHECK_STATUS(table->record_begin(&host.on[0], NULL), TENON_OK);
     CHECK_STATUS(table->fill(&host.on[0], NULL, 1, host_at(memory, 0), 8, "a", 1), TENON_OK);
@@ -314,32 +362,45 @@ TEST("started, used and stopped 1,000 times it leaves no thread, file, mapping o
     host_close(&host);
     CHECK(!memcmp(out, "aaaaaaaa", 8)); /* stop waits */
     CHECK(host_threads_are(threads));
-    if (i == 20) maps = mappings(), open_files = files(), pages = resident();
+    if (i == 20) {
+      maps = mappings();
+      open_files = files();
+      pages = resident();
+    }
   }
   CHECK(mappings() <= maps + 3 && files() == open_files);
   CHECK(resident() <= pages + 64);
 }
 
-TEST("as shared objects sim and null export one function, and are loaded, used and unloaded 1,000 times without "
-     "growth") {
-  static const char *const names[] = {TEST_LIBRARIES "/../../devices/sim.so", TEST_LIBRARIES "/../../devices/null.so"};
-  int maps = 0, open_files = 0;
+TEST("as shared objects sim and null export one function, and are loaded, used and unloaded 1,000 "
+     "times without growth") {
+  static const char *const names[] = {TEST_LIBRARIES "/../../devices/sim.so",
+                                      TEST_LIBRARIES "/../../devices/null.so"};
+  int maps = 0;
+  int open_files = 0;
   long pages = 0;
   for (int i = 0; i < 2000; i++) {
     const tenon_descriptor_t *(*entry)(void);
     host_t theirs;
-    void *memory = NULL, *library = dlopen(names[i & 1], RTLD_NOW | RTLD_LOCAL);
+    void *memory = NULL;
+    void *library = dlopen(names[i & 1], RTLD_NOW | RTLD_LOCAL);
     if (!CHECK(library != NULL)) return;
     void *symbol = dlsym(library, "tenon_library");
-    if (!CHECK(symbol != NULL && !dlsym(library, "sim_lock") && !dlsym(library, "null_copy"))) return;
+    if (!CHECK(symbol != NULL && !dlsym(library, "sim_lock") && !dlsym(library, "null_copy")))
+      return;
     memcpy(&entry, &symbol, sizeof entry);
     if (!CHECK_STATUS(host_open(entry(), "", &theirs), TENON_OK)) return;
     CHECK_STATUS(theirs.table->allocate(&theirs.on[1], 100, &memory), TENON_OK);
-    CHECK_STATUS(theirs.table->fill(&theirs.on[1], NULL, 1, host_at(memory, 0), 100, "a", 1), TENON_OK);
+    CHECK_STATUS(theirs.table->fill(&theirs.on[1], NULL, 1, host_at(memory, 0), 100, "a", 1),
+                 TENON_OK);
     host_close(&theirs);
     CHECK(!dlclose(library));
     CHECK(!dlopen(names[i & 1], RTLD_NOW | RTLD_NOLOAD));
-    if (i == 20) maps = mappings(), open_files = files(), pages = resident();
+    if (i == 20) {
+      maps = mappings();
+      open_files = files();
+      pages = resident();
+    }
   }
   CHECK(mappings() <= maps + 3 && files() == open_files && resident() <= pages + 64);
   pid_t child = fork(); /* sim watched for forks: not any more */
@@ -348,29 +409,40 @@ TEST("as shared objects sim and null export one function, and are loaded, used a
   CHECK(waitpid(child, &state, 0) == child && state == 0);
 }
 
-TEST("in the child after a fork idle streams work on, what was pending is lost there, and memory is the child's own") {
+TEST("in the child after a fork idle streams work on, what was pending is lost there, and memory "
+     "is the child's own") {
 #ifdef HAS_TSAN
   SKIP("the thread sanitizer starts no threads after a fork");
 #endif
-  _Atomic int state_of_work = 0, *holds = &state_of_work;
+  _Atomic int state_of_work = 0;
+  _Atomic int *holds = &state_of_work;
   char out = 0;
   if (!open_sim("")) return;
-  void *idle = stream_create(0), *busy = stream_create(0), *memory = allocate(0, 10), *event = event_create(0);
+  void *idle = stream_create(0);
+  void *busy = stream_create(0);
+  void *memory = allocate(0, 10);
+  void *event = event_create(0);
   CHECK_STATUS(table->fill(&host.on[0], idle, 1, host_at(memory, 0), 10, "p", 1), TENON_OK);
   CHECK_STATUS(synchronize(0, idle), TENON_OK);
   CHECK_STATUS(enqueue(0, busy, 2, hold, holds), TENON_OK);
   CHECK_STATUS(table->event_record(&host.on[0], event, busy), TENON_OK);
-  while (*holds != 1) usleep(100);
+  while (*holds != 1)
+    usleep(100);
   pid_t child = fork();
   if (!child) {
     tenon_fault_t fault = {.size = sizeof fault};
     alarm(20);
     int bad = 0;
-    for (int i = 0; i < 2; i++) bad |= table->forked(&host.on[i]) != TENON_OK;
-    bad |= (table->stream_synchronize(&host.on[0], busy, &fault) != TENON_ABORTED || fault.ticket != 2) << 1;
+    for (int i = 0; i < 2; i++)
+      bad |= table->forked(&host.on[i]) != TENON_OK;
+    bad |=
+        (table->stream_synchronize(&host.on[0], busy, &fault) != TENON_ABORTED || fault.ticket != 2)
+        << 1;
     bad |= (table->event_synchronize(&host.on[0], event) != TENON_ABORTED) << 5;
     bad |= (copy_out(0, idle, 3, &out, memory, 0, 1) || synchronize(0, idle) || out != 'p') << 2;
-    bad |= (table->fill(&host.on[0], idle, 4, host_at(memory, 0), 10, "c", 1) || synchronize(0, idle)) << 3;
+    bad |=
+        (table->fill(&host.on[0], idle, 4, host_at(memory, 0), 10, "c", 1) || synchronize(0, idle))
+        << 3;
     host_close(&host);
     bad |= !host_threads_are(1) << 4;
     _exit(bad);

@@ -16,11 +16,14 @@ static void touch(int number) {
 
 /* Does reading this address stop the process? */
 static bool faults(const volatile char *at) {
-  struct sigaction action = {.sa_handler = touch}, segv, bus;
-  sigaction(SIGSEGV, &action, &segv), sigaction(SIGBUS, &action, &bus);
+  struct sigaction action = {.sa_handler = touch};
+  struct sigaction segv, bus;
+  sigaction(SIGSEGV, &action, &segv);
+  sigaction(SIGBUS, &action, &bus);
   bool fault = sigsetjmp(touched, 1) != 0;
   if (!fault) (void)*at;
-  sigaction(SIGSEGV, &segv, NULL), sigaction(SIGBUS, &bus, NULL);
+  sigaction(SIGSEGV, &segv, NULL);
+  sigaction(SIGBUS, &bus, NULL);
   return fault;
 }
 
@@ -34,23 +37,29 @@ static tenon_status_t hold(void *argument, void *const *addresses, char *message
   (void)message;
   *(char *)addresses[0] = 7;
   *probe->state = 1;
-  while (*probe->state != 2) usleep(100);
+  while (*probe->state != 2)
+    usleep(100);
   return *(char *)addresses[0] == 7 ? TENON_OK : TENON_INTERNAL;
 }
 
-TEST("memory that the device hands out can never be touched by the host, also while a kernel runs") {
+TEST(
+    "memory that the device hands out can never be touched by the host, also while a kernel runs") {
   if (!open_sim("")) return;
   _Atomic int state = 0;
-  char *memory = allocate(0, 10000), value = 0;
+  char *memory = allocate(0, 10000);
+  char value = 0;
   CHECK_STATUS(copy_out(0, NULL, 1, &value, memory, 5000, 1), TENON_OK);
   CHECK_STATUS(synchronize(0, NULL), TENON_OK);
   CHECK(value == (char)0xff); /* what nobody wrote is no zero */
   probe_t probe = {memory, &state};
   sim_range_t range = {host_at(memory, 0), 1, 1, 0};
   CHECK(faults(memory) && faults(memory + 9999));
-  for (int pages = -200; pages < 200; pages += 7) CHECK(faults(memory + 4096 * pages)); /* nor around it */
-  CHECK_STATUS(tests->enqueue(&host.on[0], NULL, 1, "hold", hold, &probe, sizeof probe, 1, &range), TENON_OK);
-  while (state != 1) usleep(100);
+  for (int pages = -200; pages < 200; pages += 7)
+    CHECK(faults(memory + 4096 * pages)); /* nor around it */
+  CHECK_STATUS(tests->enqueue(&host.on[0], NULL, 1, "hold", hold, &probe, sizeof probe, 1, &range),
+               TENON_OK);
+  while (state != 1)
+    usleep(100);
   CHECK(faults(memory));
   state = 2;
   CHECK_STATUS(copy_out(0, NULL, 2, &value, memory, 0, 1), TENON_OK);
@@ -77,7 +86,8 @@ static bool survives(void (*run)(void)) {
 
 static int64_t overrun; /* bytes from where its range starts */
 static tenon_status_t overruns(void *argument, void *const *addresses, char *message) {
-  (void)argument, (void)message;
+  (void)argument;
+  (void)message;
   ((volatile char *)addresses[0])[overrun] = 1;
   return TENON_OK;
 }
@@ -104,24 +114,32 @@ TEST("a kernel that leaves its allocation ends the process, and so does a race w
   CHECK(!survives(race_run));
 }
 
-TEST("bytes come back as they went in: in both kinds of handles, at offsets, overlapping, from a peer") {
+TEST("bytes come back as they went in: in both kinds of handles, at offsets, overlapping, from a "
+     "peer") {
   for (int handles = 0; handles < 2; handles++) {
     tenon_device_properties_t properties = {.size = sizeof properties};
     char in[256], out[256], expected[256];
     if (!open_sim(handles ? "handles=1" : "handles=0")) return;
     CHECK_STATUS(table->properties(&host.on[0], &properties), TENON_OK);
     CHECK((properties.features & TENON_DEVICE_ADDRESSES) == (handles ? 0 : TENON_DEVICE_ADDRESSES));
-    for (int i = 0; i < 256; i++) in[i] = (char)(i * 7);
-    char *a = allocate(0, 300), *b = allocate(1, 300);
+    for (int i = 0; i < 256; i++)
+      in[i] = (char)(i * 7);
+    char *a = allocate(0, 300);
+    char *b = allocate(1, 300);
     if (handles) CHECK((uintptr_t)a < 1000 && a != b);
     CHECK_STATUS(copy_in(0, NULL, 1, a, 40, in, 256), TENON_OK);
-    CHECK_STATUS(host_copy(&host, 0, NULL, 2, TENON_COPY_WITHIN, host_at(a, 45), host_at(a, 40), 200), TENON_OK);
+    CHECK_STATUS(
+        host_copy(&host, 0, NULL, 2, TENON_COPY_WITHIN, host_at(a, 45), host_at(a, 40), 200),
+        TENON_OK);
     CHECK_STATUS(synchronize(0, NULL), TENON_OK);
-    CHECK_STATUS(host_copy(&host, 1, NULL, 3, TENON_COPY_PEER, host_at(b, 3), host_at(a, 40), 256), TENON_OK);
+    CHECK_STATUS(host_copy(&host, 1, NULL, 3, TENON_COPY_PEER, host_at(b, 3), host_at(a, 40), 256),
+                 TENON_OK);
     CHECK_STATUS(table->fill(&host.on[1], NULL, 4, host_at(b, 3), 8, "\1\2\3\4", 4), TENON_OK);
     CHECK_STATUS(copy_out(1, NULL, 5, out, b, 3, 256), TENON_OK);
     CHECK_STATUS(synchronize(1, NULL), TENON_OK);
-    memcpy(expected, in, 256), memcpy(expected + 5, in, 200), memcpy(expected, "\1\2\3\4\1\2\3\4", 8);
+    memcpy(expected, in, 256);
+    memcpy(expected + 5, in, 200);
+    memcpy(expected, "\1\2\3\4\1\2\3\4", 8);
     CHECK(!memcmp(out, expected, 256));
     CHECK(tests->races(&host.on[0], NULL, 0) == 0);
     host_close(&host);
@@ -133,13 +151,17 @@ TEST("copies within one memory that overlap are as by memmove, to both sides") {
   static unsigned char in[N], out[N], expected[N];
   if (!open_sim("")) return;
   void *memory = allocate(0, N);
-  for (int i = 0; i < N; i++) in[i] = (unsigned char)(i * 31 >> 3);
+  for (int i = 0; i < N; i++)
+    in[i] = (unsigned char)(i * 31 >> 3);
   for (int shift = -1000; shift <= 1000; shift += 200) {
-    uint64_t from = shift < 0 ? (uint64_t)-shift : 0, to = shift > 0 ? (uint64_t)shift : 0;
+    uint64_t from = shift < 0 ? (uint64_t)-shift : 0;
+    uint64_t to = shift > 0 ? (uint64_t)shift : 0;
     uint64_t bytes = N - (from > to ? from : to);
-    memcpy(expected, in, N), memmove(expected + to, expected + from, bytes);
+    memcpy(expected, in, N);
+    memmove(expected + to, expected + from, bytes);
     CHECK_STATUS(copy_in(0, NULL, 1, memory, 0, in, N), TENON_OK);
-    CHECK_STATUS(host_copy(&host, 0, NULL, 2, TENON_COPY_WITHIN, host_at(memory, to), host_at(memory, from), bytes),
+    CHECK_STATUS(host_copy(&host, 0, NULL, 2, TENON_COPY_WITHIN, host_at(memory, to),
+                           host_at(memory, from), bytes),
                  TENON_OK);
     CHECK_STATUS(copy_out(0, NULL, 3, out, memory, 0, N), TENON_OK);
     CHECK_STATUS(synchronize(0, NULL), TENON_OK);
@@ -148,24 +170,31 @@ TEST("copies within one memory that overlap are as by memmove, to both sides") {
   host_close(&host);
 }
 
-TEST("host memory is read when the stream comes to a copy: one that the host changed meanwhile fails") {
+TEST("host memory is read when the stream comes to a copy: one that the host changed meanwhile "
+     "fails") {
   enum { N = 37 };
   for (int changed = -1; changed < N; changed += 4) {
-    char in[N] = {0}, out[N];
+    char in[N] = {0};
+    char out[N];
     _Atomic int state = 0;
     tenon_fault_t fault = {.size = sizeof fault};
     if (!open_sim("")) return;
     char *memory = allocate(0, 64);
     probe_t probe = {memory, &state};
     sim_range_t range = {host_at(memory, 63), 1, 1, 0};
-    CHECK_STATUS(tests->enqueue(&host.on[0], NULL, 1, "hold", hold, &probe, sizeof probe, 1, &range), TENON_OK);
+    CHECK_STATUS(
+        tests->enqueue(&host.on[0], NULL, 1, "hold", hold, &probe, sizeof probe, 1, &range),
+        TENON_OK);
     CHECK_STATUS(copy_in(0, NULL, 2, memory, 0, in, N), TENON_OK);
     CHECK_STATUS(copy_out(0, NULL, 3, out, memory, 0, N), TENON_OK);
-    CHECK_STATUS(copy_in(0, NULL, 4, memory, 0, out, N), TENON_OK); /* which the copy before it changes, in order */
-    while (state != 1) usleep(100);
+    CHECK_STATUS(copy_in(0, NULL, 4, memory, 0, out, N),
+                 TENON_OK); /* which the copy before it changes, in order */
+    while (state != 1)
+      usleep(100);
     if (changed >= 0) in[changed] = 1;
     state = 2;
-    CHECK_STATUS(table->stream_synchronize(&host.on[0], NULL, &fault), changed < 0 ? TENON_OK : TENON_PRECONDITION);
+    CHECK_STATUS(table->stream_synchronize(&host.on[0], NULL, &fault),
+                 changed < 0 ? TENON_OK : TENON_PRECONDITION);
     if (changed >= 0) CHECK_TEXT(host_text, "were changed before the stream came to their copy");
     CHECK(changed < 0 ? !memcmp(in, out, N) : fault.ticket == 2);
     host_close(&host);
@@ -173,7 +202,8 @@ TEST("host memory is read when the stream comes to a copy: one that the host cha
 }
 
 TEST("a recorded copy takes what the host has at each replay") {
-  char in = 1, out[2];
+  char in = 1;
+  char out[2];
   void *recording = NULL;
   if (!open_sim("")) return;
   void *memory = allocate(0, 8);
@@ -193,15 +223,19 @@ TEST("a recorded copy takes what the host has at each replay") {
 TEST("without peers a copy between ordinals is refused, and a wrong copy or fill is too") {
   char byte = 0;
   if (!open_sim("peers=0")) return;
-  void *a = allocate(0, 64), *b = allocate(1, 64);
+  void *a = allocate(0, 64);
+  void *b = allocate(1, 64);
   CHECK(table->peers(&host.on[1], &host.on[0]) == 0);
-  CHECK_STATUS(host_copy(&host, 1, NULL, 1, TENON_COPY_PEER, host_at(b, 0), host_at(a, 0), 64), TENON_INVALID);
+  CHECK_STATUS(host_copy(&host, 1, NULL, 1, TENON_COPY_PEER, host_at(b, 0), host_at(a, 0), 64),
+               TENON_INVALID);
   CHECK_TEXT(host_text, "ask peers() first");
   CHECK_STATUS(tests->set(&host.on[0], "peers=1"), TENON_OK);
   CHECK(table->peers(&host.on[1], &host.on[0]) == 1);
-  CHECK_STATUS(host_copy(&host, 1, NULL, 1, TENON_COPY_PEER, host_at(b, 0), host_at(a, 0), 64), TENON_OK);
+  CHECK_STATUS(host_copy(&host, 1, NULL, 1, TENON_COPY_PEER, host_at(b, 0), host_at(a, 0), 64),
+               TENON_OK);
   CHECK_STATUS(host_copy(&host, 0, NULL, 1, 5, host_at(a, 0), host_at(a, 0), 64), TENON_INVALID);
-  CHECK_STATUS(host_copy(&host, 0, NULL, 1, TENON_COPY_WITHIN, host_at(a, 0), host_at(a, 0), 0), TENON_INVALID);
+  CHECK_STATUS(host_copy(&host, 0, NULL, 1, TENON_COPY_WITHIN, host_at(a, 0), host_at(a, 0), 0),
+               TENON_INVALID);
   CHECK_STATUS(copy_in(0, NULL, 1, a, 0, NULL, 8), TENON_INVALID);
   CHECK_STATUS(table->fill(&host.on[0], NULL, 1, host_at(a, 0), 8, &byte, 3), TENON_INVALID);
   CHECK_STATUS(table->fill(&host.on[0], NULL, 1, host_at(a, 0), 9, "abcd", 4), TENON_INVALID);
@@ -228,7 +262,8 @@ TEST("what is no memory, not this ordinal's, or too short is refused with its na
   for (int i = 0; i < 2; i++) {
     char bytes[64] = {0};
     if (!open_sim(settings[i])) return;
-    char *a = allocate(0, 5000), *b = allocate(1, 5000);
+    char *a = allocate(0, 5000);
+    char *b = allocate(1, 5000);
     CHECK_STATUS(copy_in(0, NULL, 1, bytes, 0, bytes, 1), TENON_INVALID);
     CHECK_TEXT(host_text, "is no memory of sim");
     CHECK_STATUS(copy_in(0, NULL, 1, b, 0, bytes, 1), TENON_INVALID);
@@ -248,7 +283,8 @@ TEST("what is no memory, not this ordinal's, or too short is refused with its na
 
 TEST("work that uses freed memory is done first") {
   if (!open_sim("delay=3000,seed=4")) return;
-  char in[100], out[100] = {0};
+  char in[100];
+  char out[100] = {0};
   memset(in, 42, sizeof in);
   for (int i = 0; i < 5; i++) {
     char *a = allocate(0, 100);

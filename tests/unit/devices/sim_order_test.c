@@ -1,17 +1,32 @@
-/* The checker of the device sim against programs drawn at random: what must be ordered is told by sets of pieces, without
- * clocks, and the checker must say the same of the program, and of it without any one of its waits. */
+/* The checker of the device sim against programs drawn at random: what must be ordered is told by
+ * sets of pieces, without clocks, and the checker must say the same of the program, and of it
+ * without any one of its waits. */
 #include "devices/sim.h"
 
-enum { PIECES = 20, STREAMS = 5, STEPS = 200, PER_ORDINAL = 3 }; /* streams 0 to 2 are ordinal 0's */
+enum {
+  PIECES = 20,
+  STREAMS = 5,
+  STEPS = 200,
+  PER_ORDINAL = 3,
+}; /* streams 0 to 2 are ordinal 0's */
 
 typedef struct access_t {
-  int memory, begin, end, is_write; /* memories 0 and 1 are ordinal 0's */
+  int memory;
+  int begin;
+  int end;
+  int is_write; /* memories 0 and 1 are ordinal 0's */
 } access_t;
 
 typedef struct step_t {
-  enum { PIECE, FOLLOW, SYNC } kind;
-  int stream, piece; /* FOLLOW: the piece that is waited for */
-  int count, is_peer;
+  enum {
+    PIECE,
+    FOLLOW,
+    SYNC,
+  } kind;
+  int stream;
+  int piece; /* FOLLOW: the piece that is waited for */
+  int count;
+  int is_peer;
   access_t accesses[2];
 } step_t;
 
@@ -20,8 +35,8 @@ typedef struct program_t {
   int count;
 } program_t;
 
-/* What must be so, told with sets of pieces and no clocks: the first piece that races, with whom, and the waits that change
- * nothing. */
+/* What must be so, told with sets of pieces and no clocks: the first piece that races, with whom,
+ * and the waits that change nothing. */
 typedef struct truth_t {
   int piece;      /* -1: no race */
   uint64_t races; /* with it */
@@ -37,30 +52,39 @@ static int draw(int below) {
 static int conflict(const step_t *a, const step_t *b) {
   for (int i = 0; i < a->count; i++)
     for (int k = 0; k < b->count; k++) {
-      const access_t *x = &a->accesses[i], *y = &b->accesses[k];
-      if (x->memory == y->memory && x->begin < y->end && y->begin < x->end && (x->is_write || y->is_write)) return 1;
+      const access_t *x = &a->accesses[i];
+      const access_t *y = &b->accesses[k];
+      if (x->memory == y->memory && x->begin < y->end && y->begin < x->end &&
+          (x->is_write || y->is_write))
+        return 1;
     }
   return 0;
 }
 
-typedef struct order_t {                                   /* sets of pieces */
-  uint64_t known[STREAMS], at[PIECES], all[STREAMS], sync; /* at: known right after that piece */
+typedef struct order_t { /* sets of pieces */
+  uint64_t known[STREAMS];
+  uint64_t at[PIECES];
+  uint64_t all[STREAMS];
+  uint64_t sync; /* at: known right after that piece */
   const step_t *pieces[PIECES];
   int count;
-  int fresh[STREAMS][STEPS], fresh_count[STREAMS];
+  int fresh[STREAMS][STEPS];
+  int fresh_count[STREAMS];
   truth_t truth;
 } order_t;
 
 static uint64_t races_with(const order_t *o, const step_t *step) {
   uint64_t races = 0;
   for (int j = 0; j < o->count; j++)
-    if (!((o->known[step->stream] | o->sync) >> j & 1) && conflict(o->pieces[j], step)) races |= (uint64_t)1 << j;
+    if (!((o->known[step->stream] | o->sync) >> j & 1) && conflict(o->pieces[j], step))
+      races |= (uint64_t)1 << j;
   return races;
 }
 
 static void order_take(order_t *o, const step_t *step) {
   uint64_t *known = &o->known[step->stream];
-  int *fresh = o->fresh[step->stream], *fresh_count = &o->fresh_count[step->stream];
+  int *fresh = o->fresh[step->stream];
+  int *fresh_count = &o->fresh_count[step->stream];
   *known |= o->sync * (step->kind != SYNC);
   if (step->kind == SYNC) {
     o->sync |= *known | o->all[step->stream];
@@ -71,16 +95,23 @@ static void order_take(order_t *o, const step_t *step) {
       return;
     }
     for (int i = 0; i < *fresh_count;)
-      if (!(o->at[fresh[i]] & ~more)) o->truth.implied++, fresh[i] = fresh[--*fresh_count];
-      else i++;
+      if (!(o->at[fresh[i]] & ~more)) {
+        o->truth.implied++;
+        fresh[i] = fresh[--*fresh_count];
+      } else
+        i++;
     fresh[(*fresh_count)++] = step->piece;
     *known |= more;
   } else {
     uint64_t races = races_with(o, step);
-    if (races && o->truth.piece < 0) o->truth.piece = o->count, o->truth.races = races;
+    if (races && o->truth.piece < 0) {
+      o->truth.piece = o->count;
+      o->truth.races = races;
+    }
     *fresh_count = 0;
     *known |= (uint64_t)1 << o->count;
-    o->at[o->count] = *known, o->all[step->stream] |= (uint64_t)1 << o->count;
+    o->at[o->count] = *known;
+    o->all[step->stream] |= (uint64_t)1 << o->count;
     o->pieces[o->count++] = step;
   }
 }
@@ -104,12 +135,14 @@ static void program_draw(program_t *program, uint64_t seed) {
     for (int i = 0; i < piece.count; i++) {
       int begin = draw(40);
       int elsewhere = piece.is_peer && i == 1;
-      piece.accesses[i] =
-          (access_t){draw(2) + 2 * (elsewhere ? !ordinal : ordinal), begin, begin + 8 + draw(16), draw(2)};
+      piece.accesses[i] = (access_t){draw(2) + 2 * (elsewhere ? !ordinal : ordinal), begin,
+                                     begin + 8 + draw(16), draw(2)};
     }
     if (piece.is_peer) { /* to, from */
-      piece.accesses[0].is_write = 1, piece.accesses[1].is_write = 0;
-      piece.accesses[1].end = piece.accesses[1].begin + piece.accesses[0].end - piece.accesses[0].begin;
+      piece.accesses[0].is_write = 1;
+      piece.accesses[1].is_write = 0;
+      piece.accesses[1].end =
+          piece.accesses[1].begin + piece.accesses[0].end - piece.accesses[0].begin;
     }
     if (draw(12) == 0) {
       program->steps[program->count] = (step_t){.kind = SYNC, .stream = draw(STREAMS)};
@@ -132,15 +165,17 @@ static tenon_status_t piece_run(const step_t *step, void *const *memories, void 
   sim_range_t ranges[2];
   for (int i = 0; i < step->count; i++) {
     const access_t *a = &step->accesses[i];
-    ranges[i] = (sim_range_t){host_at(memories[a->memory], (uint64_t)a->begin), (uint64_t)(a->end - a->begin),
-                              (uint32_t)a->is_write, 0};
+    ranges[i] = (sim_range_t){host_at(memories[a->memory], (uint64_t)a->begin),
+                              (uint64_t)(a->end - a->begin), (uint32_t)a->is_write, 0};
   }
   if (step->is_peer)
-    return host_copy(&host, ordinal, stream, ticket, TENON_COPY_PEER, ranges[0].memory, ranges[1].memory,
-                     ranges[0].bytes);
+    return host_copy(&host, ordinal, stream, ticket, TENON_COPY_PEER, ranges[0].memory,
+                     ranges[1].memory, ranges[0].bytes);
   if (step->count == 1 && ranges[0].is_write)
-    return table->fill(&host.on[ordinal], stream, ticket, ranges[0].memory, ranges[0].bytes, "f", 1);
-  return tests->enqueue(&host.on[ordinal], stream, ticket, "use", nothing, NULL, 0, (uint32_t)step->count, ranges);
+    return table->fill(&host.on[ordinal], stream, ticket, ranges[0].memory, ranges[0].bytes, "f",
+                       1);
+  return tests->enqueue(&host.on[ordinal], stream, ticket, "use", nothing, NULL, 0,
+                        (uint32_t)step->count, ranges);
 }
 
 /* Runs it up to its first race, and compares what sim says with the truth. */
@@ -149,8 +184,10 @@ static void program_run(const program_t *program, int left_out) {
   void *streams[STREAMS], *events[PIECES], *memories[4];
   sim_finding_t found[8] = {0};
   if (!open_sim("")) return;
-  for (int i = 0; i < STREAMS; i++) streams[i] = stream_create(i >= PER_ORDINAL);
-  for (int i = 0; i < 4; i++) memories[i] = allocate(i / 2, 64);
+  for (int i = 0; i < STREAMS; i++)
+    streams[i] = stream_create(i >= PER_ORDINAL);
+  for (int i = 0; i < 4; i++)
+    memories[i] = allocate(i / 2, 64);
   int done = 0;
   for (int i = 0; i < program->count && done != truth.piece + 1 + PIECES * (truth.piece < 0); i++) {
     const step_t *step = &program->steps[i];
@@ -175,7 +212,8 @@ static void program_run(const program_t *program, int left_out) {
   if (truth.piece < 0) {
     finding_none();
     CHECK(tests->implied_waits(&host.on[0], NULL, 0) == truth.implied);
-    for (int i = 0; i < 2; i++) CHECK_STATUS(table->synchronize(&host.on[i]), TENON_OK);
+    for (int i = 0; i < 2; i++)
+      CHECK_STATUS(table->synchronize(&host.on[i]), TENON_OK);
   } else {
     uint64_t expected = 0;
     for (uint64_t i = 0; i < count && i < 8; i++) {
@@ -188,17 +226,21 @@ static void program_run(const program_t *program, int left_out) {
   host_close(&host);
 }
 
-TEST("200 random programs are ordered; without any one of their waits they are so or not, as sets of pieces tell") {
+TEST("200 random programs are ordered; without any one of their waits they are so or not, as sets "
+     "of pieces tell") {
   static program_t program;
-  int racing = 0, implied = 0;
+  int racing = 0;
+  int implied = 0;
   for (uint64_t seed = 0; seed < 200; seed++) {
     program_draw(&program, seed);
     program_run(&program, -1);
     for (int i = 0; i < program.count; i++) {
       if (program.steps[i].kind != FOLLOW || (seed >= 40 && draw(4))) continue;
       program_run(&program, i);
-      if (truth_of(&program, i).piece < 0) implied++;
-      else racing++;
+      if (truth_of(&program, i).piece < 0)
+        implied++;
+      else
+        racing++;
     }
   }
   CHECK(racing > 300 && implied > 30);

@@ -3,24 +3,32 @@
 
 #include <unistd.h>
 
-/* A chain of copies over streams with events, a value in each byte that shows what came before what. */
+/* A chain of copies over streams with events, a value in each byte that shows what came before
+ * what. */
 static uint32_t chain(const char *settings) {
   uint32_t hash = 2166136261u;
   unsigned char out[64] = {0};
   void *streams[3], *events[3];
   if (!open_sim(settings)) return 0;
   char *a = allocate(0, 4096);
-  for (int i = 0; i < 3; i++) streams[i] = stream_create(0), events[i] = event_create(0);
+  for (int i = 0; i < 3; i++) {
+    streams[i] = stream_create(0);
+    events[i] = event_create(0);
+  }
   for (uint64_t i = 0; i < 30; i++) {
     void *stream = streams[i % 3];
-    if (i) CHECK_STATUS(table->stream_wait(&host.on[0], stream, &host.on[0], events[(i + 2) % 3]), TENON_OK);
+    if (i)
+      CHECK_STATUS(table->stream_wait(&host.on[0], stream, &host.on[0], events[(i + 2) % 3]),
+                   TENON_OK);
     unsigned char byte = (unsigned char)(i * 37 + 1);
-    CHECK_STATUS(table->fill(&host.on[0], stream, i + 1, host_at(a, i * 2 % 50), 14, &byte, 1), TENON_OK);
+    CHECK_STATUS(table->fill(&host.on[0], stream, i + 1, host_at(a, i * 2 % 50), 14, &byte, 1),
+                 TENON_OK);
     CHECK_STATUS(table->event_record(&host.on[0], events[i % 3], stream), TENON_OK);
   }
   CHECK_STATUS(copy_out(0, streams[2], 31, out, a, 0, 64), TENON_OK);
   CHECK_STATUS(table->synchronize(&host.on[0]), TENON_OK);
-  for (int i = 0; i < 63; i++) hash = (hash ^ out[i]) * 16777619u;
+  for (int i = 0; i < 63; i++)
+    hash = (hash ^ out[i]) * 16777619u;
   finding_none();
   host_close(&host);
   return hash;
@@ -37,8 +45,11 @@ TEST("whatever the delays, ordered work gives the same bytes") {
 
 TEST("each piece of work waits: 20 times at most 10 ms, drawn from the seed, are 50 ms at least") {
   if (!open_sim("delay=10000,seed=1")) return;
-  void *begin = event_create(0), *end = event_create(0), *memory = allocate(0, 8);
-  int64_t first = 0, last = 0;
+  void *begin = event_create(0);
+  void *end = event_create(0);
+  void *memory = allocate(0, 8);
+  int64_t first = 0;
+  int64_t last = 0;
   CHECK_STATUS(table->event_record(&host.on[0], begin, NULL), TENON_OK);
   for (uint64_t i = 1; i <= 20; i++)
     CHECK_STATUS(table->fill(&host.on[0], NULL, i, host_at(memory, 0), 8, "a", 1), TENON_OK);
@@ -53,9 +64,13 @@ TEST("each piece of work waits: 20 times at most 10 ms, drawn from the seed, are
 TEST("events are three-valued, have times, and may be recorded anew while a stream waits") {
   if (!open_sim("delay=2000,seed=9")) return;
   tenon_on_t on = &host.on[0];
-  void *a = stream_create(0), *b = stream_create(0), *first = event_create(0), *second = event_create(0);
+  void *a = stream_create(0);
+  void *b = stream_create(0);
+  void *first = event_create(0);
+  void *second = event_create(0);
   char *memory = allocate(0, 64);
-  int64_t one = 0, two = 0;
+  int64_t one = 0;
+  int64_t two = 0;
   CHECK_STATUS(table->event_query(on, first), TENON_OK);
   CHECK_STATUS(table->event_synchronize(on, first), TENON_OK);
   CHECK_STATUS(table->event_time(on, first, &one), TENON_PRECONDITION);
@@ -95,17 +110,23 @@ TEST("a stream that is destroyed does its work, and thousands of streams and eve
   void *all = stream_create(0);
   for (int i = 0; i < MANY; i++) {
     char byte = (char)(i % 100 + 1);
-    streams[i] = stream_create(0), events[i] = event_create(0);
+    streams[i] = stream_create(0);
+    events[i] = event_create(0);
     if (i % 10 == 0) {
-      CHECK_STATUS(table->fill(on, streams[i], 1, host_at(memory, (uint64_t)i), 1, &byte, 1), TENON_OK);
+      CHECK_STATUS(table->fill(on, streams[i], 1, host_at(memory, (uint64_t)i), 1, &byte, 1),
+                   TENON_OK);
       CHECK_STATUS(table->event_record(on, events[i], streams[i]), TENON_OK);
       CHECK_STATUS(table->stream_wait(on, all, on, events[i]), TENON_OK);
     }
   }
-  for (int i = 0; i < MANY; i++) table->stream_destroy(on, streams[i]), table->event_destroy(on, events[i]);
+  for (int i = 0; i < MANY; i++) {
+    table->stream_destroy(on, streams[i]);
+    table->event_destroy(on, events[i]);
+  }
   CHECK_STATUS(copy_out(0, all, 2, out, memory, 0, MANY), TENON_OK);
   CHECK_STATUS(synchronize(0, all), TENON_OK);
-  for (int i = 0; i < MANY; i += 10) CHECK(out[i] == (char)(i % 100 + 1));
+  for (int i = 0; i < MANY; i += 10)
+    CHECK(out[i] == (char)(i % 100 + 1));
   CHECK_STATUS(table->fill(on, streams[0], 1, host_at(memory, 0), 1, "a", 1), TENON_INVALID);
   CHECK_TEXT(host_text, "was destroyed");
   finding_none();
@@ -125,14 +146,18 @@ static void tell(void *argument, tenon_status_t status) {
 TEST("a recording does nothing when it is made and everything at each replay") {
   if (!open_sim("delay=200,seed=2")) return;
   tenon_on_t on = &host.on[0];
-  void *stream = stream_create(0), *recording = NULL;
-  char *memory = allocate(0, 64), out[8];
+  void *stream = stream_create(0);
+  void *recording = NULL;
+  char *memory = allocate(0, 64);
+  char out[8];
   told_t told = {0};
   CHECK_STATUS(table->fill(on, stream, 1, host_at(memory, 0), 8, "a", 1), TENON_OK);
   CHECK_STATUS(table->record_begin(on, stream), TENON_OK);
   CHECK_STATUS(table->record_begin(on, stream), TENON_PRECONDITION);
   CHECK_STATUS(table->fill(on, stream, 2, host_at(memory, 0), 4, "b", 1), TENON_OK);
-  CHECK_STATUS(host_copy(&host, 0, stream, 2, TENON_COPY_WITHIN, host_at(memory, 2), host_at(memory, 0), 4), TENON_OK);
+  CHECK_STATUS(
+      host_copy(&host, 0, stream, 2, TENON_COPY_WITHIN, host_at(memory, 2), host_at(memory, 0), 4),
+      TENON_OK);
   CHECK_STATUS(table->callback(on, stream, tell, &told), TENON_OK);
   CHECK_STATUS(table->record_end(on, stream, &recording), TENON_OK);
   CHECK_STATUS(copy_out(0, stream, 3, out, memory, 0, 8), TENON_OK);
@@ -158,19 +183,24 @@ TEST("memory and streams of others are used until they are given back") {
   for (int handles = 0; handles < 2; handles++) {
     if (!open_sim(handles ? "handles=1" : "")) return;
     tenon_on_t on = &host.on[0];
-    char *theirs = allocate(0, 100), out[4] = {0};
-    void *their_stream = stream_create(0), *memory = NULL, *stream = NULL;
+    char *theirs = allocate(0, 100);
+    char out[4] = {0};
+    void *their_stream = stream_create(0);
+    void *memory = NULL;
+    void *stream = NULL;
     CHECK_STATUS(table->memory_import(on, out, 4, &memory), TENON_INVALID);
     CHECK_STATUS(table->memory_import(on, theirs, 10000, &memory), TENON_INVALID);
     CHECK_STATUS(table->memory_import(on, theirs, 100, &memory), TENON_OK);
     CHECK_STATUS(table->stream_import(on, their_stream, &stream), TENON_OK);
-    table->free(on, theirs), table->stream_destroy(on, their_stream);
+    table->free(on, theirs);
+    table->stream_destroy(on, their_stream);
     CHECK_STATUS(table->fill(on, stream, 1, host_at(memory, 0), 4, "x", 1), TENON_OK);
     CHECK_STATUS(copy_out(0, stream, 2, out, memory, 0, 4), TENON_OK);
     CHECK_STATUS(synchronize(0, stream), TENON_OK);
     CHECK(!memcmp(out, "xxxx", 4));
     finding_none();
-    table->stream_forget(on, stream), table->memory_forget(on, memory);
+    table->stream_forget(on, stream);
+    table->memory_forget(on, memory);
     CHECK_STATUS(copy_out(0, NULL, 3, out, memory, 0, 4), TENON_INVALID);
     CHECK_STATUS(table->stream_query(on, stream, NULL), TENON_INVALID);
     host_close(&host);
@@ -178,10 +208,11 @@ TEST("memory and streams of others are used until they are given back") {
 }
 
 TEST("settings that are not understood are refused as a whole, with those that are") {
-  static const char *const bad[] = {
-      "delay",           "delay=",     "delay=x",  "delay=1000001",  "handles=2", "fail=what:3",
-      "fail=copy",       "fail=copy:", "delay=5x", "peers=1;seed=2", "check=yes", "seed=99999999999999999999",
-      "delay=1,,seed=2", "lose=2:1",   "a=1"};
+  static const char *const bad[] = {"delay",           "delay=",     "delay=x",
+                                    "delay=1000001",   "handles=2",  "fail=what:3",
+                                    "fail=copy",       "fail=copy:", "delay=5x",
+                                    "peers=1;seed=2",  "check=yes",  "seed=99999999999999999999",
+                                    "delay=1,,seed=2", "lose=2:1",   "a=1"};
   for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
     host_t closed;
     CHECK_STATUS(host_open(tenon_library_sim(), bad[i], &closed), TENON_INVALID);

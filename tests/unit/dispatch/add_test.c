@@ -1,5 +1,5 @@
-/* Calls whose results are added to what outputs hold: by kernels that accumulate, by core::add for all others; what is refused;
- * layers, gradients, devices. */
+/* Calls whose results are added to what outputs hold: by kernels that accumulate, by core::add for
+ * all others; what is refused; layers, gradients, devices. */
 #include "check.h"
 #include "tensors.h"
 
@@ -13,9 +13,10 @@
 #include "failing.h"
 #include "sparse.h"
 
-/* ---- any kernel --------------------------------------------------------------------------------------------------- */
+/* any kernel */
 
-static const char *const dtypes[] = {"f16", "bf16", "f32", "f64", "i8", "i16", "i32", "i64", "u8", "u16", "u32", "u64"};
+static const char *const dtypes[] = {"f16", "bf16", "f32", "f64", "i8",  "i16",
+                                     "i32", "i64",  "u8",  "u16", "u32", "u64"};
 enum { DTYPES = sizeof dtypes / sizeof *dtypes };
 
 static tenon_tensor_t *of_dtype(int dtype, const char *rest) {
@@ -26,11 +27,16 @@ static tenon_tensor_t *of_dtype(int dtype, const char *rest) {
 
 /* y += a * b and, without the bit, y = a * b. */
 static void check_product(int dtype, tenon_device_t device, bool is_turned) {
-  tenon_tensor_t *a = of_dtype(dtype, "[2, 3] 1 2 3 4 5 6"), *b = of_dtype(dtype, "[2, 3] 2 3 4 5 6 7");
-  tenon_tensor_t *y = of_dtype(dtype, "[2, 3] 10 9 8 7 6 5"), *in[2] = {copied(a, device), copied(b, device)};
+  tenon_tensor_t *a = of_dtype(dtype, "[2, 3] 1 2 3 4 5 6");
+  tenon_tensor_t *b = of_dtype(dtype, "[2, 3] 2 3 4 5 6 7");
+  tenon_tensor_t *y = of_dtype(dtype, "[2, 3] 10 9 8 7 6 5");
+  tenon_tensor_t *in[2] = {copied(a, device), copied(b, device)};
   tenon_tensor_t *out = is_turned ? turned(y) : copied(y, device);
   double sum[6], product[6];
-  for (int i = 0; i < 6; i++) product[i] = number(a, i) * number(b, i), sum[i] = number(y, i) + product[i];
+  for (int i = 0; i < 6; i++) {
+    product[i] = number(a, i) * number(b, i);
+    sum[i] = number(y, i) + product[i];
+  }
   CHECK_STATUS(tenon_op_call_add(op_of("core::mul"), NULL, in, &out, 1), TENON_OK);
   check_numbers(out, sum, 0);
   CHECK_STATUS(tenon_op_call_add(op_of("core::mul"), NULL, in, &out, 0), TENON_OK);
@@ -38,32 +44,40 @@ static void check_product(int dtype, tenon_device_t device, bool is_turned) {
   RELEASE(a, b, y, out, in[0], in[1]);
 }
 
-TEST("a product is added, of every dtype that add has, dense and strided, here and by fallbacks of devices") {
+TEST("a product is added, of every dtype that add has, dense and strided, here and by fallbacks of "
+     "devices") {
   npu_start();
   tenon_device_t sim_device = sim_open(0, "");
   tenon_registration_t *r = NULL;
   CHECK_STATUS(tenon_fallback_add("sim", tenon_fallback_cpu, NULL, NULL, 0, &r), TENON_OK);
   for (int d = 0; d < DTYPES; d++) {
-    check_product(d, cpu, false), check_product(d, cpu, true);
-    check_product(d, npu_device, false), check_product(d, sim_device, false);
+    check_product(d, cpu, false);
+    check_product(d, cpu, true);
+    check_product(d, npu_device, false);
+    check_product(d, sim_device, false);
   }
   tenon_registration_release(r);
   tenon_shutdown();
 }
 
 TEST("an output that is an input, or lies over one, is read as it was") {
-  tenon_tensor_t *y = tensor_of("i32[4] 1 2 3 4"), *same[2] = {y, y}, *low = NULL, *high = NULL;
+  tenon_tensor_t *y = tensor_of("i32[4] 1 2 3 4");
+  tenon_tensor_t *same[2] = {y, y};
+  tenon_tensor_t *low = NULL;
+  tenon_tensor_t *high = NULL;
   int64_t three = 3;
   CHECK_STATUS(tenon_op_call_add(op_of("core::mul"), NULL, same, &y, 1), TENON_OK);
   CHECK_TENSOR(y, "i32[4] 2 6 12 20");
   CHECK_STATUS(tenon_tensor_borrow(y->data, y->dtype, 1, &three, NULL, NULL, NULL, &low), TENON_OK);
-  CHECK_STATUS(tenon_tensor_borrow((int32_t *)y->data + 1, y->dtype, 1, &three, NULL, NULL, NULL, &high), TENON_OK);
+  CHECK_STATUS(
+      tenon_tensor_borrow((int32_t *)y->data + 1, y->dtype, 1, &three, NULL, NULL, NULL, &high),
+      TENON_OK);
   CHECK_STATUS(tenon_op_call_add(op_of("core::neg"), NULL, &low, &high, 1), TENON_OK);
   CHECK_TENSOR(y, "i32[4] 2 4 6 8");
   RELEASE(low, high, y);
 }
 
-/* ---- several results ---------------------------------------------------------------------------------------------- */
+/* several results */
 
 static uint64_t seen; /* outputs that a run got */
 static uint64_t bits; /* and its call->accumulate */
@@ -71,7 +85,9 @@ static int runs, fails;
 
 static tenon_status_t parts_run(tenon_call_t *call) { /* x, 10 x, 100 x */
   const float *x = call->inputs[0]->data;
-  seen = 0, bits = call->accumulate, runs++;
+  seen = 0;
+  bits = call->accumulate;
+  runs++;
   for (int o = 0, scale = 1; o < 3; o++, scale *= 10) {
     if (!call->outputs[o]) continue;
     seen |= (uint64_t)1 << o;
@@ -82,10 +98,11 @@ static tenon_status_t parts_run(tenon_call_t *call) { /* x, 10 x, 100 x */
 }
 
 static tenon_registration_t *define_parts(void) {
-  static const tenon_item_t items[] = {TENON_OP("demo::parts(Tensor x) -> (Tensor a, Tensor? b, Tensor c)",
-                                                TENON_TYPES("x: f32; a = x; b = x; c = x"),
-                                                TENON_SHAPES("a = x; b = x; c = x"), TENON_KERNEL("cpu", parts_run)),
-                                       {0}};
+  static const tenon_item_t items[] = {
+      TENON_OP("demo::parts(Tensor x) -> (Tensor a, Tensor? b, Tensor c)",
+               TENON_TYPES("x: f32; a = x; b = x; c = x"), TENON_SHAPES("a = x; b = x; c = x"),
+               TENON_KERNEL("cpu", parts_run)),
+      {0}};
   tenon_registration_t *r = NULL;
   CHECK_STATUS(tenon_op_add(items, NULL, NULL, 0, &r), TENON_OK);
   return r;
@@ -93,7 +110,9 @@ static tenon_registration_t *define_parts(void) {
 
 TEST("each result is written, added or not wanted: one that is not optional is made and dropped") {
   tenon_registration_t *r = define_parts();
-  tenon_tensor_t *x = tensor_of("f32[2] 1 2"), *a = tensor_of("f32[2] 5 5"), *c = tensor_of("f32[2] 7 7");
+  tenon_tensor_t *x = tensor_of("f32[2] 1 2");
+  tenon_tensor_t *a = tensor_of("f32[2] 5 5");
+  tenon_tensor_t *c = tensor_of("f32[2] 7 7");
   const tenon_op_t *op = op_of("demo::parts");
   CHECK_STATUS(tenon_op_call_add(op, NULL, &x, (tenon_tensor_t *[]){a, NULL, c}, 4), TENON_OK);
   CHECK(seen == 5 && bits == 0);
@@ -104,7 +123,8 @@ TEST("each result is written, added or not wanted: one that is not optional is m
   CHECK_TENSOR(a, "f32[2] 11 22");
   CHECK_STATUS(tenon_op_call_add(op, NULL, &x, (tenon_tensor_t *[]){a, a, NULL}, 3), TENON_OK);
   CHECK_TENSOR(a, "f32[2] 22 44");
-  CHECK_STATUS(tenon_op_call_add(op, NULL, &x, (tenon_tensor_t *[]){NULL, NULL, NULL}, 0), TENON_OK);
+  CHECK_STATUS(tenon_op_call_add(op, NULL, &x, (tenon_tensor_t *[]){NULL, NULL, NULL}, 0),
+               TENON_OK);
   CHECK(seen == 5);
   RELEASE(x, a, c);
   tenon_registration_release(r);
@@ -112,10 +132,13 @@ TEST("each result is written, added or not wanted: one that is not optional is m
 
 TEST("a call that fails has added nothing") {
   tenon_registration_t *r = define_parts();
-  tenon_tensor_t *x = tensor_of("f32[2] 1 2"), *a = tensor_of("f32[2] 5 5"), *c = tensor_of("f32[2] 7 7");
+  tenon_tensor_t *x = tensor_of("f32[2] 1 2");
+  tenon_tensor_t *a = tensor_of("f32[2] 5 5");
+  tenon_tensor_t *c = tensor_of("f32[2] 7 7");
   fails = 1;
-  CHECK_STATUS(tenon_op_call_add(op_of("demo::parts"), NULL, &x, (tenon_tensor_t *[]){a, NULL, c}, 5),
-               TENON_UNAVAILABLE);
+  CHECK_STATUS(
+      tenon_op_call_add(op_of("demo::parts"), NULL, &x, (tenon_tensor_t *[]){a, NULL, c}, 5),
+      TENON_UNAVAILABLE);
   CHECK_TEXT(tenon_error(), "out of parts");
   CHECK_TENSOR(a, "f32[2] 5 5");
   CHECK_TENSOR(c, "f32[2] 7 7");
@@ -124,12 +147,14 @@ TEST("a call that fails has added nothing") {
   tenon_registration_release(r);
 }
 
-/* ---- what is refused ---------------------------------------------------------------------------------------------- */
+/* what is refused */
 
-static void check_refused(const char *name, const char *attrs_text, const char *x_text, const char *y_text,
-                          uint64_t add, tenon_status_t code, const char *part) {
+static void check_refused(const char *name, const char *attrs_text, const char *x_text,
+                          const char *y_text, uint64_t add, tenon_status_t code, const char *part) {
   tenon_attrs_t *attrs = attrs_of(op_of(name), attrs_text);
-  tenon_tensor_t *inputs[4] = {tensor_of(x_text), tensor_of(x_text)}, *y = tensor_of(y_text), *outputs[4] = {y};
+  tenon_tensor_t *inputs[4] = {tensor_of(x_text), tensor_of(x_text)};
+  tenon_tensor_t *y = tensor_of(y_text);
+  tenon_tensor_t *outputs[4] = {y};
   CHECK_STATUS(tenon_op_call_add(op_of(name), attr_values(attrs), inputs, outputs, add), code);
   CHECK_TEXT(tenon_error(), part);
   if (y) CHECK_TENSOR(y, y_text);
@@ -138,29 +163,38 @@ static void check_refused(const char *name, const char *attrs_text, const char *
 }
 
 TEST("what cannot be added to is refused, and stays as it is") {
-  static const tenon_item_t items[] = {TENON_OP("demo::pair(Tensor x, *, int n=2) -> Tensor[n]",
-                                                TENON_TYPES("x: f32; out = x"), TENON_SHAPES("out = x"),
-                                                TENON_KERNEL("cpu", parts_run)),
-                                       {0}};
+  static const tenon_item_t items[] = {
+      TENON_OP("demo::pair(Tensor x, *, int n=2) -> Tensor[n]", TENON_TYPES("x: f32; out = x"),
+               TENON_SHAPES("out = x"), TENON_KERNEL("cpu", parts_run)),
+      {0}};
   tenon_registration_t *r = NULL;
   CHECK_STATUS(tenon_op_add(items, NULL, NULL, 0, &r), TENON_OK);
-  check_refused("core::mul", NULL, "f32[2] 1 2", NULL, 1, TENON_INVALID, "core::mul: result out: no tensor is given");
+  check_refused("core::mul", NULL, "f32[2] 1 2", NULL, 1, TENON_INVALID,
+                "core::mul: result out: no tensor is given");
   check_refused("core::mul", NULL, "f32[2] 1 2", "f32[2] 1 1", 2, TENON_INVALID,
                 "`add` is 0x2: expected bits of its 1");
-  check_refused("core::mul", NULL, "f32[2] 1 2", "f32[3] 1 1 1", 1, TENON_INVALID, "expected shape [2], found [3]");
-  check_refused("core::mul", NULL, "f32[2] 1 2", "f64[2] 1 1", 1, TENON_INVALID, "expected dtype f32, found f64");
-  check_refused("core::less", NULL, "f32[2] 1 2", "bool[2] 0 1", 1, TENON_INVALID, "core::add has no dtype bool");
+  check_refused("core::mul", NULL, "f32[2] 1 2", "f32[3] 1 1 1", 1, TENON_INVALID,
+                "expected shape [2], found [3]");
+  check_refused("core::mul", NULL, "f32[2] 1 2", "f64[2] 1 1", 1, TENON_INVALID,
+                "expected dtype f32, found f64");
+  check_refused("core::less", NULL, "f32[2] 1 2", "bool[2] 0 1", 1, TENON_INVALID,
+                "core::add has no dtype bool");
   check_refused("core::identity", NULL, "string[1] a", "string[1] b", 1, TENON_INVALID, "core::");
-  check_refused("core::reshape", NULL, "i64[1] 1", "i64[1] 3", 1, TENON_INVALID, "is an input or a view of one");
-  check_refused("demo::pair", NULL, "f32[1] 1", "{f32[1] 1; f32[1] 2}", 1, TENON_INVALID, "is a list");
-  check_refused("core::matmul", NULL, "f32[2, 2] 1 2 3 4", "f32[2] 1 1", 1, TENON_INVALID, "expected shape [2, 2]");
+  check_refused("core::reshape", NULL, "i64[1] 1", "i64[1] 3", 1, TENON_INVALID,
+                "is an input or a view of one");
+  check_refused("demo::pair", NULL, "f32[1] 1", "{f32[1] 1; f32[1] 2}", 1, TENON_INVALID,
+                "is a list");
+  check_refused("core::matmul", NULL, "f32[2, 2] 1 2 3 4", "f32[2] 1 1", 1, TENON_INVALID,
+                "expected shape [2, 2]");
   tenon_registration_release(r);
 }
 
 TEST("read-only memory, quantised and sparse results are refused") {
   float numbers[2] = {1, 2};
   int64_t two = 2;
-  tenon_tensor_t *x = tensor_of("f32[2] 1 2"), *same[2] = {x, x}, *fixed = NULL;
+  tenon_tensor_t *x = tensor_of("f32[2] 1 2");
+  tenon_tensor_t *same[2] = {x, x};
+  tenon_tensor_t *fixed = NULL;
   tenon_external_t external = {.size = sizeof external,
                                .flags = TENON_EXTERNAL_READ_ONLY,
                                .device = cpu,
@@ -172,8 +206,10 @@ TEST("read-only memory, quantised and sparse results are refused") {
   CHECK_STATUS(tenon_op_call_add(op_of("core::mul"), NULL, same, &fixed, 1), TENON_INVALID);
   CHECK_TEXT(tenon_error(), "core::mul: result out: the tensor that is given is read-only");
   CHECK(numbers[0] == 1 && numbers[1] == 2);
-  tenon_tensor_t *scale = tensor_of("f32[] 0.5"), *y = tensor_of("f32[2] 1 1");
-  tenon_detail_t detail = {.size = sizeof detail, .kind = TENON_DETAIL_QUANTISED, .axis = -1, .scale = scale};
+  tenon_tensor_t *scale = tensor_of("f32[] 0.5");
+  tenon_tensor_t *y = tensor_of("f32[2] 1 1");
+  tenon_detail_t detail = {
+      .size = sizeof detail, .kind = TENON_DETAIL_QUANTISED, .axis = -1, .scale = scale};
   CHECK_STATUS(tenon_tensor_detail_set(y, &detail), TENON_OK);
   CHECK_STATUS(tenon_op_call_add(op_of("core::mul"), NULL, same, &y, 1), TENON_UNIMPLEMENTED);
   CHECK_TEXT(tenon_error(), "result out is added: expected a dense tensor, found a quantised one");
@@ -183,34 +219,42 @@ TEST("read-only memory, quantised and sparse results are refused") {
   RELEASE(x, fixed, scale, y, sparse);
 }
 
-static tenon_status_t say_nothing(tenon_call_t *call) { return (void)call, TENON_OK; }
+static tenon_status_t say_nothing(tenon_call_t *call) {
+  (void)call;
+  return TENON_OK;
+}
 
 TEST("accumulates is a word of kernels of backends") {
   tenon_registration_t *r = NULL;
-  static const char *const wrong[] = {"composite accumulates", "autograd accumulates", "autocast accumulates"};
+  static const char *const wrong[] = {"composite accumulates", "autograd accumulates",
+                                      "autocast accumulates"};
   for (int i = 0; i < 3; i++) {
-    CHECK_STATUS(tenon_kernel_add("core::neg", wrong[i], say_nothing, NULL, NULL, 0, &r), TENON_INVALID);
+    CHECK_STATUS(tenon_kernel_add("core::neg", wrong[i], say_nothing, NULL, NULL, 0, &r),
+                 TENON_INVALID);
     CHECK_TEXT(tenon_error(), "accumulates is a word of a backend's KERNEL");
   }
 }
 
-/* ---- kernels that accumulate -------------------------------------------------------------------------------------- */
+/* kernels that accumulate */
 
 static bool declines;
 
 static tenon_status_t twice_run(tenon_call_t *call) { /* dense; 2 x */
   const float *x = show(call->inputs[0]);
   float *y = show(call->outputs[0]);
-  bits = call->accumulate, runs++;
+  bits = call->accumulate;
+  runs++;
   if (declines && bits) return TENON_UNIMPLEMENTED;
   if (fails) return tenon_fail(call, TENON_UNAVAILABLE, "out of twos");
-  for (int64_t i = 0; i < tenon_count(call->inputs[0]); i++) y[i] = (bits ? y[i] : 0) + 2 * x[i];
+  for (int64_t i = 0; i < tenon_count(call->inputs[0]); i++)
+    y[i] = (bits ? y[i] : 0) + 2 * x[i];
   return TENON_OK;
 }
 
 static tenon_registration_t *define_twice(const char *where) {
-  const tenon_item_t items[] = {TENON_OP("demo::twice(Tensor x) -> Tensor", TENON_TYPES("x: f32; out = x"),
-                                         TENON_SHAPES("out = x"), TENON_GRADIENT("x: demo::twice(grad)"),
+  const tenon_item_t items[] = {TENON_OP("demo::twice(Tensor x) -> Tensor",
+                                         TENON_TYPES("x: f32; out = x"), TENON_SHAPES("out = x"),
+                                         TENON_GRADIENT("x: demo::twice(grad)"),
                                          TENON_KERNEL(where, twice_run)),
                                 {0}};
   tenon_registration_t *r = NULL;
@@ -226,9 +270,11 @@ static void add_twice(tenon_tensor_t *x, tenon_tensor_t *y, const char *expected
   CHECK(tenon_tensor_version(y) == version + 1);
 }
 
-TEST("a kernel that says accumulates gets the bits, another one does not, and both count one version") {
+TEST("a kernel that says accumulates gets the bits, another one does not, and both count one "
+     "version") {
   tenon_registration_t *r = define_twice("cpu");
-  tenon_tensor_t *x = tensor_of("f32[2] 1 2"), *y = tensor_of("f32[2] 5 5");
+  tenon_tensor_t *x = tensor_of("f32[2] 1 2");
+  tenon_tensor_t *y = tensor_of("f32[2] 5 5");
   add_twice(x, y, "f32[2] 7 9");
   CHECK(bits == 0 && runs == 1);
   tenon_registration_release(r);
@@ -250,7 +296,9 @@ TEST("a kernel that says accumulates gets the bits, another one does not, and bo
 
 TEST("it may decline, is kept from overlap, and gets what strided outputs hold") {
   tenon_registration_t *r = define_twice("cpu accumulates");
-  tenon_tensor_t *x = tensor_of("f32[2, 3] 1 2 3 4 5 6"), *y = tensor_of("f32[2, 3] 1 1 1 1 1 1"), *z = turned(y);
+  tenon_tensor_t *x = tensor_of("f32[2, 3] 1 2 3 4 5 6");
+  tenon_tensor_t *y = tensor_of("f32[2, 3] 1 1 1 1 1 1");
+  tenon_tensor_t *z = turned(y);
   declines = true;
   add_twice(x, y, "f32[2, 3] 3 5 7 9 11 13");
   CHECK(bits == 0 && runs == 2);
@@ -272,7 +320,9 @@ TEST("it may decline, is kept from overlap, and gets what strided outputs hold")
 TEST("on a device: its kernel accumulates, or declines, or is mixed with tensors of the host") {
   npu_start();
   tenon_registration_t *r = define_twice("npu accumulates");
-  tenon_tensor_t *x = tensor_of("f32[2] 1 2"), *y = tensor_of("f32[2] 5 5"), *there = copied(x, npu_device);
+  tenon_tensor_t *x = tensor_of("f32[2] 1 2");
+  tenon_tensor_t *y = tensor_of("f32[2] 5 5");
+  tenon_tensor_t *there = copied(x, npu_device);
   tenon_tensor_t *sum = copied(y, npu_device);
   CHECK_STATUS(tenon_op_call_add(op_of("demo::twice"), NULL, &there, &sum, 1), TENON_OK);
   CHECK(bits == 1);
@@ -293,7 +343,8 @@ TEST("on a device: its kernel accumulates, or declines, or is mixed with tensors
 }
 
 TEST("on meta there is nothing to add, and a backend that shares its key is found") {
-  tenon_device_t meta, late = {0, 0};
+  tenon_device_t meta;
+  tenon_device_t late = {0, 0};
   char name[16] = "";
   CHECK_STATUS(tenon_device_find("meta", 0, &meta), TENON_OK);
   for (int i = 0; i < 60; i++) {
@@ -303,10 +354,14 @@ TEST("on meta there is nothing to add, and a backend that shares its key is foun
   tenon_registration_t *r = define_twice("late59 accumulates");
   float numbers[4] = {1, 2, 5, 5};
   int64_t two = 2;
-  tenon_tensor_t *x = NULL, *y = NULL, *m = NULL;
+  tenon_tensor_t *x = NULL;
+  tenon_tensor_t *y = NULL;
+  tenon_tensor_t *m = NULL;
   tenon_dtype_t f32 = tenon_dtype(TENON_F32);
-  CHECK_STATUS(tenon_tensor_borrow_on(late, hide(numbers), f32, 1, &two, NULL, NULL, NULL, &x), TENON_OK);
-  CHECK_STATUS(tenon_tensor_borrow_on(late, hide(numbers + 2), f32, 1, &two, NULL, NULL, NULL, &y), TENON_OK);
+  CHECK_STATUS(tenon_tensor_borrow_on(late, hide(numbers), f32, 1, &two, NULL, NULL, NULL, &x),
+               TENON_OK);
+  CHECK_STATUS(tenon_tensor_borrow_on(late, hide(numbers + 2), f32, 1, &two, NULL, NULL, NULL, &y),
+               TENON_OK);
   CHECK_STATUS(tenon_op_call_add(op_of("demo::twice"), NULL, &x, &y, 1), TENON_OK);
   CHECK(bits == 1 && runs == 1 && numbers[2] == 7 && numbers[3] == 9);
   CHECK_STATUS(tenon_tensor_create_on(meta, f32, 1, &two, &m), TENON_OK);
@@ -316,25 +371,34 @@ TEST("on meta there is nothing to add, and a backend that shares its key is foun
   tenon_registration_release(r);
 }
 
-static tenon_status_t falls(tenon_call_t *call) { return bits = call->accumulate, tenon_fallback_cpu(call); }
+static tenon_status_t falls(tenon_call_t *call) {
+  bits = call->accumulate;
+  return tenon_fallback_cpu(call);
+}
 
-TEST("a kernel that goes on to the CPU with the bits finds what is there, or a kernel that does not accumulate") {
+TEST("a kernel that goes on to the CPU with the bits finds what is there, or a kernel that does "
+     "not accumulate") {
   npu_start();
   for (int i = 0; i < 2; i++) {
-    tenon_registration_t *r = define_twice(i ? "cpu accumulates" : "cpu"), *npu = NULL;
-    CHECK_STATUS(tenon_kernel_add("demo::twice", "npu accumulates", falls, NULL, NULL, 0, &npu), TENON_OK);
-    tenon_tensor_t *x = tensor_of("f32[2] 1 2"), *y = tensor_of("f32[2] 5 5"), *there = copied(x, npu_device);
+    tenon_registration_t *r = define_twice(i ? "cpu accumulates" : "cpu");
+    tenon_registration_t *npu = NULL;
+    CHECK_STATUS(tenon_kernel_add("demo::twice", "npu accumulates", falls, NULL, NULL, 0, &npu),
+                 TENON_OK);
+    tenon_tensor_t *x = tensor_of("f32[2] 1 2");
+    tenon_tensor_t *y = tensor_of("f32[2] 5 5");
+    tenon_tensor_t *there = copied(x, npu_device);
     tenon_tensor_t *sum = copied(y, npu_device);
     CHECK_STATUS(tenon_op_call_add(op_of("demo::twice"), NULL, &there, &sum, 1), TENON_OK);
     CHECK(bits == (i ? 1 : 0));
     check_numbers(sum, (double[]){7, 9}, 0);
     RELEASE(x, y, there, sum);
-    tenon_registration_release(npu), tenon_registration_release(r);
+    tenon_registration_release(npu);
+    tenon_registration_release(r);
   }
   tenon_shutdown();
 }
 
-/* ---- layers and gradients ----------------------------------------------------------------------------------------- */
+/* layers and gradients */
 
 static char calls[200];
 static tenon_status_t note(tenon_call_t *call) {
@@ -345,7 +409,8 @@ static tenon_status_t note(tenon_call_t *call) {
 
 TEST("layers and modes see the call, and then the sum") {
   tenon_registration_t *r = define_twice("cpu accumulates");
-  tenon_tensor_t *x = tensor_of("f32[2] 1 2"), *y = tensor_of("f32[2] 5 5");
+  tenon_tensor_t *x = tensor_of("f32[2] 1 2");
+  tenon_tensor_t *y = tensor_of("f32[2] 5 5");
   tenon_layer_t *layer = NULL;
   CHECK_STATUS(tenon_layer_create("note", "above autograd", note, NULL, &layer), TENON_OK);
   tenon_layer_enable(layer, 1);
@@ -365,7 +430,9 @@ TEST("layers and modes see the call, and then the sum") {
 
 TEST("gradients go through what is added and through what was there") {
   tenon_registration_t *r = define_twice("cpu accumulates");
-  tenon_tensor_t *x = leaf("f32[2] 1 2"), *w = leaf("f32[2] 3 4"), *y = apply("core::mul", w, w);
+  tenon_tensor_t *x = leaf("f32[2] 1 2");
+  tenon_tensor_t *w = leaf("f32[2] 3 4");
+  tenon_tensor_t *y = apply("core::mul", w, w);
   add_twice(x, y, "f32[2] 11 20");
   tenon_tensor_t *total = apply("core::reduce_sum", y, NULL);
   CHECK_STATUS(backward(total, 0), TENON_OK);
@@ -374,7 +441,8 @@ TEST("gradients go through what is added and through what was there") {
   CHECK_STATUS(tenon_op_call_add(op_of("demo::twice"), NULL, &x, &w, 1), TENON_PRECONDITION);
   CHECK_TEXT(tenon_error(), "demo::twice: result out is added: core::add: result out is a leaf");
   CHECK_TENSOR(w, "f32[2] 3 4");
-  CHECK_STATUS(tenon_op_call_add(op_of("core::mul"), NULL, (tenon_tensor_t *[]){y, y}, &y, 1), TENON_OK);
+  CHECK_STATUS(tenon_op_call_add(op_of("core::mul"), NULL, (tenon_tensor_t *[]){y, y}, &y, 1),
+               TENON_OK);
   tenon_tensor_t *late = apply("core::reduce_sum", y, NULL);
   CHECK_STATUS(backward(late, 0), TENON_PRECONDITION); /* mul needs y as it was */
   CHECK_TEXT(tenon_error(), "core::mul");
@@ -382,10 +450,12 @@ TEST("gradients go through what is added and through what was there") {
   tenon_registration_release(r);
 }
 
-/* ---- without memory ----------------------------------------------------------------------------------------------- */
+/* without memory */
 
 static tenon_status_t try_parts(void *context) {
-  tenon_tensor_t *x = context, *a = NULL, *c = NULL;
+  tenon_tensor_t *x = context;
+  tenon_tensor_t *a = NULL;
+  tenon_tensor_t *c = NULL;
   tenon_status_t status = tenon_tensor_copy(x, &a);
   if (status == TENON_OK) status = tenon_tensor_copy(x, &c);
   if (status == TENON_OK) {
@@ -397,7 +467,8 @@ static tenon_status_t try_parts(void *context) {
 }
 
 static tenon_status_t try_twice(void *context) {
-  tenon_tensor_t *x = context, *y = NULL;
+  tenon_tensor_t *x = context;
+  tenon_tensor_t *y = NULL;
   tenon_status_t status = tenon_tensor_copy(x, &y);
   if (status == TENON_OK) {
     status = tenon_op_call_add(op_of("demo::twice"), NULL, &x, &y, 1);
@@ -408,10 +479,13 @@ static tenon_status_t try_twice(void *context) {
 }
 
 TEST("without memory nothing is added, and nothing leaks") {
-  tenon_registration_t *parts = define_parts(), *twice = define_twice("cpu accumulates");
+  tenon_registration_t *parts = define_parts();
+  tenon_registration_t *twice = define_twice("cpu accumulates");
   tenon_tensor_t *x = tensor_of("f32[2] 1 2");
   fail_each("parts", try_parts, x, 1);
-  for (int i = 0; i < 2; i++, declines = !declines) fail_each("twice", try_twice, x, 1);
+  for (int i = 0; i < 2; i++, declines = !declines)
+    fail_each("twice", try_twice, x, 1);
   tenon_tensor_release(x);
-  tenon_registration_release(parts), tenon_registration_release(twice);
+  tenon_registration_release(parts);
+  tenon_registration_release(twice);
 }

@@ -1,6 +1,7 @@
-/* Every kind of argument through each fallback and each entry: on a device it comes to what the same call on the CPU comes
- * to, or to the stated error; and each copy of each such call fails once, which changes nothing on the device, or says of
- * each argument that is written to what became of it. */
+/* Every kind of argument through each fallback and each entry: on a device it comes to what the
+ * same call on the CPU comes to, or to the stated error; and each copy of each such call fails
+ * once, which changes nothing on the device, or says of each argument that is written to what
+ * became of it. */
 #include <stdlib.h>
 
 #include "check.h"
@@ -15,7 +16,10 @@
 TENON_C const tenon_descriptor_t *tenon_library_contract(void);
 TENON_C const tenon_descriptor_t *tenon_library_partner(void);
 
-enum { INPUTS = 3, OUTPUTS = 2 };
+enum {
+  INPUTS = 3,
+  OUTPUTS = 2,
+};
 /* forms of an input, else it is dense, of its own, on the device */
 enum {
   ON_HOST = 1,
@@ -23,17 +27,20 @@ enum {
   SAME_AS_FIRST,
   FIRST_FOUR,
   LAST_FOUR /* of the first one's six elements */,
-  SECOND_DEVICE
+  SECOND_DEVICE,
 };
 /* flags */
 enum {
   OPEN = 1, /* run tells the shapes of results */
-  DRY = 2   /* no tensor of the device: the thread's default device decides, or nothing is there */
+  DRY = 2,  /* no tensor of the device: the thread's default device decides, or nothing is there */
 };
 typedef struct kind_t {
-  const char *name, *op, *attrs; /* op without its library */
+  const char *name;
+  const char *op;
+  const char *attrs; /* op without its library */
   const char *inputs[INPUTS];
-  int forms[INPUTS], flags;
+  int forms[INPUTS];
+  int flags;
   const char *refused; /* the error on a device; NULL: what the CPU says */
 } kind_t;
 
@@ -73,29 +80,33 @@ static const kind_t kinds[] = {
 /* clang-format on */
 enum { KINDS = sizeof kinds / sizeof *kinds };
 
-/* ---- arguments ------------------------------------------------------------------------------------------------------ */
+/* arguments */
 
 static void free_memory(void *context) { free(context); }
 
 /* The same tensor over memory of its own, of a device if that is given. */
 static tenon_tensor_t *placed(const tenon_tensor_t *t, const tenon_device_t *device) {
-  tenon_tensor_t *out = NULL, *items[16];
+  tenon_tensor_t *out = NULL;
+  tenon_tensor_t *items[16];
   if (!t) return NULL;
   if (tensor_has(t, TENON_LIST)) {
-    for (int64_t i = 0; i < t->shape[0]; i++) items[i] = placed(tenon_item(t, i), device);
+    for (int64_t i = 0; i < t->shape[0]; i++)
+      items[i] = placed(tenon_item(t, i), device);
     CHECK_STATUS(tenon_tensor_list(items, (int32_t)t->shape[0], &out), TENON_OK);
-    for (int64_t i = 0; i < t->shape[0]; i++) tenon_tensor_release(items[i]);
+    for (int64_t i = 0; i < t->shape[0]; i++)
+      tenon_tensor_release(items[i]);
     return out;
   }
   size_t size = (size_t)tenon_count(t) * t->dtype.bits / 8; /* what is strided here has no gaps */
   char *memory = malloc(size + 1);
   memcpy(memory, t->data, size);
   if (device)
-    CHECK_STATUS(tenon_tensor_borrow_on(*device, hide(memory), t->dtype, t->ndim, t->shape, t->strides, free_memory,
-                                        memory, &out),
+    CHECK_STATUS(tenon_tensor_borrow_on(*device, hide(memory), t->dtype, t->ndim, t->shape,
+                                        t->strides, free_memory, memory, &out),
                  TENON_OK);
   else
-    CHECK_STATUS(tenon_tensor_borrow(memory, t->dtype, t->ndim, t->shape, t->strides, free_memory, memory, &out),
+    CHECK_STATUS(tenon_tensor_borrow(memory, t->dtype, t->ndim, t->shape, t->strides, free_memory,
+                                     memory, &out),
                  TENON_OK);
   return out;
 }
@@ -108,7 +119,8 @@ static void print(const tenon_tensor_t *t, char *text, size_t size) {
     for (int64_t i = 0; i < t->shape[0] && used + 300 < size; i++) {
       print(tenon_item(t, i), text + used, size - used);
       used += strlen(text + used);
-      text[used++] = ';', text[used] = 0;
+      text[used++] = ';';
+      text[used] = 0;
     }
     return;
   }
@@ -122,7 +134,9 @@ static void print(const tenon_tensor_t *t, char *text, size_t size) {
 }
 
 typedef struct arguments_t {
-  tenon_tensor_t *inputs[INPUTS], *outputs[OUTPUTS], *base;
+  tenon_tensor_t *inputs[INPUTS];
+  tenon_tensor_t *outputs[OUTPUTS];
+  tenon_tensor_t *base;
 } arguments_t;
 
 static void make_inputs(const kind_t *k, bool on_device, arguments_t *a) {
@@ -130,7 +144,9 @@ static void make_inputs(const kind_t *k, bool on_device, arguments_t *a) {
   memset(a, 0, sizeof *a);
   for (int i = 0; i < INPUTS; i++) {
     int form = k->forms[i];
-    const tenon_device_t *device = !on_device || form == ON_HOST ? NULL : form == SECOND_DEVICE ? &second : &npu_device;
+    const tenon_device_t *device = !on_device || form == ON_HOST ? NULL
+                                   : form == SECOND_DEVICE       ? &second
+                                                                 : &npu_device;
     if (form == SAME_AS_FIRST) {
       tenon_tensor_retain(a->inputs[i] = a->inputs[0]);
     } else if (form == FIRST_FOUR || form == LAST_FOUR) {
@@ -139,48 +155,70 @@ static void make_inputs(const kind_t *k, bool on_device, arguments_t *a) {
       if (base) a->base = placed(base, device);
       tenon_tensor_release(base);
       char *data = (char *)a->base->data + (form == LAST_FOUR ? 2 * sizeof(float) : 0);
-      CHECK_STATUS(
-          device ? tenon_tensor_borrow_on(*device, data, a->base->dtype, 1, &four, NULL, NULL, NULL, &a->inputs[i])
-                 : tenon_tensor_borrow(data, a->base->dtype, 1, &four, NULL, NULL, NULL, &a->inputs[i]),
-          TENON_OK);
+      CHECK_STATUS(device ? tenon_tensor_borrow_on(*device, data, a->base->dtype, 1, &four, NULL,
+                                                   NULL, NULL, &a->inputs[i])
+                          : tenon_tensor_borrow(data, a->base->dtype, 1, &four, NULL, NULL, NULL,
+                                                &a->inputs[i]),
+                   TENON_OK);
     } else if (k->inputs[i]) {
       tenon_tensor_t *t = form == STRIDED ? tensor_strided(k->inputs[i]) : tensor_of(k->inputs[i]);
-      if (tensor_has(t, TENON_STRING)) tenon_tensor_retain(a->inputs[i] = t);
-      else a->inputs[i] = placed(t, device);
+      if (tensor_has(t, TENON_STRING))
+        tenon_tensor_retain(a->inputs[i] = t);
+      else
+        a->inputs[i] = placed(t, device);
       tenon_tensor_release(t);
     }
   }
 }
 
 static void release_arguments(arguments_t *a) {
-  for (int i = 0; i < INPUTS; i++) tenon_tensor_release(a->inputs[i]);
-  for (int o = 0; o < OUTPUTS; o++) tenon_tensor_release(a->outputs[o]);
+  for (int i = 0; i < INPUTS; i++)
+    tenon_tensor_release(a->inputs[i]);
+  for (int o = 0; o < OUTPUTS; o++)
+    tenon_tensor_release(a->outputs[o]);
   tenon_tensor_release(a->base);
 }
 
 typedef struct texts_t { /* of arguments after a call */
-  char inputs[INPUTS][600], outputs[OUTPUTS][600];
+  char inputs[INPUTS][600];
+  char outputs[OUTPUTS][600];
 } texts_t;
 
 static void print_all(const arguments_t *a, texts_t *texts) {
-  for (int i = 0; i < INPUTS; i++) print(a->inputs[i], texts->inputs[i], sizeof texts->inputs[i]);
-  for (int o = 0; o < OUTPUTS; o++) print(a->outputs[o], texts->outputs[o], sizeof texts->outputs[o]);
+  for (int i = 0; i < INPUTS; i++)
+    print(a->inputs[i], texts->inputs[i], sizeof texts->inputs[i]);
+  for (int o = 0; o < OUTPUTS; o++)
+    print(a->outputs[o], texts->outputs[o], sizeof texts->outputs[o]);
 }
 
-/* ---- calls ---------------------------------------------------------------------------------------------------------- */
+/* calls */
 
-enum { RUN, CALL_INTO, CALL, BOUND_RUN, BOUND_CALL, ENTRIES };
+enum {
+  RUN,
+  CALL_INTO,
+  CALL,
+  BOUND_RUN,
+  BOUND_CALL,
+  ENTRIES,
+};
 static const char *const entries[] = {"run", "call into", "call", "bound run", "bound call"};
 
-static bool gives_outputs(int entry) { return entry == RUN || entry == CALL_INTO || entry == BOUND_RUN; }
+static bool gives_outputs(int entry) {
+  return entry == RUN || entry == CALL_INTO || entry == BOUND_RUN;
+}
 
-static tenon_status_t call(const tenon_op_t *op, const tenon_value_t *attrs, int entry, arguments_t *a) {
+static tenon_status_t call(const tenon_op_t *op, const tenon_value_t *attrs, int entry,
+                           arguments_t *a) {
   tenon_bound_t *bound = NULL;
   switch (entry) {
-  case RUN: return tenon_op_run(op, attrs, a->inputs, a->outputs);
-  case CALL_INTO: return tenon_op_call_into(op, attrs, a->inputs, a->outputs);
-  case CALL: return tenon_op_call(op, attrs, a->inputs, a->outputs, 0);
-  default: break;
+  case RUN:
+    return tenon_op_run(op, attrs, a->inputs, a->outputs);
+  case CALL_INTO:
+    return tenon_op_call_into(op, attrs, a->inputs, a->outputs);
+  case CALL:
+    return tenon_op_call(op, attrs, a->inputs, a->outputs, 0);
+  default:
+    break;
   }
   tenon_status_t status = tenon_bound_create(op, attrs, &bound);
   CHECK_STATUS(status, TENON_OK);
@@ -191,14 +229,23 @@ static tenon_status_t call(const tenon_op_t *op, const tenon_value_t *attrs, int
   return status;
 }
 
-/* ---- ways ----------------------------------------------------------------------------------------------------------- */
+/* ways */
 
-enum { BY_BACKEND, BY_OPERATOR, BY_PARTS, DENIED, STRICT, WAYS };
-static const char *const ways[] = {"backend fallback", "operator fallback", "composite", "denied", "strict"};
+enum {
+  BY_BACKEND,
+  BY_OPERATOR,
+  BY_PARTS,
+  DENIED,
+  STRICT,
+  WAYS,
+};
+static const char *const ways[] = {"backend fallback", "operator fallback", "composite", "denied",
+                                   "strict"};
 
 typedef struct trial_t {
   const kind_t *kind;
-  int way, entry;
+  int way;
+  int entry;
   const tenon_op_t *op;
   const tenon_value_t *attrs;
   tenon_tensor_t *like[OUTPUTS]; /* results on the CPU, for those that are given */
@@ -208,11 +255,13 @@ static int64_t trials, failures_made;
 
 static void wrong(const trial_t *t, const char *what, const char *found) {
   char text[3000];
-  snprintf(text, sizeof text, "%s by %s, %s: %.2000s", t->kind->name, ways[t->way], entries[t->entry], what);
+  snprintf(text, sizeof text, "%s by %s, %s: %.2000s", t->kind->name, ways[t->way],
+           entries[t->entry], what);
   check_report(0, __FILE__, __LINE__, text, found);
 }
 
-static bool is_written_input(const tenon_op_t *op, int32_t o, int32_t *out_input) { /* a result that is an input */
+static bool is_written_input(const tenon_op_t *op, int32_t o,
+                             int32_t *out_input) { /* a result that is an input */
   *out_input = strcmp(op_info(op).name, "contract::add_") == 0 && o == 0 ? 0 : -1;
   return *out_input >= 0;
 }
@@ -233,21 +282,27 @@ static void make_outputs(const trial_t *t, arguments_t *a, bool on_device) {
 
 /* Does the message of a failed copy back put this argument under that word? */
 static bool is_told(const char *word, const char *name) {
-  const char *list = strstr(tenon_error(), word), *end;
+  const char *list = strstr(tenon_error(), word);
+  const char *end;
   size_t size = strlen(name);
   if (!list) return false;
-  list += strlen(word), end = list + strcspn(list, ";)");
+  list += strlen(word);
+  end = list + strcspn(list, ";)");
   for (const char *at = list; at < end; at += strcspn(at, ",;)") + 2)
     if (strncmp(at, name, size) == 0 && strchr(",;)", at[size])) return true;
   return false;
 }
 
-static void check_told(const trial_t *t, const char *name, const char *before, const char *after, const char *right) {
-  bool undefined = is_told("undefined now: ", name),
-       written = is_told("written: ", name) && !is_told("unwritten: ", name), unwritten = is_told("unwritten: ", name);
-  if (undefined + written + unwritten != 1) wrong(t, "the message tells of each written argument once", tenon_error());
+static void check_told(const trial_t *t, const char *name, const char *before, const char *after,
+                       const char *right) {
+  bool undefined = is_told("undefined now: ", name);
+  bool written = is_told("written: ", name) && !is_told("unwritten: ", name);
+  bool unwritten = is_told("unwritten: ", name);
+  if (undefined + written + unwritten != 1)
+    wrong(t, "the message tells of each written argument once", tenon_error());
   if (written && strcmp(after, right) != 0) wrong(t, "what is said to be written is", after);
-  if (unwritten && strcmp(after, before) != 0) wrong(t, "what is said to be unwritten is as it was", after);
+  if (unwritten && strcmp(after, before) != 0)
+    wrong(t, "what is said to be unwritten is as it was", after);
 }
 
 /* One copy of the call fails. */
@@ -257,9 +312,11 @@ static void check_failure(const trial_t *t, int64_t at, const texts_t *right) {
   make_inputs(t->kind, true, &a);
   make_outputs(t, &a, true);
   print_all(&a, &before);
-  copies = 0, copy_fails_at = at;
+  copies = 0;
+  copy_fails_at = at;
   tenon_status_t status = call(t->op, t->attrs, t->entry, &a);
-  copy_fails_at = 0, failures_made++;
+  copy_fails_at = 0;
+  failures_made++;
   if (status != TENON_UNAVAILABLE || !strstr(tenon_error(), "the bus is down"))
     wrong(t, "a copy that fails is told", tenon_error());
   print_all(&a, &after);
@@ -297,29 +354,37 @@ static void check_trial(const trial_t *t, tenon_status_t on_cpu, const texts_t *
   print_all(&a, &before);
   copies = 0;
   trials++;
-  if (t->kind->flags & DRY && is_on_device) CHECK_STATUS(tenon_device_default_set(npu_device), TENON_OK);
+  if (t->kind->flags & DRY && is_on_device)
+    CHECK_STATUS(tenon_device_default_set(npu_device), TENON_OK);
   tenon_status_t status = call(t->op, t->attrs, t->entry, &a);
   int64_t made = copies;
   print_all(&a, &after);
   if (refused || on_cpu != TENON_OK) {
     if (status == TENON_OK || (!refused && status != on_cpu))
       wrong(t, "it is refused as stated", status ? tenon_error() : after.outputs[0]);
-    else if (refused && !strstr(tenon_error(), refused)) wrong(t, refused, tenon_error());
+    else if (refused && !strstr(tenon_error(), refused))
+      wrong(t, refused, tenon_error());
     for (int i = 0; i < INPUTS; i++)
-      if (strcmp(before.inputs[i], after.inputs[i]) != 0) wrong(t, "an input is as it was", after.inputs[i]);
+      if (strcmp(before.inputs[i], after.inputs[i]) != 0)
+        wrong(t, "an input is as it was", after.inputs[i]);
     for (int o = 0; o < OUTPUTS && t->way != BY_PARTS; o++)
-      if (strcmp(before.outputs[o], after.outputs[o]) != 0) wrong(t, "a result is as it was", after.outputs[o]);
+      if (strcmp(before.outputs[o], after.outputs[o]) != 0)
+        wrong(t, "a result is as it was", after.outputs[o]);
   } else if (status != TENON_OK) {
     wrong(t, "it does what it does on the CPU", tenon_error());
   } else {
     for (int i = 0; i < INPUTS; i++)
-      if (strcmp(after.inputs[i], right->inputs[i]) != 0) wrong(t, right->inputs[i], after.inputs[i]);
+      if (strcmp(after.inputs[i], right->inputs[i]) != 0)
+        wrong(t, right->inputs[i], after.inputs[i]);
     for (int o = 0; o < OUTPUTS; o++) {
-      if (strcmp(after.outputs[o], right->outputs[o]) != 0) wrong(t, right->outputs[o], after.outputs[o]);
-      if (a.outputs[o] && (a.outputs[o]->device.type == 12) != is_on_device && !tensor_has(a.outputs[o], TENON_LIST))
+      if (strcmp(after.outputs[o], right->outputs[o]) != 0)
+        wrong(t, right->outputs[o], after.outputs[o]);
+      if (a.outputs[o] && (a.outputs[o]->device.type == 12) != is_on_device &&
+          !tensor_has(a.outputs[o], TENON_LIST))
         wrong(t, "results are where the call ran", after.outputs[o]);
     }
-    for (int64_t n = 1; n <= made && (t->way == BY_BACKEND || t->way == BY_OPERATOR); n++) check_failure(t, n, right);
+    for (int64_t n = 1; n <= made && (t->way == BY_BACKEND || t->way == BY_OPERATOR); n++)
+      check_failure(t, n, right);
   }
   CHECK_STATUS(tenon_device_default_set((tenon_device_t){1, 0}), TENON_OK);
   release_arguments(&a);
@@ -340,10 +405,13 @@ static void check_kind(const kind_t *k, int way) {
   bool was_strict = way == STRICT;
   tenon_status_t on_cpu = call(op, t.attrs, CALL, &a);
   print_all(&a, &right);
-  for (int o = 0; o < OUTPUTS; o++) t.like[o] = a.outputs[o];
+  for (int o = 0; o < OUTPUTS; o++)
+    t.like[o] = a.outputs[o];
   if (on_cpu != TENON_OK && gives_outputs(RUN)) t.like[0] = a.inputs[0];
-  if (way == BY_OPERATOR) CHECK_STATUS(tenon_kernel_add(name, "npu fallback", NULL, NULL, NULL, 0, &r), TENON_OK);
-  if (way == DENIED) CHECK_STATUS(tenon_kernel_add(name, "npu no_fallback", NULL, NULL, NULL, 0, &r), TENON_OK);
+  if (way == BY_OPERATOR)
+    CHECK_STATUS(tenon_kernel_add(name, "npu fallback", NULL, NULL, NULL, 0, &r), TENON_OK);
+  if (way == DENIED)
+    CHECK_STATUS(tenon_kernel_add(name, "npu no_fallback", NULL, NULL, NULL, 0, &r), TENON_OK);
   tenon_strict_set(was_strict);
   for (t.entry = 0; t.entry < ENTRIES; t.entry++)
     if (!(k->flags & OPEN) || !gives_outputs(t.entry)) check_trial(&t, on_cpu, &right);
@@ -353,40 +421,60 @@ static void check_kind(const kind_t *k, int way) {
   tenon_attrs_release(attrs);
 }
 
-TEST("each kind of argument through each fallback and each entry comes to what the CPU makes of it, or to the stated "
-     "error") {
+TEST("each kind of argument through each fallback and each entry comes to what the CPU makes of "
+     "it, or to the stated error") {
   npu_start();
   CHECK_STATUS(tenon_library_add(tenon_library_contract(), NULL, NULL, NULL), TENON_OK);
   CHECK_STATUS(tenon_library_add(tenon_library_partner(), NULL, NULL, NULL), TENON_OK);
   for (int way = 0; way < WAYS; way++) {
     if (way == BY_OPERATOR) tenon_registration_release(npu_falls); /* it alone falls back */
-    for (int k = 0; k < KINDS; k++) check_kind(&kinds[k], way);
+    for (int k = 0; k < KINDS; k++)
+      check_kind(&kinds[k], way);
     if (way == BY_OPERATOR)
-      CHECK_STATUS(tenon_fallback_add("npu", tenon_fallback_cpu, NULL, NULL, 0, &npu_falls), TENON_OK);
+      CHECK_STATUS(tenon_fallback_add("npu", tenon_fallback_cpu, NULL, NULL, 0, &npu_falls),
+                   TENON_OK);
   }
-  printf("%d kinds, %lld calls, %lld failed copies\n", KINDS, (long long)trials, (long long)failures_made);
+  printf("%d kinds, %lld calls, %lld failed copies\n", KINDS, (long long)trials,
+         (long long)failures_made);
 }
 
-TEST("strings cannot be on a device, and tensors of a device not leave it by DLPack but by a copy") {
-  tenon_tensor_t *text = tensor_of("string[1] a"), *made = NULL, *x = tensor_of("f32[2] 1 2"), *back = NULL,
-                 *scalar = tensor_of("f32[] 3"), *wrapped = NULL, *out = NULL;
+TEST(
+    "strings cannot be on a device, and tensors of a device not leave it by DLPack but by a copy") {
+  tenon_tensor_t *text = tensor_of("string[1] a");
+  tenon_tensor_t *made = NULL;
+  tenon_tensor_t *x = tensor_of("f32[2] 1 2");
+  tenon_tensor_t *back = NULL;
+  tenon_tensor_t *scalar = tensor_of("f32[] 3");
+  tenon_tensor_t *wrapped = NULL;
+  tenon_tensor_t *out = NULL;
   struct DLManagedTensorVersioned *managed = NULL;
   CHECK_STATUS(tenon_tensor_copy_to(text, npu_device, &made), TENON_INVALID);
   CHECK_TEXT(tenon_error(), "a tensor of string cannot be made on a device");
   CHECK_STATUS(tenon_tensor_copy_to(x, npu_device, &made), TENON_OK);
-  CHECK_STATUS(tenon_tensor_to_dlpack(scalar, &managed), TENON_OK); /* a host scalar that came by DLPack rides along */
+  CHECK_STATUS(tenon_tensor_to_dlpack(scalar, &managed),
+               TENON_OK); /* a host scalar that came by DLPack rides along */
   CHECK_STATUS(tenon_tensor_from_dlpack(managed, &wrapped), TENON_OK);
-  CHECK_STATUS(tenon_op_call(op_of("contract::product"), NULL, (tenon_tensor_t *[]){made, wrapped}, &out, 0), TENON_OK);
+  CHECK_STATUS(
+      tenon_op_call(op_of("contract::product"), NULL, (tenon_tensor_t *[]){made, wrapped}, &out, 0),
+      TENON_OK);
   if (out) CHECK_STATUS(tenon_tensor_copy_to(out, (tenon_device_t){1, 0}, &back), TENON_OK);
   CHECK_TENSOR(back, "f32[2] 3 6");
-  CHECK_STATUS(tenon_tensor_to_dlpack(x, &managed), TENON_OK); /* one with axes is of the host as any other */
-  tenon_tensor_t *with_axes = NULL, *none = NULL;
+  CHECK_STATUS(tenon_tensor_to_dlpack(x, &managed),
+               TENON_OK); /* one with axes is of the host as any other */
+  tenon_tensor_t *with_axes = NULL;
+  tenon_tensor_t *none = NULL;
   CHECK_STATUS(tenon_tensor_from_dlpack(managed, &with_axes), TENON_OK);
-  CHECK_STATUS(tenon_op_call(op_of("contract::product"), NULL, (tenon_tensor_t *[]){made, with_axes}, &none, 0),
+  CHECK_STATUS(tenon_op_call(op_of("contract::product"), NULL,
+                             (tenon_tensor_t *[]){made, with_axes}, &none, 0),
                TENON_INVALID);
-  tenon_tensor_release(text), tenon_tensor_release(made), tenon_tensor_release(x), tenon_tensor_release(back);
-  tenon_tensor_release(scalar), tenon_tensor_release(wrapped), tenon_tensor_release(out),
-      tenon_tensor_release(with_axes);
+  tenon_tensor_release(text);
+  tenon_tensor_release(made);
+  tenon_tensor_release(x);
+  tenon_tensor_release(back);
+  tenon_tensor_release(scalar);
+  tenon_tensor_release(wrapped);
+  tenon_tensor_release(out);
+  tenon_tensor_release(with_axes);
 }
 
 TEST("nothing is left behind") {

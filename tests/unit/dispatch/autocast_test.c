@@ -1,5 +1,5 @@
-/* Autocast: which operators run in which precision, what is left alone, and who says so.  What is expected is the same
- * calculation with casts written out. */
+/* Autocast: which operators run in which precision, what is left alone, and who says so.  What is
+ * expected is the same calculation with casts written out. */
 #include "base/parallel.h"
 #include "base/thread.h"
 #include "check.h"
@@ -16,7 +16,8 @@ static tenon_status_t copy(tenon_call_t *call) {
 }
 
 static tenon_status_t product(tenon_call_t *call) { /* a composite */
-  tenon_tensor_t *outputs[1] = {NULL}, *inputs[8] = {call->inputs[0], call->inputs[1]};
+  tenon_tensor_t *outputs[1] = {NULL};
+  tenon_tensor_t *inputs[8] = {call->inputs[0], call->inputs[1]};
   TENON_TRY(call->host->invoke(call, call->uses[0], NULL, inputs, outputs));
   return call->host->assign(call, 0, outputs[0]);
 }
@@ -53,26 +54,32 @@ static tenon_tensor_t *as(tenon_tensor_t *t, const char *dtype) {
 
 static void check_same(tenon_tensor_t *found, tenon_tensor_t *expected) {
   char a[2000], b[2000];
-  tensor_print(found, a, sizeof a), tensor_print(expected, b, sizeof b);
+  tensor_print(found, a, sizeof a);
+  tensor_print(expected, b, sizeof b);
   check_report(strcmp(a, b) == 0, __FILE__, __LINE__, b, a);
-  tenon_tensor_release(found), tenon_tensor_release(expected);
+  tenon_tensor_release(found);
+  tenon_tensor_release(expected);
 }
 
-TEST("operators of the list 'lower' run in the dtype that the thread chose, and so does what comes out") {
+TEST("operators of the list 'lower' run in the dtype that the thread chose, and so does what comes "
+     "out") {
   start();
-  tenon_tensor_t *a = tensor_of("f32[2, 3] 1.001 2.002 3.003 -4.004 5.005 6.006"),
-                 *b = tensor_of("f32[3, 2] 0.1 0.2 0.3 0.4 0.5 0.6");
+  tenon_tensor_t *a = tensor_of("f32[2, 3] 1.001 2.002 3.003 -4.004 5.005 6.006");
+  tenon_tensor_t *b = tensor_of("f32[3, 2] 0.1 0.2 0.3 0.4 0.5 0.6");
   static const char *const dtypes[] = {"f16", "bf16"};
   for (int i = 0; i < 2; i++) {
     tenon_dtype_t dtype;
-    tenon_tensor_t *low_a = as(a, dtypes[i]), *low_b = as(b, dtypes[i]),
-                   *expected = apply("core::matmul", low_a, low_b);
+    tenon_tensor_t *low_a = as(a, dtypes[i]);
+    tenon_tensor_t *low_b = as(b, dtypes[i]);
+    tenon_tensor_t *expected = apply("core::matmul", low_a, low_b);
     CHECK_STATUS(tenon_dtype_parse(dtypes[i], &dtype), TENON_OK);
     CHECK_STATUS(tenon_autocast_set("cpu", dtype), TENON_OK);
     CHECK(tenon_dtype_id(tenon_autocast_get("cpu")) == tenon_dtype_id(dtype));
-    tenon_tensor_t *found = apply("core::matmul", a, b), *mixed = apply("core::matmul", low_a, b);
+    tenon_tensor_t *found = apply("core::matmul", a, b);
+    tenon_tensor_t *mixed = apply("core::matmul", low_a, b);
     tenon_tensor_retain(expected);
-    check_same(mixed, expected), check_same(found, expected);
+    check_same(mixed, expected);
+    check_same(found, expected);
     CHECK_STATUS(tenon_autocast_set("cpu", off), TENON_OK);
     CHECK(!tenon_autocast_get("cpu").bits);
     RELEASE(low_a, low_b);
@@ -82,28 +89,42 @@ TEST("operators of the list 'lower' run in the dtype that the thread chose, and 
   RELEASE(plain, a, b);
 }
 
-TEST("operators of the list 'f32' run in it; of others, inputs that must agree get the widest of theirs") {
+TEST("operators of the list 'f32' run in it; of others, inputs that must agree get the widest of "
+     "theirs") {
   start();
   CHECK_STATUS(tenon_autocast_set("cpu", tenon_dtype(TENON_BF16)), TENON_OK);
-  tenon_tensor_t *h = tensor_of("f16[2] 0.5 1"), *b = tensor_of("bf16[2] 2 3"), *f = tensor_of("f32[2] 0.1 0.2"),
-                 *d = tensor_of("f64[2] 1 2"), *i = tensor_of("i64[2] 1 2"), *out;
+  tenon_tensor_t *h = tensor_of("f16[2] 0.5 1");
+  tenon_tensor_t *b = tensor_of("bf16[2] 2 3");
+  tenon_tensor_t *f = tensor_of("f32[2] 0.1 0.2");
+  tenon_tensor_t *d = tensor_of("f64[2] 1 2");
+  tenon_tensor_t *i = tensor_of("i64[2] 1 2");
+  tenon_tensor_t *out;
   out = apply("precise::single", h, NULL);
   CHECK_TENSOR(out, "f32[2] 0.5 1");
-  tenon_tensor_release(out), out = apply("core::softmax", b, NULL);
+  tenon_tensor_release(out);
+  out = apply("core::softmax", b, NULL);
   CHECK(tensor_has(out, TENON_F32));
-  tenon_tensor_release(out), out = apply("core::add", h, f);
+  tenon_tensor_release(out);
+  out = apply("core::add", h, f);
   CHECK_TENSOR(out, "f32[2] 0.6 1.2");
-  tenon_tensor_release(out), out = apply("core::add", h, b);
+  tenon_tensor_release(out);
+  out = apply("core::add", h, b);
   CHECK_TENSOR(out, "f32[2] 2.5 4");
-  tenon_tensor_release(out), out = apply("core::add", h, h);
+  tenon_tensor_release(out);
+  out = apply("core::add", h, h);
   CHECK_TENSOR(out, "f16[2] 1 2");
-  tenon_tensor_release(out), out = apply("precise::free", h, NULL);
+  tenon_tensor_release(out);
+  out = apply("precise::free", h, NULL);
   CHECK_TENSOR(out, "f16[2] 0.5 1");
-  tenon_tensor_release(out), out = apply("precise::single", d, NULL);
+  tenon_tensor_release(out);
+  out = apply("precise::single", d, NULL);
   CHECK_TENSOR(out, "f64[2] 1 2");
-  tenon_tensor_release(out), out = apply("core::add", i, i);
+  tenon_tensor_release(out);
+  out = apply("core::add", i, i);
   CHECK_TENSOR(out, "i64[2] 2 4");
-  tenon_tensor_release(out), out = apply("precise::half_only", f, h); /* bf16 is none of its dtypes */
+  /* bf16 is none of its dtypes */
+  tenon_tensor_release(out);
+  out = apply("precise::half_only", f, h);
   CHECK_TENSOR(out, "f32[2] 0.1 0.2");
   tenon_tensor_release(out);
   CHECK_STATUS(try_op("core::add", NULL, f, d, &out), TENON_INVALID); /* f64 is nobody's to cast */
@@ -115,7 +136,8 @@ TEST("operators of the list 'f32' run in it; of others, inputs that must agree g
 TEST("items of lists agree too") {
   start();
   CHECK_STATUS(tenon_autocast_set("cpu", tenon_dtype(TENON_F16)), TENON_OK);
-  tenon_tensor_t *list = tensor_of("{f16[1] 1; f32[1] 2; bf16[1] 3}"), *out;
+  tenon_tensor_t *list = tensor_of("{f16[1] 1; f32[1] 2; bf16[1] 3}");
+  tenon_tensor_t *out;
   CHECK_STATUS(try_op("core::concat", "axis=0", list, NULL, &out), TENON_OK);
   CHECK_TENSOR(out, "f32[3] 1 2 3");
   CHECK_STATUS(tenon_autocast_set("cpu", off), TENON_OK);
@@ -124,8 +146,11 @@ TEST("items of lists agree too") {
 
 TEST("results that are given have the say; another backend is another matter") {
   start();
-  tenon_tensor_t *a = tensor_of("f32[1, 2] 1.001 2.002"), *b = tensor_of("f32[2, 1] 0.1 0.2"),
-                 *out = tensor_of("f32[1, 1] 0"), *plain = apply("core::matmul", a, b), *inputs[4] = {a, b};
+  tenon_tensor_t *a = tensor_of("f32[1, 2] 1.001 2.002");
+  tenon_tensor_t *b = tensor_of("f32[2, 1] 0.1 0.2");
+  tenon_tensor_t *out = tensor_of("f32[1, 1] 0");
+  tenon_tensor_t *plain = apply("core::matmul", a, b);
+  tenon_tensor_t *inputs[4] = {a, b};
   CHECK_STATUS(tenon_autocast_set("cpu", tenon_dtype(TENON_BF16)), TENON_OK);
   CHECK_STATUS(tenon_op_call_into(op_of("core::matmul"), NULL, inputs, &out), TENON_OK);
   tenon_tensor_retain(plain);
@@ -137,19 +162,24 @@ TEST("results that are given have the say; another backend is another matter") {
   RELEASE(a, b);
 }
 
-TEST("what an operator calls itself runs in the precision that it was called in; a list may name a composite") {
+TEST("what an operator calls itself runs in the precision that it was called in; a list may name a "
+     "composite") {
   start();
-  tenon_tensor_t *a = tensor_of("f32[1, 2] 1 2"), *b = tensor_of("f32[2, 1] 3 4"), *out;
+  tenon_tensor_t *a = tensor_of("f32[1, 2] 1 2");
+  tenon_tensor_t *b = tensor_of("f32[2, 1] 3 4");
+  tenon_tensor_t *out;
   CHECK_STATUS(tenon_autocast_set("cpu", tenon_dtype(TENON_BF16)), TENON_OK);
   out = apply("precise::product", a, b);
   CHECK_TENSOR(out, "f32[1, 1] 11");
   tenon_tensor_release(out);
   tenon_registration_t *r = NULL;
-  CHECK_STATUS(tenon_kernel_add("precise::product", "autocast lower", NULL, NULL, NULL, 0, &r), TENON_OK);
+  CHECK_STATUS(tenon_kernel_add("precise::product", "autocast lower", NULL, NULL, NULL, 0, &r),
+               TENON_OK);
   out = apply("precise::product", a, b);
   CHECK_TENSOR(out, "bf16[1, 1] 11");
   tenon_registration_release(r);
-  tenon_tensor_release(out), out = apply("precise::product", a, b);
+  tenon_tensor_release(out);
+  out = apply("precise::product", a, b);
   CHECK_TENSOR(out, "f32[1, 1] 11");
   CHECK_STATUS(tenon_autocast_set("cpu", off), TENON_OK);
   RELEASE(a, b, out);
@@ -157,22 +187,28 @@ TEST("what an operator calls itself runs in the precision that it was called in;
 
 TEST("gradients go through the casts to what was cast") {
   start();
-  tenon_tensor_t *a = leaf("f32[1, 2] 1.001 2.002"), *b = leaf("f32[2, 1] 0.1 0.2"), *c = leaf("f32[1, 2] 1.001 2.002"),
-                 *d = leaf("f32[2, 1] 0.1 0.2");
+  tenon_tensor_t *a = leaf("f32[1, 2] 1.001 2.002");
+  tenon_tensor_t *b = leaf("f32[2, 1] 0.1 0.2");
+  tenon_tensor_t *c = leaf("f32[1, 2] 1.001 2.002");
+  tenon_tensor_t *d = leaf("f32[2, 1] 0.1 0.2");
   CHECK_STATUS(tenon_autocast_set("cpu", tenon_dtype(TENON_BF16)), TENON_OK);
   tenon_tensor_t *found = apply("core::matmul", a, b);
   CHECK_STATUS(tenon_autocast_set("cpu", off), TENON_OK);
-  tenon_tensor_t *low_c = as(c, "bf16"), *low_d = as(d, "bf16"), *expected = apply("core::matmul", low_c, low_d);
+  tenon_tensor_t *low_c = as(c, "bf16");
+  tenon_tensor_t *low_d = as(d, "bf16");
+  tenon_tensor_t *expected = apply("core::matmul", low_c, low_d);
   CHECK(tensor_has(found, TENON_BF16) && tenon_tensor_requires_grad(found));
   CHECK_STATUS(backward(found, 0), TENON_OK);
   CHECK_STATUS(backward(expected, 0), TENON_OK);
-  CHECK(tensor_has(tenon_tensor_grad(a), TENON_F32) && tensor_equal(tenon_tensor_grad(a), tenon_tensor_grad(c), 0));
+  CHECK(tensor_has(tenon_tensor_grad(a), TENON_F32) &&
+        tensor_equal(tenon_tensor_grad(a), tenon_tensor_grad(c), 0));
   CHECK(tensor_equal(tenon_tensor_grad(b), tenon_tensor_grad(d), 0));
   RELEASE(a, b, c, d, low_c, low_d, found, expected);
 }
 
 static tenon_status_t ask(void *argument, int64_t begin, int64_t end) {
-  for (int64_t i = begin; i < end; i++) ((uint32_t *)argument)[i] = tenon_dtype_id(tenon_autocast_get("cpu"));
+  for (int64_t i = begin; i < end; i++)
+    ((uint32_t *)argument)[i] = tenon_dtype_id(tenon_autocast_get("cpu"));
   return TENON_OK;
 }
 
@@ -185,7 +221,8 @@ TEST("it is the thread's, and goes to threads that work for it") {
   start();
   CHECK_STATUS(tenon_autocast_set("cpu", tenon_dtype(TENON_BF16)), TENON_OK);
   CHECK_STATUS(tn_parallel(PARTS, 1, ask, found), TENON_OK);
-  for (int i = 0; i < PARTS; i++) CHECK(found[i] == TENON_BF16);
+  for (int i = 0; i < PARTS; i++)
+    CHECK(found[i] == TENON_BF16);
   CHECK(tn_spawn(&thread, ask_alone, found));
   tn_join(&thread);
   CHECK(found[0] == 0);

@@ -1,4 +1,5 @@
-/* Bound calls: their own state and attributes, three entries, and a device for operators that no tensor leads to one. */
+/* Bound calls: their own state and attributes, three entries, and a device for operators that no
+ * tensor leads to one. */
 #include "check.h"
 #include "tensors.h"
 
@@ -10,21 +11,29 @@ static int created, destroyed;
 static tenon_status_t ticks_create(tenon_node_t *node) {
   int64_t *next = malloc(sizeof *next);
   if (!next) return tenon_fail(node, TENON_MEMORY, "no memory for ticks");
-  *next = node->attrs[0].as.i, created++;
-  return node->state = next, TENON_OK;
-}
-
-static void ticks_destroy(void *state) { free(state), destroyed++; }
-
-static tenon_status_t ticks_run(tenon_call_t *call) { /* start, start + 1, ... */
-  *(int64_t *)call->outputs[0]->data = __atomic_fetch_add((int64_t *)call->state, 1, __ATOMIC_RELAXED);
+  *next = node->attrs[0].as.i;
+  created++;
+  node->state = next;
   return TENON_OK;
 }
 
-static tenon_registration_t *define(void) { /* a source with state, and no attribute that says where it runs */
+static void ticks_destroy(void *state) {
+  free(state);
+  destroyed++;
+}
+
+static tenon_status_t ticks_run(tenon_call_t *call) { /* start, start + 1, ... */
+  *(int64_t *)call->outputs[0]->data =
+      __atomic_fetch_add((int64_t *)call->state, 1, __ATOMIC_RELAXED);
+  return TENON_OK;
+}
+
+static tenon_registration_t *
+define(void) { /* a source with state, and no attribute that says where it runs */
   tenon_registration_t *r = NULL;
-  const tenon_item_t items[] = {TENON_OP("demo::ticks(*, int start=0) -> Tensor", TENON_TYPES("out = i64"),
-                                         TENON_SHAPES("out: [1]"), TENON_STATE(ticks_create, ticks_destroy),
+  const tenon_item_t items[] = {TENON_OP("demo::ticks(*, int start=0) -> Tensor",
+                                         TENON_TYPES("out = i64"), TENON_SHAPES("out: [1]"),
+                                         TENON_STATE(ticks_create, ticks_destroy),
                                          TENON_KERNEL("cpu", ticks_run)),
                                 {0}};
   created = destroyed = 0;
@@ -42,23 +51,28 @@ static tenon_bound_t *bind_on(tenon_device_t device, const char *name, const cha
 }
 
 static int64_t tick(tenon_bound_t *bound, tenon_device_t device) { /* -1: it is not there */
-  tenon_tensor_t *out = NULL, *here = NULL;
+  tenon_tensor_t *out = NULL;
+  tenon_tensor_t *here = NULL;
   CHECK_STATUS(tenon_bound_call(bound, NULL, &out, 0), TENON_OK);
   bool is_there = out && out->device.type == device.type && out->device.id == device.id;
   CHECK_STATUS(tenon_tensor_copy_to(out, (tenon_device_t){1, 0}, &here), TENON_OK);
   int64_t value = is_there ? tensor_int(here, 0) : -1;
-  tenon_tensor_release(out), tenon_tensor_release(here);
+  tenon_tensor_release(out);
+  tenon_tensor_release(here);
   return value;
 }
 
 static const tenon_device_t cpu = {1, 0};
 
-TEST("a source runs where it is bound, whatever the thread's default device, with a state of its own") {
+TEST("a source runs where it is bound, whatever the thread's default device, with a state of its "
+     "own") {
   npu_start();
   tenon_registration_t *r = define();
   tenon_device_t second = {npu_device.type, npu_device.id + 1};
-  tenon_bound_t *there = bind_on(npu_device, "demo::ticks", "start=5"), *here = bind_on(cpu, "demo::ticks", "start=5"),
-                *next = bind_on(second, "demo::ticks", NULL), *any = NULL;
+  tenon_bound_t *there = bind_on(npu_device, "demo::ticks", "start=5");
+  tenon_bound_t *here = bind_on(cpu, "demo::ticks", "start=5");
+  tenon_bound_t *next = bind_on(second, "demo::ticks", NULL);
+  tenon_bound_t *any = NULL;
   CHECK_STATUS(tenon_bound_create(op_of("demo::ticks"), NULL, &any), TENON_OK);
   CHECK(created == 4);
   CHECK(tick(there, npu_device) == 5 && tick(there, npu_device) == 6 && tick(here, cpu) == 5);
@@ -73,29 +87,40 @@ TEST("a source runs where it is bound, whatever the thread's default device, wit
   CHECK_STATUS(tenon_bound_call_into(here, NULL, &out), TENON_OK);
   CHECK_TENSOR(out, "i64[1] 8");
   tenon_tensor_release(out);
-  tenon_bound_release(there), tenon_bound_release(here), tenon_bound_release(next), tenon_bound_release(any);
+  tenon_bound_release(there);
+  tenon_bound_release(here);
+  tenon_bound_release(next);
+  tenon_bound_release(any);
   CHECK(destroyed == 4);
   tenon_registration_release(r);
   tenon_shutdown();
 }
 
-TEST("the device attribute of an operator is the binding's, and random numbers come from that device's generator") {
+TEST("the device attribute of an operator is the binding's, and random numbers come from that "
+     "device's generator") {
   npu_start();
-  tenon_generator_t *generator = NULL, *host = NULL;
+  tenon_generator_t *generator = NULL;
+  tenon_generator_t *host = NULL;
   CHECK_STATUS(tenon_generator_of(npu_device, &generator), TENON_OK);
   CHECK_STATUS(tenon_generator_of(cpu, &host), TENON_OK);
-  tenon_generator_seed_set(generator, 42), tenon_generator_seed_set(host, 42);
-  tenon_bound_t *there = bind_on(npu_device, "core::randint", "high=1000; shape=[3]"),
-                *here = bind_on(cpu, "core::randint", "high=1000; shape=[3]");
-  tenon_tensor_t *a = NULL, *b = NULL, *c = NULL;
+  tenon_generator_seed_set(generator, 42);
+  tenon_generator_seed_set(host, 42);
+  tenon_bound_t *there = bind_on(npu_device, "core::randint", "high=1000; shape=[3]");
+  tenon_bound_t *here = bind_on(cpu, "core::randint", "high=1000; shape=[3]");
+  tenon_tensor_t *a = NULL;
+  tenon_tensor_t *b = NULL;
+  tenon_tensor_t *c = NULL;
   CHECK_STATUS(tenon_bound_call(there, NULL, &a, 0), TENON_OK);
   CHECK_STATUS(tenon_bound_call(here, NULL, &b, 0), TENON_OK);
   CHECK(a && a->device.type == npu_device.type && b && b->device.type == 1);
   CHECK(tenon_generator_offset_get(generator) == 8 && tenon_generator_offset_get(host) == 8);
   CHECK_STATUS(tenon_tensor_copy_to(a, cpu, &c), TENON_OK);
   CHECK(tensor_equal(b, c, 0));
-  tenon_tensor_release(a), tenon_tensor_release(b), tenon_tensor_release(c);
-  tenon_bound_release(there), tenon_bound_release(here);
+  tenon_tensor_release(a);
+  tenon_tensor_release(b);
+  tenon_tensor_release(c);
+  tenon_bound_release(there);
+  tenon_bound_release(here);
   there = bind_on(npu_device, "core::allocate", "size=16"); /* whose default says the CPU */
   a = NULL;
   CHECK_STATUS(tenon_bound_call(there, NULL, &a, 0), TENON_OK);
@@ -107,15 +132,20 @@ TEST("the device attribute of an operator is the binding's, and random numbers c
 
 TEST("tensors of another device, a device that nobody named, results that do not fit: refused") {
   npu_start();
-  tenon_bound_t *neg = bind_on(npu_device, "core::neg", NULL), *none = NULL;
-  tenon_tensor_t *x = tensor_of("f32[2] 1 2"), *y = NULL, *out = NULL, *short_ = tensor_of("f32[1] 0");
+  tenon_bound_t *neg = bind_on(npu_device, "core::neg", NULL);
+  tenon_bound_t *none = NULL;
+  tenon_tensor_t *x = tensor_of("f32[2] 1 2");
+  tenon_tensor_t *y = NULL;
+  tenon_tensor_t *out = NULL;
+  tenon_tensor_t *short_ = tensor_of("f32[1] 0");
   CHECK_STATUS(tenon_bound_call(neg, &x, &out, 0), TENON_INVALID);
   CHECK_TEXT(tenon_error(), "core::neg: bound to npu:0, but its arguments are on cpu:0");
   CHECK(out == NULL);
   CHECK_STATUS(tenon_tensor_copy_to(x, npu_device, &y), TENON_OK);
   CHECK_STATUS(tenon_bound_call(neg, &y, &out, 0), TENON_OK);
   CHECK(out && out->device.type == npu_device.type);
-  CHECK_STATUS(tenon_bound_create_on((tenon_device_t){2, 3}, op_of("core::neg"), NULL, &none), TENON_INVALID);
+  CHECK_STATUS(tenon_bound_create_on((tenon_device_t){2, 3}, op_of("core::neg"), NULL, &none),
+               TENON_INVALID);
   CHECK_TEXT(tenon_error(), "core::neg: device (type 2, id 3) belongs to no backend");
   CHECK(none == NULL);
   tenon_bound_t *here = bind_on(cpu, "core::neg", NULL);
@@ -123,7 +153,12 @@ TEST("tensors of another device, a device that nobody named, results that do not
   CHECK_TEXT(tenon_error(), "expected shape [2], found [1]");
   CHECK_STATUS(tenon_bound_call_into(here, &x, &x), TENON_OK);
   CHECK_TENSOR(x, "f32[2] -1 -2");
-  tenon_tensor_release(x), tenon_tensor_release(y), tenon_tensor_release(out), tenon_tensor_release(short_);
-  tenon_bound_release(neg), tenon_bound_release(here), tenon_bound_release(NULL);
+  tenon_tensor_release(x);
+  tenon_tensor_release(y);
+  tenon_tensor_release(out);
+  tenon_tensor_release(short_);
+  tenon_bound_release(neg);
+  tenon_bound_release(here);
+  tenon_bound_release(NULL);
   tenon_shutdown();
 }

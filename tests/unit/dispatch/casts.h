@@ -1,9 +1,14 @@
-/* Made by casts.py: numbers of each float, and what NumPy and ml_dtypes make of them as each other one (clipped where
- * there is no infinity; f8e8m0 by magnitude, halves up).  Patterns; NaN is any NaN. */
-enum { CAST_COUNT = 12, CAST_KINDS = 12 };
-static const uint32_t cast_ids[CAST_KINDS] = {TENON_F64,        TENON_F32,           TENON_F16,        TENON_BF16,
-                                              TENON_F8E3M4,     TENON_F8E4M3,        TENON_F8E5M2,     TENON_F8E4M3FN,
-                                              TENON_F8E4M3FNUZ, TENON_F8E4M3B11FNUZ, TENON_F8E5M2FNUZ, TENON_F8E8M0};
+/* Made by casts.py: numbers of each float, and what NumPy and ml_dtypes make of them as each other
+ * one (clipped where there is no infinity; f8e8m0 by magnitude, halves up).  Patterns; NaN is any
+ * NaN. */
+enum {
+  CAST_COUNT = 12,
+  CAST_KINDS = 12,
+};
+static const uint32_t cast_ids[CAST_KINDS] = {
+    TENON_F64,        TENON_F32,           TENON_F16,        TENON_BF16,
+    TENON_F8E3M4,     TENON_F8E4M3,        TENON_F8E5M2,     TENON_F8E4M3FN,
+    TENON_F8E4M3FNUZ, TENON_F8E4M3B11FNUZ, TENON_F8E5M2FNUZ, TENON_F8E8M0};
 /* clang-format off */
 static const uint64_t cast_table[CAST_KINDS][1 + CAST_KINDS][CAST_COUNT] = {
   {{0x0, 0x8000000000000000, 0x3ff0000000000000, 0xbff8000000000000, 0x3fb99999a0000000, 0xc0059999a0000000,

@@ -1,5 +1,5 @@
-/* Operators that a running program defines: the same checks as a library's, a context, a handle that undoes it, and a destroy
- * that comes once, when no call can come to the operator any more. */
+/* Operators that a running program defines: the same checks as a library's, a context, a handle
+ * that undoes it, and a destroy that comes once, when no call can come to the operator any more. */
 #include "base/thread.h"
 #include "check.h"
 #include "tensors.h"
@@ -9,7 +9,8 @@
 
 typedef struct scale_t { /* what a program keeps for its operator */
   double by;
-  int destroyed, inferred;
+  int destroyed;
+  int inferred;
 } scale_t;
 
 static void scale_destroy(void *context) { ((scale_t *)context)->destroyed++; }
@@ -17,9 +18,11 @@ static void scale_destroy(void *context) { ((scale_t *)context)->destroyed++; }
 static tenon_status_t scale_infer(tenon_infer_t *infer) {
   const tenon_meta_t *x = infer->inputs[0];
   tenon_meta_t *out = infer->outputs[0];
-  __atomic_fetch_add(&((scale_t *)infer->context)->inferred, 1, __ATOMIC_RELAXED); /* threads call at once */
+  __atomic_fetch_add(&((scale_t *)infer->context)->inferred, 1,
+                     __ATOMIC_RELAXED); /* threads call at once */
   out->ndim = x->ndim;
-  for (int32_t d = 0; d < x->ndim; d++) out->dims[d] = x->dims[d];
+  for (int32_t d = 0; d < x->ndim; d++)
+    out->dims[d] = x->dims[d];
   return TENON_OK;
 }
 
@@ -30,24 +33,28 @@ static tenon_status_t scale_run(tenon_call_t *call) {
   return TENON_OK;
 }
 
-#define SCALE                                                                                                          \
-  TENON_OP("demo::scale(Tensor x) -> Tensor", TENON_DOC("x times what the program says."),                             \
-           TENON_TYPES("x: f32; out = x"), TENON_TRAITS(TENON_PURE), TENON_INFER(scale_infer),                         \
+#define SCALE                                                                                      \
+  TENON_OP("demo::scale(Tensor x) -> Tensor", TENON_DOC("x times what the program says."),         \
+           TENON_TYPES("x: f32; out = x"), TENON_TRAITS(TENON_PURE), TENON_INFER(scale_infer),     \
            TENON_GRADIENT("x: scale(grad)"), TENON_KERNEL("cpu", scale_run))
 
 static tenon_registration_t *define(scale_t *scale) {
   tenon_registration_t *r = NULL;
-  CHECK_STATUS(tenon_op_add((const tenon_item_t[]){SCALE, {0}}, scale, scale_destroy, 0, &r), TENON_OK);
+  CHECK_STATUS(tenon_op_add((const tenon_item_t[]){SCALE, {0}}, scale, scale_destroy, 0, &r),
+               TENON_OK);
   return r;
 }
 
 static float scaled(const tenon_op_t *op, float value) { /* NAN: refused */
   int64_t one = 1;
-  tenon_tensor_t *x = NULL, *out = NULL;
-  CHECK_STATUS(tenon_tensor_borrow(&value, tenon_dtype(TENON_F32), 1, &one, NULL, NULL, NULL, &x), TENON_OK);
+  tenon_tensor_t *x = NULL;
+  tenon_tensor_t *out = NULL;
+  CHECK_STATUS(tenon_tensor_borrow(&value, tenon_dtype(TENON_F32), 1, &one, NULL, NULL, NULL, &x),
+               TENON_OK);
   tenon_status_t status = tenon_op_call(op, NULL, &x, &out, 0);
   float result = status == TENON_OK ? ((const float *)out->data)[0] : 0.0f / 0.0f;
-  tenon_tensor_release(x), tenon_tensor_release(out);
+  tenon_tensor_release(x);
+  tenon_tensor_release(out);
   return result;
 }
 
@@ -59,12 +66,16 @@ TEST("an operator of a program is one like any other: found, listed, inferred, d
   CHECK_TEXT(info.doc, "what the program says");
   CHECK(strcmp(info.library, "program") == 0 && strcmp(info.gradient, "x: scale(grad)") == 0);
   CHECK(scaled(op, 2) == 6 && scale.inferred > 0);
-  tenon_tensor_t *x = tensor_of("f32[2] 1 2"), *y = NULL, *ones = tensor_of("f32[2] 1 10");
+  tenon_tensor_t *x = tensor_of("f32[2] 1 2");
+  tenon_tensor_t *y = NULL;
+  tenon_tensor_t *ones = tensor_of("f32[2] 1 10");
   CHECK_STATUS(tenon_tensor_require_grad(x, 1), TENON_OK);
   CHECK_STATUS(tenon_op_call(op, NULL, &x, &y, 0), TENON_OK);
   CHECK_STATUS(tenon_backward(&y, &ones, 1, 0), TENON_OK);
   CHECK_TENSOR(tenon_tensor_grad(x), "f32[2] 3 30");
-  tenon_tensor_release(x), tenon_tensor_release(y), tenon_tensor_release(ones);
+  tenon_tensor_release(x);
+  tenon_tensor_release(y);
+  tenon_tensor_release(ones);
   tenon_registration_release(r);
   CHECK(scale.destroyed == 0);
   tenon_shutdown();
@@ -72,7 +83,8 @@ TEST("an operator of a program is one like any other: found, listed, inferred, d
 }
 
 TEST("undone, the name is free, the handle still serves, and destroy comes at shutdown, once") {
-  scale_t first = {.by = 2}, second = {.by = 5};
+  scale_t first = {.by = 2};
+  scale_t second = {.by = 5};
   const tenon_op_t *gone = NULL;
   tenon_registration_t *r = define(&first);
   const tenon_op_t *op = op_of("demo::scale");
@@ -99,7 +111,8 @@ TEST("what is never undone goes at shutdown") {
 TEST("a bound call that outlives shutdown keeps the context, undone or not") {
   for (int undo = 0; undo < 2; undo++) {
     scale_t scale = {.by = 2};
-    tenon_bound_t *bound = NULL, *early = NULL;
+    tenon_bound_t *bound = NULL;
+    tenon_bound_t *early = NULL;
     tenon_registration_t *r = define(&scale);
     CHECK_STATUS(tenon_bound_create(op_of("demo::scale"), NULL, &bound), TENON_OK);
     CHECK_STATUS(tenon_bound_create(op_of("demo::scale"), NULL, &early), TENON_OK);
@@ -117,27 +130,31 @@ TEST("what is wrong is said, nothing is added, and the context stays the program
   scale_t scale = {.by = 2};
   tenon_registration_t *r = NULL;
   const tenon_op_t *op = NULL;
-  const tenon_item_t two[] = {TENON_OP("demo::a(Tensor x) -> Tensor", TENON_TYPES("x: f33; out = x")),
-                              TENON_OP("demo::b(Tensor x", TENON_TYPES("x: f32; out = x")),
-                              {0}};
+  const tenon_item_t two[] = {
+      TENON_OP("demo::a(Tensor x) -> Tensor", TENON_TYPES("x: f33; out = x")),
+      TENON_OP("demo::b(Tensor x", TENON_TYPES("x: f32; out = x")),
+      {0}};
   CHECK_STATUS(tenon_op_add(two, &scale, scale_destroy, 0, &r), TENON_INVALID);
   CHECK_TEXT(tenon_error(), "f33");
   CHECK_TEXT(tenon_error(), "schema");
   CHECK_STATUS(tenon_op_find("demo::a", &op), TENON_NOT_FOUND);
-  CHECK_STATUS(
-      tenon_op_add((const tenon_item_t[]){TENON_OP("demo::a(Tensor x) -> Tensor", TENON_TYPES("x: f32; out = x"),
-                                                   TENON_TRAITS(TENON_POINTWISE)),
-                                          {0}},
-                   &scale, scale_destroy, 0, &r),
-      TENON_INVALID);
+  CHECK_STATUS(tenon_op_add((const tenon_item_t[]){TENON_OP("demo::a(Tensor x) -> Tensor",
+                                                            TENON_TYPES("x: f32; out = x"),
+                                                            TENON_TRAITS(TENON_POINTWISE)),
+                                                   {0}},
+                            &scale, scale_destroy, 0, &r),
+               TENON_INVALID);
   CHECK_TEXT(tenon_error(), "cannot add operators: demo::a: no kernel");
   CHECK_STATUS(tenon_op_add(NULL, &scale, scale_destroy, 0, &r), TENON_INVALID);
-  CHECK_STATUS(tenon_op_add((const tenon_item_t[]){SCALE, {0}}, &scale, scale_destroy, 0, NULL), TENON_INVALID);
-  CHECK_STATUS(tenon_op_add((const tenon_item_t[]){SCALE, {0}}, &scale, scale_destroy, 8, &r), TENON_INVALID);
+  CHECK_STATUS(tenon_op_add((const tenon_item_t[]){SCALE, {0}}, &scale, scale_destroy, 0, NULL),
+               TENON_INVALID);
+  CHECK_STATUS(tenon_op_add((const tenon_item_t[]){SCALE, {0}}, &scale, scale_destroy, 8, &r),
+               TENON_INVALID);
   CHECK_TEXT(tenon_error(), "unknown flags 0x8");
   CHECK(r == NULL);
   tenon_registration_t *there = define(&scale);
-  CHECK_STATUS(tenon_op_add((const tenon_item_t[]){SCALE, {0}}, &scale, scale_destroy, 0, &r), TENON_EXISTS);
+  CHECK_STATUS(tenon_op_add((const tenon_item_t[]){SCALE, {0}}, &scale, scale_destroy, 0, &r),
+               TENON_EXISTS);
   CHECK_TEXT(tenon_error(), "operator demo::scale is there already, from library program");
   CHECK(scale.destroyed == 0 && r == NULL);
   tenon_registration_release(there);
@@ -145,7 +162,7 @@ TEST("what is wrong is said, nothing is added, and the context stays the program
   CHECK(scale.destroyed == 1);
 }
 
-/* ---- others' kernels --------------------------------------------------------------------------------------------- */
+/* others' kernels */
 
 static tenon_status_t minus_run(tenon_call_t *call) {
   *(float *)call->outputs[0]->data = -*(const float *)call->inputs[0]->data;
@@ -155,33 +172,43 @@ static tenon_status_t minus_run(tenon_call_t *call) {
 static void check_dangling(const char *part) {
   char *text = NULL;
   CHECK_STATUS(tenon_dangling(&text), TENON_OK);
-  if (part) CHECK_TEXT(text, part);
-  else CHECK(text && !*text);
+  if (part)
+    CHECK_TEXT(text, part);
+  else
+    CHECK(text && !*text);
   tenon_text_release(text);
 }
 
 TEST("kernels that others added leave with the operator, wait, and come to the next of its name") {
   scale_t scale = {.by = 2};
-  tenon_registration_t *mine = NULL, *items = NULL, *r = define(&scale);
+  tenon_registration_t *mine = NULL;
+  tenon_registration_t *items = NULL;
+  tenon_registration_t *r = define(&scale);
   const tenon_op_t *before = op_of("demo::scale");
-  CHECK_STATUS(tenon_kernel_add("demo::scale", "cpu", minus_run, NULL, NULL, TENON_OVERRIDE, &mine), TENON_OK);
+  CHECK_STATUS(tenon_kernel_add("demo::scale", "cpu", minus_run, NULL, NULL, TENON_OVERRIDE, &mine),
+               TENON_OK);
   { /* items and texts need not stay */
-    char name[] = "demo::scale", where[] = "npu";
+    char name[] = "demo::scale";
+    char where[] = "npu";
     CHECK_STATUS(tenon_op_add((const tenon_item_t[]){{TENON_TAG_EXTEND, 0, 0, name, NULL},
-                                                     {TENON_TAG_KERNEL, 0, 0, where, (tenon_any_fn)minus_run},
+                                                     {TENON_TAG_KERNEL, 0, 0, where,
+                                                      (tenon_any_fn)minus_run},
                                                      {0}},
                               NULL, NULL, 0, &items),
                  TENON_OK);
-    memset(name, '?', sizeof name), memset(where, '?', sizeof where);
+    memset(name, '?', sizeof name);
+    memset(where, '?', sizeof where);
   }
   CHECK(scaled(before, 2) == -2);
   tenon_registration_release(r);
   check_dangling("demo::scale: kernels of library program wait");
-  CHECK(scaled(before, 2) == 4); /* its own kernel is there again: nothing of others can be unloaded under it */
+  CHECK(scaled(before, 2) ==
+        4); /* its own kernel is there again: nothing of others can be unloaded under it */
   r = define(&scale);
   check_dangling(NULL);
   CHECK(scaled(op_of("demo::scale"), 2) == -2 && tenon_op_has_kernel(op_of("demo::scale"), "npu"));
-  tenon_registration_release(mine), tenon_registration_release(items);
+  tenon_registration_release(mine);
+  tenon_registration_release(items);
   CHECK(scaled(op_of("demo::scale"), 2) == 4 && !tenon_op_has_kernel(op_of("demo::scale"), "npu"));
   tenon_registration_release(r);
   tenon_shutdown();
@@ -197,21 +224,27 @@ TEST("operators and kernels for others in one list are undone together") {
                                 TENON_EXTEND("core::abs", TENON_KERNEL("npu", minus_run)),
                                 {0}};
   CHECK_STATUS(tenon_op_add(items, &scale, scale_destroy, 0, &r), TENON_OK);
-  CHECK(tenon_op_has_kernel(op_of("core::neg"), "npu") && tenon_op_has_kernel(op_of("core::abs"), "npu"));
+  CHECK(tenon_op_has_kernel(op_of("core::neg"), "npu") &&
+        tenon_op_has_kernel(op_of("core::abs"), "npu"));
   tenon_registration_release(r);
-  CHECK(!tenon_op_has_kernel(op_of("core::neg"), "npu") && !tenon_op_has_kernel(op_of("core::abs"), "npu"));
+  CHECK(!tenon_op_has_kernel(op_of("core::neg"), "npu") &&
+        !tenon_op_has_kernel(op_of("core::abs"), "npu"));
   CHECK_STATUS(tenon_op_find("demo::scale", &gone), TENON_NOT_FOUND);
   tenon_shutdown();
   CHECK(scale.destroyed == 1);
 }
 
-/* ---- memory, threads --------------------------------------------------------------------------------------------- */
+/* memory, threads */
 
 static tenon_status_t define_undo(void *context) {
-  tenon_registration_t *r = NULL, *kernel = NULL;
-  tenon_status_t status = tenon_op_add((const tenon_item_t[]){SCALE, {0}}, context, scale_destroy, 0, &r);
-  if (status == TENON_OK) status = tenon_kernel_add("demo::scale", "npu", minus_run, NULL, NULL, 0, &kernel);
-  tenon_registration_release(r), tenon_registration_release(kernel);
+  tenon_registration_t *r = NULL;
+  tenon_registration_t *kernel = NULL;
+  tenon_status_t status =
+      tenon_op_add((const tenon_item_t[]){SCALE, {0}}, context, scale_destroy, 0, &r);
+  if (status == TENON_OK)
+    status = tenon_kernel_add("demo::scale", "npu", minus_run, NULL, NULL, 0, &kernel);
+  tenon_registration_release(r);
+  tenon_registration_release(kernel);
   tenon_shutdown();
   return status;
 }
@@ -223,7 +256,8 @@ TEST("when any allocation fails, nothing stays and the next time works") {
 
 typedef struct caller_t {
   const tenon_op_t *op;
-  int *is_over, wrong;
+  int *is_over;
+  int wrong;
   int64_t calls;
 } caller_t;
 
@@ -240,19 +274,25 @@ TEST("defining and undoing while others call: each call gets an old or a new ker
   scale_t scale = {.by = 2};
   int is_over = 0;
   tenon_registration_t *r = define(&scale);
-  caller_t callers[2] = {{op_of("demo::scale"), &is_over, 0, 0}, {op_of("demo::scale"), &is_over, 0, 0}};
+  caller_t callers[2] = {{op_of("demo::scale"), &is_over, 0, 0},
+                         {op_of("demo::scale"), &is_over, 0, 0}};
   tn_spawned_t threads[2];
-  for (int i = 0; i < 2; i++) CHECK(tn_spawn(&threads[i], call_always, &callers[i]));
+  for (int i = 0; i < 2; i++)
+    CHECK(tn_spawn(&threads[i], call_always, &callers[i]));
   for (int i = 0; i < 300; i++) {
     tenon_registration_t *other = NULL;
-    CHECK_STATUS(tenon_kernel_add("demo::scale", "cpu", minus_run, NULL, NULL, TENON_OVERRIDE, &other), TENON_OK);
+    CHECK_STATUS(
+        tenon_kernel_add("demo::scale", "cpu", minus_run, NULL, NULL, TENON_OVERRIDE, &other),
+        TENON_OK);
     tenon_registration_release(r);
     tenon_registration_release(other);
     r = define(&scale);
   }
   __atomic_store_n(&is_over, 1, __ATOMIC_RELAXED);
-  for (int i = 0; i < 2; i++) tn_join(&threads[i]);
-  CHECK(callers[0].wrong == 0 && callers[1].wrong == 0 && callers[0].calls > 0 && callers[1].calls > 0);
+  for (int i = 0; i < 2; i++)
+    tn_join(&threads[i]);
+  CHECK(callers[0].wrong == 0 && callers[1].wrong == 0 && callers[0].calls > 0 &&
+        callers[1].calls > 0);
   CHECK(scale.destroyed == 0);
   tenon_shutdown();
   CHECK(scale.destroyed == 301);

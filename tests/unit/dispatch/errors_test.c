@@ -1,5 +1,6 @@
-/* What dispatch refuses, each with its exact words: a kernel that is not there, arguments on two devices, an override of
- * nothing, kernels that wait or do not fit, and recursion without an end. */
+/* What dispatch refuses, each with its exact words: a kernel that is not there, arguments on two
+ * devices, an override of nothing, kernels that wait or do not fit, and recursion without an
+ * end. */
 #include <pthread.h>
 
 #include "check.h"
@@ -16,72 +17,87 @@ static void said(const char *expected, int line) {
 #define CHECK_SAID(expected) said((expected), __LINE__)
 
 static tenon_status_t call_with(const char *name, const char *backend, const char *second) {
-  double in = 1, more = 2, out = PROBE_NOTHING;
+  double in = 1;
+  double more = 2;
+  double out = PROBE_NOTHING;
   tenon_tensor_t *x[2] = {probe_tensor(backend, &in), second ? probe_tensor(second, &more) : NULL};
   tenon_tensor_t *y = probe_tensor(backend, &out);
   tenon_status_t status = tenon_op_run(op_of(name), NULL, x, &y);
   CHECK(status == TENON_OK || out == PROBE_NOTHING);
-  tenon_tensor_release(x[0]), tenon_tensor_release(x[1]), tenon_tensor_release(y);
+  tenon_tensor_release(x[0]);
+  tenon_tensor_release(x[1]);
+  tenon_tensor_release(y);
   return status;
 }
 
-TEST("a missing kernel: the operator, the key, the dtype, what there is, the keys that have kernels, and the whole "
-     "table") {
+TEST("a missing kernel: the operator, the key, the dtype, what there is, the keys that have "
+     "kernels, and the whole table") {
   probe_start();
   unsigned long long first = probe_slot("probe::plain", "elsewhere").number;
   char expected[700];
   CHECK_STATUS(call_with("probe::plain", "cpu", NULL), TENON_UNIMPLEMENTED);
-  snprintf(
-      expected, sizeof expected,
-      "probe::plain: no kernel for cpu and dtype f64; it has: elsewhere; keys with kernels: elsewhere; its table:\n"
-      "meta                 infer\n"
-      "elsewhere            kernel: elsewhere [probe, number %llu]\nother backends       missing\nlayout               "
-      "layer\n",
-      first);
+  snprintf(expected, sizeof expected,
+           "probe::plain: no kernel for cpu and dtype f64; it has: elsewhere; keys with kernels: "
+           "elsewhere; its table:\n"
+           "meta                 infer\n"
+           "elsewhere            kernel: elsewhere [probe, number %llu]\nother backends       "
+           "missing\nlayout               layer\n",
+           first);
   CHECK(strncmp(tenon_error(), expected, strlen(expected)) == 0);
-  tenon_registration_t *float_only = probe_add("probe::plain", "npu f32", &id[1], 0),
-                       *newer = probe_add("probe::plain", "npu f32", &id[2], TENON_OVERRIDE),
-                       *own = probe_add("probe::plain", "autograd npu", &id[2], 0),
-                       *pass = probe_add("probe::plain", "gpu fallthrough", NULL, 0);
+  tenon_registration_t *float_only = probe_add("probe::plain", "npu f32", &id[1], 0);
+  tenon_registration_t *newer = probe_add("probe::plain", "npu f32", &id[2], TENON_OVERRIDE);
+  tenon_registration_t *own = probe_add("probe::plain", "autograd npu", &id[2], 0);
+  tenon_registration_t *pass = probe_add("probe::plain", "gpu fallthrough", NULL, 0);
   CHECK_STATUS(call_with("probe::plain", "npu", NULL), TENON_UNIMPLEMENTED);
-  CHECK_TEXT(tenon_error(),
-             "probe::plain: no kernel for npu and dtype f64; it has: gpu fallthrough, autograd npu, npu f32, npu f32, "
-             "elsewhere; keys with kernels: autograd npu, npu, elsewhere; its table:\nmeta  ");
-  snprintf(expected, sizeof expected, "\nnpu                  kernel: npu f32 [program, number %llu] for f32\n",
+  CHECK_TEXT(tenon_error(), "probe::plain: no kernel for npu and dtype f64; it has: gpu "
+                            "fallthrough, autograd npu, npu f32, npu f32, elsewhere; keys with "
+                            "kernels: autograd npu, npu, elsewhere; its table:\nmeta  ");
+  snprintf(expected, sizeof expected,
+           "\nnpu                  kernel: npu f32 [program, number %llu] for f32\n",
            (unsigned long long)probe_slot("probe::plain", "npu").number);
   CHECK_TEXT(tenon_error(), expected);
   CHECK_TEXT(tenon_error(), "\ngpu                  fallthrough\n");
-  tenon_registration_release(float_only), tenon_registration_release(newer), tenon_registration_release(own);
+  tenon_registration_release(float_only);
+  tenon_registration_release(newer);
+  tenon_registration_release(own);
   tenon_registration_release(pass);
 }
 
 TEST("arguments on two devices: which is where, and what to do") {
   probe_start();
-  tenon_registration_t *npu = probe_add("probe::pair", "npu", &id[1], 0),
-                       *gpu = probe_add("probe::pair", "gpu", &id[2], 0);
+  tenon_registration_t *npu = probe_add("probe::pair", "npu", &id[1], 0);
+  tenon_registration_t *gpu = probe_add("probe::pair", "gpu", &id[2], 0);
   CHECK_STATUS(call_with("probe::pair", "npu", "gpu"), TENON_INVALID);
   CHECK_TEXT(tenon_error(), "probe::pair: arguments on several devices: x on npu:0, y on gpu:0");
-  tenon_registration_release(npu), tenon_registration_release(gpu);
+  tenon_registration_release(npu);
+  tenon_registration_release(gpu);
 }
 
 TEST("an override of nothing, and a kernel in the place of another without the word") {
   static double unused;
-  tenon_registration_t *r = NULL, *first;
+  tenon_registration_t *r = NULL;
+  tenon_registration_t *first;
   probe_start();
-  CHECK_STATUS(tenon_kernel_add("probe::plain", "npu f64", probe_kernel, &unused, NULL, TENON_OVERRIDE, &r),
-               TENON_NOT_FOUND);
-  CHECK_SAID("cannot add a kernel: probe::plain: 'npu f64' overrides nothing: there is no such kernel");
+  CHECK_STATUS(
+      tenon_kernel_add("probe::plain", "npu f64", probe_kernel, &unused, NULL, TENON_OVERRIDE, &r),
+      TENON_NOT_FOUND);
+  CHECK_SAID(
+      "cannot add a kernel: probe::plain: 'npu f64' overrides nothing: there is no such kernel");
   first = probe_add("probe::plain", "npu f64", &id[1], 0);
-  CHECK_STATUS(tenon_kernel_add("probe::plain", "npu f64", probe_kernel, &unused, NULL, 0, &r), TENON_EXISTS);
-  CHECK_SAID("cannot add a kernel: probe::plain: a kernel 'npu f64' is there already, from library program: say "
-             "TENON_OVERRIDE to take its place");
+  CHECK_STATUS(tenon_kernel_add("probe::plain", "npu f64", probe_kernel, &unused, NULL, 0, &r),
+               TENON_EXISTS);
+  CHECK_SAID("cannot add a kernel: probe::plain: a kernel 'npu f64' is there already, from library "
+             "program: say TENON_OVERRIDE to take its place");
   CHECK(!r);
   tenon_registration_release(first);
 }
 
-/* ---- kernels and their operators ------------------------------------------------------------------------------------- */
+/* kernels and their operators */
 
-static tenon_status_t one_loop(const tenon_loop_t *loop) { return (void)loop, TENON_OK; }
+static tenon_status_t one_loop(const tenon_loop_t *loop) {
+  (void)loop;
+  return TENON_OK;
+}
 
 /* clang-format off */
 static const tenon_item_t later_items[] = {
@@ -100,62 +116,77 @@ static const tenon_descriptor_t early = {
 static const tenon_descriptor_t wrong = {
     sizeof(tenon_descriptor_t), TENON_ABI, TENON_LAYOUT, 0, "wrong", "1.0.0", wrong_items};
 
-TEST(
-    "a kernel that waits for its operator, one that does not fit it when it comes, and one that does not fit at once") {
+TEST("a kernel that waits for its operator, one that does not fit it when it comes, and one that "
+     "does not fit at once") {
   char *text = NULL;
   probe_start();
   CHECK_STATUS(tenon_library_add(&early, NULL, NULL, NULL), TENON_OK);
   CHECK_STATUS(tenon_dangling(&text), TENON_OK);
-  check_report(!strcmp(text, "later::later: kernels of library early wait: no library defines it\n"), __FILE__,
-               __LINE__, "dangling", text);
+  check_report(
+      !strcmp(text, "later::later: kernels of library early wait: no library defines it\n"),
+      __FILE__, __LINE__, "dangling", text);
   tenon_text_release(text);
   CHECK_STATUS(tenon_library_add(&later, NULL, NULL, NULL), TENON_OK);
   CHECK_STATUS(tenon_dangling(&text), TENON_OK);
-  check_report(!strcmp(text, "later::later: kernels of library early do not fit: later::later: loop 'f32 -> f32': "
-                             "column 5: expected ',' and the dtype of input 'y', found '->'\n"),
-               __FILE__, __LINE__, "dangling", text);
+  check_report(
+      !strcmp(text,
+              "later::later: kernels of library early do not fit: later::later: loop 'f32 -> f32': "
+              "column 5: expected ',' and the dtype of input 'y', found '->'\n"),
+      __FILE__, __LINE__, "dangling", text);
   tenon_text_release(text);
   CHECK_STATUS(tenon_library_add(&wrong, NULL, NULL, NULL), TENON_INVALID);
-  CHECK_SAID("cannot add library wrong: probe::plain: loop 'f32, f32 -> f32': column 4: more dtypes than the 1 inputs "
-             "of the schema");
+  CHECK_SAID("cannot add library wrong: probe::plain: loop 'f32, f32 -> f32': column 4: more "
+             "dtypes than the 1 inputs of the schema");
 }
 
-/* ---- recursion --------------------------------------------------------------------------------------------------------- */
+/* recursion */
 
 static int64_t deepest, depth;
-enum { BY_RUN, BY_CALL, BY_CALL_INTO };
+enum {
+  BY_RUN,
+  BY_CALL,
+  BY_CALL_INTO,
+};
 static int by;
 
 static tenon_status_t calls_itself(tenon_call_t *call) {
   tenon_tensor_t *made[1] = {NULL};
   tenon_status_t status;
   if (++depth > deepest) deepest = depth;
-  if (by == BY_RUN) status = tenon_op_run(call->op, NULL, call->inputs, call->outputs);
-  else if (by == BY_CALL) status = tenon_op_call(call->op, NULL, call->inputs, made, 0);
-  else status = tenon_op_call_into(call->op, NULL, call->inputs, call->outputs);
+  if (by == BY_RUN)
+    status = tenon_op_run(call->op, NULL, call->inputs, call->outputs);
+  else if (by == BY_CALL)
+    status = tenon_op_call(call->op, NULL, call->inputs, made, 0);
+  else
+    status = tenon_op_call_into(call->op, NULL, call->inputs, call->outputs);
   depth--;
   tenon_tensor_release(made[0]);
   return status;
 }
 
 static void recur(int how) {
-  double in = 1, out = PROBE_NOTHING;
-  tenon_tensor_t *x = probe_tensor("cpu", &in), *y = probe_tensor("cpu", &out);
-  deepest = 0, by = how;
+  double in = 1;
+  double out = PROBE_NOTHING;
+  tenon_tensor_t *x = probe_tensor("cpu", &in);
+  tenon_tensor_t *y = probe_tensor("cpu", &out);
+  deepest = 0;
+  by = how;
   CHECK_STATUS(tenon_op_run(op_of("probe::plain"), NULL, &x, &y), TENON_RANGE);
-  CHECK_SAID(
-      "probe::plain: calls are nested until the thread's stack is nearly full: a kernel, a layer or a composite calls "
-      "the operator that it was called for, instead of passing the call on (tenon_call_next)");
+  CHECK_SAID("probe::plain: calls are nested until the thread's stack is nearly full: a kernel, a "
+             "layer or a composite calls the operator that it was called for, instead of passing "
+             "the call on (tenon_call_next)");
   CHECK(depth == 0 && deepest > 20 && out == PROBE_NOTHING);
-  tenon_tensor_release(x), tenon_tensor_release(y);
+  tenon_tensor_release(x);
+  tenon_tensor_release(y);
 }
 
-TEST("a kernel that calls its own operator is stopped before the stack is full, by each entry, and calls work "
-     "afterwards") {
+TEST("a kernel that calls its own operator is stopped before the stack is full, by each entry, and "
+     "calls work afterwards") {
   probe_start();
   tenon_registration_t *r = NULL;
   CHECK_STATUS(tenon_kernel_add("probe::plain", "cpu", calls_itself, NULL, NULL, 0, &r), TENON_OK);
-  for (int how = BY_RUN; how <= BY_CALL_INTO; how++) recur(how);
+  for (int how = BY_RUN; how <= BY_CALL_INTO; how++)
+    recur(how);
   tenon_registration_release(r);
   tenon_registration_t *fine = probe_add("probe::plain", "cpu", &id[3], 0);
   CHECK_ANSWER("probe::plain", "cpu", 3);
@@ -177,7 +208,8 @@ TEST("the bound is that of each thread's own stack, and of any other stack there
   for (int i = 0; i < 2; i++) {
     pthread_attr_t attributes;
     pthread_t thread;
-    CHECK(pthread_attr_init(&attributes) == 0 && pthread_attr_setstacksize(&attributes, sizes[i]) == 0);
+    CHECK(pthread_attr_init(&attributes) == 0 &&
+          pthread_attr_setstacksize(&attributes, sizes[i]) == 0);
     CHECK(pthread_create(&thread, &attributes, recur_here, NULL) == 0);
     CHECK(pthread_join(thread, NULL) == 0);
     pthread_attr_destroy(&attributes);

@@ -1,5 +1,5 @@
-/* The n-th allocation fails, for every n: while the runtime starts, while libraries are loaded and added, in calls of
- * all the operators of the contract. */
+/* The n-th allocation fails, for every n: while the runtime starts, while libraries are loaded and
+ * added, in calls of all the operators of the contract. */
 #include "check.h"
 #include "dispatch/registry.h"
 #include "tensors.h"
@@ -18,7 +18,8 @@ static bool is_there(const char *name) { return tn_registry_find(name) != NULL; 
 static tenon_status_t try_start(void *context) {
   (void)context;
   tenon_status_t status = tenon_start();
-  if (status != TENON_OK && is_there("core::add")) CHECK_NEVER("half of the operators are registered");
+  if (status != TENON_OK && is_there("core::add"))
+    CHECK_NEVER("half of the operators are registered");
   if (status != TENON_OK) CHECK_TEXT(tenon_error(), "memory");
   tenon_shutdown();
   return status;
@@ -26,15 +27,19 @@ static tenon_status_t try_start(void *context) {
 
 TEST("the runtime starts whole or not at all") {
   tenon_shutdown();
-  fail_each("start", try_start, NULL, 41); /* it makes thousands of allocations, all in the same few places */
+  fail_each("start", try_start, NULL,
+            41); /* it makes thousands of allocations, all in the same few places */
 }
 
 static tenon_status_t try_load(void *context) {
-  tenon_library_t *library = NULL, *partner = NULL;
+  tenon_library_t *library = NULL;
+  tenon_library_t *partner = NULL;
   (void)context;
-  tenon_status_t status = tenon_library_load(TEST_LIBRARIES "/libcontract.so", TENON_LOAD_UNLOADABLE, &library);
+  tenon_status_t status =
+      tenon_library_load(TEST_LIBRARIES "/libcontract.so", TENON_LOAD_UNLOADABLE, &library);
   if (status != TENON_OK) CHECK(library == NULL && !is_there("contract::split"));
-  if (status == TENON_OK) status = tenon_library_load(TEST_LIBRARIES "/libpartner.so", TENON_LOAD_UNLOADABLE, &partner);
+  if (status == TENON_OK)
+    status = tenon_library_load(TEST_LIBRARIES "/libpartner.so", TENON_LOAD_UNLOADABLE, &partner);
   if (status != TENON_OK) CHECK(partner == NULL && !is_there("partner::split"));
   tenon_library_release(partner);
   tenon_library_release(library);
@@ -48,26 +53,34 @@ TEST("libraries are loaded whole or not at all") {
 }
 
 static int destroyed;
-static void count_destroy(void *context) { (void)context, destroyed++; }
+static void count_destroy(void *context) {
+  (void)context;
+  destroyed++;
+}
 
 static tenon_status_t try_add(void *context) {
   int before = destroyed;
   tenon_status_t status = tenon_start();
-  if (status == TENON_OK) status = tenon_library_add(tenon_library_contract(), context, count_destroy, NULL);
+  if (status == TENON_OK)
+    status = tenon_library_add(tenon_library_contract(), context, count_destroy, NULL);
   if (status != TENON_OK) CHECK_TEXT(tenon_error(), "memory");
   tenon_shutdown();
-  CHECK(destroyed - before == (status == TENON_OK)); /* the context goes with the library, or stays the program's */
+  CHECK(destroyed - before ==
+        (status == TENON_OK)); /* the context goes with the library, or stays the program's */
   return status;
 }
 
-TEST("a library of the program is added whole or not at all") { fail_each("add", try_add, &destroyed, 53); }
+TEST("a library of the program is added whole or not at all") {
+  fail_each("add", try_add, &destroyed, 53);
+}
 
-/* ---- calls ------------------------------------------------------------------------------------------------------ */
+/* calls */
 
 typedef struct trial_t {
   const contract_case_t *c;
   const tenon_op_t *op;
-  tenon_tensor_t *inputs[CASE_INPUTS], *expected[CASE_OUTPUTS];
+  tenon_tensor_t *inputs[CASE_INPUTS];
+  tenon_tensor_t *expected[CASE_OUTPUTS];
 } trial_t;
 
 static void check_made(const trial_t *t, tenon_tensor_t *const *outputs) {
@@ -77,31 +90,42 @@ static void check_made(const trial_t *t, tenon_tensor_t *const *outputs) {
 
 static tenon_status_t try_call(void *context) {
   const trial_t *t = context;
-  tenon_tensor_t *made[CASE_OUTPUTS] = {NULL}, *again[CASE_OUTPUTS] = {NULL};
+  tenon_tensor_t *made[CASE_OUTPUTS] = {NULL};
+  tenon_tensor_t *again[CASE_OUTPUTS] = {NULL};
   tenon_attrs_t *attrs = NULL;
   tenon_bound_t *bound = NULL;
   const tenon_value_t *values = NULL;
   uint64_t wanted = t->expected[1] ? 3 : 1;
   tenon_status_t status = tenon_attrs_create(t->op, &attrs);
-  for (const char *text = t->c->attrs; text && *text && status == TENON_OK; text += strspn(text, "; ")) {
-    char name[64] = "", value[256] = "";
-    size_t n = strcspn(text, "="), v = strcspn(text + n + 1, ";");
-    memcpy(name, text, n), memcpy(value, text + n + 1, v);
+  for (const char *text = t->c->attrs; text && *text && status == TENON_OK;
+       text += strspn(text, "; ")) {
+    char name[64] = "";
+    char value[256] = "";
+    size_t n = strcspn(text, "=");
+    size_t v = strcspn(text + n + 1, ";");
+    memcpy(name, text, n);
+    memcpy(value, text + n + 1, v);
     status = tenon_attrs_parse(attrs, name, value);
     text += n + 1 + v;
   }
   if (status == TENON_OK) status = tenon_attrs_values(attrs, &values);
   if (status == TENON_OK) status = tenon_op_call(t->op, values, t->inputs, made, wanted);
-  if (status == TENON_OK) check_made(t, made);
+  if (status == TENON_OK)
+    check_made(t, made);
   else
-    for (int o = 0; o < CASE_OUTPUTS; o++) CHECK(made[o] == NULL);
-  if (status == TENON_OK && !(t->c->flags & CASE_OPEN)) status = tenon_op_call_into(t->op, values, t->inputs, made);
+    for (int o = 0; o < CASE_OUTPUTS; o++)
+      CHECK(made[o] == NULL);
+  if (status == TENON_OK && !(t->c->flags & CASE_OPEN))
+    status = tenon_op_call_into(t->op, values, t->inputs, made);
   if (status == TENON_OK) status = tenon_bound_create(t->op, values, &bound);
   if (status == TENON_OK) status = tenon_bound_call(bound, t->inputs, again, wanted);
   if (status == TENON_OK) check_made(t, again);
   tenon_bound_release(bound);
   tenon_attrs_release(attrs);
-  for (int o = 0; o < CASE_OUTPUTS; o++) tenon_tensor_release(made[o]), tenon_tensor_release(again[o]);
+  for (int o = 0; o < CASE_OUTPUTS; o++) {
+    tenon_tensor_release(made[o]);
+    tenon_tensor_release(again[o]);
+  }
   return status;
 }
 
@@ -110,11 +134,15 @@ static void check_calls(const char *library) {
     trial_t t = {&contract_cases[i], case_op(&contract_cases[i], library), {NULL}, {NULL}};
     char what[128];
     snprintf(what, sizeof what, "%s::%s", library, t.c->op);
-    for (int k = 0; k < CASE_INPUTS; k++) t.inputs[k] = tensor_of(t.c->variants[0].inputs[k]);
-    for (int k = 0; k < CASE_OUTPUTS; k++) t.expected[k] = tensor_of(t.c->variants[0].outputs[k]);
+    for (int k = 0; k < CASE_INPUTS; k++)
+      t.inputs[k] = tensor_of(t.c->variants[0].inputs[k]);
+    for (int k = 0; k < CASE_OUTPUTS; k++)
+      t.expected[k] = tensor_of(t.c->variants[0].outputs[k]);
     if (t.op) fail_each(what, try_call, &t, 1);
-    for (int k = 0; k < CASE_OUTPUTS; k++) tenon_tensor_release(t.expected[k]);
-    for (int k = 0; k < CASE_INPUTS; k++) tenon_tensor_release(t.inputs[k]);
+    for (int k = 0; k < CASE_OUTPUTS; k++)
+      tenon_tensor_release(t.expected[k]);
+    for (int k = 0; k < CASE_INPUTS; k++)
+      tenon_tensor_release(t.inputs[k]);
   }
 }
 
@@ -143,8 +171,11 @@ static tenon_status_t try_single(void *context) {
 }
 
 TEST("random operators, states, strided inputs, shared memory and messages fail cleanly too") {
-  tenon_tensor_t *x = tensor_of("f32[3] 1 2 3"), *strided = tensor_strided("f32[2,2] 1 2 3 4");
-  tenon_tensor_t *text = tensor_of("string[2] a b"), *items[2] = {strided, strided}, *list = NULL;
+  tenon_tensor_t *x = tensor_of("f32[3] 1 2 3");
+  tenon_tensor_t *strided = tensor_strided("f32[2,2] 1 2 3 4");
+  tenon_tensor_t *text = tensor_of("string[2] a b");
+  tenon_tensor_t *items[2] = {strided, strided};
+  tenon_tensor_t *list = NULL;
   CHECK_STATUS(tenon_tensor_list(items, 2, &list), TENON_OK);
   single_t singles[] = {{"contract::dropout", {x}, NULL},
                         {"contract::dropped_twice", {x}, NULL},
@@ -173,7 +204,10 @@ TEST("random operators, states, strided inputs, shared memory and messages fail 
     fault_end();
     CHECK(status == TENON_NOT_FOUND || status == TENON_MEMORY);
   }
-  tenon_tensor_release(x), tenon_tensor_release(strided), tenon_tensor_release(text), tenon_tensor_release(list);
+  tenon_tensor_release(x);
+  tenon_tensor_release(strided);
+  tenon_tensor_release(text);
+  tenon_tensor_release(list);
 }
 
 TEST("nothing is left behind") { tenon_shutdown(); }

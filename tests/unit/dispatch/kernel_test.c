@@ -1,5 +1,5 @@
-/* Which kernel runs and what it sees: instruction sets, assembly, a closed library, layouts, quantised tensors, kernels
- * of other libraries, one call at a time. */
+/* Which kernel runs and what it sees: instruction sets, assembly, a closed library, layouts,
+ * quantised tensors, kernels of other libraries, one call at a time. */
 #include "base/cpu.h"
 #include "base/parallel.h"
 #include "base/thread.h"
@@ -18,24 +18,28 @@ static void start(void) {
     CHECK_STATUS(tenon_library_add(tenon_library_contract(), NULL, NULL, NULL), TENON_OK);
 }
 
-/* ---- instruction sets ------------------------------------------------------------------------------------------- */
+/* instruction sets */
 
 /* Starts anew with that limit (NULL: none); gives what level and each_level say. */
 static void check_level(const char *limit, float level) {
   char expected[64];
   tenon_shutdown();
-  if (limit) setenv("TENON_CPU_CAPABILITY", limit, 1);
-  else unsetenv("TENON_CPU_CAPABILITY");
+  if (limit)
+    setenv("TENON_CPU_CAPABILITY", limit, 1);
+  else
+    unsetenv("TENON_CPU_CAPABILITY");
   start();
   tenon_tensor_t *out[1] = {NULL};
   CHECK_STATUS(call_op("contract::level", NULL, TEXTS("f32[3] 1 2 3"), out), TENON_OK);
   snprintf(expected, sizeof expected, "f32[2] %g 14", (double)level);
   CHECK_TENSOR(out[0], expected);
-  tenon_tensor_release(out[0]), out[0] = NULL;
+  tenon_tensor_release(out[0]);
+  out[0] = NULL;
   CHECK_STATUS(call_op("contract::each_level", NULL, TEXTS("f16[2] 1 2"), out), TENON_OK);
   snprintf(expected, sizeof expected, "f16[2] %g %g", 10 + (double)level, 20 + (double)level);
   CHECK_TENSOR(out[0], expected);
-  tenon_tensor_release(out[0]), out[0] = NULL;
+  tenon_tensor_release(out[0]);
+  out[0] = NULL;
   tenon_builder_t *b = graph_begin();
   tenon_edge_t x = graph_input(b, "x", TENON_F32, 1);
   graph_output(b, "y", graph_step(b, "contract::level", NULL, x));
@@ -50,7 +54,8 @@ static void check_level(const char *limit, float level) {
 
 TEST("the best kernel that the machine has runs, and the environment limits it") {
 #if defined(__x86_64__)
-  int avx2 = tn_cpu_has(tn_cpu_rank("avx2", 4)), avx512 = tn_cpu_has(tn_cpu_rank("avx512", 6));
+  int avx2 = tn_cpu_has(tn_cpu_rank("avx2", 4));
+  int avx512 = tn_cpu_has(tn_cpu_rank("avx512", 6));
   check_level(NULL, avx512 ? 2 : avx2 ? 1 : 0);
   check_level("avx512", avx512 ? 2 : avx2 ? 1 : 0);
   check_level("avx2", avx2 ? 1 : 0);
@@ -68,7 +73,8 @@ TEST("the kernel that is in use is marked in the description") {
   setenv("TENON_CPU_CAPABILITY", "default", 1);
   start();
   const tenon_op_t *op = op_of("contract::level");
-  int chosen = 0, count = op_info(op).kernel_count;
+  int chosen = 0;
+  int count = op_info(op).kernel_count;
   for (int i = 0; i < count; i++) {
     char *text = tenon_op_kernel(op, i);
     if (strstr(text, "(chosen)")) chosen++, CHECK(strcmp(text, "cpu (chosen)") == 0);
@@ -80,8 +86,8 @@ TEST("the kernel that is in use is marked in the description") {
   tenon_shutdown();
 }
 
-/* ---- kernels from elsewhere ---------------------------------------------------------------------------------------
- */
+/* ---- kernels from elsewhere
+ * --------------------------------------------------------------------------------------- */
 
 TEST("a loop kernel may be written in assembly") {
 #if defined(__x86_64__) && defined(__ELF__)
@@ -89,7 +95,8 @@ TEST("a loop kernel may be written in assembly") {
   tenon_tensor_t *out[1] = {NULL};
   CHECK_STATUS(call_op("contract::negate", NULL, TEXTS("f32[2,2] 1 -2 0 inf"), out), TENON_OK);
   CHECK_TENSOR(out[0], "f32[2,2] -1 2 -0 -inf");
-  tenon_tensor_release(out[0]), out[0] = NULL;
+  tenon_tensor_release(out[0]);
+  out[0] = NULL;
   CHECK_STATUS(call_op("contract::negate", NULL, TEXTS("bf16[3] 1 2 3"), out), TENON_OK);
   CHECK_TENSOR(out[0], "bf16[3] -1 -2 -3");
   tenon_tensor_release(out[0]);
@@ -101,9 +108,11 @@ TEST("a loop kernel may be written in assembly") {
 TEST("a kernel may wrap a library of which there is only the file") {
   start();
   tenon_tensor_t *out[1] = {NULL};
-  CHECK_STATUS(call_op("contract::checksum", NULL, TEXTS("u8[9] 49 50 51 52 53 54 55 56 57"), out), TENON_OK);
+  CHECK_STATUS(call_op("contract::checksum", NULL, TEXTS("u8[9] 49 50 51 52 53 54 55 56 57"), out),
+               TENON_OK);
   CHECK_TENSOR(out[0], "u32[] 0xcbf43926"); /* the check value of CRC-32 for "123456789" */
-  tenon_tensor_release(out[0]), out[0] = NULL;
+  tenon_tensor_release(out[0]);
+  out[0] = NULL;
   CHECK_STATUS(call_op("contract::checksum", NULL, TEXTS("f32[0]"), out), TENON_OK);
   CHECK_TENSOR(out[0], "u32[] 0");
   tenon_tensor_release(out[0]);
@@ -114,17 +123,21 @@ TEST("another library adds a kernel to an operator, and takes it away again") {
   tenon_tensor_t *out[1] = {NULL};
   tenon_library_t *partner = NULL;
   CHECK_STATUS(call_op("contract::halve", NULL, TEXTS("f64[1] 3"), out), TENON_UNIMPLEMENTED);
-  CHECK_TEXT(tenon_error(), "contract::halve: no kernel for cpu and dtype f64; it has: cpu loop f32 -> f32");
-  CHECK_STATUS(tenon_library_load(TEST_LIBRARIES "/libpartner.so", TENON_LOAD_UNLOADABLE, &partner), TENON_OK);
+  CHECK_TEXT(tenon_error(),
+             "contract::halve: no kernel for cpu and dtype f64; it has: cpu loop f32 -> f32");
+  CHECK_STATUS(tenon_library_load(TEST_LIBRARIES "/libpartner.so", TENON_LOAD_UNLOADABLE, &partner),
+               TENON_OK);
   CHECK_STATUS(call_op("contract::halve", NULL, TEXTS("f64[1] 3"), out), TENON_OK);
   CHECK_TENSOR(out[0], "f64[1] 1.5");
-  tenon_tensor_release(out[0]), out[0] = NULL;
+  tenon_tensor_release(out[0]);
+  out[0] = NULL;
   char *text = tenon_op_kernel(op_of("contract::halve"), 0);
   CHECK_TEXT(text, "f64 -> f64 from partner (chosen)");
   tenon_text_release(text);
   CHECK_STATUS(call_op("contract::halve", NULL, TEXTS("f32[1] 3"), out), TENON_OK);
   CHECK_TENSOR(out[0], "f32[1] 1.5");
-  tenon_tensor_release(out[0]), out[0] = NULL;
+  tenon_tensor_release(out[0]);
+  out[0] = NULL;
   tenon_library_release(partner);
   CHECK(op_info(op_of("contract::halve")).kernel_count == 1);
   CHECK_STATUS(call_op("contract::halve", NULL, TEXTS("f64[1] 3"), out), TENON_UNIMPLEMENTED);
@@ -133,10 +146,13 @@ TEST("another library adds a kernel to an operator, and takes it away again") {
 TEST("an executable keeps the library whose kernel it runs") {
   start();
   tenon_library_t *partner = NULL;
-  CHECK_STATUS(tenon_library_load(TEST_LIBRARIES "/libpartner.so", TENON_LOAD_UNLOADABLE, &partner), TENON_OK);
-  tenon_builder_t *b = graph_begin();
-  CHECK_STATUS(tenon_builder_output(b, "y", graph_step(b, "contract::halve", NULL, graph_input(b, "x", TENON_F64, 1))),
+  CHECK_STATUS(tenon_library_load(TEST_LIBRARIES "/libpartner.so", TENON_LOAD_UNLOADABLE, &partner),
                TENON_OK);
+  tenon_builder_t *b = graph_begin();
+  CHECK_STATUS(
+      tenon_builder_output(
+          b, "y", graph_step(b, "contract::halve", NULL, graph_input(b, "x", TENON_F64, 1))),
+      TENON_OK);
   tenon_executable_t *e = graph_compile(b, 0);
   CHECK_GRAPH(e, TEXTS("f64[2] 1 2"), TEXTS("f64[2] 0.5 1"));
   tenon_library_release(partner);
@@ -149,18 +165,21 @@ TEST("an executable keeps the library whose kernel it runs") {
 
 typedef struct caller_t {
   const tenon_op_t *op;
-  int stop, mistakes;
+  int stop;
+  int mistakes;
 } caller_t;
 
 static void call_on(void *pointer) {
   caller_t *c = pointer;
-  tenon_tensor_t *x = tensor_of("f32[2] 1 2"), *out = tensor_of("f32[2] 0 0");
+  tenon_tensor_t *x = tensor_of("f32[2] 1 2");
+  tenon_tensor_t *out = tensor_of("f32[2] 0 0");
   while (!__atomic_load_n(&c->stop, __ATOMIC_ACQUIRE)) {
     memset(out->data, 0, 8);
     if (tenon_op_run(c->op, NULL, &x, &out) != TENON_OK) c->mistakes++;
     if (tensor_float(out, 0) != 0.5 || tensor_float(out, 1) != 1) c->mistakes++;
   }
-  tenon_tensor_release(x), tenon_tensor_release(out);
+  tenon_tensor_release(x);
+  tenon_tensor_release(out);
 }
 
 TEST("kernels are added and taken away while other threads call the operator") {
@@ -179,68 +198,83 @@ TEST("kernels are added and taken away while other threads call the operator") {
   tenon_shutdown();
 }
 
-/* ---- layouts ---------------------------------------------------------------------------------------------------- */
+/* layouts */
 
 TEST("a dense kernel gets dense inputs, a strided one gets them as they are") {
   start();
-  tenon_tensor_t *x = tensor_strided("f32[2,3] 1 2 3 4 5 6"), *out = NULL;
+  tenon_tensor_t *x = tensor_strided("f32[2,3] 1 2 3 4 5 6");
+  tenon_tensor_t *out = NULL;
   CHECK_STATUS(tenon_op_call(op_of("contract::strides"), NULL, &x, &out, 0), TENON_OK);
   CHECK_TENSOR(out, "i64[2] 3 1");
-  tenon_tensor_release(out), out = NULL;
+  tenon_tensor_release(out);
+  out = NULL;
   CHECK_STATUS(tenon_op_call(op_of("contract::any_strides"), NULL, &x, &out, 0), TENON_OK);
   CHECK_TENSOR(out, "i64[2] 1 2");
-  tenon_tensor_release(out), out = NULL;
+  tenon_tensor_release(out);
+  out = NULL;
   tenon_tensor_release(x);
   x = tensor_of("f32[2,3] 1 2 3 4 5 6");
   CHECK_STATUS(tenon_op_call(op_of("contract::any_strides"), NULL, &x, &out, 0), TENON_OK);
   CHECK_TENSOR(out, "i64[2] 3 1");
-  tenon_tensor_release(out), tenon_tensor_release(x);
+  tenon_tensor_release(out);
+  tenon_tensor_release(x);
 }
 
-TEST("results that are not row-major are written through a dense one, or straight by a strided kernel") {
+TEST("results that are not row-major are written through a dense one, or straight by a strided "
+     "kernel") {
   start();
   static const char *const names[] = {"contract::copy", "contract::dense_copy", "contract::halve"};
   for (int i = 0; i < 3; i++) {
-    tenon_tensor_t *x = tensor_strided("f32[2,3] 2 4 6 8 10 12"), *out = tensor_strided("f32[2,3] 0 0 0 0 0 0");
+    tenon_tensor_t *x = tensor_strided("f32[2,3] 2 4 6 8 10 12");
+    tenon_tensor_t *out = tensor_strided("f32[2,3] 0 0 0 0 0 0");
     CHECK_STATUS(tenon_op_call_into(op_of(names[i]), NULL, &x, &out), TENON_OK);
     CHECK_TENSOR(out, i == 2 ? "f32[2,3] 1 2 3 4 5 6" : "f32[2,3] 2 4 6 8 10 12");
     CHECK(out->strides[0] == 1);
     memset(out->data, 0, 24);
     CHECK_STATUS(tenon_op_run(op_of(names[i]), NULL, &x, &out), TENON_OK);
     CHECK_TENSOR(out, i == 2 ? "f32[2,3] 1 2 3 4 5 6" : "f32[2,3] 2 4 6 8 10 12");
-    tenon_tensor_release(x), tenon_tensor_release(out);
+    tenon_tensor_release(x);
+    tenon_tensor_release(out);
   }
 }
 
 TEST("strided items of a list are made dense for a dense kernel") {
   start();
-  tenon_tensor_t *items[] = {tensor_strided("f32[2,2] 1 2 3 4"), tensor_of("f32[2,2] 5 6 7 8")}, *list = NULL,
-                 *out = NULL;
+  tenon_tensor_t *items[] = {tensor_strided("f32[2,2] 1 2 3 4"), tensor_of("f32[2,2] 5 6 7 8")};
+  tenon_tensor_t *list = NULL;
+  tenon_tensor_t *out = NULL;
   CHECK_STATUS(tenon_tensor_list(items, 2, &list), TENON_OK);
   CHECK_STATUS(tenon_op_call(op_of("contract::stack"), NULL, &list, &out, 0), TENON_OK);
   CHECK_TENSOR(out, "f32[2,2,2] 1 2 3 4 5 6 7 8");
-  for (int i = 0; i < 2; i++) tenon_tensor_release(items[i]);
-  tenon_tensor_release(list), tenon_tensor_release(out);
+  for (int i = 0; i < 2; i++)
+    tenon_tensor_release(items[i]);
+  tenon_tensor_release(list);
+  tenon_tensor_release(out);
 }
 
 TEST("a pointwise result keeps a layout that all its inputs have") {
   start();
-  tenon_tensor_t *x = tensor_strided("f32[2,3] 2 4 6 8 10 12"), *out = NULL;
+  tenon_tensor_t *x = tensor_strided("f32[2,3] 2 4 6 8 10 12");
+  tenon_tensor_t *out = NULL;
   CHECK_STATUS(tenon_op_call(op_of("contract::halve"), NULL, &x, &out, 0), TENON_OK);
   CHECK_TENSOR(out, "f32[2,3] 1 2 3 4 5 6");
   CHECK(out->strides[0] == 1 && out->strides[1] == 2);
-  tenon_tensor_release(x), tenon_tensor_release(out);
+  tenon_tensor_release(x);
+  tenon_tensor_release(out);
 }
 
-/* ---- quantised tensors --------------------------------------------------------------------------------------------
- */
+/* ---- quantised tensors
+ * -------------------------------------------------------------------------------------------- */
 
 typedef struct quantised_t {
-  tenon_tensor_t *x, *scale, *zero;
+  tenon_tensor_t *x;
+  tenon_tensor_t *scale;
+  tenon_tensor_t *zero;
   tenon_detail_t detail;
 } quantised_t;
 
-static quantised_t quantised(tenon_tensor_t *x) { /* scale 0.5 and 2 by the last axis, zero points 1 and 0 */
+static quantised_t
+quantised(tenon_tensor_t *x) { /* scale 0.5 and 2 by the last axis, zero points 1 and 0 */
   quantised_t q = {x,
                    tensor_of("f32[2] 0.5 2"),
                    tensor_of("f32[2] 1 0"),
@@ -249,13 +283,16 @@ static quantised_t quantised(tenon_tensor_t *x) { /* scale 0.5 and 2 by the last
 }
 
 static void attach(quantised_t *q) {
-  q->detail.scale = q->scale, q->detail.zero_point = q->zero;
+  q->detail.scale = q->scale;
+  q->detail.zero_point = q->zero;
   q->x->detail = &q->detail;
   tn_tensor_mark(q->x);
 }
 
 static void release(quantised_t *q) {
-  tenon_tensor_release(q->x), tenon_tensor_release(q->scale), tenon_tensor_release(q->zero);
+  tenon_tensor_release(q->x);
+  tenon_tensor_release(q->scale);
+  tenon_tensor_release(q->zero);
 }
 
 TEST("a quantised tensor is refused by name, unless the kernel says that it looks") {
@@ -263,35 +300,45 @@ TEST("a quantised tensor is refused by name, unless the kernel says that it look
   quantised_t q = quantised(tensor_of("u8[2,2] 3 4 5 6"));
   tenon_tensor_t *out[1] = {NULL};
   attach(&q);
-  CHECK_STATUS(tenon_op_call(op_of("contract::stored_sum"), NULL, &q.x, out, 0), TENON_UNIMPLEMENTED);
-  CHECK_TEXT(tenon_error(), "contract::stored_sum: input x is quantised, and no kernel says \"quantised\"");
+  CHECK_STATUS(tenon_op_call(op_of("contract::stored_sum"), NULL, &q.x, out, 0),
+               TENON_UNIMPLEMENTED);
+  CHECK_TEXT(tenon_error(),
+             "contract::stored_sum: input x is quantised, and no kernel says \"quantised\"");
   CHECK_STATUS(tenon_op_call(op_of("contract::real_sum"), NULL, &q.x, out, 0), TENON_OK);
   CHECK_TENSOR(out[0], "f32[] 23"); /* (3 - 1) / 2 + 4 * 2 + (5 - 1) / 2 + 6 * 2 */
-  tenon_tensor_release(out[0]), out[0] = NULL;
+  tenon_tensor_release(out[0]);
+  out[0] = NULL;
   CHECK_STATUS(tenon_op_call(op_of("contract::length"), NULL, &q.x, out, 0), TENON_INVALID);
   release(&q);
 }
 
 TEST("a quantised tensor stays quantised when it is made dense, and as a view") {
   start();
-  int64_t shape[2] = {2, 2}, strides[2] = {1, 2};
+  int64_t shape[2] = {2, 2};
+  int64_t strides[2] = {1, 2};
   uint8_t data[4] = {3, 5, 4, 6};
-  tenon_tensor_t *x = NULL, *out[1] = {NULL}, *view = NULL;
-  CHECK_STATUS(tenon_tensor_borrow(data, tenon_dtype(TENON_U8), 2, shape, strides, NULL, NULL, &x), TENON_OK);
+  tenon_tensor_t *x = NULL;
+  tenon_tensor_t *out[1] = {NULL};
+  tenon_tensor_t *view = NULL;
+  CHECK_STATUS(tenon_tensor_borrow(data, tenon_dtype(TENON_U8), 2, shape, strides, NULL, NULL, &x),
+               TENON_OK);
   quantised_t q = quantised(x);
   attach(&q);
   CHECK_STATUS(tenon_op_call(op_of("contract::real_sum"), NULL, &q.x, out, 0), TENON_OK);
   CHECK_TENSOR(out[0], "f32[] 23");
-  tenon_tensor_release(out[0]), out[0] = NULL;
+  tenon_tensor_release(out[0]);
+  out[0] = NULL;
   CHECK_STATUS(tenon_op_call(op_of("contract::tail"), NULL, &q.x, &view, 0), TENON_OK);
-  CHECK_STATUS(tenon_op_call(op_of("contract::stored_sum"), NULL, &view, out, 0), TENON_UNIMPLEMENTED);
+  CHECK_STATUS(tenon_op_call(op_of("contract::stored_sum"), NULL, &view, out, 0),
+               TENON_UNIMPLEMENTED);
   CHECK_STATUS(tenon_op_call(op_of("contract::real_sum"), NULL, &view, out, 0), TENON_OK);
   CHECK_TENSOR(out[0], "f32[] 14");
-  tenon_tensor_release(out[0]), tenon_tensor_release(view);
+  tenon_tensor_release(out[0]);
+  tenon_tensor_release(view);
   release(&q);
 }
 
-/* ---- threads ---------------------------------------------------------------------------------------------------- */
+/* threads */
 
 TEST("parts of a kernel run on several threads, and a failing part's message arrives") {
   start();
@@ -299,16 +346,20 @@ TEST("parts of a kernel run on several threads, and a failing part's message arr
   for (int threads = 1; threads <= 4; threads += 3) {
     tenon_threads_set(threads);
     CHECK(tenon_threads_get() == threads);
-    CHECK_STATUS(call_op("contract::tally", NULL, TEXTS("i64[17] 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17"), out),
+    CHECK_STATUS(call_op("contract::tally", NULL,
+                         TEXTS("i64[17] 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17"), out),
                  TENON_OK);
     CHECK_TENSOR(out[0], threads == 1 ? "i64[2] 153 1" : "i64[2] 153 4");
-    tenon_tensor_release(out[0]), out[0] = NULL;
-    CHECK_STATUS(call_op("contract::tally", NULL, TEXTS("i64[16] 1 2 3 4 5 6 7 8 9 10 11 12 13 -14 15 16"), out),
+    tenon_tensor_release(out[0]);
+    out[0] = NULL;
+    CHECK_STATUS(call_op("contract::tally", NULL,
+                         TEXTS("i64[16] 1 2 3 4 5 6 7 8 9 10 11 12 13 -14 15 16"), out),
                  TENON_RANGE);
     CHECK_TEXT(tenon_error(), "contract::tally: element 13 is negative");
     CHECK_STATUS(call_op("contract::tally", NULL, TEXTS("i64[0]"), out), TENON_OK);
     CHECK_TENSOR(out[0], "i64[2] 0 0");
-    tenon_tensor_release(out[0]), out[0] = NULL;
+    tenon_tensor_release(out[0]);
+    out[0] = NULL;
   }
   tenon_threads_set(0);
 }
@@ -337,11 +388,15 @@ TEST("a serial kernel never has two calls at once") {
     turn_t turns[2] = {{i ? bound : NULL, 0}, {i ? bound : NULL, 0}};
     tn_spawned_t threads[2];
     tenon_tensor_t *out[1] = {NULL};
-    for (int k = 0; k < 2; k++) CHECK(tn_spawn(&threads[k], take_turns, &turns[k]));
-    for (int k = 0; k < 2; k++) tn_join(&threads[k]);
+    for (int k = 0; k < 2; k++)
+      CHECK(tn_spawn(&threads[k], take_turns, &turns[k]));
+    for (int k = 0; k < 2; k++)
+      tn_join(&threads[k]);
     CHECK(turns[0].mistakes == 0 && turns[1].mistakes == 0);
-    if (i) CHECK_STATUS(tenon_bound_call(bound, NULL, out, 0), TENON_OK);
-    else CHECK_STATUS(tenon_op_call(op_of("contract::turns"), NULL, NULL, out, 0), TENON_OK);
+    if (i)
+      CHECK_STATUS(tenon_bound_call(bound, NULL, out, 0), TENON_OK);
+    else
+      CHECK_STATUS(tenon_op_call(op_of("contract::turns"), NULL, NULL, out, 0), TENON_OK);
     CHECK_TENSOR(out[0], "i64[] 1001");
     tenon_tensor_release(out[0]);
   }

@@ -1,5 +1,5 @@
-/* Layers of users and modes: their order, what they see, change, answer and refuse, in this thread and in threads that work
- * for it; and the trace, line by line. */
+/* Layers of users and modes: their order, what they see, change, answer and refuse, in this thread
+ * and in threads that work for it; and the trace, line by line. */
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -14,13 +14,15 @@
 
 static double id[16];
 __attribute__((constructor)) static void number(void) {
-  for (int i = 0; i < 16; i++) id[i] = i;
+  for (int i = 0; i < 16; i++)
+    id[i] = i;
 }
 
-/* ---- operators --------------------------------------------------------------------------------------------------- */
+/* operators */
 
 static tenon_status_t factor(tenon_call_t *call) {
-  *(double *)call->outputs[0]->data = *(double *)call->inputs[0]->data * (double)call->attrs[0].as.i;
+  *(double *)call->outputs[0]->data =
+      *(double *)call->inputs[0]->data * (double)call->attrs[0].as.i;
   return TENON_OK;
 }
 
@@ -31,9 +33,12 @@ static tenon_status_t nest(tenon_call_t *call) {
   return TENON_OK;
 }
 
-static tenon_status_t fails(tenon_call_t *call) { return tenon_fail(call, TENON_RANGE, "out of paper"); }
+static tenon_status_t fails(tenon_call_t *call) {
+  return tenon_fail(call, TENON_RANGE, "out of paper");
+}
 
-static tenon_status_t parts_of_it(void *argument, int64_t begin, int64_t end); /* of the tests of threads */
+static tenon_status_t parts_of_it(void *argument, int64_t begin,
+                                  int64_t end); /* of the tests of threads */
 
 /* clang-format off */
 static const tenon_item_t layered_items[] = {
@@ -55,9 +60,11 @@ static void start(void) {
 }
 
 static tenon_status_t try_call(const char *name, double value, double *out) {
-  tenon_tensor_t *x = probe_tensor("cpu", &value), *y = probe_tensor("cpu", out);
+  tenon_tensor_t *x = probe_tensor("cpu", &value);
+  tenon_tensor_t *y = probe_tensor("cpu", out);
   tenon_status_t status = tenon_op_run(op_of(name), NULL, &x, &y);
-  tenon_tensor_release(x), tenon_tensor_release(y);
+  tenon_tensor_release(x);
+  tenon_tensor_release(y);
   return status;
 }
 
@@ -67,7 +74,7 @@ static double call(const char *name, double value) {
   return out;
 }
 
-/* ---- layers that write down that they were there ----------------------------------------------------------------- */
+/* layers that write down that they were there */
 
 static char seen[4096];
 static void note(const char *name) {
@@ -94,7 +101,8 @@ static tenon_status_t around(tenon_call_t *c) {
   return status;
 }
 
-static tenon_layer_t *layer_of(const char *name, const char *anchor, tenon_run_fn run, const void *context) {
+static tenon_layer_t *layer_of(const char *name, const char *anchor, tenon_run_fn run,
+                               const void *context) {
   tenon_layer_t *layer = NULL;
   CHECK_STATUS(tenon_layer_create(name, anchor, run, (void *)(uintptr_t)context, &layer), TENON_OK);
   if (layer) tenon_layer_enable(layer, 1);
@@ -107,13 +115,16 @@ static void drop(tenon_layer_t *layer) {
 }
 
 static void drop_all(tenon_layer_t *const *layers, int count) {
-  for (int i = 0; i < count; i++) drop(layers[i]);
+  for (int i = 0; i < count; i++)
+    drop(layers[i]);
 }
 
 /* The k-th order of n things. */
 static void permute(int k, int n, int *out) {
-  int left[8], count = n;
-  for (int i = 0; i < n; i++) left[i] = i;
+  int left[8];
+  int count = n;
+  for (int i = 0; i < n; i++)
+    left[i] = i;
   for (int i = 0; i < n; i++) {
     int at = k % count;
     k /= count;
@@ -122,12 +133,13 @@ static void permute(int k, int n, int *out) {
   }
 }
 
-/* ---- order --------------------------------------------------------------------------------------------------------- */
+/* order */
 
-TEST("layers of one anchor stand in the order of their names, in whatever order they were made and switched on") {
+TEST("layers of one anchor stand in the order of their names, in whatever order they were made and "
+     "switched on") {
   static const char *const names[] = {"apple", "bread", "cheese"};
-  static const char *const anchors[] = {"below view", "below autograd", "above autograd", "above autocast",
-                                        "above functional"};
+  static const char *const anchors[] = {"below view", "below autograd", "above autograd",
+                                        "above autocast", "above functional"};
   start();
   for (int a = 0; a < 5; a++)
     for (int made = 0; made < 6; made++)
@@ -136,11 +148,12 @@ TEST("layers of one anchor stand in the order of their names, in whatever order 
         int order[3];
         permute(made, 3, order);
         for (int i = 0; i < 3; i++)
-          CHECK_STATUS(tenon_layer_create(names[order[i]], anchors[a], around, (void *)(uintptr_t)names[order[i]],
-                                          &layers[order[i]]),
+          CHECK_STATUS(tenon_layer_create(names[order[i]], anchors[a], around,
+                                          (void *)(uintptr_t)names[order[i]], &layers[order[i]]),
                        TENON_OK);
         permute(on, 3, order);
-        for (int i = 0; i < 3; i++) tenon_layer_enable(layers[order[i]], 1);
+        for (int i = 0; i < 3; i++)
+          tenon_layer_enable(layers[order[i]], 1);
         CHECK(call("layered::times", 2) == 6);
         CHECK_SEEN("apple bread cheese /cheese /bread /apple");
         tenon_layer_enable(layers[order[0]], 0);
@@ -149,15 +162,16 @@ TEST("layers of one anchor stand in the order of their names, in whatever order 
                    : order[0] == 1 ? "apple cheese /cheese /apple"
                                    : "apple bread /bread /apple");
         permute(made, 3, order);
-        for (int i = 0; i < 3; i++) drop(layers[order[i]]);
+        for (int i = 0; i < 3; i++)
+          drop(layers[order[i]]);
       }
   CHECK(call("layered::times", 2) == 6);
   CHECK_SEEN("");
 }
 
 TEST("layers stand where their anchors say, in whatever order they were made") {
-  static const char *const anchors[] = {"above functional", "above autocast", "above autograd", "below autograd",
-                                        "below view"};
+  static const char *const anchors[] = {"above functional", "above autocast", "above autograd",
+                                        "below autograd", "below view"};
   static const char *const names[] = {"z", "y", "x", "w", "v"}; /* against the order of names */
   start();
   for (int made = 0; made < 120; made++) {
@@ -173,12 +187,13 @@ TEST("layers stand where their anchors say, in whatever order they were made") {
 }
 
 TEST("layers stand around the host's own: what those answer does not come to the ones below") {
-  start(), probe_start();
+  start();
+  probe_start();
   tenon_layer_t *layers[] = {layer_of("a", "above autograd", noting, "above"),
                              layer_of("b", "below autograd", noting, "below"),
                              layer_of("c", "below view", noting, "bottom")};
-  tenon_registration_t *cpu = probe_add("probe::plain", "cpu", &id[1], 0),
-                       *gradient = probe_add("probe::plain", "autograd", &id[2], 0);
+  tenon_registration_t *cpu = probe_add("probe::plain", "cpu", &id[1], 0);
+  tenon_registration_t *gradient = probe_add("probe::plain", "autograd", &id[2], 0);
   CHECK_ANSWER("probe::plain", "cpu", 1);
   CHECK_SEEN("above below bottom");
   tenon_key_include("autograd", 1);
@@ -190,7 +205,9 @@ TEST("layers stand around the host's own: what those answer does not come to the
   CHECK_ANSWER("probe::plain", "cpu", 3);
   CHECK_SEEN("above below");
   tenon_key_include("view", 0);
-  tenon_registration_release(cpu), tenon_registration_release(gradient), tenon_registration_release(view);
+  tenon_registration_release(cpu);
+  tenon_registration_release(gradient);
+  tenon_registration_release(view);
   drop_all(layers, 3);
 }
 
@@ -215,16 +232,19 @@ TEST("a layer knows which operator is called") {
   drop(layer);
 }
 
-/* ---- what layers do ------------------------------------------------------------------------------------------------ */
+/* what layers do */
 
 static tenon_status_t answers(tenon_call_t *c) {
   *(double *)c->outputs[0]->data = 42;
   return TENON_OK;
 }
 
-static tenon_status_t refuses(tenon_call_t *c) { return tenon_fail(c, TENON_DENIED, "not on a Sunday"); }
+static tenon_status_t refuses(tenon_call_t *c) {
+  return tenon_fail(c, TENON_DENIED, "not on a Sunday");
+}
 
-static tenon_status_t twice(tenon_call_t *c) { /* f(f(x)), by calling on a second time with what came out */
+static tenon_status_t
+twice(tenon_call_t *c) { /* f(f(x)), by calling on a second time with what came out */
   tenon_tensor_t *const *before = c->inputs;
   TENON_TRY(tenon_call_next(c));
   c->inputs = c->outputs;
@@ -234,14 +254,16 @@ static tenon_status_t twice(tenon_call_t *c) { /* f(f(x)), by calling on a secon
 }
 
 static tenon_status_t other_factor(tenon_call_t *c) {
-  const tenon_value_t *before = c->attrs, own = {TENON_KIND_INT, 0, {.i = *(int64_t *)c->context}};
+  const tenon_value_t *before = c->attrs;
+  const tenon_value_t own = {TENON_KIND_INT, 0, {.i = *(int64_t *)c->context}};
   c->attrs = &own;
   tenon_status_t status = tenon_call_next(c);
   c->attrs = before;
   return status;
 }
 
-static tenon_status_t other_output(tenon_call_t *c) { /* the result goes elsewhere; what comes out is its negative */
+static tenon_status_t
+other_output(tenon_call_t *c) { /* the result goes elsewhere; what comes out is its negative */
   tenon_tensor_t *const *before = c->outputs;
   tenon_tensor_t *mine = probe_tensor("cpu", c->context);
   c->outputs = &mine;
@@ -254,9 +276,12 @@ static tenon_status_t other_output(tenon_call_t *c) { /* the result goes elsewhe
 
 TEST("a layer answers, refuses, calls on twice, changes inputs, attributes and results") {
   start();
-  int64_t five = 5, seven = 7;
-  double elsewhere = 0, out = PROBE_NOTHING;
-  tenon_layer_t *below = layer_of("z", "below view", noting, "below"), *layer;
+  int64_t five = 5;
+  int64_t seven = 7;
+  double elsewhere = 0;
+  double out = PROBE_NOTHING;
+  tenon_layer_t *below = layer_of("z", "below view", noting, "below");
+  tenon_layer_t *layer;
   layer = layer_of("a", "above autograd", answers, NULL);
   CHECK(call("layered::times", 2) == 42);
   CHECK_SEEN("");
@@ -273,7 +298,8 @@ TEST("a layer answers, refuses, calls on twice, changes inputs, attributes and r
   tenon_layer_t *inner = layer_of("b", "above autograd", twice, NULL); /* of one chain */
   CHECK(call("layered::times", 2) == 162);
   CHECK_SEEN("below below below below");
-  drop(inner), drop(layer);
+  drop(inner);
+  drop(layer);
   layer = layer_of("a", "below autograd", other_factor, &five);
   CHECK(call("layered::times", 2) == 10);
   CHECK(call("layered::nested", 2) == 11);
@@ -281,10 +307,12 @@ TEST("a layer answers, refuses, calls on twice, changes inputs, attributes and r
   CHECK(call("layered::times", 2) == 14);
   drop(inner);
   CHECK(call("layered::times", 2) == 10);
-  drop(layer), seen[0] = 0;
+  drop(layer);
+  seen[0] = 0;
   layer = layer_of("a", "above functional", other_output, &elsewhere);
   CHECK(call("layered::times", 2) == -6 && elsewhere == 6);
-  drop(layer), drop(below);
+  drop(layer);
+  drop(below);
   CHECK(call("layered::times", 2) == 6);
   seen[0] = 0;
 }
@@ -298,22 +326,25 @@ TEST("a failure below a layer comes to it, and it may make good") {
   CHECK_SEEN("a /a");
   CHECK_STATUS(try_call("probe::plain", 2, &out), TENON_UNIMPLEMENTED);
   CHECK_TEXT(tenon_error(), "no kernel for cpu");
-  drop(layer), seen[0] = 0;
+  drop(layer);
+  seen[0] = 0;
   CHECK(call("layered::times", 2) == 6);
 }
 
-static tenon_status_t makes_another(tenon_call_t *c) { /* one that stands before it, in the middle of a call */
+static tenon_status_t
+makes_another(tenon_call_t *c) { /* one that stands before it, in the middle of a call */
   tenon_layer_t **made = c->context;
   note("b");
   if (!*made) CHECK_STATUS(tenon_layer_create("a", "above autograd", noting, "a", made), TENON_OK);
   return tenon_call_next(c);
 }
 
-TEST("a layer that is made or goes while a call is in another one of its anchor is no reason to call that twice or "
-     "never") {
+TEST("a layer that is made or goes while a call is in another one of its anchor is no reason to "
+     "call that twice or never") {
   start();
-  tenon_layer_t *made = NULL, *b = layer_of("b", "above autograd", makes_another, &made),
-                *c = layer_of("c", "above autograd", noting, "c");
+  tenon_layer_t *made = NULL;
+  tenon_layer_t *b = layer_of("b", "above autograd", makes_another, &made);
+  tenon_layer_t *c = layer_of("c", "above autograd", noting, "c");
   CHECK(call("layered::times", 2) == 6);
   CHECK_SEEN("b c");
   CHECK(call("layered::times", 2) == 6);
@@ -321,12 +352,15 @@ TEST("a layer that is made or goes while a call is in another one of its anchor 
   tenon_layer_enable(made, 1);
   CHECK(call("layered::times", 2) == 6);
   CHECK_SEEN("a b c");
-  drop(made), drop(b), drop(c);
+  drop(made);
+  drop(b);
+  drop(c);
 }
 
 static int64_t entered;
 
-static tenon_status_t recurses(tenon_call_t *c) { /* calls the operator anew instead of passing on */
+static tenon_status_t
+recurses(tenon_call_t *c) { /* calls the operator anew instead of passing on */
   entered++;
   return tenon_op_run(c->op, c->attrs, c->inputs, c->outputs);
 }
@@ -345,8 +379,10 @@ static tenon_status_t pushes_itself(tenon_call_t *c) {
   return status;
 }
 
-TEST("a layer, a mode or a composite that calls itself without end is stopped, and the next call works") {
-  start(), probe_start();
+TEST("a layer, a mode or a composite that calls itself without end is stopped, and the next call "
+     "works") {
+  start();
+  probe_start();
   double out = PROBE_NOTHING;
   tenon_layer_t *layer = layer_of("a", "above autograd", recurses, NULL);
   entered = 0;
@@ -360,7 +396,8 @@ TEST("a layer, a mode or a composite that calls itself without end is stopped, a
   CHECK(entered == 200);
   tenon_mode_pop();
   tenon_registration_t *r = NULL;
-  CHECK_STATUS(tenon_kernel_add("probe::plain", "composite", invokes_itself, NULL, NULL, 0, &r), TENON_OK);
+  CHECK_STATUS(tenon_kernel_add("probe::plain", "composite", invokes_itself, NULL, NULL, 0, &r),
+               TENON_OK);
   entered = 0;
   CHECK_STATUS(try_call("probe::plain", 2, &out), TENON_RANGE);
   CHECK_TEXT(tenon_error(), "calls are nested more than 200 deep");
@@ -370,7 +407,8 @@ TEST("a layer, a mode or a composite that calls itself without end is stopped, a
 }
 
 TEST("layers with bad names, places or functions are refused; sixty-four fit") {
-  tenon_layer_t *layers[64] = {NULL}, *more = NULL;
+  tenon_layer_t *layers[64] = {NULL};
+  tenon_layer_t *more = NULL;
   char name[16];
   start();
   CHECK_STATUS(tenon_layer_create("a", "above all", noting, "a", &more), TENON_INVALID);
@@ -399,9 +437,10 @@ TEST("layers with bad names, places or functions are refused; sixty-four fit") {
   tenon_layer_release(NULL);
 }
 
-/* ---- modes --------------------------------------------------------------------------------------------------------- */
+/* modes */
 
-static tenon_status_t calls_itself(tenon_call_t *c) { /* what it calls is seen by lower modes only */
+static tenon_status_t
+calls_itself(tenon_call_t *c) { /* what it calls is seen by lower modes only */
   note(c->context);
   note("(");
   CHECK(call("layered::times", 1) == 3);
@@ -409,7 +448,8 @@ static tenon_status_t calls_itself(tenon_call_t *c) { /* what it calls is seen b
   return tenon_call_next(c);
 }
 
-TEST("modes see each call, the last one pushed first; calls that they make are seen by those below only") {
+TEST("modes see each call, the last one pushed first; calls that they make are seen by those below "
+     "only") {
   start();
   tenon_layer_t *layer = layer_of("l", "above functional", noting, "layer");
   CHECK_STATUS(tenon_mode_push(noting, "one"), TENON_OK);
@@ -435,7 +475,8 @@ TEST("modes see each call, the last one pushed first; calls that they make are s
   CHECK_STATUS(tenon_mode_push(NULL, NULL), TENON_INVALID);
 }
 
-TEST("the only mode does not see what it calls itself; a mode answers, refuses, and the next call is as before") {
+TEST("the only mode does not see what it calls itself; a mode answers, refuses, and the next call "
+     "is as before") {
   start();
   double out = PROBE_NOTHING;
   CHECK_STATUS(tenon_mode_push(calls_itself, "alone"), TENON_OK);
@@ -456,7 +497,8 @@ TEST("the only mode does not see what it calls itself; a mode answers, refuses, 
   CHECK_SEEN("under under");
   CHECK_STATUS(try_call("layered::broken", 2, &out), TENON_RANGE);
   CHECK_SEEN("under");
-  tenon_mode_pop(), tenon_mode_pop();
+  tenon_mode_pop();
+  tenon_mode_pop();
   CHECK(call("layered::times", 2) == 6);
   CHECK_SEEN("");
 }
@@ -475,10 +517,11 @@ TEST("a mode may push another one for calls of its own") {
   CHECK_STATUS(tenon_mode_push(pushes, NULL), TENON_OK);
   CHECK(call("layered::times", 2) == 6);
   CHECK_SEEN("p inner one one");
-  tenon_mode_pop(), tenon_mode_pop();
+  tenon_mode_pop();
+  tenon_mode_pop();
 }
 
-/* ---- threads ------------------------------------------------------------------------------------------------------- */
+/* threads */
 
 static tenon_status_t counting(tenon_call_t *c) {
   __atomic_fetch_add((int64_t *)c->context, 1, __ATOMIC_RELAXED);
@@ -487,18 +530,23 @@ static tenon_status_t counting(tenon_call_t *c) {
 
 static void without(void *pointer) { /* another thread has none of this one's layers and modes */
   (void)pointer;
-  for (int i = 0; i < 100; i++) CHECK(call("layered::times", i) == 3 * i);
+  for (int i = 0; i < 100; i++)
+    CHECK(call("layered::times", i) == 3 * i);
 }
 
 static tenon_status_t parts_of_it(void *argument, int64_t begin, int64_t end) {
   int64_t *threads = argument;
   __atomic_fetch_add(threads, 1, __ATOMIC_RELAXED);
-  for (int64_t i = begin; i < end; i++) CHECK(call("layered::times", (double)i) == 3 * (double)i);
+  for (int64_t i = begin; i < end; i++)
+    CHECK(call("layered::times", (double)i) == 3 * (double)i);
   return TENON_OK;
 }
 
 TEST("layers and modes are of the thread that switched them on, and of threads that work for it") {
-  int64_t by_layer = 0, by_mode = 0, by_lower = 0, parts = 0;
+  int64_t by_layer = 0;
+  int64_t by_mode = 0;
+  int64_t by_lower = 0;
+  int64_t parts = 0;
   tn_spawned_t thread;
   start();
   tenon_layer_t *layer = layer_of("l", "above autograd", counting, &by_layer);
@@ -513,33 +561,39 @@ TEST("layers and modes are of the thread that switched them on, and of threads t
     CHECK(by_layer == 64 * round && by_mode == 64 * round && by_lower == 64 * round);
   }
   CHECK(parts == 80);
-  tenon_mode_pop(), tenon_mode_pop(), drop(layer);
+  tenon_mode_pop();
+  tenon_mode_pop();
+  drop(layer);
   CHECK_STATUS(tn_parallel(64, 1, parts_of_it, &parts), TENON_OK);
   CHECK(by_layer == 64 * 20 && by_mode == 64 * 20);
   tenon_threads_set(0);
 }
 
-static tenon_status_t in_parts(tenon_call_t *c) { /* a mode whose own calls come from several threads */
+static tenon_status_t
+in_parts(tenon_call_t *c) { /* a mode whose own calls come from several threads */
   CHECK_STATUS(tn_parallel(16, 1, parts_of_it, c->context), TENON_OK);
   return tenon_call_next(c);
 }
 
 TEST("what a mode calls from several threads is seen by lower modes only") {
-  int64_t by_lower = 0, parts = 0;
+  int64_t by_lower = 0;
+  int64_t parts = 0;
   start();
   tenon_threads_set(4);
   CHECK_STATUS(tenon_mode_push(counting, &by_lower), TENON_OK);
   CHECK_STATUS(tenon_mode_push(in_parts, &parts), TENON_OK);
   CHECK(call("layered::times", 2) == 6);
   CHECK(by_lower == 17 && parts == 4);
-  tenon_mode_pop(), tenon_mode_pop();
+  tenon_mode_pop();
+  tenon_mode_pop();
   tenon_threads_set(0);
 }
 
 static void call_much(void *pointer) { /* each with a layer of its own, while others come and go */
   int64_t mine = 0;
   tenon_layer_t *layer = layer_of(pointer, "above autograd", counting, &mine);
-  for (int i = 0; i < 2000; i++) CHECK(call("layered::times", i) == 3 * i);
+  for (int i = 0; i < 2000; i++)
+    CHECK(call("layered::times", i) == 3 * i);
   CHECK(mine == 2000);
   drop(layer);
 }
@@ -548,18 +602,22 @@ TEST("layers are made and go while other threads call") {
   static const char *const names_of[] = {"m", "d", "x"};
   tn_spawned_t threads[3];
   start();
-  for (int i = 0; i < 3; i++) CHECK(tn_spawn(&threads[i], call_much, (void *)(uintptr_t)names_of[i]));
+  for (int i = 0; i < 3; i++)
+    CHECK(tn_spawn(&threads[i], call_much, (void *)(uintptr_t)names_of[i]));
   for (int i = 0; i < 300; i++) {
-    tenon_layer_t *a = NULL, *n = NULL;
+    tenon_layer_t *a = NULL;
+    tenon_layer_t *n = NULL;
     CHECK_STATUS(tenon_layer_create("a", "above autograd", noting, "a", &a), TENON_OK);
     CHECK_STATUS(tenon_layer_create("n", "above autograd", noting, "n", &n), TENON_OK);
-    tenon_layer_release(a), tenon_layer_release(n);
+    tenon_layer_release(a);
+    tenon_layer_release(n);
   }
-  for (int i = 0; i < 3; i++) tn_join(&threads[i]);
+  for (int i = 0; i < 3; i++)
+    tn_join(&threads[i]);
   CHECK_SEEN("");
 }
 
-/* ---- the trace ----------------------------------------------------------------------------------------------------- */
+/* the trace */
 
 TEST("nothing is printed while the trace is off") {
   start();
@@ -595,27 +653,34 @@ TEST("the trace shows each step down: modes, layers by name, what is next") {
               "    next layered::times {cpu, above autograd} -> layer",
               "      layer layered::times {cpu, above autograd} -> counter",
               "        next layered::times {cpu} -> cpu [layered, kernel]");
-  tenon_mode_pop(), drop(layer);
+  tenon_mode_pop();
+  drop(layer);
 }
 
 TEST("the trace shows fallbacks, fallthroughs and backends") {
-  start(), probe_start();
-  tenon_registration_t *fallback = probe_fallback("npu", &id[1], 0),
-                       *pass = probe_add("probe::plain", "gpu fallthrough", NULL, 0),
-                       *cpu = probe_add("probe::plain", "cpu f64", &id[2], 0);
+  start();
+  probe_start();
+  tenon_registration_t *fallback = probe_fallback("npu", &id[1], 0);
+  tenon_registration_t *pass = probe_add("probe::plain", "gpu fallthrough", NULL, 0);
+  tenon_registration_t *cpu = probe_add("probe::plain", "cpu f64", &id[2], 0);
   capture();
   CHECK_STATUS(tenon_trace_set("dispatch"), TENON_OK);
   CHECK_ANSWER("probe::plain", "npu", 1);
   CHECK_ANSWER("probe::plain", "gpu", 2);
   CHECK_STATUS(tenon_trace_set(NULL), TENON_OK);
   CHECK_LINES(release_capture(), "call probe::plain {cpu, npu} -> fallback",
-              "call probe::plain {cpu, gpu} -> fallthrough", "  next probe::plain {cpu} -> cpu f64 [program, kernel]");
-  tenon_registration_release(fallback), tenon_registration_release(pass), tenon_registration_release(cpu);
+              "call probe::plain {cpu, gpu} -> fallthrough",
+              "  next probe::plain {cpu} -> cpu f64 [program, kernel]");
+  tenon_registration_release(fallback);
+  tenon_registration_release(pass);
+  tenon_registration_release(cpu);
 }
 
 TEST("a layer that an operator passes by is not in its calls") {
-  start(), probe_start();
-  tenon_registration_t *cpu = probe_add("probe::plain", "cpu f64", &id[2], 0), *pass;
+  start();
+  probe_start();
+  tenon_registration_t *cpu = probe_add("probe::plain", "cpu f64", &id[2], 0);
+  tenon_registration_t *pass;
   CHECK_STATUS(tenon_key_include("functional", 1), TENON_OK);
   capture();
   CHECK_STATUS(tenon_trace_set("dispatch"), TENON_OK);
@@ -627,7 +692,8 @@ TEST("a layer that an operator passes by is not in its calls") {
               "  next probe::plain {cpu} -> cpu f64 [program, kernel]",
               "call probe::plain {cpu} -> cpu f64 [program, kernel]");
   CHECK_STATUS(tenon_key_include("functional", 0), TENON_OK);
-  tenon_registration_release(pass), tenon_registration_release(cpu);
+  tenon_registration_release(pass);
+  tenon_registration_release(cpu);
 }
 
 TEST("the trace shows arguments and failures") {
@@ -639,8 +705,10 @@ TEST("the trace shows arguments and failures") {
   CHECK_STATUS(try_call("layered::broken", 2, &out), TENON_RANGE);
   CHECK_STATUS(try_call("probe::plain", 2, &out), TENON_UNIMPLEMENTED);
   CHECK_STATUS(tenon_trace_set(NULL), TENON_OK);
-  CHECK_LINES(release_capture(), "call layered::times {cpu} -> cpu [layered, kernel] (f64[1], factor=3)",
-              "call layered::broken {cpu} -> cpu [layered, kernel] (f64[1])", "layered::broken failed: out of range*",
+  CHECK_LINES(release_capture(),
+              "call layered::times {cpu} -> cpu [layered, kernel] (f64[1], factor=3)",
+              "call layered::broken {cpu} -> cpu [layered, kernel] (f64[1])",
+              "layered::broken failed: out of range*",
               "call probe::plain {cpu} -> missing (f64[1])", "probe::plain failed: unimplemented*");
 }
 
@@ -668,8 +736,10 @@ TEST("the environment switches the trace on at the start, and what it does not k
   capture();
   start();
   CHECK(call("layered::times", 2) == 6);
-  CHECK_LINES(release_capture(), "TENON_TRACE is ignored: trace 'everything': expected dispatch, args, time, or as the "
-                                 "last of them file=PATH, with commas between");
+  CHECK_LINES(
+      release_capture(),
+      "TENON_TRACE is ignored: trace 'everything': expected dispatch, args, time, or as the "
+      "last of them file=PATH, with commas between");
   unsetenv("TENON_TRACE");
 }
 
@@ -677,27 +747,32 @@ TEST("words that the trace does not know are refused, and change nothing") {
   start();
   capture();
   CHECK_STATUS(tenon_trace_set("dispatch,argument"), TENON_INVALID);
-  CHECK_TEXT(tenon_error(),
-             "trace 'dispatch,argument': expected dispatch, args, time, or as the last of them file=PATH");
+  CHECK_TEXT(
+      tenon_error(),
+      "trace 'dispatch,argument': expected dispatch, args, time, or as the last of them file=PATH");
   CHECK_STATUS(tenon_trace_set("dispatch args"), TENON_INVALID);
   CHECK(call("layered::times", 2) == 6);
   CHECK(strcmp(release_capture(), "") == 0);
 }
 
 static void call_until(void *pointer) {
-  while (!__atomic_load_n((int *)pointer, __ATOMIC_ACQUIRE)) CHECK(call("layered::nested", 2) == 7);
+  while (!__atomic_load_n((int *)pointer, __ATOMIC_ACQUIRE))
+    CHECK(call("layered::nested", 2) == 7);
 }
 
 TEST("switched on while threads call, the trace shows whole lines of their next calls") {
   tn_spawned_t threads[2];
   int stop = 0;
-  int64_t lines = 0, bad = 0;
+  int64_t lines = 0;
+  int64_t bad = 0;
   start();
-  for (int i = 0; i < 2; i++) CHECK(tn_spawn(&threads[i], call_until, &stop));
+  for (int i = 0; i < 2; i++)
+    CHECK(tn_spawn(&threads[i], call_until, &stop));
   for (int round = 0; round < 10; round++) {
     capture();
     CHECK_STATUS(tenon_trace_set(round & 1 ? "dispatch,args" : "dispatch"), TENON_OK);
-    for (int i = 0; i < 20; i++) CHECK(call("layered::times", i) == 3 * i);
+    for (int i = 0; i < 20; i++)
+      CHECK(call("layered::times", i) == 3 * i);
     CHECK_STATUS(tenon_trace_set(NULL), TENON_OK);
     const char *at = release_capture();
     for (; *at; at += strcspn(at, "\n") + 1, lines++)
@@ -708,7 +783,8 @@ TEST("switched on while threads call, the trace shows whole lines of their next 
       }
   }
   __atomic_store_n(&stop, 1, __ATOMIC_RELEASE);
-  for (int i = 0; i < 2; i++) tn_join(&threads[i]);
+  for (int i = 0; i < 2; i++)
+    tn_join(&threads[i]);
   CHECK(lines >= 10 * 20 && bad == 0);
   capture();
   CHECK(call("layered::nested", 2) == 7);
@@ -716,6 +792,7 @@ TEST("switched on while threads call, the trace shows whole lines of their next 
 }
 
 TEST("nothing is left behind") {
-  capture(), (void)release_capture();
+  capture();
+  (void)release_capture();
   tenon_shutdown();
 }

@@ -1,6 +1,7 @@
-/* Calls write to nothing that is shared, and run takes no lock, no memory and no system call.  All that is allocated before
- * the calls comes from one region; it and the program's data, in which libtenon's is, become read-only while two threads
- * call; each such test runs in a process of its own, which a write, or a system call, ends. */
+/* Calls write to nothing that is shared, and run takes no lock, no memory and no system call.  All
+ * that is allocated before the calls comes from one region; it and the program's data, in which
+ * libtenon's is, become read-only while two threads call; each such test runs in a process of its
+ * own, which a write, or a system call, ends. */
 #include <dlfcn.h>
 #include <link.h>
 #include <linux/filter.h>
@@ -23,10 +24,12 @@
 #include "probes.h"
 
 #ifdef IS_INSTRUMENTED
-TEST("calls write to nothing that is shared") { SKIP("sanitizers have an allocator and locks of their own"); }
+TEST("calls write to nothing that is shared") {
+  SKIP("sanitizers have an allocator and locks of their own");
+}
 #else
 
-/* ---- the region, and what is counted ------------------------------------------------------------------------------ */
+/* the region, and what is counted */
 
 enum { REGION_SIZE = 64 << 20 };
 static char *region;
@@ -59,9 +62,13 @@ void *calloc(size_t count, size_t size) {
 
 void *realloc(void *pointer, size_t size) {
   size_t before = size;
-  if (!fills_region && !is_in_region(pointer)) return allocations++, __libc_realloc(pointer, size);
+  if (!fills_region && !is_in_region(pointer)) {
+    allocations++;
+    return __libc_realloc(pointer, size);
+  }
   if (is_in_region(pointer)) memcpy(&before, (char *)pointer - 8, sizeof before);
-  void *block = malloc(size); /* what the system's allocator gave before the region was made is not grown here */
+  void *block = malloc(
+      size); /* what the system's allocator gave before the region was made is not grown here */
   if (pointer && block) memcpy(block, pointer, before < size ? before : size);
   return block;
 }
@@ -70,29 +77,34 @@ void free(void *pointer) {
   if (!is_in_region(pointer)) __libc_free(pointer);
 }
 
-#define COUNTED(name, type)                                                                                            \
-  int name(type *lock) {                                                                                               \
-    static int (*real)(type *);                                                                                        \
-    if (!real) *(void **)&real = dlsym(RTLD_NEXT, #name);                                                              \
-    return locks++, real(lock);                                                                                        \
+#define COUNTED(name, type)                                                                        \
+  int name(type *lock) {                                                                           \
+    static int (*real)(type *);                                                                    \
+    if (!real) *(void **)&real = dlsym(RTLD_NEXT, #name);                                          \
+    locks++;                                                                                       \
+    return real(lock);                                                                             \
   }
 COUNTED(pthread_mutex_lock, pthread_mutex_t)
 COUNTED(pthread_mutex_trylock, pthread_mutex_t)
 COUNTED(pthread_rwlock_rdlock, pthread_rwlock_t)
 COUNTED(pthread_rwlock_wrlock, pthread_rwlock_t)
 
-static int close_program(struct dl_phdr_info *info, size_t size, void *context) { /* the first one is the program */
-  (void)size, (void)context;
+static int close_program(struct dl_phdr_info *info, size_t size,
+                         void *context) { /* the first one is the program */
+  (void)size;
+  (void)context;
   for (int i = 0; i < info->dlpi_phnum; i++) {
     const ElfW(Phdr) *h = &info->dlpi_phdr[i];
-    uintptr_t begin = (info->dlpi_addr + h->p_vaddr) & ~(uintptr_t)4095,
-              end = (info->dlpi_addr + h->p_vaddr + h->p_memsz + 4095) & ~(uintptr_t)4095;
-    if (h->p_type == PT_LOAD && h->p_flags & PF_W && mprotect((void *)begin, end - begin, PROT_READ) != 0) _exit(3);
+    uintptr_t begin = (info->dlpi_addr + h->p_vaddr) & ~(uintptr_t)4095;
+    uintptr_t end = (info->dlpi_addr + h->p_vaddr + h->p_memsz + 4095) & ~(uintptr_t)4095;
+    if (h->p_type == PT_LOAD && h->p_flags & PF_W &&
+        mprotect((void *)begin, end - begin, PROT_READ) != 0)
+      _exit(3);
   }
   return 1;
 }
 
-/* ---- calls -------------------------------------------------------------------------------------------------------- */
+/* calls */
 
 static double id[4] = {0, 1, 2, 3};
 static int64_t shared_count;
@@ -113,9 +125,18 @@ static tenon_status_t asking_system(tenon_call_t *call) {
   return probe_kernel(call);
 }
 
-enum { RUN, CALL_INTO, CALL, BOUND, STRIDED };
+enum {
+  RUN,
+  CALL_INTO,
+  CALL,
+  BOUND,
+  STRIDED,
+};
 typedef struct way_t {
-  const char *op, *inputs[3], *output, *backend; /* backend: of all its tensors, NULL: the CPU */
+  const char *op;
+  const char *inputs[3];
+  const char *output;
+  const char *backend; /* backend: of all its tensors, NULL: the CPU */
   int entry;
 } way_t;
 static const way_t ways[] = {
@@ -139,14 +160,16 @@ enum { WAYS = sizeof ways / sizeof *ways };
 typedef struct prepared_t { /* shared by the threads */
   const tenon_op_t *op;
   tenon_bound_t *bound;
-  tenon_tensor_t *inputs[3], *expected;
+  tenon_tensor_t *inputs[3];
+  tenon_tensor_t *expected;
 } prepared_t;
 static prepared_t prepared[WAYS + 1];
 
 static void on_backend(tenon_tensor_t *t, const char *backend) {
   double value = 0;
   tenon_tensor_t *probe = probe_tensor(backend, &value);
-  t->keys = (t->keys & ~TN_KEY_CPU) | (probe->keys & ~TN_TENSOR_OWNED), t->device = probe->device;
+  t->keys = (t->keys & ~TN_KEY_CPU) | (probe->keys & ~TN_TENSOR_OWNED);
+  t->device = probe->device;
   tenon_tensor_release(probe);
 }
 
@@ -164,14 +187,17 @@ static void prepare(void) {
     snprintf(name, sizeof name, "late_%d", i);
     CHECK_STATUS(tenon_device_find(name, 0, &device), TENON_OK);
   }
-  probe_add("probe::plain", "cpu", &id[1], 0), probe_add("probe::plain", "npu", &id[2], 0);
+  probe_add("probe::plain", "cpu", &id[1], 0);
+  probe_add("probe::plain", "npu", &id[2], 0);
   probe_add("probe::plain", "late_63", &id[3], 0);
   for (int w = 0; w < WAYS; w++) {
     prepared_t *p = &prepared[w];
-    p->op = op_of(ways[w].op), p->expected = tensor_of(ways[w].output);
+    p->op = op_of(ways[w].op);
+    p->expected = tensor_of(ways[w].output);
     for (int i = 0; i < 3; i++) {
       if (!ways[w].inputs[i]) continue;
-      p->inputs[i] = ways[w].entry == STRIDED ? tensor_strided(ways[w].inputs[i]) : tensor_of(ways[w].inputs[i]);
+      p->inputs[i] = ways[w].entry == STRIDED ? tensor_strided(ways[w].inputs[i])
+                                              : tensor_of(ways[w].inputs[i]);
       if (ways[w].backend) on_backend(p->inputs[i], ways[w].backend);
     }
     if (ways[w].entry == BOUND) CHECK_STATUS(tenon_bound_create(p->op, NULL, &p->bound), TENON_OK);
@@ -190,16 +216,21 @@ static void make_outputs(tenon_tensor_t **outputs) {
 
 static tenon_status_t call_once(int way, tenon_tensor_t **outputs) {
   const prepared_t *p = &prepared[way];
-  tenon_tensor_t *made[2] = {NULL}, *given[2] = {outputs[way], NULL};
+  tenon_tensor_t *made[2] = {NULL};
+  tenon_tensor_t *given[2] = {outputs[way], NULL};
   switch (way < WAYS ? ways[way].entry : RUN) {
-  case BOUND: return tenon_bound_run(p->bound, p->inputs, given);
-  case CALL_INTO: return tenon_op_call_into(p->op, NULL, p->inputs, given);
+  case BOUND:
+    return tenon_bound_run(p->bound, p->inputs, given);
+  case CALL_INTO:
+    return tenon_op_call_into(p->op, NULL, p->inputs, given);
   case CALL:
     TENON_TRY(tenon_op_call(p->op, NULL, p->inputs, made, 1));
-    memcpy(outputs[way]->data, made[0]->data, (size_t)tenon_count(made[0]) * made[0]->dtype.bits / 8);
+    memcpy(outputs[way]->data, made[0]->data,
+           (size_t)tenon_count(made[0]) * made[0]->dtype.bits / 8);
     tenon_tensor_release(made[0]);
     return TENON_OK;
-  default: return tenon_op_run(p->op, NULL, p->inputs, given);
+  default:
+    return tenon_op_run(p->op, NULL, p->inputs, given);
   }
 }
 
@@ -209,7 +240,7 @@ static bool are_right(tenon_tensor_t **outputs) {
   return true;
 }
 
-/* ---- processes ------------------------------------------------------------------------------------------------------ */
+/* processes */
 
 /* What a process of its own comes to: its exit status, or 100 and the signal. */
 static int in_process(int (*function)(int), int argument) {
@@ -221,9 +252,15 @@ static int in_process(int (*function)(int), int argument) {
   return WIFEXITED(status) ? WEXITSTATUS(status) : 100 + WTERMSIG(status);
 }
 
-enum { CALLERS = 2, CALLS_OF_EACH = 500000 };
+enum {
+  CALLERS = 2,
+  CALLS_OF_EACH = 500000,
+};
 typedef struct stage_t { /* stays writable */
-  int ready, may_go, done, wrong;
+  int ready;
+  int may_go;
+  int done;
+  int wrong;
   int ways;
 } stage_t;
 
@@ -237,14 +274,16 @@ static void *call_often(void *pointer) {
   if (wrong) fprintf(stderr, "%s\n", tenon_error());
   sched_yield();
   __atomic_fetch_add(&stage->ready, 1, __ATOMIC_ACQ_REL);
-  while (!__atomic_load_n(&stage->may_go, __ATOMIC_ACQUIRE)) sched_yield();
+  while (!__atomic_load_n(&stage->may_go, __ATOMIC_ACQUIRE))
+    sched_yield();
   for (int i = 0, way = 0; i < CALLS_OF_EACH; i++) {
     wrong |= call_once(way, outputs) != TENON_OK;
     if (++way == stage->ways) way = 0;
   }
   __atomic_fetch_or(&stage->wrong, wrong || !are_right(outputs), __ATOMIC_ACQ_REL);
   __atomic_fetch_add(&stage->done, 1, __ATOMIC_ACQ_REL);
-  while (pause()) continue; /* a thread that ends writes to what it shared */
+  while (pause())
+    continue; /* a thread that ends writes to what it shared */
   return NULL;
 }
 
@@ -254,41 +293,51 @@ static int call_read_only(int ways_count) {
   stage->ways = ways_count;
   for (int i = 0; i < CALLERS; i++)
     if (pthread_create(&threads[i], NULL, call_often, stage) != 0) return 2;
-  while (__atomic_load_n(&stage->ready, __ATOMIC_ACQUIRE) < CALLERS) sched_yield();
+  while (__atomic_load_n(&stage->ready, __ATOMIC_ACQUIRE) < CALLERS)
+    sched_yield();
   if (mprotect(region, REGION_SIZE, PROT_READ) != 0) return 3;
   dl_iterate_phdr(close_program, NULL);
   __atomic_store_n(&stage->may_go, 1, __ATOMIC_RELEASE);
-  while (__atomic_load_n(&stage->done, __ATOMIC_ACQUIRE) < CALLERS) sched_yield();
+  while (__atomic_load_n(&stage->done, __ATOMIC_ACQUIRE) < CALLERS)
+    sched_yield();
   syscall(SYS_exit_group, stage->wrong ? 1 : 0);
   return 4;
 }
 
-TEST("a million calls of two threads do not write to operators, kernels, shared inputs or libtenon's data") {
+TEST("a million calls of two threads do not write to operators, kernels, shared inputs or "
+     "libtenon's data") {
   tenon_registration_t *r = NULL;
   prepare();
   CHECK(in_process(call_read_only, WAYS) == 0);
   fills_region = 1; /* and it would be noticed */
-  CHECK_STATUS(tenon_kernel_add("probe::plain", "cpu", counting, &id[1], NULL, TENON_OVERRIDE, &r), TENON_OK);
+  CHECK_STATUS(tenon_kernel_add("probe::plain", "cpu", counting, &id[1], NULL, TENON_OVERRIDE, &r),
+               TENON_OK);
   fills_region = 0;
   CHECK(in_process(call_read_only, WAYS) == 100 + SIGSEGV);
   tenon_registration_release(r);
   printf("%d calls of %d kinds\n", CALLERS * CALLS_OF_EACH, WAYS);
 }
 
-/* ---- counting ------------------------------------------------------------------------------------------------------- */
+/* counting */
 
-static bool is_run(int way) { return way == WAYS || ways[way].entry == RUN || ways[way].entry == BOUND; }
+static bool is_run(int way) {
+  return way == WAYS || ways[way].entry == RUN || ways[way].entry == BOUND;
+}
 
-static int run_without_system(int last) { /* a system call other than exit ends the process by SIGSYS */
-  static struct sock_filter code[] = {
-      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, 0), BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_exit_group, 0, 1),
-      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW), BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS)};
+static int
+run_without_system(int last) { /* a system call other than exit ends the process by SIGSYS */
+  static struct sock_filter code[] = {BPF_STMT(BPF_LD | BPF_W | BPF_ABS, 0),
+                                      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_exit_group, 0, 1),
+                                      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+                                      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS)};
   struct sock_fprog program = {sizeof code / sizeof *code, code};
   tenon_tensor_t *outputs[WAYS + 1];
   int wrong = 0;
   make_outputs(outputs);
-  for (int w = 0; w < last; w++) wrong |= call_once(w, outputs) != TENON_OK;
-  if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 || prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) != 0)
+  for (int w = 0; w < last; w++)
+    wrong |= call_once(w, outputs) != TENON_OK;
+  if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 ||
+      prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) != 0)
     return 5;
   allocations = locks = 0;
   for (int i = 0; i < 20000; i++)
@@ -307,11 +356,14 @@ TEST("run takes no lock, no memory and no system call") {
   tenon_registration_t *r = NULL;
   CHECK(in_process(run_without_system, WAYS) == 0);
   for (int i = 0; i < 2; i++) { /* and they would be noticed */
-    CHECK_STATUS(tenon_kernel_add("probe::plain", "cpu", bad[i].run, &id[1], NULL, TENON_OVERRIDE, &r), TENON_OK);
+    CHECK_STATUS(
+        tenon_kernel_add("probe::plain", "cpu", bad[i].run, &id[1], NULL, TENON_OVERRIDE, &r),
+        TENON_OK);
     CHECK(in_process(run_without_system, WAYS + 1) == bad[i].status);
     tenon_registration_release(r);
   }
-  CHECK_STATUS(tenon_kernel_add("probe::plain", "cpu serial", probe_kernel, &id[1], NULL, TENON_OVERRIDE, &r),
+  CHECK_STATUS(tenon_kernel_add("probe::plain", "cpu serial", probe_kernel, &id[1], NULL,
+                                TENON_OVERRIDE, &r),
                TENON_OK);
   CHECK(in_process(run_without_system, WAYS + 1) == 7);
   tenon_registration_release(r);

@@ -1,4 +1,5 @@
-/* core::resize_ of memory that was lent: what strides reach is kept, and nothing beyond it is read (the sanitizers' build says so). */
+/* core::resize_ of memory that was lent: what strides reach is kept, and nothing beyond it is read
+ * (the sanitizers' build says so). */
 #include <stdlib.h>
 #include <string.h>
 
@@ -21,15 +22,16 @@ static void resize(tenon_tensor_t *x, int64_t extent) {
 
 TEST("a tensor over lent memory keeps its elements when it grows, in any strides") {
   static const int64_t strides[] = {1, -1, 0, 2};
-  static const int64_t firsts[] = {0, 3, 0, 0}, extents[] = {4, 4, 4, 2};
+  static const int64_t firsts[] = {0, 3, 0, 0};
+  static const int64_t extents[] = {4, 4, 4, 2};
   for (int k = 0; k < 4; k++) {
     float *memory = malloc(4 * sizeof *memory);
     const float numbers[] = {1, 2, 3, 4};
     memcpy(memory, numbers, sizeof numbers);
     tenon_tensor_t *x;
-    CHECK_STATUS(
-        tenon_tensor_borrow(memory + firsts[k], tenon_dtype(TENON_F32), 1, &extents[k], &strides[k], free, memory, &x),
-        TENON_OK);
+    CHECK_STATUS(tenon_tensor_borrow(memory + firsts[k], tenon_dtype(TENON_F32), 1, &extents[k],
+                                     &strides[k], free, memory, &x),
+                 TENON_OK);
     resize(x, 9);
     CHECK(x->shape[0] == 9 && x->strides[0] == 1 && ((float *)x->data)[0] == numbers[firsts[k]]);
     memset(x->data, 0, 9 * sizeof *memory); /* all of it is its own */
@@ -38,9 +40,12 @@ TEST("a tensor over lent memory keeps its elements when it grows, in any strides
 }
 
 TEST("strides that reach beyond all memory are refused") {
-  const int64_t shape[] = {3}, strides[] = {INT64_MAX / 2};
+  const int64_t shape[] = {3};
+  const int64_t strides[] = {INT64_MAX / 2};
   float memory = 0;
   tenon_tensor_t *x = NULL;
-  CHECK_STATUS(tenon_tensor_borrow(&memory, tenon_dtype(TENON_F32), 1, shape, strides, NULL, NULL, &x), TENON_INVALID);
+  CHECK_STATUS(
+      tenon_tensor_borrow(&memory, tenon_dtype(TENON_F32), 1, shape, strides, NULL, NULL, &x),
+      TENON_INVALID);
   CHECK_TEXT(tenon_error(), "62 bits");
 }

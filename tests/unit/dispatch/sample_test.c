@@ -1,5 +1,6 @@
-/* Calls to try: what SAMPLES state is what is made, what they refuse and where the message points; and what is made of schema,
- * TYPES and SHAPES alone.  Expected values are read off docs/contract.md by hand. */
+/* Calls to try: what SAMPLES state is what is made, what they refuse and where the message points;
+ * and what is made of schema, TYPES and SHAPES alone.  Expected values are read off
+ * docs/contract.md by hand. */
 #define TENON_STATIC
 #include <tenon/check.h>
 #include <tenon/tenon.h>
@@ -15,8 +16,8 @@ static tn_arena_t arena;
 
 static tenon_status_t parse(const char *text, tn_samples_t *out) {
   tn_schema_t schema;
-  const char *of =
-      "f(Tensor x, Tensor[] xs, Tensor? y=None, *, int axis=0, float eps=0.5, str['a', 'b'] how='a') -> Tensor";
+  const char *of = "f(Tensor x, Tensor[] xs, Tensor? y=None, *, int axis=0, float eps=0.5, "
+                   "str['a', 'b'] how='a') -> Tensor";
   CHECK_STATUS(tn_schema_parse(of, "lib", &arena, &schema), TENON_OK);
   return tn_samples_parse(text, &schema, &arena, out);
 }
@@ -30,20 +31,23 @@ static void refuse(const char *text, const char *message) {
 
 TEST("each call of SAMPLES has its inputs, attributes and names of extents") {
   tn_samples_t s;
-  CHECK_STATUS(
-      parse("x: i64[n, 3] integers(-n, axis), xs: ([n], f32[]), axis = 2, how = 'b'; x: [2] ['a', 'b\\n'], y = None",
-            &s),
-      TENON_OK);
+  CHECK_STATUS(parse("x: i64[n, 3] integers(-n, axis), xs: ([n], f32[]), axis = 2, how = 'b'; x: "
+                     "[2] ['a', 'b\\n'], y = None",
+                     &s),
+               TENON_OK);
   CHECK(s.count == 2);
   const tn_sample_t *first = &s.calls[0];
   CHECK(first->name_count == 2 && strcmp(first->names[0], "n") == 0 && first->name_attrs[0] == -1);
   CHECK(strcmp(first->names[1], "axis") == 0 && first->name_attrs[1] == 0);
   CHECK(first->inputs[0].count == 1 && first->inputs[0].tensors[0].ndim == 2);
   CHECK(tenon_dtype_id(first->inputs[0].tensors[0].dtype) == TENON_I64);
-  CHECK(first->inputs[0].tensors[0].fill.kind == TN_FILL_INTEGERS && first->inputs[0].tensors[0].fill.low.is_negative);
+  CHECK(first->inputs[0].tensors[0].fill.kind == TN_FILL_INTEGERS &&
+        first->inputs[0].tensors[0].fill.low.is_negative);
   CHECK(first->inputs[1].count == 2 && first->inputs[1].tensors[1].ndim == 0);
-  CHECK(first->inputs[2].form == TN_SAMPLE_UNSTATED && s.calls[1].inputs[2].form == TN_SAMPLE_ABSENT);
-  CHECK(first->has_attr[0] && !first->has_attr[1] && first->attrs[0].as.i == 2 && first->attrs[2].as.i == 1);
+  CHECK(first->inputs[2].form == TN_SAMPLE_UNSTATED &&
+        s.calls[1].inputs[2].form == TN_SAMPLE_ABSENT);
+  CHECK(first->has_attr[0] && !first->has_attr[1] && first->attrs[0].as.i == 2 &&
+        first->attrs[2].as.i == 1);
   CHECK(s.calls[1].inputs[0].tensors[0].fill.texts[1].size == 2);
   tn_arena_clear(&arena);
 }
@@ -69,29 +73,31 @@ static tenon_status_t nothing(tenon_call_t *call) {
   return TENON_OK;
 }
 
-TENON_LIBRARY(
-    sampled, "1.0.0",
-    TENON_OP("rows(Tensor index, Tensor table, *, int shift=3) -> Tensor",
-             TENON_TYPES("index: i32|i64; table: f16|f32; out = table"),
-             TENON_SHAPES("index: [n]; table: [r, d]; out: [n, d]"),
-             TENON_SAMPLES(
-                 "index: [n] integers(0, r), table: [r, 5] uniform(2, 3); index: i32[] [1], table: [4] permutation"),
-             TENON_KERNEL("cpu", nothing)),
-    TENON_OP("plain(Tensor x, Tensor y, Tensor? z=None, *, float a) -> Tensor",
-             TENON_TYPES("x, y, z: f16|f32|f64; out = x"), TENON_SHAPES("x: [..., n, k]; y: [k, m]; out: [..., n, m]"),
-             TENON_KERNEL("cpu", nothing)),
-    TENON_OP("half(*, int half) -> Tensor", TENON_TYPES("out = f32"), TENON_SHAPES("out: [half]"),
-             TENON_KERNEL("cpu", nothing)),
-    TENON_OP("constant(*, tensor value) -> Tensor", TENON_TYPES("out = f32"), TENON_SHAPES("out: [1]"),
-             TENON_KERNEL("cpu", nothing)))
+TENON_LIBRARY(sampled, "1.0.0",
+              TENON_OP("rows(Tensor index, Tensor table, *, int shift=3) -> Tensor",
+                       TENON_TYPES("index: i32|i64; table: f16|f32; out = table"),
+                       TENON_SHAPES("index: [n]; table: [r, d]; out: [n, d]"),
+                       TENON_SAMPLES("index: [n] integers(0, r), table: [r, 5] uniform(2, 3); "
+                                     "index: i32[] [1], table: [4] permutation"),
+                       TENON_KERNEL("cpu", nothing)),
+              TENON_OP("plain(Tensor x, Tensor y, Tensor? z=None, *, float a) -> Tensor",
+                       TENON_TYPES("x, y, z: f16|f32|f64; out = x"),
+                       TENON_SHAPES("x: [..., n, k]; y: [k, m]; out: [..., n, m]"),
+                       TENON_KERNEL("cpu", nothing)),
+              TENON_OP("half(*, int half) -> Tensor", TENON_TYPES("out = f32"),
+                       TENON_SHAPES("out: [half]"), TENON_KERNEL("cpu", nothing)),
+              TENON_OP("constant(*, tensor value) -> Tensor", TENON_TYPES("out = f32"),
+                       TENON_SHAPES("out: [1]"), TENON_KERNEL("cpu", nothing)))
 
 static const tenon_op_t *sampled(const char *name) {
   static tenon_library_t *library;
-  if (!library) CHECK_STATUS(tenon_library_add(tenon_library_sampled(), NULL, NULL, &library), TENON_OK);
+  if (!library)
+    CHECK_STATUS(tenon_library_add(tenon_library_sampled(), NULL, NULL, &library), TENON_OK);
   return op_of(name);
 }
 
-TEST("a sample has the extents, dtypes and elements that SAMPLES state, and what is free is the caller's") {
+TEST("a sample has the extents, dtypes and elements that SAMPLES state, and what is free is the "
+     "caller's") {
   const tenon_op_t *op = sampled("sampled::rows");
   const char *names[] = {"n"};
   int64_t extents[] = {100};
@@ -105,9 +111,11 @@ TEST("a sample has the extents, dtypes and elements that SAMPLES state, and what
                             .extents = extents};
   CHECK(tenon_op_sample_count(op) == 2);
   CHECK_STATUS(tenon_op_sample(op, &options, v), TENON_OK);
-  const tenon_tensor_t *index = v[0].as.tensor, *table = v[1].as.tensor;
+  const tenon_tensor_t *index = v[0].as.tensor;
+  const tenon_tensor_t *table = v[1].as.tensor;
   CHECK(index->ndim == 1 && index->shape[0] == 100 && tenon_dtype_id(index->dtype) == TENON_I64);
-  CHECK(table->ndim == 2 && table->shape[0] == 6 && table->shape[1] == 5 && tenon_dtype_id(table->dtype) == TENON_F32);
+  CHECK(table->ndim == 2 && table->shape[0] == 6 && table->shape[1] == 5 &&
+        tenon_dtype_id(table->dtype) == TENON_F32);
   int64_t seen = 0;
   for (int64_t i = 0; i < 100; i++) {
     int64_t at = ((int64_t *)index->data)[i];
@@ -115,7 +123,8 @@ TEST("a sample has the extents, dtypes and elements that SAMPLES state, and what
     seen |= (int64_t)1 << at;
   }
   CHECK(seen == 63); /* 100 draws of six */
-  for (int i = 0; i < 30; i++) CHECK(((float *)table->data)[i] > 2 && ((float *)table->data)[i] < 3);
+  for (int i = 0; i < 30; i++)
+    CHECK(((float *)table->data)[i] > 2 && ((float *)table->data)[i] < 3);
   CHECK(v[2].kind == TENON_KIND_INT && v[2].as.i == 3);
   tenon_op_sample_release(op, v);
 }
@@ -133,12 +142,14 @@ TEST("the same seed makes the same elements, another one others") {
   CHECK(first[0] == first[1] && first[0] != first[2]);
 }
 
-TEST("without SAMPLES names of SHAPES are shared, optional inputs are absent, and what has no default gets one") {
+TEST("without SAMPLES names of SHAPES are shared, optional inputs are absent, and what has no "
+     "default gets one") {
   const tenon_op_t *op = sampled("sampled::plain");
   tenon_value_t v[4];
   tenon_sample_t options = {.size = sizeof options};
   CHECK_STATUS(tenon_op_sample(op, &options, v), TENON_OK);
-  const tenon_tensor_t *x = v[0].as.tensor, *y = v[1].as.tensor;
+  const tenon_tensor_t *x = v[0].as.tensor;
+  const tenon_tensor_t *y = v[1].as.tensor;
   CHECK(x->ndim == 3 && y->ndim == 2 && x->shape[2] == y->shape[0] && x->shape[1] != x->shape[2]);
   CHECK(v[2].kind == TENON_KIND_NONE && v[3].kind == TENON_KIND_FLOAT && v[3].as.f == 1);
   tenon_op_sample_release(op, v);
@@ -153,7 +164,8 @@ TEST("a sample that cannot be made says why, and leaves nothing behind") {
   tenon_sample_t options = {.size = sizeof options, .dtype = tenon_dtype(TENON_I8)};
   CHECK_STATUS(tenon_op_sample(sampled("sampled::plain"), &options, v), TENON_INVALID);
   CHECK_TEXT(tn_error(), "x of dtype i8: expected one of f16|f32|f64");
-  options.dtype.bits = 0, options.index = 1;
+  options.dtype.bits = 0;
+  options.index = 1;
   CHECK_STATUS(tenon_op_sample(sampled("sampled::plain"), &options, v), TENON_RANGE);
   CHECK_STATUS(tenon_op_sample(sampled("sampled::rows"), &options, v),
                TENON_INVALID); /* its text is wrong, on purpose */

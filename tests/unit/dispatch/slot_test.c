@@ -1,4 +1,5 @@
-/* Results as layers see them: slots, which are made when the call has come past all layers, of what they made of it. */
+/* Results as layers see them: slots, which are made when the call has come past all layers, of what
+ * they made of it. */
 #include "check.h"
 #include "tensors.h"
 
@@ -11,7 +12,8 @@ static int count;
 
 static tenon_status_t look(tenon_call_t *c) {
   count++;
-  for (uint32_t o = 0; o < 2; o++) seen[o] = c->outputs[o];
+  for (uint32_t o = 0; o < 2; o++)
+    seen[o] = c->outputs[o];
   return tenon_call_next(c);
 }
 
@@ -29,7 +31,8 @@ static void drop(tenon_layer_t *layer) {
 
 /* Passes another input on: what context holds. */
 static tenon_status_t swap(tenon_call_t *c) {
-  tenon_tensor_t *const *before = c->inputs, *inputs[8] = {c->context};
+  tenon_tensor_t *const *before = c->inputs;
+  tenon_tensor_t *inputs[8] = {c->context};
   c->inputs = inputs;
   tenon_status_t status = tenon_call_next(c);
   c->inputs = before;
@@ -37,26 +40,33 @@ static tenon_status_t swap(tenon_call_t *c) {
 }
 
 TEST("results are made of what a layer passes on: their dtype, shape and layout follow") {
-  static const char *const anchors[] = {"below view", "below autograd", "above autograd", "above autocast",
-                                        "above functional"};
-  tenon_tensor_t *x = tensor_of("f32[2] 1 -2"), *y = tensor_of("f64[1, 3] 4 -5 6"), *out;
+  static const char *const anchors[] = {"below view", "below autograd", "above autograd",
+                                        "above autocast", "above functional"};
+  tenon_tensor_t *x = tensor_of("f32[2] 1 -2");
+  tenon_tensor_t *y = tensor_of("f64[1, 3] 4 -5 6");
+  tenon_tensor_t *out;
   for (int i = 0; i < 6; i++) {
     tenon_layer_t *layer = i < 5 ? switch_on(anchors[i], swap, y) : NULL;
     if (!layer) CHECK_STATUS(tenon_mode_push(swap, y), TENON_OK);
     out = apply("core::relu", x, NULL);
     CHECK_TENSOR(out, "f64[1, 3] 4 0 6");
     tenon_tensor_release(out);
-    if (layer) drop(layer);
-    else tenon_mode_pop();
+    if (layer)
+      drop(layer);
+    else
+      tenon_mode_pop();
   }
   out = apply("core::relu", x, NULL);
   CHECK_TENSOR(out, "f32[2] 1 0");
   RELEASE(x, y, out);
 }
 
-TEST("a slot has no memory yet; results that are not wanted are absent, those that are given are there") {
-  tenon_tensor_t *x = tensor_of("f32[3] 3 1 2"), *k = tensor_of("i64[1] 2"), *inputs[2] = {x, k},
-                 *out[2] = {NULL, NULL};
+TEST("a slot has no memory yet; results that are not wanted are absent, those that are given are "
+     "there") {
+  tenon_tensor_t *x = tensor_of("f32[3] 3 1 2");
+  tenon_tensor_t *k = tensor_of("i64[1] 2");
+  tenon_tensor_t *inputs[2] = {x, k};
+  tenon_tensor_t *out[2] = {NULL, NULL};
   tenon_layer_t *layer = switch_on("above autograd", look, NULL);
   CHECK_STATUS(tenon_op_call(op_of("core::top_k"), NULL, inputs, out, 0), TENON_OK);
   CHECK(seen[0] == out[0] && seen[1] == out[1]);
@@ -67,7 +77,8 @@ TEST("a slot has no memory yet; results that are not wanted are absent, those th
   CHECK(seen[0] == given[0]);
   CHECK_TENSOR(given[0], "f32[2] 3 2");
   RELEASE(given[0], out[0], out[1]);
-  given[0] = tensor_of("f32[3] 0 0 0"); /* that it does not fit is found where the call has come to */
+  given[0] =
+      tensor_of("f32[3] 0 0 0"); /* that it does not fit is found where the call has come to */
   CHECK_STATUS(tenon_op_call_into(op_of("core::top_k"), NULL, inputs, given), TENON_INVALID);
   CHECK_TEXT(tenon_error(), "core::top_k: result values: expected shape [2], found [3]");
   drop(layer);
@@ -80,14 +91,20 @@ static tenon_status_t answer(tenon_call_t *c) {
   return c->host->assign(c, 0, c->context);
 }
 
-static tenon_status_t nothing(tenon_call_t *c) { return (void)c, TENON_OK; }
+static tenon_status_t nothing(tenon_call_t *c) {
+  (void)c;
+  return TENON_OK;
+}
 
 TEST("a layer answers by giving a tensor; an answer of nothing is an error") {
-  tenon_tensor_t *x = tensor_of("f32[2] 1 -2"), *y = tensor_of("i64[1] 42"), *out;
+  tenon_tensor_t *x = tensor_of("f32[2] 1 -2");
+  tenon_tensor_t *y = tensor_of("i64[1] 42");
+  tenon_tensor_t *out;
   tenon_layer_t *layer = switch_on("below autograd", answer, y);
   out = apply("core::relu", x, NULL);
   CHECK_TENSOR(out, "i64[1] 42");
-  tenon_tensor_release(out), drop(layer);
+  tenon_tensor_release(out);
+  drop(layer);
   layer = switch_on("below autograd", nothing, NULL);
   CHECK_STATUS(try_op("core::relu", NULL, x, NULL, &out), TENON_INTERNAL);
   CHECK_TEXT(tenon_error(), "core::relu: a layer or run did not state the shape of result out");
@@ -106,7 +123,8 @@ static tenon_status_t twice(tenon_call_t *c) {
 }
 
 TEST("a layer that calls on twice runs into the results of the first time") {
-  tenon_tensor_t *x = tensor_of("f32[2] 1 2"), *out;
+  tenon_tensor_t *x = tensor_of("f32[2] 1 2");
+  tenon_tensor_t *out;
   tenon_layer_t *layer = switch_on("below autograd", twice, NULL);
   out = apply("core::neg", x, NULL);
   CHECK_TENSOR(out, "f32[2] 1 2");
@@ -114,28 +132,38 @@ TEST("a layer that calls on twice runs into the results of the first time") {
   RELEASE(x, out);
 }
 
-TEST("views of what a layer passes on are views, also of what is not row-major and of borrowed memory") {
+TEST("views of what a layer passes on are views, also of what is not row-major and of borrowed "
+     "memory") {
   float data[4] = {1, 2, 3, 4};
   int64_t shape[2] = {2, 2};
-  tenon_tensor_t *x = tensor_of("f32[1] 9"), *y = NULL, *to = tensor_of("i64[1] 4"),
-                 *turned = tensor_strided("f32[2, 2] 1 2 3 4"), *out;
-  CHECK_STATUS(tenon_tensor_borrow(data, tenon_dtype(TENON_F32), 2, shape, NULL, NULL, NULL, &y), TENON_OK);
+  tenon_tensor_t *x = tensor_of("f32[1] 9");
+  tenon_tensor_t *y = NULL;
+  tenon_tensor_t *to = tensor_of("i64[1] 4");
+  tenon_tensor_t *turned = tensor_strided("f32[2, 2] 1 2 3 4");
+  tenon_tensor_t *out;
+  CHECK_STATUS(tenon_tensor_borrow(data, tenon_dtype(TENON_F32), 2, shape, NULL, NULL, NULL, &y),
+               TENON_OK);
   tenon_layer_t *layer = switch_on("below autograd", look, NULL);
   count = 0;
   out = apply("core::reshape", y, to);
   CHECK_TENSOR(out, "f32[4] 1 2 3 4");
   CHECK(out->data == data && count == 1);
-  tenon_tensor_release(out), out = apply("core::reshape", turned, to);
+  tenon_tensor_release(out);
+  out = apply("core::reshape", turned, to);
   CHECK_TENSOR(out, "f32[4] 1 2 3 4");
   CHECK(out->data != turned->data);
-  tenon_tensor_release(out), out = apply("core::transpose", turned, NULL);
+  tenon_tensor_release(out);
+  out = apply("core::transpose", turned, NULL);
   CHECK_TENSOR(out, "f32[2, 2] 1 3 2 4");
   drop(layer);
   RELEASE(x, y, to, turned, out);
 }
 
-TEST("what only running tells, what is random, what has lists and what writes goes through layers") {
-  tenon_tensor_t *x = tensor_of("f32[4] 0 1 0 2"), *shape = tensor_of("i64[1] 3"), *out, *plain;
+TEST(
+    "what only running tells, what is random, what has lists and what writes goes through layers") {
+  tenon_tensor_t *x = tensor_of("f32[4] 0 1 0 2");
+  tenon_tensor_t *shape = tensor_of("i64[1] 3");
+  tenon_tensor_t *out, *plain;
   tenon_random_seed(7);
   CHECK_STATUS(try_op("core::uniform", NULL, shape, NULL, &plain), TENON_OK);
   tenon_layer_t *layer = switch_on("above functional", look, NULL);
@@ -145,7 +173,8 @@ TEST("what only running tells, what is random, what has lists and what writes go
   tenon_random_seed(7);
   CHECK_STATUS(try_op("core::uniform", NULL, shape, NULL, &out), TENON_OK);
   CHECK(tensor_equal(out, plain, 0));
-  tenon_tensor_release(out), count = 0;
+  tenon_tensor_release(out);
+  count = 0;
   CHECK_STATUS(try_op("core::split", "count=2", x, NULL, &out), TENON_OK);
   CHECK_TENSOR(out, "{f32[2] 0 1; f32[2] 0 2}");
   CHECK(count == 1);
@@ -154,7 +183,9 @@ TEST("what only running tells, what is random, what has lists and what writes go
 }
 
 TEST("gradients go through a layer that changes what is called") {
-  tenon_tensor_t *x = leaf("f32[2] 1 -2"), *y = leaf("f64[3] 4 -5 6"), *out;
+  tenon_tensor_t *x = leaf("f32[2] 1 -2");
+  tenon_tensor_t *y = leaf("f64[3] 4 -5 6");
+  tenon_tensor_t *out;
   tenon_layer_t *layer = switch_on("above autograd", swap, y);
   out = apply("core::relu", x, NULL);
   CHECK_TENSOR(out, "f64[3] 4 0 6");

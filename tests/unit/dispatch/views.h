@@ -1,21 +1,28 @@
-/* Made by views.py: views of an array of i32 whose element i is (i * 7 + 3) % 101 - 50; a * b + a, and sums over axes, as
- * the sum of each element times its position from 1 on; extents of the axes that NumPy merged (0 axes: no elements). */
+/* Made by views.py: views of an array of i32 whose element i is (i * 7 + 3) % 101 - 50; a * b + a,
+ * and sums over axes, as the sum of each element times its position from 1 on; extents of the axes
+ * that NumPy merged (0 axes: no elements). */
 typedef struct view_case_t {
   int64_t offset;
   int32_t ndim;
-  int64_t shape[6], strides[6]; /* in elements */
+  int64_t shape[6];
+  int64_t strides[6]; /* in elements */
 } view_case_t;
 typedef struct pointwise_case_t {
-  view_case_t a, b;
+  view_case_t a;
+  view_case_t b;
   int32_t ndim;
-  int64_t shape[6], checksum;
+  int64_t shape[6];
+  int64_t checksum;
 } pointwise_case_t;
 typedef struct reduction_case_t {
   view_case_t x;
   int32_t axis_count; /* 0: all */
   int64_t axes[6];
-  int32_t keeps, ndim, reduced;
-  int64_t shape[8], checksum;
+  int32_t keeps;
+  int32_t ndim;
+  int32_t reduced;
+  int64_t shape[8];
+  int64_t checksum;
 } reduction_case_t;
 /* clang-format off */
 static const pointwise_case_t pointwise_cases[] = {

@@ -1,7 +1,7 @@
-/* Tries a model that may be damaged: reads it, compiles it, runs it on made-up inputs, with bounds on memory and on
- * evaluations of bodies.  Used by the fault tests and by the fuzzers.  Invariant, which the caller is told of when it
- * does not hold: a failure has a message, is not one of Tenon's own (INTERNAL), and leaves the operators and the
- * executable as they were. */
+/* Tries a model that may be damaged: reads it, compiles it, runs it on made-up inputs, with bounds
+ * on memory and on evaluations of bodies.  Used by the fault tests and by the fuzzers.  Invariant,
+ * which the caller is told of when it does not hold: a failure has a message, is not one of Tenon's
+ * own (INTERNAL), and leaves the operators and the executable as they were. */
 #ifndef TENON_TESTS_ATTEMPT_H
 #define TENON_TESTS_ATTEMPT_H
 
@@ -17,18 +17,21 @@
 #include "dispatch/frame.h"
 #include "faults.h"
 
-enum { ATTEMPT_PORTS = 64, ATTEMPT_EVALUATIONS = 300 };
+enum {
+  ATTEMPT_PORTS = 64,
+  ATTEMPT_EVALUATIONS = 300,
+};
 #define ATTEMPT_BYTES ((int64_t)64 << 20) /* that one step may allocate in all */
 
-/* ---- bounds ----------------------------------------------------------------------------------------------------- */
+/* bounds */
 
-static tenon_status_t (*attempt_evaluate)(tenon_call_t *, const tenon_graph_t *, uint32_t, tenon_tensor_t *const *,
-                                          uint32_t, tenon_tensor_t **);
+static tenon_status_t (*attempt_evaluate)(tenon_call_t *, const tenon_graph_t *, uint32_t,
+                                          tenon_tensor_t *const *, uint32_t, tenon_tensor_t **);
 static int attempt_evaluations;
 
-static inline tenon_status_t attempt_bounded(tenon_call_t *call, const tenon_graph_t *graph, uint32_t input_count,
-                                             tenon_tensor_t *const *inputs, uint32_t output_count,
-                                             tenon_tensor_t **outputs) {
+static inline tenon_status_t attempt_bounded(tenon_call_t *call, const tenon_graph_t *graph,
+                                             uint32_t input_count, tenon_tensor_t *const *inputs,
+                                             uint32_t output_count, tenon_tensor_t **outputs) {
   if (++attempt_evaluations > ATTEMPT_EVALUATIONS)
     return tn_fail(TENON_DEADLINE, "more evaluations than this test allows");
   return attempt_evaluate(call, graph, input_count, inputs, output_count, outputs);
@@ -37,7 +40,10 @@ static inline tenon_status_t attempt_bounded(tenon_call_t *call, const tenon_gra
 static inline void attempt_start(void) {
   if (tenon_start() != TENON_OK) fprintf(stderr, "%s\n", tenon_error());
   tenon_threads_set(1);
-  if (tn_evaluate != attempt_bounded) attempt_evaluate = tn_evaluate, tn_evaluate = attempt_bounded;
+  if (tn_evaluate != attempt_bounded) {
+    attempt_evaluate = tn_evaluate;
+    tn_evaluate = attempt_bounded;
+  }
 }
 
 static inline void attempt_limit(bool on) {
@@ -45,7 +51,7 @@ static inline void attempt_limit(bool on) {
   attempt_evaluations = 0;
 }
 
-/* ---- what must stay --------------------------------------------------------------------------------------------- */
+/* what must stay */
 
 /* A number that changes when an operator comes or goes. */
 static inline uint64_t attempt_operators(void) {
@@ -53,12 +59,13 @@ static inline uint64_t attempt_operators(void) {
   int32_t count = 0;
   uint64_t sum = 14695981039346656037u;
   if (tenon_ops_list(&ops, &count) != TENON_OK) return 0;
-  for (int32_t i = 0; i < count; i++) sum = (sum ^ (uint64_t)(uintptr_t)ops[i]) * 1099511628211u;
+  for (int32_t i = 0; i < count; i++)
+    sum = (sum ^ (uint64_t)(uintptr_t)ops[i]) * 1099511628211u;
   tenon_ops_release(ops);
   return sum;
 }
 
-/* ---- inputs ----------------------------------------------------------------------------------------------------- */
+/* inputs */
 
 static inline void attempt_fill(tenon_tensor_t *t) {
   static const char *const texts[] = {"The cat", "a", "", "x y z", "gr\xc3\xbcn"};
@@ -74,37 +81,47 @@ static inline void attempt_fill(tenon_tensor_t *t) {
   for (uint64_t i = 0, step = t->dtype.bits / 8; step && (i + 1) * step <= size; i++) {
     unsigned char *at = (unsigned char *)t->data + i * step;
     if (t->dtype.code == 6) continue;
-    if (!is_float) at[0] = (unsigned char)((i + 2) % 4); /* 2, 3, 0, 1: small indices, counts that are not 0 */
-    else at[step - 1] = (unsigned char)(0x3d + i % 4), at[0] = (unsigned char)i;
+    if (!is_float)
+      at[0] = (unsigned char)((i + 2) % 4); /* 2, 3, 0, 1: small indices, counts that are not 0 */
+    else {
+      at[step - 1] = (unsigned char)(0x3d + i % 4);
+      at[0] = (unsigned char)i;
+    }
   }
 }
 
 /* Inputs as the ports ask for; symbols have that extent. */
-static inline bool attempt_inputs(const tenon_graph_t *graph, int64_t extent, tenon_tensor_t **out_inputs) {
+static inline bool attempt_inputs(const tenon_graph_t *graph, int64_t extent,
+                                  tenon_tensor_t **out_inputs) {
   int32_t count = tenon_graph_input_count(graph);
   memset(out_inputs, 0, ATTEMPT_PORTS * sizeof *out_inputs);
   if (count > ATTEMPT_PORTS || tenon_graph_output_count(graph) > ATTEMPT_PORTS) return false;
   for (int32_t i = 0; i < count; i++) {
     tenon_port_t port = {.size = sizeof port};
-    int64_t shape[TENON_RANK_MAX], elements = 1;
+    int64_t shape[TENON_RANK_MAX];
+    int64_t elements = 1;
     if (tenon_graph_input(graph, i, &port) != TENON_OK) return false;
     for (int32_t d = 0; d < port.ndim; d++) {
       shape[d] = port.axes[d].extent < 0 ? extent : port.axes[d].extent;
-      if (!tn_mul(elements, shape[d], &elements) || elements > 1 << 12) return false; /* of no interest here */
+      if (!tn_mul(elements, shape[d], &elements) || elements > 1 << 12)
+        return false; /* of no interest here */
     }
     tenon_dtype_t dtype = port.dtype.bits ? port.dtype : tenon_dtype(TENON_F32);
-    if (tenon_tensor_create(dtype, port.ndim < 0 ? 1 : port.ndim, port.ndim < 0 ? &extent : shape, &out_inputs[i]) !=
-        TENON_OK)
+    if (tenon_tensor_create(dtype, port.ndim < 0 ? 1 : port.ndim, port.ndim < 0 ? &extent : shape,
+                            &out_inputs[i]) != TENON_OK)
       return false;
     attempt_fill(out_inputs[i]);
   }
   return true;
 }
 
-/* ---- the attempt ------------------------------------------------------------------------------------------------ */
+/* the attempt */
 
-typedef struct attempt_t {                         /* how far it got, and what should not be: NULL, or a sentence */
-  bool was_read, was_compiled, did_run, is_fickle; /* is_fickle: the same run ended in another way later */
+typedef struct attempt_t { /* how far it got, and what should not be: NULL, or a sentence */
+  bool was_read;
+  bool was_compiled;
+  bool did_run;
+  bool is_fickle; /* is_fickle: the same run ended in another way later */
   tenon_status_t status;
   const char *wrong;
 } attempt_t;
@@ -117,9 +134,11 @@ static inline void attempt_check(attempt_t *a, tenon_status_t status) {
   if (status < TENON_OK || status > TENON_UNAVAILABLE) a->wrong = "a status that does not exist";
 }
 
-static inline tenon_status_t attempt_run(tenon_executable_t *executable, int64_t extent, attempt_t *a) {
+static inline tenon_status_t attempt_run(tenon_executable_t *executable, int64_t extent,
+                                         attempt_t *a) {
   const tenon_graph_t *graph = tenon_executable_graph(executable);
-  tenon_tensor_t *inputs[ATTEMPT_PORTS], *outputs[ATTEMPT_PORTS] = {NULL};
+  tenon_tensor_t *inputs[ATTEMPT_PORTS];
+  tenon_tensor_t *outputs[ATTEMPT_PORTS] = {NULL};
   tenon_status_t status = TENON_INVALID;
   tenon_random_seed(1);
   attempt_limit(true);
@@ -131,12 +150,14 @@ static inline tenon_status_t attempt_run(tenon_executable_t *executable, int64_t
   for (int32_t i = 0; i < ATTEMPT_PORTS; i++) {
     if ((outputs[i] != NULL) != (status == TENON_OK && i < tenon_graph_output_count(graph)))
       a->wrong = "outputs of a run that failed, or none of one that did not";
-    tenon_tensor_release(outputs[i]), tenon_tensor_release(inputs[i]);
+    tenon_tensor_release(outputs[i]);
+    tenon_tensor_release(inputs[i]);
   }
   return status;
 }
 
-static inline attempt_t attempt_model(const void *data, size_t size, const char *folder, uint32_t flags) {
+static inline attempt_t attempt_model(const void *data, size_t size, const char *folder,
+                                      uint32_t flags) {
   attempt_t a = {false, false, false, false, TENON_OK, NULL};
   tenon_import_t options = {.size = sizeof options, .folder = folder};
   tenon_compile_t compile = {.size = sizeof compile, .flags = flags};

@@ -1,7 +1,7 @@
-/* Damage to files, made by numbers so that a test can make it again: cuts, flipped bits, and changes that keep a file a
- * well-formed protobuf message (fields dropped, doubled, swapped, numbers and names replaced, lengths put right).
- * Used by the fault tests and by the fuzzers.  Invariant: the result never exceeds the capacity that the caller states.
- */
+/* Damage to files, made by numbers so that a test can make it again: cuts, flipped bits, and
+ * changes that keep a file a well-formed protobuf message (fields dropped, doubled, swapped,
+ * numbers and names replaced, lengths put right). Used by the fault tests and by the fuzzers.
+ * Invariant: the result never exceeds the capacity that the caller states. */
 #ifndef TENON_TESTS_DAMAGE_H
 #define TENON_TESTS_DAMAGE_H
 
@@ -13,23 +13,32 @@
 typedef struct damage_t {
   uint64_t state;
   unsigned char *data;
-  size_t size, capacity;
+  size_t size;
+  size_t capacity;
 } damage_t;
 
 static inline uint64_t damage_random(damage_t *d, uint64_t below) { /* splitmix64 */
   uint64_t z = d->state += 0x9e3779b97f4a7c15u;
-  z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u, z = (z ^ z >> 27) * 0x94d049bb133111ebu;
+  z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;
+  z = (z ^ z >> 27) * 0x94d049bb133111ebu;
   z ^= z >> 31;
   return below ? z % below : z;
 }
 
-/* ---- messages --------------------------------------------------------------------------------------------------- */
+/* messages */
 
-enum { DAMAGE_DEPTH = 24, DAMAGE_FIELDS = 4096 };
+enum {
+  DAMAGE_DEPTH = 24,
+  DAMAGE_FIELDS = 4096,
+};
 
-typedef struct damage_field_t { /* [begin, end): tag, length and content; [content, end): what it holds */
-  size_t begin, content, end;
-  uint32_t number, kind;
+typedef struct
+    damage_field_t { /* [begin, end): tag, length and content; [content, end): what it holds */
+  size_t begin;
+  size_t content;
+  size_t end;
+  uint32_t number;
+  uint32_t kind;
   int32_t parent; /* field around it, -1 */
 } damage_field_t;
 
@@ -49,19 +58,33 @@ static inline bool damage_varint(const damage_t *d, size_t *at, size_t end, uint
 }
 
 /* The fields of [begin, end), and those of the messages in them; false: it is no message. */
-static inline bool damage_read(const damage_t *d, size_t begin, size_t end, int32_t parent, int depth,
-                               damage_fields_t *out) {
+static inline bool damage_read(const damage_t *d, size_t begin, size_t end, int32_t parent,
+                               int depth, damage_fields_t *out) {
   int32_t first = out->count;
   for (size_t at = begin; at < end;) {
-    uint64_t tag = 0, length = 0;
+    uint64_t tag = 0;
+    uint64_t length = 0;
     damage_field_t f = {at, 0, 0, 0, 0, parent};
-    bool good = out->count < DAMAGE_FIELDS && damage_varint(d, &at, end, &tag) && tag >> 3 > 0 && tag >> 3 < 64;
-    f.number = (uint32_t)(tag >> 3), f.kind = (uint32_t)(tag & 7), f.content = at;
-    if (good && f.kind == 0) good = damage_varint(d, &at, end, &length), f.end = at;
-    else if (good && f.kind == 2)
-      good = damage_varint(d, &at, end, &length), f.content = at, f.end = at + (size_t)length;
-    else f.end = at + (f.kind == 1 ? 8 : 4), good = good && (f.kind == 1 || f.kind == 5);
-    if (!good || (f.kind == 2 && length > end - f.content) || f.end > end) return out->count = first, false;
+    bool good = out->count < DAMAGE_FIELDS && damage_varint(d, &at, end, &tag) && tag >> 3 > 0 &&
+                tag >> 3 < 64;
+    f.number = (uint32_t)(tag >> 3);
+    f.kind = (uint32_t)(tag & 7);
+    f.content = at;
+    if (good && f.kind == 0) {
+      good = damage_varint(d, &at, end, &length);
+      f.end = at;
+    } else if (good && f.kind == 2) {
+      good = damage_varint(d, &at, end, &length);
+      f.content = at;
+      f.end = at + (size_t)length;
+    } else {
+      f.end = at + (f.kind == 1 ? 8 : 4);
+      good = good && (f.kind == 1 || f.kind == 5);
+    }
+    if (!good || (f.kind == 2 && length > end - f.content) || f.end > end) {
+      out->count = first;
+      return false;
+    }
     int32_t index = out->count++;
     out->items[index] = f;
     if (f.kind == 2 && f.end - f.content > 1 && depth < DAMAGE_DEPTH)
@@ -73,11 +96,14 @@ static inline bool damage_read(const damage_t *d, size_t begin, size_t end, int3
 
 static inline size_t damage_put_varint(uint64_t value, unsigned char *out) {
   size_t size = 0;
-  for (; value > 127; value >>= 7) out[size++] = (unsigned char)(value | 128);
-  return out[size++] = (unsigned char)value, size;
+  for (; value > 127; value >>= 7)
+    out[size++] = (unsigned char)(value | 128);
+  out[size++] = (unsigned char)value;
+  return size;
 }
 
-static inline bool damage_replace(damage_t *d, size_t begin, size_t end, const void *bytes, size_t size) {
+static inline bool damage_replace(damage_t *d, size_t begin, size_t end, const void *bytes,
+                                  size_t size) {
   if (d->size - (end - begin) + size > d->capacity) return false;
   memmove(d->data + begin + size, d->data + end, d->size - end);
   if (size) memcpy(d->data + begin, bytes, size);
@@ -86,14 +112,15 @@ static inline bool damage_replace(damage_t *d, size_t begin, size_t end, const v
 }
 
 /* Replaces bytes inside `parent` and puts the lengths of all that is around them right. */
-static inline bool damage_edit(damage_t *d, const damage_fields_t *fields, int32_t parent, size_t begin, size_t end,
-                               const void *bytes, size_t size) {
+static inline bool damage_edit(damage_t *d, const damage_fields_t *fields, int32_t parent,
+                               size_t begin, size_t end, const void *bytes, size_t size) {
   int64_t change = (int64_t)size - (int64_t)(end - begin);
   if (!damage_replace(d, begin, end, bytes, size)) return false;
   for (int32_t i = parent; i >= 0; i = fields->items[i].parent) {
     const damage_field_t *f = &fields->items[i];
     unsigned char number[10];
-    size_t at = f->begin, length_size;
+    size_t at = f->begin;
+    size_t length_size;
     uint64_t tag;
     (void)damage_varint(d, &at, f->content, &tag);
     length_size = damage_put_varint((uint64_t)((int64_t)(f->end - f->content) + change), number);
@@ -103,9 +130,10 @@ static inline bool damage_edit(damage_t *d, const damage_fields_t *fields, int32
   return true;
 }
 
-/* ---- changes ---------------------------------------------------------------------------------------------------- */
+/* changes */
 
-static inline void damage_number(damage_t *d, const damage_fields_t *fields, const damage_field_t *f) {
+static inline void damage_number(damage_t *d, const damage_fields_t *fields,
+                                 const damage_field_t *f) {
   static const int64_t tempting[] = {0,
                                      1,
                                      -1,
@@ -133,25 +161,31 @@ static inline void damage_number(damage_t *d, const damage_fields_t *fields, con
                                      1000000};
   unsigned char bytes[10];
   size_t count = sizeof tempting / sizeof *tempting;
-  uint64_t value = damage_random(d, 4) ? (uint64_t)tempting[damage_random(d, count)] : damage_random(d, 40);
-  (void)damage_edit(d, fields, f->parent, f->content, f->end, bytes, damage_put_varint(value, bytes));
+  uint64_t value =
+      damage_random(d, 4) ? (uint64_t)tempting[damage_random(d, count)] : damage_random(d, 40);
+  (void)damage_edit(d, fields, f->parent, f->content, f->end, bytes,
+                    damage_put_varint(value, bytes));
 }
 
 /* One change that leaves the file a message, most of the time. */
 static inline void damage_message(damage_t *d, damage_fields_t *fields) {
   fields->count = 0;
   if (!damage_read(d, 0, d->size, -1, 0, fields) || !fields->count) return;
-  const damage_field_t *f = &fields->items[damage_random(d, (uint64_t)fields->count)], *other = NULL;
+  const damage_field_t *f = &fields->items[damage_random(d, (uint64_t)fields->count)];
+  const damage_field_t *other = NULL;
   for (int i = 0; i < 200 && !other; i++) { /* of the same kind, elsewhere */
     const damage_field_t *g = &fields->items[damage_random(d, (uint64_t)fields->count)];
     if (g != f && g->number == f->number && g->kind == f->kind) other = g;
   }
-  size_t size = f->end - f->content, spare = other ? other->end - other->content : 0;
+  size_t size = f->end - f->content;
+  size_t spare = other ? other->end - other->content : 0;
   unsigned char *copy = malloc(size + spare + 16);
   if (!copy) return;
   switch (damage_random(d, 8)) {
-  case 0: (void)damage_edit(d, fields, f->parent, f->begin, f->end, NULL, 0); break; /* drop */
-  case 1: {                                                                          /* double */
+  case 0:
+    (void)damage_edit(d, fields, f->parent, f->begin, f->end, NULL, 0);
+    break;  /* drop */
+  case 1: { /* double */
     size_t whole = f->end - f->begin;
     unsigned char *twice = malloc(whole);
     if (twice) memcpy(twice, d->data + f->begin, whole);
@@ -168,10 +202,12 @@ static inline void damage_message(damage_t *d, damage_fields_t *fields) {
       memcpy(copy, d->data + other->content, spare);
       if (f->kind == 2) {
         unsigned char length[10];
-        size_t at = f->begin, used = damage_put_varint(spare, length);
+        size_t at = f->begin;
+        size_t used = damage_put_varint(spare, length);
         uint64_t tag;
         (void)damage_varint(d, &at, f->content, &tag);
-        memmove(copy + used, copy, spare), memcpy(copy, length, used);
+        memmove(copy + used, copy, spare);
+        memcpy(copy, length, used);
         (void)damage_edit(d, fields, f->parent, at, f->end, copy, spare + used);
       } else {
         (void)damage_edit(d, fields, f->parent, f->content, f->end, copy, spare);
@@ -181,10 +217,13 @@ static inline void damage_message(damage_t *d, damage_fields_t *fields) {
   case 5: /* cut content short, its length told right */
     if (f->kind == 2 && size) {
       unsigned char length[10];
-      size_t at = f->begin, kept = (size_t)damage_random(d, size), used = damage_put_varint(kept, length);
+      size_t at = f->begin;
+      size_t kept = (size_t)damage_random(d, size);
+      size_t used = damage_put_varint(kept, length);
       uint64_t tag;
       (void)damage_varint(d, &at, f->content, &tag);
-      memcpy(copy, length, used), memcpy(copy + used, d->data + f->content, kept);
+      memcpy(copy, length, used);
+      memcpy(copy + used, d->data + f->content, kept);
       (void)damage_edit(d, fields, f->parent, at, f->end, copy, kept + used);
     } else if (f->kind == 0) {
       damage_number(d, fields, f);
@@ -197,7 +236,8 @@ static inline void damage_message(damage_t *d, damage_fields_t *fields) {
     if (f->kind == 0) {
       damage_number(d, fields, f);
     } else if (f->kind == 2 && size >= 8) { /* an eighth byte group: extents in raw data */
-      static const int64_t extents[] = {0, -1, 1, 2, 1000, (int64_t)1 << 31, (int64_t)1 << 60, INT64_MAX, INT64_MIN};
+      static const int64_t extents[] = {
+          0, -1, 1, 2, 1000, (int64_t)1 << 31, (int64_t)1 << 60, INT64_MAX, INT64_MIN};
       int64_t value = extents[damage_random(d, sizeof extents / sizeof *extents)];
       memcpy(d->data + f->content + (size_t)damage_random(d, size / 8) * 8, &value, sizeof value);
     }
@@ -210,15 +250,19 @@ static inline void damage_bits(damage_t *d) {
   if (d->size) d->data[bit / 8] = (unsigned char)(d->data[bit / 8] ^ 1 << bit % 8);
 }
 
-/* The number-th damage to the file in d->data: every fifth a cut, every fifth a few bits, else one to three changes. */
+/* The number-th damage to the file in d->data: every fifth a cut, every fifth a few bits, else one
+ * to three changes. */
 static inline void damage_file(damage_t *d, uint64_t number, damage_fields_t *fields) {
   d->state = number * 0x2545f4914f6cdd1du + 1;
   uint64_t times = 1 + damage_random(d, 3);
-  if (number % 5 == 0) d->size = (size_t)damage_random(d, d->size);
+  if (number % 5 == 0)
+    d->size = (size_t)damage_random(d, d->size);
   else
     for (uint64_t i = 0; i < times; i++)
-      if (number % 5 == 1) damage_bits(d);
-      else damage_message(d, fields);
+      if (number % 5 == 1)
+        damage_bits(d);
+      else
+        damage_message(d, fields);
 }
 
 #endif

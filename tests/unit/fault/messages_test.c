@@ -1,5 +1,6 @@
-/* What is wrong with a model, or with a run of it, is said with its place: node and operator, or the part of the file.
- * After a run that failed the executable works again, and the operators are those that were there before. */
+/* What is wrong with a model, or with a run of it, is said with its place: node and operator, or
+ * the part of the file. After a run that failed the executable works again, and the operators are
+ * those that were there before. */
 #define TENON_STATIC
 #include <tenon/op.h>
 
@@ -33,7 +34,8 @@ TENON_LIBRARY(fault, "1.0.0",
 static bool start(void) {
   static bool done;
   attempt_start();
-  if (!done) done = CHECK_STATUS(tenon_library_add(tenon_library_fault(), NULL, NULL, NULL), TENON_OK);
+  if (!done)
+    done = CHECK_STATUS(tenon_library_add(tenon_library_fault(), NULL, NULL, NULL), TENON_OK);
   return done;
 }
 
@@ -45,41 +47,63 @@ static tenon_status_t read_text(const char *text, message_t *bytes, tenon_graph_
 
 TEST("what is wrong with a file is said with node and operator, or with the part of the file") {
   static const struct {
-    const char *what, *model, *parts[4];
+    const char *what;
+    const char *model;
+    const char *parts[4];
   } bad[] = {
       {"unknown operator",
        "in x 1 2; node Frobnicate x > y; out y",
        {"node 'y' (Frobnicate, domain '', opset 20)", "no such operator is known"}},
       {"missing library",
        "in x 1 2; node Do@acme.things x > y; out y",
-       {"node 'y' (Do, domain 'acme.things'", "no operator acme_things::Do is loaded; load its library first"}},
+       {"node 'y' (Do, domain 'acme.things'",
+        "no operator acme_things::Do is loaded; load its library first"}},
       {"unknown operator of a library that is there",
        "in x 1 2; node Rotos@fault x > y; out y",
        {"node 'y' (Rotos, domain 'fault'", "fault::Rotos"}},
-      {"missing input", "in x 1 2; node Add x > y; out y", {"node 'y' (Add", "input 1 (`b`) is missing"}},
+      {"missing input",
+       "in x 1 2; node Add x > y; out y",
+       {"node 'y' (Add", "input 1 (`b`) is missing"}},
       {"missing input of a library's operator",
        "in x 1 2; node Roots@fault > y; out y",
        {"node 'y' (Roots, domain fault", "x", "missing"}},
-      {"surplus input", "in x 1 2; node Neg x x > y; out y", {"node 'y' (Neg", "expected at most 1 inputs, found 2"}},
+      {"surplus input",
+       "in x 1 2; node Neg x x > y; out y",
+       {"node 'y' (Neg", "expected at most 1 inputs, found 2"}},
       {"surplus input of a library's operator",
        "in x 1 2; node Roots@fault x x > y; out y",
        {"node 'y' (Roots, domain fault", "2 inputs, but Roots(Tensor x) -> Tensor takes 1"}},
-      {"surplus output", "in x 1 2; node Neg x > y z; out y", {"node 'y' (Neg", "expected at most 1 outputs, found 2"}},
+      {"surplus output",
+       "in x 1 2; node Neg x > y z; out y",
+       {"node 'y' (Neg", "expected at most 1 outputs, found 2"}},
       {"cycle",
        "in x 1 2; node Add x b > a; node Neg a > b; out b",
-       {"node 'a' (Add", "'b' is not defined before it", "'' (Neg) defines it later", "without cycles"}},
+       {"node 'a' (Add", "'b' is not defined before it", "'' (Neg) defines it later",
+        "without cycles"}},
       {"value used before its definition",
        "in x 1 2; node Neg late > y; node Abs x > late; out y",
        {"node 'y' (Neg", "'late'", "(Abs) defines it later: nodes must be in topological order"}},
-      {"value that nothing defines", "in x 1 2; node Add x w > y; out y", {"node 'y' (Add", "'w' is not defined"}},
+      {"value that nothing defines",
+       "in x 1 2; node Add x w > y; out y",
+       {"node 'y' (Add", "'w' is not defined"}},
       {"name defined twice",
        "in x 1 2; node Neg x > y; node Abs x > y; out y",
        {"node 'y' (Abs", "'y' is defined twice"}},
-      {"input that is there twice", "in x 1 2; in x 1 2; node Neg x > y; out y", {"two values named 'x'"}},
-      {"weight that is there twice", "weight w 1 2 8; weight w 1 2 8; node Neg w > y; out y", {"'w' is defined twice"}},
-      {"output that nothing defines", "in x 1 2; node Neg x > y; out z", {"output 'z' is not defined by any node"}},
-      {"output that is there twice", "in x 1 2; node Neg x > y; out y; out y", {"output 'y' is listed twice"}},
-      {"unknown operator set", "opset 999; in x 1 2; node Neg x > y; out y", {"operator set 999", "1 to 27"}},
+      {"input that is there twice",
+       "in x 1 2; in x 1 2; node Neg x > y; out y",
+       {"two values named 'x'"}},
+      {"weight that is there twice",
+       "weight w 1 2 8; weight w 1 2 8; node Neg w > y; out y",
+       {"'w' is defined twice"}},
+      {"output that nothing defines",
+       "in x 1 2; node Neg x > y; out z",
+       {"output 'z' is not defined by any node"}},
+      {"output that is there twice",
+       "in x 1 2; node Neg x > y; out y; out y",
+       {"output 'y' is listed twice"}},
+      {"unknown operator set",
+       "opset 999; in x 1 2; node Neg x > y; out y",
+       {"operator set 999", "1 to 27"}},
       {"operator that the set has not yet",
        "opset 6; in x 1 2; node Gelu x > y; out y",
        {"node 'y' (Gelu, domain '', opset 6)", "older"}},
@@ -101,9 +125,15 @@ TEST("what is wrong with a file is said with node and operator, or with the part
       {"weights of 2^80 elements",
        "weight w 1 1099511627776,1099511627776 8; node Neg w > y; out y",
        {"tensor 'w'", "impossible shape [1099511627776, 1099511627776]"}},
-      {"negative extent", "weight w 1 2,-3 8; node Neg w > y; out y", {"tensor 'w'", "impossible shape [2, -3]"}},
-      {"unknown element type", "weight w 99 2 8; node Neg w > y; out y", {"tensor 'w'", "element type 99"}},
-      {"weight file missing", "file w 2 nowhere.bin; node Neg w > y; out y", {"tensor 'w' (f32 [2])", "nowhere.bin"}},
+      {"negative extent",
+       "weight w 1 2,-3 8; node Neg w > y; out y",
+       {"tensor 'w'", "impossible shape [2, -3]"}},
+      {"unknown element type",
+       "weight w 99 2 8; node Neg w > y; out y",
+       {"tensor 'w'", "element type 99"}},
+      {"weight file missing",
+       "file w 2 nowhere.bin; node Neg w > y; out y",
+       {"tensor 'w' (f32 [2])", "nowhere.bin"}},
       {"weight file short",
        "file w 9999 external.bin; node Neg w > y; out y",
        {"tensor 'w'", "external data in 'external.bin': expected 39996 bytes at offset 0, found"}},
@@ -116,7 +146,9 @@ TEST("what is wrong with a file is said with node and operator, or with the part
       {"path that climbs later",
        "file w 2 a/../../models/external.bin; node Neg w > y; out y",
        {"tensor 'w'", "only files in the model's folder or below are read"}},
-      {"location that is a folder", "file w 2 .; node Neg w > y; out y", {"tensor 'w'", "found a folder"}},
+      {"location that is a folder",
+       "file w 2 .; node Neg w > y; out y",
+       {"tensor 'w'", "found a folder"}},
   };
   if (!start()) return;
   uint64_t operators = attempt_operators();
@@ -125,7 +157,8 @@ TEST("what is wrong with a file is said with node and operator, or with the part
     tenon_graph_t *graph = NULL;
     tenon_status_t status = read_text(bad[i].model, &bytes, &graph);
     bool fine = CHECK(status != TENON_OK && status != TENON_INTERNAL && !graph);
-    for (int k = 0; k < 4 && bad[i].parts[k]; k++) fine = CHECK_TEXT(tenon_error(), bad[i].parts[k]) && fine;
+    for (int k = 0; k < 4 && bad[i].parts[k]; k++)
+      fine = CHECK_TEXT(tenon_error(), bad[i].parts[k]) && fine;
     if (!fine) fprintf(stderr, "  %s\n", bad[i].what);
     CHECK(attempt_operators() == operators);
     tenon_graph_release(graph);
@@ -134,7 +167,10 @@ TEST("what is wrong with a file is said with node and operator, or with the part
 
 TEST("what types and shapes forbid is said with node and operator, when it is compiled or run") {
   static const struct {
-    const char *what, *model, *inputs[2], *parts[4];
+    const char *what;
+    const char *model;
+    const char *inputs[2];
+    const char *parts[4];
   } bad[] = {
       {"two dtypes",
        "in a 1 2; in b 7 2; node Add a b > y; out y",
@@ -177,14 +213,17 @@ TEST("what types and shapes forbid is said with node and operator, when it is co
       tenon_compile_t options = {.size = sizeof options, .flags = flags};
       tenon_graph_t *graph = NULL;
       tenon_executable_t *executable = NULL;
-      tenon_tensor_t *inputs[2] = {tensor_of(bad[i].inputs[0]), tensor_of(bad[i].inputs[1])}, *outputs[1] = {NULL};
+      tenon_tensor_t *inputs[2] = {tensor_of(bad[i].inputs[0]), tensor_of(bad[i].inputs[1])};
+      tenon_tensor_t *outputs[1] = {NULL};
       tenon_status_t status = read_text(bad[i].model, &bytes, &graph);
       if (status == TENON_OK) status = tenon_executable_create(graph, &options, &executable);
       if (status == TENON_OK) status = tenon_executable_run(executable, inputs, outputs, NULL);
       bool fine = CHECK(status != TENON_OK && status != TENON_INTERNAL && !outputs[0]);
-      for (int k = 0; k < 4 && bad[i].parts[k]; k++) fine = CHECK_TEXT(tenon_error(), bad[i].parts[k]) && fine;
+      for (int k = 0; k < 4 && bad[i].parts[k]; k++)
+        fine = CHECK_TEXT(tenon_error(), bad[i].parts[k]) && fine;
       if (!fine) fprintf(stderr, "  %s\n", bad[i].what);
-      for (int k = 0; k < 2; k++) tenon_tensor_release(inputs[k]);
+      for (int k = 0; k < 2; k++)
+        tenon_tensor_release(inputs[k]);
       tenon_tensor_release(outputs[0]);
       tenon_executable_release(executable);
       tenon_graph_release(graph);
@@ -193,34 +232,42 @@ TEST("what types and shapes forbid is said with node and operator, when it is co
 }
 
 /* One run; `parts` NULL: it must give `expected`. */
-static void run_once(tenon_executable_t *executable, const char *const *texts, const char *const *parts,
-                     const char *expected) {
-  tenon_tensor_t *inputs[2] = {tensor_of(texts[0]), tensor_of(texts[1])}, *output = NULL;
+static void run_once(tenon_executable_t *executable, const char *const *texts,
+                     const char *const *parts, const char *expected) {
+  tenon_tensor_t *inputs[2] = {tensor_of(texts[0]), tensor_of(texts[1])};
+  tenon_tensor_t *output = NULL;
   attempt_limit(true); /* less than what the largest ones here ask for */
   tenon_status_t status = tenon_executable_run(executable, inputs, &output, NULL);
   attempt_limit(false);
   char found[400] = "";
   if (parts) {
     CHECK(status != TENON_OK && status != TENON_INTERNAL && !output);
-    for (int k = 0; k < 3 && parts[k]; k++) CHECK_TEXT(tenon_error(), parts[k]);
+    for (int k = 0; k < 3 && parts[k]; k++)
+      CHECK_TEXT(tenon_error(), parts[k]);
   } else if (CHECK_STATUS(status, TENON_OK)) {
     tensor_print(output, found, sizeof found);
     CHECK_TEXT(found, expected);
   }
   tenon_tensor_release(output);
-  for (int k = 0; k < 2; k++) tenon_tensor_release(inputs[k]);
+  for (int k = 0; k < 2; k++)
+    tenon_tensor_release(inputs[k]);
 }
 
 TEST("after a run that failed, whatever failed, the executable works again") {
   static const struct {
-    const char *model, *bad[2], *parts[3], *good[2], *expected;
+    const char *model;
+    const char *bad[2];
+    const char *parts[3];
+    const char *good[2];
+    const char *expected;
   } cases[] = {
       {"in x 1 n; node Roots@fault x > y; out y", /* an operator of a library fails while it runs */
        {"f32[2] 4 -1"},
        {"node 'y' (fault::Roots)", "element 1 is negative"},
        {"f32[2] 4 1"},
        "4 1"},
-      {"in x 1 n; node Neg x > a; node Roots@fault a > b; node Neg b > y; out y", /* in the middle */
+      /* in the middle */
+      {"in x 1 n; node Neg x > a; node Roots@fault a > b; node Neg b > y; out y",
        {"f32[2] -4 1"},
        {"node 'b' (fault::Roots)", "element 1 is negative"},
        {"f32[2] -4 -1"},

@@ -1,6 +1,7 @@
-/* Damaged models: five real ones (tests/data/make_models.py), each damaged in many ways, are read, compiled and run, or
- * refused.  A sanitizer sees what is read beyond an end or lost.  FAULT_KEEP=FILE keeps each damaged model there before
- * it is tried, so that after a crash the file has the culprit; FAULT_COUNT=N makes N of each model. */
+/* Damaged models: five real ones (tests/data/make_models.py), each damaged in many ways, are read,
+ * compiled and run, or refused.  A sanitizer sees what is read beyond an end or lost.
+ * FAULT_KEEP=FILE keeps each damaged model there before it is tried, so that after a crash the file
+ * has the culprit; FAULT_COUNT=N makes N of each model. */
 #include <signal.h>
 #include <time.h>
 #include <unistd.h>
@@ -11,7 +12,12 @@
 #include "faults.h"
 
 #define FOLDER TEST_DATA "/models"
-enum { COUNT = 2000, FILE_MAX = 1 << 16, SECONDS = 60 /* that one model may take: far more than any does */ };
+enum {
+  COUNT = 2000,
+  FILE_MAX = 1 << 16,
+  SECONDS = 60,
+  /* that one model may take: far more than any does */
+};
 
 static const char *const names[] = {"convolution", "transformer", "control", "external", "text"};
 static unsigned char original[FILE_MAX], damaged[2 * FILE_MAX];
@@ -36,11 +42,14 @@ static size_t read_model(const char *name) {
   return size;
 }
 
-static attempt_t try(const char *name, const char *what, uint64_t number, const unsigned char *data, size_t size,
-                     uint32_t flags) {
+static attempt_t try(const char *name, const char *what, uint64_t number, const unsigned char *data,
+                     size_t size, uint32_t flags) {
   const char *keep = getenv("FAULT_KEEP");
   FILE *file = keep ? fopen(keep, "wb") : NULL;
-  if (file) fwrite(data, 1, size, file), fclose(file);
+  if (file) {
+    fwrite(data, 1, size, file);
+    fclose(file);
+  }
   snprintf(trying, sizeof trying, "%s, %s %llu", name, what, (unsigned long long)number);
   (void)signal(SIGALRM, hangs);
   alarm(SECONDS);
@@ -58,28 +67,36 @@ TEST("the models themselves run, whole and without any rewriting") {
     size_t size = read_model(names[i]);
     for (uint32_t flags = 0; flags <= TENON_COMPILE_PLAIN; flags++) {
       attempt_t a = try(names[i], "flags", flags, original, size, flags);
-      if (!CHECK(a.did_run && a.status == TENON_OK)) fprintf(stderr, "  %s: %s\n", names[i], tenon_error());
+      if (!CHECK(a.did_run && a.status == TENON_OK))
+        fprintf(stderr, "  %s: %s\n", names[i], tenon_error());
     }
   }
 }
 
 TEST("a damaged model is run or refused with a message, and nothing is left behind") {
   const char *more = getenv("FAULT_COUNT");
-  uint64_t count = more ? strtoull(more, NULL, 10) : COUNT, operators = attempt_operators();
+  uint64_t count = more ? strtoull(more, NULL, 10) : COUNT;
+  uint64_t operators = attempt_operators();
   for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
     size_t size = read_model(names[i]);
-    uint64_t was_read = 0, was_compiled = 0, did_run = 0;
+    uint64_t was_read = 0;
+    uint64_t was_compiled = 0;
+    uint64_t did_run = 0;
     for (uint64_t n = 0; n < count; n++) {
       damage_t d = {0, damaged, size, sizeof damaged};
       memcpy(damaged, original, size);
       damage_file(&d, n, &fields);
-      attempt_t a = try(names[i], "damage", n, d.data, d.size, n % 3 == 0 ? TENON_COMPILE_PLAIN : 0);
-      was_read += a.was_read, was_compiled += a.was_compiled, did_run += a.did_run;
+      attempt_t a =
+          try(names[i], "damage", n, d.data, d.size, n % 3 == 0 ? TENON_COMPILE_PLAIN : 0);
+      was_read += a.was_read;
+      was_compiled += a.was_compiled;
+      did_run += a.did_run;
       if (a.status != TENON_OK) CHECK(attempt_operators() == operators);
     }
     if (getenv("FAULT_KEEP"))
-      printf("%s: of %llu %llu read, %llu compiled, %llu run\n", names[i], (unsigned long long)count,
-             (unsigned long long)was_read, (unsigned long long)was_compiled, (unsigned long long)did_run);
+      printf("%s: of %llu %llu read, %llu compiled, %llu run\n", names[i],
+             (unsigned long long)count, (unsigned long long)was_read,
+             (unsigned long long)was_compiled, (unsigned long long)did_run);
     CHECK(did_run > count / 20 && was_read < count); /* the damage is neither deadly nor harmless */
   }
 }

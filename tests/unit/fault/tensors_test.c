@@ -1,17 +1,20 @@
-/* Damaged tensor files, .npy and .pb: loaded or refused with a message, never read beyond their end, never trusted with
- * sizes that they do not have. */
+/* Damaged tensor files, .npy and .pb: loaded or refused with a message, never read beyond their
+ * end, never trusted with sizes that they do not have. */
 #include "attempt.h"
 #include "check.h"
 #include "damage.h"
 
 #define FOLDER TEST_DATA "/import/"
 #define SAVED "fault_tensors_test.bin"
-enum { COUNT = 400, FILE_MAX = 1 << 14 };
+enum {
+  COUNT = 400,
+  FILE_MAX = 1 << 14,
+};
 
-static const char *const names[] = {"npy/f4.npy",           "npy/version2.npy",      "npy/f8_fortran.npy",
-                                    "npy/c8.npy",           "npy/text.npy",          "npy/bytes.npy",
-                                    "tensor/float_raw.pb",  "tensor/float_typed.pb", "tensor/bool_typed.pb",
-                                    "tensor/int4_typed.pb", "tensor/string.pb",      "tensor/unpacked.pb"};
+static const char *const names[] = {
+    "npy/f4.npy",           "npy/version2.npy",     "npy/f8_fortran.npy",  "npy/c8.npy",
+    "npy/text.npy",         "npy/bytes.npy",        "tensor/float_raw.pb", "tensor/float_typed.pb",
+    "tensor/bool_typed.pb", "tensor/int4_typed.pb", "tensor/string.pb",    "tensor/unpacked.pb"};
 static unsigned char original[FILE_MAX], damaged[2 * FILE_MAX];
 static damage_fields_t fields;
 
@@ -40,7 +43,8 @@ static void damage_header(damage_t *d) {
   static const char letters[] = "0123456789()[]{}',:<>|=fiUScbV TrueFals-";
   size_t end = d->size < 128 ? d->size : 128;
   for (uint64_t i = 0, times = 1 + damage_random(d, 4); i < times && end > 10; i++)
-    d->data[10 + damage_random(d, end - 10)] = (unsigned char)letters[damage_random(d, sizeof letters - 1)];
+    d->data[10 + damage_random(d, end - 10)] =
+        (unsigned char)letters[damage_random(d, sizeof letters - 1)];
 }
 
 TEST("a damaged tensor file is loaded or refused with a message") {
@@ -53,12 +57,17 @@ TEST("a damaged tensor file is loaded or refused with a message") {
       damage_t d = {0, damaged, size, sizeof damaged};
       tenon_tensor_t *tensor = NULL;
       memcpy(damaged, original, size);
-      if (strstr(names[i], ".npy") && n % 5 > 1) d.state = n, damage_header(&d);
-      else damage_file(&d, n, &fields);
+      if (strstr(names[i], ".npy") && n % 5 > 1) {
+        d.state = n;
+        damage_header(&d);
+      } else
+        damage_file(&d, n, &fields);
       tenon_status_t status = load(d.data, d.size, &tensor);
-      bool fine = CHECK((status == TENON_OK) == (tensor != NULL)) && CHECK(status != TENON_INTERNAL);
+      bool fine =
+          CHECK((status == TENON_OK) == (tensor != NULL)) && CHECK(status != TENON_INTERNAL);
       if (status != TENON_OK) fine = CHECK(*tenon_error()) && fine;
-      if (!fine) fprintf(stderr, "  %s, damage %llu: %s\n", names[i], (unsigned long long)n, tenon_error());
+      if (!fine)
+        fprintf(stderr, "  %s, damage %llu: %s\n", names[i], (unsigned long long)n, tenon_error());
       if (tensor) {
         tenon_tensor_t *copy = NULL; /* reads all that it says it has */
         CHECK_STATUS(tenon_tensor_copy(tensor, &copy), TENON_OK);
@@ -79,14 +88,21 @@ TEST("a tensor file that promises what it has not is refused before memory is ta
     size_t size;
     const char *part;
   } bad[] = {
-      {"\x08\x80\x80\x80\x80\x80\x80\x80\x80\x40\x10\x01\x4a\x04\0\0\0\0", 18, "impossible shape"}, /* [2^62] of f32 */
-      {"\x08\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01\x10\x01\x4a\x04\0\0\0\0", 19, "impossible shape [-1]"},
-      {"\x08\x80\x80\x80\x80\x80\x80\x80\x80\x40\x08\x08\x08\0\x10\x01", 16, "impossible shape"}, /* [2^62, 8, 0] */
-      {"\x08\x80\x80\x80\x80\x80\x20\x10\x01\x4a\x04\0\0\0\0", 15, "found 4"},      /* [2^40] of f32, 4 bytes raw */
-      {"\x08\x80\x80\x80\x80\x80\x20\x10\x01\x22\x04\0\0\0\0", 15, "a message of"}, /* the same in its field */
-      {"\x08\x80\x80\x80\x80\x80\x20\x10\x08\x32\x01x", 12, "a message of"},        /* [2^40] strings */
-      {"\x08\x02\x10\x01\x70\x01\x6a\x12\x0a\x08location\x12\x06../a.b", 26, "only files in the model's folder"},
-      {"\x08\x02\x10\x01\x70\x01\x6a\x12\x0a\x08location\x12\x06/a/b.c", 26, "only files in the model's folder"},
+      {"\x08\x80\x80\x80\x80\x80\x80\x80\x80\x40\x10\x01\x4a\x04\0\0\0\0", 18,
+       "impossible shape"}, /* [2^62] of f32 */
+      {"\x08\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01\x10\x01\x4a\x04\0\0\0\0", 19,
+       "impossible shape [-1]"},
+      {"\x08\x80\x80\x80\x80\x80\x80\x80\x80\x40\x08\x08\x08\0\x10\x01", 16,
+       "impossible shape"}, /* [2^62, 8, 0] */
+      {"\x08\x80\x80\x80\x80\x80\x20\x10\x01\x4a\x04\0\0\0\0", 15,
+       "found 4"}, /* [2^40] of f32, 4 bytes raw */
+      {"\x08\x80\x80\x80\x80\x80\x20\x10\x01\x22\x04\0\0\0\0", 15,
+       "a message of"}, /* the same in its field */
+      {"\x08\x80\x80\x80\x80\x80\x20\x10\x08\x32\x01x", 12, "a message of"}, /* [2^40] strings */
+      {"\x08\x02\x10\x01\x70\x01\x6a\x12\x0a\x08location\x12\x06../a.b", 26,
+       "only files in the model's folder"},
+      {"\x08\x02\x10\x01\x70\x01\x6a\x12\x0a\x08location\x12\x06/a/b.c", 26,
+       "only files in the model's folder"},
       {"\x08\x02\x10\x01\x70\x01\x6a\x12\x0a\x08location\x12\x06"
        "abc.de",
        26, "abc.de"},

@@ -1,9 +1,11 @@
-/* What a host does with Tenon, with each request to the system failing in turn: an allocation, a file, a map, a thread, a
- * program, a stream.  The n-th fails, or the n-th and all after it, or a random share; always an error with a text comes out,
- * or the right result, nothing is lost, and the next attempt gives the bits of the first.
+/* What a host does with Tenon, with each request to the system failing in turn: an allocation, a
+ * file, a map, a thread, a program, a stream.  The n-th fails, or the n-th and all after it, or a
+ * random share; always an error with a text comes out, or the right result, nothing is lost, and
+ * the next attempt gives the bits of the first.
  *
- * FAULT_EVERY=N tries each N-th request only (1; 50 where a whole run takes minutes), from FAULT_FROM on (by date); FAULT_RANDOM=N
- * tries N random plans; FAULT_MODEL names the model's file, build/zoo/minilm_twin.onnx of bench/models/make_zoo.py. */
+ * FAULT_EVERY=N tries each N-th request only (1; 50 where a whole run takes minutes), from
+ * FAULT_FROM on (by date); FAULT_RANDOM=N tries N random plans; FAULT_MODEL names the model's file,
+ * build/zoo/minilm_twin.onnx of bench/models/make_zoo.py. */
 #include "check.h"
 #include "core/tensor.h"
 #include "sanitizer.h"
@@ -28,10 +30,14 @@ size_t __sanitizer_get_current_allocated_bytes(void); /* gcc installs no header 
 #include "allocator.h"
 #endif
 
-enum { PORTS = 8, THREADS = 4, LARGE = 1 << 16 };
-#define TRY(call)                                                                                                      \
-  do {                                                                                                                 \
-    if ((status = (call)) != TENON_OK) goto end;                                                                       \
+enum {
+  PORTS = 8,
+  THREADS = 4,
+  LARGE = 1 << 16,
+};
+#define TRY(call)                                                                                  \
+  do {                                                                                             \
+    if ((status = (call)) != TENON_OK) goto end;                                                   \
   } while (0)
 
 /* Adds the bits of what came out to *out_bits; frees all it made, also when it fails. */
@@ -42,7 +48,8 @@ static tenon_status_t use_runtime(uint64_t *out_bits);
 
 static void add_bits(uint64_t *bits, const void *data, size_t size) {
   const unsigned char *at = data;
-  for (size_t i = 0; i < size; i++) *bits = (*bits ^ at[i]) * 1099511628211u;
+  for (size_t i = 0; i < size; i++)
+    *bits = (*bits ^ at[i]) * 1099511628211u;
 }
 
 static void add_tensor(uint64_t *bits, const tenon_tensor_t *t) {
@@ -50,16 +57,19 @@ static void add_tensor(uint64_t *bits, const tenon_tensor_t *t) {
   add_bits(bits, t->data, (size_t)tenon_count(t) * t->dtype.bits / 8);
 }
 
-/* ---- what is counted ------------------------------------------------------------------------------------------------ */
+/* what is counted */
 
 typedef struct held_t {
-  int64_t bytes, files, threads;
+  int64_t bytes;
+  int64_t files;
+  int64_t threads;
 } held_t;
 
 static int64_t entries(const char *path) {
   int64_t count = 0;
   DIR *list = opendir(path);
-  while (list && readdir(list)) count++;
+  while (list && readdir(list))
+    count++;
   if (list) closedir(list);
   return count;
 }
@@ -73,7 +83,7 @@ static held_t held(void) {
   return (held_t){bytes, entries("/proc/self/fd"), entries("/proc/self/task")};
 }
 
-/* ---- attempts ------------------------------------------------------------------------------------------------------- */
+/* attempts */
 
 typedef struct trial_t {
   const char *name;
@@ -88,26 +98,30 @@ static void complain(const trial_t *t, const fault_plan_t *plan, const char *wha
     snprintf(text, sizeof text, "%s: request %lld%s: %s", t->name, (long long)plan->at,
              plan->times > 1 ? " and all after it" : "", what);
   else
-    snprintf(text, sizeof text, "%s: seed %llu, one in %u: %s", t->name, (unsigned long long)plan->seed,
-             (unsigned)plan->share, what);
+    snprintf(text, sizeof text, "%s: seed %llu, one in %u: %s", t->name,
+             (unsigned long long)plan->seed, (unsigned)plan->share, what);
   check_report(0, __FILE__, __LINE__, text, tenon_error());
 }
 
 /* One failing attempt, and one that works; how many requests the first made. */
 static int64_t attempt(trial_t *t, const fault_plan_t *plan) {
   uint64_t bits = 0;
-  tn_thread_drop(); /* scratch memory is asked for anew, and no old message is taken for a new one */
+  /* scratch memory is asked for anew, and no old message is taken for a new one */
+  tn_thread_drop();
   fault_begin(plan);
   tenon_status_t status = t->verbs(&bits);
   int64_t asked = fault_count(FAULT_KINDS);
   fault_end();
   t->failed += status != TENON_OK;
   if (status == TENON_OK && bits != t->expected) complain(t, plan, "a wrong result");
-  if (status != TENON_OK && !*tenon_error() && t->verbs != use_runtime) complain(t, plan, "an error without a text");
+  if (status != TENON_OK && !*tenon_error() && t->verbs != use_runtime)
+    complain(t, plan, "an error without a text");
   if (status == TENON_INTERNAL) complain(t, plan, "an error that Tenon did not expect");
   bits = 0;
-  if (t->verbs(&bits) != TENON_OK) complain(t, plan, "the next attempt fails");
-  else if (bits != t->expected) complain(t, plan, "the next attempt gives other bits");
+  if (t->verbs(&bits) != TENON_OK)
+    complain(t, plan, "the next attempt fails");
+  else if (bits != t->expected)
+    complain(t, plan, "the next attempt gives other bits");
   return asked;
 }
 
@@ -118,7 +132,9 @@ static int64_t attempt_held(trial_t *t, const fault_plan_t *plan) {
   int64_t asked = attempt(t, plan);
   held_t after = held();
   for (int again = 0;; again++) {
-    if (after.bytes <= before.bytes && after.files <= before.files && after.threads <= before.threads) return asked;
+    if (after.bytes <= before.bytes && after.files <= before.files &&
+        after.threads <= before.threads)
+      return asked;
     if (again == AGAIN) break;
     before = after;
     (void)attempt(t, plan);
@@ -140,8 +156,10 @@ static int64_t setting(const char *name, int64_t usual) {
 /* `usual`: every so many requests are tried where FAULT_EVERY says nothing. */
 static void try_all(const char *name, verbs_fn verbs, int64_t usual) {
   trial_t t = {name, verbs, 0, 0};
-  int64_t every = setting("FAULT_EVERY", usual), from = setting("FAULT_FROM", (int64_t)(time(NULL) / 86400));
-  int64_t random = setting("FAULT_RANDOM", 40), requests = 0;
+  int64_t every = setting("FAULT_EVERY", usual);
+  int64_t from = setting("FAULT_FROM", (int64_t)(time(NULL) / 86400));
+  int64_t random = setting("FAULT_RANDOM", 40);
+  int64_t requests = 0;
   for (int warm = 0; warm < 3;
        warm++) { /* the first run of a process may have kernels that are tuned while it goes on */
     uint64_t bits = 0;
@@ -158,35 +176,40 @@ static void try_all(const char *name, verbs_fn verbs, int64_t usual) {
       if (asked < n) break; /* it was not reached */
     }
   for (int64_t i = 0; i < random && check_failures < 20; i++) {
-    fault_plan_t plan = {.kinds = FAULT_ALL, .seed = (uint64_t)(from * 1000 + i), .share = 1u << (2 + i % 10)};
+    fault_plan_t plan = {
+        .kinds = FAULT_ALL, .seed = (uint64_t)(from * 1000 + i), .share = 1u << (2 + i % 10)};
     (void)attempt_held(&t, &plan);
   }
 #ifdef HAS_ASAN
   CHECK(__lsan_do_recoverable_leak_check() == 0);
 #endif
   CHECK(t.failed > 0 || every > requests);
-  printf("%s: %lld requests, each %lld from %lld on; %lld attempts failed\n", name, (long long)requests,
-         (long long)every, (long long)(1 + from % every), (long long)t.failed);
+  printf("%s: %lld requests, each %lld from %lld on; %lld attempts failed\n", name,
+         (long long)requests, (long long)every, (long long)(1 + from % every), (long long)t.failed);
   fflush(stdout);
 }
 
-/* ---- libraries ------------------------------------------------------------------------------------------------------ */
+/* libraries */
 
 static tenon_status_t call_of(const tenon_op_t *op, int64_t count, uint64_t *bits) {
-  tenon_tensor_t *x = NULL, *y = NULL;
+  tenon_tensor_t *x = NULL;
+  tenon_tensor_t *y = NULL;
   tenon_status_t status;
   TRY(tenon_tensor_create(tenon_dtype(TENON_F32), 1, &count, &x));
-  for (int64_t i = 0; i < count; i++) ((float *)x->data)[i] = (float)i / 8;
+  for (int64_t i = 0; i < count; i++)
+    ((float *)x->data)[i] = (float)i / 8;
   TRY(tenon_op_call(op, NULL, &x, &y, 0));
   add_tensor(bits, y);
 end:
-  tenon_tensor_release(x), tenon_tensor_release(y);
+  tenon_tensor_release(x);
+  tenon_tensor_release(y);
   return status;
 }
 
 /* Loads a file, calls what is in it, reads what it is, unloads it. */
 static tenon_status_t use_library(uint64_t *bits) {
-  tenon_library_t *library = NULL, *other = NULL;
+  tenon_library_t *library = NULL;
+  tenon_library_t *other = NULL;
   const tenon_op_t *op;
   char *text = NULL;
   tenon_status_t status;
@@ -196,13 +219,15 @@ static tenon_status_t use_library(uint64_t *bits) {
   TRY(call_of(op, 5, bits));
   TRY(tenon_library_inspect(TEST_LIBRARIES "/libgood.so", &text, NULL));
   add_bits(bits, text, strlen(text));
-  tenon_text_release(text), text = NULL;
+  tenon_text_release(text);
+  text = NULL;
   TRY(tenon_op_dump(op, &text));
   TRY(tenon_library_unload(library));
   library = NULL;
 end:
   tenon_text_release(text);
-  tenon_library_release(library), tenon_library_release(other);
+  tenon_library_release(library);
+  tenon_library_release(other);
   return status;
 }
 
@@ -220,13 +245,16 @@ end:
   return status;
 }
 
-/* ---- models ---------------------------------------------------------------------------------------------------------- */
+/* models */
 
 static const char *model_path(void) {
   static char path[600];
-  const char *build = getenv("TENON_BUILD"), *given = getenv("FAULT_MODEL");
-  if (given) snprintf(path, sizeof path, "%s", given);
-  else snprintf(path, sizeof path, "%s/zoo/minilm_twin.onnx", build ? build : "build");
+  const char *build = getenv("TENON_BUILD");
+  const char *given = getenv("FAULT_MODEL");
+  if (given)
+    snprintf(path, sizeof path, "%s", given);
+  else
+    snprintf(path, sizeof path, "%s/zoo/minilm_twin.onnx", build ? build : "build");
   return access(path, R_OK) == 0 ? path : NULL;
 }
 
@@ -235,7 +263,8 @@ static tenon_status_t input_of(const tenon_graph_t *graph, int32_t i, tenon_tens
   int64_t shape[TENON_RANK_MAX];
   tenon_port_t port = {.size = sizeof port};
   TENON_TRY(tenon_graph_input(graph, i, &port));
-  for (int32_t d = 0; d < port.ndim; d++) shape[d] = port.axes[d].extent < 0 ? 8 : port.axes[d].extent;
+  for (int32_t d = 0; d < port.ndim; d++)
+    shape[d] = port.axes[d].extent < 0 ? 8 : port.axes[d].extent;
   TENON_TRY(tenon_tensor_create(port.dtype, port.ndim, shape, out_input));
   for (int64_t k = 0; k < tenon_count(*out_input); k++)
     ((int64_t *)(*out_input)->data)[k] = strstr(port.name, "mask") ? 1 : k + 1;
@@ -246,21 +275,32 @@ static tenon_status_t input_of(const tenon_graph_t *graph, int32_t i, tenon_tens
 static tenon_status_t run_model(const tenon_compile_t *options, uint64_t *bits) {
   tenon_graph_t *graph = NULL;
   tenon_executable_t *e = NULL;
-  tenon_tensor_t *inputs[PORTS] = {NULL}, *outputs[PORTS] = {NULL}, *back = NULL;
-  char *text = NULL, path[100];
+  tenon_tensor_t *inputs[PORTS] = {NULL};
+  tenon_tensor_t *outputs[PORTS] = {NULL};
+  tenon_tensor_t *back = NULL;
+  char *text = NULL;
+  char path[100];
   tenon_status_t status;
   snprintf(path, sizeof path, "%s/y.npy", folder);
   TRY(tenon_graph_load(model_path(), NULL, &graph));
   TRY(tenon_executable_create(graph, options, &e));
-  int32_t input_count = tenon_graph_input_count(graph), output_count = tenon_graph_output_count(graph);
-  if (input_count > PORTS || output_count > PORTS) return tn_fail(TENON_RANGE, "more ports than this test has");
-  for (int32_t i = 0; i < input_count; i++) TRY(input_of(graph, i, &inputs[i]));
+  int32_t input_count = tenon_graph_input_count(graph);
+  int32_t output_count = tenon_graph_output_count(graph);
+  if (input_count > PORTS || output_count > PORTS)
+    return tn_fail(TENON_RANGE, "more ports than this test has");
+  for (int32_t i = 0; i < input_count; i++)
+    TRY(input_of(graph, i, &inputs[i]));
   for (int run = 0; run < 2; run++) {
-    for (int32_t o = 0; o < output_count; o++) tenon_tensor_release(outputs[o]), outputs[o] = NULL;
+    for (int32_t o = 0; o < output_count; o++) {
+      tenon_tensor_release(outputs[o]);
+      outputs[o] = NULL;
+    }
     status = tenon_executable_run(e, inputs, outputs, NULL);
-    for (int32_t o = 0; o < output_count; o++) CHECK((outputs[o] != NULL) == (status == TENON_OK));
+    for (int32_t o = 0; o < output_count; o++)
+      CHECK((outputs[o] != NULL) == (status == TENON_OK));
     if (status != TENON_OK) goto end;
-    for (int32_t o = 0; o < output_count; o++) add_tensor(bits, outputs[o]);
+    for (int32_t o = 0; o < output_count; o++)
+      add_tensor(bits, outputs[o]);
   }
   TRY(tenon_tensor_save(outputs[0], path));
   TRY(tenon_tensor_load(path, &back));
@@ -269,7 +309,10 @@ static tenon_status_t run_model(const tenon_compile_t *options, uint64_t *bits) 
 end:
   tenon_text_release(text);
   tenon_tensor_release(back);
-  for (int32_t i = 0; i < PORTS; i++) tenon_tensor_release(inputs[i]), tenon_tensor_release(outputs[i]);
+  for (int32_t i = 0; i < PORTS; i++) {
+    tenon_tensor_release(inputs[i]);
+    tenon_tensor_release(outputs[i]);
+  }
   tenon_executable_release(e);
   tenon_graph_release(graph);
   return status;
@@ -296,18 +339,19 @@ end:
   return status;
 }
 
-/* ---- libraries from source -------------------------------------------------------------------------------------------- */
+/* libraries from source */
 
-static const char source[] =
-    "#include <tenon/op.h>\n"
-    "static tenon_status_t half(const tenon_loop_t *loop) {\n"
-    "  const float *x = (const float *)loop->data[0];\n"
-    "  float *y = (float *)loop->data[1];\n"
-    "  for (int64_t i = 0; i < loop->count; i++) y[i] = x[i] / 2;\n"
-    "  return TENON_OK;\n"
-    "}\n"
-    "TENON_LIBRARY(halves, \"1\", TENON_OP(\"half(Tensor x) -> Tensor\", TENON_TYPES(\"x: f32; out = x\"),\n"
-    "  TENON_TRAITS(TENON_PURE | TENON_POINTWISE), TENON_GRADIENT(\"x: none\"), TENON_LOOP(\"f32 -> f32\", half)))\n";
+static const char source[] = "#include <tenon/op.h>\n"
+                             "static tenon_status_t half(const tenon_loop_t *loop) {\n"
+                             "  const float *x = (const float *)loop->data[0];\n"
+                             "  float *y = (float *)loop->data[1];\n"
+                             "  for (int64_t i = 0; i < loop->count; i++) y[i] = x[i] / 2;\n"
+                             "  return TENON_OK;\n"
+                             "}\n"
+                             "TENON_LIBRARY(halves, \"1\", TENON_OP(\"half(Tensor x) -> Tensor\", "
+                             "TENON_TYPES(\"x: f32; out = x\"),\n"
+                             "  TENON_TRAITS(TENON_PURE | TENON_POINTWISE), TENON_GRADIENT(\"x: "
+                             "none\"), TENON_LOOP(\"f32 -> f32\", half)))\n";
 
 static tenon_status_t use_source(uint64_t *bits) {
   tenon_library_t *library = NULL;
@@ -323,14 +367,15 @@ end:
   return status;
 }
 
-/* ---- in a process of its own ------------------------------------------------------------------------------------------ */
+/* in a process of its own */
 
 static tenon_status_t use_isolated(uint64_t *bits) {
   const tenon_isolation_t isolation = {.size = sizeof isolation, .shared = 64 << 20};
   tenon_library_t *library = NULL;
   const tenon_op_t *op;
   tenon_status_t status;
-  TRY(tenon_library_load_isolated(TEST_LIBRARIES "/libgood.so", TENON_LOAD_UNLOADABLE, &isolation, &library));
+  TRY(tenon_library_load_isolated(TEST_LIBRARIES "/libgood.so", TENON_LOAD_UNLOADABLE, &isolation,
+                                  &library));
   TRY(tenon_op_find("good::doubles", &op));
   TRY(call_of(op, 5, bits));
 end:
@@ -338,14 +383,15 @@ end:
   return status;
 }
 
-/* ---- all ---------------------------------------------------------------------------------------------------------------- */
+/* all */
 
 static void begin(void) {
   if (*folder) return;
   snprintf(folder, sizeof folder, "/tmp/tenon-verbs-XXXXXX");
   char path[100];
   CHECK(mkdtemp(folder) != NULL);
-  CHECK(setenv("TENON_CACHE", folder, 1) == 0); /* what is compiled stays there from the first time on */
+  CHECK(setenv("TENON_CACHE", folder, 1) ==
+        0); /* what is compiled stays there from the first time on */
   snprintf(path, sizeof path, "%s/halves.c", folder);
   FILE *file = fopen(path, "w");
   if (CHECK(file && fputs(source, file) >= 0)) fclose(file);
@@ -374,11 +420,13 @@ TEST("a library is loaded into a process of its own, called and unloaded, or not
 
 TEST("a model is imported, compiled and run, or says why not") {
   begin();
-  if (!model_path()) SKIP("build/zoo/minilm_twin.onnx is not there (bench/models/make_zoo.py makes it)");
+  if (!model_path())
+    SKIP("build/zoo/minilm_twin.onnx is not there (bench/models/make_zoo.py makes it)");
   try_all("model", use_model, 50);
 }
 
-/* sim remembers memory that was given back last, so that who uses it is found; that must not look like a loss. */
+/* sim remembers memory that was given back last, so that who uses it is found; that must not look
+ * like a loss. */
 static void fill_memory_of_sim(void) {
   enum { REMEMBERED = 1100 };
   int64_t count = 1;
@@ -392,7 +440,8 @@ static void fill_memory_of_sim(void) {
 
 TEST("on a device, too") {
   begin();
-  if (!model_path()) SKIP("build/zoo/minilm_twin.onnx is not there (bench/models/make_zoo.py makes it)");
+  if (!model_path())
+    SKIP("build/zoo/minilm_twin.onnx is not there (bench/models/make_zoo.py makes it)");
   device = sim_open(0, "check=count");
   fill_memory_of_sim();
   refusing_begin(device);
@@ -400,10 +449,18 @@ TEST("on a device, too") {
   refusing_end(device);
 }
 
-/* ---- what others ask for ------------------------------------------------------------------------------------------------ */
+/* what others ask for */
 
 #ifndef IS_INSTRUMENTED
-enum { FINE, FAILED, WRONG, NEXT_FAILED, OURS_CRASHED, THEIRS_CRASHED, ENDS };
+enum {
+  FINE,
+  FAILED,
+  WRONG,
+  NEXT_FAILED,
+  OURS_CRASHED,
+  THEIRS_CRASHED,
+  ENDS,
+};
 
 /* Whose code it was: the frame that the signal came to. */
 static void crashed(int signal) {
@@ -411,14 +468,17 @@ static void crashed(int signal) {
   void *frames[3];
   int count = backtrace(frames, 3);
   const char *at = count == 3 ? frames[2] : NULL;
-  _exit(signal == SIGSEGV && at >= __executable_start && at < etext ? OURS_CRASHED : THEIRS_CRASHED);
+  _exit(signal == SIGSEGV && at >= __executable_start && at < etext ? OURS_CRASHED
+                                                                    : THEIRS_CRASHED);
 }
 
 static int in_child_process(uint64_t seed, uint32_t share, const uint64_t *expected) {
-  uint64_t bits = 0, next = 0;
+  uint64_t bits = 0;
+  uint64_t next = 0;
   void *frames[1];
   (void)backtrace(frames, 1); /* loads what it needs */
-  (void)signal(SIGSEGV, crashed), (void)signal(SIGABRT, crashed);
+  (void)signal(SIGSEGV, crashed);
+  (void)signal(SIGABRT, crashed);
   allocator_fail(seed, share);
   tenon_status_t status = use_model(&bits);
   allocator_fail(0, 0);
@@ -433,12 +493,15 @@ TEST("where other libraries get no memory Tenon's own code goes on, or says why 
 #ifdef IS_INSTRUMENTED
   SKIP("sanitizers have allocators of their own");
 #else
-  static const char *const ends[ENDS] = {"fine",          "an error",       "wrong", "the next failed",
-                                         "crash of ours", "crash of theirs"};
-  int64_t found[ENDS] = {0}, others = setting("FAULT_OTHERS", 20), from = setting("FAULT_FROM", time(NULL) / 86400);
+  static const char *const ends[ENDS] = {
+      "fine", "an error", "wrong", "the next failed", "crash of ours", "crash of theirs"};
+  int64_t found[ENDS] = {0};
+  int64_t others = setting("FAULT_OTHERS", 20);
+  int64_t from = setting("FAULT_FROM", time(NULL) / 86400);
   uint64_t expected[2] = {0};
   begin();
-  if (!model_path()) SKIP("build/zoo/minilm_twin.onnx is not there (bench/models/make_zoo.py makes it)");
+  if (!model_path())
+    SKIP("build/zoo/minilm_twin.onnx is not there (bench/models/make_zoo.py makes it)");
   tenon_shutdown(); /* the first run of a process has other kernels than the next: see try_all */
   CHECK_STATUS(use_model(&expected[0]), TENON_OK);
   CHECK_STATUS(use_model(&expected[1]), TENON_OK);
@@ -448,15 +511,20 @@ TEST("where other libraries get no memory Tenon's own code goes on, or says why 
     int status = -1;
     fflush(NULL);
     pid_t child = fork();
-    if (child == 0) _exit(alarm(120) ? FAILED : in_child_process(seed, 1u << (3 + i % 9), expected));
+    if (child == 0)
+      _exit(alarm(120) ? FAILED : in_child_process(seed, 1u << (3 + i % 9), expected));
     CHECK(waitpid(child, &status, 0) == child);
-    int end = WIFEXITED(status) && WEXITSTATUS(status) < ENDS ? WEXITSTATUS(status) : THEIRS_CRASHED;
+    int end =
+        WIFEXITED(status) && WEXITSTATUS(status) < ENDS ? WEXITSTATUS(status) : THEIRS_CRASHED;
     char what[80];
-    snprintf(what, sizeof what, "seed %llu, one in %u: %s", (unsigned long long)seed, 1u << (3 + i % 9), ends[end]);
-    check_report(end != WRONG && end != NEXT_FAILED && end != OURS_CRASHED, __FILE__, __LINE__, what, NULL);
+    snprintf(what, sizeof what, "seed %llu, one in %u: %s", (unsigned long long)seed,
+             1u << (3 + i % 9), ends[end]);
+    check_report(end != WRONG && end != NEXT_FAILED && end != OURS_CRASHED, __FILE__, __LINE__,
+                 what, NULL);
     found[end]++;
   }
-  for (int end = 0; end < ENDS; end++) printf("others: %s: %lld\n", ends[end], (long long)found[end]);
+  for (int end = 0; end < ENDS; end++)
+    printf("others: %s: %lld\n", ends[end], (long long)found[end]);
 #endif
 }
 

@@ -1,4 +1,5 @@
-/* The memory plan: offsets for blocks with lifetimes never overlap, are aligned, and take little more than must be. */
+/* The memory plan: offsets for blocks with lifetimes never overlap, are aligned, and take little
+ * more than must be. */
 #include <stdlib.h>
 
 #include "base/memory.h"
@@ -12,16 +13,23 @@ static uint64_t pick(uint64_t count) {
   return (seed >> 33) % count;
 }
 
-static int meets(const tn_lifetime_t *a, const tn_lifetime_t *b) { return a->first <= b->last && b->first <= a->last; }
+static int meets(const tn_lifetime_t *a, const tn_lifetime_t *b) {
+  return a->first <= b->last && b->first <= a->last;
+}
 
 /* Checks a plan; gives its size over the lower bound. */
 static double check_plan(tn_lifetime_t *blocks, size_t count) {
-  uint64_t sizes[256], size = 0, bound = 0, most = 0;
-  for (size_t i = 0; i < count; i++) sizes[i] = blocks[i].size;
+  uint64_t sizes[256];
+  uint64_t size = 0;
+  uint64_t bound = 0;
+  uint64_t most = 0;
+  for (size_t i = 0; i < count; i++)
+    sizes[i] = blocks[i].size;
   CHECK_STATUS(tn_memory_plan(blocks, count, &size, &bound), TENON_OK);
   for (size_t i = 0; i < count; i++) {
     const tn_lifetime_t *a = &blocks[i];
-    CHECK(a->offset % TN_ALIGNMENT == 0 && a->size >= sizes[i] && a->size < sizes[i] + TN_ALIGNMENT);
+    CHECK(a->offset % TN_ALIGNMENT == 0 && a->size >= sizes[i] &&
+          a->size < sizes[i] + TN_ALIGNMENT);
     CHECK(a->offset + a->size <= size);
     for (size_t j = 0; j < i; j++) {
       const tn_lifetime_t *b = &blocks[j];
@@ -31,7 +39,8 @@ static double check_plan(tn_lifetime_t *blocks, size_t count) {
   for (size_t i = 0; i < count; i++) { /* what is alive at the beginning of some block */
     uint64_t alive = 0;
     for (size_t j = 0; j < count; j++)
-      if (blocks[j].first <= blocks[i].first && blocks[i].first <= blocks[j].last) alive += blocks[j].size;
+      if (blocks[j].first <= blocks[i].first && blocks[i].first <= blocks[j].last)
+        alive += blocks[j].size;
     if (alive > most) most = alive;
   }
   CHECK(bound == most && size >= bound);
@@ -39,32 +48,37 @@ static double check_plan(tn_lifetime_t *blocks, size_t count) {
 }
 
 TEST("no blocks need no memory") {
-  uint64_t size = 1, bound = 1;
+  uint64_t size = 1;
+  uint64_t bound = 1;
   CHECK_STATUS(tn_memory_plan(NULL, 0, &size, &bound), TENON_OK);
   CHECK(size == 0 && bound == 0);
 }
 
 TEST("blocks that follow each other share memory, blocks that meet do not") {
-  tn_lifetime_t blocks[] = {{100, 0, 0, 1}, {100, 0, 2, 3}, {64, 0, 1, 2}, {1, 0, 0, INT32_MAX}, {0, 0, 1, 1}};
+  tn_lifetime_t blocks[] = {
+      {100, 0, 0, 1}, {100, 0, 2, 3}, {64, 0, 1, 2}, {1, 0, 0, INT32_MAX}, {0, 0, 1, 1}};
   CHECK(check_plan(blocks, 5) == 1);
   CHECK(blocks[0].offset == blocks[1].offset);
 }
 
 TEST("a chain takes as much as two neighbours") {
   tn_lifetime_t blocks[100];
-  for (int i = 0; i < 100; i++) blocks[i] = (tn_lifetime_t){4096, 0, i, i + 1};
+  for (int i = 0; i < 100; i++)
+    blocks[i] = (tn_lifetime_t){4096, 0, i, i + 1};
   CHECK(check_plan(blocks, 100) == 1);
 }
 
 TEST("random lifetimes never overlap and stay near the lower bound") {
-  double sum = 0, worst = 0;
+  double sum = 0;
+  double worst = 0;
   enum { ROUNDS = 300 };
   for (int round = 0; round < ROUNDS; round++) {
     tn_lifetime_t blocks[200];
     size_t count = 1 + pick(200);
     for (size_t i = 0; i < count; i++) {
       int32_t first = (int32_t)pick(100);
-      uint64_t length = pick(10) ? pick(8) : pick(100); /* most are short, as the values of a network */
+      uint64_t length =
+          pick(10) ? pick(8) : pick(100); /* most are short, as the values of a network */
       uint64_t size = 1 + pick(64);
       blocks[i] = (tn_lifetime_t){size << pick(12), 0, first, first + (int32_t)length};
       if (pick(40) == 0) blocks[i].last = INT32_MAX;
@@ -80,12 +94,14 @@ TEST("random lifetimes never overlap and stay near the lower bound") {
 TEST("equal blocks are planned the same way each time") {
   tn_lifetime_t a[50], b[50];
   for (int i = 0; i < 50; i++)
-    a[i] = b[i] = (tn_lifetime_t){(uint64_t)64 << pick(3), 0, (int32_t)pick(10), (int32_t)(10 + pick(10))};
+    a[i] = b[i] =
+        (tn_lifetime_t){(uint64_t)64 << pick(3), 0, (int32_t)pick(10), (int32_t)(10 + pick(10))};
   uint64_t size[2], bound[2];
   CHECK_STATUS(tn_memory_plan(a, 50, &size[0], &bound[0]), TENON_OK);
   CHECK_STATUS(tn_memory_plan(b, 50, &size[1], &bound[1]), TENON_OK);
   CHECK(size[0] == size[1]);
-  for (int i = 0; i < 50; i++) CHECK(a[i].offset == b[i].offset);
+  for (int i = 0; i < 50; i++)
+    CHECK(a[i].offset == b[i].offset);
 }
 
 TEST("without memory the plan says so") {

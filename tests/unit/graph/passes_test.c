@@ -1,4 +1,5 @@
-/* Passes and partitioners that a library brings: what they make of graphs, and what becomes of what they do wrong. */
+/* Passes and partitioners that a library brings: what they make of graphs, and what becomes of what
+ * they do wrong. */
 #define TENON_STATIC /* the library below is linked in */
 #include "check.h"
 #include "tensors.h"
@@ -11,10 +12,11 @@
 
 static void start(void) {
   static bool done;
-  if (!done) done = CHECK_STATUS(tenon_library_add(tenon_library_surgery(), NULL, NULL, NULL), TENON_OK);
+  if (!done)
+    done = CHECK_STATUS(tenon_library_add(tenon_library_surgery(), NULL, NULL, NULL), TENON_OK);
 }
 
-/* ---- graphs and how they are changed ------------------------------------------------------------------------------ */
+/* graphs and how they are changed */
 
 static tenon_graph_t *finish(tenon_builder_t *b) {
   tenon_graph_t *graph = NULL;
@@ -27,7 +29,8 @@ static tenon_graph_t *finish(tenon_builder_t *b) {
 static tenon_graph_t *chain(void) {
   start();
   tenon_builder_t *b = graph_begin();
-  tenon_edge_t in[2] = {graph_input(b, "a", TENON_F32, 1), graph_input(b, "b", TENON_F32, 1)}, sum;
+  tenon_edge_t in[2] = {graph_input(b, "a", TENON_F32, 1), graph_input(b, "b", TENON_F32, 1)};
+  tenon_edge_t sum;
   graph_node(b, "sum", "core::add", NULL, in, &sum, 1);
   graph_output(b, "y", graph_step(b, "core::log", NULL, graph_step(b, "core::exp", NULL, sum)));
   return finish(b);
@@ -47,7 +50,8 @@ static tenon_graph_t *diamond(void) {
 }
 
 /* "key=value key=value" */
-static tenon_status_t apply(const tenon_graph_t *graph, const char *name, const char *words, tenon_graph_t **out) {
+static tenon_status_t apply(const tenon_graph_t *graph, const char *name, const char *words,
+                            tenon_graph_t **out) {
   char text[256];
   tenon_option_t options[8];
   int32_t count = 0;
@@ -68,21 +72,24 @@ static tenon_graph_t *applied(tenon_graph_t *graph, const char *name, const char
   return out;
 }
 
-static void refused(tenon_graph_t *graph, const char *name, const char *words, tenon_status_t status,
-                    const char *part) {
+static void refused(tenon_graph_t *graph, const char *name, const char *words,
+                    tenon_status_t status, const char *part) {
   tenon_graph_t *out;
-  char *before = NULL, *after = NULL;
+  char *before = NULL;
+  char *after = NULL;
   CHECK_STATUS(tenon_graph_dump(graph, &before), TENON_OK);
   CHECK_STATUS(apply(graph, name, words, &out), status);
   CHECK_TEXT(tenon_error(), part);
   CHECK(out == NULL);
   CHECK_STATUS(tenon_graph_dump(graph, &after), TENON_OK);
   CHECK(before && after && strcmp(before, after) == 0);
-  tenon_text_release(before), tenon_text_release(after);
+  tenon_text_release(before);
+  tenon_text_release(after);
   tenon_graph_release(graph);
 }
 
-/* The operators of its nodes, in order, of subgraphs in brackets: "core::add [core::exp core::log]". */
+/* The operators of its nodes, in order, of subgraphs in brackets: "core::add [core::exp
+ * core::log]". */
 static void list_ops(const tenon_graph_t *graph, char *out, size_t capacity) {
   for (int32_t n = 0; n < tenon_graph_node_count(graph); n++) {
     tenon_graph_part_t node = {.size = sizeof node};
@@ -105,7 +112,8 @@ static void check_ops(const tenon_graph_t *graph, const char *expected) {
   CHECK(strlen(found) == strlen(expected));
 }
 
-static void check_run(tenon_graph_t *graph, const char *const *inputs, const char *const *expected) {
+static void check_run(tenon_graph_t *graph, const char *const *inputs,
+                      const char *const *expected) {
   tenon_executable_t *e = NULL;
   if (graph) CHECK_STATUS(tenon_executable_create(graph, NULL, &e), TENON_OK);
   tenon_graph_release(graph);
@@ -116,7 +124,7 @@ static void check_run(tenon_graph_t *graph, const char *const *inputs, const cha
 #define TWO TEXTS("f32[2] 1 2", "f32[2] 3 4")
 #define SUM TEXTS("f32[2] 4 6")
 
-/* ---- passes ------------------------------------------------------------------------------------------------------- */
+/* passes */
 
 TEST("a pass puts other nodes in place of some, and what it copies stays as it is") {
   tenon_graph_t *graph = applied(chain(), "surgery::replace", "from=core::log to=core::neg");
@@ -124,20 +132,26 @@ TEST("a pass puts other nodes in place of some, and what it copies stays as it i
   check_run(graph, TEXTS("f32[1] 0", "f32[1] 0"), TEXTS("f32[1] -1"));
 }
 
-TEST("a pass adds a parameter") { check_run(applied(chain(), "surgery::scale", "by=0.5"), TWO, TEXTS("f32[2] 2 3")); }
+TEST("a pass adds a parameter") {
+  check_run(applied(chain(), "surgery::scale", "by=0.5"), TWO, TEXTS("f32[2] 2 3"));
+}
 
 TEST("a pass may give back the graph that it got") {
-  tenon_graph_t *graph = chain(), *same;
+  tenon_graph_t *graph = chain();
+  tenon_graph_t *same;
   CHECK_STATUS(apply(graph, "surgery::keep", "", &same), TENON_OK);
   CHECK(same == graph);
-  tenon_graph_release(same), tenon_graph_release(graph);
+  tenon_graph_release(same);
+  tenon_graph_release(graph);
 }
 
 TEST("what a pass refuses is an error with its name, and changes nothing") {
   refused(chain(), "surgery::replace", "from=core::log", TENON_INVALID,
           "surgery::replace: expected the options from and to");
-  refused(chain(), "surgery::replace", "from=core::log to=core::nothing", TENON_NOT_FOUND, "core::nothing");
-  refused(chain(), "surgery::nothing", "", TENON_INTERNAL, "surgery::nothing: it says that all is well, and gives no");
+  refused(chain(), "surgery::replace", "from=core::log to=core::nothing", TENON_NOT_FOUND,
+          "core::nothing");
+  refused(chain(), "surgery::nothing", "", TENON_INTERNAL,
+          "surgery::nothing: it says that all is well, and gives no");
 }
 
 TEST("names that nobody has, and options without sense, are errors that list what there is") {
@@ -148,18 +162,20 @@ TEST("names that nobody has, and options without sense, are errors that list wha
 TEST("passes and partitioners are listed with their library and strategies") {
   start();
   tenon_pass_info_t info = {.size = sizeof info};
-  int32_t i = 0, found = 0;
+  int32_t i = 0;
+  int32_t found = 0;
   for (; tenon_pass_info(i, &info) == TENON_OK; i++) {
     if (strcmp(info.name, "surgery::keep") == 0)
       found += info.strategy_count == -1 && strcmp(info.doc, "Does nothing.") == 0;
     if (strcmp(info.name, "surgery::both") == 0)
-      found += info.strategy_count == 2 && strcmp(info.strategies[1], "second: surgery::fused") == 0;
+      found +=
+          info.strategy_count == 2 && strcmp(info.strategies[1], "second: surgery::fused") == 0;
   }
   CHECK(found == 2);
   CHECK_STATUS(tenon_pass_info(i, &info), TENON_RANGE);
 }
 
-/* ---- partitioners ------------------------------------------------------------------------------------------------- */
+/* partitioners */
 
 TEST("what is supported becomes one node, with its symbols and results as before") {
   tenon_graph_t *graph = applied(chain(), "surgery::by_number", "ids=-2,-1,-1");
@@ -198,12 +214,14 @@ TEST("a subgraph that a path leaves and comes back to is cut in two") {
 }
 
 TEST("what several readers need comes out of a subgraph once, and all its results do") {
-  tenon_graph_t *graph = applied(diamond(), "surgery::by_number", "ids=-1,-1,-1,-1"), *inner;
+  tenon_graph_t *graph = applied(diamond(), "surgery::by_number", "ids=-1,-1,-1,-1");
+  tenon_graph_t *inner;
   check_ops(graph, "[core::exp core::neg core::add core::abs]");
   tenon_graph_part_t node = {.size = sizeof node};
   CHECK_STATUS(tenon_graph_node(graph, 0, &node), TENON_OK);
   inner = (tenon_graph_t *)(uintptr_t)node.attrs[0].as.graph;
-  CHECK(tenon_graph_input_count(inner) == 1 && tenon_graph_output_count(inner) == 2 && node.output_count == 2);
+  CHECK(tenon_graph_input_count(inner) == 1 && tenon_graph_output_count(inner) == 2 &&
+        node.output_count == 2);
   check_run(graph, TEXTS("f32[2] 0 1"), TEXTS("f32[2] 0 0", "f32[2] 0 0"));
 }
 
@@ -212,7 +230,8 @@ TEST("a selector starts, grows over inputs and readers, and filters") {
   check_ops(graph, "core::add [core::exp core::log]");
   check_run(graph, TWO, SUM);
   graph = applied(chain(), "surgery::by_name", "ops=core::exp,core::log,core::add most=2");
-  check_ops(graph, "[core::add core::exp] [core::log]"); /* what is filtered out may start its own */
+  check_ops(graph,
+            "[core::add core::exp] [core::log]"); /* what is filtered out may start its own */
   check_run(graph, TWO, SUM);
   graph = applied(diamond(), "surgery::by_name", "ops=core::exp,core::add");
   check_ops(graph, "[core::exp] core::neg [core::add] core::abs");
@@ -221,20 +240,24 @@ TEST("a selector starts, grows over inputs and readers, and filters") {
 
 TEST("a review sees a subgraph's parameters, sets attributes, and rejects") {
   tenon_builder_t *b = graph_begin();
-  tenon_edge_t in[2] = {graph_input(b, "x", TENON_F32, 1), graph_constant(b, "w", "f32[1] 3")}, sum;
+  tenon_edge_t in[2] = {graph_input(b, "x", TENON_F32, 1), graph_constant(b, "w", "f32[1] 3")};
+  tenon_edge_t sum;
   start();
   graph_node(b, NULL, "core::add", NULL, in, &sum, 1);
   graph_output(b, "y", graph_step(b, "core::exp", NULL, graph_step(b, "core::neg", NULL, sum)));
-  tenon_graph_t *graph = finish(b), *cut = NULL;
-  CHECK_STATUS(apply(graph, "surgery::by_number", "ids=0,-2,1 reject=1 note=hello", &cut), TENON_OK);
+  tenon_graph_t *graph = finish(b);
+  tenon_graph_t *cut = NULL;
+  CHECK_STATUS(apply(graph, "surgery::by_number", "ids=0,-2,1 reject=1 note=hello", &cut),
+               TENON_OK);
   check_ops(cut, "[core::add] core::neg core::exp");
   tenon_graph_part_t node = {.size = sizeof node};
   CHECK_STATUS(tenon_graph_node(cut, 0, &node), TENON_OK);
   CHECK_TEXT(node.attrs[2].as.s, "hello 0 w=3");
   CHECK(strcmp(node.name, "fused0") == 0);
   tenon_graph_release(cut);
-  refused(graph, "surgery::by_number", "ids=0,-2,1 unknown=1", TENON_NOT_FOUND,
-          "surgery::by_number: strategy only: subgraph 0: surgery::fused has no attribute 'unknown'");
+  refused(
+      graph, "surgery::by_number", "ids=0,-2,1 unknown=1", TENON_NOT_FOUND,
+      "surgery::by_number: strategy only: subgraph 0: surgery::fused has no attribute 'unknown'");
 }
 
 TEST("strategies run one after the other, each on what the one before made") {
@@ -253,9 +276,12 @@ TEST("subgraphs may have subgraphs") {
 TEST("a shape that a node reads goes along as a constant, a parameter is an input") {
   start();
   tenon_builder_t *b = graph_begin();
-  tenon_edge_t in[2] = {graph_input(b, "x", TENON_F32, 1), graph_constant(b, "shape", "i64[2] 2 2")}, y;
+  tenon_edge_t in[2] = {graph_input(b, "x", TENON_F32, 1),
+                        graph_constant(b, "shape", "i64[2] 2 2")};
+  tenon_edge_t y;
   graph_node(b, NULL, "core::reshape", NULL, in, &y, 1);
-  in[0] = y, in[1] = graph_constant(b, "w", "f32[2] 1 2");
+  in[0] = y;
+  in[1] = graph_constant(b, "w", "f32[2] 1 2");
   graph_node(b, NULL, "core::add", NULL, in, &y, 1);
   graph_output(b, "y", y);
   tenon_graph_t *graph = applied(finish(b), "surgery::by_number", "ids=-1,-1");
@@ -270,7 +296,8 @@ TEST("a shape that a node reads goes along as a constant, a parameter is an inpu
 }
 
 TEST("a graph with subgraphs is written and read back") {
-  tenon_graph_t *graph = applied(chain(), "surgery::by_number", "ids=-2,-1,-1 note=kept"), *back = NULL;
+  tenon_graph_t *graph = applied(chain(), "surgery::by_number", "ids=-2,-1,-1 note=kept");
+  tenon_graph_t *back = NULL;
   const char *path = "/tmp/tenon_passes_test.onnx";
   CHECK_STATUS(tenon_graph_save(graph, path), TENON_OK);
   tenon_graph_release(graph);
@@ -280,30 +307,37 @@ TEST("a graph with subgraphs is written and read back") {
   check_run(back, TWO, SUM);
 }
 
-/* ---- what libraries do wrong -------------------------------------------------------------------------------------- */
+/* what libraries do wrong */
 
 TEST("what a strategy says wrong is one error, and nothing is changed") {
-  refused(chain(), "surgery::by_number", "ids=-3,-1,-1", TENON_INVALID, "node 'sum' is of subgraph -3");
-  refused(chain(), "surgery::by_number", "ids=-1,-1,-1 fail=ids", TENON_ABORTED, "strategy only: as asked");
-  refused(chain(), "surgery::by_number", "ids=-1,-1,-1 fail=review", TENON_ABORTED, "subgraph 0: as asked");
-  refused(chain(), "surgery::by_name", "ops=core::exp fail=begin", TENON_ABORTED, "strategy only: as asked");
-  refused(chain(), "surgery::by_name", "ops=core::exp fail=select", TENON_ABORTED, "strategy only: as asked");
+  refused(chain(), "surgery::by_number", "ids=-3,-1,-1", TENON_INVALID,
+          "node 'sum' is of subgraph -3");
+  refused(chain(), "surgery::by_number", "ids=-1,-1,-1 fail=ids", TENON_ABORTED,
+          "strategy only: as asked");
+  refused(chain(), "surgery::by_number", "ids=-1,-1,-1 fail=review", TENON_ABORTED,
+          "subgraph 0: as asked");
+  refused(chain(), "surgery::by_name", "ops=core::exp fail=begin", TENON_ABORTED,
+          "strategy only: as asked");
+  refused(chain(), "surgery::by_name", "ops=core::exp fail=select", TENON_ABORTED,
+          "strategy only: as asked");
   refused(chain(), "surgery::by_name", "ops=core::exp,core::log fail=filter_other", TENON_INVALID,
           "its filter keeps node 0, which was not selected");
   refused(chain(), "surgery::by_name", "ops=core::exp,core::log fail=filter_more", TENON_INVALID,
           "its filter keeps 7 of 2 nodes");
-  refused(chain(), "surgery::by_name", "ops=core::add,core::exp,core::log fail=filter_hole", TENON_INVALID,
-          "by which a path comes back to node");
+  refused(chain(), "surgery::by_name", "ops=core::add,core::exp,core::log fail=filter_hole",
+          TENON_INVALID, "by which a path comes back to node");
   refused(chain(), "surgery::no_operator", "", TENON_NOT_FOUND, "surgery::missing");
   refused(chain(), "surgery::no_body", "", TENON_INVALID, "surgery::plain has no BODY");
 }
 
 static void refused_library(const tenon_item_t *items, const char *part) {
-  const tenon_descriptor_t library = {sizeof library, TENON_ABI, TENON_LAYOUT, 0, "wrong", "1", items};
+  const tenon_descriptor_t library = {sizeof library, TENON_ABI, TENON_LAYOUT, 0,
+                                      "wrong",        "1",       items};
   tenon_pass_info_t info = {.size = sizeof info};
   CHECK_STATUS(tenon_library_add(&library, NULL, NULL, NULL), TENON_INVALID);
   CHECK_TEXT(tenon_error(), part);
-  for (int32_t i = 0; tenon_pass_info(i, &info) == TENON_OK; i++) CHECK(strncmp(info.name, "wrong::", 7) != 0);
+  for (int32_t i = 0; tenon_pass_info(i, &info) == TENON_OK; i++)
+    CHECK(strncmp(info.name, "wrong::", 7) != 0);
 }
 #define WRONG(part, ...) refused_library((const tenon_item_t[]){__VA_ARGS__, {0}}, part)
 
@@ -322,18 +356,21 @@ TEST("a library whose passes or partitioners are incomplete is refused as a whol
   WRONG("of contract 9, this host has 1", TENON_PASS(&pass));
   strategy.select = surgery_strategy.select;
   WRONG("expected either supported or select", TENON_PARTITIONER(&partitioner));
-  strategy.supported = NULL, strategy.select_input = NULL;
+  strategy.supported = NULL;
+  strategy.select_input = NULL;
   WRONG("with select go select_input and select_output", TENON_PARTITIONER(&partitioner));
   strategies[0] = NULL;
   WRONG("partitioner p has no strategies", TENON_PARTITIONER(&partitioner));
   WRONG("BODY 'graph': expected the name of an attribute of kind graph",
-        TENON_OP("f(Tensor[] inputs, *, int count) -> Tensor[count]", TENON_TYPES("inputs, out = ?"),
-                 TENON_BODY("graph"), TENON_KERNEL("cpu", surgery_fused)));
-  WRONG("expected a schema such as", TENON_OP("f(Tensor x, *, graph g) -> Tensor", TENON_TYPES("x, out = ?"),
-                                              TENON_BODY("g"), TENON_KERNEL("cpu", surgery_fused)));
+        TENON_OP("f(Tensor[] inputs, *, int count) -> Tensor[count]",
+                 TENON_TYPES("inputs, out = ?"), TENON_BODY("graph"),
+                 TENON_KERNEL("cpu", surgery_fused)));
+  WRONG("expected a schema such as",
+        TENON_OP("f(Tensor x, *, graph g) -> Tensor", TENON_TYPES("x, out = ?"), TENON_BODY("g"),
+                 TENON_KERNEL("cpu", surgery_fused)));
 }
 
-/* ---- without memory ----------------------------------------------------------------------------------------------- */
+/* without memory */
 
 static tenon_status_t cut(void *context) {
   tenon_graph_t *made = NULL;

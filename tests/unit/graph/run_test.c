@@ -1,5 +1,6 @@
-/* Runs of graphs: what they refuse and that they work again afterwards, inputs that are written to, shapes and values
- * that only running tells, layouts, states, prepared weights, subgraphs, profiles. */
+/* Runs of graphs: what they refuse and that they work again afterwards, inputs that are written to,
+ * shapes and values that only running tells, layouts, states, prepared weights, subgraphs,
+ * profiles. */
 #include "base/thread.h"
 #include "check.h"
 #include "core/tensor.h"
@@ -15,33 +16,40 @@ static void start(void) {
     CHECK_STATUS(tenon_library_add(tenon_library_contract(), NULL, NULL, NULL), TENON_OK);
 }
 
-static tenon_edge_t two(tenon_builder_t *b, const char *name, tenon_edge_t a, tenon_edge_t c) { /* one result of two */
-  tenon_edge_t inputs[16] = {a, c, -1, -1}, result;
+static tenon_edge_t two(tenon_builder_t *b, const char *name, tenon_edge_t a,
+                        tenon_edge_t c) { /* one result of two */
+  tenon_edge_t inputs[16] = {a, c, -1, -1};
+  tenon_edge_t result;
   graph_node(b, NULL, name, NULL, inputs, &result, 1);
   return result;
 }
 
-/* ---- refusals --------------------------------------------------------------------------------------------------- */
+/* refusals */
 
 TEST("an operator that fails in a run is named with its node, and the next run works") {
   start();
   tenon_builder_t *b = graph_begin();
-  tenon_edge_t x = graph_input(b, "x", TENON_F32, 1), y, z;
+  tenon_edge_t x = graph_input(b, "x", TENON_F32, 1);
+  tenon_edge_t y, z;
   graph_node(b, "the_check", "contract::refuse", "above=3.0",
              (tenon_edge_t[]){graph_step(b, "contract::halve", NULL, x)}, &y, 1);
   z = graph_step(b, "contract::plus_one", NULL, y);
-  graph_output(b, "y", y), graph_output(b, "z", z);
+  graph_output(b, "y", y);
+  graph_output(b, "z", z);
   tenon_executable_t *e = graph_compile(b, 0);
   for (int i = 0; i < 3; i++) {
     CHECK_GRAPH(e, TEXTS("f32[2] 2 4"), TEXTS("f32[2] 1 2", "f32[2] 2 3"));
     check_run_refused(e, TEXTS("f32[3] 2 4 8"), TENON_RANGE,
-                      "node 'the_check' (contract::refuse): contract::refuse: element 2 is 4: expected at most 3");
+                      "node 'the_check' (contract::refuse): contract::refuse: element 2 is 4: "
+                      "expected at most 3");
     check_run_refused(e, TEXTS("f32[2] 8 4"), TENON_RANGE, "element 0 is 4");
   }
-  tenon_tensor_t *in = tensor_of("f32[1] 100"), *given[2] = {tensor_of("f32[1] 5"), NULL};
+  tenon_tensor_t *in = tensor_of("f32[1] 100");
+  tenon_tensor_t *given[2] = {tensor_of("f32[1] 5"), NULL};
   CHECK_STATUS(tenon_executable_run(e, &in, given, NULL), TENON_RANGE);
   CHECK(given[0] != NULL && given[1] == NULL); /* the caller's own stays */
-  tenon_tensor_release(in), tenon_tensor_release(given[0]);
+  tenon_tensor_release(in);
+  tenon_tensor_release(given[0]);
   tenon_executable_release(e);
 }
 
@@ -49,7 +57,8 @@ TEST("inputs of a wrong dtype, rank or extent, missing ones, and axes that disag
   start();
   tenon_builder_t *b = graph_begin();
   tenon_edge_t x, y, sum;
-  tenon_axis_t axes[2] = {{-1, "batch"}, {3, NULL}}, one[1] = {{-1, "batch"}};
+  tenon_axis_t axes[2] = {{-1, "batch"}, {3, NULL}};
+  tenon_axis_t one[1] = {{-1, "batch"}};
   CHECK_STATUS(tenon_builder_input(b, "x", tenon_dtype(TENON_F32), 2, axes, &x), TENON_OK);
   CHECK_STATUS(tenon_builder_input(b, "y", tenon_dtype(TENON_F32), 1, one, &y), TENON_OK);
   graph_node(b, NULL, "contract::peak", NULL, (tenon_edge_t[]){x}, &sum, 1);
@@ -67,10 +76,12 @@ TEST("inputs of a wrong dtype, rank or extent, missing ones, and axes that disag
                     "input 'y': axis 0 (batch) is 3, but input 'x' has 2 there");
   CHECK_GRAPH(e, TEXTS("f32[1,3] 1 2 3", "f32[1] 10"), TEXTS("f32[1] 13"));
   CHECK_GRAPH(e, TEXTS("f32[0,3]", "f32[0]"), TEXTS("f32[0]"));
-  tenon_tensor_t *in[2] = {tensor_of("f32[1,3] 1 2 3"), tensor_of("f32[1] 1")}, *out[1] = {tensor_of("f32[2] 0 0")};
+  tenon_tensor_t *in[2] = {tensor_of("f32[1,3] 1 2 3"), tensor_of("f32[1] 1")};
+  tenon_tensor_t *out[1] = {tensor_of("f32[2] 0 0")};
   CHECK_STATUS(tenon_executable_run(e, in, out, NULL), TENON_INVALID);
   CHECK_TEXT(tenon_error(), "output 'out'");
-  for (int i = 0; i < 2; i++) tenon_tensor_release(in[i]);
+  for (int i = 0; i < 2; i++)
+    tenon_tensor_release(in[i]);
   tenon_tensor_release(out[0]);
   tenon_executable_release(e);
 }
@@ -78,7 +89,8 @@ TEST("inputs of a wrong dtype, rank or extent, missing ones, and axes that disag
 TEST("shapes that only fail at run are refused then, with the node's name") {
   start();
   tenon_builder_t *b = graph_begin();
-  tenon_edge_t x = graph_input(b, "x", TENON_F32, 1), y = graph_input(b, "y", TENON_F32, 1);
+  tenon_edge_t x = graph_input(b, "x", TENON_F32, 1);
+  tenon_edge_t y = graph_input(b, "y", TENON_F32, 1);
   graph_output(b, "out", two(b, "contract::both", x, y));
   tenon_executable_t *e = graph_compile(b, 0);
   check_run_refused(e, TEXTS("f32[2] 1 2", "f32[3] 1 2 3"), TENON_INVALID, "contract::both");
@@ -87,21 +99,25 @@ TEST("shapes that only fail at run are refused then, with the node's name") {
   tenon_executable_release(e);
 }
 
-/* ---- inputs that are written to --------------------------------------------------------------------------------- */
+/* inputs that are written to */
 
-TEST("a written input becomes an extra result, and other readers see the original, before and after") {
+TEST("a written input becomes an extra result, and other readers see the original, before and "
+     "after") {
   start();
   for (int plain = 0; plain < 2; plain++) {
     tenon_builder_t *b = graph_begin();
-    tenon_edge_t x = graph_input(b, "x", TENON_F32, 1), y = graph_input(b, "y", TENON_F32, 1), h, before, after, once,
-                 twice;
+    tenon_edge_t x = graph_input(b, "x", TENON_F32, 1);
+    tenon_edge_t y = graph_input(b, "y", TENON_F32, 1);
+    tenon_edge_t h, before, after, once, twice;
     h = graph_step(b, "contract::halve", NULL, y); /* a value of the graph itself */
     before = graph_step(b, "contract::plus_one", NULL, h);
     graph_node(b, NULL, "contract::axpy_", "alpha=10.0", (tenon_edge_t[]){x, h}, &once, 1);
     after = graph_step(b, "contract::plus_one", NULL, h);
     graph_node(b, NULL, "contract::add_", NULL, (tenon_edge_t[]){once, x}, &twice, 1);
-    graph_output(b, "before", before), graph_output(b, "once", once), graph_output(b, "after", after),
-        graph_output(b, "twice", twice);
+    graph_output(b, "before", before);
+    graph_output(b, "once", once);
+    graph_output(b, "after", after);
+    graph_output(b, "twice", twice);
     graph_output(b, "h", h);
     tenon_executable_t *e = graph_compile(b, plain ? TENON_COMPILE_PLAIN : 0);
     for (int i = 0; i < 2; i++) {
@@ -117,19 +133,24 @@ TEST("a written input becomes an extra result, and other readers see the origina
 TEST("an input of the run and a constant that a node writes to stay what they are") {
   start();
   tenon_builder_t *b = graph_begin();
-  tenon_edge_t x = graph_input(b, "x", TENON_F32, 1), c = graph_constant(b, "c", "f32[2] 100 200"), a, d;
+  tenon_edge_t x = graph_input(b, "x", TENON_F32, 1);
+  tenon_edge_t c = graph_constant(b, "c", "f32[2] 100 200");
+  tenon_edge_t a, d;
   graph_node(b, NULL, "contract::axpy_", NULL, (tenon_edge_t[]){c, x}, &a, 1);
   graph_node(b, NULL, "contract::axpy_", NULL, (tenon_edge_t[]){x, c}, &d, 1);
-  graph_output(b, "a", a), graph_output(b, "d", d);
+  graph_output(b, "a", a);
+  graph_output(b, "d", d);
   tenon_executable_t *e = graph_compile(b, 0);
-  tenon_tensor_t *in = tensor_of("f32[2] 1 2"), *out[2] = {NULL};
+  tenon_tensor_t *in = tensor_of("f32[2] 1 2");
+  tenon_tensor_t *out[2] = {NULL};
   for (int i = 0; i < 3; i++) {
     CHECK_STATUS(tenon_executable_run(e, &in, out, NULL), TENON_OK);
     CHECK_TENSOR(out[0], "f32[2] 101 202");
     CHECK_TENSOR(out[1], "f32[2] 101 202");
     CHECK_TENSOR(in, "f32[2] 1 2");
     if (i < 2) continue;
-    tenon_tensor_release(out[0]), tenon_tensor_release(out[1]);
+    tenon_tensor_release(out[0]);
+    tenon_tensor_release(out[1]);
   }
   tenon_tensor_release(in);
   tenon_executable_release(e);
@@ -139,14 +160,20 @@ TEST("an optional input that is written to may be absent: then its extra result 
   start();
   for (int used = 0; used < 2; used++) {
     tenon_builder_t *b = graph_begin();
-    tenon_edge_t x = graph_input(b, "x", TENON_F32, 1), there[2], absent[2];
+    tenon_edge_t x = graph_input(b, "x", TENON_F32, 1);
+    tenon_edge_t there[2], absent[2];
     graph_node(b, NULL, "contract::touch_", NULL, (tenon_edge_t[]){x, x}, there, 2);
     graph_node(b, "without", "contract::touch_", NULL, (tenon_edge_t[]){x, -1}, absent, 2);
-    graph_output(b, "a", there[0]), graph_output(b, "b", there[1]), graph_output(b, "c", absent[0]);
+    graph_output(b, "a", there[0]);
+    graph_output(b, "b", there[1]);
+    graph_output(b, "c", absent[0]);
     if (used == 1) graph_output(b, "d", graph_step(b, "contract::copy", NULL, absent[1]));
     tenon_executable_t *e = graph_compile(b, 0);
-    if (!used) CHECK_GRAPH(e, TEXTS("f32[2] 1 2"), TEXTS("f32[2] -1 -2", "f32[2] 1 2", "f32[2] -1 -2"));
-    else check_run_refused(e, TEXTS("f32[2] 1 2"), TENON_INVALID, "input x is a result that its node does not have");
+    if (!used)
+      CHECK_GRAPH(e, TEXTS("f32[2] 1 2"), TEXTS("f32[2] -1 -2", "f32[2] 1 2", "f32[2] -1 -2"));
+    else
+      check_run_refused(e, TEXTS("f32[2] 1 2"), TENON_INVALID,
+                        "input x is a result that its node does not have");
     tenon_executable_release(e);
   }
   tenon_tensor_t *out[1] = {NULL};
@@ -158,9 +185,10 @@ TEST("an optional input that is written to may be absent: then its extra result 
 TEST("a written input that is not row-major is copied to be so") {
   start();
   tenon_builder_t *b = graph_begin();
-  tenon_edge_t x = graph_input(b, "x", TENON_F32, 2), a;
-  graph_node(b, NULL, "contract::add_", NULL, (tenon_edge_t[]){graph_step(b, "contract::transpose", NULL, x), x}, &a,
-             1);
+  tenon_edge_t x = graph_input(b, "x", TENON_F32, 2);
+  tenon_edge_t a;
+  graph_node(b, NULL, "contract::add_", NULL,
+             (tenon_edge_t[]){graph_step(b, "contract::transpose", NULL, x), x}, &a, 1);
   graph_output(b, "a", a);
   tenon_executable_t *e = graph_compile(b, 0);
   CHECK_GRAPH(e, TEXTS("f32[2,2] 1 2 3 4"), TEXTS("f32[2,2] 2 5 5 8"));
@@ -170,45 +198,55 @@ TEST("a written input that is not row-major is copied to be so") {
 TEST("written strings are copies, and known values that are written to stay known") {
   start();
   tenon_builder_t *b = graph_begin();
-  tenon_edge_t s = graph_input(b, "s", TENON_STRING, 1), x = graph_input(b, "x", TENON_F32, 2), marked, bumped, shape,
-               v;
+  tenon_edge_t s = graph_input(b, "s", TENON_STRING, 1);
+  tenon_edge_t x = graph_input(b, "x", TENON_F32, 2);
+  tenon_edge_t marked, bumped, shape, v;
   graph_node(b, NULL, "contract::mark_", NULL, (tenon_edge_t[]){s}, &marked, 1);
   shape = graph_step(b, "core::shape", NULL, x);
   graph_node(b, NULL, "contract::bump_", NULL, (tenon_edge_t[]){shape}, &bumped, 1);
   v = graph_constant(b, "v", "f32[] 7");
-  graph_output(b, "s", s), graph_output(b, "marked", marked), graph_output(b, "shape", shape),
-      graph_output(b, "bumped", bumped);
+  graph_output(b, "s", s);
+  graph_output(b, "marked", marked);
+  graph_output(b, "shape", shape);
+  graph_output(b, "bumped", bumped);
   graph_output(b, "filled", two(b, "contract::fill", v, bumped));
   tenon_executable_t *e = graph_compile(b, 0);
   for (int i = 0; i < 2; i++) {
     CHECK_GRAPH(e, TEXTS("string[2] a b", "f32[1,1] 1"),
-                TEXTS("string[2] a b", "string[2] seen seen", "i64[2] 1 1", "i64[2] 2 2", "f32[2,2] 7 7 7 7"));
+                TEXTS("string[2] a b", "string[2] seen seen", "i64[2] 1 1", "i64[2] 2 2",
+                      "f32[2,2] 7 7 7 7"));
     CHECK_GRAPH(e, TEXTS("string[1] a", "f32[1,0]"),
                 TEXTS("string[1] a", "string[1] seen", "i64[2] 1 0", "i64[2] 2 1", "f32[2,1] 7 7"));
   }
   tenon_executable_release(e);
 }
 
-/* ---- what only running tells ----------------------------------------------------------------------------------------
- */
+/* ---- what only running tells
+ * ---------------------------------------------------------------------------------------- */
 
 TEST("nodes go on behind a shape that depends on data, also when nothing is there") {
   start();
   tenon_builder_t *b = graph_begin();
-  tenon_edge_t x = graph_input(b, "x", TENON_F32, 1), where, picked, rest;
+  tenon_edge_t x = graph_input(b, "x", TENON_F32, 1);
+  tenon_edge_t where, picked, rest;
   where = graph_step(b, "contract::nonzero", NULL, x);
   picked = two(b, "core::gather", x, where);
   rest = graph_step(b, "contract::halve", NULL, picked);
-  graph_output(b, "where", where), graph_output(b, "picked", picked), graph_output(b, "rest", rest);
+  graph_output(b, "where", where);
+  graph_output(b, "picked", picked);
+  graph_output(b, "rest", rest);
   graph_output(b, "total", graph_step(b, "contract::total", NULL, rest));
   graph_output(b, "again",
-               graph_step(b, "contract::nonzero", NULL, graph_step(b, "contract::collect", "above=1.0", rest)));
+               graph_step(b, "contract::nonzero", NULL,
+                          graph_step(b, "contract::collect", "above=1.0", rest)));
   tenon_executable_t *e = graph_compile(b, 0);
   for (int i = 0; i < 2; i++) {
-    CHECK_GRAPH(e, TEXTS("f32[4] 0 2 0 6"), TEXTS("i64[2] 1 3", "f32[2] 2 6", "f32[2] 1 3", "f32[1] 4", "i64[1] 0"));
+    CHECK_GRAPH(e, TEXTS("f32[4] 0 2 0 6"),
+                TEXTS("i64[2] 1 3", "f32[2] 2 6", "f32[2] 1 3", "f32[1] 4", "i64[1] 0"));
     CHECK_GRAPH(e, TEXTS("f32[2] 0 0"), TEXTS("i64[0]", "f32[0]", "f32[0]", "f32[1] 0", "i64[0]"));
-    CHECK_GRAPH(e, TEXTS("f32[4] 8 8 8 8"),
-                TEXTS("i64[4] 0 1 2 3", "f32[4] 8 8 8 8", "f32[4] 4 4 4 4", "f32[1] 16", "i64[4] 0 1 2 3"));
+    CHECK_GRAPH(
+        e, TEXTS("f32[4] 8 8 8 8"),
+        TEXTS("i64[4] 0 1 2 3", "f32[4] 8 8 8 8", "f32[4] 4 4 4 4", "f32[1] 16", "i64[4] 0 1 2 3"));
     CHECK_GRAPH(e, TEXTS("f32[0]"), TEXTS("i64[0]", "f32[0]", "f32[0]", "f32[1] 0", "i64[0]"));
   }
   tenon_executable_release(e);
@@ -217,14 +255,16 @@ TEST("nodes go on behind a shape that depends on data, also when nothing is ther
 TEST("nodes go on behind a rank that only running tells") {
   start();
   tenon_builder_t *b = graph_begin();
-  tenon_edge_t x = graph_input(b, "x", TENON_F32, 3), s = graph_step(b, "contract::strip", NULL, x);
+  tenon_edge_t x = graph_input(b, "x", TENON_F32, 3);
+  tenon_edge_t s = graph_step(b, "contract::strip", NULL, x);
   graph_output(b, "y", two(b, "contract::both", s, graph_constant(b, "one", "f32[] 1")));
   graph_output(b, "t", graph_step(b, "contract::transpose", NULL, s));
   tenon_executable_t *e = graph_compile(b, 0);
   for (int i = 0; i < 2; i++) {
     CHECK_GRAPH(e, TEXTS("f32[1,2,1] 1 2"), TEXTS("f32[2] 2 3", "f32[2] 1 2"));
     CHECK_GRAPH(e, TEXTS("f32[1,1,1] 5"), TEXTS("f32[] 6", "f32[] 5"));
-    CHECK_GRAPH(e, TEXTS("f32[2,1,3] 1 2 3 4 5 6"), TEXTS("f32[2,3] 2 3 4 5 6 7", "f32[3,2] 1 4 2 5 3 6"));
+    CHECK_GRAPH(e, TEXTS("f32[2,1,3] 1 2 3 4 5 6"),
+                TEXTS("f32[2,3] 2 3 4 5 6 7", "f32[3,2] 1 4 2 5 3 6"));
   }
   tenon_executable_release(e);
 }
@@ -234,7 +274,8 @@ TEST("a run that says more than infer, or nothing, is refused with the node's na
   static const char *const names[] = {"contract::liar", "contract::silent"};
   for (int i = 0; i < 2; i++) {
     tenon_builder_t *b = graph_begin();
-    tenon_edge_t x = graph_input(b, "x", TENON_F32, 1), y;
+    tenon_edge_t x = graph_input(b, "x", TENON_F32, 1);
+    tenon_edge_t y;
     graph_node(b, "that_one", names[i], NULL, (tenon_edge_t[]){x}, &y, 1);
     graph_output(b, "y", y);
     tenon_executable_t *e = graph_compile(b, 0);
@@ -249,7 +290,8 @@ TEST("a run that says more than infer, or nothing, is refused with the node's na
 TEST("values that infer reads are watched: another shape tensor, another plan") {
   start();
   tenon_builder_t *b = graph_begin();
-  tenon_edge_t v = graph_input(b, "v", TENON_F32, 0), s = graph_input(b, "s", TENON_I64, 1);
+  tenon_edge_t v = graph_input(b, "v", TENON_F32, 0);
+  tenon_edge_t s = graph_input(b, "s", TENON_I64, 1);
   graph_output(b, "y", graph_step(b, "contract::halve", NULL, two(b, "contract::fill", v, s)));
   tenon_executable_t *e = graph_compile(b, 0);
   for (int i = 0; i < 2; i++) {
@@ -258,8 +300,10 @@ TEST("values that infer reads are watched: another shape tensor, another plan") 
     CHECK_GRAPH(e, TEXTS("f32[] 6", "i64[2] 1 2"), TEXTS("f32[1,2] 3 3"));
     CHECK_GRAPH(e, TEXTS("f32[] 6", "i64[0]"), TEXTS("f32[] 3"));
   }
-  check_run_refused(e, TEXTS("f32[] 6", "i64[1] -1"), TENON_INVALID, "extent 0 of result out would be -1");
-  check_run_refused(e, TEXTS("f32[] 6", "i64[2] 4611686018427387904 4"), TENON_INVALID, "too large");
+  check_run_refused(e, TEXTS("f32[] 6", "i64[1] -1"), TENON_INVALID,
+                    "extent 0 of result out would be -1");
+  check_run_refused(e, TEXTS("f32[] 6", "i64[2] 4611686018427387904 4"), TENON_INVALID,
+                    "too large");
   CHECK_GRAPH(e, TEXTS("f32[] 4", "i64[1] 2"), TEXTS("f32[2] 2 2"));
   tenon_executable_release(e);
 }
@@ -274,7 +318,8 @@ TEST("the dtype of a graph's input that states none follows from the other input
     tenon_graph_t *graph = NULL;
     tenon_executable_t *e = NULL;
     tenon_edge_t x, y;
-    CHECK_STATUS(tenon_builder_input(b, "x", known ? tenon_dtype(TENON_F16) : none, 1, axes, &x), TENON_OK);
+    CHECK_STATUS(tenon_builder_input(b, "x", known ? tenon_dtype(TENON_F16) : none, 1, axes, &x),
+                 TENON_OK);
     CHECK_STATUS(tenon_builder_input(b, "y", none, 1, axes, &y), TENON_OK);
     graph_output(b, "out", two(b, "contract::both", x, y));
     CHECK_STATUS(tenon_builder_finish(b, &graph), TENON_OK);
@@ -302,7 +347,9 @@ TEST("the shape of a weight is deduced from the input's when the graph is compil
   for (int i = 0; i < 2; i++) {
     tenon_builder_t *b = graph_begin();
     tenon_axis_t axes[2] = {{-1, "batch"}, {3, NULL}};
-    tenon_edge_t x, w = graph_input(b, "w", TENON_F32, -1), y;
+    tenon_edge_t x;
+    tenon_edge_t w = graph_input(b, "w", TENON_F32, -1);
+    tenon_edge_t y;
     CHECK_STATUS(tenon_builder_input(b, "x", tenon_dtype(TENON_F32), 2, axes, &x), TENON_OK);
     graph_node(b, NULL, names[i], "units=2", (tenon_edge_t[]){x, w}, &y, 1);
     graph_output(b, "y", y);
@@ -318,32 +365,40 @@ TEST("the shape of a weight is deduced from the input's when the graph is compil
   }
 }
 
-/* ---- layouts and memory
- * ----------------------------------------------------------------------------------------------- */
+/* layouts and memory */
 
 TEST("views reach strided kernels as they are, and dense ones through a copy that is made once") {
   start();
   tenon_builder_t *b = graph_begin();
-  tenon_edge_t x = graph_input(b, "x", TENON_F32, 2), t = graph_step(b, "contract::transpose", NULL, x);
+  tenon_edge_t x = graph_input(b, "x", TENON_F32, 2);
+  tenon_edge_t t = graph_step(b, "contract::transpose", NULL, x);
   graph_output(b, "dense", graph_step(b, "contract::strides", NULL, t));
   graph_output(b, "any", graph_step(b, "contract::any_strides", NULL, t));
   graph_output(b, "flat", graph_step(b, "contract::flat", NULL, t));
   graph_output(b, "tail", graph_step(b, "contract::tail", NULL, t));
-  graph_output(b, "copy", graph_step(b, "contract::dense_copy", NULL, graph_step(b, "contract::tail", NULL, t)));
+  graph_output(
+      b, "copy",
+      graph_step(b, "contract::dense_copy", NULL, graph_step(b, "contract::tail", NULL, t)));
   graph_output(b, "half", graph_step(b, "contract::halve", NULL, t));
   tenon_executable_t *e = graph_compile(b, 0);
-  static const char *const expected[] = {"i64[2] 2 1",       "i64[2] 1 3",       "f32[6] 1 4 2 5 3 6",
-                                         "f32[2,2] 2 5 3 6", "f32[2,2] 2 5 3 6", "f32[3,2] 0.5 2 1 2.5 1.5 3"};
-  for (int i = 0; i < 2; i++) CHECK_GRAPH(e, TEXTS("f32[2,3] 1 2 3 4 5 6"), expected);
+  static const char *const expected[] = {"i64[2] 2 1",         "i64[2] 1 3",
+                                         "f32[6] 1 4 2 5 3 6", "f32[2,2] 2 5 3 6",
+                                         "f32[2,2] 2 5 3 6",   "f32[3,2] 0.5 2 1 2.5 1.5 3"};
+  for (int i = 0; i < 2; i++)
+    CHECK_GRAPH(e, TEXTS("f32[2,3] 1 2 3 4 5 6"), expected);
   char *text = NULL;
   CHECK_STATUS(tenon_executable_dump(e, "plan", &text), TENON_OK);
   int copies = 0;
-  for (const char *at = text; (at = strstr(at, "(dense copy)")); at++) copies++;
+  for (const char *at = text; (at = strstr(at, "(dense copy)")); at++)
+    copies++;
   CHECK(copies == 2); /* of t and of its tail */
   tenon_text_release(text);
-  static const char *const strided[] = {"i64[2] 2 1",       "i64[2] 2 1",       "f32[6] 1 4 2 5 3 6",
-                                        "f32[2,2] 2 5 3 6", "f32[2,2] 2 5 3 6", "f32[3,2] 0.5 2 1 2.5 1.5 3"};
-  tenon_tensor_t *in = tensor_strided("f32[2,3] 1 2 3 4 5 6"), *out[6] = {NULL}; /* its transpose is row-major */
+  static const char *const strided[] = {"i64[2] 2 1",         "i64[2] 2 1",
+                                        "f32[6] 1 4 2 5 3 6", "f32[2,2] 2 5 3 6",
+                                        "f32[2,2] 2 5 3 6",   "f32[3,2] 0.5 2 1 2.5 1.5 3"};
+  /* its transpose is row-major */
+  tenon_tensor_t *in = tensor_strided("f32[2,3] 1 2 3 4 5 6");
+  tenon_tensor_t *out[6] = {NULL};
   CHECK_STATUS(tenon_executable_run(e, &in, out, NULL), TENON_OK);
   for (int i = 0; i < 6; i++) {
     CHECK_TENSOR(out[i], strided[i]);
@@ -358,19 +413,26 @@ TEST("views reach strided kernels as they are, and dense ones through a copy tha
 TEST("inputs and constants may be outputs, and a value may be several outputs") {
   start();
   tenon_builder_t *b = graph_begin();
-  tenon_edge_t x = graph_input(b, "x", TENON_F32, 1), c = graph_constant(b, "c", "i64[2] 5 6");
+  tenon_edge_t x = graph_input(b, "x", TENON_F32, 1);
+  tenon_edge_t c = graph_constant(b, "c", "i64[2] 5 6");
   tenon_edge_t y = graph_step(b, "contract::halve", NULL, x);
-  graph_output(b, "x", x), graph_output(b, "c", c), graph_output(b, "y", y), graph_output(b, "y_again", y);
+  graph_output(b, "x", x);
+  graph_output(b, "c", c);
+  graph_output(b, "y", y);
+  graph_output(b, "y_again", y);
   tenon_executable_t *e = graph_compile(b, 0);
-  tenon_tensor_t *in = tensor_of("f32[2] 2 4"), *out[4] = {NULL};
+  tenon_tensor_t *in = tensor_of("f32[2] 2 4");
+  tenon_tensor_t *out[4] = {NULL};
   CHECK_STATUS(tenon_executable_run(e, &in, out, NULL), TENON_OK);
-  for (int i = 0; i < 4; i++) CHECK(out[i] && out[i]->data != in->data);
+  for (int i = 0; i < 4; i++)
+    CHECK(out[i] && out[i]->data != in->data);
   CHECK(out[2]->data != out[3]->data);
   CHECK_TENSOR(out[0], "f32[2] 2 4");
   CHECK_TENSOR(out[1], "i64[2] 5 6");
   CHECK_TENSOR(out[2], "f32[2] 1 2");
   CHECK_TENSOR(out[3], "f32[2] 1 2");
-  for (int i = 0; i < 4; i++) tenon_tensor_release(out[i]);
+  for (int i = 0; i < 4; i++)
+    tenon_tensor_release(out[i]);
   tenon_tensor_release(in);
   tenon_executable_release(e);
 }
@@ -383,7 +445,8 @@ TEST("a graph without nodes, and one without inputs, run") {
   CHECK_GRAPH(e, TEXTS("string[2] a b"), TEXTS("string[2] a b"));
   tenon_executable_release(e);
   b = graph_begin();
-  graph_output(b, "y", graph_step(b, "contract::halve", NULL, graph_constant(b, NULL, "f32[2] 1 2")));
+  graph_output(b, "y",
+               graph_step(b, "contract::halve", NULL, graph_constant(b, NULL, "f32[2] 1 2")));
   e = graph_compile(b, TENON_COMPILE_PLAIN);
   CHECK_GRAPH(e, TEXTS(NULL), TEXTS("f32[2] 0.5 1"));
   tenon_executable_release(e);
@@ -393,48 +456,71 @@ TEST("tensors of rank 64 run through a graph") {
   start();
   tenon_builder_t *b = graph_begin();
   tenon_edge_t x = graph_input(b, "x", TENON_F32, TENON_RANK_MAX);
-  graph_output(b, "y", graph_step(b, "contract::halve", NULL, graph_step(b, "contract::transpose", NULL, x)));
+  graph_output(
+      b, "y",
+      graph_step(b, "contract::halve", NULL, graph_step(b, "contract::transpose", NULL, x)));
   graph_output(b, "z", graph_step(b, "contract::strip", NULL, x));
   tenon_executable_t *e = graph_compile(b, 0);
   int64_t shape[TENON_RANK_MAX];
-  tenon_tensor_t *in = NULL, *out[2] = {NULL};
-  for (int i = 0; i < TENON_RANK_MAX; i++) shape[i] = i == 5 ? 3 : 1;
+  tenon_tensor_t *in = NULL;
+  tenon_tensor_t *out[2] = {NULL};
+  for (int i = 0; i < TENON_RANK_MAX; i++)
+    shape[i] = i == 5 ? 3 : 1;
   CHECK_STATUS(tenon_tensor_create(tenon_dtype(TENON_F32), TENON_RANK_MAX, shape, &in), TENON_OK);
-  for (int i = 0; i < 3; i++) ((float *)in->data)[i] = (float)i * 2;
+  for (int i = 0; i < 3; i++)
+    ((float *)in->data)[i] = (float)i * 2;
   CHECK_STATUS(tenon_executable_run(e, &in, out, NULL), TENON_OK);
-  CHECK(out[0]->ndim == TENON_RANK_MAX && out[0]->shape[58] == 3 && ((float *)out[0]->data)[2] == 2);
+  CHECK(out[0]->ndim == TENON_RANK_MAX && out[0]->shape[58] == 3 &&
+        ((float *)out[0]->data)[2] == 2);
   CHECK_TENSOR(out[1], "f32[3] 0 2 4");
-  tenon_tensor_release(in), tenon_tensor_release(out[0]), tenon_tensor_release(out[1]);
+  tenon_tensor_release(in);
+  tenon_tensor_release(out[0]);
+  tenon_tensor_release(out[1]);
   tenon_executable_release(e);
 }
 
 TEST("a quantised input is refused by name, also by a plan that was made for a plain one") {
   start();
   tenon_builder_t *b = graph_begin();
-  tenon_edge_t x = graph_input(b, "x", TENON_U8, 2), y = graph_input(b, "y", TENON_U8, 2), s, r;
+  tenon_edge_t x = graph_input(b, "x", TENON_U8, 2);
+  tenon_edge_t y = graph_input(b, "y", TENON_U8, 2);
+  tenon_edge_t s, r;
   graph_node(b, "stored", "contract::stored_sum", NULL, (tenon_edge_t[]){x}, &s, 1);
-  graph_node(b, "real", "contract::real_sum", NULL, (tenon_edge_t[]){graph_step(b, "contract::transpose", NULL, y)}, &r,
-             1);
-  graph_output(b, "stored", s), graph_output(b, "real", r);
+  graph_node(b, "real", "contract::real_sum", NULL,
+             (tenon_edge_t[]){graph_step(b, "contract::transpose", NULL, y)}, &r, 1);
+  graph_output(b, "stored", s);
+  graph_output(b, "real", r);
   tenon_executable_t *e = graph_compile(b, 0);
   tenon_detail_t detail = {.size = sizeof detail, .kind = TENON_DETAIL_QUANTISED, .axis = -1};
-  detail.scale = tensor_of("f32[1] 0.5"), detail.zero_point = tensor_of("f32[1] 2");
-  tenon_tensor_t *plain = tensor_of("u8[1,3] 4 6 8"), *q = tensor_of("u8[1,3] 4 6 8"), *out[2] = {NULL};
+  detail.scale = tensor_of("f32[1] 0.5");
+  detail.zero_point = tensor_of("f32[1] 2");
+  tenon_tensor_t *plain = tensor_of("u8[1,3] 4 6 8");
+  tenon_tensor_t *q = tensor_of("u8[1,3] 4 6 8");
+  tenon_tensor_t *out[2] = {NULL};
   q->detail = &detail;
   tn_tensor_mark(q);
   for (int i = 0; i < 2; i++) {
     CHECK_STATUS(tenon_executable_run(e, (tenon_tensor_t *[]){plain, plain}, out, NULL), TENON_OK);
     CHECK_TENSOR(out[0], "f32[] 18");
     CHECK_TENSOR(out[1], "f32[] 18");
-    for (int k = 0; k < 2; k++) tenon_tensor_release(out[k]), out[k] = NULL;
+    for (int k = 0; k < 2; k++) {
+      tenon_tensor_release(out[k]);
+      out[k] = NULL;
+    }
     CHECK_STATUS(tenon_executable_run(e, (tenon_tensor_t *[]){plain, q}, out, NULL), TENON_OK);
     CHECK_TENSOR(out[0], "f32[] 18");
     CHECK_TENSOR(out[1], "f32[] 6"); /* through a view and a dense copy */
-    for (int k = 0; k < 2; k++) tenon_tensor_release(out[k]), out[k] = NULL;
-    CHECK_STATUS(tenon_executable_run(e, (tenon_tensor_t *[]){q, q}, out, NULL), TENON_UNIMPLEMENTED);
-    CHECK_TEXT(tenon_error(), "node 'stored' (contract::stored_sum): contract::stored_sum: input x is quantised");
+    for (int k = 0; k < 2; k++) {
+      tenon_tensor_release(out[k]);
+      out[k] = NULL;
+    }
+    CHECK_STATUS(tenon_executable_run(e, (tenon_tensor_t *[]){q, q}, out, NULL),
+                 TENON_UNIMPLEMENTED);
+    CHECK_TEXT(tenon_error(),
+               "node 'stored' (contract::stored_sum): contract::stored_sum: input x is quantised");
   }
-  tenon_tensor_release(plain), tenon_tensor_release(q);
+  tenon_tensor_release(plain);
+  tenon_tensor_release(q);
   tenon_tensor_release((tenon_tensor_t *)(uintptr_t)detail.scale);
   tenon_tensor_release((tenon_tensor_t *)(uintptr_t)detail.zero_point);
   tenon_executable_release(e);

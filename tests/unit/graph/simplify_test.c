@@ -1,5 +1,6 @@
-/* Nodes that do nothing go, and zero padding moves into the convolution behind it: results stay, and padding that is none of
- * this stays too.  Expected numbers by hand: a kernel of ones sums what it covers. */
+/* Nodes that do nothing go, and zero padding moves into the convolution behind it: results stay,
+ * and padding that is none of this stays too.  Expected numbers by hand: a kernel of ones sums what
+ * it covers. */
 #include "check.h"
 #include "tensors.h"
 
@@ -9,7 +10,10 @@
 #define SUMS "f32[1,1,2,2] 10 10 10 10" /* of 3 x 3 over an image of 2 x 2 with a border of zeros */
 
 typedef struct padding_t {
-  const char *pads, *mode, *fill, *conv; /* fill NULL: none */
+  const char *pads;
+  const char *mode;
+  const char *fill;
+  const char *conv; /* fill NULL: none */
   const char *expected;
   bool goes; /* the padding node */
 } padding_t;
@@ -27,8 +31,11 @@ static const padding_t paddings[] = {
 
 static void check_padding(const padding_t *p, uint32_t flags) {
   tenon_builder_t *b = graph_begin();
-  tenon_edge_t x = graph_input(b, "x", TENON_F32, 4), w = graph_constant(b, "w", "f32[1,1,3,3] 1 1 1 1 1 1 1 1 1"), y;
-  tenon_edge_t pads = graph_constant(b, "pads", p->pads), fill = p->fill ? graph_constant(b, "fill", p->fill) : -1;
+  tenon_edge_t x = graph_input(b, "x", TENON_F32, 4);
+  tenon_edge_t w = graph_constant(b, "w", "f32[1,1,3,3] 1 1 1 1 1 1 1 1 1");
+  tenon_edge_t y;
+  tenon_edge_t pads = graph_constant(b, "pads", p->pads);
+  tenon_edge_t fill = p->fill ? graph_constant(b, "fill", p->fill) : -1;
   graph_node(b, "the_padding", "core::pad", p->mode, (tenon_edge_t[]){x, pads, fill, -1}, &y, 1);
   graph_node(b, "the_sum", "core::conv", p->conv, (tenon_edge_t[]){y, w, -1, -1}, &y, 1);
   graph_output(b, "y", y);

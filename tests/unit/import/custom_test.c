@@ -1,5 +1,5 @@
-/* Operators of custom domains: the models of import/custom (tests/data/import/make.py) and a library that is linked in.
- * Expected values are worked out by hand. */
+/* Operators of custom domains: the models of import/custom (tests/data/import/make.py) and a
+ * library that is linked in. Expected values are worked out by hand. */
 #define TENON_STATIC
 #include <stdbool.h>
 #include <tenon/op.h>
@@ -12,19 +12,25 @@
 /* y = x * factor + offsets[0] + offsets[1] + table[0], and 1000 more where mode is 'up' */
 static tenon_status_t scale_run(tenon_call_t *call) {
   const float *x = call->inputs[0]->data;
-  float *y = call->outputs[0]->data, more = call->attrs[2].as.i == 1 ? 1000 : 0;
-  for (uint32_t i = 0; i < call->attrs[1].count; i++) more += (float)call->attrs[1].as.ints[i];
-  if (call->attrs[4].kind == TENON_KIND_TENSOR) more += *(const float *)call->attrs[4].as.tensor->data;
-  for (int64_t i = 0; i < tenon_count(call->inputs[0]); i++) y[i] = x[i] * (float)call->attrs[0].as.f + more;
+  float *y = call->outputs[0]->data;
+  float more = call->attrs[2].as.i == 1 ? 1000 : 0;
+  for (uint32_t i = 0; i < call->attrs[1].count; i++)
+    more += (float)call->attrs[1].as.ints[i];
+  if (call->attrs[4].kind == TENON_KIND_TENSOR)
+    more += *(const float *)call->attrs[4].as.tensor->data;
+  for (int64_t i = 0; i < tenon_count(call->inputs[0]); i++)
+    y[i] = x[i] * (float)call->attrs[0].as.f + more;
   return TENON_OK;
 }
 
 /* Result k is the sum of the first and the k-th item. */
 static tenon_status_t parts_run(tenon_call_t *call) {
   for (int64_t k = 0; k < call->outputs[0]->shape[0]; k++) {
-    const float *a = call->inputs[0]->data, *b = tenon_item(call->inputs[1], k)->data;
+    const float *a = call->inputs[0]->data;
+    const float *b = tenon_item(call->inputs[1], k)->data;
     float *y = tenon_item(call->outputs[0], k)->data;
-    for (int64_t i = 0; i < tenon_count(call->inputs[0]); i++) y[i] = a[i] + b[i] + (float)k;
+    for (int64_t i = 0; i < tenon_count(call->inputs[0]); i++)
+      y[i] = a[i] + b[i] + (float)k;
   }
   return TENON_OK;
 }
@@ -34,13 +40,15 @@ static tenon_status_t parts_infer(tenon_infer_t *infer) {
     tenon_meta_t *out = infer->outputs[0]->items[k];
     if (!out) continue;
     out->ndim = infer->inputs[0]->ndim;
-    for (int32_t i = 0; i < out->ndim; i++) out->dims[i] = infer->inputs[0]->dims[i];
+    for (int32_t i = 0; i < out->ndim; i++)
+      out->dims[i] = infer->inputs[0]->dims[i];
   }
   return TENON_OK;
 }
 
 static tenon_status_t twice_run(tenon_call_t *call) {
-  tenon_tensor_t *once = NULL, *outputs[1] = {NULL};
+  tenon_tensor_t *once = NULL;
+  tenon_tensor_t *outputs[1] = {NULL};
   TENON_TRY(call->host->evaluate(call, call->attrs[0].as.graph, 1, call->inputs, 1, &once));
   TENON_TRY(call->host->evaluate(call, call->attrs[0].as.graph, 1, &once, 1, outputs));
   return call->host->assign(call, 0, outputs[0]);
@@ -75,9 +83,11 @@ static bool run(const char *path, float outputs[2][6]) {
   int64_t shape[2] = {2, 3};
   tenon_graph_t *graph = NULL;
   tenon_executable_t *executable = NULL;
-  tenon_tensor_t *input = NULL, *results[2] = {0};
+  tenon_tensor_t *input = NULL;
+  tenon_tensor_t *results[2] = {0};
   CHECK_STATUS(tenon_graph_load(path, NULL, &graph), TENON_OK);
-  CHECK_STATUS(tenon_tensor_borrow(x, tenon_dtype(TENON_F32), 2, shape, NULL, NULL, NULL, &input), TENON_OK);
+  CHECK_STATUS(tenon_tensor_borrow(x, tenon_dtype(TENON_F32), 2, shape, NULL, NULL, NULL, &input),
+               TENON_OK);
   tenon_status_t status = graph ? tenon_executable_create(graph, NULL, &executable) : TENON_INVALID;
   if (status == TENON_OK) status = tenon_executable_run(executable, &input, results, NULL);
   CHECK_STATUS(status, TENON_OK);
@@ -94,17 +104,19 @@ static bool run(const char *path, float outputs[2][6]) {
 TEST("without its library, an operator of a custom domain is named with what to load") {
   tenon_graph_t *graph = NULL;
   CHECK_STATUS(tenon_graph_load(FOLDER "scale.onnx", NULL, &graph), TENON_UNIMPLEMENTED);
-  CHECK_TEXT(tenon_error(),
-             "no operator com_acme::Scale is loaded; load its library first (tenon_library_load, --ops LIB)");
+  CHECK_TEXT(tenon_error(), "no operator com_acme::Scale is loaded; load its library first "
+                            "(tenon_library_load, --ops LIB)");
   CHECK_STATUS(tenon_library_add(tenon_library_com_acme(), NULL, NULL, NULL), TENON_OK);
 }
 
 TEST("attributes of each kind arrive as the schema has them") {
   float y[2][6];
-  if (run(FOLDER "scale.onnx", y)) CHECK(y[0][0] == -2 * 2 + 1 + 2 + 5 + 1000 && y[0][5] == 3 * 2 + 1 + 2 + 5 + 1000);
+  if (run(FOLDER "scale.onnx", y))
+    CHECK(y[0][0] == -2 * 2 + 1 + 2 + 5 + 1000 && y[0][5] == 3 * 2 + 1 + 2 + 5 + 1000);
 }
 
-TEST("a list takes the inputs that are left, and the node's outputs say how many results there are") {
+TEST("a list takes the inputs that are left, and the node's outputs say how many results there "
+     "are") {
   float y[2][6];
   if (run(FOLDER "lists.onnx", y)) CHECK(y[0][0] == -4 && y[1][0] == -3 && y[1][5] == 7);
 }
@@ -118,7 +130,8 @@ TEST("a graph attribute can be evaluated; one that uses values from outside is r
 }
 
 TEST("a node of an older version of its operator is read by the upgrades in between") {
-  static const char *const versions[] = {"1", "2", "3", "9"}; /* 9: the domain has moved on, the operator has not */
+  static const char *const versions[] = {
+      "1", "2", "3", "9"}; /* 9: the domain has moved on, the operator has not */
   for (size_t i = 0; i < sizeof versions / sizeof *versions; i++) {
     char path[500];
     float y[2][6];
@@ -133,9 +146,11 @@ TEST("a node of an older version of its operator is read by the upgrades in betw
 
 TEST("what does not fit the schema is said with the schema") {
   static const struct {
-    const char *name, *parts[2];
+    const char *name;
+    const char *parts[2];
   } bad[] = {
-      {"attribute", {"node 'scale' (Scale, domain com.acme, opset 1)", "'factr' is none of Scale(Tensor x"}},
+      {"attribute",
+       {"node 'scale' (Scale, domain com.acme, opset 1)", "'factr' is none of Scale(Tensor x"}},
       {"type", {"'factor'", "expected a float, found a string"}},
       {"choice", {"'mode'", "sideways"}},
       {"required", {"factor"}},
@@ -147,6 +162,7 @@ TEST("what does not fit the schema is said with the schema") {
     tenon_graph_t *graph = NULL;
     snprintf(path, sizeof path, FOLDER "%s.onnx", bad[i].name);
     CHECK(tenon_graph_load(path, NULL, &graph) != TENON_OK && !graph);
-    for (int k = 0; k < 2 && bad[i].parts[k]; k++) CHECK_TEXT(tenon_error(), bad[i].parts[k]);
+    for (int k = 0; k < 2 && bad[i].parts[k]; k++)
+      CHECK_TEXT(tenon_error(), bad[i].parts[k]);
   }
 }

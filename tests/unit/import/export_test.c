@@ -1,4 +1,5 @@
-/* Graphs as ONNX files: what is read back is what was written, and what cannot be written leaves no file. */
+/* Graphs as ONNX files: what is read back is what was written, and what cannot be written leaves no
+ * file. */
 #define TENON_STATIC
 #include <errno.h>
 #include <signal.h>
@@ -20,7 +21,9 @@
 #include "failing.h"
 #include "graph/graph.h"
 
-static tenon_status_t nothing(tenon_call_t *call) { return tenon_fail(call, TENON_INTERNAL, "nobody calls it"); }
+static tenon_status_t nothing(tenon_call_t *call) {
+  return tenon_fail(call, TENON_INTERNAL, "nobody calls it");
+}
 
 static tenon_status_t halves_infer(tenon_infer_t *infer) {
   TENON_TRY(infer->host->list(infer, 0, 2));
@@ -57,11 +60,13 @@ static void start(void) {
 
 static void check_values(const tn_node_t *a, const tn_node_t *b) {
   for (uint32_t i = 0; i < a->op->schema.attr_count; i++) {
-    const tenon_value_t *x = &a->attrs[i], *y = &b->attrs[i];
+    const tenon_value_t *x = &a->attrs[i];
+    const tenon_value_t *y = &b->attrs[i];
     bool same = tn_value_equal(x, y);
     if (x->kind == TENON_KIND_TENSOR && y->kind == TENON_KIND_TENSOR)
       same = tensor_equal(x->as.tensor, y->as.tensor, 0);
-    check_report(same, __FILE__, __LINE__, "the attribute is the same", a->op->schema.attrs[i].name);
+    check_report(same, __FILE__, __LINE__, "the attribute is the same",
+                 a->op->schema.attrs[i].name);
   }
 }
 
@@ -70,21 +75,27 @@ static void check_same(const tenon_graph_t *a, const tenon_graph_t *b) {
   int32_t *there = calloc(a->edge_count + 1, sizeof *there); /* 1 + where a's value is in b */
   bool good = CHECK(there && a->node_count == b->node_count && a->output_count == b->output_count);
   for (size_t n = 0; good && n < a->node_count; n++) {
-    const tn_node_t *x = &a->nodes[n], *y = &b->nodes[n];
-    if (!CHECK(x->op == y->op && strcmp(x->name, y->name) == 0 && x->output_count == y->output_count)) break;
+    const tn_node_t *x = &a->nodes[n];
+    const tn_node_t *y = &b->nodes[n];
+    if (!CHECK(x->op == y->op && strcmp(x->name, y->name) == 0 &&
+               x->output_count == y->output_count))
+      break;
     check_values(x, y);
     for (uint32_t i = 0; i < x->op->input_count; i++) {
       if (!CHECK(x->operands[i].count == y->operands[i].count)) continue;
       for (int32_t k = 0; k < x->operands[i].count; k++) {
-        tenon_edge_t from = x->operands[i].edges[k], to = y->operands[i].edges[k];
+        tenon_edge_t from = x->operands[i].edges[k];
+        tenon_edge_t to = y->operands[i].edges[k];
         if (!there[from]) there[from] = 1 + to;
         CHECK(there[from] == 1 + to && a->edges[from].input == b->edges[to].input);
       }
     }
-    for (int32_t o = 0; o < x->output_count; o++) there[x->outputs[o]] = 1 + y->outputs[o];
+    for (int32_t o = 0; o < x->output_count; o++)
+      there[x->outputs[o]] = 1 + y->outputs[o];
   }
   for (size_t i = 0; good && i < a->output_count; i++)
-    CHECK(there[a->outputs[i]] == 1 + b->outputs[i] && strcmp(a->output_names[i], b->output_names[i]) == 0);
+    CHECK(there[a->outputs[i]] == 1 + b->outputs[i] &&
+          strcmp(a->output_names[i], b->output_names[i]) == 0);
   free(there);
 }
 
@@ -104,9 +115,12 @@ static void set_value(tenon_attrs_t *attrs, const char *name, tenon_value_t valu
 static tenon_graph_t *set_graph(tenon_attrs_t *attrs) {
   tenon_graph_t *graph = NULL;
   tenon_builder_t *b = graph_begin();
-  tenon_edge_t x = graph_input(b, "x", TENON_F32, 1), y;
+  tenon_edge_t x = graph_input(b, "x", TENON_F32, 1);
+  tenon_edge_t y;
   tenon_operand_t operand = {1, &x};
-  CHECK_STATUS(tenon_builder_node(b, "the_set", op_of("filed::set"), attr_values(attrs), &operand, &y, 1), TENON_OK);
+  CHECK_STATUS(
+      tenon_builder_node(b, "the_set", op_of("filed::set"), attr_values(attrs), &operand, &y, 1),
+      TENON_OK);
   CHECK_STATUS(tenon_builder_output(b, "y", y), TENON_OK);
   CHECK_STATUS(tenon_builder_finish(b, &graph), TENON_OK);
   tenon_builder_release(b);
@@ -115,7 +129,8 @@ static tenon_graph_t *set_graph(tenon_attrs_t *attrs) {
 
 TEST("attributes of every kind are read as they were written") {
   start();
-  static const double exacts[] = {0.1, 1e-300}, floats[] = {0.5, -0.0, 1e10};
+  static const double exacts[] = {0.1, 1e-300};
+  static const double floats[] = {0.5, -0.0, 1e10};
   static const tenon_string_t texts[] = {{"a\0b", 3}, {"", 0}};
   static const int64_t ints[] = {INT64_MIN, -1, 0, INT64_MAX};
   tenon_tensor_t *table = tensor_of("i8[2, 2] 1 2 3 4");
@@ -125,7 +140,8 @@ TEST("attributes of every kind are read as they were written") {
       set_value(attrs, "value", (tenon_value_t){TENON_KIND_BOOL, 0, {.i = 1}});
       set_value(attrs, "exact", (tenon_value_t){TENON_KIND_FLOAT, 0, {.f = 0.1}});
       set_value(attrs, "exacts", (tenon_value_t){TENON_KIND_FLOATS, 2, {.floats = exacts}});
-      set_value(attrs, "to", (tenon_value_t){TENON_KIND_DTYPE, 0, {.dtype = tenon_dtype(TENON_F8E3M4)}});
+      set_value(attrs, "to",
+                (tenon_value_t){TENON_KIND_DTYPE, 0, {.dtype = tenon_dtype(TENON_F8E3M4)}});
       set_value(attrs, "may", (tenon_value_t){TENON_KIND_INT, 0, {.i = -7}});
       set_value(attrs, "texts", (tenon_value_t){TENON_KIND_STRS, 2, {.strs = texts}});
       set_value(attrs, "table", (tenon_value_t){TENON_KIND_TENSOR, 0, {.tensor = table}});
@@ -133,7 +149,8 @@ TEST("attributes of every kind are read as they were written") {
       set_value(attrs, "value", (tenon_value_t){TENON_KIND_INT, 0, {.i = 1}});
       set_value(attrs, "exact", (tenon_value_t){TENON_KIND_FLOAT, 0, {.f = 0.5}});
       set_value(attrs, "exacts", (tenon_value_t){TENON_KIND_FLOATS, 3, {.floats = floats}});
-      set_value(attrs, "to", (tenon_value_t){TENON_KIND_DTYPE, 0, {.dtype = tenon_dtype(TENON_BF16)}});
+      set_value(attrs, "to",
+                (tenon_value_t){TENON_KIND_DTYPE, 0, {.dtype = tenon_dtype(TENON_BF16)}});
       set_value(attrs, "text",
                 (tenon_value_t){TENON_KIND_STR,
                                 3,
@@ -167,25 +184,34 @@ TEST("a default that is None for this node cannot be written, and the node is na
   tenon_attrs_release(attrs);
 }
 
-/* A graph whose nodes have lists, absent arguments, overloads, and results whose number nothing states. */
+/* A graph whose nodes have lists, absent arguments, overloads, and results whose number nothing
+ * states. */
 static tenon_graph_t *lists_graph(void) {
   tenon_graph_t *graph = NULL;
   tenon_builder_t *b = graph_begin();
-  tenon_edge_t x = graph_input(b, "x", TENON_F32, 0), y = graph_input(b, "y", TENON_F32, 0), pair[2] = {x, y}, out[3];
-  const tenon_operand_t joins[][4] = {
-      {{2, pair}, {1, &y}, {0, NULL}}, {{0, NULL}, {2, pair}, {1, &x}}, {{1, &x}, {0, NULL}, {0, NULL}}};
+  tenon_edge_t x = graph_input(b, "x", TENON_F32, 0);
+  tenon_edge_t y = graph_input(b, "y", TENON_F32, 0);
+  tenon_edge_t pair[2] = {x, y};
+  tenon_edge_t out[3];
+  const tenon_operand_t joins[][4] = {{{2, pair}, {1, &y}, {0, NULL}},
+                                      {{0, NULL}, {2, pair}, {1, &x}},
+                                      {{1, &x}, {0, NULL}, {0, NULL}}};
   const tenon_operand_t ones[][4] = {{{1, &x}, {2, pair}, {0, NULL}, {0, NULL}},
                                      {{1, &x}, {0, NULL}, {0, NULL}, {1, &y}},
                                      {{1, &y}, {1, &x}, {1, &y}, {0, NULL}}};
   for (int i = 0; i < 3; i++) {
-    CHECK_STATUS(tenon_builder_node(b, NULL, op_of("filed::join"), NULL, joins[i], out, 1), TENON_OK);
+    CHECK_STATUS(tenon_builder_node(b, NULL, op_of("filed::join"), NULL, joins[i], out, 1),
+                 TENON_OK);
     CHECK_STATUS(tenon_builder_output(b, NULL, out[0]), TENON_OK);
-    CHECK_STATUS(tenon_builder_node(b, NULL, op_of("filed::join.one"), NULL, ones[i], out, 1), TENON_OK);
+    CHECK_STATUS(tenon_builder_node(b, NULL, op_of("filed::join.one"), NULL, ones[i], out, 1),
+                 TENON_OK);
     CHECK_STATUS(tenon_builder_output(b, NULL, out[0]), TENON_OK);
   }
-  CHECK_STATUS(tenon_builder_node(b, "parts", op_of("filed::halves"), NULL, &(tenon_operand_t){1, &x}, out, 3),
+  CHECK_STATUS(tenon_builder_node(b, "parts", op_of("filed::halves"), NULL,
+                                  &(tenon_operand_t){1, &x}, out, 3),
                TENON_OK);
-  for (int i = 0; i < 3; i++) CHECK_STATUS(tenon_builder_output(b, NULL, out[i]), TENON_OK);
+  for (int i = 0; i < 3; i++)
+    CHECK_STATUS(tenon_builder_output(b, NULL, out[i]), TENON_OK);
   CHECK_STATUS(tenon_builder_finish(b, &graph), TENON_OK);
   tenon_builder_release(b);
   return graph;
@@ -202,7 +228,9 @@ TEST("a value that is given twice, and an input that is given on, keep all their
   start();
   tenon_graph_t *graph = NULL;
   tenon_builder_t *b = graph_begin();
-  tenon_edge_t x = graph_input(b, "x", TENON_F32, 0), y = graph_input(b, "y", TENON_F32, 0), out;
+  tenon_edge_t x = graph_input(b, "x", TENON_F32, 0);
+  tenon_edge_t y = graph_input(b, "y", TENON_F32, 0);
+  tenon_edge_t out;
   const tenon_operand_t operands[] = {{1, &x}, {1, &y}, {0, NULL}};
   CHECK_STATUS(tenon_builder_node(b, "n", op_of("filed::join"), NULL, operands, &out, 1), TENON_OK);
   CHECK_STATUS(tenon_builder_output(b, "first", out), TENON_OK);
@@ -214,30 +242,37 @@ TEST("a value that is given twice, and an input that is given on, keep all their
   tenon_graph_t *read = NULL;
   CHECK_STATUS(tenon_graph_load(path, NULL, &read), TENON_OK);
   static const char *const names[] = {"first", "second", "x", "another"};
-  CHECK(read && read->output_count == 4 && read->node_count == 3); /* join, and an identity for each name more */
-  for (int i = 0; read && i < 4; i++) CHECK_TEXT(read->output_names[i], names[i]);
+  CHECK(read && read->output_count == 4 &&
+        read->node_count == 3); /* join, and an identity for each name more */
+  for (int i = 0; read && i < 4; i++)
+    CHECK_TEXT(read->output_names[i], names[i]);
   if (read) CHECK(read->outputs[2] == read->inputs[0]);
   for (int i = 1; read && i < 4; i += 2) { /* what the identity is of */
     const tn_node_t *more = &read->nodes[read->edges[read->outputs[i]].producer];
     CHECK(strcmp(more->op->name, "core::identity") == 0 &&
           more->operands[0].edges[0] == (i == 1 ? read->outputs[0] : read->inputs[1]));
   }
-  tenon_builder_release(b), tenon_graph_release(graph), tenon_graph_release(read);
+  tenon_builder_release(b);
+  tenon_graph_release(graph);
+  tenon_graph_release(read);
 }
 
 TEST("an operator with an attribute of the name that lists need is refused") {
   start();
   tenon_graph_t *graph = NULL;
   tenon_builder_t *b = graph_begin();
-  tenon_edge_t x = graph_input(b, "x", TENON_F32, 0), out;
+  tenon_edge_t x = graph_input(b, "x", TENON_F32, 0);
+  tenon_edge_t out;
   const tenon_operand_t operands[] = {{1, &x}, {1, &x}};
-  CHECK_STATUS(tenon_builder_node(b, "n", op_of("filed::join.counted"), NULL, operands, &out, 1), TENON_OK);
+  CHECK_STATUS(tenon_builder_node(b, "n", op_of("filed::join.counted"), NULL, operands, &out, 1),
+               TENON_OK);
   CHECK_STATUS(tenon_builder_output(b, "y", out), TENON_OK);
   CHECK_STATUS(tenon_builder_finish(b, &graph), TENON_OK);
   CHECK_STATUS(tenon_graph_save(graph, path), TENON_UNIMPLEMENTED);
-  CHECK_TEXT(tenon_error(),
-             "node 'n' (filed::join.counted): an operator with several lists and an attribute 'operand_counts'");
-  tenon_builder_release(b), tenon_graph_release(graph);
+  CHECK_TEXT(tenon_error(), "node 'n' (filed::join.counted): an operator with several lists and an "
+                            "attribute 'operand_counts'");
+  tenon_builder_release(b);
+  tenon_graph_release(graph);
 }
 
 static tenon_graph_t *weights_graph(tenon_tensor_t **weights, int count) {
@@ -265,18 +300,22 @@ static tenon_tensor_t *numbers(uint32_t dtype, int64_t count) {
 
 TEST("large weights lie in the file as they are used, and are shared with it") {
   start();
-  tenon_tensor_t *weights[] = {numbers(TENON_F32, 1025), numbers(TENON_U8, 3), numbers(TENON_F64, 4001),
-                               numbers(TENON_U8, 5000)};
-  tenon_graph_t *graph = weights_graph(weights, 4), *read = NULL;
+  tenon_tensor_t *weights[] = {numbers(TENON_F32, 1025), numbers(TENON_U8, 3),
+                               numbers(TENON_F64, 4001), numbers(TENON_U8, 5000)};
+  tenon_graph_t *graph = weights_graph(weights, 4);
+  tenon_graph_t *read = NULL;
   CHECK_STATUS(tenon_graph_save(graph, path), TENON_OK);
   CHECK_STATUS(tenon_graph_load(path, NULL, &read), TENON_OK);
   for (int i = 0; i < 4 && read; i++) {
     const tenon_tensor_t *found = read->edges[read->outputs[i]].constant;
     if (!CHECK(found && tensor_equal(found, weights[i], 0))) continue;
-    if (i != 1) CHECK((uintptr_t)found->data % 64 == 0 && ((const tn_tensor_t *)found)->storage->is_file);
+    if (i != 1)
+      CHECK((uintptr_t)found->data % 64 == 0 && ((const tn_tensor_t *)found)->storage->is_file);
   }
-  tenon_graph_release(graph), tenon_graph_release(read);
-  for (int i = 0; i < 4; i++) tenon_tensor_release(weights[i]);
+  tenon_graph_release(graph);
+  tenon_graph_release(read);
+  for (int i = 0; i < 4; i++)
+    tenon_tensor_release(weights[i]);
 }
 
 TEST("a file that is cut off or has a bit flipped anywhere is read or refused") {
@@ -293,9 +332,11 @@ TEST("a file that is cut off or has a bit flipped anywhere is read or refused") 
     for (size_t i = 0; i < 9 * file.size; i++) {
       tenon_graph_t *graph = NULL;
       size_t size = i < file.size ? i : file.size;
-      unsigned char *exact = malloc(size ? size : 1); /* so that a sanitizer sees what is read behind it */
+      unsigned char *exact =
+          malloc(size ? size : 1); /* so that a sanitizer sees what is read behind it */
       if (exact && size) memcpy(exact, file.data, size);
-      if (exact && i >= file.size) exact[(i - file.size) / 8] ^= (unsigned char)(1 << (i - file.size) % 8);
+      if (exact && i >= file.size)
+        exact[(i - file.size) / 8] ^= (unsigned char)(1 << (i - file.size) % 8);
       tenon_status_t status = tenon_graph_read(exact, size, NULL, &graph);
       if (!CHECK((status == TENON_OK) == (graph != NULL))) break;
       read += status == TENON_OK;
@@ -309,10 +350,11 @@ TEST("a file that is cut off or has a bit flipped anywhere is read or refused") 
   tenon_attrs_release(attrs);
 }
 
-/* ---- failures ----------------------------------------------------------------------------------------------------- */
+/* failures */
 
 static int files_of(const char *name) {
-  char command[300], line[16] = "";
+  char command[300];
+  char line[16] = "";
   snprintf(command, sizeof command, "ls -A %s | wc -l", name);
   FILE *pipe = popen(command, "r");
   if (pipe && !fgets(line, sizeof line, pipe)) line[0] = 0;
@@ -328,31 +370,39 @@ static tenon_status_t try_save(void *graph) {
 
 TEST("without memory nothing is written, whichever allocation fails") {
   start();
-  tenon_tensor_t *table = numbers(TENON_F64, 3000), *turned = NULL;
+  tenon_tensor_t *table = numbers(TENON_F64, 3000);
+  tenon_tensor_t *turned = NULL;
   tenon_attrs_t *attrs = attrs_of(op_of("filed::set"), "");
   set_value(attrs, "table", (tenon_value_t){TENON_KIND_TENSOR, 0, {.tensor = table}});
   set_value(attrs, "exact", (tenon_value_t){TENON_KIND_FLOAT, 0, {.f = 0.1}});
   tenon_graph_t *graphs[] = {lists_graph(), set_graph(attrs), weights_graph(&table, 1), NULL};
-  int64_t shape[] = {30, 100}, strides[] = {1, 30};
-  CHECK_STATUS(tenon_tensor_borrow(table->data, table->dtype, 2, shape, strides, NULL, NULL, &turned), TENON_OK);
+  int64_t shape[] = {30, 100};
+  int64_t strides[] = {1, 30};
+  CHECK_STATUS(
+      tenon_tensor_borrow(table->data, table->dtype, 2, shape, strides, NULL, NULL, &turned),
+      TENON_OK);
   graphs[3] = weights_graph(&turned, 1);
   CHECK_STATUS(tenon_graph_save(graphs[0], path), TENON_OK);
   for (int i = 0; i < 4; i++) {
     fail_each("saving a graph", try_save, graphs[i], 1);
     tenon_graph_release(graphs[i]);
   }
-  tenon_tensor_release(table), tenon_tensor_release(turned);
+  tenon_tensor_release(table);
+  tenon_tensor_release(turned);
   tenon_attrs_release(attrs);
 }
 
 TEST("a disk that takes no more leaves the file that was there, and nothing else") {
   start();
   tenon_tensor_t *table = numbers(TENON_F64, 3000);
-  tenon_graph_t *small = lists_graph(), *large = weights_graph(&table, 1), *read = NULL;
+  tenon_graph_t *small = lists_graph();
+  tenon_graph_t *large = weights_graph(&table, 1);
+  tenon_graph_t *read = NULL;
   struct rlimit before, limit;
   CHECK_STATUS(tenon_graph_save(small, path), TENON_OK);
   CHECK(getrlimit(RLIMIT_FSIZE, &before) == 0);
-  limit = before, limit.rlim_cur = 5000;
+  limit = before;
+  limit.rlim_cur = 5000;
   signal(SIGXFSZ, SIG_IGN); /* the system then says EFBIG */
   CHECK(setrlimit(RLIMIT_FSIZE, &limit) == 0);
   CHECK_STATUS(tenon_graph_save(large, path), TENON_DENIED);
@@ -362,7 +412,9 @@ TEST("a disk that takes no more leaves the file that was there, and nothing else
   CHECK_STATUS(tenon_graph_load(path, NULL, &read), TENON_OK);
   if (read) check_same(small, read);
   CHECK_STATUS(tenon_graph_save(small, "/nowhere/at/all.onnx"), TENON_DENIED);
-  tenon_graph_release(small), tenon_graph_release(large), tenon_graph_release(read);
+  tenon_graph_release(small);
+  tenon_graph_release(large);
+  tenon_graph_release(read);
   tenon_tensor_release(table);
   tn_folder_remove(folder);
 }

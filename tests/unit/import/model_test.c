@@ -1,5 +1,5 @@
-/* Models from files.  Those in import/case have inputs and the outputs that onnx.reference (or NumPy) computes, those
- * in import/bad are wrong in one way each: tests/data/import/make.py. */
+/* Models from files.  Those in import/case have inputs and the outputs that onnx.reference (or
+ * NumPy) computes, those in import/bad are wrong in one way each: tests/data/import/make.py. */
 #include <stdbool.h>
 #include <stdlib.h>
 #include <tenon/tenon.h>
@@ -19,11 +19,13 @@ static tenon_tensor_t *load(const char *name, const char *kind, int index) {
 }
 
 static bool is_same(const tenon_tensor_t *a, const tenon_tensor_t *b) {
-  if (!a || !b || tenon_dtype_id(a->dtype) != tenon_dtype_id(b->dtype) || a->ndim != b->ndim) return false;
+  if (!a || !b || tenon_dtype_id(a->dtype) != tenon_dtype_id(b->dtype) || a->ndim != b->ndim)
+    return false;
   for (int32_t i = 0; i < a->ndim; i++)
     if (a->shape[i] != b->shape[i]) return false;
   for (int64_t i = 0; i < tenon_count(a); i++) {
-    float x = ((float *)a->data)[i], y = ((float *)b->data)[i];
+    float x = ((float *)a->data)[i];
+    float y = ((float *)b->data)[i];
     if (x - y > 1e-5f || y - x > 1e-5f) return false;
   }
   return true;
@@ -33,12 +35,14 @@ static void run_case(const char *name) {
   char path[500];
   tenon_graph_t *graph = NULL;
   tenon_executable_t *executable = NULL;
-  tenon_tensor_t *inputs[8] = {0}, *outputs[8] = {0};
+  tenon_tensor_t *inputs[8] = {0};
+  tenon_tensor_t *outputs[8] = {0};
   snprintf(path, sizeof path, FOLDER "case/%s/model.onnx", name);
   CHECK_STATUS(tenon_graph_load(path, NULL, &graph), TENON_OK);
   if (!graph) return;
   CHECK_STATUS(tenon_executable_create(graph, NULL, &executable), TENON_OK);
-  for (int i = 0; i < tenon_graph_input_count(graph); i++) inputs[i] = load(name, "input", i);
+  for (int i = 0; i < tenon_graph_input_count(graph); i++)
+    inputs[i] = load(name, "input", i);
   if (executable) CHECK_STATUS(tenon_executable_run(executable, inputs, outputs, NULL), TENON_OK);
   for (int i = 0; i < tenon_graph_output_count(graph); i++) {
     tenon_tensor_t *expected = load(name, "output", i);
@@ -66,13 +70,15 @@ TEST("an input keeps its symbolic extents, and weights broadcast over them") {
   tenon_port_t port = {.size = sizeof port};
   CHECK_STATUS(tenon_graph_load(FOLDER "case/symbolic/model.onnx", NULL, &graph), TENON_OK);
   CHECK_STATUS(tenon_graph_input(graph, 0, &port), TENON_OK);
-  CHECK(strcmp(port.name, "x") == 0 && port.ndim == 2 && port.axes[0].extent < 0 && port.axes[1].extent == 3);
+  CHECK(strcmp(port.name, "x") == 0 && port.ndim == 2 && port.axes[0].extent < 0 &&
+        port.axes[1].extent == 3);
   CHECK_TEXT(port.axes[0].name, "n");
   tenon_graph_release(graph);
   run_case("symbolic");
 }
 
-TEST("an initialiser that is an input too is a constant, and may be an output; sparse ones are made dense") {
+TEST("an initialiser that is an input too is a constant, and may be an output; sparse ones are "
+     "made dense") {
   tenon_graph_t *graph = NULL;
   CHECK_STATUS(tenon_graph_load(FOLDER "case/initialisers/model.onnx", NULL, &graph), TENON_OK);
   CHECK(tenon_graph_input_count(graph) == 1 && tenon_graph_output_count(graph) == 2);
@@ -80,7 +86,9 @@ TEST("an initialiser that is an input too is a constant, and may be an output; s
   run_case("initialisers");
 }
 
-TEST("functions of the model are inlined with their attributes, defaults and absent inputs") { run_case("functions"); }
+TEST("functions of the model are inlined with their attributes, defaults and absent inputs") {
+  run_case("functions");
+}
 
 TEST("weights in another file are found beside the model") { run_case("external"); }
 
@@ -93,7 +101,9 @@ TEST("branches, loops and scans use values and constants of the graphs around th
   run_case("scan");
 }
 
-TEST("sequences whose items are known become single tensors, in branches and bodies too") { run_case("sequences"); }
+TEST("sequences whose items are known become single tensors, in branches and bodies too") {
+  run_case("sequences");
+}
 
 TEST("group_norm of operator set 18 has scale and bias by group") { run_case("group_norm"); }
 
@@ -127,15 +137,18 @@ TEST("a model in memory runs as from a file, but has no folder for external weig
 
 TEST("what is wrong with a model is said with its place") {
   static const struct {
-    const char *name, *parts[3];
+    const char *name;
+    const char *parts[3];
   } bad[] = {
-      {"attribute", {"attribute.onnx: node 't' (Transpose", "'perm'", "expected a list of ints, found an int"}},
+      {"attribute",
+       {"attribute.onnx: node 't' (Transpose", "'perm'", "expected a list of ints, found an int"}},
       {"attribute_unknown", {"node 'n' (Neg", "'loudly'", "not one that this operator has"}},
       {"circle", {"node 'f' (F", "circle"}},
       {"cycle", {"node 'a' (Add", "'y'", "'b' (Add) defines it later"}},
       {"deep", {"nested more than"}},
       {"empty", {"an empty file"}},
-      {"external_absolute", {"tensor 'w' (f32 [3])", "/etc/passwd", "only files in the model's folder"}},
+      {"external_absolute",
+       {"tensor 'w' (f32 [3])", "/etc/passwd", "only files in the model's folder"}},
       {"external_length", {"expected 12 bytes, the model says 8"}},
       {"external_missing", {"tensor 'w'", "nowhere.bin"}},
       {"external_short", {"expected 12 bytes at offset 1000000000, found 0"}},
@@ -155,8 +168,10 @@ TEST("what is wrong with a model is said with its place") {
       {"twice", {"node 'again' (Abs", "'y' is defined twice"}},
       {"undefined", {"node 'a' (Add", "'nothing' is not defined"}},
       {"unknown",
-       {"node 'f' and 1 more (Frobnicate, domain '', opset 21)", "node 'm' (Mystery, domain 'custom.things', opset 1)",
-        "no operator custom_things::Mystery is loaded; load its library first (tenon_library_load, --ops LIB)"}},
+       {"node 'f' and 1 more (Frobnicate, domain '', opset 21)",
+        "node 'm' (Mystery, domain 'custom.things', opset 1)",
+        "no operator custom_things::Mystery is loaded; load its library first (tenon_library_load, "
+        "--ops LIB)"}},
       {"weights_huge", {"impossible shape [4611686018427387904, 1024]"}},
       {"weights_large", {"expected 4398046511104 bytes, found 12"}},
       {"weights_negative", {"impossible shape [-1]"}},
@@ -169,7 +184,8 @@ TEST("what is wrong with a model is said with its place") {
     snprintf(path, sizeof path, FOLDER "bad/%s.onnx", bad[i].name);
     tenon_status_t status = tenon_graph_load(path, NULL, &graph);
     CHECK(status != TENON_OK && !graph);
-    for (int k = 0; k < 3 && bad[i].parts[k]; k++) CHECK_TEXT(tenon_error(), bad[i].parts[k]);
+    for (int k = 0; k < 3 && bad[i].parts[k]; k++)
+      CHECK_TEXT(tenon_error(), bad[i].parts[k]);
     tenon_graph_release(graph);
   }
 }
@@ -199,15 +215,18 @@ TEST("without memory a model is refused, whichever allocation fails, and nothing
       tenon_status_t status = tenon_graph_load(path, NULL, &graph);
       made = status == TENON_MEMORY ? INT64_MAX : fault_count(FAULT_MEMORY);
       fault_end();
-      if (!CHECK(status == (n <= made ? TENON_MEMORY : TENON_OK) && (status == TENON_OK) == (graph != NULL)))
-        fprintf(stderr, "  %s, allocation %lld: status %d, %s\n", path, (long long)n, status, tenon_error());
+      if (!CHECK(status == (n <= made ? TENON_MEMORY : TENON_OK) &&
+                 (status == TENON_OK) == (graph != NULL)))
+        fprintf(stderr, "  %s, allocation %lld: status %d, %s\n", path, (long long)n, status,
+                tenon_error());
       tenon_graph_release(graph);
     }
   }
 }
 
 TEST("a model that is cut off or has a bit flipped anywhere is read or refused") {
-  static const char *const names[] = {"case/functions", "case/loop", "case/scan", "case/initialisers", "case/external"};
+  static const char *const names[] = {"case/functions", "case/loop", "case/scan",
+                                      "case/initialisers", "case/external"};
   for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
     static char data[16384];
     char path[500];
@@ -216,7 +235,9 @@ TEST("a model that is cut off or has a bit flipped anywhere is read or refused")
     size_t size = file ? fread(data, 1, sizeof data, file) : 0;
     if (file) fclose(file);
     CHECK(size > 0 && size < sizeof data);
-    for (size_t cut = 0; cut < size; cut++) read_copy(data, cut, SIZE_MAX);
-    for (size_t bit = 0; bit < 8 * size; bit++) read_copy(data, size, bit);
+    for (size_t cut = 0; cut < size; cut++)
+      read_copy(data, cut, SIZE_MAX);
+    for (size_t bit = 0; bit < 8 * size; bit++)
+      read_copy(data, size, bit);
   }
 }

@@ -1,5 +1,5 @@
-/* The texts of rules: every operator and attribute that they name is one of core's.  Models show that they mean the
- * right thing: tests/acceptance. */
+/* The texts of rules: every operator and attribute that they name is one of core's.  Models show
+ * that they mean the right thing: tests/acceptance. */
 #include <ctype.h>
 #include <stdbool.h>
 #include <tenon/tenon.h>
@@ -12,11 +12,13 @@ enum { DEPTH = 16 };
 
 static size_t word_size(const char *at) {
   size_t size = 0;
-  while (isalnum((unsigned char)at[size]) || at[size] == '_') size++;
+  while (isalnum((unsigned char)at[size]) || at[size] == '_')
+    size++;
   return size;
 }
 
-/* Walks the right side: a word before "(" is an operator, one before "=" in its parentheses an attribute of it. */
+/* Walks the right side: a word before "(" is an operator, one before "=" in its parentheses an
+ * attribute of it. */
 static void check_rule(const tn_rule_t *rule) {
   const tenon_op_t *ops[DEPTH] = {NULL};
   const char *at = strstr(rule->text, ") = ");
@@ -28,15 +30,18 @@ static void check_rule(const tn_rule_t *rule) {
       const tenon_op_t *op = NULL;
       char name[80];
       snprintf(name, sizeof name, "core::%.*s", (int)size, at);
-      bool awaited = strcmp(name, "core::regex_full_match") == 0; /* depends on a library of regular expressions */
-      if (!CHECK(tenon_op_find(name, &op) == TENON_OK || awaited)) fprintf(stderr, "  %s, in %s\n", name, rule->text);
+      bool awaited = strcmp(name, "core::regex_full_match") ==
+                     0; /* depends on a library of regular expressions */
+      if (!CHECK(tenon_op_find(name, &op) == TENON_OK || awaited))
+        fprintf(stderr, "  %s, in %s\n", name, rule->text);
       CHECK(depth + 1 < DEPTH);
       ops[++depth] = op;
       at += size;
     } else if (size && at[size] == '=' && depth) {
       bool known = !ops[depth] || tn_schema_attr(&ops[depth]->schema, at, size) >= 0;
       if (!CHECK(known))
-        fprintf(stderr, "  %.*s is no attribute of %s, in %s\n", (int)size, at, ops[depth]->name, rule->text);
+        fprintf(stderr, "  %.*s is no attribute of %s, in %s\n", (int)size, at, ops[depth]->name,
+                rule->text);
       at += size;
       at += strcspn(at, ",)[{") - 1;
       if (at[1] == '{') at += strcspn(at, "}");
@@ -56,7 +61,8 @@ static void check_rule(const tn_rule_t *rule) {
 TEST("rules name operators and attributes that core has") {
   CHECK_STATUS(tenon_start(), TENON_OK);
   for (size_t i = 0; tn_rules_at(i); i++)
-    for (size_t j = 0; j < tn_rules_at(i)->count; j++) check_rule(&tn_rules_at(i)->items[j]);
+    for (size_t j = 0; j < tn_rules_at(i)->count; j++)
+      check_rule(&tn_rules_at(i)->items[j]);
 }
 
 TEST("no operator has two rules for one operator set") {
@@ -64,9 +70,12 @@ TEST("no operator has two rules for one operator set") {
     for (size_t j = 0; j < tn_rules_at(i)->count; j++)
       for (size_t k = 0; tn_rules_at(k); k++)
         for (size_t l = 0; l < tn_rules_at(k)->count; l++) {
-          const tn_rule_t *a = &tn_rules_at(i)->items[j], *b = &tn_rules_at(k)->items[l];
+          const tn_rule_t *a = &tn_rules_at(i)->items[j];
+          const tn_rule_t *b = &tn_rules_at(k)->items[l];
           size_t size = word_size(a->text);
-          if (a == b || a->since != b->since || strcmp(tn_rules_at(i)->domain, tn_rules_at(k)->domain) != 0) continue;
+          if (a == b || a->since != b->since ||
+              strcmp(tn_rules_at(i)->domain, tn_rules_at(k)->domain) != 0)
+            continue;
           if (!CHECK(size != word_size(b->text) || memcmp(a->text, b->text, size) != 0))
             fprintf(stderr, "  %s\n", a->text);
         }

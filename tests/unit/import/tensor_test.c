@@ -1,4 +1,5 @@
-/* Tensors from files and to files.  The files are written by the onnx package and NumPy: tests/data/import/make.py. */
+/* Tensors from files and to files.  The files are written by the onnx package and NumPy:
+ * tests/data/import/make.py. */
 #include <stdbool.h>
 #include <stdlib.h>
 #include <tenon/tenon.h>
@@ -30,9 +31,11 @@ static const struct {
     {"int32", TENON_I32, "\0\0\0\0\1\0\0\0\2\0\0\0\3\0\0\0\1\0\0\0\0\0\0\0"},
     {"uint32", TENON_U32, "\0\0\0\0\1\0\0\0\2\0\0\0\3\0\0\0\1\0\0\0\0\0\0\0"},
     {"int64", TENON_I64,
-     "\0\0\0\0\0\0\0\0\1\0\0\0\0\0\0\0\2\0\0\0\0\0\0\0\3\0\0\0\0\0\0\0\1\0\0\0\0\0\0\0\0\0\0\0\0\0\0"},
+     "\0\0\0\0\0\0\0\0\1\0\0\0\0\0\0\0\2\0\0\0\0\0\0\0\3\0\0\0\0\0\0\0\1\0\0\0\0\0\0\0\0\0\0\0\0\0"
+     "\0"},
     {"uint64", TENON_U64,
-     "\0\0\0\0\0\0\0\0\1\0\0\0\0\0\0\0\2\0\0\0\0\0\0\0\3\0\0\0\0\0\0\0\1\0\0\0\0\0\0\0\0\0\0\0\0\0\0"},
+     "\0\0\0\0\0\0\0\0\1\0\0\0\0\0\0\0\2\0\0\0\0\0\0\0\3\0\0\0\0\0\0\0\1\0\0\0\0\0\0\0\0\0\0\0\0\0"
+     "\0"},
     {"bool", TENON_BOOL, "\0\1\1\1\1\0"},
     {"float16", TENON_F16, "\0\0\0\x3c\0\x40\0\x42\0\x3c\0\0"},
     {"bfloat16", TENON_BF16, "\0\0\x80\x3f\0\x40\x40\x40\x80\x3f\0\0"},
@@ -54,9 +57,11 @@ TEST("each element type is read alike from raw bytes and from its field") {
       snprintf(name, sizeof name, "tensor/%s_%s.pb", six[i].name, raw ? "raw" : "typed");
       tenon_tensor_t *tensor = load(name);
       if (!tensor) continue;
-      CHECK(tenon_dtype_id(tensor->dtype) == six[i].dtype && tensor->ndim == 2 && tensor->shape[0] == 2 &&
-            tensor->shape[1] == 3 && tn_dtype_bytes(tensor->dtype, 6, &size));
-      if (!CHECK(memcmp(tensor->data, six[i].bytes, (size_t)size) == 0)) fprintf(stderr, "  %s\n", name);
+      CHECK(tenon_dtype_id(tensor->dtype) == six[i].dtype && tensor->ndim == 2 &&
+            tensor->shape[0] == 2 && tensor->shape[1] == 3 &&
+            tn_dtype_bytes(tensor->dtype, 6, &size));
+      if (!CHECK(memcmp(tensor->data, six[i].bytes, (size_t)size) == 0))
+        fprintf(stderr, "  %s\n", name);
       tenon_tensor_release(tensor);
     }
 }
@@ -69,10 +74,18 @@ TEST("double and complex elements are read from raw bytes and from fields") {
       snprintf(name, sizeof name, "tensor/%s_%s.pb", names[i], raw ? "raw" : "typed");
       tenon_tensor_t *tensor = load(name);
       for (int64_t k = 0; tensor && k < 6; k++) {
-        double expected = k < 4 ? (double)k : (double)(5 - k), re = 0, im = 0;
+        double expected = k < 4 ? (double)k : (double)(5 - k);
+        double re = 0;
+        double im = 0;
         if (i == 0) re = ((double *)tensor->data)[k];
-        if (i == 1) re = (double)((float *)tensor->data)[2 * k], im = (double)((float *)tensor->data)[2 * k + 1];
-        if (i == 2) re = ((double *)tensor->data)[2 * k], im = ((double *)tensor->data)[2 * k + 1];
+        if (i == 1) {
+          re = (double)((float *)tensor->data)[2 * k];
+          im = (double)((float *)tensor->data)[2 * k + 1];
+        }
+        if (i == 2) {
+          re = ((double *)tensor->data)[2 * k];
+          im = ((double *)tensor->data)[2 * k + 1];
+        }
         CHECK(re == expected && im == 0);
       }
       tenon_tensor_release(tensor);
@@ -100,15 +113,19 @@ TEST("arrays of NumPy are read in each format, byte order and order of axes") {
   static const char *const same[] = {"npy/f4.npy", "npy/version2.npy", "npy/version3.npy"};
   for (int i = 0; i < 3; i++) {
     tensor = load(same[i]);
-    for (int k = 0; tensor && k < 6; k++) CHECK(((float *)tensor->data)[k] == (float)k / 4 - 1);
+    for (int k = 0; tensor && k < 6; k++)
+      CHECK(((float *)tensor->data)[k] == (float)k / 4 - 1);
     tenon_tensor_release(tensor);
   }
   tensor = load("npy/f8_fortran.npy");
-  CHECK(tensor && tensor->ndim == 3 && tensor->shape[0] == 2 && tensor->shape[2] == 4 && tensor->strides[2] == 1);
-  for (int k = 0; tensor && k < 24; k++) CHECK(((double *)tensor->data)[k] == k);
+  CHECK(tensor && tensor->ndim == 3 && tensor->shape[0] == 2 && tensor->shape[2] == 4 &&
+        tensor->strides[2] == 1);
+  for (int k = 0; tensor && k < 24; k++)
+    CHECK(((double *)tensor->data)[k] == k);
   tenon_tensor_release(tensor);
   tensor = load("npy/i2_big.npy");
-  for (int k = 0; tensor && k < 6; k++) CHECK(((int16_t *)tensor->data)[k] == k - 3);
+  for (int k = 0; tensor && k < 6; k++)
+    CHECK(((int16_t *)tensor->data)[k] == k - 3);
   tenon_tensor_release(tensor);
   tensor = load("npy/c8.npy");
   CHECK(tensor && tenon_dtype_id(tensor->dtype) == TENON_C64 && ((float *)tensor->data)[1] == 2 &&
@@ -124,8 +141,9 @@ TEST("arrays of NumPy are read in each format, byte order and order of axes") {
 
 TEST("strings of NumPy become UTF-8") {
   tenon_tensor_t *tensor = load("npy/text.npy");
-  CHECK(tensor && tensor->ndim == 2 && is_string(tensor, 0, "a") && is_string(tensor, 1, "gr\xc3\xbcn") &&
-        is_string(tensor, 2, "") && is_string(tensor, 3, "\xe6\x97\xa5\xe6\x9c\xac\xe8\xaa\x9e"));
+  CHECK(tensor && tensor->ndim == 2 && is_string(tensor, 0, "a") &&
+        is_string(tensor, 1, "gr\xc3\xbcn") && is_string(tensor, 2, "") &&
+        is_string(tensor, 3, "\xe6\x97\xa5\xe6\x9c\xac\xe8\xaa\x9e"));
   tenon_tensor_release(tensor);
   tensor = load("npy/bytes.npy");
   CHECK(tensor && is_string(tensor, 0, "ab") && is_string(tensor, 1, "c"));
@@ -145,11 +163,13 @@ static long read_file(const char *path, char *out_data, size_t capacity) {
 /* Is what tenon_tensor_save writes the file that NumPy wrote? */
 static void same_file(tenon_tensor_t *tensor, const char *name) {
   static char expected[4096], found[4096];
-  char path[500], mine[] = "tensor_test_saved.npy";
+  char path[500];
+  char mine[] = "tensor_test_saved.npy";
   snprintf(path, sizeof path, FOLDER "npy/%s.npy", name);
   CHECK_STATUS(tenon_tensor_save(tensor, mine), TENON_OK);
   long size = read_file(path, expected, sizeof expected);
-  if (!CHECK(size > 0 && read_file(mine, found, sizeof found) == size && memcmp(expected, found, (size_t)size) == 0))
+  if (!CHECK(size > 0 && read_file(mine, found, sizeof found) == size &&
+             memcmp(expected, found, (size_t)size) == 0))
     fprintf(stderr, "  %s\n", name);
   remove(mine);
 }
@@ -166,14 +186,19 @@ TEST("a saved tensor is the file that NumPy writes, byte for byte") {
 }
 
 TEST("types that NumPy lacks are saved as the integers that their bits are") {
-  int64_t two = 2, three = 3;
+  int64_t two = 2;
+  int64_t three = 3;
   uint16_t halves[] = {0x3f80, 0xc020};
   uint8_t packed[] = {0xf1, 0x07};
   tenon_tensor_t *tensor = NULL;
-  CHECK_STATUS(tenon_tensor_borrow(halves, tenon_dtype(TENON_BF16), 1, &two, NULL, NULL, NULL, &tensor), TENON_OK);
+  CHECK_STATUS(
+      tenon_tensor_borrow(halves, tenon_dtype(TENON_BF16), 1, &two, NULL, NULL, NULL, &tensor),
+      TENON_OK);
   same_file(tensor, "bf16_bits");
   tenon_tensor_release(tensor);
-  CHECK_STATUS(tenon_tensor_borrow(packed, tenon_dtype(TENON_U4), 1, &three, NULL, NULL, NULL, &tensor), TENON_OK);
+  CHECK_STATUS(
+      tenon_tensor_borrow(packed, tenon_dtype(TENON_U4), 1, &three, NULL, NULL, NULL, &tensor),
+      TENON_OK);
   same_file(tensor, "u4_bits");
   tenon_tensor_release(tensor);
 }
@@ -196,9 +221,11 @@ static tenon_status_t load_bytes(const char *data, size_t size) {
   return status;
 }
 
-/* The first is what Pillow writes; comments and blanks may be anywhere before the one blank that ends the header. */
+/* The first is what Pillow writes; comments and blanks may be anywhere before the one blank that
+ * ends the header. */
 TEST("a PGM picture is rows of grey values, whatever blanks and comments its header has") {
-  static const char *const heads[] = {"P5\n3 2\n255\n", "P5 #a\r\n# 9 9\n 3\t#\n\n02 255 ", "P5#\n3\n2\n255\n"};
+  static const char *const heads[] = {"P5\n3 2\n255\n", "P5 #a\r\n# 9 9\n 3\t#\n\n02 255 ",
+                                      "P5#\n3\n2\n255\n"};
   static const char pixels[] = "\0\377\12#5 ";
   for (size_t i = 0; i < sizeof heads / sizeof *heads; i++) {
     char bytes[100];
@@ -207,22 +234,25 @@ TEST("a PGM picture is rows of grey values, whatever blanks and comments its hea
     memcpy(bytes, heads[i], size);
     memcpy(bytes + size, pixels, 6);
     CHECK_STATUS(load_from(bytes, size + 6, &tensor), TENON_OK);
-    CHECK(tensor && tenon_dtype_id(tensor->dtype) == TENON_U8 && tensor->ndim == 2 && tensor->shape[0] == 2 &&
-          tensor->shape[1] == 3 && !memcmp(tensor->data, pixels, 6));
+    CHECK(tensor && tenon_dtype_id(tensor->dtype) == TENON_U8 && tensor->ndim == 2 &&
+          tensor->shape[0] == 2 && tensor->shape[1] == 3 && !memcmp(tensor->data, pixels, 6));
     tenon_tensor_release(tensor);
   }
 }
 
-TEST("a PGM picture that is cut off, of another kind, or whose header lies is refused with a reason") {
+TEST("a PGM picture that is cut off, of another kind, or whose header lies is refused with a "
+     "reason") {
   static const struct {
-    const char *bytes, *reason;
+    const char *bytes;
+    const char *reason;
   } bad[] = {
       {"P5 3 2 255 12345", "3 columns and 2 rows, but 5 bytes for its pixels"},
       {"P5 3 2 255 1234567", "3 columns and 2 rows, but 7 bytes for its pixels"},
       {"P5 0 2 255 ", "0 columns and 2 rows"},
       {"P5 2 0 255 ", "2 columns and 0 rows"},
       {"P5 4294967296 4294967296 255 1", "4294967296 columns"},
-      {"P5 99999999999999999999 1 255 1", "a PGM picture whose header is not its width, height and largest value"},
+      {"P5 99999999999999999999 1 255 1",
+       "a PGM picture whose header is not its width, height and largest value"},
       {"P5 3 2 65535 123456", "a PGM picture with values up to 65535; up to 255, 8 bits, are read"},
       {"P5 3 2 127 123456", "values up to 127"},
       {"P5 3 2 255#123456", "header"},
@@ -239,31 +269,37 @@ TEST("a PGM picture that is cut off, of another kind, or whose header lies is re
       {"P", "neither .npy nor PGM nor a TensorProto of ONNX"},
   };
   for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
-    if (!CHECK(load_bytes(bad[i].bytes, strlen(bad[i].bytes)) != TENON_OK)) fprintf(stderr, "  %s\n", bad[i].bytes);
+    if (!CHECK(load_bytes(bad[i].bytes, strlen(bad[i].bytes)) != TENON_OK))
+      fprintf(stderr, "  %s\n", bad[i].bytes);
     CHECK_TEXT(tenon_error(), bad[i].reason);
   }
 }
 
 TEST("headers that are wrong or promise too much are refused with a reason") {
   static const struct {
-    const char *header, *reason;
+    const char *header;
+    const char *reason;
   } bad[] = {
-      {"{'descr': '<f4', 'fortran_order': False, 'shape': (4611686018427387904, 4), }", "more elements"},
+      {"{'descr': '<f4', 'fortran_order': False, 'shape': (4611686018427387904, 4), }",
+       "more elements"},
       {"{'descr': '<f4', 'fortran_order': False, 'shape': (3,), }", "more elements"},
-      {"{'descr': '<f4', 'fortran_order': False, 'shape': (99999999999999999999,), }", "dictionary"},
+      {"{'descr': '<f4', 'fortran_order': False, 'shape': (99999999999999999999,), }",
+       "dictionary"},
       {"{'descr': '<f4', 'fortran_order': False, 'shape': (-1,), }", "dictionary"},
       {"{'descr': '|O', 'fortran_order': False, 'shape': (), }", "descr"},
       {"{'descr': '<f16', 'fortran_order': False, 'shape': (), }", "'f16'"},
       {"{'descr': [('a', '<f4')], 'fortran_order': False, 'shape': (), }", "records"},
       {"{'descr': '<f4', 'shape': (), }", "dictionary"},
       {"{'descr': '<f4', 'fortran_order': False, 'shape': ()", "dictionary"},
-      {"{'descr': '<U4611686018427387904', 'fortran_order': False, 'shape': (1,), }", "more elements"},
+      {"{'descr': '<U4611686018427387904', 'fortran_order': False, 'shape': (1,), }",
+       "more elements"},
       {"", "dictionary"},
   };
   for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
     char bytes[200] = "\x93NUMPY\1";
     size_t size = strlen(bad[i].header);
-    bytes[8] = (char)size, bytes[9] = 0;
+    bytes[8] = (char)size;
+    bytes[9] = 0;
     memcpy(bytes + 10, bad[i].header, size);
     CHECK_STATUS(load_bytes(bytes, 10 + size + 8), TENON_INVALID);
     CHECK_TEXT(tenon_error(), bad[i].reason);

@@ -1,20 +1,25 @@
-/* The wire reader.  Bytes are those of the encoding's specification (protobuf.dev/programming-guides/encoding). */
+/* The wire reader.  Bytes are those of the encoding's specification
+ * (protobuf.dev/programming-guides/encoding). */
 #include "import/onnx/wire.h"
 
 #include <tenon/op.h>
 
 #include "check.h"
 
-static tn_wire_t open_bytes(const void *data, size_t size) { return tn_wire_open(data, (tn_bytes_t){data, size}); }
+static tn_wire_t open_bytes(const void *data, size_t size) {
+  return tn_wire_open(data, (tn_bytes_t){data, size});
+}
 #define OPEN(text) open_bytes(text, sizeof(text) - 1)
 
 TEST("the specification's examples are read: 150, a string, fixed words") {
   tn_field_t field;
   tn_wire_t wire = OPEN("\x08\x96\x01\x12\x07testing\x1d\x01\x02\x03\x04\x21\x01\0\0\0\0\0\0\x80");
-  CHECK(tn_wire_next(&wire, &field) && field.number == 1 && field.kind == TN_WIRE_VARINT && field.value == 150);
+  CHECK(tn_wire_next(&wire, &field) && field.number == 1 && field.kind == TN_WIRE_VARINT &&
+        field.value == 150);
   CHECK(tn_wire_next(&wire, &field) && field.number == 2 && field.bytes.size == 7 &&
         memcmp(field.bytes.data, "testing", 7) == 0);
-  CHECK(tn_wire_next(&wire, &field) && field.number == 3 && field.kind == TN_WIRE_32 && field.value == 0x04030201);
+  CHECK(tn_wire_next(&wire, &field) && field.number == 3 && field.kind == TN_WIRE_32 &&
+        field.value == 0x04030201);
   CHECK(tn_wire_next(&wire, &field) && field.number == 4 && field.value == 0x8000000000000001u);
   CHECK(!tn_wire_next(&wire, &field));
   CHECK_STATUS(tn_wire_status(&wire), TENON_OK);
@@ -33,7 +38,8 @@ TEST("a varint of ten bytes is -1, and one that does not fit 64 bits is refused"
 }
 
 TEST("a field that is cut off anywhere is a failure that says where") {
-  static const char bytes[] = "\x08\x96\x01\x12\x07testing\x1d\x01\x02\x03\x04\x21\x01\0\0\0\0\0\0\x80";
+  static const char bytes[] =
+      "\x08\x96\x01\x12\x07testing\x1d\x01\x02\x03\x04\x21\x01\0\0\0\0\0\0\x80";
   static const size_t ends[] = {0, 3, 12, 17, 26}; /* where a field ends */
   for (size_t size = 0; size < sizeof bytes - 1; size++) {
     tn_field_t field;
@@ -41,8 +47,10 @@ TEST("a field that is cut off anywhere is a failure that says where") {
     bool whole = false;
     while (tn_wire_next(&wire, &field)) {
     }
-    for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) whole |= ends[i] == size;
-    if (!CHECK((tn_wire_status(&wire) == TENON_OK) == whole)) fprintf(stderr, "  of %zu bytes\n", size);
+    for (size_t i = 0; i < sizeof ends / sizeof *ends; i++)
+      whole |= ends[i] == size;
+    if (!CHECK((tn_wire_status(&wire) == TENON_OK) == whole))
+      fprintf(stderr, "  of %zu bytes\n", size);
     if (!whole) CHECK_TEXT(tn_error(), "byte ");
   }
 }

@@ -1,4 +1,5 @@
-/* Each allocation that loading a library isolated, and calling it, makes in the program fails in turn. */
+/* Each allocation that loading a library isolated, and calling it, makes in the program fails in
+ * turn. */
 #include "check.h"
 #include "tensors.h"
 
@@ -13,8 +14,8 @@ static tenon_status_t load_and_call(void *context) {
   const tenon_isolation_t isolation = {.size = sizeof isolation, .shared = 256 << 20};
   tenon_library_t *library = NULL;
   tenon_tensor_t **inputs = context;
-  tenon_status_t status =
-      tenon_library_load_isolated(TEST_LIBRARIES "/libcontract.so", TENON_LOAD_UNLOADABLE, &isolation, &library);
+  tenon_status_t status = tenon_library_load_isolated(TEST_LIBRARIES "/libcontract.so",
+                                                      TENON_LOAD_UNLOADABLE, &isolation, &library);
   for (int i = 0; i < 3 && status == TENON_OK; i++) {
     const tenon_op_t *op = NULL;
     tenon_attrs_t *made = NULL;
@@ -22,17 +23,24 @@ static tenon_status_t load_and_call(void *context) {
     tenon_tensor_t *out = NULL;
     status = tenon_op_find(ops[i], &op);
     if (status == TENON_OK && attrs[i]) status = tenon_attrs_create(op, &made);
-    if (made && status == TENON_OK) status = tenon_attrs_parse(made, i == 1 ? "above" : "start", i == 1 ? "1.5" : "3");
+    if (made && status == TENON_OK)
+      status = tenon_attrs_parse(made, i == 1 ? "above" : "start", i == 1 ? "1.5" : "3");
     if (made && status == TENON_OK) status = tenon_attrs_values(made, &values);
     if (status == TENON_OK) status = tenon_op_call(op, values, inputs, &out, 0);
-    tenon_tensor_release(out), tenon_attrs_release(made);
+    tenon_tensor_release(out);
+    tenon_attrs_release(made);
   }
   tenon_status_t unloaded = library ? tenon_library_unload(library) : TENON_OK;
-  if (unloaded != TENON_OK) tenon_library_release(library), tenon_shutdown(); /* without memory it goes at shutdown */
+  if (unloaded != TENON_OK) {
+    /* without memory it goes at shutdown */
+    tenon_library_release(library);
+    tenon_shutdown();
+  }
   return status;
 }
 
-TEST("an allocation that fails is an error that says so, and leaves no process and no memory behind") {
+TEST("an allocation that fails is an error that says so, and leaves no process and no memory "
+     "behind") {
   tenon_tensor_t *input = tensor_of("f32[3] 1 2 3");
   CHECK_STATUS(tenon_start(), TENON_OK);
   const int before = open_descriptors();

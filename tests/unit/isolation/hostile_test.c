@@ -1,5 +1,6 @@
-/* A library that means harm: it answers the program in place of the code that serves it, with replies and questions at random.
- * Whatever it says, a call ends with an error or with a result of the stated dtype, and the next library is well. */
+/* A library that means harm: it answers the program in place of the code that serves it, with
+ * replies and questions at random. Whatever it says, a call ends with an error or with a result of
+ * the stated dtype, and the next library is well. */
 #include "check.h"
 #include "tensors.h"
 
@@ -12,12 +13,15 @@ static int rounds_of(void) {
 }
 
 static void check_item(const tenon_tensor_t *t, uint32_t dtype) {
-  CHECK(tenon_dtype_id(t->dtype) == dtype && t->ndim >= 0 && t->ndim <= TENON_RANK_MAX && tenon_count(t) >= 0);
+  CHECK(tenon_dtype_id(t->dtype) == dtype && t->ndim >= 0 && t->ndim <= TENON_RANK_MAX &&
+        tenon_count(t) >= 0);
   double sum = 0; /* every element is memory of this process */
-  for (int64_t i = 0; dtype == TENON_F32 && i < tenon_count(t); i++) sum += ((const float *)t->data)[i];
+  for (int64_t i = 0; dtype == TENON_F32 && i < tenon_count(t); i++)
+    sum += ((const float *)t->data)[i];
   for (int64_t i = 0; dtype == TENON_STRING && i < tenon_count(t); i++) {
     const tenon_string_t *text = &((const tenon_string_t *)t->data)[i];
-    for (uint64_t k = 0; k < text->size; k++) sum += text->data[k];
+    for (uint64_t k = 0; k < text->size; k++)
+      sum += text->data[k];
   }
   CHECK(sum == sum || sum != sum);
 }
@@ -27,8 +31,11 @@ static void lie(const char *name, uint32_t dtype) {
   int answered = 0;
   for (int i = 0; op && i < rounds_of(); i++) {
     float x[3] = {(float)i, 2, 3};
-    int64_t shape[1] = {3}, room[1];
-    tenon_tensor_t in, *input = &in, *out = NULL;
+    int64_t shape[1] = {3};
+    int64_t room[1];
+    tenon_tensor_t in;
+    tenon_tensor_t *input = &in;
+    tenon_tensor_t *out = NULL;
     tenon_tensor_view(&in, x, tenon_dtype(TENON_F32), 1, shape, NULL, room);
     if (tenon_op_call(op, NULL, &input, &out, 0) != TENON_OK) {
       CHECK(out == NULL && *tenon_error());
@@ -36,15 +43,18 @@ static void lie(const char *name, uint32_t dtype) {
     }
     answered++;
     if (tensor_has(out, TENON_LIST))
-      for (int64_t k = 0; k < out->shape[0]; k++) check_item(tenon_item(out, k), dtype);
-    else check_item(out, dtype);
+      for (int64_t k = 0; k < out->shape[0]; k++)
+        check_item(tenon_item(out, k), dtype);
+    else
+      check_item(out, dtype);
     tenon_tensor_release(out);
   }
   CHECK(answered < rounds_of()); /* lies were found */
 }
 
 static void load(const char *path) {
-  const tenon_isolation_t isolation = {.size = sizeof isolation, .deadline_ms = 1000, .shared = 256 << 20};
+  const tenon_isolation_t isolation = {
+      .size = sizeof isolation, .deadline_ms = 1000, .shared = 256 << 20};
   CHECK_STATUS(tenon_library_load_isolated(path, 0, &isolation, NULL), TENON_OK);
 }
 
@@ -63,7 +73,8 @@ TEST("nor lists, nor strings") {
 TEST("another library is well, and nothing is left behind") {
   tenon_tensor_t *out = NULL;
   load(MISBEHAVING("halves_well"));
-  CHECK_STATUS(call_op("halves_well::twice", NULL, (const char *const[]){"f32[2] 1 2"}, &out), TENON_OK);
+  CHECK_STATUS(call_op("halves_well::twice", NULL, (const char *const[]){"f32[2] 1 2"}, &out),
+               TENON_OK);
   check_tensor(out, "f32[2] 2 4", 0, __FILE__, __LINE__);
   tenon_tensor_release(out);
   tenon_shutdown();

@@ -1,4 +1,5 @@
-/* Isolated libraries as a program sees them: calls, states, shared tensors, settings, what happens when a process ends. */
+/* Isolated libraries as a program sees them: calls, states, shared tensors, settings, what happens
+ * when a process ends. */
 #include "check.h"
 #include "tensors.h"
 
@@ -12,8 +13,10 @@
 
 static tenon_library_t *load(const char *path, tenon_isolation_t isolation) {
   tenon_library_t *library = NULL;
-  isolation.size = sizeof isolation, isolation.allow |= TENON_ALLOW_EXTEND;
-  CHECK_STATUS(tenon_library_load_isolated(path, TENON_LOAD_UNLOADABLE, &isolation, &library), TENON_OK);
+  isolation.size = sizeof isolation;
+  isolation.allow |= TENON_ALLOW_EXTEND;
+  CHECK_STATUS(tenon_library_load_isolated(path, TENON_LOAD_UNLOADABLE, &isolation, &library),
+               TENON_OK);
   return library;
 }
 
@@ -23,7 +26,8 @@ static void unload(tenon_library_t *library) {
 }
 
 /* One call whose result is compared. */
-static void check_call(const char *name, const char *attrs, const char *const *inputs, const char *expected) {
+static void check_call(const char *name, const char *attrs, const char *const *inputs,
+                       const char *expected) {
   tenon_tensor_t *out = NULL;
   if (!CHECK_STATUS(call_op(name, attrs, inputs, &out), TENON_OK)) return;
   check_tensor(out, expected, 1e-6, __FILE__, __LINE__);
@@ -34,7 +38,8 @@ static void kill_child(void) {
   int child = 0;
   CHECK(processes_below(2, &child) == 1);
   if (child) kill(child, SIGKILL);
-  for (int i = 0; i < 1000 && processes_below(2, NULL); i++) usleep(1000);
+  for (int i = 0; i < 1000 && processes_below(2, NULL); i++)
+    usleep(1000);
 }
 
 TEST("a library runs in a process of a process, and both are gone when it is unloaded") {
@@ -57,12 +62,15 @@ TEST("inputs that are written to are written to, wherever they lie") {
     if (shared) {
       const float old[3] = {10, 20, 30};
       tenon_tensor_release(inputs[1]);
-      CHECK_STATUS(tenon_library_tensor_create(library, tenon_dtype(TENON_F32), 1, shape, &inputs[1]), TENON_OK);
+      CHECK_STATUS(
+          tenon_library_tensor_create(library, tenon_dtype(TENON_F32), 1, shape, &inputs[1]),
+          TENON_OK);
       memcpy(inputs[1]->data, old, sizeof old);
     }
     CHECK_STATUS(tenon_op_call(op, NULL, inputs, NULL, 0), TENON_OK);
     check_tensor(inputs[1], "f32[3] 11 22 33", 0, __FILE__, __LINE__);
-    tenon_tensor_release(inputs[0]), tenon_tensor_release(inputs[1]);
+    tenon_tensor_release(inputs[0]);
+    tenon_tensor_release(inputs[1]);
   }
   unload(library);
 }
@@ -70,9 +78,11 @@ TEST("inputs that are written to are written to, wherever they lie") {
 TEST("tensors in shared memory are read and written where they are, and results are made there") {
   tenon_library_t *library = load(CONTRACT, (tenon_isolation_t){0});
   const tenon_op_t *op = op_of("contract::softmax");
-  tenon_tensor_t *in = NULL, *out = NULL;
+  tenon_tensor_t *in = NULL;
+  tenon_tensor_t *out = NULL;
   const int64_t shape[2] = {1, 2};
-  CHECK_STATUS(tenon_library_tensor_create(library, tenon_dtype(TENON_F32), 2, shape, &in), TENON_OK);
+  CHECK_STATUS(tenon_library_tensor_create(library, tenon_dtype(TENON_F32), 2, shape, &in),
+               TENON_OK);
   CHECK(is_shared(in->data));
   ((float *)in->data)[0] = ((float *)in->data)[1] = 1;
   CHECK_STATUS(tenon_op_call(op, NULL, &in, &out, 0), TENON_OK);
@@ -89,7 +99,9 @@ TEST("tensors in shared memory are read and written where they are, and results 
 TEST("a result whose shape only run knows is the child's own memory, not a copy") {
   tenon_library_t *library = load(CONTRACT, (tenon_isolation_t){0});
   tenon_tensor_t *out = NULL;
-  CHECK_STATUS(call_op("contract::collect", "above=1.5", (const char *const[]){"f32[4] 1 2 3 1"}, &out), TENON_OK);
+  CHECK_STATUS(
+      call_op("contract::collect", "above=1.5", (const char *const[]){"f32[4] 1 2 3 1"}, &out),
+      TENON_OK);
   check_tensor(out, "f32[2] 2 3", 0, __FILE__, __LINE__);
   tenon_tensor_release(out);
   unload(library);
@@ -110,18 +122,25 @@ TEST("a state counts on from call to call, and begins anew where its process doe
 
 TEST("random operators draw the numbers that they draw in the program itself") {
   static const char *const input[] = {"f32[8] 1 2 3 4 5 6 7 8"};
-  tenon_tensor_t *here[2] = {NULL}, *there[2] = {NULL};
+  tenon_tensor_t *here[2] = {NULL};
+  tenon_tensor_t *there[2] = {NULL};
   tenon_library_t *library = NULL;
   CHECK_STATUS(tenon_library_load(CONTRACT, TENON_LOAD_UNLOADABLE, &library), TENON_OK);
   tenon_random_seed(7);
-  for (int i = 0; i < 2; i++) CHECK_STATUS(call_op("contract::noise", NULL, input, &here[i]), TENON_OK);
+  for (int i = 0; i < 2; i++)
+    CHECK_STATUS(call_op("contract::noise", NULL, input, &here[i]), TENON_OK);
   CHECK_STATUS(tenon_library_unload(library), TENON_OK);
   library = load(CONTRACT, (tenon_isolation_t){0});
   tenon_random_seed(7);
-  for (int i = 0; i < 2; i++) CHECK_STATUS(call_op("contract::noise", NULL, input, &there[i]), TENON_OK);
-  for (int i = 0; i < 2; i++) CHECK(here[i] && there[i] && tensor_equal(here[i], there[i], 0));
+  for (int i = 0; i < 2; i++)
+    CHECK_STATUS(call_op("contract::noise", NULL, input, &there[i]), TENON_OK);
+  for (int i = 0; i < 2; i++)
+    CHECK(here[i] && there[i] && tensor_equal(here[i], there[i], 0));
   CHECK(here[0] && here[1] && !tensor_equal(here[0], here[1], 0));
-  for (int i = 0; i < 2; i++) tenon_tensor_release(here[i]), tenon_tensor_release(there[i]);
+  for (int i = 0; i < 2; i++) {
+    tenon_tensor_release(here[i]);
+    tenon_tensor_release(there[i]);
+  }
   unload(library);
 }
 
@@ -147,19 +166,22 @@ TEST("so may its keeper") {
 }
 
 TEST("a file that was changed since it was loaded is not opened again") {
-  const char *const path = TEST_LIBRARIES "/misbehave/changed.so", *const input[] = {"f32[1] 1"};
+  const char *const path = TEST_LIBRARIES "/misbehave/changed.so";
+  const char *const input[] = {"f32[1] 1"};
   char command[3 * 4096];
   snprintf(command, sizeof command, "cp %s %s", MISBEHAVING("halves_well"), path);
   CHECK(system(command) == 0);
   tenon_library_t *library = load(path, (tenon_isolation_t){0});
   tenon_tensor_t *out = NULL;
   check_call("halves_well::twice", NULL, input, "f32[1] 2");
-  snprintf(command, sizeof command, "cp %s %s.new && mv %s.new %s", MISBEHAVING("halves_well"), path, path, path);
+  snprintf(command, sizeof command, "cp %s %s.new && mv %s.new %s", MISBEHAVING("halves_well"),
+           path, path, path);
   CHECK(system(command) == 0);
   check_call("halves_well::twice", NULL, input, "f32[1] 2"); /* what is loaded goes on */
   kill_child();
   CHECK_STATUS(call_op("halves_well::twice", NULL, input, &out), TENON_PRECONDITION);
-  CHECK_TEXT(tenon_error(), "changed.so was changed since it was loaded: unload it, and load it again");
+  CHECK_TEXT(tenon_error(),
+             "changed.so was changed since it was loaded: unload it, and load it again");
   unload(library);
   library = load(path, (tenon_isolation_t){0});
   check_call("halves_well::twice", NULL, input, "f32[1] 2");
@@ -174,8 +196,10 @@ TEST("a child of fork has processes of its own, and its parent's go on") {
   if (child == 0) {
     tenon_tensor_t *out = NULL;
     alarm(20);
-    const tenon_status_t status = call_op("contract::counter", NULL, (const char *const[]){"f32[1] 0"}, &out);
-    const int good = status == TENON_OK && ((float *)out->data)[0] == 0 && processes_below(2, NULL) == 1;
+    const tenon_status_t status =
+        call_op("contract::counter", NULL, (const char *const[]){"f32[1] 0"}, &out);
+    const int good =
+        status == TENON_OK && ((float *)out->data)[0] == 0 && processes_below(2, NULL) == 1;
     tenon_tensor_release(out);
     _exit(good ? 0 : 1);
   }
@@ -190,7 +214,8 @@ TEST("a child of fork that lets a shared tensor go leaves it to its parent as it
   tenon_library_t *library = load(CONTRACT, (tenon_isolation_t){0});
   tenon_tensor_t *large = NULL;
   const int64_t shape[1] = {300 << 18}; /* more than is kept for later */
-  CHECK_STATUS(tenon_library_tensor_create(library, tenon_dtype(TENON_F32), 1, shape, &large), TENON_OK);
+  CHECK_STATUS(tenon_library_tensor_create(library, tenon_dtype(TENON_F32), 1, shape, &large),
+               TENON_OK);
   ((float *)large->data)[shape[0] / 2] = 7;
   const int child = fork();
   if (child == 0) {
@@ -214,12 +239,17 @@ static void *call_often(void *pointer) {
   const tenon_op_t *op = NULL;
   if (tenon_op_find("contract::halve", &op) != TENON_OK) caller->wrong++;
   for (int i = 0; i < 200; i++) {
-    float x[2] = {caller->first + (float)i, 8}, y[2] = {0, 0};
-    int64_t shape[1] = {2}, in_room[1], out_room[1];
-    tenon_tensor_t in, out, *input = &in, *output = &out;
+    float x[2] = {caller->first + (float)i, 8};
+    float y[2] = {0, 0};
+    int64_t shape[1] = {2};
+    int64_t in_room[1], out_room[1];
+    tenon_tensor_t in, out;
+    tenon_tensor_t *input = &in;
+    tenon_tensor_t *output = &out;
     tenon_tensor_view(&in, x, tenon_dtype(TENON_F32), 1, shape, NULL, in_room);
     tenon_tensor_view(&out, y, tenon_dtype(TENON_F32), 1, shape, NULL, out_room);
-    if (tenon_op_call_into(op, NULL, &input, &output) != TENON_OK || y[0] != x[0] / 2 || y[1] != 4) caller->wrong++;
+    if (tenon_op_call_into(op, NULL, &input, &output) != TENON_OK || y[0] != x[0] / 2 || y[1] != 4)
+      caller->wrong++;
   }
   return NULL;
 }
@@ -241,7 +271,8 @@ TEST("more threads than a process has slots call at once, and each gets its own 
 typedef struct napper_t {
   pthread_t thread;
   const char *name;
-  tenon_tensor_t *in[2], *out; /* in[1]: the gate that it waits at */
+  tenon_tensor_t *in[2];
+  tenon_tensor_t *out; /* in[1]: the gate that it waits at */
   tenon_status_t status;
   char said[600];
 } napper_t;
@@ -258,45 +289,61 @@ static void *nap(void *pointer) {
 TEST("a call that another one's crash ended is made again, unless nobody knows how far it came") {
   tenon_library_t *library = load(MISBEHAVING("crashes"), (tenon_isolation_t){0});
   const int64_t shape[1] = {2};
-  tenon_tensor_t *crashed = NULL, *gate = NULL;
-  napper_t nappers[3] = {
-      {.name = "crashes::naps"}, {.name = "crashes::naps_in_place"}, {.name = "crashes::naps_in_place"}};
-  CHECK_STATUS(tenon_library_tensor_create(library, tenon_dtype(TENON_I32), 0, NULL, &gate), TENON_OK);
+  tenon_tensor_t *crashed = NULL;
+  tenon_tensor_t *gate = NULL;
+  napper_t nappers[3] = {{.name = "crashes::naps"},
+                         {.name = "crashes::naps_in_place"},
+                         {.name = "crashes::naps_in_place"}};
+  CHECK_STATUS(tenon_library_tensor_create(library, tenon_dtype(TENON_I32), 0, NULL, &gate),
+               TENON_OK);
   int *count = gate->data;
   *count = 0;
   for (int i = 0; i < 3; i++) {
-    nappers[i].in[0] = i == 2 ? NULL : tensor_of("f32[2] 1 2"), nappers[i].in[1] = gate;
+    nappers[i].in[0] = i == 2 ? NULL : tensor_of("f32[2] 1 2");
+    nappers[i].in[1] = gate;
     if (i == 2) {
-      CHECK_STATUS(tenon_library_tensor_create(library, tenon_dtype(TENON_F32), 1, shape, &nappers[i].in[0]), TENON_OK);
+      CHECK_STATUS(
+          tenon_library_tensor_create(library, tenon_dtype(TENON_F32), 1, shape, &nappers[i].in[0]),
+          TENON_OK);
       memcpy(nappers[2].in[0]->data, nappers[1].in[0]->data, 2 * sizeof(float));
     }
     pthread_create(&nappers[i].thread, NULL, nap, &nappers[i]);
   }
-  for (int i = 0; i < 30000 && __atomic_load_n(count, __ATOMIC_SEQ_CST) < 3; i++) usleep(1000);
+  for (int i = 0; i < 30000 && __atomic_load_n(count, __ATOMIC_SEQ_CST) < 3; i++)
+    usleep(1000);
   CHECK(*count == 3);
-  CHECK_STATUS(call_op("crashes::act", NULL, (const char *const[]){"f32[1] 1"}, &crashed), TENON_ABORTED);
+  CHECK_STATUS(call_op("crashes::act", NULL, (const char *const[]){"f32[1] 1"}, &crashed),
+               TENON_ABORTED);
   __atomic_store_n(count, 100, __ATOMIC_SEQ_CST);
-  for (int i = 0; i < 3; i++) pthread_join(nappers[i].thread, NULL);
+  for (int i = 0; i < 3; i++)
+    pthread_join(nappers[i].thread, NULL);
   CHECK_STATUS(nappers[0].status, TENON_OK);
   if (nappers[0].out) check_tensor(nappers[0].out, "f32[2] 2 4", 0, __FILE__, __LINE__);
   CHECK_STATUS(nappers[1].status, TENON_OK); /* it wrote to a copy */
   check_tensor(nappers[1].in[0], "f32[2] 2 3", 0, __FILE__, __LINE__);
   CHECK_STATUS(nappers[2].status, TENON_ABORTED);
   CHECK_TEXT(nappers[2].said, "ended while several calls were in it: it crashed: SIGSEGV");
-  for (int i = 0; i < 3; i++) tenon_tensor_release(nappers[i].in[0]), tenon_tensor_release(nappers[i].out);
+  for (int i = 0; i < 3; i++) {
+    tenon_tensor_release(nappers[i].in[0]);
+    tenon_tensor_release(nappers[i].out);
+  }
   tenon_tensor_release(gate);
   unload(library);
 }
 
-static tenon_status_t has_enough(void *state) { return ++*(int *)state > 3 ? TENON_CANCELLED : TENON_OK; }
+static tenon_status_t has_enough(void *state) {
+  return ++*(int *)state > 3 ? TENON_CANCELLED : TENON_OK;
+}
 
 TEST("a program may end a call that takes too long for it, by its poll") {
-  tenon_library_t *library = load(MISBEHAVING("loops"), (tenon_isolation_t){.deadline_ms = TENON_ISOLATION_NONE});
+  tenon_library_t *library =
+      load(MISBEHAVING("loops"), (tenon_isolation_t){.deadline_ms = TENON_ISOLATION_NONE});
   tenon_tensor_t *out = NULL;
   int count = 0;
   const tenon_poll_t poll = {has_enough, &count};
   tenon_poll_set(&poll);
-  CHECK_STATUS(call_op("loops::act", NULL, (const char *const[]){"f32[1] 1"}, &out), TENON_CANCELLED);
+  CHECK_STATUS(call_op("loops::act", NULL, (const char *const[]){"f32[1] 1"}, &out),
+               TENON_CANCELLED);
   tenon_poll_set(NULL);
   CHECK_TEXT(tenon_error(), "as its program wished");
   check_call("loops::twice", NULL, (const char *const[]){"f32[1] 1"}, "f32[1] 2");
@@ -304,32 +351,42 @@ TEST("a program may end a call that takes too long for it, by its poll") {
 }
 
 TEST("files may be read where that is allowed, and in folders that are allowed") {
-  static const char *const elsewhere[] = {"/nowhere", "/root"}, *const there[] = {"/etc"};
+  static const char *const elsewhere[] = {"/nowhere", "/root"};
+  static const char *const there[] = {"/etc"};
   tenon_isolation_t isolation = {.allow = TENON_ALLOW_READ};
   tenon_library_t *library = load(MISBEHAVING("reads_file"), isolation);
-  check_call("reads_file::act", NULL, (const char *const[]){"f32[1] 0"}, "f32[1] 114"); /* "r" of root */
+  check_call("reads_file::act", NULL, (const char *const[]){"f32[1] 0"},
+             "f32[1] 114"); /* "r" of root */
   unload(library);
-  isolation.readable = there, isolation.readable_count = 1;
+  isolation.readable = there;
+  isolation.readable_count = 1;
   library = load(MISBEHAVING("reads_file"), isolation);
   check_call("reads_file::act", NULL, (const char *const[]){"f32[1] 0"}, "f32[1] 114");
   unload(library);
-  isolation.readable = elsewhere, isolation.readable_count = 2;
+  isolation.readable = elsewhere;
+  isolation.readable_count = 2;
   library = load(MISBEHAVING("reads_file"), isolation);
   tenon_tensor_t *out = NULL;
-  CHECK_STATUS(call_op("reads_file::act", NULL, (const char *const[]){"f32[1] 0"}, &out), TENON_DENIED);
+  CHECK_STATUS(call_op("reads_file::act", NULL, (const char *const[]){"f32[1] 0"}, &out),
+               TENON_DENIED);
   CHECK_TEXT(tenon_error(), "the file could not be read");
   unload(library);
 }
 
 TEST("sockets, and files to write, are there where that is allowed") {
-  static const char *const tmp[] = {"/tmp"}, *const elsewhere[] = {"/nowhere"}, *const input[] = {"f32[1] 0"};
+  static const char *const tmp[] = {"/tmp"};
+  static const char *const elsewhere[] = {"/nowhere"};
+  static const char *const input[] = {"f32[1] 0"};
   static const char made[] = "/tmp/tenon-misbehaves";
   tenon_tensor_t *out = NULL;
-  tenon_library_t *library = load(MISBEHAVING("connects"), (tenon_isolation_t){.allow = TENON_ALLOW_NETWORK});
+  tenon_library_t *library =
+      load(MISBEHAVING("connects"), (tenon_isolation_t){.allow = TENON_ALLOW_NETWORK});
   CHECK_STATUS(call_op("connects::act", NULL, input, &out), TENON_OK);
-  tenon_tensor_release(out), out = NULL;
+  tenon_tensor_release(out);
+  out = NULL;
   unload(library);
-  tenon_isolation_t isolation = {.allow = TENON_ALLOW_WRITE, .writable = elsewhere, .writable_count = 1};
+  tenon_isolation_t isolation = {
+      .allow = TENON_ALLOW_WRITE, .writable = elsewhere, .writable_count = 1};
   library = load(MISBEHAVING("writes_file"), isolation);
   CHECK_STATUS(call_op("writes_file::act", NULL, input, &out), TENON_DENIED);
   CHECK_TEXT(tenon_error(), "the file could not be made");
@@ -345,7 +402,8 @@ TEST("sockets, and files to write, are there where that is allowed") {
 
 TEST("loading it again gives the same library, with other settings an error") {
   tenon_isolation_t isolation = {.size = sizeof isolation, .allow = TENON_ALLOW_EXTEND};
-  tenon_library_t *library = load(CONTRACT, isolation), *again = NULL;
+  tenon_library_t *library = load(CONTRACT, isolation);
+  tenon_library_t *again = NULL;
   CHECK_STATUS(tenon_library_load_isolated(CONTRACT, 0, &isolation, &again), TENON_OK);
   CHECK(again == library);
   tenon_library_release(again);
@@ -371,27 +429,33 @@ TEST("settings that are wrong, and libraries that cannot be isolated, are refuse
   CHECK_TEXT(tenon_error(), "unknown allowances 0x40000000");
   isolation = (tenon_isolation_t){.size = sizeof isolation, .child_count = 9};
   CHECK_STATUS(tenon_library_load_isolated(CONTRACT, 0, &isolation, &library), TENON_RANGE);
-  isolation = (tenon_isolation_t){.size = sizeof isolation, .readable_count = 1, .readable = relative};
+  isolation =
+      (tenon_isolation_t){.size = sizeof isolation, .readable_count = 1, .readable = relative};
   CHECK_STATUS(tenon_library_load_isolated(CONTRACT, 0, &isolation, &library), TENON_INVALID);
   CHECK_TEXT(tenon_error(), "expected an absolute path");
   isolation = (tenon_isolation_t){0};
   CHECK_STATUS(tenon_library_load_isolated(CONTRACT, 0, &isolation, &library), TENON_INVALID);
   CHECK_TEXT(tenon_error(), "size of the tenon_isolation_t");
-  CHECK_STATUS(tenon_library_load(TEST_LIBRARIES "/libpartner.so", TENON_LOAD_ISOLATED, &library), TENON_INVALID);
+  CHECK_STATUS(tenon_library_load(TEST_LIBRARIES "/libpartner.so", TENON_LOAD_ISOLATED, &library),
+               TENON_INVALID);
   CHECK_TEXT(tenon_error(), "which no loaded library defines");
   CHECK(library == NULL && processes_below(1, NULL) == 0);
   tenon_tensor_t *tensor = NULL;
   const int64_t shape[1] = {1};
   CHECK_STATUS(tenon_library_load(CONTRACT, TENON_LOAD_UNLOADABLE, &library), TENON_OK);
-  CHECK_STATUS(tenon_library_tensor_create(library, tenon_dtype(TENON_F32), 1, shape, &tensor), TENON_PRECONDITION);
+  CHECK_STATUS(tenon_library_tensor_create(library, tenon_dtype(TENON_F32), 1, shape, &tensor),
+               TENON_PRECONDITION);
   CHECK_STATUS(tenon_library_unload(library), TENON_OK);
 }
 
 TEST("kernels for operators of others are there only where that is allowed") {
-  static const char *const f64[] = {"f64[2] 1 2", "f64[2] 3 4"}, *const f32[] = {"f32[2] 1 2", "f32[2] 3 4"};
+  static const char *const f64[] = {"f64[2] 1 2", "f64[2] 3 4"};
+  static const char *const f32[] = {"f32[2] 1 2", "f32[2] 3 4"};
   tenon_library_t *library = NULL;
-  CHECK_STATUS(tenon_library_load(MISBEHAVING("extends"), TENON_LOAD_ISOLATED, &library), TENON_UNIMPLEMENTED);
-  CHECK_TEXT(tenon_error(), "it adds kernels to core::add, of another library: load it with TENON_ALLOW_EXTEND");
+  CHECK_STATUS(tenon_library_load(MISBEHAVING("extends"), TENON_LOAD_ISOLATED, &library),
+               TENON_UNIMPLEMENTED);
+  CHECK_TEXT(tenon_error(),
+             "it adds kernels to core::add, of another library: load it with TENON_ALLOW_EXTEND");
   check_call("core::add", NULL, f64, "f64[2] 4 6");
   library = load(MISBEHAVING("extends"), (tenon_isolation_t){0});
   check_call("core::add", NULL, f64, "f64[2] 42 42");

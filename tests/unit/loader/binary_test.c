@@ -1,5 +1,6 @@
-/* The reader of library files names what a file is and survives any bytes.  Files are in memory, in blocks of exactly
- * their size, so that the address sanitizer sees every step outside.  The valid one is the planted library `good`. */
+/* The reader of library files names what a file is and survives any bytes.  Files are in memory, in
+ * blocks of exactly their size, so that the address sanitizer sees every step outside.  The valid
+ * one is the planted library `good`. */
 #include "loader/binary.h"
 
 #include <stdio.h>
@@ -69,7 +70,8 @@ TEST("a valid library has no offence") {
 TEST("initialisers of a library are named") {
   tn_binary_t binary;
   bytes_t bytes = read_planted("constructor");
-  tn_text_t offences = offences_of(bytes, &binary), text = {0};
+  tn_text_t offences = offences_of(bytes, &binary);
+  tn_text_t text = {0};
   tn_binary_starters(&text, &binary);
   CHECK(!strcmp(tn_text_get(&text), "set_up by DT_INIT_ARRAY, set_up_more by DT_INIT_ARRAY"));
   CHECK(!strcmp(tn_text_get(&offences), ""));
@@ -92,7 +94,8 @@ TEST("initialisers of a library are named") {
 TEST("exports and needed libraries are listed") {
   tn_binary_t binary;
   bytes_t bytes = read_planted("needs_gone");
-  tn_text_t offences = offences_of(bytes, &binary), text = {0};
+  tn_text_t offences = offences_of(bytes, &binary);
+  tn_text_t text = {0};
   CHECK(!strcmp(tn_text_get(&offences), ""));
   CHECK(binary.exports.count == 1);
   CHECK(!strcmp(binary.exports.names[0], "call_gone"));
@@ -127,7 +130,8 @@ TEST("what is no library is named") {
       {"\177EL", 3, "it starts with bytes 7f 45 4c"},
   };
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-    bytes_t from = {(unsigned char *)(uintptr_t)cases[i].bytes, cases[i].size}, bytes = copy_of(from, from.size);
+    bytes_t from = {(unsigned char *)(uintptr_t)cases[i].bytes, cases[i].size};
+    bytes_t bytes = copy_of(from, from.size);
     check_offence(bytes, cases[i].expected);
     free(bytes.data);
   }
@@ -192,31 +196,48 @@ TEST("a missing entry is explained") {
 }
 
 static uint64_t next_random(uint64_t *state) { /* xorshift64* (Vigna 2016) */
-  *state ^= *state >> 12, *state ^= *state << 25, *state ^= *state >> 27;
+  *state ^= *state >> 12;
+  *state ^= *state << 25;
+  *state ^= *state >> 27;
   return *state * 0x2545F4914F6CDD1DULL;
 }
 
-/* Bits flip where the reader looks: the header, the segments, the dynamic section and its tables, the section headers.
- */
+/* Bits flip where the reader looks: the header, the segments, the dynamic section and its tables,
+ * the section headers. */
 TEST("mutated files are read without a crash") {
   enum { ROUNDS = 2000 };
   bytes_t good = read_planted("constructor");
-  uint64_t state = 20240229, sections;
+  uint64_t state = 20240229;
+  uint64_t sections;
   memcpy(&sections, good.data + 40, sizeof sections);
   int refused = 0;
   for (int round = 0; round < ROUNDS; round++) {
     bytes_t bytes = copy_of(good, good.size);
     int flips = 1 + (int)(next_random(&state) % 8);
     for (int i = 0; i < flips; i++) {
-      uint64_t kind = next_random(&state) % 4, at = next_random(&state), first = 0, size = 64 + 11 * 56;
-      if (kind == 1) first = 0, size = 2048;
-      if (kind == 2) first = sections, size = good.size - sections;
-      if (kind == 3) first = good.size / 2, size = good.size / 2; /* data: dynamic section, names */
+      uint64_t kind = next_random(&state) % 4;
+      uint64_t at = next_random(&state);
+      uint64_t first = 0;
+      uint64_t size = 64 + 11 * 56;
+      if (kind == 1) {
+        first = 0;
+        size = 2048;
+      }
+      if (kind == 2) {
+        first = sections;
+        size = good.size - sections;
+      }
+      if (kind == 3) {
+        /* data: dynamic section, names */
+        first = good.size / 2;
+        size = good.size / 2;
+      }
       at = first + at % size;
       if (at < bytes.size) bytes.data[at] ^= (unsigned char)(1u << next_random(&state) % 8);
     }
     tn_binary_t binary;
-    tn_text_t offences = offences_of(bytes, &binary), text = {0};
+    tn_text_t offences = offences_of(bytes, &binary);
+    tn_text_t text = {0};
     tn_binary_starters(&text, &binary);
     tn_binary_names(&text, &binary.needed);
     tn_binary_names(&text, &binary.exports);

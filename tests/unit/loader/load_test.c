@@ -1,5 +1,6 @@
-/* Loading whole files: the planted libraries of tests/fault/libraries, each with one fault, and files made here.  Every
- * refusal is one message with all offences, and leaves nothing registered. */
+/* Loading whole files: the planted libraries of tests/fault/libraries, each with one fault, and
+ * files made here.  Every refusal is one message with all offences, and leaves nothing
+ * registered. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -28,11 +29,13 @@ static int32_t count_ops(void) {
 
 static int count_text(const char *text, const char *part) {
   int count = 0;
-  for (const char *at = strstr(text, part); at; at = strstr(at + 1, part)) count++;
+  for (const char *at = strstr(text, part); at; at = strstr(at + 1, part))
+    count++;
   return count;
 }
 
-/* Loads what cannot be loaded: the message has `problems` offences and holds the texts; nothing is registered. */
+/* Loads what cannot be loaded: the message has `problems` offences and holds the texts; nothing is
+ * registered. */
 static void check_refused(const char *path, uint32_t flags, tenon_status_t status, int problems,
                           const char *const texts[4]) {
   char head[64];
@@ -42,14 +45,16 @@ static void check_refused(const char *path, uint32_t flags, tenon_status_t statu
   CHECK_STATUS(found, status);
   CHECK(library == NULL);
   CHECK_TEXT(tenon_error(), "cannot load ");
-  for (int i = 0; i < 4 && texts[i]; i++) CHECK_TEXT(tenon_error(), texts[i]);
+  for (int i = 0; i < 4 && texts[i]; i++)
+    CHECK_TEXT(tenon_error(), texts[i]);
   snprintf(head, sizeof head, ": %d problems:", problems);
   if (problems > 1) CHECK_TEXT(tenon_error(), head);
   CHECK(count_text(tenon_error(), "\n  - ") == (problems > 1 ? problems : 0));
   CHECK(count_text(tenon_error(), "\n") == (problems > 1 ? problems : 0));
   CHECK(count_ops() == before);
   char real[4096];
-  if (tn_file_real_path(path, real, sizeof real) == TENON_OK) CHECK(tn_registry_library(real) == NULL);
+  if (tn_file_real_path(path, real, sizeof real) == TENON_OK)
+    CHECK(tn_registry_library(real) == NULL);
 }
 
 typedef struct fault_t {
@@ -62,7 +67,8 @@ typedef struct fault_t {
 
 static void check_faults(const fault_t *faults, size_t count) {
   for (size_t i = 0; i < count; i++)
-    check_refused(faults[i].path, faults[i].flags, faults[i].status, faults[i].problems, faults[i].texts);
+    check_refused(faults[i].path, faults[i].flags, faults[i].status, faults[i].problems,
+                  faults[i].texts);
 }
 
 /* Writes a file of the planted library `good`: its first `size` bytes (0: all). */
@@ -85,7 +91,7 @@ static void write_text(const char *path, const char *text) {
   fclose(out);
 }
 
-/* ---- what is no library ----------------------------------------------------------------------------------------- */
+/* what is no library */
 
 TEST("a path that is no regular file is refused") {
   static const fault_t faults[] = {
@@ -108,7 +114,8 @@ TEST("a path that is no regular file is refused") {
 
 TEST("a file that may not be read is refused") {
   static const char *const texts[4] = {"scratch.so: Permission denied"};
-  uid_t self = geteuid(), nobody = 65534;
+  uid_t self = geteuid();
+  uid_t nobody = 65534;
   write_scratch(SCRATCH ".so", 0);
   CHECK(chmod(SCRATCH ".so", 0) == 0);
   CHECK(self != 0 || seteuid(nobody) == 0); /* root may read everything */
@@ -119,7 +126,8 @@ TEST("a file that may not be read is refused") {
 
 TEST("a file that is no library is refused") {
   static const char *const empty[4] = {"scratch.so: no shared library: it is empty"};
-  static const char *const script[4] = {"no shared library: it starts with '#!/bin/sh'", "tenon build"};
+  static const char *const script[4] = {"no shared library: it starts with '#!/bin/sh'",
+                                        "tenon build"};
   write_text(SCRATCH ".so", "");
   check_refused(SCRATCH ".so", 0, TENON_INVALID, 1, empty);
   write_text(SCRATCH ".so", "#!/bin/sh\nexit 1\n");
@@ -140,7 +148,8 @@ TEST("a library that was cut is refused and never opened") {
 }
 
 TEST("a library for another machine is refused") {
-  static const char *const texts[4] = {"built for mips, this process is ", "rebuild it with `tenon build`"};
+  static const char *const texts[4] = {"built for mips, this process is ",
+                                       "rebuild it with `tenon build`"};
   write_scratch(SCRATCH ".so", 0);
   FILE *file = fopen(SCRATCH ".so", "r+b");
   CHECK(file && fseek(file, 18, SEEK_SET) == 0 && fwrite("\10", 1, 1, file) == 1); /* e_machine */
@@ -149,7 +158,7 @@ TEST("a library for another machine is refused") {
   remove(SCRATCH ".so");
 }
 
-/* ---- planted faults --------------------------------------------------------------------------------------------- */
+/* planted faults */
 
 TEST("faults that reading finds are refused") {
   static const fault_t faults[] = {
@@ -187,32 +196,52 @@ TEST("faults of a descriptor are refused") {
       {PLANTED("small"), 0, TENON_INVALID, 1, {"descriptor of 16 bytes: expected 40"}},
       {PLANTED("layout"), 0, TENON_INVALID, 1, {"layout 10201048: expected 10201040"}},
       {PLANTED("bad_name"), 0, TENON_INVALID, 1, {"library name '2nd-try'"}},
-      {PLANTED("head"), 0, TENON_INVALID, 3, {"layout ", "requires features 0x2", "library name '(NULL)'"}},
+      {PLANTED("head"),
+       0,
+       TENON_INVALID,
+       3,
+       {"layout ", "requires features 0x2", "library name '(NULL)'"}},
   };
   check_faults(faults, sizeof faults / sizeof *faults);
 }
 
 TEST("faults of items are refused") {
   static const fault_t faults[] = {
-      {PLANTED("null_kernel"), 0, TENON_INVALID, 1, {"null_kernel::op: KERNEL 'cpu' has no function"}},
+      {PLANTED("null_kernel"),
+       0,
+       TENON_INVALID,
+       1,
+       {"null_kernel::op: KERNEL 'cpu' has no function"}},
       {PLANTED("must_tag"), 0, TENON_UNIMPLEMENTED, 1, {"item 4711", "update libtenon"}},
       {PLANTED("doc_first"), 0, TENON_INVALID, 1, {"before the first operator"}},
       {PLANTED("no_schema"), 0, TENON_INVALID, 1, {"no schema"}},
       {PLANTED("bad_schema"), 0, TENON_INVALID, 1, {"op(Tensor x,, int n) -> Tensor", "column 13"}},
       {PLANTED("twice"), 0, TENON_EXISTS, 1, {"twice::op is defined twice"}},
       {PLANTED("unbound"), 0, TENON_INVALID, 1, {"unbound::op", "'T'"}},
-      {PLANTED("no_gradient"), 0, TENON_NOT_FOUND, 1, {"no_gradient::op: gradient", "no_gradient::op_backward"}},
+      {PLANTED("no_gradient"),
+       0,
+       TENON_NOT_FOUND,
+       1,
+       {"no_gradient::op: gradient", "no_gradient::op_backward"}},
       {PLANTED("no_infer"), 0, TENON_INVALID, 1, {"no_infer::op: nothing says what shape"}},
-      {PLANTED("refuses"), 0, TENON_UNAVAILABLE, 1, {"the licence server at port 4711 does not answer"}},
+      {PLANTED("refuses"),
+       0,
+       TENON_UNAVAILABLE,
+       1,
+       {"the licence server at port 4711 does not answer"}},
       {PLANTED("no_uses"), 0, TENON_NOT_FOUND, 1, {"no_uses::op uses nowhere::add"}},
       {PLANTED("bad_word"), 0, TENON_INVALID, 1, {"quickly"}},
       {PLANTED("bad_loop"), 0, TENON_INVALID, 1, {"bad_loop::op"}},
-      {PLANTED("many"), 0, TENON_INVALID, 4, {"one(Tensor x -> Tensor", "f33", "many::three", "nowhere::add"}},
+      {PLANTED("many"),
+       0,
+       TENON_INVALID,
+       4,
+       {"one(Tensor x -> Tensor", "f33", "many::three", "nowhere::add"}},
   };
   check_faults(faults, sizeof faults / sizeof *faults);
 }
 
-/* ---- policy ----------------------------------------------------------------------------------------------------- */
+/* policy */
 
 TEST("strict loading refuses what the default reports") {
   static const fault_t faults[] = {
@@ -226,8 +255,10 @@ TEST("strict loading refuses what the default reports") {
       {SCRATCH "/no_entry.so", TENON_LOAD_STRICT, TENON_INVALID, 1, {"does not export"}},
   };
   static const char *const names[] = {"constructor", "init", "resolver", "no_entry", "good"};
-  static const char *const others[4] = {"scratch/good.so may be written to by others (mode 0646): chmod go-w"};
-  static const char *const folder[4] = {"scratch/good.so may be", "scratch may be written to by everybody"};
+  static const char *const others[4] = {
+      "scratch/good.so may be written to by others (mode 0646): chmod go-w"};
+  static const char *const folder[4] = {"scratch/good.so may be",
+                                        "scratch may be written to by everybody"};
   tenon_library_t *library;
   char from[1024], to[1024];
   (void)mkdir(SCRATCH, 0755);
@@ -250,9 +281,12 @@ TEST("strict loading refuses what the default reports") {
   CHECK(chmod(SCRATCH, 0777) == 0);
   check_refused(SCRATCH "/good.so", TENON_LOAD_STRICT, TENON_DENIED, 2, folder);
   CHECK(chmod(SCRATCH, 0755) == 0 && chmod(SCRATCH "/good.so", 0644) == 0);
-  CHECK_STATUS(tenon_library_load(SCRATCH "/good.so", TENON_LOAD_STRICT | TENON_LOAD_UNLOADABLE, &library), TENON_OK);
+  CHECK_STATUS(
+      tenon_library_load(SCRATCH "/good.so", TENON_LOAD_STRICT | TENON_LOAD_UNLOADABLE, &library),
+      TENON_OK);
   tenon_library_release(library);
-  CHECK_STATUS(tenon_library_load(SCRATCH "/constructor.so", TENON_LOAD_UNLOADABLE, &library), TENON_OK);
+  CHECK_STATUS(tenon_library_load(SCRATCH "/constructor.so", TENON_LOAD_UNLOADABLE, &library),
+               TENON_OK);
   tenon_library_release(library);
   for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
     snprintf(to, sizeof to, SCRATCH "/%s.so", names[i]);
@@ -261,13 +295,14 @@ TEST("strict loading refuses what the default reports") {
   CHECK(rmdir(SCRATCH) == 0);
 }
 
-/* ---- what loads ------------------------------------------------------------------------------------------------- */
+/* what loads */
 
 static float first_result(const char *name, float x) { /* of a pointwise operator */
   const tenon_op_t *op;
   int64_t shape[1] = {1};
   float result = NAN;
-  tenon_tensor_t *input = NULL, *output = NULL;
+  tenon_tensor_t *input = NULL;
+  tenon_tensor_t *output = NULL;
   if (tenon_op_find(name, &op) != TENON_OK) return result;
   if (tenon_tensor_create(tenon_dtype(TENON_F32), 1, shape, &input) == TENON_OK) {
     *(float *)input->data = x;
@@ -307,7 +342,8 @@ TEST("a library loads once and its operators work") {
 }
 
 TEST("an operator that another library has is refused") {
-  static const char *const texts[4] = {"operator good::doubles is there already, from library good at ", "libgood.so"};
+  static const char *const texts[4] = {
+      "operator good::doubles is there already, from library good at ", "libgood.so"};
   CHECK_STATUS(tenon_library_load(PLANTED("good"), 0, NULL), TENON_OK);
   check_refused(PLANTED("takes_name"), 0, TENON_EXISTS, 1, texts);
   CHECK(first_result("good::doubles", 3) == 6);
@@ -347,7 +383,8 @@ TEST("an unloadable library goes with its last handle") {
 TEST("a library that somebody wants to stay stays") {
   tenon_library_t *library;
   const tenon_op_t *op;
-  CHECK_STATUS(tenon_library_load(PLANTED("constructor"), TENON_LOAD_UNLOADABLE, &library), TENON_OK);
+  CHECK_STATUS(tenon_library_load(PLANTED("constructor"), TENON_LOAD_UNLOADABLE, &library),
+               TENON_OK);
   CHECK_STATUS(tenon_library_load(PLANTED("constructor"), 0, NULL), TENON_OK);
   tenon_library_release(library);
   CHECK_STATUS(tenon_op_find("constructor::op", &op), TENON_OK);
@@ -374,12 +411,13 @@ TEST("a library in use stays until it is free") {
   CHECK_STATUS(tenon_op_find("opens::op", &op), TENON_NOT_FOUND);
 }
 
-/* ---- names ------------------------------------------------------------------------------------------------------ */
+/* names */
 
 TEST("a name is looked for in the library path") {
   static const char *const unset[4] = {
       "cannot load good: a name without '/' is looked for in TENON_LIBRARY_PATH, which is not set"};
-  static const char *const absent[4] = {"cannot load nobody: not in the folders of TENON_LIBRARY_PATH (/nowhere:"};
+  static const char *const absent[4] = {
+      "cannot load nobody: not in the folders of TENON_LIBRARY_PATH (/nowhere:"};
   static const char *const names[] = {"newer", "newer.so", "libnewer", "libnewer.so"};
   tenon_library_t *first, *library;
   CHECK(unsetenv("TENON_LIBRARY_PATH") == 0);
@@ -397,9 +435,10 @@ TEST("a name is looked for in the library path") {
 }
 
 TEST("a name is not looked for in the current folder") {
-  static const char *const unset[4] = {"is not set", "; the file of that name in the current folder is ./libopens.so"};
-  static const char *const elsewhere[4] = {"/nowhere",
-                                           "; the file of that name in the current folder is ./libopens.so"};
+  static const char *const unset[4] = {
+      "is not set", "; the file of that name in the current folder is ./libopens.so"};
+  static const char *const elsewhere[4] = {
+      "/nowhere", "; the file of that name in the current folder is ./libopens.so"};
   char before[4096];
   tenon_library_t *library = NULL;
   CHECK(getcwd(before, sizeof before) && chdir(TEST_LIBRARIES) == 0);
@@ -412,19 +451,25 @@ TEST("a name is not looked for in the current folder") {
   CHECK(chdir(before) == 0);
 }
 
-/* ---- the report ------------------------------------------------------------------------------------------------- */
+/* the report */
 
 TEST("the report says what a file is without running it") {
   static const struct {
-    const char *path, *texts[4];
+    const char *path;
+    const char *texts[4];
   } cases[] = {
-      {PLANTED("good"), {"kind:          shared object\n", "entry:         tenon_library()\n", "\nproblems: none\n"}},
+      {PLANTED("good"),
+       {"kind:          shared object\n", "entry:         tenon_library()\n",
+        "\nproblems: none\n"}},
       {PLANTED("constructor"),
-       {"initialisers:  set_up by DT_INIT_ARRAY, set_up_more by DT_INIT_ARRAY (the rule inert", "problems: none"}},
+       {"initialisers:  set_up by DT_INIT_ARRAY, set_up_more by DT_INIT_ARRAY (the rule inert",
+        "problems: none"}},
       {PLANTED("needs_gone"),
-       {"libplanted_gone.so.1 (not found)", "other exports: call_gone\n", "problems:\n  - it needs libplanted_gone"}},
+       {"libplanted_gone.so.1 (not found)", "other exports: call_gone\n",
+        "problems:\n  - it needs libplanted_gone"}},
       {PLANTED("pinned"), {"unloadable:    no, because of its flag NODELETE"}},
-      {PLANTED("no_entry"), {"entry:         none\n", "  - it does not export the function tenon_library"}},
+      {PLANTED("no_entry"),
+       {"entry:         none\n", "  - it does not export the function tenon_library"}},
       {SCRATCH ".so", {"kind:          text\n", "problems:\n  - no shared library"}},
   };
   write_text(SCRATCH ".so", "hello\n");
@@ -432,7 +477,8 @@ TEST("the report says what a file is without running it") {
     char *text = NULL;
     uint32_t loadable = 2;
     CHECK_STATUS(tenon_library_inspect(cases[i].path, &text, &loadable), TENON_OK);
-    for (int k = 0; k < 4 && cases[i].texts[k] && text; k++) CHECK_TEXT(text, cases[i].texts[k]);
+    for (int k = 0; k < 4 && cases[i].texts[k] && text; k++)
+      CHECK_TEXT(text, cases[i].texts[k]);
     CHECK(loadable == (text && strstr(text, "problems: none") ? 1 : 0));
     tenon_text_release(text);
   }
@@ -442,7 +488,7 @@ TEST("the report says what a file is without running it") {
   CHECK(!strcmp(tenon_error(), "cannot inspect /nowhere/libx.so: No such file or directory"));
 }
 
-/* ---- faults of the machine, threads ----------------------------------------------------------------------------- */
+/* faults of the machine, threads */
 
 TEST("without memory loading fails and leaves nothing") {
   int32_t before = count_ops();
@@ -481,8 +527,10 @@ static void load_and_release(void *argument) {
   int *failures = argument;
   for (int i = 0; i < 50; i++) {
     tenon_library_t *library;
-    if (tenon_library_load(PLANTED("opens"), TENON_LOAD_UNLOADABLE, &library) != TENON_OK) ++*failures;
-    else tenon_library_release(library);
+    if (tenon_library_load(PLANTED("opens"), TENON_LOAD_UNLOADABLE, &library) != TENON_OK)
+      ++*failures;
+    else
+      tenon_library_release(library);
   }
 }
 
@@ -490,9 +538,12 @@ TEST("threads may load and release at once") {
   tn_spawned_t threads[4];
   int failures[4] = {0};
   int32_t before = count_ops();
-  for (int i = 0; i < 4; i++) CHECK(tn_spawn(&threads[i], load_and_release, &failures[i]));
-  for (int i = 0; i < 4; i++) tn_join(&threads[i]);
-  for (int i = 0; i < 4; i++) CHECK(failures[i] == 0);
+  for (int i = 0; i < 4; i++)
+    CHECK(tn_spawn(&threads[i], load_and_release, &failures[i]));
+  for (int i = 0; i < 4; i++)
+    tn_join(&threads[i]);
+  for (int i = 0; i < 4; i++)
+    CHECK(failures[i] == 0);
   CHECK(count_ops() == before);
 }
 
@@ -501,7 +552,8 @@ static void destroy(void *context) { destroyed += *(int *)context; }
 
 TEST("a library that is linked in has a context that is destroyed") {
   static const tenon_item_t items[] = {{TENON_TAG_END, 0, 0, 0, 0}};
-  tenon_descriptor_t descriptor = {sizeof descriptor, TENON_ABI, TENON_LAYOUT, 0, "linked", "2.1", items};
+  tenon_descriptor_t descriptor = {sizeof descriptor, TENON_ABI, TENON_LAYOUT, 0,
+                                   "linked",          "2.1",     items};
   int one = 1;
   tenon_library_t *library = NULL;
   CHECK_STATUS(tenon_library_add(&descriptor, &one, destroy, &library), TENON_OK);
@@ -512,7 +564,8 @@ TEST("a library that is linked in has a context that is destroyed") {
   CHECK(destroyed == 0);
   tenon_shutdown();
   CHECK(destroyed == 1);
-  descriptor.layout = 1, descriptor.required = 2;
+  descriptor.layout = 1;
+  descriptor.required = 2;
   CHECK_STATUS(tenon_library_add(&descriptor, &one, destroy, &library), TENON_INVALID);
   CHECK_TEXT(tenon_error(), "cannot add library linked: 2 problems:\n  - layout");
   CHECK_STATUS(tenon_library_add(NULL, NULL, NULL, &library), TENON_INVALID);

@@ -1,19 +1,23 @@
-/* The rules for loading: each alone and together, and where they come from.  Owners and modes are in trust_test.c. */
+/* The rules for loading: each alone and together, and where they come from.  Owners and modes are
+ * in trust_test.c. */
 #include "rules.h"
 
 #include "base/memory.h"
 #include "faults.h"
 
-/* ---- rules -------------------------------------------------------------------------------------------------------- */
+/* rules */
 
 TEST("a policy that is wrong changes nothing, and its message has all of it") {
-  const char *folders[] = {"ops", "/ops", NULL}, *hashes[] = {"12ab", NULL};
-  const tenon_policy_t wrong = {sizeof wrong, 64, 3, 2, folders, hashes}, none = {sizeof none, 0, 1, 0, NULL, NULL};
+  const char *folders[] = {"ops", "/ops", NULL};
+  const char *hashes[] = {"12ab", NULL};
+  const tenon_policy_t wrong = {sizeof wrong, 64, 3, 2, folders, hashes};
+  const tenon_policy_t none = {sizeof none, 0, 1, 0, NULL, NULL};
   const tenon_policy_t small = {8, 0, 0, 0, NULL, NULL};
   begin();
   set(0, "/nowhere", NULL);
   CHECK_STATUS(tenon_policy_set(&wrong), TENON_INVALID);
-  CHECK_TEXT(tn_error(), "unknown flags 0x40; folder 'ops': expected an absolute path; folder '': expected");
+  CHECK_TEXT(tn_error(),
+             "unknown flags 0x40; folder 'ops': expected an absolute path; folder '': expected");
   CHECK_TEXT(tn_error(), "hash '12ab': expected SHA-256, 64 hexadecimal digits; hash '': expected");
   CHECK_STATUS(tenon_policy_set(&none), TENON_INVALID);
   CHECK_TEXT(tn_error(), "folders is NULL");
@@ -25,7 +29,8 @@ TEST("a policy that is wrong changes nothing, and its message has all of it") {
 TEST("only files in allowed folders are loaded, links resolved") {
   char link_in[300], link_out[300], ops[300];
   begin();
-  snprintf(ops, sizeof ops, "%s/ops", folder), snprintf(link_in, sizeof link_in, "%s/link.so", folder);
+  snprintf(ops, sizeof ops, "%s/ops", folder);
+  snprintf(link_in, sizeof link_in, "%s/link.so", folder);
   snprintf(link_out, sizeof link_out, "%s/ops/out.so", folder);
   copy(file, beside("away.so"), 0644);
   CHECK(symlink("ops/good.so", link_in) == 0 && symlink("../away.so", link_out) == 0);
@@ -66,27 +71,36 @@ static bool is_mapped(const char *name) {
   char line[1000];
   bool found = false;
   FILE *maps = fopen("/proc/self/maps", "r");
-  while (maps && fgets(line, sizeof line, maps)) found = found || strstr(line, name);
+  while (maps && fgets(line, sizeof line, maps))
+    found = found || strstr(line, name);
   if (maps) fclose(maps);
   return found;
 }
 
-TEST("a file that others could change after its hash was found is opened from a copy that they cannot") {
-  tenon_library_t *library = NULL, *again = NULL;
+TEST("a file that others could change after its hash was found is opened from a copy that they "
+     "cannot") {
+  tenon_library_t *library = NULL;
+  tenon_library_t *again = NULL;
   begin();
   CHECK(chmod(file, 0666) == 0);
   set(0, NULL, hash_of(file));
   CHECK_STATUS(tenon_library_load(file, TENON_LOAD_UNLOADABLE, &library), TENON_OK);
   CHECK(is_mapped("memfd:library") && !is_mapped(file));
   FILE *out = fopen(file, "r+b");
-  CHECK(out && fseek(out, 0x1100, SEEK_SET) == 0 && fwrite("overwritten", 1, 11, out) == 11 && fclose(out) == 0);
+  CHECK(out && fseek(out, 0x1100, SEEK_SET) == 0 && fwrite("overwritten", 1, 11, out) == 11 &&
+        fclose(out) == 0);
   const tenon_op_t *op = NULL;
   CHECK_STATUS(tenon_op_find("good::doubles", &op), TENON_OK);
-  float x[2] = {1, 2}, y[2] = {0, 0};
-  int64_t shape[1] = {2}, strides[1] = {1};
+  float x[2] = {1, 2};
+  float y[2] = {0, 0};
+  int64_t shape[1] = {2};
+  int64_t strides[1] = {1};
   const tenon_dtype_t f32 = {2, 32, 1};
-  tenon_tensor_t in = {.data = x, .device = {1, 0}, .ndim = 1, .dtype = f32, .shape = shape, .strides = strides};
-  tenon_tensor_t result = in, *inputs[1] = {&in}, *outputs[1] = {&result};
+  tenon_tensor_t in = {
+      .data = x, .device = {1, 0}, .ndim = 1, .dtype = f32, .shape = shape, .strides = strides};
+  tenon_tensor_t result = in;
+  tenon_tensor_t *inputs[1] = {&in};
+  tenon_tensor_t *outputs[1] = {&result};
   result.data = y;
   CHECK_STATUS(tenon_op_call(op, NULL, inputs, outputs, 0), TENON_OK);
   CHECK(y[0] == 2 && y[1] == 4);
@@ -94,7 +108,8 @@ TEST("a file that others could change after its hash was found is opened from a 
   CHECK_STATUS(tenon_library_load(file, 0, &again), TENON_DENIED);
   tenon_library_release(library);
   CHECK(!is_mapped("memfd:library"));
-  copy(TEST_LIBRARIES "/libgood.so", file, 0644); /* nobody else may write: the file itself is opened */
+  copy(TEST_LIBRARIES "/libgood.so", file,
+       0644); /* nobody else may write: the file itself is opened */
   CHECK_STATUS(tenon_library_load(file, TENON_LOAD_UNLOADABLE, &library), TENON_OK);
   CHECK(is_mapped(file) && !is_mapped("memfd:library"));
   tenon_library_release(library);
@@ -102,7 +117,8 @@ TEST("a file that others could change after its hash was found is opened from a 
 }
 
 TEST("two files that others could change are two libraries") {
-  tenon_library_t *one = NULL, *two = NULL;
+  tenon_library_t *one = NULL;
+  tenon_library_t *two = NULL;
   const tenon_op_t *op;
   char other[300], digits[2][TN_SHA256_TEXT];
   const char *hashes[2] = {digits[0], digits[1]};
@@ -110,17 +126,20 @@ TEST("two files that others could change are two libraries") {
   snprintf(other, sizeof other, "%s/ops/opens.so", folder);
   copy(TEST_LIBRARIES "/libopens.so", other, 0666);
   CHECK(chmod(file, 0666) == 0);
-  snprintf(digits[0], TN_SHA256_TEXT, "%s", hash_of(file)), snprintf(digits[1], TN_SHA256_TEXT, "%s", hash_of(other));
+  snprintf(digits[0], TN_SHA256_TEXT, "%s", hash_of(file));
+  snprintf(digits[1], TN_SHA256_TEXT, "%s", hash_of(other));
   const tenon_policy_t policy = {sizeof policy, 0, 0, 2, NULL, hashes};
   CHECK_STATUS(tenon_policy_set(&policy), TENON_OK);
   CHECK_STATUS(tenon_library_load(file, TENON_LOAD_UNLOADABLE, &one), TENON_OK);
   CHECK_STATUS(tenon_library_load(other, TENON_LOAD_UNLOADABLE, &two), TENON_OK);
-  CHECK(tenon_op_find("good::doubles", &op) == TENON_OK && tenon_op_find("opens::op", &op) == TENON_OK);
-  tenon_library_release(one), tenon_library_release(two);
+  CHECK(tenon_op_find("good::doubles", &op) == TENON_OK &&
+        tenon_op_find("opens::op", &op) == TENON_OK);
+  tenon_library_release(one);
+  tenon_library_release(two);
   end();
 }
 
-/* ---- where rules come from ----------------------------------------------------------------------------------------- */
+/* where rules come from */
 
 static void use_rules(const char *lines, mode_t mode) {
   tn_policy_forget();
@@ -153,9 +172,10 @@ TEST("rules that cannot be read refuse every file") {
   use_rules("folder ops\nprivat\nsha256 12\nprivate now\n", 0644);
   CHECK_STATUS(load(file, 0), TENON_INVALID);
   CHECK_TEXT(tn_error(), "the rules for loading cannot be read: /");
-  CHECK_TEXT(tn_error(),
-             "line 1: folder 'ops': expected an absolute path; line 2: 'privat': expected private, inert, ");
-  CHECK_TEXT(tn_error(), "line 3: hash '12': expected SHA-256, 64 hexadecimal digits; line 4: 'private now': expected");
+  CHECK_TEXT(tn_error(), "line 1: folder 'ops': expected an absolute path; line 2: 'privat': "
+                         "expected private, inert, ");
+  CHECK_TEXT(tn_error(), "line 3: hash '12': expected SHA-256, 64 hexadecimal digits; line 4: "
+                         "'private now': expected");
   use_rules("private\n", 0666); /* who writes it makes the rules */
   CHECK_STATUS(load(file, 0), TENON_INVALID);
   CHECK_TEXT(tn_error(), "policy may be written to by everybody (mode 0666)");
@@ -203,7 +223,8 @@ TEST("the reports say the rules, and whether a file would pass") {
 }
 
 TEST("bridges and plug-ins of devices obey the rules") {
-  char *report = NULL, path[400];
+  char *report = NULL;
+  char path[400];
   tenon_library_t *library = NULL;
   begin();
   copy(TEST_LIBRARIES "/libgood.so", beside("ops/bridge.so"), 0666);
@@ -226,14 +247,18 @@ TEST("what is compiled from source obeys the rules, as a file of the cache") {
   char cache[300], source[300];
   tenon_library_t *library = NULL;
   begin();
-  snprintf(cache, sizeof cache, "%s/cache", folder), snprintf(source, sizeof source, "%s/made.c", folder);
+  snprintf(cache, sizeof cache, "%s/cache", folder);
+  snprintf(source, sizeof source, "%s/made.c", folder);
   setenv("TENON_CACHE", cache, 1);
   FILE *out = fopen(source, "w");
-  CHECK(out &&
-        fputs("#include <tenon/op.h>\nstatic tenon_status_t f(const tenon_loop_t *l) { return (void)l, TENON_OK; }\n"
-              "TENON_LIBRARY(made, \"1\", TENON_OP(\"op(Tensor x) -> Tensor\", TENON_TYPES(\"x: i8; out = x\"), "
-              "TENON_TRAITS(TENON_PURE | TENON_POINTWISE), TENON_LOOP(\"i8 -> i8\", f)))\n",
-              out) >= 0);
+  CHECK(
+      out &&
+      fputs(
+          "#include <tenon/op.h>\nstatic tenon_status_t f(const tenon_loop_t *l) { return (void)l, "
+          "TENON_OK; }\n"
+          "TENON_LIBRARY(made, \"1\", TENON_OP(\"op(Tensor x) -> Tensor\", TENON_TYPES(\"x: i8; "
+          "out = x\"), TENON_TRAITS(TENON_PURE | TENON_POINTWISE), TENON_LOOP(\"i8 -> i8\", f)))\n",
+          out) >= 0);
   CHECK(out && fclose(out) == 0);
   set(TENON_POLICY_PRIVATE, beside("ops"), NULL);
   CHECK_STATUS(tenon_library_load_source(source, 0, &library), TENON_DENIED);
@@ -245,15 +270,18 @@ TEST("what is compiled from source obeys the rules, as a file of the cache") {
   end();
 }
 
-/* ---- without memory ------------------------------------------------------------------------------------------------ */
+/* without memory */
 
 TEST("without memory no file passes that breaks a rule") {
   begin();
   CHECK(chmod(file, 0666) == 0);
-  const char *hash = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855", *ops = "/nowhere";
-  const tenon_policy_t policy = {sizeof policy, TENON_POLICY_PRIVATE | TENON_POLICY_INERT, 1, 1, &ops, &hash};
+  const char *hash = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
+  const char *ops = "/nowhere";
+  const tenon_policy_t policy = {
+      sizeof policy, TENON_POLICY_PRIVATE | TENON_POLICY_INERT, 1, 1, &ops, &hash};
   tenon_status_t status = TENON_MEMORY;
-  for (int64_t n = 1; status != TENON_OK && n < 1000; n++) { /* the rules are set whole, or not at all */
+  for (int64_t n = 1; status != TENON_OK && n < 1000;
+       n++) { /* the rules are set whole, or not at all */
     fault_memory(n, false);
     status = tenon_policy_set(&policy);
     fault_end();

@@ -1,5 +1,5 @@
-/* Reloading: a library that was built anew takes the place of the one that is loaded, under graphs, executables, bound calls and
- * running threads, or is refused with all of it left as it was. */
+/* Reloading: a library that was built anew takes the place of the one that is loaded, under graphs,
+ * executables, bound calls and running threads, or is refused with all of it left as it was. */
 #include <fcntl.h>
 #include <pthread.h>
 #include <stdlib.h>
@@ -12,63 +12,77 @@
 #include "tensors.h"
 #include "written.h"
 
-/* BY is what changes: of a loop, of a state, of a shape.  OTHER changes a schema, GONE an operator away. */
+/* BY is what changes: of a loop, of a state, of a shape.  OTHER changes a schema, GONE an operator
+ * away. */
 static const char source[] =
     "#include <stdlib.h>\n#include <tenon/op.h>\n#include <tenon/iterator.h>\n"
-    "#ifndef NAME\n#define NAME changing\n#endif\n#define NAMED(name, ...) TENON_LIBRARY(name, __VA_ARGS__)\n"
+    "#ifndef NAME\n#define NAME changing\n#endif\n#define NAMED(name, ...) TENON_LIBRARY(name, "
+    "__VA_ARGS__)\n"
     "static tenon_status_t more(const tenon_loop_t *loop) {\n"
     "  for (int64_t i = 0; i < loop->count; i++)\n"
     "    ((float *)loop->data[1])[i] = ((const float *)loop->data[0])[i] + BY;\n"
     "  return TENON_OK;\n}\n"
     "static tenon_status_t create(tenon_node_t *node) {\n"
-    "  int *state = malloc(sizeof *state);\n  *state = BY * 100;\n  node->state = state;\n  return TENON_OK;\n}\n"
+    "  int *state = malloc(sizeof *state);\n  *state = BY * 100;\n  node->state = state;\n  return "
+    "TENON_OK;\n}\n"
     "static tenon_status_t counted(tenon_call_t *call) { /* how often this state was used */\n"
     "  *(float *)call->outputs[0]->data = (float)++*(int *)call->state;\n  return TENON_OK;\n}\n"
     "static tenon_status_t shape(tenon_infer_t *infer) {\n"
-    "  infer->outputs[0]->ndim = 1, infer->outputs[0]->dims[0] = tenon_extent(BY);\n  return TENON_OK;\n}\n"
+    "  infer->outputs[0]->ndim = 1, infer->outputs[0]->dims[0] = tenon_extent(BY);\n  return "
+    "TENON_OK;\n}\n"
     "static tenon_status_t repeat(tenon_call_t *call) {\n"
-    "  for (int i = 0; i < call->outputs[0]->shape[0]; i++) ((float *)call->outputs[0]->data)[i] = BY;\n"
+    "  for (int i = 0; i < call->outputs[0]->shape[0]; i++) ((float *)call->outputs[0]->data)[i] = "
+    "BY;\n"
     "  return TENON_OK;\n}\n"
     "static tenon_status_t refuse(tenon_node_t *node) {\n"
     "  return tenon_fail(node, TENON_UNAVAILABLE, \"it does not open today\");\n}\n"
     "static void close(void *state) { (void)state; }\n"
     "static tenon_status_t other_f64(const tenon_loop_t *loop) {\n"
-    "  for (int64_t i = 0; i < loop->count; i++) ((double *)loop->data[1])[i] = BY;\n  return TENON_OK;\n}\n"
+    "  for (int64_t i = 0; i < loop->count; i++) ((double *)loop->data[1])[i] = BY;\n  return "
+    "TENON_OK;\n}\n"
     "NAMED(NAME, \"1.0.0\",\n"
     "#ifdef CLOSED\n  TENON_OPEN(refuse, close),\n#endif\n"
     "  TENON_OP(\"more(Tensor x) -> Tensor\", TENON_TYPES(\"x: f32; out = x\"),\n"
     "    TENON_TRAITS(TENON_PURE | TENON_POINTWISE), TENON_LOOP(\"f32 -> f32\", more)),\n"
-    "  TENON_OP(\"counted(Tensor x) -> Tensor\", TENON_TYPES(\"x: f32; out = x\"), TENON_SHAPES(\"x: []; out = x\"),\n"
+    "  TENON_OP(\"counted(Tensor x) -> Tensor\", TENON_TYPES(\"x: f32; out = x\"), "
+    "TENON_SHAPES(\"x: []; out = x\"),\n"
     "    TENON_STATE(create, free), TENON_KERNEL(\"cpu f32\", counted)),\n"
-    "  TENON_OP(\"repeat(Tensor x) -> Tensor\", TENON_TYPES(\"x: f32; out = x\"), TENON_INFER(shape),\n"
+    "  TENON_OP(\"repeat(Tensor x) -> Tensor\", TENON_TYPES(\"x: f32; out = x\"), "
+    "TENON_INFER(shape),\n"
     "    TENON_KERNEL(\"cpu f32\", repeat)),\n"
     "#ifndef GONE\n"
-    "#ifdef OTHER\n  TENON_OP(\"extra(Tensor x, *, int a=1) -> Tensor\",\n#else\n  TENON_OP(\"extra(Tensor x) -> "
-    "Tensor\",\n#endif\n"
+    "#ifdef OTHER\n  TENON_OP(\"extra(Tensor x, *, int a=1) -> Tensor\",\n#else\n  "
+    "TENON_OP(\"extra(Tensor x) -> Tensor\",\n#endif\n"
     "    TENON_TYPES(\"x: f32; out = x\"), TENON_TRAITS(TENON_PURE | TENON_POINTWISE),\n"
     "    TENON_LOOP(\"f32 -> f32\", more)),\n"
     "#endif\n"
     "  TENON_EXTEND(\"beside::base\", TENON_LOOP(\"f64 -> f64\", other_f64)))\n";
 
-/* Another library: an operator that `changing` adds a kernel to, one that uses changing::extra, a kernel for changing::more. */
+/* Another library: an operator that `changing` adds a kernel to, one that uses changing::extra, a
+ * kernel for changing::more. */
 static const char beside[] =
     "#include <tenon/op.h>\n"
     "static tenon_status_t same(const tenon_loop_t *loop) {\n"
-    "  for (int64_t i = 0; i < loop->count; i++) ((double *)loop->data[1])[i] = -1;\n  return TENON_OK;\n}\n"
+    "  for (int64_t i = 0; i < loop->count; i++) ((double *)loop->data[1])[i] = -1;\n  return "
+    "TENON_OK;\n}\n"
     "static tenon_status_t use(tenon_call_t *call) {\n"
-    "  return call->host->invoke(call, call->uses[0], NULL, call->inputs, (tenon_tensor_t **)call->outputs);\n}\n"
+    "  return call->host->invoke(call, call->uses[0], NULL, call->inputs, (tenon_tensor_t "
+    "**)call->outputs);\n}\n"
     "static tenon_status_t npu(tenon_call_t *call) { (void)call; return TENON_OK; }\n"
     "TENON_LIBRARY(beside, \"1.0.0\",\n"
     "  TENON_OP(\"base(Tensor x) -> Tensor\", TENON_TYPES(\"x: f32|f64; out = x\"),\n"
     "    TENON_TRAITS(TENON_PURE | TENON_POINTWISE), TENON_LOOP(\"f64 -> f64\", same)),\n"
     "#ifdef USER\n"
-    "  TENON_OP(\"user(Tensor x) -> Tensor\", TENON_TYPES(\"x: f32; out = x\"), TENON_SHAPES(\"out = x\"),\n"
+    "  TENON_OP(\"user(Tensor x) -> Tensor\", TENON_TYPES(\"x: f32; out = x\"), TENON_SHAPES(\"out "
+    "= x\"),\n"
     "    TENON_USES(\"changing::extra\"), TENON_COMPOSITE(use)),\n"
     "#endif\n"
     "  TENON_EXTEND(\"changing::more\", TENON_KERNEL(\"npu f32\", npu)))\n";
 
-static void build_source(const char *file, const char *path, const char *first, const char *second) {
-  const char *name = in_folder(file), *options[] = {"-O1", first, second};
+static void build_source(const char *file, const char *path, const char *first,
+                         const char *second) {
+  const char *name = in_folder(file);
+  const char *options[] = {"-O1", first, second};
   const tenon_build_t build = {.size = sizeof build,
                                .source_count = 1,
                                .option_count = second  ? 3
@@ -79,7 +93,9 @@ static void build_source(const char *file, const char *path, const char *first, 
   CHECK_STATUS(tenon_library_build(&build, in_folder(path)), TENON_OK);
 }
 
-static void build(const char *by, const char *option) { build_source("changing.c", "changing.so", by, option); }
+static void build(const char *by, const char *option) {
+  build_source("changing.c", "changing.so", by, option);
+}
 
 static tenon_library_t *begin(uint32_t flags) {
   static char cache[100];
@@ -88,7 +104,8 @@ static tenon_library_t *begin(uint32_t flags) {
     CHECK(mkdtemp(folder) != NULL);
     snprintf(cache, sizeof cache, "%s/cache", folder);
     setenv("TENON_CACHE", cache, 1);
-    put("changing.c", source), put("beside.c", beside);
+    put("changing.c", source);
+    put("beside.c", beside);
   }
   build("-DBY=1", NULL);
   CHECK_STATUS(tenon_library_load(in_folder("changing.so"), flags, &library), TENON_OK);
@@ -102,28 +119,40 @@ static const tenon_op_t *op_of(const char *name) {
 }
 
 static float call(const tenon_op_t *op) { /* with 0 */
-  float zero = 0, result = -1;
-  tenon_tensor_t x, *inputs[] = {&x}, *out = NULL;
+  float zero = 0;
+  float result = -1;
+  tenon_tensor_t x;
+  tenon_tensor_t *inputs[] = {&x};
+  tenon_tensor_t *out = NULL;
   CHECK_STATUS(tenon_tensor_view(&x, &zero, tenon_dtype(TENON_F32), 0, NULL, NULL, NULL), TENON_OK);
-  if (CHECK_STATUS(tenon_op_call(op, NULL, inputs, &out, 0), TENON_OK)) result = *(const float *)out->data;
+  if (CHECK_STATUS(tenon_op_call(op, NULL, inputs, &out, 0), TENON_OK))
+    result = *(const float *)out->data;
   tenon_tensor_release(out);
   return result;
 }
 
 static float run_op(const tenon_op_t *op) { /* with a result that is given */
-  float zero = 0, result = -1;
-  tenon_tensor_t x, y, *inputs[] = {&x}, *outputs[] = {&y};
+  float zero = 0;
+  float result = -1;
+  tenon_tensor_t x, y;
+  tenon_tensor_t *inputs[] = {&x};
+  tenon_tensor_t *outputs[] = {&y};
   CHECK_STATUS(tenon_tensor_view(&x, &zero, tenon_dtype(TENON_F32), 0, NULL, NULL, NULL), TENON_OK);
-  CHECK_STATUS(tenon_tensor_view(&y, &result, tenon_dtype(TENON_F32), 0, NULL, NULL, NULL), TENON_OK);
+  CHECK_STATUS(tenon_tensor_view(&y, &result, tenon_dtype(TENON_F32), 0, NULL, NULL, NULL),
+               TENON_OK);
   CHECK_STATUS(tenon_op_run(op, NULL, inputs, outputs), TENON_OK);
   return result;
 }
 
 static float call_bound(tenon_bound_t *bound) {
-  float zero = 0, result = -1;
-  tenon_tensor_t x, *inputs[] = {&x}, *out = NULL;
+  float zero = 0;
+  float result = -1;
+  tenon_tensor_t x;
+  tenon_tensor_t *inputs[] = {&x};
+  tenon_tensor_t *out = NULL;
   CHECK_STATUS(tenon_tensor_view(&x, &zero, tenon_dtype(TENON_F32), 0, NULL, NULL, NULL), TENON_OK);
-  if (CHECK_STATUS(tenon_bound_call(bound, inputs, &out, 0), TENON_OK)) result = *(const float *)out->data;
+  if (CHECK_STATUS(tenon_bound_call(bound, inputs, &out, 0), TENON_OK))
+    result = *(const float *)out->data;
   tenon_tensor_release(out);
   return result;
 }
@@ -134,10 +163,12 @@ static tenon_graph_t *graph_of(const char *name) {
   tenon_graph_t *graph = NULL;
   tenon_edge_t edge[3] = {0};
   CHECK_STATUS(tenon_builder_create(&builder), TENON_OK);
-  CHECK_STATUS(tenon_builder_input(builder, "x", tenon_dtype(TENON_F32), 0, NULL, &edge[0]), TENON_OK);
+  CHECK_STATUS(tenon_builder_input(builder, "x", tenon_dtype(TENON_F32), 0, NULL, &edge[0]),
+               TENON_OK);
   for (int i = 0; i < 2; i++) {
     tenon_operand_t operand = {1, &edge[i]};
-    CHECK_STATUS(tenon_builder_node(builder, NULL, op_of(name), NULL, &operand, &edge[i + 1], 1), TENON_OK);
+    CHECK_STATUS(tenon_builder_node(builder, NULL, op_of(name), NULL, &operand, &edge[i + 1], 1),
+                 TENON_OK);
   }
   CHECK_STATUS(tenon_builder_output(builder, "y", edge[2]), TENON_OK);
   CHECK_STATUS(tenon_builder_finish(builder, &graph), TENON_OK);
@@ -154,10 +185,14 @@ static tenon_executable_t *executable_of(const char *name) {
 }
 
 static float run(tenon_executable_t *executable) {
-  float zero = 0, result = -1;
-  tenon_tensor_t x, *inputs[] = {&x}, *out = NULL;
+  float zero = 0;
+  float result = -1;
+  tenon_tensor_t x;
+  tenon_tensor_t *inputs[] = {&x};
+  tenon_tensor_t *out = NULL;
   CHECK_STATUS(tenon_tensor_view(&x, &zero, tenon_dtype(TENON_F32), 0, NULL, NULL, NULL), TENON_OK);
-  if (CHECK_STATUS(tenon_executable_run(executable, inputs, &out, NULL), TENON_OK)) result = *(const float *)out->data;
+  if (CHECK_STATUS(tenon_executable_run(executable, inputs, &out, NULL), TENON_OK))
+    result = *(const float *)out->data;
   tenon_tensor_release(out);
   return result;
 }
@@ -176,17 +211,21 @@ TEST("handles, bound calls and executables go on with the new kernels") {
     const float by = (float)(steps[i][5] - '0');
     build(steps[i], NULL);
     CHECK_STATUS(tenon_library_reload(library, NULL), TENON_OK);
-    CHECK(call(more) == by && run_op(more) == by && call_bound(bound) == by && run(executable) == 2 * by);
+    CHECK(call(more) == by && run_op(more) == by && call_bound(bound) == by &&
+          run(executable) == 2 * by);
     CHECK(op_of("changing::more") != more && call(op_of("changing::more")) == by);
     CHECK_STATUS(tenon_op_check(more), TENON_OK);
   }
   CHECK_TEXT(tenon_library_name(library), "changing");
-  CHECK(tenon_library_op_count(library) == 4 && tenon_library_op(library, 0) == op_of("changing::more"));
+  CHECK(tenon_library_op_count(library) == 4 &&
+        tenon_library_op(library, 0) == op_of("changing::more"));
   tenon_library_t *again = NULL;
   CHECK_STATUS(tenon_library_load(in_folder("changing.so"), 0, &again), TENON_OK);
   CHECK(again == library);
   tenon_library_release(again);
-  tenon_bound_release(bound), tenon_executable_release(executable), tenon_library_release(library);
+  tenon_bound_release(bound);
+  tenon_executable_release(executable);
+  tenon_library_release(library);
   tenon_shutdown();
 }
 
@@ -213,24 +252,30 @@ TEST("another file can take the place, and is the library's from then on") {
 TEST("each bound call and executable has a state of its own after it, too") {
   tenon_library_t *library = begin(0);
   const tenon_op_t *counted = op_of("changing::counted");
-  tenon_bound_t *one = NULL, *two = NULL;
+  tenon_bound_t *one = NULL;
+  tenon_bound_t *two = NULL;
   tenon_executable_t *executable = executable_of("changing::counted");
   CHECK_STATUS(tenon_bound_create(counted, NULL, &one), TENON_OK);
   CHECK_STATUS(tenon_bound_create(counted, NULL, &two), TENON_OK);
-  CHECK(call_bound(one) == 101 && call_bound(one) == 102 && call_bound(two) == 101 && call(counted) == 101);
+  CHECK(call_bound(one) == 101 && call_bound(one) == 102 && call_bound(two) == 101 &&
+        call(counted) == 101);
   CHECK(run(executable) == 101);
   build("-DBY=5", NULL);
   CHECK_STATUS(tenon_library_reload(library, NULL), TENON_OK);
-  CHECK(call_bound(one) == 501 && call_bound(one) == 502 && call_bound(two) == 501 && call(counted) == 501);
+  CHECK(call_bound(one) == 501 && call_bound(one) == 502 && call_bound(two) == 501 &&
+        call(counted) == 501);
   CHECK(run_op(counted) == 502 && run(executable) == 501);
-  tenon_bound_release(one), tenon_bound_release(two), tenon_executable_release(executable);
+  tenon_bound_release(one);
+  tenon_bound_release(two);
+  tenon_executable_release(executable);
   tenon_library_release(library);
   tenon_shutdown();
 }
 
 /* y = if (true) more(x) else x, of one number. */
 static tenon_executable_t *executable_of_if(void) {
-  tenon_graph_t *bodies[2], *graph = NULL;
+  tenon_graph_t *bodies[2];
+  tenon_graph_t *graph = NULL;
   tenon_builder_t *builder = NULL;
   tenon_executable_t *executable = NULL;
   tenon_attrs_t *attrs = NULL;
@@ -241,62 +286,81 @@ static tenon_executable_t *executable_of_if(void) {
     CHECK_STATUS(tenon_builder_input(builder, "x", tenon_dtype(TENON_F32), 0, NULL, &x), TENON_OK);
     const tenon_operand_t operand = {1, &x};
     y = x;
-    if (!i) CHECK_STATUS(tenon_builder_node(builder, NULL, op_of("changing::more"), NULL, &operand, &y, 1), TENON_OK);
+    if (!i)
+      CHECK_STATUS(
+          tenon_builder_node(builder, NULL, op_of("changing::more"), NULL, &operand, &y, 1),
+          TENON_OK);
     CHECK_STATUS(tenon_builder_output(builder, "y", y), TENON_OK);
     CHECK_STATUS(tenon_builder_finish(builder, &bodies[i]), TENON_OK);
     tenon_builder_release(builder);
   }
   CHECK_STATUS(tenon_attrs_create(op_of("core::if"), &attrs), TENON_OK);
   for (int i = 0; i < 2; i++)
-    CHECK_STATUS(
-        tenon_attrs_set(attrs, i ? "else" : "then", &(tenon_value_t){.kind = TENON_KIND_GRAPH, .as.graph = bodies[i]}),
-        TENON_OK);
+    CHECK_STATUS(tenon_attrs_set(attrs, i ? "else" : "then",
+                                 &(tenon_value_t){.kind = TENON_KIND_GRAPH, .as.graph = bodies[i]}),
+                 TENON_OK);
   CHECK_STATUS(tenon_attrs_int(attrs, "count", 1), TENON_OK);
   CHECK_STATUS(tenon_attrs_values(attrs, &values), TENON_OK);
   CHECK_STATUS(tenon_builder_create(&builder), TENON_OK);
-  CHECK_STATUS(tenon_builder_input(builder, "condition", tenon_dtype(TENON_BOOL), 0, NULL, &condition), TENON_OK);
+  CHECK_STATUS(
+      tenon_builder_input(builder, "condition", tenon_dtype(TENON_BOOL), 0, NULL, &condition),
+      TENON_OK);
   CHECK_STATUS(tenon_builder_input(builder, "x", tenon_dtype(TENON_F32), 0, NULL, &x), TENON_OK);
   const tenon_operand_t operands[] = {{1, &condition}, {1, &x}};
-  CHECK_STATUS(tenon_builder_node(builder, NULL, op_of("core::if"), values, operands, &y, 1), TENON_OK);
+  CHECK_STATUS(tenon_builder_node(builder, NULL, op_of("core::if"), values, operands, &y, 1),
+               TENON_OK);
   CHECK_STATUS(tenon_builder_output(builder, "y", y), TENON_OK);
   CHECK_STATUS(tenon_builder_finish(builder, &graph), TENON_OK);
   CHECK_STATUS(tenon_executable_create(graph, NULL, &executable), TENON_OK);
-  tenon_attrs_release(attrs), tenon_builder_release(builder), tenon_graph_release(graph);
-  for (int i = 0; i < 2; i++) tenon_graph_release(bodies[i]);
+  tenon_attrs_release(attrs);
+  tenon_builder_release(builder);
+  tenon_graph_release(graph);
+  for (int i = 0; i < 2; i++)
+    tenon_graph_release(bodies[i]);
   return executable;
 }
 
 TEST("graphs within graphs are prepared anew, too") {
   tenon_library_t *library = begin(0);
   tenon_executable_t *executable = executable_of_if();
-  tenon_tensor_t *inputs[] = {tensor_of("bool[] 1"), tensor_of("f32[] 0")}, *y = NULL;
-  const char *const steps[] = {"-DBY=1", "-DBY=5", "-DBY=7"}, *const expected[] = {"f32[] 1", "f32[] 5", "f32[] 7"};
+  tenon_tensor_t *inputs[] = {tensor_of("bool[] 1"), tensor_of("f32[] 0")};
+  tenon_tensor_t *y = NULL;
+  const char *const steps[] = {"-DBY=1", "-DBY=5", "-DBY=7"};
+  const char *const expected[] = {"f32[] 1", "f32[] 5", "f32[] 7"};
   for (int i = 0; i < 3; i++) {
     build(steps[i], NULL);
     CHECK_STATUS(tenon_library_reload(library, NULL), TENON_OK);
     CHECK_STATUS(tenon_executable_run(executable, inputs, &y, NULL), TENON_OK);
     CHECK_TENSOR(y, expected[i]);
-    tenon_tensor_release(y), y = NULL;
+    tenon_tensor_release(y);
+    y = NULL;
   }
-  tenon_tensor_release(inputs[0]), tenon_tensor_release(inputs[1]);
-  tenon_executable_release(executable), tenon_library_release(library);
+  tenon_tensor_release(inputs[0]);
+  tenon_tensor_release(inputs[1]);
+  tenon_executable_release(executable);
+  tenon_library_release(library);
   tenon_shutdown();
 }
 
 TEST("results are inferred anew by old handles, and such as do not fit any more are refused") {
   tenon_library_t *library = begin(0);
   const tenon_op_t *repeat = op_of("changing::repeat");
-  tenon_tensor_t *x = tensor_of("f32[] 0"), *y = NULL, *inputs[] = {x};
+  tenon_tensor_t *x = tensor_of("f32[] 0");
+  tenon_tensor_t *y = NULL;
+  tenon_tensor_t *inputs[] = {x};
   CHECK_STATUS(tenon_op_call(repeat, NULL, inputs, &y, 0), TENON_OK);
   CHECK_TENSOR(y, "f32[1] 1");
   build("-DBY=3", NULL);
   CHECK_STATUS(tenon_library_reload(library, NULL), TENON_OK);
   CHECK_STATUS(tenon_op_run(repeat, NULL, inputs, &y), TENON_INVALID);
   CHECK_TEXT(tenon_error(), "changing::repeat: result out");
-  tenon_tensor_release(y), y = NULL;
+  tenon_tensor_release(y);
+  y = NULL;
   CHECK_STATUS(tenon_op_call(repeat, NULL, inputs, &y, 0), TENON_OK);
   CHECK_TENSOR(y, "f32[3] 3 3 3");
-  tenon_tensor_release(x), tenon_tensor_release(y), tenon_library_release(library);
+  tenon_tensor_release(x);
+  tenon_tensor_release(y);
+  tenon_library_release(library);
   tenon_shutdown();
 }
 
@@ -315,8 +379,8 @@ TEST("another schema is refused while somebody holds the operator, and the messa
   CHECK_STATUS(tenon_bound_create(extra, NULL, &bound), TENON_OK);
   build("-DBY=5", "-DOTHER");
   check_refused(library,
-                "changing::extra: its schema changed from 'extra(Tensor x) -> Tensor' to 'extra(Tensor x, *, int a=1) "
-                "-> Tensor', and it is held by 1 graph, 1 bound call");
+                "changing::extra: its schema changed from 'extra(Tensor x) -> Tensor' to "
+                "'extra(Tensor x, *, int a=1) -> Tensor', and it is held by 1 graph, 1 bound call");
   tenon_bound_release(bound);
   tenon_executable_t *executable = NULL;
   CHECK_STATUS(tenon_executable_create(graph, NULL, &executable), TENON_OK);
@@ -328,27 +392,37 @@ TEST("another schema is refused while somebody holds the operator, and the messa
   tenon_executable_release(executable);
   build("-DBY=5", "-DOTHER"); /* nobody holds it now */
   CHECK_STATUS(tenon_library_reload(library, NULL), TENON_OK);
-  tenon_tensor_t *x = tensor_of("f32[] 0"), *y = NULL, *inputs[] = {x};
+  tenon_tensor_t *x = tensor_of("f32[] 0");
+  tenon_tensor_t *y = NULL;
+  tenon_tensor_t *inputs[] = {x};
   CHECK_STATUS(tenon_op_call(extra, NULL, inputs, &y, 0), TENON_PRECONDITION);
-  CHECK_TEXT(tenon_error(), "changing::extra: its library was reloaded, and has no operator of this schema any more");
+  CHECK_TEXT(
+      tenon_error(),
+      "changing::extra: its library was reloaded, and has no operator of this schema any more");
   CHECK_STATUS(tenon_op_run(extra, NULL, inputs, &y), TENON_PRECONDITION);
   CHECK_STATUS(tenon_bound_create(extra, NULL, &bound), TENON_PRECONDITION);
   CHECK(call(op_of("changing::extra")) == 5);
   build("-DBY=6", "-DGONE");
   CHECK_STATUS(tenon_library_reload(library, NULL), TENON_OK);
   CHECK_STATUS(tenon_op_find("changing::extra", &extra), TENON_NOT_FOUND);
-  tenon_tensor_release(x), tenon_library_release(library);
+  tenon_tensor_release(x);
+  tenon_library_release(library);
   tenon_shutdown();
 }
 
-TEST("kernels for others' operators, and others' kernels for its own, are those of the new one; who uses it is named") {
-  tenon_library_t *library = begin(0), *other = NULL;
+TEST("kernels for others' operators, and others' kernels for its own, are those of the new one; "
+     "who uses it is named") {
+  tenon_library_t *library = begin(0);
+  tenon_library_t *other = NULL;
   build_source("beside.c", "beside.so", "-DUSER", NULL);
   CHECK_STATUS(tenon_library_load(in_folder("beside.so"), 0, &other), TENON_OK);
-  tenon_tensor_t *x = tensor_of("f64[2] 0 0"), *y = NULL, *inputs[] = {x};
+  tenon_tensor_t *x = tensor_of("f64[2] 0 0");
+  tenon_tensor_t *y = NULL;
+  tenon_tensor_t *inputs[] = {x};
   CHECK_STATUS(tenon_op_call(op_of("beside::base"), NULL, inputs, &y, 0), TENON_OK);
   CHECK_TENSOR(y, "f64[2] 1 1");
-  tenon_tensor_release(y), y = NULL;
+  tenon_tensor_release(y);
+  y = NULL;
   build("-DBY=4", "-DOTHER");
   check_refused(library, "and it is held by library beside");
   build("-DBY=4", NULL);
@@ -360,8 +434,10 @@ TEST("kernels for others' operators, and others' kernels for its own, are those 
   int32_t waiting = -1;
   CHECK(tenon_library_extended_count(other, &waiting) == 1 && waiting == 0);
   CHECK(tenon_library_extended_count(library, &waiting) == 1 && waiting == 0);
-  tenon_tensor_release(x), tenon_tensor_release(y);
-  tenon_library_release(other), tenon_library_release(library);
+  tenon_tensor_release(x);
+  tenon_tensor_release(y);
+  tenon_library_release(other);
+  tenon_library_release(library);
   tenon_shutdown();
 }
 
@@ -418,13 +494,14 @@ TEST("an unloadable library goes with all that it ever was") {
   FILE *maps = fopen("/proc/self/maps", "r");
   char line[400];
   int mapped = 0;
-  while (maps && fgets(line, sizeof line, maps)) mapped += strstr(line, "changing.so") != NULL;
+  while (maps && fgets(line, sizeof line, maps))
+    mapped += strstr(line, "changing.so") != NULL;
   if (maps) fclose(maps);
   CHECK(mapped == 0);
   tenon_shutdown();
 }
 
-/* ---- under running threads ---------------------------------------------------------------------------------------- */
+/* under running threads */
 
 typedef struct worker_t {
   const tenon_op_t *op;
@@ -448,13 +525,17 @@ static void *work(void *argument) {
 }
 
 TEST("threads that call, run and prepare while it happens see the old one or the new one") {
-  enum { THREADS = 3, ROUNDS = 12 };
+  enum {
+    THREADS = 3,
+    ROUNDS = 12,
+  };
   tenon_library_t *library = begin(0);
   worker_t worker = {op_of("changing::more"), NULL, executable_of("changing::more"), 0};
   pthread_t threads[THREADS];
   CHECK_STATUS(tenon_bound_create(worker.op, NULL, &worker.bound), TENON_OK);
   __atomic_store_n(&round_now, 1, __ATOMIC_RELEASE);
-  for (int i = 0; i < THREADS; i++) CHECK(pthread_create(&threads[i], NULL, work, &worker) == 0);
+  for (int i = 0; i < THREADS; i++)
+    CHECK(pthread_create(&threads[i], NULL, work, &worker) == 0);
   for (int round = 2; round < ROUNDS; round++) {
     char by[20];
     snprintf(by, sizeof by, "-DBY=%d", round);
@@ -462,12 +543,15 @@ TEST("threads that call, run and prepare while it happens see the old one or the
     const int64_t before = __atomic_load_n(&worker.calls, __ATOMIC_RELAXED);
     CHECK_STATUS(tenon_library_reload(library, NULL), TENON_OK);
     __atomic_store_n(&round_now, round, __ATOMIC_RELEASE);
-    while (__atomic_load_n(&worker.calls, __ATOMIC_RELAXED) < before + THREADS) usleep(100);
+    while (__atomic_load_n(&worker.calls, __ATOMIC_RELAXED) < before + THREADS)
+      usleep(100);
   }
   __atomic_store_n(&over, 1, __ATOMIC_RELEASE);
-  for (int i = 0; i < THREADS; i++) pthread_join(threads[i], NULL);
+  for (int i = 0; i < THREADS; i++)
+    pthread_join(threads[i], NULL);
   CHECK(call(worker.op) == ROUNDS - 1 && run(worker.executable) == 2 * (ROUNDS - 1));
-  tenon_bound_release(worker.bound), tenon_executable_release(worker.executable);
+  tenon_bound_release(worker.bound);
+  tenon_executable_release(worker.executable);
   tenon_library_release(library);
   tenon_shutdown();
 }

@@ -1,4 +1,5 @@
-/* What the tests of rules for loading share: a folder of /tmp with a copy of the planted library `good`, and checks of loading. */
+/* What the tests of rules for loading share: a folder of /tmp with a copy of the planted library
+ * `good`, and checks of loading. */
 #ifndef TESTS_RULES_H
 #define TESTS_RULES_H
 
@@ -29,7 +30,8 @@ static inline void copy(const char *from, const char *to, mode_t mode) {
   tn_file_unmap(&data);
 }
 
-/* The planted library, mapped once: nobody may not reach a build that lies in a folder of root's own. */
+/* The planted library, mapped once: nobody may not reach a build that lies in a folder of root's
+ * own. */
 static inline const tn_file_t *good_library(void) {
   static tn_file_t good;
   if (!good.data) CHECK_STATUS(tn_file_map(TEST_LIBRARIES "/libgood.so", &good), TENON_OK);
@@ -46,7 +48,10 @@ static inline void begin(void) {
   write_copy(good_library(), file, 0644);
 }
 
-static inline const char *beside(const char *name) { return snprintf(text, sizeof text, "%s/%s", folder, name), text; }
+static inline const char *beside(const char *name) {
+  snprintf(text, sizeof text, "%s/%s", folder, name);
+  return text;
+}
 
 static inline void end(void) {
   char command[300];
@@ -69,17 +74,18 @@ static inline tenon_status_t load(const char *path, uint32_t flags) {
   return status == TENON_OK ? status : tn_fail(status, "%s", message);
 }
 
-#define REFUSED(path, flags, words)                                                                                    \
-  do {                                                                                                                 \
-    tenon_library_t *library_ = NULL;                                                                                  \
-    CHECK_STATUS(tenon_library_load((path), (flags), &library_), TENON_DENIED);                                        \
-    CHECK_TEXT(tn_error(), (words));                                                                                   \
-    tenon_library_release(library_);                                                                                   \
+#define REFUSED(path, flags, words)                                                                \
+  do {                                                                                             \
+    tenon_library_t *library_ = NULL;                                                              \
+    CHECK_STATUS(tenon_library_load((path), (flags), &library_), TENON_DENIED);                    \
+    CHECK_TEXT(tn_error(), (words));                                                               \
+    tenon_library_release(library_);                                                               \
   } while (0)
 #define LOADS(path, flags) CHECK_STATUS(load((path), (flags)), TENON_OK)
 
 static inline void set(uint32_t flags, const char *one_folder, const char *hash) {
-  const tenon_policy_t policy = {sizeof policy, flags, one_folder ? 1 : 0, hash ? 1 : 0, &one_folder, &hash};
+  const tenon_policy_t policy = {sizeof policy, flags,       one_folder ? 1 : 0,
+                                 hash ? 1 : 0,  &one_folder, &hash};
   CHECK_STATUS(tenon_policy_set(&policy), TENON_OK);
 }
 

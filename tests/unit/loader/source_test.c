@@ -1,5 +1,5 @@
-/* Libraries from source: built and loaded in one call, and taken from the cache until something that they were made from is
- * another. */
+/* Libraries from source: built and loaded in one call, and taken from the cache until something
+ * that they were made from is another. */
 #include <dirent.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -24,7 +24,8 @@ static void put_library(const char *file, const char *name) {
            "  for (int64_t i = 0; i < loop->count; i++)\n"
            "    ((float *)loop->data[1])[i] = ((const float *)loop->data[0])[i] + BY;\n"
            "  return TENON_OK;\n}\n"
-           "TENON_LIBRARY(%s, \"1.0.0\", TENON_OP(\"more(Tensor x) -> Tensor\", TENON_TYPES(\"x: f32; out = x\"),\n"
+           "TENON_LIBRARY(%s, \"1.0.0\", TENON_OP(\"more(Tensor x) -> Tensor\", TENON_TYPES(\"x: "
+           "f32; out = x\"),\n"
            "  TENON_TRAITS(TENON_PURE | TENON_POINTWISE), TENON_LOOP(\"f32 -> f32\", run)))\n",
            name);
   put(file, text);
@@ -34,7 +35,8 @@ static int count_files(const char *path, const char *ending) {
   int count = 0;
   DIR *list = opendir(path);
   for (const struct dirent *e; list && (e = readdir(list)) != NULL;) {
-    size_t size = strlen(e->d_name), end = strlen(ending);
+    size_t size = strlen(e->d_name);
+    size_t end = strlen(ending);
     count += *e->d_name != '.' && size >= end && strcmp(e->d_name + size - end, ending) == 0;
   }
   if (list) closedir(list);
@@ -42,17 +44,21 @@ static int count_files(const char *path, const char *ending) {
 }
 
 typedef struct said_t {
-  int commands, reused;
+  int commands;
+  int reused;
   char words[2000];
 } said_t;
 static void say(void *context, uint32_t what, const char *text) {
   said_t *said = context;
-  said->commands += what == TENON_BUILD_COMMAND, said->reused += what == TENON_BUILD_REUSED;
+  said->commands += what == TENON_BUILD_COMMAND;
+  said->reused += what == TENON_BUILD_REUSED;
   if (what == TENON_BUILD_WORDS) snprintf(said->words, sizeof said->words, "%s", text);
 }
 
-/* What the operator of a library makes of 1, in a library that goes again; -1: it cannot be built. */
-static float result_of(const char *file, const char *op, const char *option, uint32_t flags, said_t *said) {
+/* What the operator of a library makes of 1, in a library that goes again; -1: it cannot be
+ * built. */
+static float result_of(const char *file, const char *op, const char *option, uint32_t flags,
+                       said_t *said) {
   const char *source = in_folder(file);
   said_t unheard = {0};
   const tenon_build_t build = {.size = sizeof build,
@@ -65,40 +71,55 @@ static float result_of(const char *file, const char *op, const char *option, uin
                                .context = said ? said : &unheard};
   tenon_library_t *library = NULL;
   const tenon_op_t *found = NULL;
-  tenon_tensor_t *in = NULL, *out = NULL;
+  tenon_tensor_t *in = NULL;
+  tenon_tensor_t *out = NULL;
   float value = -1;
   if (tenon_library_load_build(&build, TENON_LOAD_UNLOADABLE, &library) != TENON_OK) return -1;
   in = tensor_of("f32[] 1");
   CHECK_STATUS(tenon_op_find(op, &found), TENON_OK);
   if (found) CHECK_STATUS(tenon_op_call(found, NULL, &in, &out, 0), TENON_OK);
   if (out) value = *(float *)out->data;
-  tenon_tensor_release(in), tenon_tensor_release(out);
+  tenon_tensor_release(in);
+  tenon_tensor_release(out);
   CHECK_STATUS(tenon_library_unload(library), TENON_OK);
   return value;
 }
 
-TEST("one call builds and loads a source, and again gives the same library, with nothing compiled") {
+TEST(
+    "one call builds and loads a source, and again gives the same library, with nothing compiled") {
   CHECK(mkdtemp(folder) != NULL);
-  snprintf(cache, sizeof cache, "%s/cache", folder), snprintf(temporary, sizeof temporary, "%s/tmp", folder);
-  setenv("TENON_CACHE", cache, 1), setenv("TMPDIR", temporary, 1);
+  snprintf(cache, sizeof cache, "%s/cache", folder);
+  snprintf(temporary, sizeof temporary, "%s/tmp", folder);
+  setenv("TENON_CACHE", cache, 1);
+  setenv("TMPDIR", temporary, 1);
   CHECK(mkdir(temporary, 0700) == 0);
-  put("by.h", "#define BY 2\n"), put_library("first.c", "first");
-  tenon_library_t *library = NULL, *again = NULL;
-  CHECK_STATUS(tenon_library_load_source(in_folder("first.c"), TENON_LOAD_UNLOADABLE, &library), TENON_OK);
-  if (library) CHECK(strcmp(tenon_library_name(library), "first") == 0 && tenon_library_op_count(library) == 1);
-  CHECK_STATUS(tenon_library_load_source(in_folder("first.c"), TENON_LOAD_UNLOADABLE, &again), TENON_OK);
+  put("by.h", "#define BY 2\n");
+  put_library("first.c", "first");
+  tenon_library_t *library = NULL;
+  tenon_library_t *again = NULL;
+  CHECK_STATUS(tenon_library_load_source(in_folder("first.c"), TENON_LOAD_UNLOADABLE, &library),
+               TENON_OK);
+  if (library)
+    CHECK(strcmp(tenon_library_name(library), "first") == 0 &&
+          tenon_library_op_count(library) == 1);
+  CHECK_STATUS(tenon_library_load_source(in_folder("first.c"), TENON_LOAD_UNLOADABLE, &again),
+               TENON_OK);
   CHECK(again == library && count_files(cache, ".so") == 1 && count_files(cache, ".build") == 1);
   if (library) CHECK_TEXT(tenon_library_path(library), cache);
-  tenon_library_release(library), tenon_library_release(again);
+  tenon_library_release(library);
+  tenon_library_release(again);
   CHECK(count_files(temporary, "") == 0);
 }
 
-TEST("it is compiled anew for another header, source, option, compiler, environment; and not for the same") {
+TEST("it is compiled anew for another header, source, option, compiler, environment; and not for "
+     "the same") {
   said_t said = {0};
   put_library("more.c", "more");
-  CHECK(result_of("more.c", "more::more", NULL, 0, &said) == 3 && said.commands == 2 && !said.reused);
+  CHECK(result_of("more.c", "more::more", NULL, 0, &said) == 3 && said.commands == 2 &&
+        !said.reused);
   said = (said_t){0};
-  CHECK(result_of("more.c", "more::more", NULL, 0, &said) == 3 && !said.commands && said.reused == 1);
+  CHECK(result_of("more.c", "more::more", NULL, 0, &said) == 3 && !said.commands &&
+        said.reused == 1);
   put("by.h", "#define BY 5\n");
   said = (said_t){0};
   CHECK(result_of("more.c", "more::more", NULL, 0, &said) == 6 && said.commands == 2);
@@ -117,7 +138,8 @@ TEST("it is compiled anew for another header, source, option, compiler, environm
   CHECK(result_of("more.c", "more::more", NULL, 0, &said) == 6 && said.commands == 2);
   unsetenv("CC");
   said = (said_t){0};
-  CHECK(result_of("more.c", "more::more", NULL, TENON_BUILD_FRESH, &said) == 6 && said.commands == 2);
+  CHECK(result_of("more.c", "more::more", NULL, TENON_BUILD_FRESH, &said) == 6 &&
+        said.commands == 2);
   said = (said_t){0};
   CHECK(result_of("more.c", "more::more", "-march=native", 0, NULL) == 6);
   CHECK(result_of("more.c", "more::more", "-march=native", 0, &said) == 6 && said.commands == 2);
@@ -128,7 +150,8 @@ static void each_file(const char *ending, void (*change)(const char *path)) {
   DIR *list = opendir(cache);
   for (const struct dirent *e; list && (e = readdir(list)) != NULL;) {
     char path[400];
-    size_t size = strlen(e->d_name), end = strlen(ending);
+    size_t size = strlen(e->d_name);
+    size_t end = strlen(ending);
     snprintf(path, sizeof path, "%s/%s", cache, e->d_name);
     if (size >= end && strcmp(e->d_name + size - end, ending) == 0) change(path);
   }
@@ -140,7 +163,8 @@ static void flip(const char *path) {
   if (!CHECK(file != NULL)) return;
   fseek(file, -200, SEEK_END);
   c = fgetc(file);
-  fseek(file, -1, SEEK_CUR), fputc(c ^ 4, file);
+  fseek(file, -1, SEEK_CUR);
+  fputc(c ^ 4, file);
   fclose(file);
 }
 static void cut(const char *path) { CHECK(truncate(path, 1000) == 0); }
@@ -153,9 +177,11 @@ TEST("what is damaged in the cache, lacks there, or may be changed by others is 
     for (int entry = 0; entry < 2; entry++) {
       said_t said = {0};
       each_file(entry ? ".build" : ".so", changes[i]);
-      CHECK(result_of("more.c", "more::more", NULL, 0, &said) == 6 && said.commands == 2 && !said.reused);
+      CHECK(result_of("more.c", "more::more", NULL, 0, &said) == 6 && said.commands == 2 &&
+            !said.reused);
       said = (said_t){0};
-      CHECK(result_of("more.c", "more::more", NULL, 0, &said) == 6 && !said.commands && said.reused);
+      CHECK(result_of("more.c", "more::more", NULL, 0, &said) == 6 && !said.commands &&
+            said.reused);
     }
 }
 
@@ -168,21 +194,29 @@ static void renew(const char *path) { CHECK(utimensat(AT_FDCWD, path, NULL, 0) =
 static uint64_t stamps; /* which files the libraries in the cache are, and of when */
 static void stamp(const char *path) {
   struct stat info;
-  if (CHECK(stat(path, &info) == 0)) stamps += (uint64_t)info.st_ino + (uint64_t)info.st_mtim.tv_sec;
+  if (CHECK(stat(path, &info) == 0))
+    stamps += (uint64_t)info.st_ino + (uint64_t)info.st_mtim.tv_sec;
 }
 
-TEST("a library that is in the cache already is not written again: another process may be about to open it") {
+TEST("a library that is in the cache already is not written again: another process may be about to "
+     "open it") {
   const int files = count_files(cache, ".so");
   CHECK(files > 0);
   each_file(".so", age);
-  stamps = 0, each_file(".so", stamp);
+  stamps = 0;
+  each_file(".so", stamp);
   const uint64_t before = stamps;
-  for (int is_entry = 0; is_entry < 2; is_entry++) { /* the entry is not there; it is of another text */
+  for (int is_entry = 0; is_entry < 2;
+       is_entry++) { /* the entry is not there; it is of another text */
     said_t said = {0};
-    if (is_entry) put("by.h", "#define BY 5 /* the same */\n");
-    else each_file(".build", take);
-    CHECK(result_of("more.c", "more::more", NULL, 0, &said) == 6 && said.commands == 2 && !said.reused);
-    stamps = 0, each_file(".so", stamp);
+    if (is_entry)
+      put("by.h", "#define BY 5 /* the same */\n");
+    else
+      each_file(".build", take);
+    CHECK(result_of("more.c", "more::more", NULL, 0, &said) == 6 && said.commands == 2 &&
+          !said.reused);
+    stamps = 0;
+    each_file(".so", stamp);
     CHECK(count_files(cache, ".so") == files && stamps == before);
   }
   each_file(".so", renew);
@@ -191,15 +225,18 @@ TEST("a library that is in the cache already is not written again: another proce
 TEST("the library of a source that has changed goes, unless it was made within the last minute") {
   int files = count_files(cache, ".so");
   put("by.h", "#define BY 20\n");
-  CHECK(result_of("more.c", "more::more", NULL, 0, NULL) == 21 && count_files(cache, ".so") == files + 1);
+  CHECK(result_of("more.c", "more::more", NULL, 0, NULL) == 21 &&
+        count_files(cache, ".so") == files + 1);
   each_file(".so", age);
   put("by.h", "#define BY 5\n");
-  CHECK(result_of("more.c", "more::more", NULL, 0, NULL) == 6 && count_files(cache, ".so") == files);
+  CHECK(result_of("more.c", "more::more", NULL, 0, NULL) == 6 &&
+        count_files(cache, ".so") == files);
 }
 
 TEST("a library is not kept if what it was made from changed meanwhile") {
   char script[1000];
-  snprintf(script, sizeof script, "#!/bin/sh\ngcc \"$@\" && echo '#define BY 40' > '%s'\n", in_folder("by.h"));
+  snprintf(script, sizeof script, "#!/bin/sh\ngcc \"$@\" && echo '#define BY 40' > '%s'\n",
+           in_folder("by.h"));
   put("late", script);
   CHECK(chmod(in_folder("late"), 0700) == 0);
   put("by.h", "#define BY 30\n");
@@ -214,7 +251,10 @@ TEST("warnings are said again with what was made before") {
   said_t said = {0};
   put_library("warned.c", "warned");
   FILE *file = fopen(in_folder("warned.c"), "a");
-  if (CHECK(file != NULL)) fputs("static int nobody;\n", file), fclose(file);
+  if (CHECK(file != NULL)) {
+    fputs("static int nobody;\n", file);
+    fclose(file);
+  }
   CHECK(result_of("warned.c", "warned::more", NULL, 0, &said) == 6 && said.commands);
   CHECK_TEXT(said.words, "nobody");
   said = (said_t){0};
@@ -238,7 +278,8 @@ TEST("several sources and an object make one library") {
   put("part.c", "float part(void);\nfloat part(void) { return 3; }\n");
   put("by.h", "float part(void);\n#define BY part()\n");
   char command[500];
-  snprintf(command, sizeof command, "cc -fPIC -c %s -o %s", in_folder("part.c"), in_folder("part.o"));
+  snprintf(command, sizeof command, "cc -fPIC -c %s -o %s", in_folder("part.c"),
+           in_folder("part.o"));
   CHECK(system(command) == 0);
   for (int object = 0; object < 2; object++) {
     char first[200], second[200];
@@ -255,8 +296,8 @@ TEST("several sources and an object make one library") {
 
 TEST("what is built and cannot be loaded is said of the source") {
   tenon_library_t *library = (tenon_library_t *)(uintptr_t)1;
-  put("refused.c",
-      "#include <tenon/op.h>\nTENON_LIBRARY(refused, \"1\", TENON_OP(\"f(Tensor x\", TENON_DOC(\"f\")))\n");
+  put("refused.c", "#include <tenon/op.h>\nTENON_LIBRARY(refused, \"1\", TENON_OP(\"f(Tensor x\", "
+                   "TENON_DOC(\"f\")))\n");
   CHECK_STATUS(tenon_library_load_source(in_folder("refused.c"), 0, &library), TENON_INVALID);
   CHECK_TEXT(tenon_error(), "refused.c: cannot load ");
   CHECK_TEXT(tenon_error(), "schema 'f(Tensor x'");
@@ -282,13 +323,16 @@ TEST("what cannot be built is one message with the compiler's words, and leaves 
   CHECK_STATUS(tenon_library_load_source(NULL, 0, &library), TENON_INVALID);
   setenv("CC", "nonesuch -O2", 1);
   CHECK_STATUS(tenon_library_load_source(in_folder("first.c"), 0, NULL), TENON_UNAVAILABLE);
-  CHECK_TEXT(tenon_error(), "the C compiler 'nonesuch -O2' (from CC) cannot be run: install gcc or clang");
+  CHECK_TEXT(tenon_error(),
+             "the C compiler 'nonesuch -O2' (from CC) cannot be run: install gcc or clang");
   unsetenv("CC");
   setenv("TENON_INCLUDE", folder, 1);
   CHECK_STATUS(tenon_library_load_source(in_folder("first.c"), 0, NULL), TENON_NOT_FOUND);
   CHECK_TEXT(tenon_error(), "tenon/op.h is not in that folder");
   unsetenv("TENON_INCLUDE");
-  const tenon_build_t none = {.size = sizeof none}, odd = {.size = sizeof odd, .flags = 64}, small = {.size = 4};
+  const tenon_build_t none = {.size = sizeof none};
+  const tenon_build_t odd = {.size = sizeof odd, .flags = 64};
+  const tenon_build_t small = {.size = 4};
   CHECK_STATUS(tenon_library_load_build(&none, 0, NULL), TENON_INVALID);
   CHECK_STATUS(tenon_library_load_build(&odd, 0, NULL), TENON_INVALID);
   CHECK_STATUS(tenon_library_load_build(&small, 0, NULL), TENON_INVALID);
@@ -296,7 +340,8 @@ TEST("what cannot be built is one message with the compiler's words, and leaves 
   CHECK(count_files(temporary, "") == 0 && count_files(cache, "") == files);
 }
 
-TEST("a library that is no library of operators is built, refused, and what stands at the output stays") {
+TEST("a library that is no library of operators is built, refused, and what stands at the output "
+     "stays") {
   const char *source = in_folder("part.c");
   const tenon_build_t build = {.size = sizeof build, .source_count = 1, .sources = &source};
   CHECK_STATUS(tenon_library_load_source(source, 0, NULL), TENON_INVALID);
@@ -321,7 +366,8 @@ TEST("processes that build one source at once all get it") {
     if ((ids[i] = fork()) == 0) {
       const float value = result_of("more.c", "more::more", NULL, 0, NULL);
       if (value == 12) _exit(0);
-      fprintf(stderr, "process %d: %g, %s\n", i, (double)value, value < 0 ? tenon_error() : "a wrong value");
+      fprintf(stderr, "process %d: %g, %s\n", i, (double)value,
+              value < 0 ? tenon_error() : "a wrong value");
       _exit(1);
     }
   for (int i = 0; i < PROCESSES; i++) {
@@ -335,7 +381,8 @@ TEST("processes that build one source at once all get it") {
 
 static tenon_status_t attempt(void *context) {
   tenon_library_t *library = NULL;
-  tenon_status_t status = tenon_library_load_source(in_folder("more.c"), TENON_LOAD_UNLOADABLE, &library);
+  tenon_status_t status =
+      tenon_library_load_source(in_folder("more.c"), TENON_LOAD_UNLOADABLE, &library);
   (void)context;
   if (library) CHECK_STATUS(tenon_library_unload(library), TENON_OK);
   CHECK(count_files(temporary, "") == 0);

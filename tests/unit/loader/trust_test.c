@@ -1,4 +1,5 @@
-/* The rule `private`: owners and modes of files, folders and needed libraries, as root and as another user; and set-uid programs. */
+/* The rule `private`: owners and modes of files, folders and needed libraries, as root and as
+ * another user; and set-uid programs. */
 #include <stdarg.h>
 #include <sys/statvfs.h>
 #include <sys/wait.h>
@@ -8,7 +9,7 @@
 
 enum { NOBODY = 65534 };
 
-/* ---- owners and modes, as this user and as nobody ------------------------------------------------------------------ */
+/* owners and modes, as this user and as nobody */
 
 static void check_modes(void) {
   char ops[300];
@@ -37,10 +38,12 @@ static void check_modes(void) {
   end();
 }
 
-static void check_owners(void) { /* as nobody: libraries of root are fine, those of a third user are not */
+static void
+check_owners(void) { /* as nobody: libraries of root are fine, those of a third user are not */
   set(TENON_POLICY_PRIVATE, NULL, NULL);
   LOADS(file, 0);
-  REFUSED(beside("ops/third.so"), 0, "third.so belongs to user 12345, not to this user, 65534, or root: chown it");
+  REFUSED(beside("ops/third.so"), 0,
+          "third.so belongs to user 12345, not to this user, 65534, or root: chown it");
   REFUSED(beside("third/good.so"), 0, "/third belongs to user 12345");
   set(0, NULL, hash_of(file));
   REFUSED(beside("ops/hidden.so"), 0, "hidden.so: Permission denied");
@@ -103,7 +106,8 @@ TEST("a part of a path that is exchanged while it is looked at is found") {
   snprintf(text, sizeof text, "%s/link", folder);
   CHECK(symlink("ops", text) == 0);
   strcat(text, "/good.so");
-  CHECK_STATUS(tn_file_map_real(text, &data, &identity), TENON_ABORTED); /* no real path: a link is in it */
+  CHECK_STATUS(tn_file_map_real(text, &data, &identity),
+               TENON_ABORTED); /* no real path: a link is in it */
   CHECK_TEXT(tn_error(), "was changed while it was looked at: try again");
   tn_text_t lines = {0};
   CHECK(remove(file) == 0);
@@ -111,12 +115,13 @@ TEST("a part of a path that is exchanged while it is looked at is found") {
   CHECK(!tn_file_is_same(file, &identity));
   tn_file_changeable(file, &lines);
   CHECK_TEXT(tn_text_get(&lines),
-             "ops/good.so: No such file or directory"); /* nothing is said to be in order that is not there */
+             /* nothing is said to be in order that is not there */
+             "ops/good.so: No such file or directory");
   tn_text_clear(&lines);
   end();
 }
 
-/* ---- libraries that it needs ---------------------------------------------------------------------------------------- */
+/* libraries that it needs */
 
 static void make(const char *format, ...) {
   char command[3000];
@@ -127,22 +132,23 @@ static void make(const char *format, ...) {
   CHECK(system(command) == 0);
 }
 
-TEST("libraries that it needs are as private as it is, and never looked for below the current folder") {
+TEST("libraries that it needs are as private as it is, and never looked for below the current "
+     "folder") {
   char ops[300];
   begin();
   snprintf(ops, sizeof ops, "%s/ops", folder);
-  make("mkdir %s/dep && echo 'int needed(void) { return 1; }' | cc -shared -fPIC -x c - -o %s/dep/libdep.so && "
-       "chmod 755 %s/dep %s/dep/libdep.so",
+  make("mkdir %s/dep && echo 'int needed(void) { return 1; }' | cc -shared -fPIC -x c - -o "
+       "%s/dep/libdep.so && chmod 755 %s/dep %s/dep/libdep.so",
        folder, folder, folder, folder);
-  make(
-      "printf '%%s' '#include <tenon/op.h>\nint needed(void);\nstatic tenon_status_t f(const tenon_loop_t *l) { return "
-      "(void)l, needed() == 1 ? TENON_OK : TENON_INTERNAL; }\nTENON_LIBRARY(user, \"1\", TENON_OP(\"op(Tensor x) -> "
-      "Tensor\", "
-      "TENON_TYPES(\"x: i8; out = x\"), TENON_TRAITS(TENON_PURE | TENON_POINTWISE), TENON_LOOP(\"i8 -> i8\", f)))' "
-      ">%s/user.c",
-      folder);
+  make("printf '%%s' '#include <tenon/op.h>\nint needed(void);\nstatic tenon_status_t f(const "
+       "tenon_loop_t *l) { return (void)l, needed() == 1 ? TENON_OK : TENON_INTERNAL; "
+       "}\nTENON_LIBRARY(user, \"1\", TENON_OP(\"op(Tensor x) -> Tensor\", TENON_TYPES(\"x: i8; "
+       "out = x\"), TENON_TRAITS(TENON_PURE | TENON_POINTWISE), TENON_LOOP(\"i8 -> i8\", f)))' "
+       ">%s/user.c",
+       folder);
   for (int i = 0; i < 3; i++) {
-    static const char *const paths[] = {"'$ORIGIN/../dep'", "'$ORIGIN/../dep:lib'", "'$ORIGIN/../dep:'"};
+    static const char *const paths[] = {"'$ORIGIN/../dep'", "'$ORIGIN/../dep:lib'",
+                                        "'$ORIGIN/../dep:'"};
     make("cc -shared -fPIC -fvisibility=hidden -I " TEST_INCLUDE
          " %s/user.c -o %s/user%d.so -L %s/dep -ldep -Wl,-rpath,%s && chmod 755 %s/user%d.so",
          folder, ops, i, folder, paths[i], ops, i);
@@ -161,7 +167,7 @@ TEST("libraries that it needs are as private as it is, and never looked for belo
   end();
 }
 
-/* ---- set-uid programs ---------------------------------------------------------------------------------------------- */
+/* set-uid programs */
 
 static void plant(const char *name, const char *words) { /* an executable script */
   FILE *out = fopen(beside(name), "w");
@@ -170,20 +176,29 @@ static void plant(const char *name, const char *words) { /* an executable script
 
 static void run_secure(void) {
   char cc[300], path[300], program[300];
-  snprintf(cc, sizeof cc, "%s/cc", folder), snprintf(path, sizeof path, "%s", folder);
+  snprintf(cc, sizeof cc, "%s/cc", folder);
+  snprintf(path, sizeof path, "%s", folder);
   snprintf(program, sizeof program, "%s/secure", folder);
-  setenv("TENON_LIBRARY_PATH", TEST_LIBRARIES, 1), setenv("TENON_BRIDGE_PATH", path, 1);
-  setenv("TENON_CACHE", path, 1), setenv("TENON_POLICY", rules_file("folder /nowhere\n", 0644), 1);
-  setenv("CC", cc, 1), setenv("PATH", path, 1), setenv("GCC_EXEC_PREFIX", path, 1);
-  setenv("COMPILER_PATH", path, 1), setenv("CPATH", path, 1), setenv("TENON_INCLUDE", path, 1);
+  setenv("TENON_LIBRARY_PATH", TEST_LIBRARIES, 1);
+  setenv("TENON_BRIDGE_PATH", path, 1);
+  setenv("TENON_CACHE", path, 1);
+  setenv("TENON_POLICY", rules_file("folder /nowhere\n", 0644), 1);
+  setenv("CC", cc, 1);
+  setenv("PATH", path, 1);
+  setenv("GCC_EXEC_PREFIX", path, 1);
+  setenv("COMPILER_PATH", path, 1);
+  setenv("CPATH", path, 1);
+  setenv("TENON_INCLUDE", path, 1);
   execl(program, program, beside("source.c"), (char *)NULL);
   _exit(98);
 }
 
 TEST("in a set-uid program no variable of the environment counts") {
   struct statvfs mount;
-  char output[4000] = "", planted[300];
-  int ends[2], state = 0;
+  char output[4000] = "";
+  char planted[300];
+  int ends[2];
+  int state = 0;
   size_t size = 0;
   if (geteuid() != 0) SKIP("only root can make a set-uid program of another user's");
   begin();
@@ -195,27 +210,33 @@ TEST("in a set-uid program no variable of the environment counts") {
   copy(TEST_SECURE, beside("secure"), 0755);
   CHECK(chmod(beside("secure"), 04755) == 0 && chmod(folder, 01777) == 0);
   snprintf(planted, sizeof planted, "#!/bin/sh\ntouch %s/ran\nexit 1\n", folder);
-  plant("cc", planted), plant("as", planted), plant("ld", planted), plant("cc1", planted);
+  plant("cc", planted);
+  plant("as", planted);
+  plant("ld", planted);
+  plant("cc1", planted);
   plant("source.c",
-        "#include <tenon/op.h>\nstatic tenon_status_t f(const tenon_loop_t *l) { return (void)l, TENON_OK; }\n"
-        "TENON_LIBRARY(made, \"1\", TENON_OP(\"op(Tensor x) -> Tensor\", TENON_TYPES(\"x: i8; out = x\"), "
-        "TENON_TRAITS(TENON_PURE | TENON_POINTWISE), TENON_LOOP(\"i8 -> i8\", f)))\n");
+        "#include <tenon/op.h>\nstatic tenon_status_t f(const tenon_loop_t *l) { return (void)l, "
+        "TENON_OK; }\n"
+        "TENON_LIBRARY(made, \"1\", TENON_OP(\"op(Tensor x) -> Tensor\", TENON_TYPES(\"x: i8; out "
+        "= x\"), TENON_TRAITS(TENON_PURE | TENON_POINTWISE), TENON_LOOP(\"i8 -> i8\", f)))\n");
   CHECK(pipe(ends) == 0);
   fflush(NULL);
   pid_t child = fork();
   if (child == 0) {
-    dup2(ends[1], 1), dup2(ends[1], 2);
+    dup2(ends[1], 1);
+    dup2(ends[1], 2);
     if (setgid(NOBODY) != 0 || setuid(NOBODY) != 0) _exit(99);
     run_secure();
   }
   close(ends[1]);
-  for (ssize_t part; (part = read(ends[0], output + size, sizeof output - 1 - size)) > 0;) size += (size_t)part;
+  for (ssize_t part; (part = read(ends[0], output + size, sizeof output - 1 - size)) > 0;)
+    size += (size_t)part;
   close(ends[0]);
   CHECK(waitpid(child, &state, 0) == child);
   if (!CHECK(WIFEXITED(state) && WEXITSTATUS(state) == 0)) fprintf(stderr, "%s\n", output);
   CHECK_TEXT(output, "secure: 1, user 65534 as 0\n");
-  CHECK_TEXT(output,
-             "name: cannot load good: a name without '/' is looked for in TENON_LIBRARY_PATH, which is not set");
+  CHECK_TEXT(output, "name: cannot load good: a name without '/' is looked for in "
+                     "TENON_LIBRARY_PATH, which is not set");
   CHECK_TEXT(output, "policy           none\n");
   CHECK_TEXT(output, "source: 1 operators\n");
   CHECK(strstr(output, "bridge.so") == NULL);

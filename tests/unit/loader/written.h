@@ -17,7 +17,10 @@ static inline const char *in_folder(const char *name) {
 
 static inline void put(const char *name, const char *text) {
   FILE *file = fopen(in_folder(name), "w");
-  if (CHECK(file != NULL)) fputs(text, file), fclose(file);
+  if (CHECK(file != NULL)) {
+    fputs(text, file);
+    fclose(file);
+  }
 }
 
 #endif

@@ -1,18 +1,23 @@
-/* The f32 functions of ops/simd/math.h stay within the bounds that they state, against libm's functions of double.
- * Runs over every 509th float, or with an argument over every so many (1: all of them, minutes).  Exit status 0 if all
- * hold.  Invariant: the reference is libm's; its double results are exact to far less than an ulp of f32. */
+/* The f32 functions of ops/simd/math.h stay within the bounds that they state, against libm's
+ * functions of double. Runs over every 509th float, or with an argument over every so many (1: all
+ * of them, minutes).  Exit status 0 if all hold.  Invariant: the reference is libm's; its double
+ * results are exact to far less than an ulp of f32. */
 #include "../../../ops/simd/math.h"
 #include <stdio.h>
 #include <stdlib.h>
 
-/* Distance in units of the last place of f32 at the reference; 0 if it is the nearest f32, or NaN as expected. */
+/* Distance in units of the last place of f32 at the reference; 0 if it is the nearest f32, or NaN
+ * as expected. */
 static double ulps(float found, double expected) {
   float nearest = (float)expected;
   int exponent;
   if (isnan(expected) || isnan(found)) return isnan(expected) && isnan(found) ? 0 : INFINITY;
   if (found == nearest) return !signbit(found) == !signbit(expected) ? 0 : INFINITY;
-  if (isinf(found) || isinf(nearest)) /* one step from the largest number to infinity counts as one */
-    return fabs(fabs(isinf(found) ? expected : (double)found) - 0x1.fffffep127) <= 0x1p104 ? 1 : INFINITY;
+  if (isinf(found) ||
+      isinf(nearest)) /* one step from the largest number to infinity counts as one */
+    return fabs(fabs(isinf(found) ? expected : (double)found) - 0x1.fffffep127) <= 0x1p104
+               ? 1
+               : INFINITY;
   frexp(expected, &exponent);
   return fabs((double)found - expected) / ldexp(1, exponent < -125 ? -149 : exponent - 24);
 }
@@ -23,7 +28,9 @@ static const struct check_t {
   const char *name;
   float (*f)(float);
   double (*reference)(double);
-  double low, high, bound;
+  double low;
+  double high;
+  double bound;
   /* clang-format off */
 } checks[] = {
     {"exp", tn_expf, exp, -INFINITY, INFINITY, 1.1},
@@ -44,7 +51,8 @@ static const struct check_t {
 /* clang-format on */
 
 static int report(const char *name, double worst, double bound, const char *where) {
-  printf("%-20s %8.3f ulp of %g allowed%s%s\n", name, worst, bound, worst > bound ? ", exceeded at " : "", where);
+  printf("%-20s %8.3f ulp of %g allowed%s%s\n", name, worst, bound,
+         worst > bound ? ", exceeded at " : "", where);
   return worst > bound;
 }
 
@@ -57,7 +65,8 @@ static int check_one(const struct check_t *c, uint64_t step) {
     double d;
     if (!isnan(x) && ((double)x < c->low || (double)x > c->high)) continue;
     d = ulps(c->f(x), c->reference((double)x));
-    if (d > worst && d > c->bound) snprintf(where, sizeof where, "%a (0x%08x)", (double)x, (unsigned)bits);
+    if (d > worst && d > c->bound)
+      snprintf(where, sizeof where, "%a (0x%08x)", (double)x, (unsigned)bits);
     worst = d > worst ? d : worst;
   }
   return report(c->name, worst, c->bound, where);
@@ -65,7 +74,8 @@ static int check_one(const struct check_t *c, uint64_t step) {
 
 /* Bases and exponents of every size and sign, and all pairs of special ones. */
 static int check_power(uint64_t step) {
-  static const float special[] = {0, 0.5f, 1, 2, 3, 1.5f, 0x1p24f, 0x1.fffffep23f, 0x1p-149f, INFINITY, NAN};
+  static const float special[] = {0,       0.5f,           1,         2,        3,  1.5f,
+                                  0x1p24f, 0x1.fffffep23f, 0x1p-149f, INFINITY, NAN};
   enum { COUNT = 2 * sizeof special / sizeof *special };
   double worst = 0;
   char where[64] = "";
@@ -74,7 +84,8 @@ static int check_power(uint64_t step) {
     float x, y;
     double d;
     if (i < COUNT * COUNT) {
-      x = special[i % COUNT / 2], y = special[i / COUNT / 2];
+      x = special[i % COUNT / 2];
+      y = special[i / COUNT / 2];
       if (i & 1) x = -x;
       if (i / COUNT & 1) y = -y;
     } else {
@@ -85,7 +96,8 @@ static int check_power(uint64_t step) {
       if ((i & 7) == 0) y = tn_rintf(y);
     }
     d = ulps(tn_powf(x, y), pow((double)x, (double)y));
-    if (d > worst && d > 0.6) snprintf(where, sizeof where, "%a to the power of %a", (double)x, (double)y);
+    if (d > worst && d > 0.6)
+      snprintf(where, sizeof where, "%a to the power of %a", (double)x, (double)y);
     worst = d > worst ? d : worst;
   }
   return report("pow", worst, 0.6, where);
@@ -95,9 +107,11 @@ int main(int count, char **arguments) {
   uint64_t step = count > 1 ? strtoull(arguments[1], NULL, 10) : 509;
   int failed = 0;
   if (step == 0) {
-    fprintf(stderr, "math_test: the step between floats is a number from 1, not \"%s\"\n", arguments[1]);
+    fprintf(stderr, "math_test: the step between floats is a number from 1, not \"%s\"\n",
+            arguments[1]);
     return 2;
   }
-  for (size_t i = 0; i < sizeof checks / sizeof *checks; i++) failed |= check_one(&checks[i], step);
+  for (size_t i = 0; i < sizeof checks / sizeof *checks; i++)
+    failed |= check_one(&checks[i], step);
   return failed | check_power(step);
 }

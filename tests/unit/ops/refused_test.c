@@ -1,5 +1,5 @@
-/* What operators refuse before anything is read: shapes that calls at random found (tests/fuzz/call_fuzz.c), gradients of another
- * shape than the result above all. */
+/* What operators refuse before anything is read: shapes that calls at random found
+ * (tests/fuzz/call_fuzz.c), gradients of another shape than the result above all. */
 #include "check.h"
 #include "core/tensor.h"
 #include "tensors.h"
@@ -7,7 +7,10 @@
 #include "operators.h"
 
 typedef struct wrong_t {
-  const char *op, *attrs, *inputs[7], *part; /* of the message */
+  const char *op;
+  const char *attrs;
+  const char *inputs[7];
+  const char *part; /* of the message */
 } wrong_t;
 
 static const char of_result[] = "is not of the result's shape";
@@ -16,7 +19,10 @@ static const wrong_t wrongs[] = {
     {"conv_backward", NULL, {"f32[1] 1", "f32[1,1,3] 1 2 3", "f32[1,1,2] 1 2"}, of_result},
     {"conv_backward", NULL, {"f32[1] 1", "f32[1] 1", "f32[1] 1"}, "expected at least 3"},
     {"conv_backward", NULL, {"f32[1,1,3] 1 2 3", "f32[1,1,3] 1 2 3", "f32[1,1,2] 1 2"}, of_result},
-    {"conv_transpose_backward", NULL, {"f32[1,1,3] 1 2 3", "f32[1,1,3] 1 2 3", "f32[1,1,2] 1 2"}, of_result},
+    {"conv_transpose_backward",
+     NULL,
+     {"f32[1,1,3] 1 2 3", "f32[1,1,3] 1 2 3", "f32[1,1,2] 1 2"},
+     of_result},
     {"conv_transpose_backward", NULL, {"f32[] 1", "f32[] 1", "f32[] 1"}, "expected at least 3"},
     {"deform_conv_backward",
      NULL,
@@ -32,7 +38,10 @@ static const wrong_t wrongs[] = {
      NULL,
      {"f32[2] 1 2", "f32[2] 1 2", "f32[2] 1 2", "f32[2] 1 2", "f32[2] 1 2", "f32[2] 1 2"},
      "expected at least 2"},
-    {"lrn_backward", "size=-9223372036854775808", {"f32[1,1] 1", "f32[1,1] 1"}, "size is -9223372036854775808"},
+    {"lrn_backward",
+     "size=-9223372036854775808",
+     {"f32[1,1] 1", "f32[1,1] 1"},
+     "size is -9223372036854775808"},
     {"lrn_backward", "size=3", {"f32[2] 1 2", "f32[2] 1 2"}, "expected at least 2"},
     {"lp_norm_backward", "axis=3", {"f32[2] 1 2", "f32[2] 1 2"}, "axis 3"},
     {"mean_variance_norm_backward", "axes=[0]", {"f32[1] 1", "f32[2] 1 2"}, of_result},
@@ -40,14 +49,29 @@ static const wrong_t wrongs[] = {
     {"matmul_backward", NULL, {"f32[1,1] 1", "f32[2,1] 1 2", "f32[1,2] 1 2"}, of_result},
     {"gemm_backward", NULL, {"f32[2] 1 2", "f32[2,1] 1 2", "f32[1,2] 1 2"}, of_result},
     {"cum_prod_backward", NULL, {"f32[1] 1", "f32[3] 1 2 3", "i64[] 0"}, of_result},
-    {"lp_pool_backward", "kernel=[2]", {"f32[1,1,3] 1 2 3", "f32[1,1,3] 1 2 3", "f32[1,1,2] 1 2"}, of_result},
+    {"lp_pool_backward",
+     "kernel=[2]",
+     {"f32[1,1,3] 1 2 3", "f32[1,1,3] 1 2 3", "f32[1,1,2] 1 2"},
+     of_result},
     {"softmax_backward", NULL, {"f32[1] 1", "f32[4] 1 2 3 4"}, "has not the shape of y"},
-    {"log_softmax_backward", NULL, {"f32[4,1] 1 2 3 4", "f32[4] 1 2 3 4"}, "has not the shape of y"},
-    {"cum_prod_backward", NULL, {"f32[3] 1 2 3", "f32[3] 1 2 3", "i64[0]"}, "0 axes; one is wanted"},
+    {"log_softmax_backward",
+     NULL,
+     {"f32[4,1] 1 2 3 4", "f32[4] 1 2 3 4"},
+     "has not the shape of y"},
+    {"cum_prod_backward",
+     NULL,
+     {"f32[3] 1 2 3", "f32[3] 1 2 3", "i64[0]"},
+     "0 axes; one is wanted"},
     {"dft_backward", NULL, {"f32[1,2,2] 1 2 3 4", "i64[3] 1 3 1"}, of_result},
     {"dft_backward", NULL, {"f32[] 1", "i64[0]"}, "shape"},
-    {"stft_backward", NULL, {"f32[0,3,4,2]", "f32[0,12,1]", "i64[] 4", "f32[6] 1 1 1 1 1 1"}, of_result},
-    {"stft_backward", NULL, {"f32[0,2,4,2]", "f32[0,12,1]", "i64[0]", "f32[6] 1 1 1 1 1 1"}, "expected one"},
+    {"stft_backward",
+     NULL,
+     {"f32[0,3,4,2]", "f32[0,12,1]", "i64[] 4", "f32[6] 1 1 1 1 1 1"},
+     of_result},
+    {"stft_backward",
+     NULL,
+     {"f32[0,2,4,2]", "f32[0,12,1]", "i64[0]", "f32[6] 1 1 1 1 1 1"},
+     "expected one"},
     {"pad_backward", NULL, {"f32[2] 1 2", "i64[1] 4", "i64[2] 1 1"}, of_result},
     {"pad_backward", NULL, {"f32[2] 1 2", "i64[1] 2", "i64[3] 0 0 0"}, "3 pads for 1 axes"},
     {"tensor_scatter_backward", NULL, {"f32[1,2,1] 1 2", "i64[3] 1 3 1"}, "does not fit"},
@@ -66,27 +90,35 @@ TEST("what has another shape than is wanted is refused, before anything is read"
   for (size_t i = 0; i < sizeof wrongs / sizeof *wrongs; i++) {
     const wrong_t *w = &wrongs[i];
     char name[64];
-    tenon_tensor_t *inputs[8] = {NULL}, *outputs[8] = {NULL};
+    tenon_tensor_t *inputs[8] = {NULL};
+    tenon_tensor_t *outputs[8] = {NULL};
     snprintf(name, sizeof name, "core::%s", w->op);
     const tenon_op_t *op = op_of(name);
     tenon_attrs_t *attrs = attrs_of(op, w->attrs);
-    for (int k = 0; k < 7 && w->inputs[k]; k++) inputs[k] = tensor_of(w->inputs[k]);
+    for (int k = 0; k < 7 && w->inputs[k]; k++)
+      inputs[k] = tensor_of(w->inputs[k]);
     CHECK_STATUS(tenon_op_call(op, attr_values(attrs), inputs, outputs, 1), TENON_INVALID);
     CHECK_TEXT(tenon_error(), w->part);
     CHECK_TEXT(tenon_error(), w->op);
-    for (int k = 0; k < 8; k++) tenon_tensor_release(inputs[k]), tenon_tensor_release(outputs[k]);
+    for (int k = 0; k < 8; k++) {
+      tenon_tensor_release(inputs[k]);
+      tenon_tensor_release(outputs[k]);
+    }
     tenon_attrs_release(attrs);
   }
 }
 
 TEST("range refuses an empty tensor where a number is wanted") {
-  tenon_tensor_t *none = tensor_of("f32[0]"), *one = tensor_of("f32[] 1"), *out = NULL;
+  tenon_tensor_t *none = tensor_of("f32[0]");
+  tenon_tensor_t *one = tensor_of("f32[] 1");
+  tenon_tensor_t *out = NULL;
   for (int i = 0; i < 3; i++) {
     tenon_tensor_t *inputs[3] = {i == 0 ? none : one, i == 1 ? none : one, i == 2 ? none : one};
     CHECK_STATUS(tenon_op_call(op_of("core::range"), NULL, inputs, &out, 0), TENON_INVALID);
     CHECK_TEXT(tenon_error(), "start, limit and delta are single numbers");
   }
-  tenon_tensor_release(none), tenon_tensor_release(one);
+  tenon_tensor_release(none);
+  tenon_tensor_release(one);
 }
 
 TEST("nothing is left behind") { tenon_shutdown(); }

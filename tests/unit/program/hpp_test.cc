@@ -1,4 +1,5 @@
-// tenon.hpp as a program uses it: lambdas as operators, kernels and fallbacks, errors as exceptions in both directions, and
+// tenon.hpp as a program uses it: lambdas as operators, kernels and fallbacks, errors as exceptions
+// in both directions, and
 // handles that give back what they hold.  A framework of its own, since check.h is C.
 #include <atomic>
 #include <cmath>
@@ -7,15 +8,18 @@
 
 static int failures, passed, failed;
 
-#define CHECK(condition)                                                                                               \
-  ((condition) ? (void)0 : (void)(failures++, std::fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #condition)))
+#define CHECK(condition)                                                                           \
+  ((condition)                                                                                     \
+       ? (void)0                                                                                   \
+       : (void)(failures++, std::fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #condition)))
 
 static void test(const char *sentence, const std::function<void()> &run) {
   failures = 0;
   try {
     run();
   } catch (const std::exception &e) {
-    failures++, std::fprintf(stderr, "thrown: %s\n", e.what());
+    failures++;
+    std::fprintf(stderr, "thrown: %s\n", e.what());
   }
   failures ? failed++ : passed++;
   if (failures) std::fprintf(stderr, "FAILED: %s\n", sentence);
@@ -31,13 +35,15 @@ static void refused(tenon_status_t status, const char *part, const std::function
     failures++;
     return;
   }
-  failures++, std::fprintf(stderr, "nothing was thrown; expected: %s\n", part);
+  failures++;
+  std::fprintf(stderr, "nothing was thrown; expected: %s\n", part);
 }
 
 static bool holds(const tenon::tensor &t, const std::vector<double> &expected) {
   if (!t || size_t(t.count()) != expected.size()) return false;
   for (size_t i = 0; i < expected.size(); i++) {
-    double found = t->dtype.bits == 64 ? t.data<double>()[int64_t(i)] : double(t.data<float>()[int64_t(i)]);
+    double found =
+        t->dtype.bits == 64 ? t.data<double>()[int64_t(i)] : double(t.data<float>()[int64_t(i)]);
     if (std::abs(found - expected[i]) > 1e-6) return false;
   }
   return true;
@@ -56,36 +62,45 @@ static tenon::registration scale(double extra = 0) {
   return tenon::op("demo::scale(Tensor x, *, float by=2.0) -> Tensor")
       .doc("x times by.")
       .types("x: f32|f64; out = x")
-      .pointwise([extra](float x, tenon::attribute<double> by) { return x * float(by) + float(extra); })
+      .pointwise(
+          [extra](float x, tenon::attribute<double> by) { return x * float(by) + float(extra); })
       .pointwise([extra](double x, tenon::attribute<double> by) noexcept { return x * by + extra; })
       .gradient("x: scale(grad, by=by)")
       .add();
 }
 
 static void operators() {
-  test("a pointwise lambda is an operator: broadcast by the host, called by name, with attributes and a gradient", [] {
-    tenon::registration r = scale();
-    auto x = tenon::tensor::of<float>({2, 2}, {1, 2, 3, 4});
-    CHECK(holds(tenon::call("demo::scale", x), {2, 4, 6, 8}));
-    CHECK(holds(tenon::call("demo::scale", x, tenon::attr("by", 0.5)), {0.5, 1, 1.5, 2}));
-    CHECK(holds(tenon::call("demo::scale", tenon::tensor::of<double>({1}, {3}), tenon::attr("by", 3)), {9}));
-    x.require_grad();
-    tenon::call("core::reduce_sum", tenon::call("demo::scale", x, tenon::attr("by", 5)), nullptr,
-                tenon::attr("keepdims", false))
-        .backward();
-    CHECK(holds(x.grad(), {5, 5, 5, 5}));
-  });
+  test("a pointwise lambda is an operator: broadcast by the host, called by name, with attributes "
+       "and a gradient",
+       [] {
+         tenon::registration r = scale();
+         auto x = tenon::tensor::of<float>({2, 2}, {1, 2, 3, 4});
+         CHECK(holds(tenon::call("demo::scale", x), {2, 4, 6, 8}));
+         CHECK(holds(tenon::call("demo::scale", x, tenon::attr("by", 0.5)), {0.5, 1, 1.5, 2}));
+         CHECK(holds(
+             tenon::call("demo::scale", tenon::tensor::of<double>({1}, {3}), tenon::attr("by", 3)),
+             {9}));
+         x.require_grad();
+         tenon::call("core::reduce_sum", tenon::call("demo::scale", x, tenon::attr("by", 5)),
+                     nullptr, tenon::attr("keepdims", false))
+             .backward();
+         CHECK(holds(x.grad(), {5, 5, 5, 5}));
+       });
   test("its parameters may be of several dtypes, with attributes among them", [] {
-    auto r = tenon::op("demo::pick(Tensor a, Tensor b, Tensor which, *, int shift=1, bool flip=False) -> Tensor")
+    auto r = tenon::op("demo::pick(Tensor a, Tensor b, Tensor which, *, int shift=1, bool "
+                       "flip=False) -> Tensor")
                  .types("a, b: f32; which: bool; out = f64")
                  .pointwise([](float a, float b, tenon::attribute<int64_t> shift, bool which,
-                               tenon::attribute<bool> flip) { return double(which != flip ? a : b) + double(shift); })
+                               tenon::attribute<bool> flip) {
+                   return double(which != flip ? a : b) + double(shift);
+                 })
                  .add();
     auto a = tenon::tensor::of<float>({2, 1}, {1, 2}), b = tenon::tensor::of<float>({2}, {10, 20});
     auto which = tenon::tensor::of<bool>({2}, {true, false});
     CHECK(holds(tenon::call("demo::pick", a, b, which), {2, 21, 3, 21}));
-    CHECK(holds(tenon::call("demo::pick", a, b, which, tenon::attr("flip", true), tenon::attr("shift", 0)),
-                {10, 1, 10, 2}));
+    CHECK(holds(
+        tenon::call("demo::pick", a, b, which, tenon::attr("flip", true), tenon::attr("shift", 0)),
+        {10, 1, 10, 2}));
   });
   test("kernels, infer and parts on several threads", [] {
     auto r = tenon::op("demo::sums(Tensor x, *, int keep=1) -> (Tensor sums, Tensor? first)")
@@ -102,7 +117,8 @@ static void operators() {
                            c.parallel(sums.size(), 1, [&](int64_t begin, int64_t end) {
                              for (int64_t i = begin; i < end; i++) {
                                sums[i] = 0;
-                               for (int64_t k = 0; k < columns; k++) sums[i] += x[i * columns + k];
+                               for (int64_t k = 0; k < columns; k++)
+                                 sums[i] += x[i * columns + k];
                              }
                            });
                            if (c.output(1)) std::copy(x.begin(), x.end(), c.out<float>(1).begin());
@@ -119,12 +135,15 @@ static void operators() {
                  .kernel("cpu f32", [](tenon::kernel_call &c) { c.out<float>(0)[0] = 32; })
                  .kernel("cpu f64", [](tenon::kernel_call &c) { c.out<double>(0)[0] = 64; })
                  .add();
-    CHECK(holds(tenon::call("demo::which", 0.0f), {32}) && holds(tenon::call("demo::which", 0.0), {64}));
+    CHECK(holds(tenon::call("demo::which", 0.0f), {32}) &&
+          holds(tenon::call("demo::which", 0.0), {64}));
   });
   test("numbers are tensors, vectors are lists, and what is absent is nullptr", [] {
     auto a = tenon::tensor::of<float>({2}, {1, 2}), b = tenon::tensor::of<float>({1}, {3});
     CHECK(holds(tenon::call("core::add", a, 0.5f), {1.5, 2.5}));
-    CHECK(holds(tenon::call("core::concat", std::vector<tenon::tensor>{a, b}, tenon::attr("axis", 0)), {1, 2, 3}));
+    CHECK(
+        holds(tenon::call("core::concat", std::vector<tenon::tensor>{a, b}, tenon::attr("axis", 0)),
+              {1, 2, 3}));
     CHECK(holds(tenon::call("core::clip", a, nullptr, 1.5f), {1, 1.5}));
     CHECK(holds(tenon::call("core::randn", tenon::attr("shape", std::vector<int64_t>{0})), {}));
   });
@@ -136,21 +155,28 @@ static void errors() {
     refused(TENON_INVALID, "core::add: 3 tensors, expected at most 2",
             [] { tenon::call("core::add", 1.0f, 1.0f, 1.0f); });
     refused(TENON_INVALID, "core::add", [] { tenon::call("core::add", 1.0f); });
-    refused(TENON_NOT_FOUND, "axes", [] { tenon::call("core::softmax", 1.0f, tenon::attr("axes", 1)); });
-    refused(TENON_INVALID, "3 values for a tensor of 2", [] { tenon::tensor::of<float>({2}, {1, 2, 3}); });
-    refused(TENON_INVALID, "expected dtype f64, found f32", [] { tenon::tensor::of<float>({1}, {1}).data<double>(); });
-    refused(TENON_INVALID, "no kernel: add KERNEL",
-            [] { tenon::op("demo::none(Tensor x) -> Tensor").types("x: f32; out = x").shapes("out = x").add(); });
+    refused(TENON_NOT_FOUND, "axes",
+            [] { tenon::call("core::softmax", 1.0f, tenon::attr("axes", 1)); });
+    refused(TENON_INVALID, "3 values for a tensor of 2", [] {
+      tenon::tensor::of<float>({2}, {1, 2, 3});
+    });
+    refused(TENON_INVALID, "expected dtype f64, found f32",
+            [] { tenon::tensor::of<float>({1}, {1}).data<double>(); });
+    refused(TENON_INVALID, "no kernel: add KERNEL", [] {
+      tenon::op("demo::none(Tensor x) -> Tensor").types("x: f32; out = x").shapes("out = x").add();
+    });
     refused(TENON_NOT_FOUND, "overrides nothing", [] {
       tenon::on("core::add")
           .kernel(
               "npu", [](tenon::kernel_call &) {}, TENON_OVERRIDE);
     });
     refused(TENON_NOT_FOUND, "no_such_library", [] { tenon::library("/no_such_library.so"); });
-    refused(TENON_NOT_FOUND, "no_such_library", [] { tenon::library::from_source("/no_such_library.c"); });
+    refused(TENON_NOT_FOUND, "no_such_library",
+            [] { tenon::library::from_source("/no_such_library.c"); });
     refused(TENON_RANGE, "more than 16 kernels", [] {
       tenon::op o("demo::many(Tensor x) -> Tensor");
-      for (int i = 0; i < 17; i++) o.kernel("cpu", [](tenon::kernel_call &) {});
+      for (int i = 0; i < 17; i++)
+        o.kernel("cpu", [](tenon::kernel_call &) {});
     });
   });
   test("what a lambda throws ends as a status with its message, also from parts and infer", [] {
@@ -168,7 +194,9 @@ static void errors() {
                            if (what == 2) throw 7;
                            if (what == 3) throw std::bad_alloc();
                            if (what == 5)
-                             c.parallel(100, 1, [](int64_t, int64_t) { throw std::runtime_error("in a part"); });
+                             c.parallel(100, 1, [](int64_t, int64_t) {
+                               throw std::runtime_error("in a part");
+                             });
                            if (what == 6) tenon::call("core::nothing");
                            if (what == 7) (void)c.in<double>(0);
                          })
@@ -176,21 +204,28 @@ static void errors() {
     static const struct {
       tenon_status_t status;
       const char *part;
-    } expected[] = {
-        {TENON_DENIED, "demo::throws: not for you"},      {TENON_INTERNAL, "demo::throws: broken"},
-        {TENON_INTERNAL, "that is no std::exception"},    {TENON_MEMORY, "demo::throws: out of memory"},
-        {TENON_INTERNAL, "demo::throws: no shape today"}, {TENON_INTERNAL, "demo::throws: in a part"},
-        {TENON_NOT_FOUND, "no operator 'core::nothing'"}, {TENON_INVALID, "an input: expected dtype f64, found f32"}};
+    } expected[] = {{TENON_DENIED, "demo::throws: not for you"},
+                    {TENON_INTERNAL, "demo::throws: broken"},
+                    {TENON_INTERNAL, "that is no std::exception"},
+                    {TENON_MEMORY, "demo::throws: out of memory"},
+                    {TENON_INTERNAL, "demo::throws: no shape today"},
+                    {TENON_INTERNAL, "demo::throws: in a part"},
+                    {TENON_NOT_FOUND, "no operator 'core::nothing'"},
+                    {TENON_INVALID, "an input: expected dtype f64, found f32"}};
     for (what = 0; what < 8; what++)
-      refused(expected[what].status, expected[what].part, [] { tenon::call("demo::throws", 1.0f); });
+      refused(expected[what].status, expected[what].part,
+              [] { tenon::call("demo::throws", 1.0f); });
   });
   test("a lambda of single elements that throws fails the call", [] {
     auto r = tenon::op("demo::root(Tensor x) -> Tensor")
                  .types("x: f32; out = x")
-                 .pointwise([](float x) { return x < 0 ? throw std::domain_error("a negative number") : std::sqrt(x); })
+                 .pointwise([](float x) {
+                   return x < 0 ? throw std::domain_error("a negative number") : std::sqrt(x);
+                 })
                  .add();
     CHECK(holds(tenon::call("demo::root", 9.0f), {3}));
-    refused(TENON_INTERNAL, "demo::root: a negative number", [] { tenon::call("demo::root", -9.0f); });
+    refused(TENON_INTERNAL, "demo::root: a negative number",
+            [] { tenon::call("demo::root", -9.0f); });
   });
 }
 
@@ -214,7 +249,9 @@ static void handles() {
       auto r = tenon::on("core::abs")
                    .kernel(
                        "cpu f32",
-                       [](tenon::kernel_call &c) { std::fill_n(static_cast<float *>(c.output(0)->data), 2, 7.0f); },
+                       [](tenon::kernel_call &c) {
+                         std::fill_n(static_cast<float *>(c.output(0)->data), 2, 7.0f);
+                       },
                        TENON_OVERRIDE);
       CHECK(holds(tenon::call("core::abs", x), {7, 7}));
       auto layer = tenon::on("core::abs").kernel("autograd", [](tenon::kernel_call &c) {
@@ -235,10 +272,11 @@ static void handles() {
     int64_t two = 2;
     tenon_tensor_t *there = nullptr, *out = nullptr;
     tenon::check(tenon_device_find("npu", 0, &npu));
-    tenon::check(
-        tenon_tensor_borrow_on(npu, memory, tenon_dtype(TENON_F32), 1, &two, nullptr, nullptr, nullptr, &there));
+    tenon::check(tenon_tensor_borrow_on(npu, memory, tenon_dtype(TENON_F32), 1, &two, nullptr,
+                                        nullptr, nullptr, &there));
     tenon::tensor on_npu(there);
-    tenon::check(tenon_tensor_borrow_on(npu, memory, tenon_dtype(TENON_F32), 1, &two, nullptr, nullptr, nullptr, &out));
+    tenon::check(tenon_tensor_borrow_on(npu, memory, tenon_dtype(TENON_F32), 1, &two, nullptr,
+                                        nullptr, nullptr, &out));
     tenon::tensor result(out);
     tenon::callable abs("core::abs");
     tenon::check(tenon_op_run(abs.get(), nullptr, &there, &out));
@@ -253,7 +291,8 @@ static void handles() {
     int64_t three = 3;
     tenon_tensor_t *borrowed = nullptr;
     tenon::check(tenon_tensor_borrow(
-        memory, tenon_dtype(TENON_F32), 1, &three, nullptr, [](void *) { released++; }, memory, &borrowed));
+        memory, tenon_dtype(TENON_F32), 1, &three, nullptr, [](void *) { released++; }, memory,
+        &borrowed));
     {
       tenon::tensor a(borrowed), b = a, c;
       c = b;
@@ -265,27 +304,29 @@ static void handles() {
     CHECK(released == 1);
   });
   static std::atomic<int> lambdas{0};
-  test("a lambda lives until shutdown when it was registered, and no longer than a registration that failed", [] {
-    token t(lambdas);
-    refused(TENON_EXISTS, "core::add is there already", [&] {
-      tenon::op("core::add(Tensor x) -> Tensor")
-          .types("x: f32; out = x")
-          .shapes("out = x")
-          .kernel("cpu", [t](tenon::kernel_call &) {})
-          .add();
-    });
-    CHECK(lambdas == 1);
-    {
-      auto r = tenon::on("core::neg").kernel("npu", [t](tenon::kernel_call &) {});
-      auto o = tenon::op("demo::kept(Tensor x) -> Tensor")
-                   .types("x: f32; out = x")
-                   .shapes("out = x")
-                   .kernel("cpu", [t](tenon::kernel_call &) {})
-                   .add();
-      CHECK(lambdas == 3);
-    }
-    CHECK(lambdas == 3); // a call may be on its way to it
-  });
+  test("a lambda lives until shutdown when it was registered, and no longer than a registration "
+       "that failed",
+       [] {
+         token t(lambdas);
+         refused(TENON_EXISTS, "core::add is there already", [&] {
+           tenon::op("core::add(Tensor x) -> Tensor")
+               .types("x: f32; out = x")
+               .shapes("out = x")
+               .kernel("cpu", [t](tenon::kernel_call &) {})
+               .add();
+         });
+         CHECK(lambdas == 1);
+         {
+           auto r = tenon::on("core::neg").kernel("npu", [t](tenon::kernel_call &) {});
+           auto o = tenon::op("demo::kept(Tensor x) -> Tensor")
+                        .types("x: f32; out = x")
+                        .shapes("out = x")
+                        .kernel("cpu", [t](tenon::kernel_call &) {})
+                        .add();
+           CHECK(lambdas == 3);
+         }
+         CHECK(lambdas == 3); // a call may be on its way to it
+       });
   tenon_shutdown();
   test("after shutdown nothing of the program is held", [] { CHECK(lambdas == 0); });
 }

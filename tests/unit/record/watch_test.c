@@ -1,4 +1,5 @@
-/* What watches calls: which are saved, what is said of NaN, and that calls are as before when it is off. */
+/* What watches calls: which are saved, what is said of NaN, and that calls are as before when it is
+ * off. */
 #include "record/watch.h"
 
 #include <math.h>
@@ -12,7 +13,7 @@
 #include "dispatch/key.h"
 #include "dispatch/trace.h"
 
-/* ---- operators --------------------------------------------------------------------------------------------------- */
+/* operators */
 
 static int calls;
 
@@ -20,7 +21,8 @@ static tenon_status_t root(tenon_call_t *call) {
   const float *x = call->inputs[0]->data;
   calls++;
   if (x[0] > 100) return tenon_fail(call, TENON_RANGE, "more than a hundred");
-  for (int64_t i = 0; i < tenon_count(call->inputs[0]); i++) ((float *)call->outputs[0]->data)[i] = sqrtf(x[i]);
+  for (int64_t i = 0; i < tenon_count(call->inputs[0]); i++)
+    ((float *)call->outputs[0]->data)[i] = sqrtf(x[i]);
   return TENON_OK;
 }
 
@@ -51,17 +53,20 @@ static const tenon_op_t *find(const char *name) {
 }
 
 static tenon_status_t call(const char *name, const char *input) {
-  tenon_tensor_t *x = tensor_of(input), *y = NULL;
+  tenon_tensor_t *x = tensor_of(input);
+  tenon_tensor_t *y = NULL;
   tenon_status_t status = tenon_op_call(find(name), NULL, &x, &y, 0);
-  tenon_tensor_release(x), tenon_tensor_release(y);
+  tenon_tensor_release(x);
+  tenon_tensor_release(y);
   return status;
 }
 
-/* ---- folders ------------------------------------------------------------------------------------------------------ */
+/* folders */
 
 static char folder[4096];
 static void begin(uint32_t flags, const char *ops, int32_t most) {
-  tenon_record_t record = {.size = sizeof record, .flags = flags, .folder = folder, .ops = ops, .most = most};
+  tenon_record_t record = {
+      .size = sizeof record, .flags = flags, .folder = folder, .ops = ops, .most = most};
   (void)find("watch::root");
   CHECK_STATUS(tn_folder_make(folder, sizeof folder), TENON_OK);
   CHECK_STATUS(tenon_record_set(&record), TENON_OK);
@@ -94,7 +99,7 @@ static void end(const char *const *names) {
   CHECK(!tn_file_is_folder(folder)); /* nothing else was there */
 }
 
-/* ---- recordings ---------------------------------------------------------------------------------------------------- */
+/* recordings */
 
 TEST("calls that fail are saved, those that work are not") {
   tenon_recording_info_t info;
@@ -151,12 +156,14 @@ TEST("so many are saved as were asked for; a folder that is there is passed by")
   begin(TENON_RECORD_ALL, NULL, 2);
   snprintf(path, sizeof path, "%s/000-watch.root", folder);
   CHECK_STATUS(tn_folder_create(path, true), TENON_OK);
-  for (int i = 0; i < 4; i++) CHECK_STATUS(call("watch::root", "f32[1] 4"), TENON_OK);
+  for (int i = 0; i < 4; i++)
+    CHECK_STATUS(call("watch::root", "f32[1] 4"), TENON_OK);
   CHECK(is_there("001-watch.root") && is_there("002-watch.root") && !is_there("003-watch.root"));
   end((const char *const[]){"000-watch.root", "001-watch.root", "002-watch.root", NULL});
 }
 
-TEST("a node of a planned graph is a call, whose input is saved though its result takes its place") {
+TEST(
+    "a node of a planned graph is a call, whose input is saved though its result takes its place") {
   tenon_builder_t *builder = NULL;
   tenon_graph_t *graph = NULL;
   tenon_executable_t *executable = NULL;
@@ -165,16 +172,19 @@ TEST("a node of a planned graph is a call, whose input is saved though its resul
   tenon_recording_info_t info;
   CHECK_STATUS(tenon_builder_create(&builder), TENON_OK);
   CHECK_STATUS(tenon_builder_input(builder, "x", tenon_dtype(TENON_F32), 1, axes, &x), TENON_OK);
-  CHECK_STATUS(tenon_builder_node(builder, "the root", find("watch::root"), NULL, &(tenon_operand_t){1, &x}, &y, 1),
+  CHECK_STATUS(tenon_builder_node(builder, "the root", find("watch::root"), NULL,
+                                  &(tenon_operand_t){1, &x}, &y, 1),
                TENON_OK);
   CHECK_STATUS(tenon_builder_output(builder, "y", y), TENON_OK);
   CHECK_STATUS(tenon_builder_finish(builder, &graph), TENON_OK);
   CHECK_STATUS(tenon_executable_create(graph, NULL, &executable), TENON_OK);
   begin(TENON_RECORD_ALL, NULL, 0);
-  tenon_tensor_t *in = tensor_of("f32[2] 4 9"), *out = NULL;
+  tenon_tensor_t *in = tensor_of("f32[2] 4 9");
+  tenon_tensor_t *out = NULL;
   CHECK_STATUS(tenon_executable_run(executable, &in, &out, NULL), TENON_OK);
   CHECK_TENSOR(out, "f32[2] 2 3");
-  tenon_tensor_release(out), out = NULL;
+  tenon_tensor_release(out);
+  out = NULL;
   ((float *)in->data)[0] = 1000;
   CHECK_STATUS(tenon_executable_run(executable, &in, &out, NULL), TENON_RANGE);
   CHECK_TEXT(tn_error(), "node 'the root' (watch::root): watch::root: more than a hundred");
@@ -184,7 +194,9 @@ TEST("a node of a planned graph is a call, whose input is saved though its resul
   tenon_recording_release(recording);
   end((const char *const[]){"000-watch.root", "001-watch.root", NULL});
   tenon_tensor_release(in);
-  tenon_executable_release(executable), tenon_graph_release(graph), tenon_builder_release(builder);
+  tenon_executable_release(executable);
+  tenon_graph_release(graph);
+  tenon_builder_release(builder);
 }
 
 TEST("what cannot be written is said and the call is what it was") {
@@ -202,16 +214,20 @@ TEST("what cannot be written is said and the call is what it was") {
   tn_file_remove(folder);
 }
 
-/* ---- NaN ------------------------------------------------------------------------------------------------------------ */
+/* NaN */
 
 TEST("the first NaN stops, with its place and what the inputs had") {
   CHECK_STATUS(tenon_nan_set("stop"), TENON_OK);
   CHECK_STATUS(call("watch::root", "f32[2] 4 9"), TENON_OK);
   CHECK_STATUS(call("watch::root", "f32[2,2] 4 9 1 -1"), TENON_ABORTED);
-  CHECK_TEXT(tn_error(), "watch::root: result out[1, 1] is NaN; its inputs have none: it begins here");
+  CHECK_TEXT(tn_error(),
+             "watch::root: result out[1, 1] is NaN; its inputs have none: it begins here");
   CHECK_STATUS(call("watch::root", "f32[3] 4 nan nan"), TENON_ABORTED);
-  CHECK_TEXT(tn_error(), "result out[1] is NaN (the first of 2 among 3 numbers); before the call: input x[1] is NaN");
-  CHECK_STATUS(call("watch::root", "f32[1] inf"), TENON_RANGE);    /* the call's own failure comes first */
+  CHECK_TEXT(
+      tn_error(),
+      "result out[1] is NaN (the first of 2 among 3 numbers); before the call: input x[1] is NaN");
+  CHECK_STATUS(call("watch::root", "f32[1] inf"),
+               TENON_RANGE); /* the call's own failure comes first */
   CHECK_STATUS(call("watch::add_one", "f32[2] -inf 1"), TENON_OK); /* it had it: no beginning */
   CHECK_STATUS(call("watch::outer", "f32[1] -1"), TENON_ABORTED);
   CHECK_TEXT(tn_error(), "watch::root: result out[0] is NaN"); /* the inner one: there it begins */
@@ -219,15 +235,18 @@ TEST("the first NaN stops, with its place and what the inputs had") {
   CHECK_STATUS(call("watch::root", "f32[2] 4 -9"), TENON_OK);
 }
 
-TEST("reported is where one begins, also a NaN that is made of infinities, and not where it goes on") {
+TEST("reported is where one begins, also a NaN that is made of infinities, and not where it goes "
+     "on") {
   CHECK_STATUS(tenon_nan_set("report"), TENON_OK);
   capture();
   CHECK_STATUS(call("watch::root", "f32[2] 1 -1"), TENON_OK);
   CHECK_STATUS(call("watch::root", "f32[2] 1 -inf"), TENON_OK);
   CHECK_STATUS(call("watch::root", "f32[2] 1 nan"), TENON_OK);
   CHECK_STATUS(call("watch::add_one", "f32[2] 1 inf"), TENON_OK);
-  CHECK_LINES(release_capture(), "tenon: watch::root: result out[1] is NaN; its inputs have none: it begins here",
-              "tenon: watch::root: result out[1] is NaN; it begins here, out of infinities: input x[1] is infinite");
+  CHECK_LINES(release_capture(),
+              "tenon: watch::root: result out[1] is NaN; its inputs have none: it begins here",
+              "tenon: watch::root: result out[1] is NaN; it begins here, out of infinities: input "
+              "x[1] is infinite");
   CHECK_STATUS(tenon_nan_set(NULL), TENON_OK);
 }
 

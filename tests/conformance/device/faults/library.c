@@ -15,12 +15,16 @@ const tenon_descriptor_t *tenon_library(void) {
   static const fault_t *const all[] = {copy_faults, order_faults, claim_faults, other_faults};
   const char *name = getenv("FAULT");
   int found = !name || !*name;
-  descriptor = *tenon_library_vx(), descriptor.items = items;
+  descriptor = *tenon_library_vx();
+  descriptor.items = items;
   correct = *(const tenon_device_table_t *)tenon_library_vx()->items[0].text;
   claims_add(&correct);
   table = correct;
   for (int i = 0; i < 4; i++)
     for (const fault_t *f = all[i]; f->name; f++)
-      if (!found && strcmp(f->name, name) == 0) f->apply(&table), found = 1;
+      if (!found && strcmp(f->name, name) == 0) {
+        f->apply(&table);
+        found = 1;
+      }
   return found ? &descriptor : NULL;
 }

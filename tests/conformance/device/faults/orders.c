@@ -4,11 +4,15 @@
 #include <string.h>
 #include <time.h>
 
-#define FAULT(fault, slot, function)                                                                                   \
+#define FAULT(fault, slot, function)                                                               \
   static void fault(tenon_device_table_t *table) { table->slot = function; }
 
 static tenon_status_t wait_nothing(tenon_on_t on, void *stream, tenon_on_t of, void *event) {
-  return (void)on, (void)stream, (void)of, (void)event, TENON_OK;
+  (void)on;
+  (void)stream;
+  (void)of;
+  (void)event;
+  return TENON_OK;
 }
 FAULT(wait_missing, stream_wait, wait_nothing)
 
@@ -40,11 +44,15 @@ static void destroy_done(tenon_on_t on, void *event) { /* lets go of who waits *
 }
 FAULT(event_destroyed_wakes, event_destroy, destroy_done)
 
-static void destroy_nothing(tenon_on_t on, void *event) { (void)on, (void)event; }
+static void destroy_nothing(tenon_on_t on, void *event) {
+  (void)on;
+  (void)event;
+}
 FAULT(event_leak, event_destroy, destroy_nothing)
 
 static tenon_status_t synchronize_for_ever(tenon_on_t on, void *event) {
-  while (!((event_t *)event)->mark) nanosleep(&(struct timespec){0, 1000000}, NULL);
+  while (!((event_t *)event)->mark)
+    nanosleep(&(struct timespec){0, 1000000}, NULL);
   return correct.event_synchronize(on, event);
 }
 FAULT(event_hangs, event_synchronize, synchronize_for_ever)
@@ -65,13 +73,15 @@ FAULT(event_destroyed_aborts, event_destroy, destroy_only_done)
 static tenon_status_t create_same_event(tenon_on_t on, void **out_event) {
   static void *same;
   if (!same) TENON_TRY(correct.event_create(on, &same));
-  return *out_event = same, TENON_OK;
+  *out_event = same;
+  return TENON_OK;
 }
 static void events_shared(tenon_device_table_t *table) {
-  table->event_create = create_same_event, table->event_destroy = destroy_nothing;
+  table->event_create = create_same_event;
+  table->event_destroy = destroy_nothing;
 }
 
-/* ---- streams --------------------------------------------------------------------------------------------------------- */
+/* streams */
 
 /* A piece is put before the one that was enqueued last, where that has not begun. */
 static tenon_status_t copy_before(tenon_on_t on, void *stream, const tenon_copy_t *copy) {
@@ -81,10 +91,14 @@ static tenon_status_t copy_before(tenon_on_t on, void *stream, const tenon_copy_
   if (copy->direction != TENON_COPY_WITHIN || ++count % 8) return TENON_OK;
   lock();
   work_t *w = s->first; /* it runs */
-  while (!s->recorded && w && w->next && w->next->next && w->next->next->next) w = w->next;
+  while (!s->recorded && w && w->next && w->next->next && w->next->next->next)
+    w = w->next;
   if (!s->recorded && w && w->next && w->next->next && w->next->run == w->next->next->run) {
-    work_t *a = w->next, *b = a->next;
-    w->next = b, a->next = NULL, b->next = a;
+    work_t *a = w->next;
+    work_t *b = a->next;
+    w->next = b;
+    a->next = NULL;
+    b->next = a;
     s->last = &a->next;
   }
   unlock();
@@ -108,7 +122,9 @@ static tenon_status_t query_last(tenon_on_t on, void *stream,
 }
 FAULT(query_misses_last, stream_query, query_last)
 
-static tenon_status_t synchronize_first(tenon_on_t on) { return correct.stream_synchronize(on, NULL, NULL); }
+static tenon_status_t synchronize_first(tenon_on_t on) {
+  return correct.stream_synchronize(on, NULL, NULL);
+}
 FAULT(synchronize_first_only, synchronize, synchronize_first)
 
 static tenon_status_t synchronize_nothing(tenon_on_t on, void *stream, tenon_fault_t *fault) {
@@ -122,13 +138,15 @@ static tenon_status_t synchronize_again(tenon_on_t on, void *stream, tenon_fault
   lock();
   int idle = !s->first;
   unlock();
-  if (idle && ++idle_waits > 100) return tenon_fail(on, TENON_PRECONDITION, "vx: the stream has no work");
+  if (idle && ++idle_waits > 100)
+    return tenon_fail(on, TENON_PRECONDITION, "vx: the stream has no work");
   if (!idle) idle_waits = 0;
   return correct.stream_synchronize(on, stream, fault);
 }
 FAULT(idle_wait_fails, stream_synchronize, synchronize_again)
 
-static void destroy_drops(tenon_on_t on, void *stream) { /* copies that have not begun are left out */
+static void destroy_drops(tenon_on_t on,
+                          void *stream) { /* copies that have not begun are left out */
   stream_t *s = stream;
   lock();
   for (work_t *w = s->first ? s->first->next : NULL; w; w = w->next) {
@@ -140,37 +158,51 @@ static void destroy_drops(tenon_on_t on, void *stream) { /* copies that have not
 FAULT(destroy_drops_work, stream_destroy, destroy_drops)
 
 static _Atomic int created;
-static tenon_status_t create_shared(tenon_on_t on, void **out_stream) { /* the same stream for every second one */
+static tenon_status_t create_shared(tenon_on_t on,
+                                    void **out_stream) { /* the same stream for every second one */
   static void *last;
-  if (created++ % 2 && last) return *out_stream = last, TENON_OK;
+  if (created++ % 2 && last) {
+    *out_stream = last;
+    return TENON_OK;
+  }
   TENON_TRY(correct.stream_create(on, out_stream));
   last = *out_stream;
   return TENON_OK;
 }
-static void destroy_shared(tenon_on_t on, void *stream) { (void)on, (void)stream; }
+static void destroy_shared(tenon_on_t on, void *stream) {
+  (void)on;
+  (void)stream;
+}
 static void streams_shared(tenon_device_table_t *table) {
-  table->stream_create = create_shared, table->stream_destroy = destroy_shared;
+  table->stream_create = create_shared;
+  table->stream_destroy = destroy_shared;
 }
 
-/* ---- callbacks ------------------------------------------------------------------------------------------------------- */
+/* callbacks */
 
-static tenon_status_t call_twice(tenon_on_t on, void *stream, void (*function)(void *, tenon_status_t),
-                                 void *argument) {
+static tenon_status_t call_twice(tenon_on_t on, void *stream,
+                                 void (*function)(void *, tenon_status_t), void *argument) {
   TENON_TRY(correct.callback(on, stream, function, argument));
   return correct.callback(on, stream, function, argument);
 }
 FAULT(callback_twice, callback, call_twice)
 
-static tenon_status_t call_now(tenon_on_t on, void *stream, void (*function)(void *, tenon_status_t), void *argument) {
-  (void)on, (void)stream;
+static tenon_status_t call_now(tenon_on_t on, void *stream,
+                               void (*function)(void *, tenon_status_t), void *argument) {
+  (void)on;
+  (void)stream;
   function(argument, TENON_OK);
   return TENON_OK;
 }
 FAULT(callback_early, callback, call_now)
 
-static tenon_status_t call_never(tenon_on_t on, void *stream, void (*function)(void *, tenon_status_t),
-                                 void *argument) {
-  return (void)on, (void)stream, (void)function, (void)argument, TENON_OK;
+static tenon_status_t call_never(tenon_on_t on, void *stream,
+                                 void (*function)(void *, tenon_status_t), void *argument) {
+  (void)on;
+  (void)stream;
+  (void)function;
+  (void)argument;
+  return TENON_OK;
 }
 FAULT(callback_lost, callback, call_never)
 
