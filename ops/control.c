@@ -57,8 +57,7 @@ static tenon_status_t read_scalar(tenon_call_t *call, const tenon_tensor_t *tens
   return TENON_OK;
 }
 
-/* ---- inference: what the attributes state
- * ------------------------------------------------------------------------- */
+/* inference: what the attributes state */
 
 static tenon_status_t state_results(tenon_infer_t *infer, const tenon_value_t *count,
                                     const tenon_value_t *dtypes, const tenon_value_t *ranks) {
@@ -73,8 +72,7 @@ static tenon_status_t state_results(tenon_infer_t *infer, const tenon_value_t *c
   return TENON_OK;
 }
 
-/* ---- if
- * ----------------------------------------------------------------------------------------------------------- */
+/* if */
 
 enum {
   IF_THEN,
@@ -102,8 +100,7 @@ static tenon_status_t if_run(tenon_call_t *call) {
   return give(call, results);
 }
 
-/* ---- rounds: what loop and scan have in common
- * --------------------------------------------------------------------- */
+/* rounds: what loop and scan have in common */
 
 /* The tensors of all rounds as one, with a new first axis; of no rounds an empty one. */
 static tenon_status_t stack(tenon_call_t *call, const tensors_t *rounds,
@@ -148,8 +145,7 @@ static tenon_status_t stack(tenon_call_t *call, const tensors_t *rounds,
   return TENON_OK;
 }
 
-/* ---- loop
- * --------------------------------------------------------------------------------------------------------- */
+/* loop */
 
 enum {
   LOOP_BODY,
@@ -212,8 +208,7 @@ static tenon_status_t loop_run(tenon_call_t *call) {
   return give(call, current);
 }
 
-/* ---- scan
- * --------------------------------------------------------------------------------------------------------- */
+/* scan */
 
 enum {
   SCAN_BODY,

@@ -60,8 +60,7 @@ tenon_status_t core_resize_axes(const resize_t *r, axis_t *axes) {
   return TENON_OK;
 }
 
-/* ---- tables
- * -------------------------------------------------------------------------------------------------------- */
+/* tables */
 
 /* Where in the input, in its coordinates, result i of an axis lies. */
 static double position(const axis_t *a, int64_t mode, int64_t i) {

@@ -314,8 +314,7 @@ static tenon_status_t nd_backward_run(tenon_call_t *call) {
   return TENON_OK;
 }
 
-/* ---- tensor_scatter: a key-value cache and its new entries
- * -------------------------------------------------------- */
+/* tensor_scatter: a key-value cache and its new entries */
 
 tenon_status_t core_tensor_scatter_infer(tenon_infer_t *infer) {
   const tenon_meta_t *x = infer->inputs[0];

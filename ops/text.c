@@ -10,8 +10,7 @@ static const tenon_string_t *texts_of(const tenon_tensor_t *t) {
   return (const tenon_string_t *)t->data;
 }
 
-/* ---- string_concat
- * ------------------------------------------------------------------------------------------------- */
+/* string_concat */
 
 static tenon_status_t concat_infer(tenon_infer_t *infer) {
   const tenon_meta_t *a = infer->inputs[0];
@@ -58,8 +57,7 @@ static tenon_status_t concat_run(tenon_call_t *call) {
   return TENON_OK;
 }
 
-/* ---- string_split
- * -------------------------------------------------------------------------------------------------- */
+/* string_split */
 
 /* Bytes of the white space at the begin of a text; 0: there is none. */
 static uint64_t space_size(const char *text, uint64_t size) {
@@ -161,8 +159,7 @@ static tenon_status_t split_run(tenon_call_t *call) {
   return TENON_OK;
 }
 
-/* ---- string_normalizer
- * --------------------------------------------------------------------------------------------- */
+/* string_normalizer */
 
 enum {
   CASE_NONE,

@@ -64,8 +64,7 @@ static inline int64_t window_size(const int64_t *extents, int32_t rank) {
   return n;
 }
 
-/* ---- channels-last memory of tensors that are [N, C, spatial...]
- * ---------------------------------------------------- */
+/* channels-last memory of tensors that are [N, C, spatial...] */
 
 /* States that the output lies so, whatever its extents. */
 void core_channels_last(tenon_infer_t *infer, tenon_meta_t *out);

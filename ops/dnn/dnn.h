@@ -115,8 +115,7 @@ dnnl_primitive_desc_t dnn_weights_describe(const dnn_weights_t *weights, dnn_job
 tenon_status_t dnn_weights_multiply(tenon_call_t *call, dnn_weights_t *weights, void *x, int64_t m,
                                     void *out);
 
-/* ---- channels-last memory of [N, C, spatial...]
- * ------------------------------------------------------------------- */
+/* channels-last memory of [N, C, spatial...] */
 
 void dnn_last_strides(int32_t rank, const int64_t *shape, int64_t *strides);
 int dnn_is_last(const tenon_tensor_t *x);

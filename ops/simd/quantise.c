@@ -16,8 +16,7 @@ enum {
   BLOCK = 1 << 16,
 };
 
-/* ---- numbers of any dtype as f32, and back
- * ------------------------------------------------------------------------ */
+/* numbers of any dtype as f32, and back */
 
 /* clang-format off */
 #define PLAIN(X) X(I8, int8_t) X(U8, uint8_t) X(I16, int16_t) X(U16, uint16_t) X(I32, int32_t)
@@ -125,8 +124,7 @@ static void encode(tenon_dtype_t dtype, void *data, int64_t first, int64_t n,
 
 static int is_whole(tenon_dtype_t dtype) { return dtype.code <= 1; }
 
-/* ---- rows
- * ---------------------------------------------------------------------------------------------------------- */
+/* rows */
 
 typedef struct rows_t {
   const tenon_tensor_t *x;
@@ -326,8 +324,7 @@ static tenon_status_t dequantise_run(tenon_call_t *call) {
   return each_row(call, &r, dequantise_part);
 }
 
-/* ---- dynamic_quantize_linear
- * --------------------------------------------------------------------------------------- */
+/* dynamic_quantize_linear */
 
 FOLD_RUN(least, float, double, f, MAP_SELF, HUGE_VAL, OP_MIN)
 FOLD_RUN(most, float, double, f, MAP_SELF, -HUGE_VAL, OP_MAX)

@@ -80,8 +80,7 @@ static tenon_status_t nearest(tenon_call_t *call, const axis_t *axes) {
   return core_lookup(call, &lookup);
 }
 
-/* ---- passes
- * -------------------------------------------------------------------------------------------------------- */
+/* passes */
 
 typedef struct pass_t {
   const void *x;

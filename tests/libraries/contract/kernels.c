@@ -2,8 +2,7 @@
  * instruction sets, assembly, a closed library, threads. */
 #include "contract.h"
 
-/* ---- instruction sets: each form says which one it is
- * --------------------------------------------------------------- */
+/* instruction sets: each form says which one it is */
 
 #define LEVEL(name, level, attribute)                                                              \
   attribute static tenon_status_t level_##name(tenon_call_t *call) {                               \

@@ -184,8 +184,7 @@ TEST("a watched loop of one thread ends when another's has failed") {
   tn_parallel_set(0);
 }
 
-/* ---- instruction sets
- * --------------------------------------------------------------------------------------------- */
+/* instruction sets */
 
 TEST("the words of contract 1 have ranks, others have none") {
   CHECK(tn_cpu_rank("", 0) == 0 && tn_cpu_has(0) && tn_cpu_rank("sse9", 4) == -1 &&

@@ -86,8 +86,7 @@ TEST("the kernel that is in use is marked in the description") {
   tenon_shutdown();
 }
 
-/* ---- kernels from elsewhere
- * --------------------------------------------------------------------------------------- */
+/* kernels from elsewhere */
 
 TEST("a loop kernel may be written in assembly") {
 #if defined(__x86_64__) && defined(__ELF__)
@@ -263,8 +262,7 @@ TEST("a pointwise result keeps a layout that all its inputs have") {
   tenon_tensor_release(out);
 }
 
-/* ---- quantised tensors
- * -------------------------------------------------------------------------------------------- */
+/* quantised tensors */
 
 typedef struct quantised_t {
   tenon_tensor_t *x;

@@ -9,8 +9,7 @@
 
 TENON_C const tenon_descriptor_t *tenon_library_contract(void);
 
-/* ---- a library of this program, with a context
- * --------------------------------------------------------------------- */
+/* a library of this program, with a context */
 
 typedef struct host_data_t {
   int opened;
@@ -148,8 +147,7 @@ TEST("a library needs no context") {
   tenon_shutdown();
 }
 
-/* ---- what is stated
- * ----------------------------------------------------------------------------------------------- */
+/* what is stated */
 
 TEST("version, upgrades, traits and texts of an operator are there to be read") {
   CHECK_STATUS(tenon_library_add(tenon_library_contract(), NULL, NULL, NULL), TENON_OK);
@@ -214,8 +212,7 @@ TEST("all operators are listed by name") {
   tenon_shutdown();
 }
 
-/* ---- unloading
- * ---------------------------------------------------------------------------------------------------- */
+/* unloading */
 
 static bool is_there(const char *name) {
   const tenon_op_t *op = NULL;

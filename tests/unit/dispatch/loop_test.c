@@ -278,8 +278,7 @@ TEST("rows of random strides with shared rows give what a naive evaluator gives"
   tenon_threads_set(0);
 }
 
-/* ---- shared memory
- * ------------------------------------------------------------------------------------------------ */
+/* shared memory */
 
 enum { LARGE = 200000 };
 

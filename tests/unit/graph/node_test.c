@@ -14,8 +14,7 @@ static void start(void) {
     CHECK_STATUS(tenon_library_add(tenon_library_contract(), NULL, NULL, NULL), TENON_OK);
 }
 
-/* ---- states, weights, numbers
- * ------------------------------------------------------------------------------------- */
+/* states, weights, numbers */
 
 enum {
   OPENED,
@@ -182,8 +181,7 @@ TEST("a serial node never runs twice at once") {
   tenon_executable_release(e);
 }
 
-/* ---- subgraphs
- * ---------------------------------------------------------------------------------------------------- */
+/* subgraphs */
 
 static tenon_graph_t *body(const char *step, const char *attrs) {
   tenon_builder_t *b = graph_begin();
@@ -270,8 +268,7 @@ TEST("a failure inside a graph inside a graph names the way to it") {
   tenon_executable_release(e);
 }
 
-/* ---- profiles
- * ----------------------------------------------------------------------------------------------------- */
+/* profiles */
 
 static void check_span(const tenon_profile_t *p, int32_t i, int32_t depth, const char *name,
                        const char *kind) {

@@ -221,8 +221,7 @@ TEST("written strings are copies, and known values that are written to stay know
   tenon_executable_release(e);
 }
 
-/* ---- what only running tells
- * ---------------------------------------------------------------------------------------- */
+/* what only running tells */
 
 TEST("nodes go on behind a shape that depends on data, also when nothing is there") {
   start();
