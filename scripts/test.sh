@@ -1,13 +1,18 @@
 #!/usr/bin/env bash
-# Runs the tests: test.sh BUILD [SUITE].  Without a suite all of them, with the totals at the end; each suite ends with a
-# line "N passed, M failed, K skipped" that is added up, and what was skipped says why.
+# Runs the tests.
+#   test.sh BUILD          all suites, with the totals at the end
+#   test.sh BUILD SUITE    one suite
+#   test.sh --list         the names of the suites
+# Each suite ends with a line "N passed, M failed, K skipped". This script adds these lines up and
+# prints the reason of each skipped test.
 set -uo pipefail
-build=$1 only=${2:-}
+: "${1:?usage: test.sh BUILD [SUITE], or test.sh --list}"
+build=$(realpath -m --relative-to=. -- "$1") only=${2:-}
 logs=$build/logs
-mkdir -p "$logs"
 python=$PWD/.venv/bin/python
+[ "$1" = --list ] || mkdir -p "$logs"
 export TENON_BUILD=$PWD/$build TENON_CACHE=${TENON_CACHE:-$PWD/$build/cache} # compiled kernels stay out of the home folder
-suites=(sanitize fuzz wheel torch mxnet unit devices models onnx guides python layers format header dispatch autograd install command errors examples search offload cuda abi new isolation debug failures check) # the longest first
+suites=(sanitize fuzz wheel torch mxnet unit devices models onnx guides python layers format style header dispatch autograd install command errors examples search offload cuda abi new isolation debug failures check) # the longest first
 declare -A about=(
   [sanitize]="a share of the tests under sanitizers"
   [wheel]="the wheel in clean environments"
@@ -21,6 +26,7 @@ declare -A about=(
   [python]="the Python package, on arrays of NumPy's and tensors of PyTorch's"
   [layers]="includes never climb"
   [format]="clang-format changes nothing"
+  [style]="statements, columns, lengths and names of the C sources"
   [header]="op.h alone: four standards, two compilers, 400 lines"
   [dispatch]="tables against PyTorch's"
   [autograd]="gradients against PyTorch's"
@@ -40,6 +46,8 @@ declare -A about=(
   [check]="tenon check on built-in operators, examples, a library of MXNet's interface, planted defects and their right twins"
 )
 
+[ "$1" != --list ] || { printf '%s\n' "${suites[@]}" | sort; exit 0; }
+
 parts_of() { # LOG COUNT: the sum of the total lines of that many programs; one that has none has failed
   grep -E '^[0-9]+ passed' "$1" | awk -v parts="$2" '{p += $1; f += $3; s += $5} END {print p + 0 " passed, " f + (NR < parts ? parts - NR : 0) " failed, " s + 0 " skipped"}'
 }
@@ -53,6 +61,7 @@ run_format() { # of clang-format 14, Debian 12's: others lay out differently
   [ ${#bad[@]} -eq 0 ] || printf 'laid out differently: %s (make format)\n' "${bad[@]}"
   echo "$((${#files[@]} - ${#bad[@]})) passed, ${#bad[@]} failed, 0 skipped"
 }
+run_style() { "$python" scripts/style.py; }
 run_abi() { "$python" tests/abi/abi_test.py; }
 run_header() { "$python" tests/header.py; }
 run_unit() {

@@ -1,7 +1,11 @@
-/* The whole test framework of the C tests: one program per file, one sentence per test.
- *   TEST("an empty list is no error") { CHECK(list.count == 0); } Tests run in the order of the
- *   file; a failed check prints file, line and what was found and lets the test go on.  A test that
- *   cannot run here says SKIP("why").  main() is here: include it once. */
+/* The test framework of the C tests. Each file is a program, and each test is named by a sentence:
+ *
+ *   TEST("an empty list is no error") { CHECK(list.count == 0); }
+ *
+ * Tests run in the order of the file. A failed check prints the file, the line and the value found,
+ * and the test continues. A test that cannot run on this machine says SKIP("why"). Arguments select
+ * tests by words of their sentences, and `--list` prints the sentences. This header defines main(),
+ * so a program includes it once. */
 #ifndef TENON_TESTS_CHECK_H
 #define TENON_TESTS_CHECK_H
 
@@ -16,7 +20,7 @@ typedef struct check_test_t {
 
 static check_test_t *check_first;
 static check_test_t **check_last = &check_first;
-static _Atomic int check_failures; /* threads of a test check too */
+static _Atomic int check_failures; /* Threads that a test starts may check too. */
 static _Thread_local __attribute__((unused)) int check_found;
 static const char *check_skipped;
 
@@ -46,19 +50,19 @@ static inline int check_text(const char *actual, const char *part, const char *f
 }
 
 #define CHECK(condition) check_report(!!(condition), __FILE__, __LINE__, #condition, NULL)
-#define CHECK_STATUS(expression,                                                                   \
-                     code) /* the expression is evaluated before its message is read */            \
+/* The expression is evaluated before its message is read. */
+#define CHECK_STATUS(expression, code)                                                             \
   (check_found = (expression),                                                                     \
    check_status(check_found, (code), CHECK_MESSAGE(), __FILE__, __LINE__, #expression))
-#define CHECK_NEVER(what)                                                                          \
-  check_report(0, __FILE__, __LINE__, what, NULL) /* reached what should not be */
+/* Reports that the test reached a line that it should not reach. */
+#define CHECK_NEVER(what) check_report(0, __FILE__, __LINE__, what, NULL)
 #define CHECK_TEXT(actual, part) check_text((actual), (part), __FILE__, __LINE__)
 #define SKIP(why)                                                                                  \
   do {                                                                                             \
     check_skipped = (why);                                                                         \
     return;                                                                                        \
   } while (0)
-/* the function that gives the text of the last failure; a test of tenon.h names another */
+/* The function that returns the message of the last failure. A test of tenon.h names another one. */
 #ifndef CHECK_MESSAGE
 #include "base/status.h"
 #define CHECK_MESSAGE tn_error
@@ -76,11 +80,21 @@ static inline int check_text(const char *actual, const char *part, const char *f
   }                                                                                                \
   static void run(void)
 
-int main(void) {
+/* Does the sentence contain every argument? */
+static inline int check_is_selected(const char *sentence, int count, char **words) {
+  for (int i = 0; i < count; i++)
+    if (!strcasestr(sentence, words[i])) return 0;
+  return 1;
+}
+
+int main(int argc, char **argv) {
   int passed = 0;
   int failed = 0;
   int skipped = 0;
+  int lists = argc == 2 && strcmp(argv[1], "--list") == 0;
   for (check_test_t *test = check_first; test; test = test->next) {
+    if (lists) puts(test->sentence);
+    if (lists || !check_is_selected(test->sentence, argc - 1, argv + 1)) continue;
     check_failures = 0;
     check_skipped = NULL;
     test->run();
@@ -94,6 +108,12 @@ int main(void) {
     } else {
       passed++;
     }
+  }
+  if (lists) return 0;
+  if (passed + failed + skipped == 0) {
+    fprintf(stderr, "%s: no test has these words in its sentence; --list prints the sentences\n",
+            argv[0]);
+    return 2;
   }
   printf("%d passed, %d failed, %d skipped\n", passed, failed, skipped);
   return failed != 0;
