@@ -1,4 +1,4 @@
-"""The figures of README.md, between its two marks, made of bench/results; run.py calls this after all benchmarks ran."""
+"""Writes the performance figures into README.md, between its two marks, from bench/results.  run.py calls write() after all benchmarks ran."""
 import json
 import os
 
@@ -21,20 +21,24 @@ def figures():
     machine, nanoseconds = models["machine"], calls["figures"]["nanoseconds"]
     over = {count: times["run"]["p10"] - times["direct"]["p10"] for count, times in nanoseconds.items()}
     versions = models["versions"]
-    yield f"Measured on {machine['cpu']}, {machine['cores']} cores ({models['date']}); `make bench` measures again and writes `bench/results/*.json`."
+    yield (f"Measured on {machine['cpu']} with {machine['cores']} cores on {models['date']}. `make bench` repeats the measurements, writes them to "
+           "`bench/results/*.json` and updates this section.")
     yield ""
-    yield "| what | figure |"
+    yield "| measurement | result |"
     yield "|---|---|"
-    yield f"| calling an operator with three tensors, over a direct C call | {over['10']:.1f} ns; with 1,000 operators registered {over['1000']:.1f}, with 100,000 {over['100000']:.1f} |"
-    yield f"| the same with types and shapes inferred and checked; with results made too | {nanoseconds['10']['call_into']['p10']:.0f} ns; {nanoseconds['10']['call']['p10']:.0f} ns |"
-    yield f"| loading a library of {libraries['figures']['operators']:,} operators | {libraries['figures']['load']['median_us'] / 1000:.1f} ms |"
-    yield f"| `tenon build` of the library above | {build['figures']['tenon']['median_ms'] / 1000:.2f} s |"
+    yield (f"| Overhead of calling an operator with three tensors (`tenon_op_run`), compared with a direct C call | {over['10']:.1f} ns; with 1,000 registered operators "
+           f"{over['1000']:.1f} ns, with 100,000 {over['100000']:.1f} ns |")
+    yield f"| The whole call when types and shapes are inferred and checked (`tenon_op_call_into`) | {nanoseconds['10']['call_into']['p10']:.0f} ns |"
+    yield f"| The whole call when the results are also created and released (`tenon_op_call`) | {nanoseconds['10']['call']['p10']:.0f} ns |"
+    yield f"| Loading a library of {libraries['figures']['operators']:,} operators | {libraries['figures']['load']['median_us'] / 1000:.1f} ms |"
+    yield f"| Building the library above with `tenon build` | {build['figures']['tenon']['median_ms'] / 1000:.2f} s |"
     peaks = memory["figures"]["minilm"]
-    yield f"| peak memory of a process that runs MiniLM | {peaks['tenon']['peak'] / 1024:.0f} MiB; ONNX Runtime {peaks['onnxruntime']['peak'] / 1024:.0f} MiB |"
+    yield f"| Peak memory of a process that runs MiniLM | {peaks['tenon']['peak'] / 1024:.0f} MiB (ONNX Runtime: {peaks['onnxruntime']['peak'] / 1024:.0f} MiB) |"
     yield ""
-    yield f"How many times faster than ONNX Runtime {versions['onnxruntime']} and OpenVINO {versions['openvino'].split('-')[0]}, f32, runs alternating in one process:"
+    yield (f"Speed in f32 relative to ONNX Runtime {versions['onnxruntime']} and OpenVINO {versions['openvino'].split('-')[0]}. The runs alternate in one process. "
+           "1.24 means that Tenon is 1.24 times as fast; below 1 Tenon is slower.")
     yield ""
-    yield "| model | over ORT, 1 thread | 2 threads | over OpenVINO, 1 thread | 2 threads |"
+    yield "| model | vs ONNX Runtime, 1 thread | vs ONNX Runtime, 2 threads | vs OpenVINO, 1 thread | vs OpenVINO, 2 threads |"
     yield "|---|---|---|---|---|"
     for key, title in MODELS.items():
         row = models["figures"].get(key, {})

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Runs benchmarks one after another and shows what counts of each.  Exit status 1: one of them failed.
+"""Runs benchmarks one after another and prints the headline figures of each.  The exit status is 1 if a benchmark failed.
 
-Usage: run.py [NAME...]  (all of them); TENON_BUILD is the build folder (build).  Each is a script beside this one, which
-tells more and takes options; complete runs are stored in bench/results/NAME.json.
+Usage: run.py [NAME...]  (default: all of them).  TENON_BUILD names the build folder (default: build).  Each benchmark is a
+script in this folder; its own help describes it and its options.  Complete runs are stored in bench/results/NAME.json.
 """
 import json
 import os
@@ -14,8 +14,8 @@ import readme
 import report
 
 NAMES = ("calls", "autograd", "trace", "load", "isolated", "build", "scaffold", "check", "memory", "devices", "opencl", "transfers", "gemm", "python", "pytorch", "models")
-NAMED = ("mxnet", "mxnet_export")  # run when they are named: they want MXNet's virtual environment
-ZOO = ("python", "pytorch")  # those that want PyTorch: .venv-zoo's Python runs them
+NAMED = ("mxnet", "mxnet_export")  # run only when named: they need MXNet's virtual environment
+ZOO = ("python", "pytorch")  # need PyTorch: .venv-zoo's Python runs them
 
 
 def python_of(name):
@@ -40,7 +40,7 @@ def main():
     report.print_table(f"{info['cpu']}, {info['cores']} cores, {' '.join(info['instruction_sets'])}", ["", ""], rows)
     if not failed and len(wanted) == len(NAMES):
         readme.write()
-        print("README.md has these figures now")
+        print("README.md is updated with these figures")
     for line in failed:
         print(f"FAIL {line}")
     return 1 if failed else 0
