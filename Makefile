@@ -89,6 +89,9 @@ zoo: .venv-zoo/base.stamp ## the model zoo, into build/zoo
 install: build ## into PREFIX (default /usr/local)
 	@cmake --install $(BUILD) --prefix $(or $(PREFIX),/usr/local)
 
+support: build ## docs/support.md, the table of what each built-in operator supports, from the registry
+	@$(PYTHON) scripts/support.py $(BUILD)
+
 abi-update: build ## abi/ anew, after something was added to the headers; refuses what breaks
 	@$(PYTHON) abi/update.py update $(BUILD)
 
@@ -101,4 +104,4 @@ format: ## clang-format over the sources
 clean: ## removes build folders, keeps virtual environments
 	rm -rf $(BUILD) build-*
 
-.PHONY: help packages build run test setup packages-test test-mxnet mxnet-examples sanitize stress sim-seeds device-failures device-faults leaks failures fuzz coverage bench zoo install abi-update abi-snapshot format clean
+.PHONY: help packages build run test setup packages-test test-mxnet mxnet-examples sanitize stress sim-seeds device-failures device-faults leaks failures fuzz coverage bench zoo install support abi-update abi-snapshot format clean

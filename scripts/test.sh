@@ -12,7 +12,7 @@ logs=$build/logs
 python=$PWD/.venv/bin/python
 [ "$1" = --list ] || mkdir -p "$logs"
 export TENON_BUILD=$PWD/$build TENON_CACHE=${TENON_CACHE:-$PWD/$build/cache} # compiled kernels stay out of the home folder
-suites=(sanitize fuzz wheel torch mxnet unit devices models onnx guides python layers format style header dispatch autograd install command errors examples search offload cuda abi new isolation debug failures check) # the longest first
+suites=(sanitize fuzz wheel torch mxnet unit devices models onnx guides python layers format style docs header dispatch autograd install command errors examples search offload cuda abi new isolation debug failures check) # the longest first
 declare -A about=(
   [sanitize]="a share of the tests under sanitizers"
   [wheel]="the wheel in clean environments"
@@ -27,6 +27,7 @@ declare -A about=(
   [layers]="includes never climb"
   [format]="clang-format changes nothing"
   [style]="statements, columns, lengths and names of the C sources"
+  [docs]="links and retired words of the documentation; its table of supported combinations"
   [header]="op.h alone: four standards, two compilers, 400 lines"
   [dispatch]="tables against PyTorch's"
   [autograd]="gradients against PyTorch's"
@@ -62,6 +63,7 @@ run_format() { # of clang-format 14, Debian 12's: others lay out differently
   echo "$((${#files[@]} - ${#bad[@]})) passed, ${#bad[@]} failed, 0 skipped"
 }
 run_style() { "$python" scripts/style.py; }
+run_docs() { "$python" tests/docs.py; }
 run_abi() { "$python" tests/abi/abi_test.py; }
 run_header() { "$python" tests/header.py; }
 run_unit() {
