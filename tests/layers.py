@@ -25,7 +25,8 @@ PUBLIC = {"ops": {"tenon/op.h", "tenon/check.h", "tenon/iterator.h", "tenon/sour
 LEAVES = {"base/arena.h", "base/json.h", "base/memory.h", "base/status.h"}  # which a bridge compiles into itself
 COMPONENT_MOST = 10  # units of one folder that may all reach each other
 # Components that are larger for a reason.  An entry allows a component all of whose units lie in that folder.
-RECURSIVE = {"import/": "a lowering imports the subgraphs of its node, and the table of lowerings names every lowering"}
+RECURSIVE = {"import/": "a lowering imports the subgraphs of its node, and the table of lowerings names every lowering",
+             "graph/": "an attribute may be a graph: compiling, planning and running a node do the same to the graph in it"}
 # Folders in which a header declares what its own unit defines and nothing else; elsewhere several units may share a header.
 ONE_HEADER = {"operator", "storage", "drivers", "dispatch", "registry", "inspect", "layers"}
 READ_BY_TOOLS = {"tenon_debug_layout"}  # gdb reads it by name: no header declares it
@@ -96,8 +97,19 @@ def prefix_of(names):
     return shared if shared.count("_") > 1 else ""
 
 
+def reach(path, files, seen=None):
+    """The headers of src/ that a file includes, and those that they include."""
+    seen = set() if seen is None else seen
+    for _, name in INCLUDE.findall(files[path]):
+        if f"src/{name}" in files and f"src/{name}" not in seen:
+            seen.add(f"src/{name}")
+            reach(f"src/{name}", files, seen)
+    return seen
+
+
 def double_names(files):
-    """Constants and macros of src/ that two files define differently, and prefixes of enumerators that two headers share."""
+    """Constants and macros of src/ that two files define differently, and prefixes of enumerators that two headers share which
+    some unit sees together."""
     seen, prefixes = collections.defaultdict(dict), collections.defaultdict(dict)
     for path, text in files.items():
         if not path.startswith("src/"):
@@ -116,8 +128,9 @@ def double_names(files):
         if len(set(places.values())) > 1:
             told = ", ".join(f"{path} ({value[:40]})" for path, value in sorted(places.items()))
             yield f"{sorted(places)[0]}: {name} is defined differently in {told}: give each its own name, or one header the definition"
+    reached = {path: reach(path, files) for path in files if path.startswith("src/") and path.endswith(".c")}
     for prefix, places in sorted(prefixes.items()):
-        if len(places) > 1:
+        if len(places) > 1 and any(len(seen_here & set(places)) > 1 for seen_here in reached.values()):
             told = ", ".join(f"{path} ({first}, ...)" for path, (_, first) in sorted(places.items()))
             yield f"{sorted(places)[0]}: two enumerations have the prefix {prefix}: {told}: give each a prefix of its own"
 
@@ -226,12 +239,15 @@ def header_of(unit, headers):
 def declaration_offences(objects, files):
     """Functions and variables with linkage that no header declares, or that the header of another unit does."""
     declared = collections.defaultdict(set)
+    pasted = [stem for path, text in files.items() if path.startswith("src/") for stem in re.findall(r"\b((?:tn|tenon)_\w+?)\s*##", text)]  # lists of declarations
     for path, text in files.items():
         if path.startswith(("src/", "include/")) and path.endswith(".h"):
             for name in set(re.findall(r"\b(?:tn|tenon)_\w+", code_of(text))):
                 declared[name].add(path)
     for symbol, unit in sorted(objects.definer.items()):
         homes = declared.get(symbol, set())
+        if symbol.startswith(tuple(pasted)) and not homes:
+            continue
         if not re.match(r"(tn|tenon)_", symbol) or symbol in READ_BY_TOOLS or any(home.startswith("include/") for home in homes):
             continue  # the public ones are compared with the headers by tests/abi
         own = header_of(unit, files)
