@@ -1,7 +1,7 @@
 /* The library `core`: every built-in operator, linked into libtenon as any author would link a
  * library statically. Each family is a group in a file of its own.  Invariant: nothing here sees
  * more than tenon/op.h.  (One group is the host's: core_required, whose kernels change headers and
- * storage of tensors, src/dispatch/required.c.) */
+ * storage of tensors, src/layers/required.c.) */
 #include <tenon/op.h>
 
 /* clang-format off */

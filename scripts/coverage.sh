@@ -16,7 +16,7 @@ part() { # NAME COMMAND...: runs it, and says how it ended
   echo "$name: $(grep -E '^([0-9]+ passed|OK|FAILED)' "$log" | tail -1)"
 }
 # Not those that measure what counters change: writes to shared data, and threads at full speed.
-part unit scripts/unit.sh $build/tests 'test_dispatch_\(readonly\|stress\)'
+part unit scripts/unit.sh $build/tests 'test_\(dispatch_readonly\|registry_stress\)'
 part command "$python" tests/acceptance/command_test.py
 for name in errors debug doctor; do part $name "$python" tests/acceptance/${name}_test.py; done
 data=$("$python" -c 'import onnx, os; print(os.path.join(os.path.dirname(onnx.__file__), "backend/test/data"))')

@@ -9,39 +9,51 @@
 #include "base/cpu.h"
 #include "base/memory.h"
 #include "base/parallel.h"
+#include "base/runtime.h"
 #include "base/status.h"
 #include "base/thread.h"
 #include "device/instance.h"
 #include "device/plugin.h"
-#include "dispatch/call.h"
-#include "dispatch/place.h"
-#include "dispatch/registry.h"
-#include "dispatch/trace.h"
+#include "dispatch/launch.h"
+#include "dispatch/prologue.h"
+#include "dispatch/services.h"
+#include "dispatch/user_layers.h"
+#include "dump/crash.h"
+#include "dump/watch.h"
 #include "graph/rates.h"
 #include "graph/run.h"
+#include "inspect/missing.h"
 #include "isolation/isolation.h"
+#include "layers/autocast.h"
+#include "layers/fallback.h"
+#include "layers/trace.h"
 #include "loader/bridge.h"
 #include "loader/policy.h"
-#include "record/crash.h"
-#include "record/watch.h"
+#include "operator/generator.h"
+#include "operator/state.h"
+#include "registry/registration.h"
+#include "registry/registry.h"
 
 TENON_C const tenon_descriptor_t *tenon_library_core(void);
-TENON_C const tenon_descriptor_t *tenon_library_null(void);
-TENON_C const tenon_descriptor_t *tenon_library_sim(void);
-TENON_C const tenon_descriptor_t *tenon_library_opencl(void);
-TENON_C const tenon_descriptor_t *tenon_library_cuda(void);
 
 /* devices of the tree */
+
+#ifndef TENON_DEVICES /* X(name) for each device that CMake links in */
+#define TENON_DEVICES
+#endif
+#define X(name) TENON_C const tenon_descriptor_t *tenon_library_##name(void);
+TENON_DEVICES
+#undef X
 
 /* Their libraries are added when somebody first names them. */
 static const struct {
   const char *name;
   const tenon_descriptor_t *(*library)(void);
-} devices[] = {{"null", tenon_library_null},
-               {"sim", tenon_library_sim},
-               {"opencl", tenon_library_opencl},
-               {"cuda", tenon_library_cuda},
-               {NULL, NULL}};
+} devices[] = {
+#define X(name) {#name, tenon_library_##name},
+    TENON_DEVICES
+#undef X
+    {NULL, NULL}};
 
 static tenon_status_t add_device(const char *name) {
   static tn_mutex_t adding = TN_MUTEX_INIT;
@@ -65,9 +77,6 @@ static tenon_status_t add_device(const char *name) {
   }
   return status;
 }
-
-static tn_mutex_t lock = TN_MUTEX_INIT;
-static int started;
 
 /* fork */
 
@@ -102,10 +111,25 @@ static void in_child(void) {
 
 /* start and shutdown */
 
+/* What folders above register with those below. */
+static void install_hooks(void) {
+  tn_services_install();
+  tn_call_install();
+  tn_prologue_install();
+  tn_launch_install();
+  tn_user_layers_install();
+  tn_registry_install();
+  tn_missing_install();
+  tn_autocast_install();
+  tn_fallback_install();
+  tn_trace_install();
+}
+
 static tenon_status_t start(void) {
   static int handles_fork;
   tn_text_t offences = {0};
   tn_library_t *core;
+  install_hooks();
   tenon_status_t status =
       tn_registry_add(tenon_library_core(), "", NULL, NULL, TN_OVERRIDE_MAY, &offences, &core);
   if (status != TENON_OK && offences.size)
@@ -120,52 +144,37 @@ static tenon_status_t start(void) {
   tn_trace_start();
   tn_record_start();
   tn_crash_start();
-  tn_fallback_start();
   tn_device_builtin = add_device;
   if (!handles_fork) handles_fork = tn_at_fork(before_fork, after_fork, in_child);
   return status;
 }
 
-tenon_status_t tenon_start(void) {
-  if (__atomic_load_n(&started, __ATOMIC_ACQUIRE)) return TENON_OK;
-  tenon_status_t status = TENON_OK;
-  tn_mutex_lock(&lock);
-  if (!started && (status = start()) == TENON_OK) __atomic_store_n(&started, 1, __ATOMIC_RELEASE);
-  tn_mutex_unlock(&lock);
-  return status;
+static void stop(void) {
+  tn_registry_clear();
+  tn_bridges_forget();
+  tn_policy_forget();
+  tn_registrations_clear();
+  tn_layers_clear();
+  tn_autocast_clear();
+  tn_generators_clear();
+  tn_rates_clear();
+  tn_trace_clear();
+  tn_record_clear();
+  tn_autograd_clear();
+  tn_instances_release();
+  tn_parallel_shutdown();
 }
 
 void tenon_shutdown(void) {
-  tn_mutex_lock(&lock);
-  if (started) {
-    tn_registry_clear();
-    tn_bridges_forget();
-    tn_policy_forget();
-    tn_registrations_clear();
-    tn_layers_clear();
-    tn_autocast_clear();
-    tn_generators_clear();
-    tn_rates_clear();
-    tn_trace_clear();
-    tn_record_clear();
-    tn_autograd_clear();
-    tn_instances_release();
-    tn_parallel_shutdown();
-    __atomic_store_n(&started, 0, __ATOMIC_RELEASE);
-  }
-  tn_mutex_unlock(&lock);
+  tn_runtime_stop(stop);
   tn_thread_drop();
 }
 
-const char *tenon_error(void) { return tn_error(); }
-tenon_status_t tenon_error_set(tenon_status_t status, const char *text) {
-  return tn_fail(status, "%s", text);
+/* Before any function of tenon.h can be called: the lowest folders call these. */
+static __attribute__((constructor(101))) void install_first(void) {
+  tn_runtime_begin = start;
+  tn_isolation_load = tenon_library_load;
 }
-const char *tenon_status_name(tenon_status_t status) { return tn_status_name(status); }
-const char *tenon_version(void) { return TENON_VERSION_TEXT; }
-void tenon_threads_set(int32_t count) { tn_parallel_set(count); }
-int32_t tenon_threads_get(void) { return tn_parallel_threads(); }
-void tenon_text_release(char *text) { tn_release_memory(text); }
 
 tenon_status_t tenon_doctor(char **out_text) {
   tn_text_t text = {0};

@@ -27,7 +27,6 @@ TENON_SOURCE_3(twice, IN, float, x, OUT, float, y, VALUE, int64_t, n) {
 #include <time.h>
 
 #include "device/memory.h"
-#include "dispatch/place.h"
 
 TENON_CODE(code, {"twice", twice})
 enum { BLOCK = 256, MOST_ROUNDS = 5000, COUNT = 1024 };

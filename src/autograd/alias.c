@@ -12,7 +12,7 @@
 #include "base/status.h"
 #include "base/thread.h"
 #include "core/dtype.h"
-#include "dispatch/place.h"
+#include "storage/place.h"
 
 typedef struct tn_base_t {
   tn_mutex_t lock;

@@ -11,8 +11,8 @@
 #include "base/memory.h"
 #include "base/status.h"
 #include "base/thread.h"
-#include "dispatch/call.h"
-#include "dispatch/registry.h"
+#include "operator/names.h"
+#include "operator/state.h"
 
 static size_t take(size_t *size, size_t count, size_t item) {
   size_t at = (*size + 15) & ~(size_t)15;

@@ -5,7 +5,7 @@
 #define TN_AUTOGRAD_NODE_H
 
 #include "core/tensor.h"
-#include "dispatch/op.h"
+#include "operator/op.h"
 
 typedef struct tn_node_t tn_node_t;
 typedef struct tenon_hook_t tenon_hook_t;

@@ -13,9 +13,12 @@
 #include "base/status.h"
 #include "base/thread.h"
 #include "core/value.h"
-#include "dispatch/call.h"
-#include "dispatch/infer.h"
-#include "dispatch/registry.h"
+#include "dispatch/bound.h"
+#include "dispatch/result.h"
+#include "operator/frame.h"
+#include "operator/names.h"
+#include "operator/state.h"
+#include "storage/place.h"
 
 bool tn_records(void) { return !(tn_thread()->calls.exclude & TN_KEY(TN_BIT_AUTOGRAD)); }
 

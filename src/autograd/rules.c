@@ -14,8 +14,9 @@
 #include "core/value.h"
 #include "dispatch/call.h"
 #include "dispatch/mixed.h"
-#include "dispatch/place.h"
-#include "dispatch/registry.h"
+#include "operator/attrs.h"
+#include "operator/names.h"
+#include "storage/place.h"
 
 typedef struct made_t { /* tensors that a rule made on the way */
   struct made_t *next;

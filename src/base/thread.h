@@ -69,7 +69,7 @@ typedef struct tn_thread_t {
   const char *graph_node;          /* that it runs, for messages of histories; NULL: none */
   struct tn_node_t *dead_nodes;    /* that it still has to free */
   void *begun;                     /* what the hook gave when the thread began */
-  struct tn_watched_t *watched;    /* the call that is watched: src/record/watch.c; NULL: none */
+  struct tn_watched_t *watched;    /* the call that is watched: src/dump/watch.c; NULL: none */
   void *cache[1];                  /* the first scratch block, freed with the thread */
   struct tn_scratch_block_t *scratch; /* the current one */
   struct tn_streams_t *own_streams;   /* the same, freed with the thread */

@@ -10,7 +10,7 @@
 /* compiling */
 
 typedef struct compiler_t {
-  tn_match_preset_t presets[TN_SLOTS];
+  tn_match_preset_t presets[TN_MATCH_SLOTS];
   uint32_t preset_count;
   uint32_t slot_count;
   uint64_t bound;    /* names that an attribute or an input before has */
@@ -22,7 +22,7 @@ static bool add_preset(compiler_t *c, int32_t attr, int64_t number, uint8_t *out
   while (i < c->preset_count && (c->presets[i].attr != attr || c->presets[i].number != number))
     i++;
   if (i == c->preset_count) {
-    if (c->slot_count == TN_SLOTS) return false;
+    if (c->slot_count == TN_MATCH_SLOTS) return false;
     c->presets[c->preset_count++] = (tn_match_preset_t){(uint8_t)c->slot_count++, attr, number};
   }
   *out_slot = c->presets[i].slot;
@@ -33,7 +33,7 @@ static bool compile(compiler_t *c, const tn_pattern_t *pattern, bool is_input, u
                     tn_match_rule_t *out) {
   uint32_t first = c->slot_count;
   uint32_t count = (uint32_t)pattern->count;
-  if (is_input && first + count > TN_SLOTS) return false;
+  if (is_input && first + count > TN_MATCH_SLOTS) return false;
   if (is_input) c->slot_count += count; /* places of its own, should it need them */
   out->slots = slots;
   out->first = (uint8_t)first;

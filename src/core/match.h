@@ -9,7 +9,7 @@
 
 struct tn_patterns_t;
 
-enum { TN_SLOTS = 128 };
+enum { TN_MATCH_SLOTS = 128 };
 
 typedef struct tn_match_rule_t { /* of an input or a result */
   const uint8_t *slots;          /* of each extent after "...": where the match has it */
@@ -45,7 +45,7 @@ typedef struct tn_match_t { /* types and shapes of one call */
   int64_t shape
       [2 *
        TENON_RANK_MAX]; /* leading extents end in the middle; those of a result go on from there */
-  int64_t slots[TN_SLOTS];         /* none is negative */
+  int64_t slots[TN_MATCH_SLOTS];   /* none is negative */
   uint32_t ids[TN_TYPE_VARIABLES]; /* dtypes of variables */
 } tn_match_t;
 

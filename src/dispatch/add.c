@@ -2,6 +2,8 @@
  * "accumulates" gets the bits in call->accumulate; where another one runs the results are made
  * apart, and core::add adds them.  With layers above the kernels these are two calls, so that each
  * layer sees what it knows.  Invariant: until all results are made nothing is added. */
+#include "dispatch/add.h"
+
 #include <string.h>
 #include <tenon/tenon.h>
 
@@ -10,11 +12,15 @@
 #include "core/dtype.h"
 #include "core/match.h"
 #include "core/value.h"
+#include "dispatch/bound.h"
 #include "dispatch/call.h"
 #include "dispatch/mixed.h"
-#include "dispatch/place.h"
-#include "dispatch/registry.h"
-#include "dispatch/table.h"
+#include "dispatch/prologue.h"
+#include "dispatch/result.h"
+#include "operator/kernel.h"
+#include "operator/names.h"
+#include "operator/state.h"
+#include "storage/place.h"
 
 enum { MOST = 64 }; /* results of an operator */
 

@@ -2,15 +2,20 @@
  * often call an operator with state, or one without tensor arguments: attributes are checked and
  * the state is made once, and nothing is looked up by their values.  Invariant: attributes, state
  * and the operator's library live as long as the binding. */
+#include "dispatch/bound.h"
+
 #include <tenon/tenon.h>
 
 #include "base/memory.h"
 #include "base/status.h"
 #include "base/thread.h"
 #include "core/value.h"
+#include "dispatch/add.h"
 #include "dispatch/call.h"
-#include "dispatch/place.h"
-#include "dispatch/registry.h"
+#include "operator/attrs.h"
+#include "operator/names.h"
+#include "operator/state.h"
+#include "storage/place.h"
 
 struct tenon_bound_t {
   const tenon_op_t *op;

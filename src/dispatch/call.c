@@ -11,11 +11,18 @@
 #include "core/dtype.h"
 #include "core/match.h"
 #include "core/value.h"
+#include "dispatch/add.h"
+#include "dispatch/bound.h"
 #include "dispatch/call.h"
-#include "dispatch/place.h"
-#include "dispatch/registry.h"
-#include "dispatch/table.h"
-#include "dispatch/trace.h"
+#include "dispatch/launch.h"
+#include "dispatch/prologue.h"
+#include "dispatch/result.h"
+#include "dispatch/services.h"
+#include "dispatch/watch.h"
+#include "operator/generator.h"
+#include "operator/state.h"
+#include "operator/table.h"
+#include "storage/place.h"
 
 /* Code of a library that may be unloaded: the call is counted, and the slot read again, since
  * whoever unloads takes the slot away, makes all threads pass a barrier, and only then looks at the
@@ -207,7 +214,7 @@ tenon_status_t tn_redispatch(tenon_call_t *call, uint64_t keys) {
       masked == TN_KEY_CPU && call->inputs == frame->inputs && call->outputs == frame->outputs;
   tenon_status_t status;
   if (tn_trace_is_on())
-    status = tn_trace_run(call, keys_before >> TN_BIT_TRACE ? "call" : "next");
+    status = tn_trace_hooks.run(call, keys_before >> TN_BIT_TRACE ? "call" : "next");
   else if (is_plain && !frame->infers && !slot->gate)
     status = slot->run(call);
   else
@@ -466,8 +473,8 @@ static tenon_status_t call_inferred(const tenon_op_t *op, const tenon_value_t *a
       has_run = true;
     }
   }
-  if (__builtin_expect(status != TENON_OK, 0) && !has_run && tn_watch_is_on())
-    tn_watch_refused(op, attrs, inputs, status);
+  if (__builtin_expect(status != TENON_OK, 0) && !has_run && tn_trace_is_on())
+    tn_trace_hooks.refused(op, attrs, inputs, status);
   for (uint32_t o = 0; o < op->output_count && status == TENON_OK; o++)
     if (outputs[o] && outputs[o]->keys & TN_TENSOR_UNSET)
       status = tn_fail(TENON_INTERNAL, "%s: %s did not state the shape of result %s", op->name,
@@ -581,7 +588,7 @@ static tenon_status_t enter_successor(const tenon_op_t *op, const tenon_value_t 
   return enter(op, attrs, state, inputs, outputs, wanted, may_create, random);
 }
 
-tenon_status_t tn_layer_moved(tenon_call_t *call) {
+static tenon_status_t run_successor(tenon_call_t *call) {
   return enter_successor(call->op, call->attrs, call->state, call->inputs,
                          (tenon_tensor_t **)(uintptr_t)call->outputs, 0, false, NULL);
 }
@@ -635,4 +642,14 @@ tenon_status_t tenon_op_call_into(const tenon_op_t *op, const tenon_value_t *att
     return status;
   }
   return enter(op, attrs, NULL, inputs, (tenon_tensor_t **)(uintptr_t)outputs, 0, false, NULL);
+}
+
+static tenon_status_t call_to_place(const tenon_op_t *op, const tenon_value_t *attrs,
+                                    tenon_tensor_t *const *inputs, tenon_tensor_t **outputs) {
+  return tn_call(op, attrs, inputs, outputs, 0, NULL);
+}
+
+void tn_call_install(void) {
+  tn_place_calls = (tn_place_calls_t){tenon_op_run, call_to_place};
+  tn_table_run_set(TN_RUN_MOVED, run_successor);
 }

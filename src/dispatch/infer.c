@@ -11,9 +11,8 @@
 #include "base/scratch.h"
 #include "base/status.h"
 #include "core/sparse.h"
-#include "dispatch/frame.h"
 #include "dispatch/mixed.h"
-#include "dispatch/place.h"
+#include "dispatch/services.h"
 
 /* metas */
 

@@ -5,7 +5,7 @@
 #define TN_DISPATCH_INFER_H
 
 #include "core/extent.h"
-#include "dispatch/op.h"
+#include "operator/op.h"
 
 enum { TN_BOUNDS = 64 };
 

@@ -1,8 +1,12 @@
 /* Calls of kernels on devices of plug-ins: the stream that they enqueue on, what it waits for, and
  * whom a failure is blamed on.  Called in place of the kernel. */
+#include "dispatch/launch.h"
+
 #include "device/memory.h"
-#include "dispatch/call.h"
-#include "dispatch/place.h"
+#include "dispatch/prologue.h"
+#include "operator/kernel.h"
+#include "operator/table.h"
+#include "storage/place.h"
 
 #include "base/status.h"
 #include "core/dtype.h"
@@ -27,22 +31,6 @@ static tenon_status_t use_all(const tenon_call_t *call, tenon_stream_t *stream, 
   for (uint32_t o = 0; o < op->output_count; o++)
     if (call->outputs[o]) TN_TRY(use(call->outputs[o], stream, ticket, true, &needs));
   return tn_stream_follow(stream, &needs);
-}
-
-static bool is_quick(const tn_kernel_t *kernel) {
-  return kernel && (kernel->kind == TN_KERNEL_DEVICE || kernel->kind == TN_KERNEL_SOURCE) &&
-         !(kernel->words.flags & (TN_KERNEL_SERIAL | TN_KERNEL_FALLBACK | TN_KERNEL_NEEDS));
-}
-
-bool tn_launches_directly(const tenon_op_t *op, const tn_slot_t *slot) {
-  if (op->create || op->traits & (TN_WRITES | TENON_RANDOM) || !op->input_count) return false;
-  for (uint32_t i = 0; i < op->input_count; i++)
-    if (op->schema.inputs[i].is_host || op->schema.inputs[i].kind == TENON_KIND_TENSORS)
-      return false;
-  for (uint32_t o = 0; o < op->output_count; o++)
-    if (op->schema.outputs[o].is_host || op->schema.outputs[o].kind == TENON_KIND_TENSORS)
-      return false;
-  return slot->by_dtype || is_quick(slot->only);
 }
 
 /* The memory of a dense tensor of a plug-in's device that is its own, perhaps pinned; NULL: of any
@@ -79,7 +67,7 @@ tenon_status_t tn_launch_directly(tenon_call_t *call) {
   const tn_kernel_t *kernel =
       slot->by_dtype ? tn_slot_kernel(slot, op, call->inputs, call->outputs) : slot->only;
   tn_memory_t *first = call->inputs[0] ? plain_memory(call->inputs[0]) : NULL;
-  if (__builtin_expect(!first || !first->stream || (slot->by_dtype && !is_quick(kernel)),
+  if (__builtin_expect(!first || !first->stream || (slot->by_dtype && !tn_kernel_is_quick(kernel)),
                        0)) /* pinned: the host's */
     return tn_layer_prologue(call);
   tn_ordinal_t *ordinal = first->ordinal;
@@ -159,3 +147,5 @@ tenon_status_t tn_launch(const tn_kernel_t *kernel, tenon_call_t *call) {
   tn_stream_ended(stream);
   return status == TENON_OK ? status : tn_stream_refused(stream, status, NULL);
 }
+
+void tn_launch_install(void) { tn_table_run_set(TN_RUN_LAUNCH, tn_launch_directly); }

@@ -10,11 +10,12 @@
 
 #include "base/memory.h"
 #include "base/status.h"
+#include "base/text.h"
 #include "base/thread.h"
 #include "core/dtype.h"
-#include "dispatch/call.h"
-#include "dispatch/place.h"
-#include "dispatch/registry.h"
+#include "dispatch/prologue.h"
+#include "operator/names.h"
+#include "storage/place.h"
 
 /* finding */
 
@@ -339,6 +340,31 @@ tenon_status_t tenon_op_call_mixed(const tenon_op_t *op, const tenon_value_t *at
   tenon_status_t status = tenon_op_call(op, attrs, inputs, outputs, wanted);
   tn_thread()->calls.mixed_once = before;
   return status;
+}
+
+tenon_status_t tn_copies_report(size_t offset, char **out_text) {
+  tn_text_t text = {0};
+  const tenon_op_t *const *ops;
+  int32_t count;
+  TN_TRY(tenon_start());
+  TN_TRY(tn_registry_list(&ops, &count));
+  for (int32_t i = 0; i < count; i++) {
+    const tn_copy_counts_t *counts =
+        (const tn_copy_counts_t *)(const void *)((const char *)ops[i] + offset);
+    uint64_t calls = __atomic_load_n(&counts->count, __ATOMIC_RELAXED);
+    if (calls)
+      tn_text_add(&text, "%-40s %10llu %s %14llu bytes copied\n", ops[i]->name,
+                  (unsigned long long)calls,
+                  offset == offsetof(struct tenon_op_t, moves) ? "moves" : "calls",
+                  (unsigned long long)__atomic_load_n(&counts->bytes, __ATOMIC_RELAXED));
+  }
+  tenon_ops_release(ops);
+  uint64_t lookups = offset == offsetof(struct tenon_op_t, fallbacks) ? tn_thread_lookups() : 0;
+  if (lookups)
+    tn_text_add(&text, "%-40s %10llu look-ups\n", "(backends that share a key)",
+                (unsigned long long)lookups);
+  *out_text = tn_text_take(&text);
+  return *out_text ? TENON_OK : TENON_MEMORY;
 }
 
 tenon_status_t tenon_move_report(char **out_text) {

@@ -3,7 +3,7 @@
 #ifndef TN_DISPATCH_MIXED_H
 #define TN_DISPATCH_MIXED_H
 
-#include "dispatch/frame.h"
+#include "operator/frame.h"
 
 /* Are there tensors on two devices, or on a device and in host memory, or @host ones that are not
  * there? */
@@ -23,5 +23,8 @@ tenon_status_t tn_mixed_ambiguous(const tenon_call_t *call);
  * be. */
 tenon_status_t tn_mixed_begin_parts(const tenon_call_t *call, int32_t *out_before);
 void tn_mixed_end_parts(int32_t before);
+
+/* A line for each operator whose counts, at this offset of its record, are not zero. */
+tenon_status_t tn_copies_report(size_t offset, char **out_text);
 
 #endif

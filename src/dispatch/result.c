@@ -10,10 +10,11 @@
 #include "base/status.h"
 #include "core/dtype.h"
 #include "core/sparse.h"
-#include "dispatch/call.h"
-#include "dispatch/place.h"
-#include "dispatch/registry.h"
-#include "dispatch/table.h"
+#include "dispatch/prologue.h"
+#include "operator/kernel.h"
+#include "operator/library.h"
+#include "operator/table.h"
+#include "storage/place.h"
 
 tenon_status_t (*tn_result_place)(const tn_library_t *, tenon_dtype_t, int32_t, const int64_t *,
                                   tenon_tensor_t **);
@@ -163,6 +164,38 @@ static tenon_status_t check_output(const tenon_op_t *op, const tn_inference_t *i
               : tn_fail(TENON_INVALID, "%s: result %s: expected shape %s, found %s", op->name, name,
                         tn_shape_print(meta->ndim, shape, expected, sizeof expected),
                         tn_shape_print(given->ndim, given->shape, found, sizeof found));
+}
+
+tenon_status_t tn_slot_become(tenon_tensor_t *t, tenon_tensor_t *own) {
+  tn_tensor_t *slot = (tn_tensor_t *)t;
+  if (t->dtype.bits && !tn_dtype_same(t->dtype, own->dtype))
+    return tn_fail(TENON_INVALID, "expected dtype %s, found %s", tn_dtype_name(t->dtype),
+                   tn_dtype_name(own->dtype));
+  if (t->dtype.bits && tn_layout(t) != tn_layout(own))
+    return tn_fail(TENON_INVALID, "expected a %s tensor, found a %s one",
+                   tn_layout_name(tn_layout(t)), tn_layout_name(tn_layout(own)));
+  bool fits = !t->dtype.bits || !tn_layout(t) || t->ndim == own->ndim;
+  for (int32_t d = 0; d < own->ndim && t->dtype.bits && tn_layout(t) && fits; d++)
+    fits = t->shape[d] < 0 || t->shape[d] == own->shape[d];
+  if (!fits) return tn_fail(TENON_INVALID, "expected the shape that infer stated");
+  t->dtype = own->dtype;
+  if (own->keys & TN_TENSOR_UNSET && !tn_layout(own)) return TENON_OK;
+  if (own->ndim > slot->room_ndim)
+    return tn_fail(TENON_INVALID, "room for %d dimensions, found %d", (int)slot->room_ndim,
+                   (int)own->ndim);
+  if (((tn_tensor_t *)own)->storage) tn_storage_retain(((tn_tensor_t *)own)->storage);
+  tn_storage_release(slot->storage);
+  slot->storage = ((tn_tensor_t *)own)->storage;
+  t->data = own->data;
+  t->byte_offset = own->byte_offset;
+  t->ndim = own->ndim;
+  t->detail = own->detail;
+  memmove(t->shape, own->shape, (size_t)t->ndim * sizeof *t->shape);
+  memmove(t->strides, own->strides, (size_t)t->ndim * sizeof *t->strides);
+  if (!(own->keys & TN_TENSOR_UNSET)) t->keys &= ~TN_TENSOR_UNSET;
+  tn_tensor_place(t, own->device);
+  tn_tensor_mark(t);
+  return ((tn_tensor_t *)own)->alias ? tn_autograd.view(own, t) : TENON_OK; /* a view of the same */
 }
 
 /* A result that is a slot gets the memory that infer says; without a bound run makes it. */

@@ -1,5 +1,7 @@
 /* The host's services: the table that every function of a library gets.  Called from libraries, on
  * any thread; what a service may be used for in which phase stands in op.h. */
+#include "dispatch/services.h"
+
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -13,14 +15,12 @@
 #include "core/sparse.h"
 #include "device/plugin.h"
 #include "dispatch/call.h"
-#include "dispatch/grid.h"
-#include "dispatch/iterator.h"
 #include "dispatch/mixed.h"
-#include "dispatch/place.h"
-#include "dispatch/profile.h"
-
-tenon_status_t (*tn_evaluate)(tenon_call_t *, const tenon_graph_t *, uint32_t,
-                              tenon_tensor_t *const *, uint32_t, tenon_tensor_t **);
+#include "dispatch/result.h"
+#include "drivers/grid.h"
+#include "drivers/iterator.h"
+#include "drivers/profile.h"
+#include "storage/place.h"
 
 typedef struct head_t { /* what all structures open with */
   uint32_t size;
@@ -42,29 +42,6 @@ static tenon_status_t fail(const void *context, tenon_status_t code, const char 
 }
 
 /* temporaries */
-
-static tn_temporary_t *keep(tn_frame_t *frame, tenon_tensor_t *tensor, void *block) {
-  tn_temporary_t *temporary = tn_allocate(sizeof *temporary);
-  if (!temporary) return NULL;
-  *temporary = (tn_temporary_t){frame->temporaries, tensor, block};
-  return frame->temporaries = temporary;
-}
-
-tenon_status_t tn_frame_keep(tn_frame_t *frame, tenon_tensor_t *tensor) {
-  if (keep(frame, tensor, NULL)) return TENON_OK;
-  tenon_tensor_release(tensor);
-  return tn_no_memory("a temporary", sizeof(tn_temporary_t));
-}
-
-void tn_frame_clean(tn_frame_t *frame) {
-  for (tn_temporary_t *t = frame->temporaries, *next; t; t = next) {
-    next = t->next;
-    tenon_tensor_release(t->tensor);
-    tn_release_aligned(t->block);
-    tn_release_memory(t);
-  }
-  frame->temporaries = NULL;
-}
 
 /* Where temporaries are: a composite fills them itself, on the host; what is large in it are
  * results of its parts. */
@@ -98,7 +75,7 @@ static void *allocate(tenon_call_t *call, uint64_t size) {
     return memory ? memory->data : NULL;
   }
   void *block = size < SIZE_MAX / 4 ? tn_allocate_aligned((size_t)size) : NULL;
-  if (block && keep(tn_frame_of(call), NULL, block)) return block;
+  if (block && tn_frame_keep_block(tn_frame_of(call), block) == TENON_OK) return block;
   tn_release_aligned(block);
   (void)fail(call, TENON_MEMORY, "out of memory: %llu bytes of temporary memory",
              (unsigned long long)size);
@@ -233,38 +210,6 @@ static tenon_status_t sparse(tenon_call_t *call, uint32_t output, int32_t ndim,
 static tenon_status_t copy_history(tenon_tensor_t *from, tenon_tensor_t *to) {
   return tn_autograd.share && from->keys & TN_KEY(TN_BIT_AUTOGRAD) ? tn_autograd.share(from, to)
                                                                    : TENON_OK;
-}
-
-tenon_status_t tn_slot_become(tenon_tensor_t *t, tenon_tensor_t *own) {
-  tn_tensor_t *slot = (tn_tensor_t *)t;
-  if (t->dtype.bits && !tn_dtype_same(t->dtype, own->dtype))
-    return tn_fail(TENON_INVALID, "expected dtype %s, found %s", tn_dtype_name(t->dtype),
-                   tn_dtype_name(own->dtype));
-  if (t->dtype.bits && tn_layout(t) != tn_layout(own))
-    return tn_fail(TENON_INVALID, "expected a %s tensor, found a %s one",
-                   tn_layout_name(tn_layout(t)), tn_layout_name(tn_layout(own)));
-  bool fits = !t->dtype.bits || !tn_layout(t) || t->ndim == own->ndim;
-  for (int32_t d = 0; d < own->ndim && t->dtype.bits && tn_layout(t) && fits; d++)
-    fits = t->shape[d] < 0 || t->shape[d] == own->shape[d];
-  if (!fits) return tn_fail(TENON_INVALID, "expected the shape that infer stated");
-  t->dtype = own->dtype;
-  if (own->keys & TN_TENSOR_UNSET && !tn_layout(own)) return TENON_OK;
-  if (own->ndim > slot->room_ndim)
-    return tn_fail(TENON_INVALID, "room for %d dimensions, found %d", (int)slot->room_ndim,
-                   (int)own->ndim);
-  if (((tn_tensor_t *)own)->storage) tn_storage_retain(((tn_tensor_t *)own)->storage);
-  tn_storage_release(slot->storage);
-  slot->storage = ((tn_tensor_t *)own)->storage;
-  t->data = own->data;
-  t->byte_offset = own->byte_offset;
-  t->ndim = own->ndim;
-  t->detail = own->detail;
-  memmove(t->shape, own->shape, (size_t)t->ndim * sizeof *t->shape);
-  memmove(t->strides, own->strides, (size_t)t->ndim * sizeof *t->strides);
-  if (!(own->keys & TN_TENSOR_UNSET)) t->keys &= ~TN_TENSOR_UNSET;
-  tn_tensor_place(t, own->device);
-  tn_tensor_mark(t);
-  return ((tn_tensor_t *)own)->alias ? tn_autograd.view(own, t) : TENON_OK; /* a view of the same */
 }
 
 tenon_status_t tn_slot_take(tenon_tensor_t *t, tenon_tensor_t *tensor) {
@@ -405,3 +350,5 @@ const tenon_host_t tn_host = {sizeof(tenon_host_t),
                               tn_iterator_split,
                               tn_grid_launch,
                               sparse};
+
+void tn_services_install(void) { tn_host_services = &tn_host; }

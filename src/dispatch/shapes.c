@@ -8,8 +8,8 @@
 #include "base/status.h"
 #include "core/extent.h"
 #include "core/value.h"
-#include "dispatch/call.h"
 #include "dispatch/infer.h"
+#include "operator/state.h"
 
 struct tenon_shapes_t {
   tn_extents_t *extents;

@@ -8,7 +8,7 @@
 #include "base/scratch.h"
 #include "base/status.h"
 #include "core/value.h"
-#include "dispatch/call.h"
+#include "operator/attrs.h"
 
 static tenon_status_t misfit(const tenon_op_t *op, uint32_t i, const tenon_value_t *value) {
   const tn_argument_t *input = &op->schema.inputs[i];

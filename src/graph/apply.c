@@ -3,8 +3,9 @@
 
 #include "base/memory.h"
 #include "base/status.h"
-#include "dispatch/call.h"
+#include "dispatch/services.h"
 #include "graph/cut.h"
+#include "operator/names.h"
 
 /* what libraries are given */
 

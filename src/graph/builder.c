@@ -7,9 +7,9 @@
 #include "base/status.h"
 #include "core/sparse.h"
 #include "core/value.h"
-#include "dispatch/op.h"
 #include "graph/graph.h"
 #include "graph/passes/pass.h"
+#include "operator/attrs.h"
 
 struct tenon_builder_t {
   tenon_graph_t *graph;

@@ -7,14 +7,15 @@
 #include "base/scratch.h"
 #include "base/status.h"
 #include "core/sparse.h"
-#include "dispatch/call.h"
-#include "dispatch/infer.h"
-#include "dispatch/registry.h"
+#include "dispatch/services.h"
 #include "graph/eager.h"
 #include "graph/executable.h"
 #include "graph/passes/claim.h"
 #include "graph/passes/pass.h"
 #include "graph/recorded.h"
+#include "operator/kernel.h"
+#include "operator/names.h"
+#include "operator/state.h"
 
 void tenon_executable_retain(tenon_executable_t *executable) {
   if (executable) __atomic_fetch_add(&executable->references, 1, __ATOMIC_RELAXED);

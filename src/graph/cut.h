@@ -2,8 +2,8 @@
 #ifndef TN_GRAPH_CUT_H
 #define TN_GRAPH_CUT_H
 
-#include "dispatch/transform.h"
 #include "graph/convex.h"
+#include "registry/transform.h"
 
 /* Which nodes make subgraphs: group_of (one for each node, zeros) gets numbers from 1 on, out_count
  * how many. */

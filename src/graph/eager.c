@@ -12,12 +12,11 @@
 #include "base/thread.h"
 #include "core/dtype.h"
 #include "device/plugin.h"
-#include "dispatch/call.h"
-#include "dispatch/place.h"
-#include "dispatch/profile.h"
-#include "dispatch/trace.h"
+#include "drivers/profile.h"
 #include "graph/group.h"
 #include "graph/recorded.h"
+#include "layers/trace.h"
+#include "storage/place.h"
 
 static const tenon_device_t cpu = {1, 0};
 

@@ -5,10 +5,11 @@
 #define TN_GRAPH_EXECUTABLE_H
 
 #include "base/thread.h"
-#include "dispatch/frame.h"
-#include "dispatch/registry.h"
 #include "graph/graph.h"
 #include "graph/placement.h"
+#include "operator/frame.h"
+#include "operator/library.h"
+#include "registry/reload.h"
 
 typedef struct tn_step_t { /* a node, with what was made for it once */
   const tn_node_t *node;

@@ -10,8 +10,8 @@
 #include "base/status.h"
 #include "core/dtype.h"
 #include "core/value.h"
-#include "dispatch/registry.h"
 #include "graph/run.h"
+#include "operator/names.h"
 
 /* results of nodes */
 

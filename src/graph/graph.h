@@ -8,7 +8,7 @@
 
 #include "base/arena.h"
 #include "core/extent.h"
-#include "dispatch/op.h"
+#include "operator/op.h"
 
 typedef struct tn_edge_t {  /* a value */
   const char *name;         /* never NULL, unique */

@@ -9,8 +9,8 @@
 #include "base/status.h"
 #include "core/tensor.h"
 #include "device/memory.h"
-#include "dispatch/call.h"
-#include "dispatch/place.h"
+#include "dispatch/infer.h"
+#include "storage/place.h"
 
 void tn_claims_release(tenon_executable_t *e) {
   for (size_t i = 0; i < e->claim_count; i++) {

@@ -10,9 +10,9 @@
 #include "base/memory.h"
 #include "base/status.h"
 #include "core/dtype.h"
-#include "dispatch/table.h"
 #include "graph/group.h"
 #include "graph/rates.h"
+#include "operator/table.h"
 
 enum { UNKNOWN_EXTENT = 32 };  /* what a symbol counts as */
 enum { EARLIEST_FINISH = -1 }; /* a way of choosing, beside the homes */

@@ -10,7 +10,10 @@
 #include "core/dtype.h"
 #include "core/sparse.h"
 #include "dispatch/call.h"
+#include "dispatch/infer.h"
+#include "dispatch/services.h"
 #include "graph/executable.h"
+#include "operator/kernel.h"
 
 enum { KNOWN_COUNT = 64 }; /* elements of what is computed while planning */
 

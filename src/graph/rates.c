@@ -6,9 +6,8 @@
 #include "base/memory.h"
 #include "base/status.h"
 #include "base/thread.h"
-#include "dispatch/call.h"
-#include "dispatch/place.h"
-#include "dispatch/registry.h"
+#include "operator/names.h"
+#include "storage/place.h"
 
 enum {
   SIDE = 256,

@@ -7,8 +7,8 @@
 #include "base/status.h"
 #include "core/dtype.h"
 #include "device/stream.h"
-#include "dispatch/place.h"
 #include "graph/eager.h"
+#include "storage/place.h"
 
 enum { IDLE_MOST = 8 }; /* recordings that are kept: others are of shapes that came long ago */
 

@@ -11,13 +11,14 @@
 #include "base/status.h"
 #include "core/dtype.h"
 #include "core/sparse.h"
-#include "dispatch/call.h"
-#include "dispatch/place.h"
-#include "dispatch/profile.h"
-#include "dispatch/trace.h"
+#include "drivers/profile.h"
 #include "graph/eager.h"
 #include "graph/executable.h"
 #include "graph/recorded.h"
+#include "layers/trace.h"
+#include "operator/generator.h"
+#include "operator/state.h"
+#include "storage/place.h"
 
 /* states */
 
@@ -512,6 +513,7 @@ static tenon_status_t evaluate(tenon_call_t *call, const tenon_graph_t *graph, u
 
 void tn_graph_start(void) {
   tn_evaluate = evaluate;
+  tn_graph_references = (tn_graph_references_t){tenon_graph_retain, tenon_graph_release};
   tn_body_start();
 }
 

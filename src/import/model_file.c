@@ -5,7 +5,7 @@
 
 #include "base/file.h"
 #include "base/status.h"
-#include "dispatch/frame.h"
+#include "dispatch/services.h"
 #include "loader/bridge.h"
 #include "loader/locate.h"
 

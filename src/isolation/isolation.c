@@ -22,6 +22,8 @@ enum {
 #define MEMORY ((uint64_t)4 << 30)  /* that a child may have beyond what Tenon needs in it */
 #define SHARED ((uint64_t)16 << 30) /* addresses for tensors in shared memory */
 
+tenon_status_t (*tn_isolation_load)(const char *, uint32_t, tenon_library_t **);
+
 static tenon_status_t put_folders(const char *const *folders, uint32_t count, char *out) {
   size_t at = 0;
   for (uint32_t i = 0; i < count; i++) {

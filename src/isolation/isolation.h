@@ -6,7 +6,7 @@
 #include <tenon/tenon.h>
 
 #include "base/text.h"
-#include "dispatch/registry.h"
+#include "operator/library.h"
 
 /* Opens a file that has been looked at, and is opened again only while it is that; the descriptor
  * stays until tn_isolation_close(context).  isolation NULL: defaults. */
@@ -21,5 +21,9 @@ tenon_status_t tn_isolation_tensor(void *context, tenon_dtype_t dtype, int32_t n
                                    const int64_t *shape, tenon_tensor_t **out_tensor);
 void tn_isolation_report(tn_text_t *text); /* a line: can libraries be isolated here? */
 void tn_isolation_in_child(void);          /* of fork */
+
+/* tenon_library_load, of the folder above; src/start.c sets it when libtenon is loaded. */
+extern tenon_status_t (*tn_isolation_load)(const char *path, uint32_t flags,
+                                           tenon_library_t **out_library);
 
 #endif

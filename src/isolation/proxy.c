@@ -10,7 +10,6 @@
 #include "base/status.h"
 #include "core/dtype.h"
 #include "core/tensor.h"
-#include "dispatch/infer.h"
 #include "isolation/pack.h"
 
 /* states */

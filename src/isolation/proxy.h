@@ -5,8 +5,8 @@
 
 #include "base/arena.h"
 #include "base/map.h"
-#include "dispatch/op.h"
 #include "isolation/client.h"
+#include "operator/op.h"
 
 typedef struct tn_known_t { /* an operator and its number */
   const tenon_op_t *op;     /* atomic; NULL: free */

@@ -13,7 +13,11 @@
 #include "core/tensor.h"
 #include "core/value.h"
 #include "dispatch/call.h"
+#include "dispatch/infer.h"
+#include "dispatch/services.h"
 #include "isolation/unpack.h"
+#include "operator/attrs.h"
+#include "operator/state.h"
 
 typedef struct state_t { /* of an operator: made by CREATE, named by its number */
   const tenon_op_t *op;

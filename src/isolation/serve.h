@@ -2,8 +2,8 @@
 #ifndef TN_ISOLATION_SERVE_H
 #define TN_ISOLATION_SERVE_H
 
-#include "dispatch/op.h"
 #include "isolation/mailbox.h"
+#include "operator/op.h"
 
 typedef struct tn_worker_t {
   char *mailbox;

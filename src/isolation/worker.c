@@ -10,8 +10,8 @@
 #include "base/parallel.h"
 #include "base/status.h"
 #include "base/thread.h"
-#include "dispatch/registry.h"
 #include "isolation/crash.h"
+#include "isolation/isolation.h"
 #include "isolation/lockdown.h"
 #include "isolation/message.h"
 #include "isolation/serve.h"
@@ -117,7 +117,7 @@ static tenon_status_t load(void) {
     return tn_fail(TENON_UNAVAILABLE, "the system refuses to restrict its process%s: %s",
                    worker.control->has_folders ? " (folders need Landlock, Linux 5.13)" : "",
                    strerror(errno));
-  TN_TRY(tenon_library_load(worker.control->path, worker.control->flags, &library));
+  TN_TRY(tn_isolation_load(worker.control->path, worker.control->flags, &library));
   TN_TRY(describe((const tn_library_t *)library));
   TN_TRY(take_seats());
   if (!tn_lockdown_finish(worker.control))

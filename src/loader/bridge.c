@@ -8,9 +8,9 @@
 #include "base/environment.h"
 #include "base/status.h"
 #include "base/thread.h"
-#include "dispatch/registry.h"
 #include "loader/library.h"
 #include "loader/locate.h"
+#include "registry/registry.h"
 
 static tn_mutex_t lock = TN_MUTEX_INIT; /* of what follows; taken before that of loading */
 static bool is_open;

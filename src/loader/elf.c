@@ -1,6 +1,8 @@
 /* The ELF reader: 64-bit little-endian shared objects, as the system's loader sees them (segments
  * and the dynamic section); section headers serve only to name functions.  Called by
  * tn_binary_read.  Invariant: that of elf_file.c. */
+#include "loader/elf.h"
+
 #include <string.h>
 
 #include "loader/elf_file.h"

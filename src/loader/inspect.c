@@ -8,7 +8,7 @@
 #include "base/sha256.h"
 #include "base/status.h"
 #include "base/trust.h"
-#include "dispatch/frame.h"
+#include "dispatch/services.h"
 #include "loader/binary.h"
 #include "loader/bridge.h"
 #include "loader/locate.h"

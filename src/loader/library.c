@@ -12,8 +12,7 @@
 #include "base/status.h"
 #include "base/thread.h"
 #include "base/trust.h"
-#include "dispatch/frame.h"
-#include "dispatch/registry.h"
+#include "dispatch/services.h"
 #include "isolation/isolation.h"
 #include "loader/binary.h"
 #include "loader/bridge.h"
@@ -22,6 +21,8 @@
 #include "loader/missing.h"
 #include "loader/needed.h"
 #include "loader/policy.h"
+#include "registry/registry.h"
+#include "registry/reload.h"
 
 typedef const tenon_descriptor_t *(*entry_fn)(void);
 

@@ -15,6 +15,7 @@
 #include <sys/socket.h>
 
 #include "base/memory.h"
+#include "base/status.h"
 #include "base/thread.h"
 #include "device/pool.h"
 

@@ -7,9 +7,9 @@
 #include "base/status.h"
 #include "core/dtype.h"
 #include "core/sparse.h"
-#include "dispatch/call.h"
 #include "dispatch/infer.h"
 #include "graph/passes/pass.h"
+#include "operator/state.h"
 
 static void meta_of(tn_edge_t *edge, tenon_meta_t *meta) {
   *meta = (tenon_meta_t){.size = sizeof *meta,

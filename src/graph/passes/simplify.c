@@ -8,9 +8,9 @@
 #include "base/memory.h"
 #include "base/status.h"
 #include "core/dtype.h"
-#include "dispatch/registry.h"
 #include "graph/passes/pass.h"
 #include "graph/passes/rewrite.h"
+#include "operator/names.h"
 
 static const int64_t *ints_of(const tn_rewrite_t *r, tenon_edge_t edge, int64_t *out_count) {
   const tenon_tensor_t *t = edge >= 0 ? r->graph->edges[edge].constant : NULL;

@@ -7,8 +7,8 @@
 
 #include "base/status.h"
 #include "core/dtype.h"
-#include "dispatch/op.h"
 #include "import/onnx/lower.h"
+#include "operator/op.h"
 
 static const char *const type_names[] = {
     "nothing",           "a float",          "an int",

@@ -4,10 +4,9 @@
 #include <string.h>
 
 #include "base/status.h"
-#include "dispatch/op.h"
-#include "dispatch/registry.h"
 #include "graph/graph.h"
 #include "import/onnx/lower.h"
+#include "operator/names.h"
 
 static bool failed(tn_lower_t *lower, tenon_status_t status) {
   if (lower->status == TENON_OK) lower->status = status;

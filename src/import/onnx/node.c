@@ -11,10 +11,9 @@
 #include "base/status.h"
 #include "core/convert.h"
 #include "core/dtype.h"
-#include "dispatch/op.h"
-#include "dispatch/registry.h"
 #include "graph/graph.h"
 #include "import/onnx/lower.h"
+#include "operator/names.h"
 
 /* failures */
 

@@ -11,7 +11,6 @@
 #include "base/memory.h"
 #include "base/status.h"
 #include "core/dtype.h"
-#include "dispatch/op.h"
 #include "import/onnx/lower.h"
 
 enum {

@@ -2,7 +2,7 @@
 #include <string.h>
 
 #include "core/dtype.h"
-#include "dispatch/result.h"
+#include "operator/op.h"
 #include "run.h"
 
 /* Results in the memory of the inputs that REUSE names. */

@@ -6,8 +6,9 @@
 
 #include "base/scratch.h"
 #include "core/tensor.h"
-#include "dispatch/call.h"
 #include "dispatch/infer.h"
+#include "inspect/trial_fill.h"
+#include "operator/state.h"
 #include "run.h"
 
 enum { SMALL = 3, RESULTS = 16, REAL_MOST = 4096, /* elements of inputs that are made */ };

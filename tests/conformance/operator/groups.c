@@ -3,7 +3,7 @@
 
 #include "core/dtype.h"
 #include "core/types.h"
-#include "dispatch/op.h"
+#include "operator/op.h"
 #include "suite.h"
 
 extern const check_t checks_plain[], checks_types[], checks_shapes[], checks_writes[],

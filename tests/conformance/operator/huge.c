@@ -17,9 +17,10 @@
 #include "core/dtype.h"
 #include "core/element.h"
 #include "core/tensor.h"
-#include "dispatch/call.h"
 #include "dispatch/infer.h"
 #include "expanse.h"
+#include "inspect/trial_fill.h"
+#include "operator/state.h"
 #include "run.h"
 
 enum {

@@ -4,8 +4,9 @@
 #include <string.h>
 
 #include "base/cpu.h"
-#include "dispatch/registry.h"
-#include "dispatch/table.h"
+#include "inspect/trial.h"
+#include "operator/names.h"
+#include "operator/table.h"
 #include "run.h"
 
 /* Extents that leave a rest for every width of vectors, and none. */

@@ -9,12 +9,12 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "dispatch/definition.h"
-#include "dispatch/registry.h"
 #include "probe.h"
 #include "recorded.h"
 #include "report.h"
 #include "system.h"
+
+#include "registry/registry.h"
 
 options_t options = {.seed = 1, .limit = 10};
 

@@ -2,10 +2,12 @@
 #include <string.h>
 
 #include "call.h"
-#include "dispatch/call.h"
-#include "dispatch/infer.h"
 #include "pages.h"
 #include "run.h"
+
+#include "base/scratch.h"
+#include "dispatch/infer.h"
+#include "operator/state.h"
 
 /* Two calls, the second when the arguments of the first are out of reach. */
 static void check_run(trial_t *trial) {

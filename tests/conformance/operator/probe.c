@@ -9,9 +9,10 @@
 
 #include "base/scratch.h"
 #include "core/dtype.h"
-#include "dispatch/call.h"
 #include "dispatch/infer.h"
+#include "dispatch/services.h"
 #include "guard.h"
+#include "storage/place.h"
 #include "suite.h"
 
 probe_t probe;

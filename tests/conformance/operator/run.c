@@ -9,10 +9,9 @@
 #include "base/scratch.h"
 #include "core/dtype.h"
 #include "core/value.h"
-#include "dispatch/call.h"
-#include "dispatch/infer.h"
 #include "dispatch/result.h"
 #include "guard.h"
+#include "operator/state.h"
 #include "probe.h"
 
 enum {

@@ -6,8 +6,8 @@
 
 #include "base/scratch.h"
 #include "core/dtype.h"
-#include "dispatch/frame.h"
 #include "dispatch/infer.h"
+#include "dispatch/services.h"
 #include "run.h"
 
 enum { SYMBOLS = 256 };

@@ -3,7 +3,7 @@
 #ifndef CHECK_TRIAL_H
 #define CHECK_TRIAL_H
 
-#include "dispatch/trial.h"
+#include "inspect/trial.h"
 #include "suite.h"
 
 enum { TRIAL_ARGUMENTS = 64 };

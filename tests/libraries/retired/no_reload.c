@@ -1,4 +1,5 @@
+
+#include "operator/frame.h"
 /* Calls of code that may go do not look again after they were counted. */
-#include "dispatch/call.h"
 
 const tn_slot_t *tn_slot_as_it_was(tenon_call_t *call) { return tn_frame_of(call)->slot; }

@@ -11,6 +11,8 @@
 #include "operators_library.h"
 #include "tape.h"
 
+#include "base/status.h"
+
 __attribute__((constructor)) static void add_library(void) {
   if (tenon_library_add(tenon_library_autograd(), NULL, NULL, NULL) != TENON_OK)
     puts(tenon_error());

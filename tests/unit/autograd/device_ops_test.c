@@ -2,7 +2,7 @@
  * there. */
 #define TENON_STATIC
 #include "check.h"
-#include "dispatch/op.h"
+#include "operator/op.h"
 #include "tensors.h"
 
 #include "operators.h"

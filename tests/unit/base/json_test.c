@@ -1,6 +1,7 @@
 /* JSON: what RFC 8259 allows is read, with its places; what it does not is refused, with the
  * place. */
 #include "base/json.h"
+#include "base/status.h"
 
 #include <stdlib.h>
 

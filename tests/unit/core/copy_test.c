@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "base/parallel.h"
+#include "base/status.h"
 #include "base/thread.h"
 #include "check.h"
 #include "core/tensor.h"

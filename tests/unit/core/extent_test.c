@@ -1,6 +1,7 @@
 /* Symbolic extents: the normal form, what equalities say, contradictions, and agreement with plain
  * integers: random expressions are built on symbols, the symbols are bound afterwards, and the
  * result is compared with C's arithmetic. */
+#include "base/status.h"
 #include "core/extent.h"
 
 #include <string.h>

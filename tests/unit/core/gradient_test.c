@@ -1,4 +1,5 @@
 /* Gradient rules: what is read, what is refused and where, and that calls are walked in order. */
+#include "base/status.h"
 #include "core/gradient.h"
 
 #include <string.h>

@@ -1,5 +1,6 @@
 /* Shape patterns: what is read, what is refused and where, and which shapes result, with numbers
  * and with symbols. Expected shapes are worked out by hand from NumPy's broadcasting rule. */
+#include "base/status.h"
 #include "core/pattern.h"
 
 #include <stdarg.h>

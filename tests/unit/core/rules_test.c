@@ -1,4 +1,5 @@
 /* The short texts of an operator: what is read, and what is refused with its column. */
+#include "base/status.h"
 #include "core/rules.h"
 
 #include <string.h>

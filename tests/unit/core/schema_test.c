@@ -1,5 +1,6 @@
 /* The schema language: what is read, what is refused, and where the message points.  Expected
  * values are read off docs/contract.md by hand. */
+#include "base/status.h"
 #include "core/schema.h"
 
 #include <math.h>

@@ -1,5 +1,6 @@
 /* Sparse tensors by themselves: what is refused when they are made, whose their parts are, copies,
  * and what they cannot do. */
+#include "base/status.h"
 #include "core/sparse.h"
 
 #include "check.h"

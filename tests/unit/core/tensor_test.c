@@ -1,4 +1,5 @@
 /* Tensors: making, borrowing, views, lists, strings, references, and DLPack both ways. */
+#include "base/status.h"
 #include "core/tensor.h"
 
 #include <stdlib.h>

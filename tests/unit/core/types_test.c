@@ -1,5 +1,6 @@
 /* Type rules: what is read, what is refused and where, and what calls are given.  Expected dtypes
  * are read off the rules by hand. */
+#include "base/status.h"
 #include "core/types.h"
 
 #include <string.h>

@@ -1,5 +1,6 @@
 /* UPGRADE texts: what is read, what is refused, and the chain of versions that a node's attributes
  * go through. */
+#include "base/status.h"
 #include "core/upgrade.h"
 
 #include <string.h>

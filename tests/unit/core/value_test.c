@@ -1,5 +1,6 @@
 /* Attribute values: conversion, texts, comparison, printing.  Expected forms are those of
  * docs/contract.md; numbers are the compiler's. */
+#include "base/status.h"
 #include "core/value.h"
 
 #include <locale.h>

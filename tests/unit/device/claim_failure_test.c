@@ -8,6 +8,9 @@
 #include "claimer.h"
 #include "failing.h"
 
+#include "device/group.h"
+#include "device/plugin.h"
+
 /* files */
 
 static void damage(void) { /* the last byte of each entry, which is one of weights */

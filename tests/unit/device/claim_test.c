@@ -6,6 +6,8 @@
 
 #include "claimer.h"
 
+#include "device/stream.h"
+
 /* groups that are good */
 
 TEST("a claimed group runs as one piece of work and gives what its nodes give") {

@@ -3,9 +3,10 @@
  * makes it longer. */
 #include "check.h"
 #include "core/tensor.h"
+#include "device/plugin.h"
+#include "drivers/grid.h"
 #include "tensors.h"
 
-#include "dispatch/grid.h"
 #include "operators.h"
 #include "there.h"
 

@@ -7,6 +7,8 @@
 #include "check.h"
 #include "core/dlpack.h"
 #include "core/tensor.h"
+#include "device/plugin.h"
+#include "device/stream.h"
 #include "sanitizer.h"
 #include "tensors.h"
 

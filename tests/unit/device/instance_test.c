@@ -9,7 +9,7 @@
 #include "check.h"
 #include "tensors.h"
 
-#include "dispatch/grid.h"
+#include "drivers/grid.h"
 #include "failing.h"
 #include "operators.h"
 #include "there.h"

@@ -3,6 +3,7 @@
 #include "base/memory.h"
 #include "check.h"
 #include "core/tensor.h"
+#include "device/memory.h"
 #include "tensors.h"
 
 #include "faults.h"

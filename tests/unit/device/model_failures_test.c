@@ -7,7 +7,7 @@
 #include "sanitizer.h"
 #include "tensors.h"
 
-#include "dispatch/grid.h"
+#include "drivers/grid.h"
 #include "operators.h"
 #include "there.h"
 

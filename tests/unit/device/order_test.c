@@ -8,6 +8,8 @@
 #include "operators.h"
 #include "there.h"
 
+#include "device/stream.h"
+
 enum {
   TENSORS = 6,
   STREAMS = 5,

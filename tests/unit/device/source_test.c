@@ -13,7 +13,7 @@
 #include "tensors.h"
 
 #include "device/program.h"
-#include "dispatch/grid.h"
+#include "drivers/grid.h"
 #include "operators.h"
 #include "there.h"
 

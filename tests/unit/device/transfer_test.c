@@ -4,6 +4,8 @@
 #include "base/memory.h"
 #include "check.h"
 #include "core/tensor.h"
+#include "device/memory.h"
+#include "device/stream.h"
 #include "sanitizer.h"
 #include "tensors.h"
 

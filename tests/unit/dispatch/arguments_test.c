@@ -6,7 +6,6 @@
 
 #include "check.h"
 #include "core/tensor.h"
-#include "dispatch/key.h"
 #include "tensors.h"
 
 #include "operators.h"

@@ -1,7 +1,6 @@
 /* The n-th allocation fails, for every n: while the runtime starts, while libraries are loaded and
  * added, in calls of all the operators of the contract. */
 #include "check.h"
-#include "dispatch/registry.h"
 #include "tensors.h"
 
 #include "operators.h"
@@ -9,6 +8,8 @@
 #include "contract_cases.h"
 #include "failing.h"
 #include "faults.h"
+
+#include "operator/names.h"
 
 TENON_C const tenon_descriptor_t *tenon_library_contract(void);
 TENON_C const tenon_descriptor_t *tenon_library_partner(void);

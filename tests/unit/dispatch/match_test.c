@@ -5,7 +5,7 @@
 #include "check.h"
 #include "core/match.h"
 #include "core/tensor.h"
-#include "dispatch/op.h"
+#include "operator/op.h"
 #include "tensors.h"
 
 #include "operators.h"

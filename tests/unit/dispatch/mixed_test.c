@@ -5,7 +5,6 @@
 
 #include "check.h"
 #include "core/tensor.h"
-#include "dispatch/key.h"
 #include "tensors.h"
 
 #include "operators.h"

@@ -17,6 +17,7 @@
 
 #include "base/thread.h"
 #include "check.h"
+#include "core/tensor.h"
 #include "sanitizer.h"
 #include "tensors.h"
 

@@ -1,5 +1,6 @@
 /* Sparse tensors in calls: kernels that look at them, results of that layout, who is refused,
  * gradients. */
+#include "base/status.h"
 #include "check.h"
 #include "core/sparse.h"
 #include "tensors.h"

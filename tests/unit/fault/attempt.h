@@ -14,8 +14,8 @@
 #include "base/memory.h"
 #include "base/status.h"
 #include "core/dtype.h"
-#include "dispatch/frame.h"
 #include "faults.h"
+#include "operator/frame.h"
 
 enum {
   ATTEMPT_PORTS = 64,

@@ -6,6 +6,7 @@
  * FAULT_EVERY=N tries each N-th request only (1; 50 where a whole run takes minutes), from
  * FAULT_FROM on (by date); FAULT_RANDOM=N tries N random plans; FAULT_MODEL names the model's file,
  * build/zoo/minilm_twin.onnx of bench/models/make_zoo.py. */
+#include "base/status.h"
 #include "check.h"
 #include "core/tensor.h"
 #include "sanitizer.h"

@@ -1,5 +1,6 @@
 /* Graphs with sparse inputs, results and constants: what runs, what is refused when, and what a
  * dump says. */
+#include "base/status.h"
 #include "check.h"
 #include "core/sparse.h"
 #include "tensors.h"

@@ -5,8 +5,8 @@
 #include <tenon/tenon.h>
 
 #include "check.h"
-#include "dispatch/op.h"
 #include "import/onnx/lower.h"
+#include "operator/op.h"
 
 enum { DEPTH = 16 };
 

@@ -1,5 +1,6 @@
 /* The wire reader.  Bytes are those of the encoding's specification
  * (protobuf.dev/programming-guides/encoding). */
+#include "base/status.h"
 #include "import/onnx/wire.h"
 
 #include <tenon/op.h>

@@ -13,8 +13,8 @@
 #include "base/memory.h"
 #include "base/thread.h"
 #include "check.h"
-#include "dispatch/registry.h"
 #include "faults.h"
+#include "registry/registry.h"
 
 #define PLANTED(name) TEST_LIBRARIES "/lib" name ".so"
 #define SCRATCH TEST_LIBRARIES "/scratch"

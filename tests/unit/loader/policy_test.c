@@ -3,7 +3,10 @@
 #include "rules.h"
 
 #include "base/memory.h"
+#include "base/sha256.h"
+#include "base/status.h"
 #include "faults.h"
+#include "loader/policy.h"
 
 /* rules */
 

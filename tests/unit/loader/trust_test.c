@@ -4,6 +4,7 @@
 #include <sys/statvfs.h>
 #include <sys/wait.h>
 
+#include "base/status.h"
 #include "base/trust.h"
 #include "rules.h"
 

@@ -1,0 +1,14 @@
+/* The runtime as a whole: starting it, once, and stopping it.  Every folder may call tenon_start, which
+ * is defined here; what it does is src/start.c's, above them all. */
+#ifndef TN_BASE_RUNTIME_H
+#define TN_BASE_RUNTIME_H
+
+#include <tenon/tenon.h>
+
+/* Starts every folder.  src/start.c sets it when libtenon is loaded, before any function of tenon.h
+ * can be called. */
+extern tenon_status_t (*tn_runtime_begin)(void);
+/* Runs `end` if the runtime was started, and lets tenon_start start it again. */
+void tn_runtime_stop(void (*end)(void));
+
+#endif

@@ -1,0 +1,475 @@
+/* Slots that stand before kernels: making inputs dense, refusing quantised tensors, state and
+ * workspace, views, and the error for a missing kernel.  Called through the table.  Invariant: each
+ * passes the same frame on. */
+#include "dispatch/prologue.h"
+
+#include <string.h>
+#include <tenon/tenon.h>
+
+#include "base/memory.h"
+#include "base/status.h"
+#include "base/thread.h"
+#include "core/dtype.h"
+#include "core/sparse.h"
+#include "dispatch/launch.h"
+#include "dispatch/mixed.h"
+#include "dispatch/result.h"
+#include "dispatch/services.h"
+#include "dispatch/watch.h"
+#include "operator/kernel.h"
+#include "operator/library.h"
+#include "operator/state.h"
+#include "operator/table.h"
+#include "storage/place.h"
+
+static tenon_status_t missing(tenon_call_t *call) {
+  uint64_t keys = tn_frame_of(call)->keys;
+  return tn_op_missing(call->op, keys ? tn_key_name(tn_key_highest(keys)) : NULL, call->inputs);
+}
+
+static tenon_status_t run_missing(tenon_call_t *call) { return missing(call); }
+
+/* The backend's fallback would serve, and must not. */
+static tenon_status_t run_denied(tenon_call_t *call) {
+  const tn_kernel_t *denial = tn_frame_of(call)->slot->denial;
+  const tenon_op_t *op = call->op;
+  const tenon_tensor_t *t = op->dispatch_input >= 0 ? call->inputs[op->dispatch_input] : NULL;
+  return tn_fail(TENON_UNIMPLEMENTED,
+                 "%s: no kernel for %s%s%s, and library %s says that it must not fall back ('%s'): "
+                 "add a kernel for %s, or move the arguments to the CPU",
+                 op->name, denial->backend->name, t ? " and dtype " : "",
+                 t ? tn_dtype_name(t->dtype) : "", denial->library->name, denial->text,
+                 denial->backend->name);
+}
+
+static tenon_status_t run_ambiguous(tenon_call_t *call) { return tn_mixed_ambiguous(call); }
+
+/* Shapes without data: infer has said all that there is to know. */
+static tenon_status_t run_meta(tenon_call_t *call) {
+  const tenon_op_t *op = call->op;
+  bool knows_shapes =
+      op->infer || op->shapes.text || op->traits & TENON_POINTWISE || op->output_count == 0;
+  if (!knows_shapes) return missing(call);
+  for (uint32_t o = 0; o < op->output_count; o++)
+    if (call->outputs[o] && call->outputs[o]->keys & TN_TENSOR_UNSET)
+      return tn_fail(TENON_UNIMPLEMENTED,
+                     "%s: the shape of result %s depends on data, which meta tensors have not",
+                     op->name, op->schema.outputs[o].name);
+  return TENON_OK;
+}
+
+static tenon_status_t run_fallthrough(tenon_call_t *call) { return tenon_call_next(call); }
+
+/* Nobody writes to what is read-only; after success what was saved of written memory before is out
+ * of date. */
+static tenon_status_t run_versions(tenon_call_t *call) {
+  const tenon_op_t *op = call->op;
+  for (uint32_t i = 0; i < op->input_count; i++) {
+    const tenon_tensor_t *t = op->schema.inputs[i].is_written ? call->inputs[i] : NULL;
+    bool is_read_only = t && tn_tensor_is_read_only(t);
+    for (int64_t k = 0; t && tn_dtype_is(t->dtype, TENON_LIST) && k < t->shape[0]; k++)
+      is_read_only |= tn_tensor_is_read_only(tenon_item(t, k));
+    if (is_read_only)
+      return tn_fail(TENON_INVALID, "%s: argument %s is written to, and its tensor is read-only",
+                     op->name, op->schema.inputs[i].name);
+  }
+  TN_TRY(tenon_call_next(call));
+  for (uint32_t i = 0; i < op->input_count; i++) {
+    tenon_tensor_t *t = call->inputs[i];
+    if (!t || !op->schema.inputs[i].is_written) continue;
+    tn_tensor_written(t);
+    for (int64_t k = 0; tn_dtype_is(t->dtype, TENON_LIST) && k < t->shape[0]; k++)
+      tn_tensor_written(tenon_item(t, k));
+  }
+  return TENON_OK;
+}
+
+static tenon_status_t run_gradient(tenon_call_t *call) {
+  return tn_autograd.record ? tn_autograd.record(call) : tenon_call_next(call);
+}
+
+/* backends that share a bit */
+
+/* Adds the backends of a tensor, of the items of a list, to the two first ones that differ. */
+static void add_backends(const tenon_tensor_t *t, const tn_backend_t *found[2]) {
+  if (!t || !(t->keys & TN_KEY(TN_BIT_OTHERS))) return;
+  for (int64_t i = 0; tn_dtype_is(t->dtype, TENON_LIST) && i < t->shape[0]; i++)
+    add_backends(tenon_item(t, i), found);
+  const tn_backend_t *backend = tn_dtype_is(t->dtype, TENON_LIST) ? NULL : tn_backend_of(t->device);
+  if (backend && !found[0])
+    found[0] = backend;
+  else if (backend && backend != found[0] && !found[1])
+    found[1] = backend;
+}
+
+static void backends_of(const tenon_call_t *call, const tn_backend_t *found[2]) {
+  found[0] = found[1] = NULL;
+  for (uint32_t i = 0; i < call->op->input_count; i++)
+    add_backends(call->inputs[i], found);
+  for (uint32_t o = 0; o < call->op->output_count; o++)
+    add_backends(call->outputs[o], found);
+  if (!found[0] && !call->op->input_count)
+    found[0] = tn_backend_of(tn_call_device(call)); /* as its key was found */
+}
+
+static void count_lookup(void) {
+  uint64_t *count = &tn_thread()->lookups;
+  __atomic_store_n(count, *count + 1, __ATOMIC_RELAXED);
+}
+
+tenon_status_t tn_layer_others(tenon_call_t *call) {
+  tn_frame_t *frame = tn_frame_of(call);
+  const tn_backend_t *found[2];
+  count_lookup();
+  backends_of(call, found);
+  if (found[1]) return tn_mixed_ambiguous(call);
+  const tn_slot_t *slot = tn_table_others(call->op, found[0]);
+  if (slot->rule == TN_RULE_MISSING)
+    return tn_op_missing(call->op, found[0] ? found[0]->name : "other", call->inputs);
+  frame->slot = slot;
+  call->context = tn_slot_context(slot);
+  return tn_trace_next(call);
+}
+
+static tenon_status_t run_autograd_others(tenon_call_t *call) {
+  tn_frame_t *frame = tn_frame_of(call);
+  const tn_backend_t *found[2];
+  count_lookup();
+  backends_of(call, found);
+  frame->slot = tn_table_autograd(call->op, found[0]);
+  call->context = tn_slot_context(frame->slot);
+  return tn_trace_next(call);
+}
+
+const tn_slot_t *tn_slot_again(tenon_call_t *call) {
+  const tenon_op_t *op = call->op;
+  const tn_backend_t *found[2];
+  const tn_slot_t *slot = tn_table_slot(op, tn_frame_of(call)->keys & tn_op_mask(op));
+  tenon_run_fn run = tn_slot_function(slot);
+  if (run != tn_layer_others && run != run_autograd_others) return slot;
+  backends_of(call, found);
+  return run == tn_layer_others ? tn_table_others(op, found[0]) : tn_table_autograd(op, found[0]);
+}
+
+/* layouts */
+
+/* A dense stand-in for one tensor, or for the items of a list; the frame owns it. */
+static tenon_status_t dense_input(tn_frame_t *frame, tenon_tensor_t *tensor,
+                                  tenon_tensor_t **out_tensor) {
+  *out_tensor = tensor;
+  if (!(tensor->keys & TN_KEY_STRIDED)) return TENON_OK;
+  if (!tn_dtype_is(tensor->dtype, TENON_LIST)) {
+    TN_TRY(tn_place_dense(tensor, true, out_tensor));
+    (*out_tensor)->detail = tensor->detail;
+    tn_tensor_mark(*out_tensor);
+    return tn_frame_keep(frame, *out_tensor);
+  }
+  int64_t count = tensor->shape[0];
+  tenon_tensor_t **items =
+      frame->call.host->allocate(&frame->call, (uint64_t)count * sizeof *items);
+  if (!items) return TENON_MEMORY;
+  for (int64_t i = 0; i < count; i++)
+    TN_TRY(dense_input(frame, tenon_item(tensor, i), &items[i]));
+  tenon_tensor_t *list = frame->call.host->allocate(&frame->call, sizeof *list);
+  if (!list) return TENON_MEMORY;
+  *list = *tensor;
+  list->data = items;
+  list->keys &= ~(TN_KEY_STRIDED | TN_TENSOR_OWNED);
+  *out_tensor = list;
+  return TENON_OK;
+}
+
+static bool is_of_device(const tn_kernel_t *kernel) {
+  return kernel->words.at == TN_AT_BACKEND && kernel->backend != &tn_backend_cpu &&
+         kernel->backend != &tn_backend_meta && !(kernel->words.flags & TN_KERNEL_FALLBACK);
+}
+
+static bool is_of_plugin(const tn_kernel_t *kernel, const tenon_call_t *call) {
+  if (kernel->kind == TN_KERNEL_SOURCE) return tn_call_device(call).type > 1;
+  return is_of_device(kernel) && kernel->kind != TN_KERNEL_COMPOSITE &&
+         __atomic_load_n(&kernel->backend->has_plugin, __ATOMIC_RELAXED);
+}
+
+/* A kernel of a plug-in's device declines by TENON_UNIMPLEMENTED: then the operator's source kernel
+ * serves; where there is none behind it, the backend's fallback, if it has one. */
+tenon_status_t tn_launch_declined(const tn_kernel_t *kernel, tenon_call_t *call,
+                                  tenon_status_t status) {
+  tn_frame_t *frame = tn_frame_of(call);
+  if (status != TENON_UNIMPLEMENTED || call->accumulate)
+    return status; /* of what is added add.c takes care */
+  const tn_kernel_t *source = tn_slot_source(frame->slot, call->op, kernel, call->inputs);
+  if (source) return tn_kernel_call(source, frame);
+  if (frame->slot->denial) return status;
+  const tn_backend_t *backend = tn_backend_of(tn_call_device(call));
+  const tn_slot_t *row = backend ? tn_table_row(backend) : NULL;
+  if (!row || row->rule != TN_RULE_FALLBACK) return status;
+  frame->slot = row;
+  call->context = row->context;
+  return row->run(call);
+}
+
+static __attribute__((noinline)) tenon_status_t run_on_plugin(const tn_kernel_t *kernel,
+                                                              tenon_call_t *call) {
+  return tn_launch_declined(kernel, call, tn_launch(kernel, call));
+}
+
+static inline __attribute__((always_inline)) tenon_status_t run_there(const tn_kernel_t *kernel,
+                                                                      tenon_call_t *call) {
+  return is_of_plugin(kernel, call) ? run_on_plugin(kernel, call) : kernel->run(call);
+}
+
+static inline __attribute__((always_inline)) tenon_status_t run(const tn_kernel_t *kernel,
+                                                                tenon_call_t *call) {
+  if (!(kernel->words.flags & TN_KERNEL_SERIAL)) return run_there(kernel, call);
+  tn_mutex_t *serial = &((tenon_op_t *)(uintptr_t)call->op)->serial;
+  tn_mutex_lock(serial);
+  tenon_status_t status = run_there(kernel, call);
+  tn_mutex_unlock(serial);
+  return status;
+}
+
+static inline __attribute__((always_inline)) tenon_status_t
+call_dense(const tn_kernel_t *kernel, tn_frame_t *frame, uint64_t keys) {
+  tenon_call_t *call = &frame->call;
+  const tenon_op_t *op = call->op;
+  if (!(keys & TN_KEY_STRIDED) || kernel->words.flags & TN_KERNEL_STRIDED ||
+      kernel->kind == TN_KERNEL_LOOP)
+    return run(kernel, call);
+  tn_scratch_mark_t mark = tn_scratch_mark();
+  size_t n = op->input_count + op->output_count;
+  tenon_tensor_t **all = tn_scratch(n * sizeof *all + 64);
+  if (!all) return tn_no_memory("a call", n * sizeof *all);
+  tenon_tensor_t **inputs = all;
+  tenon_tensor_t **outputs = all + op->input_count;
+  tenon_tensor_t *const *given = call->outputs;
+  tenon_status_t status = TENON_OK;
+  for (uint32_t i = 0; i < op->input_count && status == TENON_OK; i++) {
+    inputs[i] = call->inputs[i];
+    if (inputs[i] && !op->schema.inputs[i].is_written)
+      status = dense_input(frame, call->inputs[i], &inputs[i]);
+    else if (inputs[i] && inputs[i]->keys & TN_KEY_STRIDED)
+      status = tn_fail(TENON_INVALID,
+                       "%s: input %s is written to and must be dense and row-major for this kernel",
+                       op->name, op->schema.inputs[i].name);
+  }
+  for (uint32_t o = 0; o < op->output_count && status == TENON_OK; o++) {
+    outputs[o] = given[o];
+    if (!given[o] || !(given[o]->keys & TN_KEY_STRIDED)) continue;
+    status = tn_place_dense(given[o], call->accumulate >> o & 1, &outputs[o]);
+    if (status == TENON_OK) status = tn_frame_keep(frame, outputs[o]);
+  }
+  if (status == TENON_OK) {
+    tenon_tensor_t *const *before = call->inputs;
+    call->inputs = inputs;
+    call->outputs = outputs;
+    status = run(kernel, call);
+    call->inputs = before;
+    call->outputs = given;
+  }
+  for (uint32_t o = 0; o < op->output_count && status == TENON_OK; o++)
+    if (outputs[o] != given[o]) status = tn_place_copy_into(outputs[o], given[o]);
+  tn_scratch_reset(mark);
+  return status;
+}
+
+/* A sparse result that is given is made anew: until run has done that it counts as not made. */
+static tenon_status_t begin_sparse(const tenon_call_t *call, uint64_t *out_given) {
+  const tenon_op_t *op = call->op;
+  for (uint32_t o = 0; o < op->output_count; o++) {
+    tenon_tensor_t *t = call->outputs[o];
+    if (!t || !tn_layout(t) || t->keys & TN_TENSOR_UNSET || op->schema.outputs[o].is_written)
+      continue;
+    const char *name = op->schema.outputs[o].name;
+    if (!op->infer)
+      return tn_fail(TENON_INVALID,
+                     "%s: result %s is dense: expected such a tensor, found a sparse one", op->name,
+                     name);
+    if (!tn_tensor_is_owned(t))
+      return tn_fail(TENON_INVALID,
+                     "%s: result %s is a sparse view on the stack: expected a tensor of the host",
+                     op->name, name);
+    for (uint32_t i = 0; i < op->input_count; i++)
+      if (call->inputs[i] == t)
+        return tn_fail(
+            TENON_INVALID,
+            "%s: result %s is input %s, and a sparse result is made anew: give another tensor",
+            op->name, name, op->schema.inputs[i].name);
+    *out_given |= (uint64_t)1 << o;
+  }
+  for (uint32_t o = 0; o < op->output_count; o++)
+    if (*out_given >> o & 1) call->outputs[o]->keys |= TN_TENSOR_UNSET;
+  return TENON_OK;
+}
+
+static tenon_status_t end_sparse(const tenon_call_t *call, uint64_t given, tenon_status_t status) {
+  const tenon_op_t *op = call->op;
+  for (uint32_t o = 0; o < op->output_count; o++) {
+    tenon_tensor_t *t = call->outputs[o];
+    if (!t || !tn_layout(t) || !(t->keys & TN_TENSOR_UNSET)) continue;
+    if (given >> o & 1) t->keys &= ~TN_TENSOR_UNSET; /* what it was before */
+    if (status == TENON_OK)
+      status = tn_fail(TENON_INTERNAL,
+                       "%s: run did not make sparse result %s (host->sparse, host->assign)",
+                       op->name, op->schema.outputs[o].name);
+  }
+  return status;
+}
+
+static __attribute__((noinline, cold)) tenon_status_t
+call_with_details(const tn_kernel_t *kernel, tn_frame_t *frame, uint64_t keys) {
+  uint64_t given = 0;
+  TN_TRY(tn_op_check_details(frame->call.op, kernel, frame->call.inputs, frame->call.outputs));
+  TN_TRY(begin_sparse(&frame->call, &given));
+  return end_sparse(&frame->call, given, call_dense(kernel, frame, keys));
+}
+
+tenon_status_t tn_kernel_call(const tn_kernel_t *kernel, tn_frame_t *frame) {
+  tenon_call_t *call = &frame->call;
+  const tenon_op_t *op = call->op;
+  frame->kernel = kernel;
+  call->context = kernel->context;
+  uint64_t keys = 0;
+  for (uint32_t i = 0; i < op->input_count; i++)
+    keys |= call->inputs[i] ? call->inputs[i]->keys : 0;
+  for (uint32_t i = 0; i < op->output_count; i++)
+    keys |= call->outputs[i] ? call->outputs[i]->keys : 0;
+  return __builtin_expect((keys & TN_KEY_DETAIL) != 0, 0) ? call_with_details(kernel, frame, keys)
+                                                          : call_dense(kernel, frame, keys);
+}
+
+/* Layouts of arguments that kernels of backends may have to be kept from. */
+static uint64_t layouts_of(const tenon_call_t *call) {
+  const tenon_op_t *op = call->op;
+  uint64_t keys = 0;
+  for (uint32_t i = 0; i < op->input_count; i++)
+    keys |= call->inputs[i] ? call->inputs[i]->keys : 0;
+  for (uint32_t o = 0; o < op->output_count; o++)
+    keys |= call->outputs[o] ? call->outputs[o]->keys : 0;
+  return keys & (TN_KEY_STRIDED | TN_KEY_DETAIL) & tn_frame_of_const(call)->slot->mask;
+}
+
+tenon_status_t tn_layer_below(tenon_call_t *call) {
+  const tn_frame_t *frame = tn_frame_of(call);
+  const tn_slot_t *slot = frame->slot;
+  bool is_kernel = (slot->only || slot->by_dtype) && frame->keys < TN_KEY(TN_BIT_META + 1);
+  return is_kernel && layouts_of(call) ? tn_layer_prologue(call) : slot->run(call);
+}
+
+/* Leads the call to the slot below, whose kernels look at layouts before they run. */
+tenon_status_t tn_layer_layout(tenon_call_t *call) {
+  tn_frame_t *frame = tn_frame_of(call);
+  frame->keys = tn_key_below(frame->keys, tn_key_highest(frame->keys));
+  frame->slot = tn_table_slot(call->op, frame->keys & tn_op_mask(call->op));
+  call->context = tn_slot_context(frame->slot);
+  return tn_trace_next(call);
+}
+
+/* Dtypes that a backend's own kernels do not serve are its fallback's, before composites if it
+ * prefers that; NULL: they are not. */
+static const tn_slot_t *fallback_of_dtype(tenon_call_t *call, const tn_kernel_t *kernel) {
+  const tn_frame_t *frame = tn_frame_of(call);
+  const tn_backend_t *found[2] = {tn_backend_of_keys(frame->keys), NULL};
+  if (tn_key_shares_bit(frame->keys)) backends_of(call, found);
+  const tn_backend_t *backend = found[0];
+  const tn_slot_t *row = tn_table_row(backend);
+  if (!backend || row->rule == TN_RULE_MISSING || (kernel && frame->slot->denial)) return NULL;
+  bool serves = !kernel || row->is_preferred;
+  return serves ? row : NULL;
+}
+
+static __attribute__((noinline)) tenon_status_t make_workspace(tenon_call_t *call) {
+  const tenon_op_t *op = call->op;
+  tn_scratch_mark_t mark = tn_scratch_mark();
+  tn_inference_t inference = {0};
+  tenon_meta_t **inputs, **outputs;
+  tenon_status_t status = tn_metas_of_inputs(op, call->inputs, &inputs);
+  if (status == TENON_OK) status = tn_metas_of_results(op, call->attrs, 0, &outputs);
+  if (status == TENON_OK)
+    status = tn_infer(&inference, op, call->attrs, call->state, inputs, outputs);
+  tn_scratch_reset(mark);
+  if (status != TENON_OK) return status;
+  int64_t size = inference.infer.workspace.value;
+  return size <= 0 || (call->workspace = tn_host.allocate(call, (uint64_t)size)) ? TENON_OK
+                                                                                 : TENON_MEMORY;
+}
+
+/* State and workspace, when nothing prepared the call. */
+tenon_status_t tn_kernel_serve(tenon_call_t *call, const tn_kernel_t *kernel) {
+  const tenon_op_t *op = call->op;
+  if (op->create && !call->state) TN_TRY(tn_state_get(op, call->attrs, &call->state));
+  bool is_fallback =
+      kernel->words.flags & TN_KERNEL_FALLBACK; /* who runs on the CPU gets it there */
+  if (__atomic_load_n(&op->needs_workspace, __ATOMIC_RELAXED) && !call->workspace && !is_fallback)
+    TN_TRY(make_workspace(call));
+  return tn_kernel_call(kernel, tn_frame_of(call));
+}
+
+/* Operators with state, workspace, or kernels by dtype, and kernels of devices. */
+tenon_status_t tn_layer_prologue(tenon_call_t *call) {
+  const tenon_op_t *op = call->op;
+  tn_frame_t *frame = tn_frame_of(call);
+  const tn_kernel_t *kernel = tn_slot_kernel(frame->slot, op, call->inputs, call->outputs);
+  const tn_slot_t *fallback = NULL;
+  if (__builtin_expect(!kernel || kernel->kind == TN_KERNEL_COMPOSITE, 0) &&
+      frame->slot->rule == TN_RULE_DIRECT) {
+    const tn_slot_t *now;
+    uint64_t last;
+    do {
+      last = tn_table_last_change();
+      now = tn_slot_again(call);
+      fallback = fallback_of_dtype(call, kernel);
+    } while (tn_table_has_changed(last));
+    if (now != frame->slot) {
+      frame->slot = now;
+      call->context = tn_slot_context(now);
+      return tn_slot_run(call);
+    }
+  }
+  if (fallback && frame->slot->denial) return run_denied(call);
+  if (fallback) {
+    frame->slot = fallback;
+    call->context = fallback->context;
+    return tn_trace_next(call);
+  }
+  if (!kernel) return missing(call);
+  return is_of_device(kernel) && tn_is_mixed(call) ? tn_mixed_run(call, kernel)
+                                                   : tn_kernel_serve(call, kernel);
+}
+
+/* An operator without kernels whose results are views: outputs that were made already are views;
+ * others get a copy. */
+static tenon_status_t run_view(tenon_call_t *call) {
+  const tenon_op_t *op = call->op;
+  tn_inference_t inference = {0};
+  tenon_meta_t **inputs, **outputs;
+  tn_scratch_mark_t mark = tn_scratch_mark();
+  tenon_status_t status = tn_metas_of_inputs(op, call->inputs, &inputs);
+  if (status == TENON_OK) status = tn_metas_of_results(op, call->attrs, 0, &outputs);
+  if (status == TENON_OK)
+    status = tn_infer(&inference, op, call->attrs, call->state, inputs, outputs);
+  for (uint32_t o = 0; o < op->output_count && status == TENON_OK; o++) {
+    tenon_tensor_t *made = NULL;
+    if (!call->outputs[o]) continue;
+    status = tn_result_create(&inference, outputs[o], call->inputs, &made);
+    if (status == TENON_OK) status = tn_place_copy_into(made, call->outputs[o]);
+    tenon_tensor_release(made);
+    if (status != TENON_OK) status = tn_prefix(status, "%s: ", op->name);
+  }
+  tn_scratch_reset(mark);
+  return status;
+}
+
+void tn_prologue_install(void) {
+  tn_table_run_set(TN_RUN_MISSING, run_missing);
+  tn_table_run_set(TN_RUN_DENIED, run_denied);
+  tn_table_run_set(TN_RUN_AMBIGUOUS, run_ambiguous);
+  tn_table_run_set(TN_RUN_META, run_meta);
+  tn_table_run_set(TN_RUN_FALLTHROUGH, run_fallthrough);
+  tn_table_run_set(TN_RUN_VERSIONS, run_versions);
+  tn_table_run_set(TN_RUN_GRADIENT, run_gradient);
+  tn_table_run_set(TN_RUN_AUTOGRAD_OTHERS, run_autograd_others);
+  tn_table_run_set(TN_RUN_LAYOUT, tn_layer_layout);
+  tn_table_run_set(TN_RUN_VIEW, run_view);
+  tn_table_run_set(TN_RUN_OTHERS, tn_layer_others);
+  tn_table_run_set(TN_RUN_PROLOGUE, tn_layer_prologue);
+}

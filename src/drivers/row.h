@@ -1,0 +1,10 @@
+/* The driver of row kernels. */
+#ifndef TN_DRIVERS_ROW_H
+#define TN_DRIVERS_ROW_H
+
+#include "operator/frame.h"
+
+/* Runs the frame's row kernel over the rows of the arguments of a call. */
+tenon_status_t tn_row_run(tenon_call_t *call);
+
+#endif

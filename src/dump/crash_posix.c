@@ -1,0 +1,239 @@
+/* The signals of a crash; see crash.h.  Handlers that were there before are called afterwards, and
+ * the process ends as it would have.  Faults that are not in a call of an operator are theirs
+ * alone. */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+#include <dlfcn.h>
+#include <errno.h>
+#include <execinfo.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <tenon/tenon.h>
+#include <time.h>
+#include <ucontext.h>
+#include <unistd.h>
+#include <unwind.h>
+
+#include "base/environment.h"
+#include "base/status.h"
+#include "base/thread.h"
+#include "dump/crash.h"
+#include "dump/watch.h"
+
+enum {
+  STACK = 64 << 10,
+  COPY_STACK = 1 << 20,
+  SECONDS = 10,
+};
+static const int signals[] = {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGABRT};
+enum { SIGNALS = sizeof signals / sizeof *signals };
+static struct sigaction before[SIGNALS];
+static int is_on;         /* under the lock */
+static int64_t reporting; /* atomic: the thread that reports; 0: none */
+static tn_mutex_t lock = TN_MUTEX_INIT;
+static tn_crash_t crash;
+
+void tn_crash_write(const char *text, size_t size) {
+  while (size) {
+    ssize_t written = write(STDERR_FILENO, text, size);
+    if (written <= 0 && errno != EINTR) return;
+    if (written > 0) {
+      text += written;
+      size -= (size_t)written;
+    }
+  }
+}
+
+/* stacks for handlers */
+
+/* Also a full stack can be reported then.  A thread that has one already keeps it. */
+static void *begin_thread(void) {
+  stack_t own = {0};
+  stack_t fresh = {0};
+  if (sigaltstack(NULL, &own) != 0 || !(own.ss_flags & SS_DISABLE)) return NULL;
+  void *memory =
+      mmap(NULL, STACK, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_STACK, -1, 0);
+  if (memory == MAP_FAILED) return NULL;
+  fresh.ss_sp = memory;
+  fresh.ss_size = STACK;
+  if (sigaltstack(&fresh, NULL) == 0) return memory;
+  (void)munmap(memory, STACK);
+  return NULL;
+}
+
+static void end_thread(void *memory) {
+  stack_t own = {0};
+  stack_t none = {.ss_flags = SS_DISABLE};
+  if (sigaltstack(NULL, &own) == 0 && own.ss_sp == memory && sigaltstack(&none, NULL) != 0)
+    return; /* in use: it stays */
+  (void)munmap(memory, STACK);
+}
+
+/* the thread as it was */
+
+static void read_registers(const ucontext_t *context) {
+  tn_stack_t *stack = &crash.stack;
+#if defined(__x86_64__)
+  stack->registers[0] = (uintptr_t)context->uc_mcontext.gregs[REG_RSP];
+  crash.program_counter = (uintptr_t)context->uc_mcontext.gregs[REG_RIP];
+  stack->register_count = 1;
+  for (int i = 0; i < 16; i++)
+    if (i != REG_RSP)
+      stack->registers[stack->register_count++] = (uintptr_t)context->uc_mcontext.gregs[i];
+#elif defined(__aarch64__)
+  stack->registers[0] = (uintptr_t)context->uc_mcontext.sp;
+  crash.program_counter = (uintptr_t)context->uc_mcontext.pc;
+  stack->register_count = 1;
+  for (int i = 0; i < 31; i++)
+    stack->registers[stack->register_count++] = (uintptr_t)context->uc_mcontext.regs[i];
+#else
+  (void)context;
+  stack->registers[0] = (uintptr_t)__builtin_frame_address(0);
+  stack->register_count = 1;
+#endif
+}
+
+/* Return addresses from where it crashed on; of a jump to nowhere the one that the stack holds. */
+static void read_frames(void) {
+  tn_stack_t *stack = &crash.stack;
+  static void *all[TN_STACK_FRAMES + 8];
+  int count = backtrace(all, TN_STACK_FRAMES + 8);
+  int first = 0;
+  uintptr_t back = 0;
+  while (first < count && (uintptr_t)all[first] != crash.program_counter)
+    first++;
+  stack->frame_count = 0;
+  if (first == count) {
+    stack->frames[stack->frame_count++] = (void *)crash.program_counter;
+    if (tn_peek((const void *)stack->registers[0], &back, sizeof back))
+      stack->frames[stack->frame_count++] = (void *)back;
+  }
+  for (; first < count && stack->frame_count < TN_STACK_FRAMES; first++)
+    stack->frames[stack->frame_count++] = all[first];
+  for (int i = 0; i < stack->frame_count; i++)
+    stack->functions[i] = _Unwind_FindEnclosingFunction((char *)stack->frames[i] - (i > 0));
+}
+
+/* a copy of the process */
+
+static char *copy_stack; /* of its own: a handler's may be small */
+
+static int copy_main(void *work) {
+  sigset_t none;
+  for (int i = 0; i < SIGNALS; i++)
+    (void)signal(signals[i], SIG_DFL);
+  (void)signal(SIGALRM, SIG_DFL);
+  sigemptyset(&none);
+  (void)sigprocmask(SIG_SETMASK, &none, NULL);
+  (void)alarm(SECONDS);
+  _exit((*(bool (**)(const tn_crash_t *))work)(&crash) ? 0 : 1);
+}
+
+/* What needs an allocator, locks and files is done where nothing more can break, for a bounded
+ * time. */
+static bool in_copy(bool (*work)(const tn_crash_t *crash)) {
+  int status = 0;
+  pid_t child = copy_stack ? clone(copy_main, copy_stack + COPY_STACK, SIGCHLD, &work) : -1;
+  if (child < 0) return false;
+  while (waitpid(child, &status, 0) < 0)
+    if (errno != EINTR) return false;
+  return WIFEXITED(status) && WEXITSTATUS(status) == 0;
+}
+
+static void report(void) {
+  static const char title[] = "  stack\n";
+  if (!tn_crash_say(&crash)) return;
+  tn_crash_write(title, sizeof title - 1);
+  if (!in_copy(tn_crash_say_frames))
+    backtrace_symbols_fd(crash.stack.frames, crash.stack.frame_count, STDERR_FILENO);
+  const char *words =
+      tn_record_is_on()
+          ? "  not recorded\n"
+          : "  to save such a call, for `tenon replay`: TENON_RECORD=FOLDER in the environment\n";
+  if (!tn_record_is_on() || !in_copy(tn_crash_record)) tn_crash_write(words, strlen(words));
+}
+
+/* handlers */
+
+static void go_on(int number, siginfo_t *info, void *context) {
+  int i = 0;
+  while (i < SIGNALS && signals[i] != number)
+    i++;
+  const struct sigaction *old = &before[i];
+  if (old->sa_flags & SA_SIGINFO && old->sa_sigaction) {
+    old->sa_sigaction(number, info, context);
+  } else if (old->sa_handler != SIG_DFL && old->sa_handler != SIG_IGN) {
+    old->sa_handler(number);
+  } else {
+    struct sigaction standard = {.sa_handler = SIG_DFL};
+    (void)sigaction(number, &standard,
+                    NULL); /* the instruction faults again; what was sent is sent again */
+    if (info->si_code <= 0) (void)syscall(SYS_tgkill, getpid(), gettid(), number);
+  }
+}
+
+static void handle(int number, siginfo_t *info, void *context) {
+  int64_t none = 0;
+  int64_t me = tn_thread_id();
+  int error = errno;
+  if (__atomic_compare_exchange_n(&reporting, &none, me, 0, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)) {
+    memset(&crash, 0, sizeof crash);
+    crash.signal = number;
+    crash.code = info->si_code;
+    crash.address = (uintptr_t)info->si_addr;
+    crash.thread = me;
+    crash.stack_low = tn_thread_block ? tn_thread_block->stack_low : 0;
+    read_registers(context);
+    read_frames();
+    tn_stack_search(&crash.stack);
+    report();
+    __atomic_store_n(&reporting, 0, __ATOMIC_RELEASE);
+  } else if (none != me) { /* another thread's report is written first */
+    for (int i = 0; i < 2 * SECONDS * 100 && __atomic_load_n(&reporting, __ATOMIC_ACQUIRE); i++)
+      (void)nanosleep(&(struct timespec){0, 10000000}, NULL);
+  }
+  errno = error;
+  go_on(number, info, context);
+}
+
+tenon_status_t tenon_crash_report(int32_t wanted) {
+  void *frames[2];
+  struct sigaction action = {.sa_sigaction = handle,
+                             .sa_flags = SA_SIGINFO | SA_ONSTACK | SA_NODEFER};
+  tenon_status_t status = TENON_OK;
+  tn_mutex_lock(&lock);
+  if (wanted && !is_on) {
+    (void)backtrace(frames, 2); /* opens what it needs now, and not in a handler */
+    void *memory = copy_stack ? copy_stack
+                              : mmap(NULL, COPY_STACK, PROT_READ | PROT_WRITE,
+                                     MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    copy_stack = memory == MAP_FAILED ? NULL : memory; /* stays */
+    tn_thread_hooks_set(begin_thread, end_thread);
+    for (int i = 0; i < SIGNALS; i++)
+      if (sigaction(signals[i], &action, &before[i]) != 0)
+        status = tn_fail(TENON_UNAVAILABLE, "crash reports: a handler cannot be set: %s",
+                         strerror(errno));
+  }
+  for (int i = 0; !wanted && is_on && i < SIGNALS; i++) {
+    struct sigaction now;
+    if (sigaction(signals[i], NULL, &now) == 0 &&
+        now.sa_sigaction == handle) /* else somebody chains to us */
+      (void)sigaction(signals[i], &before[i], NULL);
+  }
+  if (!wanted) tn_thread_hooks_set(NULL, end_thread);
+  is_on = wanted != 0;
+  tn_mutex_unlock(&lock);
+  return status;
+}
+
+void tn_crash_start(void) {
+  const char *said = tn_environment("TENON_CRASH");
+  if (said && strcmp(said, "1") == 0) (void)tenon_crash_report(1);
+}

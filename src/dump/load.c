@@ -1,0 +1,256 @@
+/* Reads a call from a folder that save.c, or a program with any JSON writer, has written:
+ * docs/debugging.md has the members. Invariant: what it lends lives in the recording. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <tenon/tenon.h>
+
+#include "base/file.h"
+#include "base/memory.h"
+#include "base/status.h"
+#include "core/dtype.h"
+#include "dump/record.h"
+
+/* members */
+
+static tenon_status_t text_of(const tn_json_t *root, const char *name, const char **out) {
+  const tn_json_t *found = tn_json_find(root, name);
+  if (!found || found->kind == TN_JSON_NULL) return TENON_OK;
+  if (found->kind != TN_JSON_TEXT)
+    return tn_json_fail(found, "member '%s': expected a text, found %s", name,
+                        tn_json_kind_name(found->kind));
+  *out = found->text;
+  return TENON_OK;
+}
+
+/* A number, or the text of one: JSON readers of others lose digits of large ones. */
+static tenon_status_t unsigned_of(const tn_json_t *root, const char *name, uint64_t *out) {
+  const tn_json_t *found = tn_json_find(root, name);
+  char *end;
+  if (!found) return TENON_OK;
+  if ((found->kind != TN_JSON_NUMBER && found->kind != TN_JSON_TEXT) || *found->text < '0' ||
+      *found->text > '9' || (*out = strtoull(found->text, &end, 10), *end))
+    return tn_json_fail(found, "member '%s': expected an integer that is not negative", name);
+  return TENON_OK;
+}
+
+static tenon_status_t status_of(const tn_json_t *root, tenon_status_t *out) {
+  const char *name = NULL;
+  TN_TRY(text_of(root, "status", &name));
+  *out = TENON_OK;
+  for (tenon_status_t s = TENON_OK; name && s <= TENON_UNAVAILABLE; s++)
+    if (strcmp(tenon_status_name(s), name) == 0) {
+      *out = s;
+      return TENON_OK;
+    }
+  return name ? tn_json_fail(tn_json_find(root, "status"), "'%.60s' is no status", name) : TENON_OK;
+}
+
+static tenon_status_t tensors_of(tenon_recording_t *r, const tn_json_t *root, const char *name,
+                                 tenon_tensor_t *const **out_tensors, int32_t *out_count) {
+  const tn_json_t *list = tn_json_find(root, name);
+  if (!list) return TENON_OK;
+  if (list->kind != TN_JSON_LIST || list->count > INT32_MAX)
+    return tn_json_fail(list, "member '%s': expected a list, found %s", name,
+                        tn_json_kind_name(list->kind));
+  if (!list->count) return TENON_OK;
+  tenon_tensor_t **tensors = tn_arena_array(&r->arena, list->count, sizeof *tensors);
+  if (!tensors) return tn_no_memory("a recording", list->count);
+  for (size_t i = 0; i < list->count; i++) {
+    const tn_json_t *same = tn_json_find(&list->items[i], "same_as");
+    int64_t of;
+    if (same && (!tn_json_integer(same, &of) || of < 0 || (size_t)of >= i))
+      return tn_json_fail(same, "member 'same_as': expected the number of one before it");
+    if (same)
+      tensors[i] = tensors[of];
+    else
+      TN_TRY(tn_recorded_tensor(r, &list->items[i], &tensors[i]));
+    if (!r->info.device) TN_TRY(text_of(&list->items[i], "device", &r->info.device));
+  }
+  *out_tensors = tensors;
+  *out_count = (int32_t)list->count;
+  return TENON_OK;
+}
+
+static tenon_status_t attrs_of(tenon_recording_t *r, const tn_json_t *root) {
+  const tn_json_t *attrs = tn_json_find(root, "attributes");
+  if (!attrs) return TENON_OK;
+  if (attrs->kind != TN_JSON_OBJECT || attrs->count > INT32_MAX)
+    return tn_json_fail(attrs, "member 'attributes': expected an object");
+  const char **texts = tn_arena_array(&r->arena, attrs->count + 1, sizeof *texts);
+  r->attr_tensors = tn_arena_array(&r->arena, attrs->count + 1, sizeof *r->attr_tensors);
+  if (!texts || !r->attr_tensors) return tn_no_memory("a recording", attrs->count);
+  for (size_t i = 0; i < attrs->count; i++) {
+    const tn_json_t *value = &attrs->items[i];
+    if (value->kind == TN_JSON_TEXT || value->kind == TN_JSON_NUMBER)
+      texts[i] = value->text;
+    else if (value->kind == TN_JSON_NULL)
+      texts[i] = "None";
+    else if (value->kind == TN_JSON_BOOL)
+      texts[i] = value->count ? "True" : "False";
+    else if (value->kind != TN_JSON_OBJECT)
+      return tn_json_fail(value, "attribute '%.60s': expected a text in the schema's language",
+                          attrs->names[i]);
+    else if (tn_json_find(value, "file") || tn_json_find(value, "items"))
+      TN_TRY(tn_recorded_tensor(r, value, &r->attr_tensors[i]));
+  }
+  r->attrs = attrs;
+  r->info.attr_count = (int32_t)attrs->count;
+  r->info.attr_names = attrs->names;
+  r->info.attr_texts = texts;
+  return TENON_OK;
+}
+
+static tenon_status_t read_root(tenon_recording_t *r, const tn_json_t *root) {
+  uint64_t format = 0;
+  uint64_t threads = 0;
+  int32_t ignored;
+  if (root->kind != TN_JSON_OBJECT) return tn_json_fail(root, "expected an object");
+  TN_TRY(unsigned_of(root, "format", &format));
+  if (format > TN_RECORD_FORMAT)
+    return tn_json_fail(root, "format %llu; this Tenon reads up to %d: take a newer one",
+                        (unsigned long long)format, TN_RECORD_FORMAT);
+  const struct {
+    const char *name;
+    const char **text;
+  } texts[] = {{"operator", &r->info.op},
+               {"node", &r->info.node},
+               {"kernel", &r->info.kernel},
+               {"error", &r->info.error},
+               {"library", &r->info.library},
+               {"library_path", &r->info.library_path},
+               {"library_hash", &r->info.library_hash},
+               {"tenon", &r->info.version}};
+  for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
+    TN_TRY(text_of(root, texts[i].name, texts[i].text));
+  if (!r->info.op) return tn_json_fail(root, "expected a member 'operator'");
+  TN_TRY(status_of(root, &r->info.status));
+  TN_TRY(unsigned_of(root, "state", &r->info.state));
+  TN_TRY(unsigned_of(root, "threads", &threads));
+  r->info.threads = threads < 4096 ? (int32_t)threads : 4096;
+  const tn_json_t *random = tn_json_find(root, "random");
+  r->info.is_random = random != NULL;
+  TN_TRY(unsigned_of(random, "seed", &r->info.seed));
+  TN_TRY(unsigned_of(random, "offset", &r->info.offset));
+  TN_TRY(attrs_of(r, root));
+  TN_TRY(tensors_of(r, root, "inputs", &r->info.inputs, &r->info.input_count));
+  TN_TRY(tensors_of(r, root, "outputs", &r->info.outputs, &r->info.output_count));
+  TN_TRY(tensors_of(r, root, "written", &r->info.written, &ignored));
+  if (r->info.written && ignored != r->info.input_count)
+    return tn_json_fail(root, "member 'written': expected one for each input");
+  return TENON_OK;
+}
+
+/* the recording */
+
+tenon_status_t tenon_recording_load(const char *folder, tenon_recording_t **out_recording) {
+  char path[4200];
+  tn_file_t file;
+  const tn_json_t *root;
+  *out_recording = NULL;
+  TN_TRY(tenon_start());
+  if (snprintf(path, sizeof path, "%s/call.json", folder) >= (int)sizeof path)
+    return tn_fail(TENON_INVALID, "%.100s...: the path is too long", folder);
+  tenon_status_t status = tn_file_map(path, &file);
+  if (status != TENON_OK) return tn_prefix(status, "%s is no recording of a call: ", folder);
+  tenon_recording_t *r = tn_allocate_zero(1, sizeof *r);
+  status = r && (r->folder = tn_arena_text(&r->arena, folder, strlen(folder)))
+               ? TENON_OK
+               : tn_no_memory("a recording", sizeof *r);
+  if (status == TENON_OK) {
+    r->info.size = sizeof r->info;
+    status = tn_json_read((const char *)file.data, file.size, &r->arena, &root);
+    if (status == TENON_OK) status = read_root(r, root);
+    if (status != TENON_OK) (void)tn_prefix(status, "%s: ", path);
+  }
+  tn_file_unmap(&file);
+  if (status == TENON_OK)
+    *out_recording = r;
+  else
+    tenon_recording_release(r);
+  return status;
+}
+
+void tenon_recording_release(tenon_recording_t *recording) {
+  if (!recording) return;
+  for (size_t i = recording->count; i--;)
+    tenon_tensor_release(recording->tensors[i]); /* parts after their whole */
+  tn_release_memory(recording->tensors);
+  tn_arena_clear(&recording->arena);
+  tn_release_memory(recording);
+}
+
+void tenon_recording_info(const tenon_recording_t *recording, tenon_recording_info_t *info) {
+  uint32_t size = info->size < sizeof *info ? info->size : (uint32_t)sizeof *info;
+  uint32_t theirs = info->size;
+  memcpy(info, &recording->info, size);
+  info->size = theirs;
+}
+
+/* attributes */
+
+static tenon_status_t set_device(tenon_attrs_t *attrs, const char *name, const tn_json_t *device) {
+  char backend[256];
+  const char *colon = device->kind == TN_JSON_TEXT ? strchr(device->text, ':') : NULL;
+  size_t size = device->kind != TN_JSON_TEXT ? 0
+                : colon                      ? (size_t)(colon - device->text)
+                                             : device->count;
+  tenon_value_t value = {.kind = TENON_KIND_DEVICE};
+  if (!size || size >= sizeof backend)
+    return tn_json_fail(device, "expected a device, as \"sim:0\"");
+  memcpy(backend, device->text, size);
+  backend[size] = 0;
+  value.as.device = (tenon_device_t){1, 0};
+  if (strcmp(backend, "cpu") != 0)
+    TN_TRY(tenon_device_find(backend, colon ? atoi(colon + 1) : 0, &value.as.device));
+  return tenon_attrs_set(attrs, name, &value);
+}
+
+static tenon_status_t set_graph(const tenon_recording_t *r, tenon_attrs_t *attrs, const char *name,
+                                const tn_json_t *graph) {
+  char path[4200];
+  tenon_value_t value = {.kind = TENON_KIND_GRAPH};
+  tenon_graph_t *read;
+  if (graph->kind != TN_JSON_TEXT || strchr(graph->text, '/') ||
+      snprintf(path, sizeof path, "%s/%s", r->folder, graph->text) >= (int)sizeof path)
+    return tn_json_fail(graph, "expected the name of a file in the same folder");
+  TN_TRY(tenon_graph_load(path, NULL, &read));
+  value.as.graph = read;
+  tenon_status_t status = tenon_attrs_set(attrs, name, &value);
+  tenon_graph_release(read);
+  return status;
+}
+
+static tenon_status_t set_tensor(tenon_attrs_t *attrs, const char *name, tenon_tensor_t *tensor) {
+  tenon_value_t value = {.kind = TENON_KIND_TENSOR, .as = {.tensor = tensor}};
+  if (tn_dtype_is(tensor->dtype, TENON_LIST))
+    value =
+        (tenon_value_t){TENON_KIND_TENSORS, (uint32_t)tensor->shape[0], {.tensors = tensor->data}};
+  return tenon_attrs_set(attrs, name, &value);
+}
+
+static tenon_status_t set_attr(const tenon_recording_t *r, tenon_attrs_t *attrs, int32_t i) {
+  const char *name = r->info.attr_names[i];
+  const tn_json_t *value = &r->attrs->items[i];
+  const tn_json_t *device = tn_json_find(value, "device");
+  const tn_json_t *graph = tn_json_find(value, "graph");
+  if (value->kind == TN_JSON_NULL)
+    return tenon_attrs_set(attrs, name, &(tenon_value_t){.kind = TENON_KIND_NONE});
+  if (r->info.attr_texts[i]) return tenon_attrs_parse(attrs, name, r->info.attr_texts[i]);
+  if (r->attr_tensors[i]) return set_tensor(attrs, name, r->attr_tensors[i]);
+  if (graph) return set_graph(r, attrs, name, graph);
+  if (device) return set_device(attrs, name, device);
+  return tn_json_fail(value, "attribute '%.60s': expected a tensor, a graph or a device", name);
+}
+
+tenon_status_t tenon_recording_attrs(const tenon_recording_t *recording, const tenon_op_t *op,
+                                     tenon_attrs_t **out_attrs) {
+  tenon_status_t status = TENON_OK;
+  TN_TRY(tenon_attrs_create(op, out_attrs));
+  for (int32_t i = 0; i < recording->info.attr_count && status == TENON_OK; i++)
+    status = set_attr(recording, *out_attrs, i);
+  if (status == TENON_OK) return status;
+  tenon_attrs_release(*out_attrs);
+  *out_attrs = NULL;
+  return tn_prefix(status, "%s/call.json: ", recording->folder);
+}

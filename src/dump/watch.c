@@ -1,0 +1,395 @@
+/* Watching calls: of each that fails, or is asked for, a recording; and a look for NaN and
+ * infinities in what it gave.  Called through the hook of src/layers/trace.c, so that calls pay
+ * nothing when it is off.  Invariant: what the watcher itself calls is not watched. */
+#include "dump/watch.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/environment.h"
+#include "base/file.h"
+#include "base/memory.h"
+#include "base/status.h"
+#include "base/text.h"
+#include "base/thread.h"
+#include "core/dtype.h"
+#include "core/tensor.h"
+#include "dump/nan.h"
+#include "dump/record.h"
+#include "layers/trace.h"
+#include "operator/kernel.h"
+#include "storage/place.h"
+
+enum {
+  NAN_REPORT = 1,
+  NAN_STOP = 2,
+  NAN_ONLY = 4,
+};
+enum {
+  RECORDINGS_MOST = 1000,
+  REPORTS_MOST = 100,
+};
+
+static tn_mutex_t lock = TN_MUTEX_INIT; /* of all that follow; nan, is_recording are read without */
+static int32_t nan_mode, is_recording;
+static char *folder, *patterns;
+static bool records_all;
+static int32_t most, made, next_number, reports;
+
+/* what is asked for */
+
+static bool matches(const char *name, const char *pattern, size_t size) { /* '*': any characters */
+  if (!size) return !*name;
+  if (*pattern == '*')
+    return matches(name, pattern + 1, size - 1) || (*name && matches(name + 1, pattern, size));
+  return *name == *pattern && matches(name + 1, pattern + 1, size - 1);
+}
+
+static bool is_asked_for(const char *name) { /* under the lock */
+  if (records_all) return true;
+  for (const char *at = patterns; at && *at; at += strspn(at, ", ")) {
+    size_t size = strcspn(at, ", ");
+    if (size && matches(name, at, size)) return true;
+    at += size;
+  }
+  return false;
+}
+
+/* A folder that is not there yet: DIR/007-ns.op. */
+static bool next_folder(const tenon_op_t *op, bool is_failure, char *out, size_t capacity) {
+  char name[120];
+  bool fits = false;
+  size_t used = 0;
+  for (const char *at = op->name; *at && used + 1 < sizeof name; at++) {
+    if (at[0] == ':' && at[1] == ':') at++;
+    name[used++] = *at == ':' ? '.' : *at;
+  }
+  name[used] = 0;
+  tn_mutex_lock(&lock);
+  if (folder && (is_failure || is_asked_for(op->name))) {
+    if (made == most)
+      fprintf(stderr, "tenon: %d calls are recorded in %s; no more will be (TENON_RECORD_MOST)\n",
+              (int)made, folder);
+    for (fits = made++ < most; fits; next_number++) {
+      int size = snprintf(out, capacity, "%s/%03d-%s", folder, (int)next_number, name);
+      fits = size > 0 && (size_t)size < capacity;
+      if (fits && !tn_file_is_folder(out)) break;
+    }
+    next_number++;
+  }
+  tn_mutex_unlock(&lock);
+  return fits;
+}
+
+/* recording */
+
+static const char *kernel_of(const tenon_call_t *call) {
+  const tn_frame_t *frame = tn_frame_of_const(call);
+  const tn_kernel_t *kernel = frame->kernel;
+  if (!kernel && frame->slot && tn_call_device(call).type == 1)
+    kernel = tn_op_kernel(call->op, call->inputs, call->outputs);
+  return kernel ? kernel->text : NULL;
+}
+
+static tenon_status_t save(const tn_watched_t *watched, tenon_status_t status, const char *error,
+                           const char *path) {
+  const tenon_call_t *call = watched->call;
+  const tenon_op_t *op = call->op;
+  tenon_tensor_t *inputs[64], *written[64];
+  bool has_written = false;
+  for (uint32_t i = 0; i < op->input_count; i++) {
+    inputs[i] = watched->before[i] ? watched->before[i] : call->inputs[i];
+    written[i] = op->schema.inputs[i].is_written ? call->inputs[i] : NULL;
+    has_written |= written[i] != NULL;
+  }
+  tenon_recording_info_t info = {.size = sizeof info,
+                                 .status = status,
+                                 .error = error,
+                                 .node = watched->node,
+                                 .kernel = kernel_of(call),
+                                 .inputs = inputs,
+                                 .written = status == TENON_OK && has_written ? written : NULL,
+                                 .outputs = status == TENON_OK ? call->outputs : NULL,
+                                 .is_random = call->random != NULL,
+                                 .seed = watched->seed,
+                                 .offset = watched->offset,
+                                 .state = (uint64_t)(uintptr_t)call->state};
+  return tenon_recording_save(path, op, call->attrs, &info);
+}
+
+/* UNAVAILABLE: it is not to be saved.  Another process may take a folder first. */
+static tenon_status_t save_next(const tn_watched_t *watched, tenon_status_t status, bool is_failure,
+                                const char *error, char *out_folder, size_t capacity) {
+  for (int tries = 0; next_folder(watched->call->op, is_failure, out_folder, capacity); tries++) {
+    tenon_status_t saved = save(watched, status, error, out_folder);
+    if (saved != TENON_EXISTS || tries == 100) return saved;
+    tn_mutex_lock(&lock);
+    made--;
+    tn_mutex_unlock(&lock);
+  }
+  return TENON_UNAVAILABLE;
+}
+
+tenon_status_t tn_watched_save(const tn_watched_t *watched, tenon_status_t status,
+                               const char *error, char *out_folder, size_t capacity) {
+  return save_next(watched, status, true, error, out_folder, capacity);
+}
+
+bool tn_record_is_on(void) { return __atomic_load_n(&is_recording, __ATOMIC_RELAXED); }
+
+/* Says where, or why not; the thread's message is the call's again afterwards. */
+static void record(const tn_watched_t *watched, tenon_status_t status) {
+  char path[4200];
+  const char *name = watched->call->op->name;
+  char *error = status == TENON_OK ? NULL : tn_copy_text(tn_error(), strlen(tn_error()));
+  tenon_status_t saved = save_next(watched, status, status != TENON_OK, error, path, sizeof path);
+  if (saved == TENON_OK && status != TENON_OK)
+    fprintf(stderr, "tenon: %s failed: recorded; `tenon replay %s` repeats it\n", name, path);
+  else if (saved != TENON_OK && saved != TENON_UNAVAILABLE)
+    fprintf(stderr, "tenon: %s\n", tn_error());
+  if (error) (void)tn_fail(status, "%s", error);
+  tn_release_memory(error);
+}
+
+/* numbers that are none */
+
+typedef struct found_t { /* the first of a kind among tensors */
+  const tn_argument_t *argument;
+  int64_t item; /* of a list; -1 */
+  int64_t index;
+  int64_t count;
+  int64_t of;
+  tn_text_t position;
+} found_t;
+
+static void search_one(const tenon_tensor_t *t, const tn_argument_t *argument, int64_t item,
+                       bool nans, found_t *found) {
+  tenon_tensor_t *here = NULL;
+  if (found->argument || !t || t->keys & TN_TENSOR_UNSET || t->detail) return;
+  if (t->device.type != 1 && tenon_tensor_copy_to(t, (tenon_device_t){1, 0}, &here) != TENON_OK)
+    return;
+  tn_unnumbers_t numbers = tn_unnumbers(here ? here : t);
+  int64_t count = nans ? numbers.nans : numbers.infinities;
+  if (count) {
+    *found = (found_t){argument, item,           nans ? numbers.first_nan : numbers.first_infinity,
+                       count,    tenon_count(t), {0}};
+    if (t->ndim) tn_unnumbers_position(t, found->index, &found->position);
+  }
+  tenon_tensor_release(here);
+}
+
+static void search(const tenon_tensor_t *t, const tn_argument_t *argument, bool nans,
+                   found_t *found) {
+  if (!t || !tn_dtype_is(t->dtype, TENON_LIST)) {
+    search_one(t, argument, -1, nans, found);
+    return;
+  }
+  for (int64_t i = 0; i < t->shape[0]; i++)
+    search_one(tenon_item(t, i), argument, i, nans, found);
+}
+
+static void add_found(tn_text_t *text, const char *role, const found_t *found, bool nans) {
+  tn_text_add(text, "%s %s", role, found->argument->name);
+  if (found->item >= 0) tn_text_add(text, "[%lld]", (long long)found->item);
+  tn_text_add(text, "%s is %s", tn_text_get(&found->position), nans ? "NaN" : "infinite");
+  if (found->count > 1)
+    tn_text_add(text, " (the first of %lld among %lld numbers)", (long long)found->count,
+                (long long)found->of);
+}
+
+/* What the inputs had, [0] infinities, [1] NaN: looked at before the call, which may write over
+ * them. */
+static void search_inputs(const tenon_call_t *call, found_t had[2]) {
+  int32_t mode = __atomic_load_n(&nan_mode, __ATOMIC_RELAXED);
+  for (uint32_t i = 0; i < call->op->input_count; i++)
+    for (int nans = mode & NAN_ONLY ? 1 : 0; nans < 2; nans++)
+      search(call->inputs[i], &call->op->schema.inputs[i], nans, &had[nans]);
+}
+
+static tenon_status_t judge(const tn_watched_t *watched, const found_t had[2]) {
+  const tenon_call_t *call = watched->call;
+  const tenon_op_t *op = call->op;
+  int32_t mode = __atomic_load_n(&nan_mode, __ATOMIC_RELAXED);
+  tenon_status_t status = TENON_OK;
+  for (int nans = 1; nans >= (mode & NAN_ONLY ? 1 : 0) && status == TENON_OK; nans--) {
+    found_t found = {0};
+    tn_text_t text = {0};
+    for (uint32_t o = 0; o < op->output_count; o++)
+      search(call->outputs[o], &op->schema.outputs[o], nans, &found);
+    for (uint32_t i = 0; i < op->input_count; i++)
+      if (op->schema.inputs[i].is_written)
+        search(call->inputs[i], &op->schema.inputs[i], nans, &found);
+    const found_t *source = had[nans].argument        ? &had[nans]
+                            : nans && had[0].argument ? &had[0]
+                                                      : NULL;
+    bool begins = !source || (nans && source == &had[0]);
+    bool stops = mode & NAN_STOP && found.argument && (nans || !source);
+    if (watched->node && !stops)
+      tn_text_add(&text, "node '%s' (%s): ", watched->node, op->name); /* else the graph says it */
+    else
+      tn_text_add(&text, "%s: ", op->name);
+    if (found.argument) add_found(&text, "result", &found, nans);
+    if (found.argument && source)
+      add_found(&text,
+                begins ? "; it begins here, out of infinities: input" : "; before the call: input",
+                source, source == &had[1]);
+    else if (found.argument)
+      tn_text_add(&text, "; its inputs have none: it begins here");
+    if (stops)
+      status = tn_fail(TENON_ABORTED, "%s", tn_text_get(&text));
+    else if (found.argument && begins &&
+             __atomic_fetch_add(&reports, 1, __ATOMIC_RELAXED) < REPORTS_MOST)
+      fprintf(stderr, "tenon: %s\n", tn_text_get(&text));
+    tn_text_clear(&text);
+    tn_text_clear(&found.position);
+  }
+  return status;
+}
+
+/* watching */
+
+/* Inputs that the call may write over, by their schema or since a plan put a result there, are kept
+ * as they are now. */
+static void copy_inputs(tn_watched_t *watched) {
+  const tenon_call_t *call = watched->call;
+  const tenon_op_t *op = call->op;
+  for (uint32_t i = 0; i < op->input_count && i < 64; i++) {
+    tenon_tensor_t *t = call->inputs[i];
+    bool is_at_risk = t && op->schema.inputs[i].is_written;
+    for (uint32_t o = 0; t && o < op->output_count; o++)
+      is_at_risk |= call->outputs[o] && call->outputs[o]->data == t->data;
+    if (!is_at_risk || tn_dtype_is(t->dtype, TENON_LIST)) continue;
+    if (tenon_tensor_copy_to(t, t->device, &watched->before[i]) != TENON_OK)
+      watched->before[i] = NULL;
+  }
+}
+
+static tenon_status_t watch(tenon_call_t *call, tenon_run_fn run) {
+  tn_thread_t *thread = tn_thread();
+  tn_watched_t watched = {.outer = thread->watched, .node = thread->graph_node};
+  tn_watched_t *self = &watched;
+  found_t had[2] = {{0}, {0}};
+  bool looks = __atomic_load_n(&nan_mode, __ATOMIC_RELAXED) != 0;
+  if (self->outer && !self->outer->call) return run(call);
+  thread->watched = self; /* what it calls itself is not watched */
+  if (call->random) {
+    self->seed = call->random->seed;
+    self->offset = call->random->offset;
+  }
+  self->call = call;
+  tn_watched_t quiet = {.outer = self};
+  thread->watched = &quiet;
+  if (tn_record_is_on()) copy_inputs(self);
+  if (looks) search_inputs(call, had);
+  thread->watched = self;
+  tenon_status_t status = run(call);
+  thread->watched = &quiet;
+  if (looks && status == TENON_OK) status = judge(self, had);
+  if (tn_record_is_on()) record(self, status);
+  thread->watched = self->outer;
+  for (size_t i = 0; i < 64; i++)
+    tenon_tensor_release(self->before[i]);
+  tn_text_clear(&had[0].position);
+  tn_text_clear(&had[1].position);
+  return status;
+}
+
+static void watch_refused(const tenon_op_t *op, const tenon_value_t *attrs,
+                          tenon_tensor_t *const *inputs, tenon_status_t status) {
+  tn_thread_t *thread = tn_thread();
+  tn_frame_t frame = {
+      .call = {.size = sizeof frame.call, .op = op, .attrs = attrs, .inputs = inputs}};
+  tn_watched_t watched = {
+      .outer = thread->watched, .call = &frame.call, .node = thread->graph_node};
+  tn_watched_t quiet = {.outer = &watched};
+  if (!tn_record_is_on() || (watched.outer && !watched.outer->call)) return;
+  thread->watched = &quiet;
+  record(&watched, status);
+  thread->watched = watched.outer;
+}
+
+/* switching */
+
+static void update(void) {
+  static const tn_watcher_t watcher = {watch, watch_refused};
+  tn_watch_set(nan_mode || is_recording ? &watcher : NULL);
+}
+
+tenon_status_t tenon_record_set(const tenon_record_t *what) {
+  char real[4096];
+  tenon_record_t all = {0};
+  if (what) memcpy(&all, what, what->size < sizeof all ? what->size : sizeof all);
+  if (what && (!all.folder || !*all.folder))
+    return tn_fail(TENON_INVALID, "recordings: expected a folder");
+  if (what) TN_TRY(tn_folder_create(all.folder, false));
+  if (what) TN_TRY(tn_file_real_path(all.folder, real, sizeof real));
+  char *fresh = what ? tn_copy_text(real, strlen(real)) : NULL;
+  char *names = what && all.ops ? tn_copy_text(all.ops, strlen(all.ops)) : NULL;
+  if (what && (!fresh || (all.ops && !names))) {
+    tn_release_memory(fresh);
+    tn_release_memory(names);
+    return tn_no_memory("recordings", sizeof real);
+  }
+  tn_mutex_lock(&lock);
+  tn_release_memory(folder);
+  tn_release_memory(patterns);
+  folder = fresh;
+  patterns = names;
+  records_all = all.flags & TENON_RECORD_ALL;
+  most = all.most > 0 ? all.most : RECORDINGS_MOST;
+  made = 0;
+  next_number = 0;
+  __atomic_store_n(&is_recording, folder != NULL, __ATOMIC_RELAXED);
+  update();
+  tn_mutex_unlock(&lock);
+  return TENON_OK;
+}
+
+tenon_status_t tenon_nan_set(const char *what) {
+  static const char *const words[] = {"report", "stop", "nan"};
+  static const int32_t meanings[] = {NAN_REPORT, NAN_STOP, NAN_ONLY};
+  int32_t wanted = 0;
+  for (const char *at = what ? what : ""; *at; at += *at == ',') {
+    size_t size = strcspn(at, ",");
+    size_t i = 0;
+    while (i < 3 && (strlen(words[i]) != size || strncmp(words[i], at, size) != 0))
+      i++;
+    if (i == 3)
+      return tn_fail(TENON_INVALID, "'%.60s': expected stop or report, and perhaps ',nan'", what);
+    wanted |= meanings[i];
+    at += size;
+  }
+  if (wanted == NAN_ONLY) wanted |= NAN_STOP;
+  tn_mutex_lock(&lock);
+  __atomic_store_n(&nan_mode, wanted, __ATOMIC_RELAXED);
+  __atomic_store_n(&reports, 0, __ATOMIC_RELAXED);
+  update();
+  tn_mutex_unlock(&lock);
+  return TENON_OK;
+}
+
+static bool is_said(const char *name) {
+  const char *value = tn_environment(name);
+  return value && *value && strcmp(value, "0") != 0;
+}
+
+void tn_record_start(void) {
+  const char *where = tn_environment("TENON_RECORD");
+  const char *what = tn_environment("TENON_NAN");
+  const char *count = tn_environment("TENON_RECORD_MOST");
+  tenon_record_t record = {.size = sizeof record,
+                           .flags = is_said("TENON_RECORD_ALL") ? TENON_RECORD_ALL : 0,
+                           .folder = where,
+                           .ops = tn_environment("TENON_RECORD_OP"),
+                           .most = count ? atoi(count) : 0};
+  if (where && *where && tenon_record_set(&record) != TENON_OK)
+    fprintf(stderr, "TENON_RECORD is ignored: %s\n", tn_error());
+  if (what && *what && tenon_nan_set(what) != TENON_OK)
+    fprintf(stderr, "TENON_NAN is ignored: %s\n", tn_error());
+}
+
+void tn_record_clear(void) {
+  (void)tenon_record_set(NULL);
+  (void)tenon_nan_set(NULL);
+}

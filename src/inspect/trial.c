@@ -1,0 +1,406 @@
+/* Plans of calls to try; see trial.h.  Order: attributes, dtypes of type variables, inputs that
+ * SAMPLES state, and then the others by the names of SHAPES, as far as those bind them.  Invariant:
+ * a plan that was given has a shape for each input. */
+#include "inspect/trial.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+#include "base/scratch.h"
+#include "base/status.h"
+#include "core/dtype.h"
+#include "core/value.h"
+#include "dispatch/infer.h"
+#include "inspect/trial_fill.h"
+#include "operator/attrs.h"
+#include "operator/state.h"
+
+typedef struct plan_t {
+  const tenon_op_t *op;
+  const tn_trial_options_t *options;
+  tn_arena_t *arena;
+  tn_trial_t *trial;
+  int32_t rank;
+} plan_t;
+
+uint32_t tn_trial_count(const tenon_op_t *op) { return op->samples.count ? op->samples.count : 1; }
+
+/* attributes */
+
+/* One that the schema gives no default. */
+static tenon_status_t required(const tenon_op_t *op, const tn_argument_t *attr,
+                               tenon_value_t *out) {
+  static const int64_t ones[8] = {1, 1, 1, 1, 1, 1, 1, 1};
+  static const tenon_dim_t dims[8] = {{1}, {1}, {1}, {1}, {1}, {1}, {1}, {1}};
+  static const double floats[8] = {1, 1, 1, 1, 1, 1, 1, 1};
+  uint32_t count = attr->count < 0 ? 2 : (uint32_t)attr->count;
+  *out = (tenon_value_t){.kind = attr->kind, .count = 0};
+  switch (attr->kind) {
+  case TENON_KIND_BOOL:
+    return TENON_OK;
+  case TENON_KIND_CHOICE:
+    return TENON_OK; /* the first */
+  case TENON_KIND_INT:
+    out->as.i = 1;
+    return TENON_OK;
+  case TENON_KIND_DIM:
+    out->as.dim = tenon_extent(1);
+    return TENON_OK;
+  case TENON_KIND_FLOAT:
+    out->as.f = 1;
+    return TENON_OK;
+  case TENON_KIND_STR:
+    out->as.s = "a";
+    out->count = 1;
+    return TENON_OK;
+  case TENON_KIND_DTYPE:
+    out->as.dtype = tenon_dtype(TENON_F32);
+    return TENON_OK;
+  case TENON_KIND_DEVICE:
+    out->as.device = (tenon_device_t){1, 0};
+    return TENON_OK;
+  case TENON_KIND_INTS:
+    out->as.ints = ones;
+    break;
+  case TENON_KIND_DIMS:
+    out->as.dims = dims;
+    break;
+  case TENON_KIND_FLOATS:
+    out->as.floats = floats;
+    break;
+  default:
+    count = 9;
+  }
+  out->count = count;
+  if (count <= 8) return TENON_OK;
+  return tn_fail(TENON_UNIMPLEMENTED,
+                 "%s: nothing says what attribute %s may be (%s): add TENON_SAMPLES", op->name,
+                 attr->name, tn_kind_name(attr->kind));
+}
+
+static bool names_extent(const tn_trial_t *trial, uint32_t attr) {
+  const tn_patterns_t *shapes = &trial->op->shapes;
+  for (uint32_t i = 0; trial->sample && i < trial->sample->name_count; i++)
+    if (trial->sample->name_attrs[i] == (int32_t)attr) return true;
+  for (uint32_t i = 0; i < shapes->name_count; i++)
+    if (shapes->name_attrs[i] == (int32_t)attr) return true;
+  return false;
+}
+
+static tenon_status_t plan_attrs(plan_t *p) {
+  const tenon_op_t *op = p->op;
+  tn_trial_t *trial = p->trial;
+  for (uint32_t i = 0; i < op->schema.attr_count; i++) {
+    const tn_argument_t *attr = &op->schema.attrs[i];
+    tenon_value_t *value = &trial->attrs[i];
+    *value = op->schema.defaults[i];
+    if (p->options->attrs && p->options->attrs[i].kind != TENON_KIND_NONE)
+      *value = p->options->attrs[i];
+    else if (trial->sample && trial->sample->has_attr[i] && !p->options->has_defaults)
+      *value = trial->sample->attrs[i];
+    else if (!attr->has_default && !attr->is_optional && !names_extent(trial, i))
+      TN_TRY(required(op, attr, value));
+  }
+  return TENON_OK;
+}
+
+/* extents by name */
+
+static int64_t attr_extent(const tenon_value_t *value) {
+  return value->kind == TENON_KIND_INT   ? value->as.i
+         : value->kind == TENON_KIND_DIM ? value->as.dim.value
+                                         : -1;
+}
+
+/* The place of the name, with an extent from here on; `usual` is for one that nothing states.  -1:
+ * too many. */
+static int32_t name_of(plan_t *p, const char *name, int32_t attr, int64_t usual) {
+  tn_trial_t *trial = p->trial;
+  for (uint32_t i = 0; i < trial->name_count; i++)
+    if (strcmp(trial->names[i].name, name) == 0) return (int32_t)i;
+  if (trial->name_count == TN_TRIAL_NAMES) return -1;
+  tn_trial_name_t *made = &trial->names[trial->name_count];
+  const tn_trial_options_t *o = p->options;
+  *made = (tn_trial_name_t){name, o->extent ? o->extent : usual, attr, true, false};
+  for (uint32_t i = 0; i < o->name_count; i++)
+    if (strcmp(o->names[i], name) == 0) made->extent = o->extents[i];
+  tenon_value_t *value = attr < 0 ? NULL : &trial->attrs[attr];
+  const tn_argument_t *argument = attr < 0 ? NULL : &p->op->schema.attrs[attr];
+  bool is_stated =
+      value && (value->kind != TENON_KIND_NONE || argument->is_optional) && attr_extent(value) >= 0;
+  if (is_stated) {
+    made->extent = attr_extent(value);
+    made->is_free = false;
+  } else if (value && !argument->is_optional && argument->kind == TENON_KIND_INT)
+    *value = (tenon_value_t){.kind = TENON_KIND_INT, .as.i = made->extent};
+  else if (value && !argument->is_optional)
+    *value = (tenon_value_t){.kind = TENON_KIND_DIM, .as.dim = {made->extent}};
+  return (int32_t)trial->name_count++;
+}
+
+static int64_t usual_extent(const plan_t *p) { return 4 + (int64_t)(p->trial->name_count % 8); }
+
+/* Of axes that nothing is said of: the same for all such inputs. */
+static int32_t axis_name(plan_t *p, int32_t axis) {
+  static const char *const names[] = {"axis 0", "axis 1", "axis 2", "axis 3",
+                                      "axis 4", "axis 5", "axis 6", "axis 7"};
+  int32_t at = name_of(p, names[axis & 7], -1, usual_extent(p));
+  if (at >= 0) p->trial->names[at].is_unnamed = true;
+  return at;
+}
+
+static double amount(plan_t *p, const tn_amount_t *a) {
+  if (a->name < 0) return a->number;
+  const tn_sample_t *s = p->trial->sample;
+  int32_t at = name_of(p, s->names[a->name], s->name_attrs[a->name], usual_extent(p));
+  double extent = at < 0 ? 0 : (double)p->trial->names[at].extent;
+  return a->is_negative ? -extent : extent;
+}
+
+/* dtypes */
+
+static tenon_dtype_t preferred(uint64_t set) {
+  static const uint32_t order[] = {TENON_F32, TENON_I64,  TENON_I32,
+                                   TENON_F64, TENON_BOOL, TENON_U8};
+  for (size_t i = 0; i < sizeof order / sizeof *order; i++)
+    if (set >> tn_dtype_index(tenon_dtype(order[i])) & 1) return tenon_dtype(order[i]);
+  return set ? tn_dtype_at(__builtin_ctzll(set)) : tenon_dtype(TENON_F32);
+}
+
+static tenon_status_t plan_variables(plan_t *p) {
+  const tn_types_t *types = &p->op->types;
+  char allowed[256];
+  for (uint32_t v = 0; v < types->variable_count; v++) {
+    tenon_dtype_t asked = p->options->dtypes ? p->options->dtypes[v] : (tenon_dtype_t){0, 0, 0};
+    int index = asked.bits ? tn_dtype_index(asked) : -1;
+    p->trial->variables[v] = asked.bits ? asked : preferred(types->sets[v]);
+    if (!asked.bits || (index >= 0 && types->sets[v] >> index & 1)) continue;
+    tn_dtype_set_print(types->sets[v], allowed, sizeof allowed);
+    return tn_fail(TENON_INVALID, "%s: %s of dtype %s: expected one of %s", p->op->name,
+                   types->names[v], tn_dtype_name(asked), allowed);
+  }
+  for (uint32_t i = 0; p->trial->sample && i < p->op->input_count;
+       i++) { /* what SAMPLES state is so */
+    const tn_sample_input_t *input = &p->trial->sample->inputs[i];
+    const tn_type_source_t *source = &types->inputs[i];
+    if (source->kind != TN_TYPE_VARIABLE || input->form != TN_SAMPLE_GIVEN || !input->count)
+      continue;
+    if (input->tensors->dtype.bits) p->trial->variables[source->index] = input->tensors->dtype;
+  }
+  return TENON_OK;
+}
+
+static tenon_dtype_t dtype_of(const plan_t *p, uint32_t input) {
+  const tn_type_source_t *source = &p->op->types.inputs[input];
+  if (source->kind == TN_TYPE_VARIABLE) return p->trial->variables[source->index];
+  if (source->kind == TN_TYPE_FIXED) return source->fixed;
+  if (source->kind == TN_TYPE_ATTR && p->trial->attrs[source->index].kind == TENON_KIND_DTYPE)
+    return p->trial->attrs[source->index].as.dtype;
+  return p->op->types.variable_count ? p->trial->variables[0] : tenon_dtype(TENON_F32);
+}
+
+/* inputs */
+
+static tenon_status_t no_memory(void) { return tn_no_memory("a call to try", 0); }
+
+static tenon_status_t new_tensors(plan_t *p, uint32_t count, tn_trial_input_t *out) {
+  *out = (tn_trial_input_t){true, count, tn_arena_array(p->arena, count + 1, sizeof *out->tensors)};
+  if (!out->tensors) return no_memory();
+  for (uint32_t k = 0; k < count; k++)
+    if (!(out->tensors[k].shape = tn_arena_array(p->arena, TENON_RANK_MAX, sizeof(int64_t))))
+      return no_memory();
+  return TENON_OK;
+}
+
+static tenon_status_t resolve_fill(plan_t *p, const tn_fill_t *fill, tn_trial_fill_t *out) {
+  *out = (tn_trial_fill_t){
+      fill->kind, amount(p, &fill->low), amount(p, &fill->high), fill->count, NULL, fill->texts};
+  double *numbers =
+      fill->numbers ? tn_arena_array(p->arena, fill->count + 1, sizeof *numbers) : NULL;
+  if (fill->numbers && !numbers) return no_memory();
+  for (uint32_t i = 0; numbers && i < fill->count; i++)
+    numbers[i] = amount(p, &fill->numbers[i]);
+  out->numbers = numbers;
+  return TENON_OK;
+}
+
+static tenon_status_t plan_stated(plan_t *p, uint32_t i, const tn_sample_input_t *stated) {
+  tn_trial_input_t *input = &p->trial->inputs[i];
+  TN_TRY(new_tensors(p, stated->count, input));
+  for (uint32_t k = 0; k < stated->count; k++) {
+    const tn_sample_tensor_t *from = &stated->tensors[k];
+    tn_trial_tensor_t *to = &input->tensors[k];
+    to->dtype = from->dtype.bits ? from->dtype : dtype_of(p, i);
+    to->ndim = from->ndim;
+    for (int32_t d = 0; d < from->ndim; d++)
+      to->shape[d] = (int64_t)amount(p, &from->extents[d]);
+    TN_TRY(resolve_fill(p, &from->fill, &to->fill));
+  }
+  return TENON_OK;
+}
+
+/* Extents of SHAPES' names that this input has. */
+static void bind(plan_t *p, uint32_t i) {
+  const tn_pattern_t *pattern = &p->op->shapes.inputs[i];
+  const tn_trial_input_t *input = &p->trial->inputs[i];
+  if (!pattern->is_given || !input->is_given || !input->count ||
+      input->tensors->ndim < pattern->count)
+    return;
+  const int64_t *shape = input->tensors->shape + input->tensors->ndim - pattern->count;
+  for (int32_t d = 0; d < pattern->count; d++) {
+    if (pattern->extents[d].kind != TN_EXTENT_NAME) continue;
+    int64_t name = pattern->extents[d].number;
+    int32_t at = name_of(p, p->op->shapes.names[name], p->op->shapes.name_attrs[name], shape[d]);
+    if (at >= 0) p->trial->names[at].extent = shape[d];
+  }
+}
+
+static void shape_by_pattern(plan_t *p, const tn_pattern_t *pattern, tn_trial_tensor_t *out) {
+  out->ndim = pattern->has_leading ? pattern->count + 1 : pattern->count;
+  int64_t *shape = out->shape;
+  if (pattern->has_leading) {
+    int32_t at = name_of(p, "...", -1, 2);
+    *shape++ = at < 0 ? 2 : p->trial->names[at].extent;
+  }
+  for (int32_t d = 0; d < pattern->count; d++) {
+    const tn_pattern_extent_t *e = &pattern->extents[d];
+    int32_t at = e->kind == TN_EXTENT_NAME
+                     ? name_of(p, p->op->shapes.names[e->number],
+                               p->op->shapes.name_attrs[e->number], usual_extent(p))
+                 : e->kind == TN_EXTENT_ANY ? axis_name(p, d)
+                                            : -1;
+    shape[d] = e->kind == TN_EXTENT_NUMBER ? e->number : at < 0 ? 4 : p->trial->names[at].extent;
+  }
+}
+
+static uint32_t list_count(const plan_t *p, const tn_argument_t *argument) {
+  int64_t count = argument->count_attr >= 0 ? attr_extent(&p->trial->attrs[argument->count_attr])
+                                            : argument->count;
+  return count >= 0 && count <= 64 ? (uint32_t)count : 2;
+}
+
+static tenon_status_t plan_unstated(plan_t *p, uint32_t i) {
+  const tn_argument_t *argument = &p->op->schema.inputs[i];
+  const tn_pattern_t *pattern = &p->op->shapes.inputs[i];
+  tn_trial_input_t *input = &p->trial->inputs[i];
+  TN_TRY(new_tensors(p, argument->kind == TENON_KIND_TENSORS ? list_count(p, argument) : 1, input));
+  for (uint32_t k = 0; k < input->count; k++) {
+    tn_trial_tensor_t *tensor = &input->tensors[k];
+    tensor->dtype = dtype_of(p, i);
+    if (pattern->is_given && p->op->shapes.text)
+      shape_by_pattern(p, pattern, tensor);
+    else if (argument->is_host) {
+      /* an axis, a number */
+      tensor->ndim = 1;
+      tensor->shape[0] = 1;
+    } else
+      for (tensor->ndim = 0; tensor->ndim < p->rank; tensor->ndim++) {
+        int32_t at = axis_name(p, tensor->ndim);
+        tensor->shape[tensor->ndim] = at < 0 ? 4 : p->trial->names[at].extent;
+      }
+    tensor->fill.kind =
+        argument->is_host && tensor->dtype.code <= 1 ? TN_FILL_ZEROS : TN_FILL_USUAL;
+  }
+  return TENON_OK;
+}
+
+static bool is_left_out(const plan_t *p, uint32_t i) {
+  const tn_sample_t *sample = p->trial->sample;
+  if (sample && sample->inputs[i].form == TN_SAMPLE_ABSENT) return true;
+  return p->op->schema.inputs[i].is_optional && !(p->options->has >> i & 1);
+}
+
+static tenon_status_t plan_with_rank(plan_t *p) {
+  const tenon_op_t *op = p->op;
+  const tn_sample_t *sample = p->trial->sample;
+  p->trial->name_count = 0;
+  TN_TRY(plan_attrs(p));
+  TN_TRY(plan_variables(p));
+  for (uint32_t i = 0; sample && i < op->input_count; i++) {
+    if (sample->inputs[i].form != TN_SAMPLE_GIVEN) continue;
+    TN_TRY(plan_stated(p, i, &sample->inputs[i]));
+    bind(p, i);
+  }
+  for (uint32_t i = 0; i < op->input_count; i++) {
+    bool is_stated = sample && sample->inputs[i].form == TN_SAMPLE_GIVEN;
+    if (is_stated) continue;
+    if (is_left_out(p, i))
+      p->trial->inputs[i] = (tn_trial_input_t){false, 0, NULL};
+    else
+      TN_TRY(plan_unstated(p, i));
+  }
+  for (uint32_t n = 0; n < op->shapes.name_count; n++) /* attributes that only results use */
+    if (name_of(p, op->shapes.names[n], op->shapes.name_attrs[n], usual_extent(p)) < 0) break;
+  return TENON_OK;
+}
+
+/* Does it depend on a rank that nothing states? */
+static bool guesses_rank(const plan_t *p) {
+  for (uint32_t i = 0; i < p->op->input_count; i++) {
+    bool is_stated = p->trial->sample && p->trial->sample->inputs[i].form != TN_SAMPLE_UNSTATED;
+    bool has_pattern = p->op->shapes.text && p->op->shapes.inputs[i].is_given;
+    if (!is_stated && !has_pattern && !p->op->schema.inputs[i].is_host) return true;
+  }
+  return false;
+}
+
+static bool is_taken(const plan_t *p) {
+  tn_scratch_mark_t mark = tn_scratch_mark();
+  tenon_tensor_t **inputs = tn_scratch((p->op->input_count + 1) * sizeof *inputs);
+  bool taken = inputs && tn_trial_inputs(p->trial, 1, inputs) == TENON_OK;
+  if (taken) {
+    taken = tn_trial_infer(p->trial, inputs) == TENON_OK;
+    for (uint32_t i = 0; i < p->op->input_count; i++)
+      tenon_tensor_release(inputs[i]);
+  }
+  tn_scratch_reset(mark);
+  return taken;
+}
+
+tenon_status_t tn_trial_plan(const tenon_op_t *op, const tn_trial_options_t *options,
+                             tn_arena_t *arena, tn_trial_t *out_trial) {
+  static const int32_t ranks[] = {2, 3, 4, 1, 0};
+  tn_trial_options_t small = *options;
+  plan_t p = {op, options, arena, out_trial, options->rank < 0 ? 2 : options->rank};
+  *out_trial = (tn_trial_t){.op = op};
+  if (options->index >= tn_trial_count(op))
+    return tn_fail(TENON_RANGE, "%s: sample %" PRIu32 ": it has %" PRIu32, op->name, options->index,
+                   tn_trial_count(op));
+  out_trial->sample = op->samples.count ? &op->samples.calls[options->index] : NULL;
+  out_trial->inputs = tn_arena_array(arena, op->input_count + 1, sizeof *out_trial->inputs);
+  out_trial->attrs = tn_arena_array(arena, op->schema.attr_count + 1, sizeof *out_trial->attrs);
+  if (!out_trial->inputs || !out_trial->attrs) return no_memory();
+  bool searches = options->rank < 0 && !(op->traits & TENON_POINTWISE) && guesses_rank(&p);
+  small.extent = 0;
+  small.name_count = 0;
+  p.options = &small;
+  for (size_t r = 0; searches && r < sizeof ranks / sizeof *ranks; r++) {
+    p.rank = ranks[r];
+    TN_TRY(plan_with_rank(&p));
+    if (is_taken(&p)) break;
+    p.rank = 2;
+  }
+  p.options = options;
+  return plan_with_rank(&p);
+}
+
+tenon_status_t tn_trial_infer(const tn_trial_t *trial, tenon_tensor_t *const *inputs) {
+  const tenon_op_t *op = trial->op;
+  tn_inference_t inference = {.extents = NULL};
+  tenon_meta_t **metas, **results;
+  void *state = NULL;
+  bool knows_shapes =
+      op->infer || op->shapes.text || op->traits & TENON_POINTWISE || op->output_count == 0;
+  tn_scratch_mark_t mark = tn_scratch_mark();
+  tenon_status_t status = tn_attrs_check(op, trial->attrs);
+  if (status == TENON_OK && op->create) status = tn_state_get(op, trial->attrs, &state);
+  if (status == TENON_OK) status = tn_metas_of_inputs(op, inputs, &metas);
+  if (status == TENON_OK) status = tn_metas_of_results(op, trial->attrs, 0, &results);
+  if (status == TENON_OK && knows_shapes)
+    status = tn_infer(&inference, op, trial->attrs, state, metas, results);
+  tn_scratch_reset(mark);
+  if (status == TENON_OK) return TENON_OK;
+  return tn_prefix(
+      status, trial->sample ? "its SAMPLES: "
+                            : "what its schema alone says is no valid call, add TENON_SAMPLES: ");
+}

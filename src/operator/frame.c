@@ -1,0 +1,49 @@
+/* What a call owns while it runs, and the hooks of the folders above that every call may reach.  Called by kernels
+ * through the services, and by layers.  Invariant: what a frame keeps is released when it closes. */
+#include "operator/frame.h"
+
+#include <tenon/tenon.h>
+
+#include "base/memory.h"
+#include "base/status.h"
+
+const tenon_host_t *tn_host_services;
+tn_autograd_t tn_autograd;
+tenon_status_t (*tn_evaluate)(tenon_call_t *, const tenon_graph_t *, uint32_t,
+                              tenon_tensor_t *const *, uint32_t, tenon_tensor_t **);
+
+static tn_temporary_t *add_temporary(tn_frame_t *frame, tenon_tensor_t *tensor, void *block) {
+  tn_temporary_t *temporary = tn_allocate(sizeof *temporary);
+  if (!temporary) return NULL;
+  *temporary = (tn_temporary_t){frame->temporaries, tensor, block};
+  return frame->temporaries = temporary;
+}
+
+tenon_status_t tn_frame_keep(tn_frame_t *frame, tenon_tensor_t *tensor) {
+  if (add_temporary(frame, tensor, NULL)) return TENON_OK;
+  tenon_tensor_release(tensor);
+  return tn_no_memory("a temporary", sizeof(tn_temporary_t));
+}
+
+tenon_status_t tn_frame_keep_block(tn_frame_t *frame, void *block) {
+  if (add_temporary(frame, NULL, block)) return TENON_OK;
+  return tn_no_memory("a temporary", sizeof(tn_temporary_t));
+}
+
+void tn_frame_clean(tn_frame_t *frame) {
+  for (tn_temporary_t *t = frame->temporaries, *next; t; t = next) {
+    next = t->next;
+    tenon_tensor_release(t->tensor);
+    tn_release_aligned(t->block);
+    tn_release_memory(t);
+  }
+  frame->temporaries = NULL;
+}
+
+tenon_status_t tn_nested_too_deep(const tenon_op_t *op) {
+  return tn_fail(
+      TENON_RANGE,
+      "%s: calls are nested more than %d deep: a layer, a mode or a composite calls the operator "
+      "that it was called for, instead of passing the call on (tenon_call_next)",
+      op->name, TN_NESTING_MOST);
+}

@@ -1,0 +1,197 @@
+/* Which kernel of a slot: candidates by dtype and instruction set, and the error when there is
+ * none.  Called by table.c when kernels come or go, and by slots that choose by dtype. */
+#include "operator/kernel.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/cpu.h"
+#include "base/memory.h"
+#include "base/scratch.h"
+#include "base/status.h"
+#include "base/text.h"
+#include "core/convert.h"
+#include "core/dtype.h"
+#include "core/sparse.h"
+
+int tn_kernel_suits(const tenon_op_t *op, const tn_kernel_t *kernel, int dtype) {
+  tenon_dtype_t wanted = tn_dtype_at(dtype);
+  switch (kernel->kind) {
+  case TN_KERNEL_LOOP:
+  case TN_KERNEL_ROW: {
+    if (op->dispatch_input < 0) return 6;
+    tenon_dtype_t has = kernel->loop.words.dtypes[op->dispatch_input];
+    return tn_dtype_same(has, wanted) ? 6 : tn_widens(wanted, has) ? (has.bits == 32 ? 4 : 3) : 0;
+  }
+  case TN_KERNEL_SOURCE:
+    return kernel->words.dtypes >> dtype & 1 ? 3
+                                             : 0; /* what was made for the backend goes before */
+  case TN_KERNEL_COMPOSITE:
+    return kernel->words.at == TN_AT_EXPLICIT ? 2 : 1;
+  default:
+    if (kernel->words.dtypes == ~(uint64_t)0) return 5;
+    if (!(kernel->words.dtypes >> dtype & 1)) return 0;
+    return kernel->kind == TN_KERNEL_STUB && kernel->backend == &tn_backend_cpu
+               ? 6
+               : 7; /* a slot, as a loop fills */
+  }
+}
+
+static bool better(const tenon_op_t *op, const tn_kernel_t *a, const tn_kernel_t *b, int dtype) {
+  int x = tn_kernel_suits(op, a, dtype);
+  int y = tn_kernel_suits(op, b, dtype);
+  if (x != y) return x > y;
+  return a->words.isa >
+         b->words.isa; /* of equals the one registered later, which stands earlier in the list */
+}
+
+static bool same_signature(const tenon_op_t *op, const tn_kernel_t *a, const tn_kernel_t *b) {
+  if (b->kind == TN_KERNEL_SOURCE) /* for where there is no other, or a device's own declines */
+    return a->kind != TN_KERNEL_DEVICE || a->backend == &tn_backend_cpu;
+  if (a->kind != TN_KERNEL_LOOP && a->kind != TN_KERNEL_ROW) return true; /* the first one serves */
+  if (b->kind != TN_KERNEL_LOOP && b->kind != TN_KERNEL_ROW) return false;
+  for (uint32_t i = 0; i < op->input_count + op->output_count; i++)
+    if (!tn_dtype_same(a->loop.words.dtypes[i], b->loop.words.dtypes[i])) return false;
+  return true;
+}
+
+bool tn_kernel_is_of(const tn_kernel_t *kernel, const tn_backend_t *backend) {
+  if (kernel->words.flags & (TN_KERNEL_FALLTHROUGH | TN_KERNEL_NO_FALLBACK) ||
+      !tn_cpu_has(kernel->words.isa))
+    return false;
+  if (kernel->kind == TN_KERNEL_SOURCE)
+    return backend && __atomic_load_n(&backend->compiles, __ATOMIC_RELAXED);
+  if (kernel->words.at == TN_AT_BACKEND) return backend && kernel->backend == backend;
+  return kernel->words.at == TN_AT_EXPLICIT || kernel->words.at == TN_AT_COMPOSITE;
+}
+
+const tn_kernel_t *const *tn_kernel_candidates(const tenon_op_t *op, const tn_backend_t *backend,
+                                               int dtype) {
+  int most = 0;
+  int count = 0;
+  for (const tn_kernel_t *k = op->kernels; k; k = k->next)
+    most++;
+  const tn_kernel_t **found = tn_scratch(((size_t)most + 1) * sizeof *found);
+  if (!found) return NULL;
+  for (const tn_kernel_t *k = op->kernels; k; k = k->next) {
+    if (!tn_kernel_is_of(k, backend) || !tn_kernel_suits(op, k, dtype)) continue;
+    int at = count++;
+    for (; at > 0 && better(op, k, found[at - 1], dtype); at--)
+      found[at] = found[at - 1];
+    found[at] = k;
+  }
+  int kept = 0;
+  for (int i = 0; i < count; i++) {
+    bool repeated = false;
+    for (int j = 0; j < kept && !repeated; j++)
+      repeated = same_signature(op, found[j], found[i]);
+    if (!repeated) found[kept++] = found[i];
+  }
+  found[kept] = NULL;
+  return found;
+}
+
+int32_t tn_kernel_refuses(const tenon_op_t *op, const tn_kernel_t *kernel,
+                          tenon_tensor_t *const *inputs, tenon_tensor_t *const *outputs) {
+  if (kernel->kind != TN_KERNEL_LOOP && kernel->kind != TN_KERNEL_ROW) return -1;
+  for (uint32_t i = 0; i < op->input_count + op->output_count; i++) {
+    const tenon_tensor_t *t = i < op->input_count ? inputs[i] : outputs[i - op->input_count];
+    tenon_dtype_t has = kernel->loop.words.dtypes[i];
+    if (t && !tn_dtype_same(t->dtype, has) && !tn_widens(t->dtype, has)) return (int32_t)i;
+  }
+  return -1;
+}
+
+const tn_kernel_t *tn_slot_source(const tn_slot_t *slot, const tenon_op_t *op,
+                                  const tn_kernel_t *kernel, tenon_tensor_t *const *inputs) {
+  const tn_kernel_t *const *list =
+      slot->by_dtype ? slot->by_dtype[tn_deciding_dtype(op, inputs)] : NULL;
+  while (list && *list && *list != kernel)
+    list++;
+  while (list && *list && (*list)->kind != TN_KERNEL_SOURCE)
+    list++;
+  return list && *list != kernel ? *list : NULL;
+}
+
+static const tn_kernel_t *choose(const tn_slot_t *slot, const tenon_op_t *op, int dtype,
+                                 tenon_tensor_t *const *inputs, tenon_tensor_t *const *outputs) {
+  if (!slot->by_dtype) return slot->only;
+  const tn_kernel_t *const *list = slot->by_dtype[dtype];
+  if (!list) return NULL;
+  if (!inputs || (list[0] && !list[1])) return list[0];
+  while (*list && tn_kernel_refuses(op, *list, inputs, outputs) >= 0)
+    list++;
+  return *list;
+}
+
+int tn_deciding_dtype(const tenon_op_t *op, tenon_tensor_t *const *inputs) {
+  const tenon_tensor_t *t = op->dispatch_input >= 0 ? inputs[op->dispatch_input] : NULL;
+  if (t && tn_dtype_is(t->dtype, TENON_LIST)) t = t->shape[0] ? tenon_item(t, 0) : NULL;
+  int dtype = t ? tn_dtype_index(t->dtype) : 0;
+  return dtype < 0 ? 0 : dtype;
+}
+
+const tn_kernel_t *tn_slot_kernel(const tn_slot_t *slot, const tenon_op_t *op,
+                                  tenon_tensor_t *const *inputs, tenon_tensor_t *const *outputs) {
+  return choose(slot, op, slot->by_dtype ? tn_deciding_dtype(op, inputs) : 0, inputs, outputs);
+}
+
+const tn_kernel_t *tn_op_kernel(const tenon_op_t *op, tenon_tensor_t *const *inputs,
+                                tenon_tensor_t *const *outputs) {
+  return tn_slot_kernel(__atomic_load_n(&op->cpu, __ATOMIC_ACQUIRE), op, inputs, outputs);
+}
+
+const tn_kernel_t *tn_op_kernel_of_dtype(const tenon_op_t *op, tenon_dtype_t dtype) {
+  int index = tn_dtype_index(dtype);
+  return choose(__atomic_load_n(&op->cpu, __ATOMIC_ACQUIRE), op, index < 0 ? 0 : index, NULL, NULL);
+}
+
+/* The word that the kernel would have to say about a tensor, or an item of a list; NULL: none that
+ * it does not say. */
+static const char *missing_word(const tn_kernel_t *kernel, const tenon_tensor_t *t) {
+  uint32_t words = kernel ? kernel->words.flags : 0;
+  const char *word = NULL;
+  if (!t || !(t->keys & TN_KEY_DETAIL)) return NULL;
+  for (int64_t i = 0; tn_dtype_is(t->dtype, TENON_LIST) && i < t->shape[0] && !word; i++)
+    word = missing_word(kernel, tenon_item(t, i));
+  if (word || !t->detail) return word;
+  if (tn_layout(t)) return words & TN_KERNEL_SPARSE ? NULL : "sparse";
+  return words & TN_KERNEL_QUANTISED ? NULL : "quantised";
+}
+
+tenon_status_t tn_op_check_details(const tenon_op_t *op, const tn_kernel_t *kernel,
+                                   tenon_tensor_t *const *inputs, tenon_tensor_t *const *outputs) {
+  for (uint32_t i = 0; i < op->input_count + (outputs ? op->output_count : 0); i++) {
+    bool is_input = i < op->input_count;
+    const tenon_tensor_t *t = is_input ? inputs[i] : outputs[i - op->input_count];
+    const char *word = missing_word(kernel, t);
+    const char *name;
+    if (!word) continue;
+    name = is_input ? op->schema.inputs[i].name : op->schema.outputs[i - op->input_count].name;
+    return tn_fail(TENON_UNIMPLEMENTED, "%s: %s %s is %s%s%s%s, and no kernel says \"%s\"%s",
+                   op->name, is_input ? "input" : "result", name, word, tn_layout(t) ? " (" : "",
+                   tn_layout(t) ? tn_layout_name(tn_layout(t)) : "", tn_layout(t) ? ")" : "", word,
+                   !is_input        ? ""
+                   : word[0] == 'q' ? ": dequantise it first"
+                                    : ": make it dense first (core::to_dense)");
+  }
+  return TENON_OK;
+}
+
+bool tn_kernel_is_quick(const tn_kernel_t *kernel) {
+  return kernel && (kernel->kind == TN_KERNEL_DEVICE || kernel->kind == TN_KERNEL_SOURCE) &&
+         !(kernel->words.flags & (TN_KERNEL_SERIAL | TN_KERNEL_FALLBACK | TN_KERNEL_NEEDS));
+}
+
+bool tn_launches_directly(const tenon_op_t *op, const tn_slot_t *slot) {
+  if (op->create || op->traits & (TN_WRITES | TENON_RANDOM) || !op->input_count) return false;
+  for (uint32_t i = 0; i < op->input_count; i++)
+    if (op->schema.inputs[i].is_host || op->schema.inputs[i].kind == TENON_KIND_TENSORS)
+      return false;
+  for (uint32_t o = 0; o < op->output_count; o++)
+    if (op->schema.outputs[o].is_host || op->schema.outputs[o].kind == TENON_KIND_TENSORS)
+      return false;
+  return slot->by_dtype || tn_kernel_is_quick(slot->only);
+}
+
+tenon_status_t (*tn_op_missing)(const tenon_op_t *, const char *, tenon_tensor_t *const *);

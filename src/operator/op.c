@@ -1,0 +1,11 @@
+/* What the record of an operator says about itself.  Called by calls and by those who hold operators. */
+#include "operator/op.h"
+
+#include "base/status.h"
+
+tenon_status_t tn_op_ended(const tenon_op_t *op) {
+  return tn_fail(
+      TENON_PRECONDITION,
+      "%s: its library was reloaded, and has no operator of this schema any more: find it anew",
+      op->name);
+}

@@ -1,0 +1,632 @@
+/* From the items of a descriptor to operator records: every text parsed, every name resolved, every
+ * offence collected. Called by the registry, which publishes what comes out.  Invariant: nothing
+ * outside the definition changes. */
+
+#include "registry/definition.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <tenon/tenon.h>
+
+#include "base/memory.h"
+#include "base/status.h"
+#include "core/match.h"
+#include "dispatch/infer.h"
+#include "dispatch/services.h"
+#include "operator/state.h"
+#include "operator/table.h"
+#include "registry/definition_kernel.h"
+#include "registry/transform.h"
+
+void tn_definition_offend(tn_definition_t *b, tenon_status_t code, const char *format, ...) {
+  if (b->failed) return; /* out of memory: what else seems wrong may follow from that */
+  char text[2048];
+  va_list arguments;
+  va_start(arguments, format);
+  vsnprintf(text, sizeof text, format, arguments);
+  va_end(arguments);
+  for (char *at = text; *at; at++)
+    if (*at == '\n') *at = ' '; /* an offence is one line */
+  tn_text_add(b->offences, "%s%s", b->offences->size ? "\n" : "", text);
+  b->code = b->offence_count++ ? TENON_INVALID : code;
+  if (code == TENON_MEMORY) b->failed = true;
+}
+
+tenon_op_t *tn_definition_target(const tn_definition_t *b) {
+  return b->op ? b->op : b->extension ? b->extension->op : NULL;
+}
+
+bool tn_definition_check(tn_definition_t *b, tenon_status_t status) {
+  if (status == TENON_OK) return true;
+  char text[2048];
+  const tenon_op_t *op = tn_definition_target(b);
+  const char *name = op ? op->name : "";
+  snprintf(text, sizeof text, "%s", tn_error());
+  bool is_named = strstr(text, name) != NULL;
+  tn_definition_offend(b, status, "%s%s%s", is_named ? "" : name, is_named ? "" : ": ", text);
+  return false;
+}
+
+void *tn_definition_room(tn_definition_t *b, tn_arena_t *arena, size_t size) {
+  void *memory = tn_arena_allocate(arena, size);
+  if (!memory)
+    tn_definition_offend(b, TENON_MEMORY, "out of memory: an operator needs %zu bytes", size);
+  return memory;
+}
+
+const char *tn_definition_text(tn_definition_t *b, tn_arena_t *arena, const char *text) {
+  if (!text) return NULL;
+  const char *copy = tn_arena_text(arena, text, strlen(text));
+  if (!copy) tn_definition_offend(b, TENON_MEMORY, "out of memory: a text of an operator");
+  return copy;
+}
+
+void tn_op_free(tenon_op_t *op) {
+  tn_states_release(op);
+  tn_table_release(op);
+  tn_arena_t arena = op->arena;
+  tn_arena_clear(&arena);
+}
+
+static void begin_op(tn_definition_t *b, const char *schema) {
+  tn_arena_t arena = {NULL};
+  b->op = NULL;
+  b->extension = NULL;
+  b->has_op = true;
+  tenon_op_t *op = tn_definition_room(b, &arena, sizeof *op);
+  if (!op) return;
+  bool good =
+      tn_definition_check(b, tn_schema_parse(schema, b->library->name, &arena, &op->schema));
+  if (good && tn_map_get(&b->names, op->schema.full, strlen(op->schema.full))) {
+    tn_definition_offend(b, TENON_EXISTS, "operator %s is defined twice in this library",
+                         op->schema.full);
+    good = false;
+  }
+  if (good && (!tn_grow((void **)&b->drafts, &b->capacity, b->count, sizeof *b->drafts) ||
+               !tn_map_put(&b->names, op->schema.full, strlen(op->schema.full), op))) {
+    tn_definition_offend(b, TENON_MEMORY, "out of memory: a list of operators");
+    good = false;
+  }
+  if (!good) {
+    tn_arena_clear(&arena);
+    return;
+  }
+  op->name = op->schema.full;
+  op->library = b->library;
+  op->context = b->library->context;
+  op->version = 1;
+  op->draws = -1;
+  op->input_count = op->schema.input_count;
+  op->output_count = op->schema.output_count;
+  op->defaults = op->schema.defaults;
+  op->dispatch_input = -1;
+  op->body = -1;
+  op->arena = arena;
+  b->drafts[b->count++] = (tn_draft_t){op, {0}};
+  b->op = op;
+}
+
+static tenon_op_t *find_known(tn_definition_t *b, const char *name) {
+  tenon_op_t *op = tn_map_get(&b->names, name, strlen(name));
+  return op ? op : b->find(name);
+}
+
+static void begin_extension(tn_definition_t *b, const tenon_item_t *item) {
+  b->op = NULL;
+  b->extension = NULL;
+  b->has_op = true;
+  tenon_op_t *op = find_known(b, item->text);
+  if (!op) { /* it may come later; the kernels that follow are not looked at before */
+    if (!tn_grow((void **)&b->dangling, &b->dangling_capacity, b->dangling_count,
+                 sizeof *b->dangling))
+      tn_definition_offend(b, TENON_MEMORY, "out of memory: a list of kernels");
+    else
+      b->dangling[b->dangling_count++] =
+          (tn_dangling_t){b->library, item->text, item, b->override, NULL};
+    return;
+  }
+  bool is_own = op->library == b->library; /* it goes with the library: nothing waits for it */
+  for (size_t i = 0; i < b->extension_count && is_own; i++)
+    if (b->extensions[i].op == op) {
+      b->extension = &b->extensions[i];
+      return;
+    }
+  if (!tn_grow((void **)&b->extensions, &b->extension_capacity, b->extension_count,
+               sizeof *b->extensions)) {
+    tn_definition_offend(b, TENON_MEMORY, "out of memory: a list of kernels");
+    return;
+  }
+  b->extension = &b->extensions[b->extension_count++];
+  *b->extension = (tn_extension_t){op, NULL, NULL, is_own ? NULL : item, b->override};
+}
+
+static void set_text(tn_definition_t *b, const char **slot, const tenon_item_t *item,
+                     const char *what) {
+  tenon_op_t *op = tn_definition_target(b);
+  if (*slot)
+    tn_definition_offend(b, TENON_INVALID, "%s: %s is stated twice", op->name, what);
+  else if (!item->text)
+    tn_definition_offend(b, TENON_INVALID, "%s: %s has no text", op->name, what);
+  else
+    *slot = tn_definition_text(b, &op->arena, item->text);
+}
+
+static void set_function(tn_definition_t *b, tenon_any_fn *slot, const tenon_item_t *item,
+                         const char *what) {
+  if (*slot)
+    tn_definition_offend(b, TENON_INVALID, "%s: %s is stated twice", tn_definition_target(b)->name,
+                         what);
+  else if (!item->function)
+    tn_definition_offend(b, TENON_INVALID, "%s: %s has no function", tn_definition_target(b)->name,
+                         what);
+  else
+    *slot = item->function;
+}
+
+static void add_upgrade(tn_definition_t *b, const tenon_item_t *item) {
+  tenon_op_t *op = b->op;
+  tn_upgrades_t *upgrades = &op->upgrades;
+  tn_upgrade_t *all = tn_arena_array(&op->arena, upgrades->count + 1, sizeof *all);
+  if (!all) {
+    tn_definition_offend(b, TENON_MEMORY, "out of memory: upgrades of %s", op->name);
+    return;
+  }
+  if (upgrades->count) memcpy(all, upgrades->items, upgrades->count * sizeof *all);
+  if (!tn_definition_check(b, tn_upgrade_parse(item->number, item->text ? item->text : "",
+                                               &op->arena, &all[upgrades->count])))
+    return;
+  upgrades->items = all;
+  upgrades->count++;
+}
+
+static void add_items(tn_definition_t *b, const tenon_item_t *items, int depth);
+
+static void add_device(tn_definition_t *b, const tenon_device_table_t *table) {
+  tn_library_t *library = b->library;
+  tn_text_t offences = {0};
+  if (!tn_device_table_check(table, &offences))
+    for (char *line = offences.data, *end; line && (end = strchr(line, '\n')); line = end + 1)
+      tn_definition_offend(b, TENON_INVALID, "%.*s", (int)(end - line), line);
+  else if (library->device_count == TN_LIBRARY_DEVICES)
+    tn_definition_offend(b, TENON_RANGE, "a library has at most %d devices", TN_LIBRARY_DEVICES);
+  else if (tn_backend_intern(table->name ? table->name : "",
+                             &library->backends[library->device_count]) != TENON_OK)
+    tn_definition_offend(b, TENON_INVALID, "%s", tn_error());
+  else
+    library->devices[library->device_count++] = table;
+  tn_text_clear(&offences);
+}
+
+static void add_bridge(tn_definition_t *b, const tenon_bridge_table_t *table) {
+  if (!table || !TENON_HAS(table, read) || !table->name || !table->symbols || !table->open)
+    tn_definition_offend(b, TENON_INVALID,
+                         "the table of a bridge is NULL, smaller than it is in 1.0, or has no "
+                         "name, symbols or open");
+  else if (table->abi >> 16 != TENON_BRIDGE_ABI >> 16)
+    tn_definition_offend(b, TENON_INVALID,
+                         "the table of a bridge is of contract %u, this host has %u",
+                         table->abi >> 16, TENON_BRIDGE_ABI >> 16);
+  else
+    b->library->bridge = table;
+}
+
+static void add_transform(tn_definition_t *b, const tenon_item_t *item, bool is_pass) {
+  char why[512];
+  if (!tn_transform_add(b->library, is_pass ? item->text : NULL, is_pass ? NULL : item->text, why,
+                        sizeof why))
+    tn_definition_offend(b, TENON_INVALID, "%s", why);
+}
+
+static void add_item(tn_definition_t *b, const tenon_item_t *item, int depth) {
+  uint32_t tag = item->tag & ~TENON_MUST;
+  switch (tag) {
+  case TENON_TAG_GROUP:
+    if (!item->text)
+      tn_definition_offend(b, TENON_INVALID, "a group of items is NULL");
+    else if (depth > 8)
+      tn_definition_offend(b, TENON_INVALID, "groups of items are nested more than 8 deep");
+    else
+      add_items(b, item->text, depth + 1);
+    return;
+  case TENON_TAG_OP:
+    b->kernel_prepare = NULL;
+    b->kernel_release = NULL;
+    if (item->text)
+      begin_op(b, item->text);
+    else {
+      tn_definition_offend(b, TENON_INVALID, "an operator has no schema (NULL)");
+      b->op = NULL;
+      b->extension = NULL;
+      b->has_op = true;
+    }
+    return;
+  case TENON_TAG_EXTEND:
+    b->kernel_prepare = NULL;
+    b->kernel_release = NULL;
+    if (item->text)
+      begin_extension(b, item);
+    else {
+      tn_definition_offend(b, TENON_INVALID, "an extension names no operator (NULL)");
+      b->op = NULL;
+      b->extension = NULL;
+      b->has_op = true;
+    }
+    return;
+  case TENON_TAG_OPEN:
+    b->open = (tenon_node_fn)item->function;
+    return;
+  case TENON_TAG_CLOSE:
+    b->close = (tenon_free_fn)item->function;
+    return;
+  case TENON_TAG_DEVICE:
+    add_device(b, item->text);
+    return;
+  case TENON_TAG_BRIDGE:
+    add_bridge(b, item->text);
+    return;
+  case TENON_TAG_PASS:
+  case TENON_TAG_PARTITIONER:
+    add_transform(b, item, tag == TENON_TAG_PASS);
+    return;
+  case TENON_TAG_ABOUT:
+    b->library->about = tn_definition_text(b, &b->library->arena, item->text);
+    return;
+  default:
+    break;
+  }
+  if (tag > TENON_TAG_REFERENCE) { /* newer than this host */
+    if (item->tag & TENON_MUST)
+      tn_definition_offend(
+          b, TENON_UNIMPLEMENTED,
+          "item %u is newer than this host (contract %u.%u) and marked as needed: update libtenon",
+          tag, TENON_ABI >> 16, TENON_ABI & 0xffff);
+    return;
+  }
+  if (!b->has_op) {
+    tn_definition_offend(b, TENON_INVALID,
+                         "item %u stands before the first operator: expected a schema (TENON_OP)",
+                         tag);
+    b->has_op = true; /* said once */
+    return;
+  }
+  tenon_op_t *op = tn_definition_target(b);
+  if (!op) return; /* items of an operator whose schema is bad */
+  if (b->extension && tag != TENON_TAG_KERNEL && tag != TENON_TAG_STUB && tag != TENON_TAG_LOOP &&
+      tag != TENON_TAG_ROW && tag != TENON_TAG_SOURCE && tag != TENON_TAG_COMPOSITE &&
+      tag != TENON_TAG_PREPARE && tag != TENON_TAG_RELEASE) {
+    tn_definition_offend(b, TENON_INVALID,
+                         "extension of %s: item %u: only kernels can be added to an operator",
+                         op->name, tag);
+    return;
+  }
+  tn_texts_t *texts = b->op ? &b->drafts[b->count - 1].texts : NULL;
+  switch (tag) {
+  case TENON_TAG_DOC:
+    set_text(b, &op->doc, item, "DOC");
+    break;
+  case TENON_TAG_TYPES:
+    set_text(b, &texts->types, item, "TYPES");
+    break;
+  case TENON_TAG_SHAPES:
+    set_text(b, &texts->shapes, item, "SHAPES");
+    break;
+  case TENON_TAG_WHERE:
+    set_text(b, &texts->where, item, "WHERE");
+    break;
+  case TENON_TAG_GRADIENT:
+    set_text(b, &texts->gradient, item, "GRADIENT");
+    break;
+  case TENON_TAG_BATCHING:
+    set_text(b, &texts->batching, item, "BATCHING");
+    break;
+  case TENON_TAG_SHARDING:
+    set_text(b, &texts->sharding, item, "SHARDING");
+    break;
+  case TENON_TAG_REUSE:
+    set_text(b, &texts->reuse, item, "REUSE");
+    break;
+  case TENON_TAG_REDUCES:
+    set_text(b, &texts->reduces, item, "REDUCES");
+    break;
+  case TENON_TAG_USES:
+    set_text(b, &texts->uses, item, "USES");
+    break;
+  case TENON_TAG_TRAITS: /* the bits above them are ours */
+    op->traits = (uint32_t)item->number;
+    op->draws = (item->number >> 32) - 1;
+    break;
+  case TENON_TAG_VERSION:
+    op->version = item->number;
+    if (item->number < 1)
+      tn_definition_offend(b, TENON_INVALID, "%s: version %lld: expected 1 or more", op->name,
+                           (long long)item->number);
+    break;
+  case TENON_TAG_UPGRADE:
+    add_upgrade(b, item);
+    break;
+  case TENON_TAG_INFER:
+    set_function(b, (tenon_any_fn *)&op->infer, item, "INFER");
+    break;
+  case TENON_TAG_VALIDATE:
+    set_function(b, (tenon_any_fn *)&op->validate, item, "VALIDATE");
+    break;
+  case TENON_TAG_CREATE:
+    set_function(b, (tenon_any_fn *)&op->create, item, "CREATE");
+    break;
+  case TENON_TAG_DESTROY:
+    op->destroy = (tenon_free_fn)item->function;
+    break;
+  case TENON_TAG_PREPARE: /* of the operator, or of the kernels that follow in an extension */
+    if (!item->function)
+      tn_definition_offend(b, TENON_INVALID, "%s: PREPARE has no function", op->name);
+    b->kernel_prepare = (tenon_node_fn)item->function;
+    if (b->op) op->prepare = b->kernel_prepare;
+    break;
+  case TENON_TAG_RELEASE:
+    b->kernel_release = (tenon_free_fn)item->function;
+    if (b->op) op->release = b->kernel_release;
+    break;
+  case TENON_TAG_KERNEL:
+  case TENON_TAG_STUB:
+  case TENON_TAG_COMPOSITE:
+  case TENON_TAG_LOOP:
+  case TENON_TAG_ROW:
+  case TENON_TAG_SOURCE:
+    tn_definition_add_kernel(b, item);
+    break;
+  case TENON_TAG_SUBGRAPH:
+    set_text(b, &texts->body, item, "BODY");
+    break;
+  case TENON_TAG_SAMPLES:
+    set_text(b, &texts->samples, item, "SAMPLES");
+    break;
+  case TENON_TAG_REFERENCE:
+    set_function(b, (tenon_any_fn *)&op->reference, item, "REFERENCE");
+    break;
+  default:
+    tn_definition_offend(b, TENON_INVALID, "%s: item %u has no meaning here", op->name, tag);
+  }
+}
+
+static void add_items(tn_definition_t *b, const tenon_item_t *items, int depth) {
+  enum { MOST = 1 << 22 };
+  int count = 0;
+  for (; items->tag != TENON_TAG_END && !b->failed; items++) {
+    if (++count > MOST) {
+      tn_definition_offend(b, TENON_INVALID,
+                           "a list of more than %d items: is its end (TENON_TAG_END) missing?",
+                           MOST);
+      return;
+    }
+    add_item(b, items, depth);
+  }
+}
+
+static tenon_status_t gradient_operator(void *context, const char *name) {
+  tn_definition_t *b = context;
+  size_t ns = strlen(b->op->schema.ns);
+  if (strncmp(name, b->op->schema.ns, ns) != 0 || strncmp(name + ns, "::", 2) != 0) return TENON_OK;
+  if (!find_known(b, name))
+    tn_definition_offend(b, TENON_NOT_FOUND, "%s: gradient: operator %s is not in this library",
+                         b->op->name, name);
+  return TENON_OK;
+}
+
+static int32_t deciding_input(const tenon_op_t *op) {
+  int32_t optional = -1;
+  for (uint32_t i = 0; i < op->input_count; i++) {
+    if (op->types.inputs[i].kind != TN_TYPE_VARIABLE || op->types.inputs[i].index != 0) continue;
+    if (!op->schema.inputs[i].is_optional) return (int32_t)i;
+    if (optional < 0) optional = (int32_t)i;
+  }
+  return optional;
+}
+
+static bool is_view_operator(const tenon_op_t *op) {
+  bool marked = op->output_count > 0;
+  for (uint32_t o = 0; o < op->output_count; o++)
+    marked &= op->schema.outputs[o].mark && !op->schema.outputs[o].is_written;
+  return marked;
+}
+
+/* The attribute whose graph says what the results are: of one list of tensors, from another. */
+static void set_body(tn_definition_t *b, tenon_op_t *op, const char *body) {
+  const tn_schema_t *s = &op->schema;
+  if (!body) return;
+  op->body = tn_schema_attr(s, body, strlen(body));
+  if (op->body < 0 || s->attrs[op->body].kind != TENON_KIND_GRAPH)
+    tn_definition_offend(b, TENON_INVALID,
+                         "%s: BODY '%s': expected the name of an attribute of kind graph", op->name,
+                         body);
+  else if (s->input_count != 1 || s->inputs[0].kind != TENON_KIND_TENSORS || s->output_count != 1 ||
+           s->outputs[0].kind != TENON_KIND_TENSORS || s->outputs[0].count_attr < 0)
+    tn_definition_offend(
+        b, TENON_INVALID,
+        "%s: BODY: expected a schema such as '(Tensor[] inputs, *, graph %s, int count) -> "
+        "Tensor[count]'",
+        op->name, body);
+  op->body_infer = op->infer;
+  op->infer = tn_infer_through_body;
+}
+
+/* Parses the texts of an operator whose items are all there, and builds its table. */
+static void finish_op(tn_definition_t *b, tenon_op_t *op, const tn_texts_t *texts) {
+  tn_arena_t *arena = &op->arena;
+  const tn_texts_t t = *texts;
+  b->op = op;
+  size_t before = b->offence_count;
+  if (!tn_definition_check(b, tn_types_parse(t.types, &op->schema, arena, &op->types))) return;
+  tn_definition_check(b, tn_patterns_parse(t.shapes, false, &op->schema, arena, &op->shapes));
+  tn_definition_check(b, tn_patterns_parse(t.sharding, true, &op->schema, arena, &op->sharding));
+  tn_definition_check(b,
+                      tn_gradient_parse(t.gradient, &op->schema, &op->types, arena, &op->gradient));
+  tn_definition_check(b, tn_batching_parse(t.batching, &op->schema, &op->batching));
+  tn_definition_check(b, tn_samples_parse(t.samples, &op->schema, arena, &op->samples));
+  tn_definition_check(b, tn_where_parse(t.where, &op->schema, arena, &op->where));
+  tn_definition_check(b, tn_reduces_parse(t.reduces, &op->schema, &op->reduces));
+  tn_definition_check(b, tn_reuse_parse(t.reuse, &op->schema, arena, &op->reuse));
+  tn_definition_check(b, tn_upgrades_check(&op->upgrades, op->version, &op->schema, arena));
+  set_body(b, op, t.body);
+  tn_definition_check(b,
+                      tn_uses_parse(t.uses, op->schema.ns, arena, &op->use_names, &op->use_count));
+  op->where_text = t.where;
+  op->reuse_text = t.reuse;
+  if (op->gradient.text && b->offence_count == before)
+    tn_gradient_walk(&op->gradient, gradient_operator, b);
+  bool composite = false;
+  for (const tn_kernel_t *k = op->kernels; k; k = k->next)
+    composite |= k->kind == TN_KERNEL_COMPOSITE;
+  bool knows_shapes =
+      op->infer || op->shapes.text || op->traits & TENON_POINTWISE || op->output_count == 0;
+  if (!knows_shapes && !composite)
+    tn_definition_offend(b, TENON_INVALID,
+                         "%s: nothing says what shape its results have: add INFER or SHAPES, or "
+                         "the trait TENON_POINTWISE",
+                         op->name);
+  for (uint32_t i = 0; i < op->input_count; i++)
+    if (op->schema.inputs[i].is_written) op->traits |= TN_WRITES;
+  const tn_matcher_t *matcher = op->shapes.matcher;
+  bool is_plain = matcher && !b->library->places &&
+                  (op->traits & (TENON_POINTWISE | TENON_RANDOM)) == matcher->traits && !op->infer;
+  op->traits |= (is_plain ? TN_PLAIN : 0) | (op->create ? TN_STATEFUL : 0) |
+                (op->schema.needs_attrs ? TN_NEEDS_ATTRS : 0);
+  op->is_view = !op->kernels && is_view_operator(op);
+  if (!op->kernels && !t.has_bad_kernel && !op->is_view)
+    tn_definition_offend(b, TENON_INVALID,
+                         "%s: no kernel: add KERNEL, LOOP, ROW or COMPOSITE (only views, "
+                         "`Tensor(a) x -> Tensor(a)`, need none)",
+                         op->name);
+  if (op->create && !op->destroy)
+    tn_definition_offend(b, TENON_INVALID, "%s: CREATE without DESTROY", op->name);
+  for (const tn_kernel_t *k = op->kernels; k; k = k->next)
+    tn_definition_check_stub(b, op, k);
+  for (tn_kernel_t *k = op->kernels; k; k = k->next) /* PREPARE may stand after the kernels */
+    if (!k->prepare) {
+      k->prepare = op->prepare;
+      k->release = op->release;
+    }
+  const tenon_op_t **uses =
+      op->use_count ? tn_arena_array(arena, op->use_count, sizeof *uses) : NULL;
+  if (op->use_count && !uses)
+    tn_definition_offend(b, TENON_MEMORY, "out of memory: operators that %s uses", op->name);
+  for (uint32_t i = 0; i < op->use_count && uses; i++)
+    if (!(uses[i] = find_known(b, op->use_names[i])))
+      tn_definition_offend(b, TENON_NOT_FOUND, "%s uses %s, which no loaded library defines",
+                           op->name, op->use_names[i]);
+  op->uses = uses;
+  op->dispatch_input = deciding_input(op);
+  if (b->offence_count == before) tn_definition_check(b, tn_table_build(op));
+}
+
+bool tn_descriptor_check(const tenon_descriptor_t *d, tn_text_t *offences) {
+  size_t before = offences->size;
+#define OFFENCE(...)                                                                               \
+  (tn_text_add(offences, "%s", offences->size ? "\n" : ""), tn_text_add(offences, __VA_ARGS__))
+  if (!d) {
+    OFFENCE("its entry returned NULL: expected a descriptor");
+    return false;
+  }
+  const size_t least =
+      offsetof(tenon_descriptor_t, items) + sizeof d->items; /* of 1.0, whatever it has grown to */
+  if (!TENON_HAS(d, items) || d->size > 1u << 16) {
+    OFFENCE(
+        "descriptor of %u bytes: expected %zu or a little more; is the file an operator library?",
+        d->size, least);
+    return false;
+  }
+  if (d->abi >> 16 != TENON_ABI >> 16)
+    OFFENCE("contract %u.%u: this host has %u.%u and loads every library of major version %u: %s",
+            d->abi >> 16, d->abi & 0xffff, TENON_ABI >> 16, TENON_ABI & 0xffff, TENON_ABI >> 16,
+            d->abi >> 16 > TENON_ABI >> 16 ? "update libtenon" : "rebuild the library");
+  if (d->layout != TENON_LAYOUT)
+    OFFENCE("layout %08x: expected %08x (sizes of frozen structures): rebuild the library with "
+            "this op.h",
+            d->layout, TENON_LAYOUT);
+  if (d->required)
+    OFFENCE("requires features %#x, none of which this host has: update libtenon", d->required);
+  if (!d->name || !tn_is_name(d->name, strlen(d->name)))
+    OFFENCE("library name '%s': expected letters, digits and '_', not starting with a digit",
+            d->name ? d->name : "(NULL)");
+  if (!d->version) OFFENCE("library version is NULL");
+  if (!d->items) OFFENCE("its list of items is NULL");
+#undef OFFENCE
+  return offences->size == before;
+}
+
+static bool has_kernel_of(const tn_kernel_t *k, const tn_backend_t *backend) {
+  while (k && (k->words.at != TN_AT_BACKEND || k->backend != backend))
+    k = k->next;
+  return k != NULL;
+}
+
+/* Who brings one half of what a device must bring has to bring the other, or find it there. */
+static void check_required(tn_definition_t *b) {
+  static const char *const names[] = {"core::allocate", "core::copy"};
+  for (size_t i = 0; i < b->extension_count; i++)
+    for (int n = 0; n < 2; n++) {
+      if (strcmp(b->extensions[i].op->name, names[n]) != 0) continue;
+      const tenon_op_t *other = find_known(b, names[!n]);
+      for (const tn_kernel_t *k = b->extensions[i].first; k && other; k = k->next) {
+        if (!k->backend) continue; /* a source kernel: of whichever device compiles it */
+        bool has = k->words.at != TN_AT_BACKEND || has_kernel_of(other->kernels, k->backend);
+        for (size_t e = 0; e < b->extension_count && !has; e++)
+          has = b->extensions[e].op == other && has_kernel_of(b->extensions[e].first, k->backend);
+        if (!has)
+          tn_definition_offend(b, TENON_UNIMPLEMENTED,
+                               "backend %s lacks %s: a device brings kernels of core::allocate and "
+                               "core::copy, and the other required operators follow from them",
+                               k->backend->name, names[!n]);
+      }
+    }
+}
+
+static void check_extensions(tn_definition_t *b) {
+  for (size_t i = 0; i < b->extension_count && !b->failed; i++)
+    for (const tn_kernel_t *k = b->extensions[i].first; k; k = k->next)
+      tn_definition_check_stub(b, b->extensions[i].op, k);
+}
+
+bool tn_define(tn_definition_t *b, const tenon_descriptor_t *descriptor, const char *path) {
+  tn_library_t *library = b->library;
+  library->name = tn_definition_text(b, &library->arena, descriptor->name);
+  library->version = tn_definition_text(b, &library->arena, descriptor->version);
+  library->path = tn_definition_text(b, &library->arena, path);
+  if (b->offence_count == 0) add_items(b, descriptor->items, 0);
+  for (size_t i = 0; i < b->count && !b->failed; i++)
+    finish_op(b, b->drafts[i].op, &b->drafts[i].texts);
+  if (b->override == TN_OVERRIDE_MAY)
+    check_required(b); /* a program adds kernels one by one: tenon_backend_check */
+  check_extensions(b);
+  return b->offence_count == 0;
+}
+
+bool tn_define_extension(tn_definition_t *b, const tn_dangling_t *dangling) {
+  const tenon_item_t *item = dangling->items;
+  begin_extension(b, item);
+  for (item++; b->extension && item->tag != TENON_TAG_END && item->tag != TENON_TAG_OP &&
+               item->tag != TENON_TAG_EXTEND && item->tag != TENON_TAG_GROUP;
+       item++)
+    add_item(b, item, 0);
+  check_extensions(b);
+  return b->offence_count == 0;
+}
+
+bool tn_definition_open(tn_definition_t *b) {
+  if (!b->open) return true;
+  tenon_node_t node = {.size = sizeof node,
+                       .phase = TENON_PHASE_OPEN,
+                       .host = &tn_host,
+                       .context = b->library->context,
+                       .device = {1, 0}};
+  tenon_status_t status = b->open(&node);
+  if (status != TENON_OK) {
+    char text[1024];
+    snprintf(text, sizeof text, "%s", tn_error());
+    tn_definition_offend(b, status, "its open refused: %s", text);
+    return false;
+  }
+  b->library->open_state = node.state;
+  b->library->close = b->close;
+  return true;
+}

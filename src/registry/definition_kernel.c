@@ -1,0 +1,279 @@
+/* Kernels of a definition: which words may stand together, and into the operator's list, or the
+ * extension's.  Called by definition.c for each item that is a kernel. */
+#include "registry/definition_kernel.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "core/dtype.h"
+#include "drivers/iterator.h"
+#include "drivers/loop.h"
+#include "drivers/row.h"
+#include "operator/table.h"
+
+/* Of the input that decides; all ones: not restricted. */
+static uint64_t dtypes_of(const tenon_op_t *op, const tn_kernel_t *kernel) {
+  if (kernel->kind != TN_KERNEL_LOOP && kernel->kind != TN_KERNEL_ROW) return kernel->words.dtypes;
+  return op->dispatch_input < 0
+             ? ~(uint64_t)0
+             : (uint64_t)1 << tn_dtype_index(kernel->loop.words.dtypes[op->dispatch_input]);
+}
+
+/* A kernel that a program adds takes the place of another on purpose, or of none. */
+static bool may_override(tn_definition_t *b, const tenon_op_t *op, const tn_kernel_t *kernel) {
+  const tn_kernel_t *k = op->kernels;
+  uint32_t denies =
+      kernel->words.flags & TN_KERNEL_NO_FALLBACK; /* it is no kernel, and beside one */
+  while (k && ((k->words.flags & TN_KERNEL_NO_FALLBACK) != denies ||
+               k->words.at != kernel->words.at || k->backend != kernel->backend ||
+               k->words.isa != kernel->words.isa || dtypes_of(op, k) != dtypes_of(op, kernel)))
+    k = k->next;
+  if (k && b->override == TN_OVERRIDE_NEVER)
+    tn_definition_offend(
+        b, TENON_EXISTS,
+        "%s: a kernel '%s' is there already, from library %s: say TENON_OVERRIDE to take its place",
+        op->name, k->text, k->library->name);
+  else if (!k && b->override == TN_OVERRIDE_MUST)
+    tn_definition_offend(b, TENON_NOT_FOUND, "%s: '%s' overrides nothing: there is no such kernel",
+                         op->name, kernel->text);
+  else
+    return true;
+  return false;
+}
+
+/* A place in one of autocast's lists, which needs no function. */
+static bool is_cast(const tn_kernel_t *kernel) {
+  const tn_kernel_words_t *w = &kernel->words;
+  return w->at == TN_AT_AUTOCAST && (w->flags & TN_KERNEL_LOWER || w->dtypes != ~(uint64_t)0);
+}
+
+/* Words that only mean something where kernels are chosen among: layers and composites are not. */
+static bool fits_place(tn_definition_t *b, const tenon_op_t *op, const tn_kernel_t *kernel,
+                       const char *text) {
+  const tn_kernel_words_t *w = &kernel->words;
+  bool chooses = w->isa || w->dtypes != ~(uint64_t)0;
+  bool passes = w->flags & TN_KERNEL_FALLTHROUGH;
+  uint32_t of_devices = w->flags & (TN_KERNEL_FALLBACK | TN_KERNEL_NO_FALLBACK | TN_KERNEL_SCALARS);
+  bool is_cpu = w->at == TN_AT_BACKEND && strcmp(w->device, "cpu") == 0;
+  bool is_rule = passes || w->flags & (TN_KERNEL_FALLBACK | TN_KERNEL_NO_FALLBACK);
+  if (kernel->kind == TN_KERNEL_STUB && (w->at != TN_AT_BACKEND || is_rule))
+    tn_definition_offend(b, TENON_INVALID,
+                         "%s: stub '%s': stubs are of backends, and have functions", op->name,
+                         text);
+  else if (is_cast(kernel)) {
+    uint64_t floats = tn_dtype_set("f16", 3) | tn_dtype_set("bf16", 4) | tn_dtype_set("f32", 3);
+    bool is_one =
+        w->dtypes == ~(uint64_t)0 || (!(w->dtypes & (w->dtypes - 1)) && !(w->dtypes & ~floats));
+    bool says_one = !(w->flags & TN_KERNEL_LOWER) || w->dtypes == ~(uint64_t)0;
+    if (is_one && says_one && !w->isa && !passes && !w->device &&
+        !(w->flags & ~(uint32_t)TN_KERNEL_LOWER))
+      return true;
+    tn_definition_offend(
+        b, TENON_INVALID,
+        "%s: kernel '%s': expected 'autocast lower', or autocast and one of f16, bf16, f32",
+        op->name, text);
+  } else if (w->flags & TN_KERNEL_LOWER)
+    tn_definition_offend(b, TENON_INVALID, "%s: kernel '%s': lower is a word of 'autocast'",
+                         op->name, text);
+  else if (w->flags & TN_KERNEL_NEEDS)
+    tn_definition_offend(b, TENON_INVALID,
+                         "%s: '%s': doubles, halves and wide_atomics are words of SOURCE", op->name,
+                         text);
+  else if (w->at != TN_AT_BACKEND && (chooses || w->flags & TN_KERNEL_SERIAL))
+    tn_definition_offend(
+        b, TENON_INVALID,
+        "%s: kernel '%s': only kernels of a backend have dtypes, an instruction set, or are serial",
+        op->name, text);
+  else if (w->flags & TN_KERNEL_ACCUMULATES &&
+           (w->at != TN_AT_BACKEND || kernel->kind != TN_KERNEL_DEVICE || is_rule))
+    tn_definition_offend(b, TENON_INVALID, "%s: '%s': accumulates is a word of a backend's KERNEL",
+                         op->name, text);
+  else if (passes && (chooses || w->at == TN_AT_EXPLICIT || w->at == TN_AT_COMPOSITE))
+    tn_definition_offend(
+        b, TENON_INVALID,
+        "%s: kernel '%s': a fallthrough is of a backend or a layer, and of all its dtypes",
+        op->name, text);
+  else if (of_devices && (w->at != TN_AT_BACKEND || is_cpu))
+    tn_definition_offend(b, TENON_INVALID,
+                         "%s: kernel '%s': 'fallback', 'no_fallback' and 'scalars' are words for "
+                         "backends other than the CPU",
+                         op->name, text);
+  else if (w->flags & TN_KERNEL_ANYWHERE && !is_cpu)
+    tn_definition_offend(
+        b, TENON_INVALID,
+        "%s: kernel '%s': 'anywhere' says that a kernel of the CPU serves tensors of every device",
+        op->name, text);
+  else if (passes + (w->flags & TN_KERNEL_FALLBACK) / TN_KERNEL_FALLBACK +
+               (w->flags & TN_KERNEL_NO_FALLBACK) / TN_KERNEL_NO_FALLBACK >
+           1)
+    tn_definition_offend(b, TENON_INVALID,
+                         "%s: kernel '%s': only one of fallthrough, fallback and no_fallback",
+                         op->name, text);
+  else if (w->flags & TN_KERNEL_NO_FALLBACK && chooses)
+    tn_definition_offend(b, TENON_INVALID,
+                         "%s: kernel '%s': a fallback is denied for all dtypes at once", op->name,
+                         text);
+  else if (w->at == TN_AT_AUTOCAST && w->device)
+    tn_definition_offend(b, TENON_UNIMPLEMENTED,
+                         "%s: kernel '%s': casts are the same on every backend: 'autocast'",
+                         op->name, text);
+  else
+    return true;
+  return false;
+}
+
+/* Stubs and loops do the inner work of an operator that the host does the rest of. */
+void tn_definition_check_stub(tn_definition_t *b, const tenon_op_t *op, const tn_kernel_t *kernel) {
+  if (kernel->kind == TN_KERNEL_LOOP && op->reduces.text)
+    tn_definition_offend(
+        b, TENON_INVALID,
+        "%s: loop '%s': loops are of pointwise operators, and this one is a reduction", op->name,
+        kernel->text);
+  if (kernel->kind != TN_KERNEL_STUB || tn_op_has_stub(op)) return;
+  tn_text_t others = {0};
+  b->name_stubs(op->name, &others);
+  tn_definition_offend(
+      b, TENON_INVALID,
+      "%s: '%s': it has no stub, which only pointwise operators and reductions without lists have: "
+      "expected KERNEL, or one of those that have: %s",
+      op->name, kernel->text, tn_text_get(&others));
+  tn_text_clear(&others);
+}
+
+static uint64_t kernel_numbers; /* under the registry's mutex */
+
+/* "npu f32" is called "npu stub f32" in lists. */
+static void name_stub(char *out_text, size_t capacity, const char *where) {
+  where += strspn(where, " \t\n");
+  int device = (int)strcspn(where, " \t\n");
+  snprintf(out_text, capacity, "%.*s stub%s", device, where, where + device);
+}
+
+static void make_composite(tn_kernel_t *kernel) {
+  kernel->kind = TN_KERNEL_COMPOSITE;
+  kernel->words.flags |= TN_KERNEL_STRIDED | TN_KERNEL_QUANTISED; /* its parts see to that */
+}
+
+/* Kind, function and words of a kernel, and what lists call it. */
+static bool read_words(tn_definition_t *b, const tenon_op_t *op, const tenon_item_t *item,
+                       tn_kernel_t *kernel, char *out_text, size_t capacity) {
+  tn_arena_t *arena = &b->library->arena;
+  const char *words = item->text ? item->text : "";
+  const uint32_t tag = item->tag & ~TENON_MUST;
+  bool good = true;
+  switch (tag) {
+  case TENON_TAG_STUB:
+    kernel->kind = TN_KERNEL_STUB;
+    kernel->run = tn_stub_run;
+    kernel->stub = (tenon_stub_fn)item->function;
+    good = tn_definition_check(b, tn_kernel_parse(words, arena, &kernel->words));
+    if (good) good = fits_place(b, op, kernel, words);
+    name_stub(out_text, capacity, words);
+    break;
+  case TENON_TAG_KERNEL:
+    kernel->kind = TN_KERNEL_DEVICE;
+    kernel->run = (tenon_run_fn)item->function;
+    good = tn_definition_check(b, tn_kernel_parse(words, arena, &kernel->words));
+    if (good) good = fits_place(b, op, kernel, words);
+    if (kernel->words.at == TN_AT_EXPLICIT || kernel->words.at == TN_AT_COMPOSITE)
+      make_composite(kernel);
+    snprintf(out_text, capacity, "%s", words);
+    break;
+  case TENON_TAG_SOURCE: /* its words begin with a device, which is not stated here */
+    kernel->kind = TN_KERNEL_SOURCE;
+    kernel->run = (tenon_run_fn)item->function;
+    snprintf(out_text, capacity, "source %s", words);
+    good = tn_definition_check(b, tn_kernel_parse(out_text, arena, &kernel->words));
+    if (good && kernel->words.at == TN_AT_BACKEND &&
+        !(kernel->words.flags &
+          ~(uint32_t)(TN_KERNEL_STRIDED | TN_KERNEL_SERIAL | TN_KERNEL_SCALARS | TN_KERNEL_NEEDS)))
+      kernel->words.device = NULL;
+    else if (good) {
+      tn_definition_offend(b, TENON_INVALID,
+                           "%s: SOURCE '%s': expected dtypes, an instruction set, strided, serial, "
+                           "scalars, doubles, halves, wide_atomics",
+                           op->name, words);
+      good = false;
+    }
+    break;
+  case TENON_TAG_COMPOSITE:
+    kernel->run = (tenon_run_fn)item->function;
+    kernel->words.at = TN_AT_COMPOSITE;
+    kernel->words.device = NULL;
+    make_composite(kernel);
+    snprintf(out_text, capacity, "composite");
+    break;
+  default:
+    kernel->kind = tag == TENON_TAG_LOOP ? TN_KERNEL_LOOP : TN_KERNEL_ROW;
+    kernel->run = tag == TENON_TAG_LOOP ? tn_loop_run : tn_row_run;
+    kernel->loop.function = (tenon_loop_fn)item->function;
+    good = tn_definition_check(b, tn_loop_parse(words, &op->schema, arena, &kernel->loop.words));
+    kernel->words.isa = kernel->loop.words.isa;
+    if (good && kernel->loop.words.flags & TN_KERNEL_STRIDED)
+      kernel->words.flags |= TN_KERNEL_STRIDED;
+    snprintf(out_text, capacity, "cpu %s %s", tag == TENON_TAG_LOOP ? "loop" : "row", words);
+  }
+  return good;
+}
+
+/* A kernel has a function, unless its words say that the host's own, or none, is called. */
+static bool check_function(tn_definition_t *b, const tenon_op_t *op, const tenon_item_t *item,
+                           const tn_kernel_t *kernel) {
+  const uint32_t tag = item->tag & ~TENON_MUST;
+  const char *kind = tag == TENON_TAG_KERNEL   ? "KERNEL"
+                     : tag == TENON_TAG_STUB   ? "STUB"
+                     : tag == TENON_TAG_LOOP   ? "LOOP"
+                     : tag == TENON_TAG_ROW    ? "ROW"
+                     : tag == TENON_TAG_SOURCE ? "SOURCE"
+                                               : "COMPOSITE";
+  const uint32_t rule =
+      kernel->words.flags & (TN_KERNEL_FALLTHROUGH | TN_KERNEL_FALLBACK | TN_KERNEL_NO_FALLBACK);
+  if (!item->function == (rule != 0 || is_cast(kernel))) return true;
+  tn_definition_offend(b, TENON_INVALID,
+                       rule == TN_KERNEL_FALLTHROUGH || is_cast(kernel)
+                           ? "%s: %s '%s' passes calls by and has no function of its own"
+                       : rule ? "%s: %s '%s' is the host's and has no function of its own"
+                              : "%s: %s '%s' has no function",
+                       op->name, kind, item->text ? (const char *)item->text : "");
+  return false;
+}
+
+void tn_definition_add_kernel(tn_definition_t *b, const tenon_item_t *item) {
+  tenon_op_t *op = tn_definition_target(b);
+  if (b->op) b->drafts[b->count - 1].texts.has_bad_kernel = true; /* until it is added */
+  tn_arena_t *arena = &b->library->arena;
+  tn_kernel_t *kernel = tn_definition_room(b, arena, sizeof *kernel);
+  if (!kernel) return;
+  *kernel = (tn_kernel_t){.context = b->library->context,
+                          .library = b->library,
+                          .prepare = b->kernel_prepare,
+                          .release = b->kernel_release,
+                          .number = ++kernel_numbers,
+                          .words = {.device = "cpu", .dtypes = ~(uint64_t)0}};
+  char text[256];
+  bool good = read_words(b, op, item, kernel, text, sizeof text);
+  kernel->text = tn_definition_text(b, arena, text);
+  if (is_cast(kernel) && !item->function) kernel->run = tn_table_run(TN_RUN_AUTOCAST_LISTED);
+  if (good && !check_function(b, op, item, kernel)) return;
+  if (kernel->words.flags & TN_KERNEL_FALLBACK)
+    kernel->run = tn_table_run(TN_RUN_FALLBACK_CPU);
+  else if (kernel->run == tn_table_run(TN_RUN_FALLBACK_CPU))
+    kernel->words.flags |= TN_KERNEL_FALLBACK; /* of a program */
+  if (kernel->words.flags &
+      (TN_KERNEL_FALLBACK | TN_KERNEL_NO_FALLBACK)) /* strides and details are kept */
+    kernel->words.flags |= TN_KERNEL_STRIDED | TN_KERNEL_QUANTISED;
+  tn_backend_t *backend = NULL;
+  if (good && kernel->words.device)
+    good = tn_definition_check(b, tn_backend_intern(kernel->words.device, &backend));
+  kernel->backend = backend;
+  if (!good || (b->extension && !may_override(b, op, kernel))) return;
+  if (b->extension) {
+    kernel->next = b->extension->first;
+    b->extension->first = kernel;
+    if (!b->extension->last) b->extension->last = kernel;
+  } else {
+    kernel->next = op->kernels;
+    op->kernels = kernel;
+    b->drafts[b->count - 1].texts.has_bad_kernel = false;
+  }
+}

@@ -1,0 +1,10 @@
+/* Kernels, fallbacks and operators that a running program registers, each with a handle that undoes it. */
+#ifndef TN_REGISTRY_REGISTRATION_H
+#define TN_REGISTRY_REGISTRATION_H
+
+#include "base/thread.h"
+
+tn_mutex_t *tn_registrations_mutex(void); /* held over a fork: start.c */
+void tn_registrations_clear(void);        /* at shutdown, after the registry */
+
+#endif
