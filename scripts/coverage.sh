@@ -7,6 +7,7 @@ build=build-coverage
 cmake --preset coverage >/dev/null && cmake --build $build --target all unit_tests --parallel "$(nproc)" >$build/build.log 2>&1 ||
   { tail -20 $build/build.log; echo "0 passed, 1 failed, 0 skipped"; exit 1; }
 find $build -name '*.gcda' -delete
+scripts/zoo.sh $build minilm_twin
 export TENON_BUILD=$PWD/$build TENON_CACHE=$PWD/$build/cache FAULT_EVERY=20
 python=$PWD/.venv/bin/python
 part() { # NAME COMMAND...: runs it, and says how it ended

@@ -52,6 +52,7 @@ declare -A about=(
 parts_of() { # LOG COUNT: the sum of the total lines of that many programs; one that has none has failed
   grep -E '^[0-9]+ passed' "$1" | awk -v parts="$2" '{p += $1; f += $3; s += $5} END {print p + 0 " passed, " f + (NR < parts ? parts - NR : 0) " failed, " s + 0 " skipped"}'
 }
+zoo() { scripts/zoo.sh "$build" "$@" || { echo "0 passed, 1 failed, 0 skipped"; return 1; }; } # models that a suite reads
 has_python() { compgen -G "$build/python/tenon/_core.*.so" >/dev/null; }
 run_layers() { "$python" tests/layers.py; }
 run_format() { # of clang-format 14, Debian 12's: others lay out differently
@@ -68,6 +69,7 @@ run_abi() { "$python" tests/abi/abi_test.py; }
 run_header() { "$python" tests/header.py; }
 run_unit() {
   cmake --build "$build" --target unit_tests --parallel "$(nproc)" >"$logs/unit-build.log" 2>&1 || { tail -30 "$logs/unit-build.log"; echo "0 passed, 1 failed, 0 skipped"; return 1; }
+  zoo minilm_twin || return 1
   scripts/unit.sh "$build/tests"
 }
 run_devices() { "$python" tests/acceptance/devices_test.py; }
@@ -88,6 +90,7 @@ run_autograd() {
 run_python() { # with NumPy alone, and with PyTorch too
   local log=$logs/python-parts.log parts=1
   has_python || { echo "skip: the headers of Python are not installed (python3-dev)"; echo "0 passed, 0 failed, 1 skipped"; return; }
+  zoo || return 1
   "$python" tests/adapters/python_test.py Arrays Calls Definitions Dispatch Graphs Guide Names Shapes Tensors 2>&1 | tee "$log"
   "$python" tests/adapters/graph_test.py 2>&1 | tee -a "$log"
   "$python" tests/adapters/threads_test.py 2>&1 | tee -a "$log"
@@ -137,7 +140,7 @@ run_search() {
 }
 run_onnx() { "$python" tests/acceptance/onnx_test.py; }
 run_models() { "$python" tests/acceptance/models_test.py; }
-run_offload() { "$python" tests/acceptance/device_models_test.py; }
+run_offload() { zoo minilm_16 mobilenetv2 resnet50 && "$python" tests/acceptance/device_models_test.py; }
 run_cuda() { "$python" tests/acceptance/cuda_test.py; }
 run_debug() {
   local log=$logs/debug-parts.log part

@@ -4,6 +4,7 @@ not change fp32 speed.  Models that are there already are kept.
 
 Needs scripts/requirements-zoo.txt.  Usage: make_zoo.py OUT_DIR [NAME...]
 """
+import fcntl
 import os
 import sys
 import warnings
@@ -14,6 +15,8 @@ import transformers as T
 warnings.filterwarnings("ignore")
 out, wanted = sys.argv[1], set(sys.argv[2:])
 os.makedirs(out, exist_ok=True)
+folder = os.open(out, os.O_RDONLY)
+fcntl.flock(folder, fcntl.LOCK_EX)  # suites that run side by side want the same models
 torch.manual_seed(0)
 
 

@@ -130,7 +130,7 @@ found.update({"data": made.data, "indices": made.indices})
 
     def test_libraries_without_operators(self):
         def body(version):
-            self.assertEqual([n for n in dir(tenon.load(build(version, "lib_api/init_lib.cc"))) if n not in ("name", "path", "unload", "version")], [])
+            self.assertEqual(list(tenon.load(build(version, "lib_api/init_lib.cc"))), [])
         self.each(body)
 
     def chain(self):

@@ -7,6 +7,7 @@ static volatile int is_gone;
 
 static tenon_status_t open_library(tenon_node_t *node) {
   (void)node;
+  is_gone = 0; /* whoever holds the file open finds it as it was left */
   return TENON_OK;
 }
 
