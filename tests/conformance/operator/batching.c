@@ -5,6 +5,7 @@
 
 #include "call.h"
 #include "core/dtype.h"
+#include "inspect/trial_fill.h"
 #include "run.h"
 
 static const char *lacks(const subject_t *subject) {

@@ -7,6 +7,7 @@
 
 #include "call.h"
 #include "core/tensor.h"
+#include "inspect/trial_fill.h"
 #include "pages.h"
 #include "run.h"
 

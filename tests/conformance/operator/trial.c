@@ -9,6 +9,7 @@
 #include "base/text.h"
 #include "core/dtype.h"
 #include "core/value.h"
+#include "inspect/trial_fill.h"
 
 enum { ELEMENTS_MOST = 1 << 18 };
 
