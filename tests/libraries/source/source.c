@@ -8,17 +8,19 @@ TENON_SOURCE_5(blend, IN, float, x, OUT, float, y, VALUE, int64_t, n, VALUE, flo
   TENON_EACH(i, n) y[i] = x[i] * scale + (float)((i + shift) % 7);
 }
 
-/* A group for each row; its items go over the row together. */
-TENON_SOURCE_4(row_sums, IN, float, x, OUT, float, sums, VALUE, int64_t, width, SHARED, float, part) {
+/* A group for each row; its items go over the row together.  This kernel and scatter have the words with their prefix,
+ * the others have them without. */
+TENON_SOURCE_4(row_sums, TENON_IN, float, x, TENON_OUT, float, sums, TENON_BY_VALUE, int64_t, width, TENON_SHARED,
+               float, part) {
   uint32_t me = get_local_id(0), all = get_local_size(0);
-  GLOBAL const float *row = x + (int64_t)get_group_id(0) * width;
+  TENON_GLOBAL const float *row = x + (int64_t)get_group_id(0) * width;
   float sum = 0;
   for (int64_t i = me; i < width; i += all) sum += row[i];
   part[me] = sum;
-  BARRIER();
+  TENON_BARRIER();
   for (uint32_t k = 1; k < all; k *= 2) {
     if (me % (2 * k) == 0 && me + k < all) part[me] += part[me + k];
-    BARRIER();
+    TENON_BARRIER();
   }
   if (me == 0) sums[get_group_id(0)] = part[0];
 }
@@ -27,8 +29,8 @@ TENON_SOURCE_3(clear, OUT, int32_t, counts, OUT, float, sums, VALUE, int64_t, n)
   TENON_EACH(i, n) counts[i] = 0, sums[i] = 0;
 }
 
-TENON_SOURCE_5(scatter, IN, int32_t, index, IN, float, x, INOUT, int32_t, counts, INOUT, float, sums, VALUE, int64_t,
-               n) {
+TENON_SOURCE_5(scatter, TENON_IN, int32_t, index, TENON_IN, float, x, TENON_INOUT, int32_t, counts, TENON_INOUT, float,
+               sums, TENON_BY_VALUE, int64_t, n) {
   TENON_EACH(i, n) {
     atomic_add_i32(&counts[index[i]], 1);
     atomic_add_f32(&sums[index[i]], x[i]);
