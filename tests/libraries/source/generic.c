@@ -13,7 +13,9 @@ TENON_SOURCE_4(INSTANCE(cube_backward, T), IN, T, grad, IN, T, x, OUT, T, out, V
   TENON_EACH(i, n) out[i] = grad[i] * (3 * x[i] * x[i]);
 }
 
-TENON_POINTWISE_3(TENON_INSTANCE(between, T), T, TENON_IN, T, a, TENON_IN, T, b, TENON_BY_VALUE, T, by) { return a + (b - a) * by; }
+TENON_POINTWISE_3(TENON_INSTANCE(between, T), T, TENON_IN, T, a, TENON_IN, T, b, TENON_BY_VALUE, T, by) {
+  return a + (b - a) * by;
+}
 #endif
 
 #if !defined T && !defined TENON_ON_DEVICE
