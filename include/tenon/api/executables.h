@@ -48,9 +48,10 @@ enum {
   /* No graph rewriting and no offloading: every node as it was imported. */
   TENON_COMPILE_PLAIN = 1,
   /* On a device that can capture work: the first run with new shapes is captured, and later runs
-   * with these shapes replay the captured graph.  At most 8 captured graphs keep memory of their
-   * own.  Nodes that cannot be captured (they fall back, or read a value on the host) run as usual;
-   * the dump "placement" says why. */
+   * with these shapes replay the captured graph.  A captured graph has memory of its own; the
+   * executable keeps at most 8 idle ones.  If a node cannot be captured (it falls back, reads a
+   * value on the host, draws random numbers, or has a state), all runs are as usual, and the dump
+   * "placement" says why. */
   TENON_COMPILE_RECORD = 2,
   /* Runs with inputs that require gradients are recorded on the tape (docs/autograd.md): the
    * outputs have gradients where the operators have them.  Only on the CPU; each node is a call

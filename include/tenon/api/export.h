@@ -1,4 +1,5 @@
-/* tenon/api/export.h: TENON_API marks the functions that libtenon exports.  Part of tenon/tenon.h. */
+/* tenon/api/export.h: TENON_API marks the functions that libtenon exports.  Part of
+ * tenon/tenon.h. */
 #ifndef TENON_API_EXPORT_H
 #define TENON_API_EXPORT_H
 

@@ -164,7 +164,7 @@ typedef struct tenon_function_call_t {
   tenon_tensor_t *const *grads;  /* backward: gradient of each output; NULL: none. */
   /* backward: set for the inputs; the host takes over the references.  NULL: no gradient. */
   tenon_tensor_t **out_grads;
-  /* Bit i: input i needs a gradient.  All inputs from 64 on need one if bit 63 is set. */
+  /* Bit i: input i needs a gradient.  Bit 63: input 63 or a later one does. */
   uint64_t needs;
   void *host; /* Reserved for the host. */
 } tenon_function_call_t;

@@ -96,8 +96,7 @@ typedef struct tenon_device_context_t {
   uint32_t reserved;
   void *plugin; /* Set by `enumerate`; the same for all ordinals. */
   void *state;  /* Set by `start`, for this ordinal. */
-  /* The user's settings, "key=value,key=value" or "", from the environment variable
-   * TENON_<NAME>. */
+  /* The user's settings, from the environment variable TENON_<NAME>: "key=value,...", or "". */
   const char *settings;
 } tenon_device_context_t;
 

@@ -532,7 +532,7 @@ struct tenon_host_t {
   /* run, CPU.  Splits [0, count) into parts of at least `grain`, and runs them on the host's
    * threads and on the calling thread.  A part may call only fail, zone and set_string, and throws
    * nothing.
-   * Returns: after all parts have finished; the first failure, if any. */
+   * Returns: once all parts have finished, the first failure, if any. */
   tenon_status_t (*parallel)(tenon_call_t *call, int64_t count, int64_t grain, tenon_part_fn part,
                              void *argument);
 

@@ -83,7 +83,7 @@ enum {
 typedef struct tenon_isolation_t {
   uint32_t size;
   uint32_t allow;       /* TENON_ALLOW_... */
-  uint32_t deadline_ms; /* Time limit of a call; default 10 s.  Loading may take at least 30 s. */
+  uint32_t deadline_ms; /* Time limit of a call; default 10 s.  That of loading is at least 30 s. */
   uint32_t spin_us;     /* How long both sides poll for a message before they sleep; default 50. */
   uint32_t child_count; /* Worker processes that share the calls, at most 8; default 1. */
   /* Simultaneous calls in each worker process, at most 8; default 8.  Further calls wait. */
