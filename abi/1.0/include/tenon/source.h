@@ -249,10 +249,10 @@ TENON_FUNCTION void tenon_walk(const tenon_walk_t *w, int64_t i, int64_t *at) {
 /* The name of a kernel in a text that is compiled for several types:
  *     TENON_SOURCE_3(TENON_INSTANCE(cube, T), TENON_IN, T, x, ...)
  * In a library the name includes the type (cube_double), so that a file can include itself for each
- * type.  On devices the name is `cube`. */
-#define TENON_INSTANCE(name, type)  TENON_INSTANCE_(name, type)
+ * type.  On devices the name is `cube`: the host replaces INSTANCE there. */
+#define TENON_INSTANCE(name, type)  INSTANCE(name, type)
+#define INSTANCE(name, type)        TENON_INSTANCE_(name, type)
 #define TENON_INSTANCE_(name, type) name##_##type
-#define INSTANCE(name, type)        TENON_INSTANCE(name, type)
 
 /* Kinds of parameters; IN, OUT, INOUT, VALUE and SHARED are their spelling without a prefix. */
 #define TENON_IN       IN     /* A pointer to memory that the kernel reads. */
