@@ -5,6 +5,7 @@ was, growth() what was added, asserts() is the same as a C file.  Called by upda
 """
 import os
 import re
+import shutil
 import subprocess
 import tempfile
 
@@ -23,13 +24,20 @@ class Problem(Exception):
 
 
 def headers_of(include):
+    """{header: text}.  The text of tenon.h is followed by those of its parts, tenon/api/*.h, in the order in which it includes them."""
     texts = {}
     for name in HEADERS:
         path = os.path.join(include, "tenon", name + ".h")
         if os.path.exists(path):
-            with open(path, encoding="utf-8") as file:
-                texts[name] = file.read()
+            text = text_of(path)
+            parts = re.findall(r"^#include <(tenon/api/\w+\.h)>", text, re.M)
+            texts[name] = "\n".join([text, *(text_of(os.path.join(include, part)) for part in parts)])
     return texts
+
+
+def text_of(path):
+    with open(path, encoding="utf-8") as file:
+        return file.read()
 
 
 def constants_of(text):
@@ -49,10 +57,10 @@ def read(include, compiler=("cc",)):
     """{header: {"structs": {name: (size, grows, {field: (offset, size, type)})}, "constants": {}, "types": {}, "functions": {}}}"""
     texts = headers_of(include)
     with tempfile.TemporaryDirectory() as folder:
-        os.makedirs(os.path.join(folder, "tenon"))
-        for name, text in texts.items():
-            with open(os.path.join(folder, "tenon", name + ".h"), "w", encoding="utf-8") as file:
-                file.write(text.replace("? 1 : -1]", "? 1 : 1]"))  # op.h's own check, which does not say what changed
+        shutil.copytree(os.path.join(include, "tenon"), os.path.join(folder, "tenon"))
+        text = text_of(os.path.join(folder, "tenon", "op.h"))
+        with open(os.path.join(folder, "tenon", "op.h"), "w", encoding="utf-8") as file:
+            file.write(text.replace("? 1 : -1]", "? 1 : 1]"))  # op.h's own check, which does not say what changed
         source, made = os.path.join(folder, "probe.c"), os.path.join(folder, "probe.o")
         lines = ["#define TENON_ALL"] + [f"#include <tenon/{name}.h>" for name in texts]
         for text in texts.values():
@@ -72,10 +80,10 @@ def layouts(debug, texts):
     result = {name: {"structs": {}, "constants": {}, "types": {}, "functions": {}} for name in texts}
     homes = {name: header for header, text in texts.items() for name in (*constants_of(text), *functions_of(text))}
     for unit in debug.iter_CUs():
-        files = debug.line_program_for_CU(unit)["file_entry"]
+        program = debug.line_program_for_CU(unit).header
         for die in unit.get_top_DIE().iter_children():
             number = value(die, "DW_AT_decl_file")
-            header = os.path.basename(files[number - 1].name).decode()[:-2] if number else ""
+            header = header_of(program, number) if number else ""
             name = name_of(die)
             if die.tag == "DW_TAG_variable" and name.startswith(PREFIX):
                 function = name[len(PREFIX):]
@@ -96,6 +104,13 @@ def layouts(debug, texts):
                 if aliased is not None and aliased.tag in ("DW_TAG_pointer_type", "DW_TAG_base_type", "DW_TAG_typedef", "DW_TAG_const_type"):
                     result[header]["types"][name] = spell(aliased)
     return result
+
+
+def header_of(program, number):
+    """The header of a file of debug information: "op" of tenon/op.h, "tenon" of tenon/api/tensors.h."""
+    entry = program["file_entry"][number - 1]
+    folder = program["include_directory"][entry.dir_index - 1].decode() if entry.dir_index else ""
+    return "tenon" if folder.endswith("tenon/api") else os.path.basename(entry.name).decode()[:-2]
 
 
 def fields_of(struct, prefix="", base=0):

@@ -148,9 +148,7 @@ def snapshot():
         if offences and name.split(".")[0] == version.split(".")[0]:
             sys.exit("\n".join([f"abi: no snapshot was cut: this would break what was built with {name}", *offences]))
     shutil.rmtree(folder, ignore_errors=True)
-    os.makedirs(os.path.join(folder, "include", "tenon"))
-    for name in sorted(os.listdir(os.path.join(INCLUDE, "tenon"))):
-        shutil.copy(os.path.join(INCLUDE, "tenon", name), os.path.join(folder, "include", "tenon", name))
+    shutil.copytree(os.path.join(INCLUDE, "tenon"), os.path.join(folder, "include", "tenon"))
     print(f"abi: {os.path.relpath(folder, ROOT)} is the snapshot of {version}")
 
 

@@ -18,7 +18,7 @@ if newer "$out/minilm.onnx" $source/make_model.py; then
   }
   .venv/bin/python $source/make_model.py -o "$out/minilm.onnx"
 fi
-if newer "$out/search" $source/search.c include/tenon/tenon.h; then
+if newer "$out/search" $source/search.c include/tenon; then
   ${CC:-cc} -std=c11 -O2 -Wall -Wextra -D_GNU_SOURCE -Iinclude $source/search.c -o "$out/search" -L"$build" -ltenon -lm -Wl,-rpath,"$PWD/$build"
 fi
 exec "$out/search" -l "$out/text_ops.so" -m "$out/minilm.onnx" "$@"

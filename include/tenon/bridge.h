@@ -1,9 +1,13 @@
-/* tenon/bridge.h: what a bridge and its host know of each other.  A bridge is a library that reads files of another system,
- * operator libraries and models, so that they load as Tenon's own do: tenon_library_load and tenon_graph_load give a file that is
- * none of Tenon's to the bridge that knows it.  Contract version 1.0; the rules are those of op.h.
+/* tenon/bridge.h: the binary contract between a bridge and its host.  Contract version 1.0; the
+ * rules for growth are those of op.h.
  *
- * It states one item before its first operator, TENON_BRIDGE(table), lies in the folder `bridges` beside libtenon (or in
- * lib/tenon/bridges), or is loaded by the program as any library is, and stays until shutdown.  Bridges may link libtenon. */
+ * A bridge is a library that reads files of another system: operator libraries and models.
+ * tenon_library_load and tenon_graph_load pass a file of a foreign format to the bridge that
+ * recognises it, so that the file loads like one of Tenon's own.
+ *
+ * A bridge declares one item before its first operator: TENON_BRIDGE(&table).  The host finds
+ * bridges in the folder `bridges` next to libtenon and in lib/tenon/bridges; a program can also
+ * load a bridge as any library.  A bridge stays loaded until shutdown, and may link libtenon. */
 #ifndef TENON_BRIDGE_H
 #define TENON_BRIDGE_H
 
@@ -13,40 +17,61 @@
 extern "C" {
 #endif
 
-#define TENON_BRIDGE_ABI 0x10000u /* major << 16 | minor */
+#define TENON_BRIDGE_ABI 0x10000u /* Version of this contract: major << 16 | minor. */
 
-typedef struct tenon_bridge_call_t { /* tenon_fail() takes it */
-  uint32_t size, phase;              /* TENON_PHASE_BRIDGE */
+/* Argument of a bridge's functions; tenon_fail() accepts it. */
+typedef struct tenon_bridge_call_t {
+  uint32_t size;
+  uint32_t phase; /* TENON_PHASE_BRIDGE */
   const tenon_host_t *host;
-  const char *path;   /* of the file: absolute, links resolved */
-  const char *folder; /* models: of files beside it; NULL: the file's own */
+  const char *path;   /* The file: an absolute path without symbolic links. */
+  const char *folder; /* Models: folder of the files it refers to; NULL: the folder of the file. */
 } tenon_bridge_call_t;
 
-typedef struct tenon_bridged_t { /* a foreign library: set */
-  uint32_t size, reserved;
-  const tenon_descriptor_t *descriptor; /* stays until destroy(context) */
-  void *context;                        /* what its functions find in call->context */
-  tenon_free_fn destroy;                /* NULL: nothing is to be freed */
+/* A foreign library, which `open` fills in. */
+typedef struct tenon_bridged_t {
+  uint32_t size;
+  uint32_t reserved;
+  const tenon_descriptor_t *descriptor; /* Valid until destroy(context). */
+  void *context;                        /* call->context of the library's functions. */
+  tenon_free_fn destroy;                /* NULL: nothing needs to be freed. */
 } tenon_bridged_t;
 
 typedef struct tenon_bridge_table_t {
-  uint32_t size, abi; /* TENON_BRIDGE_ABI */
-  const char *name;   /* "mxnet" */
-  /* Libraries.  A shared object that exports all these names, up to NULL, is one of this system. */
+  uint32_t size;
+  uint32_t abi;     /* TENON_BRIDGE_ABI */
+  const char *name; /* "mxnet" */
+
+  /* A shared object that exports all these symbols is a library of the foreign system.  The list
+   * ends with NULL. */
   const char *const *symbols;
-  /* What its file shows, without running any of it: lines for `tenon doctor`, which go to say(context, line).  Any thread. */
-  tenon_status_t (*inspect)(tenon_bridge_call_t *call, void (*say)(void *context, const char *line), void *context);
-  /* Opens it: what it states, as a library of Tenon's, which the host checks and registers as one under the file's path. Never
-   * two at once.  A file that was opened before may be asked for again, after destroy. */
+
+  /* Describes a library file without executing any of its code, for `tenon doctor`.
+   * Arguments: the function calls say(context, line) for each line of its report.
+   * Threads: any thread. */
+  tenon_status_t (*inspect)(tenon_bridge_call_t *call, void (*say)(void *context, const char *line),
+                            void *context);
+
+  /* Opens a library file and describes its operators as a Tenon library.  The host checks them and
+   * registers them under the file's path.  The host may open the same file again after destroy.
+   * Threads: the host never calls it twice at the same time. */
   tenon_status_t (*open)(tenon_bridge_call_t *call, tenon_bridged_t *out);
-  /* Models; NULL: none.  A file whose name ends with one of these, up to NULL, is a model of this system. */
+
+  /* A file whose name ends with one of these suffixes is a model of the foreign system.  The list
+   * ends with NULL; the field is NULL if the bridge reads no models. */
   const char *const *suffixes;
-  /* Gives a reference.  A failure's text may be tenon_error_set's too.  Any thread. */
+
+  /* Reads a model.
+   * Errors: the message may also come from tenon_error_set.
+   * Ownership: the host receives a reference to the graph.
+   * Threads: any thread. */
   tenon_status_t (*read)(tenon_bridge_call_t *call, const tenon_graph_t **out_graph);
 } tenon_bridge_table_t;
 
-#define TENON_BRIDGE(table)                                                                                            \
-  { TENON_TAG_BRIDGE, 0, 0, (table), 0 }
+/* clang-format off */
+/* The item that declares a bridge. */
+#define TENON_BRIDGE(table) { TENON_TAG_BRIDGE, 0, 0, (table), 0 }
+/* clang-format on */
 
 #ifdef __cplusplus
 } /* extern "C" */

@@ -1,15 +1,21 @@
-/* tenon/check.h: what an author states of an operator so that it can be tried: calls with arguments that suit it, and a plain
- * function that gives the same results.  Both stand among the operator's items; neither is used in a call.  `tenon check` and
- * `tenon bench` read them, and do without where they are not there: then arguments are made from TYPES and SHAPES alone. */
+/* tenon/check.h: items that make an operator testable: example inputs, and a reference function.
+ *
+ * Both stand among the items of an operator.  Calls use neither of them; `tenon check` and `tenon
+ * bench` do.  Without TENON_SAMPLES these commands create arguments from TENON_TYPES and
+ * TENON_SHAPES alone; without TENON_REFERENCE they have no reference results. */
 #ifndef TENON_CHECK_H
 #define TENON_CHECK_H
 
 #include <tenon/op.h>
 
-/* "index: i64[n] integers(0, rows), table: [rows, d]; ..., axis = -1": docs/contract.md, Samples. */
+/* Example inputs: "index: i64[n] integers(0, rows), table: [rows, d]; ..., axis = -1".
+ * docs/contract.md, "Samples", defines the language. */
 #define TENON_SAMPLES(text) TENON_TEXT_(SAMPLES, text)
-/* Computes the results in the plainest way, from dense row-major tensors on the CPU: a tenon_run_fn as a KERNEL's, for every
- * dtype that TYPES allows, slow and surely right.  A call it returns TENON_UNIMPLEMENTED for is not compared. */
+
+/* A reference implementation: a slow and simple tenon_run_fn that computes the expected results.
+ *
+ * It receives dense row-major tensors on the CPU, of every dtype that TENON_TYPES allows.  If it
+ * returns TENON_UNIMPLEMENTED, the results of this call are not compared. */
 #define TENON_REFERENCE(f) TENON_FN_(REFERENCE, 0, tenon_call_t, f)
 
 #endif

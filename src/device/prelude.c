@@ -302,8 +302,19 @@ static const char c_vectors[] =
     "#define mad16(a, b, c) ((a) * (b) + (c))\n"
     "#define lane(v, k) (((float *)&(v))[k])\n";
 
-/* What is the same in all languages, as in source.h. */
+/* What is the same in all languages, as in source.h: first the words with their prefix. */
 static const char all[] =
+    "#define TENON_GLOBAL GLOBAL\n"
+    "#define TENON_LOCAL LOCAL\n"
+    "#define TENON_BARRIER() BARRIER()\n"
+    "#define TENON_FUNCTION FUNCTION\n"
+    "#define TENON_UNROLL UNROLL\n"
+    "#define TENON_INSTANCE(name, type) INSTANCE(name, type)\n"
+    "#define TENON_IN IN\n"
+    "#define TENON_OUT OUT\n"
+    "#define TENON_INOUT INOUT\n"
+    "#define TENON_BY_VALUE VALUE\n"
+    "#define TENON_SHARED SHARED\n"
     "FUNCTION float load_bf16(GLOBAL const uint16_t *p, int64_t i) { return "
     "float_of_bits((uint32_t)p[i] << 16); }\n"
     "FUNCTION void store_bf16(GLOBAL uint16_t *p, int64_t i, float x) {\n"

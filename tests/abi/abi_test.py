@@ -1,4 +1,5 @@
 """Compatibility: layouts against the headers, symbols against libtenon, and libraries of each header in hosts of each version."""
+import glob
 import os
 import re
 import shutil
@@ -132,18 +133,17 @@ def answers(program, *libraries):
 
 
 def edited(header, *changes):
-    """A folder with the headers, one of them changed."""
+    """A folder with the headers, one of them changed; of tenon.h also one of its parts, tenon/api/*.h."""
     folder = tempfile.mkdtemp()
     shutil.copytree(os.path.join(ROOT, "include/tenon"), os.path.join(folder, "tenon"))
-    path = os.path.join(folder, "tenon", header + ".h")
-    with open(path, encoding="utf-8") as file:
-        text = file.read()
+    parts = sorted(glob.glob(os.path.join(folder, "tenon/api/*.h"))) if header == "tenon" else []
     for old, new in changes:
-        if old not in text:
+        path = next((path for path in [os.path.join(folder, "tenon", header + ".h"), *parts] if old in text_of(path)), None)
+        if not path:
             raise AssertionError(f"{header}.h has no {old!r} any more: write another change for this test")
-        text = text.replace(old, new, 1)
-    with open(path, "w", encoding="utf-8") as file:
-        file.write(text)
+        text = text_of(path).replace(old, new, 1)
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(text)
     return folder
 
 

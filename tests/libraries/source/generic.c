@@ -6,15 +6,18 @@
 #endif
 
 #ifdef T
-TENON_SOURCE_3(INSTANCE(cube, T), IN, T, x, OUT, T, y, VALUE, int64_t, n) {
+TENON_SOURCE_3(TENON_INSTANCE(cube, T), TENON_IN, T, x, TENON_OUT, T, y, TENON_BY_VALUE, int64_t,
+               n) {
   TENON_EACH(i, n) y[i] = x[i] * x[i] * x[i];
 }
 
-TENON_SOURCE_4(INSTANCE(cube_backward, T), IN, T, grad, IN, T, x, OUT, T, out, VALUE, int64_t, n) {
+TENON_SOURCE_4(TENON_INSTANCE(cube_backward, T), TENON_IN, T, grad, TENON_IN, T, x, TENON_OUT, T,
+               out, TENON_BY_VALUE, int64_t, n) {
   TENON_EACH(i, n) out[i] = grad[i] * (3 * x[i] * x[i]);
 }
 
-TENON_POINTWISE_3(INSTANCE(between, T), T, IN, T, a, IN, T, b, VALUE, T, by) {
+TENON_POINTWISE_3(TENON_INSTANCE(between, T), T, TENON_IN, T, a, TENON_IN, T, b, TENON_BY_VALUE, T,
+                  by) {
   return a + (b - a) * by;
 }
 #endif

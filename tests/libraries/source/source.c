@@ -5,53 +5,55 @@
 #include <tenon/source.h>
 #endif
 
-TENON_SOURCE_5(blend, IN, float, x, OUT, float, y, VALUE, int64_t, n, VALUE, float, scale, VALUE,
-               int32_t, shift) {
+TENON_SOURCE_5(blend, TENON_IN, float, x, TENON_OUT, float, y, TENON_BY_VALUE, int64_t, n,
+               TENON_BY_VALUE, float, scale, TENON_BY_VALUE, int32_t, shift) {
   TENON_EACH(i, n) y[i] = x[i] * scale + (float)((i + shift) % 7);
 }
 
 /* A group for each row; its items go over the row together. */
-TENON_SOURCE_4(row_sums, IN, float, x, OUT, float, sums, VALUE, int64_t, width, SHARED, float,
-               part) {
+TENON_SOURCE_4(row_sums, TENON_IN, float, x, TENON_OUT, float, sums, TENON_BY_VALUE, int64_t, width,
+               TENON_SHARED, float, part) {
   uint32_t me = get_local_id(0);
   uint32_t all = get_local_size(0);
-  GLOBAL const float *row = x + (int64_t)get_group_id(0) * width;
+  TENON_GLOBAL const float *row = x + (int64_t)get_group_id(0) * width;
   float sum = 0;
   for (int64_t i = me; i < width; i += all)
     sum += row[i];
   part[me] = sum;
-  BARRIER();
+  TENON_BARRIER();
   for (uint32_t k = 1; k < all; k *= 2) {
     if (me % (2 * k) == 0 && me + k < all) part[me] += part[me + k];
-    BARRIER();
+    TENON_BARRIER();
   }
   if (me == 0) sums[get_group_id(0)] = part[0];
 }
 
-TENON_SOURCE_3(clear, OUT, int32_t, counts, OUT, float, sums, VALUE, int64_t, n) {
+TENON_SOURCE_3(clear, TENON_OUT, int32_t, counts, TENON_OUT, float, sums, TENON_BY_VALUE, int64_t,
+               n) {
   TENON_EACH(i, n) {
     counts[i] = 0;
     sums[i] = 0;
   }
 }
 
-TENON_SOURCE_5(scatter, IN, int32_t, index, IN, float, x, INOUT, int32_t, counts, INOUT, float,
-               sums, VALUE, int64_t, n) {
+TENON_SOURCE_5(scatter, TENON_IN, int32_t, index, TENON_IN, float, x, TENON_INOUT, int32_t, counts,
+               TENON_INOUT, float, sums, TENON_BY_VALUE, int64_t, n) {
   TENON_EACH(i, n) {
     atomic_add_i32(&counts[index[i]], 1);
     atomic_add_f32(&sums[index[i]], x[i]);
   }
 }
 
-TENON_SOURCE_3(copy_bf16, IN, uint16_t, x, OUT, uint16_t, y, VALUE, int64_t, n) {
+TENON_SOURCE_3(copy_bf16, TENON_IN, uint16_t, x, TENON_OUT, uint16_t, y, TENON_BY_VALUE, int64_t,
+               n) {
   TENON_EACH(i, n) store_bf16(y, i, load_bf16(x, i) * 1.5f);
 }
 
 /* Pieces of 29 elements, so that vectors lie at any place: 4, 8 and 16 of them by vectors, these
  * through the group's memory. */
-TENON_SOURCE_4(by_vectors, IN, float, x, OUT, float, y, VALUE, int64_t, pieces, SHARED, float,
-               room) {
-  LOCAL float *own = room + 16 * get_local_id(0);
+TENON_SOURCE_4(by_vectors, TENON_IN, float, x, TENON_OUT, float, y, TENON_BY_VALUE, int64_t, pieces,
+               TENON_SHARED, float, room) {
+  TENON_LOCAL float *own = room + 16 * get_local_id(0);
   TENON_EACH(i, pieces) {
     int64_t at = i * 29;
     float4 a = load4(x, at);
@@ -71,7 +73,8 @@ TENON_SOURCE_4(by_vectors, IN, float, x, OUT, float, y, VALUE, int64_t, pieces, 
 
 /* Devices compile it once for each value of BY; the CPU's form, compiled with the library, has
  * none, and says so by its sign. */
-TENON_SOURCE_4(by_constant, IN, float, x, OUT, float, y, VALUE, int64_t, n, VALUE, int32_t, by) {
+TENON_SOURCE_4(by_constant, TENON_IN, float, x, TENON_OUT, float, y, TENON_BY_VALUE, int64_t, n,
+               TENON_BY_VALUE, int32_t, by) {
 #ifdef BY
   TENON_EACH(i, n) y[i] = x[i] * BY + (KIND)by;
 #else
@@ -79,7 +82,8 @@ TENON_SOURCE_4(by_constant, IN, float, x, OUT, float, y, VALUE, int64_t, n, VALU
 #endif
 }
 
-TENON_SOURCE_4(function_of, IN, float, x, OUT, float, y, VALUE, int64_t, n, VALUE, int32_t, which) {
+TENON_SOURCE_4(function_of, TENON_IN, float, x, TENON_OUT, float, y, TENON_BY_VALUE, int64_t, n,
+               TENON_BY_VALUE, int32_t, which) {
   TENON_EACH(i, n) {
     float v = x[i];
     float r = v;
@@ -149,21 +153,24 @@ TENON_SOURCE_4(function_of, IN, float, x, OUT, float, y, VALUE, int64_t, n, VALU
   }
 }
 
-TENON_POINTWISE_2(farther, float, IN, float, a, IN, float, b) { return a * a > b * b ? a : b; }
-TENON_POINTWISE_3(chosen, int32_t, IN, int32_t, which, IN, int32_t, a, IN, int32_t, b) {
+TENON_POINTWISE_2(farther, float, TENON_IN, float, a, TENON_IN, float, b) {
+  return a * a > b * b ? a : b;
+}
+TENON_POINTWISE_3(chosen, int32_t, TENON_IN, int32_t, which, TENON_IN, int32_t, a, TENON_IN,
+                  int32_t, b) {
   return which ? a : b;
 }
-TENON_POINTWISE_4(mixed, float, IN, float, a, IN, float, b, VALUE, float, by, VALUE, int32_t,
-                  more) {
+TENON_POINTWISE_4(mixed, float, TENON_IN, float, a, TENON_IN, float, b, TENON_BY_VALUE, float, by,
+                  TENON_BY_VALUE, int32_t, more) {
   return a + (b - a) * by + (float)more;
 }
-TENON_POINTWISE_5(digits, int32_t, IN, int32_t, a, IN, int32_t, b, IN, int32_t, c, IN, int32_t, d,
-                  IN, int32_t, e) {
+TENON_POINTWISE_5(digits, int32_t, TENON_IN, int32_t, a, TENON_IN, int32_t, b, TENON_IN, int32_t, c,
+                  TENON_IN, int32_t, d, TENON_IN, int32_t, e) {
   return a * 10000 + b * 1000 + c * 100 + d * 10 + e;
 }
-TENON_POINTWISE_8(all_eight, int64_t, IN, int32_t, a, IN, int64_t, b, IN, uint8_t, c, IN, int32_t,
-                  d, IN, int32_t, e, VALUE, int64_t, times, VALUE, uint8_t, negative, VALUE, float,
-                  by) {
+TENON_POINTWISE_8(all_eight, int64_t, TENON_IN, int32_t, a, TENON_IN, int64_t, b, TENON_IN, uint8_t,
+                  c, TENON_IN, int32_t, d, TENON_IN, int32_t, e, TENON_BY_VALUE, int64_t, times,
+                  TENON_BY_VALUE, uint8_t, negative, TENON_BY_VALUE, float, by) {
   int64_t sum = a + b * 10 + c * 100 + d * 1000 + e * 10000 + times + (int64_t)(by * 4);
   return negative ? -sum : sum;
 }

@@ -1,22 +1,30 @@
-/* tenon/op.h: what an operator library and its host know of each other.  Contract version 1.0.
+/* tenon/op.h: the binary contract between an operator library and its host.  Contract version 1.0.
  *
- * A library is a constant list of items, returned by its one exported function, tenon_library().  An operator is an item
- * that opens with a schema, and the items after it.  Nothing here is linked; everything that the host offers is reached
- * through `host` in the structure that a function of the library is given.
+ * An operator library is a shared object that exports one function, tenon_library().  This function
+ * returns a constant descriptor with a list of items.  An operator is an item that holds a schema,
+ * followed by the items that describe this operator.  A library has no link-time dependency on the
+ * host: it calls the host through the table `host`, which every structure passed to its functions
+ * carries.
  *
- * Rules of this file.  Structures that cross start with their size and grow only at the end; tensors, values, strings,
- * dtypes, devices, extents and items never change.  What lies past the writer's size is zero to the reader, and zero means
- * "absent": a library that wants a field or a service newer than 1.0 asks TENON_HAS first.
- * Indices: `inputs[i]` is the i-th tensor argument of the schema, `attrs[i]` the i-th argument that is not a tensor,
- * `outputs[i]` the i-th result, whatever was passed.  The languages of the texts are in docs/contract.md. */
+ * Growth.  Every structure that crosses the boundary starts with its size and grows only at its
+ * end.  Tensors, values, strings, dtypes, devices, extents and items never change.  A field beyond
+ * the size recorded by the writer reads as zero; zero means "absent".  A library that uses a field
+ * or a service newer than contract 1.0 must check TENON_HAS first.
+ *
+ * Indices.  `inputs[i]` is the i-th tensor argument of the schema, `attrs[i]` the i-th argument
+ * that is not a tensor, and `outputs[i]` the i-th result.  Positions follow the schema, even when
+ * optional arguments are omitted.
+ *
+ * docs/contract.md defines the languages of the declarations (schemas, TENON_TYPES, TENON_SHAPES,
+ * TENON_GRADIENT and so on). */
 #ifndef TENON_OP_H
 #define TENON_OP_H
 
 #include <stddef.h>
 #include <stdint.h>
 
-#define TENON_ABI 0x10000u /* major << 16 | minor */
-#define TENON_RANK_MAX 64  /* no tensor has more dimensions */
+#define TENON_ABI 0x10000u /* Version of the contract: major << 16 | minor. */
+#define TENON_RANK_MAX 64  /* Largest number of dimensions of a tensor. */
 
 #if defined(_WIN32)
 #define TENON_EXPORT __declspec(dllexport)
@@ -36,159 +44,281 @@ extern "C" {
 #endif
 
 /* clang-format off */
-/* ---- names ------------------------------------------------------------------------------------------------------ */
+/* ---- constants ------------------------------------------------------------------------------- */
 
-enum { /* tenon_status_t: the canonical codes, equal to absl's, XLA's and TensorFlow's */
-  TENON_OK = 0, TENON_CANCELLED = 1, TENON_UNKNOWN = 2, TENON_INVALID = 3 /* an argument is wrong */, TENON_DEADLINE = 4,
-  TENON_NOT_FOUND = 5, TENON_EXISTS = 6, TENON_DENIED = 7, TENON_MEMORY = 8, TENON_PRECONDITION = 9, TENON_ABORTED = 10,
-  TENON_RANGE = 11, TENON_UNIMPLEMENTED = 12, TENON_INTERNAL = 13, TENON_UNAVAILABLE = 14
+/* Status codes, of type tenon_status_t.
+ * Source: the numbers and meanings are those of absl::StatusCode, which XLA and TensorFlow
+ * share. */
+enum {
+  TENON_OK = 0,
+  TENON_CANCELLED = 1,
+  TENON_UNKNOWN = 2,
+  TENON_INVALID = 3,       /* An argument is invalid. */
+  TENON_DEADLINE = 4,      /* The deadline expired. */
+  TENON_NOT_FOUND = 5,
+  TENON_EXISTS = 6,
+  TENON_DENIED = 7,        /* Permission was denied. */
+  TENON_MEMORY = 8,        /* Memory or another resource is exhausted. */
+  TENON_PRECONDITION = 9,  /* The state of the system does not allow the operation. */
+  TENON_ABORTED = 10,
+  TENON_RANGE = 11,        /* A value or an index is out of range. */
+  TENON_UNIMPLEMENTED = 12,
+  TENON_INTERNAL = 13,     /* An invariant does not hold. */
+  TENON_UNAVAILABLE = 14   /* A service, a device or a result is not available now. */
 };
 
-enum { /* of attributes, see tenon_value_t */
-  TENON_KIND_NONE = 0, TENON_KIND_BOOL = 1, TENON_KIND_INT = 2, TENON_KIND_DIM = 3, TENON_KIND_FLOAT = 4,
-  TENON_KIND_STR = 5, TENON_KIND_CHOICE = 6, TENON_KIND_DTYPE = 7, TENON_KIND_DEVICE = 8, TENON_KIND_TENSOR = 9,
-  TENON_KIND_GRAPH = 10, TENON_KIND_INTS = 11, TENON_KIND_DIMS = 12, TENON_KIND_FLOATS = 13, TENON_KIND_STRS = 14,
+/* Kinds of an attribute; see tenon_value_t. */
+enum {
+  TENON_KIND_NONE = 0,
+  TENON_KIND_BOOL = 1,
+  TENON_KIND_INT = 2,
+  TENON_KIND_DIM = 3,
+  TENON_KIND_FLOAT = 4,
+  TENON_KIND_STR = 5,
+  TENON_KIND_CHOICE = 6,
+  TENON_KIND_DTYPE = 7,
+  TENON_KIND_DEVICE = 8,
+  TENON_KIND_TENSOR = 9,
+  TENON_KIND_GRAPH = 10,
+  TENON_KIND_INTS = 11,
+  TENON_KIND_DIMS = 12,
+  TENON_KIND_FLOATS = 13,
+  TENON_KIND_STRS = 14,
   TENON_KIND_TENSORS = 15
 };
 
-enum { /* operations of tenon_dim() */
-  TENON_DIM_ADD = 0, TENON_DIM_SUB = 1, TENON_DIM_MUL = 2, TENON_DIM_DIV = 3 /* rounds down */, TENON_DIM_CEIL_DIV = 4,
-  TENON_DIM_MOD = 5, TENON_DIM_MIN = 6, TENON_DIM_MAX = 7,
-  TENON_DIM_BROADCAST = 8,   /* of two extents by NumPy's rule */
-  TENON_DIM_BOUND = 9,       /* a new extent that only run knows: at most a, at least b; a = -1: no bound */
-  TENON_DIM_EQUAL = 10,      /* states that a = b; gives the better known */
-  TENON_DIM_TEST_EQUAL = 11, /* 1, 0, or a symbol where the host cannot tell */
+/* Operations of tenon_dim() on two extents a and b. */
+enum {
+  TENON_DIM_ADD = 0,
+  TENON_DIM_SUB = 1,
+  TENON_DIM_MUL = 2,
+  TENON_DIM_DIV = 3,         /* Quotient, rounded down. */
+  TENON_DIM_CEIL_DIV = 4,    /* Quotient, rounded up. */
+  TENON_DIM_MOD = 5,
+  TENON_DIM_MIN = 6,
+  TENON_DIM_MAX = 7,
+  TENON_DIM_BROADCAST = 8,   /* Broadcasts a and b by NumPy's rule. */
+  /* Returns a new extent whose value only `run` finds out: at least b and at most a.  With a = -1
+   * the extent has no upper bound. */
+  TENON_DIM_BOUND = 9,
+  TENON_DIM_EQUAL = 10,      /* Asserts a = b, and returns the one of which more is known. */
+  /* Returns 1 or 0, or a symbol if the host cannot decide whether a = b. */
+  TENON_DIM_TEST_EQUAL = 11,
+  /* Returns 1 or 0, or a symbol if the host cannot decide whether a < b. */
   TENON_DIM_TEST_LESS = 12
 };
 
-enum { /* tags of items; a host skips what it does not know, unless TENON_MUST is set */
-  TENON_TAG_END = 0,
-  TENON_TAG_OP = 1,        /* opens an operator; text: schema */
-  TENON_TAG_DOC = 2,       /* text: one line, then more after a line break */
-  TENON_TAG_TYPES = 3,     /* text: dtypes of inputs and outputs */
-  TENON_TAG_SHAPES = 4,    /* text: shapes of outputs, in place of infer or before it */
-  TENON_TAG_WHERE = 5,     /* text: words about inputs: known, deduced, strided */
-  TENON_TAG_TRAITS = 6,    /* number: TENON_PURE | ... */
-  TENON_TAG_GRADIENT = 7, TENON_TAG_BATCHING = 8, TENON_TAG_SHARDING = 9, /* texts */
-  TENON_TAG_REUSE = 10,    /* text: outputs that may take the memory of an input which nobody needs any more (and which
-                              this call has once only) */
-  TENON_TAG_USES = 11,     /* text: operators that the kernels call */
-  TENON_TAG_INFER = 12,    /* function: tenon_infer_fn */
-  TENON_TAG_VALIDATE = 13, TENON_TAG_CREATE = 14, /* functions: tenon_node_fn */
-  TENON_TAG_DESTROY = 15,  /* function: tenon_free_fn */
-  TENON_TAG_PREPARE = 16,  /* function: tenon_node_fn */
-  TENON_TAG_RELEASE = 17,  /* function: tenon_free_fn */
-  TENON_TAG_KERNEL = 18, TENON_TAG_COMPOSITE = 19, /* text: device, words; function: tenon_run_fn */
-  TENON_TAG_LOOP = 20,     /* text: dtypes, words; function: tenon_loop_fn */
-  TENON_TAG_ROW = 21,      /* the same, by whole rows of the last axis */
-  TENON_TAG_SOURCE = 22,   /* text: words; function: tenon_run_fn, which launches kernels of source.h on any device */
-  TENON_TAG_SUBGRAPH = 23, /* text: the attribute whose graph says what the results are, see graph.h */
-  TENON_TAG_GROUP = 24,    /* text: items of another file */
-  TENON_TAG_EXTEND = 25,   /* text: name of an operator of any library, to which the kernels that follow are added */
-  TENON_TAG_VERSION = 26,  /* number: version of the operator, 1 unless said */
-  TENON_TAG_UPGRADE = 27,  /* number: version; text: how its attributes become those of the next */
-  TENON_TAG_OPEN = 28, TENON_TAG_CLOSE = 29, /* before the first operator; function: tenon_node_fn */
-  TENON_TAG_ABOUT = 30, /* before the first operator; text: "author: ...\nlicence: ..." */
-  TENON_TAG_STUB = 31,  /* text: device, words; function: tenon_stub_fn, see iterator.h */
-  TENON_TAG_REDUCES = 32, /* text: the input that a reduction reads, and its axes that vanish */
-  TENON_TAG_DEVICE = 33, TENON_TAG_BRIDGE = 34, /* before the first operator; texts: the tables of device.h and bridge.h */
-  TENON_TAG_PASS = 35, TENON_TAG_PARTITIONER = 36, /* the same: a tenon_pass_t, a tenon_partitioner_t, see graph.h */
-  TENON_TAG_SAMPLES = 37, TENON_TAG_REFERENCE = 38 /* text: calls to try; function: tenon_run_fn, see check.h */
+/* Tags of items.  A host skips an item with an unknown tag, unless the tag includes TENON_MUST. */
+enum {
+  TENON_TAG_END = 0,          /* Ends the list. */
+  TENON_TAG_OP = 1,           /* Starts an operator.  text: its schema. */
+  TENON_TAG_DOC = 2,          /* text: one summary line; more may follow after a line break. */
+  TENON_TAG_TYPES = 3,        /* text: dtypes of inputs and outputs. */
+  TENON_TAG_SHAPES = 4,       /* text: shapes of outputs; replaces infer, or precedes it. */
+  TENON_TAG_WHERE = 5,        /* text: words about inputs, such as known, deduced, strided. */
+  TENON_TAG_TRAITS = 6,       /* number: TENON_PURE | ... */
+  TENON_TAG_GRADIENT = 7,     /* text: gradient formulas. */
+  TENON_TAG_BATCHING = 8,     /* text: how a batch axis passes through the operator. */
+  TENON_TAG_SHARDING = 9,     /* text: how the operator is partitioned over devices. */
+  /* text: outputs that may reuse an input's buffer, if the input is not used later and appears only
+   * once in the call. */
+  TENON_TAG_REUSE = 10,
+  TENON_TAG_USES = 11,        /* text: operators that the kernels call. */
+  TENON_TAG_INFER = 12,       /* function: tenon_infer_fn. */
+  TENON_TAG_VALIDATE = 13,    /* function: tenon_node_fn. */
+  TENON_TAG_CREATE = 14,      /* function: tenon_node_fn. */
+  TENON_TAG_DESTROY = 15,     /* function: tenon_free_fn. */
+  TENON_TAG_PREPARE = 16,     /* function: tenon_node_fn. */
+  TENON_TAG_RELEASE = 17,     /* function: tenon_free_fn. */
+  TENON_TAG_KERNEL = 18,      /* text: backend and words; function: tenon_run_fn. */
+  TENON_TAG_COMPOSITE = 19,   /* text: words; function: tenon_run_fn. */
+  TENON_TAG_LOOP = 20,        /* text: dtypes and words; function: tenon_loop_fn, over elements. */
+  TENON_TAG_ROW = 21,         /* As LOOP; the function processes whole rows of the last axis. */
+  /* text: words; function: tenon_run_fn, which launches kernels of source.h on any device. */
+  TENON_TAG_SOURCE = 22,
+  /* text: the attribute whose graph determines the results; see graph.h. */
+  TENON_TAG_SUBGRAPH = 23,
+  TENON_TAG_GROUP = 24,       /* text: the item list of another source file. */
+  /* text: the name of an operator of any library, to which the kernels that follow are added. */
+  TENON_TAG_EXTEND = 25,
+  TENON_TAG_VERSION = 26,     /* number: version of the operator; 1 by default. */
+  /* number: a version; text: converts its attributes to the next one. */
+  TENON_TAG_UPGRADE = 27,
+  TENON_TAG_OPEN = 28,        /* function: tenon_node_fn.  Precedes the first operator. */
+  TENON_TAG_CLOSE = 29,       /* function: tenon_free_fn.  Precedes the first operator. */
+  TENON_TAG_ABOUT = 30,       /* text: "author: ...\nlicence: ...".  Precedes the first operator. */
+  /* text: backend and words; function: tenon_stub_fn; see iterator.h. */
+  TENON_TAG_STUB = 31,
+  TENON_TAG_REDUCES = 32,     /* text: the input that a reduction reads, and the axes it removes. */
+  TENON_TAG_DEVICE = 33,      /* text: table of device.h.  Precedes the first operator. */
+  TENON_TAG_BRIDGE = 34,      /* text: table of bridge.h.  Precedes the first operator. */
+  TENON_TAG_PASS = 35,        /* text: tenon_pass_t of graph.h.  Precedes the first operator. */
+  /* text: tenon_partitioner_t of graph.h.  Precedes the first operator. */
+  TENON_TAG_PARTITIONER = 36,
+  TENON_TAG_SAMPLES = 37,     /* text: example inputs; see check.h. */
+  TENON_TAG_REFERENCE = 38    /* function: tenon_run_fn; see check.h. */
 };
 
-enum { /* phases, in the structures that functions are given */
-  TENON_PHASE_OPEN = 1, TENON_PHASE_VALIDATE = 2, TENON_PHASE_CREATE = 3, TENON_PHASE_INFER = 4, TENON_PHASE_PREPARE = 5,
-  TENON_PHASE_RUN = 6, TENON_PHASE_LOOP = 7, TENON_PHASE_DEVICE = 8, TENON_PHASE_BRIDGE = 9, TENON_PHASE_PASS = 10
+/* Phases.  The field `phase` of a structure says in which phase the host calls the function. */
+enum {
+  TENON_PHASE_OPEN = 1,
+  TENON_PHASE_VALIDATE = 2,
+  TENON_PHASE_CREATE = 3,
+  TENON_PHASE_INFER = 4,
+  TENON_PHASE_PREPARE = 5,
+  TENON_PHASE_RUN = 6,
+  TENON_PHASE_LOOP = 7,
+  TENON_PHASE_DEVICE = 8,
+  TENON_PHASE_BRIDGE = 9,
+  TENON_PHASE_PASS = 10
 };
 
 #define TENON_DTYPE_(code, bits) ((code) | (bits) << 8 | 1 << 16)
-enum { /* for switch over tenon_dtype_id(); codes are DLPack's, STRING and LIST are ours and stay on the host */
-  TENON_BOOL = TENON_DTYPE_(6, 8), TENON_STRING = TENON_DTYPE_(200, 128), TENON_LIST = TENON_DTYPE_(201, 64),
-  TENON_I2 = TENON_DTYPE_(0, 2), TENON_I4 = TENON_DTYPE_(0, 4), TENON_I8 = TENON_DTYPE_(0, 8),
-  TENON_I16 = TENON_DTYPE_(0, 16), TENON_I32 = TENON_DTYPE_(0, 32), TENON_I64 = TENON_DTYPE_(0, 64),
-  TENON_U2 = TENON_DTYPE_(1, 2), TENON_U4 = TENON_DTYPE_(1, 4), TENON_U8 = TENON_DTYPE_(1, 8),
-  TENON_U16 = TENON_DTYPE_(1, 16), TENON_U32 = TENON_DTYPE_(1, 32), TENON_U64 = TENON_DTYPE_(1, 64),
-  TENON_F16 = TENON_DTYPE_(2, 16), TENON_F32 = TENON_DTYPE_(2, 32), TENON_F64 = TENON_DTYPE_(2, 64),
-  TENON_BF16 = TENON_DTYPE_(4, 16), TENON_C64 = TENON_DTYPE_(5, 64), TENON_C128 = TENON_DTYPE_(5, 128),
-  TENON_F8E3M4 = TENON_DTYPE_(7, 8), TENON_F8E4M3 = TENON_DTYPE_(8, 8), TENON_F8E4M3B11FNUZ = TENON_DTYPE_(9, 8),
-  TENON_F8E4M3FN = TENON_DTYPE_(10, 8), TENON_F8E4M3FNUZ = TENON_DTYPE_(11, 8), TENON_F8E5M2 = TENON_DTYPE_(12, 8),
-  TENON_F8E5M2FNUZ = TENON_DTYPE_(13, 8), TENON_F8E8M0 = TENON_DTYPE_(14, 8), TENON_F6E2M3 = TENON_DTYPE_(15, 6),
-  TENON_F6E3M2 = TENON_DTYPE_(16, 6), TENON_F4E2M1 = TENON_DTYPE_(17, 4)
+/* Dtypes as numbers, for a switch over tenon_dtype_id().
+ * Source: the type codes are DLPack's.  STRING and LIST are Tenon's own, and live in host
+ * memory. */
+enum {
+  TENON_BOOL = TENON_DTYPE_(6, 8),
+  TENON_STRING = TENON_DTYPE_(200, 128),
+  TENON_LIST = TENON_DTYPE_(201, 64),
+  TENON_I2 = TENON_DTYPE_(0, 2),
+  TENON_I4 = TENON_DTYPE_(0, 4),
+  TENON_I8 = TENON_DTYPE_(0, 8),
+  TENON_I16 = TENON_DTYPE_(0, 16),
+  TENON_I32 = TENON_DTYPE_(0, 32),
+  TENON_I64 = TENON_DTYPE_(0, 64),
+  TENON_U2 = TENON_DTYPE_(1, 2),
+  TENON_U4 = TENON_DTYPE_(1, 4),
+  TENON_U8 = TENON_DTYPE_(1, 8),
+  TENON_U16 = TENON_DTYPE_(1, 16),
+  TENON_U32 = TENON_DTYPE_(1, 32),
+  TENON_U64 = TENON_DTYPE_(1, 64),
+  TENON_F16 = TENON_DTYPE_(2, 16),
+  TENON_F32 = TENON_DTYPE_(2, 32),
+  TENON_F64 = TENON_DTYPE_(2, 64),
+  TENON_BF16 = TENON_DTYPE_(4, 16),
+  TENON_C64 = TENON_DTYPE_(5, 64),
+  TENON_C128 = TENON_DTYPE_(5, 128),
+  TENON_F8E3M4 = TENON_DTYPE_(7, 8),
+  TENON_F8E4M3 = TENON_DTYPE_(8, 8),
+  TENON_F8E4M3B11FNUZ = TENON_DTYPE_(9, 8),
+  TENON_F8E4M3FN = TENON_DTYPE_(10, 8),
+  TENON_F8E4M3FNUZ = TENON_DTYPE_(11, 8),
+  TENON_F8E5M2 = TENON_DTYPE_(12, 8),
+  TENON_F8E5M2FNUZ = TENON_DTYPE_(13, 8),
+  TENON_F8E8M0 = TENON_DTYPE_(14, 8),
+  TENON_F6E2M3 = TENON_DTYPE_(15, 6),
+  TENON_F6E3M2 = TENON_DTYPE_(16, 6),
+  TENON_F4E2M1 = TENON_DTYPE_(17, 4)
 };
 
-enum { /* traits of an operator */
-  TENON_PURE = 1,      /* results depend on inputs and attributes only; no effect that the schema does not show */
-  TENON_POINTWISE = 2, /* output element i depends on input elements i, after broadcasting */
-  TENON_RANDOM = 4,    /* draws from call->random; TENON_PURE is then meant apart from that */
-  TENON_BRIEF = 8      /* returns within microseconds: hosts with an interpreter lock need not give it up meanwhile */
+/* Traits of an operator, combined with |. */
+enum {
+  /* The results depend only on inputs and attributes; every effect is visible in the schema. */
+  TENON_PURE = 1,
+  /* After broadcasting, element i of each output depends only on element i of each input. */
+  TENON_POINTWISE = 2,
+  /* The operator draws from call->random.  TENON_PURE then disregards the random numbers. */
+  TENON_RANDOM = 4,
+  /* A call returns within microseconds, so a host with an interpreter lock need not release it. */
+  TENON_BRIEF = 8
 };
-#define TENON_DRAWS(count) (((int64_t)(count) + 1) << 32) /* beside TENON_RANDOM: each call draws that many, whatever infer says */
+/* Combine with TENON_RANDOM.  Every call draws exactly `count` numbers; infer->draws is ignored. */
+#define TENON_DRAWS(count) (((int64_t)(count) + 1) << 32)
+/* Combine with a tag.  A host that does not know the tag refuses the library. */
 #define TENON_MUST 0x40000000u
 
-enum { TENON_DETAIL_QUANTISED = 1, TENON_DETAIL_CSR = 2, TENON_DETAIL_ROW_SPARSE = 3 }; /* kinds of tenon_detail_t */
+/* Kinds of tenon_detail_t. */
+enum {
+  TENON_DETAIL_QUANTISED = 1,
+  TENON_DETAIL_CSR = 2,
+  TENON_DETAIL_ROW_SPARSE = 3
+};
 /* clang-format on */
 
-/* ---- values ----------------------------------------------------------------------------------------------------- */
+/* ---- values ---------------------------------------------------------------------------------- */
 
-typedef int32_t tenon_status_t;
-typedef struct tenon_op_t tenon_op_t;       /* an operator, resolved by the host */
-typedef struct tenon_graph_t tenon_graph_t; /* a graph of the host, as an attribute */
-typedef struct tenon_host_t tenon_host_t;   /* the host's services, below */
+typedef int32_t tenon_status_t;             /* TENON_OK, TENON_INVALID, ... */
+typedef struct tenon_op_t tenon_op_t;       /* An operator that the host resolved; opaque. */
+typedef struct tenon_graph_t tenon_graph_t; /* A graph of the host, used as an attribute; opaque. */
+typedef struct tenon_host_t tenon_host_t;   /* The host's services, defined below. */
 
-typedef struct tenon_dtype_t { /* DLDataType; sub-byte elements are packed, low bits first */
-  uint8_t code, bits;
+/* An element type.  Elements smaller than a byte are packed, low bits first.
+ * Source: DLPack's DLDataType. */
+typedef struct tenon_dtype_t {
+  uint8_t code;
+  uint8_t bits;
   uint16_t lanes;
 } tenon_dtype_t;
 
-typedef struct tenon_device_t { /* DLDevice: type 1 is the CPU */
-  int32_t type, id;
+/* A device.  Type 1 is the CPU.
+ * Source: DLPack's DLDevice. */
+typedef struct tenon_device_t {
+  int32_t type;
+  int32_t id;
 } tenon_device_t;
 
-/* A view of a tensor: DLTensor, then two words.  The host owns it and what it points to; a kernel keeps no pointer to it
- * and makes new ones only by host->temporary and host->view.  strides (in elements) are never NULL when ndim > 0.
- * byte_offset is 0 on devices whose memory has flat addresses.  `Tensor[]` is one view of dtype LIST: see tenon_item(). */
+/* A view of a tensor.  A `Tensor[]` argument is one view of dtype LIST; see tenon_item().
+ *
+ * Ownership: the host owns the structure and everything that it points to.  A kernel keeps no
+ * pointer to it after the call, and creates further views only with host->temporary and host->view.
+ * Source: DLPack's DLTensor, followed by two more words. */
 typedef struct tenon_tensor_t {
   void *data;
   tenon_device_t device;
   int32_t ndim;
   tenon_dtype_t dtype;
-  int64_t *shape, *strides;
-  uint64_t byte_offset;
-  uint64_t keys;                       /* the host's */
-  const struct tenon_detail_t *detail; /* NULL: dense and plain; else only for kernels that say "quantised" or "sparse" */
+  int64_t *shape;
+  int64_t *strides;     /* In elements; never NULL if ndim > 0. */
+  uint64_t byte_offset; /* 0 on devices whose memory has flat addresses. */
+  uint64_t keys;        /* Reserved for the host. */
+  /* NULL for a plain dense tensor.  Only kernels with the word "quantised" or "sparse" see
+   * others. */
+  const struct tenon_detail_t *detail;
 } tenon_tensor_t;
 
-typedef struct tenon_detail_t { /* what a tensor is besides its shape and data */
-  uint32_t size, kind;          /* TENON_DETAIL_... */
-  int32_t axis;                 /* QUANTISED: -1: one scale for all elements */
-  int32_t block;                /* elements along axis that share a scale; 0: the scale has one element per index */
-  const tenon_tensor_t *scale, *zero_point; /* real value = (stored - zero_point) * scale; zero_point NULL: zero */
-  /* Sparse: data is NULL, shape is of the whole; what is not stored is 0.  Parts are dense.
-   * CSR of [rows, columns]: values [n]; indices i64 [n], the columns, ascending in each row; indptr i64 [rows + 1], where
-   * each row begins, from 0 to n.  ROW_SPARSE of [rows, rest...]: values [n, rest...]; indices i64 [n], the rows, ascending. */
-  const tenon_tensor_t *values, *indices, *indptr;
+/* Quantisation parameters, or the parts of a sparse tensor.
+ *
+ * Quantised: real value = (stored - zero_point) * scale.
+ * Sparse: `data` of the tensor is NULL, and its shape is that of the whole tensor.  Elements that
+ * are not stored are 0.  The parts are dense tensors:
+ *   CSR of [rows, columns]: values [n]; indices i64 [n], the columns, ascending within each row;
+ *   indptr i64 [rows + 1], where each row begins, from 0 to n.
+ *   ROW_SPARSE of [rows, rest...]: values [n, rest...]; indices i64 [n], the rows, ascending. */
+typedef struct tenon_detail_t {
+  uint32_t size;
+  uint32_t kind;                    /* TENON_DETAIL_... */
+  int32_t axis;                     /* Quantised: axis of the scales; -1: one scale in all. */
+  int32_t block;                    /* Elements along `axis` per scale; 0: one scale per index. */
+  const tenon_tensor_t *scale;      /* Quantised. */
+  const tenon_tensor_t *zero_point; /* Quantised; NULL: the zero point is 0. */
+  const tenon_tensor_t *values;     /* Sparse. */
+  const tenon_tensor_t *indices;    /* Sparse. */
+  const tenon_tensor_t *indptr;     /* CSR. */
 } tenon_detail_t;
 
-typedef struct tenon_string_t { /* element of a string tensor; not terminated */
+/* An element of a string tensor.  It is not terminated by a zero byte. */
+typedef struct tenon_string_t {
   const char *data;
   uint64_t size;
 } tenon_string_t;
 
-/* An extent, or an integer that extents are made of; perhaps not known.  A structure, so that arithmetic on it does not
- * compile: use tenon_dim(). */
+/* An extent, or an integer that extents are computed from; its value may be unknown.  A structure,
+ * so that plain arithmetic does not compile: use tenon_dim(). */
 typedef struct tenon_dim_t {
-  int64_t value; /* below TENON_DIM_LEAST: a symbol of the host; else the number */
+  int64_t value; /* A number; below TENON_DIM_LEAST, a symbol of the host. */
 } tenon_dim_t;
 #define TENON_DIM_LEAST (-((int64_t)1 << 62))
 
-typedef struct tenon_value_t { /* an attribute */
-  uint32_t kind;               /* NONE: optional and not given */
-  uint32_t count;              /* elements of a list, bytes of a string */
+/* The value of an attribute. */
+typedef struct tenon_value_t {
+  uint32_t kind;  /* TENON_KIND_...; NONE: an optional attribute was omitted. */
+  uint32_t count; /* Elements of a list, or bytes of a string. */
   union {
-    int64_t i; /* BOOL, INT; CHOICE: position among the choices of the schema */
-    double f;
-    tenon_dim_t dim; /* DIM: symbolic in infer only */
-    const char *s;   /* terminated by 0 as well */
+    int64_t i;       /* BOOL, INT; CHOICE: index among the choices of the schema. */
+    double f;        /* FLOAT */
+    tenon_dim_t dim; /* DIM; symbolic only in infer. */
+    const char *s;   /* STR; also terminated by a zero byte. */
     tenon_dtype_t dtype;
     tenon_device_t device;
     const int64_t *ints;
@@ -201,188 +331,292 @@ typedef struct tenon_value_t { /* an attribute */
   } as;
 } tenon_value_t;
 
-/* ---- what functions are given: all open with the same fields, so that tenon_fail() takes any ------------------------ */
+/* ---- what the host passes to a library's functions ------------------------------------------- */
 
-typedef struct tenon_meta_t { /* a tensor without its data */
+/* tenon_infer_t, tenon_node_t, tenon_call_t and tenon_loop_t start with the same fields, so that
+ * tenon_fail() accepts any of them: `size`, `phase` (TENON_PHASE_...), `host`, `op`. */
+
+/* The description of a tensor without its data. */
+typedef struct tenon_meta_t {
   uint32_t size;
   tenon_dtype_t dtype;
-  int32_t ndim;   /* -1: unknown, for inputs said to be "deduced" and for outputs that only run knows */
-  uint32_t count; /* LIST: of items */
+  int32_t ndim;   /* -1: unknown, for "deduced" inputs and for outputs that only run determines. */
+  uint32_t count; /* LIST: number of items. */
   tenon_device_t device;
-  tenon_dim_t *dims;                 /* outputs and deduced inputs: room for TENON_RANK_MAX */
-  tenon_dim_t *strides;              /* inputs: NULL when row-major, see tenon_stride(); outputs: room, see `strided` */
+  tenon_dim_t *dims; /* Outputs and "deduced" inputs: an array of TENON_RANK_MAX to write to. */
+  /* Inputs: NULL if row-major, see tenon_stride().  Outputs: an array to write to, see strided. */
+  tenon_dim_t *strides;
   struct tenon_meta_t *const *items; /* LIST */
-  const tenon_tensor_t *value;       /* inputs said to be "known": the tensor, in host memory; NULL: not known yet */
-  tenon_dim_t *values;               /* the same for at most 64 integers, symbols too; outputs: room */
-  uint32_t value_count;              /* outputs: set if `values` are known */
-  uint32_t alias;                    /* outputs: set to 1 + i for a view of inputs[i], at offset */
-  /* strided: outputs: set to 1 if strides are stated, else they are row-major.  layout: TENON_DETAIL_CSR or _ROW_SPARSE of
-   * a sparse tensor, else 0; outputs: set it, and run calls host->sparse. */
-  uint32_t strided, layout;
-  tenon_dim_t offset;                /* in elements, from the first of that input */
-  const tenon_detail_t *detail;      /* of quantised inputs; what sparse ones store is not known before run */
+  const tenon_tensor_t *value; /* "Known" inputs: the tensor in host memory; NULL: not known yet. */
+  /* The elements of a "known" input of at most 64 integers, possibly symbolic.  Outputs: an array
+   * to write to. */
+  tenon_dim_t *values;
+  uint32_t value_count; /* Outputs: number of elements set in `values`. */
+  uint32_t alias;       /* Outputs: set to 1 + i if the output is a view of inputs[i]. */
+  uint32_t strided;     /* Outputs: set to 1 if `strides` is set; otherwise row-major. */
+  /* TENON_DETAIL_CSR or TENON_DETAIL_ROW_SPARSE of a sparse tensor, otherwise 0.  Outputs: set it,
+   * and call host->sparse in run. */
+  uint32_t layout;
+  tenon_dim_t offset; /* Views: elements from the first element of the input. */
+  /* Quantised inputs only: the contents of sparse inputs are not known before run. */
+  const tenon_detail_t *detail;
 } tenon_meta_t;
 
-typedef struct tenon_infer_t { /* infer: at any time, on any thread, without data or device; keeps nothing */
-  uint32_t size, phase;
+/* Argument of infer, which computes the metas of the outputs.
+ *
+ * Ownership: infer keeps no pointer to anything it received.
+ * Threads: the host may call infer at any time and on any thread, without data and without a
+ * device. */
+typedef struct tenon_infer_t {
+  uint32_t size;
+  uint32_t phase;
   const tenon_host_t *host;
   const tenon_op_t *op;
   const tenon_value_t *attrs;
-  void *context, *state;
-  tenon_meta_t *const *inputs;  /* NULL: absent */
-  tenon_meta_t *const *outputs; /* dtype (and dims, where TENON_SHAPES says) are filled in already; NULL: not wanted */
-  tenon_dim_t workspace;        /* set: bytes that run needs, 64-byte aligned */
-  tenon_dim_t draws;            /* set, with TENON_RANDOM: 32-bit random numbers that run draws at most */
+  void *context;
+  void *state;
+  tenon_meta_t *const *inputs; /* NULL: the argument was omitted. */
+  /* NULL: the output is not wanted.  The dtype is already set, and so are the dims if TENON_SHAPES
+   * determines them. */
+  tenon_meta_t *const *outputs;
+  tenon_dim_t workspace; /* Set by infer: bytes of workspace that run needs, 64-byte aligned. */
+  tenon_dim_t draws;     /* Set by infer with TENON_RANDOM: most 32-bit numbers that run draws. */
 } tenon_infer_t;
 
-typedef struct tenon_node_t { /* open: op is NULL.  validate, create: attributes only.  prepare: one device and types */
-  uint32_t size, phase;
+/* Argument of open, validate, create and prepare.  In open, `op` is NULL.  In validate and create,
+ * only attributes are known.  In prepare, one device and the metas of the inputs are known. */
+typedef struct tenon_node_t {
+  uint32_t size;
+  uint32_t phase;
   const tenon_host_t *host;
   const tenon_op_t *op;
-  const tenon_value_t *attrs; /* live as long as the state */
-  void *context, *state;      /* open, create: state is set.  prepare: given */
-  void *plan;                 /* prepare: set */
+  const tenon_value_t *attrs; /* Valid as long as the state. */
+  void *context;
+  void *state; /* open, create: set it.  prepare: the state that create set. */
+  void *plan;  /* prepare: set it; run receives it. */
   tenon_meta_t *const *inputs;
   tenon_device_t device;
-  uint64_t constant; /* prepare: bit i: inputs[i]->value stays what it is */
-  uint64_t consumed; /* prepare: set bit i if run will not read the elements of constant input i: the host may drop them */
+  uint64_t constant; /* prepare: bit i: inputs[i]->value is a constant. */
+  /* prepare: set bit i if run will not read the elements of constant input i, so that the host may
+   * free them. */
+  uint64_t consumed;
 } tenon_node_t;
 
-typedef struct tenon_random_t { /* number i of the call is tenon_random(seed, offset + i) */
-  uint32_t size, reserved;
-  uint64_t seed, offset;
-  const uint64_t *device; /* not NULL: the seed and an addend to offset lie there, in device memory */
+/* The random numbers of a call.  Number i is tenon_random(seed, offset + i). */
+typedef struct tenon_random_t {
+  uint32_t size;
+  uint32_t reserved;
+  uint64_t seed;
+  uint64_t offset;
+  /* If not NULL, two numbers in device memory: the seed, and an addend to `offset`. */
+  const uint64_t *device;
 } tenon_random_t;
 
-typedef struct tenon_call_t { /* run: several at once on one state */
-  uint32_t size, phase;
+/* Argument of run.
+ * Threads: several calls may run at the same time with the same state. */
+typedef struct tenon_call_t {
+  uint32_t size;
+  uint32_t phase;
   const tenon_host_t *host;
   const tenon_op_t *op;
-  const tenon_value_t *attrs; /* all of them, defaults filled in */
-  void *context, *state;
-  tenon_tensor_t *const *inputs;  /* NULL: optional and absent */
-  tenon_tensor_t *const *outputs; /* NULL: optional and not wanted */
+  const tenon_value_t *attrs; /* All attributes, with defaults filled in. */
+  void *context;
+  void *state;
+  tenon_tensor_t *const *inputs;  /* NULL: an optional argument was omitted. */
+  tenon_tensor_t *const *outputs; /* NULL: an optional result is not wanted. */
   void *plan;
-  void *stream;                  /* the device's native stream or queue; NULL on the CPU */
-  void *workspace;               /* as large as infer asked */
-  const tenon_op_t *const *uses; /* operators named by TENON_USES, in order */
+  void *stream;                  /* The device's native stream or queue; NULL on the CPU. */
+  void *workspace;               /* As many bytes as infer requested. */
+  const tenon_op_t *const *uses; /* The operators named by TENON_USES, in order. */
   const tenon_random_t *random;
-  uint64_t accumulate; /* bit i: add to outputs[i]; only for a kernel registered as "accumulates" */
-  uint64_t ticket;     /* device.h: of what the kernel enqueues */
-  const struct tenon_device_context_t *device; /* device.h: where the call runs; NULL: on no plug-in's device */
+  /* Bit i: add to outputs[i].  Only kernels registered as "accumulates" see a bit set. */
+  uint64_t accumulate;
+  uint64_t ticket; /* device.h: the ticket of the work that the kernel enqueues. */
+  /* device.h: the device on which the call runs; NULL if no plug-in serves it. */
+  const struct tenon_device_context_t *device;
 } tenon_call_t;
 
-typedef struct tenon_loop_t { /* a run of a pointwise operator, or rows: operands dense, not overlapping */
-  uint32_t size, phase;
+/* Argument of a loop or row function: operands that are dense and do not overlap. */
+typedef struct tenon_loop_t {
+  uint32_t size;
+  uint32_t phase;
   const tenon_host_t *host;
   const tenon_op_t *op;
   const tenon_value_t *attrs;
-  void *context, *state;
-  int64_t count;         /* elements; ROW: of a row of the first input */
-  void *const *data;     /* inputs, then outputs; NULL: absent */
-  const int64_t *stride; /* bytes to the next element: the element's size.  ROW: to the next row, 0 for a shared row */
-  uint64_t first;        /* row-major position of the first element (ROW: number of the first row) in the output */
-  uint64_t seed, offset; /* with TENON_RANDOM */
-  int64_t rows;          /* ROW */
-  const int64_t *widths; /* ROW: elements in a row of each operand */
+  void *context;
+  void *state;
+  int64_t count;     /* Elements to process.  ROW: elements in a row of the first input. */
+  void *const *data; /* The inputs, then the outputs; NULL: the operand was omitted. */
+  /* Bytes to the next element, which is the element's size.  ROW: bytes to the next row; 0 if all
+   * rows share one. */
+  const int64_t *stride;
+  /* Row-major index in the output of the first element; ROW: of the first row. */
+  uint64_t first;
+  uint64_t seed;         /* TENON_RANDOM */
+  uint64_t offset;       /* TENON_RANDOM */
+  int64_t rows;          /* ROW: number of rows. */
+  const int64_t *widths; /* ROW: elements in a row of each operand. */
 } tenon_loop_t;
+
+typedef struct tenon_iterator_t tenon_iterator_t; /* Argument of a stub; see iterator.h. */
+typedef struct tenon_grid_t tenon_grid_t;         /* Argument of host->launch; see source.h. */
 
 typedef tenon_status_t (*tenon_infer_fn)(tenon_infer_t *infer);
 typedef tenon_status_t (*tenon_node_fn)(tenon_node_t *node);
 typedef tenon_status_t (*tenon_run_fn)(tenon_call_t *call);
 typedef tenon_status_t (*tenon_loop_fn)(const tenon_loop_t *loop);
-typedef void (*tenon_free_fn)(void *pointer);
-typedef tenon_status_t (*tenon_part_fn)(tenon_call_t *call, void *argument, int64_t begin, int64_t end);
-typedef void (*tenon_any_fn)(void);
-typedef struct tenon_iterator_t tenon_iterator_t; /* what stubs get: iterator.h */
-typedef struct tenon_grid_t tenon_grid_t; /* what launch gets: source.h */
 typedef tenon_status_t (*tenon_stub_fn)(const tenon_iterator_t *iterator);
+typedef tenon_status_t (*tenon_part_fn)(tenon_call_t *call, void *argument, int64_t begin,
+                                        int64_t end);
+typedef void (*tenon_free_fn)(void *pointer);
+typedef void (*tenon_any_fn)(void);
 
+/* The services of the host.  The first words of each comment name the phases in which a library may
+ * call the service. */
 struct tenon_host_t {
-  uint32_t size, abi;
-  /* Copies the text, gives back `code`.  Any thread, any phase. */
-  tenon_status_t (*fail)(const void *context, tenon_status_t code, const char *format, ...) TENON_FORMAT(3, 4);
-  /* infer.  Known extents give a known one; what is impossible fails this infer and need not be looked at. */
+  uint32_t size;
+  uint32_t abi;
+
+  /* Any phase.  Records an error message, which the host copies.
+   * Arguments: `context`: any structure that starts with size, phase, host, op.
+   * Returns: `code`; TENON_INTERNAL if `code` is TENON_OK.
+   * Threads: any thread. */
+  tenon_status_t (*fail)(const void *context, tenon_status_t code, const char *format, ...)
+      TENON_FORMAT(3, 4);
+
+  /* infer.  Combines two extents.
+   * Arguments: `operation`: TENON_DIM_...
+   * Returns: a known extent if both operands are known.
+   * Errors: an impossible operation makes this infer fail; infer need not check the result. */
   tenon_dim_t (*dim)(tenon_infer_t *infer, uint32_t operation, tenon_dim_t a, tenon_dim_t b);
-  /* infer.  States how many items an output of dtype LIST has; they are there afterwards. */
+
+  /* infer.  Sets the number of items of an output of dtype LIST, and creates their metas. */
   tenon_status_t (*list)(tenon_infer_t *infer, uint32_t output, uint32_t count);
-  /* run.  Temporaries on the call's device (of a composite: in host memory), ordered on its stream, gone after the call;
-   * NULL: failed, and said so. */
+
+  /* run.  Allocates temporary memory, a temporary tensor, or a view.  The memory is on the call's
+   * device; for a composite, it is in host memory.
+   * Arguments: `size` in bytes; `offset` and `strides` in elements.
+   * Returns: NULL on failure, with the message recorded.
+   * Ownership: the host frees the result after the call, in order with the call's stream. */
   void *(*allocate)(tenon_call_t *call, uint64_t size);
-  tenon_tensor_t *(*temporary)(tenon_call_t *call, tenon_dtype_t dtype, int32_t ndim, const int64_t *shape);
-  tenon_tensor_t *(*view)(tenon_call_t *call, const tenon_tensor_t *of, int64_t offset, int32_t ndim,
-                          const int64_t *shape, const int64_t *strides);
-  /* run.  The true shape of an output that infer bounded, and its memory if there was no bound.  May move its data. */
+  tenon_tensor_t *(*temporary)(tenon_call_t *call, tenon_dtype_t dtype, int32_t ndim,
+                               const int64_t *shape);
+  tenon_tensor_t *(*view)(tenon_call_t *call, const tenon_tensor_t *of, int64_t offset,
+                          int32_t ndim, const int64_t *shape, const int64_t *strides);
+
+  /* run.  Sets the actual shape of an output for which infer stated bounds, and allocates its
+   * buffer if infer stated no upper bound.  The data pointer of the output may change. */
   tenon_status_t (*resize)(tenon_call_t *call, uint32_t output, int32_t ndim, const int64_t *shape);
-  /* run, composite.  outputs[output] is this tensor (or, of dtype LIST, this whole list): an input, a temporary, a result
-   * of invoke.  Shares or copies it. */
+
+  /* run, composite.  Makes outputs[output] equal to `tensor`: an input, a temporary or a result of
+   * invoke.  For dtype LIST, the whole list.  Shares storage where possible, otherwise copies. */
   tenon_status_t (*assign)(tenon_call_t *call, uint32_t output, tenon_tensor_t *tensor);
-  /* run.  Copies text into element `index` of a string output. */
-  tenon_status_t (*set_string)(tenon_call_t *call, tenon_tensor_t *output, int64_t index, const char *data, uint64_t size);
-  /* run.  Calls an operator through dispatch, on this device and stream.  attrs NULL: defaults.  An output that is NULL is
-   * inferred and becomes a temporary. */
+
+  /* run.  Copies a string into element `index` of a string output. */
+  tenon_status_t (*set_string)(tenon_call_t *call, tenon_tensor_t *output, int64_t index,
+                               const char *data, uint64_t size);
+
+  /* run.  Calls an operator through dispatch, on the device and stream of this call.
+   * Arguments: `attrs`: NULL for defaults.  An output that is NULL is inferred, and becomes a
+   * temporary of this call. */
   tenon_status_t (*invoke)(tenon_call_t *call, const tenon_op_t *op, const tenon_value_t *attrs,
                            tenon_tensor_t *const *inputs, tenon_tensor_t **outputs);
-  /* run.  The same for a graph: all its inputs in order, all its outputs in order; other counts than its own fail. */
+
+  /* run.  Executes a graph as invoke executes an operator.
+   * Arguments: all inputs and all outputs of the graph, in order.
+   * Errors: a count that differs from the graph's own. */
   tenon_status_t (*evaluate)(tenon_call_t *call, const tenon_graph_t *graph, uint32_t input_count,
-                             tenon_tensor_t *const *inputs, uint32_t output_count, tenon_tensor_t **outputs);
-  /* run, CPU.  Parts of [0, count) of at least `grain`, on the host's threads and this one; returns when all are done,
-   * with the first failure.  A part calls only fail, zone and set_string, and throws nothing. */
-  tenon_status_t (*parallel)(tenon_call_t *call, int64_t count, int64_t grain, tenon_part_fn part, void *argument);
-  /* any phase.  Opens a named span in the profile (the text must stay); NULL closes the one opened last. */
+                             tenon_tensor_t *const *inputs, uint32_t output_count,
+                             tenon_tensor_t **outputs);
+
+  /* run, CPU.  Splits [0, count) into parts of at least `grain`, and runs them on the host's
+   * threads and on the calling thread.  A part may call only fail, zone and set_string, and throws
+   * nothing.
+   * Returns: once all parts have finished, the first failure, if any. */
+  tenon_status_t (*parallel)(tenon_call_t *call, int64_t count, int64_t grain, tenon_part_fn part,
+                             void *argument);
+
+  /* Any phase.  Opens a named span in the profile; with NULL, closes the span opened last.
+   * Ownership: `name` must remain valid. */
   void (*zone)(const void *context, const char *name);
-  /* any phase.  A native object of the device by name ("cl_context", "cublas"), or NULL. */
+
+  /* Any phase.  Returns a native object of the device by name ("cl_context", "cublas"), or NULL. */
   void *(*native)(const void *context, const char *name);
-  /* run.  As resize, for an output that has no memory yet: over memory of the library's own on the call's device, which
-   * release(context) frees when the last tensor over it is gone, on any thread. */
-  tenon_status_t (*adopt)(tenon_call_t *call, uint32_t output, int32_t ndim, const int64_t *shape, void *data,
-                          tenon_free_fn release, void *context);
-  /* run, CPU, in a stub.  As parallel: the iterator's range in parts of at least `grain` elements of what is read, each an
-   * iterator with this context. */
-  tenon_status_t (*split)(const tenon_iterator_t *iterator, int64_t grain, tenon_stub_fn part, void *context);
-  /* run, in a SOURCE function.  Enqueues a kernel of its text on the call's device; on the CPU it is done. */
+
+  /* run.  As resize, for an output without a buffer, with memory that the library allocated on the
+   * call's device.
+   * Ownership: the host calls release(context), on any thread, when the last tensor over this
+   * memory is gone. */
+  tenon_status_t (*adopt)(tenon_call_t *call, uint32_t output, int32_t ndim, const int64_t *shape,
+                          void *data, tenon_free_fn release, void *context);
+
+  /* run, CPU, in a stub.  As parallel, over the range of an iterator.  Each part is an iterator
+   * with `context` as its context.
+   * Arguments: `grain`: least number of elements that a part reads. */
+  tenon_status_t (*split)(const tenon_iterator_t *iterator, int64_t grain, tenon_stub_fn part,
+                          void *context);
+
+  /* run, in a SOURCE function.  Enqueues a kernel on the call's device; on the CPU, executes it. */
   tenon_status_t (*launch)(tenon_call_t *call, const tenon_grid_t *grid);
-  /* run, CPU.  The shape of a result that infer said is sparse (as its shape is already, -1: not known), and its parts, for
-   * `count` stored elements (CSR) or rows: values and indices to be written, indptr all 0, by outputs[output]->detail.  What was
-   * there is let go.  Each sparse result needs it, unless it is assigned. */
-  tenon_status_t (*sparse)(tenon_call_t *call, uint32_t output, int32_t ndim, const int64_t *shape, int64_t count);
+
+  /* run, CPU. Sets the shape of a sparse output and allocates its parts, replacing previous ones.
+   * The kernel then writes `values` and `indices` of outputs[output]->detail; `indptr` is all 0.
+   * Every sparse output needs this call, unless the kernel assigns the output.
+   * Arguments: `shape`: must agree with infer, where -1 stands for an unknown extent; `count`:
+   * number of stored elements (CSR) or rows (ROW_SPARSE). */
+  tenon_status_t (*sparse)(tenon_call_t *call, uint32_t output, int32_t ndim, const int64_t *shape,
+                           int64_t count);
 };
 
-/* ---- what a library states -------------------------------------------------------------------------------------- */
+/* ---- what a library declares ----------------------------------------------------------------- */
 
 typedef struct tenon_item_t {
-  uint32_t tag, reserved;
+  uint32_t tag; /* TENON_TAG_... */
+  uint32_t reserved;
   int64_t number;
   const void *text;
   tenon_any_fn function;
 } tenon_item_t;
 
 typedef struct tenon_descriptor_t {
-  uint32_t size, abi;
-  uint32_t layout;   /* sizes of the frozen structures, TENON_LAYOUT: a library of another layout is refused */
-  uint32_t required; /* bits of features of the host that the library cannot do without; none exist in 1.0 */
-  const char *name, *version;
-  const tenon_item_t *items; /* up to TENON_TAG_END */
+  uint32_t size;
+  uint32_t abi;
+  uint32_t layout;   /* TENON_LAYOUT.  The host refuses a library with another layout. */
+  /* Features that the library needs from the host.  Contract 1.0 defines none. */
+  uint32_t required;
+  const char *name;
+  const char *version;
+  const tenon_item_t *items; /* Ends with TENON_TAG_END. */
 } tenon_descriptor_t;
 
 #ifndef TENON_REQUIRED
 #define TENON_REQUIRED 0u
 #endif
-#define TENON_LAYOUT                                                                                        \
-  ((uint32_t)sizeof(tenon_tensor_t) | (uint32_t)sizeof(tenon_value_t) << 8 | (uint32_t)sizeof(tenon_item_t) << 16 | \
-   (uint32_t)sizeof(tenon_string_t) << 24)
-typedef char tenon_layout_t[sizeof(void *) == 8 && /* 32-bit machines are not supported by contract 1 */
-                                    (sizeof(tenon_tensor_t) == 64 && offsetof(tenon_tensor_t, keys) == 48 &&
-                                     sizeof(tenon_value_t) == 16 && sizeof(tenon_item_t) == 32 &&
-                                     sizeof(tenon_meta_t) == 96 && offsetof(tenon_call_t, accumulate) == 104 &&
-                                     offsetof(tenon_loop_t, widths) == 104 && sizeof(tenon_detail_t) == 56 &&
+/* clang-format off */
+/* The sizes of structures that never change. */
+#define TENON_LAYOUT \
+  ((uint32_t)sizeof(tenon_tensor_t)     | (uint32_t)sizeof(tenon_value_t) << 8 | \
+   (uint32_t)sizeof(tenon_item_t) << 16 | (uint32_t)sizeof(tenon_string_t) << 24)
+/* Contract 1 does not support 32-bit machines. */
+typedef char tenon_layout_t[sizeof(void *) == 8 &&
+                                    (sizeof(tenon_tensor_t) == 64 &&
+                                     offsetof(tenon_tensor_t, keys) == 48 &&
+                                     sizeof(tenon_value_t) == 16 &&
+                                     sizeof(tenon_item_t) == 32 &&
+                                     sizeof(tenon_meta_t) == 96 &&
+                                     offsetof(tenon_call_t, accumulate) == 104 &&
+                                     offsetof(tenon_loop_t, widths) == 104 &&
+                                     sizeof(tenon_detail_t) == 56 &&
                                      sizeof(tenon_host_t) == 152)
                                 ? 1 : -1];
+/* clang-format on */
 #ifdef __cplusplus
 } /* extern "C" */
 #if defined(__cpp_exceptions) || defined(__EXCEPTIONS) || defined(_CPPUNWIND)
 #include <exception>
-template <class C, tenon_status_t (*F)(C *)> tenon_status_t tenon_guard(C *context) noexcept { /* nothing is thrown out */
+/* Calls F and turns an exception into a failure, since no exception may leave a library. */
+template <class C, tenon_status_t (*F)(C *)>
+tenon_status_t tenon_guard(C *context) noexcept {
   try {
     return F(context);
   } catch (const std::exception &e) {
@@ -400,98 +634,146 @@ template <class C, tenon_status_t (*F)(C *)> tenon_status_t tenon_guard(C *conte
 
 /* clang-format off */
 #define TENON_TEXT_(tag, text) { TENON_TAG_##tag, 0, 0, "" text, 0 }
-#define TENON_FN_(tag, text, C, f) /* sizeof: only so that a function of another type does not compile */        \
+/* The sizeof makes sure that a function of another type does not compile. */
+#define TENON_FN_(tag, text, C, f) \
   { TENON_TAG_##tag, 0, 0 * (int64_t)sizeof((f)((C *)0)), text, (tenon_any_fn)TENON_GUARD(C, f) }
-#define TENON_FREE_(tag, f) { TENON_TAG_##tag, 0, 0 * (int64_t)sizeof((f) == (tenon_free_fn)0), 0, (tenon_any_fn)(f) }
-/* An operator, and what may follow its schema. */
-#define TENON_OP(schema, ...) TENON_TEXT_(OP, schema), __VA_ARGS__
-#define TENON_DOC(text) TENON_TEXT_(DOC, text)
-#define TENON_TYPES(text) TENON_TEXT_(TYPES, text)
-#define TENON_SHAPES(text) TENON_TEXT_(SHAPES, text)
-#define TENON_WHERE(text) TENON_TEXT_(WHERE, text)
-#define TENON_TRAITS(bits) { TENON_TAG_TRAITS, 0, (bits), 0, 0 }
-#define TENON_GRADIENT(text) TENON_TEXT_(GRADIENT, text)
-#define TENON_BATCHING(text) TENON_TEXT_(BATCHING, text)
-#define TENON_SHARDING(text) TENON_TEXT_(SHARDING, text)
-#define TENON_REUSE(text) TENON_TEXT_(REUSE, text)
-#define TENON_USES(text) TENON_TEXT_(USES, text)
-#define TENON_VERSION(number) { TENON_TAG_VERSION, 0, (number), 0, 0 }
+#define TENON_FREE_(tag, f) \
+  { TENON_TAG_##tag, 0, 0 * (int64_t)sizeof((f) == (tenon_free_fn)0), 0, (tenon_any_fn)(f) }
+
+/* An operator, and the items that may follow its schema. */
+#define TENON_OP(schema, ...)     TENON_TEXT_(OP, schema), __VA_ARGS__
+#define TENON_DOC(text)           TENON_TEXT_(DOC, text)
+#define TENON_TYPES(text)         TENON_TEXT_(TYPES, text)
+#define TENON_SHAPES(text)        TENON_TEXT_(SHAPES, text)
+#define TENON_WHERE(text)         TENON_TEXT_(WHERE, text)
+#define TENON_TRAITS(bits)        { TENON_TAG_TRAITS, 0, (bits), 0, 0 }
+#define TENON_GRADIENT(text)      TENON_TEXT_(GRADIENT, text)
+#define TENON_BATCHING(text)      TENON_TEXT_(BATCHING, text)
+#define TENON_SHARDING(text)      TENON_TEXT_(SHARDING, text)
+#define TENON_REUSE(text)         TENON_TEXT_(REUSE, text)
+#define TENON_USES(text)          TENON_TEXT_(USES, text)
+#define TENON_VERSION(number)     { TENON_TAG_VERSION, 0, (number), 0, 0 }
 #define TENON_UPGRADE(from, text) { TENON_TAG_UPGRADE, 0, (from), "" text, 0 }
-#define TENON_INFER(f) TENON_FN_(INFER, 0, tenon_infer_t, f)
-#define TENON_VALIDATE(f) TENON_FN_(VALIDATE, 0, tenon_node_t, f)
-#define TENON_STATE(create, destroy) TENON_FN_(CREATE, 0, tenon_node_t, create), TENON_FREE_(DESTROY, destroy)
-#define TENON_PREPARE(prepare, release) TENON_FN_(PREPARE, 0, tenon_node_t, prepare), TENON_FREE_(RELEASE, release)
-#define TENON_KERNEL(where, f) TENON_FN_(KERNEL, where, tenon_call_t, f)
-#define TENON_RULE(where) TENON_TEXT_(KERNEL, where) /* one that needs no function: "npu fallback", "autocast f32" */
-#define TENON_COMPOSITE(f) TENON_FN_(COMPOSITE, 0, tenon_call_t, f)
-#define TENON_LOOP(types, f) TENON_FN_(LOOP, types, const tenon_loop_t, f)
-#define TENON_ROW(types, f) TENON_FN_(ROW, types, const tenon_loop_t, f)
-/* Kernels for an operator that exists already, here or in another library. */
+#define TENON_INFER(f)            TENON_FN_(INFER, 0, tenon_infer_t, f)
+#define TENON_VALIDATE(f)         TENON_FN_(VALIDATE, 0, tenon_node_t, f)
+#define TENON_STATE(create, destroy) \
+  TENON_FN_(CREATE, 0, tenon_node_t, create), TENON_FREE_(DESTROY, destroy)
+#define TENON_PREPARE(prepare, release) \
+  TENON_FN_(PREPARE, 0, tenon_node_t, prepare), TENON_FREE_(RELEASE, release)
+#define TENON_KERNEL(where, f)    TENON_FN_(KERNEL, where, tenon_call_t, f)
+/* A kernel registration without a function: "npu fallback", "autocast f32". */
+#define TENON_RULE(where)         TENON_TEXT_(KERNEL, where)
+#define TENON_COMPOSITE(f)        TENON_FN_(COMPOSITE, 0, tenon_call_t, f)
+#define TENON_LOOP(types, f)      TENON_FN_(LOOP, types, const tenon_loop_t, f)
+#define TENON_ROW(types, f)       TENON_FN_(ROW, types, const tenon_loop_t, f)
+
+/* Kernels for an operator that another item or another library defines. */
 #define TENON_EXTEND(name, ...) TENON_TEXT_(EXTEND, name), __VA_ARGS__
-/* Of the library: before its first operator. */
+
+/* Items of the library itself, which precede its first operator. */
 #define TENON_OPEN(open, close) TENON_FN_(OPEN, 0, tenon_node_t, open), TENON_FREE_(CLOSE, close)
-#define TENON_ABOUT(text) TENON_TEXT_(ABOUT, text)
-/* Operators of one source file, when a library has several: the file with TENON_LIBRARY lists them by TENON_GROUP. */
+#define TENON_ABOUT(text)       TENON_TEXT_(ABOUT, text)
+
+/* The operators of one source file of a library with several.  Each such file defines a list with
+ * TENON_ITEMS; the file with TENON_LIBRARY names these lists with TENON_GROUP. */
 #define TENON_GROUP(items) { TENON_TAG_GROUP, 0, 0, (items), 0 }
-#define TENON_ITEMS(name, ...)                                                                                         \
-  TENON_C const tenon_item_t name[];                                                                                   \
+#define TENON_ITEMS(name, ...) \
+  TENON_C const tenon_item_t name[]; \
   const tenon_item_t name[] = {__VA_ARGS__, {TENON_TAG_END, 0, 0, 0, 0}};
-/* The library itself: exports tenon_library(), or, with TENON_STATIC, defines tenon_library_<name>(). */
+
+/* The library.  Exports tenon_library(); with TENON_STATIC, defines tenon_library_<name>()
+ * instead. */
 #ifdef TENON_STATIC
 #define TENON_ENTRY_(name) tenon_library_##name(void)
 #else
 #define TENON_ENTRY_(name) tenon_library(void)
 #endif
-#define TENON_LIBRARY(name, version, ...)                                                                              \
-  static const tenon_item_t tenon_items_##name[] = {__VA_ARGS__, {TENON_TAG_END, 0, 0, 0, 0}};                         \
-  static const tenon_descriptor_t tenon_self_##name = {sizeof(tenon_descriptor_t), TENON_ABI, TENON_LAYOUT,            \
-                                                       TENON_REQUIRED, #name, version, tenon_items_##name};            \
-  TENON_C TENON_EXPORT const tenon_descriptor_t *TENON_ENTRY_(name);                                                   \
+#define TENON_LIBRARY(name, version, ...) \
+  static const tenon_item_t tenon_items_##name[] = {__VA_ARGS__, {TENON_TAG_END, 0, 0, 0, 0}}; \
+  static const tenon_descriptor_t tenon_self_##name = { \
+      sizeof(tenon_descriptor_t), TENON_ABI, TENON_LAYOUT, TENON_REQUIRED, #name, version, \
+      tenon_items_##name}; \
+  TENON_C TENON_EXPORT const tenon_descriptor_t *TENON_ENTRY_(name); \
   const tenon_descriptor_t *TENON_ENTRY_(name) { return &tenon_self_##name; }
-#define TENON_HAS(pointer, field)                                                                                      \
+
+/* Whether the structure at `pointer` is large enough to hold `field`. */
+#define TENON_HAS(pointer, field) \
   ((pointer)->size >= (size_t)((const char *)(&(pointer)->field + 1) - (const char *)(pointer)))
+/* Records a message and returns its code: return tenon_fail(call, TENON_INVALID, "...", ...). */
 #define tenon_fail(context, ...) ((context)->host->fail((context), __VA_ARGS__))
-#define TENON_TRY(call) do { tenon_status_t tenon_s_ = (call); if (tenon_s_ != TENON_OK) return tenon_s_; } while (0)
+/* Returns from the enclosing function if `call` fails. */
+#define TENON_TRY(call) \
+  do { \
+    tenon_status_t tenon_s_ = (call); \
+    if (tenon_s_ != TENON_OK) return tenon_s_; \
+  } while (0)
 /* clang-format on */
 
-/* ---- conveniences ----------------------------------------------------------------------------------------------- */
+/* ---- conveniences ---------------------------------------------------------------------------- */
 
+/* The number of a dtype: TENON_F32, ... */
 static inline uint32_t tenon_dtype_id(tenon_dtype_t d) {
   return (uint32_t)d.code | (uint32_t)d.bits << 8 | (uint32_t)d.lanes << 16;
 }
+
+/* The dtype with that number. */
 static inline tenon_dtype_t tenon_dtype(uint32_t id) {
   tenon_dtype_t d = {(uint8_t)id, (uint8_t)(id >> 8), (uint16_t)(id >> 16)};
   return d;
 }
-static inline int64_t tenon_count(const tenon_tensor_t *t) { /* elements */
+
+/* The number of elements of a tensor. */
+static inline int64_t tenon_count(const tenon_tensor_t *t) {
   int64_t n = 1;
   for (int32_t i = 0; i < t->ndim; i++) n *= t->shape[i];
   return n;
 }
-static inline tenon_tensor_t *tenon_item(const tenon_tensor_t *list, int64_t i) { /* of list->shape[0] */
+
+/* Item i of a tensor of dtype LIST, which has list->shape[0] items. */
+static inline tenon_tensor_t *tenon_item(const tenon_tensor_t *list, int64_t i) {
   return ((tenon_tensor_t *const *)list->data)[i];
 }
+
+/* A known extent. */
 static inline tenon_dim_t tenon_extent(int64_t known) {
   tenon_dim_t d = {known};
   return d;
 }
+
+/* Whether an extent is a number, rather than a symbol. */
 static inline int tenon_is_known(tenon_dim_t d) { return d.value >= TENON_DIM_LEAST; }
-static inline tenon_dim_t tenon_dim(tenon_infer_t *infer, uint32_t operation, tenon_dim_t a, tenon_dim_t b) {
+
+/* Combines two extents; see host->dim. */
+static inline tenon_dim_t tenon_dim(tenon_infer_t *infer, uint32_t operation, tenon_dim_t a,
+                                    tenon_dim_t b) {
   return infer->host->dim(infer, operation, a, b);
 }
-static inline tenon_dim_t tenon_stride(tenon_infer_t *infer, const tenon_meta_t *meta, int32_t axis) { /* in elements */
+
+/* The stride of an axis, in elements. */
+static inline tenon_dim_t tenon_stride(tenon_infer_t *infer, const tenon_meta_t *meta,
+                                       int32_t axis) {
   tenon_dim_t s = tenon_extent(1);
   if (meta->strides) return meta->strides[axis];
-  for (int32_t i = meta->ndim - 1; i > axis; i--) s = tenon_dim(infer, TENON_DIM_MUL, s, meta->dims[i]);
+  for (int32_t i = meta->ndim - 1; i > axis; i--)
+    s = tenon_dim(infer, TENON_DIM_MUL, s, meta->dims[i]);
   return s;
 }
-/* Number `index` of the stream with `seed`: Philox 4x32-10 (Salmon et al. 2011), key seed, counter index / 4. */
+
+/* Number `index` of the random stream with `seed`.
+ *
+ * Returns: 32 random bits.  The key is the seed, and the counter is index / 4.
+ * Source: Philox 4x32-10; Salmon et al., "Parallel Random Numbers: As Easy as 1, 2, 3", SC 2011. */
 static inline uint32_t tenon_random(uint64_t seed, uint64_t index) {
-  uint32_t c[4] = {(uint32_t)(index >> 2), (uint32_t)(index >> 34), 0, 0}, k0 = (uint32_t)seed, k1 = (uint32_t)(seed >> 32);
+  uint32_t c[4] = {(uint32_t)(index >> 2), (uint32_t)(index >> 34), 0, 0};
+  uint32_t k0 = (uint32_t)seed;
+  uint32_t k1 = (uint32_t)(seed >> 32);
   for (int r = 0; r < 10; r++, k0 += 0x9E3779B9u, k1 += 0xBB67AE85u) {
-    uint64_t p = (uint64_t)0xD2511F53u * c[0], q = (uint64_t)0xCD9E8D57u * c[2];
-    c[0] = (uint32_t)(q >> 32) ^ c[1] ^ k0, c[1] = (uint32_t)q;
-    c[2] = (uint32_t)(p >> 32) ^ c[3] ^ k1, c[3] = (uint32_t)p;
+    uint64_t p = (uint64_t)0xD2511F53u * c[0];
+    uint64_t q = (uint64_t)0xCD9E8D57u * c[2];
+    c[0] = (uint32_t)(q >> 32) ^ c[1] ^ k0;
+    c[1] = (uint32_t)q;
+    c[2] = (uint32_t)(p >> 32) ^ c[3] ^ k1;
+    c[3] = (uint32_t)p;
   }
   return c[index & 3];
 }

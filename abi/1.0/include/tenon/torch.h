@@ -1,5 +1,12 @@
-/* tenon/torch.h: operators of Tenon's libraries as operators of PyTorch's, of libtenon_torch.so.
- * PyTorch's functions are found in the process: nothing of it is needed to build, and one binary serves 2.11 and newer. */
+/* tenon/torch.h: registers operators of Tenon libraries as PyTorch operators.  Implemented by
+ * libtenon_torch.so.
+ *
+ * The library finds PyTorch's functions in the process.  Building it needs nothing of PyTorch, and
+ * one binary works with PyTorch 2.11 and newer.
+ *
+ * Errors: every function that can fail sets *out_error to a message, which is valid until the
+ * thread's next call.  TENON_UNAVAILABLE means that PyTorch is not loaded or too old.
+ * Threads: any thread may call the functions. */
 #ifndef TENON_TORCH_H
 #define TENON_TORCH_H
 
@@ -9,35 +16,64 @@
 extern "C" {
 #endif
 
-/* Loads a library of operators (a path, as tenon_library_load) and registers it: the one call of a program in C++ before it
- * loads TorchScript files or AOTInductor packages that call these operators.  PyTorch is loaded before, or linked.  A library
- * that is registered already stays so.  Errors as below, and those of loading. */
+/* Loads an operator library and registers its operators with PyTorch.
+ *
+ * A C++ program calls it once, before it loads TorchScript files or AOTInductor packages that use
+ * these operators.  PyTorch must be loaded before, or linked.  Registering a library again has no
+ * effect.
+ *
+ * Arguments: `path`: as for tenon_library_load.
+ * Errors: those of tenon_torch_register and of tenon_library_load. */
 TENON_API tenon_status_t tenon_torch_load(const char *path, const char **out_error);
-/* Registers all operators of a loaded library (its namespace, "demo") with their schemas and kernels: from then
- * on torch.ops.demo.gelu, in TorchScript and in exported programs too, as long as the process; "core" are the built-in
- * ones, "tenon" is tenon::run, which runs models (tenon_torch_load registers it too).  Again it only gives the report
- * (out_report may be NULL), which has a line for each: name, tab, why it was left out ("": it was not), tab, schema, tab,
- * and the schema of its gradient NAME.vjp, of operators that state no rule but may have a gradient by their parts, tab, and
- * "autograd" if there is an overload NAME.autograd: calls that want a gradient go there, and others pass autograd by
- * (autograd_key: the number of PyTorch's DispatchKey AutogradFunctionality; 0: autograd is as PyTorch has it for operators
- * without a kernel of their own).  Fakes and gradients are registered by the Python package, which makes them of what
- * operators state.  Any thread may call.  Errors, with a text in *out_error that lasts until the thread's next call:
- * UNAVAILABLE without PyTorch, or with one that is too old; NOT_FOUND; UNKNOWN when PyTorch refuses the library. */
-TENON_API tenon_status_t tenon_torch_register(const char *library, uint32_t autograd_key, char **out_report,
-                                              const char **out_error);
-/* Tensors of PyTorch's devices of that type ("cuda", "xpu", "privateuseone", whatever that was renamed to) are taken for memory of
- * Tenon's backend ("sim", a vendor's) from here on, index for ordinal; "cuda" is Tenon's "cuda" without it.  Calls use
- * them in place, in order with PyTorch's current stream as its interface tells it (CUDA, XPU; of other devices
- * torch_stream_native_handle of 2.13: they have native streams as the backend imports them), else with the stream that the
- * thread uses of Tenon's; results are of PyTorch's allocator.  PyTorch's streams that calls were made in must stay as long as
- * the process, as those of its own pool do.  Any thread may call, and again with the same.  Errors, with a text as above:
- * UNAVAILABLE; INVALID: another type; EXISTS: the type is another backend; those of tenon_device_count. */
-TENON_API tenon_status_t tenon_torch_device(const char *type, const char *backend, const char **out_error);
+
+/* Registers all operators of a loaded library, with schemas and kernels, until the process ends.
+ *
+ * They are then available as torch.ops.demo.gelu, also in TorchScript and in exported programs.
+ * The Python package registers fakes and gradients, which it derives from the operators'
+ * declarations.  Registering a library again only returns the report.
+ *
+ * Arguments: `library`: the namespace of a library, "demo"; "core" for the built-in operators;
+ * "tenon" for tenon::run, which runs models (tenon_torch_load registers it too).  `autograd_key`:
+ * the number of PyTorch's DispatchKey AutogradFunctionality; 0: PyTorch's default for operators
+ * without an autograd kernel.  `out_report`: may be NULL.
+ * Returns: a report with a line for each operator.  Its fields, separated by tabs, are: the name;
+ * why the operator was left out, or ""; the schema; for operators that declare no gradient but may
+ * have one through the operators they call, the schema of their gradient NAME.vjp; and "autograd"
+ * if there is an overload NAME.autograd, to which calls that need a gradient go, while other calls
+ * bypass autograd.
+ * Errors: TENON_UNAVAILABLE; TENON_NOT_FOUND; TENON_UNKNOWN if PyTorch refuses the library.
+ * Ownership: the caller frees *out_report with tenon_torch_release. */
+TENON_API tenon_status_t tenon_torch_register(const char *library, uint32_t autograd_key,
+                                              char **out_report, const char **out_error);
+
+/* Treats PyTorch tensors on a device type as memory of a Tenon backend, with the index as ordinal.
+ *
+ * Calls use these tensors in place.  They run in order with PyTorch's current stream if its
+ * interface provides the stream: for CUDA and XPU; for other devices through
+ * torch_stream_native_handle of PyTorch 2.13, if their native streams are those that the backend
+ * imports.  Otherwise they run in the stream that the thread uses in Tenon.  PyTorch's allocator
+ * allocates the results.  The function may be called again with the same arguments.
+ *
+ * Arguments: `type`: "cuda", "xpu", or "privateuseone" or its new name; `backend`: "sim", or that
+ * of a vendor.  "cuda" is Tenon's "cuda" without this call.
+ * Errors: TENON_UNAVAILABLE; TENON_INVALID for another type; TENON_EXISTS if the type already
+ * belongs to another backend; the errors of tenon_device_count.
+ * Ownership: PyTorch's streams in which calls were made must live until the process ends, as the
+ * streams of PyTorch's own pool do. */
+TENON_API tenon_status_t tenon_torch_device(const char *type, const char *backend,
+                                            const char **out_error);
+
+/* Frees a report of tenon_torch_register. */
 TENON_API void tenon_torch_release(char *report);
-/* Compiles a model (ONNX) for a device ("cpu", "opencl:1") now, and not at its first call of tenon::run(inputs, model=path,
- * device=device), which finds it by these words; it stays as long as the process.  Operators of custom domains are those of
- * libraries that are loaded. */
-TENON_API tenon_status_t tenon_torch_model(const char *path, const char *device, const char **out_error);
+
+/* Compiles an ONNX model for a device now, instead of at its first call of tenon::run(inputs,
+ * model=path, device=device).  The compiled model stays until the process ends.
+ *
+ * Load the libraries with operators of custom domains first.
+ *
+ * Arguments: `path` and `device` ("cpu", "opencl:1"): exactly as in the calls of tenon::run. */
+TENON_API tenon_status_t tenon_torch_model(const char *path, const char *device,
+                                           const char **out_error);
 
 #ifdef __cplusplus
 }

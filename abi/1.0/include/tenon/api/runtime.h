@@ -1,0 +1,86 @@
+/* tenon/api/runtime.h: errors, start and shutdown of the runtime, threads, cancellation.  Part of
+ * tenon/tenon.h. */
+#ifndef TENON_API_RUNTIME_H
+#define TENON_API_RUNTIME_H
+
+#include <tenon/api/export.h>
+#include <tenon/op.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* ---- errors ---------------------------------------------------------------------------------- */
+
+/* Returns the message of the last failure in this thread, or "" if there was none.
+ *
+ * Ownership: the string is valid until the next failure in this thread. */
+TENON_API const char *tenon_error(void);
+
+/* Sets the message of this thread's last failure, for code that extends this interface, such as
+ * bridges.
+ *
+ * Returns: `status`.
+ * Ownership: the text is copied. */
+TENON_API tenon_status_t tenon_error_set(tenon_status_t status, const char *text);
+
+/* Returns the name of a status as a constant string: "not found", "invalid", ... */
+TENON_API const char *tenon_status_name(tenon_status_t status);
+
+/* Frees a string that a function of tenon.h returned to the caller. */
+TENON_API void tenon_text_release(char *text);
+
+/* ---- the runtime ----------------------------------------------------------------------------- */
+
+/* Returns the version of libtenon as a constant string: "1.0.0". */
+TENON_API const char *tenon_version(void);
+
+/* Starts the runtime and registers the built-in operators.  Idempotent.  Every other function
+ * starts the runtime if necessary. */
+TENON_API tenon_status_t tenon_start(void);
+
+/* Frees everything that the caller holds no handle of, and unloads libraries.
+ *
+ * Handles that the caller still holds can only be released.  The runtime may be started again.
+ *
+ * Threads: no other thread may be in a call. */
+TENON_API void tenon_shutdown(void);
+
+/* Writes a report on the machine, the build and the settings, for `tenon doctor`.
+ *
+ * Ownership: the caller frees *out_text with tenon_text_release. */
+TENON_API tenon_status_t tenon_doctor(char **out_text);
+
+/* ---- threads and cancellation ---------------------------------------------------------------- */
+
+/* Sets the number of threads for calls and runs started by this thread.
+ *
+ * Arguments: 0: the default, which is TENON_THREADS or else the number of processors. */
+TENON_API void tenon_threads_set(int32_t count);
+TENON_API int32_t tenon_threads_get(void);
+
+/* Cancellation callback for calls and runs started by this thread.
+ *
+ * The host calls it between nodes and between pieces of a parallel loop, which it then cuts into
+ * smaller pieces. */
+typedef struct tenon_poll_t {
+  /* Returns TENON_OK to continue.  Another status, such as TENON_CANCELLED or TENON_DEADLINE, ends
+   * the call like a failure; the next call works.  The function must return quickly and make no
+   * calls.
+   * Threads: called on this thread, often. */
+  tenon_status_t (*ask)(void *state);
+  void *state;
+} tenon_poll_t;
+
+/* Sets the cancellation callback of this thread.
+ *
+ * Arguments: NULL removes the callback.
+ * Returns: the previous callback.
+ * Ownership: `poll` must outlive its registration.
+ * Threads: thread-local. */
+TENON_API const tenon_poll_t *tenon_poll_set(const tenon_poll_t *poll);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

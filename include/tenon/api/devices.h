@@ -1,0 +1,185 @@
+/* tenon/api/devices.h: devices, their streams and their memory; tensors on devices.  Part of
+ * tenon/tenon.h. */
+#ifndef TENON_API_DEVICES_H
+#define TENON_API_DEVICES_H
+
+#include <tenon/api/export.h>
+#include <tenon/op.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* ---- devices --------------------------------------------------------------------------------- */
+
+/* A plug-in (tenon/device.h) serves a device.  Built-in plug-ins are known by their name ("sim",
+ * "opencl", ...), others once their library is loaded.
+ *
+ * Work of a call on a device is enqueued in the stream that its thread uses there, and runs in
+ * order. If another stream used the same tensors, the host makes one stream wait for the other.
+ * The host waits for data that it reads itself: copies to the CPU, known values, single
+ * elements. */
+
+/* Finds a device, opens it if a plug-in serves it, and registers the name of the backend.
+ *
+ * Arguments: `backend`: "npu"; `ordinal`: 0 to 255. */
+TENON_API tenon_status_t tenon_device_find(const char *backend, int32_t ordinal,
+                                           tenon_device_t *out_device);
+
+/* Returns the number of ordinals of a backend.  Its plug-in discovers them now. */
+TENON_API tenon_status_t tenon_device_count(const char *backend, int32_t *out_count);
+
+/* Reports on all plug-ins: what they found, the properties and the memory of each ordinal, and why
+ * others do not work.
+ *
+ * Ownership: the caller frees *out_text. */
+TENON_API tenon_status_t tenon_devices(char **out_text);
+
+/* Waits for all streams of a device.
+ *
+ * Errors: the first failure in any stream, with the operator's name. */
+TENON_API tenon_status_t tenon_device_synchronize(tenon_device_t device);
+
+/* Sets the device of calls of this thread that have no tensor arguments and no device attribute; at
+ * first the CPU.
+ *
+ * Threads: thread-local. */
+TENON_API tenon_status_t tenon_device_default_set(tenon_device_t device);
+
+/* Returns the name of the index-th backend, in the order in which the names were first used: "cpu",
+ * "meta", ...; NULL if `index` is out of range. */
+TENON_API const char *tenon_backend_name(int32_t index);
+
+/* Checks that a backend provides what every device must: kernels of core::allocate and core::copy.
+ *
+ * Errors: the message lists what is missing. */
+TENON_API tenon_status_t tenon_backend_check(const char *backend);
+
+/* ---- streams --------------------------------------------------------------------------------- */
+
+/* A reference to a stream of a device.  After the last reference is released, enqueued work still
+ * completes. */
+typedef struct tenon_stream_t tenon_stream_t;
+TENON_API tenon_status_t tenon_stream_create(tenon_device_t device, tenon_stream_t **out_stream);
+
+/* Imports a stream of another owner by its native handle (a cl_command_queue, a CUstream).
+ *
+ * The handle may be reused for another stream after the last reference is released: it is then
+ * imported anew.  Memory that was ordered by the released stream remains usable.  Calls on a
+ * released stream fail.
+ *
+ * Ownership: the stream must live until the last reference is released; this release waits for its
+ * work. */
+TENON_API tenon_status_t tenon_stream_import(tenon_device_t device, void *native,
+                                             tenon_stream_t **out_stream);
+TENON_API void tenon_stream_retain(tenon_stream_t *stream);
+TENON_API void tenon_stream_release(tenon_stream_t *stream);
+
+/* Selects the stream for calls of this thread on a device.
+ *
+ * Arguments: `stream`: NULL: the device's default stream; `out_before`: receives the previous
+ * stream; may be NULL.
+ * Ownership: `stream` must outlive its use.
+ * Threads: thread-local. */
+TENON_API tenon_status_t tenon_stream_use(tenon_device_t device, tenon_stream_t *stream,
+                                          tenon_stream_t **out_before);
+
+/* Lends the stream that calls of this thread use on a device. */
+TENON_API tenon_status_t tenon_stream_of(tenon_device_t device, tenon_stream_t **out_stream);
+
+/* Waits for the work of a stream.
+ *
+ * Errors: the failure of its work, with the operator's name.  The failure is permanent. */
+TENON_API tenon_status_t tenon_stream_synchronize(tenon_stream_t *stream);
+
+/* Tests whether the work of a stream is done.
+ *
+ * Returns: TENON_OK if it is; TENON_UNAVAILABLE if it is not done yet; otherwise its failure. */
+TENON_API tenon_status_t tenon_stream_query(tenon_stream_t *stream);
+
+/* Makes all later work of `stream` follow the work that is in `of` now.  The streams may belong to
+ * any devices. */
+TENON_API tenon_status_t tenon_stream_wait(tenon_stream_t *stream, tenon_stream_t *of);
+
+/* ---- memory ---------------------------------------------------------------------------------- */
+
+/* Statistics of the memory of a device.  The host caches memory: a new tensor reuses the memory of
+ * released ones. */
+typedef struct tenon_memory_stats_t {
+  uint32_t size;       /* Set by the caller. */
+  uint32_t segments;   /* Allocations of the device that the host holds. */
+  uint64_t live;       /* Allocations of tensors. */
+  uint64_t live_bytes; /* Bytes that these tensors requested. */
+  uint64_t live_bytes_peak;
+  uint64_t reserved; /* Bytes of the device that the host holds. */
+  uint64_t reserved_peak;
+  uint64_t allocations; /* By tensors. */
+  uint64_t frees;       /* By tensors. */
+  uint64_t device_allocations;
+  uint64_t flushes; /* How often the host returned all cached memory because memory ran out. */
+  uint64_t failures;
+  uint64_t pinned; /* Bytes of pinned host memory that the host holds. */
+  uint64_t pinned_allocations;
+} tenon_memory_stats_t;
+TENON_API tenon_status_t tenon_memory_stats(tenon_device_t device, tenon_memory_stats_t *stats);
+
+/* Returns cached memory that is not in use to the device. */
+TENON_API tenon_status_t tenon_memory_trim(tenon_device_t device);
+
+/* Limits the memory that the host holds of a device.
+ *
+ * Arguments: `bytes`: 0: no limit. */
+TENON_API tenon_status_t tenon_memory_limit_set(tenon_device_t device, uint64_t bytes);
+
+/* ---- tensors on devices ---------------------------------------------------------------------- */
+
+/* Creates a dense tensor in the memory of a device, with undefined contents, by the backend's
+ * kernel of core::allocate. */
+TENON_API tenon_status_t tenon_tensor_create_on(tenon_device_t device, tenon_dtype_t dtype,
+                                                int32_t ndim, const int64_t *shape,
+                                                tenon_tensor_t **out_tensor);
+
+/* Creates a dense copy on a device, or on the CPU, of a tensor on any device, by the backends'
+ * kernels of core::copy. */
+TENON_API tenon_status_t tenon_tensor_copy_to(const tenon_tensor_t *tensor, tenon_device_t device,
+                                              tenon_tensor_t **out_tensor);
+
+/* Creates a tensor over memory of a device: as tenon_tensor_borrow, and for a device with a plug-in
+ * as tenon_tensor_import without a stream. */
+TENON_API tenon_status_t tenon_tensor_borrow_on(tenon_device_t device, void *data,
+                                                tenon_dtype_t dtype, int32_t ndim,
+                                                const int64_t *shape, const int64_t *strides,
+                                                tenon_free_fn release, void *context,
+                                                tenon_tensor_t **out_tensor);
+
+/* Creates a dense host tensor in pinned memory, which copies of the device access directly; in
+ * ordinary memory if the device has no pinned memory.  Its contents are undefined.
+ *
+ * Ownership: the host caches pinned memory as it caches the device's, and reuses it when it has
+ * observed that all copies are done. */
+TENON_API tenon_status_t tenon_tensor_create_pinned(tenon_device_t device, tenon_dtype_t dtype,
+                                                    int32_t ndim, const int64_t *shape,
+                                                    tenon_tensor_t **out_tensor);
+
+/* Copies elements between tensors of the same dtype and shape, without waiting.
+ *
+ * The copy is enqueued in the stream that this thread uses on the device of `to`, or on the device
+ * of `from` if `to` is a host tensor.  A copy between two host tensors is done at once.  Copies in
+ * different streams from and to one pinned tensor are ordered like work on devices; copies from and
+ * to other host memory are not.  The function may wait if either tensor is not dense, or if a
+ * device has no plug-in.  Between two plug-ins that copy through the host, it waits for every part
+ * of 4 MiB except the last.
+ *
+ * Errors: different dtypes or shapes; `to` is read-only; out of memory.  Later failures are those
+ * of the stream.
+ * Ownership: until the stream has passed the copy (tenon_stream_synchronize, or a query that says
+ * so), the program must not write to host memory of `from`, and neither read nor write host memory
+ * of `to`.  The host keeps memory that the tensors own, or that has a release function, and
+ * releases it when it observes that the stream has passed the copy.  The caller keeps views on the
+ * stack and memory without a release function. */
+TENON_API tenon_status_t tenon_tensor_copy_async(const tenon_tensor_t *from, tenon_tensor_t *to);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

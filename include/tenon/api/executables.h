@@ -1,0 +1,134 @@
+/* tenon/api/executables.h: compiling and running graphs; profiles of runs.  Part of
+ * tenon/tenon.h. */
+#ifndef TENON_API_EXECUTABLES_H
+#define TENON_API_EXECUTABLES_H
+
+#include <tenon/api/export.h>
+#include <tenon/op.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct tenon_executable_t tenon_executable_t; /* A compiled graph. */
+typedef struct tenon_profile_t tenon_profile_t;       /* Times and memory of a run. */
+
+/* ---- compiling ------------------------------------------------------------------------------- */
+
+/* Places nodes on a device, whatever the cost model says. */
+typedef struct tenon_pin_t {
+  const char *node; /* The name of a node or of an operator; '*' matches any characters. */
+  tenon_device_t device;
+} tenon_pin_t;
+
+/* Options of compilation. */
+typedef struct tenon_compile_t {
+  uint32_t size;
+  uint32_t flags; /* TENON_COMPILE_... */
+  /* The device.  Type 0 or 1: the CPU.  On another device, constants are copied there, each node is
+   * a call through dispatch, and inputs and outputs are copied as needed. */
+  tenon_device_t device;
+  /* More devices, the preferred first; they follow `device` if it is set.  The compiler places
+   * nodes on them by estimates from measured rates, and copies each value once where it crosses
+   * devices.  A node for which none of them has a kernel goes to the first device and falls back to
+   * the CPU.  The CPU takes part only if it is in the list. */
+  const tenon_device_t *devices;
+  uint32_t device_count;
+  uint32_t pin_count;
+  const tenon_pin_t *pins; /* If several pins match a node, the last one counts. */
+  /* Which subgraphs may be offloaded: "claims" of devices (tenon/device.h).  The compiler asks each
+   * device in this order, and each node is claimed at most once.  NULL or "": what the devices
+   * want; "off": none; otherwise settings for the devices, "key=value,...".  TENON_INVALID if a
+   * device does not know a setting. */
+  const char *claims;
+} tenon_compile_t;
+
+/* Flags of compilation. */
+enum {
+  /* No graph rewriting and no offloading: every node as it was imported. */
+  TENON_COMPILE_PLAIN = 1,
+  /* On a device that can capture work: the first run with new shapes is captured, and later runs
+   * with these shapes replay the captured graph.  A captured graph has memory of its own; the
+   * executable keeps at most 8 idle ones.  If a node cannot be captured (it falls back, reads a
+   * value on the host, draws random numbers, or has a state), all runs are as usual, and the dump
+   * "placement" says why. */
+  TENON_COMPILE_RECORD = 2,
+  /* Runs with inputs that require gradients are recorded on the tape (docs/autograd.md): the
+   * outputs have gradients where the operators have them.  Only on the CPU; each node is a call
+   * through dispatch and is not fused.  Outputs that are on the tape may be inputs, or views of
+   * inputs.  Outputs given by the caller are not on the tape.  The executable outlives the tape. */
+  TENON_COMPILE_GRADIENTS = 4
+};
+
+/* Compiles a graph: verifies it, infers shapes, folds constants and chooses kernels.
+ *
+ * Threads: several threads may run an executable at the same time. */
+TENON_API tenon_status_t tenon_executable_create(const tenon_graph_t *graph,
+                                                 const tenon_compile_t *options,
+                                                 tenon_executable_t **out_executable);
+TENON_API void tenon_executable_retain(tenon_executable_t *executable);
+TENON_API void tenon_executable_release(tenon_executable_t *executable);
+
+/* Returns the graph, with its ports as imported. */
+TENON_API const tenon_graph_t *tenon_executable_graph(const tenon_executable_t *executable);
+
+/* ---- running --------------------------------------------------------------------------------- */
+
+/* Runs an executable.
+ *
+ * Arguments: `inputs`: one tensor for each input, in order.  `outputs`: outputs[i] NULL: the run
+ * creates it; otherwise the run writes to it, and its shape must fit.  `profile`: may be NULL.
+ * Errors: outputs that the run created are released; the executable works as before.
+ * Ownership: the caller releases created outputs. */
+TENON_API tenon_status_t tenon_executable_run(tenon_executable_t *executable,
+                                              tenon_tensor_t *const *inputs,
+                                              tenon_tensor_t **outputs, tenon_profile_t *profile);
+
+/* Describes an executable.
+ *
+ * Arguments: `what`: "graph": after rewriting; "shapes": of every value, symbolic; "claims":
+ * offloaded subgraphs, rejected ones, and why; "placement": which node runs where, and why; "plan":
+ * the memory of the last run.
+ * Ownership: the caller frees *out_text. */
+TENON_API tenon_status_t tenon_executable_dump(tenon_executable_t *executable, const char *what,
+                                               char **out_text);
+
+/* ---- profiles -------------------------------------------------------------------------------- */
+
+/* Creates a profile, which holds times by node and by the spans that kernels open.  A profile
+ * belongs to one run at a time. */
+TENON_API tenon_status_t tenon_profile_create(tenon_profile_t **out_profile);
+TENON_API void tenon_profile_release(tenon_profile_t *profile);
+
+/* Writes a trace for Chrome (chrome://tracing) and Perfetto. */
+TENON_API tenon_status_t tenon_profile_write(const tenon_profile_t *profile, const char *path);
+
+/* A span of time. */
+typedef struct tenon_span_t {
+  uint32_t size;
+  int32_t depth;    /* 0: a node; larger: a span of its kernel. */
+  const char *name; /* The node; of a kernel's span, the name that the kernel gave. */
+  const char *kind; /* The operator; "" for a kernel's span. */
+  int64_t begin;    /* Nanoseconds. */
+  int64_t end;      /* Nanoseconds. */
+} tenon_span_t;
+TENON_API int32_t tenon_profile_count(const tenon_profile_t *profile);
+TENON_API tenon_status_t tenon_profile_span(const tenon_profile_t *profile, int32_t index,
+                                            tenon_span_t *span);
+
+/* Memory in use after a node: of a device, all tensors; of the CPU, the values of the run. */
+typedef struct tenon_level_t {
+  uint32_t size;
+  uint32_t reserved;
+  const char *device; /* "cpu", "opencl:0" */
+  int64_t time;       /* Nanoseconds, as in tenon_span_t. */
+  uint64_t bytes;     /* In use from this time on. */
+} tenon_level_t;
+TENON_API int32_t tenon_profile_level_count(const tenon_profile_t *profile);
+TENON_API tenon_status_t tenon_profile_level(const tenon_profile_t *profile, int32_t index,
+                                             tenon_level_t *level);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
