@@ -145,7 +145,7 @@ static tenon_status_t run_apart(tenon_call_t *call) {
   call->outputs = all;
   call->accumulate = 0;
   frame->infers = false;
-  tenon_status_t status = tn_slot_run(call);
+  tenon_status_t status = tn_entry_run(call);
   call->outputs = given;
   call->accumulate = bits;
   frame->infers = true;
@@ -153,21 +153,21 @@ static tenon_status_t run_apart(tenon_call_t *call) {
 }
 
 /* A kernel may decline, too: UNIMPLEMENTED, before it has written anything. */
-tenon_status_t tn_slot_add(tenon_call_t *call) {
-  const tn_slot_t *slot = tn_frame_of(call)->slot;
-  tenon_run_fn run = tn_slot_function(slot);
-  bool leads_on =
-      run == tn_layer_layout || run == tn_layer_others || slot->rule == TN_RULE_FALLTHROUGH;
+tenon_status_t tn_entry_add(tenon_call_t *call) {
+  const tn_table_entry_t *entry = tn_frame_of(call)->entry;
+  tenon_run_fn run = tn_entry_function(entry);
+  bool leads_on = run == tn_layer_layout || run == tn_layer_others ||
+                  entry->resolved == TN_RESOLVED_FALLTHROUGH;
   if (leads_on) return run(call);
-  slot = tn_slot_enter(call);
-  const tn_kernel_t *kernel = slot->only || slot->by_dtype
-                                  ? tn_slot_kernel(slot, call->op, call->inputs, call->outputs)
+  entry = tn_entry_hold(call);
+  const tn_kernel_t *kernel = entry->only || entry->by_dtype
+                                  ? tn_entry_kernel(entry, call->op, call->inputs, call->outputs)
                                   : NULL;
   bool accumulates =
-      kernel && kernel->kind == TN_KERNEL_DEVICE && kernel->words.flags & TN_KERNEL_ACCUMULATES;
+      kernel && kernel->kind == TN_KIND_DEVICE && kernel->words.flags & TN_KERNEL_ACCUMULATES;
   bool serves = accumulates && !tn_is_mixed(call) && !reads_what_it_adds_to(call);
   tenon_status_t status = serves ? tn_layer_below(call) : TENON_UNIMPLEMENTED;
-  tn_slot_leave(slot);
+  tn_entry_release(entry);
   return status == TENON_UNIMPLEMENTED ? run_apart(call) : status;
 }
 

@@ -9,6 +9,6 @@ tenon_status_t tn_call_add_with(const tenon_op_t *op, const tenon_value_t *attrs
                                 tenon_tensor_t *const *inputs, tenon_tensor_t *const *outputs,
                                 uint64_t bits);
 /* Runs the entry of the frame of a call that accumulates. */
-tenon_status_t tn_slot_add(tenon_call_t *call);
+tenon_status_t tn_entry_add(tenon_call_t *call);
 
 #endif

@@ -24,43 +24,43 @@
 #include "operator/table.h"
 #include "storage/place.h"
 
-/* Code of a library that may be unloaded: the call is counted, and the slot read again, since
- * whoever unloads takes the slot away, makes all threads pass a barrier, and only then looks at the
+/* Code of a library that may be unloaded: the call is counted, and the entry read again, since
+ * whoever unloads takes the entry away, makes all threads pass a barrier, and only then looks at the
  * counts (tn_registry_unload). */
-static void pass(tn_thread_t *thread, const tn_slot_t *slot, uint32_t step) {
-  uint32_t *count = &thread->gates[slot->gate];
-  if (!slot->gate) return;
+static void pass(tn_thread_t *thread, const tn_table_entry_t *entry, uint32_t step) {
+  uint32_t *count = &thread->gates[entry->gate];
+  if (!entry->gate) return;
   if (!thread->is_shared)
     __atomic_store_n(count, *count + step, __ATOMIC_RELEASE);
   else
     __atomic_fetch_add(count, step, __ATOMIC_SEQ_CST);
 }
 
-const tn_slot_t *tn_slot_enter(tenon_call_t *call) {
+const tn_table_entry_t *tn_entry_hold(tenon_call_t *call) {
   tn_frame_t *frame = tn_frame_of(call);
   for (;;) {
-    const tn_slot_t *slot = frame->slot;
-    if (!slot->gate) return slot;
-    pass(tn_thread(), slot, 1);
+    const tn_table_entry_t *entry = frame->entry;
+    if (!entry->gate) return entry;
+    pass(tn_thread(), entry, 1);
     __atomic_signal_fence(__ATOMIC_SEQ_CST);
-    const tn_slot_t *again = tn_slot_again(call);
-    if (again == slot) {
+    const tn_table_entry_t *again = tn_entry_again(call);
+    if (again == entry) {
       /* one that was made anew has another */
-      call->context = slot->context;
-      return slot;
+      call->context = entry->context;
+      return entry;
     }
-    pass(tn_thread(), slot, (uint32_t)-1);
-    frame->slot = again;
-    call->context = tn_slot_context(again);
+    pass(tn_thread(), entry, (uint32_t)-1);
+    frame->entry = again;
+    call->context = tn_entry_context(again);
   }
 }
 
-void tn_slot_leave(const tn_slot_t *slot) { pass(tn_thread(), slot, (uint32_t)-1); }
+void tn_entry_release(const tn_table_entry_t *entry) { pass(tn_thread(), entry, (uint32_t)-1); }
 
 static tenon_status_t run_gated(tenon_call_t *call) {
-  const tn_slot_t *slot = tn_slot_enter(call);
+  const tn_table_entry_t *entry = tn_entry_hold(call);
   tenon_status_t status = tn_layer_below(call);
-  tn_slot_leave(slot);
+  tn_entry_release(entry);
   return status;
 }
 
@@ -71,15 +71,15 @@ static tenon_status_t run_inferred(tenon_call_t *call);
 static bool is_past_layers(const tenon_call_t *call) {
   const tn_frame_t *frame = tn_frame_of_const(call);
   uint64_t keys = frame->keys & tn_op_mask(call->op);
-  return !(keys >> (TN_BIT_DETAIL + 1)) || frame->slot->rule == TN_RULE_COMPOSITE ||
-         frame->slot->rule == TN_RULE_EXPLICIT;
+  return !(keys >> (TN_BIT_DETAIL + 1)) || frame->entry->resolved == TN_RESOLVED_COMPOSITE ||
+         frame->entry->resolved == TN_RESOLVED_EXPLICIT;
 }
 
-tenon_status_t tn_slot_run(tenon_call_t *call) {
+tenon_status_t tn_entry_run(tenon_call_t *call) {
   const tn_frame_t *frame = tn_frame_of(call);
   if (__builtin_expect(frame->infers != 0, 0) && is_past_layers(call))
-    return call->accumulate ? tn_slot_add(call) : run_inferred(call);
-  return __builtin_expect(frame->slot->gate, 0) ? run_gated(call) : tn_layer_below(call);
+    return call->accumulate ? tn_entry_add(call) : run_inferred(call);
+  return __builtin_expect(frame->entry->gate, 0) ? run_gated(call) : tn_layer_below(call);
 }
 
 /* A frame below the limit is refused, unless it is not on the thread's own stack at all (a
@@ -103,20 +103,20 @@ static tenon_status_t __attribute__((noinline, cold)) too_deep(const tenon_op_t 
 static inline __attribute__((always_inline)) void
 open_frame(tn_frame_t *frame, const tenon_op_t *op, const tenon_value_t *attrs,
            tenon_tensor_t *const *inputs, tenon_tensor_t *const *outputs, void *state,
-           uint64_t keys, const tn_slot_t *slot) {
+           uint64_t keys, const tn_table_entry_t *entry) {
   memset(&frame->call.plan, 0, offsetof(tenon_call_t, uses) - offsetof(tenon_call_t, plan));
-  memset(&frame->call.random, 0, offsetof(tn_frame_t, slot) - offsetof(tn_frame_t, call.random));
+  memset(&frame->call.random, 0, offsetof(tn_frame_t, entry) - offsetof(tn_frame_t, call.random));
   frame->call.size = sizeof frame->call;
   frame->call.phase = TENON_PHASE_RUN;
   frame->call.host = &tn_host;
   frame->call.op = op;
   frame->call.attrs = attrs ? attrs : op->defaults;
-  frame->call.context = tn_slot_context(slot);
+  frame->call.context = tn_entry_context(entry);
   frame->call.state = state;
   frame->call.inputs = inputs;
   frame->call.outputs = outputs;
   frame->call.uses = op->uses;
-  frame->slot = slot;
+  frame->entry = entry;
   frame->keys = keys;
 }
 
@@ -125,26 +125,26 @@ static inline __attribute__((always_inline)) tenon_status_t
 dispatch_keys(const tenon_op_t *op, tn_frame_t *frame, const tenon_value_t *attrs,
               tenon_tensor_t *const *inputs, tenon_tensor_t *const *outputs, void *state,
               const tenon_random_t *random, bool infers, uint64_t all) {
-  const tn_slot_t *slot = __atomic_load_n(
+  const tn_table_entry_t *entry = __atomic_load_n(
       &op->cpu, __ATOMIC_ACQUIRE); /* of most calls: not looking for the key saves time */
   all &= ~TN_KEY(TN_BIT_CAREFUL);
-  uint64_t keys = all & slot->mask;
+  uint64_t keys = all & entry->mask;
   if (__builtin_expect(keys != TN_KEY_CPU, 0)) {
-    slot = tn_table_slot(op, keys);
-    if (__builtin_expect((all & ~keys & slot->mask) != 0,
-                         0)) /* a newer slot than that of the mask */
+    entry = tn_table_entry(op, keys);
+    if (__builtin_expect((all & ~keys & entry->mask) != 0,
+                         0)) /* a newer entry than that of the mask */
     {
-      keys = all & slot->mask;
-      slot = tn_table_slot(op, keys);
+      keys = all & entry->mask;
+      entry = tn_table_entry(op, keys);
     }
   }
-  open_frame(frame, op, attrs, inputs, outputs, state, keys, slot);
+  open_frame(frame, op, attrs, inputs, outputs, state, keys, entry);
   frame->call.random = random;
   frame->infers = infers;
   frame->inputs = keys & (TN_KEY_STRIDED | TN_KEY_DETAIL) ? NULL : inputs;
   frame->outputs = outputs;
-  if (infers) return tn_slot_run(&frame->call);
-  return __builtin_expect(slot->gate, 0) ? run_gated(&frame->call) : slot->run(&frame->call);
+  if (infers) return tn_entry_run(&frame->call);
+  return __builtin_expect(entry->gate, 0) ? run_gated(&frame->call) : entry->run(&frame->call);
 }
 
 static inline __attribute__((always_inline)) tenon_status_t
@@ -187,39 +187,39 @@ tenon_status_t tn_dispatch_adding(const tenon_op_t *op, const tenon_value_t *att
     keys |= outputs[o] ? outputs[o]->keys : 0;
   if (!op->input_count) keys |= tn_keys_without_tensors(op, attrs);
   keys &= ~thread->calls.exclude & tn_op_mask(op);
-  open_frame(&frame, op, attrs, inputs, outputs, state, keys, tn_table_slot(op, keys));
+  open_frame(&frame, op, attrs, inputs, outputs, state, keys, tn_table_entry(op, keys));
   frame.outputs = outputs;
   frame.infers = true;
   frame.call.accumulate = add;
-  tenon_status_t status = tn_slot_run(&frame.call);
+  tenon_status_t status = tn_entry_run(&frame.call);
   tn_frame_close(&frame);
   return status;
 }
 
 tenon_status_t tn_redispatch(tenon_call_t *call, uint64_t keys) {
   tn_frame_t *frame = tn_frame_of(call);
-  const tn_slot_t *slot_before = frame->slot;
+  const tn_table_entry_t *entry_before = frame->entry;
   const tn_kernel_t *kernel = frame->kernel;
   uint64_t keys_before = frame->keys;
   void *context = call->context;
   void *state = call->state;
   void *workspace = call->workspace;
   uint64_t masked = keys & tn_op_mask(call->op);
-  const tn_slot_t *slot = tn_table_slot(call->op, masked);
-  frame->slot = slot;
+  const tn_table_entry_t *entry = tn_table_entry(call->op, masked);
+  frame->entry = entry;
   frame->keys = keys;
   frame->kernel = NULL;
-  call->context = tn_slot_context(slot);
+  call->context = tn_entry_context(entry);
   bool is_plain =
       masked == TN_KEY_CPU && call->inputs == frame->inputs && call->outputs == frame->outputs;
   tenon_status_t status;
   if (tn_trace_is_on())
     status = tn_trace_hooks.run(call, keys_before >> TN_BIT_TRACE ? "call" : "next");
-  else if (is_plain && !frame->infers && !slot->gate)
-    status = slot->run(call);
+  else if (is_plain && !frame->infers && !entry->gate)
+    status = entry->run(call);
   else
-    status = tn_slot_run(call);
-  frame->slot = slot_before;
+    status = tn_entry_run(call);
+  frame->entry = entry_before;
   frame->keys = keys_before;
   frame->kernel = kernel;
   call->context = context;
@@ -291,12 +291,12 @@ run_elsewhere(const tenon_op_t *op, const tenon_value_t *attrs, tenon_tensor_t *
   uint64_t masked = keys & mask & ~TN_KEY(TN_BIT_CAREFUL);
   uint64_t device = masked & ~TN_KEY_CPU;
   bool is_one = device && device < TN_KEY(TN_BIT_OTHERS) && !(device & (device - 1));
-  const tn_slot_t *slot = is_one ? tn_table_own(op, tn_key_highest(device)) : NULL;
-  if (!slot || slot->run != tn_launch_directly || slot->gate ||
-      keys & ~masked & slot->mask & ~TN_KEY(TN_BIT_CAREFUL))
+  const tn_table_entry_t *entry = is_one ? tn_table_own(op, tn_key_highest(device)) : NULL;
+  if (!entry || entry->run != tn_launch_directly || entry->gate ||
+      keys & ~masked & entry->mask & ~TN_KEY(TN_BIT_CAREFUL))
     return run_any(op, attrs, inputs, outputs, state, keys);
   tn_frame_t frame;
-  open_frame(&frame, op, attrs, inputs, outputs, state, masked, slot);
+  open_frame(&frame, op, attrs, inputs, outputs, state, masked, entry);
   frame.inputs = inputs;
   frame.outputs = outputs;
   tenon_status_t status = tn_launch_directly(&frame.call);
@@ -318,12 +318,12 @@ run(const tenon_op_t *op, const tenon_value_t *attrs, tenon_tensor_t *const *inp
     if (inputs[i]) keys |= inputs[i]->keys;
   for (uint32_t i = 0; i < op->output_count; i++)
     if (outputs[i]) keys |= outputs[i]->keys;
-  const tn_slot_t *slot = __atomic_load_n(&op->cpu, __ATOMIC_ACQUIRE);
+  const tn_table_entry_t *entry = __atomic_load_n(&op->cpu, __ATOMIC_ACQUIRE);
   keys &= ~thread->calls.exclude;
-  if (__builtin_expect((keys & slot->mask) != TN_KEY_CPU || slot->gate, 0))
-    return run_elsewhere(op, attrs, inputs, outputs, state, keys, slot->mask);
-  open_frame(&frame, op, attrs, inputs, outputs, state, TN_KEY_CPU, slot);
-  tenon_status_t status = slot->run(&frame.call);
+  if (__builtin_expect((keys & entry->mask) != TN_KEY_CPU || entry->gate, 0))
+    return run_elsewhere(op, attrs, inputs, outputs, state, keys, entry->mask);
+  open_frame(&frame, op, attrs, inputs, outputs, state, TN_KEY_CPU, entry);
+  tenon_status_t status = entry->run(&frame.call);
   tn_frame_close(&frame);
   return status;
 }
@@ -351,8 +351,8 @@ static uint64_t keys_of(const tenon_op_t *op, tenon_tensor_t *const *inputs) {
  * of nobody knows how many tensors. */
 static bool gets_slots(const tenon_op_t *op, uint64_t keys) {
   if (!(keys & TN_KEY_LAYERS & ~TN_KEY(TN_BIT_AUTOGRAD))) return false;
-  const tn_slot_t *slot = tn_table_slot(op, keys);
-  if (slot->rule == TN_RULE_COMPOSITE || slot->rule == TN_RULE_EXPLICIT)
+  const tn_table_entry_t *entry = tn_table_entry(op, keys);
+  if (entry->resolved == TN_RESOLVED_COMPOSITE || entry->resolved == TN_RESOLVED_EXPLICIT)
     return false; /* its parts meet them */
   for (uint32_t o = 0; o < op->output_count; o++)
     if (op->schema.outputs[o].kind == TENON_KIND_TENSORS) return false;
@@ -394,8 +394,8 @@ static tenon_status_t run_inferred(tenon_call_t *call) {
     call->random = &own;
   }
   frame->infers = false;
-  if (status == TENON_OK && !(all_slots && frame->slot->rule == TN_RULE_VIEW))
-    status = tn_slot_run(call);
+  if (status == TENON_OK && !(all_slots && frame->entry->resolved == TN_RESOLVED_VIEW))
+    status = tn_entry_run(call);
   frame->infers = true;
   call->inputs = inputs;
   call->random = random;

@@ -22,17 +22,17 @@ tenon_status_t tn_call_into_with(const tenon_op_t *op, const tenon_value_t *attr
 tenon_status_t tn_call_with(const tenon_op_t *op, const tenon_value_t *attrs, void *state,
                             tenon_tensor_t *const *inputs, tenon_tensor_t **outputs,
                             uint64_t wanted);
-/* Runs through the table, past no layer but the trace, to tn_slot_add where tn_slot_run would run an
+/* Runs through the table, past no layer but the trace, to tn_entry_add where tn_entry_run would run an
  * entry of kernels.  Arguments fit, and attrs are there. */
 tenon_status_t tn_dispatch_adding(const tenon_op_t *op, const tenon_value_t *attrs, void *state,
                                   tenon_tensor_t *const *inputs, tenon_tensor_t *const *outputs,
                                   uint64_t add);
 /* Runs the entry that the frame has. */
-tenon_status_t tn_slot_run(tenon_call_t *call);
-/* Until tn_slot_leave the entry's code and texts are not unloaded.  The frame's entry may have become
+tenon_status_t tn_entry_run(tenon_call_t *call);
+/* Until tn_entry_release the entry's code and texts are not unloaded.  The frame's entry may have become
  * another one. */
-const tn_slot_t *tn_slot_enter(tenon_call_t *call);
-void tn_slot_leave(const tn_slot_t *slot);
+const tn_table_entry_t *tn_entry_hold(tenon_call_t *call);
+void tn_entry_release(const tn_table_entry_t *entry);
 /* Passes a call on to the highest of these keys, or to what is below the one that runs now.  Thread
  * state is not read again. */
 tenon_status_t tn_redispatch(tenon_call_t *call, uint64_t keys);

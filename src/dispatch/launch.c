@@ -63,11 +63,11 @@ static inline bool use_plain(tenon_tensor_t *const *tensors, uint32_t count, ten
  * way. */
 tenon_status_t tn_launch_directly(tenon_call_t *call) {
   const tenon_op_t *op = call->op;
-  const tn_slot_t *slot = tn_frame_of(call)->slot;
+  const tn_table_entry_t *entry = tn_frame_of(call)->entry;
   const tn_kernel_t *kernel =
-      slot->by_dtype ? tn_slot_kernel(slot, op, call->inputs, call->outputs) : slot->only;
+      entry->by_dtype ? tn_entry_kernel(entry, op, call->inputs, call->outputs) : entry->only;
   tn_memory_t *first = call->inputs[0] ? plain_memory(call->inputs[0]) : NULL;
-  if (__builtin_expect(!first || !first->stream || (slot->by_dtype && !tn_kernel_is_quick(kernel)),
+  if (__builtin_expect(!first || !first->stream || (entry->by_dtype && !tn_kernel_is_quick(kernel)),
                        0)) /* pinned: the host's */
     return tn_layer_prologue(call);
   tn_ordinal_t *ordinal = first->ordinal;

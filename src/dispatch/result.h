@@ -31,6 +31,6 @@ tenon_status_t tn_inputs_dense(const tenon_op_t *op, tenon_tensor_t *const *inpu
 
 /* An unallocated output (UNSET) becomes that fresh tensor, which is not used any more.  If `fresh` is
  * UNSET itself, the output only learns its dtype. */
-tenon_status_t tn_slot_become(tenon_tensor_t *slot, tenon_tensor_t *fresh);
+tenon_status_t tn_unallocated_become(tenon_tensor_t *unallocated, tenon_tensor_t *fresh);
 
 #endif

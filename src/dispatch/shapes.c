@@ -107,12 +107,12 @@ static tenon_status_t guess(const tenon_op_t *op, const tenon_value_t *attrs,
   *out_inputs = inputs;
   if (tn_types_fill(&op->types, &op->schema, attrs, inputs)) return TENON_OK;
   tenon_meta_t *metas = tn_scratch(n * (sizeof *metas + sizeof metas) + 64);
-  tenon_meta_t **slots = (tenon_meta_t **)(metas + n);
+  tenon_meta_t **pointers = (tenon_meta_t **)(metas + n);
   if (!metas) return tn_no_memory("inference", n * sizeof *metas);
   for (size_t i = 0; i < n; i++) {
     const tenon_meta_t *in = inputs[i];
     const tn_type_source_t *source = &op->types.inputs[i];
-    slots[i] = in ? &metas[i] : NULL;
+    pointers[i] = in ? &metas[i] : NULL;
     if (!in) continue;
     metas[i] = *in;
     if (!source->is_list) {
@@ -129,7 +129,7 @@ static tenon_status_t guess(const tenon_op_t *op, const tenon_value_t *attrs,
     }
     metas[i].items = places;
   }
-  *out_inputs = slots;
+  *out_inputs = pointers;
   return TENON_OK;
 }
 

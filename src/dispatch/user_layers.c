@@ -120,7 +120,7 @@ tenon_status_t tenon_call_next(tenon_call_t *call) {
   if (!frame->keys) return tn_redispatch(call, 0);
   int bit = tn_key_highest(frame->keys);
   if (bit == TN_BIT_MODE) return run_mode(call, frame->mode->next);
-  if (frame->slot->run == run_chain_of_keys) {
+  if (frame->entry->run == run_chain_of_keys) {
     uint64_t on =
         tn_thread()->calls.layers & __atomic_load_n(&chains[bit], __ATOMIC_ACQUIRE)->numbers;
     if (on & ~((uint64_t)1 << frame->layer->number)) return run_chain(call, bit, frame->layer);

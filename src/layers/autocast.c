@@ -161,7 +161,7 @@ static tenon_status_t run_autocast(tenon_call_t *call) {
 
 static tenon_status_t run_listed(tenon_call_t *call) {
   const tn_frame_t *frame = tn_frame_of(call);
-  const tn_kernel_words_t *words = &frame->slot->only->words;
+  const tn_kernel_words_t *words = &frame->entry->only->words;
   if (!(words->flags & TN_KERNEL_LOWER))
     return run(call, tn_dtype_at(__builtin_ctzll(words->dtypes)));
   tenon_dtype_t to = thread_dtype(frame->keys);

@@ -228,21 +228,21 @@ static tenon_status_t mirror(move_t *m, tenon_tensor_t *t, tenon_tensor_t **out_
 
 /* Results whose shape only running told: on the host now, they go to the device if all went well so
  * far. */
-static tenon_status_t settle(move_t *m, tenon_tensor_t *slot, tenon_tensor_t *made,
+static tenon_status_t settle(move_t *m, tenon_tensor_t *unallocated, tenon_tensor_t *made,
                              tenon_device_t device, tenon_status_t status) {
   tenon_tensor_t *there = NULL;
-  if (!slot) return status;
-  if (tn_dtype_is(slot->dtype, TENON_LIST)) {
-    for (int64_t i = 0; i < slot->shape[0]; i++)
-      status = settle(m, tenon_item(slot, i), tenon_item(made, i), device, status);
+  if (!unallocated) return status;
+  if (tn_dtype_is(unallocated->dtype, TENON_LIST)) {
+    for (int64_t i = 0; i < unallocated->shape[0]; i++)
+      status = settle(m, tenon_item(unallocated, i), tenon_item(made, i), device, status);
     return status;
   }
-  if (!(slot->keys & TN_TENSOR_UNSET)) return status;
+  if (!(unallocated->keys & TN_TENSOR_UNSET)) return status;
   if (status == TENON_OK && !(made->keys & TN_TENSOR_UNSET)) {
     status = tenon_tensor_copy_to(made, device, &there);
-    if (status == TENON_OK) status = tn_slot_take(slot, there);
+    if (status == TENON_OK) status = tn_unallocated_take(unallocated, there);
     if (status == TENON_OK)
-      tn_tensor_place(slot, device);
+      tn_tensor_place(unallocated, device);
     else
       status = tell_states(m, status);
     m->bytes += (uint64_t)tenon_count(made) * made->dtype.bits * made->dtype.lanes / 8;

@@ -85,18 +85,18 @@ static void add_arguments(tn_text_t *text, const tenon_call_t *call) {
   tn_text_add(text, ")");
 }
 
-/* What a slot runs, and by which rule it stands there. */
-static void add_slot(tn_text_t *text, const tenon_call_t *call) {
-  const tn_slot_t *slot = tn_frame_of_const(call)->slot;
+/* What a entry runs, and by which rule it stands there. */
+static void add_entry(tn_text_t *text, const tenon_call_t *call) {
+  const tn_table_entry_t *entry = tn_frame_of_const(call)->entry;
   const tn_kernel_t *kernel = NULL;
-  if (slot->only || slot->by_dtype)
-    kernel = tn_slot_kernel(slot, call->op, call->inputs, call->outputs);
+  if (entry->only || entry->by_dtype)
+    kernel = tn_entry_kernel(entry, call->op, call->inputs, call->outputs);
   bool adds = kernel && kernel->words.flags & TN_KERNEL_ACCUMULATES && call->accumulate;
   if (kernel)
     tn_text_add(text, "%s [%s, %s]%s", kernel->text, kernel->library->name,
-                tn_rule_name(slot->rule), adds ? " adds" : "");
+                tn_resolution_name(entry->resolved), adds ? " adds" : "");
   else
-    tn_text_add(text, "%s", tn_rule_name(slot->rule));
+    tn_text_add(text, "%s", tn_resolution_name(entry->resolved));
 }
 
 static void add_origin(tn_text_t *text, const tenon_call_t *call) {
@@ -262,17 +262,17 @@ static void explain(const tenon_call_t *call) {
 }
 
 static tenon_status_t run_entry(tenon_call_t *call, const char *label) {
-  const tn_slot_t *entered =
-      tn_slot_enter(call); /* texts of libraries that may go are read below */
+  const tn_table_entry_t *entered =
+      tn_entry_hold(call); /* texts of libraries that may go are read below */
   step_t step = {.label = label};
   if (wants(EXPLAINS)) explain(call);
-  if (wants(WITH_STEPS)) add_slot(&step.runs, call);
+  if (wants(WITH_STEPS)) add_entry(&step.runs, call);
   if (wants(WITH_STEPS) && label[0] == 'c') {
     if (wants(WITH_ARGS)) add_arguments(&step.arguments, call);
     if (!call->op->input_count) add_origin(&step.origin, call);
   }
-  tenon_status_t status = finish(call, tn_slot_run, &step);
-  tn_slot_leave(entered);
+  tenon_status_t status = finish(call, tn_entry_run, &step);
+  tn_entry_release(entered);
   return status;
 }
 

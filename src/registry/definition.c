@@ -141,27 +141,27 @@ static void begin_extension(tn_definition_t *b, const tenon_item_t *item) {
   *b->extension = (tn_extension_t){op, NULL, NULL, is_own ? NULL : item, b->override};
 }
 
-static void set_text(tn_definition_t *b, const char **slot, const tenon_item_t *item,
+static void set_text(tn_definition_t *b, const char **field, const tenon_item_t *item,
                      const char *what) {
   tenon_op_t *op = tn_definition_target(b);
-  if (*slot)
+  if (*field)
     tn_definition_offend(b, TENON_INVALID, "%s: %s is stated twice", op->name, what);
   else if (!item->text)
     tn_definition_offend(b, TENON_INVALID, "%s: %s has no text", op->name, what);
   else
-    *slot = tn_definition_text(b, &op->arena, item->text);
+    *field = tn_definition_text(b, &op->arena, item->text);
 }
 
-static void set_function(tn_definition_t *b, tenon_any_fn *slot, const tenon_item_t *item,
+static void set_function(tn_definition_t *b, tenon_any_fn *field, const tenon_item_t *item,
                          const char *what) {
-  if (*slot)
+  if (*field)
     tn_definition_offend(b, TENON_INVALID, "%s: %s is stated twice", tn_definition_target(b)->name,
                          what);
   else if (!item->function)
     tn_definition_offend(b, TENON_INVALID, "%s: %s has no function", tn_definition_target(b)->name,
                          what);
   else
-    *slot = item->function;
+    *field = item->function;
 }
 
 static void add_upgrade(tn_definition_t *b, const tenon_item_t *item) {
@@ -476,7 +476,7 @@ static void finish_op(tn_definition_t *b, tenon_op_t *op, const tn_texts_t *text
     tn_gradient_walk(&op->gradient, gradient_operator, b);
   bool composite = false;
   for (const tn_kernel_t *k = op->kernels; k; k = k->next)
-    composite |= k->kind == TN_KERNEL_COMPOSITE;
+    composite |= k->kind == TN_KIND_COMPOSITE;
   bool knows_shapes =
       op->infer || op->shapes.text || op->traits & TENON_POINTWISE || op->output_count == 0;
   if (!knows_shapes && !composite)

@@ -13,7 +13,7 @@
 
 /* Of the input that decides; all ones: not restricted. */
 static uint64_t dtypes_of(const tenon_op_t *op, const tn_kernel_t *kernel) {
-  if (kernel->kind != TN_KERNEL_LOOP && kernel->kind != TN_KERNEL_ROW) return kernel->words.dtypes;
+  if (kernel->kind != TN_KIND_LOOP && kernel->kind != TN_KIND_ROW) return kernel->words.dtypes;
   return op->dispatch_input < 0
              ? ~(uint64_t)0
              : (uint64_t)1 << tn_dtype_index(kernel->loop.words.dtypes[op->dispatch_input]);
@@ -56,7 +56,7 @@ static bool fits_place(tn_definition_t *b, const tenon_op_t *op, const tn_kernel
   uint32_t of_devices = w->flags & (TN_KERNEL_FALLBACK | TN_KERNEL_NO_FALLBACK | TN_KERNEL_SCALARS);
   bool is_cpu = w->at == TN_AT_BACKEND && strcmp(w->device, "cpu") == 0;
   bool is_rule = passes || w->flags & (TN_KERNEL_FALLBACK | TN_KERNEL_NO_FALLBACK);
-  if (kernel->kind == TN_KERNEL_STUB && (w->at != TN_AT_BACKEND || is_rule))
+  if (kernel->kind == TN_KIND_STUB && (w->at != TN_AT_BACKEND || is_rule))
     tn_definition_offend(b, TENON_INVALID,
                          "%s: stub '%s': stubs are of backends, and have functions", op->name,
                          text);
@@ -85,7 +85,7 @@ static bool fits_place(tn_definition_t *b, const tenon_op_t *op, const tn_kernel
         "%s: kernel '%s': only kernels of a backend have dtypes, an instruction set, or are serial",
         op->name, text);
   else if (w->flags & TN_KERNEL_ACCUMULATES &&
-           (w->at != TN_AT_BACKEND || kernel->kind != TN_KERNEL_DEVICE || is_rule))
+           (w->at != TN_AT_BACKEND || kernel->kind != TN_KIND_DEVICE || is_rule))
     tn_definition_offend(b, TENON_INVALID, "%s: '%s': accumulates is a word of a backend's KERNEL",
                          op->name, text);
   else if (passes && (chooses || w->at == TN_AT_EXPLICIT || w->at == TN_AT_COMPOSITE))
@@ -124,12 +124,12 @@ static bool fits_place(tn_definition_t *b, const tenon_op_t *op, const tn_kernel
 
 /* Stubs and loops do the inner work of an operator that the host does the rest of. */
 void tn_definition_check_stub(tn_definition_t *b, const tenon_op_t *op, const tn_kernel_t *kernel) {
-  if (kernel->kind == TN_KERNEL_LOOP && op->reduces.text)
+  if (kernel->kind == TN_KIND_LOOP && op->reduces.text)
     tn_definition_offend(
         b, TENON_INVALID,
         "%s: loop '%s': loops are of pointwise operators, and this one is a reduction", op->name,
         kernel->text);
-  if (kernel->kind != TN_KERNEL_STUB || tn_op_has_stub(op)) return;
+  if (kernel->kind != TN_KIND_STUB || tn_op_has_stub(op)) return;
   tn_text_t others = {0};
   b->name_stubs(op->name, &others);
   tn_definition_offend(
@@ -150,7 +150,7 @@ static void name_stub(char *out_text, size_t capacity, const char *where) {
 }
 
 static void make_composite(tn_kernel_t *kernel) {
-  kernel->kind = TN_KERNEL_COMPOSITE;
+  kernel->kind = TN_KIND_COMPOSITE;
   kernel->words.flags |= TN_KERNEL_STRIDED | TN_KERNEL_QUANTISED; /* its parts see to that */
 }
 
@@ -163,7 +163,7 @@ static bool read_words(tn_definition_t *b, const tenon_op_t *op, const tenon_ite
   bool good = true;
   switch (tag) {
   case TENON_TAG_STUB:
-    kernel->kind = TN_KERNEL_STUB;
+    kernel->kind = TN_KIND_STUB;
     kernel->run = tn_stub_run;
     kernel->stub = (tenon_stub_fn)item->function;
     good = tn_definition_check(b, tn_kernel_parse(words, arena, &kernel->words));
@@ -171,7 +171,7 @@ static bool read_words(tn_definition_t *b, const tenon_op_t *op, const tenon_ite
     name_stub(out_text, capacity, words);
     break;
   case TENON_TAG_KERNEL:
-    kernel->kind = TN_KERNEL_DEVICE;
+    kernel->kind = TN_KIND_DEVICE;
     kernel->run = (tenon_run_fn)item->function;
     good = tn_definition_check(b, tn_kernel_parse(words, arena, &kernel->words));
     if (good) good = fits_place(b, op, kernel, words);
@@ -180,7 +180,7 @@ static bool read_words(tn_definition_t *b, const tenon_op_t *op, const tenon_ite
     snprintf(out_text, capacity, "%s", words);
     break;
   case TENON_TAG_SOURCE: /* its words begin with a device, which is not stated here */
-    kernel->kind = TN_KERNEL_SOURCE;
+    kernel->kind = TN_KIND_SOURCE;
     kernel->run = (tenon_run_fn)item->function;
     snprintf(out_text, capacity, "source %s", words);
     good = tn_definition_check(b, tn_kernel_parse(out_text, arena, &kernel->words));
@@ -204,7 +204,7 @@ static bool read_words(tn_definition_t *b, const tenon_op_t *op, const tenon_ite
     snprintf(out_text, capacity, "composite");
     break;
   default:
-    kernel->kind = tag == TENON_TAG_LOOP ? TN_KERNEL_LOOP : TN_KERNEL_ROW;
+    kernel->kind = tag == TENON_TAG_LOOP ? TN_KIND_LOOP : TN_KIND_ROW;
     kernel->run = tag == TENON_TAG_LOOP ? tn_loop_run : tn_row_run;
     kernel->loop.function = (tenon_loop_fn)item->function;
     good = tn_definition_check(b, tn_loop_parse(words, &op->schema, arena, &kernel->loop.words));

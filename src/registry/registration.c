@@ -18,7 +18,7 @@ struct tenon_registration_t {
   tn_backend_t *backend; /* of a fallback; NULL: of a layer */
   bool is_autograd;      /* of that backend's gradients */
   int bit;
-  tn_slot_t slot;
+  tn_table_entry_t entry;
   tenon_free_fn destroy;
   bool is_undone;
   tn_arena_t arena;                  /* the items: kernels that wait are read again */
@@ -126,10 +126,10 @@ static tenon_status_t take_row(tenon_registration_t *r, const char *key) {
           TENON_INVALID,
           "'%s' can have no fallback: expected a backend, view, autograd, autocast or functional",
           key);
-    if (tn_row_get(bit)->rule == TN_RULE_FALLBACK)
+    if (tn_row_get(bit)->resolved == TN_RESOLVED_FALLBACK)
       return tn_fail(TENON_EXISTS, "%s has a fallback already", key);
     r->bit = bit;
-    tn_row_set(bit, &r->slot);
+    tn_row_set(bit, &r->entry);
     return TENON_OK;
   }
   static const char autograd[] = "autograd ";
@@ -139,7 +139,7 @@ static tenon_status_t take_row(tenon_registration_t *r, const char *key) {
     return tn_fail(TENON_INVALID, "the CPU can have no fallback: there is nothing behind it");
   if (r->is_autograd ? r->backend->gradients : r->backend->row)
     return tn_fail(TENON_EXISTS, "%s has a fallback already", key);
-  tn_backend_row_set(r->backend, r->is_autograd, &r->slot);
+  tn_backend_row_set(r->backend, r->is_autograd, &r->entry);
   return TENON_OK;
 }
 
@@ -153,10 +153,10 @@ tenon_status_t tenon_fallback_add(const char *key, tenon_run_fn run, void *conte
     return tn_fail(TENON_INVALID, "fallback of %s: unknown flags %#x", key, flags);
   tenon_registration_t *r = tn_allocate_zero(1, sizeof *r);
   if (!r) return tn_no_memory("a fallback", sizeof *r);
-  r->slot = (tn_slot_t){.run = run,
-                        .context = context,
-                        .rule = TN_RULE_FALLBACK,
-                        .is_preferred = (flags & TENON_PREFERRED) != 0};
+  r->entry = (tn_table_entry_t){.run = run,
+                                .context = context,
+                                .resolved = TN_RESOLVED_FALLBACK,
+                                .is_preferred = (flags & TENON_PREFERRED) != 0};
   tn_mutex_lock(&lock);
   tenon_status_t status = take_row(r, key);
   tn_mutex_unlock(&lock);
@@ -195,7 +195,7 @@ void tn_registrations_clear(void) {
       tn_registry_release(r->library); /* the registry has let it go */
     else if (!r->is_undone)
       undo(r);
-    if (r->destroy) r->destroy(r->slot.context);
+    if (r->destroy) r->destroy(r->entry.context);
     tn_arena_clear(&r->arena);
     tn_release_memory(r);
   }

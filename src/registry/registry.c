@@ -61,7 +61,7 @@ static uint8_t take_gate(void) {
 
 static bool has_source(const tenon_op_t *op) {
   const tn_kernel_t *k = op->kernels;
-  while (k && k->kind != TN_KERNEL_SOURCE)
+  while (k && k->kind != TN_KIND_SOURCE)
     k = k->next;
   return k != NULL;
 }
