@@ -14,6 +14,7 @@
 #include "core/value.h"
 #include "dispatch/bound.h"
 #include "dispatch/call.h"
+#include "dispatch/keys.h"
 #include "dispatch/mixed.h"
 #include "dispatch/prologue.h"
 #include "dispatch/result.h"
@@ -181,11 +182,7 @@ static bool asks_kernel(const tenon_op_t *op, tenon_tensor_t *const *inputs,
   if (!__atomic_load_n(&op->accumulates, __ATOMIC_RELAXED) ||
       op->traits & (TENON_RANDOM | TN_WRITES))
     return false;
-  uint64_t keys = calls->include;
-  for (uint32_t i = 0; i < op->input_count; i++)
-    keys |= inputs[i] ? inputs[i]->keys : 0;
-  for (uint32_t o = 0; o < op->output_count; o++)
-    keys |= outputs[o] ? outputs[o]->keys : 0;
+  uint64_t keys = tn_keys_of_call(op, inputs, outputs, calls->include);
   return !(keys & ~calls->exclude & TN_KEY_LAYERS);
 }
 

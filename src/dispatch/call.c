@@ -14,6 +14,7 @@
 #include "dispatch/add.h"
 #include "dispatch/bound.h"
 #include "dispatch/call.h"
+#include "dispatch/keys.h"
 #include "dispatch/launch.h"
 #include "dispatch/prologue.h"
 #include "dispatch/result.h"
@@ -154,11 +155,7 @@ dispatch(const tenon_op_t *op, tn_frame_t *frame, const tenon_value_t *attrs,
   const tn_thread_t *thread = tn_thread();
   if (__builtin_expect((uintptr_t)frame < thread->stack_limit, 0) && is_too_deep(thread, frame))
     return too_deep(op);
-  uint64_t keys = thread->calls.include | tn_key_of_process();
-  for (uint32_t i = 0; i < op->input_count; i++)
-    if (inputs[i]) keys |= inputs[i]->keys;
-  for (uint32_t i = 0; i < op->output_count; i++)
-    if (outputs[i]) keys |= outputs[i]->keys;
+  uint64_t keys = tn_keys_of_call(op, inputs, outputs, thread->calls.include | tn_key_of_process());
   if (__builtin_expect(!op->input_count, 0))
     keys |= tn_keys_without_tensors(op, attrs ? attrs : op->defaults);
   keys |= op->traits & TN_WRITES;
@@ -180,11 +177,7 @@ tenon_status_t tn_dispatch_adding(const tenon_op_t *op, const tenon_value_t *att
   tn_frame_t frame;
   const tn_thread_t *thread = tn_thread();
   if ((uintptr_t)&frame < thread->stack_limit && is_too_deep(thread, &frame)) return too_deep(op);
-  uint64_t keys = thread->calls.include | tn_key_of_process();
-  for (uint32_t i = 0; i < op->input_count; i++)
-    keys |= inputs[i] ? inputs[i]->keys : 0;
-  for (uint32_t o = 0; o < op->output_count; o++)
-    keys |= outputs[o] ? outputs[o]->keys : 0;
+  uint64_t keys = tn_keys_of_call(op, inputs, outputs, thread->calls.include | tn_key_of_process());
   if (!op->input_count) keys |= tn_keys_without_tensors(op, attrs);
   keys &= ~thread->calls.exclude & tn_op_mask(op);
   open_frame(&frame, op, attrs, inputs, outputs, state, keys, tn_table_entry(op, keys));
@@ -313,11 +306,7 @@ run(const tenon_op_t *op, const tenon_value_t *attrs, tenon_tensor_t *const *inp
   const tn_thread_t *thread = tn_thread_block;
   if (__builtin_expect(!thread || (uintptr_t)&frame < thread->stack_limit, 0))
     return run_any(op, attrs, inputs, outputs, state, 0);
-  uint64_t keys = thread->calls.include | tn_key_of_process();
-  for (uint32_t i = 0; i < op->input_count; i++)
-    if (inputs[i]) keys |= inputs[i]->keys;
-  for (uint32_t i = 0; i < op->output_count; i++)
-    if (outputs[i]) keys |= outputs[i]->keys;
+  uint64_t keys = tn_keys_of_call(op, inputs, outputs, thread->calls.include | tn_key_of_process());
   const tn_table_entry_t *entry = __atomic_load_n(&op->cpu, __ATOMIC_ACQUIRE);
   keys &= ~thread->calls.exclude;
   if (__builtin_expect((keys & entry->mask) != TN_KEY_CPU || entry->gate, 0))
@@ -340,9 +329,7 @@ static inline uint64_t included(void) { return tn_thread()->calls.include & ~TN_
 
 /* As dispatch finds them, for an operator with tensor arguments. */
 static uint64_t keys_of(const tenon_op_t *op, tenon_tensor_t *const *inputs) {
-  uint64_t keys = included() | TN_KEY_CPU;
-  for (uint32_t i = 0; i < op->input_count; i++)
-    keys |= inputs[i] ? inputs[i]->keys : 0;
+  uint64_t keys = tn_keys_of_inputs(op, inputs, included() | TN_KEY_CPU);
   return keys & ~tn_thread()->calls.exclude & tn_op_mask(op);
 }
 
@@ -512,9 +499,7 @@ static bool call_plain(const tenon_op_t *op, const tenon_value_t *attrs, void *s
   if (!(op->traits & TN_PLAIN) || (op->traits & TN_STATEFUL && !state) ||
       !tn_match(matcher, &op->types, attrs, inputs, outputs, true, &match))
     return false;
-  uint64_t keys = included();
-  for (uint32_t i = 0; i < op->input_count; i++)
-    keys |= inputs[i] ? inputs[i]->keys : 0;
+  uint64_t keys = tn_keys_of_inputs(op, inputs, included());
   if (keys & ~(TN_KEY_CPU | TN_TENSOR_OWNED | TN_KEY(TN_BIT_AUTOGRAD)))
     return false; /* results may keep its layout, or belong on its device; layers get slots */
   for (uint32_t o = 0; o < op->output_count; o++) {

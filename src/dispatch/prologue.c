@@ -11,6 +11,7 @@
 #include "base/thread.h"
 #include "core/dtype.h"
 #include "core/sparse.h"
+#include "dispatch/keys.h"
 #include "dispatch/launch.h"
 #include "dispatch/mixed.h"
 #include "dispatch/result.h"
@@ -328,11 +329,7 @@ tenon_status_t tn_kernel_call(const tn_kernel_t *kernel, tn_frame_t *frame) {
   const tenon_op_t *op = call->op;
   frame->kernel = kernel;
   call->context = kernel->context;
-  uint64_t keys = 0;
-  for (uint32_t i = 0; i < op->input_count; i++)
-    keys |= call->inputs[i] ? call->inputs[i]->keys : 0;
-  for (uint32_t i = 0; i < op->output_count; i++)
-    keys |= call->outputs[i] ? call->outputs[i]->keys : 0;
+  uint64_t keys = tn_keys_of_call(op, call->inputs, call->outputs, 0);
   return __builtin_expect((keys & TN_KEY_DETAIL) != 0, 0) ? call_with_details(kernel, frame, keys)
                                                           : call_dense(kernel, frame, keys);
 }
@@ -340,11 +337,7 @@ tenon_status_t tn_kernel_call(const tn_kernel_t *kernel, tn_frame_t *frame) {
 /* Layouts of arguments that kernels of backends may have to be kept from. */
 static uint64_t layouts_of(const tenon_call_t *call) {
   const tenon_op_t *op = call->op;
-  uint64_t keys = 0;
-  for (uint32_t i = 0; i < op->input_count; i++)
-    keys |= call->inputs[i] ? call->inputs[i]->keys : 0;
-  for (uint32_t o = 0; o < op->output_count; o++)
-    keys |= call->outputs[o] ? call->outputs[o]->keys : 0;
+  uint64_t keys = tn_keys_of_call(op, call->inputs, call->outputs, 0);
   return keys & (TN_KEY_STRIDED | TN_KEY_DETAIL) & tn_frame_of_const(call)->entry->mask;
 }
 
