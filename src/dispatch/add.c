@@ -187,52 +187,57 @@ static bool asks_kernel(const tenon_op_t *op, tenon_tensor_t *const *inputs,
 }
 
 /* As tenon_op_call does it, but that no layers are there. */
-static tenon_status_t call_kernel(const tenon_op_t *op, const tenon_value_t *attrs, void *state,
-                                  tenon_tensor_t *const *inputs, tenon_tensor_t **all,
-                                  uint64_t given, uint64_t bits) {
+static tenon_status_t call_kernel(tn_request_t r, uint64_t given, uint64_t bits) {
+  const tenon_op_t *op = r.op;
   tn_inference_t inference;
   uint64_t made = 0;
-  if (!attrs && op->schema.needs_attrs)
+  if (!r.attrs && op->schema.needs_attrs)
     TN_TRY(tn_values_check(&op->schema, op->defaults)); /* says which are missing */
-  if (!attrs) attrs = op->defaults;
+  if (!r.attrs) r.attrs = op->defaults;
+  r.wanted = given | (uint64_t)1 << 63;
   tn_scratch_mark_t mark = tn_scratch_mark();
-  tenon_status_t status = op->create && !state ? tn_state_get(op, attrs, &state) : TENON_OK;
-  if (status == TENON_OK)
-    status = tn_results_make(&inference, op, attrs, state, inputs, all, given | (uint64_t)1 << 63,
-                             false, &made);
+  tenon_status_t status = TENON_OK;
+  if (op->create && !r.state) status = tn_state_get(op, r.attrs, &r.state);
+  if (status == TENON_OK) status = tn_results_make(&inference, &r, false, &made);
   for (uint32_t o = 0; o < op->output_count && status == TENON_OK; o++)
-    if (has(given, o) && !tn_tensor_written(all[o]))
+    if (has(given, o) && !tn_tensor_written(r.outputs[o]))
       status = tn_fail(TENON_INVALID, "%s: result %s: the tensor that is given is read-only",
                        op->name, op->schema.outputs[o].name);
-  if (status == TENON_OK) status = tn_dispatch_adding(op, attrs, state, inputs, all, bits);
+  if (status == TENON_OK) status = tn_dispatch_adding(&r, bits);
   tn_scratch_reset(mark);
   for (uint32_t o = 0; o < op->output_count && status != TENON_OK; o++)
     if (has(made, o)) {
-      tenon_tensor_release(all[o]);
-      all[o] = NULL;
+      tenon_tensor_release(r.outputs[o]);
+      r.outputs[o] = NULL;
     }
   return status;
 }
 
-tenon_status_t tn_call_add_with(const tenon_op_t *op, const tenon_value_t *attrs, void *state,
-                                tenon_tensor_t *const *inputs, tenon_tensor_t *const *outputs,
-                                uint64_t bits) {
+tenon_status_t tn_call_add(const tn_request_t *request, uint64_t bits) {
+  tn_request_t r = *request;
   tenon_tensor_t *all[MOST];
   uint64_t given = 0;
-  if (__atomic_load_n(&op->successor, __ATOMIC_ACQUIRE)) {
-    op = tn_op_now(op);
-    if (tn_op_has_ended(op)) return tn_op_ended(op);
-    TN_TRY(tn_bound_renew(op, &state));
+  if (__atomic_load_n(&r.op->successor, __ATOMIC_ACQUIRE)) {
+    r.op = tn_op_now(r.op);
+    if (tn_op_has_ended(r.op)) return tn_op_ended(r.op);
+    TN_TRY(tn_bound_renew(r.op, &r.state));
   }
+  const tenon_op_t *op = r.op;
+  tenon_tensor_t *const *outputs = request->outputs;
   if (bits) TN_TRY(check(op, outputs, bits));
-  for (uint32_t o = 0; o < op->output_count; o++)
-    if ((all[o] = outputs[o])) given |= (uint64_t)1 << o;
+  for (uint32_t o = 0; o < op->output_count; o++) {
+    all[o] = outputs[o];
+    if (all[o]) given |= (uint64_t)1 << o;
+  }
+  r.outputs = all;
   tenon_status_t status = TENON_OK;
-  if (bits && asks_kernel(op, inputs, outputs)) {
-    status = call_kernel(op, attrs, state, inputs, all, given, bits);
+  if (bits && asks_kernel(op, r.inputs, outputs)) {
+    status = call_kernel(r, given, bits);
   } else if ((status = make_apart(op, bits, all)) == TENON_OK) {
-    status = tn_call_with(op, attrs, state, inputs, all, given | (uint64_t)1 << 63);
-    status = bits ? add_apart(op, bits, all, outputs, true, status) : status;
+    r.wanted = given | (uint64_t)1 << 63;
+    r.may_create = true;
+    status = tn_call_request(&r);
+    if (bits) status = add_apart(op, bits, all, outputs, true, status);
   }
   for (uint32_t o = 0; o < op->output_count; o++)
     if (!has(given, o)) tenon_tensor_release(all[o]);
@@ -242,5 +247,9 @@ tenon_status_t tn_call_add_with(const tenon_op_t *op, const tenon_value_t *attrs
 tenon_status_t tenon_op_call_add(const tenon_op_t *op, const tenon_value_t *attrs,
                                  tenon_tensor_t *const *inputs, tenon_tensor_t *const *outputs,
                                  uint64_t add) {
-  return tn_call_add_with(op, attrs, NULL, inputs, outputs, add);
+  return tn_call_add(&(tn_request_t){.op = op,
+                                     .attrs = attrs,
+                                     .inputs = inputs,
+                                     .outputs = (tenon_tensor_t **)(uintptr_t)outputs},
+                     add);
 }

@@ -209,10 +209,10 @@ typedef enum way_t {
 /* `wanted` of CALL_ADD: what is added. */
 static tenon_status_t go(const tenon_bound_t *b, way_t way, tenon_tensor_t *const *inputs,
                          tenon_tensor_t **outputs, uint64_t wanted) {
-  return way == RUN         ? tn_run_with(b->op, b->attrs, b->state, inputs, outputs)
-         : way == CALL_INTO ? tn_call_into_with(b->op, b->attrs, b->state, inputs, outputs)
-         : way == CALL_ADD  ? tn_call_add_with(b->op, b->attrs, b->state, inputs, outputs, wanted)
-                            : tn_call_with(b->op, b->attrs, b->state, inputs, outputs, wanted);
+  if (way == RUN) return tn_run_with(b->op, b->attrs, b->state, inputs, outputs);
+  tn_request_t request = {
+      b->op, b->attrs, b->state, inputs, outputs, way == CALL ? wanted : 0, way == CALL, NULL};
+  return way == CALL_ADD ? tn_call_add(&request, wanted) : tn_call_request(&request);
 }
 
 static __attribute__((noinline)) tenon_status_t go_there(const tenon_bound_t *bound, way_t way,

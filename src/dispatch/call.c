@@ -171,17 +171,18 @@ tenon_status_t tn_dispatch(const tenon_op_t *op, tn_frame_t *frame, const tenon_
   return status;
 }
 
-tenon_status_t tn_dispatch_adding(const tenon_op_t *op, const tenon_value_t *attrs, void *state,
-                                  tenon_tensor_t *const *inputs, tenon_tensor_t *const *outputs,
-                                  uint64_t add) {
+tenon_status_t tn_dispatch_adding(const tn_request_t *request, uint64_t add) {
+  const tenon_op_t *op = request->op;
   tn_frame_t frame;
   const tn_thread_t *thread = tn_thread();
   if ((uintptr_t)&frame < thread->stack_limit && is_too_deep(thread, &frame)) return too_deep(op);
-  uint64_t keys = tn_keys_of_call(op, inputs, outputs, thread->calls.include | tn_key_of_process());
-  if (!op->input_count) keys |= tn_keys_without_tensors(op, attrs);
+  uint64_t keys = tn_keys_of_call(op, request->inputs, request->outputs,
+                                  thread->calls.include | tn_key_of_process());
+  if (!op->input_count) keys |= tn_keys_without_tensors(op, request->attrs);
   keys &= ~thread->calls.exclude & tn_op_mask(op);
-  open_frame(&frame, op, attrs, inputs, outputs, state, keys, tn_table_entry(op, keys));
-  frame.outputs = outputs;
+  open_frame(&frame, op, request->attrs, request->inputs, request->outputs, request->state, keys,
+             tn_table_entry(op, keys));
+  frame.outputs = request->outputs;
   frame.infers = true;
   frame.call.accumulate = add;
   tenon_status_t status = tn_entry_run(&frame.call);
@@ -336,7 +337,7 @@ static uint64_t keys_of(const tenon_op_t *op, tenon_tensor_t *const *inputs) {
 /* Are there layers, other than that of gradients, that may change what the call is about?  Then
  * results are slots until they have passed it on.  Lists are made before, since they would be slots
  * of nobody knows how many tensors. */
-static bool gets_slots(const tenon_op_t *op, uint64_t keys) {
+static bool gets_unallocated(const tenon_op_t *op, uint64_t keys) {
   if (!(keys & TN_KEY_LAYERS & ~TN_KEY(TN_BIT_AUTOGRAD))) return false;
   const tn_table_entry_t *entry = tn_table_entry(op, keys);
   if (entry->resolved == TN_RESOLVED_COMPOSITE || entry->resolved == TN_RESOLVED_EXPLICIT)
@@ -359,12 +360,12 @@ static tenon_status_t run_inferred(tenon_call_t *call) {
   void *state = call->state;
   uint64_t wanted = (uint64_t)1 << 63;
   uint64_t made = 0;
-  bool all_slots = true;
+  bool are_unallocated = true;
   tn_scratch_mark_t mark = tn_scratch_mark();
   for (uint32_t o = 0; o < op->output_count; o++) {
     if (!outputs[o]) continue;
     wanted |= (uint64_t)1 << o;
-    all_slots = all_slots && outputs[o]->keys & TN_TENSOR_UNSET;
+    are_unallocated = are_unallocated && outputs[o]->keys & TN_TENSOR_UNSET;
   }
   tenon_status_t status = op->is_view && tn_inputs_need_dense(op, inputs)
                               ? tn_inputs_dense(op, inputs, &dense)
@@ -373,15 +374,21 @@ static tenon_status_t run_inferred(tenon_call_t *call) {
   if (dense) call->inputs = dense;
   if (status == TENON_OK && op->create && !state)
     status = tn_state_get(op, call->attrs, &call->state);
+  tn_request_t request = {.op = op,
+                          .attrs = call->attrs,
+                          .state = call->state,
+                          .inputs = call->inputs,
+                          .outputs = outputs,
+                          .wanted = wanted};
   if (status == TENON_OK)
-    status = tn_results_make(&inference, op, call->attrs, call->state, call->inputs, outputs,
-                             wanted, tn_view_has_kernel(op, frame->keys, call->inputs), &made);
+    status = tn_results_make(&inference, &request,
+                             tn_view_has_kernel(op, frame->keys, call->inputs), &made);
   if (status == TENON_OK && op->traits & TENON_RANDOM && !random) {
     own = take_numbers(op, inference.infer.draws.value, call->attrs, call->inputs, outputs);
     call->random = &own;
   }
   frame->infers = false;
-  if (status == TENON_OK && !(all_slots && frame->entry->resolved == TN_RESOLVED_VIEW))
+  if (status == TENON_OK && !(are_unallocated && frame->entry->resolved == TN_RESOLVED_VIEW))
     status = tn_entry_run(call);
   frame->infers = true;
   call->inputs = inputs;
@@ -400,88 +407,136 @@ static tenon_status_t __attribute__((noinline, cold)) read_only(const tenon_op_t
                  op->schema.outputs[o].name);
 }
 
-static tenon_status_t call_inferred(const tenon_op_t *op, const tenon_value_t *attrs, void *state,
-                                    tenon_tensor_t *const *inputs, tenon_tensor_t **outputs,
-                                    uint64_t wanted, bool may_create,
-                                    const tenon_random_t *random) {
-  tn_inference_t inference;
-  tn_frame_t frame;
-  tenon_random_t own;
-  uint64_t made = 0;
-  uint64_t written = 0;
-  uint64_t given = 0;
-  uint64_t keys = keys_of(op, inputs);
-  bool has_slots = gets_slots(op, keys);
-  bool owns = tn_view_has_kernel(op, keys, inputs);
-  bool has_run = false;
-  tenon_status_t status = TENON_OK;
-  for (uint32_t o = 0; o < op->output_count; o++)
-    if (outputs[o])
-      given |= (uint64_t)1 << o;
-    else if (!may_create && !op->schema.outputs[o].is_optional)
+/* What is known of an inferred call while it goes on: bits of its outputs, and how they are made. */
+typedef struct progress_t {
+  uint64_t given;      /* by the caller */
+  uint64_t made;       /* here: released if the call fails */
+  uint64_t written;    /* an input that is written to is the output */
+  bool is_unallocated; /* layers see unallocated outputs; inference comes when they have passed */
+  bool owns;           /* outputs of a view operator get memory of their own */
+  bool has_run;
+} progress_t;
+
+/* Which outputs are given, and which are wanted. */
+static tenon_status_t find_given(tn_request_t *r, progress_t *p) {
+  const tenon_op_t *op = r->op;
+  for (uint32_t o = 0; o < op->output_count; o++) {
+    if (r->outputs[o])
+      p->given |= (uint64_t)1 << o;
+    else if (!r->may_create && !op->schema.outputs[o].is_optional)
       return tn_fail(TENON_INVALID, "%s: result %s: no tensor is given", op->name,
                      op->schema.outputs[o].name);
-  if (wanted || !may_create) wanted |= given; /* 0: all */
-  if (!may_create && !wanted) wanted = (uint64_t)1 << 63;
-  if (op->is_view && !has_slots && tn_inputs_need_dense(op, inputs)) {
-    tenon_tensor_t **dense;
-    TN_TRY(tn_inputs_dense(op, inputs, &dense));
-    status = call_inferred(op, attrs, state, dense, outputs, wanted, may_create, NULL);
-    for (uint32_t i = 0; i < op->input_count; i++)
-      tenon_tensor_release(dense[i]);
-    return status;
   }
-  for (uint32_t o = 0; o < op->output_count && status == TENON_OK; o++) {
+  if (r->wanted || !r->may_create) r->wanted |= p->given; /* 0: all */
+  if (!r->may_create && !r->wanted) r->wanted = (uint64_t)1 << 63;
+  return TENON_OK;
+}
+
+static tenon_status_t call_inferred(tn_request_t *r);
+
+/* A view of inputs that are not dense is a view of dense copies. */
+static tenon_status_t call_on_dense(const tn_request_t *request) {
+  tn_request_t r = *request;
+  tenon_tensor_t **dense;
+  TN_TRY(tn_inputs_dense(r.op, r.inputs, &dense));
+  r.inputs = dense;
+  r.random = NULL;
+  tenon_status_t status = call_inferred(&r);
+  for (uint32_t i = 0; i < r.op->input_count; i++)
+    tenon_tensor_release(dense[i]);
+  return status;
+}
+
+/* Outputs that are inputs which are written to, and unallocated ones. */
+static tenon_status_t begin_outputs(const tn_request_t *r, progress_t *p) {
+  const tenon_op_t *op = r->op;
+  for (uint32_t o = 0; o < op->output_count; o++) {
     int32_t same = tn_result_input(op, o);
-    if (outputs[o] || (wanted && op->schema.outputs[o].is_optional && !(wanted >> o & 1))) continue;
-    if (same >= 0 && inputs[same]) {
-      outputs[o] = inputs[same];
-      written |= (uint64_t)1 << o;
-    } else if (has_slots) {
-      status = tn_tensor_unset((tenon_dtype_t){0, 0, 0}, TENON_RANK_MAX, &outputs[o]);
-      if (status == TENON_OK) made |= (uint64_t)1 << o;
+    bool is_left_out = r->wanted && op->schema.outputs[o].is_optional && !(r->wanted >> o & 1);
+    if (r->outputs[o] || is_left_out) continue;
+    if (same >= 0 && r->inputs[same]) {
+      r->outputs[o] = r->inputs[same];
+      p->written |= (uint64_t)1 << o;
+    } else if (p->is_unallocated) {
+      TN_TRY(tn_tensor_unset((tenon_dtype_t){0, 0, 0}, TENON_RANK_MAX, &r->outputs[o]));
+      p->made |= (uint64_t)1 << o;
     }
   }
-  if (status == TENON_OK && !has_slots)
-    status = tn_results_make(&inference, op, attrs, state, inputs, outputs, wanted, owns, &made);
-  bool is_view_only = op->is_view && !owns && !given &&
-                      !(keys & TN_KEY_LAYERS); /* nothing runs, unless some layer has to see it */
-  if (status == TENON_OK && !is_view_only) {
-    if (op->traits & TENON_RANDOM && !random && !has_slots) {
-      own = take_numbers(op, inference.infer.draws.value, attrs, inputs, outputs);
-      random = &own;
-    }
-    for (uint32_t o = 0; given && o < op->output_count;
-         o++) /* before: what is saved of them is the new contents */
-      if (given >> o & 1 && !tn_tensor_written(outputs[o])) status = read_only(op, o);
-    if (status == TENON_OK) {
-      status = dispatch(op, &frame, attrs, inputs, outputs, state, random, has_slots);
-      tn_frame_close(&frame);
-      has_run = true;
-    }
+  return TENON_OK;
+}
+
+static tenon_status_t run_request(const tn_request_t *r, progress_t *p,
+                                  const tn_inference_t *inference) {
+  const tenon_op_t *op = r->op;
+  const tenon_random_t *random = r->random;
+  tenon_random_t own;
+  tn_frame_t frame;
+  tenon_status_t status = TENON_OK;
+  if (op->traits & TENON_RANDOM && !random && !p->is_unallocated) {
+    own = take_numbers(op, inference->infer.draws.value, r->attrs, r->inputs, r->outputs);
+    random = &own;
   }
-  if (__builtin_expect(status != TENON_OK, 0) && !has_run && tn_trace_is_on())
-    tn_trace_hooks.refused(op, attrs, inputs, status);
-  for (uint32_t o = 0; o < op->output_count && status == TENON_OK; o++)
-    if (outputs[o] && outputs[o]->keys & TN_TENSOR_UNSET)
-      status = tn_fail(TENON_INTERNAL, "%s: %s did not state the shape of result %s", op->name,
-                       has_slots ? "a layer or run" : "run", op->schema.outputs[o].name);
-  for (uint32_t o = 0; o < op->output_count;
-       o++) { /* a written input, or a copy where it cannot be kept */
-    if (!(written >> o & 1)) continue;
-    tenon_tensor_t *input = outputs[o];
+  /* Before the call: what it saves of its outputs is the new contents. */
+  for (uint32_t o = 0; p->given && o < op->output_count; o++)
+    if (p->given >> o & 1 && !tn_tensor_written(r->outputs[o])) status = read_only(op, o);
+  if (status != TENON_OK) return status;
+  status =
+      dispatch(op, &frame, r->attrs, r->inputs, r->outputs, r->state, random, p->is_unallocated);
+  tn_frame_close(&frame);
+  p->has_run = true;
+  return status;
+}
+
+/* An output that is a written input holds a reference to it, or a copy where it cannot be kept. */
+static tenon_status_t keep_written(const tn_request_t *r, progress_t *p, tenon_status_t status) {
+  for (uint32_t o = 0; o < r->op->output_count; o++) {
+    if (!(p->written >> o & 1)) continue;
+    tenon_tensor_t *input = r->outputs[o];
+    r->outputs[o] = NULL;
+    if (status != TENON_OK) continue;
+    if (tn_tensor_is_owned(input)) {
+      tenon_tensor_retain(input);
+      r->outputs[o] = input;
+    } else {
+      status = tenon_tensor_copy_to(input, input->device, &r->outputs[o]);
+    }
+    if (status == TENON_OK) p->made |= (uint64_t)1 << o;
+  }
+  return status;
+}
+
+static void release_outputs(const tenon_op_t *op, tenon_tensor_t **outputs, uint64_t made) {
+  for (uint32_t o = 0; o < op->output_count; o++) {
+    if (!(made >> o & 1)) continue;
+    tenon_tensor_release(outputs[o]);
     outputs[o] = NULL;
-    if (status == TENON_OK && !tn_tensor_is_owned(input))
-      status = tenon_tensor_copy_to(input, input->device, &outputs[o]);
-    else if (status == TENON_OK)
-      tenon_tensor_retain(outputs[o] = input);
-    if (status == TENON_OK) made |= (uint64_t)1 << o;
   }
-  for (uint32_t o = 0; o < op->output_count && status != TENON_OK; o++)
-    if (made >> o & 1) {
-      tenon_tensor_release(outputs[o]);
-      outputs[o] = NULL;
-    }
+}
+
+/* Changes what is wanted of the request. */
+static tenon_status_t call_inferred(tn_request_t *r) {
+  const tenon_op_t *op = r->op;
+  tn_inference_t inference;
+  uint64_t keys = keys_of(op, r->inputs);
+  progress_t p = {.is_unallocated = gets_unallocated(op, keys),
+                  .owns = tn_view_has_kernel(op, keys, r->inputs)};
+  TN_TRY(find_given(r, &p));
+  if (op->is_view && !p.is_unallocated && tn_inputs_need_dense(op, r->inputs))
+    return call_on_dense(r);
+  tenon_status_t status = begin_outputs(r, &p);
+  if (status == TENON_OK && !p.is_unallocated)
+    status = tn_results_make(&inference, r, p.owns, &p.made);
+  /* Nothing runs for a view, unless some layer has to see it. */
+  bool is_view_only = op->is_view && !p.owns && !p.given && !(keys & TN_KEY_LAYERS);
+  if (status == TENON_OK && !is_view_only) status = run_request(r, &p, &inference);
+  if (__builtin_expect(status != TENON_OK, 0) && !p.has_run && tn_trace_is_on())
+    tn_trace_hooks.refused(op, r->attrs, r->inputs, status);
+  for (uint32_t o = 0; o < op->output_count && status == TENON_OK; o++)
+    if (r->outputs[o] && r->outputs[o]->keys & TN_TENSOR_UNSET)
+      status = tn_fail(TENON_INTERNAL, "%s: %s did not state the shape of result %s", op->name,
+                       p.is_unallocated ? "a layer or run" : "run", op->schema.outputs[o].name);
+  if (p.written) status = keep_written(r, &p, status);
+  if (status != TENON_OK) release_outputs(op, r->outputs, p.made);
   return status;
 }
 
@@ -489,23 +544,23 @@ static tenon_status_t call_inferred(const tenon_op_t *op, const tenon_value_t *a
 
 /* What call_inferred does for plain operators, without metas.  False: not such a call, or one to
  * refuse; nothing has happened then. */
-static bool call_plain(const tenon_op_t *op, const tenon_value_t *attrs, void *state,
-                       tenon_tensor_t *const *inputs, tenon_tensor_t **outputs, uint64_t wanted,
-                       const tenon_random_t *random, tenon_status_t *out_status) {
+static inline __attribute__((always_inline)) bool call_plain(const tn_request_t r,
+                                                             tenon_status_t *out_status) {
+  const tenon_op_t *op = r.op;
   uint64_t to_make = 0;
   uint64_t made = 0;
   tn_match_t match;
   const tn_matcher_t *matcher = op->shapes.matcher;
-  if (!(op->traits & TN_PLAIN) || (op->traits & TN_STATEFUL && !state) ||
-      !tn_match(matcher, &op->types, attrs, inputs, outputs, true, &match))
+  if (!(op->traits & TN_PLAIN) || (op->traits & TN_STATEFUL && !r.state) ||
+      !tn_match(matcher, &op->types, r.attrs, r.inputs, r.outputs, true, &match))
     return false;
-  uint64_t keys = tn_keys_of_inputs(op, inputs, included());
-  if (keys & ~(TN_KEY_CPU | TN_TENSOR_OWNED | TN_KEY(TN_BIT_AUTOGRAD)))
-    return false; /* results may keep its layout, or belong on its device; layers get slots */
+  /* Outputs may keep the inputs' layout, or belong on their device; layers get unallocated ones. */
+  uint64_t keys = tn_keys_of_inputs(op, r.inputs, included());
+  if (keys & ~(TN_KEY_CPU | TN_TENSOR_OWNED | TN_KEY(TN_BIT_AUTOGRAD))) return false;
   for (uint32_t o = 0; o < op->output_count; o++) {
-    bool is_left_out = wanted && !(wanted >> o & 1) && op->schema.outputs[o].is_optional;
-    if (!outputs[o] && !is_left_out) to_make |= (uint64_t)1 << o;
-    if (outputs[o] && !tn_tensor_written(outputs[o])) {
+    bool is_left_out = r.wanted && !(r.wanted >> o & 1) && op->schema.outputs[o].is_optional;
+    if (!r.outputs[o] && !is_left_out) to_make |= (uint64_t)1 << o;
+    if (r.outputs[o] && !tn_tensor_written(r.outputs[o])) {
       *out_status = read_only(op, o);
       return true;
     }
@@ -515,67 +570,89 @@ static bool call_plain(const tenon_op_t *op, const tenon_value_t *attrs, void *s
   for (uint32_t o = 0; o < op->output_count && status == TENON_OK && fits; o++) {
     int32_t ndim;
     if (!(to_make >> o & 1)) continue;
-    const int64_t *shape = tn_match_shape(&match, matcher, o, inputs, &ndim);
-    uint32_t id = tn_match_dtype(&match, &op->types, attrs, o);
+    const int64_t *shape = tn_match_shape(&match, matcher, o, r.inputs, &ndim);
+    uint32_t id = tn_match_dtype(&match, &op->types, r.attrs, o);
     fits = shape && id;
-    if (fits) status = tenon_tensor_create(tenon_dtype(id), ndim, shape, &outputs[o]);
+    if (fits) status = tenon_tensor_create(tenon_dtype(id), ndim, shape, &r.outputs[o]);
     if (fits && status == TENON_OK) made |= (uint64_t)1 << o;
   }
   if (status == TENON_OK && fits) {
     tn_frame_t frame;
-    status = dispatch(op, &frame, attrs, inputs, outputs, state, random, false);
+    status = dispatch(op, &frame, r.attrs, r.inputs, r.outputs, r.state, r.random, false);
     tn_frame_close(&frame);
   }
-  for (uint32_t o = 0; o < op->output_count && (status != TENON_OK || !fits); o++)
-    if (made >> o & 1) {
-      tenon_tensor_release(outputs[o]);
-      outputs[o] = NULL;
-    }
+  if (status != TENON_OK || !fits) release_outputs(op, r.outputs, made);
   *out_status = status;
   return fits;
 }
 
-static __attribute__((noinline, cold)) tenon_status_t
-enter_successor(const tenon_op_t *op, const tenon_value_t *attrs, void *state,
-                tenon_tensor_t *const *inputs, tenon_tensor_t **outputs, uint64_t wanted,
-                bool may_create, const tenon_random_t *random);
+static __attribute__((noinline, cold)) tenon_status_t enter_successor(tn_request_t *r);
 
-static tenon_status_t enter(const tenon_op_t *op, const tenon_value_t *attrs, void *state,
-                            tenon_tensor_t *const *inputs, tenon_tensor_t **outputs,
-                            uint64_t wanted, bool may_create, const tenon_random_t *random) {
-  if (__builtin_expect(__atomic_load_n(&op->successor, __ATOMIC_ACQUIRE) != NULL, 0))
-    return enter_successor(op, attrs, state, inputs, outputs, wanted, may_create, random);
-  if (!attrs) {
-    if (op->schema.needs_attrs)
-      TN_TRY(tn_values_check(&op->schema, op->defaults)); /* says which are missing */
-    attrs = op->defaults;
-  }
+/* Calls that are not plain.  Changes the request. */
+static tenon_status_t enter_inferred(tn_request_t *r) {
   tenon_status_t status = TENON_OK;
-  if (may_create && call_plain(op, attrs, state, inputs, outputs, wanted, random, &status))
-    return status;
   tn_scratch_mark_t mark = tn_scratch_mark();
-  if (op->create && !state) status = tn_state_get(op, attrs, &state);
-  if (status == TENON_OK)
-    status = call_inferred(op, attrs, state, inputs, outputs, wanted, may_create, random);
+  if (r->op->create && !r->state) status = tn_state_get(r->op, r->attrs, &r->state);
+  if (status == TENON_OK) status = call_inferred(r);
   tn_scratch_reset(mark);
   return status;
 }
 
+static inline bool has_successor(const tenon_op_t *op) {
+  return __builtin_expect(__atomic_load_n(&op->successor, __ATOMIC_ACQUIRE) != NULL, 0);
+}
+
+/* The attributes of a call, or the defaults; the error says which are missing. */
+static inline __attribute__((always_inline)) tenon_status_t
+find_attrs(const tenon_op_t *op, const tenon_value_t **attrs) {
+  if (*attrs) return TENON_OK;
+  if (op->schema.needs_attrs) TN_TRY(tn_values_check(&op->schema, op->defaults));
+  *attrs = op->defaults;
+  return TENON_OK;
+}
+
+/* The same as tn_call_request, with the request in registers as long as the call is plain. */
+static inline __attribute__((always_inline)) tenon_status_t enter(tn_request_t r) {
+  tenon_status_t status = TENON_OK;
+  if (has_successor(r.op)) {
+    tn_request_t request = r;
+    return enter_successor(&request);
+  }
+  TN_TRY(find_attrs(r.op, &r.attrs));
+  if (call_plain(r, &status)) return status;
+  tn_request_t request = r;
+  return enter_inferred(&request);
+}
+
 /* Of a library that was reloaded: what results fit may have changed, so that they are always
  * inferred anew. */
-static tenon_status_t enter_successor(const tenon_op_t *op, const tenon_value_t *attrs, void *state,
-                                      tenon_tensor_t *const *inputs, tenon_tensor_t **outputs,
-                                      uint64_t wanted, bool may_create,
-                                      const tenon_random_t *random) {
-  op = tn_op_now(op);
-  if (tn_op_has_ended(op)) return tn_op_ended(op);
-  TN_TRY(tn_bound_renew(op, &state));
-  return enter(op, attrs, state, inputs, outputs, wanted, may_create, random);
+static tenon_status_t enter_successor(tn_request_t *r) {
+  r->op = tn_op_now(r->op);
+  if (tn_op_has_ended(r->op)) return tn_op_ended(r->op);
+  TN_TRY(tn_bound_renew(r->op, &r->state));
+  return tn_call_request(r);
 }
 
 static tenon_status_t run_successor(tenon_call_t *call) {
-  return enter_successor(call->op, call->attrs, call->state, call->inputs,
-                         (tenon_tensor_t **)(uintptr_t)call->outputs, 0, false, NULL);
+  return enter_successor(&(tn_request_t){.op = call->op,
+                                         .attrs = call->attrs,
+                                         .state = call->state,
+                                         .inputs = call->inputs,
+                                         .outputs = (tenon_tensor_t **)(uintptr_t)call->outputs});
+}
+
+/* entries */
+
+static __attribute__((noinline)) tenon_status_t call_given(tn_request_t *r) {
+  if (has_successor(r->op)) return enter_successor(r);
+  TN_TRY(find_attrs(r->op, &r->attrs));
+  return enter_inferred(r);
+}
+
+static __attribute__((noinline)) tenon_status_t call_creating(tn_request_t *r) { return enter(*r); }
+
+tenon_status_t tn_call_request(tn_request_t *r) {
+  return r->may_create ? call_creating(r) : call_given(r);
 }
 
 tenon_status_t tn_call(const tenon_op_t *op, const tenon_value_t *attrs,
@@ -584,7 +661,8 @@ tenon_status_t tn_call(const tenon_op_t *op, const tenon_value_t *attrs,
   tn_thread_t *thread = tn_thread();
   if (thread->nesting >= TN_NESTING_MOST) return tn_nested_too_deep(op);
   thread->nesting++;
-  tenon_status_t status = enter(op, attrs, NULL, inputs, outputs, wanted, true, random);
+  tenon_status_t status =
+      tn_call_request(&(tn_request_t){op, attrs, NULL, inputs, outputs, wanted, true, random});
   thread->nesting--;
   return status;
 }
@@ -594,21 +672,18 @@ tenon_status_t tn_run_with(const tenon_op_t *op, const tenon_value_t *attrs, voi
   return run(op, attrs, inputs, outputs, state);
 }
 
-tenon_status_t tn_call_into_with(const tenon_op_t *op, const tenon_value_t *attrs, void *state,
-                                 tenon_tensor_t *const *inputs, tenon_tensor_t *const *outputs) {
-  return enter(op, attrs, state, inputs, (tenon_tensor_t **)(uintptr_t)outputs, 0, false, NULL);
-}
-
-tenon_status_t tn_call_with(const tenon_op_t *op, const tenon_value_t *attrs, void *state,
-                            tenon_tensor_t *const *inputs, tenon_tensor_t **outputs,
-                            uint64_t wanted) {
-  return enter(op, attrs, state, inputs, outputs, wanted, true, NULL);
-}
-
 tenon_status_t tenon_op_call(const tenon_op_t *op, const tenon_value_t *attrs,
                              tenon_tensor_t *const *inputs, tenon_tensor_t **outputs,
                              uint64_t wanted) {
-  return enter(op, attrs, NULL, inputs, outputs, wanted, true, NULL);
+  return enter((tn_request_t){op, attrs, NULL, inputs, outputs, wanted, true, NULL});
+}
+
+static __attribute__((noinline)) tenon_status_t call_into_inferred(const tenon_op_t *op,
+                                                                   const tenon_value_t *attrs,
+                                                                   tenon_tensor_t *const *inputs,
+                                                                   tenon_tensor_t *const *outputs) {
+  tenon_tensor_t **results = (tenon_tensor_t **)(uintptr_t)outputs;
+  return call_given(&(tn_request_t){op, attrs, NULL, inputs, results, 0, false, NULL});
 }
 
 tenon_status_t tenon_op_call_into(const tenon_op_t *op, const tenon_value_t *attrs,
@@ -626,7 +701,7 @@ tenon_status_t tenon_op_call_into(const tenon_op_t *op, const tenon_value_t *att
     tn_frame_close(&frame);
     return status;
   }
-  return enter(op, attrs, NULL, inputs, (tenon_tensor_t **)(uintptr_t)outputs, 0, false, NULL);
+  return call_into_inferred(op, attrs, inputs, outputs);
 }
 
 static tenon_status_t call_to_place(const tenon_op_t *op, const tenon_value_t *attrs,

@@ -236,19 +236,20 @@ static void own_memory(tenon_meta_t *meta) {
   meta->strided = 0;
 }
 
-tenon_status_t tn_results_make(tn_inference_t *inference, const tenon_op_t *op,
-                               const tenon_value_t *attrs, void *state,
-                               tenon_tensor_t *const *inputs, tenon_tensor_t **outputs,
-                               uint64_t wanted, bool owns, uint64_t *out_made) {
+tenon_status_t tn_results_make(tn_inference_t *inference, const tn_request_t *request, bool owns,
+                               uint64_t *out_made) {
+  const tenon_op_t *op = request->op;
+  tenon_tensor_t *const *inputs = request->inputs;
+  tenon_tensor_t **outputs = request->outputs;
   tenon_meta_t **in, **out;
   inference->extents = NULL;
   inference->device = NULL;
   TN_TRY(tn_metas_of_inputs(op, inputs, &in));
-  TN_TRY(tn_metas_of_results(op, attrs, wanted, &out));
-  TN_TRY(tn_infer(inference, op, attrs, state, in, out));
+  TN_TRY(tn_metas_of_results(op, request->attrs, request->wanted, &out));
+  TN_TRY(tn_infer(inference, op, request->attrs, request->state, in, out));
   for (uint32_t o = 0; o < op->output_count && owns; o++)
     own_memory(out[o]);
-  tenon_device_t device = tn_device_of(op, attrs, inputs);
+  tenon_device_t device = tn_device_of(op, request->attrs, inputs);
   tenon_status_t status = TENON_OK;
   for (uint32_t o = 0; o < op->output_count && status == TENON_OK; o++) {
     if (!out[o]) continue;
