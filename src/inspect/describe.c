@@ -152,7 +152,7 @@ tenon_status_t tenon_op_stub_slot(const tenon_op_t *op, int32_t index, tenon_stu
   }
   tn_registry_unlock();
   if (!full.backend)
-    return tn_fail(TENON_INVALID, "%s: no entry %d of its stub is filled", op->name, (int)index);
+    return tn_fail(TENON_INVALID, "%s: no slot %d of its stub is filled", op->name, (int)index);
   memcpy(entry, &full, size);
   return TENON_OK;
 }
