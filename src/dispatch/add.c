@@ -25,7 +25,7 @@
 
 enum { MOST = 64 }; /* results of an operator */
 
-static bool has(uint64_t bits, uint32_t o) { return bits >> o & 1; }
+static bool has_bit(uint64_t bits, uint32_t o) { return bits >> o & 1; }
 
 /* what is refused */
 
@@ -59,14 +59,15 @@ static tenon_status_t check_result(const tenon_op_t *op, const tenon_op_t *add, 
   return TENON_OK;
 }
 
-static tenon_status_t check(const tenon_op_t *op, tenon_tensor_t *const *outputs, uint64_t bits) {
+static tenon_status_t check_added(const tenon_op_t *op, tenon_tensor_t *const *outputs,
+                                  uint64_t bits) {
   const tenon_op_t *add = tn_registry_find("core::add");
   if (!add) return tn_fail(TENON_NOT_FOUND, "core::add: the runtime has shut down");
   if (op->output_count < MOST && bits >> op->output_count)
     return tn_fail(TENON_INVALID, "%s: `add` is 0x%llx: expected bits of its %u results", op->name,
                    (unsigned long long)bits, op->output_count);
   for (uint32_t o = 0; o < op->output_count; o++)
-    if (has(bits, o)) TN_TRY(check_result(op, add, o, outputs[o]));
+    if (has_bit(bits, o)) TN_TRY(check_result(op, add, o, outputs[o]));
   return TENON_OK;
 }
 
@@ -74,7 +75,7 @@ static tenon_status_t check(const tenon_op_t *op, tenon_tensor_t *const *outputs
 
 static void release_apart(const tenon_op_t *op, uint64_t bits, tenon_tensor_t **all) {
   for (uint32_t o = 0; o < op->output_count; o++)
-    if (has(bits, o)) tenon_tensor_release(all[o]);
+    if (has_bit(bits, o)) tenon_tensor_release(all[o]);
 }
 
 /* A dense tensor in the place of each result that is added. */
@@ -82,7 +83,7 @@ static tenon_status_t make_apart(const tenon_op_t *op, uint64_t bits, tenon_tens
   tenon_status_t status = TENON_OK;
   uint64_t made = 0;
   for (uint32_t o = 0; o < op->output_count && status == TENON_OK; o++) {
-    if (!has(bits, o)) continue;
+    if (!has_bit(bits, o)) continue;
     status = tn_place_dense(all[o], false, &all[o]);
     if (status == TENON_OK) made |= (uint64_t)1 << o;
   }
@@ -109,9 +110,9 @@ static tenon_status_t add_apart(const tenon_op_t *op, uint64_t bits, tenon_tenso
                                 tenon_tensor_t *const *given, bool counts, tenon_status_t status) {
   const tenon_op_t *add = tn_registry_find("core::add");
   for (uint32_t o = 0; o < op->output_count && status == TENON_OK; o++)
-    if (has(bits, o)) status = check_shape(op, o, all[o], given[o]);
+    if (has_bit(bits, o)) status = check_shape(op, o, all[o], given[o]);
   for (uint32_t o = 0; o < op->output_count && status == TENON_OK; o++) {
-    if (!has(bits, o)) continue;
+    if (!has_bit(bits, o)) continue;
     tenon_tensor_t *both[2] = {given[o], all[o]};
     tenon_tensor_t *sum = given[o];
     status =
@@ -127,7 +128,7 @@ static tenon_status_t add_apart(const tenon_op_t *op, uint64_t bits, tenon_tenso
 
 static bool reads_what_it_adds_to(const tenon_call_t *call) {
   for (uint32_t o = 0; o < call->op->output_count; o++)
-    for (uint32_t i = 0; i < call->op->input_count && has(call->accumulate, o); i++) {
+    for (uint32_t i = 0; i < call->op->input_count && has_bit(call->accumulate, o); i++) {
       const tenon_tensor_t *t = call->inputs[i];
       if (t && (tn_dtype_is(t->dtype, TENON_LIST) || tn_place_overlap(t, call->outputs[o])))
         return true;
@@ -200,13 +201,13 @@ static tenon_status_t call_kernel(tn_request_t r, uint64_t given, uint64_t bits)
   if (op->create && !r.state) status = tn_state_get(op, r.attrs, &r.state);
   if (status == TENON_OK) status = tn_results_make(&inference, &r, false, &made);
   for (uint32_t o = 0; o < op->output_count && status == TENON_OK; o++)
-    if (has(given, o) && !tn_tensor_written(r.outputs[o]))
+    if (has_bit(given, o) && !tn_tensor_written(r.outputs[o]))
       status = tn_fail(TENON_INVALID, "%s: result %s: the tensor that is given is read-only",
                        op->name, op->schema.outputs[o].name);
   if (status == TENON_OK) status = tn_dispatch_adding(&r, bits);
   tn_scratch_reset(mark);
   for (uint32_t o = 0; o < op->output_count && status != TENON_OK; o++)
-    if (has(made, o)) {
+    if (has_bit(made, o)) {
       tenon_tensor_release(r.outputs[o]);
       r.outputs[o] = NULL;
     }
@@ -224,7 +225,7 @@ tenon_status_t tn_call_add(const tn_request_t *request, uint64_t bits) {
   }
   const tenon_op_t *op = r.op;
   tenon_tensor_t *const *outputs = request->outputs;
-  if (bits) TN_TRY(check(op, outputs, bits));
+  if (bits) TN_TRY(check_added(op, outputs, bits));
   for (uint32_t o = 0; o < op->output_count; o++) {
     all[o] = outputs[o];
     if (all[o]) given |= (uint64_t)1 << o;
@@ -240,7 +241,7 @@ tenon_status_t tn_call_add(const tn_request_t *request, uint64_t bits) {
     if (bits) status = add_apart(op, bits, all, outputs, true, status);
   }
   for (uint32_t o = 0; o < op->output_count; o++)
-    if (!has(given, o)) tenon_tensor_release(all[o]);
+    if (!has_bit(given, o)) tenon_tensor_release(all[o]);
   return status;
 }
 

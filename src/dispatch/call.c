@@ -28,7 +28,7 @@
 /* Code of a library that may be unloaded: the call is counted, and the entry read again, since
  * whoever unloads takes the entry away, makes all threads pass a barrier, and only then looks at the
  * counts (tn_registry_unload). */
-static void pass(tn_thread_t *thread, const tn_table_entry_t *entry, uint32_t step) {
+static void count_at_gate(tn_thread_t *thread, const tn_table_entry_t *entry, uint32_t step) {
   uint32_t *count = &thread->gates[entry->gate];
   if (!entry->gate) return;
   if (!thread->is_shared)
@@ -42,7 +42,7 @@ const tn_table_entry_t *tn_entry_hold(tenon_call_t *call) {
   for (;;) {
     const tn_table_entry_t *entry = frame->entry;
     if (!entry->gate) return entry;
-    pass(tn_thread(), entry, 1);
+    count_at_gate(tn_thread(), entry, 1);
     __atomic_signal_fence(__ATOMIC_SEQ_CST);
     const tn_table_entry_t *again = tn_entry_again(call);
     if (again == entry) {
@@ -50,13 +50,15 @@ const tn_table_entry_t *tn_entry_hold(tenon_call_t *call) {
       call->context = entry->context;
       return entry;
     }
-    pass(tn_thread(), entry, (uint32_t)-1);
+    count_at_gate(tn_thread(), entry, (uint32_t)-1);
     frame->entry = again;
     call->context = tn_entry_context(again);
   }
 }
 
-void tn_entry_release(const tn_table_entry_t *entry) { pass(tn_thread(), entry, (uint32_t)-1); }
+void tn_entry_release(const tn_table_entry_t *entry) {
+  count_at_gate(tn_thread(), entry, (uint32_t)-1);
+}
 
 static tenon_status_t run_gated(tenon_call_t *call) {
   const tn_table_entry_t *entry = tn_entry_hold(call);
@@ -91,7 +93,7 @@ static __attribute__((noinline, cold)) bool is_too_deep(const tn_thread_t *threa
   return (uintptr_t)frame >= thread->stack_low;
 }
 
-static tenon_status_t __attribute__((noinline, cold)) too_deep(const tenon_op_t *op) {
+static tenon_status_t __attribute__((noinline, cold)) fail_too_deep(const tenon_op_t *op) {
   return tn_fail(TENON_RANGE,
                  "%s: calls are nested until the thread's stack is nearly full: a kernel, a layer "
                  "or a composite calls the operator that it was called for, instead of passing the "
@@ -149,12 +151,12 @@ dispatch_keys(const tenon_op_t *op, tn_frame_t *frame, const tenon_value_t *attr
 }
 
 static inline __attribute__((always_inline)) tenon_status_t
-dispatch(const tenon_op_t *op, tn_frame_t *frame, const tenon_value_t *attrs,
-         tenon_tensor_t *const *inputs, tenon_tensor_t *const *outputs, void *state,
-         const tenon_random_t *random, bool infers) {
+dispatch_call(const tenon_op_t *op, tn_frame_t *frame, const tenon_value_t *attrs,
+              tenon_tensor_t *const *inputs, tenon_tensor_t *const *outputs, void *state,
+              const tenon_random_t *random, bool infers) {
   const tn_thread_t *thread = tn_thread();
   if (__builtin_expect((uintptr_t)frame < thread->stack_limit, 0) && is_too_deep(thread, frame))
-    return too_deep(op);
+    return fail_too_deep(op);
   uint64_t keys = tn_keys_of_call(op, inputs, outputs, thread->calls.include | tn_key_of_process());
   if (__builtin_expect(!op->input_count, 0))
     keys |= tn_keys_without_tensors(op, attrs ? attrs : op->defaults);
@@ -166,7 +168,7 @@ dispatch(const tenon_op_t *op, tn_frame_t *frame, const tenon_value_t *attrs,
 tenon_status_t tn_dispatch(const tenon_op_t *op, tn_frame_t *frame, const tenon_value_t *attrs,
                            tenon_tensor_t *const *inputs, tenon_tensor_t *const *outputs,
                            const tenon_random_t *random) {
-  tenon_status_t status = dispatch(op, frame, attrs, inputs, outputs, NULL, random, false);
+  tenon_status_t status = dispatch_call(op, frame, attrs, inputs, outputs, NULL, random, false);
   tn_frame_close(frame);
   return status;
 }
@@ -175,7 +177,8 @@ tenon_status_t tn_dispatch_adding(const tn_request_t *request, uint64_t add) {
   const tenon_op_t *op = request->op;
   tn_frame_t frame;
   const tn_thread_t *thread = tn_thread();
-  if ((uintptr_t)&frame < thread->stack_limit && is_too_deep(thread, &frame)) return too_deep(op);
+  if ((uintptr_t)&frame < thread->stack_limit && is_too_deep(thread, &frame))
+    return fail_too_deep(op);
   uint64_t keys = tn_keys_of_call(op, request->inputs, request->outputs,
                                   thread->calls.include | tn_key_of_process());
   if (!op->input_count) keys |= tn_keys_without_tensors(op, request->attrs);
@@ -258,7 +261,7 @@ static tenon_status_t run_random(const tenon_op_t *op, const tenon_value_t *attr
   }
   int64_t stated = op->draws >= 0 || !op->infer ? op->draws : inference.infer.draws.value;
   tenon_random_t random = take_numbers(op, stated, attrs ? attrs : op->defaults, inputs, outputs);
-  tenon_status_t status = dispatch(op, &frame, attrs, inputs, outputs, state, &random, false);
+  tenon_status_t status = dispatch_call(op, &frame, attrs, inputs, outputs, state, &random, false);
   tn_frame_close(&frame);
   return status;
 }
@@ -273,7 +276,7 @@ run_any(const tenon_op_t *op, const tenon_value_t *attrs, tenon_tensor_t *const 
   tenon_status_t status =
       keys && !(op->traits & TN_WRITES) && op->input_count
           ? dispatch_keys(op, &frame, attrs, inputs, outputs, state, NULL, false, keys)
-          : dispatch(op, &frame, attrs, inputs, outputs, state, NULL, false);
+          : dispatch_call(op, &frame, attrs, inputs, outputs, state, NULL, false);
   tn_frame_close(&frame);
   return status;
 }
@@ -301,8 +304,8 @@ run_elsewhere(const tenon_op_t *op, const tenon_value_t *attrs, tenon_tensor_t *
 /* What dispatch comes to for plain tensors on the CPU: nothing is called but the kernel, so nothing
  * has to be kept. */
 static inline __attribute__((always_inline)) tenon_status_t
-run(const tenon_op_t *op, const tenon_value_t *attrs, tenon_tensor_t *const *inputs,
-    tenon_tensor_t *const *outputs, void *state) {
+run_call(const tenon_op_t *op, const tenon_value_t *attrs, tenon_tensor_t *const *inputs,
+         tenon_tensor_t *const *outputs, void *state) {
   tn_frame_t frame;
   const tn_thread_t *thread = tn_thread_block;
   if (__builtin_expect(!thread || (uintptr_t)&frame < thread->stack_limit, 0))
@@ -320,7 +323,7 @@ run(const tenon_op_t *op, const tenon_value_t *attrs, tenon_tensor_t *const *inp
 
 tenon_status_t tenon_op_run(const tenon_op_t *op, const tenon_value_t *attrs,
                             tenon_tensor_t *const *inputs, tenon_tensor_t *const *outputs) {
-  return run(op, attrs, inputs, outputs, NULL);
+  return run_call(op, attrs, inputs, outputs, NULL);
 }
 
 /* layers */
@@ -329,7 +332,7 @@ tenon_status_t tenon_op_run(const tenon_op_t *op, const tenon_value_t *attrs,
 static inline uint64_t included(void) { return tn_thread()->calls.include & ~TN_KEY_ALWAYS; }
 
 /* As dispatch finds them, for an operator with tensor arguments. */
-static uint64_t keys_of(const tenon_op_t *op, tenon_tensor_t *const *inputs) {
+static uint64_t keys_of_request(const tenon_op_t *op, tenon_tensor_t *const *inputs) {
   uint64_t keys = tn_keys_of_inputs(op, inputs, included() | TN_KEY_CPU);
   return keys & ~tn_thread()->calls.exclude & tn_op_mask(op);
 }
@@ -402,7 +405,8 @@ static tenon_status_t run_inferred(tenon_call_t *call) {
 
 /* inferred calls */
 
-static tenon_status_t __attribute__((noinline, cold)) read_only(const tenon_op_t *op, uint32_t o) {
+static tenon_status_t __attribute__((noinline, cold))
+fail_read_only(const tenon_op_t *op, uint32_t o) {
   return tn_fail(TENON_INVALID, "%s: result %s: the tensor that is given is read-only", op->name,
                  op->schema.outputs[o].name);
 }
@@ -478,10 +482,10 @@ static tenon_status_t run_request(const tn_request_t *r, progress_t *p,
   }
   /* Before the call: what it saves of its outputs is the new contents. */
   for (uint32_t o = 0; p->given && o < op->output_count; o++)
-    if (p->given >> o & 1 && !tn_tensor_written(r->outputs[o])) status = read_only(op, o);
+    if (p->given >> o & 1 && !tn_tensor_written(r->outputs[o])) status = fail_read_only(op, o);
   if (status != TENON_OK) return status;
-  status =
-      dispatch(op, &frame, r->attrs, r->inputs, r->outputs, r->state, random, p->is_unallocated);
+  status = dispatch_call(op, &frame, r->attrs, r->inputs, r->outputs, r->state, random,
+                         p->is_unallocated);
   tn_frame_close(&frame);
   p->has_run = true;
   return status;
@@ -517,7 +521,7 @@ static void release_outputs(const tenon_op_t *op, tenon_tensor_t **outputs, uint
 static tenon_status_t call_inferred(tn_request_t *r) {
   const tenon_op_t *op = r->op;
   tn_inference_t inference;
-  uint64_t keys = keys_of(op, r->inputs);
+  uint64_t keys = keys_of_request(op, r->inputs);
   progress_t p = {.is_unallocated = gets_unallocated(op, keys),
                   .owns = tn_view_has_kernel(op, keys, r->inputs)};
   TN_TRY(find_given(r, &p));
@@ -561,7 +565,7 @@ static inline __attribute__((always_inline)) bool call_plain(const tn_request_t 
     bool is_left_out = r.wanted && !(r.wanted >> o & 1) && op->schema.outputs[o].is_optional;
     if (!r.outputs[o] && !is_left_out) to_make |= (uint64_t)1 << o;
     if (r.outputs[o] && !tn_tensor_written(r.outputs[o])) {
-      *out_status = read_only(op, o);
+      *out_status = fail_read_only(op, o);
       return true;
     }
   }
@@ -578,7 +582,7 @@ static inline __attribute__((always_inline)) bool call_plain(const tn_request_t 
   }
   if (status == TENON_OK && fits) {
     tn_frame_t frame;
-    status = dispatch(op, &frame, r.attrs, r.inputs, r.outputs, r.state, r.random, false);
+    status = dispatch_call(op, &frame, r.attrs, r.inputs, r.outputs, r.state, r.random, false);
     tn_frame_close(&frame);
   }
   if (status != TENON_OK || !fits) release_outputs(op, r.outputs, made);
@@ -669,7 +673,7 @@ tenon_status_t tn_call(const tenon_op_t *op, const tenon_value_t *attrs,
 
 tenon_status_t tn_run_with(const tenon_op_t *op, const tenon_value_t *attrs, void *state,
                            tenon_tensor_t *const *inputs, tenon_tensor_t *const *outputs) {
-  return run(op, attrs, inputs, outputs, state);
+  return run_call(op, attrs, inputs, outputs, state);
 }
 
 tenon_status_t tenon_op_call(const tenon_op_t *op, const tenon_value_t *attrs,
@@ -694,10 +698,10 @@ tenon_status_t tenon_op_call_into(const tenon_op_t *op, const tenon_value_t *att
       tn_match(op->shapes.matcher, &op->types, attrs ? attrs : op->defaults, inputs, outputs, false,
                &match)) {
     for (uint32_t o = 0; o < op->output_count; o++)
-      if (outputs[o] && !tn_tensor_written(outputs[o])) return read_only(op, o);
+      if (outputs[o] && !tn_tensor_written(outputs[o])) return fail_read_only(op, o);
     if (op->traits & TENON_RANDOM) return run_random(op, attrs, inputs, outputs, NULL);
     tn_frame_t frame;
-    tenon_status_t status = dispatch(op, &frame, attrs, inputs, outputs, NULL, NULL, false);
+    tenon_status_t status = dispatch_call(op, &frame, attrs, inputs, outputs, NULL, NULL, false);
     tn_frame_close(&frame);
     return status;
   }

@@ -23,12 +23,12 @@
 #include "operator/table.h"
 #include "storage/place.h"
 
-static tenon_status_t missing(tenon_call_t *call) {
+static tenon_status_t fail_without_kernel(tenon_call_t *call) {
   uint64_t keys = tn_frame_of(call)->keys;
   return tn_op_missing(call->op, keys ? tn_key_name(tn_key_highest(keys)) : NULL, call->inputs);
 }
 
-static tenon_status_t run_missing(tenon_call_t *call) { return missing(call); }
+static tenon_status_t run_missing(tenon_call_t *call) { return fail_without_kernel(call); }
 
 /* The backend's fallback would serve, and must not. */
 static tenon_status_t run_denied(tenon_call_t *call) {
@@ -50,7 +50,7 @@ static tenon_status_t run_meta(tenon_call_t *call) {
   const tenon_op_t *op = call->op;
   bool knows_shapes =
       op->infer || op->shapes.text || op->traits & TENON_POINTWISE || op->output_count == 0;
-  if (!knows_shapes) return missing(call);
+  if (!knows_shapes) return fail_without_kernel(call);
   for (uint32_t o = 0; o < op->output_count; o++)
     if (call->outputs[o] && call->outputs[o]->keys & TN_TENSOR_UNSET)
       return tn_fail(TENON_UNIMPLEMENTED,
@@ -214,17 +214,17 @@ static __attribute__((noinline)) tenon_status_t run_on_plugin(const tn_kernel_t 
   return tn_launch_declined(kernel, call, tn_launch(kernel, call));
 }
 
-static inline __attribute__((always_inline)) tenon_status_t run_there(const tn_kernel_t *kernel,
-                                                                      tenon_call_t *call) {
+static inline __attribute__((always_inline)) tenon_status_t
+run_kernel_there(const tn_kernel_t *kernel, tenon_call_t *call) {
   return is_of_plugin(kernel, call) ? run_on_plugin(kernel, call) : kernel->run(call);
 }
 
-static inline __attribute__((always_inline)) tenon_status_t run(const tn_kernel_t *kernel,
-                                                                tenon_call_t *call) {
-  if (!(kernel->words.flags & TN_KERNEL_SERIAL)) return run_there(kernel, call);
+static inline __attribute__((always_inline)) tenon_status_t run_kernel(const tn_kernel_t *kernel,
+                                                                       tenon_call_t *call) {
+  if (!(kernel->words.flags & TN_KERNEL_SERIAL)) return run_kernel_there(kernel, call);
   tn_mutex_t *serial = &((tenon_op_t *)(uintptr_t)call->op)->serial;
   tn_mutex_lock(serial);
-  tenon_status_t status = run_there(kernel, call);
+  tenon_status_t status = run_kernel_there(kernel, call);
   tn_mutex_unlock(serial);
   return status;
 }
@@ -235,7 +235,7 @@ call_dense(const tn_kernel_t *kernel, tn_frame_t *frame, uint64_t keys) {
   const tenon_op_t *op = call->op;
   if (!(keys & TN_KEY_STRIDED) || kernel->words.flags & TN_KERNEL_STRIDED ||
       kernel->kind == TN_KIND_LOOP)
-    return run(kernel, call);
+    return run_kernel(kernel, call);
   tn_scratch_mark_t mark = tn_scratch_mark();
   size_t n = op->input_count + op->output_count;
   tenon_tensor_t **all = tn_scratch(n * sizeof *all + 64);
@@ -263,7 +263,7 @@ call_dense(const tn_kernel_t *kernel, tn_frame_t *frame, uint64_t keys) {
     tenon_tensor_t *const *before = call->inputs;
     call->inputs = inputs;
     call->outputs = outputs;
-    status = run(kernel, call);
+    status = run_kernel(kernel, call);
     call->inputs = before;
     call->outputs = given;
   }
@@ -425,7 +425,7 @@ tenon_status_t tn_layer_prologue(tenon_call_t *call) {
     call->context = fallback->context;
     return tn_trace_next(call);
   }
-  if (!kernel) return missing(call);
+  if (!kernel) return fail_without_kernel(call);
   return is_of_device(kernel) && tn_is_mixed(call) ? tn_mixed_run(call, kernel)
                                                    : tn_kernel_serve(call, kernel);
 }

@@ -41,8 +41,8 @@ typedef struct explanation_t {
   int count;
 } explanation_t;
 
-static void decline(explanation_t *e, const char *reason, const char *what,
-                    const tn_library_t *library) {
+static void decline_candidate(explanation_t *e, const char *reason, const char *what,
+                              const tn_library_t *library) {
   int i = 0;
   while (i < e->count && strcmp(e->groups[i].reason, reason) != 0)
     i++;
@@ -59,15 +59,15 @@ static void decline(explanation_t *e, const char *reason, const char *what,
 /* backends */
 
 /* What the device has not of what a source kernel needs; NULL: nothing, as far as is known. */
-static const char *lacks(const explanation_t *e, const tn_kernel_t *k) {
+static const char *missing_feature(const explanation_t *e, const tn_kernel_t *k) {
   return k->kind == TN_KIND_SOURCE && e->ordinal ? tn_kernel_lacks(k, e->ordinal) : NULL;
 }
 
 static bool is_composite(const tn_kernel_t *k) { return k->kind == TN_KIND_COMPOSITE; }
 
 /* Between two kernels that could both serve. */
-static void compare(const explanation_t *e, const tn_kernel_t *k, const tn_kernel_t *taken,
-                    int dtype, char *out, size_t size) {
+static void compare_kernels(const explanation_t *e, const tn_kernel_t *k, const tn_kernel_t *taken,
+                            int dtype, char *out, size_t size) {
   int x = tn_kernel_suits(e->op, taken, dtype);
   int y = tn_kernel_suits(e->op, k, dtype);
   if (is_composite(k) && !is_composite(taken))
@@ -116,8 +116,8 @@ static void decline_kernel(explanation_t *e, const tn_kernel_t *k) {
     taken = e->entry->by_dtype[dtype][0];
   if (k->kind == TN_KIND_SOURCE && !tn_kernel_is_of(k, e->backend))
     snprintf(why, sizeof why, "for backends that compile sources");
-  else if (lacks(e, k))
-    snprintf(why, sizeof why, "it needs %s, which %.80s:%d has not", lacks(e, k),
+  else if (missing_feature(e, k))
+    snprintf(why, sizeof why, "it needs %s, which %.80s:%d has not", missing_feature(e, k),
              e->ordinal->plugin->name, (int)e->ordinal->context.ordinal);
   else if (k->words.at == TN_AT_BACKEND && !is_own && k->kind != TN_KIND_SOURCE)
     snprintf(why, sizeof why, "for another backend");
@@ -139,12 +139,12 @@ static void decline_kernel(explanation_t *e, const tn_kernel_t *k) {
     snprintf(why, sizeof why, "not for %s of %s", argument_name(e->op, refused),
              tn_dtype_name(t->dtype));
   } else if (taken)
-    compare(e, k, taken, dtype < 0 ? 0 : dtype, why, sizeof why);
+    compare_kernels(e, k, taken, dtype < 0 ? 0 : dtype, why, sizeof why);
   else if (e->entry->resolved == TN_RESOLVED_FALLBACK)
     snprintf(why, sizeof why, "the backend prefers its fallback to decomposing");
   else
     snprintf(why, sizeof why, "not for any dtype of the operator");
-  decline(e, why, k->text, k->library);
+  decline_candidate(e, why, k->text, k->library);
 }
 
 /* What a entry with kernels runs for this call: a kernel, or the fallback of the backend. */
@@ -164,7 +164,7 @@ static void find_taken(explanation_t *e, const tn_table_entry_t *row) {
     e->taken = NULL;
     e->taken_why = "fallback: its own kernels are not for this dtype";
   }
-  if (!e->taken || !lacks(e, e->taken)) return;
+  if (!e->taken || !missing_feature(e, e->taken)) return;
   bool falls = row->resolved == TN_RESOLVED_FALLBACK && !entry->denial;
   e->taken = NULL;
   e->taken_why = falls ? "fallback: the device has not what its source kernel needs" : NULL;
@@ -188,12 +188,12 @@ static void explain_backend(explanation_t *e) {
                                       !has_own && k->words.flags & TN_KERNEL_FALLTHROUGH);
     has_own |= is_own;
     if (is_taken) continue;
-    if (e->dtype < 0 && !lacks(e, k) && is_first_for(e, k, &firsts)) {
+    if (e->dtype < 0 && !missing_feature(e, k) && is_first_for(e, k, &firsts)) {
       char why[160];
       snprintf(why, sizeof why, "+by the rule '%s', for %s", tn_resolution_name(entry->resolved),
                tn_text_get(&firsts));
       tn_text_clear(&firsts);
-      decline(e, why, k->text, k->library);
+      decline_candidate(e, why, k->text, k->library);
     } else {
       decline_kernel(e, k);
     }
@@ -203,12 +203,12 @@ static void explain_backend(explanation_t *e) {
                (e->taken_why && strncmp(e->taken_why, "fallback", 8) == 0);
   bool has_kernels = e->taken || (entry->by_dtype && e->dtype < 0);
   if (row->resolved == TN_RESOLVED_FALLBACK && entry->denial)
-    decline(e, "it is denied", "fallback", NULL);
+    decline_candidate(e, "it is denied", "fallback", NULL);
   else if (row->resolved == TN_RESOLVED_FALLBACK && !falls && has_kernels)
-    decline(e, "kernels come first", "fallback", NULL);
+    decline_candidate(e, "kernels come first", "fallback", NULL);
   bool serves = e->taken_why || (e->dtype < 0 && entry->by_dtype);
   if (row->resolved == TN_RESOLVED_MISSING && !serves)
-    decline(e, "there is none", "fallback", NULL);
+    decline_candidate(e, "there is none", "fallback", NULL);
 }
 
 /* layers */
@@ -256,10 +256,10 @@ static void explain_layer(explanation_t *e) {
         e->entry->resolved == TN_RESOLVED_FALLTHROUGH)
       newest = k;
     else
-      decline(e, why, k->text, k->library);
+      decline_candidate(e, why, k->text, k->library);
   }
   if (is_gradient && e->op->gradient.text && e->entry->resolved != TN_RESOLVED_GRADIENT)
-    decline(e, after(e->entry), "GRADIENT text", NULL);
+    decline_candidate(e, after(e->entry), "GRADIENT text", NULL);
 }
 
 /* texts */
@@ -284,7 +284,7 @@ static void add_groups(explanation_t *e, tn_text_t *text) {
   }
 }
 
-static void explain(explanation_t *e, tn_text_t *text) {
+static void add_explanation(explanation_t *e, tn_text_t *text) {
   if (e->at == TN_AT_BACKEND)
     explain_backend(e);
   else
@@ -321,7 +321,7 @@ void tn_explain_call(const tenon_call_t *call, tn_text_t *text) {
                      .inputs = call->inputs,
                      .outputs = call->outputs,
                      .ordinal = tn_ordinal_of(tn_call_device(call))};
-  explain(&e, text);
+  add_explanation(&e, text);
 }
 
 static tenon_status_t explain_key(const tenon_op_t *op, const char *name, tenon_dtype_t dtype,
@@ -343,7 +343,7 @@ static tenon_status_t explain_key(const tenon_op_t *op, const char *name, tenon_
                      .ordinal = key.backend ? tn_ordinal_of(key.backend->device) : NULL};
   if (dtype.bits && e.dtype < 0)
     return tn_fail(TENON_INVALID, "dtype %s decides nothing", tn_dtype_name(dtype));
-  explain(&e, text);
+  add_explanation(&e, text);
   return TENON_OK;
 }
 

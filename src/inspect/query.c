@@ -294,7 +294,7 @@ tenon_status_t tenon_keys_of(const tenon_tensor_t *tensor, char **out_text) {
   return *out_text ? TENON_OK : TENON_MEMORY;
 }
 
-static tenon_status_t change(const char *key, int32_t is_on, uint64_t *set) {
+static tenon_status_t change_key(const char *key, int32_t is_on, uint64_t *set) {
   int bit = tn_key_find(key);
   if (bit < 0) return tn_fail(TENON_NOT_FOUND, "no key is called '%s'", key);
   if (bit == TN_BIT_MODE || bit == TN_BIT_TRACE || strncmp(key, "above ", 6) == 0 ||
@@ -312,8 +312,8 @@ static tenon_status_t change(const char *key, int32_t is_on, uint64_t *set) {
 }
 
 tenon_status_t tenon_key_include(const char *key, int32_t is_on) {
-  return change(key, is_on, &tn_thread()->calls.include);
+  return change_key(key, is_on, &tn_thread()->calls.include);
 }
 tenon_status_t tenon_key_exclude(const char *key, int32_t is_on) {
-  return change(key, is_on, &tn_thread()->calls.exclude);
+  return change_key(key, is_on, &tn_thread()->calls.exclude);
 }

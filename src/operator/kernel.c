@@ -37,7 +37,7 @@ int tn_kernel_suits(const tenon_op_t *op, const tn_kernel_t *kernel, int dtype) 
   }
 }
 
-static bool better(const tenon_op_t *op, const tn_kernel_t *a, const tn_kernel_t *b, int dtype) {
+static bool is_better(const tenon_op_t *op, const tn_kernel_t *a, const tn_kernel_t *b, int dtype) {
   int x = tn_kernel_suits(op, a, dtype);
   int y = tn_kernel_suits(op, b, dtype);
   if (x != y) return x > y;
@@ -76,7 +76,7 @@ const tn_kernel_t *const *tn_kernel_candidates(const tenon_op_t *op, const tn_ba
   for (const tn_kernel_t *k = op->kernels; k; k = k->next) {
     if (!tn_kernel_is_of(k, backend) || !tn_kernel_suits(op, k, dtype)) continue;
     int at = count++;
-    for (; at > 0 && better(op, k, found[at - 1], dtype); at--)
+    for (; at > 0 && is_better(op, k, found[at - 1], dtype); at--)
       found[at] = found[at - 1];
     found[at] = k;
   }
@@ -113,8 +113,9 @@ const tn_kernel_t *tn_entry_source(const tn_table_entry_t *entry, const tenon_op
   return list && *list != kernel ? *list : NULL;
 }
 
-static const tn_kernel_t *choose(const tn_table_entry_t *entry, const tenon_op_t *op, int dtype,
-                                 tenon_tensor_t *const *inputs, tenon_tensor_t *const *outputs) {
+static const tn_kernel_t *choose_kernel(const tn_table_entry_t *entry, const tenon_op_t *op,
+                                        int dtype, tenon_tensor_t *const *inputs,
+                                        tenon_tensor_t *const *outputs) {
   if (!entry->by_dtype) return entry->only;
   const tn_kernel_t *const *list = entry->by_dtype[dtype];
   if (!list) return NULL;
@@ -133,7 +134,8 @@ int tn_deciding_dtype(const tenon_op_t *op, tenon_tensor_t *const *inputs) {
 
 const tn_kernel_t *tn_entry_kernel(const tn_table_entry_t *entry, const tenon_op_t *op,
                                    tenon_tensor_t *const *inputs, tenon_tensor_t *const *outputs) {
-  return choose(entry, op, entry->by_dtype ? tn_deciding_dtype(op, inputs) : 0, inputs, outputs);
+  return choose_kernel(entry, op, entry->by_dtype ? tn_deciding_dtype(op, inputs) : 0, inputs,
+                       outputs);
 }
 
 const tn_kernel_t *tn_op_kernel(const tenon_op_t *op, tenon_tensor_t *const *inputs,
@@ -143,7 +145,8 @@ const tn_kernel_t *tn_op_kernel(const tenon_op_t *op, tenon_tensor_t *const *inp
 
 const tn_kernel_t *tn_op_kernel_of_dtype(const tenon_op_t *op, tenon_dtype_t dtype) {
   int index = tn_dtype_index(dtype);
-  return choose(__atomic_load_n(&op->cpu, __ATOMIC_ACQUIRE), op, index < 0 ? 0 : index, NULL, NULL);
+  return choose_kernel(__atomic_load_n(&op->cpu, __ATOMIC_ACQUIRE), op, index < 0 ? 0 : index, NULL,
+                       NULL);
 }
 
 /* The word that the kernel would have to say about a tensor, or an item of a list; NULL: none that

@@ -146,7 +146,7 @@ const tn_table_entry_t *tn_table_autograd(const tenon_op_t *op, const tn_backend
   return entry;
 }
 
-static const tn_table_entry_t *find(const tenon_op_t *op, uint64_t keys, int bit) {
+static const tn_table_entry_t *find_entry(const tenon_op_t *op, uint64_t keys, int bit) {
   uint64_t backends = keys & TN_KEY_BACKEND_MASK & ~TN_KEY_CPU;
   if (bit < TN_BIT_META && backends & (backends - 1)) return &ambiguous;
   if (bit == TN_BIT_AUTOGRAD && tn_key_shares_bit(keys)) return &autograd_others;
@@ -158,13 +158,13 @@ static const tn_table_entry_t *find(const tenon_op_t *op, uint64_t keys, int bit
 }
 
 /* Of a key that has a place of its own, or depends on several. */
-static __attribute__((noinline)) const tn_table_entry_t *find_steadily(const tenon_op_t *op,
-                                                                       uint64_t keys, int bit) {
+static __attribute__((noinline)) const tn_table_entry_t *
+find_entry_steadily(const tenon_op_t *op, uint64_t keys, int bit) {
   const tn_table_entry_t *entry;
   uint64_t last;
   do {
     last = tn_table_last_change();
-    entry = find(op, keys, bit);
+    entry = find_entry(op, keys, bit);
   } while (tn_table_has_changed(last));
   return entry;
 }
@@ -181,7 +181,7 @@ const tn_table_entry_t *tn_table_entry(const tenon_op_t *op, uint64_t keys) {
     if (own) return own;
   }
   if (is_layer && !__atomic_load_n(&op->index[bit], __ATOMIC_ACQUIRE)) return tn_row_get(bit);
-  return find_steadily(op, keys, bit);
+  return find_entry_steadily(op, keys, bit);
 }
 
 const tn_table_entry_t *tn_table_others(const tenon_op_t *op, const tn_backend_t *backend) {
@@ -294,8 +294,8 @@ static tn_table_entry_t *use_again(tenon_op_t *op, const tn_table_entry_t *wante
 
 /* One with these contents: an earlier one if there is one, so that what comes and goes again takes
  * no more memory. */
-static tenon_status_t make(tenon_op_t *op, const tn_table_entry_t *contents,
-                           const tn_table_entry_t **out_entry) {
+static tenon_status_t make_entry(tenon_op_t *op, const tn_table_entry_t *contents,
+                                 const tn_table_entry_t **out_entry) {
   tn_table_entry_t wanted = *contents;
   wanted.mask = op->mask;
   for (tn_table_entry_t *s = op->made; s; s = s->next)
@@ -356,7 +356,7 @@ static tenon_status_t make_kernels_entry(tenon_op_t *op, const tn_backend_t *bac
     }
   }
   if (is_device && tn_launches_directly(op, &entry)) entry.run = runs[TN_RUN_LAUNCH];
-  if (status == TENON_OK) status = make(op, &entry, out_entry);
+  if (status == TENON_OK) status = make_entry(op, &entry, out_entry);
   tn_scratch_reset(mark);
   return status;
 }
@@ -392,11 +392,11 @@ static tenon_status_t make_backend_entry(tenon_op_t *op, const tn_backend_t *bac
   bool is_device = backend && backend != &tn_backend_cpu;
   if (!s.direct && is_device && !s.denial) return TENON_OK;
   if (s.direct && s.direct->words.flags & TN_KERNEL_FALLTHROUGH)
-    return make(op,
-                &(tn_table_entry_t){.run = runs[TN_RUN_FALLTHROUGH],
-                                    .only = NULL,
-                                    .resolved = TN_RESOLVED_FALLTHROUGH},
-                out_entry);
+    return make_entry(op,
+                      &(tn_table_entry_t){.run = runs[TN_RUN_FALLTHROUGH],
+                                          .only = NULL,
+                                          .resolved = TN_RESOLVED_FALLTHROUGH},
+                      out_entry);
   if (s.direct || s.has_explicit || s.has_composite)
     return make_kernels_entry(op, backend,
                               s.direct         ? TN_RESOLVED_DIRECT
@@ -404,13 +404,14 @@ static tenon_status_t make_backend_entry(tenon_op_t *op, const tn_backend_t *bac
                                                : TN_RESOLVED_COMPOSITE,
                               s.denial, out_entry);
   if (op->is_view)
-    return make(op, &(tn_table_entry_t){.run = runs[TN_RUN_VIEW], .resolved = TN_RESOLVED_VIEW},
-                out_entry);
+    return make_entry(
+        op, &(tn_table_entry_t){.run = runs[TN_RUN_VIEW], .resolved = TN_RESOLVED_VIEW}, out_entry);
   if (s.denial)
-    return make(op,
-                &(tn_table_entry_t){
-                    .run = runs[TN_RUN_DENIED], .denial = s.denial, .resolved = TN_RESOLVED_DENIED},
-                out_entry);
+    return make_entry(op,
+                      &(tn_table_entry_t){.run = runs[TN_RUN_DENIED],
+                                          .denial = s.denial,
+                                          .resolved = TN_RESOLVED_DENIED},
+                      out_entry);
   return TENON_OK;
 }
 
@@ -430,17 +431,18 @@ static tenon_status_t make_autograd_entry(tenon_op_t *op, const tn_backend_t *ba
   bool decomposes = s.has_composite && !s.direct && !s.has_explicit && !op->gradient.text;
   k = own ? own : decomposes ? NULL : all;
   if (k && k->words.flags & TN_KERNEL_FALLTHROUGH)
-    return make(
+    return make_entry(
         op,
         &(tn_table_entry_t){.run = runs[TN_RUN_FALLTHROUGH], .resolved = TN_RESOLVED_FALLTHROUGH},
         out_entry);
   if (k)
-    return make(op,
-                &(tn_table_entry_t){.run = k->run,
-                                    .context = k->context,
-                                    .only = k,
-                                    .resolved = own ? TN_RESOLVED_DIRECT : TN_RESOLVED_AUTOGRAD},
-                out_entry);
+    return make_entry(
+        op,
+        &(tn_table_entry_t){.run = k->run,
+                            .context = k->context,
+                            .only = k,
+                            .resolved = own ? TN_RESOLVED_DIRECT : TN_RESOLVED_AUTOGRAD},
+        out_entry);
   if (op->gradient.text) {
     *out_entry = &gradient;
     return TENON_OK;
@@ -502,7 +504,7 @@ static size_t store_count;
 
 /* The entry of a key, NULL: its row is right again.  A new place is empty, which means the row,
  * before the byte leads to it, and stays: calls may be on their way to it. */
-static tenon_status_t place(tenon_op_t *op, int bit, const tn_table_entry_t *entry) {
+static tenon_status_t place_entry(tenon_op_t *op, int bit, const tn_table_entry_t *entry) {
   uint8_t at = op->index[bit];
   if (!at && !entry) return TENON_OK;
   if (!at && op->entry_count == op->entry_room) {
@@ -559,12 +561,12 @@ static tenon_status_t place_layers(tenon_op_t *op) {
     if (k && k->words.flags & TN_KERNEL_FALLTHROUGH)
       entry = &through;
     else if (k)
-      TN_TRY(
-          make(op,
-               &(tn_table_entry_t){
-                   .run = k->run, .context = k->context, .only = k, .resolved = TN_RESOLVED_DIRECT},
-               &entry));
-    TN_TRY(place(op, layer_places[i][1], entry));
+      TN_TRY(make_entry(
+          op,
+          &(tn_table_entry_t){
+              .run = k->run, .context = k->context, .only = k, .resolved = TN_RESOLVED_DIRECT},
+          &entry));
+    TN_TRY(place_entry(op, layer_places[i][1], entry));
   }
   return TENON_OK;
 }
@@ -615,7 +617,7 @@ static tenon_status_t build(tenon_op_t *op) {
     entry = NULL;
     if (named) TN_TRY(make_backend_entry(op, backend, &entry));
     TN_TRY(shares_bit ? place_other(op, &op->other_backends, backend, entry)
-                      : place(op, backend->bit, entry));
+                      : place_entry(op, backend->bit, entry));
   }
   TN_TRY(place_layers(op));
   begin_change();

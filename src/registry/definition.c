@@ -503,49 +503,55 @@ static void set_body(tn_definition_t *b, tenon_op_t *op, const char *body) {
   op->infer = tn_infer_through_body;
 }
 
-/* Parses the texts of an operator whose items are all there, and builds its table. */
-static void finish_op(tn_definition_t *b, tenon_op_t *op, const tn_texts_t *texts) {
+/* Parses the texts of an operator; false: nothing else can be said of it. */
+static bool parse_texts(tn_definition_t *b, tenon_op_t *op, const tn_texts_t *t) {
   tn_arena_t *arena = &op->arena;
-  const tn_texts_t t = *texts;
-  b->op = op;
-  size_t before = b->offence_count;
-  if (!tn_definition_check(b, tn_types_parse(t.types, &op->schema, arena, &op->types))) return;
-  tn_definition_check(b, tn_patterns_parse(t.shapes, false, &op->schema, arena, &op->shapes));
-  tn_definition_check(b, tn_patterns_parse(t.sharding, true, &op->schema, arena, &op->sharding));
-  tn_definition_check(b,
-                      tn_gradient_parse(t.gradient, &op->schema, &op->types, arena, &op->gradient));
-  tn_definition_check(b, tn_batching_parse(t.batching, &op->schema, &op->batching));
-  tn_definition_check(b, tn_samples_parse(t.samples, &op->schema, arena, &op->samples));
-  tn_definition_check(b, tn_where_parse(t.where, &op->schema, arena, &op->where));
-  tn_definition_check(b, tn_reduces_parse(t.reduces, &op->schema, &op->reduces));
-  tn_definition_check(b, tn_reuse_parse(t.reuse, &op->schema, arena, &op->reuse));
-  tn_definition_check(b, tn_upgrades_check(&op->upgrades, op->version, &op->schema, arena));
-  set_body(b, op, t.body);
-  tn_definition_check(b,
-                      tn_uses_parse(t.uses, op->schema.ns, arena, &op->use_names, &op->use_count));
-  op->where_text = t.where;
-  op->reuse_text = t.reuse;
-  if (op->gradient.text && b->offence_count == before)
-    tn_gradient_walk(&op->gradient, gradient_operator, b);
-  bool composite = false;
-  for (const tn_kernel_t *k = op->kernels; k; k = k->next)
-    composite |= k->kind == TN_KIND_COMPOSITE;
-  bool knows_shapes =
-      op->infer || op->shapes.text || op->traits & TENON_POINTWISE || op->output_count == 0;
-  if (!knows_shapes && !composite)
-    tn_definition_offend(b, TENON_INVALID,
-                         "%s: nothing says what shape its results have: add INFER or SHAPES, or "
-                         "the trait TENON_POINTWISE",
-                         op->name);
+  const tn_schema_t *schema = &op->schema;
+  if (!tn_definition_check(b, tn_types_parse(t->types, schema, arena, &op->types))) return false;
+  tn_definition_check(b, tn_patterns_parse(t->shapes, false, schema, arena, &op->shapes));
+  tn_definition_check(b, tn_patterns_parse(t->sharding, true, schema, arena, &op->sharding));
+  tn_definition_check(b, tn_gradient_parse(t->gradient, schema, &op->types, arena, &op->gradient));
+  tn_definition_check(b, tn_batching_parse(t->batching, schema, &op->batching));
+  tn_definition_check(b, tn_samples_parse(t->samples, schema, arena, &op->samples));
+  tn_definition_check(b, tn_where_parse(t->where, schema, arena, &op->where));
+  tn_definition_check(b, tn_reduces_parse(t->reduces, schema, &op->reduces));
+  tn_definition_check(b, tn_reuse_parse(t->reuse, schema, arena, &op->reuse));
+  tn_definition_check(b, tn_upgrades_check(&op->upgrades, op->version, schema, arena));
+  set_body(b, op, t->body);
+  tn_definition_check(b, tn_uses_parse(t->uses, schema->ns, arena, &op->use_names, &op->use_count));
+  op->where_text = t->where;
+  op->reuse_text = t->reuse;
+  return true;
+}
+
+/* What calls ask of the traits instead of looking into the operator. */
+static void set_traits(const tn_definition_t *b, tenon_op_t *op) {
   for (uint32_t i = 0; i < op->input_count; i++)
     if (op->schema.inputs[i].is_written) op->traits |= TN_WRITES;
   const tn_matcher_t *matcher = op->shapes.matcher;
   bool is_plain = matcher && !b->library->places &&
                   (op->traits & (TENON_POINTWISE | TENON_RANDOM)) == matcher->traits && !op->infer;
-  op->traits |= (is_plain ? TN_PLAIN : 0) | (op->create ? TN_STATEFUL : 0) |
-                (op->schema.needs_attrs ? TN_NEEDS_ATTRS : 0);
+  if (is_plain) op->traits |= TN_PLAIN;
+  if (op->create) op->traits |= TN_STATEFUL;
+  if (op->schema.needs_attrs) op->traits |= TN_NEEDS_ATTRS;
   op->is_view = !op->kernels && is_view_operator(op);
-  if (!op->kernels && !t.has_bad_kernel && !op->is_view)
+}
+
+static void check_shapes_are_stated(tn_definition_t *b, const tenon_op_t *op) {
+  bool is_composite = false;
+  for (const tn_kernel_t *k = op->kernels; k; k = k->next)
+    is_composite |= k->kind == TN_KIND_COMPOSITE;
+  bool knows_shapes =
+      op->infer || op->shapes.text || op->traits & TENON_POINTWISE || op->output_count == 0;
+  if (!knows_shapes && !is_composite)
+    tn_definition_offend(b, TENON_INVALID,
+                         "%s: nothing says what shape its results have: add INFER or SHAPES, or "
+                         "the trait TENON_POINTWISE",
+                         op->name);
+}
+
+static void check_kernels(tn_definition_t *b, const tenon_op_t *op, const tn_texts_t *texts) {
+  if (!op->kernels && !texts->has_bad_kernel && !op->is_view)
     tn_definition_offend(b, TENON_INVALID,
                          "%s: no kernel: add KERNEL, LOOP, ROW or COMPOSITE (only views, "
                          "`Tensor(a) x -> Tensor(a)`, need none)",
@@ -554,20 +560,39 @@ static void finish_op(tn_definition_t *b, tenon_op_t *op, const tn_texts_t *text
     tn_definition_offend(b, TENON_INVALID, "%s: CREATE without DESTROY", op->name);
   for (const tn_kernel_t *k = op->kernels; k; k = k->next)
     tn_definition_check_stub(b, op, k);
-  for (tn_kernel_t *k = op->kernels; k; k = k->next) /* PREPARE may stand after the kernels */
-    if (!k->prepare) {
-      k->prepare = op->prepare;
-      k->release = op->release;
-    }
+}
+
+static void find_uses(tn_definition_t *b, tenon_op_t *op) {
   const tenon_op_t **uses =
-      op->use_count ? tn_arena_array(arena, op->use_count, sizeof *uses) : NULL;
+      op->use_count ? tn_arena_array(&op->arena, op->use_count, sizeof *uses) : NULL;
   if (op->use_count && !uses)
     tn_definition_offend(b, TENON_MEMORY, "out of memory: operators that %s uses", op->name);
-  for (uint32_t i = 0; i < op->use_count && uses; i++)
-    if (!(uses[i] = find_known(b, op->use_names[i])))
+  for (uint32_t i = 0; i < op->use_count && uses; i++) {
+    uses[i] = find_known(b, op->use_names[i]);
+    if (!uses[i])
       tn_definition_offend(b, TENON_NOT_FOUND, "%s uses %s, which no loaded library defines",
                            op->name, op->use_names[i]);
+  }
   op->uses = uses;
+}
+
+/* Parses the texts of an operator whose items are all there, and builds its table. */
+static void finish_op(tn_definition_t *b, tenon_op_t *op, const tn_texts_t *texts) {
+  const tn_texts_t t = *texts;
+  b->op = op;
+  size_t before = b->offence_count;
+  if (!parse_texts(b, op, &t)) return;
+  if (op->gradient.text && b->offence_count == before)
+    tn_gradient_walk(&op->gradient, gradient_operator, b);
+  check_shapes_are_stated(b, op);
+  set_traits(b, op);
+  check_kernels(b, op, &t);
+  for (tn_kernel_t *k = op->kernels; k; k = k->next) { /* PREPARE may stand after the kernels */
+    if (k->prepare) continue;
+    k->prepare = op->prepare;
+    k->release = op->release;
+  }
+  find_uses(b, op);
   op->dispatch_input = deciding_input(op);
   if (b->offence_count == before) tn_definition_check(b, tn_table_build(op));
 }
