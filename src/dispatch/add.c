@@ -14,6 +14,7 @@
 #include "core/value.h"
 #include "dispatch/bound.h"
 #include "dispatch/call.h"
+#include "dispatch/keys.h"
 #include "dispatch/mixed.h"
 #include "dispatch/prologue.h"
 #include "dispatch/result.h"
@@ -24,7 +25,7 @@
 
 enum { MOST = 64 }; /* results of an operator */
 
-static bool has(uint64_t bits, uint32_t o) { return bits >> o & 1; }
+static bool has_bit(uint64_t bits, uint32_t o) { return bits >> o & 1; }
 
 /* what is refused */
 
@@ -58,14 +59,15 @@ static tenon_status_t check_result(const tenon_op_t *op, const tenon_op_t *add, 
   return TENON_OK;
 }
 
-static tenon_status_t check(const tenon_op_t *op, tenon_tensor_t *const *outputs, uint64_t bits) {
+static tenon_status_t check_added(const tenon_op_t *op, tenon_tensor_t *const *outputs,
+                                  uint64_t bits) {
   const tenon_op_t *add = tn_registry_find("core::add");
   if (!add) return tn_fail(TENON_NOT_FOUND, "core::add: the runtime has shut down");
   if (op->output_count < MOST && bits >> op->output_count)
     return tn_fail(TENON_INVALID, "%s: `add` is 0x%llx: expected bits of its %u results", op->name,
                    (unsigned long long)bits, op->output_count);
   for (uint32_t o = 0; o < op->output_count; o++)
-    if (has(bits, o)) TN_TRY(check_result(op, add, o, outputs[o]));
+    if (has_bit(bits, o)) TN_TRY(check_result(op, add, o, outputs[o]));
   return TENON_OK;
 }
 
@@ -73,7 +75,7 @@ static tenon_status_t check(const tenon_op_t *op, tenon_tensor_t *const *outputs
 
 static void release_apart(const tenon_op_t *op, uint64_t bits, tenon_tensor_t **all) {
   for (uint32_t o = 0; o < op->output_count; o++)
-    if (has(bits, o)) tenon_tensor_release(all[o]);
+    if (has_bit(bits, o)) tenon_tensor_release(all[o]);
 }
 
 /* A dense tensor in the place of each result that is added. */
@@ -81,7 +83,7 @@ static tenon_status_t make_apart(const tenon_op_t *op, uint64_t bits, tenon_tens
   tenon_status_t status = TENON_OK;
   uint64_t made = 0;
   for (uint32_t o = 0; o < op->output_count && status == TENON_OK; o++) {
-    if (!has(bits, o)) continue;
+    if (!has_bit(bits, o)) continue;
     status = tn_place_dense(all[o], false, &all[o]);
     if (status == TENON_OK) made |= (uint64_t)1 << o;
   }
@@ -108,9 +110,9 @@ static tenon_status_t add_apart(const tenon_op_t *op, uint64_t bits, tenon_tenso
                                 tenon_tensor_t *const *given, bool counts, tenon_status_t status) {
   const tenon_op_t *add = tn_registry_find("core::add");
   for (uint32_t o = 0; o < op->output_count && status == TENON_OK; o++)
-    if (has(bits, o)) status = check_shape(op, o, all[o], given[o]);
+    if (has_bit(bits, o)) status = check_shape(op, o, all[o], given[o]);
   for (uint32_t o = 0; o < op->output_count && status == TENON_OK; o++) {
-    if (!has(bits, o)) continue;
+    if (!has_bit(bits, o)) continue;
     tenon_tensor_t *both[2] = {given[o], all[o]};
     tenon_tensor_t *sum = given[o];
     status =
@@ -126,7 +128,7 @@ static tenon_status_t add_apart(const tenon_op_t *op, uint64_t bits, tenon_tenso
 
 static bool reads_what_it_adds_to(const tenon_call_t *call) {
   for (uint32_t o = 0; o < call->op->output_count; o++)
-    for (uint32_t i = 0; i < call->op->input_count && has(call->accumulate, o); i++) {
+    for (uint32_t i = 0; i < call->op->input_count && has_bit(call->accumulate, o); i++) {
       const tenon_tensor_t *t = call->inputs[i];
       if (t && (tn_dtype_is(t->dtype, TENON_LIST) || tn_place_overlap(t, call->outputs[o])))
         return true;
@@ -145,7 +147,7 @@ static tenon_status_t run_apart(tenon_call_t *call) {
   call->outputs = all;
   call->accumulate = 0;
   frame->infers = false;
-  tenon_status_t status = tn_slot_run(call);
+  tenon_status_t status = tn_entry_run(call);
   call->outputs = given;
   call->accumulate = bits;
   frame->infers = true;
@@ -153,21 +155,21 @@ static tenon_status_t run_apart(tenon_call_t *call) {
 }
 
 /* A kernel may decline, too: UNIMPLEMENTED, before it has written anything. */
-tenon_status_t tn_slot_add(tenon_call_t *call) {
-  const tn_slot_t *slot = tn_frame_of(call)->slot;
-  tenon_run_fn run = tn_slot_function(slot);
-  bool leads_on =
-      run == tn_layer_layout || run == tn_layer_others || slot->rule == TN_RULE_FALLTHROUGH;
+tenon_status_t tn_entry_add(tenon_call_t *call) {
+  const tn_table_entry_t *entry = tn_frame_of(call)->entry;
+  tenon_run_fn run = tn_entry_function(entry);
+  bool leads_on = run == tn_layer_layout || run == tn_layer_others ||
+                  entry->resolved == TN_RESOLVED_FALLTHROUGH;
   if (leads_on) return run(call);
-  slot = tn_slot_enter(call);
-  const tn_kernel_t *kernel = slot->only || slot->by_dtype
-                                  ? tn_slot_kernel(slot, call->op, call->inputs, call->outputs)
+  entry = tn_entry_hold(call);
+  const tn_kernel_t *kernel = entry->only || entry->by_dtype
+                                  ? tn_entry_kernel(entry, call->op, call->inputs, call->outputs)
                                   : NULL;
   bool accumulates =
-      kernel && kernel->kind == TN_KERNEL_DEVICE && kernel->words.flags & TN_KERNEL_ACCUMULATES;
+      kernel && kernel->kind == TN_KIND_DEVICE && kernel->words.flags & TN_KERNEL_ACCUMULATES;
   bool serves = accumulates && !tn_is_mixed(call) && !reads_what_it_adds_to(call);
   tenon_status_t status = serves ? tn_layer_below(call) : TENON_UNIMPLEMENTED;
-  tn_slot_leave(slot);
+  tn_entry_release(entry);
   return status == TENON_UNIMPLEMENTED ? run_apart(call) : status;
 }
 
@@ -181,69 +183,74 @@ static bool asks_kernel(const tenon_op_t *op, tenon_tensor_t *const *inputs,
   if (!__atomic_load_n(&op->accumulates, __ATOMIC_RELAXED) ||
       op->traits & (TENON_RANDOM | TN_WRITES))
     return false;
-  uint64_t keys = calls->include;
-  for (uint32_t i = 0; i < op->input_count; i++)
-    keys |= inputs[i] ? inputs[i]->keys : 0;
-  for (uint32_t o = 0; o < op->output_count; o++)
-    keys |= outputs[o] ? outputs[o]->keys : 0;
+  uint64_t keys = tn_keys_of_call(op, inputs, outputs, calls->include);
   return !(keys & ~calls->exclude & TN_KEY_LAYERS);
 }
 
 /* As tenon_op_call does it, but that no layers are there. */
-static tenon_status_t call_kernel(const tenon_op_t *op, const tenon_value_t *attrs, void *state,
-                                  tenon_tensor_t *const *inputs, tenon_tensor_t **all,
-                                  uint64_t given, uint64_t bits) {
+static tenon_status_t call_kernel(tn_request_t r, uint64_t given, uint64_t bits) {
+  const tenon_op_t *op = r.op;
   tn_inference_t inference;
   uint64_t made = 0;
-  if (!attrs && op->schema.needs_attrs)
+  if (!r.attrs && op->schema.needs_attrs)
     TN_TRY(tn_values_check(&op->schema, op->defaults)); /* says which are missing */
-  if (!attrs) attrs = op->defaults;
+  if (!r.attrs) r.attrs = op->defaults;
+  r.wanted = given | (uint64_t)1 << 63;
   tn_scratch_mark_t mark = tn_scratch_mark();
-  tenon_status_t status = op->create && !state ? tn_state_get(op, attrs, &state) : TENON_OK;
-  if (status == TENON_OK)
-    status = tn_results_make(&inference, op, attrs, state, inputs, all, given | (uint64_t)1 << 63,
-                             false, &made);
+  tenon_status_t status = TENON_OK;
+  if (op->create && !r.state) status = tn_state_get(op, r.attrs, &r.state);
+  if (status == TENON_OK) status = tn_results_make(&inference, &r, false, &made);
   for (uint32_t o = 0; o < op->output_count && status == TENON_OK; o++)
-    if (has(given, o) && !tn_tensor_written(all[o]))
+    if (has_bit(given, o) && !tn_tensor_written(r.outputs[o]))
       status = tn_fail(TENON_INVALID, "%s: result %s: the tensor that is given is read-only",
                        op->name, op->schema.outputs[o].name);
-  if (status == TENON_OK) status = tn_dispatch_adding(op, attrs, state, inputs, all, bits);
+  if (status == TENON_OK) status = tn_dispatch_adding(&r, bits);
   tn_scratch_reset(mark);
   for (uint32_t o = 0; o < op->output_count && status != TENON_OK; o++)
-    if (has(made, o)) {
-      tenon_tensor_release(all[o]);
-      all[o] = NULL;
+    if (has_bit(made, o)) {
+      tenon_tensor_release(r.outputs[o]);
+      r.outputs[o] = NULL;
     }
   return status;
 }
 
-tenon_status_t tn_call_add_with(const tenon_op_t *op, const tenon_value_t *attrs, void *state,
-                                tenon_tensor_t *const *inputs, tenon_tensor_t *const *outputs,
-                                uint64_t bits) {
+tenon_status_t tn_call_add(const tn_request_t *request, uint64_t bits) {
+  tn_request_t r = *request;
   tenon_tensor_t *all[MOST];
   uint64_t given = 0;
-  if (__atomic_load_n(&op->successor, __ATOMIC_ACQUIRE)) {
-    op = tn_op_now(op);
-    if (tn_op_has_ended(op)) return tn_op_ended(op);
-    TN_TRY(tn_bound_renew(op, &state));
+  if (__atomic_load_n(&r.op->successor, __ATOMIC_ACQUIRE)) {
+    r.op = tn_op_now(r.op);
+    if (tn_op_has_ended(r.op)) return tn_op_ended(r.op);
+    TN_TRY(tn_bound_renew(r.op, &r.state));
   }
-  if (bits) TN_TRY(check(op, outputs, bits));
-  for (uint32_t o = 0; o < op->output_count; o++)
-    if ((all[o] = outputs[o])) given |= (uint64_t)1 << o;
+  const tenon_op_t *op = r.op;
+  tenon_tensor_t *const *outputs = request->outputs;
+  if (bits) TN_TRY(check_added(op, outputs, bits));
+  for (uint32_t o = 0; o < op->output_count; o++) {
+    all[o] = outputs[o];
+    if (all[o]) given |= (uint64_t)1 << o;
+  }
+  r.outputs = all;
   tenon_status_t status = TENON_OK;
-  if (bits && asks_kernel(op, inputs, outputs)) {
-    status = call_kernel(op, attrs, state, inputs, all, given, bits);
+  if (bits && asks_kernel(op, r.inputs, outputs)) {
+    status = call_kernel(r, given, bits);
   } else if ((status = make_apart(op, bits, all)) == TENON_OK) {
-    status = tn_call_with(op, attrs, state, inputs, all, given | (uint64_t)1 << 63);
-    status = bits ? add_apart(op, bits, all, outputs, true, status) : status;
+    r.wanted = given | (uint64_t)1 << 63;
+    r.may_create = true;
+    status = tn_call_request(&r);
+    if (bits) status = add_apart(op, bits, all, outputs, true, status);
   }
   for (uint32_t o = 0; o < op->output_count; o++)
-    if (!has(given, o)) tenon_tensor_release(all[o]);
+    if (!has_bit(given, o)) tenon_tensor_release(all[o]);
   return status;
 }
 
 tenon_status_t tenon_op_call_add(const tenon_op_t *op, const tenon_value_t *attrs,
                                  tenon_tensor_t *const *inputs, tenon_tensor_t *const *outputs,
                                  uint64_t add) {
-  return tn_call_add_with(op, attrs, NULL, inputs, outputs, add);
+  return tn_call_add(&(tn_request_t){.op = op,
+                                     .attrs = attrs,
+                                     .inputs = inputs,
+                                     .outputs = (tenon_tensor_t **)(uintptr_t)outputs},
+                     add);
 }

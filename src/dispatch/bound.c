@@ -64,7 +64,7 @@ static renewed_t *find_renewed(const tenon_bound_t *bound, const tenon_op_t *op)
 
 /* Code of the library is not called under the lock: of two threads that make one, one is too
  * many. */
-static tenon_status_t renew(tenon_bound_t *bound, const tenon_op_t *op, void **state) {
+static tenon_status_t renew_state(tenon_bound_t *bound, const tenon_op_t *op, void **state) {
   renewed_t *fresh = tn_allocate_zero(1, sizeof *fresh);
   tenon_status_t status = fresh ? TENON_OK : tn_no_memory("a bound call", sizeof *fresh);
   if (status == TENON_OK && op->create) status = tn_state_create(op, bound->attrs, &fresh->state);
@@ -97,7 +97,7 @@ tenon_status_t tn_bound_renew(const tenon_op_t *op, void **state) {
   if (known)
     *state = known->state;
   else
-    status = renew(bound, op, state);
+    status = renew_state(bound, op, state);
   tenon_bound_release(bound);
   return status;
 }
@@ -113,7 +113,7 @@ static bool is_last(tenon_bound_t *bound) {
   return last;
 }
 
-static tenon_status_t bind(tenon_bound_t *bound, const tenon_value_t *attrs) {
+static tenon_status_t bind_attrs(tenon_bound_t *bound, const tenon_value_t *attrs) {
   const tenon_op_t *op = bound->op;
   if (!(bound->attrs = tn_arena_array(&bound->arena, op->schema.attr_count + 1, sizeof *attrs)))
     return tn_no_memory("a bound call", sizeof *attrs);
@@ -126,8 +126,8 @@ static tenon_status_t bind(tenon_bound_t *bound, const tenon_value_t *attrs) {
   return op->create ? tn_state_create(op, bound->attrs, &bound->state) : TENON_OK;
 }
 
-static tenon_status_t create(const tenon_op_t *op, const tenon_value_t *attrs,
-                             const tenon_device_t *device, tenon_bound_t **out_bound) {
+static tenon_status_t create_bound(const tenon_op_t *op, const tenon_value_t *attrs,
+                                   const tenon_device_t *device, tenon_bound_t **out_bound) {
   *out_bound = NULL;
   op = tn_op_now(op);
   if (tn_op_has_ended(op)) return tn_op_ended(op);
@@ -142,7 +142,7 @@ static tenon_status_t create(const tenon_op_t *op, const tenon_value_t *attrs,
   bound->references = 1;
   bound->has_device = device != NULL;
   if (device) bound->device = *device;
-  tenon_status_t status = bind(bound, attrs);
+  tenon_status_t status = bind_attrs(bound, attrs);
   if (status != TENON_OK) {
     tn_arena_clear(&bound->arena);
     tn_release_memory(bound);
@@ -163,12 +163,12 @@ static tenon_status_t create(const tenon_op_t *op, const tenon_value_t *attrs,
 
 tenon_status_t tenon_bound_create(const tenon_op_t *op, const tenon_value_t *attrs,
                                   tenon_bound_t **out_bound) {
-  return create(op, attrs, NULL, out_bound);
+  return create_bound(op, attrs, NULL, out_bound);
 }
 
 tenon_status_t tenon_bound_create_on(tenon_device_t device, const tenon_op_t *op,
                                      const tenon_value_t *attrs, tenon_bound_t **out_bound) {
-  return create(op, attrs, &device, out_bound);
+  return create_bound(op, attrs, &device, out_bound);
 }
 
 void tenon_bound_release(tenon_bound_t *bound) {
@@ -189,7 +189,7 @@ void tenon_bound_release(tenon_bound_t *bound) {
 
 /* on a device */
 
-static tenon_status_t elsewhere(const tenon_bound_t *bound, tenon_device_t device) {
+static tenon_status_t fail_elsewhere(const tenon_bound_t *bound, tenon_device_t device) {
   const tn_backend_t *here = tn_backend_of(device);
   const tn_backend_t *wanted = tn_backend_of(bound->device);
   return tn_fail(TENON_INVALID, "%s: bound to %s:%d, but its arguments are on %s:%d",
@@ -207,18 +207,18 @@ typedef enum way_t {
 } way_t;
 
 /* `wanted` of CALL_ADD: what is added. */
-static tenon_status_t go(const tenon_bound_t *b, way_t way, tenon_tensor_t *const *inputs,
-                         tenon_tensor_t **outputs, uint64_t wanted) {
-  return way == RUN         ? tn_run_with(b->op, b->attrs, b->state, inputs, outputs)
-         : way == CALL_INTO ? tn_call_into_with(b->op, b->attrs, b->state, inputs, outputs)
-         : way == CALL_ADD  ? tn_call_add_with(b->op, b->attrs, b->state, inputs, outputs, wanted)
-                            : tn_call_with(b->op, b->attrs, b->state, inputs, outputs, wanted);
+static tenon_status_t go_bound(const tenon_bound_t *b, way_t way, tenon_tensor_t *const *inputs,
+                               tenon_tensor_t **outputs, uint64_t wanted) {
+  if (way == RUN) return tn_run_with(b->op, b->attrs, b->state, inputs, outputs);
+  tn_request_t request = {
+      b->op, b->attrs, b->state, inputs, outputs, way == CALL ? wanted : 0, way == CALL, NULL};
+  return way == CALL_ADD ? tn_call_add(&request, wanted) : tn_call_request(&request);
 }
 
-static __attribute__((noinline)) tenon_status_t go_there(const tenon_bound_t *bound, way_t way,
-                                                         tenon_tensor_t *const *inputs,
-                                                         tenon_tensor_t **outputs,
-                                                         uint64_t wanted) {
+static __attribute__((noinline)) tenon_status_t go_on_device(const tenon_bound_t *bound, way_t way,
+                                                             tenon_tensor_t *const *inputs,
+                                                             tenon_tensor_t **outputs,
+                                                             uint64_t wanted) {
   tn_thread_calls_t *calls = &tn_thread()->calls;
   int32_t type = calls->device_type;
   int32_t id = calls->device_id;
@@ -226,37 +226,37 @@ static __attribute__((noinline)) tenon_status_t go_there(const tenon_bound_t *bo
   calls->device_id = bound->device.id;
   tenon_device_t device = tn_device_of(bound->op, bound->attrs, inputs);
   tenon_status_t status = device.type == bound->device.type && device.id == bound->device.id
-                              ? go(bound, way, inputs, outputs, wanted)
-                              : elsewhere(bound, device);
+                              ? go_bound(bound, way, inputs, outputs, wanted)
+                              : fail_elsewhere(bound, device);
   calls->device_type = type;
   calls->device_id = id;
   return status;
 }
 
-static inline tenon_status_t enter(const tenon_bound_t *bound, way_t way,
-                                   tenon_tensor_t *const *inputs, tenon_tensor_t *const *outputs,
-                                   uint64_t wanted) {
+static inline tenon_status_t enter_bound(const tenon_bound_t *bound, way_t way,
+                                         tenon_tensor_t *const *inputs,
+                                         tenon_tensor_t *const *outputs, uint64_t wanted) {
   tenon_tensor_t **results = (tenon_tensor_t **)(uintptr_t)outputs;
-  return bound->has_device ? go_there(bound, way, inputs, results, wanted)
-                           : go(bound, way, inputs, results, wanted);
+  return bound->has_device ? go_on_device(bound, way, inputs, results, wanted)
+                           : go_bound(bound, way, inputs, results, wanted);
 }
 
 tenon_status_t tenon_bound_run(tenon_bound_t *bound, tenon_tensor_t *const *inputs,
                                tenon_tensor_t *const *outputs) {
-  return enter(bound, RUN, inputs, outputs, 0);
+  return enter_bound(bound, RUN, inputs, outputs, 0);
 }
 
 tenon_status_t tenon_bound_call_into(tenon_bound_t *bound, tenon_tensor_t *const *inputs,
                                      tenon_tensor_t *const *outputs) {
-  return enter(bound, CALL_INTO, inputs, outputs, 0);
+  return enter_bound(bound, CALL_INTO, inputs, outputs, 0);
 }
 
 tenon_status_t tenon_bound_call_add(tenon_bound_t *bound, tenon_tensor_t *const *inputs,
                                     tenon_tensor_t *const *outputs, uint64_t add) {
-  return enter(bound, CALL_ADD, inputs, outputs, add);
+  return enter_bound(bound, CALL_ADD, inputs, outputs, add);
 }
 
 tenon_status_t tenon_bound_call(tenon_bound_t *bound, tenon_tensor_t *const *inputs,
                                 tenon_tensor_t **outputs, uint64_t wanted) {
-  return enter(bound, CALL, inputs, outputs, wanted);
+  return enter_bound(bound, CALL, inputs, outputs, wanted);
 }

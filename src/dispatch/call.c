@@ -14,6 +14,7 @@
 #include "dispatch/add.h"
 #include "dispatch/bound.h"
 #include "dispatch/call.h"
+#include "dispatch/keys.h"
 #include "dispatch/launch.h"
 #include "dispatch/prologue.h"
 #include "dispatch/result.h"
@@ -24,43 +25,45 @@
 #include "operator/table.h"
 #include "storage/place.h"
 
-/* Code of a library that may be unloaded: the call is counted, and the slot read again, since
- * whoever unloads takes the slot away, makes all threads pass a barrier, and only then looks at the
+/* Code of a library that may be unloaded: the call is counted, and the entry read again, since
+ * whoever unloads takes the entry away, makes all threads pass a barrier, and only then looks at the
  * counts (tn_registry_unload). */
-static void pass(tn_thread_t *thread, const tn_slot_t *slot, uint32_t step) {
-  uint32_t *count = &thread->gates[slot->gate];
-  if (!slot->gate) return;
+static void count_at_gate(tn_thread_t *thread, const tn_table_entry_t *entry, uint32_t step) {
+  uint32_t *count = &thread->gates[entry->gate];
+  if (!entry->gate) return;
   if (!thread->is_shared)
     __atomic_store_n(count, *count + step, __ATOMIC_RELEASE);
   else
     __atomic_fetch_add(count, step, __ATOMIC_SEQ_CST);
 }
 
-const tn_slot_t *tn_slot_enter(tenon_call_t *call) {
+const tn_table_entry_t *tn_entry_hold(tenon_call_t *call) {
   tn_frame_t *frame = tn_frame_of(call);
   for (;;) {
-    const tn_slot_t *slot = frame->slot;
-    if (!slot->gate) return slot;
-    pass(tn_thread(), slot, 1);
+    const tn_table_entry_t *entry = frame->entry;
+    if (!entry->gate) return entry;
+    count_at_gate(tn_thread(), entry, 1);
     __atomic_signal_fence(__ATOMIC_SEQ_CST);
-    const tn_slot_t *again = tn_slot_again(call);
-    if (again == slot) {
+    const tn_table_entry_t *again = tn_entry_again(call);
+    if (again == entry) {
       /* one that was made anew has another */
-      call->context = slot->context;
-      return slot;
+      call->context = entry->context;
+      return entry;
     }
-    pass(tn_thread(), slot, (uint32_t)-1);
-    frame->slot = again;
-    call->context = tn_slot_context(again);
+    count_at_gate(tn_thread(), entry, (uint32_t)-1);
+    frame->entry = again;
+    call->context = tn_entry_context(again);
   }
 }
 
-void tn_slot_leave(const tn_slot_t *slot) { pass(tn_thread(), slot, (uint32_t)-1); }
+void tn_entry_release(const tn_table_entry_t *entry) {
+  count_at_gate(tn_thread(), entry, (uint32_t)-1);
+}
 
 static tenon_status_t run_gated(tenon_call_t *call) {
-  const tn_slot_t *slot = tn_slot_enter(call);
+  const tn_table_entry_t *entry = tn_entry_hold(call);
   tenon_status_t status = tn_layer_below(call);
-  tn_slot_leave(slot);
+  tn_entry_release(entry);
   return status;
 }
 
@@ -71,15 +74,15 @@ static tenon_status_t run_inferred(tenon_call_t *call);
 static bool is_past_layers(const tenon_call_t *call) {
   const tn_frame_t *frame = tn_frame_of_const(call);
   uint64_t keys = frame->keys & tn_op_mask(call->op);
-  return !(keys >> (TN_BIT_DETAIL + 1)) || frame->slot->rule == TN_RULE_COMPOSITE ||
-         frame->slot->rule == TN_RULE_EXPLICIT;
+  return !(keys >> (TN_BIT_DETAIL + 1)) || frame->entry->resolved == TN_RESOLVED_COMPOSITE ||
+         frame->entry->resolved == TN_RESOLVED_EXPLICIT;
 }
 
-tenon_status_t tn_slot_run(tenon_call_t *call) {
+tenon_status_t tn_entry_run(tenon_call_t *call) {
   const tn_frame_t *frame = tn_frame_of(call);
   if (__builtin_expect(frame->infers != 0, 0) && is_past_layers(call))
-    return call->accumulate ? tn_slot_add(call) : run_inferred(call);
-  return __builtin_expect(frame->slot->gate, 0) ? run_gated(call) : tn_layer_below(call);
+    return call->accumulate ? tn_entry_add(call) : run_inferred(call);
+  return __builtin_expect(frame->entry->gate, 0) ? run_gated(call) : tn_layer_below(call);
 }
 
 /* A frame below the limit is refused, unless it is not on the thread's own stack at all (a
@@ -90,7 +93,7 @@ static __attribute__((noinline, cold)) bool is_too_deep(const tn_thread_t *threa
   return (uintptr_t)frame >= thread->stack_low;
 }
 
-static tenon_status_t __attribute__((noinline, cold)) too_deep(const tenon_op_t *op) {
+static tenon_status_t __attribute__((noinline, cold)) fail_too_deep(const tenon_op_t *op) {
   return tn_fail(TENON_RANGE,
                  "%s: calls are nested until the thread's stack is nearly full: a kernel, a layer "
                  "or a composite calls the operator that it was called for, instead of passing the "
@@ -103,20 +106,20 @@ static tenon_status_t __attribute__((noinline, cold)) too_deep(const tenon_op_t 
 static inline __attribute__((always_inline)) void
 open_frame(tn_frame_t *frame, const tenon_op_t *op, const tenon_value_t *attrs,
            tenon_tensor_t *const *inputs, tenon_tensor_t *const *outputs, void *state,
-           uint64_t keys, const tn_slot_t *slot) {
+           uint64_t keys, const tn_table_entry_t *entry) {
   memset(&frame->call.plan, 0, offsetof(tenon_call_t, uses) - offsetof(tenon_call_t, plan));
-  memset(&frame->call.random, 0, offsetof(tn_frame_t, slot) - offsetof(tn_frame_t, call.random));
+  memset(&frame->call.random, 0, offsetof(tn_frame_t, entry) - offsetof(tn_frame_t, call.random));
   frame->call.size = sizeof frame->call;
   frame->call.phase = TENON_PHASE_RUN;
   frame->call.host = &tn_host;
   frame->call.op = op;
   frame->call.attrs = attrs ? attrs : op->defaults;
-  frame->call.context = tn_slot_context(slot);
+  frame->call.context = tn_entry_context(entry);
   frame->call.state = state;
   frame->call.inputs = inputs;
   frame->call.outputs = outputs;
   frame->call.uses = op->uses;
-  frame->slot = slot;
+  frame->entry = entry;
   frame->keys = keys;
 }
 
@@ -125,40 +128,36 @@ static inline __attribute__((always_inline)) tenon_status_t
 dispatch_keys(const tenon_op_t *op, tn_frame_t *frame, const tenon_value_t *attrs,
               tenon_tensor_t *const *inputs, tenon_tensor_t *const *outputs, void *state,
               const tenon_random_t *random, bool infers, uint64_t all) {
-  const tn_slot_t *slot = __atomic_load_n(
+  const tn_table_entry_t *entry = __atomic_load_n(
       &op->cpu, __ATOMIC_ACQUIRE); /* of most calls: not looking for the key saves time */
   all &= ~TN_KEY(TN_BIT_CAREFUL);
-  uint64_t keys = all & slot->mask;
+  uint64_t keys = all & entry->mask;
   if (__builtin_expect(keys != TN_KEY_CPU, 0)) {
-    slot = tn_table_slot(op, keys);
-    if (__builtin_expect((all & ~keys & slot->mask) != 0,
-                         0)) /* a newer slot than that of the mask */
+    entry = tn_table_entry(op, keys);
+    if (__builtin_expect((all & ~keys & entry->mask) != 0,
+                         0)) /* a newer entry than that of the mask */
     {
-      keys = all & slot->mask;
-      slot = tn_table_slot(op, keys);
+      keys = all & entry->mask;
+      entry = tn_table_entry(op, keys);
     }
   }
-  open_frame(frame, op, attrs, inputs, outputs, state, keys, slot);
+  open_frame(frame, op, attrs, inputs, outputs, state, keys, entry);
   frame->call.random = random;
   frame->infers = infers;
   frame->inputs = keys & (TN_KEY_STRIDED | TN_KEY_DETAIL) ? NULL : inputs;
   frame->outputs = outputs;
-  if (infers) return tn_slot_run(&frame->call);
-  return __builtin_expect(slot->gate, 0) ? run_gated(&frame->call) : slot->run(&frame->call);
+  if (infers) return tn_entry_run(&frame->call);
+  return __builtin_expect(entry->gate, 0) ? run_gated(&frame->call) : entry->run(&frame->call);
 }
 
 static inline __attribute__((always_inline)) tenon_status_t
-dispatch(const tenon_op_t *op, tn_frame_t *frame, const tenon_value_t *attrs,
-         tenon_tensor_t *const *inputs, tenon_tensor_t *const *outputs, void *state,
-         const tenon_random_t *random, bool infers) {
+dispatch_call(const tenon_op_t *op, tn_frame_t *frame, const tenon_value_t *attrs,
+              tenon_tensor_t *const *inputs, tenon_tensor_t *const *outputs, void *state,
+              const tenon_random_t *random, bool infers) {
   const tn_thread_t *thread = tn_thread();
   if (__builtin_expect((uintptr_t)frame < thread->stack_limit, 0) && is_too_deep(thread, frame))
-    return too_deep(op);
-  uint64_t keys = thread->calls.include | tn_key_of_process();
-  for (uint32_t i = 0; i < op->input_count; i++)
-    if (inputs[i]) keys |= inputs[i]->keys;
-  for (uint32_t i = 0; i < op->output_count; i++)
-    if (outputs[i]) keys |= outputs[i]->keys;
+    return fail_too_deep(op);
+  uint64_t keys = tn_keys_of_call(op, inputs, outputs, thread->calls.include | tn_key_of_process());
   if (__builtin_expect(!op->input_count, 0))
     keys |= tn_keys_without_tensors(op, attrs ? attrs : op->defaults);
   keys |= op->traits & TN_WRITES;
@@ -169,57 +168,55 @@ dispatch(const tenon_op_t *op, tn_frame_t *frame, const tenon_value_t *attrs,
 tenon_status_t tn_dispatch(const tenon_op_t *op, tn_frame_t *frame, const tenon_value_t *attrs,
                            tenon_tensor_t *const *inputs, tenon_tensor_t *const *outputs,
                            const tenon_random_t *random) {
-  tenon_status_t status = dispatch(op, frame, attrs, inputs, outputs, NULL, random, false);
+  tenon_status_t status = dispatch_call(op, frame, attrs, inputs, outputs, NULL, random, false);
   tn_frame_close(frame);
   return status;
 }
 
-tenon_status_t tn_dispatch_adding(const tenon_op_t *op, const tenon_value_t *attrs, void *state,
-                                  tenon_tensor_t *const *inputs, tenon_tensor_t *const *outputs,
-                                  uint64_t add) {
+tenon_status_t tn_dispatch_adding(const tn_request_t *request, uint64_t add) {
+  const tenon_op_t *op = request->op;
   tn_frame_t frame;
   const tn_thread_t *thread = tn_thread();
-  if ((uintptr_t)&frame < thread->stack_limit && is_too_deep(thread, &frame)) return too_deep(op);
-  uint64_t keys = thread->calls.include | tn_key_of_process();
-  for (uint32_t i = 0; i < op->input_count; i++)
-    keys |= inputs[i] ? inputs[i]->keys : 0;
-  for (uint32_t o = 0; o < op->output_count; o++)
-    keys |= outputs[o] ? outputs[o]->keys : 0;
-  if (!op->input_count) keys |= tn_keys_without_tensors(op, attrs);
+  if ((uintptr_t)&frame < thread->stack_limit && is_too_deep(thread, &frame))
+    return fail_too_deep(op);
+  uint64_t keys = tn_keys_of_call(op, request->inputs, request->outputs,
+                                  thread->calls.include | tn_key_of_process());
+  if (!op->input_count) keys |= tn_keys_without_tensors(op, request->attrs);
   keys &= ~thread->calls.exclude & tn_op_mask(op);
-  open_frame(&frame, op, attrs, inputs, outputs, state, keys, tn_table_slot(op, keys));
-  frame.outputs = outputs;
+  open_frame(&frame, op, request->attrs, request->inputs, request->outputs, request->state, keys,
+             tn_table_entry(op, keys));
+  frame.outputs = request->outputs;
   frame.infers = true;
   frame.call.accumulate = add;
-  tenon_status_t status = tn_slot_run(&frame.call);
+  tenon_status_t status = tn_entry_run(&frame.call);
   tn_frame_close(&frame);
   return status;
 }
 
 tenon_status_t tn_redispatch(tenon_call_t *call, uint64_t keys) {
   tn_frame_t *frame = tn_frame_of(call);
-  const tn_slot_t *slot_before = frame->slot;
+  const tn_table_entry_t *entry_before = frame->entry;
   const tn_kernel_t *kernel = frame->kernel;
   uint64_t keys_before = frame->keys;
   void *context = call->context;
   void *state = call->state;
   void *workspace = call->workspace;
   uint64_t masked = keys & tn_op_mask(call->op);
-  const tn_slot_t *slot = tn_table_slot(call->op, masked);
-  frame->slot = slot;
+  const tn_table_entry_t *entry = tn_table_entry(call->op, masked);
+  frame->entry = entry;
   frame->keys = keys;
   frame->kernel = NULL;
-  call->context = tn_slot_context(slot);
+  call->context = tn_entry_context(entry);
   bool is_plain =
       masked == TN_KEY_CPU && call->inputs == frame->inputs && call->outputs == frame->outputs;
   tenon_status_t status;
   if (tn_trace_is_on())
     status = tn_trace_hooks.run(call, keys_before >> TN_BIT_TRACE ? "call" : "next");
-  else if (is_plain && !frame->infers && !slot->gate)
-    status = slot->run(call);
+  else if (is_plain && !frame->infers && !entry->gate)
+    status = entry->run(call);
   else
-    status = tn_slot_run(call);
-  frame->slot = slot_before;
+    status = tn_entry_run(call);
+  frame->entry = entry_before;
   frame->keys = keys_before;
   frame->kernel = kernel;
   call->context = context;
@@ -264,7 +261,7 @@ static tenon_status_t run_random(const tenon_op_t *op, const tenon_value_t *attr
   }
   int64_t stated = op->draws >= 0 || !op->infer ? op->draws : inference.infer.draws.value;
   tenon_random_t random = take_numbers(op, stated, attrs ? attrs : op->defaults, inputs, outputs);
-  tenon_status_t status = dispatch(op, &frame, attrs, inputs, outputs, state, &random, false);
+  tenon_status_t status = dispatch_call(op, &frame, attrs, inputs, outputs, state, &random, false);
   tn_frame_close(&frame);
   return status;
 }
@@ -279,7 +276,7 @@ run_any(const tenon_op_t *op, const tenon_value_t *attrs, tenon_tensor_t *const 
   tenon_status_t status =
       keys && !(op->traits & TN_WRITES) && op->input_count
           ? dispatch_keys(op, &frame, attrs, inputs, outputs, state, NULL, false, keys)
-          : dispatch(op, &frame, attrs, inputs, outputs, state, NULL, false);
+          : dispatch_call(op, &frame, attrs, inputs, outputs, state, NULL, false);
   tn_frame_close(&frame);
   return status;
 }
@@ -291,12 +288,12 @@ run_elsewhere(const tenon_op_t *op, const tenon_value_t *attrs, tenon_tensor_t *
   uint64_t masked = keys & mask & ~TN_KEY(TN_BIT_CAREFUL);
   uint64_t device = masked & ~TN_KEY_CPU;
   bool is_one = device && device < TN_KEY(TN_BIT_OTHERS) && !(device & (device - 1));
-  const tn_slot_t *slot = is_one ? tn_table_own(op, tn_key_highest(device)) : NULL;
-  if (!slot || slot->run != tn_launch_directly || slot->gate ||
-      keys & ~masked & slot->mask & ~TN_KEY(TN_BIT_CAREFUL))
+  const tn_table_entry_t *entry = is_one ? tn_table_own(op, tn_key_highest(device)) : NULL;
+  if (!entry || entry->run != tn_launch_directly || entry->gate ||
+      keys & ~masked & entry->mask & ~TN_KEY(TN_BIT_CAREFUL))
     return run_any(op, attrs, inputs, outputs, state, keys);
   tn_frame_t frame;
-  open_frame(&frame, op, attrs, inputs, outputs, state, masked, slot);
+  open_frame(&frame, op, attrs, inputs, outputs, state, masked, entry);
   frame.inputs = inputs;
   frame.outputs = outputs;
   tenon_status_t status = tn_launch_directly(&frame.call);
@@ -307,30 +304,26 @@ run_elsewhere(const tenon_op_t *op, const tenon_value_t *attrs, tenon_tensor_t *
 /* What dispatch comes to for plain tensors on the CPU: nothing is called but the kernel, so nothing
  * has to be kept. */
 static inline __attribute__((always_inline)) tenon_status_t
-run(const tenon_op_t *op, const tenon_value_t *attrs, tenon_tensor_t *const *inputs,
-    tenon_tensor_t *const *outputs, void *state) {
+run_call(const tenon_op_t *op, const tenon_value_t *attrs, tenon_tensor_t *const *inputs,
+         tenon_tensor_t *const *outputs, void *state) {
   tn_frame_t frame;
   const tn_thread_t *thread = tn_thread_block;
   if (__builtin_expect(!thread || (uintptr_t)&frame < thread->stack_limit, 0))
     return run_any(op, attrs, inputs, outputs, state, 0);
-  uint64_t keys = thread->calls.include | tn_key_of_process();
-  for (uint32_t i = 0; i < op->input_count; i++)
-    if (inputs[i]) keys |= inputs[i]->keys;
-  for (uint32_t i = 0; i < op->output_count; i++)
-    if (outputs[i]) keys |= outputs[i]->keys;
-  const tn_slot_t *slot = __atomic_load_n(&op->cpu, __ATOMIC_ACQUIRE);
+  uint64_t keys = tn_keys_of_call(op, inputs, outputs, thread->calls.include | tn_key_of_process());
+  const tn_table_entry_t *entry = __atomic_load_n(&op->cpu, __ATOMIC_ACQUIRE);
   keys &= ~thread->calls.exclude;
-  if (__builtin_expect((keys & slot->mask) != TN_KEY_CPU || slot->gate, 0))
-    return run_elsewhere(op, attrs, inputs, outputs, state, keys, slot->mask);
-  open_frame(&frame, op, attrs, inputs, outputs, state, TN_KEY_CPU, slot);
-  tenon_status_t status = slot->run(&frame.call);
+  if (__builtin_expect((keys & entry->mask) != TN_KEY_CPU || entry->gate, 0))
+    return run_elsewhere(op, attrs, inputs, outputs, state, keys, entry->mask);
+  open_frame(&frame, op, attrs, inputs, outputs, state, TN_KEY_CPU, entry);
+  tenon_status_t status = entry->run(&frame.call);
   tn_frame_close(&frame);
   return status;
 }
 
 tenon_status_t tenon_op_run(const tenon_op_t *op, const tenon_value_t *attrs,
                             tenon_tensor_t *const *inputs, tenon_tensor_t *const *outputs) {
-  return run(op, attrs, inputs, outputs, NULL);
+  return run_call(op, attrs, inputs, outputs, NULL);
 }
 
 /* layers */
@@ -339,20 +332,18 @@ tenon_status_t tenon_op_run(const tenon_op_t *op, const tenon_value_t *attrs,
 static inline uint64_t included(void) { return tn_thread()->calls.include & ~TN_KEY_ALWAYS; }
 
 /* As dispatch finds them, for an operator with tensor arguments. */
-static uint64_t keys_of(const tenon_op_t *op, tenon_tensor_t *const *inputs) {
-  uint64_t keys = included() | TN_KEY_CPU;
-  for (uint32_t i = 0; i < op->input_count; i++)
-    keys |= inputs[i] ? inputs[i]->keys : 0;
+static uint64_t keys_of_request(const tenon_op_t *op, tenon_tensor_t *const *inputs) {
+  uint64_t keys = tn_keys_of_inputs(op, inputs, included() | TN_KEY_CPU);
   return keys & ~tn_thread()->calls.exclude & tn_op_mask(op);
 }
 
 /* Are there layers, other than that of gradients, that may change what the call is about?  Then
  * results are slots until they have passed it on.  Lists are made before, since they would be slots
  * of nobody knows how many tensors. */
-static bool gets_slots(const tenon_op_t *op, uint64_t keys) {
+static bool gets_unallocated(const tenon_op_t *op, uint64_t keys) {
   if (!(keys & TN_KEY_LAYERS & ~TN_KEY(TN_BIT_AUTOGRAD))) return false;
-  const tn_slot_t *slot = tn_table_slot(op, keys);
-  if (slot->rule == TN_RULE_COMPOSITE || slot->rule == TN_RULE_EXPLICIT)
+  const tn_table_entry_t *entry = tn_table_entry(op, keys);
+  if (entry->resolved == TN_RESOLVED_COMPOSITE || entry->resolved == TN_RESOLVED_EXPLICIT)
     return false; /* its parts meet them */
   for (uint32_t o = 0; o < op->output_count; o++)
     if (op->schema.outputs[o].kind == TENON_KIND_TENSORS) return false;
@@ -372,12 +363,12 @@ static tenon_status_t run_inferred(tenon_call_t *call) {
   void *state = call->state;
   uint64_t wanted = (uint64_t)1 << 63;
   uint64_t made = 0;
-  bool all_slots = true;
+  bool are_unallocated = true;
   tn_scratch_mark_t mark = tn_scratch_mark();
   for (uint32_t o = 0; o < op->output_count; o++) {
     if (!outputs[o]) continue;
     wanted |= (uint64_t)1 << o;
-    all_slots = all_slots && outputs[o]->keys & TN_TENSOR_UNSET;
+    are_unallocated = are_unallocated && outputs[o]->keys & TN_TENSOR_UNSET;
   }
   tenon_status_t status = op->is_view && tn_inputs_need_dense(op, inputs)
                               ? tn_inputs_dense(op, inputs, &dense)
@@ -386,16 +377,22 @@ static tenon_status_t run_inferred(tenon_call_t *call) {
   if (dense) call->inputs = dense;
   if (status == TENON_OK && op->create && !state)
     status = tn_state_get(op, call->attrs, &call->state);
+  tn_request_t request = {.op = op,
+                          .attrs = call->attrs,
+                          .state = call->state,
+                          .inputs = call->inputs,
+                          .outputs = outputs,
+                          .wanted = wanted};
   if (status == TENON_OK)
-    status = tn_results_make(&inference, op, call->attrs, call->state, call->inputs, outputs,
-                             wanted, tn_view_has_kernel(op, frame->keys, call->inputs), &made);
+    status = tn_results_make(&inference, &request,
+                             tn_view_has_kernel(op, frame->keys, call->inputs), &made);
   if (status == TENON_OK && op->traits & TENON_RANDOM && !random) {
     own = take_numbers(op, inference.infer.draws.value, call->attrs, call->inputs, outputs);
     call->random = &own;
   }
   frame->infers = false;
-  if (status == TENON_OK && !(all_slots && frame->slot->rule == TN_RULE_VIEW))
-    status = tn_slot_run(call);
+  if (status == TENON_OK && !(are_unallocated && frame->entry->resolved == TN_RESOLVED_VIEW))
+    status = tn_entry_run(call);
   frame->infers = true;
   call->inputs = inputs;
   call->random = random;
@@ -408,93 +405,142 @@ static tenon_status_t run_inferred(tenon_call_t *call) {
 
 /* inferred calls */
 
-static tenon_status_t __attribute__((noinline, cold)) read_only(const tenon_op_t *op, uint32_t o) {
+static tenon_status_t __attribute__((noinline, cold))
+fail_read_only(const tenon_op_t *op, uint32_t o) {
   return tn_fail(TENON_INVALID, "%s: result %s: the tensor that is given is read-only", op->name,
                  op->schema.outputs[o].name);
 }
 
-static tenon_status_t call_inferred(const tenon_op_t *op, const tenon_value_t *attrs, void *state,
-                                    tenon_tensor_t *const *inputs, tenon_tensor_t **outputs,
-                                    uint64_t wanted, bool may_create,
-                                    const tenon_random_t *random) {
-  tn_inference_t inference;
-  tn_frame_t frame;
-  tenon_random_t own;
-  uint64_t made = 0;
-  uint64_t written = 0;
-  uint64_t given = 0;
-  uint64_t keys = keys_of(op, inputs);
-  bool has_slots = gets_slots(op, keys);
-  bool owns = tn_view_has_kernel(op, keys, inputs);
-  bool has_run = false;
-  tenon_status_t status = TENON_OK;
-  for (uint32_t o = 0; o < op->output_count; o++)
-    if (outputs[o])
-      given |= (uint64_t)1 << o;
-    else if (!may_create && !op->schema.outputs[o].is_optional)
+/* What is known of an inferred call while it goes on: bits of its outputs, and how they are made. */
+typedef struct progress_t {
+  uint64_t given;      /* by the caller */
+  uint64_t made;       /* here: released if the call fails */
+  uint64_t written;    /* an input that is written to is the output */
+  bool is_unallocated; /* layers see unallocated outputs; inference comes when they have passed */
+  bool owns;           /* outputs of a view operator get memory of their own */
+  bool has_run;
+} progress_t;
+
+/* Which outputs are given, and which are wanted. */
+static tenon_status_t find_given(tn_request_t *r, progress_t *p) {
+  const tenon_op_t *op = r->op;
+  for (uint32_t o = 0; o < op->output_count; o++) {
+    if (r->outputs[o])
+      p->given |= (uint64_t)1 << o;
+    else if (!r->may_create && !op->schema.outputs[o].is_optional)
       return tn_fail(TENON_INVALID, "%s: result %s: no tensor is given", op->name,
                      op->schema.outputs[o].name);
-  if (wanted || !may_create) wanted |= given; /* 0: all */
-  if (!may_create && !wanted) wanted = (uint64_t)1 << 63;
-  if (op->is_view && !has_slots && tn_inputs_need_dense(op, inputs)) {
-    tenon_tensor_t **dense;
-    TN_TRY(tn_inputs_dense(op, inputs, &dense));
-    status = call_inferred(op, attrs, state, dense, outputs, wanted, may_create, NULL);
-    for (uint32_t i = 0; i < op->input_count; i++)
-      tenon_tensor_release(dense[i]);
-    return status;
   }
-  for (uint32_t o = 0; o < op->output_count && status == TENON_OK; o++) {
+  if (r->wanted || !r->may_create) r->wanted |= p->given; /* 0: all */
+  if (!r->may_create && !r->wanted) r->wanted = (uint64_t)1 << 63;
+  return TENON_OK;
+}
+
+static tenon_status_t call_inferred(tn_request_t *r);
+
+/* A view of inputs that are not dense is a view of dense copies. */
+static tenon_status_t call_on_dense(const tn_request_t *request) {
+  tn_request_t r = *request;
+  tenon_tensor_t **dense;
+  TN_TRY(tn_inputs_dense(r.op, r.inputs, &dense));
+  r.inputs = dense;
+  r.random = NULL;
+  tenon_status_t status = call_inferred(&r);
+  for (uint32_t i = 0; i < r.op->input_count; i++)
+    tenon_tensor_release(dense[i]);
+  return status;
+}
+
+/* Outputs that are inputs which are written to, and unallocated ones. */
+static tenon_status_t begin_outputs(const tn_request_t *r, progress_t *p) {
+  const tenon_op_t *op = r->op;
+  for (uint32_t o = 0; o < op->output_count; o++) {
     int32_t same = tn_result_input(op, o);
-    if (outputs[o] || (wanted && op->schema.outputs[o].is_optional && !(wanted >> o & 1))) continue;
-    if (same >= 0 && inputs[same]) {
-      outputs[o] = inputs[same];
-      written |= (uint64_t)1 << o;
-    } else if (has_slots) {
-      status = tn_tensor_unset((tenon_dtype_t){0, 0, 0}, TENON_RANK_MAX, &outputs[o]);
-      if (status == TENON_OK) made |= (uint64_t)1 << o;
+    bool is_left_out = r->wanted && op->schema.outputs[o].is_optional && !(r->wanted >> o & 1);
+    if (r->outputs[o] || is_left_out) continue;
+    if (same >= 0 && r->inputs[same]) {
+      r->outputs[o] = r->inputs[same];
+      p->written |= (uint64_t)1 << o;
+    } else if (p->is_unallocated) {
+      TN_TRY(tn_tensor_unset((tenon_dtype_t){0, 0, 0}, TENON_RANK_MAX, &r->outputs[o]));
+      p->made |= (uint64_t)1 << o;
     }
   }
-  if (status == TENON_OK && !has_slots)
-    status = tn_results_make(&inference, op, attrs, state, inputs, outputs, wanted, owns, &made);
-  bool is_view_only = op->is_view && !owns && !given &&
-                      !(keys & TN_KEY_LAYERS); /* nothing runs, unless some layer has to see it */
-  if (status == TENON_OK && !is_view_only) {
-    if (op->traits & TENON_RANDOM && !random && !has_slots) {
-      own = take_numbers(op, inference.infer.draws.value, attrs, inputs, outputs);
-      random = &own;
-    }
-    for (uint32_t o = 0; given && o < op->output_count;
-         o++) /* before: what is saved of them is the new contents */
-      if (given >> o & 1 && !tn_tensor_written(outputs[o])) status = read_only(op, o);
-    if (status == TENON_OK) {
-      status = dispatch(op, &frame, attrs, inputs, outputs, state, random, has_slots);
-      tn_frame_close(&frame);
-      has_run = true;
-    }
+  return TENON_OK;
+}
+
+static tenon_status_t run_request(const tn_request_t *r, progress_t *p,
+                                  const tn_inference_t *inference) {
+  const tenon_op_t *op = r->op;
+  const tenon_random_t *random = r->random;
+  tenon_random_t own;
+  tn_frame_t frame;
+  tenon_status_t status = TENON_OK;
+  if (op->traits & TENON_RANDOM && !random && !p->is_unallocated) {
+    own = take_numbers(op, inference->infer.draws.value, r->attrs, r->inputs, r->outputs);
+    random = &own;
   }
-  if (__builtin_expect(status != TENON_OK, 0) && !has_run && tn_trace_is_on())
-    tn_trace_hooks.refused(op, attrs, inputs, status);
-  for (uint32_t o = 0; o < op->output_count && status == TENON_OK; o++)
-    if (outputs[o] && outputs[o]->keys & TN_TENSOR_UNSET)
-      status = tn_fail(TENON_INTERNAL, "%s: %s did not state the shape of result %s", op->name,
-                       has_slots ? "a layer or run" : "run", op->schema.outputs[o].name);
-  for (uint32_t o = 0; o < op->output_count;
-       o++) { /* a written input, or a copy where it cannot be kept */
-    if (!(written >> o & 1)) continue;
-    tenon_tensor_t *input = outputs[o];
+  /* Before the call: what it saves of its outputs is the new contents. */
+  for (uint32_t o = 0; p->given && o < op->output_count; o++)
+    if (p->given >> o & 1 && !tn_tensor_written(r->outputs[o])) status = fail_read_only(op, o);
+  if (status != TENON_OK) return status;
+  status = dispatch_call(op, &frame, r->attrs, r->inputs, r->outputs, r->state, random,
+                         p->is_unallocated);
+  tn_frame_close(&frame);
+  p->has_run = true;
+  return status;
+}
+
+/* An output that is a written input holds a reference to it, or a copy where it cannot be kept. */
+static tenon_status_t keep_written(const tn_request_t *r, progress_t *p, tenon_status_t status) {
+  for (uint32_t o = 0; o < r->op->output_count; o++) {
+    if (!(p->written >> o & 1)) continue;
+    tenon_tensor_t *input = r->outputs[o];
+    r->outputs[o] = NULL;
+    if (status != TENON_OK) continue;
+    if (tn_tensor_is_owned(input)) {
+      tenon_tensor_retain(input);
+      r->outputs[o] = input;
+    } else {
+      status = tenon_tensor_copy_to(input, input->device, &r->outputs[o]);
+    }
+    if (status == TENON_OK) p->made |= (uint64_t)1 << o;
+  }
+  return status;
+}
+
+static void release_outputs(const tenon_op_t *op, tenon_tensor_t **outputs, uint64_t made) {
+  for (uint32_t o = 0; o < op->output_count; o++) {
+    if (!(made >> o & 1)) continue;
+    tenon_tensor_release(outputs[o]);
     outputs[o] = NULL;
-    if (status == TENON_OK && !tn_tensor_is_owned(input))
-      status = tenon_tensor_copy_to(input, input->device, &outputs[o]);
-    else if (status == TENON_OK)
-      tenon_tensor_retain(outputs[o] = input);
-    if (status == TENON_OK) made |= (uint64_t)1 << o;
   }
-  for (uint32_t o = 0; o < op->output_count && status != TENON_OK; o++)
-    if (made >> o & 1) {
-      tenon_tensor_release(outputs[o]);
-      outputs[o] = NULL;
-    }
+}
+
+/* Changes what is wanted of the request. */
+static tenon_status_t call_inferred(tn_request_t *r) {
+  const tenon_op_t *op = r->op;
+  tn_inference_t inference;
+  uint64_t keys = keys_of_request(op, r->inputs);
+  progress_t p = {.is_unallocated = gets_unallocated(op, keys),
+                  .owns = tn_view_has_kernel(op, keys, r->inputs)};
+  TN_TRY(find_given(r, &p));
+  if (op->is_view && !p.is_unallocated && tn_inputs_need_dense(op, r->inputs))
+    return call_on_dense(r);
+  tenon_status_t status = begin_outputs(r, &p);
+  if (status == TENON_OK && !p.is_unallocated)
+    status = tn_results_make(&inference, r, p.owns, &p.made);
+  /* Nothing runs for a view, unless some layer has to see it. */
+  bool is_view_only = op->is_view && !p.owns && !p.given && !(keys & TN_KEY_LAYERS);
+  if (status == TENON_OK && !is_view_only) status = run_request(r, &p, &inference);
+  if (__builtin_expect(status != TENON_OK, 0) && !p.has_run && tn_trace_is_on())
+    tn_trace_hooks.refused(op, r->attrs, r->inputs, status);
+  for (uint32_t o = 0; o < op->output_count && status == TENON_OK; o++)
+    if (r->outputs[o] && r->outputs[o]->keys & TN_TENSOR_UNSET)
+      status = tn_fail(TENON_INTERNAL, "%s: %s did not state the shape of result %s", op->name,
+                       p.is_unallocated ? "a layer or run" : "run", op->schema.outputs[o].name);
+  if (p.written) status = keep_written(r, &p, status);
+  if (status != TENON_OK) release_outputs(op, r->outputs, p.made);
   return status;
 }
 
@@ -502,26 +548,24 @@ static tenon_status_t call_inferred(const tenon_op_t *op, const tenon_value_t *a
 
 /* What call_inferred does for plain operators, without metas.  False: not such a call, or one to
  * refuse; nothing has happened then. */
-static bool call_plain(const tenon_op_t *op, const tenon_value_t *attrs, void *state,
-                       tenon_tensor_t *const *inputs, tenon_tensor_t **outputs, uint64_t wanted,
-                       const tenon_random_t *random, tenon_status_t *out_status) {
+static inline __attribute__((always_inline)) bool call_plain(const tn_request_t r,
+                                                             tenon_status_t *out_status) {
+  const tenon_op_t *op = r.op;
   uint64_t to_make = 0;
   uint64_t made = 0;
   tn_match_t match;
   const tn_matcher_t *matcher = op->shapes.matcher;
-  if (!(op->traits & TN_PLAIN) || (op->traits & TN_STATEFUL && !state) ||
-      !tn_match(matcher, &op->types, attrs, inputs, outputs, true, &match))
+  if (!(op->traits & TN_PLAIN) || (op->traits & TN_STATEFUL && !r.state) ||
+      !tn_match(matcher, &op->types, r.attrs, r.inputs, r.outputs, true, &match))
     return false;
-  uint64_t keys = included();
-  for (uint32_t i = 0; i < op->input_count; i++)
-    keys |= inputs[i] ? inputs[i]->keys : 0;
-  if (keys & ~(TN_KEY_CPU | TN_TENSOR_OWNED | TN_KEY(TN_BIT_AUTOGRAD)))
-    return false; /* results may keep its layout, or belong on its device; layers get slots */
+  /* Outputs may keep the inputs' layout, or belong on their device; layers get unallocated ones. */
+  uint64_t keys = tn_keys_of_inputs(op, r.inputs, included());
+  if (keys & ~(TN_KEY_CPU | TN_TENSOR_OWNED | TN_KEY(TN_BIT_AUTOGRAD))) return false;
   for (uint32_t o = 0; o < op->output_count; o++) {
-    bool is_left_out = wanted && !(wanted >> o & 1) && op->schema.outputs[o].is_optional;
-    if (!outputs[o] && !is_left_out) to_make |= (uint64_t)1 << o;
-    if (outputs[o] && !tn_tensor_written(outputs[o])) {
-      *out_status = read_only(op, o);
+    bool is_left_out = r.wanted && !(r.wanted >> o & 1) && op->schema.outputs[o].is_optional;
+    if (!r.outputs[o] && !is_left_out) to_make |= (uint64_t)1 << o;
+    if (r.outputs[o] && !tn_tensor_written(r.outputs[o])) {
+      *out_status = fail_read_only(op, o);
       return true;
     }
   }
@@ -530,67 +574,89 @@ static bool call_plain(const tenon_op_t *op, const tenon_value_t *attrs, void *s
   for (uint32_t o = 0; o < op->output_count && status == TENON_OK && fits; o++) {
     int32_t ndim;
     if (!(to_make >> o & 1)) continue;
-    const int64_t *shape = tn_match_shape(&match, matcher, o, inputs, &ndim);
-    uint32_t id = tn_match_dtype(&match, &op->types, attrs, o);
+    const int64_t *shape = tn_match_shape(&match, matcher, o, r.inputs, &ndim);
+    uint32_t id = tn_match_dtype(&match, &op->types, r.attrs, o);
     fits = shape && id;
-    if (fits) status = tenon_tensor_create(tenon_dtype(id), ndim, shape, &outputs[o]);
+    if (fits) status = tenon_tensor_create(tenon_dtype(id), ndim, shape, &r.outputs[o]);
     if (fits && status == TENON_OK) made |= (uint64_t)1 << o;
   }
   if (status == TENON_OK && fits) {
     tn_frame_t frame;
-    status = dispatch(op, &frame, attrs, inputs, outputs, state, random, false);
+    status = dispatch_call(op, &frame, r.attrs, r.inputs, r.outputs, r.state, r.random, false);
     tn_frame_close(&frame);
   }
-  for (uint32_t o = 0; o < op->output_count && (status != TENON_OK || !fits); o++)
-    if (made >> o & 1) {
-      tenon_tensor_release(outputs[o]);
-      outputs[o] = NULL;
-    }
+  if (status != TENON_OK || !fits) release_outputs(op, r.outputs, made);
   *out_status = status;
   return fits;
 }
 
-static __attribute__((noinline, cold)) tenon_status_t
-enter_successor(const tenon_op_t *op, const tenon_value_t *attrs, void *state,
-                tenon_tensor_t *const *inputs, tenon_tensor_t **outputs, uint64_t wanted,
-                bool may_create, const tenon_random_t *random);
+static __attribute__((noinline, cold)) tenon_status_t enter_successor(tn_request_t *r);
 
-static tenon_status_t enter(const tenon_op_t *op, const tenon_value_t *attrs, void *state,
-                            tenon_tensor_t *const *inputs, tenon_tensor_t **outputs,
-                            uint64_t wanted, bool may_create, const tenon_random_t *random) {
-  if (__builtin_expect(__atomic_load_n(&op->successor, __ATOMIC_ACQUIRE) != NULL, 0))
-    return enter_successor(op, attrs, state, inputs, outputs, wanted, may_create, random);
-  if (!attrs) {
-    if (op->schema.needs_attrs)
-      TN_TRY(tn_values_check(&op->schema, op->defaults)); /* says which are missing */
-    attrs = op->defaults;
-  }
+/* Calls that are not plain.  Changes the request. */
+static tenon_status_t enter_inferred(tn_request_t *r) {
   tenon_status_t status = TENON_OK;
-  if (may_create && call_plain(op, attrs, state, inputs, outputs, wanted, random, &status))
-    return status;
   tn_scratch_mark_t mark = tn_scratch_mark();
-  if (op->create && !state) status = tn_state_get(op, attrs, &state);
-  if (status == TENON_OK)
-    status = call_inferred(op, attrs, state, inputs, outputs, wanted, may_create, random);
+  if (r->op->create && !r->state) status = tn_state_get(r->op, r->attrs, &r->state);
+  if (status == TENON_OK) status = call_inferred(r);
   tn_scratch_reset(mark);
   return status;
 }
 
+static inline bool has_successor(const tenon_op_t *op) {
+  return __builtin_expect(__atomic_load_n(&op->successor, __ATOMIC_ACQUIRE) != NULL, 0);
+}
+
+/* The attributes of a call, or the defaults; the error says which are missing. */
+static inline __attribute__((always_inline)) tenon_status_t
+find_attrs(const tenon_op_t *op, const tenon_value_t **attrs) {
+  if (*attrs) return TENON_OK;
+  if (op->schema.needs_attrs) TN_TRY(tn_values_check(&op->schema, op->defaults));
+  *attrs = op->defaults;
+  return TENON_OK;
+}
+
+/* The same as tn_call_request, with the request in registers as long as the call is plain. */
+static inline __attribute__((always_inline)) tenon_status_t enter(tn_request_t r) {
+  tenon_status_t status = TENON_OK;
+  if (has_successor(r.op)) {
+    tn_request_t request = r;
+    return enter_successor(&request);
+  }
+  TN_TRY(find_attrs(r.op, &r.attrs));
+  if (call_plain(r, &status)) return status;
+  tn_request_t request = r;
+  return enter_inferred(&request);
+}
+
 /* Of a library that was reloaded: what results fit may have changed, so that they are always
  * inferred anew. */
-static tenon_status_t enter_successor(const tenon_op_t *op, const tenon_value_t *attrs, void *state,
-                                      tenon_tensor_t *const *inputs, tenon_tensor_t **outputs,
-                                      uint64_t wanted, bool may_create,
-                                      const tenon_random_t *random) {
-  op = tn_op_now(op);
-  if (tn_op_has_ended(op)) return tn_op_ended(op);
-  TN_TRY(tn_bound_renew(op, &state));
-  return enter(op, attrs, state, inputs, outputs, wanted, may_create, random);
+static tenon_status_t enter_successor(tn_request_t *r) {
+  r->op = tn_op_now(r->op);
+  if (tn_op_has_ended(r->op)) return tn_op_ended(r->op);
+  TN_TRY(tn_bound_renew(r->op, &r->state));
+  return tn_call_request(r);
 }
 
 static tenon_status_t run_successor(tenon_call_t *call) {
-  return enter_successor(call->op, call->attrs, call->state, call->inputs,
-                         (tenon_tensor_t **)(uintptr_t)call->outputs, 0, false, NULL);
+  return enter_successor(&(tn_request_t){.op = call->op,
+                                         .attrs = call->attrs,
+                                         .state = call->state,
+                                         .inputs = call->inputs,
+                                         .outputs = (tenon_tensor_t **)(uintptr_t)call->outputs});
+}
+
+/* entries */
+
+static __attribute__((noinline)) tenon_status_t call_given(tn_request_t *r) {
+  if (has_successor(r->op)) return enter_successor(r);
+  TN_TRY(find_attrs(r->op, &r->attrs));
+  return enter_inferred(r);
+}
+
+static __attribute__((noinline)) tenon_status_t call_creating(tn_request_t *r) { return enter(*r); }
+
+tenon_status_t tn_call_request(tn_request_t *r) {
+  return r->may_create ? call_creating(r) : call_given(r);
 }
 
 tenon_status_t tn_call(const tenon_op_t *op, const tenon_value_t *attrs,
@@ -599,31 +665,29 @@ tenon_status_t tn_call(const tenon_op_t *op, const tenon_value_t *attrs,
   tn_thread_t *thread = tn_thread();
   if (thread->nesting >= TN_NESTING_MOST) return tn_nested_too_deep(op);
   thread->nesting++;
-  tenon_status_t status = enter(op, attrs, NULL, inputs, outputs, wanted, true, random);
+  tenon_status_t status =
+      tn_call_request(&(tn_request_t){op, attrs, NULL, inputs, outputs, wanted, true, random});
   thread->nesting--;
   return status;
 }
 
 tenon_status_t tn_run_with(const tenon_op_t *op, const tenon_value_t *attrs, void *state,
                            tenon_tensor_t *const *inputs, tenon_tensor_t *const *outputs) {
-  return run(op, attrs, inputs, outputs, state);
-}
-
-tenon_status_t tn_call_into_with(const tenon_op_t *op, const tenon_value_t *attrs, void *state,
-                                 tenon_tensor_t *const *inputs, tenon_tensor_t *const *outputs) {
-  return enter(op, attrs, state, inputs, (tenon_tensor_t **)(uintptr_t)outputs, 0, false, NULL);
-}
-
-tenon_status_t tn_call_with(const tenon_op_t *op, const tenon_value_t *attrs, void *state,
-                            tenon_tensor_t *const *inputs, tenon_tensor_t **outputs,
-                            uint64_t wanted) {
-  return enter(op, attrs, state, inputs, outputs, wanted, true, NULL);
+  return run_call(op, attrs, inputs, outputs, state);
 }
 
 tenon_status_t tenon_op_call(const tenon_op_t *op, const tenon_value_t *attrs,
                              tenon_tensor_t *const *inputs, tenon_tensor_t **outputs,
                              uint64_t wanted) {
-  return enter(op, attrs, NULL, inputs, outputs, wanted, true, NULL);
+  return enter((tn_request_t){op, attrs, NULL, inputs, outputs, wanted, true, NULL});
+}
+
+static __attribute__((noinline)) tenon_status_t call_into_inferred(const tenon_op_t *op,
+                                                                   const tenon_value_t *attrs,
+                                                                   tenon_tensor_t *const *inputs,
+                                                                   tenon_tensor_t *const *outputs) {
+  tenon_tensor_t **results = (tenon_tensor_t **)(uintptr_t)outputs;
+  return call_given(&(tn_request_t){op, attrs, NULL, inputs, results, 0, false, NULL});
 }
 
 tenon_status_t tenon_op_call_into(const tenon_op_t *op, const tenon_value_t *attrs,
@@ -634,14 +698,14 @@ tenon_status_t tenon_op_call_into(const tenon_op_t *op, const tenon_value_t *att
       tn_match(op->shapes.matcher, &op->types, attrs ? attrs : op->defaults, inputs, outputs, false,
                &match)) {
     for (uint32_t o = 0; o < op->output_count; o++)
-      if (outputs[o] && !tn_tensor_written(outputs[o])) return read_only(op, o);
+      if (outputs[o] && !tn_tensor_written(outputs[o])) return fail_read_only(op, o);
     if (op->traits & TENON_RANDOM) return run_random(op, attrs, inputs, outputs, NULL);
     tn_frame_t frame;
-    tenon_status_t status = dispatch(op, &frame, attrs, inputs, outputs, NULL, NULL, false);
+    tenon_status_t status = dispatch_call(op, &frame, attrs, inputs, outputs, NULL, NULL, false);
     tn_frame_close(&frame);
     return status;
   }
-  return enter(op, attrs, NULL, inputs, (tenon_tensor_t **)(uintptr_t)outputs, 0, false, NULL);
+  return call_into_inferred(op, attrs, inputs, outputs);
 }
 
 static tenon_status_t call_to_place(const tenon_op_t *op, const tenon_value_t *attrs,

@@ -77,13 +77,13 @@ tenon_status_t tn_meta_of_tensor(tenon_tensor_t *tensor, bool wants_values,
 static tenon_status_t items_of(tenon_tensor_t *list, bool wants_values, tenon_meta_t *out_meta) {
   size_t count = (size_t)list->shape[0];
   tenon_meta_t *items = tn_scratch(count * (sizeof *items + sizeof items) + 64);
-  tenon_meta_t **slots = (tenon_meta_t **)(items + count);
+  tenon_meta_t **pointers = (tenon_meta_t **)(items + count);
   if (!items) return tn_no_memory("inference", count * sizeof *items);
   for (size_t i = 0; i < count; i++) {
     TN_TRY(tn_meta_of_tensor(tenon_item(list, (int64_t)i), wants_values, &items[i]));
-    slots[i] = &items[i];
+    pointers[i] = &items[i];
   }
-  out_meta->items = slots;
+  out_meta->items = pointers;
   out_meta->count = (uint32_t)count;
   out_meta->value = NULL;
   out_meta->strides = NULL;
@@ -110,32 +110,32 @@ tenon_status_t tn_metas_of_inputs(const tenon_op_t *op, tenon_tensor_t *const *i
                                   tenon_meta_t ***out_metas) {
   size_t n = op->input_count;
   tenon_meta_t *metas = tn_scratch(n * (sizeof *metas + sizeof metas) + 64);
-  tenon_meta_t **slots = (tenon_meta_t **)(metas + n);
+  tenon_meta_t **pointers = (tenon_meta_t **)(metas + n);
   if (!metas) return tn_no_memory("inference", n * sizeof *metas);
   for (size_t i = 0; i < n; i++) {
-    slots[i] = NULL;
+    pointers[i] = NULL;
     if (!inputs[i]) continue;
     if (inputs[i]->keys & TN_KEY_DEVICES & ~TN_KEY(TN_BIT_META) && op->schema.inputs[i].is_host)
       return tn_mixed_absent(op, inputs);
     TN_TRY(meta_of(inputs[i], op->infer != NULL, &metas[i]));
     if (op->where && op->where[i] & TN_INPUT_KNOWN) TN_TRY(tn_meta_known(inputs[i], &metas[i]));
-    slots[i] = &metas[i];
+    pointers[i] = &metas[i];
   }
-  *out_metas = slots;
+  *out_metas = pointers;
   return TENON_OK;
 }
 
 static tenon_status_t make_items(tenon_meta_t *list, uint32_t count) {
   if (count > 1u << 20) return tn_fail(TENON_INVALID, "a result of %u tensors", count);
   tenon_meta_t *items = tn_scratch(count * (sizeof *items + sizeof items) + 64);
-  tenon_meta_t **slots = (tenon_meta_t **)(items + count);
+  tenon_meta_t **pointers = (tenon_meta_t **)(items + count);
   if (!items) return tn_no_memory("inference", count * sizeof *items);
   for (uint32_t i = 0; i < count; i++) {
     TN_TRY(tn_meta_room(&items[i]));
     items[i].dtype = list->dtype; /* types_apply left the items' dtype in the list's */
-    slots[i] = &items[i];
+    pointers[i] = &items[i];
   }
-  list->items = slots;
+  list->items = pointers;
   list->count = count;
   return TENON_OK;
 }
@@ -144,19 +144,19 @@ tenon_status_t tn_metas_of_results(const tenon_op_t *op, const tenon_value_t *at
                                    uint64_t wanted, tenon_meta_t ***out_metas) {
   size_t n = op->output_count;
   tenon_meta_t *metas = tn_scratch(n * (sizeof *metas + sizeof metas) + 64);
-  tenon_meta_t **slots = (tenon_meta_t **)(metas + n);
+  tenon_meta_t **pointers = (tenon_meta_t **)(metas + n);
   if (!metas) return tn_no_memory("inference", n * sizeof *metas);
   for (size_t i = 0; i < n; i++) {
     const tn_argument_t *result = &op->schema.outputs[i];
-    slots[i] = wanted && result->is_optional && !(wanted >> i & 1) ? NULL : &metas[i];
-    if (!slots[i]) continue;
+    pointers[i] = wanted && result->is_optional && !(wanted >> i & 1) ? NULL : &metas[i];
+    if (!pointers[i]) continue;
     TN_TRY(tn_meta_room(&metas[i]));
     if (result->kind != TENON_KIND_TENSORS) continue;
     int64_t count = result->count_attr >= 0 ? attrs[result->count_attr].as.i : result->count;
     if (count >= 0)
       TN_TRY(make_items(&metas[i], (uint32_t)(count < INT32_MAX ? count : INT32_MAX)));
   }
-  *out_metas = slots;
+  *out_metas = pointers;
   return TENON_OK;
 }
 

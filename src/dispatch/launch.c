@@ -11,25 +11,26 @@
 #include "base/status.h"
 #include "core/dtype.h"
 
-static tenon_status_t use(const tenon_tensor_t *t, tenon_stream_t *stream, uint64_t ticket,
-                          bool writes, tn_needs_t *needs) {
+static tenon_status_t use_memory(const tenon_tensor_t *t, tenon_stream_t *stream, uint64_t ticket,
+                                 bool writes, tn_needs_t *needs) {
   tn_memory_t *memory = tn_memory_of(t);
   if (memory) return tn_memory_use(memory, stream, ticket, writes, needs);
   if (!tn_dtype_is(t->dtype, TENON_LIST)) return TENON_OK;
   for (int64_t i = 0; i < t->shape[0]; i++)
-    TN_TRY(use(tenon_item(t, i), stream, ticket, writes, needs));
+    TN_TRY(use_memory(tenon_item(t, i), stream, ticket, writes, needs));
   return TENON_OK;
 }
 
-static tenon_status_t use_all(const tenon_call_t *call, tenon_stream_t *stream, uint64_t ticket) {
+static tenon_status_t use_arguments(const tenon_call_t *call, tenon_stream_t *stream,
+                                    uint64_t ticket) {
   const tenon_op_t *op = call->op;
   tn_needs_t needs;
   needs.count = 0;
   for (uint32_t i = 0; i < op->input_count; i++)
     if (call->inputs[i])
-      TN_TRY(use(call->inputs[i], stream, ticket, op->schema.inputs[i].is_written, &needs));
+      TN_TRY(use_memory(call->inputs[i], stream, ticket, op->schema.inputs[i].is_written, &needs));
   for (uint32_t o = 0; o < op->output_count; o++)
-    if (call->outputs[o]) TN_TRY(use(call->outputs[o], stream, ticket, true, &needs));
+    if (call->outputs[o]) TN_TRY(use_memory(call->outputs[o], stream, ticket, true, &needs));
   return tn_stream_follow(stream, &needs);
 }
 
@@ -63,11 +64,11 @@ static inline bool use_plain(tenon_tensor_t *const *tensors, uint32_t count, ten
  * way. */
 tenon_status_t tn_launch_directly(tenon_call_t *call) {
   const tenon_op_t *op = call->op;
-  const tn_slot_t *slot = tn_frame_of(call)->slot;
+  const tn_table_entry_t *entry = tn_frame_of(call)->entry;
   const tn_kernel_t *kernel =
-      slot->by_dtype ? tn_slot_kernel(slot, op, call->inputs, call->outputs) : slot->only;
+      entry->by_dtype ? tn_entry_kernel(entry, op, call->inputs, call->outputs) : entry->only;
   tn_memory_t *first = call->inputs[0] ? plain_memory(call->inputs[0]) : NULL;
-  if (__builtin_expect(!first || !first->stream || (slot->by_dtype && !tn_kernel_is_quick(kernel)),
+  if (__builtin_expect(!first || !first->stream || (entry->by_dtype && !tn_kernel_is_quick(kernel)),
                        0)) /* pinned: the host's */
     return tn_layer_prologue(call);
   tn_ordinal_t *ordinal = first->ordinal;
@@ -132,7 +133,7 @@ tenon_status_t tn_launch(const tn_kernel_t *kernel, tenon_call_t *call) {
   tenon_stream_t *stream = tn_stream_current(ordinal);
   TN_TRY(tn_stream_check(stream));
   uint64_t ticket = tn_stream_ticket(stream, call->op->name);
-  tenon_status_t status = use_all(call, stream, ticket);
+  tenon_status_t status = use_arguments(call, stream, ticket);
   if (status != TENON_OK) {
     tn_stream_ended(stream);
     return status;

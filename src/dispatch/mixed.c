@@ -28,7 +28,7 @@ static inline uint64_t place_of(const tenon_tensor_t *t) {
 }
 
 /* Results without memory are nowhere yet, and strings are on the host whatever runs. */
-static inline bool counts(const tenon_tensor_t *t) {
+static inline bool has_place(const tenon_tensor_t *t) {
   return t && !(t->keys & TN_TENSOR_UNSET) && !tn_dtype_is(t->dtype, TENON_STRING);
 }
 
@@ -37,11 +37,11 @@ static inline bool is_free(const tenon_op_t *op, uint32_t i) {
 }
 
 enum { NOWHERE = 1 };
-static bool differs(const tenon_tensor_t *t, uint64_t *place) { /* from what was seen so far */
-  if (!counts(t)) return false;
+static bool is_elsewhere(const tenon_tensor_t *t, uint64_t *place) { /* from what was seen so far */
+  if (!has_place(t)) return false;
   if (tn_dtype_is(t->dtype, TENON_LIST)) {
     for (int64_t i = 0; i < t->shape[0]; i++)
-      if (differs(tenon_item(t, i), place)) return true;
+      if (is_elsewhere(tenon_item(t, i), place)) return true;
     return false;
   }
   uint64_t found = place_of(t);
@@ -54,10 +54,11 @@ bool tn_is_mixed(const tenon_call_t *call) {
   uint64_t place = NOWHERE;
   uint64_t host = 0;
   for (uint32_t i = 0; i < op->input_count; i++)
-    if (!is_free(op, i) && differs(call->inputs[i], op->schema.inputs[i].is_host ? &host : &place))
+    if (!is_free(op, i) &&
+        is_elsewhere(call->inputs[i], op->schema.inputs[i].is_host ? &host : &place))
       return true;
   for (uint32_t o = 0; o < op->output_count; o++)
-    if (differs(call->outputs[o], op->schema.outputs[o].is_host ? &host : &place)) return true;
+    if (is_elsewhere(call->outputs[o], op->schema.outputs[o].is_host ? &host : &place)) return true;
   return false;
 }
 
@@ -85,12 +86,12 @@ static void add_placed(tn_text_t *text, const char *name, int64_t item, tenon_de
   if (backend && device.type == 12) tn_text_add(text, ":%d", (int)(device.id & 255));
 }
 
-static void look(survey_t *s, const tenon_tensor_t *t, const tn_argument_t *argument, int64_t item,
-                 bool is_result) {
-  if (!counts(t)) return;
+static void survey_tensor(survey_t *s, const tenon_tensor_t *t, const tn_argument_t *argument,
+                          int64_t item, bool is_result) {
+  if (!has_place(t)) return;
   if (tn_dtype_is(t->dtype, TENON_LIST)) {
     for (int64_t i = 0; i < t->shape[0]; i++)
-      look(s, tenon_item(t, i), argument, i, is_result);
+      survey_tensor(s, tenon_item(t, i), argument, i, is_result);
     return;
   }
   uint64_t place = place_of(t);
@@ -111,21 +112,21 @@ static void look(survey_t *s, const tenon_tensor_t *t, const tn_argument_t *argu
   }
 }
 
-static survey_t survey(const tenon_op_t *op, tenon_tensor_t *const *inputs,
-                       tenon_tensor_t *const *outputs) {
+static survey_t survey_arguments(const tenon_op_t *op, tenon_tensor_t *const *inputs,
+                                 tenon_tensor_t *const *outputs) {
   survey_t s = {0};
   for (uint32_t i = 0; i < op->input_count; i++)
-    if (!is_free(op, i)) look(&s, inputs[i], &op->schema.inputs[i], -1, false);
+    if (!is_free(op, i)) survey_tensor(&s, inputs[i], &op->schema.inputs[i], -1, false);
   for (uint32_t o = 0; outputs && o < op->output_count; o++) {
     bool is_input = false; /* named already */
     for (uint32_t i = 0; i < op->input_count; i++)
       is_input |= outputs[o] && outputs[o] == inputs[i];
-    if (!is_input) look(&s, outputs[o], &op->schema.outputs[o], -1, true);
+    if (!is_input) survey_tensor(&s, outputs[o], &op->schema.outputs[o], -1, true);
   }
   return s;
 }
 
-static void clear(survey_t *s) {
+static void clear_survey(survey_t *s) {
   tn_text_clear(&s->placed);
   tn_text_clear(&s->strays);
   tn_text_clear(&s->absent);
@@ -140,7 +141,7 @@ static int32_t policy_of(const tenon_op_t *op) {
                            : TENON_MIXED_ERROR;
 }
 
-static tenon_status_t judge(const tenon_op_t *op, survey_t *s) {
+static tenon_status_t judge_survey(const tenon_op_t *op, survey_t *s) {
   if (s->has_two)
     return tn_fail(TENON_INVALID,
                    "%s: arguments on several devices: %s; move them to one (tenon_tensor_copy_to)",
@@ -159,22 +160,22 @@ static tenon_status_t judge(const tenon_op_t *op, survey_t *s) {
 }
 
 tenon_status_t tn_mixed_absent(const tenon_op_t *op, tenon_tensor_t *const *inputs) {
-  survey_t s = survey(op, inputs, NULL);
+  survey_t s = survey_arguments(op, inputs, NULL);
   s.has_two = false;
-  tenon_status_t status = judge(op, &s);
-  clear(&s);
+  tenon_status_t status = judge_survey(op, &s);
+  clear_survey(&s);
   return status;
 }
 
 tenon_status_t tn_mixed_ambiguous(const tenon_call_t *call) {
-  survey_t s = survey(call->op, call->inputs, call->outputs);
+  survey_t s = survey_arguments(call->op, call->inputs, call->outputs);
   s.has_two = true;
-  tenon_status_t status = judge(call->op, &s);
-  clear(&s);
+  tenon_status_t status = judge_survey(call->op, &s);
+  clear_survey(&s);
   return status;
 }
 
-static void count(const tenon_op_t *op, uint64_t bytes) {
+static void count_move(const tenon_op_t *op, uint64_t bytes) {
   tn_copy_counts_t *moves = (tn_copy_counts_t *)(uintptr_t)&op->moves;
   __atomic_fetch_add(&moves->count, 1, __ATOMIC_RELAXED);
   __atomic_fetch_add(&moves->bytes, bytes, __ATOMIC_RELAXED);
@@ -182,10 +183,10 @@ static void count(const tenon_op_t *op, uint64_t bytes) {
 
 tenon_status_t tn_mixed_check(tenon_call_t *call) {
   if (!tn_is_mixed(call)) return TENON_OK;
-  survey_t s = survey(call->op, call->inputs, call->outputs);
-  tenon_status_t status = judge(call->op, &s);
-  if (status == TENON_OK && s.strays.size) count(call->op, 0);
-  clear(&s);
+  survey_t s = survey_arguments(call->op, call->inputs, call->outputs);
+  tenon_status_t status = judge_survey(call->op, &s);
+  if (status == TENON_OK && s.strays.size) count_move(call->op, 0);
+  clear_survey(&s);
   return status;
 }
 
@@ -194,9 +195,9 @@ tenon_status_t tn_mixed_begin_parts(const tenon_call_t *call, int32_t *out_befor
   *out_before = *once;
   if (call && !(tn_frame_of_const(call)->keys & TN_KEY_DEVICES)) return TENON_OK;
   if (call && tn_is_mixed(call)) {
-    survey_t s = survey(call->op, call->inputs, call->outputs);
-    tenon_status_t status = judge(call->op, &s);
-    clear(&s);
+    survey_t s = survey_arguments(call->op, call->inputs, call->outputs);
+    tenon_status_t status = judge_survey(call->op, &s);
+    clear_survey(&s);
     if (status != TENON_OK) return status;
   }
   *once = TENON_MIXED_MOVE;
@@ -219,17 +220,17 @@ static uint64_t bytes_of(const tenon_tensor_t *t) {
 }
 
 /* The tensor on the device, kept by the frame; itself where it need not move. */
-static tenon_status_t move(const move_t *m, tenon_tensor_t *t, bool is_read, bool is_written,
-                           tenon_tensor_t **out) {
+static tenon_status_t move_argument(const move_t *m, tenon_tensor_t *t, bool is_read,
+                                    bool is_written, tenon_tensor_t **out) {
   *out = t;
-  if (!counts(t)) return TENON_OK;
+  if (!has_place(t)) return TENON_OK;
   if (tn_dtype_is(t->dtype, TENON_LIST)) {
     tenon_tensor_t **items = tn_scratch((size_t)t->shape[0] * sizeof *items + 64);
     tenon_tensor_t *list = tn_scratch(sizeof *list);
     if (!items || !list)
       return tn_no_memory("moved arguments", (size_t)t->shape[0] * sizeof *items);
     for (int64_t i = 0; i < t->shape[0]; i++)
-      TN_TRY(move(m, tenon_item(t, i), is_read, is_written, &items[i]));
+      TN_TRY(move_argument(m, tenon_item(t, i), is_read, is_written, &items[i]));
     *list = *t;
     list->keys &= ~TN_TENSOR_OWNED;
     list->data = items;
@@ -245,17 +246,17 @@ static tenon_status_t move(const move_t *m, tenon_tensor_t *t, bool is_read, boo
   else
     TN_TRY(tn_place_create(m->device, t->dtype, t->ndim, t->shape, out));
   TN_TRY(tn_frame_keep(m->frame, *out));
-  count(m->frame->call.op, bytes_of(t));
+  count_move(m->frame->call.op, bytes_of(t));
   return TENON_OK;
 }
 
 static tenon_status_t move_back(const tenon_op_t *op, const tenon_tensor_t *moved,
                                 tenon_tensor_t *t) {
-  if (moved == t || !counts(t)) return TENON_OK;
+  if (moved == t || !has_place(t)) return TENON_OK;
   for (int64_t i = 0; tn_dtype_is(t->dtype, TENON_LIST) && i < t->shape[0]; i++)
     TN_TRY(move_back(op, tenon_item(moved, i), tenon_item(t, i)));
   if (tn_dtype_is(t->dtype, TENON_LIST)) return TENON_OK;
-  count(op, bytes_of(t));
+  count_move(op, bytes_of(t));
   return tn_place_copy_into(moved, t);
 }
 
@@ -270,7 +271,7 @@ static tenon_status_t run_moved(tenon_call_t *call, const tn_kernel_t *kernel, c
     const tn_argument_t *argument = &op->schema.inputs[i];
     in[i] = inputs[i];
     if (!argument->is_host && !is_free(op, i))
-      TN_TRY(move(m, inputs[i], true, argument->is_written, &in[i]));
+      TN_TRY(move_argument(m, inputs[i], true, argument->is_written, &in[i]));
   }
   for (uint32_t o = 0; o < op->output_count; o++) {
     uint32_t same = 0;
@@ -279,7 +280,7 @@ static tenon_status_t run_moved(tenon_call_t *call, const tn_kernel_t *kernel, c
     out[o] = same < op->input_count ? in[same] : outputs[o];
     bool has_gaps = outputs[o] && outputs[o]->keys & TN_KEY_STRIDED;
     if (same == op->input_count && !op->schema.outputs[o].is_host)
-      TN_TRY(move(m, outputs[o], has_gaps, true, &out[o]));
+      TN_TRY(move_argument(m, outputs[o], has_gaps, true, &out[o]));
   }
   call->inputs = in;
   call->outputs = out;
@@ -294,11 +295,11 @@ static tenon_status_t run_moved(tenon_call_t *call, const tn_kernel_t *kernel, c
 }
 
 tenon_status_t tn_mixed_run(tenon_call_t *call, const tn_kernel_t *kernel) {
-  survey_t s = survey(call->op, call->inputs, call->outputs);
+  survey_t s = survey_arguments(call->op, call->inputs, call->outputs);
   move_t m = {tn_frame_of(call), s.device, !(kernel->words.flags & TN_KERNEL_SCALARS)};
   bool moves = s.strays.size || (s.scalars && m.moves_scalars);
-  tenon_status_t status = judge(call->op, &s);
-  clear(&s);
+  tenon_status_t status = judge_survey(call->op, &s);
+  clear_survey(&s);
   if (status != TENON_OK) return status;
   if (!moves || !s.place) return tn_kernel_serve(call, kernel);
   tn_scratch_mark_t mark = tn_scratch_mark();

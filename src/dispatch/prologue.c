@@ -11,6 +11,7 @@
 #include "base/thread.h"
 #include "core/dtype.h"
 #include "core/sparse.h"
+#include "dispatch/keys.h"
 #include "dispatch/launch.h"
 #include "dispatch/mixed.h"
 #include "dispatch/result.h"
@@ -22,16 +23,16 @@
 #include "operator/table.h"
 #include "storage/place.h"
 
-static tenon_status_t missing(tenon_call_t *call) {
+static tenon_status_t fail_without_kernel(tenon_call_t *call) {
   uint64_t keys = tn_frame_of(call)->keys;
   return tn_op_missing(call->op, keys ? tn_key_name(tn_key_highest(keys)) : NULL, call->inputs);
 }
 
-static tenon_status_t run_missing(tenon_call_t *call) { return missing(call); }
+static tenon_status_t run_missing(tenon_call_t *call) { return fail_without_kernel(call); }
 
 /* The backend's fallback would serve, and must not. */
 static tenon_status_t run_denied(tenon_call_t *call) {
-  const tn_kernel_t *denial = tn_frame_of(call)->slot->denial;
+  const tn_kernel_t *denial = tn_frame_of(call)->entry->denial;
   const tenon_op_t *op = call->op;
   const tenon_tensor_t *t = op->dispatch_input >= 0 ? call->inputs[op->dispatch_input] : NULL;
   return tn_fail(TENON_UNIMPLEMENTED,
@@ -49,7 +50,7 @@ static tenon_status_t run_meta(tenon_call_t *call) {
   const tenon_op_t *op = call->op;
   bool knows_shapes =
       op->infer || op->shapes.text || op->traits & TENON_POINTWISE || op->output_count == 0;
-  if (!knows_shapes) return missing(call);
+  if (!knows_shapes) return fail_without_kernel(call);
   for (uint32_t o = 0; o < op->output_count; o++)
     if (call->outputs[o] && call->outputs[o]->keys & TN_TENSOR_UNSET)
       return tn_fail(TENON_UNIMPLEMENTED,
@@ -123,11 +124,11 @@ tenon_status_t tn_layer_others(tenon_call_t *call) {
   count_lookup();
   backends_of(call, found);
   if (found[1]) return tn_mixed_ambiguous(call);
-  const tn_slot_t *slot = tn_table_others(call->op, found[0]);
-  if (slot->rule == TN_RULE_MISSING)
+  const tn_table_entry_t *entry = tn_table_others(call->op, found[0]);
+  if (entry->resolved == TN_RESOLVED_MISSING)
     return tn_op_missing(call->op, found[0] ? found[0]->name : "other", call->inputs);
-  frame->slot = slot;
-  call->context = tn_slot_context(slot);
+  frame->entry = entry;
+  call->context = tn_entry_context(entry);
   return tn_trace_next(call);
 }
 
@@ -136,17 +137,17 @@ static tenon_status_t run_autograd_others(tenon_call_t *call) {
   const tn_backend_t *found[2];
   count_lookup();
   backends_of(call, found);
-  frame->slot = tn_table_autograd(call->op, found[0]);
-  call->context = tn_slot_context(frame->slot);
+  frame->entry = tn_table_autograd(call->op, found[0]);
+  call->context = tn_entry_context(frame->entry);
   return tn_trace_next(call);
 }
 
-const tn_slot_t *tn_slot_again(tenon_call_t *call) {
+const tn_table_entry_t *tn_entry_again(tenon_call_t *call) {
   const tenon_op_t *op = call->op;
   const tn_backend_t *found[2];
-  const tn_slot_t *slot = tn_table_slot(op, tn_frame_of(call)->keys & tn_op_mask(op));
-  tenon_run_fn run = tn_slot_function(slot);
-  if (run != tn_layer_others && run != run_autograd_others) return slot;
+  const tn_table_entry_t *entry = tn_table_entry(op, tn_frame_of(call)->keys & tn_op_mask(op));
+  tenon_run_fn run = tn_entry_function(entry);
+  if (run != tn_layer_others && run != run_autograd_others) return entry;
   backends_of(call, found);
   return run == tn_layer_others ? tn_table_others(op, found[0]) : tn_table_autograd(op, found[0]);
 }
@@ -185,8 +186,8 @@ static bool is_of_device(const tn_kernel_t *kernel) {
 }
 
 static bool is_of_plugin(const tn_kernel_t *kernel, const tenon_call_t *call) {
-  if (kernel->kind == TN_KERNEL_SOURCE) return tn_call_device(call).type > 1;
-  return is_of_device(kernel) && kernel->kind != TN_KERNEL_COMPOSITE &&
+  if (kernel->kind == TN_KIND_SOURCE) return tn_call_device(call).type > 1;
+  return is_of_device(kernel) && kernel->kind != TN_KIND_COMPOSITE &&
          __atomic_load_n(&kernel->backend->has_plugin, __ATOMIC_RELAXED);
 }
 
@@ -197,13 +198,13 @@ tenon_status_t tn_launch_declined(const tn_kernel_t *kernel, tenon_call_t *call,
   tn_frame_t *frame = tn_frame_of(call);
   if (status != TENON_UNIMPLEMENTED || call->accumulate)
     return status; /* of what is added add.c takes care */
-  const tn_kernel_t *source = tn_slot_source(frame->slot, call->op, kernel, call->inputs);
+  const tn_kernel_t *source = tn_entry_source(frame->entry, call->op, kernel, call->inputs);
   if (source) return tn_kernel_call(source, frame);
-  if (frame->slot->denial) return status;
+  if (frame->entry->denial) return status;
   const tn_backend_t *backend = tn_backend_of(tn_call_device(call));
-  const tn_slot_t *row = backend ? tn_table_row(backend) : NULL;
-  if (!row || row->rule != TN_RULE_FALLBACK) return status;
-  frame->slot = row;
+  const tn_table_entry_t *row = backend ? tn_table_row(backend) : NULL;
+  if (!row || row->resolved != TN_RESOLVED_FALLBACK) return status;
+  frame->entry = row;
   call->context = row->context;
   return row->run(call);
 }
@@ -213,17 +214,17 @@ static __attribute__((noinline)) tenon_status_t run_on_plugin(const tn_kernel_t 
   return tn_launch_declined(kernel, call, tn_launch(kernel, call));
 }
 
-static inline __attribute__((always_inline)) tenon_status_t run_there(const tn_kernel_t *kernel,
-                                                                      tenon_call_t *call) {
+static inline __attribute__((always_inline)) tenon_status_t
+run_kernel_there(const tn_kernel_t *kernel, tenon_call_t *call) {
   return is_of_plugin(kernel, call) ? run_on_plugin(kernel, call) : kernel->run(call);
 }
 
-static inline __attribute__((always_inline)) tenon_status_t run(const tn_kernel_t *kernel,
-                                                                tenon_call_t *call) {
-  if (!(kernel->words.flags & TN_KERNEL_SERIAL)) return run_there(kernel, call);
+static inline __attribute__((always_inline)) tenon_status_t run_kernel(const tn_kernel_t *kernel,
+                                                                       tenon_call_t *call) {
+  if (!(kernel->words.flags & TN_KERNEL_SERIAL)) return run_kernel_there(kernel, call);
   tn_mutex_t *serial = &((tenon_op_t *)(uintptr_t)call->op)->serial;
   tn_mutex_lock(serial);
-  tenon_status_t status = run_there(kernel, call);
+  tenon_status_t status = run_kernel_there(kernel, call);
   tn_mutex_unlock(serial);
   return status;
 }
@@ -233,8 +234,8 @@ call_dense(const tn_kernel_t *kernel, tn_frame_t *frame, uint64_t keys) {
   tenon_call_t *call = &frame->call;
   const tenon_op_t *op = call->op;
   if (!(keys & TN_KEY_STRIDED) || kernel->words.flags & TN_KERNEL_STRIDED ||
-      kernel->kind == TN_KERNEL_LOOP)
-    return run(kernel, call);
+      kernel->kind == TN_KIND_LOOP)
+    return run_kernel(kernel, call);
   tn_scratch_mark_t mark = tn_scratch_mark();
   size_t n = op->input_count + op->output_count;
   tenon_tensor_t **all = tn_scratch(n * sizeof *all + 64);
@@ -262,7 +263,7 @@ call_dense(const tn_kernel_t *kernel, tn_frame_t *frame, uint64_t keys) {
     tenon_tensor_t *const *before = call->inputs;
     call->inputs = inputs;
     call->outputs = outputs;
-    status = run(kernel, call);
+    status = run_kernel(kernel, call);
     call->inputs = before;
     call->outputs = given;
   }
@@ -328,11 +329,7 @@ tenon_status_t tn_kernel_call(const tn_kernel_t *kernel, tn_frame_t *frame) {
   const tenon_op_t *op = call->op;
   frame->kernel = kernel;
   call->context = kernel->context;
-  uint64_t keys = 0;
-  for (uint32_t i = 0; i < op->input_count; i++)
-    keys |= call->inputs[i] ? call->inputs[i]->keys : 0;
-  for (uint32_t i = 0; i < op->output_count; i++)
-    keys |= call->outputs[i] ? call->outputs[i]->keys : 0;
+  uint64_t keys = tn_keys_of_call(op, call->inputs, call->outputs, 0);
   return __builtin_expect((keys & TN_KEY_DETAIL) != 0, 0) ? call_with_details(kernel, frame, keys)
                                                           : call_dense(kernel, frame, keys);
 }
@@ -340,39 +337,36 @@ tenon_status_t tn_kernel_call(const tn_kernel_t *kernel, tn_frame_t *frame) {
 /* Layouts of arguments that kernels of backends may have to be kept from. */
 static uint64_t layouts_of(const tenon_call_t *call) {
   const tenon_op_t *op = call->op;
-  uint64_t keys = 0;
-  for (uint32_t i = 0; i < op->input_count; i++)
-    keys |= call->inputs[i] ? call->inputs[i]->keys : 0;
-  for (uint32_t o = 0; o < op->output_count; o++)
-    keys |= call->outputs[o] ? call->outputs[o]->keys : 0;
-  return keys & (TN_KEY_STRIDED | TN_KEY_DETAIL) & tn_frame_of_const(call)->slot->mask;
+  uint64_t keys = tn_keys_of_call(op, call->inputs, call->outputs, 0);
+  return keys & (TN_KEY_STRIDED | TN_KEY_DETAIL) & tn_frame_of_const(call)->entry->mask;
 }
 
 tenon_status_t tn_layer_below(tenon_call_t *call) {
   const tn_frame_t *frame = tn_frame_of(call);
-  const tn_slot_t *slot = frame->slot;
-  bool is_kernel = (slot->only || slot->by_dtype) && frame->keys < TN_KEY(TN_BIT_META + 1);
-  return is_kernel && layouts_of(call) ? tn_layer_prologue(call) : slot->run(call);
+  const tn_table_entry_t *entry = frame->entry;
+  bool is_kernel = (entry->only || entry->by_dtype) && frame->keys < TN_KEY(TN_BIT_META + 1);
+  return is_kernel && layouts_of(call) ? tn_layer_prologue(call) : entry->run(call);
 }
 
-/* Leads the call to the slot below, whose kernels look at layouts before they run. */
+/* Leads the call to the entry below, whose kernels look at layouts before they run. */
 tenon_status_t tn_layer_layout(tenon_call_t *call) {
   tn_frame_t *frame = tn_frame_of(call);
   frame->keys = tn_key_below(frame->keys, tn_key_highest(frame->keys));
-  frame->slot = tn_table_slot(call->op, frame->keys & tn_op_mask(call->op));
-  call->context = tn_slot_context(frame->slot);
+  frame->entry = tn_table_entry(call->op, frame->keys & tn_op_mask(call->op));
+  call->context = tn_entry_context(frame->entry);
   return tn_trace_next(call);
 }
 
 /* Dtypes that a backend's own kernels do not serve are its fallback's, before composites if it
  * prefers that; NULL: they are not. */
-static const tn_slot_t *fallback_of_dtype(tenon_call_t *call, const tn_kernel_t *kernel) {
+static const tn_table_entry_t *fallback_of_dtype(tenon_call_t *call, const tn_kernel_t *kernel) {
   const tn_frame_t *frame = tn_frame_of(call);
   const tn_backend_t *found[2] = {tn_backend_of_keys(frame->keys), NULL};
   if (tn_key_shares_bit(frame->keys)) backends_of(call, found);
   const tn_backend_t *backend = found[0];
-  const tn_slot_t *row = tn_table_row(backend);
-  if (!backend || row->rule == TN_RULE_MISSING || (kernel && frame->slot->denial)) return NULL;
+  const tn_table_entry_t *row = tn_table_row(backend);
+  if (!backend || row->resolved == TN_RESOLVED_MISSING || (kernel && frame->entry->denial))
+    return NULL;
   bool serves = !kernel || row->is_preferred;
   return serves ? row : NULL;
 }
@@ -408,30 +402,30 @@ tenon_status_t tn_kernel_serve(tenon_call_t *call, const tn_kernel_t *kernel) {
 tenon_status_t tn_layer_prologue(tenon_call_t *call) {
   const tenon_op_t *op = call->op;
   tn_frame_t *frame = tn_frame_of(call);
-  const tn_kernel_t *kernel = tn_slot_kernel(frame->slot, op, call->inputs, call->outputs);
-  const tn_slot_t *fallback = NULL;
-  if (__builtin_expect(!kernel || kernel->kind == TN_KERNEL_COMPOSITE, 0) &&
-      frame->slot->rule == TN_RULE_DIRECT) {
-    const tn_slot_t *now;
+  const tn_kernel_t *kernel = tn_entry_kernel(frame->entry, op, call->inputs, call->outputs);
+  const tn_table_entry_t *fallback = NULL;
+  if (__builtin_expect(!kernel || kernel->kind == TN_KIND_COMPOSITE, 0) &&
+      frame->entry->resolved == TN_RESOLVED_DIRECT) {
+    const tn_table_entry_t *now;
     uint64_t last;
     do {
       last = tn_table_last_change();
-      now = tn_slot_again(call);
+      now = tn_entry_again(call);
       fallback = fallback_of_dtype(call, kernel);
     } while (tn_table_has_changed(last));
-    if (now != frame->slot) {
-      frame->slot = now;
-      call->context = tn_slot_context(now);
-      return tn_slot_run(call);
+    if (now != frame->entry) {
+      frame->entry = now;
+      call->context = tn_entry_context(now);
+      return tn_entry_run(call);
     }
   }
-  if (fallback && frame->slot->denial) return run_denied(call);
+  if (fallback && frame->entry->denial) return run_denied(call);
   if (fallback) {
-    frame->slot = fallback;
+    frame->entry = fallback;
     call->context = fallback->context;
     return tn_trace_next(call);
   }
-  if (!kernel) return missing(call);
+  if (!kernel) return fail_without_kernel(call);
   return is_of_device(kernel) && tn_is_mixed(call) ? tn_mixed_run(call, kernel)
                                                    : tn_kernel_serve(call, kernel);
 }

@@ -15,7 +15,7 @@ tenon_status_t tn_layer_layout(tenon_call_t *call);
 /* The run of the key that several backends share. */
 tenon_status_t tn_layer_others(tenon_call_t *call);
 /* The entry that the frame's keys lead to now. */
-const tn_slot_t *tn_slot_again(tenon_call_t *call);
+const tn_table_entry_t *tn_entry_again(tenon_call_t *call);
 /* What is left to do for a kernel that was chosen: state, workspace, and the call. */
 tenon_status_t tn_kernel_serve(tenon_call_t *call, const tn_kernel_t *kernel);
 /* Runs a kernel whose inputs are in order: makes dense what must be dense, then calls it. */

@@ -166,8 +166,8 @@ static tenon_status_t check_output(const tenon_op_t *op, const tn_inference_t *i
                         tn_shape_print(given->ndim, given->shape, found, sizeof found));
 }
 
-tenon_status_t tn_slot_become(tenon_tensor_t *t, tenon_tensor_t *own) {
-  tn_tensor_t *slot = (tn_tensor_t *)t;
+tenon_status_t tn_unallocated_become(tenon_tensor_t *t, tenon_tensor_t *own) {
+  tn_tensor_t *entry = (tn_tensor_t *)t;
   if (t->dtype.bits && !tn_dtype_same(t->dtype, own->dtype))
     return tn_fail(TENON_INVALID, "expected dtype %s, found %s", tn_dtype_name(t->dtype),
                    tn_dtype_name(own->dtype));
@@ -180,12 +180,12 @@ tenon_status_t tn_slot_become(tenon_tensor_t *t, tenon_tensor_t *own) {
   if (!fits) return tn_fail(TENON_INVALID, "expected the shape that infer stated");
   t->dtype = own->dtype;
   if (own->keys & TN_TENSOR_UNSET && !tn_layout(own)) return TENON_OK;
-  if (own->ndim > slot->room_ndim)
-    return tn_fail(TENON_INVALID, "room for %d dimensions, found %d", (int)slot->room_ndim,
+  if (own->ndim > entry->room_ndim)
+    return tn_fail(TENON_INVALID, "room for %d dimensions, found %d", (int)entry->room_ndim,
                    (int)own->ndim);
   if (((tn_tensor_t *)own)->storage) tn_storage_retain(((tn_tensor_t *)own)->storage);
-  tn_storage_release(slot->storage);
-  slot->storage = ((tn_tensor_t *)own)->storage;
+  tn_storage_release(entry->storage);
+  entry->storage = ((tn_tensor_t *)own)->storage;
   t->data = own->data;
   t->byte_offset = own->byte_offset;
   t->ndim = own->ndim;
@@ -198,7 +198,7 @@ tenon_status_t tn_slot_become(tenon_tensor_t *t, tenon_tensor_t *own) {
   return ((tn_tensor_t *)own)->alias ? tn_autograd.view(own, t) : TENON_OK; /* a view of the same */
 }
 
-/* A result that is a slot gets the memory that infer says; without a bound run makes it. */
+/* A result that is a entry gets the memory that infer says; without a bound run makes it. */
 static tenon_status_t fill_slots(const tn_inference_t *inference, const tenon_meta_t *meta,
                                  tenon_tensor_t *const *inputs, tenon_tensor_t *result) {
   for (uint32_t i = 0; meta->items && i < meta->count; i++)
@@ -206,7 +206,7 @@ static tenon_status_t fill_slots(const tn_inference_t *inference, const tenon_me
   if (!(result->keys & TN_TENSOR_UNSET)) return TENON_OK;
   tenon_tensor_t *made;
   TN_TRY(tn_result_create(inference, meta, inputs, &made));
-  tenon_status_t status = tn_slot_become(result, made);
+  tenon_status_t status = tn_unallocated_become(result, made);
   tenon_tensor_release(made);
   return status;
 }
@@ -222,10 +222,10 @@ int32_t tn_result_input(const tenon_op_t *op, uint32_t o) {
 bool tn_view_has_kernel(const tenon_op_t *op, uint64_t keys, tenon_tensor_t *const *inputs) {
   if (!op->is_view || !__atomic_load_n(&op->kernels, __ATOMIC_RELAXED)) return false;
   keys = (tn_key_below(keys, TN_BIT_META + 1) | TN_KEY_CPU) & tn_op_mask(op);
-  const tn_slot_t *slot = tn_table_slot(op, keys);
-  if (tn_slot_function(slot) == tn_layer_others)
-    slot = tn_table_others(op, tn_backend_of(tn_device_of(op, op->defaults, inputs)));
-  return tn_slot_has_kernels(slot);
+  const tn_table_entry_t *entry = tn_table_entry(op, keys);
+  if (tn_entry_function(entry) == tn_layer_others)
+    entry = tn_table_others(op, tn_backend_of(tn_device_of(op, op->defaults, inputs)));
+  return tn_entry_has_kernels(entry);
 }
 
 static void own_memory(tenon_meta_t *meta) {
@@ -236,19 +236,20 @@ static void own_memory(tenon_meta_t *meta) {
   meta->strided = 0;
 }
 
-tenon_status_t tn_results_make(tn_inference_t *inference, const tenon_op_t *op,
-                               const tenon_value_t *attrs, void *state,
-                               tenon_tensor_t *const *inputs, tenon_tensor_t **outputs,
-                               uint64_t wanted, bool owns, uint64_t *out_made) {
+tenon_status_t tn_results_make(tn_inference_t *inference, const tn_request_t *request, bool owns,
+                               uint64_t *out_made) {
+  const tenon_op_t *op = request->op;
+  tenon_tensor_t *const *inputs = request->inputs;
+  tenon_tensor_t **outputs = request->outputs;
   tenon_meta_t **in, **out;
   inference->extents = NULL;
   inference->device = NULL;
   TN_TRY(tn_metas_of_inputs(op, inputs, &in));
-  TN_TRY(tn_metas_of_results(op, attrs, wanted, &out));
-  TN_TRY(tn_infer(inference, op, attrs, state, in, out));
+  TN_TRY(tn_metas_of_results(op, request->attrs, request->wanted, &out));
+  TN_TRY(tn_infer(inference, op, request->attrs, request->state, in, out));
   for (uint32_t o = 0; o < op->output_count && owns; o++)
     own_memory(out[o]);
-  tenon_device_t device = tn_device_of(op, attrs, inputs);
+  tenon_device_t device = tn_device_of(op, request->attrs, inputs);
   tenon_status_t status = TENON_OK;
   for (uint32_t o = 0; o < op->output_count && status == TENON_OK; o++) {
     if (!out[o]) continue;

@@ -3,6 +3,7 @@
 #define TN_DISPATCH_RESULT_H
 
 #include "dispatch/infer.h"
+#include "dispatch/request.h"
 
 /* A tensor for an inferred result: of its bound when only run knows its extents, UNSET when there
  * is no bound, a view when the operator said so. */
@@ -15,12 +16,10 @@ extern tenon_status_t (*tn_result_place)(const tn_library_t *library, tenon_dtyp
                                          tenon_tensor_t **out_tensor);
 /* The input that a result is, since it is written to (`Tensor(a!)`); -1: none. */
 int32_t tn_result_input(const tenon_op_t *op, uint32_t output);
-/* Infers a call, checks the results that are there and makes the others.  `wanted`, 0: all; `owns`:
- * none is a view. *out_made gets bits of what was made, also after an error. */
-tenon_status_t tn_results_make(tn_inference_t *inference, const tenon_op_t *op,
-                               const tenon_value_t *attrs, void *state,
-                               tenon_tensor_t *const *inputs, tenon_tensor_t **outputs,
-                               uint64_t wanted, bool owns, uint64_t *out_made);
+/* Infers a call, checks the outputs that are there and makes the others.  `owns`: none is a view.
+ * *out_made gets bits of what was made, also after an error. */
+tenon_status_t tn_results_make(tn_inference_t *inference, const tn_request_t *request, bool owns,
+                               uint64_t *out_made);
 /* Does a kernel stand where the host would make a view?  It gets memory of its own to write to. */
 bool tn_view_has_kernel(const tenon_op_t *op, uint64_t keys, tenon_tensor_t *const *inputs);
 /* The inputs of a view, dense copies with the same history where that is needed; in scratch memory,
@@ -31,6 +30,6 @@ tenon_status_t tn_inputs_dense(const tenon_op_t *op, tenon_tensor_t *const *inpu
 
 /* An unallocated output (UNSET) becomes that fresh tensor, which is not used any more.  If `fresh` is
  * UNSET itself, the output only learns its dtype. */
-tenon_status_t tn_slot_become(tenon_tensor_t *slot, tenon_tensor_t *fresh);
+tenon_status_t tn_unallocated_become(tenon_tensor_t *unallocated, tenon_tensor_t *fresh);
 
 #endif

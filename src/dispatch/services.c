@@ -47,11 +47,11 @@ static tenon_status_t fail(const void *context, tenon_status_t code, const char 
  * results of its parts. */
 static tenon_device_t temporary_device(const tenon_call_t *call) {
   const tn_frame_t *frame = tn_frame_of_const(call);
-  const tn_kernel_t *kernel = frame->kernel ? frame->kernel
-                              : frame->slot ? frame->slot->only
-                                            : NULL;
-  return kernel && kernel->kind == TN_KERNEL_COMPOSITE ? (tenon_device_t){1, 0}
-                                                       : tn_call_device(call);
+  const tn_kernel_t *kernel = frame->kernel  ? frame->kernel
+                              : frame->entry ? frame->entry->only
+                                             : NULL;
+  return kernel && kernel->kind == TN_KIND_COMPOSITE ? (tenon_device_t){1, 0}
+                                                     : tn_call_device(call);
 }
 
 static tenon_tensor_t *temporary(tenon_call_t *call, tenon_dtype_t dtype, int32_t ndim,
@@ -212,7 +212,7 @@ static tenon_status_t copy_history(tenon_tensor_t *from, tenon_tensor_t *to) {
                                                                    : TENON_OK;
 }
 
-tenon_status_t tn_slot_take(tenon_tensor_t *t, tenon_tensor_t *tensor) {
+tenon_status_t tn_unallocated_take(tenon_tensor_t *t, tenon_tensor_t *tensor) {
   tenon_tensor_t *own = tensor;
   bool shares = tn_tensor_is_owned(tensor) && ((tn_tensor_t *)tensor)->storage &&
                 ((tn_tensor_t *)tensor)->storage->release;
@@ -221,7 +221,7 @@ tenon_status_t tn_slot_take(tenon_tensor_t *t, tenon_tensor_t *tensor) {
   else
     TN_TRY(tenon_tensor_copy_to(tensor, tensor->device,
                                 &own)); /* nobody knows how long that memory lives */
-  tenon_status_t status = tn_slot_become(t, own);
+  tenon_status_t status = tn_unallocated_become(t, own);
   if (!tn_layout(t)) t->detail = tensor->detail;
   tn_tensor_mark(t);
   tenon_tensor_release(own);
@@ -229,7 +229,7 @@ tenon_status_t tn_slot_take(tenon_tensor_t *t, tenon_tensor_t *tensor) {
 }
 
 static tenon_status_t assign_one(tenon_tensor_t *t, tenon_tensor_t *tensor) {
-  if (t->keys & TN_TENSOR_UNSET) return tn_slot_take(t, tensor);
+  if (t->keys & TN_TENSOR_UNSET) return tn_unallocated_take(t, tensor);
   bool lists = tn_dtype_is(t->dtype, TENON_LIST) && tn_dtype_is(tensor->dtype, TENON_LIST) &&
                t->shape[0] == tensor->shape[0];
   if (!lists) {

@@ -7,7 +7,7 @@
 extern const tenon_host_t tn_host;
 /* An unallocated output (UNSET) becomes that tensor: shares its memory where that can be kept alive,
  * else copies it. */
-tenon_status_t tn_slot_take(tenon_tensor_t *slot, tenon_tensor_t *tensor);
+tenon_status_t tn_unallocated_take(tenon_tensor_t *unallocated, tenon_tensor_t *tensor);
 /* Sets tn_host_services. */
 void tn_services_install(void);
 

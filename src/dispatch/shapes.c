@@ -41,8 +41,8 @@ tenon_status_t tenon_shapes_symbol(tenon_shapes_t *shapes, tenon_dim_t *out_dim)
 }
 
 /* A result as it is now, in the table's memory. */
-static tenon_status_t keep(tenon_shapes_t *shapes, const tenon_meta_t *from,
-                           const tenon_meta_t **out_meta) {
+static tenon_status_t keep_meta(tenon_shapes_t *shapes, const tenon_meta_t *from,
+                                const tenon_meta_t **out_meta) {
   tenon_meta_t *meta = tn_arena_allocate(&shapes->arena, sizeof *meta);
   size_t rank = from->ndim > 0 ? (size_t)from->ndim : 0;
   if (!meta) return tn_no_memory("a shape", sizeof *meta);
@@ -51,7 +51,7 @@ static tenon_status_t keep(tenon_shapes_t *shapes, const tenon_meta_t *from,
     const tenon_meta_t **items = tn_arena_array(&shapes->arena, from->count + 1, sizeof *items);
     if (!items) return tn_no_memory("a list of shapes", from->count);
     for (uint32_t i = 0; i < from->count; i++)
-      TN_TRY(keep(shapes, from->items[i], &items[i]));
+      TN_TRY(keep_meta(shapes, from->items[i], &items[i]));
     meta->items = (tenon_meta_t *const *)(uintptr_t)items;
     meta->dims = meta->strides = meta->values = NULL;
     *out_meta = meta;
@@ -101,18 +101,18 @@ static void guess_one(const tn_type_source_t *source, tenon_meta_t *meta) {
 
 /* The same inputs with a dtype that the rules allow where none is known; what others tell is filled
  * in before. */
-static tenon_status_t guess(const tenon_op_t *op, const tenon_value_t *attrs,
-                            tenon_meta_t *const *inputs, tenon_meta_t *const **out_inputs) {
+static tenon_status_t guess_types(const tenon_op_t *op, const tenon_value_t *attrs,
+                                  tenon_meta_t *const *inputs, tenon_meta_t *const **out_inputs) {
   size_t n = op->input_count;
   *out_inputs = inputs;
   if (tn_types_fill(&op->types, &op->schema, attrs, inputs)) return TENON_OK;
   tenon_meta_t *metas = tn_scratch(n * (sizeof *metas + sizeof metas) + 64);
-  tenon_meta_t **slots = (tenon_meta_t **)(metas + n);
+  tenon_meta_t **pointers = (tenon_meta_t **)(metas + n);
   if (!metas) return tn_no_memory("inference", n * sizeof *metas);
   for (size_t i = 0; i < n; i++) {
     const tenon_meta_t *in = inputs[i];
     const tn_type_source_t *source = &op->types.inputs[i];
-    slots[i] = in ? &metas[i] : NULL;
+    pointers[i] = in ? &metas[i] : NULL;
     if (!in) continue;
     metas[i] = *in;
     if (!source->is_list) {
@@ -129,14 +129,14 @@ static tenon_status_t guess(const tenon_op_t *op, const tenon_value_t *attrs,
     }
     metas[i].items = places;
   }
-  *out_inputs = slots;
+  *out_inputs = pointers;
   return TENON_OK;
 }
 
 static tenon_status_t infer_types(const tenon_op_t *op, const tenon_value_t *attrs,
                                   tenon_meta_t *const *inputs, tenon_dtype_t *out_dtypes) {
   tenon_meta_t *const *whole, **made;
-  TN_TRY(guess(op, attrs, inputs, &whole));
+  TN_TRY(guess_types(op, attrs, inputs, &whole));
   TN_TRY(tn_metas_of_results(op, attrs, 0, &made));
   TN_TRY(tn_types_apply(&op->types, &op->schema, attrs, whole,
                         made)); /* refuses what the rules refuse */
@@ -148,9 +148,9 @@ static tenon_status_t infer_types(const tenon_op_t *op, const tenon_value_t *att
 
 /* the whole */
 
-static tenon_status_t infer(tenon_shapes_t *shapes, const tenon_op_t *op,
-                            const tenon_value_t *attrs, tenon_meta_t *const *inputs,
-                            uint64_t wanted, const tenon_meta_t *const **out_results) {
+static tenon_status_t infer_shapes(tenon_shapes_t *shapes, const tenon_op_t *op,
+                                   const tenon_value_t *attrs, tenon_meta_t *const *inputs,
+                                   uint64_t wanted, const tenon_meta_t *const **out_results) {
   tn_inference_t inference = {.extents = shapes->extents};
   tenon_meta_t **made;
   void *state = NULL;
@@ -158,13 +158,13 @@ static tenon_status_t infer(tenon_shapes_t *shapes, const tenon_op_t *op,
       tn_arena_array(&shapes->arena, op->output_count + 1, sizeof *results);
   if (!results) return tn_no_memory("shapes", op->output_count);
   TN_TRY(check_inputs(op, inputs));
-  TN_TRY(guess(op, attrs, inputs, &inputs));
+  TN_TRY(guess_types(op, attrs, inputs, &inputs));
   if (op->create) TN_TRY(tn_state_get(op, attrs, &state));
   TN_TRY(tn_metas_of_results(op, attrs, wanted, &made));
   TN_TRY(tn_infer(&inference, op, attrs, state, inputs, made));
   for (uint32_t o = 0; o < op->output_count; o++) {
     results[o] = NULL;
-    if (made[o]) TN_TRY(keep(shapes, made[o], &results[o]));
+    if (made[o]) TN_TRY(keep_meta(shapes, made[o], &results[o]));
   }
   *out_results = results;
   return TENON_OK;
@@ -192,7 +192,7 @@ tenon_status_t tenon_shapes_infer(tenon_shapes_t *shapes, const tenon_op_t *op,
   op = tn_op_now(op);
   TN_TRY(defaults_for(op, &attrs));
   tn_scratch_mark_t mark = tn_scratch_mark();
-  tenon_status_t status = infer(shapes, op, attrs, inputs, wanted, out_results);
+  tenon_status_t status = infer_shapes(shapes, op, attrs, inputs, wanted, out_results);
   tn_scratch_reset(mark);
   return status;
 }

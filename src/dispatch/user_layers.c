@@ -59,7 +59,7 @@ static tenon_status_t run_layer(tenon_call_t *call, const tenon_layer_t *layer) 
 
 /* Where the layers behind this one begin.  The chain may be another one than that in which it was
  * found. */
-static uint32_t behind(const chain_t *chain, const tenon_layer_t *layer) {
+static uint32_t index_behind(const chain_t *chain, const tenon_layer_t *layer) {
   for (uint32_t i = 0; i < chain->count; i++)
     if (chain->layers[i] == layer) return i + 1;
   uint32_t i = 0;
@@ -73,7 +73,7 @@ static uint32_t behind(const chain_t *chain, const tenon_layer_t *layer) {
 static tenon_status_t run_chain(tenon_call_t *call, int bit, const tenon_layer_t *layer) {
   const chain_t *chain = __atomic_load_n(&chains[bit], __ATOMIC_ACQUIRE);
   uint64_t on = tn_thread()->calls.layers;
-  for (uint32_t i = chain && layer ? behind(chain, layer) : 0; chain && i < chain->count; i++)
+  for (uint32_t i = chain && layer ? index_behind(chain, layer) : 0; chain && i < chain->count; i++)
     if (on >> chain->layers[i]->number & 1) return run_layer(call, chain->layers[i]);
   return tn_redispatch(call, tn_key_below(tn_frame_of(call)->keys, bit));
 }
@@ -120,7 +120,7 @@ tenon_status_t tenon_call_next(tenon_call_t *call) {
   if (!frame->keys) return tn_redispatch(call, 0);
   int bit = tn_key_highest(frame->keys);
   if (bit == TN_BIT_MODE) return run_mode(call, frame->mode->next);
-  if (frame->slot->run == run_chain_of_keys) {
+  if (frame->entry->run == run_chain_of_keys) {
     uint64_t on =
         tn_thread()->calls.layers & __atomic_load_n(&chains[bit], __ATOMIC_ACQUIRE)->numbers;
     if (on & ~((uint64_t)1 << frame->layer->number)) return run_chain(call, bit, frame->layer);
@@ -141,7 +141,8 @@ static int anchor_bit(const char *anchor) {
 }
 
 /* A new chain without `gone` and with `fresh`; the old one stays for calls that read it. */
-static tenon_status_t replace(int bit, const tenon_layer_t *fresh, const tenon_layer_t *gone) {
+static tenon_status_t replace_chain(int bit, const tenon_layer_t *fresh,
+                                    const tenon_layer_t *gone) {
   const chain_t *old = chains[bit];
   chain_t *chain = tn_allocate_zero(1, sizeof *chain);
   if (!chain) return tn_no_memory("a layer", sizeof *chain);
@@ -160,7 +161,7 @@ static tenon_status_t replace(int bit, const tenon_layer_t *fresh, const tenon_l
   return TENON_OK;
 }
 
-static tenon_status_t add(tenon_layer_t *layer) {
+static tenon_status_t add_layer(tenon_layer_t *layer) {
   for (int bit = 0; bit < TN_KEY_COUNT; bit++)
     for (uint32_t i = 0; chains[bit] && i < chains[bit]->count; i++)
       if (strcmp(chains[bit]->layers[i]->name, layer->name) == 0)
@@ -170,7 +171,7 @@ static tenon_status_t add(tenon_layer_t *layer) {
     layer->number++;
   if (layer->number == LAYERS_MAX)
     return tn_fail(TENON_RANGE, "layer '%s': %d layers are there already", layer->name, LAYERS_MAX);
-  TN_TRY(replace(layer->bit, layer, NULL));
+  TN_TRY(replace_chain(layer->bit, layer, NULL));
   numbers |= (uint64_t)1 << layer->number;
   return TENON_OK;
 }
@@ -191,7 +192,7 @@ tenon_status_t tenon_layer_create(const char *name, const char *anchor, tenon_ru
   if (!layer) return tn_no_memory("a layer", sizeof *layer + size);
   *layer = (tenon_layer_t){bit, 0, run, context, memcpy(layer + 1, name, size), NULL};
   tn_mutex_lock(&lock);
-  tenon_status_t status = add(layer);
+  tenon_status_t status = add_layer(layer);
   tn_mutex_unlock(&lock);
   if (status == TENON_OK)
     *out_layer = layer;
@@ -203,7 +204,7 @@ tenon_status_t tenon_layer_create(const char *name, const char *anchor, tenon_ru
 void tenon_layer_release(tenon_layer_t *layer) {
   if (!layer) return;
   tn_mutex_lock(&lock);
-  if (replace(layer->bit, NULL, layer) ==
+  if (replace_chain(layer->bit, NULL, layer) ==
       TENON_OK) { /* without memory it stays, and is off everywhere */
     numbers &= ~((uint64_t)1 << layer->number);
     layer->next = released;

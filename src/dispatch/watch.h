@@ -22,7 +22,7 @@ static inline bool tn_trace_is_on(void) {
 }
 /* Goes on with an entry that was put in the frame's place of another. */
 static inline tenon_status_t tn_trace_next(tenon_call_t *call) {
-  return tn_trace_is_on() ? tn_trace_hooks.run(call, "next") : tn_slot_run(call);
+  return tn_trace_is_on() ? tn_trace_hooks.run(call, "next") : tn_entry_run(call);
 }
 
 #endif

@@ -21,7 +21,7 @@ enum {
   EACH_LEAST = 1024,
 };
 
-static tenon_status_t check(const tenon_call_t *call, const tenon_grid_t *g) {
+static tenon_status_t check_grid(const tenon_call_t *call, const tenon_grid_t *g) {
   const char *wrong = NULL;
   if (!TENON_HAS(g, arguments) || !g->code || g->kernel >= g->code->kernel_count)
     wrong = "a kernel that its code does not have";
@@ -44,7 +44,7 @@ typedef struct work_t {
   size_t local_size; /* bytes of memory of a group */
 } work_t;
 
-static void alone(const tenon_item_id_t *id) { (void)id; }
+static void pass_barrier(const tenon_item_id_t *id) { (void)id; }
 
 static tenon_status_t run_groups(tenon_call_t *call, void *argument, int64_t begin, int64_t end) {
   const work_t *w = argument;
@@ -60,8 +60,9 @@ static tenon_status_t run_groups(tenon_call_t *call, void *argument, int64_t beg
       arguments[i] = local;
       local += (g->arguments[i].size + 63) & ~63u;
     }
-  tenon_item_id_t id = {
-      .groups = {w->groups[0], w->groups[1], w->groups[2]}, .items = {1, 1, 1}, .barrier = alone};
+  tenon_item_id_t id = {.groups = {w->groups[0], w->groups[1], w->groups[2]},
+                        .items = {1, 1, 1},
+                        .barrier = pass_barrier};
   for (int64_t i = begin; i < end; i++) {
     uint64_t at = (uint64_t)i;
     id.group[0] = at % w->groups[0];
@@ -74,7 +75,7 @@ static tenon_status_t run_groups(tenon_call_t *call, void *argument, int64_t beg
   return TENON_OK;
 }
 
-static tenon_status_t on_cpu(tenon_call_t *call, const tenon_grid_t *g) {
+static tenon_status_t launch_on_cpu(tenon_call_t *call, const tenon_grid_t *g) {
   work_t w = {.grid = g};
   int64_t threads = tn_parallel_threads();
   int64_t parts = g->items / EACH_LEAST + 1;
@@ -117,7 +118,7 @@ static uint32_t group_wanted(void) {
   return (uint32_t)size;
 }
 
-static tenon_status_t on_device(tenon_call_t *call, const tenon_grid_t *g) {
+static tenon_status_t launch_on_device(tenon_call_t *call, const tenon_grid_t *g) {
   tn_ordinal_t *o = (tn_ordinal_t *)(uintptr_t)call->device; /* its context is its first member */
   tenon_kernel_argument_t arguments[ARGUMENTS];
   tenon_launch_t launch = {.size = sizeof launch,
@@ -158,6 +159,6 @@ static tenon_status_t on_device(tenon_call_t *call, const tenon_grid_t *g) {
 }
 
 tenon_status_t tn_grid_launch(tenon_call_t *call, const tenon_grid_t *grid) {
-  TN_TRY(check(call, grid));
-  return call->device ? on_device(call, grid) : on_cpu(call, grid);
+  TN_TRY(check_grid(call, grid));
+  return call->device ? launch_on_device(call, grid) : launch_on_cpu(call, grid);
 }

@@ -81,8 +81,8 @@ static void copy_elements(const char *from, int64_t from_stride, char *to, int64
 
 /* Elements [first, first + count) of the iteration between an operand's memory and a dense block of
  * its own dtype. */
-static void move(const drive_t *d, const operand_t *o, int64_t first, int64_t count, char *block,
-                 bool to_memory) {
+static void move_elements(const drive_t *d, const operand_t *o, int64_t first, int64_t count,
+                          char *block, bool to_memory) {
   int64_t index[TENON_RANK_MAX];
   int64_t rest = first;
   int64_t offset = 0;
@@ -115,7 +115,7 @@ static void move(const drive_t *d, const operand_t *o, int64_t first, int64_t co
 static char *load(const drive_t *d, const operand_t *o, int64_t first, int64_t count, char *tile,
                   char *spare) {
   char *block = o->converts ? spare : tile;
-  move(d, o, first, count, block, false);
+  move_elements(d, o, first, count, block, false);
   if (o->converts) tn_convert(block, o->dtype, tile, o->loop_dtype, count);
   return tile;
 }
@@ -124,7 +124,7 @@ static void store(const drive_t *d, const operand_t *o, int64_t first, int64_t c
                   char *spare) {
   char *block = tile;
   if (o->converts) tn_convert(tile, o->loop_dtype, block = spare, o->dtype, count);
-  move(d, o, first, count, block, true);
+  move_elements(d, o, first, count, block, true);
 }
 
 /* running */
@@ -201,6 +201,16 @@ static tenon_status_t run_range(const drive_t *d, int64_t begin, int64_t end) {
   return status;
 }
 
+/* Where a row of the innermost axis begins in an operand. */
+static inline int64_t row_offset(const drive_t *d, const operand_t *o, int64_t row) {
+  int64_t offset = 0;
+  for (int32_t k = d->it->ndim - 2; k >= 0; k--) {
+    offset += row % d->it->shape[k] * o->strides[k];
+    row /= d->it->shape[k];
+  }
+  return offset;
+}
+
 /* Rows of the innermost axis that are long enough to be passed as they lie: operands differ in
  * where a row begins, and those that do not move along it are filled into a tile once a row. */
 static tenon_status_t run_rows(const drive_t *d, int64_t begin, int64_t end) {
@@ -243,12 +253,7 @@ static tenon_status_t run_rows(const drive_t *d, int64_t begin, int64_t end) {
       for (uint32_t i = 0; i < n; i++) {
         const operand_t *o = &d->operands[i];
         if (!o->data) continue;
-        int64_t offset = 0;
-        int64_t rest = row;
-        for (int32_t k = last - 1; k >= 0; k--) {
-          offset += rest % d->it->shape[k] * o->strides[k];
-          rest /= d->it->shape[k];
-        }
+        int64_t offset = row_offset(d, o, row);
         if (!o->packs) {
           data[i] = o->data + offset + at * o->size;
         } else if (!o->is_output) {

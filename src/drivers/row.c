@@ -26,6 +26,29 @@ typedef struct rows_t {
   bool *converts;
 } rows_t;
 
+/* Operands of a block of rows: where they lie, or inputs converted into the block's memory. */
+static void load_rows(const rows_t *r, void **data, int64_t at, int64_t rows) {
+  const tenon_call_t *c = r->call;
+  for (uint32_t i = 0; i < r->count; i++) {
+    if (!r->data[i]) continue;
+    char *memory = r->data[i] + at * r->strides[i];
+    if (!r->converts[i])
+      data[i] = memory;
+    else if (i < c->op->input_count)
+      tn_convert(memory, c->inputs[i]->dtype, data[i], r->kernel->loop.words.dtypes[i],
+                 (r->strides[i] ? rows : 1) * r->widths[i]);
+  }
+}
+
+/* Outputs that the kernel made in another dtype than their tensors have. */
+static void store_rows(const rows_t *r, void **data, int64_t at, int64_t rows) {
+  const tenon_call_t *c = r->call;
+  for (uint32_t i = c->op->input_count; i < r->count; i++)
+    if (r->data[i] && r->converts[i])
+      tn_convert(data[i], r->kernel->loop.words.dtypes[i], r->data[i] + at * r->strides[i],
+                 c->outputs[i - c->op->input_count]->dtype, rows * r->widths[i]);
+}
+
 static tenon_status_t run_rows(const rows_t *r, int64_t begin, int64_t end) {
   uint32_t n = r->count;
   tn_scratch_mark_t mark = tn_scratch_mark();
@@ -70,28 +93,17 @@ static tenon_status_t run_rows(const rows_t *r, int64_t begin, int64_t end) {
   tenon_status_t status = TENON_OK;
   for (int64_t at = begin; at < end && status == TENON_OK; at += block) {
     int64_t rows = end - at < block ? end - at : block;
-    for (uint32_t i = 0; i < n; i++) {
-      if (!r->data[i]) continue;
-      char *memory = r->data[i] + at * r->strides[i];
-      if (!r->converts[i])
-        data[i] = memory;
-      else if (i < c->op->input_count)
-        tn_convert(memory, c->inputs[i]->dtype, data[i], r->kernel->loop.words.dtypes[i],
-                   (r->strides[i] ? rows : 1) * r->widths[i]);
-    }
+    load_rows(r, data, at, rows);
     loop.first = (uint64_t)at;
     loop.rows = rows;
     status = r->kernel->loop.function(&loop);
-    for (uint32_t i = c->op->input_count; i < n && status == TENON_OK; i++)
-      if (r->data[i] && r->converts[i])
-        tn_convert(data[i], r->kernel->loop.words.dtypes[i], r->data[i] + at * r->strides[i],
-                   c->outputs[i - c->op->input_count]->dtype, rows * r->widths[i]);
+    if (status == TENON_OK) store_rows(r, data, at, rows);
   }
   tn_scratch_reset(mark);
   return status;
 }
 
-static tenon_status_t part(void *argument, int64_t begin, int64_t end) {
+static tenon_status_t run_part(void *argument, int64_t begin, int64_t end) {
   return run_rows(argument, begin, end);
 }
 
@@ -143,7 +155,7 @@ tenon_status_t tn_row_run(tenon_call_t *call) {
     r.converts[i] = !tn_dtype_same(t->dtype, kernel->loop.words.dtypes[i]);
   }
   int64_t grain = r.width > 0 && r.width < 16384 ? 16384 / r.width : 1;
-  tenon_status_t status = r.rows ? tn_parallel(r.rows, grain, part, &r) : TENON_OK;
+  tenon_status_t status = r.rows ? tn_parallel(r.rows, grain, run_part, &r) : TENON_OK;
   tn_scratch_reset(mark);
   return status;
 }

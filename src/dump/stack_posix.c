@@ -104,7 +104,7 @@ static void search(tn_stack_t *stack, int depth) {
 static tenon_any_fn function_of(const void *call) {
   tn_frame_t frame;
   tn_kernel_t kernel;
-  tn_slot_t slot;
+  tn_table_entry_t entry;
   tenon_op_t op;
   tn_seen_t seen;
   if (!tn_peek(call, &seen, sizeof seen)) return NULL;
@@ -118,7 +118,7 @@ static tenon_any_fn function_of(const void *call) {
   }
   if (!tn_peek(call, &frame, sizeof frame)) return NULL;
   const tn_kernel_t *found = frame.kernel;
-  if (!found && frame.slot && tn_peek(frame.slot, &slot, sizeof slot)) found = slot.only;
+  if (!found && frame.entry && tn_peek(frame.entry, &entry, sizeof entry)) found = entry.only;
   if (!found || !tn_peek(found, &kernel, sizeof kernel)) return NULL;
   return kernel.loop.function ? (tenon_any_fn)kernel.loop.function
          : kernel.stub        ? (tenon_any_fn)kernel.stub

@@ -87,7 +87,7 @@ static bool next_folder(const tenon_op_t *op, bool is_failure, char *out, size_t
 static const char *kernel_of(const tenon_call_t *call) {
   const tn_frame_t *frame = tn_frame_of_const(call);
   const tn_kernel_t *kernel = frame->kernel;
-  if (!kernel && frame->slot && tn_call_device(call).type == 1)
+  if (!kernel && frame->entry && tn_call_device(call).type == 1)
     kernel = tn_op_kernel(call->op, call->inputs, call->outputs);
   return kernel ? kernel->text : NULL;
 }

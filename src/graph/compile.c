@@ -78,10 +78,10 @@ tenon_status_t tn_executable_use(tenon_executable_t *e, const tn_kernel_t *kerne
 static tenon_status_t prepare(tenon_executable_t *e, tn_step_t *step) {
   const tn_node_t *node = step->node;
   const tenon_op_t *op = node->op;
-  const tn_slot_t *slot =
+  const tn_table_entry_t *entry =
       __atomic_load_n(&op->cpu, __ATOMIC_ACQUIRE); /* a reload puts another there */
-  const tn_kernel_t *kernel = slot->only;
-  if (slot->by_dtype) {
+  const tn_kernel_t *kernel = entry->only;
+  if (entry->by_dtype) {
     const tenon_operand_t *operand =
         op->dispatch_input >= 0 ? &node->operands[op->dispatch_input] : NULL;
     if (!operand || !operand->count) return TENON_OK;

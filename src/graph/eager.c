@@ -194,7 +194,8 @@ static tenon_status_t run_node(eager_t *run, int32_t index) {
   tn_thread()->graph_node =
       run->executable->has_gradients || tn_watch_is_on() ? step->node->name : NULL;
   if (status == TENON_OK)
-    status = tn_call_with(op, step->node->attrs, step->state, inputs, outputs, step->wanted);
+    status = tn_call_request(&(tn_request_t){op, step->node->attrs, step->state, inputs, outputs,
+                                             step->wanted, true, NULL});
   tn_thread()->graph_node = before;
   if (status == TENON_OK) scatter(run, step->node, home, inputs, outputs);
   for (uint32_t i = 0; i < op->input_count; i++)

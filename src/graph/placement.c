@@ -172,15 +172,16 @@ static void mark_results(placer_t *p, const tn_node_t *node, bool on_host) {
 static bool has_kernel(const placer_t *p, const tn_node_t *node, int32_t home) {
   const tenon_op_t *op = node->op;
   const tn_backend_t *backend = tn_backend_of(p->placement->homes[home]);
-  const tn_slot_t *slot = backend->bit == TN_BIT_OTHERS ? tn_table_others(op, backend)
-                                                        : tn_table_slot(op, TN_KEY(backend->bit));
-  if (slot->rule == TN_RULE_MISSING || slot->rule == TN_RULE_DENIED ||
-      slot->rule == TN_RULE_FALLBACK)
+  const tn_table_entry_t *entry = backend->bit == TN_BIT_OTHERS
+                                      ? tn_table_others(op, backend)
+                                      : tn_table_entry(op, TN_KEY(backend->bit));
+  if (entry->resolved == TN_RESOLVED_MISSING || entry->resolved == TN_RESOLVED_DENIED ||
+      entry->resolved == TN_RESOLVED_FALLBACK)
     return false;
-  if (!slot->by_dtype || op->dispatch_input < 0 || !node->operands[op->dispatch_input].count)
+  if (!entry->by_dtype || op->dispatch_input < 0 || !node->operands[op->dispatch_input].count)
     return true;
   int dtype = tn_dtype_index(p->graph->edges[node->operands[op->dispatch_input].edges[0]].dtype);
-  return dtype < 0 || (slot->by_dtype[dtype] && slot->by_dtype[dtype][0]);
+  return dtype < 0 || (entry->by_dtype[dtype] && entry->by_dtype[dtype][0]);
 }
 
 /* estimates */

@@ -491,7 +491,7 @@ static tenon_status_t plan_outputs(planner_t *p, int32_t s, const tn_step_t *ste
                                    tenon_tensor_t **outputs) {
   const tn_node_t *node = step->node;
   bool may_stride =
-      !kernel || kernel->kind == TN_KERNEL_LOOP || kernel->words.flags & TN_KERNEL_STRIDED;
+      !kernel || kernel->kind == TN_KIND_LOOP || kernel->words.flags & TN_KERNEL_STRIDED;
   int32_t at = 0;
   for (uint32_t o = 0; o < node->op->output_count; o++) {
     const tenon_meta_t *meta = metas[o];
@@ -586,7 +586,7 @@ static tenon_status_t plan_step(planner_t *p, int32_t s) {
   if (!op->is_view) TN_TRY(choose_kernel(op, inputs, out, &kernel));
   if (kernel) TN_TRY(tn_executable_use(p->run->executable, kernel, op));
   bool wants_dense =
-      kernel ? kernel->kind != TN_KERNEL_LOOP && !(kernel->words.flags & TN_KERNEL_STRIDED) : false;
+      kernel ? kernel->kind != TN_KIND_LOOP && !(kernel->words.flags & TN_KERNEL_STRIDED) : false;
   if (wants_dense || !kernel) TN_TRY(densify(p, s, node, !kernel, inputs));
   tenon_tensor_t **outputs =
       tn_arena_array(&p->stage->memory, op->output_count + 1, sizeof *outputs);

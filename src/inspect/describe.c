@@ -97,10 +97,10 @@ tenon_status_t tenon_dangling(char **out_text) {
 }
 
 static bool is_chosen(const tenon_op_t *op, const tn_kernel_t *kernel) {
-  const tn_slot_t *slot = __atomic_load_n(&op->cpu, __ATOMIC_ACQUIRE);
-  if (!slot->by_dtype) return slot->only == kernel;
+  const tn_table_entry_t *entry = __atomic_load_n(&op->cpu, __ATOMIC_ACQUIRE);
+  if (!entry->by_dtype) return entry->only == kernel;
   for (int d = 0; d < TN_DTYPE_COUNT; d++)
-    for (const tn_kernel_t *const *list = slot->by_dtype[d]; list && *list; list++)
+    for (const tn_kernel_t *const *list = entry->by_dtype[d]; list && *list; list++)
       if (*list == kernel) return true;
   return false;
 }
@@ -135,14 +135,14 @@ const char *tenon_op_stub(const tenon_op_t *op) {
   return op->reduces.text ? op->reduces.text : "pointwise";
 }
 
-tenon_status_t tenon_op_stub_slot(const tenon_op_t *op, int32_t index, tenon_stub_slot_t *slot) {
-  uint32_t size = slot->size < sizeof *slot ? slot->size : (uint32_t)sizeof *slot;
+tenon_status_t tenon_op_stub_slot(const tenon_op_t *op, int32_t index, tenon_stub_slot_t *entry) {
+  uint32_t size = entry->size < sizeof *entry ? entry->size : (uint32_t)sizeof *entry;
   tenon_stub_slot_t full = {.size = size};
   op = tn_op_now(op);
   int32_t left = tn_op_has_stub(op) ? index : -1;
   tn_registry_lock();
   for (const tn_kernel_t *k = op->kernels; k && left >= 0; k = k->next) {
-    if ((k->kind != TN_KERNEL_STUB && k->kind != TN_KERNEL_LOOP) || left-- > 0) continue;
+    if ((k->kind != TN_KIND_STUB && k->kind != TN_KIND_LOOP) || left-- > 0) continue;
     full.backend = k->backend->name;
     full.capability = tn_cpu_word(k->words.isa);
     full.kernel = k->text;
@@ -153,6 +153,6 @@ tenon_status_t tenon_op_stub_slot(const tenon_op_t *op, int32_t index, tenon_stu
   tn_registry_unlock();
   if (!full.backend)
     return tn_fail(TENON_INVALID, "%s: no slot %d of its stub is filled", op->name, (int)index);
-  memcpy(slot, &full, size);
+  memcpy(entry, &full, size);
   return TENON_OK;
 }

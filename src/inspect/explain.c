@@ -1,4 +1,4 @@
-/* Why a slot holds what it holds, and why the kernels that it does not take were declined, in the
+/* Why a entry holds what it holds, and why the kernels that it does not take were declined, in the
  * words of the table.  Called by the trace and by tools.  Invariant: it only reads; the rules are
  * those of table.c and kernel.c. */
 #include "inspect/explain.h"
@@ -30,7 +30,7 @@ typedef struct explanation_t {
   const char *key;
   const tn_backend_t *backend; /* of the key, or whose gradients; NULL: neither */
   uint8_t at;                  /* what kernels for the key say */
-  const tn_slot_t *slot;
+  const tn_table_entry_t *entry;
   int dtype; /* index of the one that decides, -1: any */
   tenon_tensor_t *const *inputs;
   tenon_tensor_t *const *outputs; /* NULL: not of a call */
@@ -41,8 +41,8 @@ typedef struct explanation_t {
   int count;
 } explanation_t;
 
-static void decline(explanation_t *e, const char *reason, const char *what,
-                    const tn_library_t *library) {
+static void decline_candidate(explanation_t *e, const char *reason, const char *what,
+                              const tn_library_t *library) {
   int i = 0;
   while (i < e->count && strcmp(e->groups[i].reason, reason) != 0)
     i++;
@@ -59,15 +59,15 @@ static void decline(explanation_t *e, const char *reason, const char *what,
 /* backends */
 
 /* What the device has not of what a source kernel needs; NULL: nothing, as far as is known. */
-static const char *lacks(const explanation_t *e, const tn_kernel_t *k) {
-  return k->kind == TN_KERNEL_SOURCE && e->ordinal ? tn_kernel_lacks(k, e->ordinal) : NULL;
+static const char *missing_feature(const explanation_t *e, const tn_kernel_t *k) {
+  return k->kind == TN_KIND_SOURCE && e->ordinal ? tn_kernel_lacks(k, e->ordinal) : NULL;
 }
 
-static bool is_composite(const tn_kernel_t *k) { return k->kind == TN_KERNEL_COMPOSITE; }
+static bool is_composite(const tn_kernel_t *k) { return k->kind == TN_KIND_COMPOSITE; }
 
 /* Between two kernels that could both serve. */
-static void compare(const explanation_t *e, const tn_kernel_t *k, const tn_kernel_t *taken,
-                    int dtype, char *out, size_t size) {
+static void compare_kernels(const explanation_t *e, const tn_kernel_t *k, const tn_kernel_t *taken,
+                            int dtype, char *out, size_t size) {
   int x = tn_kernel_suits(e->op, taken, dtype);
   int y = tn_kernel_suits(e->op, k, dtype);
   if (is_composite(k) && !is_composite(taken))
@@ -90,8 +90,8 @@ static const char *argument_name(const tenon_op_t *op, int32_t i) {
 /* Dtypes that the operator takes and that the kernel is the first for; adds their names. */
 static bool is_first_for(const explanation_t *e, const tn_kernel_t *k, tn_text_t *names) {
   bool any = false;
-  for (int d = 0; d < TN_DTYPE_COUNT && e->slot->by_dtype; d++)
-    if (e->slot->by_dtype[d] && e->slot->by_dtype[d][0] == k) {
+  for (int d = 0; d < TN_DTYPE_COUNT && e->entry->by_dtype; d++)
+    if (e->entry->by_dtype[d] && e->entry->by_dtype[d][0] == k) {
       tn_text_add(names, "%s%s", any ? ", " : "", tn_dtype_name(tn_dtype_at(d)));
       any = true;
     }
@@ -100,8 +100,8 @@ static bool is_first_for(const explanation_t *e, const tn_kernel_t *k, tn_text_t
 
 static int first_dtype(const explanation_t *e,
                        const tn_kernel_t *k) { /* that it would serve; -1: none that is taken */
-  for (int d = 0; d < TN_DTYPE_COUNT && e->slot->by_dtype; d++)
-    if (e->slot->by_dtype[d] && e->slot->by_dtype[d][0] && tn_kernel_suits(e->op, k, d)) return d;
+  for (int d = 0; d < TN_DTYPE_COUNT && e->entry->by_dtype; d++)
+    if (e->entry->by_dtype[d] && e->entry->by_dtype[d][0] && tn_kernel_suits(e->op, k, d)) return d;
   return -1;
 }
 
@@ -112,14 +112,14 @@ static void decline_kernel(explanation_t *e, const tn_kernel_t *k) {
   int dtype = e->dtype >= 0 ? e->dtype : first_dtype(e, k);
   int32_t refused = e->inputs ? tn_kernel_refuses(e->op, k, e->inputs, e->outputs) : -1;
   const tn_kernel_t *taken = e->taken;
-  if (!taken && dtype >= 0 && e->dtype < 0 && e->slot->by_dtype)
-    taken = e->slot->by_dtype[dtype][0];
-  if (k->kind == TN_KERNEL_SOURCE && !tn_kernel_is_of(k, e->backend))
+  if (!taken && dtype >= 0 && e->dtype < 0 && e->entry->by_dtype)
+    taken = e->entry->by_dtype[dtype][0];
+  if (k->kind == TN_KIND_SOURCE && !tn_kernel_is_of(k, e->backend))
     snprintf(why, sizeof why, "for backends that compile sources");
-  else if (lacks(e, k))
-    snprintf(why, sizeof why, "it needs %s, which %.80s:%d has not", lacks(e, k),
+  else if (missing_feature(e, k))
+    snprintf(why, sizeof why, "it needs %s, which %.80s:%d has not", missing_feature(e, k),
              e->ordinal->plugin->name, (int)e->ordinal->context.ordinal);
-  else if (k->words.at == TN_AT_BACKEND && !is_own && k->kind != TN_KERNEL_SOURCE)
+  else if (k->words.at == TN_AT_BACKEND && !is_own && k->kind != TN_KIND_SOURCE)
     snprintf(why, sizeof why, "for another backend");
   else if (k->words.flags & TN_KERNEL_NO_FALLBACK)
     snprintf(why, sizeof why, "no kernel, but words that deny the fallback");
@@ -128,9 +128,9 @@ static void decline_kernel(explanation_t *e, const tn_kernel_t *k) {
              tn_cpu_word(k->words.isa));
   else if (passes)
     snprintf(why, sizeof why, "a newer kernel takes the key");
-  else if (e->slot->rule == TN_RULE_FALLTHROUGH)
+  else if (e->entry->resolved == TN_RESOLVED_FALLTHROUGH)
     snprintf(why, sizeof why, "a newer registration passes the key by");
-  else if (e->slot->by_dtype && e->dtype >= 0 && !tn_kernel_suits(e->op, k, e->dtype))
+  else if (e->entry->by_dtype && e->dtype >= 0 && !tn_kernel_suits(e->op, k, e->dtype))
     snprintf(why, sizeof why, "not for %s", tn_dtype_name(tn_dtype_at(e->dtype)));
   else if (refused >= 0) {
     const tenon_tensor_t *t = refused < (int32_t)e->op->input_count
@@ -139,43 +139,44 @@ static void decline_kernel(explanation_t *e, const tn_kernel_t *k) {
     snprintf(why, sizeof why, "not for %s of %s", argument_name(e->op, refused),
              tn_dtype_name(t->dtype));
   } else if (taken)
-    compare(e, k, taken, dtype < 0 ? 0 : dtype, why, sizeof why);
-  else if (e->slot->rule == TN_RULE_FALLBACK)
+    compare_kernels(e, k, taken, dtype < 0 ? 0 : dtype, why, sizeof why);
+  else if (e->entry->resolved == TN_RESOLVED_FALLBACK)
     snprintf(why, sizeof why, "the backend prefers its fallback to decomposing");
   else
     snprintf(why, sizeof why, "not for any dtype of the operator");
-  decline(e, why, k->text, k->library);
+  decline_candidate(e, why, k->text, k->library);
 }
 
-/* What a slot with kernels runs for this call: a kernel, or the fallback of the backend. */
-static void find_taken(explanation_t *e, const tn_slot_t *row) {
-  const tn_slot_t *slot = e->slot;
+/* What a entry with kernels runs for this call: a kernel, or the fallback of the backend. */
+static void find_taken(explanation_t *e, const tn_table_entry_t *row) {
+  const tn_table_entry_t *entry = e->entry;
   if (e->inputs)
-    e->taken = tn_slot_kernel(slot, e->op, e->inputs, e->outputs);
-  else if (!slot->by_dtype)
-    e->taken = slot->only;
-  else if (e->dtype >= 0 && slot->by_dtype[e->dtype])
-    e->taken = slot->by_dtype[e->dtype][0];
-  e->taken_why = e->taken ? tn_rule_name(slot->rule) : NULL;
-  bool may_fall = slot->rule == TN_RULE_DIRECT && row->rule != TN_RULE_MISSING && e->dtype >= 0;
+    e->taken = tn_entry_kernel(entry, e->op, e->inputs, e->outputs);
+  else if (!entry->by_dtype)
+    e->taken = entry->only;
+  else if (e->dtype >= 0 && entry->by_dtype[e->dtype])
+    e->taken = entry->by_dtype[e->dtype][0];
+  e->taken_why = e->taken ? tn_resolution_name(entry->resolved) : NULL;
+  bool may_fall = entry->resolved == TN_RESOLVED_DIRECT && row->resolved != TN_RESOLVED_MISSING &&
+                  e->dtype >= 0;
   bool prefers = row->is_preferred;
-  if (may_fall && !slot->denial && (!e->taken || (is_composite(e->taken) && prefers))) {
+  if (may_fall && !entry->denial && (!e->taken || (is_composite(e->taken) && prefers))) {
     e->taken = NULL;
     e->taken_why = "fallback: its own kernels are not for this dtype";
   }
-  if (!e->taken || !lacks(e, e->taken)) return;
-  bool falls = row->rule == TN_RULE_FALLBACK && !slot->denial;
+  if (!e->taken || !missing_feature(e, e->taken)) return;
+  bool falls = row->resolved == TN_RESOLVED_FALLBACK && !entry->denial;
   e->taken = NULL;
   e->taken_why = falls ? "fallback: the device has not what its source kernel needs" : NULL;
 }
 
 static void explain_backend(explanation_t *e) {
-  const tn_slot_t *row = tn_table_row(e->backend);
-  const tn_slot_t *slot = e->slot;
-  if (slot->only || slot->by_dtype)
+  const tn_table_entry_t *row = tn_table_row(e->backend);
+  const tn_table_entry_t *entry = e->entry;
+  if (entry->only || entry->by_dtype)
     find_taken(e, row);
-  else if (slot->rule != TN_RULE_MISSING && slot->rule != TN_RULE_DENIED)
-    e->taken_why = tn_rule_name(slot->rule);
+  else if (entry->resolved != TN_RESOLVED_MISSING && entry->resolved != TN_RESOLVED_DENIED)
+    e->taken_why = tn_resolution_name(entry->resolved);
   tn_text_t firsts = {0};
   bool has_own = false;
   for (const tn_kernel_t *k = e->op->kernels; k; k = k->next) {
@@ -183,46 +184,47 @@ static void explain_backend(explanation_t *e) {
     if (k->words.at != TN_AT_BACKEND && k->words.at != TN_AT_EXPLICIT &&
         k->words.at != TN_AT_COMPOSITE)
       continue;
-    bool is_taken = k == e->taken || (slot->rule == TN_RULE_FALLTHROUGH && is_own && !has_own &&
-                                      k->words.flags & TN_KERNEL_FALLTHROUGH);
+    bool is_taken = k == e->taken || (entry->resolved == TN_RESOLVED_FALLTHROUGH && is_own &&
+                                      !has_own && k->words.flags & TN_KERNEL_FALLTHROUGH);
     has_own |= is_own;
     if (is_taken) continue;
-    if (e->dtype < 0 && !lacks(e, k) && is_first_for(e, k, &firsts)) {
+    if (e->dtype < 0 && !missing_feature(e, k) && is_first_for(e, k, &firsts)) {
       char why[160];
-      snprintf(why, sizeof why, "+by the rule '%s', for %s", tn_rule_name(slot->rule),
+      snprintf(why, sizeof why, "+by the rule '%s', for %s", tn_resolution_name(entry->resolved),
                tn_text_get(&firsts));
       tn_text_clear(&firsts);
-      decline(e, why, k->text, k->library);
+      decline_candidate(e, why, k->text, k->library);
     } else {
       decline_kernel(e, k);
     }
   }
   tn_text_clear(&firsts);
-  bool falls =
-      slot->rule == TN_RULE_FALLBACK || (e->taken_why && strncmp(e->taken_why, "fallback", 8) == 0);
-  bool has_kernels = e->taken || (slot->by_dtype && e->dtype < 0);
-  if (row->rule == TN_RULE_FALLBACK && slot->denial)
-    decline(e, "it is denied", "fallback", NULL);
-  else if (row->rule == TN_RULE_FALLBACK && !falls && has_kernels)
-    decline(e, "kernels come first", "fallback", NULL);
-  bool serves = e->taken_why || (e->dtype < 0 && slot->by_dtype);
-  if (row->rule == TN_RULE_MISSING && !serves) decline(e, "there is none", "fallback", NULL);
+  bool falls = entry->resolved == TN_RESOLVED_FALLBACK ||
+               (e->taken_why && strncmp(e->taken_why, "fallback", 8) == 0);
+  bool has_kernels = e->taken || (entry->by_dtype && e->dtype < 0);
+  if (row->resolved == TN_RESOLVED_FALLBACK && entry->denial)
+    decline_candidate(e, "it is denied", "fallback", NULL);
+  else if (row->resolved == TN_RESOLVED_FALLBACK && !falls && has_kernels)
+    decline_candidate(e, "kernels come first", "fallback", NULL);
+  bool serves = e->taken_why || (e->dtype < 0 && entry->by_dtype);
+  if (row->resolved == TN_RESOLVED_MISSING && !serves)
+    decline_candidate(e, "there is none", "fallback", NULL);
 }
 
 /* layers */
 
 /* Why gradients on a backend are not made by what comes after the rule that holds. */
-static const char *after(const tn_slot_t *slot) {
-  switch (slot->rule) {
-  case TN_RULE_DIRECT:
+static const char *after(const tn_table_entry_t *entry) {
+  switch (entry->resolved) {
+  case TN_RESOLVED_DIRECT:
     return "a kernel for just this key comes first";
-  case TN_RULE_AUTOGRAD:
+  case TN_RESOLVED_AUTOGRAD:
     return "the autograd kernel for all backends comes first";
-  case TN_RULE_COMPOSITE:
+  case TN_RESOLVED_COMPOSITE:
     return "the gradient of the composite's parts comes first";
-  case TN_RULE_GRADIENT:
+  case TN_RESOLVED_GRADIENT:
     return "the operator's GRADIENT text comes first";
-  case TN_RULE_FALLTHROUGH:
+  case TN_RESOLVED_FALLTHROUGH:
     return "a newer registration passes the key by, or composites are hidden by composite_explicit";
   default:
     return "nothing makes it so";
@@ -233,8 +235,8 @@ static void explain_layer(explanation_t *e) {
   char why[160];
   bool is_gradient = e->at == TN_AT_AUTOGRAD;
   const tn_kernel_t *newest = NULL;
-  e->taken = e->slot->only;
-  e->taken_why = tn_rule_name(e->slot->rule);
+  e->taken = e->entry->only;
+  e->taken_why = tn_resolution_name(e->entry->resolved);
   for (const tn_kernel_t *k = e->op->kernels; k; k = k->next) {
     bool is_for_all = is_gradient && k->words.at == TN_AT_AUTOGRAD && !k->backend;
     bool is_own = k->words.at == e->at && (!is_gradient || k->backend == e->backend);
@@ -249,29 +251,29 @@ static void explain_layer(explanation_t *e) {
     else if (k->words.at == TN_AT_EXPLICIT)
       snprintf(why, sizeof why, "composite_explicit is for backends, not for gradients");
     else
-      snprintf(why, sizeof why, "%s", after(e->slot));
+      snprintf(why, sizeof why, "%s", after(e->entry));
     if (is_own && !newest && k->words.flags & TN_KERNEL_FALLTHROUGH &&
-        e->slot->rule == TN_RULE_FALLTHROUGH)
+        e->entry->resolved == TN_RESOLVED_FALLTHROUGH)
       newest = k;
     else
-      decline(e, why, k->text, k->library);
+      decline_candidate(e, why, k->text, k->library);
   }
-  if (is_gradient && e->op->gradient.text && e->slot->rule != TN_RULE_GRADIENT)
-    decline(e, after(e->slot), "GRADIENT text", NULL);
+  if (is_gradient && e->op->gradient.text && e->entry->resolved != TN_RESOLVED_GRADIENT)
+    decline_candidate(e, after(e->entry), "GRADIENT text", NULL);
 }
 
 /* texts */
 
 static void add_groups(explanation_t *e, tn_text_t *text) {
   tn_text_add(text, "explain %s for %s", e->op->name, e->key);
-  if (e->dtype >= 0 && e->slot->by_dtype)
+  if (e->dtype >= 0 && e->entry->by_dtype)
     tn_text_add(text, ", %s", tn_dtype_name(tn_dtype_at(e->dtype)));
   if (e->taken)
     tn_text_add(text, ": takes %s [%s], by the rule '%s'", e->taken->text, e->taken->library->name,
                 e->taken_why);
   else if (e->taken_why)
     tn_text_add(text, ": takes %s", e->taken_why);
-  else if (e->dtype >= 0 || !e->slot->by_dtype)
+  else if (e->dtype >= 0 || !e->entry->by_dtype)
     tn_text_add(text, ": nothing serves");
   tn_text_add(text, "\n");
   for (int i = 0; i < e->count; i++) {
@@ -282,7 +284,7 @@ static void add_groups(explanation_t *e, tn_text_t *text) {
   }
 }
 
-static void explain(explanation_t *e, tn_text_t *text) {
+static void add_explanation(explanation_t *e, tn_text_t *text) {
   if (e->at == TN_AT_BACKEND)
     explain_backend(e);
   else
@@ -297,9 +299,9 @@ void tn_explain_call(const tenon_call_t *call, tn_text_t *text) {
   int bit = keys ? tn_key_highest(keys) : TN_BIT_CPU;
   tn_named_key_t key;
   char name[300];
-  if (frame->slot->rule == TN_RULE_LAYER || !tn_key_name(bit)) return;
-  if (frame->slot->rule == TN_RULE_FALLBACK &&
-      tn_slot_again((tenon_call_t *)(uintptr_t)call) != frame->slot)
+  if (frame->entry->resolved == TN_RESOLVED_LAYER || !tn_key_name(bit)) return;
+  if (frame->entry->resolved == TN_RESOLVED_FALLBACK &&
+      tn_entry_again((tenon_call_t *)(uintptr_t)call) != frame->entry)
     return; /* of dtypes that kernels do not serve: that was said */
   const tn_backend_t *backend = tn_backend_of_keys(keys ? keys : TN_KEY_CPU);
   if (tn_key_shares_bit(keys)) backend = tn_backend_of(tn_call_device(call));
@@ -314,19 +316,19 @@ void tn_explain_call(const tenon_call_t *call, tn_text_t *text) {
                      .key = name,
                      .backend = key.backend,
                      .at = key.at,
-                     .slot = frame->slot,
+                     .entry = frame->entry,
                      .dtype = tn_deciding_dtype(op, call->inputs),
                      .inputs = call->inputs,
                      .outputs = call->outputs,
                      .ordinal = tn_ordinal_of(tn_call_device(call))};
-  explain(&e, text);
+  add_explanation(&e, text);
 }
 
 static tenon_status_t explain_key(const tenon_op_t *op, const char *name, tenon_dtype_t dtype,
                                   tn_text_t *text) {
   tn_named_key_t key;
-  const tn_slot_t *slot;
-  TN_TRY(tn_table_find(op, name, &slot));
+  const tn_table_entry_t *entry;
+  TN_TRY(tn_table_find(op, name, &entry));
   TN_TRY(tn_key_parse(name, &key));
   if (key.at == TN_AT_NOWHERE)
     return tn_fail(TENON_INVALID,
@@ -336,12 +338,12 @@ static tenon_status_t explain_key(const tenon_op_t *op, const char *name, tenon_
                      .key = name,
                      .backend = key.backend,
                      .at = key.at,
-                     .slot = slot,
+                     .entry = entry,
                      .dtype = dtype.bits ? tn_dtype_index(dtype) : -1,
                      .ordinal = key.backend ? tn_ordinal_of(key.backend->device) : NULL};
   if (dtype.bits && e.dtype < 0)
     return tn_fail(TENON_INVALID, "dtype %s decides nothing", tn_dtype_name(dtype));
-  explain(&e, text);
+  add_explanation(&e, text);
   return TENON_OK;
 }
 

@@ -59,48 +59,49 @@ tenon_status_t tn_key_parse(const char *key, tn_named_key_t *out_key) {
   return TENON_OK;
 }
 
-static const tn_slot_t *slot_of(const tenon_op_t *op, const tn_backend_t *backend) {
+static const tn_table_entry_t *entry_of(const tenon_op_t *op, const tn_backend_t *backend) {
   return backend->bit == TN_BIT_OTHERS ? tn_table_others(op, backend)
-                                       : tn_table_slot(op, TN_KEY(backend->bit));
+                                       : tn_table_entry(op, TN_KEY(backend->bit));
 }
 
-tenon_status_t tn_table_find(const tenon_op_t *op, const char *key, const tn_slot_t **out_slot) {
+tenon_status_t tn_table_find(const tenon_op_t *op, const char *key,
+                             const tn_table_entry_t **out_entry) {
   tn_named_key_t place;
   TN_TRY(tn_key_parse(key, &place));
   if (place.bit < 0)
     return tn_fail(TENON_NOT_FOUND,
-                   "'%s' stands for other keys and has no slot of its own: ask for one of them",
+                   "'%s' stands for other keys and has no entry of its own: ask for one of them",
                    key);
   if (place.backend && place.bit == TN_BIT_AUTOGRAD)
-    *out_slot = tn_table_autograd(op, place.backend);
+    *out_entry = tn_table_autograd(op, place.backend);
   else if (place.backend)
-    *out_slot = slot_of(op, place.backend);
+    *out_entry = entry_of(op, place.backend);
   else
-    *out_slot = tn_table_slot(op, TN_KEY(place.bit));
+    *out_entry = tn_table_entry(op, TN_KEY(place.bit));
   return TENON_OK;
 }
 
-static const tn_kernel_t *first_kernel(const tn_slot_t *slot) {
-  for (int d = 0; d < TN_DTYPE_COUNT && slot->by_dtype; d++)
-    if (slot->by_dtype[d] && slot->by_dtype[d][0]) return slot->by_dtype[d][0];
-  return slot->only;
+static const tn_kernel_t *first_kernel(const tn_table_entry_t *entry) {
+  for (int d = 0; d < TN_DTYPE_COUNT && entry->by_dtype; d++)
+    if (entry->by_dtype[d] && entry->by_dtype[d][0]) return entry->by_dtype[d][0];
+  return entry->only;
 }
 
-static tenon_any_fn function_of(const tn_slot_t *slot, const tn_kernel_t *kernel) {
+static tenon_any_fn function_of(const tn_table_entry_t *entry, const tn_kernel_t *kernel) {
   if (kernel && kernel->stub) return (tenon_any_fn)kernel->stub;
   if (kernel && kernel->loop.function) return (tenon_any_fn)kernel->loop.function;
   if (kernel) return (tenon_any_fn)kernel->run;
-  return slot->rule == TN_RULE_FALLBACK ? (tenon_any_fn)slot->run : NULL;
+  return entry->resolved == TN_RESOLVED_FALLBACK ? (tenon_any_fn)entry->run : NULL;
 }
 
-static void describe_slot(const tn_slot_t *slot, tenon_slot_info_t *info) {
-  const tn_kernel_t *kernel = first_kernel(slot);
+static void describe_entry(const tn_table_entry_t *entry, tenon_slot_info_t *info) {
+  const tn_kernel_t *kernel = first_kernel(entry);
   uint32_t size = info->size < sizeof *info ? info->size : (uint32_t)sizeof *info;
   tenon_slot_info_t full = {.size = size,
-                            .is_missing =
-                                slot->rule == TN_RULE_MISSING || slot->rule == TN_RULE_DENIED,
-                            .rule = tn_rule_name(slot->rule),
-                            .function = function_of(slot, kernel)};
+                            .is_missing = entry->resolved == TN_RESOLVED_MISSING ||
+                                          entry->resolved == TN_RESOLVED_DENIED,
+                            .rule = tn_resolution_name(entry->resolved),
+                            .function = function_of(entry, kernel)};
   if (kernel) {
     full.kernel = kernel->text;
     full.number = kernel->number;
@@ -111,11 +112,11 @@ static void describe_slot(const tn_slot_t *slot, tenon_slot_info_t *info) {
 }
 
 tenon_status_t tenon_op_slot(const tenon_op_t *op, const char *key, tenon_slot_info_t *info) {
-  const tn_slot_t *slot;
+  const tn_table_entry_t *entry;
   op = tn_op_now(op);
   tn_registry_lock(); /* what is in the table now stays mapped meanwhile */
-  tenon_status_t status = tn_table_find(op, key, &slot);
-  if (status == TENON_OK) describe_slot(slot, info);
+  tenon_status_t status = tn_table_find(op, key, &entry);
+  if (status == TENON_OK) describe_entry(entry, info);
   tn_registry_unlock();
   return status;
 }
@@ -127,50 +128,50 @@ static void add_source(tn_sources_t *sources, tenon_any_fn function, tn_text_t *
 }
 
 /* "cpu f64 [core, number 12] for f32, f64, at file.c:3"; sources NULL: without the last part. */
-static void add_kernel(const tn_slot_t *slot, const tn_kernel_t *kernel, tn_sources_t *sources,
-                       tn_text_t *text) {
+static void add_kernel(const tn_table_entry_t *entry, const tn_kernel_t *kernel,
+                       tn_sources_t *sources, tn_text_t *text) {
   const char *separator = " for ";
   tn_text_add(text, "%s [%s, number %llu]", kernel->text, kernel->library->name,
               (unsigned long long)kernel->number);
-  for (int d = 0; d < TN_DTYPE_COUNT && slot->by_dtype; d++)
-    if (slot->by_dtype[d] && slot->by_dtype[d][0] == kernel) {
+  for (int d = 0; d < TN_DTYPE_COUNT && entry->by_dtype; d++)
+    if (entry->by_dtype[d] && entry->by_dtype[d][0] == kernel) {
       tn_text_add(text, "%s%s", separator, tn_dtype_name(tn_dtype_at(d)));
       separator = ", ";
     }
-  if (sources) add_source(sources, function_of(slot, kernel), text);
+  if (sources) add_source(sources, function_of(entry, kernel), text);
 }
 
-static bool is_listed(const tn_slot_t *slot, int dtype,
+static bool is_listed(const tn_table_entry_t *entry, int dtype,
                       const tn_kernel_t *const *at) { /* before that place */
   for (int d = 0; d <= dtype; d++)
-    for (const tn_kernel_t *const *list = slot->by_dtype[d]; list && *list && list != at; list++)
+    for (const tn_kernel_t *const *list = entry->by_dtype[d]; list && *list && list != at; list++)
       if (*list == *at) return true;
   return false;
 }
 
-static void add_slot(const char *key, const tn_slot_t *slot, tn_sources_t *sources,
-                     tn_text_t *text) {
-  const char *rule = tn_rule_name(slot->rule);
+static void add_entry(const char *key, const tn_table_entry_t *entry, tn_sources_t *sources,
+                      tn_text_t *text) {
+  const char *resolution = tn_resolution_name(entry->resolved);
   bool is_first = true;
-  tn_text_add(text, "%-20s %s", key, rule);
-  for (int d = 0; d < TN_DTYPE_COUNT && slot->by_dtype; d++)
-    for (const tn_kernel_t *const *list = slot->by_dtype[d]; list && *list; list++) {
-      if (is_listed(slot, d, list)) continue;
+  tn_text_add(text, "%-20s %s", key, resolution);
+  for (int d = 0; d < TN_DTYPE_COUNT && entry->by_dtype; d++)
+    for (const tn_kernel_t *const *list = entry->by_dtype[d]; list && *list; list++) {
+      if (is_listed(entry, d, list)) continue;
       if (is_first)
         tn_text_add(text, ": ");
       else
-        tn_text_add(text, "\n%*s", (int)strlen(rule) + 23, "");
-      add_kernel(slot, *list, sources, text);
+        tn_text_add(text, "\n%*s", (int)strlen(resolution) + 23, "");
+      add_kernel(entry, *list, sources, text);
       is_first = false;
     }
-  if (slot->only) {
+  if (entry->only) {
     tn_text_add(text, ": ");
-    add_kernel(slot, slot->only, sources, text);
-  } else if (slot->rule == TN_RULE_DENIED) {
+    add_kernel(entry, entry->only, sources, text);
+  } else if (entry->resolved == TN_RESOLVED_DENIED) {
     tn_text_add(text, ": ");
-    add_kernel(slot, slot->denial, NULL, text);
-  } else if (slot->rule == TN_RULE_FALLBACK && sources)
-    add_source(sources, function_of(slot, NULL), text);
+    add_kernel(entry, entry->denial, NULL, text);
+  } else if (entry->resolved == TN_RESOLVED_FALLBACK && sources)
+    add_source(sources, function_of(entry, NULL), text);
   tn_text_add(text, "\n");
 }
 
@@ -178,32 +179,32 @@ void tn_table_print(const tenon_op_t *op, tn_sources_t *sources, tn_text_t *text
   static const int layers[] = {TN_BIT_DETAIL, TN_BIT_STRIDED, TN_BIT_VIEW, TN_BIT_AUTOCAST,
                                TN_BIT_FUNCTIONAL};
   const tn_backend_t *backend;
-  const tn_slot_t *slot;
-  const tn_slot_t *gradients = tn_table_autograd(op, NULL);
+  const tn_table_entry_t *entry;
+  const tn_table_entry_t *gradients = tn_table_autograd(op, NULL);
   bool is_brief = !sources;
   bool has_missing = false;
   char key[300];
   for (int32_t i = 0; (backend = tn_backend_at(i)); i++) {
-    slot = slot_of(op, backend);
-    if (is_brief && slot->rule == TN_RULE_MISSING)
+    entry = entry_of(op, backend);
+    if (is_brief && entry->resolved == TN_RESOLVED_MISSING)
       has_missing = true;
     else
-      add_slot(backend->name, slot, sources, text);
+      add_entry(backend->name, entry, sources, text);
   }
   if (has_missing) tn_text_add(text, "%-20s missing\n", "other backends");
   for (int32_t i = 0; (backend = tn_backend_at(i)); i++) {
-    slot = tn_table_autograd(op, backend);
-    if (slot->rule == TN_RULE_FALLTHROUGH || (is_brief && slot == gradients)) continue;
+    entry = tn_table_autograd(op, backend);
+    if (entry->resolved == TN_RESOLVED_FALLTHROUGH || (is_brief && entry == gradients)) continue;
     snprintf(key, sizeof key, "autograd %.255s", backend->name);
-    add_slot(key, slot, sources, text);
+    add_entry(key, entry, sources, text);
   }
-  if (is_brief && gradients->rule != TN_RULE_FALLTHROUGH)
-    add_slot("autograd of others", gradients, NULL, text);
+  if (is_brief && gradients->resolved != TN_RESOLVED_FALLTHROUGH)
+    add_entry("autograd of others", gradients, NULL, text);
   for (size_t i = 0; i < sizeof layers / sizeof *layers; i++) {
-    slot = tn_table_slot(op, TN_KEY(layers[i]));
-    if (slot->rule != TN_RULE_FALLTHROUGH &&
-        !(layers[i] == TN_BIT_AUTOCAST && tn_row_is_initial(layers[i], slot)))
-      add_slot(tn_key_name(layers[i]), slot, sources, text);
+    entry = tn_table_entry(op, TN_KEY(layers[i]));
+    if (entry->resolved != TN_RESOLVED_FALLTHROUGH &&
+        !(layers[i] == TN_BIT_AUTOCAST && tn_row_is_initial(layers[i], entry)))
+      add_entry(tn_key_name(layers[i]), entry, sources, text);
   }
 }
 
@@ -252,14 +253,15 @@ int32_t tenon_op_has_kernel(const tenon_op_t *op, const char *key) {
 }
 
 int32_t tenon_op_has_computed_kernel(const tenon_op_t *op, const char *key) {
-  const tn_slot_t *slot;
-  return tn_table_find(tn_op_now(op), key, &slot) == TENON_OK && slot->rule != TN_RULE_MISSING &&
-         slot->rule != TN_RULE_DENIED;
+  const tn_table_entry_t *entry;
+  return tn_table_find(tn_op_now(op), key, &entry) == TENON_OK &&
+         entry->resolved != TN_RESOLVED_MISSING && entry->resolved != TN_RESOLVED_DENIED;
 }
 
 int32_t tenon_op_is_fallthrough(const tenon_op_t *op, const char *key) {
-  const tn_slot_t *slot;
-  return tn_table_find(tn_op_now(op), key, &slot) == TENON_OK && slot->rule == TN_RULE_FALLTHROUGH;
+  const tn_table_entry_t *entry;
+  return tn_table_find(tn_op_now(op), key, &entry) == TENON_OK &&
+         entry->resolved == TN_RESOLVED_FALLTHROUGH;
 }
 
 /* keys */
@@ -292,7 +294,7 @@ tenon_status_t tenon_keys_of(const tenon_tensor_t *tensor, char **out_text) {
   return *out_text ? TENON_OK : TENON_MEMORY;
 }
 
-static tenon_status_t change(const char *key, int32_t is_on, uint64_t *set) {
+static tenon_status_t change_key(const char *key, int32_t is_on, uint64_t *set) {
   int bit = tn_key_find(key);
   if (bit < 0) return tn_fail(TENON_NOT_FOUND, "no key is called '%s'", key);
   if (bit == TN_BIT_MODE || bit == TN_BIT_TRACE || strncmp(key, "above ", 6) == 0 ||
@@ -310,8 +312,8 @@ static tenon_status_t change(const char *key, int32_t is_on, uint64_t *set) {
 }
 
 tenon_status_t tenon_key_include(const char *key, int32_t is_on) {
-  return change(key, is_on, &tn_thread()->calls.include);
+  return change_key(key, is_on, &tn_thread()->calls.include);
 }
 tenon_status_t tenon_key_exclude(const char *key, int32_t is_on) {
-  return change(key, is_on, &tn_thread()->calls.exclude);
+  return change_key(key, is_on, &tn_thread()->calls.exclude);
 }

@@ -14,7 +14,8 @@ typedef struct tn_named_key_t {
 } tn_named_key_t;
 enum { TN_AT_NOWHERE = 255 }; /* of keys that no kernel is registered for */
 tenon_status_t tn_key_parse(const char *name, tn_named_key_t *out_key);
-tenon_status_t tn_table_find(const tenon_op_t *op, const char *key, const tn_slot_t **out_slot);
+tenon_status_t tn_table_find(const tenon_op_t *op, const char *key,
+                             const tn_table_entry_t **out_entry);
 bool tn_kernel_is_under(const tn_kernel_t *kernel, const tn_named_key_t *key);
 /* Prints a line for each backend, and for each layer that does something.  sources NULL: without
  * source lines, and with one line for all backends that have the same or nothing.  Under the

@@ -24,8 +24,8 @@ static tenon_status_t take_list(tenon_tensor_t *list, tenon_value_t *out) {
   return TENON_OK;
 }
 
-static tenon_status_t make(const tn_trial_t *trial, uint64_t seed, tenon_tensor_t **inputs,
-                           tenon_value_t *out) {
+static tenon_status_t make_sample(const tn_trial_t *trial, uint64_t seed, tenon_tensor_t **inputs,
+                                  tenon_value_t *out) {
   const tenon_op_t *op = trial->op;
   TN_TRY(tn_trial_inputs(trial, seed, inputs));
   tenon_status_t status = tn_trial_infer(trial, inputs);
@@ -63,7 +63,7 @@ static tenon_status_t sample(const tenon_op_t *op, const tenon_sample_t *from, t
   TN_TRY(tn_trial_plan(op, &options, arena, trial));
   tenon_tensor_t **inputs = tn_arena_array(arena, op->input_count + 1, sizeof *inputs);
   if (!inputs) return tn_no_memory("a sample", op->input_count * sizeof *inputs);
-  TN_TRY(make(trial, from->seed, inputs, out_values));
+  TN_TRY(make_sample(trial, from->seed, inputs, out_values));
   memcpy(out_values + op->input_count, trial->attrs, op->schema.attr_count * sizeof *out_values);
   return TENON_OK;
 }

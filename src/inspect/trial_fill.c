@@ -114,8 +114,8 @@ tenon_status_t tn_trial_fill(const tn_trial_fill_t *fill, uint64_t seed, uint32_
 
 /* all of a call */
 
-static tenon_status_t make(const tn_trial_tensor_t *plan, uint64_t seed, uint32_t stream,
-                           tenon_tensor_t **out_tensor) {
+static tenon_status_t make_tensor(const tn_trial_tensor_t *plan, uint64_t seed, uint32_t stream,
+                                  tenon_tensor_t **out_tensor) {
   TN_TRY(tenon_tensor_create(plan->dtype, plan->ndim, plan->shape, out_tensor));
   tenon_status_t status = tn_trial_fill(&plan->fill, seed, stream, *out_tensor);
   if (status != TENON_OK) {
@@ -133,7 +133,7 @@ static tenon_status_t make_list(const tn_trial_input_t *plan, uint64_t seed, uin
   if (plan->count > MOST)
     return tn_fail(TENON_INVALID, "samples: a list of more than %d tensors", MOST);
   for (uint32_t k = 0; k < plan->count && status == TENON_OK; k++)
-    status = make(&plan->tensors[k], seed, stream + k, &items[k]);
+    status = make_tensor(&plan->tensors[k], seed, stream + k, &items[k]);
   if (status == TENON_OK) status = tenon_tensor_list(items, (int32_t)plan->count, out);
   for (uint32_t k = 0; k < plan->count; k++)
     tenon_tensor_release(items[k]);
@@ -152,7 +152,7 @@ tenon_status_t tn_trial_inputs(const tn_trial_t *trial, uint64_t seed,
     if (op->schema.inputs[i].kind == TENON_KIND_TENSORS)
       status = make_list(plan, seed, i << 8, &out_inputs[i]);
     else
-      status = make(plan->tensors, seed, i << 8, &out_inputs[i]);
+      status = make_tensor(plan->tensors, seed, i << 8, &out_inputs[i]);
   }
   for (uint32_t i = 0; i < op->input_count && status != TENON_OK; i++) {
     tenon_tensor_release(out_inputs[i]);

@@ -273,7 +273,8 @@ static tenon_status_t run(tn_seat_t *seat, tn_unpack_t *u, tn_wire_t *reply) {
   const uint32_t count = a.op->output_count;
   for (uint32_t o = 0; o < count; o++)
     given[o] = outputs[o];
-  tenon_status_t status = tn_call_with(a.op, a.attrs, state_of(&a), inputs, outputs, wanted);
+  tenon_status_t status = tn_call_request(
+      &(tn_request_t){a.op, a.attrs, state_of(&a), inputs, outputs, wanted, true, NULL});
   for (uint32_t o = 0; o < count && status == TENON_OK; o++)
     results[o].made = given[o] == outputs[o] ? NULL : outputs[o];
   for (uint32_t o = 0; o < count && status == TENON_OK; o++)

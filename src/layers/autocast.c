@@ -57,8 +57,8 @@ static tenon_status_t find_cast(const tenon_op_t **out_op) {
 void tn_autocast_clear(void) { __atomic_store_n(&cast_op, NULL, __ATOMIC_RELEASE); }
 
 /* The tensor as `to`, which the frame owns; itself if that is what it is, or it is not eligible. */
-static tenon_status_t cast(tenon_call_t *call, tenon_tensor_t *t, tenon_dtype_t to,
-                           tenon_tensor_t **out_tensor) {
+static tenon_status_t cast_tensor(tenon_call_t *call, tenon_tensor_t *t, tenon_dtype_t to,
+                                  tenon_tensor_t **out_tensor) {
   const tenon_op_t *op;
   tenon_value_t attrs[CAST_ATTRS];
   *out_tensor = t;
@@ -74,12 +74,12 @@ static tenon_status_t cast(tenon_call_t *call, tenon_tensor_t *t, tenon_dtype_t 
 
 static tenon_status_t cast_argument(tenon_call_t *call, tenon_tensor_t *t, tenon_dtype_t to,
                                     tenon_tensor_t **out) {
-  if (!tn_dtype_is(t->dtype, TENON_LIST)) return cast(call, t, to, out);
+  if (!tn_dtype_is(t->dtype, TENON_LIST)) return cast_tensor(call, t, to, out);
   tenon_tensor_t **items = tn_scratch((size_t)t->shape[0] * sizeof *items + 64);
   bool changes = false;
   if (!items) return tn_no_memory("autocast", (size_t)t->shape[0] * sizeof *items);
   for (int64_t i = 0; i < t->shape[0]; i++) {
-    TN_TRY(cast(call, tenon_item(t, i), to, &items[i]));
+    TN_TRY(cast_tensor(call, tenon_item(t, i), to, &items[i]));
     changes |= items[i] != tenon_item(t, i);
   }
   *out = t;
@@ -134,7 +134,7 @@ static bool is_open(const tenon_call_t *call) {
 }
 
 /* What the operator calls itself is left alone: its results have the dtypes that it states. */
-static tenon_status_t run(tenon_call_t *call, tenon_dtype_t to) {
+static tenon_status_t run_casting(tenon_call_t *call, tenon_dtype_t to) {
   if (!is_open(call)) return tenon_call_next(call);
   uint64_t *exclude = &tn_thread()->calls.exclude;
   uint64_t excluded = *exclude;
@@ -156,16 +156,16 @@ static tenon_status_t run(tenon_call_t *call, tenon_dtype_t to) {
 
 /* Operators of no list: inputs that must have one dtype get the widest of theirs. */
 static tenon_status_t run_autocast(tenon_call_t *call) {
-  return run(call, (tenon_dtype_t){0, 0, 0});
+  return run_casting(call, (tenon_dtype_t){0, 0, 0});
 }
 
 static tenon_status_t run_listed(tenon_call_t *call) {
   const tn_frame_t *frame = tn_frame_of(call);
-  const tn_kernel_words_t *words = &frame->slot->only->words;
+  const tn_kernel_words_t *words = &frame->entry->only->words;
   if (!(words->flags & TN_KERNEL_LOWER))
-    return run(call, tn_dtype_at(__builtin_ctzll(words->dtypes)));
+    return run_casting(call, tn_dtype_at(__builtin_ctzll(words->dtypes)));
   tenon_dtype_t to = thread_dtype(frame->keys);
-  return to.bits ? run(call, to) : tenon_call_next(call);
+  return to.bits ? run_casting(call, to) : tenon_call_next(call);
 }
 
 /* switching */

@@ -228,21 +228,21 @@ static tenon_status_t mirror(move_t *m, tenon_tensor_t *t, tenon_tensor_t **out_
 
 /* Results whose shape only running told: on the host now, they go to the device if all went well so
  * far. */
-static tenon_status_t settle(move_t *m, tenon_tensor_t *slot, tenon_tensor_t *made,
-                             tenon_device_t device, tenon_status_t status) {
+static tenon_status_t settle_result(move_t *m, tenon_tensor_t *unallocated, tenon_tensor_t *made,
+                                    tenon_device_t device, tenon_status_t status) {
   tenon_tensor_t *there = NULL;
-  if (!slot) return status;
-  if (tn_dtype_is(slot->dtype, TENON_LIST)) {
-    for (int64_t i = 0; i < slot->shape[0]; i++)
-      status = settle(m, tenon_item(slot, i), tenon_item(made, i), device, status);
+  if (!unallocated) return status;
+  if (tn_dtype_is(unallocated->dtype, TENON_LIST)) {
+    for (int64_t i = 0; i < unallocated->shape[0]; i++)
+      status = settle_result(m, tenon_item(unallocated, i), tenon_item(made, i), device, status);
     return status;
   }
-  if (!(slot->keys & TN_TENSOR_UNSET)) return status;
+  if (!(unallocated->keys & TN_TENSOR_UNSET)) return status;
   if (status == TENON_OK && !(made->keys & TN_TENSOR_UNSET)) {
     status = tenon_tensor_copy_to(made, device, &there);
-    if (status == TENON_OK) status = tn_slot_take(slot, there);
+    if (status == TENON_OK) status = tn_unallocated_take(unallocated, there);
     if (status == TENON_OK)
-      tn_tensor_place(slot, device);
+      tn_tensor_place(unallocated, device);
     else
       status = tell_states(m, status);
     m->bytes += (uint64_t)tenon_count(made) * made->dtype.bits * made->dtype.lanes / 8;
@@ -252,7 +252,7 @@ static tenon_status_t settle(move_t *m, tenon_tensor_t *slot, tenon_tensor_t *ma
   return status;
 }
 
-static tenon_status_t run(move_t *m) {
+static tenon_status_t run_on_cpu(move_t *m) {
   tenon_call_t *call = m->call;
   const tenon_op_t *op = call->op;
   tenon_tensor_t **inputs = tn_scratch((op->input_count + 1) * sizeof *inputs);
@@ -285,7 +285,7 @@ static tenon_status_t run(move_t *m) {
   }
   if (status == TENON_OK) status = copy_back(m);
   for (uint32_t o = 0; o < made; o++)
-    status = settle(m, call->outputs[o], outputs[o], device, status);
+    status = settle_result(m, call->outputs[o], outputs[o], device, status);
   return status;
 }
 
@@ -312,7 +312,7 @@ tenon_status_t tenon_fallback_cpu(tenon_call_t *call) {
   for (uint32_t o = 0; o < op->output_count && status == TENON_OK; o++)
     status = add_spans(&m, call->outputs[o], call->accumulate >> o & 1, true);
   if (status == TENON_OK) status = copy_in(&m);
-  if (status == TENON_OK) status = run(&m);
+  if (status == TENON_OK) status = run_on_cpu(&m);
   for (size_t i = 0; i < m.count; i++)
     tn_release_aligned(m.spans[i].host);
   tn_release_memory(m.spans);

@@ -84,8 +84,8 @@ static void set_geometry(tenon_tensor_t *t, int32_t ndim, const int64_t *shape,
   tn_tensor_mark(t);
 }
 
-static tenon_status_t resize(tenon_call_t *call, tenon_tensor_t *t, int32_t ndim,
-                             const int64_t *shape) {
+static tenon_status_t resize_tensor(tenon_call_t *call, tenon_tensor_t *t, int32_t ndim,
+                                    const int64_t *shape) {
   char text[200];
   uint64_t size;
   TN_TRY(check_header(call, t));
@@ -104,14 +104,15 @@ static tenon_status_t resize(tenon_call_t *call, tenon_tensor_t *t, int32_t ndim
 }
 
 static tenon_status_t resize_run(tenon_call_t *call) {
-  return resize(call, call->inputs[0], (int32_t)call->attrs[0].count, call->attrs[0].as.ints);
+  return resize_tensor(call, call->inputs[0], (int32_t)call->attrs[0].count,
+                       call->attrs[0].as.ints);
 }
 
 /* set */
 
-static tenon_status_t set(tenon_call_t *call, tenon_tensor_t *t, const tenon_tensor_t *source,
-                          char *address, int32_t ndim, const int64_t *shape,
-                          const int64_t *strides) {
+static tenon_status_t set_memory(tenon_call_t *call, tenon_tensor_t *t,
+                                 const tenon_tensor_t *source, char *address, int32_t ndim,
+                                 const int64_t *shape, const int64_t *strides) {
   TN_TRY(check_header(call, t));
   if (!tn_tensor_is_owned(source) || !((const tn_tensor_t *)source)->storage)
     return tenon_fail(call, TENON_INVALID,
@@ -134,7 +135,7 @@ static tenon_status_t set(tenon_call_t *call, tenon_tensor_t *t, const tenon_ten
 
 static tenon_status_t set_tensor_run(tenon_call_t *call) {
   const tenon_tensor_t *s = call->inputs[1];
-  return set(call, call->inputs[0], s, tn_address(s), s->ndim, s->shape, s->strides);
+  return set_memory(call, call->inputs[0], s, tn_address(s), s->ndim, s->shape, s->strides);
 }
 
 static tenon_status_t check_bounds(tenon_call_t *call, const tenon_tensor_t *source,
@@ -178,8 +179,8 @@ static tenon_status_t set_strided_run(tenon_call_t *call) {
   wanted.shape = (int64_t *)(uintptr_t)shape->as.ints;
   wanted.strides = (int64_t *)(uintptr_t)strides->as.ints;
   TN_TRY(check_bounds(call, source, &wanted));
-  return set(call, call->inputs[0], source, tn_address(&wanted), wanted.ndim, wanted.shape,
-             wanted.strides);
+  return set_memory(call, call->inputs[0], source, tn_address(&wanted), wanted.ndim, wanted.shape,
+                    wanted.strides);
 }
 
 static tenon_status_t set_none_run(tenon_call_t *call) {
@@ -188,7 +189,7 @@ static tenon_status_t set_none_run(tenon_call_t *call) {
   int64_t none = 0;
   TN_TRY(check_header(call, t));
   TN_TRY(tn_place_create(t->device, t->dtype, 1, &none, &memory));
-  tenon_status_t status = set(call, t, memory, tn_address(memory), 1, &none, NULL);
+  tenon_status_t status = set_memory(call, t, memory, tn_address(memory), 1, &none, NULL);
   tenon_tensor_release(memory);
   return status;
 }
@@ -196,7 +197,8 @@ static tenon_status_t set_none_run(tenon_call_t *call) {
 /* copies */
 
 /* The same elements in the target's dtype, in host memory. */
-static tenon_status_t cast(tenon_tensor_t *x, tenon_dtype_t dtype, tenon_tensor_t **out_tensor) {
+static tenon_status_t cast_tensor(tenon_tensor_t *x, tenon_dtype_t dtype,
+                                  tenon_tensor_t **out_tensor) {
   tenon_tensor_t *host;
   tenon_tensor_t *result[1] = {NULL};
   const tenon_op_t *op = tn_registry_find("core::cast");
@@ -217,7 +219,7 @@ static tenon_status_t cast(tenon_tensor_t *x, tenon_dtype_t dtype, tenon_tensor_
   return status;
 }
 
-static tenon_status_t copy(tenon_call_t *call, tenon_tensor_t *x, tenon_tensor_t *y) {
+static tenon_status_t copy_elements(tenon_call_t *call, tenon_tensor_t *x, tenon_tensor_t *y) {
   char from[160], to[160];
   int64_t strides[TENON_RANK_MAX];
   tenon_tensor_t wide = *x;
@@ -239,7 +241,7 @@ static tenon_status_t copy(tenon_call_t *call, tenon_tensor_t *x, tenon_tensor_t
     return tenon_fail(call, TENON_UNIMPLEMENTED, "%s tensors are not copied",
                       tenon_tensor_layout(x->detail ? x : y));
   if (!tn_dtype_same(x->dtype, y->dtype))
-    TN_TRY(cast(x, y->dtype, &other));
+    TN_TRY(cast_tensor(x, y->dtype, &other));
   else if (tn_place_overlap(x, y) && tn_address(x) != tn_address(y))
     TN_TRY(tenon_tensor_copy_to(x, x->device, &other));
   if (other) { /* dense now */
@@ -261,13 +263,13 @@ static tenon_status_t copy(tenon_call_t *call, tenon_tensor_t *x, tenon_tensor_t
 }
 
 static tenon_status_t copy_from_run(tenon_call_t *call) {
-  return copy(call, call->inputs[0], call->inputs[1]);
+  return copy_elements(call, call->inputs[0], call->inputs[1]);
 }
 
 static tenon_status_t copy_from_and_resize_run(tenon_call_t *call) {
   const tenon_tensor_t *x = call->inputs[0];
-  TN_TRY(resize(call, call->inputs[1], x->ndim, x->shape));
-  return copy(call, call->inputs[0], call->inputs[1]);
+  TN_TRY(resize_tensor(call, call->inputs[1], x->ndim, x->shape));
+  return copy_elements(call, call->inputs[0], call->inputs[1]);
 }
 
 static tenon_status_t scalar_infer(tenon_infer_t *infer) {

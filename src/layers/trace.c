@@ -85,18 +85,18 @@ static void add_arguments(tn_text_t *text, const tenon_call_t *call) {
   tn_text_add(text, ")");
 }
 
-/* What a slot runs, and by which rule it stands there. */
-static void add_slot(tn_text_t *text, const tenon_call_t *call) {
-  const tn_slot_t *slot = tn_frame_of_const(call)->slot;
+/* What a entry runs, and by which rule it stands there. */
+static void add_entry(tn_text_t *text, const tenon_call_t *call) {
+  const tn_table_entry_t *entry = tn_frame_of_const(call)->entry;
   const tn_kernel_t *kernel = NULL;
-  if (slot->only || slot->by_dtype)
-    kernel = tn_slot_kernel(slot, call->op, call->inputs, call->outputs);
+  if (entry->only || entry->by_dtype)
+    kernel = tn_entry_kernel(entry, call->op, call->inputs, call->outputs);
   bool adds = kernel && kernel->words.flags & TN_KERNEL_ACCUMULATES && call->accumulate;
   if (kernel)
     tn_text_add(text, "%s [%s, %s]%s", kernel->text, kernel->library->name,
-                tn_rule_name(slot->rule), adds ? " adds" : "");
+                tn_resolution_name(entry->resolved), adds ? " adds" : "");
   else
-    tn_text_add(text, "%s", tn_rule_name(slot->rule));
+    tn_text_add(text, "%s", tn_resolution_name(entry->resolved));
 }
 
 static void add_origin(tn_text_t *text, const tenon_call_t *call) {
@@ -110,7 +110,7 @@ static void add_origin(tn_text_t *text, const tenon_call_t *call) {
 
 /* lines */
 
-static void print(tn_text_t *text) {
+static void print_text(tn_text_t *text) {
   if (!text->failed) fputs(tn_text_get(text), stderr); /* one write: lines of threads do not mix */
   tn_text_clear(text);
 }
@@ -125,7 +125,7 @@ static void print_begin(const tenon_call_t *call, const step_t *step) {
   if (step->arguments.size) tn_text_add(&line, " %s", tn_text_get(&step->arguments));
   tn_text_add(&line, "\n");
   if (step->origin.size) tn_text_add(&line, "%*s%s\n", indent + 2, "", tn_text_get(&step->origin));
-  print(&line);
+  print_text(&line);
 }
 
 static void print_end(const tenon_call_t *call, const step_t *step, tenon_status_t status) {
@@ -136,7 +136,7 @@ static void print_end(const tenon_call_t *call, const step_t *step, tenon_status
   if (wants(WITH_TIME))
     tn_text_add(&line, " took %.3f us", 1e-3 * (double)(tn_now() - step->began));
   tn_text_add(&line, "\n");
-  print(&line);
+  print_text(&line);
 }
 
 /* the file */
@@ -220,7 +220,7 @@ static void end_slice(const step_t *step, tenon_status_t status) {
 
 /* steps */
 
-static tenon_status_t finish(tenon_call_t *call, tenon_run_fn run, step_t *step) {
+static tenon_status_t run_step(tenon_call_t *call, tenon_run_fn run, step_t *step) {
   bool with_steps = wants(WITH_STEPS);
   bool to_file = __atomic_load_n(&file_number, __ATOMIC_RELAXED) != 0;
   tn_thread_t *thread = tn_thread();
@@ -243,7 +243,7 @@ static tenon_status_t finish(tenon_call_t *call, tenon_run_fn run, step_t *step)
 }
 
 /* Prints why, once for each text unless all is wanted. */
-static void explain(const tenon_call_t *call) {
+static void print_explanation(const tenon_call_t *call) {
   tn_text_t text = {0};
   tn_registry_lock();
   tn_explain_call(call, &text);
@@ -257,22 +257,22 @@ static void explain(const tenon_call_t *call) {
                        &explained); /* without memory: said again */
     tn_mutex_unlock(&lock);
   }
-  if (is_fresh) print(&text);
+  if (is_fresh) print_text(&text);
   tn_text_clear(&text);
 }
 
 static tenon_status_t run_entry(tenon_call_t *call, const char *label) {
-  const tn_slot_t *entered =
-      tn_slot_enter(call); /* texts of libraries that may go are read below */
+  const tn_table_entry_t *entered =
+      tn_entry_hold(call); /* texts of libraries that may go are read below */
   step_t step = {.label = label};
-  if (wants(EXPLAINS)) explain(call);
-  if (wants(WITH_STEPS)) add_slot(&step.runs, call);
+  if (wants(EXPLAINS)) print_explanation(call);
+  if (wants(WITH_STEPS)) add_entry(&step.runs, call);
   if (wants(WITH_STEPS) && label[0] == 'c') {
     if (wants(WITH_ARGS)) add_arguments(&step.arguments, call);
     if (!call->op->input_count) add_origin(&step.origin, call);
   }
-  tenon_status_t status = finish(call, tn_slot_run, &step);
-  tn_slot_leave(entered);
+  tenon_status_t status = run_step(call, tn_entry_run, &step);
+  tn_entry_release(entered);
   return status;
 }
 
@@ -280,7 +280,7 @@ static tenon_status_t run_function(tenon_call_t *call, tenon_run_fn run, const c
                                    const char *name) {
   step_t step = {.label = label};
   if (name) tn_text_add(&step.runs, "%s", name);
-  return finish(call, run, &step);
+  return run_step(call, run, &step);
 }
 
 static tenon_status_t hand_on(tenon_call_t *call) {
@@ -312,7 +312,7 @@ void tn_watch_set(const tn_watcher_t *watcher) {
 
 /* switching */
 
-static tenon_status_t parse(const char *what, int32_t *out_details, const char **out_path) {
+static tenon_status_t parse_words(const char *what, int32_t *out_details, const char **out_path) {
   static const char *const words[] = {"dispatch", "args", "time"};
   static const int32_t meanings[] = {WITH_STEPS, WITH_STEPS | WITH_ARGS, WITH_STEPS | WITH_TIME};
   for (const char *at = what; *at; at += *at == ',') {
@@ -340,7 +340,7 @@ tenon_status_t tenon_trace_set(const char *what) {
   const char *path = NULL;
   int32_t wanted = 0;
   tn_event_file_t *fresh = NULL;
-  TN_TRY(parse(what ? what : "", &wanted, &path));
+  TN_TRY(parse_words(what ? what : "", &wanted, &path));
   if (path) TN_TRY(tn_event_file_create(path, &fresh));
   tn_mutex_lock(&lock);
   close_file();

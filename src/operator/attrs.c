@@ -55,7 +55,7 @@ void tenon_attrs_release(tenon_attrs_t *attrs) {
 }
 
 /* out_index -1: an upgrade of the operator drops it. */
-static tenon_status_t find(const tenon_attrs_t *attrs, const char *name, int32_t *out_index) {
+static tenon_status_t find_attr(const tenon_attrs_t *attrs, const char *name, int32_t *out_index) {
   const char *now = tn_upgrades_name(&attrs->op->upgrades, attrs->version, name);
   *out_index = now ? tn_schema_attr(&attrs->op->schema, now, strlen(now)) : -1;
   if (*out_index >= 0 || !now) return TENON_OK;
@@ -63,7 +63,7 @@ static tenon_status_t find(const tenon_attrs_t *attrs, const char *name, int32_t
                  name, attrs->op->schema.text);
 }
 
-static tenon_status_t keep(tenon_attrs_t *attrs, const tenon_value_t *value) {
+static tenon_status_t keep_value(tenon_attrs_t *attrs, const tenon_value_t *value) {
   tenon_tensor_t *one[1] = {value->kind == TENON_KIND_TENSOR ? value->as.tensor : NULL};
   tenon_tensor_t *const *tensors = value->kind == TENON_KIND_TENSORS ? value->as.tensors : one;
   uint32_t count = value->kind == TENON_KIND_TENSORS ? value->count : one[0] != NULL;
@@ -94,8 +94,8 @@ static int32_t find_open(const tenon_attrs_t *attrs, const char *name) {
 }
 
 /* Adds "name=value". */
-static tenon_status_t add_open(tenon_attrs_t *attrs, int32_t index, const char *name,
-                               const char *value) {
+static tenon_status_t add_open_attr(tenon_attrs_t *attrs, int32_t index, const char *name,
+                                    const char *value) {
   tenon_value_t *list = &attrs->values[index];
   tn_text_t text = {0};
   tn_text_add(&text, "%s=%s", name, value);
@@ -119,7 +119,7 @@ static tenon_status_t add_open_value(tenon_attrs_t *attrs, int32_t index, const 
   else
     tn_value_print(NULL, value, &text);
   tenon_status_t status = text.failed ? tn_no_memory("attributes", text.size)
-                                      : add_open(attrs, index, name, tn_text_get(&text));
+                                      : add_open_attr(attrs, index, name, tn_text_get(&text));
   tn_text_clear(&text);
   return status;
 }
@@ -128,11 +128,11 @@ tenon_status_t tenon_attrs_set(tenon_attrs_t *attrs, const char *name, const ten
   int32_t i = find_open(attrs, name);
   tenon_value_t converted;
   if (i >= 0) return add_open_value(attrs, i, name, value);
-  TN_TRY(find(attrs, name, &i));
+  TN_TRY(find_attr(attrs, name, &i));
   if (i < 0) return TENON_OK;
   TN_TRY(tn_value_convert(&attrs->op->schema, &attrs->op->schema.attrs[i], value, &attrs->arena,
                           &converted));
-  TN_TRY(keep(attrs, &converted));
+  TN_TRY(keep_value(attrs, &converted));
   attrs->values[i] = converted;
   return TENON_OK;
 }
@@ -158,7 +158,7 @@ tenon_status_t tenon_attrs_ints(tenon_attrs_t *attrs, const char *name, const in
   return tenon_attrs_set(attrs, name, &(tenon_value_t){TENON_KIND_INTS, count, {.ints = values}});
 }
 
-static tenon_status_t parse(tenon_attrs_t *attrs, int32_t index, const char *text) {
+static tenon_status_t parse_attr(tenon_attrs_t *attrs, int32_t index, const char *text) {
   tenon_value_t parsed;
   const tn_schema_t *schema = &attrs->op->schema;
   TN_TRY(tn_value_parse(schema, &schema->attrs[index], text, &attrs->arena, &parsed));
@@ -168,14 +168,14 @@ static tenon_status_t parse(tenon_attrs_t *attrs, int32_t index, const char *tex
 
 tenon_status_t tenon_attrs_parse(tenon_attrs_t *attrs, const char *name, const char *text) {
   int32_t i = find_open(attrs, name);
-  if (i >= 0) return add_open(attrs, i, name, text);
-  TN_TRY(find(attrs, name, &i));
-  return i < 0 ? TENON_OK : parse(attrs, i, text);
+  if (i >= 0) return add_open_attr(attrs, i, name, text);
+  TN_TRY(find_attr(attrs, name, &i));
+  return i < 0 ? TENON_OK : parse_attr(attrs, i, text);
 }
 
 static tenon_status_t set_upgraded(void *context, const char *name, const char *literal) {
   tenon_attrs_t *attrs = context; /* the name is one of the schema: tn_upgrades_check */
-  return parse(attrs, tn_schema_attr(&attrs->op->schema, name, strlen(name)), literal);
+  return parse_attr(attrs, tn_schema_attr(&attrs->op->schema, name, strlen(name)), literal);
 }
 
 tenon_status_t tenon_attrs_upgrade(tenon_attrs_t *attrs, int64_t version) {

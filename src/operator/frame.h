@@ -22,7 +22,7 @@ typedef struct tn_frame_t {
       /* results are checked, and those that are slots made, when the call has come past the layers;
        * of a call that accumulates: whether its kernel does is found there */
       infers;
-  const tn_slot_t *slot; /* that runs now */
+  const tn_table_entry_t *entry; /* that runs now */
   uint64_t keys; /* its key is the highest; those below are for whoever passes the call on */
   tenon_tensor_t *const *inputs;
   tenon_tensor_t *const *outputs; /* as the call began; inputs NULL: not all arguments are dense */

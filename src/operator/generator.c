@@ -114,12 +114,12 @@ enum {
 };
 static const char magic[8] = {'t', 'e', 'n', 'o', 'n', 'r', 'n', 'g'};
 
-static void put(uint8_t *bytes, int size, uint64_t value) {
+static void put_bytes(uint8_t *bytes, int size, uint64_t value) {
   for (int i = 0; i < size; i++)
     bytes[i] = (uint8_t)(value >> (8 * i));
 }
 
-static uint64_t get(const uint8_t *bytes, int size) {
+static uint64_t get_bytes(const uint8_t *bytes, int size) {
   uint64_t value = 0;
   for (int i = 0; i < size; i++)
     value |= (uint64_t)bytes[i] << (8 * i);
@@ -140,11 +140,11 @@ tenon_status_t tenon_generator_save(const tenon_generator_t *generator, void *ou
     return tn_fail(TENON_INVALID, "the state of a generator takes %d bytes, found room for %llu",
                    TENON_GENERATOR_STATE, (unsigned long long)(out_state ? size : 0));
   memcpy(bytes, magic, sizeof magic);
-  put(bytes + AT_VERSION, 4, STATE_VERSION);
-  put(bytes + AT_SIZE, 4, TENON_GENERATOR_STATE);
-  put(bytes + AT_SEED, 8, tenon_generator_seed_get(generator));
-  put(bytes + AT_OFFSET, 8, tenon_generator_offset_get(generator));
-  put(bytes + AT_CHECK, 8, check_of(bytes));
+  put_bytes(bytes + AT_VERSION, 4, STATE_VERSION);
+  put_bytes(bytes + AT_SIZE, 4, TENON_GENERATOR_STATE);
+  put_bytes(bytes + AT_SEED, 8, tenon_generator_seed_get(generator));
+  put_bytes(bytes + AT_OFFSET, 8, tenon_generator_offset_get(generator));
+  put_bytes(bytes + AT_CHECK, 8, check_of(bytes));
   return TENON_OK;
 }
 
@@ -158,18 +158,18 @@ tenon_status_t tenon_generator_restore(tenon_generator_t *generator, const void 
         TENON_INVALID,
         "%llu bytes are no state of a generator: expected what tenon_generator_save wrote",
         (unsigned long long)size);
-  if (get(bytes + AT_VERSION, 4) != STATE_VERSION)
+  if (get_bytes(bytes + AT_VERSION, 4) != STATE_VERSION)
     return tn_fail(TENON_UNIMPLEMENTED,
                    "the state of a generator is of version %llu, this libtenon reads %d: update it",
-                   (unsigned long long)get(bytes + AT_VERSION, 4), STATE_VERSION);
-  if (size != TENON_GENERATOR_STATE || get(bytes + AT_SIZE, 4) != size)
+                   (unsigned long long)get_bytes(bytes + AT_VERSION, 4), STATE_VERSION);
+  if (size != TENON_GENERATOR_STATE || get_bytes(bytes + AT_SIZE, 4) != size)
     return tn_fail(TENON_INVALID,
                    "the state of a generator has %llu bytes, expected %d: is a part of it missing?",
                    (unsigned long long)size, TENON_GENERATOR_STATE);
-  if (get(bytes + AT_CHECK, 8) != check_of(bytes))
+  if (get_bytes(bytes + AT_CHECK, 8) != check_of(bytes))
     return tn_fail(TENON_INVALID,
                    "the state of a generator is damaged: its check does not fit its contents");
-  __atomic_store_n(&generator->seed, get(bytes + AT_SEED, 8), __ATOMIC_RELAXED);
-  __atomic_store_n(&generator->offset, get(bytes + AT_OFFSET, 8), __ATOMIC_RELAXED);
+  __atomic_store_n(&generator->seed, get_bytes(bytes + AT_SEED, 8), __ATOMIC_RELAXED);
+  __atomic_store_n(&generator->offset, get_bytes(bytes + AT_OFFSET, 8), __ATOMIC_RELAXED);
   return TENON_OK;
 }

@@ -1,4 +1,4 @@
-/* Which kernel of a slot: candidates by dtype and instruction set, and the error when there is
+/* Which kernel of a entry: candidates by dtype and instruction set, and the error when there is
  * none.  Called by table.c when kernels come or go, and by slots that choose by dtype. */
 #include "operator/kernel.h"
 
@@ -17,27 +17,27 @@
 int tn_kernel_suits(const tenon_op_t *op, const tn_kernel_t *kernel, int dtype) {
   tenon_dtype_t wanted = tn_dtype_at(dtype);
   switch (kernel->kind) {
-  case TN_KERNEL_LOOP:
-  case TN_KERNEL_ROW: {
+  case TN_KIND_LOOP:
+  case TN_KIND_ROW: {
     if (op->dispatch_input < 0) return 6;
     tenon_dtype_t has = kernel->loop.words.dtypes[op->dispatch_input];
     return tn_dtype_same(has, wanted) ? 6 : tn_widens(wanted, has) ? (has.bits == 32 ? 4 : 3) : 0;
   }
-  case TN_KERNEL_SOURCE:
+  case TN_KIND_SOURCE:
     return kernel->words.dtypes >> dtype & 1 ? 3
                                              : 0; /* what was made for the backend goes before */
-  case TN_KERNEL_COMPOSITE:
+  case TN_KIND_COMPOSITE:
     return kernel->words.at == TN_AT_EXPLICIT ? 2 : 1;
   default:
     if (kernel->words.dtypes == ~(uint64_t)0) return 5;
     if (!(kernel->words.dtypes >> dtype & 1)) return 0;
-    return kernel->kind == TN_KERNEL_STUB && kernel->backend == &tn_backend_cpu
+    return kernel->kind == TN_KIND_STUB && kernel->backend == &tn_backend_cpu
                ? 6
-               : 7; /* a slot, as a loop fills */
+               : 7; /* a entry, as a loop fills */
   }
 }
 
-static bool better(const tenon_op_t *op, const tn_kernel_t *a, const tn_kernel_t *b, int dtype) {
+static bool is_better(const tenon_op_t *op, const tn_kernel_t *a, const tn_kernel_t *b, int dtype) {
   int x = tn_kernel_suits(op, a, dtype);
   int y = tn_kernel_suits(op, b, dtype);
   if (x != y) return x > y;
@@ -46,10 +46,10 @@ static bool better(const tenon_op_t *op, const tn_kernel_t *a, const tn_kernel_t
 }
 
 static bool same_signature(const tenon_op_t *op, const tn_kernel_t *a, const tn_kernel_t *b) {
-  if (b->kind == TN_KERNEL_SOURCE) /* for where there is no other, or a device's own declines */
-    return a->kind != TN_KERNEL_DEVICE || a->backend == &tn_backend_cpu;
-  if (a->kind != TN_KERNEL_LOOP && a->kind != TN_KERNEL_ROW) return true; /* the first one serves */
-  if (b->kind != TN_KERNEL_LOOP && b->kind != TN_KERNEL_ROW) return false;
+  if (b->kind == TN_KIND_SOURCE) /* for where there is no other, or a device's own declines */
+    return a->kind != TN_KIND_DEVICE || a->backend == &tn_backend_cpu;
+  if (a->kind != TN_KIND_LOOP && a->kind != TN_KIND_ROW) return true; /* the first one serves */
+  if (b->kind != TN_KIND_LOOP && b->kind != TN_KIND_ROW) return false;
   for (uint32_t i = 0; i < op->input_count + op->output_count; i++)
     if (!tn_dtype_same(a->loop.words.dtypes[i], b->loop.words.dtypes[i])) return false;
   return true;
@@ -59,7 +59,7 @@ bool tn_kernel_is_of(const tn_kernel_t *kernel, const tn_backend_t *backend) {
   if (kernel->words.flags & (TN_KERNEL_FALLTHROUGH | TN_KERNEL_NO_FALLBACK) ||
       !tn_cpu_has(kernel->words.isa))
     return false;
-  if (kernel->kind == TN_KERNEL_SOURCE)
+  if (kernel->kind == TN_KIND_SOURCE)
     return backend && __atomic_load_n(&backend->compiles, __ATOMIC_RELAXED);
   if (kernel->words.at == TN_AT_BACKEND) return backend && kernel->backend == backend;
   return kernel->words.at == TN_AT_EXPLICIT || kernel->words.at == TN_AT_COMPOSITE;
@@ -76,7 +76,7 @@ const tn_kernel_t *const *tn_kernel_candidates(const tenon_op_t *op, const tn_ba
   for (const tn_kernel_t *k = op->kernels; k; k = k->next) {
     if (!tn_kernel_is_of(k, backend) || !tn_kernel_suits(op, k, dtype)) continue;
     int at = count++;
-    for (; at > 0 && better(op, k, found[at - 1], dtype); at--)
+    for (; at > 0 && is_better(op, k, found[at - 1], dtype); at--)
       found[at] = found[at - 1];
     found[at] = k;
   }
@@ -93,7 +93,7 @@ const tn_kernel_t *const *tn_kernel_candidates(const tenon_op_t *op, const tn_ba
 
 int32_t tn_kernel_refuses(const tenon_op_t *op, const tn_kernel_t *kernel,
                           tenon_tensor_t *const *inputs, tenon_tensor_t *const *outputs) {
-  if (kernel->kind != TN_KERNEL_LOOP && kernel->kind != TN_KERNEL_ROW) return -1;
+  if (kernel->kind != TN_KIND_LOOP && kernel->kind != TN_KIND_ROW) return -1;
   for (uint32_t i = 0; i < op->input_count + op->output_count; i++) {
     const tenon_tensor_t *t = i < op->input_count ? inputs[i] : outputs[i - op->input_count];
     tenon_dtype_t has = kernel->loop.words.dtypes[i];
@@ -102,21 +102,22 @@ int32_t tn_kernel_refuses(const tenon_op_t *op, const tn_kernel_t *kernel,
   return -1;
 }
 
-const tn_kernel_t *tn_slot_source(const tn_slot_t *slot, const tenon_op_t *op,
-                                  const tn_kernel_t *kernel, tenon_tensor_t *const *inputs) {
+const tn_kernel_t *tn_entry_source(const tn_table_entry_t *entry, const tenon_op_t *op,
+                                   const tn_kernel_t *kernel, tenon_tensor_t *const *inputs) {
   const tn_kernel_t *const *list =
-      slot->by_dtype ? slot->by_dtype[tn_deciding_dtype(op, inputs)] : NULL;
+      entry->by_dtype ? entry->by_dtype[tn_deciding_dtype(op, inputs)] : NULL;
   while (list && *list && *list != kernel)
     list++;
-  while (list && *list && (*list)->kind != TN_KERNEL_SOURCE)
+  while (list && *list && (*list)->kind != TN_KIND_SOURCE)
     list++;
   return list && *list != kernel ? *list : NULL;
 }
 
-static const tn_kernel_t *choose(const tn_slot_t *slot, const tenon_op_t *op, int dtype,
-                                 tenon_tensor_t *const *inputs, tenon_tensor_t *const *outputs) {
-  if (!slot->by_dtype) return slot->only;
-  const tn_kernel_t *const *list = slot->by_dtype[dtype];
+static const tn_kernel_t *choose_kernel(const tn_table_entry_t *entry, const tenon_op_t *op,
+                                        int dtype, tenon_tensor_t *const *inputs,
+                                        tenon_tensor_t *const *outputs) {
+  if (!entry->by_dtype) return entry->only;
+  const tn_kernel_t *const *list = entry->by_dtype[dtype];
   if (!list) return NULL;
   if (!inputs || (list[0] && !list[1])) return list[0];
   while (*list && tn_kernel_refuses(op, *list, inputs, outputs) >= 0)
@@ -131,19 +132,21 @@ int tn_deciding_dtype(const tenon_op_t *op, tenon_tensor_t *const *inputs) {
   return dtype < 0 ? 0 : dtype;
 }
 
-const tn_kernel_t *tn_slot_kernel(const tn_slot_t *slot, const tenon_op_t *op,
-                                  tenon_tensor_t *const *inputs, tenon_tensor_t *const *outputs) {
-  return choose(slot, op, slot->by_dtype ? tn_deciding_dtype(op, inputs) : 0, inputs, outputs);
+const tn_kernel_t *tn_entry_kernel(const tn_table_entry_t *entry, const tenon_op_t *op,
+                                   tenon_tensor_t *const *inputs, tenon_tensor_t *const *outputs) {
+  return choose_kernel(entry, op, entry->by_dtype ? tn_deciding_dtype(op, inputs) : 0, inputs,
+                       outputs);
 }
 
 const tn_kernel_t *tn_op_kernel(const tenon_op_t *op, tenon_tensor_t *const *inputs,
                                 tenon_tensor_t *const *outputs) {
-  return tn_slot_kernel(__atomic_load_n(&op->cpu, __ATOMIC_ACQUIRE), op, inputs, outputs);
+  return tn_entry_kernel(__atomic_load_n(&op->cpu, __ATOMIC_ACQUIRE), op, inputs, outputs);
 }
 
 const tn_kernel_t *tn_op_kernel_of_dtype(const tenon_op_t *op, tenon_dtype_t dtype) {
   int index = tn_dtype_index(dtype);
-  return choose(__atomic_load_n(&op->cpu, __ATOMIC_ACQUIRE), op, index < 0 ? 0 : index, NULL, NULL);
+  return choose_kernel(__atomic_load_n(&op->cpu, __ATOMIC_ACQUIRE), op, index < 0 ? 0 : index, NULL,
+                       NULL);
 }
 
 /* The word that the kernel would have to say about a tensor, or an item of a list; NULL: none that
@@ -179,11 +182,11 @@ tenon_status_t tn_op_check_details(const tenon_op_t *op, const tn_kernel_t *kern
 }
 
 bool tn_kernel_is_quick(const tn_kernel_t *kernel) {
-  return kernel && (kernel->kind == TN_KERNEL_DEVICE || kernel->kind == TN_KERNEL_SOURCE) &&
+  return kernel && (kernel->kind == TN_KIND_DEVICE || kernel->kind == TN_KIND_SOURCE) &&
          !(kernel->words.flags & (TN_KERNEL_SERIAL | TN_KERNEL_FALLBACK | TN_KERNEL_NEEDS));
 }
 
-bool tn_launches_directly(const tenon_op_t *op, const tn_slot_t *slot) {
+bool tn_launches_directly(const tenon_op_t *op, const tn_table_entry_t *entry) {
   if (op->create || op->traits & (TN_WRITES | TENON_RANDOM) || !op->input_count) return false;
   for (uint32_t i = 0; i < op->input_count; i++)
     if (op->schema.inputs[i].is_host || op->schema.inputs[i].kind == TENON_KIND_TENSORS)
@@ -191,7 +194,7 @@ bool tn_launches_directly(const tenon_op_t *op, const tn_slot_t *slot) {
   for (uint32_t o = 0; o < op->output_count; o++)
     if (op->schema.outputs[o].is_host || op->schema.outputs[o].kind == TENON_KIND_TENSORS)
       return false;
-  return slot->by_dtype || tn_kernel_is_quick(slot->only);
+  return entry->by_dtype || tn_kernel_is_quick(entry->only);
 }
 
 tenon_status_t (*tn_op_missing)(const tenon_op_t *, const char *, tenon_tensor_t *const *);

@@ -20,15 +20,15 @@ int tn_deciding_dtype(const tenon_op_t *op, tenon_tensor_t *const *inputs);
 /* May a call on that backend (NULL: any backend without kernels of its own) use this kernel? */
 bool tn_kernel_is_of(const tn_kernel_t *kernel, const tn_backend_t *backend);
 /* Can calls of the operator launch the kernels of this entry of a device without the prologue? */
-bool tn_launches_directly(const tenon_op_t *op, const tn_slot_t *slot);
+bool tn_launches_directly(const tenon_op_t *op, const tn_table_entry_t *entry);
 bool tn_kernel_is_quick(const tn_kernel_t *kernel);
 /* The kernel of an entry for tensors of these dtypes; NULL: none (the caller reports
  * tn_op_missing). */
-const tn_kernel_t *tn_slot_kernel(const tn_slot_t *slot, const tenon_op_t *op,
-                                  tenon_tensor_t *const *inputs, tenon_tensor_t *const *outputs);
+const tn_kernel_t *tn_entry_kernel(const tn_table_entry_t *entry, const tenon_op_t *op,
+                                   tenon_tensor_t *const *inputs, tenon_tensor_t *const *outputs);
 /* The operator's source kernel, which stands behind this kernel of a device; NULL: none. */
-const tn_kernel_t *tn_slot_source(const tn_slot_t *slot, const tenon_op_t *op,
-                                  const tn_kernel_t *kernel, tenon_tensor_t *const *inputs);
+const tn_kernel_t *tn_entry_source(const tn_table_entry_t *entry, const tenon_op_t *op,
+                                   const tn_kernel_t *kernel, tenon_tensor_t *const *inputs);
 /* The kernel of the CPU's entry, for the dtypes of these tensors, or for one dtype. */
 const tn_kernel_t *tn_op_kernel(const tenon_op_t *op, tenon_tensor_t *const *inputs,
                                 tenon_tensor_t *const *outputs);

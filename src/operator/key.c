@@ -87,7 +87,7 @@ static bool is_reserved(const char *name) {
   return false;
 }
 
-static tenon_status_t add(const char *name, tn_backend_t **out_backend) {
+static tenon_status_t add_backend(const char *name, tn_backend_t **out_backend) {
   int32_t index = backend_count;
   if (index == TN_BACKENDS_MAX)
     return tn_fail(TENON_RANGE, "backend '%s': %d backends are named already", name,
@@ -114,7 +114,7 @@ tenon_status_t tn_backend_intern(const char *name, tn_backend_t **out_backend) {
         name);
   tn_mutex_lock(&lock);
   *out_backend = tn_backend_find(name);
-  if (!*out_backend) status = add(name, out_backend);
+  if (!*out_backend) status = add_backend(name, out_backend);
   tn_mutex_unlock(&lock);
   return status;
 }

@@ -50,7 +50,7 @@ static inline bool tn_key_shares_bit(uint64_t keys) {
   return tn_key_below(keys, TN_BIT_META + 1) >> TN_BIT_OTHERS == 1;
 }
 
-typedef struct tn_slot_t tn_slot_t;
+typedef struct tn_table_entry_t tn_table_entry_t;
 
 typedef struct
     tn_backend_t { /* lives until the process ends; rows change under the registrations' mutex */
@@ -60,8 +60,10 @@ typedef struct
   tenon_device_t device; /* of its first ordinal */
   int32_t has_plugin;    /* its memory and streams are a device plug-in's; atomic */
   int32_t compiles; /* source kernels; of the CPU: they were compiled with their library; atomic */
-  const tn_slot_t *row; /* of operators that have nothing for it: its fallback; NULL: missing */
-  const tn_slot_t *gradients; /* the same of the layer of gradients; NULL: as of other backends */
+  const tn_table_entry_t
+      *row; /* of operators that have nothing for it: its fallback; NULL: missing */
+  const tn_table_entry_t
+      *gradients; /* the same of the layer of gradients; NULL: as of other backends */
   tenon_generator_t generators[256]; /* of random numbers, by ordinal */
 } tn_backend_t;
 

@@ -27,13 +27,13 @@ enum { TN_GATE_SEVERAL = TN_GATES - 1 };
 #define TN_PLAIN ((uint64_t)1 << 60)
 
 enum {
-  TN_KERNEL_DEVICE,
-  TN_KERNEL_COMPOSITE,
-  TN_KERNEL_LOOP,
-  TN_KERNEL_ROW,
-  TN_KERNEL_VIEW,
-  TN_KERNEL_STUB,
-  TN_KERNEL_SOURCE,
+  TN_KIND_DEVICE,
+  TN_KIND_COMPOSITE,
+  TN_KIND_LOOP,
+  TN_KIND_ROW,
+  TN_KIND_VIEW,
+  TN_KIND_STUB,
+  TN_KIND_SOURCE,
 };
 
 typedef struct tn_loop_t {
@@ -62,41 +62,41 @@ typedef struct tn_kernel_t {
   struct tn_kernel_t *next; /* all kernels of the operator, the newest first */
 } tn_kernel_t;
 
-/* Why a slot holds what it holds: decisions/0006, precedence. */
+/* Why a entry holds what it holds: decisions/0006, precedence. */
 enum {
-  TN_RULE_MISSING,
-  TN_RULE_DIRECT, /* a kernel for just this key, the operator's own fallback, or its fallthrough */
-  TN_RULE_EXPLICIT, /* composite for every backend, with a gradient of its own */
-  TN_RULE_COMPOSITE,
-  TN_RULE_AUTOGRAD, /* the one for all backends' gradients */
-  TN_RULE_GRADIENT, /* made of the operator's GRADIENT text */
-  TN_RULE_FALLBACK, /* of the whole backend or layer */
-  TN_RULE_FALLTHROUGH,
-  TN_RULE_VIEW,   /* described by infer: no kernel is needed */
-  TN_RULE_META,   /* of infer */
-  TN_RULE_LAYER,  /* of this host, for every operator */
-  TN_RULE_DENIED, /* missing, and the backend's fallback is denied */
+  TN_RESOLVED_MISSING,
+  TN_RESOLVED_DIRECT, /* a kernel for just this key, the operator's own fallback, or its fallthrough */
+  TN_RESOLVED_EXPLICIT, /* composite for every backend, with a gradient of its own */
+  TN_RESOLVED_COMPOSITE,
+  TN_RESOLVED_AUTOGRAD, /* the one for all backends' gradients */
+  TN_RESOLVED_GRADIENT, /* made of the operator's GRADIENT text */
+  TN_RESOLVED_FALLBACK, /* of the whole backend or layer */
+  TN_RESOLVED_FALLTHROUGH,
+  TN_RESOLVED_VIEW,   /* described by infer: no kernel is needed */
+  TN_RESOLVED_META,   /* of infer */
+  TN_RESOLVED_LAYER,  /* of this host, for every operator */
+  TN_RESOLVED_DENIED, /* missing, and the backend's fallback is denied */
 };
 
 struct
     /* what the table leads to: never changed, so that a call sees all of the old one or of the new
      * one */
-    tn_slot_t {
+    tn_table_entry_t {
   tenon_run_fn run;
   void *context;
   const tn_kernel_t *only; /* the kernel that there is, where dtypes do not choose */
   const tn_kernel_t *const *const *by_dtype; /* else for each dtype candidates, best first */
   const tn_kernel_t *denial; /* the words that deny the backend's fallback; NULL: it may serve */
   uint64_t
-      /* keys that concern the operator while this slot is in its table: others are not looked at */
+      /* keys that concern the operator while this entry is in its table: others are not looked at */
       mask;
-  uint8_t rule;
+  uint8_t resolved;  /* TN_RESOLVED_... */
   bool is_preferred; /* a fallback: composites stand behind it */
   uint8_t
       /* of the unloadable library whose code it runs, GATE_SEVERAL of more than one; 0: none */
       gate;
   bool is_idle; /* it is gone, and no call is behind its gate: another may be made of it */
-  struct tn_slot_t
+  struct tn_table_entry_t
       *next; /* all that were made for the operator: one is used again when it is right again */
 };
 
@@ -107,16 +107,16 @@ typedef struct tn_copy_counts_t { /* of fallbacks, of moved arguments; counted b
 
 typedef struct tn_other_t { /* a backend that shares its bit with others */
   const tn_backend_t *backend;
-  const tn_slot_t *slot; /* NULL: as of backends without kernels */
+  const tn_table_entry_t *entry; /* NULL: as of backends without kernels */
   struct tn_other_t *next;
 } tn_other_t;
 
 struct tenon_op_t {
   /* line 0 */
-  const tn_slot_t *
+  const tn_table_entry_t *
       cpu; /* of plain tensors on the CPU; its mask is that of calls, so that both change at once */
-  const tn_slot_t **slots; /* of keys with an index, from 1 */
-  const tn_slot_t *others; /* of backends without one; NULL: their row */
+  const tn_table_entry_t **entries; /* of keys with an index, from 1 */
+  const tn_table_entry_t *others;   /* of backends without one; NULL: their row */
   const tenon_value_t *defaults;
   const tenon_op_t *const *uses;
   uint32_t input_count;
@@ -135,20 +135,20 @@ struct tenon_op_t {
   int64_t bounds;           /* that have it; atomic */
   int32_t dispatch_input;   /* whose dtype chooses among kernels; -1: none */
   uint32_t needs_workspace; /* set once some infer asked for workspace */
-  uint32_t slot_count;
-  uint32_t slot_room;
-  bool is_view;     /* its results are views, which infer describes: no kernel is needed */
-  bool is_anywhere; /* what the CPU has serves backends without kernels too */
-  bool accumulates; /* some kernel of a backend does */
-  tn_slot_t *made;  /* all slots */
-  tn_slot_t *gone;  /* those of libraries that went */
-  uint64_t mask;    /* of those that are made now; under the registry's mutex */
+  uint32_t entry_count;
+  uint32_t entry_room;
+  bool is_view;           /* its results are views, which infer describes: no kernel is needed */
+  bool is_anywhere;       /* what the CPU has serves backends without kernels too */
+  bool accumulates;       /* some kernel of a backend does */
+  tn_table_entry_t *made; /* all slots */
+  tn_table_entry_t *gone; /* those of libraries that went */
+  uint64_t mask;          /* of those that are made now; under the registry's mutex */
   tn_other_t *other_backends;
   tn_copy_counts_t fallbacks;
   tn_copy_counts_t moves;
   int32_t mixed; /* what calls with arguments in several places do, 0: as the thread says */
-  const tn_slot_t
-      *autograd; /* of gradients on backends without a slot of their own; NULL: the layer's row */
+  const tn_table_entry_t
+      *autograd; /* of gradients on backends without a entry of their own; NULL: the layer's row */
   tn_other_t *autograd_backends; /* where a backend's differs */
   const char *name;              /* full */
   tn_schema_t schema;
@@ -185,16 +185,16 @@ struct tenon_op_t {
   tn_arena_t arena;
 };
 
-/* Of a slot whose gate the call has not passed: it may just become another (table.c). */
-static inline void *tn_slot_context(const tn_slot_t *slot) {
-  return __atomic_load_n(&slot->context, __ATOMIC_RELAXED);
+/* Of a entry whose gate the call has not passed: it may just become another (table.c). */
+static inline void *tn_entry_context(const tn_table_entry_t *entry) {
+  return __atomic_load_n(&entry->context, __ATOMIC_RELAXED);
 }
-static inline tenon_run_fn tn_slot_function(const tn_slot_t *slot) {
-  return __atomic_load_n(&slot->run, __ATOMIC_RELAXED);
+static inline tenon_run_fn tn_entry_function(const tn_table_entry_t *entry) {
+  return __atomic_load_n(&entry->run, __ATOMIC_RELAXED);
 }
-static inline bool tn_slot_has_kernels(const tn_slot_t *slot) {
-  return __atomic_load_n(&slot->only, __ATOMIC_RELAXED) ||
-         __atomic_load_n(&slot->by_dtype, __ATOMIC_RELAXED);
+static inline bool tn_entry_has_kernels(const tn_table_entry_t *entry) {
+  return __atomic_load_n(&entry->only, __ATOMIC_RELAXED) ||
+         __atomic_load_n(&entry->by_dtype, __ATOMIC_RELAXED);
 }
 
 /* The operator that serves calls of this one.  One that has ended, since its library was reloaded

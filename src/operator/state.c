@@ -24,7 +24,7 @@ tn_graph_references_t tn_graph_references;
 
 tn_mutex_t *tn_states_mutex(void) { return &lock; }
 
-static void hold(const tenon_value_t *value, bool retain) {
+static void hold_value(const tenon_value_t *value, bool retain) {
   const tenon_graph_t *graph = value->kind == TENON_KIND_GRAPH ? value->as.graph : NULL;
   tenon_tensor_t *one = value->kind == TENON_KIND_TENSOR ? value->as.tensor : NULL;
   tenon_tensor_t *const *tensors = value->kind == TENON_KIND_TENSORS ? value->as.tensors : &one;
@@ -36,12 +36,12 @@ static void hold(const tenon_value_t *value, bool retain) {
 
 void tn_values_retain(const tenon_value_t *values, uint32_t count) {
   for (uint32_t i = 0; i < count; i++)
-    hold(&values[i], true);
+    hold_value(&values[i], true);
 }
 
 void tn_values_release(const tenon_value_t *values, uint32_t count) {
   for (uint32_t i = 0; i < count; i++)
-    hold(&values[i], false);
+    hold_value(&values[i], false);
 }
 
 tenon_status_t tn_state_create(const tenon_op_t *op, const tenon_value_t *attrs, void **out_state) {
@@ -57,8 +57,8 @@ tenon_status_t tn_state_create(const tenon_op_t *op, const tenon_value_t *attrs,
   return TENON_OK;
 }
 
-static const tn_states_t *find(const tn_states_t *list, const tn_states_t *end, uint32_t count,
-                               const tenon_value_t *attrs) {
+static const tn_states_t *find_state(const tn_states_t *list, const tn_states_t *end,
+                                     uint32_t count, const tenon_value_t *attrs) {
   for (; list != end; list = list->next) {
     uint32_t i = 0;
     while (i < count && tn_value_equal(&list->attrs[i], &attrs[i]))
@@ -68,7 +68,7 @@ static const tn_states_t *find(const tn_states_t *list, const tn_states_t *end, 
   return NULL;
 }
 
-static tenon_status_t add(tenon_op_t *op, const tenon_value_t *attrs, void **out_state) {
+static tenon_status_t add_state(tenon_op_t *op, const tenon_value_t *attrs, void **out_state) {
   tn_states_t *fresh = tn_allocate_zero(1, sizeof *fresh);
   if (!fresh) return tn_no_memory("a state", sizeof *fresh);
   uint32_t count = op->schema.attr_count;
@@ -94,18 +94,18 @@ static tenon_status_t add(tenon_op_t *op, const tenon_value_t *attrs, void **out
 tenon_status_t tn_state_get(const tenon_op_t *op, const tenon_value_t *attrs, void **out_state) {
   tn_states_t *seen =
       __atomic_load_n(&op->states, __ATOMIC_ACQUIRE); /* the list only grows at its head */
-  const tn_states_t *known = find(seen, NULL, op->schema.attr_count, attrs);
+  const tn_states_t *known = find_state(seen, NULL, op->schema.attr_count, attrs);
   if (known) {
     *out_state = known->state;
     return TENON_OK;
   }
   tn_mutex_lock(&lock);
-  known = find(op->states, seen, op->schema.attr_count, attrs);
+  known = find_state(op->states, seen, op->schema.attr_count, attrs);
   tenon_status_t status = TENON_OK;
   if (known)
     *out_state = known->state;
   else
-    status = add((tenon_op_t *)(uintptr_t)op, attrs, out_state);
+    status = add_state((tenon_op_t *)(uintptr_t)op, attrs, out_state);
   tn_mutex_unlock(&lock);
   return status;
 }

@@ -1,7 +1,7 @@
-/* Tables: by which rule an operator's slot for each key holds what it holds.  Called by the
- * registry when kernels come or go; calls read what it stored.  Invariant: a slot never changes
- * once it is in a table, a change is one pointer stored, so a call sees all of the old slot or all
- * of the new one, and with each slot the mask that goes with it. */
+/* Tables: by which rule an operator's entry for each key holds what it holds.  Called by the
+ * registry when kernels come or go; calls read what it stored.  Invariant: a entry never changes
+ * once it is in a table, a change is one pointer stored, so a call sees all of the old entry or all
+ * of the new one, and with each entry the mask that goes with it. */
 #include "operator/table.h"
 
 #include <string.h>
@@ -16,35 +16,38 @@
 /* rows that all operators share */
 
 #define ALL (TN_KEY(TN_BIT_TRACE + 1) - 1) /* above are no keys */
-static tn_slot_t missing = {.mask = ALL | TN_KEY(TN_BIT_CAREFUL), .rule = TN_RULE_MISSING};
-static tn_slot_t ambiguous = {.rule = TN_RULE_MISSING};
-static tn_slot_t others = {.rule = TN_RULE_LAYER};
-static tn_slot_t autograd_others = {.rule = TN_RULE_LAYER};
-static tn_slot_t layout = {.rule = TN_RULE_LAYER};
-static tn_slot_t meta = {.rule = TN_RULE_META};
-static tn_slot_t through = {.rule = TN_RULE_FALLTHROUGH};
-static const tn_slot_t use_row; /* stands in lists for: the row, whatever other backends have */
-static tn_slot_t chain = {.rule = TN_RULE_LAYER};
-static tn_slot_t mode = {.rule = TN_RULE_LAYER};
-static tn_slot_t trace = {.rule = TN_RULE_LAYER};
-static tn_slot_t autocast = {.rule = TN_RULE_LAYER};
-static tn_slot_t versions = {.rule = TN_RULE_LAYER};
-static tn_slot_t gradient = {.rule = TN_RULE_GRADIENT};
-static tn_slot_t no_gradient = {.rule = TN_RULE_FALLTHROUGH}; /* says so in backward */
+static tn_table_entry_t missing = {.mask = ALL | TN_KEY(TN_BIT_CAREFUL),
+                                   .resolved = TN_RESOLVED_MISSING};
+static tn_table_entry_t ambiguous = {.resolved = TN_RESOLVED_MISSING};
+static tn_table_entry_t others = {.resolved = TN_RESOLVED_LAYER};
+static tn_table_entry_t autograd_others = {.resolved = TN_RESOLVED_LAYER};
+static tn_table_entry_t layout = {.resolved = TN_RESOLVED_LAYER};
+static tn_table_entry_t meta = {.resolved = TN_RESOLVED_META};
+static tn_table_entry_t through = {.resolved = TN_RESOLVED_FALLTHROUGH};
+static const tn_table_entry_t
+    use_row; /* stands in lists for: the row, whatever other backends have */
+static tn_table_entry_t chain = {.resolved = TN_RESOLVED_LAYER};
+static tn_table_entry_t mode = {.resolved = TN_RESOLVED_LAYER};
+static tn_table_entry_t trace = {.resolved = TN_RESOLVED_LAYER};
+static tn_table_entry_t autocast = {.resolved = TN_RESOLVED_LAYER};
+static tn_table_entry_t versions = {.resolved = TN_RESOLVED_LAYER};
+static tn_table_entry_t gradient = {.resolved = TN_RESOLVED_GRADIENT};
+static tn_table_entry_t no_gradient = {.resolved =
+                                           TN_RESOLVED_FALLTHROUGH}; /* says so in backward */
 #define ROWS                                                                                       \
   [TN_BIT_OTHERS] = &others, [TN_BIT_STRIDED] = &layout, [TN_BIT_DETAIL] = &layout,                \
   [TN_BIT_BELOW_VIEW] = &chain, [TN_BIT_VIEW] = &versions, [TN_BIT_BELOW_AUTOGRAD] = &chain,       \
   [TN_BIT_AUTOGRAD] = &no_gradient, [TN_BIT_ABOVE_AUTOGRAD] = &chain,                              \
   [TN_BIT_AUTOCAST] = &autocast, [TN_BIT_ABOVE_AUTOCAST] = &chain, [TN_BIT_FUNCTIONAL] = &through, \
   [TN_BIT_ABOVE_FUNCTIONAL] = &chain, [TN_BIT_MODE] = &mode, [TN_BIT_TRACE] = &trace
-static const tn_slot_t *const rows_at_start[TN_KEY_COUNT] = {
+static const tn_table_entry_t *const rows_at_start[TN_KEY_COUNT] = {
     ROWS}; /* of backends there are others: tn_table_row */
-static const tn_slot_t *rows[TN_KEY_COUNT] = {ROWS};
+static const tn_table_entry_t *rows[TN_KEY_COUNT] = {ROWS};
 
 static tenon_run_fn runs[TN_RUN_COUNT]; /* by TN_RUN_... */
 
 /* The shared entries that run each of them. */
-static tn_slot_t *const shared[TN_RUN_COUNT][2] = {
+static tn_table_entry_t *const shared[TN_RUN_COUNT][2] = {
     [TN_RUN_MISSING] = {&missing},
     [TN_RUN_AMBIGUOUS] = {&ambiguous},
     [TN_RUN_OTHERS] = {&others},
@@ -68,8 +71,8 @@ void tn_table_run_set(int which, tenon_run_fn run) {
 
 tenon_run_fn tn_table_run(int which) { return runs[which]; }
 
-const tn_slot_t *tn_row_get(int bit) {
-  const tn_slot_t *row = __atomic_load_n(&rows[bit], __ATOMIC_ACQUIRE);
+const tn_table_entry_t *tn_row_get(int bit) {
+  const tn_table_entry_t *row = __atomic_load_n(&rows[bit], __ATOMIC_ACQUIRE);
   return row ? row : &missing;
 }
 
@@ -86,84 +89,87 @@ bool tn_table_has_changed(uint64_t last) {
   return true;
 }
 
-static void set_row(const tn_slot_t **row, const tn_slot_t *slot) {
+static void set_row(const tn_table_entry_t **row, const tn_table_entry_t *entry) {
   begin_change();
-  __atomic_store_n(row, slot, __ATOMIC_RELEASE);
+  __atomic_store_n(row, entry, __ATOMIC_RELEASE);
   end_change();
 }
 
-void tn_row_set(int bit, const tn_slot_t *slot) {
-  set_row(&rows[bit], slot ? slot : rows_at_start[bit]);
+void tn_row_set(int bit, const tn_table_entry_t *entry) {
+  set_row(&rows[bit], entry ? entry : rows_at_start[bit]);
 }
-bool tn_row_is_initial(int bit, const tn_slot_t *slot) { return slot == rows_at_start[bit]; }
-
-void tn_backend_row_set(tn_backend_t *backend, bool is_autograd, const tn_slot_t *slot) {
-  set_row(is_autograd ? &backend->gradients : &backend->row, slot);
+bool tn_row_is_initial(int bit, const tn_table_entry_t *entry) {
+  return entry == rows_at_start[bit];
 }
 
-const tn_slot_t *tn_table_row(const tn_backend_t *backend) {
-  const tn_slot_t *row = backend ? __atomic_load_n(&backend->row, __ATOMIC_ACQUIRE) : NULL;
+void tn_backend_row_set(tn_backend_t *backend, bool is_autograd, const tn_table_entry_t *entry) {
+  set_row(is_autograd ? &backend->gradients : &backend->row, entry);
+}
+
+const tn_table_entry_t *tn_table_row(const tn_backend_t *backend) {
+  const tn_table_entry_t *row = backend ? __atomic_load_n(&backend->row, __ATOMIC_ACQUIRE) : NULL;
   return row ? row : backend == &tn_backend_meta ? &meta : &missing;
 }
 
 /* finding */
 
 /* Of a backend for which the operator has nothing of its own. */
-static const tn_slot_t *shared_slot(const tenon_op_t *op, const tn_backend_t *backend) {
-  const tn_slot_t *row = tn_table_row(backend);
-  const tn_slot_t *composite = __atomic_load_n(&op->others, __ATOMIC_ACQUIRE);
+static const tn_table_entry_t *shared_entry(const tenon_op_t *op, const tn_backend_t *backend) {
+  const tn_table_entry_t *row = tn_table_row(backend);
+  const tn_table_entry_t *composite = __atomic_load_n(&op->others, __ATOMIC_ACQUIRE);
   if (__atomic_load_n(&op->is_anywhere, __ATOMIC_ACQUIRE))
     return __atomic_load_n(&op->cpu, __ATOMIC_ACQUIRE);
   if (!composite) return row;
-  if (row->rule != TN_RULE_FALLBACK) return composite;
-  return row->is_preferred || composite->rule == TN_RULE_VIEW ? row : composite;
+  if (row->resolved != TN_RESOLVED_FALLBACK) return composite;
+  return row->is_preferred || composite->resolved == TN_RESOLVED_VIEW ? row : composite;
 }
 
-static const tn_slot_t *find_autograd(const tenon_op_t *op, const tn_backend_t *backend) {
+static const tn_table_entry_t *find_autograd(const tenon_op_t *op, const tn_backend_t *backend) {
   const tn_other_t *other = __atomic_load_n(&op->autograd_backends, __ATOMIC_ACQUIRE);
   while (other && other->backend != backend)
     other = other->next;
-  const tn_slot_t *own = other ? __atomic_load_n(&other->slot, __ATOMIC_ACQUIRE) : NULL;
+  const tn_table_entry_t *own = other ? __atomic_load_n(&other->entry, __ATOMIC_ACQUIRE) : NULL;
   if (!own) own = __atomic_load_n(&op->autograd, __ATOMIC_ACQUIRE);
   if (own && own != &use_row) return own;
-  const tn_slot_t *row = backend ? __atomic_load_n(&backend->gradients, __ATOMIC_ACQUIRE) : NULL;
+  const tn_table_entry_t *row =
+      backend ? __atomic_load_n(&backend->gradients, __ATOMIC_ACQUIRE) : NULL;
   return row ? row : tn_row_get(TN_BIT_AUTOGRAD);
 }
 
-const tn_slot_t *tn_table_autograd(const tenon_op_t *op, const tn_backend_t *backend) {
-  const tn_slot_t *slot;
+const tn_table_entry_t *tn_table_autograd(const tenon_op_t *op, const tn_backend_t *backend) {
+  const tn_table_entry_t *entry;
   uint64_t last;
   do {
     last = tn_table_last_change();
-    slot = find_autograd(op, backend);
+    entry = find_autograd(op, backend);
   } while (tn_table_has_changed(last));
-  return slot;
+  return entry;
 }
 
-static const tn_slot_t *find(const tenon_op_t *op, uint64_t keys, int bit) {
+static const tn_table_entry_t *find_entry(const tenon_op_t *op, uint64_t keys, int bit) {
   uint64_t backends = keys & TN_KEY_BACKEND_MASK & ~TN_KEY_CPU;
   if (bit < TN_BIT_META && backends & (backends - 1)) return &ambiguous;
   if (bit == TN_BIT_AUTOGRAD && tn_key_shares_bit(keys)) return &autograd_others;
   if (bit == TN_BIT_AUTOGRAD) return tn_table_autograd(op, tn_backend_of_keys(keys));
-  const tn_slot_t *own = tn_table_own(op, bit);
+  const tn_table_entry_t *own = tn_table_own(op, bit);
   if (own) return own;
   if (bit > TN_BIT_META || bit == TN_BIT_OTHERS) return tn_row_get(bit);
-  return shared_slot(op, tn_backend_of_keys(keys));
+  return shared_entry(op, tn_backend_of_keys(keys));
 }
 
 /* Of a key that has a place of its own, or depends on several. */
-static __attribute__((noinline)) const tn_slot_t *find_steadily(const tenon_op_t *op, uint64_t keys,
-                                                                int bit) {
-  const tn_slot_t *slot;
+static __attribute__((noinline)) const tn_table_entry_t *
+find_entry_steadily(const tenon_op_t *op, uint64_t keys, int bit) {
+  const tn_table_entry_t *entry;
   uint64_t last;
   do {
     last = tn_table_last_change();
-    slot = find(op, keys, bit);
+    entry = find_entry(op, keys, bit);
   } while (tn_table_has_changed(last));
-  return slot;
+  return entry;
 }
 
-const tn_slot_t *tn_table_slot(const tenon_op_t *op, uint64_t keys) {
+const tn_table_entry_t *tn_table_entry(const tenon_op_t *op, uint64_t keys) {
   if (__builtin_expect(!keys, 0)) return &missing;
   int bit = tn_key_highest(keys);
   if (bit == TN_BIT_CPU) return __atomic_load_n(&op->cpu, __ATOMIC_ACQUIRE);
@@ -171,25 +177,25 @@ const tn_slot_t *tn_table_slot(const tenon_op_t *op, uint64_t keys) {
   uint64_t backends = keys & TN_KEY_BACKEND_MASK & ~TN_KEY_CPU;
   if (bit < TN_BIT_META &&
       !(backends & (backends - 1))) { /* one place is read: nothing to be steady with */
-    const tn_slot_t *own = tn_table_own(op, bit);
+    const tn_table_entry_t *own = tn_table_own(op, bit);
     if (own) return own;
   }
   if (is_layer && !__atomic_load_n(&op->index[bit], __ATOMIC_ACQUIRE)) return tn_row_get(bit);
-  return find_steadily(op, keys, bit);
+  return find_entry_steadily(op, keys, bit);
 }
 
-const tn_slot_t *tn_table_others(const tenon_op_t *op, const tn_backend_t *backend) {
-  const tn_slot_t *slot;
+const tn_table_entry_t *tn_table_others(const tenon_op_t *op, const tn_backend_t *backend) {
+  const tn_table_entry_t *entry;
   uint64_t last;
   do {
     last = tn_table_last_change();
     const tn_other_t *other = __atomic_load_n(&op->other_backends, __ATOMIC_ACQUIRE);
     while (other && other->backend != backend)
       other = other->next;
-    slot = other ? __atomic_load_n(&other->slot, __ATOMIC_ACQUIRE) : NULL;
-    if (!slot) slot = shared_slot(op, backend);
+    entry = other ? __atomic_load_n(&other->entry, __ATOMIC_ACQUIRE) : NULL;
+    if (!entry) entry = shared_entry(op, backend);
   } while (tn_table_has_changed(last));
-  return slot;
+  return entry;
 }
 
 /* slots */
@@ -203,9 +209,9 @@ static bool same_lists(const tn_kernel_t *const *a, const tn_kernel_t *const *b)
   return *a == *b;
 }
 
-static bool same_slot(const tn_slot_t *a, const tn_slot_t *b) {
+static bool same_entry(const tn_table_entry_t *a, const tn_table_entry_t *b) {
   if (a->run != b->run || a->context != b->context || a->only != b->only || a->mask != b->mask ||
-      a->rule != b->rule || a->denial != b->denial)
+      a->resolved != b->resolved || a->denial != b->denial)
     return false;
   if (!a->by_dtype || !b->by_dtype) return a->by_dtype == b->by_dtype;
   for (int d = 0; d < TN_DTYPE_COUNT; d++)
@@ -220,59 +226,59 @@ static size_t length(const tn_kernel_t *const *list) { /* its end too; 0: there 
   return count;
 }
 
-/* The lists of a slot, moved to a block of their own. */
-static tenon_status_t keep_lists(const tenon_op_t *op, tn_slot_t *slot) {
+/* The lists of a entry, moved to a block of their own. */
+static tenon_status_t keep_lists(const tenon_op_t *op, tn_table_entry_t *entry) {
   size_t room = TN_DTYPE_COUNT;
-  if (!slot->by_dtype) return TENON_OK;
+  if (!entry->by_dtype) return TENON_OK;
   for (int d = 0; d < TN_DTYPE_COUNT; d++)
-    room += length(slot->by_dtype[d]);
+    room += length(entry->by_dtype[d]);
   void **block = tn_allocate_zero(room, sizeof *block);
   void **at = block + TN_DTYPE_COUNT;
   if (!block) return tn_no_memory(op->name, room * sizeof *block);
   for (int d = 0; d < TN_DTYPE_COUNT; d++) {
-    size_t count = length(slot->by_dtype[d]);
+    size_t count = length(entry->by_dtype[d]);
     if (!count) continue;
-    memcpy(at, slot->by_dtype[d], count * sizeof *at);
+    memcpy(at, entry->by_dtype[d], count * sizeof *at);
     block[d] = at;
     at += count;
   }
-  slot->by_dtype = (const tn_kernel_t *const *const *)(void *)block;
+  entry->by_dtype = (const tn_kernel_t *const *const *)(void *)block;
   return TENON_OK;
 }
 
-static void drop_lists(const tn_slot_t *slot) {
-  tn_release_memory((void *)(uintptr_t)slot->by_dtype);
+static void drop_lists(const tn_table_entry_t *entry) {
+  tn_release_memory((void *)(uintptr_t)entry->by_dtype);
 }
 
 void tn_table_release(tenon_op_t *op) {
-  for (const tn_slot_t *s = op->made; s; s = s->next)
+  for (const tn_table_entry_t *s = op->made; s; s = s->next)
     drop_lists(s);
-  for (const tn_slot_t *s = op->gone; s; s = s->next)
+  for (const tn_table_entry_t *s = op->gone; s; s = s->next)
     drop_lists(s);
 }
 
-static void add_gate(tn_slot_t *slot, const tn_library_t *library) {
-  if (library->gate && slot->gate != library->gate)
-    slot->gate = slot->gate ? TN_GATE_SEVERAL : library->gate;
+static void add_gate(tn_table_entry_t *entry, const tn_library_t *library) {
+  if (library->gate && entry->gate != library->gate)
+    entry->gate = entry->gate ? TN_GATE_SEVERAL : library->gate;
 }
 
-static void set_gate(const tenon_op_t *op, tn_slot_t *slot) {
-  add_gate(slot, op->library);
-  if (slot->only) add_gate(slot, slot->only->library);
-  if (slot->denial) add_gate(slot, slot->denial->library);
-  for (int d = 0; d < TN_DTYPE_COUNT && slot->by_dtype; d++)
-    for (const tn_kernel_t *const *list = slot->by_dtype[d]; list && *list; list++)
-      add_gate(slot, (*list)->library);
+static void set_gate(const tenon_op_t *op, tn_table_entry_t *entry) {
+  add_gate(entry, op->library);
+  if (entry->only) add_gate(entry, entry->only->library);
+  if (entry->denial) add_gate(entry, entry->denial->library);
+  for (int d = 0; d < TN_DTYPE_COUNT && entry->by_dtype; d++)
+    for (const tn_kernel_t *const *list = entry->by_dtype[d]; list && *list; list++)
+      add_gate(entry, (*list)->library);
 }
 
 /* One that is gone becomes another with the same gate.  A call that is still on its way to it reads
- * what is the same, counts itself at the gate, and reads the table again (tn_slot_enter) before it
+ * what is the same, counts itself at the gate, and reads the table again (tn_entry_hold) before it
  * uses what is not. */
-static tn_slot_t *use_again(tenon_op_t *op, const tn_slot_t *wanted) {
-  tn_slot_t **at = &op->gone;
-  tn_slot_t *s;
+static tn_table_entry_t *use_again(tenon_op_t *op, const tn_table_entry_t *wanted) {
+  tn_table_entry_t **at = &op->gone;
+  tn_table_entry_t *s;
   while ((s = *at) && !(s->is_idle && s->gate == wanted->gate && s->mask == wanted->mask &&
-                        s->rule == wanted->rule))
+                        s->resolved == wanted->resolved))
     at = &s->next;
   if (!s) return NULL;
   *at = s->next;
@@ -288,47 +294,50 @@ static tn_slot_t *use_again(tenon_op_t *op, const tn_slot_t *wanted) {
 
 /* One with these contents: an earlier one if there is one, so that what comes and goes again takes
  * no more memory. */
-static tenon_status_t make(tenon_op_t *op, const tn_slot_t *contents, const tn_slot_t **out_slot) {
-  tn_slot_t wanted = *contents;
+static tenon_status_t make_entry(tenon_op_t *op, const tn_table_entry_t *contents,
+                                 const tn_table_entry_t **out_entry) {
+  tn_table_entry_t wanted = *contents;
   wanted.mask = op->mask;
-  for (tn_slot_t *s = op->made; s; s = s->next)
-    if (same_slot(s, &wanted)) {
-      *out_slot = s;
+  for (tn_table_entry_t *s = op->made; s; s = s->next)
+    if (same_entry(s, &wanted)) {
+      *out_entry = s;
       return TENON_OK;
     }
   set_gate(op, &wanted);
   TN_TRY(keep_lists(op, &wanted));
-  tn_slot_t *slot = wanted.gate ? use_again(op, &wanted) : NULL;
-  if (!slot) {
-    if (!(slot = tn_arena_allocate(&op->arena, sizeof *slot))) {
+  tn_table_entry_t *entry = wanted.gate ? use_again(op, &wanted) : NULL;
+  if (!entry) {
+    if (!(entry = tn_arena_allocate(&op->arena, sizeof *entry))) {
       drop_lists(&wanted);
-      return tn_no_memory(op->name, sizeof *slot);
+      return tn_no_memory(op->name, sizeof *entry);
     }
-    *slot = wanted;
+    *entry = wanted;
   }
-  slot->next = op->made;
-  op->made = slot;
-  *out_slot = slot;
+  entry->next = op->made;
+  op->made = entry;
+  *out_entry = entry;
   return TENON_OK;
 }
 
-/* Kernels that a backend may use, as a slot; `arena` holds lists meanwhile. */
-static tenon_status_t kernels_slot(tenon_op_t *op, const tn_backend_t *backend, int rule,
-                                   const tn_kernel_t *denial, const tn_slot_t **out_slot) {
+/* Kernels that a backend may use, as a entry; `arena` holds lists meanwhile. */
+static tenon_status_t make_kernels_entry(tenon_op_t *op, const tn_backend_t *backend, int resolved,
+                                         const tn_kernel_t *denial,
+                                         const tn_table_entry_t **out_entry) {
   tn_scratch_mark_t mark = tn_scratch_mark();
   /* a kernel for every dtype, before which no source kernel comes */
   bool by_type = false;
   bool has_all = false;
-  tn_slot_t slot = {.run = runs[TN_RUN_PROLOGUE], .denial = denial, .rule = (uint8_t)rule};
+  tn_table_entry_t entry = {
+      .run = runs[TN_RUN_PROLOGUE], .denial = denial, .resolved = (uint8_t)resolved};
   bool is_device =
       backend && backend != &tn_backend_cpu; /* whose tensors may stand beside others */
   for (const tn_kernel_t *k = op->kernels; k; k = k->next)
-    has_all |= k->kind == TN_KERNEL_DEVICE && k->words.dtypes == ~(uint64_t)0 &&
-               tn_kernel_is_of(k, backend);
+    has_all |=
+        k->kind == TN_KIND_DEVICE && k->words.dtypes == ~(uint64_t)0 && tn_kernel_is_of(k, backend);
   for (const tn_kernel_t *k = op->kernels; k; k = k->next)
     by_type |=
-        tn_kernel_is_of(k, backend) && !(has_all && k->kind == TN_KERNEL_SOURCE) &&
-        (k->kind == TN_KERNEL_LOOP || k->kind == TN_KERNEL_ROW || k->words.dtypes != ~(uint64_t)0);
+        tn_kernel_is_of(k, backend) && !(has_all && k->kind == TN_KIND_SOURCE) &&
+        (k->kind == TN_KIND_LOOP || k->kind == TN_KIND_ROW || k->words.dtypes != ~(uint64_t)0);
   const tn_kernel_t *const *lists[TN_DTYPE_COUNT] = {NULL};
   uint64_t set =
       by_type && op->dispatch_input >= 0 && op->types.variable_count ? op->types.sets[0] : 1;
@@ -336,18 +345,18 @@ static tenon_status_t kernels_slot(tenon_op_t *op, const tn_backend_t *backend, 
   for (int d = 0; d < TN_DTYPE_COUNT && status == TENON_OK; d++)
     if (set >> d & 1 && !(lists[d] = tn_kernel_candidates(op, backend, d)))
       status = tn_no_memory(op->name, 0);
-  if (status == TENON_OK && by_type) slot.by_dtype = lists;
+  if (status == TENON_OK && by_type) entry.by_dtype = lists;
   if (status == TENON_OK && !by_type) {
-    slot.only = lists[0][0];
-    bool direct = slot.only && !op->create && !op->infer && !is_device &&
-                  slot.only->kind != TN_KERNEL_STUB && !(slot.only->words.flags & TN_KERNEL_SERIAL);
+    entry.only = lists[0][0];
+    bool direct = entry.only && !op->create && !op->infer && !is_device &&
+                  entry.only->kind != TN_KIND_STUB && !(entry.only->words.flags & TN_KERNEL_SERIAL);
     if (direct) {
-      slot.run = slot.only->run;
-      slot.context = slot.only->context;
+      entry.run = entry.only->run;
+      entry.context = entry.only->context;
     }
   }
-  if (is_device && tn_launches_directly(op, &slot)) slot.run = runs[TN_RUN_LAUNCH];
-  if (status == TENON_OK) status = make(op, &slot, out_slot);
+  if (is_device && tn_launches_directly(op, &entry)) entry.run = runs[TN_RUN_LAUNCH];
+  if (status == TENON_OK) status = make_entry(op, &entry, out_entry);
   tn_scratch_reset(mark);
   return status;
 }
@@ -362,7 +371,7 @@ typedef struct summary_t {   /* what is registered */
 static summary_t summarise(const tenon_op_t *op, const tn_backend_t *backend) {
   summary_t s = {NULL, NULL, false, false};
   for (const tn_kernel_t *k = op->kernels; k; k = k->next) {
-    bool is_own = k->kind == TN_KERNEL_SOURCE ||
+    bool is_own = k->kind == TN_KIND_SOURCE ||
                   (k->words.at == TN_AT_BACKEND && backend && k->backend == backend);
     if (is_own && !s.direct &&
         (k->words.flags & TN_KERNEL_FALLTHROUGH || tn_kernel_is_of(k, backend)))
@@ -376,40 +385,44 @@ static summary_t summarise(const tenon_op_t *op, const tn_backend_t *backend) {
 }
 
 /* NULL: as of backends without kernels; of the CPU and of those themselves (NULL) their row. */
-static tenon_status_t backend_slot(tenon_op_t *op, const tn_backend_t *backend,
-                                   const tn_slot_t **out_slot) {
+static tenon_status_t make_backend_entry(tenon_op_t *op, const tn_backend_t *backend,
+                                         const tn_table_entry_t **out_entry) {
   summary_t s = summarise(op, backend);
-  *out_slot = NULL;
+  *out_entry = NULL;
   bool is_device = backend && backend != &tn_backend_cpu;
   if (!s.direct && is_device && !s.denial) return TENON_OK;
   if (s.direct && s.direct->words.flags & TN_KERNEL_FALLTHROUGH)
-    return make(
-        op,
-        &(tn_slot_t){.run = runs[TN_RUN_FALLTHROUGH], .only = NULL, .rule = TN_RULE_FALLTHROUGH},
-        out_slot);
+    return make_entry(op,
+                      &(tn_table_entry_t){.run = runs[TN_RUN_FALLTHROUGH],
+                                          .only = NULL,
+                                          .resolved = TN_RESOLVED_FALLTHROUGH},
+                      out_entry);
   if (s.direct || s.has_explicit || s.has_composite)
-    return kernels_slot(op, backend,
-                        s.direct         ? TN_RULE_DIRECT
-                        : s.has_explicit ? TN_RULE_EXPLICIT
-                                         : TN_RULE_COMPOSITE,
-                        s.denial, out_slot);
+    return make_kernels_entry(op, backend,
+                              s.direct         ? TN_RESOLVED_DIRECT
+                              : s.has_explicit ? TN_RESOLVED_EXPLICIT
+                                               : TN_RESOLVED_COMPOSITE,
+                              s.denial, out_entry);
   if (op->is_view)
-    return make(op, &(tn_slot_t){.run = runs[TN_RUN_VIEW], .rule = TN_RULE_VIEW}, out_slot);
+    return make_entry(
+        op, &(tn_table_entry_t){.run = runs[TN_RUN_VIEW], .resolved = TN_RESOLVED_VIEW}, out_entry);
   if (s.denial)
-    return make(
-        op, &(tn_slot_t){.run = runs[TN_RUN_DENIED], .denial = s.denial, .rule = TN_RULE_DENIED},
-        out_slot);
+    return make_entry(op,
+                      &(tn_table_entry_t){.run = runs[TN_RUN_DENIED],
+                                          .denial = s.denial,
+                                          .resolved = TN_RESOLVED_DENIED},
+                      out_entry);
   return TENON_OK;
 }
 
 /* What stands for gradients on a backend (NULL: one without kernels); NULL: the layer's row. */
-static tenon_status_t autograd_slot(tenon_op_t *op, const tn_backend_t *backend,
-                                    const tn_slot_t **out_slot) {
+static tenon_status_t make_autograd_entry(tenon_op_t *op, const tn_backend_t *backend,
+                                          const tn_table_entry_t **out_entry) {
   const tn_kernel_t *own = NULL;
   const tn_kernel_t *all = NULL;
   const tn_kernel_t *k;
   summary_t s = summarise(op, backend);
-  *out_slot = NULL;
+  *out_entry = NULL;
   for (k = op->kernels; k; k = k->next) {
     if (k->words.at != TN_AT_AUTOGRAD) continue;
     if (!all && !k->backend) all = k;
@@ -418,17 +431,20 @@ static tenon_status_t autograd_slot(tenon_op_t *op, const tn_backend_t *backend,
   bool decomposes = s.has_composite && !s.direct && !s.has_explicit && !op->gradient.text;
   k = own ? own : decomposes ? NULL : all;
   if (k && k->words.flags & TN_KERNEL_FALLTHROUGH)
-    return make(op, &(tn_slot_t){.run = runs[TN_RUN_FALLTHROUGH], .rule = TN_RULE_FALLTHROUGH},
-                out_slot);
+    return make_entry(
+        op,
+        &(tn_table_entry_t){.run = runs[TN_RUN_FALLTHROUGH], .resolved = TN_RESOLVED_FALLTHROUGH},
+        out_entry);
   if (k)
-    return make(op,
-                &(tn_slot_t){.run = k->run,
-                             .context = k->context,
-                             .only = k,
-                             .rule = own ? TN_RULE_DIRECT : TN_RULE_AUTOGRAD},
-                out_slot);
+    return make_entry(
+        op,
+        &(tn_table_entry_t){.run = k->run,
+                            .context = k->context,
+                            .only = k,
+                            .resolved = own ? TN_RESOLVED_DIRECT : TN_RESOLVED_AUTOGRAD},
+        out_entry);
   if (op->gradient.text) {
-    *out_slot = &gradient;
+    *out_entry = &gradient;
     return TENON_OK;
   }
   bool has_graph = false; /* its body runs as a graph, which makes no history */
@@ -436,21 +452,21 @@ static tenon_status_t autograd_slot(tenon_op_t *op, const tn_backend_t *backend,
     has_graph |= op->schema.attrs[i].kind == TENON_KIND_GRAPH;
   if (s.has_composite && !s.has_explicit &&
       !has_graph) /* also under a backend's own kernel, which keeps the gradient */
-    return kernels_slot(op, NULL, TN_RULE_COMPOSITE, NULL, out_slot);
+    return make_kernels_entry(op, NULL, TN_RESOLVED_COMPOSITE, NULL, out_entry);
   return TENON_OK;
 }
 
-static bool mentions(const tn_slot_t *slot, const tn_library_t *library) {
-  if (slot->only && slot->only->library == library) return true;
-  if (slot->denial && slot->denial->library == library) return true;
-  for (int d = 0; d < TN_DTYPE_COUNT && slot->by_dtype; d++)
-    for (const tn_kernel_t *const *list = slot->by_dtype[d]; list && *list; list++)
+static bool mentions(const tn_table_entry_t *entry, const tn_library_t *library) {
+  if (entry->only && entry->only->library == library) return true;
+  if (entry->denial && entry->denial->library == library) return true;
+  for (int d = 0; d < TN_DTYPE_COUNT && entry->by_dtype; d++)
+    for (const tn_kernel_t *const *list = entry->by_dtype[d]; list && *list; list++)
       if ((*list)->library == library) return true;
   return false;
 }
 
 void tn_table_forget(tenon_op_t *op, const tn_library_t *library, bool is_quiet) {
-  for (tn_slot_t **at = &op->made, *s; (s = *at);) {
+  for (tn_table_entry_t **at = &op->made, *s; (s = *at);) {
     if (!mentions(s, library)) {
       at = &s->next;
       continue;
@@ -472,55 +488,55 @@ static bool some_kernel_says(const tenon_op_t *op, uint32_t flag) {
 
 static bool all_strided(const tenon_op_t *op) {
   for (const tn_kernel_t *k = op->kernels; k; k = k->next)
-    if (!(k->words.flags & TN_KERNEL_STRIDED) && k->kind != TN_KERNEL_LOOP) return false;
+    if (!(k->words.flags & TN_KERNEL_STRIDED) && k->kind != TN_KIND_LOOP) return false;
   return op->kernels != NULL;
 }
 
 /* What a table will hold: first all of it is found, which may fail, then all of it is stored, which
  * cannot.  Under the registry's mutex. */
 typedef struct store_t {
-  const tn_slot_t **other; /* of a list; NULL: of the array, at a place */
+  const tn_table_entry_t **other; /* of a list; NULL: of the array, at a place */
   uint8_t at;
-  const tn_slot_t *slot;
+  const tn_table_entry_t *entry;
 } store_t;
 static store_t stores[2 * TN_BACKENDS_MAX + TN_KEY_COUNT];
 static size_t store_count;
 
-/* The slot of a key, NULL: its row is right again.  A new place is empty, which means the row,
+/* The entry of a key, NULL: its row is right again.  A new place is empty, which means the row,
  * before the byte leads to it, and stays: calls may be on their way to it. */
-static tenon_status_t place(tenon_op_t *op, int bit, const tn_slot_t *slot) {
+static tenon_status_t place_entry(tenon_op_t *op, int bit, const tn_table_entry_t *entry) {
   uint8_t at = op->index[bit];
-  if (!at && !slot) return TENON_OK;
-  if (!at && op->slot_count == op->slot_room) {
-    uint32_t room = op->slot_room ? op->slot_room * 2 : 2;
-    const tn_slot_t **larger = tn_arena_array(&op->arena, room, sizeof *larger);
+  if (!at && !entry) return TENON_OK;
+  if (!at && op->entry_count == op->entry_room) {
+    uint32_t room = op->entry_room ? op->entry_room * 2 : 2;
+    const tn_table_entry_t **larger = tn_arena_array(&op->arena, room, sizeof *larger);
     if (!larger) return tn_no_memory(op->name, room * sizeof *larger);
-    if (op->slot_count) memcpy(larger, op->slots, op->slot_count * sizeof *larger);
-    __atomic_store_n(&op->slots, larger, __ATOMIC_RELEASE);
-    op->slot_room = room;
+    if (op->entry_count) memcpy(larger, op->entries, op->entry_count * sizeof *larger);
+    __atomic_store_n(&op->entries, larger, __ATOMIC_RELEASE);
+    op->entry_room = room;
   }
   if (!at) {
-    at = (uint8_t)++op->slot_count;
-    __atomic_store_n(&op->slots[at - 1], NULL, __ATOMIC_RELEASE);
+    at = (uint8_t)++op->entry_count;
+    __atomic_store_n(&op->entries[at - 1], NULL, __ATOMIC_RELEASE);
     __atomic_store_n(&op->index[bit], at, __ATOMIC_RELEASE);
   }
-  stores[store_count++] = (store_t){NULL, at, slot};
+  stores[store_count++] = (store_t){NULL, at, entry};
   return TENON_OK;
 }
 
 static tenon_status_t place_other(tenon_op_t *op, tn_other_t **list, const tn_backend_t *backend,
-                                  const tn_slot_t *slot) {
+                                  const tn_table_entry_t *entry) {
   tn_other_t *other = *list;
   while (other && other->backend != backend)
     other = other->next;
-  if (!other && !slot) return TENON_OK;
+  if (!other && !entry) return TENON_OK;
   if (!other) {
     if (!(other = tn_arena_allocate(&op->arena, sizeof *other)))
       return tn_no_memory(op->name, sizeof *other);
     *other = (tn_other_t){backend, NULL, *list};
     __atomic_store_n(list, other, __ATOMIC_RELEASE);
   }
-  stores[store_count++] = (store_t){&other->slot, 0, slot};
+  stores[store_count++] = (store_t){&other->entry, 0, entry};
   return TENON_OK;
 }
 
@@ -541,14 +557,16 @@ static const tn_kernel_t *newest_at(const tenon_op_t *op, uint8_t place) {
 static tenon_status_t place_layers(tenon_op_t *op) {
   for (size_t i = 0; i < LAYER_PLACES; i++) {
     const tn_kernel_t *k = newest_at(op, layer_places[i][0]);
-    const tn_slot_t *slot = NULL;
+    const tn_table_entry_t *entry = NULL;
     if (k && k->words.flags & TN_KERNEL_FALLTHROUGH)
-      slot = &through;
+      entry = &through;
     else if (k)
-      TN_TRY(make(
-          op, &(tn_slot_t){.run = k->run, .context = k->context, .only = k, .rule = TN_RULE_DIRECT},
-          &slot));
-    TN_TRY(place(op, layer_places[i][1], slot));
+      TN_TRY(make_entry(
+          op,
+          &(tn_table_entry_t){
+              .run = k->run, .context = k->context, .only = k, .resolved = TN_RESOLVED_DIRECT},
+          &entry));
+    TN_TRY(place_entry(op, layer_places[i][1], entry));
   }
   return TENON_OK;
 }
@@ -574,38 +592,38 @@ static uint64_t mask_of(const tenon_op_t *op) {
 }
 
 static tenon_status_t build(tenon_op_t *op) {
-  const tn_slot_t *cpu, *any, *slot;
+  const tn_table_entry_t *cpu, *any, *entry;
   store_count = 0;
-  TN_TRY(backend_slot(op, &tn_backend_cpu, &cpu));
-  TN_TRY(backend_slot(op, NULL, &any));
-  const tn_slot_t *gradients;
-  TN_TRY(autograd_slot(op, NULL, &gradients));
+  TN_TRY(make_backend_entry(op, &tn_backend_cpu, &cpu));
+  TN_TRY(make_backend_entry(op, NULL, &any));
+  const tn_table_entry_t *gradients;
+  TN_TRY(make_autograd_entry(op, NULL, &gradients));
   const tn_backend_t *backend;
   for (int32_t i = 0; (backend = tn_backend_at(i)); i++) {
     bool named = false;
     bool has_gradient = false;
     for (const tn_kernel_t *k = op->kernels; k; k = k->next) {
       named |= (k->words.at == TN_AT_BACKEND && k->backend == backend) ||
-               (k->kind == TN_KERNEL_SOURCE && tn_kernel_is_of(k, backend));
+               (k->kind == TN_KIND_SOURCE && tn_kernel_is_of(k, backend));
       has_gradient |= k->words.at == TN_AT_AUTOGRAD && k->backend == backend;
     }
-    TN_TRY(autograd_slot(op, backend, &slot));
-    if (!slot && gradients) slot = &use_row;
-    if (slot != gradients || has_gradient || op->autograd_backends)
-      TN_TRY(place_other(op, &op->autograd_backends, backend, slot));
+    TN_TRY(make_autograd_entry(op, backend, &entry));
+    if (!entry && gradients) entry = &use_row;
+    if (entry != gradients || has_gradient || op->autograd_backends)
+      TN_TRY(place_other(op, &op->autograd_backends, backend, entry));
     if (backend == &tn_backend_cpu) continue;
     bool shares_bit = backend->bit == TN_BIT_OTHERS;
     if (!named && !shares_bit && !op->index[backend->bit]) continue;
-    slot = NULL;
-    if (named) TN_TRY(backend_slot(op, backend, &slot));
-    TN_TRY(shares_bit ? place_other(op, &op->other_backends, backend, slot)
-                      : place(op, backend->bit, slot));
+    entry = NULL;
+    if (named) TN_TRY(make_backend_entry(op, backend, &entry));
+    TN_TRY(shares_bit ? place_other(op, &op->other_backends, backend, entry)
+                      : place_entry(op, backend->bit, entry));
   }
   TN_TRY(place_layers(op));
   begin_change();
   for (size_t i = 0; i < store_count; i++)
-    __atomic_store_n(stores[i].other ? stores[i].other : &op->slots[stores[i].at - 1],
-                     stores[i].slot, __ATOMIC_RELEASE);
+    __atomic_store_n(stores[i].other ? stores[i].other : &op->entries[stores[i].at - 1],
+                     stores[i].entry, __ATOMIC_RELEASE);
   __atomic_store_n(&op->is_anywhere, some_kernel_says(op, TN_KERNEL_ANYWHERE), __ATOMIC_RELAXED);
   __atomic_store_n(&op->accumulates, some_kernel_says(op, TN_KERNEL_ACCUMULATES), __ATOMIC_RELAXED);
   __atomic_store_n(&op->others, any, __ATOMIC_RELEASE);
@@ -616,23 +634,24 @@ static tenon_status_t build(tenon_op_t *op) {
 }
 
 /* Only kernels of the library's own, or of such as stay, are named there. */
-tn_slot_t *tn_table_movable(tenon_op_t *op) {
-  tn_slot_t *slot = tn_arena_allocate(&op->arena, sizeof *slot);
+tn_table_entry_t *tn_table_movable(tenon_op_t *op) {
+  tn_table_entry_t *entry = tn_arena_allocate(&op->arena, sizeof *entry);
   bool stays = true;
   for (const tn_kernel_t *k = op->kernels; k; k = k->next)
     stays &= k->library == op->library || !k->library->gate;
-  if (!slot) return NULL;
-  *slot = (tn_slot_t){.run = runs[TN_RUN_MOVED], .mask = TN_KEY_CPU, .rule = TN_RULE_LAYER};
+  if (!entry) return NULL;
+  *entry = (tn_table_entry_t){
+      .run = runs[TN_RUN_MOVED], .mask = TN_KEY_CPU, .resolved = TN_RESOLVED_LAYER};
   if (stays) {
-    slot->only = op->cpu->only;
-    slot->by_dtype = op->cpu->by_dtype;
+    entry->only = op->cpu->only;
+    entry->by_dtype = op->cpu->by_dtype;
   }
-  return slot;
+  return entry;
 }
 
-void tn_table_move(tenon_op_t *op, tn_slot_t *slot) {
+void tn_table_move(tenon_op_t *op, tn_table_entry_t *entry) {
   begin_change();
-  __atomic_store_n(&op->cpu, slot, __ATOMIC_RELEASE);
+  __atomic_store_n(&op->cpu, entry, __ATOMIC_RELEASE);
   end_change();
 }
 
@@ -648,10 +667,10 @@ tenon_status_t tn_table_build(tenon_op_t *op) {
 
 /* for people */
 
-const char *tn_rule_name(int rule) {
+const char *tn_resolution_name(int resolved) {
   static const char *const names[] = {"missing",   "kernel",      "composite explicit",
                                       "composite", "autograd",    "gradient",
                                       "fallback",  "fallthrough", "view",
                                       "infer",     "layer",       "denied"};
-  return rule >= 0 && rule < (int)(sizeof names / sizeof *names) ? names[rule] : "?";
+  return resolved >= 0 && resolved < (int)(sizeof names / sizeof *names) ? names[resolved] : "?";
 }

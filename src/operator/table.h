@@ -1,4 +1,4 @@
-/* The table of an operator: for each key the slot that a call is led to
+/* The table of an operator: for each key the entry that a call is led to
  * (docs/decisions/0006-dispatcher.md). */
 #ifndef TN_OPERATOR_TABLE_H
 #define TN_OPERATOR_TABLE_H
@@ -33,33 +33,33 @@ enum {
 void tn_table_run_set(int which, tenon_run_fn run);
 tenon_run_fn tn_table_run(int which);
 
-/* Recomputes the slots after kernels came or went; running threads see each slot as it was or as it
+/* Recomputes the slots after kernels came or went; running threads see each entry as it was or as it
  * is.  Without memory nothing changes.  Under the registry's mutex. */
 tenon_status_t tn_table_build(tenon_op_t *op);
-/* No slot with kernels of this library, which goes, is used as it is.  is_quiet: no call is in its
+/* No entry with kernels of this library, which goes, is used as it is.  is_quiet: no call is in its
  * kernels, or can get there. */
 void tn_table_forget(tenon_op_t *op, const tn_library_t *library, bool is_quiet);
 /* Before its arena goes. */
 void tn_table_release(tenon_op_t *op);
 /* From here on calls of the operator go to its successor: every key leads to tn_layer_moved.
- * Kernels can still be asked for, by what was planned before.  tn_table_movable makes the slot
+ * Kernels can still be asked for, by what was planned before.  tn_table_movable makes the entry
  * first; NULL: no memory.  Under the registry's mutex. */
-tn_slot_t *tn_table_movable(tenon_op_t *op);
-void tn_table_move(tenon_op_t *op, tn_slot_t *slot);
-/* The slot of the highest key of a set that is masked already; never NULL. */
-const tn_slot_t *tn_table_slot(const tenon_op_t *op, uint64_t keys);
+tn_table_entry_t *tn_table_movable(tenon_op_t *op);
+void tn_table_move(tenon_op_t *op, tn_table_entry_t *entry);
+/* The entry of the highest key of a set that is masked already; never NULL. */
+const tn_table_entry_t *tn_table_entry(const tenon_op_t *op, uint64_t keys);
 
 /* What the operator has for just this key; NULL: nothing. */
-static inline const tn_slot_t *tn_table_own(const tenon_op_t *op, int bit) {
+static inline const tn_table_entry_t *tn_table_own(const tenon_op_t *op, int bit) {
   uint8_t at = __atomic_load_n(&op->index[bit],
                                __ATOMIC_ACQUIRE); /* before the array: see place() of table.c */
-  return at ? __atomic_load_n(&__atomic_load_n(&op->slots, __ATOMIC_ACQUIRE)[at - 1],
+  return at ? __atomic_load_n(&__atomic_load_n(&op->entries, __ATOMIC_ACQUIRE)[at - 1],
                               __ATOMIC_ACQUIRE)
             : NULL;
 }
 
-/* The slot of a backend that shares its bit with others. */
-const tn_slot_t *tn_table_others(const tenon_op_t *op, const tn_backend_t *backend);
+/* The entry of a backend that shares its bit with others. */
+const tn_table_entry_t *tn_table_others(const tenon_op_t *op, const tn_backend_t *backend);
 
 /* Who reads several places of a table, or a row too, begins again when there was a change
  * meanwhile: the old of one place never goes with the new of another.  last =
@@ -69,20 +69,20 @@ bool tn_table_has_changed(uint64_t last);
 
 /* What a backend (NULL: none) has for operators that have nothing for it: its fallback, infer on
  * meta, or the error. */
-const tn_slot_t *tn_table_row(const tn_backend_t *backend);
+const tn_table_entry_t *tn_table_row(const tn_backend_t *backend);
 
 void tn_backend_row_set(tn_backend_t *backend, bool is_autograd,
-                        const tn_slot_t *slot); /* its fallback; NULL: none */
+                        const tn_table_entry_t *entry); /* its fallback; NULL: none */
 
 /* What runs for gradients on a backend. */
-const tn_slot_t *tn_table_autograd(const tenon_op_t *op, const tn_backend_t *backend);
+const tn_table_entry_t *tn_table_autograd(const tenon_op_t *op, const tn_backend_t *backend);
 
 /* What stands where an operator has nothing of its own, for a layer: fallthrough, or what sees
  * every call. */
-const tn_slot_t *tn_row_get(int bit);
-void tn_row_set(int bit, const tn_slot_t *slot);        /* NULL: as it was at the start */
-bool tn_row_is_initial(int bit, const tn_slot_t *slot); /* Is it the row of the start? */
+const tn_table_entry_t *tn_row_get(int bit);
+void tn_row_set(int bit, const tn_table_entry_t *entry);        /* NULL: as it was at the start */
+bool tn_row_is_initial(int bit, const tn_table_entry_t *entry); /* Is it the row of the start? */
 
-const char *tn_rule_name(int rule);
+const char *tn_resolution_name(int resolved);
 
 #endif

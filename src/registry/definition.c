@@ -5,6 +5,7 @@
 #include "registry/definition.h"
 
 #include <stdarg.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 #include <tenon/tenon.h>
@@ -141,27 +142,27 @@ static void begin_extension(tn_definition_t *b, const tenon_item_t *item) {
   *b->extension = (tn_extension_t){op, NULL, NULL, is_own ? NULL : item, b->override};
 }
 
-static void set_text(tn_definition_t *b, const char **slot, const tenon_item_t *item,
+static void set_text(tn_definition_t *b, const char **field, const tenon_item_t *item,
                      const char *what) {
   tenon_op_t *op = tn_definition_target(b);
-  if (*slot)
+  if (*field)
     tn_definition_offend(b, TENON_INVALID, "%s: %s is stated twice", op->name, what);
   else if (!item->text)
     tn_definition_offend(b, TENON_INVALID, "%s: %s has no text", op->name, what);
   else
-    *slot = tn_definition_text(b, &op->arena, item->text);
+    *field = tn_definition_text(b, &op->arena, item->text);
 }
 
-static void set_function(tn_definition_t *b, tenon_any_fn *slot, const tenon_item_t *item,
+static void set_function(tn_definition_t *b, tenon_any_fn *field, const tenon_item_t *item,
                          const char *what) {
-  if (*slot)
+  if (*field)
     tn_definition_offend(b, TENON_INVALID, "%s: %s is stated twice", tn_definition_target(b)->name,
                          what);
   else if (!item->function)
     tn_definition_offend(b, TENON_INVALID, "%s: %s has no function", tn_definition_target(b)->name,
                          what);
   else
-    *slot = item->function;
+    *field = item->function;
 }
 
 static void add_upgrade(tn_definition_t *b, const tenon_item_t *item) {
@@ -179,8 +180,6 @@ static void add_upgrade(tn_definition_t *b, const tenon_item_t *item) {
   upgrades->items = all;
   upgrades->count++;
 }
-
-static void add_items(tn_definition_t *b, const tenon_item_t *items, int depth);
 
 static void add_device(tn_definition_t *b, const tenon_device_table_t *table) {
   tn_library_t *library = b->library;
@@ -211,185 +210,239 @@ static void add_bridge(tn_definition_t *b, const tenon_bridge_table_t *table) {
     b->library->bridge = table;
 }
 
-static void add_transform(tn_definition_t *b, const tenon_item_t *item, bool is_pass) {
+static void add_items(tn_definition_t *b, const tenon_item_t *items);
+
+/* what each item states */
+
+/* Where an item may stand: anywhere, after an operator, after an operator or an extension. */
+enum { OF_LIBRARY, OF_OPERATOR, OF_KERNELS };
+
+typedef struct tag_t {
+  void (*take)(tn_definition_t *b, const tenon_item_t *item, const struct tag_t *tag);
+  uint32_t place;   /* OF_... */
+  const char *word; /* in messages */
+  size_t offset;    /* of the field that it sets, in tn_texts_t or tenon_op_t */
+} tag_t;
+
+static void take_group(tn_definition_t *b, const tenon_item_t *item, const tag_t *tag) {
+  (void)tag;
+  if (!item->text) {
+    tn_definition_offend(b, TENON_INVALID, "a group of items is NULL");
+  } else if (b->depth > 8) {
+    tn_definition_offend(b, TENON_INVALID, "groups of items are nested more than 8 deep");
+  } else {
+    b->depth++;
+    add_items(b, item->text);
+    b->depth--;
+  }
+}
+
+/* The items that follow belong to no operator, and are skipped. */
+static void skip_operator(tn_definition_t *b) {
+  b->op = NULL;
+  b->extension = NULL;
+  b->has_op = true;
+}
+
+static void take_op(tn_definition_t *b, const tenon_item_t *item, const tag_t *tag) {
+  (void)tag;
+  b->kernel_prepare = NULL;
+  b->kernel_release = NULL;
+  if (item->text) {
+    begin_op(b, item->text);
+  } else {
+    tn_definition_offend(b, TENON_INVALID, "an operator has no schema (NULL)");
+    skip_operator(b);
+  }
+}
+
+static void take_extension(tn_definition_t *b, const tenon_item_t *item, const tag_t *tag) {
+  (void)tag;
+  b->kernel_prepare = NULL;
+  b->kernel_release = NULL;
+  if (item->text) {
+    begin_extension(b, item);
+  } else {
+    tn_definition_offend(b, TENON_INVALID, "an extension names no operator (NULL)");
+    skip_operator(b);
+  }
+}
+
+static void take_open(tn_definition_t *b, const tenon_item_t *item, const tag_t *tag) {
+  (void)tag;
+  b->open = (tenon_node_fn)item->function;
+}
+
+static void take_close(tn_definition_t *b, const tenon_item_t *item, const tag_t *tag) {
+  (void)tag;
+  b->close = (tenon_free_fn)item->function;
+}
+
+static void take_device(tn_definition_t *b, const tenon_item_t *item, const tag_t *tag) {
+  (void)tag;
+  add_device(b, item->text);
+}
+
+static void take_bridge(tn_definition_t *b, const tenon_item_t *item, const tag_t *tag) {
+  (void)tag;
+  add_bridge(b, item->text);
+}
+
+static void take_transform(tn_definition_t *b, const tenon_item_t *item, const tag_t *tag) {
   char why[512];
+  bool is_pass = (item->tag & ~TENON_MUST) == TENON_TAG_PASS;
+  (void)tag;
   if (!tn_transform_add(b->library, is_pass ? item->text : NULL, is_pass ? NULL : item->text, why,
                         sizeof why))
     tn_definition_offend(b, TENON_INVALID, "%s", why);
 }
 
-static void add_item(tn_definition_t *b, const tenon_item_t *item, int depth) {
-  uint32_t tag = item->tag & ~TENON_MUST;
-  switch (tag) {
-  case TENON_TAG_GROUP:
-    if (!item->text)
-      tn_definition_offend(b, TENON_INVALID, "a group of items is NULL");
-    else if (depth > 8)
-      tn_definition_offend(b, TENON_INVALID, "groups of items are nested more than 8 deep");
-    else
-      add_items(b, item->text, depth + 1);
-    return;
-  case TENON_TAG_OP:
-    b->kernel_prepare = NULL;
-    b->kernel_release = NULL;
-    if (item->text)
-      begin_op(b, item->text);
-    else {
-      tn_definition_offend(b, TENON_INVALID, "an operator has no schema (NULL)");
-      b->op = NULL;
-      b->extension = NULL;
-      b->has_op = true;
-    }
-    return;
-  case TENON_TAG_EXTEND:
-    b->kernel_prepare = NULL;
-    b->kernel_release = NULL;
-    if (item->text)
-      begin_extension(b, item);
-    else {
-      tn_definition_offend(b, TENON_INVALID, "an extension names no operator (NULL)");
-      b->op = NULL;
-      b->extension = NULL;
-      b->has_op = true;
-    }
-    return;
-  case TENON_TAG_OPEN:
-    b->open = (tenon_node_fn)item->function;
-    return;
-  case TENON_TAG_CLOSE:
-    b->close = (tenon_free_fn)item->function;
-    return;
-  case TENON_TAG_DEVICE:
-    add_device(b, item->text);
-    return;
-  case TENON_TAG_BRIDGE:
-    add_bridge(b, item->text);
-    return;
-  case TENON_TAG_PASS:
-  case TENON_TAG_PARTITIONER:
-    add_transform(b, item, tag == TENON_TAG_PASS);
-    return;
-  case TENON_TAG_ABOUT:
-    b->library->about = tn_definition_text(b, &b->library->arena, item->text);
-    return;
-  default:
-    break;
+static void take_about(tn_definition_t *b, const tenon_item_t *item, const tag_t *tag) {
+  (void)tag;
+  b->library->about = tn_definition_text(b, &b->library->arena, item->text);
+}
+
+static void take_doc(tn_definition_t *b, const tenon_item_t *item, const tag_t *tag) {
+  set_text(b, &b->op->doc, item, tag->word);
+}
+
+static void take_text(tn_definition_t *b, const tenon_item_t *item, const tag_t *tag) {
+  char *texts = (char *)&b->drafts[b->count - 1].texts;
+  set_text(b, (const char **)(void *)(texts + tag->offset), item, tag->word);
+}
+
+static void take_function(tn_definition_t *b, const tenon_item_t *item, const tag_t *tag) {
+  set_function(b, (tenon_any_fn *)(void *)((char *)b->op + tag->offset), item, tag->word);
+}
+
+/* The traits of the contract take the low 32 bits; those above are the host's own. */
+static void take_traits(tn_definition_t *b, const tenon_item_t *item, const tag_t *tag) {
+  (void)tag;
+  b->op->traits = (uint32_t)item->number;
+  b->op->draws = (item->number >> 32) - 1;
+}
+
+static void take_version(tn_definition_t *b, const tenon_item_t *item, const tag_t *tag) {
+  (void)tag;
+  b->op->version = item->number;
+  if (item->number < 1)
+    tn_definition_offend(b, TENON_INVALID, "%s: version %lld: expected 1 or more", b->op->name,
+                         (long long)item->number);
+}
+
+static void take_upgrade(tn_definition_t *b, const tenon_item_t *item, const tag_t *tag) {
+  (void)tag;
+  add_upgrade(b, item);
+}
+
+static void take_destroy(tn_definition_t *b, const tenon_item_t *item, const tag_t *tag) {
+  (void)tag;
+  b->op->destroy = (tenon_free_fn)item->function;
+}
+
+/* Of the operator, or of the kernels that follow in an extension. */
+static void take_prepare(tn_definition_t *b, const tenon_item_t *item, const tag_t *tag) {
+  if (!item->function)
+    tn_definition_offend(b, TENON_INVALID, "%s: %s has no function", tn_definition_target(b)->name,
+                         tag->word);
+  b->kernel_prepare = (tenon_node_fn)item->function;
+  if (b->op) b->op->prepare = b->kernel_prepare;
+}
+
+static void take_release(tn_definition_t *b, const tenon_item_t *item, const tag_t *tag) {
+  (void)tag;
+  b->kernel_release = (tenon_free_fn)item->function;
+  if (b->op) b->op->release = b->kernel_release;
+}
+
+static void take_kernel(tn_definition_t *b, const tenon_item_t *item, const tag_t *tag) {
+  (void)tag;
+  tn_definition_add_kernel(b, item);
+}
+
+#define TEXT(name, member)                                                                         \
+  { take_text, OF_OPERATOR, name, offsetof(tn_texts_t, member) }
+#define FUNCTION(name, member)                                                                     \
+  { take_function, OF_OPERATOR, name, offsetof(tenon_op_t, member) }
+
+static const tag_t tags[] = {
+    [TENON_TAG_GROUP] = {take_group, OF_LIBRARY, "GROUP", 0},
+    [TENON_TAG_OP] = {take_op, OF_LIBRARY, "OP", 0},
+    [TENON_TAG_EXTEND] = {take_extension, OF_LIBRARY, "EXTEND", 0},
+    [TENON_TAG_OPEN] = {take_open, OF_LIBRARY, "OPEN", 0},
+    [TENON_TAG_CLOSE] = {take_close, OF_LIBRARY, "CLOSE", 0},
+    [TENON_TAG_DEVICE] = {take_device, OF_LIBRARY, "DEVICE", 0},
+    [TENON_TAG_BRIDGE] = {take_bridge, OF_LIBRARY, "BRIDGE", 0},
+    [TENON_TAG_PASS] = {take_transform, OF_LIBRARY, "PASS", 0},
+    [TENON_TAG_PARTITIONER] = {take_transform, OF_LIBRARY, "PARTITIONER", 0},
+    [TENON_TAG_ABOUT] = {take_about, OF_LIBRARY, "ABOUT", 0},
+    [TENON_TAG_DOC] = {take_doc, OF_OPERATOR, "DOC", 0},
+    [TENON_TAG_TYPES] = TEXT("TYPES", types),
+    [TENON_TAG_SHAPES] = TEXT("SHAPES", shapes),
+    [TENON_TAG_WHERE] = TEXT("WHERE", where),
+    [TENON_TAG_GRADIENT] = TEXT("GRADIENT", gradient),
+    [TENON_TAG_BATCHING] = TEXT("BATCHING", batching),
+    [TENON_TAG_SHARDING] = TEXT("SHARDING", sharding),
+    [TENON_TAG_REUSE] = TEXT("REUSE", reuse),
+    [TENON_TAG_REDUCES] = TEXT("REDUCES", reduces),
+    [TENON_TAG_USES] = TEXT("USES", uses),
+    [TENON_TAG_SUBGRAPH] = TEXT("BODY", body),
+    [TENON_TAG_SAMPLES] = TEXT("SAMPLES", samples),
+    [TENON_TAG_TRAITS] = {take_traits, OF_OPERATOR, "TRAITS", 0},
+    [TENON_TAG_VERSION] = {take_version, OF_OPERATOR, "VERSION", 0},
+    [TENON_TAG_UPGRADE] = {take_upgrade, OF_OPERATOR, "UPGRADE", 0},
+    [TENON_TAG_INFER] = FUNCTION("INFER", infer),
+    [TENON_TAG_VALIDATE] = FUNCTION("VALIDATE", validate),
+    [TENON_TAG_CREATE] = FUNCTION("CREATE", create),
+    [TENON_TAG_REFERENCE] = FUNCTION("REFERENCE", reference),
+    [TENON_TAG_DESTROY] = {take_destroy, OF_OPERATOR, "DESTROY", 0},
+    [TENON_TAG_PREPARE] = {take_prepare, OF_KERNELS, "PREPARE", 0},
+    [TENON_TAG_RELEASE] = {take_release, OF_KERNELS, "RELEASE", 0},
+    [TENON_TAG_KERNEL] = {take_kernel, OF_KERNELS, "KERNEL", 0},
+    [TENON_TAG_STUB] = {take_kernel, OF_KERNELS, "STUB", 0},
+    [TENON_TAG_COMPOSITE] = {take_kernel, OF_KERNELS, "COMPOSITE", 0},
+    [TENON_TAG_LOOP] = {take_kernel, OF_KERNELS, "LOOP", 0},
+    [TENON_TAG_ROW] = {take_kernel, OF_KERNELS, "ROW", 0},
+    [TENON_TAG_SOURCE] = {take_kernel, OF_KERNELS, "SOURCE", 0},
+};
+
+static bool may_stand_here(tn_definition_t *b, uint32_t number, const tag_t *tag) {
+  if (!b->has_op) {
+    tn_definition_offend(b, TENON_INVALID,
+                         "item %u stands before the first operator: expected a schema (TENON_OP)",
+                         number);
+    b->has_op = true; /* said once */
+    return false;
   }
-  if (tag > TENON_TAG_REFERENCE) { /* newer than this host */
+  const tenon_op_t *op = tn_definition_target(b);
+  if (!op) return false; /* the schema of the operator is bad: its items are skipped */
+  if (b->extension && tag->place != OF_KERNELS)
+    tn_definition_offend(b, TENON_INVALID,
+                         "extension of %s: item %u: only kernels can be added to an operator",
+                         op->name, number);
+  else if (!tag->take)
+    tn_definition_offend(b, TENON_INVALID, "%s: item %u has no meaning here", op->name, number);
+  else
+    return true;
+  return false;
+}
+
+static void add_item(tn_definition_t *b, const tenon_item_t *item) {
+  uint32_t number = item->tag & ~TENON_MUST;
+  if (number > TENON_TAG_REFERENCE) { /* newer than this host */
     if (item->tag & TENON_MUST)
       tn_definition_offend(
           b, TENON_UNIMPLEMENTED,
           "item %u is newer than this host (contract %u.%u) and marked as needed: update libtenon",
-          tag, TENON_ABI >> 16, TENON_ABI & 0xffff);
+          number, TENON_ABI >> 16, TENON_ABI & 0xffff);
     return;
   }
-  if (!b->has_op) {
-    tn_definition_offend(b, TENON_INVALID,
-                         "item %u stands before the first operator: expected a schema (TENON_OP)",
-                         tag);
-    b->has_op = true; /* said once */
-    return;
-  }
-  tenon_op_t *op = tn_definition_target(b);
-  if (!op) return; /* items of an operator whose schema is bad */
-  if (b->extension && tag != TENON_TAG_KERNEL && tag != TENON_TAG_STUB && tag != TENON_TAG_LOOP &&
-      tag != TENON_TAG_ROW && tag != TENON_TAG_SOURCE && tag != TENON_TAG_COMPOSITE &&
-      tag != TENON_TAG_PREPARE && tag != TENON_TAG_RELEASE) {
-    tn_definition_offend(b, TENON_INVALID,
-                         "extension of %s: item %u: only kernels can be added to an operator",
-                         op->name, tag);
-    return;
-  }
-  tn_texts_t *texts = b->op ? &b->drafts[b->count - 1].texts : NULL;
-  switch (tag) {
-  case TENON_TAG_DOC:
-    set_text(b, &op->doc, item, "DOC");
-    break;
-  case TENON_TAG_TYPES:
-    set_text(b, &texts->types, item, "TYPES");
-    break;
-  case TENON_TAG_SHAPES:
-    set_text(b, &texts->shapes, item, "SHAPES");
-    break;
-  case TENON_TAG_WHERE:
-    set_text(b, &texts->where, item, "WHERE");
-    break;
-  case TENON_TAG_GRADIENT:
-    set_text(b, &texts->gradient, item, "GRADIENT");
-    break;
-  case TENON_TAG_BATCHING:
-    set_text(b, &texts->batching, item, "BATCHING");
-    break;
-  case TENON_TAG_SHARDING:
-    set_text(b, &texts->sharding, item, "SHARDING");
-    break;
-  case TENON_TAG_REUSE:
-    set_text(b, &texts->reuse, item, "REUSE");
-    break;
-  case TENON_TAG_REDUCES:
-    set_text(b, &texts->reduces, item, "REDUCES");
-    break;
-  case TENON_TAG_USES:
-    set_text(b, &texts->uses, item, "USES");
-    break;
-  case TENON_TAG_TRAITS: /* the bits above them are ours */
-    op->traits = (uint32_t)item->number;
-    op->draws = (item->number >> 32) - 1;
-    break;
-  case TENON_TAG_VERSION:
-    op->version = item->number;
-    if (item->number < 1)
-      tn_definition_offend(b, TENON_INVALID, "%s: version %lld: expected 1 or more", op->name,
-                           (long long)item->number);
-    break;
-  case TENON_TAG_UPGRADE:
-    add_upgrade(b, item);
-    break;
-  case TENON_TAG_INFER:
-    set_function(b, (tenon_any_fn *)&op->infer, item, "INFER");
-    break;
-  case TENON_TAG_VALIDATE:
-    set_function(b, (tenon_any_fn *)&op->validate, item, "VALIDATE");
-    break;
-  case TENON_TAG_CREATE:
-    set_function(b, (tenon_any_fn *)&op->create, item, "CREATE");
-    break;
-  case TENON_TAG_DESTROY:
-    op->destroy = (tenon_free_fn)item->function;
-    break;
-  case TENON_TAG_PREPARE: /* of the operator, or of the kernels that follow in an extension */
-    if (!item->function)
-      tn_definition_offend(b, TENON_INVALID, "%s: PREPARE has no function", op->name);
-    b->kernel_prepare = (tenon_node_fn)item->function;
-    if (b->op) op->prepare = b->kernel_prepare;
-    break;
-  case TENON_TAG_RELEASE:
-    b->kernel_release = (tenon_free_fn)item->function;
-    if (b->op) op->release = b->kernel_release;
-    break;
-  case TENON_TAG_KERNEL:
-  case TENON_TAG_STUB:
-  case TENON_TAG_COMPOSITE:
-  case TENON_TAG_LOOP:
-  case TENON_TAG_ROW:
-  case TENON_TAG_SOURCE:
-    tn_definition_add_kernel(b, item);
-    break;
-  case TENON_TAG_SUBGRAPH:
-    set_text(b, &texts->body, item, "BODY");
-    break;
-  case TENON_TAG_SAMPLES:
-    set_text(b, &texts->samples, item, "SAMPLES");
-    break;
-  case TENON_TAG_REFERENCE:
-    set_function(b, (tenon_any_fn *)&op->reference, item, "REFERENCE");
-    break;
-  default:
-    tn_definition_offend(b, TENON_INVALID, "%s: item %u has no meaning here", op->name, tag);
-  }
+  const tag_t *tag = &tags[number];
+  bool is_of_library = tag->take && tag->place == OF_LIBRARY;
+  if (is_of_library || may_stand_here(b, number, tag)) tag->take(b, item, tag);
 }
 
-static void add_items(tn_definition_t *b, const tenon_item_t *items, int depth) {
+static void add_items(tn_definition_t *b, const tenon_item_t *items) {
   enum { MOST = 1 << 22 };
   int count = 0;
   for (; items->tag != TENON_TAG_END && !b->failed; items++) {
@@ -399,7 +452,7 @@ static void add_items(tn_definition_t *b, const tenon_item_t *items, int depth) 
                            MOST);
       return;
     }
-    add_item(b, items, depth);
+    add_item(b, items);
   }
 }
 
@@ -450,49 +503,55 @@ static void set_body(tn_definition_t *b, tenon_op_t *op, const char *body) {
   op->infer = tn_infer_through_body;
 }
 
-/* Parses the texts of an operator whose items are all there, and builds its table. */
-static void finish_op(tn_definition_t *b, tenon_op_t *op, const tn_texts_t *texts) {
+/* Parses the texts of an operator; false: nothing else can be said of it. */
+static bool parse_texts(tn_definition_t *b, tenon_op_t *op, const tn_texts_t *t) {
   tn_arena_t *arena = &op->arena;
-  const tn_texts_t t = *texts;
-  b->op = op;
-  size_t before = b->offence_count;
-  if (!tn_definition_check(b, tn_types_parse(t.types, &op->schema, arena, &op->types))) return;
-  tn_definition_check(b, tn_patterns_parse(t.shapes, false, &op->schema, arena, &op->shapes));
-  tn_definition_check(b, tn_patterns_parse(t.sharding, true, &op->schema, arena, &op->sharding));
-  tn_definition_check(b,
-                      tn_gradient_parse(t.gradient, &op->schema, &op->types, arena, &op->gradient));
-  tn_definition_check(b, tn_batching_parse(t.batching, &op->schema, &op->batching));
-  tn_definition_check(b, tn_samples_parse(t.samples, &op->schema, arena, &op->samples));
-  tn_definition_check(b, tn_where_parse(t.where, &op->schema, arena, &op->where));
-  tn_definition_check(b, tn_reduces_parse(t.reduces, &op->schema, &op->reduces));
-  tn_definition_check(b, tn_reuse_parse(t.reuse, &op->schema, arena, &op->reuse));
-  tn_definition_check(b, tn_upgrades_check(&op->upgrades, op->version, &op->schema, arena));
-  set_body(b, op, t.body);
-  tn_definition_check(b,
-                      tn_uses_parse(t.uses, op->schema.ns, arena, &op->use_names, &op->use_count));
-  op->where_text = t.where;
-  op->reuse_text = t.reuse;
-  if (op->gradient.text && b->offence_count == before)
-    tn_gradient_walk(&op->gradient, gradient_operator, b);
-  bool composite = false;
-  for (const tn_kernel_t *k = op->kernels; k; k = k->next)
-    composite |= k->kind == TN_KERNEL_COMPOSITE;
-  bool knows_shapes =
-      op->infer || op->shapes.text || op->traits & TENON_POINTWISE || op->output_count == 0;
-  if (!knows_shapes && !composite)
-    tn_definition_offend(b, TENON_INVALID,
-                         "%s: nothing says what shape its results have: add INFER or SHAPES, or "
-                         "the trait TENON_POINTWISE",
-                         op->name);
+  const tn_schema_t *schema = &op->schema;
+  if (!tn_definition_check(b, tn_types_parse(t->types, schema, arena, &op->types))) return false;
+  tn_definition_check(b, tn_patterns_parse(t->shapes, false, schema, arena, &op->shapes));
+  tn_definition_check(b, tn_patterns_parse(t->sharding, true, schema, arena, &op->sharding));
+  tn_definition_check(b, tn_gradient_parse(t->gradient, schema, &op->types, arena, &op->gradient));
+  tn_definition_check(b, tn_batching_parse(t->batching, schema, &op->batching));
+  tn_definition_check(b, tn_samples_parse(t->samples, schema, arena, &op->samples));
+  tn_definition_check(b, tn_where_parse(t->where, schema, arena, &op->where));
+  tn_definition_check(b, tn_reduces_parse(t->reduces, schema, &op->reduces));
+  tn_definition_check(b, tn_reuse_parse(t->reuse, schema, arena, &op->reuse));
+  tn_definition_check(b, tn_upgrades_check(&op->upgrades, op->version, schema, arena));
+  set_body(b, op, t->body);
+  tn_definition_check(b, tn_uses_parse(t->uses, schema->ns, arena, &op->use_names, &op->use_count));
+  op->where_text = t->where;
+  op->reuse_text = t->reuse;
+  return true;
+}
+
+/* What calls ask of the traits instead of looking into the operator. */
+static void set_traits(const tn_definition_t *b, tenon_op_t *op) {
   for (uint32_t i = 0; i < op->input_count; i++)
     if (op->schema.inputs[i].is_written) op->traits |= TN_WRITES;
   const tn_matcher_t *matcher = op->shapes.matcher;
   bool is_plain = matcher && !b->library->places &&
                   (op->traits & (TENON_POINTWISE | TENON_RANDOM)) == matcher->traits && !op->infer;
-  op->traits |= (is_plain ? TN_PLAIN : 0) | (op->create ? TN_STATEFUL : 0) |
-                (op->schema.needs_attrs ? TN_NEEDS_ATTRS : 0);
+  if (is_plain) op->traits |= TN_PLAIN;
+  if (op->create) op->traits |= TN_STATEFUL;
+  if (op->schema.needs_attrs) op->traits |= TN_NEEDS_ATTRS;
   op->is_view = !op->kernels && is_view_operator(op);
-  if (!op->kernels && !t.has_bad_kernel && !op->is_view)
+}
+
+static void check_shapes_are_stated(tn_definition_t *b, const tenon_op_t *op) {
+  bool is_composite = false;
+  for (const tn_kernel_t *k = op->kernels; k; k = k->next)
+    is_composite |= k->kind == TN_KIND_COMPOSITE;
+  bool knows_shapes =
+      op->infer || op->shapes.text || op->traits & TENON_POINTWISE || op->output_count == 0;
+  if (!knows_shapes && !is_composite)
+    tn_definition_offend(b, TENON_INVALID,
+                         "%s: nothing says what shape its results have: add INFER or SHAPES, or "
+                         "the trait TENON_POINTWISE",
+                         op->name);
+}
+
+static void check_kernels(tn_definition_t *b, const tenon_op_t *op, const tn_texts_t *texts) {
+  if (!op->kernels && !texts->has_bad_kernel && !op->is_view)
     tn_definition_offend(b, TENON_INVALID,
                          "%s: no kernel: add KERNEL, LOOP, ROW or COMPOSITE (only views, "
                          "`Tensor(a) x -> Tensor(a)`, need none)",
@@ -501,20 +560,39 @@ static void finish_op(tn_definition_t *b, tenon_op_t *op, const tn_texts_t *text
     tn_definition_offend(b, TENON_INVALID, "%s: CREATE without DESTROY", op->name);
   for (const tn_kernel_t *k = op->kernels; k; k = k->next)
     tn_definition_check_stub(b, op, k);
-  for (tn_kernel_t *k = op->kernels; k; k = k->next) /* PREPARE may stand after the kernels */
-    if (!k->prepare) {
-      k->prepare = op->prepare;
-      k->release = op->release;
-    }
+}
+
+static void find_uses(tn_definition_t *b, tenon_op_t *op) {
   const tenon_op_t **uses =
-      op->use_count ? tn_arena_array(arena, op->use_count, sizeof *uses) : NULL;
+      op->use_count ? tn_arena_array(&op->arena, op->use_count, sizeof *uses) : NULL;
   if (op->use_count && !uses)
     tn_definition_offend(b, TENON_MEMORY, "out of memory: operators that %s uses", op->name);
-  for (uint32_t i = 0; i < op->use_count && uses; i++)
-    if (!(uses[i] = find_known(b, op->use_names[i])))
+  for (uint32_t i = 0; i < op->use_count && uses; i++) {
+    uses[i] = find_known(b, op->use_names[i]);
+    if (!uses[i])
       tn_definition_offend(b, TENON_NOT_FOUND, "%s uses %s, which no loaded library defines",
                            op->name, op->use_names[i]);
+  }
   op->uses = uses;
+}
+
+/* Parses the texts of an operator whose items are all there, and builds its table. */
+static void finish_op(tn_definition_t *b, tenon_op_t *op, const tn_texts_t *texts) {
+  const tn_texts_t t = *texts;
+  b->op = op;
+  size_t before = b->offence_count;
+  if (!parse_texts(b, op, &t)) return;
+  if (op->gradient.text && b->offence_count == before)
+    tn_gradient_walk(&op->gradient, gradient_operator, b);
+  check_shapes_are_stated(b, op);
+  set_traits(b, op);
+  check_kernels(b, op, &t);
+  for (tn_kernel_t *k = op->kernels; k; k = k->next) { /* PREPARE may stand after the kernels */
+    if (k->prepare) continue;
+    k->prepare = op->prepare;
+    k->release = op->release;
+  }
+  find_uses(b, op);
   op->dispatch_input = deciding_input(op);
   if (b->offence_count == before) tn_definition_check(b, tn_table_build(op));
 }
@@ -592,7 +670,7 @@ bool tn_define(tn_definition_t *b, const tenon_descriptor_t *descriptor, const c
   library->name = tn_definition_text(b, &library->arena, descriptor->name);
   library->version = tn_definition_text(b, &library->arena, descriptor->version);
   library->path = tn_definition_text(b, &library->arena, path);
-  if (b->offence_count == 0) add_items(b, descriptor->items, 0);
+  if (b->offence_count == 0) add_items(b, descriptor->items);
   for (size_t i = 0; i < b->count && !b->failed; i++)
     finish_op(b, b->drafts[i].op, &b->drafts[i].texts);
   if (b->override == TN_OVERRIDE_MAY)
@@ -607,7 +685,7 @@ bool tn_define_extension(tn_definition_t *b, const tn_dangling_t *dangling) {
   for (item++; b->extension && item->tag != TENON_TAG_END && item->tag != TENON_TAG_OP &&
                item->tag != TENON_TAG_EXTEND && item->tag != TENON_TAG_GROUP;
        item++)
-    add_item(b, item, 0);
+    add_item(b, item);
   check_extensions(b);
   return b->offence_count == 0;
 }

@@ -76,6 +76,7 @@ typedef struct tn_definition_t {
   tenon_node_fn kernel_prepare;
   tenon_free_fn close;
   tenon_free_fn kernel_release;
+  int depth; /* groups of items that are open */
   bool has_op;
   bool failed;         /* failed: out of memory */
   tenon_status_t code; /* of the only offence, INVALID for several */

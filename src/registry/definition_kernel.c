@@ -13,7 +13,7 @@
 
 /* Of the input that decides; all ones: not restricted. */
 static uint64_t dtypes_of(const tenon_op_t *op, const tn_kernel_t *kernel) {
-  if (kernel->kind != TN_KERNEL_LOOP && kernel->kind != TN_KERNEL_ROW) return kernel->words.dtypes;
+  if (kernel->kind != TN_KIND_LOOP && kernel->kind != TN_KIND_ROW) return kernel->words.dtypes;
   return op->dispatch_input < 0
              ? ~(uint64_t)0
              : (uint64_t)1 << tn_dtype_index(kernel->loop.words.dtypes[op->dispatch_input]);
@@ -47,89 +47,135 @@ static bool is_cast(const tn_kernel_t *kernel) {
   return w->at == TN_AT_AUTOCAST && (w->flags & TN_KERNEL_LOWER || w->dtypes != ~(uint64_t)0);
 }
 
+/* What the words of a kernel say, as far as their place depends on it. */
+typedef struct claims_t {
+  const tn_kernel_words_t *words;
+  uint8_t kind;
+  bool is_of_backend; /* and not of a layer or a composite */
+  bool is_of_cpu;
+  bool is_composite;
+  bool chooses;  /* it serves some dtypes, or an instruction set */
+  bool passes;   /* a fallthrough */
+  int host_runs; /* how many of fallthrough, fallback and no_fallback it says */
+} claims_t;
+
+static claims_t claims_of(const tn_kernel_t *kernel) {
+  const tn_kernel_words_t *w = &kernel->words;
+  claims_t c = {.words = w, .kind = kernel->kind, .is_of_backend = w->at == TN_AT_BACKEND};
+  c.is_of_cpu = c.is_of_backend && strcmp(w->device, "cpu") == 0;
+  c.is_composite = w->at == TN_AT_EXPLICIT || w->at == TN_AT_COMPOSITE;
+  c.chooses = w->isa || w->dtypes != ~(uint64_t)0;
+  c.passes = w->flags & TN_KERNEL_FALLTHROUGH;
+  c.host_runs = __builtin_popcount(
+      w->flags & (TN_KERNEL_FALLTHROUGH | TN_KERNEL_FALLBACK | TN_KERNEL_NO_FALLBACK));
+  return c;
+}
+
+static bool is_stub_elsewhere(const claims_t *c) {
+  return c->kind == TN_KIND_STUB && (!c->is_of_backend || c->host_runs);
+}
+
+static bool is_lower(const claims_t *c) { return c->words->flags & TN_KERNEL_LOWER; }
+
+static bool has_needs(const claims_t *c) { return c->words->flags & TN_KERNEL_NEEDS; }
+
+static bool chooses_in_layer(const claims_t *c) {
+  return !c->is_of_backend && (c->chooses || c->words->flags & TN_KERNEL_SERIAL);
+}
+
+static bool accumulates_elsewhere(const claims_t *c) {
+  bool is_kernel = c->is_of_backend && c->kind == TN_KIND_DEVICE && !c->host_runs;
+  return c->words->flags & TN_KERNEL_ACCUMULATES && !is_kernel;
+}
+
+static bool passes_in_part(const claims_t *c) {
+  return c->passes && (c->chooses || c->is_composite);
+}
+
+static bool is_of_devices_elsewhere(const claims_t *c) {
+  const uint32_t of_devices = TN_KERNEL_FALLBACK | TN_KERNEL_NO_FALLBACK | TN_KERNEL_SCALARS;
+  return c->words->flags & of_devices && (!c->is_of_backend || c->is_of_cpu);
+}
+
+static bool is_anywhere_elsewhere(const claims_t *c) {
+  return c->words->flags & TN_KERNEL_ANYWHERE && !c->is_of_cpu;
+}
+
+static bool says_several(const claims_t *c) { return c->host_runs > 1; }
+
+static bool denies_in_part(const claims_t *c) {
+  return c->words->flags & TN_KERNEL_NO_FALLBACK && c->chooses;
+}
+
+static bool casts_on_backend(const claims_t *c) {
+  return c->words->at == TN_AT_AUTOCAST && c->words->device;
+}
+
+/* Words that do not go together, or stand in the wrong place; the first row that applies is told.
+ * Each message takes the operator's name and the kernel's words. */
+static const struct {
+  bool (*is_wrong)(const claims_t *c);
+  tenon_status_t status;
+  const char *message;
+} places[] = {
+    {is_stub_elsewhere, TENON_INVALID, "%s: stub '%s': stubs are of backends, and have functions"},
+    {is_lower, TENON_INVALID, "%s: kernel '%s': lower is a word of 'autocast'"},
+    {has_needs, TENON_INVALID, "%s: '%s': doubles, halves and wide_atomics are words of SOURCE"},
+    {chooses_in_layer, TENON_INVALID,
+     "%s: kernel '%s': only kernels of a backend have dtypes, an instruction set, or are serial"},
+    {accumulates_elsewhere, TENON_INVALID, "%s: '%s': accumulates is a word of a backend's KERNEL"},
+    {passes_in_part, TENON_INVALID,
+     "%s: kernel '%s': a fallthrough is of a backend or a layer, and of all its dtypes"},
+    {is_of_devices_elsewhere, TENON_INVALID,
+     "%s: kernel '%s': 'fallback', 'no_fallback' and 'scalars' are words for backends other than "
+     "the CPU"},
+    {is_anywhere_elsewhere, TENON_INVALID,
+     "%s: kernel '%s': 'anywhere' says that a kernel of the CPU serves tensors of every device"},
+    {says_several, TENON_INVALID,
+     "%s: kernel '%s': only one of fallthrough, fallback and no_fallback"},
+    {denies_in_part, TENON_INVALID, "%s: kernel '%s': a fallback is denied for all dtypes at once"},
+    {casts_on_backend, TENON_UNIMPLEMENTED,
+     "%s: kernel '%s': casts are the same on every backend: 'autocast'"},
+};
+
+/* 'autocast lower', or autocast and one float. */
+static bool cast_fits(tn_definition_t *b, const tenon_op_t *op, const tn_kernel_words_t *w,
+                      const char *text) {
+  uint64_t floats = tn_dtype_set("f16", 3) | tn_dtype_set("bf16", 4) | tn_dtype_set("f32", 3);
+  bool has_none = w->dtypes == ~(uint64_t)0;
+  bool has_one_float = !(w->dtypes & (w->dtypes - 1)) && !(w->dtypes & ~floats);
+  bool says_one = !(w->flags & TN_KERNEL_LOWER) || has_none;
+  bool says_more = w->isa || w->device || w->flags & ~(uint32_t)TN_KERNEL_LOWER;
+  if ((has_none || has_one_float) && says_one && !says_more) return true;
+  tn_definition_offend(
+      b, TENON_INVALID,
+      "%s: kernel '%s': expected 'autocast lower', or autocast and one of f16, bf16, f32", op->name,
+      text);
+  return false;
+}
+
 /* Words that only mean something where kernels are chosen among: layers and composites are not. */
 static bool fits_place(tn_definition_t *b, const tenon_op_t *op, const tn_kernel_t *kernel,
                        const char *text) {
-  const tn_kernel_words_t *w = &kernel->words;
-  bool chooses = w->isa || w->dtypes != ~(uint64_t)0;
-  bool passes = w->flags & TN_KERNEL_FALLTHROUGH;
-  uint32_t of_devices = w->flags & (TN_KERNEL_FALLBACK | TN_KERNEL_NO_FALLBACK | TN_KERNEL_SCALARS);
-  bool is_cpu = w->at == TN_AT_BACKEND && strcmp(w->device, "cpu") == 0;
-  bool is_rule = passes || w->flags & (TN_KERNEL_FALLBACK | TN_KERNEL_NO_FALLBACK);
-  if (kernel->kind == TN_KERNEL_STUB && (w->at != TN_AT_BACKEND || is_rule))
-    tn_definition_offend(b, TENON_INVALID,
-                         "%s: stub '%s': stubs are of backends, and have functions", op->name,
-                         text);
-  else if (is_cast(kernel)) {
-    uint64_t floats = tn_dtype_set("f16", 3) | tn_dtype_set("bf16", 4) | tn_dtype_set("f32", 3);
-    bool is_one =
-        w->dtypes == ~(uint64_t)0 || (!(w->dtypes & (w->dtypes - 1)) && !(w->dtypes & ~floats));
-    bool says_one = !(w->flags & TN_KERNEL_LOWER) || w->dtypes == ~(uint64_t)0;
-    if (is_one && says_one && !w->isa && !passes && !w->device &&
-        !(w->flags & ~(uint32_t)TN_KERNEL_LOWER))
-      return true;
-    tn_definition_offend(
-        b, TENON_INVALID,
-        "%s: kernel '%s': expected 'autocast lower', or autocast and one of f16, bf16, f32",
-        op->name, text);
-  } else if (w->flags & TN_KERNEL_LOWER)
-    tn_definition_offend(b, TENON_INVALID, "%s: kernel '%s': lower is a word of 'autocast'",
-                         op->name, text);
-  else if (w->flags & TN_KERNEL_NEEDS)
-    tn_definition_offend(b, TENON_INVALID,
-                         "%s: '%s': doubles, halves and wide_atomics are words of SOURCE", op->name,
-                         text);
-  else if (w->at != TN_AT_BACKEND && (chooses || w->flags & TN_KERNEL_SERIAL))
-    tn_definition_offend(
-        b, TENON_INVALID,
-        "%s: kernel '%s': only kernels of a backend have dtypes, an instruction set, or are serial",
-        op->name, text);
-  else if (w->flags & TN_KERNEL_ACCUMULATES &&
-           (w->at != TN_AT_BACKEND || kernel->kind != TN_KERNEL_DEVICE || is_rule))
-    tn_definition_offend(b, TENON_INVALID, "%s: '%s': accumulates is a word of a backend's KERNEL",
-                         op->name, text);
-  else if (passes && (chooses || w->at == TN_AT_EXPLICIT || w->at == TN_AT_COMPOSITE))
-    tn_definition_offend(
-        b, TENON_INVALID,
-        "%s: kernel '%s': a fallthrough is of a backend or a layer, and of all its dtypes",
-        op->name, text);
-  else if (of_devices && (w->at != TN_AT_BACKEND || is_cpu))
-    tn_definition_offend(b, TENON_INVALID,
-                         "%s: kernel '%s': 'fallback', 'no_fallback' and 'scalars' are words for "
-                         "backends other than the CPU",
-                         op->name, text);
-  else if (w->flags & TN_KERNEL_ANYWHERE && !is_cpu)
-    tn_definition_offend(
-        b, TENON_INVALID,
-        "%s: kernel '%s': 'anywhere' says that a kernel of the CPU serves tensors of every device",
-        op->name, text);
-  else if (passes + (w->flags & TN_KERNEL_FALLBACK) / TN_KERNEL_FALLBACK +
-               (w->flags & TN_KERNEL_NO_FALLBACK) / TN_KERNEL_NO_FALLBACK >
-           1)
-    tn_definition_offend(b, TENON_INVALID,
-                         "%s: kernel '%s': only one of fallthrough, fallback and no_fallback",
-                         op->name, text);
-  else if (w->flags & TN_KERNEL_NO_FALLBACK && chooses)
-    tn_definition_offend(b, TENON_INVALID,
-                         "%s: kernel '%s': a fallback is denied for all dtypes at once", op->name,
-                         text);
-  else if (w->at == TN_AT_AUTOCAST && w->device)
-    tn_definition_offend(b, TENON_UNIMPLEMENTED,
-                         "%s: kernel '%s': casts are the same on every backend: 'autocast'",
-                         op->name, text);
-  else
-    return true;
-  return false;
+  claims_t claims = claims_of(kernel);
+  if (is_cast(kernel) && kernel->kind != TN_KIND_STUB)
+    return cast_fits(b, op, &kernel->words, text);
+  for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
+    if (!places[i].is_wrong(&claims)) continue;
+    tn_definition_offend(b, places[i].status, places[i].message, op->name, text);
+    return false;
+  }
+  return true;
 }
 
 /* Stubs and loops do the inner work of an operator that the host does the rest of. */
 void tn_definition_check_stub(tn_definition_t *b, const tenon_op_t *op, const tn_kernel_t *kernel) {
-  if (kernel->kind == TN_KERNEL_LOOP && op->reduces.text)
+  if (kernel->kind == TN_KIND_LOOP && op->reduces.text)
     tn_definition_offend(
         b, TENON_INVALID,
         "%s: loop '%s': loops are of pointwise operators, and this one is a reduction", op->name,
         kernel->text);
-  if (kernel->kind != TN_KERNEL_STUB || tn_op_has_stub(op)) return;
+  if (kernel->kind != TN_KIND_STUB || tn_op_has_stub(op)) return;
   tn_text_t others = {0};
   b->name_stubs(op->name, &others);
   tn_definition_offend(
@@ -150,7 +196,7 @@ static void name_stub(char *out_text, size_t capacity, const char *where) {
 }
 
 static void make_composite(tn_kernel_t *kernel) {
-  kernel->kind = TN_KERNEL_COMPOSITE;
+  kernel->kind = TN_KIND_COMPOSITE;
   kernel->words.flags |= TN_KERNEL_STRIDED | TN_KERNEL_QUANTISED; /* its parts see to that */
 }
 
@@ -163,7 +209,7 @@ static bool read_words(tn_definition_t *b, const tenon_op_t *op, const tenon_ite
   bool good = true;
   switch (tag) {
   case TENON_TAG_STUB:
-    kernel->kind = TN_KERNEL_STUB;
+    kernel->kind = TN_KIND_STUB;
     kernel->run = tn_stub_run;
     kernel->stub = (tenon_stub_fn)item->function;
     good = tn_definition_check(b, tn_kernel_parse(words, arena, &kernel->words));
@@ -171,7 +217,7 @@ static bool read_words(tn_definition_t *b, const tenon_op_t *op, const tenon_ite
     name_stub(out_text, capacity, words);
     break;
   case TENON_TAG_KERNEL:
-    kernel->kind = TN_KERNEL_DEVICE;
+    kernel->kind = TN_KIND_DEVICE;
     kernel->run = (tenon_run_fn)item->function;
     good = tn_definition_check(b, tn_kernel_parse(words, arena, &kernel->words));
     if (good) good = fits_place(b, op, kernel, words);
@@ -180,7 +226,7 @@ static bool read_words(tn_definition_t *b, const tenon_op_t *op, const tenon_ite
     snprintf(out_text, capacity, "%s", words);
     break;
   case TENON_TAG_SOURCE: /* its words begin with a device, which is not stated here */
-    kernel->kind = TN_KERNEL_SOURCE;
+    kernel->kind = TN_KIND_SOURCE;
     kernel->run = (tenon_run_fn)item->function;
     snprintf(out_text, capacity, "source %s", words);
     good = tn_definition_check(b, tn_kernel_parse(out_text, arena, &kernel->words));
@@ -204,7 +250,7 @@ static bool read_words(tn_definition_t *b, const tenon_op_t *op, const tenon_ite
     snprintf(out_text, capacity, "composite");
     break;
   default:
-    kernel->kind = tag == TENON_TAG_LOOP ? TN_KERNEL_LOOP : TN_KERNEL_ROW;
+    kernel->kind = tag == TENON_TAG_LOOP ? TN_KIND_LOOP : TN_KIND_ROW;
     kernel->run = tag == TENON_TAG_LOOP ? tn_loop_run : tn_row_run;
     kernel->loop.function = (tenon_loop_fn)item->function;
     good = tn_definition_check(b, tn_loop_parse(words, &op->schema, arena, &kernel->loop.words));

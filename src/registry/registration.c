@@ -18,7 +18,7 @@ struct tenon_registration_t {
   tn_backend_t *backend; /* of a fallback; NULL: of a layer */
   bool is_autograd;      /* of that backend's gradients */
   int bit;
-  tn_slot_t slot;
+  tn_table_entry_t entry;
   tenon_free_fn destroy;
   bool is_undone;
   tn_arena_t arena;                  /* the items: kernels that wait are read again */
@@ -30,7 +30,7 @@ static tenon_registration_t *all;
 
 tn_mutex_t *tn_registrations_mutex(void) { return &lock; }
 
-static void keep(tenon_registration_t *r) {
+static void keep_registration(tenon_registration_t *r) {
   tn_mutex_lock(&lock);
   r->next = all;
   all = r;
@@ -52,9 +52,9 @@ static const tenon_item_t *copy_items(tn_arena_t *arena, const tenon_item_t *ite
   return copy;
 }
 
-static tenon_status_t add(const char *what, const tenon_item_t *items, void *context,
-                          tenon_free_fn destroy, uint32_t flags,
-                          tenon_registration_t **out_registration) {
+static tenon_status_t add_items_of_program(const char *what, const tenon_item_t *items,
+                                           void *context, tenon_free_fn destroy, uint32_t flags,
+                                           tenon_registration_t **out_registration) {
   if (flags & ~(uint32_t)TENON_OVERRIDE)
     return tn_fail(TENON_INVALID, "%s: unknown flags %#x", what, flags);
   tenon_registration_t *r = tn_allocate_zero(1, sizeof *r);
@@ -72,7 +72,7 @@ static tenon_status_t add(const char *what, const tenon_item_t *items, void *con
     status = tn_fail(status, "cannot add %s: %s", what, tn_text_get(&offences));
   tn_text_clear(&offences);
   if (status == TENON_OK) {
-    keep(r);
+    keep_registration(r);
     *out_registration = r;
     return TENON_OK;
   }
@@ -87,33 +87,34 @@ tenon_status_t tenon_op_add(const tenon_item_t *items, void *context, tenon_free
   if (!items || !out_registration)
     return tn_fail(TENON_INVALID,
                    "operators of a program need their items and a place for the registration");
-  return add("operators", items, context, destroy, flags, out_registration);
+  return add_items_of_program("operators", items, context, destroy, flags, out_registration);
 }
 
-static tenon_status_t extend(uint32_t tag, const char *what, const char *op, const char *where,
-                             tenon_any_fn function, void *context, tenon_free_fn destroy,
-                             uint32_t flags, tenon_registration_t **out_registration) {
+static tenon_status_t extend_operator(uint32_t tag, const char *what, const char *op,
+                                      const char *where, tenon_any_fn function, void *context,
+                                      tenon_free_fn destroy, uint32_t flags,
+                                      tenon_registration_t **out_registration) {
   TN_TRY(tenon_start());
   if (!op || !where || !out_registration)
     return tn_fail(TENON_INVALID, "%s needs the name of its operator and of its backend", what);
   const tenon_item_t items[] = {{TENON_TAG_EXTEND, 0, 0, op, NULL},
                                 {tag, 0, 0, where, function},
                                 {TENON_TAG_END, 0, 0, NULL, NULL}};
-  return add(what, items, context, destroy, flags, out_registration);
+  return add_items_of_program(what, items, context, destroy, flags, out_registration);
 }
 
 tenon_status_t tenon_kernel_add(const char *op, const char *where, tenon_run_fn run, void *context,
                                 tenon_free_fn destroy, uint32_t flags,
                                 tenon_registration_t **out_registration) {
-  return extend(TENON_TAG_KERNEL, "a kernel", op, where, (tenon_any_fn)run, context, destroy, flags,
-                out_registration);
+  return extend_operator(TENON_TAG_KERNEL, "a kernel", op, where, (tenon_any_fn)run, context,
+                         destroy, flags, out_registration);
 }
 
 tenon_status_t tenon_stub_add(const char *op, const char *where, tenon_stub_fn stub, void *context,
                               tenon_free_fn destroy, uint32_t flags,
                               tenon_registration_t **out_registration) {
-  return extend(TENON_TAG_STUB, "a stub", op, where, (tenon_any_fn)stub, context, destroy, flags,
-                out_registration);
+  return extend_operator(TENON_TAG_STUB, "a stub", op, where, (tenon_any_fn)stub, context, destroy,
+                         flags, out_registration);
 }
 
 /* The place of a fallback: a backend's row, or that of a layer. */
@@ -126,10 +127,10 @@ static tenon_status_t take_row(tenon_registration_t *r, const char *key) {
           TENON_INVALID,
           "'%s' can have no fallback: expected a backend, view, autograd, autocast or functional",
           key);
-    if (tn_row_get(bit)->rule == TN_RULE_FALLBACK)
+    if (tn_row_get(bit)->resolved == TN_RESOLVED_FALLBACK)
       return tn_fail(TENON_EXISTS, "%s has a fallback already", key);
     r->bit = bit;
-    tn_row_set(bit, &r->slot);
+    tn_row_set(bit, &r->entry);
     return TENON_OK;
   }
   static const char autograd[] = "autograd ";
@@ -139,7 +140,7 @@ static tenon_status_t take_row(tenon_registration_t *r, const char *key) {
     return tn_fail(TENON_INVALID, "the CPU can have no fallback: there is nothing behind it");
   if (r->is_autograd ? r->backend->gradients : r->backend->row)
     return tn_fail(TENON_EXISTS, "%s has a fallback already", key);
-  tn_backend_row_set(r->backend, r->is_autograd, &r->slot);
+  tn_backend_row_set(r->backend, r->is_autograd, &r->entry);
   return TENON_OK;
 }
 
@@ -153,23 +154,23 @@ tenon_status_t tenon_fallback_add(const char *key, tenon_run_fn run, void *conte
     return tn_fail(TENON_INVALID, "fallback of %s: unknown flags %#x", key, flags);
   tenon_registration_t *r = tn_allocate_zero(1, sizeof *r);
   if (!r) return tn_no_memory("a fallback", sizeof *r);
-  r->slot = (tn_slot_t){.run = run,
-                        .context = context,
-                        .rule = TN_RULE_FALLBACK,
-                        .is_preferred = (flags & TENON_PREFERRED) != 0};
+  r->entry = (tn_table_entry_t){.run = run,
+                                .context = context,
+                                .resolved = TN_RESOLVED_FALLBACK,
+                                .is_preferred = (flags & TENON_PREFERRED) != 0};
   tn_mutex_lock(&lock);
   tenon_status_t status = take_row(r, key);
   tn_mutex_unlock(&lock);
   if (status == TENON_OK) {
     r->destroy = destroy;
-    keep(r);
+    keep_registration(r);
     *out_registration = r;
   } else
     tn_release_memory(r);
   return status;
 }
 
-static void undo(tenon_registration_t *r) {
+static void undo_registration(tenon_registration_t *r) {
   if (r->is_undone) return;
   r->is_undone = true;
   if (r->library)
@@ -183,7 +184,7 @@ static void undo(tenon_registration_t *r) {
 void tenon_registration_release(tenon_registration_t *r) {
   if (!r) return;
   tn_mutex_lock(&lock);
-  undo(r);
+  undo_registration(r);
   tn_mutex_unlock(&lock);
 }
 
@@ -194,8 +195,8 @@ void tn_registrations_clear(void) {
     if (!r->is_undone && r->library)
       tn_registry_release(r->library); /* the registry has let it go */
     else if (!r->is_undone)
-      undo(r);
-    if (r->destroy) r->destroy(r->slot.context);
+      undo_registration(r);
+    if (r->destroy) r->destroy(r->entry.context);
     tn_arena_clear(&r->arena);
     tn_release_memory(r);
   }

@@ -61,7 +61,7 @@ static uint8_t take_gate(void) {
 
 static bool has_source(const tenon_op_t *op) {
   const tn_kernel_t *k = op->kernels;
-  while (k && k->kind != TN_KERNEL_SOURCE)
+  while (k && k->kind != TN_KIND_SOURCE)
     k = k->next;
   return k != NULL;
 }
@@ -191,7 +191,7 @@ bool tn_registry_names_free(tn_definition_t *d, const tn_library_t *but) {
   return d->offence_count == before;
 }
 
-static bool publish(tn_definition_t *d, tn_library_t *library) {
+static bool publish_library(tn_definition_t *d, tn_library_t *library) {
   size_t published = 0;
   bool good = tn_registry_reserve() &&
               tn_grow((void **)&undone, &undone_capacity, undone_count, sizeof *undone);
@@ -266,7 +266,7 @@ tenon_status_t tn_registry_add(const tenon_descriptor_t *descriptor, const char 
   tn_registry_lock();
   good = good && tn_registry_names_free(&d, NULL);
   if (!good) library->device_count = 0; /* none was added */
-  good = good && add_devices(&d) && publish(&d, library);
+  good = good && add_devices(&d) && publish_library(&d, library);
   tn_registry_unlock();
   tn_release_memory(d.dangling);
   if (good) {
@@ -366,7 +366,7 @@ static bool is_quiet(const tn_library_t *library) {
 /* A reference or a user of it went: takes an unloadable library out; true when it is to be freed
  * now.  That happens outside the mutex, since it runs code of the library.  One that a call is in
  * stays until shutdown. */
-static bool settle(tn_library_t *library) {
+static bool settle_library(tn_library_t *library) {
   size_t index = 0;
   if (is_held(library)) return false;
   library = tn_library_now(library);
@@ -448,14 +448,14 @@ tenon_status_t tn_registry_unload(tn_library_t *library) {
 void tn_registry_release(tn_library_t *library) {
   tn_registry_lock();
   __atomic_fetch_sub(&library->first->references, 1, __ATOMIC_ACQ_REL);
-  bool is_over = settle(library);
+  bool is_over = settle_library(library);
   tn_registry_unlock();
   if (is_over) free_library(library);
 }
 
 /* Another library, unloadable, whose operators it has kernels for no more: true if it is to be
  * freed. */
-static bool let_go(tn_library_t *library, tn_library_t **out_owner) {
+static bool let_owner_go(tn_library_t *library, tn_library_t **out_owner) {
   tn_library_t *owner = NULL;
   for (uint32_t i = 0; i < library->extension_count; i++) {
     tn_extension_t *e = &library->extensions[i];
@@ -463,7 +463,7 @@ static bool let_go(tn_library_t *library, tn_library_t **out_owner) {
     if (e->op && e->op->library == owner) e->op = NULL;
   }
   *out_owner = owner;
-  return owner && owner != library && settle(owner);
+  return owner && owner != library && settle_library(owner);
 }
 
 /* Takes operators and kernels out of the tables.  Their records stay until shutdown: a call may be
@@ -482,7 +482,7 @@ bool tn_registry_undo(tn_library_t *library) {
     undone[undone_count++] = library;
   }
   do {
-    bool is_over = is_undone && let_go(library, &owner);
+    bool is_over = is_undone && let_owner_go(library, &owner);
     tn_registry_unlock();
     if (is_over) free_library(owner);
     tn_registry_lock();
@@ -543,7 +543,7 @@ void tn_registry_free(tn_library_t *library) { free_generation(library); }
 static void end_use(tn_library_t *mine) {
   tn_registry_lock();
   mine->users--;
-  bool is_over = settle(mine);
+  bool is_over = settle_library(mine);
   tn_registry_unlock();
   if (is_over) free_library(mine);
 }

@@ -57,7 +57,7 @@ static const char *what_changed(const tenon_op_t *a, const tenon_op_t *b, const 
   return (a->traits ^ b->traits) & 0xffffffffu || a->is_view != b->is_view ? "TRAITS" : NULL;
 }
 
-static void count(tn_text_t *text, int64_t number, const char *what) {
+static void add_count(tn_text_t *text, int64_t number, const char *what) {
   if (number)
     tn_text_add(text, "%s%lld %s%s", text->size ? ", " : "", (long long)number, what,
                 number > 1 ? "s" : "");
@@ -74,8 +74,8 @@ static void name_holders(const tn_library_t *old, const tenon_op_t *op, tn_text_
       graphs += __atomic_load_n(&l->ops[i]->graphs, __ATOMIC_RELAXED);
       bounds += __atomic_load_n(&l->ops[i]->bounds, __ATOMIC_RELAXED);
     }
-  count(text, graphs, "graph");
-  count(text, bounds, "bound call");
+  add_count(text, graphs, "graph");
+  add_count(text, bounds, "bound call");
   tn_library_t **at;
   for (size_t l = 0; (at = tn_registry_at(l)); l++) {
     const tn_library_t *other = *at;
@@ -136,14 +136,14 @@ static bool may_replace(tn_definition_t *d, const tn_library_t *old) {
 
 /* the change */
 
-/* All that needs memory: names that are new, kernels for others, room for kernels of others, slots
+/* All that needs memory: names that are new, kernels for others, room for kernels of others, entrys
  * that lead on. */
-static bool prepare(tn_definition_t *d, tn_library_t *old, tn_slot_t **slots) {
+static bool prepare_tables(tn_definition_t *d, tn_library_t *old, tn_table_entry_t **entrys) {
   tn_library_t *library = d->library;
   bool good = tn_registry_make_room(old, d->dangling_count + 1);
   uint32_t named = 0;
   for (uint32_t i = 0; i < old->op_count && good; i++)
-    good = (slots[i] = tn_table_movable(old->ops[i])) != NULL;
+    good = (entrys[i] = tn_table_movable(old->ops[i])) != NULL;
   for (; named < library->op_count && good; named++)
     if (!op_of(old, library->ops[named]->name)) good = tn_registry_put(library->ops[named]);
   if (good && (good = tn_registry_link(d))) {
@@ -184,7 +184,8 @@ static void end_extensions(const tn_library_t *old) {
 }
 
 /* Nothing here fails. */
-static void commit(tn_definition_t *d, tn_library_t *old, tn_slot_t *const *slots) {
+static void commit_generation(tn_definition_t *d, tn_library_t *old,
+                              tn_table_entry_t *const *entrys) {
   tn_library_t *library = d->library;
   tn_library_t **place = place_of(old);
   const uint64_t number = tn_registry_reloads() + 1;
@@ -210,7 +211,7 @@ static void commit(tn_definition_t *d, tn_library_t *old, tn_slot_t *const *slot
     if (!next) tn_registry_drop(op->name);
     if (next && what_changed(op, next, &was, &is)) next = NULL;
     __atomic_store_n(&op->successor, next ? next : op, __ATOMIC_RELEASE);
-    tn_table_move(op, slots[i]);
+    tn_table_move(op, entrys[i]);
   }
   end_extensions(old);
   for (uint32_t i = 0; i < old->extension_count; i++)
@@ -222,8 +223,8 @@ static void commit(tn_definition_t *d, tn_library_t *old, tn_slot_t *const *slot
   __atomic_store_n(&reloads, number, __ATOMIC_RELEASE);
 }
 
-static bool define(tn_definition_t *d, tn_library_t *old, const tenon_descriptor_t *descriptor,
-                   const char *path) {
+static bool define_generation(tn_definition_t *d, tn_library_t *old,
+                              const tenon_descriptor_t *descriptor, const char *path) {
   tn_registry_lock();
   hidden = old;
   bool good = tn_define(d, descriptor, path);
@@ -243,25 +244,25 @@ tenon_status_t tn_registry_replace(tn_library_t *old, const tenon_descriptor_t *
   library->arena = arena;
   library->gate = old->gate;
   library->first = library->newest = library;
-  tn_slot_t **slots = tn_allocate_zero(old->op_count + 1u, sizeof *slots);
+  tn_table_entry_t **entrys = tn_allocate_zero(old->op_count + 1u, sizeof *entrys);
   tn_definition_t d = {.library = library,
                        .offences = offences,
                        .find = find_other,
                        .name_stubs = tn_registry_name_stubs,
                        .override = TN_OVERRIDE_MAY,
                        .code = TENON_OK};
-  if (!slots) tn_definition_offend(&d, TENON_MEMORY, "out of memory: the registry");
-  bool good = slots && define(&d, old, descriptor, path);
+  if (!entrys) tn_definition_offend(&d, TENON_MEMORY, "out of memory: the registry");
+  bool good = entrys && define_generation(&d, old, descriptor, path);
   tn_registry_lock();
-  good =
-      good && may_replace(&d, old) && prepare(&d, old, slots); /* others may have come meanwhile */
+  good = good && may_replace(&d, old) &&
+         prepare_tables(&d, old, entrys); /* others may have come meanwhile */
   if (good)
-    commit(&d, old, slots);
+    commit_generation(&d, old, entrys);
   else
     library->device_count = 0;
   tn_registry_unlock();
   tn_release_memory(d.dangling);
-  tn_release_memory(slots);
+  tn_release_memory(entrys);
   if (good) {
     *out_library = library;
     return TENON_OK;

@@ -38,7 +38,7 @@ void tn_waiting_reset_reasons(void) {
 
 /* Kernels whose operator has come are added to it; those that do not fit it stay, with the
  * reason. */
-static void resolve(tn_dangling_t *one) {
+static void resolve_one(tn_dangling_t *one) {
   tn_text_t offences = {0};
   tn_library_t *library = one->library;
   tn_definition_t d = {.library = library,
@@ -67,7 +67,7 @@ static void resolve(tn_dangling_t *one) {
 void tn_waiting_resolve(void) {
   size_t kept = 0;
   for (size_t i = 0; i < waiting_count; i++) {
-    if (tn_registry_published(waiting[i].op) && !waiting[i].reason) resolve(&waiting[i]);
+    if (tn_registry_published(waiting[i].op) && !waiting[i].reason) resolve_one(&waiting[i]);
     if (waiting[i].library) waiting[kept++] = waiting[i];
   }
   waiting_count = kept;

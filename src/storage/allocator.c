@@ -21,8 +21,8 @@ const tenon_allocator_t *tenon_allocator_use(const tenon_allocator_t *allocator)
   return before;
 }
 
-static tenon_status_t check(tenon_tensor_t *made, tenon_device_t device, tenon_dtype_t dtype,
-                            int32_t ndim, const int64_t *shape) {
+static tenon_status_t check_tensor(tenon_tensor_t *made, tenon_device_t device, tenon_dtype_t dtype,
+                                   int32_t ndim, const int64_t *shape) {
   char expected[160], found[160];
   const bool is_there = made->device.type == device.type && made->device.id == device.id;
   if (!is_there || !tn_dtype_same(made->dtype, dtype) || made->ndim != ndim ||
@@ -57,7 +57,7 @@ tenon_status_t tn_allocator_create(tenon_device_t device, tenon_dtype_t dtype, i
     *out_tensor = NULL;
     return tn_fail(status, "the allocator that was set failed: %s", why);
   }
-  if (*out_tensor) status = check(*out_tensor, device, dtype, ndim, shape);
+  if (*out_tensor) status = check_tensor(*out_tensor, device, dtype, ndim, shape);
   if (status != TENON_OK) {
     tenon_tensor_release(*out_tensor);
     *out_tensor = NULL;

@@ -130,18 +130,18 @@ typedef struct export_t { /* what a consumer has */
 } export_t;
 
 /* What the consumer still does in its stream comes before what is done with the memory next. */
-static void end(export_t *e) {
+static void end_export(export_t *e) {
   if (e->stream) tn_memory_lent(tn_memory_of(e->tensor), e->stream);
   tenon_tensor_release(e->tensor);
   tn_release_memory(e);
 }
 
 static void delete_versioned(struct DLManagedTensorVersioned *managed) {
-  end(managed->manager_ctx);
+  end_export(managed->manager_ctx);
 }
-static void delete_legacy(struct DLManagedTensor *managed) { end(managed->manager_ctx); }
+static void delete_legacy(struct DLManagedTensor *managed) { end_export(managed->manager_ctx); }
 
-static tenon_status_t can_leave(const tenon_tensor_t *tensor) {
+static tenon_status_t check_exportable(const tenon_tensor_t *tensor) {
   if (tensor->dtype.code >= 200)
     return tn_fail(TENON_INVALID, "a tensor of dtype %s cannot leave by DLPack",
                    tn_dtype_name(tensor->dtype));
@@ -160,7 +160,7 @@ static tenon_status_t can_leave(const tenon_tensor_t *tensor) {
 
 /* The consumer's stream comes after all work on the memory, which it may write to; without one the
  * host does. */
-static tenon_status_t order(const tenon_tensor_t *tensor, const tenon_dlpack_t *options) {
+static tenon_status_t order_export(const tenon_tensor_t *tensor, const tenon_dlpack_t *options) {
   tn_memory_t *memory = tn_memory_of(tensor);
   tenon_stream_t *stream = options->stream;
   tn_needs_t needs = {0};
@@ -179,17 +179,17 @@ static tenon_status_t order(const tenon_tensor_t *tensor, const tenon_dlpack_t *
 }
 
 /* A record for the consumer, with what it is about; not yet the struct that it gets. */
-static tenon_status_t lend(tenon_tensor_t *tensor, const tenon_dlpack_t *options,
-                           export_t **out_export, tn_dl_tensor_t *out_tensor) {
+static tenon_status_t lend_tensor(tenon_tensor_t *tensor, const tenon_dlpack_t *options,
+                                  export_t **out_export, tn_dl_tensor_t *out_tensor) {
   tenon_tensor_t *t = tensor;
   options = options ? options : &usual;
-  TN_TRY(can_leave(t));
+  TN_TRY(check_exportable(t));
   if (options->flags & TENON_DLPACK_COPY)
     TN_TRY(tenon_tensor_copy_to(tensor, tensor->device, &t));
   else
     tenon_tensor_retain(t);
   export_t *e = tn_allocate_zero(1, sizeof *e);
-  tenon_status_t status = e ? order(t, options) : tn_no_memory("a DLPack tensor", sizeof *e);
+  tenon_status_t status = e ? order_export(t, options) : tn_no_memory("a DLPack tensor", sizeof *e);
   if (status != TENON_OK) {
     tn_release_memory(e);
     tenon_tensor_release(t);
@@ -209,7 +209,7 @@ tenon_status_t tenon_tensor_to_dlpack_on(tenon_tensor_t *tensor, const tenon_dlp
   export_t *e;
   tn_dl_tensor_t dl;
   bool is_copied = options && options->flags & TENON_DLPACK_COPY;
-  TN_TRY(lend(tensor, options, &e, &dl));
+  TN_TRY(lend_tensor(tensor, options, &e, &dl));
   uint64_t flags = (tn_tensor_is_read_only(e->tensor) ? READ_ONLY : 0) | (is_copied ? COPIED : 0);
   *out_managed = &e->as.versioned;
   **out_managed = (struct DLManagedTensorVersioned){{1, 0}, e, delete_versioned, flags, dl};
@@ -226,7 +226,7 @@ tenon_status_t tenon_tensor_to_dlpack_legacy_on(tenon_tensor_t *tensor,
     return tn_fail(TENON_INVALID,
                    "a read-only tensor cannot leave by the legacy form of DLPack, which cannot say "
                    "so: expected the versioned form, or a copy (TENON_DLPACK_COPY)");
-  TN_TRY(lend(tensor, options, &e, &dl));
+  TN_TRY(lend_tensor(tensor, options, &e, &dl));
   *out_managed = &e->as.legacy;
   **out_managed = (struct DLManagedTensor){dl, e, delete_legacy};
   return TENON_OK;

@@ -21,11 +21,11 @@ static bool is_on_cpu(const tenon_tensor_t *t) { return !(t->keys & TN_KEY_DEVIC
 
 /* The first tensor that is not on the CPU, of arguments and of items of lists; NULL: there is
  * none. */
-static const tenon_tensor_t *placed(const tenon_tensor_t *t) {
+static const tenon_tensor_t *first_on_device(const tenon_tensor_t *t) {
   if (!t || is_on_cpu(t)) return NULL;
   if (!tn_dtype_is(t->dtype, TENON_LIST)) return t;
   for (int64_t i = 0; i < t->shape[0]; i++) {
-    const tenon_tensor_t *item = placed(tenon_item(t, i));
+    const tenon_tensor_t *item = first_on_device(tenon_item(t, i));
     if (item) return item;
   }
   return NULL;
@@ -34,7 +34,7 @@ static const tenon_tensor_t *placed(const tenon_tensor_t *t) {
 tenon_device_t tn_device_of(const tenon_op_t *op, const tenon_value_t *attrs,
                             tenon_tensor_t *const *inputs) {
   for (uint32_t i = 0; i < op->input_count; i++) {
-    const tenon_tensor_t *t = op->schema.inputs[i].is_host ? NULL : placed(inputs[i]);
+    const tenon_tensor_t *t = op->schema.inputs[i].is_host ? NULL : first_on_device(inputs[i]);
     if (t) return t->device;
   }
   for (uint32_t i = 0; i < op->schema.attr_count; i++)
@@ -112,7 +112,7 @@ tn_thread_calls_t tn_calls_without_layers(void) {
   return before;
 }
 
-static tenon_status_t find(const char *name, const tenon_op_t **out_op) {
+static tenon_status_t find_builtin(const char *name, const tenon_op_t **out_op) {
   *out_op = tn_registry_find(name);
   return *out_op ? TENON_OK : tn_fail(TENON_INTERNAL, "the built-in operator %s is missing", name);
 }
@@ -132,8 +132,8 @@ struct tn_memory_t *tn_memory_of(const tenon_tensor_t *t) {
 }
 
 /* Memory of a plug-in's device; a view of u8 over all of it. */
-static tenon_status_t allocate_there(tn_ordinal_t *ordinal, uint64_t size,
-                                     tenon_tensor_t **out_memory) {
+static tenon_status_t allocate_on_plugin(tn_ordinal_t *ordinal, uint64_t size,
+                                         tenon_tensor_t **out_memory) {
   tn_memory_t *memory;
   tn_storage_t *storage;
   int64_t extent = (int64_t)size;
@@ -153,14 +153,15 @@ static tenon_status_t allocate_there(tn_ordinal_t *ordinal, uint64_t size,
   return status;
 }
 
-static tenon_status_t allocate(tenon_device_t device, uint64_t size, tenon_tensor_t **out_memory) {
+static tenon_status_t allocate_bytes(tenon_device_t device, uint64_t size,
+                                     tenon_tensor_t **out_memory) {
   const tenon_op_t *op;
   tn_ordinal_t *ordinal;
   if (tn_plugin_of(device)) {
     TN_TRY(tn_ordinal_get(device, &ordinal));
-    return allocate_there(ordinal, size, out_memory);
+    return allocate_on_plugin(ordinal, size, out_memory);
   }
-  TN_TRY(find("core::allocate", &op));
+  TN_TRY(find_builtin("core::allocate", &op));
   tenon_value_t attrs[2] = {{TENON_KIND_INT, 0, {.i = (int64_t)size}},
                             {TENON_KIND_DEVICE, 0, {.device = device}}};
   tn_thread_calls_t calls = tn_calls_without_layers();
@@ -170,9 +171,9 @@ static tenon_status_t allocate(tenon_device_t device, uint64_t size, tenon_tenso
 }
 
 /* A tensor over the memory of another, which is given up. */
-static tenon_status_t over(tenon_tensor_t *memory, tenon_device_t device, tenon_dtype_t dtype,
-                           int32_t ndim, const int64_t *shape, const int64_t *strides,
-                           tenon_tensor_t **out_tensor) {
+static tenon_status_t make_over(tenon_tensor_t *memory, tenon_device_t device, tenon_dtype_t dtype,
+                                int32_t ndim, const int64_t *shape, const int64_t *strides,
+                                tenon_tensor_t **out_tensor) {
   tenon_status_t status = tn_tensor_over(((tn_tensor_t *)memory)->storage, memory->data, dtype,
                                          ndim, shape, strides, out_tensor);
   if (status == TENON_OK) {
@@ -201,8 +202,8 @@ tenon_status_t tn_place_create(tenon_device_t device, tenon_dtype_t dtype, int32
       return TENON_OK;
     }
   }
-  TN_TRY(allocate(device, size, &memory));
-  return over(memory, device, dtype, ndim, shape, NULL, out_tensor);
+  TN_TRY(allocate_bytes(device, size, &memory));
+  return make_over(memory, device, dtype, ndim, shape, NULL, out_tensor);
 }
 
 tenon_status_t tn_place_strided(tenon_device_t device, tenon_dtype_t dtype, int32_t ndim,
@@ -223,7 +224,7 @@ tenon_status_t tn_place_strided(tenon_device_t device, tenon_dtype_t dtype, int3
   if (device.type == 0) return tn_place_shape(dtype, ndim, shape, strides, out_tensor);
   tenon_tensor_t *memory;
   TN_TRY(tn_place_create(device, dtype, 1, &count, &memory));
-  return over(memory, device, dtype, ndim, shape, strides, out_tensor);
+  return make_over(memory, device, dtype, ndim, shape, strides, out_tensor);
 }
 
 tn_bytes_t tn_bytes_of(const tenon_tensor_t *t, char *address) {
@@ -250,7 +251,7 @@ tenon_status_t tn_place_copy(tn_bytes_t from, tn_bytes_t to, uint64_t size) {
   if (!size) return TENON_OK;
   if (end_of(&from, &source) && end_of(&to, &target))
     return tn_transfer(&source, &target, size, "copy");
-  TN_TRY(find("core::copy", &op));
+  TN_TRY(find_builtin("core::copy", &op));
   TN_TRY(tenon_tensor_view(&x, from.data, tenon_dtype(TENON_U8), 1, &extent, NULL, &strides[0]));
   TN_TRY(tenon_tensor_view(&y, to.data, tenon_dtype(TENON_U8), 1, &extent, NULL, &strides[1]));
   x.byte_offset = from.offset;
@@ -264,8 +265,8 @@ tenon_status_t tn_place_copy(tn_bytes_t from, tn_bytes_t to, uint64_t size) {
 }
 
 /* A new record that keeps a host tensor's memory; NULL: the tensor does not. */
-static tenon_status_t keep(const tenon_tensor_t *host, tn_ordinal_t *ordinal,
-                           tn_memory_t **out_memory) {
+static tenon_status_t keep_host_memory(const tenon_tensor_t *host, tn_ordinal_t *ordinal,
+                                       tn_memory_t **out_memory) {
   tn_storage_t *storage = tn_tensor_is_owned(host) ? ((const tn_tensor_t *)host)->storage : NULL;
   tn_owner_t owner = {.release = tn_storage_drop, .context = storage};
   if (!storage) {
@@ -289,10 +290,10 @@ static tenon_status_t copy_begin(const tenon_tensor_t *from, tenon_tensor_t *to)
   if (!size) return TENON_OK;
   if (!end_of(&a, &source) || !end_of(&b, &target)) return tn_place_copy(a, b, size);
   if (!source.ordinal && !source.memory) {
-    TN_TRY(keep(from, target.ordinal, &kept));
+    TN_TRY(keep_host_memory(from, target.ordinal, &kept));
     source.memory = kept;
   } else if (!target.ordinal && !target.memory) {
-    TN_TRY(keep(to, source.ordinal, &kept));
+    TN_TRY(keep_host_memory(to, source.ordinal, &kept));
     target.memory = kept;
   }
   tenon_status_t status = tn_transfer_begin(&source, &target, size, "copy");
@@ -384,10 +385,10 @@ static bool copies_strides(const tenon_tensor_t *t) {
 }
 
 /* By the operator that only copies; *to NULL: it makes the result. */
-static tenon_status_t copy_there(const tenon_tensor_t *from, tenon_tensor_t **to) {
+static tenon_status_t copy_on_device(const tenon_tensor_t *from, tenon_tensor_t **to) {
   const tenon_op_t *op;
   tenon_tensor_t *input = (tenon_tensor_t *)(uintptr_t)from;
-  TN_TRY(find("core::contiguous", &op));
+  TN_TRY(find_builtin("core::contiguous", &op));
   tn_thread_calls_t calls = tn_calls_without_layers();
   tenon_status_t status =
       *to ? tn_place_calls.run(op, NULL, &input, to) : tn_place_calls.call(op, NULL, &input, to);
@@ -407,7 +408,7 @@ tenon_status_t tenon_tensor_copy_to(const tenon_tensor_t *tensor, tenon_device_t
                    "a list or a quantised tensor cannot be copied between devices");
   if (device.type > 0 && is_direct(tensor)) return copy_across(tensor, device, out_tensor);
   bool is_there = tensor->device.type == device.type && tensor->device.id == device.id;
-  if (is_there && copies_strides(tensor)) return copy_there(tensor, out_tensor);
+  if (is_there && copies_strides(tensor)) return copy_on_device(tensor, out_tensor);
   tenon_status_t status = span_to_host(tensor, &view, &memory);
   if (status == TENON_OK) status = copy_from_host(&view, device, out_tensor);
   tn_release_aligned(memory);
@@ -472,7 +473,7 @@ tenon_status_t tn_place_dense(const tenon_tensor_t *tensor, bool with_elements,
 }
 
 /* Elements of the host into a tensor of a device: what lies between its elements stays as it is. */
-static tenon_status_t scatter(const tenon_tensor_t *from, tenon_tensor_t *to) {
+static tenon_status_t copy_scattered(const tenon_tensor_t *from, tenon_tensor_t *to) {
   tenon_tensor_t view;
   char *memory;
   char *begin = NULL;
@@ -501,15 +502,15 @@ tenon_status_t tn_place_copy_into(const tenon_tensor_t *from, tenon_tensor_t *to
     return copy_bytes(from, to);
   bool is_there = from->device.type == to->device.type && from->device.id == to->device.id;
   if (is_same && is_there && copies_strides(from) && copies_strides(to)) {
-    if (!tn_place_overlap(from, to)) return copy_there(from, &to);
+    if (!tn_place_overlap(from, to)) return copy_on_device(from, &to);
     tenon_tensor_t *between = NULL;
-    TN_TRY(copy_there(from, &between));
-    tenon_status_t status = copy_there(between, &to);
+    TN_TRY(copy_on_device(from, &between));
+    tenon_status_t status = copy_on_device(between, &to);
     tenon_tensor_release(between);
     return status;
   }
   TN_TRY(tenon_tensor_copy_to(from, (tenon_device_t){1, 0}, &host));
-  tenon_status_t status = is_on_cpu(to) ? tn_tensor_copy_into(host, to) : scatter(host, to);
+  tenon_status_t status = is_on_cpu(to) ? tn_tensor_copy_into(host, to) : copy_scattered(host, to);
   tenon_tensor_release(host);
   return status;
 }

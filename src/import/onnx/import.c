@@ -195,10 +195,10 @@ tenon_status_t tn_type_read(tn_import_t *import, const tn_onnx_value_t *value, t
   static const struct {
     int field;
     const char *name;
-  } others[] = {{TN_TYPE_SEQUENCE, "a sequence"},
-                {TN_TYPE_MAP, "a map"},
-                {TN_TYPE_SPARSE, "a sparse tensor"},
-                {TN_TYPE_OPTIONAL, "an optional value"}};
+  } others[] = {{TN_ONNX_TYPE_SEQUENCE, "a sequence"},
+                {TN_ONNX_TYPE_MAP, "a map"},
+                {TN_ONNX_TYPE_SPARSE, "a sparse tensor"},
+                {TN_ONNX_TYPE_OPTIONAL, "an optional value"}};
   const tn_onnx_type_t *type = value->type;
   tenon_dtype_t dtype = {0, 0, 0};
   for (size_t i = 0; type && i < sizeof others / sizeof *others; i++)

@@ -69,11 +69,11 @@ typedef struct tn_onnx_type_t { /* TypeProto; the kinds that are no tensors show
   tn_onnx_tensor_type_t *tensor;
 } tn_onnx_type_t;
 enum {
-  TN_TYPE_TENSOR = 1,
-  TN_TYPE_SEQUENCE = 4,
-  TN_TYPE_MAP = 5,
-  TN_TYPE_SPARSE = 8,
-  TN_TYPE_OPTIONAL = 9,
+  TN_ONNX_TYPE_TENSOR = 1,
+  TN_ONNX_TYPE_SEQUENCE = 4,
+  TN_ONNX_TYPE_MAP = 5,
+  TN_ONNX_TYPE_SPARSE = 8,
+  TN_ONNX_TYPE_OPTIONAL = 9,
 };
 
 typedef struct tn_onnx_value_t { /* ValueInfoProto */

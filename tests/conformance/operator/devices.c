@@ -17,10 +17,10 @@ static int list_backends(const tenon_op_t *op, const char **out_names) {
   int count = 0;
   bool has_source = false;
   for (const tn_kernel_t *k = op->kernels; k; k = k->next) {
-    bool is_known = k->kind == TN_KERNEL_SOURCE || k->words.at != TN_AT_BACKEND || !k->backend ||
+    bool is_known = k->kind == TN_KIND_SOURCE || k->words.at != TN_AT_BACKEND || !k->backend ||
                     !k->run || k->backend == &tn_backend_cpu ||
                     strcmp(k->backend->name, "null") == 0 || strcmp(k->backend->name, "meta") == 0;
-    has_source |= k->kind == TN_KERNEL_SOURCE;
+    has_source |= k->kind == TN_KIND_SOURCE;
     for (int i = 0; i < count && !is_known; i++)
       is_known = strcmp(out_names[i], k->backend->name) == 0;
     if (!is_known && count < BACKENDS) out_names[count++] = k->backend->name;

@@ -263,9 +263,9 @@ static const char *lacks(const subject_t *subject) {
 }
 
 static bool is_strided(const tenon_op_t *op) {
-  const tn_slot_t *slot = __atomic_load_n(&op->cpu, __ATOMIC_ACQUIRE);
-  return slot->only && slot->only->words.flags & TN_KERNEL_STRIDED &&
-         slot->only->kind == TN_KERNEL_DEVICE;
+  const tn_table_entry_t *entry = __atomic_load_n(&op->cpu, __ATOMIC_ACQUIRE);
+  return entry->only && entry->only->words.flags & TN_KERNEL_STRIDED &&
+         entry->only->kind == TN_KIND_DEVICE;
 }
 
 /* Seconds for one operator, so that the library has its budget. */

@@ -73,7 +73,7 @@ static bool may_guard(const tenon_call_t *call) {
   const tn_kernel_t *kernel = frame->kernel ? frame->kernel
                               : frame->slot ? frame->slot->only
                                             : NULL;
-  return probe.guards && !(kernel && kernel->kind == TN_KERNEL_COMPOSITE) &&
+  return probe.guards && !(kernel && kernel->kind == TN_KIND_COMPOSITE) &&
          tn_call_device(call).type == 1;
 }
 

@@ -234,7 +234,7 @@ static void check_sharing(const trial_t *t, const tenon_op_t *op, const laid_t *
                           tenon_tensor_t *const *outputs) {
   bool is_composite = false;
   for (const tn_kernel_t *k = op->kernels; k; k = k->next)
-    is_composite |= k->kind == TN_KERNEL_COMPOSITE;
+    is_composite |= k->kind == TN_KIND_COMPOSITE;
   for (uint32_t o = 0; o < op->output_count && !op->is_view && !is_composite; o++)
     for (uint32_t i = 0; outputs[o] && i < op->input_count; i++) {
       const guard_t *g = inputs[i].memory;

@@ -119,7 +119,7 @@ static void broadcast_input(const subject_t *subject, uint32_t index, trial_t *t
   ran_t narrow, wide;
   bool has_row = false;
   for (const tn_kernel_t *k = subject->op->kernels; k; k = k->next)
-    has_row |= k->kind == TN_KERNEL_ROW;
+    has_row |= k->kind == TN_KIND_ROW;
   const char *id = has_row ? "broadcast.rows" : "broadcast.values";
   run_way(t, &(way_t){.gives = true, .place = AT_TAIL, .poison = 0x55, .crash_id = id}, &narrow);
   tenon_tensor_t *small = t->inputs[index];

@@ -137,7 +137,7 @@ TEST("a kernel of a key's own, one that the table computed, and a key that is pa
 static tenon_status_t written_here(tenon_call_t *call) { return probe_kernel(call); }
 enum { WRITTEN_AT = __LINE__ - 1 };
 
-TEST("a slot says whose kernel stands there, by which rule, and by which function") {
+TEST("a entry says whose kernel stands there, by which rule, and by which function") {
   probe_start();
   tenon_registration_t *r = NULL;
   CHECK_STATUS(tenon_kernel_add("probe::plain", "npu", written_here, &id[1], NULL, 0, &r),
@@ -152,7 +152,7 @@ TEST("a slot says whose kernel stands there, by which rule, and by which functio
   CHECK(probe_slot("probe::plain", "npu").function == (tenon_any_fn)written_here);
   tenon_registration_release(r);
   CHECK_STATUS(tenon_op_slot(op_of("probe::plain"), "composite", &info), TENON_NOT_FOUND);
-  CHECK_TEXT(tenon_error(), "'composite' stands for other keys and has no slot of its own");
+  CHECK_TEXT(tenon_error(), "'composite' stands for other keys and has no entry of its own");
 }
 
 TEST("a function without debug information has no source, and the message says what to do") {
@@ -255,18 +255,19 @@ TEST("a table that was tampered with is found out, and is right afterwards") {
   tenon_registration_t *cpu = probe_add("probe::plain", "cpu", &id[2], 0);
   tenon_op_t *op = (tenon_op_t *)(uintptr_t)op_of("probe::plain");
   int bit = tn_key_find("npu");
-  const tn_slot_t **slot = &op->slots[op->index[bit] - 1];
-  const tn_slot_t *kept = *slot;
-  *slot = tn_row_get(TN_BIT_FUNCTIONAL);
+  const tn_table_entry_t **entry = &op->entries[op->index[bit] - 1];
+  const tn_table_entry_t *kept = *entry;
+  *entry = tn_row_get(TN_BIT_FUNCTIONAL);
   CHECK_ANSWER("probe::plain", "npu", 2); /* passed by */
   CHECK_STATUS(tenon_op_check(op), TENON_INTERNAL);
-  CHECK_TEXT(tenon_error(),
-             "probe::plain: its table was wrong: the slot of npu was fallthrough, expected kernel");
-  CHECK(*slot == kept);
+  CHECK_TEXT(
+      tenon_error(),
+      "probe::plain: its table was wrong: the entry of npu was fallthrough, expected kernel");
+  CHECK(*entry == kept);
   CHECK_ANSWER("probe::plain", "npu", 1);
   op->cpu = kept;
   CHECK_STATUS(tenon_op_check(op), TENON_INTERNAL);
-  CHECK_TEXT(tenon_error(), "the slot of cpu was kernel, expected kernel");
+  CHECK_TEXT(tenon_error(), "the entry of cpu was kernel, expected kernel");
   op->mask &= ~TN_KEY(bit);
   op->mask |= TN_KEY(63);
   CHECK_STATUS(tenon_op_check(op), TENON_INTERNAL);
@@ -275,14 +276,15 @@ TEST("a table that was tampered with is found out, and is right afterwards") {
   op->autograd = kept;
   op->others = kept;
   CHECK_STATUS(tenon_op_check(op), TENON_INTERNAL);
-  CHECK_TEXT(tenon_error(), "the slot of meta was kernel, expected infer");
-  CHECK_TEXT(tenon_error(), "the slot of autograd cpu was kernel, expected fallthrough");
+  CHECK_TEXT(tenon_error(), "the entry of meta was kernel, expected infer");
+  CHECK_TEXT(tenon_error(), "the entry of autograd cpu was kernel, expected fallthrough");
   CHECK_STATUS(tenon_op_check(op), TENON_OK);
   tenon_registration_release(npu);
   tenon_registration_release(cpu);
 }
 
-TEST("kernels out of order, an index without a slot and calls that are not counted are found out") {
+TEST(
+    "kernels out of order, an index without a entry and calls that are not counted are found out") {
   probe_start();
   tenon_registration_t *npu = probe_add("probe::plain", "npu", &id[1], 0);
   tenon_registration_t *cpu = probe_add("probe::plain", "cpu", &id[2], 0);
