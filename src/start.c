@@ -17,7 +17,7 @@
 #include "dispatch/place.h"
 #include "dispatch/registry.h"
 #include "dispatch/trace.h"
-#include "graph/rates.h"
+#include "graph/cost_model.h"
 #include "graph/run.h"
 #include "isolation/isolation.h"
 #include "loader/bridge.h"
@@ -96,7 +96,7 @@ static void in_child(void) {
   tn_threads_forget_others();
   tn_parallel_in_child();
   tn_plugins_in_child();
-  tn_rates_in_child();
+  tn_cost_model_in_child();
   tn_isolation_in_child();
 }
 
@@ -145,7 +145,7 @@ void tenon_shutdown(void) {
     tn_layers_clear();
     tn_autocast_clear();
     tn_generators_clear();
-    tn_rates_clear();
+    tn_cost_model_clear();
     tn_trace_clear();
     tn_record_clear();
     tn_autograd_clear();

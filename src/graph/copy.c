@@ -1,9 +1,10 @@
-/* From one graph into the builder of another: what those who change a graph leave as it is. */
+/* Copies parts of one graph into the builder of another: used by passes and partitioners for
+ * everything that they leave unchanged. */
 #include "base/memory.h"
 #include "base/status.h"
 #include "graph/graph.h"
 
-/* Names that were made up are made up anew. */
+/* The name of a value, or NULL if the name was generated: the new graph generates its own. */
 static const char *name_of(const tn_edge_t *edge) { return *edge->name == '%' ? NULL : edge->name; }
 
 tenon_status_t tn_builder_place(tenon_builder_t *builder, const tenon_graph_t *graph,
@@ -11,7 +12,10 @@ tenon_status_t tn_builder_place(tenon_builder_t *builder, const tenon_graph_t *g
   const tn_edge_t *edge = &graph->edges[index];
   if (edges[index] >= 0) return TENON_OK;
   if (!edge->constant)
-    return tn_fail(TENON_INVALID, "value '%s' was not made before it is used", edge->name);
+    return tn_fail(TENON_INVALID,
+                   "value '%s' is used before the node that makes it was copied: copy nodes in the "
+                   "order of the graph",
+                   edge->name);
   return tenon_builder_constant(builder, name_of(edge), edge->constant, &edges[index]);
 }
 
@@ -31,7 +35,8 @@ tenon_status_t tenon_builder_copy_inputs(tenon_builder_t *builder, const tenon_g
 tenon_status_t tenon_builder_copy_node(tenon_builder_t *builder, const tenon_graph_t *graph,
                                        int32_t index, tenon_edge_t *edges) {
   if (index < 0 || (size_t)index >= graph->node_count)
-    return tn_fail(TENON_RANGE, "node %d of a graph with %zu", (int)index, graph->node_count);
+    return tn_fail(TENON_RANGE, "node %d is out of range: the graph has %zu nodes", (int)index,
+                   graph->node_count);
   const tn_node_t *node = &graph->nodes[index];
   size_t total = (size_t)node->output_count;
   size_t at = 0;

@@ -304,7 +304,7 @@ TEST("after a run that failed, whatever failed, the executable works again") {
        "2 4"},
       {"in a 1 n; in b 1 n; node Add a b > y; out y", /* inputs: one symbol, two extents */
        {"f32[2] 1 2", "f32[1] 1"},
-       {"input 'b': axis 0 (n) is 1, but input 'a' has 2 there"},
+       {"input 'b': axis 0 (n) has extent 1, but the axis of the same name of input 'a' has 2"},
        {"f32[2] 1 2", "f32[2] 1 2"},
        "2 4"},
       {"in x 1 n; node Neg x > y; out y", /* an input of another dtype */
@@ -319,7 +319,7 @@ TEST("after a run that failed, whatever failed, the executable works again") {
        "-1 -2"},
       {"in x 1 2; node Neg x > y; out y", /* of another extent */
        {"f32[3] 1 2 3"},
-       {"input 'x': axis 0: expected 2, found shape [3]"},
+       {"input 'x': expected extent 2 in axis 0, found shape [3]"},
        {"f32[2] 1 2"},
        "-1 -2"},
       {"in x 1 2; in z 1 2; node Add x z > y; out y", /* no input at all */
