@@ -568,9 +568,9 @@ class Saving(unittest.TestCase):
         large = b.finish(nodes.add(b.input("x", "f32", [1]), b.constant(huge, "huge", copy=False)))
         b = tenon.graph.Builder()
         port = b.finish(nodes.cast(b.input("x", "f32", [2]), to="f8e3m4"))
-        for graph, error, words in ((constant, tenon.UnimplementedError, "target.onnx: constant 'odd': ONNX has no element type f8e3m4"),
-                                    (large, tenon.RangeError, "constant 'huge': with it the file has more than 2 GiB"),
-                                    (port, tenon.UnimplementedError, "value 'output': ONNX has no element type f8e3m4")):
+        for graph, error, words in ((constant, tenon.UnimplementedError, "target.onnx: constant 'odd': ONNX has no element type for f8e3m4"),
+                                    (large, tenon.RangeError, "constant 'huge': with this tensor the file exceeds 2 GiB"),
+                                    (port, tenon.UnimplementedError, "value 'output': ONNX has no element type for f8e3m4")):
             with self.assertRaisesRegex(error, words):
                 graph.save(target)
         files = sorted(os.listdir(FOLDER))
