@@ -6,10 +6,8 @@
 
 #include "graph/graph.h"
 
-typedef struct
-    /* The groups of a graph. The graph's nodes must not change meanwhile. An arena holds all
-     * arrays. */
-    tn_groups_t {
+/* The groups of a graph. The graph's nodes must not change meanwhile. An arena holds all arrays. */
+typedef struct tn_groups_t {
   const tenon_graph_t *graph;
   int32_t *producers; /* of each value: the node that makes it; -1: none */
   int32_t *group_of;  /* of each node: the number of its group, from 1; 0: none */

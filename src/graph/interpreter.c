@@ -45,8 +45,8 @@ tenon_status_t tn_interpreter_prepare(tenon_executable_t *e) {
   for (size_t n = 0; n < e->graph->node_count; n++) {
     const tn_node_t *node = &e->graph->nodes[n];
     int32_t device_index = e->placement.nodes[n].device_index;
+    /* An offloaded subgraph has constants of its own. */
     for (uint32_t i = 0;
-         /* An offloaded subgraph has constants of its own. */
          i < node->op->input_count && device_index != e->placement.host && !node->group; i++)
       for (int32_t k = 0; k < node->operands[i].count && !node->op->schema.inputs[i].is_host; k++) {
         int32_t edge = node->operands[i].edges[k];

@@ -61,7 +61,7 @@ FILES = {
         model([node("Frobnicate", "x", "a"), node("Frobnicate", "a", "b"), node("Grind", "b")]),
         ["2 operators are not supported", "and 1 more (Frobnicate", "(Grind"]),
     "missing library": (model([node("Do", domain="acme.things")], domains=["acme.things"]),
-                        ["(Do, domain 'acme.things'", "operator acme_things::Do is not loaded", "--ops LIB"]),
+                        ["(Do, domain 'acme.things'", "no operator acme_things::Do is loaded", "--ops LIB"]),
     "missing input": (model([node("Add")]), ["node 'n0' (Add", "input 1", "is missing"]),
     "surplus input": (model([node("Neg", "x x")]), ["node 'n0' (Neg", "at most 1 inputs, found 2"]),
     "surplus output": (model([node("Neg", "x", "y z")]), ["node 'n0' (Neg", "at most 1 outputs, found 2"]),

@@ -27,7 +27,7 @@ static const tenon_op_t *find_custom_op(tn_lower_t *lower) {
   const tenon_op_t *op = tn_registry_find(name);
   if (!op)
     tn_lower_missing(
-        lower, "operator %s is not loaded: load its library first (tenon_library_load, --ops LIB)",
+        lower, "no operator %s is loaded; load its library first (tenon_library_load, --ops LIB)",
         name);
   return op;
 }

@@ -11,9 +11,8 @@
 #include "base/text.h"
 #include "import/onnx/tensor.h"
 
-typedef struct
-    /* A graph that is being built: that of the model, or the body of an If, Loop or Scan. */
-    tn_site_t {
+/* A graph that is being built: that of the model, or the body of an If, Loop or Scan. */
+typedef struct tn_site_t {
   tenon_builder_t *builder;
   struct tn_site_t *outer; /* NULL: this is the model's graph */
   /* values of outer graphs that are available here, by the address of their tn_ref_t */
@@ -43,10 +42,9 @@ typedef struct tn_ref_t {
   const tn_onnx_sparse_t *sparse;
 } tn_ref_t;
 
-typedef struct
-    /* An attribute of a node. A reference to a parameter of a function has been replaced by its
-     * value. */
-    tn_attr_t {
+/* An attribute of a node. A reference to a parameter of a function has been replaced by its
+ * value. */
+typedef struct tn_attr_t {
   const char *name;
   const tn_onnx_attribute_t *proto;
   struct tn_scope_t *scope; /* the scope in which a graph attribute looks names up */

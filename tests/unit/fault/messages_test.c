@@ -57,7 +57,7 @@ TEST("what is wrong with a file is said with node and operator, or with the part
       {"missing library",
        "in x 1 2; node Do@acme.things x > y; out y",
        {"node 'y' (Do, domain 'acme.things'",
-        "operator acme_things::Do is not loaded: load its library first"}},
+        "no operator acme_things::Do is loaded; load its library first"}},
       {"unknown operator of a library that is there",
        "in x 1 2; node Rotos@fault x > y; out y",
        {"node 'y' (Rotos, domain 'fault'", "fault::Rotos"}},

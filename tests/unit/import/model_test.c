@@ -170,7 +170,7 @@ TEST("what is wrong with a model is said with its place") {
       {"unknown",
        {"node 'f' and 1 more (Frobnicate, domain '', opset 21)",
         "node 'm' (Mystery, domain 'custom.things', opset 1)",
-        "operator custom_things::Mystery is not loaded: load its library first "
+        "no operator custom_things::Mystery is loaded; load its library first "
         "(tenon_library_load, "
         "--ops LIB)"}},
       {"weights_huge", {"impossible shape [4611686018427387904, 1024]"}},
