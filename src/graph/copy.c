@@ -7,8 +7,8 @@
 /* The name of a value, or NULL if the name was generated: the new graph generates its own. */
 static const char *name_of(const tn_edge_t *edge) { return *edge->name == '%' ? NULL : edge->name; }
 
-tenon_status_t tn_builder_place(tenon_builder_t *builder, const tenon_graph_t *graph,
-                                tenon_edge_t index, tenon_edge_t *edges) {
+tenon_status_t tn_builder_copy_constant(tenon_builder_t *builder, const tenon_graph_t *graph,
+                                        tenon_edge_t index, tenon_edge_t *edges) {
   const tn_edge_t *edge = &graph->edges[index];
   if (edges[index] >= 0) return TENON_OK;
   if (!edge->constant)
@@ -51,7 +51,7 @@ tenon_status_t tenon_builder_copy_node(tenon_builder_t *builder, const tenon_gra
     operands[i] = (tenon_operand_t){node->operands[i].count, &room[at]};
     for (int32_t k = 0; k < node->operands[i].count && status == TENON_OK; k++) {
       tenon_edge_t edge = node->operands[i].edges[k];
-      status = tn_builder_place(builder, graph, edge, edges);
+      status = tn_builder_copy_constant(builder, graph, edge, edges);
       room[at++] = edges[edge];
     }
   }
@@ -69,7 +69,7 @@ tenon_status_t tenon_builder_copy_node(tenon_builder_t *builder, const tenon_gra
 tenon_status_t tenon_builder_copy_outputs(tenon_builder_t *builder, const tenon_graph_t *graph,
                                           tenon_edge_t *edges) {
   for (size_t i = 0; i < graph->output_count; i++) {
-    TN_TRY(tn_builder_place(builder, graph, graph->outputs[i], edges));
+    TN_TRY(tn_builder_copy_constant(builder, graph, graph->outputs[i], edges));
     TN_TRY(tenon_builder_output(builder, graph->output_names[i], edges[graph->outputs[i]]));
   }
   return TENON_OK;

@@ -65,7 +65,7 @@ struct tenon_executable_t {
   tn_placement_t placement; /* the device of each node, if runs are not planned */
   tn_captures_t captures;   /* captured graphs, for runs on a device */
   /* constants copied to devices other than the host: [edge * device count + device] */
-  tenon_tensor_t **placed;
+  tenon_tensor_t **device_constants;
   struct tn_offload_t *offloads; /* subgraphs that devices run as one: offload.h */
   size_t offload_count;
   char *offload_report; /* what was offloaded and why not more; NULL: no device was asked */
@@ -142,8 +142,8 @@ typedef struct tn_stage_t {
   size_t watch_capacity;
   /* edges planned by this stage, in order, including extra headers for dense copies */
   int32_t *edges;
-  size_t placed_count;
-  size_t placed_capacity;
+  size_t planned_count;
+  size_t planned_capacity;
   void *arena;
   uint64_t arena_size;
   uint64_t arena_bound; /* most bytes alive at once: no arena can be smaller */

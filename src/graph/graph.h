@@ -102,8 +102,8 @@ tenon_status_t tn_axes_make(const tenon_graph_t *graph, tenon_edge_t edge, tn_ar
                             tenon_axis_t **out_axes);
 /* Adds the value `edge` of another graph to the builder if it is a constant that has not been added
  * yet. `edges` maps edges of `graph` to the builder's, as in tenon_builder_copy_node. */
-tenon_status_t tn_builder_place(tenon_builder_t *builder, const tenon_graph_t *graph,
-                                tenon_edge_t edge, tenon_edge_t *edges);
+tenon_status_t tn_builder_copy_constant(tenon_builder_t *builder, const tenon_graph_t *graph,
+                                        tenon_edge_t edge, tenon_edge_t *edges);
 /* Copies as much of `full` as fits the size that the caller stated in out_port->size. */
 tenon_status_t tn_port_give(const tenon_port_t *full, tenon_port_t *out_port);
 /* Copies a graph for the compiler; constants are shared. */

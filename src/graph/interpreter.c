@@ -40,7 +40,7 @@ static tenon_tensor_t **value_on(tenon_tensor_t **table, const tenon_executable_
 
 tenon_status_t tn_interpreter_prepare(tenon_executable_t *e) {
   size_t count = e->graph->edge_count * (size_t)e->placement.device_count;
-  if (!(e->placed = tn_allocate_zero(count + 1, sizeof *e->placed)))
+  if (!(e->device_constants = tn_allocate_zero(count + 1, sizeof *e->device_constants)))
     return tn_no_memory("an executable", count);
   for (size_t n = 0; n < e->graph->node_count; n++) {
     const tn_node_t *node = &e->graph->nodes[n];
@@ -50,7 +50,7 @@ tenon_status_t tn_interpreter_prepare(tenon_executable_t *e) {
          i < node->op->input_count && device_index != e->placement.host && !node->group; i++)
       for (int32_t k = 0; k < node->operands[i].count && !node->op->schema.inputs[i].is_host; k++) {
         int32_t edge = node->operands[i].edges[k];
-        tenon_tensor_t **there = value_on(e->placed, e, edge, device_index);
+        tenon_tensor_t **there = value_on(e->device_constants, e, edge, device_index);
         if (e->graph->edges[edge].constant && !*there)
           TN_TRY(move_tensor(e->graph->edges[edge].constant, e->placement.devices[device_index],
                              there));
@@ -68,9 +68,9 @@ tenon_status_t tn_interpreter_prepare(tenon_executable_t *e) {
 
 void tn_interpreter_release(tenon_executable_t *e) {
   size_t count = e->graph->edge_count * (size_t)e->placement.device_count;
-  for (size_t i = 0; e->placed && i < count; i++)
-    tenon_tensor_release(e->placed[i]);
-  tn_release_memory(e->placed);
+  for (size_t i = 0; e->device_constants && i < count; i++)
+    tenon_tensor_release(e->device_constants[i]);
+  tn_release_memory(e->device_constants);
 }
 
 /* One node */
@@ -101,8 +101,9 @@ static tenon_status_t bring_value(interpreter_t *run, int32_t edge, int32_t devi
   const tenon_executable_t *e = run->executable;
   tenon_tensor_t **there = value_on(run->values, e, edge, device_index);
   tenon_tensor_t *from;
-  if (!*there && device_index != e->placement.host && *value_on(e->placed, e, edge, device_index)) {
-    *out_tensor = *value_on(e->placed, e, edge, device_index);
+  if (!*there && device_index != e->placement.host &&
+      *value_on(e->device_constants, e, edge, device_index)) {
+    *out_tensor = *value_on(e->device_constants, e, edge, device_index);
     return TENON_OK;
   }
   if (!*there) {

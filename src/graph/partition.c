@@ -216,7 +216,7 @@ static tenon_status_t add_subgraph(partition_t *c, int32_t index, tenon_builder_
   if (!inputs || !outputs) return tn_no_memory("a node", 0);
   for (int32_t i = 0; i < subgraph->input_count; i++) {
     tenon_edge_t from = subgraph->inputs[i];
-    TN_TRY(tn_builder_place(builder, c->graph, from, c->edges));
+    TN_TRY(tn_builder_copy_constant(builder, c->graph, from, c->edges));
     inputs[i] = c->edges[from];
   }
   name_node(c, index, name, sizeof name);

@@ -416,8 +416,8 @@ static void choose_only(placer_t *p) {
 }
 
 /* Called after the pins, which offloads respect. */
-static void place_groups(tn_placement_t *placement, const tenon_graph_t *graph,
-                         const tn_offload_t *offloads) {
+static void place_offloads(tn_placement_t *placement, const tenon_graph_t *graph,
+                           const tn_offload_t *offloads) {
   for (size_t n = 0; n < graph->node_count; n++) {
     if (!graph->nodes[n].group) continue;
     placement->nodes[n].device_index =
@@ -443,7 +443,7 @@ tenon_status_t tn_placement_create(const tenon_graph_t *graph, const tenon_graph
     status = add_device(placement, options->devices[i]);
   placement->candidate_count = placement->device_count;
   if (status == TENON_OK) status = read_pins(placement, graph, source, options);
-  if (status == TENON_OK) place_groups(placement, graph, offloads);
+  if (status == TENON_OK) place_offloads(placement, graph, offloads);
   if (status == TENON_OK && (placement->host = tn_placement_index(placement, cpu)) < 0) {
     placement->host = placement->device_count++;
     placement->devices[placement->host] = cpu;

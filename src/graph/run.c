@@ -204,7 +204,7 @@ static tenon_status_t bind_output(tn_run_t *run, int32_t edge, tenon_tensor_t **
 
 static tenon_status_t bind_stage(tn_run_t *run, tn_stage_t *stage, tenon_tensor_t **outputs,
                                  uint64_t given) {
-  for (size_t i = 0; i < stage->placed_count; i++) {
+  for (size_t i = 0; i < stage->planned_count; i++) {
     int32_t edge = stage->edges[i];
     tn_allocation_t *allocation = &run->allocations[edge];
     tenon_tensor_t *t = &allocation->tensor->view;
@@ -293,7 +293,7 @@ static tenon_status_t run_action(tn_run_t *run, tn_action_t *action, tenon_profi
 }
 
 static tenon_status_t check_made(const tn_run_t *run, const tn_stage_t *stage) {
-  for (size_t i = 0; i < stage->placed_count; i++) {
+  for (size_t i = 0; i < stage->planned_count; i++) {
     const tn_allocation_t *allocation = &run->allocations[stage->edges[i]];
     if (!(allocation->tensor->view.keys & TN_TENSOR_UNSET)) continue;
     const tn_node_t *node =
@@ -309,7 +309,7 @@ static tenon_status_t check_made(const tn_run_t *run, const tn_stage_t *stage) {
 /* For each action, the change in the number of planned bytes that are alive. */
 static int64_t *levels_of(const tn_run_t *run, const tn_stage_t *stage) {
   int64_t *changes = tn_allocate_zero(stage->action_count + 2, sizeof *changes);
-  for (size_t i = 0; changes && i < stage->placed_count; i++) {
+  for (size_t i = 0; changes && i < stage->planned_count; i++) {
     const tn_allocation_t *allocation = &run->allocations[stage->edges[i]];
     if (allocation->where != TN_ALLOCATION_ARENA && allocation->where != TN_ALLOCATION_OUTPUT)
       continue;
@@ -551,7 +551,7 @@ static void print_plan(tenon_executable_t *e, tn_text_t *text) {
         (unsigned long long)stage->arena_size, (unsigned long long)stage->arena_bound,
         stage->arena_bound ? 100.0 * (double)stage->arena_size / (double)stage->arena_bound
                            : 100.0);
-    for (size_t i = 0; i < stage->placed_count; i++) {
+    for (size_t i = 0; i < stage->planned_count; i++) {
       const tn_allocation_t *p = &run->allocations[stage->edges[i]];
       const char *name = stage->edges[i] < (int32_t)e->graph->edge_count
                              ? e->graph->edges[stage->edges[i]].name

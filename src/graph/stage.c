@@ -60,9 +60,9 @@ static tenon_status_t set_header(tn_allocation_t *allocation, tenon_dtype_t dtyp
 
 static tenon_status_t add_allocation(planner_t *p, int32_t edge) {
   tn_stage_t *s = p->stage;
-  if (!tn_grow((void **)&s->edges, &s->placed_capacity, s->placed_count, sizeof *s->edges))
+  if (!tn_grow((void **)&s->edges, &s->planned_capacity, s->planned_count, sizeof *s->edges))
     return tn_no_memory("a plan", sizeof *s->edges);
-  s->edges[s->placed_count++] = edge;
+  s->edges[s->planned_count++] = edge;
   return TENON_OK;
 }
 
@@ -325,7 +325,7 @@ static bool sees_dense(const tenon_op_t *op, uint32_t i) {
 
 /* Plans a sparse result, whose parts the kernel makes. Its readers need only its shape and layout,
  * so the stage continues unless these are known only after running. */
-static tenon_status_t place_sparse(planner_t *p, const tenon_meta_t *meta, int32_t edge) {
+static tenon_status_t allocate_sparse(planner_t *p, const tenon_meta_t *meta, int32_t edge) {
   TN_TRY(begin_allocation(p, edge, TN_ALLOCATION_OWN));
   tn_allocation_t *allocation = allocation_of(p, edge);
   allocation->bound =
@@ -344,8 +344,8 @@ static tenon_status_t place_sparse(planner_t *p, const tenon_meta_t *meta, int32
 }
 
 /* Plans the result of a view operator, which is in the memory of an input or of its dense copy. */
-static tenon_status_t place_view(planner_t *p, const tn_node_t *node, const tenon_meta_t *meta,
-                                 const int64_t *shape, const int64_t *strides, int32_t edge) {
+static tenon_status_t allocate_view(planner_t *p, const tn_node_t *node, const tenon_meta_t *meta,
+                                    const int64_t *shape, const int64_t *strides, int32_t edge) {
   const tenon_operand_t *operand = &node->operands[meta->alias - 1];
   TN_TRY(begin_allocation(p, edge, TN_ALLOCATION_VIEW));
   tn_allocation_t *allocation = allocation_of(p, edge);
@@ -362,13 +362,13 @@ static tenon_status_t place_view(planner_t *p, const tn_node_t *node, const teno
   return TENON_OK;
 }
 
-static tenon_status_t place_result(planner_t *p, const tn_node_t *node,
-                                   const tn_inference_t *inference, const tenon_meta_t *meta,
-                                   bool may_stride, int32_t edge) {
+static tenon_status_t allocate_result(planner_t *p, const tn_node_t *node,
+                                      const tn_inference_t *inference, const tenon_meta_t *meta,
+                                      bool may_stride, int32_t edge) {
   int64_t shape[TENON_RANK_MAX];
   bool pending = false;
   bool bounded = meta->ndim >= 0;
-  if (meta->layout) return place_sparse(p, meta, edge);
+  if (meta->layout) return allocate_sparse(p, meta, edge);
   for (int32_t d = 0; d < meta->ndim; d++) {
     pending |= !tenon_is_known(meta->dims[d]);
     shape[d] = tn_extent_bound(inference, meta->dims[d]);
@@ -392,7 +392,7 @@ static tenon_status_t place_result(planner_t *p, const tn_node_t *node,
   const int64_t *strides = meta->strided && (may_stride || meta->alias)
                                ? (const int64_t *)(const void *)meta->strides
                                : NULL;
-  if (meta->alias && node->op->is_view) return place_view(p, node, meta, shape, strides, edge);
+  if (meta->alias && node->op->is_view) return allocate_view(p, node, meta, shape, strides, edge);
   bool strings = tn_dtype_is(meta->dtype, TENON_STRING);
   uint8_t where =
       is_output(p, edge) && !strides && !pending ? TN_ALLOCATION_OUTPUT : TN_ALLOCATION_ARENA;
@@ -483,8 +483,8 @@ static tenon_status_t densify(planner_t *p, int32_t s, const tn_node_t *node, bo
 
 /* Plans the result of a written input: it begins as a copy of the input, and the kernel writes to
  * this copy. */
-static tenon_status_t place_written(planner_t *p, int32_t s, const tn_node_t *node, int32_t input,
-                                    int32_t edge, tenon_tensor_t **inputs) {
+static tenon_status_t allocate_written(planner_t *p, int32_t s, const tn_node_t *node,
+                                       int32_t input, int32_t edge, tenon_tensor_t **inputs) {
   if (!node->operands[input].count) /* The optional input is absent, so it has no result. */
     return TENON_OK;
   int32_t from = node->operands[input].edges[0];
@@ -523,9 +523,9 @@ static tenon_status_t plan_outputs(planner_t *p, int32_t s, const tn_step_t *ste
     if (!meta->items) {
       int32_t edge = node->outputs[at++];
       if (same >= 0)
-        TN_TRY(place_written(p, s, node, same, edge, inputs));
+        TN_TRY(allocate_written(p, s, node, same, edge, inputs));
       else
-        TN_TRY(place_result(p, node, inference, meta, may_stride, edge));
+        TN_TRY(allocate_result(p, node, inference, meta, may_stride, edge));
       outputs[o] = &allocation_of(p, edge)->tensor->view;
       continue;
     }
@@ -540,7 +540,7 @@ static tenon_status_t plan_outputs(planner_t *p, int32_t s, const tn_step_t *ste
     if (!items || !axes || !list) return tn_no_memory("a plan", 0);
     for (int32_t k = 0; k < count; k++) {
       int32_t edge = node->outputs[at++];
-      TN_TRY(place_result(p, node, inference, meta->items[k], may_stride, edge));
+      TN_TRY(allocate_result(p, node, inference, meta->items[k], may_stride, edge));
       items[k] = &allocation_of(p, edge)->tensor->view;
     }
     axes[0] = count;
@@ -550,7 +550,7 @@ static tenon_status_t plan_outputs(planner_t *p, int32_t s, const tn_step_t *ste
     outputs[o] = list;
   }
   for (int32_t k = 0, i; (i = tn_op_written(node->op, k)) >= 0 && at < node->output_count; k++)
-    TN_TRY(place_written(p, s, node, i, node->outputs[at++], inputs));
+    TN_TRY(allocate_written(p, s, node, i, node->outputs[at++], inputs));
   return TENON_OK;
 }
 
@@ -689,15 +689,15 @@ static tenon_status_t plan_step(planner_t *p, int32_t s) {
 
 /* Memory */
 
-static tenon_status_t place_in_memory(planner_t *p) {
+static tenon_status_t allocate_arena(planner_t *p) {
   tn_stage_t *s = p->stage;
-  size_t most = s->placed_count + s->action_count;
+  size_t most = s->planned_count + s->action_count;
   size_t count = 0;
   tn_lifetime_t *lifetimes = tn_allocate((most + 1) * sizeof *lifetimes);
   uint64_t **offsets = tn_allocate((most + 1) * sizeof *offsets);
   tenon_status_t status = lifetimes && offsets ? TENON_OK : tn_no_memory("a memory plan", most);
   /* A view keeps the memory of its root alive. */
-  for (size_t i = 0; i < s->placed_count && status == TENON_OK; i++) {
+  for (size_t i = 0; i < s->planned_count && status == TENON_OK; i++) {
     const tn_allocation_t *view = allocation_of(p, s->edges[i]);
     bool beyond =
         s->edges[i] < p->edge_count && p->run->executable->last_use[s->edges[i]] >= s->end;
@@ -708,7 +708,7 @@ static tenon_status_t place_in_memory(planner_t *p) {
       if (allocation->root == e) break;
     }
   }
-  for (size_t i = 0; i < s->placed_count && status == TENON_OK; i++) {
+  for (size_t i = 0; i < s->planned_count && status == TENON_OK; i++) {
     tn_allocation_t *allocation = allocation_of(p, s->edges[i]);
     if (allocation->where != TN_ALLOCATION_ARENA) continue;
     offsets[count] = &allocation->offset;
@@ -738,7 +738,7 @@ static tenon_status_t place_in_memory(planner_t *p) {
 void tn_stages_drop(tn_run_t *run, size_t index) {
   while (run->stage_count > index) {
     tn_stage_t *s = &run->stages[--run->stage_count];
-    for (size_t i = 0; i < s->placed_count; i++) {
+    for (size_t i = 0; i < s->planned_count; i++) {
       tn_allocation_t *allocation = &run->allocations[s->edges[i]];
       allocation->stage = -1;
       allocation->where = TN_ALLOCATION_NONE;
@@ -788,7 +788,7 @@ tenon_status_t tn_stage_plan(tn_run_t *run, int32_t begin) {
       status = tn_prefix(status, "node '%s' (%s): ", node->name, node->op->name);
     stage->end = s + 1;
   }
-  if (status == TENON_OK) status = place_in_memory(&p);
+  if (status == TENON_OK) status = allocate_arena(&p);
   tn_release_memory(p.dense);
   tn_scratch_reset(mark);
   if (status != TENON_OK) tn_stages_drop(run, run->stage_count - 1);

@@ -546,7 +546,7 @@ class Saving(unittest.TestCase):
         self.assert_same(graph, np.float32([1, 2]))
         b = tenon.graph.Builder()
         graph = b.finish({"x": nodes.neg(b.input("x", "f32", [2]))})
-        with self.assertRaisesRegex(tenon.InvalidError, "output 'x' has the name of an input that is another value"):
+        with self.assertRaisesRegex(tenon.InvalidError, "output 'x' has the name of an input, but is another value"):
             graph.save(self.path)
 
     def test_ports_without_a_shape_or_dtype(self):

@@ -1,5 +1,5 @@
-/* The texts of rules: every operator and attribute that they name is one of core's.  Models show
- * that they mean the right thing: tests/acceptance. */
+/* The texts of lowerings: every operator and attribute that they name exists in core. That their
+ * meaning is right is shown by the models of tests/acceptance. */
 #include <ctype.h>
 #include <stdbool.h>
 #include <tenon/tenon.h>
@@ -58,14 +58,14 @@ static void check_lowering(const tn_lowering_t *lowering) {
   if (!CHECK(depth == 0)) fprintf(stderr, "  in %s\n", lowering->text);
 }
 
-TEST("rules name operators and attributes that core has") {
+TEST("lowerings name operators and attributes that core has") {
   CHECK_STATUS(tenon_start(), TENON_OK);
   for (size_t i = 0; tn_lowerings_at(i); i++)
     for (size_t j = 0; j < tn_lowerings_at(i)->count; j++)
       check_lowering(&tn_lowerings_at(i)->items[j]);
 }
 
-TEST("no operator has two rules for one operator set") {
+TEST("no operator has two lowerings for one operator set") {
   for (size_t i = 0; tn_lowerings_at(i); i++)
     for (size_t j = 0; j < tn_lowerings_at(i)->count; j++)
       for (size_t k = 0; tn_lowerings_at(k); k++)
