@@ -150,7 +150,8 @@ tenon_status_t tenon_builder_constant(tenon_builder_t *builder, const char *name
   }
   TN_TRY(reserve_name(builder, name));
   TN_TRY(tn_graph_add_edge(builder->graph, name, &edge, out_edge));
-  tenon_tensor_retain(edge->constant = tensor);
+  edge->constant = tensor;
+  tenon_tensor_retain(edge->constant);
   edge->dtype = tensor->dtype;
   edge->ndim = tensor->ndim;
   edge->layout = tn_layout(tensor);
@@ -220,7 +221,9 @@ static tenon_status_t infer_anew(tenon_graph_t *graph) {
       edge->dtype = (tenon_dtype_t){0, 0, 0};
       edge->ndim = -1;
       edge->layout = 0;
-      edge->dims = edge->strides = edge->values = NULL;
+      edge->dims = NULL;
+      edge->strides = NULL;
+      edge->values = NULL;
       edge->value_count = 0;
     }
   }

@@ -65,9 +65,11 @@ tenon_status_t tn_executable_use(tenon_executable_t *e, const tn_kernel_t *kerne
     i++;
   if (i == e->library_count) {
     if (tn_grow((void **)&e->libraries, &e->library_capacity, e->library_count,
-                sizeof *e->libraries))
-      tn_registry_use(e->libraries[e->library_count++] = kernel->library);
-    else
+                sizeof *e->libraries)) {
+      e->libraries[e->library_count] = kernel->library;
+      tn_registry_use(kernel->library);
+      e->library_count++;
+    } else
       status = tn_no_memory("an executable", sizeof *e->libraries);
   }
   tn_mutex_unlock(&e->lock);
@@ -248,7 +250,8 @@ tenon_status_t tenon_executable_create(const tenon_graph_t *graph, const tenon_c
   if (!e) return tn_no_memory("an executable", sizeof *e);
   e->references = 1;
   e->reloads = tn_registry_reloads(); /* read before any operator is looked at */
-  tenon_graph_retain(e->source = graph);
+  e->source = graph;
+  tenon_graph_retain(e->source);
   tenon_compile_t wanted = {.size = sizeof wanted};
   if (options)
     memcpy(&wanted, options, options->size < sizeof wanted ? options->size : sizeof wanted);

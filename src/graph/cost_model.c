@@ -166,7 +166,8 @@ tenon_status_t tn_copy_cost_measure(tenon_device_t from, tenon_device_t to,
 void tn_cost_model_clear(void) {
   tn_release_memory(measurements);
   measurements = NULL;
-  measurement_count = measurement_capacity = 0;
+  measurement_count = 0;
+  measurement_capacity = 0;
 }
 
 void tn_cost_model_in_child(void) { measuring = (tn_mutex_t)TN_MUTEX_INIT; }

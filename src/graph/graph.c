@@ -109,7 +109,9 @@ static tenon_status_t use_library(tenon_graph_t *graph, const tn_library_t *libr
   if (!tn_grow((void **)&graph->libraries, &graph->library_capacity, graph->library_count,
                sizeof *graph->libraries))
     return tn_no_memory("a graph", sizeof *graph->libraries);
-  tn_registry_use(graph->libraries[graph->library_count++] = library);
+  graph->libraries[graph->library_count] = library;
+  tn_registry_use(library);
+  graph->library_count++;
   return TENON_OK;
 }
 
@@ -153,13 +155,17 @@ static tenon_status_t keep_value(tenon_graph_t *graph, const tenon_value_t *valu
     if (!tn_grow((void **)&graph->kept, &graph->kept_capacity, graph->kept_count,
                  sizeof *graph->kept))
       return tn_no_memory("a graph", sizeof *graph->kept);
-    tenon_tensor_retain(graph->kept[graph->kept_count++] = tensors[i]);
+    graph->kept[graph->kept_count] = tensors[i];
+    tenon_tensor_retain(tensors[i]);
+    graph->kept_count++;
   }
   if (value->kind != TENON_KIND_GRAPH || !value->as.graph) return TENON_OK;
   if (!tn_grow((void **)&graph->subgraphs, &graph->subgraph_capacity, graph->subgraph_count,
                sizeof *graph->subgraphs))
     return tn_no_memory("a graph", sizeof *graph->subgraphs);
-  tenon_graph_retain(graph->subgraphs[graph->subgraph_count++] = value->as.graph);
+  graph->subgraphs[graph->subgraph_count] = value->as.graph;
+  tenon_graph_retain(value->as.graph);
+  graph->subgraph_count++;
   return TENON_OK;
 }
 
@@ -220,7 +226,8 @@ static tenon_status_t copy_edge(const tn_edge_t *from, tenon_graph_t *to) {
   edge->dims = from->dims;
   edge->strides = from->strides;
   edge->layout = from->layout;
-  tenon_tensor_retain(edge->constant = from->constant);
+  edge->constant = from->constant;
+  tenon_tensor_retain(edge->constant);
   return TENON_OK;
 }
 

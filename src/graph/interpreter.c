@@ -29,7 +29,8 @@ static tenon_status_t move_tensor(tenon_tensor_t *tensor, tenon_device_t device,
                (tensor->device.type == device.type && tensor->device.id == device.id);
   if (!stays) return tenon_tensor_copy_to(tensor, device, out_tensor);
   if (!tn_tensor_is_owned(tensor)) return tenon_tensor_copy_to(tensor, device, out_tensor);
-  tenon_tensor_retain(*out_tensor = tensor);
+  *out_tensor = tensor;
+  tenon_tensor_retain(*out_tensor);
   return TENON_OK;
 }
 
@@ -134,7 +135,8 @@ static tenon_status_t make_argument(interpreter_t *run, const tn_argument_t *wan
   if (wanted->is_written && tenon_tensor_requires_grad(t)) return copy_on_tape(t, out_tensor);
   if (wanted->is_written) /* The value may have other readers, so the node writes to a copy. */
     return tenon_tensor_copy_to(t, t->device, out_tensor);
-  tenon_tensor_retain(*out_tensor = t);
+  *out_tensor = t;
+  tenon_tensor_retain(*out_tensor);
   return TENON_OK;
 }
 
@@ -171,8 +173,9 @@ static tenon_status_t gather_inputs(interpreter_t *run, const tn_node_t *node, i
 static void keep_value(interpreter_t *run, int32_t edge, int32_t device_index,
                        tenon_tensor_t *tensor) {
   int32_t own = tn_placement_index(&run->executable->placement, tensor->device);
-  tenon_tensor_retain(*value_on(run->values, run->executable, edge, own < 0 ? device_index : own) =
-                          tensor);
+  if (own >= 0) device_index = own;
+  tenon_tensor_retain(tensor);
+  *value_on(run->values, run->executable, edge, device_index) = tensor;
 }
 
 /* Keeps a node's results, items of lists one by one, then the written inputs that the operator does
@@ -329,7 +332,8 @@ tenon_status_t tn_interpreter_values(tenon_executable_t *e, tenon_tensor_t *cons
 static tenon_status_t give_output(const tenon_executable_t *e, tenon_tensor_t *value, size_t i,
                                   tenon_tensor_t **outputs) {
   if (!outputs[i] && e->has_gradients && tenon_tensor_requires_grad(value)) {
-    tenon_tensor_retain(outputs[i] = value);
+    outputs[i] = value;
+    tenon_tensor_retain(outputs[i]);
     return TENON_OK;
   }
   if (!outputs[i]) return tenon_tensor_copy_to(value, cpu, &outputs[i]);

@@ -175,8 +175,10 @@ static tenon_status_t make_inputs_dense(const tn_offload_t *offload, tenon_tenso
                      view->names[view->inputs[i]], tenon_tensor_layout(given[i]));
     if (given[i]->keys & TN_KEY_STRIDED)
       TN_TRY(tn_place_dense(given[i], true, &inputs[i]));
-    else
-      tenon_tensor_retain(inputs[i] = given[i]);
+    else {
+      inputs[i] = given[i];
+      tenon_tensor_retain(inputs[i]);
+    }
   }
   return TENON_OK;
 }

@@ -86,7 +86,10 @@ tenon_status_t tn_executable_current(tenon_executable_t *e, tenon_executable_t *
     } else
       __atomic_store_n(&now->reloads, reloads, __ATOMIC_RELAXED);
   }
-  if (status == TENON_OK) tenon_executable_retain(*out_executable = now);
+  if (status == TENON_OK) {
+    *out_executable = now;
+    tenon_executable_retain(*out_executable);
+  }
   tn_mutex_unlock(&e->renewal);
   return status;
 }

@@ -451,7 +451,8 @@ static tenon_status_t dense_copy(planner_t *p, int32_t step, int32_t edge,
     return tn_fail(TENON_INVALID, "a dense copy is too large: its size exceeds the address range");
   inherit_detail(p, extra, edge);
   TN_TRY(add_copy(p, step, edge, extra));
-  *out_allocation = p->dense[edge] = extra;
+  p->dense[edge] = extra;
+  *out_allocation = extra;
   return TENON_OK;
 }
 

@@ -55,7 +55,8 @@ static bool stays_small(const tenon_graph_t *graph, const tn_node_t *node, uint6
 static tenon_status_t bind_constant(tenon_graph_t *graph, tenon_edge_t index,
                                     tenon_tensor_t *tensor) {
   tn_edge_t *edge = &graph->edges[index];
-  tenon_tensor_retain(edge->constant = tensor);
+  edge->constant = tensor;
+  tenon_tensor_retain(edge->constant);
   edge->dtype = tensor->dtype;
   edge->ndim = tensor->ndim;
   edge->layout = tn_layout(tensor);
@@ -80,8 +81,10 @@ static tenon_status_t fold_node(tenon_graph_t *graph, tn_node_t *node) {
     bool list = op->schema.inputs[made].kind == TENON_KIND_TENSORS;
     inputs[made] = NULL;
     if (!list) {
-      if (operand->count)
-        tenon_tensor_retain(inputs[made] = graph->edges[operand->edges[0]].constant);
+      if (operand->count) {
+        inputs[made] = graph->edges[operand->edges[0]].constant;
+        tenon_tensor_retain(inputs[made]);
+      }
       continue;
     }
     tenon_tensor_t **items = tn_scratch(((size_t)operand->count + 1) * sizeof *items);

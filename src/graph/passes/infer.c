@@ -50,9 +50,10 @@ static tenon_status_t operand_metas(tenon_graph_t *graph, const tn_node_t *node,
       if (edge->constant && op->where && op->where[i] & TN_INPUT_KNOWN)
         TN_TRY(tn_meta_known(edge->constant, &metas[k]));
       bool deduced = op->where && op->where[i] & TN_INPUT_DEDUCED && edge->input >= 0;
-      if (deduced && edge->ndim < 0)
-        edge->dims = metas[k].dims =
-            tn_arena_array(&graph->arena, TENON_RANK_MAX, sizeof *edge->dims);
+      if (deduced && edge->ndim < 0) {
+        edge->dims = tn_arena_array(&graph->arena, TENON_RANK_MAX, sizeof *edge->dims);
+        metas[k].dims = edge->dims;
+      }
       if ((!metas[k].dtype.bits && edge->input < 0) || (metas[k].ndim < 0 && !deduced))
         *out_ready = false;
       if (deduced && !metas[k].dims) return tn_no_memory("inference", 0);

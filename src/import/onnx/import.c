@@ -524,8 +524,10 @@ tenon_status_t tn_onnx_load(const char *path, const char *folder, tenon_graph_t 
   tn_storage_t *file;
   const char *slash = strrchr(path, '/');
   char *own = NULL;
-  if (!folder)
-    folder = own = slash ? tn_copy_text(path, (size_t)(slash - path)) : tn_copy_text(".", 1);
+  if (!folder) {
+    own = slash ? tn_copy_text(path, (size_t)(slash - path)) : tn_copy_text(".", 1);
+    folder = own;
+  }
   if (!folder) return tn_no_memory("a path", strlen(path));
   tenon_status_t status = tn_weights_map(path, &file);
   if (status == TENON_OK) {
