@@ -20,7 +20,7 @@
 #include "dispatch/user_layers.h"
 #include "dump/crash.h"
 #include "dump/watch.h"
-#include "graph/rates.h"
+#include "graph/cost_model.h"
 #include "graph/run.h"
 #include "inspect/missing.h"
 #include "isolation/isolation.h"
@@ -105,7 +105,7 @@ static void in_child(void) {
   tn_threads_forget_others();
   tn_parallel_in_child();
   tn_plugins_in_child();
-  tn_rates_in_child();
+  tn_cost_model_in_child();
   tn_isolation_in_child();
 }
 
@@ -157,7 +157,7 @@ static void stop(void) {
   tn_layers_clear();
   tn_autocast_clear();
   tn_generators_clear();
-  tn_rates_clear();
+  tn_cost_model_clear();
   tn_trace_clear();
   tn_record_clear();
   tn_autograd_clear();

@@ -162,7 +162,7 @@ def deployment(folder):
     short.write_bytes(header + b"255\n" + bytes(99))
     both = subprocess.run([read, MODEL, library, low, short, folder / "gone.pgm", line], capture_output=True, text=True, env=ENVIRONMENT)
     assert both.returncode == 1 and both.stdout == f"{LINE}\n", both
-    said = [f"{low}: input 'picture': axis 0: expected 32, found shape [31, 100]", f"{short}: a PGM picture of 348 columns and 32 rows, but 99 bytes for its pixels", f"{folder}/gone.pgm: No such file or directory"]
+    said = [f"{low}: input 'picture': expected extent 32 in axis 0, found shape [31, 100]", f"{short}: a PGM picture of 348 columns and 32 rows has 99 bytes of pixels: expected one byte for each pixel", f"{folder}/gone.pgm: No such file or directory"]
     assert both.stderr.splitlines() == [f"read: {message}" for message in said], both.stderr
     for size in 0, 100, len(content) // 2, len(content) - 1:
         cut.write_bytes(content[:size])

@@ -1,13 +1,14 @@
-/* Applying what libraries bring: a pass, or the strategies of a partitioner one after the other. */
+/* Applies graph transforms of libraries: a pass, or the strategies of a partitioner one after the
+ * other. */
 #include <string.h>
 
 #include "base/memory.h"
 #include "base/status.h"
 #include "dispatch/services.h"
-#include "graph/cut.h"
+#include "graph/partition.h"
 #include "operator/names.h"
 
-/* what libraries are given */
+/* The functions that libraries receive */
 
 static const char *op_name(const tenon_op_t *op) { return op->name; }
 static int32_t edge_count(const tenon_graph_t *graph) { return (int32_t)graph->edge_count; }
@@ -45,7 +46,7 @@ const tenon_graphs_t tn_graphs = {.size = sizeof tn_graphs,
                                   .builder_copy_node = tenon_builder_copy_node,
                                   .builder_copy_outputs = tenon_builder_copy_outputs};
 
-/* applying */
+/* Applying a transform */
 
 static tenon_status_t run_pass(const tenon_graph_t *graph, const tenon_pass_t *pass,
                                const tn_library_t *library, const tenon_option_t *options,
@@ -55,7 +56,7 @@ static tenon_status_t run_pass(const tenon_graph_t *graph, const tenon_pass_t *p
       graph,       options,          count,    0};
   tenon_graph_t *made = NULL;
   TN_TRY(pass->run(&call, &made));
-  if (!made) return tn_fail(TENON_INTERNAL, "it says that all is well, and gives no graph");
+  if (!made) return tn_fail(TENON_INTERNAL, "its run function returned TENON_OK, but no graph");
   *out_graph = made;
   return TENON_OK;
 }
@@ -80,7 +81,7 @@ static tenon_status_t run_strategies(const tenon_graph_t *graph,
                        0,
                        NULL};
     tenon_graph_t *next = NULL;
-    status = tn_cut_apply(&cut, library, &next);
+    status = tn_partition_apply(&cut, library, &next);
     if (status != TENON_OK) status = tn_prefix(status, "strategy %s: ", (*s)->name);
     tenon_graph_release(graph);
     graph = next;
@@ -90,10 +91,11 @@ static tenon_status_t run_strategies(const tenon_graph_t *graph,
 }
 
 static tenon_status_t check_options(const tenon_option_t *options, int32_t count) {
-  if (count < 0 || (count && !options)) return tn_fail(TENON_INVALID, "%d options", (int)count);
+  if (count < 0 || (count && !options))
+    return tn_fail(TENON_INVALID, "invalid options: %d options, but no array of them", (int)count);
   for (int32_t i = 0; i < count; i++) {
     if (!options[i].name || !*options[i].name || !options[i].value)
-      return tn_fail(TENON_INVALID, "option %d has no name or no value", (int)i);
+      return tn_fail(TENON_INVALID, "option %d has no name or no value: expected both", (int)i);
     for (int32_t k = 0; k < i; k++)
       if (strcmp(options[i].name, options[k].name) == 0)
         return tn_fail(TENON_INVALID, "option '%s' is given twice", options[i].name);

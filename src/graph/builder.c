@@ -1,5 +1,5 @@
-/* Building graphs, for importers and applications.  Invariant: what a failing call has begun is
- * undone, so the builder goes on. */
+/* Building graphs, for importers and applications. Invariant: a call that fails undoes what it has
+ * begun, so the caller can continue with the same builder. */
 #include <string.h>
 
 #include "base/map.h"
@@ -13,9 +13,9 @@
 
 struct tenon_builder_t {
   tenon_graph_t *graph;
-  tn_map_t names;  /* of edges that were named by the caller */
-  bool is_checked; /* nodes are inferred when they are added */
-  tn_arena_t lent; /* what tenon_builder_value gave last */
+  tn_map_t names;  /* names of edges that the caller chose */
+  bool is_checked; /* infer each node when it is added */
+  tn_arena_t lent; /* holds what tenon_builder_value returned last */
 };
 
 tenon_status_t tenon_builder_create(tenon_builder_t **out_builder) {
@@ -46,10 +46,10 @@ tenon_status_t tenon_builder_name(tenon_builder_t *builder, const char *name) {
   return TENON_OK;
 }
 
-static tenon_status_t claim_name(tenon_builder_t *builder, const char *name) {
+static tenon_status_t reserve_name(tenon_builder_t *builder, const char *name) {
   if (!name || !*name) return TENON_OK;
   if (tn_map_get(&builder->names, name, strlen(name)))
-    return tn_fail(TENON_EXISTS, "the graph has two values named '%s'", name);
+    return tn_fail(TENON_EXISTS, "the graph has two values named '%s': names must be unique", name);
   return tn_map_put(&builder->names, name, strlen(name), builder)
              ? TENON_OK
              : tn_no_memory("a graph", strlen(name));
@@ -62,7 +62,7 @@ tenon_status_t tn_builder_name_value(tenon_builder_t *builder, tenon_edge_t edge
     return TENON_OK;
   const char *own = tn_arena_text(&builder->graph->arena, name, strlen(name));
   if (!own) return tn_no_memory("a name", strlen(name));
-  TN_TRY(claim_name(builder, name));
+  TN_TRY(reserve_name(builder, name));
   of->name = own;
   return TENON_OK;
 }
@@ -72,24 +72,25 @@ tenon_status_t tenon_builder_input(tenon_builder_t *builder, const char *name, t
   tenon_graph_t *graph = builder->graph;
   tn_edge_t *edge;
   if (ndim < -1 || ndim > TENON_RANK_MAX)
-    return tn_fail(TENON_INVALID, "input '%s' of %d dimensions: expected at most %d",
+    return tn_fail(TENON_INVALID,
+                   "input '%s' has %d dimensions: expected 0 to %d, or -1 for an unknown rank",
                    name ? name : "", (int)ndim, TENON_RANK_MAX);
-  TN_TRY(claim_name(builder, name));
+  TN_TRY(reserve_name(builder, name));
   if (!tn_grow((void **)&graph->inputs, &graph->input_capacity, graph->input_count,
                sizeof *graph->inputs) ||
       !tn_grow((void **)&graph->input_axes, &graph->axes_capacity, graph->input_count,
                sizeof *graph->input_axes))
     return tn_no_memory("a graph", 0);
   TN_TRY(tn_graph_add_edge(graph, name, &edge, out_edge));
-  size_t places = ndim > 0 ? (size_t)ndim : 0;
+  size_t axis_count = ndim > 0 ? (size_t)ndim : 0;
   edge->input = (int32_t)graph->input_count;
   edge->dtype = dtype;
   edge->ndim = ndim;
   edge->is_stated = dtype.bits != 0;
-  edge->dims = tn_arena_array(&graph->arena, places + 1, sizeof *edge->dims);
-  tenon_axis_t *kept = tn_arena_array(&graph->arena, places + 1, sizeof *kept);
+  edge->dims = tn_arena_array(&graph->arena, axis_count + 1, sizeof *edge->dims);
+  tenon_axis_t *kept = tn_arena_array(&graph->arena, axis_count + 1, sizeof *kept);
   if (!edge->dims || !kept) return tn_no_memory("a graph", 0);
-  for (size_t i = 0; i < places; i++) {
+  for (size_t i = 0; i < axis_count; i++) {
     kept[i] = axes[i];
     if (axes[i].name &&
         !(kept[i].name = tn_arena_text(&graph->arena, axes[i].name, strlen(axes[i].name))))
@@ -100,12 +101,12 @@ tenon_status_t tenon_builder_input(tenon_builder_t *builder, const char *name, t
       TN_TRY(tn_extents_symbol(graph->extents, axes[i].name, &edge->dims[i]));
   }
   graph->input_axes[graph->input_count] =
-      ndim < 0 ? NULL : kept; /* NULL: see tenon_builder_finish */
+      ndim < 0 ? NULL : kept; /* NULL: tenon_builder_finish fills it in */
   graph->inputs[graph->input_count++] = *out_edge;
   return TENON_OK;
 }
 
-static bool is_used(const tenon_graph_t *graph, tenon_edge_t edge) {
+static bool is_edge_used(const tenon_graph_t *graph, tenon_edge_t edge) {
   for (size_t n = 0; n < graph->node_count; n++)
     for (uint32_t i = 0; i < graph->nodes[n].op->input_count; i++)
       for (int32_t k = 0; k < graph->nodes[n].operands[i].count; k++)
@@ -116,13 +117,15 @@ static bool is_used(const tenon_graph_t *graph, tenon_edge_t edge) {
 tenon_status_t tenon_builder_sparse(tenon_builder_t *builder, tenon_edge_t index, uint32_t layout) {
   tenon_graph_t *graph = builder->graph;
   if (index < 0 || (size_t)index >= graph->edge_count || graph->edges[index].input < 0)
-    return tn_fail(
-        TENON_INVALID,
-        "value %d is no input of this graph: other values say themselves whether they are sparse",
-        (int)index);
+    return tn_fail(TENON_INVALID,
+                   "value %d is not an input of this graph: only inputs can be declared sparse, "
+                   "other values are sparse if their node makes them so",
+                   (int)index);
   tn_edge_t *edge = &graph->edges[index];
-  if (is_used(graph, index))
-    return tn_fail(TENON_PRECONDITION, "input '%s' is used already: say that it is sparse before",
+  if (is_edge_used(graph, index))
+    return tn_fail(TENON_PRECONDITION,
+                   "input '%s' is used by a node already: call tenon_builder_sparse before the "
+                   "first node that reads it",
                    edge->name);
   tenon_status_t status = tn_layout_check(layout, edge->ndim);
   if (status != TENON_OK) return tn_prefix(status, "input '%s': ", edge->name);
@@ -133,19 +136,22 @@ tenon_status_t tenon_builder_sparse(tenon_builder_t *builder, tenon_edge_t index
 tenon_status_t tenon_builder_constant(tenon_builder_t *builder, const char *name,
                                       tenon_tensor_t *tensor, tenon_edge_t *out_edge) {
   tn_edge_t *edge;
+  const char *shown = name ? name : "";
   if (!tensor || !tn_tensor_is_owned(tensor))
-    return tn_fail(TENON_INVALID, "constant '%s': expected a tensor that Tenon made",
-                   name ? name : "");
+    return tn_fail(TENON_INVALID, "constant '%s': expected a tensor created by Tenon, found %s",
+                   shown, tensor ? "a tensor of another owner" : "NULL");
   if (tensor->device.type != 1) {
     const char *key = tenon_key_for_device(tensor->device);
-    return tn_fail(TENON_INVALID,
-                   "constant '%s': expected a tensor in host memory, found one on %s: copy it "
-                   "(tenon_tensor_copy_to), executables place it",
-                   name ? name : "", key ? key : "a device");
+    return tn_fail(
+        TENON_INVALID,
+        "constant '%s': expected a tensor in host memory, found one on %s: copy it to the host "
+        "with tenon_tensor_copy_to; executables copy constants to their devices",
+        shown, key ? key : "another device");
   }
-  TN_TRY(claim_name(builder, name));
+  TN_TRY(reserve_name(builder, name));
   TN_TRY(tn_graph_add_edge(builder->graph, name, &edge, out_edge));
-  tenon_tensor_retain(edge->constant = tensor);
+  edge->constant = tensor;
+  tenon_tensor_retain(edge->constant);
   edge->dtype = tensor->dtype;
   edge->ndim = tensor->ndim;
   edge->layout = tn_layout(tensor);
@@ -165,22 +171,24 @@ static tenon_status_t check_operands(const tenon_builder_t *builder, const char 
       return tn_fail(TENON_INVALID, "node '%s' (%s): input %s takes one tensor, found %d", name,
                      op->name, input->name, (int)count);
     if (count == 0 && !is_list && !input->is_optional)
-      return tn_fail(TENON_INVALID, "node '%s' (%s): input %s is missing; its schema is %s", name,
+      return tn_fail(TENON_INVALID,
+                     "node '%s' (%s): the required input %s is missing; the schema is %s", name,
                      op->name, input->name, op->schema.text);
-    int64_t wanted =
-        is_list ? (input->count_attr >= 0 ? attrs[input->count_attr].as.i : input->count) : -1;
+    int64_t wanted = is_list ? input->count : -1;
+    if (is_list && input->count_attr >= 0) wanted = attrs[input->count_attr].as.i;
     if (wanted >= 0 && wanted != count)
       return tn_fail(TENON_INVALID, "node '%s' (%s): input %s takes %lld tensors, found %d", name,
                      op->name, input->name, (long long)wanted, (int)count);
     for (int32_t k = 0; k < count; k++)
       if (operands[i].edges[k] < 0 || (size_t)operands[i].edges[k] >= builder->graph->edge_count)
-        return tn_fail(TENON_INVALID, "node '%s' (%s): input %s is no value of this graph", name,
+        return tn_fail(TENON_INVALID, "node '%s' (%s): input %s is not a value of this graph", name,
                        op->name, input->name);
   }
   return TENON_OK;
 }
 
-/* What is known of values is found anew: symbols as inputs have them, then all nodes. */
+/* Infers the whole graph again from the stated inputs: symbols are created afresh, and what was
+ * inferred before is forgotten. */
 static tenon_status_t infer_anew(tenon_graph_t *graph) {
   tn_extents_t *extents = NULL;
   tenon_dim_t **dims = tn_arena_array(&graph->arena, graph->input_count + 1, sizeof *dims);
@@ -197,7 +205,7 @@ static tenon_status_t infer_anew(tenon_graph_t *graph) {
         status = tn_extents_symbol(extents, axes[d].name, &dims[i][d]);
   }
   if (status != TENON_OK) {
-    /* all is as it was */
+    /* nothing has been changed yet */
     tn_extents_release(extents);
     return status;
   }
@@ -213,16 +221,17 @@ static tenon_status_t infer_anew(tenon_graph_t *graph) {
       edge->dtype = (tenon_dtype_t){0, 0, 0};
       edge->ndim = -1;
       edge->layout = 0;
-      edge->dims = edge->strides = edge->values = NULL;
+      edge->dims = NULL;
+      edge->strides = NULL;
+      edge->values = NULL;
       edge->value_count = 0;
     }
   }
   return tn_pass_infer(graph);
 }
 
-/* A node was refused: what it said of symbols and inputs is forgotten; `status` and its message
- * stay. */
-static tenon_status_t forget(tenon_builder_t *builder, tenon_status_t status) {
+/* Forgets what a refused node contributed to symbols and inputs. Keeps `status` and its message. */
+static tenon_status_t forget_node(tenon_builder_t *builder, tenon_status_t status) {
   char *message = tn_copy_text(tn_error(), strlen(tn_error()));
   tenon_status_t after = message ? infer_anew(builder->graph) : tn_no_memory("a message", 0);
   if (after == TENON_OK) (void)tn_fail(status, "%s", message);
@@ -242,8 +251,8 @@ tenon_status_t tenon_builder_node(tenon_builder_t *builder, const char *name, co
   int32_t has = tn_node_output_count(op, attrs);
   if (has < 0) has = output_count;
   if (output_count < 0 || output_count > has)
-    return tn_fail(TENON_INVALID, "node '%s' (%s): it has %d results, found %d", shown, op->name,
-                   (int)has, (int)output_count);
+    return tn_fail(TENON_INVALID, "node '%s' (%s): the operator has %d results, found %d", shown,
+                   op->name, (int)has, (int)output_count);
   TN_TRY(tn_graph_add_node(builder->graph, name, op, attrs, operands, has, &node));
   int32_t index = (int32_t)(builder->graph->node_count - 1);
   size_t edges = builder->graph->edge_count;
@@ -256,20 +265,21 @@ tenon_status_t tenon_builder_node(tenon_builder_t *builder, const char *name, co
   }
   if (status == TENON_OK && builder->is_checked) status = tn_node_infer(builder->graph, node);
   if (status == TENON_OK) return status;
-  /* as if it had not been */
+  /* remove the node and its results again */
   builder->graph->node_count--;
   builder->graph->edge_count = edges;
-  return builder->is_checked ? forget(builder, status) : status;
+  return builder->is_checked ? forget_node(builder, status) : status;
 }
 
 tenon_status_t tenon_builder_output(tenon_builder_t *builder, const char *name, tenon_edge_t edge) {
   tenon_graph_t *graph = builder->graph;
   if (edge < 0 || (size_t)edge >= graph->edge_count)
-    return tn_fail(TENON_INVALID, "output '%s' is no value of this graph", name ? name : "");
+    return tn_fail(TENON_INVALID, "output '%s' is not a value of this graph", name ? name : "");
   const char *kept = name && *name ? name : graph->edges[edge].name;
   for (size_t i = 0; i < graph->output_count; i++)
     if (strcmp(graph->output_names[i], kept) == 0)
-      return tn_fail(TENON_EXISTS, "the graph has two outputs named '%s'", kept);
+      return tn_fail(TENON_EXISTS, "the graph has two outputs named '%s': names must be unique",
+                     kept);
   if (!tn_grow((void **)&graph->outputs, &graph->output_capacity, graph->output_count,
                sizeof *graph->outputs) ||
       !tn_grow((void **)&graph->output_names, &graph->name_capacity, graph->output_count,
@@ -281,7 +291,7 @@ tenon_status_t tenon_builder_output(tenon_builder_t *builder, const char *name, 
   return TENON_OK;
 }
 
-/* Ports of outputs, and of inputs whose rank was deduced. */
+/* Creates the axes of outputs, and of inputs whose rank was deduced. */
 static tenon_status_t make_ports(tenon_graph_t *graph) {
   graph->output_axes =
       tn_arena_array(&graph->arena, graph->output_count + 1, sizeof *graph->output_axes);
@@ -313,7 +323,7 @@ tenon_status_t tenon_builder_value(tenon_builder_t *builder, tenon_edge_t index,
                                    tenon_port_t *out_port) {
   tenon_axis_t *axes;
   if (index < 0 || (size_t)index >= builder->graph->edge_count)
-    return tn_fail(TENON_RANGE, "value %d of a graph with %zu", (int)index,
+    return tn_fail(TENON_RANGE, "value %d is out of range: the graph has %zu values", (int)index,
                    builder->graph->edge_count);
   const tn_edge_t *edge = &builder->graph->edges[index];
   tn_arena_clear(&builder->lent);

@@ -1,6 +1,7 @@
-/* From graph to executable: copy, infer, fold, sweep, then state and prepared code for each node.
- * Called by applications and for subgraphs.  Invariant: after creation an executable's own data
- * never changes but for the list of idle runs. */
+/* Compiles a graph to an executable: copies it, infers types, runs the rewriting passes, then
+ * creates the state and the prepared plan of each node. Called by applications, and for subgraphs.
+ * Invariant: after its creation an executable does not change, apart from its caches (idle run
+ * states, captured graphs, libraries in use). */
 #include <string.h>
 
 #include "base/memory.h"
@@ -8,11 +9,11 @@
 #include "base/status.h"
 #include "core/sparse.h"
 #include "dispatch/services.h"
-#include "graph/eager.h"
+#include "graph/capture.h"
 #include "graph/executable.h"
-#include "graph/passes/claim.h"
+#include "graph/interpreter.h"
+#include "graph/passes/offload.h"
 #include "graph/passes/pass.h"
-#include "graph/recorded.h"
 #include "operator/kernel.h"
 #include "operator/names.h"
 #include "operator/state.h"
@@ -33,16 +34,16 @@ void tenon_executable_release(tenon_executable_t *executable) {
     if (step->has_state && step->node->op->destroy) step->node->op->destroy(step->state);
   }
   if (executable->graph) {
-    tn_recorded_end(&executable->recorded);
-    tn_eager_release(executable);
+    tn_captures_end(&executable->captures);
+    tn_interpreter_release(executable);
   }
-  tn_claims_release(executable);
+  tn_offloads_release(executable);
   for (size_t i = 0; i < executable->library_count; i++)
     tn_registry_unuse(executable->libraries[i]);
   tn_release_memory((void *)executable->libraries);
   tn_release_memory(executable->steps);
   tn_release_memory(executable->last_use);
-  tn_placement_clear(&executable->place);
+  tn_placement_clear(&executable->placement);
   tenon_executable_release(executable->renewed);
   tn_arena_clear(&executable->memory);
   tenon_graph_release(executable->graph);
@@ -56,7 +57,8 @@ const tenon_graph_t *tenon_executable_graph(const tenon_executable_t *executable
 
 tenon_status_t tn_executable_use(tenon_executable_t *e, const tn_kernel_t *kernel,
                                  const tenon_op_t *op) {
-  if (kernel->library == op->library) return TENON_OK; /* that one the graph keeps */
+  /* The graph keeps its operators' own libraries loaded. */
+  if (kernel->library == op->library) return TENON_OK;
   tenon_status_t status = TENON_OK;
   tn_mutex_lock(&e->lock);
   size_t i = 0;
@@ -64,22 +66,24 @@ tenon_status_t tn_executable_use(tenon_executable_t *e, const tn_kernel_t *kerne
     i++;
   if (i == e->library_count) {
     if (tn_grow((void **)&e->libraries, &e->library_capacity, e->library_count,
-                sizeof *e->libraries))
-      tn_registry_use(e->libraries[e->library_count++] = kernel->library);
-    else
+                sizeof *e->libraries)) {
+      e->libraries[e->library_count] = kernel->library;
+      tn_registry_use(kernel->library);
+      e->library_count++;
+    } else
       status = tn_no_memory("an executable", sizeof *e->libraries);
   }
   tn_mutex_unlock(&e->lock);
   return status;
 }
 
-/* what is made once for each node */
+/* What is created once for each node */
 
-static tenon_status_t prepare(tenon_executable_t *e, tn_step_t *step) {
+static tenon_status_t prepare_kernel(tenon_executable_t *e, tn_step_t *step) {
   const tn_node_t *node = step->node;
   const tenon_op_t *op = node->op;
-  const tn_table_entry_t *entry =
-      __atomic_load_n(&op->cpu, __ATOMIC_ACQUIRE); /* a reload puts another there */
+  /* A reload of the library may replace this entry. */
+  const tn_table_entry_t *entry = __atomic_load_n(&op->cpu, __ATOMIC_ACQUIRE);
   const tn_kernel_t *kernel = entry->only;
   if (entry->by_dtype) {
     const tenon_operand_t *operand =
@@ -144,7 +148,7 @@ static uint64_t wanted_results(const tn_node_t *node, const int32_t *uses) {
       used |= uses[node->outputs[at++]] > 0;
     if (used && o < 63) wanted |= (uint64_t)1 << o;
   }
-  return wanted | (uint64_t)1 << 63; /* never 0, which would mean all */
+  return wanted | (uint64_t)1 << 63; /* never 0, which would mean all results */
 }
 
 static tenon_status_t make_steps(tenon_executable_t *e) {
@@ -169,7 +173,7 @@ static tenon_status_t make_steps(tenon_executable_t *e) {
       status = tn_state_create(node->op, node->attrs, &step->state);
       step->has_state = status == TENON_OK;
     }
-    if (status == TENON_OK && e->is_planned) status = prepare(e, step);
+    if (status == TENON_OK && e->is_planned) status = prepare_kernel(e, step);
     if (status != TENON_OK)
       status = tn_prefix(status, "node '%s' (%s): ", node->name, node->op->name);
   }
@@ -179,12 +183,13 @@ static tenon_status_t make_steps(tenon_executable_t *e) {
   return status;
 }
 
-/* Sparse tensors are in host memory: what makes and takes them must run there. */
+/* Sparse tensors exist in host memory only, so nodes that make or read them must run on the
+ * host. */
 static tenon_status_t check_sparse(const tenon_executable_t *e) {
   for (size_t n = 0; n < e->graph->node_count; n++) {
     const tn_node_t *node = &e->graph->nodes[n];
     const tn_edge_t *sparse = NULL;
-    if (e->place.nodes[n].home == e->place.host) continue;
+    if (e->placement.nodes[n].device_index == e->placement.host) continue;
     for (uint32_t i = 0; i < node->op->input_count; i++)
       for (int32_t k = 0; k < node->operands[i].count; k++)
         if (e->graph->edges[node->operands[i].edges[k]].layout)
@@ -193,44 +198,45 @@ static tenon_status_t check_sparse(const tenon_executable_t *e) {
       if (e->graph->edges[node->outputs[o]].layout) sparse = &e->graph->edges[node->outputs[o]];
     if (sparse)
       return tn_fail(TENON_UNIMPLEMENTED,
-                     "node '%s' (%s): value '%s' is sparse (%s), which tensors on devices are not: "
-                     "pin the node to the CPU",
+                     "node '%s' (%s): value '%s' is sparse (%s), but sparse tensors exist in host "
+                     "memory only: pin the node to the CPU",
                      node->name, node->op->name, sparse->name, tn_layout_name(sparse->layout));
   }
   return TENON_OK;
 }
 
-static tenon_status_t compile(tenon_executable_t *e, const tenon_graph_t *graph,
-                              const tenon_compile_t *options) {
+static tenon_status_t compile_graph(tenon_executable_t *e, const tenon_graph_t *graph,
+                                    const tenon_compile_t *options) {
   TN_TRY(tn_graph_copy(graph, &e->graph));
   TN_TRY(tn_pass_infer(e->graph));
   if (!(options->flags & TENON_COMPILE_PLAIN)) {
-    TN_TRY(tn_pass_sweep(e->graph));
+    TN_TRY(tn_pass_dead_code(e->graph));
     TN_TRY(tn_pass_fold(e->graph));
-    TN_TRY(tn_pass_sweep(e->graph));
+    TN_TRY(tn_pass_dead_code(e->graph));
     TN_TRY(tn_pass_simplify(e->graph));
-    TN_TRY(tn_pass_sweep(e->graph));
-    if (!e->is_planned && !e->has_gradients) TN_TRY(tn_pass_claim(e, options));
+    TN_TRY(tn_pass_dead_code(e->graph));
+    if (!e->is_planned && !e->has_gradients) TN_TRY(tn_pass_offload(e, options));
     if (!e->has_gradients) TN_TRY(tn_pass_fuse(e->graph));
-    TN_TRY(tn_pass_sweep(e->graph));
+    TN_TRY(tn_pass_dead_code(e->graph));
     TN_TRY(tn_pass_infer(e->graph));
   }
   if (e->is_planned) {
-    TN_TRY(tn_pins_check(e->graph, e->source, options)); /* to the CPU, where all of it is */
+    /* checks their names only: everything runs on the CPU */
+    TN_TRY(tn_pins_check(e->graph, e->source, options));
   } else {
-    TN_TRY(tn_place_graph(e->graph, e->source, options, e->claims, &e->place));
+    TN_TRY(tn_placement_create(e->graph, e->source, options, e->offloads, &e->placement));
     TN_TRY(check_sparse(e));
-    e->is_planned = !e->has_gradients && tn_placement_is_of_host(&e->place, e->graph);
+    e->is_planned = !e->has_gradients && tn_placement_is_of_host(&e->placement, e->graph);
   }
   TN_TRY(make_steps(e));
   if (e->is_planned) return TENON_OK;
-  TN_TRY(tn_eager_prepare(e));
-  e->recorded.executable = e;
-  if (options->flags & TENON_COMPILE_RECORD) tn_recorded_begin(&e->recorded, e);
+  TN_TRY(tn_interpreter_prepare(e));
+  e->captures.executable = e;
+  if (options->flags & TENON_COMPILE_RECORD) tn_captures_begin(&e->captures, e);
   return TENON_OK;
 }
 
-static bool is_of_cpu(const tenon_compile_t *options) {
+static bool is_for_cpu(const tenon_compile_t *options) {
   bool is_cpu = options->device.type <= 1;
   for (uint32_t i = 0; i < options->device_count; i++)
     is_cpu &= options->devices[i].type == 1;
@@ -244,24 +250,26 @@ tenon_status_t tenon_executable_create(const tenon_graph_t *graph, const tenon_c
   tenon_executable_t *e = tn_allocate_zero(1, sizeof *e);
   if (!e) return tn_no_memory("an executable", sizeof *e);
   e->references = 1;
-  e->reloads = tn_registry_reloads(); /* before any operator is looked at */
-  tenon_graph_retain(e->source = graph);
+  e->reloads = tn_registry_reloads(); /* read before any operator is looked at */
+  e->source = graph;
+  tenon_graph_retain(e->source);
   tenon_compile_t wanted = {.size = sizeof wanted};
   if (options)
     memcpy(&wanted, options, options->size < sizeof wanted ? options->size : sizeof wanted);
-  e->is_planned = is_of_cpu(&wanted);
+  e->is_planned = is_for_cpu(&wanted);
   tenon_status_t status = TENON_OK;
   if (wanted.flags & TENON_COMPILE_GRADIENTS) {
     if (!e->is_planned)
-      status = tn_fail(TENON_UNIMPLEMENTED,
-                       "runs that make a history are of the CPU, not of other devices");
+      status =
+          tn_fail(TENON_UNIMPLEMENTED, "TENON_COMPILE_GRADIENTS is implemented for the CPU only: "
+                                       "compile without a device, devices or pins to a device");
     e->is_planned = false;
     e->has_gradients = true;
     wanted.device = (tenon_device_t){1, 0};
     wanted.device_count = 0;
   }
-  if (status == TENON_OK) status = tn_executable_keep(e, &wanted);
-  if (status == TENON_OK) status = compile(e, graph, &wanted);
+  if (status == TENON_OK) status = tn_executable_keep_options(e, &wanted);
+  if (status == TENON_OK) status = compile_graph(e, graph, &wanted);
   if (status != TENON_OK)
     tenon_executable_release(e);
   else

@@ -1,14 +1,16 @@
-/* See convex.h. */
+/* Search for paths that leave a group and return, and the order of nodes by groups; see
+ * convex.h. */
 #include "graph/convex.h"
 
 #include <string.h>
 
 #include "base/status.h"
 
+/* Marks in `reached`. */
 enum {
-  OUT = 1,
-  IN = 2,
-}; /* of `reached`: outside, behind the nodes; one of them */
+  OUT = 1, /* outside the nodes, and behind one of them on a path */
+  IN = 2,  /* one of the nodes */
+};
 
 tenon_status_t tn_groups_create(const tenon_graph_t *graph, tn_arena_t *arena, tn_groups_t *out) {
   *out = (tn_groups_t){
@@ -26,7 +28,7 @@ tenon_status_t tn_groups_create(const tenon_graph_t *graph, tn_arena_t *arena, t
   return TENON_OK;
 }
 
-static bool reads(const tn_groups_t *g, size_t n, uint8_t mark) {
+static bool reads_marked(const tn_groups_t *g, size_t n, uint8_t mark) {
   const tn_node_t *node = &g->graph->nodes[n];
   for (uint32_t i = 0; i < node->op->input_count; i++)
     for (int32_t k = 0; k < node->operands[i].count; k++) {
@@ -36,7 +38,7 @@ static bool reads(const tn_groups_t *g, size_t n, uint8_t mark) {
   return false;
 }
 
-static void leave(const tn_groups_t *g, size_t n) {
+static void mark_outside(const tn_groups_t *g, size_t n) {
   int32_t group = g->group_of[n];
   g->reached[n] = OUT;
   for (size_t k = 0; group && k < g->graph->node_count; k++)
@@ -52,15 +54,16 @@ bool tn_groups_return(const tn_groups_t *g, const int32_t *nodes, size_t count, 
   for (bool changed = true; changed;) {
     changed = false;
     for (size_t n = 0; n < g->graph->node_count; n++) {
-      if (!g->graph->nodes[n].op || g->reached[n] || !(reads(g, n, IN) || reads(g, n, OUT)))
+      if (!g->graph->nodes[n].op || g->reached[n] ||
+          !(reads_marked(g, n, IN) || reads_marked(g, n, OUT)))
         continue;
       if (first < 0) first = (int64_t)n;
-      leave(g, n);
+      mark_outside(g, n);
       changed = true;
     }
   }
   for (size_t i = 0; i < count; i++)
-    if (reads(g, (size_t)nodes[i], OUT)) {
+    if (reads_marked(g, (size_t)nodes[i], OUT)) {
       *out_left = (int32_t)first;
       *out_back = nodes[i];
       return true;
@@ -68,7 +71,7 @@ bool tn_groups_return(const tn_groups_t *g, const int32_t *nodes, size_t count, 
   return false;
 }
 
-/* an order */
+/* The order of nodes */
 
 static bool is_ready(const tn_groups_t *g, const bool *is_placed, size_t n) {
   const tn_node_t *node = &g->graph->nodes[n];
@@ -81,8 +84,10 @@ static bool is_ready(const tn_groups_t *g, const bool *is_placed, size_t n) {
   return true;
 }
 
-/* A node, or all of its group, is put where it may stand. */
-static bool put(const tn_groups_t *g, bool *is_placed, size_t n, int32_t *order, size_t *count) {
+/* Appends a node, or all nodes of its group, to the order if every operand is available. Returns
+ * whether it did. */
+static bool append_group(const tn_groups_t *g, bool *is_placed, size_t n, int32_t *order,
+                         size_t *count) {
   int32_t group = g->group_of[n];
   size_t begin = group ? 0 : n;
   size_t end = group ? g->graph->node_count : n + 1;
@@ -106,12 +111,15 @@ tenon_status_t tn_groups_order(const tn_groups_t *g, tn_arena_t *arena, int32_t 
   if (!is_placed) return tn_no_memory("an order of nodes", total);
   for (size_t n = 0; n < total; n++)
     wanted += g->graph->nodes[n].op != NULL;
-  for (bool changed = true; changed;) { /* rounds, in each of which all goes that is ready */
+  /* Each round appends everything that is ready. */
+  for (bool changed = true; changed;) {
     changed = false;
     for (size_t n = 0; n < total; n++)
-      if (g->graph->nodes[n].op && !is_placed[n]) changed |= put(g, is_placed, n, order, &count);
+      if (g->graph->nodes[n].op && !is_placed[n])
+        changed |= append_group(g, is_placed, n, order, &count);
   }
   *out_count = count;
-  return count == wanted ? TENON_OK
-                         : tn_fail(TENON_INTERNAL, "groups of nodes wait for each other");
+  return count == wanted
+             ? TENON_OK
+             : tn_fail(TENON_INTERNAL, "groups of nodes depend on each other in a cycle");
 }

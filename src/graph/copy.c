@@ -1,17 +1,21 @@
-/* From one graph into the builder of another: what those who change a graph leave as it is. */
+/* Copies parts of one graph into the builder of another: used by passes and partitioners for
+ * everything that they leave unchanged. */
 #include "base/memory.h"
 #include "base/status.h"
 #include "graph/graph.h"
 
-/* Names that were made up are made up anew. */
+/* The name of a value, or NULL if the name was generated: the new graph generates its own. */
 static const char *name_of(const tn_edge_t *edge) { return *edge->name == '%' ? NULL : edge->name; }
 
-tenon_status_t tn_builder_place(tenon_builder_t *builder, const tenon_graph_t *graph,
-                                tenon_edge_t index, tenon_edge_t *edges) {
+tenon_status_t tn_builder_copy_constant(tenon_builder_t *builder, const tenon_graph_t *graph,
+                                        tenon_edge_t index, tenon_edge_t *edges) {
   const tn_edge_t *edge = &graph->edges[index];
   if (edges[index] >= 0) return TENON_OK;
   if (!edge->constant)
-    return tn_fail(TENON_INVALID, "value '%s' was not made before it is used", edge->name);
+    return tn_fail(TENON_INVALID,
+                   "value '%s' is used before the node that makes it was copied: copy nodes in the "
+                   "order of the graph",
+                   edge->name);
   return tenon_builder_constant(builder, name_of(edge), edge->constant, &edges[index]);
 }
 
@@ -31,7 +35,8 @@ tenon_status_t tenon_builder_copy_inputs(tenon_builder_t *builder, const tenon_g
 tenon_status_t tenon_builder_copy_node(tenon_builder_t *builder, const tenon_graph_t *graph,
                                        int32_t index, tenon_edge_t *edges) {
   if (index < 0 || (size_t)index >= graph->node_count)
-    return tn_fail(TENON_RANGE, "node %d of a graph with %zu", (int)index, graph->node_count);
+    return tn_fail(TENON_RANGE, "node %d is out of range: the graph has %zu nodes", (int)index,
+                   graph->node_count);
   const tn_node_t *node = &graph->nodes[index];
   size_t total = (size_t)node->output_count;
   size_t at = 0;
@@ -46,7 +51,7 @@ tenon_status_t tenon_builder_copy_node(tenon_builder_t *builder, const tenon_gra
     operands[i] = (tenon_operand_t){node->operands[i].count, &room[at]};
     for (int32_t k = 0; k < node->operands[i].count && status == TENON_OK; k++) {
       tenon_edge_t edge = node->operands[i].edges[k];
-      status = tn_builder_place(builder, graph, edge, edges);
+      status = tn_builder_copy_constant(builder, graph, edge, edges);
       room[at++] = edges[edge];
     }
   }
@@ -64,7 +69,7 @@ tenon_status_t tenon_builder_copy_node(tenon_builder_t *builder, const tenon_gra
 tenon_status_t tenon_builder_copy_outputs(tenon_builder_t *builder, const tenon_graph_t *graph,
                                           tenon_edge_t *edges) {
   for (size_t i = 0; i < graph->output_count; i++) {
-    TN_TRY(tn_builder_place(builder, graph, graph->outputs[i], edges));
+    TN_TRY(tn_builder_copy_constant(builder, graph, graph->outputs[i], edges));
     TN_TRY(tenon_builder_output(builder, graph->output_names[i], edges[graph->outputs[i]]));
   }
   return TENON_OK;

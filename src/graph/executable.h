@@ -1,6 +1,8 @@
-/* Executables: a compiled graph (constant, shared by threads) and the states of its runs (one
- * thread each, kept for reuse). compile.c makes them, plan.c places one stage of a run in memory,
- * run.c runs it. */
+/* Executables and the state of their runs. An executable is a compiled graph: it is constant after
+ * compilation and shared by threads. A run state belongs to one thread at a time and is kept for
+ * reuse. compile.c creates executables, stage.c plans one stage of a run (which steps it has, and
+ * where in memory their results are), run.c runs the stages, and interpreter.c runs graphs that are
+ * not planned. */
 #ifndef TN_GRAPH_EXECUTABLE_H
 #define TN_GRAPH_EXECUTABLE_H
 
@@ -11,89 +13,104 @@
 #include "operator/library.h"
 #include "registry/reload.h"
 
-typedef struct tn_step_t { /* a node, with what was made for it once */
+/* A node of the graph, with everything that is created once for it. */
+typedef struct tn_step_t {
   const tn_node_t *node;
   void *state;
   void *plan;
-  const tn_kernel_t *prepared; /* the kernel that plan is for */
+  const tn_kernel_t *prepared; /* the kernel that `plan` was prepared for */
   bool has_state;
-  tenon_free_fn release; /* of plan */
-  uint64_t wanted;       /* bit o: result o has a user */
-  tn_mutex_t lock;       /* of a "serial" kernel's state */
+  tenon_free_fn release; /* frees `plan` */
+  uint64_t wanted;       /* bit o: result o is used */
+  /* held while a kernel marked "serial" runs: it guards the kernel's state */
+  tn_mutex_t lock;
 } tn_step_t;
 
-typedef struct tn_recorded_t { /* recordings of runs: recorded.c */
+/* Captured graphs of an executable, see capture.c. */
+typedef struct tn_captures_t {
   const struct tenon_executable_t *executable;
-  struct tn_recording_t *idle; /* the one that was used last first */
-  char *reason;                /* why there are none; NULL: there may be */
-  uint64_t replays;            /* atomic */
+  struct tn_capture_t *idle; /* most recently used first */
+  char *reason;              /* why nothing can be captured; NULL: capturing is possible */
+  uint64_t replays;          /* atomic */
   bool was_wanted;
-  bool is_on; /* is_on: atomic */
+  bool is_on; /* atomic */
   tn_mutex_t lock;
-} tn_recorded_t;
+} tn_captures_t;
 
 struct tenon_executable_t {
-  uint64_t reloads; /* of libraries, that this was compiled after, or known not to need; atomic */
-  struct tenon_executable_t
-      *renewed; /* compiled after a later one, and runs in its place; under renewal */
+  /* Atomic. The registry's count of library reloads up to which this executable is known to be
+   * current. */
+  uint64_t reloads;
+  /* The executable that was compiled after a later reload and runs in place of this one; guarded by
+   * `renewal`. */
+  struct tenon_executable_t *renewed;
   tn_mutex_t renewal;
-  tenon_compile_t options; /* as it was compiled; what they point to is in memory */
+  /* The options that it was compiled with; what they point to was copied into `memory`. */
+  tenon_compile_t options;
   tn_arena_t memory;
   int64_t references;          /* atomic */
-  const tenon_graph_t *source; /* as imported: its ports */
-  tenon_graph_t *graph;        /* rewritten */
-  tn_step_t *steps;            /* graph->node_count */
-  int32_t *last_use; /* of each edge: the last step that reads it; INT32_MAX: an output; -1: none */
-  tn_mutex_t lock;   /* of idle, libraries */
-  const tn_library_t *
-      *libraries; /* in use, each once: of kernels that others added to the nodes' operators */
+  const tenon_graph_t *source; /* the graph as it was imported: it defines inputs and outputs */
+  tenon_graph_t *graph;        /* the rewritten copy that runs */
+  tn_step_t *steps;            /* graph->node_count of them */
+  /* For each edge the last step that reads it; INT32_MAX: a graph output; -1: never read. */
+  int32_t *last_use;
+  tn_mutex_t lock; /* guards `idle` and `libraries` */
+  /* Libraries in use, each once: those that registered kernels for operators of other libraries. */
+  const tn_library_t **libraries;
   size_t library_count;
   size_t library_capacity;
-  struct tn_run_t *idle;     /* states that no run uses now */
-  bool is_planned;           /* all on the CPU; else each node is a call: eager.c */
-  bool has_gradients;        /* runs make a history: each node is a call */
-  tn_placement_t place;      /* of nodes, where runs are not planned */
-  tn_recorded_t recorded;    /* runs on a device */
-  tenon_tensor_t **placed;   /* constants on homes beside the host: edge * homes + home */
-  struct tn_claim_t *claims; /* groups of nodes that devices have claimed: group.h */
-  size_t claim_count;
-  char *claim_report; /* what became of claims; NULL: nobody was asked */
+  struct tn_run_t *idle; /* run states that no run uses now */
+  /* true: all nodes run on the CPU, in planned stages; false: interpreter.c runs node by node */
+  bool is_planned;
+  bool has_gradients;       /* runs record an autograd tape, so each node is a call */
+  tn_placement_t placement; /* the device of each node, if runs are not planned */
+  tn_captures_t captures;   /* captured graphs, for runs on a device */
+  /* constants copied to devices other than the host: [edge * device count + device] */
+  tenon_tensor_t **device_constants;
+  struct tn_offload_t *offloads; /* subgraphs that devices run as one: offload.h */
+  size_t offload_count;
+  char *offload_report; /* what was offloaded and why not more; NULL: no device was asked */
 };
 
-/* where an edge's memory is */
+/* Where the memory of an edge's value is. */
 enum {
-  TN_PLACE_NONE,
-  TN_PLACE_INPUT,
-  TN_PLACE_CONSTANT,
-  TN_PLACE_KNOWN, /* computed while planning: shapes and what follows from them */
-  TN_PLACE_ARENA,
-  TN_PLACE_OUTPUT, /* a tensor that the caller gets */
-  TN_PLACE_VIEW,   /* in the memory of `root` */
-  TN_PLACE_OWN,    /* made by run itself */
+  TN_ALLOCATION_NONE,
+  TN_ALLOCATION_INPUT,
+  TN_ALLOCATION_CONSTANT,
+  TN_ALLOCATION_KNOWN, /* computed while planning: shapes, and values that follow from them */
+  TN_ALLOCATION_ARENA,
+  TN_ALLOCATION_OUTPUT, /* in a tensor that the caller receives */
+  TN_ALLOCATION_VIEW,   /* in the memory of the edge `root` */
+  TN_ALLOCATION_OWN,    /* allocated by the kernel while it runs, or a storage of its own */
 };
 
-typedef struct tn_place_t {
+typedef struct tn_allocation_t {
   uint8_t where;
-  bool is_pending; /* its shape is known after its node ran */
-  int32_t root;    /* edge whose memory it is, itself unless VIEW */
-  int64_t delta;   /* bytes from there */
-  int32_t source;  /* edge whose detail (quantisation) it has: of views and copies; else itself */
-  uint32_t layout; /* of a sparse result, which run makes; 0: dense */
-  int32_t stage;   /* that places it, -1: none yet */
-  tn_tensor_t *tensor; /* header; points to data while a stage runs */
-  int32_t room;        /* axes that the header has room for */
-  uint64_t offset;
-  uint64_t size; /* in the stage's arena */
-  int32_t first;
-  int32_t last;   /* actions between which it lives */
-  int64_t *bound; /* shape to start from, of a pending one in the arena, of a sparse one */
-} tn_place_t;
+  bool is_pending; /* its shape is known only after its node has run */
+  int32_t root;    /* the edge that owns the memory; the edge itself unless this is a view */
+  int64_t delta;   /* bytes from the beginning of that memory */
+  /* The edge whose detail (quantisation) the value has: the source of a view or a copy, else the
+   * edge itself. */
+  int32_t source;
+  uint32_t layout;     /* layout of a sparse result, which the kernel allocates; 0: dense */
+  int32_t stage;       /* the stage that planned it; -1: none yet */
+  tn_tensor_t *tensor; /* the tensor header; it points to data while a stage runs */
+  int32_t room;        /* number of axes that the header can hold */
+  uint64_t offset;     /* in the stage's arena */
+  uint64_t size;       /* bytes */
+  int32_t first;       /* the value is alive from this action */
+  int32_t last;        /* to this action */
+  /* The shape to start from, for a pending value in the arena and for a sparse one: an upper
+   * bound. */
+  int64_t *bound;
+} tn_allocation_t;
 
-typedef struct tn_action_t { /* a call, or a copy between two edges' headers */
+/* One entry of a stage's program: a kernel call, or a copy between the headers of two edges. */
+typedef struct tn_action_t {
   tn_frame_t frame;
   const tn_kernel_t *kernel; /* NULL: copy inputs[0] to outputs[0] */
   int32_t step;
-  bool makes_sparse; /* some result */
+  bool makes_sparse; /* a result is sparse */
   tenon_tensor_t **inputs;
   tenon_tensor_t **outputs;
   uint64_t workspace_offset;
@@ -101,71 +118,77 @@ typedef struct tn_action_t { /* a call, or a copy between two edges' headers */
   int64_t draws;
 } tn_action_t;
 
-typedef struct tn_watch_t { /* what a stage's plan depends on */
+/* A property of an input that the plan of a stage depends on: if it changes, the plan is made
+ * again. */
+typedef struct tn_watch_t {
   int32_t edge;
-  uint32_t detail; /* its kind, 0: none */
+  uint32_t detail; /* kind of its detail; 0: none */
   int32_t ndim;
   tenon_dtype_t dtype;
   int64_t *shape;
   int64_t *strides;
-  int64_t *values; /* contents that infer read, NULL: none */
-  uint64_t size;   /* bytes of them; UINT64_MAX: too many to compare, so the plan is made anew */
+  int64_t *values; /* contents that infer read; NULL: none */
+  /* bytes of `values`; UINT64_MAX: too many to compare, so the plan is always made again */
+  uint64_t size;
 } tn_watch_t;
 
 typedef struct tn_stage_t {
-  int32_t begin;
-  int32_t end; /* steps */
+  int32_t begin; /* the stage has the steps begin..end-1 */
+  int32_t end;
   tn_action_t *actions;
   size_t action_count;
   size_t action_capacity;
   tn_watch_t *watches;
   size_t watch_count;
   size_t watch_capacity;
-  int32_t *edges; /* placed by this stage, in order; extra headers (dense copies) included */
-  size_t placed_count;
-  size_t placed_capacity;
+  /* edges planned by this stage, in order, including extra headers for dense copies */
+  int32_t *edges;
+  size_t planned_count;
+  size_t planned_capacity;
   void *arena;
   uint64_t arena_size;
-  uint64_t arena_bound; /* bytes used; lower bound: most bytes alive at once */
-  tn_arena_t memory;    /* of the arrays above that grow only while planning */
+  uint64_t arena_bound; /* most bytes alive at once: no arena can be smaller */
+  tn_arena_t memory;    /* holds the arrays that are allocated while planning */
 } tn_stage_t;
 
 typedef struct tn_run_t {
   struct tn_run_t *next;
   tenon_executable_t *executable;
-  tn_place_t *places; /* edge_count, then extra ones: dense copies */
-  size_t place_count;
-  size_t place_capacity;
+  tn_allocation_t *allocations; /* edge_count entries, then one for each dense copy */
+  size_t allocation_count;
+  size_t allocation_capacity;
   tn_stage_t *stages;
   size_t stage_count;
   size_t stage_capacity;
   tn_arena_t arena;
 } tn_run_t;
 
-/* Keeps options for renew.c. */
-tenon_status_t tn_executable_keep(tenon_executable_t *executable, const tenon_compile_t *options);
-/* What to run: the executable itself, or, after a library of its operators was reloaded, one that
- * is compiled anew.  The caller releases it. */
+/* Copies `options` into the executable, so that recompile.c can compile it again. */
+tenon_status_t tn_executable_keep_options(tenon_executable_t *executable,
+                                          const tenon_compile_t *options);
+/* Returns the executable that has to run: `executable` itself or, if a library of its operators was
+ * reloaded, one that is compiled again. The caller releases it. */
 tenon_status_t tn_executable_current(tenon_executable_t *executable,
                                      tenon_executable_t **out_executable);
-/* Has a library been reloaded that may concern it? */
+/* Whether a library was reloaded since the executable was last known to be current. */
 static inline bool tn_executable_is_old(const tenon_executable_t *executable) {
   return __atomic_load_n(&executable->reloads, __ATOMIC_RELAXED) != tn_registry_reloads();
 }
-/* The executable runs that kernel from now on: its library stays. */
+/* Keeps the library of `kernel` loaded as long as the executable exists. */
 tenon_status_t tn_executable_use(tenon_executable_t *executable, const tn_kernel_t *kernel,
                                  const tenon_op_t *op);
 tenon_status_t tn_run_create(tenon_executable_t *executable, tn_run_t **out_run);
 void tn_run_release(tn_run_t *run);
-/* Plans the stage that begins at step `begin`; everything before has run.  run->stages gets one
- * more. */
+/* Plans the stage that begins at step `begin` and appends it to run->stages. All earlier steps have
+ * run. */
 tenon_status_t tn_stage_plan(tn_run_t *run, int32_t begin);
-/* Is the plan of that stage still right for what is there now? */
+/* Whether the plan of the stage still holds for the values that its inputs have now. */
 bool tn_stage_fits(const tn_run_t *run, const tn_stage_t *stage);
-/* Drops stages from that index on. */
+/* Drops the stages from `index` on. */
 void tn_stages_drop(tn_run_t *run, size_t index);
-/* Memory offsets for values that live from first to last: sizes in bytes, aligned; returns the
- * arena's size. */
+/* Finds an arena offset for each value, which is alive from action `first` to action `last`. Sizes
+ * are in bytes and are rounded up to the alignment. Returns the size of the arena and the lower
+ * bound (most bytes alive at once). */
 typedef struct tn_lifetime_t {
   uint64_t size;
   uint64_t offset;

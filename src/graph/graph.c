@@ -1,6 +1,6 @@
-/* Graphs: making, copying, release.  Called by the builder, and by the compiler for its copy.
- * Invariant: an operand's edge exists before the node that uses it, so the order of nodes is an
- * order to run. */
+/* Graphs: creation, copying and release. Called by the builder, and by the compiler for its copy.
+ * Invariant: an operand's edge exists before the node that uses it, so nodes can run in the order
+ * in which they are stored. */
 #include "graph/graph.h"
 
 #include <stdio.h>
@@ -13,7 +13,7 @@
 #include "graph/run.h"
 #include "operator/names.h"
 
-/* results of nodes */
+/* Results of nodes */
 
 int32_t tn_op_result_input(const tenon_op_t *op, uint32_t o) {
   const tn_argument_t *result = &op->schema.outputs[o];
@@ -51,7 +51,7 @@ int32_t tn_node_output_count(const tenon_op_t *op, const tenon_value_t *attrs) {
   return (int32_t)count;
 }
 
-/* making */
+/* Creation */
 
 tenon_status_t tn_graph_create(tenon_graph_t **out_graph) {
   tenon_graph_t *graph = tn_allocate_zero(1, sizeof *graph);
@@ -109,7 +109,9 @@ static tenon_status_t use_library(tenon_graph_t *graph, const tn_library_t *libr
   if (!tn_grow((void **)&graph->libraries, &graph->library_capacity, graph->library_count,
                sizeof *graph->libraries))
     return tn_no_memory("a graph", sizeof *graph->libraries);
-  tn_registry_use(graph->libraries[graph->library_count++] = library);
+  graph->libraries[graph->library_count] = library;
+  tn_registry_use(library);
+  graph->library_count++;
   return TENON_OK;
 }
 
@@ -153,13 +155,17 @@ static tenon_status_t keep_value(tenon_graph_t *graph, const tenon_value_t *valu
     if (!tn_grow((void **)&graph->kept, &graph->kept_capacity, graph->kept_count,
                  sizeof *graph->kept))
       return tn_no_memory("a graph", sizeof *graph->kept);
-    tenon_tensor_retain(graph->kept[graph->kept_count++] = tensors[i]);
+    graph->kept[graph->kept_count] = tensors[i];
+    tenon_tensor_retain(tensors[i]);
+    graph->kept_count++;
   }
   if (value->kind != TENON_KIND_GRAPH || !value->as.graph) return TENON_OK;
   if (!tn_grow((void **)&graph->subgraphs, &graph->subgraph_capacity, graph->subgraph_count,
                sizeof *graph->subgraphs))
     return tn_no_memory("a graph", sizeof *graph->subgraphs);
-  tenon_graph_retain(graph->subgraphs[graph->subgraph_count++] = value->as.graph);
+  graph->subgraphs[graph->subgraph_count] = value->as.graph;
+  tenon_graph_retain(value->as.graph);
+  graph->subgraph_count++;
   return TENON_OK;
 }
 
@@ -174,7 +180,7 @@ tenon_status_t tn_graph_add_node(tenon_graph_t *graph, const char *name, const t
   if (!tn_grow((void **)&graph->nodes, &graph->node_capacity, graph->node_count,
                sizeof *graph->nodes))
     return tn_no_memory("a graph", graph->node_capacity * sizeof *graph->nodes);
-  op = tn_op_now(op); /* of a library that was reloaded meanwhile */
+  op = tn_op_now(op); /* the library may have been reloaded since the caller looked `op` up */
   if (tn_op_has_ended(op)) return tn_op_ended(op);
   TN_TRY(use_op(graph, op));
   uint32_t attr_count = op->schema.attr_count;
@@ -205,7 +211,7 @@ tenon_status_t tn_graph_add_node(tenon_graph_t *graph, const char *name, const t
   return TENON_OK;
 }
 
-/* the compiler's copy */
+/* Copies for the compiler */
 
 static tenon_status_t copy_edge(const tn_edge_t *from, tenon_graph_t *to) {
   tn_edge_t *edge;
@@ -213,13 +219,15 @@ static tenon_status_t copy_edge(const tn_edge_t *from, tenon_graph_t *to) {
   TN_TRY(tn_graph_add_edge(to, from->name, &edge, &index));
   edge->producer = from->producer;
   edge->input = from->input;
-  if (from->producer >= 0) return TENON_OK; /* inferred again, with symbols of its own */
+  /* its type is inferred again, with symbols of the copy */
+  if (from->producer >= 0) return TENON_OK;
   edge->dtype = from->dtype;
   edge->ndim = from->ndim;
   edge->dims = from->dims;
   edge->strides = from->strides;
   edge->layout = from->layout;
-  tenon_tensor_retain(edge->constant = from->constant);
+  edge->constant = from->constant;
+  tenon_tensor_retain(edge->constant);
   return TENON_OK;
 }
 
@@ -230,8 +238,8 @@ static tenon_status_t copy_input(const tenon_graph_t *from, size_t i, tenon_grap
       !tn_grow((void **)&to->input_axes, &to->axes_capacity, to->input_count,
                sizeof *to->input_axes))
     return tn_no_memory("a graph", 0);
-  to->input_axes[to->input_count] =
-      (tenon_axis_t *)(uintptr_t)axes; /* the original graph is retained beside the copy */
+  /* the executable keeps the original graph alive as long as the copy */
+  to->input_axes[to->input_count] = (tenon_axis_t *)(uintptr_t)axes;
   to->inputs[to->input_count++] = from->inputs[i];
   edge->dims = tn_arena_array(&to->arena, TENON_RANK_MAX, sizeof *edge->dims);
   if (!edge->dims) return tn_no_memory("a graph", 0);

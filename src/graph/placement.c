@@ -1,7 +1,8 @@
-/* Choosing a device for each node.  With one device beside the host all nodes go there, and what
- * has no kernel falls back call by call.  With several, estimates of a few ways are compared: all
- * on one device as far as it has kernels, and each node where it would be done first (list
- * scheduling by earliest finish, in the graph's order). */
+/* Chooses a device for each node. With one device beside the host all nodes go to the device, and
+ * each call that it has no kernel for falls back to the CPU. With several devices the estimates of
+ * several strategies are compared: all nodes on one device where it has kernels, and each node on
+ * the device that would finish it first (list scheduling by earliest finish, in the graph's
+ * order). */
 #include "graph/placement.h"
 
 #include <stdio.h>
@@ -10,45 +11,48 @@
 #include "base/memory.h"
 #include "base/status.h"
 #include "core/dtype.h"
-#include "graph/group.h"
-#include "graph/rates.h"
+#include "graph/cost_model.h"
+#include "graph/offload.h"
 #include "operator/table.h"
 
-enum { UNKNOWN_EXTENT = 32 };  /* what a symbol counts as */
-enum { EARLIEST_FINISH = -1 }; /* a way of choosing, beside the homes */
+enum { UNKNOWN_EXTENT = 32 };  /* the extent that a symbol is estimated as */
+enum { EARLIEST_FINISH = -1 }; /* a strategy, besides the indices of devices */
+/* Why a node was given to its device. */
 enum {
   ONLY_DEVICE,
   PINNED,
-  CLAIMED,
+  OFFLOADED,
   OF_HOST,
   ONLY_KERNEL,
   NO_KERNEL,
   PREFERRED,
   EARLIEST,
 };
-static const char *const reasons[] = {"the only device",
-                                      "pinned",
-                                      "claimed",
-                                      "reckons with values of the host",
-                                      "no other device has a kernel",
-                                      "no kernel there: falls back to the CPU",
-                                      "preferred",
-                                      "done first there"};
+static const char *const reason_texts[] = {"the only device",
+                                           "pinned",
+                                           "offloaded",
+                                           "needs host values",
+                                           "only this device has a kernel",
+                                           "no kernel on this device: falls back to the CPU",
+                                           "preferred device",
+                                           "finishes first on this device"};
 
 typedef struct placer_t {
   const tenon_graph_t *graph;
   tn_placement_t *placement;
-  bool *is_host; /* of edges: made as an @host result, or of such alone */
-  tn_rate_t rates[TN_HOMES_MOST];
-  tn_link_t links[TN_HOMES_MOST][TN_HOMES_MOST];
-  double free_at[TN_HOMES_MOST]; /* while a way is tried: when a home has done what it was given */
-  double *ready; /* when a value is there: edge * homes + home; below 0: it is not */
+  bool *is_host; /* of each edge: an @host result, or computed from such values alone */
+  tn_device_cost_t device_costs[TN_PLACEMENT_DEVICES_MAX];
+  tn_copy_cost_t copy_costs[TN_PLACEMENT_DEVICES_MAX][TN_PLACEMENT_DEVICES_MAX];
+  /* while a strategy is tried: when each device has finished its work */
+  double free_at[TN_PLACEMENT_DEVICES_MAX];
+  /* When a value is available on a device, [edge * device count + device]; below 0: never. */
+  double *ready_at;
   uint64_t crossings;
 } placer_t;
 
-int32_t tn_home_of(const tn_placement_t *p, tenon_device_t device) {
-  for (int32_t h = 0; h < p->home_count; h++)
-    if (p->homes[h].type == device.type && p->homes[h].id == device.id) return h;
+int32_t tn_placement_index(const tn_placement_t *p, tenon_device_t device) {
+  for (int32_t h = 0; h < p->device_count; h++)
+    if (p->devices[h].type == device.type && p->devices[h].id == device.id) return h;
   return -1;
 }
 
@@ -62,42 +66,48 @@ const char *tn_device_text(tenon_device_t device, char *room, size_t size) {
   return room;
 }
 
-/* pins */
+/* Pins */
 
-static bool matches(const char *pattern, const char *name) { /* '*': any characters */
+/* '*' in the pattern matches any characters. */
+static bool matches_pattern(const char *pattern, const char *name) {
   for (; *pattern && *pattern != '*'; pattern++, name++)
     if (*pattern != *name) return false;
   if (!*pattern) return !*name;
   for (;; name++) {
-    if (matches(pattern + 1, name)) return true;
+    if (matches_pattern(pattern + 1, name)) return true;
     if (!*name) return false;
   }
 }
 
-static bool is_pinned(const char *pattern, const tn_node_t *node) {
-  return node->op && (matches(pattern, node->name) || matches(pattern, node->op->name));
+static bool matches_node(const char *pattern, const tn_node_t *node) {
+  return node->op &&
+         (matches_pattern(pattern, node->name) || matches_pattern(pattern, node->op->name));
 }
 
 const tenon_pin_t *tn_pin_of(const tenon_compile_t *options, const tn_node_t *node) {
   for (uint32_t i = options->pin_count; i-- > 0;)
-    if (options->pins[i].node && is_pinned(options->pins[i].node, node)) return &options->pins[i];
+    if (options->pins[i].node && matches_node(options->pins[i].node, node))
+      return &options->pins[i];
   return NULL;
 }
 
 static bool any_pinned(const char *pattern, const tenon_graph_t *graph) {
   for (size_t n = 0; n < graph->node_count; n++)
-    if (is_pinned(pattern, &graph->nodes[n])) return true;
+    if (matches_node(pattern, &graph->nodes[n])) return true;
   return false;
 }
 
-static tenon_status_t add_home(tn_placement_t *p, tenon_device_t device) {
-  if (tn_home_of(p, device) >= 0) return TENON_OK;
-  if (p->home_count == TN_HOMES_MOST - 1)
-    return tn_fail(TENON_INVALID, "a graph is placed on %d devices at most", TN_HOMES_MOST - 1);
+static tenon_status_t add_device(tn_placement_t *p, tenon_device_t device) {
+  if (tn_placement_index(p, device) >= 0) return TENON_OK;
+  if (p->device_count == TN_PLACEMENT_DEVICES_MAX - 1)
+    return tn_fail(TENON_INVALID, "too many devices: a graph is placed on at most %d",
+                   TN_PLACEMENT_DEVICES_MAX - 1);
   if (!tn_backend_of(device) || device.type == 0)
-    return tn_fail(TENON_INVALID, "device (type %d, id %d) belongs to no backend that computes",
+    return tn_fail(TENON_INVALID,
+                   "device (type %d, id %d) does not belong to a backend with compute kernels: "
+                   "load its library, or correct the device",
                    (int)device.type, (int)device.id);
-  p->homes[p->home_count++] = device;
+  p->devices[p->device_count++] = device;
   return TENON_OK;
 }
 
@@ -105,14 +115,16 @@ tenon_status_t tn_pins_check(const tenon_graph_t *graph, const tenon_graph_t *so
                              const tenon_compile_t *options) {
   for (uint32_t i = 0; i < options->pin_count; i++) {
     const char *node = options->pins[i].node;
-    if (!node || !*node) return tn_fail(TENON_INVALID, "pin %u names no node", i);
+    if (!node || !*node)
+      return tn_fail(TENON_INVALID,
+                     "pin %u names no node: expected the name of a node or an operator", i);
     if (any_pinned(node, graph)) continue;
     return tn_fail(
         TENON_NOT_FOUND, "pin '%s': %s", node,
         any_pinned(node, source)
-            ? "such nodes became part of others when the graph was rewritten: pin those (the dump "
-              "'graph' shows them), or compile it plain"
-            : "no node and no operator of the graph has that name ('*' stands for any characters)");
+            ? "the nodes with this name were merged into others when the graph was rewritten: pin "
+              "those (the dump 'graph' shows them), or compile the graph with TENON_COMPILE_PLAIN"
+            : "no node and no operator of the graph has this name ('*' matches any characters)");
   }
   return TENON_OK;
 }
@@ -124,27 +136,28 @@ static tenon_status_t read_pins(tn_placement_t *p, const tenon_graph_t *graph,
     return tn_no_memory("pins", options->pin_count);
   for (uint32_t i = 0; i < options->pin_count; i++) {
     const tenon_pin_t *pin = &options->pins[i];
-    tenon_status_t status = add_home(p, pin->device);
+    tenon_status_t status = add_device(p, pin->device);
     if (status != TENON_OK) return tn_prefix(status, "pin '%s': ", pin->node);
     if (!(p->pins[i] = tn_copy_text(pin->node, strlen(pin->node))))
       return tn_no_memory("pins", strlen(pin->node));
     p->pin_count++;
     for (size_t n = 0; n < graph->node_count; n++)
-      if (is_pinned(pin->node, &graph->nodes[n]))
-        p->nodes[n].pin = (int32_t)i; /* the last one counts */
+      if (matches_node(pin->node, &graph->nodes[n]))
+        p->nodes[n].pin = (int32_t)i; /* the last matching pin decides */
   }
   for (size_t n = 0; n < graph->node_count; n++)
     if (p->nodes[n].pin >= 0) {
-      p->nodes[n].home = (uint8_t)tn_home_of(p, options->pins[p->nodes[n].pin].device);
+      p->nodes[n].device_index =
+          (uint8_t)tn_placement_index(p, options->pins[p->nodes[n].pin].device);
       p->nodes[n].why = PINNED;
     }
   return TENON_OK;
 }
 
-/* what may run where */
+/* Which devices can run a node */
 
-/* Arithmetic on shapes stays on the host: nodes whose operands are values of the host, and
- * constants beside them. */
+/* Whether a node has to stay on the host as arithmetic on shapes does: all its operands are host
+ * values or constants, and at least one is a host value. */
 static bool is_of_host(const placer_t *p, const tn_node_t *node) {
   bool has_host = false;
   for (uint32_t i = 0; i < node->op->input_count; i++)
@@ -169,9 +182,9 @@ static void mark_results(placer_t *p, const tn_node_t *node, bool on_host) {
   }
 }
 
-static bool has_kernel(const placer_t *p, const tn_node_t *node, int32_t home) {
+static bool has_kernel(const placer_t *p, const tn_node_t *node, int32_t device_index) {
   const tenon_op_t *op = node->op;
-  const tn_backend_t *backend = tn_backend_of(p->placement->homes[home]);
+  const tn_backend_t *backend = tn_backend_of(p->placement->devices[device_index]);
   const tn_table_entry_t *entry = backend->bit == TN_BIT_OTHERS
                                       ? tn_table_others(op, backend)
                                       : tn_table_entry(op, TN_KEY(backend->bit));
@@ -184,27 +197,27 @@ static bool has_kernel(const placer_t *p, const tn_node_t *node, int32_t home) {
   return dtype < 0 || (entry->by_dtype[dtype] && entry->by_dtype[dtype][0]);
 }
 
-/* estimates */
+/* Estimates */
 
-static double extent(const tenon_graph_t *g, tenon_dim_t dim) {
+static double estimated_extent(const tenon_graph_t *g, tenon_dim_t dim) {
   tenon_dim_t known = tn_extents_resolve(g->extents, dim);
   return tenon_is_known(known) ? (double)known.value : UNKNOWN_EXTENT;
 }
 
-static double elements(const tenon_graph_t *g, int32_t edge) {
+static double element_count(const tenon_graph_t *g, int32_t edge) {
   double count = 1;
   for (int32_t d = 0; d < g->edges[edge].ndim; d++)
-    count *= extent(g, g->edges[edge].dims[d]);
+    count *= estimated_extent(g, g->edges[edge].dims[d]);
   return count;
 }
 
 static double bytes_of(const tenon_graph_t *g, int32_t edge) {
   const tenon_dtype_t dtype = g->edges[edge].dtype;
-  return elements(g, edge) * (dtype.bits ? dtype.bits * dtype.lanes / 8.0 : 4);
+  return element_count(g, edge) * (dtype.bits ? dtype.bits * dtype.lanes / 8.0 : 4);
 }
 
-/* Multiplications and additions: of products and convolutions, by what each element of the result
- * is a sum of. */
+/* Floating-point operations of matrix products and convolutions: two for each term of each element
+ * of the result. 0 for other operators. */
 static double flops_of(const tenon_graph_t *g, const tn_node_t *node) {
   const char *name = node->op->name;
   bool is_product = strstr(name, "matmul") || strstr(name, "gemm");
@@ -216,108 +229,112 @@ static double flops_of(const tenon_graph_t *g, const tn_node_t *node) {
   int32_t w = node->operands[1].edges[0];
   const tn_edge_t *of = &g->edges[is_product ? x : w];
   if (of->ndim < 1) return 0;
-  double terms =
-      is_product ? extent(g, of->dims[of->ndim - 1]) : elements(g, w) / extent(g, of->dims[0]);
-  return 2 * elements(g, node->outputs[0]) * terms;
+  double terms = is_product ? estimated_extent(g, of->dims[of->ndim - 1])
+                            : element_count(g, w) / estimated_extent(g, of->dims[0]);
+  return 2 * element_count(g, node->outputs[0]) * terms;
 }
 
-static double seconds_of(const placer_t *p, const tn_node_t *node, int32_t home) {
-  const tn_rate_t *rate = &p->rates[home];
+static double seconds_of(const placer_t *p, const tn_node_t *node, int32_t device_index) {
+  const tn_device_cost_t *cost = &p->device_costs[device_index];
   double bytes = 0;
   double flops = flops_of(p->graph, node);
-  if (node->op->is_view) return rate->call;
-  for (uint32_t i = strstr(node->op->name, "gather") != NULL; i < node->op->input_count;
-       i++) /* of tables few rows */
+  if (node->op->is_view) return cost->call;
+  /* Of a gather's table only few rows are read. */
+  for (uint32_t i = strstr(node->op->name, "gather") != NULL; i < node->op->input_count; i++)
     for (int32_t k = 0; k < node->operands[i].count; k++)
       bytes += bytes_of(p->graph, node->operands[i].edges[k]);
   for (int32_t o = 0; o < node->output_count; o++)
     bytes += bytes_of(p->graph, node->outputs[o]);
-  double memory = bytes / rate->bytes;
-  double work = flops / rate->flops;
-  return rate->call + (memory > work ? memory : work);
+  double memory = bytes / cost->bytes;
+  double work = flops / cost->flops;
+  return cost->call + (memory > work ? memory : work);
 }
 
-static double *ready(const placer_t *p, int32_t edge) {
-  return p->ready + (size_t)edge * (size_t)p->placement->home_count;
+static double *ready_times(const placer_t *p, int32_t edge) {
+  return p->ready_at + (size_t)edge * (size_t)p->placement->device_count;
 }
 
-/* When a value can be on a home; 0 of constants, which are there before.  out_crosses: it has to be
- * copied. */
-static double arrives(const placer_t *p, int32_t edge, int32_t home, bool *out_crosses) {
-  const double *at = ready(p, edge);
+/* When a value can be available on a device. 0 for constants, which are copied before the run.
+ * out_crosses: the value has to be copied there. */
+static double arrival_of(const placer_t *p, int32_t edge, int32_t device_index, bool *out_crosses) {
+  const double *at = ready_times(p, edge);
   double best = 1e18;
   *out_crosses = false;
   if (p->graph->edges[edge].constant) return 0;
-  if (at[home] >= 0) return at[home];
+  if (at[device_index] >= 0) return at[device_index];
   *out_crosses = true;
-  for (int32_t h = 0; h < p->placement->home_count; h++) {
-    const tn_link_t *link = &p->links[h][home];
+  for (int32_t h = 0; h < p->placement->device_count; h++) {
+    const tn_copy_cost_t *copy = &p->copy_costs[h][device_index];
     double there =
-        at[h] + link->latency + bytes_of(p->graph, edge) / (link->bytes > 0 ? link->bytes : 1e9);
+        at[h] + copy->latency + bytes_of(p->graph, edge) / (copy->bytes > 0 ? copy->bytes : 1e9);
     if (at[h] >= 0 && there < best) best = there;
   }
-  return best < 1e18 ? best : 0; /* nothing made it: an optional result */
+  return best < 1e18 ? best : 0; /* no node made it: an absent optional result */
 }
 
-static double inputs_arrive(const placer_t *p, const tn_node_t *node, int32_t home) {
+static double arrival_of_inputs(const placer_t *p, const tn_node_t *node, int32_t device_index) {
   double last = 0;
   bool crosses;
   for (uint32_t i = 0; i < node->op->input_count; i++)
     for (int32_t k = 0; k < node->operands[i].count; k++) {
-      int32_t to = node->op->schema.inputs[i].is_host ? p->placement->host : home;
-      double at = arrives(p, node->operands[i].edges[k], to, &crosses);
+      int32_t to = node->op->schema.inputs[i].is_host ? p->placement->host : device_index;
+      double at = arrival_of(p, node->operands[i].edges[k], to, &crosses);
       if (at > last) last = at;
     }
   return last;
 }
 
-/* The node runs there: its inputs are copied, once for each home, and its results are there
- * afterwards. */
-static void commit(placer_t *p, const tn_node_t *node, int32_t home) {
-  double begin = inputs_arrive(p, node, home);
+/* Runs the node on a device in the estimate: its inputs are copied, once to each device, and its
+ * results become available there. */
+static void commit_node(placer_t *p, const tn_node_t *node, int32_t device_index) {
+  double begin = arrival_of_inputs(p, node, device_index);
   for (uint32_t i = 0; i < node->op->input_count; i++)
     for (int32_t k = 0; k < node->operands[i].count; k++) {
-      int32_t to = node->op->schema.inputs[i].is_host ? p->placement->host : home;
+      int32_t to = node->op->schema.inputs[i].is_host ? p->placement->host : device_index;
       int32_t edge = node->operands[i].edges[k];
       bool crosses;
-      double at = arrives(p, edge, to, &crosses);
+      double at = arrival_of(p, edge, to, &crosses);
       if (!crosses) continue;
-      ready(p, edge)[to] = at;
+      ready_times(p, edge)[to] = at;
       p->crossings++;
     }
-  if (p->free_at[home] > begin) begin = p->free_at[home];
-  double end = begin + seconds_of(p, node, home);
-  p->free_at[home] = end;
-  for (int32_t o = 0; o < node->output_count; o++)
-    ready(p, node->outputs[o])[p->is_host[node->outputs[o]] ? p->placement->host : home] = end;
+  if (p->free_at[device_index] > begin) begin = p->free_at[device_index];
+  double end = begin + seconds_of(p, node, device_index);
+  p->free_at[device_index] = end;
+  for (int32_t o = 0; o < node->output_count; o++) {
+    int32_t edge = node->outputs[o];
+    ready_times(p, edge)[p->is_host[edge] ? p->placement->host : device_index] = end;
+  }
 }
 
-/* ways of choosing */
+/* Strategies */
 
-static void choose(placer_t *p, size_t n, int32_t way, tn_choice_t *choice) {
-  const tn_placement_t *place = p->placement;
+static void choose_device(placer_t *p, size_t n, int32_t strategy, tn_choice_t *choice) {
+  const tn_placement_t *placement = p->placement;
   const tn_node_t *node = &p->graph->nodes[n];
-  int32_t able[TN_HOMES_MOST];
+  int32_t able[TN_PLACEMENT_DEVICES_MAX];
   int32_t count = 0;
-  *choice = place->nodes[n];
+  *choice = placement->nodes[n];
   if (choice->pin >= 0 || node->group) return;
   if (is_of_host(p, node)) {
-    choice->home = (uint8_t)place->host;
+    choice->device_index = (uint8_t)placement->host;
     choice->why = OF_HOST;
     return;
   }
-  for (int32_t h = 0; h < place->candidate_count; h++)
+  for (int32_t h = 0; h < placement->candidate_count; h++)
     if (has_kernel(p, node, h)) able[count++] = h;
   int32_t best = count ? able[0] : 0;
-  choice->why = !count                   ? NO_KERNEL
-                : count == 1             ? ONLY_KERNEL
-                : way == EARLIEST_FINISH ? EARLIEST
-                                         : PREFERRED;
+  if (!count)
+    choice->why = NO_KERNEL;
+  else if (count == 1)
+    choice->why = ONLY_KERNEL;
+  else
+    choice->why = strategy == EARLIEST_FINISH ? EARLIEST : PREFERRED;
   double first = 1e18;
   for (int32_t i = 0; i < count; i++) {
-    if (way >= 0 && able[i] == way) best = way;
-    if (way != EARLIEST_FINISH) continue;
-    double begin = inputs_arrive(p, node, able[i]);
+    if (strategy >= 0 && able[i] == strategy) best = strategy;
+    if (strategy != EARLIEST_FINISH) continue;
+    double begin = arrival_of_inputs(p, node, able[i]);
     if (p->free_at[able[i]] > begin) begin = p->free_at[able[i]];
     double end = begin + seconds_of(p, node, able[i]);
     if (end < first) {
@@ -325,141 +342,147 @@ static void choose(placer_t *p, size_t n, int32_t way, tn_choice_t *choice) {
       best = able[i];
     }
   }
-  choice->home = (uint8_t)best;
+  choice->device_index = (uint8_t)best;
 }
 
-/* Goes over the graph; gives the estimate, outputs on the host, and the choices if they are
- * wanted. */
-static double attempt(placer_t *p, int32_t way, tn_choice_t *choices) {
+/* Estimates one strategy: the time until all outputs are on the host. Writes the decisions to
+ * `choices` unless it is NULL. */
+static double estimate_strategy(placer_t *p, int32_t strategy, tn_choice_t *choices) {
   const tenon_graph_t *g = p->graph;
-  size_t homes = (size_t)p->placement->home_count;
+  size_t device_count = (size_t)p->placement->device_count;
   double last = 0;
   bool crosses;
   p->crossings = 0;
   memset(p->free_at, 0, sizeof p->free_at);
-  for (size_t i = 0; i < g->edge_count * homes; i++)
-    p->ready[i] = -1;
+  for (size_t i = 0; i < g->edge_count * device_count; i++)
+    p->ready_at[i] = -1;
   for (size_t i = 0; i < g->input_count; i++)
-    ready(p, g->inputs[i])[p->placement->host] = 0;
+    ready_times(p, g->inputs[i])[p->placement->host] = 0;
   for (size_t n = 0; n < g->node_count; n++) {
     tn_choice_t choice;
-    choose(p, n, way, &choice);
-    choice.seconds = seconds_of(p, &g->nodes[n], choice.home);
-    commit(p, &g->nodes[n], choice.home);
+    choose_device(p, n, strategy, &choice);
+    choice.seconds = seconds_of(p, &g->nodes[n], choice.device_index);
+    commit_node(p, &g->nodes[n], choice.device_index);
     if (choices) choices[n] = choice;
   }
   for (size_t i = 0; i < g->output_count; i++) {
-    double at = arrives(p, g->outputs[i], p->placement->host, &crosses);
+    double at = arrival_of(p, g->outputs[i], p->placement->host, &crosses);
     p->crossings += crosses;
     if (at > last) last = at;
   }
   return last;
 }
 
-static tenon_status_t measure(placer_t *p) {
-  const tn_placement_t *place = p->placement;
-  for (int32_t i = 0; i < place->home_count; i++) {
-    TN_TRY(tn_rate_measure(place->homes[i], &p->rates[i]));
-    for (int32_t k = 0; k < place->home_count; k++)
-      if (i != k) TN_TRY(tn_link_measure(place->homes[i], place->homes[k], &p->links[i][k]));
+static tenon_status_t measure_costs(placer_t *p) {
+  const tn_placement_t *placement = p->placement;
+  for (int32_t i = 0; i < placement->device_count; i++) {
+    TN_TRY(tn_device_cost_measure(placement->devices[i], &p->device_costs[i]));
+    for (int32_t k = 0; k < placement->device_count; k++)
+      if (i != k)
+        TN_TRY(tn_copy_cost_measure(placement->devices[i], placement->devices[k],
+                                    &p->copy_costs[i][k]));
   }
   return TENON_OK;
 }
 
 static void choose_best(placer_t *p) {
-  static const char *const single = "all on one device, as far as it has kernels";
-  tn_placement_t *place = p->placement;
+  static const char *const single = "all on one device where it has kernels";
+  tn_placement_t *placement = p->placement;
   int32_t best = 0;
-  for (int32_t h = 0; h < place->candidate_count; h++) {
-    place->seconds[h] = attempt(p, h, NULL);
-    if (place->seconds[h] < place->seconds[best]) best = h;
+  for (int32_t h = 0; h < placement->candidate_count; h++) {
+    placement->seconds[h] = estimate_strategy(p, h, NULL);
+    if (placement->seconds[h] < placement->seconds[best]) best = h;
   }
-  place->seconds[TN_HOMES_MOST] = attempt(p, EARLIEST_FINISH, NULL);
-  bool is_earliest =
-      place->seconds[TN_HOMES_MOST] < 0.98 * place->seconds[best]; /* else the simpler way */
-  place->by = is_earliest ? "each node where it is done first" : single;
-  (void)attempt(p, is_earliest ? EARLIEST_FINISH : best, place->nodes);
-  place->crossings = p->crossings;
+  placement->seconds[TN_PLACEMENT_DEVICES_MAX] = estimate_strategy(p, EARLIEST_FINISH, NULL);
+  /* a small advantage is not worth the additional copies */
+  bool is_earliest = placement->seconds[TN_PLACEMENT_DEVICES_MAX] < 0.98 * placement->seconds[best];
+  placement->by = is_earliest ? "each node where it finishes first" : single;
+  (void)estimate_strategy(p, is_earliest ? EARLIEST_FINISH : best, placement->nodes);
+  placement->crossings = p->crossings;
 }
 
-static void choose_only(placer_t *p) { /* one device: no estimate is needed */
+/* With one device no estimate is needed. */
+static void choose_only(placer_t *p) {
   p->placement->by = "one device";
   for (size_t n = 0; n < p->graph->node_count; n++) {
     tn_choice_t *choice = &p->placement->nodes[n];
     if (choice->pin >= 0 || p->graph->nodes[n].group) continue;
     bool of_host = is_of_host(p, &p->graph->nodes[n]);
-    choice->home = (uint8_t)(of_host ? p->placement->host : 0);
-    choice->why = of_host                                 ? OF_HOST
-                  : has_kernel(p, &p->graph->nodes[n], 0) ? ONLY_DEVICE
-                                                          : NO_KERNEL;
+    choice->device_index = (uint8_t)(of_host ? p->placement->host : 0);
+    if (of_host)
+      choice->why = OF_HOST;
+    else
+      choice->why = has_kernel(p, &p->graph->nodes[n], 0) ? ONLY_DEVICE : NO_KERNEL;
   }
 }
 
-/* After pins, which claims keep to. */
-static void place_groups(tn_placement_t *place, const tenon_graph_t *graph,
-                         const tn_claim_t *claims) {
+/* Called after the pins, which offloads respect. */
+static void place_offloads(tn_placement_t *placement, const tenon_graph_t *graph,
+                           const tn_offload_t *offloads) {
   for (size_t n = 0; n < graph->node_count; n++) {
     if (!graph->nodes[n].group) continue;
-    place->nodes[n].home =
-        (uint8_t)tn_home_of(place, claims[graph->nodes[n].group - 1].group->device);
-    place->nodes[n].why = CLAIMED;
+    placement->nodes[n].device_index =
+        (uint8_t)tn_placement_index(placement, offloads[graph->nodes[n].group - 1].group->device);
+    placement->nodes[n].why = OFFLOADED;
   }
 }
 
-tenon_status_t tn_place_graph(const tenon_graph_t *graph, const tenon_graph_t *source,
-                              const tenon_compile_t *options, const tn_claim_t *claims,
-                              tn_placement_t *place) {
+tenon_status_t tn_placement_create(const tenon_graph_t *graph, const tenon_graph_t *source,
+                                   const tenon_compile_t *options, const tn_offload_t *offloads,
+                                   tn_placement_t *placement) {
   static const tenon_device_t cpu = {1, 0};
-  placer_t p = {.graph = graph, .placement = place};
-  *place = (tn_placement_t){.host = -1};
-  if (!(place->nodes = tn_allocate_zero(graph->node_count + 1, sizeof *place->nodes)) ||
+  placer_t p = {.graph = graph, .placement = placement};
+  *placement = (tn_placement_t){.host = -1};
+  if (!(placement->nodes = tn_allocate_zero(graph->node_count + 1, sizeof *placement->nodes)) ||
       !(p.is_host = tn_allocate_zero(graph->edge_count + 1, sizeof *p.is_host)))
-    return tn_no_memory("a placement", graph->node_count * sizeof *place->nodes);
+    return tn_no_memory("a placement", graph->node_count * sizeof *placement->nodes);
   for (size_t n = 0; n < graph->node_count; n++)
-    place->nodes[n].pin = -1;
+    placement->nodes[n].pin = -1;
   tenon_status_t status = TENON_OK;
-  if (options->device.type) status = add_home(place, options->device);
+  if (options->device.type) status = add_device(placement, options->device);
   for (uint32_t i = 0; i < options->device_count && status == TENON_OK; i++)
-    status = add_home(place, options->devices[i]);
-  place->candidate_count = place->home_count;
-  if (status == TENON_OK) status = read_pins(place, graph, source, options);
-  if (status == TENON_OK) place_groups(place, graph, claims);
-  if (status == TENON_OK && (place->host = tn_home_of(place, cpu)) < 0)
-    place->homes[place->host = place->home_count++] = cpu;
+    status = add_device(placement, options->devices[i]);
+  placement->candidate_count = placement->device_count;
+  if (status == TENON_OK) status = read_pins(placement, graph, source, options);
+  if (status == TENON_OK) place_offloads(placement, graph, offloads);
+  if (status == TENON_OK && (placement->host = tn_placement_index(placement, cpu)) < 0) {
+    placement->host = placement->device_count++;
+    placement->devices[placement->host] = cpu;
+  }
   for (size_t n = 0; n < graph->node_count && status == TENON_OK; n++) {
-    bool stays =
-        (place->nodes[n].pin < 0 && !graph->nodes[n].group) || place->nodes[n].home == place->host;
+    bool stays = (placement->nodes[n].pin < 0 && !graph->nodes[n].group) ||
+                 placement->nodes[n].device_index == placement->host;
     mark_results(&p, &graph->nodes[n], stays && is_of_host(&p, &graph->nodes[n]));
   }
-  if (status == TENON_OK && place->candidate_count > 1) {
-    size_t count = graph->edge_count * (size_t)place->home_count;
-    if (!(p.ready = tn_allocate(count * sizeof *p.ready + 1)))
+  if (status == TENON_OK && placement->candidate_count > 1) {
+    size_t count = graph->edge_count * (size_t)placement->device_count;
+    if (!(p.ready_at = tn_allocate(count * sizeof *p.ready_at + 1)))
       status = tn_no_memory("a placement", count);
-    if (status == TENON_OK) status = measure(&p);
+    if (status == TENON_OK) status = measure_costs(&p);
     if (status == TENON_OK) choose_best(&p);
   } else if (status == TENON_OK) {
     choose_only(&p);
   }
   tn_release_memory(p.is_host);
-  tn_release_memory(p.ready);
+  tn_release_memory(p.ready_at);
   return status;
 }
 
-bool tn_placement_is_of_host(const tn_placement_t *place, const tenon_graph_t *graph) {
+bool tn_placement_is_of_host(const tn_placement_t *placement, const tenon_graph_t *graph) {
   for (size_t n = 0; n < graph->node_count; n++)
-    if (place->nodes[n].home != place->host) return false;
+    if (placement->nodes[n].device_index != placement->host) return false;
   return true;
 }
 
-void tn_placement_clear(tn_placement_t *place) {
-  for (int32_t i = 0; i < place->pin_count; i++)
-    tn_release_memory(place->pins[i]);
-  tn_release_memory(place->pins);
-  tn_release_memory(place->nodes);
-  *place = (tn_placement_t){0};
+void tn_placement_clear(tn_placement_t *placement) {
+  for (int32_t i = 0; i < placement->pin_count; i++)
+    tn_release_memory(placement->pins[i]);
+  tn_release_memory(placement->pins);
+  tn_release_memory(placement->nodes);
+  *placement = (tn_placement_t){0};
 }
 
-/* the report */
+/* The report */
 
 static void print_time(double seconds, tn_text_t *text) {
   if (seconds < 1e-3)
@@ -472,14 +495,14 @@ static void print_estimates(const tn_placement_t *p, tn_text_t *text) {
   char room[300];
   tn_text_add(text, "placement: %s", p->by);
   const char *separator = "\nestimated: ";
-  for (int32_t h = 0; h < p->candidate_count && p->seconds[TN_HOMES_MOST] > 0;
+  for (int32_t h = 0; h < p->candidate_count && p->seconds[TN_PLACEMENT_DEVICES_MAX] > 0;
        h++, separator = ", ") {
-    tn_text_add(text, "%sall on %s ", separator, tn_device_text(p->homes[h], room, sizeof room));
+    tn_text_add(text, "%sall on %s ", separator, tn_device_text(p->devices[h], room, sizeof room));
     print_time(p->seconds[h], text);
   }
-  if (p->seconds[TN_HOMES_MOST] > 0) {
-    tn_text_add(text, "%seach where it is done first ", separator);
-    print_time(p->seconds[TN_HOMES_MOST], text);
+  if (p->seconds[TN_PLACEMENT_DEVICES_MAX] > 0) {
+    tn_text_add(text, "%seach where it finishes first ", separator);
+    print_time(p->seconds[TN_PLACEMENT_DEVICES_MAX], text);
     tn_text_add(text, "; %llu copies of values", (unsigned long long)p->crossings);
   }
   tn_text_add(text, "\n");
@@ -487,7 +510,7 @@ static void print_estimates(const tn_placement_t *p, tn_text_t *text) {
 
 void tn_placement_print(const tn_placement_t *p, const tenon_graph_t *graph, tn_text_t *text) {
   char room[300];
-  int32_t counts[TN_HOMES_MOST] = {0};
+  int32_t counts[TN_PLACEMENT_DEVICES_MAX] = {0};
   int32_t wide = 4;
   int32_t kind = 8;
   for (size_t n = 0; n < graph->node_count; n++) {
@@ -495,19 +518,20 @@ void tn_placement_print(const tn_placement_t *p, const tenon_graph_t *graph, tn_
     int32_t op = (int32_t)strlen(graph->nodes[n].op->name);
     if (name > wide) wide = name < 48 ? name : 48;
     if (op > kind) kind = op < 32 ? op : 32;
-    counts[p->nodes[n].home]++;
+    counts[p->nodes[n].device_index]++;
   }
   print_estimates(p, text);
-  for (int32_t h = 0; h < p->home_count; h++)
+  for (int32_t h = 0; h < p->device_count; h++)
     tn_text_add(text, "%s%s: %d nodes", h ? ", " : "",
-                tn_device_text(p->homes[h], room, sizeof room), (int)counts[h]);
+                tn_device_text(p->devices[h], room, sizeof room), (int)counts[h]);
   tn_text_add(text, "\n%-*s  %-*s  %-12s why\n", (int)wide, "node", (int)kind, "operator",
               "device");
   for (size_t n = 0; n < graph->node_count; n++) {
     const tn_choice_t *choice = &p->nodes[n];
     tn_text_add(text, "%-*s  %-*s  %-12s %s", (int)wide, graph->nodes[n].name, (int)kind,
-                graph->nodes[n].op->name, tn_device_text(p->homes[choice->home], room, sizeof room),
-                reasons[choice->why]);
+                graph->nodes[n].op->name,
+                tn_device_text(p->devices[choice->device_index], room, sizeof room),
+                reason_texts[choice->why]);
     if (choice->pin >= 0) tn_text_add(text, " by '%s'", p->pins[choice->pin]);
     if (choice->seconds > 0) {
       tn_text_add(text, ", ");

@@ -1,4 +1,4 @@
-/* What a graph is made of, for those who only look: ports, nodes and values by number. */
+/* Read-only access to graphs for tools and libraries: ports, nodes and values by index. */
 #include <string.h>
 
 #include "base/status.h"
@@ -41,7 +41,8 @@ tenon_status_t tn_axes_make(const tenon_graph_t *graph, tenon_edge_t index, tn_a
 tenon_status_t tenon_graph_input(const tenon_graph_t *graph, int32_t index,
                                  tenon_port_t *out_port) {
   if (index < 0 || (size_t)index >= graph->input_count)
-    return tn_fail(TENON_RANGE, "input %d of a graph with %zu", (int)index, graph->input_count);
+    return tn_fail(TENON_RANGE, "input %d is out of range: the graph has %zu inputs", (int)index,
+                   graph->input_count);
   const tn_edge_t *edge = &graph->edges[graph->inputs[index]];
   tenon_port_t port = {
       sizeof port,          edge->name,  edge->dtype, edge->ndim, graph->input_axes[index],
@@ -52,7 +53,8 @@ tenon_status_t tenon_graph_input(const tenon_graph_t *graph, int32_t index,
 tenon_status_t tenon_graph_output(const tenon_graph_t *graph, int32_t index,
                                   tenon_port_t *out_port) {
   if (index < 0 || (size_t)index >= graph->output_count)
-    return tn_fail(TENON_RANGE, "output %d of a graph with %zu", (int)index, graph->output_count);
+    return tn_fail(TENON_RANGE, "output %d is out of range: the graph has %zu outputs", (int)index,
+                   graph->output_count);
   const tn_edge_t *edge = &graph->edges[graph->outputs[index]];
   tenon_port_t port = {sizeof port, graph->output_names[index], edge->dtype,
                        edge->ndim,  graph->output_axes[index],  graph->outputs[index],
@@ -65,7 +67,8 @@ int32_t tenon_graph_node_count(const tenon_graph_t *graph) { return (int32_t)gra
 tenon_status_t tenon_graph_node(const tenon_graph_t *graph, int32_t index,
                                 tenon_graph_part_t *out_node) {
   if (index < 0 || (size_t)index >= graph->node_count)
-    return tn_fail(TENON_RANGE, "node %d of a graph with %zu", (int)index, graph->node_count);
+    return tn_fail(TENON_RANGE, "node %d is out of range: the graph has %zu nodes", (int)index,
+                   graph->node_count);
   const tn_node_t *node = &graph->nodes[index];
   uint32_t size = out_node->size < sizeof *out_node ? out_node->size : (uint32_t)sizeof *out_node;
   tenon_graph_part_t full = {size,        node->output_count, node->name,   node->op,
@@ -78,7 +81,8 @@ tenon_status_t tenon_graph_edge(const tenon_graph_t *graph, tenon_edge_t index,
                                 tenon_graph_edge_t *out_edge, char **out_type) {
   tn_text_t text = {0};
   if (index < 0 || (size_t)index >= graph->edge_count)
-    return tn_fail(TENON_RANGE, "value %d of a graph with %zu", (int)index, graph->edge_count);
+    return tn_fail(TENON_RANGE, "value %d is out of range: the graph has %zu values", (int)index,
+                   graph->edge_count);
   const tn_edge_t *edge = &graph->edges[index];
   uint32_t size = out_edge->size < sizeof *out_edge ? out_edge->size : (uint32_t)sizeof *out_edge;
   tenon_graph_edge_t full = {size, edge->producer, edge->input, edge->name, edge->constant};
@@ -89,14 +93,16 @@ tenon_status_t tenon_graph_edge(const tenon_graph_t *graph, tenon_edge_t index,
   return *out_type ? TENON_OK : TENON_MEMORY;
 }
 
-static tn_mutex_t axes_lock = TN_MUTEX_INIT; /* of value_axes, and the arenas of finished graphs */
+/* guards value_axes and the arenas of finished graphs */
+static tn_mutex_t axes_lock = TN_MUTEX_INIT;
 
 tenon_status_t tenon_graph_value(const tenon_graph_t *constant, tenon_edge_t index,
                                  tenon_port_t *out_port) {
   tenon_graph_t *graph = (tenon_graph_t *)(uintptr_t)constant;
   tenon_status_t status = TENON_OK;
   if (index < 0 || (size_t)index >= graph->edge_count)
-    return tn_fail(TENON_RANGE, "value %d of a graph with %zu", (int)index, graph->edge_count);
+    return tn_fail(TENON_RANGE, "value %d is out of range: the graph has %zu values", (int)index,
+                   graph->edge_count);
   const tn_edge_t *edge = &graph->edges[index];
   tn_mutex_lock(&axes_lock);
   if (!graph->value_axes)

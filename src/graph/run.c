@@ -1,6 +1,6 @@
-/* Running: inputs are checked and bound, stages are planned or found fitting, actions run, outputs
- * are handed over. Called by applications, and by kernels through evaluate.  Invariant: a failed
- * run leaves no plan that could be wrong. */
+/* Runs executables: checks and binds inputs, plans stages or reuses plans that still fit, runs
+ * their actions, and hands over the outputs. Called by applications, and by kernels through
+ * host->evaluate. Invariant: a failed run leaves no plan that could be wrong. */
 #include "graph/run.h"
 
 #include <string.h>
@@ -12,35 +12,35 @@
 #include "core/dtype.h"
 #include "core/sparse.h"
 #include "drivers/profile.h"
-#include "graph/eager.h"
+#include "graph/capture.h"
 #include "graph/executable.h"
-#include "graph/recorded.h"
+#include "graph/interpreter.h"
 #include "layers/trace.h"
 #include "operator/generator.h"
 #include "operator/state.h"
 #include "storage/place.h"
 
-/* states */
+/* Run states */
 
 tenon_status_t tn_run_create(tenon_executable_t *executable, tn_run_t **out_run) {
   size_t count = executable->graph->edge_count;
   tn_run_t *run = tn_allocate_zero(1, sizeof *run);
-  if (!run || !(run->places = tn_allocate_zero(count + 1, sizeof *run->places))) {
+  if (!run || !(run->allocations = tn_allocate_zero(count + 1, sizeof *run->allocations))) {
     tn_release_memory(run);
-    return tn_no_memory("a run", count * sizeof *run->places);
+    return tn_no_memory("a run", count * sizeof *run->allocations);
   }
   run->executable = executable;
-  run->place_count = count;
-  run->place_capacity = count + 1;
+  run->allocation_count = count;
+  run->allocation_capacity = count + 1;
   for (size_t i = 0; i < count; i++) {
-    tn_place_t *place = &run->places[i];
+    tn_allocation_t *allocation = &run->allocations[i];
     const tn_edge_t *edge = &executable->graph->edges[i];
-    place->root = (int32_t)i;
-    place->stage = -1;
+    allocation->root = (int32_t)i;
+    allocation->stage = -1;
     if (!edge->constant) continue;
     tenon_tensor_retain(edge->constant);
-    place->where = TN_PLACE_CONSTANT;
-    place->tensor = (tn_tensor_t *)edge->constant;
+    allocation->where = TN_ALLOCATION_CONSTANT;
+    allocation->tensor = (tn_tensor_t *)edge->constant;
   }
   *out_run = run;
   return TENON_OK;
@@ -48,26 +48,29 @@ tenon_status_t tn_run_create(tenon_executable_t *executable, tn_run_t **out_run)
 
 void tn_run_release(tn_run_t *run) {
   tn_stages_drop(run, 0);
-  for (size_t i = 0; i < run->place_count; i++)
-    if (run->places[i].tensor) tenon_tensor_release(&run->places[i].tensor->view);
-  tn_release_memory(run->places);
+  for (size_t i = 0; i < run->allocation_count; i++)
+    if (run->allocations[i].tensor) tenon_tensor_release(&run->allocations[i].tensor->view);
+  tn_release_memory(run->allocations);
   tn_release_memory(run->stages);
   tn_arena_clear(&run->arena);
   tn_release_memory(run);
 }
 
-/* inputs */
+/* Inputs */
 
 static tenon_status_t check_input(const tenon_executable_t *e, size_t i, const tenon_tensor_t *t) {
   const tn_edge_t *edge = &e->source->edges[e->source->inputs[i]];
   const tenon_axis_t *axes = e->source->input_axes[i];
   char found[160];
-  if (!t) return tn_fail(TENON_INVALID, "input '%s' is missing", edge->name);
+  if (!t)
+    return tn_fail(TENON_INVALID,
+                   "input '%s' is missing: pass a tensor for every input of the graph", edge->name);
   if (tn_layout(t) != edge->layout)
     return tn_fail(
-        TENON_INVALID, "input '%s': expected a %s tensor, found a %s one%s", edge->name,
+        TENON_INVALID, "input '%s': expected a %s tensor, found a %s tensor%s", edge->name,
         tn_layout_name(edge->layout), tn_layout_name(tn_layout(t)),
-        edge->layout ? "" : ": the graph says which inputs are sparse (tenon_builder_sparse)");
+        edge->layout ? ""
+                     : ": declare sparse inputs with tenon_builder_sparse when the graph is built");
   if (edge->dtype.bits && !tn_dtype_same(t->dtype, edge->dtype))
     return tn_fail(TENON_INVALID, "input '%s': expected dtype %s, found %s", edge->name,
                    tn_dtype_name(edge->dtype), tn_dtype_name(t->dtype));
@@ -76,13 +79,13 @@ static tenon_status_t check_input(const tenon_executable_t *e, size_t i, const t
                    (int)edge->ndim, tn_shape_print(t->ndim, t->shape, found, sizeof found));
   for (int32_t d = 0; d < edge->ndim; d++)
     if (axes[d].extent >= 0 && axes[d].extent != t->shape[d])
-      return tn_fail(TENON_INVALID, "input '%s': axis %d: expected %lld, found shape %s",
-                     edge->name, (int)d, (long long)axes[d].extent,
+      return tn_fail(TENON_INVALID, "input '%s': expected extent %lld in axis %d, found shape %s",
+                     edge->name, (long long)axes[d].extent, (int)d,
                      tn_shape_print(t->ndim, t->shape, found, sizeof found));
   return TENON_OK;
 }
 
-/* Axes of one name must have one extent. */
+/* Axes with the same symbolic name must have the same extent. */
 static tenon_status_t check_symbols(const tenon_executable_t *e, tenon_tensor_t *const *inputs) {
   const tenon_graph_t *g = e->source;
   for (size_t i = 0; i < g->input_count; i++)
@@ -94,10 +97,12 @@ static tenon_status_t check_symbols(const tenon_executable_t *e, tenon_tensor_t 
           const tenon_axis_t *other = &g->input_axes[j][k];
           if (other->extent >= 0 || !other->name || strcmp(other->name, name) != 0) continue;
           if (inputs[j]->shape[k] != inputs[i]->shape[d])
-            return tn_fail(
-                TENON_INVALID, "input '%s': axis %d (%s) is %lld, but input '%s' has %lld there",
-                g->edges[g->inputs[i]].name, (int)d, name, (long long)inputs[i]->shape[d],
-                g->edges[g->inputs[j]].name, (long long)inputs[j]->shape[k]);
+            return tn_fail(TENON_INVALID,
+                           "input '%s': axis %d (%s) has extent %lld, but the axis of the same "
+                           "name of input '%s' has %lld",
+                           g->edges[g->inputs[i]].name, (int)d, name,
+                           (long long)inputs[i]->shape[d], g->edges[g->inputs[j]].name,
+                           (long long)inputs[j]->shape[k]);
         }
     }
   return TENON_OK;
@@ -113,19 +118,19 @@ static tenon_status_t bind_inputs(tn_run_t *run, tenon_tensor_t *const *inputs) 
   const tenon_executable_t *e = run->executable;
   TN_TRY(check_inputs(e, inputs));
   for (size_t i = 0; i < e->graph->input_count; i++) {
-    tn_place_t *place = &run->places[e->graph->inputs[i]];
+    tn_allocation_t *allocation = &run->allocations[e->graph->inputs[i]];
     const tenon_tensor_t *t = inputs[i];
-    if (!place->tensor || place->room < t->ndim) {
+    if (!allocation->tensor || allocation->room < t->ndim) {
       tenon_tensor_t *fresh;
       TN_TRY(tn_tensor_unset(t->dtype, t->ndim, &fresh));
-      if (place->tensor) {
+      if (allocation->tensor) {
         tn_stages_drop(run, 0); /* actions point to the old header */
-        tenon_tensor_release(&place->tensor->view);
+        tenon_tensor_release(&allocation->tensor->view);
       }
-      place->tensor = (tn_tensor_t *)fresh;
-      place->room = t->ndim;
+      allocation->tensor = (tn_tensor_t *)fresh;
+      allocation->room = t->ndim;
     }
-    tenon_tensor_t *view = &place->tensor->view;
+    tenon_tensor_t *view = &allocation->tensor->view;
     int64_t *shape = view->shape;
     int64_t *strides = view->strides;
     *view = *t;
@@ -136,35 +141,35 @@ static tenon_status_t bind_inputs(tn_run_t *run, tenon_tensor_t *const *inputs) 
       memcpy(shape, t->shape, (size_t)t->ndim * sizeof *shape);
       memcpy(strides, t->strides, (size_t)t->ndim * sizeof *shape);
     }
-    place->where = TN_PLACE_INPUT;
-    place->stage = -1;
+    allocation->where = TN_ALLOCATION_INPUT;
+    allocation->stage = -1;
   }
   return TENON_OK;
 }
 
-/* a stage */
+/* One stage */
 
-static tenon_status_t
-bind_own(tn_place_t *place) { /* memory of its own, or none until run says how much */
-  tn_tensor_t *t = place->tensor;
+/* Gives a value a storage of its own, or no memory if the kernel states the size when it runs. */
+static tenon_status_t bind_own(tn_allocation_t *allocation) {
+  tn_tensor_t *t = allocation->tensor;
   tn_storage_release(t->storage);
   t->storage = NULL;
   t->view.data = NULL;
-  if (place->layout) {
-    t->view.detail = tn_sparse_unset(place->layout);
+  if (allocation->layout) {
+    t->view.detail = tn_sparse_unset(allocation->layout);
     t->view.keys |= TN_TENSOR_UNSET;
-    memcpy(t->view.shape, place->bound, (size_t)t->view.ndim * sizeof *t->view.shape);
+    memcpy(t->view.shape, allocation->bound, (size_t)t->view.ndim * sizeof *t->view.shape);
     tn_strides_dense(t->view.ndim, t->view.shape, t->view.strides);
     tn_tensor_mark(&t->view);
     return TENON_OK;
   }
-  if (place->is_pending) {
+  if (allocation->is_pending) {
     t->view.keys |= TN_TENSOR_UNSET;
     return TENON_OK;
   }
-  TN_TRY(tn_storage_create(NULL, place->size, NULL, NULL,
-                           &t->storage)); /* strings: texts belong to a storage */
-  memset(t->storage->data, 0, (size_t)place->size);
+  /* Strings: the texts belong to a storage. */
+  TN_TRY(tn_storage_create(NULL, allocation->size, NULL, NULL, &t->storage));
+  memset(t->storage->data, 0, (size_t)allocation->size);
   t->storage->string_count = tenon_count(&t->view);
   t->view.data = t->storage->data;
   return TENON_OK;
@@ -173,7 +178,7 @@ bind_own(tn_place_t *place) { /* memory of its own, or none until run says how m
 static tenon_status_t bind_output(tn_run_t *run, int32_t edge, tenon_tensor_t **outputs,
                                   uint64_t given) {
   const tenon_graph_t *g = run->executable->graph;
-  tn_tensor_t *t = run->places[edge].tensor;
+  tn_tensor_t *t = run->allocations[edge].tensor;
   for (size_t i = 0; i < g->output_count; i++) {
     if (g->outputs[i] != edge) continue;
     bool fits = (given >> (i < 63 ? i : 63) & 1) && outputs[i]->ndim == t->view.ndim &&
@@ -188,8 +193,10 @@ static tenon_status_t bind_output(tn_run_t *run, int32_t edge, tenon_tensor_t **
     t->view.data = outputs[i]->data;
     return TENON_OK;
   }
-  tn_storage_t *storage; /* a given output of another form gets a copy in the end */
-  TN_TRY(tn_storage_create(NULL, run->places[edge].size, NULL, NULL, &storage));
+  /* An output tensor from the caller whose layout does not fit receives a copy at the end of the
+   * run. */
+  tn_storage_t *storage;
+  TN_TRY(tn_storage_create(NULL, run->allocations[edge].size, NULL, NULL, &storage));
   tn_storage_release(t->storage);
   t->storage = storage;
   t->view.data = storage->data;
@@ -198,33 +205,34 @@ static tenon_status_t bind_output(tn_run_t *run, int32_t edge, tenon_tensor_t **
 
 static tenon_status_t bind_stage(tn_run_t *run, tn_stage_t *stage, tenon_tensor_t **outputs,
                                  uint64_t given) {
-  for (size_t i = 0; i < stage->placed_count; i++) {
+  for (size_t i = 0; i < stage->planned_count; i++) {
     int32_t edge = stage->edges[i];
-    tn_place_t *place = &run->places[edge];
-    tenon_tensor_t *t = &place->tensor->view;
-    if (place->bound && place->where != TN_PLACE_OWN) {
-      memcpy(t->shape, place->bound, (size_t)t->ndim * sizeof *t->shape);
+    tn_allocation_t *allocation = &run->allocations[edge];
+    tenon_tensor_t *t = &allocation->tensor->view;
+    if (allocation->bound && allocation->where != TN_ALLOCATION_OWN) {
+      memcpy(t->shape, allocation->bound, (size_t)t->ndim * sizeof *t->shape);
       tn_strides_dense(t->ndim, t->shape, t->strides);
       tn_tensor_mark(t);
     }
     tenon_status_t status = TENON_OK;
-    switch (place->where) {
-    case TN_PLACE_ARENA:
-      t->data = (char *)stage->arena + place->offset;
+    switch (allocation->where) {
+    case TN_ALLOCATION_ARENA:
+      t->data = (char *)stage->arena + allocation->offset;
       break;
-    case TN_PLACE_OUTPUT:
+    case TN_ALLOCATION_OUTPUT:
       status = bind_output(run, edge, outputs, given);
       break;
-    case TN_PLACE_OWN:
-      status = bind_own(place);
+    case TN_ALLOCATION_OWN:
+      status = bind_own(allocation);
       break;
-    case TN_PLACE_VIEW:
-      t->data = (char *)run->places[place->root].tensor->view.data + place->delta;
+    case TN_ALLOCATION_VIEW:
+      t->data = (char *)run->allocations[allocation->root].tensor->view.data + allocation->delta;
       break;
     default:
       break;
     }
-    if (place->source != edge) t->detail = run->places[place->source].tensor->view.detail;
+    if (allocation->source != edge)
+      t->detail = run->allocations[allocation->source].tensor->view.detail;
     if (status == TENON_OK) continue;
     const tenon_graph_t *g = run->executable->graph;
     const tn_node_t *node =
@@ -239,12 +247,13 @@ static tenon_status_t check_sparse(const tn_action_t *action) {
   for (uint32_t o = 0; o < call->op->output_count; o++)
     if (call->outputs[o] && tn_layout(call->outputs[o]) && call->outputs[o]->keys & TN_TENSOR_UNSET)
       return tn_fail(TENON_INTERNAL,
-                     "%s: run did not make sparse result %s (host->sparse, host->assign)",
+                     "%s: its run function returned without making the sparse result %s: call "
+                     "host->sparse or host->assign",
                      call->op->name, call->op->schema.outputs[o].name);
   return TENON_OK;
 }
 
-/* Where something watches calls, a node is one. */
+/* If a layer, a trace or a dump watches calls, the node runs as a call that they can see. */
 static __attribute__((noinline, cold)) tenon_status_t run_watched(tn_action_t *action,
                                                                   const char *node) {
   const char *before = tn_thread()->graph_node;
@@ -285,27 +294,30 @@ static tenon_status_t run_action(tn_run_t *run, tn_action_t *action, tenon_profi
 }
 
 static tenon_status_t check_made(const tn_run_t *run, const tn_stage_t *stage) {
-  for (size_t i = 0; i < stage->placed_count; i++) {
-    const tn_place_t *place = &run->places[stage->edges[i]];
-    if (!(place->tensor->view.keys & TN_TENSOR_UNSET)) continue;
+  for (size_t i = 0; i < stage->planned_count; i++) {
+    const tn_allocation_t *allocation = &run->allocations[stage->edges[i]];
+    if (!(allocation->tensor->view.keys & TN_TENSOR_UNSET)) continue;
     const tn_node_t *node =
         &run->executable->graph->nodes[run->executable->graph->edges[stage->edges[i]].producer];
-    return tn_fail(TENON_INTERNAL, "node '%s' (%s): run did not state the shape of a result",
+    return tn_fail(TENON_INTERNAL,
+                   "node '%s' (%s): its run function returned without stating the shape of a "
+                   "result: call host->resize",
                    node->name, node->op->name);
   }
   return TENON_OK;
 }
 
-/* Bytes of values that live while each action runs, as the plan placed them. */
+/* For each action, the change in the number of planned bytes that are alive. */
 static int64_t *levels_of(const tn_run_t *run, const tn_stage_t *stage) {
   int64_t *changes = tn_allocate_zero(stage->action_count + 2, sizeof *changes);
-  for (size_t i = 0; changes && i < stage->placed_count; i++) {
-    const tn_place_t *place = &run->places[stage->edges[i]];
-    if (place->where != TN_PLACE_ARENA && place->where != TN_PLACE_OUTPUT) continue;
-    changes[place->first] += (int64_t)place->size;
-    if (place->where == TN_PLACE_ARENA &&
-        (size_t)place->last < stage->action_count) /* else it stays to the end */
-      changes[place->last + 1] -= (int64_t)place->size;
+  for (size_t i = 0; changes && i < stage->planned_count; i++) {
+    const tn_allocation_t *allocation = &run->allocations[stage->edges[i]];
+    if (allocation->where != TN_ALLOCATION_ARENA && allocation->where != TN_ALLOCATION_OUTPUT)
+      continue;
+    changes[allocation->first] += (int64_t)allocation->size;
+    /* otherwise it is alive to the end of the stage */
+    if (allocation->where == TN_ALLOCATION_ARENA && (size_t)allocation->last < stage->action_count)
+      changes[allocation->last + 1] -= (int64_t)allocation->size;
   }
   return changes;
 }
@@ -334,8 +346,9 @@ static tenon_status_t run_stages(tn_run_t *run, tenon_tensor_t **outputs, uint64
     tn_stage_t *stage = &run->stages[index];
     if (stage->end <= at) {
       const tn_node_t *node = run->executable->steps[at].node;
-      return tn_fail(TENON_INTERNAL, "node '%s' (%s): its inputs never become known", node->name,
-                     node->op->name);
+      return tn_fail(TENON_INTERNAL,
+                     "node '%s' (%s): its inputs never become known, so it cannot be planned",
+                     node->name, node->op->name);
     }
     TN_TRY(bind_stage(run, stage, outputs, given));
     TN_TRY(run_actions(run, stage, profile));
@@ -345,16 +358,18 @@ static tenon_status_t run_stages(tn_run_t *run, tenon_tensor_t **outputs, uint64
   return TENON_OK;
 }
 
-/* outputs */
+/* Outputs */
 
-static tenon_status_t give_output(tn_run_t *run, size_t i, tenon_tensor_t **outputs) {
+static tenon_status_t deliver_output(tn_run_t *run, size_t i, tenon_tensor_t **outputs) {
   const tenon_graph_t *g = run->executable->graph;
-  const tn_tensor_t *tensor = run->places[g->outputs[i]].tensor;
+  const tn_tensor_t *tensor = run->allocations[g->outputs[i]].tensor;
   if (!tensor)
-    return tn_fail(TENON_INVALID, "output '%s' is a result that its node does not have",
+    return tn_fail(TENON_INVALID,
+                   "output '%s' is an optional result that its node does not compute",
                    g->output_names[i]);
   tenon_tensor_t *made = (tenon_tensor_t *)(uintptr_t)&tensor->view;
-  if (!outputs[i] && tn_layout(made) && tensor->storage) /* the next run makes other parts */
+  /* the next run replaces the parts of this header */
+  if (!outputs[i] && tn_layout(made) && tensor->storage)
     return tn_tensor_view_of(made, made->dtype, 0, made->ndim, made->shape, made->strides,
                              &outputs[i]);
   if (!outputs[i]) return tenon_tensor_copy(made, &outputs[i]);
@@ -376,7 +391,7 @@ static tenon_status_t run_all(tn_run_t *run, tenon_tensor_t *const *inputs,
     was_given[i] = outputs[i] != NULL;
   tenon_status_t status = run_stages(run, outputs, given, profile);
   for (size_t i = 0; i < count && status == TENON_OK; i++)
-    status = give_output(run, i, outputs);
+    status = deliver_output(run, i, outputs);
   if (status == TENON_OK) return status;
   for (size_t i = 0; i < count; i++)
     if (!was_given[i]) {
@@ -386,17 +401,18 @@ static tenon_status_t run_all(tn_run_t *run, tenon_tensor_t *const *inputs,
   return status;
 }
 
-static bool is_away(const tenon_tensor_t *t) { return t && t->keys & TN_KEY_DEVICES; }
+static bool is_on_device(const tenon_tensor_t *t) { return t && t->keys & TN_KEY_DEVICES; }
 
-static bool any_away(tenon_tensor_t *const *tensors, size_t count) {
+static bool any_on_device(tenon_tensor_t *const *tensors, size_t count) {
   for (size_t i = 0; i < count; i++)
-    if (is_away(tensors[i])) return true;
+    if (is_on_device(tensors[i])) return true;
   return false;
 }
 
-/* On the CPU, with copies of what is on devices: of inputs before, into outputs after. */
-static tenon_status_t run_beside(tenon_executable_t *e, tenon_tensor_t *const *inputs,
-                                 tenon_tensor_t **outputs, tenon_profile_t *profile) {
+/* Runs on the CPU with tensors that are on devices: inputs are copied to the host before the run,
+ * results to the devices after it. */
+static tenon_status_t run_on_host(tenon_executable_t *e, tenon_tensor_t *const *inputs,
+                                  tenon_tensor_t **outputs, tenon_profile_t *profile) {
   size_t n = e->source->input_count;
   size_t m = e->source->output_count;
   tenon_tensor_t **here = tn_allocate_zero(2 * n + m + 1, sizeof *here);
@@ -405,15 +421,15 @@ static tenon_status_t run_beside(tenon_executable_t *e, tenon_tensor_t *const *i
   if (!here) return tn_no_memory("a run", n + m);
   tenon_status_t status = TENON_OK;
   for (size_t i = 0; i < n && status == TENON_OK; i++) {
-    if (is_away(inputs[i]))
+    if (is_on_device(inputs[i]))
       status = tenon_tensor_copy_to(inputs[i], (tenon_device_t){1, 0}, &copies[i]);
     here[i] = copies[i] ? copies[i] : inputs[i];
   }
   for (size_t o = 0; o < m; o++)
-    out[o] = is_away(outputs[o]) ? NULL : outputs[o];
+    out[o] = is_on_device(outputs[o]) ? NULL : outputs[o];
   if (status == TENON_OK) status = tenon_executable_run(e, here, out, profile);
   for (size_t o = 0; o < m; o++) {
-    if (!is_away(outputs[o])) continue;
+    if (!is_on_device(outputs[o])) continue;
     if (status == TENON_OK && (status = tn_place_copy_into(out[o], outputs[o])) != TENON_OK)
       status = tn_prefix(status, "output '%s': ", e->source->output_names[o]);
     tenon_tensor_release(out[o]);
@@ -435,12 +451,12 @@ static tenon_status_t run_executable(tenon_executable_t *executable, tenon_tenso
                                      tenon_tensor_t **outputs, tenon_profile_t *profile) {
   if (!executable->is_planned) {
     TN_TRY(check_inputs(executable, inputs));
-    return tn_eager_run(executable, inputs, outputs, profile);
+    return tn_interpreter_run(executable, inputs, outputs, profile);
   }
-  if (__builtin_expect(any_away(inputs, executable->source->input_count) ||
-                           any_away(outputs, executable->source->output_count),
+  if (__builtin_expect(any_on_device(inputs, executable->source->input_count) ||
+                           any_on_device(outputs, executable->source->output_count),
                        0))
-    return run_beside(executable, inputs, outputs, profile);
+    return run_on_host(executable, inputs, outputs, profile);
   tn_mutex_lock(&executable->lock);
   tn_run_t *run = executable->idle;
   if (run) executable->idle = run->next;
@@ -471,24 +487,25 @@ tenon_status_t tenon_executable_run(tenon_executable_t *executable, tenon_tensor
   return status;
 }
 
-/* subgraphs */
+/* Subgraphs */
 
 static tn_mutex_t subgraph_lock = TN_MUTEX_INIT;
 
-static tenon_status_t evaluate(tenon_call_t *call, const tenon_graph_t *graph, uint32_t input_count,
-                               tenon_tensor_t *const *inputs, uint32_t output_count,
-                               tenon_tensor_t **outputs) {
+static tenon_status_t evaluate_subgraph(tenon_call_t *call, const tenon_graph_t *graph,
+                                        uint32_t input_count, tenon_tensor_t *const *inputs,
+                                        uint32_t output_count, tenon_tensor_t **outputs) {
   tenon_graph_t *g = (tenon_graph_t *)(uintptr_t)graph;
   tenon_status_t status = TENON_OK;
   if (input_count != g->input_count || output_count != g->output_count)
-    return tn_fail(TENON_INVALID,
-                   "%s: its graph has %zu inputs and %zu outputs, but %u and %u were given",
-                   call->op->name, g->input_count, g->output_count, input_count, output_count);
+    return tn_fail(
+        TENON_INVALID,
+        "%s: its subgraph has %zu inputs and %zu outputs, found %u inputs and %u outputs",
+        call->op->name, g->input_count, g->output_count, input_count, output_count);
   tn_mutex_lock(&subgraph_lock);
   if (!g->executable) {
     status = tenon_executable_create(graph, NULL, &g->executable);
-    if (status == TENON_OK)
-      __atomic_fetch_sub(&g->references, 1, __ATOMIC_RELAXED); /* its own executable is no holder */
+    if (status == TENON_OK) /* the executable of a subgraph does not retain it */
+      __atomic_fetch_sub(&g->references, 1, __ATOMIC_RELAXED);
   }
   tn_mutex_unlock(&subgraph_lock);
   if (status != TENON_OK) return status;
@@ -500,7 +517,9 @@ static tenon_status_t evaluate(tenon_call_t *call, const tenon_graph_t *graph, u
     made[i] = outputs[i] == NULL;
   status = tenon_executable_run(g->executable, inputs, outputs, NULL);
   bool has_run = status == TENON_OK;
-  for (size_t i = 0; i < count && has_run; i++) { /* the frame has all of them, or they are gone */
+  /* The call's frame must take ownership of all outputs; an output that it could not take has been
+   * released. */
+  for (size_t i = 0; i < count && has_run; i++) {
     tenon_status_t kept = made[i] ? tn_frame_keep(tn_frame_of(call), outputs[i]) : TENON_OK;
     if (kept != TENON_OK) {
       status = kept;
@@ -512,19 +531,19 @@ static tenon_status_t evaluate(tenon_call_t *call, const tenon_graph_t *graph, u
 }
 
 void tn_graph_start(void) {
-  tn_evaluate = evaluate;
+  tn_evaluate = evaluate_subgraph;
   tn_graph_references = (tn_graph_references_t){tenon_graph_retain, tenon_graph_release};
-  tn_body_start();
+  tn_subgraph_infer_start();
 }
 
-/* dumps */
+/* Dumps */
 
 static void print_plan(tenon_executable_t *e, tn_text_t *text) {
   static const char *const names[] = {"none",  "input",  "constant", "known",
                                       "arena", "output", "view",     "own"};
   tn_mutex_lock(&e->lock);
   const tn_run_t *run = e->idle;
-  if (!run || !run->stage_count) tn_text_add(text, "no plan: run it first\n");
+  if (!run || !run->stage_count) tn_text_add(text, "no memory plan: run the executable first");
   for (size_t s = 0; run && s < run->stage_count; s++) {
     const tn_stage_t *stage = &run->stages[s];
     tn_text_add(
@@ -534,8 +553,8 @@ static void print_plan(tenon_executable_t *e, tn_text_t *text) {
         (unsigned long long)stage->arena_size, (unsigned long long)stage->arena_bound,
         stage->arena_bound ? 100.0 * (double)stage->arena_size / (double)stage->arena_bound
                            : 100.0);
-    for (size_t i = 0; i < stage->placed_count; i++) {
-      const tn_place_t *p = &run->places[stage->edges[i]];
+    for (size_t i = 0; i < stage->planned_count; i++) {
+      const tn_allocation_t *p = &run->allocations[stage->edges[i]];
       const char *name = stage->edges[i] < (int32_t)e->graph->edge_count
                              ? e->graph->edges[stage->edges[i]].name
                              : "(dense copy)";
@@ -543,7 +562,7 @@ static void print_plan(tenon_executable_t *e, tn_text_t *text) {
       tn_text_add(text, "  %-40s %-8s %s%s", name, names[p->where],
                   tn_dtype_name(p->tensor->view.dtype),
                   tn_shape_print(p->tensor->view.ndim, p->tensor->view.shape, shape, sizeof shape));
-      if (p->where == TN_PLACE_ARENA)
+      if (p->where == TN_ALLOCATION_ARENA)
         tn_text_add(text, " offset %llu size %llu alive %d..%d", (unsigned long long)p->offset,
                     (unsigned long long)p->size, (int)p->first,
                     p->last == INT32_MAX ? (int)stage->action_count : (int)p->last);
@@ -553,14 +572,14 @@ static void print_plan(tenon_executable_t *e, tn_text_t *text) {
   tn_mutex_unlock(&e->lock);
 }
 
-static tenon_status_t dump(tenon_executable_t *e, const char *what, char **out_text) {
+static tenon_status_t dump_executable(tenon_executable_t *e, const char *what, char **out_text) {
   tn_text_t text = {0};
   if (strcmp(what, "graph") == 0) return tenon_graph_dump(e->graph, out_text);
   if (strcmp(what, "plan") == 0) {
     print_plan(e, &text);
-  } else if (strcmp(what, "claims") == 0) {
+  } else if (strcmp(what, "offload") == 0 || strcmp(what, "claims") == 0) {
     tn_text_add(&text, "%s",
-                e->claim_report ? e->claim_report : "claims: none: no device was asked\n");
+                e->offload_report ? e->offload_report : "offload: no device was asked\n");
   } else if (strcmp(what, "shapes") == 0) {
     for (size_t i = 0; i < e->graph->edge_count; i++) {
       const tn_edge_t *edge = &e->graph->edges[i];
@@ -570,14 +589,16 @@ static tenon_status_t dump(tenon_executable_t *e, const char *what, char **out_t
       tn_text_add(&text, "\n");
     }
   } else if (strcmp(what, "placement") == 0) {
-    if (!e->place.home_count)
-      tn_text_add(&text, "placement: all on the CPU\n");
+    if (!e->placement.device_count)
+      tn_text_add(&text, "placement: all nodes on the CPU\n");
     else
-      tn_placement_print(&e->place, e->graph, &text);
-    tn_recorded_print(&e->recorded, &text);
+      tn_placement_print(&e->placement, e->graph, &text);
+    tn_captures_print(&e->captures, &text);
   } else {
-    return tn_fail(TENON_INVALID, "dump '%s': expected graph, shapes, claims, placement or plan",
-                   what);
+    return tn_fail(
+        TENON_INVALID,
+        "dump '%s' is unknown: expected graph, shapes, offload (or claims), placement or plan",
+        what);
   }
   *out_text = tn_text_take(&text);
   return *out_text ? TENON_OK : TENON_MEMORY;
@@ -587,7 +608,7 @@ tenon_status_t tenon_executable_dump(tenon_executable_t *executable, const char 
                                      char **out_text) {
   tenon_executable_t *now;
   TN_TRY(tn_executable_current(executable, &now));
-  tenon_status_t status = dump(now, what, out_text);
+  tenon_status_t status = dump_executable(now, what, out_text);
   tenon_executable_release(now);
   return status;
 }

@@ -1,5 +1,5 @@
-/* Graphs as text, one node a line: "%y: f32[batch, 128] = core::add(x, w)".  For dumps and
- * messages. */
+/* Prints graphs as text, one node a line: "%y: f32[batch, 128] = core::add(x, w)". Used for dumps
+ * and messages. */
 #include <string.h>
 
 #include "base/memory.h"
@@ -51,7 +51,11 @@ static void print_node(const tenon_graph_t *graph, const tn_node_t *node, tn_tex
   for (uint32_t i = 0; i < node->op->input_count; i++) {
     const tenon_operand_t *operand = &node->operands[i];
     bool list = node->op->schema.inputs[i].kind == TENON_KIND_TENSORS;
-    tn_text_add(text, "%s%s", separator, list ? "[" : operand->count ? "" : "None");
+    tn_text_add(text, "%s", separator);
+    if (list)
+      tn_text_add(text, "[");
+    else if (!operand->count)
+      tn_text_add(text, "None");
     for (int32_t k = 0; k < operand->count; k++)
       tn_text_add(text, "%s%s", k ? ", " : "", graph->edges[operand->edges[k]].name);
     if (list) tn_text_add(text, "]");
@@ -59,7 +63,7 @@ static void print_node(const tenon_graph_t *graph, const tn_node_t *node, tn_tex
   }
   print_attrs(node, text, separator);
   tn_text_add(text, ")  # %s", node->name);
-  if (node->group) tn_text_add(text, ", group %d", (int)node->group);
+  if (node->group) tn_text_add(text, ", offloaded subgraph %d", (int)node->group);
   tn_text_add(text, "\n");
 }
 

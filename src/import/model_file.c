@@ -1,4 +1,4 @@
-/* Model files: ONNX's, and those of other systems that a bridge reads. */
+/* Loads model files: ONNX files, and files of other systems for which a bridge is loaded. */
 #include "import/model_file.h"
 
 #include <string.h>

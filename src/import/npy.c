@@ -1,7 +1,7 @@
-/* .npy: magic, version, a Python dictionary as text ('descr', 'fortran_order', 'shape'), then the
- * elements. Strings are NumPy's fixed-width unicode (four bytes a character) outside and UTF-8
- * inside. Invariant: the header's sizes are compared with the file's before anything is
- * allocated. */
+/* Reads and writes .npy files: magic bytes, version, a Python dictionary as text ('descr',
+ * 'fortran_order', 'shape'), then the elements. Strings are NumPy's fixed-width unicode (four bytes
+ * a character) in the file, and UTF-8 in tensors. Invariant: sizes from the header are compared
+ * with the size of the file before anything is allocated. */
 #include "import/npy.h"
 
 #include <ctype.h>
@@ -21,7 +21,7 @@ enum {
   ALIGNMENT = 64,
 };
 
-/* Element types by NumPy's kind and size.  Reading takes the first match; writing too. */
+/* Dtypes by NumPy's kind and size. The first match counts, in reading and in writing. */
 static const struct {
   char kind;
   uint8_t size;
@@ -37,14 +37,14 @@ enum { TYPE_COUNT = sizeof types / sizeof *types };
 
 typedef struct header_t {
   char order;
-  char kind;     /* '<', '>', '|', '='; 'f', 'U', ... */
-  int64_t width; /* the number in descr: bytes, of unicode characters */
+  char kind;     /* `order` is one of < > | =, `kind` one of those in `types` or U, S */
+  int64_t width; /* the number in descr: bytes, or unicode characters */
   bool is_fortran;
   int32_t ndim;
   int64_t shape[TENON_RANK_MAX];
 } header_t;
 
-/* the header's Python text */
+/* The header's Python text */
 
 typedef struct reader_t {
   const char *at;
@@ -56,7 +56,7 @@ static void skip_space(reader_t *reader) {
     reader->at++;
 }
 
-static bool take(reader_t *reader, const char *text) {
+static bool take_token(reader_t *reader, const char *text) {
   size_t size = strlen(text);
   skip_space(reader);
   if ((size_t)(reader->end - reader->at) < size || memcmp(reader->at, text, size) != 0)
@@ -67,14 +67,18 @@ static bool take(reader_t *reader, const char *text) {
 
 static bool take_text(reader_t *reader, char *out_text, size_t capacity) {
   size_t size = 0;
-  char quote = take(reader, "'") ? '\'' : take(reader, "\"") ? '"' : 0;
+  char quote = 0;
+  if (take_token(reader, "'"))
+    quote = '\'';
+  else if (take_token(reader, "\""))
+    quote = '"';
   if (!quote) return false;
   for (; reader->at < reader->end && *reader->at != quote; reader->at++) {
     if (size + 1 >= capacity || *reader->at == '\\') return false;
     out_text[size++] = *reader->at;
   }
   out_text[size] = 0;
-  return take(reader, quote == '"' ? "\"" : "'");
+  return take_token(reader, quote == '"' ? "\"" : "'");
 }
 
 static bool take_number(reader_t *reader, int64_t *out_number) {
@@ -88,12 +92,12 @@ static bool take_number(reader_t *reader, int64_t *out_number) {
 }
 
 static bool take_shape(reader_t *reader, header_t *header) {
-  if (!take(reader, "(")) return false;
-  while (!take(reader, ")")) {
+  if (!take_token(reader, "(")) return false;
+  while (!take_token(reader, ")")) {
     if (header->ndim == TENON_RANK_MAX || !take_number(reader, &header->shape[header->ndim++]))
       return false;
-    take(reader, "L"); /* Python 2 wrote long integers so */
-    if (!take(reader, ",")) return take(reader, ")");
+    take_token(reader, "L"); /* Python 2 wrote long integers with an L */
+    if (!take_token(reader, ",")) return take_token(reader, ")");
   }
   return true;
 }
@@ -111,47 +115,47 @@ static tenon_status_t read_header(reader_t reader, header_t *out_header) {
   bool has_descr = false;
   bool has_order = false;
   bool has_shape = false;
-  bool good = take(&reader, "{");
+  bool good = take_token(&reader, "{");
   char key[32];
   memset(out_header, 0, sizeof *out_header);
-  while (good && !take(&reader, "}")) {
-    good = take_text(&reader, key, sizeof key) && take(&reader, ":");
+  while (good && !take_token(&reader, "}")) {
+    good = take_text(&reader, key, sizeof key) && take_token(&reader, ":");
     if (good && strcmp(key, "descr") == 0) {
       if (!take_descr(&reader, out_header))
         return tn_fail(
             TENON_INVALID,
-            "'descr' is no simple type, such as '<f4'; records and objects are not read");
+            "'descr' is not a simple type such as '<f4'; records and objects are not supported");
       has_descr = true;
     } else if (good && strcmp(key, "fortran_order") == 0) {
       has_order = true;
-      out_header->is_fortran = take(&reader, "True");
-      good = out_header->is_fortran || take(&reader, "False");
+      out_header->is_fortran = take_token(&reader, "True");
+      good = out_header->is_fortran || take_token(&reader, "False");
     } else if (good && strcmp(key, "shape") == 0) {
       has_shape = !has_shape;
       good = has_shape && take_shape(&reader, out_header);
     } else {
       good = false;
     }
-    if (good && !take(&reader, ",")) {
-      good = take(&reader, "}");
+    if (good && !take_token(&reader, ",")) {
+      good = take_token(&reader, "}");
       break;
     }
   }
   if (good && has_descr && has_order && has_shape) return TENON_OK;
-  return tn_fail(
-      TENON_INVALID,
-      "the header is no dictionary of 'descr', 'fortran_order' and 'shape' with at most %d extents",
-      TENON_RANK_MAX);
+  return tn_fail(TENON_INVALID,
+                 "the header is not a dictionary of 'descr', 'fortran_order' and 'shape' with at "
+                 "most %d extents",
+                 TENON_RANK_MAX);
 }
 
-/* reading */
+/* Reading */
 
 bool tn_npy_is(const tn_file_t *file) {
   return file->size >= MAGIC_SIZE && memcmp(file->data, MAGIC, MAGIC_SIZE) == 0;
 }
 
-/* UTF-8 of one character; 0 bytes: not a character. */
-static size_t encode(uint32_t c, char *out) {
+/* Writes one character as UTF-8. Returns the number of bytes; 0: it is not a character. */
+static size_t encode_utf8(uint32_t c, char *out) {
   if (c < 0x80) {
     out[0] = (char)c;
     return 1;
@@ -197,10 +201,11 @@ static tenon_status_t read_strings(const header_t *header, const unsigned char *
       c = header->order == '>'
               ? (uint32_t)p[0] << 24 | (uint32_t)p[1] << 16 | (uint32_t)p[2] << 8 | p[3]
               : (uint32_t)p[3] << 24 | (uint32_t)p[2] << 16 | (uint32_t)p[1] << 8 | p[0];
-      size_t more = encode(c, text + size);
+      size_t more = encode_utf8(c, text + size);
       if (!more)
         status =
-            tn_fail(TENON_INVALID, "string %lld has the character %#x", (long long)i, (unsigned)c);
+            tn_fail(TENON_INVALID, "string %lld contains %#x, which is not a Unicode character",
+                    (long long)i, (unsigned)c);
       size += more;
     }
     if (status == TENON_OK) status = tenon_tensor_set_string(tensor, i, text, size);
@@ -225,9 +230,9 @@ static void read_numbers(const header_t *header, const unsigned char *data,
     to[i] = to[i] != 0;
 }
 
-/* The elements came with the first axis fastest, as a tensor of the reversed shape: turns that
- * round. */
-static tenon_status_t turn(tenon_tensor_t **tensor, const header_t *header) {
+/* Converts elements that were stored with the first axis fastest, as a tensor of the reversed
+ * shape, to row-major order. */
+static tenon_status_t to_row_major(tenon_tensor_t **tensor, const header_t *header) {
   int64_t strides[TENON_RANK_MAX];
   int64_t stride = 1;
   tenon_tensor_t *view = NULL;
@@ -255,14 +260,16 @@ static tenon_status_t read_elements(const header_t *header, const unsigned char 
          (types[type].kind != header->kind || types[type].size != header->width))
     type++;
   if (!is_text && type == TYPE_COUNT)
-    return tn_fail(TENON_INVALID, "elements of type '%c%lld' are not read", header->kind,
+    return tn_fail(TENON_INVALID, "element type '%c%lld' is not supported", header->kind,
                    (long long)header->width);
   if (!is_text) dtype = tenon_dtype(types[type].dtype);
   if (need < 0 || (header->kind == 'U' && !tn_mul(bytes, 4, &bytes)) ||
       !tn_mul(need, bytes, &need) || (uint64_t)need > size ||
       (is_text && bytes == 0 && tn_shape_count(header->ndim, header->shape) > INT32_MAX))
-    return tn_fail(TENON_INVALID, "the header promises more elements than the file's %zu bytes",
-                   size);
+    return tn_fail(
+        TENON_INVALID,
+        "the file is too short: its header states more elements than fit in the %zu bytes after it",
+        size);
   for (int32_t i = 0; i < header->ndim; i++)
     reversed[i] = header->shape[header->is_fortran ? header->ndim - 1 - i : i];
   TN_TRY(tenon_tensor_create(dtype, header->ndim, reversed, out_tensor));
@@ -272,7 +279,7 @@ static tenon_status_t read_elements(const header_t *header, const unsigned char 
   else
     read_numbers(header, data, *out_tensor);
   if (status == TENON_OK && header->is_fortran && header->ndim > 1)
-    status = turn(out_tensor, header);
+    status = to_row_major(out_tensor, header);
   if (status == TENON_OK) return TENON_OK;
   tenon_tensor_release(*out_tensor);
   *out_tensor = NULL;
@@ -286,26 +293,35 @@ tenon_status_t tn_npy_read(const tn_file_t *file, tenon_tensor_t **out_tensor) {
   size_t size = 0;
   size_t length_size = file->size > 7 && at[6] == 1 ? 2 : 4;
   if (file->size < begin + length_size)
-    return tn_fail(TENON_INVALID, "a .npy file that ends in its header");
+    return tn_fail(TENON_INVALID, "the .npy file is too short: it ends within its header");
   if (at[6] < 1 || at[6] > 3)
-    return tn_fail(TENON_UNIMPLEMENTED, ".npy format %d.%d; formats 1 to 3 are read", at[6], at[7]);
+    return tn_fail(TENON_UNIMPLEMENTED,
+                   ".npy format %d.%d is not supported: expected format 1, 2 or 3", at[6], at[7]);
   for (size_t i = 0; i < length_size; i++)
     size |= (size_t)at[begin + i] << 8 * i;
   begin += length_size;
   if (size > file->size - begin)
-    return tn_fail(TENON_INVALID, "a .npy file that ends in its header");
+    return tn_fail(TENON_INVALID, "the .npy file is too short: it ends within its header");
   TN_TRY(
       read_header((reader_t){(const char *)at + begin, (const char *)at + begin + size}, &header));
   begin += size;
   return read_elements(&header, at + begin, file->size - begin, out_tensor);
 }
 
-/* writing */
+/* Writing */
 
-/* The next character of UTF-8 text; false: it is none. */
-static bool decode(const char **at, const char *end, uint32_t *out_c) {
+/* Reads the next character of UTF-8 text; false: the text is not valid. */
+static bool decode_utf8(const char **at, const char *end, uint32_t *out_c) {
   unsigned char lead = (unsigned char)*(*at)++;
-  int more = lead < 0x80 ? 0 : lead >> 5 == 6 ? 1 : lead >> 4 == 14 ? 2 : lead >> 3 == 30 ? 3 : -1;
+  int more = -1;
+  if (lead < 0x80)
+    more = 0;
+  else if (lead >> 5 == 6)
+    more = 1;
+  else if (lead >> 4 == 14)
+    more = 2;
+  else if (lead >> 3 == 30)
+    more = 3;
   static const uint32_t least[] = {0, 0x80, 0x800, 0x10000};
   if (more < 0 || end - *at < more) return false;
   uint32_t c = more ? lead & (0x3fu >> more) : lead;
@@ -323,8 +339,10 @@ static tenon_status_t count_characters(tenon_string_t string, int64_t index, int
   const char *end = string.data + string.size;
   uint32_t c;
   for (*out_count = 0; at < end; ++*out_count)
-    if (!decode(&at, end, &c))
-      return tn_fail(TENON_INVALID, "string %lld is not UTF-8", (long long)index);
+    if (!decode_utf8(&at, end, &c))
+      return tn_fail(TENON_INVALID,
+                     "string %lld is not valid UTF-8, so it cannot be written to a .npy file",
+                     (long long)index);
   return TENON_OK;
 }
 
@@ -335,7 +353,7 @@ static void write_strings(const tenon_tensor_t *tensor, int64_t width, FILE *fil
     const char *end = strings[i].data + strings[i].size;
     for (int64_t j = 0; j < width; j++) {
       uint32_t c = 0;
-      if (at < end) (void)decode(&at, end, &c); /* count_characters found them good */
+      if (at < end) (void)decode_utf8(&at, end, &c); /* count_characters has found them valid */
       unsigned char bytes[4] = {(unsigned char)c, (unsigned char)(c >> 8), (unsigned char)(c >> 16),
                                 0};
       fwrite(bytes, 1, sizeof bytes, file);
@@ -343,8 +361,8 @@ static void write_strings(const tenon_tensor_t *tensor, int64_t width, FILE *fil
   }
 }
 
-static void write_packed(const tenon_tensor_t *tensor,
-                         FILE *file) { /* elements of 2, 4 or 6 bits */
+/* Writes elements of 2, 4 or 6 bits, one a byte. */
+static void write_packed(const tenon_tensor_t *tensor, FILE *file) {
   const unsigned char *data = tensor->data;
   unsigned bits = tensor->dtype.bits;
   for (uint64_t i = 0, n = (uint64_t)tenon_count(tensor); i < n; i++) {
@@ -359,8 +377,8 @@ static void write_header(const tenon_tensor_t *tensor, const char *descr, FILE *
                          tn_text_t *text) {
   tn_text_add(text, "{'descr': '%s', 'fortran_order': False, 'shape': (", descr);
   for (int32_t i = 0; i < tensor->ndim; i++)
-    tn_text_add(text, "%s%lld%s", i ? ", " : "", (long long)tensor->shape[i],
-                tensor->ndim == 1 ? "," : "");
+    tn_text_add(text, "%s%lld", i ? ", " : "", (long long)tensor->shape[i]);
+  if (tensor->ndim == 1) tn_text_add(text, ",");
   tn_text_add(text, "), }");
   while ((MAGIC_SIZE + 4 + text->size + 1) % ALIGNMENT && !text->failed)
     tn_text_add(text, " ");
@@ -381,10 +399,13 @@ tenon_status_t tn_npy_write(const tenon_tensor_t *tensor, FILE *file) {
   unsigned bytes = tensor->dtype.bits < 8 ? 1 : tensor->dtype.bits / 8u;
   bool is_text = tn_dtype_is(tensor->dtype, TENON_STRING);
   if (tn_dtype_is(tensor->dtype, TENON_LIST))
-    return tn_fail(TENON_INVALID, "a list of tensors is no .npy file");
+    return tn_fail(
+        TENON_INVALID,
+        "a list of tensors cannot be written to a .npy file: write its tensors one by one");
   if (tn_layout(tensor))
     return tn_fail(TENON_UNIMPLEMENTED,
-                   "a sparse tensor (%s) is no .npy file: make it dense first (core::to_dense)",
+                   "a sparse tensor (%s) cannot be written to a .npy file: convert it to a dense "
+                   "tensor first (core::to_dense)",
                    tn_layout_name(tn_layout(tensor)));
   while (type < TYPE_COUNT && types[type].dtype != tenon_dtype_id(tensor->dtype))
     type++;
@@ -394,9 +415,10 @@ tenon_status_t tn_npy_write(const tenon_tensor_t *tensor, FILE *file) {
   }
   if (is_text)
     snprintf(descr, sizeof descr, "<U%lld", (long long)width);
-  else
-    snprintf(descr, sizeof descr, "%c%c%u", bytes == 1 ? '|' : '<',
-             type < TYPE_COUNT ? types[type].kind : 'u', bytes);
+  else {
+    char kind = type < TYPE_COUNT ? types[type].kind : 'u';
+    snprintf(descr, sizeof descr, "%c%c%u", bytes == 1 ? '|' : '<', kind, bytes);
+  }
   write_header(tensor, descr, file, &text);
   bool failed = text.failed;
   tn_text_clear(&text);
@@ -407,5 +429,5 @@ tenon_status_t tn_npy_write(const tenon_tensor_t *tensor, FILE *file) {
     write_packed(tensor, file);
   else if (tenon_count(tensor))
     fwrite(tensor->data, bytes, (size_t)tenon_count(tensor), file);
-  return TENON_OK; /* the caller asks the stream whether all went well */
+  return TENON_OK; /* the caller checks the stream for write errors */
 }

@@ -1,4 +1,4 @@
-/* NumPy's .npy files, formats 1.0 to 3.0 (numpy.lib.format).  Called by tensor_file.c only. */
+/* NumPy's .npy files, formats 1.0 to 3.0 (numpy.lib.format). Called by tensor_file.c only. */
 #ifndef TN_IMPORT_NPY_H
 #define TN_IMPORT_NPY_H
 
@@ -7,10 +7,10 @@
 
 #include "base/file.h"
 
-bool tn_npy_is(const tn_file_t *file); /* by its first bytes */
+bool tn_npy_is(const tn_file_t *file); /* decides by the first bytes */
 tenon_status_t tn_npy_read(const tn_file_t *file, tenon_tensor_t **out_tensor);
-/* The tensor is dense.  Types that NumPy lacks become unsigned integers with the same bits, packed
- * ones a byte each. */
+/* Writes a dense tensor. A dtype that NumPy does not have is written as an unsigned integer with
+ * the same bits; elements smaller than a byte get a byte each. */
 tenon_status_t tn_npy_write(const tenon_tensor_t *tensor, FILE *file);
 
 #endif

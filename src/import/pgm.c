@@ -1,6 +1,6 @@
-/* PGM, as netpbm defines it: "P5", width, height and the largest value in decimal digits, with
- * blanks or comments between; one blank; then a byte for each pixel, the upper row first.
- * Invariant: what the header promises is compared with the file's size before anything is
+/* PGM as netpbm defines it: "P5", width, height and the largest value in decimal digits, with
+ * blanks or comments between them; one blank; then one byte for each pixel, top row first.
+ * Invariant: sizes from the header are compared with the size of the file before anything is
  * allocated. */
 #include "import/pgm.h"
 
@@ -22,7 +22,7 @@ bool tn_pgm_is(const tn_file_t *file) {
          (file->size == KIND_SIZE || isspace(at[KIND_SIZE]) || at[KIND_SIZE] == '#');
 }
 
-/* A number of the header, and the blanks and comments before it; false: there is none. */
+/* Reads a number of the header after blanks and comments; false: there is none. */
 static bool take_number(const tn_file_t *file, size_t *at, int64_t *out_number) {
   bool is_comment = false;
   for (; *at < file->size && (is_comment || isspace(file->data[*at]) || file->data[*at] == '#');
@@ -40,20 +40,22 @@ tenon_status_t tn_pgm_read(const tn_file_t *file, tenon_tensor_t **out_tensor) {
   int64_t width, height, white, count;
   size_t at = KIND_SIZE;
   if (file->data[1] != '5')
-    return tn_fail(TENON_UNIMPLEMENTED, "a picture of netpbm's kind P%c; grey ones, P5, are read",
+    return tn_fail(TENON_UNIMPLEMENTED,
+                   "netpbm format P%c is not supported: expected a greyscale picture, P5",
                    file->data[1]);
   if (!take_number(file, &at, &width) || !take_number(file, &at, &height) ||
       !take_number(file, &at, &white) || at == file->size || !isspace(file->data[at]))
     return tn_fail(TENON_INVALID,
-                   "a PGM picture whose header is not its width, height and largest value");
+                   "the PGM header is invalid: expected width, height and largest value");
   at++;
   if (white != WHITE)
     return tn_fail(TENON_UNIMPLEMENTED,
-                   "a PGM picture with values up to %lld; up to %d, 8 bits, are read",
+                   "a PGM picture with values up to %lld is not supported: expected %d (8 bits)",
                    (long long)white, WHITE);
   if (!width || !height || !tn_mul(width, height, &count) || (uint64_t)count != file->size - at)
     return tn_fail(TENON_INVALID,
-                   "a PGM picture of %lld columns and %lld rows, but %zu bytes for its pixels",
+                   "a PGM picture of %lld columns and %lld rows has %zu bytes of pixels: expected "
+                   "one byte for each pixel",
                    (long long)width, (long long)height, file->size - at);
   TN_TRY(tenon_tensor_create(tenon_dtype(TENON_U8), 2, (int64_t[]){height, width}, out_tensor));
   memcpy((*out_tensor)->data, file->data + at, (size_t)count);

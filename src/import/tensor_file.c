@@ -1,5 +1,5 @@
-/* Tensors in files: .npy, ONNX's TensorProto and PGM in, .npy out.  Which of them a file is, its
- * first bytes say. */
+/* Loads and saves tensors: reads .npy, ONNX's TensorProto and PGM, and writes .npy. The first bytes
+ * of a file decide which format it has. */
 #include <errno.h>
 #include <string.h>
 #include <tenon/tenon.h>
@@ -23,10 +23,10 @@ static tenon_status_t load_proto(const char *path, const tn_file_t *bytes, tn_st
   tenon_status_t status =
       tn_onnx_read_tensor((tn_bytes_t){bytes->data, bytes->size}, arena, &proto);
   if (status != TENON_OK)
-    status = tn_prefix(status, "neither .npy nor PGM nor a TensorProto of ONNX: ");
+    status = tn_prefix(status, "not a .npy or PGM file, and not a valid ONNX TensorProto: ");
   if (status == TENON_OK) status = tn_onnx_tensor(&proto, &weights, out_tensor);
-  if (status == TENON_OK &&
-      (TN_HAS(&proto, TN_TENSOR_RAW) || proto.location)) { /* the mapping is read-only */
+  /* The mapping is read-only, and the caller may write to the tensor. */
+  if (status == TENON_OK && (TN_HAS(&proto, TN_TENSOR_RAW) || proto.location)) {
     tenon_tensor_t *borrowed = *out_tensor;
     status = tenon_tensor_copy(borrowed, out_tensor);
     tenon_tensor_release(borrowed);
@@ -43,9 +43,13 @@ tenon_status_t tenon_tensor_load(const char *path, tenon_tensor_t **out_tensor) 
   TN_TRY(tenon_start());
   TN_TRY(tn_weights_map(path, &file));
   tn_file_t bytes = {file->data, (size_t)file->size};
-  tenon_status_t status = tn_npy_is(&bytes)   ? tn_npy_read(&bytes, out_tensor)
-                          : tn_pgm_is(&bytes) ? tn_pgm_read(&bytes, out_tensor)
-                                              : load_proto(path, &bytes, file, &arena, out_tensor);
+  tenon_status_t status;
+  if (tn_npy_is(&bytes))
+    status = tn_npy_read(&bytes, out_tensor);
+  else if (tn_pgm_is(&bytes))
+    status = tn_pgm_read(&bytes, out_tensor);
+  else
+    status = load_proto(path, &bytes, file, &arena, out_tensor);
   tn_arena_clear(&arena);
   tn_storage_release(file);
   return status == TENON_OK ? TENON_OK : tn_prefix(status, "%.300s: ", path);
@@ -60,7 +64,7 @@ tenon_status_t tenon_tensor_save(const tenon_tensor_t *tensor, const char *path)
   bool failed = !file || ferror(file) != 0;
   failed = (file && fclose(file) != 0) || failed;
   if (failed && (status == TENON_OK || !file))
-    status = tn_fail(TENON_DENIED, "cannot be written: %s", strerror(errno));
+    status = tn_fail(TENON_DENIED, "the file cannot be written: %s", strerror(errno));
   tenon_tensor_release(dense);
   return status == TENON_OK ? TENON_OK : tn_prefix(status, "%.300s: ", path);
 }

@@ -549,7 +549,7 @@ class Run(Command):
         self.assertIn("y  u8 [32, 7]  min ", text)
         self.write("short.pgm", b"P5 7 32 255\n" + grey.tobytes()[1:])
         message = self.fails(1, "run", "m.onnx", "-i", "x0=@short.pgm")
-        self.assertIn("input 'x0': short.pgm: a PGM picture of 7 columns and 32 rows, but 223 bytes for its pixels", message)
+        self.assertIn("input 'x0': short.pgm: a PGM picture of 7 columns and 32 rows has 223 bytes of pixels: expected one byte for each pixel", message)
         self.write("low.pgm", b"P5 7 31 255\n" + grey.tobytes()[7:])
         self.assertRegex(self.fails(1, "run", "m.onnx", "-i", "x0=@low.pgm"), r"x0.*\[31, 7\]")
 

@@ -123,10 +123,10 @@ def check_spread():
 
 
 def claims(text):
-    """Groups as the report has them, handed back ones, and groups that were compiled and read from files."""
-    found = re.search(r"claims of sim:0: (\d+) groups? with (\d+) of", text)
+    """The counts of the report: offloaded subgraphs, rejected ones, and those that were compiled or read from files."""
+    found = re.search(r"offload to sim:0: (\d+) subgraphs? with (\d+) of", text)
     made = re.search(r"claimed groups: (\d+) compiled, (\d+) from files", text)
-    return int(found[1]), text.count("handed back: "), int(made[1]), int(made[2])
+    return int(found[1]), text.count("rejected: "), int(made[1]), int(made[2])
 
 
 def check_claims():

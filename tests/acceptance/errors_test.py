@@ -56,7 +56,7 @@ USES_W = [node("Add", "x w")]
 
 # What is wrong: the model, and what the message must have.
 FILES = {
-    "unknown operator": (model([node("Frobnicate")]), ["node 'n0' (Frobnicate", "no such operator is known"]),
+    "unknown operator": (model([node("Frobnicate")]), ["node 'n0' (Frobnicate", "the operator is unknown"]),
     "two unknown operators, one of them twice": (
         model([node("Frobnicate", "x", "a"), node("Frobnicate", "a", "b"), node("Grind", "b")]),
         ["2 operators are not supported", "and 1 more (Frobnicate", "(Grind"]),
@@ -66,7 +66,7 @@ FILES = {
     "surplus input": (model([node("Neg", "x x")]), ["node 'n0' (Neg", "at most 1 inputs, found 2"]),
     "surplus output": (model([node("Neg", "x", "y z")]), ["node 'n0' (Neg", "at most 1 outputs, found 2"]),
     "cycle": (model([node("Add", "x b", "a"), h.make_node("Neg", ["a"], ["b"], name="n1")], outputs=("b",)),
-              ["node 'n0' (Add", "'b' is not defined before it", "'n1' (Neg) defines it later", "without cycles"]),
+              ["node 'n0' (Add", "'b' is not defined before this node", "'n1' (Neg) defines it later", "without cycles"]),
     "value used before its definition": (
         model([node("Neg", "late"), h.make_node("Abs", ["x"], ["late"], name="n1")]),
         ["node 'n0' (Neg", "'late'", "'n1' (Abs) defines it later: nodes must be in topological order"]),
@@ -75,12 +75,12 @@ FILES = {
                            ["node 'n1' (Abs", "value 'y' is defined twice"]),
     "output that nothing defines": (model([node("Neg")], outputs=("z",)), ["output 'z' is not defined by any node"]),
     "output that is there twice": (model([node("Neg")], outputs=("y", "y")), ["output 'y' is listed twice"]),
-    "unknown operator set": (model([node("Neg")], opset=999), ["operator set 999", "sets 1 to"]),
+    "unknown operator set": (model([node("Neg")], opset=999), ["operator set 999", "expected 1 to"]),
     "operator younger than the set": (model([node("Gelu")], opset=13), ["node 'n0' (Gelu", "opset 13", "older"]),
     "attribute of the wrong type": (model([node("Transpose", perm="10")]),
                                     ["node 'n0' (Transpose", "'perm': expected a list of ints, found a string"]),
-    "unknown attribute": (model([node("Neg", loudly=1)]), ["node 'n0' (Neg", "'loudly' is not one that this operator has"]),
-    "no graph": (ModelProto(ir_version=9), ["without a graph"]),
+    "unknown attribute": (model([node("Neg", loudly=1)]), ["node 'n0' (Neg", "this operator has no attribute 'loudly'"]),
+    "no graph": (ModelProto(ir_version=9), ["contains no graph"]),
     "weights cut short": (model(USES_W, weights=[raw([4], 12)]), ["tensor 'w' (f32 [4])", "expected 16 bytes, found 12"]),
     "weights of 2^62 elements": (model(USES_W, weights=[raw([1 << 62], 8)]), ["tensor 'w'", "impossible shape"]),
     "weights of 2^40 elements": (model(USES_W, weights=[raw([1 << 40], 8)]), ["tensor 'w'", "expected 4398046511104 bytes, found 8"]),
@@ -92,7 +92,7 @@ FILES = {
     "weights behind the end": (model(USES_W, weights=[outside("weights.bin", offset=1 << 62)]),
                                ["tensor 'w'", f"expected 8 bytes at offset {1 << 62}, found 0"]),
     "length that differs": (model(USES_W, weights=[outside("weights.bin", length=4)]),
-                            ["tensor 'w'", "expected 8 bytes, the model says 4"]),
+                            ["tensor 'w'", "expected 8 bytes, but the model states 4"]),
     "absolute path": (model(USES_W, weights=[outside("/etc/passwd")]),
                       ["tensor 'w'", "'/etc/passwd'", "only files in the model's folder or below"]),
     "path that climbs": (model(USES_W, weights=[outside("../weights.bin")]),
@@ -102,11 +102,11 @@ FILES = {
     "branch with inputs": (
         model([node("If", "c", then_branch=graph([node("Neg", "a", "t")], ["a"], ["t"]),
                     else_branch=graph([node("Neg", "x", "e")], [], ["e"]))], [value("x"), value("c", (), T.BOOL)]),
-        ["node 'n0' (If", "the branches have 1 and 0 inputs of their own, expected none"]),
+        ["node 'n0' (If", "the branches have 1 and 0 inputs of their own: expected none"]),
     "branches with other numbers of outputs": (
         model([node("If", "c", then_branch=graph([node("Neg", "x", "t")], [], ["t"]),
                     else_branch=graph([node("Neg", "x", "e")], [], ["e", "e"]))], [value("x"), value("c", (), T.BOOL)]),
-        ["node 'n0' (If", "1 outputs, but the branches have 1 and 2"]),
+        ["node 'n0' (If", "the node has 1 outputs, but the branches have 1 and 2"]),
     "body with an input too few": (
         model([node("Loop", "_ c x", body=graph([node("Neg", "r", "s")], ["r"], ["s", "s"]))],
               [value("x"), value("c", (), T.BOOL)]), ["node 'n0' (Loop", "the body has 1 inputs, expected 3"]),
@@ -176,7 +176,7 @@ for title, row in FILES.items():
 for title, row in RUNS.items():
     setattr(Errors, "test_run_" + title.replace(" ", "_"), case(*row))
 for title, content, parts in [
-        ("an empty file", b"", ["m.onnx: ", "an empty file, expected a ModelProto"]),
+        ("an empty file", b"", ["m.onnx: ", "the file is empty: expected a ModelProto"]),
         ("text", b"hello world, this is no model", ["m.onnx: ", "byte "]),
         ("a model cut in the middle", model(USES_W, weights=[raw([4], 16)]).SerializeToString()[:-20], ["m.onnx: ", "byte "])]:
     setattr(Errors, "test_file_" + title.replace(" ", "_"), case(content, ["-i", "ones"], parts))

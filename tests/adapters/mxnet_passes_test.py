@@ -339,7 +339,7 @@ PASSES = {  # options of t_give, what the error says
     "a huge parameter": ({"alloc": "p", "bad": "huge"}, ["parameter 'p': "]), "a negative extent": ({"alloc": "p", "bad": "negative"}, ["parameter 'p': "]),
 }
 CUTS = {  # partitioner, options, what the error says
-    "numbers": ("t_by_ops", {"bad": "id"}, ["node 'sum' is of subgraph -7"]), "silent": ("t_by_ops", {"bad": "silent"}, ["strategy only: supportedOps fails"]),
+    "numbers": ("t_by_ops", {"bad": "id"}, ["node 'sum' has subgraph number -7"]), "silent": ("t_by_ops", {"bad": "silent"}, ["strategy only: supportedOps fails"]),
     "say": ("t_by_ops", {"bad": "say"}, ["supportedOps fails: none of these nodes"]), "review": ("t_by_ops", {"ops": "exp=-1", "bad": "review"}, ["subgraph 0: reviewSubgraph fails: this subgraph I do not like"]),
     "a name with =": ("t_by_ops", {"ops": "exp=-1", "bad": "key"}, ["reviewSubgraph gives attribute 'a=b'"]), "no selector": ("t_select", {"bad": "nothing"}, ["createSelector gives nothing"]),
     "selector": ("t_select", {"bad": "say"}, ["createSelector fails: no selector for this graph"]), "a node that is not there": ("t_select", {"ops": "exp=0", "bad": "node"}, ["Filter keeps node 1000"]),

@@ -1,6 +1,6 @@
-/* Constant folding: pure nodes whose inputs are all constants are computed by their own kernels,
- * custom ones too.  A result that would blow the graph up (much larger than what it came from)
- * stays a node. */
+/* Constant folding: a pure node whose inputs are all constants is computed by its own kernel, which
+ * may be a library's. A result that would enlarge the graph (much larger than the inputs) remains a
+ * node. */
 #include <string.h>
 
 #include "base/memory.h"
@@ -11,9 +11,9 @@
 #include "dispatch/call.h"
 #include "graph/passes/pass.h"
 
-enum { SMALL = 1 << 20 }; /* bytes that any result may have */
+enum { SMALL_RESULT = 1 << 20 }; /* bytes; results up to this size are always folded */
 
-static uint64_t bytes_of(const tenon_tensor_t *tensor) {
+static uint64_t tensor_bytes(const tenon_tensor_t *tensor) {
   uint64_t size = 0;
   return tn_dtype_bytes(tensor->dtype, tenon_count(tensor), &size) ? size : UINT64_MAX;
 }
@@ -29,7 +29,7 @@ static bool may_fold(const tenon_graph_t *graph, const tn_node_t *node, uint64_t
     for (int32_t k = 0; k < node->operands[i].count; k++) {
       const tenon_tensor_t *constant = graph->edges[node->operands[i].edges[k]].constant;
       if (!constant) return false;
-      *out_bytes += bytes_of(constant);
+      *out_bytes += tensor_bytes(constant);
     }
   }
   return true;
@@ -42,18 +42,21 @@ static bool stays_small(const tenon_graph_t *graph, const tn_node_t *node, uint6
     uint64_t size;
     for (int32_t d = 0; d < edge->ndim; d++) {
       if (!tenon_is_known(edge->dims[d]))
-        return true; /* data-dependent: bounded by the inputs in practice */
+        /* The shape depends on data: in practice the inputs bound it. */
+        return true;
       if (!tn_mul(count, edge->dims[d].value, &count)) return false;
     }
     if (!tn_dtype_bytes(edge->dtype, count, &size)) return false;
-    if (size > SMALL && size / 2 > input_bytes) return false;
+    if (size > SMALL_RESULT && size / 2 > input_bytes) return false;
   }
   return true;
 }
 
-static tenon_status_t bind(tenon_graph_t *graph, tenon_edge_t index, tenon_tensor_t *tensor) {
+static tenon_status_t bind_constant(tenon_graph_t *graph, tenon_edge_t index,
+                                    tenon_tensor_t *tensor) {
   tn_edge_t *edge = &graph->edges[index];
-  tenon_tensor_retain(edge->constant = tensor);
+  edge->constant = tensor;
+  tenon_tensor_retain(edge->constant);
   edge->dtype = tensor->dtype;
   edge->ndim = tensor->ndim;
   edge->layout = tn_layout(tensor);
@@ -65,7 +68,7 @@ static tenon_status_t bind(tenon_graph_t *graph, tenon_edge_t index, tenon_tenso
   return TENON_OK;
 }
 
-static tenon_status_t fold(tenon_graph_t *graph, tn_node_t *node) {
+static tenon_status_t fold_node(tenon_graph_t *graph, tn_node_t *node) {
   const tenon_op_t *op = node->op;
   tenon_tensor_t **inputs = tn_scratch((op->input_count + op->output_count + 1) * sizeof *inputs);
   if (!inputs) return tn_no_memory("folding", 0);
@@ -78,8 +81,10 @@ static tenon_status_t fold(tenon_graph_t *graph, tn_node_t *node) {
     bool list = op->schema.inputs[made].kind == TENON_KIND_TENSORS;
     inputs[made] = NULL;
     if (!list) {
-      if (operand->count)
-        tenon_tensor_retain(inputs[made] = graph->edges[operand->edges[0]].constant);
+      if (operand->count) {
+        inputs[made] = graph->edges[operand->edges[0]].constant;
+        tenon_tensor_retain(inputs[made]);
+      }
       continue;
     }
     tenon_tensor_t **items = tn_scratch(((size_t)operand->count + 1) * sizeof *items);
@@ -95,7 +100,8 @@ static tenon_status_t fold(tenon_graph_t *graph, tn_node_t *node) {
   for (uint32_t o = 0; o < op->output_count && status == TENON_OK; o++) {
     bool list = tn_dtype_is(outputs[o]->dtype, TENON_LIST);
     for (int64_t k = 0; k < (list ? outputs[o]->shape[0] : 1) && at < node->output_count; k++)
-      status = bind(graph, node->outputs[at++], list ? tenon_item(outputs[o], k) : outputs[o]);
+      status =
+          bind_constant(graph, node->outputs[at++], list ? tenon_item(outputs[o], k) : outputs[o]);
   }
   for (uint32_t o = 0; o < op->output_count; o++)
     tenon_tensor_release(outputs[o]);
@@ -103,9 +109,9 @@ static tenon_status_t fold(tenon_graph_t *graph, tn_node_t *node) {
   return status;
 }
 
-/* Values that inference found (of shape and size, and what is computed from them) are constants
- * once they are numbers. */
-static tenon_status_t bind_known(tenon_graph_t *graph, tn_node_t *node) {
+/* Turns values that inference found (as for shape and size, and what is computed from these) into a
+ * constant once all of them are known numbers. */
+static tenon_status_t bind_known_values(tenon_graph_t *graph, tn_node_t *node) {
   if (!(node->op->traits & TENON_PURE) || node->output_count != 1) return TENON_OK;
   tn_edge_t *edge = &graph->edges[node->outputs[0]];
   bool wide = tn_dtype_is(edge->dtype, TENON_I64);
@@ -125,7 +131,7 @@ static tenon_status_t bind_known(tenon_graph_t *graph, tn_node_t *node) {
     else
       ((int32_t *)tensor->data)[i] = (int32_t)edge->values[i].value;
   }
-  tenon_status_t status = bind(graph, node->outputs[0], tensor);
+  tenon_status_t status = bind_constant(graph, node->outputs[0], tensor);
   tenon_tensor_release(tensor);
   node->op = NULL;
   return status;
@@ -136,11 +142,12 @@ tenon_status_t tn_pass_fold(tenon_graph_t *graph) {
     tn_node_t *node = &graph->nodes[i];
     uint64_t bytes;
     if (!node->op) continue;
-    TN_TRY(tn_node_infer(graph, node)); /* inputs that became constants tell more */
-    TN_TRY(bind_known(graph, node));
+    /* inputs that have become constants may tell more about types */
+    TN_TRY(tn_node_infer(graph, node));
+    TN_TRY(bind_known_values(graph, node));
     if (!node->op || !may_fold(graph, node, &bytes) || !stays_small(graph, node, bytes)) continue;
     tn_scratch_mark_t mark = tn_scratch_mark();
-    tenon_status_t status = fold(graph, node);
+    tenon_status_t status = fold_node(graph, node);
     tn_scratch_reset(mark);
     if (status != TENON_OK)
       return tn_prefix(status, "node '%s' (%s): ", node->name, node->op->name);

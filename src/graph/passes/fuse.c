@@ -1,6 +1,6 @@
-/* Epilogues: a bias, a residual and an activation behind a matmul or a convolution become part of
- * it.  What an operator can take is read from its own schema: an attribute `activation` with
- * choices, inputs `bias` and `residual`. */
+/* Fuses epilogues: a bias, a residual and an activation that follow a matmul or a convolution
+ * become part of that node. The operator's schema tells what it can take: an attribute `activation`
+ * with choices, inputs `bias` and `residual`. */
 #include <math.h>
 #include <string.h>
 
@@ -20,9 +20,9 @@ static int32_t input_named(const tn_node_t *node, const char *name) {
 
 static bool is_core(const tn_node_t *node) { return strcmp(node->op->schema.ns, "core") == 0; }
 
-/* `last` becomes `node` with one more operand or other attributes; `node` goes. */
-static tenon_status_t absorb(tn_rewrite_t *r, tn_node_t *node, tn_node_t *last, int32_t input,
-                             tenon_edge_t edge, const tenon_value_t *attrs) {
+/* Turns `last` into `node` with one more operand or other attributes, and removes `node`. */
+static tenon_status_t absorb_node(tn_rewrite_t *r, tn_node_t *node, tn_node_t *last, int32_t input,
+                                  tenon_edge_t edge, const tenon_value_t *attrs) {
   tenon_edge_t operands[MOST_INPUTS];
   for (uint32_t i = 0; i < node->op->input_count; i++)
     operands[i] = tn_operand(node, i);
@@ -55,17 +55,18 @@ static tenon_status_t fuse_sum(tn_rewrite_t *r, tn_node_t *node, tn_node_t *sum,
   if (tn_node_is(node, "core::matmul") && bias >= 0 && tn_operand(node, (uint32_t)bias) < 0 &&
       fits_bias(r, other, y)) {
     *out_done = true;
-    return absorb(r, node, sum, bias, other, NULL);
+    return absorb_node(r, node, sum, bias, other, NULL);
   }
   if (residual >= 0 && tn_operand(node, (uint32_t)residual) < 0 && tn_same_shape(r, other, y) &&
       !r->graph->edges[other].constant) {
     *out_done = true;
-    return absorb(r, node, sum, residual, other, NULL);
+    return absorb_node(r, node, sum, residual, other, NULL);
   }
   return TENON_OK;
 }
 
-/* The choice of `activation` that `node` computes, with its numbers; false: none. */
+/* Finds the choice of `activation` that computes the same as `node`, with its parameters. False:
+ * there is none. */
 static bool activation_of(const tn_rewrite_t *r, const tn_node_t *node, const tn_argument_t *attr,
                           int64_t *out_choice, double *out_alpha, double *out_beta) {
   const char *name = node->op->schema.name;
@@ -111,7 +112,7 @@ static tenon_status_t fuse_activation(tn_rewrite_t *r, tn_node_t *node, tn_node_
   attrs[alpha_at].as.f = alpha;
   attrs[beta_at].as.f = beta;
   *out_done = true;
-  return absorb(r, node, last, -1, -1, attrs);
+  return absorb_node(r, node, last, -1, -1, attrs);
 }
 
 static tenon_status_t fuse_node(tn_rewrite_t *r, tn_node_t *node) {

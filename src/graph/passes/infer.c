@@ -1,5 +1,6 @@
-/* Symbolic inference over a graph.  Called by the compiler after import and after rewriting.  What
- * cannot be known (a rank that only run knows) stays unknown; runs infer again with numbers. */
+/* Symbolic inference over a graph. Called by builders and by the compiler, before and after
+ * rewriting. What only running can tell (a rank, for example) stays unknown; each run infers again
+ * with concrete shapes. */
 #include <string.h>
 
 #include "base/memory.h"
@@ -25,7 +26,8 @@ static void meta_of(tn_edge_t *edge, tenon_meta_t *meta) {
                          .detail = edge->constant && !edge->layout ? edge->constant->detail : NULL};
 }
 
-/* Metas of a node's operands in scratch; *out_ready false when a type or rank is not known. */
+/* The metas of a node's operands, in scratch memory. *out_ready becomes false if a type or a rank
+ * is unknown. */
 static tenon_status_t operand_metas(tenon_graph_t *graph, const tn_node_t *node,
                                     tenon_meta_t ***out_metas, bool *out_ready) {
   const tenon_op_t *op = node->op;
@@ -48,9 +50,10 @@ static tenon_status_t operand_metas(tenon_graph_t *graph, const tn_node_t *node,
       if (edge->constant && op->where && op->where[i] & TN_INPUT_KNOWN)
         TN_TRY(tn_meta_known(edge->constant, &metas[k]));
       bool deduced = op->where && op->where[i] & TN_INPUT_DEDUCED && edge->input >= 0;
-      if (deduced && edge->ndim < 0)
-        edge->dims = metas[k].dims =
-            tn_arena_array(&graph->arena, TENON_RANK_MAX, sizeof *edge->dims);
+      if (deduced && edge->ndim < 0) {
+        edge->dims = tn_arena_array(&graph->arena, TENON_RANK_MAX, sizeof *edge->dims);
+        metas[k].dims = edge->dims;
+      }
       if ((!metas[k].dtype.bits && edge->input < 0) || (metas[k].ndim < 0 && !deduced))
         *out_ready = false;
       if (deduced && !metas[k].dims) return tn_no_memory("inference", 0);
@@ -71,7 +74,7 @@ static tenon_status_t operand_metas(tenon_graph_t *graph, const tn_node_t *node,
   return TENON_OK;
 }
 
-static tenon_status_t keep(tenon_graph_t *graph, const tenon_meta_t *meta, tn_edge_t *edge) {
+static tenon_status_t keep_type(tenon_graph_t *graph, const tenon_meta_t *meta, tn_edge_t *edge) {
   edge->dtype = meta->dtype;
   edge->ndim = meta->ndim;
   edge->strides = NULL;
@@ -94,8 +97,8 @@ static tenon_status_t keep(tenon_graph_t *graph, const tenon_meta_t *meta, tn_ed
   return TENON_OK;
 }
 
-/* An operator without a kernel that says "sparse" is found now, and rewriting never sees what is
- * sparse. */
+/* Reports an operator without a kernel for sparse tensors now, so that rewriting passes never see
+ * sparse operands of other operators. */
 static tenon_status_t check_layouts(const tenon_graph_t *graph, const tn_node_t *node) {
   const tenon_op_t *op = node->op;
   bool is_taken = false;
@@ -105,16 +108,20 @@ static tenon_status_t check_layouts(const tenon_graph_t *graph, const tn_node_t 
     for (int32_t k = 0; k < node->operands[i].count; k++) {
       uint32_t layout = graph->edges[node->operands[i].edges[k]].layout;
       if (layout && (!is_taken || op->schema.inputs[i].is_written))
-        return tn_fail(TENON_UNIMPLEMENTED,
-                       "input %s is sparse (%s)%s: make it dense first (core::to_dense)",
-                       op->schema.inputs[i].name, tn_layout_name(layout),
-                       is_taken ? ", and written to" : ", and no kernel says \"sparse\"");
+        return tn_fail(
+            TENON_UNIMPLEMENTED,
+            "input %s is sparse (%s)%s: convert it to a dense tensor first (core::to_dense)",
+            op->schema.inputs[i].name, tn_layout_name(layout),
+            is_taken ? ", but the operator writes to it"
+                     : ", but no kernel of the operator is declared \"sparse\"");
     }
   return TENON_OK;
 }
 
-/* What the type rules say of results whose shapes cannot be known yet. */
-static void keep_dtypes(tenon_graph_t *graph, const tn_node_t *node, tenon_meta_t *const *inputs) {
+/* Keeps the dtypes that the type declaration tells about results whose shapes cannot be inferred
+ * yet. */
+static void keep_declared_dtypes(tenon_graph_t *graph, const tn_node_t *node,
+                                 tenon_meta_t *const *inputs) {
   const tenon_op_t *op = node->op;
   tenon_dtype_t dtype;
   int32_t at = 0;
@@ -137,20 +144,21 @@ static tenon_status_t infer_node(tenon_graph_t *graph, const tn_node_t *node) {
   TN_TRY(operand_metas(graph, node, &inputs, &ready));
   if (!tn_types_fill(&op->types, &op->schema, node->attrs, inputs)) ready = false;
   for (uint32_t i = 0; i < op->input_count; i++)
-    for (int32_t k = 0; k < node->operands[i].count;
-         k++) { /* inputs of the graph whose dtype nobody stated */
+    /* A graph input whose dtype was not stated gets the inferred one. */
+    for (int32_t k = 0; k < node->operands[i].count; k++) {
       tn_edge_t *edge = &graph->edges[node->operands[i].edges[k]];
       if (edge->input >= 0 && !edge->dtype.bits)
         edge->dtype = inputs[i]->items ? inputs[i]->items[k]->dtype : inputs[i]->dtype;
     }
   if (!ready) {
-    keep_dtypes(graph, node, inputs);
+    keep_declared_dtypes(graph, node, inputs);
     return TENON_OK;
   }
   TN_TRY(tn_metas_of_results(op, node->attrs, 0, &outputs));
   for (uint32_t o = 0; o < op->output_count; o++)
     if (op->schema.outputs[o].kind == TENON_KIND_TENSORS && !outputs[o]->items)
-      return TENON_OK; /* run knows */
+      /* The number of items is known only after running. */
+      return TENON_OK;
   void *state = NULL;
   if (op->create && op->infer) TN_TRY(tn_state_get(op, node->attrs, &state));
   TN_TRY(tn_infer(&inference, op, node->attrs, state, inputs, outputs));
@@ -160,12 +168,13 @@ static tenon_status_t infer_node(tenon_graph_t *graph, const tn_node_t *node) {
     const tenon_meta_t *meta = outputs[o];
     uint32_t count = meta->items ? meta->count : 1;
     for (uint32_t k = 0; k < count && at < node->output_count; k++)
-      TN_TRY(keep(graph, meta->items ? meta->items[k] : meta, &graph->edges[node->outputs[at++]]));
+      TN_TRY(keep_type(graph, meta->items ? meta->items[k] : meta,
+                       &graph->edges[node->outputs[at++]]));
   }
   for (int32_t k = 0, i; (i = tn_op_written(op, k)) >= 0 && at < node->output_count; k++, at++)
-    if (inputs[i]) TN_TRY(keep(graph, inputs[i], &graph->edges[node->outputs[at]]));
-  for (uint32_t i = 0; i < op->input_count;
-       i++) { /* what infer found out about inputs without a type */
+    if (inputs[i]) TN_TRY(keep_type(graph, inputs[i], &graph->edges[node->outputs[at]]));
+  /* A graph input without a rank gets the one that infer deduced. */
+  for (uint32_t i = 0; i < op->input_count; i++) {
     if (!inputs[i] || inputs[i]->items || !op->where || !(op->where[i] & TN_INPUT_DEDUCED))
       continue;
     tn_edge_t *edge = &graph->edges[node->operands[i].edges[0]];

@@ -1,24 +1,25 @@
-/* Passes over the compiler's copy of a graph.  Each leaves a valid graph: nodes in an order to run,
- * removed nodes with op NULL until tn_pass_sweep. */
+/* Passes over the compiler's copy of a graph. Each pass leaves a valid graph, with the nodes in an
+ * order in which they can run. Removed nodes stay in the array, with op NULL, until
+ * tn_pass_dead_code. */
 #ifndef TN_GRAPH_PASSES_PASS_H
 #define TN_GRAPH_PASSES_PASS_H
 
 #include "graph/graph.h"
 
-/* Types, shapes and values of every edge, with symbols; a contradiction is an error that names the
- * node. */
+/* Infers types, shapes and values of every edge, with symbols. A contradiction is an error that
+ * names the node. */
 tenon_status_t tn_pass_infer(tenon_graph_t *graph);
-/* Computes pure nodes whose inputs are constants. */
+/* Constant folding: computes pure nodes whose inputs are constants. */
 tenon_status_t tn_pass_fold(tenon_graph_t *graph);
-/* Nodes that do nothing go; padding moves into convolutions; written-out gelu and silu become one
- * node. */
+/* Removes nodes that do nothing, moves padding into convolutions, and replaces written-out formulas
+ * of gelu and silu by one node. */
 tenon_status_t tn_pass_simplify(tenon_graph_t *graph);
-/* Bias, residual and activation become part of the matmul or convolution before them. */
+/* Makes bias, residual and activation part of the matmul or convolution before them. */
 tenon_status_t tn_pass_fuse(tenon_graph_t *graph);
-/* Removes pure nodes that nobody uses, and identities. */
-tenon_status_t tn_pass_sweep(tenon_graph_t *graph);
+/* Dead-code elimination: removes pure nodes whose results are not used, and identities. */
+tenon_status_t tn_pass_dead_code(tenon_graph_t *graph);
 
-/* One node's inference, with symbols: used by the passes. */
+/* Infers one node, with symbols. Used by the passes. */
 tenon_status_t tn_node_infer(tenon_graph_t *graph, const tn_node_t *node);
 
 #endif

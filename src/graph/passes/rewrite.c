@@ -1,4 +1,5 @@
-/* The tools of rewriting passes, see rewrite.h.  Invariant: uses are right after every call. */
+/* Functions for rewriting passes, see rewrite.h. Invariant: the counts of uses are correct after
+ * every call. */
 #include "graph/passes/rewrite.h"
 
 #include <string.h>
@@ -8,7 +9,7 @@
 #include "core/dtype.h"
 #include "core/value.h"
 
-static void count(tn_rewrite_t *r, const tn_node_t *node, int32_t by) {
+static void count_uses(tn_rewrite_t *r, const tn_node_t *node, int32_t by) {
   for (uint32_t i = 0; i < node->op->input_count; i++)
     for (int32_t k = 0; k < node->operands[i].count; k++) {
       tenon_edge_t edge = node->operands[i].edges[k];
@@ -26,8 +27,8 @@ tenon_status_t tn_rewrite_begin(tn_rewrite_t *r, tenon_graph_t *graph) {
     r->user[i] = -1;
   for (size_t n = 0; status == TENON_OK && n < graph->node_count; n++)
     if (graph->nodes[n].op) {
-      count(r, &graph->nodes[n], 1);
-      count(r, &graph->nodes[n], -1);
+      count_uses(r, &graph->nodes[n], 1);
+      count_uses(r, &graph->nodes[n], -1);
     }
   if (status != TENON_OK) tn_rewrite_end(r);
   return status;
@@ -114,11 +115,11 @@ tenon_status_t tn_node_become(tn_rewrite_t *r, tn_node_t *node, const tenon_op_t
     edges[i] = operands[i];
     own[i] = (tenon_operand_t){operands[i] >= 0, &edges[i]};
   }
-  count(r, node, -1);
+  count_uses(r, node, -1);
   node->op = op;
   node->attrs = values;
   node->operands = own;
-  count(r, node, 1);
+  count_uses(r, node, 1);
   r->changes++;
   return TENON_OK;
 }
@@ -145,7 +146,7 @@ void tn_redirect(tn_rewrite_t *r, tenon_edge_t from, tenon_edge_t to) {
 }
 
 void tn_node_remove(tn_rewrite_t *r, tn_node_t *node) {
-  count(r, node, -1);
+  count_uses(r, node, -1);
   node->op = NULL;
   r->changes++;
 }

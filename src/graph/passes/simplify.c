@@ -1,6 +1,6 @@
-/* Simplification: nodes that do nothing go, zero padding moves into the convolution behind it, and
- * pointwise formulas that exporters write out (gelu by erf, silu) become one node.  Called by the
- * compiler after folding. */
+/* Simplification: removes nodes that do nothing, moves zero padding into the convolution that
+ * follows, and replaces pointwise formulas that exporters write out (gelu by erf, silu) by one
+ * node. Called by the compiler after folding. */
 #include <math.h>
 #include <string.h>
 #include <tenon/tenon.h>
@@ -19,7 +19,7 @@ static const int64_t *ints_of(const tn_rewrite_t *r, tenon_edge_t edge, int64_t 
   return t->data;
 }
 
-/* padding */
+/* Padding */
 
 static const int64_t *zero_pads(const tn_rewrite_t *r, const tn_node_t *pad, int32_t *out_rank) {
   int64_t count;
@@ -75,7 +75,7 @@ static tenon_status_t merge_pad(tn_rewrite_t *r, tn_node_t *pad) {
   return TENON_OK;
 }
 
-/* nothing */
+/* Nodes that do nothing */
 
 static bool does_nothing(const tn_rewrite_t *r, const tn_node_t *node) {
   if (node->output_count < 1 || tn_operand(node, 0) < 0) return false;
@@ -85,15 +85,15 @@ static bool does_nothing(const tn_rewrite_t *r, const tn_node_t *node) {
   return false;
 }
 
-/* formulas */
+/* Formulas */
 
-static bool near(double a, double b) { return fabs(a - b) <= 1e-4 * fabs(b); }
+static bool is_near(double a, double b) { return fabs(a - b) <= 1e-4 * fabs(b); }
 
-/* The other operand of a product or sum with a constant scalar, -1. */
+/* The other operand of a product or a sum with the constant `scalar`; -1: it is not such a node. */
 static tenon_edge_t beside_scalar(const tn_rewrite_t *r, const tn_node_t *node, double scalar) {
   double value;
   for (uint32_t i = 0; i < 2; i++)
-    if (tn_scalar(r, tn_operand(node, i), &value) && near(value, scalar))
+    if (tn_scalar(r, tn_operand(node, i), &value) && is_near(value, scalar))
       return tn_operand(node, 1 - i);
   return -1;
 }
@@ -103,18 +103,18 @@ static bool is_half_of(const tn_rewrite_t *r, tenon_edge_t edge, tenon_edge_t x)
   return half && beside_scalar(r, half, 0.5) == x;
 }
 
-/* x / sqrt(2), -1 when the edge is not that. */
+/* The edge x if this edge is x / sqrt(2), else -1. */
 static tenon_edge_t scaled_by_root(const tn_rewrite_t *r, tenon_edge_t edge) {
   double value;
   const tn_node_t *node = tn_maker(r, edge, "core::div");
-  if (node && tn_scalar(r, tn_operand(node, 1), &value) && near(value, 1.4142135623730951))
+  if (node && tn_scalar(r, tn_operand(node, 1), &value) && is_near(value, 1.4142135623730951))
     return tn_operand(node, 0);
   node = tn_maker(r, edge, "core::mul");
   return node ? beside_scalar(r, node, 0.70710678118654752) : -1;
 }
 
-/* The node whose result is x * (1 + erf(x / sqrt(2))) / 2, in the three orders in which it is
- * written. */
+/* The node whose result is x * (1 + erf(x / sqrt(2))) / 2, in any of the three orders in which
+ * exporters write it; NULL: there is none. */
 static tn_node_t *gelu_end(const tn_rewrite_t *r, const tn_node_t *erf, tenon_edge_t x) {
   const tn_node_t *sum = tn_only_user(r, erf->outputs[0]);
   if (!tn_node_is(sum, "core::add") || beside_scalar(r, sum, 1.0) != erf->outputs[0]) return NULL;
@@ -129,7 +129,7 @@ static tn_node_t *gelu_end(const tn_rewrite_t *r, const tn_node_t *erf, tenon_ed
   double value;
   tenon_edge_t last =
       tn_operand(second, 0) == first->outputs[0] ? tn_operand(second, 1) : tn_operand(second, 0);
-  return tn_scalar(r, other, &value) && near(value, 0.5) && last == x ? second : NULL;
+  return tn_scalar(r, other, &value) && is_near(value, 0.5) && last == x ? second : NULL;
 }
 
 static tenon_status_t find_gelu(tn_rewrite_t *r, const tn_node_t *erf) {

@@ -1,6 +1,6 @@
-/* Attributes of nodes: references to a function's parameters, typed access, conversion to what a
- * schema asks for. Invariant: every attribute that a node has is either used or named as without
- * meaning; node.c refuses the others. */
+/* Attributes of nodes: references to parameters of a function, typed access, and conversion to the
+ * kinds that a schema declares. Invariant: every attribute of a node is either used or declared as
+ * without meaning; node.c refuses any other. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -24,7 +24,7 @@ static const char *type_name(int64_t type) {
              : "something unknown";
 }
 
-/* Models of the first version of ONNX state no type: the fields that are there say it. */
+/* Models of the first version of ONNX state no type: the fields that are present tell it. */
 static int64_t type_of(const tn_onnx_attribute_t *proto) {
   static const struct {
     uint8_t field;
@@ -55,14 +55,15 @@ tenon_status_t tn_attrs_resolve(tn_import_t *import, tn_scope_t *scope,
       attr.proto = NULL;
       if (!scope->parameters)
         return tn_fail(TENON_INVALID,
-                       "attribute '%.100s' refers to '%.100s', but this is no function's body",
+                       "attribute '%.100s' refers to the parameter '%.100s', but the node is not "
+                       "in the body of a function",
                        proto->name, proto->ref_name);
       for (size_t j = 0; j < scope->parameters->count; j++)
         if (strcmp(scope->parameters->items[j].name, proto->ref_name) == 0) {
           attr.proto = scope->parameters->items[j].proto;
           attr.scope = scope->parameters->items[j].scope;
         }
-      if (!attr.proto) continue; /* the caller leaves it out, and so does the body */
+      if (!attr.proto) continue; /* the calling node leaves it out, and so does the body */
     }
     out_attrs->items[out_attrs->count++] = attr;
   }
@@ -97,7 +98,7 @@ int64_t tn_lower_int(tn_lower_t *lower, const char *name, int64_t otherwise) {
   return proto ? proto->i : otherwise;
 }
 
-static const char *text_of(tn_lower_t *lower, tn_bytes_t bytes) {
+static const char *copy_string(tn_lower_t *lower, tn_bytes_t bytes) {
   const char *text = tn_arena_text(&lower->import->arena, (const char *)bytes.data, bytes.size);
   if (!text && lower->status == TENON_OK) lower->status = tn_no_memory("a string", bytes.size);
   return text;
@@ -105,11 +106,11 @@ static const char *text_of(tn_lower_t *lower, tn_bytes_t bytes) {
 
 const char *tn_lower_text(tn_lower_t *lower, const char *name, const char *otherwise) {
   const tn_onnx_attribute_t *proto = tn_lower_typed(lower, name, TN_ATTRIBUTE_STRING);
-  const char *text = proto ? text_of(lower, proto->s) : otherwise;
+  const char *text = proto ? copy_string(lower, proto->s) : otherwise;
   return text ? text : otherwise;
 }
 
-/* as tensors */
+/* Attributes as tensors */
 
 static tenon_status_t strings_tensor(const tn_bytes_t *strings, size_t count, int32_t ndim,
                                      tenon_tensor_t **out_tensor) {
@@ -178,9 +179,10 @@ tn_ref_t *tn_lower_attr_tensor(tn_lower_t *lower, const char *name) {
   return NULL;
 }
 
-/* as arguments of operators */
+/* Attributes as arguments of operators */
 
-/* Kinds of arguments, the types of attributes that they take, and what to call those. */
+/* For each kind of argument, the types of attributes that it accepts, and how messages describe
+ * them. */
 static const struct {
   uint32_t kind;
   int64_t types[3];
@@ -205,8 +207,8 @@ static const struct {
     {TENON_KIND_TENSORS, {TN_ATTRIBUTE_TENSORS, 0}, "a list of tensors"},
 };
 
-static bool is_accepted(tn_lower_t *lower, const char *name, uint32_t kind,
-                        const tn_onnx_attribute_t *proto) {
+static bool check_type(tn_lower_t *lower, const char *name, uint32_t kind,
+                       const tn_onnx_attribute_t *proto) {
   for (size_t i = 0; i < sizeof accepted / sizeof *accepted; i++) {
     if (accepted[i].kind != kind) continue;
     int64_t type = type_of(proto);
@@ -215,14 +217,14 @@ static bool is_accepted(tn_lower_t *lower, const char *name, uint32_t kind,
     wrong_type(lower, name, accepted[i].expected, proto);
     return false;
   }
-  tn_lower_fail(lower, "attribute '%.100s' cannot come from an ONNX file", name);
+  tn_lower_fail(lower, "attribute '%.100s': an ONNX file cannot hold a value of this kind", name);
   return false;
 }
 
 static char lower_case(char c) { return c >= 'A' && c <= 'Z' ? (char)(c - 'A' + 'a') : c; }
 
-/* Choices are compared without regard to case when they are not equal as they are: ONNX writes its
- * own in capitals. */
+/* Finds the choice that equals the text, preferably exactly, else ignoring case: ONNX writes its
+ * own choices in capitals. */
 static tenon_value_t choice_value(const tn_argument_t *argument, const char *text, size_t size) {
   tenon_value_t value = {TENON_KIND_STR, (uint32_t)size, {0}};
   value.as.s = text;
@@ -243,26 +245,26 @@ static tenon_value_t choice_value(const tn_argument_t *argument, const char *tex
 
 static void string_value(tn_lower_t *lower, const tn_argument_t *argument,
                          const tn_onnx_attribute_t *proto, tenon_value_t *out_value) {
-  const char *text = text_of(lower, proto->s);
+  const char *text = copy_string(lower, proto->s);
   if (text) *out_value = choice_value(argument, text, proto->s.size);
 }
 
 static void dtype_value(tn_lower_t *lower, const char *name, const tn_onnx_attribute_t *proto,
                         tenon_value_t *out_value) {
   out_value->kind = TENON_KIND_DTYPE;
-  if (type_of(proto) ==
-      TN_ATTRIBUTE_STRING) { /* of Cast before operator set 6: "FLOAT", here also "f32" */
+  /* Cast before operator set 6 states "FLOAT"; files of this runtime may state "f32". */
+  if (type_of(proto) == TN_ATTRIBUTE_STRING) {
     static const char *const names[] = {"FLOAT",  "UINT8",  "INT8",   "UINT16",   "INT16",
                                         "INT32",  "INT64",  "STRING", "BOOL",     "FLOAT16",
                                         "DOUBLE", "UINT32", "UINT64", "COMPLEX64"};
-    const char *text = text_of(lower, proto->s);
+    const char *text = copy_string(lower, proto->s);
     for (size_t i = 0; text && i < sizeof names / sizeof *names; i++)
       if (strcmp(names[i], text) == 0 && tn_onnx_dtype((int64_t)i + 1, &out_value->as.dtype))
         return;
     if (text && !tn_dtype_parse(text, proto->s.size, &out_value->as.dtype))
-      tn_lower_fail(lower, "attribute '%.100s': no element type is called '%.40s'", name, text);
+      tn_lower_fail(lower, "attribute '%.100s': '%.40s' is not an element type", name, text);
   } else if (!tn_onnx_dtype(proto->i, &out_value->as.dtype)) {
-    tn_lower_fail(lower, "attribute '%.100s': %" PRId64 " is no element type of ONNX", name,
+    tn_lower_fail(lower, "attribute '%.100s': %" PRId64 " is not an element type of ONNX", name,
                   proto->i);
   }
 }
@@ -297,14 +299,14 @@ static void tensors_value(tn_lower_t *lower, const tn_onnx_attribute_t *proto,
   if (!tensors) lower->status = tn_no_memory("a list", count);
   for (size_t i = 0; i < count && lower->status == TENON_OK; i++) {
     if (!is_list && !proto->t && !proto->sparse)
-      lower->status = tn_fail(TENON_INVALID, "no tensor is there");
+      lower->status = tn_fail(TENON_INVALID, "the tensor is missing");
     else if (!is_list && proto->sparse)
       lower->status = tn_onnx_sparse(proto->sparse, &lower->import->weights, tensors);
     else
       lower->status = tn_onnx_tensor(is_list ? &proto->tensors.items[i] : proto->t,
                                      &lower->import->weights, &tensors[i]);
-    if (lower->status == TENON_OK)
-      (void)tn_lower_tensor(lower, tensors[i]); /* released when the import ends */
+    if (lower->status == TENON_OK) /* The import releases it at its end. */
+      (void)tn_lower_tensor(lower, tensors[i]);
   }
   out_value->count = (uint32_t)count;
   if (is_list)
@@ -313,8 +315,8 @@ static void tensors_value(tn_lower_t *lower, const tn_onnx_attribute_t *proto,
     out_value->as.tensor = tensors[0];
 }
 
-/* Numbers that 32-bit floats have not, and truth values where numbers are too: export_attribute.c
- * writes tensors. */
+/* Reads a tensor as numbers. export_attribute.c writes tensors for numbers that a 32-bit float
+ * cannot represent, and for truth values of attributes that also take numbers. */
 static void numbers_value(tn_lower_t *lower, const tn_argument_t *argument,
                           const tn_onnx_attribute_t *proto, tenon_value_t *out_value) {
   bool is_list = argument->kind == TENON_KIND_FLOATS;
@@ -331,20 +333,22 @@ static void numbers_value(tn_lower_t *lower, const tn_argument_t *argument,
     out_value->kind = TENON_KIND_BOOL;
     out_value->as.i = *(const uint8_t *)tensor->data;
   } else {
-    tn_lower_fail(lower, "a tensor %s of %d dimensions: expected f64, %d",
+    tn_lower_fail(lower, "found a tensor of %s with %d dimensions, expected f64 with %d",
                   tn_dtype_name(tensor->dtype), (int)tensor->ndim, (int)is_list);
   }
 }
 
-/* "cpu", "sim", "sim:1". */
+/* Reads a device: "cpu", "sim", "sim:1". */
 static void device_value(tn_lower_t *lower, const tn_onnx_attribute_t *proto,
                          tenon_value_t *out_value) {
-  const char *text = text_of(lower, proto->s);
+  const char *text = copy_string(lower, proto->s);
   const char *colon = text ? strchr(text, ':') : NULL;
   int32_t ordinal = 0;
   if (!text) return;
   for (const char *c = colon ? colon + 1 : ""; *c; c++) {
-    if (*c < '0' || *c > '9' || ordinal > 25) tn_lower_fail(lower, "'%.100s' is no device", text);
+    if (*c < '0' || *c > '9' || ordinal > 25)
+      tn_lower_fail(lower, "'%.100s' is not a device: expected a name such as 'cpu' or 'opencl:1'",
+                    text);
     if (lower->status != TENON_OK) return;
     ordinal = 10 * ordinal + (*c - '0');
   }
@@ -358,26 +362,92 @@ static void device_value(tn_lower_t *lower, const tn_onnx_attribute_t *proto,
     lower->status = tenon_device_find(backend, ordinal, &out_value->as.device);
 }
 
-/* A body that uses nothing from outside; If, Loop and Scan, which may, have functions of their
- * own. */
+/* Builds a graph attribute that uses no values from outside. If, Loop and Scan, whose bodies may
+ * use such values, have functions of their own. */
 static tenon_graph_t *graph_value(tn_lower_t *lower, const tn_attr_t *attr, const tenon_op_t *op) {
   tn_body_t body = {0};
   tenon_graph_t *graph = NULL;
   if (!attr->proto->g) {
-    tn_lower_fail(lower, "attribute '%.100s': no graph is there", attr->name);
+    tn_lower_fail(lower, "attribute '%.100s': the graph is missing", attr->name);
     return NULL;
   }
   lower->status =
       tn_body_build(lower->import, attr->scope, lower->scope->site, attr->proto->g, NULL, 0, &body);
   if (lower->status == TENON_OK && body.site.captured_count)
-    tn_lower_fail(
-        lower, "attribute '%.100s': its graph uses '%.200s' from outside, which %s cannot give it",
-        attr->name, body.site.captured[0]->name, op->name);
+    tn_lower_fail(lower,
+                  "attribute '%.100s': its graph uses '%.200s' from outside, but %s does not "
+                  "support captured values",
+                  attr->name, body.site.captured[0]->name, op->name);
   lower->is_missing = lower->import->missing != NULL;
   if (lower->status == TENON_OK && !lower->is_missing)
     lower->status = tn_body_finish(&body, &graph);
   tn_body_clear(&body);
   return graph;
+}
+
+static void float_value(tn_lower_t *lower, const tn_argument_t *argument,
+                        const tn_onnx_attribute_t *proto, tenon_value_t *out_value) {
+  if (type_of(proto) == TN_ATTRIBUTE_TENSOR) {
+    numbers_value(lower, argument, proto, out_value);
+  } else if (type_of(proto) == TN_ATTRIBUTE_INT) {
+    out_value->kind = TENON_KIND_INT;
+    out_value->as.i = proto->i;
+  } else {
+    out_value->as.f = proto->f;
+  }
+}
+
+/* Converts the attribute to the argument's kind. The caller releases value->as.graph. */
+static void convert_value(tn_lower_t *lower, const tn_attr_t *attr, const tenon_op_t *op,
+                          const tn_argument_t *argument, tenon_value_t *value) {
+  const tn_onnx_attribute_t *proto = attr->proto;
+  switch (argument->kind) {
+  case TENON_KIND_BOOL:
+    value->as.i = proto->i != 0;
+    break;
+  case TENON_KIND_INT:
+    value->as.i = proto->i;
+    break;
+  case TENON_KIND_DIM:
+    value->as.dim = tenon_extent(proto->i);
+    break;
+  case TENON_KIND_FLOAT:
+    float_value(lower, argument, proto, value);
+    break;
+  case TENON_KIND_DTYPE:
+    dtype_value(lower, attr->name, proto, value);
+    break;
+  case TENON_KIND_DEVICE:
+    device_value(lower, proto, value);
+    break;
+  case TENON_KIND_INTS:
+  case TENON_KIND_DIMS:
+    value->kind = TENON_KIND_INTS;
+    value->as.ints = proto->ints.items;
+    value->count = (uint32_t)proto->ints.count;
+    break;
+  case TENON_KIND_FLOATS:
+    value->as.floats = proto->floats.items;
+    value->count = (uint32_t)proto->floats.count;
+    if (type_of(proto) == TN_ATTRIBUTE_INTS)
+      floats_value(lower, proto, value);
+    else if (type_of(proto) == TN_ATTRIBUTE_TENSOR)
+      numbers_value(lower, argument, proto, value);
+    break;
+  case TENON_KIND_STRS:
+    strings_value(lower, proto, value);
+    break;
+  case TENON_KIND_TENSOR:
+  case TENON_KIND_TENSORS:
+    tensors_value(lower, proto, value);
+    break;
+  case TENON_KIND_GRAPH:
+    value->as.graph = graph_value(lower, attr, op);
+    break;
+  default:
+    string_value(lower, argument, proto, value);
+    break;
+  }
 }
 
 bool tn_lower_set(tn_lower_t *lower, tn_attr_t *attr, const tenon_op_t *op, tenon_attrs_t *attrs,
@@ -391,64 +461,13 @@ bool tn_lower_set(tn_lower_t *lower, tn_attr_t *attr, const tenon_op_t *op, teno
   }
   const tn_argument_t *argument = &op->schema.attrs[index];
   tenon_value_t value = {argument->kind, 0, {0}};
-  tenon_graph_t *graph = NULL;
-  if (!is_accepted(lower, attr->name, argument->kind, proto)) return false;
+  if (!check_type(lower, attr->name, argument->kind, proto)) return false;
+  /* UNDEFINED means that the attribute is not given. */
   if (argument->kind == TENON_KIND_DTYPE && argument->is_optional && proto->i == 0 &&
       type_of(proto) == TN_ATTRIBUTE_INT)
-    return true; /* UNDEFINED: not given */
-  switch (argument->kind) {
-  case TENON_KIND_BOOL:
-    value.as.i = proto->i != 0;
-    break;
-  case TENON_KIND_INT:
-    value.as.i = proto->i;
-    break;
-  case TENON_KIND_DIM:
-    value.as.dim = tenon_extent(proto->i);
-    break;
-  case TENON_KIND_FLOAT:
-    if (type_of(proto) == TN_ATTRIBUTE_TENSOR)
-      numbers_value(lower, argument, proto, &value);
-    else if (type_of(proto) == TN_ATTRIBUTE_INT) {
-      value.kind = TENON_KIND_INT;
-      value.as.i = proto->i;
-    } else
-      value.as.f = proto->f;
-    break;
-  case TENON_KIND_DTYPE:
-    dtype_value(lower, attr->name, proto, &value);
-    break;
-  case TENON_KIND_DEVICE:
-    device_value(lower, proto, &value);
-    break;
-  case TENON_KIND_INTS:
-  case TENON_KIND_DIMS:
-    value.kind = TENON_KIND_INTS;
-    value.as.ints = proto->ints.items;
-    value.count = (uint32_t)proto->ints.count;
-    break;
-  case TENON_KIND_FLOATS:
-    value.as.floats = proto->floats.items;
-    value.count = (uint32_t)proto->floats.count;
-    if (type_of(proto) == TN_ATTRIBUTE_INTS)
-      floats_value(lower, proto, &value);
-    else if (type_of(proto) == TN_ATTRIBUTE_TENSOR)
-      numbers_value(lower, argument, proto, &value);
-    break;
-  case TENON_KIND_STRS:
-    strings_value(lower, proto, &value);
-    break;
-  case TENON_KIND_TENSOR:
-  case TENON_KIND_TENSORS:
-    tensors_value(lower, proto, &value);
-    break;
-  case TENON_KIND_GRAPH:
-    value.as.graph = graph = graph_value(lower, attr, op);
-    break;
-  default:
-    string_value(lower, argument, proto, &value);
-    break;
-  }
+    return true;
+  convert_value(lower, attr, op, argument, &value);
+  const tenon_graph_t *graph = argument->kind == TENON_KIND_GRAPH ? value.as.graph : NULL;
   if (lower->status == TENON_OK && (argument->kind != TENON_KIND_GRAPH || graph))
     lower->status = tenon_attrs_set(attrs, name, &value);
   tenon_graph_release(graph);

@@ -1,5 +1,5 @@
-/* Nodes of domains that are not ONNX's: operators of libraries, and those of core in files that
- * export.c wrote.  Called by node.c. */
+/* Imports nodes of domains other than ONNX's own: operators of libraries, and core operators in
+ * files that export.c wrote. Called by node.c. */
 #include <stdio.h>
 #include <string.h>
 
@@ -8,21 +8,22 @@
 #include "import/onnx/lower.h"
 #include "operator/names.h"
 
-static bool failed(tn_lower_t *lower, tenon_status_t status) {
+static bool has_failed(tn_lower_t *lower, tenon_status_t status) {
   if (lower->status == TENON_OK) lower->status = status;
   return lower->status != TENON_OK;
 }
 
-/* "com.acme" and "Foo" are com_acme::Foo, as names of the contract have no dots. */
-static const tenon_op_t *custom_op(tn_lower_t *lower) {
+/* Finds the operator for a node's domain and type. Characters that names of operators cannot have
+ * become '_': domain "com.acme" with type "Foo" is com_acme::Foo. */
+static const tenon_op_t *find_custom_op(tn_lower_t *lower) {
   char name[300];
   const tn_onnx_node_t *node = lower->node;
   int size = snprintf(name, sizeof name, "%.100s::%.150s%s%.40s", node->domain, node->type,
                       *node->overload ? "." : "", node->overload);
   for (size_t i = 0; node->domain[i] && i < (size_t)size && name[i] != ':'; i++)
     if (!tn_is_name("x", 1) || !tn_is_name((char[]){'x', name[i]}, 2)) name[i] = '_';
-  const tenon_op_t *op =
-      tn_registry_find(name); /* not tenon_op_find, which spends long on what it says */
+  /* Not tenon_op_find, which composes suggestions at length when nothing is found. */
+  const tenon_op_t *op = tn_registry_find(name);
   if (!op)
     tn_lower_missing(
         lower, "no operator %s is loaded; load its library first (tenon_library_load, --ops LIB)",
@@ -30,13 +31,14 @@ static const tenon_op_t *custom_op(tn_lower_t *lower) {
   return op;
 }
 
-/* Is it the attribute that export.c writes for an operator of several lists? */
+/* Whether the name is that of the attribute which export.c writes for an operator with several
+ * lists. */
 static bool is_counts(const tenon_op_t *op, const char *name) {
   return strcmp(name, TN_OPERAND_COUNTS) == 0 &&
          tn_schema_attr(&op->schema, name, strlen(name)) < 0;
 }
 
-/* How many inputs each argument has, where the node says it; NULL: it does not. */
+/* The number of inputs of each argument, if the node states it; else NULL. */
 static const int64_t *custom_counts(tn_lower_t *lower, const tenon_op_t *op) {
   const tn_onnx_attribute_t *proto =
       is_counts(op, TN_OPERAND_COUNTS) ? tn_lower_typed(lower, TN_OPERAND_COUNTS, TN_ATTRIBUTE_INTS)
@@ -59,8 +61,8 @@ static const int64_t *custom_counts(tn_lower_t *lower, const tenon_op_t *op) {
   return proto->ints.items;
 }
 
-/* The node's inputs in the order of the schema's; a list takes what the arguments after it do not
- * need. */
+/* Assigns the node's inputs to the schema's arguments, in order. A list takes all inputs that the
+ * arguments after it do not need. */
 static tn_operand_t *custom_operands(tn_lower_t *lower, const tenon_op_t *op) {
   int32_t schema_count = (int32_t)op->schema.input_count;
   int32_t next = 0;
@@ -69,11 +71,11 @@ static tn_operand_t *custom_operands(tn_lower_t *lower, const tenon_op_t *op) {
       tn_arena_array(&lower->import->arena, (size_t)schema_count + 1, sizeof *operands);
   const int64_t *counts = custom_counts(lower, op);
   if (!operands) {
-    failed(lower, tn_no_memory("a node", 0));
+    has_failed(lower, tn_no_memory("a node", 0));
     return NULL;
   }
-  for (int32_t i = 0; i < schema_count;
-       i++) /* behind a list, absent ones at the end say where it ends */
+  /* Absent inputs at the end count if there is a list, because they tell where it ends. */
+  for (int32_t i = 0; i < schema_count; i++)
     if (op->schema.inputs[i].kind == TENON_KIND_TENSORS) all = (int32_t)lower->node->inputs.count;
   for (int32_t i = 0; i < schema_count; i++) {
     bool is_list = op->schema.inputs[i].kind == TENON_KIND_TENSORS;
@@ -87,19 +89,22 @@ static tn_operand_t *custom_operands(tn_lower_t *lower, const tenon_op_t *op) {
     }
     for (int32_t j = 0; is_list && j < count; j++)
       if (!lower->inputs[next + j])
-        tn_lower_fail(lower, "input %d is absent, in the list `%s` of %s", next + j,
-                      op->schema.inputs[i].name, op->name);
+        tn_lower_fail(
+            lower,
+            "input %d is absent, but it belongs to the list `%s` of %s: every item must be present",
+            next + j, op->schema.inputs[i].name, op->name);
     operands[i] = (tn_operand_t){lower->inputs + next, count, is_list};
     next += count;
   }
   if (next < lower->input_count)
-    tn_lower_fail(lower, "%d inputs, but %s takes %d", (int)lower->input_count, op->schema.text,
-                  (int)next);
+    tn_lower_fail(lower, "the node has %d inputs, but %s takes %d", (int)lower->input_count,
+                  op->schema.text, (int)next);
   return operands;
 }
 
-/* A list of results (or inputs) whose length an attribute states: the node's own number says it. */
-static void custom_count(tn_lower_t *lower, const tenon_op_t *op, tenon_attrs_t *attrs) {
+/* Sets the attribute that states the length of a list of results, if the node leaves it out: the
+ * node's number of outputs tells it. */
+static void set_result_count(tn_lower_t *lower, const tenon_op_t *op, tenon_attrs_t *attrs) {
   lower->rest = lower->output_count - (int32_t)op->schema.output_count + 1;
   for (int32_t k = 0; tn_op_written(op, k) >= 0; k++)
     lower->rest--;
@@ -109,38 +114,38 @@ static void custom_count(tn_lower_t *lower, const tenon_op_t *op, tenon_attrs_t 
     if (op->schema.outputs[i].kind != TENON_KIND_TENSORS || attr < 0) continue;
     const char *name = op->schema.attrs[attr].name;
     if (!tn_lower_attr(lower, name) && lower->output_count >= others)
-      (void)failed(lower, tenon_attrs_int(attrs, name, lower->output_count - others));
+      (void)has_failed(lower, tenon_attrs_int(attrs, name, lower->output_count - others));
   }
 }
 
 void tn_lower_custom(tn_lower_t *lower) {
-  const tenon_op_t *op = custom_op(lower);
+  const tenon_op_t *op = find_custom_op(lower);
   tenon_attrs_t *attrs = NULL;
   int32_t count = 0;
-  if (!op || failed(lower, tenon_attrs_create(op, &attrs))) return;
+  if (!op || has_failed(lower, tenon_attrs_create(op, &attrs))) return;
   int64_t version =
       lower->version < 1
           ? 1
-          : lower->version; /* of the domain: those of its operators when it was written */
-  (void)failed(lower, tenon_attrs_upgrade(attrs, version));
+          : lower->version; /* the version of the domain's operators when the file was written */
+  (void)has_failed(lower, tenon_attrs_upgrade(attrs, version));
   for (size_t i = 0; i < lower->attrs.count && lower->status == TENON_OK; i++) {
     tn_attr_t *attr = &lower->attrs.items[i];
     const char *now =
         is_counts(op, attr->name) ? NULL : tn_upgrades_name(&op->upgrades, version, attr->name);
     if (now && tn_schema_attr(&op->schema, now, strlen(now)) < 0)
-      tn_lower_fail(lower, "attribute '%.100s' is none of %s", attr->name, op->schema.text);
+      tn_lower_fail(lower, "attribute '%.100s' does not exist in %s", attr->name, op->schema.text);
     else if (now)
       (void)tn_lower_set(lower, attr, op, attrs, attr->name, now);
     attr->is_used = true;
   }
-  custom_count(lower, op, attrs);
+  set_result_count(lower, op, attrs);
   tn_operand_t *operands = custom_operands(lower, op);
   tn_ref_t **edges =
       operands ? tn_lower_call(lower, op, attrs, operands, (int32_t)op->schema.input_count, &count)
                : NULL;
   if (edges && count < lower->output_count)
-    tn_lower_fail(lower, "%d outputs, but %s gives %d", (int)lower->output_count, op->schema.text,
-                  (int)count);
+    tn_lower_fail(lower, "the node has %d outputs, but %s has %d results", (int)lower->output_count,
+                  op->schema.text, (int)count);
   for (int32_t i = 0; edges && i < lower->output_count && i < count; i++)
     lower->outputs[i] = edges[i];
   tenon_attrs_release(attrs);

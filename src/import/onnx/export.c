@@ -1,7 +1,7 @@
-/* From a graph to an ONNX file: a node of domain "ns" and type "name" for each operator, its
- * attributes by name, constants as initialisers.  import.c reads it back to the same graph.
- * Invariant: what a file cannot say is an error, and nothing is on the disk before all is written
- * in memory. */
+/* Writes a graph as an ONNX file: one node of domain "ns" and type "name" for each operator, its
+ * attributes by name, and constants as initialisers. import.c reads the file back to the same
+ * graph. Invariant: everything that ONNX cannot express is an error, and the file on disk is
+ * replaced only after the model is complete in memory. */
 #include "import/onnx/export.h"
 
 #include <string.h>
@@ -13,14 +13,16 @@
 #include "core/dtype.h"
 #include "import/onnx/import.h"
 
-typedef struct tn_written_t { /* a graph that is being written */
+/* A graph that is being written. */
+typedef struct tn_written_t {
   const tenon_graph_t *graph;
-  char **names;   /* of edges; NULL: no name yet */
-  char **aliases; /* of outputs, NULL: it is the value's own name */
+  char **names; /* names of edges; NULL: not named yet */
+  /* of outputs: the name of an additional Identity; NULL: the value's own name is used */
+  char **aliases;
   int32_t *uses;
 } tn_written_t;
 
-/* names of values */
+/* Names of values */
 
 static tenon_status_t take_name(tn_export_t *export, const char *name, char **out_name) {
   size_t size = strlen(name);
@@ -29,15 +31,15 @@ static tenon_status_t take_name(tn_export_t *export, const char *name, char **ou
                                                                      : tn_no_memory("a name", size);
 }
 
-static bool is_taken(const tn_export_t *export, const char *name) {
+static bool is_name_taken(const tn_export_t *export, const char *name) {
   return tn_map_get(&export->names, name, strlen(name)) != NULL;
 }
 
-/* That name, or one like it that no value of any of the graphs has. */
+/* Creates a name that no value of any graph has yet: `name` itself or one derived from it. */
 static tenon_status_t make_name(tn_export_t *export, const char *name, char **out_name) {
   tn_text_t text = {0};
   tn_text_add(&text, "%s", name);
-  while (!text.failed && is_taken(export, tn_text_get(&text))) {
+  while (!text.failed && is_name_taken(export, tn_text_get(&text))) {
     tn_text_clear(&text);
     tn_text_add(&text, "%s_%zu", name, ++export->made);
   }
@@ -47,8 +49,9 @@ static tenon_status_t make_name(tn_export_t *export, const char *name, char **ou
   return status;
 }
 
-/* Names of inputs and outputs are kept in the model's graph; a value that is an output twice, or an
- * input under another name, gets an Identity for each more: aliases[i] is then its name. */
+/* Names the inputs and outputs. In the model's graph they keep their names. A value that is an
+ * output twice, or an input under another name, needs an Identity for each further name, which
+ * aliases[i] then holds. */
 static tenon_status_t name_ports(tn_export_t *export, tn_written_t *g, bool is_body) {
   const tenon_graph_t *graph = g->graph;
   char **names = g->names;
@@ -60,26 +63,28 @@ static tenon_status_t name_ports(tn_export_t *export, tn_written_t *g, bool is_b
     tenon_edge_t edge = graph->outputs[i];
     const char *name = graph->output_names[i];
     if (!is_body && names[edge] && strcmp(names[edge], name) == 0)
-      continue; /* an input that is given as it is */
-    if (!is_body && is_taken(export, name))
-      return tn_fail(TENON_INVALID, "output '%s' has the name of an input that is another value",
-                     name);
-    TN_TRY((is_body ? make_name : take_name)(export, name,
-                                             names[edge] ? &g->aliases[i] : &names[edge]));
+      /* An input that is returned unchanged. */
+      continue;
+    if (!is_body && is_name_taken(export, name))
+      return tn_fail(
+          TENON_INVALID,
+          "output '%s' has the name of an input, but is another value: rename one of them", name);
+    char **kept = names[edge] ? &g->aliases[i] : &names[edge];
+    TN_TRY((is_body ? make_name : take_name)(export, name, kept));
   }
   return TENON_OK;
 }
 
-/* nodes */
+/* Nodes */
 
-static tenon_status_t name_of(tn_export_t *export, tn_written_t *g, tenon_edge_t edge,
-                              const char **out_name) {
+static tenon_status_t edge_name(tn_export_t *export, tn_written_t *g, tenon_edge_t edge,
+                                const char **out_name) {
   if (!g->names[edge]) TN_TRY(make_name(export, g->graph->edges[edge].name, &g->names[edge]));
   *out_name = g->names[edge];
   return TENON_OK;
 }
 
-/* How many lists of tensors it takes. */
+/* The number of inputs that are lists of tensors. */
 static uint32_t list_count(const tenon_op_t *op) {
   uint32_t count = 0;
   for (uint32_t i = 0; i < op->input_count; i++)
@@ -87,15 +92,16 @@ static uint32_t list_count(const tenon_op_t *op) {
   return count;
 }
 
-/* Of several lists nothing in the file would say where one ends: an attribute says how many inputs
- * each argument has. */
+/* With several lists of inputs the file would not tell where one ends, so an attribute holds the
+ * number of inputs of each argument. */
 static tenon_status_t write_counts(tn_export_t *export, const tn_node_t *node) {
   tn_writer_t *w = &export->writer;
   size_t before = w->size;
   if (list_count(node->op) < 2) return TENON_OK;
   if (tn_schema_attr(&node->op->schema, TN_OPERAND_COUNTS, strlen(TN_OPERAND_COUNTS)) >= 0)
     return tn_fail(TENON_UNIMPLEMENTED,
-                   "an operator with several lists and an attribute '%s', which says their lengths",
+                   "the operator has several lists of inputs and an attribute '%s', which the file "
+                   "needs for their lengths",
                    TN_OPERAND_COUNTS);
   for (uint32_t i = node->op->input_count; i-- > 0;)
     tn_write_int(w, 8, node->operands[i].count);
@@ -105,8 +111,8 @@ static tenon_status_t write_counts(tn_export_t *export, const tn_node_t *node) {
   return w->status;
 }
 
-/* Absent ones at the end are left out, unless a list stands before them; all, where write_counts
- * says which they are. */
+/* Absent inputs at the end are left out, unless a list precedes them. If write_counts tells which
+ * inputs are absent, all of them are left out. */
 static tenon_status_t write_inputs(tn_export_t *export, tn_written_t *g, const tn_node_t *node) {
   uint32_t lists = list_count(node->op);
   bool is_end = lists == 0;
@@ -117,7 +123,7 @@ static tenon_status_t write_inputs(tn_export_t *export, tn_written_t *g, const t
     if (!operand->count && !is_list && !is_end && lists < 2) tn_write_text(&export->writer, 1, "");
     if (operand->count) is_end = false;
     for (int32_t k = operand->count; k-- > 0;) {
-      TN_TRY(name_of(export, g, operand->edges[k], &name));
+      TN_TRY(edge_name(export, g, operand->edges[k], &name));
       tn_write_text(&export->writer, 1, name);
     }
   }
@@ -132,7 +138,8 @@ static tenon_status_t check_results(const tenon_op_t *op) {
   }
   return open < 2 ? TENON_OK
                   : tn_fail(TENON_UNIMPLEMENTED,
-                            "several lists of results whose lengths its schema does not state");
+                            "the operator has several lists of results whose lengths its schema "
+                            "does not state, which ONNX cannot express");
 }
 
 static tenon_status_t write_node(tn_export_t *export, tn_written_t *g, const tn_node_t *node) {
@@ -149,7 +156,7 @@ static tenon_status_t write_node(tn_export_t *export, tn_written_t *g, const tn_
   tn_write_text(w, 4, schema->name);
   tn_write_text(w, 3, node->name);
   for (int32_t o = node->output_count; o-- > 0;) {
-    TN_TRY(name_of(export, g, node->outputs[o], &name));
+    TN_TRY(edge_name(export, g, node->outputs[o], &name));
     tn_write_text(w, 2, name);
   }
   TN_TRY(write_inputs(export, g, node));
@@ -157,7 +164,7 @@ static tenon_status_t write_node(tn_export_t *export, tn_written_t *g, const tn_
   return w->status;
 }
 
-/* An Identity of ONNX's own: one more name for a value. */
+/* Writes an Identity of ONNX, which gives a value another name. */
 static void write_alias(tn_writer_t *w, const char *from, const char *to) {
   size_t before = w->size;
   tn_write_text(w, 4, "Identity");
@@ -180,18 +187,18 @@ static tenon_status_t note_domain(tn_export_t *export, const tenon_op_t *op) {
   return TENON_OK;
 }
 
-/* graphs */
+/* Graphs */
 
 static tenon_status_t write_ports(tn_export_t *export, tn_written_t *g, bool is_body) {
   const tenon_graph_t *graph = g->graph;
   const char *name;
   for (size_t n = graph->node_count; n-- > 0 && !is_body;)
-    for (int32_t o = graph->nodes[n].output_count;
-         o-- > 0;) { /* what is known of results, for others who look */
+    /* Inferred types of results, for other programs that read the file. */
+    for (int32_t o = graph->nodes[n].output_count; o-- > 0;) {
       const tn_edge_t *edge = &graph->edges[graph->nodes[n].outputs[o]];
       if (!edge->dtype.bits || !tn_onnx_number(edge->dtype) || edge->ndim < 0 || edge->layout)
         continue;
-      TN_TRY(name_of(export, g, graph->nodes[n].outputs[o], &name));
+      TN_TRY(edge_name(export, g, graph->nodes[n].outputs[o], &name));
       bool is_output = false;
       for (size_t i = 0; i < graph->output_count; i++)
         is_output =
@@ -200,7 +207,7 @@ static tenon_status_t write_ports(tn_export_t *export, tn_written_t *g, bool is_
         TN_TRY(tn_export_value(export, 13, graph, graph->nodes[n].outputs[o], name, NULL));
     }
   for (size_t i = graph->output_count; i-- > 0;) {
-    TN_TRY(name_of(export, g, graph->outputs[i], &name));
+    TN_TRY(edge_name(export, g, graph->outputs[i], &name));
     if (g->aliases[i]) name = g->aliases[i];
     TN_TRY(tn_export_value(export, 12, graph, graph->outputs[i], name, graph->output_axes[i]));
   }
@@ -214,7 +221,7 @@ static tenon_status_t write_constants(tn_export_t *export, tn_written_t *g) {
   const char *name;
   for (size_t e = g->graph->edge_count; e-- > 0;) {
     if (!g->graph->edges[e].constant || !g->uses[e]) continue;
-    TN_TRY(name_of(export, g, (tenon_edge_t)e, &name));
+    TN_TRY(edge_name(export, g, (tenon_edge_t)e, &name));
     tenon_status_t status = tn_export_tensor(export, 5, name, g->graph->edges[e].constant);
     if (status != TENON_OK) return tn_prefix(status, "constant '%.200s': ", name);
   }
@@ -263,10 +270,10 @@ tenon_status_t tn_export_graph(tn_export_t *export, uint32_t field, const char *
   return write_message(export, field, name, graph, true);
 }
 
-/* the model */
+/* The model */
 
-/* IR 10 is that of ONNX 1.16, the first with overloads; operator set 21 is its own, of which only
- * Identity is used. */
+/* IR 10 belongs to ONNX 1.16, the first version with overloads. Operator set 21 belongs to it, of
+ * which only Identity is used. */
 enum {
   IR_VERSION = 10,
   OPERATOR_SET = 21,
@@ -296,8 +303,8 @@ static tenon_status_t write_model(tn_export_t *export, const tenon_graph_t *grap
   uint64_t size = size_of_constants(graph);
   tn_write_reserve(w, size + size / 64 + 4096);
   TN_TRY(w->status);
-  TN_TRY(write_message(export, 7, *graph->name ? graph->name : "graph", graph,
-                       false)); /* ONNX wants one */
+  /* ONNX requires a name. */
+  TN_TRY(write_message(export, 7, *graph->name ? graph->name : "graph", graph, false));
   for (tn_domain_t *domain = export->domains; domain; domain = domain->next)
     write_opset(w, domain->name, domain->version);
   write_opset(w, "", OPERATOR_SET);
@@ -305,7 +312,8 @@ static tenon_status_t write_model(tn_export_t *export, const tenon_graph_t *grap
   tn_write_text(w, 2, "tenon");
   tn_write_int(w, 1, IR_VERSION);
   if (export->is_aligned)
-    tn_write_padding(w, 6, 0, TN_EXPORT_ALIGNMENT); /* its doc_string: alignment is from the end */
+    /* Field 6 is doc_string. The alignment counts from the end of the file. */
+    tn_write_padding(w, 6, 0, TN_EXPORT_ALIGNMENT);
   return w->status;
 }
 

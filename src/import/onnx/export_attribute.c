@@ -1,5 +1,5 @@
-/* Attributes of operators as attributes of ONNX nodes; attribute.c reads them.  Called by
- * export.c. */
+/* Writes attributes of operators as attributes of ONNX nodes; attribute.c reads them back. Called
+ * by export.c. */
 #include <string.h>
 
 #include "base/status.h"
@@ -8,8 +8,8 @@
 #include "import/onnx/export.h"
 #include "import/onnx/tensor.h"
 
-/* A number that a 32-bit float has not exactly, a truth value where numbers are too, and lists of
- * such are tensors. */
+/* Writes numbers as a tensor: those that a 32-bit float cannot represent exactly, truth values of
+ * an attribute that also takes numbers, and lists of such values. */
 static tenon_status_t write_numbers(tn_export_t *export, uint32_t dtype, int32_t ndim,
                                     int64_t count, const void *data) {
   tenon_tensor_t view;
@@ -42,14 +42,15 @@ static void write_dtype(tn_writer_t *w, tenon_dtype_t dtype, int64_t *out_type) 
   if (number)
     tn_write_int(w, 3, number);
   else
-    tn_write_text(w, 4, tn_dtype_name(dtype)); /* the importer knows these too */
+    tn_write_text(w, 4, tn_dtype_name(dtype)); /* attribute.c reads these names */
 }
 
 static tenon_status_t write_device(tn_writer_t *w, tenon_device_t device) {
   tn_text_t text = {0};
   const char *key = device.type == 1 ? "cpu" : tenon_key_for_device(device);
   if (!key)
-    return tn_fail(TENON_INVALID, "device %d:%d is not there", (int)device.type, (int)device.id);
+    return tn_fail(TENON_INVALID, "the device of type %d and id %d does not exist",
+                   (int)device.type, (int)device.id);
   if (device.type == 1)
     tn_text_add(&text, "cpu");
   else
@@ -60,13 +61,22 @@ static tenon_status_t write_device(tn_writer_t *w, tenon_device_t device) {
   return failed ? tn_no_memory("a device's name", 0) : TENON_OK;
 }
 
-/* The value, and the type of attribute that it is. */
+static tenon_status_t write_float(tn_export_t *export, const tenon_value_t *value,
+                                  int64_t *out_type) {
+  *out_type = is_float(value->as.f) ? TN_ATTRIBUTE_FLOAT : TN_ATTRIBUTE_TENSOR;
+  if (*out_type == TN_ATTRIBUTE_TENSOR) return write_numbers(export, TENON_F64, 0, 1, &value->as.f);
+  tn_write_float(&export->writer, 2, (float)value->as.f);
+  return TENON_OK;
+}
+
+/* Writes the value, and returns the type of ONNX attribute that it becomes. */
 static tenon_status_t write_value(tn_export_t *export, const tn_argument_t *attr,
                                   const tenon_value_t *value, int64_t *out_type) {
   tn_writer_t *w = &export->writer;
   switch (value->kind) {
   case TENON_KIND_BOOL:
-    if (attr->kind != TENON_KIND_BOOL) { /* a scalar, where 1 is another value than true */
+    /* A scalar attribute, for which 1 and true are different values. */
+    if (attr->kind != TENON_KIND_BOOL) {
       *out_type = TN_ATTRIBUTE_TENSOR;
       return write_numbers(export, TENON_BOOL, 0, 1, &(unsigned char){value->as.i != 0});
     } /* fallthrough */
@@ -76,11 +86,7 @@ static tenon_status_t write_value(tn_export_t *export, const tn_argument_t *attr
     tn_write_int(w, 3, value->as.i);
     return TENON_OK;
   case TENON_KIND_FLOAT:
-    *out_type = is_float(value->as.f) ? TN_ATTRIBUTE_FLOAT : TN_ATTRIBUTE_TENSOR;
-    if (*out_type == TN_ATTRIBUTE_TENSOR)
-      return write_numbers(export, TENON_F64, 0, 1, &value->as.f);
-    tn_write_float(w, 2, (float)value->as.f);
-    return TENON_OK;
+    return write_float(export, value, out_type);
   case TENON_KIND_STR:
     *out_type = TN_ATTRIBUTE_STRING;
     tn_write_bytes(w, 4, value->as.s, value->count);
@@ -120,7 +126,7 @@ static tenon_status_t write_value(tn_export_t *export, const tn_argument_t *attr
       TN_TRY(tn_export_tensor(export, 10, NULL, value->as.tensors[i]));
     return TENON_OK;
   default:
-    return tn_fail(TENON_UNIMPLEMENTED, "ONNX has no attributes of this kind");
+    return tn_fail(TENON_UNIMPLEMENTED, "ONNX has no attribute type for values of this kind");
   }
 }
 
@@ -132,7 +138,7 @@ tenon_status_t tn_export_attr(tn_export_t *export, const tn_argument_t *attr,
   if (value->kind == TENON_KIND_NONE) {
     if (!attr->has_default || attr->value.kind == TENON_KIND_NONE) return TENON_OK;
     return tn_fail(TENON_UNIMPLEMENTED,
-                   "attribute '%s': None, which a file cannot say where the default is another",
+                   "attribute '%s' is None, but its default is not: a file cannot express this",
                    attr->name);
   }
   tenon_status_t status = write_value(export, attr, value, &type);

@@ -1,6 +1,6 @@
-/* Tensors and types as ONNX files have them.  Called by export.c and export_attribute.c.  Elements
- * of large tensors begin at multiples of 64 in the file, so that a program that maps it uses them
- * where they are. */
+/* Writes tensors and types to ONNX files. Called by export.c and export_attribute.c. The elements
+ * of large tensors begin at multiples of 64 bytes in the file, so that a program can use them in
+ * place after mapping the file. */
 #include <string.h>
 
 #include "base/status.h"
@@ -8,15 +8,15 @@
 #include "import/onnx/export.h"
 #include "import/onnx/tensor.h"
 
-enum { ALIGNED_FROM = 4096 }; /* bytes */
+enum { ALIGNED_FROM = 4096 }; /* bytes: smaller tensors are not aligned */
 
 static tenon_status_t dtype_number(tenon_dtype_t dtype, int64_t *out_number) {
   *out_number = dtype.bits ? tn_onnx_number(dtype) : 0;
   if (*out_number || !dtype.bits) return TENON_OK;
-  return tn_fail(TENON_UNIMPLEMENTED, "ONNX has no element type %s", tn_dtype_name(dtype));
+  return tn_fail(TENON_UNIMPLEMENTED, "ONNX has no element type for %s", tn_dtype_name(dtype));
 }
 
-/* Fields of the elements of a dense tensor in host memory. */
+/* Writes the elements of a dense tensor in host memory. */
 static void write_elements(tn_export_t *export, const tenon_tensor_t *tensor, uint64_t size) {
   tn_writer_t *w = &export->writer;
   if (tn_dtype_is(tensor->dtype, TENON_STRING)) {
@@ -25,7 +25,8 @@ static void write_elements(tn_export_t *export, const tenon_tensor_t *tensor, ui
       tn_write_bytes(w, 6, strings[i].data, strings[i].size);
   } else if (size >= ALIGNED_FROM) {
     export->is_aligned = true;
-    tn_write_padding(w, 12, size, TN_EXPORT_ALIGNMENT); /* its doc_string, behind the elements */
+    /* field 12 is doc_string, behind the elements */
+    tn_write_padding(w, 12, size, TN_EXPORT_ALIGNMENT);
     tn_write_bytes(w, 9, tensor->data, size);
   } else {
     tn_write_bytes(w, 9, tensor->data, size);
@@ -41,11 +42,12 @@ tenon_status_t tn_export_tensor(tn_export_t *export, uint32_t field, const char 
   size_t before = w->size;
   TN_TRY(dtype_number(tensor->dtype, &number));
   if (tensor->detail)
-    return tn_fail(TENON_UNIMPLEMENTED, "a %s tensor is none of ONNX's",
+    return tn_fail(TENON_UNIMPLEMENTED, "ONNX has no tensors of layout %s",
                    tenon_tensor_layout(tensor));
   if (!tn_dtype_bytes(tensor->dtype, tenon_count(tensor), &size) || size > TN_WRITER_MOST - w->size)
-    return tn_fail(TENON_RANGE,
-                   "with it the file has more than 2 GiB, which no file of protobuf may have");
+    return tn_fail(
+        TENON_RANGE,
+        "with this tensor the file exceeds 2 GiB, the largest size that protobuf allows");
   if (tensor->device.type != 1 || tensor->keys & TN_KEY_STRIDED) {
     TN_TRY(tenon_tensor_copy_to(tensor, (tenon_device_t){1, 0}, &copy));
     tensor = copy;
@@ -60,7 +62,8 @@ tenon_status_t tn_export_tensor(tn_export_t *export, uint32_t field, const char 
   return w->status;
 }
 
-/* The extents of an edge: of a port, as `axes` says them. */
+/* Writes the extents of an edge. `axes` overrides them for inputs and outputs of the model; NULL:
+ * the inferred extents. */
 static tenon_status_t write_shape(tn_export_t *export, const tenon_graph_t *graph,
                                   const tn_edge_t *edge, const tenon_axis_t *axes) {
   tn_writer_t *w = &export->writer;
@@ -95,12 +98,12 @@ tenon_status_t tn_export_value(tn_export_t *export, uint32_t field, const tenon_
   tenon_status_t status = dtype_number(edge->dtype, &number);
   if (status == TENON_OK && edge->layout)
     status = tn_fail(TENON_UNIMPLEMENTED,
-                     "it is sparse, and an ONNX file written by Tenon has dense tensors only");
+                     "it is sparse, but Tenon writes dense tensors only to ONNX files");
   if (status == TENON_OK && edge->ndim >= 0) status = write_shape(export, graph, edge, axes);
   if (status != TENON_OK) return tn_prefix(status, "value '%s': ", name);
   tn_write_int(w, 1, number);
-  tn_write_message(w, 1, before); /* tensor_type */
-  tn_write_message(w, 2, before); /* type */
+  tn_write_message(w, 1, before); /* field tensor_type */
+  tn_write_message(w, 2, before); /* field type */
   tn_write_text(w, 1, name);
   tn_write_message(w, field, before);
   return w->status;

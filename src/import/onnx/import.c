@@ -1,7 +1,7 @@
-/* From an ONNX file to a graph: the entry points, graphs and bodies of control flow, names in
- * scope, and values of outer graphs that a body uses, which become inputs of the body (or constants
- * of its own). Invariant: an edge is used only in the graph (site) that it belongs to; tn_ref_here
- * is the only way across. */
+/* Imports an ONNX file as a graph: the entry points, graphs and bodies of control flow, and names
+ * in scope. A value of an outer graph that a body uses becomes an input of the body, or a constant
+ * of its own. Invariant: an edge is used only in the graph (site) that it belongs to; tn_ref_here
+ * is the only way from one site to another. */
 #include "import/onnx/import.h"
 #include "graph/graph.h"
 
@@ -13,7 +13,7 @@
 #include "import/model_file.h"
 #include "import/onnx/lower.h"
 
-/* values */
+/* Values */
 
 tn_ref_t *tn_ref_new(tn_import_t *import, tn_site_t *site, const char *name) {
   tn_ref_t *edge = tn_arena_allocate(&import->arena, sizeof *edge);
@@ -28,8 +28,8 @@ tn_ref_t *tn_ref_new(tn_import_t *import, tn_site_t *site, const char *name) {
   return edge;
 }
 
-/* The tensor is released when the import ends, also if this fails. */
-static tenon_status_t keep(tn_import_t *import, tenon_tensor_t *tensor) {
+/* Keeps a tensor until the end of the import. Releases it if this fails. */
+static tenon_status_t keep_tensor(tn_import_t *import, tenon_tensor_t *tensor) {
   if (!tn_grow((void **)&import->tensors, &import->tensor_capacity, import->tensor_count,
                sizeof tensor)) {
     tenon_tensor_release(tensor);
@@ -52,14 +52,14 @@ tenon_status_t tn_ref_value(tn_import_t *import, tn_ref_t *edge,
     TN_TRY(tn_onnx_tensor(edge->initialiser, &import->weights, &tensor));
   else
     TN_TRY(tn_onnx_sparse(edge->sparse, &import->weights, &tensor));
-  TN_TRY(keep(import, tensor));
+  TN_TRY(keep_tensor(import, tensor));
   *out_tensor = edge->constant = tensor;
   return TENON_OK;
 }
 
 tenon_status_t tn_ref_constant(tn_import_t *import, tn_site_t *site, const char *name,
                                tenon_tensor_t *tensor, tn_ref_t **out_edge) {
-  TN_TRY(keep(import, tensor));
+  TN_TRY(keep_tensor(import, tensor));
   *out_edge = tn_ref_new(import, site, name);
   if (!*out_edge) return TENON_MEMORY;
   (*out_edge)->constant = tensor;
@@ -69,19 +69,19 @@ tenon_status_t tn_ref_constant(tn_import_t *import, tn_site_t *site, const char 
   return TENON_OK;
 }
 
-static tn_ref_t *local_get(const tn_site_t *site, const tn_ref_t *edge) {
+static tn_ref_t *find_local(const tn_site_t *site, const tn_ref_t *edge) {
   return tn_map_get(&site->local, (const char *)&edge, sizeof edge);
 }
 
-static tenon_status_t local_put(tn_site_t *site, const tn_ref_t *edge, tn_ref_t *here) {
+static tenon_status_t add_local(tn_site_t *site, const tn_ref_t *edge, tn_ref_t *here) {
   return tn_map_put(&site->local, (const char *)&edge, sizeof edge, here)
              ? TENON_OK
              : tn_no_memory("a value", 0);
 }
 
-/* Makes an input of the body out of an edge of the graph around it. */
-static tenon_status_t capture(tn_import_t *import, tn_site_t *site, tn_ref_t *outer,
-                              tn_ref_t **out_edge) {
+/* Makes an input of the body for a value of the graph around it. */
+static tenon_status_t capture_value(tn_import_t *import, tn_site_t *site, tn_ref_t *outer,
+                                    tn_ref_t **out_edge) {
   tenon_axis_t axes[TENON_RANK_MAX];
   tn_ref_t *edge = tn_ref_new(import, site, outer->name);
   if (!edge) return TENON_MEMORY;
@@ -96,10 +96,10 @@ static tenon_status_t capture(tn_import_t *import, tn_site_t *site, tn_ref_t *ou
     return tn_no_memory("a list of values", site->captured_count);
   site->captured[site->captured_count++] = outer;
   *out_edge = edge;
-  return local_put(site, outer, edge);
+  return add_local(site, outer, edge);
 }
 
-/* A sequence of another graph: its items, each as it is here. */
+/* Converts a sequence of another site: each of its items is made available here. */
 static tenon_status_t items_here(tn_import_t *import, tn_site_t *site, tn_ref_t *edge,
                                  tn_ref_t **out_edge) {
   if (edge->site == site) return TENON_OK;
@@ -122,7 +122,7 @@ tenon_status_t tn_ref_here(tn_import_t *import, tn_site_t *site, tn_ref_t *edge,
   if (edge->items) return items_here(import, site, edge, out_edge);
   if (is_constant(edge)) {
     TN_TRY(tn_ref_value(import, edge, &tensor));
-    if (edge->site != site) *out_edge = local_get(site, edge);
+    if (edge->site != site) *out_edge = find_local(site, edge);
     if (!*out_edge) {
       tn_ref_t *here = tn_ref_new(import, site, edge->name);
       if (!here) return TENON_MEMORY;
@@ -130,25 +130,25 @@ tenon_status_t tn_ref_here(tn_import_t *import, tn_site_t *site, tn_ref_t *edge,
       here->dtype = edge->dtype;
       here->ndim = edge->ndim;
       here->extents = edge->constant->shape;
-      TN_TRY(local_put(site, edge, here));
+      TN_TRY(add_local(site, edge, here));
       *out_edge = here;
     }
     edge = *out_edge;
-    const char *name =
-        edge->initialiser && !site->outer ? edge->name : NULL; /* names of a graph must differ */
+    /* Only initialisers of the model keep their names: names in a graph must be unique. */
+    const char *name = edge->initialiser && !site->outer ? edge->name : NULL;
     return edge->id >= 0 ? TENON_OK
                          : tenon_builder_constant(site->builder, name, edge->constant, &edge->id);
   }
   if (edge->site == site) return TENON_OK;
   if (!site->outer)
-    return tn_fail(TENON_INVALID, "value '%.200s' is not of this graph or one around it",
+    return tn_fail(TENON_INVALID, "value '%.200s' does not belong to this graph or one around it",
                    edge->name);
   TN_TRY(tn_ref_here(import, site->outer, edge, &edge));
-  *out_edge = local_get(site, edge);
-  return *out_edge ? TENON_OK : capture(import, site, edge, out_edge);
+  *out_edge = find_local(site, edge);
+  return *out_edge ? TENON_OK : capture_value(import, site, edge, out_edge);
 }
 
-/* names */
+/* Names */
 
 tenon_status_t tn_scope_find(tn_import_t *import, tn_scope_t *scope, const char *name,
                              tn_ref_t **out_edge) {
@@ -162,7 +162,9 @@ tenon_status_t tn_scope_find(tn_import_t *import, tn_scope_t *scope, const char 
 
 tenon_status_t tn_scope_define(tn_scope_t *scope, const char *name, tn_ref_t *edge) {
   if (tn_map_get(&scope->edges, name, strlen(name)))
-    return tn_fail(TENON_INVALID, "value '%.200s' is defined twice in one graph", name);
+    return tn_fail(TENON_INVALID,
+                   "value '%.200s' is defined twice in one graph: every value needs one definition",
+                   name);
   bool is_of_model = !scope->outer && !*scope->prefix && edge->site == scope->site && edge->id >= 0;
   if (is_of_model) TN_TRY(tn_builder_name_value(scope->site->builder, edge->id, name));
   return tn_map_put(&scope->edges, name, strlen(name), edge) ? TENON_OK
@@ -189,7 +191,7 @@ static void site_clear(tn_site_t *site) {
   *site = (tn_site_t){0};
 }
 
-/* graphs */
+/* Graphs */
 
 tenon_status_t tn_type_read(tn_import_t *import, const tn_onnx_value_t *value, tn_ref_t *edge) {
   static const struct {
@@ -204,8 +206,8 @@ tenon_status_t tn_type_read(tn_import_t *import, const tn_onnx_value_t *value, t
   for (size_t i = 0; type && i < sizeof others / sizeof *others; i++)
     if (TN_HAS(type, others[i].field))
       return tn_fail(TENON_UNIMPLEMENTED,
-                     "value '%.200s' is %s; graphs of this runtime have tensors only", value->name,
-                     others[i].name);
+                     "value '%.200s' is %s, but graphs of this runtime contain tensors only",
+                     value->name, others[i].name);
   if (!type || !type->tensor) return TENON_OK;
   if (type->tensor->elem_type && !tn_onnx_dtype(type->tensor->elem_type, &dtype))
     return tn_fail(TENON_INVALID, "value '%.200s' has the unknown element type %lld", value->name,
@@ -214,7 +216,7 @@ tenon_status_t tn_type_read(tn_import_t *import, const tn_onnx_value_t *value, t
   if (!type->tensor->shape || edge->extents) return TENON_OK;
   size_t ndim = type->tensor->shape->dims.count;
   if (ndim > TENON_RANK_MAX)
-    return tn_fail(TENON_INVALID, "value '%.200s' has %zu dimensions; no tensor has more than %d",
+    return tn_fail(TENON_INVALID, "value '%.200s' has %zu dimensions: expected at most %d",
                    value->name, ndim, TENON_RANK_MAX);
   if (edge->ndim >= 0 && (size_t)edge->ndim != ndim) return TENON_OK;
   int64_t *extents = tn_arena_array(&import->arena, ndim + 1, sizeof *extents);
@@ -228,15 +230,16 @@ tenon_status_t tn_type_read(tn_import_t *import, const tn_onnx_value_t *value, t
   return TENON_OK;
 }
 
-/* An input of the graph; bodies of control flow get no extents, which may differ from one
- * evaluation to the next. */
+/* Declares an input. Inputs of control-flow bodies get no extents, because these may differ between
+ * evaluations. */
 static tenon_status_t declare_input(tn_import_t *import, tn_scope_t *scope,
                                     const tn_onnx_value_t *value, tenon_dtype_t otherwise) {
   tenon_axis_t axes[TENON_RANK_MAX];
   const tn_ref_t *known = tn_map_get(&scope->edges, value->name, strlen(value->name));
   if (known && is_constant(known) && !scope->outer)
-    return TENON_OK; /* an initialiser that may not be overridden */
-  if (!*value->name) return tn_fail(TENON_INVALID, "an input without a name");
+    /* An initialiser with the same name: its value cannot be overridden. */
+    return TENON_OK;
+  if (!*value->name) return tn_fail(TENON_INVALID, "an input has no name: every input needs one");
   tn_ref_t *edge = tn_ref_new(import, scope->site, value->name);
   if (!edge) return TENON_MEMORY;
   TN_TRY(tn_type_read(import, value, edge));
@@ -257,9 +260,10 @@ static tenon_status_t declare_initialiser(tn_import_t *import, tn_scope_t *scope
                                           const tn_onnx_sparse_t *sparse) {
   tn_ref_t *edge = tn_ref_new(import, scope->site, values->name);
   if (!edge) return TENON_MEMORY;
-  if (!*values->name) return tn_fail(TENON_INVALID, "an initialiser without a name");
-  (void)tn_onnx_dtype(values->data_type,
-                      &edge->dtype); /* what is wrong with it is said when it is read */
+  if (!*values->name)
+    return tn_fail(TENON_INVALID, "an initialiser has no name: every initialiser needs one");
+  /* An invalid type is reported when the tensor is read. */
+  (void)tn_onnx_dtype(values->data_type, &edge->dtype);
   edge->ndim = ndim > TENON_RANK_MAX ? -1 : (int32_t)ndim;
   edge->extents = sparse ? sparse->dims.items : values->dims.items;
   if (sparse)
@@ -277,16 +281,16 @@ static tenon_status_t declare_constants(tn_import_t *import, tn_scope_t *scope,
   }
   for (size_t i = 0; i < graph->sparse_initialisers.count; i++) {
     const tn_onnx_sparse_t *sparse = &graph->sparse_initialisers.items[i];
-    if (!sparse->values) return tn_fail(TENON_INVALID, "a sparse initialiser without values");
+    if (!sparse->values) return tn_fail(TENON_INVALID, "a sparse initialiser has no values");
     TN_TRY(declare_initialiser(import, scope, sparse->values, sparse->dims.count, sparse));
   }
   TN_TRY(tn_scope_hints(scope, graph->values.items, graph->values.count));
   return tn_scope_hints(scope, graph->outputs.items, graph->outputs.count);
 }
 
-/* What a graph declares: constants and types, then inputs. */
-static tenon_status_t declare(tn_import_t *import, tn_scope_t *scope, const tn_onnx_graph_t *graph,
-                              const tenon_dtype_t *dtypes) {
+/* Declares the constants and stated types of a graph, then its inputs. */
+static tenon_status_t declare_graph(tn_import_t *import, tn_scope_t *scope,
+                                    const tn_onnx_graph_t *graph, const tenon_dtype_t *dtypes) {
   TN_TRY(declare_constants(import, scope, graph));
   for (size_t i = 0; i < graph->inputs.count; i++)
     TN_TRY(declare_input(import, scope, &graph->inputs.items[i],
@@ -294,13 +298,13 @@ static tenon_status_t declare(tn_import_t *import, tn_scope_t *scope, const tn_o
   return TENON_OK;
 }
 
-static bool defines(const tn_onnx_node_t *node, const char *name) {
+static bool defines_value(const tn_onnx_node_t *node, const char *name) {
   for (size_t i = 0; i < node->outputs.count; i++)
     if (strcmp(node->outputs.items[i], name) == 0) return true;
   return false;
 }
 
-/* A node that uses what comes later: says so; other failures say enough. */
+/* Adds an explanation to the error if a node uses a value that a later node defines. */
 static tenon_status_t explain_order(tenon_status_t status, const tn_scope_t *scope,
                                     const tn_onnx_node_t *nodes, size_t index, size_t count) {
   for (size_t k = 0; k < nodes[index].inputs.count; k++) {
@@ -310,7 +314,7 @@ static tenon_status_t explain_order(tenon_status_t status, const tn_scope_t *sco
       seen = seen->outer;
     if (!*name || seen) continue;
     for (size_t j = index; j < count; j++)
-      if (defines(&nodes[j], name))
+      if (defines_value(&nodes[j], name))
         return tn_fail(
             TENON_INVALID,
             "%s; node '%.200s' (%.100s) defines it later: nodes must be in topological order, "
@@ -323,14 +327,16 @@ static tenon_status_t explain_order(tenon_status_t status, const tn_scope_t *sco
 tenon_status_t tn_import_nodes(tn_import_t *import, tn_scope_t *scope, const tn_onnx_node_t *nodes,
                                size_t count) {
   if (scope->depth > TN_IMPORT_DEPTH)
-    return tn_fail(
-        TENON_INVALID,
-        "graphs and functions are nested more than %d deep, or functions call each other in "
-        "a circle",
-        TN_IMPORT_DEPTH);
+    return tn_fail(TENON_INVALID,
+                   "graphs and functions are nested more than %d deep, or functions call each "
+                   "other recursively",
+                   TN_IMPORT_DEPTH);
   for (size_t i = 0; i < count; i++) {
     if (++import->nodes > TN_IMPORT_NODES)
-      return tn_fail(TENON_INVALID, "more than %d nodes, with those of functions", TN_IMPORT_NODES);
+      return tn_fail(
+          TENON_INVALID,
+          "the model has more than %d nodes, counting those of its functions at each use",
+          TN_IMPORT_NODES);
     tenon_status_t status = tn_node_import(import, scope, &nodes[i]);
     if (status != TENON_OK) return explain_order(status, scope, nodes, i, count);
   }
@@ -345,13 +351,14 @@ static tenon_status_t find_output(tn_import_t *import, tn_scope_t *scope, const 
   return TENON_OK;
 }
 
-/* An output of a graph of the runtime. */
+/* Finds an output, which must be a tensor. */
 static tenon_status_t find_tensor(tn_import_t *import, tn_scope_t *scope, const char *name,
                                   tn_ref_t **out_edge) {
   TN_TRY(find_output(import, scope, name, out_edge));
   if ((*out_edge)->items)
     return tn_fail(TENON_UNIMPLEMENTED,
-                   "output '%.200s' is a sequence; graphs of this runtime have tensors only", name);
+                   "output '%.200s' is a sequence, but graphs of this runtime contain tensors only",
+                   name);
   return TENON_OK;
 }
 
@@ -387,9 +394,9 @@ tenon_status_t tn_body_build(tn_import_t *import, tn_scope_t *scope, tn_site_t *
   if (!body->outputs) return tn_no_memory("a graph", 0);
   tn_scope_t inner = {scope,         &body->site,       {0},           {0},
                       scope->opsets, scope->parameters, scope->prefix, scope->depth + 1};
-  tenon_status_t status = declare(import, &inner, graph, body->dtypes);
+  tenon_status_t status = declare_graph(import, &inner, graph, body->dtypes);
   for (size_t i = 0; i < shared_count && status == TENON_OK; i++)
-    status = capture(import, &body->site, shared[i], &edge);
+    status = capture_value(import, &body->site, shared[i], &edge);
   if (status == TENON_OK)
     status = tn_import_nodes(import, &inner, graph->nodes.items, graph->nodes.count);
   for (size_t i = 0; i < graph->outputs.count && status == TENON_OK; i++)
@@ -399,7 +406,7 @@ tenon_status_t tn_body_build(tn_import_t *import, tn_scope_t *scope, tn_site_t *
 }
 
 tenon_status_t tn_body_share(tn_import_t *import, tn_body_t *body, tn_ref_t *edge) {
-  return local_get(&body->site, edge) ? TENON_OK : capture(import, &body->site, edge, &edge);
+  return find_local(&body->site, edge) ? TENON_OK : capture_value(import, &body->site, edge, &edge);
 }
 
 tenon_status_t tn_body_finish(tn_body_t *body, tenon_graph_t **out_graph) {
@@ -411,7 +418,7 @@ tenon_status_t tn_body_finish(tn_body_t *body, tenon_graph_t **out_graph) {
 
 void tn_body_clear(tn_body_t *body) { site_clear(&body->site); }
 
-/* the model */
+/* The model */
 
 static tenon_status_t list_missing(const tn_import_t *import) {
   tn_text_t text = {0};
@@ -431,12 +438,14 @@ static tenon_status_t list_missing(const tn_import_t *import) {
 }
 
 static tenon_status_t check_opsets(const tn_onnx_model_t *model) {
-  if (!model->graph) return tn_fail(TENON_INVALID, "a file without a graph: it is no ONNX model");
+  if (!model->graph)
+    return tn_fail(TENON_INVALID, "the file contains no graph: it is not an ONNX model");
   for (size_t i = 0; i < model->opsets.count; i++) {
     const tn_onnx_opset_t *opset = &model->opsets.items[i];
     bool is_onnx = !*opset->domain || strcmp(opset->domain, "ai.onnx") == 0;
     if (is_onnx && (opset->version < 1 || opset->version > TN_OPSET_NEWEST))
-      return tn_fail(TENON_UNIMPLEMENTED, "operator set %lld of ONNX; sets 1 to %d are known",
+      return tn_fail(TENON_UNIMPLEMENTED,
+                     "operator set %lld of ONNX is not supported: expected 1 to %d",
                      (long long)opset->version, TN_OPSET_NEWEST);
   }
   return TENON_OK;
@@ -459,7 +468,8 @@ static tenon_status_t index_functions(tn_import_t *import) {
   return TENON_OK;
 }
 
-static tenon_status_t finish(tn_import_t *import, tn_scope_t *scope, tenon_graph_t **out_graph) {
+static tenon_status_t finish_graph(tn_import_t *import, tn_scope_t *scope,
+                                   tenon_graph_t **out_graph) {
   const tn_onnx_graph_t *graph = import->model.graph;
   tn_ref_t *edge;
   for (size_t i = 0; i < graph->outputs.count; i++) {
@@ -475,35 +485,36 @@ static tenon_status_t finish(tn_import_t *import, tn_scope_t *scope, tenon_graph
   return tenon_builder_finish(scope->site->builder, out_graph);
 }
 
-static tenon_status_t build(tn_import_t *import, tenon_graph_t **out_graph) {
+static tenon_status_t build_model(tn_import_t *import, tenon_graph_t **out_graph) {
   const tn_onnx_graph_t *graph = import->model.graph;
   tn_site_t site = {0};
   tn_scope_t scope = {NULL, &site, {0}, {0}, &import->model.opsets, NULL, "", 0};
   TN_TRY(index_functions(import));
-  TN_TRY(tn_rules_index(import));
+  TN_TRY(tn_lowerings_index(import));
   TN_TRY(tenon_builder_create(&site.builder));
-  tenon_status_t status = declare(import, &scope, graph, NULL);
+  tenon_status_t status = declare_graph(import, &scope, graph, NULL);
   if (status == TENON_OK)
     status = tn_import_nodes(import, &scope, graph->nodes.items, graph->nodes.count);
-  if (status == TENON_OK) status = finish(import, &scope, out_graph);
+  if (status == TENON_OK) status = finish_graph(import, &scope, out_graph);
   tn_scope_clear(&scope);
   site_clear(&site);
   return status;
 }
 
-/* Takes the storage over. */
-static tenon_status_t run(tn_storage_t *file, const char *folder, tenon_graph_t **out_graph) {
+/* Imports the model in `file`. Takes ownership of the storage. */
+static tenon_status_t import_model(tn_storage_t *file, const char *folder,
+                                   tenon_graph_t **out_graph) {
   tn_import_t import = {0};
   import.weights = (tn_weights_t){file, folder, { 0 }};
   tenon_status_t status = tn_onnx_read_model((tn_bytes_t){file->data, (size_t)file->size},
                                              &import.arena, &import.model);
   if (status == TENON_OK) status = check_opsets(&import.model);
-  if (status == TENON_OK) status = build(&import, out_graph);
+  if (status == TENON_OK) status = build_model(&import, out_graph);
   for (size_t i = 0; i < import.tensor_count; i++)
     tenon_tensor_release(import.tensors[i]);
   tn_release_memory(import.tensors);
   tn_map_clear(&import.functions);
-  tn_map_clear(&import.rules);
+  tn_map_clear(&import.lowerings);
   tn_weights_clear(&import.weights);
   tn_arena_clear(&import.arena);
   return status;
@@ -513,12 +524,14 @@ tenon_status_t tn_onnx_load(const char *path, const char *folder, tenon_graph_t 
   tn_storage_t *file;
   const char *slash = strrchr(path, '/');
   char *own = NULL;
-  if (!folder)
-    folder = own = slash ? tn_copy_text(path, (size_t)(slash - path)) : tn_copy_text(".", 1);
+  if (!folder) {
+    own = slash ? tn_copy_text(path, (size_t)(slash - path)) : tn_copy_text(".", 1);
+    folder = own;
+  }
   if (!folder) return tn_no_memory("a path", strlen(path));
   tenon_status_t status = tn_weights_map(path, &file);
   if (status == TENON_OK) {
-    status = run(file, folder, out_graph);
+    status = import_model(file, folder, out_graph);
     if (status != TENON_OK) status = tn_prefix(status, "%.300s: ", slash ? slash + 1 : path);
   }
   tn_release_memory(own);
@@ -532,8 +545,9 @@ tenon_status_t tenon_graph_read(const void *data, uint64_t size, const tenon_imp
   tn_storage_t *file;
   *out_graph = NULL;
   TN_TRY(tenon_start());
-  if (!data || size > SIZE_MAX / 2) return tn_fail(TENON_INVALID, "no model: expected its bytes");
+  if (!data || size > SIZE_MAX / 2)
+    return tn_fail(TENON_INVALID, "no model data: expected a pointer to the bytes of a model");
   TN_TRY(tn_storage_create((void *)(uintptr_t)data, size, keep_memory, NULL, &file));
-  tenon_status_t status = run(file, tn_import_folder(options), out_graph);
+  tenon_status_t status = import_model(file, tn_import_folder(options), out_graph);
   return status == TENON_OK ? TENON_OK : tn_prefix(status, "model in memory: ");
 }

@@ -1,7 +1,7 @@
-/* The importer's own structures: graphs that are being built, names in scope, values. import.c
- * reads the file and walks graphs, node.c lowers one node, attribute.c reads its attributes, rule.c
- * runs the texts that say what an ONNX operator becomes, and lower_*.c hold those texts, by
- * family. */
+/* The importer's own structures: graphs that are being built, names in scope, and values. import.c
+ * reads the file and walks graphs, node.c imports one node, attribute.c reads its attributes,
+ * lowering.c runs the texts that tell what an ONNX operator becomes, and lower_*.c hold these
+ * texts, by family. */
 #ifndef TN_ONNX_IMPORT_H
 #define TN_ONNX_IMPORT_H
 
@@ -11,64 +11,69 @@
 #include "base/text.h"
 #include "import/onnx/tensor.h"
 
-typedef struct
-    tn_site_t { /* a graph that is being built: the model's or the body of an If, Loop or Scan */
+/* A graph that is being built: that of the model, or the body of an If, Loop or Scan. */
+typedef struct tn_site_t {
   tenon_builder_t *builder;
-  struct tn_site_t *outer; /* NULL: the model's */
-  tn_map_t local;          /* what edges of outer graphs are here, by their address */
-  struct tn_ref_t *
-      *captured; /* edges of `outer` that became inputs after the declared ones, in order */
+  struct tn_site_t *outer; /* NULL: this is the model's graph */
+  /* values of outer graphs that are available here, by the address of their tn_ref_t */
+  tn_map_t local;
+  /* Values of `outer` that became inputs after the declared ones, in this order. */
+  struct tn_ref_t **captured;
   size_t captured_count;
   size_t captured_capacity;
 } tn_site_t;
 
-typedef struct tn_ref_t { /* a value */
+/* A value. */
+typedef struct tn_ref_t {
   tn_site_t *site;
   const char *name;
-  tenon_edge_t id;         /* in site->builder; -1: a constant that nothing has used yet */
-  tenon_dtype_t dtype;     /* bits 0: unknown */
-  int32_t ndim;            /* -1: unknown */
-  const int64_t *extents;  /* -1: unknown; NULL: none is known */
-  struct tn_ref_t **items; /* of a sequence, which the import takes apart; NULL: a tensor */
+  tenon_edge_t id;        /* in site->builder; -1: a constant that no node has used yet */
+  tenon_dtype_t dtype;    /* bits == 0: unknown */
+  int32_t ndim;           /* -1: unknown */
+  const int64_t *extents; /* -1: unknown extent; NULL: all are unknown */
+  /* The items of a sequence, which the importer takes apart; NULL: a tensor. */
+  struct tn_ref_t **items;
   int32_t item_count;
-  bool
-      /* comes from an operator that is not supported: what follows is read, but not built */
-      is_missing;
-  bool is_absent;                      /* a function's input that its caller left out */
-  tenon_tensor_t *constant;            /* NULL: none, or not read yet */
-  const tn_onnx_tensor_t *initialiser; /* NULL: none */
+  /* The result of an unsupported operator: the nodes that follow are read, but not built. */
+  bool is_missing;
+  bool is_absent;                      /* an input of a function that the calling node leaves out */
+  tenon_tensor_t *constant;            /* NULL: not a constant, or not read yet */
+  const tn_onnx_tensor_t *initialiser; /* NULL: not an initialiser */
   const tn_onnx_sparse_t *sparse;
 } tn_ref_t;
 
-typedef struct
-    tn_attr_t { /* an attribute of a node, references to a function's parameters followed */
+/* An attribute of a node. A reference to a parameter of a function has been replaced by its
+ * value. */
+typedef struct tn_attr_t {
   const char *name;
   const tn_onnx_attribute_t *proto;
-  struct tn_scope_t *scope; /* where its graph looks names up */
+  struct tn_scope_t *scope; /* the scope in which a graph attribute looks names up */
   bool is_used;
 } tn_attr_t;
 typedef TN_LIST(tn_attr_t) tn_attrs_list_t;
 
-typedef struct tn_scope_t { /* names that nodes can see */
-  struct tn_scope_t *outer; /* NULL: the model's graph, a function's body */
+/* The names that nodes can see. */
+typedef struct tn_scope_t {
+  struct tn_scope_t *outer; /* NULL: the model's graph, or the body of a function */
   tn_site_t *site;
   tn_map_t edges; /* tn_ref_t by name */
   tn_map_t hints; /* tn_onnx_value_t by name: types that the file states */
   const tn_onnx_opsets_t *opsets;
-  const tn_attrs_list_t
-      *parameters;    /* of a function's body: attributes of the node that calls it; NULL: none */
-  const char *prefix; /* of node names, "" at the top */
+  /* For the body of a function: attributes of the node that calls it; NULL: not a function. */
+  const tn_attrs_list_t *parameters;
+  const char *prefix; /* of node names; "" in the model's graph */
   int depth;
 } tn_scope_t;
 
-typedef struct tn_missing_t { /* an operator that is not supported */
+/* An operator that is not supported. */
+typedef struct tn_missing_t {
   struct tn_missing_t *next;
   const char *type;
   const char *domain;
   const char *node;
   const char *reason;
   int64_t version;
-  size_t count; /* of nodes */
+  size_t count; /* number of nodes */
 } tn_missing_t;
 
 typedef struct tn_import_t {
@@ -76,17 +81,17 @@ typedef struct tn_import_t {
   tn_weights_t weights;
   tn_onnx_model_t model;
   tn_map_t functions; /* tn_onnx_function_t by domain, name and overload */
-  tn_map_t rules;     /* tn_choice_t by domain and operator */
-  struct tn_missing_t
-      *missing;             /* operators that are not supported, in the order in which they came */
-  tenon_tensor_t **tensors; /* made on the way, released at the end */
+  tn_map_t lowerings; /* tn_lowering_choice_t by domain and operator */
+  /* Unsupported operators, in the order in which they were found. */
+  struct tn_missing_t *missing;
+  tenon_tensor_t **tensors; /* created during the import, released at its end */
   size_t tensor_count;
   size_t tensor_capacity;
   int64_t nodes;
 } tn_import_t;
 
-/* An attribute of nodes of custom domains whose operator takes several lists: how many inputs each
- * of its arguments has. */
+/* An attribute of nodes of custom domains whose operator takes several lists: the number of inputs
+ * of each argument. */
 #define TN_OPERAND_COUNTS "operand_counts"
 
 enum {
@@ -97,49 +102,53 @@ enum {
 
 /* import.c: scopes and graphs */
 
-tn_ref_t *tn_ref_new(tn_import_t *import, tn_site_t *site,
-                     const char *name); /* NULL: out of memory, and said so */
-/* The edge in this graph: makes a constant or an input of the body out of one of an outer graph. */
+/* Returns NULL and reports it if memory is exhausted. */
+tn_ref_t *tn_ref_new(tn_import_t *import, tn_site_t *site, const char *name);
+/* Returns the value as one of this site's graph. A value of an outer graph becomes a constant or an
+ * input of the body. */
 tenon_status_t tn_ref_here(tn_import_t *import, tn_site_t *site, tn_ref_t *edge,
                            tn_ref_t **out_edge);
-/* A constant of this graph; takes the tensor over. */
+/* Creates a constant of this graph. Takes ownership of the tensor. */
 tenon_status_t tn_ref_constant(tn_import_t *import, tn_site_t *site, const char *name,
                                tenon_tensor_t *tensor, tn_ref_t **out_edge);
-/* The tensor of a constant, NULL if the edge is none. */
+/* The tensor of a constant; NULL if the value is not a constant. */
 tenon_status_t tn_ref_value(tn_import_t *import, tn_ref_t *edge, const tenon_tensor_t **out_tensor);
-/* Looks a name up here and outside; *out_edge NULL: not defined. */
+/* Looks a name up in this scope and in the outer ones; *out_edge NULL: it is not defined. */
 tenon_status_t tn_scope_find(tn_import_t *import, tn_scope_t *scope, const char *name,
                              tn_ref_t **out_edge);
-/* Defines a name; an error when the scope has it already. */
+/* Defines a name. Fails if the scope defines it already. */
 tenon_status_t tn_scope_define(tn_scope_t *scope, const char *name, tn_ref_t *edge);
 tenon_status_t tn_scope_hints(tn_scope_t *scope, const tn_onnx_value_t *values, size_t count);
 void tn_scope_clear(tn_scope_t *scope);
-/* dtype, rank and extents that the file states for a value, where they are not known; refuses what
- * is no tensor. */
+/* Sets dtype, rank and extents from the type that the file states, where they are unknown. Refuses
+ * types other than tensors. */
 tenon_status_t tn_type_read(tn_import_t *import, const tn_onnx_value_t *value, tn_ref_t *edge);
 
-typedef struct tn_body_t { /* a graph attribute, being built */
+/* A graph attribute that is being built. */
+typedef struct tn_body_t {
   tn_site_t site;
   const tn_onnx_graph_t *graph;
-  const tenon_dtype_t *dtypes; /* of its declared inputs, where the file does not say; NULL: none */
+  /* Dtypes of the declared inputs, used where the file does not state them; NULL: none. */
+  const tenon_dtype_t *dtypes;
   tn_ref_t **outputs;
 } tn_body_t;
-/* Builds a body: its declared inputs, then the edges of `outer`, the site it is in, that are
- * shared, then those that it asks for.  Its names are looked up in `scope` after its own.  The
- * caller zeroes *body; tn_body_clear in any case. */
+/* Builds a body. Its inputs are the declared ones, then the `shared` values of `outer`, the site
+ * around it, then the values that its nodes use. Names are looked up in the body, then in `scope`.
+ * The caller zeroes *body, and calls tn_body_clear also after a failure. */
 tenon_status_t tn_body_build(tn_import_t *import, tn_scope_t *scope, tn_site_t *outer,
                              const tn_onnx_graph_t *graph, tn_ref_t *const *shared,
                              size_t shared_count, tn_body_t *body);
-/* Gives the body one more captured input, unless it has that already. */
+/* Adds one more captured input to the body, unless it has captured the value already. */
 tenon_status_t tn_body_share(tn_import_t *import, tn_body_t *body, tn_ref_t *edge);
 tenon_status_t tn_body_finish(tn_body_t *body, tenon_graph_t **out_graph);
 void tn_body_clear(tn_body_t *body);
-/* The nodes of a graph as part of the one that is being built, with these values as its inputs. */
+/* Adds the nodes of a graph to the graph that is being built, with these values as its inputs. */
 tenon_status_t tn_graph_inline(tn_import_t *import, tn_scope_t *scope, tn_site_t *site,
                                const char *prefix, const tn_onnx_graph_t *graph,
                                tn_ref_t *const *inputs, size_t input_count, tn_ref_t **out_outputs);
-/* Fills in import->rules: rule.c.  Nodes in order; on return the scope has what they define. */
-tenon_status_t tn_rules_index(tn_import_t *import);
+/* tn_lowerings_index (lowering.c) fills import->lowerings. tn_import_nodes imports nodes in order
+ * and defines their results in the scope. */
+tenon_status_t tn_lowerings_index(tn_import_t *import);
 tenon_status_t tn_import_nodes(tn_import_t *import, tn_scope_t *scope, const tn_onnx_node_t *nodes,
                                size_t count);
 

@@ -1,132 +1,140 @@
-/* Lowering: what an ONNX operator becomes.  Most are a rule, a text such as
- *   "Gemm(a, b, c?) = gemm(a, b, c, alpha=alpha?1.0, trans_a=transA?0)" where the left side names
- *   the node's inputs and the right side is one call or several; the others are functions. Failures
- *   are sticky: after the first one, or after is_missing, every function below does nothing and
- *   gives NULL. */
+/* Lowering: what an ONNX operator becomes. Most lowerings are a text such as "Gemm(a, b, c?) =
+ * gemm(a, b, c, alpha=alpha?1.0, trans_a=transA?0)", whose left side names the node's inputs and
+ * whose right side is one call or several; the others are functions. Failures are sticky: after the
+ * first failure, or if is_missing is set, every function below does nothing and returns NULL. */
 #ifndef TN_ONNX_LOWER_H
 #define TN_ONNX_LOWER_H
 
 #include "import/onnx/import.h"
 
-typedef struct tn_lower_t { /* a node on its way */
+/* A node that is being imported. */
+typedef struct tn_lower_t {
   tn_import_t *import;
   tn_scope_t *scope;
   const tn_onnx_node_t *node;
-  const char *name; /* for dumps */
-  int64_t version;  /* of its domain's operator set */
+  const char *name; /* for dumps and messages */
+  int64_t version;  /* of the operator set of its domain */
   tn_attrs_list_t attrs;
   tn_ref_t **inputs; /* NULL: absent */
   int32_t input_count;
-  tn_ref_t **outputs; /* to be set */
+  tn_ref_t **outputs; /* set by the lowering */
   int32_t output_count;
-  int32_t
-      /* of a node of a custom domain: items of a list of results whose number its schema does not
-       * state; -1 */
-      rest;
-  bool
-      /* the node, or a body of it, needs an operator that is not supported: nothing more is
-       * built */
-      is_missing;
+  /* For a node of a custom domain: number of items of a list of results whose length the schema
+   * does not state; -1: none. */
+  int32_t rest;
+  /* The node, or a body of it, needs an unsupported operator: nothing more is built. */
+  bool is_missing;
   tenon_status_t status;
 } tn_lower_t;
 
-/* clang-format off */
-/* Rules of one operator: the one with the greatest `since` that the model's operator set has reached is taken.
+/* The lowerings of one operator differ in `since`: the one with the greatest `since` that the
+ * model's operator set has reached is used. The language of the texts:
  *   text      = Operator "(" [parameter {"," parameter}] ")" ["=" {names "=" call ";"} results]
- *   parameter = name ["?"]                          an input, "?": may be absent
- *             | "*" name                            the remaining inputs, as a list
- *             | "-" name                            an attribute without meaning here
- *   results   = value                               of a call all its results, in order
+ *   parameter = name ["?"]                an input; "?": it may be absent
+ *             | "*" name                  the remaining inputs, as a list
+ *             | "-" name                  an attribute that has no meaning here
+ *   results   = value                     of a call: all its results, in order
  *   value     = call | name | "_" (absent) | "[" value {"," value} "]" | constant
  *   call      = operator of core "(" [argument {"," argument}] ")"
  *   argument  = value | attribute "=" source
- *   source    = literal | ":" name                  the dtype of a value
- *             | name ["?" literal]                  an attribute of the node, and its default
- *             | name "?:" name                      an attribute of the node, else the dtype of a value
- *             | name "{" from ":" to {"," from ":" to} "}"   an attribute of the node under other names
- *             | "#"                                 how many outputs the node has
- *   constant  = number ":" (name | dtype)           a scalar of that value's dtype, or of that dtype
- *             | "[" number {"," number} "]" ":i64"  a list
- *             | "@" name ["?" literal] [":" (name | dtype)]   an attribute as a tensor; with a dtype, a scalar
- * Without "=" the rule is a function. */
-/* clang-format on */
-typedef struct tn_rule_t {
+ *   source    = literal
+ *             | ":" name                  the dtype of a value
+ *             | name ["?" literal]        an attribute of the node, and its default
+ *             | name "?:" name            an attribute of the node, else the dtype of a value
+ *             | name "{" from ":" to {"," from ":" to} "}"
+ *                                         an attribute of the node, its values under other names
+ *             | "#"                       the number of outputs of the node
+ *   constant  = number ":" (name | dtype) a scalar of the dtype of a value, or of a named dtype
+ *             | "[" number {"," number} "]" ":i64"
+ *                                         a list
+ *             | "@" name ["?" literal] [":" (name | dtype)]
+ *                                         an attribute as a tensor; with a dtype, as a scalar
+ * A text without "=" belongs to a function. */
+typedef struct tn_lowering_t {
   const char *text;
   int64_t since;
   void (*lower)(tn_lower_t *lower);
-} tn_rule_t;
-typedef struct tn_choice_t { /* the rules of one operator */
-  const tn_rule_t *rule;
-  struct tn_choice_t *next;
-} tn_choice_t;
+} tn_lowering_t;
+/* The lowerings of one operator, one for each range of operator sets. */
+typedef struct tn_lowering_choice_t {
+  const tn_lowering_t *lowering;
+  struct tn_lowering_choice_t *next;
+} tn_lowering_choice_t;
 
-typedef struct tn_rules_t { /* one family */
+/* The lowerings of one family. */
+typedef struct tn_lowerings_t {
   const char *domain;
-  const tn_rule_t *items;
+  const tn_lowering_t *items;
   size_t count;
-} tn_rules_t;
-#define TN_RULES(name, domain_)                                                                    \
-  const tn_rules_t name = {domain_, rules, sizeof rules / sizeof *rules}
+} tn_lowerings_t;
+#define TN_LOWERINGS(name, domain_)                                                                \
+  const tn_lowerings_t name = {domain_, lowerings, sizeof lowerings / sizeof *lowerings}
 
-/* rule.c */
-const tn_rules_t *tn_rules_at(size_t index); /* all families; NULL past the last */
-bool tn_rules_have(const char *domain);      /* is it one of ONNX's own? */
-void tn_rule_run(const tn_rule_t *rule, tn_lower_t *lower);
-/* Runs the right side of a rule whose parameters a, b, c, ... are these edges; the first result,
- * NULL on failure. */
+/* lowering.c */
+const tn_lowerings_t *tn_lowerings_at(size_t index); /* all families; NULL after the last */
+bool tn_lowerings_cover(const char *domain);         /* whether the domain is one of ONNX's own */
+void tn_lowering_run(const tn_lowering_t *lowering, tn_lower_t *lower);
+/* Runs the right side of a lowering whose parameters a, b, c, ... are these values. Returns the
+ * first result, or NULL on failure. */
 tn_ref_t *tn_lower_run(tn_lower_t *lower, tn_ref_t *const *edges, size_t count, const char *format,
                        ...) TENON_FORMAT(4, 5);
-/* Edges for tn_lower_run: the array and how many. */
+/* Values for tn_lower_run: the array and its length. */
 #define TN_REFS(...)                                                                               \
   (tn_ref_t *[]){__VA_ARGS__}, sizeof((tn_ref_t *[]){__VA_ARGS__}) / sizeof(tn_ref_t *)
 
 /* node.c */
-typedef struct tn_operand_t { /* of a call */
+/* An operand of a call. */
+typedef struct tn_operand_t {
   tn_ref_t *const *edges;
   int32_t count; /* 0: absent, unless is_list */
   bool is_list;
 } tn_operand_t;
 tenon_status_t tn_node_import(tn_import_t *import, tn_scope_t *scope, const tn_onnx_node_t *node);
 void tn_lower_fail(tn_lower_t *lower, const char *format, ...) TENON_FORMAT(2, 3);
-/* Notes that the operator of this node is not supported, and why; its outputs become missing. */
+/* Records that the operator of this node is not supported, and why. Its outputs are marked as
+ * missing. */
 void tn_lower_missing(tn_lower_t *lower, const char *format, ...) TENON_FORMAT(2, 3);
-/* The operator of a call; NULL: this build lacks it, which was noted. */
+/* The operator of a call; NULL: this build does not have it, which was recorded. */
 const tenon_op_t *tn_lower_op(tn_lower_t *lower, const char *name);
-/* A call: gives *out_count edges in the arena, missing ones if an operand is missing. */
+/* Adds a call to the graph. Returns *out_count values in the arena; they are marked as missing if
+ * an operand is. */
 tn_ref_t **tn_lower_call(tn_lower_t *lower, const tenon_op_t *op, tenon_attrs_t *attrs,
                          const tn_operand_t *operands, int32_t operand_count, int32_t *out_count);
-tn_ref_t *tn_lower_tensor(tn_lower_t *lower,
-                          tenon_tensor_t *tensor); /* a constant; takes the tensor over */
+/* Creates a constant. Takes ownership of the tensor. */
+tn_ref_t *tn_lower_tensor(tn_lower_t *lower, tenon_tensor_t *tensor);
 tn_ref_t *tn_lower_ints(tn_lower_t *lower, const int64_t *values, size_t count);
-tn_ref_t *tn_lower_scalar(tn_lower_t *lower, tenon_dtype_t dtype,
-                          double value); /* integers exactly up to 2^53 */
-/* Integers of a constant input; false (no failure) when it is none. */
+/* Integers are exact up to 2^53. */
+tn_ref_t *tn_lower_scalar(tn_lower_t *lower, tenon_dtype_t dtype, double value);
+/* Reads the integers of a constant input. Returns false, without failing, if it is not a
+ * constant. */
 bool tn_lower_known(tn_lower_t *lower, tn_ref_t *edge, int64_t *out_values, int32_t capacity,
                     int32_t *out_count);
-/* The rank; fails when it is not known. */
+/* Returns the rank; fails if it is unknown. */
 int32_t tn_lower_rank(tn_lower_t *lower, const tn_ref_t *edge);
-int64_t tn_lower_extent(tn_lower_t *lower, const tn_ref_t *edge,
-                        int32_t axis); /* the same; axis from the end if < 0 */
-tenon_dtype_t tn_lower_dtype(tn_lower_t *lower, const tn_ref_t *edge); /* the same */
+/* Returns an extent; fails if it is unknown. A negative axis counts from the end. */
+int64_t tn_lower_extent(tn_lower_t *lower, const tn_ref_t *edge, int32_t axis);
+/* Returns the dtype; fails if it is unknown. */
+tenon_dtype_t tn_lower_dtype(tn_lower_t *lower, const tn_ref_t *edge);
 
 /* custom.c */
-void tn_lower_custom(tn_lower_t *lower); /* a node of a domain that is not ONNX's */
+void tn_lower_custom(tn_lower_t *lower); /* imports a node of a domain that is not ONNX's own */
 
 /* attribute.c */
 tenon_status_t tn_attrs_resolve(tn_import_t *import, tn_scope_t *scope,
                                 const tn_onnx_attribute_t *protos, size_t count,
                                 tn_attrs_list_t *out_attrs);
-tn_attr_t *tn_lower_attr(tn_lower_t *lower, const char *name); /* marks it as used; NULL: absent */
-/* The attribute if it has this type; fails when it has another. */
+/* marks the attribute as used; NULL: absent */
+tn_attr_t *tn_lower_attr(tn_lower_t *lower, const char *name);
+/* The attribute if it has this type; fails if it has another type. */
 const tn_onnx_attribute_t *tn_lower_typed(tn_lower_t *lower, const char *name, int64_t type);
 int64_t tn_lower_int(tn_lower_t *lower, const char *name, int64_t otherwise);
 const char *tn_lower_text(tn_lower_t *lower, const char *name, const char *otherwise);
-/* The attribute as a tensor: lists of numbers and strings 1-D, an int as a list of one, a float as
- * a scalar. */
+/* The attribute as a tensor: lists of numbers and strings are 1-D, an int is a list of one item, a
+ * float is a scalar. */
 tn_ref_t *tn_lower_attr_tensor(tn_lower_t *lower, const char *name);
-/* Gives an attribute of the node to the argument of an operator, converted; false on failure.
- * `name` is what `attrs` is told: another than the argument's when the node is of an older version
- * of the operator. */
+/* Converts an attribute of the node and sets it as `argument` of the operator; false on failure.
+ * `name` is the name to set in `attrs`, which differs from the argument's if the node is of an
+ * older version of the operator. */
 bool tn_lower_set(tn_lower_t *lower, tn_attr_t *attr, const tenon_op_t *op, tenon_attrs_t *attrs,
                   const char *name, const char *argument);
 

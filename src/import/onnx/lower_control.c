@@ -1,28 +1,29 @@
-/* If, Loop and Scan: operators of core with graphs as attributes.  What a body uses from outside
- * becomes explicit inputs after the declared ones, the same for both branches of an If.  What is
- * known of the results' types goes along, as the operators themselves cannot look into graphs. */
+/* Lowers If, Loop and Scan to core operators with graphs as attributes. Values that a body uses
+ * from outside become explicit inputs after the declared ones, the same inputs for both branches of
+ * an If. The known types of the results are stated as attributes, because the operators cannot look
+ * into their graphs. */
 #include <string.h>
 
 #include "base/memory.h"
 #include "base/status.h"
 #include "import/onnx/lower.h"
 
-static bool failed(tn_lower_t *lower, tenon_status_t status) {
+static bool has_failed(tn_lower_t *lower, tenon_status_t status) {
   if (lower->status == TENON_OK) lower->status = status;
   return lower->status != TENON_OK;
 }
 
-/* Reads and builds the body of an attribute; false: there is none to be had. */
-static bool build(tn_lower_t *lower, const char *name, tn_ref_t *const *shared, size_t shared_count,
-                  tn_body_t *body) {
+/* Builds the body that an attribute holds; false on failure, or if it cannot be supported. */
+static bool build_body(tn_lower_t *lower, const char *name, tn_ref_t *const *shared,
+                       size_t shared_count, tn_body_t *body) {
   tn_attr_t *attr = tn_lower_attr(lower, name);
   const tn_onnx_attribute_t *proto = tn_lower_typed(lower, name, TN_ATTRIBUTE_GRAPH);
   if (!proto || !proto->g) {
     tn_lower_fail(lower, "attribute '%s': expected a graph", name);
     return false;
   }
-  if (failed(lower, tn_body_build(lower->import, attr->scope, lower->scope->site, proto->g, shared,
-                                  shared_count, body)))
+  if (has_failed(lower, tn_body_build(lower->import, attr->scope, lower->scope->site, proto->g,
+                                      shared, shared_count, body)))
     lower->status = tn_prefix(lower->status, "%s: ", name);
   if (lower->import->missing) lower->is_missing = true;
   return lower->status == TENON_OK;
@@ -31,14 +32,14 @@ static bool build(tn_lower_t *lower, const char *name, tn_ref_t *const *shared, 
 static void set_graph(tn_lower_t *lower, tenon_attrs_t *attrs, const char *name, tn_body_t *body) {
   tenon_graph_t *graph = NULL;
   tenon_value_t value = {TENON_KIND_GRAPH, 0, {0}};
-  if (lower->status != TENON_OK || failed(lower, tn_body_finish(body, &graph))) return;
+  if (lower->status != TENON_OK || has_failed(lower, tn_body_finish(body, &graph))) return;
   value.as.graph = graph;
-  (void)failed(lower, tenon_attrs_set(attrs, name, &value));
+  (void)has_failed(lower, tenon_attrs_set(attrs, name, &value));
   tenon_graph_release(graph);
 }
 
-/* What is known of a result: its element type as tenon_dtype_id() has it, 0 for unknown, and its
- * rank, -1. */
+/* What is known about a result: the dtype as tenon_dtype_id() numbers it, 0 if unknown; the rank,
+ * -1 if unknown. */
 typedef struct known_t {
   int64_t dtype;
   int64_t rank;
@@ -50,7 +51,8 @@ static known_t known_of(const tn_ref_t *edge, int32_t more_axes) {
   return known;
 }
 
-static known_t both(known_t a, known_t b) { /* of two places that the result may come from */
+/* What is known about a result that may come from either of two values. */
+static known_t known_of_both(known_t a, known_t b) {
   if (!a.dtype) a.dtype = b.dtype;
   if (a.rank != b.rank) a.rank = -1;
   return a;
@@ -59,19 +61,19 @@ static known_t both(known_t a, known_t b) { /* of two places that the result may
 static void set_known(tn_lower_t *lower, tenon_attrs_t *attrs, const known_t *known,
                       int32_t count) {
   int64_t *numbers = tn_arena_array(&lower->import->arena, (size_t)count + 1, sizeof *numbers);
-  if (!numbers) (void)failed(lower, tn_no_memory("a node", 0));
+  if (!numbers) (void)has_failed(lower, tn_no_memory("a node", 0));
   if (lower->status != TENON_OK) return;
-  (void)failed(lower, tenon_attrs_int(attrs, "count", count));
+  (void)has_failed(lower, tenon_attrs_int(attrs, "count", count));
   for (int32_t i = 0; i < count; i++)
     numbers[i] = known[i].dtype;
-  (void)failed(lower, tenon_attrs_ints(attrs, "dtypes", numbers, (uint32_t)count));
+  (void)has_failed(lower, tenon_attrs_ints(attrs, "dtypes", numbers, (uint32_t)count));
   for (int32_t i = 0; i < count; i++)
     numbers[i] = known[i].rank;
-  (void)failed(lower, tenon_attrs_ints(attrs, "ranks", numbers, (uint32_t)count));
+  (void)has_failed(lower, tenon_attrs_ints(attrs, "ranks", numbers, (uint32_t)count));
 }
 
-static void finish(tn_lower_t *lower, const tenon_op_t *op, tenon_attrs_t *attrs,
-                   const known_t *known, const tn_operand_t *operands, int32_t operand_count) {
+static void add_outputs(tn_lower_t *lower, const tenon_op_t *op, tenon_attrs_t *attrs,
+                        const known_t *known, const tn_operand_t *operands, int32_t operand_count) {
   int32_t count = 0;
   tn_ref_t **edges = tn_lower_call(lower, op, attrs, operands, operand_count, &count);
   for (int32_t i = 0; edges && i < count && i < lower->output_count; i++) {
@@ -81,7 +83,7 @@ static void finish(tn_lower_t *lower, const tenon_op_t *op, tenon_attrs_t *attrs
   }
 }
 
-static tn_operand_t captured(const tn_body_t *body) {
+static tn_operand_t captured_operand(const tn_body_t *body) {
   return (tn_operand_t){body->site.captured, (int32_t)body->site.captured_count, true};
 }
 
@@ -89,29 +91,29 @@ static tn_operand_t captured(const tn_body_t *body) {
 
 static void build_if(tn_lower_t *lower, const tenon_op_t *op, tenon_attrs_t *attrs, tn_body_t *yes,
                      tn_body_t *no) {
-  if (!build(lower, "then_branch", NULL, 0, yes) ||
-      !build(lower, "else_branch", yes->site.captured, yes->site.captured_count, no) ||
+  if (!build_body(lower, "then_branch", NULL, 0, yes) ||
+      !build_body(lower, "else_branch", yes->site.captured, yes->site.captured_count, no) ||
       lower->is_missing)
     return;
   size_t count = (size_t)lower->output_count;
   if (yes->graph->inputs.count || no->graph->inputs.count)
-    tn_lower_fail(lower, "the branches have %zu and %zu inputs of their own, expected none",
+    tn_lower_fail(lower, "the branches have %zu and %zu inputs of their own: expected none",
                   yes->graph->inputs.count, no->graph->inputs.count);
   if (yes->graph->outputs.count != count || no->graph->outputs.count != count)
-    tn_lower_fail(lower, "%zu outputs, but the branches have %zu and %zu", count,
+    tn_lower_fail(lower, "the node has %zu outputs, but the branches have %zu and %zu", count,
                   yes->graph->outputs.count, no->graph->outputs.count);
   for (size_t i = 0; i < no->site.captured_count && lower->status == TENON_OK; i++)
-    (void)failed(lower, tn_body_share(lower->import, yes, no->site.captured[i]));
+    (void)has_failed(lower, tn_body_share(lower->import, yes, no->site.captured[i]));
   known_t *known = tn_arena_array(&lower->import->arena, count + 1, sizeof *known);
-  if (!known) (void)failed(lower, tn_no_memory("a node", 0));
+  if (!known) (void)has_failed(lower, tn_no_memory("a node", 0));
   if (lower->status != TENON_OK) return;
   for (size_t i = 0; i < count; i++)
-    known[i] = both(known_of(yes->outputs[i], 0), known_of(no->outputs[i], 0));
+    known[i] = known_of_both(known_of(yes->outputs[i], 0), known_of(no->outputs[i], 0));
   set_graph(lower, attrs, "then", yes);
   set_graph(lower, attrs, "else", no);
   set_known(lower, attrs, known, lower->output_count);
-  tn_operand_t operands[] = {{lower->inputs, 1, false}, captured(no)};
-  finish(lower, op, attrs, known, operands, 2);
+  tn_operand_t operands[] = {{lower->inputs, 1, false}, captured_operand(no)};
+  add_outputs(lower, op, attrs, known, operands, 2);
 }
 
 static void lower_if(tn_lower_t *lower) {
@@ -119,7 +121,7 @@ static void lower_if(tn_lower_t *lower) {
   tn_body_t no = {0};
   tenon_attrs_t *attrs = NULL;
   const tenon_op_t *op = tn_lower_op(lower, "core::if");
-  if (!op || failed(lower, tenon_attrs_create(op, &attrs))) return;
+  if (!op || has_failed(lower, tenon_attrs_create(op, &attrs))) return;
   build_if(lower, op, attrs, &yes, &no);
   tn_body_clear(&yes);
   tn_body_clear(&no);
@@ -128,11 +130,12 @@ static void lower_if(tn_lower_t *lower) {
 
 /* Loop and Scan */
 
-/* Checks the body's ports and works out what is known of the results: `states` of them are carried
- * from one evaluation to the next, the body's first `skipped` inputs and outputs are its own. */
-static known_t *carried(tn_lower_t *lower, const tn_body_t *body, tn_ref_t *const *states,
-                        int32_t state_count, int32_t scan_count, int32_t skipped_inputs,
-                        int32_t skipped_outputs, bool keeps_shape) {
+/* Checks the inputs and outputs of a body and finds what is known about the results. The first
+ * `state_count` results are carried from one evaluation to the next. The first `skipped_inputs`
+ * inputs and `skipped_outputs` outputs of the body belong to the loop itself. */
+static known_t *known_of_results(tn_lower_t *lower, const tn_body_t *body, tn_ref_t *const *states,
+                                 int32_t state_count, int32_t scan_count, int32_t skipped_inputs,
+                                 int32_t skipped_outputs, bool keeps_shape) {
   int32_t inputs = skipped_inputs + state_count + scan_count;
   int32_t results = (int32_t)body->graph->outputs.count - skipped_outputs;
   if (body->graph->inputs.count != (size_t)inputs)
@@ -140,26 +143,27 @@ static known_t *carried(tn_lower_t *lower, const tn_body_t *body, tn_ref_t *cons
                   (int)inputs);
   if (results < state_count || results < lower->output_count)
     tn_lower_fail(lower,
-                  "the body has %d outputs, expected %d values that are carried on and %d in all",
+                  "the body has %d outputs: expected at least %d values that are carried on, and "
+                  "%d outputs in all",
                   (int)results, (int)state_count, (int)lower->output_count);
   known_t *known =
       tn_arena_array(&lower->import->arena, body->graph->outputs.count + 1, sizeof *known);
-  if (!known) (void)failed(lower, tn_no_memory("a node", 0));
+  if (!known) (void)has_failed(lower, tn_no_memory("a node", 0));
   for (int32_t i = 0; lower->status == TENON_OK && i < results; i++) {
     known_t out = known_of(body->outputs[skipped_outputs + i], i >= state_count);
-    known[i] = i < state_count ? both(known_of(states[i], 0), out) : out;
+    known[i] = i < state_count ? known_of_both(known_of(states[i], 0), out) : out;
     if (i < state_count && keeps_shape) known[i].rank = states[i]->ndim;
   }
   return lower->status == TENON_OK ? known : NULL;
 }
 
-/* Types of a body's declared inputs, for files that do not state them. */
+/* Dtypes of a body's declared inputs, for files that do not state them. */
 static const tenon_dtype_t *input_dtypes(tn_lower_t *lower, const char *name, int32_t skipped,
                                          tn_ref_t *const *edges, int32_t count) {
   const tn_onnx_attribute_t *proto = tn_lower_typed(lower, name, TN_ATTRIBUTE_GRAPH);
   size_t places = proto && proto->g ? proto->g->inputs.count : 0;
   tenon_dtype_t *dtypes = tn_arena_array(&lower->import->arena, places + 1, sizeof *dtypes);
-  if (!dtypes) (void)failed(lower, tn_no_memory("a node", 0));
+  if (!dtypes) (void)has_failed(lower, tn_no_memory("a node", 0));
   for (size_t i = 0; dtypes && i < places && i < (size_t)(skipped + count); i++) {
     if (i >= (size_t)skipped)
       dtypes[i] = edges[i - (size_t)skipped]->dtype;
@@ -173,19 +177,20 @@ static void build_loop(tn_lower_t *lower, const tenon_op_t *op, tenon_attrs_t *a
                        tn_body_t *body) {
   int32_t count = lower->input_count > 2 ? lower->input_count - 2 : 0;
   body->dtypes = input_dtypes(lower, "body", 2, lower->inputs + 2, count);
-  if (!build(lower, "body", NULL, 0, body) || lower->is_missing) return;
-  known_t *known = carried(lower, body, lower->inputs + 2, count, 0, 2, 1, false);
+  if (!build_body(lower, "body", NULL, 0, body) || lower->is_missing) return;
+  known_t *known = known_of_results(lower, body, lower->inputs + 2, count, 0, 2, 1, false);
   if (!known) return;
   set_graph(lower, attrs, "body", body);
   set_known(lower, attrs, known, (int32_t)body->graph->outputs.count - 1);
   tn_operand_t operands[] = {{lower->inputs + 2, count, true},
-                             captured(body),
+                             captured_operand(body),
                              {lower->inputs, lower->inputs[0] != NULL, false},
                              {lower->inputs + 1, lower->inputs[1] != NULL, false}};
-  finish(lower, op, attrs, known, operands, 4);
+  add_outputs(lower, op, attrs, known, operands, 4);
 }
 
-/* A list of numbers that a node states for each of `count` axes or directions. */
+/* Sets a list argument from an attribute that has one number for each of `count` axes or
+ * directions. */
 static void set_list(tn_lower_t *lower, tenon_attrs_t *attrs, const char *name,
                      const char *argument, int32_t count) {
   const tn_onnx_attribute_t *proto = tn_lower_typed(lower, name, TN_ATTRIBUTE_INTS);
@@ -194,7 +199,7 @@ static void set_list(tn_lower_t *lower, tenon_attrs_t *attrs, const char *name,
     tn_lower_fail(lower, "attribute '%s': expected %d integers, found %zu", name, (int)count,
                   proto->ints.count);
   if (lower->status == TENON_OK)
-    (void)failed(lower, tenon_attrs_ints(attrs, argument, proto->ints.items, (uint32_t)count));
+    (void)has_failed(lower, tenon_attrs_ints(attrs, argument, proto->ints.items, (uint32_t)count));
 }
 
 static void build_scan(tn_lower_t *lower, const tenon_op_t *op, tenon_attrs_t *attrs,
@@ -208,8 +213,8 @@ static void build_scan(tn_lower_t *lower, const tenon_op_t *op, tenon_attrs_t *a
   int32_t scan_count = (int32_t)scans;
   int32_t count = lower->input_count - scan_count;
   body->dtypes = input_dtypes(lower, "body", 0, lower->inputs, lower->input_count);
-  if (!build(lower, "body", NULL, 0, body) || lower->is_missing) return;
-  known_t *known = carried(lower, body, lower->inputs, count, scan_count, 0, 0, true);
+  if (!build_body(lower, "body", NULL, 0, body) || lower->is_missing) return;
+  known_t *known = known_of_results(lower, body, lower->inputs, count, scan_count, 0, 0, true);
   if (!known) return;
   int32_t results = (int32_t)body->graph->outputs.count;
   set_list(lower, attrs, "scan_input_axes", "input_axes", scan_count);
@@ -218,9 +223,10 @@ static void build_scan(tn_lower_t *lower, const tenon_op_t *op, tenon_attrs_t *a
   set_list(lower, attrs, "scan_output_directions", "output_reverse", results - count);
   set_graph(lower, attrs, "body", body);
   set_known(lower, attrs, known, results);
-  tn_operand_t operands[] = {
-      {lower->inputs, count, true}, {lower->inputs + count, scan_count, true}, captured(body)};
-  finish(lower, op, attrs, known, operands, 3);
+  tn_operand_t operands[] = {{lower->inputs, count, true},
+                             {lower->inputs + count, scan_count, true},
+                             captured_operand(body)};
+  add_outputs(lower, op, attrs, known, operands, 3);
 }
 
 static void lower_repeated(tn_lower_t *lower) {
@@ -230,7 +236,7 @@ static void lower_repeated(tn_lower_t *lower) {
   tenon_attrs_t *attrs = NULL;
   for (int32_t i = is_loop ? 2 : 0; i < lower->input_count; i++)
     if (!lower->inputs[i]) tn_lower_fail(lower, "input %d is missing", (int)i);
-  if (!op || lower->status != TENON_OK || failed(lower, tenon_attrs_create(op, &attrs))) return;
+  if (!op || lower->status != TENON_OK || has_failed(lower, tenon_attrs_create(op, &attrs))) return;
   if (is_loop)
     build_loop(lower, op, attrs, &body);
   else
@@ -239,10 +245,10 @@ static void lower_repeated(tn_lower_t *lower) {
   tenon_attrs_release(attrs);
 }
 
-static const tn_rule_t rules[] = {
+static const tn_lowering_t lowerings[] = {
     {"If(condition)", 1, lower_if},
     {"Loop", 1, lower_repeated},
     {"Scan", 9, lower_repeated},
 };
 
-TN_RULES(tn_rules_control, "");
+TN_LOWERINGS(tn_lowerings_control, "");

@@ -1,12 +1,13 @@
-/* Losses, which are built from gathers and reductions. */
+/* Lowerings of losses, which are built from gathers and reductions. */
 #include <stdio.h>
 #include <string.h>
 
 #include "import/onnx/lower.h"
 
-/* The loss of log-probabilities [N, C, ...] for classes [N, ...]; classes equal to ignore_index
- * count for nothing. */
-static tn_ref_t *likelihood(tn_lower_t *lower, tn_ref_t *x, tn_ref_t *target, tn_ref_t *weight) {
+/* The loss of log-probabilities [N, C, ...] for classes [N, ...]. Classes equal to ignore_index do
+ * not contribute. */
+static tn_ref_t *build_likelihood(tn_lower_t *lower, tn_ref_t *x, tn_ref_t *target,
+                                  tn_ref_t *weight) {
   const char *reduction = tn_lower_text(lower, "reduction", "mean");
   bool ignores = tn_lower_attr(lower, "ignore_index") != NULL;
   bool mean = strcmp(reduction, "mean") == 0;
@@ -40,19 +41,19 @@ static tn_ref_t *likelihood(tn_lower_t *lower, tn_ref_t *x, tn_ref_t *target, tn
 
 static void lower_likelihood(tn_lower_t *lower) {
   tn_ref_t *weight = lower->input_count > 2 ? lower->inputs[2] : NULL;
-  lower->outputs[0] = likelihood(lower, lower->inputs[0], lower->inputs[1], weight);
+  lower->outputs[0] = build_likelihood(lower, lower->inputs[0], lower->inputs[1], weight);
 }
 
 static void lower_cross_entropy(tn_lower_t *lower) {
   tn_ref_t *weight = lower->input_count > 2 ? lower->inputs[2] : NULL;
   tn_ref_t *logs = tn_lower_run(lower, TN_REFS(lower->inputs[0]), "log_softmax(a, axis=1)");
   if (lower->output_count > 1) lower->outputs[1] = logs;
-  if (logs) lower->outputs[0] = likelihood(lower, logs, lower->inputs[1], weight);
+  if (logs) lower->outputs[0] = build_likelihood(lower, logs, lower->inputs[1], weight);
 }
 
-static const tn_rule_t rules[] = {
+static const tn_lowering_t lowerings[] = {
     {"NegativeLogLikelihoodLoss(x, target, weight?)", 12, lower_likelihood},
     {"SoftmaxCrossEntropyLoss(x, target, weight?)", 12, lower_cross_entropy},
 };
 
-TN_RULES(tn_rules_loss, "");
+TN_LOWERINGS(tn_lowerings_loss, "");

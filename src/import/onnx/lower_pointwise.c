@@ -1,23 +1,26 @@
-/* Pointwise operators, casts, and chains of them (Sum, Max, ...).  Before operator set 7 operands
- * broadcast only when an attribute said so, along an axis that it named. */
+/* Lowerings of pointwise operators, casts, and operators with any number of inputs (Sum, Max, ...),
+ * which become chains. Before operator set 7, operands were broadcast only if an attribute
+ * requested it, along an axis that another attribute named. */
 #include <string.h>
 
 #include "import/onnx/lower.h"
 
 /* clang-format off */
-#define UNARY(X)                                                                                                       \
-  X(Abs, abs) X(Neg, neg) X(Sign, sign) X(Exp, exp) X(Log, log) X(Sqrt, sqrt) X(Reciprocal, reciprocal)                \
-  X(Floor, floor) X(Ceil, ceil) X(Round, round) X(Sin, sin) X(Cos, cos) X(Tan, tan) X(Asin, asin) X(Acos, acos)        \
-  X(Atan, atan) X(Sinh, sinh) X(Cosh, cosh) X(Tanh, tanh) X(Asinh, asinh) X(Acosh, acosh) X(Atanh, atanh) X(Erf, erf)  \
-  X(Sigmoid, sigmoid) X(Softplus, softplus) X(Softsign, softsign) X(Relu, relu) X(Mish, mish) X(Not, not)              \
+#define UNARY(X)                                                                                   \
+  X(Abs, abs) X(Neg, neg) X(Sign, sign) X(Exp, exp) X(Log, log) X(Sqrt, sqrt)                      \
+  X(Reciprocal, reciprocal) X(Floor, floor) X(Ceil, ceil) X(Round, round) X(Sin, sin)              \
+  X(Cos, cos) X(Tan, tan) X(Asin, asin) X(Acos, acos) X(Atan, atan) X(Sinh, sinh) X(Cosh, cosh)    \
+  X(Tanh, tanh) X(Asinh, asinh) X(Acosh, acosh) X(Atanh, atanh) X(Erf, erf) X(Sigmoid, sigmoid)    \
+  X(Softplus, softplus) X(Softsign, softsign) X(Relu, relu) X(Mish, mish) X(Not, not)              \
   X(HardSwish, hard_swish) X(BitwiseNot, bitwise_not) X(IsNaN, is_nan) X(Identity, identity)
-#define BINARY(X)                                                                                                      \
-  X(Add, add) X(Sub, sub) X(Mul, mul) X(Div, div) X(Pow, pow) X(And, and) X(Or, or) X(Xor, xor) X(Equal, equal)        \
-  X(Greater, greater) X(Less, less)
+#define BINARY(X)                                                                                  \
+  X(Add, add) X(Sub, sub) X(Mul, mul) X(Div, div) X(Pow, pow) X(And, and) X(Or, or) X(Xor, xor)    \
+  X(Equal, equal) X(Greater, greater) X(Less, less)
 #define CHAIN(X) X(Sum, add) X(Max, max) X(Min, min) X(Mean, add)
 /* clang-format on */
 
-static const char *name_here(const tn_lower_t *lower) { /* of the core operator */
+/* The name of the core operator. */
+static const char *core_name(const tn_lower_t *lower) {
 #define NAME(onnx, core)                                                                           \
   if (strcmp(lower->node->type, #onnx) == 0) return #core;
   BINARY(NAME)
@@ -26,15 +29,16 @@ static const char *name_here(const tn_lower_t *lower) { /* of the core operator 
   return "prelu";
 }
 
-/* The operand b with axes of extent 1 at its end, so that its first axis meets `axis` of a. */
-static tn_ref_t *align(tn_lower_t *lower, tn_ref_t *a, tn_ref_t *b, int64_t axis) {
+/* Adds axes of extent 1 at the end of `b`, so that its first axis corresponds to `axis` of `a`. */
+static tn_ref_t *align_axes(tn_lower_t *lower, tn_ref_t *a, tn_ref_t *b, int64_t axis) {
   int64_t axes[TENON_RANK_MAX];
   int32_t rank = tn_lower_rank(lower, a);
   int32_t own = tn_lower_rank(lower, b);
   int32_t count = 0;
   if (axis < 0) axis += rank;
   if (axis + own > rank)
-    tn_lower_fail(lower, "axis %lld with operands of rank %d and %d", (long long)axis, rank, own);
+    tn_lower_fail(lower, "axis %lld is out of range for operands of rank %d and %d",
+                  (long long)axis, rank, own);
   for (int64_t i = own; i < rank - axis && count < TENON_RANK_MAX; i++)
     axes[count++] = i;
   if (count == 0) return b;
@@ -47,24 +51,24 @@ static void lower_old_binary(tn_lower_t *lower) {
   tn_ref_t *b = lower->inputs[1];
   bool broadcast = tn_lower_int(lower, "broadcast", 0) != 0;
   tn_attr_t *axis = tn_lower_attr(lower, "axis");
-  if (broadcast && axis) b = align(lower, a, b, tn_lower_int(lower, "axis", 0));
-  lower->outputs[0] = tn_lower_run(lower, TN_REFS(a, b), "%s(a, b)", name_here(lower));
+  if (broadcast && axis) b = align_axes(lower, a, b, tn_lower_int(lower, "axis", 0));
+  lower->outputs[0] = tn_lower_run(lower, TN_REFS(a, b), "%s(a, b)", core_name(lower));
 }
 
-/* A slope of several elements belongs to the channels, axis 1. */
+/* A slope with several elements belongs to the channels, axis 1. */
 static void lower_old_prelu(tn_lower_t *lower) {
   tn_ref_t *x = lower->inputs[0];
   tn_ref_t *slope = lower->inputs[1];
   const tenon_tensor_t *tensor = NULL;
   if (tn_ref_value(lower->import, slope, &tensor) != TENON_OK) tensor = NULL;
-  if (!tensor || tenon_count(tensor) != 1) slope = align(lower, x, slope, 1);
+  if (!tensor || tenon_count(tensor) != 1) slope = align_axes(lower, x, slope, 1);
   lower->outputs[0] = tn_lower_run(lower, TN_REFS(x, slope), "prelu(a, b)");
 }
 
 static void lower_chain(tn_lower_t *lower) {
   tn_ref_t *y = lower->inputs[0];
   for (int32_t i = 1; i < lower->input_count; i++)
-    y = tn_lower_run(lower, TN_REFS(y, lower->inputs[i]), "%s(a, b)", name_here(lower));
+    y = tn_lower_run(lower, TN_REFS(y, lower->inputs[i]), "%s(a, b)", core_name(lower));
   if (strcmp(lower->node->type, "Mean") == 0 && lower->input_count > 1)
     y = tn_lower_run(lower, TN_REFS(y), "div(a, %d:a)", (int)lower->input_count);
   else if (lower->input_count == 1)
@@ -82,11 +86,13 @@ static void lower_shift(tn_lower_t *lower) {
 }
 
 /* clang-format off */
-static const tn_rule_t rules[] = {
+static const tn_lowering_t lowerings[] = {
 #define ROW(onnx, core) {#onnx "(x) = " #core "(x)", 1, NULL},
   UNARY(ROW)
 #undef ROW
-#define ROW(onnx, core) {#onnx "(a, b)", 1, lower_old_binary}, {#onnx "(a, b) = " #core "(a, b)", 7, NULL},
+#define ROW(onnx, core)                                                                            \
+  {#onnx "(a, b)", 1, lower_old_binary},                                                           \
+  {#onnx "(a, b) = " #core "(a, b)", 7, NULL},
   BINARY(ROW)
 #undef ROW
 #define ROW(onnx, core) {#onnx "(x, *more)", 1, lower_chain},
@@ -121,4 +127,4 @@ static const tn_rule_t rules[] = {
 };
 /* clang-format on */
 
-TN_RULES(tn_rules_pointwise, "");
+TN_LOWERINGS(tn_lowerings_pointwise, "");

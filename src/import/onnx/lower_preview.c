@@ -1,9 +1,9 @@
-/* Domain ai.onnx.preview: attention whose scores and probabilities graphs of the node may
- * change. */
+/* Lowerings of the domain ai.onnx.preview: attention whose scores and probabilities can be modified
+ * by graphs of the node. */
 #include "import/onnx/lower.h"
 
-/* The scores after a graph of the node, if it has that. */
-static tn_ref_t *modified(tn_lower_t *lower, const char *name, tn_ref_t *scores) {
+/* The scores after the graph in attribute `name` was applied, or unchanged if there is none. */
+static tn_ref_t *apply_modifier(tn_lower_t *lower, const char *name, tn_ref_t *scores) {
   tn_attr_t *attr = tn_lower_attr(lower, name);
   const tn_onnx_attribute_t *proto = tn_lower_typed(lower, name, TN_ATTRIBUTE_GRAPH);
   tn_ref_t *result = NULL;
@@ -17,7 +17,7 @@ static tn_ref_t *modified(tn_lower_t *lower, const char *name, tn_ref_t *scores)
   return result;
 }
 
-/* Query heads that share a key head are one more axis while products are taken. */
+/* Query heads that share a key head are a further axis of the matrix products. */
 static void lower_flex(tn_lower_t *lower) {
   tn_ref_t *q = lower->inputs[0];
   tn_ref_t *k = lower->inputs[1];
@@ -29,7 +29,8 @@ static void lower_flex(tn_lower_t *lower) {
   int64_t precision =
       tn_lower_int(lower, "softmax_precision", tenon_dtype_id(dtype) == TENON_F64 ? 11 : 1);
   if (!tn_onnx_dtype(precision, &wide))
-    tn_lower_fail(lower, "attribute 'softmax_precision': no type %lld", (long long)precision);
+    tn_lower_fail(lower, "attribute 'softmax_precision': %lld is not an element type",
+                  (long long)precision);
   tn_ref_t *type = tn_lower_scalar(lower, wide, 1);
   q = tn_lower_run(lower, TN_REFS(q, type), "cast(a, to=:b)");
   k = tn_lower_run(lower, TN_REFS(k, type), "cast(a, to=:b)");
@@ -46,10 +47,10 @@ static void lower_flex(tn_lower_t *lower) {
       "turned = unsqueeze(transpose(b, perm=[0, 1, 3, 2]), [2]:i64);"
       "reshape(matmul(reshape(a, grouped), turned), concat([slice(s, [0]:i64, [3]:i64), "
       "slice(n, [2]:i64, [3]:i64)], axis=0))");
-  tn_ref_t *probs =
-      tn_lower_run(lower, TN_REFS(modified(lower, "score_mod", scores)), "softmax(a, axis=-1)");
+  tn_ref_t *probs = tn_lower_run(lower, TN_REFS(apply_modifier(lower, "score_mod", scores)),
+                                 "softmax(a, axis=-1)");
   lower->outputs[0] =
-      tn_lower_run(lower, TN_REFS(modified(lower, "prob_mod", probs), v, like),
+      tn_lower_run(lower, TN_REFS(apply_modifier(lower, "prob_mod", probs), v, like),
                    "s = shape(a); n = shape(b);"
                    "grouped = concat([slice(s, [0]:i64, [1]:i64), slice(n, [1]:i64, [2]:i64), "
                    "[-1]:i64, slice(s, [2]:i64, [4]:i64)], axis=0);"
@@ -58,8 +59,8 @@ static void lower_flex(tn_lower_t *lower) {
                    "[4]:i64)], axis=0)), c)");
 }
 
-static const tn_rule_t rules[] = {
+static const tn_lowering_t lowerings[] = {
     {"FlexAttention(q, k, v)", 1, lower_flex},
 };
 
-TN_RULES(tn_rules_preview, "ai.onnx.preview");
+TN_LOWERINGS(tn_lowerings_preview, "ai.onnx.preview");

@@ -1,11 +1,11 @@
-/* Random operators, dropout, window functions.  Seeds of single nodes are not kept: a run has one
- * stream of numbers. */
+/* Lowerings of random operators, dropout and window functions. Seeds of single nodes are ignored: a
+ * run draws from one stream of random numbers. */
 #include <string.h>
 
 #include "import/onnx/lower.h"
 
-/* Does dropout drop?  An input says so since operator set 12, nothing did before (is_test 0 was for
- * training tools). 0: no, 1: yes, -1: a run says it. */
+/* Whether dropout is active: 0: no, 1: yes, -1: known only when the graph runs. An input states it
+ * since operator set 12; before, dropout was never active (is_test = 0 was for training tools). */
 static int is_training(tn_lower_t *lower) {
   int64_t value = 0;
   int32_t count = 0;
@@ -14,8 +14,8 @@ static int is_training(tn_lower_t *lower) {
   return tn_lower_known(lower, mode, &value, 1, &count) ? value != 0 : -1;
 }
 
-/* Where `training`, keeps an element if a random number is not below the ratio, and scales it by
- * what was lost. */
+/* If `training` is true, keeps an element if a random number is not below the ratio, and scales the
+ * elements that are kept by 1 / (1 - ratio). */
 static void lower_training_dropout(tn_lower_t *lower) {
   tn_ref_t *x = lower->inputs[0];
   tn_ref_t *ratio = lower->inputs[1];
@@ -43,8 +43,8 @@ static void lower_dropout(tn_lower_t *lower) {
   if (lower->output_count > 1) lower->outputs[1] = tn_lower_run(lower, TN_REFS(x), "%s", mask);
 }
 
-/* a0 - a1 cos(2 pi n / N) + a2 cos(4 pi n / N), for n < size and N = size, or size - 1 when the
- * window is symmetric. */
+/* a0 - a1 cos(2 pi n / N) + a2 cos(4 pi n / N), for n < size, where N is size for a periodic window
+ * and size - 1 for a symmetric one. */
 static void lower_window(tn_lower_t *lower) {
   static const struct {
     const char *type;
@@ -59,7 +59,8 @@ static void lower_window(tn_lower_t *lower) {
   while (w < 2 && strcmp(windows[w].type, lower->node->type) != 0)
     w++;
   if (!tn_onnx_dtype(type, &dtype))
-    tn_lower_fail(lower, "attribute 'output_datatype': no element type %lld", (long long)type);
+    tn_lower_fail(lower, "attribute 'output_datatype': %lld is not an element type",
+                  (long long)type);
   tn_ref_t *size = tn_lower_run(lower, TN_REFS(lower->inputs[0]), "cast(a, to='f32')");
   tn_ref_t *angle = tn_lower_run(lower, TN_REFS(size),
                                  "mul(range(0:f32, a, 1:f32), div(6.283185307179586:f32, %s))",
@@ -74,11 +75,15 @@ static void lower_window(tn_lower_t *lower) {
 }
 
 /* clang-format off */
-static const tn_rule_t rules[] = {
-  {"RandomNormal(-seed) = normal(@shape, mean=mean?0.0, scale=scale?1.0, dtype=dtype?'f32')", 1, NULL},
-  {"RandomNormalLike(x, -seed) = normal(shape(x), mean=mean?0.0, scale=scale?1.0, dtype=dtype?:x)", 1, NULL},
-  {"RandomUniform(-seed) = uniform(@shape, low=low?0.0, high=high?1.0, dtype=dtype?'f32')", 1, NULL},
-  {"RandomUniformLike(x, -seed) = uniform(shape(x), low=low?0.0, high=high?1.0, dtype=dtype?:x)", 1, NULL},
+static const tn_lowering_t lowerings[] = {
+  {"RandomNormal(-seed) = "
+   "normal(@shape, mean=mean?0.0, scale=scale?1.0, dtype=dtype?'f32')", 1, NULL},
+  {"RandomNormalLike(x, -seed) = "
+   "normal(shape(x), mean=mean?0.0, scale=scale?1.0, dtype=dtype?:x)", 1, NULL},
+  {"RandomUniform(-seed) = "
+   "uniform(@shape, low=low?0.0, high=high?1.0, dtype=dtype?'f32')", 1, NULL},
+  {"RandomUniformLike(x, -seed) = "
+   "uniform(shape(x), low=low?0.0, high=high?1.0, dtype=dtype?:x)", 1, NULL},
   {"Bernoulli(x, -seed) = bernoulli(x, dtype=dtype?:x)", 15, NULL},
   {"Dropout(x, ratio?, training?)", 1, lower_dropout},
   {"HannWindow(size)", 17, lower_window},
@@ -87,4 +92,4 @@ static const tn_rule_t rules[] = {
 };
 /* clang-format on */
 
-TN_RULES(tn_rules_random, "");
+TN_LOWERINGS(tn_lowerings_random, "");

@@ -1,17 +1,18 @@
-/* Reductions, normalisations, softmax.  Axes are an input of the newest operator sets and an
- * attribute of older ones. */
+/* Lowerings of reductions, normalisations and softmax. Axes are an input in the newest operator
+ * sets and an attribute in older ones. */
 #include <string.h>
 
 #include "import/onnx/lower.h"
 
-/* Before operator set 13 these worked on x as a matrix: all axes from `axis` on as one. */
+/* Before operator set 13 these operators treated x as a matrix, with all axes from `axis` on as
+ * one. */
 static void lower_flat(tn_lower_t *lower) {
   int64_t axis = tn_lower_int(lower, "axis", 1);
   tn_ref_t *x = lower->inputs[0];
   const char *type = lower->node->type;
-  const char *name = strcmp(type, "Softmax") == 0   ? "softmax"
-                     : strcmp(type, "Hardmax") == 0 ? "hardmax"
-                                                    : "log_softmax";
+  const char *name = "log_softmax";
+  if (strcmp(type, "Softmax") == 0) name = "softmax";
+  if (strcmp(type, "Hardmax") == 0) name = "hardmax";
   if (x->ndim > 0 && (axis == x->ndim - 1 || axis == -1))
     lower->outputs[0] = tn_lower_run(lower, TN_REFS(x), "%s(a, axis=-1)", name);
   else
@@ -20,7 +21,7 @@ static void lower_flat(tn_lower_t *lower) {
                      name, (long long)axis);
 }
 
-/* All axes but the second, as a constant. */
+/* All axes except axis 1, as a constant. */
 static tn_ref_t *other_axes(tn_lower_t *lower, const tn_ref_t *x) {
   int64_t axes[TENON_RANK_MAX];
   size_t count = 0;
@@ -29,8 +30,8 @@ static tn_ref_t *other_axes(tn_lower_t *lower, const tn_ref_t *x) {
   return tn_lower_ints(lower, axes, count);
 }
 
-/* Training: normalises by the batch's own mean and variance, and moves the running ones towards
- * them. */
+/* Batch normalisation in training: normalises by the mean and variance of the batch, and moves the
+ * running mean and variance towards them. */
 static void lower_batch_norm_training(tn_lower_t *lower, double epsilon, double momentum) {
   tn_ref_t *x = lower->inputs[0];
   tn_ref_t *axes = other_axes(lower, x);
@@ -55,14 +56,18 @@ static void lower_batch_norm(tn_lower_t *lower) {
   bool is_test = tn_lower_int(lower, "is_test", lower->version >= 7) != 0;
   bool training = !is_test;
   if (tn_lower_int(lower, "spatial", 1) == 0)
-    tn_lower_missing(lower, "attribute 'spatial' 0, statistics for each position");
+    tn_lower_missing(lower,
+                     "attribute 'spatial' = 0 (statistics for each position) is not supported");
   if (lower->version < 7 && !lower->import->missing)
-    training = false; /* as all runtimes take models of that time */
+    /* All runtimes treat models of that time as inference models. */
+    training = false;
   if (lower->version >= 14)
     training = tn_lower_int(lower, "training_mode", 0) != 0;
   else if (lower->version >= 7)
     training = lower->output_count > 1;
-  if (training && lower->version < 14) tn_lower_missing(lower, "training before operator set 14");
+  if (training && lower->version < 14)
+    tn_lower_missing(lower,
+                     "batch normalisation in training before operator set 14 is not supported");
   if (training)
     lower_batch_norm_training(lower, e, momentum ? momentum->f : 0.9);
   else
@@ -70,7 +75,7 @@ static void lower_batch_norm(tn_lower_t *lower) {
         tn_lower_run(lower, lower->inputs, 5, "batch_norm(a, b, c, d, e, epsilon=%.17g)", e);
 }
 
-/* Operator set 18 had scale and bias for each group. */
+/* Operator set 18 had one scale and bias for each group. */
 static void lower_group_norm(tn_lower_t *lower) {
   tn_ref_t *x = lower->inputs[0];
   const tn_onnx_attribute_t *epsilon = tn_lower_typed(lower, "epsilon", TN_ATTRIBUTE_FLOAT);
@@ -89,12 +94,12 @@ static void lower_group_norm(tn_lower_t *lower) {
 }
 
 /* clang-format off */
-#define REDUCTION(onnx, core, changed)                                                                                 \
-  {#onnx "(x) = " #core "(x, @axes, keepdims=keepdims?True)", 1, NULL},                                                \
-  {#onnx "(x, axes?) = " #core "(x, axes, keepdims=keepdims?True, "                                                    \
+#define REDUCTION(onnx, core, changed)                                                             \
+  {#onnx "(x) = " #core "(x, @axes, keepdims=keepdims?True)", 1, NULL},                            \
+  {#onnx "(x, axes?) = " #core "(x, axes, keepdims=keepdims?True, "                                \
    "noop_with_empty_axes=noop_with_empty_axes)", changed, NULL}
 
-static const tn_rule_t rules[] = {
+static const tn_lowering_t lowerings[] = {
   REDUCTION(ReduceSum, reduce_sum, 13),
   REDUCTION(ReduceMean, reduce_mean, 18),
   REDUCTION(ReduceMax, reduce_max, 18),
@@ -105,8 +110,10 @@ static const tn_rule_t rules[] = {
   REDUCTION(ReduceLogSum, reduce_log_sum, 18),
   REDUCTION(ReduceLogSumExp, reduce_log_sum_exp, 18),
   REDUCTION(ReduceSumSquare, reduce_sum_square, 18),
-  {"ArgMax(x) = arg_max(x, axis=axis?0, keepdims=keepdims?True, select_last_index=select_last_index)", 1, NULL},
-  {"ArgMin(x) = arg_min(x, axis=axis?0, keepdims=keepdims?True, select_last_index=select_last_index)", 1, NULL},
+  {"ArgMax(x) = "
+   "arg_max(x, axis=axis?0, keepdims=keepdims?True, select_last_index=select_last_index)", 1, NULL},
+  {"ArgMin(x) = "
+   "arg_min(x, axis=axis?0, keepdims=keepdims?True, select_last_index=select_last_index)", 1, NULL},
   {"CumSum(x, axis) = cum_sum(x, axis, exclusive=exclusive, reverse=reverse)", 11, NULL},
   {"CumProd(x, axis) = cum_prod(x, axis, exclusive=exclusive, reverse=reverse)", 26, NULL},
   {"Softmax(x)", 1, lower_flat},
@@ -115,13 +122,15 @@ static const tn_rule_t rules[] = {
   {"LogSoftmax(x) = log_softmax(x, axis=axis?-1)", 13, NULL},
   {"Hardmax(x)", 1, lower_flat},
   {"Hardmax(x) = hardmax(x, axis=axis?-1)", 13, NULL},
-  {"LayerNormalization(x, scale, bias?, -stash_type) = layer_norm(x, scale, bias, axis=axis?-1, "
-   "epsilon=epsilon?1e-5)", 17, NULL},
-  {"RMSNormalization(x, scale, -stash_type) = rms_norm(x, scale, axis=axis?-1, epsilon=epsilon?1e-5)", 23, NULL},
-  {"InstanceNormalization(x, scale, bias) = instance_norm(x, scale, bias, epsilon=epsilon?1e-5)", 1, NULL},
+  {"LayerNormalization(x, scale, bias?, -stash_type) = "
+   "layer_norm(x, scale, bias, axis=axis?-1, epsilon=epsilon?1e-5)", 17, NULL},
+  {"RMSNormalization(x, scale, -stash_type) = "
+   "rms_norm(x, scale, axis=axis?-1, epsilon=epsilon?1e-5)", 23, NULL},
+  {"InstanceNormalization(x, scale, bias) = "
+   "instance_norm(x, scale, bias, epsilon=epsilon?1e-5)", 1, NULL},
   {"GroupNormalization(x, scale, bias)", 18, lower_group_norm},
-  {"GroupNormalization(x, scale, bias, -stash_type) = group_norm(x, scale, bias, groups=num_groups, "
-   "epsilon=epsilon?1e-5)", 21, NULL},
+  {"GroupNormalization(x, scale, bias, -stash_type) = "
+   "group_norm(x, scale, bias, groups=num_groups, epsilon=epsilon?1e-5)", 21, NULL},
   {"BatchNormalization(x, scale, bias, mean, var)", 1, lower_batch_norm},
   {"LpNormalization(x) = lp_norm(x, axis=axis?-1, p=p?2)", 1, NULL},
   {"MeanVarianceNormalization(x) = mean_variance_norm(x, axes=axes?[0, 2, 3])", 9, NULL},
@@ -129,4 +138,4 @@ static const tn_rule_t rules[] = {
 };
 /* clang-format on */
 
-TN_RULES(tn_rules_reduce, "");
+TN_LOWERINGS(tn_lowerings_reduce, "");

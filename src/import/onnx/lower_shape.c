@@ -1,5 +1,5 @@
-/* Operators that view, move or make data.  What older operator sets have as attributes (axes,
- * shape, pads) are constants. */
+/* Lowerings of operators that view, move or create data. Attributes of older operator sets that are
+ * inputs in newer ones (axes, shape, pads) become constants. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -14,12 +14,13 @@ static void lower_constant(tn_lower_t *lower) {
   tn_ref_t *found = NULL;
   for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
     if (!tn_lower_attr(lower, names[i])) continue;
-    if (found) tn_lower_fail(lower, "several attributes with a value; exactly one is expected");
+    if (found) tn_lower_fail(lower, "several attributes hold a value: expected exactly one");
     if (strcmp(names[i], "value_int") != 0) {
       found = tn_lower_attr_tensor(lower, names[i]);
       continue;
     }
-    tenon_tensor_t *tensor; /* a scalar, of all 64 bits */
+    /* A scalar with all 64 bits. */
+    tenon_tensor_t *tensor;
     int64_t value = tn_lower_int(lower, names[i], 0);
     if (lower->status == TENON_OK)
       lower->status = tenon_tensor_create(tenon_dtype(TENON_I64), 0, NULL, &tensor);
@@ -27,23 +28,23 @@ static void lower_constant(tn_lower_t *lower) {
     memcpy(tensor->data, &value, sizeof value);
     found = tn_lower_tensor(lower, tensor);
   }
-  if (!found) tn_lower_fail(lower, "no attribute with a value");
+  if (!found) tn_lower_fail(lower, "no attribute holds a value: expected exactly one");
   lower->outputs[0] = found;
 }
 
 static void lower_constant_of_shape(tn_lower_t *lower) {
   if (tn_lower_attr(lower, "value")) {
-    static const tn_rule_t rule = {"ConstantOfShape(shape) = constant_of_shape(shape, value=value)",
-                                   9, NULL};
-    tn_rule_run(&rule, lower);
+    static const tn_lowering_t lowering = {
+        "ConstantOfShape(shape) = constant_of_shape(shape, value=value)", 9, NULL};
+    tn_lowering_run(&lowering, lower);
     return;
   }
   lower->outputs[0] = tn_lower_run(lower, lower->inputs, 1, "constant_of_shape(a)");
   if (lower->outputs[0]) lower->outputs[0]->dtype = tenon_dtype(TENON_F32);
 }
 
-/* Cuts or pads in the middle: both ends of each axis lose or get half of the difference, the end
- * the odd one. */
+/* Crops or pads around the centre: each end of an axis loses or gains half of the difference, and
+ * the end gets the odd element. */
 static void lower_center_crop_pad(tn_lower_t *lower) {
   tn_ref_t *x = lower->inputs[0];
   tn_ref_t *shape = lower->inputs[1];
@@ -61,13 +62,13 @@ static void lower_center_crop_pad(tn_lower_t *lower) {
   lower->outputs[0] = tn_lower_run(lower, TN_REFS(cut, pads, axes), "pad(a, b, _, c)");
 }
 
-/* An optional value that is a tensor, or one that is left out. */
+/* Whether an optional value is present: a tensor is, an input that is left out is not. */
 static void lower_has_element(tn_lower_t *lower) {
   lower->outputs[0] = tn_lower_scalar(lower, tenon_dtype(TENON_BOOL), lower->input_count > 0);
 }
 
 /* clang-format off */
-static const tn_rule_t rules[] = {
+static const tn_lowering_t lowerings[] = {
   {"Constant()", 1, lower_constant},
   {"ConstantOfShape(shape)", 9, lower_constant_of_shape},
   {"Shape(x) = shape(x, start=start, end=end)", 1, NULL},
@@ -98,19 +99,22 @@ static const tn_rule_t rules[] = {
   {"Trilu(x, k?) = trilu(x, k, upper=upper)", 14, NULL},
   {"DepthToSpace(x) = depth_to_space(x, block=blocksize, mode=mode)", 1, NULL},
   {"SpaceToDepth(x) = space_to_depth(x, block=blocksize)", 1, NULL},
-  {"ReverseSequence(x, lengths) = reverse_sequence(x, lengths, batch_axis=batch_axis?1, "
-   "time_axis=time_axis?0)", 10, NULL},
+  {"ReverseSequence(x, lengths) = "
+   "reverse_sequence(x, lengths, batch_axis=batch_axis?1, time_axis=time_axis?0)", 10, NULL},
   {"CenterCropPad(x, shape)", 18, lower_center_crop_pad},
-  {"Col2Im(x, image_shape, block_shape) = col2im(x, image_shape, block_shape, dilations=dilations, "
-   "pads=pads, strides=strides)", 18, NULL},
+  {"Col2Im(x, image_shape, block_shape) = "
+   "col2im(x, image_shape, block_shape, dilations=dilations, pads=pads, "
+   "strides=strides)", 18, NULL},
   {"Gather(x, indices) = gather(x, indices, axis=axis?0)", 1, NULL},
   {"GatherElements(x, indices) = gather_elements(x, indices, axis=axis?0)", 11, NULL},
   {"GatherND(x, indices) = gather_nd(x, indices, batch_dims=batch_dims)", 11, NULL},
   {"Scatter(x, indices, updates) = scatter_elements(x, indices, updates, axis=axis?0)", 9, NULL},
-  {"ScatterElements(x, indices, updates) = scatter_elements(x, indices, updates, axis=axis?0, "
-   "reduction=reduction)", 11, NULL},
-  {"ScatterND(x, indices, updates) = scatter_nd(x, indices, updates, reduction=reduction)", 11, NULL},
-  {"TensorScatter(x, update, at?) = tensor_scatter(x, update, at, axis=axis?-2, mode=mode)", 24, NULL},
+  {"ScatterElements(x, indices, updates) = "
+   "scatter_elements(x, indices, updates, axis=axis?0, reduction=reduction)", 11, NULL},
+  {"ScatterND(x, indices, updates) = "
+   "scatter_nd(x, indices, updates, reduction=reduction)", 11, NULL},
+  {"TensorScatter(x, update, at?) = "
+   "tensor_scatter(x, update, at, axis=axis?-2, mode=mode)", 24, NULL},
   {"Compress(x, condition) = compress(x, condition, axis=axis)", 9, NULL},
   {"NonZero(x) = nonzero(x)", 9, NULL},
   {"Unique(x) = unique(x, axis=axis, sorted=sorted)", 11, NULL},
@@ -118,21 +122,29 @@ static const tn_rule_t rules[] = {
   {"TopK(x) = top_k(x, @k, axis=axis?-1)", 1, NULL},
   {"TopK(x, k) = top_k(x, k, axis=axis?-1, largest=largest, sorted=sorted)", 10, NULL},
   {"NonMaxSuppression(boxes, scores, most?, iou?, score?) = "
-   "non_max_suppression(boxes, scores, most, iou, score, center_point_box=center_point_box)", 10, NULL},
-  {"Upsample(x) = resize(x, _, @scales, _, mode=mode, coordinates='asymmetric', nearest='floor')", 7, NULL},
-  {"Upsample(x, scales) = resize(x, _, scales, _, mode=mode, coordinates='asymmetric', nearest='floor')", 9, NULL},
-  {"Resize(x, scales) = resize(x, _, scales, _, mode=mode, coordinates='asymmetric', nearest='floor')", 10, NULL},
-  {"Resize(x, roi?, scales?, sizes?) = resize(x, roi, scales, sizes, mode=mode, "
-   "coordinates=coordinate_transformation_mode, cubic_coeff=cubic_coeff_a?-0.75, exclude_outside=exclude_outside, "
+   "non_max_suppression(boxes, scores, most, iou, score, "
+   "center_point_box=center_point_box)", 10, NULL},
+  {"Upsample(x) = "
+   "resize(x, _, @scales, _, mode=mode, coordinates='asymmetric', nearest='floor')", 7, NULL},
+  {"Upsample(x, scales) = "
+   "resize(x, _, scales, _, mode=mode, coordinates='asymmetric', nearest='floor')", 9, NULL},
+  {"Resize(x, scales) = "
+   "resize(x, _, scales, _, mode=mode, coordinates='asymmetric', nearest='floor')", 10, NULL},
+  {"Resize(x, roi?, scales?, sizes?) = "
+   "resize(x, roi, scales, sizes, mode=mode, coordinates=coordinate_transformation_mode, "
+   "cubic_coeff=cubic_coeff_a?-0.75, exclude_outside=exclude_outside, "
    "extrapolation=extrapolation_value?0.0, nearest=nearest_mode, antialias=antialias, axes=axes, "
    "policy=keep_aspect_ratio_policy)", 11, NULL},
-  {"GridSample(x, grid) = grid_sample(x, grid, mode=mode{bilinear: linear, bicubic: cubic}, padding=padding_mode, "
+  {"GridSample(x, grid) = "
+   "grid_sample(x, grid, mode=mode{bilinear: linear, bicubic: cubic}, padding=padding_mode, "
    "align_corners=align_corners)", 16, NULL},
   {"AffineGrid(theta, size) = affine_grid(theta, size, align_corners=align_corners)", 20, NULL},
-  {"RoiAlign(x, rois, batch) = roi_align(x, rois, batch, mode=mode, output_height=output_height?1, "
+  {"RoiAlign(x, rois, batch) = "
+   "roi_align(x, rois, batch, mode=mode, output_height=output_height?1, "
    "output_width=output_width?1, sampling_ratio=sampling_ratio?0, spatial_scale=spatial_scale?1.0, "
    "coordinates='output_half_pixel')", 10, NULL},
-  {"RoiAlign(x, rois, batch) = roi_align(x, rois, batch, mode=mode, output_height=output_height?1, "
+  {"RoiAlign(x, rois, batch) = "
+   "roi_align(x, rois, batch, mode=mode, output_height=output_height?1, "
    "output_width=output_width?1, sampling_ratio=sampling_ratio?0, spatial_scale=spatial_scale?1.0, "
    "coordinates=coordinate_transformation_mode)", 16, NULL},
   {"OptionalHasElement(x?)", 15, lower_has_element},
@@ -140,4 +152,4 @@ static const tn_rule_t rules[] = {
 };
 /* clang-format on */
 
-TN_RULES(tn_rules_shape, "");
+TN_LOWERINGS(tn_lowerings_shape, "");

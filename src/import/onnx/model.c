@@ -1,7 +1,7 @@
-/* Reads messages of onnx.proto by tables: one row for one field that matters, all others are
- * skipped.  A message is read in two passes: the first counts the items of lists, the second fills
- * them in. Invariant: depth and number of messages are bounded, so that no file makes this recurse
- * or allocate without end. */
+/* Reads messages of onnx.proto by tables with one row for each field that matters; all other fields
+ * are skipped. A message is read in two passes: the first counts the items of lists, the second
+ * stores them. Invariant: depth and number of messages are bounded, so that no file can cause
+ * endless recursion or allocation. */
 #include "import/onnx/model.h"
 
 #include <stdint.h>
@@ -10,11 +10,12 @@
 #include "base/status.h"
 
 enum {
-  DEPTH_MAX = 100 /* some 32 graphs in graphs */,
+  DEPTH_MAX = 100, /* about 32 graphs in graphs */
   MESSAGES_MAX = 1 << 23,
   FIELD_MAX = 32,
 };
 
+/* Kinds of fields; those from LISTS on may occur several times. */
 enum {
   NAME,
   BYTES,
@@ -29,22 +30,23 @@ enum {
   MESSAGES,
 };
 
-typedef struct rule_t {
+typedef struct known_field_t {
   uint8_t number;
   uint8_t kind;
   uint16_t offset;
   const struct message_t *message;
-} rule_t;
+} known_field_t;
 
 typedef struct message_t {
   const char *name;
   size_t size;
-  uint32_t rule_count;
-  int32_t body; /* offset of a tn_bytes_t that gets the whole message, -1: none */
-  const rule_t *rules;
+  uint32_t field_count;
+  int32_t body; /* offset of a tn_bytes_t that receives the whole message; -1: none */
+  const known_field_t *fields;
 } message_t;
 
-typedef struct list_t { /* what TN_LIST makes, of any type */
+/* The layout of every TN_LIST. */
+typedef struct list_t {
   void *items;
   size_t count;
 } list_t;
@@ -55,76 +57,112 @@ typedef struct reader_t {
   size_t messages;
 } reader_t;
 
+/* One row for each field that is read: number, kind, member, message. */
 /* clang-format off */
 #define AT(type, member) (uint16_t)offsetof(tn_onnx_##type##_t, member)
-#define TABLE(type, name, body, ...)                                                                                   \
-  static const rule_t type##_rules[] = {__VA_ARGS__};                                                                  \
-  static const message_t type##_message = {name, sizeof(tn_onnx_##type##_t),                                           \
-                                           sizeof type##_rules / sizeof(rule_t), body, type##_rules}
+#define TABLE(type, name, body, ...)                                                               \
+  static const known_field_t type##_fields[] = {__VA_ARGS__};                                      \
+  static const message_t type##_message = {                                                        \
+    name, sizeof(tn_onnx_##type##_t), sizeof type##_fields / sizeof(known_field_t), body,          \
+    type##_fields}
 static const message_t graph_message;
 
-TABLE(entry, "StringStringEntryProto", -1, {1, NAME, AT(entry, key), NULL}, {2, NAME, AT(entry, value), NULL});
+TABLE(entry, "StringStringEntryProto", -1,
+  {1, NAME, AT(entry, key), NULL},
+  {2, NAME, AT(entry, value), NULL});
 TABLE(tensor, "TensorProto", offsetof(tn_onnx_tensor_t, body),
-  {1, INTS, AT(tensor, dims), NULL}, {2, INT, AT(tensor, data_type), NULL}, {8, NAME, AT(tensor, name), NULL},
-  {9, BYTES, AT(tensor, raw), NULL}, {13, MESSAGES, AT(tensor, external), &entry_message},
+  {1, INTS, AT(tensor, dims), NULL},
+  {2, INT, AT(tensor, data_type), NULL},
+  {8, NAME, AT(tensor, name), NULL},
+  {9, BYTES, AT(tensor, raw), NULL},
+  {13, MESSAGES, AT(tensor, external), &entry_message},
   {14, INT, AT(tensor, location), NULL});
 TABLE(sparse, "SparseTensorProto", -1,
-  {1, MESSAGE, AT(sparse, values), &tensor_message}, {2, MESSAGE, AT(sparse, indices), &tensor_message},
+  {1, MESSAGE, AT(sparse, values), &tensor_message},
+  {2, MESSAGE, AT(sparse, indices), &tensor_message},
   {3, INTS, AT(sparse, dims), NULL});
-TABLE(dim, "Dimension", -1, {1, INT, AT(dim, value), NULL}, {2, NAME, AT(dim, param), NULL});
-TABLE(shape, "TensorShapeProto", -1, {1, MESSAGES, AT(shape, dims), &dim_message});
+TABLE(dim, "Dimension", -1,
+  {1, INT, AT(dim, value), NULL},
+  {2, NAME, AT(dim, param), NULL});
+TABLE(shape, "TensorShapeProto", -1,
+  {1, MESSAGES, AT(shape, dims), &dim_message});
 TABLE(tensor_type, "TypeProto.Tensor", -1,
-  {1, INT, AT(tensor_type, elem_type), NULL}, {2, MESSAGE, AT(tensor_type, shape), &shape_message});
-TABLE(type, "TypeProto", -1, {1, MESSAGE, AT(type, tensor), &tensor_type_message});
-TABLE(value, "ValueInfoProto", -1, {1, NAME, AT(value, name), NULL}, {2, MESSAGE, AT(value, type), &type_message});
+  {1, INT, AT(tensor_type, elem_type), NULL},
+  {2, MESSAGE, AT(tensor_type, shape), &shape_message});
+TABLE(type, "TypeProto", -1,
+  {1, MESSAGE, AT(type, tensor), &tensor_type_message});
+TABLE(value, "ValueInfoProto", -1,
+  {1, NAME, AT(value, name), NULL},
+  {2, MESSAGE, AT(value, type), &type_message});
 TABLE(attribute, "AttributeProto", -1,
-  {1, NAME, AT(attribute, name), NULL}, {2, FLOAT, AT(attribute, f), NULL}, {3, INT, AT(attribute, i), NULL},
-  {4, BYTES, AT(attribute, s), NULL}, {5, MESSAGE, AT(attribute, t), &tensor_message},
-  {6, MESSAGE, AT(attribute, g), &graph_message}, {7, FLOATS, AT(attribute, floats), NULL},
-  {8, INTS, AT(attribute, ints), NULL}, {9, STRINGS, AT(attribute, strings), NULL},
-  {10, MESSAGES, AT(attribute, tensors), &tensor_message}, {20, INT, AT(attribute, type), NULL},
-  {21, NAME, AT(attribute, ref_name), NULL}, {22, MESSAGE, AT(attribute, sparse), &sparse_message});
+  {1, NAME, AT(attribute, name), NULL},
+  {2, FLOAT, AT(attribute, f), NULL},
+  {3, INT, AT(attribute, i), NULL},
+  {4, BYTES, AT(attribute, s), NULL},
+  {5, MESSAGE, AT(attribute, t), &tensor_message},
+  {6, MESSAGE, AT(attribute, g), &graph_message},
+  {7, FLOATS, AT(attribute, floats), NULL},
+  {8, INTS, AT(attribute, ints), NULL},
+  {9, STRINGS, AT(attribute, strings), NULL},
+  {10, MESSAGES, AT(attribute, tensors), &tensor_message},
+  {20, INT, AT(attribute, type), NULL},
+  {21, NAME, AT(attribute, ref_name), NULL},
+  {22, MESSAGE, AT(attribute, sparse), &sparse_message});
 TABLE(node, "NodeProto", -1,
-  {1, NAMES, AT(node, inputs), NULL}, {2, NAMES, AT(node, outputs), NULL}, {3, NAME, AT(node, name), NULL},
-  {4, NAME, AT(node, type), NULL}, {5, MESSAGES, AT(node, attributes), &attribute_message},
-  {7, NAME, AT(node, domain), NULL}, {8, NAME, AT(node, overload), NULL});
+  {1, NAMES, AT(node, inputs), NULL},
+  {2, NAMES, AT(node, outputs), NULL},
+  {3, NAME, AT(node, name), NULL},
+  {4, NAME, AT(node, type), NULL},
+  {5, MESSAGES, AT(node, attributes), &attribute_message},
+  {7, NAME, AT(node, domain), NULL},
+  {8, NAME, AT(node, overload), NULL});
 TABLE(graph, "GraphProto", -1,
-  {1, MESSAGES, AT(graph, nodes), &node_message}, {2, NAME, AT(graph, name), NULL},
+  {1, MESSAGES, AT(graph, nodes), &node_message},
+  {2, NAME, AT(graph, name), NULL},
   {5, MESSAGES, AT(graph, initialisers), &tensor_message},
-  {11, MESSAGES, AT(graph, inputs), &value_message}, {12, MESSAGES, AT(graph, outputs), &value_message},
+  {11, MESSAGES, AT(graph, inputs), &value_message},
+  {12, MESSAGES, AT(graph, outputs), &value_message},
   {13, MESSAGES, AT(graph, values), &value_message},
   {15, MESSAGES, AT(graph, sparse_initialisers), &sparse_message});
-TABLE(opset, "OperatorSetIdProto", -1, {1, NAME, AT(opset, domain), NULL}, {2, INT, AT(opset, version), NULL});
+TABLE(opset, "OperatorSetIdProto", -1,
+  {1, NAME, AT(opset, domain), NULL},
+  {2, INT, AT(opset, version), NULL});
 TABLE(function, "FunctionProto", -1,
-  {1, NAME, AT(function, name), NULL}, {4, NAMES, AT(function, inputs), NULL},
-  {5, NAMES, AT(function, outputs), NULL}, {6, NAMES, AT(function, attribute_names), NULL},
-  {7, MESSAGES, AT(function, nodes), &node_message}, {9, MESSAGES, AT(function, opsets), &opset_message},
-  {10, NAME, AT(function, domain), NULL}, {11, MESSAGES, AT(function, attributes), &attribute_message},
-  {12, MESSAGES, AT(function, values), &value_message}, {13, NAME, AT(function, overload), NULL});
+  {1, NAME, AT(function, name), NULL},
+  {4, NAMES, AT(function, inputs), NULL},
+  {5, NAMES, AT(function, outputs), NULL},
+  {6, NAMES, AT(function, attribute_names), NULL},
+  {7, MESSAGES, AT(function, nodes), &node_message},
+  {9, MESSAGES, AT(function, opsets), &opset_message},
+  {10, NAME, AT(function, domain), NULL},
+  {11, MESSAGES, AT(function, attributes), &attribute_message},
+  {12, MESSAGES, AT(function, values), &value_message},
+  {13, NAME, AT(function, overload), NULL});
 TABLE(model, "ModelProto", -1,
-  {1, INT, AT(model, ir_version), NULL}, {7, MESSAGE, AT(model, graph), &graph_message},
-  {8, MESSAGES, AT(model, opsets), &opset_message}, {25, MESSAGES, AT(model, functions), &function_message});
+  {1, INT, AT(model, ir_version), NULL},
+  {7, MESSAGE, AT(model, graph), &graph_message},
+  {8, MESSAGES, AT(model, opsets), &opset_message},
+  {25, MESSAGES, AT(model, functions), &function_message});
 /* clang-format on */
 
 static tenon_status_t no_room(void) { return tn_no_memory("the structure of a model", 0); }
 
-static const rule_t *rule_of(const message_t *message, uint32_t number) {
-  for (uint32_t i = 0; i < message->rule_count; i++)
-    if (message->rules[i].number == number) return &message->rules[i];
+static const known_field_t *find_known_field(const message_t *message, uint32_t number) {
+  for (uint32_t i = 0; i < message->field_count; i++)
+    if (message->fields[i].number == number) return &message->fields[i];
   return NULL;
 }
 
 static tenon_status_t wrong_kind(const reader_t *reader, const message_t *message,
-                                 const rule_t *rule, const tn_wire_t *wire) {
+                                 const known_field_t *known, const tn_wire_t *wire) {
   return tn_fail(TENON_INVALID,
-                 "byte %zu: field %d of a %s has another wire type than onnx.proto says",
-                 (size_t)(wire->at - reader->file), rule->number, message->name);
+                 "byte %zu: field %d of a %s has a wire type other than the one in onnx.proto",
+                 (size_t)(wire->at - reader->file), known->number, message->name);
 }
 
 static uint32_t wire_kind(int kind) {
-  return kind == INT || kind == INTS       ? TN_WIRE_VARINT
-         : kind == FLOAT || kind == FLOATS ? TN_WIRE_32
-                                           : TN_WIRE_BYTES;
+  if (kind == INT || kind == INTS) return TN_WIRE_VARINT;
+  return kind == FLOAT || kind == FLOATS ? TN_WIRE_32 : TN_WIRE_BYTES;
 }
 
 static float float_of(uint64_t bits) {
@@ -134,18 +172,18 @@ static float float_of(uint64_t bits) {
   return value;
 }
 
-/* How many items this field adds to its list. */
-static size_t item_count(const rule_t *rule, const tn_field_t *field) {
+/* The number of items that this field adds to its list. */
+static size_t item_count(const known_field_t *known, const tn_field_t *field) {
   size_t count = 0;
-  if (field->kind != TN_WIRE_BYTES || (rule->kind != INTS && rule->kind != FLOATS)) return 1;
-  if (rule->kind == FLOATS) return field->bytes.size / 4;
+  if (field->kind != TN_WIRE_BYTES || (known->kind != INTS && known->kind != FLOATS)) return 1;
+  if (known->kind == FLOATS) return field->bytes.size / 4;
   for (size_t i = 0; i < field->bytes.size; i++)
     count += field->bytes.data[i] < 0x80;
   return count;
 }
 
-static size_t item_size(const rule_t *rule) {
-  switch (rule->kind) {
+static size_t item_size(const known_field_t *known) {
+  switch (known->kind) {
   case NAMES:
     return sizeof(const char *);
   case STRINGS:
@@ -155,30 +193,31 @@ static size_t item_size(const rule_t *rule) {
   case FLOATS:
     return sizeof(double);
   default:
-    return rule->message->size;
+    return known->message->size;
   }
 }
 
-static tenon_status_t name_of(reader_t *reader, tn_bytes_t bytes, const char **out_name) {
+static tenon_status_t copy_name(reader_t *reader, tn_bytes_t bytes, const char **out_name) {
   if (bytes.size && memchr(bytes.data, 0, bytes.size))
-    return tn_fail(TENON_INVALID, "byte %zu: a name with a zero byte in it",
+    return tn_fail(TENON_INVALID, "byte %zu: a name contains a zero byte",
                    (size_t)(bytes.data - reader->file));
   *out_name = tn_arena_text(reader->arena, (const char *)bytes.data, bytes.size);
   return *out_name ? TENON_OK : no_room();
 }
 
 /* Appends the numbers of a packed field. */
-static tenon_status_t unpack(reader_t *reader, const rule_t *rule, const tn_field_t *field,
-                             list_t *list) {
+static tenon_status_t read_packed(reader_t *reader, const known_field_t *known,
+                                  const tn_field_t *field, list_t *list) {
   tn_wire_t wire = tn_wire_open(reader->file, field->bytes);
   uint64_t value = 0;
-  if (rule->kind == INTS) {
+  if (known->kind == INTS) {
     while (tn_wire_varint(&wire, &value))
       ((int64_t *)list->items)[list->count++] = (int64_t)value;
     return tn_wire_status(&wire);
   }
   if (field->bytes.size % 4)
-    return tn_fail(TENON_INVALID, "byte %zu: a list of floats of %zu bytes, no multiple of 4",
+    return tn_fail(TENON_INVALID,
+                   "byte %zu: a list of floats has %zu bytes, which is not a multiple of 4",
                    (size_t)(wire.at - wire.begin), field->bytes.size);
   for (size_t i = 0; i + 4 <= field->bytes.size; i += 4) {
     float number;
@@ -191,14 +230,14 @@ static tenon_status_t unpack(reader_t *reader, const rule_t *rule, const tn_fiel
 static tenon_status_t read_message(reader_t *reader, const message_t *message, tn_bytes_t bytes,
                                    int depth, void *out_structure);
 
-static tenon_status_t read_item(reader_t *reader, const rule_t *rule, const tn_field_t *field,
-                                int depth, list_t *list) {
-  if (field->kind == TN_WIRE_BYTES && (rule->kind == INTS || rule->kind == FLOATS))
-    return unpack(reader, rule, field, list);
+static tenon_status_t read_item(reader_t *reader, const known_field_t *known,
+                                const tn_field_t *field, int depth, list_t *list) {
+  if (field->kind == TN_WIRE_BYTES && (known->kind == INTS || known->kind == FLOATS))
+    return read_packed(reader, known, field, list);
   size_t index = list->count++;
-  switch (rule->kind) {
+  switch (known->kind) {
   case NAMES:
-    return name_of(reader, field->bytes, (const char **)list->items + index);
+    return copy_name(reader, field->bytes, (const char **)list->items + index);
   case STRINGS:
     ((tn_bytes_t *)list->items)[index] = field->bytes;
     return TENON_OK;
@@ -209,55 +248,55 @@ static tenon_status_t read_item(reader_t *reader, const rule_t *rule, const tn_f
     ((double *)list->items)[index] = (double)float_of(field->value);
     return TENON_OK;
   default: {
-    char *item = (char *)list->items + index * rule->message->size;
-    return read_message(reader, rule->message, field->bytes, depth + 1, item);
+    char *item = (char *)list->items + index * known->message->size;
+    return read_message(reader, known->message, field->bytes, depth + 1, item);
   }
   }
 }
 
-static tenon_status_t read_field(reader_t *reader, const rule_t *rule, const tn_field_t *field,
-                                 int depth, char *base) {
-  char *place = base + rule->offset;
+static tenon_status_t read_field(reader_t *reader, const known_field_t *known,
+                                 const tn_field_t *field, int depth, char *base) {
+  char *member = base + known->offset;
   double number;
-  switch (rule->kind) {
+  switch (known->kind) {
   case NAME:
-    return name_of(reader, field->bytes, (const char **)(void *)place);
+    return copy_name(reader, field->bytes, (const char **)(void *)member);
   case BYTES:
-    memcpy(place, &field->bytes, sizeof field->bytes);
+    memcpy(member, &field->bytes, sizeof field->bytes);
     return TENON_OK;
   case INT:
-    memcpy(place, &field->value, sizeof field->value);
+    memcpy(member, &field->value, sizeof field->value);
     return TENON_OK;
   case FLOAT:
     number = (double)float_of(field->value);
-    memcpy(place, &number, sizeof number);
+    memcpy(member, &number, sizeof number);
     return TENON_OK;
   default:
     break;
   }
-  void *part = tn_arena_allocate(reader->arena, rule->message->size);
+  void *part = tn_arena_allocate(reader->arena, known->message->size);
   if (!part) return no_room();
-  memcpy(place, &part, sizeof part);
-  return read_message(reader, rule->message, field->bytes, depth + 1, part);
+  memcpy(member, &part, sizeof part);
+  return read_message(reader, known->message, field->bytes, depth + 1, part);
 }
 
-/* First pass: wire types, how often a field comes, how many items lists have. */
+/* First pass: checks wire types, and counts the occurrences of fields and the items of lists. */
 static tenon_status_t count_fields(const reader_t *reader, const message_t *message,
                                    tn_bytes_t bytes, size_t *out_counts, uint64_t *out_present) {
   tn_wire_t wire = tn_wire_open(reader->file, bytes);
   tn_field_t field;
   while (tn_wire_next(&wire, &field)) {
-    const rule_t *rule = rule_of(message, field.number);
+    const known_field_t *known = find_known_field(message, field.number);
     bool again = field.number < FIELD_MAX && (*out_present >> field.number & 1);
     if (field.number < FIELD_MAX) *out_present |= (uint64_t)1 << field.number;
-    if (!rule) continue;
-    bool packed = field.kind == TN_WIRE_BYTES && (rule->kind == INTS || rule->kind == FLOATS);
-    if (field.kind != wire_kind(rule->kind) && !packed)
-      return wrong_kind(reader, message, rule, &wire);
-    if (again && rule->kind == MESSAGE)
-      return tn_fail(TENON_INVALID, "byte %zu: a %s has field %d twice",
-                     (size_t)(wire.at - wire.begin), message->name, rule->number);
-    if (rule->kind >= LISTS) out_counts[rule - message->rules] += item_count(rule, &field);
+    if (!known) continue;
+    bool packed = field.kind == TN_WIRE_BYTES && (known->kind == INTS || known->kind == FLOATS);
+    if (field.kind != wire_kind(known->kind) && !packed)
+      return wrong_kind(reader, message, known, &wire);
+    if (again && known->kind == MESSAGE)
+      return tn_fail(TENON_INVALID, "byte %zu: a %s contains field %d twice",
+                     (size_t)(wire.at - wire.begin), message->name, known->number);
+    if (known->kind >= LISTS) out_counts[known - message->fields] += item_count(known, &field);
   }
   return tn_wire_status(&wire);
 }
@@ -273,35 +312,37 @@ static tenon_status_t read_message(reader_t *reader, const message_t *message, t
                    (size_t)(bytes.data - reader->file), DEPTH_MAX);
   if (++reader->messages > MESSAGES_MAX)
     return tn_fail(TENON_INVALID,
-                   "more than %d messages; no model that this runtime could run has so many",
+                   "the file has more than %d messages: no model of this size is supported",
                    MESSAGES_MAX);
   TN_TRY(count_fields(reader, message, bytes, counts, &present));
   memcpy(base, &present, sizeof present);
   if (message->body >= 0) memcpy(base + message->body, &bytes, sizeof bytes);
-  for (uint32_t i = 0; i < message->rule_count; i++) {
-    const rule_t *rule = &message->rules[i];
+  for (uint32_t i = 0; i < message->field_count; i++) {
+    const known_field_t *known = &message->fields[i];
     const char *empty = "";
-    if (rule->kind == NAME) memcpy(base + rule->offset, &empty, sizeof empty);
-    if (rule->kind < LISTS || counts[i] == 0) continue;
-    if (rule->kind == MESSAGES && counts[i] > MESSAGES_MAX - reader->messages)
-      return tn_fail(TENON_INVALID, "byte %zu: a %s with %zu messages in field %d",
-                     (size_t)(bytes.data - reader->file), message->name, counts[i], rule->number);
-    lists[i].items = tn_arena_array(reader->arena, counts[i], item_size(rule));
+    if (known->kind == NAME) memcpy(base + known->offset, &empty, sizeof empty);
+    if (known->kind < LISTS || counts[i] == 0) continue;
+    if (known->kind == MESSAGES && counts[i] > MESSAGES_MAX - reader->messages)
+      return tn_fail(
+          TENON_INVALID,
+          "byte %zu: a %s has %zu messages in field %d: no model of this size is supported",
+          (size_t)(bytes.data - reader->file), message->name, counts[i], known->number);
+    lists[i].items = tn_arena_array(reader->arena, counts[i], item_size(known));
     if (!lists[i].items) return no_room();
   }
   tn_wire_t wire = tn_wire_open(reader->file, bytes);
   tn_field_t field;
   while (tn_wire_next(&wire, &field)) {
-    const rule_t *rule = rule_of(message, field.number);
-    if (!rule) continue;
-    if (rule->kind >= LISTS)
-      TN_TRY(read_item(reader, rule, &field, depth, &lists[rule - message->rules]));
+    const known_field_t *known = find_known_field(message, field.number);
+    if (!known) continue;
+    if (known->kind >= LISTS)
+      TN_TRY(read_item(reader, known, &field, depth, &lists[known - message->fields]));
     else
-      TN_TRY(read_field(reader, rule, &field, depth, base));
+      TN_TRY(read_field(reader, known, &field, depth, base));
   }
-  for (uint32_t i = 0; i < message->rule_count; i++)
-    if (message->rules[i].kind >= LISTS)
-      memcpy(base + message->rules[i].offset, &lists[i], sizeof lists[i]);
+  for (uint32_t i = 0; i < message->field_count; i++)
+    if (message->fields[i].kind >= LISTS)
+      memcpy(base + message->fields[i].offset, &lists[i], sizeof lists[i]);
   return TENON_OK;
 }
 
@@ -309,7 +350,8 @@ static tenon_status_t read_file(tn_bytes_t file, tn_arena_t *arena, const messag
                                 void *out_structure) {
   reader_t reader = {file.data, arena, 0};
   memset(out_structure, 0, message->size);
-  if (file.size == 0) return tn_fail(TENON_INVALID, "an empty file, expected a %s", message->name);
+  if (file.size == 0)
+    return tn_fail(TENON_INVALID, "the file is empty: expected a %s", message->name);
   return read_message(&reader, message, file, 0, out_structure);
 }
 

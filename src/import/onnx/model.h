@@ -1,7 +1,7 @@
-/* The messages of onnx.proto that matter for running a model, as structures in an arena.  Made by
- * model.c from the bytes of a file; names are copied so that they end in 0, contents of tensors and
- * strings point into the file. Every structure opens with `present`: bit n is set if field n was in
- * the file. */
+/* The messages of onnx.proto that matter for running a model, as structures in an arena. model.c
+ * creates them from the bytes of a file. Names are copied so that they end in 0; contents of
+ * tensors and strings point into the file. Every structure begins with `present`, whose bit n is
+ * set if field n was in the file. */
 #ifndef TN_ONNX_MODEL_H
 #define TN_ONNX_MODEL_H
 
@@ -64,7 +64,8 @@ typedef struct tn_onnx_tensor_type_t { /* TypeProto.Tensor */
   tn_onnx_shape_t *shape; /* NULL: not even the rank is known */
 } tn_onnx_tensor_type_t;
 
-typedef struct tn_onnx_type_t { /* TypeProto; the kinds that are no tensors show in `present` */
+/* TypeProto; `present` tells types that are not tensors */
+typedef struct tn_onnx_type_t {
   uint64_t present;
   tn_onnx_tensor_type_t *tensor;
 } tn_onnx_type_t;
@@ -152,7 +153,7 @@ typedef struct tn_onnx_function_t { /* FunctionProto */
   TN_LIST(const char *) inputs;
   TN_LIST(const char *) outputs;
   TN_LIST(const char *) attribute_names;
-  TN_LIST(tn_onnx_attribute_t) attributes; /* with defaults */
+  TN_LIST(tn_onnx_attribute_t) attributes; /* attributes with default values */
   TN_LIST(tn_onnx_node_t) nodes;
   tn_onnx_opsets_t opsets;
   TN_LIST(tn_onnx_value_t) values;
@@ -166,7 +167,7 @@ typedef struct tn_onnx_model_t { /* ModelProto */
   TN_LIST(tn_onnx_function_t) functions;
 } tn_onnx_model_t;
 
-/* Read a whole file.  Absent names are "", absent messages NULL. */
+/* Reads a whole file. Absent names are "", absent messages NULL. */
 tenon_status_t tn_onnx_read_model(tn_bytes_t file, tn_arena_t *arena, tn_onnx_model_t *out_model);
 tenon_status_t tn_onnx_read_tensor(tn_bytes_t file, tn_arena_t *arena,
                                    tn_onnx_tensor_t *out_tensor);

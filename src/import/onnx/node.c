@@ -1,7 +1,7 @@
-/* One node: its inputs, what lowers it (a function of the model, a rule, an operator of a custom
- * domain: custom.c), its outputs. Called by import.c for each node in order.  Invariant: every call
- * goes through tn_lower_call, which keeps track of dtypes and of values that come from unsupported
- * operators. */
+/* Imports one node: finds its inputs, converts it (by a function of the model, a lowering, or an
+ * operator of a custom domain: custom.c), and defines its outputs. Called by import.c for each node
+ * in order. Invariant: every call goes through tn_lower_call, which tracks dtypes and results of
+ * unsupported operators. */
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -15,7 +15,7 @@
 #include "import/onnx/lower.h"
 #include "operator/names.h"
 
-/* failures */
+/* Failures */
 
 void tn_lower_fail(tn_lower_t *lower, const char *format, ...) {
   va_list arguments;
@@ -25,7 +25,7 @@ void tn_lower_fail(tn_lower_t *lower, const char *format, ...) {
   va_end(arguments);
 }
 
-static bool failed(tn_lower_t *lower, tenon_status_t status) {
+static bool has_failed(tn_lower_t *lower, tenon_status_t status) {
   if (lower->status == TENON_OK) lower->status = status;
   return lower->status != TENON_OK;
 }
@@ -35,7 +35,7 @@ static tn_ref_t *missing_edge(tn_lower_t *lower) {
   if (edge)
     edge->is_missing = true;
   else
-    (void)failed(lower, TENON_MEMORY);
+    (void)has_failed(lower, TENON_MEMORY);
   return edge;
 }
 
@@ -58,7 +58,7 @@ void tn_lower_missing(tn_lower_t *lower, const char *format, ...) {
   tn_missing_t *missing = tn_arena_allocate(&import->arena, sizeof *missing);
   const char *text = tn_arena_text(&import->arena, reason, strlen(reason));
   if (!missing || !text) {
-    (void)failed(lower, tn_no_memory("a message", sizeof *missing));
+    (void)has_failed(lower, tn_no_memory("a message", sizeof *missing));
     return;
   }
   *missing = (tn_missing_t){
@@ -66,12 +66,12 @@ void tn_lower_missing(tn_lower_t *lower, const char *format, ...) {
   *place = missing;
 }
 
-/* calls */
+/* Calls */
 
 const tenon_op_t *tn_lower_op(tn_lower_t *lower, const char *name) {
   if (lower->is_missing || lower->status != TENON_OK) return NULL;
   const tenon_op_t *op = tn_registry_find(name);
-  if (!op) tn_lower_missing(lower, "it becomes %s, which this build lacks", name);
+  if (!op) tn_lower_missing(lower, "it is lowered to %s, which this build does not have", name);
   return op;
 }
 
@@ -81,7 +81,8 @@ static tenon_dtype_t operand_dtype(const tn_operand_t *operand) {
   return (tenon_dtype_t){0, 0, 0};
 }
 
-/* The dtype of a result, as far as the operator's type rules say; infer says the rest later. */
+/* The dtype of a result as far as the operator's type declaration tells it; inference finds the
+ * others later. */
 static tenon_dtype_t result_dtype(const tenon_op_t *op, uint32_t result,
                                   const tenon_value_t *values, const tn_operand_t *operands,
                                   int32_t operand_count) {
@@ -113,13 +114,14 @@ static int32_t result_count(const tn_lower_t *lower, const tenon_op_t *op, uint3
   return count < 0 || count > 1 << 20 ? -1 : (int32_t)count;
 }
 
-/* Ids in the builder of all operands; false: one is missing. */
+/* Finds the ids of all operands in the builder. False if an operand comes from an unsupported
+ * operator, or after a failure. */
 static bool operand_ids(tn_lower_t *lower, const tenon_op_t *op, const tn_operand_t *operands,
                         int32_t operand_count, tenon_operand_t *out_operands) {
   for (int32_t i = 0; i < operand_count; i++) {
     tenon_edge_t *ids =
         tn_arena_array(&lower->import->arena, (size_t)operands[i].count + 1, sizeof *ids);
-    if (!ids) return !failed(lower, tn_no_memory("a node", 0));
+    if (!ids) return !has_failed(lower, tn_no_memory("a node", 0));
     if (operands[i].count > 1 && op->schema.inputs[i].kind != TENON_KIND_TENSORS) {
       tn_lower_fail(lower, "%s takes one tensor as `%s`, found %d", op->name,
                     op->schema.inputs[i].name, (int)operands[i].count);
@@ -128,9 +130,9 @@ static bool operand_ids(tn_lower_t *lower, const tenon_op_t *op, const tn_operan
     for (int32_t j = 0; j < operands[i].count; j++) {
       tn_ref_t *edge = operands[i].edges[j];
       if (edge->items)
-        tn_lower_fail(lower, "'%.200s' is a sequence, %s takes tensors", edge->name, op->name);
+        tn_lower_fail(lower, "'%.200s' is a sequence, but %s takes tensors", edge->name, op->name);
       if (lower->status != TENON_OK) return false;
-      if (failed(lower, tn_ref_here(lower->import, lower->scope->site, edge, &edge)) ||
+      if (has_failed(lower, tn_ref_here(lower->import, lower->scope->site, edge, &edge)) ||
           edge->is_missing)
         return false;
       ids[j] = edge->id;
@@ -148,7 +150,7 @@ static tn_ref_t *result_ref(tn_lower_t *lower, tenon_edge_t id, bool is_whole,
     edge->id = id;
     edge->dtype = dtype;
   } else
-    (void)failed(lower, TENON_MEMORY);
+    (void)has_failed(lower, TENON_MEMORY);
   return edge;
 }
 
@@ -159,7 +161,7 @@ tn_ref_t **tn_lower_call(tn_lower_t *lower, const tenon_op_t *op, tenon_attrs_t 
   int32_t total = 0;
   *out_count = 0;
   if (lower->is_missing || lower->status != TENON_OK ||
-      failed(lower, tenon_attrs_values(attrs, &values)))
+      has_failed(lower, tenon_attrs_values(attrs, &values)))
     return NULL;
   if (operand_count > (int32_t)op->schema.input_count) {
     tn_lower_fail(lower, "%s takes %u inputs, found %d", op->name, op->schema.input_count,
@@ -168,22 +170,23 @@ tn_ref_t **tn_lower_call(tn_lower_t *lower, const tenon_op_t *op, tenon_attrs_t 
   }
   for (uint32_t i = 0; i < op->schema.output_count; i++) {
     int32_t count = result_count(lower, op, i, values);
-    if (count < 0) tn_lower_fail(lower, "%s does not say how many results it has", op->name);
+    if (count < 0) tn_lower_fail(lower, "the number of results of %s is not known", op->name);
     total += count;
   }
-  int32_t written = 0; /* inputs that are written to and no result: values too */
+  /* Written inputs that the operator does not return are values of the node, too. */
+  int32_t written = 0;
   while (tn_op_written(op, written) >= 0)
     written++;
   total += written;
   tenon_operand_t *ids = tn_arena_array(arena, op->schema.input_count + 1, sizeof *ids);
   tenon_edge_t *results = tn_arena_array(arena, (size_t)total + 1, sizeof *results);
   tn_ref_t **edges = tn_arena_array(arena, (size_t)total + 1, sizeof *edges);
-  if (!ids || !results || !edges) (void)failed(lower, tn_no_memory("a node", 0));
+  if (!ids || !results || !edges) (void)has_failed(lower, tn_no_memory("a node", 0));
   if (lower->status != TENON_OK) return NULL;
   bool is_whole = operand_ids(lower, op, operands, operand_count, ids);
   if (lower->status != TENON_OK) return NULL;
-  if (is_whole && failed(lower, tenon_builder_node(lower->scope->site->builder, lower->name, op,
-                                                   values, ids, results, total)))
+  if (is_whole && has_failed(lower, tenon_builder_node(lower->scope->site->builder, lower->name, op,
+                                                       values, ids, results, total)))
     return NULL;
   int32_t at = 0;
   for (uint32_t i = 0; i < op->schema.output_count; i++)
@@ -200,12 +203,12 @@ tn_ref_t **tn_lower_call(tn_lower_t *lower, const tenon_op_t *op, tenon_attrs_t 
   return lower->status == TENON_OK ? edges : NULL;
 }
 
-/* constants */
+/* Constants */
 
 tn_ref_t *tn_lower_tensor(tn_lower_t *lower, tenon_tensor_t *tensor) {
   tn_ref_t *edge = NULL;
-  (void)failed(lower,
-               tn_ref_constant(lower->import, lower->scope->site, lower->name, tensor, &edge));
+  (void)has_failed(lower,
+                   tn_ref_constant(lower->import, lower->scope->site, lower->name, tensor, &edge));
   return edge;
 }
 
@@ -213,21 +216,22 @@ tn_ref_t *tn_lower_ints(tn_lower_t *lower, const int64_t *values, size_t count) 
   tenon_tensor_t *tensor;
   int64_t extent = (int64_t)count;
   if (lower->status != TENON_OK ||
-      failed(lower, tenon_tensor_create(tenon_dtype(TENON_I64), 1, &extent, &tensor)))
+      has_failed(lower, tenon_tensor_create(tenon_dtype(TENON_I64), 1, &extent, &tensor)))
     return NULL;
   if (count) memcpy(tensor->data, values, count * sizeof *values);
   return tn_lower_tensor(lower, tensor);
 }
 
-/* The bits of an integer: what is too large or small is the nearest, NaN is 0; negative numbers
- * wrap where there is no sign. */
+/* The bits of an integer with this value. Values out of range become the nearest integer and NaN
+ * becomes 0; negative numbers wrap if the dtype is unsigned. */
 static uint64_t integer_of(tenon_dtype_t dtype, double value) {
-  const int digits = dtype.bits - (dtype.code == 0); /* code 0: it has a sign */
+  const int digits = dtype.bits - (dtype.code == 0); /* code 0: signed */
   const double end = ldexp(1, digits);
   const double least = dtype.code == 0 ? -end : -0x1p63;
   if (value >= end) return UINT64_MAX >> (64 - digits);
   if (value <= least) return dtype.code == 0 ? (uint64_t)1 << digits : (uint64_t)INT64_MIN;
-  return value < 0 ? (uint64_t)(int64_t)value : value > 0 ? (uint64_t)value : 0;
+  if (value < 0) return (uint64_t)(int64_t)value;
+  return value > 0 ? (uint64_t)value : 0;
 }
 
 tn_ref_t *tn_lower_scalar(tn_lower_t *lower, tenon_dtype_t dtype, double value) {
@@ -236,10 +240,10 @@ tn_ref_t *tn_lower_scalar(tn_lower_t *lower, tenon_dtype_t dtype, double value) 
   float narrow = (float)value;
   if (lower->status != TENON_OK) return NULL;
   if (dtype.bits % 8 || dtype.bits > 64 || dtype.code > 14 || tenon_dtype_id(dtype) == TENON_C64) {
-    tn_lower_fail(lower, "a constant of type %s", tn_dtype_name(dtype));
+    tn_lower_fail(lower, "constants of type %s are not supported", tn_dtype_name(dtype));
     return NULL;
   }
-  if (failed(lower, tenon_tensor_create(dtype, 0, NULL, &tensor))) return NULL;
+  if (has_failed(lower, tenon_tensor_create(dtype, 0, NULL, &tensor))) return NULL;
   if (tenon_dtype_id(dtype) == TENON_BOOL)
     number = value != 0;
   else if (dtype.code <= 1)
@@ -259,7 +263,7 @@ bool tn_lower_known(tn_lower_t *lower, tn_ref_t *edge, int64_t *out_values, int3
                     int32_t *out_count) {
   const tenon_tensor_t *tensor = NULL;
   if (!edge || edge->is_missing || lower->status != TENON_OK ||
-      failed(lower, tn_ref_value(lower->import, edge, &tensor)) || !tensor)
+      has_failed(lower, tn_ref_value(lower->import, edge, &tensor)) || !tensor)
     return false;
   int64_t count = tenon_count(tensor);
   if (count > capacity) return false;
@@ -286,8 +290,8 @@ int32_t tn_lower_rank(tn_lower_t *lower, const tn_ref_t *edge) {
   if (lower->status != TENON_OK || !edge || edge->is_missing) return 0;
   if (edge->ndim < 0)
     tn_lower_fail(lower,
-                  "the rank of '%.200s' must be known for this operator: add value_info to the "
-                  "model, as ONNX's shape inference does",
+                  "the rank of '%.200s' must be known to import this operator: add value_info to "
+                  "the model, for example with ONNX shape inference",
                   edge->name);
   return edge->ndim;
 }
@@ -299,8 +303,8 @@ int64_t tn_lower_extent(tn_lower_t *lower, const tn_ref_t *edge, int32_t axis) {
     if (extent >= 0) return extent;
   }
   tn_lower_fail(lower,
-                "extent %d of '%.200s' must be known for this operator: add value_info to the "
-                "model, as ONNX's shape inference does",
+                "extent %d of '%.200s' must be known to import this operator: add value_info to "
+                "the model, for example with ONNX shape inference",
                 (int)axis, edge->name);
   return 1;
 }
@@ -309,13 +313,13 @@ tenon_dtype_t tn_lower_dtype(tn_lower_t *lower, const tn_ref_t *edge) {
   if (lower->status != TENON_OK || !edge || edge->is_missing) return tenon_dtype(TENON_F32);
   if (!edge->dtype.bits)
     tn_lower_fail(lower,
-                  "the element type of '%.200s' must be known for this operator: add value_info to "
-                  "the model, as ONNX's shape inference does",
+                  "the element type of '%.200s' must be known to import this operator: add "
+                  "value_info to the model, for example with ONNX shape inference",
                   edge->name);
   return edge->dtype;
 }
 
-/* functions of the model */
+/* Functions of the model */
 
 static const char *standard_domain(const char *domain) {
   return strcmp(domain, "ai.onnx") == 0 ? "" : domain;
@@ -327,26 +331,28 @@ static const tn_onnx_function_t *find_function(tn_lower_t *lower) {
   tn_text_add(&key, "%s\n%s\n%s", lower->node->domain, lower->node->type, lower->node->overload);
   const tn_onnx_function_t *function =
       tn_map_get(&lower->import->functions, tn_text_get(&key), key.size);
-  if (key.failed) (void)failed(lower, tn_no_memory("a name", key.size));
+  if (key.failed) (void)has_failed(lower, tn_no_memory("a name", key.size));
   tn_text_clear(&key);
   return function;
 }
 
-/* Attributes that the body may refer to: the node's, and defaults of those that it does not set. */
+/* Lists the attributes that the body of a function can refer to: those of the node, and the
+ * defaults of those that the node does not set. */
 static void function_parameters(tn_lower_t *lower, const tn_onnx_function_t *function,
                                 tn_attrs_list_t *out_list) {
   tn_attrs_list_t defaults = {NULL, 0};
-  if (failed(lower, tn_attrs_resolve(lower->import, lower->scope, function->attributes.items,
-                                     function->attributes.count, &defaults)))
+  if (has_failed(lower, tn_attrs_resolve(lower->import, lower->scope, function->attributes.items,
+                                         function->attributes.count, &defaults)))
     return;
   out_list->items = tn_arena_array(&lower->import->arena, lower->attrs.count + defaults.count + 1,
                                    sizeof *out_list->items);
   if (!out_list->items) {
-    (void)failed(lower, tn_no_memory("attributes of a function", 0));
+    (void)has_failed(lower, tn_no_memory("attributes of a function", 0));
     return;
   }
   for (size_t i = 0; i < function->attribute_names.count; i++)
-    (void)tn_lower_attr(lower, function->attribute_names.items[i]); /* notes that it is known */
+    /* Marks the attribute as used, so that it is not reported as unknown. */
+    (void)tn_lower_attr(lower, function->attribute_names.items[i]);
   for (size_t i = 0; i < defaults.count; i++)
     if (!tn_lower_attr(lower, defaults.items[i].name))
       out_list->items[out_list->count++] = defaults.items[i];
@@ -371,7 +377,8 @@ static tenon_status_t bind_function(tn_lower_t *lower, tn_scope_t *inner,
     tn_ref_t *edge;
     TN_TRY(tn_scope_find(lower->import, inner, function->outputs.items[i], &edge));
     if (!edge)
-      return tn_fail(TENON_INVALID, "the function's output '%.200s' is not defined in it",
+      return tn_fail(TENON_INVALID,
+                     "the output '%.200s' of the function is not defined in its body",
                      function->outputs.items[i]);
     lower->outputs[i] = edge->is_absent ? NULL : edge;
   }
@@ -382,7 +389,9 @@ static void inline_function(tn_lower_t *lower, const tn_onnx_function_t *functio
   tn_attrs_list_t parameters = {NULL, 0};
   if ((size_t)lower->input_count > function->inputs.count ||
       (size_t)lower->output_count > function->outputs.count) {
-    tn_lower_fail(lower, "function '%.200s' has %zu inputs and %zu outputs, the node %d and %d",
+    tn_lower_fail(lower,
+                  "function '%.200s' has %zu inputs and %zu outputs, but the node has %d inputs "
+                  "and %d outputs",
                   function->name, function->inputs.count, function->outputs.count,
                   (int)lower->input_count, (int)lower->output_count);
     return;
@@ -390,31 +399,33 @@ static void inline_function(tn_lower_t *lower, const tn_onnx_function_t *functio
   function_parameters(lower, function, &parameters);
   size_t size = strlen(lower->name);
   char *prefix = tn_arena_text(&lower->import->arena, lower->name,
-                               size + 1); /* with room for a slash, then 0 */
+                               size + 1); /* size + 1: room for a slash and the final 0 */
   if (prefix)
     prefix[size] = '/';
   else
-    (void)failed(lower, tn_no_memory("a name", size));
+    (void)has_failed(lower, tn_no_memory("a name", size));
   if (lower->status != TENON_OK) return;
   const tn_onnx_opsets_t *opsets =
       function->opsets.count ? &function->opsets : &lower->import->model.opsets;
   tn_scope_t inner = {NULL,   lower->scope->site, {0},    {0},
                       opsets, &parameters,        prefix, lower->scope->depth + 1};
-  (void)failed(lower, bind_function(lower, &inner, function));
+  (void)has_failed(lower, bind_function(lower, &inner, function));
   tn_scope_clear(&inner);
 }
 
-/* the node */
+/* The node */
 
-static const tn_rule_t *find_rule(const tn_lower_t *lower, const char *domain, bool *out_exists) {
+static const tn_lowering_t *find_lowering(const tn_lower_t *lower, const char *domain,
+                                          bool *out_exists) {
   char key[400];
   int size = snprintf(key, sizeof key, "%.150s\n%.200s", domain, lower->node->type);
-  const tn_choice_t *choice = tn_map_get(&lower->import->rules, key, (size_t)size);
-  const tn_rule_t *best = NULL;
+  const tn_lowering_choice_t *choice = tn_map_get(&lower->import->lowerings, key, (size_t)size);
+  const tn_lowering_t *best = NULL;
   *out_exists = choice != NULL;
   for (; choice; choice = choice->next)
-    if (choice->rule->since <= lower->version && (!best || choice->rule->since > best->since))
-      best = choice->rule;
+    if (choice->lowering->since <= lower->version &&
+        (!best || choice->lowering->since > best->since))
+      best = choice->lowering;
   return best;
 }
 
@@ -444,7 +455,7 @@ static tenon_status_t find_inputs(tn_lower_t *lower) {
     if (!*name) continue;
     TN_TRY(tn_scope_find(lower->import, lower->scope, name, &lower->inputs[i]));
     if (!lower->inputs[i])
-      return tn_fail(TENON_INVALID, "input '%.200s' is not defined before it", name);
+      return tn_fail(TENON_INVALID, "input '%.200s' is not defined before this node", name);
     if (lower->inputs[i]->is_absent) lower->inputs[i] = NULL;
   }
   while (lower->input_count && !lower->inputs[lower->input_count - 1])
@@ -458,11 +469,11 @@ static tenon_status_t define_outputs(tn_lower_t *lower) {
     tn_ref_t *edge = lower->outputs[i];
     if (!*name) continue;
     if (!edge)
-      return tn_fail(TENON_UNIMPLEMENTED, "output %d ('%.200s') is not given by this runtime",
+      return tn_fail(TENON_UNIMPLEMENTED, "output %d ('%.200s') is not supported by this runtime",
                      (int)i, name);
     const tn_onnx_value_t *hint = tn_map_get(&lower->scope->hints, name, strlen(name));
-    if (hint && !edge->items)
-      (void)tn_type_read(lower->import, hint, edge); /* about what is no tensor it says nothing */
+    if (hint && !edge->items) /* a type that is not a tensor is ignored here */
+      (void)tn_type_read(lower->import, hint, edge);
     if (edge->name == lower->name || !*edge->name) edge->name = name;
     TN_TRY(tn_scope_define(lower->scope, name, edge));
   }
@@ -478,35 +489,37 @@ static tenon_status_t lower_node(tn_lower_t *lower) {
                           lower->node->attributes.count, &lower->attrs));
   const tn_onnx_function_t *function = find_function(lower);
   if (lower->status != TENON_OK) return lower->status;
-  const tn_rule_t *rule = function ? NULL : find_rule(lower, domain, &exists);
-  bool is_custom = !tn_rules_have(domain);
+  const tn_lowering_t *lowering = function ? NULL : find_lowering(lower, domain, &exists);
+  bool is_custom = !tn_lowerings_cover(domain);
   if (!function && !is_known)
-    return tn_fail(TENON_INVALID, "the model imports no operator set of domain ''");
+    return tn_fail(
+        TENON_INVALID,
+        "the model imports no operator set of the domain '' (ONNX): add an opset_import");
   if (function)
     inline_function(lower, function);
-  else if (rule)
-    tn_rule_run(rule, lower);
+  else if (lowering)
+    tn_lowering_run(lowering, lower);
   else if (is_custom)
     tn_lower_custom(lower);
   else
-    tn_lower_missing(lower, exists ? "this operator set is older than those that are known of it"
-                                   : "no such operator is known");
+    tn_lower_missing(lower, exists ? "this operator set is older than the supported ones"
+                                   : "the operator is unknown");
   for (int32_t i = 0; lower->is_missing && i < lower->output_count; i++)
     lower->outputs[i] = missing_edge(lower);
   if (lower->status != TENON_OK) return lower->status;
   for (size_t i = 0; i < lower->attrs.count && !lower->is_missing; i++)
-    if (!lower->attrs.items[i].is_used && (function || rule))
-      return tn_fail(TENON_INVALID, "attribute '%.100s' is not one that this operator has",
+    if (!lower->attrs.items[i].is_used && (function || lowering))
+      return tn_fail(TENON_INVALID, "this operator has no attribute '%.100s'",
                      lower->attrs.items[i].name);
   return define_outputs(lower);
 }
 
-/* "prefix" and the node's name, or what stands for one. */
-static const char *name_of(tn_import_t *import, const tn_scope_t *scope,
-                           const tn_onnx_node_t *node) {
-  const char *name = *node->name           ? node->name
-                     : node->outputs.count ? node->outputs.items[0]
-                                           : node->type;
+/* The prefix of the scope followed by the node's name; a node without a name is named by its first
+ * output or its type. */
+static const char *node_name(tn_import_t *import, const tn_scope_t *scope,
+                             const tn_onnx_node_t *node) {
+  const char *name = node->name;
+  if (!*name) name = node->outputs.count ? node->outputs.items[0] : node->type;
   if (!*scope->prefix) return name;
   size_t size = strlen(scope->prefix);
   size_t more = strlen(name);
@@ -522,7 +535,7 @@ tenon_status_t tn_node_import(tn_import_t *import, tn_scope_t *scope, const tn_o
   tn_lower_t lower = {.import = import,
                       .scope = scope,
                       .node = node,
-                      .name = name_of(import, scope, node),
+                      .name = node_name(import, scope, node),
                       .rest = -1};
   if (!lower.name) return tn_no_memory("a name", 0);
   tenon_status_t status = lower_node(&lower);

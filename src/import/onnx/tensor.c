@@ -1,7 +1,7 @@
-/* TensorProto to tensors.  Raw and external elements of suitable alignment are borrowed from the
- * mapped file; typed fields (float_data, int32_data, ...) hold one number for one unit of memory,
- * and are unpacked here. Invariant: no size from the file is trusted before it was compared with
- * the bytes that are there. */
+/* Converts TensorProto to tensors. Raw and external elements with suitable alignment are borrowed
+ * from the mapped file. Typed fields (float_data, int32_data, ...) hold one number for each unit of
+ * memory and are unpacked here. Invariant: no size from the file is used before it has been
+ * compared with the bytes that exist. */
 #include "import/onnx/tensor.h"
 
 #include <stdio.h>
@@ -14,6 +14,7 @@
 #include "base/text.h"
 #include "core/dtype.h"
 
+/* Fields of TensorProto. */
 enum {
   FLOATS = 4,
   INT32S = 5,
@@ -21,14 +22,15 @@ enum {
   INT64S = 7,
   DOUBLES = 10,
   UINT64S = 11,
-};                                    /* fields of TensorProto */
-#define SPARSE_MAX ((int64_t)1 << 31) /* bytes of a sparse tensor made dense */
+};
+/* bytes that a sparse tensor may have after conversion to a dense one */
+#define SPARSE_MAX ((int64_t)1 << 31)
 
-/* By TensorProto.DataType: the type, and the field that has its elements when they are not raw. */
+/* By TensorProto.DataType: the dtype, and the field that holds the elements if they are not raw. */
 static const struct {
   uint32_t dtype;
   uint8_t field;
-  uint8_t unit; /* unit: bytes of memory that one number of the field fills */
+  uint8_t unit; /* bytes of memory that one number of the field fills */
 } types[] = {
     {0, 0, 0},
     {TENON_F32, FLOATS, 4},
@@ -60,19 +62,20 @@ static const struct {
 };
 enum { TYPE_COUNT = sizeof types / sizeof *types };
 
-typedef struct item_t { /* a tensor that is being read */
+/* A tensor that is being read. */
+typedef struct item_t {
   const tn_onnx_tensor_t *proto;
   tenon_dtype_t dtype;
   int32_t ndim;
-  int64_t count; /* of elements */
-  uint64_t size; /* of their bytes in memory */
+  int64_t count; /* elements */
+  uint64_t size; /* bytes of the elements in memory */
   uint8_t field;
   uint8_t unit;
 } item_t;
 
-/* where bytes lie */
+/* Mapped files */
 
-static void unmap(void *context) {
+static void unmap_file(void *context) {
   tn_file_t *file = context;
   tn_file_unmap(file);
   tn_release_memory(file);
@@ -83,13 +86,14 @@ tenon_status_t tn_weights_map(const char *path, tn_storage_t **out_storage) {
   if (!file) return tn_no_memory("a mapped file", sizeof *file);
   tenon_status_t status = tn_file_map(path, file);
   if (status == TENON_OK)
-    status = tn_storage_create((void *)(uintptr_t)file->data, file->size, unmap, file, out_storage);
+    status =
+        tn_storage_create((void *)(uintptr_t)file->data, file->size, unmap_file, file, out_storage);
   else
     *file = (tn_file_t){NULL, 0};
   if (status == TENON_OK)
     (*out_storage)->is_file = true;
   else
-    unmap(file);
+    unmap_file(file);
   return status;
 }
 
@@ -103,7 +107,7 @@ void tn_weights_clear(tn_weights_t *weights) {
   weights->file = NULL;
 }
 
-/* May a model name this file?  Only what lies in its own folder or below. */
+/* Whether a model may name this file: only files in its own folder or below. */
 static bool is_inside(const char *location) {
   if (!*location || *location == '/' || strchr(location, '\\') || strchr(location, ':'))
     return false;
@@ -143,7 +147,7 @@ static tenon_status_t external_file(tn_weights_t *weights, const char *location,
   return tn_no_memory("a mapped file", 0);
 }
 
-/* The elements of a tensor that another file has. */
+/* Finds the elements of a tensor that are in another file. */
 static tenon_status_t external_bytes(const item_t *item, tn_weights_t *weights,
                                      tn_storage_t **out_storage, tn_bytes_t *out_bytes) {
   const char *location = NULL;
@@ -151,24 +155,28 @@ static tenon_status_t external_bytes(const item_t *item, tn_weights_t *weights,
   uint64_t length = item->size;
   for (size_t i = 0; i < item->proto->external.count; i++) {
     const tn_onnx_entry_t *entry = &item->proto->external.items[i];
-    uint64_t *number = strcmp(entry->key, "offset") == 0   ? &offset
-                       : strcmp(entry->key, "length") == 0 ? &length
-                                                           : NULL;
+    uint64_t *number = NULL;
+    if (strcmp(entry->key, "offset") == 0) number = &offset;
+    if (strcmp(entry->key, "length") == 0) number = &length;
     if (strcmp(entry->key, "location") == 0) location = entry->value;
     if (number && !parse_number(entry->value, number))
-      return tn_fail(TENON_INVALID, "external data: %s '%s' is no number of bytes", entry->key,
-                     entry->value);
+      return tn_fail(TENON_INVALID, "external data: expected a number of bytes as %s, found '%s'",
+                     entry->key, entry->value);
   }
-  if (!location) return tn_fail(TENON_INVALID, "external data without a location");
+  if (!location)
+    return tn_fail(TENON_INVALID, "external data without a location: expected the name of a file");
   if (!weights->folder)
-    return tn_fail(TENON_INVALID,
-                   "external data in '%s', but a model in memory has no folder: set one", location);
+    return tn_fail(
+        TENON_INVALID,
+        "external data in '%s', but a model in memory has no folder: set tenon_import_t.folder",
+        location);
   if (!is_inside(location))
     return tn_fail(TENON_DENIED,
                    "external data in '%s': only files in the model's folder or below are read",
                    location);
   if (length != item->size)
-    return tn_fail(TENON_INVALID, "external data in '%s': expected %llu bytes, the model says %llu",
+    return tn_fail(TENON_INVALID,
+                   "external data in '%s': expected %llu bytes, but the model states %llu",
                    location, (unsigned long long)item->size, (unsigned long long)length);
   TN_TRY(external_file(weights, location, out_storage));
   uint64_t size = (*out_storage)->size;
@@ -182,7 +190,7 @@ static tenon_status_t external_bytes(const item_t *item, tn_weights_t *weights,
   return TENON_OK;
 }
 
-/* elements */
+/* Elements */
 
 static size_t alignment_of(tenon_dtype_t dtype) {
   size_t bytes = dtype.bits / 8u;
@@ -190,13 +198,14 @@ static size_t alignment_of(tenon_dtype_t dtype) {
   return bytes ? bytes : 1;
 }
 
-/* Bytes as they are in memory: shared if the processor can read them there. */
-static tenon_status_t from_bytes(const item_t *item, tn_storage_t *storage, tn_bytes_t bytes,
-                                 tenon_tensor_t **out_tensor) {
+/* Makes a tensor of bytes that are stored as in memory. They are shared if their alignment allows
+ * it. */
+static tenon_status_t tensor_from_bytes(const item_t *item, tn_storage_t *storage, tn_bytes_t bytes,
+                                        tenon_tensor_t **out_tensor) {
   bool as_is = (uintptr_t)bytes.data % alignment_of(item->dtype) == 0 && item->size > 0;
   bool is_bool = tn_dtype_is(item->dtype, TENON_BOOL);
   if (tn_dtype_is(item->dtype, TENON_STRING))
-    return tn_fail(TENON_INVALID, "strings cannot be raw bytes");
+    return tn_fail(TENON_INVALID, "strings cannot be stored as raw bytes");
   if (bytes.size != item->size)
     return tn_fail(TENON_INVALID, "expected %llu bytes, found %zu", (unsigned long long)item->size,
                    bytes.size);
@@ -213,13 +222,13 @@ static tenon_status_t from_bytes(const item_t *item, tn_storage_t *storage, tn_b
   return TENON_OK;
 }
 
-/* Stores the numbers of one field, packed or single, one unit each; counts all, stores those that
- * fit. */
-static tenon_status_t store(const item_t *item, tn_wire_t *wire, const tn_field_t *field,
-                            unsigned char *data, uint64_t units, uint64_t *count) {
-  uint32_t kind = item->field == FLOATS    ? TN_WIRE_32
-                  : item->field == DOUBLES ? TN_WIRE_64
-                                           : TN_WIRE_VARINT;
+/* Stores the numbers of one field, packed or single, one unit each. Counts all of them, but stores
+ * only those that fit. */
+static tenon_status_t store_numbers(const item_t *item, tn_wire_t *wire, const tn_field_t *field,
+                                    unsigned char *data, uint64_t units, uint64_t *count) {
+  uint32_t kind = TN_WIRE_VARINT;
+  if (item->field == FLOATS) kind = TN_WIRE_32;
+  if (item->field == DOUBLES) kind = TN_WIRE_64;
   uint64_t value = field->value;
   uint64_t unit = item->unit;
   if (field->kind == kind) {
@@ -227,9 +236,10 @@ static tenon_status_t store(const item_t *item, tn_wire_t *wire, const tn_field_
     return TENON_OK;
   }
   if (field->kind != TN_WIRE_BYTES || (kind != TN_WIRE_VARINT && field->bytes.size % unit))
-    return tn_fail(TENON_INVALID, "byte %zu: elements of another wire type than onnx.proto says",
+    return tn_fail(TENON_INVALID,
+                   "byte %zu: elements have a wire type other than the one in onnx.proto",
                    (size_t)(wire->at - wire->begin));
-  if (kind != TN_WIRE_VARINT) { /* unit is the width of these */
+  if (kind != TN_WIRE_VARINT) { /* `unit` is the width of a fixed-size number */
     uint64_t more = field->bytes.size / unit;
     uint64_t room = *count < units ? units - *count : 0;
     if (more && room)
@@ -243,9 +253,9 @@ static tenon_status_t store(const item_t *item, tn_wire_t *wire, const tn_field_
   return tn_wire_status(&packed);
 }
 
-/* Elements out of the field that their type has. */
-static tenon_status_t from_fields(const item_t *item, const unsigned char *file,
-                                  tenon_tensor_t *tensor) {
+/* Reads the elements from the field that belongs to their type. */
+static tenon_status_t fill_from_fields(const item_t *item, const unsigned char *file,
+                                       tenon_tensor_t *tensor) {
   bool strings = item->field == STRINGS;
   uint64_t units = strings ? (uint64_t)item->count : item->size / item->unit;
   uint64_t count = 0;
@@ -254,7 +264,7 @@ static tenon_status_t from_fields(const item_t *item, const unsigned char *file,
   while (tn_wire_next(&wire, &field)) {
     if (field.number != item->field) continue;
     if (!strings) {
-      TN_TRY(store(item, &wire, &field, tensor->data, units, &count));
+      TN_TRY(store_numbers(item, &wire, &field, tensor->data, units, &count));
     } else if (field.kind == TN_WIRE_BYTES && count++ < units) {
       TN_TRY(tenon_tensor_set_string(tensor, (int64_t)count - 1, (const char *)field.bytes.data,
                                      field.bytes.size));
@@ -281,48 +291,52 @@ int64_t tn_onnx_number(tenon_dtype_t dtype) {
   return 0;
 }
 
-static tenon_status_t check(const tn_onnx_tensor_t *proto, item_t *out_item) {
+static tenon_status_t check_tensor(const tn_onnx_tensor_t *proto, item_t *out_item) {
   char shape[160];
   item_t item = {proto, {0, 0, 0}, (int32_t)proto->dims.count, 0, 0, 0, 0};
   if (!tn_onnx_dtype(proto->data_type, &item.dtype))
-    return tn_fail(TENON_INVALID, "element type %lld is none of ONNX's 1 to %d",
+    return tn_fail(TENON_INVALID, "element type %lld is unknown: ONNX has the types 1 to %d",
                    (long long)proto->data_type, TYPE_COUNT - 1);
   if (proto->dims.count > TENON_RANK_MAX)
-    return tn_fail(TENON_INVALID, "%zu dimensions; no tensor has more than %d", proto->dims.count,
-                   TENON_RANK_MAX);
+    return tn_fail(TENON_INVALID, "%zu dimensions are too many: expected at most %d",
+                   proto->dims.count, TENON_RANK_MAX);
   item.count = tn_shape_count(item.ndim, proto->dims.items);
   if (item.count < 0 || !tn_dtype_bytes(item.dtype, item.count, &item.size) ||
       item.size > SIZE_MAX / 2)
-    return tn_fail(TENON_INVALID, "impossible shape %s",
+    return tn_fail(TENON_INVALID,
+                   "impossible shape %s: an extent is negative, or the size exceeds memory",
                    tn_shape_print(item.ndim, proto->dims.items, shape, sizeof shape));
   item.field = types[proto->data_type].field;
   item.unit = types[proto->data_type].unit;
   if (TN_HAS(proto, TN_TENSOR_SEGMENT))
-    return tn_fail(TENON_UNIMPLEMENTED, "a tensor that is stored in segments");
+    return tn_fail(TENON_UNIMPLEMENTED, "a tensor stored in segments is not supported");
   *out_item = item;
   return TENON_OK;
 }
 
-/* Elements that typed fields promise must be in the file: at least one bit of it for each byte of
- * memory, as a varint fills 8 bytes at most. */
-static bool may_be_true(const item_t *item) { return item->size / 16 <= item->proto->body.size; }
+/* Whether the message can hold the elements of a typed field: one byte of a varint fills at most 8
+ * bytes of memory, so a message of less than 1/16 of the size in memory is damaged. */
+static bool may_hold_elements(const item_t *item) {
+  return item->size / 16 <= item->proto->body.size;
+}
 
-static tenon_status_t read(const tn_onnx_tensor_t *proto, tn_weights_t *weights,
-                           tenon_tensor_t **out_tensor) {
+static tenon_status_t read_tensor(const tn_onnx_tensor_t *proto, tn_weights_t *weights,
+                                  tenon_tensor_t **out_tensor) {
   item_t item;
   tn_bytes_t bytes = proto->raw;
   tn_storage_t *storage = weights->file;
-  TN_TRY(check(proto, &item));
+  TN_TRY(check_tensor(proto, &item));
   if (proto->location == 1) {
     TN_TRY(external_bytes(&item, weights, &storage, &bytes));
-    return from_bytes(&item, storage, bytes, out_tensor);
+    return tensor_from_bytes(&item, storage, bytes, out_tensor);
   }
-  if (TN_HAS(proto, TN_TENSOR_RAW)) return from_bytes(&item, storage, bytes, out_tensor);
-  if (!may_be_true(&item))
-    return tn_fail(TENON_INVALID, "expected elements for %llu bytes, found a message of %zu bytes",
+  if (TN_HAS(proto, TN_TENSOR_RAW)) return tensor_from_bytes(&item, storage, bytes, out_tensor);
+  if (!may_hold_elements(&item))
+    return tn_fail(TENON_INVALID,
+                   "expected elements for %llu bytes, but the message has only %zu bytes",
                    (unsigned long long)item.size, proto->body.size);
   TN_TRY(tenon_tensor_create(item.dtype, item.ndim, proto->dims.items, out_tensor));
-  tenon_status_t status = from_fields(&item, storage->data, *out_tensor);
+  tenon_status_t status = fill_from_fields(&item, storage->data, *out_tensor);
   if (status == TENON_OK) return TENON_OK;
   tenon_tensor_release(*out_tensor);
   *out_tensor = NULL;
@@ -333,7 +347,7 @@ tenon_status_t tn_onnx_tensor(const tn_onnx_tensor_t *proto, tn_weights_t *weigh
                               tenon_tensor_t **out_tensor) {
   char shape[160];
   tenon_dtype_t dtype = {0, 0, 0};
-  tenon_status_t status = read(proto, weights, out_tensor);
+  tenon_status_t status = read_tensor(proto, weights, out_tensor);
   if (status == TENON_OK) return TENON_OK;
   (void)tn_onnx_dtype(proto->data_type, &dtype);
   int32_t ndim = proto->dims.count > TENON_RANK_MAX ? 0 : (int32_t)proto->dims.count;
@@ -341,9 +355,9 @@ tenon_status_t tn_onnx_tensor(const tn_onnx_tensor_t *proto, tn_weights_t *weigh
                    tn_shape_print(ndim, proto->dims.items, shape, sizeof shape));
 }
 
-/* sparse tensors, made dense */
+/* Sparse tensors, converted to dense ones */
 
-/* Row-major position of the i-th value; -1: outside. */
+/* The row-major position of the i-th value; -1: out of range. */
 static int64_t sparse_position(const tenon_tensor_t *indices, int64_t i, int32_t ndim,
                                const int64_t *dims, int64_t count) {
   const int64_t *numbers = indices->data;
@@ -367,19 +381,19 @@ static tenon_status_t fill_sparse(const tn_onnx_sparse_t *sparse, const tenon_te
       count >= 0 && tn_dtype_bytes(values->dtype, count, &size) && size <= (uint64_t)SPARSE_MAX;
   if (!fits || values->ndim != 1 || values->dtype.bits % 8 ||
       tn_dtype_is(values->dtype, TENON_STRING))
-    return tn_fail(
-        TENON_INVALID,
-        "a sparse tensor has a list of numbers as values and is at most 2 GiB when dense");
+    return tn_fail(TENON_INVALID, "the values of a sparse tensor must be a 1-D tensor of numbers, "
+                                  "and at most 2 GiB as a dense tensor");
   if (!tn_dtype_is(indices->dtype, TENON_I64) || indices->ndim < 1 || indices->ndim > 2 ||
       indices->shape[0] != values->shape[0] || (indices->ndim == 2 && indices->shape[1] != ndim))
-    return tn_fail(TENON_INVALID,
-                   "indices of a sparse tensor are i64 of shape [values] or [values, rank]");
+    return tn_fail(
+        TENON_INVALID,
+        "the indices of a sparse tensor must be i64 of shape [values] or [values, rank]");
   TN_TRY(tenon_tensor_create(values->dtype, ndim, sparse->dims.items, out_tensor));
   if (size) memset((*out_tensor)->data, 0, (size_t)size);
   for (int64_t i = 0; i < values->shape[0]; i++) {
     int64_t position = sparse_position(indices, i, ndim, sparse->dims.items, count);
     if (position < 0)
-      return tn_fail(TENON_INVALID, "index %lld of a sparse tensor is outside", (long long)i);
+      return tn_fail(TENON_INVALID, "index %lld of a sparse tensor is out of range", (long long)i);
     memcpy((char *)(*out_tensor)->data + position * step, (const char *)values->data + i * step,
            (size_t)step);
   }
@@ -393,7 +407,7 @@ tenon_status_t tn_onnx_sparse(const tn_onnx_sparse_t *sparse, tn_weights_t *weig
   tenon_status_t status = TENON_INVALID;
   *out_tensor = NULL;
   if (!sparse->values || !sparse->indices)
-    return tn_fail(status, "a sparse tensor without values or indices");
+    return tn_fail(status, "a sparse tensor needs values and indices, but one of them is missing");
   status = tn_onnx_tensor(sparse->values, weights, &values);
   if (status == TENON_OK) status = tn_onnx_tensor(sparse->indices, weights, &indices);
   if (status == TENON_OK) status = fill_sparse(sparse, values, indices, out_tensor);

@@ -1,6 +1,6 @@
-/* The protobuf wire format, read in place: fields one after another, no copies.  Called by model.c,
- * which knows the messages, and by tensor.c for element fields.  Invariant: nothing outside [at,
- * end) is ever read. */
+/* Reads the protobuf wire format in place: field after field, without copies. Called by model.c,
+ * which knows the messages, and by tensor.c for fields with elements. Invariant: nothing outside
+ * [at, end) is read. */
 #ifndef TN_ONNX_WIRE_H
 #define TN_ONNX_WIRE_H
 
@@ -15,7 +15,8 @@ enum {
   TN_WIRE_32 = 5,
 };
 
-typedef struct tn_bytes_t { /* part of the file; data NULL: absent */
+/* A part of the file; data NULL: absent. */
+typedef struct tn_bytes_t {
   const unsigned char *data;
   size_t size;
 } tn_bytes_t;
@@ -23,25 +24,26 @@ typedef struct tn_bytes_t { /* part of the file; data NULL: absent */
 typedef struct tn_wire_t {
   const unsigned char *begin;
   const unsigned char *at;
-  const unsigned char *end; /* begin: of the file, for messages */
-  const char *fault;        /* what was wrong at `at`, NULL: nothing */
+  const unsigned char *end; /* `begin` is the beginning of the file, for offsets in messages */
+  const char *fault;        /* what is wrong at `at`; NULL: nothing */
 } tn_wire_t;
 
 typedef struct tn_field_t {
   uint32_t number;
   uint32_t kind;    /* TN_WIRE_... */
-  uint64_t value;   /* VARINT; the bits of 32 and 64 */
+  uint64_t value;   /* VARINT, and the bits of 32 and 64 */
   tn_bytes_t bytes; /* BYTES */
 } tn_field_t;
 
 static inline tn_wire_t tn_wire_open(const unsigned char *file, tn_bytes_t message) {
   return (tn_wire_t){file, message.data, message.data + message.size, NULL};
 }
-/* The next field; false at the end and at a fault, which tn_wire_status tells apart. */
+/* Reads the next field. False at the end of the message and if it is malformed; tn_wire_status
+ * tells which. */
 bool tn_wire_next(tn_wire_t *wire, tn_field_t *out_field);
-/* One varint, as packed lists have them; false like tn_wire_next. */
+/* Reads one varint, as packed lists have them. False as in tn_wire_next. */
 bool tn_wire_varint(tn_wire_t *wire, uint64_t *out_value);
-/* OK, or INVALID with the offset in the file. */
+/* TENON_OK, or TENON_INVALID with the offset in the file. */
 tenon_status_t tn_wire_status(const tn_wire_t *wire);
 
 #endif

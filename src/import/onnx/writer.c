@@ -1,5 +1,5 @@
-/* The protobuf wire format, written backwards.  Called by export.c.  Invariant: sizes are checked
- * before memory is taken. */
+/* Writes the protobuf wire format backwards. Called by export.c. Invariant: sizes are checked
+ * before memory is allocated. */
 #include "import/onnx/writer.h"
 
 #include <string.h>
@@ -16,7 +16,8 @@ void tn_writer_clear(tn_writer_t *writer) {
 static bool has_room(tn_writer_t *writer, uint64_t more) {
   if (writer->status != TENON_OK) return false;
   if (more > TN_WRITER_MOST - writer->size) {
-    writer->status = tn_fail(TENON_RANGE, "more than 2 GiB, which no file of protobuf may have");
+    writer->status =
+        tn_fail(TENON_RANGE, "the file exceeds 2 GiB, the largest size that protobuf allows");
     return false;
   }
   size_t needed = writer->size + (size_t)more;
@@ -37,7 +38,7 @@ static bool has_room(tn_writer_t *writer, uint64_t more) {
 
 void tn_write_reserve(tn_writer_t *writer, uint64_t size) { (void)has_room(writer, size); }
 
-static void put(tn_writer_t *writer, const void *data, uint64_t size) {
+static void put_bytes(tn_writer_t *writer, const void *data, uint64_t size) {
   if (!size || !has_room(writer, size)) return;
   writer->size += (size_t)size;
   memcpy(writer->data + (writer->capacity - writer->size), data, (size_t)size);
@@ -49,7 +50,7 @@ static void put_varint(tn_writer_t *writer, uint64_t value) {
   for (; value > 0x7f; value >>= 7)
     bytes[count++] = (unsigned char)(value | 0x80);
   bytes[count++] = (unsigned char)value;
-  put(writer, bytes, count);
+  put_bytes(writer, bytes, count);
 }
 
 static void put_tag(tn_writer_t *writer, uint32_t field, uint32_t kind) {
@@ -67,12 +68,12 @@ void tn_write_float(tn_writer_t *writer, uint32_t field, float value) {
   memcpy(&bits, &value, sizeof bits);
   for (int i = 0; i < 4; i++)
     bytes[i] = (unsigned char)(bits >> 8 * i);
-  put(writer, bytes, sizeof bytes);
+  put_bytes(writer, bytes, sizeof bytes);
   put_tag(writer, field, TN_WIRE_32);
 }
 
 void tn_write_bytes(tn_writer_t *writer, uint32_t field, const void *data, uint64_t size) {
-  put(writer, data, size);
+  put_bytes(writer, data, size);
   put_varint(writer, size);
   put_tag(writer, field, TN_WIRE_BYTES);
 }
@@ -88,6 +89,7 @@ void tn_write_message(tn_writer_t *writer, uint32_t field, size_t before) {
 
 void tn_write_padding(tn_writer_t *writer, uint32_t field, uint64_t offset, size_t alignment) {
   static const char spaces[] = "                                                                ";
-  size_t over = (size_t)((writer->size + offset + 2) % alignment); /* 2: the tag and the length */
+  /* 2 bytes for the tag and the length */
+  size_t over = (size_t)((writer->size + offset + 2) % alignment);
   tn_write_bytes(writer, field, spaces, over ? alignment - over : 0);
 }

@@ -137,7 +137,7 @@ TEST("a history is made on the CPU alone") {
   const tenon_compile_t options = {
       .size = sizeof options, .flags = TENON_COMPILE_GRADIENTS, .device = device};
   CHECK_STATUS(tenon_executable_create(graph, &options, &e), TENON_UNIMPLEMENTED);
-  CHECK_TEXT(tenon_error(), "of the CPU, not of other devices");
+  CHECK_TEXT(tenon_error(), "TENON_COMPILE_GRADIENTS is implemented for the CPU only");
   tenon_builder_release(b);
   tenon_graph_release(graph);
 }

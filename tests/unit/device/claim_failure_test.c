@@ -72,7 +72,7 @@ TEST("work of a group that fails is blamed on the group, with its nodes") {
   CHECK_STATUS(tenon_stream_use(device, own, &before), TENON_OK);
   sim_set(device, "fault=2"); /* behind the copy of x */
   check_run_refused(e, given, TENON_INTERNAL,
-                    "group 1 (core::matmul 'product', core::add 'sum', core::relu 'positive', "
+                    "subgraph 1 (core::matmul 'product', core::add 'sum', core::relu 'positive', "
                     "core::mul 'square') failed on sim:0 (work ");
   tenon_executable_release(e); /* and its name */
   CHECK_STATUS(tenon_stream_synchronize(own), TENON_INTERNAL);
@@ -99,7 +99,7 @@ TEST("a name that goes with its executable is not looked at afterwards") {
           "fault=1,delay=100000,fail=launch:2"); /* the first fails while the second is refused */
   CHECK_STATUS(tenon_executable_run(e, &there, outputs, NULL), TENON_UNAVAILABLE);
   CHECK_TEXT(tenon_error(),
-             "group 2 (core::add 'next', core::relu 'last'): sim: this call of launch fails");
+             "subgraph 2 (core::add 'next', core::relu 'last'): sim: this call of launch fails");
   CHECK(runs == 2);
   tenon_executable_release(e);
   CHECK_STATUS(tenon_stream_synchronize(own), TENON_INTERNAL);
@@ -114,13 +114,13 @@ TEST("out of memory and a launch that is refused are told, and the next run work
   tenon_device_t device = start();
   tenon_executable_t *e = compiled(layers("f32[2] -30 -20"), device, NULL);
   sim_set(device, "fail=launch:1");
-  check_run_refused(e, given, TENON_UNAVAILABLE, "group 1 (core::matmul 'product'");
+  check_run_refused(e, given, TENON_UNAVAILABLE, "subgraph 1 (core::matmul 'product'");
   CHECK_GRAPH(e, given, wanted);
   tenon_executable_release(e);
   empty_cache();
   sim_set(device, "fail=allocate:1"); /* of weights */
   e = compiled(layers("f32[2] -30 -20"), device, NULL);
-  check_dump(e, "claims", "handed back: ");
+  check_dump(e, "claims", "rejected: ");
   CHECK_GRAPH(e, given, wanted);
   tenon_executable_release(e);
 }
@@ -246,8 +246,9 @@ TEST("an executable that outlives its device says so, and can be released") {
   tenon_shutdown();
   CHECK(freed == 1);
   (void)start();
-  check_run_refused(e, given, TENON_PRECONDITION, "group 1 (core::matmul 'product'");
-  CHECK_TEXT(tenon_error(), "its device was stopped: compile the graph again");
+  check_run_refused(e, given, TENON_PRECONDITION, "subgraph 1 (core::matmul 'product'");
+  CHECK_TEXT(tenon_error(),
+             "its device was stopped after the graph was compiled: compile the graph again");
   tenon_executable_release(e);
   CHECK(freed == 0);
   tenon_shutdown();
@@ -261,7 +262,7 @@ TEST("a library with a device is not unloaded while executables hold groups of i
       tenon_library_load(TEST_LIBRARIES "/../../devices/sim.so", TENON_LOAD_UNLOADABLE, &library),
       TENON_OK);
   tenon_executable_t *e = compiled(layers("f32[2] -30 -20"), device_of("sim", 0), NULL);
-  check_dump(e, "claims", "1 group with 4 of 4 nodes");
+  check_dump(e, "claims", "1 subgraph with 4 of 4 nodes");
   CHECK_STATUS(tenon_library_unload(library), TENON_UNAVAILABLE);
   CHECK_TEXT(tenon_error(), "1 compiled groups of device sim");
   tenon_executable_release(e);

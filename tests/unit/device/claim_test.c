@@ -14,9 +14,10 @@ TEST("a claimed group runs as one piece of work and gives what its nodes give") 
   tenon_executable_t *e = compiled(layers("f32[2] -30 -20"), start(), NULL);
   check_dump(
       e, "claims",
-      "claims of sim:0: 1 group with 4 of 4 nodes\n  group 1 (core::matmul 'product', core::add "
+      "offload to sim:0: 1 subgraph with 4 of 4 nodes\n  subgraph 1 (core::matmul 'product', "
+      "core::add "
       "'sum', core::relu 'positive', core::mul 'square'): 4 nodes: 4 operators of f32 in one");
-  check_dump(e, "graph", "core::matmul(x, w, None)  # product, group 1\n");
+  check_dump(e, "graph", "core::matmul(x, w, None)  # product, offloaded subgraph 1\n");
   for (int i = 1; i <= 3; i++) {
     CHECK_GRAPH(e, given, wanted);
     CHECK(runs == i && made == 1);
@@ -51,8 +52,8 @@ TEST("nodes between two parts of a graph make two groups, and nodes stand in an 
   tenon_edge_t four = two(b, "four", "core::mul", three, one);
   graph_output(b, "y", four);
   tenon_executable_t *e = compiled(b, device, "");
-  check_dump(e, "claims", "2 groups with 4 of 6 nodes");
-  check_dump(e, "claims", "left: 1 of core::exp: sim has no such operator\n");
+  check_dump(e, "claims", "2 subgraphs with 4 of 6 nodes");
+  check_dump(e, "claims", "declined by the device: 1 of core::exp: sim has no such operator\n");
   CHECK_GRAPH(e, TEXTS("f32[] 1"), TEXTS("f32[] 64")); /* log exp 4 + 12, times 4 */
   CHECK(runs == 2);
   tenon_executable_release(e);
@@ -70,8 +71,8 @@ TEST("nodes of a group are not fused with those before and behind it") {
   tenon_edge_t tanh = two(b, "behind", "core::tanh", product, -1);
   graph_output(b, "y", two(b, "last", "core::mul", two(b, "next", "core::add", tanh, tanh), tanh));
   tenon_executable_t *e = compiled(b, device, NULL);
-  check_dump(e, "claims", "2 groups with 4 of 5 nodes");
-  check_dump(e, "graph", "w, None)  # product, group 1\n");
+  check_dump(e, "claims", "2 subgraphs with 4 of 5 nodes");
+  check_dump(e, "graph", "w, None)  # product, offloaded subgraph 1\n");
   CHECK_GRAPH(e, TEXTS("f32[1, 2] 0 0.5"), TEXTS("f32[1, 2] 0 1.16005136")); /* 2 tanh(1)^2 */
   tenon_executable_release(e);
   is_wrong = wrong_count = 1;
@@ -96,7 +97,7 @@ TEST("a group whose extents are symbols gets outputs of the shapes that its node
   wrong[0].nodes[0] = 1;
   wrong[0].nodes[1] = 0;
   tenon_executable_t *e = compiled(b, device, NULL);
-  check_dump(e, "claims", "1 group with 2 of 2 nodes");
+  check_dump(e, "claims", "1 subgraph with 2 of 2 nodes");
   CHECK_GRAPH(e, TEXTS("f32[1, 2] 1 -2"), TEXTS("f32[1, 2] 2 0"));
   CHECK_GRAPH(e, TEXTS("f32[3, 1] 1 2 3"), TEXTS("f32[3, 1] 2 4 6"));
   CHECK_GRAPH(e, TEXTS("f32[0, 4]"), TEXTS("f32[0, 4]"));
@@ -115,7 +116,7 @@ TEST("what comes into a group is made row-major") {
   out = two(b, "positive", "core::relu", two(b, "sum", "core::add", turned, turned), -1);
   graph_output(b, "y", out);
   tenon_executable_t *e = compiled(b, device, NULL);
-  check_dump(e, "claims", "1 group with 2 of 3 nodes");
+  check_dump(e, "claims", "1 subgraph with 2 of 3 nodes");
   CHECK_GRAPH(e, given, TEXTS("f32[3, 2] 2 8 4 10 6 12"));
   CHECK(runs == 1);
   tenon_executable_release(e);
@@ -181,12 +182,12 @@ TEST("of several devices each is asked in turn for what is left, and nodes run w
   (void)start();
   tenon_executable_t *e = spread("groups=1", 0, NULL);
   check_dump(e, "claims",
-             "claims of sim:0: 1 group with 3 of 6 nodes\n  group 1 (core::add 'a1', ");
-  check_dump(
-      e, "claims",
-      "claims of sim:1: 1 group with 2 of 6 nodes\n  group 2 (core::add 'b1', core::mul 'b2')");
-  check_dump(e, "placement", "core::mul  sim:0        claimed");
-  check_dump(e, "placement", "core::mul  sim:1        claimed");
+             "offload to sim:0: 1 subgraph with 3 of 6 nodes\n  subgraph 1 (core::add 'a1', ");
+  check_dump(e, "claims",
+             "offload to sim:1: 1 subgraph with 2 of 6 nodes\n  subgraph 2 (core::add 'b1', "
+             "core::mul 'b2')");
+  check_dump(e, "placement", "core::mul  sim:0        offloaded");
+  check_dump(e, "placement", "core::mul  sim:1        offloaded");
   CHECK_GRAPH(e, TEXTS("f32[] 1"), TEXTS("f32[] 54")); /* (4 3 + 3 + 3) 3 */
   CHECK(runs == 2 && made == 2);
   tenon_executable_release(e);
@@ -196,8 +197,8 @@ TEST("what is pinned to another device is not claimed") {
   (void)start();
   tenon_pin_t pin = {"a3", device_of("sim", 1)};
   tenon_executable_t *e = spread("", 1, &pin);
-  check_dump(e, "claims", "claims of sim:0: 2 groups with 4 of 6 nodes");
-  check_dump(e, "claims", "left: 1 of core::add: another device has it");
+  check_dump(e, "claims", "offload to sim:0: 2 subgraphs with 4 of 6 nodes");
+  check_dump(e, "claims", "declined by the device: 1 of core::add: another device has it");
   check_dump(e, "placement", "core::add  sim:1        pinned by 'a3'");
   CHECK_GRAPH(e, TEXTS("f32[] 1"), TEXTS("f32[] 54"));
   tenon_executable_release(e);
@@ -216,7 +217,7 @@ TEST("runs of groups are recorded") {
   tenon_executable_t *e = graph_compile_with(layers("f32[2] -30 -20"), options);
   for (int i = 0; i < 4; i++)
     CHECK_GRAPH(e, given, wanted);
-  check_dump(e, "placement", "recordings: 1, replayed 4 times");
+  check_dump(e, "placement", "captured graphs: 1, replayed 4 times");
   CHECK(runs == 2); /* once before it is recorded, once into the recording */
   tenon_executable_release(e);
 }
@@ -227,13 +228,13 @@ TEST(
     "claims can be switched off, and settings go to the device, which says what it does not know") {
   tenon_device_t device = start();
   tenon_executable_t *e = compiled(layers("f32[2] -30 -20"), device, "off");
-  check_dump(e, "claims", "claims of sim:0: switched off\n");
+  check_dump(e, "claims", "offload to sim:0: switched off\n");
   CHECK_GRAPH(e, given, wanted);
   tenon_executable_release(e);
   e = compiled(layers("f32[2] -30 -20"), device, "groups=0");
-  check_dump(
-      e, "claims",
-      "0 groups with 0 of 4 nodes\n  left: 1 of core::matmul: it is in no group of the largest");
+  check_dump(e, "claims",
+             "0 subgraphs with 0 of 4 nodes\n  declined by the device: 1 of core::matmul: it is in "
+             "no group of the largest");
   CHECK_GRAPH(e, given, wanted);
   tenon_executable_release(e);
   CHECK(runs == 0 && made == 0);
@@ -244,10 +245,10 @@ TEST(
   CHECK_STATUS(tenon_executable_create(graph, &options, &e), TENON_INVALID);
   CHECK_TEXT(
       tenon_error(),
-      "claims of device sim: sim: the setting 'layers=2' is not understood; there is groups=N");
+      "offload to device sim: sim: the setting 'layers=2' is not understood; there is groups=N");
   options.size = offsetof(tenon_compile_t, claims); /* a caller that knows nothing of it */
   CHECK_STATUS(tenon_executable_create(graph, &options, &e), TENON_OK);
-  check_dump(e, "claims", "1 group with 4 of 4 nodes");
+  check_dump(e, "claims", "1 subgraph with 4 of 4 nodes");
   tenon_executable_release(e);
   tenon_graph_release(graph);
   tenon_builder_release(b);
@@ -257,11 +258,11 @@ TEST("a device that fails to claim claims nothing, and the report has its reason
   tenon_device_t device = start();
   claim_status = TENON_UNAVAILABLE;
   tenon_executable_t *e = compiled(layers("f32[2] -30 -20"), device, NULL);
-  check_dump(e, "claims", "claims of sim:0: nothing is claimed: the claimer has no time\n");
+  check_dump(e, "claims", "offload to sim:0: nothing is offloaded: the claimer has no time\n");
   CHECK_GRAPH(e, given, wanted);
   tenon_executable_release(e);
   e = compiled(layers("f32[2] -30 -20"), device_of("null", 0), NULL);
-  check_dump(e, "claims", "claims of null:0: none: its plug-in claims nothing\n");
+  check_dump(e, "claims", "offload to null:0: none: its plug-in has no claim function\n");
   tenon_executable_release(e);
 }
 
@@ -282,10 +283,10 @@ TEST("a group that fails to compile is handed back, and its nodes are as if nobo
   CHECK_STATUS(tenon_executable_dump(e, "graph", &with), TENON_OK);
   CHECK(without && with && strcmp(without, with) == 0);
   check_dump(e, "claims",
-             "0 groups with 0 of 4 nodes\n  handed back: core::matmul 'product', core::add 'sum', "
+             "0 subgraphs with 0 of 4 nodes\n  rejected: core::matmul 'product', core::add 'sum', "
              "core::relu 'positive', core::mul 'square': sim: this call of group_compile fails "
              "because a setting says so");
-  check_dump(e, "claims", "    was claimed as: 4 operators of f32");
+  check_dump(e, "claims", "    claimed by the device as: 4 operators of f32");
   CHECK_GRAPH(e, given, wanted);
   CHECK(runs == 0 && made == 1);
   tenon_executable_release(e);
@@ -349,29 +350,32 @@ TEST("claims that cannot be groups are handed back, each with its reason, and th
   tenon_device_t device = start();
   is_own = 0;
   claims_of(0, 0, NULL);
-  check_refused(device, "handed back: : it has no nodes");
+  check_refused(device, "rejected: : it has no nodes");
   CLAIM(0, ADD, 99);
-  check_refused(device, "handed back: core::add 'add' and 1 more: node 99: the graph has 9 nodes");
+  check_refused(
+      device,
+      "rejected: core::add 'add' and 1 more: node 99 does not exist: the graph has 9 nodes");
   CLAIM(0, MUL, MUL);
-  check_refused(device, "node 'mul' is in it twice");
+  check_refused(device, "node 'mul' is listed twice");
   CLAIM(0, ADD, MUL);
   check_refused(
-      device, "handed back: core::add 'add', core::mul 'mul': a path leaves it, by node 'outside' "
-              "(core::exp), and comes back to node 'mul' (core::mul): neither could run first");
+      device,
+      "rejected: core::add 'add', core::mul 'mul': a path leaves the group through "
+      "node 'outside' (core::exp) and returns to node 'mul' (core::mul), so neither can run first");
   CLAIM(0, DRAW, NEXT);
   check_refused(device, "node 'draw' (core::dropout): it draws random numbers");
   CLAIM(0, SHAPE);
-  check_refused(device, "node 'shape' (core::shape): its result out is a value of the host");
+  check_refused(device, "node 'shape' (core::shape): its result out is a host value");
   CLAIM(0, AS_SHAPE);
-  check_refused(device, "node 'as_shape' (core::reshape): its input shape is a value of the host, "
-                        "and 'n' is no constant");
+  check_refused(device, "node 'as_shape' (core::reshape): its input shape must be a host "
+                        "value, and 'n' is not a constant");
   CLAIM(0, FIND);
   check_refused(
       device,
       "node 'find' (core::nonzero): the shape of its result is known only after it has run");
   CLAIM(0, WORDS);
-  check_refused(device,
-                "node 'words' (core::string_concat): value 't' has texts, which are on the host");
+  check_refused(device, "node 'words' (core::string_concat): value 't' is a tensor of strings, "
+                        "which stay on the host");
   CHECK(made == 0);
 }
 
@@ -395,10 +399,10 @@ TEST("of two claims of one node the first is taken, and so it is of two that wou
     tenon_executable_t *e = compiled(b, device, NULL);
     check_dump(
         e, "claims",
-        way ? "handed back: core::mul 'b1', core::add 'b2': a path leaves it, by node 'a2' "
-              "(core::mul), and comes back to node 'b1' (core::mul)"
-            : "handed back: core::add 'b2', core::mul 'a2': node 'a2' is in group 1 already");
-    check_dump(e, "claims", "1 group with 2 of 5 nodes");
+        way ? "rejected: core::mul 'b1', core::add 'b2': a path leaves the group through "
+              "node 'a2' (core::mul) and returns to node 'b1' (core::mul)"
+            : "rejected: core::add 'b2', core::mul 'a2': node 'a2' is in subgraph 1 already");
+    check_dump(e, "claims", "1 subgraph with 2 of 5 nodes");
     CHECK_GRAPH(e, TEXTS("f32[] 3"), TEXTS("f32[] 0"));
     tenon_executable_release(e);
   }

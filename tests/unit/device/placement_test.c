@@ -5,7 +5,7 @@
 
 #include "operators.h"
 
-#include "graph/rates.h"
+#include "graph/cost_model.h"
 #include "there.h"
 
 static tenon_edge_t two(tenon_builder_t *b, const char *node, const char *name, tenon_edge_t x,
@@ -149,11 +149,13 @@ TEST("pins that name nothing, or a node that became part of another, are refused
   tenon_compile_t options = {
       .size = sizeof options, .device = device, .pins = &pin, .pin_count = 1};
   CHECK_STATUS(tenon_executable_create(graph, &options, &e), TENON_NOT_FOUND);
-  CHECK_TEXT(tenon_error(), "pin 'nothing*': no node and no operator of the graph has that name");
+  CHECK_TEXT(tenon_error(), "pin 'nothing*': no node and no operator of the graph has this name");
   pin.node = "activation";
   CHECK_STATUS(tenon_executable_create(graph, &options, &e), TENON_NOT_FOUND);
-  CHECK_TEXT(tenon_error(),
-             "pin 'activation': such nodes became part of others when the graph was rewritten");
+  CHECK_TEXT(
+      tenon_error(),
+      "pin 'activation': the nodes with this name were merged into others when the graph was "
+      "rewritten");
   pin.node = "";
   CHECK_STATUS(tenon_executable_create(graph, &options, &e), TENON_INVALID);
   tenon_pin_t to_cpu = {"nothing*", {1, 0}}; /* where all of it is anyway */
@@ -162,7 +164,8 @@ TEST("pins that name nothing, or a node that became part of another, are refused
   CHECK_TEXT(tenon_error(), "pin 'nothing*': no node and no operator");
   pin = (tenon_pin_t){"core::matmul", {12, 200 << 8}};
   CHECK_STATUS(tenon_executable_create(graph, &options, &e), TENON_INVALID);
-  CHECK_TEXT(tenon_error(), "pin 'core::matmul': device (type 12, id 51200) belongs to no backend");
+  CHECK_TEXT(tenon_error(),
+             "pin 'core::matmul': device (type 12, id 51200) does not belong to a backend");
   pin.device = device;
   CHECK_STATUS(tenon_executable_create(graph, &options, &e), TENON_OK);
   tenon_executable_release(e);
@@ -186,18 +189,17 @@ static char *placed(const tenon_device_t *devices, uint32_t count, const tenon_p
 TEST("estimates from measured rates leave a slow device out, but for what is pinned there") {
   tenon_device_t slow = sim_open(0, "delay=30000");
   tenon_device_t cpu = {1, 0};
-  tn_rates_clear();
+  tn_cost_model_clear();
   char *text = placed((tenon_device_t[]){slow, cpu}, 2, NULL);
   CHECK_TEXT(text, "sim:0: 0 nodes, cpu: 12 nodes");
-  CHECK_TEXT(text,
-             "placement: all on one device, as far as it has kernels\nestimated: all on sim:0 ");
+  CHECK_TEXT(text, "placement: all on one device where it has kernels\nestimated: all on sim:0 ");
   tenon_text_release(text);
   text = placed((tenon_device_t[]){slow, cpu}, 2, &(tenon_pin_t){"core::neg", slow});
   CHECK_TEXT(text, "sim:0: 1 nodes, cpu: 11 nodes");
   CHECK_TEXT(text, "pinned by 'core::neg'");
   tenon_text_release(text);
   sim_set(slow, "delay=0");
-  tn_rates_clear();
+  tn_cost_model_clear();
 }
 
 TEST("two devices that are as fast share branches, and one device alone is not measured") {

@@ -85,7 +85,7 @@ TEST("runs of three shapes are replayed with the bits of runs by nodes, with and
     tenon_executable_t *plain = compile_on(graph(), device, false);
     for (uint64_t seed = 0; seed < 12; seed++)
       check_run(recorded, plain, seed, seed % 3 ? 3 : 1);
-    check_placement(recorded, "recordings: 2, replayed 12 times");
+    check_placement(recorded, "captured graphs: 2, replayed 12 times");
     CHECK(sim->races(&ordinal_of(device)->context, NULL, 0) == races);
     tenon_executable_release(recorded);
     tenon_executable_release(plain);
@@ -143,7 +143,7 @@ TEST("memory that a recording let go while it was made is not given back to the 
   check_run(both[0], both[1], 1, ROWS);
   CHECK_STATUS(tenon_memory_trim(device), TENON_OK);
   check_run(both[0], both[1], 2, ROWS);
-  check_placement(both[0], "recordings: 1, replayed 2 times");
+  check_placement(both[0], "captured graphs: 1, replayed 2 times");
   for (int i = 0; i < 2; i++)
     tenon_executable_release(both[i]);
 }
@@ -154,7 +154,7 @@ TEST("what cannot be recorded runs as ever, and the report says why") {
     const char *op;
     const char *why;
   } cases[] = {{"core::det", "copy copies to or from another memory, which is not recorded"},
-               {"core::bernoulli", "(core::bernoulli) draws other numbers each time"}};
+               {"core::bernoulli", "(core::bernoulli) draws new random numbers in each run"}};
   tenon_registration_t *fallback = NULL;
   CHECK_STATUS(tenon_fallback_add("sim", tenon_fallback_cpu, NULL, NULL, 0, &fallback), TENON_OK);
   for (int i = 0; i < 2; i++) {
@@ -167,7 +167,7 @@ TEST("what cannot be recorded runs as ever, and the report says why") {
     for (int k = 0; k < 3; k++)
       CHECK_STATUS(tenon_executable_run(e, &in, &out[k], NULL), TENON_OK);
     CHECK(out[0] && out[2] && (i || is_same(out[0], out[2])));
-    check_placement(e, "not recorded: ");
+    check_placement(e, "not captured: ");
     check_placement(e, cases[i].why);
     for (int k = 0; k < 3; k++)
       tenon_tensor_release(out[k]);
@@ -186,12 +186,12 @@ TEST("a replay that fails is blamed on the recorded graph, and the next run is r
   tenon_tensor_t *x = numbers(2, 3);
   tenon_tensor_t *out[2] = {NULL};
   CHECK_STATUS(tenon_executable_run(recorded, &x, out, NULL), TENON_INTERNAL);
-  CHECK_TEXT(tenon_error(), "a recorded graph failed on sim:0");
+  CHECK_TEXT(tenon_error(), "a captured graph failed on sim:0");
   CHECK(!out[0] && !out[1]);
   tenon_tensor_release(x);
   for (uint64_t seed = 0; seed < 3; seed++)
     check_run(recorded, plain, seed, 3);
-  check_placement(recorded, "recordings: 1, replayed 4 times");
+  check_placement(recorded, "captured graphs: 1, replayed 4 times");
   tenon_executable_release(recorded);
   tenon_executable_release(plain);
 }

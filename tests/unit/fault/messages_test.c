@@ -53,7 +53,7 @@ TEST("what is wrong with a file is said with node and operator, or with the part
   } bad[] = {
       {"unknown operator",
        "in x 1 2; node Frobnicate x > y; out y",
-       {"node 'y' (Frobnicate, domain '', opset 20)", "no such operator is known"}},
+       {"node 'y' (Frobnicate, domain '', opset 20)", "the operator is unknown"}},
       {"missing library",
        "in x 1 2; node Do@acme.things x > y; out y",
        {"node 'y' (Do, domain 'acme.things'",
@@ -72,13 +72,14 @@ TEST("what is wrong with a file is said with node and operator, or with the part
        {"node 'y' (Neg", "expected at most 1 inputs, found 2"}},
       {"surplus input of a library's operator",
        "in x 1 2; node Roots@fault x x > y; out y",
-       {"node 'y' (Roots, domain fault", "2 inputs, but Roots(Tensor x) -> Tensor takes 1"}},
+       {"node 'y' (Roots, domain fault",
+        "the node has 2 inputs, but Roots(Tensor x) -> Tensor takes 1"}},
       {"surplus output",
        "in x 1 2; node Neg x > y z; out y",
        {"node 'y' (Neg", "expected at most 1 outputs, found 2"}},
       {"cycle",
        "in x 1 2; node Add x b > a; node Neg a > b; out b",
-       {"node 'a' (Add", "'b' is not defined before it", "'' (Neg) defines it later",
+       {"node 'a' (Add", "'b' is not defined before this node", "'' (Neg) defines it later",
         "without cycles"}},
       {"value used before its definition",
        "in x 1 2; node Neg late > y; node Abs x > late; out y",
@@ -112,7 +113,7 @@ TEST("what is wrong with a file is said with node and operator, or with the part
        {"node 'y' (Transpose", "attribute 'perm': expected a list of ints, found a string"}},
       {"unknown attribute",
        "in x 1 2; node Neg x > y loudly=i:1; out y",
-       {"node 'y' (Neg", "'loudly'", "not one that this operator has"}},
+       {"node 'y' (Neg", "this operator has no attribute 'loudly'"}},
       {"attribute given twice",
        "in x 1 2,3; node Softmax x > y axis=i:0 axis=i:1; out y",
        {"node 'y' (Softmax", "'axis' is given twice"}},
@@ -304,7 +305,7 @@ TEST("after a run that failed, whatever failed, the executable works again") {
        "2 4"},
       {"in a 1 n; in b 1 n; node Add a b > y; out y", /* inputs: one symbol, two extents */
        {"f32[2] 1 2", "f32[1] 1"},
-       {"input 'b': axis 0 (n) is 1, but input 'a' has 2 there"},
+       {"input 'b': axis 0 (n) has extent 1, but the axis of the same name of input 'a' has 2"},
        {"f32[2] 1 2", "f32[2] 1 2"},
        "2 4"},
       {"in x 1 n; node Neg x > y; out y", /* an input of another dtype */
@@ -319,7 +320,7 @@ TEST("after a run that failed, whatever failed, the executable works again") {
        "-1 -2"},
       {"in x 1 2; node Neg x > y; out y", /* of another extent */
        {"f32[3] 1 2 3"},
-       {"input 'x': axis 0: expected 2, found shape [3]"},
+       {"input 'x': expected extent 2 in axis 0, found shape [3]"},
        {"f32[2] 1 2"},
        "-1 -2"},
       {"in x 1 2; in z 1 2; node Add x z > y; out y", /* no input at all */

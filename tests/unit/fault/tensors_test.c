@@ -97,8 +97,9 @@ TEST("a tensor file that promises what it has not is refused before memory is ta
       {"\x08\x80\x80\x80\x80\x80\x20\x10\x01\x4a\x04\0\0\0\0", 15,
        "found 4"}, /* [2^40] of f32, 4 bytes raw */
       {"\x08\x80\x80\x80\x80\x80\x20\x10\x01\x22\x04\0\0\0\0", 15,
-       "a message of"}, /* the same in its field */
-      {"\x08\x80\x80\x80\x80\x80\x20\x10\x08\x32\x01x", 12, "a message of"}, /* [2^40] strings */
+       "the message has only"}, /* the same in its field */
+      {"\x08\x80\x80\x80\x80\x80\x20\x10\x08\x32\x01x", 12,
+       "the message has only"}, /* [2^40] strings */
       {"\x08\x02\x10\x01\x70\x01\x6a\x12\x0a\x08location\x12\x06../a.b", 26,
        "only files in the model's folder"},
       {"\x08\x02\x10\x01\x70\x01\x6a\x12\x0a\x08location\x12\x06/a/b.c", 26,

@@ -35,22 +35,23 @@ TEST("nodes that do not suit their operator are refused by name, and the builder
                TENON_INVALID);
   CHECK_TEXT(
       tenon_error(),
-      "node 'n' (contract::both): input b is missing; its schema is both(Tensor a, Tensor b)");
+      "node 'n' (contract::both): the required input b is missing; the schema is both(Tensor a, "
+      "Tensor b)");
   CHECK_STATUS(add(b, "contract::both", NULL, (tenon_operand_t[]){{1, &x}, {2, pair}}, 1),
                TENON_INVALID);
   CHECK_TEXT(tenon_error(), "input b takes one tensor, found 2");
   CHECK_STATUS(add(b, "contract::both", NULL, (tenon_operand_t[]){{1, &x}, {1, &wrong}}, 1),
                TENON_INVALID);
-  CHECK_TEXT(tenon_error(), "input b is no value of this graph");
+  CHECK_TEXT(tenon_error(), "input b is not a value of this graph");
   CHECK_STATUS(add(b, "contract::both", NULL, (tenon_operand_t[]){{1, &x}, {1, &x}}, 3),
                TENON_INVALID);
-  CHECK_TEXT(tenon_error(), "it has 2 results, found 3");
+  CHECK_TEXT(tenon_error(), "the operator has 2 results, found 3");
   CHECK_STATUS(add(b, "contract::split", NULL, (tenon_operand_t[]){{1, &x}}, 2), TENON_INVALID);
   CHECK_TEXT(tenon_error(), "node 'n': ");
   CHECK_TEXT(tenon_error(), "'n'");
   CHECK_STATUS(add(b, "contract::split", "n=2", (tenon_operand_t[]){{1, &x}}, 3), TENON_INVALID);
   CHECK_STATUS(tenon_builder_output(b, "y", 99), TENON_INVALID);
-  CHECK_TEXT(tenon_error(), "output 'y' is no value of this graph");
+  CHECK_TEXT(tenon_error(), "output 'y' is not a value of this graph");
   CHECK_STATUS(tenon_builder_output(b, "y", -1), TENON_INVALID);
   CHECK_STATUS(tenon_builder_output(b, "y", graph_step(b, "contract::halve", NULL, x)), TENON_OK);
   CHECK_STATUS(tenon_builder_output(b, "y", x), TENON_EXISTS);
@@ -79,7 +80,8 @@ TEST("inputs and constants that cannot be are refused") {
                TENON_OK);
   CHECK_STATUS(tenon_builder_constant(b, "c", &view, &e),
                TENON_INVALID); /* it may not outlive the call */
-  CHECK_TEXT(tenon_error(), "constant 'c': expected a tensor that Tenon made");
+  CHECK_TEXT(tenon_error(),
+             "constant 'c': expected a tensor created by Tenon, found a tensor of another owner");
   CHECK_STATUS(tenon_builder_constant(b, "x", one, &e), TENON_EXISTS);
   tenon_tensor_release(one);
   tenon_builder_release(b);
@@ -270,11 +272,11 @@ TEST("a graph is text, with names, shapes and attributes") {
   CHECK_STATUS(tenon_executable_create(graph, NULL, &e), TENON_OK);
   CHECK(tenon_executable_graph(e) == graph);
   CHECK_STATUS(tenon_executable_dump(e, "plan", &text), TENON_OK);
-  CHECK_TEXT(text, "no plan: run it first");
+  CHECK_TEXT(text, "no memory plan: run the executable first");
   tenon_text_release(text);
   text = NULL;
   CHECK_STATUS(tenon_executable_dump(e, "weather", &text), TENON_INVALID);
-  CHECK_TEXT(tenon_error(), "expected graph, shapes, claims, placement or plan");
+  CHECK_TEXT(tenon_error(), "expected graph, shapes, offload (or claims), placement or plan");
   tenon_graph_release(graph);
   tenon_builder_release(b);
   tenon_executable_retain(e);

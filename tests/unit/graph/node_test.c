@@ -239,8 +239,9 @@ TEST("a kernel that evaluates a graph with other ports is refused") {
   tenon_tensor_t *in = tensor_of("f32[1] 1");
   tenon_tensor_t *out = NULL;
   CHECK_STATUS(tenon_op_call(op, attr_values(attrs), &in, &out, 0), TENON_INVALID);
-  CHECK_TEXT(tenon_error(),
-             "contract::apply: its graph has 2 inputs and 1 outputs, but 1 and 1 were given");
+  CHECK_TEXT(
+      tenon_error(),
+      "contract::apply: its subgraph has 2 inputs and 1 outputs, found 1 inputs and 1 outputs");
   tenon_attrs_release(attrs);
   tenon_tensor_release(in);
 }

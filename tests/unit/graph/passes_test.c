@@ -151,7 +151,7 @@ TEST("what a pass refuses is an error with its name, and changes nothing") {
   refused(chain(), "surgery::replace", "from=core::log to=core::nothing", TENON_NOT_FOUND,
           "core::nothing");
   refused(chain(), "surgery::nothing", "", TENON_INTERNAL,
-          "surgery::nothing: it says that all is well, and gives no");
+          "surgery::nothing: its run function returned TENON_OK, but no graph");
 }
 
 TEST("names that nobody has, and options without sense, are errors that list what there is") {
@@ -311,7 +311,7 @@ TEST("a graph with subgraphs is written and read back") {
 
 TEST("what a strategy says wrong is one error, and nothing is changed") {
   refused(chain(), "surgery::by_number", "ids=-3,-1,-1", TENON_INVALID,
-          "node 'sum' is of subgraph -3");
+          "node 'sum' has subgraph number -3");
   refused(chain(), "surgery::by_number", "ids=-1,-1,-1 fail=ids", TENON_ABORTED,
           "strategy only: as asked");
   refused(chain(), "surgery::by_number", "ids=-1,-1,-1 fail=review", TENON_ABORTED,
@@ -321,11 +321,11 @@ TEST("what a strategy says wrong is one error, and nothing is changed") {
   refused(chain(), "surgery::by_name", "ops=core::exp fail=select", TENON_ABORTED,
           "strategy only: as asked");
   refused(chain(), "surgery::by_name", "ops=core::exp,core::log fail=filter_other", TENON_INVALID,
-          "its filter keeps node 0, which was not selected");
+          "its filter returned node 0, which was not selected");
   refused(chain(), "surgery::by_name", "ops=core::exp,core::log fail=filter_more", TENON_INVALID,
-          "its filter keeps 7 of 2 nodes");
+          "its filter returned 7 nodes, expected at most the 2 that were selected");
   refused(chain(), "surgery::by_name", "ops=core::add,core::exp,core::log fail=filter_hole",
-          TENON_INVALID, "by which a path comes back to node");
+          TENON_INVALID, "but a path through it returns to node");
   refused(chain(), "surgery::no_operator", "", TENON_NOT_FOUND, "surgery::missing");
   refused(chain(), "surgery::no_body", "", TENON_INVALID, "surgery::plain has no BODY");
 }

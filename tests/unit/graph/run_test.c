@@ -70,10 +70,12 @@ TEST("inputs of a wrong dtype, rank or extent, missing ones, and axes that disag
   check_run_refused(e, TEXTS("f32[6] 1 2 3 4 5 6", "f32[2] 1 2"), TENON_INVALID,
                     "input 'x': expected 2 dimensions, found shape [6]");
   check_run_refused(e, TEXTS("f32[3,2] 1 2 3 4 5 6", "f32[3] 1 2 3"), TENON_INVALID,
-                    "input 'x': axis 1: expected 3, found shape [3, 2]");
+                    "input 'x': expected extent 3 in axis 1, found shape [3, 2]");
   check_run_refused(e, TEXTS("f32[2,3] 1 2 3 4 5 6", NULL), TENON_INVALID, "input 'y' is missing");
-  check_run_refused(e, TEXTS("f32[2,3] 1 2 3 4 5 6", "f32[3] 1 2 3"), TENON_INVALID,
-                    "input 'y': axis 0 (batch) is 3, but input 'x' has 2 there");
+  check_run_refused(
+      e, TEXTS("f32[2,3] 1 2 3 4 5 6", "f32[3] 1 2 3"), TENON_INVALID,
+      "input 'y': axis 0 (batch) has extent 3, but the axis of the same name of input "
+      "'x' has 2");
   CHECK_GRAPH(e, TEXTS("f32[1,3] 1 2 3", "f32[1] 10"), TEXTS("f32[1] 13"));
   CHECK_GRAPH(e, TEXTS("f32[0,3]", "f32[0]"), TEXTS("f32[0]"));
   tenon_tensor_t *in[2] = {tensor_of("f32[1,3] 1 2 3"), tensor_of("f32[1] 1")};
@@ -173,7 +175,7 @@ TEST("an optional input that is written to may be absent: then its extra result 
       CHECK_GRAPH(e, TEXTS("f32[2] 1 2"), TEXTS("f32[2] -1 -2", "f32[2] 1 2", "f32[2] -1 -2"));
     else
       check_run_refused(e, TEXTS("f32[2] 1 2"), TENON_INVALID,
-                        "input x is a result that its node does not have");
+                        "input x is an optional result that its node does not compute");
     tenon_executable_release(e);
   }
   tenon_tensor_t *out[1] = {NULL};
@@ -280,7 +282,8 @@ TEST("a run that says more than infer, or nothing, is refused with the node's na
     tenon_executable_t *e = graph_compile(b, 0);
     for (int k = 0; k < 2; k++)
       check_run_refused(e, TEXTS("f32[1] 1"), i ? TENON_INTERNAL : TENON_RANGE,
-                        i ? "node 'that_one' (contract::silent): run did not state the shape"
+                        i ? "node 'that_one' (contract::silent): its run function returned without "
+                            "stating the shape"
                           : "node 'that_one' (contract::liar)");
     tenon_executable_release(e);
   }
@@ -359,7 +362,7 @@ TEST("the shape of a weight is deduced from the input's when the graph is compil
     tenon_text_release(text);
     CHECK_GRAPH(e, TEXTS("f32[2,3] 1 0 0 0 1 0", "f32[1,3] 5 6 7"), TEXTS("f32[1,2] 5 6"));
     check_run_refused(e, TEXTS("f32[2,2] 1 0 0 1", "f32[1,3] 5 6 7"), TENON_INVALID,
-                      "input 'w': axis 1: expected 3, found shape [2, 2]");
+                      "input 'w': expected extent 3 in axis 1, found shape [2, 2]");
     tenon_executable_release(e);
   }
 }

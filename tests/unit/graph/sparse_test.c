@@ -132,12 +132,12 @@ TEST("inputs of another layout than the graph says are refused") {
   tenon_tensor_t *r = sparse_of(matrix_shape, "f32[0,3]", "i64[0]", NULL);
   tenon_tensor_t *out[4] = {NULL};
   CHECK_STATUS(tenon_executable_run(e, (tenon_tensor_t *[]){x, x}, out, NULL), TENON_INVALID);
-  CHECK_TEXT(tn_error(), "input 'a': expected a csr tensor, found a dense one");
+  CHECK_TEXT(tn_error(), "input 'a': expected a csr tensor, found a dense tensor");
   CHECK_STATUS(tenon_executable_run(e, (tenon_tensor_t *[]){r, x}, out, NULL), TENON_INVALID);
-  CHECK_TEXT(tn_error(), "input 'a': expected a csr tensor, found a row_sparse one");
+  CHECK_TEXT(tn_error(), "input 'a': expected a csr tensor, found a row_sparse tensor");
   CHECK_STATUS(tenon_executable_run(e, (tenon_tensor_t *[]){a, a}, out, NULL), TENON_INVALID);
-  CHECK_TEXT(tn_error(), "input 'x': expected a dense tensor, found a csr one: the graph says "
-                         "which inputs are sparse");
+  CHECK_TEXT(tn_error(), "input 'x': expected a dense tensor, found a csr tensor: declare "
+                         "sparse inputs with tenon_builder_sparse");
   tenon_tensor_release(a);
   tenon_tensor_release(x);
   tenon_tensor_release(r);
@@ -152,8 +152,8 @@ TEST("a node without a kernel for sparse tensors is found when the graph is made
   tenon_edge_t t = graph_step(b, "contract::csr_transpose", NULL, a);
   graph_output(b, "y", graph_step(b, "core::identity", NULL, t));
   CHECK_STATUS(tenon_builder_finish(b, &graph), TENON_UNIMPLEMENTED);
-  CHECK_TEXT(tn_error(),
-             "(core::identity): input x is sparse (csr), and no kernel says \"sparse\"");
+  CHECK_TEXT(tn_error(), "(core::identity): input x is sparse (csr), but no kernel of the operator "
+                         "is declared \"sparse\"");
   CHECK_STATUS(tenon_builder_sparse(b, a, TENON_DETAIL_ROW_SPARSE), TENON_PRECONDITION);
   CHECK_STATUS(tenon_builder_sparse(b, t, TENON_DETAIL_CSR), TENON_INVALID);
   tenon_edge_t line = graph_input(b, "line", TENON_F32, 1);
@@ -176,7 +176,9 @@ TEST("a kernel that makes no sparse result ends the run, and the next run works"
   tenon_tensor_t *out[1] = {NULL};
   for (int i = 0; i < 2; i++) {
     CHECK_STATUS(tenon_executable_run(e, &dense, out, NULL), TENON_INTERNAL);
-    CHECK_TEXT(tn_error(), "contract::csr_wrong: run did not make sparse result out");
+    CHECK_TEXT(
+        tn_error(),
+        "contract::csr_wrong: its run function returned without making the sparse result out");
     CHECK(!out[0]);
   }
   tenon_tensor_release(dense);

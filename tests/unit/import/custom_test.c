@@ -141,7 +141,7 @@ TEST("a node of an older version of its operator is read by the upgrades in betw
   tenon_graph_t *graph = NULL;
   CHECK_STATUS(tenon_graph_load(FOLDER "version_late.onnx", NULL, &graph), TENON_INVALID);
   CHECK_TEXT(tenon_error(), "node 'line' (Line, domain com.acme, opset 2)");
-  CHECK_TEXT(tenon_error(), "attribute 'alpha' is none of Line(Tensor x");
+  CHECK_TEXT(tenon_error(), "attribute 'alpha' does not exist in Line(Tensor x");
 }
 
 TEST("what does not fit the schema is said with the schema") {
@@ -150,7 +150,8 @@ TEST("what does not fit the schema is said with the schema") {
     const char *parts[2];
   } bad[] = {
       {"attribute",
-       {"node 'scale' (Scale, domain com.acme, opset 1)", "'factr' is none of Scale(Tensor x"}},
+       {"node 'scale' (Scale, domain com.acme, opset 1)",
+        "'factr' does not exist in Scale(Tensor x"}},
       {"type", {"'factor'", "expected a float, found a string"}},
       {"choice", {"'mode'", "sideways"}},
       {"required", {"factor"}},

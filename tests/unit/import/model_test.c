@@ -142,14 +142,14 @@ TEST("what is wrong with a model is said with its place") {
   } bad[] = {
       {"attribute",
        {"attribute.onnx: node 't' (Transpose", "'perm'", "expected a list of ints, found an int"}},
-      {"attribute_unknown", {"node 'n' (Neg", "'loudly'", "not one that this operator has"}},
-      {"circle", {"node 'f' (F", "circle"}},
+      {"attribute_unknown", {"node 'n' (Neg", "this operator has no attribute 'loudly'"}},
+      {"circle", {"node 'f' (F", "recursively"}},
       {"cycle", {"node 'a' (Add", "'y'", "'b' (Add) defines it later"}},
       {"deep", {"nested more than"}},
-      {"empty", {"an empty file"}},
+      {"empty", {"the file is empty"}},
       {"external_absolute",
        {"tensor 'w' (f32 [3])", "/etc/passwd", "only files in the model's folder"}},
-      {"external_length", {"expected 12 bytes, the model says 8"}},
+      {"external_length", {"expected 12 bytes, but the model states 8"}},
       {"external_missing", {"tensor 'w'", "nowhere.bin"}},
       {"external_short", {"expected 12 bytes at offset 1000000000, found 0"}},
       {"external_up", {"tensor 'w'", "only files in the model's folder"}},
@@ -162,7 +162,7 @@ TEST("what is wrong with a model is said with its place") {
       {"output", {"output 'y' is not defined"}},
       {"output_twice", {"output 'y' is listed twice"}},
       {"outputs", {"node 'n' (Neg", "expected at most 1 outputs, found 2"}},
-      {"reference", {"'alpha' refers to 'a'"}},
+      {"reference", {"'alpha' refers to the parameter 'a'"}},
       {"sequence", {"'s' is a sequence"}},
       {"too_old", {"node 'g' (Gelu, domain '', opset 13)", "older"}},
       {"twice", {"node 'again' (Abs", "'y' is defined twice"}},
@@ -170,7 +170,8 @@ TEST("what is wrong with a model is said with its place") {
       {"unknown",
        {"node 'f' and 1 more (Frobnicate, domain '', opset 21)",
         "node 'm' (Mystery, domain 'custom.things', opset 1)",
-        "no operator custom_things::Mystery is loaded; load its library first (tenon_library_load, "
+        "no operator custom_things::Mystery is loaded; load its library first "
+        "(tenon_library_load, "
         "--ops LIB)"}},
       {"weights_huge", {"impossible shape [4611686018427387904, 1024]"}},
       {"weights_large", {"expected 4398046511104 bytes, found 12"}},

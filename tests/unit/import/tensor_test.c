@@ -246,14 +246,15 @@ TEST("a PGM picture that is cut off, of another kind, or whose header lies is re
     const char *bytes;
     const char *reason;
   } bad[] = {
-      {"P5 3 2 255 12345", "3 columns and 2 rows, but 5 bytes for its pixels"},
-      {"P5 3 2 255 1234567", "3 columns and 2 rows, but 7 bytes for its pixels"},
+      {"P5 3 2 255 12345", "3 columns and 2 rows has 5 bytes of pixels"},
+      {"P5 3 2 255 1234567", "3 columns and 2 rows has 7 bytes of pixels"},
       {"P5 0 2 255 ", "0 columns and 2 rows"},
       {"P5 2 0 255 ", "2 columns and 0 rows"},
       {"P5 4294967296 4294967296 255 1", "4294967296 columns"},
       {"P5 99999999999999999999 1 255 1",
-       "a PGM picture whose header is not its width, height and largest value"},
-      {"P5 3 2 65535 123456", "a PGM picture with values up to 65535; up to 255, 8 bits, are read"},
+       "the PGM header is invalid: expected width, height and largest value"},
+      {"P5 3 2 65535 123456",
+       "a PGM picture with values up to 65535 is not supported: expected 255 (8 bits)"},
       {"P5 3 2 127 123456", "values up to 127"},
       {"P5 3 2 255#123456", "header"},
       {"P5 3 2 255", "header"},
@@ -261,12 +262,12 @@ TEST("a PGM picture that is cut off, of another kind, or whose header lies is re
       {"P5 3 x 255 123456", "header"},
       {"P5 3 #2 255 123456", "header"},
       {"P5\n", "header"},
-      {"P6 1 1 255 123", "a picture of netpbm's kind P6; grey ones, P5, are read"},
-      {"P2 1 1 255 1", "netpbm's kind P2"},
-      {"P9 1 1 255 1", "neither .npy nor PGM nor a TensorProto of ONNX"},
-      {"P5x1 1 255 1", "neither .npy nor PGM nor a TensorProto of ONNX"},
+      {"P6 1 1 255 123", "netpbm format P6 is not supported: expected a greyscale picture, P5"},
+      {"P2 1 1 255 1", "netpbm format P2"},
+      {"P9 1 1 255 1", "not a .npy or PGM file, and not a valid ONNX TensorProto"},
+      {"P5x1 1 255 1", "not a .npy or PGM file, and not a valid ONNX TensorProto"},
       {"P5", "header"},
-      {"P", "neither .npy nor PGM nor a TensorProto of ONNX"},
+      {"P", "not a .npy or PGM file, and not a valid ONNX TensorProto"},
   };
   for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
     if (!CHECK(load_bytes(bad[i].bytes, strlen(bad[i].bytes)) != TENON_OK))

@@ -1,5 +1,5 @@
-/* The texts of rules: every operator and attribute that they name is one of core's.  Models show
- * that they mean the right thing: tests/acceptance. */
+/* The texts of lowerings: every operator and attribute that they name exists in core. That their
+ * meaning is right is shown by the models of tests/acceptance. */
 #include <ctype.h>
 #include <stdbool.h>
 #include <tenon/tenon.h>
@@ -19,9 +19,9 @@ static size_t word_size(const char *at) {
 
 /* Walks the right side: a word before "(" is an operator, one before "=" in its parentheses an
  * attribute of it. */
-static void check_rule(const tn_rule_t *rule) {
+static void check_lowering(const tn_lowering_t *lowering) {
   const tenon_op_t *ops[DEPTH] = {NULL};
-  const char *at = strstr(rule->text, ") = ");
+  const char *at = strstr(lowering->text, ") = ");
   int depth = 0;
   for (at = at ? at + 4 : ""; *at; at++) {
     size_t size = isalpha((unsigned char)*at) ? word_size(at) : 0;
@@ -33,7 +33,7 @@ static void check_rule(const tn_rule_t *rule) {
       bool awaited = strcmp(name, "core::regex_full_match") ==
                      0; /* depends on a library of regular expressions */
       if (!CHECK(tenon_op_find(name, &op) == TENON_OK || awaited))
-        fprintf(stderr, "  %s, in %s\n", name, rule->text);
+        fprintf(stderr, "  %s, in %s\n", name, lowering->text);
       CHECK(depth + 1 < DEPTH);
       ops[++depth] = op;
       at += size;
@@ -41,7 +41,7 @@ static void check_rule(const tn_rule_t *rule) {
       bool known = !ops[depth] || tn_schema_attr(&ops[depth]->schema, at, size) >= 0;
       if (!CHECK(known))
         fprintf(stderr, "  %.*s is no attribute of %s, in %s\n", (int)size, at, ops[depth]->name,
-                rule->text);
+                lowering->text);
       at += size;
       at += strcspn(at, ",)[{") - 1;
       if (at[1] == '{') at += strcspn(at, "}");
@@ -55,26 +55,26 @@ static void check_rule(const tn_rule_t *rule) {
       CHECK(depth-- > 0);
     }
   }
-  if (!CHECK(depth == 0)) fprintf(stderr, "  in %s\n", rule->text);
+  if (!CHECK(depth == 0)) fprintf(stderr, "  in %s\n", lowering->text);
 }
 
-TEST("rules name operators and attributes that core has") {
+TEST("lowerings name operators and attributes that core has") {
   CHECK_STATUS(tenon_start(), TENON_OK);
-  for (size_t i = 0; tn_rules_at(i); i++)
-    for (size_t j = 0; j < tn_rules_at(i)->count; j++)
-      check_rule(&tn_rules_at(i)->items[j]);
+  for (size_t i = 0; tn_lowerings_at(i); i++)
+    for (size_t j = 0; j < tn_lowerings_at(i)->count; j++)
+      check_lowering(&tn_lowerings_at(i)->items[j]);
 }
 
-TEST("no operator has two rules for one operator set") {
-  for (size_t i = 0; tn_rules_at(i); i++)
-    for (size_t j = 0; j < tn_rules_at(i)->count; j++)
-      for (size_t k = 0; tn_rules_at(k); k++)
-        for (size_t l = 0; l < tn_rules_at(k)->count; l++) {
-          const tn_rule_t *a = &tn_rules_at(i)->items[j];
-          const tn_rule_t *b = &tn_rules_at(k)->items[l];
+TEST("no operator has two lowerings for one operator set") {
+  for (size_t i = 0; tn_lowerings_at(i); i++)
+    for (size_t j = 0; j < tn_lowerings_at(i)->count; j++)
+      for (size_t k = 0; tn_lowerings_at(k); k++)
+        for (size_t l = 0; l < tn_lowerings_at(k)->count; l++) {
+          const tn_lowering_t *a = &tn_lowerings_at(i)->items[j];
+          const tn_lowering_t *b = &tn_lowerings_at(k)->items[l];
           size_t size = word_size(a->text);
           if (a == b || a->since != b->since ||
-              strcmp(tn_rules_at(i)->domain, tn_rules_at(k)->domain) != 0)
+              strcmp(tn_lowerings_at(i)->domain, tn_lowerings_at(k)->domain) != 0)
             continue;
           if (!CHECK(size != word_size(b->text) || memcmp(a->text, b->text, size) != 0))
             fprintf(stderr, "  %s\n", a->text);

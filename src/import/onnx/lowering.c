@@ -1,7 +1,8 @@
-/* Runs the texts of rules (their language: lower.h) on a node: one pass from left to right, calling
- * as it reads. Called by node.c for each node that has a rule, and by the functions of lower_*.c
- * for parts of what they build. Invariant: a text that is malformed is our bug, and still ends in
- * an error that shows it, never beyond its end. */
+/* Runs the texts of lowerings (lower.h describes their language) on a node, in one pass from left
+ * to right: calls are added while the text is read. Called by node.c for each node that has a
+ * lowering, and by the functions of lower_*.c for parts of what they build. Invariant: a malformed
+ * text is a bug of this importer; it ends in an error that quotes the text, and is never read
+ * beyond its end. */
 #include <ctype.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -24,12 +25,13 @@ enum {
   X(pointwise)                                                                                     \
   X(shape)                                                                                         \
   X(reduce) X(heavy) X(preview) X(text) X(random) X(control) X(sequence) X(loss) X(ml) X(training)
-#define DECLARE(name) extern const tn_rules_t tn_rules_##name;
-#define LIST(name) &tn_rules_##name,
+#define DECLARE(name) extern const tn_lowerings_t tn_lowerings_##name;
+#define LIST(name) &tn_lowerings_##name,
 FAMILIES(DECLARE)
-static const tn_rules_t *const families[] = {FAMILIES(LIST)};
+static const tn_lowerings_t *const families[] = {FAMILIES(LIST)};
 
-typedef struct name_t { /* a parameter, or what a statement defined */
+/* A parameter, or a name that a statement defined. */
+typedef struct name_t {
   const char *text;
   size_t size;
   tn_operand_t operand;
@@ -48,43 +50,43 @@ typedef struct word_t {
   size_t size;
 } word_t;
 
-/* reading */
+/* Reading */
 
-static bool stopped(const run_t *run) {
+static bool has_stopped(const run_t *run) {
   return run->lower->status != TENON_OK || run->lower->is_missing;
 }
 
-static void malformed(run_t *run, const char *expected) {
-  tn_lower_fail(run->lower, "our rule '%s' is wrong at column %d: expected %s", run->text,
-                (int)(run->at - run->text) + 1, expected);
+static void report_malformed(run_t *run, const char *expected) {
+  tn_lower_fail(run->lower, "bug in the importer: lowering '%s' is wrong at column %d: expected %s",
+                run->text, (int)(run->at - run->text) + 1, expected);
 }
 
-static char peek(run_t *run) {
+static char peek_char(run_t *run) {
   while (*run->at == ' ')
     run->at++;
   return *run->at;
 }
 
-static bool take(run_t *run, char c) {
-  if (peek(run) != c) return false;
+static bool take_char(run_t *run, char c) {
+  if (peek_char(run) != c) return false;
   run->at++;
   return true;
 }
 
-static void need(run_t *run, char c) {
+static void need_char(run_t *run, char c) {
   char text[] = {'\'', c, '\'', 0};
-  if (!stopped(run) && !take(run, c)) malformed(run, text);
+  if (!has_stopped(run) && !take_char(run, c)) report_malformed(run, text);
 }
 
 static bool is_word(char c) { return isalnum((unsigned char)c) || c == '_'; }
 
 static word_t take_word(run_t *run) {
-  (void)peek(run);
+  (void)peek_char(run);
   word_t word = {run->at, 0};
   while (is_word(run->at[0]))
     run->at++;
   word.size = (size_t)(run->at - word.text);
-  if (!word.size || word.size >= NAME_MAX_SIZE) malformed(run, "a name");
+  if (!word.size || word.size >= NAME_MAX_SIZE) report_malformed(run, "a name");
   return word;
 }
 
@@ -98,11 +100,15 @@ static void word_text(word_t word, char *out_text) {
   out_text[size] = 0;
 }
 
-/* A literal of the schema language: 'text', number, True, [1, 2]; quotes are left out. */
+/* Reads a literal of the schema language: 'text', a number, True, [1, 2]. Quotes are removed. */
 static void take_literal(run_t *run, char *out_text) {
-  char open = peek(run);
-  char close = open == '\'' ? '\'' : open == '[' ? ']' : 0;
-  const char *begin = run->at += open == '\'';
+  char open = peek_char(run);
+  char close = open == '[' ? ']' : 0;
+  if (open == '\'') {
+    close = '\'';
+    run->at++;
+  }
+  const char *begin = run->at;
   if (close) {
     while (*run->at && *run->at != close)
       run->at++;
@@ -113,12 +119,12 @@ static void take_literal(run_t *run, char *out_text) {
   }
   size_t size = (size_t)(run->at - begin);
   if (size >= LITERAL_MAX_SIZE) {
-    malformed(run, "a shorter literal");
+    report_malformed(run, "a shorter literal");
     size = 0;
   }
   memcpy(out_text, begin, size);
   out_text[size] = 0;
-  if (close == '\'') need(run, '\'');
+  if (close == '\'') need_char(run, '\'');
 }
 
 static const tn_operand_t *find_name(const run_t *run, word_t word) {
@@ -129,108 +135,109 @@ static const tn_operand_t *find_name(const run_t *run, word_t word) {
 
 static void add_name(run_t *run, word_t word, tn_operand_t operand) {
   if (run->name_count == NAMES_MAX)
-    malformed(run, "fewer names");
+    report_malformed(run, "fewer names");
   else
     run->names[run->name_count++] = (name_t){word.text, word.size, operand};
 }
 
-static tn_operand_t one(run_t *run, tn_ref_t *edge) {
+static tn_operand_t single_operand(run_t *run, tn_ref_t *edge) {
   tn_operand_t operand = {NULL, 0, false};
   if (!edge) return operand;
   tn_ref_t **room = tn_arena_allocate(&run->lower->import->arena, sizeof *room);
   if (!room) {
-    if (!stopped(run)) run->lower->status = tn_no_memory("a node", sizeof *room);
+    if (!has_stopped(run)) run->lower->status = tn_no_memory("a node", sizeof *room);
     return operand;
   }
   *room = edge;
   return (tn_operand_t){room, 1, false};
 }
 
-/* values */
+/* Values */
 
 static tn_operand_t take_value(run_t *run);
 
-/* ":x" or ":f32": the dtype of a value, or that one. */
+/* Reads the dtype after ":", as in ":x" (the dtype of a value) or ":f32". */
 static tenon_dtype_t take_dtype(run_t *run) {
   tenon_dtype_t dtype = {0, 0, 0};
   word_t word = take_word(run);
   const tn_operand_t *operand = find_name(run, word);
   if (operand && operand->count) return tn_lower_dtype(run->lower, operand->edges[0]);
   if (!operand && !tn_dtype_parse(word.text, word.size, &dtype))
-    malformed(run, "a value or a dtype");
+    report_malformed(run, "a value or a dtype");
   if (operand) tn_lower_fail(run->lower, "input `%.*s` is missing", (int)word.size, word.text);
   return dtype;
 }
 
-static tn_operand_t number_list(run_t *run) { /* after "[" */
+static tn_operand_t number_list(run_t *run) { /* called after "[" */
   int64_t values[LITERAL_MAX_SIZE];
   size_t count = 0;
-  while (!stopped(run) && !take(run, ']')) {
+  while (!has_stopped(run) && !take_char(run, ']')) {
     char *end;
     if (count == LITERAL_MAX_SIZE)
-      malformed(run, "a shorter list");
+      report_malformed(run, "a shorter list");
     else {
       values[count++] = strtoll(run->at, &end, 10);
       run->at = end;
     }
-    if (peek(run) != ']') need(run, ',');
+    if (peek_char(run) != ']') need_char(run, ',');
   }
-  need(run, ':');
-  if (!is_same(take_word(run), "i64", 3)) malformed(run, "i64");
-  return one(run, tn_lower_ints(run->lower, values, count));
+  need_char(run, ':');
+  if (!is_same(take_word(run), "i64", 3)) report_malformed(run, "i64");
+  return single_operand(run, tn_lower_ints(run->lower, values, count));
 }
 
-static tn_operand_t value_list(run_t *run) { /* after "[" */
+static tn_operand_t value_list(run_t *run) { /* called after "[" */
   tn_ref_t *edges[OPERANDS_MAX];
   int32_t count = 0;
-  while (!stopped(run) && !take(run, ']')) {
+  while (!has_stopped(run) && !take_char(run, ']')) {
     tn_operand_t item = take_value(run);
     for (int32_t i = 0; i < item.count; i++) {
-      if (count == OPERANDS_MAX) malformed(run, "fewer items");
-      if (!stopped(run)) edges[count++] = item.edges[i];
+      if (count == OPERANDS_MAX) report_malformed(run, "fewer items");
+      if (!has_stopped(run)) edges[count++] = item.edges[i];
     }
-    if (peek(run) != ']') need(run, ',');
+    if (peek_char(run) != ']') need_char(run, ',');
   }
   tn_ref_t **room = tn_arena_array(&run->lower->import->arena, (size_t)count + 1, sizeof *room);
-  if (!room || stopped(run)) return one(run, NULL);
+  if (!room || has_stopped(run)) return single_operand(run, NULL);
   memcpy(room, edges, (size_t)count * sizeof *room);
   return (tn_operand_t){room, count, true};
 }
 
-/* "@axes", "@max:x", "@k?1:i64": an attribute of the node as a tensor. */
+/* Reads an attribute of the node as a tensor: "@axes", "@max:x", "@k?1:i64". */
 static tn_operand_t attribute_value(run_t *run) {
   char name[NAME_MAX_SIZE];
   char literal[LITERAL_MAX_SIZE] = "";
   tn_lower_t *lower = run->lower;
   word_text(take_word(run), name);
-  if (take(run, '?')) take_literal(run, literal);
-  tn_attr_t *attr = stopped(run) ? NULL : tn_lower_attr(lower, name);
-  if (!take(run, ':')) {
-    if (!attr && *literal) malformed(run, "a dtype for the default");
-    return one(run, tn_lower_attr_tensor(lower, name));
+  if (take_char(run, '?')) take_literal(run, literal);
+  tn_attr_t *attr = has_stopped(run) ? NULL : tn_lower_attr(lower, name);
+  if (!take_char(run, ':')) {
+    if (!attr && *literal) report_malformed(run, "a dtype for the default");
+    return single_operand(run, tn_lower_attr_tensor(lower, name));
   }
   tenon_dtype_t dtype = take_dtype(run);
   if (!attr)
-    return one(run, *literal ? tn_lower_scalar(lower, dtype, strtod(literal, NULL)) : NULL);
+    return single_operand(run,
+                          *literal ? tn_lower_scalar(lower, dtype, strtod(literal, NULL)) : NULL);
   if (TN_HAS(attr->proto, 3))
-    return one(run, tn_lower_scalar(lower, dtype, (double)tn_lower_int(lower, name, 0)));
+    return single_operand(run, tn_lower_scalar(lower, dtype, (double)tn_lower_int(lower, name, 0)));
   const tn_onnx_attribute_t *proto = tn_lower_typed(lower, name, TN_ATTRIBUTE_FLOAT);
-  return one(run, proto ? tn_lower_scalar(lower, dtype, proto->f) : NULL);
+  return single_operand(run, proto ? tn_lower_scalar(lower, dtype, proto->f) : NULL);
 }
 
-/* One argument of a call that stands before a "=": an attribute of the operator. */
+/* Sets an attribute of the operator that is called: "name=source" among the arguments. */
 static void set_text(run_t *run, tenon_attrs_t *attrs, const char *name, const char *text) {
-  if (!stopped(run)) run->lower->status = tenon_attrs_parse(attrs, name, text);
+  if (!has_stopped(run)) run->lower->status = tenon_attrs_parse(attrs, name, text);
 }
 
 static void set_dtype(run_t *run, tenon_attrs_t *attrs, const char *name, tenon_dtype_t dtype) {
   tenon_value_t value = {TENON_KIND_DTYPE, 0, {0}};
   value.as.dtype = dtype;
-  if (!stopped(run)) run->lower->status = tenon_attrs_set(attrs, name, &value);
+  if (!has_stopped(run)) run->lower->status = tenon_attrs_set(attrs, name, &value);
 }
 
-/* "{NOTSET: explicit, ...}" after an attribute: what its value is called here; gives "" when it is
- * not listed. */
+/* Reads "{NOTSET: explicit, ...}" after an attribute, which maps its values to other names. Writes
+ * "" if the value is not listed. */
 static void take_renaming(run_t *run, const tn_attr_t *attr, char *out_text) {
   char from[LITERAL_MAX_SIZE], to[LITERAL_MAX_SIZE];
   char value[LITERAL_MAX_SIZE] = "";
@@ -241,12 +248,12 @@ static void take_renaming(run_t *run, const tn_attr_t *attr, char *out_text) {
              (const char *)attr->proto->s.data);
   else if (attr)
     snprintf(value, sizeof value, "%lld", (long long)attr->proto->i);
-  while (!stopped(run) && !take(run, '}')) {
+  while (!has_stopped(run) && !take_char(run, '}')) {
     take_literal(run, from);
-    need(run, ':');
+    need_char(run, ':');
     take_literal(run, to);
     if (attr && strcmp(from, value) == 0) memcpy(out_text, to, sizeof to);
-    if (peek(run) != '}') need(run, ',');
+    if (peek_char(run) != '}') need_char(run, ',');
   }
 }
 
@@ -254,13 +261,13 @@ static void take_source(run_t *run, const tenon_op_t *op, tenon_attrs_t *attrs,
                         const char *argument) {
   char literal[LITERAL_MAX_SIZE] = "";
   char name[NAME_MAX_SIZE], number[32];
-  char c = peek(run);
-  if (take(run, '#')) {
+  char c = peek_char(run);
+  if (take_char(run, '#')) {
     snprintf(number, sizeof number, "%d", (int)run->lower->output_count);
     set_text(run, attrs, argument, number);
     return;
   }
-  if (take(run, ':')) {
+  if (take_char(run, ':')) {
     set_dtype(run, attrs, argument, take_dtype(run));
     return;
   }
@@ -272,9 +279,9 @@ static void take_source(run_t *run, const tenon_op_t *op, tenon_attrs_t *attrs,
     return;
   }
   word_text(take_word(run), name);
-  tn_attr_t *attr = stopped(run) ? NULL : tn_lower_attr(run->lower, name);
-  if (take(run, '?')) {
-    if (take(run, ':')) {
+  tn_attr_t *attr = has_stopped(run) ? NULL : tn_lower_attr(run->lower, name);
+  if (take_char(run, '?')) {
+    if (take_char(run, ':')) {
       tenon_dtype_t dtype = take_dtype(run);
       if (!attr) set_dtype(run, attrs, argument, dtype);
     } else {
@@ -282,17 +289,18 @@ static void take_source(run_t *run, const tenon_op_t *op, tenon_attrs_t *attrs,
       if (!attr) set_text(run, attrs, argument, literal);
     }
   }
-  if (take(run, '{')) {
+  if (take_char(run, '{')) {
     take_renaming(run, attr, literal);
     if (attr && *literal) {
       set_text(run, attrs, argument, literal);
       return;
     }
   }
-  if (attr && !stopped(run)) (void)tn_lower_set(run->lower, attr, op, attrs, argument, argument);
+  if (attr && !has_stopped(run))
+    (void)tn_lower_set(run->lower, attr, op, attrs, argument, argument);
 }
 
-/* The arguments of a call, after its "("; then the call. */
+/* Reads the arguments of a call, after its "(", and adds the call to the graph. */
 static tn_operand_t take_call(run_t *run, word_t word) {
   char name[NAME_MAX_SIZE + 8] = "core::";
   char argument[NAME_MAX_SIZE];
@@ -304,24 +312,24 @@ static tn_operand_t take_call(run_t *run, word_t word) {
   const tenon_op_t *op = tn_lower_op(run->lower, name);
   if (!op) return result;
   run->lower->status = tenon_attrs_create(op, &attrs);
-  while (!stopped(run) && !take(run, ')')) {
+  while (!has_stopped(run) && !take_char(run, ')')) {
     const char *begin = run->at;
-    if (isalpha((unsigned char)peek(run))) {
+    if (isalpha((unsigned char)peek_char(run))) {
       word_text(take_word(run), argument);
-      if (take(run, '=')) {
+      if (take_char(run, '=')) {
         take_source(run, op, attrs, argument);
-        if (peek(run) != ')') need(run, ',');
+        if (peek_char(run) != ')') need_char(run, ',');
         continue;
       }
       run->at = begin;
     }
     if (count == OPERANDS_MAX)
-      malformed(run, "fewer operands");
+      report_malformed(run, "fewer operands");
     else
       operands[count++] = take_value(run);
-    if (peek(run) != ')') need(run, ',');
+    if (peek_char(run) != ')') need_char(run, ',');
   }
-  if (!stopped(run)) {
+  if (!has_stopped(run)) {
     tn_ref_t **edges = tn_lower_call(run->lower, op, attrs, operands, count, &result.count);
     result.edges = edges;
     if (!edges) result.count = 0;
@@ -330,106 +338,107 @@ static tn_operand_t take_call(run_t *run, word_t word) {
   return result;
 }
 
-/* A number or a name of inf, with the dtype that it is to have. */
-static tn_operand_t scalar(run_t *run) {
+/* Reads a scalar constant: a number (or inf) and the dtype that it is to have. */
+static tn_operand_t take_scalar(run_t *run) {
   char literal[LITERAL_MAX_SIZE];
   take_literal(run, literal);
-  need(run, ':');
-  return one(run, tn_lower_scalar(run->lower, take_dtype(run), strtod(literal, NULL)));
+  need_char(run, ':');
+  return single_operand(run, tn_lower_scalar(run->lower, take_dtype(run), strtod(literal, NULL)));
 }
 
 static tn_operand_t take_value(run_t *run) {
-  char c = peek(run);
+  char c = peek_char(run);
   tn_operand_t result = {NULL, 0, false};
-  if (stopped(run)) return result;
-  if (take(run, '@')) return attribute_value(run);
-  if (take(run, '[')) {
-    c = peek(run);
+  if (has_stopped(run)) return result;
+  if (take_char(run, '@')) return attribute_value(run);
+  if (take_char(run, '[')) {
+    c = peek_char(run);
     return isdigit((unsigned char)c) || c == '-' || c == ']' ? number_list(run) : value_list(run);
   }
-  if (isdigit((unsigned char)c) || c == '-' || c == '.') return scalar(run);
+  if (isdigit((unsigned char)c) || c == '-' || c == '.') return take_scalar(run);
   if (c == '_' && !is_word(run->at[1])) {
     run->at++;
     return result;
   }
   word_t word = take_word(run);
-  if (stopped(run)) return result;
-  if (take(run, '(')) {
+  if (has_stopped(run)) return result;
+  if (take_char(run, '(')) {
     result = take_call(run, word);
-    result.count = result.count > 1 ? 1 : result.count; /* as an operand, the first result */
+    result.count = result.count > 1 ? 1 : result.count; /* as an operand: only the first result */
     return result;
   }
   const tn_operand_t *operand = find_name(run, word);
-  if (!operand) malformed(run, "a name that is defined");
+  if (!operand) report_malformed(run, "a name that is defined");
   return operand ? *operand : result;
 }
 
-/* statements */
+/* Statements */
 
-/* "a, b = call;"; false, with nothing read, when the next thing is no statement. */
+/* Reads "a, b = call;". False, with nothing read, if no statement follows. */
 static bool take_statement(run_t *run) {
   word_t words[OPERANDS_MAX];
   int32_t count = 0;
   const char *begin = run->at;
   do {
-    if (count == OPERANDS_MAX || !isalpha((unsigned char)peek(run))) break;
+    if (count == OPERANDS_MAX || !isalpha((unsigned char)peek_char(run))) break;
     words[count++] = take_word(run);
-  } while (take(run, ','));
-  if (!count || peek(run) != '=') {
+  } while (take_char(run, ','));
+  if (!count || peek_char(run) != '=') {
     run->at = begin;
     return false;
   }
-  need(run, '=');
+  need_char(run, '=');
   word_t word = take_word(run);
   tn_operand_t result = {NULL, 0, false};
-  if (take(run, '('))
+  if (take_char(run, '('))
     result = take_call(run, word);
   else
-    malformed(run, "a call");
-  need(run, ';');
-  for (int32_t i = 0; i < count && !stopped(run); i++)
+    report_malformed(run, "a call");
+  need_char(run, ';');
+  for (int32_t i = 0; i < count && !has_stopped(run); i++)
     add_name(run, words[i],
-             i < result.count ? (tn_operand_t){result.edges + i, 1, false} : one(run, NULL));
+             i < result.count ? (tn_operand_t){result.edges + i, 1, false}
+                              : single_operand(run, NULL));
   return true;
 }
 
-/* The results after the statements: all of a call, or one value. */
+/* Reads the results after the statements: all results of a call, or one value. */
 static tn_operand_t take_results(run_t *run) {
-  (void)peek(run);
+  (void)peek_char(run);
   const char *begin = run->at;
   if (isalpha((unsigned char)*begin)) {
     word_t word = take_word(run);
-    if (take(run, '(')) return take_call(run, word);
+    if (take_char(run, '(')) return take_call(run, word);
   }
   run->at = begin;
   return take_value(run);
 }
 
-static tn_operand_t run_body(run_t *run) {
-  while (!stopped(run) && take_statement(run)) {
+static tn_operand_t run_right_side(run_t *run) {
+  while (!has_stopped(run) && take_statement(run)) {
   }
   tn_operand_t result = {NULL, 0, false};
-  if (!stopped(run)) result = take_results(run);
-  if (!stopped(run) && peek(run)) malformed(run, "the end");
+  if (!has_stopped(run)) result = take_results(run);
+  if (!has_stopped(run) && peek_char(run)) report_malformed(run, "the end");
   return result;
 }
 
-/* The left side: gives names to the node's inputs. */
+/* Reads the left side, which names the node's inputs. */
 static void bind_parameters(run_t *run) {
   tn_lower_t *lower = run->lower;
   int32_t next = 0;
   (void)take_word(run);
-  need(run, '(');
-  while (!stopped(run) && !take(run, ')')) {
-    if (take(run, '-')) {
+  need_char(run, '(');
+  while (!has_stopped(run) && !take_char(run, ')')) {
+    if (take_char(run, '-')) {
       char name[NAME_MAX_SIZE];
       word_text(take_word(run), name);
       (void)tn_lower_attr(lower, name);
     } else {
-      bool is_list = take(run, '*');
+      bool is_list = take_char(run, '*');
       word_t word = take_word(run);
       tn_ref_t *edge = next < lower->input_count ? lower->inputs[next] : NULL;
-      bool is_optional = take(run, '?');
+      bool is_optional = take_char(run, '?');
       if (!is_list && !is_optional && !edge)
         tn_lower_fail(lower, "input %d (`%.*s`) is missing", (int)next, (int)word.size, word.text);
       for (int32_t i = next; is_list && i < lower->input_count; i++)
@@ -437,27 +446,27 @@ static void bind_parameters(run_t *run) {
       int32_t count = is_list ? lower->input_count - next : 1;
       add_name(run, word,
                is_list ? (tn_operand_t){lower->inputs + next, count < 0 ? 0 : count, true}
-                       : one(run, edge));
+                       : single_operand(run, edge));
       next += count < 0 ? 0 : count;
     }
-    if (peek(run) != ')') need(run, ',');
+    if (peek_char(run) != ')') need_char(run, ',');
   }
   if (next < lower->input_count)
     tn_lower_fail(lower, "expected at most %d inputs, found %d", (int)next,
                   (int)lower->input_count);
 }
 
-void tn_rule_run(const tn_rule_t *rule, tn_lower_t *lower) {
-  run_t run = {lower, rule->text, rule->text, {{0}}, 0};
-  if (strchr(rule->text, '(')) bind_parameters(&run);
+void tn_lowering_run(const tn_lowering_t *lowering, tn_lower_t *lower) {
+  run_t run = {lower, lowering->text, lowering->text, {{0}}, 0};
+  if (strchr(lowering->text, '(')) bind_parameters(&run);
   if (lower->status != TENON_OK) return;
-  if (rule->lower) {
-    rule->lower(lower);
+  if (lowering->lower) {
+    lowering->lower(lower);
     return;
   }
-  need(&run, '=');
-  tn_operand_t results = run_body(&run);
-  if (stopped(&run)) return;
+  need_char(&run, '=');
+  tn_operand_t results = run_right_side(&run);
+  if (has_stopped(&run)) return;
   if (results.count < lower->output_count)
     tn_lower_fail(lower, "expected at most %d outputs, found %d", (int)results.count,
                   (int)lower->output_count);
@@ -475,38 +484,39 @@ tn_ref_t *tn_lower_run(tn_lower_t *lower, tn_ref_t *const *edges, size_t count, 
   int size = vsnprintf(text, sizeof text, format, arguments);
   va_end(arguments);
   run_t run = {lower, text, text, {{0}}, 0};
-  if (size < 0 || (size_t)size >= sizeof text) malformed(&run, "a shorter text");
+  if (size < 0 || (size_t)size >= sizeof text) report_malformed(&run, "a shorter text");
   for (size_t i = 0; i < count && i < sizeof letters - 1; i++)
-    add_name(&run, (word_t){letters + i, 1}, one(&run, edges[i]));
+    add_name(&run, (word_t){letters + i, 1}, single_operand(&run, edges[i]));
   tn_operand_t results = {NULL, 0, false};
-  if (!stopped(&run)) results = run_body(&run);
-  return !stopped(&run) && results.count ? results.edges[0] : NULL;
+  if (!has_stopped(&run)) results = run_right_side(&run);
+  return !has_stopped(&run) && results.count ? results.edges[0] : NULL;
 }
 
-/* the index */
+/* The index of all lowerings */
 
-const tn_rules_t *tn_rules_at(size_t index) {
+const tn_lowerings_t *tn_lowerings_at(size_t index) {
   return index < sizeof families / sizeof *families ? families[index] : NULL;
 }
 
-bool tn_rules_have(const char *domain) {
+bool tn_lowerings_cover(const char *domain) {
   for (size_t i = 0; i < sizeof families / sizeof *families; i++)
     if (strcmp(families[i]->domain, domain) == 0) return true;
   return false;
 }
 
-tenon_status_t tn_rules_index(tn_import_t *import) {
+tenon_status_t tn_lowerings_index(tn_import_t *import) {
   for (size_t i = 0; i < sizeof families / sizeof *families; i++)
     for (size_t j = 0; j < families[i]->count; j++) {
-      const tn_rule_t *rule = &families[i]->items[j];
+      const tn_lowering_t *lowering = &families[i]->items[j];
       char key[NAME_MAX_SIZE * 2];
-      size_t name = strcspn(rule->text, "(");
-      int size = snprintf(key, sizeof key, "%s\n%.*s", families[i]->domain, (int)name, rule->text);
-      tn_choice_t *choice = tn_arena_allocate(&import->arena, sizeof *choice);
+      size_t name = strcspn(lowering->text, "(");
+      int size =
+          snprintf(key, sizeof key, "%s\n%.*s", families[i]->domain, (int)name, lowering->text);
+      tn_lowering_choice_t *choice = tn_arena_allocate(&import->arena, sizeof *choice);
       if (!choice) return tn_no_memory("the table of operators", sizeof *choice);
-      choice->rule = rule;
-      choice->next = tn_map_get(&import->rules, key, (size_t)size);
-      if (!tn_map_put(&import->rules, key, (size_t)size, choice))
+      choice->lowering = lowering;
+      choice->next = tn_map_get(&import->lowerings, key, (size_t)size);
+      if (!tn_map_put(&import->lowerings, key, (size_t)size, choice))
         return tn_no_memory("the table of operators", 0);
     }
   return TENON_OK;

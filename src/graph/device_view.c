@@ -1,34 +1,35 @@
-/* Making views: edges are numbered anew, in the order in which nodes name them. */
-#include "graph/view.h"
+/* Creates views: edges are numbered in the order in which the view's nodes mention them. */
+#include "graph/device_view.h"
 
 #include <string.h>
 
 #include "base/memory.h"
 #include "base/status.h"
 
+/* Marks of an edge. */
 enum {
-  USED = 1,
-  MADE = 2,
-  OUTSIDE = 4,
-}; /* of an edge: by the nodes; by them; used by others, or an output */
+  USED = 1,    /* a node of the view reads it */
+  MADE = 2,    /* a node of the view makes it */
+  OUTSIDE = 4, /* a node outside the view reads it, or it is an output of the graph */
+};
 
-typedef struct making_t {
+typedef struct view_maker_t {
   const tenon_graph_t *graph;
   tn_arena_t *arena;
   tn_view_t *out;
-  uint8_t *marks;  /* of the graph's edges */
-  int32_t *places; /* theirs in the view, -1 */
-} making_t;
+  uint8_t *marks;   /* one for each edge of the graph */
+  int32_t *numbers; /* for each edge of the graph: its number in the view; -1: not in it */
+} view_maker_t;
 
-static uint32_t place_of(making_t *m, tenon_edge_t edge) {
-  if (m->places[edge] < 0) {
+static uint32_t number_of(view_maker_t *m, tenon_edge_t edge) {
+  if (m->numbers[edge] < 0) {
     m->out->edges[m->out->view.edge_count] = edge;
-    m->places[edge] = (int32_t)m->out->view.edge_count++;
+    m->numbers[edge] = (int32_t)m->out->view.edge_count++;
   }
-  return (uint32_t)m->places[edge];
+  return (uint32_t)m->numbers[edge];
 }
 
-static void mark(making_t *m, const int32_t *nodes, uint32_t count, uint32_t *out_most) {
+static void mark_edges(view_maker_t *m, const int32_t *nodes, uint32_t count, uint32_t *out_most) {
   const tenon_graph_t *g = m->graph;
   for (size_t n = 0, next = 0; n < g->node_count; n++) {
     const tn_node_t *node = &g->nodes[n];
@@ -49,14 +50,14 @@ static void mark(making_t *m, const int32_t *nodes, uint32_t count, uint32_t *ou
     m->marks[g->outputs[i]] |= OUTSIDE;
 }
 
-static tenon_dim_t *resolved(making_t *m, const tenon_dim_t *dims, size_t count) {
+static tenon_dim_t *resolve_dims(view_maker_t *m, const tenon_dim_t *dims, size_t count) {
   tenon_dim_t *own = tn_arena_array(m->arena, count + 1, sizeof *own);
   for (size_t d = 0; own && d < count; d++)
     own[d] = tn_extents_resolve(m->graph->extents, dims[d]);
   return own;
 }
 
-static tenon_status_t make_edges(making_t *m) {
+static tenon_status_t make_edges(view_maker_t *m) {
   tenon_graph_view_t *view = &m->out->view;
   size_t count = view->edge_count;
   tenon_meta_t *metas = tn_arena_array(m->arena, count + 1, sizeof *metas);
@@ -78,8 +79,8 @@ static tenon_status_t make_edges(making_t *m) {
                        .value_count = edge->value_count,
                        .layout = edge->layout,
                        .detail = edge->constant && !edge->layout ? edge->constant->detail : NULL};
-    if (edge->ndim >= 0) metas[i].dims = resolved(m, edge->dims, (size_t)edge->ndim);
-    if (edge->value_count) metas[i].values = resolved(m, edge->values, edge->value_count);
+    if (edge->ndim >= 0) metas[i].dims = resolve_dims(m, edge->dims, (size_t)edge->ndim);
+    if (edge->value_count) metas[i].values = resolve_dims(m, edge->values, edge->value_count);
     if ((edge->ndim >= 0 && !metas[i].dims) || (edge->value_count && !metas[i].values))
       return tn_no_memory("a view of a graph", count);
     edges[i] = &metas[i];
@@ -94,7 +95,7 @@ static tenon_status_t make_edges(making_t *m) {
   return TENON_OK;
 }
 
-static tenon_status_t make_node(making_t *m, const tn_node_t *node, tenon_graph_node_t *out) {
+static tenon_status_t make_node(view_maker_t *m, const tn_node_t *node, tenon_graph_node_t *out) {
   size_t count = 0;
   for (uint32_t i = 0; i < node->op->input_count; i++)
     count += (size_t)node->operands[i].count;
@@ -106,11 +107,11 @@ static tenon_status_t make_node(making_t *m, const tn_node_t *node, tenon_graph_
   for (uint32_t i = 0; i < node->op->input_count; i++) {
     starts[i] = at;
     for (int32_t k = 0; k < node->operands[i].count; k++)
-      inputs[at++] = place_of(m, node->operands[i].edges[k]);
+      inputs[at++] = number_of(m, node->operands[i].edges[k]);
   }
   starts[node->op->input_count] = at;
   for (int32_t o = 0; o < node->output_count; o++)
-    outputs[o] = place_of(m, node->outputs[o]);
+    outputs[o] = number_of(m, node->outputs[o]);
   *out = (tenon_graph_node_t){.size = sizeof *out,
                               .attr_count = node->op->schema.attr_count,
                               .op = node->op->name,
@@ -125,13 +126,13 @@ static tenon_status_t make_node(making_t *m, const tn_node_t *node, tenon_graph_
   return TENON_OK;
 }
 
-static tenon_status_t make(making_t *m, const int32_t *nodes, uint32_t count) {
+static tenon_status_t make_view(view_maker_t *m, const int32_t *nodes, uint32_t count) {
   uint32_t most = 0;
   tn_view_t *out = m->out;
   *out = (tn_view_t){.view = {.size = sizeof out->view, .node_count = count}};
   for (size_t i = 0; i < m->graph->edge_count; i++)
-    m->places[i] = -1;
-  mark(m, nodes, count, &most);
+    m->numbers[i] = -1;
+  mark_edges(m, nodes, count, &most);
   tenon_graph_node_t *made = tn_arena_array(m->arena, count + 1, sizeof *made);
   const tenon_graph_node_t **list = tn_arena_array(m->arena, count + 1, sizeof *list);
   out->edges = tn_arena_array(m->arena, most + 1, sizeof *out->edges);
@@ -149,11 +150,11 @@ static tenon_status_t make(making_t *m, const int32_t *nodes, uint32_t count) {
 tenon_status_t tn_view_create(const tenon_graph_t *graph, const int32_t *nodes, uint32_t count,
                               tn_arena_t *arena, tn_view_t *out_view) {
   size_t edges = graph->edge_count + 1;
-  making_t m = {graph, arena, out_view, tn_allocate_zero(edges, 1),
-                tn_allocate(edges * sizeof *m.places)};
+  view_maker_t m = {graph, arena, out_view, tn_allocate_zero(edges, 1),
+                    tn_allocate(edges * sizeof *m.numbers)};
   tenon_status_t status =
-      m.marks && m.places ? make(&m, nodes, count) : tn_no_memory("a view of a graph", edges);
+      m.marks && m.numbers ? make_view(&m, nodes, count) : tn_no_memory("a view of a graph", edges);
   tn_release_memory(m.marks);
-  tn_release_memory(m.places);
+  tn_release_memory(m.numbers);
   return status;
 }

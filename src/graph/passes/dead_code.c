@@ -1,5 +1,6 @@
-/* Dead code: pure nodes without users go, identities are passed by, and the order of what stays is
- * kept. */
+/* Dead-code elimination: removes pure nodes whose results are not used, and identities, whose
+ * readers read the identity's input instead. The remaining nodes keep their order. Called by the
+ * compiler after each rewriting pass. */
 #include <string.h>
 
 #include "base/memory.h"
@@ -11,9 +12,9 @@ static bool is_identity(const tenon_graph_t *graph, const tn_node_t *node) {
          node->output_count == 1 && graph->edges[node->operands[0].edges[0]].dtype.bits != 0;
 }
 
-/* Readers of an identity's result read its input: one walk, in which `stands_for` says what each
- * edge has become. */
-static tenon_status_t pass_by(tenon_graph_t *graph) {
+/* Removes identities, so that their readers read their inputs. `stands_for` maps each edge to the
+ * edge that replaces it, in one walk over the nodes. */
+static tenon_status_t remove_identities(tenon_graph_t *graph) {
   tenon_edge_t *stands_for = tn_allocate((graph->edge_count + 1) * sizeof *stands_for);
   if (!stands_for) return tn_no_memory("a rewrite", graph->edge_count * sizeof *stands_for);
   for (size_t i = 0; i < graph->edge_count; i++)
@@ -35,17 +36,18 @@ static tenon_status_t pass_by(tenon_graph_t *graph) {
   return TENON_OK;
 }
 
-static bool is_pure(const tenon_op_t *op) {
+static bool is_removable(const tenon_op_t *op) {
   return (op->traits & TENON_PURE) || op->traits & TENON_RANDOM;
 }
 
-tenon_status_t tn_pass_sweep(tenon_graph_t *graph) {
-  TN_TRY(pass_by(graph));
+tenon_status_t tn_pass_dead_code(tenon_graph_t *graph) {
+  TN_TRY(remove_identities(graph));
   int32_t *uses;
   TN_TRY(tn_graph_uses(graph, &uses));
-  for (size_t i = graph->node_count; i-- > 0;) { /* backwards: users go before what they used */
+  /* Backwards, so that users are removed before what they used. */
+  for (size_t i = graph->node_count; i-- > 0;) {
     tn_node_t *node = &graph->nodes[i];
-    if (!node->op || !is_pure(node->op)) continue;
+    if (!node->op || !is_removable(node->op)) continue;
     bool used = node->output_count == 0;
     for (int32_t o = 0; o < node->output_count; o++)
       used |= uses[node->outputs[o]] > 0;
