@@ -9,10 +9,8 @@ typedef struct tn_arena_t {
   struct tn_arena_block_t *blocks;
 } tn_arena_t;
 
-void *tn_arena_allocate(tn_arena_t *arena,
-                        /* Returns zeroed memory aligned to 16 bytes, or NULL when memory runs
-                         * out. */
-                        size_t size);
+/* Returns zeroed memory aligned to 16 bytes, or NULL when memory runs out. */
+void *tn_arena_allocate(tn_arena_t *arena, size_t size);
 void *tn_arena_array(tn_arena_t *arena, size_t count, size_t size);
 /* Returns a copy of `size` bytes with a terminating 0, or NULL when memory runs out. */
 char *tn_arena_text(tn_arena_t *arena, const char *text, size_t size);

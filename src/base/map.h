@@ -24,12 +24,10 @@ typedef struct tn_map_t {
 
 /* Returns NULL if the key is absent. */
 void *tn_map_get(const tn_map_t *map, const char *key, size_t key_size);
-bool tn_map_put(tn_map_t *map, const char *key, size_t key_size,
-                /* Adds or replaces a value. Returns false when memory runs out. */
-                void *value);
-void *tn_map_remove(tn_map_t *map, const char *key,
-                    /* Removes a key and returns its value, or NULL if the key is absent. */
-                    size_t key_size);
+/* Adds or replaces a value. Returns false when memory runs out. */
+bool tn_map_put(tn_map_t *map, const char *key, size_t key_size, void *value);
+/* Removes a key and returns its value, or NULL if the key is absent. */
+void *tn_map_remove(tn_map_t *map, const char *key, size_t key_size);
 void tn_map_clear(tn_map_t *map); /* does not free the values: they belong to the caller */
 /* Iterates over the map: start with *position = 0; returns NULL at the end. */
 void *tn_map_next(const tn_map_t *map, size_t *position, const char **out_key);

@@ -116,7 +116,7 @@ TEST("outputs that are given become copies, of their own layout only") {
   }
   out[1] = dense;
   CHECK_STATUS(tenon_executable_run(e, (tenon_tensor_t *[]){a, x}, out, NULL), TENON_INVALID);
-  CHECK_TEXT(tn_error(), "output 'at': a copy of a csr tensor cannot go to a dense one");
+  CHECK_TEXT(tn_error(), "output 'at': cannot copy a csr tensor into a dense one");
   tenon_tensor_release(a);
   tenon_tensor_release(x);
   tenon_tensor_release(dense);
