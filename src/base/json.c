@@ -88,7 +88,7 @@ static char *put_utf8(char *to, uint32_t code) {
   return to;
 }
 
-/* Reads an escape sequence. `at` is behind the backslash. */
+/* Reads an escape sequence. `at` is after the backslash. */
 static bool read_escape(reader_t *r, char **to) {
   static const char from[] = "\"\\/bfnrt";
   static const char into[] = "\"\\/\b\f\n\r\t";
@@ -134,7 +134,7 @@ static size_t utf8_size(const char *at, const char *end) {
   return size;
 }
 
-/* Reads a string. `at` is behind the opening quote. */
+/* Reads a string. `at` is after the opening quote. */
 static bool read_text(reader_t *r, const char **out_text, size_t *out_size) {
   const char *close = r->at;
   while (close < r->end && *close != '"')
@@ -244,7 +244,7 @@ static bool store_items(reader_t *r, const link_t *first, tn_json_t *out) {
   return out->kind != TN_JSON_OBJECT || check_names(r, out);
 }
 
-/* Reads the items of a list or the members of an object. `at` is behind the opening bracket. */
+/* Reads the items of a list or the members of an object. `at` is after the opening bracket. */
 static bool read_items(reader_t *r, char close, tn_json_t *out) {
   link_t *first = NULL;
   link_t **last = &first;

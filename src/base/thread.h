@@ -119,8 +119,8 @@ void tn_threads_forget_others(void);
  * the child. Returns false if the system cannot register them. */
 int tn_at_fork(void (*before)(void), void (*in_parent)(void), void (*in_child)(void));
 
-/* The number of calls of all threads that are behind a gate. Threads that have ended no longer
- * count. */
+/* The number of calls, over all threads, that are inside the library with this gate. Threads that
+ * have ended no longer count. */
 uint64_t tn_thread_gate(int gate);
 /* The number of slow look-ups of all threads, including threads that have ended. */
 uint64_t tn_thread_lookups(void);

@@ -137,37 +137,35 @@ static tenon_status_t copy_packed(const tenon_tensor_t *from, tenon_tensor_t *to
   return TENON_OK;
 }
 
-/* The axes of a copy, sorted by the target's strides (large strides first) and then merged where
- * they are contiguous in both tensors. */
-static walk_t merged_axes(const tenon_tensor_t *from, const tenon_tensor_t *to) {
-  walk_t w = {0, {0}, {0}, {0}, from->dtype.bits / 8 * from->dtype.lanes, from->data, to->data};
+/* Sorts the axes of a copy by the target's strides, large strides first, and then merges axes that
+ * are contiguous in both tensors. */
+static void merge_axes(const tenon_tensor_t *from, const tenon_tensor_t *to, walk_t *w) {
   for (int32_t i = 0; i < from->ndim; i++) {
     if (from->shape[i] == 1) continue;
-    int64_t f = from->strides[i] * w.size;
-    int64_t t = to->strides[i] * w.size;
-    int32_t at = w.ndim++;
-    for (; at > 0 && magnitude(w.to[at - 1]) < magnitude(t); at--) {
-      w.shape[at] = w.shape[at - 1];
-      w.from[at] = w.from[at - 1];
-      w.to[at] = w.to[at - 1];
+    int64_t f = from->strides[i] * w->size;
+    int64_t t = to->strides[i] * w->size;
+    int32_t at = w->ndim++;
+    for (; at > 0 && magnitude(w->to[at - 1]) < magnitude(t); at--) {
+      w->shape[at] = w->shape[at - 1];
+      w->from[at] = w->from[at - 1];
+      w->to[at] = w->to[at - 1];
     }
-    w.shape[at] = from->shape[i];
-    w.from[at] = f;
-    w.to[at] = t;
+    w->shape[at] = from->shape[i];
+    w->from[at] = f;
+    w->to[at] = t;
   }
   int32_t last = 0;
-  for (int32_t i = 1; i < w.ndim; i++) {
-    if (w.from[last] == w.from[i] * w.shape[i] && w.to[last] == w.to[i] * w.shape[i]) {
-      w.shape[last] *= w.shape[i];
+  for (int32_t i = 1; i < w->ndim; i++) {
+    if (w->from[last] == w->from[i] * w->shape[i] && w->to[last] == w->to[i] * w->shape[i]) {
+      w->shape[last] *= w->shape[i];
     } else {
       last++;
-      w.shape[last] = w.shape[i];
+      w->shape[last] = w->shape[i];
     }
-    w.from[last] = w.from[i];
-    w.to[last] = w.to[i];
+    w->from[last] = w->from[i];
+    w->to[last] = w->to[i];
   }
-  w.ndim = w.ndim ? last + 1 : 0;
-  return w;
+  w->ndim = w->ndim ? last + 1 : 0;
 }
 
 tenon_status_t tn_tensor_copy_into(const tenon_tensor_t *from, tenon_tensor_t *to) {
@@ -185,7 +183,8 @@ tenon_status_t tn_tensor_copy_into(const tenon_tensor_t *from, tenon_tensor_t *t
   if (tn_dtype_is(from->dtype, TENON_LIST)) return TENON_OK;
   if (tn_dtype_is(from->dtype, TENON_STRING)) return copy_strings(from, to);
   if (from->dtype.bits % 8 != 0) return copy_packed(from, to, count);
-  walk_t w = merged_axes(from, to);
+  walk_t w = {0, {0}, {0}, {0}, from->dtype.bits / 8 * from->dtype.lanes, from->data, to->data};
+  merge_axes(from, to, &w);
   if (w.ndim == 0) {
     memcpy(to->data, from->data, (size_t)w.size);
     return TENON_OK;

@@ -149,7 +149,7 @@ static bool is_repeated(const tn_gradient_value_t *arguments, uint32_t count) {
   return false;
 }
 
-/* Upper bound of the number of values of a call; the lexer is behind the "(". */
+/* Upper bound of the number of values of a call; the lexer is after the "(". */
 static size_t count_values(const tn_lexer_t *lexer) {
   tn_lexer_t ahead = *lexer;
   size_t count = 1;

@@ -28,7 +28,7 @@ enum { TN_NAME_MAX = 255 }; /* longest name in bytes */
 typedef struct tn_lexer_t {
   const char *what; /* name of the declaration, such as "schema" */
   const char *text; /* text of the declaration */
-  const char *next; /* behind the current token */
+  const char *next; /* after the current token */
   int kind;         /* the current token */
   const char *start;
   size_t size;

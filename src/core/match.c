@@ -92,8 +92,8 @@ tenon_status_t tn_matcher_create(const tn_patterns_t *patterns, const tn_schema_
     c.bound |= (uint64_t)1 << i;
   }
   tn_matcher_t *matcher = tn_arena_array(arena, 1, sizeof *matcher);
-  tn_match_pattern_t *rules = tn_arena_array(arena, total, sizeof *rules);
-  if (!matcher || !rules) return tn_no_memory("shapes", total * sizeof *rules);
+  tn_match_pattern_t *compiled = tn_arena_array(arena, total, sizeof *compiled);
+  if (!matcher || !compiled) return tn_no_memory("shapes", total * sizeof *compiled);
   for (uint32_t i = 0; i < total; i++) {
     bool is_input = i < schema->input_count;
     const tn_argument_t *argument =
@@ -102,8 +102,8 @@ tenon_status_t tn_matcher_create(const tn_patterns_t *patterns, const tn_schema_
     const tn_pattern_t *pattern = !patterns->text ? &any : &patterns->inputs[i];
     uint8_t *slots = tn_arena_array(arena, (size_t)pattern->count, sizeof *slots);
     if (!slots) return tn_no_memory("shapes", (size_t)pattern->count);
-    rules[i].is_optional = argument->is_optional;
-    if (!compile_pattern(&c, pattern, is_input, slots, &rules[i])) return TENON_OK;
+    compiled[i].is_optional = argument->is_optional;
+    if (!compile_pattern(&c, pattern, is_input, slots, &compiled[i])) return TENON_OK;
   }
   tn_match_preset_t *presets = tn_arena_array(arena, c.preset_count, sizeof *presets);
   if (!presets) return tn_no_memory("shapes", c.preset_count * sizeof *presets);
@@ -112,8 +112,8 @@ tenon_status_t tn_matcher_create(const tn_patterns_t *patterns, const tn_schema_
                             .input_count = schema->input_count,
                             .output_count = schema->output_count,
                             .preset_count = c.preset_count,
-                            .inputs = rules,
-                            .outputs = rules + schema->input_count,
+                            .inputs = compiled,
+                            .outputs = compiled + schema->input_count,
                             .presets = presets};
   *out_matcher = matcher;
   return TENON_OK;
@@ -139,16 +139,16 @@ bool tn_match_presets(const tn_matcher_t *matcher, const tenon_value_t *attrs, t
 
 const int64_t *tn_match_shape(tn_match_t *m, const tn_matcher_t *matcher, uint32_t output,
                               tenon_tensor_t *const *inputs, int32_t *out_ndim) {
-  const tn_match_pattern_t *rule = &matcher->outputs[output];
-  if (rule->same_as >= 0) {
-    const tenon_tensor_t *like = inputs[rule->same_as];
+  const tn_match_pattern_t *pattern = &matcher->outputs[output];
+  if (pattern->same_as >= 0) {
+    const tenon_tensor_t *like = inputs[pattern->same_as];
     *out_ndim = like->ndim;
     return tn_match_same(like->shape, like->shape, like->ndim) ? like->shape : NULL;
   }
   int64_t *shape = m->shape + TENON_RANK_MAX;
-  int64_t leading = rule->has_leading ? m->leading_count : 0;
-  for (int64_t k = 0; k < rule->count; k++)
-    shape[k] = m->slots[rule->slots[k]];
-  *out_ndim = (int32_t)leading + rule->count;
+  int64_t leading = pattern->has_leading ? m->leading_count : 0;
+  for (int64_t k = 0; k < pattern->count; k++)
+    shape[k] = m->slots[pattern->slots[k]];
+  *out_ndim = (int32_t)leading + pattern->count;
   return *out_ndim <= TENON_RANK_MAX ? shape - leading : NULL;
 }

@@ -108,28 +108,29 @@ static inline bool tn_match_type(const tn_types_t *types, uint32_t input,
   return tn_types_admit(types, source, attrs, dtype);
 }
 
-static inline bool tn_match_slots(const tn_match_pattern_t *rule, const int64_t *shape,
+static inline bool tn_match_slots(const tn_match_pattern_t *pattern, const int64_t *shape,
                                   const tn_match_t *m) {
-  for (int64_t k = 0; k < rule->count; k++)
-    if (m->slots[rule->slots[k]] != shape[k]) return false;
+  for (int64_t k = 0; k < pattern->count; k++)
+    if (m->slots[pattern->slots[k]] != shape[k]) return false;
   return true;
 }
 
-static inline bool tn_match_input(const tn_match_pattern_t *rule, const tenon_tensor_t *t,
+static inline bool tn_match_input(const tn_match_pattern_t *pattern, const tenon_tensor_t *t,
                                   tn_match_t *m) {
   const int64_t *shape = t->shape;
-  int64_t leading = (int64_t)t->ndim - rule->count;
+  int64_t leading = (int64_t)t->ndim - pattern->count;
   if (__builtin_expect(leading != 0, 0)) { /* also the case of an input without a pattern */
-    if (rule->count < 0) return true;
-    if (leading < 0 || !rule->has_leading || !tn_match_broadcast(m, shape, leading)) return false;
+    if (pattern->count < 0) return true;
+    if (leading < 0 || !pattern->has_leading || !tn_match_broadcast(m, shape, leading))
+      return false;
     shape += leading;
   }
-  if (rule->binds) {
-    int64_t *to = m->slots + rule->first;
-    for (int64_t k = 0; k < rule->count; k++)
+  if (pattern->binds) {
+    int64_t *to = m->slots + pattern->first;
+    for (int64_t k = 0; k < pattern->count; k++)
       if ((to[k] = shape[k]) < 0) return false;
   }
-  return !rule->compares || tn_match_slots(rule, shape, m);
+  return !pattern->compares || tn_match_slots(pattern, shape, m);
 }
 
 /* Whether both shapes are equal and no extent is negative. */
@@ -139,16 +140,16 @@ static inline bool tn_match_same(const int64_t *a, const int64_t *b, int64_t cou
   return true;
 }
 
-static inline bool tn_match_output(const tn_match_pattern_t *rule, tenon_tensor_t *const *inputs,
+static inline bool tn_match_output(const tn_match_pattern_t *pattern, tenon_tensor_t *const *inputs,
                                    const tenon_tensor_t *t, const tn_match_t *m) {
-  if (__builtin_expect(rule->same_as >= 0, 0)) {
-    const tenon_tensor_t *like = inputs[rule->same_as];
+  if (__builtin_expect(pattern->same_as >= 0, 0)) {
+    const tenon_tensor_t *like = inputs[pattern->same_as];
     return like->ndim == t->ndim && tn_match_same(like->shape, t->shape, t->ndim);
   }
-  int64_t leading = rule->has_leading ? m->leading_count : 0;
-  return t->ndim == leading + rule->count &&
+  int64_t leading = pattern->has_leading ? m->leading_count : 0;
+  return t->ndim == leading + pattern->count &&
          (!leading || tn_match_same(m->shape + TENON_RANK_MAX - leading, t->shape, leading)) &&
-         tn_match_slots(rule, t->shape + leading, m);
+         tn_match_slots(pattern, t->shape + leading, m);
 }
 
 /* Whether the inputs and all results that are not NULL have the declared dtypes and shapes, and the
@@ -162,22 +163,23 @@ tn_match(const tn_matcher_t *matcher, const tn_types_t *types, const tenon_value
   if (__builtin_expect(matcher->preset_count, 0) && !tn_match_presets(matcher, attrs, m))
     return false;
   for (uint32_t i = 0; i < matcher->input_count; i++) {
-    const tn_match_pattern_t *rule = &matcher->inputs[i];
+    const tn_match_pattern_t *pattern = &matcher->inputs[i];
     const tenon_tensor_t *t = inputs[i];
     if (__builtin_expect(t != NULL, 1)) {
-      if (!tn_match_type(types, i, attrs, t->dtype, m) || !tn_match_input(rule, t, m)) return false;
-    } else if (!rule->is_optional || rule->binds || types->inputs[i].binds) {
+      if (!tn_match_type(types, i, attrs, t->dtype, m) || !tn_match_input(pattern, t, m))
+        return false;
+    } else if (!pattern->is_optional || pattern->binds || types->inputs[i].binds) {
       /* an absent input cannot bind a name or a type variable: the slow path decides */
       return false;
     }
   }
   for (uint32_t o = 0; o < matcher->output_count; o++) {
-    const tn_match_pattern_t *rule = &matcher->outputs[o];
+    const tn_match_pattern_t *pattern = &matcher->outputs[o];
     const tenon_tensor_t *t = outputs[o];
     if (t ? t->keys & TN_TENSOR_UNSET ||
                 tn_match_dtype(m, types, attrs, o) != tenon_dtype_id(t->dtype) ||
-                !tn_match_output(rule, inputs, t, m)
-          : !may_create && !rule->is_optional)
+                !tn_match_output(pattern, inputs, t, m)
+          : !may_create && !pattern->is_optional)
       return false;
   }
   return true;

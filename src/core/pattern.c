@@ -80,7 +80,7 @@ static tenon_status_t take_extent_name(parser_t *p, bool is_input, int64_t *out_
   return TENON_OK;
 }
 
-/* Parses one extent behind "[". `is_input`: all arguments of this declaration are inputs. */
+/* Parses one extent after "[". `is_input`: all arguments of this declaration are inputs. */
 static tenon_status_t parse_extent(parser_t *p, bool is_input, tn_pattern_extent_t *out) {
   tn_lexer_t *lexer = &p->lexer;
   if (lexer->kind == TN_TOKEN_INT) {

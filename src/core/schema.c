@@ -43,7 +43,7 @@ typedef struct parser_t {
   uint32_t order_count;
   draft_t *drafts[GROUPS];
   uint8_t order[2 * ARGUMENTS_MAX]; /* group << 7 | index */
-  bool is_keyword;                  /* behind "*" */
+  bool is_keyword;                  /* after "*" */
   const draft_t *defaulted;         /* the last positional argument with a default */
 } parser_t;
 
@@ -75,7 +75,7 @@ static const char *type_word(int index) {
   return index <= TYPES ? types[index - 1].word : NULL;
 }
 
-/* Parses "(a!)" and "[n]" behind "Tensor". */
+/* Parses "(a!)" and "[n]" after "Tensor". */
 static tenon_status_t parse_tensor(tn_lexer_t *lexer, draft_t *draft) {
   tn_argument_t *argument = &draft->argument;
   argument->is_tensor = true;

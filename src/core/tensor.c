@@ -127,11 +127,11 @@ bool tn_device_has_handles(tenon_device_t device) {
 
 /* storage */
 
-/* Marks storage whose data is allocated behind the storage itself. */
+/* Marks storage whose data is allocated directly after the storage itself. */
 static void release_own(void *context) { (void)context; }
 
 _Static_assert(sizeof(tn_storage_t) <= TN_ALIGNMENT,
-               "data begins one alignment unit behind its storage");
+               "data begins one alignment unit after the start of its storage");
 
 /* Bytes of a storage block. Own data has at least one byte, so that no two tensors begin at the
  * same address. */

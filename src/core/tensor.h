@@ -95,7 +95,7 @@ static inline bool tn_tensor_is_owned(const tenon_tensor_t *tensor) {
   return (tensor->keys & TN_TENSOR_OWNED) != 0;
 }
 /* Creates storage for memory that tensors share. If `release` and `data` are NULL, `size` bytes are
- * allocated behind the storage. */
+ * allocated directly after the storage header. */
 tenon_status_t tn_storage_create(void *data, uint64_t size, tenon_free_fn release, void *context,
                                  tn_storage_t **out_storage);
 void tn_storage_retain(tn_storage_t *storage);
