@@ -1,7 +1,7 @@
 /* The short declarations of an operator: WHERE, REUSE, BATCHING, REDUCES, USES, and the
  * declarations of kernels and loops. */
-#ifndef TN_CORE_RULES_H
-#define TN_CORE_RULES_H
+#ifndef TN_CORE_DECLARATIONS_H
+#define TN_CORE_DECLARATIONS_H
 
 #include "core/schema.h"
 #include "core/types.h"

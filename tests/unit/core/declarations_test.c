@@ -1,5 +1,5 @@
 /* The short texts of an operator: what is read, and what is refused with its column. */
-#include "core/rules.h"
+#include "core/declarations.h"
 
 #include <string.h>
 

@@ -1,7 +1,7 @@
 /* The short declarations of an operator: WHERE, REUSE, BATCHING, REDUCES, USES, and the
  * declarations of kernels and loops. Called by the registry when a library is loaded. Every name is
  * resolved against the schema here, so later code works with indices. */
-#include "core/rules.h"
+#include "core/declarations.h"
 
 #include <inttypes.h>
 #include <stdio.h>
