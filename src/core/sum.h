@@ -28,9 +28,9 @@ typedef struct tn_sum_t {
 
 typedef enum {
   TN_SUM_OK,
-  TN_SUM_LARGE,
+  TN_SUM_LARGE, /* more terms or factors than fit */
   TN_SUM_OVERFLOW,
-} tn_sum_result_t; /* LARGE: more terms or factors than fit */
+} tn_sum_result_t;
 
 void tn_sum_constant(tn_sum_t *out_sum, int64_t number);
 void tn_sum_atom(tn_sum_t *out_sum, uint32_t atom);

@@ -10,8 +10,8 @@ enum {
   TN_TYPE_VARIABLE,
   TN_TYPE_FIXED,
   TN_TYPE_ATTR,
-  TN_TYPE_OPEN,
-}; /* OPEN: for a result infer states the dtype; an input accepts any */
+  TN_TYPE_OPEN, /* a result: the infer function states the dtype; an input: any dtype */
+};
 
 enum { TN_TYPE_VARIABLES = 32 }; /* largest number of type variables */
 

@@ -63,7 +63,7 @@ TEST("what is wrong in SAMPLES is said with its column and what was expected") {
   refuse("x: [2] integers(3, 3)", "the lower bound must be less than the upper bound");
   refuse("x = None", "input 'x' is not optional");
   refuse("axis = 'a'", "column 8: attribute 'axis': expected int");
-  refuse("x: [eps]", "attribute 'eps' is no int and no dim");
+  refuse("x: [eps]", "attribute 'eps' is not an int or a dim");
   refuse("xs: [2]", "expected '(' and the tensors of the list");
   refuse("x: [2]; ; ", "expected an input or an attribute");
 }
