@@ -1,6 +1,6 @@
-/* The process: start, shutdown, version, and the report for `tenon doctor`.  Above every other
- * folder: the only file that knows all of them.  Invariant: start is idempotent, and shutdown
- * leaves nothing behind that the runtime allocated. */
+/* The process: start, shutdown, version, and the report of `tenon doctor`. This file is above every
+ * folder and the only one that knows all of them. Invariant: start is idempotent, and shutdown
+ * frees everything that the runtime allocated. */
 #include <stdio.h>
 #include <string.h>
 #include <tenon/tenon.h>
@@ -36,7 +36,7 @@
 
 TENON_C const tenon_descriptor_t *tenon_library_core(void);
 
-/* devices of the tree */
+/* built-in devices */
 
 #ifndef TENON_DEVICES /* X(name) for each device that CMake links in */
 #define TENON_DEVICES
@@ -45,7 +45,7 @@ TENON_C const tenon_descriptor_t *tenon_library_core(void);
 TENON_DEVICES
 #undef X
 
-/* Their libraries are added when somebody first names them. */
+/* A device's library is registered when the device is first named. */
 static const struct {
   const char *name;
   const tenon_descriptor_t *(*library)(void);
@@ -80,8 +80,8 @@ static tenon_status_t add_device(const char *name) {
 
 /* fork */
 
-/* In the order in which one is taken while another is held: the child finds no table or list half
- * changed. */
+/* The mutexes are in the order in which one is taken while another is held. The fork takes all of
+ * them, so that the child finds no table or list half changed. */
 static tn_mutex_t *(*const mutexes[])(void) = {tn_states_mutex,   tn_registrations_mutex,
                                                tn_registry_mutex, tn_plugins_mutex,
                                                tn_backends_mutex, tn_layers_mutex};
@@ -185,16 +185,17 @@ tenon_status_t tenon_doctor(char **out_text) {
   tn_text_add(&text, "threads          %d (%s; TENON_THREADS changes it)\n",
               (int)tn_parallel_threads(), tn_parallel_name());
   tn_text_add(&text, "unloading        %s\n",
-              tn_thread_barrier() ? "yes (membarrier)" : "no: membarrier is missing or refused");
+              tn_thread_barrier() ? "yes (membarrier)"
+                                  : "no: the system call membarrier is missing or refused");
   tn_text_add(&text, "instruction sets");
   for (int i = 0; tn_cpu_word(i); i++)
     if (tn_cpu_has(i)) tn_text_add(&text, " %s", i ? tn_cpu_word(i) : "default");
   tn_text_add(&text, "\n");
   if (!tn_cpu_limit_valid(&limit))
-    tn_text_add(
-        &text,
-        "problem          TENON_CPU_CAPABILITY='%s' names no instruction set and is ignored\n",
-        limit);
+    tn_text_add(&text,
+                "problem          TENON_CPU_CAPABILITY='%s' does not name an instruction set and "
+                "is ignored\n",
+                limit);
   tenon_status_t status = tenon_start();
   if (status != TENON_OK) tn_text_add(&text, "problem          %s\n", tn_error());
   const tenon_op_t *const *ops;

@@ -6,8 +6,8 @@
 #include <string.h>
 #include <tenon/tenon.h>
 
-#include "autograd/record.h"
 #include "autograd/rules.h"
+#include "autograd/record.h"
 #include "base/memory.h"
 #include "base/status.h"
 #include "base/thread.h"

@@ -9,9 +9,9 @@
 #include <tenon/tenon.h>
 
 #include "autograd/alias.h"
+#include "autograd/rules.h"
 #include "autograd/function.h"
 #include "autograd/record.h"
-#include "autograd/rules.h"
 #include "base/memory.h"
 #include "base/status.h"
 #include "base/thread.h"

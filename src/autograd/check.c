@@ -3,9 +3,9 @@
 #include <math.h>
 #include <tenon/tenon.h>
 
+#include "autograd/rules.h"
 #include "autograd/node.h"
 #include "autograd/record.h"
-#include "autograd/rules.h"
 #include "base/memory.h"
 #include "base/status.h"
 #include "core/dtype.h"

@@ -79,12 +79,12 @@ static uint32_t items_of(const tenon_tensor_t *t) {
 static void plan_rules(plan_t *p) {
   const tn_gradient_t *g = &p->op->gradient;
   uint64_t with_rule = 0;
-  for (uint32_t r = 0; r < g->rule_count; r++) {
-    const tn_gradient_rule_t *rule = &g->rules[r];
+  for (uint32_t r = 0; r < g->formula_count; r++) {
+    const tn_gradient_formula_t *rule = &g->formulas[r];
     uint64_t inputs = 0;
     for (uint32_t i = 0; i < rule->input_count; i++)
       inputs |= (uint64_t)1 << rule->inputs[i];
-    if (rule->kind == TN_RULE_NONE || !(inputs & p->needed)) continue;
+    if (rule->kind == TN_FORMULA_NONE || !(inputs & p->needed)) continue;
     with_rule |= inputs;
     p->inputs_saved |= rule->inputs_used;
     p->outputs_saved |= rule->outputs_used;

@@ -385,16 +385,16 @@ static bool is_needed(const tn_node_t *node, uint32_t input, const bool *needs) 
   return any;
 }
 
-static tenon_status_t run_rule(const tn_node_t *node, const tn_gradient_rule_t *rule,
+static tenon_status_t run_rule(const tn_node_t *node, const tn_gradient_formula_t *rule,
                                tenon_tensor_t *const *grads, const bool *needs,
                                tenon_tensor_t **out_grads) {
   tenon_tensor_t *results[RESULTS_MAX] = {NULL};
   uint64_t wanted = 0;
   for (uint32_t k = 0; k < rule->input_count; k++)
     if (is_needed(node, (uint32_t)rule->inputs[k], needs)) wanted |= (uint64_t)1 << k;
-  if (!wanted || rule->kind == TN_RULE_NONE) return TENON_OK;
+  if (!wanted || rule->kind == TN_FORMULA_NONE) return TENON_OK;
   const char *input = node->op->schema.inputs[rule->inputs[__builtin_ctzll(wanted)]].name;
-  if (rule->kind == TN_RULE_ERROR)
+  if (rule->kind == TN_FORMULA_ERROR)
     return tn_fail(TENON_UNIMPLEMENTED,
                    "%s: its gradient rule says that input %s has no gradient yet", node->op->name,
                    input);
@@ -418,8 +418,8 @@ static tenon_status_t run_rule(const tn_node_t *node, const tn_gradient_rule_t *
 static tenon_status_t check_used(const tn_node_t *node, tenon_tensor_t *const *grads) {
   const tenon_op_t *op = node->op;
   uint64_t used = 0;
-  for (uint32_t i = 0; i < op->gradient.rule_count; i++)
-    used |= op->gradient.rules[i].grads_used;
+  for (uint32_t i = 0; i < op->gradient.formula_count; i++)
+    used |= op->gradient.formulas[i].grads_used;
   for (uint32_t o = 0; o < op->output_count && used; o++)
     for (uint32_t i = start_of(node, true, o); i < end_of(node, true, o); i++)
       if (grads[i] && !(used >> o & 1))
@@ -432,7 +432,7 @@ static tenon_status_t check_used(const tn_node_t *node, tenon_tensor_t *const *g
 tenon_status_t tn_rules_run(const tn_node_t *node, tenon_tensor_t *const *grads, const bool *needs,
                             tenon_tensor_t **out_grads) {
   TN_TRY(check_used(node, grads));
-  for (uint32_t i = 0; i < node->op->gradient.rule_count; i++)
-    TN_TRY(run_rule(node, &node->op->gradient.rules[i], grads, needs, out_grads));
+  for (uint32_t i = 0; i < node->op->gradient.formula_count; i++)
+    TN_TRY(run_rule(node, &node->op->gradient.formulas[i], grads, needs, out_grads));
   return TENON_OK;
 }

@@ -1,4 +1,5 @@
-/* The arena: a list of blocks, each half as large as all before it together, up to 1 MiB. */
+/* The arena's implementation: a list of blocks. A new block is half as large as all earlier blocks
+ * together, but at most 1 MiB unless a single allocation needs more. The first block has 1 KiB. */
 #include "base/arena.h"
 
 #include <stdint.h>

@@ -1,6 +1,6 @@
-/* A memory barrier on all threads of the process at once, by the system call that Linux has for it.
- * Threads that only store and load pay nothing; whoever changes what they read pays a fraction of a
- * microsecond. */
+/* tn_thread_barrier: a memory barrier on all threads of the process at once, by Linux's membarrier
+ * system call. Threads on the hot path use plain loads and stores; the thread that changes shared
+ * data pays for the barrier, a fraction of a microsecond. */
 #include <pthread.h>
 #include <unistd.h>
 
@@ -11,15 +11,15 @@
 #include <sys/syscall.h>
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
-static int is_there;
+static int is_registered;
 
-static void prepare(void) {
-  is_there = syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0, 0) == 0;
+static void register_barrier(void) {
+  is_registered = syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0, 0) == 0;
 }
 
 int tn_thread_barrier(void) {
-  pthread_once(&once, prepare);
-  return is_there && syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0) == 0;
+  pthread_once(&once, register_barrier);
+  return is_registered && syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0) == 0;
 }
 #else
 int tn_thread_barrier(void) { return 0; }

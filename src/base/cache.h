@@ -1,6 +1,6 @@
-/* Files that can be made anew: compiled programs.  A name is letters, digits, '-' and '.'; entries
- * of one folder are shared by processes.  A reader sees a whole entry or none, and whoever finds it
- * wrong makes it anew. */
+/* A cache on disk for files that can be rebuilt, such as compiled programs. An entry's name
+ * consists of letters, digits, '-' and '.'. Processes may share one cache folder: a reader sees a
+ * complete entry or none, and rebuilds an entry that is damaged. */
 #ifndef TN_BASE_CACHE_H
 #define TN_BASE_CACHE_H
 
@@ -8,18 +8,20 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* The folder: TENON_CACHE, else XDG_CACHE_HOME/tenon, else HOME/.cache/tenon.  False: there is
- * none, or TENON_CACHE=off. */
+/* The cache folder: TENON_CACHE, else XDG_CACHE_HOME/tenon, else HOME/.cache/tenon. Returns false
+ * if none of these variables names a folder, or if TENON_CACHE=off. */
 bool tn_cache_folder(char *out_path, size_t capacity);
-void tn_cache_make_folder(void); /* as far as that can be done */
-/* The bytes of an entry that is whole and has just this key; the caller frees *out_data.  False:
- * there is none. */
+/* Creates the cache folder. Failures are ignored: the cache then stays empty. */
+void tn_cache_make_folder(void);
+/* Reads an entry that is complete and was written with this key. The caller frees *out_data.
+ * Returns false if there is no such entry. */
 bool tn_cache_read(const char *name, const void *key, size_t key_size, void **out_data,
                    size_t *out_size);
-/* Stores it, as far as that can be done. */
+/* Writes an entry. Failures are ignored. */
 void tn_cache_write(const char *name, const void *key, size_t key_size, const void *data,
                     size_t size);
-/* A hash of bytes, for names of entries: not one that resists who wants to deceive. */
+/* A hash for names of entries. It is not cryptographic: it does not resist deliberate
+ * collisions. */
 uint64_t tn_cache_hash(const void *data, size_t size, uint64_t seed);
 
 #endif

@@ -1,5 +1,5 @@
-/* The cache of made files, over POSIX: an entry is written beside its place and then takes it, in
- * one step. */
+/* The disk cache over POSIX. An entry is written to a temporary file, which is then renamed to the
+ * entry's name, so that a reader never sees a partial entry. */
 #include "base/cache.h"
 
 #include <stdio.h>
@@ -15,7 +15,7 @@ typedef struct head_t {
   char magic[8];
   uint64_t key_size;
   uint64_t size;
-  uint64_t checksum; /* checksum: of key and bytes */
+  uint64_t checksum; /* of key and data */
 } head_t;
 static const char magic[8] = "TNCACHE1";
 
@@ -51,7 +51,7 @@ bool tn_cache_folder(char *path, size_t capacity) {
   return size > 0 && (size_t)size < capacity;
 }
 
-static bool place(const char *name, char *path, size_t capacity) {
+static bool compose_entry_path(const char *name, char *path, size_t capacity) {
   size_t size;
   if (!tn_cache_folder(path, capacity)) return false;
   size = strlen(path);
@@ -66,9 +66,9 @@ bool tn_cache_read(const char *name, const void *key, size_t key_size, void **ou
   head_t head;
   bool is_private = false;
   bool good = false;
-  if (!place(name, path, sizeof path) || !tn_file_exists(path)) return false;
-  if (tn_file_is_private(path, &is_private) != 0 || !is_private)
-    return false; /* code that others may change */
+  if (!compose_entry_path(name, path, sizeof path) || !tn_file_exists(path)) return false;
+  /* the cache holds code: ignore an entry that other users can change */
+  if (tn_file_is_private(path, &is_private) != 0 || !is_private) return false;
   if (tn_file_map(path, &file) != 0) return false;
   if (file.size >= sizeof head) {
     memcpy(&head, file.data, sizeof head);
@@ -96,14 +96,14 @@ static void make_folders(char *path) {
 
 void tn_cache_make_folder(void) {
   char path[4096];
-  if (place("", path, sizeof path)) make_folders(path);
+  if (compose_entry_path("", path, sizeof path)) make_folders(path);
 }
 
 void tn_cache_write(const char *name, const void *key, size_t key_size, const void *data,
                     size_t size) {
   char path[4096];
   size_t room = key_size + size;
-  if (!place(name, path, sizeof path)) return;
+  if (!compose_entry_path(name, path, sizeof path)) return;
   char *whole = tn_allocate(sizeof(head_t) + room);
   if (!whole) return;
   head_t head = {.key_size = key_size, .size = size};

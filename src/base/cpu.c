@@ -20,7 +20,7 @@ int tn_cpu_rank(const char *word, size_t size) {
 
 const char *tn_cpu_word(int rank) { return rank >= 0 && rank < WORDS ? words[rank] : NULL; }
 
-static int limit(void) {
+static int rank_limit(void) {
   const char *text = tn_environment("TENON_CPU_CAPABILITY");
   if (!text || !*text) return WORDS;
   if (strcmp(text, "default") == 0) return 0;
@@ -34,10 +34,12 @@ bool tn_cpu_limit_valid(const char **out_value) {
   return !text || !*text || strcmp(text, "default") == 0 || tn_cpu_rank(text, strlen(text)) > 0;
 }
 
-/* What the processor reports, a bit a word: asked once, because CPUID traps in virtual machines. */
-static unsigned reported(void) {
-  static unsigned
-      known; /* bit 0 says that it was asked; benign race: every thread finds the same */
+/* Bit mask of the instruction sets that the processor reports. Cached, because CPUID traps in
+ * virtual machines. */
+static unsigned reported_sets(void) {
+  /* Bit 0 is set once the mask has been computed. The race is benign: every thread computes the
+   * same value. */
+  static unsigned known;
   unsigned bits = __atomic_load_n(&known, __ATOMIC_RELAXED);
   if (bits) return bits;
   bits = 1;
@@ -49,5 +51,5 @@ static unsigned reported(void) {
 
 bool tn_cpu_has(int rank) {
   if (rank == 0) return true;
-  return rank > 0 && rank < WORDS && rank <= limit() && (reported() >> rank & 1);
+  return rank > 0 && rank < WORDS && rank <= rank_limit() && (reported_sets() >> rank & 1);
 }

@@ -1,19 +1,20 @@
-/* Instruction sets of this processor, in the words of kernel texts ("avx2", "avx512", ...), limited
- * by TENON_CPU_CAPABILITY.  Read once. */
+/* Instruction sets of this processor, by the names that kernel declarations use ("avx2", "avx512",
+ * ...), limited by TENON_CPU_CAPABILITY. The processor is queried once. */
 #ifndef TN_BASE_CPU_H
 #define TN_BASE_CPU_H
 
 #include <stdbool.h>
 #include <stddef.h>
 
-/* Rank of the word (higher is better; 0: the baseline, the empty word), -1: no such word in
- * contract 1. */
+/* Rank of an instruction set's name: higher is better, 0 is the baseline (the empty name), -1 means
+ * that contract 1 has no such name. */
 int tn_cpu_rank(const char *word, size_t size);
-/* May kernels of that rank run here, now? */
+/* Whether kernels of this rank may run on this processor under the current limit. */
 bool tn_cpu_has(int rank);
-const char *tn_cpu_word(int rank); /* NULL past the last */
-/* Reads TENON_CPU_CAPABILITY again and fails when it names no known set; otherwise false with
- * *out_value the bad word. */
+/* The name for a rank; NULL beyond the last rank. */
+const char *tn_cpu_word(int rank);
+/* Whether TENON_CPU_CAPABILITY is unset or names a known instruction set. *out_value is the
+ * variable's value, for a message. */
 bool tn_cpu_limit_valid(const char **out_value);
 
 #endif

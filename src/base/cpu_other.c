@@ -1,5 +1,5 @@
-/* Processors without a probe of their own: the baseline only; Arm's 64-bit baseline includes
- * NEON. */
+/* Instruction sets of processors that have no probe of their own: only the baseline. The baseline
+ * of 64-bit Arm includes NEON. */
 #include <string.h>
 
 #include "base/cpu_probe.h"

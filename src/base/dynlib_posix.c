@@ -1,4 +1,4 @@
-/* Dynamic libraries over dlopen. */
+/* Dynamic libraries over dlopen, dlsym and dlclose. */
 #include "base/dynlib.h"
 
 #include <dlfcn.h>
@@ -11,7 +11,8 @@
 
 struct tn_dynlib_t {
   void *handle;
-  /* the file, while it is open: the system's loader knows libraries by their paths; -1: none */
+  /* Descriptor of the sealed copy, or -1. It stays open while the library is loaded, because the
+   * system's loader identifies libraries by path and the path names this descriptor. */
   int copy;
 };
 
@@ -42,7 +43,8 @@ tenon_status_t tn_dynlib_open_copy(int copy, tn_dynlib_t **out_library) {
 tenon_any_fn tn_dynlib_function(tn_dynlib_t *library, const char *name) {
   void *address = dlsym(library->handle, name);
   tenon_any_fn function = NULL;
-  memcpy(&function, &address, sizeof function); /* ISO C has no cast between the two */
+  /* ISO C has no cast from an object pointer to a function pointer */
+  memcpy(&function, &address, sizeof function);
   return function;
 }
 

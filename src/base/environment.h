@@ -1,12 +1,13 @@
-/* The environment, for those who may use it.  Called by all of src/ in place of getenv. */
+/* Environment variables. All of src/ calls these functions instead of getenv. */
 #ifndef TN_BASE_ENVIRONMENT_H
 #define TN_BASE_ENVIRONMENT_H
 
-/* The value of a variable; NULL: it is not set, or this process has more rights than who started it
- * (set-uid, set-gid, file capabilities): then no variable counts, whatever it names. */
+/* The value of a variable, or NULL if the variable is not set. Also NULL for every variable if this
+ * process runs with more rights than the user who started it (set-uid, set-gid, file
+ * capabilities). */
 const char *tn_environment(const char *name);
-/* What programs that this process starts find: its own environment, or in such a process a plain
- * one. */
+/* The environment for programs that this process starts: its own environment, or a minimal one if
+ * the process runs with elevated rights. */
 char **tn_environment_of_children(void);
 
 #endif

@@ -1,5 +1,5 @@
-/* The environment over POSIX: the kernel says by AT_SECURE whether whoever started the process has
- * fewer rights than it. */
+/* The environment over POSIX. The kernel reports a process with elevated rights by AT_SECURE, which
+ * secure_getenv checks as well. */
 #include "base/environment.h"
 
 #include <stdlib.h>

@@ -1,6 +1,5 @@
-/* A file of trace events that is valid JSON after each of them, whatever becomes of the process:
- * Trace Event Format, as Perfetto and Chrome open it ("JSON Array Format" of the document of that
- * name). */
+/* A file of trace events in the Trace Event Format ("JSON Array Format"), which Perfetto and Chrome
+ * open. The file is valid JSON after each event, even if the process is killed. */
 #ifndef TN_BASE_EVENT_FILE_H
 #define TN_BASE_EVENT_FILE_H
 
@@ -8,11 +7,11 @@
 
 typedef struct tn_event_file_t tn_event_file_t;
 
-/* Makes the file, or empties it: a list without events.  DENIED, with the system's words; INVALID
- * for what is no regular file. */
+/* Creates or truncates the file and writes an empty list. Errors: DENIED with the system's message;
+ * INVALID if the path is not a regular file. */
 tenon_status_t tn_event_file_create(const char *path, tn_event_file_t **out_file);
-/* Adds an event, a JSON object.  Not for several threads at once.  A child of fork adds nothing,
- * since the file is its parent's.  After a failure the file is as it was before. */
+/* Appends one event, a JSON object. Not thread-safe. In a forked child the function does nothing,
+ * because the file belongs to the parent. After a failure the file is as it was before. */
 tenon_status_t tn_event_file_add(tn_event_file_t *file, const char *event, size_t size);
 void tn_event_file_close(tn_event_file_t *file);
 

@@ -1,5 +1,5 @@
-/* The file of events over POSIX.  Invariant: it ends with "\n]\n", which each event is written over
- * in one piece together with the next such end. */
+/* The trace file over POSIX. Invariant: the file always ends with "\n]\n". Each event overwrites
+ * that ending with the event followed by a new ending, in one write. */
 #include "base/event_file.h"
 
 #include <errno.h>
@@ -15,14 +15,14 @@
 struct tn_event_file_t {
   int descriptor;
   pid_t owner;
-  off_t end; /* where the next event goes */
+  off_t end; /* offset at which the next event is written */
   bool is_empty;
   char path[];
 };
 
 static const char tail[] = "\n]\n";
 
-static tenon_status_t fail(const tn_event_file_t *file, int reason) {
+static tenon_status_t fail_trace_file(const tn_event_file_t *file, int reason) {
   return tn_fail(TENON_DENIED, "trace file %s: %s", file->path, strerror(reason));
 }
 
@@ -31,7 +31,7 @@ static tenon_status_t write_all(const tn_event_file_t *file, const char *data, s
   while (size) {
     ssize_t written = pwrite(file->descriptor, data, size, at);
     if (written < 0 && errno == EINTR) continue;
-    if (written <= 0) return fail(file, written ? errno : ENOSPC);
+    if (written <= 0) return fail_trace_file(file, written ? errno : ENOSPC);
     data += written;
     size -= (size_t)written;
     at += written;
@@ -49,13 +49,13 @@ tenon_status_t tn_event_file_create(const char *path, tn_event_file_t **out_file
   file->descriptor = open(path, O_WRONLY | O_CREAT | O_CLOEXEC | O_NONBLOCK, 0666);
   tenon_status_t status = TENON_OK;
   if (file->descriptor < 0)
-    status = fail(file, errno);
+    status = fail_trace_file(file, errno);
   else if (fstat(file->descriptor, &info) != 0)
-    status = fail(file, errno);
+    status = fail_trace_file(file, errno);
   else if (!S_ISREG(info.st_mode))
     status = tn_fail(TENON_INVALID, "trace file %s: expected a regular file", path);
   else if (ftruncate(file->descriptor, 0) != 0)
-    status = fail(file, errno);
+    status = fail_trace_file(file, errno);
   if (status == TENON_OK) status = write_all(file, "[\n]\n", 4, 0);
   if (status == TENON_OK)
     *out_file = file;
@@ -77,8 +77,8 @@ tenon_status_t tn_event_file_add(tn_event_file_t *file, const char *event, size_
   if (status == TENON_OK) {
     file->end += (off_t)added;
     file->is_empty = false;
-  } else if (!piece.failed && ftruncate(file->descriptor, file->end) ==
-                                  0) { /* what was there before has its place */
+  } else if (!piece.failed && ftruncate(file->descriptor, file->end) == 0) {
+    /* restore the ending; the space for it is already allocated */
     (void)write_all(file, tail, sizeof tail - 1, file->end);
   }
   tn_text_clear(&piece);

@@ -1,5 +1,4 @@
-/* Files over POSIX: mapping, kinds, owners.  Opens with O_NONBLOCK so that a FIFO cannot hang the
- * caller. */
+/* Files over POSIX. Files are opened with O_NONBLOCK, so that a FIFO cannot block the caller. */
 #include "base/file.h"
 
 #include <dirent.h>
@@ -16,12 +15,12 @@
 #include "base/environment.h"
 #include "base/status.h"
 
-static const char *kind_of(mode_t mode) {
-  return S_ISDIR(mode)                    ? "a folder"
-         : S_ISFIFO(mode)                 ? "a FIFO"
-         : S_ISSOCK(mode)                 ? "a socket"
-         : S_ISCHR(mode) || S_ISBLK(mode) ? "a device"
-                                          : "no regular file";
+static const char *kind_of_file(mode_t mode) {
+  if (S_ISDIR(mode)) return "a folder";
+  if (S_ISFIFO(mode)) return "a FIFO";
+  if (S_ISSOCK(mode)) return "a socket";
+  if (S_ISCHR(mode) || S_ISBLK(mode)) return "a device";
+  return "not a regular file";
 }
 
 tenon_status_t tn_file_map(const char *path, tn_file_t *out_file) {
@@ -38,7 +37,7 @@ tenon_status_t tn_file_map(const char *path, tn_file_t *out_file) {
     status = tn_fail(TENON_DENIED, "%s: %s", path, strerror(errno));
   } else if (!S_ISREG(info.st_mode)) {
     status = tn_fail(TENON_INVALID, "%s: expected a regular file, found %s", path,
-                     kind_of(info.st_mode));
+                     kind_of_file(info.st_mode));
   } else if (info.st_size > 0) {
     void *data = mmap(NULL, (size_t)info.st_size, PROT_READ, MAP_PRIVATE, descriptor, 0);
     if (data == MAP_FAILED)
@@ -116,15 +115,18 @@ bool tn_file_stamp(const char *path, uint64_t *out_size, int64_t *out_changed) {
 /* writing */
 
 static bool write_all(int file, const char *data, size_t size) {
-  for (ssize_t part; size; data += part, size -= (size_t)part)
-    if ((part = write(file, data, size)) < 0) {
-      if (errno != EINTR) return false;
-      part = 0;
-    }
+  while (size) {
+    ssize_t part = write(file, data, size);
+    if (part < 0 && errno != EINTR) return false;
+    if (part < 0) continue;
+    data += part;
+    size -= (size_t)part;
+  }
   return true;
 }
 
-/* A name beside `path` that nobody has; the file, or -1 with errno. */
+/* Creates a file with an unused name next to `path`. Returns the descriptor, or -1 with errno
+ * set. */
 static int open_beside(const char *path, uint32_t mode, char *out_beside, size_t capacity) {
   static unsigned numbers;
   for (int attempt = 0; attempt < 100; attempt++) {
@@ -141,9 +143,9 @@ static int open_beside(const char *path, uint32_t mode, char *out_beside, size_t
   return -1;
 }
 
-/* The file gets its name in one step, which changes it last: a link, and then away with the other
- * name, would change it while somebody reads it.  Where the system of files cannot refuse a name
- * that is taken, what is there goes. */
+/* Renames the finished temporary file to its final name. A rename is the last change to the file:
+ * link() followed by unlink() would change the file's metadata while another process reads it. On
+ * file systems without RENAME_NOREPLACE an existing file is replaced. */
 static int give_name(const char *from, const char *to, bool is_new) {
 #ifdef RENAME_NOREPLACE
   if (is_new && renameat2(AT_FDCWD, from, AT_FDCWD, to, RENAME_NOREPLACE) == 0) return 0;
@@ -157,14 +159,15 @@ static tenon_status_t write_file(const char *path, const void *data, size_t size
   char beside[4200];
   int file = open_beside(path, mode, beside, sizeof beside);
   int problem = 0;
-  if (file < 0) return tn_fail(TENON_DENIED, "%s: cannot be written: %s", path, strerror(errno));
+  if (file < 0)
+    return tn_fail(TENON_DENIED, "%s: cannot write the file: %s", path, strerror(errno));
   if (!write_all(file, data, size)) problem = errno;
   if (close(file) != 0 && !problem) problem = errno;
   if (!problem) problem = give_name(beside, path, is_new);
   if (!problem) return TENON_OK;
   (void)unlink(beside);
   return tn_fail(is_new && problem == EEXIST ? TENON_EXISTS : TENON_DENIED,
-                 "%s: cannot be written: %s", path, strerror(problem));
+                 "%s: cannot write the file: %s", path, strerror(problem));
 }
 
 tenon_status_t tn_file_replace(const char *path, const void *data, size_t size, uint32_t mode) {
@@ -181,12 +184,13 @@ void tn_file_remove(const char *path) { (void)unlink(path); }
 
 tenon_status_t tn_folder_make(char *path, size_t capacity) {
   const char *parent = tn_environment("TMPDIR");
-  int size = snprintf(path, capacity, "%s/tenon-XXXXXX", parent && *parent ? parent : "/tmp");
-  if (size > 0 && (size_t)size < capacity && mkdtemp(path)) return TENON_OK;
+  if (!parent || !*parent) parent = "/tmp";
+  int size = snprintf(path, capacity, "%s/tenon-XXXXXX", parent);
+  bool fits = size > 0 && (size_t)size < capacity;
+  if (fits && mkdtemp(path)) return TENON_OK;
+  const char *reason = fits ? strerror(errno) : "the path is too long";
   *path = 0;
-  return tn_fail(TENON_UNAVAILABLE, "no folder can be made in TMPDIR (%s): %s",
-                 parent && *parent ? parent : "/tmp",
-                 size > 0 && (size_t)size < capacity ? strerror(errno) : "its name is too long");
+  return tn_fail(TENON_UNAVAILABLE, "cannot create a folder in TMPDIR (%s): %s", parent, reason);
 }
 
 tenon_status_t tn_folder_create(const char *path, bool is_new) {
@@ -198,12 +202,12 @@ tenon_status_t tn_folder_create(const char *path, bool is_new) {
     memcpy(part, path, i);
     part[i] = 0;
     if (mkdir(part, 0777) != 0 && errno != EEXIST)
-      return tn_fail(TENON_DENIED, "%s: the folder cannot be made: %s", part, strerror(errno));
+      return tn_fail(TENON_DENIED, "%s: cannot create the folder: %s", part, strerror(errno));
   }
   if (mkdir(path, 0777) == 0) return TENON_OK;
-  if (errno == EEXIST && is_new) return tn_fail(TENON_EXISTS, "%s: is there already", path);
+  if (errno == EEXIST && is_new) return tn_fail(TENON_EXISTS, "%s already exists", path);
   if (errno == EEXIST && tn_file_is_folder(path)) return TENON_OK;
-  return tn_fail(TENON_DENIED, "%s: the folder cannot be made: %s", path, strerror(errno));
+  return tn_fail(TENON_DENIED, "%s: cannot create the folder: %s", path, strerror(errno));
 }
 
 void tn_folder_remove(const char *path) {

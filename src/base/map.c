@@ -1,19 +1,20 @@
-/* The map from text to pointer (FNV-1a, linear probing, at most 3/4 full).  Called by the registry
- * and the importers. */
+/* The map from strings to pointers: FNV-1a hash, linear probing, at most 3/4 full. Used by the
+ * registry and the importers. */
 #include "base/map.h"
 
 #include <string.h>
 
 #include "base/memory.h"
 
-static uint64_t hash_of(const char *key, size_t size) {
+static uint64_t hash_key(const char *key, size_t size) {
   uint64_t hash = 14695981039346656037u;
   for (size_t i = 0; i < size; i++)
     hash = (hash ^ (unsigned char)key[i]) * 1099511628211u;
   return hash;
 }
 
-static tn_map_entry_t *find(const tn_map_t *map, const char *key, size_t size, uint64_t hash) {
+static tn_map_entry_t *find_entry(const tn_map_t *map, const char *key, size_t size,
+                                  uint64_t hash) {
   if (!map->capacity) return NULL;
   for (size_t i = hash & (map->capacity - 1);; i = (i + 1) & (map->capacity - 1)) {
     tn_map_entry_t *entry = &map->entries[i];
@@ -24,11 +25,11 @@ static tn_map_entry_t *find(const tn_map_t *map, const char *key, size_t size, u
 }
 
 void *tn_map_get(const tn_map_t *map, const char *key, size_t key_size) {
-  const tn_map_entry_t *entry = find(map, key, key_size, hash_of(key, key_size));
+  const tn_map_entry_t *entry = find_entry(map, key, key_size, hash_key(key, key_size));
   return entry && entry->key ? entry->value : NULL;
 }
 
-static bool grow(tn_map_t *map) {
+static bool grow_map(tn_map_t *map) {
   if (map->capacity && (map->used + 1) * 4 <= map->capacity * 3) return true;
   tn_map_t bigger = {NULL, map->capacity ? map->capacity : 16, 0, 0};
   while (bigger.capacity < map->count * 2 + 2)
@@ -38,7 +39,7 @@ static bool grow(tn_map_t *map) {
     tn_map_entry_t *old = &map->entries[i];
     if (old->key && !old->value) tn_release_memory(old->key);
     if (!old->key || !old->value) continue;
-    *find(&bigger, old->key, old->key_size, old->hash) = *old;
+    *find_entry(&bigger, old->key, old->key_size, old->hash) = *old;
     bigger.used++;
     bigger.count++;
   }
@@ -48,11 +49,12 @@ static bool grow(tn_map_t *map) {
 }
 
 bool tn_map_put(tn_map_t *map, const char *key, size_t key_size, void *value) {
-  const uint64_t hash = hash_of(key, key_size);
-  tn_map_entry_t *entry = find(map, key, key_size, hash);
-  if (!entry || !entry->key) { /* what is there is replaced without memory */
-    if (!grow(map)) return false;
-    entry = find(map, key, key_size, hash);
+  const uint64_t hash = hash_key(key, key_size);
+  tn_map_entry_t *entry = find_entry(map, key, key_size, hash);
+  /* replacing an existing value needs no memory */
+  if (!entry || !entry->key) {
+    if (!grow_map(map)) return false;
+    entry = find_entry(map, key, key_size, hash);
     char *copy = tn_copy_text(key, key_size);
     if (!copy) return false;
     *entry = (tn_map_entry_t){copy, key_size, hash, NULL};
@@ -64,7 +66,7 @@ bool tn_map_put(tn_map_t *map, const char *key, size_t key_size, void *value) {
 }
 
 void *tn_map_remove(tn_map_t *map, const char *key, size_t key_size) {
-  tn_map_entry_t *entry = find(map, key, key_size, hash_of(key, key_size));
+  tn_map_entry_t *entry = find_entry(map, key, key_size, hash_key(key, key_size));
   if (!entry || !entry->key || !entry->value) return NULL;
   void *value = entry->value;
   entry->value = NULL;

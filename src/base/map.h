@@ -1,5 +1,5 @@
-/* A map from text to pointer: open addressing, keys copied.  Not safe for threads: its owner
- * locks. */
+/* A map from strings to pointers with open addressing. Keys are copied. A map is not thread-safe:
+ * its owner locks. */
 #ifndef TN_BASE_MAP_H
 #define TN_BASE_MAP_H
 
@@ -18,16 +18,18 @@ typedef struct tn_map_t {
   tn_map_entry_t *entries;
   size_t capacity;
   size_t used;
-  size_t count; /* used: with removed ones */
+  /* `used` also counts removed entries */
+  size_t count;
 } tn_map_t;
 
-void *tn_map_get(const tn_map_t *map, const char *key, size_t key_size); /* NULL: absent */
-bool tn_map_put(tn_map_t *map, const char *key, size_t key_size,
-                void *value); /* replaces; false: out of memory */
-void *tn_map_remove(tn_map_t *map, const char *key,
-                    size_t key_size); /* gives the value back, or NULL */
-void tn_map_clear(tn_map_t *map);     /* values are the caller's */
-/* Walks the map: start with *position 0; NULL at the end. */
+/* Returns NULL if the key is absent. */
+void *tn_map_get(const tn_map_t *map, const char *key, size_t key_size);
+/* Adds or replaces a value. Returns false when memory runs out. */
+bool tn_map_put(tn_map_t *map, const char *key, size_t key_size, void *value);
+/* Removes a key and returns its value, or NULL if the key is absent. */
+void *tn_map_remove(tn_map_t *map, const char *key, size_t key_size);
+void tn_map_clear(tn_map_t *map); /* does not free the values: they belong to the caller */
+/* Iterates over the map: start with *position = 0; returns NULL at the end. */
 void *tn_map_next(const tn_map_t *map, size_t *position, const char **out_key);
 
 #endif

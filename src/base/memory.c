@@ -1,5 +1,5 @@
-/* Host memory over the C library.  Called by every layer.  Tests have the linker stand before
- * malloc: tests/fault. */
+/* Host memory over the C library's allocator. Every layer allocates through this file. tests/fault
+ * interposes malloc to make single allocations fail. */
 #include "base/memory.h"
 
 #include <stdlib.h>
@@ -10,7 +10,10 @@
 void *tn_allocate(size_t size) { return malloc(size ? size : 1); }
 
 void *tn_allocate_zero(size_t count, size_t size) {
-  return calloc(count ? count : 1, size ? size : 1); /* which looks for overflow itself */
+  /* calloc checks count * size for overflow */
+  if (!count) count = 1;
+  if (!size) size = 1;
+  return calloc(count, size);
 }
 
 void *tn_reallocate(void *pointer, size_t size) { return realloc(pointer, size ? size : 1); }
@@ -19,10 +22,8 @@ void tn_release_memory(void *pointer) { free(pointer); }
 
 void *tn_allocate_aligned(size_t size) {
   if (size > SIZE_MAX / 2) return NULL;
-  char *block =
-      malloc(size +
-             /* room for the block's own address in front; aligned_alloc is not portable */
-             2 * TN_ALIGNMENT);
+  /* Room in front for the block's own address; aligned_alloc is not portable. */
+  char *block = malloc(size + 2 * TN_ALIGNMENT);
   if (!block) return NULL;
   char *aligned = block + TN_ALIGNMENT - (uintptr_t)block % TN_ALIGNMENT;
   if ((size_t)(aligned - block) < sizeof(void *)) aligned += TN_ALIGNMENT;
@@ -37,14 +38,15 @@ void tn_release_aligned(void *pointer) {
   free(block);
 }
 
-/* blocks that threads keep */
+/* per-thread caches of blocks */
 
 #ifdef __has_feature
 #if __has_feature(address_sanitizer) && !defined(__SANITIZE_ADDRESS__)
 #define __SANITIZE_ADDRESS__
 #endif
 #endif
-/* a use after tn_block_put, or behind the end, is found as if the block were gone */
+/* With AddressSanitizer a cached block is poisoned, so that a use after tn_block_put or beyond the
+ * requested size is reported as if the block had been freed. */
 #ifdef __SANITIZE_ADDRESS__
 #include <sanitizer/asan_interface.h>
 #else
@@ -52,18 +54,17 @@ void tn_release_aligned(void *pointer) {
 #define ASAN_UNPOISON_MEMORY_REGION(pointer, size) ((void)0)
 #endif
 
-static inline size_t kind_of(size_t size) {
-  return (size - 1) / TN_ALIGNMENT;
-} /* of a size of 0: none */
-static inline size_t room_of(size_t kind) { return (kind + 1) * TN_ALIGNMENT; }
+/* For a size of 0 the result is beyond every kind. */
+static inline size_t kind_of_block(size_t size) { return (size - 1) / TN_ALIGNMENT; }
+static inline size_t room_of_kind(size_t kind) { return (kind + 1) * TN_ALIGNMENT; }
 
 void *tn_block_get(size_t size) {
   tn_thread_t *thread = tn_thread_block;
-  size_t kind = kind_of(size);
+  size_t kind = kind_of_block(size);
   if (kind >= TN_KEPT_KINDS) return tn_allocate_aligned(size);
   if (!thread || !thread->kept[kind].count) {
-    char *fresh = tn_allocate_aligned(room_of(kind));
-    if (fresh) ASAN_POISON_MEMORY_REGION(fresh + size, room_of(kind) - size);
+    char *fresh = tn_allocate_aligned(room_of_kind(kind));
+    if (fresh) ASAN_POISON_MEMORY_REGION(fresh + size, room_of_kind(kind) - size);
     return fresh;
   }
   tn_kept_t *kept = &thread->kept[kind];
@@ -73,16 +74,16 @@ void *tn_block_get(size_t size) {
 }
 
 void tn_block_put(void *block, size_t size) {
-  tn_thread_t *thread =
-      tn_thread_block; /* none is made for this: nothing would free it after a shutdown */
-  size_t kind = kind_of(size);
+  /* The thread's block is not created here: nothing would free it after a shutdown. */
+  tn_thread_t *thread = tn_thread_block;
+  size_t kind = kind_of_block(size);
   if (!block) return;
   if (kind < TN_KEPT_KINDS && thread && thread->kept[kind].count < thread->most_kept) {
-    ASAN_POISON_MEMORY_REGION(block, room_of(kind));
+    ASAN_POISON_MEMORY_REGION(block, room_of_kind(kind));
     thread->kept[kind].blocks[thread->kept[kind].count++] = block;
     return;
   }
-  if (kind < TN_KEPT_KINDS) ASAN_UNPOISON_MEMORY_REGION(block, room_of(kind));
+  if (kind < TN_KEPT_KINDS) ASAN_UNPOISON_MEMORY_REGION(block, room_of_kind(kind));
   tn_release_aligned(block);
 }
 
@@ -92,7 +93,7 @@ void tn_many_put(void *block, size_t size) { tn_block_put(block, size); }
 #else
 void *tn_many_get(size_t size) {
   tn_thread_t *thread = tn_thread_block;
-  size_t kind = kind_of(size);
+  size_t kind = kind_of_block(size);
   if (kind >= TN_KEPT_KINDS || !thread || !thread->many[kind].first) return tn_block_get(size);
   void *block = thread->many[kind].first;
   memcpy(&thread->many[kind].first, block, sizeof block);
@@ -102,7 +103,7 @@ void *tn_many_get(size_t size) {
 
 void tn_many_put(void *block, size_t size) {
   tn_thread_t *thread = tn_thread_block;
-  size_t kind = kind_of(size);
+  size_t kind = kind_of_block(size);
   bool is_kept = block && kind < TN_KEPT_KINDS && thread && thread->most_kept &&
                  thread->many[kind].count < TN_MANY_MOST;
   if (!is_kept) {
@@ -119,7 +120,7 @@ void tn_kept_clear(tn_thread_t *thread) {
   for (size_t kind = 0; kind < TN_KEPT_KINDS; kind++)
     while (thread->kept[kind].count) {
       void *block = thread->kept[kind].blocks[--thread->kept[kind].count];
-      ASAN_UNPOISON_MEMORY_REGION(block, room_of(kind));
+      ASAN_UNPOISON_MEMORY_REGION(block, room_of_kind(kind));
       tn_release_aligned(block);
     }
   for (size_t kind = 0; kind < TN_KEPT_KINDS; kind++)

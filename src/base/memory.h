@@ -1,5 +1,5 @@
-/* Host memory: every allocation of libtenon goes through here.  NULL means out of memory, with no
- * message set. */
+/* Host memory: every allocation of libtenon goes through these functions. NULL means that memory
+ * ran out; no error message is set. */
 #ifndef TN_BASE_MEMORY_H
 #define TN_BASE_MEMORY_H
 
@@ -7,19 +7,22 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { TN_ALIGNMENT = 64 }; /* bytes, of tensors and workspaces */
+/* Alignment of tensors and workspaces in bytes. */
+enum { TN_ALIGNMENT = 64 };
 
 void *tn_allocate(size_t size); /* undefined contents; size 0 gives a unique pointer */
 void *tn_allocate_zero(size_t count, size_t size); /* zeroed; NULL when count * size overflows */
-void *tn_reallocate(void *pointer, size_t size);   /* the old block stays on failure */
-void tn_release_memory(void *pointer);             /* NULL is fine */
-void *tn_allocate_aligned(size_t size);            /* TN_ALIGNMENT; freed by tn_release_aligned */
+void *tn_reallocate(void *pointer, size_t size);   /* the old block stays valid on failure */
+void tn_release_memory(void *pointer);             /* NULL is allowed */
+/* aligned to TN_ALIGNMENT; free by tn_release_aligned */
+void *tn_allocate_aligned(size_t size);
 void tn_release_aligned(void *pointer);
-/* Blocks that come and go with calls, aligned like the above: a thread keeps a few of each small
- * size, so that steady calls reach no allocator.  `size` is the same at both ends. */
+/* Short-lived blocks of calls, aligned to TN_ALIGNMENT. Each thread caches a few blocks of each
+ * small size, so that repeated calls do not reach the allocator. `size` must be the same in both
+ * functions. */
 void *tn_block_get(size_t size);
-void tn_block_put(void *block, size_t size); /* on any thread; NULL is fine */
-/* The same for blocks of which many come, and go again together: a thread keeps more of them. */
+void tn_block_put(void *block, size_t size); /* from any thread; NULL is allowed */
+/* The same for blocks that are allocated and freed by the hundred: a thread caches more of them. */
 void *tn_many_get(size_t size);
 void tn_many_put(void *block, size_t size);
 char *tn_copy_text(const char *text, size_t size); /* terminated copy of `size` bytes */
@@ -32,8 +35,8 @@ static inline bool tn_add(int64_t a, int64_t b, int64_t *out) {
   return !__builtin_add_overflow(a, b, out);
 }
 
-/* Doubles the room of a growing array when it is full: items, count, capacity are the array's own
- * variables. */
+/* Doubles the capacity of a growing array when the array is full. Returns false when memory runs
+ * out. */
 bool tn_grow(void **items, size_t *capacity, size_t count, size_t item_size);
 
 #endif

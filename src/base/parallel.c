@@ -1,6 +1,7 @@
-/* What both forms of parallel-for share: how many threads, how the range is cut, how a part's
- * failure comes back. Invariant: parts are cut the same way for the same count, grain, threads and
- * watch, so results do not depend on timing. */
+/* The part of parallel-for that is common to both implementations: the number of threads, how the
+ * range is divided, and how the failure of a part is reported. Invariant: the division depends only
+ * on count, grain, threads and whether a cancellation callback is set, so results do not depend on
+ * timing. */
 #include "base/parallel.h"
 
 #include <stdbool.h>
@@ -12,8 +13,8 @@
 #include "base/status.h"
 #include "base/thread.h"
 
-static int32_t standard(void) {
-  static int32_t count; /* benign race: every thread computes the same */
+static int32_t default_threads(void) {
+  static int32_t count; /* benign race: every thread computes the same value */
   int32_t known = __atomic_load_n(&count, __ATOMIC_RELAXED);
   if (known) return known;
   const char *text = tn_environment("TENON_THREADS");
@@ -25,16 +26,17 @@ static int32_t standard(void) {
 
 int32_t tn_parallel_threads(void) {
   const tn_thread_t *thread = tn_thread();
-  return thread->inside ? 1 : thread->threads ? thread->threads : standard();
+  if (thread->inside) return 1;
+  return thread->threads ? thread->threads : default_threads();
 }
 
 void tn_parallel_set(int32_t count) {
   tn_thread()->threads = count > 0 ? count : 0;
-  tn_parallel_apply(count > 0 ? count : standard());
+  tn_parallel_apply(count > 0 ? count : default_threads());
 }
 
-/* [begin, end) in pieces of `least` items or more, until one fails, the caller ends it, or another
- * thread's has failed. */
+/* Runs [begin, end) in pieces of at least `least` items. Stops early when a piece fails, when the
+ * caller's cancellation callback ends the call, or when another thread's part has failed. */
 static tenon_status_t run_pieces(tn_job_t *job, int64_t begin, int64_t end) {
   enum { MOST = 64 };
   int64_t each = (end - begin) / MOST;

@@ -1,6 +1,6 @@
-/* Parallel-for on threads of our own: started on first need, woken by a condition, used by one loop
- * at a time; a second loop that comes meanwhile runs on its caller alone.  For builds without
- * OpenMP and under the thread sanitizer. */
+/* Parallel-for on threads of our own. They are started when first needed, woken by a condition
+ * variable, and used by one loop at a time; a second concurrent loop runs on its caller's thread
+ * alone. Used in builds without OpenMP and under the thread sanitizer. */
 #include <dlfcn.h>
 #include <pthread.h>
 
@@ -8,7 +8,8 @@
 #include "base/thread.h"
 
 enum { MOST = 64 };
-static pthread_mutex_t busy = PTHREAD_MUTEX_INITIALIZER; /* held by the loop that has the workers */
+/* held by the loop that uses the workers */
+static pthread_mutex_t busy = PTHREAD_MUTEX_INITIALIZER;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t wake = PTHREAD_COND_INITIALIZER;
 static pthread_cond_t done = PTHREAD_COND_INITIALIZER;
@@ -18,7 +19,7 @@ static uint64_t generation, seen_by[MOST];
 static tn_job_t *current;
 static int stopping;
 
-static void *work(void *pointer) {
+static void *run_worker(void *pointer) {
   int32_t me = (int32_t)(intptr_t)pointer;
   pthread_mutex_lock(&lock);
   for (;;) {
@@ -47,7 +48,7 @@ void tn_parallel_run(tn_job_t *job) {
   int32_t want = job->parts - 1 < MOST ? job->parts - 1 : MOST;
   while (started < want) {
     seen_by[started] = generation;
-    if (pthread_create(&workers[started], NULL, work, (void *)(intptr_t)started) != 0) break;
+    if (pthread_create(&workers[started], NULL, run_worker, (void *)(intptr_t)started) != 0) break;
     started++;
   }
   int32_t helpers = started < want ? started : want;
@@ -57,8 +58,9 @@ void tn_parallel_run(tn_job_t *job) {
   pthread_cond_broadcast(&wake);
   pthread_mutex_unlock(&lock);
   tn_parallel_part(job, 0);
+  /* the parts of threads that the system refused to create */
   for (int32_t i = helpers + 1; i < job->parts; i++)
-    tn_parallel_part(job, i); /* threads that the system refused */
+    tn_parallel_part(job, i);
   pthread_mutex_lock(&lock);
   while (left)
     pthread_cond_wait(&done, &lock);
@@ -82,8 +84,8 @@ void tn_parallel_shutdown(void) {
   pthread_mutex_unlock(&busy);
 }
 
-/* A library may bring OpenMP's threads along, oneDNN does: this thread's would be missing in the
- * child, and waited for. */
+/* A loaded library may use OpenMP, as oneDNN does. A forked child would wait for the threads of its
+ * pool, which do not exist in the child. */
 void tn_parallel_before_fork(void) {
   enum { SOFT = 1 };
   int (*pause)(int);
@@ -91,7 +93,8 @@ void tn_parallel_before_fork(void) {
   if (pause) pause(SOFT);
 }
 
-void tn_parallel_in_child(void) { /* the workers are not there, and may have held any of these */
+/* The workers do not exist in the child and may have held any of these locks. */
+void tn_parallel_in_child(void) {
   pthread_mutex_init(&busy, NULL);
   pthread_mutex_init(&lock, NULL);
   pthread_cond_init(&wake, NULL);

@@ -1,4 +1,5 @@
-/* What ends calls early: set by the thread that calls, asked on it alone. */
+/* The cancellation callback, which can end calls early. It belongs to the thread that sets it and
+ * runs only on that thread. */
 #include "base/poll.h"
 
 #include "base/status.h"
@@ -12,5 +13,5 @@ const tenon_poll_t *tenon_poll_set(const tenon_poll_t *poll) {
 
 tenon_status_t tn_poll_ask(const tenon_poll_t *poll) {
   tenon_status_t status = poll->ask(poll->state);
-  return status == TENON_OK ? status : tn_fail(status, "ended by its caller");
+  return status == TENON_OK ? status : tn_fail(status, "cancelled by the caller's callback");
 }

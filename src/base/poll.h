@@ -1,5 +1,5 @@
-/* Asking the one who called whether to go on: between nodes of a run, and between pieces of a
- * parallel-for. */
+/* The cancellation callback of tenon_poll_set. The runtime calls it between the nodes of a run and
+ * between the pieces of a parallel-for. */
 #ifndef TN_BASE_POLL_H
 #define TN_BASE_POLL_H
 

@@ -1,4 +1,4 @@
-/* Running other programs over POSIX. */
+/* Child processes over POSIX (posix_spawn and waitpid). */
 #include "base/process.h"
 
 #include <errno.h>
@@ -43,7 +43,8 @@ bool tn_process_find(const char *name, char *path, size_t capacity) {
   return false;
 }
 
-static int set_up(posix_spawn_file_actions_t *actions, const char *output, const char *errors) {
+static int redirect_files(posix_spawn_file_actions_t *actions, const char *output,
+                          const char *errors) {
   const int how = O_WRONLY | O_CREAT | O_APPEND;
   int problem = posix_spawn_file_actions_addopen(actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
   if (!problem)
@@ -67,7 +68,7 @@ tenon_status_t tn_process_start(const tn_words_t *words, const char *output, con
                     ? posix_spawn_file_actions_init(&actions)
                     : ENOENT;
   if (!problem) {
-    problem = set_up(&actions, output, errors);
+    problem = redirect_files(&actions, output, errors);
     if (!problem)
       problem = posix_spawn(&id, path, &actions, NULL, arguments, tn_environment_of_children());
     posix_spawn_file_actions_destroy(&actions);
@@ -81,11 +82,12 @@ tenon_status_t tn_process_start(const tn_words_t *words, const char *output, con
 
 tenon_status_t tn_process_wait(int64_t id, const char *name) {
   int state = 0;
+  /* ECHILD: the host program ignores or reaps its children itself */
   while (waitpid((pid_t)id, &state, 0) < 0)
-    if (errno != EINTR) /* ECHILD: the program takes what becomes of children itself */
-      return tn_fail(TENON_UNKNOWN, "cannot learn how %s ended: %s", name, strerror(errno));
+    if (errno != EINTR)
+      return tn_fail(TENON_UNKNOWN, "cannot determine how %s ended: %s", name, strerror(errno));
   if (WIFEXITED(state) && WEXITSTATUS(state) == 0) return TENON_OK;
   return WIFSIGNALED(state)
-             ? tn_fail(TENON_ABORTED, "%s was ended by signal %d", name, WTERMSIG(state))
+             ? tn_fail(TENON_ABORTED, "%s was killed by signal %d", name, WTERMSIG(state))
              : tn_fail(TENON_INVALID, "%s failed with status %d", name, WEXITSTATUS(state));
 }

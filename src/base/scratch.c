@@ -1,6 +1,6 @@
-/* The scratch stack: blocks in a list whose last one is current; all but the first are freed by
- * reset.  The chain hangs in the thread's block, cache[0] the first and cache[1] (not owned) the
- * current one. */
+/* The scratch stack: a list of blocks whose last block is current. A reset frees all blocks except
+ * the first. The thread's block holds the list: cache[0] owns the first block, and `scratch` points
+ * to the current one. */
 #include "base/scratch.h"
 
 #include "base/memory.h"
@@ -13,21 +13,21 @@ typedef struct tn_scratch_block_t {
   char unused[40];
 } tn_scratch_block_t;
 
-_Static_assert(sizeof(tn_scratch_block_t) == 64, "blocks start with one line of their own");
+_Static_assert(sizeof(tn_scratch_block_t) == 64, "the header of a block fills one cache line");
 enum { FIRST = 256 * 1024 };
 
-static tn_scratch_block_t *current(tn_thread_t *thread) {
+static tn_scratch_block_t *current_block(tn_thread_t *thread) {
   return thread->scratch ? thread->scratch : (tn_scratch_block_t *)thread->cache[0];
 }
 
 tn_scratch_mark_t tn_scratch_mark(void) {
-  tn_scratch_block_t *block = current(tn_thread());
+  tn_scratch_block_t *block = current_block(tn_thread());
   return (tn_scratch_mark_t){block, block ? block->used : 0};
 }
 
 void *tn_scratch(size_t size) {
   tn_thread_t *thread = tn_thread();
-  tn_scratch_block_t *block = current(thread);
+  tn_scratch_block_t *block = current_block(thread);
   if (size > SIZE_MAX / 4) return NULL;
   size = (size + 63) & ~(size_t)63;
   if (!block || block->size - block->used < size) {
@@ -45,7 +45,7 @@ void *tn_scratch(size_t size) {
 
 void tn_scratch_reset(tn_scratch_mark_t mark) {
   tn_thread_t *thread = tn_thread();
-  tn_scratch_block_t *block = current(thread);
+  tn_scratch_block_t *block = current_block(thread);
   if (!block) return;
   tn_scratch_block_t *stop = mark.block ? mark.block : thread->cache[0];
   while (block != stop) {

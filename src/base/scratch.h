@@ -1,5 +1,5 @@
-/* Scratch memory of one thread: a stack of bytes for what lives no longer than a call.  Take a
- * mark, allocate, reset to the mark.  The first block is kept by the thread, so that steady calls
+/* Per-thread scratch memory: a stack for data that lives no longer than one call. Take a mark,
+ * allocate, then reset to the mark. The thread keeps the first block, so that repeated calls
  * allocate nothing. */
 #ifndef TN_BASE_SCRATCH_H
 #define TN_BASE_SCRATCH_H
@@ -12,7 +12,8 @@ typedef struct tn_scratch_mark_t {
 } tn_scratch_mark_t;
 
 tn_scratch_mark_t tn_scratch_mark(void);
-void *tn_scratch(size_t size); /* aligned to 64, undefined contents; NULL: out of memory */
+/* Returns memory aligned to 64 bytes with undefined contents, or NULL when memory runs out. */
+void *tn_scratch(size_t size);
 void tn_scratch_reset(tn_scratch_mark_t mark);
 
 #endif

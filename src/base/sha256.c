@@ -1,4 +1,4 @@
-/* SHA-256 as FIPS 180-4 defines it, section 6.2; the names are the standard's. */
+/* SHA-256 as defined by FIPS 180-4, section 6.2. The names are those of the standard. */
 #include "base/sha256.h"
 
 #include <string.h>
@@ -13,15 +13,17 @@ static const uint32_t K[64] = {
     0x19a4c116, 0x1e376c08, 0x2748774c, 0x34b0bcb5, 0x391c0cb3, 0x4ed8aa4a, 0x5b9cca4f, 0x682e6ff3,
     0x748f82ee, 0x78a5636f, 0x84c87814, 0x8cc70208, 0x90befffa, 0xa4506ceb, 0xbef9a3f7, 0xc67178f2};
 
-static uint32_t rotate(uint32_t x, int n) { return x >> n | x << (32 - n); }
+static uint32_t rotate_right(uint32_t x, int n) { return x >> n | x << (32 - n); }
 
-/* Round t; who calls it moves the eight letters on by one each time, so that nothing is copied. */
+/* Round t. The caller rotates the eight variables by one position per round, so that no values are
+ * copied. */
 #define ROUND(a, b, c, d, e, f, g, h, t)                                                           \
   do {                                                                                             \
-    uint32_t T1 =                                                                                  \
-        h + (rotate(e, 6) ^ rotate(e, 11) ^ rotate(e, 25)) + (g ^ (e & (f ^ g))) + K[t] + W[t];    \
+    uint32_t T1 = h + (rotate_right(e, 6) ^ rotate_right(e, 11) ^ rotate_right(e, 25)) +           \
+                  (g ^ (e & (f ^ g))) + K[t] + W[t];                                               \
     d += T1;                                                                                       \
-    h = T1 + (rotate(a, 2) ^ rotate(a, 13) ^ rotate(a, 22)) + ((a & b) | (c & (a | b)));           \
+    h = T1 + (rotate_right(a, 2) ^ rotate_right(a, 13) ^ rotate_right(a, 22)) +                    \
+        ((a & b) | (c & (a | b)));                                                                 \
   } while (0)
 
 static void add_block(uint32_t H[8], const uint8_t *block) {
@@ -37,8 +39,8 @@ static void add_block(uint32_t H[8], const uint8_t *block) {
   for (int t = 0; t < 16; t++, block += 4)
     W[t] = (uint32_t)block[0] << 24 | (uint32_t)block[1] << 16 | (uint32_t)block[2] << 8 | block[3];
   for (int t = 16; t < 64; t++)
-    W[t] = (rotate(W[t - 2], 17) ^ rotate(W[t - 2], 19) ^ W[t - 2] >> 10) + W[t - 7] +
-           (rotate(W[t - 15], 7) ^ rotate(W[t - 15], 18) ^ W[t - 15] >> 3) + W[t - 16];
+    W[t] = (rotate_right(W[t - 2], 17) ^ rotate_right(W[t - 2], 19) ^ W[t - 2] >> 10) + W[t - 7] +
+           (rotate_right(W[t - 15], 7) ^ rotate_right(W[t - 15], 18) ^ W[t - 15] >> 3) + W[t - 16];
   for (int t = 0; t < 64; t += 8) {
     ROUND(a, b, c, d, e, f, g, h, t);
     ROUND(h, a, b, c, d, e, f, g, t + 1);
@@ -87,17 +89,17 @@ void tn_sha256_text(const uint8_t hash[TN_SHA256_SIZE], char text[TN_SHA256_TEXT
   *text = 0;
 }
 
-static int digit(char c) {
-  return c >= '0' && c <= '9'   ? c - '0'
-         : c >= 'a' && c <= 'f' ? c - 'a' + 10
-         : c >= 'A' && c <= 'F' ? c - 'A' + 10
-                                : -1;
+static int hex_digit(char c) {
+  if (c >= '0' && c <= '9') return c - '0';
+  if (c >= 'a' && c <= 'f') return c - 'a' + 10;
+  if (c >= 'A' && c <= 'F') return c - 'A' + 10;
+  return -1;
 }
 
 bool tn_sha256_parse(const char *text, size_t size, uint8_t hash[TN_SHA256_SIZE]) {
   if (size != 2 * TN_SHA256_SIZE) return false;
   for (size_t i = 0; i < size; i++) {
-    int value = digit(text[i]);
+    int value = hex_digit(text[i]);
     if (value < 0) return false;
     hash[i / 2] = (uint8_t)(i % 2 ? hash[i / 2] | value : value << 4);
   }

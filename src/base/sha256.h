@@ -1,4 +1,4 @@
-/* SHA-256 (FIPS 180-4), of bytes in memory. */
+/* SHA-256 (FIPS 180-4) of data in memory. */
 #ifndef TN_BASE_SHA256_H
 #define TN_BASE_SHA256_H
 
@@ -13,7 +13,7 @@ enum {
 
 void tn_sha256(const void *data, size_t size, uint8_t out_hash[TN_SHA256_SIZE]);
 void tn_sha256_text(const uint8_t hash[TN_SHA256_SIZE], char out_text[TN_SHA256_TEXT]);
-/* Reads 64 hexadecimal digits, of either case; false: there are not so many, or more. */
+/* Parses exactly 64 hexadecimal digits of either case. Returns false for any other text. */
 bool tn_sha256_parse(const char *text, size_t size, uint8_t out_hash[TN_SHA256_SIZE]);
 
 #endif

@@ -1,6 +1,6 @@
-/* Source lines over libdw (elfutils), which is opened when somebody asks and not linked: programs
- * that never ask do not need it.  The few types that cross are opaque, so its header is not needed
- * either; its ABI is that of libdw.so.1. */
+/* Source locations over libdw (elfutils). The library is opened on first use rather than linked, so
+ * programs that never ask for locations do not need it. The types that cross the interface are
+ * opaque, so its header is not needed either. The ABI is that of libdw.so.1. */
 #include <dlfcn.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,7 +10,8 @@
 #include "base/memory.h"
 #include "base/source.h"
 
-typedef struct callbacks_t { /* Dwfl_Callbacks */
+/* Dwfl_Callbacks of libdwfl.h. */
+typedef struct callbacks_t {
   tenon_any_fn find_elf;
   tenon_any_fn find_debuginfo;
   tenon_any_fn section_address;
@@ -35,13 +36,13 @@ struct tn_sources_t {
   const char *(*symbol)(void *module, uint64_t address);
 };
 
-static bool find(tn_dynlib_t *library, const char *name, void *out_function) {
+static bool find_function(tn_dynlib_t *library, const char *name, void *out_function) {
   tenon_any_fn function = tn_dynlib_function(library, name);
   memcpy(out_function, &function, sizeof function);
   return function != NULL;
 }
 
-static bool begin(tn_sources_t *s) {
+static bool begin_session(tn_sources_t *s) {
   void *(*open)(const callbacks_t *);
   int (*report)(void *, int), (*finish)(void *, void *, void *);
   const struct {
@@ -64,7 +65,7 @@ static bool begin(tn_sources_t *s) {
                {"dwarf_diename", &s->name},
                {"dwfl_module_addrname", &s->symbol}};
   for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-    if (!find(s->library, names[i].name, names[i].function)) return false;
+    if (!find_function(s->library, names[i].name, names[i].function)) return false;
   s->session = open(&s->callbacks);
   return s->session && report(s->session, (int)getpid()) == 0 &&
          finish(s->session, NULL, NULL) == 0;
@@ -72,7 +73,7 @@ static bool begin(tn_sources_t *s) {
 
 tn_sources_t *tn_sources_open(void) {
   tn_sources_t *s = tn_allocate_zero(1, sizeof *s);
-  if (!s || tn_dynlib_open("libdw.so.1", &s->library) != TENON_OK || begin(s)) return s;
+  if (!s || tn_dynlib_open("libdw.so.1", &s->library) != TENON_OK || begin_session(s)) return s;
   if (s->session) s->end(s->session);
   s->session = NULL;
   return s;
@@ -85,7 +86,8 @@ void tn_sources_close(tn_sources_t *s) {
   tn_release_memory(s);
 }
 
-/* A name of C++ for people, where its library is in the process; freed by free. */
+/* Demangles a C++ name if libstdc++ is loaded in the process. The caller frees the result with
+ * free(). */
 static char *demangle(const char *name) {
   char *(*function)(const char *, char *, size_t *, int *) = NULL;
   void *library = dlopen("libstdc++.so.6", RTLD_LAZY | RTLD_NOLOAD);
@@ -94,6 +96,11 @@ static char *demangle(const char *name) {
   char *readable = function ? function(name, NULL, NULL, &(int){0}) : NULL;
   if (library) dlclose(library);
   return readable;
+}
+
+static void add_line(tn_text_t *text, const char *folder, const char *file, int number) {
+  if (folder) tn_text_add(text, "%s/", folder);
+  tn_text_add(text, "%s:%d", file, number);
 }
 
 bool tn_source_at(tn_sources_t *s, uintptr_t address, tn_text_t *text) {
@@ -112,8 +119,10 @@ bool tn_source_at(tn_sources_t *s, uintptr_t address, tn_text_t *text) {
   else
     tn_text_add(text, "0x%llx", (unsigned long long)address);
   free(readable);
-  if (file)
-    tn_text_add(text, " at %s%s%s:%d", folder ? folder : "", folder ? "/" : "", file, number);
+  if (file) {
+    tn_text_add(text, " at ");
+    add_line(text, folder, file, number);
+  }
   if (is_known && about.dli_fname)
     tn_text_add(text, " in %s+0x%llx", about.dli_fname,
                 (unsigned long long)(address - (uintptr_t)about.dli_fbase));
@@ -126,16 +135,17 @@ static bool ends_with(const char *text, const char *end) {
   return size >= end_size && strcmp(text + size - end_size, end) == 0;
 }
 
-/* The line of a unit at which the code at `address` begins.  C++ kernels are called through
- * tenon_guard of op.h, into which they are inlined as a rule: of that it is the next line of the
- * unit's own file. */
+/* The line of a compilation unit at which the code at `address` begins. A C++ kernel is called
+ * through tenon_guard of op.h, into which the compiler usually inlines it; then the result is the
+ * next line that belongs to the unit's own file. */
 enum { GUARD_BYTES = 512 };
 static void *line_in(const tn_sources_t *s, void *unit, uint64_t address, int *out_number) {
   size_t count;
   bool is_guard = false;
   const char *own = s->name(unit);
   if (!unit || s->lines(unit, &count) != 0) return NULL;
-  for (size_t i = 0; i < count; i++) { /* by address */
+  /* the lines are sorted by address */
+  for (size_t i = 0; i < count; i++) {
     uint64_t at = 0;
     void *line = s->line(unit, i);
     const char *file = line ? s->info(line, &at, out_number, NULL, NULL, NULL) : NULL;
@@ -157,14 +167,14 @@ bool tn_source_add(tn_sources_t *s, tenon_any_fn function, tn_text_t *text) {
   void *unit;
   void *near = module ? s->line_at(module, address) : NULL;
   void *line = near ? line_in(s, s->unit_of(near), address, &number) : NULL;
-  for (unit = NULL; module && !near &&
-                    !line;) { /* clang writes no list of units by address: each is looked at */
+  /* clang does not write the table that maps addresses to units, so every unit is searched */
+  for (unit = NULL; module && !near && !line;) {
     if (!(unit = s->next_unit(module, unit, &bias))) break;
     line = line_in(s, unit, address, &number);
   }
   const char *file = line ? s->info(line, NULL, &number, NULL, NULL, NULL) : NULL;
   const char *folder = file && *file != '/' ? s->folder(line) : NULL;
   if (!file) return false;
-  tn_text_add(text, "%s%s%s:%d", folder ? folder : "", folder ? "/" : "", file, number);
+  add_line(text, folder, file, number);
   return true;
 }

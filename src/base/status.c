@@ -1,5 +1,5 @@
-/* Texts of failures: one growing buffer in each thread's block.  Called by every layer; never fails
- * itself: without memory a message is cut to what fits. */
+/* Failure messages: each thread's block holds one growing buffer. Every layer calls these
+ * functions. They never fail: when memory runs out a message is truncated. */
 #include "base/status.h"
 
 #include <stdio.h>
@@ -8,14 +8,15 @@
 #include "base/memory.h"
 #include "base/thread.h"
 
-static void store(tn_thread_t *thread, const char *format, va_list arguments) {
+static void store_message(tn_thread_t *thread, const char *format, va_list arguments) {
   va_list again;
   va_copy(again, arguments);
   int need = vsnprintf(NULL, 0, format, again);
   va_end(again);
   if (need < 0) need = 0;
   size_t size = (size_t)need + 1;
-  char *text = tn_allocate(size); /* fresh: an argument may be the old message */
+  /* a new buffer, because an argument may point into the old message */
+  char *text = tn_allocate(size);
   if (!text) {
     char cut[sizeof thread->short_error];
     vsnprintf(cut, sizeof cut, format, arguments);
@@ -30,14 +31,14 @@ static void store(tn_thread_t *thread, const char *format, va_list arguments) {
 }
 
 tenon_status_t tn_fail_list(tenon_status_t code, const char *format, va_list arguments) {
-  store(tn_thread(), format, arguments);
+  store_message(tn_thread(), format, arguments);
   return code;
 }
 
 tenon_status_t tn_fail(tenon_status_t code, const char *format, ...) {
   va_list arguments;
   va_start(arguments, format);
-  store(tn_thread(), format, arguments);
+  store_message(tn_thread(), format, arguments);
   va_end(arguments);
   return code;
 }

@@ -1,4 +1,4 @@
-/* The growing text.  Called by every layer that builds messages, dumps and reports. */
+/* A growing string. Every layer uses it to build messages, dumps and reports. */
 #include "base/text.h"
 
 #include <stdio.h>
@@ -7,7 +7,7 @@
 #include "base/memory.h"
 #include "base/status.h"
 
-static bool room(tn_text_t *text, size_t more) {
+static bool reserve_text(tn_text_t *text, size_t more) {
   if (text->failed || more > SIZE_MAX / 4 - text->size) {
     text->failed = true;
     return false;
@@ -28,7 +28,7 @@ static bool room(tn_text_t *text, size_t more) {
 }
 
 void tn_text_bytes(tn_text_t *text, const char *data, size_t size) {
-  if (!room(text, size)) return;
+  if (!reserve_text(text, size)) return;
   if (size) memcpy(text->data + text->size, data, size);
   text->size += size;
   text->data[text->size] = 0;
@@ -39,7 +39,7 @@ void tn_text_list(tn_text_t *text, const char *format, va_list arguments) {
   va_copy(again, arguments);
   int need = vsnprintf(NULL, 0, format, again);
   va_end(again);
-  if (need < 0 || !room(text, (size_t)need)) return;
+  if (need < 0 || !reserve_text(text, (size_t)need)) return;
   vsnprintf(text->data + text->size, (size_t)need + 1, format, arguments);
   text->size += (size_t)need;
 }
@@ -51,13 +51,11 @@ void tn_text_add(tn_text_t *text, const char *format, ...) {
   va_end(arguments);
 }
 
-/* Bytes of the UTF-8 character there; 0: none (RFC 3629). */
-static int character(const unsigned char *c) {
-  int size = *c < 0x80                 ? 1
-             : *c >= 0xc2 && *c < 0xe0 ? 2
-             : *c >= 0xe0 && *c < 0xf0 ? 3
-             : *c >= 0xf0 && *c < 0xf5 ? 4
-                                       : 0;
+/* Bytes of the UTF-8 character at `c`; 0 if it is not valid UTF-8 (RFC 3629). */
+static int utf8_size(const unsigned char *c) {
+  if (*c < 0x80) return 1;
+  if (*c < 0xc2 || *c >= 0xf5) return 0;
+  int size = 2 + (*c >= 0xe0) + (*c >= 0xf0);
   for (int i = 1; i < size; i++)
     if ((c[i] & 0xc0) != 0x80) return 0;
   if ((*c == 0xe0 && c[1] < 0xa0) || (*c == 0xed && c[1] > 0x9f)) return 0;
@@ -67,7 +65,7 @@ static int character(const unsigned char *c) {
 void tn_text_json(tn_text_t *text, const char *string) {
   tn_text_bytes(text, "\"", 1);
   for (const unsigned char *c = (const unsigned char *)string; *c;) {
-    int size = character(c);
+    int size = utf8_size(c);
     if (*c == '"' || *c == '\\')
       tn_text_add(text, "\\%c", *c);
     else if (*c < 0x20)

@@ -1,5 +1,5 @@
-/* Threads over POSIX: locks, the thread block and its end, processors, clock.  The only file that
- * knows pthreads. */
+/* Threads over POSIX: locks, the lifetime of the thread block, processors, the clock. Only this
+ * file and the files for parallel loops and the barrier use pthreads directly. */
 #include <pthread.h>
 #include <sched.h>
 #include <stdlib.h>
@@ -10,8 +10,10 @@
 #include "base/memory.h"
 #include "base/thread.h"
 
-_Static_assert(sizeof(pthread_mutex_t) <= sizeof(tn_mutex_t), "room for a mutex");
-_Static_assert(sizeof(pthread_t) <= sizeof(tn_spawned_t), "room for a thread");
+_Static_assert(sizeof(pthread_mutex_t) <= sizeof(tn_mutex_t),
+               "tn_mutex_t must have room for a pthread_mutex_t");
+_Static_assert(sizeof(pthread_t) <= sizeof(tn_spawned_t),
+               "tn_spawned_t must have room for a pthread_t");
 
 _Thread_local tn_thread_t *tn_thread_block;
 static tn_thread_t shared_block = {.is_shared = 1};
@@ -21,9 +23,9 @@ static int have_key;
 
 static pthread_mutex_t blocks_lock = PTHREAD_MUTEX_INITIALIZER;
 static tn_thread_t *blocks = &shared_block;
-static uint64_t ended_lookups; /* of threads that are gone */
+static uint64_t ended_lookups; /* sum over the threads that have ended */
 
-static void *(*begin_hook)(void); /* atomic, both */
+static void *(*begin_hook)(void); /* both hooks are accessed atomically */
 static void (*end_hook)(void *begun);
 
 void tn_thread_hooks_set(void *(*begin)(void), void (*end)(void *begun)) {
@@ -33,7 +35,7 @@ void tn_thread_hooks_set(void *(*begin)(void), void (*end)(void *begun)) {
   if (begin && !mine->begun && !mine->is_shared) mine->begun = begin();
 }
 
-static void drop(void *pointer) {
+static void free_thread_block(void *pointer) {
   tn_thread_t *block = pointer;
   void (*end)(void *begun) = __atomic_load_n(&end_hook, __ATOMIC_ACQUIRE);
   if (tn_thread_block == block) tn_thread_block = NULL;
@@ -54,8 +56,8 @@ static void drop(void *pointer) {
   free(block);
 }
 
-/* A sixteenth of the stack, and not more than 256 KiB, is for kernels that are called last.  Of a
- * stack without bound 64 MiB are for calls. */
+/* Sets the stack limit. A sixteenth of the stack, at most 256 KiB, is reserved for the innermost
+ * kernels. On an unlimited stack, calls may use 64 MiB. */
 static void find_stack(tn_thread_t *block) {
 #if defined(__linux__)
   enum {
@@ -80,14 +82,14 @@ static void find_stack(tn_thread_t *block) {
 #endif
 }
 
-static void make_key(void) { have_key = pthread_key_create(&at_end, drop) == 0; }
+static void make_key(void) { have_key = pthread_key_create(&at_end, free_thread_block) == 0; }
 
 tn_thread_t *tn_thread_make(void) {
   pthread_once(&once, make_key);
-  tn_thread_t *block =
-      calloc(1, sizeof *block); /* not tn_allocate: reporting a failure must not fail */
-  if (!block)
-    return tn_thread_block = &shared_block; /* of several threads: it keeps no blocks of memory */
+  /* not tn_allocate, because reporting a failure must not fail */
+  tn_thread_t *block = calloc(1, sizeof *block);
+  if (!block) /* the block is shared by several threads, so it caches no memory */
+    return tn_thread_block = &shared_block;
   block->most_kept = TN_KEPT_MOST;
   find_stack(block);
   void *(*begin)(void) = __atomic_load_n(&begin_hook, __ATOMIC_ACQUIRE);
@@ -103,7 +105,7 @@ tn_thread_t *tn_thread_make(void) {
 void tn_thread_drop(void) {
   if (!tn_thread_block) return;
   if (have_key) pthread_setspecific(at_end, NULL);
-  drop(tn_thread_block);
+  free_thread_block(tn_thread_block);
 }
 
 uint64_t tn_thread_lookups(void) {
@@ -118,8 +120,8 @@ uint64_t tn_thread_lookups(void) {
 void tn_threads_hold(void) { pthread_mutex_lock(&blocks_lock); }
 void tn_threads_let_go(void) { pthread_mutex_unlock(&blocks_lock); }
 
-void tn_threads_forget_others(
-    void) { /* their memory stays: they may have been about to change it */
+/* the memory of the other threads' blocks is not freed: the fork may have interrupted a change */
+void tn_threads_forget_others(void) {
   tn_thread_t *mine = tn_thread_block;
   blocks = &shared_block;
   memset(shared_block.gates, 0, sizeof shared_block.gates);
@@ -145,23 +147,23 @@ uint64_t tn_thread_gate(int gate) {
 void tn_mutex_lock(tn_mutex_t *mutex) { pthread_mutex_lock((pthread_mutex_t *)(void *)mutex); }
 void tn_mutex_unlock(tn_mutex_t *mutex) { pthread_mutex_unlock((pthread_mutex_t *)(void *)mutex); }
 
-typedef struct start_t {
+typedef struct spawned_call_t {
   void (*function)(void *);
   void *argument;
-} start_t;
+} spawned_call_t;
 
-static void *start(void *pointer) {
-  start_t begin = *(start_t *)pointer;
+static void *run_spawned(void *pointer) {
+  spawned_call_t begin = *(spawned_call_t *)pointer;
   free(pointer);
   begin.function(begin.argument);
   return NULL;
 }
 
 int tn_spawn(tn_spawned_t *thread, void (*function)(void *), void *argument) {
-  start_t *begin = tn_allocate(sizeof *begin);
+  spawned_call_t *begin = tn_allocate(sizeof *begin);
   if (!begin) return 0;
-  *begin = (start_t){function, argument};
-  if (pthread_create((pthread_t *)(void *)thread, NULL, start, begin) == 0) return 1;
+  *begin = (spawned_call_t){function, argument};
+  if (pthread_create((pthread_t *)(void *)thread, NULL, run_spawned, begin) == 0) return 1;
   free(begin);
   return 0;
 }

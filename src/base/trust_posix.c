@@ -1,7 +1,7 @@
-/* Owners and modes over POSIX.  Where access lists are used, the group's bits of the mode are the
- * most that any of them gives. Invariant: a path is walked from the root down, so that what was
- * looked at cannot be exchanged by others afterwards: each folder above it was found to be closed
- * to them. */
+/* Owners and permissions over POSIX. Where access lists are used, the group bits of the mode are an
+ * upper bound on what any entry grants. Invariant: a path is checked from the root down, so that
+ * nobody can exchange a part that was already checked: each folder above it was found to be closed
+ * to others. */
 #include "base/trust.h"
 
 #include <errno.h>
@@ -33,8 +33,8 @@ bool tn_file_is_same(const char *path, const tn_file_identity_t *identity) {
          now.changed == identity->changed;
 }
 
-/* The file is looked at before and after it is opened: one that takes its place between has another
- * number or time. */
+/* The file is examined before and after it is opened. A file that takes its place in between has a
+ * different number or time. */
 tenon_status_t tn_file_map_real(const char *path, tn_file_t *out_file,
                                 tn_file_identity_t *out_identity) {
   char real[4096];
@@ -48,11 +48,11 @@ tenon_status_t tn_file_map_real(const char *path, tn_file_t *out_file,
     return TENON_OK;
   tn_file_unmap(out_file);
   return tn_fail(TENON_ABORTED,
-                 "%s: it, or a folder of its path, was changed while it was looked at: try again",
+                 "%s: the file or a folder of its path changed while it was checked: try again",
                  path);
 }
 
-static bool fill(int copy, const tn_file_t *file) {
+static bool fill_copy(int copy, const tn_file_t *file) {
   for (size_t at = 0; at < file->size;) {
     ssize_t part = write(copy, file->data + at, file->size - at);
     if (part < 0 && errno != EINTR) return false;
@@ -64,11 +64,11 @@ static bool fill(int copy, const tn_file_t *file) {
 tenon_status_t tn_file_copy(const char *path, tn_file_t *file, int *out_copy) {
   const size_t size = file->size;
   int copy = memfd_create("library", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-  bool is_filled = copy >= 0 && fill(copy, file);
+  bool is_filled = copy >= 0 && fill_copy(copy, file);
   void *data = is_filled && size ? mmap(NULL, size, PROT_READ, MAP_PRIVATE, copy, 0) : NULL;
   if (!is_filled || data == MAP_FAILED) {
-    tenon_status_t status =
-        tn_fail(TENON_UNAVAILABLE, "%s: no copy can be made: %s", path, strerror(errno));
+    tenon_status_t status = tn_fail(
+        TENON_UNAVAILABLE, "%s: cannot make a private copy of the file: %s", path, strerror(errno));
     tn_copy_close(copy);
     return status;
   }
@@ -82,7 +82,7 @@ void tn_copy_close(int copy) {
   if (copy >= 0) close(copy);
 }
 
-/* What others could do with one part of the path; `name` has its size. */
+/* Appends what other users could do with one part of the path: the first `size` bytes. */
 static void add_part(const char *path, int size, tn_text_t *lines) {
   char part[4096];
   char text[128] = "";
@@ -99,14 +99,13 @@ static void add_part(const char *path, int size, tn_text_t *lines) {
   const char *gap = lines->size ? "\n" : "";
   if (info.st_uid != self && info.st_uid != 0) {
     snprintf(text, sizeof text, self ? "this user, %u, or root" : "root", (unsigned)self);
-    tn_text_add(lines, "%s%s %s belongs to user %u, not to %s: chown it", gap, kind, part,
-                (unsigned)info.st_uid, text);
+    tn_text_add(lines, "%s%s %s belongs to user %u, expected %s: change its owner with chown", gap,
+                kind, part, (unsigned)info.st_uid, text);
   } else if (info.st_mode & (S_IWGRP | S_IWOTH) && !is_sticky) {
-    const char *who = !(info.st_mode & S_IWOTH) ? "its group"
-                      : info.st_mode & S_IWGRP  ? "everybody"
-                                                : "others";
-    tn_text_add(lines, "%s%s %s may be written to by %s (mode %04o): chmod go-w", gap, kind, part,
-                who, (unsigned)info.st_mode & 07777);
+    const char *who = info.st_mode & S_IWGRP ? "everybody" : "others";
+    if (!(info.st_mode & S_IWOTH)) who = "its group";
+    tn_text_add(lines, "%s%s %s is writable by %s (mode %04o): run chmod go-w on it", gap, kind,
+                part, who, (unsigned)info.st_mode & 07777);
   }
 }
 

@@ -1,6 +1,6 @@
-/* Widening and narrowing of floats.  f16 and bf16 are branch-free so that compilers vectorise them;
- * the 8-bit kinds go through one generic pair of functions driven by their layout.  Called by the
- * loop and row drivers. */
+/* Conversions between float formats. The conversions of f16 and bf16 are branch-free so that
+ * compilers vectorise them; the 8-bit formats share one pair of functions driven by a table of
+ * layouts. Called by the loop and row drivers. */
 #include "core/convert.h"
 
 #include <math.h>
@@ -20,8 +20,8 @@ static inline float float_of(uint32_t u) {
   return f;
 }
 
-static inline float
-from_f16(uint16_t h) { /* shift into place, scale the exponent by a multiplication */
+/* Shifts the bits into place and scales the exponent by a multiplication. */
+static inline float from_f16(uint16_t h) {
   uint32_t sign = (uint32_t)(h & 0x8000) << 16;
   uint32_t rest = (uint32_t)(h & 0x7fff) << 13;
   float scaled = float_of(rest) * 0x1p112f;
@@ -41,8 +41,8 @@ static inline uint16_t to_f16(float f) {
   return (uint16_t)(sign | value);
 }
 
-/* A double as a float rounded to odd: rounding that once more to a narrower float is as if it had
- * been rounded once. */
+/* Converts a double to a float with rounding to odd. Rounding that float once more to a narrower
+ * format gives the same result as rounding the double directly. */
 static inline float to_odd(double d) {
   float f = (float)d;
   if ((double)f == d || d != d) return f;
@@ -60,12 +60,14 @@ static inline uint16_t to_bf16(float f) {
   return (uint16_t)((u & 0x7fffffffu) > 0x7f800000u ? nan : rounded);
 }
 
-typedef struct layout_t { /* of an 8-bit float */
+/* Layout of an 8-bit float format. */
+typedef struct layout_t {
   uint8_t code;
   uint8_t mantissa;
   uint8_t bias;
   uint8_t max; /* largest finite magnitude */
-  uint8_t nan; /* 0: none but negative zero's pattern, see is_fnuz */
+  /* 0 if the format has no NaN; with is_fnuz the pattern of negative zero is the NaN */
+  uint8_t nan;
   bool has_infinity;
   bool is_fnuz;
   bool is_unsigned;
@@ -106,21 +108,22 @@ static uint8_t to_f8(const layout_t *l, float f) {
     if (a == 0) return 0;
     if (isinf(a)) return l->max;
     float m = frexpf(a, &e);     /* a = m * 2^e, m in [0.5, 1) */
-    e += m >= 0.75f ? 127 : 126; /* halves up, as in ONNX */
-    return (uint8_t)(e < 0 ? 0 : e > 254 ? 254 : e);
+    e += m >= 0.75f ? 127 : 126; /* halfway cases round up, as in ONNX */
+    if (e < 0) e = 0;
+    return (uint8_t)(e > 254 ? 254 : e);
   }
   float largest = from_f8(l, l->max);
   if (a > largest) {
-    float next = largest + ldexpf(1.0f, (l->max >> l->mantissa) - l->bias - l->mantissa -
-                                            1); /* half a step beyond */
+    /* half a step above the largest finite value */
+    float next = largest + ldexpf(1.0f, (l->max >> l->mantissa) - l->bias - l->mantissa - 1);
     if (a >= next || isinf(a)) return (uint8_t)(sign | (l->has_infinity ? l->max + 1 : l->max));
     return (uint8_t)(sign | l->max);
   }
   int e = a > 0 ? ilogbf(a) : -1000;
   int least = 1 - l->bias;
   if (e < least) e = least;
-  int steps = (int)rintf(
-      ldexpf(a, l->mantissa - e)); /* mantissa with its leading one, exact but for this rounding */
+  /* the mantissa including its leading one; this rounding is the only inexact step */
+  int steps = (int)rintf(ldexpf(a, l->mantissa - e));
   int value = steps + ((e - least) << l->mantissa);
   if (value == 0 && l->is_fnuz) sign = 0;
   return (uint8_t)(sign | value);
@@ -133,7 +136,7 @@ bool tn_widens(tenon_dtype_t from, tenon_dtype_t to) {
   return f == TENON_F32 && t == TENON_F64;
 }
 
-/* One loop for each pair; `X` is the narrow side. */
+/* The loop of one conversion. `expression` computes element i. */
 #define CONVERT(type, expression)                                                                  \
   do {                                                                                             \
     type *out = to;                                                                                \
@@ -141,7 +144,8 @@ bool tn_widens(tenon_dtype_t from, tenon_dtype_t to) {
       out[i] = (type)(expression);                                                                 \
   } while (0)
 
-static void widen(const void *from, tenon_dtype_t dtype, void *to, bool to_double, int64_t count) {
+static void widen_array(const void *from, tenon_dtype_t dtype, void *to, bool to_double,
+                        int64_t count) {
   const uint16_t *h = from;
   const uint8_t *b = from;
   const float *f = from;
@@ -163,8 +167,8 @@ static void widen(const void *from, tenon_dtype_t dtype, void *to, bool to_doubl
     CONVERT(float, from_f8(l, b[i]));
 }
 
-static void narrow(const void *from, bool from_double, void *to, tenon_dtype_t dtype,
-                   int64_t count) {
+static void narrow_array(const void *from, bool from_double, void *to, tenon_dtype_t dtype,
+                         int64_t count) {
   const float *f = from;
   const double *d = from;
   const layout_t *l = layout_of(dtype);
@@ -188,7 +192,7 @@ static void narrow(const void *from, bool from_double, void *to, tenon_dtype_t d
 void tn_convert(const void *from, tenon_dtype_t from_dtype, void *to, tenon_dtype_t to_dtype,
                 int64_t count) {
   if (tn_widens(from_dtype, to_dtype))
-    widen(from, from_dtype, to, tn_dtype_is(to_dtype, TENON_F64), count);
+    widen_array(from, from_dtype, to, tn_dtype_is(to_dtype, TENON_F64), count);
   else
-    narrow(from, tn_dtype_is(from_dtype, TENON_F64), to, to_dtype, count);
+    narrow_array(from, tn_dtype_is(from_dtype, TENON_F64), to, to_dtype, count);
 }

@@ -1,6 +1,6 @@
-/* Copies between strided views of one dtype: axes are sorted and merged first, so that most copies
- * are a few long runs. Called where a layout must change (densify, graph copies,
- * tenon_tensor_copy).  Invariant: never reads or writes outside the two views. */
+/* Copies between strided views of the same dtype. Axes are sorted and merged first, so that most
+ * copies consist of a few long runs. Used where a layout must change (densifying, copies in graphs,
+ * tenon_tensor_copy). Invariant: nothing outside the two views is read or written. */
 #include <string.h>
 
 #include "base/parallel.h"
@@ -9,12 +9,13 @@
 #include "core/sparse.h"
 #include "core/tensor.h"
 
-typedef struct walk_t { /* the merged axes, outermost first; strides in bytes */
+/* The merged axes, outermost first. Strides are in bytes. */
+typedef struct walk_t {
   int32_t ndim;
   int64_t shape[TENON_RANK_MAX];
   int64_t from[TENON_RANK_MAX];
   int64_t to[TENON_RANK_MAX];
-  int64_t size; /* bytes of an element */
+  int64_t size; /* bytes per element */
   const char *source;
   char *target;
 } walk_t;
@@ -45,8 +46,8 @@ static void copy_run(const walk_t *w, const char *from, char *to, int64_t count,
 #undef RUN
 }
 
-/* Two inner axes of which one is dense in the source and the other in the target: by square blocks,
- * so that both sides use whole cache lines. */
+/* Copies the two inner axes when one is dense in the source and the other in the target. The copy
+ * goes by square blocks, so that both sides use whole cache lines. */
 static void copy_plane(const walk_t *w, const char *from, char *to) {
   enum { BLOCK = 16 };
   int32_t a = w->ndim - 2;
@@ -119,64 +120,71 @@ static tenon_status_t copy_strings(const tenon_tensor_t *from, tenon_tensor_t *t
   return TENON_OK;
 }
 
-static bool is_same(const tenon_tensor_t *from,
-                    const tenon_tensor_t *to) { /* the same elements in the same memory */
+/* Whether both tensors have the same elements in the same memory. */
+static bool is_same_memory(const tenon_tensor_t *from, const tenon_tensor_t *to) {
   return from->data == to->data &&
          (from->ndim == 0 ||
           memcmp(from->strides, to->strides, (size_t)from->ndim * sizeof *from->strides) == 0);
+}
+
+static tenon_status_t copy_packed(const tenon_tensor_t *from, tenon_tensor_t *to, int64_t count) {
+  uint64_t bytes;
+  if (!tn_is_dense(from->ndim, from->shape, from->strides) ||
+      !tn_is_dense(to->ndim, to->shape, to->strides) || !tn_dtype_bytes(from->dtype, count, &bytes))
+    return tn_fail(TENON_UNIMPLEMENTED, "cannot copy a packed %s tensor that is not dense",
+                   tn_dtype_name(from->dtype));
+  memcpy(to->data, from->data, (size_t)bytes);
+  return TENON_OK;
+}
+
+/* Sorts the axes of a copy by the target's strides, large strides first, and then merges axes that
+ * are contiguous in both tensors. */
+static void merge_axes(const tenon_tensor_t *from, const tenon_tensor_t *to, walk_t *w) {
+  for (int32_t i = 0; i < from->ndim; i++) {
+    if (from->shape[i] == 1) continue;
+    int64_t f = from->strides[i] * w->size;
+    int64_t t = to->strides[i] * w->size;
+    int32_t at = w->ndim++;
+    for (; at > 0 && magnitude(w->to[at - 1]) < magnitude(t); at--) {
+      w->shape[at] = w->shape[at - 1];
+      w->from[at] = w->from[at - 1];
+      w->to[at] = w->to[at - 1];
+    }
+    w->shape[at] = from->shape[i];
+    w->from[at] = f;
+    w->to[at] = t;
+  }
+  int32_t last = 0;
+  for (int32_t i = 1; i < w->ndim; i++) {
+    if (w->from[last] == w->from[i] * w->shape[i] && w->to[last] == w->to[i] * w->shape[i]) {
+      w->shape[last] *= w->shape[i];
+    } else {
+      last++;
+      w->shape[last] = w->shape[i];
+    }
+    w->from[last] = w->from[i];
+    w->to[last] = w->to[i];
+  }
+  w->ndim = w->ndim ? last + 1 : 0;
 }
 
 tenon_status_t tn_tensor_copy_into(const tenon_tensor_t *from, tenon_tensor_t *to) {
   char a[128], b[128];
   if (!tn_dtype_same(from->dtype, to->dtype) || from->ndim != to->ndim ||
       (from->ndim && memcmp(from->shape, to->shape, (size_t)from->ndim * sizeof *from->shape) != 0))
-    return tn_fail(TENON_INVALID, "a copy of %s %s cannot go to %s %s", tn_dtype_name(from->dtype),
-                   tn_shape_print(from->ndim, from->shape, a, sizeof a), tn_dtype_name(to->dtype),
-                   tn_shape_print(to->ndim, to->shape, b, sizeof b));
+    return tn_fail(TENON_INVALID, "cannot copy %s %s into %s %s: expected equal dtypes and shapes",
+                   tn_dtype_name(from->dtype), tn_shape_print(from->ndim, from->shape, a, sizeof a),
+                   tn_dtype_name(to->dtype), tn_shape_print(to->ndim, to->shape, b, sizeof b));
   if (tn_layout(from) || tn_layout(to)) return tn_sparse_copy_into(from, to);
   int64_t count = tenon_count(from);
-  if (count == 0 || is_same(from, to)) return TENON_OK;
+  if (count == 0 || is_same_memory(from, to)) return TENON_OK;
   for (int64_t i = 0; tn_dtype_is(from->dtype, TENON_LIST) && i < count; i++)
     TN_TRY(tn_tensor_copy_into(tenon_item(from, i), tenon_item(to, i)));
   if (tn_dtype_is(from->dtype, TENON_LIST)) return TENON_OK;
   if (tn_dtype_is(from->dtype, TENON_STRING)) return copy_strings(from, to);
-  if (from->dtype.bits % 8 != 0) {
-    uint64_t bytes;
-    if (!tn_is_dense(from->ndim, from->shape, from->strides) ||
-        !tn_is_dense(to->ndim, to->shape, to->strides) ||
-        !tn_dtype_bytes(from->dtype, count, &bytes))
-      return tn_fail(TENON_UNIMPLEMENTED, "packed %s tensors are copied only when dense",
-                     tn_dtype_name(from->dtype));
-    memcpy(to->data, from->data, (size_t)bytes);
-    return TENON_OK;
-  }
+  if (from->dtype.bits % 8 != 0) return copy_packed(from, to, count);
   walk_t w = {0, {0}, {0}, {0}, from->dtype.bits / 8 * from->dtype.lanes, from->data, to->data};
-  for (int32_t i = 0; i < from->ndim; i++) { /* in the target's order: large strides first */
-    if (from->shape[i] == 1) continue;
-    int64_t f = from->strides[i] * w.size;
-    int64_t t = to->strides[i] * w.size;
-    int32_t at = w.ndim++;
-    for (; at > 0 && magnitude(w.to[at - 1]) < magnitude(t); at--) {
-      w.shape[at] = w.shape[at - 1];
-      w.from[at] = w.from[at - 1];
-      w.to[at] = w.to[at - 1];
-    }
-    w.shape[at] = from->shape[i];
-    w.from[at] = f;
-    w.to[at] = t;
-  }
-  int32_t last = 0;
-  for (int32_t i = 1; i < w.ndim; i++) { /* merge axes that continue each other on both sides */
-    if (w.from[last] == w.from[i] * w.shape[i] && w.to[last] == w.to[i] * w.shape[i]) {
-      w.shape[last] *= w.shape[i];
-    } else {
-      last++;
-      w.shape[last] = w.shape[i];
-    }
-    w.from[last] = w.from[i];
-    w.to[last] = w.to[i];
-  }
-  w.ndim = w.ndim ? last + 1 : 0;
+  merge_axes(from, to, &w);
   if (w.ndim == 0) {
     memcpy(to->data, from->data, (size_t)w.size);
     return TENON_OK;

@@ -1,5 +1,5 @@
-/* The structures of DLPack 1.x as we write and read them; equal to the public dlpack.h, which
- * programs may include beside tenon.h. */
+/* The structures of DLPack 1.x that Tenon reads and writes. They are binary compatible with the
+ * public dlpack.h, which a program may include together with tenon.h. */
 #ifndef TN_CORE_DLPACK_H
 #define TN_CORE_DLPACK_H
 

@@ -1,16 +1,14 @@
-/* Element types: their tables, names, classes and sizes.  Called by every parser and by every eager
- * call. The list is TN_DTYPES of dtype.h; a type that is not in it has no index and is refused
+/* Element types: tables, names, classes and sizes. Called by every parser and by every call.
+ * TN_DTYPES in dtype.h is the list of types; a type that is not in it has no index and is refused
  * where types are checked. */
 #include "core/dtype.h"
 
 #include <stdio.h>
 #include <string.h>
 
-/* clang-format off */
-#define CODE(id) ((id) & 31)
-#define PLACE(id) ((id) >> 8 & 1 ? 0 : (id) >> 8 & 2 ? 1 : (id) >> 8 & 4 ? 2 : (id) >> 8 & 8 ? 3 : \
-                   (id) >> 8 & 16 ? 4 : (id) >> 8 & 32 ? 5 : (id) >> 8 & 64 ? 6 : 7)
-/* clang-format on */
+/* The code and the position of a type in tn_dtype_slots, as tn_dtype_index computes them. */
+#define CODE(id) ((id)&31)
+#define PLACE(id) __builtin_ctz(((id) >> 8 & 127) | 128u)
 
 const uint8_t tn_dtype_slots[32 * 8] = {
 #define TN_X(name, NAME) [CODE(TENON_##NAME) * 8 + PLACE(TENON_##NAME)] = 1 + TN_DTYPE_##NAME,
@@ -18,7 +16,8 @@ const uint8_t tn_dtype_slots[32 * 8] = {
 #undef TN_X
 };
 
-const uint32_t tn_dtype_ids[1 + TN_DTYPE_COUNT] = {0, /* of no type: none has 0 lanes */
+/* The first id is of no type: no dtype has 0 lanes. */
+const uint32_t tn_dtype_ids[1 + TN_DTYPE_COUNT] = {0,
 #define TN_X(name, NAME) TENON_##NAME,
                                                    TN_DTYPES(TN_X)
 #undef TN_X
@@ -93,8 +92,8 @@ void tn_dtype_set_print(uint64_t set, char *out_text, size_t capacity) {
     if (!(set >> i & 1)) continue;
     size_t need = names[i].size + (used > 0);
     bool is_last = set >> i == 1;
-    if (used + need + (is_last ? 0 : 4) >=
-        capacity) { /* room for "|..." is kept while more follows */
+    /* keep room for "|..." while more names follow */
+    if (used + need + (is_last ? 0 : 4) >= capacity) {
       snprintf(out_text + used, capacity - used, used ? "|..." : "...");
       return;
     }

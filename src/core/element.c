@@ -1,5 +1,5 @@
-/* Elements of any dtype as numbers; see element.h.  Called by the makers of samples and by checks
- * of operators. */
+/* Reads and writes single elements of any dtype as numbers; see element.h. Used to fill example
+ * inputs and to check operators. */
 #include "core/element.h"
 
 #include <math.h>
@@ -15,7 +15,7 @@ enum {
   CODE_BOOL = 6,
 };
 
-static uint64_t bits_get(const unsigned char *data, int64_t index, uint32_t bits) {
+static uint64_t read_bits(const unsigned char *data, int64_t index, uint32_t bits) {
   uint64_t value = 0;
   for (uint32_t i = 0; i < bits; i++) {
     uint64_t at = (uint64_t)index * bits + i;
@@ -24,7 +24,7 @@ static uint64_t bits_get(const unsigned char *data, int64_t index, uint32_t bits
   return value;
 }
 
-static void bits_put(unsigned char *data, int64_t index, uint32_t bits, uint64_t value) {
+static void write_bits(unsigned char *data, int64_t index, uint32_t bits, uint64_t value) {
   for (uint32_t i = 0; i < bits; i++) {
     uint64_t at = (uint64_t)index * bits + i;
     unsigned char mask = (unsigned char)(1u << (at & 7));
@@ -32,7 +32,7 @@ static void bits_put(unsigned char *data, int64_t index, uint32_t bits, uint64_t
   }
 }
 
-static uint64_t whole(tenon_dtype_t dtype, double number) {
+static uint64_t clamped_integer(tenon_dtype_t dtype, double number) {
   bool is_signed = dtype.code == CODE_INT;
   double most = ldexp(1, dtype.bits - is_signed);
   double least = is_signed ? -most : 0;
@@ -46,7 +46,7 @@ void tn_element_put(tenon_dtype_t dtype, void *data, int64_t index, double numbe
   char *at = (char *)data + index * (dtype.bits / 8);
   float single = (float)number;
   float second = (float)imaginary;
-  uint64_t value = dtype.code == CODE_BOOL ? number != 0 : whole(dtype, number);
+  uint64_t value = dtype.code == CODE_BOOL ? number != 0 : clamped_integer(dtype, number);
   if (dtype.code == CODE_COMPLEX && dtype.bits == 64) {
     memcpy(at, &single, 4);
     memcpy(at + 4, &second, 4);
@@ -54,7 +54,7 @@ void tn_element_put(tenon_dtype_t dtype, void *data, int64_t index, double numbe
     memcpy(at, &number, 8);
     memcpy(at + 8, &imaginary, 8);
   } else if (dtype.bits < 8)
-    bits_put(data, index, dtype.bits, value);
+    write_bits(data, index, dtype.bits, value);
   else if (dtype.code == CODE_INT || dtype.code == CODE_UINT || dtype.code == CODE_BOOL)
     memcpy(at, &value, dtype.bits / 8); /* low bytes first */
   else if (tn_dtype_is(dtype, TENON_F64))
@@ -82,7 +82,7 @@ double tn_element_get(tenon_dtype_t dtype, const void *data, int64_t index, doub
   } else if (dtype.bits < 8 || is_whole) {
     uint64_t value = 0;
     if (dtype.bits < 8)
-      value = bits_get((const unsigned char *)data, index, dtype.bits);
+      value = read_bits((const unsigned char *)data, index, dtype.bits);
     else
       memcpy(&value, at, dtype.bits / 8);
     int unused = 64 - dtype.bits;

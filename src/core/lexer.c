@@ -1,6 +1,6 @@
-/* The tokenizer of the contract's texts, their literals, and the messages about them.  Called by
- * every parser of src/core. One pass over the text, no allocation but for what a caller keeps; see
- * lexer.h for the invariant. */
+/* The tokenizer for the declarations of an operator, their literals, and the messages about them.
+ * Called by every parser in src/core. It reads the text once and allocates only what a caller
+ * keeps; lexer.h states the invariant. */
 #include "core/lexer.h"
 
 #include <float.h>
@@ -16,25 +16,27 @@
 /* tokens */
 
 static inline bool is_digit(char c) { return c >= '0' && c <= '9'; }
-static inline bool is_word(char c) { /* letters, digits, '_': a bit for each character */
+/* Letters, digits and '_': one bit for each character. */
+static inline bool is_word(char c) {
   static const uint64_t bits[4] = {0x03ff000000000000, 0x07fffffe87fffffe, 0, 0};
   return bits[(unsigned char)c >> 6] >> (c & 63) & 1;
 }
 static inline bool is_letter(char c) { return is_word(c) && !is_digit(c); }
 static inline bool is_space(char c) { return c == ' ' || c == '\n' || c == '\t' || c == '\r'; }
 
-static inline bool is_sign(char c) { /* one of ()[],=;*?!@| which are tokens whatever follows */
+/* One of ()[],=;*?!@| which are always tokens of one character. */
+static inline bool is_sign(char c) {
   static const uint64_t bits[4] = {0xa800170200000000, 0x1000000028000001, 0, 0};
   return bits[(unsigned char)c >> 6] >> (c & 63) & 1;
 }
 
-static const char *bad(tn_lexer_t *lexer, const char *end, const char *why) {
+static const char *mark_bad(tn_lexer_t *lexer, const char *end, const char *why) {
   lexer->kind = TN_TOKEN_BAD;
   lexer->bad = why;
   return end;
 }
 
-static const char *number(tn_lexer_t *lexer, const char *at) {
+static const char *read_number(tn_lexer_t *lexer, const char *at) {
   const char *start = at;
   bool has_digits = false;
   lexer->kind = TN_TOKEN_INT;
@@ -61,14 +63,14 @@ static const char *number(tn_lexer_t *lexer, const char *at) {
   if (has_digits && !is_word(*at)) return at;
   while (is_word(*at))
     at++;
-  return bad(lexer, at, "which is no number");
+  return mark_bad(lexer, at, "which is not a number");
 }
 
-static const char *text(tn_lexer_t *lexer, const char *at) {
+static const char *read_string(tn_lexer_t *lexer, const char *at) {
   lexer->kind = TN_TOKEN_TEXT;
   for (at++; *at && *at != '\''; at++)
     if (*at == '\\' && at[1]) at++;
-  return *at ? at + 1 : bad(lexer, at, "a text without its closing quote");
+  return *at ? at + 1 : mark_bad(lexer, at, "a string without its closing quote");
 }
 
 void tn_lexer_next(tn_lexer_t *lexer) {
@@ -81,16 +83,16 @@ void tn_lexer_next(tn_lexer_t *lexer) {
     lexer->kind = TN_TOKEN_NAME;
     while (is_word(*at))
       at++;
-    if (at - lexer->start > TN_NAME_MAX) bad(lexer, at, "a name of more than 255 bytes");
+    if (at - lexer->start > TN_NAME_MAX) mark_bad(lexer, at, "a name of more than 255 bytes");
   } else if (is_sign(*at)) {
     lexer->kind = *at++;
   } else if (*at == '-' && at[1] == '>') {
     lexer->kind = TN_TOKEN_ARROW;
     at += 2;
   } else if (is_digit(*at) || *at == '-' || (*at == '.' && is_digit(at[1]))) {
-    at = number(lexer, at);
+    at = read_number(lexer, at);
   } else if (*at == '\'') {
-    at = text(lexer, at);
+    at = read_string(lexer, at);
   } else if (at[0] == ':' && at[1] == ':') {
     lexer->kind = TN_TOKEN_SCOPE;
     at += 2;
@@ -102,7 +104,7 @@ void tn_lexer_next(tn_lexer_t *lexer) {
   } else if (*at == 0) {
     lexer->kind = TN_TOKEN_END;
   } else {
-    at = bad(lexer, at + 1, "which no text of the contract has");
+    at = mark_bad(lexer, at + 1, "which no declaration may contain");
   }
   lexer->next = at;
   lexer->size = (size_t)(at - lexer->start);
@@ -147,8 +149,9 @@ const char *tn_escape(const char *data, size_t size, char *out_text, size_t capa
   for (size_t i = 0; i < size; i++) {
     unsigned char c = (unsigned char)data[i];
     bool plain = c >= 0x20 && c < 0x7f;
-    size_t need =
-        (plain ? 1u : 4u) + (i + 1 < size ? 3u : 0u); /* the dots must fit, if more follows */
+    /* keep room for "..." while more follows */
+    size_t need = plain ? 1 : 4;
+    if (i + 1 < size) need += 3;
     if (used + need >= capacity) {
       used += (size_t)snprintf(out_text + used, capacity - used, "...");
       break;
@@ -162,7 +165,8 @@ const char *tn_escape(const char *data, size_t size, char *out_text, size_t capa
   return out_text;
 }
 
-static tenon_status_t fail_at(const tn_lexer_t *lexer, const char *at, const char *message) {
+static tenon_status_t fail_at_position(const tn_lexer_t *lexer, const char *at,
+                                       const char *message) {
   enum {
     BEFORE = 120,
     AFTER = 160,
@@ -172,27 +176,27 @@ static tenon_status_t fail_at(const tn_lexer_t *lexer, const char *at, const cha
   size_t before = (size_t)(at - lexer->text);
   size_t cut = before > BEFORE ? before - BEFORE : 0;
   for (const char *c = lexer->text; c < at; c++)
-    column += ((unsigned char)*c & 0xc0) != 0x80; /* characters, not bytes */
+    column += ((unsigned char)*c & 0xc0) != 0x80; /* count characters, not bytes */
   size_t size = before - cut;
   while (size < before - cut + AFTER && lexer->text[cut + size])
     size++;
-  bool is_more = lexer->text[cut + size] != 0;
-  return tn_fail(TENON_INVALID, "%s '%s%s%s': column %zu: %s", lexer->what, cut ? "..." : "",
-                 tn_escape(lexer->text + cut, size, shown, sizeof shown), is_more ? "..." : "",
-                 column, message);
+  const char *head = cut ? "..." : "";
+  const char *tail = lexer->text[cut + size] ? "..." : "";
+  return tn_fail(TENON_INVALID, "%s '%s%s%s': column %zu: %s", lexer->what, head,
+                 tn_escape(lexer->text + cut, size, shown, sizeof shown), tail, column, message);
 }
 
-static tenon_status_t fail_list(const tn_lexer_t *lexer, const char *at, const char *format,
-                                va_list arguments) {
+static tenon_status_t fail_with_list(const tn_lexer_t *lexer, const char *at, const char *format,
+                                     va_list arguments) {
   char message[1024];
   vsnprintf(message, sizeof message, format, arguments);
-  return fail_at(lexer, at, message);
+  return fail_at_position(lexer, at, message);
 }
 
 tenon_status_t tn_lexer_fail(const tn_lexer_t *lexer, const char *format, ...) {
   va_list arguments;
   va_start(arguments, format);
-  tenon_status_t status = fail_list(lexer, lexer->start, format, arguments);
+  tenon_status_t status = fail_with_list(lexer, lexer->start, format, arguments);
   va_end(arguments);
   return status;
 }
@@ -200,7 +204,7 @@ tenon_status_t tn_lexer_fail(const tn_lexer_t *lexer, const char *format, ...) {
 tenon_status_t tn_lexer_fail_at(const tn_lexer_t *lexer, const char *at, const char *format, ...) {
   va_list arguments;
   va_start(arguments, format);
-  tenon_status_t status = fail_list(lexer, at, format, arguments);
+  tenon_status_t status = fail_with_list(lexer, at, format, arguments);
   va_end(arguments);
   return status;
 }
@@ -211,9 +215,9 @@ tenon_status_t tn_lexer_expected(const tn_lexer_t *lexer, const char *expected) 
     return tn_lexer_fail(lexer, "expected %s, found the end of the text", expected);
   tn_escape(lexer->start, lexer->size, found, sizeof found);
   if (lexer->kind == TN_TOKEN_TEXT)
-    return tn_lexer_fail(lexer, "expected %s, found the text %s", expected, found);
-  return tn_lexer_fail(lexer, "expected %s, found '%s'%s%s", expected, found,
-                       lexer->bad ? ", " : "", lexer->bad ? lexer->bad : "");
+    return tn_lexer_fail(lexer, "expected %s, found the string %s", expected, found);
+  if (!lexer->bad) return tn_lexer_fail(lexer, "expected %s, found '%s'", expected, found);
+  return tn_lexer_fail(lexer, "expected %s, found '%s', %s", expected, found, lexer->bad);
 }
 
 tenon_status_t tn_lexer_unknown(const tn_lexer_t *lexer, const char *expected,
@@ -233,8 +237,8 @@ tenon_status_t tn_lexer_unknown(const tn_lexer_t *lexer, const char *expected,
 
 /* numbers */
 
-/* strtod and printf write the decimal point of the locale; this is how it is asked for without a
- * lock. */
+/* strtod and printf use the decimal point of the locale. This function finds that character without
+ * taking a lock. */
 static size_t decimal_point(char out_point[16]) {
   char sample[32];
   int size = snprintf(sample, sizeof sample, "%.1f", 0.5); /* "0.5" */
@@ -276,11 +280,11 @@ bool tn_number_parse(const char *source, size_t size, double *out_number) {
       stated = stated * 10 + (source[i] - '0');
     exponent += is_minus ? -stated : stated;
   }
-  if (is_exact && i == size && exponent >= -22 &&
-      exponent <= 22) { /* both factors are exact: so is one rounding */
-    double number_of =
+  /* both factors are exact, so the result is rounded only once */
+  if (is_exact && i == size && exponent >= -22 && exponent <= 22) {
+    double value =
         exponent < 0 ? (double)digits / powers[-exponent] : (double)digits * powers[exponent];
-    *out_number = is_negative ? -number_of : number_of;
+    *out_number = is_negative ? -value : value;
     return true;
   }
   size_t point_size = decimal_point(point);
@@ -298,44 +302,44 @@ bool tn_number_parse(const char *source, size_t size, double *out_number) {
   return (*out_number <= DBL_MAX && *out_number >= -DBL_MAX) || strcmp(buffer, "-inf") == 0;
 }
 
-void tn_number_print(double number_of, char out_text[32]) {
+void tn_number_print(double number, char out_text[32]) {
   char raw[48];
-  if (number_of != number_of) {
+  if (number != number) {
     memcpy(out_text, "nan", 4);
     return;
   }
   for (int precision = 15; precision <= 17; precision++) {
-    snprintf(raw, sizeof raw, "%.*g", precision, number_of);
-    if (strtod(raw, NULL) == number_of) break;
+    snprintf(raw, sizeof raw, "%.*g", precision, number);
+    if (strtod(raw, NULL) == number) break;
   }
   size_t used = 0;
   for (const char *c = raw; *c && used + 4 < 32; c++) {
     bool is_known = is_word(*c) || *c == '-' || *c == '+';
-    if (!is_known && c > raw && is_digit(c[-1]))
-      out_text[used++] = '.'; /* first byte of the locale's point */
+    if (!is_known && c > raw && is_digit(c[-1])) /* first byte of the locale's decimal point */
+      out_text[used++] = '.';
     if (is_known) out_text[used++] = *c;
   }
   out_text[used] = 0;
-  if (!out_text[strspn(out_text, "-0123456789")])
-    memcpy(out_text + used, ".0", 3); /* else it would read as an int */
+  if (!out_text[strspn(out_text, "-0123456789")]) /* otherwise the text would be read as an int */
+    memcpy(out_text + used, ".0", 3);
 }
 
-static bool integer(const char *source, size_t size, int64_t *out_number) {
+static bool parse_integer(const char *source, size_t size, int64_t *out_number) {
   int64_t value = 0;
   bool is_negative = size && source[0] == '-';
+  /* negative numbers, because INT64_MIN has no positive counterpart */
   for (size_t i = is_negative; i < size; i++)
     if (__builtin_mul_overflow(value, 10, &value) ||
-        __builtin_sub_overflow(value, source[i] - '0',
-                               &value)) /* downwards: the least has no positive twin */
+        __builtin_sub_overflow(value, source[i] - '0', &value))
       return false;
   if (!is_negative && value == INT64_MIN) return false;
   *out_number = is_negative ? value : -value;
   return true;
 }
 
-/* names, texts, literals */
+/* names, strings, literals */
 
-static tenon_status_t no_memory(const tn_lexer_t *lexer, size_t size) {
+static tenon_status_t fail_lexer_memory(const tn_lexer_t *lexer, size_t size) {
   return tn_no_memory(lexer->what, size);
 }
 
@@ -343,7 +347,7 @@ tenon_status_t tn_lexer_name(tn_lexer_t *lexer, tn_arena_t *arena, const char *e
                              const char **out_name) {
   if (lexer->kind != TN_TOKEN_NAME) return tn_lexer_expected(lexer, expected);
   if (!(*out_name = tn_arena_text(arena, lexer->start, lexer->size)))
-    return no_memory(lexer, lexer->size);
+    return fail_lexer_memory(lexer, lexer->size);
   tn_lexer_next(lexer);
   return TENON_OK;
 }
@@ -357,7 +361,7 @@ tenon_status_t tn_lexer_operator(tn_lexer_t *lexer, tn_arena_t *arena, const cha
   if (lexer->kind == TN_TOKEN_NAME && ahead.kind != TN_TOKEN_SCOPE && ns) {
     size_t size = strlen(ns);
     if (size > TN_NAME_MAX)
-      return tn_lexer_fail(lexer, "the namespace's name has more than %d bytes", TN_NAME_MAX);
+      return tn_lexer_fail(lexer, "the namespace has more than %d bytes", TN_NAME_MAX);
     memcpy(full, ns, size);
     memcpy(full + size, "::", 2);
     used = size + 2;
@@ -375,22 +379,22 @@ tenon_status_t tn_lexer_operator(tn_lexer_t *lexer, tn_arena_t *arena, const cha
     tn_lexer_next(lexer);
   }
   *out_full = tn_arena_text(arena, full, used);
-  return *out_full ? TENON_OK : no_memory(lexer, used);
+  return *out_full ? TENON_OK : fail_lexer_memory(lexer, used);
 }
 
 tenon_status_t tn_lexer_text(tn_lexer_t *lexer, tn_arena_t *arena, const char **out_text,
                              uint32_t *out_size) {
-  if (lexer->kind != TN_TOKEN_TEXT) return tn_lexer_expected(lexer, "a 'text'");
-  if (lexer->size > UINT32_MAX) return tn_lexer_fail(lexer, "a text of more than 4 GiB");
+  if (lexer->kind != TN_TOKEN_TEXT) return tn_lexer_expected(lexer, "a 'string' in single quotes");
+  if (lexer->size > UINT32_MAX) return tn_lexer_fail(lexer, "a string of more than 4 GiB");
   char *copy = tn_arena_text(arena, lexer->start + 1, lexer->size - 2);
-  if (!copy) return no_memory(lexer, lexer->size);
+  if (!copy) return fail_lexer_memory(lexer, lexer->size);
   uint32_t size = 0;
   for (const char *c = lexer->start + 1, *end = lexer->start + lexer->size - 1; c < end; c++) {
     char plain = *c;
     if (plain == '\\') {
       c++;
       if (*c != '\\' && *c != '\'' && *c != 'n')
-        return tn_lexer_fail_at(lexer, c - 1, "an escape is \\\\, \\' or \\n");
+        return tn_lexer_fail_at(lexer, c - 1, "unknown escape sequence: expected \\\\, \\' or \\n");
       plain = *c == 'n' ? '\n' : *c;
     }
     copy[size++] = plain;
@@ -402,8 +406,8 @@ tenon_status_t tn_lexer_text(tn_lexer_t *lexer, tn_arena_t *arena, const char **
   return TENON_OK;
 }
 
-static tenon_status_t no_literal(const tn_lexer_t *lexer) {
-  const char *expected = "a literal (True, False, None, a number, a 'text', a dtype, a [list])";
+static tenon_status_t fail_not_literal(const tn_lexer_t *lexer) {
+  const char *expected = "a literal (True, False, None, a number, a 'string', a dtype, a [list])";
   static const char *const literals[] = {"True", "False", "None", "inf", "nan", NULL};
   return tn_lexer_unknown(lexer, expected, literals, tn_dtype_word);
 }
@@ -419,7 +423,7 @@ static tenon_status_t literal_name(tn_lexer_t *lexer, tenon_value_t *out) {
   } else if (tn_dtype_parse(lexer->start, lexer->size, &out->as.dtype))
     out->kind = TENON_KIND_DTYPE;
   else if (!tn_lexer_is(lexer, "None"))
-    return no_literal(lexer);
+    return fail_not_literal(lexer);
   tn_lexer_next(lexer);
   return TENON_OK;
 }
@@ -432,20 +436,34 @@ static tenon_status_t literal_item(tn_lexer_t *lexer, tn_arena_t *arena, tenon_v
     return tn_lexer_text(lexer, arena, &out->as.s, &out->count);
   case TN_TOKEN_INT:
     out->kind = TENON_KIND_INT;
-    if (!integer(lexer->start, lexer->size, &out->as.i))
+    if (!parse_integer(lexer->start, lexer->size, &out->as.i))
       return tn_lexer_fail(lexer,
-                           "a number that does not fit 64 bits (a float is written with a point)");
+                           "the integer does not fit 64 bits (write a float with a decimal point)");
     break;
   case TN_TOKEN_FLOAT:
     out->kind = TENON_KIND_FLOAT;
     if (!tn_number_parse(lexer->start, lexer->size, &out->as.f))
-      return tn_lexer_fail(lexer, "a number that is too large or too long for a 64-bit float");
+      return tn_lexer_fail(lexer, "the number is too large or too long for a 64-bit float");
     break;
   default:
     return literal_name(lexer, out);
   }
   tn_lexer_next(lexer);
   return TENON_OK;
+}
+
+/* The kind of a list of items of this kind; NONE if a list cannot hold them. */
+static uint32_t list_kind(uint32_t kind) {
+  switch (kind) {
+  case TENON_KIND_STR:
+    return TENON_KIND_STRS;
+  case TENON_KIND_INT:
+    return TENON_KIND_INTS;
+  case TENON_KIND_FLOAT:
+    return TENON_KIND_FLOATS;
+  default:
+    return TENON_KIND_NONE;
+  }
 }
 
 static tenon_status_t literal_list(tn_lexer_t *lexer, tn_arena_t *arena, tenon_value_t *out) {
@@ -462,23 +480,20 @@ static tenon_status_t literal_list(tn_lexer_t *lexer, tn_arena_t *arena, tenon_v
     if (count) TN_TRY(tn_lexer_expect(lexer, ',', "',' or ']'"));
     if (count) at = lexer->start;
     TN_TRY(literal_item(lexer, arena, &item));
-    uint32_t list = item.kind == TENON_KIND_STR     ? TENON_KIND_STRS
-                    : item.kind == TENON_KIND_INT   ? TENON_KIND_INTS
-                    : item.kind == TENON_KIND_FLOAT ? TENON_KIND_FLOATS
-                                                    : TENON_KIND_NONE;
+    uint32_t list = list_kind(item.kind);
     if (list == TENON_KIND_NONE)
-      return tn_lexer_fail_at(lexer, at, "a list is of numbers or of texts");
+      return tn_lexer_fail_at(lexer, at, "expected a list of numbers or a list of strings");
     if (!count) {
       void *items =
           tn_arena_array(arena, room, list == TENON_KIND_STRS ? sizeof *strs : sizeof *ints);
-      if (!items) return no_memory(lexer, room * sizeof *strs);
+      if (!items) return fail_lexer_memory(lexer, room * sizeof *strs);
       kind = list;
       strs = items;
       ints = items;
       floats = items;
     }
-    if (kind == TENON_KIND_INTS &&
-        list == TENON_KIND_FLOATS) { /* [1, 2.5]: in place, the sizes are equal */
+    /* [1, 2.5]: widen in place, the element sizes are equal */
+    if (kind == TENON_KIND_INTS && list == TENON_KIND_FLOATS) {
       for (uint32_t i = 0; i < count; i++) {
         double widened = (double)ints[i];
         memcpy(&floats[i], &widened, sizeof widened);
@@ -486,7 +501,7 @@ static tenon_status_t literal_list(tn_lexer_t *lexer, tn_arena_t *arena, tenon_v
       kind = TENON_KIND_FLOATS;
     }
     if (kind != list && !(kind == TENON_KIND_FLOATS && list == TENON_KIND_INTS))
-      return tn_lexer_fail_at(lexer, at, "a list is of numbers or of texts, not of both");
+      return tn_lexer_fail_at(lexer, at, "a list cannot contain both numbers and strings");
     if (kind == TENON_KIND_STRS)
       strs[count] = (tenon_string_t){item.as.s, item.count};
     else if (kind == TENON_KIND_INTS)

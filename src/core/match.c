@@ -1,5 +1,6 @@
-/* Compiling the match of shapes, and what of matching is not inline: see match.h.  Called by every
- * eager call.  Invariant: a match of inputs leaves a value in every slot that a result has. */
+/* The shape matcher: compilation, and the parts of matching that are not inline; see match.h.
+ * Matching runs in every call. Invariant: after the inputs matched, every slot that a result uses
+ * has a value. */
 #include "core/match.h"
 
 #include <string.h>
@@ -7,14 +8,15 @@
 #include "base/status.h"
 #include "core/pattern.h"
 
-/* compiling */
+/* compilation */
 
 typedef struct compiler_t {
   tn_match_preset_t presets[TN_MATCH_SLOTS];
   uint32_t preset_count;
   uint32_t slot_count;
-  uint64_t bound;    /* names that an attribute or an input before has */
-  uint8_t names[64]; /* their slots; patterns have no more names */
+  /* bit mask of the names that an attribute or an earlier input has bound */
+  uint64_t bound;
+  uint8_t names[64]; /* slot of each name; patterns have at most 64 names */
 } compiler_t;
 
 static bool add_preset(compiler_t *c, int32_t attr, int64_t number, uint8_t *out_slot) {
@@ -29,12 +31,12 @@ static bool add_preset(compiler_t *c, int32_t attr, int64_t number, uint8_t *out
   return true;
 }
 
-static bool compile(compiler_t *c, const tn_pattern_t *pattern, bool is_input, uint8_t *slots,
-                    tn_match_rule_t *out) {
+static bool compile_pattern(compiler_t *c, const tn_pattern_t *pattern, bool is_input,
+                            uint8_t *slots, tn_match_pattern_t *out) {
   uint32_t first = c->slot_count;
   uint32_t count = (uint32_t)pattern->count;
   if (is_input && first + count > TN_MATCH_SLOTS) return false;
-  if (is_input) c->slot_count += count; /* places of its own, should it need them */
+  if (is_input) c->slot_count += count; /* slots for this input's own extents, which it may need */
   out->slots = slots;
   out->first = (uint8_t)first;
   out->count = pattern->is_given ? pattern->count : -1;
@@ -62,9 +64,9 @@ static bool compile(compiler_t *c, const tn_pattern_t *pattern, bool is_input, u
   return true;
 }
 
-/* Is there more to calls than types and shapes of their tensors tell?  Results are where the inputs
- * are, unless there are none, or an attribute states the device. */
-static bool has_more(const tn_schema_t *schema, const tn_patterns_t *patterns) {
+/* Whether a call needs more than the dtypes and shapes of its tensors. A result is on the device of
+ * the inputs, unless there are no inputs or an attribute states the device. */
+static bool needs_inference(const tn_schema_t *schema, const tn_patterns_t *patterns) {
   if (!schema->input_count) return true;
   for (uint32_t i = 0; i < schema->attr_count; i++)
     if (schema->attrs[i].kind == TENON_KIND_DEVICE) return true;
@@ -82,7 +84,7 @@ tenon_status_t tn_matcher_create(const tn_patterns_t *patterns, const tn_schema_
   static const tn_pattern_t any = {.is_given = true, .has_leading = true, .same_as = -1};
   uint32_t total = schema->input_count + schema->output_count;
   *out_matcher = NULL;
-  if (has_more(schema, patterns)) return TENON_OK;
+  if (needs_inference(schema, patterns)) return TENON_OK;
   compiler_t c = {0};
   for (uint32_t i = 0; i < patterns->name_count; i++) {
     if (patterns->name_attrs[i] < 0) continue;
@@ -90,18 +92,18 @@ tenon_status_t tn_matcher_create(const tn_patterns_t *patterns, const tn_schema_
     c.bound |= (uint64_t)1 << i;
   }
   tn_matcher_t *matcher = tn_arena_array(arena, 1, sizeof *matcher);
-  tn_match_rule_t *rules = tn_arena_array(arena, total, sizeof *rules);
-  if (!matcher || !rules) return tn_no_memory("shapes", total * sizeof *rules);
+  tn_match_pattern_t *compiled = tn_arena_array(arena, total, sizeof *compiled);
+  if (!matcher || !compiled) return tn_no_memory("shapes", total * sizeof *compiled);
   for (uint32_t i = 0; i < total; i++) {
     bool is_input = i < schema->input_count;
     const tn_argument_t *argument =
         is_input ? &schema->inputs[i] : &schema->outputs[i - schema->input_count];
-    const tn_pattern_t *pattern =
-        !patterns->text ? &any : &patterns->inputs[i]; /* results stand behind the inputs */
+    /* patterns of results follow those of inputs */
+    const tn_pattern_t *pattern = !patterns->text ? &any : &patterns->inputs[i];
     uint8_t *slots = tn_arena_array(arena, (size_t)pattern->count, sizeof *slots);
     if (!slots) return tn_no_memory("shapes", (size_t)pattern->count);
-    rules[i].is_optional = argument->is_optional;
-    if (!compile(&c, pattern, is_input, slots, &rules[i])) return TENON_OK;
+    compiled[i].is_optional = argument->is_optional;
+    if (!compile_pattern(&c, pattern, is_input, slots, &compiled[i])) return TENON_OK;
   }
   tn_match_preset_t *presets = tn_arena_array(arena, c.preset_count, sizeof *presets);
   if (!presets) return tn_no_memory("shapes", c.preset_count * sizeof *presets);
@@ -110,8 +112,8 @@ tenon_status_t tn_matcher_create(const tn_patterns_t *patterns, const tn_schema_
                             .input_count = schema->input_count,
                             .output_count = schema->output_count,
                             .preset_count = c.preset_count,
-                            .inputs = rules,
-                            .outputs = rules + schema->input_count,
+                            .inputs = compiled,
+                            .outputs = compiled + schema->input_count,
                             .presets = presets};
   *out_matcher = matcher;
   return TENON_OK;
@@ -126,7 +128,7 @@ bool tn_match_presets(const tn_matcher_t *matcher, const tenon_value_t *attrs, t
     if (preset->attr >= 0) {
       const tenon_value_t *attr = &attrs[preset->attr];
       if (attr->kind != TENON_KIND_INT && attr->kind != TENON_KIND_DIM)
-        return false; /* not given */
+        return false; /* the attribute is absent */
       value = attr->kind == TENON_KIND_INT ? attr->as.i : attr->as.dim.value;
       if (value < 0) return false;
     }
@@ -137,16 +139,16 @@ bool tn_match_presets(const tn_matcher_t *matcher, const tenon_value_t *attrs, t
 
 const int64_t *tn_match_shape(tn_match_t *m, const tn_matcher_t *matcher, uint32_t output,
                               tenon_tensor_t *const *inputs, int32_t *out_ndim) {
-  const tn_match_rule_t *rule = &matcher->outputs[output];
-  if (rule->same_as >= 0) {
-    const tenon_tensor_t *like = inputs[rule->same_as];
+  const tn_match_pattern_t *pattern = &matcher->outputs[output];
+  if (pattern->same_as >= 0) {
+    const tenon_tensor_t *like = inputs[pattern->same_as];
     *out_ndim = like->ndim;
     return tn_match_same(like->shape, like->shape, like->ndim) ? like->shape : NULL;
   }
   int64_t *shape = m->shape + TENON_RANK_MAX;
-  int64_t leading = rule->has_leading ? m->leading_count : 0;
-  for (int64_t k = 0; k < rule->count; k++)
-    shape[k] = m->slots[rule->slots[k]];
-  *out_ndim = (int32_t)leading + rule->count;
+  int64_t leading = pattern->has_leading ? m->leading_count : 0;
+  for (int64_t k = 0; k < pattern->count; k++)
+    shape[k] = m->slots[pattern->slots[k]];
+  *out_ndim = (int32_t)leading + pattern->count;
   return *out_ndim <= TENON_RANK_MAX ? shape - leading : NULL;
 }

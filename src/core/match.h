@@ -1,6 +1,7 @@
-/* Matching a call's tensors with TYPES and SHAPES when nothing is left to find out: no lists, every
- * extent a number, and no message.  What is in doubt does not match, and is left to tn_types_apply
- * and tn_patterns_apply.  SHAPES are compiled for it when a library is loaded. */
+/* The fast matcher of TYPES and SHAPES, for calls in which nothing has to be inferred: no lists,
+ * every extent a known number, no error message. A call that does not match is passed to
+ * tn_types_apply and tn_patterns_apply, which decide and report. SHAPES are compiled for the
+ * matcher when a library is loaded. */
 #ifndef TN_CORE_MATCH_H
 #define TN_CORE_MATCH_H
 
@@ -11,51 +12,56 @@ struct tn_patterns_t;
 
 enum { TN_MATCH_SLOTS = 128 };
 
-typedef struct tn_match_rule_t { /* of an input or a result */
-  const uint8_t *slots;          /* of each extent after "...": where the match has it */
-  int32_t count;                 /* of them; -1: an input without a rule */
-  int32_t same_as;               /* see tn_pattern_t */
-  uint8_t first;                 /* with `binds`: the slot of its first extent; the others follow */
-  bool binds;                    /* an input: some extent is the first of its name, or any */
-  bool compares;                 /* some extent is not */
+/* The compiled pattern of one input or result. */
+typedef struct tn_match_pattern_t {
+  /* for each extent after "...": its index in tn_match_t.slots */
+  const uint8_t *slots;
+  int32_t count;   /* number of `slots`; -1: an input without a pattern */
+  int32_t same_as; /* see tn_pattern_t */
+  /* if `binds`: slot of the first extent; the slots of the others follow */
+  uint8_t first;
+  /* an input in which some extent is the first of its name, or any extent is accepted */
+  bool binds;
+  bool compares; /* some extent has a fixed value */
   bool has_leading;
   bool is_optional;
-} tn_match_rule_t;
+} tn_match_pattern_t;
 
-typedef struct tn_match_preset_t { /* a slot of a number or an attribute */
+/* A slot whose value comes from a number or an attribute. */
+typedef struct tn_match_preset_t {
   uint8_t slot;
-  int32_t attr; /* -1: the number */
+  int32_t attr; /* index of the attribute; -1: `number` */
   int64_t number;
 } tn_match_preset_t;
 
 typedef struct tn_matcher_t {
-  uint64_t
-      /* which of TENON_POINTWISE and TENON_RANDOM the operator must have for this to tell all */
-      traits;
+  /* the operator must have these of TENON_POINTWISE and TENON_RANDOM for the match to be
+   * complete */
+  uint64_t traits;
   uint32_t input_count;
   uint32_t output_count;
   uint32_t preset_count;
-  const tn_match_rule_t *inputs;
-  const tn_match_rule_t *outputs;
+  const tn_match_pattern_t *inputs;
+  const tn_match_pattern_t *outputs;
   const tn_match_preset_t *presets;
 } tn_matcher_t;
 
-typedef struct tn_match_t { /* types and shapes of one call */
+/* Dtypes and shapes of one call. */
+typedef struct tn_match_t {
   int64_t leading_count;
-  int64_t shape
-      [2 *
-       TENON_RANK_MAX]; /* leading extents end in the middle; those of a result go on from there */
-  int64_t slots[TN_MATCH_SLOTS];   /* none is negative */
-  uint32_t ids[TN_TYPE_VARIABLES]; /* dtypes of variables */
+  /* leading extents end in the middle of the array; the other extents of a result follow */
+  int64_t shape[2 * TENON_RANK_MAX];
+  int64_t slots[TN_MATCH_SLOTS];   /* values of extents; none is negative */
+  uint32_t ids[TN_TYPE_VARIABLES]; /* dtype of each type variable */
 } tn_match_t;
 
-/* For patterns without a text: all inputs are broadcast together, and all results have that shape
- * (pointwise operators). NULL in *out_matcher: there is more to calls of this schema (no inputs,
- * lists, results with marks or without a rule, a device), or more extents and numbers than there
- * are slots. */
+/* Compiles patterns. Patterns without text mean a pointwise operator: all inputs broadcast together
+ * and every result has that shape. *out_matcher is NULL if the matcher cannot decide calls of this
+ * schema (no inputs, lists, results with alias marks or without a pattern, a device attribute), or
+ * if there are not enough slots. */
 tenon_status_t tn_matcher_create(const struct tn_patterns_t *patterns, const tn_schema_t *schema,
                                  tn_arena_t *arena, const tn_matcher_t **out_matcher);
-/* The id of a result's dtype, 0: infer or an attribute that is not given states it. */
+/* The id of a result's dtype; 0 if the infer function states it or its attribute is absent. */
 static inline uint32_t tn_match_dtype(const tn_match_t *match, const tn_types_t *types,
                                       const tenon_value_t *attrs, uint32_t output) {
   const tn_type_source_t *source = &types->outputs[output];
@@ -64,14 +70,16 @@ static inline uint32_t tn_match_dtype(const tn_match_t *match, const tn_types_t 
   bool is_stated = source->kind == TN_TYPE_ATTR && attrs[source->index].kind == TENON_KIND_DTYPE;
   return is_stated ? tenon_dtype_id(attrs[source->index].as.dtype) : 0;
 }
-/* The shape of a result, until the next one's is asked for; NULL: no tensor can have it. */
+/* The shape of a result; valid until the next result's shape is requested. NULL if no tensor can
+ * have that shape. */
 const int64_t *tn_match_shape(tn_match_t *match, const tn_matcher_t *matcher, uint32_t output,
                               tenon_tensor_t *const *inputs, int32_t *out_ndim);
 
-/* Slots of numbers and attributes; false: an attribute is not given, or is no extent. */
+/* Fills the slots of numbers and attributes. Returns false if an attribute is absent or not a valid
+ * extent. */
 bool tn_match_presets(const tn_matcher_t *matcher, const tenon_value_t *attrs, tn_match_t *match);
 
-/* inline: what every call does */
+/* inline functions that run in every call */
 
 static inline bool tn_match_broadcast(tn_match_t *m, const int64_t *shape, int64_t count) {
   int64_t *to = m->shape + TENON_RANK_MAX - count;
@@ -100,51 +108,53 @@ static inline bool tn_match_type(const tn_types_t *types, uint32_t input,
   return tn_types_admit(types, source, attrs, dtype);
 }
 
-static inline bool tn_match_slots(const tn_match_rule_t *rule, const int64_t *shape,
+static inline bool tn_match_slots(const tn_match_pattern_t *pattern, const int64_t *shape,
                                   const tn_match_t *m) {
-  for (int64_t k = 0; k < rule->count; k++)
-    if (m->slots[rule->slots[k]] != shape[k]) return false;
+  for (int64_t k = 0; k < pattern->count; k++)
+    if (m->slots[pattern->slots[k]] != shape[k]) return false;
   return true;
 }
 
-static inline bool tn_match_input(const tn_match_rule_t *rule, const tenon_tensor_t *t,
+static inline bool tn_match_input(const tn_match_pattern_t *pattern, const tenon_tensor_t *t,
                                   tn_match_t *m) {
   const int64_t *shape = t->shape;
-  int64_t leading = (int64_t)t->ndim - rule->count;
-  if (__builtin_expect(leading != 0, 0)) { /* also without a rule */
-    if (rule->count < 0) return true;
-    if (leading < 0 || !rule->has_leading || !tn_match_broadcast(m, shape, leading)) return false;
+  int64_t leading = (int64_t)t->ndim - pattern->count;
+  if (__builtin_expect(leading != 0, 0)) { /* also the case of an input without a pattern */
+    if (pattern->count < 0) return true;
+    if (leading < 0 || !pattern->has_leading || !tn_match_broadcast(m, shape, leading))
+      return false;
     shape += leading;
   }
-  if (rule->binds) {
-    int64_t *to = m->slots + rule->first;
-    for (int64_t k = 0; k < rule->count; k++)
+  if (pattern->binds) {
+    int64_t *to = m->slots + pattern->first;
+    for (int64_t k = 0; k < pattern->count; k++)
       if ((to[k] = shape[k]) < 0) return false;
   }
-  return !rule->compares || tn_match_slots(rule, shape, m);
+  return !pattern->compares || tn_match_slots(pattern, shape, m);
 }
 
-/* And none is negative. */
+/* Whether both shapes are equal and no extent is negative. */
 static inline bool tn_match_same(const int64_t *a, const int64_t *b, int64_t count) {
   for (int64_t i = 0; i < count; i++)
     if (a[i] != b[i] || a[i] < 0) return false;
   return true;
 }
 
-static inline bool tn_match_output(const tn_match_rule_t *rule, tenon_tensor_t *const *inputs,
+static inline bool tn_match_output(const tn_match_pattern_t *pattern, tenon_tensor_t *const *inputs,
                                    const tenon_tensor_t *t, const tn_match_t *m) {
-  if (__builtin_expect(rule->same_as >= 0, 0)) {
-    const tenon_tensor_t *like = inputs[rule->same_as];
+  if (__builtin_expect(pattern->same_as >= 0, 0)) {
+    const tenon_tensor_t *like = inputs[pattern->same_as];
     return like->ndim == t->ndim && tn_match_same(like->shape, t->shape, t->ndim);
   }
-  int64_t leading = rule->has_leading ? m->leading_count : 0;
-  return t->ndim == leading + rule->count &&
+  int64_t leading = pattern->has_leading ? m->leading_count : 0;
+  return t->ndim == leading + pattern->count &&
          (!leading || tn_match_same(m->shape + TENON_RANK_MAX - leading, t->shape, leading)) &&
-         tn_match_slots(rule, t->shape + leading, m);
+         tn_match_slots(pattern, t->shape + leading, m);
 }
 
-/* Do inputs and those results that are not NULL have the types and shapes that the texts state, and
- * the results memory? `may_create`: NULL may also stand for results that are not optional. */
+/* Whether the inputs and all results that are not NULL have the declared dtypes and shapes, and the
+ * results have memory. With `may_create`, NULL is also accepted for results that are not
+ * optional. */
 static inline __attribute__((always_inline)) bool
 tn_match(const tn_matcher_t *matcher, const tn_types_t *types, const tenon_value_t *attrs,
          tenon_tensor_t *const *inputs, tenon_tensor_t *const *outputs, bool may_create,
@@ -153,21 +163,23 @@ tn_match(const tn_matcher_t *matcher, const tn_types_t *types, const tenon_value
   if (__builtin_expect(matcher->preset_count, 0) && !tn_match_presets(matcher, attrs, m))
     return false;
   for (uint32_t i = 0; i < matcher->input_count; i++) {
-    const tn_match_rule_t *rule = &matcher->inputs[i];
+    const tn_match_pattern_t *pattern = &matcher->inputs[i];
     const tenon_tensor_t *t = inputs[i];
     if (__builtin_expect(t != NULL, 1)) {
-      if (!tn_match_type(types, i, attrs, t->dtype, m) || !tn_match_input(rule, t, m)) return false;
-    } else if (!rule->is_optional || rule->binds || types->inputs[i].binds) {
-      return false; /* what an absent input binds, the next one that has it would */
+      if (!tn_match_type(types, i, attrs, t->dtype, m) || !tn_match_input(pattern, t, m))
+        return false;
+    } else if (!pattern->is_optional || pattern->binds || types->inputs[i].binds) {
+      /* an absent input cannot bind a name or a type variable: the slow path decides */
+      return false;
     }
   }
   for (uint32_t o = 0; o < matcher->output_count; o++) {
-    const tn_match_rule_t *rule = &matcher->outputs[o];
+    const tn_match_pattern_t *pattern = &matcher->outputs[o];
     const tenon_tensor_t *t = outputs[o];
     if (t ? t->keys & TN_TENSOR_UNSET ||
                 tn_match_dtype(m, types, attrs, o) != tenon_dtype_id(t->dtype) ||
-                !tn_match_output(rule, inputs, t, m)
-          : !may_create && !rule->is_optional)
+                !tn_match_output(pattern, inputs, t, m)
+          : !may_create && !pattern->is_optional)
       return false;
   }
   return true;

@@ -1,5 +1,5 @@
-/* The nearest of the words that are known, for messages about one that is not.  Called by parsers
- * and where operators are looked for. */
+/* Finds the known word nearest to an unknown one, for suggestions in messages. Called by the
+ * parsers and by the look-up of operators. */
 #include "core/nearest.h"
 
 #include <stdbool.h>
@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-static char folded(char c) { return c >= 'A' && c <= 'Z' ? (char)(c - 'A' + 'a') : c; }
+static char lower_case(char c) { return c >= 'A' && c <= 'Z' ? (char)(c - 'A' + 'a') : c; }
 
 size_t tn_edits(const char *a, size_t n, const char *b, size_t m) {
   size_t rows[3][TN_NEAREST_MOST + 1];
@@ -22,11 +22,11 @@ size_t tn_edits(const char *a, size_t n, const char *b, size_t m) {
   for (size_t i = 1; i <= n; i++) {
     now[0] = i;
     for (size_t j = 1; j <= m; j++) {
-      size_t least = last[j - 1] + (folded(a[i - 1]) != folded(b[j - 1]));
+      size_t least = last[j - 1] + (lower_case(a[i - 1]) != lower_case(b[j - 1]));
       if (last[j] + 1 < least) least = last[j] + 1;
       if (now[j - 1] + 1 < least) least = now[j - 1] + 1;
-      bool is_swap = i > 1 && j > 1 && folded(a[i - 1]) == folded(b[j - 2]) &&
-                     folded(a[i - 2]) == folded(b[j - 1]);
+      bool is_swap = i > 1 && j > 1 && lower_case(a[i - 1]) == lower_case(b[j - 2]) &&
+                     lower_case(a[i - 2]) == lower_case(b[j - 1]);
       if (is_swap && before[j - 2] + 1 < least) least = before[j - 2] + 1;
       now[j] = least;
     }

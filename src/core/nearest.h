@@ -1,16 +1,17 @@
-/* The known word that is nearest to one that is not. */
+/* Suggestions for misspelled words: the known word nearest to an unknown one. */
 #ifndef TN_CORE_NEAREST_H
 #define TN_CORE_NEAREST_H
 
 #include <stddef.h>
 
-enum { TN_NEAREST_MOST = 64 }; /* letters of words that are compared */
+enum { TN_NEAREST_MOST = 64 }; /* longest word that is compared, in bytes */
 
-/* Insertions, deletions, replacements and exchanges of neighbours that make one word of another,
- * regardless of case; SIZE_MAX for words of more letters. */
+/* Edit distance, ignoring case: insertions, deletions, replacements and swaps of neighbours.
+ * Returns SIZE_MAX for words longer than TN_NEAREST_MOST. */
 size_t tn_edits(const char *a, size_t a_size, const char *b, size_t b_size);
 
-/* Offer the candidates, then ask for "; did you mean 'axis'?" or "". */
+/* Call tn_nearest_offer for each candidate; then tn_nearest_say returns "; did you mean 'axis'?" or
+ * "". */
 typedef struct tn_nearest_t {
   const char *word;
   const char *best;

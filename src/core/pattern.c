@@ -1,6 +1,6 @@
 /* Shape patterns: parses TENON_SHAPES and TENON_SHARDING when a library is loaded, and applies
- * SHAPES in every infer and eager call.  Invariant: in patterns that were parsed a result uses only
- * names that an input or an attribute may bind. */
+ * SHAPES in every infer and every call. Invariant: in parsed patterns a result uses only names that
+ * an input or an attribute may bind. */
 #include "core/pattern.h"
 
 #include <inttypes.h>
@@ -22,13 +22,13 @@ typedef struct parser_t {
   tn_arena_t *arena;
   bool is_sharding;
   bool has_leading;       /* some input has leading extents */
-  const char *leading_at; /* "..." of a result */
+  const char *leading_at; /* position of "..." in a result */
   tn_pattern_t *patterns; /* inputs, then results */
   uint32_t name_count;
   const char *names[NAMES_MAX];
   int32_t attrs[NAMES_MAX];
-  bool is_bound[NAMES_MAX];       /* by an input */
-  const char *used_at[NAMES_MAX]; /* by a result, there */
+  bool is_bound[NAMES_MAX];       /* an input binds the name */
+  const char *used_at[NAMES_MAX]; /* position where a result uses the name */
 } parser_t;
 
 static const tn_argument_t *argument_at(const tn_schema_t *schema, uint32_t i) {
@@ -63,7 +63,8 @@ static tenon_status_t take_extent_name(parser_t *p, bool is_input, int64_t *out_
     if (i == NAMES_MAX) return tn_lexer_fail(lexer, "more than %d names of extents", NAMES_MAX);
     if (attr >= 0 && p->schema->attrs[attr].kind != TENON_KIND_INT &&
         p->schema->attrs[attr].kind != TENON_KIND_DIM)
-      return tn_lexer_fail(lexer, "attribute '%s' is no int and no dim, so it is no extent",
+      return tn_lexer_fail(lexer,
+                           "attribute '%s' is not an int or a dim, so it cannot be an extent",
                            p->schema->attrs[attr].name);
     p->names[i] = tn_arena_text(p->arena, lexer->start, lexer->size);
     if (!p->names[i]) return tn_no_memory("shapes", lexer->size);
@@ -79,7 +80,7 @@ static tenon_status_t take_extent_name(parser_t *p, bool is_input, int64_t *out_
   return TENON_OK;
 }
 
-/* One extent behind "["; `is_input`: all arguments of the rule are inputs. */
+/* Parses one extent after "[". `is_input`: all arguments of this declaration are inputs. */
 static tenon_status_t parse_extent(parser_t *p, bool is_input, tn_pattern_extent_t *out) {
   tn_lexer_t *lexer = &p->lexer;
   if (lexer->kind == TN_TOKEN_INT) {
@@ -87,21 +88,21 @@ static tenon_status_t parse_extent(parser_t *p, bool is_input, tn_pattern_extent
     const char *at = lexer->start;
     TN_TRY(tn_lexer_literal(lexer, p->arena, &number));
     if (number.as.i < 0)
-      return tn_lexer_fail_at(lexer, at, "an extent is at least 0, not %" PRId64, number.as.i);
+      return tn_lexer_fail_at(lexer, at, "an extent must be at least 0, found %" PRId64,
+                              number.as.i);
     *out = (tn_pattern_extent_t){TN_EXTENT_NUMBER, number.as.i};
     return TENON_OK;
   }
   if (lexer->kind == TN_TOKEN_DOTS)
-    return tn_lexer_fail(lexer, p->is_sharding
-                                    ? "sharding states every extent, so there is no '...'"
-                                    : "'...' stands for leading extents: it comes first");
+    return tn_lexer_fail(
+        lexer, p->is_sharding ? "sharding states every extent, so '...' is not allowed"
+                              : "'...' stands for the leading extents, so it must come first");
   if (lexer->kind != TN_TOKEN_NAME)
     return tn_lexer_expected(lexer, "an extent (a name, a number, '_') or ']'");
   if (tn_lexer_is(lexer, "_")) {
     if (!is_input && !p->is_sharding)
-      return tn_lexer_fail(
-          lexer,
-          "'_' is any extent: a result's must be known; give it a name or leave it to infer");
+      return tn_lexer_fail(lexer, "'_' accepts any extent, but the extents of a result must be "
+                                  "known: give it a name, or leave it to infer");
     *out = (tn_pattern_extent_t){TN_EXTENT_ANY, 0};
   } else {
     out->kind = TN_EXTENT_NAME;
@@ -117,7 +118,7 @@ static tenon_status_t parse_extents(parser_t *p, bool is_input, tn_pattern_t *ou
   TN_TRY(tn_lexer_expect(lexer, '[', "'['"));
   size_t room = tn_lexer_count(lexer, ']');
   if (room > TENON_RANK_MAX + 1)
-    return tn_lexer_fail(lexer, "no tensor has more than %d extents", TENON_RANK_MAX);
+    return tn_lexer_fail(lexer, "a tensor has at most %d extents", TENON_RANK_MAX);
   tn_pattern_extent_t *extents = tn_arena_array(p->arena, room, sizeof *extents);
   if (!extents) return tn_no_memory("shapes", room * sizeof *extents);
   out->extents = extents;
@@ -135,7 +136,7 @@ static tenon_status_t parse_extents(parser_t *p, bool is_input, tn_pattern_t *ou
   }
   do {
     if (out->count == TENON_RANK_MAX)
-      return tn_lexer_fail(lexer, "no tensor has more than %d extents", TENON_RANK_MAX);
+      return tn_lexer_fail(lexer, "a tensor has at most %d extents", TENON_RANK_MAX);
     TN_TRY(parse_extent(p, is_input, &extents[out->count++]));
   } while (tn_lexer_take(lexer, ','));
   return tn_lexer_expect(lexer, ']', "',' or ']'");
@@ -147,22 +148,22 @@ static tenon_status_t parse_same(parser_t *p, uint32_t result) {
   uint32_t input;
   tn_lexer_next(lexer);
   if (p->is_sharding)
-    return tn_lexer_fail_at(lexer, at, "expected ':' and the extents: sharding has no '='");
+    return tn_lexer_fail_at(lexer, at, "expected ':' and extents: sharding does not allow '='");
   if (result < p->schema->input_count)
-    return tn_lexer_fail_at(lexer, at,
-                            "'%s' is an input; only results take the shape of an input by '='",
-                            p->schema->inputs[result].name);
+    return tn_lexer_fail_at(
+        lexer, at, "'%s' is an input; only a result can take the shape of an input with '='",
+        p->schema->inputs[result].name);
   at = lexer->start;
   TN_TRY(take_argument(p, p->schema->input_count, "an input", &input));
   const tn_argument_t *of = &p->schema->inputs[input];
   if (of->kind == TENON_KIND_TENSORS || of->is_optional)
-    return tn_lexer_fail_at(lexer, at, "input '%s' %s, so no result can have its shape", of->name,
+    return tn_lexer_fail_at(lexer, at, "input '%s' %s, so no result can take its shape", of->name,
                             of->is_optional ? "is optional" : "is a list");
   p->patterns[result] = (tn_pattern_t){.is_given = true, .same_as = (int32_t)input};
   return TENON_OK;
 }
 
-static tenon_status_t parse_rule(parser_t *p) {
+static tenon_status_t parse_declaration(parser_t *p) {
   tn_lexer_t *lexer = &p->lexer;
   uint32_t arguments[2 * 64];
   uint32_t count = 0;
@@ -173,7 +174,7 @@ static tenon_status_t parse_rule(parser_t *p) {
     TN_TRY(take_argument(p, total, "an input or a result", &arguments[count]));
     tn_pattern_t *pattern = &p->patterns[arguments[count]];
     if (pattern->is_given)
-      return tn_lexer_fail_at(lexer, at, "'%s' has two rules",
+      return tn_lexer_fail_at(lexer, at, "'%s' is declared twice",
                               argument_at(p->schema, arguments[count])->name);
     pattern->is_given = true;
     if (arguments[count] >= p->schema->input_count) is_input = false;
@@ -188,7 +189,8 @@ static tenon_status_t parse_rule(parser_t *p) {
   for (uint32_t i = 0; i < count; i++) {
     p->patterns[arguments[i]] = pattern;
     if (is_input || arguments[i] >= p->schema->input_count) continue;
-    if (pattern.has_leading) p->has_leading = true; /* "x, out: [n]": x binds what out uses */
+    /* in "x, out: [n]" x binds the names that out uses */
+    if (pattern.has_leading) p->has_leading = true;
     for (int32_t k = 0; k < pattern.count; k++)
       if (pattern.extents[k].kind == TN_EXTENT_NAME) p->is_bound[pattern.extents[k].number] = true;
   }
@@ -199,7 +201,7 @@ static tenon_status_t check_bound(const parser_t *p) {
   if (p->is_sharding) return TENON_OK;
   if (p->leading_at && !p->has_leading)
     return tn_lexer_fail_at(&p->lexer, p->leading_at,
-                            "no input has leading extents '...' for this result");
+                            "no input declares the leading extents '...' of this result");
   for (uint32_t i = 0; i < p->name_count; i++) {
     if (!p->used_at[i] || p->is_bound[i] || p->attrs[i] >= 0) continue;
     tn_nearest_t nearest;
@@ -210,14 +212,14 @@ static tenon_status_t check_bound(const parser_t *p) {
       tn_nearest_offer(&nearest, p->schema->attrs[k].name);
     return tn_lexer_fail_at(
         &p->lexer, p->used_at[i],
-        "extent '%s' of a result is that of no input, and no int or dim attribute%s", p->names[i],
-        tn_nearest_say(&nearest));
+        "extent '%s' of a result is neither an extent of an input nor an int or dim attribute%s",
+        p->names[i], tn_nearest_say(&nearest));
   }
   return TENON_OK;
 }
 
-static tenon_status_t parse(const char *text, bool is_sharding, const tn_schema_t *schema,
-                            tn_arena_t *arena, tn_patterns_t *out_patterns) {
+static tenon_status_t parse_patterns(const char *text, bool is_sharding, const tn_schema_t *schema,
+                                     tn_arena_t *arena, tn_patterns_t *out_patterns) {
   parser_t p;
   uint32_t total = schema->input_count + schema->output_count;
   *out_patterns = (tn_patterns_t){0};
@@ -241,7 +243,7 @@ static tenon_status_t parse(const char *text, bool is_sharding, const tn_schema_
   p.name_count = 0;
   tn_lexer_open(&p.lexer, is_sharding ? "sharding" : "shapes", copy);
   do
-    TN_TRY(parse_rule(&p));
+    TN_TRY(parse_declaration(&p));
   while (tn_lexer_take(&p.lexer, ';'));
   TN_TRY(tn_lexer_expect(&p.lexer, TN_TOKEN_END, "';' or the end"));
   TN_TRY(check_bound(&p));
@@ -262,9 +264,9 @@ static tenon_status_t parse(const char *text, bool is_sharding, const tn_schema_
 
 tenon_status_t tn_patterns_parse(const char *text, bool is_sharding, const tn_schema_t *schema,
                                  tn_arena_t *arena, tn_patterns_t *out_patterns) {
-  tenon_status_t status = parse(text, is_sharding, schema, arena, out_patterns);
-  if (status == TENON_MEMORY)
-    out_patterns->text = text; /* if there is one, only memory is missing */
+  tenon_status_t status = parse_patterns(text, is_sharding, schema, arena, out_patterns);
+  if (status == TENON_MEMORY) /* a caller can tell from the text that only memory was missing */
+    out_patterns->text = text;
   return status;
 }
 
@@ -274,10 +276,10 @@ typedef struct match_t {
   const tn_patterns_t *patterns;
   const tn_schema_t *schema;
   tenon_infer_t *infer;
-  uint64_t bound; /* bits of names */
+  uint64_t bound; /* bit mask of names */
   tenon_dim_t names[NAMES_MAX];
   int32_t leading_count;
-  tenon_dim_t leading[TENON_RANK_MAX]; /* from the last one on */
+  tenon_dim_t leading[TENON_RANK_MAX]; /* from the last axis to the first */
 } match_t;
 
 static void print_dim(tenon_dim_t dim, tn_text_t *text) {
@@ -302,8 +304,8 @@ static void print_pattern(const match_t *m, const tn_pattern_t *pattern, tn_text
   tn_text_add(text, "]");
 }
 
-/* Who bound the name, for the message. */
-static const char *binder(const match_t *m, int64_t name) {
+/* The argument that bound a name, for messages. */
+static const char *binder_of(const match_t *m, int64_t name) {
   if (m->patterns->name_attrs[name] >= 0)
     return m->schema->attrs[m->patterns->name_attrs[name]].name;
   for (uint32_t i = 0; i < m->schema->input_count; i++)
@@ -315,16 +317,16 @@ static const char *binder(const match_t *m, int64_t name) {
   return "";
 }
 
-/* `extent`: NULL when the rank is wrong. */
-static tenon_status_t mismatch(const match_t *m, uint32_t input, const tenon_meta_t *meta,
-                               const tn_pattern_extent_t *extent) {
+/* `extent` is NULL if the rank is wrong. */
+static tenon_status_t fail_mismatch(const match_t *m, uint32_t input, const tenon_meta_t *meta,
+                                    const tn_pattern_extent_t *extent) {
   tn_text_t expected = {0};
   tn_text_t found = {0};
   print_pattern(m, &m->patterns->inputs[input], &expected);
   if (extent && extent->kind == TN_EXTENT_NAME) {
     tn_text_add(&expected, " with %s = ", m->patterns->names[extent->number]);
     print_dim(m->names[extent->number], &expected);
-    tn_text_add(&expected, ", as '%s' has it", binder(m, extent->number));
+    tn_text_add(&expected, ", from '%s'", binder_of(m, extent->number));
   }
   tn_text_add(&found, "[");
   for (int32_t i = 0; i < meta->ndim; i++) {
@@ -342,12 +344,13 @@ static bool differ(tenon_dim_t a, tenon_dim_t b) {
   return a.value != b.value && tenon_is_known(a) && tenon_is_known(b);
 }
 
-/* One shape against the pattern of an input: binds names and leading extents, or checks them. */
+/* Matches one shape with the pattern of an input: binds names and leading extents, or checks
+ * them. */
 static tenon_status_t match_input(match_t *m, uint32_t input, const tenon_meta_t *meta) {
   const tn_pattern_t *pattern = &m->patterns->inputs[input];
   int32_t leading = meta->ndim - pattern->count;
-  if (meta->ndim < 0) return TENON_OK; /* deduced: see below */
-  if (pattern->has_leading ? leading < 0 : leading != 0) return mismatch(m, input, meta, NULL);
+  if (meta->ndim < 0) return TENON_OK; /* the shape is deduced later */
+  if (pattern->has_leading ? leading < 0 : leading != 0) return fail_mismatch(m, input, meta, NULL);
   for (int32_t i = 0; i < leading; i++) {
     tenon_dim_t *to = &m->leading[i];
     tenon_dim_t found = meta->dims[leading - 1 - i];
@@ -361,7 +364,7 @@ static tenon_status_t match_input(match_t *m, uint32_t input, const tenon_meta_t
     } else if (differ(*to, found)) {
       return tn_fail(TENON_INVALID,
                      "operator '%s': input '%s': leading extent %d is %" PRId64
-                     ", which does not broadcast with the %" PRId64 " of the inputs before it",
+                     ", which does not broadcast with extent %" PRId64 " of the inputs before it",
                      m->schema->full, m->schema->inputs[input].name, leading - 1 - i, found.value,
                      to->value);
     } else {
@@ -380,16 +383,16 @@ static tenon_status_t match_input(match_t *m, uint32_t input, const tenon_meta_t
     tenon_dim_t expected =
         extent->kind == TN_EXTENT_NAME ? m->names[extent->number] : tenon_extent(extent->number);
     if (expected.value == found.value) continue;
-    if (differ(expected, found)) return mismatch(m, input, meta, extent);
+    if (differ(expected, found)) return fail_mismatch(m, input, meta, extent);
     expected = tenon_dim(m->infer, TENON_DIM_EQUAL, expected, found);
     if (extent->kind == TN_EXTENT_NAME) m->names[extent->number] = expected;
   }
   return TENON_OK;
 }
 
-/* Fills in a shape; false: a name in it is not bound. */
-static bool build(const match_t *m, const tn_pattern_t *pattern, tenon_meta_t *out,
-                  const tn_pattern_extent_t **out_free) {
+/* Fills in a shape. Returns false if a name in the pattern is not bound. */
+static bool build_shape(const match_t *m, const tn_pattern_t *pattern, tenon_meta_t *out,
+                        const tn_pattern_extent_t **out_free) {
   int32_t leading = pattern->has_leading ? m->leading_count : 0;
   for (int32_t i = 0; i < pattern->count; i++) {
     const tn_pattern_extent_t *extent = &pattern->extents[i];
@@ -414,7 +417,7 @@ static tenon_status_t fill_output(const match_t *m, uint32_t output, tenon_meta_
     const tenon_meta_t *of = m->infer->inputs[pattern->same_as];
     if (!of)
       return tn_fail(TENON_INVALID,
-                     "operator '%s': result '%s' has the shape of '%s', which is not given",
+                     "operator '%s': result '%s' has the shape of '%s', which is absent",
                      m->schema->full, name, m->schema->inputs[pattern->same_as].name);
     for (int32_t i = 0; i < of->ndim; i++)
       out->dims[i] = of->dims[i];
@@ -423,9 +426,9 @@ static tenon_status_t fill_output(const match_t *m, uint32_t output, tenon_meta_
   }
   if (pattern->has_leading && m->leading_count + pattern->count > TENON_RANK_MAX)
     return tn_fail(TENON_INVALID,
-                   "operator '%s': result '%s' would have %d extents; no tensor has more than %d",
+                   "operator '%s': result '%s' would have %d extents: expected at most %d",
                    m->schema->full, name, m->leading_count + pattern->count, TENON_RANK_MAX);
-  if (build(m, pattern, out, &extent)) return TENON_OK;
+  if (build_shape(m, pattern, out, &extent)) return TENON_OK;
   return tn_fail(
       TENON_INVALID,
       "operator '%s': extent '%s' of result '%s' is stated by no input or attribute that is given",
@@ -474,10 +477,10 @@ tenon_status_t tn_patterns_apply(const tn_patterns_t *patterns, const tn_schema_
   for (uint32_t i = 0; is_deduced && i < schema->input_count; i++) {
     const tn_pattern_extent_t *ignored;
     tenon_meta_t *meta = infer->inputs[i];
+    /* if a name is not bound, the infer function deduces the shape */
     if (meta && patterns->inputs[i].is_given && schema->inputs[i].kind == TENON_KIND_TENSOR &&
         meta->ndim < 0 && !patterns->inputs[i].has_leading)
-      (void)build(&m, &patterns->inputs[i], meta,
-                  &ignored); /* if a name is free, it stays for infer */
+      (void)build_shape(&m, &patterns->inputs[i], meta, &ignored);
   }
   for (uint32_t i = 0; i < schema->output_count; i++) {
     tenon_meta_t *out = infer->outputs[i];

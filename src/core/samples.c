@@ -1,5 +1,6 @@
-/* The parser of TENON_SAMPLES.  Called at load.  Invariant: every name in a parsed sample is an
- * argument of the schema, or an extent of that call. */
+/* The parser of TENON_SAMPLES, which declares example inputs. Called when a library is loaded.
+ * Invariant: every name in a parsed example is an argument of the schema or an extent of that
+ * example. */
 #include "core/samples.h"
 
 #include <inttypes.h>
@@ -26,12 +27,13 @@ typedef struct parser_t {
 static const char *const fills[] = {"normal", "uniform", "integers", "permutation",
                                     "zeros",  "ones",    NULL};
 
-static void *room(parser_t *p, size_t count, size_t size) {
+static void *allocate_items(parser_t *p, size_t count, size_t size) {
   return tn_arena_array(p->arena, count + 1, size);
 }
 
-/* The extent `size` bytes at `at` name, which the call has from here on. */
-static tenon_status_t take_name(parser_t *p, const char *at, size_t size, int32_t *out_index) {
+/* Finds the extent with this name, or adds the name to the current call. */
+static tenon_status_t take_extent_name(parser_t *p, const char *at, size_t size,
+                                       int32_t *out_index) {
   uint32_t i = 0;
   while (i < p->name_count && (strlen(p->names[i]) != size || memcmp(p->names[i], at, size) != 0))
     i++;
@@ -43,7 +45,7 @@ static tenon_status_t take_name(parser_t *p, const char *at, size_t size, int32_
   if (attr >= 0 && p->schema->attrs[attr].kind != TENON_KIND_INT &&
       p->schema->attrs[attr].kind != TENON_KIND_DIM)
     return tn_lexer_fail_at(&p->lexer, at,
-                            "attribute '%s' is no int and no dim, so it is no extent",
+                            "attribute '%s' is not an int or a dim, so it cannot be an extent",
                             p->schema->attrs[attr].name);
   if (!(p->names[i] = tn_arena_text(p->arena, at, size))) return tn_no_memory("samples", size);
   p->name_attrs[i] = attr;
@@ -51,8 +53,8 @@ static tenon_status_t take_name(parser_t *p, const char *at, size_t size, int32_
   return TENON_OK;
 }
 
-/* A number, True, False, an extent's name, or minus that: the lexer takes "-n" for a number that is
- * none. */
+/* Parses a number, True, False, an extent's name, or a name with a minus sign. The lexer reports
+ * "-n" as a bad number. */
 static tenon_status_t take_amount(parser_t *p, const char *expected, tn_amount_t *out) {
   tn_lexer_t *lexer = &p->lexer;
   *out = (tn_amount_t){.name = -1};
@@ -62,8 +64,8 @@ static tenon_status_t take_amount(parser_t *p, const char *expected, tn_amount_t
   out->is_negative = lexer->kind == TN_TOKEN_BAD && lexer->start[0] == '-' &&
                      tn_is_name(lexer->start + 1, lexer->size - 1);
   if (is_word || out->is_negative) {
-    TN_TRY(
-        take_name(p, lexer->start + out->is_negative, lexer->size - out->is_negative, &out->name));
+    TN_TRY(take_extent_name(p, lexer->start + out->is_negative, lexer->size - out->is_negative,
+                            &out->name));
     tn_lexer_next(lexer);
     return TENON_OK;
   }
@@ -79,7 +81,7 @@ static tenon_status_t take_amount(parser_t *p, const char *expected, tn_amount_t
 }
 
 static tenon_status_t parse_texts(parser_t *p, size_t count, tn_fill_t *out) {
-  tenon_string_t *texts = room(p, count, sizeof *texts);
+  tenon_string_t *texts = allocate_items(p, count, sizeof *texts);
   if (!texts) return tn_no_memory("samples", count * sizeof *texts);
   do {
     uint32_t size = 0;
@@ -95,7 +97,7 @@ static tenon_status_t parse_list(parser_t *p, tn_fill_t *out) {
   size_t count = tn_lexer_count(&p->lexer, ']');
   out->kind = TN_FILL_LIST;
   if (p->lexer.kind == TN_TOKEN_TEXT) return parse_texts(p, count, out);
-  tn_amount_t *numbers = room(p, count, sizeof *numbers);
+  tn_amount_t *numbers = allocate_items(p, count, sizeof *numbers);
   if (!numbers) return tn_no_memory("samples", count * sizeof *numbers);
   out->numbers = numbers;
   if (tn_lexer_take(&p->lexer, ']')) return TENON_OK;
@@ -128,7 +130,7 @@ static tenon_status_t parse_fill(parser_t *p, tn_fill_t *out) {
   TN_TRY(take_amount(p, "a number or an extent", &out->high));
   if (out->low.name < 0 && out->high.name < 0 && !(out->low.number < out->high.number))
     return tn_lexer_fail_at(lexer, at,
-                            "the lower bound is not below the upper one, which is not reached");
+                            "the lower bound must be less than the upper bound, which is excluded");
   return tn_lexer_expect(lexer, ')', "')'");
 }
 
@@ -144,8 +146,8 @@ static tenon_status_t parse_tensor(parser_t *p, tn_sample_tensor_t *out) {
       lexer, '[', out->dtype.bits ? "'[' and the extents" : "a dtype, or '[' and the extents"));
   size_t count = lexer->kind == ']' ? 0 : tn_lexer_count(lexer, ']');
   if (count > TENON_RANK_MAX)
-    return tn_lexer_fail(lexer, "no tensor has more than %d extents", TENON_RANK_MAX);
-  tn_amount_t *extents = room(p, count, sizeof *extents);
+    return tn_lexer_fail(lexer, "a tensor has at most %d extents", TENON_RANK_MAX);
+  tn_amount_t *extents = allocate_items(p, count, sizeof *extents);
   if (!extents) return tn_no_memory("samples", count * sizeof *extents);
   for (; out->ndim < (int32_t)count; out->ndim++) {
     if (out->ndim) TN_TRY(tn_lexer_expect(lexer, ',', "',' or ']'"));
@@ -154,7 +156,7 @@ static tenon_status_t parse_tensor(parser_t *p, tn_sample_tensor_t *out) {
     TN_TRY(take_amount(p, "an extent (a name or a number)", extent));
     if (extent->is_negative || extent->number < 0 || extent->number != floor(extent->number) ||
         extent->number > 0x1p53)
-      return tn_lexer_fail_at(lexer, at, "an extent is a whole number of at least 0");
+      return tn_lexer_fail_at(lexer, at, "an extent must be a whole number of at least 0");
   }
   out->extents = extents;
   TN_TRY(tn_lexer_expect(lexer, ']', "',' or ']'"));
@@ -168,15 +170,15 @@ static tenon_status_t parse_input(parser_t *p, const tn_argument_t *argument,
   if (lexer->kind == '=') {
     tn_lexer_next(lexer);
     if (!argument->is_optional)
-      return tn_lexer_fail(lexer, "input '%s' is not optional: expected ':' and what it is",
+      return tn_lexer_fail(lexer, "input '%s' is not optional: expected ':' and its description",
                            argument->name);
     if (!tn_lexer_is(lexer, "None"))
-      return tn_lexer_expected(lexer, "None: an input is described behind ':'");
+      return tn_lexer_expected(lexer, "None: an input is described after ':'");
     tn_lexer_next(lexer);
     out->form = TN_SAMPLE_ABSENT;
     return TENON_OK;
   }
-  TN_TRY(tn_lexer_expect(lexer, ':', "':' and what the input is, or '= None'"));
+  TN_TRY(tn_lexer_expect(lexer, ':', "':' and a description of the input, or '= None'"));
   bool is_list = argument->kind == TENON_KIND_TENSORS;
   if (is_list) {
     TN_TRY(tn_lexer_expect(lexer, '(', "'(' and the tensors of the list"));
@@ -184,7 +186,7 @@ static tenon_status_t parse_input(parser_t *p, const tn_argument_t *argument,
          tn_lexer_next(&ahead))
       room_count += ahead.kind == ',';
   }
-  tn_sample_tensor_t *tensors = room(p, room_count, sizeof *tensors);
+  tn_sample_tensor_t *tensors = allocate_items(p, room_count, sizeof *tensors);
   if (!tensors) return tn_no_memory("samples", room_count * sizeof *tensors);
   out->form = TN_SAMPLE_GIVEN;
   out->tensors = tensors;
@@ -232,17 +234,17 @@ static tenon_status_t parse_argument(parser_t *p, tn_sample_input_t *inputs, ten
 
 static tenon_status_t parse_call(parser_t *p, tn_sample_t *out) {
   const tn_schema_t *schema = p->schema;
-  tn_sample_input_t *inputs = room(p, schema->input_count, sizeof *inputs);
-  tenon_value_t *attrs = room(p, schema->attr_count, sizeof *attrs);
-  bool *has_attr = room(p, schema->attr_count, sizeof *has_attr);
+  tn_sample_input_t *inputs = allocate_items(p, schema->input_count, sizeof *inputs);
+  tenon_value_t *attrs = allocate_items(p, schema->attr_count, sizeof *attrs);
+  bool *has_attr = allocate_items(p, schema->attr_count, sizeof *has_attr);
   if (!inputs || !attrs || !has_attr)
     return tn_no_memory("samples", schema->argument_count * sizeof *inputs);
   p->name_count = 0;
   do
     TN_TRY(parse_argument(p, inputs, attrs, has_attr));
   while (tn_lexer_take(&p->lexer, ','));
-  const char **names = room(p, p->name_count, sizeof *names);
-  int32_t *name_attrs = room(p, p->name_count, sizeof *name_attrs);
+  const char **names = allocate_items(p, p->name_count, sizeof *names);
+  int32_t *name_attrs = allocate_items(p, p->name_count, sizeof *name_attrs);
   if (!names || !name_attrs) return tn_no_memory("samples", p->name_count * sizeof *names);
   memcpy(names, p->names, p->name_count * sizeof *names);
   memcpy(name_attrs, p->name_attrs, p->name_count * sizeof *name_attrs);
@@ -259,7 +261,7 @@ tenon_status_t tn_samples_parse(const char *text, const tn_schema_t *schema, tn_
   size_t count = 1;
   for (const char *c = text; *c; c++)
     count += *c == ';';
-  tn_sample_t *calls = copy ? room(&p, count, sizeof *calls) : NULL;
+  tn_sample_t *calls = copy ? allocate_items(&p, count, sizeof *calls) : NULL;
   if (!calls) return tn_no_memory("samples", count * sizeof *calls);
   tn_lexer_open(&p.lexer, "samples", copy);
   do

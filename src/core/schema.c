@@ -1,6 +1,6 @@
-/* The schema language: parses `ns::name.overload(arguments) -> results` into tn_schema_t.  Called
- * by the registry when a library is loaded.  Invariant: in a schema that was parsed all names
- * differ, marks pair up, every length and default fits its argument; so that nobody checks that
+/* The schema language: parses `ns::name.overload(arguments) -> results` into tn_schema_t. Called by
+ * the registry when a library is loaded. Invariant: in a parsed schema all names differ, alias
+ * marks pair up, and every length and default fits its argument, so later code does not check them
  * again. */
 #include "core/schema.h"
 
@@ -14,8 +14,10 @@
 #include "core/value.h"
 
 enum {
+  /* Largest number of inputs, of attributes and of results: op.h represents sets of each as
+   * 64-bit masks. */
   ARGUMENTS_MAX = 64
-}; /* inputs, attributes, results: sets of each are 64-bit masks in op.h */
+};
 enum {
   INPUTS,
   ATTRS,
@@ -23,12 +25,13 @@ enum {
   GROUPS,
 };
 
-typedef struct draft_t { /* an argument and where its parts stand in the text */
+/* An argument, and the positions of its parts in the text. */
+typedef struct draft_t {
   tn_argument_t argument;
-  const char *at; /* its name, or its type if it has none */
+  const char *at; /* its name, or its type if it has no name */
   const char *mark;
-  const char *count;
-  const char *value; /* of "[n]" and the default, which are resolved when all is read */
+  const char *count; /* the length in "[n]", which is resolved after the whole text is parsed */
+  const char *value; /* the default, which is resolved at the end too */
 } draft_t;
 
 typedef struct parser_t {
@@ -40,14 +43,14 @@ typedef struct parser_t {
   uint32_t order_count;
   draft_t *drafts[GROUPS];
   uint8_t order[2 * ARGUMENTS_MAX]; /* group << 7 | index */
-  bool is_keyword;                  /* behind "*" */
+  bool is_keyword;                  /* after "*" */
   const draft_t *defaulted;         /* the last positional argument with a default */
 } parser_t;
 
 static const struct {
   const char *word;
   uint32_t kind;
-  uint32_t list; /* NONE: there are no lists of it */
+  uint32_t list; /* TENON_KIND_NONE: the type has no list form */
 } types[] = {{"bool", TENON_KIND_BOOL, TENON_KIND_NONE},
              {"int", TENON_KIND_INT, TENON_KIND_INTS},
              {"dim", TENON_KIND_DIM, TENON_KIND_DIMS},
@@ -65,13 +68,14 @@ static const char *const group_words[GROUPS] = {"an input", "an attribute", "a r
 
 /* types */
 
-static tenon_status_t no_memory(size_t size) { return tn_no_memory("a schema", size); }
+static tenon_status_t fail_schema_memory(size_t size) { return tn_no_memory("a schema", size); }
 
 static const char *type_word(int index) {
-  return index == 0 ? "Tensor" : index <= TYPES ? types[index - 1].word : NULL;
+  if (index == 0) return "Tensor";
+  return index <= TYPES ? types[index - 1].word : NULL;
 }
 
-/* "(a!)" and "[n]", behind "Tensor". */
+/* Parses "(a!)" and "[n]" after "Tensor". */
 static tenon_status_t parse_tensor(tn_lexer_t *lexer, draft_t *draft) {
   tn_argument_t *argument = &draft->argument;
   argument->is_tensor = true;
@@ -83,7 +87,7 @@ static tenon_status_t parse_tensor(tn_lexer_t *lexer, draft_t *draft) {
     draft->mark = lexer->start;
     tn_lexer_next(lexer);
     argument->is_written = tn_lexer_take(lexer, '!');
-    TN_TRY(tn_lexer_expect(lexer, ')', "')' behind the mark"));
+    TN_TRY(tn_lexer_expect(lexer, ')', "')' after the mark"));
   }
   if (!tn_lexer_take(lexer, '[')) return TENON_OK;
   argument->kind = TENON_KIND_TENSORS;
@@ -99,7 +103,7 @@ static tenon_status_t parse_choices(parser_t *p, tn_argument_t *argument) {
   size_t room = tn_lexer_count(lexer, ']');
   if (room > INT32_MAX) return tn_lexer_fail(lexer, "too many choices");
   const char **choices = tn_arena_array(p->arena, room, sizeof *choices);
-  if (!choices) return no_memory(room * sizeof *choices);
+  if (!choices) return fail_schema_memory(room * sizeof *choices);
   uint32_t count = 0;
   uint32_t size;
   do {
@@ -107,9 +111,10 @@ static tenon_status_t parse_choices(parser_t *p, tn_argument_t *argument) {
     if (lexer->kind != TN_TOKEN_TEXT) return tn_lexer_expected(lexer, "a 'choice'");
     TN_TRY(tn_lexer_text(lexer, p->arena, &choices[count], &size));
     for (uint32_t i = 0; i < count && count <= 256;
-         i++) /* more choices than that nobody writes by hand */
+         /* the check is quadratic; longer lists are not written by hand */
+         i++)
       if (strcmp(choices[i], choices[count]) == 0)
-        return tn_lexer_fail_at(lexer, at, "choice '%.60s' is there twice", choices[i]);
+        return tn_lexer_fail_at(lexer, at, "choice '%.60s' is listed twice", choices[i]);
     count++;
   } while (tn_lexer_take(lexer, ','));
   argument->kind = TENON_KIND_CHOICE;
@@ -133,7 +138,7 @@ static tenon_status_t parse_attribute(parser_t *p, draft_t *draft) {
   tn_lexer_next(lexer);
   if (lexer->kind != '[') return TENON_OK;
   if (types[type].list == TENON_KIND_NONE)
-    return tn_lexer_fail(lexer, "there are no lists of %s", types[type].word);
+    return tn_lexer_fail(lexer, "the type %s has no list form", types[type].word);
   tn_lexer_next(lexer);
   if (argument->kind == TENON_KIND_STR && lexer->kind == TN_TOKEN_TEXT)
     return parse_choices(p, argument);
@@ -147,19 +152,19 @@ static tenon_status_t parse_attribute(parser_t *p, draft_t *draft) {
 
 /* arguments and results */
 
-static bool is_same(const char *known, const char *name, size_t size) {
+static bool is_same_name(const char *known, const char *name, size_t size) {
   size_t i = 0;
   while (i < size && known[i] && known[i] == name[i])
     i++;
   return i == size && known[i] == 0;
 }
 
-static draft_t *find(const parser_t *p, const char *name, size_t size, int *out_group) {
+static draft_t *find_argument(const parser_t *p, const char *name, size_t size, int *out_group) {
   for (int group = 0; group < GROUPS; group++)
     for (uint32_t i = 0; i < p->counts[group]; i++) {
       draft_t *draft = &p->drafts[group][i];
       const char *known = draft->argument.name;
-      if (known && is_same(known, name, size)) {
+      if (known && is_same_name(known, name, size)) {
         *out_group = group;
         return draft;
       }
@@ -173,17 +178,17 @@ static tenon_status_t check_name(const parser_t *p, int group, const char *at, c
   for (size_t i = 0; i < sizeof literals / sizeof *literals; i++)
     if (strcmp(name, literals[i]) == 0)
       return tn_lexer_fail_at(&p->lexer, at, "'%s' is a literal, not a name", name);
-  if (!find(p, name, strlen(name), &other)) return TENON_OK;
+  if (!find_argument(p, name, strlen(name), &other)) return TENON_OK;
   if (group == other && group == RESULTS)
-    return tn_lexer_fail_at(&p->lexer, at, "two results have the name '%s'", name);
+    return tn_lexer_fail_at(&p->lexer, at, "two results are named '%s'", name);
   if (group == RESULTS)
     return tn_lexer_fail_at(&p->lexer, at,
-                            "this result has the name '%s', as %s has; give it another", name,
+                            "this result is named '%s', like %s: choose another name", name,
                             group_words[other]);
-  return tn_lexer_fail_at(&p->lexer, at, "two arguments have the name '%s'", name);
+  return tn_lexer_fail_at(&p->lexer, at, "two arguments are named '%s'", name);
 }
 
-static tenon_status_t add(parser_t *p, int group, const draft_t *draft) {
+static tenon_status_t add_argument(parser_t *p, int group, const draft_t *draft) {
   uint32_t count = p->counts[group];
   if (count == ARGUMENTS_MAX)
     return tn_lexer_fail_at(&p->lexer, draft->at, "more than %d %s", ARGUMENTS_MAX,
@@ -203,29 +208,30 @@ static tenon_status_t parse_default(parser_t *p, draft_t *draft) {
   draft->value = lexer->start;
   if (!argument->is_tensor) return tn_lexer_literal(lexer, p->arena, &argument->value);
   if (!argument->is_optional)
-    return tn_lexer_fail(lexer, "only an optional input (%s?) has a default, and that is None",
+    return tn_lexer_fail(lexer,
+                         "only an optional input (%s?) can have a default, and the default is None",
                          argument->kind == TENON_KIND_TENSOR ? "Tensor" : "Tensor[]");
   if (!tn_lexer_is(lexer, "None"))
-    return tn_lexer_expected(lexer, "None, the only default of an input");
+    return tn_lexer_expected(lexer, "None, the only possible default of an input");
   return tn_lexer_literal(lexer, p->arena, &ignored);
 }
 
 static tenon_status_t take_host(tn_lexer_t *lexer, tn_argument_t *argument) {
   if (!argument->is_tensor)
-    return tn_lexer_fail(lexer, "only tensors are @host; attributes are always there");
+    return tn_lexer_fail(lexer, "@host is only for tensors: attributes are always in host memory");
   tn_lexer_next(lexer);
-  if (!tn_lexer_is(lexer, "host")) return tn_lexer_expected(lexer, "'host' behind '@'");
+  if (!tn_lexer_is(lexer, "host")) return tn_lexer_expected(lexer, "'host' after '@'");
   tn_lexer_next(lexer);
   argument->is_host = true;
   return TENON_OK;
 }
 
-/* "**", before the name of an argument that takes all others. */
+/* Parses "**" before the name of the argument that accepts all other arguments. */
 static tenon_status_t take_open(parser_t *p, tn_argument_t *argument) {
   tn_lexer_t *lexer = &p->lexer;
   if (argument->kind != TENON_KIND_STRS || argument->is_optional || argument->count >= 0 ||
       !p->is_keyword)
-    return tn_lexer_fail(lexer, "only a 'str[]' behind '*' takes all other arguments");
+    return tn_lexer_fail(lexer, "only a 'str[]' after '*' can accept all other arguments");
   tn_lexer_next(lexer);
   TN_TRY(tn_lexer_expect(lexer, '*', "'**'"));
   argument->is_open = argument->has_default = true;
@@ -236,10 +242,10 @@ static tenon_status_t take_open(parser_t *p, tn_argument_t *argument) {
 static tenon_status_t parse_argument(parser_t *p) {
   tn_lexer_t *lexer = &p->lexer;
   if (lexer->kind == '*') {
-    if (p->is_keyword) return tn_lexer_fail(lexer, "'*' is there twice");
+    if (p->is_keyword) return tn_lexer_fail(lexer, "'*' appears twice");
     p->is_keyword = true;
     tn_lexer_next(lexer);
-    return lexer->kind == ',' ? TENON_OK : tn_lexer_expected(lexer, "',' and arguments behind '*'");
+    return lexer->kind == ',' ? TENON_OK : tn_lexer_expected(lexer, "',' and arguments after '*'");
   }
   draft_t draft = {.argument = {.count = -1, .count_attr = -1, .is_keyword = p->is_keyword}};
   tn_argument_t *argument = &draft.argument;
@@ -257,14 +263,15 @@ static tenon_status_t parse_argument(parser_t *p) {
   TN_TRY(tn_lexer_name(lexer, p->arena, "a name", &argument->name));
   TN_TRY(check_name(p, group, draft.at, argument->name));
   if (argument->is_open && lexer->kind != ')')
-    return tn_lexer_expected(lexer, "')': what takes all others is the last");
+    return tn_lexer_expected(lexer, "')': the argument that accepts all others must be the last");
   if (tn_lexer_take(lexer, '='))
     TN_TRY(parse_default(p, &draft));
   else if (p->defaulted && !p->is_keyword && !argument->is_optional)
     return tn_lexer_fail_at(
-        lexer, draft.at, "'%s' has no default, but '%s' before it has; put it first, or behind '*'",
+        lexer, draft.at,
+        "'%s' has no default but follows '%s', which has one: put it first, or after '*'",
         argument->name, p->defaulted->argument.name);
-  TN_TRY(add(p, group, &draft));
+  TN_TRY(add_argument(p, group, &draft));
   if (argument->has_default && !p->is_keyword)
     p->defaulted = &p->drafts[group][p->counts[group] - 1];
   return TENON_OK;
@@ -283,16 +290,16 @@ static tenon_status_t parse_result(parser_t *p) {
   if (lexer->kind == '@') TN_TRY(take_host(lexer, &draft.argument));
   if (draft.argument.is_host && draft.argument.mark)
     return tn_lexer_fail_at(lexer, at,
-                            "a result that is @host has memory of its own: it is no alias");
+                            "a result that is @host owns its memory, so it cannot be an alias");
   if (lexer->kind == TN_TOKEN_NAME) {
     draft.at = lexer->start;
     TN_TRY(tn_lexer_name(lexer, p->arena, "a name", &draft.argument.name));
     TN_TRY(check_name(p, RESULTS, draft.at, draft.argument.name));
   }
-  return add(p, RESULTS, &draft);
+  return add_argument(p, RESULTS, &draft);
 }
 
-/* what can be said when all is read */
+/* checks and defaults that need the whole schema */
 
 static tenon_status_t name_results(parser_t *p) {
   char name[16];
@@ -302,7 +309,7 @@ static tenon_status_t name_results(parser_t *p) {
     snprintf(name, sizeof name, p->counts[RESULTS] == 1 ? "out" : "out%u", i);
     TN_TRY(check_name(p, RESULTS, draft->at, name));
     draft->argument.name = tn_arena_text(p->arena, name, strlen(name));
-    if (!draft->argument.name) return no_memory(sizeof name);
+    if (!draft->argument.name) return fail_schema_memory(sizeof name);
   }
   return TENON_OK;
 }
@@ -317,12 +324,13 @@ static tenon_status_t resolve_count(parser_t *p, draft_t *draft) {
     TN_TRY(tn_lexer_literal(&at, p->arena, &count));
     if (count.as.i < 0 || count.as.i > INT32_MAX)
       return tn_lexer_fail_at(&at, draft->count,
-                              "a length is at least 0 and below 2^31, not %" PRId64, count.as.i);
+                              "a length must be at least 0 and below 2^31, found %" PRId64,
+                              count.as.i);
     draft->argument.count = (int32_t)count.as.i;
     return TENON_OK;
   }
   int group;
-  const draft_t *by = find(p, at.start, at.size, &group);
+  const draft_t *by = find_argument(p, at.start, at.size, &group);
   if (by && group == ATTRS && by->argument.kind == TENON_KIND_INT && !by->argument.is_optional) {
     draft->argument.count_attr = by->argument.index;
     return TENON_OK;
@@ -332,7 +340,7 @@ static tenon_status_t resolve_count(parser_t *p, draft_t *draft) {
   for (uint32_t i = 0; i < p->counts[ATTRS] && !by; i++)
     tn_nearest_offer(&nearest, p->drafts[ATTRS][i].argument.name);
   return tn_lexer_fail(
-      &at, "a length is a number or an int attribute that is not optional; '%.*s' is %s%s",
+      &at, "a length must be a number or an int attribute that is not optional; '%.*s' is %s%s",
       (int)at.size, at.start, by ? "another argument" : "unknown", tn_nearest_say(&nearest));
 }
 
@@ -357,12 +365,12 @@ static tenon_status_t check_input_mark(const parser_t *p, const draft_t *draft) 
   const draft_t *twin = find_mark(p, INPUTS, a->mark, draft);
   if (twin)
     return tn_lexer_fail_at(&p->lexer, draft->mark,
-                            "inputs '%s' and '%s' have the same mark '%c'; use another letter",
+                            "inputs '%s' and '%s' have the same mark '%c': use another letter",
                             a->name, twin->argument.name, a->mark);
   if (a->is_written || find_mark(p, RESULTS, a->mark, NULL)) return TENON_OK;
   return tn_lexer_fail_at(&p->lexer, draft->mark,
-                          "the mark says that a result is a view of '%s', but no result has it; an "
-                          "input that is written is marked (%c!)",
+                          "the mark says that a result is a view of '%s', but no result has this "
+                          "mark; an input that is written is marked (%c!)",
                           a->name, a->mark);
 }
 
@@ -370,13 +378,14 @@ static tenon_status_t check_result_mark(const parser_t *p, const draft_t *draft)
   const tn_argument_t *a = &draft->argument;
   const draft_t *of = find_mark(p, INPUTS, a->mark, NULL);
   if (!of)
-    return tn_lexer_fail_at(&p->lexer, draft->mark, "no input has the mark '%c' of result '%s'",
-                            a->mark, a->name);
+    return tn_lexer_fail_at(&p->lexer, draft->mark,
+                            "result '%s' has the mark '%c', but no input has it", a->name, a->mark);
   if (of->argument.is_written == a->is_written) return TENON_OK;
+  const char *sign = a->is_written ? "!" : "";
+  const char *input_sign = a->is_written ? "" : "!";
   return tn_lexer_fail_at(&p->lexer, draft->mark,
                           "result '%s' is marked (%c%s), but input '%s' is marked (%c%s)", a->name,
-                          a->mark, a->is_written ? "!" : "", of->argument.name, a->mark,
-                          of->argument.is_written ? "!" : "");
+                          a->mark, sign, of->argument.name, a->mark, input_sign);
 }
 
 static tenon_status_t check_marks(const parser_t *p) {
@@ -387,7 +396,7 @@ static tenon_status_t check_marks(const parser_t *p) {
   return TENON_OK;
 }
 
-static tenon_status_t store(parser_t *p) {
+static tenon_status_t store_schema(parser_t *p) {
   tn_schema_t *schema = p->schema;
   uint32_t total = p->counts[INPUTS] + p->counts[ATTRS] + p->counts[RESULTS];
   tn_argument_t *all = tn_arena_array(p->arena, total, sizeof *all);
@@ -395,7 +404,7 @@ static tenon_status_t store(parser_t *p) {
   tn_argument_t *next = all;
   tenon_value_t *defaults = tn_arena_array(p->arena, p->counts[ATTRS], sizeof *defaults);
   const tn_argument_t **arguments = tn_arena_array(p->arena, p->order_count, sizeof *arguments);
-  if (!all || !defaults || !arguments) return no_memory(total * sizeof *all);
+  if (!all || !defaults || !arguments) return fail_schema_memory(total * sizeof *all);
   for (int group = 0; group < GROUPS; group++) {
     groups[group] = next;
     for (uint32_t i = 0; i < p->counts[group]; i++)
@@ -419,7 +428,7 @@ static tenon_status_t store(parser_t *p) {
   return TENON_OK;
 }
 
-/* the whole */
+/* the whole schema */
 
 static tenon_status_t parse_head(parser_t *p) {
   tn_schema_t *schema = p->schema;
@@ -432,10 +441,10 @@ static tenon_status_t parse_head(parser_t *p) {
   } else {
     size_t size = p->library ? strlen(p->library) : 0;
     if (!size || size > TN_NAME_MAX || !tn_is_name(p->library, size))
-      return tn_lexer_fail_at(
-          lexer, at,
-          "no namespace is stated, and the library's name is none ([A-Za-z_][A-Za-z0-9_]*)");
-    if (!(schema->ns = tn_arena_text(p->arena, p->library, size))) return no_memory(size);
+      return tn_lexer_fail_at(lexer, at,
+                              "the operator has no namespace, and the library's name cannot serve "
+                              "as one: expected [A-Za-z_][A-Za-z0-9_]*");
+    if (!(schema->ns = tn_arena_text(p->arena, p->library, size))) return fail_schema_memory(size);
   }
   schema->overload = "";
   if (tn_lexer_take(lexer, '.'))
@@ -444,7 +453,7 @@ static tenon_status_t parse_head(parser_t *p) {
   size_t name = strlen(schema->name);
   size_t overload = strlen(schema->overload);
   char *full = tn_arena_allocate(p->arena, ns + name + overload + 4);
-  if (!full) return no_memory(ns + name + overload + 4);
+  if (!full) return fail_schema_memory(ns + name + overload + 4);
   snprintf(full, ns + name + overload + 4, overload ? "%s::%s.%s" : "%s::%s", schema->ns,
            schema->name, schema->overload);
   schema->full = full;
@@ -476,7 +485,7 @@ tenon_status_t tn_schema_parse(const char *text, const char *library, tn_arena_t
                                tn_schema_t *out_schema) {
   draft_t drafts[GROUPS][ARGUMENTS_MAX];
   parser_t p;
-  if (!text) return tn_fail(TENON_INVALID, "an operator without a schema: its text is NULL");
+  if (!text) return tn_fail(TENON_INVALID, "an operator has no schema: its text is NULL");
   *out_schema = (tn_schema_t){0};
   p.arena = arena;
   p.library = library;
@@ -489,7 +498,7 @@ tenon_status_t tn_schema_parse(const char *text, const char *library, tn_arena_t
     p.counts[group] = 0;
   }
   if (!(out_schema->text = tn_arena_text(arena, text, strlen(text))))
-    return no_memory(strlen(text));
+    return fail_schema_memory(strlen(text));
   tn_lexer_open(&p.lexer, "schema", out_schema->text);
   TN_TRY(parse_head(&p));
   TN_TRY(parse_lists(&p));
@@ -500,13 +509,13 @@ tenon_status_t tn_schema_parse(const char *text, const char *library, tn_arena_t
       TN_TRY(resolve_default(&p, &drafts[group][i]));
     }
   TN_TRY(check_marks(&p));
-  return store(&p);
+  return store_schema(&p);
 }
 
 static int32_t index_of(const tn_argument_t *arguments, uint32_t count, const char *name,
                         size_t size) {
   for (uint32_t i = 0; i < count; i++)
-    if (is_same(arguments[i].name, name, size)) return (int32_t)i;
+    if (is_same_name(arguments[i].name, name, size)) return (int32_t)i;
   return -1;
 }
 

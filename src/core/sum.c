@@ -1,4 +1,5 @@
-/* Arithmetic on sums of products; see sum.h.  Fixed room, no memory, every overflow is told. */
+/* Arithmetic on sums of products; see sum.h. The size is fixed, nothing is allocated, and every
+ * overflow is reported. */
 #include "core/sum.h"
 
 #include <string.h>
@@ -16,8 +17,8 @@ void tn_sum_atom(tn_sum_t *out_sum, uint32_t atom) {
   out_sum->terms[0].factors[0] = atom;
 }
 
-/* Graded lexicographic order, which products keep: below 0 when `a` stands first. */
-static int compare(const tn_term_t *a, const tn_term_t *b) {
+/* Graded lexicographic order, which multiplication preserves. Negative if `a` comes first. */
+static int compare_terms(const tn_term_t *a, const tn_term_t *b) {
   if (a->count != b->count) return a->count > b->count ? -1 : 1;
   for (uint32_t i = 0; i < a->count; i++)
     if (a->factors[i] != b->factors[i]) return a->factors[i] < b->factors[i] ? -1 : 1;
@@ -27,7 +28,8 @@ static int compare(const tn_term_t *a, const tn_term_t *b) {
 tn_sum_result_t tn_sum_add(const tn_sum_t *a, const tn_sum_t *b, int64_t scale, tn_sum_t *out_sum) {
   out_sum->count = 0;
   for (uint32_t i = 0, k = 0; i < a->count || k < b->count;) {
-    int order = i == a->count ? 1 : k == b->count ? -1 : compare(&a->terms[i], &b->terms[k]);
+    int order = i == a->count ? 1 : -1;
+    if (i < a->count && k < b->count) order = compare_terms(&a->terms[i], &b->terms[k]);
     tn_term_t term = order <= 0 ? a->terms[i] : b->terms[k];
     int64_t scaled = 0;
     if (order >= 0 && __builtin_mul_overflow(b->terms[k].coefficient, scale, &scaled))
@@ -52,7 +54,8 @@ static tn_sum_result_t multiply_term(const tn_sum_t *a, const tn_term_t *term, t
     if (__builtin_mul_overflow(from->coefficient, term->coefficient, &to->coefficient))
       return TN_SUM_OVERFLOW;
     to->count = 0;
-    for (uint32_t k = 0, l = 0; k < from->count || l < term->count;) { /* both are in order */
+    /* merge two sorted lists of factors */
+    for (uint32_t k = 0, l = 0; k < from->count || l < term->count;) {
       bool is_from = l == term->count || (k < from->count && from->factors[k] <= term->factors[l]);
       to->factors[to->count++] = is_from ? from->factors[k++] : term->factors[l++];
     }
@@ -91,7 +94,8 @@ bool tn_sum_divide(const tn_sum_t *a, const tn_sum_t *b, tn_sum_t *out_quotient)
   tn_sum_t rest = *a;
   tn_sum_t part, next;
   out_quotient->count = 0;
-  while (b->count && rest.count) { /* leading terms fall, so quotient terms come in order */
+  /* leading terms decrease, so the terms of the quotient come in order */
+  while (b->count && rest.count) {
     tn_term_t term;
     if (b->terms[0].coefficient == -1 && rest.terms[0].coefficient == INT64_MIN) return false;
     if (out_quotient->count == TN_TERMS_MAX || !divide_term(&rest.terms[0], &b->terms[0], &term))
@@ -118,7 +122,8 @@ void tn_sum_split(const tn_sum_t *a, int64_t divisor, tn_sum_t *out_quotient, tn
   }
 }
 
-int64_t tn_gcd(int64_t a, int64_t b) { /* of magnitudes below 2^63 */
+/* Greatest common divisor; magnitudes must be below 2^63. */
+int64_t tn_gcd(int64_t a, int64_t b) {
   while (b) {
     int64_t rest = a % b;
     a = b;

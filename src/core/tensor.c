@@ -1,4 +1,4 @@
-/* Tensors and their storage: create, borrow, view, retain, release, strings.  Called by everything
+/* Tensors and their storage: create, borrow, view, retain, release, strings. Used by every layer
  * above core. Invariant: a tensor that shares storage holds one reference to it; strings belong to
  * the storage. */
 #include "core/tensor.h"
@@ -44,7 +44,8 @@ bool tn_is_dense(int32_t ndim, const int64_t *shape, const int64_t *strides) {
 bool tn_is_packed(const tenon_tensor_t *tensor) {
   int64_t need = 1;
   uint64_t done = 0;
-  for (;;) { /* the axis that continues the run, until none is left */
+  /* find the axis that continues the run, until no axis is left */
+  for (;;) {
     int32_t found = -1;
     bool left = false;
     for (int32_t i = 0; i < tensor->ndim; i++) {
@@ -73,9 +74,9 @@ int64_t tn_shape_count(int32_t ndim, const int64_t *shape) {
       count = 1;
     }
   }
-  return !fits   ? -1
-         : empty ? 0
-                 : count; /* empty ones too: their other extents are multiplied everywhere */
+  /* Empty shapes must fit too, because other code multiplies their extents. */
+  if (!fits) return -1;
+  return empty ? 0 : count;
 }
 
 const char *tn_shape_print(int32_t ndim, const int64_t *shape, char *out_text, size_t capacity) {
@@ -96,13 +97,13 @@ void tn_tensor_mark(tenon_tensor_t *tensor) {
   if (tensor->detail) tensor->keys |= TN_KEY_DETAIL;
 }
 
-/* handles */
+/* devices whose memory has handles instead of addresses */
 
-static uint64_t
-    handles[1024 / 64 +
-            1]; /* by the upper bits of the number of a device of type 12; the last word: by type */
+/* A bit set: for devices of type 12 one bit for the upper bits of the id; for other devices one
+ * bit for the type, in the last word. */
+static uint64_t handles[1024 / 64 + 1];
 
-static uint64_t *word_of(tenon_device_t device, uint64_t *out_bit) {
+static uint64_t *handle_word(tenon_device_t device, uint64_t *out_bit) {
   uint32_t place =
       device.type == 12 ? (uint32_t)device.id >> 8 & 1023 : 1024 + ((uint32_t)device.type & 63);
   *out_bit = (uint64_t)1 << place % 64;
@@ -111,7 +112,7 @@ static uint64_t *word_of(tenon_device_t device, uint64_t *out_bit) {
 
 void tn_device_set_handles(tenon_device_t device, bool has_handles) {
   uint64_t bit;
-  uint64_t *word = word_of(device, &bit);
+  uint64_t *word = handle_word(device, &bit);
   if (has_handles)
     __atomic_fetch_or(word, bit, __ATOMIC_RELAXED);
   else
@@ -120,28 +121,30 @@ void tn_device_set_handles(tenon_device_t device, bool has_handles) {
 
 bool tn_device_has_handles(tenon_device_t device) {
   uint64_t bit;
-  uint64_t *word = word_of(device, &bit);
+  uint64_t *word = handle_word(device, &bit);
   return __atomic_load_n(word, __ATOMIC_RELAXED) & bit;
 }
 
 /* storage */
 
-static void release_own(void *context) {
-  (void)context;
-} /* of storages whose data lie behind them */
+/* Marks storage whose data is allocated directly after the storage itself. */
+static void release_own(void *context) { (void)context; }
 
-_Static_assert(sizeof(tn_storage_t) <= TN_ALIGNMENT, "data lie a line behind their storage");
+_Static_assert(sizeof(tn_storage_t) <= TN_ALIGNMENT,
+               "data begins one alignment unit after the start of its storage");
 
-static inline size_t
-room_of(uint64_t size, bool is_own) { /* at least a byte: no two tensors begin at one address */
-  return !is_own ? TN_ALIGNMENT : TN_ALIGNMENT + (size ? (size_t)size : 1);
+/* Bytes of a storage block. Own data has at least one byte, so that no two tensors begin at the
+ * same address. */
+static inline size_t size_of_block(uint64_t size, bool is_own) {
+  if (!is_own) return TN_ALIGNMENT;
+  return TN_ALIGNMENT + (size ? (size_t)size : 1);
 }
 
 tenon_status_t tn_storage_create(void *data, uint64_t size, tenon_free_fn release, void *context,
                                  tn_storage_t **out_storage) {
   bool is_own = !data && !release;
   tn_storage_t *storage =
-      size > SIZE_MAX / 2 && is_own ? NULL : tn_block_get(room_of(size, is_own));
+      size > SIZE_MAX / 2 && is_own ? NULL : tn_block_get(size_of_block(size, is_own));
   if (!storage) return tn_no_memory("a tensor", is_own ? (size_t)size : sizeof *storage);
   if (is_own) {
     data = (char *)storage + TN_ALIGNMENT;
@@ -153,9 +156,9 @@ tenon_status_t tn_storage_create(void *data, uint64_t size, tenon_free_fn releas
   return TENON_OK;
 }
 
-/* Gives a reference up; true: it was the last one.  Who holds the only one is alone with it, and
- * needs no locked instruction: others get references from somebody who holds one. */
-static inline bool is_last(int32_t *references) {
+/* Gives up a reference; returns true if it was the last. The owner of the only reference needs no
+ * locked instruction: other threads can get a reference only from an owner. */
+static inline bool drop_reference(int32_t *references) {
   return __atomic_load_n(references, __ATOMIC_ACQUIRE) == 1 ||
          __atomic_fetch_sub(references, 1, __ATOMIC_ACQ_REL) == 1;
 }
@@ -165,13 +168,13 @@ void tn_storage_retain(tn_storage_t *storage) {
 }
 
 void tn_storage_release(tn_storage_t *storage) {
-  if (!storage || !is_last(&storage->references)) return;
+  if (!storage || !drop_reference(&storage->references)) return;
   tenon_string_t *strings = storage->data;
   for (int64_t i = 0; i < storage->string_count; i++)
     tn_release_memory((void *)(uintptr_t)strings[i].data);
   bool is_own = storage->release == release_own;
   if (storage->release && !is_own) storage->release(storage->context);
-  tn_block_put(storage, room_of(storage->size, is_own));
+  tn_block_put(storage, size_of_block(storage->size, is_own));
 }
 
 void tn_storage_drop(void *storage) { tn_storage_release(storage); }
@@ -185,8 +188,8 @@ static inline size_t header_size(int32_t ndim) {
   return sizeof(tn_tensor_t) + 2 * (size_t)ndim * sizeof(int64_t);
 }
 
-static tenon_status_t make(tn_storage_t *storage, void *data, tenon_dtype_t dtype, int32_t ndim,
-                           tn_tensor_t **out) {
+static tenon_status_t create_header(tn_storage_t *storage, void *data, tenon_dtype_t dtype,
+                                    int32_t ndim, tn_tensor_t **out) {
   if (ndim < 0 || ndim > TENON_RANK_MAX)
     return tn_fail(TENON_INVALID, "a tensor has 0 to %d dimensions, found %d", TENON_RANK_MAX,
                    (int)ndim);
@@ -205,12 +208,12 @@ static tenon_status_t make(tn_storage_t *storage, void *data, tenon_dtype_t dtyp
   return TENON_OK;
 }
 
-/* Takes the caller's reference to the storage over, also when it fails. */
-static tenon_status_t over(tn_storage_t *storage, void *data, tenon_dtype_t dtype, int32_t ndim,
-                           const int64_t *shape, const int64_t *strides,
-                           tenon_tensor_t **out_tensor) {
+/* Takes over the caller's reference to the storage, also on failure. */
+static tenon_status_t create_over_storage(tn_storage_t *storage, void *data, tenon_dtype_t dtype,
+                                          int32_t ndim, const int64_t *shape,
+                                          const int64_t *strides, tenon_tensor_t **out_tensor) {
   tn_tensor_t *tensor;
-  tenon_status_t status = make(storage, data, dtype, ndim, &tensor);
+  tenon_status_t status = create_header(storage, data, dtype, ndim, &tensor);
   if (status != TENON_OK) {
     tn_storage_release(storage);
     return status;
@@ -231,12 +234,12 @@ tenon_status_t tn_tensor_over(tn_storage_t *storage, void *data, tenon_dtype_t d
                               const int64_t *shape, const int64_t *strides,
                               tenon_tensor_t **out_tensor) {
   tn_storage_retain(storage);
-  return over(storage, data, dtype, ndim, shape, strides, out_tensor);
+  return create_over_storage(storage, data, dtype, ndim, shape, strides, out_tensor);
 }
 
 tenon_status_t tn_tensor_unset(tenon_dtype_t dtype, int32_t ndim, tenon_tensor_t **out_tensor) {
   tn_tensor_t *tensor;
-  TN_TRY(make(NULL, NULL, dtype, ndim, &tensor));
+  TN_TRY(create_header(NULL, NULL, dtype, ndim, &tensor));
   for (int32_t i = 0; i < ndim; i++) {
     tensor->view.shape[i] = 0;
     tensor->view.strides[i] = 1;
@@ -254,9 +257,10 @@ tenon_status_t tn_tensor_view_of(tenon_tensor_t *of, tenon_dtype_t dtype, int64_
                   (!strides || tn_is_dense(ndim, shape, strides)) &&
                   (!ndim || memcmp(shape, of->shape, (size_t)ndim * sizeof *shape) == 0);
   if (tn_layout(of) && !(is_whole && storage && tn_dtype_same(dtype, of->dtype)))
-    return tn_fail(TENON_UNIMPLEMENTED,
-                   "a view of a tensor that is sparse (%s): make it dense first (core::to_dense)",
-                   tn_layout_name(tn_layout(of)));
+    return tn_fail(
+        TENON_UNIMPLEMENTED,
+        "cannot create a view of a sparse tensor (%s): make it dense first (core::to_dense)",
+        tn_layout_name(tn_layout(of)));
   if (storage)
     tn_storage_retain(storage);
   else
@@ -269,8 +273,8 @@ tenon_status_t tn_tensor_view_of(tenon_tensor_t *of, tenon_dtype_t dtype, int64_
   (*out_tensor)->device = of->device;
   (*out_tensor)->byte_offset = of->byte_offset;
   if (of->data) tn_address_set(*out_tensor, tn_address(of) + offset_bytes);
-  (*out_tensor)->keys =
-      TN_TENSOR_OWNED | (of->keys & (TN_KEY_STRIDED - 1)); /* below layouts are backends */
+  /* the bits below TN_KEY_STRIDED are backends */
+  (*out_tensor)->keys = TN_TENSOR_OWNED | (of->keys & (TN_KEY_STRIDED - 1));
   tn_tensor_mark(*out_tensor);
   return TENON_OK;
 }
@@ -299,8 +303,8 @@ tenon_status_t tn_tensor_room(tenon_tensor_t *tensor, int32_t ndim) {
   return TENON_OK;
 }
 
-static tenon_status_t sizes(tenon_dtype_t dtype, int32_t ndim, const int64_t *shape,
-                            int64_t *out_count, uint64_t *out_size) {
+static tenon_status_t size_of_shape(tenon_dtype_t dtype, int32_t ndim, const int64_t *shape,
+                                    int64_t *out_count, uint64_t *out_size) {
   char text[256];
   if (tn_dtype_index(dtype) < 0)
     return tn_fail(TENON_INVALID, "dtype (code %d, bits %d, lanes %d) is not one of contract 1",
@@ -312,7 +316,7 @@ static tenon_status_t sizes(tenon_dtype_t dtype, int32_t ndim, const int64_t *sh
   if (*out_count < 0 || !tn_dtype_bytes(dtype, *out_count, out_size) ||
       *out_size > (uint64_t)1 << 62)
     return tn_fail(TENON_INVALID,
-                   "shape %s of %s: extents must not be negative, and its size must fit 62 bits",
+                   "shape %s of %s: extents must not be negative, and the size must fit 62 bits",
                    tn_shape_print(ndim, shape, text, sizeof text), tn_dtype_name(dtype));
   return TENON_OK;
 }
@@ -323,28 +327,31 @@ tenon_status_t tenon_tensor_create(tenon_dtype_t dtype, int32_t ndim, const int6
   uint64_t size;
   tn_storage_t *storage;
   if (tn_dtype_is(dtype, TENON_LIST))
-    return tn_fail(TENON_INVALID, "a list of tensors is made by tenon_tensor_list");
-  TN_TRY(sizes(dtype, ndim, shape, &count, &size));
+    return tn_fail(TENON_INVALID,
+                   "tenon_tensor_create cannot create a list of tensors: use tenon_tensor_list");
+  TN_TRY(size_of_shape(dtype, ndim, shape, &count, &size));
   TN_TRY(tn_storage_create(NULL, size, NULL, NULL, &storage));
   if (tn_dtype_is(dtype, TENON_STRING)) {
     memset(storage->data, 0, (size_t)size);
     storage->string_count = count;
   }
-  return over(storage, storage->data, dtype, ndim, shape, NULL, out_tensor);
+  return create_over_storage(storage, storage->data, dtype, ndim, shape, NULL, out_tensor);
 }
 
-/* The bytes that strides reach, from the lowest of them on; false: not within 62 bits. */
-static bool reach(tenon_dtype_t dtype, int32_t ndim, const int64_t *shape, const int64_t *strides,
-                  int64_t *out_low, uint64_t *out_size) {
+/* Computes the range of bytes that the strides address: its lowest offset and its size. Returns
+ * false if the range exceeds 62 bits. */
+static bool range_of_strides(tenon_dtype_t dtype, int32_t ndim, const int64_t *shape,
+                             const int64_t *strides, int64_t *out_low, uint64_t *out_size) {
   int64_t low = 0;
   int64_t high = 0;
   int64_t element = dtype.bits / 8;
   int64_t far;
-  if (!element) return true; /* packed dtypes are dense */
-  for (int32_t i = 0; i < ndim; i++)
-    if (!tn_mul(shape[i] - 1, strides[i], &far) ||
-        !tn_add(far < 0 ? low : high, far, far < 0 ? &low : &high))
-      return false;
+  if (!element) return true; /* packed dtypes are always dense */
+  for (int32_t i = 0; i < ndim; i++) {
+    if (!tn_mul(shape[i] - 1, strides[i], &far)) return false;
+    int64_t *end = far < 0 ? &low : &high;
+    if (!tn_add(*end, far, end)) return false;
+  }
   if (!tn_mul(low, element, &low) || !tn_mul(high, element, &high) || !tn_add(high, element, &high))
     return false;
   if (high > (int64_t)1 << 61 || low < -((int64_t)1 << 61)) return false;
@@ -362,12 +369,15 @@ tenon_status_t tenon_tensor_borrow(void *data, tenon_dtype_t dtype, int32_t ndim
   uint64_t size;
   tn_storage_t *storage;
   if (tn_dtype_is(dtype, TENON_LIST))
-    return tn_fail(TENON_INVALID, "a list of tensors is made by tenon_tensor_list");
-  TN_TRY(sizes(dtype, ndim, shape, &count, &size));
+    return tn_fail(TENON_INVALID,
+                   "tenon_tensor_borrow cannot create a list of tensors: use tenon_tensor_list");
+  TN_TRY(size_of_shape(dtype, ndim, shape, &count, &size));
   if (!data && count > 0)
-    return tn_fail(TENON_INVALID, "a tensor of %lld elements over no memory", (long long)count);
-  if (strides && count > 0 && !reach(dtype, ndim, shape, strides, &low, &size))
-    return tn_fail(TENON_INVALID, "strides reach further than 62 bits");
+    return tn_fail(TENON_INVALID, "a tensor of %lld elements needs data: found NULL",
+                   (long long)count);
+  if (strides && count > 0 && !range_of_strides(dtype, ndim, shape, strides, &low, &size))
+    return tn_fail(TENON_INVALID,
+                   "shape and strides address more memory than 62 bits can describe");
   TN_TRY(tn_storage_create(data ? (char *)data + low : NULL, size, release, context, &storage));
   tenon_status_t status =
       tn_tensor_over(storage, data ? data : storage->data, dtype, ndim, shape, strides, out_tensor);
@@ -376,10 +386,10 @@ tenon_status_t tenon_tensor_borrow(void *data, tenon_dtype_t dtype, int32_t ndim
   return status;
 }
 
-/* What sizes and tn_is_dense say of a tensor with extents as tensors have them: no product of
- * theirs can overflow.  False: ask them. */
-static inline bool is_usual(tenon_dtype_t dtype, int32_t ndim, const int64_t *shape,
-                            const int64_t *strides, bool *out_is_dense) {
+/* Fast version of sizes and tn_is_dense for common tensors, whose products of extents
+ * cannot overflow. Returns false if the full checks are needed. */
+static inline bool is_common_shape(tenon_dtype_t dtype, int32_t ndim, const int64_t *shape,
+                                   const int64_t *strides, bool *out_is_dense) {
   uint64_t stride = 1;
   bool is_dense = true;
   if (tn_dtype_index(dtype) < 0) return false;
@@ -396,16 +406,19 @@ static inline bool is_usual(tenon_dtype_t dtype, int32_t ndim, const int64_t *sh
 tenon_status_t tenon_tensor_view(tenon_tensor_t *view, void *data, tenon_dtype_t dtype,
                                  int32_t ndim, int64_t *shape, int64_t *strides,
                                  int64_t *room_strides) {
-  static int64_t none[1]; /* of scalars: nothing is there, but it can be copied and compared */
+  /* Strides of scalars: never read as values, but the pointer can be copied and compared. */
+  static int64_t none[1];
   int64_t count;
   uint64_t size;
   bool is_dense = true;
   if (ndim == 0) shape = strides = none;
   if (!strides || (uint32_t)ndim > TENON_RANK_MAX ||
-      !is_usual(dtype, ndim, shape, strides, &is_dense)) {
-    TN_TRY(sizes(dtype, ndim, shape, &count, &size));
+      !is_common_shape(dtype, ndim, shape, strides, &is_dense)) {
+    TN_TRY(size_of_shape(dtype, ndim, shape, &count, &size));
     if (!strides && !room_strides)
-      return tn_fail(TENON_INVALID, "a dense view needs room for its strides");
+      return tn_fail(
+          TENON_INVALID,
+          "a dense view needs room for its strides: strides and room_strides are both NULL");
     if (!strides) tn_strides_dense(ndim, shape, strides = room_strides);
     is_dense = tn_is_dense(ndim, shape, strides);
   }
@@ -417,17 +430,17 @@ tenon_status_t tenon_tensor_view(tenon_tensor_t *view, void *data, tenon_dtype_t
 
 static tenon_status_t check_detail(const tenon_tensor_t *t, const tenon_detail_t *detail) {
   if (detail->size < offsetof(tenon_detail_t, values) || detail->kind != TENON_DETAIL_QUANTISED)
-    return tn_fail(TENON_INVALID, "a detail of kind %u: expected %d, quantised%s", detail->kind,
+    return tn_fail(TENON_INVALID, "a detail of kind %u: expected %d (quantised)%s", detail->kind,
                    TENON_DETAIL_QUANTISED,
                    tn_layout_is_sparse(detail->kind)
-                       ? "; tenon_tensor_create_sparse makes sparse tensors"
+                       ? "; for sparse tensors use tenon_tensor_create_sparse"
                        : "");
   if (tn_layout(t)) return tn_fail(TENON_INVALID, "a sparse tensor cannot be quantised");
   if (detail->axis < -1 || detail->axis >= t->ndim || detail->block < 0)
     return tn_fail(TENON_INVALID,
-                   "quantised along axis %d, in blocks of %d: the tensor has %d axes",
+                   "quantisation along axis %d in blocks of %d does not fit a tensor of %d axes",
                    (int)detail->axis, (int)detail->block, (int)t->ndim);
-  if (!detail->scale) return tn_fail(TENON_INVALID, "a quantised tensor has no scale");
+  if (!detail->scale) return tn_fail(TENON_INVALID, "a quantised tensor needs a scale: found NULL");
   int64_t least = detail->axis < 0 ? 1 : t->shape[detail->axis];
   if (detail->block) least = (least + detail->block - 1) / detail->block;
   const tenon_tensor_t *parts[] = {detail->scale, detail->zero_point};
@@ -445,7 +458,8 @@ tenon_status_t tenon_tensor_detail_set(tenon_tensor_t *tensor, const tenon_detai
   if (detail)
     TN_TRY(check_detail(tensor, detail));
   else if (tn_layout(tensor))
-    return tn_fail(TENON_INVALID, "a sparse tensor without detail would have no elements");
+    return tn_fail(TENON_INVALID,
+                   "cannot remove the detail of a sparse tensor: the detail holds its elements");
   tensor->detail = detail;
   tn_tensor_mark(tensor);
   return TENON_OK;
@@ -453,12 +467,14 @@ tenon_status_t tenon_tensor_detail_set(tenon_tensor_t *tensor, const tenon_detai
 
 tenon_status_t tenon_tensor_list(tenon_tensor_t *const *items, int32_t count,
                                  tenon_tensor_t **out_tensor) {
-  if (count < 0) return tn_fail(TENON_INVALID, "a list of %d tensors", (int)count);
+  if (count < 0)
+    return tn_fail(TENON_INVALID, "a list of %d tensors: expected at least 0", (int)count);
   int64_t shape[1] = {count};
   tn_storage_t *storage;
   for (int32_t i = 0; i < count; i++)
     if (!items[i] || !tn_tensor_is_owned(items[i]))
-      return tn_fail(TENON_INVALID, "item %d of the list is %s", (int)i,
+      return tn_fail(TENON_INVALID,
+                     "item %d of the list is %s: expected a tensor owned by the host", (int)i,
                      items[i] ? "a view on a caller's stack" : "NULL");
   TN_TRY(tn_storage_create(NULL, (uint64_t)count * sizeof *items, NULL, NULL, &storage));
   if (count) memcpy(storage->data, items, (size_t)count * sizeof *items);
@@ -471,8 +487,8 @@ tenon_status_t tenon_tensor_list(tenon_tensor_t *const *items, int32_t count,
     tenon_tensor_retain(items[i]);
     keys |= items[i]->keys;
   }
-  (*out_tensor)->keys =
-      TN_TENSOR_OWNED | TN_KEY_CPU | (keys & ~TN_TENSOR_UNSET); /* the union of the items' */
+  /* the union of the items' keys */
+  (*out_tensor)->keys = TN_TENSOR_OWNED | TN_KEY_CPU | (keys & ~TN_TENSOR_UNSET);
   return TENON_OK;
 }
 
@@ -484,14 +500,15 @@ void tenon_tensor_retain(tenon_tensor_t *tensor) {
 void tenon_tensor_release(tenon_tensor_t *tensor) {
   if (!tensor || !tn_tensor_is_owned(tensor)) return;
   tn_tensor_t *owned = (tn_tensor_t *)tensor;
-  if (!is_last(&owned->references)) return;
+  if (!drop_reference(&owned->references)) return;
   if (tn_dtype_is(tensor->dtype, TENON_LIST))
     for (int64_t i = 0; i < tensor->shape[0]; i++)
       tenon_tensor_release(tenon_item(tensor, i));
   if (owned->alias) tn_alias_release(owned->alias);
   if (owned->history) tn_history_release(owned->history);
   tn_storage_release(owned->storage);
-  if (tensor->shape != owned->room) tn_release_memory(tensor->shape); /* it grew: tn_tensor_room */
+  /* tn_tensor_room has moved shape and strides to a larger block */
+  if (tensor->shape != owned->room) tn_release_memory(tensor->shape);
   tn_block_put(owned, header_size(owned->room_ndim));
 }
 
@@ -513,16 +530,16 @@ tenon_status_t tenon_tensor_set_string(tenon_tensor_t *tensor, int64_t index, co
     return tn_fail(TENON_INVALID,
                    "tenon_tensor_set_string takes a string tensor made by tenon_tensor_create");
   if (index < 0 || index >= tenon_count(tensor))
-    return tn_fail(TENON_RANGE, "string %lld of a tensor of %lld", (long long)index,
-                   (long long)tenon_count(tensor));
+    return tn_fail(TENON_RANGE, "index %lld of a string tensor of %lld elements is out of range",
+                   (long long)index, (long long)tenon_count(tensor));
   return tn_string_set(tensor, index, data, size);
 }
 
 tenon_status_t tenon_tensor_copy(const tenon_tensor_t *tensor, tenon_tensor_t **out_tensor) {
   if (tensor->device.type != 1)
     return tn_fail(TENON_INVALID,
-                   "a tensor on a device (type %d, id %d): expected host memory; "
-                   "tenon_tensor_copy_to copies from there",
+                   "the tensor is on a device (type %d, id %d): expected host memory; use "
+                   "tenon_tensor_copy_to",
                    (int)tensor->device.type, (int)tensor->device.id);
   if (tn_layout(tensor)) return tn_sparse_copy(tensor, out_tensor);
   TN_TRY(tenon_tensor_create(tensor->dtype, tensor->ndim, tensor->shape, out_tensor));
@@ -539,6 +556,6 @@ tenon_status_t tenon_dtype_parse(const char *name, tenon_dtype_t *out_dtype) {
   if (tn_dtype_parse(name, strlen(name), out_dtype)) return TENON_OK;
   return tn_fail(
       TENON_INVALID,
-      "'%s' is no dtype: expected bool, i8 to i64, u8 to u64, f16, bf16, f32, f64, string, ...",
+      "unknown dtype '%s': expected bool, i8 to i64, u8 to u64, f16, bf16, f32, f64, string, ...",
       name);
 }

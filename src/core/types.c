@@ -1,6 +1,6 @@
-/* Type rules: parses TENON_TYPES when a library is loaded, and applies it in every infer and every
- * eager call. Invariant: in rules that were parsed every input and every result has a source, so
- * applying needs no look-up by name and no memory. */
+/* Type rules: parses TENON_TYPES when a library is loaded, and applies the rules in every infer and
+ * every call. Invariant: in parsed rules every input and every result has a source, so applying
+ * them needs no look-up by name and no memory. */
 #include "core/types.h"
 
 #include <stdio.h>
@@ -24,10 +24,11 @@ enum {
   KNOWN,
 };
 
-typedef struct draft_t { /* of an input or a result */
+/* The type of an input or a result while TENON_TYPES is parsed. */
+typedef struct draft_t {
   uint8_t state;
-  const char *source;
-  const char *at;        /* WAITING: where its source stands; where its name stands */
+  const char *source;    /* WAITING: position of its source */
+  const char *at;        /* position of its name */
   tn_type_source_t type; /* KNOWN */
 } draft_t;
 
@@ -39,8 +40,8 @@ typedef struct parser_t {
   uint32_t variable_count;
   uint64_t sets[VARIABLES_MAX];
   const char *names[VARIABLES_MAX];
-  const char *variables
-      [VARIABLES_MAX]; /* where the name of a type variable stands; NULL: a rule of inputs */
+  /* position of a type variable's name; NULL if the variable has no name of its own */
+  const char *variables[VARIABLES_MAX];
 } parser_t;
 
 static const char *argument_name(const tn_schema_t *schema, uint32_t i) {
@@ -48,7 +49,7 @@ static const char *argument_name(const tn_schema_t *schema, uint32_t i) {
                                  : schema->outputs[i - schema->input_count].name;
 }
 
-/* Index among inputs and results, -1: none of them. */
+/* Index among inputs and results; -1 if the token is neither. */
 static int32_t find_argument(const parser_t *p, const tn_lexer_t *token) {
   uint32_t count = p->schema->input_count + p->schema->output_count;
   for (uint32_t i = 0; i < count; i++)
@@ -62,7 +63,8 @@ static int32_t find_variable(const parser_t *p, const tn_lexer_t *token) {
   return -1;
 }
 
-static tenon_status_t unknown(const parser_t *p, const tn_lexer_t *token, bool is_source) {
+static tenon_status_t fail_unknown_name(const parser_t *p, const tn_lexer_t *token,
+                                        bool is_source) {
   tn_nearest_t nearest;
   const tn_schema_t *schema = p->schema;
   uint32_t count = schema->input_count + schema->output_count;
@@ -104,8 +106,8 @@ static tenon_status_t add_variable(parser_t *p, const tn_lexer_t *name, bool is_
   return TENON_OK;
 }
 
-/* names (":" set | "=" source) */
-static tenon_status_t parse_rule(parser_t *p) {
+/* Parses names (":" set | "=" source). */
+static tenon_status_t parse_declaration(parser_t *p) {
   tn_lexer_t *lexer = &p->lexer;
   tn_lexer_t first = *lexer;
   tn_lexer_t name;
@@ -118,18 +120,19 @@ static tenon_status_t parse_rule(parser_t *p) {
     int32_t found = find_argument(p, &name);
     tn_lexer_next(lexer);
     if (found < 0) {
-      if (count || lexer->kind != ':') return unknown(p, &name, false);
+      if (count || lexer->kind != ':') return fail_unknown_name(p, &name, false);
       if (tn_schema_attr(p->schema, name.start, name.size) >= 0)
-        return tn_lexer_fail(&name, "'%.*s' is an attribute; only inputs and results have dtypes",
+        return tn_lexer_fail(&name, "'%.*s' is an attribute: only inputs and results have dtypes",
                              (int)name.size, name.start);
       if (find_variable(p, &name) >= 0)
-        return tn_lexer_fail(&name, "type variable '%.*s' is there twice", (int)name.size,
+        return tn_lexer_fail(&name, "type variable '%.*s' is declared twice", (int)name.size,
                              name.start);
       break;
     }
     draft_t *draft = &p->drafts[found];
     if (draft->state != UNSTATED)
-      return tn_lexer_fail(&name, "'%s' has two rules", argument_name(p->schema, (uint32_t)found));
+      return tn_lexer_fail(&name, "the dtype of '%s' is declared twice",
+                           argument_name(p->schema, (uint32_t)found));
     draft->state = WAITING;
     draft->at = name.start;
     arguments[count++] = found;
@@ -149,10 +152,10 @@ static tenon_status_t parse_rule(parser_t *p) {
   TN_TRY(parse_set(p, &p->sets[variable]));
   for (uint32_t i = 0; i < count; i++) {
     if ((uint32_t)arguments[i] >= p->schema->input_count)
-      return tn_lexer_fail_at(
-          lexer, p->drafts[arguments[i]].at,
-          "'%s' is a result, whose dtype is stated by '=': only inputs are drawn from a set",
-          argument_name(p->schema, (uint32_t)arguments[i]));
+      return tn_lexer_fail_at(lexer, p->drafts[arguments[i]].at,
+                              "'%s' is a result, so its dtype must be declared with '=': only "
+                              "inputs accept a set of dtypes",
+                              argument_name(p->schema, (uint32_t)arguments[i]));
     p->drafts[arguments[i]].state = KNOWN;
     p->drafts[arguments[i]].type =
         (tn_type_source_t){.kind = TN_TYPE_VARIABLE, .index = (int32_t)variable};
@@ -160,13 +163,14 @@ static tenon_status_t parse_rule(parser_t *p) {
   return TENON_OK;
 }
 
-/* The source of argument i; sources may stand in any order, so this follows them. */
-static tenon_status_t resolve(parser_t *p, uint32_t i) {
+/* Resolves the source of argument i. Sources may be declared in any order, so this function is
+ * recursive. */
+static tenon_status_t resolve_source(parser_t *p, uint32_t i) {
   draft_t *draft = &p->drafts[i];
   tn_lexer_t token = p->lexer;
   if (draft->state == KNOWN || draft->state == UNSTATED) return TENON_OK;
   if (draft->state == ASKED)
-    return tn_lexer_fail_at(&p->lexer, draft->at, "'%s' would take its dtype from itself",
+    return tn_lexer_fail_at(&p->lexer, draft->at, "the dtype of '%s' depends on itself",
                             argument_name(p->schema, i));
   draft->state = ASKED;
   token.next = draft->source;
@@ -176,9 +180,10 @@ static tenon_status_t resolve(parser_t *p, uint32_t i) {
   if (token.kind == '?') {
     *type = (tn_type_source_t){.kind = TN_TYPE_OPEN};
   } else if (index >= 0) {
-    TN_TRY(resolve(p, (uint32_t)index));
+    TN_TRY(resolve_source(p, (uint32_t)index));
     if (p->drafts[index].state != KNOWN)
-      return tn_lexer_fail(&token, "'%.*s' has no rule", (int)token.size, token.start);
+      return tn_lexer_fail(&token, "the dtype of '%.*s' is not declared", (int)token.size,
+                           token.start);
     *type = p->drafts[index].type;
   } else if ((index = find_variable(p, &token)) >= 0) {
     *type = (tn_type_source_t){.kind = TN_TYPE_VARIABLE, .index = index};
@@ -190,7 +195,7 @@ static tenon_status_t resolve(parser_t *p, uint32_t i) {
   } else if (tn_dtype_parse(token.start, token.size, &type->fixed)) {
     type->kind = TN_TYPE_FIXED;
   } else {
-    return unknown(p, &token, true);
+    return fail_unknown_name(p, &token, true);
   }
   draft->state = KNOWN;
   return TENON_OK;
@@ -200,18 +205,19 @@ static tenon_status_t check_all_stated(const parser_t *p) {
   tn_text_t names = {0};
   uint32_t count = p->schema->input_count + p->schema->output_count;
   for (uint32_t i = 0; i < count; i++)
-    if (p->drafts[i].state == UNSTATED)
-      tn_text_add(&names, "%s%s '%s'", names.size ? ", " : "",
-                  i < p->schema->input_count ? "input" : "result", argument_name(p->schema, i));
+    if (p->drafts[i].state == UNSTATED) {
+      const char *role = i < p->schema->input_count ? "input" : "result";
+      tn_text_add(&names, "%s%s '%s'", names.size ? ", " : "", role, argument_name(p->schema, i));
+    }
   if (!names.size && !names.failed) return TENON_OK;
-  tn_lexer_fail(&p->lexer, "expected a rule for each input and result; there is none for %s",
+  tn_lexer_fail(&p->lexer, "every input and result needs a declared dtype; missing for %s",
                 tn_text_get(&names));
   tn_text_clear(&names);
   return TENON_INVALID;
 }
 
 static tenon_status_t check_bound(const parser_t *p) {
-  /* variables of some input; of one that is always there */
+  /* variables of any input, and variables of an input that is not optional */
   uint32_t drawn = 0;
   uint32_t bound = 0;
   const tn_schema_t *schema = p->schema;
@@ -222,21 +228,22 @@ static tenon_status_t check_bound(const parser_t *p) {
   }
   for (uint32_t v = 0; v < p->variable_count; v++)
     if (!(drawn >> v & 1))
-      return tn_lexer_fail_at(&p->lexer, p->variables[v],
-                              "'%s' is no input, and as a type variable no input takes it",
-                              p->names[v]);
+      return tn_lexer_fail_at(
+          &p->lexer, p->variables[v],
+          "'%s' is not an input or a result, and no input uses it as a type variable", p->names[v]);
   for (uint32_t i = 0; i < schema->output_count; i++) {
     const draft_t *draft = &p->drafts[schema->input_count + i];
     if (draft->type.kind == TN_TYPE_VARIABLE && !(bound >> draft->type.index & 1))
-      return tn_lexer_fail_at(&p->lexer, draft->at,
-                              "the dtype of '%s' depends on '%s', which only optional inputs state",
-                              schema->outputs[i].name, p->names[draft->type.index]);
+      return tn_lexer_fail_at(
+          &p->lexer, draft->at,
+          "the dtype of '%s' depends on '%s', which only optional inputs determine",
+          schema->outputs[i].name, p->names[draft->type.index]);
   }
   return TENON_OK;
 }
 
-/* One of a set: that of most tensors, if it is there. */
-static tenon_dtype_t likely(uint64_t set) {
+/* The dtype of a set to try first: f32 if the set has it. */
+static tenon_dtype_t likely_dtype(uint64_t set) {
   return tn_dtype_at(set >> TN_DTYPE_F32 & 1 ? TN_DTYPE_F32 : __builtin_ctzll(set));
 }
 
@@ -249,7 +256,7 @@ tenon_status_t tn_types_parse(const char *text, const tn_schema_t *schema, tn_ar
   if (!text)
     return tn_fail(
         TENON_INVALID,
-        "TENON_TYPES is missing: each input and result needs a rule, such as \"%s: any\"",
+        "TENON_TYPES is missing: declare the dtypes of every input and result, such as \"%s: any\"",
         argument_name(schema, 0));
   p.schema = schema;
   p.arena = arena;
@@ -261,12 +268,12 @@ tenon_status_t tn_types_parse(const char *text, const tn_schema_t *schema, tn_ar
   tn_lexer_open(&p.lexer, "types", copy);
   if (p.lexer.kind != TN_TOKEN_END) {
     do
-      TN_TRY(parse_rule(&p));
+      TN_TRY(parse_declaration(&p));
     while (tn_lexer_take(&p.lexer, ';'));
   }
   TN_TRY(tn_lexer_expect(&p.lexer, TN_TOKEN_END, "';' or the end"));
   for (uint32_t i = 0; i < count; i++) {
-    TN_TRY(resolve(&p, i));
+    TN_TRY(resolve_source(&p, i));
   }
   TN_TRY(check_all_stated(&p));
   TN_TRY(check_bound(&p));
@@ -282,7 +289,8 @@ tenon_status_t tn_types_parse(const char *text, const tn_schema_t *schema, tn_ar
     sources[i] = p.drafts[i].type;
     sources[i].binds = sources[i].kind == TN_TYPE_VARIABLE && !(bound >> sources[i].index & 1);
     if (sources[i].binds) bound |= 1u << sources[i].index;
-    if (sources[i].kind == TN_TYPE_VARIABLE) sources[i].fixed = likely(p.sets[sources[i].index]);
+    if (sources[i].kind == TN_TYPE_VARIABLE)
+      sources[i].fixed = likely_dtype(p.sets[sources[i].index]);
     sources[i].is_list =
         (i < schema->input_count ? &schema->inputs[i] : &schema->outputs[i - schema->input_count])
             ->kind == TENON_KIND_TENSORS;
@@ -302,7 +310,7 @@ typedef struct word_t {
   char text[40];
 } word_t;
 
-static word_t say(tenon_dtype_t dtype) {
+static word_t name_dtype(tenon_dtype_t dtype) {
   word_t word;
   const char *name = tn_dtype_name(dtype);
   if (name[0] == '?')
@@ -313,8 +321,8 @@ static word_t say(tenon_dtype_t dtype) {
   return word;
 }
 
-/* The dtype of an input, or of the first item of a list that has one; false: absent, an empty list,
- * or not known. */
+/* The dtype of an input, or of the first item of a list that has one. Returns false if the input is
+ * absent, an empty list, or of unknown dtype. */
 static bool dtype_of(const tenon_meta_t *meta, bool is_list, tenon_dtype_t *out_dtype) {
   if (!meta) return false;
   if (!is_list) {
@@ -329,7 +337,7 @@ static bool dtype_of(const tenon_meta_t *meta, bool is_list, tenon_dtype_t *out_
   return false;
 }
 
-/* What the first input of the variable is; its index, or -1. */
+/* Finds the first input of a type variable and its dtype. Returns the input's index, or -1. */
 static int32_t bound_by(const tn_types_t *types, const tn_schema_t *schema,
                         tenon_meta_t *const *inputs, int32_t variable, tenon_dtype_t *out_dtype) {
   for (uint32_t i = 0; i < schema->input_count; i++) {
@@ -340,9 +348,9 @@ static int32_t bound_by(const tn_types_t *types, const tn_schema_t *schema,
   return -1;
 }
 
-static tenon_status_t refuse(const tn_types_t *types, const tn_schema_t *schema,
-                             const tenon_value_t *attrs, tenon_meta_t *const *inputs, uint32_t i,
-                             tenon_dtype_t found) {
+static tenon_status_t fail_dtype(const tn_types_t *types, const tn_schema_t *schema,
+                                 const tenon_value_t *attrs, tenon_meta_t *const *inputs,
+                                 uint32_t i, tenon_dtype_t found) {
   const tn_type_source_t *source = &types->inputs[i];
   const char *name = schema->inputs[i].name;
   const char *item = source->is_list ? "an item of " : "";
@@ -353,20 +361,20 @@ static tenon_status_t refuse(const tn_types_t *types, const tn_schema_t *schema,
     return tn_fail(TENON_INVALID, "operator '%s': input '%s': expected a tensor, found a list",
                    schema->full, name);
   if (source->kind == TN_TYPE_FIXED) {
-    snprintf(expected, sizeof expected, "%s", say(source->fixed).text);
+    snprintf(expected, sizeof expected, "%s", name_dtype(source->fixed).text);
   } else if (source->kind == TN_TYPE_ATTR) {
-    snprintf(expected, sizeof expected, "%s", say(attrs[source->index].as.dtype).text);
-    snprintf(why, sizeof why, ", as attribute '%s' says", schema->attrs[source->index].name);
+    snprintf(expected, sizeof expected, "%s", name_dtype(attrs[source->index].as.dtype).text);
+    snprintf(why, sizeof why, ", from attribute '%s'", schema->attrs[source->index].name);
   } else if (index >= 0 && types->sets[source->index] >> index & 1) {
     tenon_dtype_t first = found;
     int32_t by = bound_by(types, schema, inputs, source->index, &first);
-    snprintf(expected, sizeof expected, "%s", say(first).text);
+    snprintf(expected, sizeof expected, "%s", name_dtype(first).text);
     if (by >= 0) snprintf(why, sizeof why, ", the dtype of '%s'", schema->inputs[by].name);
   } else {
     tn_dtype_set_print(types->sets[source->index], expected, sizeof expected);
   }
   return tn_fail(TENON_INVALID, "operator '%s': %sinput '%s': expected %s%s, found %s; cast it",
-                 schema->full, item, name, expected, why, say(found).text);
+                 schema->full, item, name, expected, why, name_dtype(found).text);
 }
 
 bool tn_types_admit(const tn_types_t *types, const tn_type_source_t *source,
@@ -380,12 +388,12 @@ bool tn_types_admit(const tn_types_t *types, const tn_type_source_t *source,
 }
 
 typedef struct bound_t {
-  uint32_t seen; /* bits of variables */
+  uint32_t seen; /* bit mask of variables */
   tenon_dtype_t dtypes[VARIABLES_MAX];
 } bound_t;
 
-static inline bool admit(const tn_types_t *types, const tn_type_source_t *source,
-                         const tenon_value_t *attrs, tenon_dtype_t dtype, bound_t *bound) {
+static inline bool admit_dtype(const tn_types_t *types, const tn_type_source_t *source,
+                               const tenon_value_t *attrs, tenon_dtype_t dtype, bound_t *bound) {
   if (source->kind == TN_TYPE_VARIABLE) {
     int32_t v = source->index;
     if (bound->seen >> v & 1) return tn_dtype_same(bound->dtypes[v], dtype);
@@ -404,18 +412,18 @@ static tenon_status_t admit_list(const tn_types_t *types, const tn_schema_t *sch
   if (!tn_dtype_is(list->dtype, TENON_LIST))
     return tn_fail(TENON_INVALID,
                    "operator '%s': input '%s': expected a list of tensors, found one %s",
-                   schema->full, schema->inputs[i].name, say(list->dtype).text);
+                   schema->full, schema->inputs[i].name, name_dtype(list->dtype).text);
   for (uint32_t k = 0; k < list->count; k++) {
     if (!list->items || !list->items[k])
       return tn_fail(TENON_INVALID, "operator '%s': input '%s': item %u is missing", schema->full,
                      schema->inputs[i].name, k);
-    if (!admit(types, &types->inputs[i], attrs, list->items[k]->dtype, bound))
-      return refuse(types, schema, attrs, inputs, i, list->items[k]->dtype);
+    if (!admit_dtype(types, &types->inputs[i], attrs, list->items[k]->dtype, bound))
+      return fail_dtype(types, schema, attrs, inputs, i, list->items[k]->dtype);
   }
   return TENON_OK;
 }
 
-static tenon_status_t missing(const tn_schema_t *schema, tenon_meta_t *const *inputs) {
+static tenon_status_t fail_missing_inputs(const tn_schema_t *schema, tenon_meta_t *const *inputs) {
   tn_text_t names = {0};
   for (uint32_t i = 0; i < schema->input_count; i++)
     if (!inputs[i] && !schema->inputs[i].is_optional)
@@ -443,11 +451,11 @@ tenon_status_t tn_types_apply(const tn_types_t *types, const tn_schema_t *schema
   bound.seen = 0;
   for (uint32_t i = 0; i < schema->input_count; i++) {
     if (!inputs[i]) {
-      if (!schema->inputs[i].is_optional) return missing(schema, inputs);
+      if (!schema->inputs[i].is_optional) return fail_missing_inputs(schema, inputs);
     } else if (types->inputs[i].is_list) {
       TN_TRY(admit_list(types, schema, attrs, inputs, i, &bound));
-    } else if (!admit(types, &types->inputs[i], attrs, inputs[i]->dtype, &bound)) {
-      return refuse(types, schema, attrs, inputs, i, inputs[i]->dtype);
+    } else if (!admit_dtype(types, &types->inputs[i], attrs, inputs[i]->dtype, &bound)) {
+      return fail_dtype(types, schema, attrs, inputs, i, inputs[i]->dtype);
     }
   }
   for (uint32_t i = 0; i < schema->output_count; i++) {
@@ -461,9 +469,10 @@ tenon_status_t tn_types_apply(const tn_types_t *types, const tn_schema_t *schema
     } else if (bound.seen >> source->index & 1) {
       set_output(outputs[i], source->is_list, bound.dtypes[source->index]);
     } else {
-      return tn_fail(TENON_INVALID,
-                     "operator '%s': the dtype of '%s' is that of '%s', which is an empty list",
-                     schema->full, schema->outputs[i].name, types->names[source->index]);
+      return tn_fail(
+          TENON_INVALID,
+          "operator '%s': the dtype of '%s' is that of the items of '%s', which is an empty list",
+          schema->full, schema->outputs[i].name, types->names[source->index]);
     }
   }
   return TENON_OK;

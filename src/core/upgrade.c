@@ -1,6 +1,6 @@
-/* UPGRADE texts.  Called by the registry at load, by attribute sets for nodes of older versions.
- * Invariant: upgrades are applied as a chain, one after another, so a name is followed through all
- * steps that come after it. */
+/* UPGRADE declarations. Parsed by the registry when a library is loaded, applied by attribute sets
+ * to nodes of older versions. Invariant: upgrades form a chain, so a name is followed through all
+ * later steps. */
 #include "core/upgrade.h"
 
 #include <inttypes.h>
@@ -45,7 +45,8 @@ tenon_status_t tn_upgrade_parse(int64_t from, const char *text, tn_arena_t *aren
                    from);
   out_upgrade->from = (uint32_t)from;
   tn_lexer_open(&lexer, "upgrade", text ? text : "");
-  if (lexer.kind == TN_TOKEN_END) return TENON_OK; /* the new version reads old nodes as they are */
+  /* the new version reads old nodes unchanged */
+  if (lexer.kind == TN_TOKEN_END) return TENON_OK;
   size_t room = 1;
   for (const char *c = text; *c; c++)
     room += *c == ';';
@@ -58,9 +59,10 @@ tenon_status_t tn_upgrade_parse(int64_t from, const char *text, tn_arena_t *aren
   return tn_lexer_expect(&lexer, TN_TOKEN_END, "';' or the end");
 }
 
-/* The name that `name` has after all steps past (upgrade, step); NULL: none. */
-static const char *follow(const tn_upgrades_t *upgrades, uint32_t upgrade, uint32_t step,
-                          const char *name) {
+/* The name of an attribute after all steps from (upgrade, step) on; NULL if a step drops or sets
+ * it. */
+static const char *follow_name(const tn_upgrades_t *upgrades, uint32_t upgrade, uint32_t step,
+                               const char *name) {
   for (; upgrade < upgrades->count; upgrade++, step = 0)
     for (; step < upgrades->items[upgrade].count; step++) {
       const tn_upgrade_step_t *s = &upgrades->items[upgrade].steps[step];
@@ -71,8 +73,8 @@ static const char *follow(const tn_upgrades_t *upgrades, uint32_t upgrade, uint3
   return name;
 }
 
-/* The first upgrade that a node of this version needs. */
-static uint32_t first_of(const tn_upgrades_t *upgrades, int64_t version) {
+/* Index of the first upgrade that a node of this version needs. */
+static uint32_t first_upgrade(const tn_upgrades_t *upgrades, int64_t version) {
   uint32_t i = 0;
   while (i < upgrades->count && upgrades->items[i].from < version)
     i++;
@@ -80,16 +82,16 @@ static uint32_t first_of(const tn_upgrades_t *upgrades, int64_t version) {
 }
 
 const char *tn_upgrades_name(const tn_upgrades_t *upgrades, int64_t version, const char *name) {
-  return follow(upgrades, first_of(upgrades, version), 0, name);
+  return follow_name(upgrades, first_upgrade(upgrades, version), 0, name);
 }
 
 tenon_status_t tn_upgrades_set(const tn_upgrades_t *upgrades, int64_t version,
                                tn_upgrade_set_fn set, void *context) {
-  for (uint32_t u = first_of(upgrades, version); u < upgrades->count; u++)
+  for (uint32_t u = first_upgrade(upgrades, version); u < upgrades->count; u++)
     for (uint32_t s = 0; s < upgrades->items[u].count; s++) {
       const tn_upgrade_step_t *step = &upgrades->items[u].steps[s];
       const char *name =
-          step->kind == TN_UPGRADE_SET ? follow(upgrades, u, s + 1, step->name) : NULL;
+          step->kind == TN_UPGRADE_SET ? follow_name(upgrades, u, s + 1, step->name) : NULL;
       if (name) TN_TRY(set(context, name, step->to));
     }
   return TENON_OK;
@@ -100,14 +102,14 @@ static tenon_status_t check_step(const tn_upgrades_t *upgrades, uint32_t u, uint
   const tn_upgrade_step_t *step = &upgrades->items[u].steps[s];
   if (step->kind == TN_UPGRADE_DROP) return TENON_OK;
   const char *name =
-      follow(upgrades, u, s + 1, step->kind == TN_UPGRADE_SET ? step->name : step->to);
-  if (!name) return TENON_OK; /* a later step drops or sets it */
+      follow_name(upgrades, u, s + 1, step->kind == TN_UPGRADE_SET ? step->name : step->to);
+  if (!name) return TENON_OK; /* a later step drops or sets the attribute */
   int32_t index = tn_schema_attr(schema, name, strlen(name));
   tenon_value_t ignored;
   if (index < 0)
     return tn_fail(TENON_INVALID,
                    "upgrade from version %" PRIu32
-                   ": '%s' becomes '%s', which is no attribute of %s",
+                   ": '%s' becomes '%s', which is not an attribute of %s",
                    upgrades->items[u].from, step->name, name, schema->text);
   if (step->kind == TN_UPGRADE_RENAME) return TENON_OK;
   return tn_prefix(tn_value_parse(schema, &schema->attrs[index], step->to, arena, &ignored),
@@ -120,12 +122,13 @@ tenon_status_t tn_upgrades_check(const tn_upgrades_t *upgrades, int64_t version,
     uint32_t from = upgrades->items[u].from;
     if (from >= version)
       return tn_fail(TENON_INVALID,
-                     "upgrade from version %" PRIu32 ": the operator is of version %" PRId64, from,
-                     version);
+                     "upgrade from version %" PRIu32
+                     ": expected a version below the operator's, %" PRId64,
+                     from, version);
     if (u && from <= upgrades->items[u - 1].from)
       return tn_fail(TENON_INVALID,
-                     "upgrade from version %" PRIu32 " stands after that from version %" PRIu32
-                     ": expected rising versions, one text for each",
+                     "upgrade from version %" PRIu32 " follows the one from version %" PRIu32
+                     ": expected ascending versions, each once",
                      from, upgrades->items[u - 1].from);
     for (uint32_t s = 0; s < upgrades->items[u].count; s++)
       TN_TRY(check_step(upgrades, u, s, schema, arena));

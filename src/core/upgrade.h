@@ -1,5 +1,6 @@
-/* UPGRADE texts: how the attributes of a node that was written for an older version of an operator
- * become those of the version that is loaded.  Parsed and checked at load, constant afterwards. */
+/* UPGRADE declarations: how the attributes of a node written for an older version of an operator
+ * become attributes of the loaded version. Parsed and checked when a library is loaded, constant
+ * afterwards. */
 #ifndef TN_CORE_UPGRADE_H
 #define TN_CORE_UPGRADE_H
 
@@ -13,29 +14,32 @@ enum {
 typedef struct tn_upgrade_step_t {
   uint8_t kind;
   const char *name;
-  const char *to; /* RENAME: from, to; SET: name and `to`, the literal's text; DROP: name */
+  /* RENAME: the new name; SET: the value as text; DROP: NULL */
+  const char *to;
 } tn_upgrade_step_t;
-typedef struct tn_upgrade_t { /* from one version to the next */
+/* The steps from one version to the next. */
+typedef struct tn_upgrade_t {
   uint32_t from;
   uint32_t count;
   const tn_upgrade_step_t *steps;
 } tn_upgrade_t;
-typedef struct tn_upgrades_t { /* of one operator, in order of versions */
+/* All upgrades of one operator, in ascending order of versions. */
+typedef struct tn_upgrades_t {
   uint32_t count;
   const tn_upgrade_t *items;
 } tn_upgrades_t;
 
 tenon_status_t tn_upgrade_parse(int64_t from, const char *text, tn_arena_t *arena,
                                 tn_upgrade_t *out_upgrade);
-/* Against the operator as it is now: versions rise and are below `version`, names end as attributes
- * of the schema, values fit them. */
+/* Checks upgrades against the current operator: versions ascend and are below `version`, names lead
+ * to attributes of the schema, and values fit the attributes. */
 tenon_status_t tn_upgrades_check(const tn_upgrades_t *upgrades, int64_t version,
                                  const tn_schema_t *schema, tn_arena_t *arena);
-/* What the attribute `name` of a node of that version is called now; NULL: it is dropped, or an
- * upgrade sets it. */
+/* The current name of the attribute `name` of a node of that version; NULL if an upgrade drops or
+ * sets it. */
 const char *tn_upgrades_name(const tn_upgrades_t *upgrades, int64_t version, const char *name);
-/* Gives each value that upgrades from `version` on set, under the name that the attribute has
- * now. */
+/* Calls `set` for each value that upgrades from `version` on set, with the attribute's current
+ * name. */
 typedef tenon_status_t (*tn_upgrade_set_fn)(void *context, const char *name, const char *literal);
 tenon_status_t tn_upgrades_set(const tn_upgrades_t *upgrades, int64_t version,
                                tn_upgrade_set_fn set, void *context);

@@ -1,7 +1,7 @@
-/* Attribute values: from what a caller gives to what kernels see, and to and from text.  Called by
- * every front door (bound attributes, importers, bindings, the command line) and by the schema
- * parser for defaults.  Invariant: a value that was converted has the kind of its attribute
- * (scalar: BOOL, INT or FLOAT), or NONE if it is optional. */
+/* Attribute values: conversion from a caller's value to the form that kernels see, and to and from
+ * text. Used by every entry point (bound attributes, importers, bindings, the command line) and by
+ * the schema parser for defaults. Invariant: a converted value has the kind of its attribute
+ * (scalar: BOOL, INT or FLOAT), or NONE if the attribute is optional. */
 #include "core/value.h"
 
 #include <inttypes.h>
@@ -17,9 +17,9 @@
 
 static const struct {
   const char *name;
-  uint32_t list;
-  uint32_t element; /* the kind of lists of it, of its elements */
-  size_t size;      /* lists: of an element */
+  uint32_t list;    /* the kind of a list of this kind; 0: none */
+  uint32_t element; /* lists: the kind of the elements */
+  size_t size;      /* lists: bytes per element */
 } kinds[] = {
     [TENON_KIND_NONE] = {"None", 0, 0, 0},
     [TENON_KIND_BOOL] = {"bool", 0, 0, 0},
@@ -43,7 +43,7 @@ enum { KINDS = sizeof kinds / sizeof *kinds };
 const char *tn_kind_name(uint32_t kind) { return kind < KINDS ? kinds[kind].name : "unknown kind"; }
 
 static bool is_list(uint32_t kind) { return kind < KINDS && kinds[kind].size; }
-static tenon_status_t no_memory(size_t size) { return tn_no_memory("an attribute", size); }
+static tenon_status_t fail_value_memory(size_t size) { return tn_no_memory("an attribute", size); }
 
 /* printing */
 
@@ -70,8 +70,8 @@ static void print_tensor(const tenon_tensor_t *tensor, tn_text_t *text) {
   tn_text_add(text, "]");
 }
 
-/* Element `i` of a list as a value of its own. */
-static tenon_value_t element(const tenon_value_t *list, uint32_t i) {
+/* Element `i` of a list as a separate value. */
+static tenon_value_t list_element(const tenon_value_t *list, uint32_t i) {
   tenon_value_t value = {.kind = kinds[list->kind].element};
   switch (list->kind) {
   case TENON_KIND_INTS:
@@ -83,7 +83,8 @@ static tenon_value_t element(const tenon_value_t *list, uint32_t i) {
   case TENON_KIND_FLOATS:
     value.as.f = list->as.floats[i];
     break;
-  case TENON_KIND_STRS: /* its size is 64 bits wide, so it is looked at where it is needed */
+  /* tenon_string_t has a 64-bit size: callers that need the full size read the list itself */
+  case TENON_KIND_STRS:
     value.as.s = list->as.strs[i].data;
     value.count = list->as.strs[i].size > UINT32_MAX ? UINT32_MAX : (uint32_t)list->as.strs[i].size;
     break;
@@ -94,16 +95,20 @@ static tenon_value_t element(const tenon_value_t *list, uint32_t i) {
   return value;
 }
 
+static void print_list(const tenon_value_t *list, tn_text_t *text) {
+  tn_text_bytes(text, "[", 1);
+  for (uint32_t i = 0; i < list->count; i++) {
+    tenon_value_t item = list_element(list, i);
+    if (i) tn_text_bytes(text, ", ", 2);
+    tn_value_print(NULL, &item, text);
+  }
+  tn_text_bytes(text, "]", 1);
+}
+
 void tn_value_print(const tn_argument_t *attr, const tenon_value_t *value, tn_text_t *text) {
   char number[32];
   if (is_list(value->kind)) {
-    tn_text_bytes(text, "[", 1);
-    for (uint32_t i = 0; i < value->count; i++) {
-      tenon_value_t item = element(value, i);
-      if (i) tn_text_bytes(text, ", ", 2);
-      tn_value_print(NULL, &item, text);
-    }
-    tn_text_bytes(text, "]", 1);
+    print_list(value, text);
     return;
   }
   switch (value->kind) {
@@ -124,7 +129,10 @@ void tn_value_print(const tn_argument_t *attr, const tenon_value_t *value, tn_te
     tn_text_add(text, "%s", number);
     break;
   case TENON_KIND_STR:
-    print_text(value->as.s ? value->as.s : "", value->as.s ? value->count : 0, text);
+    if (value->as.s)
+      print_text(value->as.s, value->count, text);
+    else
+      print_text("", 0, text);
     break;
   case TENON_KIND_CHOICE:
     if (attr && value->as.i >= 0 && value->as.i < attr->choice_count)
@@ -153,7 +161,7 @@ void tn_value_print(const tn_argument_t *attr, const tenon_value_t *value, tn_te
   }
 }
 
-/* what does not fit */
+/* messages about values that do not fit */
 
 static void print_expected(const tn_argument_t *attr, tn_text_t *text) {
   enum { SHOWN = 24 };
@@ -175,9 +183,9 @@ static void print_expected(const tn_argument_t *attr, tn_text_t *text) {
   if (attr->is_optional) tn_text_add(text, " or None");
 }
 
-/* "expected int, found 'abc'", and the reason if there is more to say. */
-static tenon_status_t misfit(const tn_argument_t *attr, const tenon_value_t *value,
-                             const char *reason) {
+/* Fails with "expected int, found 'abc'", followed by the reason if there is one. */
+static tenon_status_t fail_value(const tn_argument_t *attr, const tenon_value_t *value,
+                                 const char *reason) {
   tn_text_t expected = {0};
   tn_text_t found = {0};
   char shown[120];
@@ -185,18 +193,20 @@ static tenon_status_t misfit(const tn_argument_t *attr, const tenon_value_t *val
   tenon_value_t start = *value;
   print_expected(attr, &expected);
   if ((is_list(value->kind) || value->kind == TENON_KIND_STR) && start.count > 64) start.count = 64;
-  if (start.count && !start.as.s) start.count = 0; /* a NULL list is told by the reason */
+  if (start.count && !start.as.s) start.count = 0; /* the reason reports a NULL list */
   tn_value_print(attr, &start, &found);
   if (start.count < value->count) tn_text_add(&found, "...");
   bool is_text = value->kind == TENON_KIND_STR && value->as.s;
-  tn_nearest_begin(&nearest, is_text ? value->as.s : "", is_text ? value->count : 0);
+  tn_nearest_begin(&nearest, "", 0);
+  if (is_text) tn_nearest_begin(&nearest, value->as.s, value->count);
   for (uint32_t i = 0; is_text && attr->kind == TENON_KIND_CHOICE && i < attr->choice_count; i++)
     tn_nearest_offer(&nearest, attr->choices[i]);
   for (int i = 0; is_text && attr->kind == TENON_KIND_DTYPE && i < TN_DTYPE_LIST; i++)
     tn_nearest_offer(&nearest, tn_dtype_word(i));
-  tn_fail(TENON_INVALID, "expected %.400s, found %s%s%s%s", tn_text_get(&expected),
-          tn_escape(tn_text_get(&found), found.size, shown, sizeof shown), tn_nearest_say(&nearest),
-          reason ? ": " : "", reason ? reason : "");
+  tn_escape(tn_text_get(&found), found.size, shown, sizeof shown);
+  const char *gap = reason ? ": " : "";
+  tn_fail(TENON_INVALID, "expected %.400s, found %s%s%s%s", tn_text_get(&expected), shown,
+          tn_nearest_say(&nearest), gap, reason ? reason : "");
   tn_text_clear(&expected);
   tn_text_clear(&found);
   return TENON_INVALID;
@@ -228,8 +238,25 @@ static bool parse_device(const char *text, size_t size, tenon_device_t *out) {
   return true;
 }
 
-/* One element, or a value that is no list; out->kind is set.  NULL: converted; else why not ("": no
- * more to say). */
+/* The index of a choice that is given by index or by name. Returns false if there is none. */
+static bool convert_choice(const tn_argument_t *attr, const tenon_value_t *value,
+                           int64_t *out_index) {
+  if (value->kind == TENON_KIND_CHOICE && value->as.i >= 0 && value->as.i < attr->choice_count) {
+    *out_index = value->as.i;
+    return true;
+  }
+  if (value->kind != TENON_KIND_STR || (value->count && !value->as.s)) return false;
+  for (uint32_t i = 0; i < attr->choice_count; i++)
+    if (strlen(attr->choices[i]) == value->count &&
+        memcmp(attr->choices[i], value->as.s, value->count) == 0) {
+      *out_index = i;
+      return true;
+    }
+  return false;
+}
+
+/* Converts one element, or a value that is not a list; out->kind is set. Returns NULL on success,
+ * otherwise the reason ("" if there is nothing to add). */
 static const char *convert_one(uint32_t kind, const tn_argument_t *attr, const tenon_value_t *value,
                                tenon_value_t *out) {
   uint32_t from = value->kind;
@@ -249,24 +276,13 @@ static const char *convert_one(uint32_t kind, const tn_argument_t *attr, const t
   case TENON_KIND_DIM:
     out->as.dim = from == TENON_KIND_DIM ? value->as.dim : tenon_extent(value->as.i);
     if (from == TENON_KIND_INT && value->as.i < TENON_DIM_LEAST)
-      return "it is below -2^62, the least dim";
+      return "it is below -2^62, the smallest dim";
     return from == TENON_KIND_INT || from == TENON_KIND_DIM ? NULL : "";
   case TENON_KIND_FLOAT:
     out->as.f = from == TENON_KIND_INT ? (double)value->as.i : value->as.f;
     return from == TENON_KIND_INT || from == TENON_KIND_FLOAT ? NULL : "";
   case TENON_KIND_CHOICE:
-    if (from == TENON_KIND_CHOICE && value->as.i >= 0 && value->as.i < attr->choice_count) {
-      out->as.i = value->as.i;
-      return NULL;
-    }
-    if (from != TENON_KIND_STR || (value->count && !value->as.s)) return "";
-    for (uint32_t i = 0; i < attr->choice_count; i++)
-      if (strlen(attr->choices[i]) == value->count &&
-          memcmp(attr->choices[i], value->as.s, value->count) == 0) {
-        out->as.i = i;
-        return NULL;
-      }
-    return "";
+    return convert_choice(attr, value, &out->as.i) ? NULL : "";
   case TENON_KIND_DTYPE:
     if (from == TENON_KIND_STR && value->as.s &&
         tn_dtype_parse(value->as.s, value->count, &out->as.dtype))
@@ -279,22 +295,23 @@ static const char *convert_one(uint32_t kind, const tn_argument_t *attr, const t
       return NULL;
     out->as.device = value->as.device;
     return from == TENON_KIND_DEVICE ? NULL : "";
-  case TENON_KIND_STR: /* copied by the caller */
-    *out = *value;
+  case TENON_KIND_STR:
+    *out = *value; /* the caller copies the string */
     return from == TENON_KIND_STR && (value->as.s || !value->count) ? NULL : "";
   default: /* TENSOR, GRAPH */
     *out = *value;
     if (from == kind && kind == TENON_KIND_TENSOR && value->as.tensor &&
         tn_layout(value->as.tensor))
-      return "it is sparse, which only inputs may be";
-    return from != kind ? "" : value->as.graph ? NULL : "it is NULL";
+      return "it is sparse: only inputs can be sparse";
+    if (from != kind) return "";
+    return value->as.graph ? NULL : "it is NULL";
   }
 }
 
 static tenon_status_t copy_text(tn_arena_t *arena, const char *data, uint64_t size,
                                 const char **out) {
   *out = size < SIZE_MAX / 2 ? tn_arena_text(arena, data, (size_t)size) : NULL;
-  return *out ? TENON_OK : no_memory((size_t)size);
+  return *out ? TENON_OK : fail_value_memory((size_t)size);
 }
 
 static tenon_status_t convert_list(const tn_argument_t *attr, const tenon_value_t *value,
@@ -302,23 +319,24 @@ static tenon_status_t convert_list(const tn_argument_t *attr, const tenon_value_
   bool from_list = is_list(value->kind);
   uint32_t count = from_list ? value->count : 1;
   uint32_t element_kind = kinds[attr->kind].element;
-  if (from_list && count && !value->as.ints) return misfit(attr, value, "its elements are NULL");
-  if (attr->count >= 0 && count != (uint32_t)attr->count) return misfit(attr, value, NULL);
+  if (from_list && count && !value->as.ints)
+    return fail_value(attr, value, "its elements are NULL");
+  if (attr->count >= 0 && count != (uint32_t)attr->count) return fail_value(attr, value, NULL);
   char *items = tn_arena_array(arena, count, kinds[attr->kind].size);
-  if (!items) return no_memory(count * kinds[attr->kind].size);
+  if (!items) return fail_value_memory(count * kinds[attr->kind].size);
   for (uint32_t i = 0; i < count; i++) {
-    tenon_value_t from = from_list ? element(value, i) : *value;
+    tenon_value_t from = from_list ? list_element(value, i) : *value;
     tenon_value_t to;
     const char *reason = convert_one(element_kind, attr, &from, &to);
-    if (reason) return misfit(attr, value, *reason ? reason : NULL);
+    if (reason) return fail_value(attr, value, *reason ? reason : NULL);
     if (element_kind == TENON_KIND_STR) {
       uint64_t size = from_list ? value->as.strs[i].size : value->count;
       tenon_string_t string = {NULL, size};
       TN_TRY(copy_text(arena, from.as.s, size, &string.data));
       memcpy(items + i * sizeof string, &string, sizeof string);
     } else {
-      memcpy(items + i * kinds[attr->kind].size, &to.as,
-             kinds[attr->kind].size); /* 8 bytes, of whatever kind */
+      /* 8 bytes for every kind */
+      memcpy(items + i * kinds[attr->kind].size, &to.as, kinds[attr->kind].size);
     }
   }
   *out = (tenon_value_t){
@@ -329,7 +347,7 @@ static tenon_status_t convert_list(const tn_argument_t *attr, const tenon_value_
 tenon_status_t tn_value_fit(const tn_argument_t *attr, const tenon_value_t *value,
                             tn_arena_t *arena, tenon_value_t *out_value) {
   if (value->kind == TENON_KIND_NONE) {
-    if (!attr->is_optional) return misfit(attr, value, NULL);
+    if (!attr->is_optional) return fail_value(attr, value, NULL);
     *out_value = (tenon_value_t){0};
     return TENON_OK;
   }
@@ -339,7 +357,7 @@ tenon_status_t tn_value_fit(const tn_argument_t *attr, const tenon_value_t *valu
     kind = value->kind;
   tenon_value_t out;
   const char *reason = convert_one(kind, attr, value, &out);
-  if (reason) return misfit(attr, value, *reason ? reason : NULL);
+  if (reason) return fail_value(attr, value, *reason ? reason : NULL);
   if (kind == TENON_KIND_STR) TN_TRY(copy_text(arena, out.as.s, out.count, &out.as.s));
   *out_value = out;
   return TENON_OK;
@@ -357,7 +375,7 @@ tenon_status_t tn_value_convert(const tn_schema_t *schema, const tn_argument_t *
   return name_failure(schema, attr, tn_value_fit(attr, value, arena, out_value));
 }
 
-/* from text */
+/* reading from text */
 
 static const char *trim(const char *text, size_t *size) {
   while (*size && (text[0] == ' ' || text[0] == '\t')) {
@@ -369,12 +387,12 @@ static const char *trim(const char *text, size_t *size) {
   return text;
 }
 
-/* A text without quotes: what stands there; lists of such: between commas. */
-static tenon_status_t bare_texts(const tn_argument_t *attr, const char *text, tn_arena_t *arena,
-                                 tenon_value_t *out) {
+/* Reads strings without quotes: the whole text, or for a list the parts between commas. */
+static tenon_status_t parse_bare_strings(const tn_argument_t *attr, const char *text,
+                                         tn_arena_t *arena, tenon_value_t *out) {
   size_t size = strlen(text);
   size_t count = 0;
-  if (size > UINT32_MAX) return tn_fail(TENON_INVALID, "a text of more than 4 GiB");
+  if (size > UINT32_MAX) return tn_fail(TENON_INVALID, "a string of more than 4 GiB");
   if (!is_list(attr->kind)) {
     *out = (tenon_value_t){.kind = TENON_KIND_STR, .count = (uint32_t)size, .as.s = text};
     return TENON_OK;
@@ -387,7 +405,7 @@ static tenon_status_t bare_texts(const tn_argument_t *attr, const char *text, tn
   for (size_t i = 0; i < size; i++)
     count += text[i] == ',';
   tenon_string_t *strs = tn_arena_array(arena, count + 1, sizeof *strs);
-  if (!strs) return no_memory((count + 1) * sizeof *strs);
+  if (!strs) return fail_value_memory((count + 1) * sizeof *strs);
   count = 0;
   for (const char *end = text + size; size; count++) {
     const char *comma = memchr(text, ',', size);
@@ -401,8 +419,8 @@ static tenon_status_t bare_texts(const tn_argument_t *attr, const char *text, tn
   return TENON_OK;
 }
 
-static tenon_status_t parse(const tn_argument_t *attr, const char *text, tn_arena_t *arena,
-                            tenon_value_t *out) {
+static tenon_status_t parse_literal(const tn_argument_t *attr, const char *text, tn_arena_t *arena,
+                                    tenon_value_t *out) {
   tn_lexer_t lexer, first;
   tn_lexer_open(&lexer, "value", text);
   bool is_none = tn_lexer_is(&lexer, "None") && attr->is_optional;
@@ -413,13 +431,13 @@ static tenon_status_t parse(const tn_argument_t *attr, const char *text, tn_aren
       (attr->kind == TENON_KIND_STR || attr->kind == TENON_KIND_CHOICE ||
        attr->kind == TENON_KIND_STRS || attr->kind == TENON_KIND_DTYPE ||
        attr->kind == TENON_KIND_DEVICE))
-    return bare_texts(attr, text, arena, out);
+    return parse_bare_strings(attr, text, arena, out);
   if (!is_list(attr->kind) || is_bracketed || is_none) {
     TN_TRY(tn_lexer_literal(&lexer, arena, out));
-  } else { /* "1, 2" is "[1, 2]" */
+  } else { /* "1, 2" means "[1, 2]" */
     size_t size = strlen(text);
     char *bracketed = tn_arena_allocate(arena, size + 3);
-    if (!bracketed) return no_memory(size + 3);
+    if (!bracketed) return fail_value_memory(size + 3);
     bracketed[0] = '[';
     memcpy(bracketed + 1, text, size);
     bracketed[size + 1] = ']';
@@ -432,15 +450,16 @@ static tenon_status_t parse(const tn_argument_t *attr, const char *text, tn_aren
 tenon_status_t tn_value_parse(const tn_schema_t *schema, const tn_argument_t *attr,
                               const char *text, tn_arena_t *arena, tenon_value_t *out_value) {
   tenon_value_t literal = {0};
-  tenon_status_t status =
-      text ? parse(attr, text, arena, &literal) : tn_fail(TENON_INVALID, "its text is NULL");
+  tenon_status_t status = text ? parse_literal(attr, text, arena, &literal)
+                               : tn_fail(TENON_INVALID, "its text is NULL");
   if (status == TENON_OK) status = tn_value_fit(attr, &literal, arena, out_value);
   return name_failure(schema, attr, status);
 }
 
 /* checking, comparing, copying */
 
-static tenon_status_t missing(const tn_schema_t *schema, const tenon_value_t *values) {
+static tenon_status_t fail_missing_attributes(const tn_schema_t *schema,
+                                              const tenon_value_t *values) {
   tn_text_t names = {0};
   int count = 0;
   for (uint32_t i = 0; i < schema->attr_count; i++)
@@ -460,12 +479,12 @@ tenon_status_t tn_values_check(const tn_schema_t *schema, const tenon_value_t *v
       if (attr->count < 0 || value->count == (uint32_t)attr->count) continue;
     } else if (value->kind == TENON_KIND_NONE) {
       if (attr->is_optional) continue;
-      return missing(schema, values);
+      return fail_missing_attributes(schema, values);
     } else if (attr->is_scalar &&
                (value->kind == TENON_KIND_BOOL || value->kind == TENON_KIND_INT)) {
       continue;
     }
-    return name_failure(schema, attr, misfit(attr, value, NULL));
+    return name_failure(schema, attr, fail_value(attr, value, NULL));
   }
   for (uint32_t i = 0; i < schema->input_count + schema->output_count; i++) {
     const tn_argument_t *list =
@@ -503,8 +522,8 @@ bool tn_value_equal(const tenon_value_t *a, const tenon_value_t *b) {
   case TENON_KIND_DTYPE:
     return tn_dtype_same(a->as.dtype, b->as.dtype);
   default:
-    return memcmp(&a->as, &b->as, sizeof a->as) ==
-           0; /* all eight bytes; floats by their bits: nan is nan */
+    /* compare all eight bytes; floats are compared by their bits, so a NaN equals itself */
+    return memcmp(&a->as, &b->as, sizeof a->as) == 0;
   }
 }
 

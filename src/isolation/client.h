@@ -8,8 +8,8 @@
 #include "base/text.h"
 #include "base/thread.h"
 #include "base/trust.h"
-#include "isolation/keeper.h"
 #include "isolation/room.h"
+#include "isolation/keeper.h"
 #include "isolation/wire.h"
 
 typedef struct tn_share_t { /* the mailbox; tensors in it hold it, too */

@@ -6,9 +6,9 @@
 
 #include "base/arena.h"
 #include "base/thread.h"
+#include "core/declarations.h"
 #include "core/gradient.h"
 #include "core/pattern.h"
-#include "core/rules.h"
 #include "core/samples.h"
 #include "core/schema.h"
 #include "core/types.h"

@@ -1,7 +1,7 @@
-/* The cache of libraries.  For each description of a build (compilers, commands, environment) there
- * is an entry that lists the library's file, the files that were read, each with a hash of its
- * contents, and what the compilers said.  A library is named by its contents too, so a file that is
- * in use is never written again. */
+/* The cache of libraries built from source. The key of an entry describes the build (compilers,
+ * commands, environment). The entry lists the library's file, every input file with a hash of its
+ * contents, and the compilers' messages. A library's file name contains a hash of its contents, so
+ * a file that is in use is never overwritten. */
 #include "toolchain/built.h"
 
 #include <inttypes.h>
@@ -16,7 +16,7 @@
 
 enum { NAME = 64 };
 
-static bool hash_of(const char *path, uint64_t *out_hash) {
+static bool hash_file(const char *path, uint64_t *out_hash) {
   tn_file_t file;
   if (!tn_file_exists(path) || tn_file_map(path, &file) != TENON_OK) return false;
   *out_hash = tn_cache_hash(file.data, file.size, 5);
@@ -24,19 +24,20 @@ static bool hash_of(const char *path, uint64_t *out_hash) {
   return true;
 }
 
-static void say(const tenon_build_t *build, uint32_t what, const char *text) {
+static void report_build(const tenon_build_t *build, uint32_t what, const char *text) {
   if (build->say && *text) build->say(build->context, what, text);
 }
 
-/* The library in the cache: of these contents, and of this user alone. */
+/* Whether the library in the cache has these contents and only this user can change it. */
 static bool is_library(const char *path, uint64_t hash) {
   uint64_t now;
   bool is_private = false;
-  return hash_of(path, &now) && now == hash && tn_file_is_private(path, &is_private) == TENON_OK &&
-         is_private;
+  return hash_file(path, &now) && now == hash &&
+         tn_file_is_private(path, &is_private) == TENON_OK && is_private;
 }
 
-/* the entry: "library HASH NAME", "input HASH PATH" ..., an empty line, the compilers' words */
+/* An entry consists of "library HASH NAME", one "input HASH PATH" for each input, an empty line,
+ * and the compilers' messages. */
 
 static void write_entry(const char *name, const tn_text_t *key, const char *library, uint64_t hash,
                         const tn_words_t *inputs, const tn_text_t *words) {
@@ -45,7 +46,7 @@ static void write_entry(const char *name, const tn_text_t *key, const char *libr
   tn_text_add(&entry, "library %016" PRIx64 " %s\n", hash, library);
   TN_EACH_WORD(input, inputs) {
     uint64_t own = 0;
-    fine = fine && hash_of(input, &own) && !strchr(input, '\n');
+    fine = fine && hash_file(input, &own) && !strchr(input, '\n');
     tn_text_add(&entry, "input %016" PRIx64 " %s\n", own, input);
   }
   tn_text_add(&entry, "\n%s", tn_text_get(words));
@@ -53,7 +54,8 @@ static void write_entry(const char *name, const tn_text_t *key, const char *libr
   tn_text_clear(&entry);
 }
 
-/* Whether all files are as they were; gives the library's name and the words. */
+/* Whether all inputs are unchanged. Returns the library's name and hash and the compilers'
+ * messages. */
 static bool check_entry(char *entry, char out_library[NAME], uint64_t *out_hash,
                         const char **out_words) {
   bool has_library = false;
@@ -72,7 +74,7 @@ static bool check_entry(char *entry, char out_library[NAME], uint64_t *out_hash,
       *out_hash = hash;
     } else if (sscanf(line, "input %" SCNx64 " %n", &hash, &at) == 1 && at > 0) {
       if (snprintf(path, sizeof path, "%s", line + at) >= (int)sizeof path ||
-          !hash_of(path, &now) || now != hash)
+          !hash_file(path, &now) || now != hash)
         return false;
     } else
       return false;
@@ -80,8 +82,8 @@ static bool check_entry(char *entry, char out_library[NAME], uint64_t *out_hash,
   return false;
 }
 
-static bool find(const tenon_build_t *build, const char *name, const tn_text_t *key,
-                 tn_built_t *built) {
+static bool find_built(const tenon_build_t *build, const char *name, const tn_text_t *key,
+                       tn_built_t *built) {
   char library[NAME], folder[4096], *entry;
   const char *words = "";
   void *data;
@@ -98,17 +100,17 @@ static bool find(const tenon_build_t *build, const char *name, const tn_text_t *
     found = is_library(built->path, hash);
   }
   if (found) {
-    say(build, TENON_BUILD_REUSED, built->path);
-    say(build, TENON_BUILD_WORDS, words);
+    report_build(build, TENON_BUILD_REUSED, built->path);
+    report_build(build, TENON_BUILD_WORDS, words);
   }
   tn_release_memory(entry);
   return built->is_reused = found;
 }
 
-/* Away with the library of an entry that is about to be another; not while somebody may have looked
- * and not opened it yet. */
-static void drop(const char *name, const tn_text_t *key, const char *folder, const char *other,
-                 int64_t now) {
+/* Removes the library of an entry that is about to be replaced. A library younger than a minute
+ * stays, because another process may have read the entry but not opened the library yet. */
+static void remove_replaced_library(const char *name, const tn_text_t *key, const char *folder,
+                                    const char *other, int64_t now) {
   const int64_t minute = 60 * (int64_t)1000000000;
   char library[NAME], path[4200];
   uint64_t hash;
@@ -126,17 +128,18 @@ static void drop(const char *name, const tn_text_t *key, const char *folder, con
   tn_release_memory(data);
 }
 
-/* Another process may have put the same there, and be about to open it: then it stays as it is. */
-static tenon_status_t put(const char *path, const tn_file_t *file, uint64_t hash) {
+/* Writes the library. If another process has written the same library and may be about to open it,
+ * the file stays as it is. */
+static tenon_status_t put_library(const char *path, const tn_file_t *file, uint64_t hash) {
   tenon_status_t status = tn_file_create(path, file->data, file->size, 0700);
   if (status != TENON_EXISTS) return status;
   return is_library(path, hash) ? TENON_OK : tn_file_replace(path, file->data, file->size, 0700);
 }
 
-/* Puts a library that was just made into the cache, from where it is then used.  Not if a file that
- * it was made from has changed since: it may be of the one or the other. */
-static void keep(const char *name, const tn_text_t *key, int64_t begun, const tn_words_t *inputs,
-                 const tn_text_t *words, tn_built_t *built) {
+/* Moves a new library to the cache, where it is then used. Does nothing if an input changed after
+ * the build began, because the library may contain the old or the new version. */
+static void keep_library(const char *name, const tn_text_t *key, int64_t begun,
+                         const tn_words_t *inputs, const tn_text_t *words, tn_built_t *built) {
   char folder[4096], library[NAME], path[4200];
   tn_file_t file;
   uint64_t size;
@@ -149,8 +152,8 @@ static void keep(const char *name, const tn_text_t *key, int64_t begun, const tn
   snprintf(library, sizeof library, "%.16s-%016" PRIx64 ".so", name, hash);
   snprintf(path, sizeof path, "%s/%s", folder, library);
   tn_cache_make_folder();
-  drop(name, key, folder, library, begun);
-  if (put(path, &file, hash) == TENON_OK) {
+  remove_replaced_library(name, key, folder, library, begun);
+  if (put_library(path, &file, hash) == TENON_OK) {
     write_entry(name, key, library, hash, inputs, words);
     tn_folder_remove(built->folder);
     *built->folder = 0;
@@ -161,26 +164,28 @@ static void keep(const char *name, const tn_text_t *key, int64_t begun, const tn
 
 /* building */
 
-static tenon_status_t make(tn_toolchain_t *toolchain, bool is_kept, const char *name,
-                           const tn_text_t *key, tn_built_t *built) {
+static tenon_status_t make_library(tn_toolchain_t *toolchain, bool is_kept, const char *name,
+                                   const tn_text_t *key, tn_built_t *built) {
   tn_text_t words = {0};
   tn_words_t inputs = {0};
   uint64_t size;
   int64_t begun = 0;
   TN_TRY(tn_folder_make(built->folder, sizeof built->folder));
-  (void)tn_file_stamp(built->folder, &size, &begun); /* now, by the clock of files */
+  /* the current time by the file system's clock */
+  (void)tn_file_stamp(built->folder, &size, &begun);
   tenon_status_t status = tn_toolchain_run(toolchain, built->folder, &words, &inputs);
-  say(toolchain->build, TENON_BUILD_WORDS, tn_text_get(&words));
+  report_build(toolchain->build, TENON_BUILD_WORDS, tn_text_get(&words));
   if (status == TENON_OK) {
     snprintf(built->path, sizeof built->path, "%s/library.so", built->folder);
-    if (is_kept) keep(name, key, begun, &inputs, &words, built);
+    if (is_kept) keep_library(name, key, begun, &inputs, &words, built);
   }
   tn_text_clear(&words);
   tn_words_clear(&inputs);
   return status;
 }
 
-/* Code for "this processor" is good on this one only. */
+/* A build for the processor it runs on (=native) must not be cached: the cache may be shared by
+ * machines. */
 static bool may_keep(const tenon_build_t *build) {
   if (build->flags & TENON_BUILD_FRESH) return false;
   for (uint32_t i = 0; i < build->option_count; i++)
@@ -205,8 +210,8 @@ tenon_status_t tn_build(const tenon_build_t *build, const char *output, const ch
   if (status == TENON_OK) {
     snprintf(name, sizeof name, "%016" PRIx64 "%016" PRIx64 ".build",
              tn_cache_hash(key.data, key.size, 3), tn_cache_hash(key.data, key.size, 4));
-    if (!is_kept || !find(build, name, &key, built))
-      status = make(&toolchain, is_kept, name, &key, built);
+    if (!is_kept || !find_built(build, name, &key, built))
+      status = make_library(&toolchain, is_kept, name, &key, built);
   }
   if (status != TENON_OK) tn_built_release(built);
   tn_text_clear(&key);

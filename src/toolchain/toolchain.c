@@ -1,5 +1,5 @@
-/* Choice of compilers and their command lines; see toolchain.h. A language is one row of a table:
- * suffixes, programs to try, flags; nvcc hands flags for the host's compiler on. */
+/* Choice of compilers and their command lines; see toolchain.h. Each language is one row of a
+ * table: suffixes, programs to try, flags. nvcc passes flags on to the host's compiler. */
 #include "toolchain/toolchain.h"
 
 #include <ctype.h>
@@ -15,21 +15,24 @@
 
 typedef struct language_t {
   const char *name;
-  const char *suffixes;    /* suffixes: separated by blanks */
-  const char *variable;    /* of the environment, names the program */
-  const char *programs[4]; /* else the first of these that is there */
+  const char *suffixes;    /* separated by blanks */
+  const char *variable;    /* environment variable that names the program */
+  const char *programs[4]; /* otherwise the first of these that exists */
   const char *flags[8];
-  const char *advice; /* where none is there */
+  const char *advice; /* what to do if no program exists */
 } language_t;
 
+/* One row per language reads best as a table. */
 /* clang-format off */
 static const language_t languages[TN_LANGUAGES] = {
     [TN_LANGUAGE_C] = {"C", ".c", "CC", {"cc", "gcc", "clang"},
-        {"-g1", "-fPIC", "-fvisibility=hidden", "-std=c11", "-Wall", "-Werror=incompatible-pointer-types",
-         "-Werror=implicit-function-declaration"}, /* -g1: lines, for `tenon show` */
+        {"-g1", /* line numbers, for `tenon show` */
+         "-fPIC", "-fvisibility=hidden", "-std=c11", "-Wall",
+         "-Werror=incompatible-pointer-types", "-Werror=implicit-function-declaration"},
         "install gcc or clang, or set CC"},
     [TN_LANGUAGE_CXX] = {"C++", ".cc .cpp .cxx", "CXX", {"c++", "g++", "clang++"},
-        {"-g1", "-fPIC", "-fvisibility=hidden", "-fvisibility-inlines-hidden", "-std=c++17", "-Wall"},
+        {"-g1", "-fPIC", "-fvisibility=hidden", "-fvisibility-inlines-hidden", "-std=c++17",
+         "-Wall"},
         "install g++ or clang++, or set CXX"},
     [TN_LANGUAGE_ASSEMBLY] = {"assembly", ".s .S", "CC", {"cc", "gcc", "clang"}, {"-fPIC"},
         "install gcc or clang, or set CC"},
@@ -38,17 +41,38 @@ static const language_t languages[TN_LANGUAGES] = {
         "install NVIDIA's CUDA toolkit (nvcc), or set NVCC to where it is"},
     [TN_LANGUAGE_OBJECT] = {"object", ".o .a", NULL, {NULL}, {NULL}, ""},
 };
-/* What compilers read of the environment besides. */
-static const char *const variables[] = {"CPATH", "C_INCLUDE_PATH", "CPLUS_INCLUDE_PATH", "LIBRARY_PATH", "COMPILER_PATH", "GCC_EXEC_PREFIX",
-    "LD_LIBRARY_PATH", "NVCC_PREPEND_FLAGS", "NVCC_APPEND_FLAGS", "SOURCE_DATE_EPOCH", NULL};
 /* clang-format on */
+
+/* Other environment variables that compilers read. */
+static const char *const variables[] = {"CPATH",
+                                        "C_INCLUDE_PATH",
+                                        "CPLUS_INCLUDE_PATH",
+                                        "LIBRARY_PATH",
+                                        "COMPILER_PATH",
+                                        "GCC_EXEC_PREFIX",
+                                        "LD_LIBRARY_PATH",
+                                        "NVCC_PREPEND_FLAGS",
+                                        "NVCC_APPEND_FLAGS",
+                                        "SOURCE_DATE_EPOCH",
+                                        NULL};
+
+/* Whether `suffix` is one of the suffixes, which are separated by blanks. */
+static bool has_suffix(const char *suffixes, const char *suffix) {
+  const size_t size = strlen(suffix);
+  for (const char *at = suffixes; *at;) {
+    const size_t part = strcspn(at, " ");
+    if (part == size && strncmp(suffix, at, size) == 0) return true;
+    at += part;
+    if (*at == ' ') at++;
+  }
+  return false;
+}
 
 int tn_language_of(const char *source) {
   const char *slash = strrchr(source, '/');
   const char *dot = strrchr(slash ? slash : source, '.');
   for (int i = 0; dot && i < TN_LANGUAGES; i++)
-    for (const char *at = languages[i].suffixes; *at; at += strcspn(at, " "), at += *at == ' ')
-      if (strlen(dot) == strcspn(at, " ") && strncmp(dot, at, strlen(dot)) == 0) return i;
+    if (has_suffix(languages[i].suffixes, dot)) return i;
   return -1;
 }
 
@@ -59,7 +83,7 @@ static const char *source_at(const tn_toolchain_t *t, uint32_t index) {
   return t->text ? "source.c" : t->build->sources[index];
 }
 
-/* opening */
+/* opening a toolchain */
 
 /* Splits "ccache gcc" into its words. */
 static void add_split(tn_words_t *list, const char *words) {
@@ -93,8 +117,8 @@ static tenon_status_t find_compiler(tn_toolchain_t *t, int language) {
                  chosen, row->variable, row->advice);
 }
 
-/* The folder with tenon/op.h: TENON_INCLUDE, else beside libtenon where it is installed, else the
- * source's. */
+/* Finds the folder that contains tenon/op.h: TENON_INCLUDE, else next to the installed libtenon,
+ * else in the source tree. */
 static tenon_status_t find_include(tn_toolchain_t *t) {
   static const char *const near[] = {"/../include", "/../../include"};
   const char *own = tn_environment("TENON_INCLUDE");
@@ -124,9 +148,10 @@ static tenon_status_t find_include(tn_toolchain_t *t) {
     snprintf(header, sizeof header, "%s/tenon/op.h", t->include);
     if (tn_file_exists(header)) return TENON_OK;
     if (is_stated)
-      return tn_fail(
-          TENON_NOT_FOUND,
-          "TENON_INCLUDE=%s: tenon/op.h is not in that folder: set it to Tenon's headers", own);
+      return tn_fail(TENON_NOT_FOUND,
+                     "TENON_INCLUDE=%s: that folder does not contain tenon/op.h: set TENON_INCLUDE "
+                     "to the folder of Tenon's headers",
+                     own);
   }
   return tn_fail(TENON_NOT_FOUND,
                  "tenon/op.h was not found in ../include of %s: set TENON_INCLUDE to the folder of "
@@ -145,10 +170,10 @@ static tenon_status_t check_sources(const tn_toolchain_t *t) {
                   "%s%s: expected a source or object file: .c .cc .cpp .cxx .s .S .cu .o .a", gap,
                   source);
     else if (!tn_file_exists(source))
-      tn_text_add(&wrong, "%s%s: there is no such file", gap, source);
+      tn_text_add(&wrong, "%s%s: no such file", gap, source);
   }
   if (!source_count(t))
-    status = tn_fail(TENON_INVALID, "a library is built of sources: none was given");
+    status = tn_fail(TENON_INVALID, "no source files were given: a library needs at least one");
   else if (wrong.size)
     status = tn_fail(TENON_NOT_FOUND, "%s", tn_text_get(&wrong));
   tn_text_clear(&wrong);
@@ -162,7 +187,7 @@ tenon_status_t tn_toolchain_open(tn_toolchain_t *t) {
   bool only_objects = true;
   for (int i = 0; i < TN_LANGUAGES; i++)
     only_objects = only_objects && !t->programs[i].count;
-  if (only_objects) TN_TRY(find_compiler(t, TN_LANGUAGE_C)); /* it links */
+  if (only_objects) TN_TRY(find_compiler(t, TN_LANGUAGE_C)); /* the C compiler links */
   return find_include(t);
 }
 
@@ -173,7 +198,7 @@ void tn_toolchain_close(tn_toolchain_t *t) {
 
 /* command lines */
 
-static bool begins(const char *text, const char *with) {
+static bool starts_with(const char *text, const char *with) {
   return strncmp(text, with, strlen(with)) == 0;
 }
 
@@ -187,14 +212,14 @@ static void compose_compile(const tn_toolchain_t *t, const char *folder, uint32_
   const int language = tn_language_of(source_at(t, index));
   bool has_level = false;
   for (uint32_t i = 0; i < build->option_count; i++)
-    has_level = has_level || begins(build->options[i], "-O");
+    has_level = has_level || starts_with(build->options[i], "-O");
   add_all(out, &t->programs[language]);
   if (!has_level) tn_words_add(out, "-O3");
   for (int i = 0; languages[language].flags[i]; i++)
     tn_words_add(out, "%s", languages[language].flags[i]);
   if (language == TN_LANGUAGE_CXX && t->is_no_unique_known) tn_words_add(out, "-fno-gnu-unique");
   for (uint32_t i = 0; i < build->option_count; i++)
-    if (!begins(build->options[i], "-l") && !begins(build->options[i], "-L"))
+    if (!starts_with(build->options[i], "-l") && !starts_with(build->options[i], "-L"))
       tn_words_add(out, "%s", build->options[i]);
   tn_words_add(out, "-I%s", t->include);
   tn_words_add(out, "-MD");
@@ -209,15 +234,19 @@ static void compose_compile(const tn_toolchain_t *t, const char *folder, uint32_
   tn_words_add(out, "%s/%u.o", folder, index);
 }
 
-/* The linking program is that of the language that brings a run-time library of its own.  -z defs:
- * a name that nobody defines is found now and not when the library is loaded.  -t: it says what it
- * reads. */
+/* The language whose compiler links: the one that brings its own run-time library. */
+static int linking_language(const tn_toolchain_t *t) {
+  static const int order[] = {TN_LANGUAGE_CUDA, TN_LANGUAGE_CXX, TN_LANGUAGE_C};
+  for (size_t i = 0; i < sizeof order / sizeof *order; i++)
+    if (t->programs[order[i]].count) return order[i];
+  return TN_LANGUAGE_ASSEMBLY;
+}
+
+/* -z defs reports an undefined symbol now rather than when the library is loaded. -t makes the
+ * linker print the files that it reads. */
 static void compose_link(const tn_toolchain_t *t, const char *folder, tn_words_t *out) {
   const tenon_build_t *build = t->build;
-  const int language = t->programs[TN_LANGUAGE_CUDA].count  ? TN_LANGUAGE_CUDA
-                       : t->programs[TN_LANGUAGE_CXX].count ? TN_LANGUAGE_CXX
-                       : t->programs[TN_LANGUAGE_C].count   ? TN_LANGUAGE_C
-                                                            : TN_LANGUAGE_ASSEMBLY;
+  const int language = linking_language(t);
   const char *through = language == TN_LANGUAGE_CUDA ? "-Xlinker=" : "-Wl,";
   add_all(out, &t->programs[language]);
   tn_words_add(out, "-shared");
@@ -233,12 +262,12 @@ static void compose_link(const tn_toolchain_t *t, const char *folder, tn_words_t
   tn_words_add(out, "%s--as-needed", through);
   tn_words_add(out, "%s-t", through);
   for (uint32_t i = 0; i < build->option_count; i++)
-    if (!begins(build->options[i], "-I") && !begins(build->options[i], "-D"))
+    if (!starts_with(build->options[i], "-I") && !starts_with(build->options[i], "-D"))
       tn_words_add(out, "%s", build->options[i]);
   tn_words_add(out, "-lm");
 }
 
-/* As a shell would have to be told. */
+/* Appends a command in the form in which a shell accepts it. */
 static void add_command(tn_text_t *text, const tn_words_t *words) {
   const char *gap = "";
   TN_EACH_WORD(word, words) {
@@ -276,13 +305,13 @@ void tn_toolchain_describe(const tn_toolchain_t *t, tn_text_t *text) {
   for (int i = 0; variables[i]; i++)
     if (tn_environment(variables[i]))
       tn_text_add(text, "%s=%s\n", variables[i], tn_environment(variables[i]));
-  if (is_placed && tn_folder_current(path, sizeof path))
-    tn_text_add(text, "in %s\n", path); /* of relative paths */
+  /* relative paths depend on the working directory */
+  if (is_placed && tn_folder_current(path, sizeof path)) tn_text_add(text, "in %s\n", path);
   tn_text_add(text, "%s\n", t->entry);
   if (t->text) tn_text_bytes(text, t->text->data, t->text->size);
 }
 
-/* running */
+/* running compilers */
 
 static tenon_status_t read_whole(const char *path, tn_text_t *text) {
   tn_file_t file;
@@ -293,8 +322,8 @@ static tenon_status_t read_whole(const char *path, tn_text_t *text) {
   return TENON_OK;
 }
 
-static tenon_status_t begin(const tn_toolchain_t *t, const tn_words_t *command, const char *output,
-                            const char *errors, int64_t *out_id) {
+static tenon_status_t start_command(const tn_toolchain_t *t, const tn_words_t *command,
+                                    const char *output, const char *errors, int64_t *out_id) {
   if (t->build->say) {
     tn_text_t text = {0};
     add_command(&text, command);
@@ -305,13 +334,14 @@ static tenon_status_t begin(const tn_toolchain_t *t, const tn_words_t *command, 
 }
 
 static void add_input(const char *path, const char *folder, tn_words_t *inputs) {
-  if (begins(path, folder)) return; /* made by us */
+  if (starts_with(path, folder)) return; /* our own temporary file */
   TN_EACH_WORD(input, inputs)
   if (strcmp(input, path) == 0) return;
   tn_words_add(inputs, "%s", path);
 }
 
-/* The files of "object: file file \ file", with blanks in names as "\ ". */
+/* Adds the prerequisites of a rule "object: file file \ file", in which blanks in names are written
+ * as "\ ". */
 static void add_inputs(const char *list, const char *folder, tn_words_t *inputs) {
   tn_text_t name = {0};
   const char *at = strstr(list, ": ");
@@ -330,8 +360,8 @@ static void add_inputs(const char *list, const char *folder, tn_words_t *inputs)
   }
 }
 
-/* The objects and archives that the linker says it reads, one on a line; libraries give names
- * alone. */
+/* Adds the objects and archives that the linker prints, one per line. Shared libraries are printed
+ * by name only and are skipped. */
 static void add_linked(const char *lines, const char *folder, tn_words_t *inputs) {
   for (size_t size; *lines; lines += size + (lines[size] != 0)) {
     char path[4096];
@@ -344,10 +374,11 @@ static void add_linked(const char *lines, const char *folder, tn_words_t *inputs
   }
 }
 
-/* Waits, and takes what was said.  `what` does not compile, or not link. */
-static tenon_status_t end(const tn_toolchain_t *t, int64_t id, const char *program,
-                          const char *what, const char *does, const char *errors,
-                          tn_text_t *words) {
+/* Waits for a command and collects its messages. `what` and `does` name the task for the error
+ * message ("FILE does not compile"). */
+static tenon_status_t finish_command(const tn_toolchain_t *t, int64_t id, const char *program,
+                                     const char *what, const char *does, const char *errors,
+                                     tn_text_t *words) {
   const size_t before = words->size;
   tenon_status_t status = tn_process_wait(id, program);
   char reason[500];
@@ -357,20 +388,22 @@ static tenon_status_t end(const tn_toolchain_t *t, int64_t id, const char *progr
   const char *said = words->size > before ? words->data + before : "";
   const size_t size = words->size - before;
   bool is_shown = t->build->say || !size;
-  return tn_fail(status, "%s does not %s: %s%s%.*s", what, does, reason, is_shown ? "" : ":\n",
-                 is_shown ? 0 : (int)(said[size - 1] == '\n' ? size - 1 : size), said);
+  if (is_shown) return tn_fail(status, "%s does not %s: %s", what, does, reason);
+  const int shown = (int)(said[size - 1] == '\n' ? size - 1 : size);
+  return tn_fail(status, "%s does not %s: %s:\n%.*s", what, does, reason, shown, said);
 }
 
-static tenon_status_t end_compile(const tn_toolchain_t *t, const char *folder, uint32_t index,
-                                  int64_t id, tn_text_t *words, tn_words_t *inputs) {
+static tenon_status_t finish_compile(const tn_toolchain_t *t, const char *folder, uint32_t index,
+                                     int64_t id, tn_text_t *words, tn_words_t *inputs) {
   char path[4200];
   tn_text_t list = {0};
   const char *program = tn_text_get(&t->programs[tn_language_of(source_at(t, index))].text);
   snprintf(path, sizeof path, "%s/%u.words", folder, index);
-  TN_TRY(end(t, id, program, source_at(t, index), "compile", path, words));
+  TN_TRY(finish_command(t, id, program, source_at(t, index), "compile", path, words));
   snprintf(path, sizeof path, "%s/%u.d", folder, index);
   tenon_status_t status = read_whole(path, &list);
-  if (!t->text) add_input(source_at(t, index), folder, inputs); /* of assembly there is no list */
+  /* an assembly file has no dependency list */
+  if (!t->text) add_input(source_at(t, index), folder, inputs);
   add_inputs(tn_text_get(&list), folder, inputs);
   tn_text_clear(&list);
   return status;
@@ -385,7 +418,7 @@ static tenon_status_t compile_all(const tn_toolchain_t *t, const char *folder, t
   tenon_status_t status = TENON_OK;
   tenon_status_t other;
   char errors[4200];
-  char *kept = NULL; /* the first failure's message */
+  char *kept = NULL; /* message of the first failure */
   int64_t *ids = tn_allocate_zero(count, sizeof *ids);
   if (!ids) return tn_no_memory("a build", count * sizeof *ids);
   while (ended < begun || (status == TENON_OK && begun < count)) {
@@ -396,7 +429,7 @@ static tenon_status_t compile_all(const tn_toolchain_t *t, const char *folder, t
         add_input(source_at(t, begun), folder, inputs);
       } else {
         compose_compile(t, folder, begun, &command);
-        status = begin(t, &command, errors, errors, &ids[begun]);
+        status = start_command(t, &command, errors, errors, &ids[begun]);
         if (status != TENON_OK) {
           ids[begun] = 0;
           kept = tn_copy_text(tn_error(), strlen(tn_error()));
@@ -406,7 +439,7 @@ static tenon_status_t compile_all(const tn_toolchain_t *t, const char *folder, t
       begun++;
       continue;
     }
-    other = ids[ended] ? end_compile(t, folder, ended, ids[ended], words, inputs) : TENON_OK;
+    other = ids[ended] ? finish_compile(t, folder, ended, ids[ended], words, inputs) : TENON_OK;
     if (other != TENON_OK && status == TENON_OK) {
       status = other;
       kept = tn_copy_text(tn_error(), strlen(tn_error()));
@@ -428,9 +461,9 @@ static tenon_status_t link_all(const tn_toolchain_t *t, const char *folder, tn_t
   compose_link(t, folder, &command);
   snprintf(output, sizeof output, "%s/link", folder);
   snprintf(errors, sizeof errors, "%s/link.words", folder);
-  tenon_status_t status = begin(t, &command, output, errors, &id);
+  tenon_status_t status = start_command(t, &command, output, errors, &id);
   if (status == TENON_OK)
-    status = end(t, id, tn_text_get(&command.text), t->output, "link", errors, words);
+    status = finish_command(t, id, tn_text_get(&command.text), t->output, "link", errors, words);
   if (status == TENON_OK) status = read_whole(output, &list);
   if (status == TENON_OK) add_linked(tn_text_get(&list), folder, inputs);
   tn_text_clear(&list);
@@ -438,8 +471,8 @@ static tenon_status_t link_all(const tn_toolchain_t *t, const char *folder, tn_t
   return status;
 }
 
-/* Whether the C++ compiler takes -fno-gnu-unique: g++ does, and without it a library may never be
- * unloaded. */
+/* Whether the C++ compiler accepts -fno-gnu-unique. g++ does, and without the flag its libraries
+ * may never be unloaded. */
 static bool takes_no_unique(const tn_toolchain_t *t) {
   tn_words_t command = {0};
   int64_t id;

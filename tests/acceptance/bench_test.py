@@ -141,7 +141,7 @@ class Bench(unittest.TestCase):
         for words, expected in (
             (("./toy.so", "scale", "-d", "width=3"), "--dim width: no extent has that name"),
             (("./toy.so", "scale", "-d", "rows=3x"), "--dim rows=3x: expected NAME=N"),
-            (("./toy.so", "scale", "-i", "x=f33[2]"), "'f33' is no dtype"),
+            (("./toy.so", "scale", "-i", "x=f33[2]"), "unknown dtype 'f33'"),
             (("./toy.so", "scale", "-i", "x=f32[2"), "expected a dtype and extents"),
             (("./toy.so", "scale", "-i", "x=f32[n]"), "give --dim n=N"),
             (("./toy.so", "scale", "--flops", "2 *"), "column 4: expected a number, a name or ("),

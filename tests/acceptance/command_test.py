@@ -509,7 +509,7 @@ class Operators(Command):
         library.chmod(0o775)
         result = self.call("doctor", "toy.so", TENON_POLICY=str(rules))
         self.assertEqual(result.returncode, 1)
-        self.assertIn(f"  - rule private (TENON_POLICY={rules}): file {library.resolve()} may be written to by its group (mode 0775): chmod go-w", result.stdout)
+        self.assertIn(f"  - rule private (TENON_POLICY={rules}): file {library.resolve()} is writable by its group (mode 0775): run chmod go-w on it", result.stdout)
         self.assertIn("rule private", self.fails(1, "ops", "toy.so", TENON_POLICY=str(rules)))
         rules.chmod(0o666)
         self.assertIn("the rules for loading cannot be read", self.fails(1, "ops", "toy.so", TENON_POLICY=str(rules)))

@@ -265,7 +265,7 @@ class Attributes(MXNet):
         self.assertIn("attribute 'floats'", said["length"])
         self.assertIn("attribute 'on'", said["gpu"])
         self.assertIn("list 'xs' is of any length, and MXNet does not say it: say num_args", said["no count"])
-        self.assertIn("operator 'kit::total': the dtype of 'out' is that of 'xs', which is an empty list", said["too few"])
+        self.assertIn("operator 'kit::total': the dtype of 'out' is that of the items of 'xs', which is an empty list", said["too few"])
         self.assertIn("operand_counts: expected 2 numbers, one for each tensor argument, found '[1]'", said["counts"])
         self.assertIn("attribute 'num_args': expected a number of arrays, 0 to 65536, found 'many'", said["count"])
         self.assertIn("num_outputs: expected 1, found 2", said["outputs"])

@@ -221,18 +221,18 @@ class Files(unittest.TestCase):
         with_node = lambda *items: symbol(list(items))  # noqa: E731
         null = node("null", "x")
         cases = {
-            "": "line 1, column 1: expected a value of JSON, found the end",
+            "": "line 1, column 1: expected a JSON value, found the end of the file",
             "[1, 2": "expected ',' or ']'",
             good[:-1]: "expected ',' or '}'",
             good + " x": "expected the end of the file",
-            good.replace('"fc"', '"f\\x"'): "expected an escape of JSON",
-            good.replace('"fc"', '"\\ud800"'): "half of a surrogate pair",
-            good.replace('"fc"', '"f\tc"'): "a control character in a text",
-            good.replace('"fc"', '"\\u0000"'): "a text with a character 0",
-            good.replace("[0, 0, 0]", "[01, 0, 0]"): "expected a value of JSON",
-            good.replace("[0, 0, 0]", "[0, 0, 0,]"): "expected a value of JSON",
-            "[" * 100: "nested deeper than 64",
-            '{"nodes": 1, "nodes": 2}': "an object with two members 'nodes'",
+            good.replace('"fc"', '"f\\x"'): "expected a JSON escape sequence",
+            good.replace('"fc"', '"\\ud800"'): "an unpaired surrogate in a \\u escape",
+            good.replace('"fc"', '"f\tc"'): "an unescaped control character in a string",
+            good.replace('"fc"', '"\\u0000"'): "a string with the character U+0000",
+            good.replace("[0, 0, 0]", "[01, 0, 0]"): "expected a JSON value",
+            good.replace("[0, 0, 0]", "[0, 0, 0,]"): "expected a JSON value",
+            "[" * 100: "nested more than 64 levels deep",
+            '{"nodes": 1, "nodes": 2}': "an object with two members named 'nodes'",
             "[]": "expected an object, found a list",
             "{}": "member 'nodes' is missing",
             '{"nodes": {}, "heads": []}': "member 'nodes': expected a list, found an object",
@@ -272,7 +272,7 @@ class Files(unittest.TestCase):
                 self.refuses(self.path, expected)
         with open(self.path, "wb") as file:
             file.write(good.replace('"fc"', '"f\u00e9"').encode("latin-1"))
-        self.refuses(self.path, "a text that is no UTF-8")
+        self.refuses(self.path, "a string that is not valid UTF-8")
         os.remove(self.path)
         self.refuses(self.path, "No such file")
 

@@ -315,7 +315,7 @@ def graph_text(nodes, heads=((0, 0, 0),), **more):
 
 A = ("null", "a", [], {})
 TEXTS = {  # what a pass gives: what the error says
-    "no JSON": ("nodes: none", ["line 1, column 1", "expected a value of JSON"]), "nothing": ("", ["expected a value of JSON, found the end"]),
+    "no JSON": ("nodes: none", ["line 1, column 1", "expected a JSON value"]), "nothing": ("", ["expected a JSON value, found the end of the file"]),
     "cut off": ('{"nodes": [{"op": "null"', ["line 1", "expected ',' or '}'"]), "more behind it": (graph_text([A]) + "}", ["expected the end"]),
     "no object": ("[1, 2]", ["expected an object, found a list"]), "no nodes": ('{"heads": []}', ["'nodes'"]), "no heads": (graph_text([A], ()), ["the graph has no outputs"]),
     "a number as a name": ('{"nodes": [{"op": "null", "name": 7, "inputs": []}], "heads": [[0, 0, 0]]}', ["name"]),

@@ -9,9 +9,9 @@
 
 #include "base/memory.h"
 #include "base/status.h"
+#include "core/declarations.h"
 #include "core/gradient.h"
 #include "core/pattern.h"
-#include "core/rules.h"
 #include "core/samples.h"
 #include "core/schema.h"
 #include "core/types.h"

@@ -78,34 +78,35 @@ TEST("integers are read to the last bit, and no farther") {
 }
 
 TEST("what is no JSON is refused by its place") {
-  const char *const bad[][2] = {{"", "line 1, column 1: expected a value of JSON, found the end"},
-                                {"[1,]", "line 1, column 4: expected a value of JSON"},
-                                {"[1 2]", "line 1, column 4: expected ',' or ']'"},
-                                {"{\"a\" 1}", "line 1, column 6: expected ':'"},
-                                {"{\"a\": 1 \"b\": 2}", "expected ',' or '}'"},
-                                {"{a: 1}", "expected the name of a member"},
-                                {"{\"a\": 1,\n \"a\": 2}", "an object with two members 'a'"},
-                                {"1 2", "expected the end of the file"},
-                                {"01", "expected a value of JSON"},
-                                {"1.", "expected a value of JSON"},
-                                {"1e", "expected a value of JSON"},
-                                {"-", "expected a value of JSON"},
-                                {"nul", "expected a value of JSON"},
-                                {"'a'", "expected a value of JSON"},
-                                {"\"a", "a text that does not end"},
-                                {"\"a\\", "a text that does not end"},
-                                {"\"\\x\"", "expected an escape of JSON after '\\'"},
-                                {"\"\\u12g4\"", "expected four hexadecimal digits"},
-                                {"\"\\ud834\"", "half of a surrogate pair"},
-                                {"\"\\ud834\\u0041\"", "half of a surrogate pair"},
-                                {"\"\\udd1e\"", "half of a surrogate pair"},
-                                {"\"\\u0000\"", "a text with a character 0"},
-                                {"\"a\tb\"", "a control character in a text"},
-                                {"\"\xff\"", "a text that is no UTF-8"},
-                                {"\"\xc0\x80\"", "a text that is no UTF-8"},
-                                {"\"\xed\xa0\x80\"", "a text that is no UTF-8"},
-                                {"\"\xf4\x90\x80\x80\"", "a text that is no UTF-8"},
-                                {"\"\xe2\x82\"", "a text that is no UTF-8"}};
+  const char *const bad[][2] = {
+      {"", "line 1, column 1: expected a JSON value, found the end of the file"},
+      {"[1,]", "line 1, column 4: expected a JSON value"},
+      {"[1 2]", "line 1, column 4: expected ',' or ']'"},
+      {"{\"a\" 1}", "line 1, column 6: expected ':'"},
+      {"{\"a\": 1 \"b\": 2}", "expected ',' or '}'"},
+      {"{a: 1}", "expected a member name in double quotes"},
+      {"{\"a\": 1,\n \"a\": 2}", "an object with two members named 'a'"},
+      {"1 2", "expected the end of the file"},
+      {"01", "expected a JSON value"},
+      {"1.", "expected a JSON value"},
+      {"1e", "expected a JSON value"},
+      {"-", "expected a JSON value"},
+      {"nul", "expected a JSON value"},
+      {"'a'", "expected a JSON value"},
+      {"\"a", "a string without a closing quote"},
+      {"\"a\\", "a string without a closing quote"},
+      {"\"\\x\"", "expected a JSON escape sequence after '\\'"},
+      {"\"\\u12g4\"", "expected four hexadecimal digits"},
+      {"\"\\ud834\"", "an unpaired surrogate in a \\u escape"},
+      {"\"\\ud834\\u0041\"", "an unpaired surrogate in a \\u escape"},
+      {"\"\\udd1e\"", "an unpaired surrogate in a \\u escape"},
+      {"\"\\u0000\"", "a string with the character U+0000"},
+      {"\"a\tb\"", "an unescaped control character in a string"},
+      {"\"\xff\"", "a string that is not valid UTF-8"},
+      {"\"\xc0\x80\"", "a string that is not valid UTF-8"},
+      {"\"\xed\xa0\x80\"", "a string that is not valid UTF-8"},
+      {"\"\xf4\x90\x80\x80\"", "a string that is not valid UTF-8"},
+      {"\"\xe2\x82\"", "a string that is not valid UTF-8"}};
   for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
     tn_arena_t arena = {NULL};
     const tn_json_t *root;
@@ -119,7 +120,7 @@ TEST("an empty file is one without a value") {
   tn_arena_t arena = {NULL};
   const tn_json_t *root;
   CHECK_STATUS(tn_json_read(NULL, 0, &arena, &root), TENON_INVALID);
-  CHECK_TEXT(tn_error(), "expected a value of JSON, found the end");
+  CHECK_TEXT(tn_error(), "expected a JSON value, found the end of the file");
   tn_arena_clear(&arena);
 }
 

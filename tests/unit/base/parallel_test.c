@@ -152,7 +152,8 @@ TEST("a loop whose caller watches it is cut into more parts, each large enough, 
     asked.last = 3;
     marks_t m = {calloc(10000, sizeof(int32_t)), 10000, 1, 0, 0, 0, -1};
     CHECK_STATUS(tn_parallel(10000, 1, mark, &m), TENON_CANCELLED);
-    CHECK(strcmp(tn_error(), "ended by its caller") == 0 && asked.times == 3 && m.wrong == 0);
+    CHECK(strcmp(tn_error(), "cancelled by the caller's callback") == 0 && asked.times == 3 &&
+          m.wrong == 0);
     CHECK(m.marks[0] == 1 && m.marks[10000 / threads - 1] == 0); /* begun, and not ended */
     free(m.marks);
     m = (marks_t){calloc(100, sizeof(int32_t)), 100, 1, 0, 0, 0, 7};

@@ -164,7 +164,7 @@ TEST("what does not fit is refused, with both shapes") {
   tenon_tensor_t *b = tensor_of("i32[3] 1 2 3");
   tenon_tensor_t *c = tensor_of("f32[2] 1 2");
   CHECK_STATUS(tn_tensor_copy_into(a, b), TENON_INVALID);
-  CHECK_TEXT(tn_error(), "a copy of i32 [2] cannot go to i32 [3]");
+  CHECK_TEXT(tn_error(), "cannot copy i32 [2] into i32 [3]");
   CHECK_STATUS(tn_tensor_copy_into(a, c), TENON_INVALID);
   tenon_tensor_release(a);
   tenon_tensor_release(b);
@@ -187,7 +187,7 @@ TEST("packed elements are copied when they are dense, else refused") {
   CHECK(memcmp(made->data, data, 3) == 0);
   tenon_tensor_release(made);
   CHECK_STATUS(tenon_tensor_copy(other, &made), TENON_UNIMPLEMENTED);
-  CHECK_TEXT(tn_error(), "packed u4 tensors are copied only when dense");
+  CHECK_TEXT(tn_error(), "cannot copy a packed u4 tensor that is not dense");
   tenon_tensor_release(dense);
   tenon_tensor_release(other);
 }

@@ -44,11 +44,11 @@ TEST("a call over gradients, inputs, results, attributes, state, literals and ca
           "y: none",
           &arena),
       TENON_OK);
-  CHECK(gradient.rule_count == 2 && gradient.rules[0].kind == TN_RULE_CALL &&
-        gradient.rules[1].kind == TN_RULE_NONE);
-  CHECK(gradient.rules[0].input_count == 1 && gradient.rules[0].inputs[0] == 0 &&
-        gradient.rules[1].inputs[0] == 1);
-  const tn_gradient_value_t *call = &gradient.rules[0].call;
+  CHECK(gradient.formula_count == 2 && gradient.formulas[0].kind == TN_FORMULA_CALL &&
+        gradient.formulas[1].kind == TN_FORMULA_NONE);
+  CHECK(gradient.formulas[0].input_count == 1 && gradient.formulas[0].inputs[0] == 0 &&
+        gradient.formulas[1].inputs[0] == 1);
+  const tn_gradient_value_t *call = &gradient.formulas[0].call;
   const tn_gradient_value_t *v = call->arguments;
   CHECK(call->kind == TN_GRADIENT_CALL && strcmp(call->name, "demo::back") == 0 &&
         call->argument_count == 12);
@@ -69,47 +69,48 @@ TEST("a call over gradients, inputs, results, attributes, state, literals and ca
 TEST("one call may be the gradient of several inputs") {
   topk();
   CHECK_STATUS(parse("y, x: other::back()", &arena), TENON_OK);
-  CHECK(gradient.rule_count == 1 && gradient.rules[0].input_count == 2 &&
-        gradient.rules[0].inputs[0] == 1);
-  CHECK(gradient.rules[0].inputs[1] == 0 &&
-        strcmp(gradient.rules[0].call.name, "other::back") == 0);
-  CHECK(gradient.rules[0].call.argument_count == 0);
+  CHECK(gradient.formula_count == 1 && gradient.formulas[0].input_count == 2 &&
+        gradient.formulas[0].inputs[0] == 1);
+  CHECK(gradient.formulas[0].inputs[1] == 0 &&
+        strcmp(gradient.formulas[0].call.name, "other::back") == 0);
+  CHECK(gradient.formulas[0].call.argument_count == 0);
 }
 
 TEST("grad is that of the first result that may be a float") {
   operator_is("f(Tensor x) -> (Tensor i, Tensor v)", "x: float; i = i64; v = x");
   CHECK_STATUS(parse("x: g(grad)", &arena), TENON_OK);
-  CHECK(gradient.rules[0].call.arguments[0].index == 1);
+  CHECK(gradient.formulas[0].call.arguments[0].index == 1);
   CHECK_TEXT(refused("x: g(grad.i)"),
              "column 11: result 'i' is never a float, so it has no gradient");
   CHECK_TEXT(refused("x: g(grad.w)"), "column 11: expected the name of a result, found 'w'");
   operator_is("f(Tensor x) -> Tensor", "x: float; out = bool");
-  CHECK_TEXT(refused("x: g(grad)"), "column 6: no result is ever a float, so there is no 'grad'");
+  CHECK_TEXT(refused("x: g(grad)"),
+             "column 6: 'grad' has no meaning here: no result is ever a float");
   operator_is("f(Tensor grad, Tensor x) -> Tensor", "grad, x: float; out = x");
-  CHECK_TEXT(refused("x, grad: g(grad)"),
-             "column 12: 'grad' is the gradient of the result, but an argument has that name too");
+  CHECK_TEXT(refused("x, grad: g(grad)"), "column 12: 'grad' is ambiguous: it is the gradient of "
+                                          "the result and also the name of an argument");
   CHECK_STATUS(parse("x, grad: g(grad.out)", &arena), TENON_OK);
 }
 
 TEST("no text is no gradient") {
   topk();
   CHECK_STATUS(parse(NULL, &arena), TENON_OK);
-  CHECK(!gradient.text && gradient.rule_count == 0);
+  CHECK(!gradient.text && gradient.formula_count == 0);
 }
 
 TEST("inputs that may be floats are all named, and once") {
   topk();
-  CHECK_TEXT(
-      refused("x: g(grad)"),
-      "each input that may be a float needs a rule (a call, none or error); there is none for 'y'");
-  CHECK_TEXT(refused("x: none; y: error; x: none"), "column 20: input 'x' has two gradients");
+  CHECK_TEXT(refused("x: g(grad)"), "every input that may be a float needs a gradient formula (a "
+                                    "call, none or error); missing for 'y'");
+  CHECK_TEXT(refused("x: none; y: error; x: none"),
+             "column 20: input 'x' has two gradient formulas");
   CHECK_TEXT(refused("x, y, index: g(grad)"),
              "column 7: input 'index' is never a float, so it has no gradient");
   CHECK_STATUS(parse("x, y: error; index: none", &arena), TENON_OK);
-  CHECK(gradient.rules[0].kind == TN_RULE_ERROR);
+  CHECK(gradient.formulas[0].kind == TN_FORMULA_ERROR);
   operator_is("f(Tensor a, Tensor b, Tensor c, Tensor d, Tensor e, *, dtype t=f32) -> ()",
               "a: c64; b = f8e8m0; c: string; d: u4|bool; e = t");
-  CHECK_TEXT(refused("a: none"), "there is none for 'b', 'e'");
+  CHECK_TEXT(refused("a: none"), "missing for 'b', 'e'");
 }
 
 TEST("unknown names and wrong forms are refused with their column") {
@@ -127,13 +128,13 @@ TEST("unknown names and wrong forms are refused with their column") {
   CHECK_TEXT(refused("x: g(grad"), "column 10: expected ',' or ')', found the end");
   CHECK_TEXT(refused("x: g(grad,)"), "column 11: expected a literal");
   CHECK_TEXT(refused("x: g(a=1, x)"),
-             "column 11: a value without a name stands behind one with a name");
-  CHECK_TEXT(refused("x: g(a=1, a=2)"), "column 11: 'a' has two values");
-  CHECK_TEXT(refused("x: g(@stat)"), "column 7: expected 'state' behind '@', found 'stat'");
+             "column 11: a value without a name cannot follow one with a name");
+  CHECK_TEXT(refused("x: g(a=1, a=2)"), "column 11: 'a' is given two values");
+  CHECK_TEXT(refused("x: g(@stat)"), "column 7: expected 'state' after '@', found 'stat'");
   CHECK_TEXT(refused("x: g(grad) y: none"), "column 12: expected ';' or the end, found 'y'");
   CHECK_TEXT(refused("x: g(f.h)"), "column 9: expected '(' and the values of the call, found ')'");
   CHECK_TEXT(refused("x: a::b"), "column 8: expected '(' and the values of the call");
-  CHECK_TEXT(refused("x: g(9999999999999999999)"), "column 6: a number that does not fit 64 bits");
+  CHECK_TEXT(refused("x: g(9999999999999999999)"), "column 6: the integer does not fit 64 bits");
   CHECK_TEXT(refused(""), "column 1: expected the name of an input, found the end");
 }
 
@@ -145,19 +146,19 @@ TEST("calls are nested at most 64 deep, and have at most 128 values") {
     if (depth == 64)
       CHECK_STATUS(parse(text, &arena), TENON_OK);
     else
-      CHECK_TEXT(refused(text), "calls are nested more than 64 deep");
+      CHECK_TEXT(refused(text), "calls are nested more than 64 levels deep");
     free(open);
     free(text);
   }
   char *many = texts_repeat("x: ", "g(", 1000000, "");
-  CHECK_TEXT(refused(many), "column 132: calls are nested more than 64 deep");
+  CHECK_TEXT(refused(many), "column 132: calls are nested more than 64 levels deep");
   free(many);
   for (size_t count = 128; count <= 129; count++) {
     char *text = texts_repeat("x: g(1", ", 1", count - 1, ")");
     if (count == 128)
       CHECK_STATUS(parse(text, &arena), TENON_OK);
     else
-      CHECK_TEXT(refused(text), "a call of more than 128 values");
+      CHECK_TEXT(refused(text), "a call has more than 128 values");
     free(text);
   }
 }

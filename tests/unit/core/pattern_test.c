@@ -111,19 +111,18 @@ TEST("rules are read into names, numbers, any extents and leading ones") {
 }
 
 TEST("errors point at the extent") {
-  CHECK_TEXT(
-      refused("f(Tensor x) -> Tensor", "x: [n]; out: [m]"),
-      "shapes 'x: [n]; out: [m]': column 15: extent 'm' of a result is that of no input, and "
-      "no int or dim attribute");
+  CHECK_TEXT(refused("f(Tensor x) -> Tensor", "x: [n]; out: [m]"),
+             "shapes 'x: [n]; out: [m]': column 15: extent 'm' of a result is neither an extent of "
+             "an input nor an int or dim attribute");
   CHECK_TEXT(refused("f(Tensor x) -> Tensor", "x: [batch]; out: [bacth]"), "did you mean 'batch'?");
   CHECK_TEXT(refused("f(Tensor x) -> Tensor", "y: [n]"),
              "column 1: expected an input or a result, found 'y'");
   CHECK_TEXT(refused("f(Tensor input) -> Tensor", "inptu: [n]"), "did you mean 'input'?");
-  CHECK_TEXT(refused("f(Tensor x) -> Tensor", "x: [n]; x: [m]"), "column 9: 'x' has two rules");
+  CHECK_TEXT(refused("f(Tensor x) -> Tensor", "x: [n]; x: [m]"), "column 9: 'x' is declared twice");
   CHECK_TEXT(refused("f(Tensor x) -> Tensor", "x: [n, ...]"),
-             "column 8: '...' stands for leading extents: it comes first");
+             "column 8: '...' stands for the leading extents, so it must come first");
   CHECK_TEXT(refused("f(Tensor x) -> Tensor", "x: [-1]"),
-             "column 5: an extent is at least 0, not -1");
+             "column 5: an extent must be at least 0, found -1");
   CHECK_TEXT(refused("f(Tensor x) -> Tensor", "x: [1.5]"),
              "column 5: expected an extent (a name, a number, '_') or ']', found '1.5'");
   CHECK_TEXT(refused("f(Tensor x) -> Tensor", "x: [n; out = x"),
@@ -132,26 +131,26 @@ TEST("errors point at the extent") {
              "column 3: expected ',', ':' and extents, or '=' and an input, found '['");
   CHECK_TEXT(refused("f(Tensor x) -> Tensor", "x: n"), "column 4: expected '[', found 'n'");
   CHECK_TEXT(refused("f(Tensor x) -> Tensor", "x: [n]; out: [_]"),
-             "column 15: '_' is any extent: a result's must be known");
+             "column 15: '_' accepts any extent, but the extents of a result must be known");
   CHECK_TEXT(refused("f(Tensor x) -> Tensor", "x: [n]; out: [..., n]"),
-             "column 15: no input has leading extents '...' for this result");
+             "column 15: no input declares the leading extents '...' of this result");
   CHECK_TEXT(refused("f(Tensor x, float a=1) -> Tensor", "x: [n]; out: [a]"),
-             "column 15: attribute 'a' is no int and no dim, so it is no extent");
+             "column 15: attribute 'a' is not an int or a dim, so it cannot be an extent");
   CHECK_TEXT(refused("f(Tensor x) -> Tensor", "x = x"),
-             "column 3: 'x' is an input; only results take the shape of an input by '='");
+             "column 3: 'x' is an input; only a result can take the shape of an input with '='");
   CHECK_TEXT(refused("f(Tensor x) -> Tensor", "out = out"),
              "column 7: expected an input, found 'out'");
   CHECK_TEXT(refused("f(Tensor? x) -> Tensor", "out = x"),
-             "column 7: input 'x' is optional, so no result can have its shape");
+             "column 7: input 'x' is optional, so no result can take its shape");
   CHECK_TEXT(refused("f(Tensor[] x) -> Tensor", "out = x"), "input 'x' is a list");
   CHECK_TEXT(refused("f(Tensor x) -> Tensor", ""),
              "column 1: expected an input or a result, found the end");
   CHECK_TEXT(refused("f(Tensor x) -> Tensor", "x: [n] out = x"),
              "column 8: expected ';' or the end, found 'out'");
   CHECK_TEXT(refused("f(Tensor x) -> Tensor", "x: [9999999999999999999]"),
-             "column 5: a number that does not fit 64 bits");
+             "column 5: the integer does not fit 64 bits");
   char *many = texts_repeat("x: [n", ", n", 64, "]");
-  CHECK_TEXT(refused("f(Tensor x) -> ()", many), "no tensor has more than 64 extents");
+  CHECK_TEXT(refused("f(Tensor x) -> ()", many), "a tensor has at most 64 extents");
   free(many);
 }
 
@@ -166,9 +165,9 @@ TEST("sharding has new names in results, and neither '=' nor '...'") {
   CHECK_STATUS(tn_patterns_parse("x: [..., s]", true, &schema, &arena, &sharding), TENON_INVALID);
   CHECK_TEXT(
       tn_error(),
-      "sharding 'x: [..., s]': column 5: sharding states every extent, so there is no '...'");
+      "sharding 'x: [..., s]': column 5: sharding states every extent, so '...' is not allowed");
   CHECK_STATUS(tn_patterns_parse("out = x", true, &schema, &arena, &sharding), TENON_INVALID);
-  CHECK_TEXT(tn_error(), "column 5: expected ':' and the extents: sharding has no '='");
+  CHECK_TEXT(tn_error(), "column 5: expected ':' and extents: sharding does not allow '='");
 }
 
 /* applying */
@@ -197,14 +196,15 @@ TEST("leading extents broadcast from the right, named ones agree") {
   shape(0, 2, 2, 3);
   shape(1, 2, 5, 4);
   CHECK_STATUS(apply(NULL), TENON_INVALID);
-  CHECK_TEXT(tn_error(), "operator 'lib::mm': input 'b': expected shape [..., k, m] with k = 3, as "
-                         "'a' has it, found [5, 4]");
+  CHECK_TEXT(tn_error(), "operator 'lib::mm': input 'b': expected shape [..., k, m] with k = 3, "
+                         "from 'a', found [5, 4]");
   clear();
   shape(0, 3, 2, 2, 3);
   shape(1, 3, 5, 3, 4);
   CHECK_STATUS(apply(NULL), TENON_INVALID);
-  CHECK_TEXT(tn_error(), "input 'b': leading extent 0 is 5, which does not broadcast with the 2 of "
-                         "the inputs before it");
+  CHECK_TEXT(tn_error(),
+             "input 'b': leading extent 0 is 5, which does not broadcast with extent 2 of "
+             "the inputs before it");
   clear();
   shape(0, 1, 3);
   shape(1, 2, 3, 4);
@@ -231,7 +231,7 @@ TEST("numbers and attributes are checked, and build results") {
   shape(0, 3, 7, 3, 5);
   CHECK_STATUS(apply(attrs), TENON_INVALID);
   CHECK_TEXT(tn_error(),
-             "input 'x': expected shape [n, 3, _] with n = 2, as 'n' has it, found [7, 3, 5]");
+             "input 'x': expected shape [n, 3, _] with n = 2, from 'n', found [7, 3, 5]");
   clear();
   shape(0, 3, 2, 3, 5);
   CHECK_STATUS(apply(attrs), TENON_INVALID);
@@ -261,7 +261,7 @@ TEST("a result may have an input's shape, and one without a rule is left alone")
   CHECK(output_metas[0].ndim == 0);
   clear();
   CHECK_STATUS(apply(NULL), TENON_INVALID);
-  CHECK_TEXT(tn_error(), "result 'same' has the shape of 'x', which is not given");
+  CHECK_TEXT(tn_error(), "result 'same' has the shape of 'x', which is absent");
 }
 
 TEST("each item of a list has the shape") {
@@ -278,8 +278,7 @@ TEST("each item of a list has the shape") {
   CHECK(is_shape(&output_metas[0], 2, 2, 4) && is_shape(&output_metas[1], 2, 2, 4));
   shape(1, 2, 5, 2);
   CHECK_STATUS(tn_patterns_apply(&patterns, &schema, &infer), TENON_INVALID);
-  CHECK_TEXT(tn_error(),
-             "input 'xs': expected shape [n, 2] with n = 4, as 'xs' has it, found [5, 2]");
+  CHECK_TEXT(tn_error(), "input 'xs': expected shape [n, 2] with n = 4, from 'xs', found [5, 2]");
 }
 
 TEST("symbols are equated and broadcast by the host") {
@@ -326,7 +325,7 @@ TEST("no result has more than 64 extents") {
   input_metas[0].ndim = 64;
   input_dims[0][63] = tenon_extent(1);
   CHECK_STATUS(apply(NULL), TENON_INVALID);
-  CHECK_TEXT(tn_error(), "result 'out' would have 65 extents; no tensor has more than 64");
+  CHECK_TEXT(tn_error(), "result 'out' would have 65 extents: expected at most 64");
 }
 
 static tenon_status_t parse_any(const char *text, tn_arena_t *to) {

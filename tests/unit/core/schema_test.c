@@ -159,21 +159,21 @@ TEST("what is missing or left over is told where it is") {
   refuse_as("f(Tensor x) -> Tensor out more", "column 27: expected the end, found 'more'");
   refuse_as("f(Tensor x,) -> Tensor", "column 12: expected a type");
   refuse_as("a::b::c() -> ()", "column 5: expected '(' and the arguments, found '::'");
-  refuse_as("1f() -> ()", "column 1: expected the operator's name, found '1f', which is no number");
+  refuse_as("1f() -> ()",
+            "column 1: expected the operator's name, found '1f', which is not a number");
   refuse_as("f(Tensor x) -> Tensor ; #", "column 23: expected the end, found ';'");
   refuse_as("f(Tensor # x) -> Tensor",
-            "column 10: expected a name, found '#', which no text of the contract has");
+            "column 10: expected a name, found '#', which no declaration may contain");
 }
 
 TEST("names are unique in the whole operator, and no literal is one") {
-  refuse_as("f(Tensor x, int x) -> Tensor", "column 17: two arguments have the name 'x'");
-  refuse_as("f(Tensor x) -> (Tensor y, Tensor y)", "column 34: two results have the name 'y'");
+  refuse_as("f(Tensor x, int x) -> Tensor", "column 17: two arguments are named 'x'");
+  refuse_as("f(Tensor x) -> (Tensor y, Tensor y)", "column 34: two results are named 'y'");
   refuse_as("f(Tensor x) -> Tensor x",
-            "column 23: this result has the name 'x', as an input has; give it another");
-  refuse_as("f(Tensor out) -> Tensor",
-            "column 18: this result has the name 'out', as an input has");
+            "column 23: this result is named 'x', like an input: choose another name");
+  refuse_as("f(Tensor out) -> Tensor", "column 18: this result is named 'out', like an input");
   refuse_as("f(Tensor x, int out0=1) -> (Tensor, Tensor)",
-            "column 29: this result has the name 'out0', as an attribute has");
+            "column 29: this result is named 'out0', like an attribute");
   refuse_as("f(Tensor None) -> ()", "column 10: 'None' is a literal, not a name");
   refuse_as("f(float nan) -> ()", "'nan' is a literal");
 }
@@ -195,26 +195,29 @@ TEST("defaults are checked against their type") {
   refuse_as("f(device d='gpu') -> ()", "expected device, found 'gpu'");
   refuse_as("f(dim d=-9223372036854775807) -> ()", "below -2^62");
   refuse_as("f(int[] p=[1, 'a']) -> ()",
-            "column 15: a list is of numbers or of texts, not of both");
-  refuse_as("f(int[] p=[1, None]) -> ()", "column 15: a list is of numbers or of texts");
+            "column 15: a list cannot contain both numbers and strings");
+  refuse_as("f(int[] p=[1, None]) -> ()",
+            "column 15: expected a list of numbers or a list of strings");
   refuse_as("f(int[] p=[1 2]) -> ()", "column 14: expected ',' or ']'");
   refuse_as("f(int[] p=[1,]) -> ()", "column 14: expected a literal");
-  refuse_as("f(Tensor x=None) -> ()",
-            "column 12: only an optional input (Tensor?) has a default, and that is None");
+  refuse_as(
+      "f(Tensor x=None) -> ()",
+      "column 12: only an optional input (Tensor?) can have a default, and the default is None");
   refuse_as("f(Tensor? x=1) -> ()",
-            "column 13: expected None, the only default of an input, found '1'");
+            "column 13: expected None, the only possible default of an input, found '1'");
 }
 
 TEST("numbers that overflow are refused, others are read exactly") {
-  refuse_as("f(int k=9223372036854775808) -> ()", "column 9: a number that does not fit 64 bits");
-  refuse_as("f(int k=-9223372036854775809) -> ()", "column 9: a number that does not fit 64 bits");
+  refuse_as("f(int k=9223372036854775808) -> ()", "column 9: the integer does not fit 64 bits");
+  refuse_as("f(int k=-9223372036854775809) -> ()", "column 9: the integer does not fit 64 bits");
   refuse_as("f(float x=1e999) -> ()",
-            "column 11: a number that is too large or too long for a 64-bit float");
+            "column 11: the number is too large or too long for a 64-bit float");
   refuse_as("f(int k=12x) -> ()", "column 9: expected a literal");
-  refuse_as("f(int k=1e) -> ()", "found '1e', which is no number");
-  refuse_as("f(int k=-) -> ()", "found '-', which is no number");
-  refuse_as("f(Tensor[-1] xs) -> ()", "column 10: a length is at least 0 and below 2^31, not -1");
-  refuse_as("f(Tensor[4294967296] xs) -> ()", "column 10: a length is at least 0");
+  refuse_as("f(int k=1e) -> ()", "found '1e', which is not a number");
+  refuse_as("f(int k=-) -> ()", "found '-', which is not a number");
+  refuse_as("f(Tensor[-1] xs) -> ()",
+            "column 10: a length must be at least 0 and below 2^31, found -1");
+  refuse_as("f(Tensor[4294967296] xs) -> ()", "column 10: a length must be at least 0");
   tn_schema_t s = parse(
       "f(int a=9223372036854775807, int b=-9223372036854775808, float c=0.1, float "
       "d=2.2250738585072014e-308, float e=123456789012345678, float f=1e-400, float g=.5, float "
@@ -231,42 +234,44 @@ TEST("numbers that overflow are refused, others are read exactly") {
 
 TEST("marks pair up") {
   refuse_as("f(Tensor(a) x) -> Tensor",
-            "column 10: the mark says that a result is a view of 'x', but no result has it");
-  refuse_as("f(Tensor x) -> Tensor(a)", "column 23: no input has the mark 'a' of result 'out'");
+            "column 10: the mark says that a result is a view of 'x', but no result has this mark");
+  refuse_as("f(Tensor x) -> Tensor(a)",
+            "column 23: result 'out' has the mark 'a', but no input has it");
   refuse_as("f(Tensor(a!) x) -> Tensor(a)",
             "column 27: result 'out' is marked (a), but input 'x' is marked (a!)");
   refuse_as("f(Tensor(a) x) -> Tensor(a!)",
             "column 26: result 'out' is marked (a!), but input 'x' is marked (a)");
   refuse_as("f(Tensor(a!) x, Tensor(a!) y) -> ()",
-            "inputs 'x' and 'y' have the same mark 'a'; use another letter");
+            "inputs 'x' and 'y' have the same mark 'a': use another letter");
   refuse_as("f(Tensor(ab) x) -> ()", "column 10: expected a mark of one letter, found 'ab'");
-  refuse_as("f(Tensor(a x) -> ()", "column 12: expected ')' behind the mark, found 'x'");
+  refuse_as("f(Tensor(a x) -> ()", "column 12: expected ')' after the mark, found 'x'");
 }
 
 TEST("lists, hosts and keyword marks stand where they make sense") {
-  refuse_as("f(bool[] b) -> ()", "column 7: there are no lists of bool");
+  refuse_as("f(bool[] b) -> ()", "column 7: the type bool has no list form");
   refuse_as("f(int[n] k, int n) -> ()", "column 7: expected a number or ']', found 'n'");
-  refuse_as("f(int @host k) -> ()", "column 7: only tensors are @host");
-  refuse_as("f(Tensor @hots k) -> ()", "column 11: expected 'host' behind '@', found 'hots'");
+  refuse_as("f(int @host k) -> ()", "column 7: @host is only for tensors");
+  refuse_as("f(Tensor @hots k) -> ()", "column 11: expected 'host' after '@', found 'hots'");
   refuse_as("f(Tensor(a) x) -> Tensor(a) @host y",
-            "column 29: a result that is @host has memory of its own");
-  refuse_as("f(Tensor x, *, *, int k) -> ()", "column 16: '*' is there twice");
-  refuse_as("f(Tensor x, *) -> ()", "column 14: expected ',' and arguments behind '*', found ')'");
-  refuse_as("f(int k=1, Tensor x) -> ()", "column 19: 'x' has no default, but 'k' before it has");
-  refuse_as(
-      "f(Tensor[m] xs, int n) -> ()",
-      "column 10: a length is a number or an int attribute that is not optional; 'm' is unknown");
+            "column 29: a result that is @host owns its memory");
+  refuse_as("f(Tensor x, *, *, int k) -> ()", "column 16: '*' appears twice");
+  refuse_as("f(Tensor x, *) -> ()", "column 14: expected ',' and arguments after '*', found ')'");
+  refuse_as("f(int k=1, Tensor x) -> ()",
+            "column 19: 'x' has no default but follows 'k', which has one");
+  refuse_as("f(Tensor[m] xs, int n) -> ()", "column 10: a length must be a number or an int "
+                                            "attribute that is not optional; 'm' is unknown");
   refuse_as("f(Tensor[cuont] xs, int count) -> ()", "did you mean 'count'?");
   refuse_as("f(Tensor[n] xs, float n) -> ()", "'n' is another argument");
   refuse_as("f(Tensor[n] xs, int? n) -> ()", "'n' is another argument");
-  refuse_as("f(str['a', 'a'] m) -> ()", "column 12: choice 'a' is there twice");
-  refuse_as("f(str['a' 'b'] m) -> ()", "column 11: expected ',' or ']', found the text 'b'");
+  refuse_as("f(str['a', 'a'] m) -> ()", "column 12: choice 'a' is listed twice");
+  refuse_as("f(str['a' 'b'] m) -> ()", "column 11: expected ',' or ']', found the string 'b'");
 }
 
 TEST("without a namespace the library's name must be one") {
   tn_schema_t schema;
   CHECK_STATUS(tn_schema_parse("f() -> ()", "my-lib", &arena, &schema), TENON_INVALID);
-  CHECK_TEXT(tn_error(), "column 1: no namespace is stated, and the library's name is none");
+  CHECK_TEXT(tn_error(),
+             "column 1: the operator has no namespace, and the library's name cannot serve as one");
   CHECK_STATUS(tn_schema_parse("f() -> ()", NULL, &arena, &schema), TENON_INVALID);
   CHECK_STATUS(tn_schema_parse("a::f() -> ()", NULL, &arena, &schema), TENON_OK);
   CHECK_STATUS(tn_schema_parse(NULL, "lib", &arena, &schema), TENON_INVALID);
@@ -288,10 +293,11 @@ TEST("columns count characters, and odd bytes are shown escaped") {
 
 TEST("texts without an end and unknown escapes are refused") {
   refuse_as("f(str m='abc) -> ()", "column 9: expected a literal");
-  refuse_as("f(str m='abc) -> ()", "a text without its closing quote");
-  refuse_as("f(str m='abc\\", "a text without its closing quote");
-  refuse_as("f(str m='a\\t') -> ()", "column 11: an escape is \\\\, \\' or \\n");
-  refuse_as("f(str['a", "a text without its closing quote");
+  refuse_as("f(str m='abc) -> ()", "a string without its closing quote");
+  refuse_as("f(str m='abc\\", "a string without its closing quote");
+  refuse_as("f(str m='a\\t') -> ()",
+            "column 11: unknown escape sequence: expected \\\\, \\' or \\n");
+  refuse_as("f(str['a", "a string without its closing quote");
 }
 
 TEST("very long texts are refused in short messages") {
@@ -301,7 +307,7 @@ TEST("very long texts are refused in short messages") {
   CHECK(strlen(tn_error()) < 1000);
   free(name);
   char *inputs = texts_repeat("f(", "Tensor x, ", 100000, "Tensor y) -> ()");
-  refuse_as(inputs, "column 20: two arguments have the name 'x'");
+  refuse_as(inputs, "column 20: two arguments are named 'x'");
   CHECK(strlen(tn_error()) < 1000);
   free(inputs);
   char *open = texts_repeat("f(int[] k=", "[", 100000, "");

@@ -82,8 +82,8 @@ TEST("what is no csr tensor is refused by name") {
     const char *indptr;
     const char *why;
   } bad[] = {
-      {NULL, "i64[2] 0 1", "i64[3] 0 1 2", "a csr tensor has no values"},
-      {"f32[2] 1 2", NULL, "i64[3] 0 1 2", "a csr tensor has no indices"},
+      {NULL, "i64[2] 0 1", "i64[3] 0 1 2", "a csr tensor needs values: found NULL"},
+      {"f32[2] 1 2", NULL, "i64[3] 0 1 2", "a csr tensor needs indices: found NULL"},
       {"f32[2,1] 1 2", "i64[2] 0 1", "i64[3] 0 1 2",
        "the values of a csr tensor have shape [2, 1]: expected [2]"},
       {"f32[] 1", "i64[2] 0 1", "i64[3] 0 1 2", "the values of a csr tensor have shape []"},
@@ -99,13 +99,13 @@ TEST("what is no csr tensor is refused by name") {
        "the indptr of a csr tensor have shape [2]: expected [3]"},
       {"f32[2] 1 2", "i64[2] 0 1", "i64[3] 1 1 2", "from 1 to 2: expected 0 to 2"},
       {"f32[2] 1 2", "i64[2] 0 1", "i64[3] 0 1 3", "from 0 to 3: expected 0 to 2"},
-      {"f32[2] 1 2", "i64[2] 0 1", "i64[3] 0 5 2", "falls from 5 to 2 at row 1"},
-      {"f32[2] 1 2", "i64[2] 0 1", "i64[3] 0 -1 2", "falls from 0 to -1 at row 0"},
+      {"f32[2] 1 2", "i64[2] 0 1", "i64[3] 0 5 2", "decreases from 5 to 2 at row 1"},
+      {"f32[2] 1 2", "i64[2] 0 1", "i64[3] 0 -1 2", "decreases from 0 to -1 at row 0"},
       {"f32[2] 1 2", "i64[2] 0 3", "i64[3] 0 1 2", "index 1 of a csr tensor is 3: expected 0 to 2"},
       {"f32[2] 1 2", "i64[2] -1 0", "i64[3] 0 1 2", "index 0 of a csr tensor is -1"},
       {"f32[2] 1 2", "i64[2] 1 1", "i64[3] 0 2 2",
-       "is 1, and the one before it 1: expected them in ascending order"},
-      {"f32[2] 1 2", "i64[2] 1 0", "i64[3] 0 0 2", "ascending order, each once, in a row"},
+       "is 1 after 1: expected strictly ascending indices"},
+      {"f32[2] 1 2", "i64[2] 1 0", "i64[3] 0 0 2", "strictly ascending indices in each row"},
   };
   for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
     check_refused(2, shape, parts_of(bad[i].values, bad[i].indices, bad[i].indptr), 0, 0,
@@ -113,18 +113,20 @@ TEST("what is no csr tensor is refused by name") {
   const char *v = "f32[2] 1 2";
   const char *n = "i64[2] 0 1";
   const char *p = "i64[3] 0 1 2";
-  check_refused(2, shape, parts_of(v, n, NULL), TENON_DETAIL_CSR, 0, "a csr tensor has no indptr");
-  check_refused(3, shape, parts_of(v, n, p), 0, 0, "a csr tensor of 3 dimensions: expected 2");
+  check_refused(2, shape, parts_of(v, n, NULL), TENON_DETAIL_CSR, 0,
+                "a csr tensor needs indptr: found NULL");
+  check_refused(3, shape, parts_of(v, n, p), 0, 0,
+                "a csr tensor cannot have 3 dimensions: expected 2");
   check_refused(-1, shape, parts_of(v, n, p), 0, 0, "0 to 64 dimensions, found -1");
   check_refused(2, negative, parts_of(v, n, p), 0, 0,
-                "shape [-1, 3]: extents must not be negative");
+                "shape [-1, 3] of a sparse tensor: extents must not be negative");
   check_refused(2, most, parts_of(v, n, p), 0, 0, "must fit 62 bits");
   check_refused(2, many, parts_of("f32[0]", "i64[0]", p), 0, 0,
                 "the indptr of a csr tensor have shape [3]");
-  check_refused(2, shape, parts_of(v, n, p), 9, 0, "a sparse layout of kind 9");
-  check_refused(2, shape, parts_of(v, n, p), TENON_DETAIL_QUANTISED, 0,
-                "a sparse layout of kind 1");
-  check_refused(2, shape, parts_of(v, n, p), 0, 4, "0x4 is none of TENON_SPARSE_");
+  check_refused(2, shape, parts_of(v, n, p), 9, 0, "unknown sparse layout 9");
+  check_refused(2, shape, parts_of(v, n, p), TENON_DETAIL_QUANTISED, 0, "unknown sparse layout 1");
+  check_refused(2, shape, parts_of(v, n, p), 0, 4,
+                "unknown flags 0x4 of a sparse tensor: expected TENON_SPARSE_");
 }
 
 TEST("what is no row_sparse tensor is refused by name") {
@@ -136,9 +138,9 @@ TEST("what is no row_sparse tensor is refused by name") {
   check_refused(2, shape, parts_of("f32[2,2] 1 2 3 4", "i64[2] 0 4", NULL), 0, 0,
                 "is 4: expected 0 to 3");
   check_refused(2, shape, parts_of("f32[2,2] 1 2 3 4", "i64[2] 3 1", NULL), 0, 0,
-                "is 1, and the one before it 3");
+                "is 1 after 3: expected strictly ascending indices");
   check_refused(0, shape, parts_of("f32[] 1", "i64[1] 0", NULL), 0, 0,
-                "of 0 dimensions: expected at least 1");
+                "cannot have 0 dimensions: expected at least 1");
   check_refused(2, shape, parts_of("f32[2,2] 1 2 3 4", "i64[2] 0 1", "i64[1] 0"),
                 TENON_DETAIL_ROW_SPARSE, 0, "a row_sparse tensor has an indptr");
 }
@@ -208,7 +210,7 @@ TEST("a sparse tensor becomes a copy of another, and what shares its old parts k
   CHECK_SPARSE(y, matrix_shape, "f32[3] 5 6 7", "i64[3] 0 2 1", "i64[4] 0 2 2 3");
   CHECK_SPARSE(whole, matrix_shape, "f32[1] 1", "i64[1] 0", "i64[4] 0 0 0 1");
   CHECK_STATUS(tn_tensor_copy_into(x, dense), TENON_INVALID);
-  CHECK_TEXT(tn_error(), "a copy of a csr tensor cannot go to a dense one");
+  CHECK_TEXT(tn_error(), "cannot copy a csr tensor into a dense one");
   CHECK_STATUS(tn_tensor_copy_into(dense, x), TENON_INVALID);
   CHECK_STATUS(tn_tensor_copy_into(r, x), TENON_INVALID);
   CHECK_SPARSE(x, matrix_shape, "f32[3] 5 6 7", "i64[3] 0 2 1", "i64[4] 0 2 2 3");
@@ -231,11 +233,11 @@ TEST("views, quantisation, devices, DLPack and files refuse a sparse tensor and 
   const int64_t flat[] = {9};
   const int64_t ones[] = {1};
   CHECK_STATUS(tn_tensor_view_of(x, x->dtype, 0, 1, flat, ones, &out), TENON_UNIMPLEMENTED);
-  CHECK_TEXT(tn_error(), "sparse (csr): make it dense first (core::to_dense)");
+  CHECK_TEXT(tn_error(), "sparse tensor (csr): make it dense first (core::to_dense)");
   CHECK_STATUS(tenon_tensor_detail_set(x, &detail), TENON_INVALID);
   CHECK_STATUS(tenon_tensor_detail_set(x, NULL), TENON_INVALID);
   CHECK_STATUS(tenon_tensor_detail_set(scale, x->detail), TENON_INVALID);
-  CHECK_TEXT(tn_error(), "tenon_tensor_create_sparse makes sparse tensors");
+  CHECK_TEXT(tn_error(), "for sparse tensors use tenon_tensor_create_sparse");
   CHECK_STATUS(tenon_tensor_to_dlpack(x, &managed), TENON_INVALID);
   CHECK_TEXT(tn_error(), "a csr tensor cannot leave by DLPack: its parts can");
   CHECK_STATUS(tenon_tensor_copy_to(x, (tenon_device_t){12, 7}, &out), TENON_UNIMPLEMENTED);

@@ -97,7 +97,7 @@ TEST("an input may follow an attribute") {
   CHECK_STATUS(apply(NULL, TENON_F32, 0, 0), TENON_OK);
   CHECK(result(0) == TENON_F32);
   CHECK_STATUS(apply(NULL, TENON_F16, 0, 0), TENON_INVALID);
-  CHECK_TEXT(tn_error(), "input 'x': expected f32, as attribute 'dtype' says, found f16");
+  CHECK_TEXT(tn_error(), "input 'x': expected f32, from attribute 'dtype', found f16");
 }
 
 static bool fill(const tenon_value_t *attrs) {
@@ -191,7 +191,7 @@ TEST("a list means each of its items, of inputs and of results") {
       "operator 'lib::f': an item of input 'xs': expected f32, the dtype of 'xs', found f64");
   list.count = 0;
   CHECK_STATUS(tn_types_apply(&types, &schema, NULL, ins, outs), TENON_INVALID);
-  CHECK_TEXT(tn_error(), "the dtype of 'out' is that of 'xs', which is an empty list");
+  CHECK_TEXT(tn_error(), "the dtype of 'out' is that of the items of 'xs', which is an empty list");
   list.count = 2;
   item_list[1] = NULL;
   CHECK_STATUS(tn_types_apply(&types, &schema, NULL, ins, outs), TENON_INVALID);
@@ -217,17 +217,19 @@ TEST("a dtype of nobody is refused and described, a result that is not wanted is
 TEST("operators without tensors need no rules, others do") {
   open("nothing(int k=1) -> ()", NULL);
   CHECK_STATUS(tn_types_apply(&types, &schema, NULL, NULL, NULL), TENON_OK);
-  refuse("f(Tensor x) -> ()", NULL,
-         "TENON_TYPES is missing: each input and result needs a rule, such as \"x: any\"");
+  refuse(
+      "f(Tensor x) -> ()", NULL,
+      "TENON_TYPES is missing: declare the dtypes of every input and result, such as \"x: any\"");
 }
 
 TEST("every input and result is named once") {
-  refuse("f(Tensor a, Tensor b) -> Tensor", "a: any", "there is none for input 'b', result 'out'");
-  refuse("f(Tensor a) -> Tensor", "", "there is none for input 'a', result 'out'");
+  refuse("f(Tensor a, Tensor b) -> Tensor", "a: any", "missing for input 'b', result 'out'");
+  refuse("f(Tensor a) -> Tensor", "", "missing for input 'a', result 'out'");
   refuse("f(Tensor a) -> Tensor", "a: any; out = a; a: f32",
-         "types 'a: any; out = a; a: f32': column 18: 'a' has two rules");
-  refuse("f(Tensor a) -> Tensor", "a, a: any; out = a", "column 4: 'a' has two rules");
-  refuse("f(Tensor a) -> Tensor", "out = a", "column 7: 'a' has no rule");
+         "types 'a: any; out = a; a: f32': column 18: the dtype of 'a' is declared twice");
+  refuse("f(Tensor a) -> Tensor", "a, a: any; out = a",
+         "column 4: the dtype of 'a' is declared twice");
+  refuse("f(Tensor a) -> Tensor", "out = a", "column 7: the dtype of 'a' is not declared");
 }
 
 TEST("unknown names are refused with the nearest") {
@@ -245,19 +247,19 @@ TEST("unknown names are refused with the nearest") {
   refuse("f(Tensor x, int k) -> Tensor", "x: any; out = k",
          "column 15: 'k' is an attribute, but not of type dtype");
   refuse("f(Tensor x, int k) -> Tensor", "x: any; k: any; out = x",
-         "column 9: 'k' is an attribute; only inputs and results have dtypes");
+         "column 9: 'k' is an attribute: only inputs and results have dtypes");
 }
 
 TEST("a variable that nothing binds is refused") {
   refuse("f(Tensor x) -> Tensor", "x: any; T: any; out = T",
-         "column 9: 'T' is no input, and as a type variable no input takes it");
+         "column 9: 'T' is not an input or a result, and no input uses it as a type variable");
   refuse("f(Tensor? x) -> Tensor", "x: any; out = x",
-         "column 9: the dtype of 'out' depends on 'x', which only optional inputs state");
+         "column 9: the dtype of 'out' depends on 'x', which only optional inputs determine");
   refuse("f(Tensor x) -> Tensor", "T: any; T: any; x, out = T",
-         "column 9: type variable 'T' is there twice");
-  refuse("f(Tensor x, Tensor y) -> ()", "x = y; y = x", "would take its dtype from itself");
+         "column 9: type variable 'T' is declared twice");
+  refuse("f(Tensor x, Tensor y) -> ()", "x = y; y = x", "depends on itself");
   refuse("f(Tensor x) -> Tensor", "x, out: any",
-         "column 4: 'out' is a result, whose dtype is stated by '='");
+         "column 4: 'out' is a result, so its dtype must be declared with '='");
 }
 
 TEST("the form of a rule is checked") {

@@ -119,14 +119,15 @@ TEST("upgrades end at attributes of the schema, with values that fit, in order o
              "fine");
   CHECK_TEXT(checked("rename alpha -> beta", 2, "drop beta", 3), "fine");
   CHECK_TEXT(checked("rename alpha -> beta", 2, "", 3),
-             "upgrade from version 1: 'alpha' becomes 'beta', which is no attribute of f(");
+             "upgrade from version 1: 'alpha' becomes 'beta', which is not an attribute of f(");
   CHECK_TEXT(checked("", 3, "set beta = 1", 4),
-             "upgrade from version 3: 'beta' becomes 'beta', which is no attribute");
+             "upgrade from version 3: 'beta' becomes 'beta', which is not an attribute");
   CHECK_TEXT(checked("set count = 1.5", 2, "", 3), "upgrade from version 1: ");
   CHECK_TEXT(tn_error(), "'count': expected int, found 1.5");
   CHECK_TEXT(checked("", 1, "", 3),
-             "upgrade from version 1 stands after that from version 1: expected rising versions");
-  CHECK_TEXT(checked("", 2, "", 2), "upgrade from version 2: the operator is of version 2");
+             "upgrade from version 1 follows the one from version 1: expected ascending versions");
+  CHECK_TEXT(checked("", 2, "", 2),
+             "upgrade from version 2: expected a version below the operator's, 2");
 }
 
 static const char *const steps =

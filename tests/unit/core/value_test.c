@@ -218,7 +218,7 @@ TEST("a text that does not fit is refused with operator, attribute and column") 
   refuse_text("n", "abc", "column 1: expected a literal");
   refuse_text("flag", "true", "did you mean 'True'?");
   refuse_text("n", "",
-              "expected a literal (True, False, None, a number, a 'text', a dtype, a [list]), "
+              "expected a literal (True, False, None, a number, a 'string', a dtype, a [list]), "
               "found the end of the text");
   refuse_text("mode", "upp",
               "expected one of 'up', 'down', 'nearest', found 'upp'; did you mean 'up'?");

@@ -217,7 +217,7 @@ TEST("what cannot be a tensor is refused with the reason, and stays its owner's"
         handles ? "its first element is at offset 2: expected a multiple of 4"
                 : ": expected a multiple of 4",
         handles ? "reach 48 bytes before the memory's begin" : "no memory of sim",
-        "reach further than 62 bits",
+        "shape and strides address more memory than 62 bits can describe",
         "expected numbers",
         "of ordinal 1",
         "which has 4096 bytes",

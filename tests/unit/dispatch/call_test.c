@@ -38,7 +38,7 @@ TEST("a call names the input that is missing, of a wrong dtype, or of a wrong sh
                 TENON_INVALID, "'weight': expected f32");
   check_refused("contract::project", "units=2", TEXTS("f32[2,2] 1 2 3 4", "f32[2,3] 1 2 3 4 5 6"),
                 TENON_INVALID,
-                "'weight': expected shape [units, k] with k = 2, as 'x' has it, found [2, 3]");
+                "'weight': expected shape [units, k] with k = 2, from 'x', found [2, 3]");
   check_refused("contract::project", "units=3", TEXTS("f32[2,2] 1 2 3 4", "f32[2,2] 1 2 3 4"),
                 TENON_INVALID, "units");
   check_refused("contract::split", "n=2", TEXTS("f32[3] 1 2 3"), TENON_INVALID, "2 = 3");

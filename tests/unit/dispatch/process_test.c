@@ -232,7 +232,7 @@ static void without_barrier(void) {
   check_registering();
   char *text = NULL;
   CHECK_STATUS(tenon_doctor(&text), TENON_OK);
-  CHECK_TEXT(text, "unloading        no: membarrier is missing or refused\n");
+  CHECK_TEXT(text, "unloading        no: the system call membarrier is missing or refused\n");
   tenon_text_release(text);
   tenon_tensor_release(x);
   tenon_tensor_release(out);

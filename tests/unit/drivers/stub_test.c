@@ -815,10 +815,10 @@ TEST("texts about reductions are checked") {
   start();
   check_undefined(unknown, "expected the name of an input, found 'y'");
   check_undefined(word, "'over' and axes, or the end");
-  check_undefined(none, "'weight' lists no axes: expected an input that is @host, an int or int[]");
-  check_undefined(
-      optional,
-      "input 'weight' is a list, optional, written to or on the host: it cannot be reduced");
+  check_undefined(none,
+                  "'weight' cannot list axes: expected an input that is @host, an int or int[]");
+  check_undefined(optional,
+                  "input 'weight' cannot be reduced: it is a list, optional, written to or @host");
   check_undefined(more, "expected the end");
   check_undefined(loop, "loops are of pointwise operators, and this one is a reduction");
 }

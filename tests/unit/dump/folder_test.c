@@ -290,7 +290,7 @@ TEST("without memory nothing is left behind, whichever allocation fails") {
 
 TEST("what is no recording is refused, with the place in its file") {
   const char *const bad[][2] = {
-      {"{", "line 1, column 2: expected the name of a member"},
+      {"{", "line 1, column 2: expected a member name in double quotes"},
       {"[]", "line 1, column 1: expected an object"},
       {"{}", "expected a member 'operator'"},
       {"{\"operator\": 1}",

@@ -408,7 +408,7 @@ TEST("a disk that takes no more leaves the file that was there, and nothing else
   CHECK(setrlimit(RLIMIT_FSIZE, &limit) == 0);
   CHECK_STATUS(tenon_graph_save(large, path), TENON_DENIED);
   CHECK(setrlimit(RLIMIT_FSIZE, &before) == 0);
-  CHECK_TEXT(tenon_error(), "model.onnx: cannot be written");
+  CHECK_TEXT(tenon_error(), "model.onnx: cannot write the file");
   CHECK(files_of(folder) == 1);
   CHECK_STATUS(tenon_graph_load(path, NULL, &read), TENON_OK);
   if (read) check_same(small, read);

@@ -59,12 +59,12 @@ TEST("what is wrong in SAMPLES is said with its column and what was expected") {
   refuse("x: [2], x: [3]", "column 9: 'x' is stated twice in one call");
   refuse("x: f33[2]", "column 4: expected a dtype or '['");
   refuse("x: [2", "expected ',' or ']'");
-  refuse("x: [-1]", "an extent is a whole number of at least 0");
+  refuse("x: [-1]", "an extent must be a whole number of at least 0");
   refuse("x: [2] norma", "did you mean 'normal'?");
-  refuse("x: [2] integers(3, 3)", "the lower bound is not below the upper one");
+  refuse("x: [2] integers(3, 3)", "the lower bound must be less than the upper bound");
   refuse("x = None", "input 'x' is not optional");
   refuse("axis = 'a'", "column 8: attribute 'axis': expected int");
-  refuse("x: [eps]", "attribute 'eps' is no int and no dim");
+  refuse("x: [eps]", "attribute 'eps' is not an int or a dim");
   refuse("xs: [2]", "expected '(' and the tensors of the list");
   refuse("x: [2]; ; ", "expected an input or an attribute");
 }

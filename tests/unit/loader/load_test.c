@@ -256,9 +256,9 @@ TEST("strict loading refuses what the default reports") {
   };
   static const char *const names[] = {"constructor", "init", "resolver", "no_entry", "good"};
   static const char *const others[4] = {
-      "scratch/good.so may be written to by others (mode 0646): chmod go-w"};
-  static const char *const folder[4] = {"scratch/good.so may be",
-                                        "scratch may be written to by everybody"};
+      "scratch/good.so is writable by others (mode 0646): run chmod go-w on it"};
+  static const char *const folder[4] = {"scratch/good.so is writable",
+                                        "scratch is writable by everybody"};
   tenon_library_t *library;
   char from[1024], to[1024];
   (void)mkdir(SCRATCH, 0755);

@@ -181,7 +181,7 @@ TEST("rules that cannot be read refuse every file") {
                          "'private now': expected");
   use_rules("private\n", 0666); /* who writes it makes the rules */
   CHECK_STATUS(load(file, 0), TENON_INVALID);
-  CHECK_TEXT(tn_error(), "policy may be written to by everybody (mode 0666)");
+  CHECK_TEXT(tn_error(), "policy is writable by everybody (mode 0666)");
   tn_policy_forget();
   setenv("TENON_POLICY", "/nowhere/policy", 1);
   CHECK_STATUS(load(file, 0), TENON_NOT_FOUND);
@@ -239,7 +239,7 @@ TEST("bridges and plug-ins of devices obey the rules") {
   CHECK_TEXT(report, "bridge.so: rule private (tenon_policy_set): file /");
   tenon_text_release(report);
   unsetenv("TENON_BRIDGE_PATH");
-  REFUSED(beside("ops/null.so"), 0, "null.so may be written to by everybody");
+  REFUSED(beside("ops/null.so"), 0, "null.so is writable by everybody");
   CHECK(chmod(beside("ops/null.so"), 0644) == 0);
   CHECK_STATUS(tenon_library_load(text, TENON_LOAD_UNLOADABLE, &library), TENON_OK);
   tenon_library_release(library);

@@ -20,15 +20,15 @@ static void check_modes(void) {
   LOADS(file, 0);
   CHECK(chmod(file, 0664) == 0);
   REFUSED(file, 0, "rule private (tenon_policy_set): file ");
-  CHECK_TEXT(tn_error(), "may be written to by its group (mode 0664): chmod go-w");
+  CHECK_TEXT(tn_error(), "is writable by its group (mode 0664): run chmod go-w on it");
   CHECK(chmod(file, 0646) == 0);
-  REFUSED(file, 0, "may be written to by others (mode 0646)");
+  REFUSED(file, 0, "is writable by others (mode 0646)");
   CHECK(chmod(file, 0644) == 0 && chmod(ops, 0777) == 0);
-  REFUSED(file, 0, "/ops may be written to by everybody (mode 0777): chmod go-w");
+  REFUSED(file, 0, "/ops is writable by everybody (mode 0777): run chmod go-w on it");
   CHECK(chmod(ops, 01777) == 0); /* others may write there, but not take the file away */
   LOADS(file, 0);
   CHECK(chmod(ops, 0755) == 0 && chmod(folder, 0775) == 0); /* two above the file */
-  REFUSED(file, 0, "may be written to by its group (mode 0775)");
+  REFUSED(file, 0, "is writable by its group (mode 0775)");
   CHECK(chmod(file, 0666) == 0);
   REFUSED(file, 0, ": 2 problems:\n  - rule private");
   CHECK_STATUS(tenon_policy_set(NULL), TENON_OK);
@@ -44,7 +44,8 @@ check_owners(void) { /* as nobody: libraries of root are fine, those of a third 
   set(TENON_POLICY_PRIVATE, NULL, NULL);
   LOADS(file, 0);
   REFUSED(beside("ops/third.so"), 0,
-          "third.so belongs to user 12345, not to this user, 65534, or root: chown it");
+          "third.so belongs to user 12345, expected this user, 65534, or root: change its owner "
+          "with chown");
   REFUSED(beside("third/good.so"), 0, "/third belongs to user 12345");
   set(0, NULL, hash_of(file));
   REFUSED(beside("ops/hidden.so"), 0, "hidden.so: Permission denied");
@@ -83,7 +84,8 @@ TEST("files of root are fine for another user, those of a third user are not") {
   CHECK(chown(beside("third"), 12345, 12345) == 0);
   as_nobody(check_owners);
   set(TENON_POLICY_PRIVATE, NULL, NULL);
-  REFUSED(beside("ops/third.so"), 0, "third.so belongs to user 12345, not to root: chown it");
+  REFUSED(beside("ops/third.so"), 0,
+          "third.so belongs to user 12345, expected root: change its owner with chown");
   end();
 }
 
@@ -109,7 +111,7 @@ TEST("a part of a path that is exchanged while it is looked at is found") {
   strcat(text, "/good.so");
   CHECK_STATUS(tn_file_map_real(text, &data, &identity),
                TENON_ABORTED); /* no real path: a link is in it */
-  CHECK_TEXT(tn_error(), "was changed while it was looked at: try again");
+  CHECK_TEXT(tn_error(), "changed while it was checked: try again");
   tn_text_t lines = {0};
   CHECK(remove(file) == 0);
   CHECK_STATUS(tn_file_map_real(file, &data, &identity), TENON_NOT_FOUND);

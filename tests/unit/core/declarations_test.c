@@ -1,6 +1,6 @@
 /* The short texts of an operator: what is read, and what is refused with its column. */
 #include "base/status.h"
-#include "core/rules.h"
+#include "core/declarations.h"
 
 #include <string.h>
 
@@ -68,10 +68,11 @@ TEST("WHERE gives each input its words") {
              "where 'x: knwon': column 4: expected known, deduced, strided or anywhere, found "
              "'knwon'; did you mean 'known'?");
   CHECK_TEXT(refused(where("x known", &arena)),
-             "column 3: expected ',' or ':' and words about the input, found 'known'");
+             "column 3: expected ',' or ':' and properties of the input, found 'known'");
   CHECK_TEXT(refused(where("out: known", &arena)),
              "column 1: expected the name of an input, found 'out'");
-  CHECK_TEXT(refused(where("x: known; x: strided", &arena)), "column 11: input 'x' has two rules");
+  CHECK_TEXT(refused(where("x: known; x: strided", &arena)),
+             "column 11: input 'x' is declared twice");
   CHECK_TEXT(refused(where("x: known;", &arena)), "column 10: expected an input, found the end");
   CHECK_TEXT(refused(where("x:", &arena)),
              "column 3: expected known, deduced, strided or anywhere, found the end");
@@ -85,15 +86,15 @@ TEST("REUSE gives each result at most one input, each input at most one result")
   CHECK_STATUS(reuse(NULL, &arena), TENON_OK);
   CHECK(reused[0] == -1);
   CHECK_TEXT(refused(reuse("out: x; indices: x", &arena)),
-             "column 18: 'out' takes the memory of 'x' already");
-  CHECK_TEXT(refused(reuse("out: x; out: y", &arena)), "column 9: result 'out' has two rules");
+             "column 18: 'out' already reuses the memory of 'x'");
+  CHECK_TEXT(refused(reuse("out: x; out: y", &arena)), "column 9: result 'out' is declared twice");
   CHECK_TEXT(refused(reuse("x: out", &arena)),
              "column 1: expected the name of a result, found 'x'");
   CHECK_TEXT(refused(reuse("parts: x", &arena)),
-             "column 1: result 'parts' is a list, which has no memory of its own to choose");
+             "column 1: result 'parts' is a list, so it has no memory that could be chosen");
   CHECK_TEXT(refused(reuse("same: x", &arena)), "column 1: result 'same' is an alias");
   CHECK_TEXT(refused(reuse("out: list", &arena)),
-             "column 6: input 'list' is a list, whose memory no result can take");
+             "column 6: input 'list' is a list, so no result can reuse its memory");
   CHECK_TEXT(refused(reuse("out: w", &arena)), "column 6: input 'w' is marked as an alias");
   CHECK_TEXT(refused(reuse("out x", &arena)), "column 5: expected ':' and an input");
   CHECK_TEXT(refused(reuse("out: x y", &arena)), "column 8: expected ';' or the end, found 'y'");
@@ -108,14 +109,15 @@ TEST("BATCHING names inputs, results and the axes that shift") {
   CHECK_STATUS(batch(NULL, &arena), TENON_OK);
   CHECK(!batching.text);
   CHECK_TEXT(refused(batch("", &arena)), "column 1: expected an input, found the end");
-  CHECK_TEXT(refused(batch("x, x -> out", &arena)), "column 4: 'x' is there twice");
+  CHECK_TEXT(refused(batch("x, x -> out", &arena)), "column 4: 'x' is listed twice");
   CHECK_TEXT(refused(batch("x", &arena)), "column 2: expected ',' or '->' and results");
   CHECK_TEXT(refused(batch("x -> ou", &arena)),
              "column 6: expected the name of a result, found 'ou'; did you mean 'out'?");
   CHECK_TEXT(refused(batch("x -> out; shfit axis", &arena)),
              "column 11: expected 'shift' and attributes, found 'shfit'; did you mean 'shift'?");
-  CHECK_TEXT(refused(batch("x -> out; shift alpha", &arena)),
-             "column 17: attribute 'alpha' is no int, so it counts no axes");
+  CHECK_TEXT(
+      refused(batch("x -> out; shift alpha", &arena)),
+      "column 17: attribute 'alpha' is not an int or a list of ints, so it cannot count axes");
   CHECK_TEXT(refused(batch("x -> out; shift axis; y", &arena)),
              "column 21: expected the end, found ';'");
   CHECK_TEXT(refused(batch("none, x -> out", &arena)),
@@ -150,12 +152,12 @@ TEST("a kernel's words are its device, instruction set, dtypes and capabilities"
   CHECK(kernel.dtypes == tn_dtype_set("int", 3) && strcmp(kernel.device, "sim") == 0);
   CHECK_TEXT(refused(kern("", &arena)),
              "kernel '': column 1: expected the name of a device (cpu, ...), found the end");
-  CHECK_TEXT(refused(kern("cpu avx512 avx2", &arena)), "column 12: a second instruction set");
-  CHECK_TEXT(refused(kern("cpu strided strided", &arena)), "column 13: 'strided' is there twice");
+  CHECK_TEXT(refused(kern("cpu avx512 avx2", &arena)), "column 12: two instruction sets");
+  CHECK_TEXT(refused(kern("cpu strided strided", &arena)), "column 13: 'strided' is listed twice");
   CHECK_TEXT(refused(kern("cpu f32 f64", &arena)),
-             "column 9: dtypes are joined by '|', as in f32|f64");
+             "column 9: several lists of dtypes: join dtypes by '|', as in f32|f64");
   CHECK_TEXT(refused(kern("cpu f32|", &arena)),
-             "column 9: expected a dtype behind '|', found the end");
+             "column 9: expected a dtype after '|', found the end");
   CHECK_TEXT(refused(kern("cpu stridded", &arena)),
              "column 5: expected an instruction set, dtypes or a capability, found 'stridded'; did "
              "you mean 'strided'?");
@@ -193,9 +195,9 @@ TEST("a loop states one dtype for each tensor") {
   CHECK_TEXT(refused(loop_of("f(Tensor a) -> Tensor", "f32 -> f32 strided")),
              "column 12: expected ';' and words, or the end, found 'strided'");
   CHECK_TEXT(refused(loop_of("f(Tensor[] a) -> Tensor", "f32 -> f32")),
-             "column 1: input 'a' is a list, which a loop cannot have");
+             "column 1: a loop cannot have a list: input 'a' is one");
   CHECK_TEXT(refused(loop_of("f(Tensor a) -> Tensor[]", "f32 -> f32")),
-             "column 8: result 'out' is a list");
+             "column 8: a loop cannot have a list: result 'out' is one");
 }
 
 static tenon_status_t loop_any(const char *text, tn_arena_t *to) {

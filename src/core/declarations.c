@@ -1,7 +1,7 @@
-/* The short texts of an operator: WHERE, REUSE, BATCHING, REDUCES, USES, the words of kernels and
- * loops.  Called by the registry when a library is loaded.  Every name is checked against the
- * schema here, so that nobody else looks one up. */
-#include "core/rules.h"
+/* The short declarations of an operator: WHERE, REUSE, BATCHING, REDUCES, USES, and the
+ * declarations of kernels and loops. Called by the registry when a library is loaded. Every name is
+ * resolved against the schema here, so later code works with indices. */
+#include "core/declarations.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -14,8 +14,8 @@
 
 /* names and words */
 
-static tenon_status_t unknown(const tn_lexer_t *lexer, const tn_argument_t *arguments,
-                              uint32_t count, const char *expected) {
+static tenon_status_t fail_unknown_name(const tn_lexer_t *lexer, const tn_argument_t *arguments,
+                                        uint32_t count, const char *expected) {
   char found[64];
   tn_nearest_t nearest;
   tn_nearest_begin(&nearest, lexer->start, lexer->size);
@@ -26,7 +26,8 @@ static tenon_status_t unknown(const tn_lexer_t *lexer, const tn_argument_t *argu
                        tn_nearest_say(&nearest));
 }
 
-typedef struct group_t { /* inputs, attributes or results, which a name is looked up among */
+/* The inputs, attributes or results among which a name is looked up. */
+typedef struct group_t {
   const char *expected;
   const tn_argument_t *arguments;
   uint32_t count;
@@ -51,11 +52,11 @@ static tenon_status_t take_name(tn_lexer_t *lexer, group_t group,
       return TENON_OK;
     }
   if (lexer->kind == TN_TOKEN_NAME)
-    return unknown(lexer, group.arguments, group.count, group.expected);
+    return fail_unknown_name(lexer, group.arguments, group.count, group.expected);
   return tn_lexer_expected(lexer, group.expected);
 }
 
-/* names separated by commas, as bits; none twice. */
+/* Parses names separated by commas into a bit mask. A name may not be repeated. */
 static tenon_status_t take_names(tn_lexer_t *lexer, group_t group, uint64_t *out_bits) {
   *out_bits = 0;
   do {
@@ -63,7 +64,7 @@ static tenon_status_t take_names(tn_lexer_t *lexer, group_t group, uint64_t *out
     const char *at = lexer->start;
     TN_TRY(take_name(lexer, group, &argument));
     uint64_t bit = (uint64_t)1 << argument->index;
-    if (*out_bits & bit) return tn_lexer_fail_at(lexer, at, "'%s' is there twice", argument->name);
+    if (*out_bits & bit) return tn_lexer_fail_at(lexer, at, "'%s' is listed twice", argument->name);
     *out_bits |= bit;
   } while (tn_lexer_take(lexer, ','));
   return TENON_OK;
@@ -91,7 +92,7 @@ tenon_status_t tn_where_parse(const char *text, const tn_schema_t *schema, tn_ar
                                  {NULL, 0}};
   static const char *const known[] = {"known", "deduced", "strided", "anywhere", NULL};
   uint8_t *stated = tn_arena_array(arena, schema->input_count, sizeof *stated);
-  if (!stated) return tn_no_memory("words about inputs", schema->input_count);
+  if (!stated) return tn_no_memory("properties of inputs", schema->input_count);
   *out_words = stated;
   tn_lexer_t lexer;
   tn_lexer_open(&lexer, "where", text ? text : "");
@@ -102,7 +103,7 @@ tenon_status_t tn_where_parse(const char *text, const tn_schema_t *schema, tn_ar
     uint32_t bit;
     const char *at = lexer.start;
     TN_TRY(take_names(&lexer, inputs_of(schema), &inputs));
-    TN_TRY(tn_lexer_expect(&lexer, ':', "',' or ':' and words about the input"));
+    TN_TRY(tn_lexer_expect(&lexer, ':', "',' or ':' and properties of the input"));
     while ((bit = find_word(&lexer, words))) {
       bits |= bit;
       tn_lexer_next(&lexer);
@@ -113,7 +114,7 @@ tenon_status_t tn_where_parse(const char *text, const tn_schema_t *schema, tn_ar
     for (uint32_t i = 0; i < schema->input_count; i++) {
       if (!(inputs >> i & 1)) continue;
       if (stated[i])
-        return tn_lexer_fail_at(&lexer, at, "input '%s' has two rules", schema->inputs[i].name);
+        return tn_lexer_fail_at(&lexer, at, "input '%s' is declared twice", schema->inputs[i].name);
       stated[i] = (uint8_t)bits;
     }
   } while (tn_lexer_take(&lexer, ';'));
@@ -136,20 +137,20 @@ tenon_status_t tn_reuse_parse(const char *text, const tn_schema_t *schema, tn_ar
     const char *at = lexer.start;
     TN_TRY(take_name(&lexer, outputs_of(schema), &output));
     if (inputs[output->index] >= 0)
-      return tn_lexer_fail_at(&lexer, at, "result '%s' has two rules", output->name);
+      return tn_lexer_fail_at(&lexer, at, "result '%s' is declared twice", output->name);
     if (output->kind == TENON_KIND_TENSORS || output->mark)
       return tn_lexer_fail_at(&lexer, at,
-                              "result '%s' is %s, which has no memory of its own to choose",
+                              "result '%s' is %s, so it has no memory that could be chosen",
                               output->name, output->mark ? "an alias" : "a list");
     TN_TRY(tn_lexer_expect(&lexer, ':', "':' and an input"));
     at = lexer.start;
     TN_TRY(take_name(&lexer, inputs_of(schema), &input));
     if (input->kind == TENON_KIND_TENSORS || input->mark)
-      return tn_lexer_fail_at(&lexer, at, "input '%s' is %s, whose memory no result can take",
+      return tn_lexer_fail_at(&lexer, at, "input '%s' is %s, so no result can reuse its memory",
                               input->name, input->mark ? "marked as an alias" : "a list");
     for (uint32_t i = 0; i < schema->output_count; i++)
       if (inputs[i] == input->index)
-        return tn_lexer_fail_at(&lexer, at, "'%s' takes the memory of '%s' already",
+        return tn_lexer_fail_at(&lexer, at, "'%s' already reuses the memory of '%s'",
                                 schema->outputs[i].name, input->name);
     inputs[output->index] = input->index;
   } while (tn_lexer_take(&lexer, ';'));
@@ -183,8 +184,9 @@ tenon_status_t tn_batching_parse(const char *text, const tn_schema_t *schema,
       bool is_axis = kind == TENON_KIND_INT || kind == TENON_KIND_DIM || kind == TENON_KIND_INTS ||
                      kind == TENON_KIND_DIMS;
       if ((out_batching->shifts >> i & 1) && !is_axis)
-        return tn_lexer_fail_at(&lexer, at, "attribute '%s' is no int, so it counts no axes",
-                                schema->attrs[i].name);
+        return tn_lexer_fail_at(
+            &lexer, at, "attribute '%s' is not an int or a list of ints, so it cannot count axes",
+            schema->attrs[i].name);
     }
   }
   return tn_lexer_expect(&lexer, TN_TOKEN_END, "the end");
@@ -205,8 +207,7 @@ tenon_status_t tn_reduces_parse(const char *text, const tn_schema_t *schema,
   if (input->kind == TENON_KIND_TENSORS || input->is_optional || input->is_host ||
       input->is_written)
     return tn_lexer_fail_at(
-        &lexer, at,
-        "input '%s' is a list, optional, written to or on the host: it cannot be reduced",
+        &lexer, at, "input '%s' cannot be reduced: it is a list, optional, written to or @host",
         input->name);
   out_reduces->input = input->index;
   if (lexer.kind == TN_TOKEN_END) return TENON_OK;
@@ -221,9 +222,9 @@ tenon_status_t tn_reduces_parse(const char *text, const tn_schema_t *schema,
   TN_TRY(take_name(&lexer, is_input ? inputs_of(schema) : attrs_of(schema), &axes));
   if (is_input ? !axes->is_host || axes->kind == TENON_KIND_TENSORS
                : axes->kind != TENON_KIND_INT && axes->kind != TENON_KIND_INTS)
-    return tn_lexer_fail_at(&lexer, at,
-                            "'%s' lists no axes: expected an input that is @host, an int or int[]",
-                            axes->name);
+    return tn_lexer_fail_at(
+        &lexer, at, "'%s' cannot list axes: expected an input that is @host, an int or int[]",
+        axes->name);
   *(is_input ? &out_reduces->axes_input : &out_reduces->axes_attr) = axes->index;
   return tn_lexer_expect(&lexer, TN_TOKEN_END, "the end");
 }
@@ -277,7 +278,7 @@ static const word_t places[] = {{"composite", TN_AT_COMPOSITE},
 
 static const char *isa_word(int index) { return tn_cpu_word(index + 1); }
 
-/* Takes an instruction set or a capability out of `allowed`; *out_taken is false when the token is
+/* Parses an instruction set, or a capability out of `allowed`. *out_taken is false if the token is
  * neither. */
 static tenon_status_t take_word(tn_lexer_t *lexer, uint32_t allowed, int *isa, uint32_t *flags,
                                 bool *out_taken) {
@@ -286,16 +287,16 @@ static tenon_status_t take_word(tn_lexer_t *lexer, uint32_t allowed, int *isa, u
   *out_taken = rank > 0 || flag;
   if (!*out_taken) return TENON_OK;
   if (rank > 0 && *isa)
-    return tn_lexer_fail(lexer, "a second instruction set; state the one that includes the other");
+    return tn_lexer_fail(lexer, "two instruction sets: state only the one that includes the other");
   if (flag & *flags)
-    return tn_lexer_fail(lexer, "'%.*s' is there twice", (int)lexer->size, lexer->start);
+    return tn_lexer_fail(lexer, "'%.*s' is listed twice", (int)lexer->size, lexer->start);
   if (rank > 0) *isa = rank;
   *flags |= flag;
   tn_lexer_next(lexer);
   return TENON_OK;
 }
 
-/* Of a layer: one backend, or all. */
+/* The backend of a kernel for a layer: one backend's name, or none for all backends. */
 static tenon_status_t take_backend(tn_lexer_t *lexer, tn_arena_t *arena, tn_kernel_words_t *words) {
   bool is_word = lexer->kind != TN_TOKEN_NAME || find_word(lexer, capabilities) ||
                  tn_cpu_rank(lexer->start, lexer->size) > 0 ||
@@ -310,7 +311,7 @@ tenon_status_t tn_kernel_parse(const char *text, tn_arena_t *arena, tn_kernel_wo
   tn_lexer_t lexer;
   *out_words = (tn_kernel_words_t){.dtypes = ~(uint64_t)0};
   tn_lexer_open(&lexer, "kernel", text ? text : "");
-  out_words->at = (uint8_t)find_word(&lexer, places); /* 0: a backend's name */
+  out_words->at = (uint8_t)find_word(&lexer, places); /* 0: the name of a backend */
   TN_TRY(tn_lexer_name(&lexer, arena, "the name of a device (cpu, ...)", &out_words->device));
   if (out_words->at) TN_TRY(take_backend(&lexer, arena, out_words));
   while (lexer.kind != TN_TOKEN_END) {
@@ -335,22 +336,23 @@ tenon_status_t tn_kernel_parse(const char *text, tn_arena_t *arena, tn_kernel_wo
         words[count++] = isa_word(i);
       words[count] = NULL;
       return tn_lexer_unknown(
-          &lexer, dtypes ? "a dtype behind '|'" : "an instruction set, dtypes or a capability",
+          &lexer, dtypes ? "a dtype after '|'" : "an instruction set, dtypes or a capability",
           words, tn_dtype_word);
     }
     if (out_words->dtypes != ~(uint64_t)0)
-      return tn_lexer_fail_at(&lexer, at, "dtypes are joined by '|', as in f32|f64");
+      return tn_lexer_fail_at(&lexer, at,
+                              "several lists of dtypes: join dtypes by '|', as in f32|f64");
     out_words->dtypes = dtypes;
   }
   return TENON_OK;
 }
 
-/* Dtypes up to the arrow or the end, one for each argument. */
+/* Parses one dtype for each argument, up to the arrow or the end. */
 static tenon_status_t take_dtypes(tn_lexer_t *lexer, const tn_argument_t *arguments, uint32_t count,
                                   const char *what, tenon_dtype_t *out_dtypes) {
   for (uint32_t i = 0; i < count; i++) {
     if (arguments[i].kind == TENON_KIND_TENSORS)
-      return tn_lexer_fail(lexer, "%s '%s' is a list, which a loop cannot have", what,
+      return tn_lexer_fail(lexer, "a loop cannot have a list: %s '%s' is one", what,
                            arguments[i].name);
     if (i && lexer->kind != ',') {
       char expected[600];
