@@ -417,7 +417,7 @@ TEST("loading it again gives the same library, with other settings an error") {
   tenon_shutdown();
   CHECK_STATUS(tenon_library_load(CONTRACT, TENON_LOAD_UNLOADABLE, &library), TENON_OK);
   CHECK_STATUS(tenon_library_load_isolated(CONTRACT, 0, &isolation, &again), TENON_PRECONDITION);
-  CHECK_TEXT(tenon_error(), "into this process itself");
+  CHECK_TEXT(tenon_error(), "it is already loaded into this process");
   CHECK_STATUS(tenon_library_unload(library), TENON_OK);
 }
 
