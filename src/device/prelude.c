@@ -1,5 +1,5 @@
-/* What stands before the text of a source kernel when a device compiles it: the words of source.h
- * in the device's language. */
+/* The text that precedes a source kernel when a device compiles it: the words of source.h in the
+ * language of the device. program.c puts it together with the author's text. */
 #include <string.h>
 
 #include "device/program.h"
@@ -202,26 +202,25 @@ static const char c[] =
     "#define TENON_F_VALUE(t, i) *(const t *)tenon_arguments[i]\n"
     "#define TENON_F_SHARED(t, i) (t *)tenon_arguments[i]\n";
 
-/* Vectors of floats. */
-static const char opencl_vectors[] =
-    "#define load4(p, i) vload4(0, (p) + (i))\n"
-    "#define load8(p, i) vload8(0, (p) + (i))\n"
-    "#define load16(p, i) vload16(0, (p) + (i))\n"
-    "#define store4(p, i, v) vstore4(v, 0, (p) + (i))\n"
-    "#define store8(p, i, v) vstore8(v, 0, (p) + (i))\n"
-    "#define store16(p, i, v) vstore16(v, 0, (p) + (i))\n"
-    "#define splat4(x) ((float4)(x))\n"
-    "#define splat8(x) ((float8)(x))\n"
-    "#define splat16(x) ((float16)(x))\n"
-    /* PoCL 3.1 makes two instructions of mad, and says only __FMA__ */
-    "#if defined FP_FAST_FMAF || defined __FMA__\n"
-    "#undef mad\n"
-    "#define mad fma\n"
-    "#endif\n"
-    "#define mad4(a, b, c) mad((float4)(a), b, c)\n"
-    "#define mad8(a, b, c) mad((float8)(a), b, c)\n"
-    "#define mad16(a, b, c) mad((float16)(a), b, c)\n"
-    "#define lane(v, k) (((float *)&(v))[k])\n";
+/* Vectors of floats. PoCL 3.1 compiles mad into two instructions, so mad becomes fma where the
+ * device has it; PoCL shows this by __FMA__ only. */
+static const char opencl_vectors[] = "#define load4(p, i) vload4(0, (p) + (i))\n"
+                                     "#define load8(p, i) vload8(0, (p) + (i))\n"
+                                     "#define load16(p, i) vload16(0, (p) + (i))\n"
+                                     "#define store4(p, i, v) vstore4(v, 0, (p) + (i))\n"
+                                     "#define store8(p, i, v) vstore8(v, 0, (p) + (i))\n"
+                                     "#define store16(p, i, v) vstore16(v, 0, (p) + (i))\n"
+                                     "#define splat4(x) ((float4)(x))\n"
+                                     "#define splat8(x) ((float8)(x))\n"
+                                     "#define splat16(x) ((float16)(x))\n"
+                                     "#if defined FP_FAST_FMAF || defined __FMA__\n"
+                                     "#undef mad\n"
+                                     "#define mad fma\n"
+                                     "#endif\n"
+                                     "#define mad4(a, b, c) mad((float4)(a), b, c)\n"
+                                     "#define mad8(a, b, c) mad((float8)(a), b, c)\n"
+                                     "#define mad16(a, b, c) mad((float16)(a), b, c)\n"
+                                     "#define lane(v, k) (((float *)&(v))[k])\n";
 static const char cuda_vectors[] =
     "template <int N> struct __align__(16) tenon_floats { float at[N]; };\n"
     "#define TENON_LANES _Pragma(\"unroll\") for (int k = 0; k < N; k++)\n"
@@ -302,7 +301,7 @@ static const char c_vectors[] =
     "#define mad16(a, b, c) ((a) * (b) + (c))\n"
     "#define lane(v, k) (((float *)&(v))[k])\n";
 
-/* What is the same in all languages, as in source.h. */
+/* The part that is the same in all languages; it corresponds to source.h. */
 static const char all[] =
     "FUNCTION float load_bf16(GLOBAL const uint16_t *p, int64_t i) { return "
     "float_of_bits((uint32_t)p[i] << 16); }\n"
@@ -360,11 +359,11 @@ typedef struct dialect_t {
   const char *words;
   const char *vectors;
   const char *item;
-  const char *hidden; /* of a kernel's body: first words, parameter */
+  const char *hidden; /* of a kernel's body: first words, hidden parameter */
   const char *entry;
-  const char *other; /* first words of its entry; of that of a kernel that is not wanted */
+  const char *other; /* first words of its entry, and of the entry of a kernel that is not wanted */
   const char *name;
-  const char *call; /* of the entry: its name, and what it passes on */
+  const char *call; /* of the entry: its name, and what it passes to the body */
 } dialect_t;
 static const dialect_t dialects[] = {
     [TENON_SOURCE_OPENCL] = {opencl, opencl_vectors, "static void", "", "__kernel", "static",
@@ -375,8 +374,8 @@ static const dialect_t dialects[] = {
     [TENON_SOURCE_C] = {c, c_vectors, "static inline void", "const tenon_item_id_t *tenon_id, ", "",
                         "static inline", "name", "tenon_id, "}};
 
-/* "TENON_P_##k1(t1, n1), ...": % is a place from 1, @ from 0.  Not by printf: a program is looked
- * for by its text. */
+/* Adds a list such as "TENON_P_##k1(t1, n1), ...": % stands for the position counted from 1, @ from
+ * 0. Not by printf, because a program is searched for by its text. */
 static void add_list(tn_text_t *text, const char *format, const char *between, int count) {
   for (int i = 1; i <= count; i++) {
     if (i > 1) tn_text_bytes(text, between, strlen(between));
@@ -391,14 +390,17 @@ static void add_list(tn_text_t *text, const char *format, const char *between, i
   }
 }
 
-/* "#define OUTER_n(FIRST, k1, t1, n1, ...) INNER_n(FIRST, ...)", and the head of INNER_n: a name
- * that is a macro is expanded on the way. */
+/* Adds "#define OUTER_n(FIRST, k1, t1, n1, ...) INNER_n(FIRST, ...)" and the head of INNER_n. The
+ * two levels expand a name that is a macro. */
 static void add_heads(tn_text_t *text, const char *outer, const char *inner, const char *first,
                       int count) {
+  static const char *const starts[] = {"#define ", "", "#define "};
+  static const char *const ends[] = {") ", ")\n", ") "};
+  const char *const names[] = {outer, inner, inner};
   for (int i = 0; i < 3; i++) {
-    tn_text_add(text, "%s%s_%d(%s, ", i == 1 ? "" : "#define ", i ? inner : outer, count, first);
+    tn_text_add(text, "%s%s_%d(%s, ", starts[i], names[i], count, first);
     add_list(text, "k%, t%, n%", ", ", count);
-    tn_text_add(text, i == 1 ? ")\n" : ") ");
+    tn_text_add(text, "%s", ends[i]);
   }
 }
 

@@ -148,11 +148,11 @@ static tenon_status_t prepare(tenon_executable_t *e, tenon_tensor_t *const *inpu
  * but into the recording. */
 static tenon_status_t record(tenon_executable_t *e, tn_recording_t *rec) {
   TN_TRY(tn_stream_finish(rec->stream));
-  TN_TRY(tn_stream_record(rec->stream));
+  TN_TRY(tn_stream_capture(rec->stream));
   tenon_status_t status = tn_eager_values(e, rec->inputs, rec->outputs, NULL);
   tn_text_t why = {0};
   if (status != TENON_OK) tn_text_add(&why, "%s", tn_error());
-  tenon_status_t ended = tn_stream_record_end(rec->stream, &rec->native);
+  tenon_status_t ended = tn_stream_capture_end(rec->stream, &rec->native);
   if (status != TENON_OK) (void)tn_fail(status, "%s", tn_text_get(&why));
   tn_text_clear(&why);
   return status != TENON_OK ? status : ended;

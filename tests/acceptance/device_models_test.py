@@ -125,7 +125,7 @@ def check_spread():
 def claims(text):
     """Groups as the report has them, handed back ones, and groups that were compiled and read from files."""
     found = re.search(r"claims of sim:0: (\d+) groups? with (\d+) of", text)
-    made = re.search(r"claimed groups: (\d+) compiled, (\d+) from files", text)
+    made = re.search(r"offloaded subgraphs: (\d+) compiled, (\d+) from files", text)
     return int(found[1]), text.count("handed back: "), int(made[1]), int(made[2])
 
 
