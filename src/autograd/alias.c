@@ -46,7 +46,7 @@ static size_t base_size(int32_t ndim) {
   return sizeof(tn_base_t) + 2 * (size_t)ndim * sizeof(int64_t);
 }
 
-static void add_member(tn_alias_t *alias, tn_base_t *base, tn_tensor_t *tensor) {
+static void add_alias_member(tn_alias_t *alias, tn_base_t *base, tn_tensor_t *tensor) {
   *alias = (tn_alias_t){.base = base, .tensor = tensor, .next = base->members};
   if (base->members) base->members->before = alias;
   base->members = alias;
@@ -89,7 +89,7 @@ static tenon_status_t create_base(tn_tensor_t *tensor, tn_alias_t **out_alias) {
     base->room[t->ndim + i] = t->strides[i];
   }
   set_history(base, tensor->history);
-  add_member(alias, base, tensor);
+  add_alias_member(alias, base, tensor);
   alias->is_base = true;
   *out_alias = alias;
   return TENON_OK;
@@ -127,12 +127,11 @@ tenon_status_t tn_alias_add(tenon_tensor_t *of, tenon_tensor_t *view) {
   if (!(alias = tn_block_get(sizeof *alias))) return tn_no_memory("a view", sizeof *alias);
   tn_base_t *base = other->base;
   tn_mutex_lock(&base->lock);
-  add_member(alias, base, b);
+  add_alias_member(alias, base, b);
   alias->is_off_tape = !tn_tape_is_on();
   alias->is_lost = other->is_lost;
-  if (base->history && alias->is_off_tape)
-    /* autograd then sees writes to the view, and refuses them */
-    view->keys |= TN_KEY(TN_BIT_AUTOGRAD);
+  /* Autograd then sees writes to the view, and refuses them. */
+  if (base->history && alias->is_off_tape) view->keys |= TN_KEY(TN_BIT_AUTOGRAD);
   tn_mutex_unlock(&base->lock);
   b->alias = alias;
   return TENON_OK;

@@ -185,7 +185,7 @@ tenon_status_t tn_history_accumulate(tn_history_t *history, tenon_tensor_t *grad
   }
 }
 
-static bool same_shape(const tenon_tensor_t *t, const tn_history_t *h) {
+static bool has_history_shape(const tenon_tensor_t *t, const tn_history_t *h) {
   return t->ndim == h->ndim &&
          (!t->ndim || memcmp(t->shape, h->shape, (size_t)t->ndim * sizeof *t->shape) == 0);
 }
@@ -223,7 +223,7 @@ static tenon_status_t fit_gradient(const tn_node_t *node, const tn_history_t *to
   if (!tn_dtype_same(t->dtype, to->dtype))
     return tn_fail(TENON_INVALID, "%s: its gradient for an input of dtype %s has dtype %s",
                    tn_node_name(node), tn_dtype_name(to->dtype), tn_dtype_name(t->dtype));
-  if (same_shape(t, to)) return TENON_OK;
+  if (has_history_shape(t, to)) return TENON_OK;
   if (node->op && node->op->traits & TENON_POINTWISE && broadcasts_to(to, t))
     return sum_to(to, grad);
   return tn_fail(TENON_INVALID, "%s: its gradient for an input of shape %s has shape %s",
@@ -239,7 +239,7 @@ static tenon_status_t run_hooks(tn_history_t *result, bool is_after, tenon_tenso
     if (!function || h->is_after != is_after) continue;
     tenon_status_t status = function(h->context, *grad, &fresh);
     if (status == TENON_OK && fresh &&
-        (!same_shape(fresh, result) || !tn_dtype_same(fresh->dtype, result->dtype)))
+        (!has_history_shape(fresh, result) || !tn_dtype_same(fresh->dtype, result->dtype)))
       status = tn_fail(TENON_INVALID,
                        "a hook on a result of %s returned a gradient of another shape or dtype: "
                        "expected those of the result",
@@ -367,7 +367,7 @@ static tenon_status_t begin_output(task_t *t, tenon_tensor_t *output, tenon_tens
           (int)index, tn_shape_print(output->ndim, output->shape, found, sizeof found));
     TN_TRY(tn_filled(output->device, output->dtype, output->ndim, output->shape, 1, &grad));
   } else {
-    if (!same_shape(grad, history) || !tn_dtype_same(grad->dtype, history->dtype))
+    if (!has_history_shape(grad, history) || !tn_dtype_same(grad->dtype, history->dtype))
       return tn_fail(TENON_INVALID, "the gradient of output %d is %s %s: expected %s %s",
                      (int)index, tn_dtype_name(grad->dtype),
                      tn_shape_print(grad->ndim, grad->shape, found, sizeof found),

@@ -182,9 +182,9 @@ static tenon_status_t grad_at(evaluation_t *r, uint32_t at, tenon_tensor_t **out
     return tn_fail(TENON_UNIMPLEMENTED,
                    "%s: its gradient formula reads the gradient of a result that was not wanted",
                    r->node->op->name);
+  /* Without its shape the gradient is a scalar, which broadcasts. */
   TN_TRY(is_plain
              ? tn_filled(device_of(r), result->dtype, result->ndim, result->shape, 0, out_tensor)
-             /* A scalar, which broadcasts. */
              : tn_filled(device_of(r), float_of(r), 0, NULL, 0, out_tensor));
   return keep_tensor(r, *out_tensor);
 }

@@ -451,7 +451,7 @@ static bool gives_floats(const tenon_call_t *call) {
 }
 
 /* Names a result that is written to; an input's name if the result is that input. */
-static const char *name_of(const tn_schema_t *schema, uint32_t o) {
+static const char *name_of_result(const tn_schema_t *schema, uint32_t o) {
   for (uint32_t i = 0; i < schema->input_count && schema->outputs[o].is_written; i++)
     if (schema->inputs[i].mark == schema->outputs[o].mark) return schema->inputs[i].name;
   return schema->outputs[o].name;
@@ -466,7 +466,7 @@ static tenon_status_t pass_call(tenon_call_t *call) {
     if (call->outputs[o] && call->outputs[o]->keys & TN_KEY(TN_BIT_AUTOGRAD) &&
         writes_to(call, o)) {
       bool is_input = op->schema.outputs[o].is_written;
-      TN_TRY(check_written(op, is_input ? "input" : "result", name_of(&op->schema, o),
+      TN_TRY(check_written(op, is_input ? "input" : "result", name_of_result(&op->schema, o),
                            call->outputs[o]));
       written |= (uint64_t)1 << o;
     }

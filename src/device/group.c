@@ -17,7 +17,7 @@ static tn_mutex_t lock = TN_MUTEX_INIT;
 
 void tn_groups_in_child(void) { lock = (tn_mutex_t)TN_MUTEX_INIT; }
 
-static void add_tensor(tn_text_t *key, const tenon_tensor_t *t) {
+static void add_tensor_hash(tn_text_t *key, const tenon_tensor_t *t) {
   uint64_t size = 0;
   (void)tn_dtype_bytes(t->dtype, tenon_count(t), &size);
   tn_text_add(key, "=%016" PRIx64 "%016" PRIx64, tn_cache_hash(t->data, (size_t)size, 3),
@@ -30,7 +30,7 @@ static void add_numbers(tn_text_t *key, const void *data, size_t size) {
 }
 
 /* Nodes with tensors or graphs as attributes are never in groups. */
-static void add_value(tn_text_t *key, const tenon_value_t *v) {
+static void add_value_key(tn_text_t *key, const tenon_value_t *v) {
   tn_text_add(key, " %u.%u:", v->kind, v->count);
   switch (v->kind) {
   case TENON_KIND_NONE:
@@ -66,11 +66,11 @@ static void add_edge(tn_text_t *key, const tenon_meta_t *edge) {
     tn_text_add(key, " %" PRId64, edge->dims[d].value);
   for (uint32_t i = 0; i < edge->value_count; i++)
     tn_text_add(key, " =%" PRId64, edge->values[i].value);
-  if (edge->value) add_tensor(key, edge->value);
+  if (edge->value) add_tensor_hash(key, edge->value);
   tn_text_add(key, "\n");
 }
 
-static void add_list(tn_text_t *key, const uint32_t *list, uint32_t count) {
+static void add_index_list(tn_text_t *key, const uint32_t *list, uint32_t count) {
   tn_text_add(key, "(");
   for (uint32_t i = 0; i < count; i++)
     tn_text_add(key, " %u", list[i]);
@@ -84,14 +84,14 @@ static void add_view(tn_text_t *key, const tenon_graph_view_t *view) {
     const tenon_graph_node_t *node = view->nodes[n];
     tn_text_add(key, "n%s %" PRId64, node->op, node->version);
     for (uint32_t i = 0; i < node->attr_count; i++)
-      add_value(key, &node->attrs[i]);
-    add_list(key, node->starts, node->argument_count + 1);
-    add_list(key, node->inputs, node->starts[node->argument_count]);
-    add_list(key, node->outputs, node->output_count);
+      add_value_key(key, &node->attrs[i]);
+    add_index_list(key, node->starts, node->argument_count + 1);
+    add_index_list(key, node->inputs, node->starts[node->argument_count]);
+    add_index_list(key, node->outputs, node->output_count);
     tn_text_add(key, "\n");
   }
-  add_list(key, view->inputs, view->input_count);
-  add_list(key, view->outputs, view->output_count);
+  add_index_list(key, view->inputs, view->input_count);
+  add_index_list(key, view->outputs, view->output_count);
 }
 
 static tenon_status_t compile_group(tn_ordinal_t *o, const tenon_graph_view_t *view,

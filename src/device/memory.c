@@ -26,7 +26,7 @@ static bool is_over(const tenon_stream_t *s, uint64_t ticket) {
   return tn_stream_is_done(s, ticket) || __atomic_load_n(&s->over, __ATOMIC_ACQUIRE) >= ticket;
 }
 
-static bool is_used(const tn_memory_t *m) {
+static bool has_unfinished_use(const tn_memory_t *m) {
   for (const tn_use_t *u = m->uses; u; u = u->next)
     if (!is_over(u->stream, u->used)) return true;
   return m->owner && m->stream && !m->owner->is_ordered &&
@@ -162,7 +162,7 @@ static void run_deferred_frees(tn_pool_t *pool) {
     for (tn_use_t *u = m->uses; u; u = u->next)
       poll_stream(u->stream, u->used);
     if (m->owner && m->stream) poll_stream(m->stream, tn_memory_last_use(m));
-    if (is_used(m))
+    if (has_unfinished_use(m))
       at = &m->free_after;
     else if (end_use(pool, m))
       __atomic_store_n(at, next, __ATOMIC_RELAXED);
@@ -224,7 +224,7 @@ void tn_memory_put(void *memory) {
   pool->stats.live_bytes -= m->wanted;
   pool->stats.frees++;
   m->wanted = 0;
-  if (is_used(m) || !end_use(pool, m)) defer_free(pool, m);
+  if (has_unfinished_use(m) || !end_use(pool, m)) defer_free(pool, m);
   unlock_and_notify(pool);
 }
 

@@ -154,9 +154,8 @@ static tenon_status_t enqueue_waits(tenon_stream_t *s, tn_needs_t *needs, tenon_
 tenon_status_t tn_stream_follow(tenon_stream_t *s, tn_needs_t *needs) {
   if (!needs->count) return TENON_OK;
   for (size_t i = 0; i < needs->count; i++) {
-    const struct tn_known_t *of =
-        /* A stream that was returned finishes its work before it reports this. */
-        &needs->at[i];
+    /* A stream that was returned finishes its work before it reports this. */
+    const struct tn_known_t *of = &needs->at[i];
     if (of->stream->failed && !tn_stream_is_done(of->stream, of->ticket))
       return tn_stream_failure(of->stream);
   }
@@ -164,10 +163,9 @@ tenon_status_t tn_stream_follow(tenon_stream_t *s, tn_needs_t *needs) {
   tn_mutex_lock(&tn_streams_order);
   tenon_status_t status = enqueue_waits(s, needs, &of);
   tn_mutex_unlock(&tn_streams_order);
-  if (status != TENON_OK &&
-      /* If the stream that is waited for has failed, it is to blame; otherwise the waiting stream
-       * may be. */
-      of) {
+  /* The stream that is waited for is to blame if it has failed; otherwise the waiting stream may
+   * be. */
+  if (status != TENON_OK && of) {
     status = tn_stream_refused(of, status, NULL);
     return of->failed ? status : tn_stream_refused(s, status, NULL);
   }

@@ -245,10 +245,8 @@ void tn_plugin_remove(const tenon_device_table_t *table) {
   if (p) __atomic_store_n(&p->table, NULL, __ATOMIC_RELEASE);
   tn_mutex_unlock(&lock);
   if (!p) return;
-  tn_mutex_lock(
-      /* Not the lock of the list: a plug-in may have locks of its own that it takes around a
-       * fork. */
-      &p->lock);
+  /* Not the lock of the list: a plug-in may have locks of its own that it takes around a fork. */
+  tn_mutex_lock(&p->lock);
   close_plugin(p);
   tn_mutex_unlock(&p->lock);
 }

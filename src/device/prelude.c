@@ -376,7 +376,8 @@ static const dialect_t dialects[] = {
 
 /* Adds a list such as "TENON_P_##k1(t1, n1), ...": % stands for the position counted from 1, @ from
  * 0. Not by printf, because a program is searched for by its text. */
-static void add_list(tn_text_t *text, const char *format, const char *between, int count) {
+static void add_parameter_list(tn_text_t *text, const char *format, const char *between,
+                               int count) {
   for (int i = 1; i <= count; i++) {
     if (i > 1) tn_text_bytes(text, between, strlen(between));
     for (const char *at = format; *at; at++) {
@@ -399,14 +400,14 @@ static void add_heads(tn_text_t *text, const char *outer, const char *inner, con
   const char *const names[] = {outer, inner, inner};
   for (int i = 0; i < 3; i++) {
     tn_text_add(text, "%s%s_%d(%s, ", starts[i], names[i], count, first);
-    add_list(text, "k%, t%, n%", ", ", count);
+    add_parameter_list(text, "k%, t%, n%", ", ", count);
     tn_text_add(text, "%s", ends[i]);
   }
 }
 
 static void add_body(tn_text_t *text, const dialect_t *d, int count) {
   tn_text_add(text, "%s name##_item(%s", d->item, d->hidden);
-  add_list(text, "TENON_P_##k%(t%, n%)", ", ", count);
+  add_parameter_list(text, "TENON_P_##k%(t%, n%)", ", ", count);
   tn_text_add(text, ")");
 }
 
@@ -418,9 +419,9 @@ static void add_source(tn_text_t *text, const dialect_t *d, int count) {
   if (is_c)
     tn_text_add(text, "const tenon_item_id_t *tenon_id, void *const *tenon_arguments");
   else
-    add_list(text, "TENON_K_##k%(t%, n%)", ", ", count);
+    add_parameter_list(text, "TENON_K_##k%(t%, n%)", ", ", count);
   tn_text_add(text, ") { name##_item(%s", d->call);
-  add_list(text, is_c ? "TENON_F_##k%(t%, @)" : "TENON_A_##k%(t%, n%)", ", ", count);
+  add_parameter_list(text, is_c ? "TENON_F_##k%(t%, @)" : "TENON_A_##k%(t%, n%)", ", ", count);
   tn_text_add(text, "); } ");
   add_body(text, d, count);
   tn_text_add(text, "\n");
@@ -429,13 +430,13 @@ static void add_source(tn_text_t *text, const dialect_t *d, int count) {
 static void add_pointwise(tn_text_t *text, int count) {
   add_heads(text, "TENON_POINTWISE", "TENON_Q", "name, r", count);
   tn_text_add(text, "TENON_POINTWISE_(name, r, (");
-  add_list(text, "t% n%", ", ", count);
+  add_parameter_list(text, "t% n%", ", ", count);
   tn_text_add(text, "), ");
-  add_list(text, "TENON_N_##k%", " + ", count);
+  add_parameter_list(text, "TENON_N_##k%", " + ", count);
   tn_text_add(text, ", TENON_SOURCE_%d(name, ", count + 2);
-  add_list(text, "k%, t%, n%", ", ", count);
+  add_parameter_list(text, "k%, t%, n%", ", ", count);
   tn_text_add(text, ", OUT, r, tenon_y, VALUE, name##_walks, tenon_w), (");
-  add_list(text, "TENON_X_##k%(n%, @)", ", ", count);
+  add_parameter_list(text, "TENON_X_##k%(n%, @)", ", ", count);
   tn_text_add(text, "))\n");
 }
 

@@ -162,10 +162,8 @@ void tenon_stream_retain(tenon_stream_t *s) {
 
 void tenon_stream_release(tenon_stream_t *s) {
   if (!s || __atomic_sub_fetch(&s->references, 1, __ATOMIC_ACQ_REL) || !s->is_imported) return;
-  bool has_failed = tn_stream_finish(s) !=
-                    /* The owner may end the stream now, and its handle may then denote another
-                     * stream. */
-                    TENON_OK;
+  /* After this call the owner may end the stream, and its handle may denote another stream. */
+  bool has_failed = tn_stream_finish(s) != TENON_OK;
   __atomic_store_n(&s->done, UINT64_MAX, __ATOMIC_RELEASE);
   tn_mutex_lock(&s->ordinal->lock);
   tn_mutex_lock(&tn_streams_order);
@@ -342,9 +340,8 @@ tenon_status_t tn_stream_finish(tenon_stream_t *s) {
   const tn_ordinal_t *o = s->ordinal;
   tenon_fault_t fault = {.size = sizeof fault};
   seen_t seen = observe(s);
-  bool is_seen = !s->is_imported &&
-                 /* of imported streams less is known */
-                 tn_stream_is_done(s, seen.up_to ? seen.up_to : UINT64_MAX);
+  /* Of imported streams less is known. */
+  bool is_seen = !s->is_imported && tn_stream_is_done(s, seen.up_to ? seen.up_to : UINT64_MAX);
   TN_TRY(tn_stream_check(s));
   if (!o->has_streams || is_seen) return TENON_OK;
   if (!begin_query(s)) return tn_stream_cannot_capture("the host waits for the device");
@@ -416,9 +413,8 @@ tenon_status_t tn_ordinal_finish(tn_ordinal_t *o) {
     bool is_held = (s->native || s == o->first) && tn_stream_hold(s);
     if (is_held && begin_query(s)) { /* while it is captured, nothing runs on the device */
       if (first == TENON_OK) first = tn_stream_finish(s);
-      if (first != TENON_OK)
-        /* Also a stream that failed long ago, because memory waits for its end. */
-        tn_stream_drain(s);
+      /* Also a stream that failed long ago, because memory waits for its end. */
+      if (first != TENON_OK) tn_stream_drain(s);
       end_query(s);
     }
     if (is_held) tn_stream_let_go(s);

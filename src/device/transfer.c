@@ -81,9 +81,8 @@ static tenon_status_t copy_staged(const tn_end_t *from, const tn_end_t *to, uint
       status = enqueue_copy(writes, TENON_COPY_IN, &host, &part,
                             bytes - before < size ? bytes - before : size, name);
     }
-    if (i < count &&
-        /* The stream that takes part i waits for this part, not for the next one. */
-        status == TENON_OK)
+    /* The stream that takes part i waits for this part, not for the next one. */
+    if (i < count && status == TENON_OK)
       status = waits ? tn_stream_finish(reads) : tn_stream_point(reads);
   }
   for (int i = 0; i < 2; i++)

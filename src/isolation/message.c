@@ -40,9 +40,8 @@ void tn_put_meta(tn_wire_t *wire, const tenon_meta_t *meta, bool is_result) {
     return;
   }
   const uint64_t rank = meta->ndim > 0 ? (uint64_t)meta->ndim : 0;
-  const bool has_strides =
-      /* Strides that are not set are uninitialised memory. */
-      meta->strides && (!is_result || meta->strided);
+  /* Strides that are not set are uninitialised memory. */
+  const bool has_strides = meta->strides && (!is_result || meta->strided);
   tn_put(wire, meta->strided | (uint64_t)has_strides << 1);
   tn_put_numbers(wire, meta->dims, rank);
   if (has_strides) tn_put_numbers(wire, meta->strides, rank);

@@ -73,9 +73,8 @@ static void begin_operator(builder_t *b, uint32_t tag, const char *text, const c
   b->has_kernel = b->has_shapes = false;
   b->is_extension = tag == TENON_TAG_EXTEND;
   const uintptr_t number = ++b->proxy->op_count;
-  if (tn_map_get(&b->proxy->names, b->name, strlen(b->name)))
-    /* The library extends an operator of its own. */
-    return;
+  /* The library extends an operator of its own. */
+  if (tn_map_get(&b->proxy->names, b->name, strlen(b->name))) return;
   if (!tn_map_put(&b->proxy->names, b->name, strlen(b->name), (void *)number)) b->failed = true;
 }
 
@@ -130,9 +129,8 @@ static void add_kernel(builder_t *b, uint32_t tag, const char *text, bool has_fu
           b,
           "%.200s has a kernel '%.40s', which would have to run inside the calls of this process",
           b->name, words);
-  if (!is_cpu)
-    /* A kernel of another backend stays in the worker process, where no such device exists. */
-    return;
+  /* A kernel of another backend stays in the worker process, where no such device exists. */
+  if (!is_cpu) return;
   b->has_kernel = true;
   if (!b->is_extension) return;
   if (tag == TENON_TAG_KERNEL && begins_with(words, "cpu"))

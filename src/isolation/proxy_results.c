@@ -89,9 +89,8 @@ static tenon_status_t take_dense(tn_exchange_t *x, tenon_call_t *call, uint32_t 
   void *context;
   TN_TRY(get_dense(x, &d));
   tenon_status_t status = TENON_OK;
-  if (t->keys & TN_TENSOR_UNSET &&
-      /* Without a copy: the block becomes the tensor's buffer. */
-      tn_dtype_same(d.dtype, t->dtype)) {
+  /* Without a copy: the block becomes the tensor's buffer. */
+  if (t->keys & TN_TENSOR_UNSET && tn_dtype_same(d.dtype, t->dtype)) {
     status = tn_proxy_block(x->share, d.offset, d.block, &context);
     if (status == TENON_OK) {
       status = call->host->adopt(call, o, d.ndim, d.shape, (char *)x->share->base + d.offset,

@@ -147,7 +147,7 @@ static tenon_status_t get_arguments(tn_channel_entry_t *entry, tn_unpack_t *u, a
   return TENON_OK;
 }
 
-static void *state_of(const arguments_t *a) { return a->state ? a->state->state : NULL; }
+static void *state_of_arguments(const arguments_t *a) { return a->state ? a->state->state : NULL; }
 static const tenon_value_t *attrs_of(const arguments_t *a) {
   return a->attrs ? a->attrs : a->op->defaults;
 }
@@ -157,7 +157,7 @@ static tenon_status_t check_bounds(const arguments_t *a, tenon_tensor_t *const *
                                    uint64_t wanted, bool *out_has) {
   tn_inference_t inference = {0};
   tenon_meta_t **in, **out;
-  void *state = state_of(a);
+  void *state = state_of_arguments(a);
   *out_has = false;
   if (!a->op->infer) return TENON_OK;
   TN_TRY(tn_metas_of_inputs(a->op, inputs, &in));
@@ -269,7 +269,8 @@ static tenon_status_t serve_run(tn_channel_entry_t *entry, tn_unpack_t *u, tn_wi
   const uint32_t count = a.op->output_count;
   for (uint32_t o = 0; o < count; o++)
     given[o] = outputs[o];
-  tenon_status_t status = tn_call_with(a.op, a.attrs, state_of(&a), inputs, outputs, wanted);
+  tenon_status_t status =
+      tn_call_with(a.op, a.attrs, state_of_arguments(&a), inputs, outputs, wanted);
   for (uint32_t o = 0; o < count && status == TENON_OK; o++)
     results[o].made = given[o] == outputs[o] ? NULL : outputs[o];
   for (uint32_t o = 0; o < count && status == TENON_OK; o++)
@@ -309,7 +310,7 @@ static tenon_status_t serve_infer(tn_channel_entry_t *entry, tn_unpack_t *u, tn_
                                    a.op,
                                    attrs_of(&a),
                                    a.op->context,
-                                   state_of(&a),
+                                   state_of_arguments(&a),
                                    inputs,
                                    outputs,
                                    {0},

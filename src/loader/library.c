@@ -122,9 +122,8 @@ static tenon_status_t check_policy(load_t *load) {
   const tn_binary_t *binary = &load->binary;
   tenon_status_t status = has_offences(load) ? TENON_INVALID : TENON_DENIED;
   tn_text_t words = {0};
-  if (load->flags & TENON_LOAD_UNLOADABLE && binary->pins.count &&
-      /* A bridged file is exempt: the bridge decides whether its library can be unloaded. */
-      !load->bridge) {
+  /* A bridged file is exempt: the bridge decides whether its library can be unloaded. */
+  if (load->flags & TENON_LOAD_UNLOADABLE && binary->pins.count && !load->bridge) {
     tn_binary_names(&words, &binary->pins);
     tn_binary_offence(
         &load->offences,
@@ -214,9 +213,8 @@ static tenon_status_t open_directly(load_t *load) {
                                           : tn_dynlib_open(path, &load->dynlib);
   if (status == TENON_OK && load->is_copied) load->copy = -1;
   for (const tn_library_t *l = load->old; l && status == TENON_OK; l = l->older)
-    if (tn_dynlib_same(l->dynlib, load->dynlib) &&
-        /* The file of an earlier generation may be loaded again. */
-        !is_file_of(load, l))
+    /* The file of an earlier generation may be loaded again. */
+    if (tn_dynlib_same(l->dynlib, load->dynlib) && !is_file_of(load, l))
       return tn_fail(TENON_PRECONDITION,
                      "the file was overwritten in place, so the code that is already loaded from "
                      "it is damaged: restart the program, and replace the file by renaming a new "
@@ -303,9 +301,8 @@ static tenon_status_t load_file(const char *path, uint32_t flags,
   for (size_t i = 0; i < sizeof steps / sizeof *steps && status == TENON_OK && !load.library; i++)
     status = steps[i](&load);
   if (status == TENON_OK) {
-    bool may_go =
-        /* The library can be unloaded only if all who loaded it agree. */
-        out_library && flags & TENON_LOAD_UNLOADABLE;
+    /* The library can be unloaded only if all who loaded it agree. */
+    bool may_go = out_library && flags & TENON_LOAD_UNLOADABLE;
     if (load.is_new || !may_go)
       __atomic_store_n(&load.library->is_unloadable, may_go, __ATOMIC_RELAXED);
     if (!out_library) tn_registry_release(load.library);

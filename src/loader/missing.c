@@ -165,7 +165,7 @@ static void check_symbol(void *context, const char *name) {
 
 typedef char *(*demangle_fn)(const char *name, char *room, size_t *size, int *status);
 
-static void add_name(tn_text_t *text, const char *name, demangle_fn demangle) {
+static void add_symbol_name(tn_text_t *text, const char *name, demangle_fn demangle) {
   int status = 0;
   char *readable = demangle && !strncmp(name, "_Z", 2) ? demangle(name, NULL, NULL, &status) : NULL;
   tn_binary_quote(text, readable ? readable : name);
@@ -194,7 +194,7 @@ static void report_names(const tn_names_t *names, tn_text_t *offences) {
       is_said[k] = true;
       if (count++ >= NAMES) continue;
       if (list.size) tn_text_add(&list, ", ");
-      add_name(&list, names->names[k], demangle);
+      add_symbol_name(&list, names->names[k], demangle);
     }
     if (count > NAMES) tn_text_add(&list, " and %llu more", (unsigned long long)(count - NAMES));
     tn_binary_offence(offences,

@@ -90,7 +90,7 @@ static void add_reason(const tn_crash_t *crash) {
     add_word(": abort() was called: a failed assertion, an uncaught exception, or a damaged heap");
 }
 
-static void add_tensor(const tenon_tensor_t *address) {
+static void add_tensor_summary(const tenon_tensor_t *address) {
   tenon_tensor_t t;
   int64_t extent, stride;
   if (!address) {
@@ -136,7 +136,7 @@ static void add_tensors(const char *role, const tn_argument_t *arguments,
     add_word(" ");
     add_peeked_text(argument.name);
     add_word(": ");
-    add_tensor(tensor);
+    add_tensor_summary(tensor);
     add_word("\n");
   }
 }

@@ -221,9 +221,8 @@ tenon_status_t tenon_crash_report(int32_t wanted) {
   }
   for (int i = 0; !wanted && is_on && i < SIGNALS; i++) {
     struct sigaction now;
-    if (sigaction(signals[i], NULL, &now) == 0 &&
-        /* Otherwise a later handler calls ours. */
-        now.sa_sigaction == handle_signal)
+    /* Otherwise a later handler calls ours. */
+    if (sigaction(signals[i], NULL, &now) == 0 && now.sa_sigaction == handle_signal)
       (void)sigaction(signals[i], &previous[i], NULL);
   }
   if (!wanted) tn_thread_hooks_set(NULL, remove_signal_stack);

@@ -24,7 +24,7 @@ static const kind_t kinds[] = {
     {"exits", "ended its process: exit(0)", TENON_ABORTED, 0},
     {"loops", "exceeded its deadline of 500 ms", TENON_DEADLINE, 1},
     {"recurses", "overflowed its stack", TENON_ABORTED, 0},
-    {"hoards", "may have 64 more", TENON_ABORTED, 0},
+    {"hoards", "may have 64 MiB more than Tenon needs", TENON_ABORTED, 0},
     {"writes_file", "opened for writing '/tmp/tenon-misbehaves'", TENON_DENIED, 0},
     {"reads_file", "opened '/etc/passwd'", TENON_DENIED, 0},
     {"connects", "opened a socket", TENON_DENIED, 0},
