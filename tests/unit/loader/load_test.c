@@ -165,7 +165,11 @@ TEST("faults that reading finds are refused") {
       {PLANTED("no_entry"), 0, TENON_INVALID, 1, {"does not export the function tenon_library"}},
       {PLANTED("static_entry"), 0, TENON_INVALID, 1, {"-DTENON_STATIC"}},
       {PLANTED("entry_data"), 0, TENON_INVALID, 1, {"tenon_library is not a function"}},
-      {PLANTED("links_host"), 0, TENON_INVALID, 1, {"it links to libtenon.so.99", "without -ltenon"}},
+      {PLANTED("links_host"),
+       0,
+       TENON_INVALID,
+       1,
+       {"it links to libtenon.so.99", "without -ltenon"}},
   };
   check_faults(faults, sizeof faults / sizeof *faults);
 }
