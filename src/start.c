@@ -5,7 +5,7 @@
 #include <string.h>
 #include <tenon/tenon.h>
 
-#include "autograd/record.h"
+#include "autograd/tape.h"
 #include "base/cpu.h"
 #include "base/memory.h"
 #include "base/parallel.h"
@@ -139,7 +139,7 @@ static tenon_status_t start(void) {
     tn_registry_release(core);
   else
     tn_registry_clear();
-  tn_autograd_start();
+  tn_tape_start();
   tn_graph_start();
   tn_trace_start();
   tn_record_start();

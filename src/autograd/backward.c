@@ -1,7 +1,8 @@
-/* Backward: collects the nodes that lead to the outputs, sorts them by sequence, and goes from the
- * last to the first, adding up what each result gets.  Called by applications on their own thread.
- * Invariant: state of a pass is in the task, not in the nodes, so that passes over one history that
- * is kept may run at once; a node is run after all that lead to it. */
+/* Backward: collects the tape nodes that lead to the outputs, sorts them by sequence, and visits
+ * them from the last to the first while it sums the gradients of each result. Applications call it
+ * on their own thread. Invariant: a node runs after all nodes that depend on it. The state of a
+ * pass is in the task, not in the nodes, so several passes over one kept history may run at
+ * once. */
 #include "autograd/backward.h"
 
 #include <stdlib.h>
@@ -9,9 +10,9 @@
 #include <tenon/tenon.h>
 
 #include "autograd/alias.h"
-#include "autograd/rules.h"
+#include "autograd/formula.h"
 #include "autograd/function.h"
-#include "autograd/record.h"
+#include "autograd/tape.h"
 #include "base/memory.h"
 #include "base/status.h"
 #include "base/thread.h"
@@ -20,15 +21,15 @@
 
 typedef struct entry_t { /* a node of this pass */
   tn_node_t *node;
-  tenon_tensor_t **grads; /* of each result, NULL until the first comes */
-  bool is_needed;         /* it leads to something that is wanted */
+  tenon_tensor_t **grads; /* of each result; NULL until the first gradient arrives */
+  bool is_needed;         /* a wanted gradient depends on the node */
 } entry_t;
 
 typedef struct task_t {
   entry_t *entries;
   size_t count;
   size_t capacity;
-  uint32_t *table; /* from a node to 1 + its entry, by open addressing */
+  uint32_t *table; /* hash table from a node to 1 + its entry (open addressing) */
   size_t table_size;
   bool keeps;
   bool creates;
@@ -38,9 +39,7 @@ typedef struct task_t {
   int32_t target_count;
 } task_t;
 
-/* the nodes of a pass */
-
-static size_t slot_of(const task_t *t, const tn_node_t *node) {
+static size_t table_index(const task_t *t, const tn_node_t *node) {
   uint64_t hash = ((uint64_t)(uintptr_t)node >> 4) * 0x9E3779B97F4A7C15u;
   size_t at = (size_t)(hash >> 32) & (t->table_size - 1);
   while (t->table[at] && t->entries[t->table[at] - 1].node != node)
@@ -48,8 +47,8 @@ static size_t slot_of(const task_t *t, const tn_node_t *node) {
   return at;
 }
 
-static entry_t *find(const task_t *t, const tn_node_t *node) {
-  uint32_t at = t->table_size ? t->table[slot_of(t, node)] : 0;
+static entry_t *find_entry(const task_t *t, const tn_node_t *node) {
+  uint32_t at = t->table_size ? t->table[table_index(t, node)] : 0;
   return at ? &t->entries[at - 1] : NULL;
 }
 
@@ -64,18 +63,18 @@ static tenon_status_t rehash(task_t *t, size_t size) {
     memset(t->table, 0, t->table_size * sizeof *t->table);
   }
   for (size_t i = 0; i < t->count; i++)
-    t->table[slot_of(t, t->entries[i].node)] = (uint32_t)i + 1;
+    t->table[table_index(t, t->entries[i].node)] = (uint32_t)i + 1;
   return TENON_OK;
 }
 
-static tenon_status_t add(task_t *t, tn_node_t *node) {
-  if (find(t, node)) return TENON_OK;
+static tenon_status_t add_entry(task_t *t, tn_node_t *node) {
+  if (find_entry(t, node)) return TENON_OK;
   if (2 * (t->count + 1) > t->table_size) TN_TRY(rehash(t, t->table_size ? t->table_size * 2 : 64));
   if (!tn_grow((void **)&t->entries, &t->capacity, t->count, sizeof *t->entries))
     return tn_no_memory("backward", sizeof *t->entries);
   t->entries[t->count++] = (entry_t){node, NULL, false};
-  t->table[slot_of(t, node)] = (uint32_t)t->count;
-  tn_node_retain(node); /* hooks and functions may let go of tensors meanwhile */
+  t->table[table_index(t, node)] = (uint32_t)t->count;
+  tn_node_retain(node); /* hooks and functions may release tensors meanwhile */
   return TENON_OK;
 }
 
@@ -85,33 +84,32 @@ static int by_sequence(const void *a, const void *b) {
   return x < y ? -1 : x > y;
 }
 
-/* All nodes that the roots, which are in the list, lead to; then what is wanted of them. */
-static tenon_status_t collect(task_t *t) {
+/* Collects all nodes that the roots in the list depend on, then marks the nodes that are needed. */
+static tenon_status_t collect_nodes(task_t *t) {
   for (size_t i = 0; i < t->count; i++) {
     const tn_node_t *node = t->entries[i].node;
     for (uint32_t e = 0; e < node->edge_count; e++)
-      if (node->edges[e].to) TN_TRY(add(t, node->edges[e].to->node));
+      if (node->edges[e].to) TN_TRY(add_entry(t, node->edges[e].to->node));
   }
   qsort(t->entries, t->count, sizeof *t->entries, by_sequence);
   TN_TRY(rehash(t, t->table_size));
   for (int32_t i = 0; i < t->target_count; i++) {
-    entry_t *entry = find(t, t->targets[i]->node);
+    entry_t *entry = find_entry(t, t->targets[i]->node);
     if (entry) entry->is_needed = true;
   }
-  for (size_t i = 0; i < t->count; i++) { /* what a node leads to stands before it */
+  /* The inputs of a node stand before the node. */
+  for (size_t i = 0; i < t->count; i++) {
     entry_t *entry = &t->entries[i];
     if (t->accumulates) entry->is_needed = true;
     for (uint32_t e = 0; e < entry->node->edge_count && !entry->is_needed; e++)
       if (entry->node->edges[e].to)
-        entry->is_needed = find(t, entry->node->edges[e].to->node)->is_needed;
+        entry->is_needed = find_entry(t, entry->node->edges[e].to->node)->is_needed;
   }
   return TENON_OK;
 }
 
-/* sums */
-
-/* Sparse ones are dense from then on. */
-static tenon_status_t sum(tenon_tensor_t *a, tenon_tensor_t *b, tenon_tensor_t **out) {
+/* The sum of sparse gradients is dense. */
+static tenon_status_t sum_gradients(tenon_tensor_t *a, tenon_tensor_t *b, tenon_tensor_t **out) {
   tenon_tensor_t *of[2] = {a, b};
   tenon_tensor_t *made[2] = {NULL};
   tenon_status_t status = TENON_OK;
@@ -126,9 +124,9 @@ static tenon_status_t sum(tenon_tensor_t *a, tenon_tensor_t *b, tenon_tensor_t *
   return status;
 }
 
-/* `grad` is borrowed. */
-static tenon_status_t receive(task_t *t, const tn_history_t *to, tenon_tensor_t *grad) {
-  entry_t *entry = find(t, to->node);
+/* Adds a gradient to a result. `grad` is borrowed. */
+static tenon_status_t add_gradient(task_t *t, const tn_history_t *to, tenon_tensor_t *grad) {
+  entry_t *entry = find_entry(t, to->node);
   size_t at = (size_t)(to - to->node->results);
   if (!entry->grads &&
       !(entry->grads = tn_allocate_zero(to->node->result_count, sizeof *entry->grads)))
@@ -138,14 +136,14 @@ static tenon_status_t receive(task_t *t, const tn_history_t *to, tenon_tensor_t 
     return TENON_OK;
   }
   tenon_tensor_t *total;
-  TN_TRY(sum(entry->grads[at], grad, &total));
+  TN_TRY(sum_gradients(entry->grads[at], grad, &total));
   tenon_tensor_release(entry->grads[at]);
   entry->grads[at] = total;
   return TENON_OK;
 }
 
-/* One of its own: nobody else writes to its memory. */
-static tenon_status_t own(tenon_tensor_t *grad, bool records, tenon_tensor_t **out) {
+/* Returns a gradient whose memory nobody else writes to: the tensor itself or a copy. */
+static tenon_status_t own_gradient(tenon_tensor_t *grad, bool records, tenon_tensor_t **out) {
   const tn_tensor_t *owned = (const tn_tensor_t *)grad;
   bool is_shared = __atomic_load_n(&owned->references, __ATOMIC_RELAXED) > 1 || !owned->storage ||
                    __atomic_load_n(&owned->storage->references, __ATOMIC_RELAXED) > 1 ||
@@ -156,20 +154,21 @@ static tenon_status_t own(tenon_tensor_t *grad, bool records, tenon_tensor_t **o
   return TENON_OK;
 }
 
-static tn_mutex_t lock = TN_MUTEX_INIT; /* of the pointers, never while something is called */
+/* Protects the pointers to gradients. Never held during a call. */
+static tn_mutex_t lock = TN_MUTEX_INIT;
 
 tenon_status_t tn_history_accumulate(tn_history_t *history, tenon_tensor_t *grad, bool records) {
   tenon_tensor_t *mine = NULL;
   tenon_tensor_t *before, *total;
-  TN_TRY(own(grad, records, &mine));
-  for (;;) { /* until nobody else's came in between */
+  TN_TRY(own_gradient(grad, records, &mine));
+  for (;;) { /* until no other thread has stored a gradient in between */
     tn_mutex_lock(&lock);
     before = history->grad;
     history->grad = before ? NULL : mine;
     tn_mutex_unlock(&lock);
     if (!before) return TENON_OK;
-    tenon_status_t status = sum(before, mine, &total);
-    if (status != TENON_OK) { /* what was there stays */
+    tenon_status_t status = sum_gradients(before, mine, &total);
+    if (status != TENON_OK) { /* the stored gradient stays */
       tn_mutex_lock(&lock);
       if (!history->grad) {
         history->grad = before;
@@ -186,15 +185,13 @@ tenon_status_t tn_history_accumulate(tn_history_t *history, tenon_tensor_t *grad
   }
 }
 
-/* one node */
-
-static bool same_shape(const tenon_tensor_t *t, const tn_history_t *h) {
+static bool has_history_shape(const tenon_tensor_t *t, const tn_history_t *h) {
   return t->ndim == h->ndim &&
          (!t->ndim || memcmp(t->shape, h->shape, (size_t)t->ndim * sizeof *t->shape) == 0);
 }
 
-static bool broadcasts_to(const tn_history_t *h,
-                          const tenon_tensor_t *t) { /* does the input become that shape? */
+/* Does the input broadcast to this shape? */
+static bool broadcasts_to(const tn_history_t *h, const tenon_tensor_t *t) {
   if (h->ndim > t->ndim) return false;
   for (int32_t d = 0; d < h->ndim; d++)
     if (h->shape[d] != 1 && h->shape[d] != t->shape[t->ndim - h->ndim + d]) return false;
@@ -212,18 +209,21 @@ static tenon_status_t sum_to(const tn_history_t *h, tenon_tensor_t **grad) {
   return TENON_OK;
 }
 
-/* A gradient has its tensor's dtype and shape.  Pointwise operators broadcast by the host, so the
- * host undoes that. */
-static tenon_status_t fit(const tn_node_t *node, const tn_history_t *to, tenon_tensor_t **grad) {
+/* Gives a gradient the dtype and shape of its tensor. The host broadcasts the inputs of pointwise
+ * operators, so the host also reverses this. */
+static tenon_status_t fit_gradient(const tn_node_t *node, const tn_history_t *to,
+                                   tenon_tensor_t **grad) {
   char expected[160], found[160];
   tenon_tensor_t *t = *grad;
   if (!tn_tensor_is_owned(t))
-    return tn_fail(TENON_INVALID, "%s: a gradient is a view on a caller's stack",
+    return tn_fail(TENON_INVALID,
+                   "%s: backward returned a gradient that is a view on a caller's stack: "
+                   "expected a tensor of tenon_tensor_create",
                    tn_node_name(node));
   if (!tn_dtype_same(t->dtype, to->dtype))
     return tn_fail(TENON_INVALID, "%s: its gradient for an input of dtype %s has dtype %s",
                    tn_node_name(node), tn_dtype_name(to->dtype), tn_dtype_name(t->dtype));
-  if (same_shape(t, to)) return TENON_OK;
+  if (has_history_shape(t, to)) return TENON_OK;
   if (node->op && node->op->traits & TENON_POINTWISE && broadcasts_to(to, t))
     return sum_to(to, grad);
   return tn_fail(TENON_INVALID, "%s: its gradient for an input of shape %s has shape %s",
@@ -239,9 +239,10 @@ static tenon_status_t run_hooks(tn_history_t *result, bool is_after, tenon_tenso
     if (!function || h->is_after != is_after) continue;
     tenon_status_t status = function(h->context, *grad, &fresh);
     if (status == TENON_OK && fresh &&
-        (!same_shape(fresh, result) || !tn_dtype_same(fresh->dtype, result->dtype)))
+        (!has_history_shape(fresh, result) || !tn_dtype_same(fresh->dtype, result->dtype)))
       status = tn_fail(TENON_INVALID,
-                       "a hook on a result of %s gave a gradient of another shape or dtype",
+                       "a hook on a result of %s returned a gradient of another shape or dtype: "
+                       "expected those of the result",
                        tn_node_name(result->node));
     if (status != TENON_OK) {
       tenon_tensor_release(fresh);
@@ -254,7 +255,7 @@ static tenon_status_t run_hooks(tn_history_t *result, bool is_after, tenon_tenso
   return TENON_OK;
 }
 
-/* Hooks that see the sum: one of them may have put another one in its place, or none. */
+/* Runs the hooks that see the sum at a leaf. A hook may replace the gradient or return none. */
 static tenon_status_t run_hooks_after(tn_history_t *leaf) {
   bool any = false;
   for (const tenon_hook_t *h = __atomic_load_n(&leaf->hooks, __ATOMIC_ACQUIRE); h; h = h->next)
@@ -282,8 +283,8 @@ static tenon_status_t differentiate(task_t *t, const entry_t *entry, const bool 
   tn_node_t *node = entry->node;
   if (node->is_released)
     return tn_fail(TENON_PRECONDITION,
-                   "%s: backward went through here before and let go of what it needs: pass "
-                   "TENON_GRAD_KEEP the first time, or call forward again",
+                   "%s: an earlier backward pass has already released what this pass needs: pass "
+                   "TENON_GRAD_KEEP to the first pass, or call forward again",
                    tn_node_name(node));
   if (node->kind == TN_NODE_ERROR)
     return tn_fail(TENON_UNIMPLEMENTED,
@@ -294,10 +295,13 @@ static tenon_status_t differentiate(task_t *t, const entry_t *entry, const bool 
     tn_warn_no_gradient(node->op->name);
     return TENON_OK;
   }
-  tenon_status_t status =
-      node->kind == TN_NODE_RULES      ? tn_rules_run(node, entry->grads, needs, grads)
-      : node->kind == TN_NODE_FUNCTION ? tn_function_backward(node, entry->grads, needs, grads)
-                                       : tn_geometry_run(node, entry->grads[0], needs, grads);
+  tenon_status_t status;
+  if (node->kind == TN_NODE_FORMULAS)
+    status = tn_formulas_run(node, entry->grads, needs, grads);
+  else if (node->kind == TN_NODE_FUNCTION)
+    status = tn_function_backward(node, entry->grads, needs, grads);
+  else
+    status = tn_geometry_run(node, entry->grads[0], needs, grads);
   if (status == TENON_OK && !t->keeps) tn_node_clear(node);
   return status;
 }
@@ -311,14 +315,14 @@ static tenon_status_t run_edges(task_t *t, const entry_t *entry) {
   bool any = false;
   for (size_t e = 0; e < count; e++) {
     tn_history_t *to = node->edges[e].to;
-    needs[e] = to && find(t, to->node)->is_needed;
+    needs[e] = to && find_entry(t, to->node)->is_needed;
     any |= needs[e];
   }
   tenon_status_t status = any ? differentiate(t, entry, needs, grads) : TENON_OK;
   for (size_t e = 0; e < count; e++) {
     if (!grads[e]) continue;
-    if (status == TENON_OK && needs[e]) status = fit(node, node->edges[e].to, &grads[e]);
-    if (status == TENON_OK && needs[e]) status = receive(t, node->edges[e].to, grads[e]);
+    if (status == TENON_OK && needs[e]) status = fit_gradient(node, node->edges[e].to, &grads[e]);
+    if (status == TENON_OK && needs[e]) status = add_gradient(t, node->edges[e].to, grads[e]);
     tenon_tensor_release(grads[e]);
   }
   tn_release_memory(grads);
@@ -351,21 +355,20 @@ static void drop_grads(entry_t *entry) {
   entry->grads = NULL;
 }
 
-/* a pass */
-
-static tenon_status_t begin(task_t *t, tenon_tensor_t *output, tenon_tensor_t *grad,
-                            int32_t index) {
+static tenon_status_t begin_output(task_t *t, tenon_tensor_t *output, tenon_tensor_t *grad,
+                                   int32_t index) {
   const tn_history_t *history = tn_history_of(output);
   char expected[160], found[160];
   if (!grad) {
     if (tenon_count(output) != 1)
-      return tn_fail(TENON_INVALID,
-                     "output %d has shape %s: without a gradient for it, it must be one number",
-                     (int)index, tn_shape_print(output->ndim, output->shape, found, sizeof found));
+      return tn_fail(
+          TENON_INVALID,
+          "output %d has shape %s: expected a single number, or a gradient for this output",
+          (int)index, tn_shape_print(output->ndim, output->shape, found, sizeof found));
     TN_TRY(tn_filled(output->device, output->dtype, output->ndim, output->shape, 1, &grad));
   } else {
-    if (!same_shape(grad, history) || !tn_dtype_same(grad->dtype, history->dtype))
-      return tn_fail(TENON_INVALID, "the gradient of output %d is %s %s, expected %s %s",
+    if (!has_history_shape(grad, history) || !tn_dtype_same(grad->dtype, history->dtype))
+      return tn_fail(TENON_INVALID, "the gradient of output %d is %s %s: expected %s %s",
                      (int)index, tn_dtype_name(grad->dtype),
                      tn_shape_print(grad->ndim, grad->shape, found, sizeof found),
                      tn_dtype_name(history->dtype),
@@ -375,7 +378,7 @@ static tenon_status_t begin(task_t *t, tenon_tensor_t *output, tenon_tensor_t *g
     else
       TN_TRY(tenon_tensor_copy(grad, &grad));
   }
-  tenon_status_t status = receive(t, history, grad);
+  tenon_status_t status = add_gradient(t, history, grad);
   tenon_tensor_release(grad);
   return status;
 }
@@ -384,21 +387,21 @@ static tenon_status_t check_output(const tenon_tensor_t *output, int32_t index) 
   if (!output) return tn_fail(TENON_INVALID, "output %d is NULL", (int)index);
   if (!tn_history_of(output))
     return tn_fail(TENON_INVALID,
-                   "output %d requires no gradient and has no history: nothing that it was made of "
-                   "requires one, or recording was off",
+                   "output %d requires no gradient and has no history: none of the tensors it was "
+                   "computed from requires one, or recording was off",
                    (int)index);
   return TENON_OK;
 }
 
-static tenon_status_t go(task_t *t, tenon_tensor_t *const *outputs, tenon_tensor_t *const *grads,
-                         int32_t count) {
+static tenon_status_t run_pass(task_t *t, tenon_tensor_t *const *outputs,
+                               tenon_tensor_t *const *grads, int32_t count) {
   for (int32_t i = 0; i < count; i++) {
     TN_TRY(check_output(outputs[i], i));
-    TN_TRY(add(t, tn_history_of(outputs[i])->node));
+    TN_TRY(add_entry(t, tn_history_of(outputs[i])->node));
   }
-  TN_TRY(collect(t));
+  TN_TRY(collect_nodes(t));
   for (int32_t i = 0; i < count; i++)
-    TN_TRY(begin(t, outputs[i], grads ? grads[i] : NULL, i));
+    TN_TRY(begin_output(t, outputs[i], grads ? grads[i] : NULL, i));
   for (size_t i = t->count; i-- > 0;) {
     if (t->entries[i].is_needed && t->entries[i].grads) TN_TRY(run_node(t, &t->entries[i]));
     drop_grads(&t->entries[i]);
@@ -406,15 +409,16 @@ static tenon_status_t go(task_t *t, tenon_tensor_t *const *outputs, tenon_tensor
   return TENON_OK;
 }
 
-static tenon_status_t run(task_t *t, tenon_tensor_t *const *outputs, tenon_tensor_t *const *grads,
-                          int32_t count, uint32_t flags) {
+static tenon_status_t run_backward(task_t *t, tenon_tensor_t *const *outputs,
+                                   tenon_tensor_t *const *grads, int32_t count, uint32_t flags) {
   uint32_t known = TENON_GRAD_KEEP | TENON_GRAD_CREATE | (t->accumulates ? 0 : TENON_GRAD_UNUSED);
-  if (flags & ~known) return tn_fail(TENON_INVALID, "backward: unknown flags %#x", flags);
+  if (flags & ~known)
+    return tn_fail(TENON_INVALID, "backward: unknown flags %#x: expected TENON_GRAD_...", flags);
   t->creates = flags & TENON_GRAD_CREATE;
   t->keeps = flags & TENON_GRAD_KEEP || t->creates;
-  bool before = tn_records_set(t->creates);
-  tenon_status_t status = go(t, outputs, grads, count);
-  tn_records_set(before);
+  bool before = tn_tape_set(t->creates);
+  tenon_status_t status = run_pass(t, outputs, grads, count);
+  tn_tape_set(before);
   for (size_t i = 0; i < t->count; i++) {
     drop_grads(&t->entries[i]);
     tn_node_release(t->entries[i].node);
@@ -427,7 +431,7 @@ static tenon_status_t run(task_t *t, tenon_tensor_t *const *outputs, tenon_tenso
 tenon_status_t tenon_backward(tenon_tensor_t *const *outputs, tenon_tensor_t *const *grads,
                               int32_t count, uint32_t flags) {
   task_t t = {.accumulates = true};
-  return run(&t, outputs, grads, count, flags);
+  return run_backward(&t, outputs, grads, count, flags);
 }
 
 tenon_status_t tenon_gradients(tenon_tensor_t *const *outputs, tenon_tensor_t *const *grads,
@@ -440,16 +444,18 @@ tenon_status_t tenon_gradients(tenon_tensor_t *const *outputs, tenon_tensor_t *c
     out_grads[i] = NULL;
     targets[i] = tn_history_of(inputs[i]);
     if (!targets[i] && status == TENON_OK)
-      status = tn_fail(TENON_INVALID,
-                       "input %d requires no gradient: see tenon_tensor_require_grad", (int)i);
+      status = tn_fail(
+          TENON_INVALID,
+          "input %d requires no gradient: call tenon_tensor_require_grad before the forward pass",
+          (int)i);
   }
   task_t t = {.targets = targets, .captured = out_grads, .target_count = input_count};
-  if (status == TENON_OK) status = run(&t, outputs, grads, count, flags);
+  if (status == TENON_OK) status = run_backward(&t, outputs, grads, count, flags);
   for (int32_t i = 0; i < input_count && status == TENON_OK; i++)
     if (!out_grads[i] && !(flags & TENON_GRAD_UNUSED))
       status = tn_fail(TENON_INVALID,
-                       "the outputs do not depend on input %d: expected that they do, or "
-                       "TENON_GRAD_UNUSED, which gives NULL for it",
+                       "the outputs do not depend on input %d: pass TENON_GRAD_UNUSED to get NULL "
+                       "for such inputs",
                        (int)i);
   for (int32_t i = 0; i < input_count && status != TENON_OK; i++) {
     tenon_tensor_release(out_grads[i]);

@@ -1,11 +1,11 @@
-/* Gradients against finite differences: central, of five points, in f64.  Called by tests of
- * operators. */
+/* Compares gradients with central finite differences of five points in f64. Tests of operators call
+ * it. */
 #include <math.h>
 #include <tenon/tenon.h>
 
-#include "autograd/rules.h"
+#include "autograd/formula.h"
 #include "autograd/node.h"
-#include "autograd/record.h"
+#include "autograd/tape.h"
 #include "base/memory.h"
 #include "base/status.h"
 #include "core/dtype.h"
@@ -19,10 +19,10 @@ typedef struct check_t {
   int32_t output_count;
   double step;
   double tolerance;
-  tenon_tensor_t **outputs; /* room for one evaluation */
+  tenon_tensor_t **outputs; /* space for one evaluation */
 } check_t;
 
-static double *element(const tenon_tensor_t *t, int64_t index) {
+static double *element_of(const tenon_tensor_t *t, int64_t index) {
   int64_t at = 0;
   for (int32_t d = t->ndim - 1; d >= 0; d--) {
     at += index % t->shape[d] * t->strides[d];
@@ -31,21 +31,25 @@ static double *element(const tenon_tensor_t *t, int64_t index) {
   return (double *)t->data + at;
 }
 
-/* A number between 0.5 and 1.5 for each element of the outputs: their sum with these is what is
- * differentiated. */
+/* The check differentiates the sum of all output elements, weighted by these numbers between 0.5
+ * and 1.5. */
 static double weight(int32_t output, int64_t index) {
   return 0.5 + (double)tenon_random(7 + (uint64_t)output, (uint64_t)index) / 4294967296.0;
 }
 
-static tenon_status_t evaluate(const check_t *c) {
+static tenon_status_t evaluate_function(const check_t *c) {
   for (int32_t o = 0; o < c->output_count; o++)
     c->outputs[o] = NULL;
   TN_TRY(c->function(c->context, c->inputs, c->outputs));
-  for (int32_t o = 0; o < c->output_count; o++)
-    if (!c->outputs[o] || tn_layout(c->outputs[o]))
-      return tn_fail(TENON_INVALID, "the function to be checked made %s %d%s",
-                     c->outputs[o] ? "a sparse output" : "no output", (int)o,
-                     c->outputs[o] ? ": make it dense there (core::to_dense)" : "");
+  for (int32_t o = 0; o < c->output_count; o++) {
+    if (!c->outputs[o])
+      return tn_fail(TENON_INVALID, "the function under check returned no output %d", (int)o);
+    if (tn_layout(c->outputs[o]))
+      return tn_fail(TENON_INVALID,
+                     "the function under check returned a sparse output %d: make it dense first "
+                     "(core::to_dense)",
+                     (int)o);
+  }
   return TENON_OK;
 }
 
@@ -58,25 +62,25 @@ static tenon_status_t make_dense(tenon_tensor_t **grad) {
   return TENON_OK;
 }
 
-static void release(const check_t *c) {
+static void release_outputs(const check_t *c) {
   for (int32_t o = 0; o < c->output_count; o++)
     tenon_tensor_release(c->outputs[o]);
 }
 
-static tenon_status_t total(const check_t *c, double *out) {
-  bool before = tn_records_set(false);
-  tenon_status_t status = evaluate(c);
-  tn_records_set(before);
+static tenon_status_t total_of_outputs(const check_t *c, double *out) {
+  bool before = tn_tape_set(false);
+  tenon_status_t status = evaluate_function(c);
+  tn_tape_set(before);
   *out = 0;
   for (int32_t o = 0; o < c->output_count && status == TENON_OK; o++)
     for (int64_t i = 0;
          tn_dtype_is(c->outputs[o]->dtype, TENON_F64) && i < tenon_count(c->outputs[o]); i++)
-      *out += weight(o, i) * *element(c->outputs[o], i);
-  release(c);
+      *out += weight(o, i) * *element_of(c->outputs[o], i);
+  release_outputs(c);
   return status;
 }
 
-static tenon_status_t difference(const check_t *c, double *at, double *out) {
+static tenon_status_t difference_of(const check_t *c, double *at, double *out) {
   static const double steps[] = {-2, -1, 1, 2};
   static const double factors[] = {1, -8, 8, -1};
   double before = *at;
@@ -85,7 +89,7 @@ static tenon_status_t difference(const check_t *c, double *at, double *out) {
   *out = 0;
   for (int i = 0; i < 4 && status == TENON_OK; i++) {
     *at = before + steps[i] * c->step;
-    status = total(c, &value);
+    status = total_of_outputs(c, &value);
     sum = factors[i] * value;
     *out += sum / (12 * c->step);
   }
@@ -93,30 +97,30 @@ static tenon_status_t difference(const check_t *c, double *at, double *out) {
   return status;
 }
 
-static tenon_status_t compare(const check_t *c, int32_t input, const tenon_tensor_t *grad) {
+static tenon_status_t compare_input(const check_t *c, int32_t input, const tenon_tensor_t *grad) {
   const tenon_tensor_t *t = c->inputs[input];
   for (int64_t i = 0; i < tenon_count(t); i++) {
     double expected;
-    double found = grad ? *element(grad, i) : 0;
-    TN_TRY(difference(c, element(t, i), &expected));
+    double found = grad ? *element_of(grad, i) : 0;
+    TN_TRY(difference_of(c, element_of(t, i), &expected));
     if (fabs(found - expected) <= c->tolerance * (1 + fabs(expected))) continue;
     return tn_fail(
         TENON_ABORTED,
-        "gradient of input %d, element %lld: backward gives %.12g, differences give %.12g",
+        "gradient of input %d, element %lld: backward gives %.12g, finite differences give %.12g",
         (int)input, (long long)i, found, expected);
   }
   return TENON_OK;
 }
 
-/* The gradients of all inputs that require one, by backward. */
-static tenon_status_t gradients(const check_t *c, tenon_tensor_t **grads) {
+/* Computes the gradients of all inputs that require one, by backward. */
+static tenon_status_t backward_gradients(const check_t *c, tenon_tensor_t **grads) {
   tenon_tensor_t **outputs = c->outputs;
   tenon_tensor_t *inputs[64], *found[64];
   tenon_tensor_t *weights[64] = {NULL};
   int32_t count = 0;
   int32_t wanted = 0;
   int32_t at[64];
-  TN_TRY(evaluate(c));
+  TN_TRY(evaluate_function(c));
   tenon_status_t status = TENON_OK;
   for (int32_t o = 0; o < c->output_count && status == TENON_OK; o++) {
     if (!tn_dtype_is(outputs[o]->dtype, TENON_F64) || !tn_history_of(outputs[o])) continue;
@@ -124,7 +128,7 @@ static tenon_status_t gradients(const check_t *c, tenon_tensor_t **grads) {
                                  &weights[count]);
     for (int64_t i = 0; status == TENON_OK && i < tenon_count(outputs[o]); i++)
       ((double *)weights[count]->data)[i] = weight(o, i);
-    tenon_tensor_t *swap = outputs[count]; /* those that have a gradient stand first */
+    tenon_tensor_t *swap = outputs[count]; /* outputs with a gradient come first */
     outputs[count] = outputs[o];
     outputs[o] = swap;
     if (status == TENON_OK) count++;
@@ -140,7 +144,7 @@ static tenon_status_t gradients(const check_t *c, tenon_tensor_t **grads) {
     grads[at[k]] = found[k];
   for (int32_t o = 0; o < count; o++)
     tenon_tensor_release(weights[o]);
-  release(c);
+  release_outputs(c);
   return status;
 }
 
@@ -151,26 +155,31 @@ tenon_status_t tenon_gradient_check(tenon_gradient_fn function, void *context,
   tenon_tensor_t *outputs[MOST] = {NULL};
   tenon_tensor_t *grads[MOST] = {NULL};
   if (input_count > MOST || output_count > MOST)
-    return tn_fail(TENON_INVALID, "a check of %d inputs and %d outputs: at most %d",
+    return tn_fail(TENON_INVALID,
+                   "a gradient check has %d inputs and %d outputs: expected at most %d of each",
                    (int)input_count, (int)output_count, MOST);
   for (int32_t i = 0; i < input_count; i++)
     if (tn_history_of(inputs[i]) &&
         (!tn_dtype_is(inputs[i]->dtype, TENON_F64) || tn_layout(inputs[i])))
-      return tn_fail(TENON_INVALID, "input %d is %s: gradients are checked in dense tensors of f64",
-                     (int)i, tn_layout(inputs[i]) ? "sparse" : tn_dtype_name(inputs[i]->dtype));
+      return tn_fail(
+          TENON_INVALID,
+          "input %d is %s: expected a dense tensor of f64, in which gradients are checked", (int)i,
+          tn_layout(inputs[i]) ? "sparse" : tn_dtype_name(inputs[i]->dtype));
   check_t c = {.function = function,
                .context = context,
                .inputs = inputs,
                .input_count = input_count,
                .output_count = output_count,
-               .step = options && options->step > 0 ? options->step : 1e-3,
-               .tolerance = options && options->tolerance > 0 ? options->tolerance : 1e-7,
+               .step = 1e-3,
+               .tolerance = 1e-7,
                .outputs = outputs};
-  tenon_status_t status = gradients(&c, grads);
+  if (options && options->step > 0) c.step = options->step;
+  if (options && options->tolerance > 0) c.tolerance = options->tolerance;
+  tenon_status_t status = backward_gradients(&c, grads);
   for (int32_t i = 0; i < input_count && status == TENON_OK; i++)
     status = make_dense(&grads[i]);
   for (int32_t i = 0; i < input_count && status == TENON_OK; i++)
-    if (tn_history_of(inputs[i])) status = compare(&c, i, grads[i]);
+    if (tn_history_of(inputs[i])) status = compare_input(&c, i, grads[i]);
   for (int32_t i = 0; i < input_count; i++)
     tenon_tensor_release(grads[i]);
   return status;

@@ -1,17 +1,18 @@
-/* Functions of a program with a backward of their own, see tenon.h.  Invariant: context is
- * destroyed once for each call, with the record of it, or at once when there is none. */
+/* Functions of a program with a backward of their own; see tenon.h. Invariant: the context of each
+ * call is destroyed exactly once, together with the call's tape node, or at once if there is
+ * none. */
 #include "autograd/function.h"
 
 #include <stdio.h>
 #include <string.h>
 #include <tenon/tenon.h>
 
-#include "autograd/record.h"
+#include "autograd/tape.h"
 #include "base/memory.h"
 #include "base/status.h"
 #include "core/dtype.h"
 
-typedef struct saving_t { /* a function whose forward runs */
+typedef struct saving_t { /* a function whose forward is running */
   tn_function_t *function;
   size_t capacity;
 } saving_t;
@@ -29,7 +30,7 @@ void tn_function_free(tn_function_t *function) {
   tn_release_memory(function);
 }
 
-static tenon_status_t create(const tenon_function_t *from, tn_function_t **out) {
+static tenon_status_t create_function(const tenon_function_t *from, tn_function_t **out) {
   size_t size = strlen(from->name ? from->name : "a function") + 1;
   tn_function_t *function = tn_allocate_zero(1, sizeof *function + size);
   if (!function) {
@@ -45,11 +46,9 @@ static tenon_status_t create(const tenon_function_t *from, tn_function_t **out) 
   return TENON_OK;
 }
 
-/* saving */
-
 tenon_status_t tenon_function_save(tenon_function_call_t *call, tenon_tensor_t *tensor) {
   if (call->grads || !call->host)
-    return tn_fail(TENON_PRECONDITION, "tenon_function_save is for forward");
+    return tn_fail(TENON_PRECONDITION, "tenon_function_save can only be called in forward");
   saving_t *saving = call->host;
   tn_function_t *f = saving->function;
   if (!tn_grow((void **)&f->saved, &saving->capacity, f->saved_count, sizeof *f->saved))
@@ -70,20 +69,20 @@ tenon_status_t tenon_function_saved(tenon_function_call_t *call, int32_t index,
                                     tenon_tensor_t **out_tensor) {
   const tn_function_t *f = call->host;
   char name[40];
-  if (!call->grads) return tn_fail(TENON_PRECONDITION, "tenon_function_saved is for backward");
+  if (!call->grads)
+    return tn_fail(TENON_PRECONDITION, "tenon_function_saved can only be called in backward");
   if (index < 0 || (uint32_t)index >= f->saved_count)
-    return tn_fail(TENON_RANGE, "%s: saved tensor %d of %u", f->name, (int)index, f->saved_count);
+    return tn_fail(TENON_RANGE, "%s: saved tensor %d does not exist: forward saved %u", f->name,
+                   (int)index, f->saved_count);
   *out_tensor = NULL;
   if (!tn_saved_is_set(&f->saved[index])) return TENON_OK;
   snprintf(name, sizeof name, "saved tensor %d", (int)index);
   return tn_saved_get(&f->saved[index], f->name, name, out_tensor);
 }
 
-/* calling */
-
-/* An output that is an input itself becomes a tensor of its own on the same memory. */
-static tenon_status_t separate(tenon_tensor_t *const *inputs, int32_t input_count,
-                               tenon_tensor_t **output) {
+/* An output that is one of the inputs is replaced by a new tensor on the same memory. */
+static tenon_status_t separate_output(tenon_tensor_t *const *inputs, int32_t input_count,
+                                      tenon_tensor_t **output) {
   for (int32_t i = 0; i < input_count; i++) {
     tenon_tensor_t *own;
     if (*output != inputs[i]) continue;
@@ -97,13 +96,13 @@ static tenon_status_t separate(tenon_tensor_t *const *inputs, int32_t input_coun
 static tenon_status_t check_outputs(const tn_function_t *f, const tenon_function_call_t *call) {
   for (int32_t o = 0; o < call->output_count; o++) {
     if (!call->outputs[o])
-      return tn_fail(TENON_INVALID, "%s: forward made no output %d", f->name, (int)o);
+      return tn_fail(TENON_INVALID, "%s: forward returned no output %d", f->name, (int)o);
     if (!tn_tensor_is_owned(call->outputs[o]) || tn_dtype_is(call->outputs[o]->dtype, TENON_LIST))
-      return tn_fail(
-          TENON_INVALID,
-          "%s: output %d is a list, or a view on a stack: expected a tensor of the host's", f->name,
-          (int)o);
-    TN_TRY(separate(call->inputs, call->input_count, &call->outputs[o]));
+      return tn_fail(TENON_INVALID,
+                     "%s: output %d is a list or a view on a caller's stack: expected a tensor "
+                     "of tenon_tensor_create",
+                     f->name, (int)o);
+    TN_TRY(separate_output(call->inputs, call->input_count, &call->outputs[o]));
   }
   return TENON_OK;
 }
@@ -116,15 +115,17 @@ static tenon_status_t check_inputs(const tn_function_t *f, tenon_tensor_t *const
                                       : NULL;
     if (storage && storage->is_inference)
       return tn_fail(TENON_PRECONDITION,
-                     "%s: input %d was made in inference mode and cannot be used where gradients "
-                     "are recorded: copy it outside of that mode",
+                     "%s: input %d was created in inference mode and cannot be used while "
+                     "gradients are recorded: copy it outside inference mode",
                      f->name, (int)i);
   }
   return TENON_OK;
 }
 
-/* Until now the tensors themselves were saved: these must not be held, see node.h. */
-static tenon_status_t settle(tn_function_t *f, tn_node_t *node, tenon_tensor_t *const *outputs) {
+/* Replaces the saved tensors themselves, which a node must not hold (see node.h), by saved copies
+ * of their headers. */
+static tenon_status_t settle_saved(tn_function_t *f, tn_node_t *node,
+                                   tenon_tensor_t *const *outputs) {
   for (uint32_t i = 0; i < f->saved_count; i++) {
     tenon_tensor_t *tensor = f->saved[i].tensor;
     uint64_t version = f->saved[i].version;
@@ -141,7 +142,7 @@ static tenon_status_t settle(tn_function_t *f, tn_node_t *node, tenon_tensor_t *
   return TENON_OK;
 }
 
-static tenon_status_t record(tn_function_t **function, const tenon_function_call_t *call) {
+static tenon_status_t record_function(tn_function_t **function, const tenon_function_call_t *call) {
   tn_node_t *node;
   int64_t *extents;
   tn_node_shape_t shape = {.edge_count = (uint32_t)call->input_count,
@@ -162,7 +163,7 @@ static tenon_status_t record(tn_function_t **function, const tenon_function_call
     tn_history_describe(&node->results[o], node, call->outputs[o], &extents);
     if (node->results[o].is_float) tn_history_set(call->outputs[o], &node->results[o]);
   }
-  tenon_status_t status = settle(node->function, node, call->outputs);
+  tenon_status_t status = settle_saved(node->function, node, call->outputs);
   tn_node_release(node);
   return status;
 }
@@ -172,11 +173,11 @@ tenon_status_t tenon_function_call(const tenon_function_t *function, tenon_tenso
                                    int32_t output_count) {
   TN_TRY(tenon_start());
   tn_function_t *own = NULL;
-  bool before = tn_records();
+  bool before = tn_tape_is_on();
   bool any = false;
   for (int32_t i = 0; i < input_count && before; i++)
     any |= tn_history_of(inputs[i]) != NULL;
-  TN_TRY(create(function, &own));
+  TN_TRY(create_function(function, &own));
   saving_t saving = {own, 0};
   tenon_function_call_t call = {.size = sizeof call,
                                 .input_count = input_count,
@@ -189,12 +190,12 @@ tenon_status_t tenon_function_call(const tenon_function_t *function, tenon_tenso
     outputs[o] = NULL;
   tenon_status_t status = any ? check_inputs(own, inputs, input_count) : TENON_OK;
   if (status == TENON_OK) {
-    tn_records_set(false);
+    tn_tape_set(false);
     status = function->forward(&call);
-    tn_records_set(before);
+    tn_tape_set(before);
   }
   if (status == TENON_OK) status = check_outputs(own, &call);
-  if (status == TENON_OK && any) status = record(&own, &call);
+  if (status == TENON_OK && any) status = record_function(&own, &call);
   tn_function_free(own);
   for (int32_t o = 0; o < output_count && status != TENON_OK; o++) {
     tenon_tensor_release(outputs[o]);

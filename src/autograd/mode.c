@@ -1,10 +1,10 @@
-/* What a thread wants of gradients: recording, inference mode, and what operators without a
- * gradient mean.  Called by applications; read when calls are recorded. */
+/* Settings of a thread for gradients: recording, inference mode, and the policy for operators
+ * without a gradient. Applications set them; recording reads them. */
 #include <stdio.h>
 #include <string.h>
 #include <tenon/tenon.h>
 
-#include "autograd/record.h"
+#include "autograd/tape.h"
 #include "base/map.h"
 #include "base/status.h"
 #include "base/thread.h"
@@ -13,10 +13,10 @@ static int32_t process_policy = TENON_GRAD_MISSING_ERROR;
 static tn_mutex_t lock = TN_MUTEX_INIT;
 static tn_map_t warned; /* names of operators */
 
-int32_t tenon_grad_mode_set(int32_t is_on) { return tn_records_set(is_on != 0); }
-int32_t tenon_grad_mode_get(void) { return tn_records(); }
+int32_t tenon_grad_mode_set(int32_t is_on) { return tn_tape_set(is_on != 0); }
+int32_t tenon_grad_mode_get(void) { return tn_tape_is_on(); }
 
-/* Recording is off in inference mode, and what it was is kept meanwhile in the upper bit. */
+/* Recording is off in inference mode. The upper bit remembers whether it was on before. */
 int32_t tenon_inference_mode_set(int32_t is_on) {
   enum {
     ON = 1,
@@ -24,9 +24,9 @@ int32_t tenon_inference_mode_set(int32_t is_on) {
   };
   tn_thread_calls_t *calls = &tn_thread()->calls;
   int32_t before = calls->is_inference & ON;
-  if (is_on && !before) calls->is_inference = ON | (tn_records_set(false) ? RECORDED : 0);
+  if (is_on && !before) calls->is_inference = ON | (tn_tape_set(false) ? RECORDED : 0);
   if (!is_on && before) {
-    tn_records_set(calls->is_inference & RECORDED);
+    tn_tape_set(calls->is_inference & RECORDED);
     calls->is_inference = 0;
   }
   return before;
@@ -56,8 +56,8 @@ void tn_warn_no_gradient(const char *op) {
   if (is_new) (void)tn_map_put(&warned, op, strlen(op), &warned);
   tn_mutex_unlock(&lock);
   if (is_new)
-    fprintf(stderr, "tenon: warning: %s has no gradient, so backward gives nothing through it\n",
-            op);
+    fprintf(stderr,
+            "tenon: warning: %s has no gradient, so backward passes no gradient through it\n", op);
 }
 
 void tn_autograd_clear(void) {

@@ -1,6 +1,6 @@
-/* Nodes, saved tensors and the history of tensors, see node.h.  Called by recording and by
- * backward.  Invariant: freeing never recurses, and no node holds a tensor that has a history,
- * which could lead back to it. */
+/* Tape nodes, saved tensors and the history of tensors; see node.h. Called by recording and by
+ * backward. Invariant: freeing never recurses, and no node holds a tensor that has a history, since
+ * the history could lead back to the node. */
 #include "autograd/node.h"
 
 #include <string.h>
@@ -14,7 +14,7 @@
 #include "operator/names.h"
 #include "operator/state.h"
 
-static size_t take(size_t *size, size_t count, size_t item) {
+static size_t take_space(size_t *size, size_t count, size_t item) {
   size_t at = (*size + 15) & ~(size_t)15;
   *size = at + count * item;
   return at;
@@ -23,16 +23,16 @@ static size_t take(size_t *size, size_t count, size_t item) {
 tenon_status_t tn_node_create(int kind, const tn_node_shape_t *s, tn_node_t **out_node,
                               int64_t **out_extents) {
   size_t size = sizeof(tn_node_t);
-  size_t edges = take(&size, s->edge_count, sizeof(tn_edge_t));
-  size_t saved = take(&size, s->saved_count, sizeof(tn_saved_t));
-  size_t results = take(&size, s->result_count, sizeof(tn_history_t));
-  size_t geometry = take(&size, s->geometry_count, sizeof(tn_geometry_t));
-  size_t attrs = take(&size, s->attr_count, sizeof(tenon_value_t));
+  size_t edges = take_space(&size, s->edge_count, sizeof(tn_edge_t));
+  size_t saved = take_space(&size, s->saved_count, sizeof(tn_saved_t));
+  size_t results = take_space(&size, s->result_count, sizeof(tn_history_t));
+  size_t geometry = take_space(&size, s->geometry_count, sizeof(tn_geometry_t));
+  size_t attrs = take_space(&size, s->attr_count, sizeof(tenon_value_t));
   size_t zeroed = size;
-  size_t starts = take(&size, s->start_count, sizeof(uint32_t));
-  size_t extents = take(&size, s->extents, sizeof(int64_t));
+  size_t starts = take_space(&size, s->start_count, sizeof(uint32_t));
+  size_t extents = take_space(&size, s->extents, sizeof(int64_t));
   tn_node_t *node = tn_many_get(size);
-  if (!node) return tn_no_memory("a gradient's history", size);
+  if (!node) return tn_no_memory("the autograd history", size);
   memset(node, 0, zeroed);
   char *block = (char *)node;
   node->size = size;
@@ -56,11 +56,9 @@ tenon_status_t tn_node_create(int kind, const tn_node_shape_t *s, tn_node_t **ou
 const char *tn_node_name(const tn_node_t *node) {
   if (node->kind == TN_NODE_LEAF) return "a leaf";
   if (node->kind == TN_NODE_VIEW) return "a view";
-  if (node->kind == TN_NODE_WRITE) return "writing to a view";
+  if (node->kind == TN_NODE_WRITE) return "a write to a view";
   return node->op ? node->op->name : node->function->name;
 }
-
-/* freeing */
 
 void tn_node_clear(tn_node_t *node) {
   node->is_released = 1;
@@ -101,7 +99,8 @@ bool tn_nodes_hold(void) {
 
 void tn_nodes_free(bool was_held) {
   tn_thread_t *thread = tn_thread();
-  if (was_held) return; /* the loop below, further up the stack, comes to them */
+  /* The loop below, further up the stack, frees them. */
+  if (was_held) return;
   for (tn_node_t *node; (node = thread->dead_nodes);) {
     thread->dead_nodes = node->next;
     free_node(node);
@@ -116,8 +115,6 @@ void tn_node_release(tn_node_t *node) {
   thread->dead_nodes = node;
   tn_nodes_free(tn_nodes_hold());
 }
-
-/* histories */
 
 void tn_history_put(tenon_tensor_t *tensor, tn_history_t *history) {
   tn_tensor_t *owned = (tn_tensor_t *)tensor;
@@ -151,11 +148,10 @@ void tn_history_describe(tn_history_t *history, tn_node_t *node, const tenon_ten
   *extents += tensor->ndim;
 }
 
-/* saved tensors */
-
 static uint64_t version_of(const tenon_tensor_t *tensor) {
   uint64_t sum = tn_tensor_version(tensor);
-  if (tn_dtype_is(tensor->dtype, TENON_LIST)) /* versions only grow: so does their sum */
+  /* Versions only grow, and so does their sum. */
+  if (tn_dtype_is(tensor->dtype, TENON_LIST))
     for (int64_t i = 0; i < tensor->shape[0]; i++)
       sum += tn_tensor_version(tenon_item(tensor, i));
   return sum;
@@ -167,13 +163,13 @@ static void hold_history(tn_saved_t *saved, tn_history_t *history, bool is_own) 
   if (history && !is_own) tn_node_retain(history->node);
 }
 
-/* The same memory without history. */
-static tenon_status_t apart(tenon_tensor_t *t, tenon_tensor_t **out) {
+/* Returns a tensor on the same memory without history. */
+static tenon_status_t without_history(tenon_tensor_t *t, tenon_tensor_t **out) {
   return tn_tensor_view_of(t, t->dtype, 0, t->ndim, t->shape, t->strides, out);
 }
 
-/* A list of our own tensors, each with its history: these lead elsewhere, since no result is a list
- * that is saved. */
+/* Saves a list as a list of the library's own tensors, each with its history. These histories
+ * cannot lead back to the node, since no saved result is a list. */
 static tenon_status_t save_list(tn_saved_t *saved, const tenon_tensor_t *list) {
   int64_t count = list->shape[0];
   int64_t made = 0;
@@ -182,7 +178,7 @@ static tenon_status_t save_list(tn_saved_t *saved, const tenon_tensor_t *list) {
   tenon_status_t status = TENON_OK;
   for (; made < count && status == TENON_OK; made++) {
     tenon_tensor_t *item = tenon_item(list, made);
-    status = tn_tensor_is_owned(item) ? apart(item, &items[made])
+    status = tn_tensor_is_owned(item) ? without_history(item, &items[made])
                                       : tenon_tensor_copy(item, &items[made]);
     if (status == TENON_OK && tn_history_of(item)) tn_history_set(items[made], tn_history_of(item));
   }
@@ -201,7 +197,7 @@ tenon_status_t tn_saved_set(tn_saved_t *saved, tenon_tensor_t *tensor, tn_histor
   tn_storage_t *storage = ((tn_tensor_t *)tensor)->storage;
   tn_history_t *history = tn_history_of(tensor);
   if (!extents || !storage) {
-    TN_TRY(apart(tensor, &saved->tensor));
+    TN_TRY(without_history(tensor, &saved->tensor));
   } else {
     tn_storage_retain(saved->storage = storage);
     saved->data = tensor->data;
@@ -233,9 +229,9 @@ static tenon_status_t check_version(const tn_saved_t *saved, const char *owner,
                                   : version_of(saved->tensor);
   if (found == saved->version) return TENON_OK;
   return tn_fail(TENON_PRECONDITION,
-                 "%s: the gradient needs %s as it was in the call, but its memory was written to "
-                 "since: expected version %llu, found %llu; write to a copy, or use the operator "
-                 "that makes a new tensor",
+                 "%s: the gradient needs %s as it was during the call, but its memory has been "
+                 "written to since: expected version %llu, found %llu; write to a copy, or use the "
+                 "operator that returns a new tensor",
                  owner, argument, (unsigned long long)saved->version, (unsigned long long)found);
 }
 
@@ -247,7 +243,7 @@ tenon_status_t tn_saved_get(const tn_saved_t *saved, const char *owner, const ch
       tenon_tensor_retain(*out_tensor = saved->tensor);
       return TENON_OK;
     }
-    TN_TRY(apart(saved->tensor, out_tensor));
+    TN_TRY(without_history(saved->tensor, out_tensor));
   } else {
     TN_TRY(tn_tensor_over(saved->storage, saved->data, saved->dtype, saved->ndim, saved->shape,
                           saved->strides, out_tensor));

@@ -1,6 +1,6 @@
-/* What tensors know of gradients: leaves, their gradients, hooks.  Called by applications.
- * Invariant: a leaf's node leads nowhere, and lives as long as the tensor or a history that reaches
- * it. */
+/* Gradients of tensors as applications see them: leaves, their gradients, hooks. Invariant: the
+ * node of a leaf depends on no other node, and lives as long as the tensor or a history that
+ * reaches it. */
 #include <string.h>
 #include <tenon/tenon.h>
 
@@ -23,31 +23,39 @@ static tenon_status_t make_leaf(tenon_tensor_t *tensor) {
 
 tenon_status_t tenon_tensor_require_grad(tenon_tensor_t *tensor, int32_t is_on) {
   TN_TRY(tenon_start());
-  if (!tensor || !tn_tensor_is_owned(tensor) || tn_dtype_is(tensor->dtype, TENON_LIST))
-    return tn_fail(
-        TENON_INVALID,
-        "a gradient is required of %s: expected a tensor of tenon_tensor_create or borrow",
-        !tensor                      ? "NULL"
-        : tn_tensor_is_owned(tensor) ? "a list"
-                                     : "a view on a caller's stack");
+  const char *unfit = NULL;
+  if (!tensor)
+    unfit = "NULL";
+  else if (!tn_tensor_is_owned(tensor))
+    unfit = "a view on a caller's stack";
+  else if (tn_dtype_is(tensor->dtype, TENON_LIST))
+    unfit = "a list";
+  if (unfit)
+    return tn_fail(TENON_INVALID,
+                   "cannot require a gradient of %s: expected a tensor of tenon_tensor_create or "
+                   "tenon_tensor_borrow",
+                   unfit);
   const tn_history_t *history = tn_history_of(tensor);
-  if (history && history->node->kind != TN_NODE_LEAF)
-    return is_on ? TENON_OK
-                 : tn_fail(TENON_PRECONDITION,
-                           "a result of %s: only leaves can be made to require no gradient; use "
-                           "tenon_tensor_detach",
-                           tn_node_name(history->node));
-  if (!is_on) return history ? tn_history_set(tensor, NULL), TENON_OK : TENON_OK;
-  if (history) return TENON_OK;
+  if (is_on && history) return TENON_OK;
+  if (!is_on) {
+    if (!history) return TENON_OK;
+    if (history->node->kind != TN_NODE_LEAF)
+      return tn_fail(TENON_PRECONDITION,
+                     "the tensor is a result of %s: only a leaf can be set to require no gradient; "
+                     "use tenon_tensor_detach",
+                     tn_node_name(history->node));
+    tn_history_set(tensor, NULL);
+    return TENON_OK;
+  }
   if (!tn_is_differentiable(tensor->dtype))
     return tn_fail(
         TENON_INVALID,
-        "a gradient is required of a tensor of dtype %s: expected floats or complex numbers",
+        "cannot require a gradient of a tensor of dtype %s: expected floats or complex numbers",
         tn_dtype_name(tensor->dtype));
   const tn_storage_t *storage = ((const tn_tensor_t *)tensor)->storage;
   if (storage && storage->is_inference)
-    return tn_fail(TENON_PRECONDITION, "a gradient is required of a tensor that was made in "
-                                       "inference mode: copy it outside of that mode");
+    return tn_fail(TENON_PRECONDITION, "cannot require a gradient of a tensor that was created in "
+                                       "inference mode: copy it outside inference mode");
   return make_leaf(tensor);
 }
 
@@ -68,13 +76,17 @@ tenon_tensor_t *tenon_tensor_grad(const tenon_tensor_t *tensor) {
 tenon_status_t tenon_tensor_grad_set(tenon_tensor_t *tensor, tenon_tensor_t *grad) {
   tn_history_t *history = tn_history_of(tensor);
   char expected[160], found[160];
-  if (!history) return tn_fail(TENON_INVALID, "a gradient is set of a tensor that requires none");
+  if (!history)
+    return tn_fail(
+        TENON_INVALID,
+        "cannot set a gradient: the tensor requires none; call tenon_tensor_require_grad first");
   if (grad && (!tn_tensor_is_owned(grad) || !tn_dtype_same(grad->dtype, tensor->dtype) ||
                grad->ndim != tensor->ndim ||
                (grad->ndim &&
                 memcmp(grad->shape, tensor->shape, (size_t)grad->ndim * sizeof *grad->shape) != 0)))
     return tn_fail(
-        TENON_INVALID, "a gradient is set: expected a tensor of the host's, %s %s, found %s %s",
+        TENON_INVALID,
+        "cannot set a gradient: expected a tensor of tenon_tensor_create, %s %s, found %s %s",
         tn_dtype_name(tensor->dtype),
         tn_shape_print(tensor->ndim, tensor->shape, expected, sizeof expected),
         tn_dtype_name(grad->dtype), tn_shape_print(grad->ndim, grad->shape, found, sizeof found));
@@ -88,22 +100,21 @@ tenon_status_t tenon_tensor_grad_set(tenon_tensor_t *tensor, tenon_tensor_t *gra
 tenon_status_t tenon_tensor_retain_grad(tenon_tensor_t *tensor) {
   tn_history_t *history = tn_history_of(tensor);
   if (!history)
-    return tn_fail(TENON_INVALID, "a gradient is to be kept of a tensor that requires none");
+    return tn_fail(TENON_INVALID, "cannot retain the gradient of a tensor that requires none; call "
+                                  "tenon_tensor_require_grad first");
   history->retains = 1;
   return TENON_OK;
 }
 
 tenon_status_t tenon_tensor_detach(tenon_tensor_t *tensor, tenon_tensor_t **out_tensor) {
   if (!tn_tensor_is_owned(tensor) || tn_dtype_is(tensor->dtype, TENON_LIST))
-    return tn_fail(TENON_INVALID, "detach: expected a tensor of the host's, found %s",
+    return tn_fail(TENON_INVALID, "detach: expected a tensor of tenon_tensor_create, found %s",
                    tn_tensor_is_owned(tensor) ? "a list" : "a view on a caller's stack");
   return tn_tensor_view_of(tensor, tensor->dtype, 0, tensor->ndim, tensor->shape, tensor->strides,
                            out_tensor);
 }
 
 uint64_t tenon_tensor_version(const tenon_tensor_t *tensor) { return tn_tensor_version(tensor); }
-
-/* hooks */
 
 static tenon_status_t add_hook(tn_history_t *history, const tenon_hook_t *wanted,
                                tenon_hook_t **out_hook) {
@@ -123,7 +134,8 @@ tenon_status_t tenon_tensor_hook(tenon_tensor_t *tensor, tenon_hook_fn function,
                                  tenon_free_fn destroy, tenon_hook_t **out_hook) {
   tn_history_t *history = tn_history_of(tensor);
   if (!history)
-    return tn_fail(TENON_INVALID, "a hook is added to a tensor that requires no gradient");
+    return tn_fail(TENON_INVALID, "cannot add a hook to a tensor that requires no gradient; call "
+                                  "tenon_tensor_require_grad first");
   return add_hook(history,
                   &(tenon_hook_t){.function = function, .context = context, .destroy = destroy},
                   out_hook);
@@ -135,7 +147,7 @@ tenon_status_t tenon_tensor_hook_sum(tenon_tensor_t *tensor, tenon_hook_fn funct
   if (!history || history->node->kind != TN_NODE_LEAF)
     return tn_fail(
         TENON_INVALID,
-        "a hook on the sum of gradients is added to a tensor that is no leaf that requires one");
+        "cannot add a hook on the sum of gradients: expected a leaf that requires a gradient");
   tenon_hook_t hook = {
       .function = function, .context = context, .destroy = destroy, .is_after = true};
   return add_hook(history, &hook, out_hook);

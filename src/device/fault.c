@@ -1,4 +1,5 @@
-/* Failures of streams: whose work it was, and what is said of it from then on. */
+/* Failures of streams: finds the operator whose work failed, and keeps the message that later calls
+ * on the stream report. */
 #include <stdio.h>
 #include <string.h>
 #include <tenon/tenon.h>
@@ -7,15 +8,15 @@
 #include "base/status.h"
 #include "device/stream.h"
 
-static const char *text_of(const tn_ordinal_t *o, char *room, size_t size) {
+static const char *device_text(const tn_ordinal_t *o, char *room, size_t size) {
   snprintf(room, size, "%s:%d", o->plugin->name, (int)o->context.ordinal);
   return room;
 }
 
-/* Operators whose work it may have been. */
-static void blame(const tenon_stream_t *s, uint64_t ticket, tn_text_t *text) {
+/* Adds the operators whose work may have failed. */
+static void add_blamed(const tenon_stream_t *s, uint64_t ticket, tn_text_t *text) {
   char device[300];
-  text_of(s->ordinal, device, sizeof device);
+  device_text(s->ordinal, device, sizeof device);
   const struct tn_entry_t *entry = &s->ring[ticket % TN_RING];
   const char *name = __atomic_load_n(&entry->name, __ATOMIC_RELAXED);
   if (ticket && __atomic_load_n(&entry->ticket, __ATOMIC_RELAXED) == ticket && name) {
@@ -27,29 +28,34 @@ static void blame(const tenon_stream_t *s, uint64_t ticket, tn_text_t *text) {
   uint64_t done = __atomic_load_n(&s->done, __ATOMIC_RELAXED);
   uint64_t from = ticket ? ticket : done + 1;
   uint64_t listed = 0;
-  tn_text_add(text, "a stream of %s failed, in work %llu to %llu of it (", device,
-              (unsigned long long)from, (unsigned long long)(ticket ? ticket : last));
+  uint64_t to = ticket ? ticket : last;
+  tn_text_add(text, "a stream of %s failed, in its work %llu to %llu (", device,
+              (unsigned long long)from, (unsigned long long)to);
   for (uint64_t t = last; t > done && last - t < TN_RING && listed < 4 && !ticket; t--, listed++) {
     name = __atomic_load_n(&s->ring[t % TN_RING].name, __ATOMIC_RELAXED);
-    tn_text_add(text, "%s%s", listed ? ", " : "", name ? name : "a library that is gone");
+    if (listed) tn_text_add(text, ", ");
+    tn_text_add(text, "%s", name ? name : "an unloaded library");
   }
-  tn_text_add(text, "%s): ",
-              ticket                 ? "its operator is not known any more"
-              : last - done > listed ? ", ..."
-                                     : "");
+  const char *rest = last - done > listed ? ", ..." : "";
+  if (ticket) rest = "the operator is no longer known";
+  tn_text_add(text, "%s): ", rest);
 }
 
-/* Where a failure began: a ticket is of some stream, and one that waits for another fails with that
- * one's. */
-static const tenon_stream_t *origin(const tenon_stream_t *s, uint64_t ticket, const char *why) {
-  enum { LOOKS = 1000 }; /* at streams that failed, but still have to leave the rest undone */
+/* Finds the stream in which a failure began. A ticket belongs to one stream only, and a stream that
+ * waits for a failed one reports that one's failure. */
+static const tenon_stream_t *find_origin(const tenon_stream_t *s, uint64_t ticket,
+                                         const char *why) {
+  /* How often the streams that failed, but have not yet discarded their remaining work, are
+   * queried. */
+  enum { LOOKS = 1000 };
   const tenon_stream_t *found = s;
   tn_mutex_lock(&tn_streams_order);
   size_t count = ticket ? s->known.count : 0;
   struct tn_known_t *before = count ? tn_allocate(count * sizeof *before) : NULL;
   if (before) memcpy(before, s->known.at, count * sizeof *before);
   tn_mutex_unlock(&tn_streams_order);
-  /* sure: the plug-in says the same of both, not just a ticket of this number */
+  /* Certain: the plug-in reports the same text for both streams, not just a ticket of this
+   * number. */
   bool is_busy = before != NULL;
   bool is_sure = false;
   for (int look = 0; is_busy && !is_sure && look < LOOKS; look++) {
@@ -65,7 +71,7 @@ static const tenon_stream_t *origin(const tenon_stream_t *s, uint64_t ticket, co
       tn_stream_let_go(of);
       is_busy |= status == TENON_UNAVAILABLE;
       bool is_own = __atomic_load_n(&of->ring[ticket % TN_RING].ticket, __ATOMIC_RELAXED) ==
-                    ticket; /* or it waited, too */
+                    ticket; /* otherwise this stream waited, too */
       if (status == TENON_OK || status == TENON_UNAVAILABLE || fault.ticket != ticket || !is_own)
         continue;
       found = of;
@@ -81,12 +87,12 @@ tenon_status_t tn_stream_fault(tenon_stream_t *s, tenon_status_t status,
   tn_text_t text = {0};
   uint64_t ticket = fault ? fault->ticket : 0;
   char *why = tn_copy_text(tn_error(), strlen(tn_error()));
-  const tenon_stream_t *from = origin(s, ticket, why);
+  const tenon_stream_t *from = find_origin(s, ticket, why);
   tn_mutex_lock(&s->ordinal->lock);
   if (!s->failed) {
-    blame(from, ticket, &text);
+    add_blamed(from, ticket, &text);
     tn_text_add(&text, "%s", why ? why : "");
-    tn_release_memory(s->failure); /* of the native one before: see renew */
+    tn_release_memory(s->failure); /* the failure of the previous native stream; see renew_stream */
     s->failure = tn_text_take(&text);
     __atomic_store_n(&s->failed, status, __ATOMIC_RELEASE);
   }
@@ -99,15 +105,17 @@ tenon_status_t tn_stream_refused(tenon_stream_t *s, tenon_status_t status, const
   const tn_ordinal_t *o = s->ordinal;
   tenon_fault_t fault = {.size = sizeof fault};
   if (!o->has_streams) return name ? tn_prefix(status, "%s: ", name) : status;
-  /* of the failure, which the query may replace */
+  /* A truncated copy of the failure, which the query may overwrite. */
   char cut[256];
   char *why = tn_copy_text(tn_error(), strlen(tn_error()));
   snprintf(cut, sizeof cut, "%s", tn_error());
   tenon_status_t now = o->table->stream_query(&o->context, s->native, &fault);
   if (now != TENON_OK && now != TENON_UNAVAILABLE)
     status = tn_stream_fault(s, now, &fault);
+  else if (name)
+    status = tn_fail(status, "%s: %s", name, why ? why : cut);
   else
-    status = tn_fail(status, "%s%s%s", name ? name : "", name ? ": " : "", why ? why : cut);
+    status = tn_fail(status, "%s", why ? why : cut);
   tn_release_memory(why);
   return status;
 }
@@ -115,16 +123,17 @@ tenon_status_t tn_stream_refused(tenon_stream_t *s, tenon_status_t status, const
 tenon_status_t tn_stream_failure(const tenon_stream_t *s) {
   if (s->is_ended)
     return tn_fail(TENON_PRECONDITION,
-                   "a stream of device %s:%d was given back to its owner (tenon_stream_release), "
-                   "and is used: let the thread use another before (tenon_stream_use)",
+                   "a stream of device %s:%d was returned to its owner (tenon_stream_release) but "
+                   "is still in use: select another stream for the thread first (tenon_stream_use)",
                    s->ordinal->plugin->name, (int)s->ordinal->context.ordinal);
   return tn_fail(__atomic_load_n(&s->failed, __ATOMIC_ACQUIRE), "%s",
-                 s->failure ? s->failure
-                            : "a stream of a device failed, and there was no memory to say why");
+                 s->failure
+                     ? s->failure
+                     : "a stream of a device failed, and there was no memory for the reason");
 }
 
-/* NULL: all names. */
-static void forget(const char *name) {
+/* NULL means all names. */
+static void forget_name(const char *name) {
   for (tn_plugin_t *p = NULL; (p = tn_plugin_next(p));)
     for (int32_t i = 0; i < p->count; i++)
       for (tenon_stream_t *s = p->ordinals[i].streams; s; s = s->next)
@@ -135,15 +144,16 @@ static void forget(const char *name) {
 
 void tn_streams_forget_names(void) {
   tn_mutex_lock(tn_plugins_mutex());
-  forget(NULL);
+  forget_name(NULL);
   tn_mutex_unlock(tn_plugins_mutex());
 }
 
 void tn_streams_forget_name(const char *name) {
   tn_mutex_lock(tn_plugins_mutex());
-  forget(name);
+  forget_name(name);
   for (tn_plugin_t *p = NULL;
-       (p = tn_plugin_next(p));) /* who read it before, to blame it, has such a lock */
+       /* A thread that has read the name for a message holds one of these locks. */
+       (p = tn_plugin_next(p));)
     for (int32_t i = 0; i < p->count; i++) {
       tn_mutex_lock(&p->ordinals[i].lock);
       tn_mutex_unlock(&p->ordinals[i].lock);

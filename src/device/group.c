@@ -1,5 +1,5 @@
-/* What a group's code depends on, in the text that is its key in the cache, and the list of groups
- * of an ordinal. */
+/* Compiled groups of nodes: the text that is a group's key in the file cache, compilation, and the
+ * list of an ordinal's groups. */
 #include "device/group.h"
 
 #include <inttypes.h>
@@ -12,13 +12,12 @@
 #include "device/program.h"
 
 tn_group_counts_t tn_group_counts;
-static tn_mutex_t lock = TN_MUTEX_INIT; /* of the lists of all ordinals */
+/* Protects the lists of all ordinals. */
+static tn_mutex_t lock = TN_MUTEX_INIT;
 
 void tn_groups_in_child(void) { lock = (tn_mutex_t)TN_MUTEX_INIT; }
 
-/* keys */
-
-static void add_tensor(tn_text_t *key, const tenon_tensor_t *t) {
+static void add_tensor_hash(tn_text_t *key, const tenon_tensor_t *t) {
   uint64_t size = 0;
   (void)tn_dtype_bytes(t->dtype, tenon_count(t), &size);
   tn_text_add(key, "=%016" PRIx64 "%016" PRIx64, tn_cache_hash(t->data, (size_t)size, 3),
@@ -30,8 +29,8 @@ static void add_numbers(tn_text_t *key, const void *data, size_t size) {
   tn_text_bytes(key, data, size);
 }
 
-/* Tensors and graphs as attributes do not come here: such nodes are not in groups. */
-static void add_value(tn_text_t *key, const tenon_value_t *v) {
+/* Nodes with tensors or graphs as attributes are never in groups. */
+static void add_value_key(tn_text_t *key, const tenon_value_t *v) {
   tn_text_add(key, " %u.%u:", v->kind, v->count);
   switch (v->kind) {
   case TENON_KIND_NONE:
@@ -57,7 +56,7 @@ static void add_value(tn_text_t *key, const tenon_value_t *v) {
     return;
   default:
     tn_text_add(key, "%" PRIx64, (uint64_t)v->as.i);
-    return; /* of a float its bits */
+    return; /* a float is written as its bits */
   }
 }
 
@@ -67,11 +66,11 @@ static void add_edge(tn_text_t *key, const tenon_meta_t *edge) {
     tn_text_add(key, " %" PRId64, edge->dims[d].value);
   for (uint32_t i = 0; i < edge->value_count; i++)
     tn_text_add(key, " =%" PRId64, edge->values[i].value);
-  if (edge->value) add_tensor(key, edge->value);
+  if (edge->value) add_tensor_hash(key, edge->value);
   tn_text_add(key, "\n");
 }
 
-static void add_list(tn_text_t *key, const uint32_t *list, uint32_t count) {
+static void add_index_list(tn_text_t *key, const uint32_t *list, uint32_t count) {
   tn_text_add(key, "(");
   for (uint32_t i = 0; i < count; i++)
     tn_text_add(key, " %u", list[i]);
@@ -85,24 +84,23 @@ static void add_view(tn_text_t *key, const tenon_graph_view_t *view) {
     const tenon_graph_node_t *node = view->nodes[n];
     tn_text_add(key, "n%s %" PRId64, node->op, node->version);
     for (uint32_t i = 0; i < node->attr_count; i++)
-      add_value(key, &node->attrs[i]);
-    add_list(key, node->starts, node->argument_count + 1);
-    add_list(key, node->inputs, node->starts[node->argument_count]);
-    add_list(key, node->outputs, node->output_count);
+      add_value_key(key, &node->attrs[i]);
+    add_index_list(key, node->starts, node->argument_count + 1);
+    add_index_list(key, node->inputs, node->starts[node->argument_count]);
+    add_index_list(key, node->outputs, node->output_count);
     tn_text_add(key, "\n");
   }
-  add_list(key, view->inputs, view->input_count);
-  add_list(key, view->outputs, view->output_count);
+  add_index_list(key, view->inputs, view->input_count);
+  add_index_list(key, view->outputs, view->output_count);
 }
 
-/* compiling */
-
-static tenon_status_t compile(tn_ordinal_t *o, const tenon_graph_view_t *view, const char *settings,
-                              const tn_text_t *key, const char *file, void **out_native) {
+static tenon_status_t compile_group(tn_ordinal_t *o, const tenon_graph_view_t *view,
+                                    const char *settings, const tn_text_t *key, const char *file,
+                                    void **out_native) {
   tn_sink_t sink = tn_sink();
   *out_native = NULL;
   TN_TRY(o->table->group_compile(&o->context, view, settings, out_native));
-  if (!*out_native) return tn_fail(TENON_INTERNAL, "its plug-in compiled it to nothing");
+  if (!*out_native) return tn_fail(TENON_INTERNAL, "its plug-in returned no compiled group");
   __atomic_add_fetch(&tn_group_counts.compiled, 1, __ATOMIC_RELAXED);
   if (o->table->group_save(&o->context, *out_native, &sink.sink) == TENON_OK && sink.data)
     tn_cache_write(file, key->data, key->size, sink.data, sink.size);
@@ -124,7 +122,7 @@ static tenon_status_t load_or_compile(tn_ordinal_t *o, const tenon_graph_view_t 
   if (status == TENON_OK) {
     tn_code_name(&key, "group", file);
     if (tn_cache_read(file, key.data, key.size, &data,
-                      &size)) { /* the plug-in may still refuse it */
+                      &size)) { /* the plug-in may still refuse the data */
       *out_native = NULL;
       is_read =
           o->table->group_load(&o->context, data, size, out_native) == TENON_OK && *out_native;
@@ -133,7 +131,7 @@ static tenon_status_t load_or_compile(tn_ordinal_t *o, const tenon_graph_view_t 
     if (is_read)
       __atomic_add_fetch(&tn_group_counts.read, 1, __ATOMIC_RELAXED);
     else
-      status = compile(o, view, settings, &key, file, out_native);
+      status = compile_group(o, view, settings, &key, file, out_native);
   }
   tn_text_clear(&key);
   return status;
@@ -162,11 +160,10 @@ tenon_status_t tn_group_create(tn_ordinal_t *o, const tenon_graph_view_t *view,
   return TENON_OK;
 }
 
-/* the end */
-
 void tn_group_release(tn_group_t *g) {
   if (!g) return;
-  bool works = tn_ordinal_of(g->device) != NULL; /* in a child it may be lost */
+  /* After a fork the device may be lost. */
+  bool works = tn_ordinal_of(g->device) != NULL;
   tn_mutex_lock(&lock);
   tn_ordinal_t *o = g->ordinal;
   if (o) {

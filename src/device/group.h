@@ -1,6 +1,6 @@
-/* Groups of a graph's nodes that a plug-in compiled: from the cache of files where it has them.
- * Called by the graph's compiler and by runs.  Invariant: a group outlives neither its ordinal nor
- * who made it; the other one finds it gone. */
+/* Groups of graph nodes that a plug-in compiled, or loaded from the file cache, and runs as one.
+ * Called by the graph's compiler and by runs. Invariant: when the ordinal stops before its groups
+ * are released, they keep NULL in place of it and can only be released. */
 #ifndef TN_DEVICE_GROUP_H
 #define TN_DEVICE_GROUP_H
 
@@ -8,21 +8,21 @@
 
 typedef struct tn_group_t {
   struct tn_group_t *before;
-  struct tn_group_t *after; /* of the ordinal, under a lock of group.c */
+  struct tn_group_t *after; /* list of the ordinal, protected by a lock of group.c */
   tenon_device_t device;
-  tn_ordinal_t *ordinal; /* NULL: it has stopped, and the plug-in's group with it */
+  tn_ordinal_t *ordinal; /* NULL: it has stopped, and the plug-in's group was freed */
   void *native;
   char *name; /* for messages: "group 2 (core::matmul 'a', ...)" */
 } tn_group_t;
 
-/* Loads or compiles; settings "" for none; the name is copied. */
+/* Loads the group from the cache, or compiles it. `settings` is "" for none. `name` is copied. */
 tenon_status_t tn_group_create(tn_ordinal_t *ordinal, const tenon_graph_view_t *view,
                                const char *settings, const char *name, tn_group_t **out_group);
-void tn_group_release(tn_group_t *group); /* NULL is fine */
+void tn_group_release(tn_group_t *group); /* NULL is accepted */
 void tn_groups_release(tn_ordinal_t *ordinal);
 uint64_t tn_groups_count(const tn_ordinal_t *ordinal);
 void tn_groups_in_child(void);
-/* Compiled, and taken from files: of the process. */
+/* How many groups of the process were compiled, and how many were read from files. */
 typedef struct tn_group_counts_t {
   uint64_t compiled;
   uint64_t read;

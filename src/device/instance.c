@@ -1,6 +1,6 @@
-/* The text is compiled as source.h has it for the CPU, its host's part left out, to a library with
- * one function that gives the kernel.  Invariant: entries are only added, so that calls go over the
- * list without a lock. */
+/* Compiles kernels of source texts for the CPU with constants that their library lacks. The text is
+ * compiled with the CPU part of source.h into a library with one function, which returns the
+ * kernel. Invariant: list entries are only added, so calls walk the list without a lock. */
 #include "device/instance.h"
 
 #include <string.h>
@@ -28,7 +28,7 @@ typedef struct instance_t {
 static instance_t *first; /* atomic */
 static tn_mutex_t compiling = TN_MUTEX_INIT;
 
-static const instance_t *find(uint64_t id, const char *kernel, const char *constants) {
+static const instance_t *find_instance(uint64_t id, const char *kernel, const char *constants) {
   const instance_t *i = __atomic_load_n(&first, __ATOMIC_ACQUIRE);
   while (i &&
          (i->id != id || strcmp(i->kernel, kernel) != 0 || strcmp(i->constants, constants) != 0))
@@ -48,8 +48,8 @@ static void write_text(const tenon_code_t *code, const char *kernel, const char 
               kernel);
 }
 
-static tenon_status_t build(const tenon_code_t *code, const char *kernel, const char *constants,
-                            tn_dynlib_t **out_library) {
+static tenon_status_t build_library(const tenon_code_t *code, const char *kernel,
+                                    const char *constants, tn_dynlib_t **out_library) {
   static const char *const options[] = {"-w", "-ffp-contract=off"};
   const tenon_build_t asked = {.size = sizeof asked, .option_count = 2, .options = options};
   tn_text_t text = {0};
@@ -64,24 +64,24 @@ static tenon_status_t build(const tenon_code_t *code, const char *kernel, const 
   return status;
 }
 
-static tenon_status_t make(const tenon_code_t *code, uint64_t id, const char *kernel,
-                           const char *constants, const instance_t **out_instance) {
+static tenon_status_t create_instance(const tenon_code_t *code, uint64_t id, const char *kernel,
+                                      const char *constants, const instance_t **out_instance) {
   const size_t name = strlen(kernel) + 1;
   const size_t size = strlen(constants) + 1;
   instance_t *i = tn_allocate_zero(1, sizeof *i + name + size);
   if (!i) return tn_no_memory("a kernel's instance", sizeof *i + name + size);
-  tenon_status_t status = build(code, kernel, constants, &i->library);
+  tenon_status_t status = build_library(code, kernel, constants, &i->library);
   entry_fn entry = status == TENON_OK ? (entry_fn)tn_dynlib_function(i->library, ENTRY) : NULL;
   if (entry) i->run = entry();
   if (!i->run) {
     tn_dynlib_close(i->library);
     tn_release_memory(i);
-    if (status == TENON_OK) return tn_fail(TENON_INTERNAL, "%s: compiled to nothing", kernel);
+    if (status == TENON_OK)
+      return tn_fail(TENON_INTERNAL, "%s: the compiled library returned no kernel", kernel);
     if (status == TENON_MEMORY) return status;
-    return tn_fail(
-        TENON_UNIMPLEMENTED,
-        "kernel '%s' of %s is not in its library for %s, and cannot be compiled here: %s", kernel,
-        code->file, *constants ? constants : "the CPU", tn_error());
+    return tn_fail(TENON_UNIMPLEMENTED,
+                   "kernel '%s' of %s is not in its library for %s and cannot be compiled here: %s",
+                   kernel, code->file, *constants ? constants : "the CPU", tn_error());
   }
   i->id = id;
   i->next = first;
@@ -92,9 +92,10 @@ static tenon_status_t make(const tenon_code_t *code, uint64_t id, const char *ke
   return TENON_OK;
 }
 
-/* By address: a compiler keeps equal texts of a file once, so that a launch compares none. */
-static tenon_source_fn of_addresses(const tenon_code_t *code, const tenon_code_kernel_t *k,
-                                    const char *constants) {
+/* Searches by address. A compiler merges equal texts of a file, so a launch usually compares no
+ * characters. */
+static tenon_source_fn run_by_address(const tenon_code_t *code, const tenon_code_kernel_t *k,
+                                      const char *constants) {
   for (uint32_t i = 0; i < code->kernel_count; i++) {
     const tenon_code_kernel_t *other = &code->kernels[i];
     if (other->constants == constants && other->name == k->name && other->run) return other->run;
@@ -102,9 +103,10 @@ static tenon_source_fn of_addresses(const tenon_code_t *code, const tenon_code_k
   return NULL;
 }
 
-/* What the library has: for these constants, else compiled without constants, which serves all. */
-static tenon_source_fn of_library(const tenon_code_t *code, const tenon_code_kernel_t *k,
-                                  const char *constants) {
+/* Searches the library for the kernel with these constants, otherwise compiled without constants,
+ * which is valid for all. */
+static tenon_source_fn run_of_library(const tenon_code_t *code, const tenon_code_kernel_t *k,
+                                      const char *constants) {
   tenon_source_fn any = NULL;
   for (uint32_t i = 0; i < code->kernel_count; i++) {
     const tenon_code_kernel_t *other = &code->kernels[i];
@@ -120,20 +122,20 @@ tenon_status_t tn_instance(tenon_code_t *code, uint32_t kernel, const char *cons
                            tenon_source_fn *out_run) {
   const tenon_code_kernel_t *k = &code->kernels[kernel];
   if (k->run && k->constants == constants) {
-    /* as a rule */
+    /* the usual case */
     *out_run = k->run;
     return TENON_OK;
   }
-  if (constants && (*out_run = of_addresses(code, k, constants))) return TENON_OK;
+  if (constants && (*out_run = run_by_address(code, k, constants))) return TENON_OK;
   if (!constants) constants = "";
-  if ((*out_run = of_library(code, k, constants))) return TENON_OK;
+  if ((*out_run = run_of_library(code, k, constants))) return TENON_OK;
   const uint64_t id = tn_program_id(code);
   tenon_status_t status = TENON_OK;
-  const instance_t *found = find(id, k->name, constants);
+  const instance_t *found = find_instance(id, k->name, constants);
   if (!found) {
     tn_mutex_lock(&compiling);
-    if (!(found = find(id, k->name, constants)))
-      status = make(code, id, k->name, constants, &found);
+    if (!(found = find_instance(id, k->name, constants)))
+      status = create_instance(code, id, k->name, constants, &found);
     tn_mutex_unlock(&compiling);
   }
   if (status == TENON_OK) *out_run = found->run;

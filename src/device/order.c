@@ -1,5 +1,5 @@
-/* One stream after another: what each knows of others, and waits where nothing implies them.
- * Invariant: clocks and events are read and written under tn_streams_order. */
+/* Order between streams: what each stream knows about others, and the waits that this knowledge
+ * does not imply. Invariant: clocks and events are read and written under tn_streams_order. */
 #include <string.h>
 #include <tenon/tenon.h>
 
@@ -8,18 +8,18 @@
 #include "device/stream.h"
 
 tn_waits_t tn_waits;
-static uint64_t skip; /* under the lock */
+static uint64_t skipped_wait; /* under the lock */
 
-static void count(uint64_t *counter) { __atomic_add_fetch(counter, 1, __ATOMIC_RELAXED); }
+static void count_one(uint64_t *counter) { __atomic_add_fetch(counter, 1, __ATOMIC_RELAXED); }
 
-static uint64_t known(const tn_clock_t *clock, const tenon_stream_t *of) {
+static uint64_t known_ticket(const tn_clock_t *clock, const tenon_stream_t *of) {
   for (size_t i = 0; i < clock->count; i++)
     if (clock->at[i].stream == of) return clock->at[i].ticket;
   return 0;
 }
 
-/* Without memory less is known, and a wait more is enqueued later. */
-static void learn(tn_clock_t *clock, const tenon_stream_t *of, uint64_t ticket) {
+/* Without memory less is known, which costs a redundant wait later. */
+static void learn_ticket(tn_clock_t *clock, const tenon_stream_t *of, uint64_t ticket) {
   size_t i = 0;
   while (i < clock->count && clock->at[i].stream != of)
     i++;
@@ -32,21 +32,21 @@ static void learn(tn_clock_t *clock, const tenon_stream_t *of, uint64_t ticket) 
 
 static void learn_all(tn_clock_t *clock, const tn_clock_t *from, const tenon_stream_t *self) {
   for (size_t i = 0; i < from->count; i++)
-    if (from->at[i].stream != self) learn(clock, from->at[i].stream, from->at[i].ticket);
+    if (from->at[i].stream != self) learn_ticket(clock, from->at[i].stream, from->at[i].ticket);
 }
 
-/* The event of `of` stands for its work up to `ticket` at least. */
-static tenon_status_t record(tenon_stream_t *of, uint64_t ticket) {
+/* Records the event of `of`, so that it stands for its work up to at least `ticket`. */
+static tenon_status_t record_event(tenon_stream_t *of, uint64_t ticket) {
   const tn_ordinal_t *o = of->ordinal;
   if (!of->event)
     TN_TRY(o->table->event_create(&o->context, &of->event));
-  else if (known(&of->at_event, of) >= ticket)
+  else if (known_ticket(&of->at_event, of) >= ticket)
     return TENON_OK;
   uint64_t up_to = tn_stream_quiet(of);
   tenon_status_t status = o->table->event_record(&o->context, of->event, of->native);
   of->at_event.count = 0;
   if (status != TENON_OK) return status;
-  learn(&of->at_event, of, up_to);
+  learn_ticket(&of->at_event, of, up_to);
   learn_all(&of->at_event, &of->known, of);
   return TENON_OK;
 }
@@ -54,20 +54,20 @@ static tenon_status_t record(tenon_stream_t *of, uint64_t ticket) {
 tenon_status_t tn_stream_point(tenon_stream_t *s) {
   if (!s->ordinal->has_events) return TENON_OK;
   tn_mutex_lock(&tn_streams_order);
-  tenon_status_t status = record(s, __atomic_load_n(&s->ticket, __ATOMIC_RELAXED));
+  tenon_status_t status = record_event(s, __atomic_load_n(&s->ticket, __ATOMIC_RELAXED));
   tn_mutex_unlock(&tn_streams_order);
   return status;
 }
 
 void tn_waits_skip(uint64_t n) {
   tn_mutex_lock(&tn_streams_order);
-  skip = n;
+  skipped_wait = n;
   tn_mutex_unlock(&tn_streams_order);
 }
 
-static tenon_status_t wait_for(tenon_stream_t *s, tenon_stream_t *of) {
+static tenon_status_t enqueue_wait(tenon_stream_t *s, tenon_stream_t *of) {
   const tn_ordinal_t *mine = s->ordinal;
-  if (skip && --skip == 0) return TENON_OK;
+  if (skipped_wait && --skipped_wait == 0) return TENON_OK;
   return mine->table->stream_wait(&mine->context, s->native, &of->ordinal->context, of->event);
 }
 
@@ -82,12 +82,12 @@ bool tn_needs_add(tn_needs_t *needs, tenon_stream_t *of, uint64_t ticket) {
   return true;
 }
 
-/* Does who waits for `by` come after that of another stream? */
+/* Does a wait for `by` imply a wait for `that`? */
 static bool implies(const struct tn_known_t *by, const struct tn_known_t *that) {
   const tenon_stream_t *s = by->stream;
   bool is_recorded =
-      s->event && known(&s->at_event, s) >= by->ticket; /* else it is recorded as of now */
-  return known(is_recorded ? &s->at_event : &s->known, that->stream) >= that->ticket;
+      s->event && known_ticket(&s->at_event, s) >= by->ticket; /* otherwise it is recorded now */
+  return known_ticket(is_recorded ? &s->at_event : &s->known, that->stream) >= that->ticket;
 }
 
 static bool is_implied(const tn_needs_t *by, size_t without, const struct tn_known_t *that) {
@@ -96,8 +96,8 @@ static bool is_implied(const tn_needs_t *by, size_t without, const struct tn_kno
   return false;
 }
 
-/* Can this one be left out too?  What was left out before must still be implied: not all that a
- * stream knows now is known to who waited for it earlier. */
+/* Can this wait be left out, too? The waits left out before must still be implied, because a stream
+ * may have learnt of other streams after its event was recorded. */
 static bool are_implied(const tn_needs_t *needs, size_t i, const tn_needs_t *left_out) {
   if (!is_implied(needs, i, &needs->at[i])) return false;
   for (size_t k = 0; k < left_out->count; k++)
@@ -107,17 +107,18 @@ static bool are_implied(const tn_needs_t *needs, size_t i, const tn_needs_t *lef
 
 static void leave_out(tn_needs_t *needs, size_t i) { needs->at[i] = needs->at[--needs->count]; }
 
-/* Waits that can be enqueued; the others are left, for the host.  After a failure out_of is the
- * stream that was to be waited for. */
+/* Enqueues waits where possible; `needs` keeps those that the host must perform. After an error
+ * *out_of is the stream that was to be waited for. */
 static tenon_status_t enqueue_waits(tenon_stream_t *s, tn_needs_t *needs, tenon_stream_t **out_of) {
   tn_needs_t host = {0};
-  for (size_t i = 0; i < needs->count;) { /* what is known, and what only the host can wait for */
+  /* First: waits that are known to be satisfied, and waits that only the host can perform. */
+  for (size_t i = 0; i < needs->count;) {
     const tenon_stream_t *of = needs->at[i].stream;
-    bool is_known =
-        known(&s->known, of) >= needs->at[i].ticket || tn_stream_is_done(of, needs->at[i].ticket);
+    bool is_known = known_ticket(&s->known, of) >= needs->at[i].ticket ||
+                    tn_stream_is_done(of, needs->at[i].ticket);
     bool is_host = !s->ordinal->has_events || s->ordinal->plugin != of->ordinal->plugin;
     if (is_known)
-      count(&tn_waits.implied);
+      count_one(&tn_waits.implied);
     else if (is_host)
       host.at[host.count++] = needs->at[i];
     if (is_known || is_host)
@@ -128,23 +129,23 @@ static tenon_status_t enqueue_waits(tenon_stream_t *s, tn_needs_t *needs, tenon_
   tn_needs_t left_out = {0};
   for (size_t i = 0; i < needs->count;) {
     if (are_implied(needs, i, &left_out)) {
-      count(&tn_waits.implied);
+      count_one(&tn_waits.implied);
       left_out.at[left_out.count++] = needs->at[i];
       leave_out(needs, i);
     } else
       i++;
   }
   tenon_status_t status = TENON_OK;
-  if (tn_stream_is_recording(s) && needs->count + host.count)
-    return tn_stream_cannot_record("work waits for another stream");
+  if (tn_stream_is_capturing(s) && needs->count + host.count)
+    return tn_stream_cannot_capture("work waits for another stream");
   for (size_t i = 0; i < needs->count && status == TENON_OK; i++) {
     tenon_stream_t *of = (tenon_stream_t *)(uintptr_t)needs->at[i].stream;
     *out_of = of;
-    if ((status = record(of, needs->at[i].ticket)) != TENON_OK ||
-        (status = wait_for(s, of)) != TENON_OK)
+    if ((status = record_event(of, needs->at[i].ticket)) != TENON_OK ||
+        (status = enqueue_wait(s, of)) != TENON_OK)
       break;
     learn_all(&s->known, &of->at_event, s);
-    count(&tn_waits.enqueued);
+    count_one(&tn_waits.enqueued);
   }
   *needs = host;
   return status;
@@ -153,8 +154,8 @@ static tenon_status_t enqueue_waits(tenon_stream_t *s, tn_needs_t *needs, tenon_
 tenon_status_t tn_stream_follow(tenon_stream_t *s, tn_needs_t *needs) {
   if (!needs->count) return TENON_OK;
   for (size_t i = 0; i < needs->count; i++) {
-    const struct tn_known_t *of =
-        &needs->at[i]; /* one that was given back is done before it says so */
+    /* A stream that was returned finishes its work before it reports this. */
+    const struct tn_known_t *of = &needs->at[i];
     if (of->stream->failed && !tn_stream_is_done(of->stream, of->ticket))
       return tn_stream_failure(of->stream);
   }
@@ -162,14 +163,15 @@ tenon_status_t tn_stream_follow(tenon_stream_t *s, tn_needs_t *needs) {
   tn_mutex_lock(&tn_streams_order);
   tenon_status_t status = enqueue_waits(s, needs, &of);
   tn_mutex_unlock(&tn_streams_order);
-  if (status != TENON_OK &&
-      of) { /* the one that is waited for is to blame, if it has failed; else who waits may have */
+  /* The stream that is waited for is to blame if it has failed; otherwise the waiting stream may
+   * be. */
+  if (status != TENON_OK && of) {
     status = tn_stream_refused(of, status, NULL);
     return of->failed ? status : tn_stream_refused(s, status, NULL);
   }
   if (status != TENON_OK) return status;
   for (size_t i = 0; i < needs->count && status == TENON_OK; i++) {
-    count(&tn_waits.host);
+    count_one(&tn_waits.host);
     status = tn_stream_finish((tenon_stream_t *)(uintptr_t)needs->at[i].stream);
   }
   return status;

@@ -1,4 +1,5 @@
-/* The caching allocator: best fit in bins, split and merge, one set of bins for each stream. */
+/* The caching allocator of device memory: best fit in bins, splitting and merging, with one set of
+ * bins for each stream. */
 #include "device/pool.h"
 
 #include <inttypes.h>
@@ -8,29 +9,28 @@
 #include "base/status.h"
 
 enum {
-  STEPS = 8,            /* bins in each power of two */
-  BINS = 40 * STEPS,    /* of 64 bytes to 64 TiB */
-  SMALL_MOST = 1 << 20, /* pieces up to this size share segments of SMALL_SEGMENT */
+  STEPS = 8,            /* bins for each power of two */
+  BINS = 40 * STEPS,    /* for 64 bytes to 64 TiB */
+  SMALL_MOST = 1 << 20, /* pieces up to this size share segments of SMALL_SEGMENT bytes */
   SMALL_SEGMENT = 2 << 20,
-  LARGE_UNIT = 1 << 16, /* sizes of other segments */
+  LARGE_UNIT = 1 << 16, /* granularity of other segments */
   WORDS = BINS / 64,
 };
 
 typedef struct tn_bins_t { /* free pieces of one stream, by size */
   struct tn_bins_t *next;
   tenon_stream_t *stream;
-  uint64_t there[WORDS];
+  uint64_t occupied[WORDS];
   tn_memory_t *heads[BINS];
 } bins_t;
 
-/* bins */
-
-/* Sizes of a bin are at least its own; every size has one. */
+/* Returns the bin of a size: the bin with the largest lower bound that is not above it. */
 static int bin_of(uint64_t size) {
   int power = 63 - __builtin_clzll(size);
   int step = power >= 3 ? (int)(size >> (power - 3)) & (STEPS - 1) : 0;
   int bin = (power - 6) * STEPS + step;
-  return bin < 0 ? 0 : bin < BINS ? bin : BINS - 1;
+  if (bin < 0) return 0;
+  return bin < BINS ? bin : BINS - 1;
 }
 
 static bins_t *bins_for(tn_pool_t *pool, tenon_stream_t *stream) {
@@ -43,31 +43,31 @@ static bins_t *bins_for(tn_pool_t *pool, tenon_stream_t *stream) {
   return pool->bins = b;
 }
 
-static void put_in(bins_t *b, tn_memory_t *m) {
+static void insert_free(bins_t *b, tn_memory_t *m) {
   int bin = bin_of(m->size);
   m->is_free = true;
   m->free_before = NULL;
   m->free_after = b->heads[bin];
   if (m->free_after) m->free_after->free_before = m;
   b->heads[bin] = m;
-  b->there[bin / 64] |= (uint64_t)1 << bin % 64;
+  b->occupied[bin / 64] |= (uint64_t)1 << bin % 64;
 }
 
-static void take_from(bins_t *b, tn_memory_t *m) {
+static void remove_free(bins_t *b, tn_memory_t *m) {
   int bin = bin_of(m->size);
   if (m->free_after) m->free_after->free_before = m->free_before;
   if (m->free_before)
     m->free_before->free_after = m->free_after;
   else if (!(b->heads[bin] = m->free_after))
-    b->there[bin / 64] &= ~((uint64_t)1 << bin % 64);
+    b->occupied[bin / 64] &= ~((uint64_t)1 << bin % 64);
   m->is_free = false;
 }
 
-/* The smallest that fits; of several the one that was let go last. */
-static tn_memory_t *best(bins_t *b, uint64_t size) {
+/* Returns the smallest piece that fits. Among equal ones, the most recently freed. */
+static tn_memory_t *find_best(bins_t *b, uint64_t size) {
   enum { LOOKS = 32 };
   for (int bin = bin_of(size); bin < BINS; bin++) {
-    uint64_t rest = b->there[bin / 64] >> bin % 64;
+    uint64_t rest = b->occupied[bin / 64] >> bin % 64;
     if (!rest) {
       bin |= 63;
       continue;
@@ -85,8 +85,6 @@ static tn_memory_t *best(bins_t *b, uint64_t size) {
   return NULL;
 }
 
-/* pieces */
-
 tn_memory_t *tn_pool_record(tn_pool_t *pool) {
   tn_memory_t *m = pool->spare;
   if (m)
@@ -102,8 +100,9 @@ void tn_pool_give_record(tn_pool_t *pool, tn_memory_t *m) {
   pool->spare = m;
 }
 
-/* What is too much goes back as a piece of its own; without memory for its record it stays. */
-static void split(tn_pool_t *pool, bins_t *b, tn_memory_t *m, uint64_t size) {
+/* Returns the excess of a piece as a piece of its own. Without memory for its record the piece
+ * keeps it. */
+static void split_piece(tn_pool_t *pool, bins_t *b, tn_memory_t *m, uint64_t size) {
   uint64_t least = m->size > SMALL_SEGMENT ? 4096 : 256;
   tn_memory_t *rest = m->size - size >= least ? tn_pool_record(pool) : NULL;
   if (!rest) return;
@@ -120,11 +119,11 @@ static void split(tn_pool_t *pool, bins_t *b, tn_memory_t *m, uint64_t size) {
   if (rest->after) rest->after->before = rest;
   m->after = rest;
   m->size = size;
-  put_in(b, rest);
+  insert_free(b, rest);
 }
 
-/* Joins a piece with the one behind it. */
-static void join(tn_pool_t *pool, tn_memory_t *m, tn_memory_t *after) {
+/* Merges a piece with the one after it. */
+static void join_pieces(tn_pool_t *pool, tn_memory_t *m, tn_memory_t *after) {
   m->size += after->size;
   m->after = after->after;
   if (m->wrote < after->wrote) m->wrote = after->wrote;
@@ -149,16 +148,16 @@ bool tn_pool_put(tn_pool_t *pool, tn_memory_t *m) {
   m->wrote = tn_memory_last_use(m);
   m->read = 0;
   if (other && other->is_free && other->stream == m->stream) {
-    take_from(b, other);
-    join(pool, m, other);
+    remove_free(b, other);
+    join_pieces(pool, m, other);
   }
   other = m->before;
   if (other && other->is_free && other->stream == m->stream) {
-    take_from(b, other);
-    join(pool, other, m);
+    remove_free(b, other);
+    join_pieces(pool, other, m);
     m = other;
   }
-  put_in(b, m);
+  insert_free(b, m);
   return true;
 }
 
@@ -166,16 +165,15 @@ tenon_status_t tn_pool_take(tn_pool_t *pool, tenon_stream_t *stream, uint64_t si
                             tn_memory_t **out_memory) {
   bins_t *b = bins_for(pool, stream);
   if (!b) return tn_no_memory("bins of a device's memory", sizeof *b);
-  if (!(*out_memory = best(b, size))) return TENON_OK;
-  take_from(b, *out_memory);
-  split(pool, b, *out_memory, size);
+  if (!(*out_memory = find_best(b, size))) return TENON_OK;
+  remove_free(b, *out_memory);
+  split_piece(pool, b, *out_memory, size);
   return TENON_OK;
 }
 
-/* segments */
-
-/* Of the device; of the host where its copies go directly, as far as it has such memory. */
-static tenon_status_t allocate(const tn_pool_t *pool, uint64_t size, void **out_handle) {
+/* Allocates device memory, or, for a pinned pool, host memory that the device's copies access
+ * directly if the plug-in provides such memory. */
+static tenon_status_t allocate_segment(const tn_pool_t *pool, uint64_t size, void **out_handle) {
   const tn_ordinal_t *o = pool->ordinal;
   if (!pool->is_pinned) return o->table->allocate(&o->context, size, out_handle);
   if (TN_SLOT(o->table, host_allocate))
@@ -195,8 +193,8 @@ static void end_segment(const tn_pool_t *pool, tn_segment_t *segment) {
   tn_release_memory(segment);
 }
 
-static tenon_status_t new_segment(tn_pool_t *pool, tenon_stream_t *stream, uint64_t size,
-                                  tn_memory_t **out_memory) {
+static tenon_status_t create_segment(tn_pool_t *pool, tenon_stream_t *stream, uint64_t size,
+                                     tn_memory_t **out_memory) {
   tn_memory_t *m = tn_pool_record(pool);
   tn_segment_t *segment = m ? tn_allocate(sizeof *segment) : NULL;
   if (!segment) {
@@ -209,7 +207,7 @@ static tenon_status_t new_segment(tn_pool_t *pool, tenon_stream_t *stream, uint6
     return tn_fail(TENON_MEMORY, "the limit of %" PRIu64 " bytes is reached", pool->limit);
   }
   *segment = (tn_segment_t){pool->segments, NULL, size, m};
-  tenon_status_t status = allocate(pool, size, &segment->handle);
+  tenon_status_t status = allocate_segment(pool, size, &segment->handle);
   if (status != TENON_OK) {
     tn_pool_give_record(pool, m);
     tn_release_memory(segment);
@@ -237,8 +235,8 @@ tenon_status_t tn_pool_grow(tn_pool_t *pool, tenon_stream_t *stream, uint64_t si
   if (!b) return tn_no_memory("bins of a device's memory", sizeof *b);
   uint64_t whole =
       size <= SMALL_MOST ? SMALL_SEGMENT : (size + LARGE_UNIT - 1) / LARGE_UNIT * LARGE_UNIT;
-  TN_TRY(new_segment(pool, stream, whole, out_memory));
-  split(pool, b, *out_memory, size);
+  TN_TRY(create_segment(pool, stream, whole, out_memory));
+  split_piece(pool, b, *out_memory, size);
   return TENON_OK;
 }
 
@@ -252,7 +250,8 @@ void tn_pool_flush(tn_pool_t *pool) {
       continue;
     }
     *at = s->next;
-    take_from(bins_for(pool, s->first->stream), s->first); /* there is one: the piece is in it */
+    /* the bins exist, because the piece is in them */
+    remove_free(bins_for(pool, s->first->stream), s->first);
     tn_pool_give_record(pool, s->first);
     pool->stats.reserved -= s->size;
     pool->stats.segments--;
@@ -269,8 +268,6 @@ void tn_pool_free(tn_pool_t *pool, uint64_t *out_bytes, uint64_t *out_largest) {
         if (*out_largest < m->size) *out_largest = m->size;
       }
 }
-
-/* the pool */
 
 tn_pool_t *tn_pool_create(tn_ordinal_t *o, bool is_pinned) {
   tn_pool_t *pool = tn_allocate_zero(1, sizeof *pool);

@@ -1,5 +1,5 @@
-/* What stands before the text of a source kernel when a device compiles it: the words of source.h
- * in the device's language. */
+/* The text that precedes a source kernel when a device compiles it: the words of source.h in the
+ * language of the device. program.c puts it together with the author's text. */
 #include <string.h>
 
 #include "device/program.h"
@@ -202,26 +202,25 @@ static const char c[] =
     "#define TENON_F_VALUE(t, i) *(const t *)tenon_arguments[i]\n"
     "#define TENON_F_SHARED(t, i) (t *)tenon_arguments[i]\n";
 
-/* Vectors of floats. */
-static const char opencl_vectors[] =
-    "#define load4(p, i) vload4(0, (p) + (i))\n"
-    "#define load8(p, i) vload8(0, (p) + (i))\n"
-    "#define load16(p, i) vload16(0, (p) + (i))\n"
-    "#define store4(p, i, v) vstore4(v, 0, (p) + (i))\n"
-    "#define store8(p, i, v) vstore8(v, 0, (p) + (i))\n"
-    "#define store16(p, i, v) vstore16(v, 0, (p) + (i))\n"
-    "#define splat4(x) ((float4)(x))\n"
-    "#define splat8(x) ((float8)(x))\n"
-    "#define splat16(x) ((float16)(x))\n"
-    /* PoCL 3.1 makes two instructions of mad, and says only __FMA__ */
-    "#if defined FP_FAST_FMAF || defined __FMA__\n"
-    "#undef mad\n"
-    "#define mad fma\n"
-    "#endif\n"
-    "#define mad4(a, b, c) mad((float4)(a), b, c)\n"
-    "#define mad8(a, b, c) mad((float8)(a), b, c)\n"
-    "#define mad16(a, b, c) mad((float16)(a), b, c)\n"
-    "#define lane(v, k) (((float *)&(v))[k])\n";
+/* Vectors of floats. PoCL 3.1 compiles mad into two instructions, so mad becomes fma where the
+ * device has it; PoCL shows this by __FMA__ only. */
+static const char opencl_vectors[] = "#define load4(p, i) vload4(0, (p) + (i))\n"
+                                     "#define load8(p, i) vload8(0, (p) + (i))\n"
+                                     "#define load16(p, i) vload16(0, (p) + (i))\n"
+                                     "#define store4(p, i, v) vstore4(v, 0, (p) + (i))\n"
+                                     "#define store8(p, i, v) vstore8(v, 0, (p) + (i))\n"
+                                     "#define store16(p, i, v) vstore16(v, 0, (p) + (i))\n"
+                                     "#define splat4(x) ((float4)(x))\n"
+                                     "#define splat8(x) ((float8)(x))\n"
+                                     "#define splat16(x) ((float16)(x))\n"
+                                     "#if defined FP_FAST_FMAF || defined __FMA__\n"
+                                     "#undef mad\n"
+                                     "#define mad fma\n"
+                                     "#endif\n"
+                                     "#define mad4(a, b, c) mad((float4)(a), b, c)\n"
+                                     "#define mad8(a, b, c) mad((float8)(a), b, c)\n"
+                                     "#define mad16(a, b, c) mad((float16)(a), b, c)\n"
+                                     "#define lane(v, k) (((float *)&(v))[k])\n";
 static const char cuda_vectors[] =
     "template <int N> struct __align__(16) tenon_floats { float at[N]; };\n"
     "#define TENON_LANES _Pragma(\"unroll\") for (int k = 0; k < N; k++)\n"
@@ -302,7 +301,8 @@ static const char c_vectors[] =
     "#define mad16(a, b, c) ((a) * (b) + (c))\n"
     "#define lane(v, k) (((float *)&(v))[k])\n";
 
-/* What is the same in all languages, as in source.h: first the words with their prefix. */
+/* The part that is the same in all languages; it corresponds to source.h. The words with their
+ * prefix come first. */
 static const char all[] =
     "#define TENON_GLOBAL GLOBAL\n"
     "#define TENON_LOCAL LOCAL\n"
@@ -371,11 +371,11 @@ typedef struct dialect_t {
   const char *words;
   const char *vectors;
   const char *item;
-  const char *hidden; /* of a kernel's body: first words, parameter */
+  const char *hidden; /* of a kernel's body: first words, hidden parameter */
   const char *entry;
-  const char *other; /* first words of its entry; of that of a kernel that is not wanted */
+  const char *other; /* first words of its entry, and of the entry of a kernel that is not wanted */
   const char *name;
-  const char *call; /* of the entry: its name, and what it passes on */
+  const char *call; /* of the entry: its name, and what it passes to the body */
 } dialect_t;
 static const dialect_t dialects[] = {
     [TENON_SOURCE_OPENCL] = {opencl, opencl_vectors, "static void", "", "__kernel", "static",
@@ -386,9 +386,10 @@ static const dialect_t dialects[] = {
     [TENON_SOURCE_C] = {c, c_vectors, "static inline void", "const tenon_item_id_t *tenon_id, ", "",
                         "static inline", "name", "tenon_id, "}};
 
-/* "TENON_P_##k1(t1, n1), ...": % is a place from 1, @ from 0.  Not by printf: a program is looked
- * for by its text. */
-static void add_list(tn_text_t *text, const char *format, const char *between, int count) {
+/* Adds a list such as "TENON_P_##k1(t1, n1), ...": % stands for the position counted from 1, @ from
+ * 0. Not by printf, because a program is searched for by its text. */
+static void add_parameter_list(tn_text_t *text, const char *format, const char *between,
+                               int count) {
   for (int i = 1; i <= count; i++) {
     if (i > 1) tn_text_bytes(text, between, strlen(between));
     for (const char *at = format; *at; at++) {
@@ -402,20 +403,23 @@ static void add_list(tn_text_t *text, const char *format, const char *between, i
   }
 }
 
-/* "#define OUTER_n(FIRST, k1, t1, n1, ...) INNER_n(FIRST, ...)", and the head of INNER_n: a name
- * that is a macro is expanded on the way. */
+/* Adds "#define OUTER_n(FIRST, k1, t1, n1, ...) INNER_n(FIRST, ...)" and the head of INNER_n. The
+ * two levels expand a name that is a macro. */
 static void add_heads(tn_text_t *text, const char *outer, const char *inner, const char *first,
                       int count) {
+  static const char *const starts[] = {"#define ", "", "#define "};
+  static const char *const ends[] = {") ", ")\n", ") "};
+  const char *const names[] = {outer, inner, inner};
   for (int i = 0; i < 3; i++) {
-    tn_text_add(text, "%s%s_%d(%s, ", i == 1 ? "" : "#define ", i ? inner : outer, count, first);
-    add_list(text, "k%, t%, n%", ", ", count);
-    tn_text_add(text, i == 1 ? ")\n" : ") ");
+    tn_text_add(text, "%s%s_%d(%s, ", starts[i], names[i], count, first);
+    add_parameter_list(text, "k%, t%, n%", ", ", count);
+    tn_text_add(text, "%s", ends[i]);
   }
 }
 
 static void add_body(tn_text_t *text, const dialect_t *d, int count) {
   tn_text_add(text, "%s name##_item(%s", d->item, d->hidden);
-  add_list(text, "TENON_P_##k%(t%, n%)", ", ", count);
+  add_parameter_list(text, "TENON_P_##k%(t%, n%)", ", ", count);
   tn_text_add(text, ")");
 }
 
@@ -427,9 +431,9 @@ static void add_source(tn_text_t *text, const dialect_t *d, int count) {
   if (is_c)
     tn_text_add(text, "const tenon_item_id_t *tenon_id, void *const *tenon_arguments");
   else
-    add_list(text, "TENON_K_##k%(t%, n%)", ", ", count);
+    add_parameter_list(text, "TENON_K_##k%(t%, n%)", ", ", count);
   tn_text_add(text, ") { name##_item(%s", d->call);
-  add_list(text, is_c ? "TENON_F_##k%(t%, @)" : "TENON_A_##k%(t%, n%)", ", ", count);
+  add_parameter_list(text, is_c ? "TENON_F_##k%(t%, @)" : "TENON_A_##k%(t%, n%)", ", ", count);
   tn_text_add(text, "); } ");
   add_body(text, d, count);
   tn_text_add(text, "\n");
@@ -438,13 +442,13 @@ static void add_source(tn_text_t *text, const dialect_t *d, int count) {
 static void add_pointwise(tn_text_t *text, int count) {
   add_heads(text, "TENON_POINTWISE", "TENON_Q", "name, r", count);
   tn_text_add(text, "TENON_POINTWISE_(name, r, (");
-  add_list(text, "t% n%", ", ", count);
+  add_parameter_list(text, "t% n%", ", ", count);
   tn_text_add(text, "), ");
-  add_list(text, "TENON_N_##k%", " + ", count);
+  add_parameter_list(text, "TENON_N_##k%", " + ", count);
   tn_text_add(text, ", TENON_SOURCE_%d(name, ", count + 2);
-  add_list(text, "k%, t%, n%", ", ", count);
+  add_parameter_list(text, "k%, t%, n%", ", ", count);
   tn_text_add(text, ", OUT, r, tenon_y, VALUE, name##_walks, tenon_w), (");
-  add_list(text, "TENON_X_##k%(n%, @)", ", ", count);
+  add_parameter_list(text, "TENON_X_##k%(n%, @)", ", ", count);
   tn_text_add(text, "))\n");
 }
 

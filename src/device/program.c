@@ -1,6 +1,6 @@
-/* Where programs are looked for: in the ordinal's list, in the cache of files, in the end with the
- * compiler.  Each kernel of a text is compiled alone, when it is first launched: compilers take
- * long for those that nobody wants. */
+/* Finds compiled programs: in the ordinal's list, then in the file cache, otherwise with the
+ * compiler. Each kernel of a text is compiled separately when it is first launched, because
+ * compiling kernels that nobody uses takes long. */
 #include "device/program.h"
 
 #include <inttypes.h>
@@ -18,8 +18,8 @@ typedef struct tn_program_t {
   uint32_t kernel_count;
   struct {
     void *native;
-    void *kernel; /* of the plug-in; kernel atomic; NULL: not compiled yet */
-  } kernels[];    /* then the constants */
+    void *kernel; /* of the plug-in; atomic; NULL: not compiled yet */
+  } kernels[];    /* followed by the constants */
 } tn_program_t;
 
 tn_program_counts_t tn_program_counts;
@@ -36,14 +36,12 @@ uint64_t tn_program_id(tenon_code_t *code) {
   return id;
 }
 
-static tn_program_t *find(const tn_ordinal_t *o, uint64_t id, const char *constants) {
+static tn_program_t *find_program(const tn_ordinal_t *o, uint64_t id, const char *constants) {
   tn_program_t *p = __atomic_load_n(&o->programs, __ATOMIC_ACQUIRE);
   while (p && (p->id != id || (p->constants != constants && strcmp(p->constants, constants) != 0)))
     p = p->next;
   return p;
 }
-
-/* compiling */
 
 static uint32_t language_of(const tn_ordinal_t *o) {
   for (uint32_t i = TENON_SOURCE_OPENCL; i <= TENON_SOURCE_C; i++)
@@ -51,7 +49,7 @@ static uint32_t language_of(const tn_ordinal_t *o) {
   return 0;
 }
 
-/* "N=4 T=float" as lines of definitions. */
+/* Writes "N=4 T=float" as lines of #define. */
 static void add_constants(tn_text_t *text, const char *constants) {
   for (const char *at = constants; *at;) {
     size_t size = strcspn(at, " ");
@@ -71,8 +69,8 @@ void tn_program_source(const tenon_code_t *code, const char *constants, tn_text_
   tn_text_bytes(text, code->text, (size_t)(code->end - code->text));
 }
 
-/* Whether the kernel is named before: it is there for several sets of constants. */
-static bool is_again(const tenon_code_t *code, uint32_t kernel) {
+/* Was the kernel listed before? It is listed once for each set of constants. */
+static bool was_listed(const tenon_code_t *code, uint32_t kernel) {
   for (uint32_t i = 0; i < kernel; i++)
     if (strcmp(code->kernels[i].name, code->kernels[kernel].name) == 0) return true;
   return false;
@@ -83,7 +81,7 @@ void tn_program_text(uint32_t language, const tenon_code_t *code, uint32_t kerne
   const char *wanted = kernel < code->kernel_count ? code->kernels[kernel].name : NULL;
   tn_prelude(language, text);
   for (uint32_t i = 0; i < code->kernel_count; i++)
-    if (!is_again(code, i))
+    if (!was_listed(code, i))
       tn_text_add(text, "#define TENON_E_%s TENON_%s\n", code->kernels[i].name,
                   !wanted || strcmp(code->kernels[i].name, wanted) == 0 ? "WANTED" : "UNWANTED");
   tn_program_source(code, constants, text);
@@ -99,7 +97,7 @@ void tn_code_name(const tn_text_t *key, const char *ending, char out_name[TN_COD
            tn_cache_hash(key->data, key->size, 3), tn_cache_hash(key->data, key->size, 4), ending);
 }
 
-static void *reserve(tenon_sink_t *sink, uint64_t bytes) {
+static void *reserve_sink(tenon_sink_t *sink, uint64_t bytes) {
   tn_sink_t *s = (tn_sink_t *)sink;
   tn_release_memory(s->data);
   s->data = tn_allocate(s->size = (size_t)bytes);
@@ -107,11 +105,11 @@ static void *reserve(tenon_sink_t *sink, uint64_t bytes) {
   return s->data;
 }
 
-tn_sink_t tn_sink(void) { return (tn_sink_t){.sink = {sizeof(tenon_sink_t), 0, reserve}}; }
+tn_sink_t tn_sink(void) { return (tn_sink_t){.sink = {sizeof(tenon_sink_t), 0, reserve_sink}}; }
 
-static tenon_status_t compile(tn_ordinal_t *o, uint32_t language, const tenon_code_t *code,
-                              const tn_text_t *text, const tn_text_t *key, const char *name,
-                              void **out_native) {
+static tenon_status_t compile_kernel(tn_ordinal_t *o, uint32_t language, const tenon_code_t *code,
+                                     const tn_text_t *text, const tn_text_t *key, const char *name,
+                                     void **out_native) {
   tenon_source_t source = {.size = sizeof source,
                            .language = language,
                            .text = text->data,
@@ -121,7 +119,7 @@ static tenon_status_t compile(tn_ordinal_t *o, uint32_t language, const tenon_co
   tn_sink_t sink = tn_sink();
   tenon_status_t status = o->table->compile(&o->context, &source, &sink.sink);
   if (status == TENON_OK && !sink.data)
-    status = tn_fail(TENON_INTERNAL, "its plug-in compiled %s to nothing", code->file);
+    status = tn_fail(TENON_INTERNAL, "its plug-in returned no compiled code for %s", code->file);
   if (status == TENON_OK)
     status = o->table->program_load(&o->context, sink.data, sink.size, out_native);
   if (status == TENON_OK) {
@@ -132,8 +130,8 @@ static tenon_status_t compile(tn_ordinal_t *o, uint32_t language, const tenon_co
   return status;
 }
 
-static tenon_status_t load(tn_ordinal_t *o, const tenon_code_t *code, uint32_t kernel,
-                           const char *constants, void **out_native) {
+static tenon_status_t load_kernel(tn_ordinal_t *o, const tenon_code_t *code, uint32_t kernel,
+                                  const char *constants, void **out_native) {
   uint32_t language = TN_SLOT(o->table, compile) ? language_of(o) : 0;
   char name[TN_CODE_NAME];
   void *data;
@@ -141,8 +139,8 @@ static tenon_status_t load(tn_ordinal_t *o, const tenon_code_t *code, uint32_t k
   tn_text_t text = {0};
   tn_text_t key = {0};
   if (!language)
-    return tn_fail(TENON_UNIMPLEMENTED, "device %s:%d compiles no sources", o->plugin->name,
-                   (int)o->context.ordinal);
+    return tn_fail(TENON_UNIMPLEMENTED, "device %s:%d cannot compile source kernels",
+                   o->plugin->name, (int)o->context.ordinal);
   tn_program_text(language, code, kernel, constants, &text);
   tn_code_key(&key, o);
   tn_text_add(&key, "%u\n", language);
@@ -152,22 +150,23 @@ static tenon_status_t load(tn_ordinal_t *o, const tenon_code_t *code, uint32_t k
   bool is_read = false;
   if (status == TENON_OK) {
     tn_code_name(&key, "program", name);
-    if (tn_cache_read(name, key.data, key.size, &data, &size)) { /* a driver may still refuse it */
+    /* the driver may still refuse the code */
+    if (tn_cache_read(name, key.data, key.size, &data, &size)) {
       is_read = o->table->program_load(&o->context, data, size, out_native) == TENON_OK;
       tn_release_memory(data);
     }
     if (is_read)
       __atomic_add_fetch(&tn_program_counts.read, 1, __ATOMIC_RELAXED);
     else
-      status = compile(o, language, code, &text, &key, name, out_native);
+      status = compile_kernel(o, language, code, &text, &key, name, out_native);
   }
   tn_text_clear(&text);
   tn_text_clear(&key);
   return status;
 }
 
-static tenon_status_t make(tn_ordinal_t *o, const tenon_code_t *code, uint64_t id,
-                           const char *constants, tn_program_t **out_program) {
+static tenon_status_t create_program(tn_ordinal_t *o, const tenon_code_t *code, uint64_t id,
+                                     const char *constants, tn_program_t **out_program) {
   size_t kernels = code->kernel_count * sizeof *(*out_program)->kernels;
   size_t length = strlen(constants) + 1;
   tn_program_t *p = tn_allocate_zero(1, sizeof *p + kernels + length);
@@ -181,13 +180,13 @@ static tenon_status_t make(tn_ordinal_t *o, const tenon_code_t *code, uint64_t i
   return TENON_OK;
 }
 
-static tenon_status_t make_kernel(tn_ordinal_t *o, const tenon_code_t *code, uint32_t number,
-                                  const char *constants, tn_program_t *p) {
+static tenon_status_t create_kernel(tn_ordinal_t *o, const tenon_code_t *code, uint32_t number,
+                                    const char *constants, tn_program_t *p) {
   void *native = NULL;
   void *kernel = NULL;
   char name[300];
-  if (p->kernels[number].kernel) return TENON_OK; /* another thread came first */
-  TN_TRY(load(o, code, number, constants, &native));
+  if (p->kernels[number].kernel) return TENON_OK; /* another thread was faster */
+  TN_TRY(load_kernel(o, code, number, constants, &native));
   snprintf(name, sizeof name, "%s%s", language_of(o) == TENON_SOURCE_CUDA ? TN_CUDA_PREFIX : "",
            code->kernels[number].name);
   tenon_status_t status = o->table->kernel_find(&o->context, native, name, &kernel);
@@ -200,22 +199,21 @@ static tenon_status_t make_kernel(tn_ordinal_t *o, const tenon_code_t *code, uin
   return TENON_OK;
 }
 
-/* finding */
-
 tenon_status_t tn_program_kernel(tn_ordinal_t *o, tenon_code_t *code, uint32_t kernel,
                                  const char *constants, void **out_kernel) {
   uint64_t id = tn_program_id(code);
   tenon_status_t status = TENON_OK;
   if (!constants) constants = "";
   if (kernel >= code->kernel_count)
-    return tn_fail(TENON_INVALID, "kernel %u of %s: it has %u", kernel, code->file,
+    return tn_fail(TENON_INVALID, "kernel %u of %s does not exist: it has %u", kernel, code->file,
                    code->kernel_count);
-  tn_program_t *p = find(o, id, constants);
+  tn_program_t *p = find_program(o, id, constants);
   if (p && (*out_kernel = __atomic_load_n(&p->kernels[kernel].kernel, __ATOMIC_ACQUIRE)))
     return TENON_OK;
   tn_mutex_lock(&compiling);
-  if (!p && !(p = find(o, id, constants))) status = make(o, code, id, constants, &p);
-  if (status == TENON_OK) status = make_kernel(o, code, kernel, constants, p);
+  if (!p && !(p = find_program(o, id, constants)))
+    status = create_program(o, code, id, constants, &p);
+  if (status == TENON_OK) status = create_kernel(o, code, kernel, constants, p);
   tn_mutex_unlock(&compiling);
   if (status == TENON_OK) *out_kernel = p->kernels[kernel].kernel;
   return status;

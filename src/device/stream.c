@@ -1,4 +1,5 @@
-/* Streams of ordinals: making them, which one calls use, and waiting for them. */
+/* Streams of ordinals: creating them, choosing the stream of a thread's calls, and waiting for
+ * them. */
 #include "device/stream.h"
 
 #include <string.h>
@@ -12,10 +13,8 @@ tn_mutex_t tn_streams_order = TN_MUTEX_INIT;
 
 void tn_streams_in_child(void) { tn_streams_order = (tn_mutex_t)TN_MUTEX_INIT; }
 
-/* making */
-
-static tenon_status_t add(tn_ordinal_t *o, void *native, bool is_imported,
-                          tenon_stream_t **out_stream) {
+static tenon_status_t add_stream(tn_ordinal_t *o, void *native, bool is_imported,
+                                 tenon_stream_t **out_stream) {
   tenon_stream_t *s = tn_allocate_zero(1, sizeof *s);
   if (!s) return tn_no_memory("a stream", sizeof *s);
   s->ordinal = o;
@@ -32,7 +31,7 @@ tenon_status_t tn_streams_start(tn_ordinal_t *o) {
   o->id = __atomic_add_fetch(&ids, 1, __ATOMIC_RELAXED);
   o->has_streams = TN_SLOT(o->table, stream_create);
   o->has_events = TN_SLOT(o->table, event_create);
-  return add(o, NULL, false, &o->first);
+  return add_stream(o, NULL, false, &o->first);
 }
 
 static void end_native(tenon_stream_t *s) {
@@ -57,8 +56,9 @@ void tn_streams_release(tn_ordinal_t *o) {
   o->streams = o->first = NULL;
 }
 
-/* One that was given back, for a new one: what it had done and come after is done. */
-static tenon_stream_t *ended(tn_ordinal_t *o) {
+/* Reuses a stream that was returned, for a new imported one. All its work, and the work it waited
+ * for, is done. */
+static tenon_stream_t *reuse_returned(tn_ordinal_t *o) {
   tenon_stream_t *s = o->streams;
   while (s && !s->is_ended)
     s = s->next;
@@ -69,29 +69,28 @@ static tenon_stream_t *ended(tn_ordinal_t *o) {
   return s;
 }
 
-/* One that nobody holds any more, and that works: what its last holder left in it is done.  Else a
- * failure of that would be the next holder's. */
-static tenon_stream_t *idle(tn_ordinal_t *o) {
+/* Finds a working stream that nobody holds, and whose work is done. Otherwise a failure of that
+ * work would appear at the next holder. */
+static tenon_stream_t *find_idle(tn_ordinal_t *o) {
   for (tenon_stream_t *s = o->streams; s; s = s->next) {
     tenon_fault_t fault = {.size = sizeof fault};
     if (s == o->first || s->references || !s->native || s->is_imported || s->failed) continue;
     tenon_status_t status = o->table->stream_query(&o->context, s->native, &fault);
     if (status == TENON_OK) return s;
-    if (status != TENON_UNAVAILABLE)
-      __atomic_store_n(&s->failed, status, __ATOMIC_RELEASE); /* nobody is told: renew */
+    if (status != TENON_UNAVAILABLE) /* nobody is told; renew_stream replaces it */
+      __atomic_store_n(&s->failed, status, __ATOMIC_RELEASE);
   }
   return NULL;
 }
 
-/* One that nobody holds any more, and that failed: all that will ever be done of it is done after
- * this, and it has a new native one.  Else each failure that a host gets over would cost it a
- * stream. */
-static tenon_status_t renew(tn_ordinal_t *o, tenon_stream_t **out_stream) {
+/* Replaces the native stream of a stream that failed and that nobody holds, after its work has
+ * ended. Otherwise each failure that a host survives would cost it a stream. */
+static tenon_status_t renew_stream(tn_ordinal_t *o, tenon_stream_t **out_stream) {
   tenon_stream_t *s = o->streams;
   while (s && (s == o->first || s->references || s->is_imported || !s->failed))
     s = s->next;
   if (!s) return TENON_OK;
-  s->references++; /* nobody else takes it */
+  s->references++; /* so that no other thread takes it */
   tn_mutex_unlock(&o->lock);
   if (s->native) tn_stream_drain(s);
   tn_mutex_lock(&o->lock);
@@ -120,11 +119,11 @@ tenon_status_t tenon_stream_create(tenon_device_t device, tenon_stream_t **out_s
   TN_TRY(tn_ordinal_get(device, &o));
   tenon_status_t status = TENON_OK;
   tn_mutex_lock(&o->lock);
-  tenon_stream_t *s = o->has_streams ? idle(o) : o->first;
-  if (!s) status = renew(o, &s);
+  tenon_stream_t *s = o->has_streams ? find_idle(o) : o->first;
+  if (!s) status = renew_stream(o, &s);
   if (!s && status == TENON_OK &&
       (status = o->table->stream_create(&o->context, &native)) == TENON_OK &&
-      (status = add(o, native, false, &s)) != TENON_OK)
+      (status = add_stream(o, native, false, &s)) != TENON_OK)
     o->table->stream_destroy(&o->context, native);
   if (status == TENON_OK) {
     s->references++;
@@ -142,10 +141,11 @@ tenon_status_t tenon_stream_import(tenon_device_t device, void *native,
   TN_TRY(tenon_start());
   TN_TRY(tn_ordinal_get(device, &o));
   if (!TN_SLOT(o->table, stream_import))
-    return tn_fail(TENON_UNIMPLEMENTED, "device %s takes no streams of others", o->plugin->name);
+    return tn_fail(TENON_UNIMPLEMENTED, "device %s cannot import streams", o->plugin->name);
   TN_TRY(o->table->stream_import(&o->context, native, &own));
   tn_mutex_lock(&o->lock);
-  tenon_status_t status = (*out_stream = ended(o)) ? TENON_OK : add(o, own, true, out_stream);
+  tenon_status_t status =
+      (*out_stream = reuse_returned(o)) ? TENON_OK : add_stream(o, own, true, out_stream);
   if (status == TENON_OK) {
     (*out_stream)->native = own;
     begin_several(o);
@@ -162,14 +162,14 @@ void tenon_stream_retain(tenon_stream_t *s) {
 
 void tenon_stream_release(tenon_stream_t *s) {
   if (!s || __atomic_sub_fetch(&s->references, 1, __ATOMIC_ACQ_REL) || !s->is_imported) return;
-  bool has_failed = tn_stream_finish(s) !=
-                    TENON_OK; /* its owner may end it now, and its handle may be another's next */
+  /* After this call the owner may end the stream, and its handle may denote another stream. */
+  bool has_failed = tn_stream_finish(s) != TENON_OK;
   __atomic_store_n(&s->done, UINT64_MAX, __ATOMIC_RELEASE);
   tn_mutex_lock(&s->ordinal->lock);
   tn_mutex_lock(&tn_streams_order);
   end_native(s);
   tn_mutex_unlock(&tn_streams_order);
-  if (!has_failed) { /* one that failed stays so */
+  if (!has_failed) { /* a failed stream stays failed */
     s->is_ended = true;
     __atomic_store_n(&s->failed, TENON_PRECONDITION, __ATOMIC_RELEASE);
   }
@@ -196,14 +196,13 @@ uint64_t tn_stream_mark(tenon_stream_t *s) {
   return ticket;
 }
 
-/* whose stream calls use */
-
 struct tn_streams_t {
   int32_t count;
   int32_t capacity;
   struct {
     tenon_device_t device;
-    uint64_t ordinal; /* id: the device may have been stopped since, and be another one now */
+    /* Id of the ordinal; the device may have been stopped since and may be another one now. */
+    uint64_t ordinal;
     tenon_stream_t *stream;
   } at[];
 };
@@ -223,7 +222,7 @@ tenon_status_t tenon_stream_use(tenon_device_t device, tenon_stream_t *stream,
   TN_TRY(tenon_start());
   TN_TRY(tn_ordinal_get(device, &o));
   if (stream && stream->ordinal != o)
-    return tn_fail(TENON_INVALID, "the stream is of device %s:%d, not of %s:%d",
+    return tn_fail(TENON_INVALID, "the stream belongs to device %s:%d, not to %s:%d",
                    stream->ordinal->plugin->name, (int)stream->ordinal->context.ordinal,
                    o->plugin->name, (int)o->context.ordinal);
   if (out_before) *out_before = tn_stream_current(o);
@@ -257,12 +256,10 @@ tenon_status_t tenon_stream_of(tenon_device_t device, tenon_stream_t **out_strea
   return TENON_OK;
 }
 
-/* waiting */
-
 uint64_t tn_stream_quiet(const tenon_stream_t *s) {
-  uint64_t ended = __atomic_load_n(&s->ended, __ATOMIC_ACQUIRE);
+  uint64_t reuse_returned = __atomic_load_n(&s->ended, __ATOMIC_ACQUIRE);
   uint64_t given = __atomic_load_n(&s->ticket, __ATOMIC_ACQUIRE);
-  return ended == given ? given : 0;
+  return reuse_returned == given ? given : 0;
 }
 
 bool tn_stream_is_done(const tenon_stream_t *s, uint64_t ticket) {
@@ -276,13 +273,14 @@ static void set_done(tenon_stream_t *s, uint64_t ticket) {
     continue;
 }
 
-/* What a stream that is done has waited for is done with it. */
+/* What the host sees of a stream before it waits. When the stream is done, everything that it has
+ * waited for is done, too. */
 typedef struct seen_t {
   uint64_t up_to;
   tn_needs_t before;
 } seen_t;
 
-static seen_t look(const tenon_stream_t *s) {
+static seen_t observe(const tenon_stream_t *s) {
   seen_t seen = {.up_to = tn_stream_quiet(s)};
   tn_mutex_lock(&tn_streams_order);
   seen.before.count = s->known.count < TN_NEEDS ? s->known.count : TN_NEEDS;
@@ -292,69 +290,68 @@ static seen_t look(const tenon_stream_t *s) {
   return seen;
 }
 
-static void is_done(tenon_stream_t *s, const seen_t *seen) {
+static void mark_done(tenon_stream_t *s, const seen_t *seen) {
   set_done(s, seen->up_to);
   for (size_t i = 0; i < seen->before.count; i++)
     set_done((tenon_stream_t *)(uintptr_t)seen->before.at[i].stream, seen->before.at[i].ticket);
 }
 
-/* After a failure: what was not done is left undone for good. */
-static void is_over(tenon_stream_t *s, const seen_t *seen) {
+/* After a failure: work that was not done is discarded for good. */
+static void mark_over(tenon_stream_t *s, const seen_t *seen) {
   if (__atomic_load_n(&s->over, __ATOMIC_RELAXED) < seen->up_to)
     __atomic_store_n(&s->over, seen->up_to, __ATOMIC_RELEASE);
 }
 
-/* A stream is asked for nothing while it is recorded. */
-static bool may_ask(tenon_stream_t *s) {
+/* May the stream be queried? Not while it is being captured. */
+static bool begin_query(tenon_stream_t *s) {
   __atomic_add_fetch(&s->asked, 1, __ATOMIC_SEQ_CST);
-  if (!__atomic_load_n(&s->is_recording, __ATOMIC_SEQ_CST)) return true;
+  if (!__atomic_load_n(&s->is_capturing, __ATOMIC_SEQ_CST)) return true;
   __atomic_sub_fetch(&s->asked, 1, __ATOMIC_SEQ_CST);
   return false;
 }
 
-static void has_asked(tenon_stream_t *s) { __atomic_sub_fetch(&s->asked, 1, __ATOMIC_SEQ_CST); }
+static void end_query(tenon_stream_t *s) { __atomic_sub_fetch(&s->asked, 1, __ATOMIC_SEQ_CST); }
 
-tenon_status_t tn_stream_record(tenon_stream_t *s) {
+tenon_status_t tn_stream_capture(tenon_stream_t *s) {
   const tn_ordinal_t *o = s->ordinal;
   TN_TRY(tn_stream_finish(s));
-  __atomic_store_n(&s->is_recording, 1, __ATOMIC_SEQ_CST);
+  __atomic_store_n(&s->is_capturing, 1, __ATOMIC_SEQ_CST);
   while (__atomic_load_n(&s->asked, __ATOMIC_SEQ_CST))
     tn_thread_yield();
   tenon_status_t status = o->table->record_begin(&o->context, s->native);
-  if (status != TENON_OK) __atomic_store_n(&s->is_recording, 0, __ATOMIC_SEQ_CST);
+  if (status != TENON_OK) __atomic_store_n(&s->is_capturing, 0, __ATOMIC_SEQ_CST);
   return status;
 }
 
-tenon_status_t tn_stream_record_end(tenon_stream_t *s, void **out_recording) {
+tenon_status_t tn_stream_capture_end(tenon_stream_t *s, void **out_captured) {
   const tn_ordinal_t *o = s->ordinal;
-  *out_recording = NULL;
-  tenon_status_t status = o->table->record_end(&o->context, s->native, out_recording);
-  if (status != TENON_OK) *out_recording = NULL;
-  __atomic_store_n(&s->is_recording, 0, __ATOMIC_SEQ_CST);
+  *out_captured = NULL;
+  tenon_status_t status = o->table->record_end(&o->context, s->native, out_captured);
+  if (status != TENON_OK) *out_captured = NULL;
+  __atomic_store_n(&s->is_capturing, 0, __ATOMIC_SEQ_CST);
   return status;
 }
 
-tenon_status_t tn_stream_cannot_record(const char *what) {
-  return tn_fail(TENON_UNIMPLEMENTED, "%s, which is not recorded", what);
+tenon_status_t tn_stream_cannot_capture(const char *what) {
+  return tn_fail(TENON_UNIMPLEMENTED, "%s, which cannot be captured", what);
 }
 
 tenon_status_t tn_stream_finish(tenon_stream_t *s) {
   const tn_ordinal_t *o = s->ordinal;
   tenon_fault_t fault = {.size = sizeof fault};
-  seen_t seen = look(s);
-  bool is_seen =
-      !s->is_imported &&
-      tn_stream_is_done(s, seen.up_to ? seen.up_to : UINT64_MAX); /* of others we know less */
+  seen_t seen = observe(s);
+  /* Of imported streams less is known. */
+  bool is_seen = !s->is_imported && tn_stream_is_done(s, seen.up_to ? seen.up_to : UINT64_MAX);
   TN_TRY(tn_stream_check(s));
   if (!o->has_streams || is_seen) return TENON_OK;
-  if (!may_ask(s)) return tn_stream_cannot_record("the host waits for the device");
+  if (!begin_query(s)) return tn_stream_cannot_capture("the host waits for the device");
   tenon_status_t status = o->table->stream_synchronize(&o->context, s->native, &fault);
-  has_asked(s);
+  end_query(s);
   if (status != TENON_OK) {
-    is_over(s, &seen);
+    mark_over(s, &seen);
     return tn_stream_fault(s, status, &fault);
   }
-  is_done(s, &seen);
+  mark_done(s, &seen);
   return TENON_OK;
 }
 
@@ -366,9 +363,9 @@ void tn_stream_drain(tenon_stream_t *s) {
   if (!s->failed)
     (void)tn_stream_finish(s);
   else if (o->has_streams) {
-    seen_t seen = look(s);
+    seen_t seen = observe(s);
     (void)o->table->stream_synchronize(&o->context, s->native, &fault);
-    is_over(s, &seen);
+    mark_over(s, &seen);
   }
   (void)tn_fail(TENON_OK, "%s", tn_text_get(&kept));
   tn_text_clear(&kept);
@@ -376,25 +373,25 @@ void tn_stream_drain(tenon_stream_t *s) {
 
 tenon_status_t tenon_stream_synchronize(tenon_stream_t *stream) {
   TN_TRY(tn_stream_finish(stream));
-  tn_memory_settle(stream->ordinal);
+  tn_memory_run_deferred_frees(stream->ordinal);
   return TENON_OK;
 }
 
 tenon_status_t tn_stream_poll(tenon_stream_t *s) {
   const tn_ordinal_t *o = s->ordinal;
   tenon_fault_t fault = {.size = sizeof fault};
-  if (!tn_stream_hold(s)) return TENON_OK; /* it was waited for */
-  seen_t seen = look(s);
-  bool may = may_ask(s);
+  if (!tn_stream_hold(s)) return TENON_OK; /* it has been waited for */
+  seen_t seen = observe(s);
+  bool may = begin_query(s);
   tenon_status_t status = tn_stream_check(s);
   if (status == TENON_OK && o->has_streams) {
     status = may ? o->table->stream_query(&o->context, s->native, &fault) : TENON_UNAVAILABLE;
     if (status == TENON_OK)
-      is_done(s, &seen);
+      mark_done(s, &seen);
     else if (status != TENON_UNAVAILABLE)
       status = tn_stream_fault(s, status, &fault);
   }
-  if (may) has_asked(s);
+  if (may) end_query(s);
   tn_stream_let_go(s);
   return status;
 }
@@ -402,22 +399,23 @@ tenon_status_t tn_stream_poll(tenon_stream_t *s) {
 tenon_status_t tenon_stream_query(tenon_stream_t *s) {
   tenon_status_t status = tn_stream_poll(s);
   if (status == TENON_UNAVAILABLE) return tn_fail(status, "the stream is not done yet");
-  if (status == TENON_OK) tn_memory_settle(s->ordinal);
+  if (status == TENON_OK) tn_memory_run_deferred_frees(s->ordinal);
   return status;
 }
 
 tenon_status_t tn_ordinal_finish(tn_ordinal_t *o) {
   tenon_status_t first = TENON_OK;
   tn_mutex_lock(&o->lock);
-  tenon_stream_t *all = o->streams; /* more are put before it; none is taken out */
+  /* New streams are inserted before this one; none is removed. */
+  tenon_stream_t *all = o->streams;
   tn_mutex_unlock(&o->lock);
   for (tenon_stream_t *s = all; s; s = s->next) {
     bool is_held = (s->native || s == o->first) && tn_stream_hold(s);
-    if (is_held && may_ask(s)) { /* while it is recorded nothing is on the device */
+    if (is_held && begin_query(s)) { /* while it is captured, nothing runs on the device */
       if (first == TENON_OK) first = tn_stream_finish(s);
-      if (first != TENON_OK)
-        tn_stream_drain(s); /* also one that failed long ago: memory waits for its end */
-      has_asked(s);
+      /* Also a stream that failed long ago, because memory waits for its end. */
+      if (first != TENON_OK) tn_stream_drain(s);
+      end_query(s);
     }
     if (is_held) tn_stream_let_go(s);
   }
@@ -429,6 +427,6 @@ tenon_status_t tenon_device_synchronize(tenon_device_t device) {
   TN_TRY(tenon_start());
   TN_TRY(tn_ordinal_get(device, &o));
   TN_TRY(tn_ordinal_finish(o));
-  tn_memory_settle(o);
+  tn_memory_run_deferred_frees(o);
   return TENON_OK;
 }

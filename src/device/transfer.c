@@ -1,4 +1,5 @@
-/* Which way bytes go, and what waits for what on it. */
+/* Copies bytes between memories: chooses the way, and orders each copy with the streams and memory
+ * that it uses. */
 #include "device/transfer.h"
 
 #include <string.h>
@@ -6,19 +7,19 @@
 #include "base/status.h"
 
 enum {
-  STAGE = 4 << 20,  /* bytes that go by way of the host at once */
-  UPLOAD = 1 << 18, /* at most that many are copied on the host rather than waited for */
+  STAGE = 4 << 20,  /* bytes of one part that goes through the host */
+  UPLOAD = 1 << 18, /* up to this size, bytes are copied on the host rather than waited for */
 };
 
-/* One copy on a stream. */
-static tenon_status_t enqueue(tenon_stream_t *stream, uint32_t direction, const tn_end_t *from,
-                              const tn_end_t *to, uint64_t bytes, const char *name) {
+/* Enqueues one copy on a stream. */
+static tenon_status_t enqueue_copy(tenon_stream_t *stream, uint32_t direction, const tn_end_t *from,
+                                   const tn_end_t *to, uint64_t bytes, const char *name) {
   tn_ordinal_t *o = stream->ordinal;
   tn_copy_counts(o, direction, bytes);
   TN_TRY(tn_stream_check(stream));
-  if (tn_stream_is_recording(stream) && direction != TENON_COPY_WITHIN)
+  if (tn_stream_is_capturing(stream) && direction != TENON_COPY_WITHIN)
     return tn_fail(TENON_UNIMPLEMENTED,
-                   "%s copies to or from another memory, which is not recorded", name);
+                   "%s copies to or from another memory, which cannot be captured", name);
   uint64_t ticket = tn_stream_ticket(stream, name);
   tenon_copy_t copy = {.size = sizeof copy,
                        .direction = direction,
@@ -46,10 +47,11 @@ static tn_end_t host_end(tn_memory_t *memory) {
   return (tn_end_t){NULL, {(char *)memory->handle + memory->offset, 0}, memory};
 }
 
-/* Part i goes to the host while part i - 1 goes on from there.  Streams of one plug-in follow each
- * other; between two the host waits for each part, and before a piece serves again. */
-static tenon_status_t staged(const tn_end_t *from, const tn_end_t *to, uint64_t bytes,
-                             const char *name) {
+/* Copies through the host in parts: part i goes to the host while part i - 1 goes on from there.
+ * Streams of one plug-in wait for each other. Between two plug-ins the host waits for each part,
+ * and before a piece is reused. */
+static tenon_status_t copy_staged(const tn_end_t *from, const tn_end_t *to, uint64_t bytes,
+                                  const char *name) {
   tn_ordinal_t *source = from->ordinal;
   tn_ordinal_t *target = to->ordinal;
   tenon_stream_t *reads = tn_stream_current(source);
@@ -69,18 +71,18 @@ static tenon_status_t staged(const tn_end_t *from, const tn_end_t *to, uint64_t 
       tn_end_t part = *from;
       tn_end_t host = host_end(pieces[i % 2]);
       part.at.offset += done;
-      status = enqueue(reads, TENON_COPY_OUT, &part, &host,
-                       bytes - done < size ? bytes - done : size, name);
+      status = enqueue_copy(reads, TENON_COPY_OUT, &part, &host,
+                            bytes - done < size ? bytes - done : size, name);
     }
     if (i > 0 && status == TENON_OK) {
       tn_end_t part = *to;
       tn_end_t host = host_end(pieces[(i - 1) % 2]);
       part.at.offset += before;
-      status = enqueue(writes, TENON_COPY_IN, &host, &part,
-                       bytes - before < size ? bytes - before : size, name);
+      status = enqueue_copy(writes, TENON_COPY_IN, &host, &part,
+                            bytes - before < size ? bytes - before : size, name);
     }
-    if (i < count &&
-        status == TENON_OK) /* who takes part i comes after it, not after the next one */
+    /* The stream that takes part i waits for this part, not for the next one. */
+    if (i < count && status == TENON_OK)
       status = waits ? tn_stream_finish(reads) : tn_stream_point(reads);
   }
   for (int i = 0; i < 2; i++)
@@ -99,12 +101,12 @@ tenon_status_t tn_transfer_begin(const tn_end_t *from, const tn_end_t *to, uint6
   }
   tenon_stream_t *stream = tn_stream_current(target ? target : source);
   if (!source || !target)
-    return enqueue(stream, source ? TENON_COPY_OUT : TENON_COPY_IN, from, to, bytes, name);
-  if (source == target) return enqueue(stream, TENON_COPY_WITHIN, from, to, bytes, name);
+    return enqueue_copy(stream, source ? TENON_COPY_OUT : TENON_COPY_IN, from, to, bytes, name);
+  if (source == target) return enqueue_copy(stream, TENON_COPY_WITHIN, from, to, bytes, name);
   if (source->plugin == target->plugin && TN_SLOT(target->table, peers) &&
       target->table->peers(&target->context, &source->context))
-    return enqueue(stream, TENON_COPY_PEER, from, to, bytes, name);
-  return staged(from, to, bytes, name);
+    return enqueue_copy(stream, TENON_COPY_PEER, from, to, bytes, name);
+  return copy_staged(from, to, bytes, name);
 }
 
 tenon_status_t tn_transfer(const tn_end_t *from, const tn_end_t *to, uint64_t bytes,

@@ -1,4 +1,5 @@
-/* The words of a crash report; see crash.h.  What may be broken is read through tn_peek. */
+/* The text of a crash report; see crash.h. Memory that may be damaged is read through tn_peek
+ * only. */
 #include "dump/crash.h"
 
 #include <inttypes.h>
@@ -14,8 +15,6 @@
 #include "dump/watch.h"
 #include "operator/library.h"
 
-/* words, without an allocation */
-
 typedef struct words_t {
   char data[4096];
   size_t size;
@@ -23,7 +22,7 @@ typedef struct words_t {
 
 static words_t words;
 
-static void add(const char *text) {
+static void add_word(const char *text) {
   for (; *text && words.size + 1 < sizeof words.data; text++)
     words.data[words.size++] = *text;
   words.data[words.size] = 0;
@@ -39,24 +38,30 @@ static void add_number(int64_t number, unsigned base) {
     left /= base;
   } while (left);
   if (number < 0 && base == 10) digits[--i] = '-';
-  add(base == 16 ? "0x" : "");
-  add(&digits[i]);
+  add_word(base == 16 ? "0x" : "");
+  add_word(&digits[i]);
 }
 
-static void add_text_at(const char *address) {
+static void add_peeked_text(const char *address) {
   char text[300];
-  add(tn_peek_text(address, text, sizeof text) ? text : "?");
+  add_word(tn_peek_text(address, text, sizeof text) ? text : "?");
 }
 
-/* what happened */
-
-static const char *name_of(int number) {
-  return number == SIGSEGV   ? "SIGSEGV"
-         : number == SIGBUS  ? "SIGBUS"
-         : number == SIGILL  ? "SIGILL"
-         : number == SIGFPE  ? "SIGFPE"
-         : number == SIGABRT ? "SIGABRT"
-                             : "a signal";
+static const char *signal_name(int number) {
+  switch (number) {
+  case SIGSEGV:
+    return "SIGSEGV";
+  case SIGBUS:
+    return "SIGBUS";
+  case SIGILL:
+    return "SIGILL";
+  case SIGFPE:
+    return "SIGFPE";
+  case SIGABRT:
+    return "SIGABRT";
+  default:
+    return "a signal";
+  }
 }
 
 static void add_reason(const tn_crash_t *crash) {
@@ -64,60 +69,57 @@ static void add_reason(const tn_crash_t *crash) {
   bool is_memory = crash->signal == SIGSEGV || crash->signal == SIGBUS;
   uintptr_t low = crash->stack_low;
   if (is_memory && low && crash->address + GUARD > low && crash->address < low + GUARD)
-    add(": the stack is full: does it call itself without end, or keep large arrays there?");
+    add_word(": the stack is full: unlimited recursion, or large arrays on the stack");
   else if (crash->signal == SIGSEGV && crash->code == SEGV_MAPERR) {
-    add(": there is no memory at ");
+    add_word(": there is no memory at ");
     add_number((int64_t)crash->address, 16);
   } else if (crash->signal == SIGSEGV && crash->code == SEGV_ACCERR) {
-    add(": memory that may not be used so, at ");
+    add_word(": an access that the memory's protection forbids, at ");
     add_number((int64_t)crash->address, 16);
   } else if (crash->signal == SIGSEGV && crash->code > 0)
-    add(": an address that no memory can have");
+    add_word(": a non-canonical address");
   else if (crash->signal == SIGBUS) {
-    add(": memory that is not there, or not aligned, at ");
+    add_word(": a misaligned access, or memory beyond the end of a mapped file, at ");
     add_number((int64_t)crash->address, 16);
   } else if (crash->signal == SIGFPE && crash->code == FPE_INTDIV)
-    add(": an integer was divided by 0");
+    add_word(": an integer division by 0");
   else if (crash->signal == SIGILL) {
-    add(": an instruction that this processor has not, at ");
+    add_word(": an illegal instruction on this CPU, at ");
     add_number((int64_t)crash->address, 16);
   } else if (crash->signal == SIGABRT)
-    add(": abort() was called: a failed assertion, an exception that nobody caught, a damaged "
-        "heap");
+    add_word(": abort() was called: a failed assertion, an uncaught exception, or a damaged heap");
 }
 
-/* the call */
-
-static void add_tensor(const tenon_tensor_t *address) {
+static void add_tensor_summary(const tenon_tensor_t *address) {
   tenon_tensor_t t;
   int64_t extent, stride;
   if (!address) {
-    add("None");
+    add_word("None");
     return;
   }
   if (!tn_peek(address, &t, sizeof t) || t.ndim < 0 || t.ndim > TENON_RANK_MAX) {
-    add("?");
+    add_word("?");
     return;
   }
-  add(tn_dtype_name(t.dtype));
-  add("[");
+  add_word(tn_dtype_name(t.dtype));
+  add_word("[");
   for (int32_t i = 0; i < t.ndim; i++) {
-    if (i) add(", ");
+    if (i) add_word(", ");
     if (tn_peek(&t.shape[i], &extent, sizeof extent))
       add_number(extent, 10);
     else
-      add("?");
+      add_word("?");
   }
-  add("]");
+  add_word("]");
   if (t.keys & TN_KEY_STRIDED) {
-    add(" strides [");
+    add_word(" strides [");
     for (int32_t i = 0; i < t.ndim; i++) {
-      if (i) add(", ");
+      if (i) add_word(", ");
       if (tn_peek(&t.strides[i], &stride, sizeof stride)) add_number(stride, 10);
     }
-    add("]");
+    add_word("]");
   }
-  add(" at ");
+  add_word(" at ");
   add_number((int64_t)(uintptr_t)t.data, 16);
 }
 
@@ -129,13 +131,13 @@ static void add_tensors(const char *role, const tn_argument_t *arguments,
     if (!tn_peek(&arguments[i], &argument, sizeof argument) ||
         !tn_peek(&tensors[i], &tensor, sizeof tensor))
       continue;
-    add("  ");
-    add(role);
-    add(" ");
-    add_text_at(argument.name);
-    add(": ");
-    add_tensor(tensor);
-    add("\n");
+    add_word("  ");
+    add_word(role);
+    add_word(" ");
+    add_peeked_text(argument.name);
+    add_word(": ");
+    add_tensor_summary(tensor);
+    add_word("\n");
   }
 }
 
@@ -146,29 +148,29 @@ static void add_attrs(const tenon_op_t *op, const tenon_value_t *attrs) {
     if (!tn_peek(&op->schema.attrs[i], &argument, sizeof argument) ||
         !tn_peek(&attrs[i], &value, sizeof value))
       return;
-    add("  attribute ");
-    add_text_at(argument.name);
-    add(": ");
+    add_word("  attribute ");
+    add_peeked_text(argument.name);
+    add_word(": ");
     if (value.kind == TENON_KIND_INT || value.kind == TENON_KIND_BOOL ||
         value.kind == TENON_KIND_DIM || value.kind == TENON_KIND_CHOICE)
       add_number(value.as.i, 10);
     else if (value.kind == TENON_KIND_STR) {
-      add("'");
-      add_text_at(value.as.s);
-      add("'");
+      add_word("'");
+      add_peeked_text(value.as.s);
+      add_word("'");
     } else if (value.kind == TENON_KIND_DTYPE)
-      add(tn_dtype_name(value.as.dtype));
+      add_word(tn_dtype_name(value.as.dtype));
     else if (value.kind == TENON_KIND_INTS || value.kind == TENON_KIND_DIMS) {
-      add("[");
+      add_word("[");
       for (uint32_t k = 0; k < value.count && k < 16; k++) {
         int64_t number = 0;
-        if (k) add(", ");
+        if (k) add_word(", ");
         if (tn_peek(&value.as.ints[k], &number, sizeof number)) add_number(number, 10);
       }
-      add(value.count > 16 ? ", ...]" : "]");
+      add_word(value.count > 16 ? ", ...]" : "]");
     } else
-      add(value.kind == TENON_KIND_NONE ? "None" : "...");
-    add("\n");
+      add_word(value.kind == TENON_KIND_NONE ? "None" : "...");
+    add_word("\n");
   }
 }
 
@@ -185,32 +187,32 @@ static bool read_call(const void *call, tn_seen_t *seen, tenon_op_t *op) {
 static void add_library(const tenon_op_t *op) {
   tn_library_t library;
   if (!op->library || !tn_peek(op->library, &library, sizeof library)) return;
-  add("  library ");
-  add_text_at(library.name);
-  add(" ");
-  add_text_at(library.version);
-  add(" ");
-  add_text_at(library.path);
-  add("\n");
+  add_word("  library ");
+  add_peeked_text(library.name);
+  add_word(" ");
+  add_peeked_text(library.version);
+  add_word(" ");
+  add_peeked_text(library.path);
+  add_word("\n");
 }
 
-bool tn_crash_say(const tn_crash_t *crash) {
+bool tn_crash_write_call(const tn_crash_t *crash) {
   static tenon_op_t op;
   tn_seen_t seen;
   tenon_call_t call;
   words.size = 0;
   if (!crash->stack.call_count || !read_call(crash->stack.calls[0], &seen, &op)) return false;
-  add("\ntenon: ");
-  add(name_of(crash->signal));
-  add(" in ");
-  add_text_at(op.name);
+  add_word("\ntenon: ");
+  add_word(signal_name(crash->signal));
+  add_word(" in ");
+  add_peeked_text(op.name);
   if (*phase_of(seen.phase)) {
-    add(" (");
-    add(phase_of(seen.phase));
-    add(")");
+    add_word(" (");
+    add_word(phase_of(seen.phase));
+    add_word(")");
   }
   add_reason(crash);
-  add("\n");
+  add_word("\n");
   if (seen.phase == TENON_PHASE_RUN && tn_peek(crash->stack.calls[0], &call, sizeof call)) {
     add_tensors("input", op.schema.inputs, call.inputs, op.schema.input_count);
     add_attrs(&op, call.attrs);
@@ -221,22 +223,20 @@ bool tn_crash_say(const tn_crash_t *crash) {
   add_library(&op);
   for (int i = 1; i < crash->stack.call_count; i++)
     if (read_call(crash->stack.calls[i], &seen, &op)) {
-      add("  called by ");
-      add_text_at(op.name);
-      add("\n");
+      add_word("  called by ");
+      add_peeked_text(op.name);
+      add_word("\n");
     }
   if (tn_thread_block && tn_thread_block->graph_node) {
-    add("  node ");
-    add_text_at(tn_thread_block->graph_node);
-    add("\n");
+    add_word("  node ");
+    add_peeked_text(tn_thread_block->graph_node);
+    add_word("\n");
   }
   tn_crash_write(words.data, words.size);
   return true;
 }
 
-/* in a copy of the process */
-
-bool tn_crash_say_frames(const tn_crash_t *crash) {
+bool tn_crash_write_frames(const tn_crash_t *crash) {
   tn_text_t text = {0};
   tn_sources_t *sources = tn_sources_open();
   bool knows = false;
@@ -249,23 +249,23 @@ bool tn_crash_say_frames(const tn_crash_t *crash) {
   return knows && !text.failed;
 }
 
-bool tn_crash_record(const tn_crash_t *crash) {
+bool tn_crash_save_call(const tn_crash_t *crash) {
   const tn_watched_t *watched = tn_thread_block ? tn_thread_block->watched : NULL;
   char folder[4200], error[80];
   while (watched && !watched->call)
     watched = watched->outer;
   if (!tn_record_is_on() || !watched) return false;
-  snprintf(error, sizeof error, "%s", name_of(crash->signal));
+  snprintf(error, sizeof error, "%s", signal_name(crash->signal));
   tn_thread_block->watched = NULL;
   words.size = 0;
   if (tn_watched_save(watched, TENON_INTERNAL, error, folder, sizeof folder) == TENON_OK) {
-    add("  recorded; to repeat it: tenon replay --gdb ");
-    add(folder);
-    add("\n");
+    add_word("  saved; to repeat the call: tenon replay --gdb ");
+    add_word(folder);
+    add_word("\n");
   } else {
-    add("  not recorded: ");
-    add(tn_error());
-    add("\n");
+    add_word("  not saved: ");
+    add_word(tn_error());
+    add_word("\n");
   }
   tn_crash_write(words.data, words.size);
   return true;

@@ -1,4 +1,4 @@
-/* What is said on stderr when a function of a library crashes the process. */
+/* Crash reports: the text on stderr when a function of a library crashes the process. */
 #ifndef TN_RECORD_CRASH_H
 #define TN_RECORD_CRASH_H
 
@@ -10,17 +10,17 @@ typedef struct tn_crash_t {
   uintptr_t address;
   uintptr_t program_counter;
   int64_t thread;
-  uintptr_t stack_low; /* of the thread; 0: not known */
+  uintptr_t stack_low; /* of the thread; 0: unknown */
   tn_stack_t stack;
 } tn_crash_t;
 
-/* Writes what happened, in which call, with which arguments; calls nothing that allocates or locks.
- * False: in no call. */
-bool tn_crash_say(const tn_crash_t *crash);
-/* The same for what a healthy process is needed for, in a copy of the one that crashed: the names
- * of functions on the stack; a recording of the call.  False: nothing was written. */
-bool tn_crash_say_frames(const tn_crash_t *crash);
-bool tn_crash_record(const tn_crash_t *crash);
+/* Writes what happened, in which call, and its arguments, without allocating or locking. Returns:
+ * false if the thread was not in a call. */
+bool tn_crash_write_call(const tn_crash_t *crash);
+/* Write what needs a working process, in a copy of the one that crashed: the names of the functions
+ * on the stack, and a dump of the call. Returns: false if nothing was written. */
+bool tn_crash_write_frames(const tn_crash_t *crash);
+bool tn_crash_save_call(const tn_crash_t *crash);
 
 void tn_crash_write(const char *text, size_t size); /* to stderr */
 void tn_crash_start(void); /* reads the environment; called by tenon_start */

@@ -1,6 +1,6 @@
-/* The signals of a crash; see crash.h.  Handlers that were there before are called afterwards, and
- * the process ends as it would have.  Faults that are not in a call of an operator are theirs
- * alone. */
+/* The signal handlers of crash reports; see crash.h. Handlers that were installed before are called
+ * afterwards, and the process ends as it would have without a report. A fault outside a call of an
+ * operator is left to those handlers. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
@@ -34,8 +34,8 @@ enum {
 };
 static const int signals[] = {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGABRT};
 enum { SIGNALS = sizeof signals / sizeof *signals };
-static struct sigaction before[SIGNALS];
-static int is_on;         /* under the lock */
+static struct sigaction previous[SIGNALS];
+static int is_on;         /* protected by the lock */
 static int64_t reporting; /* atomic: the thread that reports; 0: none */
 static tn_mutex_t lock = TN_MUTEX_INIT;
 static tn_crash_t crash;
@@ -51,10 +51,9 @@ void tn_crash_write(const char *text, size_t size) {
   }
 }
 
-/* stacks for handlers */
-
-/* Also a full stack can be reported then.  A thread that has one already keeps it. */
-static void *begin_thread(void) {
+/* Gives a thread a signal stack, so that a stack overflow can be reported. A thread that already
+ * has a signal stack keeps it. */
+static void *add_signal_stack(void) {
   stack_t own = {0};
   stack_t fresh = {0};
   if (sigaltstack(NULL, &own) != 0 || !(own.ss_flags & SS_DISABLE)) return NULL;
@@ -68,15 +67,13 @@ static void *begin_thread(void) {
   return NULL;
 }
 
-static void end_thread(void *memory) {
+static void remove_signal_stack(void *memory) {
   stack_t own = {0};
   stack_t none = {.ss_flags = SS_DISABLE};
   if (sigaltstack(NULL, &own) == 0 && own.ss_sp == memory && sigaltstack(&none, NULL) != 0)
     return; /* in use: it stays */
   (void)munmap(memory, STACK);
 }
-
-/* the thread as it was */
 
 static void read_registers(const ucontext_t *context) {
   tn_stack_t *stack = &crash.stack;
@@ -100,7 +97,8 @@ static void read_registers(const ucontext_t *context) {
 #endif
 }
 
-/* Return addresses from where it crashed on; of a jump to nowhere the one that the stack holds. */
+/* Finds the return addresses from the crash on. After a jump to an invalid address, the first one
+ * is taken from the stack. */
 static void read_frames(void) {
   tn_stack_t *stack = &crash.stack;
   static void *all[TN_STACK_FRAMES + 8];
@@ -121,9 +119,8 @@ static void read_frames(void) {
     stack->functions[i] = _Unwind_FindEnclosingFunction((char *)stack->frames[i] - (i > 0));
 }
 
-/* a copy of the process */
-
-static char *copy_stack; /* of its own: a handler's may be small */
+/* A stack of its own, because a handler's stack may be small. */
+static char *copy_stack;
 
 static int copy_main(void *work) {
   sigset_t none;
@@ -136,9 +133,9 @@ static int copy_main(void *work) {
   _exit((*(bool (**)(const tn_crash_t *))work)(&crash) ? 0 : 1);
 }
 
-/* What needs an allocator, locks and files is done where nothing more can break, for a bounded
- * time. */
-static bool in_copy(bool (*work)(const tn_crash_t *crash)) {
+/* Runs work that needs an allocator, locks and files in a copy of the process, where it can do no
+ * more damage, for a limited time. */
+static bool run_in_copy(bool (*work)(const tn_crash_t *crash)) {
   int status = 0;
   pid_t child = copy_stack ? clone(copy_main, copy_stack + COPY_STACK, SIGCHLD, &work) : -1;
   if (child < 0) return false;
@@ -147,26 +144,24 @@ static bool in_copy(bool (*work)(const tn_crash_t *crash)) {
   return WIFEXITED(status) && WEXITSTATUS(status) == 0;
 }
 
-static void report(void) {
+static void write_report(void) {
   static const char title[] = "  stack\n";
-  if (!tn_crash_say(&crash)) return;
+  if (!tn_crash_write_call(&crash)) return;
   tn_crash_write(title, sizeof title - 1);
-  if (!in_copy(tn_crash_say_frames))
+  if (!run_in_copy(tn_crash_write_frames))
     backtrace_symbols_fd(crash.stack.frames, crash.stack.frame_count, STDERR_FILENO);
   const char *words =
       tn_record_is_on()
-          ? "  not recorded\n"
-          : "  to save such a call, for `tenon replay`: TENON_RECORD=FOLDER in the environment\n";
-  if (!tn_record_is_on() || !in_copy(tn_crash_record)) tn_crash_write(words, strlen(words));
+          ? "  not saved\n"
+          : "  to save such calls for `tenon replay`, set TENON_RECORD=FOLDER in the environment\n";
+  if (!tn_record_is_on() || !run_in_copy(tn_crash_save_call)) tn_crash_write(words, strlen(words));
 }
 
-/* handlers */
-
-static void go_on(int number, siginfo_t *info, void *context) {
+static void call_previous_handler(int number, siginfo_t *info, void *context) {
   int i = 0;
   while (i < SIGNALS && signals[i] != number)
     i++;
-  const struct sigaction *old = &before[i];
+  const struct sigaction *old = &previous[i];
   if (old->sa_flags & SA_SIGINFO && old->sa_sigaction) {
     old->sa_sigaction(number, info, context);
   } else if (old->sa_handler != SIG_DFL && old->sa_handler != SIG_IGN) {
@@ -174,12 +169,13 @@ static void go_on(int number, siginfo_t *info, void *context) {
   } else {
     struct sigaction standard = {.sa_handler = SIG_DFL};
     (void)sigaction(number, &standard,
-                    NULL); /* the instruction faults again; what was sent is sent again */
+                    /* The instruction faults again. A signal that was sent is sent again. */
+                    NULL);
     if (info->si_code <= 0) (void)syscall(SYS_tgkill, getpid(), gettid(), number);
   }
 }
 
-static void handle(int number, siginfo_t *info, void *context) {
+static void handle_signal(int number, siginfo_t *info, void *context) {
   int64_t none = 0;
   int64_t me = tn_thread_id();
   int error = errno;
@@ -193,41 +189,43 @@ static void handle(int number, siginfo_t *info, void *context) {
     read_registers(context);
     read_frames();
     tn_stack_search(&crash.stack);
-    report();
+    write_report();
     __atomic_store_n(&reporting, 0, __ATOMIC_RELEASE);
-  } else if (none != me) { /* another thread's report is written first */
+  } else if (none != me) {
+    /* Another thread's report is written first. */
     for (int i = 0; i < 2 * SECONDS * 100 && __atomic_load_n(&reporting, __ATOMIC_ACQUIRE); i++)
       (void)nanosleep(&(struct timespec){0, 10000000}, NULL);
   }
   errno = error;
-  go_on(number, info, context);
+  call_previous_handler(number, info, context);
 }
 
 tenon_status_t tenon_crash_report(int32_t wanted) {
   void *frames[2];
-  struct sigaction action = {.sa_sigaction = handle,
+  struct sigaction action = {.sa_sigaction = handle_signal,
                              .sa_flags = SA_SIGINFO | SA_ONSTACK | SA_NODEFER};
   tenon_status_t status = TENON_OK;
   tn_mutex_lock(&lock);
   if (wanted && !is_on) {
-    (void)backtrace(frames, 2); /* opens what it needs now, and not in a handler */
+    /* Loads what backtrace() needs now rather than in a handler. */
+    (void)backtrace(frames, 2);
     void *memory = copy_stack ? copy_stack
                               : mmap(NULL, COPY_STACK, PROT_READ | PROT_WRITE,
                                      MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    copy_stack = memory == MAP_FAILED ? NULL : memory; /* stays */
-    tn_thread_hooks_set(begin_thread, end_thread);
+    copy_stack = memory == MAP_FAILED ? NULL : memory; /* never freed */
+    tn_thread_hooks_set(add_signal_stack, remove_signal_stack);
     for (int i = 0; i < SIGNALS; i++)
-      if (sigaction(signals[i], &action, &before[i]) != 0)
-        status = tn_fail(TENON_UNAVAILABLE, "crash reports: a handler cannot be set: %s",
+      if (sigaction(signals[i], &action, &previous[i]) != 0)
+        status = tn_fail(TENON_UNAVAILABLE, "crash reports: cannot install a signal handler: %s",
                          strerror(errno));
   }
   for (int i = 0; !wanted && is_on && i < SIGNALS; i++) {
     struct sigaction now;
-    if (sigaction(signals[i], NULL, &now) == 0 &&
-        now.sa_sigaction == handle) /* else somebody chains to us */
-      (void)sigaction(signals[i], &before[i], NULL);
+    /* Otherwise a later handler calls ours. */
+    if (sigaction(signals[i], NULL, &now) == 0 && now.sa_sigaction == handle_signal)
+      (void)sigaction(signals[i], &previous[i], NULL);
   }
-  if (!wanted) tn_thread_hooks_set(NULL, end_thread);
+  if (!wanted) tn_thread_hooks_set(NULL, remove_signal_stack);
   is_on = wanted != 0;
   tn_mutex_unlock(&lock);
   return status;

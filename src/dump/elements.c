@@ -1,5 +1,5 @@
-/* Tensors of recordings as they were: of any dtype and strides, aligned as they were, quantised,
- * sparse.  Called by load.c. Files may be hostile: no number of theirs is trusted. */
+/* Restores the tensors of failure dumps: any dtype and strides, the original alignment, quantised,
+ * sparse. Called by load.c. Files may be hostile, so no number in them is trusted. */
 #include <stdio.h>
 #include <string.h>
 
@@ -9,28 +9,26 @@
 #include "core/tensor.h"
 #include "dump/record.h"
 
-#define BYTES_MOST ((int64_t)1 << 40) /* no recorded tensor spans more */
+#define BYTES_MOST ((int64_t)1 << 40) /* no dumped tensor spans more */
 
-typedef struct layout_t { /* what call.json says of a tensor */
-  tenon_dtype_t dtype;    /* no bits: as its file has it */
-  int32_t ndim;           /* -1: as its file has it */
+typedef struct layout_t { /* the description of a tensor in call.json */
+  tenon_dtype_t dtype;    /* no bits: the dtype of its file */
+  int32_t ndim;           /* -1: the rank of its file */
   int64_t shape[TENON_RANK_MAX];
   int64_t strides[TENON_RANK_MAX];
   bool has_strides;
-  int64_t misaligned; /* bytes past a multiple of TN_ALIGNMENT */
+  int64_t misaligned; /* bytes beyond a multiple of TN_ALIGNMENT */
 } layout_t;
 
-static tenon_status_t keep(tenon_recording_t *recording, tenon_tensor_t *tensor) {
+static tenon_status_t keep_tensor(tenon_recording_t *recording, tenon_tensor_t *tensor) {
   if (!tn_grow((void **)&recording->tensors, &recording->capacity, recording->count,
                sizeof *recording->tensors)) {
     tenon_tensor_release(tensor);
-    return tn_no_memory("a recording", recording->count);
+    return tn_no_memory("a failure dump", recording->count);
   }
   recording->tensors[recording->count++] = tensor;
   return TENON_OK;
 }
-
-/* what is said */
 
 static tenon_status_t read_numbers(const tn_json_t *list, int64_t least, int64_t *out,
                                    int32_t *out_count) {
@@ -40,7 +38,7 @@ static tenon_status_t read_numbers(const tn_json_t *list, int64_t least, int64_t
   for (size_t i = 0; i < list->count; i++)
     if (!tn_json_integer(&list->items[i], &out[i]) || out[i] < least)
       return tn_json_fail(&list->items[i], "expected an integer%s",
-                          least == 0 ? " that is not negative" : "");
+                          least == 0 ? " of at least 0" : "");
   *out_count = (int32_t)list->count;
   return TENON_OK;
 }
@@ -54,24 +52,22 @@ static tenon_status_t read_layout(const tn_json_t *json, layout_t *out) {
   *out = (layout_t){.ndim = -1};
   if (dtype &&
       (dtype->kind != TN_JSON_TEXT || !tn_dtype_parse(dtype->text, dtype->count, &out->dtype)))
-    return tn_json_fail(dtype, "expected the name of a dtype, as \"f32\"");
+    return tn_json_fail(dtype, "expected the name of a dtype, such as \"f32\"");
   if (shape) TN_TRY(read_numbers(shape, 0, out->shape, &out->ndim));
   if (shape && tn_shape_count(out->ndim, out->shape) < 0)
-    return tn_json_fail(shape, "a tensor with more elements than 64 bits count");
+    return tn_json_fail(shape, "the tensor has more elements than 64 bits can count");
   if (strides) TN_TRY(read_numbers(strides, INT64_MIN, out->strides, &count));
   if (strides && count != out->ndim)
-    return tn_json_fail(strides, "expected a stride for each axis of the shape");
+    return tn_json_fail(strides, "expected one stride for each axis of the shape");
   if (misaligned && (!tn_json_integer(misaligned, &out->misaligned) || out->misaligned < 0 ||
                      out->misaligned >= TN_ALIGNMENT))
-    return tn_json_fail(misaligned, "expected bytes, 0 to %d", TN_ALIGNMENT - 1);
+    return tn_json_fail(misaligned, "expected a number of bytes from 0 to %d", TN_ALIGNMENT - 1);
   out->has_strides = strides != NULL;
   return TENON_OK;
 }
 
-/* elements */
-
-/* From a byte each to elements of 2, 4 or 6 bits. */
-static void pack(const tenon_tensor_t *bytes, tenon_tensor_t *packed) {
+/* Packs elements of one byte each into elements of 2, 4 or 6 bits. */
+static void pack_elements(const tenon_tensor_t *bytes, tenon_tensor_t *packed) {
   const unsigned char *from = bytes->data;
   unsigned char *to = packed->data;
   uint64_t bits = packed->dtype.bits;
@@ -80,7 +76,8 @@ static void pack(const tenon_tensor_t *bytes, tenon_tensor_t *packed) {
       if (from[i] >> b & 1) to[at / 8] = (unsigned char)(to[at / 8] | 1u << at % 8);
 }
 
-/* The file's elements as that dtype: npy has no bf16, for example, and stores its bits. */
+/* Reinterprets the file's elements as this dtype. npy has no bf16, for example, so the file has its
+ * bits. */
 static tenon_status_t as_dtype(const tn_json_t *json, tenon_tensor_t *stored, tenon_dtype_t dtype,
                                tenon_tensor_t **out_tensor) {
   if (!dtype.bits || tn_dtype_same(dtype, stored->dtype)) {
@@ -93,7 +90,7 @@ static tenon_status_t as_dtype(const tn_json_t *json, tenon_tensor_t *stored, te
     TN_TRY(tenon_tensor_create(dtype, stored->ndim, stored->shape, out_tensor));
     if (tn_dtype_bytes(dtype, tenon_count(stored), &bytes) && bytes)
       memset((*out_tensor)->data, 0, (size_t)bytes);
-    pack(stored, *out_tensor);
+    pack_elements(stored, *out_tensor);
     return TENON_OK;
   }
   if (is_text || dtype.bits != stored->dtype.bits)
@@ -103,27 +100,30 @@ static tenon_status_t as_dtype(const tn_json_t *json, tenon_tensor_t *stored, te
                            out_tensor);
 }
 
-/* Memory for strides, and where in it the first element is. */
-static tenon_status_t make_room(const tn_json_t *json, const layout_t *layout, tenon_dtype_t dtype,
-                                void **out_block, char **out_data) {
+/* Allocates memory for the strides and finds the address of the first element. */
+static tenon_status_t allocate_strided(const tn_json_t *json, const layout_t *layout,
+                                       tenon_dtype_t dtype, void **out_block, char **out_data) {
   int64_t low = 0;
   int64_t high = 0;
   int64_t size = dtype.bits / 8;
   int64_t bytes, end;
   bool fits = true;
-  for (int32_t i = 0; i < layout->ndim; i++) {
+  for (int32_t i = 0; i < layout->ndim && fits; i++) {
     int64_t reach;
-    fits = fits && (layout->shape[i] < 2 ||
-                    (tn_mul(layout->strides[i], layout->shape[i] - 1, &reach) &&
-                     tn_add(reach < 0 ? low : high, reach, reach < 0 ? &low : &high)));
+    if (layout->shape[i] < 2) continue;
+    fits = tn_mul(layout->strides[i], layout->shape[i] - 1, &reach);
+    if (fits && reach < 0)
+      fits = tn_add(low, reach, &low);
+    else if (fits)
+      fits = tn_add(high, reach, &high);
   }
   fits = fits && !__builtin_sub_overflow(high, low, &end) && tn_add(end, 1, &end) &&
          tn_mul(end, size, &bytes) && tn_add(bytes, 2 * TN_ALIGNMENT, &bytes) &&
          tn_mul(low, size, &low);
-  if (!fits) return tn_json_fail(json, "strides that reach farther than memory does");
+  if (!fits) return tn_json_fail(json, "the strides address more memory than 64 bits can");
   char *block = bytes < BYTES_MOST ? tn_allocate_zero(1, (size_t)bytes) : NULL;
   if (!block) {
-    (void)tn_json_fail(json, "no memory for strides that reach so far");
+    (void)tn_json_fail(json, "out of memory for tensors with such strides");
     return TENON_MEMORY;
   }
   uintptr_t first = (uintptr_t)block + (uintptr_t)-low;
@@ -133,10 +133,10 @@ static tenon_status_t make_room(const tn_json_t *json, const layout_t *layout, t
   return TENON_OK;
 }
 
-/* Spreads elements as the layout says; an axis that the file has once, and whose stride is 0, is
- * repeated. */
-static tenon_status_t spread(const tn_json_t *json, const layout_t *layout,
-                             const tenon_tensor_t *stored, tenon_tensor_t **out_tensor) {
+/* Stores elements with the strides of the layout. An axis that has one element in the file and
+ * stride 0 is repeated. */
+static tenon_status_t spread_elements(const tn_json_t *json, const layout_t *layout,
+                                      const tenon_tensor_t *stored, tenon_tensor_t **out_tensor) {
   void *block = NULL;
   char *data = NULL;
   tenon_tensor_t distinct;
@@ -145,7 +145,7 @@ static tenon_status_t spread(const tn_json_t *json, const layout_t *layout,
     strides[i] = layout->strides[i];
     shape[i] = stored->shape[i];
   }
-  TN_TRY(make_room(json, layout, stored->dtype, &block, &data));
+  TN_TRY(allocate_strided(json, layout, stored->dtype, &block, &data));
   tenon_status_t status =
       tenon_tensor_view(&distinct, data, stored->dtype, stored->ndim, shape, strides, room);
   if (status == TENON_OK) status = tn_tensor_copy_into(stored, &distinct);
@@ -156,8 +156,8 @@ static tenon_status_t spread(const tn_json_t *json, const layout_t *layout,
   return status;
 }
 
-static tenon_status_t lay_out(const tn_json_t *json, layout_t *layout, tenon_tensor_t *stored,
-                              tenon_tensor_t **out_tensor) {
+static tenon_status_t apply_layout(const tn_json_t *json, layout_t *layout, tenon_tensor_t *stored,
+                                   tenon_tensor_t **out_tensor) {
   bool is_special = layout->has_strides || layout->misaligned;
   if (layout->ndim < 0) {
     layout->ndim = stored->ndim;
@@ -169,13 +169,13 @@ static tenon_status_t lay_out(const tn_json_t *json, layout_t *layout, tenon_ten
   for (int32_t i = 0; fits && i < layout->ndim; i++)
     fits =
         layout->shape[i] == stored->shape[i] || (stored->shape[i] == 1 && layout->strides[i] == 0);
-  if (!fits) return tn_json_fail(json, "another shape than its file has");
+  if (!fits) return tn_json_fail(json, "the shape differs from that of its file");
   bool is_spread = is_special && stored->dtype.bits >= 8 &&
                    !tn_dtype_is(stored->dtype, TENON_STRING) && tenon_count(stored);
-  if (is_spread) return spread(json, layout, stored, out_tensor);
+  if (is_spread) return spread_elements(json, layout, stored, out_tensor);
   for (int32_t i = 0; i < layout->ndim; i++)
     if (layout->shape[i] != stored->shape[i])
-      return tn_json_fail(json, "strides, which %s tensors have not", tn_dtype_name(stored->dtype));
+      return tn_json_fail(json, "%s tensors cannot have strides", tn_dtype_name(stored->dtype));
   tenon_tensor_retain(*out_tensor = stored);
   return TENON_OK;
 }
@@ -189,31 +189,29 @@ static tenon_status_t read_file(const tenon_recording_t *recording, const tn_jso
   return tenon_tensor_load(path, out);
 }
 
-/* details */
-
-static tenon_status_t part(tenon_recording_t *recording, const tn_json_t *json, const char *name,
-                           bool is_needed, const tenon_tensor_t **out) {
+static tenon_status_t read_part(tenon_recording_t *recording, const tn_json_t *json,
+                                const char *name, bool is_needed, const tenon_tensor_t **out) {
   const tn_json_t *found = tn_json_find(json, name);
   tenon_tensor_t *tensor = NULL;
   if (!found && is_needed) return tn_json_fail(json, "expected a member '%s'", name);
-  if (found) TN_TRY(tn_recorded_tensor(recording, found, &tensor));
-  if (!tensor && is_needed) return tn_json_fail(found, "a tensor without elements");
+  if (found) TN_TRY(tn_dumped_tensor(recording, found, &tensor));
+  if (!tensor && is_needed) return tn_json_fail(found, "the tensor has no elements");
   *out = tensor;
   return TENON_OK;
 }
 
-static tenon_status_t quantise(tenon_recording_t *recording, const tn_json_t *json,
-                               tenon_tensor_t *tensor) {
+static tenon_status_t read_quantised(tenon_recording_t *recording, const tn_json_t *json,
+                                     tenon_tensor_t *tensor) {
   const tn_json_t *axis = tn_json_find(json, "axis");
   const tn_json_t *block = tn_json_find(json, "block");
   int64_t axis_number = -1;
   int64_t block_number = 0;
   tenon_detail_t *detail = tn_arena_allocate(&recording->arena, sizeof *detail);
-  if (!detail) return tn_no_memory("a recording", sizeof *detail);
+  if (!detail) return tn_no_memory("a failure dump", sizeof *detail);
   if ((axis && !tn_json_integer(axis, &axis_number)) ||
       (block && !tn_json_integer(block, &block_number)) || axis_number < -1 ||
       axis_number >= TENON_RANK_MAX || block_number < 0 || block_number > INT32_MAX)
-    return tn_json_fail(json, "expected an axis and a block that are integers");
+    return tn_json_fail(json, "expected integers for axis and block");
   *detail = (tenon_detail_t){sizeof *detail,
                              TENON_DETAIL_QUANTISED,
                              (int32_t)axis_number,
@@ -223,8 +221,8 @@ static tenon_status_t quantise(tenon_recording_t *recording, const tn_json_t *js
                              NULL,
                              NULL,
                              NULL};
-  TN_TRY(part(recording, json, "scale", true, &detail->scale));
-  TN_TRY(part(recording, json, "zero_point", false, &detail->zero_point));
+  TN_TRY(read_part(recording, json, "scale", true, &detail->scale));
+  TN_TRY(read_part(recording, json, "zero_point", false, &detail->zero_point));
   return tenon_tensor_detail_set(tensor, detail);
 }
 
@@ -232,9 +230,9 @@ static tenon_status_t read_sparse(tenon_recording_t *recording, const tn_json_t 
                                   const layout_t *layout, uint32_t kind,
                                   tenon_tensor_t **out_tensor) {
   tenon_detail_t detail = {.size = sizeof detail, .kind = kind};
-  TN_TRY(part(recording, json, "values", true, &detail.values));
-  TN_TRY(part(recording, json, "indices", true, &detail.indices));
-  TN_TRY(part(recording, json, "indptr", kind == TENON_DETAIL_CSR, &detail.indptr));
+  TN_TRY(read_part(recording, json, "values", true, &detail.values));
+  TN_TRY(read_part(recording, json, "indices", true, &detail.indices));
+  TN_TRY(read_part(recording, json, "indptr", kind == TENON_DETAIL_CSR, &detail.indptr));
   return tenon_tensor_create_sparse(&detail, layout->ndim, layout->shape, 0, out_tensor);
 }
 
@@ -243,10 +241,10 @@ static tenon_status_t read_list(tenon_recording_t *recording, const tn_json_t *i
   if (items->kind != TN_JSON_LIST || items->count > INT32_MAX)
     return tn_json_fail(items, "expected a list of tensors");
   tenon_tensor_t **found = tn_arena_array(&recording->arena, items->count + 1, sizeof *found);
-  if (!found) return tn_no_memory("a recording", items->count);
+  if (!found) return tn_no_memory("a failure dump", items->count);
   for (size_t i = 0; i < items->count; i++) {
-    TN_TRY(tn_recorded_tensor(recording, &items->items[i], &found[i]));
-    if (!found[i]) return tn_json_fail(&items->items[i], "a tensor without elements in a list");
+    TN_TRY(tn_dumped_tensor(recording, &items->items[i], &found[i]));
+    if (!found[i]) return tn_json_fail(&items->items[i], "a tensor in the list has no elements");
   }
   return tenon_tensor_list(found, (int32_t)items->count, out_tensor);
 }
@@ -258,14 +256,14 @@ static tenon_status_t read_dense(const tenon_recording_t *recording, const tn_js
   tenon_tensor_t *typed = NULL;
   TN_TRY(read_file(recording, file, &stored));
   tenon_status_t status = as_dtype(json, stored, layout->dtype, &typed);
-  if (status == TENON_OK) status = lay_out(json, layout, typed, out_tensor);
+  if (status == TENON_OK) status = apply_layout(json, layout, typed, out_tensor);
   tenon_tensor_release(typed);
   tenon_tensor_release(stored);
   return status;
 }
 
-tenon_status_t tn_recorded_tensor(tenon_recording_t *recording, const tn_json_t *json,
-                                  tenon_tensor_t **out_tensor) {
+tenon_status_t tn_dumped_tensor(tenon_recording_t *recording, const tn_json_t *json,
+                                tenon_tensor_t **out_tensor) {
   const tn_json_t *items = tn_json_find(json, "items");
   const tn_json_t *file = tn_json_find(json, "file");
   const tn_json_t *kind = tn_json_find(json, "layout");
@@ -273,10 +271,10 @@ tenon_status_t tn_recorded_tensor(tenon_recording_t *recording, const tn_json_t 
   *out_tensor = NULL;
   if (json->kind == TN_JSON_NULL) return TENON_OK;
   if (json->kind != TN_JSON_OBJECT)
-    return tn_json_fail(json, "expected a tensor, an object, found %s",
+    return tn_json_fail(json, "expected a tensor, which is an object, found %s",
                         tn_json_kind_name(json->kind));
   if (items) TN_TRY(read_list(recording, items, out_tensor));
-  if (items) return keep(recording, *out_tensor);
+  if (items) return keep_tensor(recording, *out_tensor);
   TN_TRY(read_layout(json, &layout));
   const char *word = kind && kind->kind == TN_JSON_TEXT ? kind->text : "dense";
   bool is_csr = strcmp(word, "csr") == 0;
@@ -284,11 +282,11 @@ tenon_status_t tn_recorded_tensor(tenon_recording_t *recording, const tn_json_t 
   if ((is_csr || is_rows) && layout.ndim >= 0) {
     TN_TRY(read_sparse(recording, json, &layout,
                        is_csr ? TENON_DETAIL_CSR : TENON_DETAIL_ROW_SPARSE, out_tensor));
-    return keep(recording, *out_tensor);
+    return keep_tensor(recording, *out_tensor);
   }
   if (!file && tn_json_find(json, "is_missing")) return TENON_OK;
   if (!file) return tn_json_fail(json, "expected a member 'file'");
   TN_TRY(read_dense(recording, json, file, &layout, out_tensor));
-  TN_TRY(keep(recording, *out_tensor));
-  return strcmp(word, "quantised") == 0 ? quantise(recording, json, *out_tensor) : TENON_OK;
+  TN_TRY(keep_tensor(recording, *out_tensor));
+  return strcmp(word, "quantised") == 0 ? read_quantised(recording, json, *out_tensor) : TENON_OK;
 }

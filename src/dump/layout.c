@@ -1,6 +1,6 @@
-/* Where a debugger finds names: read by tools/gdb/tenon-gdb.py, from a process, a core file, or a
- * library without debug information.  Structures of op.h are frozen, so that only the host's own
- * are here. */
+/* Offsets for debuggers, which tools/gdb/tenon-gdb.py reads from a process, a core file, or a
+ * library without debug information. Structures of op.h never change, so only the host's own
+ * structures are here. */
 #include <stddef.h>
 
 #include "dispatch/services.h"
@@ -8,10 +8,8 @@
 
 typedef struct layout_t {
   char magic[16];
-  const void *
-      /* what every structure that functions of libraries are given points to, behind size and
-       * phase */
-      host;
+  /* The address that follows size and phase in every structure passed to functions of libraries. */
+  const void *host;
   uint32_t count;
   uint32_t offsets[14];
 } layout_t;

@@ -1,5 +1,5 @@
-/* Reads a call from a folder that save.c, or a program with any JSON writer, has written:
- * docs/debugging.md has the members. Invariant: what it lends lives in the recording. */
+/* Reads a call from a folder that save.c wrote, or a program with any JSON writer;
+ * docs/debugging.md lists the members. Invariant: everything that is lent out lives in the dump. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,9 +11,7 @@
 #include "core/dtype.h"
 #include "dump/record.h"
 
-/* members */
-
-static tenon_status_t text_of(const tn_json_t *root, const char *name, const char **out) {
+static tenon_status_t read_text(const tn_json_t *root, const char *name, const char **out) {
   const tn_json_t *found = tn_json_find(root, name);
   if (!found || found->kind == TN_JSON_NULL) return TENON_OK;
   if (found->kind != TN_JSON_TEXT)
@@ -23,31 +21,35 @@ static tenon_status_t text_of(const tn_json_t *root, const char *name, const cha
   return TENON_OK;
 }
 
-/* A number, or the text of one: JSON readers of others lose digits of large ones. */
-static tenon_status_t unsigned_of(const tn_json_t *root, const char *name, uint64_t *out) {
+/* Reads a number, or a text with a number, because other JSON readers lose digits of large
+ * numbers. */
+static tenon_status_t read_unsigned(const tn_json_t *root, const char *name, uint64_t *out) {
   const tn_json_t *found = tn_json_find(root, name);
-  char *end;
+  char *end = NULL;
   if (!found) return TENON_OK;
-  if ((found->kind != TN_JSON_NUMBER && found->kind != TN_JSON_TEXT) || *found->text < '0' ||
-      *found->text > '9' || (*out = strtoull(found->text, &end, 10), *end))
-    return tn_json_fail(found, "member '%s': expected an integer that is not negative", name);
+  const bool is_text = found->kind == TN_JSON_NUMBER || found->kind == TN_JSON_TEXT;
+  if (is_text && *found->text >= '0' && *found->text <= '9') *out = strtoull(found->text, &end, 10);
+  if (!end || *end)
+    return tn_json_fail(found, "member '%s': expected an integer of at least 0", name);
   return TENON_OK;
 }
 
-static tenon_status_t status_of(const tn_json_t *root, tenon_status_t *out) {
+static tenon_status_t read_status(const tn_json_t *root, tenon_status_t *out) {
   const char *name = NULL;
-  TN_TRY(text_of(root, "status", &name));
+  TN_TRY(read_text(root, "status", &name));
   *out = TENON_OK;
   for (tenon_status_t s = TENON_OK; name && s <= TENON_UNAVAILABLE; s++)
     if (strcmp(tenon_status_name(s), name) == 0) {
       *out = s;
       return TENON_OK;
     }
-  return name ? tn_json_fail(tn_json_find(root, "status"), "'%.60s' is no status", name) : TENON_OK;
+  return name ? tn_json_fail(tn_json_find(root, "status"), "'%.60s' is not the name of a status",
+                             name)
+              : TENON_OK;
 }
 
-static tenon_status_t tensors_of(tenon_recording_t *r, const tn_json_t *root, const char *name,
-                                 tenon_tensor_t *const **out_tensors, int32_t *out_count) {
+static tenon_status_t read_tensors(tenon_recording_t *r, const tn_json_t *root, const char *name,
+                                   tenon_tensor_t *const **out_tensors, int32_t *out_count) {
   const tn_json_t *list = tn_json_find(root, name);
   if (!list) return TENON_OK;
   if (list->kind != TN_JSON_LIST || list->count > INT32_MAX)
@@ -55,31 +57,31 @@ static tenon_status_t tensors_of(tenon_recording_t *r, const tn_json_t *root, co
                         tn_json_kind_name(list->kind));
   if (!list->count) return TENON_OK;
   tenon_tensor_t **tensors = tn_arena_array(&r->arena, list->count, sizeof *tensors);
-  if (!tensors) return tn_no_memory("a recording", list->count);
+  if (!tensors) return tn_no_memory("a failure dump", list->count);
   for (size_t i = 0; i < list->count; i++) {
     const tn_json_t *same = tn_json_find(&list->items[i], "same_as");
     int64_t of;
     if (same && (!tn_json_integer(same, &of) || of < 0 || (size_t)of >= i))
-      return tn_json_fail(same, "member 'same_as': expected the number of one before it");
+      return tn_json_fail(same, "member 'same_as': expected the index of an earlier tensor");
     if (same)
       tensors[i] = tensors[of];
     else
-      TN_TRY(tn_recorded_tensor(r, &list->items[i], &tensors[i]));
-    if (!r->info.device) TN_TRY(text_of(&list->items[i], "device", &r->info.device));
+      TN_TRY(tn_dumped_tensor(r, &list->items[i], &tensors[i]));
+    if (!r->info.device) TN_TRY(read_text(&list->items[i], "device", &r->info.device));
   }
   *out_tensors = tensors;
   *out_count = (int32_t)list->count;
   return TENON_OK;
 }
 
-static tenon_status_t attrs_of(tenon_recording_t *r, const tn_json_t *root) {
+static tenon_status_t read_attrs(tenon_recording_t *r, const tn_json_t *root) {
   const tn_json_t *attrs = tn_json_find(root, "attributes");
   if (!attrs) return TENON_OK;
   if (attrs->kind != TN_JSON_OBJECT || attrs->count > INT32_MAX)
     return tn_json_fail(attrs, "member 'attributes': expected an object");
   const char **texts = tn_arena_array(&r->arena, attrs->count + 1, sizeof *texts);
   r->attr_tensors = tn_arena_array(&r->arena, attrs->count + 1, sizeof *r->attr_tensors);
-  if (!texts || !r->attr_tensors) return tn_no_memory("a recording", attrs->count);
+  if (!texts || !r->attr_tensors) return tn_no_memory("a failure dump", attrs->count);
   for (size_t i = 0; i < attrs->count; i++) {
     const tn_json_t *value = &attrs->items[i];
     if (value->kind == TN_JSON_TEXT || value->kind == TN_JSON_NUMBER)
@@ -92,7 +94,7 @@ static tenon_status_t attrs_of(tenon_recording_t *r, const tn_json_t *root) {
       return tn_json_fail(value, "attribute '%.60s': expected a text in the schema's language",
                           attrs->names[i]);
     else if (tn_json_find(value, "file") || tn_json_find(value, "items"))
-      TN_TRY(tn_recorded_tensor(r, value, &r->attr_tensors[i]));
+      TN_TRY(tn_dumped_tensor(r, value, &r->attr_tensors[i]));
   }
   r->attrs = attrs;
   r->info.attr_count = (int32_t)attrs->count;
@@ -106,9 +108,10 @@ static tenon_status_t read_root(tenon_recording_t *r, const tn_json_t *root) {
   uint64_t threads = 0;
   int32_t ignored;
   if (root->kind != TN_JSON_OBJECT) return tn_json_fail(root, "expected an object");
-  TN_TRY(unsigned_of(root, "format", &format));
+  TN_TRY(read_unsigned(root, "format", &format));
   if (format > TN_RECORD_FORMAT)
-    return tn_json_fail(root, "format %llu; this Tenon reads up to %d: take a newer one",
+    return tn_json_fail(root,
+                        "format %llu, but this Tenon reads formats up to %d: use a newer Tenon",
                         (unsigned long long)format, TN_RECORD_FORMAT);
   const struct {
     const char *name;
@@ -122,26 +125,24 @@ static tenon_status_t read_root(tenon_recording_t *r, const tn_json_t *root) {
                {"library_hash", &r->info.library_hash},
                {"tenon", &r->info.version}};
   for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
-    TN_TRY(text_of(root, texts[i].name, texts[i].text));
+    TN_TRY(read_text(root, texts[i].name, texts[i].text));
   if (!r->info.op) return tn_json_fail(root, "expected a member 'operator'");
-  TN_TRY(status_of(root, &r->info.status));
-  TN_TRY(unsigned_of(root, "state", &r->info.state));
-  TN_TRY(unsigned_of(root, "threads", &threads));
+  TN_TRY(read_status(root, &r->info.status));
+  TN_TRY(read_unsigned(root, "state", &r->info.state));
+  TN_TRY(read_unsigned(root, "threads", &threads));
   r->info.threads = threads < 4096 ? (int32_t)threads : 4096;
   const tn_json_t *random = tn_json_find(root, "random");
   r->info.is_random = random != NULL;
-  TN_TRY(unsigned_of(random, "seed", &r->info.seed));
-  TN_TRY(unsigned_of(random, "offset", &r->info.offset));
-  TN_TRY(attrs_of(r, root));
-  TN_TRY(tensors_of(r, root, "inputs", &r->info.inputs, &r->info.input_count));
-  TN_TRY(tensors_of(r, root, "outputs", &r->info.outputs, &r->info.output_count));
-  TN_TRY(tensors_of(r, root, "written", &r->info.written, &ignored));
+  TN_TRY(read_unsigned(random, "seed", &r->info.seed));
+  TN_TRY(read_unsigned(random, "offset", &r->info.offset));
+  TN_TRY(read_attrs(r, root));
+  TN_TRY(read_tensors(r, root, "inputs", &r->info.inputs, &r->info.input_count));
+  TN_TRY(read_tensors(r, root, "outputs", &r->info.outputs, &r->info.output_count));
+  TN_TRY(read_tensors(r, root, "written", &r->info.written, &ignored));
   if (r->info.written && ignored != r->info.input_count)
-    return tn_json_fail(root, "member 'written': expected one for each input");
+    return tn_json_fail(root, "member 'written': expected one tensor for each input");
   return TENON_OK;
 }
-
-/* the recording */
 
 tenon_status_t tenon_recording_load(const char *folder, tenon_recording_t **out_recording) {
   char path[4200];
@@ -152,11 +153,11 @@ tenon_status_t tenon_recording_load(const char *folder, tenon_recording_t **out_
   if (snprintf(path, sizeof path, "%s/call.json", folder) >= (int)sizeof path)
     return tn_fail(TENON_INVALID, "%.100s...: the path is too long", folder);
   tenon_status_t status = tn_file_map(path, &file);
-  if (status != TENON_OK) return tn_prefix(status, "%s is no recording of a call: ", folder);
+  if (status != TENON_OK) return tn_prefix(status, "%s is not a failure dump: ", folder);
   tenon_recording_t *r = tn_allocate_zero(1, sizeof *r);
   status = r && (r->folder = tn_arena_text(&r->arena, folder, strlen(folder)))
                ? TENON_OK
-               : tn_no_memory("a recording", sizeof *r);
+               : tn_no_memory("a failure dump", sizeof *r);
   if (status == TENON_OK) {
     r->info.size = sizeof r->info;
     status = tn_json_read((const char *)file.data, file.size, &r->arena, &root);
@@ -174,7 +175,7 @@ tenon_status_t tenon_recording_load(const char *folder, tenon_recording_t **out_
 void tenon_recording_release(tenon_recording_t *recording) {
   if (!recording) return;
   for (size_t i = recording->count; i--;)
-    tenon_tensor_release(recording->tensors[i]); /* parts after their whole */
+    tenon_tensor_release(recording->tensors[i]); /* parts after the tensors that own them */
   tn_release_memory(recording->tensors);
   tn_arena_clear(&recording->arena);
   tn_release_memory(recording);
@@ -187,17 +188,14 @@ void tenon_recording_info(const tenon_recording_t *recording, tenon_recording_in
   info->size = theirs;
 }
 
-/* attributes */
-
 static tenon_status_t set_device(tenon_attrs_t *attrs, const char *name, const tn_json_t *device) {
   char backend[256];
   const char *colon = device->kind == TN_JSON_TEXT ? strchr(device->text, ':') : NULL;
-  size_t size = device->kind != TN_JSON_TEXT ? 0
-                : colon                      ? (size_t)(colon - device->text)
-                                             : device->count;
+  size_t size = device->kind == TN_JSON_TEXT ? device->count : 0;
+  if (colon) size = (size_t)(colon - device->text);
   tenon_value_t value = {.kind = TENON_KIND_DEVICE};
   if (!size || size >= sizeof backend)
-    return tn_json_fail(device, "expected a device, as \"sim:0\"");
+    return tn_json_fail(device, "expected a device, such as \"sim:0\"");
   memcpy(backend, device->text, size);
   backend[size] = 0;
   value.as.device = (tenon_device_t){1, 0};

@@ -1,5 +1,4 @@
-/* The search for numbers that are none: NaN and infinities, in tensors of any float dtype and
- * strides.  Called by watch.c. */
+/* Searches tensors of any float dtype and strides for NaN and infinities. Called by watch.c. */
 #include "dump/nan.h"
 
 #include <stdio.h>
@@ -10,10 +9,9 @@
 #include "core/tensor.h"
 
 #define NONE UINT64_MAX
-typedef struct
-    /* of a dtype: which of its bits are looked at; the pattern that is infinite; those that are
-     * NaN */
-    form_t {
+/* The bit patterns of a dtype: which bits are compared, the pattern of infinity, and the first and
+ * last pattern of NaN. */
+typedef struct form_t {
   uint32_t dtype;
   uint64_t mask;
   uint64_t infinite;
@@ -46,19 +44,19 @@ static const form_t *form_of(tenon_dtype_t dtype) {
 
 static uint64_t bits_at(const char *at, uint32_t size) {
   uint64_t bits = 0;
-  memcpy(&bits, at, size); /* little end first, as on all machines of contract 1 */
+  memcpy(&bits, at, size); /* little-endian, like all machines of contract 1 */
   return bits;
 }
 
-static void look(const form_t *form, const char *at, uint32_t size, int64_t index,
-                 tn_unnumbers_t *out) {
+static void examine_element(const form_t *form, const char *at, uint32_t size, int64_t index,
+                            tn_nonfinite_t *out) {
   uint64_t bits = bits_at(at, size) & form->mask;
   if (bits >= form->nan && bits <= form->nan_last && out->nans++ == 0) out->first_nan = index;
   if (bits == form->infinite && out->infinities++ == 0) out->first_infinity = index;
 }
 
-tn_unnumbers_t tn_unnumbers(const tenon_tensor_t *t) {
-  tn_unnumbers_t out = {0};
+tn_nonfinite_t tn_nonfinite_count(const tenon_tensor_t *t) {
+  tn_nonfinite_t out = {0};
   const form_t *form = t && t->data ? form_of(t->dtype) : NULL;
   if (!form) return out;
   int64_t index[TENON_RANK_MAX] = {0};
@@ -69,8 +67,8 @@ tn_unnumbers_t tn_unnumbers(const tenon_tensor_t *t) {
   for (int64_t i = 0; i < count; i++) {
     int32_t d = t->ndim - 1;
     for (uint32_t part = 0; part < size; part += each)
-      look(form, at + part, each, i, &out);
-    for (; d >= 0; d--) { /* the next in row-major order */
+      examine_element(form, at + part, each, i, &out);
+    for (; d >= 0; d--) { /* the next element in row-major order */
       at += t->strides[d] * (int64_t)size;
       if (++index[d] < t->shape[d]) break;
       at -= t->strides[d] * t->shape[d] * (int64_t)size;
@@ -80,7 +78,7 @@ tn_unnumbers_t tn_unnumbers(const tenon_tensor_t *t) {
   return out;
 }
 
-void tn_unnumbers_position(const tenon_tensor_t *t, int64_t index, tn_text_t *text) {
+void tn_nonfinite_position(const tenon_tensor_t *t, int64_t index, tn_text_t *text) {
   int64_t at[TENON_RANK_MAX];
   for (int32_t d = t->ndim - 1; d >= 0; d--) {
     at[d] = index % t->shape[d];

@@ -1,6 +1,5 @@
-/* Writes a call to a folder: call.json, and a .npy file for each tensor.  Called by the program,
- * and by what watches calls (watch.c).  Invariant: call.json is written last, so that a folder that
- * has it is whole. */
+/* Writes a call to a folder: call.json, and a .npy file for each tensor. Called by programs, and by
+ * watch.c. Invariant: call.json is written last, so a folder that has it is complete. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -23,24 +22,22 @@ typedef struct writer_t {
   tn_text_t json;
 } writer_t;
 
-static void member(writer_t *w, const char *name, const char *value) {
+static void add_text_member(writer_t *w, const char *name, const char *value) {
   if (!value) return;
   tn_text_add(&w->json, "  \"%s\": ", name);
   tn_text_json(&w->json, value);
   tn_text_add(&w->json, ",\n");
 }
 
-static void numbers(writer_t *w, const char *name, const int64_t *values, int32_t count) {
+static void add_numbers(writer_t *w, const char *name, const int64_t *values, int32_t count) {
   tn_text_add(&w->json, ", \"%s\": [", name);
   for (int32_t i = 0; i < count; i++)
     tn_text_add(&w->json, "%s%" PRId64, i ? ", " : "", values[i]);
   tn_text_add(&w->json, "]");
 }
 
-/* tensors */
-
-static tenon_status_t add_tensor(writer_t *w, const tenon_tensor_t *t, const char *stem,
-                                 const char *name);
+static tenon_status_t add_tensor_json(writer_t *w, const tenon_tensor_t *t, const char *stem,
+                                      const char *name);
 
 static tenon_status_t add_part(writer_t *w, const char *role, const tenon_tensor_t *t,
                                const char *stem) {
@@ -48,7 +45,7 @@ static tenon_status_t add_part(writer_t *w, const char *role, const tenon_tensor
   if (!t) return TENON_OK;
   snprintf(part, sizeof part, "%.150s_%s", stem, role);
   tn_text_add(&w->json, ", \"%s\": ", role);
-  return add_tensor(w, t, part, NULL);
+  return add_tensor_json(w, t, part, NULL);
 }
 
 static tenon_status_t add_detail(writer_t *w, const tenon_tensor_t *t, const char *stem) {
@@ -65,7 +62,7 @@ static tenon_status_t add_detail(writer_t *w, const tenon_tensor_t *t, const cha
   return add_part(w, "indptr", d->indptr, stem);
 }
 
-/* The elements that there are: an axis of stride 0 has one. */
+/* Saves the distinct elements: an axis of stride 0 has one. */
 static tenon_status_t save_elements(const writer_t *w, const tenon_tensor_t *t, const char *file) {
   char path[4200];
   int64_t shape[TENON_RANK_MAX];
@@ -88,13 +85,13 @@ static tenon_status_t save_elements(const writer_t *w, const tenon_tensor_t *t, 
 
 static tenon_status_t add_dense(writer_t *w, const tenon_tensor_t *t, const char *stem) {
   char file[220], device[300];
-  numbers(w, "shape", t->shape, t->ndim);
-  if (!tn_is_dense(t->ndim, t->shape, t->strides)) numbers(w, "strides", t->strides, t->ndim);
+  add_numbers(w, "shape", t->shape, t->ndim);
+  if (!tn_is_dense(t->ndim, t->shape, t->strides)) add_numbers(w, "strides", t->strides, t->ndim);
   if (t->device.type != 1)
     tn_text_add(&w->json, ", \"device\": \"%s\"", tn_device_text(t->device, device, sizeof device));
   else if ((uintptr_t)t->data % TN_ALIGNMENT && tenon_count(t))
     tn_text_add(&w->json, ", \"misaligned\": %d", (int)((uintptr_t)t->data % TN_ALIGNMENT));
-  if (!t->data && tenon_count(t)) { /* of a sparse tensor; a result that was never made */
+  if (!t->data && tenon_count(t)) { /* of a sparse tensor, or of a result that was never created */
     if (!t->detail) tn_text_add(&w->json, ", \"is_missing\": true");
     return add_detail(w, t, stem);
   }
@@ -110,14 +107,14 @@ static tenon_status_t add_items(writer_t *w, const tenon_tensor_t *list, const c
   for (int64_t i = 0; i < list->shape[0]; i++) {
     snprintf(part, sizeof part, "%.150s_%lld", stem, (long long)i);
     if (i) tn_text_add(&w->json, ", ");
-    TN_TRY(add_tensor(w, tenon_item(list, i), part, NULL));
+    TN_TRY(add_tensor_json(w, tenon_item(list, i), part, NULL));
   }
   tn_text_add(&w->json, "]");
   return TENON_OK;
 }
 
-static tenon_status_t add_tensor(writer_t *w, const tenon_tensor_t *t, const char *stem,
-                                 const char *name) {
+static tenon_status_t add_tensor_json(writer_t *w, const tenon_tensor_t *t, const char *stem,
+                                      const char *name) {
   tenon_status_t status = TENON_OK;
   if (!t) {
     tn_text_add(&w->json, "null");
@@ -135,8 +132,8 @@ static tenon_status_t add_tensor(writer_t *w, const tenon_tensor_t *t, const cha
   return status;
 }
 
-/* Two arguments that are one tensor are one when it is read, too. */
-static bool is_same(const tenon_tensor_t *a, const tenon_tensor_t *b) {
+/* Two arguments that are one tensor are one again when the dump is read. */
+static bool is_same_tensor(const tenon_tensor_t *a, const tenon_tensor_t *b) {
   return a && b && !tn_dtype_is(a->dtype, TENON_LIST) && a->data && a->data == b->data &&
          a->detail == b->detail && a->byte_offset == b->byte_offset &&
          tn_dtype_same(a->dtype, b->dtype) && a->ndim == b->ndim &&
@@ -151,20 +148,18 @@ static tenon_status_t add_tensors(writer_t *w, const char *role, const tn_argume
   for (uint32_t i = 0; tensors && i < count; i++) {
     uint32_t same = 0;
     tn_text_add(&w->json, i ? ",\n    " : "\n    ");
-    while (same < i && !is_same(tensors[same], tensors[i]))
+    while (same < i && !is_same_tensor(tensors[same], tensors[i]))
       same++;
     snprintf(stem, sizeof stem, "%s_%u", role, (unsigned)i);
     if (same < i)
       tn_text_add(&w->json, "{\"name\": \"%s\", \"same_as\": %u}", arguments[i].name,
                   (unsigned)same);
     else
-      TN_TRY(add_tensor(w, tensors[i], stem, arguments[i].name));
+      TN_TRY(add_tensor_json(w, tensors[i], stem, arguments[i].name));
   }
   tn_text_add(&w->json, "],\n");
   return TENON_OK;
 }
-
-/* attributes */
 
 static void add_text(writer_t *w, const tn_argument_t *attr, const tenon_value_t *value) {
   tn_text_t text = {0};
@@ -174,8 +169,8 @@ static void add_text(writer_t *w, const tn_argument_t *attr, const tenon_value_t
   tn_text_clear(&text);
 }
 
-static tenon_status_t add_value(writer_t *w, const tn_argument_t *attr, const tenon_value_t *value,
-                                uint32_t i) {
+static tenon_status_t add_attr_value(writer_t *w, const tn_argument_t *attr,
+                                     const tenon_value_t *value, uint32_t i) {
   char stem[64], path[4200], device[300];
   snprintf(stem, sizeof stem, "attr_%u", (unsigned)i);
   switch (value->kind) {
@@ -183,7 +178,7 @@ static tenon_status_t add_value(writer_t *w, const tn_argument_t *attr, const te
     tn_text_add(&w->json, "null");
     return TENON_OK;
   case TENON_KIND_TENSOR:
-    return add_tensor(w, value->as.tensor, stem, NULL);
+    return add_tensor_json(w, value->as.tensor, stem, NULL);
   case TENON_KIND_DEVICE:
     tn_text_add(&w->json, "{\"device\": \"%s\"}",
                 tn_device_text(value->as.device, device, sizeof device));
@@ -193,7 +188,7 @@ static tenon_status_t add_value(writer_t *w, const tn_argument_t *attr, const te
     for (uint32_t k = 0; k < value->count; k++) {
       snprintf(stem, sizeof stem, "attr_%u_%u", (unsigned)i, (unsigned)k);
       if (k) tn_text_add(&w->json, ", ");
-      TN_TRY(add_tensor(w, value->as.tensors[k], stem, NULL));
+      TN_TRY(add_tensor_json(w, value->as.tensors[k], stem, NULL));
     }
     tn_text_add(&w->json, "]}");
     return TENON_OK;
@@ -208,8 +203,8 @@ static tenon_status_t add_value(writer_t *w, const tn_argument_t *attr, const te
   }
 }
 
-/* What the schema does not name: "name=value" each. */
-static void add_open(writer_t *w, const tenon_value_t *value, const char **separator) {
+/* Writes attributes that the schema does not name, each as "name=value". */
+static void add_open_attrs(writer_t *w, const tenon_value_t *value, const char **separator) {
   for (uint32_t k = 0; k < value->count && value->kind == TENON_KIND_STRS; k++) {
     const tenon_string_t *s = &value->as.strs[k];
     const char *equals = memchr(s->data, '=', s->size);
@@ -234,46 +229,44 @@ static tenon_status_t add_attrs(writer_t *w, const tn_schema_t *schema,
   tn_text_add(&w->json, "  \"attributes\": {");
   for (uint32_t i = 0; i < schema->attr_count; i++) {
     if (schema->attrs[i].is_open) {
-      add_open(w, &attrs[i], &separator);
+      add_open_attrs(w, &attrs[i], &separator);
       continue;
     }
     if (attrs[i].kind == TENON_KIND_NONE && !schema->attrs[i].is_optional)
-      continue; /* required, and missing */
+      continue; /* required but missing */
     tn_text_add(&w->json, "%s\"%s\": ", separator, schema->attrs[i].name);
-    TN_TRY(add_value(w, &schema->attrs[i], &attrs[i], i));
+    TN_TRY(add_attr_value(w, &schema->attrs[i], &attrs[i], i));
     separator = ", ";
   }
   tn_text_add(&w->json, "},\n");
   return TENON_OK;
 }
 
-/* the call */
-
-/* Tells one build of a library from another. */
+/* Identifies the library, and tells its builds apart by a hash. */
 static void add_library(writer_t *w, const tn_library_t *library) {
   uint8_t hash[TN_SHA256_SIZE];
   char digits[TN_SHA256_TEXT];
   tn_file_t file;
-  member(w, "library", library->name);
-  member(w, "library_version", library->version);
+  add_text_member(w, "library", library->name);
+  add_text_member(w, "library_version", library->version);
   if (!library->path || !*library->path) return;
-  member(w, "library_path", library->path);
+  add_text_member(w, "library_path", library->path);
   if (tn_file_map(library->path, &file) != TENON_OK) return;
   tn_sha256(file.data, file.size, hash);
   tn_sha256_text(hash, digits);
-  member(w, "library_hash", digits);
+  add_text_member(w, "library_hash", digits);
   tn_file_unmap(&file);
 }
 
 static tenon_status_t add_call(writer_t *w, const tenon_op_t *op, const tenon_value_t *attrs,
                                const tenon_recording_info_t *call) {
   tn_text_add(&w->json, "{\n  \"format\": %d,\n", TN_RECORD_FORMAT);
-  member(w, "operator", op->name);
-  member(w, "schema", op->schema.text);
-  member(w, "node", call->node);
-  member(w, "kernel", call->kernel);
-  member(w, "status", tn_status_name(call->status));
-  if (call->status != TENON_OK) member(w, "error", call->error);
+  add_text_member(w, "operator", op->name);
+  add_text_member(w, "schema", op->schema.text);
+  add_text_member(w, "node", call->node);
+  add_text_member(w, "kernel", call->kernel);
+  add_text_member(w, "status", tn_status_name(call->status));
+  if (call->status != TENON_OK) add_text_member(w, "error", call->error);
   TN_TRY(add_attrs(w, &op->schema, attrs));
   TN_TRY(add_tensors(w, "input", op->schema.inputs, call->inputs, op->input_count));
   if (call->written)
@@ -286,9 +279,9 @@ static tenon_status_t add_call(writer_t *w, const tenon_op_t *op, const tenon_va
                 call->seed, call->offset);
   if (call->state) tn_text_add(&w->json, "  \"state\": %" PRIu64 ",\n", call->state);
   add_library(w, op->library);
-  member(w, "tenon", tenon_version());
+  add_text_member(w, "tenon", tenon_version());
   tn_text_add(&w->json, "  \"threads\": %d\n}\n", (int)tenon_threads_get());
-  return w->json.failed ? tn_no_memory("a recording", 0) : TENON_OK;
+  return w->json.failed ? tn_no_memory("a failure dump", 0) : TENON_OK;
 }
 
 tenon_status_t tenon_recording_save(const char *folder, const tenon_op_t *op,
@@ -306,5 +299,5 @@ tenon_status_t tenon_recording_save(const char *folder, const tenon_op_t *op,
   tn_text_clear(&w.json);
   if (status == TENON_OK) return TENON_OK;
   tn_folder_remove(folder);
-  return tn_prefix(status, "recording %s: ", op->name);
+  return tn_prefix(status, "saving the call of %s: ", op->name);
 }

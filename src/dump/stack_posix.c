@@ -1,4 +1,4 @@
-/* The search for calls on a stack; see stack.h. */
+/* Searches a stack for calls of operators; see stack.h. */
 #include "dump/stack.h"
 
 #include <string.h>
@@ -7,12 +7,13 @@
 
 #include "dispatch/services.h"
 
+/* Limits: words read at once, bytes of stack, reads, and addresses that are remembered. */
 enum {
   CHUNK = 512,
   STACK_MOST = 16 << 20,
   TRIES_MOST = 30000,
   CACHE = 4096,
-}; /* words; bytes; reads; addresses */
+};
 
 bool tn_peek(const void *address, void *out, size_t size) {
   struct iovec here = {out, size};
@@ -40,7 +41,7 @@ static bool is_op(const tenon_op_t *op) {
          tn_peek_text(name, text, sizeof text) && strstr(text, "::");
 }
 
-/* Size and phase are one word. */
+/* Size and phase share one word. */
 static bool opens_call(uintptr_t word, uintptr_t next) {
   uint32_t size = (uint32_t)word;
   uint32_t phase = (uint32_t)(word >> 32);
@@ -57,35 +58,36 @@ static void add_call(tn_stack_t *stack, uintptr_t address) {
     stack->calls[stack->call_count++] = (const void *)address;
 }
 
-static uintptr_t tried[CACHE]; /* addresses that were looked at, by their low bits */
-static int tries;
+static uintptr_t tried[CACHE]; /* addresses that were examined, indexed by their low bits */
+static int read_count;
 
-static bool is_worth_a_try(uintptr_t address) {
+static bool is_plausible(uintptr_t address) {
   uintptr_t *place = &tried[address / 8 % CACHE];
-  if (address < 65536 || address & 7 || address >> 47 || *place == address || tries >= TRIES_MOST)
+  if (address < 65536 || address & 7 || address >> 47 || *place == address ||
+      read_count >= TRIES_MOST)
     return false;
   *place = address;
-  tries++;
+  read_count++;
   return true;
 }
 
-/* An address of a call; or of what leads to one, as the jobs of parallel-for do: `depth` more
- * steps. */
-static void follow(tn_stack_t *stack, uintptr_t address, int depth) {
+/* Follows an address to a call, or, for `depth` more steps, to something that refers to a call, as
+ * the jobs of a parallel loop do. */
+static void follow_address(tn_stack_t *stack, uintptr_t address, int depth) {
   uintptr_t words[4] = {0};
-  if (!is_worth_a_try(address) || !tn_peek((const void *)address, words, sizeof words)) return;
+  if (!is_plausible(address) || !tn_peek((const void *)address, words, sizeof words)) return;
   if (opens_call(words[0], words[1])) add_call(stack, address);
   for (int i = 0; i < 4 && depth; i++)
-    follow(stack, words[i], depth - 1);
+    follow_address(stack, words[i], depth - 1);
 }
 
-static void search(tn_stack_t *stack, int depth) {
+static void search_stack(tn_stack_t *stack, int depth) {
   static uintptr_t words[CHUNK + 1];
   uintptr_t at = stack->registers[0] & ~(uintptr_t)7;
   memset(tried, 0, sizeof tried);
-  tries = 0;
+  read_count = 0;
   for (int i = 1; i < stack->register_count; i++)
-    follow(stack, stack->registers[i], depth);
+    follow_address(stack, stack->registers[i], depth);
   for (uintptr_t end = at + STACK_MOST; at < end; at += CHUNK * 8) {
     size_t count = CHUNK + 1;
     while (count && !tn_peek((const void *)at, words, count * 8))
@@ -94,13 +96,13 @@ static void search(tn_stack_t *stack, int depth) {
       if (i + 1 < count && opens_call(words[i], words[i + 1]))
         add_call(stack, at + i * 8);
       else
-        follow(stack, words[i], depth);
+        follow_address(stack, words[i], depth);
     }
     if (count <= CHUNK) return;
   }
 }
 
-/* The function of a library that the call is in; NULL: not known. */
+/* Returns: the library's function that the call is in, or NULL if it is unknown. */
 static tenon_any_fn function_of(const void *call) {
   tn_frame_t frame;
   tn_kernel_t kernel;
@@ -110,19 +112,25 @@ static tenon_any_fn function_of(const void *call) {
   if (!tn_peek(call, &seen, sizeof seen)) return NULL;
   if (seen.phase != TENON_PHASE_RUN) {
     if (!tn_peek(seen.op, &op, sizeof op)) return NULL;
-    return seen.phase == TENON_PHASE_INFER      ? (tenon_any_fn)op.infer
-           : seen.phase == TENON_PHASE_CREATE   ? (tenon_any_fn)op.create
-           : seen.phase == TENON_PHASE_VALIDATE ? (tenon_any_fn)op.validate
-           : seen.phase == TENON_PHASE_PREPARE  ? (tenon_any_fn)op.prepare
-                                                : NULL;
+    switch (seen.phase) {
+    case TENON_PHASE_INFER:
+      return (tenon_any_fn)op.infer;
+    case TENON_PHASE_CREATE:
+      return (tenon_any_fn)op.create;
+    case TENON_PHASE_VALIDATE:
+      return (tenon_any_fn)op.validate;
+    case TENON_PHASE_PREPARE:
+      return (tenon_any_fn)op.prepare;
+    default:
+      return NULL;
+    }
   }
   if (!tn_peek(call, &frame, sizeof frame)) return NULL;
   const tn_kernel_t *found = frame.kernel;
   if (!found && frame.entry && tn_peek(frame.entry, &entry, sizeof entry)) found = entry.only;
   if (!found || !tn_peek(found, &kernel, sizeof kernel)) return NULL;
-  return kernel.loop.function ? (tenon_any_fn)kernel.loop.function
-         : kernel.stub        ? (tenon_any_fn)kernel.stub
-                              : (tenon_any_fn)kernel.run;
+  if (kernel.loop.function) return (tenon_any_fn)kernel.loop.function;
+  return kernel.stub ? (tenon_any_fn)kernel.stub : (tenon_any_fn)kernel.run;
 }
 
 static int frame_of(const tn_stack_t *stack, const void *call, int from) {
@@ -134,9 +142,9 @@ static int frame_of(const tn_stack_t *stack, const void *call, int from) {
   return -1;
 }
 
-/* Old calls may have left traces: those whose functions are on the stack, in that order, are really
- * under way.  Where the stack cannot be followed, the innermost is believed. */
-static void keep_true(tn_stack_t *stack) {
+/* Drops remnants of finished calls. A call is in progress if its function is on the stack, in the
+ * same order. If the stack cannot be unwound, the innermost call is kept. */
+static void drop_finished_calls(tn_stack_t *stack) {
   int kept = 0;
   int at = 0;
   const void *first = stack->call_count ? stack->calls[0] : NULL;
@@ -153,6 +161,6 @@ static void keep_true(tn_stack_t *stack) {
 void tn_stack_search(tn_stack_t *stack) {
   stack->call_count = 0;
   for (int depth = 0; depth < 3 && !stack->call_count; depth++)
-    search(stack, depth);
-  keep_true(stack);
+    search_stack(stack, depth);
+  drop_finished_calls(stack);
 }

@@ -1,6 +1,6 @@
-/* Watching calls: of each that fails, or is asked for, a recording; and a look for NaN and
- * infinities in what it gave.  Called through the hook of src/layers/trace.c, so that calls pay
- * nothing when it is off.  Invariant: what the watcher itself calls is not watched. */
+/* Watches calls: saves failure dumps of calls that fail or were requested, and searches results for
+ * NaN and infinities. The hook of the dispatcher's trace calls it, so calls cost nothing while it
+ * is off. Invariant: calls that the watcher itself makes are not watched. */
 #include "dump/watch.h"
 
 #include <stdio.h>
@@ -31,22 +31,23 @@ enum {
   REPORTS_MOST = 100,
 };
 
-static tn_mutex_t lock = TN_MUTEX_INIT; /* of all that follow; nan, is_recording are read without */
+/* Protects the variables below. nan_mode and is_recording are also read without it. */
+static tn_mutex_t lock = TN_MUTEX_INIT;
 static int32_t nan_mode, is_recording;
 static char *folder, *patterns;
 static bool records_all;
-static int32_t most, made, next_number, reports;
+static int32_t limit, saved_count, next_number, reports;
 
-/* what is asked for */
-
-static bool matches(const char *name, const char *pattern, size_t size) { /* '*': any characters */
+/* '*' matches any characters. */
+static bool matches(const char *name, const char *pattern, size_t size) {
   if (!size) return !*name;
   if (*pattern == '*')
     return matches(name, pattern + 1, size - 1) || (*name && matches(name + 1, pattern, size));
   return *name == *pattern && matches(name + 1, pattern + 1, size - 1);
 }
 
-static bool is_asked_for(const char *name) { /* under the lock */
+/* The caller holds the lock. */
+static bool is_asked_for(const char *name) {
   if (records_all) return true;
   for (const char *at = patterns; at && *at; at += strspn(at, ", ")) {
     size_t size = strcspn(at, ", ");
@@ -56,8 +57,8 @@ static bool is_asked_for(const char *name) { /* under the lock */
   return false;
 }
 
-/* A folder that is not there yet: DIR/007-ns.op. */
-static bool next_folder(const tenon_op_t *op, bool is_failure, char *out, size_t capacity) {
+/* Returns a folder name that is not in use: DIR/007-ns.op. */
+static bool choose_folder(const tenon_op_t *op, bool is_failure, char *out, size_t capacity) {
   char name[120];
   bool fits = false;
   size_t used = 0;
@@ -68,10 +69,12 @@ static bool next_folder(const tenon_op_t *op, bool is_failure, char *out, size_t
   name[used] = 0;
   tn_mutex_lock(&lock);
   if (folder && (is_failure || is_asked_for(op->name))) {
-    if (made == most)
-      fprintf(stderr, "tenon: %d calls are recorded in %s; no more will be (TENON_RECORD_MOST)\n",
-              (int)made, folder);
-    for (fits = made++ < most; fits; next_number++) {
+    if (saved_count == limit)
+      fprintf(stderr,
+              "tenon: %d calls are saved in %s, which is the limit (TENON_RECORD_MOST): further "
+              "calls are not saved\n",
+              (int)saved_count, folder);
+    for (fits = saved_count++ < limit; fits; next_number++) {
       int size = snprintf(out, capacity, "%s/%03d-%s", folder, (int)next_number, name);
       fits = size > 0 && (size_t)size < capacity;
       if (fits && !tn_file_is_folder(out)) break;
@@ -82,8 +85,6 @@ static bool next_folder(const tenon_op_t *op, bool is_failure, char *out, size_t
   return fits;
 }
 
-/* recording */
-
 static const char *kernel_of(const tenon_call_t *call) {
   const tn_frame_t *frame = tn_frame_of_const(call);
   const tn_kernel_t *kernel = frame->kernel;
@@ -92,8 +93,8 @@ static const char *kernel_of(const tenon_call_t *call) {
   return kernel ? kernel->text : NULL;
 }
 
-static tenon_status_t save(const tn_watched_t *watched, tenon_status_t status, const char *error,
-                           const char *path) {
+static tenon_status_t save_call(const tn_watched_t *watched, tenon_status_t status,
+                                const char *error, const char *path) {
   const tenon_call_t *call = watched->call;
   const tenon_op_t *op = call->op;
   tenon_tensor_t *inputs[64], *written[64];
@@ -109,23 +110,26 @@ static tenon_status_t save(const tn_watched_t *watched, tenon_status_t status, c
                                  .node = watched->node,
                                  .kernel = kernel_of(call),
                                  .inputs = inputs,
-                                 .written = status == TENON_OK && has_written ? written : NULL,
-                                 .outputs = status == TENON_OK ? call->outputs : NULL,
                                  .is_random = call->random != NULL,
                                  .seed = watched->seed,
                                  .offset = watched->offset,
                                  .state = (uint64_t)(uintptr_t)call->state};
+  if (status == TENON_OK) {
+    info.outputs = call->outputs;
+    info.written = has_written ? written : NULL;
+  }
   return tenon_recording_save(path, op, call->attrs, &info);
 }
 
-/* UNAVAILABLE: it is not to be saved.  Another process may take a folder first. */
+/* Saves the call in the next free folder. Another process may take a folder first. Returns:
+ * UNAVAILABLE if the call is not to be saved. */
 static tenon_status_t save_next(const tn_watched_t *watched, tenon_status_t status, bool is_failure,
                                 const char *error, char *out_folder, size_t capacity) {
-  for (int tries = 0; next_folder(watched->call->op, is_failure, out_folder, capacity); tries++) {
-    tenon_status_t saved = save(watched, status, error, out_folder);
+  for (int tries = 0; choose_folder(watched->call->op, is_failure, out_folder, capacity); tries++) {
+    tenon_status_t saved = save_call(watched, status, error, out_folder);
     if (saved != TENON_EXISTS || tries == 100) return saved;
     tn_mutex_lock(&lock);
-    made--;
+    saved_count--;
     tn_mutex_unlock(&lock);
   }
   return TENON_UNAVAILABLE;
@@ -138,55 +142,54 @@ tenon_status_t tn_watched_save(const tn_watched_t *watched, tenon_status_t statu
 
 bool tn_record_is_on(void) { return __atomic_load_n(&is_recording, __ATOMIC_RELAXED); }
 
-/* Says where, or why not; the thread's message is the call's again afterwards. */
-static void record(const tn_watched_t *watched, tenon_status_t status) {
+/* Prints where the call was saved, or why not. Restores the thread's error message afterwards. */
+static void save_watched(const tn_watched_t *watched, tenon_status_t status) {
   char path[4200];
   const char *name = watched->call->op->name;
   char *error = status == TENON_OK ? NULL : tn_copy_text(tn_error(), strlen(tn_error()));
   tenon_status_t saved = save_next(watched, status, status != TENON_OK, error, path, sizeof path);
   if (saved == TENON_OK && status != TENON_OK)
-    fprintf(stderr, "tenon: %s failed: recorded; `tenon replay %s` repeats it\n", name, path);
+    fprintf(stderr, "tenon: %s failed and was saved; `tenon replay %s` repeats the call\n", name,
+            path);
   else if (saved != TENON_OK && saved != TENON_UNAVAILABLE)
     fprintf(stderr, "tenon: %s\n", tn_error());
   if (error) (void)tn_fail(status, "%s", error);
   tn_release_memory(error);
 }
 
-/* numbers that are none */
-
-typedef struct found_t { /* the first of a kind among tensors */
+typedef struct found_t { /* the first NaN or infinity among tensors */
   const tn_argument_t *argument;
-  int64_t item; /* of a list; -1 */
+  int64_t item; /* index in a list, or -1 */
   int64_t index;
   int64_t count;
   int64_t of;
   tn_text_t position;
 } found_t;
 
-static void search_one(const tenon_tensor_t *t, const tn_argument_t *argument, int64_t item,
-                       bool nans, found_t *found) {
+static void search_tensor(const tenon_tensor_t *t, const tn_argument_t *argument, int64_t item,
+                          bool nans, found_t *found) {
   tenon_tensor_t *here = NULL;
   if (found->argument || !t || t->keys & TN_TENSOR_UNSET || t->detail) return;
   if (t->device.type != 1 && tenon_tensor_copy_to(t, (tenon_device_t){1, 0}, &here) != TENON_OK)
     return;
-  tn_unnumbers_t numbers = tn_unnumbers(here ? here : t);
+  tn_nonfinite_t numbers = tn_nonfinite_count(here ? here : t);
   int64_t count = nans ? numbers.nans : numbers.infinities;
   if (count) {
     *found = (found_t){argument, item,           nans ? numbers.first_nan : numbers.first_infinity,
                        count,    tenon_count(t), {0}};
-    if (t->ndim) tn_unnumbers_position(t, found->index, &found->position);
+    if (t->ndim) tn_nonfinite_position(t, found->index, &found->position);
   }
   tenon_tensor_release(here);
 }
 
-static void search(const tenon_tensor_t *t, const tn_argument_t *argument, bool nans,
-                   found_t *found) {
+static void search_value(const tenon_tensor_t *t, const tn_argument_t *argument, bool nans,
+                         found_t *found) {
   if (!t || !tn_dtype_is(t->dtype, TENON_LIST)) {
-    search_one(t, argument, -1, nans, found);
+    search_tensor(t, argument, -1, nans, found);
     return;
   }
   for (int64_t i = 0; i < t->shape[0]; i++)
-    search_one(tenon_item(t, i), argument, i, nans, found);
+    search_tensor(tenon_item(t, i), argument, i, nans, found);
 }
 
 static void add_found(tn_text_t *text, const char *role, const found_t *found, bool nans) {
@@ -198,16 +201,16 @@ static void add_found(tn_text_t *text, const char *role, const found_t *found, b
                 (long long)found->of);
 }
 
-/* What the inputs had, [0] infinities, [1] NaN: looked at before the call, which may write over
- * them. */
+/* Searches the inputs before the call, which may overwrite them. [0] is for infinities, [1] for
+ * NaN. */
 static void search_inputs(const tenon_call_t *call, found_t had[2]) {
   int32_t mode = __atomic_load_n(&nan_mode, __ATOMIC_RELAXED);
   for (uint32_t i = 0; i < call->op->input_count; i++)
     for (int nans = mode & NAN_ONLY ? 1 : 0; nans < 2; nans++)
-      search(call->inputs[i], &call->op->schema.inputs[i], nans, &had[nans]);
+      search_value(call->inputs[i], &call->op->schema.inputs[i], nans, &had[nans]);
 }
 
-static tenon_status_t judge(const tn_watched_t *watched, const found_t had[2]) {
+static tenon_status_t check_numbers(const tn_watched_t *watched, const found_t had[2]) {
   const tenon_call_t *call = watched->call;
   const tenon_op_t *op = call->op;
   int32_t mode = __atomic_load_n(&nan_mode, __ATOMIC_RELAXED);
@@ -216,23 +219,25 @@ static tenon_status_t judge(const tn_watched_t *watched, const found_t had[2]) {
     found_t found = {0};
     tn_text_t text = {0};
     for (uint32_t o = 0; o < op->output_count; o++)
-      search(call->outputs[o], &op->schema.outputs[o], nans, &found);
+      search_value(call->outputs[o], &op->schema.outputs[o], nans, &found);
     for (uint32_t i = 0; i < op->input_count; i++)
       if (op->schema.inputs[i].is_written)
-        search(call->inputs[i], &op->schema.inputs[i], nans, &found);
-    const found_t *source = had[nans].argument        ? &had[nans]
-                            : nans && had[0].argument ? &had[0]
-                                                      : NULL;
+        search_value(call->inputs[i], &op->schema.inputs[i], nans, &found);
+    const found_t *source = NULL;
+    if (had[nans].argument)
+      source = &had[nans];
+    else if (nans && had[0].argument)
+      source = &had[0];
     bool begins = !source || (nans && source == &had[0]);
     bool stops = mode & NAN_STOP && found.argument && (nans || !source);
-    if (watched->node && !stops)
-      tn_text_add(&text, "node '%s' (%s): ", watched->node, op->name); /* else the graph says it */
+    if (watched->node && !stops) /* For an error, the graph adds the node itself. */
+      tn_text_add(&text, "node '%s' (%s): ", watched->node, op->name);
     else
       tn_text_add(&text, "%s: ", op->name);
     if (found.argument) add_found(&text, "result", &found, nans);
     if (found.argument && source)
       add_found(&text,
-                begins ? "; it begins here, out of infinities: input" : "; before the call: input",
+                begins ? "; it begins here, from infinities: input" : "; before the call: input",
                 source, source == &had[1]);
     else if (found.argument)
       tn_text_add(&text, "; its inputs have none: it begins here");
@@ -247,10 +252,8 @@ static tenon_status_t judge(const tn_watched_t *watched, const found_t had[2]) {
   return status;
 }
 
-/* watching */
-
-/* Inputs that the call may write over, by their schema or since a plan put a result there, are kept
- * as they are now. */
+/* Copies inputs that the call may overwrite, because the schema says so or because a plan placed a
+ * result in their memory. */
 static void copy_inputs(tn_watched_t *watched) {
   const tenon_call_t *call = watched->call;
   const tenon_op_t *op = call->op;
@@ -265,14 +268,15 @@ static void copy_inputs(tn_watched_t *watched) {
   }
 }
 
-static tenon_status_t watch(tenon_call_t *call, tenon_run_fn run) {
+static tenon_status_t watch_call(tenon_call_t *call, tenon_run_fn run) {
   tn_thread_t *thread = tn_thread();
   tn_watched_t watched = {.outer = thread->watched, .node = thread->graph_node};
   tn_watched_t *self = &watched;
   found_t had[2] = {{0}, {0}};
   bool looks = __atomic_load_n(&nan_mode, __ATOMIC_RELAXED) != 0;
   if (self->outer && !self->outer->call) return run(call);
-  thread->watched = self; /* what it calls itself is not watched */
+  /* Calls that the watcher makes are not watched. */
+  thread->watched = self;
   if (call->random) {
     self->seed = call->random->seed;
     self->offset = call->random->offset;
@@ -285,8 +289,8 @@ static tenon_status_t watch(tenon_call_t *call, tenon_run_fn run) {
   thread->watched = self;
   tenon_status_t status = run(call);
   thread->watched = &quiet;
-  if (looks && status == TENON_OK) status = judge(self, had);
-  if (tn_record_is_on()) record(self, status);
+  if (looks && status == TENON_OK) status = check_numbers(self, had);
+  if (tn_record_is_on()) save_watched(self, status);
   thread->watched = self->outer;
   for (size_t i = 0; i < 64; i++)
     tenon_tensor_release(self->before[i]);
@@ -305,14 +309,12 @@ static void watch_refused(const tenon_op_t *op, const tenon_value_t *attrs,
   tn_watched_t quiet = {.outer = &watched};
   if (!tn_record_is_on() || (watched.outer && !watched.outer->call)) return;
   thread->watched = &quiet;
-  record(&watched, status);
+  save_watched(&watched, status);
   thread->watched = watched.outer;
 }
 
-/* switching */
-
-static void update(void) {
-  static const tn_watcher_t watcher = {watch, watch_refused};
+static void update_watcher(void) {
+  static const tn_watcher_t watcher = {watch_call, watch_refused};
   tn_watch_set(nan_mode || is_recording ? &watcher : NULL);
 }
 
@@ -321,7 +323,7 @@ tenon_status_t tenon_record_set(const tenon_record_t *what) {
   tenon_record_t all = {0};
   if (what) memcpy(&all, what, what->size < sizeof all ? what->size : sizeof all);
   if (what && (!all.folder || !*all.folder))
-    return tn_fail(TENON_INVALID, "recordings: expected a folder");
+    return tn_fail(TENON_INVALID, "tenon_record_set: expected a folder");
   if (what) TN_TRY(tn_folder_create(all.folder, false));
   if (what) TN_TRY(tn_file_real_path(all.folder, real, sizeof real));
   char *fresh = what ? tn_copy_text(real, strlen(real)) : NULL;
@@ -337,11 +339,11 @@ tenon_status_t tenon_record_set(const tenon_record_t *what) {
   folder = fresh;
   patterns = names;
   records_all = all.flags & TENON_RECORD_ALL;
-  most = all.most > 0 ? all.most : RECORDINGS_MOST;
-  made = 0;
+  limit = all.most > 0 ? all.most : RECORDINGS_MOST;
+  saved_count = 0;
   next_number = 0;
   __atomic_store_n(&is_recording, folder != NULL, __ATOMIC_RELAXED);
-  update();
+  update_watcher();
   tn_mutex_unlock(&lock);
   return TENON_OK;
 }
@@ -356,7 +358,8 @@ tenon_status_t tenon_nan_set(const char *what) {
     while (i < 3 && (strlen(words[i]) != size || strncmp(words[i], at, size) != 0))
       i++;
     if (i == 3)
-      return tn_fail(TENON_INVALID, "'%.60s': expected stop or report, and perhaps ',nan'", what);
+      return tn_fail(TENON_INVALID,
+                     "'%.60s': expected 'stop' or 'report', optionally followed by ',nan'", what);
     wanted |= meanings[i];
     at += size;
   }
@@ -364,12 +367,12 @@ tenon_status_t tenon_nan_set(const char *what) {
   tn_mutex_lock(&lock);
   __atomic_store_n(&nan_mode, wanted, __ATOMIC_RELAXED);
   __atomic_store_n(&reports, 0, __ATOMIC_RELAXED);
-  update();
+  update_watcher();
   tn_mutex_unlock(&lock);
   return TENON_OK;
 }
 
-static bool is_said(const char *name) {
+static bool is_set_in_environment(const char *name) {
   const char *value = tn_environment(name);
   return value && *value && strcmp(value, "0") != 0;
 }
@@ -379,10 +382,10 @@ void tn_record_start(void) {
   const char *what = tn_environment("TENON_NAN");
   const char *count = tn_environment("TENON_RECORD_MOST");
   tenon_record_t record = {.size = sizeof record,
-                           .flags = is_said("TENON_RECORD_ALL") ? TENON_RECORD_ALL : 0,
                            .folder = where,
                            .ops = tn_environment("TENON_RECORD_OP"),
                            .most = count ? atoi(count) : 0};
+  if (is_set_in_environment("TENON_RECORD_ALL")) record.flags = TENON_RECORD_ALL;
   if (where && *where && tenon_record_set(&record) != TENON_OK)
     fprintf(stderr, "TENON_RECORD is ignored: %s\n", tn_error());
   if (what && *what && tenon_nan_set(what) != TENON_OK)

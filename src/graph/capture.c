@@ -153,11 +153,11 @@ static tenon_status_t prepare_inputs(tenon_executable_t *e, tenon_tensor_t *cons
  * that all work goes to the captured graph. */
 static tenon_status_t capture_run(tenon_executable_t *e, tn_capture_t *capture) {
   TN_TRY(tn_stream_finish(capture->stream));
-  TN_TRY(tn_stream_record(capture->stream));
+  TN_TRY(tn_stream_capture(capture->stream));
   tenon_status_t status = tn_interpreter_values(e, capture->inputs, capture->outputs, NULL);
   tn_text_t why = {0};
   if (status != TENON_OK) tn_text_add(&why, "%s", tn_error());
-  tenon_status_t ended = tn_stream_record_end(capture->stream, &capture->native);
+  tenon_status_t ended = tn_stream_capture_end(capture->stream, &capture->native);
   if (status != TENON_OK) (void)tn_fail(status, "%s", tn_text_get(&why));
   tn_text_clear(&why);
   return status != TENON_OK ? status : ended;

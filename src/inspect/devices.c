@@ -1,4 +1,4 @@
-/* What `tenon devices` prints. */
+/* The report that `tenon devices` prints. */
 #include <inttypes.h>
 #include <tenon/tenon.h>
 
@@ -29,8 +29,10 @@ static void add_ordinal(tn_text_t *text, tn_ordinal_t *o) {
   tn_text_add(text, "    features    ");
   for (size_t i = 0; i < sizeof features / sizeof *features; i++)
     if (q->features >> i & 1) tn_text_add(text, " %s", features[i]);
-  tn_text_add(text, "%s%s%s\n", o->has_streams ? " streams" : "", o->has_events ? " events" : "",
-              TN_SLOT(o->table, compile) ? " compiler" : "");
+  if (o->has_streams) tn_text_add(text, " streams");
+  if (o->has_events) tn_text_add(text, " events");
+  if (TN_SLOT(o->table, compile)) tn_text_add(text, " compiler");
+  tn_text_add(text, "\n");
   add_dtypes(text, "stores", q->stores);
   add_dtypes(text, "computes", q->computes);
   if (tenon_memory_stats(o->context.device, &stats) == TENON_OK)
@@ -75,8 +77,8 @@ tenon_status_t tenon_devices(char **out_text) {
   compiled = __atomic_load_n(&tn_group_counts.compiled, __ATOMIC_RELAXED);
   read = __atomic_load_n(&tn_group_counts.read, __ATOMIC_RELAXED);
   if (compiled || read)
-    tn_text_add(&text, "claimed groups: %" PRIu64 " compiled, %" PRIu64 " from files\n", compiled,
-                read);
+    tn_text_add(&text, "offloaded subgraphs: %" PRIu64 " compiled, %" PRIu64 " from files\n",
+                compiled, read);
   *out_text = tn_text_take(&text);
   return *out_text ? TENON_OK : TENON_MEMORY;
 }

@@ -1,21 +1,24 @@
-/* What a child leaves behind when it ends by a signal, by a system call that it must not make, or
- * by exit: written to its post for the host to read, and trusted no more than anything else
- * there. */
+/* Crash reports of worker processes. A worker process that ends by a signal, a forbidden system
+ * call or exit writes a report to its channel. The host reads the report and trusts it as little as
+ * anything else in the channel. */
 #ifndef TN_ISOLATION_CRASH_H
 #define TN_ISOLATION_CRASH_H
 
 #include "base/text.h"
 #include "isolation/mailbox.h"
 
-/* In the child: from here on such ends are written to the post. */
+/* In the worker process: installs the signal handlers that write the report to `crash`. */
 void tn_crash_watch(tn_crash_t *crash);
-/* This thread serves that slot; -1: none.  Gives it a stack for when its own is full. */
-void tn_crash_seat(int slot);
-/* Bytes of memory that this process may have made dirty: its data and stacks. */
+/* In the worker process: states which channel entry this thread serves (-1: none), and gives the
+ * thread a signal stack, so that a stack overflow can be reported. */
+void tn_crash_thread(int entry);
+/* Returns: how many bytes of data and stack this process has, as its RLIMIT_DATA counts them. */
 uint64_t tn_memory_used(void);
 
-/* In the host: "crashed: SIGSEGV at address 0x0", "opened '/etc/passwd', which isolation does not
- * allow: ...". `status` is that of waitpid.  Gives the code that the call fails with. */
+/* In the host: adds a phrase such as "crashed: SIGSEGV at address 0x0" or "opened '/etc/passwd',
+ * which isolation does not allow: ..." to `text`. `status` is the one from waitpid.
+ *
+ * Returns: the status code with which the call fails. */
 tenon_status_t tn_crash_describe(const tn_crash_t *crash, int status, uint64_t memory,
                                  tn_text_t *text);
 

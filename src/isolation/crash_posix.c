@@ -1,4 +1,5 @@
-/* Signal handlers of a child, and what the host makes of it. */
+/* The signal handlers of a worker process, and the host's description of the report that they
+ * write. The handlers run on a signal stack and use async-signal-safe functions only. */
 #include "isolation/crash.h"
 
 #include <fcntl.h>
@@ -15,11 +16,10 @@
 #include "base/thread.h"
 #include "isolation/lockdown.h"
 
-/* in the child */
-
-static tn_crash_t *place;
-static int memory_file = -1; /* /proc/self/statm, opened before that is forbidden */
-static _Thread_local int seat = -1;
+static tn_crash_t *report;
+/* /proc/self/statm, opened before the sandbox forbids opening files. */
+static int memory_file = -1;
+static _Thread_local int entry_index = -1;
 static _Thread_local uintptr_t stack_low;
 
 uint64_t tn_memory_used(void) {
@@ -38,34 +38,36 @@ uint64_t tn_memory_used(void) {
 }
 
 #if defined(__x86_64__)
-static void arguments_of(const ucontext_t *u, uint64_t *out) {
+static void read_arguments(const ucontext_t *u, uint64_t *out) {
   out[0] = (uint64_t)u->uc_mcontext.gregs[REG_RDI];
   out[1] = (uint64_t)u->uc_mcontext.gregs[REG_RSI];
   out[2] = (uint64_t)u->uc_mcontext.gregs[REG_RDX];
 }
-static void answer(ucontext_t *u, int64_t value) { u->uc_mcontext.gregs[REG_RAX] = value; }
-static uintptr_t stack_of(const ucontext_t *u) { return (uintptr_t)u->uc_mcontext.gregs[REG_RSP]; }
+static void set_result(ucontext_t *u, int64_t value) { u->uc_mcontext.gregs[REG_RAX] = value; }
+static uintptr_t stack_pointer(const ucontext_t *u) {
+  return (uintptr_t)u->uc_mcontext.gregs[REG_RSP];
+}
 #elif defined(__aarch64__)
-static void arguments_of(const ucontext_t *u, uint64_t *out) {
+static void read_arguments(const ucontext_t *u, uint64_t *out) {
   memcpy(out, u->uc_mcontext.regs, 3 * sizeof *out);
 }
-static void answer(ucontext_t *u, int64_t value) { u->uc_mcontext.regs[0] = (uint64_t)value; }
-static uintptr_t stack_of(const ucontext_t *u) { return u->uc_mcontext.sp; }
-#else /* no filter is there */
-static void arguments_of(const ucontext_t *u, uint64_t *out) {
+static void set_result(ucontext_t *u, int64_t value) { u->uc_mcontext.regs[0] = (uint64_t)value; }
+static uintptr_t stack_pointer(const ucontext_t *u) { return u->uc_mcontext.sp; }
+#else /* no system call filter exists for this processor */
+static void read_arguments(const ucontext_t *u, uint64_t *out) {
   (void)u;
   (void)out;
 }
-static void answer(ucontext_t *u, int64_t value) {
+static void set_result(ucontext_t *u, int64_t value) {
   (void)u;
   (void)value;
 }
-static uintptr_t stack_of(const ucontext_t *u) { return (uintptr_t)u->uc_stack.ss_sp; }
+static uintptr_t stack_pointer(const ucontext_t *u) { return (uintptr_t)u->uc_stack.ss_sp; }
 #endif
 
-/* What the C library and compilers' run times look at by the way: they are told that they may not,
- * and go on. */
-static bool is_by_the_way(const char *path) {
+/* Files that the C library and language runtimes read on their own initiative. Opening them fails
+ * with EACCES instead of ending the process. */
+static bool is_runtime_file(const char *path) {
   static const char *const folders[] = {"/proc/", "/sys/", "/etc/localtime", "/usr/share/zoneinfo/",
                                         "/usr/lib/locale/"};
   for (size_t i = 0; i < sizeof folders / sizeof *folders; i++)
@@ -93,7 +95,7 @@ static const char *path_of(int number, const uint64_t *arguments) {
   }
 }
 
-static bool writes(int number, const uint64_t *arguments) {
+static bool opens_for_writing(int number, const uint64_t *arguments) {
   const uint64_t flags = number == SYS_openat ? arguments[2] : arguments[1];
   return (flags & (O_WRONLY | O_RDWR | O_CREAT | O_TRUNC)) != 0;
 }
@@ -105,64 +107,64 @@ static bool is_open(int number) {
   return number == SYS_openat;
 }
 
-static void die(int signal_number) {
+static void end_process(int signal_number) {
   signal(signal_number, SIG_DFL);
   raise(signal_number);
 }
 
 static void on_denied(int number, ucontext_t *u) {
-  place->number = number;
-  arguments_of(u, place->arguments);
-  const char *path = path_of(number, place->arguments);
-  if (path && is_open(number) && !writes(number, place->arguments) && is_by_the_way(path)) {
-    answer(u, -13 /* EACCES */);
+  report->number = number;
+  read_arguments(u, report->arguments);
+  const char *path = path_of(number, report->arguments);
+  if (path && is_open(number) && !opens_for_writing(number, report->arguments) &&
+      is_runtime_file(path)) {
+    set_result(u, -13 /* EACCES */);
     return;
   }
-  place->kind = number == SYS_exit_group ? TN_CRASH_EXIT : TN_CRASH_DENIED;
-  for (size_t i = 0; path && path[i] && i < sizeof place->path - 1; i++)
-    place->path[i] = path[i];
-  die(SIGKILL);
+  report->kind = number == SYS_exit_group ? TN_CRASH_EXIT : TN_CRASH_DENIED;
+  for (size_t i = 0; path && path[i] && i < sizeof report->path - 1; i++)
+    report->path[i] = path[i];
+  end_process(SIGKILL);
 }
 
 static void on_signal(int number, siginfo_t *info, void *context) {
   const uintptr_t address = (uintptr_t)info->si_addr;
-  place->slot = (uint32_t)(seat + 1);
-  place->signal = number;
+  report->entry = (uint32_t)(entry_index + 1);
+  report->signal = number;
   if (number == SIGSYS && info->si_code == 1 /* SYS_SECCOMP */) {
     on_denied(info->si_syscall, context);
     return;
   }
   const bool has_address = info->si_code > 0 && (number == SIGSEGV || number == SIGBUS);
-  place->address = has_address ? address : UINT64_MAX;
-  place->used = tn_memory_used();
-  const uintptr_t stack = stack_of(context);
-  place->number = has_address && number == SIGSEGV && stack_low && stack < stack_low + (64 << 10) &&
-                  address + (1 << 20) > stack && address < stack + (1 << 20);
-  place->kind = TN_CRASH_SIGNAL;
-  die(number);
+  report->address = has_address ? address : UINT64_MAX;
+  report->used = tn_memory_used();
+  const uintptr_t stack = stack_pointer(context);
+  report->number = has_address && number == SIGSEGV && stack_low &&
+                   stack < stack_low + (64 << 10) && address + (1 << 20) > stack &&
+                   address < stack + (1 << 20);
+  report->kind = TN_CRASH_SIGNAL;
+  end_process(number);
 }
 
 void tn_crash_watch(tn_crash_t *crash) {
   static const int signals[] = {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGABRT, SIGTRAP, SIGSYS};
   struct sigaction action = {.sa_flags = SA_SIGINFO | SA_ONSTACK | SA_NODEFER};
   action.sa_sigaction = on_signal;
-  place = crash;
+  report = crash;
   tn_memory_used();
   for (size_t i = 0; i < sizeof signals / sizeof *signals; i++)
     sigaction(signals[i], &action, NULL);
 }
 
-void tn_crash_seat(int slot) {
+void tn_crash_thread(int entry) {
   enum { SIZE = 64 << 10 };
   stack_t stack = {.ss_sp = tn_allocate(SIZE), .ss_size = SIZE};
-  seat = slot;
+  entry_index = entry;
   stack_low = tn_thread()->stack_low;
   if (stack.ss_sp) sigaltstack(&stack, NULL);
 }
 
-/* in the host */
-
-static void quote(const char *path, tn_text_t *text) {
+static void add_quoted(const char *path, tn_text_t *text) {
   char copy[sizeof((tn_crash_t *)0)->path];
   size_t i = 0;
   for (; path[i] && i < sizeof copy - 1; i++)
@@ -174,14 +176,14 @@ static void quote(const char *path, tn_text_t *text) {
 static tenon_status_t describe_denied(const tn_crash_t *crash, tn_text_t *text) {
   const char *does = NULL;
   const char *allow = NULL;
-  const char *name = tn_call_text(crash->number, &does, &allow);
+  const char *name = tn_system_call_text(crash->number, &does, &allow);
   const bool opens = is_open(crash->number);
-  const bool is_writing = opens && writes(crash->number, crash->arguments);
+  const bool is_writing = opens && opens_for_writing(crash->number, crash->arguments);
   if (!name)
-    tn_text_add(text, "made the system call %d", crash->number);
+    tn_text_add(text, "made system call %d", crash->number);
   else
     tn_text_add(text, "%s", is_writing ? "opened for writing" : does);
-  if (crash->path[0]) quote(crash->path, text);
+  if (crash->path[0]) add_quoted(crash->path, text);
   if (name) tn_text_add(text, " (%s)", name);
   if (opens) allow = is_writing ? "TENON_ALLOW_WRITE" : "TENON_ALLOW_READ";
   tn_text_add(text, ", which isolation does not allow");
@@ -205,7 +207,8 @@ tenon_status_t tn_crash_describe(const tn_crash_t *crash, int status, uint64_t m
   }
   if (was_killed) {
     tn_text_add(
-        text, "was killed (SIGKILL), not by this host: perhaps by the system, for want of memory");
+        text,
+        "was killed (SIGKILL), but not by this program: the system may have run out of memory");
     return TENON_ABORTED;
   }
   const int number = WTERMSIG(status);
@@ -220,7 +223,9 @@ tenon_status_t tn_crash_describe(const tn_crash_t *crash, int status, uint64_t m
   if (is_known && c.number != 1 && c.address != UINT64_MAX)
     tn_text_add(text, " at address 0x%llx", (unsigned long long)c.address);
   if (is_known && c.used)
-    tn_text_add(text, "; it had %llu MiB of memory, and may have %llu more than Tenon needs there",
-                (unsigned long long)(c.used >> 20), (unsigned long long)(memory >> 20));
+    tn_text_add(
+        text,
+        "; it had %llu MiB of memory, and may have %llu MiB more than Tenon needs in the process",
+        (unsigned long long)(c.used >> 20), (unsigned long long)(memory >> 20));
   return TENON_ABORTED;
 }

@@ -1,4 +1,5 @@
-/* Settings, opening and closing of isolated libraries. */
+/* Settings, opening and closing of isolated libraries. The loader calls this file; everything else
+ * in this folder serves the proxy that it creates. */
 #include "isolation/isolation.h"
 
 #include <stddef.h>
@@ -19,8 +20,8 @@ enum {
   MICROSECOND = 1000,
   MILLISECOND = 1000000,
 };
-#define MEMORY ((uint64_t)4 << 30)  /* that a child may have beyond what Tenon needs in it */
-#define SHARED ((uint64_t)16 << 30) /* addresses for tensors in shared memory */
+#define MEMORY ((uint64_t)4 << 30)  /* memory of a worker process, beyond what Tenon needs in it */
+#define SHARED ((uint64_t)16 << 30) /* address space for tensors in shared memory */
 
 tenon_status_t (*tn_isolation_load)(const char *, uint32_t, tenon_library_t **);
 
@@ -32,30 +33,39 @@ static tenon_status_t put_folders(const char *const *folders, uint32_t count, ch
                      folders && folders[i] ? folders[i] : "NULL");
     const size_t size = strlen(folders[i]) + 1;
     if (at + size + 1 > TN_ISOLATE_FOLDERS)
-      return tn_fail(TENON_RANGE, "isolation: the folders' names are too long");
+      return tn_fail(
+          TENON_RANGE,
+          "isolation: the names of the folders are too long: expected at most 8191 bytes in all");
     memcpy(out + at, folders[i], size);
     at += size;
   }
   return TENON_OK;
 }
 
-/* From the program's settings to what the child is told; each of them once. */
+/* Translates the program's settings into the control block. Every setting is read once. */
 static tenon_status_t read_settings(const tenon_isolation_t *given, tn_control_t *control,
                                     int64_t *out_deadline) {
   static const uint32_t known = TENON_ALLOW_READ | TENON_ALLOW_WRITE | TENON_ALLOW_NETWORK |
                                 TENON_ALLOW_PROCESSES | TENON_ALLOW_EXTEND;
   tenon_isolation_t s = {.size = sizeof s};
   if (given && given->size < offsetof(tenon_isolation_t, allow) + sizeof given->allow)
-    return tn_fail(TENON_INVALID, "isolation: the size of the tenon_isolation_t is not set");
+    return tn_fail(
+        TENON_INVALID,
+        "isolation: tenon_isolation_t.size is not set: expected sizeof(tenon_isolation_t)");
   if (given) memcpy(&s, given, given->size < sizeof s ? given->size : sizeof s);
   if (s.allow & ~known)
-    return tn_fail(TENON_INVALID, "isolation: unknown allowances 0x%x", s.allow & ~known);
-  if (s.child_count > TN_POSTS)
-    return tn_fail(TENON_RANGE, "isolation: at most %d processes for a library, found %u",
-                   (int)TN_POSTS, s.child_count);
-  if (s.call_count > TN_SLOTS)
-    return tn_fail(TENON_RANGE, "isolation: at most %d calls at once in a process, found %u",
-                   (int)TN_SLOTS, s.call_count);
+    return tn_fail(TENON_INVALID,
+                   "isolation: unknown bits 0x%x in `allow`: expected TENON_ALLOW_...",
+                   s.allow & ~known);
+  if (s.child_count > TN_CHANNELS)
+    return tn_fail(TENON_RANGE,
+                   "isolation: `child_count` is %u: expected at most %d processes for one library",
+                   s.child_count, (int)TN_CHANNELS);
+  if (s.call_count > TN_CHANNEL_ENTRIES)
+    return tn_fail(
+        TENON_RANGE,
+        "isolation: `call_count` is %u: expected at most %d calls at once in one process",
+        s.call_count, (int)TN_CHANNEL_ENTRIES);
   TN_TRY(put_folders(s.readable, s.readable_count, control->readable));
   TN_TRY(put_folders(s.writable, s.writable_count, control->writable));
   const uint32_t deadline = s.deadline_ms ? s.deadline_ms : DEADLINE_MS;
@@ -66,15 +76,16 @@ static tenon_status_t read_settings(const tenon_isolation_t *given, tn_control_t
   control->allow = s.allow;
   if (s.readable_count || s.writable_count) control->has_folders = 1;
   control->child_count = s.child_count ? s.child_count : 1;
-  control->slot_count = s.call_count ? s.call_count : TN_SLOTS;
+  control->entry_count = s.call_count ? s.call_count : TN_CHANNEL_ENTRIES;
   control->thread_count = s.thread_count ? s.thread_count : (uint32_t)tn_parallel_threads();
   control->memory = s.memory ? s.memory : MEMORY;
   control->mailbox_size = (s.shared ? s.shared : SHARED) / 4096 * 4096;
   return TENON_OK;
 }
 
-static tenon_status_t place(const tn_library_t *library, tenon_dtype_t dtype, int32_t ndim,
-                            const int64_t *shape, tenon_tensor_t **out_tensor) {
+static tenon_status_t create_shared_result(const tn_library_t *library, tenon_dtype_t dtype,
+                                           int32_t ndim, const int64_t *shape,
+                                           tenon_tensor_t **out_tensor) {
   return tn_isolation_tensor(library->context, dtype, ndim, shape, out_tensor);
 }
 
@@ -97,7 +108,7 @@ tenon_status_t tn_isolation_open(const char *path, const tn_file_identity_t *ide
     if (proxy) tn_isolation_close(proxy);
     return status;
   }
-  __atomic_store_n(&tn_result_place, place, __ATOMIC_RELEASE);
+  __atomic_store_n(&tn_result_place, create_shared_result, __ATOMIC_RELEASE);
   *out_descriptor = &proxy->descriptor;
   *out_context = proxy;
   return TENON_OK;
@@ -136,11 +147,11 @@ tenon_status_t tn_isolation_tensor(void *context, tenon_dtype_t dtype, int32_t n
   const int64_t count = ndim >= 0 && ndim <= TENON_RANK_MAX ? tn_shape_count(ndim, shape) : -1;
   const bool fits = share && count > 0 && tn_dtype_bytes(dtype, count, &size) &&
                     !tn_dtype_is(dtype, TENON_STRING) && !tn_dtype_is(dtype, TENON_LIST);
-  if (!fits || !(offset = tn_room_take(&share->room, size)))
+  if (!fits || !(offset = tn_heap_allocate(&share->heap, size)))
     return tenon_tensor_create(dtype, ndim, shape, out_tensor);
   tenon_status_t status = tn_proxy_block(share, offset, size, &block);
   if (status != TENON_OK) {
-    tn_room_give(&share->room, offset, size);
+    tn_heap_free(&share->heap, offset, size);
     return status;
   }
   status = tenon_tensor_borrow((char *)share->base + offset, dtype, ndim, shape, NULL,
@@ -151,9 +162,11 @@ tenon_status_t tn_isolation_tensor(void *context, tenon_dtype_t dtype, int32_t n
 
 void tn_isolation_report(tn_text_t *text) {
   char path[4096];
-  const tenon_status_t status = tn_keeper_find(path, sizeof path);
-  tn_text_add(text, "isolation        %s%s\n",
-              status == TENON_OK ? "yes, by " : "no: ", status == TENON_OK ? path : tn_error());
+  const tenon_status_t status = tn_supervisor_find(path, sizeof path);
+  if (status == TENON_OK)
+    tn_text_add(text, "isolation        yes, by %s\n", path);
+  else
+    tn_text_add(text, "isolation        no: %s\n", tn_error());
 }
 
 void tn_isolation_in_child(void) { tn_clients_in_child(); }

@@ -1,5 +1,5 @@
-/* Isolated libraries: what the loader sees of them.  A library that runs in a process of its own
- * is, in this one, a descriptor whose functions forward. */
+/* Isolated libraries as the loader sees them. In this process, a library that runs in a worker
+ * process is a descriptor whose functions forward their calls. */
 #ifndef TN_ISOLATION_ISOLATION_H
 #define TN_ISOLATION_ISOLATION_H
 
@@ -8,19 +8,22 @@
 #include "base/text.h"
 #include "operator/library.h"
 
-/* Opens a file that has been looked at, and is opened again only while it is that; the descriptor
- * stays until tn_isolation_close(context).  isolation NULL: defaults. */
+/* Opens a file that the loader has inspected. A restart opens the file again only while its
+ * identity is unchanged. The descriptor lives until tn_isolation_close(context). `isolation` NULL
+ * means the defaults. */
 tenon_status_t tn_isolation_open(const char *path, const tn_file_identity_t *identity,
                                  uint32_t flags, const tenon_isolation_t *isolation,
                                  const tenon_descriptor_t **out_descriptor, void **out_context);
 void tn_isolation_close(void *context);
-/* Is it what the library was opened with?  NULL is what any was. */
+/* Was the library opened with these settings? NULL agrees with any settings. */
 bool tn_isolation_same(const void *context, const tenon_isolation_t *isolation);
-/* A dense tensor in the memory that is shared with it. */
+/* Creates a dense tensor in the memory that is shared with the library. */
 tenon_status_t tn_isolation_tensor(void *context, tenon_dtype_t dtype, int32_t ndim,
                                    const int64_t *shape, tenon_tensor_t **out_tensor);
-void tn_isolation_report(tn_text_t *text); /* a line: can libraries be isolated here? */
-void tn_isolation_in_child(void);          /* of fork */
+/* Adds a line that says whether libraries can be isolated on this system. */
+void tn_isolation_report(tn_text_t *text);
+/* For the child after fork(). */
+void tn_isolation_in_child(void);
 
 /* tenon_library_load, of the folder above; src/start.c sets it when libtenon is loaded. */
 extern tenon_status_t (*tn_isolation_load)(const char *path, uint32_t flags,

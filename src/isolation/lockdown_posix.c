@@ -1,7 +1,7 @@
-/* Limits, Landlock and seccomp, over Linux.  The filter is a list of what is allowed: what is not
- * in it ends the process with SIGSYS, whose handler says what it was (crash_posix.c).  Numbers of
- * system calls are the kernel headers', so that the lists serve every machine; calls that a machine
- * has not are left out. */
+/* Resource limits, Landlock and seccomp on Linux. The filter lists the allowed system calls. Any
+ * other call raises SIGSYS, whose handler reports it (crash_posix.c) and ends the process. System
+ * call numbers come from the kernel headers, so the lists serve every processor; calls that a
+ * processor does not have are left out by #if. */
 #include "isolation/lockdown.h"
 
 #include <errno.h>
@@ -27,19 +27,18 @@
 #elif defined(__aarch64__)
 #define MACHINE AUDIT_ARCH_AARCH64
 #else
-#define MACHINE                                                                                    \
-  0 /* its system calls are not known here, and loading says that the system refuses */
+/* The system calls of this processor are not known here, so loading an isolated library reports
+ * that the system refuses. */
+#define MACHINE 0
 #endif
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-enum { SANITIZED = 1 }; /* they map terabytes, and read files when they report */
+enum { SANITIZED = 1 }; /* sanitizers map terabytes, and read files when they report */
 #else
 enum { SANITIZED = 0 };
 #endif
 
-/* the lists */
-
-/* Those that come most often first.  What works on descriptors is harmless: there is none but those
- * of output. */
+/* The most frequent calls come first. Calls on descriptors are harmless, because the process has no
+ * descriptors but those for output. */
 static const int always[] = {
     SYS_futex,
     SYS_sched_yield,
@@ -154,7 +153,7 @@ static const int writing[] = {
 #endif
 };
 
-const char *tn_call_text(int number, const char **out_does, const char **out_allow) {
+const char *tn_system_call_text(int number, const char **out_does, const char **out_allow) {
   static const struct {
     int number;
     const char *name;
@@ -200,8 +199,6 @@ const char *tn_call_text(int number, const char **out_does, const char **out_all
   return NULL;
 }
 
-/* the filter */
-
 typedef struct filter_t {
   struct sock_filter code[400];
   unsigned short count;
@@ -209,45 +206,47 @@ typedef struct filter_t {
 
 #define ARGUMENT(i)                                                                                \
   ((uint32_t)offsetof(struct seccomp_data, args) +                                                 \
-   8 * (uint32_t)(i)) /* its low half: little-endian */
+   8 * (uint32_t)(i)) /* Offset of the low half of argument i (little-endian). */
 #define REFUSE(error) (SECCOMP_RET_ERRNO | (error))
 
-static void add(filter_t *f, uint16_t code, uint8_t if_so, uint8_t if_not, uint32_t k) {
+static void add_instruction(filter_t *f, uint16_t code, uint8_t if_so, uint8_t if_not, uint32_t k) {
   if (f->count < sizeof f->code / sizeof *f->code)
     f->code[f->count++] = (struct sock_filter){code, if_so, if_not, k};
 }
-static void give(filter_t *f, uint32_t action) { add(f, BPF_RET | BPF_K, 0, 0, action); }
+static void return_action(filter_t *f, uint32_t action) {
+  add_instruction(f, BPF_RET | BPF_K, 0, 0, action);
+}
 static void load_number(filter_t *f) {
-  add(f, BPF_LD | BPF_W | BPF_ABS, 0, 0, offsetof(struct seccomp_data, nr));
+  add_instruction(f, BPF_LD | BPF_W | BPF_ABS, 0, 0, offsetof(struct seccomp_data, nr));
 }
-static void on(filter_t *f, int number, uint32_t action) {
-  add(f, BPF_JMP | BPF_JEQ | BPF_K, 0, 1, (uint32_t)number);
-  give(f, action);
+static void on_call(filter_t *f, int number, uint32_t action) {
+  add_instruction(f, BPF_JMP | BPF_JEQ | BPF_K, 0, 1, (uint32_t)number);
+  return_action(f, action);
 }
-static void on_each(filter_t *f, const int *numbers, size_t count, uint32_t action) {
+static void on_each_call(filter_t *f, const int *numbers, size_t count, uint32_t action) {
   for (size_t i = 0; i < count; i++)
-    on(f, numbers[i], action);
+    on_call(f, numbers[i], action);
 }
-#define ON_EACH(f, list, action) on_each(f, list, sizeof(list) / sizeof *(list), action)
-/* Of that call: if argument `i` has any of these bits (JSET), or is that (JEQ), then `so`, else
- * `otherwise`. */
+#define ON_EACH(f, list, action) on_each_call(f, list, sizeof(list) / sizeof *(list), action)
+/* For system call `number`: if argument `i` has any of the bits `k` (JSET) or equals `k` (JEQ),
+ * then `so`, else `otherwise`. */
 static void on_argument(filter_t *f, int number, int i, uint16_t test, uint32_t k, uint32_t so,
                         uint32_t otherwise) {
-  add(f, BPF_JMP | BPF_JEQ | BPF_K, 0, 4, (uint32_t)number);
-  add(f, BPF_LD | BPF_W | BPF_ABS, 0, 0, ARGUMENT(i));
-  add(f, BPF_JMP | test | BPF_K, 0, 1, k);
-  give(f, so);
-  give(f, otherwise);
+  add_instruction(f, BPF_JMP | BPF_JEQ | BPF_K, 0, 4, (uint32_t)number);
+  add_instruction(f, BPF_LD | BPF_W | BPF_ABS, 0, 0, ARGUMENT(i));
+  add_instruction(f, BPF_JMP | test | BPF_K, 0, 1, k);
+  return_action(f, so);
+  return_action(f, otherwise);
 }
 
-static void restrict_memory(
-    filter_t *f) { /* memory that is shared, and of nobody else's, would not count to its limit */
-  add(f, BPF_JMP | BPF_JEQ | BPF_K, 0, 5, SYS_mmap);
-  add(f, BPF_LD | BPF_W | BPF_ABS, 0, 0, ARGUMENT(3));
-  add(f, BPF_ALU | BPF_AND | BPF_K, 0, 0, MAP_SHARED | MAP_ANONYMOUS);
-  add(f, BPF_JMP | BPF_JEQ | BPF_K, 0, 1, MAP_SHARED | MAP_ANONYMOUS);
-  give(f, SECCOMP_RET_TRAP);
-  give(f, SECCOMP_RET_ALLOW);
+/* Forbids anonymous shared memory, which would not count towards the memory limit. */
+static void restrict_memory(filter_t *f) {
+  add_instruction(f, BPF_JMP | BPF_JEQ | BPF_K, 0, 5, SYS_mmap);
+  add_instruction(f, BPF_LD | BPF_W | BPF_ABS, 0, 0, ARGUMENT(3));
+  add_instruction(f, BPF_ALU | BPF_AND | BPF_K, 0, 0, MAP_SHARED | MAP_ANONYMOUS);
+  add_instruction(f, BPF_JMP | BPF_JEQ | BPF_K, 0, 1, MAP_SHARED | MAP_ANONYMOUS);
+  return_action(f, SECCOMP_RET_TRAP);
+  return_action(f, SECCOMP_RET_ALLOW);
 }
 
 static void restrict_files(filter_t *f, uint32_t allow, bool is_loading) {
@@ -261,49 +260,52 @@ static void restrict_files(filter_t *f, uint32_t allow, bool is_loading) {
   on_argument(f, SYS_open, 1, BPF_JSET, writes, write_action, read_action);
 #endif
   if (reads || may_write) ON_EACH(f, reading, SECCOMP_RET_ALLOW);
-  on_argument(f, SYS_newfstatat, 3, BPF_JSET, 0x1000 /* AT_EMPTY_PATH: of a descriptor */,
+  on_argument(f, SYS_newfstatat, 3, BPF_JSET, 0x1000 /* AT_EMPTY_PATH: about a descriptor */,
               SECCOMP_RET_ALLOW, REFUSE(EACCES));
   ON_EACH(f, reading, REFUSE(EACCES));
   if (may_write) ON_EACH(f, writing, SECCOMP_RET_ALLOW);
 }
 
-static void build(filter_t *f, const tn_control_t *control, bool is_loading) {
+static void build_filter(filter_t *f, const tn_control_t *control, bool is_loading) {
   const uint32_t self = (uint32_t)getpid();
-  add(f, BPF_LD | BPF_W | BPF_ABS, 0, 0, offsetof(struct seccomp_data, arch));
-  add(f, BPF_JMP | BPF_JEQ | BPF_K, 1, 0, MACHINE);
-  give(f, SECCOMP_RET_KILL_PROCESS);
+  add_instruction(f, BPF_LD | BPF_W | BPF_ABS, 0, 0, offsetof(struct seccomp_data, arch));
+  add_instruction(f, BPF_JMP | BPF_JEQ | BPF_K, 1, 0, MACHINE);
+  return_action(f, SECCOMP_RET_KILL_PROCESS);
   load_number(f);
 #if defined(__x86_64__)
-  add(f, BPF_JMP | BPF_JGE | BPF_K, 0, 1, 0x40000000); /* numbers of x32 */
-  give(f, SECCOMP_RET_KILL_PROCESS);
+  add_instruction(f, BPF_JMP | BPF_JGE | BPF_K, 0, 1, 0x40000000); /* numbers of the x32 ABI */
+  return_action(f, SECCOMP_RET_KILL_PROCESS);
 #endif
   ON_EACH(f, always, SECCOMP_RET_ALLOW);
   if (control->allow & TENON_ALLOW_PROCESSES)
-    ON_EACH(f, processes, SECCOMP_RET_ALLOW), on(f, SYS_clone, SECCOMP_RET_ALLOW);
+    ON_EACH(f, processes, SECCOMP_RET_ALLOW), on_call(f, SYS_clone, SECCOMP_RET_ALLOW);
   if (control->allow & TENON_ALLOW_NETWORK) ON_EACH(f, network, SECCOMP_RET_ALLOW);
-  on(f, SYS_clone3, REFUSE(ENOSYS)); /* its flags cannot be seen: the C library then calls clone */
+  /* The filter cannot see the flags of clone3. With ENOSYS the C library calls clone instead. */
+  on_call(f, SYS_clone3, REFUSE(ENOSYS));
   restrict_memory(f);
-  on(f, SYS_ioctl, REFUSE(ENOTTY));
+  on_call(f, SYS_ioctl, REFUSE(ENOTTY));
   restrict_files(f, control->allow, is_loading);
   on_argument(f, SYS_clone, 0, BPF_JSET, CLONE_THREAD, SECCOMP_RET_ALLOW, SECCOMP_RET_TRAP);
   on_argument(f, SYS_kill, 0, BPF_JEQ, self, SECCOMP_RET_ALLOW, SECCOMP_RET_TRAP);
   on_argument(f, SYS_tgkill, 0, BPF_JEQ, self, SECCOMP_RET_ALLOW, SECCOMP_RET_TRAP);
-  on_argument(f, SYS_prlimit64, 2, BPF_JEQ, 0, SECCOMP_RET_ALLOW, REFUSE(EPERM)); /* looking only */
+  /* reading limits only */
+  on_argument(f, SYS_prlimit64, 2, BPF_JEQ, 0, SECCOMP_RET_ALLOW, REFUSE(EPERM));
   on_argument(f, SYS_prctl, 0, BPF_JEQ, PR_SET_NAME, SECCOMP_RET_ALLOW, REFUSE(EPERM));
-  if (is_loading) { /* what comes next is the last one, and Landlock's calls are made before */
-    on(f, SYS_seccomp, SECCOMP_RET_ALLOW);
-    on(f, SYS_exit_group, SECCOMP_RET_ALLOW);
+  /* The next filter is the final one. Landlock's calls were made before this filter. */
+  if (is_loading) {
+    on_call(f, SYS_seccomp, SECCOMP_RET_ALLOW);
+    on_call(f, SYS_exit_group, SECCOMP_RET_ALLOW);
   }
-  give(f, SANITIZED && !is_loading ? SECCOMP_RET_ALLOW : SECCOMP_RET_TRAP);
+  return_action(f, SANITIZED && !is_loading ? SECCOMP_RET_ALLOW : SECCOMP_RET_TRAP);
 }
 
-static bool install(const tn_control_t *control, bool is_loading) {
+static bool install_filter(const tn_control_t *control, bool is_loading) {
   filter_t filter = {.count = 0};
   if (!MACHINE) {
     errno = ENOSYS;
     return false;
   }
-  build(&filter, control, is_loading);
+  build_filter(&filter, control, is_loading);
   const struct sock_fprog program = {filter.count, filter.code};
   if (filter.count == sizeof filter.code / sizeof *filter.code) {
     errno = E2BIG;
@@ -312,8 +314,6 @@ static bool install(const tn_control_t *control, bool is_loading) {
   return syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, is_loading ? 0 : SECCOMP_FILTER_FLAG_TSYNC,
                  &program) == 0;
 }
-
-/* folders */
 
 enum {
   READS = LANDLOCK_ACCESS_FS_EXECUTE | LANDLOCK_ACCESS_FS_READ_FILE | LANDLOCK_ACCESS_FS_READ_DIR,
@@ -326,7 +326,7 @@ enum {
       LANDLOCK_ACCESS_FS_EXECUTE | LANDLOCK_ACCESS_FS_READ_FILE | LANDLOCK_ACCESS_FS_WRITE_FILE,
 };
 
-/* What is not there cannot be opened either. */
+/* A path that does not exist cannot be opened either, so it needs no rule. */
 static bool add_folder(int rules, const char *path, uint64_t access) {
   struct stat about;
   const int folder = open(path, O_PATH | O_CLOEXEC);
@@ -339,7 +339,8 @@ static bool add_folder(int rules, const char *path, uint64_t access) {
   return good;
 }
 
-/* Those that the program named, and where libraries lie, so that this one loads. */
+/* Allows the folders that the program named, and the folders of the system's libraries and of this
+ * library, so that it can be loaded. */
 static bool restrict_folders(const tn_control_t *control) {
   static const char *const libraries[] = {"/lib",       "/lib64",         "/usr/lib",
                                           "/usr/lib64", "/usr/local/lib", "/etc/ld.so.cache",
@@ -364,9 +365,7 @@ static bool restrict_folders(const tn_control_t *control) {
   return good;
 }
 
-/* both */
-
-static bool limit(int what, uint64_t most) {
+static bool set_limit(int what, uint64_t most) {
   struct rlimit now, less;
   if (getrlimit((__rlimit_resource_t)what, &now) != 0) return false;
   less.rlim_max = less.rlim_cur = now.rlim_max < most ? now.rlim_max : most;
@@ -376,11 +375,11 @@ static bool limit(int what, uint64_t most) {
 bool tn_lockdown_begin(const tn_control_t *control) {
   enum { OPEN_MOST = 256 };
   const uint64_t used = tn_memory_used();
-  if (!limit(RLIMIT_CORE, 0) || !limit(RLIMIT_NOFILE, OPEN_MOST)) return false;
-  if (!SANITIZED && !limit(RLIMIT_DATA, used + control->memory)) return false;
+  if (!set_limit(RLIMIT_CORE, 0) || !set_limit(RLIMIT_NOFILE, OPEN_MOST)) return false;
+  if (!SANITIZED && !set_limit(RLIMIT_DATA, used + control->memory)) return false;
   if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0) return false;
   if (control->has_folders && !restrict_folders(control)) return false;
-  return install(control, true);
+  return install_filter(control, true);
 }
 
-bool tn_lockdown_finish(const tn_control_t *control) { return install(control, false); }
+bool tn_lockdown_finish(const tn_control_t *control) { return install_filter(control, false); }

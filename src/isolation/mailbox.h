@@ -1,10 +1,13 @@
-/* The memory that a host shares with the processes of one isolated library, and how they wake each
- * other.
+/* The memory that a host shares with the worker processes of one isolated library, and the
+ * doorbells with which both sides wake each other.
  *
- * Two pieces.  The mailbox: for each child a post (bells, slots for messages, the description of
- * the library), behind them room for tensors; the child may write anything there at any time, so
- * the host copies what it reads before it looks at it.  The control: what the host wants, and how
- * children ended; host and keeper alone have it. */
+ * The mailbox has one channel for each worker process, followed by a heap for tensors. A channel
+ * consists of doorbells, entries with room for one message each, and the description of the
+ * library. A worker process may write anything to the mailbox at any time, so the host copies what
+ * it reads before it examines the copy.
+ *
+ * The control block states what the host wants and how worker processes ended. Only the host and
+ * the supervisor can access it. */
 #ifndef TN_ISOLATION_MAILBOX_H
 #define TN_ISOLATION_MAILBOX_H
 
@@ -13,37 +16,40 @@
 #include <stdint.h>
 #include <tenon/op.h>
 
+/* The maximum number of worker processes, and of calls in flight in each of them. */
 enum {
-  TN_POSTS = 8,
-  TN_SLOTS = 8,
-}; /* children at most; calls in flight at once in each */
+  TN_CHANNELS = 8,
+  TN_CHANNEL_ENTRIES = 8,
+};
 enum {
-  TN_POST_SIZE = 32 << 20, /* of a post: most of it is never touched, and then takes no memory */
-  TN_POST_HEAD = 64 << 10, /* of that: tn_post_t */
-  TN_SLOT_SIZE = 1 << 20,  /* then slots: the message, and behind it small tensors */
+  TN_CHANNEL_SIZE = 32 << 20, /* of a channel; most pages are never touched and take no memory */
+  TN_CHANNEL_HEAD = 64 << 10, /* of its tn_channel_t, at the start */
+  TN_ENTRY_SIZE = 1 << 20,    /* of an entry: its message, then space for small tensors */
   TN_MESSAGE_SIZE = 256 << 10,
-  TN_DESCRIPTION_SIZE = TN_POST_SIZE - TN_POST_HEAD - TN_SLOTS * TN_SLOT_SIZE,
+  TN_DESCRIPTION_SIZE = TN_CHANNEL_SIZE - TN_CHANNEL_HEAD - TN_CHANNEL_ENTRIES * TN_ENTRY_SIZE,
 };
 
-/* Who writes a state: IDLE, CALL, ANSWER the host; ASK, REPLY the child; DEAD the keeper, when
- * there is no child any more. */
+/* States of a doorbell. The host writes IDLE, CALL and ANSWER; the worker process writes ASK and
+ * REPLY; the supervisor writes DEAD after the worker process has ended. */
 enum {
-  TN_SLOT_IDLE,
-  TN_SLOT_CALL,
-  TN_SLOT_ASK,
-  TN_SLOT_ANSWER,
-  TN_SLOT_REPLY,
-  TN_SLOT_DEAD,
+  TN_ENTRY_IDLE,
+  TN_ENTRY_CALL,
+  TN_ENTRY_ASK,
+  TN_ENTRY_ANSWER,
+  TN_ENTRY_REPLY,
+  TN_ENTRY_DEAD,
 };
 
-typedef struct tn_bell_t { /* two cache lines, since processors fetch them in pairs */
+/* A doorbell: a futex word with the state of one entry. It fills two cache lines, since processors
+ * fetch them in pairs. */
+typedef struct tn_doorbell_t {
   uint32_t state;
   uint32_t host_sleeps;
   uint32_t child_sleeps;
   uint32_t reserved;
   uint64_t size; /* of the message */
   uint64_t pad[13];
-} tn_bell_t;
+} tn_doorbell_t;
 
 enum {
   TN_CRASH_NONE,
@@ -51,86 +57,92 @@ enum {
   TN_CRASH_DENIED,
   TN_CRASH_EXIT,
 };
-typedef struct tn_crash_t { /* what a child said when it ended */
+typedef struct tn_crash_t { /* written by a worker process when it ends */
   uint32_t kind;
-  uint32_t slot; /* slot: 1 + that of the call, 0: of none */
+  uint32_t entry; /* 1 + index of the entry whose call it was; 0: none */
   int32_t signal;
-  int32_t number; /* number: of the system call; EXIT: the status */
+  /* Of a forbidden call or exit: the system call. Of a signal: 1 if the stack overflowed. */
+  int32_t number;
   uint64_t address;
   uint64_t used; /* bytes of memory in use */
   uint64_t arguments[3];
   char path[256];
 } tn_crash_t;
 
-typedef struct tn_post_t {
-  tn_bell_t
-      /* CALL: being loaded; REPLY: ready; ASK: refused, the reason is the message of slot 0 */
-      start;
-  tn_bell_t slots[TN_SLOTS];
+typedef struct tn_channel_t {
+  /* CALL: the library is being loaded. REPLY: it is ready. ASK: it was refused, and the message of
+   * entry 0 has the reason. */
+  tn_doorbell_t start;
+  tn_doorbell_t entries[TN_CHANNEL_ENTRIES];
   uint64_t description_size;
   tn_crash_t crash;
-} tn_post_t;
+} tn_channel_t;
 
-static inline tn_post_t *tn_post(void *mailbox, uint32_t child) {
-  return (tn_post_t *)((char *)mailbox + (size_t)child * TN_POST_SIZE);
+static inline tn_channel_t *tn_channel(void *mailbox, uint32_t child) {
+  return (tn_channel_t *)((char *)mailbox + (size_t)child * TN_CHANNEL_SIZE);
 }
-static inline unsigned char *tn_post_slot(void *mailbox, uint32_t child, uint32_t slot) {
-  return (unsigned char *)tn_post(mailbox, child) + TN_POST_HEAD + (size_t)slot * TN_SLOT_SIZE;
+static inline unsigned char *tn_channel_area(void *mailbox, uint32_t child, uint32_t entry) {
+  return (unsigned char *)tn_channel(mailbox, child) + TN_CHANNEL_HEAD +
+         (size_t)entry * TN_ENTRY_SIZE;
 }
-static inline unsigned char *tn_post_description(void *mailbox, uint32_t child) {
-  return tn_post_slot(mailbox, child, TN_SLOTS);
+static inline unsigned char *tn_channel_description(void *mailbox, uint32_t child) {
+  return tn_channel_area(mailbox, child, TN_CHANNEL_ENTRIES);
 }
 
 enum { TN_ISOLATE_FOLDERS = 8192 };
 typedef struct tn_control_t {
-  uint32_t size; /* of this: host and keeper are of one build */
+  uint32_t size; /* of this structure: host and supervisor are of one build */
   uint32_t child_count;
-  uint32_t slot_count;
+  uint32_t entry_count;
   uint32_t allow;
-  uint32_t flags; /* TENON_ALLOW_..., TENON_LOAD_... */
+  uint32_t flags; /* TENON_LOAD_STRICT or 0 */
   uint32_t thread_count;
-  int32_t host; /* its process */
+  int32_t host; /* process id of the host */
   uint32_t has_folders;
   uint64_t mailbox_size;
   uint64_t memory;
-  int64_t spin; /* nanoseconds at most; 0: not at all */
+  int64_t spin; /* longest time to spin, in nanoseconds; 0: never */
   char version[32];
   char path[4096];
   char readable[TN_ISOLATE_FOLDERS];
-  char writable[TN_ISOLATE_FOLDERS]; /* folders, each ends with 0, then one more 0 */
+  char writable[TN_ISOLATE_FOLDERS]; /* folders, each ended by a NUL; one more NUL ends the list */
   struct {
-    uint32_t dead;   /* number of the last child that ended here; its futex */
-    uint32_t told;   /* the same, when all who wait in its post have been told */
-    int32_t status;  /* as of waitpid; -1: it could not be started */
-    int32_t problem; /* then errno */
-  } ends[TN_POSTS];
+    uint32_t dead; /* number of the last worker process that ended here; a futex */
+    /* The same number, written after all waiters of the channel were woken; a futex. */
+    uint32_t told;
+    int32_t status;  /* as from waitpid; -1: the process could not be started */
+    int32_t problem; /* errno in this case */
+  } ends[TN_CHANNELS];
 } tn_control_t;
 
-/* How long to look before going to sleep.  Where looking was in vain, half as long the next time,
- * since whoever is waited for may want this very processor; every 16th time as long as at first,
- * since that may have changed. */
-typedef struct tn_patience_t {
-  int64_t most;
-  int64_t now;    /* nanoseconds */
-  uint32_t count; /* of times in vain */
-} tn_patience_t;
-static inline tn_patience_t tn_patience(int64_t most) { return (tn_patience_t){most, most, 0}; }
+/* How long to spin before sleeping. After spinning in vain, the time is halved, because the other
+ * side may need this processor. Every 16th time in vain, the full time is tried again. */
+typedef struct tn_spin_t {
+  int64_t most;   /* longest time, in nanoseconds */
+  int64_t now;    /* present time, in nanoseconds */
+  uint32_t count; /* how often spinning was in vain */
+} tn_spin_t;
+static inline tn_spin_t tn_spin(int64_t most) { return (tn_spin_t){most, most, 0}; }
 
-/* Waits while *word is `value`, asleep with *sleeps set; gives what it is then.  `until`: of
- * tn_now(), 0: for ever; past it `value` is given. */
-uint32_t tn_bell_wait(uint32_t *word, uint32_t value, uint32_t *sleeps, tn_patience_t *patience,
-                      int64_t until);
-/* Makes it `to`, if it is `from`, and wakes who sleeps. */
-bool tn_bell_ring(uint32_t *word, uint32_t from, uint32_t to, uint32_t *sleeps);
-void tn_bell_wake(uint32_t *word);
+/* Waits while *word equals `value`: spins, then sleeps with *sleeps set. `until` is a tn_now()
+ * time; 0 means no limit.
+ *
+ * Returns: the new state, or `value` if the time is over. */
+uint32_t tn_doorbell_wait(uint32_t *word, uint32_t value, uint32_t *sleeps, tn_spin_t *spin,
+                          int64_t until);
+/* Changes *word from `from` to `to` and wakes the sleepers. Returns: false if *word was not
+ * `from`. */
+bool tn_doorbell_ring(uint32_t *word, uint32_t from, uint32_t to, uint32_t *sleeps);
+void tn_doorbell_wake(uint32_t *word);
 
-/* Memory without a name that processes can share, as a descriptor that programs do not inherit. */
+/* Anonymous shared memory (memfd). Programs that this process starts do not inherit the
+ * descriptor. */
 tenon_status_t tn_shared_create(uint64_t size, int *out_descriptor);
 tenon_status_t tn_shared_map(int descriptor, uint64_t size, void **out_memory);
 void tn_shared_unmap(void *memory, uint64_t size);
 bool tn_shared_grow(int descriptor, uint64_t size);
-void tn_shared_forget(int descriptor, uint64_t offset,
-                      uint64_t size); /* its memory goes back to the system; it reads as 0 */
+/* Returns the pages to the system. They read as 0 afterwards. */
+void tn_shared_discard(int descriptor, uint64_t offset, uint64_t size);
 void tn_shared_close(int descriptor);
 
 #endif

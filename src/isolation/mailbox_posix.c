@@ -1,4 +1,4 @@
-/* Shared memory and futexes, over Linux. */
+/* Shared memory and futexes on Linux. */
 #include "isolation/mailbox.h"
 
 #include <errno.h>
@@ -17,10 +17,8 @@
 #include "base/status.h"
 #include "base/thread.h"
 
-_Static_assert(sizeof(tn_bell_t) == 128 && sizeof(tn_post_t) <= TN_POST_HEAD,
-               "the layout that both sides know");
-
-/* bells */
+_Static_assert(sizeof(tn_doorbell_t) == 128 && sizeof(tn_channel_t) <= TN_CHANNEL_HEAD,
+               "both sides rely on this layout");
 
 static inline void pause_briefly(void) {
 #if defined(__x86_64__) || defined(__i386__)
@@ -30,9 +28,9 @@ static inline void pause_briefly(void) {
 #endif
 }
 
-static uint32_t look(uint32_t *word, uint32_t value, tn_patience_t *patience) {
+static uint32_t spin_while(uint32_t *word, uint32_t value, tn_spin_t *spin) {
   uint32_t found;
-  for (int64_t end = tn_now() + patience->now;;) {
+  for (int64_t end = tn_now() + spin->now;;) {
     for (int i = 0; i < 32; i++) {
       if ((found = __atomic_load_n(word, __ATOMIC_ACQUIRE)) != value) return found;
       pause_briefly();
@@ -41,7 +39,7 @@ static uint32_t look(uint32_t *word, uint32_t value, tn_patience_t *patience) {
   }
 }
 
-static void nap(uint32_t *word, uint32_t value, int64_t until) {
+static void futex_sleep(uint32_t *word, uint32_t value, int64_t until) {
   struct timespec left;
   struct timespec *limit = NULL;
   if (until) {
@@ -53,62 +51,63 @@ static void nap(uint32_t *word, uint32_t value, int64_t until) {
   syscall(SYS_futex, word, FUTEX_WAIT, value, limit, NULL, 0);
 }
 
-/* The thread sanitizer sees one process.  That a call to one thread of it comes after the reply of
- * another one, because the other process waited for that, is what it is told here. */
+/* The thread sanitizer observes one process only. This synchronisation tells it that a call by one
+ * thread happens after the reply to another thread, because the other process waited for that
+ * reply. */
 #ifdef __SANITIZE_THREAD__
-static char order;
-static void before_ring(void) { __tsan_release(&order); }
-static uint32_t heard(uint32_t found) {
-  __tsan_acquire(&order);
+static char tsan_order;
+static void before_ring(void) { __tsan_release(&tsan_order); }
+static uint32_t after_ring(uint32_t found) {
+  __tsan_acquire(&tsan_order);
   return found;
 }
 #else
 static inline void before_ring(void) {}
-static inline uint32_t heard(uint32_t found) { return found; }
+static inline uint32_t after_ring(uint32_t found) { return found; }
 #endif
 
-uint32_t tn_bell_wait(uint32_t *word, uint32_t value, uint32_t *sleeps, tn_patience_t *patience,
-                      int64_t until) {
+uint32_t tn_doorbell_wait(uint32_t *word, uint32_t value, uint32_t *sleeps, tn_spin_t *spin,
+                          int64_t until) {
   uint32_t found = __atomic_load_n(word, __ATOMIC_ACQUIRE);
-  if (found != value) return heard(found);
-  if (patience->now > 0) {
-    if ((found = look(word, value, patience)) != value) {
-      patience->now = patience->most;
-      return heard(found);
+  if (found != value) return after_ring(found);
+  if (spin->now > 0) {
+    if ((found = spin_while(word, value, spin)) != value) {
+      spin->now = spin->most;
+      return after_ring(found);
     }
-    patience->now = ++patience->count % 16 == 0 ? patience->most : patience->now / 2 + 1;
+    spin->now = ++spin->count % 16 == 0 ? spin->most : spin->now / 2 + 1;
   }
   for (int64_t now = tn_now(); found == value && (!until || now < until); now = tn_now()) {
     __atomic_store_n(sleeps, 1, __ATOMIC_SEQ_CST);
-    if ((found = __atomic_load_n(word, __ATOMIC_SEQ_CST)) == value) nap(word, value, until);
+    if ((found = __atomic_load_n(word, __ATOMIC_SEQ_CST)) == value) futex_sleep(word, value, until);
     found = __atomic_load_n(word, __ATOMIC_ACQUIRE);
   }
   __atomic_store_n(sleeps, 0, __ATOMIC_RELAXED);
-  return heard(found);
+  return after_ring(found);
 }
 
-bool tn_bell_ring(uint32_t *word, uint32_t from, uint32_t to, uint32_t *sleeps) {
+bool tn_doorbell_ring(uint32_t *word, uint32_t from, uint32_t to, uint32_t *sleeps) {
   before_ring();
   if (!__atomic_compare_exchange_n(word, &from, to, false, __ATOMIC_SEQ_CST, __ATOMIC_RELAXED))
     return false;
-  if (__atomic_load_n(sleeps, __ATOMIC_SEQ_CST)) tn_bell_wake(word);
+  if (__atomic_load_n(sleeps, __ATOMIC_SEQ_CST)) tn_doorbell_wake(word);
   return true;
 }
 
-void tn_bell_wake(uint32_t *word) { syscall(SYS_futex, word, FUTEX_WAKE, INT_MAX, NULL, NULL, 0); }
+void tn_doorbell_wake(uint32_t *word) {
+  syscall(SYS_futex, word, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
+}
 
-/* memory */
-
-static tenon_status_t failed(const char *what, uint64_t size) {
-  return tn_fail(TENON_MEMORY, "%s of %llu bytes of shared memory: %s", what,
+static tenon_status_t shared_memory_failed(const char *what, uint64_t size) {
+  return tn_fail(TENON_MEMORY, "%s %llu bytes of shared memory failed: %s", what,
                  (unsigned long long)size, strerror(errno));
 }
 
 tenon_status_t tn_shared_create(uint64_t size, int *out_descriptor) {
   int descriptor = memfd_create("tenon", MFD_CLOEXEC);
-  if (descriptor < 0) return failed("making", size);
+  if (descriptor < 0) return shared_memory_failed("making", size);
   if (!tn_shared_grow(descriptor, size)) {
-    tenon_status_t status = failed("making", size);
+    tenon_status_t status = shared_memory_failed("making", size);
     close(descriptor);
     return status;
   }
@@ -123,7 +122,7 @@ bool tn_shared_grow(int descriptor, uint64_t size) {
 tenon_status_t tn_shared_map(int descriptor, uint64_t size, void **out_memory) {
   void *memory =
       mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, descriptor, 0);
-  if (memory == MAP_FAILED) return failed("mapping", size);
+  if (memory == MAP_FAILED) return shared_memory_failed("mapping", size);
   madvise(memory, size, MADV_DONTDUMP);
   *out_memory = memory;
   return TENON_OK;
@@ -133,7 +132,7 @@ void tn_shared_unmap(void *memory, uint64_t size) {
   if (memory) munmap(memory, size);
 }
 
-void tn_shared_forget(int descriptor, uint64_t offset, uint64_t size) {
+void tn_shared_discard(int descriptor, uint64_t offset, uint64_t size) {
   if (fallocate(descriptor, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)offset, (off_t)size))
     return;
 }

@@ -1,4 +1,4 @@
-/* Metas as messages. */
+/* Metas in messages, and the full name of an operator. */
 #include "isolation/message.h"
 
 #include <stdio.h>
@@ -23,8 +23,11 @@ enum {
 };
 
 void tn_put_meta(tn_wire_t *wire, const tenon_meta_t *meta, bool is_result) {
-  tn_put(wire, !meta ? META_ABSENT : meta->items ? META_LIST : META_PLAIN);
-  if (!meta) return;
+  if (!meta) {
+    tn_put(wire, META_ABSENT);
+    return;
+  }
+  tn_put(wire, meta->items ? META_LIST : META_PLAIN);
   tn_put(wire, meta->items ? meta->count : 0);
   tn_put(wire, tenon_dtype_id(meta->dtype));
   tn_put(wire, (uint64_t)(int64_t)meta->ndim);
@@ -37,8 +40,8 @@ void tn_put_meta(tn_wire_t *wire, const tenon_meta_t *meta, bool is_result) {
     return;
   }
   const uint64_t rank = meta->ndim > 0 ? (uint64_t)meta->ndim : 0;
-  const bool has_strides =
-      meta->strides && (!is_result || meta->strided); /* else it is room, with anything in it */
+  /* Strides that are not set are uninitialised memory. */
+  const bool has_strides = meta->strides && (!is_result || meta->strided);
   tn_put(wire, meta->strided | (uint64_t)has_strides << 1);
   tn_put_numbers(wire, meta->dims, rank);
   if (has_strides) tn_put_numbers(wire, meta->strides, rank);

@@ -1,8 +1,9 @@
-/* What host and child say to each other, beyond numbers: verbs, tensors' descriptions, metas.
+/* The messages between a host and a worker process: verbs, tensor descriptions, metas.
  *
- * A call is a message that opens with a verb and the operator's number.  The reply opens with a
- * status and a text, which is there where the status is not OK.  In between the child may ask: a
- * message that opens with an ask, answered by one that opens with a status. */
+ * A call is a message that starts with a verb and the operator's number. The reply starts with a
+ * status and a text; the text is present if the status is not OK. Before it replies, the worker
+ * process may ask questions: a question starts with the number of the question, and its answer
+ * starts with a status. */
 #ifndef TN_ISOLATION_MESSAGE_H
 #define TN_ISOLATION_MESSAGE_H
 
@@ -18,41 +19,44 @@ enum {
 enum {
   TN_ASK_DIM = 1,
   TN_ASK_LIST,
-  TN_ASK_ROOM,
+  TN_ASK_MEMORY,
 };
 enum {
   TN_WIRE_ABSENT,
-  TN_WIRE_DENSE, /* dtype, rank, extents, offset in the mailbox: row-major */
+  TN_WIRE_DENSE, /* dtype, rank, extents, offset in the mailbox; row-major */
   TN_WIRE_LIST,  /* count, items */
-  TN_WIRE_TEXTS, /* of strings: rank, extents, and each text */
-  TN_WIRE_SAME,  /* a result: number of the input that it is */
-  TN_WIRE_MAKE,  /* a result that run makes; the reply describes it */
+  TN_WIRE_TEXTS, /* strings: rank, extents, each text */
+  TN_WIRE_SAME,  /* a result that is an input: its number */
+  TN_WIRE_MAKE,  /* a result that the kernel creates; the reply describes it */
 };
+/* Whether a call has a state. KNOWN is followed by the state's number in place of attributes. */
 enum {
   TN_STATE_NONE,
   TN_STATE_KNOWN,
-}; /* of a call: then comes the number of the state, in place of attributes */
+};
 enum {
   TN_ATTRS_DEFAULT,
   TN_ATTRS_GIVEN,
 };
 
 enum { TN_NAME_SIZE = 800 };
-/* "ns::name.overload" of a schema, or of an EXTEND's text; both sides reckon it so. */
+/* Computes the full name "ns::name.overload" from a schema or the text of an EXTEND. Host and
+ * worker process compute it alike. */
 void tn_operator_name(const char *text, const char *library, char out_name[TN_NAME_SIZE]);
 
-/* Which extents are of whoever reads: NULL takes any. */
+/* Decides which symbolic extents belong to the reader. NULL accepts any. */
 typedef struct tn_dim_check_t {
   bool (*is_mine)(const void *context, tenon_dim_t dim);
   const void *context;
 } tn_dim_check_t;
 
-/* A meta, of an input or a result, without its known value.  NULL: absent. */
+/* Writes the meta of an input or result, without its known value. NULL means absent. */
 void tn_put_meta(tn_wire_t *wire, const tenon_meta_t *meta, bool is_result);
-/* Into a meta with room (tn_meta_room), whose items are as many as the message says; false:
- * absent. */
+/* Reads into a meta that tn_meta_room prepared and that has as many items as the message. Returns:
+ * false if the message says absent, or is malformed (wire.failed). */
 bool tn_get_meta(tn_wire_t *wire, tenon_meta_t *meta, bool is_result, const tn_dim_check_t *check);
-/* Whether a meta follows, which is not passed; the number of its items, -1: it is no list. */
+/* Looks ahead at a meta without consuming it. Returns: the number of its items, or -1 if it is not
+ * a list. */
 int64_t tn_peek_meta_items(const tn_wire_t *wire);
 
 #endif

@@ -1,4 +1,4 @@
-/* Into messages, in the host. */
+/* Writes tensors and attributes into messages, in the host. */
 #include "isolation/pack.h"
 
 #include <string.h>
@@ -14,9 +14,10 @@ static void put_shape(tn_exchange_t *x, const tenon_tensor_t *t) {
   tn_put_numbers(&x->call, t->shape, (uint64_t)t->ndim);
 }
 
-/* The same elements, dense, in the mailbox. */
-static tenon_status_t copy(tn_exchange_t *x, const tenon_tensor_t *t, uint64_t offset,
-                           uint64_t size, bool is_back) {
+/* Copies elements between a tensor and a dense buffer in the mailbox; `is_back` means out of the
+ * mailbox. */
+static tenon_status_t copy_elements(tn_exchange_t *x, const tenon_tensor_t *t, uint64_t offset,
+                                    uint64_t size, bool is_back) {
   char *place = (char *)x->share->base + offset;
   if (tn_is_dense(t->ndim, t->shape, t->strides)) {
     if (size) is_back ? memcpy(t->data, place, size) : memcpy(place, t->data, size);
@@ -34,18 +35,20 @@ static tenon_status_t put_dense(tn_exchange_t *x, tenon_tensor_t *t, bool conten
   uint64_t size = 0;
   uint64_t offset;
   if (!tn_dtype_bytes(t->dtype, tenon_count(t), &size) || t->device.type != 1 || (size && !t->data))
-    return tn_fail(TENON_UNIMPLEMENTED, "%s: isolated operators take tensors of host memory",
+    return tn_fail(TENON_UNIMPLEMENTED,
+                   "%s: an isolated operator accepts tensors in host memory only: copy the tensor "
+                   "to the CPU first",
                    x->name);
   const bool is_here = tn_is_dense(t->ndim, t->shape, t->strides) &&
                        (offset = tn_share_offset(x->share, t->data, size));
   x->is_in_place |= is_here && is_written && contents;
   if (!is_here) {
-    if (!(offset = tn_exchange_room(x, size)))
-      return tn_fail(
-          TENON_MEMORY,
-          "%s: the memory that is shared with its isolated process has no room for %llu bytes",
-          x->name, (unsigned long long)size);
-    if (contents) TN_TRY(copy(x, t, offset, size, false));
+    if (!(offset = tn_exchange_allocate(x, size)))
+      return tn_fail(TENON_MEMORY,
+                     "%s: the memory shared with its isolated process has no space for %llu bytes: "
+                     "enlarge `shared`",
+                     x->name, (unsigned long long)size);
+    if (contents) TN_TRY(copy_elements(x, t, offset, size, false));
     if (is_written) {
       if (!tn_grow((void **)&x->placed, &x->placed_capacity, x->placed_count, sizeof *x->placed))
         return tn_no_memory("a call", sizeof *x->placed);
@@ -62,12 +65,14 @@ static tenon_status_t put_dense(tn_exchange_t *x, tenon_tensor_t *t, bool conten
 static tenon_status_t put_texts(tn_exchange_t *x, const tenon_tensor_t *t, bool is_written) {
   if (is_written)
     return tn_fail(TENON_UNIMPLEMENTED,
-                   "%s: isolated operators do not write to string tensors that are given", x->name);
+                   "%s: an isolated operator cannot write to an existing string tensor", x->name);
   tn_put(&x->call, TN_WIRE_TEXTS);
   put_shape(x, t);
   const bool is_dense = tn_is_dense(t->ndim, t->shape, t->strides);
   if (!is_dense)
-    return tn_fail(TENON_UNIMPLEMENTED, "%s: isolated operators take dense string tensors",
+    return tn_fail(TENON_UNIMPLEMENTED,
+                   "%s: an isolated operator accepts dense string tensors only: make the tensor "
+                   "contiguous first",
                    x->name);
   for (int64_t i = 0, n = tenon_count(t); i < n; i++) {
     const tenon_string_t *text = &((const tenon_string_t *)t->data)[i];
@@ -89,7 +94,8 @@ tenon_status_t tn_pack_tensor(tn_exchange_t *x, tenon_tensor_t *t, bool contents
   }
   if (t->detail)
     return tn_fail(TENON_UNIMPLEMENTED,
-                   "%s: isolated operators take no sparse and no quantised tensors", x->name);
+                   "%s: an isolated operator accepts neither sparse nor quantised tensors",
+                   x->name);
   if (is_text) return put_texts(x, t, is_written);
   if (!is_list) return put_dense(x, t, contents, is_written);
   tn_put(&x->call, TN_WIRE_LIST);
@@ -125,7 +131,8 @@ static tenon_status_t put_value(tn_exchange_t *x, const tenon_value_t *v) {
       TN_TRY(tn_pack_tensor(x, v->as.tensors[i], true, false));
     break;
   case TENON_KIND_GRAPH:
-    return tn_fail(TENON_UNIMPLEMENTED, "%s: isolated operators take no graphs", x->name);
+    return tn_fail(TENON_UNIMPLEMENTED,
+                   "%s: an isolated operator does not accept graphs as attributes", x->name);
   default:
     memcpy(&number, &v->as, sizeof number);
     tn_put(&x->call, number);
@@ -147,7 +154,7 @@ tenon_status_t tn_pack_back(tn_exchange_t *x) {
     tenon_tensor_t *t = x->placed[i].tensor;
     uint64_t size = 0;
     if (!tn_dtype_bytes(t->dtype, tenon_count(t), &size)) continue;
-    TN_TRY(copy(x, t, x->placed[i].offset, size, true));
+    TN_TRY(copy_elements(x, t, x->placed[i].offset, size, true));
   }
   return TENON_OK;
 }

@@ -1,5 +1,6 @@
-/* In the host: tensors and attributes into the message of an exchange.  Elements that are in the
- * mailbox already stay where they are; others are copied there, and back where they are written. */
+/* Writes tensors and attributes into the message of an exchange, in the host. Elements that already
+ * lie in the mailbox stay where they are. Others are copied into it, and copied back if the
+ * operator writes to them. */
 #ifndef TN_ISOLATION_PACK_H
 #define TN_ISOLATION_PACK_H
 
@@ -7,13 +8,14 @@
 #include "isolation/client.h"
 #include "isolation/message.h"
 
-/* Results: `contents` is false, as nobody reads them.  NULL: absent. */
+/* Writes one tensor. `contents` is false for a result, whose old elements are not needed. NULL
+ * means absent. */
 tenon_status_t tn_pack_tensor(tn_exchange_t *x, tenon_tensor_t *tensor, bool contents,
                               bool is_written);
-/* NULL or the operator's own: defaults. */
+/* Writes attributes. NULL or the operator's own array of defaults means defaults. */
 tenon_status_t tn_pack_values(tn_exchange_t *x, const tn_schema_t *schema,
                               const tenon_value_t *values);
-/* After the call: what was written to is copied back. */
+/* Copies back, after the call, the elements that the operator wrote. */
 tenon_status_t tn_pack_back(tn_exchange_t *x);
 
 #endif

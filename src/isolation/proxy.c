@@ -1,5 +1,6 @@
-/* The stand-ins of an isolated library's functions: each is an exchange with a child.  What comes
- * back is checked in results.c and infer.c before anything in this process follows it. */
+/* The functions of an isolated library in the host. Each of them is an exchange with a worker
+ * process. The replies are checked in proxy_results.c and proxy_infer.c before the host acts on
+ * them. */
 #include "isolation/proxy.h"
 
 #include <string.h>
@@ -12,21 +13,20 @@
 #include "core/tensor.h"
 #include "isolation/pack.h"
 
-/* states */
-
-typedef struct state_t { /* an operator's, in whichever child needs it */
+typedef struct state_t { /* a state of an operator, created in each worker process that needs it */
   tn_proxy_t *proxy;
   const tenon_op_t *op;
   uint32_t number;            /* of the operator */
-  const tenon_value_t *attrs; /* live as long as this */
+  const tenon_value_t *attrs; /* live as long as the state */
   tn_mutex_t lock;
   struct {
-    uint32_t child; /* its number; 0: not there */
+    uint32_t child; /* number of the process that has it; 0: none has */
     uint64_t id;
-  } made[TN_POSTS];
+  } made[TN_CHANNELS];
 } state_t;
 
-/* In the child that the exchange has, made anew if it is another one than before. */
+/* Finds the state in the worker process of this exchange and creates it there if that process does
+ * not have it yet. */
 static tenon_status_t need_state(tn_exchange_t *x, state_t *state, uint64_t *out_id) {
   tenon_status_t status = TENON_OK;
   tn_mutex_lock(&state->lock);
@@ -87,11 +87,12 @@ tenon_status_t tn_proxy_create(tenon_node_t *node) {
   tn_exchange_t x;
   uint64_t id;
   state_t *state = tn_allocate_zero(1, sizeof *state);
-  if (!state) return tn_no_memory("a state", sizeof *state);
+  if (!state) return tn_no_memory("a state of an isolated operator", sizeof *state);
   *state = (state_t){.proxy = node->context, .op = node->op, .attrs = node->attrs};
   tenon_status_t status = tn_proxy_number(state->proxy, node->op, &state->number);
   for (int i = 0; i < TN_TRIES && status == TENON_OK;
-       i++) { /* once here, so that a refusal is found now */
+       /* Creates the state in one worker process now, so that a refusal is reported here. */
+       i++) {
     if ((status = tn_exchange_begin(state->proxy->client, node->op->name, &x)) != TENON_OK) break;
     status = need_state(&x, state, &id);
     tn_exchange_end(&x);
@@ -105,7 +106,7 @@ tenon_status_t tn_proxy_create(tenon_node_t *node) {
   return status;
 }
 
-/* Where the child that has it is there still; of another one nothing is left. */
+/* Destroys the state in the worker processes that created it and are still running. */
 void tn_proxy_destroy(void *pointer) {
   state_t *state = pointer;
   tn_client_t *client = state->proxy->client;
@@ -124,28 +125,27 @@ void tn_proxy_destroy(void *pointer) {
   tn_release_memory(state);
 }
 
-/* run */
-
 static tenon_status_t answer_run(void *context, tn_exchange_t *x, uint64_t number, tn_wire_t *ask,
                                  tn_wire_t *out) {
-  uint64_t *left = context; /* bytes that its process may still have, for results that it makes */
+  /* Bytes that the worker process may still request for results. */
+  uint64_t *left = context;
   const uint64_t size = tn_get(ask);
-  if (number != TN_ASK_ROOM || x->block_count >= (1 << 16)) {
+  if (number != TN_ASK_MEMORY || x->block_count >= (1 << 16)) {
     ask->failed = true;
     return TENON_INTERNAL;
   }
-  const uint64_t offset = size <= *left ? tn_exchange_block(x, size) : 0;
+  const uint64_t offset = size <= *left ? tn_exchange_allocate_block(x, size) : 0;
   *left -= offset ? size : 0;
   if (!offset)
-    return tn_fail(
-        TENON_MEMORY,
-        "the memory that is shared with an isolated process has no room for a result of %llu bytes",
-        (unsigned long long)size);
+    return tn_fail(TENON_MEMORY,
+                   "the memory shared with an isolated process has no space for a result of %llu "
+                   "bytes: enlarge `shared`",
+                   (unsigned long long)size);
   tn_put(out, offset);
   return TENON_OK;
 }
 
-static tenon_status_t put_result(tn_exchange_t *x, const tenon_call_t *call, uint32_t o) {
+static tenon_status_t put_result_kind(tn_exchange_t *x, const tenon_call_t *call, uint32_t o) {
   tenon_tensor_t *t = call->outputs[o];
   for (uint32_t i = 0; t && i < call->op->input_count; i++) {
     const tenon_tensor_t *input = call->inputs[i];
@@ -169,7 +169,7 @@ static tenon_status_t run_once(tn_exchange_t *x, tenon_call_t *call, uint32_t nu
   for (uint32_t i = 0; i < op->input_count; i++)
     TN_TRY(tn_pack_tensor(x, call->inputs[i], true, op->schema.inputs[i].is_written));
   for (uint32_t o = 0; o < op->output_count; o++)
-    TN_TRY(put_result(x, call, o));
+    TN_TRY(put_result_kind(x, call, o));
   uint64_t left = x->client->wanted.memory;
   TN_TRY(tn_exchange_call(x, answer_run, &left));
   TN_TRY(tn_pack_back(x));

@@ -1,4 +1,5 @@
-/* A child's calls: one message in, one out.  Called by the threads of worker.c. */
+/* Serves calls in a worker process: one message in, one message out. Called by the threads of
+ * worker.c. */
 #ifndef TN_ISOLATION_SERVE_H
 #define TN_ISOLATION_SERVE_H
 
@@ -10,20 +11,20 @@ typedef struct tn_worker_t {
   uint32_t child;
   uint32_t op_count;
   const tn_control_t *control;
-  tn_post_t *post;
-  const tenon_op_t **ops; /* NULL: one that is not here */
+  tn_channel_t *channel;
+  const tenon_op_t **ops; /* NULL: an operator that does not exist here */
 } tn_worker_t;
 
-typedef struct tn_seat_t { /* of one slot, and its thread */
+typedef struct tn_channel_entry_t { /* one entry of the channel and its thread */
   const tn_worker_t *worker;
   int number;
-  tn_bell_t *bell;
+  tn_doorbell_t *doorbell;
   unsigned char *area;
-  tn_patience_t patience;
+  tn_spin_t spin;
   tenon_generator_t *generator;
-} tn_seat_t;
+} tn_channel_entry_t;
 
-/* Serves the call that is in the slot. */
-void tn_seat_serve(tn_seat_t *seat);
+/* Serves the call whose message is in the entry. */
+void tn_entry_serve(tn_channel_entry_t *entry);
 
 #endif

@@ -1,4 +1,5 @@
-/* Reading and writing messages. */
+/* Reads and writes messages. Every read and write goes through tn_wire_take, which checks the
+ * bounds. */
 #include "isolation/wire.h"
 
 #include <string.h>

@@ -1,5 +1,6 @@
-/* A child's life: loading, saying what the library states, and one thread for each slot that serves
- * calls.  A call goes through a real Tenon here, so kernels find all services as ever. */
+/* The life of a worker process: it restricts itself, loads the library, reports what the library
+ * declares, and starts one thread for each channel entry. Calls go through a complete Tenon in this
+ * process, so kernels find every host service. */
 #include "isolation/worker.h"
 
 #include <errno.h>
@@ -17,9 +18,7 @@
 #include "isolation/serve.h"
 
 static tn_worker_t worker;
-static tn_seat_t seats[TN_SLOTS];
-
-/* what the library states */
+static tn_channel_entry_t entries[TN_CHANNEL_ENTRIES];
 
 static bool is_text(uint32_t tag) {
   switch (tag) {
@@ -49,7 +48,8 @@ static void describe_items(const tenon_item_t *item, tn_wire_t *wire, uint64_t *
   }
 }
 
-/* Operators by the number that the host calls them by: in the order of what states them. */
+/* Finds the operators in the order of their declarations. The host uses this order to number
+ * them. */
 static tenon_status_t find_operators(const tenon_item_t *item, const char *library) {
   for (; item->tag != TENON_TAG_END; item++) {
     const uint32_t tag = item->tag & ~TENON_MUST;
@@ -61,73 +61,74 @@ static tenon_status_t find_operators(const tenon_item_t *item, const char *libra
     if (tag == TENON_TAG_OP)
       TN_TRY(tenon_op_find(name, &op));
     else if (tenon_op_find(name, &op) != TENON_OK)
-      op = NULL; /* it is not here: the kernels are never called */
+      /* The operator does not exist here, so its kernels are never called. */
+      op = NULL;
     worker.ops[worker.op_count++] = op;
   }
   return TENON_OK;
 }
 
-static tenon_status_t describe(const tn_library_t *library) {
-  tn_wire_t wire = tn_wire(tn_post_description(worker.mailbox, worker.child), TN_DESCRIPTION_SIZE);
+static tenon_status_t describe_library(const tn_library_t *library) {
+  tn_wire_t wire =
+      tn_wire(tn_channel_description(worker.mailbox, worker.child), TN_DESCRIPTION_SIZE);
   uint64_t count = 0;
   tn_put_text(&wire, library->name);
   tn_put_text(&wire, library->version);
   describe_items(library->descriptor->items, &wire, &count);
   tn_put(&wire, TENON_TAG_END);
   if (wire.failed)
-    return tn_fail(TENON_RANGE, "it states more than %d bytes of text", (int)TN_DESCRIPTION_SIZE);
-  worker.post->description_size = wire.at;
+    return tn_fail(TENON_RANGE, "its declarations have more than %d bytes of text",
+                   (int)TN_DESCRIPTION_SIZE);
+  worker.channel->description_size = wire.at;
   if (!(worker.ops = tn_allocate_zero((size_t)count + 1, sizeof *worker.ops)))
     return tn_no_memory("operators", count);
   return find_operators(library->descriptor->items, library->name);
 }
 
-/* serving */
-
-static void serve(void *argument) {
-  tn_seat_t *seat = argument;
-  tn_bell_t *bell = seat->bell;
-  tn_crash_seat(seat->number);
+static void serve_entry(void *argument) {
+  tn_channel_entry_t *entry = argument;
+  tn_doorbell_t *doorbell = entry->doorbell;
+  tn_crash_thread(entry->number);
   tn_parallel_set((int32_t)worker.control->thread_count);
   for (uint32_t state;;) {
-    state = __atomic_load_n(&bell->state, __ATOMIC_ACQUIRE);
-    while (state != TN_SLOT_CALL)
-      state = tn_bell_wait(&bell->state, state, &bell->child_sleeps, &seat->patience, 0);
-    tn_seat_serve(seat);
+    state = __atomic_load_n(&doorbell->state, __ATOMIC_ACQUIRE);
+    while (state != TN_ENTRY_CALL)
+      state = tn_doorbell_wait(&doorbell->state, state, &doorbell->child_sleeps, &entry->spin, 0);
+    tn_entry_serve(entry);
   }
 }
 
-static tenon_status_t take_seats(void) {
-  for (uint32_t i = 0; i < worker.control->slot_count; i++) {
+static tenon_status_t start_entry_threads(void) {
+  for (uint32_t i = 0; i < worker.control->entry_count; i++) {
     tn_spawned_t thread;
-    seats[i] = (tn_seat_t){.worker = &worker,
-                           .number = (int)i,
-                           .bell = &worker.post->slots[i],
-                           .area = tn_post_slot(worker.mailbox, worker.child, i),
-                           .patience = tn_patience(worker.control->spin)};
-    if (!tn_spawn(&thread, serve, &seats[i]))
+    entries[i] = (tn_channel_entry_t){.worker = &worker,
+                                      .number = (int)i,
+                                      .doorbell = &worker.channel->entries[i],
+                                      .area = tn_channel_area(worker.mailbox, worker.child, i),
+                                      .spin = tn_spin(worker.control->spin)};
+    if (!tn_spawn(&thread, serve_entry, &entries[i]))
       return tn_fail(TENON_UNAVAILABLE, "its threads cannot be started");
   }
   return TENON_OK;
 }
 
-static tenon_status_t load(void) {
+static tenon_status_t load_library(void) {
   tenon_library_t *library;
   if (!tn_lockdown_begin(worker.control))
     return tn_fail(TENON_UNAVAILABLE, "the system refuses to restrict its process%s: %s",
                    worker.control->has_folders ? " (folders need Landlock, Linux 5.13)" : "",
                    strerror(errno));
   TN_TRY(tn_isolation_load(worker.control->path, worker.control->flags, &library));
-  TN_TRY(describe((const tn_library_t *)library));
-  TN_TRY(take_seats());
+  TN_TRY(describe_library((const tn_library_t *)library));
+  TN_TRY(start_entry_threads());
   if (!tn_lockdown_finish(worker.control))
     return tn_fail(TENON_UNAVAILABLE, "the system refuses to restrict its process: %s",
                    strerror(errno));
   return TENON_OK;
 }
 
-/* Why it does not load; the host says that it does not. */
-static const char *reason(void) {
+/* The reason why the library was not loaded, without "cannot load PATH: ", which the host adds. */
+static const char *reason_of_failure(void) {
   const char *text = tn_error();
   const char *path = strstr(text, worker.control->path);
   const size_t size = strlen(worker.control->path);
@@ -137,23 +138,25 @@ static const char *reason(void) {
 }
 
 void tn_worker_run(void *mailbox, uint32_t child, const tn_control_t *control) {
-  worker = (tn_worker_t){
-      .mailbox = mailbox, .child = child, .control = control, .post = tn_post(mailbox, child)};
-  tn_bell_t *start = &worker.post->start;
-  tn_crash_watch(&worker.post->crash);
-  tn_crash_seat(-1);
-  const tenon_status_t status = load();
+  worker = (tn_worker_t){.mailbox = mailbox,
+                         .child = child,
+                         .control = control,
+                         .channel = tn_channel(mailbox, child)};
+  tn_doorbell_t *start = &worker.channel->start;
+  tn_crash_watch(&worker.channel->crash);
+  tn_crash_thread(-1);
+  const tenon_status_t status = load_library();
   if (status != TENON_OK) {
-    tn_wire_t wire = tn_wire(tn_post_slot(mailbox, child, 0), TN_MESSAGE_SIZE);
+    tn_wire_t wire = tn_wire(tn_channel_area(mailbox, child, 0), TN_MESSAGE_SIZE);
     tn_put(&wire, (uint64_t)status);
-    tn_put_text(&wire, reason());
-    worker.post->slots[0].size = wire.at;
+    tn_put_text(&wire, reason_of_failure());
+    worker.channel->entries[0].size = wire.at;
   }
-  tn_bell_ring(&start->state, TN_SLOT_CALL, status == TENON_OK ? TN_SLOT_REPLY : TN_SLOT_ASK,
-               &start->host_sleeps);
-  tn_patience_t patience = tn_patience(0);
+  tn_doorbell_ring(&start->state, TN_ENTRY_CALL, status == TENON_OK ? TN_ENTRY_REPLY : TN_ENTRY_ASK,
+                   &start->host_sleeps);
+  tn_spin_t spin = tn_spin(0);
   uint32_t never = 0;
   uint32_t sleeps = 0;
   for (;;)
-    tn_bell_wait(&never, 0, &sleeps, &patience, 0);
+    tn_doorbell_wait(&never, 0, &sleeps, &spin, 0);
 }

@@ -1,12 +1,12 @@
-/* A child: the process in which an isolated library is loaded and called.  Started by
- * nursery_posix.c. */
+/* A worker process: the process in which an isolated library is loaded and called. Forked by
+ * isolate_posix.c. */
 #ifndef TN_ISOLATION_WORKER_H
 #define TN_ISOLATION_WORKER_H
 
 #include "isolation/mailbox.h"
 
-/* Loads the library, takes from this process what it does not need, says what the library states,
- * and serves calls.  Does not come back once calls are served. */
+/* Loads the library, gives up the rights that the process no longer needs, reports what the library
+ * declares, and serves calls. Does not return. */
 void tn_worker_run(void *mailbox, uint32_t child, const tn_control_t *control);
 
 #endif

@@ -1,6 +1,6 @@
-/* Formats by their first bytes, and the texts that readers share.  What has no reader is named and
- * refused here, with what to do instead; the table below is the list of everything that the loader
- * knows by sight. */
+/* Recognises file formats by their first bytes, and provides functions that all readers of formats
+ * share. The table below lists every format that the loader recognises. A format without a reader
+ * is rejected with its name and advice. */
 #include "loader/binary.h"
 
 #include <stdarg.h>
@@ -25,11 +25,11 @@ static const format_t formats[] = {
   {"MZ", 2, "Windows program or library", BUILD " on this system", NULL},
   {"\xcf\xfa\xed\xfe", 4, "Mach-O file of macOS", BUILD " on this system", NULL},
   {"\xce\xfa\xed\xfe", 4, "Mach-O file of macOS, 32 bits", BUILD " on this system", NULL},
-  {"\xca\xfe\xba\xbe", 4, "Mach-O file of macOS for several machines", BUILD " on this system", NULL},
+  {"\xca\xfe\xba\xbe", 4, "universal Mach-O file of macOS", BUILD " on this system", NULL},
   {"BC\xc0\xde", 4, "file of LLVM bitcode", BUILD, NULL},
   {"\0asm", 4, "WebAssembly module", BUILD, NULL},
-  {"PK\3\4", 4, "zip archive", "unpack it, and load the library inside", NULL},
-  {"\x1f\x8b", 2, "gzip archive", "unpack it, and load the library inside", NULL},
+  {"PK\3\4", 4, "zip archive", "unpack it and load the library inside", NULL},
+  {"\x1f\x8b", 2, "gzip archive", "unpack it and load the library inside", NULL},
 };
 /* clang-format on */
 
@@ -69,22 +69,22 @@ void tn_binary_names(tn_text_t *text, const tn_names_t *names) {
     tn_text_add(text, " and %llu more", (unsigned long long)(names->count - shown));
 }
 
-void tn_binary_starters(tn_text_t *text, const tn_binary_t *binary) {
-  for (uint32_t i = 0; i < binary->starter_count; i++) {
-    const tn_starter_t *starter = &binary->starters[i];
+void tn_binary_initialisers(tn_text_t *text, const tn_binary_t *binary) {
+  for (uint32_t i = 0; i < binary->initialiser_count; i++) {
+    const tn_initialiser_t *starter = &binary->initialisers[i];
     if (i) tn_text_add(text, ", ");
     if (starter->name)
       tn_binary_quote(text, starter->name);
     else
-      tn_text_add(text, "%llu function%s without a name", (unsigned long long)starter->count,
+      tn_text_add(text, "%llu unnamed function%s", (unsigned long long)starter->count,
                   starter->count == 1 ? "" : "s");
     tn_text_add(text, " by %s", starter->way);
   }
 }
 
-/* What a file of no known format starts with: its first line if that is text, else its first
+/* Describes a file of unknown format by its first line if this line is text, otherwise by its first
  * bytes. */
-static void describe(const tn_file_t *file, tn_binary_t *out, tn_text_t *offences) {
+static void describe_unknown(const tn_file_t *file, tn_binary_t *out, tn_text_t *offences) {
   char start[64] = "";
   size_t size = 0;
   size_t most = file->size < 40 ? file->size : 40;
@@ -102,14 +102,14 @@ static void describe(const tn_file_t *file, tn_binary_t *out, tn_text_t *offence
       at += (size_t)snprintf(start + at, sizeof start - at, "%s%02x", i ? " " : "bytes ",
                              file->data[i]);
   }
-  tn_binary_offence(offences, "no shared library: it starts with %s; " BUILD, start);
+  tn_binary_offence(offences, "not a shared library: it starts with %s; " BUILD, start);
 }
 
 void tn_binary_read(const tn_file_t *file, tn_binary_t *out_binary, tn_text_t *offences) {
   *out_binary =
       (tn_binary_t){.format = "", .kind = "empty", .machine = "", .name = "", .run_path = ""};
   if (file->size == 0) {
-    tn_binary_offence(offences, "no shared library: it is empty; build or copy it again");
+    tn_binary_offence(offences, "not a shared library: it is empty; build or copy it again");
     return;
   }
   for (size_t i = 0; i < sizeof formats / sizeof *formats; i++) {
@@ -119,18 +119,18 @@ void tn_binary_read(const tn_file_t *file, tn_binary_t *out_binary, tn_text_t *o
     if (format->read)
       format->read(file, out_binary, offences);
     else
-      tn_binary_offence(offences, "no shared library: it is a %s; %s", format->kind,
+      tn_binary_offence(offences, "not a shared library: it is a %s; %s", format->kind,
                         format->advice);
     return;
   }
-  describe(file, out_binary, offences);
+  describe_unknown(file, out_binary, offences);
 }
 
 void tn_binary_check(const tn_binary_t *binary, tn_text_t *offences) {
   if (binary->tenon)
     tn_binary_offence(
         offences,
-        "it links %.100s: operator libraries link nothing of Tenon; build it without -ltenon",
+        "it links to %.100s: an operator library must not link to Tenon; build it without -ltenon",
         binary->tenon);
   if (binary->no_entry)
     tn_binary_offence(offences, "it does not export the function " TN_ENTRY ": %s",

@@ -1,4 +1,4 @@
-/* The search for bridges, and which of them a file belongs to. */
+/* Finds bridges, and decides which bridge reads a file. */
 #include "loader/bridge.h"
 
 #include <stdio.h>
@@ -12,48 +12,47 @@
 #include "loader/locate.h"
 #include "registry/registry.h"
 
-static tn_mutex_t lock = TN_MUTEX_INIT; /* of what follows; taken before that of loading */
+/* Protects the variables below. Taken before the lock of loading. */
+static tn_mutex_t lock = TN_MUTEX_INIT;
 static bool is_open;
 static tn_text_t refused;
 
-/* opening */
-
-static void open_file(void *context, const char *path) {
+static void open_bridge(void *context, const char *path) {
   const char *end = strrchr(path, '.');
   (void)context;
   if (!end || strcmp(end, ".so") != 0 || tn_library_load_bridge(path) == TENON_OK) return;
   tn_text_add(&refused, "%s%s", refused.size ? "\n" : "", tn_error());
 }
 
-static void open_folders(const char *folders) {
+static void open_bridge_folders(const char *folders) {
   char folder[TN_PATH_SIZE];
   while (*folders) {
     size_t size = strcspn(folders, ":");
     if (size && snprintf(folder, sizeof folder, "%.*s", (int)size, folders) < TN_PATH_SIZE)
-      tn_folder_list(folder, open_file, NULL);
+      tn_folder_list(folder, open_bridge, NULL);
     folders += size + (folders[size] != 0);
   }
 }
 
-/* Beside libtenon: in a build folder, and where it is installed. */
-static void open_own(void) {
+/* Opens the bridges beside libtenon, in a build folder or an installation. */
+static void open_own_bridges(void) {
   static const char *const places[] = {"bridges", "tenon/bridges"};
   char path[TN_PATH_SIZE], folder[TN_PATH_SIZE + 20];
   if (!tn_file_of_address((const void *)&lock, path, sizeof path)) return;
   const char *slash = strrchr(path, '/');
   for (int i = 0; i < 2; i++) {
     snprintf(folder, sizeof folder, "%.*s%s", slash ? (int)(slash - path) + 1 : 0, path, places[i]);
-    tn_folder_list(folder, open_file, NULL);
+    tn_folder_list(folder, open_bridge, NULL);
   }
 }
 
-static void need(void) {
+static void ensure_bridges_open(void) {
   tn_mutex_lock(&lock);
   if (!is_open) {
     const char *folders = tn_environment("TENON_BRIDGE_PATH");
     is_open = true;
-    open_folders(folders ? folders : "");
-    open_own();
+    open_bridge_folders(folders ? folders : "");
+    open_own_bridges();
   }
   tn_mutex_unlock(&lock);
 }
@@ -67,11 +66,9 @@ void tn_bridges_forget(void) {
 
 const char *tn_bridges_refused(void) { return tn_text_get(&refused); }
 
-/* finding */
-
 const tenon_bridge_table_t *tn_bridge_of_library(const tn_file_t *file) {
   const tenon_bridge_table_t *table;
-  need();
+  ensure_bridges_open();
   for (size_t i = 0; (table = tn_registry_bridge(i)); i++) {
     const char *const *name = table->symbols;
     while (name && *name && tn_binary_exports(file, *name))
@@ -84,7 +81,7 @@ const tenon_bridge_table_t *tn_bridge_of_library(const tn_file_t *file) {
 const tenon_bridge_table_t *tn_bridge_of_model(const char *path) {
   const tenon_bridge_table_t *table;
   const size_t size = strlen(path);
-  need();
+  ensure_bridges_open();
   for (size_t i = 0; (table = tn_registry_bridge(i)); i++)
     for (const char *const *end = table->read ? table->suffixes : NULL; end && *end; end++)
       if (size >= strlen(*end) && strcmp(path + size - strlen(*end), *end) == 0) return table;
@@ -93,7 +90,7 @@ const tenon_bridge_table_t *tn_bridge_of_model(const char *path) {
 
 void tn_bridges_report(tn_text_t *text) {
   const tenon_bridge_table_t *table;
-  need();
+  ensure_bridges_open();
   for (size_t i = 0; (table = tn_registry_bridge(i)); i++)
     tn_text_add(text, "%s%s", i ? ", " : "", table->name);
   if (!tn_registry_bridge(0)) tn_text_add(text, "none");

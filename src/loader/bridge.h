@@ -1,7 +1,7 @@
-/* Bridges: libraries that read files of other systems (tenon/bridge.h).  Called by loading, by
- * inspect.c and by the readers of models, for files that are none of Tenon's.  Bridges are opened
- * when first such a file comes, from the folders of TENON_BRIDGE_PATH and those beside libtenon,
- * and stay until shutdown. */
+/* Bridges: libraries that read files of other systems (tenon/bridge.h). Loading, inspect.c and the
+ * readers of models ask for a bridge when a file is not in a format of Tenon. The first such file
+ * opens all bridges in the folders of TENON_BRIDGE_PATH and beside libtenon. They stay open until
+ * shutdown. */
 #ifndef TN_LOADER_BRIDGE_H
 #define TN_LOADER_BRIDGE_H
 
@@ -9,13 +9,15 @@
 
 #include "loader/binary.h"
 
-/* The bridge that knows a shared object by what it exports; NULL: none. */
+/* Returns: the bridge that recognises a shared object by its exported symbols, or NULL. */
 const tenon_bridge_table_t *tn_bridge_of_library(const tn_file_t *file);
-/* The bridge that knows a model by the end of its name; NULL: none. */
+/* Returns: the bridge that recognises a model by the suffix of its name, or NULL. */
 const tenon_bridge_table_t *tn_bridge_of_model(const char *path);
-/* Why bridges do not open, a line each; "": all do. */
+/* Returns: why bridges could not be opened, one line each; "" if all could. */
 const char *tn_bridges_refused(void);
-void tn_bridges_report(tn_text_t *text); /* their names, and what does not open */
-void tn_bridges_forget(void);            /* at shutdown: they are gone */
+/* Adds the names of the bridges and the reasons why others could not be opened. */
+void tn_bridges_report(tn_text_t *text);
+/* At shutdown: the bridges are gone, and the next file searches for them again. */
+void tn_bridges_forget(void);
 
 #endif

@@ -1,17 +1,18 @@
-/* The ELF reader: 64-bit little-endian shared objects, as the system's loader sees them (segments
- * and the dynamic section); section headers serve only to name functions.  Called by
- * tn_binary_read.  Invariant: that of elf_file.c. */
+/* The ELF reader for 64-bit little-endian shared objects. Like the system's loader it relies on
+ * segments and the dynamic section; section headers are used only to name functions. Called by
+ * tn_binary_read. The invariant of elf_file.c holds here, too. */
 #include "loader/elf.h"
 
 #include <string.h>
 
 #include "loader/elf_file.h"
 
-/* Initialisers that gcc, clang and their run-time libraries put into a file; they touch only their
+/* Initialisers that gcc, clang and their run-time libraries add to a file. They touch only their
  * own tables. */
-static const char *const compiler_starters[] = {"frame_dummy", "__do_init", "__cpu_indicator_init",
-                                                "init_have_lse_atomics", "__init_cpu_features"};
-/* Exported by linkers. */
+static const char *const compiler_initialisers[] = {"frame_dummy", "__do_init",
+                                                    "__cpu_indicator_init", "init_have_lse_atomics",
+                                                    "__init_cpu_features"};
+/* Symbols that linkers export. */
 static const char *const linker_symbols[] = {"_init", "_fini",   "__bss_start", "_edata",
                                              "_end",  "__end__", "__bss_end__"};
 
@@ -21,9 +22,7 @@ static bool is_listed(const char *name, const char *const *list, size_t count) {
   return false;
 }
 
-/* what it needs */
-
-/* Text of the dynamic section, "" when absent or bad. */
+/* Returns: a text of the dynamic section, or "" if it is absent or invalid. */
 static const char *tag_text(const elf_t *elf, int tag) {
   const char *found = elf->tags[tag] ? tn_elf_text(elf, elf->strings, elf->tags[tag]) : NULL;
   return found ? found : "";
@@ -37,7 +36,7 @@ static void read_needed(elf_t *elf) {
     const char *name = tn_elf_text(elf, elf->strings, entry.value);
     if (!name) {
       tn_binary_offence(elf->offences,
-                        "damaged: the name of a needed library is not in its table of names");
+                        "damaged: the name of a needed library is not in its string table");
       continue;
     }
     tn_elf_remember(&out->needed, name);
@@ -49,30 +48,30 @@ static void read_needed(elf_t *elf) {
   out->run_path = tag_text(elf, out->is_run_path_first ? TAG_RPATH : TAG_RUNPATH);
 }
 
-/* symbols */
-
-/* Why the entry is not there, as far as the file shows. */
+/* Explains, as far as the file shows, why the entry function is missing. */
 static void explain_entry(elf_t *elf, const symbol_t *entry) {
   symbol_t symbol;
   const char *name;
-  const char *reason = "write TENON_LIBRARY(name, version, ...) in one of its files";
+  const char *reason = "write TENON_LIBRARY(name, version, ...) in one of its source files";
   if (entry && (entry->info & 15) != IS_FUNCTION) {
     tn_binary_offence(elf->offences,
-                      "its symbol " TN_ENTRY " is no function; let TENON_LIBRARY() define it");
+                      "its symbol " TN_ENTRY " is not a function; let TENON_LIBRARY() define it");
     return;
   }
   for (uint64_t i = 0; i < elf->out->exports.count && i < TN_LISTED; i++)
     if (!strncmp(elf->out->exports.names[i], TN_ENTRY "_", strlen(TN_ENTRY "_")))
-      reason = "it exports the entry of a linked-in library; build it without -DTENON_STATIC";
+      reason =
+          "it exports the entry of a statically linked library; build it without -DTENON_STATIC";
   for (uint64_t i = 0; tn_elf_item(elf, elf->names, i, &symbol, sizeof symbol); i++)
     if (symbol.section && (name = tn_elf_text(elf, elf->name_strings, symbol.name)) &&
         !strcmp(name, TN_ENTRY))
-      reason = "it is there but hidden; link without a version script or visibility that hides it";
+      reason = "the function exists but is hidden; link without a version script or visibility "
+               "option that hides it";
   elf->out->no_entry = reason;
 }
 
-/* Name of a symbol that the file exports; NULL: it is none. */
-static const char *exported(const elf_t *elf, const symbol_t *symbol) {
+/* Returns: the name of a symbol that the file exports, or NULL. */
+static const char *exported_name(const elf_t *elf, const symbol_t *symbol) {
   uint8_t bind = symbol->info >> 4;
   uint8_t visibility = symbol->other & 3;
   bool is_exported = (bind == BIND_GLOBAL || bind == BIND_WEAK || bind == BIND_UNIQUE) &&
@@ -85,7 +84,7 @@ static void read_symbols(elf_t *elf) {
   symbol_t symbol, entry;
   bool is_seen = false;
   for (uint64_t i = 1; tn_elf_item(elf, elf->symbols, i, &symbol, sizeof symbol); i++) {
-    const char *name = exported(elf, &symbol);
+    const char *name = exported_name(elf, &symbol);
     if (!name) continue;
     if (symbol.info >> 4 == BIND_UNIQUE) tn_elf_remember(&elf->out->pins, name);
     if (!strcmp(name, TN_ENTRY)) {
@@ -99,22 +98,20 @@ static void read_symbols(elf_t *elf) {
   if (!elf->out->has_entry) explain_entry(elf, is_seen ? &entry : NULL);
 }
 
-/* initialisers */
-
-typedef struct starters_t { /* functions of DT_INIT_ARRAY */
+typedef struct initialisers_t { /* functions of DT_INIT_ARRAY */
   uint64_t count;
-  uint64_t known; /* known: entries of `addresses`, the first ones */
+  uint64_t known; /* valid entries at the start of `addresses` */
   uint64_t addresses[TN_LISTED];
-} starters_t;
+} initialisers_t;
 
-static void add_starter(elf_t *elf, const char *name, uint64_t count, const char *way) {
-  if (elf->out->starter_count == TN_LISTED) return;
-  elf->out->starters[elf->out->starter_count++] = (tn_starter_t){name, count, way};
+static void add_initialiser(elf_t *elf, const char *name, uint64_t count, const char *reason) {
+  if (elf->out->initialiser_count == TN_LISTED) return;
+  elf->out->initialisers[elf->out->initialiser_count++] = (tn_initialiser_t){name, count, reason};
 }
 
-/* One pass over relocations: resolvers that opening calls, and the functions that it will put into
- * the array. */
-static uint64_t read_relocations(const elf_t *elf, part_t part, starters_t *starters) {
+/* Reads relocations once: counts resolver functions that opening calls, and finds the functions
+ * that the relocations store in the array. */
+static uint64_t read_relocations(const elf_t *elf, part_t part, initialisers_t *initialisers) {
   uint64_t resolvers = 0;
   uint64_t array = elf->tags[TAG_INIT_ARRAY];
   relocation_t relocation;
@@ -124,15 +121,16 @@ static uint64_t read_relocations(const elf_t *elf, part_t part, starters_t *star
     uint64_t number = relocation.info >> 32;
     uint64_t place = (relocation.address - array) / 8;
     if (elf->machine && elf->machine->resolver == type && type) resolvers++;
-    if (relocation.address < array || place >= starters->known) continue;
+    if (relocation.address < array || place >= initialisers->known) continue;
     symbol.value = 0;
     if (number && !tn_elf_item(elf, elf->symbols, number, &symbol, sizeof symbol)) continue;
-    starters->addresses[place] = symbol.value + (uint64_t)relocation.addend;
+    initialisers->addresses[place] = symbol.value + (uint64_t)relocation.addend;
   }
   return resolvers;
 }
 
-static const char *function_at(const elf_t *elf, uint64_t address) { /* NULL: no name */
+/* Returns: the name of the function at an address, or NULL. */
+static const char *function_at(const elf_t *elf, uint64_t address) {
   symbol_t symbol;
   for (uint64_t i = 0; tn_elf_item(elf, elf->names, i, &symbol, sizeof symbol); i++)
     if ((symbol.info & 15) == IS_FUNCTION && symbol.section && symbol.value == address)
@@ -140,49 +138,49 @@ static const char *function_at(const elf_t *elf, uint64_t address) { /* NULL: no
   return NULL;
 }
 
-/* gcc and clang put one entry of their own there (frame_dummy of crtbegin) when they put code into
+/* gcc and clang add one entry of their own (frame_dummy of crtbegin) if they put code into
  * .init. */
-static void read_array(elf_t *elf, const starters_t *starters) {
-  static const char way[] = "DT_INIT_ARRAY";
-  uint64_t unnamed = starters->count - starters->known;
+static void read_array(elf_t *elf, const initialisers_t *initialisers) {
+  static const char reason[] = "DT_INIT_ARRAY";
+  uint64_t unnamed = initialisers->count - initialisers->known;
   uint64_t own = 0;
-  for (uint64_t i = 0; i < starters->known; i++) {
-    const char *name = function_at(elf, starters->addresses[i]);
+  for (uint64_t i = 0; i < initialisers->known; i++) {
+    const char *name = function_at(elf, initialisers->addresses[i]);
     if (!name)
       unnamed++;
-    else if (is_listed(name, compiler_starters,
-                       sizeof compiler_starters / sizeof *compiler_starters))
+    else if (is_listed(name, compiler_initialisers,
+                       sizeof compiler_initialisers / sizeof *compiler_initialisers))
       own++;
     else
-      add_starter(elf, name, 1, way);
+      add_initialiser(elf, name, 1, reason);
   }
   if (unnamed && !own && elf->names.size == 0 && elf->tags[TAG_INIT]) unnamed--;
-  if (unnamed) add_starter(elf, NULL, unnamed, way);
+  if (unnamed) add_initialiser(elf, NULL, unnamed, reason);
 }
 
-static void read_starters(elf_t *elf) {
-  starters_t starters = {0};
-  part_t rela = tn_elf_table(elf, TAG_RELA, elf->tags[TAG_RELA_SIZE], "table of relocations");
-  part_t plt = tn_elf_table(elf, TAG_PLT, elf->tags[TAG_PLT_SIZE], "table of relocations of calls");
+static void read_initialisers(elf_t *elf) {
+  initialisers_t initialisers = {0};
+  part_t rela = tn_elf_table(elf, TAG_RELA, elf->tags[TAG_RELA_SIZE], "relocation table");
+  part_t plt = tn_elf_table(elf, TAG_PLT, elf->tags[TAG_PLT_SIZE], "relocation table of calls");
   part_t array =
       tn_elf_table(elf, TAG_INIT_ARRAY, elf->tags[TAG_INIT_SIZE], "list of initialisers");
-  starters.count = array.size / 8;
-  while (starters.known < TN_LISTED &&
-         tn_elf_item(elf, array, starters.known, &starters.addresses[starters.known],
-                     sizeof *starters.addresses))
-    starters.known++;
+  initialisers.count = array.size / 8;
+  while (initialisers.known < TN_LISTED &&
+         tn_elf_item(elf, array, initialisers.known, &initialisers.addresses[initialisers.known],
+                     sizeof *initialisers.addresses))
+    initialisers.known++;
   uint64_t resolvers =
-      read_relocations(elf, rela, &starters) + read_relocations(elf, plt, &starters);
+      read_relocations(elf, rela, &initialisers) + read_relocations(elf, plt, &initialisers);
   symbol_t symbol;
   for (uint64_t i = 1; tn_elf_item(elf, elf->symbols, i, &symbol, sizeof symbol); i++)
     resolvers += symbol.section && (symbol.info & 15) == IS_RESOLVED;
   uint64_t code = elf->tags[TAG_INIT];
   if (code &&
       (code != elf->init_code || !elf->machine || elf->init_code_size > elf->machine->init_size))
-    add_starter(elf, function_at(elf, code), 1,
-                elf->init_code ? "DT_INIT" : "DT_INIT (no section headers that show whose it is)");
-  read_array(elf, &starters);
-  if (resolvers) add_starter(elf, NULL, resolvers, "GNU_IFUNC");
+    add_initialiser(elf, function_at(elf, code), 1,
+                    elf->init_code ? "DT_INIT" : "DT_INIT (no section headers show whose it is)");
+  read_array(elf, &initialisers);
+  if (resolvers) add_initialiser(elf, NULL, resolvers, "GNU_IFUNC");
 }
 
 void tn_elf_read(const tn_file_t *file, tn_binary_t *out_binary, tn_text_t *offences) {
@@ -190,8 +188,8 @@ void tn_elf_read(const tn_file_t *file, tn_binary_t *out_binary, tn_text_t *offe
   if (!tn_elf_open(&elf)) return;
   read_needed(&elf);
   read_symbols(&elf);
-  read_starters(&elf);
-  tn_elf_demands(&elf);
+  read_initialisers(&elf);
+  tn_elf_requirements(&elf);
 }
 
 bool tn_elf_exports(const tn_file_t *file, const char *name) {
@@ -203,7 +201,7 @@ bool tn_elf_exports(const tn_file_t *file, const char *name) {
   if (tn_elf_open(&elf))
     for (uint64_t i = 1; !is_found && tn_elf_item(&elf, elf.symbols, i, &symbol, sizeof symbol);
          i++) {
-      const char *own = exported(&elf, &symbol);
+      const char *own = exported_name(&elf, &symbol);
       is_found = own && !strcmp(own, name);
     }
   tn_text_clear(&offences);

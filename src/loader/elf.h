@@ -1,6 +1,6 @@
-/* The parts of the ELF format that elf.c reads: System V ABI, chapters 4 and 5, in 64 bits.
- * Written out here because <elf.h> is no part of C.  Invariant: the structures are the file's own
- * layout, without padding. */
+/* The structures and constants of the ELF format that elf.c needs: System V ABI, chapters 4 and 5,
+ * 64 bits. They are written out here because <elf.h> is not part of C. Invariant: the structures
+ * have the file's own layout, without padding. */
 #ifndef TN_LOADER_ELF_H
 #define TN_LOADER_ELF_H
 
@@ -86,14 +86,30 @@ enum {
   IS_RESOLVED = 10,
   SECTION_ABSOLUTE = 0xfff1,
 };
-/* clang-format off */
-/* dynamic tags that are read; the last two have large numbers and are moved to places that nobody uses */
+/* Tags of the dynamic section. The tags with large numbers (RAW_...) are stored at unused small
+ * numbers. */
 enum {
-  TAG_NEEDED = 1, TAG_PLT_SIZE = 2, TAG_HASH = 4, TAG_STRINGS = 5, TAG_SYMBOLS = 6, TAG_RELA = 7, TAG_RELA_SIZE = 8,
-  TAG_STRINGS_SIZE = 10, TAG_INIT = 12, TAG_NAME = 14, TAG_RPATH = 15, TAG_PLT = 23, TAG_INIT_ARRAY = 25,
-  TAG_INIT_SIZE = 27, TAG_RUNPATH = 29, TAG_TEXT_RELOCATIONS = 22, TAG_MORE_FLAGS = 30, TAG_GNU_HASH = 40, TAG_FLAGS = 41, TAGS = 42,
+  TAG_NEEDED = 1,
+  TAG_PLT_SIZE = 2,
+  TAG_HASH = 4,
+  TAG_STRINGS = 5,
+  TAG_SYMBOLS = 6,
+  TAG_RELA = 7,
+  TAG_RELA_SIZE = 8,
+  TAG_STRINGS_SIZE = 10,
+  TAG_INIT = 12,
+  TAG_NAME = 14,
+  TAG_RPATH = 15,
+  TAG_PLT = 23,
+  TAG_INIT_ARRAY = 25,
+  TAG_INIT_SIZE = 27,
+  TAG_RUNPATH = 29,
+  TAG_TEXT_RELOCATIONS = 22,
+  TAG_MORE_FLAGS = 30,
+  TAG_GNU_HASH = 40,
+  TAG_FLAGS = 41,
+  TAGS = 42,
 };
-/* clang-format on */
 #define RAW_GNU_HASH 0x6ffffef5
 #define RAW_FLAGS 0x6ffffffb
 #define FLAG_NEVER_UNLOAD 0x8u

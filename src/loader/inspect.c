@@ -1,5 +1,5 @@
-/* The report on a library file, for `tenon doctor LIB`: what loading would look at before it runs
- * anything.  Called by programs through tenon_library_inspect; reads the file with the same
+/* The report about a library file for `tenon doctor LIB`: everything that loading examines before
+ * it runs any code. Programs call tenon_library_inspect. The report reads the file with the same
  * functions as loading. */
 #include <stdio.h>
 #include <string.h>
@@ -16,42 +16,43 @@
 #include "loader/needed.h"
 #include "loader/policy.h"
 
-static void begin(tn_text_t *text, const char *name) { tn_text_add(text, "%-15s", name); }
+static void begin_line(tn_text_t *text, const char *name) { tn_text_add(text, "%-15s", name); }
 
-static void line(tn_text_t *text, const char *name, const char *value) {
-  begin(text, name);
+static void add_line(tn_text_t *text, const char *name, const char *value) {
+  begin_line(text, name);
   tn_text_add(text, "%s\n", value);
 }
 
 static void report_binary(tn_text_t *text, const tn_binary_t *binary) {
-  if (*binary->format) line(text, "format:", binary->format);
-  line(text, "kind:", binary->kind);
-  if (*binary->machine) line(text, "machine:", binary->machine);
+  if (*binary->format) add_line(text, "format:", binary->format);
+  add_line(text, "kind:", binary->kind);
+  if (*binary->machine) add_line(text, "machine:", binary->machine);
   if (!*binary->name) return;
-  begin(text, "own name:");
+  begin_line(text, "own name:");
   tn_binary_quote(text, binary->name);
   tn_text_add(text, "\n");
 }
 
-/* Libraries that are nowhere are a problem: opening would fail. */
+/* Reports the needed libraries. A library that is not found is a problem, because opening the file
+ * would fail. */
 static void report_needed(tn_text_t *text, const tn_binary_t *binary, const char *path,
                           tn_text_t *offences) {
   char found[TN_PATH_SIZE];
   for (uint64_t i = 0; i < binary->needed.count && i < TN_LISTED; i++) {
     const char *name = binary->needed.names[i];
     tn_found_t result = tn_needed_find(binary, path, name, found, sizeof found);
-    begin(text, i ? "" : "needs:");
+    const char *location = "location unknown";
+    if (result == TN_FOUND) location = found;
+    if (result == TN_MISSING) location = "not found";
+    begin_line(text, i ? "" : "needs:");
     tn_binary_quote(text, name);
-    tn_text_add(text, " (%s)\n",
-                result == TN_FOUND     ? found
-                : result == TN_MISSING ? "not found"
-                                       : "cannot tell where it is");
+    tn_text_add(text, " (%s)\n", location);
   }
-  if (binary->needed.count == 0) line(text, "needs:", "no other library");
+  if (binary->needed.count == 0) add_line(text, "needs:", "no other library");
   tn_needed_missing(binary, path, offences);
 }
 
-/* What else opening would fail for, or what some systems refuse. */
+/* Reports what else would make opening fail, and what some systems refuse. */
 static void report_demands(tn_text_t *text, const tn_binary_t *binary, const tn_file_t *file,
                            const char *path, tn_text_t *offences) {
   char runtime[TN_PATH_SIZE];
@@ -59,35 +60,35 @@ static void report_demands(tn_text_t *text, const tn_binary_t *binary, const tn_
   if (word) tn_sanitizer_offence(word, runtime, offences);
   tn_missing(binary, file, path, offences);
   if (binary->has_executable_stack)
-    line(text, "note:",
-         "it asks for a stack that can be run as code, which newer systems refuse: an assembler "
-         "file lacks .section .note.GNU-stack,\"\",@progbits, or it uses nested functions");
+    add_line(text, "note:",
+             "it asks for an executable stack, which newer systems refuse: an assembler file lacks "
+             ".section .note.GNU-stack,\"\",@progbits, or a file uses nested functions");
   if (binary->has_text_relocations)
-    line(text, "note:",
-         "its code is changed when it is loaded (text relocations), which hardened systems refuse: "
-         "build all of it with -fPIC");
+    add_line(text, "note:",
+             "its code is modified when it is loaded (text relocations), which hardened systems "
+             "refuse: build all of it with -fPIC");
 }
 
-static void say(void *text, const char *words) { line(text, "", words); }
+static void add_bridge_line(void *text, const char *words) { add_line(text, "", words); }
 
 static void report_bridged(tn_text_t *text, const tenon_bridge_table_t *bridge, const char *path,
                            tn_text_t *offences) {
   tenon_bridge_call_t call = {sizeof call, TENON_PHASE_BRIDGE, &tn_host, path, NULL};
-  line(text, "bridge:", bridge->name);
-  if (bridge->inspect && bridge->inspect(&call, say, text) != TENON_OK)
+  add_line(text, "bridge:", bridge->name);
+  if (bridge->inspect && bridge->inspect(&call, add_bridge_line, text) != TENON_OK)
     tn_binary_offence(offences, "%s", tn_error());
 }
 
 static void report_code(tn_text_t *text, const tn_binary_t *binary) {
-  line(text, "entry:", binary->has_entry ? TN_ENTRY "()" : "none");
-  begin(text, "initialisers:");
-  tn_binary_starters(text, binary);
-  tn_text_add(text, binary->starter_count ? " (the rule inert refuses them)\n"
-                                          : "none but the compiler's\n");
-  begin(text, "other exports:");
+  add_line(text, "entry:", binary->has_entry ? TN_ENTRY "()" : "none");
+  begin_line(text, "initialisers:");
+  tn_binary_initialisers(text, binary);
+  tn_text_add(text, binary->initialiser_count ? " (the rule inert refuses them)\n"
+                                              : "none but the compiler's\n");
+  begin_line(text, "other exports:");
   tn_binary_names(text, &binary->exports);
   tn_text_add(text, binary->exports.count ? "\n" : "none\n");
-  begin(text, "unloadable:");
+  begin_line(text, "unloadable:");
   tn_text_add(text, binary->pins.count ? "no, because of " : "yes");
   tn_binary_names(text, &binary->pins);
   tn_text_add(text, "\n");
@@ -98,17 +99,17 @@ static void report_trust(tn_text_t *text, const char *path, const tn_file_t *fil
   char digits[TN_SHA256_TEXT];
   tn_text_t lines = {0};
   tn_file_changeable(path, &lines);
-  line(text, "private:", lines.size ? "no (the rule private refuses it)" : "yes");
+  add_line(text, "private:", lines.size ? "no (the rule private refuses it)" : "yes");
   for (const char *at = tn_text_get(&lines); *at; at += strcspn(at, "\n"), at += *at == '\n') {
-    begin(text, "");
+    begin_line(text, "");
     tn_text_add(text, "%.*s\n", (int)strcspn(at, "\n"), at);
   }
   text->failed |= lines.failed;
   tn_text_clear(&lines);
   tn_sha256(file->data, file->size, hash);
   tn_sha256_text(hash, digits);
-  line(text, "sha256:", digits);
-  begin(text, "policy:");
+  add_line(text, "sha256:", digits);
+  begin_line(text, "policy:");
   tn_policy_report(text);
   tn_text_add(text, "\n");
 }
@@ -141,8 +142,8 @@ tenon_status_t tenon_library_inspect(const char *path, char **out_text, uint32_t
   const tenon_bridge_table_t *bridge =
       binary.no_entry && tenon_start() == TENON_OK ? tn_bridge_of_library(&file) : NULL;
   if (!bridge) tn_binary_check(&binary, &offences);
-  line(&text, "path:", real);
-  begin(&text, "size:");
+  add_line(&text, "path:", real);
+  begin_line(&text, "size:");
   tn_text_add(&text, "%zu bytes\n", file.size);
   report_trust(&text, real, &file);
   report_binary(&text, &binary);

@@ -1,7 +1,8 @@
-/* Libraries: loading, adding, and the caller's handles.  Loading is a row of steps, one function
- * each; those before open_file run nothing of the file, and each refuses with one message that
- * lists every offence it found. Invariant: `loading` is held from the look whether a file is loaded
- * until its library is in the registry, so that two threads that load one file get one library. */
+/* Libraries: loading, adding, and the handles of the caller. Loading is a sequence of steps, one
+ * function each. The steps before open_file run no code of the file. A step that fails produces one
+ * message that lists every problem it found. Invariant: `loading` is held from the check whether a
+ * file is loaded until its library is registered, so two threads that load one file get one
+ * library. */
 #include <stdio.h>
 #include <string.h>
 #include <tenon/tenon.h>
@@ -32,47 +33,49 @@ typedef struct load_t {
   char path[TN_PATH_SIZE];
   tn_file_t file;
   tn_file_identity_t identity;
-  int copy;       /* what is mapped in its place, where hashes count; -1: none */
-  bool is_copied; /* that is opened, since others could change the file */
+  /* memory copy that is opened in place of the file if hashes are checked; -1: none */
+  int copy;
+  bool is_copied; /* the copy must be opened, because other users could change the file */
   tn_binary_t binary;
-  tn_text_t offences; /* of the step that is under way, one line each */
+  tn_text_t offences; /* problems found by the current step, one line each */
   tn_dynlib_t *dynlib;
   const tenon_descriptor_t *descriptor;
-  const tenon_bridge_table_t *bridge; /* the file is of another system */
+  const tenon_bridge_table_t *bridge; /* set if the file is of another system */
   tenon_bridged_t bridged;
-  const tenon_isolation_t *isolation; /* with TENON_LOAD_ISOLATED; NULL: defaults */
-  bool is_bridge;                     /* the file is to be a bridge itself */
+  const tenon_isolation_t *isolation; /* settings of TENON_LOAD_ISOLATED; NULL: defaults */
+  bool is_bridge;                     /* the file is expected to be a bridge */
   tn_library_t *old;                  /* set: its newest generation is to be replaced */
-  tn_library_t *library;              /* set: done, with a reference that is ours */
+  tn_library_t *library;              /* set: loading is done; owns a reference */
   bool is_new;
 } load_t;
 
 static tn_mutex_t loading = TN_MUTEX_INIT;
 
-/* The only places where the public name and the registry's meet. */
-static tn_library_t *inside(const tenon_library_t *library) {
+/* The only places that convert between the public type and the registry's type. */
+static tn_library_t *to_library(const tenon_library_t *library) {
   return (tn_library_t *)(uintptr_t)library;
 }
-static tenon_library_t *outside(tn_library_t *library) { return (tenon_library_t *)library; }
+static tenon_library_t *to_handle(tn_library_t *library) { return (tenon_library_t *)library; }
 
-/* The first generation stands for all outside. */
-static tn_library_t *now(const tenon_library_t *library) { return tn_library_now(inside(library)); }
+/* The handle denotes the first generation; its current one has the data. */
+static tn_library_t *current_library(const tenon_library_t *library) {
+  return tn_library_now(to_library(library));
+}
 
-static void hold(tn_library_t *library) {
+static void retain_library(tn_library_t *library) {
   __atomic_fetch_add(&library->references, 1, __ATOMIC_RELAXED);
 }
 
-/* messages */
-
-/* One message out of the offences: "cannot load X: reason", or "cannot load X: 2 problems:\n  -
- * ...\n  - ...". */
-static tenon_status_t refuse(tenon_status_t status, const char *verb, const char *what,
-                             tn_text_t *offences) {
+/* Combines the problems into one message: "cannot load X: reason", or "cannot load X: 2 problems:\n
+ * - ...\n  - ...". */
+static tenon_status_t refuse_library(tenon_status_t status, const char *verb, const char *what,
+                                     tn_text_t *offences) {
   if (offences->failed)
     return tn_no_memory("the message of a library that cannot be loaded", offences->size);
   if (!offences->size)
     return tn_fail(status, "cannot %s %s: %s", verb, what,
-                   tn_error()); /* the step left a message */
+                   /* The step itself left a message. */
+                   tn_error());
   tn_text_t text = {0};
   const char *separator = strchr(offences->data, '\n') ? "\n  - " : "";
   size_t count = 1;
@@ -91,9 +94,7 @@ static bool has_offences(const load_t *load) {
   return load->offences.size || load->offences.failed;
 }
 
-/* the steps */
-
-static tenon_status_t locate(load_t *load) {
+static tenon_status_t locate_file(load_t *load) {
   tenon_status_t status = tn_locate(load->given, load->path, sizeof load->path);
   return status == TENON_OK ? status : tn_fail(status, "%s", tn_reason(load->given));
 }
@@ -105,7 +106,7 @@ static tenon_status_t read_file(load_t *load) {
   return status == TENON_OK ? status : tn_fail(status, "%s", tn_reason(load->path));
 }
 
-static tenon_status_t inspect(load_t *load) {
+static tenon_status_t inspect_file(load_t *load) {
   tn_binary_read(&load->file, &load->binary, &load->offences);
   if (!load->bridge && !(load->is_bridge && load->binary.has_entry))
     tn_binary_check(&load->binary, &load->offences);
@@ -113,17 +114,17 @@ static tenon_status_t inspect(load_t *load) {
   const char *word =
       tn_sanitizer_missing(&load->binary, &load->file, load->path, runtime, sizeof runtime);
   if (word) tn_sanitizer_offence(word, runtime, &load->offences);
-  /* the next step ends what reading alone can find, so that one message has all of it */
+  /* This step never fails, so that the next one can add its problems to the same message. */
   return TENON_OK;
 }
 
-/* The rules of the process, and what the caller's flags ask of the file. */
+/* Checks the rules of the process, and what the caller's flags require of the file. */
 static tenon_status_t check_policy(load_t *load) {
   const tn_binary_t *binary = &load->binary;
   tenon_status_t status = has_offences(load) ? TENON_INVALID : TENON_DENIED;
   tn_text_t words = {0};
-  if (load->flags & TENON_LOAD_UNLOADABLE && binary->pins.count &&
-      !load->bridge) { /* of a bridge, what it states goes */
+  /* A bridged file is exempt: the bridge decides whether its library can be unloaded. */
+  if (load->flags & TENON_LOAD_UNLOADABLE && binary->pins.count && !load->bridge) {
     tn_binary_names(&words, &binary->pins);
     tn_binary_offence(
         &load->offences,
@@ -150,7 +151,8 @@ static bool is_file_of(const load_t *load, const tn_library_t *library) {
          a->modified == b->modified;
 }
 
-/* Its own file, unchanged: there is nothing to do.  Another file must not be loaded already. */
+/* The library's own file: if it is unchanged, reloading has nothing to do. Another file must not be
+ * loaded already. */
 static tenon_status_t find_replaced(load_t *load) {
   const bool is_own = strcmp(load->path, load->old->path) == 0;
   tn_library_t *other = is_own ? NULL : tn_registry_library(load->path);
@@ -162,9 +164,10 @@ static tenon_status_t find_replaced(load_t *load) {
   return TENON_OK;
 }
 
-/* The system's loader takes a path that it has seen for the file that it had then; so each reload
- * spells it another way, by parts that lead nowhere: "/a/b.so", "/a/./b.so", "/a/.//b.so", ... */
-static void spell(const load_t *load, char *out, size_t capacity) {
+/* Spells the path in a new way for each reload, by adding parts without effect: "/a/b.so",
+ * "/a/./b.so", "/a/.//b.so", ... For a path that it has seen before, the system's loader would
+ * return the old file. */
+static void spell_path(const load_t *load, char *out, size_t capacity) {
   const char *name = strrchr(load->path, '/') + 1;
   int at = snprintf(out, capacity, "%.*s", (int)(name - load->path), load->path);
   for (uint64_t number = load->old ? tn_registry_reloads() + 1 : 0; number && at < (int)capacity;
@@ -182,8 +185,8 @@ static tenon_status_t find_loaded(load_t *load) {
   tn_registry_release(load->library);
   load->library = NULL;
   return tn_fail(TENON_PRECONDITION,
-                 is_isolated ? "it is loaded already, isolated with other settings: unload it first"
-                             : "it is loaded already, into this process itself: unload it first");
+                 is_isolated ? "it is already loaded, isolated with other settings: unload it first"
+                             : "it is already loaded into this process: unload it first");
 }
 
 static tenon_status_t open_isolated(load_t *load) {
@@ -199,23 +202,24 @@ static tenon_status_t open_bridged(load_t *load) {
   load->descriptor = load->bridged.descriptor;
   return load->descriptor
              ? TENON_OK
-             : tn_fail(TENON_INTERNAL, "bridge %s gives no descriptor", load->bridge->name);
+             : tn_fail(TENON_INTERNAL, "bridge %s returned no descriptor", load->bridge->name);
 }
 
-/* The system's reason names the first thing that is missing; we add all that surely is. */
-static tenon_status_t open_own(load_t *load) {
+/* Opens the file. The system's error names only the first missing thing, so this function adds
+ * everything that is certainly missing. */
+static tenon_status_t open_directly(load_t *load) {
   char path[TN_PATH_SIZE + 256];
-  spell(load, path, sizeof path);
+  spell_path(load, path, sizeof path);
   tenon_status_t status = load->is_copied ? tn_dynlib_open_copy(load->copy, &load->dynlib)
                                           : tn_dynlib_open(path, &load->dynlib);
   if (status == TENON_OK && load->is_copied) load->copy = -1;
   for (const tn_library_t *l = load->old; l && status == TENON_OK; l = l->older)
-    if (tn_dynlib_same(l->dynlib, load->dynlib) &&
-        !is_file_of(load, l)) /* that of an earlier generation may come again */
-      return tn_fail(
-          TENON_PRECONDITION,
-          "the file was written over where it is, so what is loaded is damaged: start again, "
-          "and replace it by renaming a new file, as compilers do");
+    /* The file of an earlier generation may be loaded again. */
+    if (tn_dynlib_same(l->dynlib, load->dynlib) && !is_file_of(load, l))
+      return tn_fail(TENON_PRECONDITION,
+                     "the file was overwritten in place, so the code that is already loaded from "
+                     "it is damaged: restart the program, and replace the file by renaming a new "
+                     "one, as compilers do");
   if (status != TENON_UNAVAILABLE) return status;
   tn_binary_offence(&load->offences, "the system refuses it: %s", tn_reason(load->path));
   tn_needed_missing(&load->binary, load->path, &load->offences);
@@ -227,28 +231,31 @@ static tenon_status_t open_file(load_t *load) {
   const bool is_isolated = (load->flags & TENON_LOAD_ISOLATED) != 0;
   if (load->is_copied && (load->bridge || is_isolated))
     return tn_fail(TENON_DENIED,
-                   "others could change it after its hash was found, and %s opens it by its path: "
-                   "see tenon doctor for who",
+                   "others could change it after its hash was computed, and %s opens it by its "
+                   "path: see tenon doctor for who",
                    is_isolated ? "the process of an isolated library" : "a bridge");
-  TN_TRY(is_isolated ? open_isolated(load) : load->bridge ? open_bridged(load) : open_own(load));
+  tenon_status_t (*open)(load_t *) = open_directly;
+  if (load->bridge) open = open_bridged;
+  if (is_isolated) open = open_isolated;
+  TN_TRY(open(load));
   if (load->is_copied || tn_file_is_same(load->path, &load->identity)) return TENON_OK;
   return tn_fail(TENON_ABORTED, "it was changed while it was loaded: load it again");
 }
 
-static tenon_status_t query(load_t *load) {
+static tenon_status_t query_descriptor(load_t *load) {
   if (load->descriptor) return TENON_OK;
   entry_fn entry = (entry_fn)tn_dynlib_function(load->dynlib, TN_ENTRY);
   load->descriptor = entry ? entry() : NULL;
   if (!load->descriptor)
-    tn_binary_offence(&load->offences, "its function " TN_ENTRY "() gave no descriptor");
+    tn_binary_offence(&load->offences, "its function " TN_ENTRY "() returned no descriptor");
   return load->descriptor ? TENON_OK : TENON_INVALID;
 }
 
-static tenon_status_t verify(load_t *load) {
+static tenon_status_t check_descriptor(load_t *load) {
   return tn_descriptor_check(load->descriptor, &load->offences) ? TENON_OK : TENON_INVALID;
 }
 
-static tenon_status_t enter(load_t *load) {
+static tenon_status_t register_library(load_t *load) {
   if (load->old) {
     TN_TRY(tn_registry_replace(load->old, load->descriptor, load->path, &load->offences,
                                &load->library));
@@ -257,10 +264,11 @@ static tenon_status_t enter(load_t *load) {
     load->library->load_flags = load->flags;
     return TENON_OK;
   }
+  int flags = 0;
+  if (load->flags & TENON_LOAD_UNLOADABLE) flags |= TN_ADD_UNLOADABLE;
+  if (load->flags & TENON_LOAD_ISOLATED) flags |= TN_ADD_ISOLATED;
   TN_TRY(tn_registry_add(load->descriptor, load->path, load->bridged.context, load->bridged.destroy,
-                         (load->flags & TENON_LOAD_UNLOADABLE ? TN_ADD_UNLOADABLE : 0) |
-                             (load->flags & TENON_LOAD_ISOLATED ? TN_ADD_ISOLATED : 0),
-                         &load->offences, &load->library));
+                         flags, &load->offences, &load->library));
   if (load->is_bridge)
     tn_dynlib_keep(load->dynlib);
   else
@@ -272,11 +280,12 @@ static tenon_status_t enter(load_t *load) {
 }
 
 static tenon_status_t (*const steps[])(load_t *load) = {
-    locate, read_file, inspect, check_policy, find_loaded, open_file, query, verify, enter};
+    locate_file, read_file,        inspect_file,     check_policy,     find_loaded,
+    open_file,   query_descriptor, check_descriptor, register_library,
+};
 
-/* loading and adding */
-
-/* One that is none of Tenon's is loaded again by the bridge that knows it. */
+/* Loads a file. If it is not a library of Tenon, it is loaded again through the bridge that
+ * recognises it. */
 static tenon_status_t load_file(const char *path, uint32_t flags,
                                 const tenon_isolation_t *isolation,
                                 const tenon_bridge_table_t *bridge, bool is_bridge,
@@ -293,8 +302,8 @@ static tenon_status_t load_file(const char *path, uint32_t flags,
   for (size_t i = 0; i < sizeof steps / sizeof *steps && status == TENON_OK && !load.library; i++)
     status = steps[i](&load);
   if (status == TENON_OK) {
-    bool may_go =
-        out_library && flags & TENON_LOAD_UNLOADABLE; /* it goes only if all who load it agree */
+    /* The library can be unloaded only if all who loaded it agree. */
+    bool may_go = out_library && flags & TENON_LOAD_UNLOADABLE;
     if (load.is_new || !may_go)
       __atomic_store_n(&load.library->is_unloadable, may_go, __ATOMIC_RELAXED);
     if (!out_library) tn_registry_release(load.library);
@@ -307,7 +316,7 @@ static tenon_status_t load_file(const char *path, uint32_t flags,
   if (status != TENON_OK && load.binary.no_entry && !bridge && !is_bridge)
     is_foreign = (bridge = tn_bridge_of_library(&load.file)) != NULL;
   if (status != TENON_OK && load.binary.no_entry && !is_bridge && !bridge && *tn_bridges_refused())
-    tn_binary_offence(&load.offences, "bridges that do not open: %s", tn_bridges_refused());
+    tn_binary_offence(&load.offences, "bridges that could not be opened: %s", tn_bridges_refused());
   tn_file_unmap(&load.file);
   tn_copy_close(load.copy);
   if (is_foreign) {
@@ -315,9 +324,9 @@ static tenon_status_t load_file(const char *path, uint32_t flags,
     return load_file(path, flags, isolation, bridge, false, out_library);
   }
   if (status != TENON_OK)
-    status = refuse(status, "load", *load.path ? load.path : path, &load.offences);
+    status = refuse_library(status, "load", *load.path ? load.path : path, &load.offences);
   else if (out_library)
-    *out_library = outside(load.library);
+    *out_library = to_handle(load.library);
   tn_text_clear(&load.offences);
   return status;
 }
@@ -328,7 +337,8 @@ static tenon_status_t load_with(const char *path, uint32_t flags,
   if (out_library) *out_library = NULL;
   if (!path) return tn_fail(TENON_INVALID, "cannot load a library: the path is NULL");
   if (flags & ~known)
-    return tn_fail(TENON_INVALID, "cannot load %s: unknown flags 0x%x", path, flags & ~known);
+    return tn_fail(TENON_INVALID, "cannot load %s: unknown flags 0x%x: expected TENON_LOAD_...",
+                   path, flags & ~known);
   TN_TRY(tenon_start());
   return load_file(path, flags, isolation, NULL, false, out_library);
 }
@@ -346,20 +356,22 @@ tenon_status_t tenon_library_load_isolated(const char *path, uint32_t flags,
 tenon_status_t tenon_library_tensor_create(tenon_library_t *library, tenon_dtype_t dtype,
                                            int32_t ndim, const int64_t *shape,
                                            tenon_tensor_t **out_tensor) {
-  if (!library || !inside(library)->places)
-    return tn_fail(TENON_PRECONDITION, "cannot make a shared tensor: the library is %s",
+  if (!library || !to_library(library)->places)
+    return tn_fail(TENON_PRECONDITION, "cannot create a shared tensor: the library is %s",
                    library ? "not isolated" : "NULL");
-  return tn_isolation_tensor(inside(library)->context, dtype, ndim, shape, out_tensor);
+  return tn_isolation_tensor(to_library(library)->context, dtype, ndim, shape, out_tensor);
 }
 
-/* Under `loading`, as loads are. */
-static tenon_status_t reload(load_t *load) {
+/* Holds `loading`, as loading does. */
+static tenon_status_t reload_library(load_t *load) {
   tenon_status_t status = TENON_OK;
   tn_mutex_lock(&loading);
   load->old = tn_library_now(load->old);
   if (!load->given) load->given = load->old->path;
   if (!load->old->dynlib)
-    status = tn_fail(TENON_PRECONDITION, "it was not loaded from a file of Tenon's own kind");
+    status =
+        tn_fail(TENON_PRECONDITION,
+                "only a library that was loaded from a file of Tenon's own format can be reloaded");
   load->flags = load->old->load_flags;
   for (size_t i = 0; i < sizeof steps / sizeof *steps && status == TENON_OK && !load->library; i++)
     status = steps[i](load);
@@ -372,11 +384,11 @@ static tenon_status_t reload(load_t *load) {
 
 tenon_status_t tenon_library_reload(tenon_library_t *library, const char *path) {
   if (!library) return tn_fail(TENON_INVALID, "cannot reload a library: the handle is NULL");
-  load_t load = {.given = path, .old = inside(library), .copy = -1};
-  tenon_status_t status = reload(&load);
+  load_t load = {.given = path, .old = to_library(library), .copy = -1};
+  tenon_status_t status = reload_library(&load);
   if (status != TENON_OK)
-    status = refuse(status, "reload", *load.path ? load.path : tenon_library_name(library),
-                    &load.offences);
+    status = refuse_library(status, "reload", *load.path ? load.path : tenon_library_name(library),
+                            &load.offences);
   tn_text_clear(&load.offences);
   return status;
 }
@@ -396,43 +408,47 @@ tenon_status_t tenon_library_add(const tenon_descriptor_t *descriptor, void *con
       tn_registry_add(descriptor, "", context, destroy, TN_OVERRIDE_MAY, &offences, &library);
   if (status == TENON_OK) {
     if (out_library)
-      *out_library = outside(library);
+      *out_library = to_handle(library);
     else
       tn_registry_release(library);
   } else {
     bool has_name = descriptor->size >= offsetof(tenon_descriptor_t, items) && descriptor->name;
-    status =
-        refuse(status, "add library", has_name ? descriptor->name : "without a name", &offences);
+    status = refuse_library(status, "add library", has_name ? descriptor->name : "without a name",
+                            &offences);
   }
   tn_text_clear(&offences);
   return status;
 }
 
-/* handles */
-
 void tenon_library_retain(tenon_library_t *library) {
-  if (library) hold(inside(library));
+  if (library) retain_library(to_library(library));
 }
 
 void tenon_library_release(tenon_library_t *library) {
-  if (library) tn_registry_release(inside(library));
+  if (library) tn_registry_release(to_library(library));
 }
 
 tenon_status_t tenon_library_unload(tenon_library_t *library) {
   if (!library) return tn_fail(TENON_INVALID, "cannot unload a library: the handle is NULL");
-  return tn_registry_unload(inside(library));
+  return tn_registry_unload(to_library(library));
 }
 
-const char *tenon_library_name(const tenon_library_t *library) { return now(library)->name; }
-const char *tenon_library_version(const tenon_library_t *library) { return now(library)->version; }
-const char *tenon_library_path(const tenon_library_t *library) { return now(library)->path; }
+const char *tenon_library_name(const tenon_library_t *library) {
+  return current_library(library)->name;
+}
+const char *tenon_library_version(const tenon_library_t *library) {
+  return current_library(library)->version;
+}
+const char *tenon_library_path(const tenon_library_t *library) {
+  return current_library(library)->path;
+}
 int32_t tenon_library_op_count(const tenon_library_t *library) {
-  return (int32_t)now(library)->op_count;
+  return (int32_t)current_library(library)->op_count;
 }
 int32_t tenon_library_extended_count(const tenon_library_t *library, int32_t *out_waiting) {
-  return tn_registry_extended(inside(library), out_waiting);
+  return tn_registry_extended(to_library(library), out_waiting);
 }
 const tenon_op_t *tenon_library_op(const tenon_library_t *library, int32_t index) {
-  const tn_library_t *newest = now(library);
+  const tn_library_t *newest = current_library(library);
   return index >= 0 && index < (int32_t)newest->op_count ? newest->ops[index] : NULL;
 }

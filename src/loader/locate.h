@@ -1,4 +1,4 @@
-/* From what a caller names to the one path of a file.  Called by loading and by inspect.c. */
+/* Finds the real path of the file that a caller names. Used by loading and inspect.c. */
 #ifndef TN_LOADER_LOCATE_H
 #define TN_LOADER_LOCATE_H
 
@@ -7,10 +7,10 @@
 
 enum { TN_PATH_SIZE = 4096 };
 
-/* Gives the real path (links resolved) of a path or of a name that is looked for; NOT_FOUND says
- * where it was looked for. Messages begin with what is wrong: the caller puts the name in front. */
+/* Finds the real path (links resolved) of a path or a name. The error NOT_FOUND says which folders
+ * were searched. Messages start with the reason; the caller adds the name. */
 tenon_status_t tn_locate(const char *given, char *out_path, size_t capacity);
-/* This thread's message without `path` in front. */
+/* Returns: this thread's error message without `path` at its start. */
 const char *tn_reason(const char *path);
 
 #endif

@@ -1,4 +1,5 @@
-/* Symbols and versions that are not there; see missing.h. */
+/* Finds symbols and symbol versions that a library needs and that neither the process nor the
+ * library's own dependencies define. See missing.h. */
 #include "loader/missing.h"
 
 #include <stdlib.h>
@@ -9,19 +10,17 @@
 #include "loader/locate.h"
 #include "loader/needed.h"
 
-/* what the file is opened with */
-
 enum {
   FILES = 64,
   NAMES = 8,
 };
 
-typedef struct opened_t { /* what it needs, and what those need: mapped, not run */
+typedef struct opened_t { /* the needed libraries, and those that they need: mapped, not run */
   tn_file_t files[FILES];
   char *names[FILES];
-  char *paths[FILES]; /* as they are asked for; where they are */
+  char *paths[FILES]; /* as requested, and where they were found */
   uint32_t count;
-  bool is_whole; /* nothing of it is nowhere */
+  bool is_whole; /* every needed library was found */
 } opened_t;
 
 static void add_needed(opened_t *opened, const tn_binary_t *binary, const char *path) {
@@ -71,15 +70,13 @@ static void close_needed(opened_t *opened) {
   }
 }
 
-/* versions */
-
 typedef struct search_t {
   const opened_t *opened;
   tn_text_t *offences;
-  tn_names_t names; /* symbols that are nowhere */
+  tn_names_t names; /* undefined symbols */
 } search_t;
 
-/* The compiler that first had it. */
+/* Returns: the first compiler whose C++ library has the version. */
 static const char *compiler_of(const char *version) {
   static const char *const known[][2] = {
       {"GLIBCXX_3.4.29", "gcc 11"},   {"GLIBCXX_3.4.30", "gcc 12"}, {"GLIBCXX_3.4.31", "gcc 13"},
@@ -120,13 +117,11 @@ static void check_version(void *context, const char *library, const char *versio
                       version, opened->paths[i]);
 }
 
-/* symbols */
-
-/* Names of compilers' own libraries, and how they come along. */
+/* Prefixes of symbols that compilers' own libraries define, and how to link these libraries. */
 static const char *const hints[][2] = {
     {"__asan_", "it was built with -fsanitize=address: see docs/debugging.md"},
     {"__tsan_", "it was built with -fsanitize=thread: see docs/debugging.md"},
-    {"__msan_", "it was built with -fsanitize=memory, which the program must be, too"},
+    {"__msan_", "it was built with -fsanitize=memory: build the whole program with it, too"},
     {"__ubsan_", "it was built with -fsanitize=undefined: link it with that option too"},
     {"__gcov_", "it was built with --coverage: link it with that option too"},
     {"__llvm_profile_", "it was built with -fprofile-instr-generate: link it with that option too"},
@@ -148,11 +143,11 @@ static const char *const hints[][2] = {
     {"__gxx_", "the C++ library: link it by g++, not gcc"},
     {"_ZTVN10__cxxabiv", "the C++ library: link it by g++, not gcc"},
     {"tenon_",
-     "what a library wants of Tenon it reaches through its call's `host`: it links nothing"}};
+     "an operator library does not link to Tenon: use the functions of the call's `host`"}};
 
 static const char *hint_of(const char *name) {
   if (strstr(name, "7__cxx11") && strncmp(name, "_ZNSt", 5) != 0 && strncmp(name, "_ZNKSt", 6) != 0)
-    return "link the library that defines it; if it does, for the other ABI of C++, build both "
+    return "link the library that defines it; if that library uses the other C++ ABI, build both "
            "with the same -D_GLIBCXX_USE_CXX11_ABI";
   for (size_t i = 0; i < sizeof hints / sizeof *hints; i++)
     if (!strncmp(name, hints[i][0], strlen(hints[i][0]))) return hints[i][1];
@@ -170,7 +165,7 @@ static void check_symbol(void *context, const char *name) {
 
 typedef char *(*demangle_fn)(const char *name, char *room, size_t *size, int *status);
 
-static void add_name(tn_text_t *text, const char *name, demangle_fn demangle) {
+static void add_symbol_name(tn_text_t *text, const char *name, demangle_fn demangle) {
   int status = 0;
   char *readable = demangle && !strncmp(name, "_Z", 2) ? demangle(name, NULL, NULL, &status) : NULL;
   tn_binary_quote(text, readable ? readable : name);
@@ -182,7 +177,7 @@ static void add_name(tn_text_t *text, const char *name, demangle_fn demangle) {
   free(readable);
 }
 
-/* One line for the names that one thing helps against. */
+/* Reports the names in one line for each remedy. */
 static void report_names(const tn_names_t *names, tn_text_t *offences) {
   bool is_said[TN_LISTED] = {false};
   tn_dynlib_t *cxx = NULL;
@@ -199,10 +194,11 @@ static void report_names(const tn_names_t *names, tn_text_t *offences) {
       is_said[k] = true;
       if (count++ >= NAMES) continue;
       if (list.size) tn_text_add(&list, ", ");
-      add_name(&list, names->names[k], demangle);
+      add_symbol_name(&list, names->names[k], demangle);
     }
     if (count > NAMES) tn_text_add(&list, " and %llu more", (unsigned long long)(count - NAMES));
-    tn_binary_offence(offences, "it uses %s, which neither it nor what it needs defines; %s",
+    tn_binary_offence(offences,
+                      "it uses %s, which neither it nor the libraries that it needs define; %s",
                       tn_text_get(&list), hint);
     tn_text_clear(&list);
   }
@@ -216,8 +212,8 @@ void tn_missing(const tn_binary_t *binary, const tn_file_t *file, const char *pa
   if (strcmp(binary->kind, "shared object") != 0 || !binary->is_of_this_machine) return;
   open_needed(&opened, binary, path);
   tn_elf_versions(file, check_version, &search);
-  if (opened.is_whole)
-    tn_elf_undefined(file, check_symbol, &search); /* else what lacks may define them */
+  if (opened.is_whole) /* Otherwise a library that was not found may define the symbols. */
+    tn_elf_undefined(file, check_symbol, &search);
   report_names(&search.names, offences);
   close_needed(&opened);
 }

@@ -1,22 +1,25 @@
-/* What keeps a library from being opened though its file is whole: symbols and versions that
- * nothing here has, and the run-time library of a sanitizer.  Nothing is run to find out. */
+/* Reasons why a library cannot be opened although its file is intact: undefined symbols, missing
+ * symbol versions, and a sanitizer's run-time library that is not loaded. No code runs to find
+ * out. */
 #ifndef TN_LOADER_MISSING_H
 #define TN_LOADER_MISSING_H
 
 #include "loader/binary.h"
 
-/* Appends a line for each: versions that are too new, symbols that neither the process nor what the
- * file needs defines. */
+/* Appends a line for each missing symbol version, and lines for the symbols that neither the
+ * process nor the needed libraries define. */
 void tn_missing(const tn_binary_t *binary, const tn_file_t *file, const char *path,
                 tn_text_t *offences);
 
-/* Of a file that was built with -fsanitize=address, thread, memory or hwaddress: that word, while
- * the run-time library is not in the process, in which case opening the file would end it; else
- * NULL.  out_runtime (its capacity at least TN_PATH_SIZE): the library's file; "": it is
- * nowhere. */
+/* Checks a file that was built with -fsanitize=address, thread, memory or hwaddress. If the
+ * sanitizer's run-time library is not in the process, opening the file would end the process.
+ *
+ * Arguments: `out_runtime` (capacity at least TN_PATH_SIZE) receives the path of the run-time
+ * library, or "" if it was not found.
+ * Returns: the sanitizer's name if its run-time library is missing, otherwise NULL. */
 const char *tn_sanitizer_missing(const tn_binary_t *binary, const tn_file_t *file, const char *path,
                                  char *out_runtime, size_t capacity);
-/* Appends what to do about it. */
+/* Appends the remedy. */
 void tn_sanitizer_offence(const char *word, const char *runtime, tn_text_t *offences);
 
 #endif

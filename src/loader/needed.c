@@ -1,6 +1,6 @@
-/* The search of ld.so(8) on Linux: folders stated in the file, LD_LIBRARY_PATH, the cache of
- * ldconfig, the system's folders. Called through needed.h.  A folder with a word that only the
- * system's loader knows ($LIB) makes the answer unsure. */
+/* Searches for needed libraries as ld.so(8) does on Linux: in the folders named in the file,
+ * LD_LIBRARY_PATH, the cache of ldconfig and the system's folders. A folder with a variable that
+ * only the system's loader knows ($LIB) makes the answer uncertain. */
 #include "loader/needed.h"
 
 #include <stdio.h>
@@ -9,7 +9,7 @@
 
 #include "base/environment.h"
 
-/* Puts FOLDER/NAME together, with $ORIGIN replaced by the folder of `path`. */
+/* Tries FOLDER/NAME, with $ORIGIN replaced by the folder of `path`. */
 static tn_found_t try_folder(const char *folder, size_t size, const char *path, const char *name,
                              char *out, size_t capacity) {
   static const char *const origins[] = {"$ORIGIN", "${ORIGIN}"};
@@ -48,14 +48,15 @@ typedef struct cache_entry_t {
   uint64_t hardware;
 } cache_entry_t;
 
-static const char *cache_text(const tn_file_t *file, uint32_t offset) { /* NULL: not in the file */
+/* Returns: a text of the cache, or NULL if it is outside the file. */
+static const char *cache_text(const tn_file_t *file, uint32_t offset) {
   return offset < file->size && memchr(file->data + offset, 0, file->size - offset)
              ? (const char *)file->data + offset
              : NULL;
 }
 
-/* /etc/ld.so.cache, format 1.1: magic, number of entries, five words; then the entries, which point
- * to texts. */
+/* Searches /etc/ld.so.cache, format 1.1: magic, number of entries, five words, then the entries,
+ * which refer to texts. */
 static tn_found_t try_cache(const char *name, char *out, size_t capacity) {
   static const char magic[] = "glibc-ld.so.cache1.1";
   static const char place[] = "/etc/ld.so.cache";
@@ -83,15 +84,17 @@ static tn_found_t try_cache(const char *name, char *out, size_t capacity) {
 
 tn_found_t tn_needed_find(const tn_binary_t *binary, const char *path, const char *name,
                           char *out_path, size_t capacity) {
-  if (strchr(name, '/')) { /* no search */
+  if (strchr(name, '/')) { /* a path is not searched for */
     if (strchr(name, '$') || strlen(name) >= capacity) return TN_UNSURE;
     strcpy(out_path, name);
     return tn_file_exists(name) ? TN_FOUND : TN_MISSING;
   }
   const char *environment = tn_environment("LD_LIBRARY_PATH");
-  const char *places[] = {binary->is_run_path_first ? binary->run_path : environment,
-                          binary->is_run_path_first ? environment : binary->run_path,
-                          "/lib64:/usr/lib64:/lib:/usr/lib"};
+  const char *places[] = {environment, binary->run_path, "/lib64:/usr/lib64:/lib:/usr/lib"};
+  if (binary->is_run_path_first) {
+    places[0] = binary->run_path;
+    places[1] = environment;
+  }
   tn_found_t result = TN_MISSING;
   for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
     tn_found_t found = try_folders(places[i], path, name, out_path, capacity);
@@ -102,7 +105,7 @@ tn_found_t tn_needed_find(const tn_binary_t *binary, const char *path, const cha
   return found == TN_MISSING ? result : found;
 }
 
-/* Debian's name for the package of libfoo.so.3: libfoo3; of libfoo2.so.3: libfoo2-3. */
+/* Guesses Debian's package name: libfoo3 for libfoo.so.3, libfoo2-3 for libfoo2.so.3. */
 static bool name_package(const char *library, char *out, size_t capacity) {
   const char *end = strstr(library, ".so.");
   if (strncmp(library, "lib", 3) != 0 || !end || strchr(library, '/')) return false;
@@ -111,30 +114,31 @@ static bool name_package(const char *library, char *out, size_t capacity) {
   size_t digits = strspn(version, "0123456789");
   int size = snprintf(out, capacity, "%.*s%s%.*s", (int)(end - library), library, dash, (int)digits,
                       version);
-  for (char *at = out; *at; at++)
-    *at = *at == '_' ? '-' : *at >= 'A' && *at <= 'Z' ? (char)(*at + 'a' - 'A') : *at;
+  for (char *at = out; *at; at++) {
+    if (*at == '_') *at = '-';
+    if (*at >= 'A' && *at <= 'Z') *at = (char)(*at + 'a' - 'A');
+  }
   return digits && size > 0 && (size_t)size < capacity;
 }
 
-static void say_missing(const tn_binary_t *binary, const char *name, tn_text_t *offences) {
+static void report_missing(const tn_binary_t *binary, const char *name, tn_text_t *offences) {
   const char *environment = tn_environment("LD_LIBRARY_PATH");
   char package[200];
   tn_text_t places = {0};
   if (!strncmp(name, "libc.musl", 9) || !strncmp(name, "ld-musl", 7)) {
     tn_binary_offence(
-        offences, "it needs %.200s: it was built for musl, this system has glibc: build it here",
-        name);
+        offences,
+        "it needs %.200s: it was built for musl, but this system has glibc: build it here", name);
     return;
   }
   if (*binary->run_path) tn_text_add(&places, "its own run path %.200s, ", binary->run_path);
   if (environment && *environment) tn_text_add(&places, "LD_LIBRARY_PATH %.200s, ", environment);
+  const bool has_package = name_package(name, package, sizeof package);
+  const char *on_debian = has_package ? "; on Debian the package may be " : "";
   tn_binary_offence(offences,
-                    "it needs %.200s, which is nowhere: install it, or put its folder into "
-                    "LD_LIBRARY_PATH (looked in %sthe system's folders%s%s)",
-                    name, tn_text_get(&places),
-                    name_package(name, package, sizeof package) ? "; on Debian the package may be "
-                                                                : "",
-                    name_package(name, package, sizeof package) ? package : "");
+                    "it needs %.200s, which was not found: install it, or add its folder to "
+                    "LD_LIBRARY_PATH (searched: %sthe system's folders%s%s)",
+                    name, tn_text_get(&places), on_debian, has_package ? package : "");
   tn_text_clear(&places);
 }
 
@@ -142,5 +146,5 @@ void tn_needed_missing(const tn_binary_t *binary, const char *path, tn_text_t *o
   char found[4096];
   for (uint64_t i = 0; i < binary->needed.count && i < TN_LISTED; i++)
     if (tn_needed_find(binary, path, binary->needed.names[i], found, sizeof found) == TN_MISSING)
-      say_missing(binary, binary->needed.names[i], offences);
+      report_missing(binary, binary->needed.names[i], offences);
 }

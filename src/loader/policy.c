@@ -1,5 +1,6 @@
-/* The rules for loading, and where they come from: tenon_policy_set, else the file TENON_POLICY,
- * else that of the machine. Invariant: rules that cannot be read refuse every file. */
+/* The rules for loading. They come from tenon_policy_set, otherwise from the file named by
+ * TENON_POLICY, otherwise from the file of the machine. Invariant: if the rules cannot be read, no
+ * file can be loaded. */
 #include "loader/policy.h"
 
 #include <stdio.h>
@@ -22,17 +23,17 @@ typedef struct rules_t {
   size_t folder_capacity;
   size_t hash_count;
   size_t hash_capacity;
-  char from[TN_PATH_SIZE + 40]; /* who set them, for messages */
-  tenon_status_t status;        /* not OK: they cannot be read, and this is why */
+  char from[TN_PATH_SIZE + 40]; /* who set the rules, for messages */
+  tenon_status_t status;        /* not OK: the rules cannot be read, for the reason `wrong` */
   char *wrong;
 } rules_t;
 
 static tn_mutex_t lock = TN_MUTEX_INIT;
 static rules_t rules;
-static bool is_known; /* they were set, or files were looked for */
+static bool is_known; /* the rules were set, or files were looked for */
 const char *tn_policy_file = "/etc/tenon/policy";
 
-static void clear(rules_t *r) {
+static void clear_rules(rules_t *r) {
   for (size_t i = 0; i < r->folder_count; i++)
     tn_release_memory(r->folders[i]);
   tn_release_memory(r->folders);
@@ -40,8 +41,6 @@ static void clear(rules_t *r) {
   tn_release_memory(r->wrong);
   *r = (rules_t){0};
 }
-
-/* making rules */
 
 static tenon_status_t add_folder(rules_t *r, const char *path, size_t size, const char *where,
                                  tn_text_t *wrong) {
@@ -68,7 +67,7 @@ static tenon_status_t add_hash(rules_t *r, const char *text, size_t size, const 
   return TENON_OK;
 }
 
-static tenon_status_t refuse(const char *what, const char *name, const tn_text_t *wrong) {
+static tenon_status_t refuse_rules(const char *what, const char *name, const tn_text_t *wrong) {
   tn_text_t text = {0};
   if (!wrong->size && !wrong->failed) return TENON_OK;
   for (const char *at = tn_text_get(wrong); *at; at += strcspn(at, "\n"), at += *at == '\n')
@@ -80,16 +79,18 @@ static tenon_status_t refuse(const char *what, const char *name, const tn_text_t
   return status;
 }
 
-static tenon_status_t copy(const tenon_policy_t *policy, rules_t *r) {
+static tenon_status_t copy_policy(const tenon_policy_t *policy, rules_t *r) {
   static const uint32_t known = TENON_POLICY_PRIVATE | TENON_POLICY_INERT;
   tenon_status_t status = TENON_OK;
   tn_text_t wrong = {0};
   if (policy->size < offsetof(tenon_policy_t, hashes) + sizeof policy->hashes)
-    return tn_fail(TENON_INVALID,
-                   "cannot set the policy: the size of the tenon_policy_t is not set");
+    return tn_fail(
+        TENON_INVALID,
+        "cannot set the policy: tenon_policy_t.size is not set: expected sizeof(tenon_policy_t)");
   r->flags = policy->flags;
   if (policy->flags & ~known)
-    tn_binary_offence(&wrong, "unknown flags 0x%x", policy->flags & ~known);
+    tn_binary_offence(&wrong, "unknown flags 0x%x: expected TENON_POLICY_...",
+                      policy->flags & ~known);
   if (policy->folder_count && !policy->folders) tn_binary_offence(&wrong, "folders is NULL");
   if (policy->hash_count && !policy->hashes) tn_binary_offence(&wrong, "hashes is NULL");
   for (uint32_t i = 0; policy->folders && i < policy->folder_count && status == TENON_OK; i++) {
@@ -100,14 +101,14 @@ static tenon_status_t copy(const tenon_policy_t *policy, rules_t *r) {
     const char *hash = policy->hashes[i] ? policy->hashes[i] : "";
     status = add_hash(r, hash, strlen(hash), "", &wrong);
   }
-  if (status == TENON_OK) status = refuse("cannot set the policy", "", &wrong);
+  if (status == TENON_OK) status = refuse_rules("cannot set the policy", "", &wrong);
   tn_text_clear(&wrong);
   snprintf(r->from, sizeof r->from, "tenon_policy_set");
   return status;
 }
 
-/* A line: "private", "inert", "folder PATH", "sha256 HASH", or as sha256sum writes it: HASH and a
- * name. */
+/* Reads a line: "private", "inert", "folder PATH", "sha256 HASH", or the output of sha256sum, which
+ * is HASH and a name. */
 static tenon_status_t read_line(rules_t *r, const char *line, size_t size, int number,
                                 tn_text_t *wrong) {
   char where[32];
@@ -159,36 +160,36 @@ static tenon_status_t read_rules(const char *path, rules_t *r) {
     if (!(stop = memchr(at, '\n', (size_t)(end - at)))) stop = end;
     status = read_line(r, at, (size_t)(stop - at), number, &wrong);
   }
-  tn_file_changeable(real, &wrong); /* who may write it may lift the rules */
-  if (status == TENON_OK) status = refuse(path, "", &wrong);
+  tn_file_changeable(real, &wrong); /* whoever can write this file could remove the rules */
+  if (status == TENON_OK) status = refuse_rules(path, "", &wrong);
   tn_text_clear(&wrong);
   tn_file_unmap(&file);
   return status;
 }
 
-static void need(void) {
+static void ensure_rules(void) {
   const char *named = tn_environment("TENON_POLICY");
   const bool is_named = named && *named;
   const char *path = is_named ? named : tn_policy_file;
   if (is_known) return;
-  clear(&rules);
+  clear_rules(&rules);
   if (is_named || tn_file_exists(path)) {
     rules.status = read_rules(path, &rules);
     snprintf(rules.from, sizeof rules.from, "%s%s", is_named ? "TENON_POLICY=" : "", path);
     if (rules.status != TENON_OK) rules.wrong = tn_copy_text(tn_error(), strlen(tn_error()));
   }
-  is_known = rules.status != TENON_MEMORY; /* then they are read again */
+  is_known = rules.status != TENON_MEMORY; /* without memory the next call reads them again */
 }
 
 tenon_status_t tenon_policy_set(const tenon_policy_t *policy) {
   rules_t made = {0};
-  tenon_status_t status = policy ? copy(policy, &made) : TENON_OK;
+  tenon_status_t status = policy ? copy_policy(policy, &made) : TENON_OK;
   if (status != TENON_OK) {
-    clear(&made);
+    clear_rules(&made);
     return status;
   }
   tn_mutex_lock(&lock);
-  clear(&rules);
+  clear_rules(&rules);
   rules = made;
   is_known = true;
   tn_mutex_unlock(&lock);
@@ -197,12 +198,10 @@ tenon_status_t tenon_policy_set(const tenon_policy_t *policy) {
 
 void tn_policy_forget(void) {
   tn_mutex_lock(&lock);
-  clear(&rules);
+  clear_rules(&rules);
   is_known = false;
   tn_mutex_unlock(&lock);
 }
-
-/* checking a file */
 
 static bool is_below(const char *path, const char *folder) {
   char real[TN_PATH_SIZE];
@@ -237,7 +236,8 @@ static void check_changeable(const char *path, const char *before, const char *f
   tn_text_clear(&lines);
 }
 
-static void check_place(const char *place, size_t size, const char *from, tn_text_t *offences) {
+static void check_search_folder(const char *place, size_t size, const char *from,
+                                tn_text_t *offences) {
   tn_text_t words = {0};
   if (*place == '/' || *place == '$') return;
   char *name = tn_copy_text(place, size);
@@ -250,22 +250,21 @@ static void check_place(const char *place, size_t size, const char *from, tn_tex
   tn_text_clear(&words);
 }
 
-/* The libraries that it names for the system to open with it, as far as can be told which they
- * are. */
+/* Checks the libraries that the system opens with the file, as far as their location is certain. */
 static void check_needed(const char *path, const tn_binary_t *binary, const char *from,
                          tn_text_t *offences) {
   char found[TN_PATH_SIZE], real[TN_PATH_SIZE], before[256];
   for (const char *at = *binary->run_path ? binary->run_path : NULL; at;) {
     size_t size = strcspn(at, ":");
-    check_place(at, size, from, offences);
+    check_search_folder(at, size, from, offences);
     at = at[size] ? at + size + 1 : NULL;
   }
   for (uint64_t i = 0; i < binary->needed.count && i < TN_LISTED; i++) {
     const char *name = binary->needed.names[i];
-    if (strchr(name, '/')) check_place(name, strlen(name), from, offences);
+    if (strchr(name, '/')) check_search_folder(name, strlen(name), from, offences);
     if (tn_needed_find(binary, path, name, found, sizeof found) != TN_FOUND ||
         tn_file_real_path(found, real, sizeof real) != TENON_OK)
-      continue; /* opening says so */
+      continue; /* opening reports the error */
     snprintf(before, sizeof before, "it needs %.200s: ", strrchr(real, '/') + 1);
     check_changeable(real, before, from, offences);
   }
@@ -279,8 +278,8 @@ static void check_private(const char *path, const tn_binary_t *binary, const cha
 
 static void check_inert(const tn_binary_t *binary, const char *from, tn_text_t *offences) {
   tn_text_t words = {0};
-  if (!binary->starter_count) return;
-  tn_binary_starters(&words, binary);
+  if (!binary->initialiser_count) return;
+  tn_binary_initialisers(&words, binary);
   tn_binary_offence(offences,
                     "rule inert (%s): opening it runs code of its own (%s); use TENON_OPEN for "
                     "what must happen first",
@@ -302,16 +301,15 @@ static void check_hashes(const char *path, const tn_file_t *file, bool *out_is_c
     return;
   }
   tn_sha256_text(hash, text);
-  tn_binary_offence(
-      offences,
-      "rule sha256 (%s): its hash is %s, which is not among the %zu that are accepted: add it if "
-      "you know the file",
-      rules.from, text, rules.hash_count);
+  tn_binary_offence(offences,
+                    "rule sha256 (%s): its hash is %s, which is not among the %zu that are "
+                    "accepted: add it if you know the file",
+                    rules.from, text, rules.hash_count);
 }
 
 bool tn_policy_has_hashes(void) {
   tn_mutex_lock(&lock);
-  need();
+  ensure_rules();
   const bool has = rules.hash_count > 0;
   tn_mutex_unlock(&lock);
   return has;
@@ -323,11 +321,11 @@ tenon_status_t tn_policy_check(const char *path, const tn_file_t *file, const tn
   tenon_status_t status = TENON_OK;
   *out_is_copied = false;
   tn_mutex_lock(&lock);
-  need();
+  ensure_rules();
   const char *from = is_strict ? "TENON_LOAD_STRICT" : rules.from;
   if (rules.status != TENON_OK) {
     status = tn_fail(rules.status, "the rules for loading cannot be read: %s",
-                     rules.wrong ? rules.wrong : "no memory");
+                     rules.wrong ? rules.wrong : "out of memory");
   } else {
     if (rules.folder_count) check_folders(path, offences);
     if (is_strict || rules.flags & TENON_POLICY_INERT) check_inert(binary, from, offences);
@@ -339,11 +337,9 @@ tenon_status_t tn_policy_check(const char *path, const tn_file_t *file, const tn
   return status;
 }
 
-/* report */
-
 void tn_policy_report(tn_text_t *text) {
   tn_mutex_lock(&lock);
-  need();
+  ensure_rules();
   const size_t start = text->size;
   for (size_t i = 0; i < rules.folder_count; i++)
     tn_text_add(text, "%s%s", i ? ", " : "folders ", rules.folders[i]);
@@ -358,7 +354,7 @@ void tn_policy_report(tn_text_t *text) {
   }
   if (rules.hash_count) tn_text_add(text, "%s%zu SHA-256", gap, rules.hash_count);
   if (rules.status != TENON_OK)
-    tn_text_add(text, "nothing is loaded: %s", rules.wrong ? rules.wrong : "no memory");
+    tn_text_add(text, "no file can be loaded: %s", rules.wrong ? rules.wrong : "out of memory");
   else if (text->size == start)
     tn_text_add(text, "none");
   if (*rules.from) tn_text_add(text, " (%s)", rules.from);

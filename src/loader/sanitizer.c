@@ -1,6 +1,6 @@
-/* Libraries that were built with a sanitizer, in programs that were not; see missing.h.  The
- * run-time library takes the place of malloc and more, so it has to be in the process before all
- * others: opened later, it ends the process. */
+/* Libraries that were built with a sanitizer, in programs that were not; see missing.h. The
+ * sanitizer's run-time library replaces malloc and other functions, so it must be loaded before all
+ * other libraries. If it is opened later, it ends the process. */
 #include <string.h>
 #include <tenon/tenon.h>
 
@@ -12,9 +12,9 @@
 
 typedef struct sanitizer_t {
   const char *word;
-  const char *symbol; /* that its code uses */
+  const char *symbol; /* used by instrumented code */
   const char *gcc;
-  const char *clang; /* run-time libraries */
+  const char *clang; /* prefixes of the run-time libraries' names */
   const char *package;
 } sanitizer_t;
 
@@ -27,13 +27,14 @@ static const sanitizer_t sanitizers[] = {
 
 enum { SANITIZERS = sizeof sanitizers / sizeof *sanitizers };
 
-static void look(void *context, const char *name) {
+static void note_sanitizer(void *context, const char *name) {
   bool *is_used = context;
   for (size_t i = 0; i < SANITIZERS; i++)
     if (!strcmp(name, sanitizers[i].symbol)) is_used[i] = true;
 }
 
-/* The one that it names; else gcc's, whose interface clang's shares. */
+/* Finds the run-time library that the file names, otherwise gcc's, which has the same interface as
+ * clang's. */
 static void find_runtime(const sanitizer_t *sanitizer, const tn_binary_t *binary, const char *path,
                          char *out, size_t capacity) {
   static const char versions[] = "98765";
@@ -60,7 +61,7 @@ const char *tn_sanitizer_missing(const tn_binary_t *binary, const tn_file_t *fil
   *out_runtime = 0;
   if (strcmp(binary->kind, "shared object") != 0 || !binary->is_of_this_machine) return NULL;
   bool is_used[SANITIZERS] = {false};
-  tn_elf_undefined(file, look, is_used);
+  tn_elf_undefined(file, note_sanitizer, is_used);
   for (size_t i = 0; i < SANITIZERS; i++) {
     if (!is_used[i] || tn_dynlib_global(sanitizers[i].symbol)) continue;
     find_runtime(&sanitizers[i], binary, path, out_runtime, capacity);
@@ -86,9 +87,10 @@ void tn_sanitizer_offence(const char *word, const char *runtime, tn_text_t *offe
         "%s), and must be in the process before all others, by LD_PRELOAD",
         word, package);
   else
-    tn_binary_offence(
-        offences,
-        "it was built with -fsanitize=%s, which the whole program must be: build it without", word);
+    tn_binary_offence(offences,
+                      "it was built with -fsanitize=%s, which requires the same option for the "
+                      "whole program: build it without",
+                      word);
 }
 
 tenon_status_t tenon_library_sanitizer(const char *path, char **out_runtime) {
@@ -98,7 +100,8 @@ tenon_status_t tenon_library_sanitizer(const char *path, char **out_runtime) {
   tn_text_t ignored = {0};
   tn_text_t text = {0};
   if (!path || !out_runtime)
-    return tn_fail(TENON_INVALID, "a sanitizer's library: path or out_runtime is NULL");
+    return tn_fail(TENON_INVALID,
+                   "cannot find the sanitizer of a library: path or out_runtime is NULL");
   *out_runtime = NULL;
   TN_TRY(tn_locate(path, real, sizeof real));
   TN_TRY(tn_file_map(real, &file));

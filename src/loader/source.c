@@ -1,4 +1,5 @@
-/* Libraries from source: built, kept, loaded. */
+/* Libraries from source code: built, cached and loaded. The compiler and the cache are in
+ * toolchain/. */
 #include <stddef.h>
 #include <string.h>
 #include <tenon/tenon.h>
@@ -8,13 +9,15 @@
 #include "loader/binary.h"
 #include "toolchain/built.h"
 
-static tenon_status_t check(const tenon_build_t *build) {
+static tenon_status_t check_build(const tenon_build_t *build) {
   static const uint32_t known = TENON_BUILD_FRESH;
   if (!build || build->size < offsetof(tenon_build_t, context) + sizeof build->context)
-    return tn_fail(TENON_INVALID,
-                   "cannot build a library: the tenon_build_t is NULL, or its size is not set");
+    return tn_fail(
+        TENON_INVALID,
+        "cannot build a library: the tenon_build_t is NULL, or its field `size` is not set");
   if (build->flags & ~known)
-    return tn_fail(TENON_INVALID, "cannot build a library: unknown flags 0x%x",
+    return tn_fail(TENON_INVALID,
+                   "cannot build a library: unknown flags 0x%x: expected TENON_BUILD_...",
                    build->flags & ~known);
   for (uint32_t i = 0; i < build->source_count; i++)
     if (!build->sources || !build->sources[i])
@@ -28,7 +31,7 @@ static tenon_status_t check(const tenon_build_t *build) {
 tenon_status_t tenon_library_build(const tenon_build_t *build, const char *path) {
   tn_built_t built;
   tn_file_t file;
-  TN_TRY(check(build));
+  TN_TRY(check_build(build));
   if (!path || !*path)
     return tn_fail(TENON_INVALID, "cannot build a library: the path is %s",
                    path ? "empty" : "NULL");
@@ -46,12 +49,12 @@ tenon_status_t tenon_library_load_build(const tenon_build_t *build, uint32_t fla
                                         tenon_library_t **out_library) {
   tn_built_t built;
   if (out_library) *out_library = NULL;
-  TN_TRY(check(build));
+  TN_TRY(check_build(build));
   const char *name = build->source_count ? build->sources[0] : "the library";
   TN_TRY(tn_build(build, name, TN_ENTRY, NULL, &built));
   tenon_status_t status = tenon_library_load(built.path, flags, out_library);
-  if (status != TENON_OK)
-    status = tn_fail(status, "%s: %s", name, tn_error()); /* the path is that of the cache */
+  if (status != TENON_OK) /* the path in the message is that of the cache */
+    status = tn_fail(status, "%s: %s", name, tn_error());
   tn_built_release(&built);
   return status;
 }

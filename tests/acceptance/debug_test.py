@@ -104,7 +104,7 @@ class Recordings(unittest.TestCase):
     def test_so_many_calls_are_saved_and_no_more(self):
         saved, _, err = self.record("for _ in range(9): toy.twice(x)", "most", TENON_RECORD_ALL="1", TENON_RECORD_MOST="4")
         self.assertEqual(len(saved), 4)
-        self.assertEqual(err.count("4 calls are recorded"), 1)
+        self.assertEqual(err.count("4 calls are saved in"), 1)
 
     @unittest.skipUnless(shutil.which("valgrind"), "valgrind is not installed")
     def test_a_call_is_repeated_under_valgrind(self):
@@ -177,7 +177,7 @@ class Crashes(unittest.TestCase):
         self.assertRegex(err, rf"#0  crash at {re.escape(str(HERE / 'toy.c'))}:{line_of('/* in crash */')} in ")
 
     def test_each_way_to_crash_has_its_words(self):
-        cases = [("toy.divide(x)", signal.SIGFPE, "SIGFPE in toy::divide: an integer was divided by 0"),
+        cases = [("toy.divide(x)", signal.SIGFPE, "SIGFPE in toy::divide: an integer division by 0"),
                  ("toy.give_up(x)", signal.SIGABRT, "SIGABRT in toy::give_up: abort() was called"),
                  ("toy.overflow(x)", signal.SIGSEGV, "SIGSEGV in toy::overflow: the stack is full"),
                  ("toy.crash_loop(x)", signal.SIGSEGV, "SIGSEGV in toy::crash_loop: there is no memory at 0x28"),
@@ -220,7 +220,7 @@ class Crashes(unittest.TestCase):
         shutil.rmtree(folder, ignore_errors=True)
         err = self.crash("toy.crash(x * 3, at=32)", TENON_RECORD=str(folder))
         saved = recordings(folder)[0]
-        self.assertIn(f"recorded; to repeat it: tenon replay --gdb {saved}", err)
+        self.assertIn(f"saved; to repeat the call: tenon replay --gdb {saved}", err)
         call = json.loads((saved / "call.json").read_text())
         self.assertEqual((call["attributes"], call["error"]), ({"at": "32"}, "SIGSEGV"))
         np.testing.assert_array_equal(np.load(saved / "input_0.npy"), np.full((2, 3), 3, np.float32))

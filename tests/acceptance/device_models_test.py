@@ -125,7 +125,7 @@ def check_spread():
 def claims(text):
     """The counts of the report: offloaded subgraphs, rejected ones, and those that were compiled or read from files."""
     found = re.search(r"offload to sim:0: (\d+) subgraphs? with (\d+) of", text)
-    made = re.search(r"claimed groups: (\d+) compiled, (\d+) from files", text)
+    made = re.search(r"offloaded subgraphs: (\d+) compiled, (\d+) from files", text)
     return int(found[1]), text.count("rejected: "), int(made[1]), int(made[2])
 
 

@@ -75,8 +75,8 @@ class Doctor(unittest.TestCase):
         path = library("needs", self.OP % ("int vanished(void);", "(void)vanished()"), HERE / "libvanished2.so.3", "-Wl,-rpath,/nowhere/lib")
         (HERE / "libvanished2.so.3").unlink()
         out = self.doctor(path)
-        self.assertIn("it needs libvanished2.so.3, which is nowhere", out)
-        self.assertIn("looked in its own run path /nowhere/lib, the system's folders", out)
+        self.assertIn("it needs libvanished2.so.3, which was not found", out)
+        self.assertIn("searched: its own run path /nowhere/lib, the system's folders", out)
         self.assertIn("on Debian the package may be libvanished2-3", out)
         self.assertNotIn("which neither it", out)  # it would define the symbol
 
@@ -85,8 +85,8 @@ class Doctor(unittest.TestCase):
                                                "extern \"C\" void other(void);", "linear::solve(nullptr, 1); cudaFree(nullptr); other()"), compiler="g++")
         out = self.doctor(path)
         self.assertIn("it uses linear::solve(float const*, int) (_ZN6linear5solveEPKfi)", out)
-        self.assertIn("other, which neither it nor what it needs defines; link the library that defines it", out)
-        self.assertIn("it uses cudaFree, which neither it nor what it needs defines; CUDA's runtime", out)
+        self.assertIn("other, which neither it nor the libraries that it needs define; link the library that defines it", out)
+        self.assertIn("it uses cudaFree, which neither it nor the libraries that it needs define; CUDA's runtime", out)
 
     def test_a_glibc_that_is_too_new(self):
         stub = self.stub("libc.so.6", "GLIBC_2.99 { global: *; };", "int of_tomorrow(void) { return 1; }")
@@ -114,11 +114,11 @@ class Doctor(unittest.TestCase):
                         "-D_GLIBCXX_USE_CXX11_ABI=0", compiler="g++")
         path = library("new_abi", self.OP % ("#include <string>\nint measure(const std::string &text);", 'measure("a")'), other, compiler="g++")
         out = tenon("doctor", path, env={"LD_LIBRARY_PATH": str(HERE)}, code=1)[0]
-        self.assertRegex(out, r"it uses measure\(std::__cxx11::basic_string.*for the other ABI of C\+\+, build both with the same")
+        self.assertRegex(out, r"it uses measure\(std::__cxx11::basic_string.*uses the other C\+\+ ABI, build both with the same")
 
     def test_the_run_time_of_a_compiler_that_is_not_linked(self):
         path = library("covered", self.OP % ("void __gcov_init(void *p);", "__gcov_init(0)"))
-        self.assertIn("it uses __gcov_init, which neither it nor what it needs defines; it was built with --coverage", self.doctor(path))
+        self.assertIn("it uses __gcov_init, which neither it nor the libraries that it needs define; it was built with --coverage", self.doctor(path))
 
     def test_another_machine(self):
         if not shutil.which("clang"):
@@ -144,11 +144,11 @@ class Doctor(unittest.TestCase):
 
     def test_a_stack_of_code_and_code_that_is_changed_are_noted(self):
         path = library("stack", self.OP % ("", "call->phase++"), "-Wl,-z,execstack")
-        self.assertIn("it asks for a stack that can be run as code", self.doctor(path, loads=True))
+        self.assertIn("it asks for an executable stack", self.doctor(path, loads=True))
         (HERE / "text.s").write_text(".globl here\n.text\nhere: .quad here\n.section .note.GNU-stack,\"\",@progbits\n")
         run("gcc", "-c", "text.s", "-o", "text.o")
         path = library("text", self.OP % ("", "call->phase++"), HERE / "text.o", "-Wl,-z,notext")
-        self.assertIn("its code is changed when it is loaded (text relocations)", self.doctor(path, loads=True))
+        self.assertIn("its code is modified when it is loaded (text relocations)", self.doctor(path, loads=True))
 
     def test_a_good_library_has_no_problem(self):
         out = self.doctor(HERE / "toy.so", loads=True)

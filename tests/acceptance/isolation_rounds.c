@@ -22,9 +22,9 @@ static const kind_t kinds[] = {
     {"crashes", "crashed: SIGSEGV at address 0x0", TENON_ABORTED, 0},
     {"aborts", "aborted (SIGABRT)", TENON_ABORTED, 0},
     {"exits", "ended its process: exit(0)", TENON_ABORTED, 0},
-    {"loops", "was past its deadline of 500 ms", TENON_DEADLINE, 1},
+    {"loops", "exceeded its deadline of 500 ms", TENON_DEADLINE, 1},
     {"recurses", "overflowed its stack", TENON_ABORTED, 0},
-    {"hoards", "may have 64 more", TENON_ABORTED, 0},
+    {"hoards", "may have 64 MiB more than Tenon needs", TENON_ABORTED, 0},
     {"writes_file", "opened for writing '/tmp/tenon-misbehaves'", TENON_DENIED, 0},
     {"reads_file", "opened '/etc/passwd'", TENON_DENIED, 0},
     {"connects", "opened a socket", TENON_DENIED, 0},
@@ -33,7 +33,7 @@ static const kind_t kinds[] = {
     {"kills_parent", "sent a signal to another process", TENON_DENIED, 0},
     {"scribbles", NULL, TENON_OK, 0},
     {"frees_twice", "aborted (SIGABRT)", TENON_ABORTED, 0},
-    {"stops", "was past its deadline of 500 ms", TENON_DEADLINE, 1},
+    {"stops", "exceeded its deadline of 500 ms", TENON_DEADLINE, 1},
     {"throws", "aborted (SIGABRT)", TENON_ABORTED, 0},
 };
 enum {

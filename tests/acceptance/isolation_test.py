@@ -44,7 +44,7 @@ class Isolation(unittest.TestCase):
             program = subprocess.Popen([PROGRAM, "1", FOLDER, "hang"], stdout=subprocess.PIPE, text=True, env={**os.environ, MARK: mark})
             self.assertEqual(program.stdout.readline(), "hanging\n")
             time.sleep(0.002 * number)
-            self.assertGreaterEqual(len(marked(mark)), 5)  # itself, two keepers, two children
+            self.assertGreaterEqual(len(marked(mark)), 5)  # itself, two supervisors, two worker processes
             program.send_signal(signal.SIGKILL)
             program.wait()
             program.stdout.close()

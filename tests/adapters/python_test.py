@@ -524,7 +524,7 @@ class Names(unittest.TestCase):
         subprocess.run([os.path.join(BUILD, "tenon"), "build", source, "-o", path], check=True, stdout=subprocess.DEVNULL)
         apart = tenon.load(path, unloadable=True, isolated={"deadline": 2})
         good = np.array([5, 6], np.float32)
-        for number, words in (1, "crashed: SIGSEGV at address 0x0"), (2, "past its deadline of 2000 ms"), (3, "opened '/etc/passwd'"):
+        for number, words in (1, "crashed: SIGSEGV at address 0x0"), (2, "exceeded its deadline of 2000 ms"), (3, "opened '/etc/passwd'"):
             with self.assertRaisesRegex(tenon.Error, f"apart::next: its isolated process .*{words}"):
                 apart.next(np.array([number, 0], np.float32))
             np.testing.assert_array_equal(apart.next(good), [6, 7])

@@ -24,7 +24,7 @@ int LLVMFuzzerTestOneInput(const unsigned char *data, size_t size) {
   tn_binary_names(&text, &binary.needed);
   tn_binary_names(&text, &binary.exports);
   tn_binary_names(&text, &binary.pins);
-  tn_binary_starters(&text, &binary);
+  tn_binary_initialisers(&text, &binary);
   tn_binary_quote(&text, binary.name);
   tn_binary_quote(&text, binary.run_path);
   tn_text_clear(&offences);

@@ -24,7 +24,7 @@ static inline int parent_of(int process) {
   return parent;
 }
 
-/* Processes of this one, `depth` below it (1: keepers, 2: children); *out_last is one of them. */
+/* Processes of this one, `depth` below it (1: supervisors, 2: worker processes); *out_last is one. */
 static inline int processes_below(int depth, int *out_last) {
   DIR *folder = opendir("/proc");
   int count = 0;
@@ -50,7 +50,7 @@ static inline int open_descriptors(void) {
   return count;
 }
 
-/* Does it lie in memory that is shared with a child? */
+/* Does it lie in memory that is shared with a worker process? */
 static inline int is_shared(const void *address) {
   char line[512];
   unsigned long begin, end;

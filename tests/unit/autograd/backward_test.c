@@ -169,8 +169,9 @@ TEST("going back twice without keeping is an error that says so") {
   tenon_tensor_t *y = apply("core::exp", x, NULL);
   CHECK_STATUS(backward(y, 0), TENON_OK);
   CHECK_STATUS(backward(y, 0), TENON_PRECONDITION);
-  CHECK_TEXT(tenon_error(), "core::exp: backward went through here before and let go of what it "
-                            "needs: pass TENON_GRAD_KEEP the first time, or call forward again");
+  CHECK_TEXT(tenon_error(),
+             "core::exp: an earlier backward pass has already released what this pass "
+             "needs: pass TENON_GRAD_KEEP to the first pass, or call forward again");
   RELEASE(x, y);
 }
 
@@ -182,9 +183,9 @@ TEST("outputs that gradients cannot start from are refused") {
   CHECK_STATUS(backward(plain, 0), TENON_INVALID);
   CHECK_TEXT(tenon_error(), "output 0 requires no gradient");
   CHECK_STATUS(backward(y, 0), TENON_INVALID);
-  CHECK_TEXT(tenon_error(), "shape [2]: without a gradient for it");
+  CHECK_TEXT(tenon_error(), "shape [2]: expected a single number, or a gradient for this output");
   CHECK_STATUS(tenon_backward(&y, &wrong, 1, 0), TENON_INVALID);
-  CHECK_TEXT(tenon_error(), "is f64 [3], expected f64 [2]");
+  CHECK_TEXT(tenon_error(), "is f64 [3]: expected f64 [2]");
   CHECK_STATUS(backward(y, 64), TENON_INVALID);
   RELEASE(x, plain, y, wrong);
 }
@@ -270,7 +271,7 @@ TEST("what inference mode made cannot be used where calls are recorded") {
   tenon_tensor_t *made = apply("core::exp", x, NULL);
   CHECK(tenon_inference_mode_set(0) == 1 && tenon_grad_mode_get());
   CHECK_STATUS(try_op("core::mul", NULL, x, made, &out), TENON_PRECONDITION);
-  CHECK_TEXT(tenon_error(), "core::mul: input b was made in inference mode");
+  CHECK_TEXT(tenon_error(), "core::mul: input b was created in inference mode");
   CHECK_STATUS(tenon_tensor_require_grad(made, 1), TENON_PRECONDITION);
   /* without gradients it is a tensor as any */
   tenon_tensor_t *sum = apply("core::add", made, made);
@@ -328,7 +329,7 @@ TEST("a saved tensor that was written to is an error that names operator and arg
   CHECK_STATUS(try_op("autograd::scale_", "by=2", b, NULL, &out),
                TENON_OK); /* no gradients in this call */
   CHECK_STATUS(backward(y, 0), TENON_PRECONDITION);
-  CHECK_TEXT(tenon_error(), "core::mul: the gradient needs input b as it was in the call");
+  CHECK_TEXT(tenon_error(), "core::mul: the gradient needs input b as it was during the call");
   CHECK_TEXT(tenon_error(), "expected version 0, found 1");
   RELEASE(x, b, y, out);
 }
@@ -370,7 +371,7 @@ TEST("writing to a leaf, or to what gives nothing back, is refused") {
   CHECK_STATUS(try_op("autograd::add_", NULL, x, y, &out), TENON_PRECONDITION);
   CHECK_TEXT(tenon_error(), "autograd::add_: input y is a leaf that requires a gradient");
   CHECK_STATUS(tenon_op_call(op_of("autograd::touch_"), NULL, &y, &out, 0), TENON_UNIMPLEMENTED);
-  CHECK_TEXT(tenon_error(), "is written to and is no result");
+  CHECK_TEXT(tenon_error(), "is written to but is not a result");
   CHECK_TENSOR(y, "f64[2] 1 4"); /* nothing ran */
   RELEASE(x, y);
 }
@@ -411,7 +412,7 @@ TEST("a gradient of the wrong shape, or by an operator that is not there, is an 
   tenon_tensor_t *z = then(apply("autograd::absent", x, NULL), "core::reduce_sum", NULL);
   CHECK_STATUS(backward(z, 0), TENON_NOT_FOUND);
   CHECK_TEXT(tenon_error(),
-             "the gradient of autograd::absent calls elsewhere::f, which is not there");
+             "the gradient of autograd::absent calls elsewhere::f, which is not registered");
   RELEASE(x, y, z);
 }
 
@@ -482,11 +483,12 @@ TEST("a state that there is not, or for another library, is an error") {
   tenon_tensor_t *z;
   CHECK_STATUS(backward(y, 0), TENON_INVALID);
   CHECK_TEXT(tenon_error(),
-             "the gradient of autograd::stateless reads @state, but its call had none");
+             "the gradient of autograd::stateless reads @state, but its call had no state");
   CHECK_STATUS(try_op("autograd::abroad", NULL, x, NULL, &z), TENON_OK);
   CHECK_STATUS(backward(z, 0), TENON_INVALID);
-  CHECK_TEXT(tenon_error(), "the gradient of autograd::abroad gives its @state to core::neg, which "
-                            "is of another library");
+  CHECK_TEXT(tenon_error(),
+             "the gradient of autograd::abroad passes its @state to core::neg, which "
+             "belongs to another library");
   RELEASE(x, y, z);
 }
 
@@ -580,7 +582,7 @@ TEST("a hook on the sum sees what has been added up, and may use it up or change
   CHECK_STATUS(backward(w, 0), TENON_OK);
   CHECK_TENSOR(tenon_tensor_grad(x), "f64[] -2");
   CHECK_STATUS(tenon_tensor_hook_sum(y, descend, &d, NULL, NULL), TENON_INVALID);
-  CHECK_TEXT(tenon_error(), "a tensor that is no leaf");
+  CHECK_TEXT(tenon_error(), "on the sum of gradients: expected a leaf that requires a gradient");
   RELEASE(x, y, z, w, seven);
 }
 
@@ -708,7 +710,7 @@ TEST("a function may give its input back, or fail") {
   tenon_tensor_release(y);
   tenon_tensor_t *two[2] = {NULL};
   CHECK_STATUS(tenon_function_call(&f, &x, 1, two, 2), TENON_INVALID);
-  CHECK_TEXT(tenon_error(), "same: forward made no output 1");
+  CHECK_TEXT(tenon_error(), "same: forward returned no output 1");
   CHECK(!two[0] && !two[1]);
   RELEASE(x);
 }
@@ -781,7 +783,7 @@ TEST("a gradient of a result that no rule reads is an error") {
   tenon_tensor_t *y = apply("core::reduce_sum", outputs[1], NULL);
   if (tenon_tensor_requires_grad(y)) {
     CHECK_STATUS(backward(y, 0), TENON_UNIMPLEMENTED);
-    CHECK_TEXT(tenon_error(), "core::layer_norm: a gradient came for result mean");
+    CHECK_TEXT(tenon_error(), "core::layer_norm: a gradient arrived for result mean");
   }
   RELEASE(x, outputs[0], outputs[1], outputs[2], y);
 }

@@ -260,9 +260,10 @@ TEST("all that look at one memory have one version, detached tensors too") {
   scale(d, "by=2"); /* not recorded, but found out */
   tenon_tensor_t *loss = weighted(y);
   CHECK_STATUS(backward(loss, 0), TENON_PRECONDITION);
-  CHECK_TEXT(tenon_error(), "core::exp: the gradient needs result out as it was in the call, but "
-                            "its memory was written to since: expected version 0, found 2; write "
-                            "to a copy, or use the operator that makes a new tensor");
+  CHECK_TEXT(tenon_error(),
+             "core::exp: the gradient needs result out as it was during the call, but "
+             "its memory has been written to since: expected version 0, found 2; write "
+             "to a copy, or use the operator that returns a new tensor");
   RELEASE(x, y, v, d, loss);
 }
 
@@ -308,8 +309,8 @@ TEST("writing to a view of a leaf is refused, and allowed while recording is off
   CHECK_STATUS(write_to("autograd::scale_", "by=2", v, NULL), TENON_PRECONDITION);
   CHECK_TEXT(tenon_error(),
              "autograd::scale_: input y is a view of a leaf that requires a gradient and would be "
-             "written to: use an operator that makes a new tensor, or switch recording off to "
-             "update it (tenon_grad_mode_set(0))");
+             "written to: use an operator that returns a new tensor, or switch recording off to "
+             "update the leaf (tenon_grad_mode_set(0))");
   tenon_grad_mode_set(0);
   CHECK_STATUS(write_to("autograd::scale_", "by=2", v, NULL), TENON_OK);
   tenon_grad_mode_set(1);
@@ -329,11 +330,12 @@ TEST("a view that was made while recording was off is not written to while it is
   tenon_tensor_t *head = part(x, 0, 1, 0);
   CHECK_STATUS(write_to("autograd::scale_", "by=2", v, NULL),
                TENON_PRECONDITION); /* what it is of has a history */
-  CHECK_TEXT(tenon_error(), "autograd::scale_: input y is a view that was made while recording was "
-                            "off, and would be written to while it is on");
+  CHECK_TEXT(tenon_error(),
+             "autograd::scale_: input y is a view that was created while recording was "
+             "off and would be written to while recording is on");
   CHECK_STATUS(write_to("autograd::add_", NULL, p, head),
                TENON_PRECONDITION); /* what is written has one */
-  CHECK_TEXT(tenon_error(), "a view that was made while recording was off");
+  CHECK_TEXT(tenon_error(), "a view that was created while recording was off");
   CHECK_STATUS(write_to("autograd::scale_", "by=2", p, NULL), TENON_OK); /* nothing has one */
   CHECK_STATUS(try_op("core::exp", NULL, v, NULL, &out),
                TENON_OK); /* to be read it is a constant */
@@ -341,10 +343,10 @@ TEST("a view that was made while recording was off is not written to while it is
   tenon_tensor_release(out);
   scale(y, "by=2");
   CHECK_STATUS(try_op("core::exp", NULL, v, NULL, &out), TENON_PRECONDITION);
-  CHECK_TEXT(
-      tenon_error(),
-      "core::exp: input x is a view that was made while recording was off, and its memory was "
-      "written to since while it was on: make the view anew, or detach it (tenon_tensor_detach)");
+  CHECK_TEXT(tenon_error(), "core::exp: input x is a view that was created while recording was "
+                            "off, and its memory has been "
+                            "written to since while recording was on: create the view again, or "
+                            "detach it (tenon_tensor_detach)");
   tenon_inference_mode_set(1);
   tenon_tensor_t *u = part(y, 0, 1, 0);
   tenon_inference_mode_set(0);
@@ -358,8 +360,9 @@ TEST("elements that are one in memory are not written to") {
   tenon_tensor_t *shape = ints(4, 0, 1);
   tenon_tensor_t *e = apply("core::expand", y, shape);
   CHECK_STATUS(write_to("autograd::scale_", "by=2", e, NULL), TENON_PRECONDITION);
-  CHECK_TEXT(tenon_error(), "autograd::scale_: input y is written to, but several of its elements "
-                            "are at one place in memory");
+  CHECK_TEXT(tenon_error(),
+             "autograd::scale_: input y would be written to, but several of its elements "
+             "share one address");
   scale(y, "by=2"); /* what it is of may be */
   backward_of(apply("core::reduce_sum", e, NULL), NULL, NULL);
   CHECK_TENSOR(tenon_tensor_grad(x), "f64[1] 48");

@@ -103,7 +103,7 @@ TEST("a name that goes with its executable is not looked at afterwards") {
   CHECK(runs == 2);
   tenon_executable_release(e);
   CHECK_STATUS(tenon_stream_synchronize(own), TENON_INTERNAL);
-  CHECK_TEXT(tenon_error(), "its operator is not known any more");
+  CHECK_TEXT(tenon_error(), "the operator is no longer known");
   sim_set(device, "delay=0");
   tenon_tensor_release(there);
   CHECK_STATUS(tenon_stream_use(device, NULL, NULL), TENON_OK);

@@ -328,7 +328,7 @@ TEST("to let go of a stream of others waits for what is in it, and tensors that 
   CHECK_STATUS(w.o->table->stream_query(&w.o->context, w.native, NULL), TENON_OK);
   w.o->table->stream_destroy(&w.o->context, w.native);
   CHECK(add(x, x, &y) == TENON_PRECONDITION); /* the thread still uses it */
-  CHECK_TEXT(tenon_error(), "was given back to its owner");
+  CHECK_TEXT(tenon_error(), "was returned to its owner");
   CHECK_STATUS(tenon_stream_use(w.device, NULL, NULL), TENON_OK);
   CHECK_STATUS(add(x, x, &y), TENON_OK);
   uint64_t host = tn_waits.host;

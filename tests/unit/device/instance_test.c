@@ -47,7 +47,7 @@ TEST("for others it says which type, which kernel, and why there is none, and th
   CHECK_STATUS(cube("i32[2] 3 -4", ""), TENON_UNIMPLEMENTED);
   CHECK_TEXT(tenon_error(), "kernel 'cube' of ");
   CHECK_TEXT(tenon_error(),
-             "generic.c is not in its library for T=int32_t, and cannot be compiled here: "
+             "generic.c is not in its library for T=int32_t and cannot be compiled here: "
              "the C compiler 'nonesuch' (from CC) cannot be run");
   unsetenv("CC");
   CHECK_STATUS(cube("i32[2] 3 -4", "i32[2] 27 -64"), TENON_OK);

@@ -49,7 +49,7 @@ TEST("two plug-ins with four ordinals work side by side, and one that finds noth
   tenon_text_release(text);
   tenon_device_t device;
   CHECK_STATUS(tenon_device_find("sim", 2, &device), TENON_NOT_FOUND);
-  CHECK_TEXT(tenon_error(), "device sim:2: there are 2 of it");
+  CHECK_TEXT(tenon_error(), "device sim:2 does not exist: there are 2 of it");
   unsetenv("OCL_ICD_VENDORS");
 }
 
@@ -79,7 +79,8 @@ TEST("a table that lacks what every plug-in has, or half a group, is refused wit
   CHECK(tenon_library_add(&library, NULL, NULL, NULL) != TENON_OK);
   CHECK_TEXT(tenon_error(), "the table of a device has no function enumerate");
   CHECK_TEXT(tenon_error(), "no function synchronize");
-  CHECK_TEXT(tenon_error(), "a function stream_create, but no stream_query: such go together");
+  CHECK_TEXT(tenon_error(),
+             "a function stream_create but no stream_query: they are required together");
   static const tenon_device_table_t newer = {
       .size = sizeof newer, .abi = 2u << 16, .name = "newer", .type = 12};
   static const tenon_item_t newer_items[] = {TENON_DEVICE(&newer),
@@ -87,7 +88,7 @@ TEST("a table that lacks what every plug-in has, or half a group, is refused wit
   static const tenon_descriptor_t later = {sizeof later, TENON_ABI, TENON_LAYOUT, 0,
                                            "later",      "1.0.0",   newer_items};
   CHECK(tenon_library_add(&later, NULL, NULL, NULL) != TENON_OK);
-  CHECK_TEXT(tenon_error(), "of contract 2, this host has 1");
+  CHECK_TEXT(tenon_error(), "has contract version 2, but this host has 1");
 }
 
 /* libraries */

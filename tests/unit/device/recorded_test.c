@@ -153,7 +153,7 @@ TEST("what cannot be recorded runs as ever, and the report says why") {
   const struct {
     const char *op;
     const char *why;
-  } cases[] = {{"core::det", "copy copies to or from another memory, which is not recorded"},
+  } cases[] = {{"core::det", "copy copies to or from another memory, which cannot be captured"},
                {"core::bernoulli", "(core::bernoulli) draws new random numbers in each run"}};
   tenon_registration_t *fallback = NULL;
   CHECK_STATUS(tenon_fallback_add("sim", tenon_fallback_cpu, NULL, NULL, 0, &fallback), TENON_OK);

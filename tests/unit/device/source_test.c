@@ -437,8 +437,8 @@ TEST("a text that a device cannot compile is an error with the author's file and
     for (int i = 0; i < 2; i++) { /* a failure is not kept */
       CHECK(call_on(device_of(names[d], 0), "source::spoil", NULL, inputs, out) != TENON_OK);
       CHECK_TEXT(tenon_error(), strcmp(names[d], "cuda") == 0
-                                    ? "broken.c(7)"
-                                    : "broken.c:7:59"); /* NVRTC has no column */
+                                    ? "broken.c(8)"
+                                    : "broken.c:8:59"); /* NVRTC has no column */
       CHECK_TEXT(tenon_error(), "wrong_word");
     }
   }

@@ -36,7 +36,7 @@ TEST("calls use the thread's stream, and what they give can be read on another")
   CHECK_STATUS(tenon_stream_create(device, &now), TENON_OK);
   CHECK(now == s); /* idle ones serve again */
   CHECK_STATUS(tenon_stream_use(sim_open(1, ""), now, NULL), TENON_INVALID);
-  CHECK_TEXT(tenon_error(), "the stream is of device sim:0, not of sim:1");
+  CHECK_TEXT(tenon_error(), "the stream belongs to device sim:0, not to sim:1");
   tenon_stream_release(now);
 }
 

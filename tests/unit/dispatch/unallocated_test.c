@@ -5,7 +5,7 @@
 
 #include "operators.h"
 
-#include "autograd/record.h"
+#include "autograd/tape.h"
 
 static tenon_tensor_t *seen[4]; /* results of the last call, as a layer saw them before */
 static int count;

@@ -10,12 +10,12 @@
 
 #include "core/tensor.h"
 
-static tn_unnumbers_t look(uint32_t dtype, uint64_t bits) {
+static tn_nonfinite_t look(uint32_t dtype, uint64_t bits) {
   tenon_tensor_t t;
   int64_t shape[1] = {1};
   int64_t room[1];
   CHECK_STATUS(tenon_tensor_view(&t, &bits, tenon_dtype(dtype), 1, shape, NULL, room), TENON_OK);
-  return tn_unnumbers(&t);
+  return tn_nonfinite_count(&t);
 }
 
 TEST("each pattern of bits of the small dtypes is what it is") {
@@ -28,7 +28,7 @@ TEST("each pattern of bits of the small dtypes is what it is") {
     int64_t all = (int64_t)1 << tenon_dtype(dtypes[d]).bits;
     for (int64_t bits = 0; kind && bits < all; bits++) {
       double number = float_decode(kind, (uint32_t)bits);
-      tn_unnumbers_t found = look(dtypes[d], (uint64_t)bits);
+      tn_nonfinite_t found = look(dtypes[d], (uint64_t)bits);
       wrong += (found.nans == 1) != !!isnan(number) || (found.infinities == 1) != !!isinf(number);
     }
     CHECK(kind && wrong == 0);
@@ -44,9 +44,9 @@ TEST("f32, f64 and complex ones") {
     uint64_t bits, pair;
     memcpy(&bits, &d[1], 8);
     memcpy(&pair, f, 8);
-    tn_unnumbers_t of_f64 = look(TENON_F64, bits);
-    tn_unnumbers_t of_c64 = look(TENON_C64, pair);
-    tn_unnumbers_t of_f32 = look(TENON_F32, pair >> 32);
+    tn_nonfinite_t of_f64 = look(TENON_F64, bits);
+    tn_nonfinite_t of_c64 = look(TENON_C64, pair);
+    tn_nonfinite_t of_f32 = look(TENON_F32, pair >> 32);
     bool is_nan = isnan(numbers[i]);
     bool is_infinite = isinf(numbers[i]);
     bool overflows = isinf(f[1]);
@@ -65,17 +65,17 @@ TEST("the first is told by its place in row-major order, whatever the strides") 
   int64_t line[1] = {12};
   CHECK_STATUS(tenon_tensor_view(&t, numbers, tenon_dtype(TENON_F32), 2, shape, strides, NULL),
                TENON_OK);
-  tn_unnumbers_t found = tn_unnumbers(&t); /* rows: 0 4 8; 1 5 9; 2 6 10; 3 7 11 */
+  tn_nonfinite_t found = tn_nonfinite_count(&t); /* rows: 0 4 8; 1 5 9; 2 6 10; 3 7 11 */
   CHECK(found.nans == 2 && found.first_nan == 2 && found.infinities == 1 &&
         found.first_infinity == 4);
   tn_text_t text = {0};
-  tn_unnumbers_position(&t, found.first_infinity, &text);
+  tn_nonfinite_position(&t, found.first_infinity, &text);
   CHECK_TEXT(tn_text_get(&text), "[1, 1]");
   tn_text_clear(&text);
   CHECK_STATUS(
       tenon_tensor_view(&t, numbers + 11, tenon_dtype(TENON_F32), 1, line, backwards, NULL),
       TENON_OK);
-  found = tn_unnumbers(&t);
+  found = tn_nonfinite_count(&t);
   CHECK(found.nans == 2 && found.first_nan == 3 && found.first_infinity == 6);
 }
 
@@ -84,9 +84,9 @@ TEST("tensors without numbers of this sort have none") {
                                  tensor_of("string[1] nan"), tensor_of("f32[0]"),
                                  tensor_of("u8[3] 255 255 255")};
   for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
-    tn_unnumbers_t found = tn_unnumbers(all[i]);
+    tn_nonfinite_t found = tn_nonfinite_count(all[i]);
     CHECK(found.nans == 0 && found.infinities == 0);
     tenon_tensor_release(all[i]);
   }
-  CHECK(tn_unnumbers(NULL).nans == 0);
+  CHECK(tn_nonfinite_count(NULL).nans == 0);
 }

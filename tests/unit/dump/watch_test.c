@@ -245,7 +245,7 @@ TEST("reported is where one begins, also a NaN that is made of infinities, and n
   CHECK_STATUS(call("watch::add_one", "f32[2] 1 inf"), TENON_OK);
   CHECK_LINES(release_capture(),
               "tenon: watch::root: result out[1] is NaN; its inputs have none: it begins here",
-              "tenon: watch::root: result out[1] is NaN; it begins here, out of infinities: input "
+              "tenon: watch::root: result out[1] is NaN; it begins here, from infinities: input "
               "x[1] is infinite");
   CHECK_STATUS(tenon_nan_set(NULL), TENON_OK);
 }
@@ -253,7 +253,7 @@ TEST("reported is where one begins, also a NaN that is made of infinities, and n
 TEST("words that mean nothing are refused, and what was set stays") {
   CHECK_STATUS(tenon_nan_set("stop,nan"), TENON_OK);
   CHECK_STATUS(tenon_nan_set("halt"), TENON_INVALID);
-  CHECK_TEXT(tn_error(), "'halt': expected stop or report");
+  CHECK_TEXT(tn_error(), "'halt': expected 'stop' or 'report', optionally followed by ',nan'");
   CHECK_STATUS(call("watch::root", "f32[1] -1"), TENON_ABORTED);
   CHECK_STATUS(tenon_nan_set(""), TENON_OK);
 }

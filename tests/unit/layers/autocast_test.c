@@ -7,7 +7,7 @@
 
 #include "operators.h"
 
-#include "autograd/record.h"
+#include "autograd/tape.h"
 
 static tenon_status_t copy(tenon_call_t *call) {
   const tenon_tensor_t *x = call->inputs[0];

@@ -61,7 +61,7 @@ TEST("a valid library has no offence") {
   CHECK(!strcmp(binary.format, "ELF, 64 bits, little-endian"));
   CHECK(binary.has_entry);
   CHECK(binary.exports.count == 0);
-  CHECK(binary.starter_count == 0);
+  CHECK(binary.initialiser_count == 0);
   CHECK(binary.pins.count == 0);
   tn_text_clear(&offences);
   free(good.data);
@@ -72,21 +72,21 @@ TEST("initialisers of a library are named") {
   bytes_t bytes = read_planted("constructor");
   tn_text_t offences = offences_of(bytes, &binary);
   tn_text_t text = {0};
-  tn_binary_starters(&text, &binary);
+  tn_binary_initialisers(&text, &binary);
   CHECK(!strcmp(tn_text_get(&text), "set_up by DT_INIT_ARRAY, set_up_more by DT_INIT_ARRAY"));
   CHECK(!strcmp(tn_text_get(&offences), ""));
   tn_text_clear(&text);
   free(bytes.data);
   bytes = read_planted("init");
   offences = offences_of(bytes, &binary);
-  tn_binary_starters(&text, &binary);
+  tn_binary_initialisers(&text, &binary);
   CHECK(!strcmp(tn_text_get(&text), "begin by DT_INIT"));
   tn_text_clear(&text);
   free(bytes.data);
   bytes = read_planted("resolver");
   offences = offences_of(bytes, &binary);
-  tn_binary_starters(&text, &binary);
-  CHECK(!strcmp(tn_text_get(&text), "1 function without a name by GNU_IFUNC"));
+  tn_binary_initialisers(&text, &binary);
+  CHECK(!strcmp(tn_text_get(&text), "1 unnamed function by GNU_IFUNC"));
   tn_text_clear(&text);
   free(bytes.data);
 }
@@ -185,8 +185,8 @@ TEST("a missing entry is explained") {
   static const char *const cases[][2] = {
       {"no_entry", "it does not export the function tenon_library: write TENON_LIBRARY"},
       {"static_entry", "build it without -DTENON_STATIC"},
-      {"entry_data", "its symbol tenon_library is no function"},
-      {"links_host", "it links libtenon.so.99: operator libraries link nothing of Tenon"},
+      {"entry_data", "its symbol tenon_library is not a function"},
+      {"links_host", "it links to libtenon.so.99: an operator library must not link to Tenon"},
   };
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
     bytes_t bytes = read_planted(cases[i][0]);
@@ -238,7 +238,7 @@ TEST("mutated files are read without a crash") {
     tn_binary_t binary;
     tn_text_t offences = offences_of(bytes, &binary);
     tn_text_t text = {0};
-    tn_binary_starters(&text, &binary);
+    tn_binary_initialisers(&text, &binary);
     tn_binary_names(&text, &binary.needed);
     tn_binary_names(&text, &binary.exports);
     refused += offences.size > 0;

@@ -125,8 +125,8 @@ TEST("a file that may not be read is refused") {
 }
 
 TEST("a file that is no library is refused") {
-  static const char *const empty[4] = {"scratch.so: no shared library: it is empty"};
-  static const char *const script[4] = {"no shared library: it starts with '#!/bin/sh'",
+  static const char *const empty[4] = {"scratch.so: not a shared library: it is empty"};
+  static const char *const script[4] = {"not a shared library: it starts with '#!/bin/sh'",
                                         "tenon build"};
   write_text(SCRATCH ".so", "");
   check_refused(SCRATCH ".so", 0, TENON_INVALID, 1, empty);
@@ -164,8 +164,12 @@ TEST("faults that reading finds are refused") {
   static const fault_t faults[] = {
       {PLANTED("no_entry"), 0, TENON_INVALID, 1, {"does not export the function tenon_library"}},
       {PLANTED("static_entry"), 0, TENON_INVALID, 1, {"-DTENON_STATIC"}},
-      {PLANTED("entry_data"), 0, TENON_INVALID, 1, {"tenon_library is no function"}},
-      {PLANTED("links_host"), 0, TENON_INVALID, 1, {"it links libtenon.so.99", "without -ltenon"}},
+      {PLANTED("entry_data"), 0, TENON_INVALID, 1, {"tenon_library is not a function"}},
+      {PLANTED("links_host"),
+       0,
+       TENON_INVALID,
+       1,
+       {"it links to libtenon.so.99", "without -ltenon"}},
   };
   check_faults(faults, sizeof faults / sizeof *faults);
 }
@@ -176,15 +180,16 @@ TEST("faults that opening finds are refused") {
        0,
        TENON_UNAVAILABLE,
        3,
-       {"the system refuses it: libplanted_gone", "it needs libplanted_gone.so.1, which is nowhere",
-        "it needs libplanted_gone_too.so.1, which is nowhere"}},
+       {"the system refuses it: libplanted_gone",
+        "it needs libplanted_gone.so.1, which was not found",
+        "it needs libplanted_gone_too.so.1, which was not found"}},
       {PLANTED("undefined"),
        0,
        TENON_UNAVAILABLE,
        2,
        {"undefined symbol: nobody_defines_this",
-        "it uses nobody_defines_this, which neither it nor what it needs defines"}},
-      {PLANTED("gives_null"), 0, TENON_INVALID, 1, {"tenon_library() gave no descriptor"}},
+        "it uses nobody_defines_this, which neither it nor the libraries that it needs define"}},
+      {PLANTED("gives_null"), 0, TENON_INVALID, 1, {"tenon_library() returned no descriptor"}},
   };
   check_faults(faults, sizeof faults / sizeof *faults);
 }
@@ -417,7 +422,7 @@ TEST("a name is looked for in the library path") {
   static const char *const unset[4] = {
       "cannot load good: a name without '/' is looked for in TENON_LIBRARY_PATH, which is not set"};
   static const char *const absent[4] = {
-      "cannot load nobody: not in the folders of TENON_LIBRARY_PATH (/nowhere:"};
+      "cannot load nobody: not found in the folders of TENON_LIBRARY_PATH (/nowhere:"};
   static const char *const names[] = {"newer", "newer.so", "libnewer", "libnewer.so"};
   tenon_library_t *first, *library;
   CHECK(unsetenv("TENON_LIBRARY_PATH") == 0);
@@ -470,7 +475,7 @@ TEST("the report says what a file is without running it") {
       {PLANTED("pinned"), {"unloadable:    no, because of its flag NODELETE"}},
       {PLANTED("no_entry"),
        {"entry:         none\n", "  - it does not export the function tenon_library"}},
-      {SCRATCH ".so", {"kind:          text\n", "problems:\n  - no shared library"}},
+      {SCRATCH ".so", {"kind:          text\n", "problems:\n  - not a shared library"}},
   };
   write_text(SCRATCH ".so", "hello\n");
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {

@@ -19,8 +19,8 @@ TEST("a policy that is wrong changes nothing, and its message has all of it") {
   begin();
   set(0, "/nowhere", NULL);
   CHECK_STATUS(tenon_policy_set(&wrong), TENON_INVALID);
-  CHECK_TEXT(tn_error(),
-             "unknown flags 0x40; folder 'ops': expected an absolute path; folder '': expected");
+  CHECK_TEXT(tn_error(), "unknown flags 0x40: expected TENON_POLICY_...; folder 'ops': expected an "
+                         "absolute path; folder '': expected");
   CHECK_TEXT(tn_error(), "hash '12ab': expected SHA-256, 64 hexadecimal digits; hash '': expected");
   CHECK_STATUS(tenon_policy_set(&none), TENON_INVALID);
   CHECK_TEXT(tn_error(), "folders is NULL");

@@ -471,7 +471,7 @@ TEST("a file that was written over where it is, is refused") {
   const struct timespec times[2] = {{1, 0}, {1, 0}};
   CHECK(utimensat(AT_FDCWD, in_folder("changing.so"), times, 0) == 0); /* as if */
   CHECK_STATUS(tenon_library_reload(library, NULL), TENON_PRECONDITION);
-  CHECK_TEXT(tenon_error(), "written over where it is");
+  CHECK_TEXT(tenon_error(), "overwritten in place");
   CHECK(call(op_of("changing::more")) == 1);
   tenon_library_release(library);
   tenon_shutdown();

@@ -1,5 +1,5 @@
-/* What a child says of a call's results: shapes, offsets and texts, each checked before it is
- * followed. */
+/* Reads the results of a call from the reply of a worker process. Every shape, offset and text is
+ * checked before it is used. */
 #include <string.h>
 #include <tenon/tenon.h>
 
@@ -10,12 +10,9 @@
 #include "isolation/message.h"
 #include "isolation/proxy.h"
 
-tenon_status_t tn_proxy_nonsense(const tn_exchange_t *x, const char *what) {
-  return tn_fail(TENON_INTERNAL, "%s: its isolated process says %s, which makes no sense", x->name,
-                 what);
+tenon_status_t tn_proxy_malformed(const tn_exchange_t *x, const char *what) {
+  return tn_fail(TENON_INTERNAL, "%s: its isolated process sent %s", x->name, what);
 }
-
-/* results */
 
 typedef struct block_t {
   tn_share_t *share;
@@ -25,7 +22,7 @@ typedef struct block_t {
 
 void tn_proxy_block_release(void *context) {
   block_t *block = context;
-  tn_room_give(&block->share->room, block->offset, block->size);
+  tn_heap_free(&block->share->heap, block->offset, block->size);
   tn_share_release(block->share);
   tn_release_memory(block);
 }
@@ -40,7 +37,7 @@ tenon_status_t tn_proxy_block(tn_share_t *share, uint64_t offset, uint64_t size,
   return TENON_OK;
 }
 
-typedef struct dense_t { /* as a child describes it, checked */
+typedef struct dense_t { /* a dense result as the worker process describes it, after the checks */
   tenon_dtype_t dtype;
   int32_t ndim;
   int64_t shape[TENON_RANK_MAX];
@@ -54,11 +51,12 @@ static tenon_status_t get_shape(tn_exchange_t *x, int32_t *ndim, int64_t *shape)
   const void *extents = tn_get_numbers(&x->reply, (uint64_t)*ndim);
   if (extents && *ndim) memcpy(shape, extents, (size_t)*ndim * sizeof *shape);
   return x->reply.failed || tn_shape_count(*ndim, shape) < 0
-             ? tn_proxy_nonsense(x, "that a result has such a shape")
+             ? tn_proxy_malformed(x, "a result with an invalid shape")
              : TENON_OK;
 }
 
-/* It lies in a block that was given for it, which is the caller's then. */
+/* Reads a dense result. Its elements lie in a block that the host gave for it; the block then
+ * belongs to the caller. */
 static tenon_status_t get_dense(tn_exchange_t *x, dense_t *out) {
   out->dtype = tenon_dtype((uint32_t)tn_get(&x->reply));
   TN_TRY(get_shape(x, &out->ndim, out->shape));
@@ -66,7 +64,7 @@ static tenon_status_t get_dense(tn_exchange_t *x, dense_t *out) {
   if (x->reply.failed ||
       !tn_dtype_bytes(out->dtype, tn_shape_count(out->ndim, out->shape), &out->bytes) ||
       !tn_exchange_keep(x, out->offset, out->bytes, &out->block))
-    return tn_proxy_nonsense(x, "that a result lies where it cannot lie");
+    return tn_proxy_malformed(x, "a result outside the memory that was given for it");
   return TENON_OK;
 }
 
@@ -79,7 +77,7 @@ static tenon_status_t take_copy(tn_exchange_t *x, const dense_t *d, tenon_tensor
   tenon_tensor_t there;
   if (!tn_dtype_same(d->dtype, t->dtype) || !has_shape(t, d->ndim, d->shape) ||
       t->keys & TN_TENSOR_UNSET)
-    return tn_proxy_nonsense(x, "that a result has another dtype or shape than it was given");
+    return tn_proxy_malformed(x, "a result whose dtype or shape differs from the expected one");
   TN_TRY(tenon_tensor_view(&there, (char *)x->share->base + d->offset, d->dtype, d->ndim,
                            (int64_t *)(uintptr_t)d->shape, NULL, strides));
   return tn_tensor_copy_into(&there, t);
@@ -91,8 +89,8 @@ static tenon_status_t take_dense(tn_exchange_t *x, tenon_call_t *call, uint32_t 
   void *context;
   TN_TRY(get_dense(x, &d));
   tenon_status_t status = TENON_OK;
-  if (t->keys & TN_TENSOR_UNSET &&
-      tn_dtype_same(d.dtype, t->dtype)) { /* without a copy: the block is the tensor's */
+  /* Without a copy: the block becomes the tensor's buffer. */
+  if (t->keys & TN_TENSOR_UNSET && tn_dtype_same(d.dtype, t->dtype)) {
     status = tn_proxy_block(x->share, d.offset, d.block, &context);
     if (status == TENON_OK) {
       status = call->host->adopt(call, o, d.ndim, d.shape, (char *)x->share->base + d.offset,
@@ -104,22 +102,22 @@ static tenon_status_t take_dense(tn_exchange_t *x, tenon_call_t *call, uint32_t 
     if (!has_shape(t, d.ndim, d.shape)) status = call->host->resize(call, o, d.ndim, d.shape);
     if (status == TENON_OK) status = take_copy(x, &d, t);
   }
-  tn_room_give(&x->share->room, d.offset, d.block);
+  tn_heap_free(&x->share->heap, d.offset, d.block);
   return status;
 }
 
 static tenon_status_t take_list(tn_exchange_t *x, tenon_tensor_t *list) {
   const int64_t count = tn_get_between(&x->reply, 0, 1 << 20);
   if (!tn_dtype_is(list->dtype, TENON_LIST) || count != list->shape[0])
-    return tn_proxy_nonsense(x, "that a result is such a list");
+    return tn_proxy_malformed(x, "a list that does not match the expected result");
   tenon_status_t status = TENON_OK;
   for (int64_t i = 0; i < count && status == TENON_OK; i++) {
     dense_t d;
     if (tn_get(&x->reply) != TN_WIRE_DENSE)
-      return tn_proxy_nonsense(x, "that a list has such an item");
+      return tn_proxy_malformed(x, "a list with an invalid item");
     TN_TRY(get_dense(x, &d));
     status = take_copy(x, &d, tenon_item(list, i));
-    tn_room_give(&x->share->room, d.offset, d.block);
+    tn_heap_free(&x->share->heap, d.offset, d.block);
   }
   return status;
 }
@@ -129,15 +127,15 @@ static tenon_status_t take_texts(tn_exchange_t *x, tenon_call_t *call, uint32_t 
   int64_t shape[TENON_RANK_MAX];
   int32_t ndim;
   TN_TRY(get_shape(x, &ndim, shape));
-  const uint64_t most = (x->reply.size - x->reply.at) / 8; /* each text takes that at least */
+  const uint64_t most = (x->reply.size - x->reply.at) / 8; /* a text takes at least 8 bytes */
   if (!tn_dtype_is(t->dtype, TENON_STRING) || (uint64_t)tn_shape_count(ndim, shape) > most)
-    return tn_proxy_nonsense(x, "that a result is of so many strings");
+    return tn_proxy_malformed(x, "more strings than its message can hold");
   if (t->keys & TN_TENSOR_UNSET || !has_shape(t, ndim, shape))
     TN_TRY(call->host->resize(call, o, ndim, shape));
   for (int64_t i = 0, n = tenon_count(t); i < n; i++) {
     uint64_t size;
     const char *text = tn_get_bytes(&x->reply, &size);
-    if (x->reply.failed) return tn_proxy_nonsense(x, "less than its result's texts");
+    if (x->reply.failed) return tn_proxy_malformed(x, "fewer texts than its result has");
     TN_TRY(call->host->set_string(call, t, i, size ? text : "", size));
   }
   return TENON_OK;
@@ -150,7 +148,7 @@ tenon_status_t tn_proxy_results(tn_exchange_t *x, tenon_call_t *call) {
     const bool is_made = t && (t->keys & TN_TENSOR_UNSET || tn_dtype_is(t->dtype, TENON_LIST) ||
                                tn_dtype_is(t->dtype, TENON_STRING));
     if (x->reply.failed || (kind == TN_WIRE_SAME && is_made) || (kind != TN_WIRE_SAME && !t))
-      return tn_proxy_nonsense(x, "nothing about a result");
+      return tn_proxy_malformed(x, "no description of a result, or one that was not expected");
     switch (kind) {
     case TN_WIRE_SAME:
       break;
@@ -164,7 +162,7 @@ tenon_status_t tn_proxy_results(tn_exchange_t *x, tenon_call_t *call) {
       TN_TRY(take_texts(x, call, o));
       break;
     default:
-      return tn_proxy_nonsense(x, "something else about a result");
+      return tn_proxy_malformed(x, "a result of an unknown kind");
     }
   }
   return TENON_OK;

@@ -1,8 +1,8 @@
-/* Recording: the slot that stands in the dispatch table for gradients.  Passes the call on with
- * gradients off, so that what a kernel calls is not recorded again, then makes a node of it.
- * Invariant: a call that fails leaves no history, and everything that can be refused is refused
- * before the call runs. */
-#include "autograd/record.h"
+/* Records calls on the tape: the function of the autograd key in the dispatch table. It passes the
+ * call on with recording off, so that calls made by a kernel are not recorded again, and then
+ * creates a tape node. Invariant: a call that fails leaves no history, and everything that can be
+ * refused is refused before the call runs. */
+#include "autograd/tape.h"
 
 #include <string.h>
 #include <tenon/tenon.h>
@@ -20,9 +20,9 @@
 #include "operator/state.h"
 #include "storage/place.h"
 
-bool tn_records(void) { return !(tn_thread()->calls.exclude & TN_KEY(TN_BIT_AUTOGRAD)); }
+bool tn_tape_is_on(void) { return !(tn_thread()->calls.exclude & TN_KEY(TN_BIT_AUTOGRAD)); }
 
-bool tn_records_set(bool is_on) {
+bool tn_tape_set(bool is_on) {
   uint64_t *exclude = &tn_thread()->calls.exclude;
   bool before = !(*exclude & TN_KEY(TN_BIT_AUTOGRAD));
   if (is_on)
@@ -40,21 +40,17 @@ tenon_status_t tn_history_share(tenon_tensor_t *from, tenon_tensor_t *copy) {
     copy->keys |= from->keys & TN_KEY(TN_BIT_AUTOGRAD);
     return TENON_OK;
   }
-  if (!history || from == copy || !tn_records()) return TENON_OK;
+  if (!history || from == copy || !tn_tape_is_on()) return TENON_OK;
   if (!tn_tensor_is_owned(copy))
-    return tn_fail(
-        TENON_INVALID,
-        "a result that gradients go through is a view on a caller's stack: expected a tensor "
-        "of tenon_tensor_create, or NULL");
+    return tn_fail(TENON_INVALID, "a result through which gradients flow is a view on the caller's "
+                                  "stack: expected a tensor of tenon_tensor_create, or NULL");
   tn_history_set(copy, history);
   return TENON_OK;
 }
 
-/* what there is to record */
-
-typedef struct plan_t { /* of one call */
+typedef struct plan_t { /* what must be recorded of one call */
   const tenon_op_t *op;
-  uint64_t needed; /* inputs through which gradients go */
+  uint64_t needed; /* inputs through which gradients flow */
   uint64_t inputs_saved;
   uint64_t outputs_saved;
   uint64_t inputs_shaped;
@@ -64,7 +60,7 @@ typedef struct plan_t { /* of one call */
   tn_node_shape_t shape;
 } plan_t;
 
-static bool has_history(const tenon_tensor_t *t) { /* and can have a gradient */
+static bool has_history(const tenon_tensor_t *t) { /* with a dtype that can have a gradient */
   if (!t || !(t->keys & TN_KEY(TN_BIT_AUTOGRAD))) return false;
   if (!tn_dtype_is(t->dtype, TENON_LIST)) return tn_history_of(t) && tn_is_differentiable(t->dtype);
   for (int64_t i = 0; i < t->shape[0]; i++)
@@ -73,10 +69,11 @@ static bool has_history(const tenon_tensor_t *t) { /* and can have a gradient */
 }
 
 static uint32_t items_of(const tenon_tensor_t *t) {
-  return !t ? 0 : tn_dtype_is(t->dtype, TENON_LIST) ? (uint32_t)t->shape[0] : 1;
+  if (!t) return 0;
+  return tn_dtype_is(t->dtype, TENON_LIST) ? (uint32_t)t->shape[0] : 1;
 }
 
-static void plan_rules(plan_t *p) {
+static void plan_formulas(plan_t *p) {
   const tn_gradient_t *g = &p->op->gradient;
   uint64_t with_rule = 0;
   for (uint32_t r = 0; r < g->formula_count; r++) {
@@ -96,12 +93,14 @@ static void plan_rules(plan_t *p) {
   p->outputs_shaped &= ~p->outputs_saved;
 }
 
-static size_t room_of(const tenon_tensor_t *t, bool is_saved) { /* for its shape, and strides */
+/* Space for the shape, and for strides. */
+static size_t extents_of(const tenon_tensor_t *t, bool is_saved) {
   return (size_t)t->ndim * (is_saved && t->keys & TN_KEY_STRIDED ? 2 : 1);
 }
 
-/* Of results that the call makes, room for what they may become is counted. */
-static size_t room_of_result(const tenon_tensor_t *t, bool is_saved) {
+/* Results that the call creates may still change their shape, so the count covers their largest
+ * shape. */
+static size_t extents_of_result(const tenon_tensor_t *t, bool is_saved) {
   size_t ndim =
       tn_tensor_is_owned(t) ? (size_t)((const tn_tensor_t *)t)->room_ndim : (size_t)t->ndim;
   return ndim * (is_saved ? 3 : 1);
@@ -115,7 +114,7 @@ static void plan_shape(plan_t *p, const tenon_call_t *call) {
     p->has_lists |= is_list;
     p->shape.edge_count += is_list ? items_of(t) : 1;
     if (t && (p->inputs_shaped | p->inputs_saved) >> i & 1)
-      p->shape.extents += room_of(t, p->inputs_saved >> i & 1);
+      p->shape.extents += extents_of(t, p->inputs_saved >> i & 1);
   }
   for (uint32_t o = 0; o < op->output_count; o++) {
     const tenon_tensor_t *t = call->outputs[o];
@@ -123,15 +122,13 @@ static void plan_shape(plan_t *p, const tenon_call_t *call) {
     p->has_lists |= is_list;
     p->shape.result_count += is_list ? items_of(t) : 1;
     for (uint32_t i = 0; i < items_of(t); i++)
-      p->shape.extents += room_of_result(is_list ? tenon_item(t, i) : t,
-                                         (p->outputs_shaped | p->outputs_saved) >> o & 1);
+      p->shape.extents += extents_of_result(is_list ? tenon_item(t, i) : t,
+                                            (p->outputs_shaped | p->outputs_saved) >> o & 1);
   }
   p->shape.saved_count = op->input_count + op->output_count;
   if (p->has_lists) p->shape.start_count = op->input_count + op->output_count + 2;
   if (call->attrs != op->defaults) p->shape.attr_count = op->schema.attr_count;
 }
-
-/* what is refused */
 
 static tenon_status_t check_input(const tenon_op_t *op, uint32_t i, const tenon_tensor_t *t) {
   if (tn_dtype_is(t->dtype, TENON_LIST)) {
@@ -140,17 +137,17 @@ static tenon_status_t check_input(const tenon_op_t *op, uint32_t i, const tenon_
     return TENON_OK;
   }
   if (tn_alias_is_lost(t))
-    return tn_fail(
-        TENON_PRECONDITION,
-        "%s: input %s is a view that was made while recording was off, and its memory was written "
-        "to since while it was on: make the view anew, or detach it (tenon_tensor_detach)",
-        op->name, op->schema.inputs[i].name);
+    return tn_fail(TENON_PRECONDITION,
+                   "%s: input %s is a view that was created while recording was off, and its "
+                   "memory has been written to since while recording was on: create the view "
+                   "again, or detach it (tenon_tensor_detach)",
+                   op->name, op->schema.inputs[i].name);
   const tn_storage_t *storage = tn_tensor_is_owned(t) ? ((const tn_tensor_t *)t)->storage : NULL;
   if (!storage || !storage->is_inference) return TENON_OK;
   return tn_fail(
       TENON_PRECONDITION,
-      "%s: input %s was made in inference mode and cannot be used where gradients are recorded: "
-      "copy it outside of that mode (tenon_tensor_copy), or switch recording off",
+      "%s: input %s was created in inference mode and cannot be used while gradients are recorded: "
+      "copy it outside inference mode (tenon_tensor_copy), or switch recording off",
       op->name, op->schema.inputs[i].name);
 }
 
@@ -159,16 +156,16 @@ static tenon_status_t check_written(const tenon_op_t *op, const char *role, cons
   if (!tn_tensor_is_owned(t))
     return tn_fail(
         TENON_INVALID,
-        "%s: %s %s is a view on a caller's stack, which gradients cannot go through: expected a "
-        "tensor of tenon_tensor_create; or switch recording off (tenon_grad_mode_set)",
+        "%s: %s %s is a view on a caller's stack, through which gradients cannot flow: expected "
+        "a tensor of tenon_tensor_create; or switch recording off (tenon_grad_mode_set)",
         op->name, role, name);
   const tn_history_t *history = tn_history_of(t);
   if (history && history->node->kind == TN_NODE_LEAF)
-    return tn_fail(
-        TENON_PRECONDITION,
-        "%s: %s %s is a leaf that requires a gradient and would be written to: use an operator "
-        "that makes a new tensor, or switch recording off to update it (tenon_grad_mode_set(0))",
-        op->name, role, name);
+    return tn_fail(TENON_PRECONDITION,
+                   "%s: %s %s is a leaf that requires a gradient and would be written to: use an "
+                   "operator that returns a new tensor, or switch recording off to update the leaf "
+                   "(tenon_grad_mode_set(0))",
+                   op->name, role, name);
   return tn_alias_check(t, op->name, role, name);
 }
 
@@ -176,7 +173,8 @@ static tn_storage_t *storage_of(const tenon_tensor_t *t) {
   return t && tn_tensor_is_owned(t) ? ((const tn_tensor_t *)t)->storage : NULL;
 }
 
-/* Does the call write to the memory of that result?  Not where it is a view of an input. */
+/* Does the call write to the memory of this result? A result that is a view of an input is not
+ * written to. */
 static bool writes_to(const tenon_call_t *call, uint32_t o) {
   const tn_schema_t *schema = &call->op->schema;
   const tn_storage_t *storage = storage_of(call->outputs[o]);
@@ -207,7 +205,8 @@ static tenon_status_t check_call(const tenon_call_t *call) {
   return TENON_OK;
 }
 
-/* Results with an alias that the call writes to: all that look at their memory get to know. */
+/* Results with an alias that the call writes to. All tensors that share their memory get new
+ * histories. */
 static bool has_alias(const tenon_call_t *call, uint32_t o) {
   const tenon_tensor_t *t = call->outputs[o];
   return t && tn_tensor_is_owned(t) && ((const tn_tensor_t *)t)->alias && writes_to(call, o);
@@ -222,7 +221,7 @@ static tenon_status_t begin_writes(const tenon_call_t *call, uint64_t *out_begun
   return TENON_OK;
 }
 
-/* Each has the history that the call gave it. */
+/* Every such result already has the history that the call gave it. */
 static void finish_writes(const tenon_call_t *call, uint64_t begun, bool is_written) {
   for (uint32_t o = 0; o < call->op->output_count && begun >> o; o++) {
     if (!(begun >> o & 1)) continue;
@@ -233,10 +232,8 @@ static void finish_writes(const tenon_call_t *call, uint64_t begun, bool is_writ
   }
 }
 
-/* results that only backward needs */
-
-typedef struct extras_t { /* results that the caller does not want */
-  tenon_tensor_t **all;   /* the call's, completed; NULL: nothing was missing */
+typedef struct extras_t { /* results that only backward needs, not the caller */
+  tenon_tensor_t **all;   /* the call's results with these added; NULL: none was missing */
   uint64_t made;
 } extras_t;
 
@@ -265,8 +262,6 @@ static void release_extras(const tenon_op_t *op, const extras_t *extras) {
   for (uint32_t o = 0; o < op->output_count; o++)
     if (extras->made >> o & 1) tenon_tensor_release(extras->all[o]);
 }
-
-/* filling in the node */
 
 static tenon_status_t copy_attrs(tn_node_t *node, const tenon_call_t *call) {
   const tenon_op_t *op = call->op;
@@ -317,7 +312,7 @@ static void save_shape(tn_saved_t *saved, const tenon_tensor_t *t, int64_t **ext
   *extents += t->ndim;
 }
 
-/* A call that writes saves a copy of what it writes to, before it does. */
+/* Saves the inputs. An input that the call writes to is copied before the call. */
 static tenon_status_t save_inputs(tn_node_t *node, const plan_t *p, const tenon_call_t *call,
                                   int64_t **extents) {
   for (uint32_t i = 0; i < p->op->input_count; i++) {
@@ -333,7 +328,8 @@ static tenon_status_t save_inputs(tn_node_t *node, const plan_t *p, const tenon_
     }
     TN_TRY(tn_saved_set(saved, t, NULL, extents));
     for (uint32_t o = 0; o < p->op->output_count;
-         o++) /* a result given in its place: that write was counted before */
+         /* A result given in place of the input: this write was counted already. */
+         o++)
       if (saved->storage && saved->storage == storage_of(call->outputs[o]) && writes_to(call, o))
         saved->version--;
   }
@@ -345,8 +341,8 @@ static void add_result(tn_node_t *node, uint32_t at, tenon_tensor_t *t, int64_t 
   if (node->results[at].is_float) tn_history_set(t, &node->results[at]);
 }
 
-static tenon_status_t finish(tn_node_t *node, const plan_t *p, const tenon_call_t *call,
-                             int64_t *extents) {
+static tenon_status_t finish_node(tn_node_t *node, const plan_t *p, const tenon_call_t *call,
+                                  int64_t *extents) {
   const tenon_op_t *op = p->op;
   uint32_t *starts =
       node->starts ? (uint32_t *)(uintptr_t)node->starts + op->input_count + 1 : NULL;
@@ -363,7 +359,8 @@ static tenon_status_t finish(tn_node_t *node, const plan_t *p, const tenon_call_
     if (t && p->outputs_shaped >> o & 1) save_shape(saved, t, &extents);
     if (t && p->outputs_saved >> o & 1 && is_list)
       return tn_fail(TENON_UNIMPLEMENTED,
-                     "%s: its gradient reads result %s, which is a list: that is not supported",
+                     "%s: its gradient reads result %s, which is a list: lists of results are not "
+                     "supported in gradient formulas",
                      op->name, op->schema.outputs[o].name);
     if (t && p->outputs_saved >> o & 1)
       TN_TRY(tn_saved_set(saved, t, &node->results[at], &extents));
@@ -373,8 +370,8 @@ static tenon_status_t finish(tn_node_t *node, const plan_t *p, const tenon_call_
   return TENON_OK;
 }
 
-/* The results lose the history that they just got: the call fails after all. */
-static void undo(const tenon_op_t *op, const tn_node_t *node, const tenon_call_t *call) {
+/* Removes the history that the results just got, because the call fails after all. */
+static void undo_results(const tenon_op_t *op, const tn_node_t *node, const tenon_call_t *call) {
   for (uint32_t o = 0; o < op->output_count; o++)
     for (uint32_t k = 0; k < items_of(call->outputs[o]); k++) {
       tenon_tensor_t *t = call->outputs[o];
@@ -383,18 +380,16 @@ static void undo(const tenon_op_t *op, const tn_node_t *node, const tenon_call_t
     }
 }
 
-/* the slot */
-
 static tenon_status_t run_below(tenon_call_t *call) {
-  tn_records_set(false);
+  tn_tape_set(false);
   tenon_status_t status = tenon_call_next(call);
-  tn_records_set(true);
+  tn_tape_set(true);
   return status;
 }
 
-/* The node with all that is known before the call has run. */
-static tenon_status_t begin(tenon_call_t *call, plan_t *p, tn_node_t **out_node,
-                            int64_t **out_extents) {
+/* Creates the node with everything that is known before the call. */
+static tenon_status_t begin_node(tenon_call_t *call, plan_t *p, tn_node_t **out_node,
+                                 int64_t **out_extents) {
   const tenon_op_t *op = p->op;
   plan_shape(p, call);
   if (op->gradient.reads_state && op->create && !call->state)
@@ -416,7 +411,7 @@ static tenon_status_t begin(tenon_call_t *call, plan_t *p, tn_node_t **out_node,
   return save_inputs(node, p, call, out_extents);
 }
 
-static tenon_status_t record(tenon_call_t *call, plan_t *p) {
+static tenon_status_t record_node(tenon_call_t *call, plan_t *p) {
   const tenon_op_t *op = p->op;
   extras_t extras = {NULL, 0};
   tenon_tensor_t *const *given = call->outputs;
@@ -429,11 +424,12 @@ static tenon_status_t record(tenon_call_t *call, plan_t *p) {
   tn_scratch_mark_t mark = tn_scratch_mark();
   tenon_status_t status = missing ? make_extras(call, missing, &extras) : TENON_OK;
   if (extras.all) call->outputs = extras.all;
-  if (status == TENON_OK) status = begin(call, p, &node, &extents);
+  if (status == TENON_OK) status = begin_node(call, p, &node, &extents);
   if (status == TENON_OK) status = begin_writes(call, &begun);
   if (status == TENON_OK) {
     bool has_run = (status = run_below(call)) == TENON_OK;
-    if (has_run && (status = finish(node, p, call, extents)) != TENON_OK) undo(op, node, call);
+    if (has_run && (status = finish_node(node, p, call, extents)) != TENON_OK)
+      undo_results(op, node, call);
     finish_writes(call, begun, has_run);
   } else {
     finish_writes(call, begun, false);
@@ -441,12 +437,12 @@ static tenon_status_t record(tenon_call_t *call, plan_t *p) {
   call->outputs = given;
   release_extras(op, &extras);
   tn_scratch_reset(mark);
-  tn_node_release(node); /* its results hold it now */
+  tn_node_release(node); /* the results hold the node now */
   return status;
 }
 
-static bool
-gives_floats(const tenon_call_t *call) { /* of results whose dtype only run knows it is assumed */
+/* True also for a result whose dtype is known only after the call. */
+static bool gives_floats(const tenon_call_t *call) {
   for (uint32_t o = 0; o < call->op->output_count; o++) {
     const tenon_tensor_t *t = call->outputs[o];
     for (uint32_t i = 0; i < items_of(t); i++) {
@@ -457,23 +453,23 @@ gives_floats(const tenon_call_t *call) { /* of results whose dtype only run know
   return false;
 }
 
-/* What to call a result that is written to: an input, if it is one. */
-static const char *name_of(const tn_schema_t *schema, uint32_t o) {
+/* Names a result that is written to; an input's name if the result is that input. */
+static const char *name_of_result(const tn_schema_t *schema, uint32_t o) {
   for (uint32_t i = 0; i < schema->input_count && schema->outputs[o].is_written; i++)
     if (schema->inputs[i].mark == schema->outputs[o].mark) return schema->inputs[i].name;
   return schema->outputs[o].name;
 }
 
-/* A call without history: what it writes over loses the history that it had. */
-static tenon_status_t pass(tenon_call_t *call) {
+/* Passes on a call that is not recorded. Results that it overwrites lose their history. */
+static tenon_status_t pass_call(tenon_call_t *call) {
   const tenon_op_t *op = call->op;
   uint64_t written = 0;
   uint64_t begun = 0;
-  for (uint32_t o = 0; o < op->output_count && tn_records(); o++)
+  for (uint32_t o = 0; o < op->output_count && tn_tape_is_on(); o++)
     if (call->outputs[o] && call->outputs[o]->keys & TN_KEY(TN_BIT_AUTOGRAD) &&
         writes_to(call, o)) {
       bool is_input = op->schema.outputs[o].is_written;
-      TN_TRY(check_written(op, is_input ? "input" : "result", name_of(&op->schema, o),
+      TN_TRY(check_written(op, is_input ? "input" : "result", name_of_result(&op->schema, o),
                            call->outputs[o]));
       written |= (uint64_t)1 << o;
     }
@@ -486,14 +482,14 @@ static tenon_status_t pass(tenon_call_t *call) {
 }
 
 static int kind_of_missing(int32_t policy) {
-  return policy == TENON_GRAD_MISSING_ERROR  ? TN_NODE_ERROR
-         : policy == TENON_GRAD_MISSING_WARN ? TN_NODE_WARN
-                                             : -1;
+  if (policy == TENON_GRAD_MISSING_ERROR) return TN_NODE_ERROR;
+  if (policy == TENON_GRAD_MISSING_WARN) return TN_NODE_WARN;
+  return -1;
 }
 
-/* `policy`: what it means that there is no gradient. */
+/* `policy` says what a missing gradient means. */
 static tenon_status_t record_call(tenon_call_t *call, int32_t policy) {
-  plan_t p = {.op = call->op, .kind = TN_NODE_RULES};
+  plan_t p = {.op = call->op, .kind = TN_NODE_FORMULAS};
   uint64_t written = 0;
   for (uint32_t i = 0; i < p.op->input_count; i++) {
     if (has_history(call->inputs[i]))
@@ -503,31 +499,32 @@ static tenon_status_t record_call(tenon_call_t *call, int32_t policy) {
     if (p.op->schema.inputs[i].is_written && call->inputs[i]) written |= (uint64_t)1 << i;
   }
   if (p.needed && p.op->gradient.text)
-    plan_rules(&p);
+    plan_formulas(&p);
   else if (p.needed)
     p.kind = kind_of_missing(policy ? policy : tenon_grad_missing_get());
   for (uint32_t o = 0; o < p.op->output_count;
-       o++) /* a written input whose result is not among the results */
+       /* Inputs that are also results are not counted as written. */
+       o++)
     for (uint32_t i = 0; i < p.op->input_count; i++)
       if (p.op->schema.outputs[o].is_written &&
           p.op->schema.outputs[o].mark == p.op->schema.inputs[i].mark)
         written &= ~((uint64_t)1 << i);
-  bool through = !p.needed || p.kind < 0 || !tn_records() || !gives_floats(call);
-  if (written && p.needed && p.kind >= 0 && tn_records()) {
+  bool through = !p.needed || p.kind < 0 || !tn_tape_is_on() || !gives_floats(call);
+  if (written && p.needed && p.kind >= 0 && tn_tape_is_on()) {
     for (uint32_t i = 0; i < p.op->input_count; i++)
       if (written >> i & 1 && tn_is_differentiable(call->inputs[i]->dtype))
         return tn_fail(
             TENON_UNIMPLEMENTED,
-            "%s: input %s is written to and is no result, so gradients cannot go through it: an "
-            "operator with a gradient gives it back, as `-> Tensor(%c!)`; or switch recording off",
+            "%s: input %s is written to but is not a result, so gradients cannot flow through it: "
+            "declare it as a result, `-> Tensor(%c!)`, or switch recording off",
             p.op->name, p.op->schema.inputs[i].name, p.op->schema.inputs[i].mark);
   }
-  if (through) return p.kind < 0 ? tenon_call_next(call) : pass(call);
+  if (through) return p.kind < 0 ? tenon_call_next(call) : pass_call(call);
   TN_TRY(check_call(call));
-  return record(call, &p);
+  return record_node(call, &p);
 }
 
-tenon_status_t tn_record(tenon_call_t *call) { return record_call(call, 0); }
+tenon_status_t tn_tape_call(tenon_call_t *call) { return record_call(call, 0); }
 tenon_status_t tenon_grad_missing_error(tenon_call_t *call) {
   return record_call(call, TENON_GRAD_MISSING_ERROR);
 }
@@ -540,8 +537,8 @@ tenon_status_t tenon_grad_missing_pass(tenon_call_t *call) {
 
 static void release_history(tn_history_t *history) { tn_node_release(history->node); }
 
-void tn_autograd_start(void) {
+void tn_tape_start(void) {
   tn_history_release = release_history;
   tn_alias_start();
-  tn_autograd = (tn_autograd_t){tn_record, tn_history_share, tn_alias_add};
+  tn_autograd = (tn_autograd_t){tn_tape_call, tn_history_share, tn_alias_add};
 }

@@ -1,6 +1,6 @@
-/* From what a child says of its library to a descriptor for this process.  Texts are copied and
- * parsed as any library's are; every operator with code for the CPU gets one kernel, which
- * forwards. */
+/* Builds the descriptor of an isolated library for this process from the description that its
+ * worker process sent. Texts are copied and parsed as those of any library. Every operator with a
+ * kernel for the CPU gets one kernel that forwards the call. */
 #include <stdlib.h>
 #include <string.h>
 #include <tenon/tenon.h>
@@ -10,7 +10,7 @@
 #include "isolation/message.h"
 #include "isolation/proxy.h"
 
-enum { TAG_NOTHING = 0x3fffffff /* an item that is skipped */ };
+enum { TAG_NOTHING = 0x3fffffff /* an item that is ignored */ };
 
 typedef struct builder_t {
   tn_proxy_t *proxy;
@@ -18,33 +18,34 @@ typedef struct builder_t {
   tenon_item_t *items;
   size_t count;
   size_t capacity;
-  tn_text_t offences;
-  size_t kernel_at; /* of the operator: the place of its kernel; 0: none yet is open */
+  tn_text_t problems;
+  /* Index of the item reserved for the kernel of the current operator; 0: none is reserved. */
+  size_t kernel_at;
   bool has_kernel;
   bool has_shapes;
   bool is_extension;
-  char name[TN_NAME_SIZE]; /* of the operator */
+  char name[TN_NAME_SIZE]; /* of the current operator */
   bool failed;             /* out of memory */
 } builder_t;
 
-static void offend(builder_t *b, const char *format, ...) TENON_FORMAT(2, 3);
-static void offend(builder_t *b, const char *format, ...) {
+static void add_problem(builder_t *b, const char *format, ...) TENON_FORMAT(2, 3);
+static void add_problem(builder_t *b, const char *format, ...) {
   va_list arguments;
   va_start(arguments, format);
-  tn_text_add(&b->offences, "%s", b->offences.size ? "; " : "");
-  tn_text_list(&b->offences, format, arguments);
+  tn_text_add(&b->problems, "%s", b->problems.size ? "; " : "");
+  tn_text_list(&b->problems, format, arguments);
   va_end(arguments);
 }
 
-static const char *kept(builder_t *b, const char *text) {
+static const char *keep_text(builder_t *b, const char *text) {
   if (!text) return NULL;
   const char *copy = tn_arena_text(&b->proxy->arena, text, strlen(text));
   b->failed |= !copy;
   return copy;
 }
 
-static void add(builder_t *b, uint32_t tag, int64_t number, const char *text,
-                tenon_any_fn function) {
+static void append_item(builder_t *b, uint32_t tag, int64_t number, const char *text,
+                        tenon_any_fn function) {
   if (b->count == b->capacity) {
     const size_t capacity = b->capacity ? 2 * b->capacity : 256;
     tenon_item_t *items = tn_arena_array(&b->proxy->arena, capacity, sizeof *items);
@@ -56,28 +57,28 @@ static void add(builder_t *b, uint32_t tag, int64_t number, const char *text,
     b->items = items;
     b->capacity = capacity;
   }
-  b->items[b->count++] = (tenon_item_t){tag, 0, number, kept(b, text), function};
+  b->items[b->count++] = (tenon_item_t){tag, 0, number, keep_text(b, text), function};
 }
 
-static void begin_op(builder_t *b, uint32_t tag, const char *text, const char *library) {
+static void begin_operator(builder_t *b, uint32_t tag, const char *text, const char *library) {
   tn_operator_name(text, library, b->name);
   if (tag == TENON_TAG_EXTEND && !(b->proxy->client->wanted.allow & TENON_ALLOW_EXTEND))
-    offend(
-        b,
-        "it adds kernels to %.200s, of another library: load it with TENON_ALLOW_EXTEND if it may",
-        b->name);
-  add(b, tag, 0, text, NULL);
-  add(b, TAG_NOTHING, 0, NULL, NULL); /* becomes the kernel */
+    add_problem(b,
+                "it adds kernels to %.200s, an operator of another library: load it with "
+                "TENON_ALLOW_EXTEND if it may",
+                b->name);
+  append_item(b, tag, 0, text, NULL);
+  append_item(b, TAG_NOTHING, 0, NULL, NULL); /* reserved: becomes the kernel */
   b->kernel_at = b->count - 1;
   b->has_kernel = b->has_shapes = false;
   b->is_extension = tag == TENON_TAG_EXTEND;
   const uintptr_t number = ++b->proxy->op_count;
-  if (tn_map_get(&b->proxy->names, b->name, strlen(b->name)))
-    return; /* an operator of its own, extended */
+  /* The library extends an operator of its own. */
+  if (tn_map_get(&b->proxy->names, b->name, strlen(b->name))) return;
   if (!tn_map_put(&b->proxy->names, b->name, strlen(b->name), (void *)number)) b->failed = true;
 }
 
-static void end_op(builder_t *b) {
+static void end_operator(builder_t *b) {
   if (!b->kernel_at || !b->has_kernel || b->is_extension || b->failed) return;
   tenon_item_t *item = &b->items[b->kernel_at];
   *item = (tenon_item_t){TENON_TAG_KERNEL, 0, 0, b->has_shapes ? "cpu" : "composite_explicit",
@@ -90,8 +91,8 @@ static bool begins_with(const char *text, const char *word) {
   return !strncmp(text, word, size) && (!text[size] || strchr(" \t\n", text[size]));
 }
 
-/* Words that say when a kernel is chosen; those about what it is given are the host's affair with
- * the child. */
+/* Keeps the words of a kernel that decide when it is chosen. The dropped words describe the
+ * arguments that a kernel accepts, which matters only inside the worker process. */
 static void add_extension(builder_t *b, const char *text) {
   static const char *const dropped[] = {"strided", "serial",     "accumulates", "quantised",
                                         "sparse",  "capturable", "anywhere"};
@@ -107,13 +108,15 @@ static void add_extension(builder_t *b, const char *text) {
     }
     at += size;
   }
-  add(b, TENON_TAG_KERNEL, 0, words, (tenon_any_fn)tn_proxy_run);
+  append_item(b, TENON_TAG_KERNEL, 0, words, (tenon_any_fn)tn_proxy_run);
 }
 
 static void add_kernel(builder_t *b, uint32_t tag, const char *text, bool has_function) {
   const char *words = text ? text : "";
-  if (!has_function) { /* a rule: the host's own code */
-    add(b, tag, 0, text, NULL);
+  /* A kernel without a function is a resolution rule such as a fallback. The host executes it
+   * itself. */
+  if (!has_function) {
+    append_item(b, tag, 0, text, NULL);
     return;
   }
   const bool is_cpu = (tag != TENON_TAG_KERNEL && tag != TENON_TAG_STUB) ||
@@ -122,22 +125,24 @@ static void add_kernel(builder_t *b, uint32_t tag, const char *text, bool has_fu
   static const char *const layers[] = {"autograd", "autocast", "view", "functional"};
   for (size_t i = 0; i < sizeof layers / sizeof *layers; i++)
     if (begins_with(words, layers[i]))
-      offend(b, "%.200s has a kernel '%.40s', which runs inside this process's calls", b->name,
-             words);
-  if (!is_cpu)
-    return; /* of another backend: it stays in the library's process, where no such device is */
+      add_problem(
+          b,
+          "%.200s has a kernel '%.40s', which would have to run inside the calls of this process",
+          b->name, words);
+  /* A kernel of another backend stays in the worker process, where no such device exists. */
+  if (!is_cpu) return;
   b->has_kernel = true;
   if (!b->is_extension) return;
   if (tag == TENON_TAG_KERNEL && begins_with(words, "cpu"))
     add_extension(b, words);
   else
-    offend(b, "it adds to %.200s what is no KERNEL of the CPU", b->name);
+    add_problem(b, "it adds to %.200s something other than a KERNEL for the CPU", b->name);
 }
 
-/* It is not brief any more: a call of it may wait until its deadline. */
+/* Removes TENON_BRIEF: a call of an isolated operator can wait until its deadline. */
 static void add_traits(builder_t *b, uint32_t tag, int64_t number) {
   b->has_shapes |= (number & TENON_POINTWISE) != 0;
-  add(b, tag, number & ~(int64_t)TENON_BRIEF, NULL, NULL);
+  append_item(b, tag, number & ~(int64_t)TENON_BRIEF, NULL, NULL);
 }
 
 static void add_item(builder_t *b, uint32_t tag, int64_t number, const char *text,
@@ -145,23 +150,23 @@ static void add_item(builder_t *b, uint32_t tag, int64_t number, const char *tex
   switch (tag & ~TENON_MUST) {
   case TENON_TAG_SHAPES:
     b->has_shapes = true;
-    add(b, tag, number, text, NULL);
+    append_item(b, tag, number, text, NULL);
     break;
   case TENON_TAG_TRAITS:
     add_traits(b, tag, number);
     break;
   case TENON_TAG_INFER:
     b->has_shapes = true;
-    add(b, tag, 0, NULL, (tenon_any_fn)tn_proxy_infer);
+    append_item(b, tag, 0, NULL, (tenon_any_fn)tn_proxy_infer);
     break;
   case TENON_TAG_VALIDATE:
-    add(b, tag, 0, NULL, (tenon_any_fn)tn_proxy_validate);
+    append_item(b, tag, 0, NULL, (tenon_any_fn)tn_proxy_validate);
     break;
   case TENON_TAG_CREATE:
-    add(b, tag, 0, NULL, (tenon_any_fn)tn_proxy_create);
+    append_item(b, tag, 0, NULL, (tenon_any_fn)tn_proxy_create);
     break;
   case TENON_TAG_DESTROY:
-    add(b, tag, 0, NULL, (tenon_any_fn)tn_proxy_destroy);
+    append_item(b, tag, 0, NULL, (tenon_any_fn)tn_proxy_destroy);
     break;
   case TENON_TAG_KERNEL:
   case TENON_TAG_COMPOSITE:
@@ -172,35 +177,35 @@ static void add_item(builder_t *b, uint32_t tag, int64_t number, const char *tex
     add_kernel(b, tag & ~TENON_MUST, text, has_function);
     break;
   case TENON_TAG_SUBGRAPH:
-    offend(b, "%.200s has a graph for a body", b->name);
+    add_problem(b, "the body of %.200s is a graph", b->name);
     break;
   case TENON_TAG_DEVICE:
-    offend(b, "it is a device");
+    add_problem(b, "it is a device");
     break;
   case TENON_TAG_BRIDGE:
-    offend(b, "it is a bridge");
+    add_problem(b, "it is a bridge");
     break;
   case TENON_TAG_PASS:
   case TENON_TAG_PARTITIONER:
-    offend(b, "it changes graphs");
+    add_problem(b, "it has graph passes or a partitioner");
     break;
-  case TENON_TAG_USES:    /* its process has resolved them */
-  case TENON_TAG_PREPARE: /* plans are not made: kernels run as in calls without one */
+  case TENON_TAG_USES:    /* resolved in the worker process */
+  case TENON_TAG_PREPARE: /* kernels run without a plan, as in eager calls */
   case TENON_TAG_RELEASE:
   case TENON_TAG_REFERENCE:
-  case TENON_TAG_OPEN: /* done there */
+  case TENON_TAG_OPEN: /* called in the worker process */
   case TENON_TAG_CLOSE:
     break;
-  /* texts and numbers; of a tag that is not known, which may be a function, nothing is used */
+  /* Texts and numbers are passed on. An unknown tag may be a function, which cannot be used. */
   default:
     if (!has_function)
-      add(b, tag, number, text, NULL);
+      append_item(b, tag, number, text, NULL);
     else if (tag & TENON_MUST)
-      add(b, tag, number, NULL, NULL);
+      append_item(b, tag, number, NULL, NULL);
   }
 }
 
-static tenon_status_t finish(builder_t *b) {
+static tenon_status_t finish_descriptor(builder_t *b) {
   tn_proxy_t *proxy = b->proxy;
   uint32_t capacity = 64;
   while (capacity < 4 * proxy->op_count)
@@ -210,8 +215,8 @@ static tenon_status_t finish(builder_t *b) {
   proxy->descriptor.items = b->items;
   if (!proxy->known || b->failed)
     return tn_no_memory("an isolated library", b->count * sizeof *b->items);
-  if (!b->offences.size) return TENON_OK;
-  return tn_fail(TENON_UNIMPLEMENTED, "it cannot be isolated: %s", tn_text_get(&b->offences));
+  if (!b->problems.size) return TENON_OK;
+  return tn_fail(TENON_UNIMPLEMENTED, "it cannot be isolated: %s", tn_text_get(&b->problems));
 }
 
 tenon_status_t tn_proxy_describe(tn_proxy_t *proxy) {
@@ -219,9 +224,11 @@ tenon_status_t tn_proxy_describe(tn_proxy_t *proxy) {
   builder_t b = {.proxy = proxy, .wire = tn_wire(client->description, client->description_size)};
   const char *name = tn_get_text(&b.wire);
   const char *version = tn_get_text(&b.wire);
+  if (!name) name = "";
+  if (!version) version = "";
   proxy->descriptor = (tenon_descriptor_t){
-      sizeof proxy->descriptor,         TENON_ABI, TENON_LAYOUT, 0, kept(&b, name ? name : ""),
-      kept(&b, version ? version : ""), NULL};
+      sizeof proxy->descriptor, TENON_ABI, TENON_LAYOUT, 0, keep_text(&b, name),
+      keep_text(&b, version),   NULL};
   for (;;) {
     const uint32_t tag = (uint32_t)tn_get(&b.wire);
     if (tag == TENON_TAG_END) break;
@@ -234,16 +241,17 @@ tenon_status_t tn_proxy_describe(tn_proxy_t *proxy) {
       add_item(&b, tag, number, text, has_function);
       continue;
     }
-    end_op(&b);
-    begin_op(&b, tag, text ? text : "", proxy->descriptor.name);
+    end_operator(&b);
+    begin_operator(&b, tag, text ? text : "", proxy->descriptor.name);
   }
-  end_op(&b);
-  add(&b, TENON_TAG_END, 0, NULL, NULL);
-  tenon_status_t status =
-      b.wire.failed
-          ? tn_fail(TENON_INTERNAL, "its process describes it in a way that makes no sense")
-          : finish(&b);
-  tn_text_clear(&b.offences);
+  end_operator(&b);
+  append_item(&b, TENON_TAG_END, 0, NULL, NULL);
+  tenon_status_t status = TENON_OK;
+  if (b.wire.failed)
+    status = tn_fail(TENON_INTERNAL, "the description from its isolated process is malformed");
+  else
+    status = finish_descriptor(&b);
+  tn_text_clear(&b.problems);
   return status;
 }
 
@@ -258,7 +266,8 @@ tenon_status_t tn_proxy_number(tn_proxy_t *proxy, const tenon_op_t *op, uint32_t
     }
   const uintptr_t number = (uintptr_t)tn_map_get(&proxy->names, op->name, strlen(op->name));
   if (!number)
-    return tn_fail(TENON_NOT_FOUND, "%s: its isolated library does not have it", op->name);
+    return tn_fail(TENON_NOT_FOUND, "%s: the isolated library does not have this operator",
+                   op->name);
   *out_number = (uint32_t)number - 1;
   tn_mutex_lock(&proxy->lock);
   uint32_t used = 0;

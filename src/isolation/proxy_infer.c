@@ -1,5 +1,6 @@
-/* The stand-in of infer, and what a child asks meanwhile.  Extents that it names must be of this
- * inference, and what was known of an input stays, whatever it says. */
+/* The INFER function of an isolated operator in the host, and the answers to the questions that the
+ * worker process asks meanwhile. Every extent that the worker process names must belong to this
+ * inference. What was known about an input does not change, whatever the worker process says. */
 #include <tenon/tenon.h>
 
 #include "base/status.h"
@@ -17,7 +18,7 @@ static bool is_mine(const void *context, tenon_dim_t dim) {
 
 typedef struct asked_t {
   tenon_infer_t *infer;
-  uint64_t listed; /* bit o: that result's list is there */
+  uint64_t listed; /* bit o: the list of result o was made */
 } asked_t;
 
 static tenon_status_t answer_infer(void *context, tn_exchange_t *x, uint64_t number, tn_wire_t *ask,
@@ -51,15 +52,16 @@ static tenon_status_t answer_infer(void *context, tn_exchange_t *x, uint64_t num
   return TENON_OK;
 }
 
-/* What was not known of a deduced input is, perhaps, now; what was known stays, whatever the child
- * says. */
+/* Takes over the extents of a deduced input that were unknown. Known extents stay, whatever the
+ * worker process says. */
 static tenon_status_t take_deduced(tn_exchange_t *x, tenon_meta_t *meta,
                                    const tn_dim_check_t *check) {
   tenon_meta_t said;
   TN_TRY(tn_meta_room(&said));
   if (!tn_get_meta(&x->reply, &said, false, check))
-    return meta || x->reply.failed ? tn_proxy_nonsense(x, "nothing about an input") : TENON_OK;
-  if (!meta) return tn_proxy_nonsense(x, "something about an input that is absent");
+    return meta || x->reply.failed ? tn_proxy_malformed(x, "no description of a deduced input")
+                                   : TENON_OK;
+  if (!meta) return tn_proxy_malformed(x, "a description of an input that is absent");
   const bool is_new = meta->ndim < 0;
   if (said.ndim < 0 || (!is_new && said.ndim != meta->ndim)) return TENON_OK;
   for (int32_t d = 0; d < said.ndim; d++)
@@ -89,10 +91,10 @@ static tenon_status_t infer_once(tn_exchange_t *x, tenon_infer_t *infer, uint32_
   for (uint32_t o = 0; o < op->output_count; o++) {
     const bool is_there = tn_get_meta(&x->reply, infer->outputs[o], true, &check);
     if (x->reply.failed || is_there != (infer->outputs[o] != NULL))
-      return tn_proxy_nonsense(x, "what it infers, and that");
+      return tn_proxy_malformed(x, "a malformed description of its results");
   }
   if (!tenon_is_known(infer->draws) || infer->draws.value < -1)
-    return tn_proxy_nonsense(x, "how many numbers it draws, and that");
+    return tn_proxy_malformed(x, "an invalid count of random numbers");
   return TENON_OK;
 }
 
@@ -104,7 +106,9 @@ tenon_status_t tn_proxy_infer(tenon_infer_t *infer) {
   for (int i = 0; i < TN_TRIES; i++) {
     tn_exchange_t x;
     TN_TRY(tn_exchange_begin(proxy->client, infer->op->name, &x));
-    status = infer_once(&x, infer, number); /* in scratch: what LIST made of it is the caller's */
+    /* The reply is in scratch memory, and lists made during it belong to the caller, so no mark is
+     * reset here. */
+    status = infer_once(&x, infer, number);
     tn_exchange_end(&x);
     if (status == TENON_OK || !x.is_bystander) break;
   }

@@ -1,7 +1,7 @@
-/* Evaluates gradient rules, see rules.h: each is a call whose values are saved tensors, attributes,
- * gradients, literals and other calls.  Called by backward for one node at a time.  Invariant: what
- * a call made is released when its rule is done. */
-#include "autograd/rules.h"
+/* Evaluates gradient formulas; see formula.h. A formula is a call whose arguments are saved
+ * tensors, attributes, gradients, literals and other calls. Backward calls it for one node at a
+ * time. Invariant: temporary tensors are released when their formula is done. */
+#include "autograd/formula.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -18,21 +18,21 @@
 #include "operator/names.h"
 #include "storage/place.h"
 
-typedef struct made_t { /* tensors that a rule made on the way */
+typedef struct made_t { /* temporary tensors of a formula */
   struct made_t *next;
   tenon_tensor_t *tensor;
 } made_t;
 
-typedef struct rule_t { /* one that is evaluated */
+typedef struct evaluation_t { /* a formula that is being evaluated */
   const tn_node_t *node;
   tenon_tensor_t *const *grads;
   made_t *made;
   tn_arena_t arena; /* of attribute values */
-} rule_t;
+} evaluation_t;
 
 enum { RESULTS_MAX = 64 };
 
-static tenon_status_t keep(rule_t *r, tenon_tensor_t *tensor) {
+static tenon_status_t keep_tensor(evaluation_t *r, tenon_tensor_t *tensor) {
   made_t *made = tn_arena_allocate(&r->arena, sizeof *made);
   if (!made) {
     tenon_tensor_release(tensor);
@@ -42,8 +42,6 @@ static tenon_status_t keep(rule_t *r, tenon_tensor_t *tensor) {
   r->made = made;
   return TENON_OK;
 }
-
-/* tensors */
 
 static void put_float(double value, tenon_dtype_t dtype, void *to) {
   const float f = (float)value;
@@ -78,15 +76,14 @@ tenon_status_t tn_core_call(const char *name, const tenon_value_t *attrs, tenon_
 static tenon_status_t fill_on_cpu(tenon_dtype_t dtype, int32_t ndim, const int64_t *shape,
                                   int value, tenon_tensor_t **out_tensor) {
   tenon_tensor_t *t;
-  char one[16] = {0}; /* in that dtype; a complex one begins with its real part */
+  char one[16] = {0}; /* the number 1 in this dtype; a complex number starts with its real part */
   TN_TRY(tenon_tensor_create(dtype, ndim, shape, &t));
   int64_t count = tenon_count(t);
   size_t size = (size_t)dtype.bits / 8;
-  put_float(1,
-            tn_dtype_is(dtype, TENON_C128)  ? tenon_dtype(TENON_F64)
-            : tn_dtype_is(dtype, TENON_C64) ? tenon_dtype(TENON_F32)
-                                            : dtype,
-            one);
+  tenon_dtype_t real = dtype;
+  if (tn_dtype_is(dtype, TENON_C128)) real = tenon_dtype(TENON_F64);
+  if (tn_dtype_is(dtype, TENON_C64)) real = tenon_dtype(TENON_F32);
+  put_float(1, real, one);
   memset(t->data, 0, (size_t)count * size);
   for (int64_t i = 0; i < count && value; i++)
     memcpy((char *)t->data + (size_t)i * size, one, size);
@@ -111,23 +108,23 @@ tenon_status_t tn_filled(tenon_device_t device, tenon_dtype_t dtype, int32_t ndi
   return status;
 }
 
-/* Numbers with a point have the dtype of the gradients that came. */
-static tenon_dtype_t float_of(const rule_t *r) {
+/* Float literals have the dtype of the gradients that arrived. */
+static tenon_dtype_t float_of(const evaluation_t *r) {
   for (uint32_t i = 0; i < r->node->result_count; i++)
     if (r->grads[i]) return r->grads[i]->dtype;
   return tenon_dtype(TENON_F64);
 }
 
-/* Where the node ran: where its gradients came. */
-static tenon_device_t device_of(const rule_t *r) {
+/* The device of the node is the device of its gradients. */
+static tenon_device_t device_of(const evaluation_t *r) {
   for (uint32_t i = 0; i < r->node->result_count; i++)
     if (r->grads[i]) return r->grads[i]->device;
   return (tenon_device_t){1, 0};
 }
 
-/* A tensor from a number or a list of numbers, for an input that is given by a literal or an
- * attribute. */
-static tenon_status_t tensor_of(rule_t *r, const tenon_value_t *value,
+/* Creates a tensor from a number or a list of numbers, for an input that is given by a literal or
+ * an attribute. */
+static tenon_status_t tensor_of(evaluation_t *r, const tenon_value_t *value,
                                 tenon_tensor_t **out_tensor) {
   bool is_list = value->kind == TENON_KIND_INTS || value->kind == TENON_KIND_DIMS ||
                  value->kind == TENON_KIND_FLOATS;
@@ -150,7 +147,7 @@ static tenon_status_t tensor_of(rule_t *r, const tenon_value_t *value,
     break;
   default:
     return tn_fail(TENON_UNIMPLEMENTED,
-                   "a %s is given for an input, expected a tensor, a number or a list of numbers",
+                   "an input is given a %s: expected a tensor, a number or a list of numbers",
                    tn_kind_name(value->kind));
   }
   tenon_dtype_t dtype = is_float ? float_of(r) : tenon_dtype(TENON_I64);
@@ -164,33 +161,36 @@ static tenon_status_t tensor_of(rule_t *r, const tenon_value_t *value,
     else
       memcpy(to, from, 8);
   }
-  return keep(r, *out_tensor);
+  return keep_tensor(r, *out_tensor);
 }
 
+/* The first edge of input i, or the first result of output i. */
 static uint32_t start_of(const tn_node_t *node, bool is_result, uint32_t i) {
-  return !node->starts ? i : node->starts[i + (is_result ? node->op->input_count + 1 : 0)];
+  if (!node->starts) return i;
+  return node->starts[is_result ? i + node->op->input_count + 1 : i];
 }
 static uint32_t end_of(const tn_node_t *node, bool is_result, uint32_t i) {
-  return !node->starts ? i + 1 : node->starts[i + 1 + (is_result ? node->op->input_count + 1 : 0)];
+  return start_of(node, is_result, i + 1);
 }
 
-/* The gradient of one place among the results; zeros where none came. */
-static tenon_status_t grad_at(rule_t *r, uint32_t at, tenon_tensor_t **out_tensor) {
+/* Returns the gradient of one result, or zeros if none arrived. */
+static tenon_status_t grad_at(evaluation_t *r, uint32_t at, tenon_tensor_t **out_tensor) {
   const tn_history_t *result = &r->node->results[at];
   *out_tensor = r->grads[at];
   if (*out_tensor) return TENON_OK;
   bool is_plain = result->node && result->is_float;
   if (!is_plain && !(r->node->op->traits & TENON_POINTWISE))
     return tn_fail(TENON_UNIMPLEMENTED,
-                   "%s: its gradient reads that of a result that was not wanted",
+                   "%s: its gradient formula reads the gradient of a result that was not wanted",
                    r->node->op->name);
+  /* Without its shape the gradient is a scalar, which broadcasts. */
   TN_TRY(is_plain
              ? tn_filled(device_of(r), result->dtype, result->ndim, result->shape, 0, out_tensor)
-             : tn_filled(device_of(r), float_of(r), 0, NULL, 0, out_tensor)); /* broadcasts */
-  return keep(r, *out_tensor);
+             : tn_filled(device_of(r), float_of(r), 0, NULL, 0, out_tensor));
+  return keep_tensor(r, *out_tensor);
 }
 
-static tenon_status_t grad_of(rule_t *r, uint32_t output, bool is_optional,
+static tenon_status_t grad_of(evaluation_t *r, uint32_t output, bool is_optional,
                               tenon_tensor_t **out_tensor) {
   uint32_t at = start_of(r->node, true, output);
   uint32_t end = end_of(r->node, true, output);
@@ -206,13 +206,12 @@ static tenon_status_t grad_of(rule_t *r, uint32_t output, bool is_optional,
   for (uint32_t i = at; i < end; i++)
     TN_TRY(grad_at(r, i, &items[i - at]));
   TN_TRY(tenon_tensor_list(items, (int32_t)(end - at), out_tensor));
-  return keep(r, *out_tensor);
+  return keep_tensor(r, *out_tensor);
 }
 
-/* A tensor of which only shape and dtype are looked at: on the host without memory.  Beside tensors
- * of a device it is one of that device, of any elements; of which only the dtype is looked at, a
- * single one. */
-static tenon_status_t shape_of(rule_t *r, const tenon_op_t *reader, const tn_saved_t *saved,
+/* Creates a tensor of which only shape and dtype are read. On the CPU it has no memory. Otherwise
+ * it is a tensor of the device with arbitrary elements, or a scalar if only its dtype is read. */
+static tenon_status_t shape_of(evaluation_t *r, const tenon_op_t *reader, const tn_saved_t *saved,
                                tenon_tensor_t **out_tensor) {
   static const char *const of_host[] = {"core::shape", "core::size", "core::size_ratio"};
   bool is_here = saved->device.type == 1;
@@ -225,10 +224,10 @@ static tenon_status_t shape_of(rule_t *r, const tenon_op_t *reader, const tn_sav
   else
     TN_TRY(tn_place_create(saved->device, saved->dtype, is_dtype ? 0 : saved->ndim, saved->shape,
                            out_tensor));
-  return keep(r, *out_tensor);
+  return keep_tensor(r, *out_tensor);
 }
 
-static tenon_status_t saved_of(rule_t *r, const tenon_op_t *reader,
+static tenon_status_t saved_of(evaluation_t *r, const tenon_op_t *reader,
                                const tn_gradient_value_t *value, tenon_tensor_t **out_tensor) {
   const tenon_op_t *op = r->node->op;
   bool is_result = value->kind == TN_GRADIENT_OUTPUT;
@@ -238,26 +237,25 @@ static tenon_status_t saved_of(rule_t *r, const tenon_op_t *reader,
   *out_tensor = NULL;
   if (saved->is_shape) return shape_of(r, reader, saved, out_tensor);
   if (!tn_saved_is_set(saved)) return TENON_OK; /* optional, and was absent */
-  snprintf(name, sizeof name, "%s %s", is_result ? "result" : "input",
-           is_result ? op->schema.outputs[value->index].name
-                     : op->schema.inputs[value->index].name);
+  if (is_result)
+    snprintf(name, sizeof name, "result %s", op->schema.outputs[value->index].name);
+  else
+    snprintf(name, sizeof name, "input %s", op->schema.inputs[value->index].name);
   TN_TRY(tn_saved_get(saved, op->name, name, out_tensor));
-  return keep(r, *out_tensor);
+  return keep_tensor(r, *out_tensor);
 }
 
-/* calls */
-
-static tenon_status_t run_call(rule_t *r, const tn_gradient_value_t *call, uint64_t wanted,
+static tenon_status_t run_call(evaluation_t *r, const tn_gradient_value_t *call, uint64_t wanted,
                                tenon_tensor_t **out);
 
-static tenon_status_t bind_input(rule_t *r, const tenon_op_t *op, const tn_argument_t *input,
+static tenon_status_t bind_input(evaluation_t *r, const tenon_op_t *op, const tn_argument_t *input,
                                  const tn_gradient_value_t *value, tenon_tensor_t **out_tensor) {
   tenon_tensor_t *results[RESULTS_MAX] = {NULL};
   switch (value->kind) {
   case TN_GRADIENT_CALL:
     TN_TRY(run_call(r, value, 1, results));
     *out_tensor = results[0];
-    return keep(r, results[0]);
+    return keep_tensor(r, results[0]);
   case TN_GRADIENT_INPUT:
   case TN_GRADIENT_OUTPUT:
     return saved_of(r, op, value, out_tensor);
@@ -268,22 +266,22 @@ static tenon_status_t bind_input(rule_t *r, const tenon_op_t *op, const tn_argum
   case TN_GRADIENT_LITERAL:
     return tensor_of(r, &value->literal, out_tensor);
   default:
-    return tn_fail(TENON_INVALID, "@state is given for input %s: it takes no argument's place",
-                   input->name);
+    return tn_fail(TENON_INVALID, "input %s is given @state, which is not a value", input->name);
   }
 }
 
-static tenon_status_t bind_attr(rule_t *r, const tenon_op_t *op, const tn_argument_t *attr,
+static tenon_status_t bind_attr(evaluation_t *r, const tenon_op_t *op, const tn_argument_t *attr,
                                 const tn_gradient_value_t *value, tenon_value_t *out_value) {
   if (value->kind != TN_GRADIENT_ATTR && value->kind != TN_GRADIENT_LITERAL)
     return tn_fail(TENON_UNIMPLEMENTED,
-                   "%s: attribute %s is given by a tensor, expected an attribute or a literal",
+                   "%s: attribute %s is given a tensor: expected an attribute or a literal",
                    op->name, attr->name);
   tenon_value_t given = value->literal;
   if (value->kind == TN_GRADIENT_ATTR) {
     const tn_argument_t *from = &r->node->op->schema.attrs[value->index];
     given = r->node->attrs[value->index];
-    if (given.kind == TENON_KIND_CHOICE) { /* the numbers of choices are each operator's own */
+    /* The numbers of choices differ between operators, so the choice is passed as text. */
+    if (given.kind == TENON_KIND_CHOICE) {
       const char *text = from->choices[given.as.i];
       given = (tenon_value_t){TENON_KIND_STR, (uint32_t)strlen(text), {.s = text}};
     }
@@ -292,27 +290,28 @@ static tenon_status_t bind_attr(rule_t *r, const tenon_op_t *op, const tn_argume
   return tn_value_convert(&op->schema, attr, &given, &r->arena, out_value);
 }
 
-/* An operator gets the state of the call that it is the gradient of, in place of one of its own. */
+/* A called operator gets the state of the call whose gradient it computes, in place of a state of
+ * its own. */
 static tenon_status_t check_state(const tn_node_t *node, const tenon_op_t *op) {
   if (op->library->first != node->op->library->first)
     return tn_fail(TENON_INVALID,
-                   "the gradient of %s gives its @state to %s, which is of another library",
+                   "the gradient of %s passes its @state to %s, which belongs to another library",
                    node->op->name, op->name);
   if (!node->state)
-    return tn_fail(
-        TENON_INVALID,
-        "the gradient of %s reads @state, but its call had none: it has no create function",
-        node->op->name);
+    return tn_fail(TENON_INVALID,
+                   "the gradient of %s reads @state, but its call had no state: the operator has "
+                   "no create function",
+                   node->op->name);
   return TENON_OK;
 }
 
-static tenon_status_t run_call(rule_t *r, const tn_gradient_value_t *call, uint64_t wanted,
+static tenon_status_t run_call(evaluation_t *r, const tn_gradient_value_t *call, uint64_t wanted,
                                tenon_tensor_t **out) {
   const tenon_op_t *op = tn_registry_find(call->name);
   if (!op)
     return tn_fail(
         TENON_NOT_FOUND,
-        "the gradient of %s calls %s, which is not there: load the library that defines it",
+        "the gradient of %s calls %s, which is not registered: load the library that defines it",
         r->node->op->name, call->name);
   tenon_value_t *attrs = tn_arena_array(&r->arena, op->schema.attr_count + 1, sizeof *attrs);
   tenon_tensor_t **inputs = tn_arena_array(&r->arena, op->input_count + 1, sizeof *inputs);
@@ -335,7 +334,8 @@ static tenon_status_t run_call(rule_t *r, const tn_gradient_value_t *call, uint6
         target = op->schema.arguments[k];
     if (!target)
       return tn_fail(TENON_INVALID,
-                     "the gradient of %s gives %s more values than it takes, or one named '%s': %s",
+                     "the gradient of %s passes %s more values than it has arguments, or an "
+                     "argument named '%s' that it does not have: %s",
                      r->node->op->name, op->name, value->keyword ? value->keyword : "",
                      op->schema.text);
     if (target->is_tensor)
@@ -346,8 +346,8 @@ static tenon_status_t run_call(rule_t *r, const tn_gradient_value_t *call, uint6
   TN_TRY(tn_attrs_check(op, attrs));
   for (uint32_t i = 0; i < op->input_count; i++)
     if (!inputs[i] && !op->schema.inputs[i].is_optional)
-      return tn_fail(TENON_INVALID, "the gradient of %s gives %s no input %s", r->node->op->name,
-                     op->name, op->schema.inputs[i].name);
+      return tn_fail(TENON_INVALID, "the gradient of %s passes %s no value for input %s",
+                     r->node->op->name, op->name, op->schema.inputs[i].name);
   int32_t before;
   TN_TRY(tn_mixed_begin_parts(NULL, &before));
   tenon_status_t status =
@@ -357,11 +357,9 @@ static tenon_status_t run_call(rule_t *r, const tn_gradient_value_t *call, uint6
   return status;
 }
 
-/* rules */
-
-/* Gives the gradient of an input to its edges; `tensor` is ours. */
-static tenon_status_t give(const tn_node_t *node, uint32_t input, tenon_tensor_t *tensor,
-                           const bool *needs, tenon_tensor_t **out_grads) {
+/* Assigns the gradient of an input to its edges. Consumes `tensor`. */
+static tenon_status_t give_gradient(const tn_node_t *node, uint32_t input, tenon_tensor_t *tensor,
+                                    const bool *needs, tenon_tensor_t **out_grads) {
   uint32_t at = start_of(node, false, input);
   uint32_t end = end_of(node, false, input);
   if (node->op->schema.inputs[input].kind != TENON_KIND_TENSORS) {
@@ -385,36 +383,36 @@ static bool is_needed(const tn_node_t *node, uint32_t input, const bool *needs) 
   return any;
 }
 
-static tenon_status_t run_rule(const tn_node_t *node, const tn_gradient_formula_t *rule,
-                               tenon_tensor_t *const *grads, const bool *needs,
-                               tenon_tensor_t **out_grads) {
+static tenon_status_t run_formula(const tn_node_t *node, const tn_gradient_formula_t *formula,
+                                  tenon_tensor_t *const *grads, const bool *needs,
+                                  tenon_tensor_t **out_grads) {
   tenon_tensor_t *results[RESULTS_MAX] = {NULL};
   uint64_t wanted = 0;
-  for (uint32_t k = 0; k < rule->input_count; k++)
-    if (is_needed(node, (uint32_t)rule->inputs[k], needs)) wanted |= (uint64_t)1 << k;
-  if (!wanted || rule->kind == TN_FORMULA_NONE) return TENON_OK;
-  const char *input = node->op->schema.inputs[rule->inputs[__builtin_ctzll(wanted)]].name;
-  if (rule->kind == TN_FORMULA_ERROR)
+  for (uint32_t k = 0; k < formula->input_count; k++)
+    if (is_needed(node, (uint32_t)formula->inputs[k], needs)) wanted |= (uint64_t)1 << k;
+  if (!wanted || formula->kind == TN_FORMULA_NONE) return TENON_OK;
+  const char *input = node->op->schema.inputs[formula->inputs[__builtin_ctzll(wanted)]].name;
+  if (formula->kind == TN_FORMULA_ERROR)
     return tn_fail(TENON_UNIMPLEMENTED,
-                   "%s: its gradient rule says that input %s has no gradient yet", node->op->name,
-                   input);
-  rule_t r = {.node = node, .grads = grads};
-  tenon_status_t status = run_call(&r, &rule->call, wanted, results);
+                   "%s: its gradient formula says that input %s has no gradient yet",
+                   node->op->name, input);
+  evaluation_t r = {.node = node, .grads = grads};
+  tenon_status_t status = run_call(&r, &formula->call, wanted, results);
   if (status != TENON_OK) tn_prefix(status, "gradient of %s for %s: ", node->op->name, input);
   for (made_t *m = r.made; m; m = m->next)
     tenon_tensor_release(m->tensor);
   tn_arena_clear(&r.arena);
-  for (uint32_t k = 0; k < rule->input_count; k++) {
+  for (uint32_t k = 0; k < formula->input_count; k++) {
     if (!results[k]) continue;
     if (status == TENON_OK && wanted >> k & 1)
-      status = give(node, (uint32_t)rule->inputs[k], results[k], needs, out_grads);
+      status = give_gradient(node, (uint32_t)formula->inputs[k], results[k], needs, out_grads);
     else
       tenon_tensor_release(results[k]);
   }
   return status;
 }
 
-/* A gradient that no rule reads would be lost without a word. */
+/* Reports a gradient that no formula reads, which would otherwise be lost silently. */
 static tenon_status_t check_used(const tn_node_t *node, tenon_tensor_t *const *grads) {
   const tenon_op_t *op = node->op;
   uint64_t used = 0;
@@ -423,16 +421,17 @@ static tenon_status_t check_used(const tn_node_t *node, tenon_tensor_t *const *g
   for (uint32_t o = 0; o < op->output_count && used; o++)
     for (uint32_t i = start_of(node, true, o); i < end_of(node, true, o); i++)
       if (grads[i] && !(used >> o & 1))
-        return tn_fail(TENON_UNIMPLEMENTED,
-                       "%s: a gradient came for result %s, which its gradient rules do not read",
-                       op->name, op->schema.outputs[o].name);
+        return tn_fail(
+            TENON_UNIMPLEMENTED,
+            "%s: a gradient arrived for result %s, which its gradient formulas do not read",
+            op->name, op->schema.outputs[o].name);
   return TENON_OK;
 }
 
-tenon_status_t tn_rules_run(const tn_node_t *node, tenon_tensor_t *const *grads, const bool *needs,
-                            tenon_tensor_t **out_grads) {
+tenon_status_t tn_formulas_run(const tn_node_t *node, tenon_tensor_t *const *grads,
+                               const bool *needs, tenon_tensor_t **out_grads) {
   TN_TRY(check_used(node, grads));
   for (uint32_t i = 0; i < node->op->gradient.formula_count; i++)
-    TN_TRY(run_rule(node, &node->op->gradient.formulas[i], grads, needs, out_grads));
+    TN_TRY(run_formula(node, &node->op->gradient.formulas[i], grads, needs, out_grads));
   return TENON_OK;
 }

@@ -1,10 +1,11 @@
-/* What an ELF file demands of the process beside files: symbols, versions of symbols, memory that
- * is both written and run. Called by elf.c and by missing.c.  Invariant: that of elf_file.c. */
+/* What an ELF file requires of a process besides files: symbols, versions of symbols, and memory
+ * that is both writable and executable. Called by elf.c and missing.c. The invariant of elf_file.c
+ * holds here, too. */
 #include <string.h>
 
 #include "loader/elf_file.h"
 
-typedef struct need_t { /* Verneed: of one library */
+typedef struct need_t { /* Verneed: versions needed of one library */
   uint16_t version;
   uint16_t count;
   uint32_t file;
@@ -12,7 +13,7 @@ typedef struct need_t { /* Verneed: of one library */
   uint32_t next;
 } need_t;
 
-typedef struct need_version_t { /* Vernaux */
+typedef struct need_version_t { /* Vernaux: one of these versions */
   uint32_t hash;
   uint16_t flags;
   uint16_t other;
@@ -20,7 +21,8 @@ typedef struct need_version_t { /* Vernaux */
   uint32_t next;
 } need_version_t;
 
-typedef struct definition_t { /* Verdef; its first name, two words behind `first`, is the version */
+/* Verdef. Its first name, two words at `first`, is the version. */
+typedef struct definition_t {
   uint16_t version;
   uint16_t flags;
   uint16_t index;
@@ -39,7 +41,7 @@ enum {
 #define RAW_DEFINITIONS 0x6ffffffc
 #define SEGMENT_STACK 0x6474e551u
 
-static uint64_t raw_tag(const elf_t *elf, int64_t tag) {
+static uint64_t dynamic_value(const elf_t *elf, int64_t tag) {
   dynamic_t entry;
   for (uint64_t i = 0; tn_elf_item(elf, elf->dynamic, i, &entry, sizeof entry) && entry.tag; i++)
     if (entry.tag == tag) return entry.value;
@@ -53,13 +55,13 @@ static bool open_quietly(const tn_file_t *file, elf_t *elf, tn_binary_t *binary,
   return tn_elf_open(elf);
 }
 
-void tn_elf_demands(elf_t *elf) {
+void tn_elf_requirements(elf_t *elf) {
   segment_t segment;
   part_t segments = {elf->header.segments_at, (uint64_t)elf->header.segment_count * sizeof segment};
   for (uint64_t i = 0; tn_elf_item(elf, segments, i, &segment, sizeof segment); i++)
     if (segment.type == SEGMENT_STACK && segment.flags & 1) elf->out->has_executable_stack = true;
-  elf->out->has_text_relocations =
-      raw_tag(elf, TAG_TEXT_RELOCATIONS) || raw_tag(elf, TAG_MORE_FLAGS) & FLAG_TEXT_RELOCATIONS;
+  elf->out->has_text_relocations = dynamic_value(elf, TAG_TEXT_RELOCATIONS) ||
+                                   dynamic_value(elf, TAG_MORE_FLAGS) & FLAG_TEXT_RELOCATIONS;
 }
 
 void tn_elf_undefined(const tn_file_t *file, void (*each)(void *context, const char *name),
@@ -102,7 +104,7 @@ void tn_elf_versions(const tn_file_t *file,
   part_t part;
   elf_t elf;
   if (open_quietly(file, &elf, &ignored, &offences)) {
-    uint64_t at = raw_tag(&elf, RAW_NEEDS);
+    uint64_t at = dynamic_value(&elf, RAW_NEEDS);
     for (int i = 0; at && i < MOST && tn_elf_mapped(&elf, at, sizeof need, &part); i++) {
       if (!tn_elf_take(&elf, part.offset, &need, sizeof need)) break;
       read_need(&elf, at, &need, each, context);
@@ -121,7 +123,7 @@ bool tn_elf_defines_version(const tn_file_t *file, const char *version) {
   uint32_t name;
   bool found = false;
   if (open_quietly(file, &elf, &ignored, &offences)) {
-    uint64_t at = raw_tag(&elf, RAW_DEFINITIONS);
+    uint64_t at = dynamic_value(&elf, RAW_DEFINITIONS);
     for (int i = 0; at && i < MOST && !found && tn_elf_mapped(&elf, at, sizeof definition, &part);
          i++) {
       if (!tn_elf_take(&elf, part.offset, &definition, sizeof definition)) break;
