@@ -89,9 +89,9 @@ static bool add_named(cases_t *cases, const char *folder, const text_t *json, bo
   return fine;
 }
 
-static bool walk(const char *path, int depth, cases_t *cases, text_t *why);
+static bool find_in_path(const char *path, int depth, cases_t *cases, text_t *why);
 
-static bool walk_folder(const char *folder, int depth, cases_t *cases, text_t *why) {
+static bool find_in_folder(const char *folder, int depth, cases_t *cases, text_t *why) {
   texts_t names = {NULL, 0, 0};
   text_t path = {NULL, 0, 0, false};
   text_t json = {NULL, 0, 0, false};
@@ -114,7 +114,7 @@ static bool walk_folder(const char *folder, int depth, cases_t *cases, text_t *w
     text_clear(&path);
     text_add(&path, "%s/%s", folder, names.items[i]);
     if (system_is_folder(text_get(&path)) || is_light(text_get(&path)))
-      fine = walk(text_get(&path), depth + 1, cases, why);
+      fine = find_in_path(text_get(&path), depth + 1, cases, why);
   }
   text_free(&path);
   text_free(&json);
@@ -122,11 +122,11 @@ static bool walk_folder(const char *folder, int depth, cases_t *cases, text_t *w
   return fine;
 }
 
-static bool walk(const char *path, int depth, cases_t *cases, text_t *why) {
+static bool find_in_path(const char *path, int depth, cases_t *cases, text_t *why) {
   static const text_t no_json = {NULL, 0, 0, false};
   if (depth > DEPTH_LIMIT) return true;
   if (is_light(path)) return add_light(cases, path, NULL, &no_json, why);
-  if (system_is_folder(path)) return walk_folder(path, depth, cases, why);
+  if (system_is_folder(path)) return find_in_folder(path, depth, cases, why);
   if (system_is_file(path))
     text_add(why, "%s: expected a folder, or a .onnx file beside its _output_0.pb", path);
   else
@@ -140,7 +140,7 @@ bool cases_find(const char *path, cases_t *cases, text_t *why) {
   while (size > 1 && path[size - 1] == '/')
     size--;
   text_bytes(&trimmed, path, size);
-  bool fine = walk(text_get(&trimmed), 0, cases, why);
+  bool fine = find_in_path(text_get(&trimmed), 0, cases, why);
   text_free(&trimmed);
   return fine;
 }

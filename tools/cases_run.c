@@ -23,7 +23,7 @@ typedef struct trial_t { /* a case under way */
 
 /* Puts the runtime's last message into words, without the model's path, which all cases have alike;
  * what it does not support is no failure of the case. */
-static outcome_t judge(trial_t *trial, tenon_status_t status) {
+static outcome_t fail_or_skip(trial_t *trial, tenon_status_t status) {
   const char *words = tenon_error();
   const char *model = trial->item->model;
   size_t size = strlen(model);
@@ -40,7 +40,7 @@ static outcome_t open_model(trial_t *trial) {
   tenon_status_t status = tenon_graph_load(trial->item->model, NULL, &trial->graph);
   if (status == TENON_OK)
     status = tenon_executable_create(trial->graph, trial->options, &trial->executable);
-  if (status != TENON_OK) return judge(trial, status);
+  if (status != TENON_OK) return fail_or_skip(trial, status);
   trial->input_count = tenon_graph_input_count(trial->graph);
   trial->output_count = tenon_graph_output_count(trial->graph);
   trial->inputs = calloc((size_t)trial->input_count + 1, sizeof *trial->inputs);
@@ -50,7 +50,7 @@ static outcome_t open_model(trial_t *trial) {
   return OUTCOME_FAILED;
 }
 
-static void drop(tenon_tensor_t **tensors, int32_t count) {
+static void release_tensors(tenon_tensor_t **tensors, int32_t count) {
   for (int32_t i = 0; tensors && i < count; i++) {
     tenon_tensor_release(tensors[i]);
     tensors[i] = NULL;
@@ -76,7 +76,7 @@ static outcome_t load_tensor(trial_t *trial, const char *folder, const char *kin
   text_t path = {NULL, 0, 0, false};
   text_add(&path, "%s%s_%d.pb", folder, kind, (int)index);
   tenon_status_t status = tenon_tensor_load(text_get(&path), out);
-  outcome_t outcome = status == TENON_OK ? OUTCOME_PASSED : judge(trial, status);
+  outcome_t outcome = status == TENON_OK ? OUTCOME_PASSED : fail_or_skip(trial, status);
   text_free(&path);
   return outcome;
 }
@@ -108,7 +108,7 @@ static outcome_t make_inputs(trial_t *trial) {
       shape[k] = port.axes[k].extent >= 0 ? port.axes[k].extent : 1;
     if (status == TENON_OK)
       status = tenon_tensor_create(port.dtype, port.ndim, shape, &trial->inputs[i]);
-    if (status != TENON_OK) return judge(trial, status);
+    if (status != TENON_OK) return fail_or_skip(trial, status);
     if (!fill_tensor(trial->inputs[i], "ramp", 0, trial->words)) return OUTCOME_FAILED;
   }
   return OUTCOME_PASSED;
@@ -122,7 +122,7 @@ static outcome_t check_output(trial_t *trial, const char *folder, const char *ki
   text_t reason = {NULL, 0, 0, false};
   tenon_status_t status = tenon_graph_output(trial->graph, index, &port);
   outcome_t outcome = status == TENON_OK ? load_tensor(trial, folder, kind, index, &expected)
-                                         : judge(trial, status);
+                                         : fail_or_skip(trial, status);
   if (outcome == OUTCOME_PASSED &&
       !compare_tensors(expected, trial->outputs[index], &trial->tolerance, &reason)) {
     text_add(trial->words, "output %d '%s': %s", (int)index, port.name, text_get(&reason));
@@ -143,7 +143,7 @@ static outcome_t run_set(trial_t *trial, const char *folder, const char *kind) {
   }
   tenon_status_t status =
       tenon_executable_run(trial->executable, trial->inputs, trial->outputs, NULL);
-  if (status != TENON_OK) return judge(trial, status);
+  if (status != TENON_OK) return fail_or_skip(trial, status);
   outcome_t outcome = OUTCOME_PASSED;
   for (int32_t i = 0; i < files && outcome == OUTCOME_PASSED; i++)
     outcome = check_output(trial, folder, kind, i);
@@ -164,8 +164,8 @@ static outcome_t run_sets(trial_t *trial) {
     sets++;
     outcome = load_inputs(trial, text_get(&folder));
     if (outcome == OUTCOME_PASSED) outcome = run_set(trial, text_get(&folder), "output");
-    drop(trial->inputs, trial->input_count);
-    drop(trial->outputs, trial->output_count);
+    release_tensors(trial->inputs, trial->input_count);
+    release_tensors(trial->outputs, trial->output_count);
   }
   if (outcome == OUTCOME_PASSED && sets == 0) {
     text_add(trial->words, "%s has no test_data_set_*", trial->item->folder);
@@ -194,8 +194,8 @@ outcome_t cases_run(const case_t *item, const tenon_compile_t *options,
   if (used->absolute < 0) used->absolute = item->absolute >= 0 ? item->absolute : 1e-7;
   outcome_t outcome = open_model(&trial);
   if (outcome == OUTCOME_PASSED) outcome = item->folder ? run_sets(&trial) : run_light(&trial);
-  drop(trial.inputs, trial.input_count);
-  drop(trial.outputs, trial.output_count);
+  release_tensors(trial.inputs, trial.input_count);
+  release_tensors(trial.outputs, trial.output_count);
   free(trial.inputs);
   free(trial.outputs);
   tenon_executable_release(trial.executable);

@@ -9,7 +9,7 @@
 #include "summary.h"
 
 /* How far off a number is; negative: near enough. */
-static double excess(double expected, double found, const tolerance_t *tolerance) {
+static double number_error(double expected, double found, const tolerance_t *tolerance) {
   if (expected == found || (isnan(expected) && isnan(found))) return -1;
   if (!isfinite(expected) || !isfinite(found)) return HUGE_VAL;
   double difference = fabs(found - expected);
@@ -21,17 +21,18 @@ static bool same_string(tenon_string_t a, tenon_string_t b) {
 }
 
 /* Of element `index`: negative if it agrees, else how far off it is. */
-static double judge(const tenon_tensor_t *expected, const tenon_tensor_t *found, int64_t index,
-                    const tolerance_t *tolerance) {
+static double element_error(const tenon_tensor_t *expected, const tenon_tensor_t *found,
+                            int64_t index, const tolerance_t *tolerance) {
   switch (element_class(expected->dtype)) {
   case ELEMENT_STRING:
     return same_string(element_string(expected, index), element_string(found, index)) ? -1 : 1;
   case ELEMENT_FLOAT:
-    return excess(element_number(expected, index), element_number(found, index), tolerance);
+    return number_error(element_number(expected, index), element_number(found, index), tolerance);
   case ELEMENT_COMPLEX: {
-    double real = excess(element_number(expected, index), element_number(found, index), tolerance);
-    double imaginary =
-        excess(element_imaginary(expected, index), element_imaginary(found, index), tolerance);
+    double real =
+        number_error(element_number(expected, index), element_number(found, index), tolerance);
+    double imaginary = number_error(element_imaginary(expected, index),
+                                    element_imaginary(found, index), tolerance);
     return real > imaginary ? real : imaginary;
   }
   case ELEMENT_BOOL:
@@ -49,7 +50,7 @@ static bool compare_elements(const tenon_tensor_t *expected, const tenon_tensor_
   int64_t worst = 0;
   double largest = -1;
   for (int64_t i = 0; i < count; i++) {
-    double off = judge(expected, found, i, tolerance);
+    double off = element_error(expected, found, i, tolerance);
     if (off < 0) continue;
     wrong++;
     if (off > largest) {

@@ -12,7 +12,7 @@ static bool is_backend(const char *name) {
 
 /* "npu" or "npu:1", `size` bytes of text.  What the backend has no kernel for falls back to the
  * CPU. */
-static bool open_one(const char *text, size_t size, tenon_device_t *out_device, text_t *why) {
+static bool open_device(const char *text, size_t size, tenon_device_t *out_device, text_t *why) {
   text_t name = {NULL, 0, 0, false};
   const char *colon = memchr(text, ':', size);
   int32_t count;
@@ -57,7 +57,7 @@ static bool open_list(devices_t *d, const char *list, text_t *why) {
       return false;
     }
     text_add(why, "--device ");
-    if (!open_one(at, (size_t)(end - at), &d->devices[d->count++], why)) return false;
+    if (!open_device(at, (size_t)(end - at), &d->devices[d->count++], why)) return false;
     text_clear(why);
   }
   return true;
@@ -84,7 +84,7 @@ static bool open_pins(devices_t *d, const texts_t *pins, text_t *why) {
       return false;
     }
     text_add(why, "--pin ");
-    if (!open_one(sign + 1, strlen(sign + 1), &d->pins[i].device, why)) return false;
+    if (!open_device(sign + 1, strlen(sign + 1), &d->pins[i].device, why)) return false;
     text_clear(why);
   }
   for (int32_t i = 0; i < pins->count; i++)

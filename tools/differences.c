@@ -8,44 +8,44 @@
 #include "element.h"
 #include "json.h"
 
-static double number_of(double expected, double found) {
+static double relative_error(double expected, double found) {
   if (expected == found || (isnan(expected) && isnan(found))) return 0;
   if (!isfinite(expected) || !isfinite(found)) return HUGE_VAL;
   return fabs(found - expected) / (1 + fabs(expected));
 }
 
 /* The largest error relative to 1 + |expected|, whatever the tolerance. */
-static double error_of(const tenon_tensor_t *expected, const tenon_tensor_t *found) {
+static double largest_error(const tenon_tensor_t *expected, const tenon_tensor_t *found) {
   element_class_t kind = element_class(expected->dtype);
   double worst = 0;
   if (kind == ELEMENT_STRING || kind == ELEMENT_LIST || kind == ELEMENT_OTHER) return 0;
   for (int64_t i = 0, n = tenon_count(expected); i < n; i++) {
-    double error = number_of(element_number(expected, i), element_number(found, i));
-    double imaginary = kind == ELEMENT_COMPLEX
-                           ? number_of(element_imaginary(expected, i), element_imaginary(found, i))
-                           : 0;
+    double error = relative_error(element_number(expected, i), element_number(found, i));
+    double imaginary = kind == ELEMENT_COMPLEX ? relative_error(element_imaginary(expected, i),
+                                                                element_imaginary(found, i))
+                                               : 0;
     if (error > worst) worst = error;
     if (imaginary > worst) worst = imaginary;
   }
   return worst;
 }
 
-static bool is_of_one_form(const tenon_tensor_t *a, const tenon_tensor_t *b) {
+static bool has_same_form(const tenon_tensor_t *a, const tenon_tensor_t *b) {
   bool same = tenon_dtype_id(a->dtype) == tenon_dtype_id(b->dtype) && a->ndim == b->ndim;
   for (int32_t i = 0; same && i < a->ndim; i++)
     same = a->shape[i] == b->shape[i];
   return same;
 }
 
-static bool judge(const values_t *a, const values_t *b, const value_t *other,
-                  const tolerance_t *tolerance, difference_t *d, text_t *why) {
+static bool compare_value(const values_t *a, const values_t *b, const value_t *other,
+                          const tolerance_t *tolerance, difference_t *d, text_t *why) {
   tenon_tensor_t *left = values_tensor(a, d->value, why);
   tenon_tensor_t *right = values_tensor(b, other, why);
   bool fine = left && right;
   d->is_compared = fine;
   if (fine) {
     d->differs = !compare_tensors(right, left, tolerance, &d->words);
-    d->relative = is_of_one_form(left, right) ? error_of(right, left) : HUGE_VAL;
+    d->relative = has_same_form(left, right) ? largest_error(right, left) : HUGE_VAL;
   }
   tenon_tensor_release(left);
   tenon_tensor_release(right);
@@ -65,7 +65,7 @@ bool differences_find(const values_t *a, const values_t *b, const char *kind,
     d->value = &a->items[i];
     const value_t *other = values_find(b, kind, d->value->name);
     if (!other) continue;
-    if (!judge(a, b, other, tolerance, d, why)) return false;
+    if (!compare_value(a, b, other, tolerance, d, why)) return false;
     out->compared++;
     out->wrong += d->differs;
     if (d->differs && out->first < 0) out->first = out->count - 1;

@@ -88,13 +88,13 @@ bool element_is_dense(const tenon_tensor_t *tensor) {
 
 /* bits */
 
-static unsigned char *base(const tenon_tensor_t *tensor) {
+static unsigned char *first_byte(const tenon_tensor_t *tensor) {
   return (unsigned char *)tensor->data + tensor->byte_offset;
 }
 
 uint64_t element_bits(const tenon_tensor_t *tensor, int64_t index) {
   unsigned bits = tensor->dtype.bits;
-  const unsigned char *data = base(tensor);
+  const unsigned char *data = first_byte(tensor);
   if (bits == 64 || bits == 32 || bits == 16 || bits == 8) {
     uint64_t value = 0;
     uint32_t word = 0;
@@ -122,7 +122,7 @@ uint64_t element_bits(const tenon_tensor_t *tensor, int64_t index) {
 
 static void set_bits(const tenon_tensor_t *tensor, int64_t index, uint64_t value) {
   unsigned bits = tensor->dtype.bits;
-  unsigned char *data = base(tensor);
+  unsigned char *data = first_byte(tensor);
   if (bits == 64 || bits == 32 || bits == 16 || bits == 8) {
     uint32_t word = (uint32_t)value;
     uint16_t half = (uint16_t)value;
@@ -147,7 +147,7 @@ static void set_bits(const tenon_tensor_t *tensor, int64_t index, uint64_t value
 
 /* narrow floats */
 
-static double decode(const format_t *format, uint64_t bits) {
+static double decode_float(const format_t *format, uint64_t bits) {
   uint64_t ones = ((uint64_t)1 << format->exponent) - 1;
   uint64_t mantissa = bits & (((uint64_t)1 << format->mantissa) - 1);
   uint64_t exponent = bits >> format->mantissa & ones;
@@ -166,7 +166,7 @@ static double decode(const format_t *format, uint64_t bits) {
   return negative ? -number : number;
 }
 
-static uint64_t encode(const format_t *format, double number) {
+static uint64_t encode_float(const format_t *format, double number) {
   int exponent = 0;
   int least = 1 - format->bias;
   uint64_t unit = (uint64_t)1 << format->mantissa;
@@ -207,9 +207,9 @@ static double real_at(const tenon_tensor_t *tensor, int64_t index,
   double number = 0;
   float single = 0;
   if (is_double)
-    memcpy(&number, base(tensor) + index * 8, sizeof number);
+    memcpy(&number, first_byte(tensor) + index * 8, sizeof number);
   else
-    memcpy(&single, base(tensor) + index * 4, sizeof single);
+    memcpy(&single, first_byte(tensor) + index * 4, sizeof single);
   return is_double ? number : (double)single;
 }
 
@@ -234,7 +234,7 @@ double element_number(const tenon_tensor_t *tensor, int64_t index) {
   }
   default:
     format = find_format(tensor->dtype);
-    return format ? decode(format, element_bits(tensor, index))
+    return format ? decode_float(format, element_bits(tensor, index))
                   : (double)element_integer(tensor, index);
   }
 }
@@ -246,7 +246,7 @@ double element_imaginary(const tenon_tensor_t *tensor, int64_t index) {
 
 tenon_string_t element_string(const tenon_tensor_t *tensor, int64_t index) {
   tenon_string_t string;
-  memcpy(&string, base(tensor) + (size_t)index * sizeof string, sizeof string);
+  memcpy(&string, first_byte(tensor) + (size_t)index * sizeof string, sizeof string);
   return string;
 }
 
@@ -256,16 +256,16 @@ void element_set(const tenon_tensor_t *tensor, int64_t index, double number) {
   int exponent = 0;
   switch (tenon_dtype_id(tensor->dtype)) {
   case TENON_F32:
-    memcpy(base(tensor) + index * 4, &single, sizeof single);
+    memcpy(first_byte(tensor) + index * 4, &single, sizeof single);
     return;
   case TENON_F64:
-    memcpy(base(tensor) + index * 8, &number, sizeof number);
+    memcpy(first_byte(tensor) + index * 8, &number, sizeof number);
     return;
   case TENON_C64:
-    memcpy(base(tensor) + index * 8, &single, sizeof single);
+    memcpy(first_byte(tensor) + index * 8, &single, sizeof single);
     return;
   case TENON_C128:
-    memcpy(base(tensor) + index * 16, &number, sizeof number);
+    memcpy(first_byte(tensor) + index * 16, &number, sizeof number);
     return;
   case TENON_BOOL:
     set_bits(tensor, index, number != 0);
@@ -279,7 +279,7 @@ void element_set(const tenon_tensor_t *tensor, int64_t index, double number) {
     return;
   default:
     if (format)
-      set_bits(tensor, index, encode(format, number));
+      set_bits(tensor, index, encode_float(format, number));
     else if (tensor->dtype.code == CODE_INT)
       set_bits(tensor, index, (uint64_t)(int64_t)number);
     else

@@ -19,24 +19,24 @@ typedef struct filling_t {
 
 typedef double (*fill_fn)(const filling_t *filling, int64_t index);
 
-static double zero(const filling_t *filling, int64_t index) {
+static double fill_zero(const filling_t *filling, int64_t index) {
   (void)filling;
   (void)index;
   return 0;
 }
 
-static double one(const filling_t *filling, int64_t index) {
+static double fill_one(const filling_t *filling, int64_t index) {
   (void)filling;
   (void)index;
   return 1;
 }
 
-static double ramp(const filling_t *filling, int64_t index) {
+static double fill_ramp(const filling_t *filling, int64_t index) {
   bool whole = filling->class == ELEMENT_INT || filling->class == ELEMENT_UINT;
   return whole ? (double)index : (double)index / (double)filling->count;
 }
 
-static double random_number(const filling_t *filling, int64_t index) {
+static double fill_random(const filling_t *filling, int64_t index) {
   double unit =
       1.0 / 4294967296.0; /* two numbers an element: Box and Muller's normal distribution */
   uint64_t at = filling->first + 2 * (uint64_t)index;
@@ -49,10 +49,11 @@ static double random_number(const filling_t *filling, int64_t index) {
 static const struct {
   const char *word;
   fill_fn function;
-} words[] = {{"zeros", zero}, {"ones", one}, {"ramp", ramp}, {"random", random_number}};
+} words[] = {
+    {"zeros", fill_zero}, {"ones", fill_one}, {"ramp", fill_ramp}, {"random", fill_random}};
 
 /* The function of `word`; its seed is put into out_seed. */
-static fill_fn find(const char *word, uint64_t *out_seed) {
+static fill_fn find_generator(const char *word, uint64_t *out_seed) {
   size_t size = strcspn(word, ":");
   char *end = NULL;
   *out_seed = 0;
@@ -61,8 +62,8 @@ static fill_fn find(const char *word, uint64_t *out_seed) {
     if (!word[size]) return words[i].function;
     errno = 0;
     *out_seed = strtoull(word + size + 1, &end, 10);
-    return words[i].function == random_number && end > word + size + 1 && !*end && !errno
-               ? random_number
+    return words[i].function == fill_random && end > word + size + 1 && !*end && !errno
+               ? fill_random
                : NULL;
   }
   return NULL;
@@ -70,12 +71,12 @@ static fill_fn find(const char *word, uint64_t *out_seed) {
 
 bool fill_is_word(const char *word) {
   uint64_t seed;
-  return find(word, &seed) != NULL;
+  return find_generator(word, &seed) != NULL;
 }
 
 bool fill_tensor(tenon_tensor_t *tensor, const char *word, uint32_t stream, text_t *why) {
   filling_t filling = {.first = (uint64_t)stream << 40, .count = tenon_count(tensor)};
-  fill_fn function = find(word, &filling.seed);
+  fill_fn function = find_generator(word, &filling.seed);
   filling.class = element_class(tensor->dtype);
   filling.limit = 10;
   if (!function || filling.class == ELEMENT_OTHER || filling.class == ELEMENT_LIST) {

@@ -154,8 +154,8 @@ static int32_t literal_shape(const request_t *request, const tenon_port_t *port,
 
 /* values */
 
-static bool create(const tenon_port_t *port, int32_t ndim, const int64_t *shape,
-                   tenon_tensor_t **out, text_t *why) {
+static bool create_tensor(const tenon_port_t *port, int32_t ndim, const int64_t *shape,
+                          tenon_tensor_t **out, text_t *why) {
   if (tenon_tensor_create(port->dtype, ndim, shape, out) == TENON_OK) return true;
   text_add(why, "%s", tenon_error());
   return false;
@@ -165,7 +165,7 @@ static bool make_strings(const request_t *request, const tenon_port_t *port, con
                          tenon_tensor_t **out, text_t *why) {
   int64_t shape[TENON_RANK_MAX];
   int32_t ndim = literal_shape(request, port, lines->count, shape);
-  bool fine = create(port, ndim, shape, out, why);
+  bool fine = create_tensor(port, ndim, shape, out, why);
   for (int32_t i = 0; fine && i < lines->count; i++) {
     fine = tenon_tensor_set_string(*out, i, lines->items[i], strlen(lines->items[i])) == TENON_OK;
     if (!fine) text_add(why, "%s", tenon_error());
@@ -237,7 +237,7 @@ static bool make_numbers(const request_t *request, const tenon_port_t *port, con
   int32_t ndim = literal_shape(request, port, count, shape);
   if (count == 1 && resolve_shape(request, port, shape))
     ndim = port->ndim; /* one number for all elements */
-  bool fine = create(port, ndim, shape, out, why);
+  bool fine = create_tensor(port, ndim, shape, out, why);
   for (int64_t i = 0; fine && i < tenon_count(*out); i++)
     element_set(*out, i, numbers[count == 1 ? 0 : i]);
   free(numbers);
@@ -255,7 +255,8 @@ static bool make_filled(const request_t *request, int32_t index, const char *wor
         word);
     return false;
   }
-  return create(port, port->ndim, shape, out, why) && fill_tensor(*out, word, (uint32_t)index, why);
+  return create_tensor(port, port->ndim, shape, out, why) &&
+         fill_tensor(*out, word, (uint32_t)index, why);
 }
 
 static bool make_input(const request_t *request, int32_t index, tenon_tensor_t **out, text_t *why) {

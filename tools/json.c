@@ -26,7 +26,7 @@ void json_add_text(text_t *out, const char *text) {
 }
 
 /* Where the value of the member begins, or NULL. */
-static const char *find(const char *json, const char *name) {
+static const char *find_member(const char *json, const char *name) {
   size_t size = strlen(name);
   for (const char *at = json; (at = strchr(at, '"')) != NULL; at++) {
     if (strncmp(at + 1, name, size) != 0 || at[1 + size] != '"') continue;
@@ -42,7 +42,7 @@ static const char *find(const char *json, const char *name) {
 }
 
 bool json_find_number(const char *json, const char *name, double *out_number) {
-  const char *value = find(json, name);
+  const char *value = find_member(json, name);
   char *end = NULL;
   if (!value) return false;
   double number = strtod(value, &end);
@@ -52,7 +52,7 @@ bool json_find_number(const char *json, const char *name, double *out_number) {
 }
 
 bool json_find_text(const char *json, const char *name, text_t *out_text) {
-  const char *value = find(json, name);
+  const char *value = find_member(json, name);
   if (!value || *value != '"') return false;
   size_t size = strcspn(value + 1, "\"\\");
   if (value[1 + size] != '"') return false; /* escapes do not occur in what is looked for */

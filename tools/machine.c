@@ -62,7 +62,7 @@ typedef struct peak_t {
   tenon_tensor_t *output;
 } peak_t;
 
-static bool do_peak(void *context, int64_t count, text_t *why) {
+static bool run_peak(void *context, int64_t count, text_t *why) {
   peak_t *peak = context;
   tenon_status_t status = TENON_OK;
   while (count-- && status == TENON_OK)
@@ -71,7 +71,7 @@ static bool do_peak(void *context, int64_t count, text_t *why) {
   return status == TENON_OK;
 }
 
-static bool tensor(uint32_t dtype, int64_t count, tenon_tensor_t **out, text_t *why) {
+static bool create_tensor(uint32_t dtype, int64_t count, tenon_tensor_t **out, text_t *why) {
   if (tenon_tensor_create(tenon_dtype(dtype), 1, &count, out) != TENON_OK) {
     text_add(why, "%s", tenon_error());
     return false;
@@ -81,17 +81,17 @@ static bool tensor(uint32_t dtype, int64_t count, tenon_tensor_t **out, text_t *
 }
 
 /* Best of the batches: a peak is what is possible. */
-static bool measure(const char *name, uint32_t dtype, int64_t count, bool is_triad,
-                    double *out_rate, text_t *why) {
+static bool measure_peak(const char *name, uint32_t dtype, int64_t count, bool is_triad,
+                         double *out_rate, text_t *why) {
   peak_t peak = {NULL, {NULL, NULL}, NULL};
   times_t times;
   progress_show("measuring this machine", is_triad ? 1 : dtype == TENON_F32 ? 2 : 3, 3, name);
   bool fine = tenon_op_find(is_triad ? "bench::triad" : "bench::fma", &peak.op) == TENON_OK;
   if (!fine) text_add(why, "%s", tenon_error());
-  fine = fine && tensor(dtype, count, &peak.inputs[0], why) &&
-         (!is_triad || tensor(dtype, count, &peak.inputs[1], why)) &&
-         tensor(is_triad ? TENON_F32 : TENON_F64, count, &peak.output, why) &&
-         measure_times(do_peak, &peak, 0.4, &times, why);
+  fine = fine && create_tensor(dtype, count, &peak.inputs[0], why) &&
+         (!is_triad || create_tensor(dtype, count, &peak.inputs[1], why)) &&
+         create_tensor(is_triad ? TENON_F32 : TENON_F64, count, &peak.output, why) &&
+         measure_times(run_peak, &peak, 0.4, &times, why);
   double work = 0;
   for (int64_t i = 0; fine && !is_triad && i < count; i++)
     work += ((const double *)peak.output->data)[i];
@@ -107,7 +107,7 @@ static bool measure(const char *name, uint32_t dtype, int64_t count, bool is_tri
 
 /* TENON_CACHE/machine-PROCESSOR-THREADS.json, as libtenon's own cache has its folder; false:
  * nothing is kept. */
-static bool kept_path(int32_t threads, text_t *out_path) {
+static bool cache_path(int32_t threads, text_t *out_path) {
   const char *cache = getenv("TENON_CACHE");
   const char *config = getenv("XDG_CACHE_HOME");
   const char *home = getenv("HOME");
@@ -130,7 +130,7 @@ static bool kept_path(int32_t threads, text_t *out_path) {
   return true;
 }
 
-static bool read_kept(const char *path, machine_t *machine) {
+static bool read_cached_peaks(const char *path, machine_t *machine) {
   text_t json = {NULL, 0, 0, false};
   text_t why = {NULL, 0, 0, false};
   bool fine = system_is_file(path) && file_read(path, &json, &why) &&
@@ -143,7 +143,7 @@ static bool read_kept(const char *path, machine_t *machine) {
   return machine->was_kept = fine;
 }
 
-static void keep(const char *path, const machine_t *machine) {
+static void save_peaks(const char *path, const machine_t *machine) {
   text_t json = {NULL, 0, 0, false};
   text_t folder = {NULL, 0, 0, false};
   text_t why = {NULL, 0, 0, false};
@@ -164,17 +164,17 @@ bool machine_measure(machine_t *out_machine, bool is_fresh, text_t *why) {
   text_t path = {NULL, 0, 0, false};
   tenon_registration_t *registration = NULL;
   snprintf(machine.instructions, sizeof machine.instructions, "%s", fma_name());
-  const bool is_kept = kept_path(machine.threads, &path);
-  bool fine = is_kept && !is_fresh && read_kept(text_get(&path), &machine);
+  const bool is_kept = cache_path(machine.threads, &path);
+  bool fine = is_kept && !is_fresh && read_cached_peaks(text_get(&path), &machine);
   if (!fine) {
     fine = tenon_op_add(items, NULL, NULL, 0, &registration) == TENON_OK;
     if (!fine) text_add(why, "%s", tenon_error());
-    fine = fine && measure("memory", TENON_F32, TRIAD, true, &machine.bandwidth, why) &&
-           measure("f32", TENON_F32, machine.threads, false, &machine.peak_f32, why) &&
-           measure("f64", TENON_F64, machine.threads, false, &machine.peak_f64, why);
+    fine = fine && measure_peak("memory", TENON_F32, TRIAD, true, &machine.bandwidth, why) &&
+           measure_peak("f32", TENON_F32, machine.threads, false, &machine.peak_f32, why) &&
+           measure_peak("f64", TENON_F64, machine.threads, false, &machine.peak_f64, why);
     progress_clear();
     tenon_registration_release(registration);
-    if (fine && is_kept) keep(text_get(&path), &machine);
+    if (fine && is_kept) save_peaks(text_get(&path), &machine);
   }
   text_free(&path);
   *out_machine = machine;

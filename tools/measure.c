@@ -12,7 +12,7 @@ enum {
 };
 static const double batch_ms = 1; /* at least */
 
-static int ascending(const void *a, const void *b) {
+static int compare_times(const void *a, const void *b) {
   double left = *(const double *)a;
   double right = *(const double *)b;
   return left < right ? -1 : left > right;
@@ -46,7 +46,7 @@ bool measure_times(measure_fn function, void *context, double seconds, times_t *
     if (!function(context, count, why)) return false;
     times[batches++] = (system_clock_ms() - before) * 1e6 / (double)count;
   }
-  qsort(times, (size_t)batches, sizeof *times, ascending);
+  qsort(times, (size_t)batches, sizeof *times, compare_times);
   *out_times = (times_t){quantile(times, batches, 0.5),
                          quantile(times, batches, 0.25),
                          quantile(times, batches, 0.75),

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "form.h"
+#include "tensor_spec.h"
 
 enum { MOST = 64 }; /* arguments and results of an operator */
 
@@ -26,7 +26,7 @@ static bool is_fine(const chain_t *chain, tenon_status_t status) {
 
 /* inputs */
 
-static bool add_port(const chain_t *chain, const form_t *form, tenon_edge_t *out_edge) {
+static bool add_port(const chain_t *chain, const tensor_spec_t *form, tenon_edge_t *out_edge) {
   tenon_axis_t axes[TENON_RANK_MAX];
   for (int32_t i = 0; i < form->ndim; i++)
     axes[i] = (tenon_axis_t){form->extents[i], form->names[i][0] ? form->names[i] : NULL};
@@ -39,12 +39,12 @@ static bool add_input(const chain_t *chain, const char *op, const tenon_argument
                       tenon_edge_t *out_edge) {
   *out_edge = -1;
   for (int32_t i = 0; i < chain->model->inputs.count; i++) {
-    form_t form;
+    tensor_spec_t form;
     const char *text = chain->model->inputs.items[i];
     const size_t size = strlen(argument->name);
     if (chain->used_inputs[i] || strncmp(text, argument->name, size) != 0 || text[size] != '=')
       continue;
-    if (!form_parse(text, &form, chain->why)) return false;
+    if (!tensor_spec_parse(text, &form, chain->why)) return false;
     chain->used_inputs[i] = true;
     return add_port(chain, &form, out_edge);
   }

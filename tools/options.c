@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "say.h"
+#include "print_error.h"
 
 enum {
   HELP_COLUMN = 27,
@@ -70,12 +70,12 @@ static bool is_choice(const char *choices, const char *text) {
 }
 
 /* Stores a value; OPTIONS_GO_ON or EXIT_USAGE. */
-static int store(const verb_t *verb, const option_t *option, const char *value) {
+static int store_value(const verb_t *verb, const option_t *option, const char *value) {
   char *end = NULL;
   errno = 0;
   if (option->value && strchr(option->value, '|') && !is_choice(option->value, value))
-    return say_usage(verb->name, "--%s: expected one of %s, found '%s'", option->name,
-                     option->value, value);
+    return print_usage_error(verb->name, "--%s: expected one of %s, found '%s'", option->name,
+                             option->value, value);
   switch (option->kind) {
   case OPTION_FLAG:
     *(bool *)option->target = true;
@@ -84,30 +84,32 @@ static int store(const verb_t *verb, const option_t *option, const char *value) 
     *(const char **)option->target = value;
     break;
   case OPTION_TEXTS:
-    if (!texts_add(option->target, value)) return say_failure("out of memory");
+    if (!texts_add(option->target, value)) return print_failure("out of memory");
     break;
   case OPTION_INT: {
     long long number = strtoll(value, &end, 10);
     if (end == value || *end || errno || number < 0)
-      return say_usage(verb->name, "--%s: expected a whole number that is not negative, found '%s'",
-                       option->name, value);
+      return print_usage_error(verb->name,
+                               "--%s: expected a whole number that is not negative, found '%s'",
+                               option->name, value);
     *(int64_t *)option->target = number;
     break;
   }
   case OPTION_NUMBER: {
     double number = strtod(value, &end);
     if (end == value || *end || !(number >= 0))
-      return say_usage(verb->name, "--%s: expected a number that is not negative, found '%s'",
-                       option->name, value);
+      return print_usage_error(verb->name,
+                               "--%s: expected a number that is not negative, found '%s'",
+                               option->name, value);
     *(double *)option->target = number;
     break;
   }
   }
-  return OPTIONS_GO_ON;
+  return OPTIONS_PARSED;
 }
 
 /* Says that `--name` is unknown, with the nearest option. */
-static int say_unknown(const command_line_t *line, const char *name, size_t size) {
+static int print_unknown_option(const command_line_t *line, const char *name, size_t size) {
   const char *names[64] = {"help"};
   char given[64];
   int32_t count = 1;
@@ -115,9 +117,9 @@ static int say_unknown(const command_line_t *line, const char *name, size_t size
   for (const option_t *option = line->options; option->name && count < 64; option++)
     names[count++] = option->name;
   const char *nearest = text_nearest(given, names, count);
-  return say_usage(line->verb->name, "%s: unknown option '--%s'%s%s%s", line->verb->name, given,
-                   nearest ? "; did you mean '--" : "", nearest ? nearest : "",
-                   nearest ? "'?" : "");
+  return print_usage_error(line->verb->name, "%s: unknown option '--%s'%s%s%s", line->verb->name,
+                           given, nearest ? "; did you mean '--" : "", nearest ? nearest : "",
+                           nearest ? "'?" : "");
 }
 
 /* The option called `name`, or the only one that begins so; NULL: none or several. */
@@ -142,15 +144,15 @@ static int parse_long(const command_line_t *line, int argc, char **argv, int *in
     return EXIT_FINE;
   }
   const option_t *option = find_long(line->options, name, size);
-  if (!option) return say_unknown(line, name, size);
+  if (!option) return print_unknown_option(line, name, size);
   if (option->kind == OPTION_FLAG) {
-    if (value) return say_usage(line->verb->name, "--%s takes no value", option->name);
-    return store(line->verb, option, "");
+    if (value) return print_usage_error(line->verb->name, "--%s takes no value", option->name);
+    return store_value(line->verb, option, "");
   }
   if (!value && *index + 1 >= argc)
-    return say_usage(line->verb->name, "--%s needs a value: --%s=%s", option->name, option->name,
-                     option->value);
-  return store(line->verb, option, value ? value + 1 : argv[++*index]);
+    return print_usage_error(line->verb->name, "--%s needs a value: --%s=%s", option->name,
+                             option->name, option->value);
+  return store_value(line->verb, option, value ? value + 1 : argv[++*index]);
 }
 
 static int parse_short(const command_line_t *line, int argc, char **argv, int *index) {
@@ -163,27 +165,28 @@ static int parse_short(const command_line_t *line, int argc, char **argv, int *i
     while (option->name && option->letter != *letter)
       option++;
     if (!option->name)
-      return say_usage(line->verb->name, "%s: unknown option '-%c'", line->verb->name, *letter);
+      return print_usage_error(line->verb->name, "%s: unknown option '-%c'", line->verb->name,
+                               *letter);
     if (option->kind == OPTION_FLAG) {
-      int code = store(line->verb, option, "");
-      if (code != OPTIONS_GO_ON) return code;
+      int code = store_value(line->verb, option, "");
+      if (code != OPTIONS_PARSED) return code;
       continue;
     }
     if (!letter[1] && *index + 1 >= argc)
-      return say_usage(line->verb->name, "-%c needs a value: -%c %s", *letter, *letter,
-                       option->value);
-    return store(line->verb, option, letter[1] ? letter + 1 : argv[++*index]);
+      return print_usage_error(line->verb->name, "-%c needs a value: -%c %s", *letter, *letter,
+                               option->value);
+    return store_value(line->verb, option, letter[1] ? letter + 1 : argv[++*index]);
   }
-  return OPTIONS_GO_ON;
+  return OPTIONS_PARSED;
 }
 
 int options_parse(command_line_t *line, int argc, char **argv) {
   bool only_operands = false;
   for (int i = 1; i < argc; i++) {
-    int code = OPTIONS_GO_ON;
+    int code = OPTIONS_PARSED;
     if (only_operands || argv[i][0] != '-' || argv[i][1] == 0) {
       if (!texts_add(only_operands && line->rest ? line->rest : &line->operands, argv[i]))
-        return say_failure("out of memory");
+        return print_failure("out of memory");
     } else if (strcmp(argv[i], "--") == 0) {
       only_operands = true;
     } else if (argv[i][1] == '-') {
@@ -191,12 +194,13 @@ int options_parse(command_line_t *line, int argc, char **argv) {
     } else {
       code = parse_short(line, argc, argv, &i);
     }
-    if (code != OPTIONS_GO_ON) return code;
+    if (code != OPTIONS_PARSED) return code;
   }
   if (line->operands.count < line->least)
-    return say_usage(line->verb->name, "%s: %s is missing", line->verb->name, line->operand);
+    return print_usage_error(line->verb->name, "%s: %s is missing", line->verb->name,
+                             line->operand);
   if (line->most >= 0 && line->operands.count > line->most)
-    return say_usage(line->verb->name, "%s: '%s' is one argument too many", line->verb->name,
-                     line->operands.items[line->most]);
-  return OPTIONS_GO_ON;
+    return print_usage_error(line->verb->name, "%s: '%s' is one argument too many",
+                             line->verb->name, line->operands.items[line->most]);
+  return OPTIONS_PARSED;
 }

@@ -4,7 +4,7 @@
 #define TOOLS_OPTIONS_H
 
 #include "text.h"
-#include "verb.h"
+#include "verbs/verb.h"
 
 /* Kinds, and what `target` points to. */
 typedef enum option_kind_t {
@@ -34,7 +34,7 @@ typedef struct command_line_t {
   texts_t *rest; /* gets what follows `--`; NULL: more operands */
 } command_line_t;
 
-enum { OPTIONS_GO_ON = -1 };
+enum { OPTIONS_PARSED = -1 };
 
 /* OPTIONS_GO_ON, or the exit code with which the verb ends: help was asked for, or something was
  * wrong and said. */

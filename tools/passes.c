@@ -30,7 +30,7 @@ bool passes_show(const char *name) {
 }
 
 /* "name,key=value,...", in `words`, which is cut up. */
-static bool apply(char *words, tenon_graph_t **graph, text_t *why) {
+static bool apply_pass(char *words, tenon_graph_t **graph, text_t *why) {
   tenon_option_t options[64];
   tenon_graph_t *made = NULL;
   int32_t count = 0;
@@ -59,7 +59,7 @@ bool passes_apply(const texts_t *wanted, tenon_graph_t **graph, text_t *why) {
   bool fine = true;
   for (int32_t i = 0; fine && i < wanted->count; i++) {
     char *words = strdup(wanted->items[i]);
-    fine = words && apply(words, graph, why);
+    fine = words && apply_pass(words, graph, why);
     if (!words) text_add(why, "out of memory");
     free(words);
   }

@@ -58,8 +58,8 @@ typedef struct call_t {
   text_t error;
 } call_t;
 
-static bool move(tenon_tensor_t *tensor, tenon_device_t device, tenon_tensor_t **out_tensor,
-                 text_t *why) {
+static bool move_to_device(tenon_tensor_t *tensor, tenon_device_t device,
+                           tenon_tensor_t **out_tensor, text_t *why) {
   if (!tensor || device.type <= 1 || tenon_dtype_id(tensor->dtype) == TENON_STRING) {
     if (tensor) tenon_tensor_retain(tensor);
     *out_tensor = tensor;
@@ -75,7 +75,7 @@ static bool move(tenon_tensor_t *tensor, tenon_device_t device, tenon_tensor_t *
   tenon_tensor_t **items = calloc((size_t)count + 1, sizeof *items);
   bool fine = items != NULL;
   for (; fine && made < count; made++)
-    fine = move(tenon_item(tensor, made), device, &items[made], why);
+    fine = move_to_device(tenon_item(tensor, made), device, &items[made], why);
   if (fine && tenon_tensor_list(items, count, out_tensor) != TENON_OK) {
     fine = false;
     text_add(why, "%s", tenon_error());
@@ -108,7 +108,7 @@ static bool open_device(call_t *call, const char *name, text_t *why) {
   return fine;
 }
 
-static bool prepare(const replay_t *replay, call_t *call, text_t *why) {
+static bool prepare_call(const replay_t *replay, call_t *call, text_t *why) {
   int32_t count = call->info.input_count;
   if (!(call->op = replay_find(replay, &call->info, why))) return false;
   if (!open_device(call, replay->device ? replay->device : call->info.device, why)) return false;
@@ -125,14 +125,14 @@ static bool prepare(const replay_t *replay, call_t *call, text_t *why) {
   }
   for (int32_t i = 0; i < count; i++) {
     tenon_device_t device = is_host(call, i) ? (tenon_device_t){1, 0} : call->device;
-    if (!move(call->info.inputs[i], device, &call->inputs[i], why)) return false;
+    if (!move_to_device(call->info.inputs[i], device, &call->inputs[i], why)) return false;
   }
   return true;
 }
 
 /* the call */
 
-static tenon_status_t bind(replay_t *replay, const call_t *call, tenon_bound_t **out_bound) {
+static tenon_status_t bind_state(replay_t *replay, const call_t *call, tenon_bound_t **out_bound) {
   replay_state_t *state = replay->states;
   while (state && (state->number != call->info.state || state->op != call->op))
     state = state->next;
@@ -152,7 +152,7 @@ static tenon_status_t bind(replay_t *replay, const call_t *call, tenon_bound_t *
   return TENON_OK;
 }
 
-static tenon_status_t perform(replay_t *replay, call_t *call) {
+static tenon_status_t call_operator(replay_t *replay, call_t *call) {
   tenon_generator_t *generator = NULL;
   tenon_generator_t *before = NULL;
   tenon_bound_t *bound = NULL;
@@ -163,7 +163,7 @@ static tenon_status_t perform(replay_t *replay, call_t *call) {
     tenon_generator_offset_set(generator, call->info.offset);
     before = tenon_generator_use(generator);
   }
-  if (call->info.state) status = bind(replay, call, &bound);
+  if (call->info.state) status = bind_state(replay, call, &bound);
   if (status == TENON_OK && bound)
     status = tenon_bound_call(bound, call->inputs, call->outputs, 0);
   else if (status == TENON_OK)
@@ -205,8 +205,9 @@ static void add_call(text_t *out, const call_t *call) {
 }
 
 /* A line for each result that is another one; true: none is. */
-static bool compare(const replay_t *replay, const call_t *call, tenon_tensor_t *const *expected,
-                    tenon_tensor_t *const *found, int32_t count, uint32_t role, text_t *out) {
+static bool compare_arguments(const replay_t *replay, const call_t *call,
+                              tenon_tensor_t *const *expected, tenon_tensor_t *const *found,
+                              int32_t count, uint32_t role, text_t *out) {
   bool same = true;
   for (int32_t i = 0; i < count && expected; i++) {
     tenon_argument_t argument = {.size = sizeof argument};
@@ -228,7 +229,7 @@ static bool compare(const replay_t *replay, const call_t *call, tenon_tensor_t *
   return same;
 }
 
-static bool judge(const replay_t *replay, const call_t *call, text_t *out) {
+static bool report_outcome(const replay_t *replay, const call_t *call, text_t *out) {
   bool same = call->status == call->info.status;
   if (call->info.status != TENON_OK)
     text_add(out, "  recorded %s: %s\n", tenon_status_name(call->info.status),
@@ -238,10 +239,10 @@ static bool judge(const replay_t *replay, const call_t *call, text_t *out) {
   for (int32_t o = 0; o < call->about.output_count && call->status == TENON_OK; o++)
     add_argument(out, TENON_ARGUMENT_OUTPUT, o, call, call->outputs[o]);
   if (same && same == (call->status == TENON_OK)) {
-    same = compare(replay, call, call->info.outputs, call->outputs, call->info.output_count,
-                   TENON_ARGUMENT_OUTPUT, out);
-    same &= compare(replay, call, call->info.written, call->inputs, call->info.input_count,
-                    TENON_ARGUMENT_INPUT, out);
+    same = compare_arguments(replay, call, call->info.outputs, call->outputs,
+                             call->info.output_count, TENON_ARGUMENT_OUTPUT, out);
+    same &= compare_arguments(replay, call, call->info.written, call->inputs,
+                              call->info.input_count, TENON_ARGUMENT_INPUT, out);
   }
   bool has_results = call->info.outputs || call->info.written || call->info.status != TENON_OK;
   text_add(out, "  %s\n",
@@ -252,7 +253,7 @@ static bool judge(const replay_t *replay, const call_t *call, text_t *out) {
   return same;
 }
 
-static void drop(call_t *call) {
+static void release_call(call_t *call) {
   for (int32_t i = 0; i < ARGUMENTS_MOST; i++) {
     tenon_tensor_release(call->inputs[i]);
     tenon_tensor_release(call->outputs[i]);
@@ -269,14 +270,14 @@ static bool run_once(replay_t *replay, const char *folder, bool is_last, bool *o
   bool fine = tenon_recording_load(folder, &call.recording) == TENON_OK;
   if (!fine) text_add(why, "%s", tenon_error());
   if (fine) tenon_recording_info(call.recording, &call.info);
-  if (fine && (fine = prepare(replay, &call, why))) {
-    call.status = perform(replay, &call);
+  if (fine && (fine = prepare_call(replay, &call, why))) {
+    call.status = call_operator(replay, &call);
     if (call.status != TENON_OK) text_add(&call.error, "%s", tenon_error());
     add_call(&report, &call);
-    *out_same = judge(replay, &call, &report);
+    *out_same = report_outcome(replay, &call, &report);
     if (!*out_same || (is_last && !replay->stays_quiet)) fputs(text_get(&report), stdout);
   }
-  drop(&call);
+  release_call(&call);
   text_free(&report);
   return fine;
 }

@@ -10,11 +10,11 @@ enum {
   ROWS = 13,
 };
 
-static double peak(const machine_t *machine, bool is_f64) {
+static double peak_rate(const machine_t *machine, bool is_f64) {
   return is_f64 ? machine->peak_f64 : machine->peak_f32;
 }
 
-static double least(double a, double b) { return a < b ? a : b; }
+static double smaller(double a, double b) { return a < b ? a : b; }
 
 void roofline_words(const machine_t *machine, const roofline_point_t *p, text_t *out) {
   const double rate = p->bytes / p->seconds;
@@ -26,9 +26,9 @@ void roofline_words(const machine_t *machine, const roofline_point_t *p, text_t 
     return;
   }
   const double work = p->operations / p->seconds;
-  const double top = peak(machine, p->is_f64);
+  const double top = peak_rate(machine, p->is_f64);
   const double intensity = p->operations / p->bytes;
-  const double roof = least(top, intensity * machine->bandwidth);
+  const double roof = smaller(top, intensity * machine->bandwidth);
   text_add(out, "; arithmetic %.1f of %.1f GFLOP/s (%.0f %%)", work / 1e9, top / 1e9,
            work / top * 100);
   text_add(out, "; %.3g operations a byte: bound by %s, %.0f %% of the roof", intensity,
@@ -51,7 +51,7 @@ static bool frame_of(const machine_t *machine, const roofline_point_t *points, i
   bool any = false;
   for (int32_t i = 0; i < count; i++)
     out->is_f64 = out->is_f64 || points[i].is_f64;
-  const double top = peak(machine, out->is_f64);
+  const double top = peak_rate(machine, out->is_f64);
   const double ridge = log2(top / machine->bandwidth);
   *out = (frame_t){ridge - 4, ridge + 3, log2(top) - 5, log2(top) + 0.5, out->is_f64};
   for (int32_t i = 0; i < count; i++) {
@@ -68,11 +68,11 @@ static bool frame_of(const machine_t *machine, const roofline_point_t *points, i
 }
 
 static double roof_at(const machine_t *machine, const frame_t *f, double x) {
-  return least(log2(peak(machine, f->is_f64)), x + log2(machine->bandwidth));
+  return smaller(log2(peak_rate(machine, f->is_f64)), x + log2(machine->bandwidth));
 }
 
-static void put(char picture[ROWS][COLUMNS + 1], const frame_t *f, double x, double y,
-                char letter) {
+static void put_mark(char picture[ROWS][COLUMNS + 1], const frame_t *f, double x, double y,
+                     char letter) {
   const int column = (int)lround((x - f->left) / (f->right - f->left) * (COLUMNS - 1));
   const int row = (int)lround((f->top - y) / (f->top - f->bottom) * (ROWS - 1));
   if (column >= 0 && column < COLUMNS && row >= 0 && row < ROWS) picture[row][column] = letter;
@@ -86,13 +86,13 @@ void roofline_picture(const machine_t *machine, const roofline_point_t *points, 
   memset(picture, ' ', sizeof picture);
   for (int c = 0; c < COLUMNS; c++) {
     const double x = f.left + (f.right - f.left) * c / (COLUMNS - 1);
-    put(picture, &f, x, roof_at(machine, &f, x),
-        x + log2(machine->bandwidth) < log2(peak(machine, f.is_f64)) ? '/' : '-');
+    put_mark(picture, &f, x, roof_at(machine, &f, x),
+             x + log2(machine->bandwidth) < log2(peak_rate(machine, f.is_f64)) ? '/' : '-');
   }
   for (int32_t i = 0; i < count; i++)
     if (points[i].operations > 0)
-      put(picture, &f, log2(points[i].operations / points[i].bytes),
-          log2(points[i].operations / points[i].seconds), (char)('a' + i % 26));
+      put_mark(picture, &f, log2(points[i].operations / points[i].bytes),
+               log2(points[i].operations / points[i].seconds), (char)('a' + i % 26));
   for (int r = 0; r < ROWS; r++) {
     int size = COLUMNS;
     while (size > 0 && picture[r][size - 1] == ' ')
@@ -154,7 +154,7 @@ void roofline_svg(const machine_t *machine, const roofline_point_t *points, int3
              "<line x1=\"%d\" x2=\"%d\" y1=\"%.1f\" y2=\"%.1f\" stroke=\"#ddd\"/><text x=\"%d\" "
              "y=\"%.1f\" text-anchor=\"end\">%.3g</text>\n",
              LEFT, WIDTH - RIGHT, Y(i), Y(i), LEFT - 6, Y(i) + 4, exp2(i) / 1e9);
-  const double ridge = log2(peak(machine, f.is_f64) / machine->bandwidth);
+  const double ridge = log2(peak_rate(machine, f.is_f64) / machine->bandwidth);
   const double low = f.bottom - log2(machine->bandwidth);
   const double from = low > f.left ? low : f.left;
   text_add(out,

@@ -45,7 +45,7 @@ bool template_kinds(const template_t *templates, texts_t *out_kinds, text_t *why
 
 /* substitution */
 
-static int32_t find(const template_t *templates, const char *key, size_t size) {
+static int32_t find_key(const template_t *templates, const char *key, size_t size) {
   for (int32_t i = templates->keys.count; i--;)
     if (strlen(templates->keys.items[i]) == size &&
         strncmp(templates->keys.items[i], key, size) == 0)
@@ -58,7 +58,7 @@ bool template_set(template_t *templates, const char *key, const char *value) {
 }
 
 const char *template_get(const template_t *templates, const char *key) {
-  int32_t at = find(templates, key, strlen(key));
+  int32_t at = find_key(templates, key, strlen(key));
   return at < 0 ? "" : templates->values.items[at];
 }
 
@@ -71,7 +71,7 @@ void template_expand(const template_t *templates, const char *text, text_t *out)
     if (!*text) return;
     while (isupper((unsigned char)text[1 + size]) || text[1 + size] == '_')
       size++;
-    int32_t at = text[1 + size] == '@' ? find(templates, text + 1, size) : -1;
+    int32_t at = text[1 + size] == '@' ? find_key(templates, text + 1, size) : -1;
     if (at < 0)
       text_bytes(out, text++, 1);
     else {

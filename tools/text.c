@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static bool reserve(text_t *text, size_t more) {
+static bool reserve_bytes(text_t *text, size_t more) {
   if (text->failed) return false;
   if (more < text->capacity - text->size) return true;
   if (more >= SIZE_MAX / 2 - text->size) return !(text->failed = true);
@@ -26,7 +26,7 @@ void text_add(text_t *text, const char *format, ...) {
   va_copy(again, arguments);
   int size = vsnprintf(NULL, 0, format, again);
   va_end(again);
-  if (size >= 0 && reserve(text, (size_t)size)) {
+  if (size >= 0 && reserve_bytes(text, (size_t)size)) {
     vsnprintf(text->data + text->size, (size_t)size + 1, format, arguments);
     text->size += (size_t)size;
   }
@@ -34,7 +34,7 @@ void text_add(text_t *text, const char *format, ...) {
 }
 
 void text_bytes(text_t *text, const char *data, size_t size) {
-  if (!reserve(text, size)) return;
+  if (!reserve_bytes(text, size)) return;
   if (size > 0) memcpy(text->data + text->size, data, size);
   text->data[text->size += size] = 0;
 }
@@ -127,7 +127,7 @@ bool text_matches(const char *text, const char *pattern) {
 enum { NAME_LIMIT = 64 };
 
 /* Edits (insert, delete, replace, swap of neighbours) from `a` to `b`: optimal string alignment. */
-static size_t distance(const char *a, const char *b) {
+static size_t edit_distance(const char *a, const char *b) {
   size_t rows[3][NAME_LIMIT + 1];
   size_t a_size = strlen(a);
   size_t b_size = strlen(b);
@@ -157,7 +157,7 @@ const char *text_nearest(const char *name, const char *const *names, int32_t cou
   size_t size = strlen(name);
   size_t least = size / 3 + 2;
   for (int32_t i = 0; i < count; i++) {
-    size_t edits = distance(name, names[i]);
+    size_t edits = edit_distance(name, names[i]);
     if (size >= 2 && strncmp(name, names[i], size) == 0) edits = 1; /* the beginning of a name */
     if (edits < least && edits < size + 1) {
       nearest = names[i];

@@ -29,8 +29,8 @@ static void add_field(text_t *list, const char *text, char end) {
   text_bytes(list, &end, 1);
 }
 
-static bool save(saving_t *s, const char *kind, const char *name, const char *node, const char *op,
-                 const tenon_tensor_t *tensor, text_t *why) {
+static bool save_tensor(saving_t *s, const char *kind, const char *name, const char *node,
+                        const char *op, const tenon_tensor_t *tensor, text_t *why) {
   text_t path = {NULL, 0, 0, false};
   char file[32];
   if (!tensor || element_class(tensor->dtype) == ELEMENT_LIST || tensor->detail)
@@ -85,8 +85,8 @@ static bool list_edges(saving_t *s, text_t *why) {
 }
 
 /* The graph with these values as its outputs; what they do not need is not run. */
-static tenon_status_t observe(const saving_t *s, int32_t first, int32_t count,
-                              tenon_executable_t **out_executable) {
+static tenon_status_t create_observed(const saving_t *s, int32_t first, int32_t count,
+                                      tenon_executable_t **out_executable) {
   const tenon_graph_t *graph = s->request->graph;
   tenon_builder_t *builder = NULL;
   tenon_graph_t *observed = NULL;
@@ -117,7 +117,7 @@ static bool save_results(saving_t *s, int32_t first, int32_t count, bool must, t
   tenon_tensor_t **outputs = calloc((size_t)count + 1, sizeof *outputs);
   bool fine = outputs != NULL;
   tenon_random_seed(s->request->seed);
-  tenon_status_t status = fine ? observe(s, first, count, &executable) : TENON_MEMORY;
+  tenon_status_t status = fine ? create_observed(s, first, count, &executable) : TENON_MEMORY;
   if (status == TENON_OK)
     status = tenon_executable_run(executable, s->request->inputs, outputs, NULL);
   if (status != TENON_OK && must) text_add(why, "%s", tenon_error());
@@ -128,7 +128,7 @@ static bool save_results(saving_t *s, int32_t first, int32_t count, bool must, t
     (void)tenon_graph_node(s->request->graph, s->nodes[first + i], &node);
     (void)tenon_graph_edge(s->request->graph, s->edges[first + i], &edge, NULL);
     tenon_op_info(node.op, &info);
-    fine = save(s, "value", edge.name, node.name, info.name, outputs[i], why);
+    fine = save_tensor(s, "value", edge.name, node.name, info.name, outputs[i], why);
   }
   for (int32_t i = 0; outputs && i < count; i++)
     tenon_tensor_release(outputs[i]);
@@ -142,9 +142,9 @@ static bool save_ports(saving_t *s, text_t *why) {
   tenon_port_t port = {.size = sizeof port};
   bool fine = true;
   for (int32_t i = 0; fine && tenon_graph_input(r->graph, i, &port) == TENON_OK; i++)
-    fine = save(s, "input", port.name, "", "", r->inputs[i], why);
+    fine = save_tensor(s, "input", port.name, "", "", r->inputs[i], why);
   for (int32_t o = 0; fine && tenon_graph_output(r->graph, o, &port) == TENON_OK; o++)
-    fine = save(s, "output", port.name, "", "", r->outputs[o], why);
+    fine = save_tensor(s, "output", port.name, "", "", r->outputs[o], why);
   return fine;
 }
 

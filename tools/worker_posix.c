@@ -57,7 +57,7 @@ static bool send_record(int descriptor, int32_t event, int32_t item, int32_t out
   return send_all(descriptor, &record, sizeof record) && send_all(descriptor, words, record.size);
 }
 
-static void be_child(const workers_t *workers, int32_t first, int descriptor) {
+static void run_child(const workers_t *workers, int32_t first, int descriptor) {
   text_t words = {NULL, 0, 0, false};
   if (!workers->start(workers->context, &words)) {
     send_record(descriptor, EVENT_REFUSED, 0, 0, text_get(&words));
@@ -86,7 +86,7 @@ static bool start_child(const workers_t *workers, worker_t *worker, text_t *why)
   pid_t id = fork();
   if (id == 0) {
     close(ends[0]);
-    be_child(workers, worker->next, ends[1]);
+    run_child(workers, worker->next, ends[1]);
   }
   close(ends[1]);
   if (id < 0) {
@@ -136,7 +136,7 @@ static bool take_records(const workers_t *workers, worker_t *worker, text_t *why
 
 /* The child's pipe is closed: it has ended.  What it was doing has failed, and a new child does the
  * rest. */
-static bool bury_child(const workers_t *workers, worker_t *worker, text_t *why) {
+static bool finish_child(const workers_t *workers, worker_t *worker, text_t *why) {
   int status = 0;
   text_t words = {NULL, 0, 0, false};
   close(worker->descriptor);
@@ -181,8 +181,8 @@ static int watch_time(const workers_t *workers, worker_t *children) {
 }
 
 /* One round: waits for news from any child and takes it in. */
-static bool listen(const workers_t *workers, worker_t *children, struct pollfd *polls,
-                   text_t *why) {
+static bool handle_events(const workers_t *workers, worker_t *children, struct pollfd *polls,
+                          text_t *why) {
   char bytes[4096];
   for (int32_t i = 0; i < workers->jobs; i++)
     polls[i] = (struct pollfd){children[i].id ? children[i].descriptor : -1, POLLIN, 0};
@@ -196,13 +196,13 @@ static bool listen(const workers_t *workers, worker_t *children, struct pollfd *
       text_bytes(&worker->buffer, bytes, (size_t)size);
       if (!take_records(workers, worker, why)) return false;
     } else if (size == 0 || errno != EINTR) {
-      if (!bury_child(workers, worker, why)) return false;
+      if (!finish_child(workers, worker, why)) return false;
     }
   }
   return true;
 }
 
-static bool any_alive(const worker_t *children, int32_t count) {
+static bool has_live_child(const worker_t *children, int32_t count) {
   for (int32_t i = 0; i < count; i++)
     if (children[i].id) return true;
   return false;
@@ -220,8 +220,8 @@ bool workers_run(const workers_t *workers, text_t *why) {
     children[i].next = i;
     fine = start_child(workers, &children[i], why);
   }
-  while (fine && any_alive(children, workers->jobs))
-    fine = listen(workers, children, polls, why);
+  while (fine && has_live_child(children, workers->jobs))
+    fine = handle_events(workers, children, polls, why);
   for (int32_t i = 0; children && i < workers->jobs; i++) {
     if (children[i].id) { /* only after a failure */
       kill(children[i].id, SIGKILL);
