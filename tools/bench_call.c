@@ -1,5 +1,6 @@
-/* An operator with arguments; see bench_call.h.  Calls go through a binding, so that attributes and
- * state are made once and nothing is inferred while time is taken. */
+/* Makes the arguments of an operator and calls it; see bench_call.h. Calls go through
+ * tenon_bound_t, so attributes and state are made once and nothing is inferred while time is
+ * measured. */
 #include "bench_call.h"
 
 #include <stdio.h>
@@ -13,8 +14,6 @@ static bool fail_with_runtime_error(text_t *why) {
   text_add(why, "%s", tenon_error());
   return false;
 }
-
-/* arguments */
 
 static const char *form_of(const bench_size_t *size, const char *name) {
   for (int32_t i = 0; i < size->forms->count; i++) {
@@ -33,7 +32,8 @@ static bool make_form(const bench_size_t *size, const char *text, uint32_t strea
     for (int32_t k = 0; k < size->count; k++)
       if (strcmp(size->names[k], form.names[d]) == 0) form.extents[d] = size->extents[k];
     if (form.extents[d] < 0) {
-      text_add(why, "--input %s: give --dim %s=N, or a number", text, form.names[d]);
+      text_add(why, "--input %s: the extent has no value: add --dim %s=N, or write a number", text,
+               form.names[d]);
       return false;
     }
   }
@@ -42,7 +42,7 @@ static bool make_form(const bench_size_t *size, const char *text, uint32_t strea
   return fill_tensor(*out, "random:1", stream, why);
 }
 
-/* Every input by the operator's samples, or, if all required ones are stated, none. */
+/* Makes every input from the operator's example inputs, unless --input states all required ones. */
 static bool make_samples(bench_call_t *s, text_t *why) {
   const bench_size_t *size = s->size;
   tenon_argument_t argument = {.size = sizeof argument};
@@ -74,7 +74,10 @@ static bool make_inputs(bench_call_t *s, text_t *why) {
     const char *text = form_of(s->size, argument.name);
     if (text) {
       if (argument.kind == TENON_KIND_TENSORS) {
-        text_add(why, "--input %s: %s is a list, which samples alone make", text, argument.name);
+        text_add(why,
+                 "--input %s: argument %s is a list of tensors, which only example inputs "
+                 "(TENON_SAMPLES) can provide",
+                 text, argument.name);
         return false;
       }
       if (value->kind == TENON_KIND_TENSOR) tenon_tensor_release(value->as.tensor);
@@ -141,7 +144,7 @@ static bool create_call(const tenon_op_t *op, const bench_size_t *size, bench_ca
   return (s->values && s->inputs && s->outputs) || (text_add(why, "out of memory"), false);
 }
 
-/* Binds it and calls it once. */
+/* Binds the operator and calls it once. */
 static bool bind_and_call(bench_call_t *s, text_t *why) {
   const tenon_value_t *attrs = NULL;
   if (!make_attrs(s, &attrs, why)) return false;
@@ -162,8 +165,8 @@ bool bench_call_begin_with(const tenon_op_t *op, const bench_call_t *like, bench
                            text_t *why) {
   if (!create_call(op, like->size, s, why)) return false;
   if (s->info.input_count != like->info.input_count) {
-    text_add(why, "expected %d inputs, as of %s, found %d", (int)like->info.input_count,
-             like->info.name, (int)s->info.input_count);
+    text_add(why, "expected an operator with %d inputs, as %s has, found one with %d",
+             (int)like->info.input_count, like->info.name, (int)s->info.input_count);
     return false;
   }
   for (int32_t i = 0; i < s->info.input_count; i++)
@@ -195,11 +198,9 @@ bool bench_call_repeat(void *subject, int64_t count, text_t *why) {
   return status == TENON_OK || fail_with_runtime_error(why);
 }
 
-/* what is known of it */
-
 static bool is_list(const tenon_tensor_t *t) { return tenon_dtype_id(t->dtype) == TENON_LIST; }
 
-/* Elements in memory: what is broadcast by a stride of 0 is there once. */
+/* Counts bytes in memory: elements that are broadcast by a stride of 0 count once. */
 static double bytes_of(const tenon_tensor_t *t) {
   double bytes = (double)t->dtype.bits * t->dtype.lanes / 8;
   if (is_list(t)) {
@@ -214,7 +215,7 @@ static double bytes_of(const tenon_tensor_t *t) {
 }
 
 typedef bool (*visit_fn)(void *context, const char *name,
-                         const tenon_tensor_t *tensor); /* false: enough */
+                         const tenon_tensor_t *tensor); /* returns false to stop */
 
 static void visit_tensors(const bench_call_t *s, visit_fn visit, void *context) {
   tenon_argument_t argument = {.size = sizeof argument};

@@ -1,4 +1,4 @@
-/* What bench measured; see bench_results.h. */
+/* Results of `tenon bench`: storage, JSON, comparison and text; see bench_results.h. */
 #include "bench_results.h"
 
 #include <stdlib.h>
@@ -44,8 +44,6 @@ void bench_results_free(bench_results_t *results) {
   *results = (bench_results_t){NULL, 0, 0};
 }
 
-/* JSON */
-
 static void add_member(text_t *out, const char *name, const char *text) {
   text_add(out, "\"%s\": ", name);
   json_add_text(out, text);
@@ -80,8 +78,6 @@ void bench_results_json(const bench_results_t *results, const machine_t *machine
   }
   text_add(out, "\n]}\n");
 }
-
-/* beside an earlier one */
 
 static bool has_text(const char *json, const char *name, const char *expected) {
   text_t found = {NULL, 0, 0, false};
@@ -121,8 +117,6 @@ int32_t bench_results_compare(bench_results_t *results, const char *json) {
   return found;
 }
 
-/* words */
-
 static void add_time(text_t *out, double ns) {
   if (ns < 1e3)
     text_add(out, "%.1f ns", ns);
@@ -145,16 +139,15 @@ static void add_count(text_t *out, double number) {
 static void add_comparison(const bench_result_t *f, text_t *out) {
   const double ratio = f->other / f->times.median;
   const bool apart = f->times.first > f->other_third || f->times.third < f->other_first;
-  text_add(out, "  the other took ");
+  text_add(out, "  the other operator took ");
   add_time(out, f->other);
   text_add(out, " (");
   add_time(out, f->other_first);
   text_add(out, " to ");
   add_time(out, f->other_third);
-  text_add(out, "): this one is %.2f times as fast, %s\n", ratio,
-           !apart      ? "within the spread"
-           : ratio > 1 ? "faster"
-                       : "slower");
+  const char *verdict = ratio > 1 ? "faster" : "slower";
+  if (!apart) verdict = "a difference within the spread";
+  text_add(out, "): this one runs at %.2f times its speed, %s\n", ratio, verdict);
 }
 
 void bench_result_describe(const bench_result_t *f, const machine_t *machine, text_t *out) {
@@ -162,13 +155,13 @@ void bench_result_describe(const bench_result_t *f, const machine_t *machine, te
                                   f->is_f64};
   text_add(out, "  ");
   add_time(out, f->times.median);
-  text_add(out, "  (half of all: ");
+  text_add(out, "  (middle half: ");
   add_time(out, f->times.first);
   text_add(out, " to ");
   add_time(out, f->times.third);
   text_add(out, ")  ");
   add_count(out, 1e9 / f->times.median);
-  text_add(out, " calls a second\n  ");
+  text_add(out, " calls per second\n  ");
   if (strcmp(f->device, "cpu") == 0)
     roofline_words(machine, &point, out);
   else

@@ -1,5 +1,5 @@
-/* What bench measured: one line for each operator, size and device; as a table, as JSON, and beside
- * an earlier result. */
+/* Results of `tenon bench`: one for each operator, size and device, printed as text or JSON and
+ * compared with earlier results. */
 #ifndef TOOLS_BENCH_RESULTS_H
 #define TOOLS_BENCH_RESULTS_H
 
@@ -11,12 +11,12 @@ typedef struct bench_result_t {
   char *op;
   char *device;
   char *size;
-  char *arguments; /* owned; size is the label by which results are compared */
+  char *arguments; /* the texts are owned; `size` is the label by which results are compared */
   times_t times;
   double bytes;
-  double operations; /* of one call; operations 0: not known */
+  double operations; /* arithmetic operations of one call; 0: unknown */
   bool is_f64;
-  /* of --against and --baseline: what the other took, nanoseconds; 0: there is none */
+  /* times of the other operator or result (--against, --baseline) in nanoseconds; 0: none */
   double other;
   double other_first;
   double other_third;
@@ -34,10 +34,11 @@ void bench_results_free(bench_results_t *results);
 /* `library` may be "". */
 void bench_results_json(const bench_results_t *results, const machine_t *machine,
                         const char *library, text_t *out);
-/* Fills in `other` of those that an earlier result (its JSON) has too, of the same operator, size
- * and device.  A second time: the mean of both, and a spread that has both.  How many. */
+/* Fills in `other` of each result that has a counterpart of the same operator, size and device in
+ * `json`. A second call averages the medians and widens the spread to cover both. Returns the
+ * number of counterparts. */
 int32_t bench_results_compare(bench_results_t *results, const char *json);
-/* One figure in words, some lines. */
+/* Adds some lines of text about one result. */
 void bench_result_describe(const bench_result_t *result, const machine_t *machine, text_t *out);
 
 #endif

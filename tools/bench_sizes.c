@@ -1,4 +1,4 @@
-/* Sizes to measure an operator at; see bench_sizes.h. */
+/* Chooses the sizes at which an operator is measured; see bench_sizes.h. */
 #include "bench_sizes.h"
 
 #include <math.h>
@@ -6,7 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* "n=1024,4096": how many, and the i-th; 0: it is no such text. */
+/* Number of values in "n=1024,4096"; 0 if the text is malformed. value_of returns the i-th
+ * value. */
 static int32_t count_of(const char *dim) {
   const char *equals = strchr(dim, '=');
   int32_t count = equals && equals > dim;
@@ -24,18 +25,18 @@ static int64_t value_of(const char *dim, int32_t index) {
   return strtoll(at, NULL, 10);
 }
 
-/* Every combination of the extents that --dim lists. */
+/* Makes every combination of the extents that --dim lists. */
 static bool sizes_of_dims(const texts_t *dims, bench_sizes_t *sizes, text_t *why) {
   int64_t total = 1;
   for (int32_t d = 0; d < dims->count; d++) {
     const char *text = dims->items[d];
     if (!count_of(text) || d == BENCH_NAMES || strcspn(text, "=") >= sizeof sizes->names[0]) {
-      text_add(why, "--dim %s: expected NAME=N,...; at most %d names", text, BENCH_NAMES);
+      text_add(why, "--dim %s: expected NAME=N,... and at most %d names", text, BENCH_NAMES);
       return false;
     }
     snprintf(sizes->names[d], sizeof sizes->names[0], "%.*s", (int)strcspn(text, "="), text);
     if ((total *= count_of(text)) > BENCH_SIZES_MOST) {
-      text_add(why, "--dim: more than %d sizes", BENCH_SIZES_MOST);
+      text_add(why, "--dim: more than %d combinations of sizes", BENCH_SIZES_MOST);
       return false;
     }
   }
@@ -51,8 +52,8 @@ static bool sizes_of_dims(const texts_t *dims, bench_sizes_t *sizes, text_t *why
   return true;
 }
 
-/* The elements of the largest argument with that extent, and that for all names; 0: it cannot be
- * called so. */
+/* Number of elements of the largest argument if all extents have this value; 0 if the operator
+ * cannot be called so. */
 static int64_t elements_with(const tenon_op_t *op, const bench_size_t *size, int64_t extent,
                              text_t *why) {
   bench_call_t subject;
@@ -65,8 +66,8 @@ static int64_t elements_with(const tenon_op_t *op, const bench_size_t *size, int
   return count;
 }
 
-/* The first of the operator's samples that grows with its extents, else the first; *out_power: how
- * it grows, 0: it does not. */
+/* Chooses the first example call whose size grows with its extents, else the first one. *out_power
+ * is the exponent of that growth; 0: the size is constant. */
 static bool choose_sample(const tenon_op_t *op, bench_size_t *size, int64_t *out_few,
                           double *out_power, text_t *why) {
   const int32_t count = tenon_op_sample_count(op);
@@ -87,8 +88,8 @@ static bool choose_sample(const tenon_op_t *op, bench_size_t *size, int64_t *out
   return *out_few > 0;
 }
 
-/* Extents for which the largest argument has about a thousand, a hundred thousand and four million
- * elements. */
+/* Chooses extents for which the largest argument has about a thousand, a hundred thousand and four
+ * million elements. */
 static bool sizes_of_magnitudes(const tenon_op_t *op, bench_size_t *sizes, int32_t *out_count,
                                 text_t *why) {
   static const double wanted[] = {1 << 10, 1 << 17, 1 << 22};
@@ -97,7 +98,7 @@ static bool sizes_of_magnitudes(const tenon_op_t *op, bench_size_t *sizes, int32
   double power;
   *out_count = 1;
   if (!choose_sample(op, &sizes[0], &few, &power, why)) return false;
-  if (power < 0.1) return true; /* sizes that are stated in full */
+  if (power < 0.1) return true; /* the examples state all extents as numbers */
   const int32_t sample = sizes[0].sample;
   *out_count = 0;
   for (int i = 0; i < 3; i++) {
@@ -110,7 +111,7 @@ static bool sizes_of_magnitudes(const tenon_op_t *op, bench_size_t *sizes, int32
   return true;
 }
 
-/* The arguments when every name is 8, but for one (-1: none) that is 9. */
+/* Describes the arguments if every named extent is 8, except for one (-1: none) that is 9. */
 static bool describe_with(const tenon_op_t *op, const bench_size_t *size, int32_t other,
                           text_t *out, text_t *why) {
   bench_call_t subject;
@@ -123,7 +124,7 @@ static bool describe_with(const tenon_op_t *op, const bench_size_t *size, int32_
   return fine;
 }
 
-/* Sizes that are asked for by name are of the sample that has all those names. */
+/* Chooses the example call that has all extents named by --dim. */
 static bool sample_of_dims(const tenon_op_t *op, bench_size_t *sizes, int32_t count, text_t *why) {
   bench_size_t size = sizes[0];
   const char *missing = NULL;
@@ -133,7 +134,7 @@ static bool sample_of_dims(const tenon_op_t *op, bench_size_t *sizes, int32_t co
     text_t ignored = {NULL, 0, 0, false};
     bool has_all = describe_with(op, &size, -1, &before, &ignored);
     for (int32_t d = 0; has_all && d < size.count; d++) {
-      text_clear(&after); /* one that cannot be called with 9 is a name, too */
+      text_clear(&after); /* An extent for which 9 is refused does exist. */
       has_all = !describe_with(op, &size, d, &after, &ignored) ||
                 strcmp(text_get(&before), text_get(&after)) != 0;
       if (!has_all) missing = size.names[d];
@@ -144,9 +145,9 @@ static bool sample_of_dims(const tenon_op_t *op, bench_size_t *sizes, int32_t co
     text_free(&ignored);
     for (int32_t i = 0; i < count && (has_all || !is_callable); i++)
       sizes[i].sample = size.sample;
-    if (has_all || !is_callable) return true; /* what is wrong is said when it is measured */
+    if (has_all || !is_callable) return true; /* the error is reported when the size is measured */
   }
-  text_add(why, "--dim %s: no extent has that name in TENON_SAMPLES, SHAPES or --input",
+  text_add(why, "--dim %s: no extent has this name in TENON_SAMPLES, TENON_SHAPES or --input",
            missing ? missing : sizes[0].names[0]);
   return false;
 }
@@ -160,7 +161,7 @@ void bench_size_label(const bench_size_t *size, text_t *out) {
   for (int32_t i = 0; i < size->attrs->count; i++)
     text_add(out, "%s%s", out->size ? " " : "", size->attrs->items[i]);
   if (size->dtype) text_add(out, "%s%s", out->size ? " " : "", size->dtype);
-  if (!out->size) text_add(out, "as stated");
+  if (!out->size) text_add(out, "declared size");
 }
 
 bool bench_sizes_make(const tenon_op_t *op, const texts_t *dims, const bench_size_t *common,

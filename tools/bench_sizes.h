@@ -1,5 +1,5 @@
-/* Sizes to measure an operator at: those that are asked for by name, or three magnitudes of its
- * samples.  Called by bench. */
+/* The sizes at which `tenon bench` measures an operator: those requested by name, or three orders
+ * of magnitude of its example calls. */
 #ifndef TOOLS_BENCH_SIZES_H
 #define TOOLS_BENCH_SIZES_H
 
@@ -12,11 +12,12 @@ typedef struct bench_sizes_t {
   char names[BENCH_NAMES][64];
 } bench_sizes_t;
 
-/* `dims`: "n=1024,4096", each combination; none: by magnitudes, unless forms state the arguments.
- * Of `common` dtype, forms and attrs are read, and kept. */
+/* `dims` has texts such as "n=1024,4096"; every combination is made. Without dims three orders of
+ * magnitude are chosen, unless --input states the arguments. The members dtype, forms and attrs of
+ * `common` are copied to every size. */
 bool bench_sizes_make(const tenon_op_t *op, const texts_t *dims, const bench_size_t *common,
                       bench_sizes_t *out_sizes, text_t *why);
-/* By which results are compared: "n=1024 f64". */
+/* Adds the label by which results are compared: "n=1024 f64". */
 void bench_size_label(const bench_size_t *size, text_t *out);
 
 #endif

@@ -1,4 +1,4 @@
-/* Building of a library; see build.h.  libtenon does the work. */
+/* Builds a library from command-line options; see build.h. libtenon does the compilation. */
 #include "build.h"
 
 #include <stdio.h>
@@ -12,7 +12,7 @@ static void print_build_event(void *context, uint32_t what, const char *text) {
   if (what == TENON_BUILD_WORDS)
     fputs(text, stderr);
   else if (build->verbose)
-    printf("%s%s\n", what == TENON_BUILD_REUSED ? "made before: " : "", text);
+    printf("%s%s\n", what == TENON_BUILD_REUSED ? "reused from the cache: " : "", text);
 }
 
 static bool add_option(texts_t *options, const char *before, const char *word) {

@@ -1,5 +1,4 @@
-/* Running of one test case; see cases.h.  Each data set is run on the one executable of the
- * case. */
+/* Runs one test case; see cases.h. Every data set of the case is run on the same executable. */
 #include <stdlib.h>
 #include <string.h>
 #include <tenon/tenon.h>
@@ -8,7 +7,7 @@
 #include "fill.h"
 #include "system.h"
 
-typedef struct trial_t { /* a case under way */
+typedef struct trial_t { /* a case that is being run */
   const case_t *item;
   const tenon_compile_t *options;
   tolerance_t tolerance;
@@ -21,8 +20,8 @@ typedef struct trial_t { /* a case under way */
   text_t *words;
 } trial_t;
 
-/* Puts the runtime's last message into words, without the model's path, which all cases have alike;
- * what it does not support is no failure of the case. */
+/* Stores the runtime's last message without the path of the model, so that equal reasons can be
+ * counted. A case that needs something unsupported is skipped, not failed. */
 static outcome_t fail_or_skip(trial_t *trial, tenon_status_t status) {
   const char *words = tenon_error();
   const char *model = trial->item->model;
@@ -57,9 +56,7 @@ static void release_tensors(tenon_tensor_t **tensors, int32_t count) {
   }
 }
 
-/* inputs */
-
-/* How many files FOLDER/KIND_0.pb, _1.pb, ... there are. */
+/* Counts the files FOLDER/KIND_0.pb, FOLDER/KIND_1.pb, ... */
 static int32_t count_files(const char *folder, const char *kind) {
   text_t path = {NULL, 0, 0, false};
   int32_t count = -1;
@@ -85,7 +82,7 @@ static outcome_t load_inputs(trial_t *trial, const char *folder) {
   int32_t files = count_files(folder, "input");
   outcome_t outcome = OUTCOME_PASSED;
   if (files != trial->input_count) {
-    text_add(trial->words, "%s has %d inputs, the model has %d", folder, (int)files,
+    text_add(trial->words, "%s contains %d inputs, expected %d as in the model", folder, (int)files,
              (int)trial->input_count);
     return OUTCOME_FAILED;
   }
@@ -94,14 +91,15 @@ static outcome_t load_inputs(trial_t *trial, const char *folder) {
   return outcome;
 }
 
-/* The inputs that onnx.backend.test gives to light models. */
+/* Makes the inputs that onnx.backend.test feeds to light models. */
 static outcome_t make_inputs(trial_t *trial) {
   for (int32_t i = 0; i < trial->input_count; i++) {
     tenon_port_t port = {.size = sizeof port};
     int64_t shape[TENON_RANK_MAX];
     tenon_status_t status = tenon_graph_input(trial->graph, i, &port);
     if (status == TENON_OK && port.ndim < 0) {
-      text_add(trial->words, "input '%s' has no shape, so that it cannot be made", port.name);
+      text_add(trial->words, "input '%s' has no shape in the model, so no input can be generated",
+               port.name);
       return OUTCOME_FAILED;
     }
     for (int32_t k = 0; status == TENON_OK && k < port.ndim; k++)
@@ -113,8 +111,6 @@ static outcome_t make_inputs(trial_t *trial) {
   }
   return OUTCOME_PASSED;
 }
-
-/* one data set */
 
 static outcome_t check_output(trial_t *trial, const char *folder, const char *kind, int32_t index) {
   tenon_port_t port = {.size = sizeof port};
@@ -133,12 +129,12 @@ static outcome_t check_output(trial_t *trial, const char *folder, const char *ki
   return outcome;
 }
 
-/* `folder` ends in a separator, or, for light models, `kind` continues it. */
+/* `folder` ends in a separator; for light models `kind` continues its last part. */
 static outcome_t run_set(trial_t *trial, const char *folder, const char *kind) {
   int32_t files = count_files(folder, kind);
   if (files != trial->output_count) {
-    text_add(trial->words, "%s has %d outputs, the model has %d", folder, (int)files,
-             (int)trial->output_count);
+    text_add(trial->words, "%s contains %d outputs, expected %d as in the model", folder,
+             (int)files, (int)trial->output_count);
     return OUTCOME_FAILED;
   }
   tenon_status_t status =
@@ -168,7 +164,7 @@ static outcome_t run_sets(trial_t *trial) {
     release_tensors(trial->outputs, trial->output_count);
   }
   if (outcome == OUTCOME_PASSED && sets == 0) {
-    text_add(trial->words, "%s has no test_data_set_*", trial->item->folder);
+    text_add(trial->words, "%s contains no folder test_data_set_*", trial->item->folder);
     outcome = OUTCOME_FAILED;
   }
   text_free(&folder);
@@ -189,7 +185,8 @@ outcome_t cases_run(const case_t *item, const tenon_compile_t *options,
                     const tolerance_t *tolerance, text_t *words) {
   trial_t trial = {.item = item, .options = options, .tolerance = *tolerance, .words = words};
   tolerance_t *used =
-      &trial.tolerance; /* the command line's, else the case's own, else onnx.backend.test's */
+      /* From the command line, else from the case, else the defaults of onnx.backend.test. */
+      &trial.tolerance;
   if (used->relative < 0) used->relative = item->relative >= 0 ? item->relative : 1e-3;
   if (used->absolute < 0) used->absolute = item->absolute >= 0 ? item->absolute : 1e-7;
   outcome_t outcome = open_model(&trial);

@@ -8,7 +8,7 @@
 #include "element.h"
 #include "summary.h"
 
-/* How far off a number is; negative: near enough. */
+/* Returns how far a number is from the expected one; negative if it is within the tolerance. */
 static double number_error(double expected, double found, const tolerance_t *tolerance) {
   if (expected == found || (isnan(expected) && isnan(found))) return -1;
   if (!isfinite(expected) || !isfinite(found)) return HUGE_VAL;
@@ -20,7 +20,7 @@ static bool same_string(tenon_string_t a, tenon_string_t b) {
   return a.size == b.size && (a.size == 0 || memcmp(a.data, b.data, (size_t)a.size) == 0);
 }
 
-/* Of element `index`: negative if it agrees, else how far off it is. */
+/* Returns how far element `index` is from the expected one; negative if they agree. */
 static double element_error(const tenon_tensor_t *expected, const tenon_tensor_t *found,
                             int64_t index, const tolerance_t *tolerance) {
   switch (element_class(expected->dtype)) {
@@ -95,9 +95,9 @@ bool compare_tensors(const tenon_tensor_t *expected, const tenon_tensor_t *found
     return false;
   }
   if (expected->detail || found->detail) {
-    text_add(why, "expected a %s tensor, found a %s one", tenon_tensor_layout(expected),
+    text_add(why, "expected a %s tensor, found a %s tensor", tenon_tensor_layout(expected),
              tenon_tensor_layout(found));
-    return false; /* none is of a file */
+    return false; /* no file contains sparse or quantised tensors, so they are not compared */
   }
   if (element_class(expected->dtype) == ELEMENT_LIST)
     return compare_lists(expected, found, tolerance, why);

@@ -1,4 +1,4 @@
-/* Running a model in one way or another; see compare_side.h. */
+/* Parses one configuration of `tenon compare` and runs the model in it; see compare_side.h. */
 #include "compare_side.h"
 
 #include <string.h>
@@ -27,8 +27,8 @@ static bool parse_setting(side_t *side, const char *at, size_t size, bool *has_l
     i++;
   if (i == 6) {
     text_add(why,
-             "--against '%.*s': expected onnxruntime, a device, or device=, optimize=full|plain, "
-             "threads=, capability=, ops=LIB, command=TENON, with commas between",
+             "--against '%.*s': expected onnxruntime, a device name, or a comma-separated list of "
+             "device=, optimize=full|plain, threads=, capability=, ops=LIB, command=TENON",
              (int)size, at);
     return false;
   }
@@ -90,7 +90,7 @@ void side_add(text_t *out, const side_t *side) {
       text_add(out, "%s%s=%s", out->size > before ? ", " : "", parts[i].name, parts[i].value);
   for (int32_t i = 0; i < side->libraries.count && !side->is_onnxruntime; i++)
     text_add(out, "%sops=%s", out->size > before ? ", " : "", side->libraries.items[i]);
-  if (out->size == before) text_add(out, "as it is");
+  if (out->size == before) text_add(out, "default configuration");
 }
 
 static bool add_option(texts_t *command, const char *name, const char *value) {
@@ -133,7 +133,8 @@ static bool add_script(texts_t *command, const char *python, text_t *why) {
   if (found && python && strchr(python, '/'))
     text_add(&program, "%s", python);
   else if (found && !system_find_program(python ? python : "python3", &program)) {
-    text_add(why, "%s is not in PATH: --python PROGRAM", python ? python : "python3");
+    text_add(why, "%s was not found in PATH: choose a Python interpreter by --python PROGRAM",
+             python ? python : "python3");
     found = false;
   }
   found = found && texts_add(command, text_get(&program)) && texts_add(command, text_get(&path));

@@ -1,11 +1,11 @@
-/* The two ways in which `tenon compare` runs a model: each by a process of its own, so that they
- * may differ in anything. */
+/* The two sides of `tenon compare`: configurations in which the same model is run. Each runs in a
+ * process of its own, so that any setting of the process may differ. */
 #ifndef TOOLS_COMPARE_SIDE_H
 #define TOOLS_COMPARE_SIDE_H
 
 #include "text.h"
 
-typedef struct side_t { /* NULL: as the environment has it */
+typedef struct side_t { /* NULL members keep the setting of the environment */
   const char *device;
   const char *optimize;
   const char *threads;
@@ -13,10 +13,10 @@ typedef struct side_t { /* NULL: as the environment has it */
   const char *command; /* another build of `tenon` */
   texts_t libraries;   /* --ops */
   bool is_onnxruntime;
-  texts_t kept; /* what the members above point into */
+  texts_t kept; /* owns the texts that the members above point to */
 } side_t;
 
-typedef struct side_request_t { /* what both get */
+typedef struct side_request_t { /* settings that both sides share */
   const char *model;
   const char *seed;
   const char *python;
@@ -24,13 +24,14 @@ typedef struct side_request_t { /* what both get */
   const texts_t *dims;
 } side_request_t;
 
-/* Reads `--against`: "onnxruntime", a device, or KEY=VALUE,... over what the other side has. */
+/* Parses `--against`: "onnxruntime", a device name, or KEY=VALUE,... as changes to the other
+ * side. */
 bool side_parse(const char *text, const side_t *other, side_t *out_side, text_t *why);
 void side_free(side_t *side);
-/* "threads=1, optimize=plain"; "as it is". */
+/* Adds "threads=1, optimize=plain", or "default configuration". */
 void side_add(text_t *out, const side_t *side);
-/* Runs the model so, and writes its values to a folder; `first`: the folder of the first side, with
- * the inputs. */
+/* Runs the model in this configuration and writes its values to `folder`. `first` is the folder of
+ * the first side; ONNX Runtime reads its inputs from there. */
 bool side_run(const side_t *side, const side_request_t *request, const char *folder,
               const char *first, bool each, text_t *why);
 

@@ -1,5 +1,5 @@
-/* Elements of tensors as numbers; see element.h. Narrow floats are rows of a table: bits of
- * exponent and mantissa, bias, and what the top codes mean. */
+/* Reads and writes elements of tensors as numbers; see element.h. Narrow floats are described by
+ * rows of a table: bits of exponent and mantissa, bias, and the meaning of the highest codes. */
 #include "element.h"
 
 #include <math.h>
@@ -15,12 +15,12 @@ enum {
   CODE_E8M0 = 14,
 };
 
-/* what the top of the range means */
+/* Meaning of the highest codes of a narrow float. */
 typedef enum top_t {
-  TOP_IEEE,     /* exponent all ones: infinity, not a number */
-  TOP_ONE_NAN,  /* all ones: not a number; no infinity */
-  TOP_ZERO_NAN, /* minus zero: not a number; no infinity */
-  TOP_FINITE,   /* numbers all the way */
+  TOP_IEEE,     /* exponent all ones: infinity or NaN */
+  TOP_ONE_NAN,  /* all ones: NaN; no infinity */
+  TOP_ZERO_NAN, /* minus zero: NaN; no infinity */
+  TOP_FINITE,   /* every code is a finite number */
 } top_t;
 
 typedef struct format_t {
@@ -69,10 +69,9 @@ element_class_t element_class(tenon_dtype_t dtype) {
     return ELEMENT_FLOAT;
   default:
     if (dtype.lanes != 1 || dtype.bits == 0 || dtype.bits > 64) return ELEMENT_OTHER;
-    return dtype.code == CODE_INT    ? ELEMENT_INT
-           : dtype.code == CODE_UINT ? ELEMENT_UINT
-           : find_format(dtype)      ? ELEMENT_FLOAT
-                                     : ELEMENT_OTHER;
+    if (dtype.code == CODE_INT) return ELEMENT_INT;
+    if (dtype.code == CODE_UINT) return ELEMENT_UINT;
+    return find_format(dtype) ? ELEMENT_FLOAT : ELEMENT_OTHER;
   }
 }
 
@@ -85,8 +84,6 @@ bool element_is_dense(const tenon_tensor_t *tensor) {
   }
   return true;
 }
-
-/* bits */
 
 static unsigned char *first_byte(const tenon_tensor_t *tensor) {
   return (unsigned char *)tensor->data + tensor->byte_offset;
@@ -112,7 +109,7 @@ uint64_t element_bits(const tenon_tensor_t *tensor, int64_t index) {
       value = *at;
     return value;
   }
-  /* packed, low bits first */
+  /* packed elements, low bits first */
   uint64_t first = (uint64_t)index * bits;
   uint64_t value = 0;
   for (unsigned i = 0; i < bits; i++)
@@ -145,15 +142,15 @@ static void set_bits(const tenon_tensor_t *tensor, int64_t index, uint64_t value
   }
 }
 
-/* narrow floats */
-
 static double decode_float(const format_t *format, uint64_t bits) {
   uint64_t ones = ((uint64_t)1 << format->exponent) - 1;
   uint64_t mantissa = bits & (((uint64_t)1 << format->mantissa) - 1);
   uint64_t exponent = bits >> format->mantissa & ones;
   bool negative = bits >> (format->exponent + format->mantissa) & 1;
-  if (format->top == TOP_IEEE && exponent == ones)
-    return mantissa ? (double)NAN : negative ? -HUGE_VAL : HUGE_VAL;
+  if (format->top == TOP_IEEE && exponent == ones) {
+    if (mantissa) return (double)NAN;
+    return negative ? -HUGE_VAL : HUGE_VAL;
+  }
   if (format->top == TOP_ONE_NAN && exponent == ones &&
       mantissa + 1 == (uint64_t)1 << format->mantissa)
     return (double)NAN;
@@ -171,9 +168,9 @@ static uint64_t encode_float(const format_t *format, double number) {
   int least = 1 - format->bias;
   uint64_t unit = (uint64_t)1 << format->mantissa;
   uint64_t all = ((uint64_t)1 << (format->exponent + format->mantissa)) - 1;
-  uint64_t largest = format->top == TOP_IEEE      ? all - unit
-                     : format->top == TOP_ONE_NAN ? all - 1
-                                                  : all;
+  uint64_t largest = all;
+  if (format->top == TOP_IEEE) largest = all - unit;
+  if (format->top == TOP_ONE_NAN) largest = all - 1;
   frexp(fabs(number), &exponent);
   exponent = exponent - 1 < least ? least : exponent - 1;
   double scaled = nearbyint(ldexp(fabs(number), format->mantissa - exponent));
@@ -183,7 +180,7 @@ static uint64_t encode_float(const format_t *format, double number) {
   }
   uint64_t bits = largest;
   if (exponent - least < 1 << format->exponent) {
-    uint64_t whole = (uint64_t)scaled; /* below `unit` only at the least exponent */
+    uint64_t whole = (uint64_t)scaled; /* less than `unit` only at the smallest exponent */
     bits = whole < unit
                ? whole
                : ((uint64_t)(exponent + format->bias) << format->mantissa) | (whole - unit);
@@ -191,8 +188,6 @@ static uint64_t encode_float(const format_t *format, double number) {
   }
   return number < 0 && bits > 0 ? bits | (all + 1) : bits;
 }
-
-/* numbers */
 
 int64_t element_integer(const tenon_tensor_t *tensor, int64_t index) {
   uint64_t value = element_bits(tensor, index);
@@ -203,7 +198,8 @@ int64_t element_integer(const tenon_tensor_t *tensor, int64_t index) {
 }
 
 static double real_at(const tenon_tensor_t *tensor, int64_t index,
-                      bool is_double) { /* in f32s or f64s */
+                      /* Reads element `index` of an array of f32 or f64. */
+                      bool is_double) {
   double number = 0;
   float single = 0;
   if (is_double)
@@ -272,10 +268,10 @@ void element_set(const tenon_tensor_t *tensor, int64_t index, double number) {
     return;
   case TENON_F8E8M0:
     frexp(fabs(number), &exponent);
-    set_bits(tensor, index,
-             exponent + 126 < 0     ? 0
-             : exponent + 126 > 254 ? 254
-                                    : (uint64_t)(exponent + 126));
+    exponent += 126;
+    if (exponent < 0) exponent = 0;
+    if (exponent > 254) exponent = 254;
+    set_bits(tensor, index, (uint64_t)exponent);
     return;
   default:
     if (format)

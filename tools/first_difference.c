@@ -1,4 +1,4 @@
-/* The node that differs; see first_difference.h. */
+/* Describes the first node whose results differ; see first_difference.h. */
 #include "first_difference.h"
 
 #include <stdlib.h>
@@ -38,7 +38,7 @@ static bool find_node(const first_difference_t *c, node_t *node) {
   return false;
 }
 
-/* A value as a run has it, or as the graph has it. */
+/* Returns a value from a run, or a constant from the graph. */
 static tenon_tensor_t *edge_tensor(const first_difference_t *c, const values_t *values,
                                    tenon_edge_t edge, text_t *why) {
   tenon_graph_edge_t about = {.size = sizeof about};
@@ -52,8 +52,9 @@ static tenon_tensor_t *edge_tensor(const first_difference_t *c, const values_t *
   const char *name = about.name;
   if (about.input >= 0 && tenon_graph_input(c->graph, about.input, &port) == TENON_OK)
     name = port.name;
-  const value_t *value = values_find(about.input >= 0 ? c->a : values, kind, name);
-  return value ? values_tensor(about.input >= 0 ? c->a : values, value, why) : NULL;
+  const values_t *run = about.input >= 0 ? c->a : values;
+  const value_t *value = values_find(run, kind, name);
+  return value ? values_tensor(run, value, why) : NULL;
 }
 
 static bool read_inputs(const first_difference_t *c, node_t *node, text_t *why) {
@@ -75,20 +76,22 @@ static bool read_inputs(const first_difference_t *c, node_t *node, text_t *why) 
       tenon_tensor_release(items[k]);
     free(items);
     if (!fine) {
-      text_add(why, "input %s of node '%s' is not among the values", argument.name, c->node);
+      text_add(why, "input %s of node '%s' is missing among the saved values", argument.name,
+               c->node);
       return false;
     }
   }
   return true;
 }
 
-/* Single results that both runs have. */
+/* Reads the results that both runs have, unless they are lists. */
 static void read_results(const first_difference_t *c, node_t *node) {
   text_t ignored = {NULL, 0, 0, false};
   for (int32_t o = 0; o < node->info.output_count && o < ARGUMENTS_MOST; o++) {
     tenon_argument_t argument = {.size = sizeof argument};
     (void)tenon_op_argument(node->part.op, TENON_ARGUMENT_OUTPUT, o, &argument);
-    if (argument.kind == TENON_KIND_TENSORS) break; /* then edges and results are not one to one */
+    /* then edges and results do not correspond one to one */
+    if (argument.kind == TENON_KIND_TENSORS) break;
     if (o >= node->part.output_count || node->part.outputs[o] < 0) continue;
     node->found[o] = edge_tensor(c, c->a, node->part.outputs[o], &ignored);
     node->expected[o] = edge_tensor(c, c->b, node->part.outputs[o], &ignored);
@@ -107,25 +110,32 @@ static bool outputs_agree(const first_difference_t *c, const node_t *node,
   return same;
 }
 
-/* Is it the node, or what it was given? */
+/* Calls the operator again with the inputs of the first run, to tell whether the node or its inputs
+ * cause the difference. */
 static void add_alone(const first_difference_t *c, node_t *node, text_t *out) {
   if (node->info.traits & TENON_RANDOM) return;
   if (tenon_op_call(node->part.op, node->part.attrs, node->inputs, node->alone, 0) != TENON_OK) {
-    text_add(out, "  alone  with these inputs it fails here: %s\n", tenon_error());
+    text_add(out, "  alone  with these inputs the operator fails: %s\n", tenon_error());
     return;
   }
   bool first = outputs_agree(c, node, node->found);
   bool second = outputs_agree(c, node, node->expected);
+  const char *whose = "neither run";
+  const char *cause = "";
+  if (first && second) {
+    whose = "both runs";
+  } else if (first) {
+    whose = "the first run";
+    cause =
+        ": the runs gave it different inputs, within the tolerance, or called a different operator";
+  } else if (second) {
+    whose = "the second run";
+  }
+  if (second) cause = ": the first run computed this node differently";
   text_add(out,
-           "  alone  on the CPU, with these inputs of the first run, it gives what %s gave%s\n",
-           first && second ? "each run"
-           : first         ? "the first run"
-           : second        ? "the second run"
-                           : "neither run",
-           first && !second
-               ? ": the runs give it different inputs, within the tolerance, or another operator"
-           : second ? ": the first run computes this node otherwise"
-                    : "");
+           "  alone  on the CPU with the inputs of the first run, the operator returns the result "
+           "of %s%s\n",
+           whose, cause);
 }
 
 static bool save_dump(const first_difference_t *c, const node_t *node, text_t *out_recording,
@@ -148,7 +158,8 @@ static bool save_dump(const first_difference_t *c, const node_t *node, text_t *o
     text_add(why, "%s", tenon_error());
     return false;
   }
-  text_add(why, "%s holds a thousand recordings: --record DIR", c->folder);
+  text_add(why, "%s already contains 1000 saved calls: choose another folder by --record DIR",
+           c->folder);
   return false;
 }
 
@@ -160,7 +171,7 @@ bool first_difference_describe(const first_difference_t *c, text_t *out, text_t 
     return false;
   }
   bool fine = find_node(c, node) && read_inputs(c, node, why);
-  if (!fine && !why->size) text_add(why, "node '%s' was not found in the graph", c->node);
+  if (!fine && !why->size) text_add(why, "node '%s' does not exist in the graph", c->node);
   for (int32_t i = 0; fine && i < node->info.input_count; i++) {
     tenon_argument_t argument = {.size = sizeof argument};
     text_t name = {NULL, 0, 0, false};

@@ -1,4 +1,5 @@
-/* Arithmetic in a text; see formula.h.  Recursive descent: sum, product, factor. */
+/* Evaluates an arithmetic expression by recursive descent; see formula.h. The levels are sum,
+ * product and factor. */
 #include "formula.h"
 
 #include <ctype.h>
@@ -44,12 +45,12 @@ static double parse_name(parser_t *p) {
   if (next_character(p) == '[') {
     char *end = NULL;
     index = strtoll(++p->at, &end, 10);
-    if (end == p->at || index < 0 || *end != ']') return fail_at(p, "the number of an axis and ]");
+    if (end == p->at || index < 0 || *end != ']') return fail_at(p, "an axis number and ]");
     p->at = end + 1;
   }
   if (size >= sizeof word || !p->find(p->context, word, index, &value)) {
     p->at = begin;
-    return fail_at(p, "an extent's name, or an argument's, perhaps with [axis]");
+    return fail_at(p, "the name of an extent or of an argument, optionally with [axis]");
   }
   return value;
 }
@@ -58,7 +59,7 @@ static double parse_factor(parser_t *p) {
   char *end = NULL;
   double value;
   if (next_character(p) == '(') {
-    if (++p->depth > 50) return fail_at(p, "fewer brackets");
+    if (++p->depth > 50) return fail_at(p, "at most 50 nested brackets");
     p->at++;
     value = parse_sum(p);
     if (next_character(p) != ')') return fail_at(p, ")");
@@ -68,7 +69,7 @@ static double parse_factor(parser_t *p) {
   }
   if (*p->at == '-') {
     p->at++;
-    return ++p->depth > 50 ? fail_at(p, "fewer signs") : -parse_factor(p);
+    return ++p->depth > 50 ? fail_at(p, "at most 50 nested signs") : -parse_factor(p);
   }
   if (isalpha((unsigned char)*p->at) || *p->at == '_') return parse_name(p);
   value = strtod(p->at, &end);

@@ -1,4 +1,4 @@
-/* Where Tenon's own files are; see installation.h.  All lie beside the command or beside libtenon. */
+/* Finds Tenon's own files, beside the command or beside libtenon; see installation.h. */
 #include "installation.h"
 
 #include <stdlib.h>
@@ -6,14 +6,15 @@
 
 #include "system.h"
 
-/* The first of `places`, under the folder of the command, then of libtenon, that has `file`. */
+/* Finds the first of `places`, relative to the folder of the command and then to that of libtenon,
+ * that contains `file`. */
 static bool find_folder(const char *const *places, const char *file, text_t *out_folder,
                         text_t *why) {
   text_t own = {NULL, 0, 0, false};
   text_t library = {NULL, 0, 0, false};
   text_t path = {NULL, 0, 0, false};
   bool found = false;
-  if (system_module_path("libtenon.so.1", &library)) /* its folder */
+  if (system_module_path("libtenon.so.1", &library)) /* cut to its folder */
     library.data[library.size = (size_t)(text_file_name(text_get(&library)) - text_get(&library))] =
         0;
   (void)system_own_folder(&own);
@@ -33,7 +34,8 @@ static bool find_folder(const char *const *places, const char *file, text_t *out
       text_free(&folder);
     }
   if (!found)
-    text_add(why, "%s was not found beside %s: this is no installed Tenon", file, text_get(&own));
+    text_add(why, "%s was not found near %s: this Tenon is not installed completely", file,
+             text_get(&own));
   text_free(&own);
   text_free(&library);
   text_free(&path);

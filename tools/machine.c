@@ -1,5 +1,5 @@
-/* This machine's peaks; see machine.h.  They are measured inside operators that this program adds,
- * since what runs there has the host's threads. */
+/* Measures the peak rates of this machine; see machine.h. The measurements run inside operators
+ * that this program registers, because operators have access to the host's threads. */
 #include "machine.h"
 
 #include <stdio.h>
@@ -17,11 +17,9 @@
 enum {
   TRIAD = 1 << 24,
   ROUNDS = 1 << 21,
-  /* elements of 4 bytes in each of three arrays; of chains, so many that threads which start late
-   * do not count */
+  /* TRIAD: elements of 4 bytes in each of three arrays. ROUNDS: enough multiply-adds that the late
+   * start of a thread does not matter. */
 };
-
-/* the operators */
 
 static tenon_status_t triad_part(tenon_call_t *call, void *argument, int64_t begin, int64_t end) {
   const float *b = call->inputs[0]->data;
@@ -54,8 +52,6 @@ static const tenon_item_t items[] = {
              TENON_SHAPES("out = x"), TENON_KERNEL("cpu", fma_all)),
     {TENON_TAG_END, 0, 0, NULL, NULL}};
 
-/* measuring */
-
 typedef struct peak_t {
   const tenon_op_t *op;
   tenon_tensor_t *inputs[2];
@@ -80,12 +76,14 @@ static bool create_tensor(uint32_t dtype, int64_t count, tenon_tensor_t **out, t
   return true;
 }
 
-/* Best of the batches: a peak is what is possible. */
+/* Takes the best batch, because a peak is the best that is possible. */
 static bool measure_peak(const char *name, uint32_t dtype, int64_t count, bool is_triad,
                          double *out_rate, text_t *why) {
   peak_t peak = {NULL, {NULL, NULL}, NULL};
   times_t times;
-  progress_show("measuring this machine", is_triad ? 1 : dtype == TENON_F32 ? 2 : 3, 3, name);
+  int step = dtype == TENON_F32 ? 2 : 3;
+  if (is_triad) step = 1;
+  progress_show("measuring this machine", step, 3, name);
   bool fine = tenon_op_find(is_triad ? "bench::triad" : "bench::fma", &peak.op) == TENON_OK;
   if (!fine) text_add(why, "%s", tenon_error());
   fine = fine && create_tensor(dtype, count, &peak.inputs[0], why) &&
@@ -103,10 +101,8 @@ static bool measure_peak(const char *name, uint32_t dtype, int64_t count, bool i
   return fine;
 }
 
-/* keeping */
-
-/* TENON_CACHE/machine-PROCESSOR-THREADS.json, as libtenon's own cache has its folder; false:
- * nothing is kept. */
+/* Path of the cached result, TENON_CACHE/machine-PROCESSOR-THREADS.json; the folder is chosen as
+ * libtenon chooses its cache. Returns false if nothing is cached. */
 static bool cache_path(int32_t threads, text_t *out_path) {
   const char *cache = getenv("TENON_CACHE");
   const char *config = getenv("XDG_CACHE_HOME");
@@ -153,7 +149,7 @@ static void save_peaks(const char *path, const machine_t *machine) {
       "{\"bandwidth\": %.6g, \"peak_f32\": %.6g, \"peak_f64\": %.6g, \"instructions\": \"%s\"}\n",
       machine->bandwidth, machine->peak_f32, machine->peak_f64, machine->instructions);
   if (system_make_folder(text_get(&folder), &why))
-    (void)file_write(path, &json, &why); /* else it is measured again */
+    (void)file_write(path, &json, &why); /* on failure the machine is measured again next time */
   text_free(&json);
   text_free(&folder);
   text_free(&why);

@@ -1,5 +1,6 @@
-/* The `tenon` command: finds the verb and hands over.  The verbs are in verb_NAME.c, one each; the
- * table here is the only list of them.  Exit codes: 0 fine, 1 failure, 2 wrong usage. */
+/* The `tenon` command: finds the verb that is named and calls its function. The table here is the
+ * only list of verbs; they are defined in tools/verbs. Exit codes: 0 success, 1 failure, 2 wrong
+ * usage. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,13 +18,13 @@ static const verb_t *const verbs[] = {&verb_new,     &verb_build,   &verb_ops,  
 enum { VERB_COUNT = sizeof verbs / sizeof *verbs };
 
 static void print_help(void) {
-  printf("usage: tenon VERB [option]... [argument]...\n\nBuilds, lists and runs Tenon operators, "
-         "and runs models.\n\nverbs:\n");
+  printf("usage: tenon VERB [option]... [argument]...\n\nBuilds, checks and runs Tenon operators, "
+         "and runs ONNX models.\n\nverbs:\n");
   for (int i = 0; i < VERB_COUNT; i++)
     printf("  %-9s%s\n", verbs[i]->name, verbs[i]->summary);
-  printf(
-      "\n`tenon VERB --help` says more about a verb; `tenon --version` prints the version,\n"
-      "`tenon --include` the folder of the headers, `tenon --cmake` that of the CMake package.\n");
+  printf("\n`tenon VERB --help` describes a verb.  `tenon --version` prints the version, `tenon "
+         "--include` the folder of the\nheaders, and `tenon --cmake` the folder of the CMake "
+         "package.\n");
 }
 
 static int print_unknown_verb(const char *name) {
@@ -42,19 +43,23 @@ static int print_unknown_verb(const char *name) {
   return code;
 }
 
-/* A folder of Tenon's, for makefiles. */
+/* Prints a folder of the installation, for use in makefiles. */
 static int print_folder(bool (*find)(text_t *out_folder, text_t *why)) {
   text_t folder = {NULL, 0, 0, false};
   text_t why = {NULL, 0, 0, false};
   bool fine = find(&folder, &why);
-  int code = fine ? (puts(text_get(&folder)), EXIT_FINE) : print_failure("%s", text_get(&why));
+  int code = EXIT_FINE;
+  if (fine)
+    puts(text_get(&folder));
+  else
+    code = print_failure("%s", text_get(&why));
   text_free(&folder);
   text_free(&why);
   return code;
 }
 
 static int run_command_line(int argc, char **argv) {
-  if (argc < 2) return print_usage_error(NULL, "a verb is missing");
+  if (argc < 2) return print_usage_error(NULL, "a verb is missing: `tenon --help` lists the verbs");
   const char *name = argv[1];
   if (strcmp(name, "--version") == 0 || strcmp(name, "-V") == 0) {
     printf("tenon %s\n", tenon_version());
@@ -90,7 +95,7 @@ int main(int argc, char **argv) {
   const char *crash = getenv("TENON_CRASH");
   if (!crash || strcmp(crash, "0") != 0) (void)tenon_crash_report(1);
   int code = run_command_line(argc, argv);
-  tenon_shutdown(); /* nothing of ours is left: what is, leak checkers show */
+  tenon_shutdown(); /* so that a leak checker reports only real leaks */
   if ((fflush(stdout) != 0 || ferror(stdout)) && code == EXIT_FINE)
     return print_failure("cannot write to standard output");
   return code;

@@ -1,4 +1,4 @@
-/* Drawing levels of memory; see memory_timeline.h. */
+/* Draws memory use over time; see memory_timeline.h. */
 #include "memory_timeline.h"
 
 #include <string.h>
@@ -11,9 +11,9 @@ enum {
 typedef struct line_t {
   const char *device;
   uint64_t most;
-  uint64_t at[COLUMNS]; /* the most in each part of the time */
+  uint64_t at[COLUMNS]; /* maximum in each column of the time axis */
   uint64_t now;
-  int32_t column; /* up to which `now` was drawn */
+  int32_t column; /* `now` has been drawn up to this column */
 } line_t;
 
 static line_t *line_of(line_t *lines, int32_t *count, const char *device) {
@@ -28,7 +28,8 @@ static void raise_level(line_t *line, int32_t column, uint64_t bytes) {
   if (line->at[column] < bytes) line->at[column] = bytes;
 }
 
-static void draw_to(line_t *line, int32_t column) { /* what was there lasts until here */
+/* The present level lasts until `column`. */
+static void draw_to(line_t *line, int32_t column) {
   for (; line->column < column; line->column++)
     raise_level(line, line->column, line->now);
   raise_level(line, column, line->now);
@@ -50,7 +51,7 @@ static void add_line(text_t *out, const line_t *line) {
     double share = line->most ? (double)line->at[i] / (double)line->most : 0;
     drawn[i] = marks[line->at[i] ? 1 + (int)(share * 7 + 0.5) : 0];
   }
-  text_add(out, "memory of %-10s  at most ", line->device);
+  text_add(out, "memory of %-10s  peak ", line->device);
   add_bytes(out, line->most);
   text_add(out, "  |%s|\n", drawn);
 }

@@ -1,5 +1,5 @@
-/* Memory over the time of a profile: a line of characters for each device, from ' ' for none to '#'
- * for the most. */
+/* Memory use over the time of a profile: one line of characters for each device, from ' ' for none
+ * to '#' for the peak. Called by `tenon run --profile`. */
 #ifndef TOOLS_MEMORY_TIMELINE_H
 #define TOOLS_MEMORY_TIMELINE_H
 

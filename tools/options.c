@@ -1,5 +1,5 @@
-/* Parsing of command lines and the help made from the same table; see options.h.
- * The first thing that is wrong ends the parse with a line on stderr and EXIT_USAGE. */
+/* Parses command lines and prints help from the same option table; see options.h. The first error
+ * ends the parse with a line on stderr and EXIT_USAGE. */
 #include "options.h"
 
 #include <errno.h>
@@ -13,8 +13,6 @@ enum {
   HELP_COLUMN = 27,
   HELP_WIDTH = 96,
 };
-
-/* help */
 
 void options_wrap(const char *text, int indent) {
   int column = indent;
@@ -41,9 +39,14 @@ void options_wrap(const char *text, int indent) {
 
 static void print_option(const option_t *option) {
   char label[80];
-  int size = snprintf(label, sizeof label, "  %c%c%s --%s%s%s", option->letter ? '-' : ' ',
-                      option->letter ? option->letter : ' ', option->letter ? "," : " ",
-                      option->name, option->value ? "=" : "", option->value ? option->value : "");
+  const char *equals = option->value ? "=" : "";
+  const char *value = option->value ? option->value : "";
+  int size;
+  if (option->letter)
+    size = snprintf(label, sizeof label, "  -%c, --%s%s%s", option->letter, option->name, equals,
+                    value);
+  else
+    size = snprintf(label, sizeof label, "      --%s%s%s", option->name, equals, value);
   if (size < HELP_COLUMN - 1)
     printf("%-*s", HELP_COLUMN, label);
   else
@@ -52,15 +55,15 @@ static void print_option(const option_t *option) {
 }
 
 void options_help(const verb_t *verb, const option_t *options) {
-  printf("usage: tenon %s %s\n\n%s\noptions:\n", verb->name, verb->usage, verb->details);
+  printf("usage: tenon %s %s\n\n", verb->name, verb->usage);
+  options_wrap(verb->details, 0);
+  printf("\noptions:\n");
   for (const option_t *option = options; option->name; option++)
     print_option(option);
-  print_option(&(option_t){"help", 'h', OPTION_FLAG, NULL, "print this text", NULL});
+  print_option(&(option_t){"help", 'h', OPTION_FLAG, NULL, "print this help", NULL});
 }
 
-/* parsing */
-
-/* "a|b|c" holds `text` as one of its parts. */
+/* Whether `text` is one of the parts of "a|b|c". */
 static bool is_choice(const char *choices, const char *text) {
   size_t size = strlen(text);
   for (const char *part = choices; part; part = strchr(part, '|') ? strchr(part, '|') + 1 : NULL)
@@ -69,7 +72,7 @@ static bool is_choice(const char *choices, const char *text) {
   return false;
 }
 
-/* Stores a value; OPTIONS_GO_ON or EXIT_USAGE. */
+/* Stores the value of an option. Returns OPTIONS_PARSED to continue, else EXIT_USAGE. */
 static int store_value(const verb_t *verb, const option_t *option, const char *value) {
   char *end = NULL;
   errno = 0;
@@ -108,7 +111,7 @@ static int store_value(const verb_t *verb, const option_t *option, const char *v
   return OPTIONS_PARSED;
 }
 
-/* Says that `--name` is unknown, with the nearest option. */
+/* Reports that `--name` is unknown, and suggests the nearest option. */
 static int print_unknown_option(const command_line_t *line, const char *name, size_t size) {
   const char *names[64] = {"help"};
   char given[64];
@@ -117,12 +120,14 @@ static int print_unknown_option(const command_line_t *line, const char *name, si
   for (const option_t *option = line->options; option->name && count < 64; option++)
     names[count++] = option->name;
   const char *nearest = text_nearest(given, names, count);
-  return print_usage_error(line->verb->name, "%s: unknown option '--%s'%s%s%s", line->verb->name,
-                           given, nearest ? "; did you mean '--" : "", nearest ? nearest : "",
-                           nearest ? "'?" : "");
+  if (nearest)
+    return print_usage_error(line->verb->name, "%s: unknown option '--%s'; did you mean '--%s'?",
+                             line->verb->name, given, nearest);
+  return print_usage_error(line->verb->name, "%s: unknown option '--%s'", line->verb->name, given);
 }
 
-/* The option called `name`, or the only one that begins so; NULL: none or several. */
+/* Finds the option with this name, or the only one whose name begins with it; NULL if there is none
+ * or several. */
 static const option_t *find_long(const option_t *options, const char *name, size_t size) {
   const option_t *found = NULL;
   int32_t matches = 0;
@@ -200,7 +205,7 @@ int options_parse(command_line_t *line, int argc, char **argv) {
     return print_usage_error(line->verb->name, "%s: %s is missing", line->verb->name,
                              line->operand);
   if (line->most >= 0 && line->operands.count > line->most)
-    return print_usage_error(line->verb->name, "%s: '%s' is one argument too many",
-                             line->verb->name, line->operands.items[line->most]);
+    return print_usage_error(line->verb->name, "%s: unexpected argument '%s'", line->verb->name,
+                             line->operands.items[line->most]);
   return OPTIONS_PARSED;
 }

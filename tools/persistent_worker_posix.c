@@ -1,5 +1,5 @@
-/* A forked child that works when it is asked; see persistent_worker.h.  A question is a byte, an answer a
- * number. */
+/* A forked child that works on request; see persistent_worker.h. A request is one byte, an answer
+ * one int. */
 #ifndef _POSIX_C_SOURCE
 #define _POSIX_C_SOURCE 200809L
 #endif
@@ -46,9 +46,9 @@ bool persistent_worker_start(persistent_worker_t *worker, int (*work)(void *cont
 
 static void describe_end(int state, text_t *why) {
   if (WIFSIGNALED(state))
-    text_add(why, "it was ended by signal %d (%s)", WTERMSIG(state), strsignal(WTERMSIG(state)));
+    text_add(why, "ended by signal %d (%s)", WTERMSIG(state), strsignal(WTERMSIG(state)));
   else
-    text_add(why, "it ended the process with exit status %d", WEXITSTATUS(state));
+    text_add(why, "exited with status %d", WEXITSTATUS(state));
 }
 
 static void reap_worker(persistent_worker_t *worker, text_t *why) {
@@ -73,5 +73,5 @@ bool persistent_worker_ask(persistent_worker_t *worker, int *out_answer, text_t 
 }
 
 void persistent_worker_stop(persistent_worker_t *worker) {
-  if (worker->id > 0) reap_worker(worker, NULL); /* its pipe ends, and so does it */
+  if (worker->id > 0) reap_worker(worker, NULL); /* closing its pipe ends the child */
 }

@@ -1,5 +1,5 @@
-/* What the command says about its own failures; see print_error.h.
- * stdout is flushed first, so that on a terminal the words stand where they belong. */
+/* Prints the command's error messages; see print_error.h. stdout is flushed first, so that both
+ * streams appear in order on a terminal. */
 #include "print_error.h"
 
 #include <stdarg.h>
@@ -28,8 +28,10 @@ int print_usage_error(const char *verb, const char *format, ...) {
   va_start(arguments, format);
   print_line(format, arguments);
   va_end(arguments);
-  fprintf(stderr, "tenon: `tenon%s%s --help` says how it is used\n", verb ? " " : "",
-          verb ? verb : "");
+  if (verb)
+    fprintf(stderr, "tenon: run `tenon %s --help` for usage\n", verb);
+  else
+    fputs("tenon: run `tenon --help` for usage\n", stderr);
   return EXIT_USAGE;
 }
 

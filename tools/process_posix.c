@@ -1,5 +1,5 @@
-/* Running other programs over POSIX; see process.h.  Called by `tenon check`, which is a program of
- * its own. A command is an argument list, never a shell's text. */
+/* Runs other programs on POSIX systems; see process.h. A command is a list of arguments and never
+ * passes through a shell. */
 #ifndef _POSIX_C_SOURCE
 #define _POSIX_C_SOURCE 200809L
 #endif
@@ -30,7 +30,7 @@ bool process_become(const texts_t *command, text_t *why) {
   return false;
 }
 
-/* A forked child's state when it has ended. */
+/* Waits for a forked child and returns its state. */
 static int wait_for_child(pid_t id) {
   int state = 0;
   while (waitpid(id, &state, 0) < 0 && errno == EINTR)
@@ -108,9 +108,9 @@ bool process_run(const texts_t *command, const char *name, const char *value, te
   else if (!fine && words.size)
     text_add(why, "%s", text_get(&words));
   else if (!fine && WIFSIGNALED(status))
-    text_add(why, "it ended by signal %d", WTERMSIG(status));
+    text_add(why, "the program was ended by signal %d", WTERMSIG(status));
   else if (!fine)
-    text_add(why, "it ended with status %d", WEXITSTATUS(status));
+    text_add(why, "the program exited with status %d", WEXITSTATUS(status));
   free(arguments);
   text_free(&words);
   return fine;

@@ -1,4 +1,5 @@
-/* The table of a profile; see profile_table.h.  Only spans of depth 0 count: deeper ones lie within them. */
+/* Prints the table of a profile; see profile_table.h. Only spans of depth 0 are counted, because
+ * deeper spans lie within them. */
 #include "profile_table.h"
 
 #include <stdlib.h>
@@ -19,7 +20,8 @@ static int compare_names(const void *a, const void *b) {
 static int compare_times(const void *a, const void *b) {
   double left = ((const kind_t *)a)->ms;
   double right = ((const kind_t *)b)->ms;
-  return left < right ? 1 : left > right ? -1 : compare_names(a, b);
+  if (left == right) return compare_names(a, b);
+  return left < right ? 1 : -1;
 }
 
 static void add_rows(text_t *out, const kind_t *kinds, int32_t count, double total) {
@@ -50,7 +52,7 @@ bool profile_table_add(text_t *out, const tenon_profile_t *profile, int32_t rows
                              (double)(span.end - span.begin) / 1e6};
   }
   if (used > 1) qsort(kinds, (size_t)used, sizeof *kinds, compare_names);
-  for (int32_t i = 0; i < used; i++) { /* equal names are neighbours now */
+  for (int32_t i = 0; i < used; i++) { /* after sorting, equal names are neighbours */
     total += kinds[i].ms;
     if (count > 0 && strcmp(kinds[count - 1].name, kinds[i].name) == 0) {
       kinds[count - 1].calls++;

@@ -1,5 +1,5 @@
-/* Where the time of a run went: the operators of a profile, the slowest first.  Called by run
- * --profile. */
+/* Table of where the time of a run was spent: operators, slowest first. Called by `tenon run
+ * --profile`. */
 #ifndef TOOLS_PROFILE_TABLE_H
 #define TOOLS_PROFILE_TABLE_H
 
@@ -7,7 +7,7 @@
 
 #include "text.h"
 
-/* A table with a bar for each kind of operator, at most `rows` of them. */
+/* Adds a row with a bar for each kind of operator, at most `rows` of them. */
 bool profile_table_add(text_t *out, const tenon_profile_t *profile, int32_t rows);
 
 #endif

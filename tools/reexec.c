@@ -1,4 +1,4 @@
-/* Command lines that run this one under another program; see reexec.h. */
+/* Builds the command line that runs this command again under another program; see reexec.h. */
 #include "reexec.h"
 
 #include <string.h>
@@ -8,7 +8,8 @@
 #include "process.h"
 #include "system.h"
 
-/* Beside bin in an installation, or in the tree that this was built in. */
+/* Finds the gdb pretty-printers, beside bin of an installation or in the source tree of this
+ * build. */
 static bool find_printers(text_t *out_path) {
   static const char *const places[] = {"../share/tenon/gdb/tenon-gdb.py",
                                        "../tools/gdb/tenon-gdb.py"};
@@ -27,7 +28,9 @@ static bool find_printers(text_t *out_path) {
 static bool add_program(texts_t *command, const char *name, text_t *why) {
   text_t path = {NULL, 0, 0, false};
   bool found = system_find_program(name, &path) && texts_add(command, text_get(&path));
-  if (!found) text_add(why, "%s is not installed, or not in PATH: apt-get install %s", name, name);
+  if (!found)
+    text_add(why, "%s was not found in PATH: install it, for example by apt-get install %s", name,
+             name);
   text_free(&path);
   return found;
 }
@@ -66,7 +69,8 @@ static bool add_self(texts_t *command, const reexec_t *under, int argc, char **a
   return fine;
 }
 
-/* The run-time libraries that the libraries want loaded first go into LD_PRELOAD. */
+/* Sets LD_PRELOAD to the sanitizer run-time libraries that must be loaded before the operator
+ * libraries. */
 static bool preload_sanitizers(const reexec_t *under, text_t *why) {
   text_t list = {NULL, 0, 0, false};
   bool fine = true;
@@ -83,7 +87,7 @@ static bool preload_sanitizers(const reexec_t *under, text_t *why) {
     text_free(&path);
   }
   if (fine && !list.size) {
-    text_add(why, "--sanitizer: no library of these was built with one");
+    text_add(why, "--sanitizer: none of the libraries was built with a sanitizer");
     fine = false;
   }
   if (fine) process_set("LD_PRELOAD", text_get(&list));

@@ -1,5 +1,5 @@
-/* This command again, under a debugger, a memory checker, or with a sanitizer's run-time library.
- * Called by verbs that run code of libraries. */
+/* Runs this command again under gdb or valgrind, or with the run-time library of a sanitizer.
+ * Called by the verbs that run code of operator libraries. */
 #ifndef TOOLS_REEXEC_H
 #define TOOLS_REEXEC_H
 
@@ -8,14 +8,15 @@
 typedef struct reexec_t {
   bool gdb;
   bool valgrind;
-  bool sanitizer;              /* what the libraries below were built with */
-  const texts_t *libraries;    /* that will be loaded */
-  const char *breakpoint;      /* gdb: "FILE:LINE"; NULL: none */
-  const char *const *left_out; /* options of the command line that are not for it, NULL ends them */
+  bool sanitizer;           /* preload the sanitizer that the libraries below were built with */
+  const texts_t *libraries; /* the libraries that will be loaded */
+  const char *breakpoint;   /* gdb: "FILE:LINE"; NULL: none */
+  /* options that are removed from the new command line; ends with NULL */
+  const char *const *left_out;
 } reexec_t;
 
-/* True: nothing of it is asked for.  Else the other program takes this one's place; false: it could
- * not, and `why` says so. */
+/* Returns true if nothing was requested. Otherwise the other program replaces this process; false:
+ * that failed, and `why` has the reason. */
 bool reexec_under(const reexec_t *under, int argc, char **argv, text_t *why);
 
 #endif

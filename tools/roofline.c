@@ -1,4 +1,4 @@
-/* Rooflines; see roofline.h. */
+/* Computes and draws rooflines; see roofline.h. */
 #include "roofline.h"
 
 #include <math.h>
@@ -20,9 +20,9 @@ void roofline_words(const machine_t *machine, const roofline_point_t *p, text_t 
   const double rate = p->bytes / p->seconds;
   const double share = rate / machine->bandwidth;
   text_add(out, "memory %.1f of %.1f GB/s (%.0f %%%s)", rate / 1e9, machine->bandwidth / 1e9,
-           share * 100, share > 1.05 ? ": in caches" : "");
+           share * 100, share > 1.05 ? ": served from caches" : "");
   if (!(p->operations > 0)) {
-    text_add(out, "; operations not known (--flops)");
+    text_add(out, "; arithmetic unknown (give --flops)");
     return;
   }
   const double work = p->operations / p->seconds;
@@ -31,11 +31,9 @@ void roofline_words(const machine_t *machine, const roofline_point_t *p, text_t 
   const double roof = smaller(top, intensity * machine->bandwidth);
   text_add(out, "; arithmetic %.1f of %.1f GFLOP/s (%.0f %%)", work / 1e9, top / 1e9,
            work / top * 100);
-  text_add(out, "; %.3g operations a byte: bound by %s, %.0f %% of the roof", intensity,
+  text_add(out, "; %.3g operations per byte: bound by %s, %.0f %% of the roofline", intensity,
            intensity * machine->bandwidth < top ? "memory" : "arithmetic", work / roof * 100);
 }
-
-/* pictures */
 
 typedef struct frame_t { /* logarithms to base 2 */
   double left;
@@ -45,7 +43,7 @@ typedef struct frame_t { /* logarithms to base 2 */
   bool is_f64;
 } frame_t;
 
-/* Room for the ridge and for all points; false: there are none. */
+/* Chooses a frame that contains the ridge and all points; false if there are no points. */
 static bool frame_of(const machine_t *machine, const roofline_point_t *points, int32_t count,
                      frame_t *out) {
   bool any = false;
@@ -106,7 +104,7 @@ void roofline_picture(const machine_t *machine, const roofline_point_t *points, 
   text_add(out, "%9s +", "GFLOP/s");
   for (int c = 0; c < COLUMNS; c++)
     text_add(out, "-");
-  text_add(out, "\n%11s%-*.3g%.3g operations a byte\n", "", COLUMNS - 24, exp2(f.left),
+  text_add(out, "\n%11s%-*.3g%.3g operations per byte\n", "", COLUMNS - 24, exp2(f.left),
            exp2(f.right));
 }
 
@@ -173,8 +171,8 @@ void roofline_svg(const machine_t *machine, const roofline_point_t *points, int3
     text_add(out, "</text>\n");
   }
   text_add(out,
-           "<text x=\"%d\" y=\"%d\" text-anchor=\"middle\">operations a byte</text><text x=\"14\" "
-           "y=\"%d\">GFLOP/s</text>\n</svg>\n",
+           "<text x=\"%d\" y=\"%d\" text-anchor=\"middle\">operations per byte</text><text "
+           "x=\"14\" y=\"%d\">GFLOP/s</text>\n</svg>\n",
            LEFT + (int)wide / 2, HEIGHT - 12, TOP - 8);
 #undef X
 #undef Y

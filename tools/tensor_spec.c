@@ -1,4 +1,4 @@
-/* Dtype and shape of a tensor from a text; see tensor_spec.h. */
+/* Parses dtype and shape of a tensor; see tensor_spec.h. */
 #include "tensor_spec.h"
 
 #include <ctype.h>
@@ -21,7 +21,7 @@ static size_t name_size(const char *at) {
   return size;
 }
 
-/* One extent; NULL: it is none. */
+/* Parses one extent; NULL if it is malformed. */
 static const char *parse_extent(const char *at, tensor_spec_t *form) {
   const size_t size = name_size(at);
   char *end = NULL;
@@ -63,7 +63,7 @@ bool tensor_spec_parse(const char *text, tensor_spec_t *out_form, text_t *why) {
     if (more) at = skip_space(at + 1);
   }
   fine = fine && *at == ']' && !*skip_space(at + 1);
-  if (!fine) text_add(why, "'%s': expected a dtype and extents: f32[rows, 4]", text);
+  if (!fine) text_add(why, "'%s': expected a dtype and extents, such as f32[rows, 4]", text);
   if (fine) *out_form = form;
   return fine;
 }

@@ -1,5 +1,5 @@
-/* Dtype and shape of a tensor from a text: "f32[rows, 4]", "i64[]".  Called by model for its inputs
- * and by bench for arguments. */
+/* Dtype and shape of a tensor, parsed from a text such as "f32[rows, 4]" or "i64[]". Called by
+ * model for its inputs and by bench for arguments. */
 #ifndef TOOLS_TENSOR_SPEC_H
 #define TOOLS_TENSOR_SPEC_H
 
@@ -10,12 +10,12 @@
 typedef struct tensor_spec_t {
   tenon_dtype_t dtype;
   int32_t ndim;
-  int64_t extents[TENON_RANK_MAX]; /* -1: it has a name */
-  char names[TENON_RANK_MAX][32];  /* "" where it is a number */
-  char name[64];                   /* what stands before "=", "" : nothing */
+  int64_t extents[TENON_RANK_MAX]; /* -1: the extent has a name */
+  char names[TENON_RANK_MAX][32];  /* "" if the extent is a number */
+  char name[64];                   /* the part before "="; "" if there is none */
 } tensor_spec_t;
 
-/* "NAME=DTYPE[EXTENT,...]"; NAME= may be missing.  An extent is a number that is not negative, or a
+/* Parses "NAME=DTYPE[EXTENT,...]"; NAME= is optional. An extent is a nonnegative number or a
  * name. */
 bool tensor_spec_parse(const char *text, tensor_spec_t *out_form, text_t *why);
 

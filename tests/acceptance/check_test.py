@@ -131,8 +131,8 @@ def reports(library, folder):
 
 
 def refusals(library):
-    for words, message in ((["/no/such.so"], "/no/such.so"), ([library, "trice"], "there is no operator trice"), ([], "LIB.so, --builtin, --device LIB or --list is missing"),
-                           ([library, "--samples", "/no/folder"], "/no/folder"), ([library, "--ordinal", "1"], "--device LIB, which is missing")):
+    for words, message in ((["/no/such.so"], "/no/such.so"), ([library, "trice"], "there is no operator trice"), ([], "nothing to check: give LIB.so, --builtin, --device LIB or --list"),
+                           ([library, "--samples", "/no/folder"], "/no/folder"), ([library, "--ordinal", "1"], "apply to devices: add --device LIB")):
         code, out, error = check(*words)
         tell(f"tenon check {' '.join(words[1:]) or words} cannot be done: status 2, and why", code == 2 and message in error, f"{code} {out}{error}")
     code, out, _ = check("--list")

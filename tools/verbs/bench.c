@@ -1,5 +1,5 @@
-/* `tenon bench`: how long operators take, beside what this machine can do and what another operator
- * or an earlier result took. */
+/* `tenon bench` measures how long operators take and puts the result beside the machine's peak
+ * rates, beside another operator, or beside an earlier result. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -34,18 +34,16 @@ typedef struct bench_t {
   const char *svg;
   int64_t threads;
   double seconds;
-  const tenon_op_t *other; /* that --against names */
+  const tenon_op_t *other; /* the operator that --against names */
   bool builtin;
   bool fresh;
-  int32_t left_out; /* operators of a whole library that could not be called */
+  int32_t left_out; /* operators of the library that could not be measured */
   devices_t devices;
   machine_t machine;
   bench_results_t results;
 } bench_t;
 
-/* measuring */
-
-/* Another operator with the same arguments. */
+/* Measures another operator with the same arguments. */
 static bool measure_other_operator(const bench_t *bench, const bench_call_t *subject,
                                    times_t *out_times, text_t *why) {
   bench_call_t other;
@@ -123,7 +121,8 @@ static bool measure_all_sizes(bench_t *bench, const tenon_op_t *op, const char *
   return fine;
 }
 
-/* "gelu" of a library, "add" of core; *out_name is the operator's full one. */
+/* Finds an operator by name. A name without a namespace is looked up in the library under test, or
+ * in `core` if there is none. */
 static const tenon_op_t *find_operator(const bench_t *bench, const tenon_library_t *library,
                                        const char *word, text_t *why) {
   const tenon_op_t *op = NULL;
@@ -145,7 +144,7 @@ static bool measure_ops(bench_t *bench, const tenon_library_t *library, text_t *
     tenon_op_info(tenon_library_op(library, i), &info);
     if (measure_all_sizes(bench, tenon_library_op(library, i), info.name, why)) continue;
     bench->left_out++;
-    print_failure("left out: %s", text_get(why)); /* the others are measured */
+    print_failure("not measured: %s", text_get(why)); /* the others are still measured */
     text_clear(why);
   }
   for (int32_t i = 0; fine && i < bench->ops.count; i++) {
@@ -155,8 +154,6 @@ static bool measure_ops(bench_t *bench, const tenon_library_t *library, text_t *
   }
   return fine;
 }
-
-/* beside others */
 
 static bool add_option(texts_t *list, const char *option, const char *value) {
   return !value || (texts_add(list, option) && texts_add(list, value));
@@ -169,7 +166,8 @@ static bool add_option_values(texts_t *list, const char *option, const texts_t *
   return fine;
 }
 
-/* The same measurement in a process of its own, where another library has the operator's name. */
+/* Runs the same measurement in a second process, because another library that defines the operator
+ * cannot be loaded into this one. */
 static bool measure_other_library(bench_t *bench, text_t *why) {
   text_t own = {NULL, 0, 0, false};
   text_t file = {NULL, 0, 0, false};
@@ -194,10 +192,13 @@ static bool measure_other_library(bench_t *bench, text_t *why) {
   text_clear(&number);
   text_add(&number, "%d", (int)bench->machine.threads);
   fine = fine && add_option(&command, "--threads", text_get(&number));
-  if (!fine) text_add(why, "out of memory, or no place for temporary files");
+  if (!fine) text_add(why, "out of memory, or no temporary file could be created");
   fine = fine && process_run(&command, NULL, NULL, why) && file_read(text_get(&file), &json, why);
-  if (fine && !bench_results_compare(&bench->results, text_get(&json)))
-    fine = (text_add(why, "--against %s: it has no such operator and size", bench->against), false);
+  if (fine && !bench_results_compare(&bench->results, text_get(&json))) {
+    text_add(why, "--against %s: this library has none of the measured operators at these sizes",
+             bench->against);
+    fine = false;
+  }
   if (file.size) remove(text_get(&file));
   text_t *const texts[] = {&own, &file, &json, &number};
   for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
@@ -211,18 +212,19 @@ static bool compare_results(bench_t *bench, text_t *why) {
   bool fine = true;
   if (bench->baseline) {
     fine = file_read(bench->baseline, &json, why);
-    if (fine && !bench_results_compare(&bench->results, text_get(&json)))
-      fine = (text_add(why, "--baseline %s: it has none of these operators, sizes and devices",
-                       bench->baseline),
-              false);
+    if (fine && !bench_results_compare(&bench->results, text_get(&json))) {
+      text_add(
+          why,
+          "--baseline %s: the file has no result for any of these operators, sizes and devices",
+          bench->baseline);
+      fine = false;
+    }
   }
   if (fine && bench->against && !bench->other)
     fine = measure_other_library(bench, why) && measure_other_library(bench, why);
   text_free(&json);
   return fine;
 }
-
-/* the verb */
 
 static bool show_results(const bench_t *bench, text_t *why) {
   roofline_point_t *points = calloc((size_t)bench->results.count + 1, sizeof *points);
@@ -250,9 +252,12 @@ static bool show_results(const bench_t *bench, text_t *why) {
     fine = file_write(bench->json, &json, why);
   }
   if (fine && bench->svg) {
-    if (!bench->flops)
-      fine = (text_add(why, "--svg wants --flops: without operations there is no point to draw"),
-              false);
+    if (!bench->flops) {
+      text_add(why,
+               "--svg needs --flops: the roofline plots arithmetic per second, so the number of "
+               "operations must be known");
+      fine = false;
+    }
     if (fine) roofline_svg(&bench->machine, points, count, bench->results.items[0].op, &svg);
     fine = fine && file_write(bench->svg, &svg, why);
   }
@@ -272,12 +277,13 @@ static bool bench_operators(bench_t *bench, text_t *why) {
   bool fine = library_load_all(&bench->libraries, false, why);
   if (fine && bench->library) {
     library_path(bench->library, &path);
-    fine = tenon_library_load(text_get(&path), 0, &library) == TENON_OK ||
-           (text_add(why, "%s", tenon_error()), false);
+    fine = tenon_library_load(text_get(&path), 0, &library) == TENON_OK;
+    if (!fine) text_add(why, "%s", tenon_error());
   }
-  if (fine && bench->against && strstr(bench->against, "::"))
-    fine = tenon_op_find(bench->against, &bench->other) == TENON_OK ||
-           (text_add(why, "--against: %s", tenon_error()), false);
+  if (fine && bench->against && strstr(bench->against, "::")) {
+    fine = tenon_op_find(bench->against, &bench->other) == TENON_OK;
+    if (!fine) text_add(why, "--against: %s", tenon_error());
+  }
   fine = fine &&
          devices_open(&bench->devices, bench->device ? bench->device : "cpu", &no_pins, &options,
                       why) &&
@@ -288,7 +294,8 @@ static bool bench_operators(bench_t *bench, text_t *why) {
   return fine;
 }
 
-/* Of LIB OP..., a library is what names a file. */
+/* Splits the operands LIB OPERATOR...: the first operand is the library if it looks like a file
+ * name. */
 static void take_operands(bench_t *bench, const texts_t *operands) {
   for (int32_t i = 0; i < operands->count; i++) {
     const char *word = operands->items[i];
@@ -306,37 +313,45 @@ static int run_bench_verb(const verb_t *verb, int argc, char **argv) {
   const option_t options[] = {
       {"ops", 0, OPTION_TEXTS, "LIB", "load this operator library first; may be repeated",
        &bench.libraries},
-      {"builtin", 0, OPTION_FLAG, NULL, "OPERATORs are built-in ones", &bench.builtin},
+      {"builtin", 0, OPTION_FLAG, NULL, "measure built-in operators", &bench.builtin},
       {"dim", 'd', OPTION_TEXTS, "NAME=N,...",
-       "extents by name, of TENON_SAMPLES or SHAPES; each combination is measured", &bench.dims},
+       "sizes to measure: values for the extent names of TENON_SAMPLES or TENON_SHAPES; every "
+       "combination is measured",
+       &bench.dims},
       {"input", 'i', OPTION_TEXTS, "NAME=DTYPE[N,...]",
-       "an argument: x=f32[64,512]; may be repeated", &bench.forms},
-      {"attr", 'a', OPTION_TEXTS, "NAME=VALUE", "an attribute: axis=1; may be repeated",
-       &bench.attrs},
-      {"dtype", 0, OPTION_TEXT, "DTYPE", "of the arguments that samples make", &bench.dtype},
-      {"device", 0, OPTION_TEXT, "NAME[,NAME]...", "measure on these devices (cpu)", &bench.device},
-      {"threads", 't', OPTION_INT, "N", "threads of a call (TENON_THREADS, else the processors)",
-       &bench.threads},
+       "shape of an argument, such as x=f32[64,512]; may be repeated", &bench.forms},
+      {"attr", 'a', OPTION_TEXTS, "NAME=VALUE",
+       "value of an attribute, such as axis=1; may be repeated", &bench.attrs},
+      {"dtype", 0, OPTION_TEXT, "DTYPE", "dtype of the arguments that are generated", &bench.dtype},
+      {"device", 0, OPTION_TEXT, "NAME[,NAME]...", "devices to measure on (default: cpu)",
+       &bench.device},
+      {"threads", 't', OPTION_INT, "N",
+       "number of threads (default: TENON_THREADS, else all processors)", &bench.threads},
       {"flops", 0, OPTION_TEXT, "EXPR",
-       "operations of a call: '2 * m * n * k', of extents' names; x is the elements of argument x, "
-       "x[1] its extent",
+       "arithmetic operations of one call as a formula over the extent names, such as '2 * m * n * "
+       "k'; x stands for the number of elements of argument x, x[1] for an extent",
        &bench.flops},
       {"against", 0, OPTION_TEXT, "LIB or NS::OP",
-       "measure another library's operator of that name too, or that operator with the same "
-       "arguments",
+       "also measure the operator of the same name from another library, or another operator with "
+       "the same arguments",
        &bench.against},
-      {"baseline", 0, OPTION_TEXT, "FILE", "compare with an earlier --json", &bench.baseline},
-      {"seconds", 's', OPTION_NUMBER, "S", "for each size (0.5)", &bench.seconds},
-      {"json", 0, OPTION_TEXT, "FILE", "write the figures there", &bench.json},
-      {"svg", 0, OPTION_TEXT, "FILE", "draw the roofline there (with --flops)", &bench.svg},
-      {"fresh", 0, OPTION_FLAG, NULL, "measure this machine's peaks again", &bench.fresh},
+      {"baseline", 0, OPTION_TEXT, "FILE", "compare with the results that --json wrote earlier",
+       &bench.baseline},
+      {"seconds", 's', OPTION_NUMBER, "S", "seconds to measure each size (default: 0.5)",
+       &bench.seconds},
+      {"json", 0, OPTION_TEXT, "FILE", "write the results to FILE as JSON", &bench.json},
+      {"svg", 0, OPTION_TEXT, "FILE", "draw the roofline to FILE; needs --flops", &bench.svg},
+      {"fresh", 0, OPTION_FLAG, NULL,
+       "measure the machine's peak rates again instead of using the cached ones", &bench.fresh},
       {NULL, 0, OPTION_FLAG, NULL, NULL, NULL}};
   command_line_t line = {verb, options, 1, -1, "LIB or OPERATOR", {NULL, 0, 0}, NULL};
   int code = options_parse(&line, argc, argv);
   if (code == OPTIONS_PARSED) {
     take_operands(&bench, &line.operands);
-    code = bench_operators(&bench, &why) ? (bench.left_out ? EXIT_FAILED : EXIT_FINE)
-                                         : print_failure("%s", text_get(&why));
+    if (!bench_operators(&bench, &why))
+      code = print_failure("%s", text_get(&why));
+    else
+      code = bench.left_out ? EXIT_FAILED : EXIT_FINE;
   }
   devices_close(&bench.devices);
   bench_results_free(&bench.results);
@@ -348,11 +363,10 @@ static int run_bench_verb(const verb_t *verb, int argc, char **argv) {
   return code;
 }
 
-const verb_t verb_bench = {"bench", "[LIB] OPERATOR... [option]...", "measure operators",
-                           "Calls operators with arguments of several sizes, made by their samples "
-                           "(TENON_SAMPLES, else the schema),\n"
-                           "and says how long a call takes, with the spread, beside what this "
-                           "machine's memory and arithmetic can do\n"
-                           "(measured once, kept in the cache).  LIB alone: all its operators.  "
-                           "Without LIB they are built-in ones.\n",
-                           run_bench_verb};
+const verb_t verb_bench = {
+    "bench", "[LIB] OPERATOR... [option]...", "measure how long operators take",
+    "Calls operators with generated arguments of several sizes (from TENON_SAMPLES, else from the "
+    "schema) and prints the median time of a call and its spread, next to the peak memory "
+    "bandwidth and arithmetic rate of this machine.\nThe peaks are measured once and cached. LIB "
+    "alone measures all operators of the library; without LIB, OPERATOR is a built-in operator.",
+    run_bench_verb};

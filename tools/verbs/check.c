@@ -1,6 +1,6 @@
-/* `tenon check LIB.so [OP...]` and `tenon check --device LIB`: the conformance suites of operators
- * and of devices, which are programs of their own, since they run each case in a child that has
- * started nothing. */
+/* `tenon check LIB.so [OP]...` and `tenon check --device LIB` run the conformance suites of
+ * operators and of devices. Each suite is a program of its own, because it runs every check in a
+ * forked child and must not have started threads before. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -13,7 +13,7 @@
 typedef struct check_t {
   const char *device;
   const char *settings;
-  const char *ordinal; /* of devices */
+  const char *ordinal; /* options of the device suite only */
   texts_t cases;
   texts_t excepts;
   const char *seed;
@@ -33,7 +33,7 @@ typedef struct check_t {
   bool list;
 } check_t;
 
-/* The program: installed in libexec beside bin, or built in the folder of tests. */
+/* Finds the suite's program: in libexec of an installation, or in the folder tests of a build. */
 static bool find_program(const char *name, text_t *out_path, text_t *why) {
   static const char *const places[] = {"../libexec/tenon", "tests"};
   text_t own = {NULL, 0, 0, false};
@@ -45,8 +45,8 @@ static bool find_program(const char *name, text_t *out_path, text_t *why) {
   }
   if (!found)
     text_add(why,
-             "the suite, %s, was not found in ../libexec/tenon or tests of %s: reinstall Tenon, or "
-             "build the target %s",
+             "the conformance suite %s was not found in ../libexec/tenon or tests of %s: reinstall "
+             "Tenon, or build the target %s",
              name, text_get(&own), name);
   text_free(&own);
   return found;
@@ -60,7 +60,7 @@ static bool add_flag(texts_t *command, const char *option, bool is_set) {
   return !is_set || texts_add(command, option);
 }
 
-/* The options that both suites have, and those of one. */
+/* Adds the options of both suites. */
 static bool add_options(const check_t *check, texts_t *command) {
   bool fine = true;
   for (int32_t i = 0; i < check->cases.count; i++)
@@ -83,12 +83,11 @@ static bool add_options(const check_t *check, texts_t *command) {
          add_flag(command, "--builtin", check->builtin);
 }
 
-/* What is checked: the library, and names of operators. */
+/* Adds the library and the names of operators to check. */
 static bool add_operands(const check_t *check, const texts_t *operands, texts_t *command) {
   text_t library = {NULL, 0, 0, false};
-  const char *path = check->device                        ? check->device
-                     : !check->builtin && operands->count ? operands->items[0]
-                                                          : NULL;
+  const char *path = check->device;
+  if (!path && !check->builtin && operands->count) path = operands->items[0];
   if (path) library_path(path, &library);
   bool fine = !path || texts_add(command, text_get(&library));
   for (int32_t i = path && !check->device; i < operands->count; i++)
@@ -106,7 +105,7 @@ static int become_suite(const check_t *check, const texts_t *operands) {
     bool fine = texts_add(&command, text_get(&path)) && add_options(check, &command) &&
                 add_operands(check, operands, &command);
     if (fine)
-      process_become(&command, &why); /* comes back only if it fails */
+      process_become(&command, &why); /* returns only on failure */
     else
       text_add(&why, "out of memory");
   }
@@ -117,55 +116,64 @@ static int become_suite(const check_t *check, const texts_t *operands) {
   return code;
 }
 
-/* NULL: the options go together. */
+/* Returns an error message if the options cannot be combined, else NULL. */
 static const char *option_conflict(const check_t *check, const texts_t *operands) {
   bool of_devices = check->settings || check->ordinal || check->no_contents;
   bool of_operators = check->jobs || check->junit || check->samples || check->save ||
                       check->no_notes || check->builtin || check->excepts.count;
   if (check->with && !check->samples)
-    return "--with FILE.py is of `python -m tenon check`, which makes the calls for --samples";
-  if (check->device && operands->count) return "with --device there are no further arguments";
+    return "--with FILE.py needs --samples: use `python -m tenon check LIB.so --with FILE.py`, "
+           "which generates the calls for --samples";
+  if (check->device && operands->count) return "--device LIB takes no operator names";
   if (check->device && of_operators)
-    return "-j, --junit, --samples, --no-notes and --builtin are of operators, not of --device";
+    return "-j, --junit, --samples, --no-notes and --builtin apply to operators and cannot be "
+           "combined with --device";
   if (!check->device && of_devices)
-    return "--settings, --ordinal and --no-contents are of --device LIB, which is missing";
+    return "--settings, --ordinal and --no-contents apply to devices: add --device LIB";
   if (!check->device && !check->builtin && !check->list && !operands->count)
-    return "LIB.so, --builtin, --device LIB or --list is missing";
+    return "nothing to check: give LIB.so, --builtin, --device LIB or --list";
   return NULL;
 }
 
 static int run_check_verb(const verb_t *verb, int argc, char **argv) {
   check_t check = {0};
   const option_t options[] = {
-      {"device", 0, OPTION_TEXT, "LIB", "check the devices of that library", &check.device},
+      {"device", 0, OPTION_TEXT, "LIB", "check the devices of this library", &check.device},
       {"builtin", 0, OPTION_FLAG, NULL, "check the built-in operators", &check.builtin},
       {"case", 0, OPTION_TEXTS, "PREFIX",
-       "only checks whose names begin so (strides.); may be repeated", &check.cases},
+       "run only the checks whose id begins with PREFIX (strides.); may be repeated", &check.cases},
       {"except", 0, OPTION_TEXTS, "[OP:]ID",
-       "what is known and meant: findings of it are not told; may be repeated", &check.excepts},
-      {"seed", 0, OPTION_TEXT, "N", "of sizes and contents (1)", &check.seed},
+       "ignore known findings of this id, on all operators or on OP; may be repeated",
+       &check.excepts},
+      {"seed", 0, OPTION_TEXT, "N", "seed of generated sizes and values (default: 1)", &check.seed},
       {"limit", 0, OPTION_TEXT, "S",
-       "seconds after which a case hangs (10; of devices 60, without a move)", &check.limit},
-      {"quick", 0, OPTION_FLAG, NULL, "fewer calls, smaller sizes", &check.quick},
+       "seconds after which a check counts as hanging (default: 10; for devices 60 without "
+       "progress)",
+       &check.limit},
+      {"quick", 0, OPTION_FLAG, NULL, "run fewer calls with smaller sizes", &check.quick},
       {"first", 0, OPTION_FLAG, NULL, "stop at the first finding", &check.first},
-      {"json", 0, OPTION_FLAG, NULL, "results as JSON", &check.json},
-      {"junit", 0, OPTION_TEXT, "FILE", "results as JUnit's XML, too", &check.junit},
-      {"verbose", 'v', OPTION_FLAG, NULL, "a line for each case", &check.verbose},
-      {"list", 0, OPTION_FLAG, NULL, "the cases and what they check; needs no library",
+      {"json", 0, OPTION_FLAG, NULL, "print the results as JSON", &check.json},
+      {"junit", 0, OPTION_TEXT, "FILE", "also write the results to FILE as JUnit XML",
+       &check.junit},
+      {"verbose", 'v', OPTION_FLAG, NULL, "print one line for each check", &check.verbose},
+      {"list", 0, OPTION_FLAG, NULL, "list the checks and what they test; needs no library",
        &check.list},
-      {"jobs", 'j', OPTION_TEXT, "N", "processes at once (processors)", &check.jobs},
-      {"no-notes", 0, OPTION_FLAG, NULL, "findings only", &check.no_notes},
-      {"samples", 0, OPTION_TEXT, "DIR", "recorded calls that are tried too", &check.samples},
+      {"jobs", 'j', OPTION_TEXT, "N",
+       "number of processes to run at once (default: all processors)", &check.jobs},
+      {"no-notes", 0, OPTION_FLAG, NULL, "print findings only, no notes", &check.no_notes},
+      {"samples", 0, OPTION_TEXT, "DIR", "also try the recorded calls in DIR", &check.samples},
       {"with", 0, OPTION_TEXT, "FILE.py",
-       "which --samples is of: python -m tenon check LIB.so --with FILE.py makes both",
+       "the Python file that generated --samples: python -m tenon check LIB.so --with FILE.py sets "
+       "both",
        &check.with},
       {"save", 0, OPTION_TEXT, "DIR",
        "save the calls that would be tried, without results, and check nothing", &check.save},
-      {"ordinal", 0, OPTION_TEXT, "N", "of --device: only that ordinal", &check.ordinal},
-      {"settings", 0, OPTION_TEXT, "KEY=VALUE,...", "of --device: handed to the device",
-       &check.settings},
+      {"ordinal", 0, OPTION_TEXT, "N", "with --device: check only the device with this ordinal",
+       &check.ordinal},
+      {"settings", 0, OPTION_TEXT, "KEY=VALUE,...",
+       "with --device: settings that are passed to the device", &check.settings},
       {"no-contents", 0, OPTION_FLAG, NULL,
-       "of a device that does no work: compare nothing that it should have written",
+       "for a device that does no work: do not compare contents that it should have written",
        &check.no_contents},
       {NULL, 0, OPTION_FLAG, NULL, NULL, NULL}};
   command_line_t line = {verb, options, 0, -1, "LIB.so and operators", {NULL, 0, 0}, NULL};
@@ -179,13 +187,11 @@ static int run_check_verb(const verb_t *verb, int argc, char **argv) {
   return code;
 }
 
-const verb_t verb_check = {"check", "LIB.so [OP]... | --builtin [OP]... | --device LIB",
-                           "find what is wrong with operators, or with a device",
-                           "Tries the operators of a library in many ways, each in a process of "
-                           "its own, and compares what they do\n"
-                           "with what they state; or runs every case of the devices' suite on each "
-                           "device of a library.  Says what\n"
-                           "was called, expected and found, and the command that repeats it.  Exit "
-                           "status: 0 without findings, 1\n"
-                           "with, 2 if the library cannot be checked.\n",
-                           run_check_verb};
+const verb_t verb_check = {
+    "check", "LIB.so [OP]... | --builtin [OP]... | --device LIB",
+    "check operators against their declarations, or a device against its contract",
+    "Checks the operators of a library against their declarations with about fifty checks, each in "
+    "its own process; or runs the conformance suite on each device of a library. A finding shows "
+    "the call, what was expected, what was found, and the command that repeats the check.\nExit "
+    "status: 0: no findings; 1: findings; 2: the library cannot be checked.",
+    run_check_verb};

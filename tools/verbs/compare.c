@@ -1,4 +1,5 @@
-/* `tenon compare`: runs a model in two ways and finds the first node whose results differ. */
+/* `tenon compare` runs a model in two configurations and finds the first node whose results
+ * differ. */
 #include <stdio.h>
 #include <string.h>
 #include <tenon/tenon.h>
@@ -27,7 +28,7 @@ typedef struct compare_t {
   bool each;
   text_t folder;
   text_t a_folder;
-  text_t b_folder; /* temporary */
+  text_t b_folder; /* temporary folders */
   values_t a;
   values_t b;
   differences_t values;
@@ -35,8 +36,6 @@ typedef struct compare_t {
   text_t details;
   text_t recording;
 } compare_t;
-
-/* the runs */
 
 static void drop_runs(compare_t *c) {
   differences_free(&c->values);
@@ -60,8 +59,8 @@ static bool run_both(compare_t *c, text_t *why) {
          differences_find(&c->a, &c->b, "output", &c->tolerance, &c->outputs, why);
 }
 
-/* Values that are looked at are not fused away: where only the outputs differ, each value gets a
- * run of its own. */
+/* A value that is observed cannot be fused away. If only the outputs differ, the values are
+ * therefore observed one at a time, each in a run of its own. */
 static bool find_difference(compare_t *c, text_t *why) {
   if (!run_both(c, why)) return false;
   if (c->values.first >= 0 || c->outputs.first < 0 || c->each) return true;
@@ -86,8 +85,6 @@ static bool describe_first_difference(compare_t *c, text_t *why) {
   return fine;
 }
 
-/* what is said */
-
 static void add_title(text_t *out, const compare_t *c) {
   text_add(out, "%s: ", text_file_name(c->request.model));
   side_add(out, &c->first);
@@ -99,20 +96,23 @@ static void print_text(const compare_t *c) {
   text_t out = {NULL, 0, 0, false};
   const differences_t *v = &c->values;
   add_title(&out, c);
-  text_add(&out, "\n%d of %d values compared, %d differ; of %d outputs %d\n", (int)v->compared,
-           (int)v->count, (int)v->wrong, (int)c->outputs.compared, (int)c->outputs.wrong);
+  text_add(&out, "\n%d of %d values compared, %d differ; of the outputs %d compared, %d differ\n",
+           (int)v->compared, (int)v->count, (int)v->wrong, (int)c->outputs.compared,
+           (int)c->outputs.wrong);
   if (c->all) differences_add_text(&out, v, true, system_terminal_width());
   if (v->first >= 0) {
     const difference_t *d = &v->items[v->first];
-    text_add(&out, "first: node '%s' (%s), value '%s'\n  %s\n", d->value->node, d->value->op,
-             d->value->name, text_get(&d->words));
+    text_add(&out, "first difference: node '%s' (%s), value '%s'\n  %s\n", d->value->node,
+             d->value->op, d->value->name, text_get(&d->words));
     text_add(&out, "%s", text_get(&c->details));
     if (c->recording.size)
-      text_add(&out, "  recorded; to repeat it: tenon replay %s\n", text_get(&c->recording));
+      text_add(&out, "  the call was saved; to repeat it: tenon replay %s\n",
+               text_get(&c->recording));
   } else if (c->outputs.first >= 0) {
     const difference_t *d = &c->outputs.items[c->outputs.first];
     text_add(&out,
-             "output '%s': %s\nno single value differs: it is in how the whole graph is run\n",
+             "output '%s' differs: %s\nno single value differs: the difference appears only when "
+             "the whole graph is run\n",
              d->value->name, text_get(&d->words));
   }
   fputs(text_get(&out), stdout);
@@ -157,13 +157,11 @@ static bool write_svg(const compare_t *c, text_t *why) {
   FILE *file = fopen(c->svg, "w");
   bool fine = file && fputs(text_get(&out), file) >= 0;
   if (file && fclose(file) != 0) fine = false;
-  if (!fine) text_add(why, "%s: cannot be written", c->svg);
+  if (!fine) text_add(why, "cannot write %s", c->svg);
   text_free(&out);
   text_free(&title);
   return fine;
 }
-
-/* the verb */
 
 static int compare_runs(compare_t *c, text_t *why) {
   bool fine = side_parse(c->against, &c->first, &c->second, why) &&
@@ -173,11 +171,10 @@ static int compare_runs(compare_t *c, text_t *why) {
     print_json(c);
   else if (fine)
     print_text(c);
-  int code = !fine                                ? print_failure("%s", text_get(why))
-             : c->values.wrong + c->outputs.wrong ? EXIT_FAILED
-                                                  : EXIT_FINE;
+  int code = c->values.wrong + c->outputs.wrong ? EXIT_FAILED : EXIT_FINE;
+  if (!fine) code = print_failure("%s", text_get(why));
   if (fine && !c->values.compared && !c->outputs.compared)
-    code = print_failure("the runs have no value in common");
+    code = print_failure("the two runs have no value in common: nothing was compared");
   drop_runs(c);
   if (c->folder.size) system_remove_folder(text_get(&c->folder));
   return code;
@@ -190,37 +187,44 @@ static int run_compare_verb(const verb_t *verb, int argc, char **argv) {
   c.request.dims = &c.dims;
   c.request.seed = "0";
   const option_t options[] = {
-      {"against", 0, OPTION_TEXT, "WAY",
-       "the second run: a device; onnxruntime; or what is other there: device=, "
-       "optimize=full|plain, threads=, capability=, ops=LIB, command=TENON, with commas between",
+      {"against", 0, OPTION_TEXT, "CONFIGURATION",
+       "the second configuration: a device name; onnxruntime; or a comma-separated list of "
+       "differences from the first: device=, optimize=full|plain, threads=, capability=, ops=LIB, "
+       "command=TENON",
        &c.against},
-      {"input", 'i', OPTION_TEXTS, "NAME=VALUE", "as of `tenon run`; random:0 for all", &c.inputs},
-      {"dim", 'd', OPTION_TEXTS, "NAME=N", "a symbolic extent of made-up inputs (1)", &c.dims},
+      {"input", 'i', OPTION_TEXTS, "NAME=VALUE",
+       "an input, as for `tenon run` (default: random:0 for all)", &c.inputs},
+      {"dim", 'd', OPTION_TEXTS, "NAME=N",
+       "value of a symbolic extent of generated inputs (default: 1)", &c.dims},
       {"ops", 0, OPTION_TEXTS, "LIB", "load an operator library first; may be repeated",
        &c.first.libraries},
       {"device", 0, OPTION_TEXT, "NAME[:N]", "device of the first run", &c.first.device},
-      {"optimize", 0, OPTION_TEXT, "full|plain", "of the first run", &c.first.optimize},
-      {"threads", 't', OPTION_TEXT, "N", "of the first run", &c.first.threads},
+      {"optimize", 0, OPTION_TEXT, "full|plain", "graph optimisation of the first run",
+       &c.first.optimize},
+      {"threads", 't', OPTION_TEXT, "N", "number of threads of the first run", &c.first.threads},
       {"capability", 0, OPTION_TEXT, "NAME",
        "instruction set of the first run: default, avx2, avx512", &c.first.capability},
-      {"rtol", 0, OPTION_NUMBER, "X", "relative tolerance (1e-3)", &c.tolerance.relative},
-      {"atol", 0, OPTION_NUMBER, "X", "absolute tolerance (1e-5)", &c.tolerance.absolute},
+      {"rtol", 0, OPTION_NUMBER, "X", "relative tolerance (default: 1e-3)", &c.tolerance.relative},
+      {"atol", 0, OPTION_NUMBER, "X", "absolute tolerance (default: 1e-5)", &c.tolerance.absolute},
       {"each", 0, OPTION_FLAG, NULL,
-       "a run for each value, so that what is fused stays so (where only outputs differ)", &c.each},
+       "run the model once for each value, so that fused nodes stay fused (automatic if only "
+       "outputs differ)",
+       &c.each},
       {"all", 'a', OPTION_FLAG, NULL,
-       "list every value, with a bar by the power of ten of its error", &c.all},
-      {"json", 0, OPTION_FLAG, NULL, "all of it as JSON", &c.json},
-      {"svg", 0, OPTION_TEXT, "FILE", "write a picture of the error by node", &c.svg},
+       "list every value with a bar that shows the magnitude of its error", &c.all},
+      {"json", 0, OPTION_FLAG, NULL, "print all results as JSON", &c.json},
+      {"svg", 0, OPTION_TEXT, "FILE", "write a chart of the error by node to FILE", &c.svg},
       {"record", 0, OPTION_TEXT, "DIR",
-       "where the call of the first node that differs goes (recordings)", &c.record},
-      {"python", 0, OPTION_TEXT, "PROGRAM", "a Python with onnxruntime (python3)",
-       &c.request.python},
-      {"seed", 's', OPTION_TEXT, "N", "seed of random operators (0)", &c.request.seed},
+       "folder for the call of the first node that differs (default: recordings)", &c.record},
+      {"python", 0, OPTION_TEXT, "PROGRAM",
+       "a Python interpreter with onnxruntime (default: python3)", &c.request.python},
+      {"seed", 's', OPTION_TEXT, "N", "seed of random operators (default: 0)", &c.request.seed},
       {NULL, 0, OPTION_FLAG, NULL, NULL, NULL}};
   command_line_t line = {verb, options, 1, 1, "MODEL", {NULL, 0, 0}, NULL};
   int code = options_parse(&line, argc, argv);
   if (code == OPTIONS_PARSED && !c.against)
-    code = print_usage_error(verb->name, "--against is missing");
+    code = print_usage_error(verb->name,
+                             "the second configuration is missing: add --against CONFIGURATION");
   if (code == OPTIONS_PARSED) {
     c.request.model = line.operands.items[0];
     if (!c.inputs.count) (void)texts_add(&c.inputs, "random:0");
@@ -238,10 +242,9 @@ static int run_compare_verb(const verb_t *verb, int argc, char **argv) {
 }
 
 const verb_t verb_compare = {
-    "compare", "--against WAY [option]... MODEL",
-    "find the first node that differs between two ways to run a model",
-    "Runs a model in two ways, each in a process of its own, compares every value, and says where "
-    "they begin to\n"
-    "differ: node, operator, inputs, the largest difference, and a recording of that call.\n"
-    "Exit status: 0: they agree; 1: they differ.\n",
+    "compare", "--against CONFIGURATION [option]... MODEL",
+    "find the first node whose results differ between two runs of a model",
+    "Runs a model in two configurations, each in its own process, compares every value, and "
+    "reports the first difference: node, operator, inputs and the largest error. The call of that "
+    "node is saved for `tenon replay`.\nExit status: 0: all values agree; 1: some differ.",
     run_compare_verb};

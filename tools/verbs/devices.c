@@ -1,4 +1,4 @@
-/* `tenon devices`: what accelerators there are, and why others do not work. */
+/* `tenon devices` lists the accelerators of this machine, and says why others cannot be used. */
 #include <stdio.h>
 #include <tenon/tenon.h>
 
@@ -22,7 +22,8 @@ static int print_devices(const texts_t *libraries) {
 static int run_devices_verb(const verb_t *verb, int argc, char **argv) {
   texts_t libraries = {NULL, 0, 0};
   const option_t options[] = {{"ops", 0, OPTION_TEXTS, "LIB",
-                               "a library that brings a device; may be given often", &libraries},
+                               "load a library that provides a device; may be repeated",
+                               &libraries},
                               {NULL, 0, OPTION_FLAG, NULL, NULL, NULL}};
   command_line_t line = {verb, options, 0, 0, NULL, {NULL, 0, 0}, NULL};
   int code = options_parse(&line, argc, argv);
@@ -32,9 +33,7 @@ static int run_devices_verb(const verb_t *verb, int argc, char **argv) {
   return code;
 }
 
-const verb_t verb_devices = {"devices", "",
-                             "list accelerators: properties, memory, and why others do not work",
-                             "Each plug-in with what it found, properties and memory of each "
-                             "device, and the reason of those\n"
-                             "that do not work.\n",
+const verb_t verb_devices = {"devices", "", "list accelerators with their properties and memory",
+                             "Lists each device plug-in, the devices that it found with their "
+                             "properties and memory, and the reason why a device cannot be used.",
                              run_devices_verb};

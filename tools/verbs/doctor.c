@@ -1,5 +1,5 @@
-/* `tenon doctor`: what this machine and build are, or what a library file is; runs none of its code
- * unless it is told to. */
+/* `tenon doctor` reports on this machine and build, or inspects a library file. Code of the file is
+ * executed only with --load. */
 #include <stdio.h>
 #include <string.h>
 #include <tenon/tenon.h>
@@ -8,7 +8,8 @@
 #include "options.h"
 #include "print_error.h"
 
-/* What only loading tells: the version of a foreign library, what its functions refuse. */
+/* Loads the library, which reveals what inspection cannot: the version of a foreign library, and
+ * operators that it fails to register. */
 static int try_load(const char *path) {
   tenon_library_t *library;
   if (tenon_library_load(path, 0, &library) != TENON_OK) return print_runtime_error(NULL);
@@ -32,7 +33,8 @@ static int print_report(const char *file, bool loads) {
   size_t size = strlen(text);
   printf("%s%s", text, size > 0 && text[size - 1] != '\n' ? "\n" : "");
   tenon_text_release(text);
-  int code = !loadable ? EXIT_FAILED : file && loads ? try_load(text_get(&path)) : EXIT_FINE;
+  int code = loadable ? EXIT_FINE : EXIT_FAILED;
+  if (loadable && file && loads) code = try_load(text_get(&path));
   text_free(&path);
   return code;
 }
@@ -40,7 +42,7 @@ static int print_report(const char *file, bool loads) {
 static int run_doctor_verb(const verb_t *verb, int argc, char **argv) {
   bool loads = false;
   const option_t options[] = {
-      {"load", 'l', OPTION_FLAG, NULL, "load the files too, which runs their code", &loads},
+      {"load", 'l', OPTION_FLAG, NULL, "also load the files, which executes their code", &loads},
       {NULL, 0, OPTION_FLAG, NULL, NULL, NULL}};
   command_line_t line = {verb, options, 0, -1, "LIB", {NULL, 0, 0}, NULL};
   int code = options_parse(&line, argc, argv);
@@ -54,9 +56,9 @@ static int run_doctor_verb(const verb_t *verb, int argc, char **argv) {
 }
 
 const verb_t verb_doctor = {
-    "doctor", "[LIB]...", "report on this machine and build, or on a library file",
-    "Without an argument: machine, build and settings.  With library files: kind, machine, what\n"
-    "they export and need, and what keeps them from being loaded; none of their code is run "
-    "without --load.\n"
-    "Exit status 1: a file cannot be loaded.\n",
+    "doctor", "[LIB]...", "report on this machine and build, or inspect a library file",
+    "Without an argument: reports machine, build and settings. With library files: reports kind, "
+    "architecture, exports and dependencies of each, and what prevents it from being loaded. No "
+    "code of the files is executed without --load.\nExit status: 0: all files can be loaded; 1: a "
+    "file cannot be loaded.",
     run_doctor_verb};

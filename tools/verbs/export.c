@@ -1,6 +1,6 @@
-/* `tenon export`: operators of a library for another framework's loader of libraries.  What is made
- * is a copy of a library that came with Tenon (exports/ beside libtenon), into which is written
- * whose operators it gives; it is opened at once, to see that it works. */
+/* `tenon export` makes operators of a library available to another framework's library loader. The
+ * result is a copy of a library that came with Tenon (exports/ beside libtenon); the names of the
+ * exported operators are written into it. It is opened at once to check it. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,23 +13,22 @@
 #include "system.h"
 
 static const char opening[] =
-    "tenon export: what this library exports\n"; /* of the room in the file that is for it */
+    /* the marker at the start of the space for settings in the file */
+    "tenon export: what this library exports\n";
 
-typedef struct asked_t { /* on the command line */
+typedef struct asked_t { /* the command line */
   const char *library;
   const char *output;
   const char *prefix;
   const texts_t *ops;
 } asked_t;
 
-/* what is written */
-
 static void put_line(text_t *lines, const char *key, const char *value, bool *is_fine) {
   *is_fine = *is_fine && !strchr(value, '\n');
   text_add(lines, "%s=%s\n", key, value);
 }
 
-/* The lines go to the room that begins with `opening`, which ends in zeros. */
+/* Writes the lines behind the marker `opening`, where the file has a run of zero bytes for them. */
 static bool put_settings(text_t *bytes, const text_t *lines) {
   const size_t size = sizeof opening - 1;
   for (size_t at = 0; at + size + lines->size < bytes->size; at++) {
@@ -43,7 +42,7 @@ static bool put_settings(text_t *bytes, const text_t *lines) {
   return false;
 }
 
-/* The library that came with Tenon, with what is asked for written into it. */
+/* Reads the library that came with Tenon and writes the settings into it. */
 static int make_export(const char *form, const asked_t *asked, const char *library, text_t *bytes) {
   text_t tenon = {NULL, 0, 0, false};
   text_t model = {NULL, 0, 0, false};
@@ -52,7 +51,7 @@ static int make_export(const char *form, const asked_t *asked, const char *libra
   bool is_fine = true;
   int code = EXIT_FINE;
   if (!system_module_path("libtenon.so.1", &tenon))
-    code = print_failure("the system does not say where libtenon.so.1 is");
+    code = print_failure("the path of libtenon.so.1 cannot be determined");
   const int folder =
       code == EXIT_FINE ? (int)(text_file_name(text_get(&tenon)) - text_get(&tenon)) : 0;
   const char *const places[] = {"tenon/exports", "exports"};
@@ -63,40 +62,44 @@ static int make_export(const char *form, const asked_t *asked, const char *libra
       code = print_failure("%s", text_get(&why));
   }
   if (code == EXIT_FINE && !bytes->size)
-    code = print_failure("%s is not there: this Tenon was built without it", text_get(&model));
+    code = print_failure("%s does not exist: this Tenon was built without the exporter",
+                         text_get(&model));
   put_line(&lines, "tenon", text_get(&tenon), &is_fine);
   put_line(&lines, "library", library, &is_fine);
   if (asked->prefix) put_line(&lines, "prefix", asked->prefix, &is_fine);
   for (int32_t i = 0; i < asked->ops->count; i++)
     put_line(&lines, "op", asked->ops->items[i], &is_fine);
-  if (code == EXIT_FINE && !is_fine) code = print_failure("a line break in a path or a name");
+  if (code == EXIT_FINE && !is_fine)
+    code = print_failure("a path or a name contains a line break, which cannot be exported");
   if (code == EXIT_FINE && lines.failed) code = print_failure("out of memory");
   if (code == EXIT_FINE && !put_settings(bytes, &lines))
-    code = print_failure("%s has no room for %zu bytes: export fewer operators", text_get(&model),
-                         lines.size);
+    code = print_failure("%s has no space for %zu bytes of settings: export fewer operators",
+                         text_get(&model), lines.size);
   text_t *const texts[] = {&tenon, &model, &lines, &why};
   for (int i = 0; i < 4; i++)
     text_free(texts[i]);
   return code;
 }
 
-/* the check */
-
-/* Lines of name, tab, operator, tab, why it was left out. */
+/* `report` has lines of name, tab, operator, tab, reason why the operator was left out. */
 static void print_report(const char *output, const char *report) {
   int32_t given = 0;
   int32_t left = 0;
   for (const char *at = report; *at; at = strchr(at, '\n') + 1)
-    *at == '\t' ? left++ : given++;
-  printf("exported %s: %d operator%s%s\n", output, (int)given, given == 1 ? "" : "s",
-         left ? "; left out:" : "");
+    if (*at == '\t')
+      left++;
+    else
+      given++;
+  const char *plural = given == 1 ? "" : "s";
+  printf("exported %s: %d operator%s%s\n", output, (int)given, plural,
+         left ? "; not exported:" : "");
   for (const char *at = report; *at; at = strchr(at, '\n') + 1) {
     const char *why = strchr(strchr(at, '\t') + 1, '\t') + 1;
     if (*at == '\t') printf("  %.*s\n", (int)strcspn(why, "\n"), why);
   }
 }
 
-/* Opens what was made, as the framework would. */
+/* Opens the exported library as the framework would. */
 static int check_export(const char *made, const char *output) {
   text_t why = {NULL, 0, 0, false};
   void (*functions[3])(void);
@@ -144,17 +147,19 @@ static int run_export_verb(const verb_t *verb, int argc, char **argv) {
   text_t default_output = {NULL, 0, 0, false};
   const option_t options[] = {
       {"mxnet", 0, OPTION_TEXT, "LIB",
-       "make a library that MXNet 1.9 loads, of this library's operators", &asked.library},
+       "make a library that MXNet 1.9 loads, with the operators of LIB", &asked.library},
       {"output", 'o', OPTION_TEXT, "OUT",
-       "name of what is made (the library's name with _mxnet.so)", &asked.output},
+       "name of the exported library (default: name of LIB with _mxnet.so)", &asked.output},
       {"prefix", 0, OPTION_TEXT, "TEXT",
-       "what operators' names there begin with (the namespace and _)", &asked.prefix},
+       "prefix of the operators' names in the framework (default: the namespace and _)",
+       &asked.prefix},
       {NULL, 0, OPTION_FLAG, NULL, NULL, NULL}};
   command_line_t line = {verb, options, 0, -1, "OP", {NULL, 0, 0}, NULL};
   int code = options_parse(&line, argc, argv);
   asked.ops = &line.operands;
   if (code == OPTIONS_PARSED && !asked.library)
-    code = print_usage_error(verb->name, "export: what for is missing: --mxnet LIB");
+    code =
+        print_usage_error(verb->name, "export: the target framework is missing: add --mxnet LIB");
   if (code == OPTIONS_PARSED) {
     if (!asked.output) {
       const char *name = text_file_name(asked.library);
@@ -171,10 +176,10 @@ static int run_export_verb(const verb_t *verb, int argc, char **argv) {
 }
 
 const verb_t verb_export = {
-    "export", "--mxnet LIB [option]... [OP]...", "give operators to another framework's own loader",
-    "Makes a library that MXNet 1.9 loads by mx.library.load, out of a library of Tenon's "
-    "operators (all of\n"
-    "them, or the OPs: ns::name): mx.nd.demo_gelu, mx.sym.demo_gelu is demo::gelu.  No compiler is "
-    "needed.\n"
-    "What is made opens LIB and libtenon where they are now; else it looks beside itself.\n",
+    "export", "--mxnet LIB [option]... [OP]...",
+    "make operators available to another framework's library loader",
+    "Makes a library that MXNet 1.9 loads by mx.library.load, from all operators of a Tenon "
+    "library or from the given ones (ns::name). demo::gelu becomes mx.nd.demo_gelu and "
+    "mx.sym.demo_gelu. No compiler is needed.\nThe exported library opens LIB and libtenon at "
+    "their present paths, else in its own folder.",
     run_export_verb};

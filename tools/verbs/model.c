@@ -1,4 +1,4 @@
-/* `tenon model`: a small ONNX file that uses operators, to try them in. */
+/* `tenon model` writes a small ONNX file that uses operators, to try them in a model. */
 #include <stdio.h>
 
 #include "library.h"
@@ -14,10 +14,11 @@ static int run_model_verb(const verb_t *verb, int argc, char **argv) {
       {"ops", 0, OPTION_TEXTS, "LIB", "load this operator library first; may be repeated",
        &libraries},
       {"input", 'i', OPTION_TEXTS, "NAME=DTYPE[N,...]",
-       "an input: f32[rows,4]; extents are numbers or names; may be repeated", &model.inputs},
+       "an input, such as x=f32[rows,4]; extents are numbers or names; may be repeated",
+       &model.inputs},
       {"attr", 'a', OPTION_TEXTS, "NAME=VALUE",
-       "an attribute of those that have it; may be repeated", &model.attrs},
-      {"output", 'o', OPTION_TEXT, "FILE", "the file (model.onnx)", &model.path},
+       "an attribute, set on every operator that has it; may be repeated", &model.attrs},
+      {"output", 'o', OPTION_TEXT, "FILE", "name of the file (default: model.onnx)", &model.path},
       {NULL, 0, OPTION_FLAG, NULL, NULL, NULL}};
   command_line_t line = {verb, options, 1, -1, "OPERATOR", {NULL, 0, 0}, NULL};
   int code = options_parse(&line, argc, argv);
@@ -25,8 +26,11 @@ static int run_model_verb(const verb_t *verb, int argc, char **argv) {
     model.ops = line.operands;
     line.operands = (texts_t){NULL, 0, 0};
     bool fine = library_load_all(&libraries, false, &why) && model_write(&model, &why);
-    code =
-        fine ? (printf("wrote %s\n", model.path), EXIT_FINE) : print_failure("%s", text_get(&why));
+    code = EXIT_FINE;
+    if (fine)
+      printf("wrote %s\n", model.path);
+    else
+      code = print_failure("%s", text_get(&why));
   }
   model_free(&model);
   texts_free(&libraries);
@@ -36,9 +40,8 @@ static int run_model_verb(const verb_t *verb, int argc, char **argv) {
 }
 
 const verb_t verb_model = {"model", "OPERATOR... -i NAME=DTYPE[N,...] [option]...",
-                           "write a small model that uses operators",
-                           "Writes an ONNX file with one node for each operator, in a chain: the "
-                           "first result of each is the first\n"
-                           "input of the next.  Every other tensor argument is an input of the "
-                           "model, under the argument's name.\n",
+                           "write a small ONNX model that uses operators",
+                           "Writes an ONNX file with one node for each operator. The first result "
+                           "of a node is the first input of the next.\nEvery other tensor argument "
+                           "becomes an input of the model, with the name of the argument.",
                            run_model_verb};

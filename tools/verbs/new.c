@@ -1,5 +1,5 @@
-/* `tenon new`: a folder with an operator of one's own, which builds, passes its checks and runs in
- * a model at once. */
+/* `tenon new` creates a project for an operator library. The project builds, passes its checks and
+ * runs in a model at once. */
 #include <ctype.h>
 #include <stdio.h>
 #include <string.h>
@@ -21,8 +21,6 @@ typedef struct new_t {
   template_t templates;
 } new_t;
 
-/* what is refused */
-
 static bool is_keyword(const char *name) {
   static const char words[] =
       " auto break case char const continue default do double else enum extern float for goto if "
@@ -32,50 +30,49 @@ static bool is_keyword(const char *name) {
   return at && at[-1] == ' ' && at[strlen(name)] == ' ';
 }
 
-/* NULL: it is a name in C, and of a namespace. */
+/* Returns what is expected of a name, or NULL if `name` is valid in C and as a namespace. */
 static const char *name_error(const char *name) {
-  if (!isalpha((unsigned char)*name)) return "a letter first";
+  if (!isalpha((unsigned char)*name)) return "a name that begins with a letter";
   for (const char *at = name; *at; at++)
     if (!isalnum((unsigned char)*at) && *at != '_')
-      return "letters, digits and _ only, as it is a name in C";
-  if (strlen(name) > 60) return "at most 60 letters";
-  return is_keyword(name) ? "a name that neither C nor Tenon has taken" : NULL;
+      return "letters, digits and _ only, because the name is used as a C identifier";
+  if (strlen(name) > 60) return "a name of at most 60 characters";
+  return is_keyword(name) ? "a name that is not reserved by C or Tenon" : NULL;
 }
 
 static bool is_kind(const new_t *new, const texts_t *kinds, text_t *why) {
   if (texts_has(kinds, new->kind)) return true;
   const char *nearest = text_nearest(new->kind, (const char *const *)kinds->items, kinds->count);
-  text_add(why, "--kind: there is no kind '%s'%s%s%s (there are", new->kind,
-           nearest ? "; did you mean '" : "", nearest ? nearest : "", nearest ? "'?" : "");
+  text_add(why, "--kind '%s' does not exist; ", new->kind);
+  if (nearest) text_add(why, "did you mean '%s'? ", nearest);
+  text_add(why, "expected one of:");
   for (int32_t i = 0; i < kinds->count; i++)
     text_add(why, "%s %s", i ? "," : "", kinds->items[i]);
-  text_add(why, "; `tenon new --list` says what they are)");
+  text_add(why, "; `tenon new --list` describes them");
   return false;
 }
 
-/* A folder that has files is left alone. */
+/* A folder that contains files is never written to. */
 static bool is_free(const char *folder, text_t *why) {
   texts_t names = {NULL, 0, 0};
   enum { SHOWN = 8 };
   if (system_is_file(folder)) {
-    text_add(why, "%s is a file: give another --dir", folder);
+    text_add(why, "%s is a file, expected a new or empty folder: choose another --dir", folder);
     return false;
   }
   if (!system_is_folder(folder)) return true;
   bool fine = system_list_folder(folder, &names, why);
   if (fine && names.count) {
-    text_add(why, "the folder %s is not empty: it has", folder);
+    text_add(why, "the folder %s is not empty; it contains", folder);
     for (int32_t i = 0; i < names.count && i < SHOWN; i++)
       text_add(why, "%s %s", i ? "," : "", names.items[i]);
     if (names.count > SHOWN) text_add(why, " and %d more", (int)(names.count - SHOWN));
-    text_add(why, ": give another --dir, or empty it");
+    text_add(why, ": choose another --dir, or empty the folder");
     fine = false;
   }
   texts_free(&names);
   return fine;
 }
-
-/* what is made */
 
 static bool add_words(texts_t *list, const char *words) {
   bool fine = true;
@@ -88,7 +85,7 @@ static bool add_words(texts_t *list, const char *words) {
   return fine;
 }
 
-/* "a b" as the items of a list in JSON. */
+/* Adds "a b" as the items of a JSON list. */
 static void add_list(text_t *out, const char *words) {
   texts_t list = {NULL, 0, 0};
   if (!add_words(&list, words)) out->failed = true;
@@ -104,7 +101,7 @@ static bool set_names(new_t *new, text_t *why) {
   template_t *t = &new->templates;
   bool fine = installation_include(&include, why);
   if (fine && !(fine = system_own_folder(&own)))
-    text_add(why, "the system does not say where this command is");
+    text_add(why, "the path of this command cannot be determined");
   text_add(&own, "/tenon");
   if (fine) {
     fine = template_set(t, "NAME", new->name) && template_set(t, "KIND", new->kind) &&
@@ -114,35 +111,37 @@ static bool set_names(new_t *new, text_t *why) {
   }
   fine = fine && template_about(t, new->kind, why);
   add_list(&list, template_get(t, "RUN"));
-  if (fine && !template_set(t, "RUN_LIST", text_get(&list)))
-    fine = (text_add(why, "out of memory"), false);
+  if (fine && !template_set(t, "RUN_LIST", text_get(&list))) {
+    text_add(why, "out of memory");
+    fine = false;
+  }
   text_free(&include);
   text_free(&own);
   text_free(&list);
   return fine;
 }
 
-/* The operands and options of `tenon model`, as the README has them. */
+/* Parses the operands and options of `tenon model`, as the README lists them. */
 static bool parse_model(const char *words, model_t *model) {
   texts_t list = {NULL, 0, 0};
   bool fine = add_words(&list, words);
   for (int32_t i = 0; fine && i < list.count; i++) {
     const bool is_input = strcmp(list.items[i], "-i") == 0;
     const bool is_attr = strcmp(list.items[i], "-a") == 0;
+    texts_t *target = &model->ops;
+    if (is_input) target = &model->inputs;
+    if (is_attr) target = &model->attrs;
     if ((is_input || is_attr) && ++i == list.count)
       fine = false;
     else
-      fine = texts_add(is_input  ? &model->inputs
-                       : is_attr ? &model->attrs
-                                 : &model->ops,
-                       list.items[i]);
+      fine = texts_add(target, list.items[i]);
   }
   texts_free(&list);
   return fine;
 }
 
-/* The library is built for its schema, and model.onnx made of that; the library itself is left for
- * the author to build. */
+/* Builds the library in the cache to get its schema, and writes model.onnx from it. The library
+ * itself is left for the author to build. */
 static bool make_model(const new_t *new, text_t *why) {
   texts_t names = {NULL, 0, 0};
   texts_t sources = {NULL, 0, 0};
@@ -162,8 +161,10 @@ static bool make_model(const new_t *new, text_t *why) {
   const tenon_build_t build = {.size = sizeof build,
                                .source_count = (uint32_t)sources.count,
                                .sources = (const char *const *)sources.items};
-  if (fine && tenon_library_load_build(&build, 0, NULL) != TENON_OK)
-    fine = (text_add(why, "%s", tenon_error()), false);
+  if (fine && tenon_library_load_build(&build, 0, NULL) != TENON_OK) {
+    text_add(why, "%s", tenon_error());
+    fine = false;
+  }
   fine = fine && model_write(&model, why);
   texts_free(&names);
   texts_free(&sources);
@@ -176,10 +177,10 @@ static void print_made(const new_t *new, bool has_model) {
   const template_t *t = &new->templates;
   const char *folder = text_get(&new->folder);
   const char *name = new->name;
-  printf("made %s, %s: %s\n", folder, new->kind, template_get(t, "TITLE"));
+  printf("created %s, %s: %s\n", folder, new->kind, template_get(t, "TITLE"));
   for (int32_t i = 0; i < new->files.count; i++)
     printf("  %s\n", new->files.items[i]);
-  printf("%s\nnext:\n  cd %s\n  tenon build %s\n", has_model ? "  model.onnx\n" : "", folder,
+  printf("%s\nnext steps:\n  cd %s\n  tenon build %s\n", has_model ? "  model.onnx\n" : "", folder,
          template_get(t, "SOURCES"));
   if (!has_model)
     printf("  tenon model %s --ops ./%s.so -o model.onnx\n", template_get(t, "MODEL"), name);
@@ -202,7 +203,7 @@ static int make_project(new_t *new) {
   else {
     bool has_model = make_model(new, &why);
     print_made(new, has_model);
-    if (!has_model) printf("model.onnx was not made: %s\n", text_get(&why));
+    if (!has_model) printf("model.onnx was not created: %s\n", text_get(&why));
     code = EXIT_FINE;
   }
   texts_free(&kinds);
@@ -231,9 +232,10 @@ static int run_new_verb(const verb_t *verb, int argc, char **argv) {
   const char *folder = NULL;
   bool lists = false;
   const option_t options[] = {
-      {"kind", 'k', OPTION_TEXT, "KIND", "what it is (pointwise); --list has all", &new.kind},
-      {"dir", 'd', OPTION_TEXT, "DIR", "the folder to make (./NAME)", &folder},
-      {"list", 'l', OPTION_FLAG, NULL, "the kinds that there are", &lists},
+      {"kind", 'k', OPTION_TEXT, "KIND", "kind of operator (default: pointwise); --list shows all",
+       &new.kind},
+      {"dir", 'd', OPTION_TEXT, "DIR", "folder to create (default: ./NAME)", &folder},
+      {"list", 'l', OPTION_FLAG, NULL, "list the kinds", &lists},
       {NULL, 0, OPTION_FLAG, NULL, NULL, NULL}};
   command_line_t line = {verb, options, 0, 1, "NAME", {NULL, 0, 0}, NULL};
   int code = options_parse(&line, argc, argv);
@@ -252,10 +254,9 @@ static int run_new_verb(const verb_t *verb, int argc, char **argv) {
   return code;
 }
 
-const verb_t verb_new = {"new", "NAME [--kind KIND] [--dir DIR]",
-                         "begin an operator library of your own",
-                         "Makes a folder with a short, commented source, a model that uses it, "
-                         "three ways to build (tenon build,\n"
-                         "make, CMake), a test, and settings for editors, a debugger and CI.  "
-                         "README.md there has the commands.\n",
-                         run_new_verb};
+const verb_t verb_new = {
+    "new", "NAME [--kind KIND] [--dir DIR]", "create a project for your own operator library",
+    "Creates a folder with a short, commented source file, a model that uses the operator, three "
+    "ways to build it (tenon build, make, CMake), a test, and settings for editors, a debugger and "
+    "CI. Its README.md lists the commands.",
+    run_new_verb};

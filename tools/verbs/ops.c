@@ -1,4 +1,4 @@
-/* `tenon ops`: a table, or JSON, of the operators of some libraries or of the built-in ones. */
+/* `tenon ops` lists the operators of libraries, or the built-in ones, as a table or as JSON. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -41,7 +41,7 @@ static int compare_rows(const void *a, const void *b) {
   return strcmp(((const row_t *)a)->info.name, ((const row_t *)b)->info.name);
 }
 
-/* The operators of these libraries, or of all that are loaded. */
+/* Collects the operators of these libraries, or of everything that is loaded. */
 static bool collect_operators(const texts_t *files, bool all, rows_t *rows, text_t *why) {
   bool fine = true;
   for (int32_t i = 0; fine && i < files->count; i++) {
@@ -52,7 +52,7 @@ static bool collect_operators(const texts_t *files, bool all, rows_t *rows, text
     if (!fine) text_add(why, "%s", tenon_error());
     for (int32_t k = 0; fine && !all && k < tenon_library_op_count(library); k++)
       if (!(fine = add_row(rows, tenon_library_op(library, k)))) text_add(why, "out of memory");
-    tenon_library_release(library); /* it stays loaded: the rows lend its texts */
+    tenon_library_release(library); /* the library stays loaded, so the rows may borrow its texts */
     text_free(&path);
   }
   if (fine && (all || files->count == 0)) {
@@ -70,7 +70,8 @@ static bool collect_operators(const texts_t *files, bool all, rows_t *rows, text
   return fine;
 }
 
-/* Leaves the operators that have something for a key, or that have nothing. */
+/* Keeps the operators that have a kernel of their own for a key, or with `missing` those for which
+ * a call would find none. */
 static bool filter_by_key(rows_t *rows, const char *key, bool missing, text_t *why) {
   int32_t kept = 0;
   for (int32_t i = 0; i < rows->count; i++) {
@@ -86,7 +87,7 @@ static bool filter_by_key(rows_t *rows, const char *key, bool missing, text_t *w
   return true;
 }
 
-/* Leaves the operators with stubs; of a backend, those that are filled for it. */
+/* Keeps the operators with stubs; given a backend, those whose stub has a kernel for it. */
 static bool filter_stubs(rows_t *rows, const char *backend, text_t *why) {
   int32_t kept = 0;
   for (int32_t i = 0; i < rows->count; i++) {
@@ -106,7 +107,7 @@ static bool filter_stubs(rows_t *rows, const char *backend, text_t *why) {
   return true;
 }
 
-/* The slots of a stub that are filled, each once: "cpu, cpu avx2, npu from vendor". */
+/* Adds the kernels of a stub, each once: "cpu, cpu avx2, npu from vendor". */
 static void add_slots(const row_t *row, const char *backend, text_t *text) {
   tenon_stub_slot_t slot = {.size = sizeof slot};
   tenon_stub_slot_t other = {.size = sizeof other};
@@ -121,7 +122,7 @@ static void add_slots(const row_t *row, const char *backend, text_t *text) {
     text_add(text, "%s%s%s%s", separator, slot.backend, *slot.capability ? " " : "",
              slot.capability);
     if (strcmp(slot.library, row->info.library) != 0) text_add(text, " from %s", slot.library);
-    if (!slot.is_usable) text_add(text, " (not on this processor)");
+    if (!slot.is_usable) text_add(text, " (not supported by this processor)");
     separator = ", ";
   }
 }
@@ -129,12 +130,12 @@ static void add_slots(const row_t *row, const char *backend, text_t *text) {
 static int print_dangling(void) {
   char *text = NULL;
   if (tenon_dangling(&text) != TENON_OK) return print_runtime_error(NULL);
-  fputs(*text ? text : "no kernels wait for an operator\n", stdout);
+  fputs(*text ? text : "no kernels are waiting for an operator\n", stdout);
   tenon_text_release(text);
   return EXIT_FINE;
 }
 
-/* What follows the name in a schema: arguments and results. */
+/* Returns the part of a schema after the name: arguments and results. */
 static const char *signature(const row_t *row) {
   const char *open = row->info.schema ? strchr(row->info.schema, '(') : NULL;
   return open ? open : "";
@@ -150,7 +151,7 @@ static void print_table(const rows_t *rows) {
   int32_t width = system_terminal_width();
   text_t line = {NULL, 0, 0, false};
   for (int32_t i = 0; i < rows->count;
-       i++) { /* a few long ones stick out and do not widen the table */
+       i++) { /* A few long names may exceed the column; they do not widen the table. */
     int32_t name = column_width(strlen(rows->items[i].info.name), 36);
     int32_t text = column_width(strlen(signature(&rows->items[i])), 64);
     if (name > names) names = name;
@@ -189,8 +190,8 @@ static void print_stubs(const rows_t *rows, const char *backend) {
     if (width > slots_width) slots_width = width;
   }
   if (rows->count > 0)
-    printf("%-*s  %-*s  %-*s  arguments\n", (int)names, "stub", (int)overs, "goes over",
-           (int)slots_width, "filled slots");
+    printf("%-*s  %-*s  %-*s  arguments\n", (int)names, "stub", (int)overs, "iterates by",
+           (int)slots_width, "kernels");
   for (int32_t i = 0; i < rows->count; i++) {
     const row_t *row = &rows->items[i];
     text_clear(&slots);
@@ -199,6 +200,10 @@ static void print_stubs(const rows_t *rows, const char *backend) {
            (int)slots_width, slots.size ? text_get(&slots) : "none", signature(row));
   }
   text_free(&slots);
+}
+
+static void add_trait(text_t *json, const char *name, uint64_t bit) {
+  text_add(json, ", \"%s\": %s", name, bit ? "true" : "false");
 }
 
 static void print_json(const rows_t *rows) {
@@ -227,13 +232,12 @@ static void print_json(const rows_t *rows) {
       text_add(&json, "%s\"%s\": ", k ? ", " : "", members[k].name);
       json_add_text(&json, members[k].text);
     }
-    text_add(&json,
-             ", \"version\": %lld, \"pure\": %s, \"pointwise\": %s, \"random\": %s, \"brief\": %s, "
-             "\"kernels\": [",
-             (long long)info->version, info->traits & TENON_PURE ? "true" : "false",
-             info->traits & TENON_POINTWISE ? "true" : "false",
-             info->traits & TENON_RANDOM ? "true" : "false",
-             info->traits & TENON_BRIEF ? "true" : "false");
+    text_add(&json, ", \"version\": %lld", (long long)info->version);
+    add_trait(&json, "pure", info->traits & TENON_PURE);
+    add_trait(&json, "pointwise", info->traits & TENON_POINTWISE);
+    add_trait(&json, "random", info->traits & TENON_RANDOM);
+    add_trait(&json, "brief", info->traits & TENON_BRIEF);
+    text_add(&json, ", \"kernels\": [");
     for (int32_t k = 0; k < info->kernel_count; k++) {
       char *kernel = tenon_op_kernel(rows->items[i].op, k);
       text_add(&json, "%s", k ? ", " : "");
@@ -272,16 +276,18 @@ static int run_ops_verb(const verb_t *verb, int argc, char **argv) {
   rows_t rows = {NULL, 0, 0};
   text_t why = {NULL, 0, 0, false};
   const option_t options[] = {
-      {"json", 'j', OPTION_FLAG, NULL, "print a JSON list with everything that is stated", &json},
-      {"all", 'a', OPTION_FLAG, NULL, "with LIB: the built-in operators too", &all},
+      {"json", 'j', OPTION_FLAG, NULL, "print everything that is declared as a JSON list", &json},
+      {"all", 'a', OPTION_FLAG, NULL, "with LIB: list the built-in operators too", &all},
       {"for", 0, OPTION_TEXT, "KEY",
-       "those with a kernel of their own for a backend or layer (cpu, npu, autograd npu)", &has},
+       "only operators with a kernel of their own for a backend or layer (cpu, npu, autograd npu)",
+       &has},
       {"missing", 0, OPTION_TEXT, "KEY",
-       "those that a call with this key would not find a kernel for", &lacks},
+       "only operators for which a call with this key finds no kernel", &lacks},
       {"stubs", 0, OPTION_FLAG, NULL,
-       "stubs and their filled slots; with --for, those filled for a backend", &stubs},
-      {"dangling", 0, OPTION_FLAG, NULL, "kernels of the libraries whose operators are not there",
-       &dangling},
+       "list stubs and their kernels; with --for, those that have a kernel for the backend",
+       &stubs},
+      {"dangling", 0, OPTION_FLAG, NULL,
+       "list kernels of the libraries whose operator is not loaded", &dangling},
       {NULL, 0, OPTION_FLAG, NULL, NULL, NULL}};
   command_line_t line = {verb, options, 0, -1, "LIB", {NULL, 0, 0}, NULL};
   int code = options_parse(&line, argc, argv);
@@ -316,7 +322,7 @@ static int run_ops_verb(const verb_t *verb, int argc, char **argv) {
 
 const verb_t verb_ops = {
     "ops", "[option]... [LIB]...", "list the operators of libraries, or the built-in ones",
-    "Lists operators: name, number of kernels, arguments and results, first line of the text;\n"
-    "then the passes and partitioners of LIB.\n"
-    "LIB is a file, or a name that is looked for in the folders of TENON_LIBRARY_PATH.\n",
+    "Lists name, number of kernels, arguments and results, and the first line of the documentation "
+    "of each operator; then the passes and partitioners of LIB.\nLIB is a file, or a name that is "
+    "searched in the folders of TENON_LIBRARY_PATH.",
     run_ops_verb};

@@ -1,5 +1,5 @@
-/* `tenon replay`: repeats recorded calls, under another build, a debugger or a memory checker, and
- * compares what they give. */
+/* `tenon replay` repeats saved calls, if desired with another build of the library, under a
+ * debugger or a memory checker, and compares the results with the saved ones. */
 #include <stdio.h>
 #include <string.h>
 
@@ -19,7 +19,7 @@ typedef struct request_t {
   bool sanitizer;
 } request_t;
 
-/* A call, or all of a folder in the order of their names. */
+/* Adds a saved call, or all saved calls of a folder in the order of their names. */
 static bool list_calls(const char *folder, texts_t *out_calls, text_t *why) {
   texts_t names = {NULL, 0, 0};
   if (replay_is_call(folder)) return texts_add(out_calls, folder);
@@ -31,14 +31,14 @@ static bool list_calls(const char *folder, texts_t *out_calls, text_t *why) {
     text_free(&path);
   }
   if (fine && !out_calls->count) {
-    text_add(why, "%s: no recorded call is there (call.json)", folder);
+    text_add(why, "%s contains no saved call (no call.json)", folder);
     fine = false;
   }
   texts_free(&names);
   return fine;
 }
 
-/* Where the kernel was written, for a breakpoint; and the libraries that will be loaded. */
+/* Finds the source line of the kernel, for a breakpoint, and the libraries that will be loaded. */
 static bool find_kernel_source(request_t *request, const char *call, text_t *out_place,
                                text_t *why) {
   tenon_recording_t *recording = NULL;
@@ -103,7 +103,7 @@ static int replay_calls(request_t *request, const texts_t *folders, int argc, ch
   }
   replay_end(&request->replay);
   if (fine && calls.count > 1)
-    printf("%d calls, %d with another outcome\n", (int)calls.count, (int)others);
+    printf("%d calls, %d with a different outcome\n", (int)calls.count, (int)others);
   texts_free(&calls);
   if (!fine) return print_failure("%s", text_get(why));
   return others ? EXIT_FAILED : EXIT_FINE;
@@ -114,23 +114,24 @@ static int run_replay_verb(const verb_t *verb, int argc, char **argv) {
   text_t why = {NULL, 0, 0, false};
   const option_t options[] = {
       {"ops", 0, OPTION_TEXTS, "LIB",
-       "load that library in place of the recorded one; may be repeated", &request.libraries},
-      {"device", 0, OPTION_TEXT, "NAME[:N]", "on that device (where it was recorded); cpu",
+       "load LIB instead of the library that was recorded; may be repeated", &request.libraries},
+      {"device", 0, OPTION_TEXT, "NAME[:N]",
+       "repeat the call on this device (default: the device of the saved call)",
        &request.replay.device},
-      {"threads", 't', OPTION_INT, "N", "threads (TENON_THREADS, else the processors)",
-       &request.threads},
-      {"repeat", 'n', OPTION_INT, "N", "so often, until the outcome is another (1)",
-       &request.replay.repeat},
-      {"rtol", 0, OPTION_NUMBER, "X", "relative tolerance of results (1e-5)",
+      {"threads", 't', OPTION_INT, "N",
+       "number of threads (default: TENON_THREADS, else all processors)", &request.threads},
+      {"repeat", 'n', OPTION_INT, "N",
+       "repeat up to N times, until the outcome differs (default: 1)", &request.replay.repeat},
+      {"rtol", 0, OPTION_NUMBER, "X", "relative tolerance of results (default: 1e-5)",
        &request.replay.tolerance.relative},
-      {"atol", 0, OPTION_NUMBER, "X", "absolute tolerance of results (1e-8)",
+      {"atol", 0, OPTION_NUMBER, "X", "absolute tolerance of results (default: 1e-8)",
        &request.replay.tolerance.absolute},
-      {"quiet", 'q', OPTION_FLAG, NULL, "print only calls with another outcome",
+      {"quiet", 'q', OPTION_FLAG, NULL, "print only calls with a different outcome",
        &request.replay.stays_quiet},
-      {"gdb", 0, OPTION_FLAG, NULL, "under gdb, stopped where the kernel begins", &request.gdb},
-      {"valgrind", 0, OPTION_FLAG, NULL, "under valgrind", &request.valgrind},
+      {"gdb", 0, OPTION_FLAG, NULL, "run under gdb and stop where the kernel begins", &request.gdb},
+      {"valgrind", 0, OPTION_FLAG, NULL, "run under valgrind", &request.valgrind},
       {"sanitizer", 0, OPTION_FLAG, NULL,
-       "with the run-time library of the sanitizer that LIB was built with", &request.sanitizer},
+       "preload the run-time library of the sanitizer that LIB was built with", &request.sanitizer},
       {NULL, 0, OPTION_FLAG, NULL, NULL, NULL}};
   command_line_t line = {verb, options, 1, -1, "FOLDER", {NULL, 0, 0}, NULL};
   request.replay.libraries = &request.libraries;
@@ -142,10 +143,10 @@ static int run_replay_verb(const verb_t *verb, int argc, char **argv) {
   return code;
 }
 
-const verb_t verb_replay = {"replay", "[option]... FOLDER...", "repeat recorded calls",
-                            "Repeats calls that TENON_RECORD, `tenon compare` or a crash report "
-                            "saved, and compares what they give with\n"
-                            "what was recorded.  A folder of recordings is repeated in order; "
-                            "calls of one state share one.\n"
-                            "Exit status: 0: the same outcome, a failure too; 1: another.\n",
-                            run_replay_verb};
+const verb_t verb_replay = {
+    "replay", "[option]... FOLDER...", "repeat saved calls and compare the results",
+    "Repeats calls that TENON_RECORD, `tenon compare` or a crash report saved, and compares the "
+    "results with the saved ones. A folder of saved calls is repeated in order; calls that shared "
+    "an operator's state share it again.\nExit status: 0: the same outcome, which may be the same "
+    "failure; 1: a different outcome.",
+    run_replay_verb};

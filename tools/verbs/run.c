@@ -1,5 +1,5 @@
-/* `tenon run`: runs a model once, or often, on given or made-up inputs; shows and stores what comes
- * out. */
+/* `tenon run` runs a model once, or repeatedly for timing, on given or generated inputs, and prints
+ * or saves the outputs. */
 #include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -23,13 +23,14 @@
 
 enum { HOT_ROWS = 20 };
 
-typedef struct run_t { /* what was asked for, and what it became */
+typedef struct run_t { /* the command line, and what was made from it */
   texts_t libraries;
   texts_t values;
   texts_t dims;
   texts_t dumps;
   texts_t pins;
   texts_t passes;
+  texts_t operands;
   const char *model;
   const char *folder;
   const char *profile;
@@ -54,8 +55,6 @@ typedef struct run_t { /* what was asked for, and what it became */
   int32_t input_count;
   int32_t output_count;
 } run_t;
-
-/* running */
 
 static void release_tensors(tenon_tensor_t **tensors, int32_t count) {
   for (int32_t i = 0; tensors && i < count; i++) {
@@ -82,7 +81,7 @@ static int compare_times(const void *a, const void *b) {
   return left < right ? -1 : left > right;
 }
 
-/* The first run is not counted where there are several: it fills caches and plans memory. */
+/* With several runs, the first one is not counted: it fills caches and plans memory. */
 static bool run_all(run_t *run, text_t *why) {
   double ms = 0;
   double sum = 0;
@@ -132,10 +131,8 @@ static bool run_profiled(run_t *run, text_t *why) {
   return fine;
 }
 
-/* showing */
-
-/* DIR/NAME.npy with only such characters as are safe in a file's name; items of lists are
- * NAME_0.npy, ... */
+/* Saves an output as DIR/NAME.npy, where characters that are unsafe in a file name are replaced;
+ * items of a list are saved as NAME_0.npy and so on. */
 static bool save_output(const run_t *run, const char *name, const tenon_tensor_t *tensor,
                         text_t *why) {
   bool fine = true;
@@ -182,7 +179,9 @@ static bool print_dumps(const run_t *run, bool after, text_t *why) {
     char *text = NULL;
     const char *what = run->dumps.items[i];
     bool of_devices = strcmp(what, "devices") ==
-                      0; /* what a run copied and compiled; and memory is planned by one */
+                      /* The device report counts what the run copied and compiled, and the memory
+                       * plan exists only after a run. */
+                      0;
     bool of_recordings = run->record && strcmp(what, "placement") == 0;
     if ((of_devices || of_recordings || strcmp(what, "plan") == 0) != after) continue;
     if ((of_devices ? tenon_devices(&text) : tenon_executable_dump(run->executable, what, &text)) !=
@@ -197,8 +196,6 @@ static bool print_dumps(const run_t *run, bool after, text_t *why) {
   return true;
 }
 
-/* the verb */
-
 static bool show_fallbacks(const run_t *run, text_t *why) {
   char *report = NULL;
   if (!run->device) return true;
@@ -206,7 +203,7 @@ static bool show_fallbacks(const run_t *run, text_t *why) {
     text_add(why, "%s", tenon_error());
     return false;
   }
-  printf("%s%s", *report ? "fell back to the CPU:\n" : "", report);
+  printf("%s%s", *report ? "ran on the CPU instead (fallback):\n" : "", report);
   tenon_text_release(report);
   return true;
 }
@@ -214,8 +211,8 @@ static bool show_fallbacks(const run_t *run, text_t *why) {
 static bool open_model(run_t *run, text_t *why) {
   if (!library_load_all(&run->libraries, run->isolates_ops, why)) return false;
   tenon_compile_t options = {.size = sizeof options};
-  options.flags = (run->record ? TENON_COMPILE_RECORD : 0) |
-                  (run->optimize && run->optimize[0] == 'p' ? TENON_COMPILE_PLAIN : 0);
+  if (run->record) options.flags |= TENON_COMPILE_RECORD;
+  if (run->optimize && run->optimize[0] == 'p') options.flags |= TENON_COMPILE_PLAIN;
   if (!devices_open(&run->devices, run->device, &run->pins, &options, why)) return false;
   if (run->claim && strcmp(run->claim, "on") != 0) options.claims = run->claim;
   run->options = options;
@@ -264,81 +261,97 @@ static bool rerun_with_sanitizer(const run_t *run, int argc, char **argv, text_t
   return reexec_under(&under, argc, argv, why);
 }
 
-static int run_run_verb(const verb_t *verb, int argc, char **argv) {
-  run_t run = {.repeat = 1};
-  text_t why = {NULL, 0, 0, false};
+/* Parses the command line into `run`. Returns OPTIONS_PARSED, else the exit code of the verb. */
+static int parse_command_line(run_t *run, const verb_t *verb, int argc, char **argv) {
   const option_t options[] = {
       {"input", 'i', OPTION_TEXTS, "NAME=VALUE",
-       "an input: @FILE.npy, @FILE.pb, @FILE.pgm, zeros, ones, ramp, random:SEED, or numbers; of "
-       "strings a text (may be repeated) or @FILE.txt, a line each.  VALUE alone, zeros to random, "
-       "is for all inputs that are not named",
-       &run.values},
-      {"dim", 'd', OPTION_TEXTS, "NAME=N", "a symbolic extent of made-up inputs (1)", &run.dims},
+       "an input: @FILE.npy, @FILE.pb, @FILE.pgm, zeros, ones, ramp, random:SEED, or numbers; for "
+       "a string input a text (may be repeated) or @FILE.txt with one text per line.  VALUE "
+       "without NAME (zeros, ones, ramp, random) applies to all inputs that are not named",
+       &run->values},
+      {"dim", 'd', OPTION_TEXTS, "NAME=N",
+       "value of a symbolic extent of generated inputs (default: 1)", &run->dims},
       {"ops", 0, OPTION_TEXTS, "LIB", "load an operator library first; may be repeated",
-       &run.libraries},
-      {LIBRARY_ISOLATE, &run.isolates_ops},
+       &run->libraries},
+      {LIBRARY_ISOLATE, &run->isolates_ops},
       {"apply", 0, OPTION_TEXTS, "LIB::NAME[,KEY=VALUE]...",
-       "change the graph by a pass or a partitioner of a library, with options; may be repeated",
-       &run.passes},
-      {"output-dir", 'o', OPTION_TEXT, "DIR", "write each output to DIR/NAME.npy", &run.folder},
-      {"device", 0, OPTION_TEXT, "NAME[:N]", DEVICE_HELP, &run.device},
-      {"pin", 0, OPTION_TEXTS, "NODE=NAME[:N]", PIN_HELP, &run.pins},
+       "transform the graph by a pass or partitioner of a library; may be repeated", &run->passes},
+      {"output-dir", 'o', OPTION_TEXT, "DIR", "write each output to DIR/NAME.npy", &run->folder},
+      {"device", 0, OPTION_TEXT, "NAME[:N]", DEVICE_HELP, &run->device},
+      {"pin", 0, OPTION_TEXTS, "NODE=NAME[:N]", PIN_HELP, &run->pins},
       {"record", 0, OPTION_FLAG, NULL,
-       "record the run of each shape on devices that can, and replay it", &run.record},
+       "capture the run of each shape on devices that support it, and replay the captured graph",
+       &run->record},
       {"claim", 0, OPTION_TEXT, "WHAT",
-       "what devices may claim of the graph, to run as one: on, off, or settings of theirs, "
-       "KEY=VALUE,... (on)",
-       &run.claim},
-      {"threads", 't', OPTION_INT, "N", "threads (TENON_THREADS, else the processors)",
-       &run.threads},
-      {"repeat", 'n', OPTION_INT, "N", "time N runs after one that is not counted", &run.repeat},
+       "subgraphs that devices may execute as one (offload): on, off, or device settings "
+       "KEY=VALUE,... (default: on)",
+       &run->claim},
+      {"threads", 't', OPTION_INT, "N",
+       "number of threads (default: TENON_THREADS, else all processors)", &run->threads},
+      {"repeat", 'n', OPTION_INT, "N", "time N runs after one uncounted run", &run->repeat},
       {"profile", 'p', OPTION_TEXT, "FILE",
-       "write a Chrome trace of one more run, and show the slowest operators", &run.profile},
+       "profile one more run: write a Chrome trace to FILE and show the slowest operators",
+       &run->profile},
       {"dump", 0, OPTION_TEXTS, "plan|graph|shapes|claims|placement|devices",
-       "print that; may be repeated.  graph, shapes, claims and placement need no run, and with no "
-       "input there is none",
-       &run.dumps},
+       "print the plan, graph, shapes, claims (offloaded subgraphs), placement or devices; may be "
+       "repeated.  graph, shapes, claims and placement need no run: without inputs the model is "
+       "not run",
+       &run->dumps},
       {"optimize", 0, OPTION_TEXT, "full|plain",
-       "rewrite the graph (full), or run each node as it was imported", &run.optimize},
+       "optimise the graph (full), or run each node as imported (plain)", &run->optimize},
       {"nan", 0, OPTION_TEXT, "stop|report|stop,nan|report,nan",
-       "stop at the first NaN or infinity that begins, or report those where they begin; nan: "
-       "infinities are fine",
-       &run.nan},
+       "stop at the first operator that produces a NaN or infinity, or report each one; with "
+       ",nan infinities are allowed",
+       &run->nan},
       {"values", 0, OPTION_TEXT, "DIR",
-       "write each value of the graph to DIR, listed in DIR/values.txt", &run.values_folder},
+       "write each value of the graph to DIR, with a list in DIR/values.txt", &run->values_folder},
       {"values-each", 0, OPTION_FLAG, NULL,
-       "with --values: by a run for each, so that what is fused stays so", &run.values_each},
+       "with --values: run the model once for each value, so that fused nodes stay fused",
+       &run->values_each},
       {"sanitizer", 0, OPTION_FLAG, NULL,
-       "with the run-time library of the sanitizer that libraries were built with", &run.sanitizer},
+       "preload the run-time library of the sanitizer that the libraries were built with",
+       &run->sanitizer},
       {"seed", 's', OPTION_INT, "N",
-       "seed of random operators (0); every run draws the same numbers", &run.seed},
+       "seed of random operators (default: 0); every run draws the same numbers", &run->seed},
       {NULL, 0, OPTION_FLAG, NULL, NULL, NULL}};
   command_line_t line = {verb, options, 1, 1, "MODEL", {NULL, 0, 0}, NULL};
   int code = options_parse(&line, argc, argv);
+  run->operands = line.operands;
+  return code;
+}
+
+static void release_run(run_t *run) {
+  release_tensors(run->inputs, run->input_count);
+  release_tensors(run->outputs, run->output_count);
+  free(run->inputs);
+  free(run->outputs);
+  tenon_executable_release(run->executable);
+  tenon_graph_release(run->graph);
+  devices_close(&run->devices);
+  texts_t *const lists[] = {&run->pins,  &run->libraries, &run->values,  &run->dims,
+                            &run->dumps, &run->passes,    &run->operands};
+  for (size_t i = 0; i < sizeof lists / sizeof *lists; i++)
+    texts_free(lists[i]);
+}
+
+static int run_run_verb(const verb_t *verb, int argc, char **argv) {
+  run_t run = {.repeat = 1};
+  text_t why = {NULL, 0, 0, false};
+  int code = parse_command_line(&run, verb, argc, argv);
   if (code == OPTIONS_PARSED) {
-    run.model = line.operands.items[0];
+    run.model = run.operands.items[0];
     bool fine = rerun_with_sanitizer(&run, argc, argv, &why) &&
                 (!run.nan || tenon_nan_set(run.nan) == TENON_OK);
     if (!fine && !why.size) text_add(&why, "--nan: %s", tenon_error());
     code = fine && run_model(&run, &why) ? EXIT_FINE : print_failure("%s", text_get(&why));
   }
-  release_tensors(run.inputs, run.input_count);
-  release_tensors(run.outputs, run.output_count);
-  free(run.inputs);
-  free(run.outputs);
-  tenon_executable_release(run.executable);
-  tenon_graph_release(run.graph);
-  devices_close(&run.devices);
-  texts_t *const lists[] = {&run.pins,  &run.libraries, &run.values,   &run.dims,
-                            &run.dumps, &run.passes,    &line.operands};
-  for (size_t i = 0; i < sizeof lists / sizeof *lists; i++)
-    texts_free(lists[i]);
+  release_run(&run);
   text_free(&why);
   return code;
 }
 
-const verb_t verb_run = {"run", "[option]... MODEL", "run a model",
-                         "Runs an ONNX model and prints its outputs: dtype, shape, smallest, "
-                         "largest, mean, first values.\n"
-                         "Symbolic extents of made-up inputs are 1 unless --dim says otherwise.\n",
-                         run_run_verb};
+const verb_t verb_run = {
+    "run", "[option]... MODEL", "run an ONNX model",
+    "Runs an ONNX model and prints dtype, shape, minimum, maximum, mean and first values of its "
+    "outputs.\nSymbolic extents of generated inputs are 1 unless --dim sets them.",
+    run_run_verb};

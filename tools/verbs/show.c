@@ -1,4 +1,4 @@
-/* `tenon show`: everything that is known about one operator. */
+/* `tenon show` prints everything that is known about an operator, a pass or a partitioner. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -65,7 +65,8 @@ static void add_value(text_t *out, const tenon_argument_t *argument) {
   }
 }
 
-/* "keyword, optional, on the host, one of 'a', 'b', default 3" */
+/* Prints the role, kind and name of an argument, and its properties: "keyword, optional, in host
+ * memory, one of 'a', 'b', default 3". */
 static void print_argument(const tenon_argument_t *argument) {
   static const char *const roles[] = {"input", "attribute", "result"};
   text_t words = {NULL, 0, 0, false};
@@ -83,8 +84,10 @@ static void print_argument(const tenon_argument_t *argument) {
     text_add(&words, ", default ");
     add_value(&words, argument);
   }
-  printf("  %-10s %-9s %-*s%s\n", roles[argument->role], kind, words.size > 2 ? 18 : 0,
-         argument->name, words.size > 2 ? words.data + 2 : "");
+  if (words.size > 2) /* without the first comma */
+    printf("  %-10s %-9s %-18s%s\n", roles[argument->role], kind, argument->name, words.data + 2);
+  else
+    printf("  %-10s %-9s %s\n", roles[argument->role], kind, argument->name);
   text_free(&words);
 }
 
@@ -104,19 +107,18 @@ static void print_op(const tenon_op_t *op) {
   print_text("types", info.types);
   print_text("shapes", info.shapes);
   print_text("where", info.where);
-  text_add(&traits, "%s%s%s%s", info.traits & TENON_PURE ? " pure" : "",
-           info.traits & TENON_POINTWISE ? " pointwise" : "",
-           info.traits & TENON_RANDOM ? " random" : "", info.traits & TENON_BRIEF ? " brief" : "");
+  if (info.traits & TENON_PURE) text_add(&traits, " pure");
+  if (info.traits & TENON_POINTWISE) text_add(&traits, " pointwise");
+  if (info.traits & TENON_RANDOM) text_add(&traits, " random");
+  if (info.traits & TENON_BRIEF) text_add(&traits, " brief");
   print_text("traits", traits.size > 0 ? traits.data + 1 : NULL);
   print_text("gradient", info.gradient);
   print_text("batching", info.batching);
   print_text("sharding", info.sharding);
   print_text("reuse", info.reuse);
-  printf("%-10s %s %s%s%s%s\n", "library", info.library,
-         info.library_version ? info.library_version : "",
-         info.library_path && *info.library_path ? " (" : "",
-         info.library_path ? info.library_path : "",
-         info.library_path && *info.library_path ? ")" : "");
+  printf("%-10s %s %s", "library", info.library, info.library_version ? info.library_version : "");
+  if (info.library_path && *info.library_path) printf(" (%s)", info.library_path);
+  printf("\n");
   if (info.version > 1) printf("%-10s %" PRId64 "\n", "version", info.version);
   printf("\narguments and results\n");
   for (uint32_t role = TENON_ARGUMENT_INPUT; role <= TENON_ARGUMENT_OUTPUT; role++) {
@@ -125,7 +127,7 @@ static void print_op(const tenon_op_t *op) {
       print_argument(&argument);
   }
   printf("\nkernels\n");
-  if (info.kernel_count == 0) printf("  none: the runtime does it\n");
+  if (info.kernel_count == 0) printf("  none: the operator is implemented by the runtime\n");
   for (int32_t i = 0; i < info.kernel_count; i++) {
     char *kernel = tenon_op_kernel(op, i);
     if (kernel) printf("  %s\n", kernel);
@@ -140,7 +142,7 @@ static void print_op(const tenon_op_t *op) {
   text_free(&traits);
 }
 
-/* Why each candidate for a key is taken or not. */
+/* Prints why each candidate for a key is chosen or rejected. */
 static int explain_key(const tenon_op_t *op, const char *key, const char *dtype_name) {
   tenon_dtype_t dtype = {0, 0, 0};
   char *text = NULL;
@@ -162,8 +164,10 @@ static int run_show_verb(const verb_t *verb, int argc, char **argv) {
       {"ops", 0, OPTION_TEXTS, "LIB", "load a library first; may be repeated", &libraries},
       {LIBRARY_ISOLATE, &isolates_ops},
       {"explain", 0, OPTION_TEXT, "KEY",
-       "only why each candidate for a key (cpu, autograd npu) is taken or not", &key},
-      {"dtype", 0, OPTION_TEXT, "DTYPE", "with --explain: of calls with that dtype (all)", &dtype},
+       "only explain why each candidate kernel for a key (cpu, autograd npu) is chosen or rejected",
+       &key},
+      {"dtype", 0, OPTION_TEXT, "DTYPE", "with --explain: for calls with this dtype (default: all)",
+       &dtype},
       {NULL, 0, OPTION_FLAG, NULL, NULL, NULL}};
   command_line_t line = {verb, options, 1, -1, "NS::OPERATOR", {NULL, 0, 0}, NULL};
   int code = options_parse(&line, argc, argv);
@@ -189,9 +193,8 @@ static int run_show_verb(const verb_t *verb, int argc, char **argv) {
   return code;
 }
 
-const verb_t verb_show = {"show", "[option]... NS::OPERATOR...",
-                          "show everything about an operator",
-                          "Prints schema, types, shapes, traits, gradient, arguments, kernels and "
-                          "the dispatch table of an operator;\n"
-                          "of a pass or partitioner kind, text, strategies and library.\n",
-                          run_show_verb};
+const verb_t verb_show = {
+    "show", "[option]... NS::OPERATOR...", "show everything that is known about an operator",
+    "Prints schema, types, shapes, traits, gradient, arguments, kernels and dispatch table of an "
+    "operator; of a pass or partitioner its kind, documentation, strategies and library.",
+    run_show_verb};

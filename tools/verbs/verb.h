@@ -1,6 +1,6 @@
-/* A verb of the `tenon` command: its texts and its function.  main.c holds the table of them; each
- * verb_NAME.c defines one.  A verb gives an exit code and has said on stderr what went wrong when
- * that is not EXIT_FINE. */
+/* A verb of the `tenon` command: its help texts and its function. Each file of tools/verbs defines
+ * one verb, and main.c holds the table of them. The function returns an exit code; unless that is
+ * EXIT_FINE, it has printed the error to stderr. */
 #ifndef TOOLS_VERBS_VERB_H
 #define TOOLS_VERBS_VERB_H
 
@@ -12,9 +12,9 @@ enum {
 
 typedef struct verb_t {
   const char *name;
-  const char *usage;   /* what follows `tenon NAME` */
+  const char *usage;   /* the part of the usage line after `tenon NAME` */
   const char *summary; /* one line, for the list of verbs */
-  const char *details; /* paragraphs below the usage, ending in a line break */
+  const char *details; /* paragraphs below the usage line, separated by line breaks */
   int (*run)(const struct verb_t *verb, int argc, char **argv); /* argv[0] is the verb's name */
 } verb_t;
 

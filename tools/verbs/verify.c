@@ -1,6 +1,5 @@
-/* `tenon verify`: runs test cases in ONNX's layout and compares.  A case of its own process, or
- * several at once, is worker_posix.c's work; here is what is asked for, the count, and the
- * words. */
+/* `tenon verify` runs test cases in ONNX's layout and compares the results. This file handles
+ * options, counts and output; worker_posix.c runs cases in other processes. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,7 +14,7 @@
 #include "progress.h"
 #include "system.h"
 
-typedef struct reason_t { /* for skipping, and how often */
+typedef struct reason_t { /* a reason for skipping, and how often it occurred */
   char *words;
   int32_t count;
 } reason_t;
@@ -32,18 +31,16 @@ typedef struct verify_t {
   bool verbose;
   bool isolate;
   int32_t done;
-  int32_t counts[3]; /* by outcome */
+  int32_t counts[3]; /* indexed by outcome */
   int64_t jobs;      /* 0: not given */
-  reason_t *reasons; /* room for each case */
+  reason_t *reasons; /* allocated for one reason per case */
   int32_t reason_count;
 } verify_t;
 
-/* one case */
-
 static bool start_worker(void *context, text_t *why) {
   verify_t *verify = context;
-  if (verify->jobs > 1)
-    tenon_threads_set(1 + (system_processors() - 1) / (int32_t)verify->jobs); /* each its share */
+  if (verify->jobs > 1) /* each process gets its share */
+    tenon_threads_set(1 + (system_processors() - 1) / (int32_t)verify->jobs);
   return library_load_all(&verify->libraries, verify->isolates_ops, why) &&
          devices_open(&verify->devices, verify->device, NULL, &verify->options, why);
 }
@@ -57,7 +54,7 @@ static int32_t run_case(void *context, int32_t index, text_t *words) {
   return (int32_t)cases_run(item, &verify->options, &tolerance, words);
 }
 
-/* A reason without the names that differ from case to case: "node 'relu_3' ..." becomes "node
+/* Adds a reason without the names that differ from case to case: "node 'relu_3' ..." becomes "node
  * ...". */
 static void add_common(text_t *out, const char *words) {
   static const char *const nouns[] = {"node '", "value '", "input '", "output '"};
@@ -93,12 +90,10 @@ static void case_done(void *context, int32_t index, int32_t outcome, const char 
     progress_clear();
     printf("%s  %s%s%s\n", labels[outcome], verify->cases.items[index].name, *words ? "  " : "",
            words);
-    fflush(stdout); /* a case that crashes here takes no line with it */
+    fflush(stdout); /* so that a case that crashes this process takes no line with it */
   }
   progress_show("verify", ++verify->done, verify->cases.count, verify->cases.items[index].name);
 }
-
-/* all of them */
 
 static bool run_here(verify_t *verify, text_t *why) {
   if (!start_worker(verify, why)) return false;
@@ -116,8 +111,8 @@ static bool run_here(verify_t *verify, text_t *why) {
 static int compare_reasons(const void *a, const void *b) {
   const reason_t *left = a;
   const reason_t *right = b;
-  return left->count != right->count ? (left->count < right->count ? 1 : -1)
-                                     : strcmp(left->words, right->words);
+  if (left->count == right->count) return strcmp(left->words, right->words);
+  return left->count < right->count ? 1 : -1;
 }
 
 static int print_report(verify_t *verify) {
@@ -140,7 +135,8 @@ static int verify_cases(verify_t *verify, const texts_t *paths, double timeout) 
     int32_t before = verify->cases.count;
     fine = cases_find(paths->items[i], &verify->cases, &why);
     if (fine && verify->cases.count == before) {
-      text_add(&why, "%s: no test case is in it: no folder with model.onnx", paths->items[i]);
+      text_add(&why, "%s contains no test case: expected a folder with model.onnx",
+               paths->items[i]);
       fine = false;
     }
   }
@@ -176,19 +172,22 @@ static int run_verify_verb(const verb_t *verb, int argc, char **argv) {
        &verify.libraries},
       {LIBRARY_ISOLATE, &verify.isolates_ops},
       {"device", 0, OPTION_TEXT, "NAME[:N]", DEVICE_HELP, &verify.device},
-      {"rtol", 0, OPTION_NUMBER, "X", "relative tolerance (the case's own, else 1e-3)",
+      {"rtol", 0, OPTION_NUMBER, "X",
+       "relative tolerance (default: that of the test case, else 1e-3)",
        &verify.tolerance.relative},
-      {"atol", 0, OPTION_NUMBER, "X", "absolute tolerance (the case's own, else 1e-7)",
+      {"atol", 0, OPTION_NUMBER, "X",
+       "absolute tolerance (default: that of the test case, else 1e-7)",
        &verify.tolerance.absolute},
       {"shape-only", 0, OPTION_TEXTS, "PATTERN",
-       "of cases with such a name (* and ?) compare dtype and shape only: for random "
+       "compare only dtype and shape for cases whose name matches PATTERN (* and ?), for random "
        "operators; may be repeated",
        &verify.shape_only},
       {"isolate", 0, OPTION_FLAG, NULL,
-       "run cases in a process of their own, so that a crash is one failure", &verify.isolate},
-      {"timeout", 0, OPTION_NUMBER, "S", "end a case after S seconds; isolates", &timeout},
-      {"jobs", 'j', OPTION_INT, "N", "run N cases at once; isolates", &verify.jobs},
-      {"verbose", 'v', OPTION_FLAG, NULL, "name every case, and why it is skipped",
+       "run each case in its own process, so that a crash is one failure", &verify.isolate},
+      {"timeout", 0, OPTION_NUMBER, "S", "stop a case after S seconds; implies --isolate",
+       &timeout},
+      {"jobs", 'j', OPTION_INT, "N", "run N cases at once; implies --isolate", &verify.jobs},
+      {"verbose", 'v', OPTION_FLAG, NULL, "print every case, and why it was skipped",
        &verify.verbose},
       {NULL, 0, OPTION_FLAG, NULL, NULL, NULL}};
   command_line_t line = {verb, options, 1, -1, "DIR", {NULL, 0, 0}, NULL};
@@ -207,10 +206,10 @@ static int run_verify_verb(const verb_t *verb, int argc, char **argv) {
 }
 
 const verb_t verb_verify = {
-    "verify", "[option]... DIR...", "run ONNX test cases and compare with their results",
-    "DIR is a test case of ONNX's layout (model.onnx, test_data_set_*/input_K.pb, output_K.pb), a "
-    "folder\n"
-    "of such, or a light model (NAME.onnx beside NAME_output_0.pb).  Floats are compared as "
-    "onnx.backend.test\n"
-    "does, everything else exactly.  What Tenon does not support is skipped, with the reason.\n",
+    "verify", "[option]... DIR...", "run ONNX test cases and compare with the expected results",
+    "Runs test cases and compares the outputs. DIR is a test case in ONNX's layout (model.onnx, "
+    "test_data_set_*/input_K.pb, output_K.pb), a "
+    "folder of test cases, or a light model (NAME.onnx beside NAME_output_0.pb). Floats are "
+    "compared as onnx.backend.test does, everything else exactly. Cases that need something Tenon "
+    "does not support are skipped, with the reason.",
     run_verify_verb};

@@ -1,6 +1,5 @@
-/* `tenon watch`: builds a library when a source is saved, puts it in the place of the one that is
- * loaded, and tries it again.  A child loads and runs it, so that a crash is shown and the watching
- * goes on. */
+/* `tenon watch` rebuilds a library whenever a source is saved, reloads it and tries it again. A
+ * child process loads and runs the library, so that a crash is reported and watching continues. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -27,7 +26,7 @@ typedef struct watch_t {
   const char *model;
   bool checks;
   int64_t times;
-  /* of the child */
+  /* used in the child process only */
   tenon_library_t *library;
   tenon_graph_t *graph;
   tenon_executable_t *executable;
@@ -42,8 +41,6 @@ static void print_time(void) {
   strftime(text, sizeof text, "%H:%M:%S", local);
   printf("[%s] ", text);
 }
-
-/* in the child */
 
 static bool fail_with_runtime_error(text_t *why) {
   text_add(why, "%s", tenon_error());
@@ -106,13 +103,14 @@ static bool run_model(watch_t *watch, text_t *why) {
   return fine;
 }
 
-/* A schema that changed is refused while the model holds it: then the model goes first. */
+/* A reload with a changed schema is refused while the model uses the library; then the model is
+ * closed first. */
 static bool load_library(watch_t *watch, text_t *why) {
   text_t path = {NULL, 0, 0, false};
   if (watch->library) {
     tenon_status_t status = tenon_library_reload(watch->library, NULL);
     if (status == TENON_PRECONDITION && watch->graph) {
-      printf("%s; the model is loaded anew\n", tenon_error());
+      printf("%s; the model is loaded again\n", tenon_error());
       drop_model(watch);
       status = tenon_library_reload(watch->library, NULL);
     }
@@ -142,8 +140,6 @@ static int build_and_run(void *context) {
   return code;
 }
 
-/* in the parent */
-
 static bool add_check(watch_t *watch, texts_t *command) {
   text_t own = {NULL, 0, 0, false};
   text_t path = {NULL, 0, 0, false};
@@ -157,7 +153,7 @@ static bool add_check(watch_t *watch, texts_t *command) {
   return fine;
 }
 
-/* What follows a build that went well; its exit status is shown. */
+/* Runs the command that follows a successful build, and prints its exit status if it is not 0. */
 static bool run_command(const texts_t *command, text_t *why) {
   const int code = command->count ? process_show(command, why) : 0;
   if (code > 0) printf("'%s' ended with exit status %d\n", command->items[0], code);
@@ -167,9 +163,11 @@ static bool run_command(const texts_t *command, text_t *why) {
 static bool run_after_build(watch_t *watch, text_t *why) {
   texts_t command = {NULL, 0, 0};
   bool fine = true;
-  if (watch->checks)
-    fine = (add_check(watch, &command) || (text_add(why, "out of memory"), false)) &&
-           run_command(&command, why);
+  if (watch->checks) {
+    fine = add_check(watch, &command);
+    if (!fine) text_add(why, "out of memory");
+    fine = fine && run_command(&command, why);
+  }
   fine = fine && run_command(&watch->command, why);
   texts_free(&command);
   return fine;
@@ -182,12 +180,12 @@ static bool files_of(const watch_t *watch, texts_t *out_files) {
   return fine;
 }
 
-/* One build; *out_code is of the last. */
+/* Performs one build; *out_code is the exit status of the last one. */
 static bool build_once(watch_t *watch, persistent_worker_t *worker, int *out_code, text_t *why) {
   if (!worker->id && !persistent_worker_start(worker, build_and_run, watch, why)) return false;
   text_t death = {NULL, 0, 0, false};
   if (!persistent_worker_ask(worker, out_code, &death))
-    *out_code = print_failure("%s was being run when %s; the next change starts it again",
+    *out_code = print_failure("%s failed while it was running: %s; the next change starts it again",
                               watch->build.output, text_get(&death));
   text_free(&death);
   return *out_code != EXIT_FINE || run_after_build(watch, why);
@@ -200,14 +198,15 @@ static bool watch_files(watch_t *watch, int *out_code, text_t *why) {
     texts_t files = {NULL, 0, 0};
     text_t name = {NULL, 0, 0, false};
     watcher_t watcher = {.descriptor = -1};
-    fine = files_of(watch, &files) || (text_add(why, "out of memory"), false);
+    fine = files_of(watch, &files);
+    if (!fine) text_add(why, "out of memory");
     fine = fine && watcher_open(&watcher, &files, why) && build_once(watch, &worker, out_code, why);
     const bool is_last = watch->times && round >= watch->times;
     if (fine && !is_last) {
       printf("watching %s", files.items[0]);
       for (int32_t i = 1; i < files.count; i++)
         printf(", %s", files.items[i]);
-      printf(" (Ctrl-C ends it)\n");
+      printf(" (press Ctrl-C to stop)\n");
       fflush(stdout);
       fine = watcher_wait(&watcher, &name, why);
       if (fine) {
@@ -232,13 +231,14 @@ static int run_watch_verb(const verb_t *verb, int argc, char **argv) {
   text_t why = {NULL, 0, 0, false};
   const option_t options[] = {
       {"run", 'r', OPTION_TEXT, "MODEL", "run this model after each build", &watch.model},
-      {"input", 'i', OPTION_TEXTS, "NAME=VALUE", "an input of the model, as `tenon run` takes it",
+      {"input", 'i', OPTION_TEXTS, "NAME=VALUE", "an input of the model, as for `tenon run`",
        &watch.values},
-      {"dim", 'd', OPTION_TEXTS, "NAME=N", "an extent of the model's inputs", &watch.dims},
+      {"dim", 'd', OPTION_TEXTS, "NAME=N", "value of a symbolic extent of the model's inputs",
+       &watch.dims},
       {"ops", 0, OPTION_TEXTS, "LIB", "load this operator library first; may be repeated",
        &watch.libraries},
       {"check", 0, OPTION_FLAG, NULL, "run `tenon check` after each build", &watch.checks},
-      {"times", 0, OPTION_INT, "N", "end after so many builds", &watch.times},
+      {"times", 0, OPTION_INT, "N", "stop after N builds", &watch.times},
       BUILD_OPTIONS(&watch.build),
       {NULL, 0, OPTION_FLAG, NULL, NULL, NULL}};
   command_line_t line = {verb, options, 1, -1, "SOURCE", {NULL, 0, 0}, &watch.command};
@@ -257,13 +257,11 @@ static int run_watch_verb(const verb_t *verb, int argc, char **argv) {
   return code;
 }
 
-const verb_t verb_watch = {"watch",
-                           "SOURCE... [--run MODEL -i NAME=VALUE...] [option]... [-- COMMAND...]",
-                           "build and try again at each change",
-                           "Builds a library, and again whenever a source or a header that it "
-                           "includes is saved; puts it in the\n"
-                           "place of the one that is loaded, while the model stays prepared; then "
-                           "runs the model, the checks and\n"
-                           "COMMAND.  What does not compile, and what crashes, is shown, and the "
-                           "next change is waited for.\n",
-                           run_watch_verb};
+const verb_t verb_watch = {
+    "watch", "SOURCE... [--run MODEL -i NAME=VALUE...] [option]... [-- COMMAND...]",
+    "build, reload and run again at each change of a source",
+    "Builds a library, and builds it again whenever a source or a header that it includes is "
+    "saved. The new library replaces the loaded one while the model stays prepared; then the "
+    "model, the checks and COMMAND are run.\nCompiler errors and crashes are shown, and watching "
+    "continues.",
+    run_watch_verb};
