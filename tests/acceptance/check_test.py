@@ -131,7 +131,7 @@ def reports(library, folder):
 
 
 def refusals(library):
-    for words, message in ((["/no/such.so"], "/no/such.so"), ([library, "trice"], "there is no operator trice"), ([], "nothing to check: give LIB.so, --builtin, --device LIB or --list"),
+    for words, message in ((["/no/such.so"], "/no/such.so"), ([library, "trice"], "operator trice does not exist"), ([], "nothing to check: give LIB.so, --builtin, --device LIB or --list"),
                            ([library, "--samples", "/no/folder"], "/no/folder"), ([library, "--ordinal", "1"], "apply to devices: add --device LIB")):
         code, out, error = check(*words)
         tell(f"tenon check {' '.join(words[1:]) or words} cannot be done: status 2, and why", code == 2 and message in error, f"{code} {out}{error}")

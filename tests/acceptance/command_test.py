@@ -235,7 +235,7 @@ for i in range(library._opRegSize()):
         self.assertFalse([name for name in os.listdir(self.folder) if "mxnet" in name or name.endswith(".part")])
 
     def test_too_many_names_have_no_room(self):
-        self.assertIn("no room", self.fails(1, "export", "--mxnet", "toy.so", *["toy::twice"] * 8000))
+        self.assertIn("no space for", self.fails(1, "export", "--mxnet", "toy.so", *["toy::twice"] * 8000))
 
     def test_a_library_that_is_gone_is_looked_for_beside_what_was_made(self):
         self.fine("export", "--mxnet", "toy.so")

@@ -1,10 +1,10 @@
-/* writes: memory around arguments, results that are left as they were, and results that depend on
- * what was there. */
+/* Checks memory around arguments, results that are not written, and results that depend on previous
+ * contents of their memory. */
 #include <string.h>
 
 #include "run.h"
 
-static void outside(const subject_t *subject) {
+static void check_outside(const subject_t *subject) {
   trials_t all = trials(subject, !options.quick);
   for (trial_t *t; (t = trials_next(&all));) {
     ran_t ran;
@@ -19,8 +19,8 @@ static void outside(const subject_t *subject) {
   }
 }
 
-/* Large enough for the widest registers and for several threads. */
-static void outside_large(const subject_t *subject) {
+/* Extents that are large enough for the widest registers and for several threads. */
+static void check_large(const subject_t *subject) {
   static const int64_t extents[] = {1, 17, 131};
   for (int i = 0; i < 3; i++) {
     trial_t t;
@@ -42,8 +42,8 @@ static void outside_large(const subject_t *subject) {
                 &ran);
         const char *differs = ran.status != TENON_OK ? ran.error : ran_differs(&t, &plain, &ran, 1);
         if (differs && subject_is_pure(subject))
-          finding(&t, "size.each", "a call gives the same wherever its arguments lie",
-                  "look at the loop's last elements", "%s", differs);
+          finding(&t, "size.each", "a call returns the same results wherever its arguments lie",
+                  "check how the loop handles the last elements", "%s", differs);
         ran_free(&ran);
       }
       ran_free(&plain);
@@ -51,8 +51,6 @@ static void outside_large(const subject_t *subject) {
     trial_free(&t);
   }
 }
-
-/* what was in results before */
 
 typedef struct bytes_t {
   int64_t unwritten;
@@ -62,8 +60,7 @@ typedef struct bytes_t {
   int64_t first_differs;
 } bytes_t;
 
-/* Elements that hold the one pattern after the one call and the other after the other, and those
- * that differ in another way. */
+/* Counts elements that keep the fill pattern in both calls, and elements that differ otherwise. */
 static bytes_t compare_bytes(const tenon_tensor_t *a, const tenon_tensor_t *b, uint8_t x,
                              uint8_t y) {
   size_t size = a->dtype.bits / 8u;
@@ -98,24 +95,24 @@ static void compare_poisons(const trial_t *t, const ran_t *a, const ran_t *b) {
                    found.first_unwritten * 2 == found.count;
     if (found.unwritten)
       finding(t, is_half ? "types.infer" : NULL,
-              is_half ? "elements are of the dtype that infer states"
+              is_half ? "the elements have the dtype that infer states"
                       : "every element of a result is written",
-              is_half ? "compare the kernel's type with the dtype of the result"
-                      : "look which elements the loop leaves out",
-              "result %s: %lld of %lld elements stay as they were, the first of them number %lld",
+              is_half ? "compare the element type of the kernel with the dtype of the result"
+                      : "check which elements the loop omits",
+              "result %s: %lld of %lld elements are not written, the first of them is number %lld",
               name, (long long)found.unwritten, (long long)found.count,
               (long long)found.first_unwritten);
     else if (found.differ)
-      finding(t, "read.output", "a result does not depend on what was in its memory before",
-              "set results before you add to them",
-              "result %s: %lld of %lld elements differ after results were full of 0x55 and of "
-              "0xaa, the first of them number %lld",
+      finding(t, "read.output", "a result does not depend on the previous contents of its memory",
+              "initialise results before adding to them",
+              "result %s: %lld of %lld elements differ if results are filled with 0x55 or with "
+              "0xaa before, the first of them is number %lld",
               name, (long long)found.differ, (long long)found.count,
               (long long)found.first_differs);
   }
 }
 
-static void unwritten(const subject_t *subject) {
+static void check_unwritten(const subject_t *subject) {
   trials_t all = trials(subject, !options.quick);
   for (trial_t *t; (t = trials_next(&all));) {
     ran_t again, a, b, c;
@@ -129,8 +126,8 @@ static void unwritten(const subject_t *subject) {
     const char *differs = same && c.status == TENON_OK ? ran_differs(t, &a, &c, 1) : NULL;
     if (differs)
       finding(t, "workspace.contents",
-              "results do not depend on what was in workspaces and temporaries",
-              "set them before you read them", "%s", differs);
+              "results do not depend on the previous contents of workspaces and temporaries",
+              "initialise them before reading them", "%s", differs);
     ran_free(&a);
     ran_free(&again);
     ran_free(&b);
@@ -144,20 +141,20 @@ static const char *lacks_code(const subject_t *s) {
 static const char *lacks_purity(const subject_t *s) {
   return !subject_runs_code(s) ? "a view runs no code"
          : subject_is_pure(s)  ? NULL
-                               : "its results are not those of its arguments alone";
+                               : "its results do not depend on its arguments alone";
 }
 
 const check_t checks_writes[] = {
     {"write.outside",
-     "Nothing outside of arguments is read or written: pages around them cannot be touched.",
+     "Nothing outside the arguments is read or written: the pages around them are inaccessible.",
      "read.beyond types.infer strides.unaligned workspace.over workspace.under workspace.temporary "
      "alias.inplace alias.undeclared",
-     lacks_code, outside},
+     lacks_code, check_outside},
     {"size.each",
-     "The same of extents of 1, 17 and 131, and with the same results wherever arguments lie.",
-     "strides.unaligned", lacks_code, outside_large},
+     "The same with extents of 1, 17 and 131, and with the same results wherever arguments lie.",
+     "strides.unaligned", lacks_code, check_large},
     {"write.unwritten",
-     "Results are written as a whole, and do not depend on what was in their memory, or in the "
-     "workspace.",
-     "read.output types.infer workspace.contents", lacks_purity, unwritten},
+     "Results are written completely and do not depend on the previous contents of their memory or "
+     "of the workspace.",
+     "read.output types.infer workspace.contents", lacks_purity, check_unwritten},
     {NULL, NULL, NULL, NULL, NULL}};

@@ -1,4 +1,4 @@
-/* The list of checks, and what they ask of operators. */
+/* The list of checks, and helpers that ask for properties of operators. */
 #include <string.h>
 
 #include "core/dtype.h"

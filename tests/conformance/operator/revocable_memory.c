@@ -1,5 +1,5 @@
-/* Memory that is taken away as a whole; see pages.h. */
-#include "pages.h"
+/* Memory that becomes inaccessible as a whole; see revocable_memory.h. */
+#include "revocable_memory.h"
 
 #include <string.h>
 #include <sys/mman.h>
@@ -29,8 +29,8 @@ void *pages_copy(pages_t *p, const void *from, size_t size) {
 void pages_lock(pages_t *p) { mprotect(p->base, p->size, PROT_NONE); }
 void pages_close(pages_t *p) { munmap(p->base, p->size); }
 
-/* A view whose data, shape and the structure itself lie in the pages. */
-static tenon_tensor_t *place(pages_t *p, const tenon_tensor_t *t) {
+/* Creates a view; its data, shape and structure lie in the pages. */
+static tenon_tensor_t *place_tensor(pages_t *p, const tenon_tensor_t *t) {
   uint64_t bytes;
   if (!tn_dtype_bytes(t->dtype, tenon_count(t), &bytes)) return NULL;
   tenon_tensor_t *view = pages_take(p, sizeof *view);
@@ -63,8 +63,8 @@ bool pages_place(const trial_t *trial, pages_t *p, tenon_tensor_t *const *output
   }
   if (!pages_open(p, size + 64 * PAGE)) return false;
   for (uint32_t i = 0; i < trial->op->input_count; i++)
-    out_inputs[i] = trial->inputs[i] ? place(p, trial->inputs[i]) : NULL;
+    out_inputs[i] = trial->inputs[i] ? place_tensor(p, trial->inputs[i]) : NULL;
   for (uint32_t o = 0; o < trial->op->output_count; o++)
-    out_outputs[o] = outputs[o] ? place(p, outputs[o]) : NULL;
+    out_outputs[o] = outputs[o] ? place_tensor(p, outputs[o]) : NULL;
   return true;
 }
