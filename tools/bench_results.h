@@ -16,7 +16,7 @@ typedef struct bench_result_t {
   double bytes;
   double operations; /* arithmetic operations of one call; 0: unknown */
   bool is_f64;
-  /* times of the other operator or result (--against, --baseline) in nanoseconds; 0: none */
+  /* Times of the other operator or result (--against, --baseline) in nanoseconds; 0: none. */
   double other;
   double other_first;
   double other_third;

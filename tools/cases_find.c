@@ -137,7 +137,7 @@ static bool find_in_path(const char *path, int depth, cases_t *cases, text_t *wh
 
 bool cases_find(const char *path, cases_t *cases, text_t *why) {
   size_t size = strlen(path);
-  /* the name of a case is the part after the last separator */
+  /* The name of a case is the part after the last separator. */
   text_t trimmed = {NULL, 0, 0, false};
   while (size > 1 && path[size - 1] == '/')
     size--;

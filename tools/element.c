@@ -109,7 +109,7 @@ uint64_t element_bits(const tenon_tensor_t *tensor, int64_t index) {
       value = *at;
     return value;
   }
-  /* packed elements, low bits first */
+  /* Packed elements, low bits first. */
   uint64_t first = (uint64_t)index * bits;
   uint64_t value = 0;
   for (unsigned i = 0; i < bits; i++)

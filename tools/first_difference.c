@@ -90,7 +90,7 @@ static void read_results(const first_difference_t *c, node_t *node) {
   for (int32_t o = 0; o < node->info.output_count && o < ARGUMENTS_MOST; o++) {
     tenon_argument_t argument = {.size = sizeof argument};
     (void)tenon_op_argument(node->part.op, TENON_ARGUMENT_OUTPUT, o, &argument);
-    /* then edges and results do not correspond one to one */
+    /* Then edges and results do not correspond one to one. */
     if (argument.kind == TENON_KIND_TENSORS) break;
     if (o >= node->part.output_count || node->part.outputs[o] < 0) continue;
     node->found[o] = edge_tensor(c, c->a, node->part.outputs[o], &ignored);

@@ -11,7 +11,7 @@
 typedef struct first_difference_t {
   const tenon_graph_t *graph;
   const values_t *a;
-  /* values of the two runs; the inputs are taken from `a`, the expected results from `b` */
+  /* Values of the two runs; the inputs are taken from `a`, the expected results from `b`. */
   const values_t *b;
   const char *node;
   const char *value;  /* name of the value that differs */

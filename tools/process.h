@@ -28,13 +28,13 @@ typedef struct workers_t {
   double timeout_ms; /* time limit of one item; 0: none */
   void *context;
   bool (*start)(void *context, text_t *why);
-  /* called in a child */
+  /* Called in a child. */
   int32_t (*run)(void *context, int32_t item, text_t *out_words);
-  /* called in the parent */
+  /* Called in the parent. */
   void (*done)(void *context, int32_t item, int32_t outcome, const char *words);
   int32_t crashed; /* outcome of an item that ended its child */
   int32_t
-      /* outcome after which the child exits, so that the next item starts in a new one; 0: none */
+      /* Outcome after which the child exits, so that the next item starts in a new one; 0: none. */
       spoiled;
 } workers_t;
 bool workers_run(const workers_t *workers, text_t *why);

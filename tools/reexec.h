@@ -11,7 +11,7 @@ typedef struct reexec_t {
   bool sanitizer;           /* preload the sanitizer that the libraries below were built with */
   const texts_t *libraries; /* the libraries that will be loaded */
   const char *breakpoint;   /* gdb: "FILE:LINE"; NULL: none */
-  /* options that are removed from the new command line; ends with NULL */
+  /* Options that are removed from the new command line; ends with NULL. */
   const char *const *left_out;
 } reexec_t;
 

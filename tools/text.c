@@ -103,7 +103,7 @@ bool text_ends_with(const char *text, const char *end) {
 }
 
 bool text_matches(const char *text, const char *pattern) {
-  /* position of the last `*`, and where in the text its match ends */
+  /* Position of the last `*`, and where in the text its match ends. */
   const char *star = NULL;
   const char *retry = NULL;
   while (*text) {
@@ -155,7 +155,7 @@ static size_t edit_distance(const char *a, const char *b) {
 
 const char *text_nearest(const char *name, const char *const *names, int32_t count) {
   const char *nearest = NULL;
-  /* at most a third of the letters plus one may be wrong */
+  /* At most a third of the letters plus one may be wrong. */
   size_t size = strlen(name);
   size_t least = size / 3 + 2;
   for (int32_t i = 0; i < count; i++) {

@@ -152,7 +152,7 @@ static bool finish_child(const workers_t *workers, worker_t *worker, text_t *why
     worker->next = worker->item + workers->jobs;
   } else if (worker->next < workers->count && !worker->late &&
              !(worker->has_done && WIFEXITED(status) &&
-               /* a child that was killed late had just finished its item */
+               /* A child that was killed late had just finished its item. */
                !WEXITSTATUS(status))) {
     text_add(why, "a child process %s before its first item", text_get(&words));
     fine = false;

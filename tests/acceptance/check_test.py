@@ -80,7 +80,7 @@ def examples(folder):
     """Libraries of the examples, by name; that of the training program is the part of it up to what it needs libtenon for."""
     libraries = {name: build(folder, name, [os.path.join(ROOT, "examples", s) for s in sources]) for name, sources in EXAMPLES.items()}
     with open(os.path.join(ROOT, "examples", "04_training", "training.c"), encoding="utf-8") as program:
-        library = program.read().split("/* ---- short words")[0].replace("#define TENON_STATIC", "").replace("tenon/tenon.h", "tenon/op.h")
+        library = program.read().split("static void must(")[0].replace("#define TENON_STATIC", "").replace("tenon/tenon.h", "tenon/op.h")
     source = os.path.join(folder, "training.c")
     with open(source, "w", encoding="utf-8") as to:
         to.write(library)

@@ -13,7 +13,7 @@
 #include "system.h"
 
 static const char opening[] =
-    /* the marker at the start of the space for settings in the file */
+    /* The marker at the start of the space for settings in the file. */
     "tenon export: what this library exports\n";
 
 typedef struct asked_t { /* the command line */

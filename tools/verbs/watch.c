@@ -26,7 +26,7 @@ typedef struct watch_t {
   const char *model;
   bool checks;
   int64_t times;
-  /* used in the child process only */
+  /* Used in the child process only. */
   tenon_library_t *library;
   tenon_graph_t *graph;
   tenon_executable_t *executable;

@@ -109,7 +109,7 @@ static void check_limits(const subject_t *subject) {
   struct rlimit memory;
   getrlimit(RLIMIT_AS, &memory);
   struct rlimit less = {(rlim_t)MEMORY_MOST << 30, memory.rlim_max};
-  /* so that results of absurd sizes are refused instead of allocated */
+  /* So that results of absurd sizes are refused instead of allocated. */
   setrlimit(RLIMIT_AS, &less);
   const char *what = "a value that infer accepts is computed";
   for (uint32_t i = 0; i < subject->op->schema.attr_count; i++) {

@@ -17,7 +17,7 @@ typedef struct board_t { /* the record of one child */
   char label[96];
   char doing[1500];
   char crash_id[40];
-  /* records of kind (finding, seen or note), id, label, called, expected, found, advice */
+  /* Records of kind (finding, seen or note), id, label, called, expected, found, advice. */
   char report[1 << 16];
   size_t used;
   int32_t findings;

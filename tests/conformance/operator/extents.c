@@ -14,7 +14,7 @@ enum {
   SMALL = 3,
   RESULTS = 16,
   REAL_MOST = 4096,
-  /* maximum elements of inputs that get memory */
+  /* Maximum elements of inputs that get memory. */
 };
 static const int64_t small_extents[SMALL] = {8, 16, 24};
 static const int64_t huge_extent = (int64_t)1 << 33;

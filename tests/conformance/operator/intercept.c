@@ -105,7 +105,7 @@ static void untrack_block(const void *block) {
   pthread_mutex_unlock(&lock);
 }
 
-/* loaded libraries bind to these functions instead of the C library's */
+/* Loaded libraries bind to these functions instead of the C library's. */
 #pragma GCC visibility push(default)
 #define ASKED(what, size)                                                                          \
   (is_asked() ? record_request(what, __builtin_return_address(0), size) : (void)0)

@@ -1,6 +1,6 @@
-/* Numerical derivatives by central differences of five points with two step sizes; see numerical_gradient.h.
- * Results that do not change between the points are not summed, so that large values elsewhere do
- * not hide small changes. */
+/* Numerical derivatives by central differences of five points with two step sizes; see
+ * numerical_gradient.h. Results that do not change between the points are not summed, so that large
+ * values elsewhere do not hide small changes. */
 #include "numerical_gradient.h"
 #include "call.h"
 

@@ -13,10 +13,10 @@ typedef struct probe_t {
   bool guards;    /* workspaces and temporaries are guarded */
   bool at_end;    /* guarded memory ends at an inaccessible page */
   uint8_t poison; /* initial contents of guarded memory */
-  /* makes the n-th call of a host service fail once, counted from here; 0: none */
+  /* Makes the n-th call of a host service fail once, counted from here; 0: none. */
   int64_t fail_service;
   tenon_status_t (*around_run)(
-      /* called instead of each kernel, with the kernel as argument; NULL: none */
+      /* Called instead of each kernel, with the kernel as argument; NULL: none. */
       tenon_run_fn own, tenon_call_t *call);
   /* Counters, updated atomically. */
   int64_t runs;

@@ -245,7 +245,7 @@ static void item_done(void *context, int32_t index, int32_t outcome, const char 
     said[count] = describe_crash(run, item, b, words, id, &crash);
     said[count].found = tn_text_get(&crash);
     count++;
-    /* even if --case does not select this id */
+    /* Even if --case does not select this id. */
     snprintf(blocks, sizeof run->blocks[0], "%.47s", id);
   }
   for (int32_t i = 0; i < count; i++) {

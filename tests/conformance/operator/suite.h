@@ -51,7 +51,7 @@ typedef struct check_t {
           *subject);
   void (*run)(const subject_t *subject);
 } check_t;
-/* each group ends with id NULL; the list ends with NULL */
+/* Each group ends with id NULL; the list ends with NULL. */
 extern const check_t *const check_groups[];
 
 struct trial_t;

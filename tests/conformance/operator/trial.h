@@ -14,7 +14,7 @@ typedef struct trial_t {
   tn_trial_t plan;
   tn_arena_t arena;
   char label[96]; /* "f32", "1.f32": the part after "@" in --case */
-  /* dense; checks pass copies or views of them to the operator */
+  /* Dense; checks pass copies or views of them to the operator. */
   tenon_tensor_t *inputs[TRIAL_ARGUMENTS];
   const tenon_value_t *attrs;
   bool is_taken; /* infer accepts the inputs; else `why` has the reason */

@@ -1,5 +1,5 @@
-/* slots.c: the table's functions as cases call them: what they are given is written on the board,
- * and what they give checked. */
+/* Checked calls of the device table's functions: the call is noted on the board, and its result is
+ * checked. */
 #include "rig.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,14 +11,12 @@ static const char *direction_name(uint32_t direction) {
   return names[direction <= TENON_COPY_PEER ? direction : 0];
 }
 
-/* memory and copies */
-
 void *must_allocate(tenon_on_t on, uint64_t bytes) {
   void *handle = NULL;
   doing("allocate(%llu bytes)", (unsigned long long)bytes);
   tenon_status_t status = rig.table->allocate(on, bytes, &handle);
   must(status, "allocate of %llu bytes", (unsigned long long)bytes);
-  EXPECT(handle, "allocate of %llu bytes gave TENON_OK: expected a handle, found NULL",
+  EXPECT(handle, "allocate of %llu bytes returned TENON_OK: expected a handle, found NULL",
          (unsigned long long)bytes);
   return handle;
 }
@@ -82,19 +80,17 @@ void *must_pinned(tenon_on_t on, uint64_t bytes) {
   doing("host_allocate(%llu bytes)", (unsigned long long)bytes);
   must(rig.table->host_allocate(on, bytes, &data), "host_allocate of %llu bytes",
        (unsigned long long)bytes);
-  EXPECT(data, "host_allocate of %llu bytes gave TENON_OK: expected an address, found NULL",
+  EXPECT(data, "host_allocate of %llu bytes returned TENON_OK: expected an address, found NULL",
          (unsigned long long)bytes);
   return data;
 }
-
-/* streams and events */
 
 void *must_stream(tenon_on_t on) {
   void *stream = NULL;
   doing("stream_create()");
   must(rig.table->stream_create(on, &stream), "stream_create");
-  EXPECT(stream, "stream_create gave TENON_OK: expected a stream, found NULL, which is the "
-                 "ordinal's own first one");
+  EXPECT(stream, "stream_create returned TENON_OK: expected a stream, found NULL, which denotes "
+                 "the ordinal's default stream");
   return stream;
 }
 
@@ -124,7 +120,8 @@ static void must_be_known(tenon_status_t status, const char *what) {
             said());
 }
 
-tenon_status_t ask_stream(tenon_on_t on, void *stream) { /* no progress: it may be asked for ever */
+/* No progress, because the query may be repeated endlessly. */
+tenon_status_t ask_stream(tenon_on_t on, void *stream) {
   tenon_fault_t fault = {.size = sizeof fault};
   asking("stream_query()");
   tenon_status_t status = rig.table->stream_query(on, stream, &fault);
@@ -136,7 +133,7 @@ void *must_event(tenon_on_t on) {
   void *event = NULL;
   doing("event_create()");
   must(rig.table->event_create(on, &event), "event_create");
-  EXPECT(event, "event_create gave TENON_OK: expected an event, found NULL");
+  EXPECT(event, "event_create returned TENON_OK: expected an event, found NULL");
   return event;
 }
 
@@ -174,8 +171,6 @@ void must_callback(tenon_on_t on, void *stream, void (*function)(void *, tenon_s
   must(rig.table->callback(on, stream, function, argument), "callback");
 }
 
-/* whole steps */
-
 void put(tenon_on_t on, void *handle, uint64_t offset, uint64_t bytes, uint64_t key) {
   void *from = host_new(bytes);
   pattern(from, bytes, key, 0);
@@ -193,7 +188,7 @@ void *filled(tenon_on_t on, uint64_t bytes, uint64_t key) {
 void expect_holds(tenon_on_t on, const void *handle, uint64_t offset, uint64_t bytes, uint64_t key,
                   uint64_t first, uint64_t before, const char *format, ...) {
   char what[512];
-  if (!bytes) return; /* copies have at least one */
+  if (!bytes) return; /* a copy has at least one byte */
   va_list arguments;
   va_start(arguments, format);
   vsnprintf(what, sizeof what, format, arguments);
@@ -205,8 +200,6 @@ void expect_holds(tenon_on_t on, const void *handle, uint64_t offset, uint64_t b
   expect_pattern(found, bytes, key, first, before, "%s", what);
   free(found);
 }
-
-/* work that takes a while */
 
 #define PLACES 8
 
@@ -232,7 +225,7 @@ void delay_ready(tenon_on_t on) {
   for (int i = 0; i < PLACES; i++)
     if (!places[on->ordinal][i]) places[on->ordinal][i] = filled(on, 2 * delay_bytes, 1);
   if (delay_count) return;
-  /* how much work it is; no case depends on the time */
+  /* Calibrates the amount of work; no case depends on the time. */
   int64_t from = now();
   int64_t target = rig.quick ? 8000000 : 20000000;
   delay_of(on, NULL, places[on->ordinal][0], 16);

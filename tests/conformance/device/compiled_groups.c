@@ -1,5 +1,5 @@
-/* parts.c: cases about groups of graphs that are compiled: the first that the device claims of a
- * matrix product, a sum, a relu and a square. */
+/* Cases about compiled groups of graph nodes: the first group that the device claims of a matrix
+ * product, a sum, a relu and a square. */
 #include "graphs.h"
 #include "groups.h"
 #include <math.h>
@@ -8,32 +8,32 @@
 
 enum { TENSORS = 8 };
 
-/* What is gone looks like this; no compiler leaves it out. */
+/* Overwrites memory that is no longer valid; no compiler removes the writes. */
 static void scribble(void *at, uint64_t bytes) {
   for (volatile uint8_t *byte = at; bytes--;)
     *byte++ = 0xee;
 }
 
-typedef struct job_t { /* one run: its memory, and what should come out */
+typedef struct job_t { /* one run: its memory and the expected results */
   const graph_t *part;
   float expected[TENSORS][ELEMENTS];
   float given[TENSORS][ELEMENTS];
   void *in[TENSORS];
   void *out[TENSORS];
-  uint64_t offset; /* where tensors begin in their memory */
+  uint64_t offset; /* offset of tensors in their memory */
 } job_t;
 
 static uint64_t bytes_of(const graph_t *g, uint32_t edge) {
   return (uint64_t)(g->shapes[edge][0] * g->shapes[edge][1]) * sizeof(float);
 }
 
-/* The first group that the device claims, and the graph that it is of, computed. */
+/* The first group that the device claims, and its graph with computed values. */
 static void first_group(tenon_on_t on, graph_t *graph, graph_t *part, uint32_t edges[EDGES_MOST]) {
   wishes_t wishes;
   graph_layers(graph);
   must_claim(on, graph, &wishes);
   if (!wishes.count)
-    skip_case("it claims nothing of a matrix product, a sum, a relu and a product");
+    skip_case("the device claims nothing of a matrix product, a sum, a relu and a product");
   graph_part(graph, &wishes.at[0], part, edges);
   if (part->view.input_count > TENSORS || part->view.output_count > TENSORS)
     skip_case("the group has too many values");
@@ -44,7 +44,7 @@ static void *must_compile(tenon_on_t on, const graph_t *part) {
   doing("group_compile(a group of %u nodes)", part->view.node_count);
   must(rig.table->group_compile(on, &part->view, "", &group),
        "group_compile of a group that it claimed");
-  EXPECT(group, "group_compile gave TENON_OK: expected a group, found NULL");
+  EXPECT(group, "group_compile returned TENON_OK: expected a group, found NULL");
   return group;
 }
 
@@ -53,8 +53,8 @@ static void drop(tenon_on_t on, void *group) {
   rig.table->group_free(on, group);
 }
 
-/* Memory of a run, with `offset` bytes before each tensor and 64 behind; inputs hold what `seed`
- * says. */
+/* Allocates memory for a run, with `offset` bytes before each tensor and 64 bytes after; inputs are
+ * generated from `seed`. */
 static void job_begin(tenon_on_t on, job_t *job, graph_t *graph, const graph_t *part,
                       const uint32_t *edges, uint64_t seed, uint64_t offset) {
   graph_compute(graph, seed);
@@ -114,7 +114,7 @@ static tenon_status_t try_run(tenon_on_t on, void *stream, void *group, const jo
                            .outputs = outs};
   doing("group_run()");
   tenon_status_t status = rig.table->group_run(on, stream, &run);
-  /* they live until it returns */
+  /* The structures are valid until the call returns. */
   scribble(in, sizeof in);
   scribble(out, sizeof out);
   return status;
@@ -124,7 +124,7 @@ static void must_run(tenon_on_t on, void *stream, void *group, const job_t *job)
   must(try_run(on, stream, group, job), "group_run");
 }
 
-/* Waits for the stream, and compares. */
+/* Waits for the stream and compares the results. */
 static void expect_results(tenon_on_t on, void *stream, const job_t *job, const char *when) {
   float found[ELEMENTS];
   must_pass(on, stream);
@@ -142,9 +142,7 @@ static void expect_results(tenon_on_t on, void *stream, const job_t *job, const 
   }
 }
 
-/* what groups compute */
-
-static graph_t graph, part; /* large */
+static graph_t graph, part; /* too large for the stack */
 static uint32_t edges[EDGES_MOST];
 
 static void computes(tenon_on_t on) {
@@ -186,21 +184,19 @@ static void surroundings(tenon_on_t on) {
   for (uint32_t i = 0; i < part.view.output_count; i++) {
     uint64_t end = offset + bytes_of(&part, part.outputs[i]);
     expect_holds(on, job.out[i], 0, offset, POISON, 0, 0, "bytes before result %u of a group", i);
-    expect_holds(on, job.out[i], end, 64, POISON, end, 0, "bytes behind result %u of a group", i);
+    expect_holds(on, job.out[i], end, 64, POISON, end, 0, "bytes after result %u of a group", i);
   }
   for (uint32_t i = 0; i < part.view.input_count; i++) {
     float found[ELEMENTS];
     uint64_t bytes = bytes_of(&part, part.inputs[i]);
     must_out(on, NULL, found, job.in[i], offset, bytes);
     must_pass(on, NULL);
-    EXPECT_DATA(memcmp(found, job.given[i], bytes) == 0, "group_run changed input %u of its group",
+    EXPECT_DATA(memcmp(found, job.given[i], bytes) == 0, "group_run modified input %u of its group",
                 i);
   }
   job_end(on, &job);
   drop(on, group);
 }
-
-/* order */
 
 static void order(tenon_on_t on) {
   first_group(on, &graph, &part, edges);
@@ -209,7 +205,8 @@ static void order(tenon_on_t on) {
     job_t job, late;
     void *stream = must_stream(on);
     job_begin(on, &job, &graph, &part, edges, 1,
-              0); /* its inputs hold something else until the stream comes there */
+              /* Its inputs have other contents until the stream gets there. */
+              0);
     job_begin(on, &late, &graph, &part, edges, 2, 0);
     memcpy(job.expected, late.expected, sizeof job.expected);
     delay(on, stream, 0);
@@ -219,7 +216,7 @@ static void order(tenon_on_t on) {
     for (uint32_t i = 0; i < part.view.output_count; i++)
       must_within(on, stream, late.out[i], 0, job.out[i], 0, bytes_of(&part, part.outputs[i]));
     expect_results(on, stream, &late,
-                   "a copy behind a group, behind a copy, on one stream (is the order kept?)");
+                   "a copy after a group, after a copy, on one stream (is the order kept?)");
     job_end(on, &job);
     job_end(on, &late);
     must_stream_destroy(on, stream);
@@ -262,15 +259,13 @@ static void freed_busy(tenon_on_t on) {
     delay(on, stream, 0);
     must_run(on, stream, group, &job);
     drop(on, group);
-    group = must_compile(on, &part); /* perhaps where the other one was */
+    group = must_compile(on, &part); /* possibly at the address of the previous group */
     expect_results(on, stream, &job, "a group that was freed while its run was enqueued");
     drop(on, group);
     job_end(on, &job);
     must_stream_destroy(on, stream);
   }
 }
-
-/* many */
 
 static void many(tenon_on_t on) {
   enum { GROUPS = 20 };
@@ -336,33 +331,32 @@ static void threads(tenon_on_t on) {
   free(s.jobs);
 }
 
-/* bytes */
-
 typedef struct bytes_t {
-  tenon_sink_t sink; /* first */
+  tenon_sink_t sink; /* must be the first member */
   char *data;
   uint64_t size;
 } bytes_t;
 
 static void *reserve(tenon_sink_t *sink, uint64_t bytes) {
   bytes_t *b = (bytes_t *)sink;
-  EXPECT(!b->data, "group_save reserved room twice");
+  EXPECT(!b->data, "group_save reserved memory twice");
   return b->data = host_new(b->size = bytes);
 }
 
 static bytes_t save(tenon_on_t on, void *group) {
   bytes_t bytes = {.sink = {sizeof bytes.sink, 0, reserve}};
   doing("group_save()");
-  if (rig.table->group_save(on, group, &bytes.sink)) skip_case("groups are not saved: %s", said());
-  EXPECT(bytes.data && bytes.size, "group_save gave TENON_OK and no bytes");
+  if (rig.table->group_save(on, group, &bytes.sink))
+    skip_case("the device does not save groups: %s", said());
+  EXPECT(bytes.data && bytes.size, "group_save returned TENON_OK without any bytes");
   return bytes;
 }
 
 static void *must_load(tenon_on_t on, const char *data, uint64_t size) {
   void *group = NULL;
   doing("group_load(%llu bytes)", (unsigned long long)size);
-  must(rig.table->group_load(on, data, size, &group), "group_load of what group_save gave");
-  EXPECT(group, "group_load gave TENON_OK: expected a group, found NULL");
+  must(rig.table->group_load(on, data, size, &group), "group_load of the bytes from group_save");
+  EXPECT(group, "group_load returned TENON_OK: expected a group, found NULL");
   return group;
 }
 
@@ -372,7 +366,7 @@ static void saved_on(tenon_on_t on, tenon_on_t to) {
   void *group = must_compile(on, &part);
   bytes_t bytes = save(on, group);
   drop(on, group);
-  char *moved = host_new(bytes.size + 1); /* at any address */
+  char *moved = host_new(bytes.size + 1); /* at an unaligned address */
   memcpy(moved + 1, bytes.data, bytes.size);
   scribble(bytes.data, bytes.size);
   free(bytes.data);
@@ -385,7 +379,7 @@ static void saved_on(tenon_on_t on, tenon_on_t to) {
   expect_results(to, NULL, &job, "a group that was saved and loaded");
   drop(to, loaded);
   must_run(to, NULL, second, &job);
-  expect_results(to, NULL, &job, "a group that was loaded twice, the first of which is gone");
+  expect_results(to, NULL, &job, "a group that was loaded twice, after the first copy was freed");
   drop(to, second);
   job_end(to, &job);
 }
@@ -409,7 +403,7 @@ static void damaged(tenon_on_t on) {
   bytes_t bytes = save(on, group);
   uint64_t step = bytes.size / (rig.quick ? 40 : 400) + 1;
   for (uint64_t n = 0; n < bytes.size;
-       n += step) { /* in memory of just that size, so that reading on is found */
+       n += step) { /* exact size, so that reads past the end are detected */
     char *cut = host_new(n);
     memcpy(cut, bytes.data, n);
     refused(on, cut, n, "cut off at byte", n);
@@ -422,15 +416,13 @@ static void damaged(tenon_on_t on) {
   }
   job_begin(on, &job, &graph, &part, edges, 6, 0);
   must_run(on, NULL, group, &job);
-  expect_results(on, NULL, &job, "a group, behind group_load of damaged bytes");
+  expect_results(on, NULL, &job, "a group, after group_load of damaged bytes");
   void *loaded = must_load(on, bytes.data, bytes.size);
   drop(on, loaded);
   drop(on, group);
   job_end(on, &job);
   free(bytes.data);
 }
-
-/* failures */
 
 static void after_failure(tenon_on_t on) {
   job_t job;
@@ -446,38 +438,39 @@ static void after_failure(tenon_on_t on) {
   (void)try_run(on, stream, group, &job); /* may be refused */
   doing("stream_synchronize()");
   EXPECT(rig.table->stream_synchronize(on, stream, &fault) != TENON_OK,
-         "a stream whose work failed gave TENON_OK");
+         "a stream whose work failed returned TENON_OK");
   for (uint32_t i = 0; i < part.view.output_count; i++)
     expect_holds(on, job.out[i], 0, bytes_of(&part, part.outputs[i]), POISON, 0, 0,
-                 "a result of a group behind work that failed (it is left undone)");
+                 "a result of a group after work that failed (it is left undone)");
   must_stream_destroy(on, stream);
   job_end(on, &job);
   drop(on, group);
 }
 
 const case_t part_cases[] = {
-    {"claims.computes", "A group gives what its nodes give.", NEEDS_CLAIMS, computes},
-    {"claims.weights_taken", "View and constants are not looked at after group_compile.",
+    {"claims.computes", "A group computes what its nodes compute.", NEEDS_CLAIMS, computes},
+    {"claims.weights_taken", "The view and constants are not read after group_compile.",
      NEEDS_CLAIMS, weights_taken},
     {"claims.surroundings",
-     "Tensors at offsets; inputs and the bytes around results stay as they are.", NEEDS_CLAIMS,
+     "Tensors may lie at offsets; inputs and the bytes around results do not change.", NEEDS_CLAIMS,
      surroundings},
-    {"claims.order", "A group keeps its place among other work of its stream.",
+    {"claims.order", "A group keeps its position among other work of its stream.",
      NEEDS_CLAIMS | NEEDS_STREAMS, order},
     {"claims.several", "Several runs of a group may be enqueued at once, on two streams.",
      NEEDS_CLAIMS | NEEDS_STREAMS, several},
-    {"claims.freed_busy", "What is enqueued is done after group_free.",
-     NEEDS_CLAIMS | NEEDS_STREAMS, freed_busy},
-    {"claims.many", "20 groups live at once, and go in any order.", NEEDS_CLAIMS, many},
-    {"claims.level", "Groups give their memory back.", NEEDS_CLAIMS | NEEDS_LEVEL, level},
+    {"claims.freed_busy", "Enqueued runs complete after group_free.", NEEDS_CLAIMS | NEEDS_STREAMS,
+     freed_busy},
+    {"claims.many", "20 groups live at once and are freed in any order.", NEEDS_CLAIMS, many},
+    {"claims.level", "Groups release their memory.", NEEDS_CLAIMS | NEEDS_LEVEL, level},
     {"claims.threads", "Four threads run one group at once.", NEEDS_CLAIMS | NEEDS_STREAMS,
      threads},
-    {"claims.saved", "A saved group is loaded, from bytes at any address, and gives the same.",
+    {"claims.saved", "A saved group is loaded from bytes at any address and computes the same.",
      NEEDS_CLAIMS, saved},
-    {"claims.saved_elsewhere", "A group of one ordinal is loaded on another of the same target.",
+    {"claims.saved_elsewhere",
+     "A group of one ordinal can be loaded on another with the same target.",
      NEEDS_CLAIMS | NEEDS_PEER, saved_elsewhere},
-    {"claims.damaged", "Bytes that are cut off or changed are refused as TENON_INVALID.",
-     NEEDS_CLAIMS, damaged},
-    {"claims.after_failure", "A group behind work that failed is left undone.",
+    {"claims.damaged", "Truncated or modified bytes are refused with TENON_INVALID.", NEEDS_CLAIMS,
+     damaged},
+    {"claims.after_failure", "A group after work that failed is not executed.",
      NEEDS_CLAIMS | NEEDS_STREAMS | NEEDS_HOOK, after_failure},
     {0}};
