@@ -184,9 +184,8 @@ static outcome_t run_light(trial_t *trial) {
 outcome_t cases_run(const case_t *item, const tenon_compile_t *options,
                     const tolerance_t *tolerance, text_t *words) {
   trial_t trial = {.item = item, .options = options, .tolerance = *tolerance, .words = words};
-  tolerance_t *used =
-      /* From the command line, else from the case, else the defaults of onnx.backend.test. */
-      &trial.tolerance;
+  /* From the command line, else from the case, else the defaults of onnx.backend.test. */
+  tolerance_t *used = &trial.tolerance;
   if (used->relative < 0) used->relative = item->relative >= 0 ? item->relative : 1e-3;
   if (used->absolute < 0) used->absolute = item->absolute >= 0 ? item->absolute : 1e-7;
   outcome_t outcome = open_model(&trial);

@@ -80,10 +80,10 @@ void differences_free(differences_t *differences) {
   *differences = (differences_t){.first = -1};
 }
 
+/* Powers of ten that the charts cover. */
 enum {
   LEAST = -9,
   MOST = 3,
-  /* Powers of ten that the charts cover. */
 };
 
 /* Height of a bar from 0 to 1, for errors from 1e-9 to 1e3. */

@@ -197,9 +197,8 @@ int64_t element_integer(const tenon_tensor_t *tensor, int64_t index) {
   return (int64_t)value;
 }
 
-static double real_at(const tenon_tensor_t *tensor, int64_t index,
-                      /* Reads element `index` of an array of f32 or f64. */
-                      bool is_double) {
+/* Reads element `index` of an array of f32 or f64. */
+static double real_at(const tenon_tensor_t *tensor, int64_t index, bool is_double) {
   double number = 0;
   float single = 0;
   if (is_double)

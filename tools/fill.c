@@ -37,9 +37,8 @@ static double fill_ramp(const filling_t *filling, int64_t index) {
 }
 
 static double fill_random(const filling_t *filling, int64_t index) {
-  double unit =
-      /* Two random numbers per element: normal distribution by Box and Muller. */
-      1.0 / 4294967296.0;
+  /* Two random numbers per element: normal distribution by Box and Muller. */
+  double unit = 1.0 / 4294967296.0;
   uint64_t at = filling->first + 2 * (uint64_t)index;
   double a = ((double)tenon_random(filling->seed, at) + 0.5) * unit;
   double b = ((double)tenon_random(filling->seed, at + 1) + 0.5) * unit;

@@ -5,7 +5,7 @@
 
 #include "text.h"
 
-/* The folder that contains tenon/op.h; false if it was not found. */
+/* Finds the folder that contains tenon/op.h; false if there is none. */
 bool installation_include(text_t *out_folder, text_t *why);
 /* The folder for CMake's find_package(tenon), to be passed as -Dtenon_DIR=... */
 bool installation_cmake(text_t *out_folder, text_t *why);

@@ -14,11 +14,11 @@
 #include "progress.h"
 #include "system.h"
 
+/* TRIAD: elements of 4 bytes in each of three arrays. ROUNDS: enough multiply-adds that the late
+ * start of a thread does not matter. */
 enum {
   TRIAD = 1 << 24,
   ROUNDS = 1 << 21,
-  /* TRIAD: elements of 4 bytes in each of three arrays. ROUNDS: enough multiply-adds that the late
-   * start of a thread does not matter. */
 };
 
 static tenon_status_t triad_part(tenon_call_t *call, void *argument, int64_t begin, int64_t end) {

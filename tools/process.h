@@ -13,10 +13,8 @@ int process_show(const texts_t *command, text_t *why);
 /* Runs a program with one more environment variable (value NULL: none) and waits for it. Returns
  * true if the exit status is 0; else `why` has its stderr output, or how it ended. */
 bool process_run(const texts_t *command, const char *name, const char *value, text_t *why);
-void process_set(
-    const char *name,
-    /* Sets a variable in the environment of this process and of a program that replaces it. */
-    const char *value);
+/* Sets a variable in the environment of this process and of a program that replaces it. */
+void process_set(const char *name, const char *value);
 
 /* Runs numbered items of work in forked children, so that a crash ends one item and not the
  * command. Each child calls `start` and then runs every jobs-th item; if it dies or exceeds the
@@ -33,9 +31,8 @@ typedef struct workers_t {
   /* Called in the parent. */
   void (*done)(void *context, int32_t item, int32_t outcome, const char *words);
   int32_t crashed; /* outcome of an item that ended its child */
-  int32_t
-      /* Outcome after which the child exits, so that the next item starts in a new one; 0: none. */
-      spoiled;
+  /* Outcome after which the child exits, so that the next item starts in a new one; 0: none. */
+  int32_t spoiled;
 } workers_t;
 bool workers_run(const workers_t *workers, text_t *why);
 

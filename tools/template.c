@@ -8,9 +8,8 @@
 #include "system.h"
 
 bool template_open(template_t *templates, text_t *why) {
-  static const char *const places[] = {"../share/tenon/templates",
-                                       /* Relative to the command: installed, and in a build. */
-                                       "share/templates"};
+  /* Relative to the command: installed, and in a build. */
+  static const char *const places[] = {"../share/tenon/templates", "share/templates"};
   text_t own = {NULL, 0, 0, false};
   bool found = false;
   if (!system_own_folder(&own)) {

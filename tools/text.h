@@ -17,9 +17,8 @@ typedef struct text_t {
 
 void text_add(text_t *text, const char *format, ...) TENON_FORMAT(2, 3);
 void text_bytes(text_t *text, const char *data, size_t size);
-const char *
 /* Returns "" while empty, and "out of memory" after a failed allocation. */
-text_get(const text_t *text);
+const char *text_get(const text_t *text);
 void text_clear(text_t *text); /* keeps the memory */
 void text_free(text_t *text);
 

@@ -15,10 +15,9 @@ typedef struct values_request_t {
   tenon_tensor_t *const *outputs; /* of a run of the unmodified graph */
   const char *folder;
   uint64_t seed;
-  bool
-      /* One executable for each value, so that fused nodes stay fused; else one executable for all
-       * values. */
-      each;
+  /* One executable for each value, so that fused nodes stay fused; else one executable for all
+   * values. */
+  bool each;
 } values_request_t;
 bool values_save(const values_request_t *request, text_t *why);
 

@@ -146,14 +146,14 @@ static bool finish_child(const workers_t *workers, worker_t *worker, text_t *why
     text_add(&words, "crashed with signal %d", WTERMSIG(status));
   else
     text_add(&words, "exited with status %d", WEXITSTATUS(status));
+  /* A child that ended by itself after its item, or that was killed just after it, is no failure. */
+  const bool has_finished =
+      worker->late || (worker->has_done && WIFEXITED(status) && !WEXITSTATUS(status));
   bool fine = true;
   if (worker->item >= 0) {
     workers->done(workers->context, worker->item, workers->crashed, text_get(&words));
     worker->next = worker->item + workers->jobs;
-  } else if (worker->next < workers->count && !worker->late &&
-             !(worker->has_done && WIFEXITED(status) &&
-               /* A child that was killed late had just finished its item. */
-               !WEXITSTATUS(status))) {
+  } else if (worker->next < workers->count && !has_finished) {
     text_add(why, "a child process %s before its first item", text_get(&words));
     fine = false;
   }

@@ -645,7 +645,7 @@ class Run(Command):
         most = 12000  # y0, y1 and y; on null also x0, y0 and y1
         for device, name in ("cpu", "cpu"), ("null", "null:0"):
             text = self.fine("run", "m.onnx", "-i", "ones", "--device", device, "--profile", "trace.json")
-            self.assertRegex(text, rf"(?m)^memory of {name} +at most +{most / 1e3:.1f} kB  \|[ .:=+*%#-]{{60}}\|$")
+            self.assertRegex(text, rf"(?m)^memory of {name} +peak +{most / 1e3:.1f} kB  \|[ .:=+*%#-]{{60}}\|$")
             events = [e for e in json.loads((self.folder / "trace.json").read_text())["traceEvents"] if e["ph"] == "C"]
             self.assertEqual({e["name"] for e in events}, {f"memory of {name}"})
             self.assertEqual(max(e["args"]["bytes"] for e in events), most)

@@ -12,9 +12,8 @@
 #include "print_error.h"
 #include "system.h"
 
-static const char opening[] =
-    /* The marker at the start of the space for settings in the file. */
-    "tenon export: what this library exports\n";
+/* The marker at the start of the space for settings in the file. */
+static const char opening[] = "tenon export: what this library exports\n";
 
 typedef struct asked_t { /* the command line */
   const char *library;

@@ -178,10 +178,9 @@ static bool print_dumps(const run_t *run, bool after, text_t *why) {
   for (int32_t i = 0; i < run->dumps.count; i++) {
     char *text = NULL;
     const char *what = run->dumps.items[i];
-    bool of_devices = strcmp(what, "devices") ==
-                      /* The device report counts what the run copied and compiled, and the memory
-                       * plan exists only after a run. */
-                      0;
+    /* The device report counts what the run copied and compiled, and the memory plan exists only
+     * after a run. */
+    bool of_devices = strcmp(what, "devices") == 0;
     bool of_recordings = run->record && strcmp(what, "placement") == 0;
     if ((of_devices || of_recordings || strcmp(what, "plan") == 0) != after) continue;
     if ((of_devices ? tenon_devices(&text) : tenon_executable_dump(run->executable, what, &text)) !=

@@ -14,9 +14,8 @@ static void diamond(graph_t *g) { /* one path leads through an unknown operator 
   graph_output(g, graph_node(g, "core::mul", last, first, 8, 6));
 }
 
-static void
 /* Two chains that cross through unknown operators. */
-crossing(graph_t *g) {
+static void crossing(graph_t *g) {
   graph_begin(g);
   uint32_t x = graph_input(g, "x", 4, 4);
   uint32_t y = graph_input(g, "y", 4, 4);

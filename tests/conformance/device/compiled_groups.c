@@ -204,9 +204,8 @@ static void order(tenon_on_t on) {
   for (int round = 0; round < rig.rounds; round++) {
     job_t job, late;
     void *stream = must_stream(on);
-    job_begin(on, &job, &graph, &part, edges, 1,
-              /* Its inputs have other contents until the stream gets there. */
-              0);
+    /* Its inputs have other contents until the stream gets there. */
+    job_begin(on, &job, &graph, &part, edges, 1, 0);
     job_begin(on, &late, &graph, &part, edges, 2, 0);
     memcpy(job.expected, late.expected, sizeof job.expected);
     delay(on, stream, 0);

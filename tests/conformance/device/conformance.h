@@ -11,22 +11,18 @@
 typedef struct conformance_options_t {
   uint32_t size;
   int32_t ordinal; /* the ordinal to check; -1: all */
-  const char *const
-      /* Names, or prefixes of names that end with '.'; ends with NULL. NULL: all cases. */
-      *cases;
+  /* Names, or prefixes of names that end with '.'; ends with NULL. NULL: all cases. */
+  const char *const *cases;
   const char *settings; /* passed to the device; NULL: none */
-  const char *
-      /* Path of the file that contains the table, for cases that load it; NULL: they are
-       * skipped. */
-      library;
+  /* Path of the file that contains the table, for cases that load it; NULL: they are skipped. */
+  const char *library;
   uint64_t seed;  /* of data and of random programs */
   uint32_t limit; /* seconds without progress after which a case counts as hanging; 0: 60 */
   uint32_t quick; /* 1: smaller data and fewer rounds */
   uint32_t first; /* 1: stop at the first finding */
-  uint32_t
-      /* 1: the device does no work. Contents are not compared, and cases that would compare them
-       * are skipped at their end. */
-      no_contents;
+  /* 1: the device does no work. Contents are not compared, and cases that would compare them are
+   * skipped at their end. */
+  uint32_t no_contents;
 } conformance_options_t;
 
 enum {
@@ -45,9 +41,8 @@ typedef struct conformance_result_t {
   const char *text;  /* the finding, or the reason for skipping; "" */
 } conformance_result_t;
 
-typedef struct
-    /* Receives each case when it is done; the texts are valid until the function returns. */
-    conformance_sink_t {
+/* Receives each case when it is done; the texts are valid until the function returns. */
+typedef struct conformance_sink_t {
   void *context;
   void (*result)(void *context, const conformance_result_t *result);
 } conformance_sink_t;

@@ -240,10 +240,9 @@ static uint64_t level_of(tenon_on_t on) {
 static void level(tenon_on_t on) {
   for (int i = 0; i < 10; i++)
     must_free(on, must_allocate(on, MiB));
-  uint64_t least =
-      /* Other processes may allocate and free memory: only a fall in each of three windows is a
-       * leak. */
-      UINT64_MAX;
+  /* Other processes may allocate and free memory: only a fall in each of three windows is a
+   * leak. */
+  uint64_t least = UINT64_MAX;
   int falls = 0;
   uint64_t first = level_of(on);
   uint64_t before = first;

@@ -265,9 +265,8 @@ static void stream_gone(tenon_on_t on) {
   }
 }
 
-static void
 /* Two streams alternate, each step after an event of the other. */
-thousands(tenon_on_t on) {
+static void thousands(tenon_on_t on) {
   const int steps = rig.quick ? 300 : 2000;
   const uint64_t bytes = 48;
   void *streams[2] = {must_stream(on), must_stream(on)};
@@ -381,10 +380,8 @@ static void across(tenon_on_t from, tenon_on_t to) {
 static void from_other(tenon_on_t on) { across(other_of(on), on); }
 static void to_other(tenon_on_t on) { across(on, other_of(on)); }
 
-static void same_index(
-    /* An event of one ordinal differs from an event of another that was created at the same
-     * time. */
-    tenon_on_t on) {
+/* An event of one ordinal differs from an event of another that was created at the same time. */
+static void same_index(tenon_on_t on) {
   tenon_on_t other = other_of(on);
   for (int round = 0; round < rig.rounds; round++) {
     void *stream = must_stream(on);

@@ -70,9 +70,8 @@ static void replayed(tenon_on_t on) {
   must_free(on, z);
 }
 
-static void
 /* Without a wait in between: the second replay starts after the first is done. */
-twice(tenon_on_t on) {
+static void twice(tenon_on_t on) {
   const uint64_t n = 1000;
   void *stream = must_stream(on);
   void *memory = filled(on, 11 * n, POISON);

@@ -115,9 +115,8 @@ void must(tenon_status_t status, const char *format, ...)
   (HAS(compile) && HAS(program_load) && HAS(program_unload) && HAS(kernel_find) && HAS(launch))
 
 extern const tenon_host_t host;
-int32_t
 /* Fills in rig.contexts. A failure is a finding; without a device the case is skipped. */
-enumerate(void);
+int32_t enumerate(void);
 tenon_status_t start(int32_t ordinal); /* starts the ordinal unless it is started already */
 void stop(int32_t ordinal);
 tenon_on_t other_of(tenon_on_t on); /* another ordinal, started; skips the case if there is none */

@@ -226,9 +226,8 @@ static void offsets(tenon_on_t on) {
   must_free(on, memory);
 }
 
-static void in_order(
-    /* After other work, with arguments that change after launch has returned. */
-    tenon_on_t on) {
+/* After other work, with arguments that change after launch has returned. */
+static void in_order(tenon_on_t on) {
   void *program = load(on, "");
   void *kernel = find(on, program, "scale");
   void *x = must_allocate(on, 4000);

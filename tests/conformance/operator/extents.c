@@ -10,11 +10,11 @@
 #include "dispatch/infer.h"
 #include "run.h"
 
+/* Maximum elements of inputs that get memory. */
 enum {
   SMALL = 3,
   RESULTS = 16,
   REAL_MOST = 4096,
-  /* Maximum elements of inputs that get memory. */
 };
 static const int64_t small_extents[SMALL] = {8, 16, 24};
 static const int64_t huge_extent = (int64_t)1 << 33;

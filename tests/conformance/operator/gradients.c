@@ -196,9 +196,8 @@ static void run_broadcast(const subject_t *subject) {
       trial_t trial;
       if (input->kind == TENON_KIND_TENSORS || !make_wide(subject, 0, &trial)) break;
       bool has_axis = slopes_is_float(trial.inputs[i]) && axis < trial.inputs[i]->ndim;
-      bool is_right =
-          /* A wrong gradient without broadcasting is reported by gradient.differences. */
-          has_axis && check_trial(&trial, NULL, &compared);
+      /* A wrong gradient without broadcasting is reported by gradient.differences. */
+      bool is_right = has_axis && check_trial(&trial, NULL, &compared);
       if (is_right && narrow_axis(&trial, i, axis))
         check_trial(&trial, "gradient.broadcast", &compared);
       trial_free(&trial);

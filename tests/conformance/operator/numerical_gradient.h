@@ -5,9 +5,8 @@
 
 #include "trial.h"
 
-typedef struct
-    /* The derivative of the sum of weight * result over all floating-point results of one call. */
-    slopes_t {
+/* The derivative of the sum of weight * result over all floating-point results of one call. */
+typedef struct slopes_t {
   trial_t *trial;
   tenon_tensor_t *weights[TRIAL_ARGUMENTS]; /* shaped like the results; NULL: not floating-point */
   bool is_wide;                             /* everything is computed in f64 */

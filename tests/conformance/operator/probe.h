@@ -15,9 +15,8 @@ typedef struct probe_t {
   uint8_t poison; /* initial contents of guarded memory */
   /* Makes the n-th call of a host service fail once, counted from here; 0: none. */
   int64_t fail_service;
-  tenon_status_t (*around_run)(
-      /* Called instead of each kernel, with the kernel as argument; NULL: none. */
-      tenon_run_fn own, tenon_call_t *call);
+  /* Called instead of each kernel, with the kernel as argument; NULL: none. */
+  tenon_status_t (*around_run)(tenon_run_fn own, tenon_call_t *call);
   /* Counters, updated atomically. */
   int64_t runs;
   int64_t loops;

@@ -80,12 +80,11 @@ static bool lay_out_tensor(const char *name, uint8_t kind, const tenon_tensor_t 
   bytes = count ? (from->dtype.bits < 8 ? ((size_t)count * from->dtype.bits + 7) / 8
                                         : (size_t)span * size)
                 : 0;
-  size_t skip = lie == LIE_UNALIGNED ? size
-                : lie == LIE_OFFSET
-                    /* LIE_OFFSET: 48 bytes are a multiple of every element size and aligned to 16
-                     * bytes, but no more. */
-                    ? 48
-                    : 0;
+  /* LIE_OFFSET: 48 bytes are a multiple of every element size and aligned to 16 bytes, but no
+   * more. */
+  size_t skip = 0;
+  if (lie == LIE_UNALIGNED) skip = size;
+  if (lie == LIE_OFFSET) skip = 48;
   out->memory = guard_make(kind, name, bytes + skip, way->place == AT_TAIL ? (size ? size : 1) : 64,
                            way->place == AT_TAIL);
   if (!out->memory) return false;
@@ -103,9 +102,8 @@ static bool lay_out_tensor(const char *name, uint8_t kind, const tenon_tensor_t 
   if (needs_owned || way->place != AT_TAIL || from->ndim == 0)
     return tenon_tensor_borrow(first, from->dtype, from->ndim, from->shape, out->strides, NULL,
                                NULL, &out->tensor) == TENON_OK;
-  size_t axes =
-      /* Extents and strides end at an inaccessible page, too. */
-      (size_t)from->ndim * sizeof(int64_t);
+  /* Extents and strides end at an inaccessible page, too. */
+  size_t axes = (size_t)from->ndim * sizeof(int64_t);
   out->shape = guard_make(kind, "the extents and strides", 2 * axes, 8, true);
   if (!out->shape) return false;
   int64_t *strides = (int64_t *)(void *)out->shape->data;

@@ -26,10 +26,9 @@ typedef struct way_t {
   uint8_t place;
   uint64_t which; /* bit i: input i has this layout; 0: all inputs */
   uint8_t poison; /* byte that results are filled with before the call */
-  bool
-      /* The caller provides the results where their shapes are known in advance; else the host
-       * allocates them. */
-      gives;
+  /* The caller provides the results where their shapes are known in advance; else the host
+   * allocates them. */
+  bool gives;
   bool lies_given;            /* provided results have the layout of the inputs */
   bool by_run;                /* calls tenon_op_run, without inference */
   const tenon_value_t *attrs; /* replaces the trial's attributes */

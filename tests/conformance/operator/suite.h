@@ -44,11 +44,9 @@ typedef struct check_t {
   const char *id;    /* "write.outside" */
   const char *about; /* description for --list */
   const char *also;  /* other ids that the check reports, separated by spaces; NULL: none */
-  const char *(*lacks)(
-      const subject_t
-          /* Returns the reason why the check does not apply to an operator, or NULL if it applies.
-           * May be NULL. */
-          *subject);
+  /* Returns the reason why the check does not apply to an operator, or NULL if it applies. May
+   * be NULL. */
+  const char *(*lacks)(const subject_t *subject);
   void (*run)(const subject_t *subject);
 } check_t;
 /* Each group ends with id NULL; the list ends with NULL. */
@@ -74,9 +72,8 @@ bool has_findings(void);
 /* Whether --case selects the call with this label, or selects no particular call. */
 bool is_label_chosen(const char *label);
 
-bool subject_is_pure(
-    /* Whether equal calls return equal results, given equal seeds. */
-    const subject_t *subject);
+/* Whether equal calls return equal results, given equal seeds. */
+bool subject_is_pure(const subject_t *subject);
 bool subject_runs_code(const subject_t *subject); /* it has a kernel, so it is not a view */
 bool subject_has_floats(const subject_t *subject, bool outputs);
 

@@ -22,9 +22,8 @@ typedef struct trial_t {
   uint64_t seed;
 } trial_t;
 
-typedef struct
-    /* An iteration: trials_t all = trials(subject); for (trial_t *t; (t = trials_next(&all));) */
-    trials_t {
+/* An iteration: trials_t all = trials(subject); for (trial_t *t; (t = trials_next(&all));) */
+typedef struct trials_t {
   const subject_t *subject;
   uint32_t at;
   bool every_dtype;
@@ -33,11 +32,9 @@ typedef struct
 
 /* every_dtype: also the other dtypes; else each example call only in its preferred dtype. */
 trials_t trials(const subject_t *subject, bool every_dtype);
-trial_t *trials_next(
-    trials_t
-        /* Returns the next trial and frees the previous one; NULL at the end. Skips trials that
-         * infer refuses. */
-        *all);
+/* Returns the next trial and frees the previous one; NULL at the end. Skips trials that infer
+ * refuses. */
+trial_t *trials_next(trials_t *all);
 /* Whether infer accepts the call. If not, wrong TENON_SAMPLES are a finding, and a schema that is
  * not enough to make a call is a note. */
 bool is_sample_good(const trial_t *trial);

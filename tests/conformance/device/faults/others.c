@@ -198,9 +198,8 @@ static tenon_status_t language_alone(tenon_on_t on, tenon_device_properties_t *o
 }
 FAULT(language_without_compile, properties, language_alone)
 
-static tenon_status_t
 /* Writes one byte past the fields that it knows. */
-clears_all(tenon_on_t on, tenon_device_properties_t *out) {
+static tenon_status_t clears_all(tenon_on_t on, tenon_device_properties_t *out) {
   uint32_t size = out->size;
   if (size > sizeof *out) ((char *)out)[sizeof *out] = 1;
   correct.properties(on, out);
