@@ -135,15 +135,15 @@ class Bench(unittest.TestCase):
         run = subprocess.run([TENON, "bench", "./toy.so", "-s", "0.01"], cwd=WORK.name, env=ENV, capture_output=True, text=True)
         self.assertEqual(run.returncode, 1)
         self.assertIn("toy::scale", run.stdout)
-        self.assertRegex(run.stderr, "left out: toy::never: .*never right")
+        self.assertRegex(run.stderr, "not measured: toy::never: .*never right")
 
     def test_what_is_wrong_is_said(self):
         for words, expected in (
-            (("./toy.so", "scale", "-d", "width=3"), "--dim width: no extent has that name"),
+            (("./toy.so", "scale", "-d", "width=3"), "--dim width: no extent has this name"),
             (("./toy.so", "scale", "-d", "rows=3x"), "--dim rows=3x: expected NAME=N"),
             (("./toy.so", "scale", "-i", "x=f33[2]"), "'f33' is no dtype"),
             (("./toy.so", "scale", "-i", "x=f32[2"), "expected a dtype and extents"),
-            (("./toy.so", "scale", "-i", "x=f32[n]"), "give --dim n=N"),
+            (("./toy.so", "scale", "-i", "x=f32[n]"), "add --dim n=N"),
             (("./toy.so", "scale", "--flops", "2 *"), "column 4: expected a number, a name or ("),
             (("./toy.so", "scale", "--flops", "foo"), "column 1: expected the name of an extent or of an argument"),
             (("./toy.so", "scale", "-a", "to=3"), "has no attribute 'to'"),

@@ -429,7 +429,7 @@ class Operators(Command):
                              "TENON_EXTEND(\"core::reduce_max\", TENON_STUB(\"npu\", f), TENON_STUB(\"cpu avx2 f32\", f)))\n")
         self.fine("build", "fill.c")
         text = self.fine("ops", "--stubs")
-        self.assertRegex(text, r"(?m)^stub +iterates by +kernels +arguments$")
+        self.assertRegex(text, r"(?m)^stub +iteration +kernels +arguments$")
         self.assertRegex(text, r"(?m)^core::add +pointwise .*\bcpu\b +\(Tensor a, Tensor b\) -> Tensor$")
         self.assertRegex(text, r"(?m)^core::reduce_max +x over axes .*\bcpu\b +\(Tensor x, Tensor\? @host axes=None,")
         self.assertNotIn("core::matmul", text)

@@ -190,7 +190,7 @@ static void print_stubs(const rows_t *rows, const char *backend) {
     if (width > slots_width) slots_width = width;
   }
   if (rows->count > 0)
-    printf("%-*s  %-*s  %-*s  arguments\n", (int)names, "stub", (int)overs, "iterates by",
+    printf("%-*s  %-*s  %-*s  arguments\n", (int)names, "stub", (int)overs, "iteration",
            (int)slots_width, "kernels");
   for (int32_t i = 0; i < rows->count; i++) {
     const row_t *row = &rows->items[i];

@@ -214,9 +214,10 @@ static int64_t now(void) {
 }
 
 static void delay_of(tenon_on_t on, void *stream, void *memory, int count) {
-  for (int i = 0; i < count; i++)
-    must_within(on, stream, memory, i % 2 ? 0 : delay_bytes, memory, i % 2 ? delay_bytes : 0,
-                delay_bytes);
+  for (int i = 0; i < count; i++) {
+    uint64_t to = i % 2 ? 0 : delay_bytes;
+    must_within(on, stream, memory, to, memory, delay_bytes - to, delay_bytes);
+  }
 }
 
 void delay_ready(tenon_on_t on) {
@@ -232,7 +233,9 @@ void delay_ready(tenon_on_t on) {
   must_pass(on, NULL);
   int64_t each = (now() - from) / 16;
   int64_t count = each > 0 ? target / each : 2000;
-  delay_count = (int)(count < 8 ? 8 : count > 2000 ? 2000 : count);
+  if (count < 8) count = 8;
+  if (count > 2000) count = 2000;
+  delay_count = (int)count;
 }
 
 void delay(tenon_on_t on, void *stream, int place) {

@@ -150,10 +150,10 @@ static void overlap(tenon_on_t on, int64_t distance_sign) {
       uint64_t low = 5;
       uint64_t high = 5 + distance;
       put(on, memory, 0, 80000, 9);
-      must_within(on, NULL, memory, distance_sign > 0 ? high : low, memory,
-                  distance_sign > 0 ? low : high, bytes);
-      expect_holds(on, memory, distance_sign > 0 ? high : low, bytes, 9,
-                   distance_sign > 0 ? low : high, 0,
+      uint64_t to = distance_sign > 0 ? high : low;
+      uint64_t from = distance_sign > 0 ? low : high;
+      must_within(on, NULL, memory, to, memory, from, bytes);
+      expect_holds(on, memory, to, bytes, 9, from, 0,
                    "copy(WITHIN, %llu bytes) %llu bytes %s, where source and target overlap "
                    "(expected as by memmove)",
                    (unsigned long long)bytes, (unsigned long long)distance,
@@ -171,8 +171,10 @@ static void overlap_large(tenon_on_t on) {
   const uint64_t bytes = 3 * MiB;
   for (int up = 0; up < 2; up++) {
     void *memory = filled(on, bytes + 70000, 9);
-    must_within(on, NULL, memory, up ? 65537 : 0, memory, up ? 0 : 65537, bytes);
-    expect_holds(on, memory, up ? 65537 : 0, bytes, 9, up ? 0 : 65537, 0,
+    uint64_t to = up ? 65537 : 0;
+    uint64_t from = 65537 - to;
+    must_within(on, NULL, memory, to, memory, from, bytes);
+    expect_holds(on, memory, to, bytes, 9, from, 0,
                  "copy(WITHIN) of 3 MiB by 65537 bytes %s (expected as by memmove)",
                  up ? "up" : "down");
     must_free(on, memory);

@@ -65,6 +65,7 @@ static void never_recorded(tenon_on_t on) {
 }
 
 static void done_after(tenon_on_t on) {
+  static const char *const waited_for[] = {"its stream", "all streams", "the event"};
   void *event = must_event(on);
   void *stream = must_stream(on);
   for (int i = 0; i < 50; i++) {
@@ -78,9 +79,7 @@ static void done_after(tenon_on_t on) {
     EXPECT(
         ask_event(on, event) == TENON_OK,
         "event_query after the host has waited for %s: expected TENON_OK, found TENON_UNAVAILABLE",
-        i % 3 == 0   ? "its stream"
-        : i % 3 == 1 ? "all streams"
-                     : "the event");
+        waited_for[i % 3]);
   }
   must_event_destroy(on, event);
   must_stream_destroy(on, stream);

@@ -63,10 +63,13 @@ uint32_t graph_node(graph_t *g, const char *op, uint32_t a, int64_t b, int64_t r
   g->results[n] = out;
   if (strcmp(op, "core::add") == 0 || strcmp(op, "core::mul") == 0) most = 2;
   if (is_product) most = 3; /* the bias is absent */
+  static const uint32_t kinds[] = {TENON_KIND_BOOL, TENON_KIND_BOOL, TENON_KIND_CHOICE,
+                                   TENON_KIND_FLOAT, TENON_KIND_FLOAT};
+  const uint32_t arguments = b < 0 ? 1 : 2;
   for (uint32_t i = 0; i <= most; i++)
-    g->starts[n][i] = i < 1 ? 0 : i < 2 ? 1 : b < 0 ? 1 : 2;
+    g->starts[n][i] = i < arguments ? i : arguments;
   for (int i = 0; i < 5 && is_product; i++)
-    g->attrs[n][i].kind = i < 2 ? TENON_KIND_BOOL : i == 2 ? TENON_KIND_CHOICE : TENON_KIND_FLOAT;
+    g->attrs[n][i].kind = kinds[i];
   g->nodes[n] = (tenon_graph_node_t){.size = sizeof g->nodes[n],
                                      .attr_count = is_product ? 5 : 0,
                                      .op = op,

@@ -270,11 +270,10 @@ void expect_pattern(const void *found, uint64_t bytes, uint64_t key, uint64_t fi
   va_start(arguments, format);
   vsnprintf(what, sizeof what, format, arguments);
   va_end(arguments);
-  const char *why =
-      !before || old < wrong - wrong / 8 ? ""
-      : wrong == bytes
-          ? ": all bytes have their previous contents, as if the work had not been done"
-          : ": these bytes have their previous contents, as if they had been skipped";
+  const char *why = ": these bytes have their previous contents, as if they had been skipped";
+  if (wrong == bytes)
+    why = ": all bytes have their previous contents, as if the work had not been done";
+  if (!before || old < wrong - wrong / 8) why = "";
   finding("%s: byte %llu of %llu: expected 0x%02x, found 0x%02x; %llu bytes are wrong%s", what,
           (unsigned long long)at, (unsigned long long)bytes, byte_of(key, first + at), is[at],
           (unsigned long long)wrong, why);

@@ -191,14 +191,15 @@ static void waits(tenon_on_t on, int all, int which) {
       must_finish(on);
     else
       must_pass(on, stream);
-    expect_done(on, looks, y, bytes, 5, POISON,
-                all ? which < 0    ? "a copy on the stream NULL when synchronize returns (does it "
-                                     "wait for all streams?)"
-                      : which == 0 ? "a copy on the first of 6 streams when synchronize returns "
-                                     "(does it wait for all streams?)"
-                                   : "a copy on the last of 6 streams when synchronize returns "
-                                     "(does it wait for all streams?)"
-                    : "a copy when stream_synchronize of its stream returns (does it wait?)");
+    const char *what = "a copy on the last of 6 streams when synchronize returns (does it wait for "
+                       "all streams?)";
+    if (which == 0)
+      what = "a copy on the first of 6 streams when synchronize returns (does it wait for all "
+             "streams?)";
+    if (which < 0)
+      what = "a copy on the stream NULL when synchronize returns (does it wait for all streams?)";
+    if (!all) what = "a copy when stream_synchronize of its stream returns (does it wait?)";
+    expect_done(on, looks, y, bytes, 5, POISON, what);
     for (int i = 0; i < 6; i++)
       must_stream_destroy(on, streams[i]);
     must_stream_destroy(on, looks);

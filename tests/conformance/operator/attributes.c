@@ -22,9 +22,10 @@ static void check_defaults(const subject_t *subject) {
     way_t plain = {.op = subject->reference, .attrs = subject->op->schema.defaults};
     run_way(&t, &plain, &stated);
     run_way(&t, &(way_t){.no_attrs = true}, &left_out);
-    const char *differs = stated.status != TENON_OK     ? NULL
-                          : left_out.status != TENON_OK ? left_out.error
-                                                        : ran_differs(&t, &stated, &left_out, 4);
+    const char *differs = NULL;
+    if (stated.status == TENON_OK && left_out.status != TENON_OK) differs = left_out.error;
+    if (stated.status == TENON_OK && left_out.status == TENON_OK)
+      differs = ran_differs(&t, &stated, &left_out, 4);
     if (differs)
       finding(
           &t, NULL,
@@ -133,10 +134,9 @@ static void check_limits(const subject_t *subject) {
 }
 
 static const char *lacks_defaults(const subject_t *s) {
-  return !s->op->schema.attr_count   ? "the operator has no attributes"
-         : s->op->schema.needs_attrs ? "an attribute has no default"
-         : subject_is_pure(s)        ? NULL
-                                     : "its results do not depend on its arguments alone";
+  if (!s->op->schema.attr_count) return "the operator has no attributes";
+  if (s->op->schema.needs_attrs) return "an attribute has no default";
+  return subject_is_pure(s) ? NULL : "its results do not depend on its arguments alone";
 }
 static const char *lacks_attrs(const subject_t *s) {
   return s->op->schema.attr_count ? NULL : "the operator has no attributes";

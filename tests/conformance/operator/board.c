@@ -9,6 +9,7 @@
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/time.h>
@@ -137,9 +138,10 @@ static void describe_guard(board_t *b, const void *address, bool is_write) {
   const char *id = g->kind <= GUARD_OUTPUT && !is_write ? "read.beyond" : writes[g->kind];
   if (g->kind == GUARD_WORKSPACE && distance < 0) id = "workspace.under";
   snprintf(b->guard_id, sizeof b->guard_id, "%s", id);
-  snprintf(b->guard_text, sizeof b->guard_text, "%s memory %lld bytes %s of %s (%zu bytes)",
-           is_write ? "wrote" : "read", (long long)(distance < 0 ? -distance : distance),
-           distance < 0 ? "before the start" : "past the end", g->name, g->length);
+  const char *verb = is_write ? "wrote" : "read";
+  const char *where = distance < 0 ? "before the start" : "past the end";
+  snprintf(b->guard_text, sizeof b->guard_text, "%s memory %lld bytes %s of %s (%zu bytes)", verb,
+           llabs(distance), where, g->name, g->length);
 }
 
 static void handle_signal(int number, siginfo_t *info, void *context) {

@@ -30,7 +30,8 @@ static double step_of(tenon_dtype_t dtype) {
 }
 
 static double allowance(tenon_dtype_t dtype) { /* tolerance as a multiple of that step */
-  return step_of(dtype) < 0x1p-50 ? 4096 : step_of(dtype) < 0x1p-20 ? 128 : 2;
+  if (step_of(dtype) < 0x1p-50) return 4096;
+  return step_of(dtype) < 0x1p-20 ? 128 : 2;
 }
 
 static bool is_near(double a, double b, double relative, double absolute) {
@@ -48,8 +49,9 @@ static void print_index(const tenon_tensor_t *t, int64_t index, char *out, size_
   }
   out[0] = 0;
   for (int32_t d = 0; d < t->ndim && used < capacity; d++)
-    used += (size_t)snprintf(out + used, capacity - used, "%s%lld%s", d ? ", " : "[",
-                             (long long)at[d], d == t->ndim - 1 ? "]" : "");
+    used +=
+        (size_t)snprintf(out + used, capacity - used, "%s%lld", d ? ", " : "[", (long long)at[d]);
+  if (t->ndim && used < capacity) snprintf(out + used, capacity - used, "]");
 }
 
 static const char *texts_differ(const char *name, const tenon_tensor_t *a,
@@ -59,9 +61,10 @@ static const char *texts_differ(const char *name, const tenon_tensor_t *a,
   for (int64_t i = 0; i < tenon_count(a); i++) {
     if (x[i].size == y[i].size && (!x[i].size || memcmp(x[i].data, y[i].data, x[i].size) == 0))
       continue;
+    const char *expected = x[i].data ? x[i].data : "";
+    const char *found = y[i].data ? y[i].data : "";
     snprintf(words, sizeof words, "element %lld of %s is '%.*s', expected '%.*s'", (long long)i,
-             name, (int)y[i].size, y[i].data ? y[i].data : "", (int)x[i].size,
-             x[i].data ? x[i].data : "");
+             name, (int)y[i].size, found, (int)x[i].size, expected);
     return words;
   }
   return NULL;

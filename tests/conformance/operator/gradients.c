@@ -208,9 +208,8 @@ static void run_broadcast(const subject_t *subject) {
 
 static const char *lacks_broadcast(const subject_t *subject) {
   const char *why = lacks_gradient(subject);
-  return why                            ? why
-         : subject->op->input_count < 2 ? "it has one input, so nothing is broadcast"
-                                        : NULL;
+  if (why) return why;
+  return subject->op->input_count < 2 ? "it has one input, so nothing is broadcast" : NULL;
 }
 
 const check_t checks_gradients[] = {

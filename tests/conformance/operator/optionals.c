@@ -53,9 +53,11 @@ static void check_outputs(const subject_t *subject) {
       if (!op->schema.outputs[o].is_optional) needed |= (uint64_t)1 << o;
     run_plainly(t, &plain);
     for (uint32_t o = 0; o <= op->output_count && plain.status == TENON_OK; o++) {
-      uint64_t wanted = o == op->output_count               ? needed
-                        : op->schema.outputs[o].is_optional ? every & ~((uint64_t)1 << o)
-                                                            : 0;
+      uint64_t wanted = 0;
+      if (o == op->output_count)
+        wanted = needed;
+      else if (op->schema.outputs[o].is_optional)
+        wanted = every & ~((uint64_t)1 << o);
       if (!wanted) continue;
       run_way(t, &(way_t){.wanted = wanted, .place = AT_TAIL}, &ran);
       const char *differs = ran.status != TENON_OK ? ran.error : NULL;

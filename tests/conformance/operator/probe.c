@@ -67,9 +67,8 @@ static guard_t *keep_block(const tenon_call_t *call, const char *name, size_t si
 /* Temporaries of a composite kernel may become its results, so they are not guarded. */
 static bool may_guard(const tenon_call_t *call) {
   const tn_frame_t *frame = tn_frame_of_const(call);
-  const tn_kernel_t *kernel = frame->kernel ? frame->kernel
-                              : frame->slot ? frame->slot->only
-                                            : NULL;
+  const tn_kernel_t *kernel = frame->kernel;
+  if (!kernel && frame->slot) kernel = frame->slot->only;
   return probe.guards && !(kernel && kernel->kind == TN_KERNEL_COMPOSITE) &&
          tn_call_device(call).type == 1;
 }
@@ -205,11 +204,13 @@ void probe_start(void) {
 static void check_block(guard_t *g, const char *over, const char *under) {
   int64_t far = guard_damage(g);
   if (far) {
-    finding_by_the_way(NULL, far > 0 ? over : under, "nothing is written outside this memory",
+    const char *id = far > 0 ? over : under;
+    const char *where = far > 0 ? "past the end of" : "before";
+    const long long offset = far > 0 ? far - 1 : -far;
+    finding_by_the_way(NULL, id, "nothing is written outside this memory",
                        "check how the kernel computes the size of this memory",
-                       "the byte %lld %s %s of %zu bytes was overwritten",
-                       (long long)(far > 0 ? far - 1 : -far),
-                       far > 0 ? "past the end of" : "before", g->name, g->length);
+                       "the byte %lld %s %s of %zu bytes was overwritten", offset, where, g->name,
+                       g->length);
   }
   guard_free(g);
 }

@@ -20,9 +20,10 @@ static void print_json(const char *name, const char *text, const char *before) {
 
 /* Adds the command that repeats the check. */
 static void add_command(tn_text_t *out, const outcome_t *o, const said_t *s) {
-  tn_text_add(out, "%stenon check %s %s --case %s", options.with ? "python -m " : "",
-              options.library ? options.library : "--builtin", o->subject->name,
-              s->is_by_the_way ? o->check->id : s->id);
+  const char *library = options.library ? options.library : "--builtin";
+  const char *id = s->is_by_the_way ? o->check->id : s->id;
+  if (options.with) tn_text_add(out, "python -m ");
+  tn_text_add(out, "tenon check %s %s --case %s", library, o->subject->name, id);
   if (s->label[0]) tn_text_add(out, "@%s", s->label);
   if (options.with)
     tn_text_add(out, " --with %s", options.with);

@@ -77,16 +77,20 @@ static bool lay_out_tensor(const char *name, uint8_t kind, const tenon_tensor_t 
     low += reach < 0 ? reach : 0;
     span += reach < 0 ? -reach : reach;
   }
-  bytes = count ? (from->dtype.bits < 8 ? ((size_t)count * from->dtype.bits + 7) / 8
-                                        : (size_t)span * size)
-                : 0;
+  if (count == 0)
+    bytes = 0;
+  else if (from->dtype.bits < 8)
+    bytes = ((size_t)count * from->dtype.bits + 7) / 8;
+  else
+    bytes = (size_t)span * size;
   /* LIE_OFFSET: 48 bytes are a multiple of every element size and aligned to 16 bytes, but no
    * more. */
   size_t skip = 0;
   if (lie == LIE_UNALIGNED) skip = size;
   if (lie == LIE_OFFSET) skip = 48;
-  out->memory = guard_make(kind, name, bytes + skip, way->place == AT_TAIL ? (size ? size : 1) : 64,
-                           way->place == AT_TAIL);
+  size_t alignment = 64;
+  if (way->place == AT_TAIL) alignment = size ? size : 1;
+  out->memory = guard_make(kind, name, bytes + skip, alignment, way->place == AT_TAIL);
   if (!out->memory) return false;
   memset(out->memory->data, GAP, out->memory->length);
   char *first = out->memory->data + skip - low * (int64_t)size;
@@ -144,6 +148,8 @@ static void release_layout(laid_t *l) {
 
 static void check_guard(const trial_t *t, const guard_t *g, const char *what) {
   int64_t far = g ? guard_damage(g) : 0;
+  const long long offset = far > 0 ? far - 1 : -far;
+  const char *where = far > 0 ? "past the end of" : "before";
   size_t over = far > 0 ? guard_overrun(g) : 0;
   bool is_wider = over && g->kind == GUARD_OUTPUT && g->length > 8 &&
                   (over == g->length || over == 3 * g->length);
@@ -156,9 +162,8 @@ static void check_guard(const trial_t *t, const guard_t *g, const char *what) {
     finding_by_the_way(t, "write.outside", "nothing outside the results is written",
                        "compare the bounds of the loop with the number of elements, and the "
                        "pointer steps with the strides",
-                       "%s %s: the byte %lld %s its memory was overwritten", what, g->name,
-                       (long long)(far > 0 ? far - 1 : -far),
-                       far > 0 ? "past the end of" : "before");
+                       "%s %s: the byte %lld %s its memory was overwritten", what, g->name, offset,
+                       where);
 }
 
 static void check_input(const trial_t *t, const char *name, bool is_written, const laid_t *l) {
@@ -261,7 +266,8 @@ void run_way(trial_t *t, const way_t *way, ran_t *ran) {
   const tenon_op_t *op = way->op ? way->op : t->op;
   static laid_t in[TRIAL_ARGUMENTS], out[TRIAL_ARGUMENTS];
   tenon_tensor_t *inputs[TRIAL_ARGUMENTS] = {NULL};
-  const tenon_value_t *attrs = way->no_attrs ? NULL : way->attrs ? way->attrs : t->attrs;
+  const tenon_value_t *attrs = way->attrs ? way->attrs : t->attrs;
+  if (way->no_attrs) attrs = NULL;
   tn_arena_t arena = {NULL};
   bool good = true;
   memset(ran, 0, sizeof *ran);
@@ -301,9 +307,11 @@ void run_way(trial_t *t, const way_t *way, ran_t *ran) {
     probe.poison = way->inside;
     tenon_random_seed(t->seed + 7);
     uint64_t all = (op->output_count < 64 ? (uint64_t)1 << op->output_count : 0) - 1;
-    ran->status = way->by_run && ran->outputs_given == all
-                      ? tenon_op_run(op, attrs ? now : NULL, inputs, ran->outputs)
-                      : tenon_op_call(op, attrs ? now : NULL, inputs, ran->outputs, way->wanted);
+    const tenon_value_t *passed = attrs ? now : NULL;
+    if (way->by_run && ran->outputs_given == all)
+      ran->status = tenon_op_run(op, passed, inputs, ran->outputs);
+    else
+      ran->status = tenon_op_call(op, passed, inputs, ran->outputs, way->wanted);
     if (ran->status != TENON_OK) snprintf(ran->error, sizeof ran->error, "%s", tenon_error());
     probe.guards = false;
     for (uint32_t i = 0; i < op->input_count; i++)

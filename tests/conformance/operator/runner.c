@@ -160,11 +160,10 @@ static said_t describe_crash(run_t *run, const item_t *item, const board_t *b, c
   add_frames(run, b, text);
   bool is_guarded =
       b->has_guard && !b->is_stack && (is_plain || strcmp(item->check->id, "write.outside") == 0);
-  snprintf(id, 64, "%s",
-           is_guarded       ? b->guard_id
-           : b->crash_id[0] ? b->crash_id
-           : is_plain       ? kind
-                            : item->check->id);
+  const char *found_id = is_plain ? kind : item->check->id;
+  if (b->crash_id[0]) found_id = b->crash_id;
+  if (is_guarded) found_id = b->guard_id;
+  snprintf(id, 64, "%s", found_id);
   if (b->has_guard)
     advice = "compare the bounds of the loop with the number of elements, and the pointer steps "
              "with the strides";
@@ -290,7 +289,8 @@ static void choose_items(run_t *run, const subject_t *subjects, int32_t count, i
         char blocked[80];
         if (rank_of(c->id) != rank || (rank && !is_check_chosen(c))) continue;
         snprintf(blocked, sizeof blocked, "skipped because of the finding %s", run->blocks[s]);
-        const char *why = run->blocks[s][0] ? blocked : c->lacks ? c->lacks(&subjects[s]) : NULL;
+        const char *why = c->lacks ? c->lacks(&subjects[s]) : NULL;
+        if (run->blocks[s][0]) why = blocked;
         if (!why)
           run->items[run->count++] = (item_t){&subjects[s], c, s};
         else

@@ -38,14 +38,16 @@ static bool is_float(tenon_dtype_t d) {
 
 /* Half the smallest positive number, or an equivalent tolerance. */
 static double least_of(tenon_dtype_t d) {
-  return tn_dtype_is(d, TENON_F16) ? 0x1p-24 : d.code >= 7 ? 0x1p-6 : 0x1p-126;
+  if (tn_dtype_is(d, TENON_F16)) return 0x1p-24;
+  return d.code >= 7 ? 0x1p-6 : 0x1p-126;
 }
 
 /* Finds the widest dtype of the same kind that the type variable allows. */
 static bool find_widest(uint64_t set, tenon_dtype_t of, tenon_dtype_t *out) {
   static const uint32_t floats[] = {TENON_F64, TENON_F32, 0};
   static const uint32_t ints[] = {TENON_I64, TENON_I32, 0};
-  const uint32_t *order = is_float(of) ? floats : of.code <= UINTS ? ints : NULL;
+  const uint32_t *order = of.code <= UINTS ? ints : NULL;
+  if (is_float(of)) order = floats;
   for (; order && *order; order++)
     if (set >> tn_dtype_index(tenon_dtype(*order)) & 1 && tenon_dtype(*order).bits > of.bits) {
       *out = tenon_dtype(*order);

@@ -119,8 +119,8 @@ static const char *lacks_reference(const subject_t *s) {
   return s->reference ? NULL : "no TENON_REFERENCE is declared";
 }
 static const char *lacks_reference_floats(const subject_t *s) {
-  return s->reference ? subject_has_floats(s, false) ? NULL : "it takes no floating-point inputs"
-                      : "no TENON_REFERENCE is declared";
+  if (!s->reference) return "no TENON_REFERENCE is declared";
+  return subject_has_floats(s, false) ? NULL : "it takes no floating-point inputs";
 }
 static const char *lacks_elements(const subject_t *s) {
   return s->op->traits & TENON_POINTWISE && !(s->op->traits & TENON_RANDOM) && subject_is_pure(s)

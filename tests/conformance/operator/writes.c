@@ -22,15 +22,11 @@ static void check_outside(const subject_t *subject) {
 /* Extents that are large enough for the widest registers and for several threads. */
 static void check_large(const subject_t *subject) {
   static const int64_t extents[] = {1, 17, 131};
+  static const char *const labels[] = {"1", "17", "131"};
   for (int i = 0; i < 3; i++) {
     trial_t t;
     tn_trial_options_t o = {.extent = extents[i], .rank = -1};
-    if (trial_make(subject, &o, options.seed,
-                   extents[i] == 1    ? "1"
-                   : extents[i] == 17 ? "17"
-                                      : "131",
-                   &t) &&
-        t.is_taken) {
+    if (trial_make(subject, &o, options.seed, labels[i], &t) && t.is_taken) {
       ran_t plain, ran;
       run_plainly(&t, &plain);
       for (int place = AT_HEAD; place <= AT_TAIL && plain.status == TENON_OK; place++) {
@@ -93,12 +89,16 @@ static void compare_poisons(const trial_t *t, const ran_t *a, const ran_t *b) {
     bytes_t found = compare_bytes(p, q, 0x55, 0xAA);
     bool is_half = found.unwritten * 2 == found.count && found.count > 2 &&
                    found.first_unwritten * 2 == found.count;
+    const char *id = NULL;
+    const char *expected = "every element of a result is written";
+    const char *advice = "check which elements the loop omits";
+    if (is_half) {
+      id = "types.infer";
+      expected = "the elements have the dtype that infer states";
+      advice = "compare the element type of the kernel with the dtype of the result";
+    }
     if (found.unwritten)
-      finding(t, is_half ? "types.infer" : NULL,
-              is_half ? "the elements have the dtype that infer states"
-                      : "every element of a result is written",
-              is_half ? "compare the element type of the kernel with the dtype of the result"
-                      : "check which elements the loop omits",
+      finding(t, id, expected, advice,
               "result %s: %lld of %lld elements are not written, the first of them is number %lld",
               name, (long long)found.unwritten, (long long)found.count,
               (long long)found.first_unwritten);
@@ -139,9 +139,8 @@ static const char *lacks_code(const subject_t *s) {
   return subject_runs_code(s) ? NULL : "a view runs no code";
 }
 static const char *lacks_purity(const subject_t *s) {
-  return !subject_runs_code(s) ? "a view runs no code"
-         : subject_is_pure(s)  ? NULL
-                               : "its results do not depend on its arguments alone";
+  if (!subject_runs_code(s)) return "a view runs no code";
+  return subject_is_pure(s) ? NULL : "its results do not depend on its arguments alone";
 }
 
 const check_t checks_writes[] = {

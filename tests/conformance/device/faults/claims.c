@@ -216,7 +216,9 @@ static void compute(const code_t *code, float *const *in, float *const *out, con
   float *own[ROOM] = {NULL};
   for (uint32_t i = 0; i < code->value_count; i++) {
     const value_t *v = &code->values[i];
-    data[i] = v->input >= 0 ? in[v->input] : v->output >= 0 ? out[v->output] : NULL;
+    data[i] = NULL;
+    if (v->output >= 0) data[i] = out[v->output];
+    if (v->input >= 0) data[i] = in[v->input];
     if (v->weight >= 0) data[i] = (float *)(uintptr_t)weights + v->weight;
   }
   for (uint32_t n = 0; n < code->node_count; n++) {
