@@ -146,7 +146,7 @@ static bool finish_child(const workers_t *workers, worker_t *worker, text_t *why
     text_add(&words, "crashed with signal %d", WTERMSIG(status));
   else
     text_add(&words, "exited with status %d", WEXITSTATUS(status));
-  /* A child that ended by itself after its item, or that was killed just after it, is no failure. */
+  /* A child that exits after its item, or that was killed just after it, has not failed. */
   const bool has_finished =
       worker->late || (worker->has_done && WIFEXITED(status) && !WEXITSTATUS(status));
   bool fine = true;
