@@ -68,8 +68,10 @@ static void try_value(const subject_t *subject, uint32_t index, tenon_value_t va
     for (uint32_t i = 0; i < subject->op->input_count; i++)
       if (t.inputs[i] && tenon_count(t.inputs[i]) > most) most = tenon_count(t.inputs[i]);
     if (most < 1 << 24) {
-      run_way(&t, &(way_t){.gives = !must_work ? false : true, .place = AT_TAIL, .poison = 0x55},
-              &ran);
+      run_way(
+          &t,
+          &(way_t){.provides_outputs = !must_work ? false : true, .place = AT_TAIL, .poison = 0x55},
+          &ran);
       if (ran.status != TENON_OK && must_work)
         note(&t, "attrs.choices", "%s: infer accepts the value, but the call fails: %s", label,
              ran.error);

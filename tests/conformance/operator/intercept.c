@@ -25,7 +25,7 @@ typedef struct live_t {
 } live_t;
 
 static bool is_on, follows_blocks;
-static asked_t places[ASKED_MOST];
+static request_place_t places[REQUEST_PLACES_MOST];
 static int32_t place_count;
 static live_t live[LIVE_MOST];
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -39,7 +39,7 @@ void intercept_begin(bool follows) {
 
 void intercept_end(void) { __atomic_store_n(&is_on, false, __ATOMIC_SEQ_CST); }
 
-int32_t intercept_asked(const asked_t **out_places) {
+int32_t intercept_requests(const request_place_t **out_places) {
   *out_places = places;
   return place_count;
 }
@@ -70,7 +70,8 @@ static void record_request(const char *what, void *address, size_t size) {
   int32_t i = 0;
   while (i < place_count && (places[i].address != address || strcmp(places[i].what, what) != 0))
     i++;
-  if (i == place_count && i < ASKED_MOST) places[place_count++] = (asked_t){what, address, 0, 0};
+  if (i == place_count && i < REQUEST_PLACES_MOST)
+    places[place_count++] = (request_place_t){what, address, 0, 0};
   if (i < place_count) {
     places[i].count++;
     places[i].bytes += (int64_t)size;

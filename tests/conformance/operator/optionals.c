@@ -10,7 +10,7 @@ static void try_inputs(const subject_t *subject, uint64_t has, const char *label
   ran_t ran, expected;
   if (is_label_chosen(label) && trial_make(subject, &o, options.seed, label, &t)) {
     if (t.is_taken) {
-      run_way(&t, &(way_t){.gives = true, .place = AT_TAIL, .poison = 0x55}, &ran);
+      run_way(&t, &(way_t){.provides_outputs = true, .place = AT_TAIL, .poison = 0x55}, &ran);
       if (ran.status != TENON_OK && !has)
         finding(&t, NULL, "a call without optional inputs succeeds",
                 "let infer refuse the call, or compute it",

@@ -57,11 +57,11 @@ static void compare_with_recording(const trial_t *t, const tenon_recording_info_
 static void try_call(trial_t *t, const tenon_recording_info_t *info) {
   static const way_t ways[] = {
       {.place = AT_HEAP},
-      {.gives = true, .place = AT_TAIL, .poison = 0x55, .crash_id = "strides.unaligned"},
-      {.gives = true, .place = AT_HEAD, .poison = 0xAA},
-      {.lie = LIE_GAPS},
-      {.lie = LIE_REVERSED},
-      {.lie = LIE_UNALIGNED}};
+      {.provides_outputs = true, .place = AT_TAIL, .poison = 0x55, .crash_id = "strides.unaligned"},
+      {.provides_outputs = true, .place = AT_HEAD, .poison = 0xAA},
+      {.layout = LAYOUT_GAPS},
+      {.layout = LAYOUT_REVERSED},
+      {.layout = LAYOUT_UNALIGNED}};
   bool is_pure = subject_is_pure(t->subject) && !(t->op->traits & TENON_RANDOM);
   for (size_t w = 0; w < sizeof ways / sizeof *ways; w++) {
     ran_t ran;

@@ -20,21 +20,21 @@ enum {
   ITEMS = 64,
 };
 
-typedef struct laid_t { /* one tensor that is passed to the operator */
-  tenon_tensor_t view;  /* used unless the tensor is an item of a list */
+typedef struct passed_tensor_t { /* one tensor that is passed to the operator */
+  tenon_tensor_t view;           /* used unless the tensor is an item of a list */
   tenon_tensor_t *tensor;
   guard_t *memory;
   guard_t *shape;
   char *before; /* previous contents of the memory */
-  struct laid_t *items;
+  struct passed_tensor_t *items;
   int64_t item_count;
   int64_t strides[TENON_RANK_MAX];
   int64_t shape_before[TENON_RANK_MAX];
-} laid_t;
+} passed_tensor_t;
 
-static void choose_strides(const tenon_tensor_t *t, uint8_t lie, int64_t *out) {
-  int64_t step = lie == LIE_GAPS ? 2 : 1;
-  if (lie == LIE_TURNED)
+static void choose_strides(const tenon_tensor_t *t, uint8_t layout, int64_t *out) {
+  int64_t step = layout == LAYOUT_GAPS ? 2 : 1;
+  if (layout == LAYOUT_TRANSPOSED)
     for (int32_t d = 0; d < t->ndim; d++) {
       out[d] = step;
       step *= t->shape[d] > 0 ? t->shape[d] : 1;
@@ -44,8 +44,8 @@ static void choose_strides(const tenon_tensor_t *t, uint8_t lie, int64_t *out) {
       out[d] = step;
       step *= t->shape[d] > 0 ? t->shape[d] : 1;
     }
-  if (lie == LIE_REVERSED && t->ndim) out[t->ndim - 1] = -out[t->ndim - 1];
-  if (lie == LIE_SPREAD)
+  if (layout == LAYOUT_REVERSED && t->ndim) out[t->ndim - 1] = -out[t->ndim - 1];
+  if (layout == LAYOUT_ZERO_STRIDES)
     for (int32_t d = 0; d < t->ndim; d++)
       out[d] = t->shape[d] == 1 ? 0 : out[d];
 }
@@ -62,8 +62,9 @@ static int64_t offset_of(int32_t ndim, const int64_t *shape, const int64_t *stri
 }
 
 static bool lay_out_tensor(const char *name, uint8_t kind, const tenon_tensor_t *from,
-                           const way_t *way, bool lies, bool needs_owned, laid_t *out) {
-  uint8_t lie = lies && from->dtype.bits >= 8 ? way->lie : LIE_DENSE;
+                           const way_t *way, bool has_layout, bool needs_owned,
+                           passed_tensor_t *out) {
+  uint8_t layout = has_layout && from->dtype.bits >= 8 ? way->layout : LAYOUT_DENSE;
   int64_t low = 0;
   int64_t span = 1;
   int64_t count = tenon_count(from);
@@ -71,7 +72,7 @@ static bool lay_out_tensor(const char *name, uint8_t kind, const tenon_tensor_t 
   size_t bytes;
   if (tn_dtype_is(from->dtype, TENON_STRING))
     return tenon_tensor_copy(from, &out->tensor) == TENON_OK;
-  choose_strides(from, lie, out->strides);
+  choose_strides(from, layout, out->strides);
   for (int32_t d = 0; d < from->ndim && count; d++) {
     int64_t reach = (from->shape[d] - 1) * out->strides[d];
     low += reach < 0 ? reach : 0;
@@ -83,11 +84,11 @@ static bool lay_out_tensor(const char *name, uint8_t kind, const tenon_tensor_t 
     bytes = ((size_t)count * from->dtype.bits + 7) / 8;
   else
     bytes = (size_t)span * size;
-  /* LIE_OFFSET: 48 bytes are a multiple of every element size and aligned to 16 bytes, but no
+  /* LAYOUT_OFFSET: 48 bytes are a multiple of every element size and aligned to 16 bytes, but no
    * more. */
   size_t skip = 0;
-  if (lie == LIE_UNALIGNED) skip = size;
-  if (lie == LIE_OFFSET) skip = 48;
+  if (layout == LAYOUT_UNALIGNED) skip = size;
+  if (layout == LAYOUT_OFFSET) skip = 48;
   size_t alignment = 64;
   if (way->place == AT_TAIL) alignment = size ? size : 1;
   out->memory = guard_make(kind, name, bytes + skip, alignment, way->place == AT_TAIL);
@@ -119,23 +120,24 @@ static bool lay_out_tensor(const char *name, uint8_t kind, const tenon_tensor_t 
          TENON_OK;
 }
 
-static bool lay_out(const char *name, const tenon_tensor_t *from, const way_t *way, bool lies,
-                    bool needs_owned, laid_t *out) {
+static bool lay_out(const char *name, const tenon_tensor_t *from, const way_t *way, bool has_layout,
+                    bool needs_owned, passed_tensor_t *out) {
   memset(out, 0, sizeof *out);
   if (!tn_dtype_is(from->dtype, TENON_LIST))
-    return lay_out_tensor(name, GUARD_INPUT, from, way, lies, needs_owned, out);
+    return lay_out_tensor(name, GUARD_INPUT, from, way, has_layout, needs_owned, out);
   tenon_tensor_t *items[ITEMS];
   out->item_count = from->shape[0] < ITEMS ? from->shape[0] : ITEMS;
   out->items = calloc((size_t)out->item_count + 1, sizeof *out->items);
   bool good = out->items != NULL;
   for (int64_t i = 0; i < out->item_count && good; i++) {
-    good = lay_out_tensor(name, GUARD_INPUT, tenon_item(from, i), way, lies, true, &out->items[i]);
+    good = lay_out_tensor(name, GUARD_INPUT, tenon_item(from, i), way, has_layout, true,
+                          &out->items[i]);
     items[i] = out->items[i].tensor;
   }
   return good && tenon_tensor_list(items, (int32_t)out->item_count, &out->tensor) == TENON_OK;
 }
 
-static void release_layout(laid_t *l) {
+static void release_layout(passed_tensor_t *l) {
   for (int64_t i = 0; i < l->item_count && l->items; i++)
     release_layout(&l->items[i]);
   if (l->tensor != &l->view) tenon_tensor_release(l->tensor);
@@ -166,7 +168,8 @@ static void check_guard(const trial_t *t, const guard_t *g, const char *what) {
                        where);
 }
 
-static void check_input(const trial_t *t, const char *name, bool is_written, const laid_t *l) {
+static void check_input(const trial_t *t, const char *name, bool is_written,
+                        const passed_tensor_t *l) {
   for (int64_t i = 0; i < l->item_count; i++)
     check_input(t, name, is_written, &l->items[i]);
   if (!l->memory) return;
@@ -190,7 +193,7 @@ static void check_input(const trial_t *t, const char *name, bool is_written, con
 /* Makes the results that the caller can provide: their extents and dtypes are known in advance, and
  * they are not lists, strings or views. */
 static void lay_outputs(const trial_t *t, const tenon_op_t *op, const tenon_value_t *attrs,
-                        const way_t *way, tenon_tensor_t *const *inputs, laid_t *laid,
+                        const way_t *way, tenon_tensor_t *const *inputs, passed_tensor_t *laid,
                         tenon_tensor_t **outputs) {
   tn_inference_t inference = {.extents = NULL};
   tenon_meta_t **metas, **results;
@@ -218,8 +221,8 @@ static void lay_outputs(const trial_t *t, const tenon_op_t *op, const tenon_valu
         .dtype = m->dtype, .ndim = m->ndim, .shape = shape, .strides = strides, .device = {1, 0}};
     if (!(like.data = calloc(1, size + 1))) continue;
     memset(like.data, way->poison, size);
-    if (lay_out_tensor(t->op->schema.outputs[o].name, GUARD_OUTPUT, &like, way, way->lies_given,
-                       true, &laid[o])) {
+    if (lay_out_tensor(t->op->schema.outputs[o].name, GUARD_OUTPUT, &like, way,
+                       way->outputs_have_layout, true, &laid[o])) {
       outputs[o] = laid[o].tensor;
     }
     free(like.data);
@@ -233,7 +236,7 @@ tenon_tensor_t *tensor_dense(const tenon_tensor_t *t) {
   return out;
 }
 
-static void check_sharing(const trial_t *t, const tenon_op_t *op, const laid_t *inputs,
+static void check_sharing(const trial_t *t, const tenon_op_t *op, const passed_tensor_t *inputs,
                           tenon_tensor_t *const *outputs) {
   bool is_composite = false;
   for (const tn_kernel_t *k = op->kernels; k; k = k->next)
@@ -264,7 +267,7 @@ static void check_attrs(const trial_t *t, const tenon_op_t *op, const tenon_valu
 
 void run_way(trial_t *t, const way_t *way, ran_t *ran) {
   const tenon_op_t *op = way->op ? way->op : t->op;
-  static laid_t in[TRIAL_ARGUMENTS], out[TRIAL_ARGUMENTS];
+  static passed_tensor_t in[TRIAL_ARGUMENTS], out[TRIAL_ARGUMENTS];
   tenon_tensor_t *inputs[TRIAL_ARGUMENTS] = {NULL};
   const tenon_value_t *attrs = way->attrs ? way->attrs : t->attrs;
   if (way->no_attrs) attrs = NULL;
@@ -279,9 +282,9 @@ void run_way(trial_t *t, const way_t *way, ran_t *ran) {
   for (uint32_t i = 0; i < op->input_count; i++)
     writes |= op->schema.inputs[i].is_written;
   for (uint32_t i = 0; i < op->input_count && good; i++) {
-    bool lies = !way->which || way->which >> i & 1;
+    bool has_layout = !way->which || way->which >> i & 1;
     if (t->inputs[i]) {
-      good = lay_out(op->schema.inputs[i].name, t->inputs[i], way, lies, writes, &in[i]);
+      good = lay_out(op->schema.inputs[i].name, t->inputs[i], way, has_layout, writes, &in[i]);
       inputs[i] = in[i].tensor;
     }
   }
@@ -294,7 +297,7 @@ void run_way(trial_t *t, const way_t *way, ran_t *ran) {
     snprintf(ran->error, sizeof ran->error, "the check ran out of memory");
     ran->status = TENON_MEMORY;
   }
-  if (good && way->gives)
+  if (good && way->provides_outputs)
     lay_outputs(t, op, attrs ? attrs : op->defaults, way, inputs, out, ran->outputs);
   for (uint32_t o = 0; o < op->output_count; o++)
     if (ran->outputs[o]) ran->outputs_given |= (uint64_t)1 << o;
@@ -302,13 +305,13 @@ void run_way(trial_t *t, const way_t *way, ran_t *ran) {
     char text[1400];
     trial_describe(t, inputs, text, sizeof text);
     doing(t, way->crash_id, text);
-    probe.guards = !way->bare;
+    probe.guards = !way->is_unguarded;
     probe.at_end = way->place == AT_TAIL;
     probe.poison = way->inside;
     tenon_random_seed(t->seed + 7);
     uint64_t all = (op->output_count < 64 ? (uint64_t)1 << op->output_count : 0) - 1;
     const tenon_value_t *passed = attrs ? now : NULL;
-    if (way->by_run && ran->outputs_given == all)
+    if (way->uses_op_run && ran->outputs_given == all)
       ran->status = tenon_op_run(op, passed, inputs, ran->outputs);
     else
       ran->status = tenon_op_call(op, passed, inputs, ran->outputs, way->wanted);

@@ -6,14 +6,13 @@
 #include "trial.h"
 
 enum { /* Memory layout of an input. */
-       LIE_DENSE,
-       LIE_GAPS,      /* every second element */
-       LIE_REVERSED,  /* last axis reversed */
-       LIE_TURNED,    /* axes in reverse order */
-       LIE_UNALIGNED, /* one element after an aligned address */
-       LIE_OFFSET,    /* 48 bytes after the start of its allocation */
-       /* Extents of 1 get a stride of 0. */
-       LIE_SPREAD,
+       LAYOUT_DENSE,
+       LAYOUT_GAPS,         /* every second element */
+       LAYOUT_REVERSED,     /* last axis reversed */
+       LAYOUT_TRANSPOSED,   /* axes in reverse order */
+       LAYOUT_UNALIGNED,    /* one element after an aligned address */
+       LAYOUT_OFFSET,       /* 48 bytes after the start of its allocation */
+       LAYOUT_ZERO_STRIDES, /* extents of 1 get a stride of 0 */
 };
 enum { /* Location of the arguments' memory. */
        AT_HEAP,
@@ -22,23 +21,23 @@ enum { /* Location of the arguments' memory. */
 };
 
 typedef struct way_t {
-  uint8_t lie;
+  uint8_t layout;
   uint8_t place;
   uint64_t which; /* bit i: input i has this layout; 0: all inputs */
   uint8_t poison; /* byte that results are filled with before the call */
   /* The caller provides the results where their shapes are known in advance; else the host
    * allocates them. */
-  bool gives;
-  bool lies_given;            /* provided results have the layout of the inputs */
-  bool by_run;                /* calls tenon_op_run, without inference */
+  bool provides_outputs;
+  bool outputs_have_layout;   /* provided results have the layout of the inputs */
+  bool uses_op_run;           /* calls tenon_op_run, without inference */
   const tenon_value_t *attrs; /* replaces the trial's attributes */
   bool no_attrs;              /* passes no attributes, so that defaults apply */
   uint64_t wanted;            /* bit o: result o is wanted; 0: all */
   const tenon_op_t *op;       /* replaces the trial's operator; NULL: its own */
   /* Id of a crash that does not touch guarded memory; NULL: the check's own id. */
   const char *crash_id;
-  uint8_t inside; /* byte that workspaces and temporaries are filled with */
-  bool bare;      /* workspaces and temporaries are the host's own, without guards */
+  uint8_t inside;    /* byte that workspaces and temporaries are filled with */
+  bool is_unguarded; /* workspaces and temporaries are the host's own, without guards */
 } way_t;
 
 typedef struct ran_t { /* the outcome of a call */

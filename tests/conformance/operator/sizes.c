@@ -9,7 +9,7 @@
  * because only run knows whether the elements of its inputs fit together. */
 static void try_call(trial_t *t, const char *what) {
   ran_t ran, expected;
-  run_way(t, &(way_t){.gives = true, .place = AT_TAIL, .poison = 0x55}, &ran);
+  run_way(t, &(way_t){.provides_outputs = true, .place = AT_TAIL, .poison = 0x55}, &ran);
   if (t->subject->reference) {
     run_way(t, &(way_t){.op = t->subject->reference}, &expected);
     const char *differs = NULL;
@@ -121,7 +121,8 @@ static void broadcast_input(const subject_t *subject, uint32_t index, trial_t *t
   for (const tn_kernel_t *k = subject->op->kernels; k; k = k->next)
     has_row |= k->kind == TN_KERNEL_ROW;
   const char *id = has_row ? "broadcast.rows" : "broadcast.values";
-  run_way(t, &(way_t){.gives = true, .place = AT_TAIL, .poison = 0x55, .crash_id = id}, &narrow);
+  run_way(t, &(way_t){.provides_outputs = true, .place = AT_TAIL, .poison = 0x55, .crash_id = id},
+          &narrow);
   tenon_tensor_t *small = t->inputs[index];
   tenon_tensor_t *large = expand_tensor(small, ndim, full);
   t->inputs[index] = large;

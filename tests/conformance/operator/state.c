@@ -125,8 +125,8 @@ static void note_requests(const subject_t *subject) {
   intercept_begin(false);
   fine = fine && call_once(t);
   intercept_end();
-  const asked_t *places;
-  int32_t count = intercept_asked(&places);
+  const request_place_t *places;
+  int32_t count = intercept_requests(&places);
   for (int32_t i = 0; i < count && i < 8 && fine; i++) {
     tn_text_t place = {0};
     char id[40];

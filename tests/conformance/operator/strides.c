@@ -22,15 +22,19 @@ static void check_layout(const subject_t *subject, uint8_t how, const char *what
     run_plainly(t, &plain);
     bool fine = plain.status == TENON_OK && !changes_headers(t, &plain);
     if (fine)
-      fine = run_and_compare(t, &(way_t){.lie = how, .which = read}, &plain, NULL, what, advice);
+      fine = run_and_compare(t, &(way_t){.layout = how, .which = read}, &plain, NULL, what, advice);
     for (uint32_t i = 0; i < t->op->input_count && fine && t->op->input_count > 1; i++)
       if (t->inputs[i] && read >> i & 1)
-        fine = run_and_compare(t, &(way_t){.lie = how, .which = (uint64_t)1 << i}, &plain, NULL,
+        fine = run_and_compare(t, &(way_t){.layout = how, .which = (uint64_t)1 << i}, &plain, NULL,
                                what, advice);
-    if (fine && (how == LIE_GAPS || how == LIE_TURNED))
-      fine = run_and_compare(
-          t, &(way_t){.lie = how, .gives = true, .which = read, .lies_given = true, .poison = 0x55},
-          &plain, NULL, what, advice);
+    if (fine && (how == LAYOUT_GAPS || how == LAYOUT_TRANSPOSED))
+      fine = run_and_compare(t,
+                             &(way_t){.layout = how,
+                                      .provides_outputs = true,
+                                      .which = read,
+                                      .outputs_have_layout = true,
+                                      .poison = 0x55},
+                             &plain, NULL, what, advice);
     ran_free(&plain);
   }
 }
@@ -40,25 +44,25 @@ static void check_layout(const subject_t *subject, uint8_t how, const char *what
   "use strides[] of each tensor if the kernel declares \"strided\", or remove that word"
 
 static void check_gaps(const subject_t *s) {
-  check_layout(s, LIE_GAPS, SAME ", here with gaps between elements", ADVICE);
+  check_layout(s, LAYOUT_GAPS, SAME ", here with gaps between elements", ADVICE);
 }
 static void check_turned(const subject_t *s) {
-  check_layout(s, LIE_TURNED, SAME ", here with the axes in reverse order", ADVICE);
+  check_layout(s, LAYOUT_TRANSPOSED, SAME ", here with the axes in reverse order", ADVICE);
 }
 static void check_negative(const subject_t *s) {
-  check_layout(s, LIE_REVERSED, SAME ", here with a reversed axis",
+  check_layout(s, LAYOUT_REVERSED, SAME ", here with a reversed axis",
                ADVICE ", and keep strides signed");
 }
 static void check_spread(const subject_t *s) {
-  check_layout(s, LIE_SPREAD, SAME ", here with strides of 0 for extents of 1", ADVICE);
+  check_layout(s, LAYOUT_ZERO_STRIDES, SAME ", here with strides of 0 for extents of 1", ADVICE);
 }
 static void check_offset(const subject_t *s) {
-  check_layout(s, LIE_OFFSET, SAME ", here with an offset from the start of the allocation",
+  check_layout(s, LAYOUT_OFFSET, SAME ", here with an offset from the start of the allocation",
                "start at data, not at the start of the allocation");
 }
 static void check_unaligned(const subject_t *s) {
   check_layout(
-      s, LIE_UNALIGNED, SAME ", here one element after an aligned address",
+      s, LAYOUT_UNALIGNED, SAME ", here one element after an aligned address",
       "use instructions that need no alignment: tensors are aligned to their elements only");
 }
 

@@ -11,8 +11,8 @@ static void against_reference(trial_t *t, const way_t *way, const char *what) {
   ran_t ran, expected;
   way_t reference = *way;
   reference.op = t->subject->reference;
-  reference.lie = LIE_DENSE;
-  reference.bare = true;
+  reference.layout = LAYOUT_DENSE;
+  reference.is_unguarded = true;
   run_way(t, &reference, &expected);
   if (expected.status == TENON_OK) {
     run_way(t, way, &ran);

@@ -8,13 +8,15 @@ static void check_outside(const subject_t *subject) {
   trials_t all = trials(subject, !options.quick);
   for (trial_t *t; (t = trials_next(&all));) {
     ran_t ran;
-    run_way(t, &(way_t){.gives = true, .place = AT_HEAD, .poison = 0x55}, &ran);
+    run_way(t, &(way_t){.provides_outputs = true, .place = AT_HEAD, .poison = 0x55}, &ran);
     ran_free(&ran);
     if (has_findings()) break;
-    run_way(
-        t,
-        &(way_t){.gives = true, .place = AT_TAIL, .poison = 0x55, .crash_id = "strides.unaligned"},
-        &ran);
+    run_way(t,
+            &(way_t){.provides_outputs = true,
+                     .place = AT_TAIL,
+                     .poison = 0x55,
+                     .crash_id = "strides.unaligned"},
+            &ran);
     ran_free(&ran);
   }
 }
@@ -31,7 +33,7 @@ static void check_large(const subject_t *subject) {
       run_plainly(&t, &plain);
       for (int place = AT_HEAD; place <= AT_TAIL && plain.status == TENON_OK; place++) {
         run_way(&t,
-                &(way_t){.gives = true,
+                &(way_t){.provides_outputs = true,
                          .place = (uint8_t)place,
                          .poison = 0x55,
                          .crash_id = place == AT_TAIL ? "strides.unaligned" : NULL},
@@ -116,13 +118,13 @@ static void check_unwritten(const subject_t *subject) {
   trials_t all = trials(subject, !options.quick);
   for (trial_t *t; (t = trials_next(&all));) {
     ran_t again, a, b, c;
-    run_way(t, &(way_t){.gives = true, .poison = 0x55}, &a);
-    run_way(t, &(way_t){.gives = true, .poison = 0x55}, &again);
-    run_way(t, &(way_t){.gives = true, .poison = 0xAA}, &b);
+    run_way(t, &(way_t){.provides_outputs = true, .poison = 0x55}, &a);
+    run_way(t, &(way_t){.provides_outputs = true, .poison = 0x55}, &again);
+    run_way(t, &(way_t){.provides_outputs = true, .poison = 0xAA}, &b);
     bool same = a.status == TENON_OK && b.status == TENON_OK && again.status == TENON_OK &&
                 !ran_differs(t, &a, &again, 0);
     if (same) compare_poisons(t, &a, &b);
-    run_way(t, &(way_t){.gives = true, .poison = 0x55, .inside = 0x7F}, &c);
+    run_way(t, &(way_t){.provides_outputs = true, .poison = 0x55, .inside = 0x7F}, &c);
     const char *differs = same && c.status == TENON_OK ? ran_differs(t, &a, &c, 1) : NULL;
     if (differs)
       finding(t, "workspace.contents",
