@@ -1,4 +1,4 @@
-/* Building of a library; see build.h.  libtenon does the work. */
+/* Builds a library from command-line options; see build.h. libtenon does the compilation. */
 #include "build.h"
 
 #include <stdio.h>
@@ -6,16 +6,16 @@
 
 #include "system.h"
 
-static void say(void *context, uint32_t what, const char *text) {
+static void print_build_event(void *context, uint32_t what, const char *text) {
   build_t *build = context;
   if (what == TENON_BUILD_REUSED) build->was_reused = true;
   if (what == TENON_BUILD_WORDS)
     fputs(text, stderr);
   else if (build->verbose)
-    printf("%s%s\n", what == TENON_BUILD_REUSED ? "made before: " : "", text);
+    printf("%s%s\n", what == TENON_BUILD_REUSED ? "reused from the cache: " : "", text);
 }
 
-static bool add(texts_t *options, const char *before, const char *word) {
+static bool add_option(texts_t *options, const char *before, const char *word) {
   text_t text = {NULL, 0, 0, false};
   text_add(&text, "%s%s", before, word);
   bool fine = !text.failed && texts_add(options, text_get(&text));
@@ -23,10 +23,10 @@ static bool add(texts_t *options, const char *before, const char *word) {
   return fine;
 }
 
-static bool add_each(texts_t *options, const char *before, const texts_t *words) {
+static bool add_options(texts_t *options, const char *before, const texts_t *words) {
   bool fine = true;
   for (int32_t i = 0; i < words->count; i++)
-    fine = fine && add(options, before, words->items[i]);
+    fine = fine && add_option(options, before, words->items[i]);
   return fine;
 }
 
@@ -47,21 +47,21 @@ void build_name_output(build_t *build, text_t *room) {
 bool build_library(build_t *build, text_t *why) {
   texts_t options = {NULL, 0, 0};
   const bool in_colour = system_is_terminal(true) && !build_has_device_code(build);
-  bool fine = !build->level || add(&options, "-O", build->level);
-  fine = fine && (!build->debug || add(&options, "-g", ""));
-  fine = fine && (!in_colour || add(&options, "-fdiagnostics-color=always", ""));
-  fine =
-      fine && add_each(&options, "-I", &build->folders) && add_each(&options, "-D", &build->macros);
-  fine = fine && add_each(&options, "", &build->flags) &&
-         add_each(&options, "-L", &build->library_folders);
-  fine = fine && add_each(&options, "-l", &build->libraries);
+  bool fine = !build->level || add_option(&options, "-O", build->level);
+  fine = fine && (!build->debug || add_option(&options, "-g", ""));
+  fine = fine && (!in_colour || add_option(&options, "-fdiagnostics-color=always", ""));
+  fine = fine && add_options(&options, "-I", &build->folders) &&
+         add_options(&options, "-D", &build->macros);
+  fine = fine && add_options(&options, "", &build->flags) &&
+         add_options(&options, "-L", &build->library_folders);
+  fine = fine && add_options(&options, "-l", &build->libraries);
   const tenon_build_t work = {.size = sizeof work,
                               .flags = build->fresh ? TENON_BUILD_FRESH : 0,
                               .source_count = (uint32_t)build->sources.count,
                               .option_count = (uint32_t)options.count,
                               .sources = (const char *const *)build->sources.items,
                               .options = (const char *const *)options.items,
-                              .say = say,
+                              .say = print_build_event,
                               .context = build};
   build->was_reused = false;
   if (!fine)

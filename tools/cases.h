@@ -1,5 +1,5 @@
-/* Test cases in ONNX's layout: finding them and running one.  Called by `tenon verify`.
- * A case is a model with data sets of inputs and expected outputs; running one never prints. */
+/* Test cases in ONNX's layout: finding them and running one. Called by `tenon verify`. A case is a
+ * model with data sets of inputs and expected outputs. Running a case never prints. */
 #ifndef TOOLS_CASES_H
 #define TOOLS_CASES_H
 
@@ -8,8 +8,8 @@
 
 typedef struct case_t {
   char *name;
-  char *model;  /* model: path of the file */
-  char *folder; /* with test_data_set_*; NULL: a light model, see cases_find */
+  char *model;  /* path of the model file */
+  char *folder; /* folder with test_data_set_*; NULL for a light model, see cases_find */
   double relative;
   double absolute; /* tolerances that the case itself states; negative: none */
 } case_t;
@@ -26,16 +26,16 @@ typedef enum outcome_t {
   OUTCOME_SKIPPED,
 } outcome_t;
 
-/* Adds the cases of `path`: a folder with model.onnx; a folder with a data.json that names a light
- * model; any folder of such, recursively; a light model itself.  Light models of ONNX, PREFIX.onnx
- * beside PREFIX_output_0.pb, have constant weights and no inputs on disk: onnx.backend.test feeds
- * them i / n for element i of n. */
+/* Adds the cases at `path`: a folder with model.onnx; a folder whose data.json names a light model;
+ * a folder that contains such folders at any depth; or a light model itself. A light model of ONNX,
+ * PREFIX.onnx beside PREFIX_output_0.pb, has constant weights and no inputs on disk:
+ * onnx.backend.test feeds it i / n for element i of n. */
 bool cases_find(const char *path, cases_t *cases, text_t *why);
 void cases_free(cases_t *cases);
 
-/* Runs a case; a tolerance that is negative is not given.  Of a failure or a skip `words` says the
- * reason: it is a skip if import, compilation or run says UNIMPLEMENTED, which an operator that
- * nobody knows is too. */
+/* Runs a case. A negative tolerance means that none is given. `words` receives the reason of a
+ * failure or a skip. A case is skipped if import, compilation or run returns UNIMPLEMENTED, which
+ * includes unknown operators. */
 outcome_t cases_run(const case_t *item, const tenon_compile_t *options,
                     const tolerance_t *tolerance, text_t *words);
 

@@ -1,5 +1,5 @@
-/* Finding of test cases; see cases.h.  Folders are walked in sorted order, so that runs can be
- * compared. */
+/* Finds test cases; see cases.h. Folders are visited in sorted order, so that the output of two
+ * runs can be compared. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,7 +8,7 @@
 #include "json.h"
 #include "system.h"
 
-enum { DEPTH_LIMIT = 16 }; /* of folders in folders: a link may lead in a circle */
+enum { DEPTH_LIMIT = 16 }; /* of nested folders, because a symbolic link may form a cycle */
 
 static char *copy_text(const char *text) {
   size_t size = strlen(text) + 1;
@@ -51,7 +51,7 @@ static bool read_text(const char *path, text_t *out) {
   return fine;
 }
 
-/* PREFIX_output_0.pb is beside PREFIX.onnx. */
+/* Whether `model` is PREFIX.onnx with PREFIX_output_0.pb beside it. */
 static bool is_light(const char *model) {
   text_t output = {NULL, 0, 0, false};
   bool found = text_ends_with(model, ".onnx");
@@ -73,7 +73,8 @@ static bool add_light(cases_t *cases, const char *model, const char *name, const
   return fine;
 }
 
-/* data.json of onnx/backend/test/data/real/CASE names onnx/backend/test/data/light/MODEL.onnx. */
+/* Adds the light model that data.json names: onnx/backend/test/data/real/CASE/data.json refers to
+ * onnx/backend/test/data/light/MODEL.onnx. */
 static bool add_named(cases_t *cases, const char *folder, const text_t *json, bool *out_found,
                       text_t *why) {
   text_t url = {NULL, 0, 0, false};
@@ -89,9 +90,9 @@ static bool add_named(cases_t *cases, const char *folder, const text_t *json, bo
   return fine;
 }
 
-static bool walk(const char *path, int depth, cases_t *cases, text_t *why);
+static bool find_in_path(const char *path, int depth, cases_t *cases, text_t *why);
 
-static bool walk_folder(const char *folder, int depth, cases_t *cases, text_t *why) {
+static bool find_in_folder(const char *folder, int depth, cases_t *cases, text_t *why) {
   texts_t names = {NULL, 0, 0};
   text_t path = {NULL, 0, 0, false};
   text_t json = {NULL, 0, 0, false};
@@ -114,7 +115,7 @@ static bool walk_folder(const char *folder, int depth, cases_t *cases, text_t *w
     text_clear(&path);
     text_add(&path, "%s/%s", folder, names.items[i]);
     if (system_is_folder(text_get(&path)) || is_light(text_get(&path)))
-      fine = walk(text_get(&path), depth + 1, cases, why);
+      fine = find_in_path(text_get(&path), depth + 1, cases, why);
   }
   text_free(&path);
   text_free(&json);
@@ -122,25 +123,26 @@ static bool walk_folder(const char *folder, int depth, cases_t *cases, text_t *w
   return fine;
 }
 
-static bool walk(const char *path, int depth, cases_t *cases, text_t *why) {
+static bool find_in_path(const char *path, int depth, cases_t *cases, text_t *why) {
   static const text_t no_json = {NULL, 0, 0, false};
   if (depth > DEPTH_LIMIT) return true;
   if (is_light(path)) return add_light(cases, path, NULL, &no_json, why);
-  if (system_is_folder(path)) return walk_folder(path, depth, cases, why);
+  if (system_is_folder(path)) return find_in_folder(path, depth, cases, why);
   if (system_is_file(path))
     text_add(why, "%s: expected a folder, or a .onnx file beside its _output_0.pb", path);
   else
-    text_add(why, "%s: there is no such file or folder", path);
+    text_add(why, "%s: no such file or folder", path);
   return false;
 }
 
 bool cases_find(const char *path, cases_t *cases, text_t *why) {
   size_t size = strlen(path);
-  text_t trimmed = {NULL, 0, 0, false}; /* the name of a case is what follows the last separator */
+  /* The name of a case is the part after the last separator. */
+  text_t trimmed = {NULL, 0, 0, false};
   while (size > 1 && path[size - 1] == '/')
     size--;
   text_bytes(&trimmed, path, size);
-  bool fine = walk(text_get(&trimmed), 0, cases, why);
+  bool fine = find_in_path(text_get(&trimmed), 0, cases, why);
   text_free(&trimmed);
   return fine;
 }

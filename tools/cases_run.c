@@ -1,5 +1,4 @@
-/* Running of one test case; see cases.h.  Each data set is run on the one executable of the
- * case. */
+/* Runs one test case; see cases.h. Every data set of the case is run on the same executable. */
 #include <stdlib.h>
 #include <string.h>
 #include <tenon/tenon.h>
@@ -8,7 +7,7 @@
 #include "fill.h"
 #include "system.h"
 
-typedef struct trial_t { /* a case under way */
+typedef struct trial_t { /* a case that is being run */
   const case_t *item;
   const tenon_compile_t *options;
   tolerance_t tolerance;
@@ -21,9 +20,9 @@ typedef struct trial_t { /* a case under way */
   text_t *words;
 } trial_t;
 
-/* Puts the runtime's last message into words, without the model's path, which all cases have alike;
- * what it does not support is no failure of the case. */
-static outcome_t judge(trial_t *trial, tenon_status_t status) {
+/* Stores the runtime's last message without the path of the model, so that equal reasons can be
+ * counted. A case that needs something unsupported is skipped, not failed. */
+static outcome_t fail_or_skip(trial_t *trial, tenon_status_t status) {
   const char *words = tenon_error();
   const char *model = trial->item->model;
   size_t size = strlen(model);
@@ -40,7 +39,7 @@ static outcome_t open_model(trial_t *trial) {
   tenon_status_t status = tenon_graph_load(trial->item->model, NULL, &trial->graph);
   if (status == TENON_OK)
     status = tenon_executable_create(trial->graph, trial->options, &trial->executable);
-  if (status != TENON_OK) return judge(trial, status);
+  if (status != TENON_OK) return fail_or_skip(trial, status);
   trial->input_count = tenon_graph_input_count(trial->graph);
   trial->output_count = tenon_graph_output_count(trial->graph);
   trial->inputs = calloc((size_t)trial->input_count + 1, sizeof *trial->inputs);
@@ -50,16 +49,14 @@ static outcome_t open_model(trial_t *trial) {
   return OUTCOME_FAILED;
 }
 
-static void drop(tenon_tensor_t **tensors, int32_t count) {
+static void release_tensors(tenon_tensor_t **tensors, int32_t count) {
   for (int32_t i = 0; tensors && i < count; i++) {
     tenon_tensor_release(tensors[i]);
     tensors[i] = NULL;
   }
 }
 
-/* inputs */
-
-/* How many files FOLDER/KIND_0.pb, _1.pb, ... there are. */
+/* Counts the files FOLDER/KIND_0.pb, FOLDER/KIND_1.pb, ... */
 static int32_t count_files(const char *folder, const char *kind) {
   text_t path = {NULL, 0, 0, false};
   int32_t count = -1;
@@ -76,7 +73,7 @@ static outcome_t load_tensor(trial_t *trial, const char *folder, const char *kin
   text_t path = {NULL, 0, 0, false};
   text_add(&path, "%s%s_%d.pb", folder, kind, (int)index);
   tenon_status_t status = tenon_tensor_load(text_get(&path), out);
-  outcome_t outcome = status == TENON_OK ? OUTCOME_PASSED : judge(trial, status);
+  outcome_t outcome = status == TENON_OK ? OUTCOME_PASSED : fail_or_skip(trial, status);
   text_free(&path);
   return outcome;
 }
@@ -85,7 +82,7 @@ static outcome_t load_inputs(trial_t *trial, const char *folder) {
   int32_t files = count_files(folder, "input");
   outcome_t outcome = OUTCOME_PASSED;
   if (files != trial->input_count) {
-    text_add(trial->words, "%s has %d inputs, the model has %d", folder, (int)files,
+    text_add(trial->words, "%s contains %d inputs, expected %d as in the model", folder, (int)files,
              (int)trial->input_count);
     return OUTCOME_FAILED;
   }
@@ -94,27 +91,26 @@ static outcome_t load_inputs(trial_t *trial, const char *folder) {
   return outcome;
 }
 
-/* The inputs that onnx.backend.test gives to light models. */
+/* Makes the inputs that onnx.backend.test feeds to light models. */
 static outcome_t make_inputs(trial_t *trial) {
   for (int32_t i = 0; i < trial->input_count; i++) {
     tenon_port_t port = {.size = sizeof port};
     int64_t shape[TENON_RANK_MAX];
     tenon_status_t status = tenon_graph_input(trial->graph, i, &port);
     if (status == TENON_OK && port.ndim < 0) {
-      text_add(trial->words, "input '%s' has no shape, so that it cannot be made", port.name);
+      text_add(trial->words, "input '%s' has no shape in the model, so no input can be generated",
+               port.name);
       return OUTCOME_FAILED;
     }
     for (int32_t k = 0; status == TENON_OK && k < port.ndim; k++)
       shape[k] = port.axes[k].extent >= 0 ? port.axes[k].extent : 1;
     if (status == TENON_OK)
       status = tenon_tensor_create(port.dtype, port.ndim, shape, &trial->inputs[i]);
-    if (status != TENON_OK) return judge(trial, status);
+    if (status != TENON_OK) return fail_or_skip(trial, status);
     if (!fill_tensor(trial->inputs[i], "ramp", 0, trial->words)) return OUTCOME_FAILED;
   }
   return OUTCOME_PASSED;
 }
-
-/* one data set */
 
 static outcome_t check_output(trial_t *trial, const char *folder, const char *kind, int32_t index) {
   tenon_port_t port = {.size = sizeof port};
@@ -122,7 +118,7 @@ static outcome_t check_output(trial_t *trial, const char *folder, const char *ki
   text_t reason = {NULL, 0, 0, false};
   tenon_status_t status = tenon_graph_output(trial->graph, index, &port);
   outcome_t outcome = status == TENON_OK ? load_tensor(trial, folder, kind, index, &expected)
-                                         : judge(trial, status);
+                                         : fail_or_skip(trial, status);
   if (outcome == OUTCOME_PASSED &&
       !compare_tensors(expected, trial->outputs[index], &trial->tolerance, &reason)) {
     text_add(trial->words, "output %d '%s': %s", (int)index, port.name, text_get(&reason));
@@ -133,17 +129,17 @@ static outcome_t check_output(trial_t *trial, const char *folder, const char *ki
   return outcome;
 }
 
-/* `folder` ends in a separator, or, for light models, `kind` continues it. */
+/* `folder` ends in a separator; for light models `kind` continues its last part. */
 static outcome_t run_set(trial_t *trial, const char *folder, const char *kind) {
   int32_t files = count_files(folder, kind);
   if (files != trial->output_count) {
-    text_add(trial->words, "%s has %d outputs, the model has %d", folder, (int)files,
-             (int)trial->output_count);
+    text_add(trial->words, "%s contains %d outputs, expected %d as in the model", folder,
+             (int)files, (int)trial->output_count);
     return OUTCOME_FAILED;
   }
   tenon_status_t status =
       tenon_executable_run(trial->executable, trial->inputs, trial->outputs, NULL);
-  if (status != TENON_OK) return judge(trial, status);
+  if (status != TENON_OK) return fail_or_skip(trial, status);
   outcome_t outcome = OUTCOME_PASSED;
   for (int32_t i = 0; i < files && outcome == OUTCOME_PASSED; i++)
     outcome = check_output(trial, folder, kind, i);
@@ -164,11 +160,11 @@ static outcome_t run_sets(trial_t *trial) {
     sets++;
     outcome = load_inputs(trial, text_get(&folder));
     if (outcome == OUTCOME_PASSED) outcome = run_set(trial, text_get(&folder), "output");
-    drop(trial->inputs, trial->input_count);
-    drop(trial->outputs, trial->output_count);
+    release_tensors(trial->inputs, trial->input_count);
+    release_tensors(trial->outputs, trial->output_count);
   }
   if (outcome == OUTCOME_PASSED && sets == 0) {
-    text_add(trial->words, "%s has no test_data_set_*", trial->item->folder);
+    text_add(trial->words, "%s contains no folder test_data_set_*", trial->item->folder);
     outcome = OUTCOME_FAILED;
   }
   text_free(&folder);
@@ -188,14 +184,14 @@ static outcome_t run_light(trial_t *trial) {
 outcome_t cases_run(const case_t *item, const tenon_compile_t *options,
                     const tolerance_t *tolerance, text_t *words) {
   trial_t trial = {.item = item, .options = options, .tolerance = *tolerance, .words = words};
-  tolerance_t *used =
-      &trial.tolerance; /* the command line's, else the case's own, else onnx.backend.test's */
+  /* From the command line, else from the case, else the defaults of onnx.backend.test. */
+  tolerance_t *used = &trial.tolerance;
   if (used->relative < 0) used->relative = item->relative >= 0 ? item->relative : 1e-3;
   if (used->absolute < 0) used->absolute = item->absolute >= 0 ? item->absolute : 1e-7;
   outcome_t outcome = open_model(&trial);
   if (outcome == OUTCOME_PASSED) outcome = item->folder ? run_sets(&trial) : run_light(&trial);
-  drop(trial.inputs, trial.input_count);
-  drop(trial.outputs, trial.output_count);
+  release_tensors(trial.inputs, trial.input_count);
+  release_tensors(trial.outputs, trial.output_count);
   free(trial.inputs);
   free(trial.outputs);
   tenon_executable_release(trial.executable);

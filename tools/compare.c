@@ -8,8 +8,8 @@
 #include "element.h"
 #include "summary.h"
 
-/* How far off a number is; negative: near enough. */
-static double excess(double expected, double found, const tolerance_t *tolerance) {
+/* Returns how far a number is from the expected one; negative if it is within the tolerance. */
+static double number_error(double expected, double found, const tolerance_t *tolerance) {
   if (expected == found || (isnan(expected) && isnan(found))) return -1;
   if (!isfinite(expected) || !isfinite(found)) return HUGE_VAL;
   double difference = fabs(found - expected);
@@ -20,18 +20,19 @@ static bool same_string(tenon_string_t a, tenon_string_t b) {
   return a.size == b.size && (a.size == 0 || memcmp(a.data, b.data, (size_t)a.size) == 0);
 }
 
-/* Of element `index`: negative if it agrees, else how far off it is. */
-static double judge(const tenon_tensor_t *expected, const tenon_tensor_t *found, int64_t index,
-                    const tolerance_t *tolerance) {
+/* Returns how far element `index` is from the expected one; negative if they agree. */
+static double element_error(const tenon_tensor_t *expected, const tenon_tensor_t *found,
+                            int64_t index, const tolerance_t *tolerance) {
   switch (element_class(expected->dtype)) {
   case ELEMENT_STRING:
     return same_string(element_string(expected, index), element_string(found, index)) ? -1 : 1;
   case ELEMENT_FLOAT:
-    return excess(element_number(expected, index), element_number(found, index), tolerance);
+    return number_error(element_number(expected, index), element_number(found, index), tolerance);
   case ELEMENT_COMPLEX: {
-    double real = excess(element_number(expected, index), element_number(found, index), tolerance);
-    double imaginary =
-        excess(element_imaginary(expected, index), element_imaginary(found, index), tolerance);
+    double real =
+        number_error(element_number(expected, index), element_number(found, index), tolerance);
+    double imaginary = number_error(element_imaginary(expected, index),
+                                    element_imaginary(found, index), tolerance);
     return real > imaginary ? real : imaginary;
   }
   case ELEMENT_BOOL:
@@ -49,7 +50,7 @@ static bool compare_elements(const tenon_tensor_t *expected, const tenon_tensor_
   int64_t worst = 0;
   double largest = -1;
   for (int64_t i = 0; i < count; i++) {
-    double off = judge(expected, found, i, tolerance);
+    double off = element_error(expected, found, i, tolerance);
     if (off < 0) continue;
     wrong++;
     if (off > largest) {
@@ -94,9 +95,9 @@ bool compare_tensors(const tenon_tensor_t *expected, const tenon_tensor_t *found
     return false;
   }
   if (expected->detail || found->detail) {
-    text_add(why, "expected a %s tensor, found a %s one", tenon_tensor_layout(expected),
+    text_add(why, "expected a %s tensor, found a %s tensor", tenon_tensor_layout(expected),
              tenon_tensor_layout(found));
-    return false; /* none is of a file */
+    return false; /* no file contains sparse or quantised tensors, so they are not compared */
   }
   if (element_class(expected->dtype) == ELEMENT_LIST)
     return compare_lists(expected, found, tolerance, why);

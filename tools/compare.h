@@ -1,6 +1,6 @@
-/* Comparison of what came out with what should have.  Called by verify. Floats as
- * numpy.testing.assert_allclose does, everything else exactly; equal infinities and two NaNs are
- * equal. */
+/* Comparison of actual with expected tensors. Called by verify, compare and replay. Floats are
+ * compared as numpy.testing.assert_allclose does, everything else exactly. Equal infinities and two
+ * NaNs count as equal. */
 #ifndef TOOLS_COMPARE_H
 #define TOOLS_COMPARE_H
 
@@ -11,10 +11,10 @@
 typedef struct tolerance_t {
   double relative;
   double absolute; /* |found - expected| <= absolute + relative * |expected| */
-  bool shape_only; /* dtype and shape are compared and nothing else */
+  bool shape_only; /* only dtype and shape are compared */
 } tolerance_t;
 
-/* True if they agree; else `why` says how they do not. */
+/* Returns true if the tensors agree; else `why` describes the difference. */
 bool compare_tensors(const tenon_tensor_t *expected, const tenon_tensor_t *found,
                      const tolerance_t *tolerance, text_t *why);
 

@@ -10,9 +10,9 @@ static bool is_backend(const char *name) {
   return false;
 }
 
-/* "npu" or "npu:1", `size` bytes of text.  What the backend has no kernel for falls back to the
- * CPU. */
-static bool open_one(const char *text, size_t size, tenon_device_t *out_device, text_t *why) {
+/* Opens "npu" or "npu:1", given as `size` bytes of text. Operators without a kernel for the device
+ * fall back to the CPU. */
+static bool open_device(const char *text, size_t size, tenon_device_t *out_device, text_t *why) {
   text_t name = {NULL, 0, 0, false};
   const char *colon = memchr(text, ':', size);
   int32_t count;
@@ -25,8 +25,10 @@ static bool open_one(const char *text, size_t size, tenon_device_t *out_device, 
   text_bytes(&name, text, colon ? (size_t)(colon - text) : size);
   if (fine && !is_backend(text_get(&name)) &&
       tenon_device_count(text_get(&name), &count) == TENON_NOT_FOUND) {
-    text_add(why, "%.*s: no library has a kernel for it: load its library (--ops LIB); there are:",
-             (int)shown, text);
+    text_add(
+        why,
+        "%.*s: no loaded library provides this device: load its library by --ops LIB; available:",
+        (int)shown, text);
     for (int32_t i = 0; tenon_backend_name(i); i++)
       text_add(why, "%s %s", i ? "," : "", tenon_backend_name(i));
     fine = false;
@@ -36,7 +38,7 @@ static bool open_one(const char *text, size_t size, tenon_device_t *out_device, 
     fine = false;
   }
   if (fine && out_device->type != 1) {
-    tenon_registration_t *fallback = NULL; /* stays until the process ends */
+    tenon_registration_t *fallback = NULL; /* stays registered until the process ends */
     tenon_status_t status = tenon_backend_check(text_get(&name));
     if (status == TENON_OK)
       status = tenon_fallback_add(text_get(&name), tenon_fallback_cpu, NULL, NULL, 0, &fallback);
@@ -53,11 +55,11 @@ static bool open_list(devices_t *d, const char *list, text_t *why) {
   for (const char *at = list, *end; *at; at = *end ? end + 1 : end) {
     end = at + strcspn(at, ",");
     if (d->count == DEVICES_MOST) {
-      text_add(why, "--device %s: more than %d", list, DEVICES_MOST);
+      text_add(why, "--device %s: expected at most %d devices", list, DEVICES_MOST);
       return false;
     }
     text_add(why, "--device ");
-    if (!open_one(at, (size_t)(end - at), &d->devices[d->count++], why)) return false;
+    if (!open_device(at, (size_t)(end - at), &d->devices[d->count++], why)) return false;
     text_clear(why);
   }
   return true;
@@ -84,7 +86,7 @@ static bool open_pins(devices_t *d, const texts_t *pins, text_t *why) {
       return false;
     }
     text_add(why, "--pin ");
-    if (!open_one(sign + 1, strlen(sign + 1), &d->pins[i].device, why)) return false;
+    if (!open_device(sign + 1, strlen(sign + 1), &d->pins[i].device, why)) return false;
     text_clear(why);
   }
   for (int32_t i = 0; i < pins->count; i++)

@@ -1,4 +1,4 @@
-/* Differences of two runs; see differences.h. */
+/* Compares the values of two runs and shows the differences; see differences.h. */
 #include "differences.h"
 
 #include <math.h>
@@ -8,44 +8,44 @@
 #include "element.h"
 #include "json.h"
 
-static double number_of(double expected, double found) {
+static double relative_error(double expected, double found) {
   if (expected == found || (isnan(expected) && isnan(found))) return 0;
   if (!isfinite(expected) || !isfinite(found)) return HUGE_VAL;
   return fabs(found - expected) / (1 + fabs(expected));
 }
 
-/* The largest error relative to 1 + |expected|, whatever the tolerance. */
-static double error_of(const tenon_tensor_t *expected, const tenon_tensor_t *found) {
+/* Largest error relative to 1 + |expected|, whatever the tolerance. */
+static double largest_error(const tenon_tensor_t *expected, const tenon_tensor_t *found) {
   element_class_t kind = element_class(expected->dtype);
   double worst = 0;
   if (kind == ELEMENT_STRING || kind == ELEMENT_LIST || kind == ELEMENT_OTHER) return 0;
   for (int64_t i = 0, n = tenon_count(expected); i < n; i++) {
-    double error = number_of(element_number(expected, i), element_number(found, i));
-    double imaginary = kind == ELEMENT_COMPLEX
-                           ? number_of(element_imaginary(expected, i), element_imaginary(found, i))
-                           : 0;
+    double error = relative_error(element_number(expected, i), element_number(found, i));
+    double imaginary = kind == ELEMENT_COMPLEX ? relative_error(element_imaginary(expected, i),
+                                                                element_imaginary(found, i))
+                                               : 0;
     if (error > worst) worst = error;
     if (imaginary > worst) worst = imaginary;
   }
   return worst;
 }
 
-static bool is_of_one_form(const tenon_tensor_t *a, const tenon_tensor_t *b) {
+static bool has_same_form(const tenon_tensor_t *a, const tenon_tensor_t *b) {
   bool same = tenon_dtype_id(a->dtype) == tenon_dtype_id(b->dtype) && a->ndim == b->ndim;
   for (int32_t i = 0; same && i < a->ndim; i++)
     same = a->shape[i] == b->shape[i];
   return same;
 }
 
-static bool judge(const values_t *a, const values_t *b, const value_t *other,
-                  const tolerance_t *tolerance, difference_t *d, text_t *why) {
+static bool compare_value(const values_t *a, const values_t *b, const value_t *other,
+                          const tolerance_t *tolerance, difference_t *d, text_t *why) {
   tenon_tensor_t *left = values_tensor(a, d->value, why);
   tenon_tensor_t *right = values_tensor(b, other, why);
   bool fine = left && right;
   d->is_compared = fine;
   if (fine) {
     d->differs = !compare_tensors(right, left, tolerance, &d->words);
-    d->relative = is_of_one_form(left, right) ? error_of(right, left) : HUGE_VAL;
+    d->relative = has_same_form(left, right) ? largest_error(right, left) : HUGE_VAL;
   }
   tenon_tensor_release(left);
   tenon_tensor_release(right);
@@ -65,7 +65,7 @@ bool differences_find(const values_t *a, const values_t *b, const char *kind,
     d->value = &a->items[i];
     const value_t *other = values_find(b, kind, d->value->name);
     if (!other) continue;
-    if (!judge(a, b, other, tolerance, d, why)) return false;
+    if (!compare_value(a, b, other, tolerance, d, why)) return false;
     out->compared++;
     out->wrong += d->differs;
     if (d->differs && out->first < 0) out->first = out->count - 1;
@@ -80,17 +80,18 @@ void differences_free(differences_t *differences) {
   *differences = (differences_t){.first = -1};
 }
 
-/* pictures */
-
+/* Powers of ten that the charts cover. */
 enum {
   LEAST = -9,
   MOST = 3,
-}; /* powers of ten */
+};
 
-/* 0 to 1: from 1e-9 to 1e3. */
+/* Height of a bar from 0 to 1, for errors from 1e-9 to 1e3. */
 static double height_of(double relative) {
   double power = relative > 0 ? log10(relative) : LEAST;
-  return power < LEAST ? 0 : power > MOST ? 1 : (power - LEAST) / (MOST - LEAST);
+  if (power < LEAST) return 0;
+  if (power > MOST) return 1;
+  return (power - LEAST) / (MOST - LEAST);
 }
 
 static void add_number(text_t *out, const difference_t *d) {
@@ -108,7 +109,9 @@ void differences_add_text(text_t *out, const differences_t *differences, bool al
     const difference_t *d = &differences->items[i];
     int32_t bar = (int32_t)lround(height_of(d->relative) * room);
     if (!all && !d->differs) continue;
-    text_add(out, "%c ", i == differences->first ? '>' : d->differs ? '!' : ' ');
+    char mark = d->differs ? '!' : ' ';
+    if (i == differences->first) mark = '>';
+    text_add(out, "%c ", mark);
     add_number(out, d);
     text_add(out, " ");
     for (int32_t k = 0; k < room; k++)
@@ -127,8 +130,8 @@ void differences_add_json(text_t *out, const differences_t *differences) {
     json_add_text(out, d->value->node);
     text_add(out, ", \"operator\": ");
     json_add_text(out, d->value->op);
-    text_add(out, ", \"compared\": %s, \"differs\": %s", d->is_compared ? "true" : "false",
-             d->differs ? "true" : "false");
+    text_add(out, ", \"compared\": %s", d->is_compared ? "true" : "false");
+    text_add(out, ", \"differs\": %s", d->differs ? "true" : "false");
     if (d->is_compared && isfinite(d->relative))
       text_add(out, ", \"error\": %.9g", d->relative);
     else
@@ -154,6 +157,12 @@ static void add_escaped(text_t *out, const char *text) {
       text_bytes(out, (unsigned char)*text < ' ' ? " " : text, 1);
 }
 
+static const char *bar_colour(const difference_t *d, bool is_first) {
+  if (is_first) return "#d1242f";
+  if (d->differs) return "#f0883e";
+  return d->is_compared ? "#2da44e" : "#bbb";
+}
+
 void differences_add_svg(text_t *out, const differences_t *differences, const char *title,
                          double tolerance) {
   enum {
@@ -163,7 +172,8 @@ void differences_add_svg(text_t *out, const differences_t *differences, const ch
     BOTTOM = 30,
   };
   int32_t count = differences->count ? differences->count : 1;
-  double step = count > 200 ? 4 : count > 60 ? 10 : 16;
+  double step = count > 60 ? 10 : 16;
+  if (count > 200) step = 4;
   double width = step * count;
   text_add(out,
            "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%.0f\" height=\"%d\" "
@@ -190,10 +200,7 @@ void differences_add_svg(text_t *out, const differences_t *differences, const ch
     if (height < 1) height = 1;
     text_add(out, "<rect x=\"%.1f\" y=\"%.1f\" width=\"%.1f\" height=\"%.1f\" fill=\"%s\"><title>",
              LEFT + i * step, TOP + HEIGHT - height, step - 1, height,
-             i == differences->first ? "#d1242f"
-             : d->differs            ? "#f0883e"
-             : d->is_compared        ? "#2da44e"
-                                     : "#bbb");
+             bar_colour(d, i == differences->first));
     add_escaped(out, d->value->node);
     text_add(out, " (");
     add_escaped(out, d->value->op);

@@ -1,5 +1,5 @@
-/* Elements of tensors as numbers; see element.h. Narrow floats are rows of a table: bits of
- * exponent and mantissa, bias, and what the top codes mean. */
+/* Reads and writes elements of tensors as numbers; see element.h. Narrow floats are described by
+ * rows of a table: bits of exponent and mantissa, bias, and the meaning of the highest codes. */
 #include "element.h"
 
 #include <math.h>
@@ -15,12 +15,12 @@ enum {
   CODE_E8M0 = 14,
 };
 
-/* what the top of the range means */
+/* Meaning of the highest codes of a narrow float. */
 typedef enum top_t {
-  TOP_IEEE,     /* exponent all ones: infinity, not a number */
-  TOP_ONE_NAN,  /* all ones: not a number; no infinity */
-  TOP_ZERO_NAN, /* minus zero: not a number; no infinity */
-  TOP_FINITE,   /* numbers all the way */
+  TOP_IEEE,     /* exponent all ones: infinity or NaN */
+  TOP_ONE_NAN,  /* all ones: NaN; no infinity */
+  TOP_ZERO_NAN, /* minus zero: NaN; no infinity */
+  TOP_FINITE,   /* every code is a finite number */
 } top_t;
 
 typedef struct format_t {
@@ -69,10 +69,9 @@ element_class_t element_class(tenon_dtype_t dtype) {
     return ELEMENT_FLOAT;
   default:
     if (dtype.lanes != 1 || dtype.bits == 0 || dtype.bits > 64) return ELEMENT_OTHER;
-    return dtype.code == CODE_INT    ? ELEMENT_INT
-           : dtype.code == CODE_UINT ? ELEMENT_UINT
-           : find_format(dtype)      ? ELEMENT_FLOAT
-                                     : ELEMENT_OTHER;
+    if (dtype.code == CODE_INT) return ELEMENT_INT;
+    if (dtype.code == CODE_UINT) return ELEMENT_UINT;
+    return find_format(dtype) ? ELEMENT_FLOAT : ELEMENT_OTHER;
   }
 }
 
@@ -86,15 +85,13 @@ bool element_is_dense(const tenon_tensor_t *tensor) {
   return true;
 }
 
-/* bits */
-
-static unsigned char *base(const tenon_tensor_t *tensor) {
+static unsigned char *first_byte(const tenon_tensor_t *tensor) {
   return (unsigned char *)tensor->data + tensor->byte_offset;
 }
 
 uint64_t element_bits(const tenon_tensor_t *tensor, int64_t index) {
   unsigned bits = tensor->dtype.bits;
-  const unsigned char *data = base(tensor);
+  const unsigned char *data = first_byte(tensor);
   if (bits == 64 || bits == 32 || bits == 16 || bits == 8) {
     uint64_t value = 0;
     uint32_t word = 0;
@@ -112,7 +109,7 @@ uint64_t element_bits(const tenon_tensor_t *tensor, int64_t index) {
       value = *at;
     return value;
   }
-  /* packed, low bits first */
+  /* Packed elements, low bits first. */
   uint64_t first = (uint64_t)index * bits;
   uint64_t value = 0;
   for (unsigned i = 0; i < bits; i++)
@@ -122,7 +119,7 @@ uint64_t element_bits(const tenon_tensor_t *tensor, int64_t index) {
 
 static void set_bits(const tenon_tensor_t *tensor, int64_t index, uint64_t value) {
   unsigned bits = tensor->dtype.bits;
-  unsigned char *data = base(tensor);
+  unsigned char *data = first_byte(tensor);
   if (bits == 64 || bits == 32 || bits == 16 || bits == 8) {
     uint32_t word = (uint32_t)value;
     uint16_t half = (uint16_t)value;
@@ -145,15 +142,15 @@ static void set_bits(const tenon_tensor_t *tensor, int64_t index, uint64_t value
   }
 }
 
-/* narrow floats */
-
-static double decode(const format_t *format, uint64_t bits) {
+static double decode_float(const format_t *format, uint64_t bits) {
   uint64_t ones = ((uint64_t)1 << format->exponent) - 1;
   uint64_t mantissa = bits & (((uint64_t)1 << format->mantissa) - 1);
   uint64_t exponent = bits >> format->mantissa & ones;
   bool negative = bits >> (format->exponent + format->mantissa) & 1;
-  if (format->top == TOP_IEEE && exponent == ones)
-    return mantissa ? (double)NAN : negative ? -HUGE_VAL : HUGE_VAL;
+  if (format->top == TOP_IEEE && exponent == ones) {
+    if (mantissa) return (double)NAN;
+    return negative ? -HUGE_VAL : HUGE_VAL;
+  }
   if (format->top == TOP_ONE_NAN && exponent == ones &&
       mantissa + 1 == (uint64_t)1 << format->mantissa)
     return (double)NAN;
@@ -166,14 +163,14 @@ static double decode(const format_t *format, uint64_t bits) {
   return negative ? -number : number;
 }
 
-static uint64_t encode(const format_t *format, double number) {
+static uint64_t encode_float(const format_t *format, double number) {
   int exponent = 0;
   int least = 1 - format->bias;
   uint64_t unit = (uint64_t)1 << format->mantissa;
   uint64_t all = ((uint64_t)1 << (format->exponent + format->mantissa)) - 1;
-  uint64_t largest = format->top == TOP_IEEE      ? all - unit
-                     : format->top == TOP_ONE_NAN ? all - 1
-                                                  : all;
+  uint64_t largest = all;
+  if (format->top == TOP_IEEE) largest = all - unit;
+  if (format->top == TOP_ONE_NAN) largest = all - 1;
   frexp(fabs(number), &exponent);
   exponent = exponent - 1 < least ? least : exponent - 1;
   double scaled = nearbyint(ldexp(fabs(number), format->mantissa - exponent));
@@ -183,7 +180,7 @@ static uint64_t encode(const format_t *format, double number) {
   }
   uint64_t bits = largest;
   if (exponent - least < 1 << format->exponent) {
-    uint64_t whole = (uint64_t)scaled; /* below `unit` only at the least exponent */
+    uint64_t whole = (uint64_t)scaled; /* less than `unit` only at the smallest exponent */
     bits = whole < unit
                ? whole
                : ((uint64_t)(exponent + format->bias) << format->mantissa) | (whole - unit);
@@ -191,8 +188,6 @@ static uint64_t encode(const format_t *format, double number) {
   }
   return number < 0 && bits > 0 ? bits | (all + 1) : bits;
 }
-
-/* numbers */
 
 int64_t element_integer(const tenon_tensor_t *tensor, int64_t index) {
   uint64_t value = element_bits(tensor, index);
@@ -202,14 +197,14 @@ int64_t element_integer(const tenon_tensor_t *tensor, int64_t index) {
   return (int64_t)value;
 }
 
-static double real_at(const tenon_tensor_t *tensor, int64_t index,
-                      bool is_double) { /* in f32s or f64s */
+/* Reads element `index` of an array of f32 or f64. */
+static double real_at(const tenon_tensor_t *tensor, int64_t index, bool is_double) {
   double number = 0;
   float single = 0;
   if (is_double)
-    memcpy(&number, base(tensor) + index * 8, sizeof number);
+    memcpy(&number, first_byte(tensor) + index * 8, sizeof number);
   else
-    memcpy(&single, base(tensor) + index * 4, sizeof single);
+    memcpy(&single, first_byte(tensor) + index * 4, sizeof single);
   return is_double ? number : (double)single;
 }
 
@@ -234,7 +229,7 @@ double element_number(const tenon_tensor_t *tensor, int64_t index) {
   }
   default:
     format = find_format(tensor->dtype);
-    return format ? decode(format, element_bits(tensor, index))
+    return format ? decode_float(format, element_bits(tensor, index))
                   : (double)element_integer(tensor, index);
   }
 }
@@ -246,7 +241,7 @@ double element_imaginary(const tenon_tensor_t *tensor, int64_t index) {
 
 tenon_string_t element_string(const tenon_tensor_t *tensor, int64_t index) {
   tenon_string_t string;
-  memcpy(&string, base(tensor) + (size_t)index * sizeof string, sizeof string);
+  memcpy(&string, first_byte(tensor) + (size_t)index * sizeof string, sizeof string);
   return string;
 }
 
@@ -256,30 +251,30 @@ void element_set(const tenon_tensor_t *tensor, int64_t index, double number) {
   int exponent = 0;
   switch (tenon_dtype_id(tensor->dtype)) {
   case TENON_F32:
-    memcpy(base(tensor) + index * 4, &single, sizeof single);
+    memcpy(first_byte(tensor) + index * 4, &single, sizeof single);
     return;
   case TENON_F64:
-    memcpy(base(tensor) + index * 8, &number, sizeof number);
+    memcpy(first_byte(tensor) + index * 8, &number, sizeof number);
     return;
   case TENON_C64:
-    memcpy(base(tensor) + index * 8, &single, sizeof single);
+    memcpy(first_byte(tensor) + index * 8, &single, sizeof single);
     return;
   case TENON_C128:
-    memcpy(base(tensor) + index * 16, &number, sizeof number);
+    memcpy(first_byte(tensor) + index * 16, &number, sizeof number);
     return;
   case TENON_BOOL:
     set_bits(tensor, index, number != 0);
     return;
   case TENON_F8E8M0:
     frexp(fabs(number), &exponent);
-    set_bits(tensor, index,
-             exponent + 126 < 0     ? 0
-             : exponent + 126 > 254 ? 254
-                                    : (uint64_t)(exponent + 126));
+    exponent += 126;
+    if (exponent < 0) exponent = 0;
+    if (exponent > 254) exponent = 254;
+    set_bits(tensor, index, (uint64_t)exponent);
     return;
   default:
     if (format)
-      set_bits(tensor, index, encode(format, number));
+      set_bits(tensor, index, encode_float(format, number));
     else if (tensor->dtype.code == CODE_INT)
       set_bits(tensor, index, (uint64_t)(int64_t)number);
     else

@@ -1,4 +1,4 @@
-/* Whole files; see file.h. */
+/* Reads and writes whole files; see file.h. */
 #include "file.h"
 
 #include <errno.h>

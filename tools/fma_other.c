@@ -1,5 +1,5 @@
-/* Multiply-adds of processors without a file of their own, by the compiler's vectors of 16 bytes;
- * see fma.h. */
+/* Multiply-adds by the compiler's 16-byte vectors, for processors without a file of their own; see
+ * fma.h. */
 #include "fma.h"
 
 enum { CHAINS = 12 };

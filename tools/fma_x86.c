@@ -1,11 +1,12 @@
-/* Multiply-adds of x86; see fma.h.  Twelve chains hide the latency of each, on two units. */
+/* Multiply-adds of x86; see fma.h. Twelve chains hide the latency of the instruction on two
+ * units. */
 #include <immintrin.h>
 
 #include "fma.h"
 
 enum { CHAINS = 12 };
 
-/* One function for an instruction set and a type: V vectors of LANES numbers. */
+/* Defines one function for an instruction set and a type: V is a vector of LANES numbers. */
 #define FMA(name, features, T, V, LANES, set, mul_add, keep)                                       \
   __attribute__((target(features), noinline)) static double name(int64_t rounds) {                 \
     const V a = set((T)0.999);                                                                     \
@@ -20,7 +21,7 @@ enum { CHAINS = 12 };
     for (int i = 1; i < CHAINS; i++)                                                               \
       x[0] = mul_add(x[0], a, x[i]);                                                               \
     keep(out, x[0]);                                                                               \
-    volatile T sink = out[0]; /* so that it is done */                                             \
+    volatile T sink = out[0]; /* keeps the loop from being optimised away */                       \
     (void)sink;                                                                                    \
     return 2.0 * LANES * CHAINS * (double)rounds;                                                  \
   }
@@ -41,9 +42,14 @@ static int has_avx2(void) {
 }
 
 double fma_run_f32(int64_t rounds) {
-  return has_avx512() ? avx512_f32(rounds) : has_avx2() ? avx2_f32(rounds) : plain_f32(rounds);
+  if (has_avx512()) return avx512_f32(rounds);
+  return has_avx2() ? avx2_f32(rounds) : plain_f32(rounds);
 }
 double fma_run_f64(int64_t rounds) {
-  return has_avx512() ? avx512_f64(rounds) : has_avx2() ? avx2_f64(rounds) : plain_f64(rounds);
+  if (has_avx512()) return avx512_f64(rounds);
+  return has_avx2() ? avx2_f64(rounds) : plain_f64(rounds);
 }
-const char *fma_name(void) { return has_avx512() ? "avx512" : has_avx2() ? "avx2" : "baseline"; }
+const char *fma_name(void) {
+  if (has_avx512()) return "avx512";
+  return has_avx2() ? "avx2" : "baseline";
+}

@@ -1,4 +1,5 @@
-/* Arithmetic in a text; see formula.h.  Recursive descent: sum, product, factor. */
+/* Evaluates an arithmetic expression by recursive descent; see formula.h. The levels are sum,
+ * product and factor. */
 #include "formula.h"
 
 #include <ctype.h>
@@ -16,22 +17,22 @@ typedef struct parser_t {
   bool failed;
 } parser_t;
 
-static double sum(parser_t *p);
+static double parse_sum(parser_t *p);
 
-static double fail(parser_t *p, const char *expected) {
+static double fail_at(parser_t *p, const char *expected) {
   if (!p->failed)
     text_add(p->why, "'%s', column %d: expected %s", p->text, (int)(p->at - p->text) + 1, expected);
   p->failed = true;
   return 0;
 }
 
-static char next(parser_t *p) {
+static char next_character(parser_t *p) {
   while (isspace((unsigned char)*p->at))
     p->at++;
   return *p->at;
 }
 
-static double name(parser_t *p) {
+static double parse_name(parser_t *p) {
   char word[64];
   const char *begin = p->at;
   int64_t index = -1;
@@ -41,57 +42,57 @@ static double name(parser_t *p) {
     size++;
   snprintf(word, sizeof word, "%.*s", (int)size, p->at);
   p->at += size;
-  if (next(p) == '[') {
+  if (next_character(p) == '[') {
     char *end = NULL;
     index = strtoll(++p->at, &end, 10);
-    if (end == p->at || index < 0 || *end != ']') return fail(p, "the number of an axis and ]");
+    if (end == p->at || index < 0 || *end != ']') return fail_at(p, "an axis number and ]");
     p->at = end + 1;
   }
   if (size >= sizeof word || !p->find(p->context, word, index, &value)) {
     p->at = begin;
-    return fail(p, "an extent's name, or an argument's, perhaps with [axis]");
+    return fail_at(p, "the name of an extent or of an argument, optionally with [axis]");
   }
   return value;
 }
 
-static double factor(parser_t *p) {
+static double parse_factor(parser_t *p) {
   char *end = NULL;
   double value;
-  if (next(p) == '(') {
-    if (++p->depth > 50) return fail(p, "fewer brackets");
+  if (next_character(p) == '(') {
+    if (++p->depth > 50) return fail_at(p, "at most 50 nested brackets");
     p->at++;
-    value = sum(p);
-    if (next(p) != ')') return fail(p, ")");
+    value = parse_sum(p);
+    if (next_character(p) != ')') return fail_at(p, ")");
     p->depth--;
     p->at++;
     return value;
   }
   if (*p->at == '-') {
     p->at++;
-    return ++p->depth > 50 ? fail(p, "fewer signs") : -factor(p);
+    return ++p->depth > 50 ? fail_at(p, "at most 50 nested signs") : -parse_factor(p);
   }
-  if (isalpha((unsigned char)*p->at) || *p->at == '_') return name(p);
+  if (isalpha((unsigned char)*p->at) || *p->at == '_') return parse_name(p);
   value = strtod(p->at, &end);
-  if (end == p->at) return fail(p, "a number, a name or (");
+  if (end == p->at) return fail_at(p, "a number, a name or (");
   p->at = end;
   return value;
 }
 
-static double product(parser_t *p) {
-  double value = factor(p);
-  while (!p->failed && (next(p) == '*' || *p->at == '/')) {
+static double parse_product(parser_t *p) {
+  double value = parse_factor(p);
+  while (!p->failed && (next_character(p) == '*' || *p->at == '/')) {
     const bool times = *p->at++ == '*';
-    double other = factor(p);
+    double other = parse_factor(p);
     value = times ? value * other : value / other;
   }
   return value;
 }
 
-static double sum(parser_t *p) {
-  double value = product(p);
-  while (!p->failed && (next(p) == '+' || *p->at == '-')) {
+static double parse_sum(parser_t *p) {
+  double value = parse_product(p);
+  while (!p->failed && (next_character(p) == '+' || *p->at == '-')) {
     const bool plus = *p->at++ == '+';
-    double other = product(p);
+    double other = parse_product(p);
     value = plus ? value + other : value - other;
   }
   return value;
@@ -100,7 +101,7 @@ static double sum(parser_t *p) {
 bool formula_value(const char *text, formula_fn find, void *context, double *out_value,
                    text_t *why) {
   parser_t p = {text, text, find, context, why, 0, false};
-  *out_value = sum(&p);
-  if (!p.failed && next(&p)) fail(&p, "+ - * / or the end");
+  *out_value = parse_sum(&p);
+  if (!p.failed && next_character(&p)) fail_at(&p, "+ - * / or the end");
   return !p.failed;
 }

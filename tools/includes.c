@@ -1,4 +1,4 @@
-/* Which files a source is made of; see includes.h. */
+/* Finds the headers that a source includes; see includes.h. */
 #include "includes.h"
 
 #include <string.h>
@@ -6,7 +6,7 @@
 #include "file.h"
 #include "system.h"
 
-/* `folder` is that of the including file, with its separator, or "". */
+/* `folder` is the folder of the including file with its separator, or "". */
 static bool add_named(const char *folder, const char *name, size_t size, const texts_t *folders,
                       texts_t *out_files) {
   text_t path = {NULL, 0, 0, false};
@@ -14,7 +14,8 @@ static bool add_named(const char *folder, const char *name, size_t size, const t
   bool found = false;
   for (int32_t i = -1; i < folders->count && !found; i++) {
     text_clear(&path);
-    if (*name != '/') text_add(&path, "%s%s", i < 0 ? folder : folders->items[i], i < 0 ? "" : "/");
+    if (*name != '/' && i < 0) text_add(&path, "%s", folder);
+    if (*name != '/' && i >= 0) text_add(&path, "%s/", folders->items[i]);
     text_bytes(&path, name, size);
     found = system_is_file(text_get(&path));
   }

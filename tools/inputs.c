@@ -1,5 +1,5 @@
-/* Inputs of a model from the command line; see inputs.h. A value is @FILE, a word of fill.h, or
- * literal: numbers with commas between, or, for strings, one text an option. */
+/* Makes the inputs of a model from the command line; see inputs.h. A value is @FILE, a word of
+ * fill.h, or literal: numbers separated by commas, or for strings one text per option. */
 #include "inputs.h"
 
 #include <inttypes.h>
@@ -13,7 +13,7 @@
 
 typedef struct input_t {
   tenon_port_t port;
-  texts_t values; /* one, or several for strings */
+  texts_t values; /* one value; for strings possibly several */
 } input_t;
 
 typedef struct request_t {
@@ -21,8 +21,6 @@ typedef struct request_t {
   int32_t count;
   const texts_t *dims;
 } request_t;
-
-/* who gets what */
 
 static void list_inputs(const request_t *request, bool missing_only, text_t *why) {
   for (int32_t i = 0; i < request->count; i++) {
@@ -32,8 +30,8 @@ static void list_inputs(const request_t *request, bool missing_only, text_t *why
   }
 }
 
-/* The input whose name, followed by `=`, begins `text`; of several the longest: ONNX names may have
- * `=` in them. */
+/* Finds the input whose name, followed by `=`, begins `text`. If several match, the longest name
+ * wins, because an ONNX name may contain `=`. */
 static input_t *find_input(const request_t *request, const char *text, const char **out_value) {
   input_t *found = NULL;
   size_t longest = 0;
@@ -62,8 +60,8 @@ static bool assign_values(const request_t *request, const texts_t *values, text_
     } else if (fill_is_word(values->items[i])) {
       others = values->items[i];
     } else {
-      text_add(why,
-               "--input '%s': expected NAME=VALUE with the name of an input:", values->items[i]);
+      text_add(why, "--input '%s': expected NAME=VALUE where NAME is one of these inputs:",
+               values->items[i]);
       list_inputs(request, false, why);
       fine = false;
     }
@@ -80,16 +78,14 @@ static bool assign_values(const request_t *request, const texts_t *values, text_
     }
   }
   if (missing > 0) {
-    text_add(why, "%d input%s not given:", (int)missing, missing == 1 ? " is" : "s are");
+    text_add(why, "%d input%s no value:", (int)missing, missing == 1 ? " has" : "s have");
     list_inputs(request, true, why);
-    text_add(why, "\ngive each by --input NAME=VALUE, or all others by --input random:0");
+    text_add(why, "\ngive each a value by --input NAME=VALUE, or all of them by --input random:0");
   }
   return fine && missing == 0;
 }
 
-/* shapes */
-
-/* The extent that --dim gives to a symbol, or -1. */
+/* The extent that --dim gives to a symbolic name, or -1. */
 static int64_t find_dim(const texts_t *dims, const char *name) {
   size_t size = name ? strlen(name) : 0;
   for (int32_t i = 0; size > 0 && i < dims->count; i++)
@@ -116,11 +112,11 @@ static bool check_dims(const request_t *request, text_t *why) {
     char *end = NULL;
     long long extent = equal ? strtoll(equal + 1, &end, 10) : -1;
     if (!equal || end == equal + 1 || *end || extent < 0) {
-      text_add(why, "--dim '%s': expected NAME=N with N not negative", text);
+      text_add(why, "--dim '%s': expected NAME=N with N at least 0", text);
       return false;
     }
     if (!is_symbol(request, text)) {
-      text_add(why, "--dim '%s': no input has an extent of that name:", text);
+      text_add(why, "--dim '%s': no input has an extent with this name; the inputs are:", text);
       list_inputs(request, false, why);
       return false;
     }
@@ -128,18 +124,19 @@ static bool check_dims(const request_t *request, text_t *why) {
   return true;
 }
 
-/* The shape of an input, symbols resolved: --dim, else 1; false: the model does not say its
- * rank. */
+/* Resolves the symbolic extents of an input: the value of --dim, else 1. Returns false if the model
+ * does not state the rank. */
 static bool resolve_shape(const request_t *request, const tenon_port_t *port, int64_t *shape) {
   for (int32_t i = 0; i < port->ndim; i++) {
     int64_t given = find_dim(request->dims, port->axes[i].name);
-    shape[i] = port->axes[i].extent >= 0 ? port->axes[i].extent : given >= 0 ? given : 1;
+    shape[i] = given >= 0 ? given : 1;
+    if (port->axes[i].extent >= 0) shape[i] = port->axes[i].extent;
   }
   return port->ndim >= 0;
 }
 
-/* The shape for `count` literal elements: the resolved one if it has as many, else one axis of
- * them. */
+/* Chooses the shape for `count` literal elements: the resolved shape if it has as many elements,
+ * else one axis. */
 static int32_t literal_shape(const request_t *request, const tenon_port_t *port, int64_t count,
                              int64_t *shape) {
   bool known = resolve_shape(request, port, shape);
@@ -152,10 +149,8 @@ static int32_t literal_shape(const request_t *request, const tenon_port_t *port,
   return 1;
 }
 
-/* values */
-
-static bool create(const tenon_port_t *port, int32_t ndim, const int64_t *shape,
-                   tenon_tensor_t **out, text_t *why) {
+static bool create_tensor(const tenon_port_t *port, int32_t ndim, const int64_t *shape,
+                          tenon_tensor_t **out, text_t *why) {
   if (tenon_tensor_create(port->dtype, ndim, shape, out) == TENON_OK) return true;
   text_add(why, "%s", tenon_error());
   return false;
@@ -165,7 +160,7 @@ static bool make_strings(const request_t *request, const tenon_port_t *port, con
                          tenon_tensor_t **out, text_t *why) {
   int64_t shape[TENON_RANK_MAX];
   int32_t ndim = literal_shape(request, port, lines->count, shape);
-  bool fine = create(port, ndim, shape, out, why);
+  bool fine = create_tensor(port, ndim, shape, out, why);
   for (int32_t i = 0; fine && i < lines->count; i++) {
     fine = tenon_tensor_set_string(*out, i, lines->items[i], strlen(lines->items[i])) == TENON_OK;
     if (!fine) text_add(why, "%s", tenon_error());
@@ -198,7 +193,8 @@ static bool read_lines(const char *path, texts_t *lines, text_t *why) {
   return fine;
 }
 
-/* Numbers with commas or blanks between, brackets for the eye; True and False are 1 and 0. */
+/* Parses numbers separated by commas or blanks; brackets are ignored. True and False are 1 and
+ * 0. */
 static int64_t parse_numbers(const char *text, double *out, int64_t room) {
   int64_t count = 0;
   for (text += strspn(text, " ,[]"); *text; text += strspn(text, " ,[]")) {
@@ -237,7 +233,7 @@ static bool make_numbers(const request_t *request, const tenon_port_t *port, con
   int32_t ndim = literal_shape(request, port, count, shape);
   if (count == 1 && resolve_shape(request, port, shape))
     ndim = port->ndim; /* one number for all elements */
-  bool fine = create(port, ndim, shape, out, why);
+  bool fine = create_tensor(port, ndim, shape, out, why);
   for (int64_t i = 0; fine && i < tenon_count(*out); i++)
     element_set(*out, i, numbers[count == 1 ? 0 : i]);
   free(numbers);
@@ -251,11 +247,12 @@ static bool make_filled(const request_t *request, int32_t index, const char *wor
   if (!port->dtype.bits || !resolve_shape(request, port, shape)) {
     text_add(
         why,
-        "the model does not say its type and rank, so that '%s' cannot be made: give @FILE.npy",
+        "'%s' needs dtype and rank of the input, which the model does not state: give @FILE.npy",
         word);
     return false;
   }
-  return create(port, port->ndim, shape, out, why) && fill_tensor(*out, word, (uint32_t)index, why);
+  return create_tensor(port, port->ndim, shape, out, why) &&
+         fill_tensor(*out, word, (uint32_t)index, why);
 }
 
 static bool make_input(const request_t *request, int32_t index, tenon_tensor_t **out, text_t *why) {
@@ -263,7 +260,8 @@ static bool make_input(const request_t *request, int32_t index, tenon_tensor_t *
   const char *value = input->values.items[0];
   bool strings = element_class(input->port.dtype) == ELEMENT_STRING;
   if (!strings && input->values.count > 1) {
-    text_add(why, "is given %d times; only strings may be", (int)input->values.count);
+    text_add(why, "%d values are given, expected one: only string inputs may have several",
+             (int)input->values.count);
     return false;
   }
   if (value[0] == '@' &&

@@ -1,5 +1,5 @@
-/* Small JSON; see json.h.  Finding does not parse: it looks for `"name"` and a colon, which is
- * enough for flat files. */
+/* A small JSON writer and reader; see json.h. The reader does not parse: it searches for `"name"`
+ * and a colon, which is enough for flat files. */
 #include "json.h"
 
 #include <ctype.h>
@@ -25,8 +25,8 @@ void json_add_text(text_t *out, const char *text) {
   text_add(out, "\"");
 }
 
-/* Where the value of the member begins, or NULL. */
-static const char *find(const char *json, const char *name) {
+/* Returns the start of the member's value, or NULL. */
+static const char *find_member(const char *json, const char *name) {
   size_t size = strlen(name);
   for (const char *at = json; (at = strchr(at, '"')) != NULL; at++) {
     if (strncmp(at + 1, name, size) != 0 || at[1 + size] != '"') continue;
@@ -42,7 +42,7 @@ static const char *find(const char *json, const char *name) {
 }
 
 bool json_find_number(const char *json, const char *name, double *out_number) {
-  const char *value = find(json, name);
+  const char *value = find_member(json, name);
   char *end = NULL;
   if (!value) return false;
   double number = strtod(value, &end);
@@ -52,10 +52,10 @@ bool json_find_number(const char *json, const char *name, double *out_number) {
 }
 
 bool json_find_text(const char *json, const char *name, text_t *out_text) {
-  const char *value = find(json, name);
+  const char *value = find_member(json, name);
   if (!value || *value != '"') return false;
   size_t size = strcspn(value + 1, "\"\\");
-  if (value[1 + size] != '"') return false; /* escapes do not occur in what is looked for */
+  if (value[1 + size] != '"') return false; /* the values that are read never contain escapes */
   text_bytes(out_text, value + 1, size);
   return true;
 }

@@ -1,4 +1,4 @@
-/* JSON: writing texts, and reading single members of the small files that come with ONNX's test
+/* JSON: writes texts, and reads single members of small files, such as those of ONNX's test
  * cases. */
 #ifndef TOOLS_JSON_H
 #define TOOLS_JSON_H
@@ -7,7 +7,7 @@
 
 /* Adds `text` in quotes, escaped; NULL: null. */
 void json_add_text(text_t *out, const char *text);
-/* The value of the first member called `name`; false if there is none of that type. */
+/* Reads the value of the first member called `name`; false if there is none of this type. */
 bool json_find_number(const char *json, const char *name, double *out_number);
 bool json_find_text(const char *json, const char *name, text_t *out_text);
 

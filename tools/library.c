@@ -1,4 +1,4 @@
-/* Loading of the libraries that --ops names; see library.h. */
+/* Loads the libraries that --ops names; see library.h. */
 #include "library.h"
 
 #include <string.h>

@@ -1,4 +1,4 @@
-/* The libraries that --ops names, and lists of operators.  Called by most verbs. */
+/* Loading of the libraries that --ops names. Called by most verbs. */
 #ifndef TOOLS_LIBRARY_H
 #define TOOLS_LIBRARY_H
 
@@ -6,15 +6,15 @@
 
 #include "text.h"
 
-/* Loads each of them for the rest of the process, isolated each in a process of its own; what is
- * wrong is added to `why`. */
+/* Loads each library for the rest of the process, if isolated each in a process of its own. Errors
+ * are added to `why`. */
 bool library_load_all(const texts_t *paths, bool is_isolated, text_t *why);
 #define LIBRARY_ISOLATE                                                                            \
   "isolate-ops", 0, OPTION_FLAG, NULL,                                                             \
-      "load libraries into processes of their own: what goes wrong there is an error here "        \
+      "run each library in its own process: a crash of the library is then reported as an error "  \
       "(docs/isolation.md)"
-/* A file name without a separator is looked for by the loader in its search path; this makes it the
- * file it is. */
+/* The loader searches a name without a separator in its search path. This function returns a path
+ * that denotes the file itself if it exists. */
 void library_path(const char *file, text_t *out_path);
 
 #endif

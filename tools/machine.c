@@ -1,5 +1,5 @@
-/* This machine's peaks; see machine.h.  They are measured inside operators that this program adds,
- * since what runs there has the host's threads. */
+/* Measures the peak rates of this machine; see machine.h. The measurements run inside operators
+ * that this program registers, because operators have access to the host's threads. */
 #include "machine.h"
 
 #include <stdio.h>
@@ -14,14 +14,12 @@
 #include "progress.h"
 #include "system.h"
 
+/* TRIAD: elements of 4 bytes in each of three arrays. ROUNDS: enough multiply-adds that the late
+ * start of a thread does not matter. */
 enum {
   TRIAD = 1 << 24,
   ROUNDS = 1 << 21,
-  /* elements of 4 bytes in each of three arrays; of chains, so many that threads which start late
-   * do not count */
 };
-
-/* the operators */
 
 static tenon_status_t triad_part(tenon_call_t *call, void *argument, int64_t begin, int64_t end) {
   const float *b = call->inputs[0]->data;
@@ -54,15 +52,13 @@ static const tenon_item_t items[] = {
              TENON_SHAPES("out = x"), TENON_KERNEL("cpu", fma_all)),
     {TENON_TAG_END, 0, 0, NULL, NULL}};
 
-/* measuring */
-
 typedef struct peak_t {
   const tenon_op_t *op;
   tenon_tensor_t *inputs[2];
   tenon_tensor_t *output;
 } peak_t;
 
-static bool do_peak(void *context, int64_t count, text_t *why) {
+static bool run_peak(void *context, int64_t count, text_t *why) {
   peak_t *peak = context;
   tenon_status_t status = TENON_OK;
   while (count-- && status == TENON_OK)
@@ -71,7 +67,7 @@ static bool do_peak(void *context, int64_t count, text_t *why) {
   return status == TENON_OK;
 }
 
-static bool tensor(uint32_t dtype, int64_t count, tenon_tensor_t **out, text_t *why) {
+static bool create_tensor(uint32_t dtype, int64_t count, tenon_tensor_t **out, text_t *why) {
   if (tenon_tensor_create(tenon_dtype(dtype), 1, &count, out) != TENON_OK) {
     text_add(why, "%s", tenon_error());
     return false;
@@ -80,18 +76,20 @@ static bool tensor(uint32_t dtype, int64_t count, tenon_tensor_t **out, text_t *
   return true;
 }
 
-/* Best of the batches: a peak is what is possible. */
-static bool measure(const char *name, uint32_t dtype, int64_t count, bool is_triad,
-                    double *out_rate, text_t *why) {
+/* Takes the best batch, because a peak is the best that is possible. */
+static bool measure_peak(const char *name, uint32_t dtype, int64_t count, bool is_triad,
+                         double *out_rate, text_t *why) {
   peak_t peak = {NULL, {NULL, NULL}, NULL};
   times_t times;
-  progress_show("measuring this machine", is_triad ? 1 : dtype == TENON_F32 ? 2 : 3, 3, name);
+  int step = dtype == TENON_F32 ? 2 : 3;
+  if (is_triad) step = 1;
+  progress_show("measuring this machine", step, 3, name);
   bool fine = tenon_op_find(is_triad ? "bench::triad" : "bench::fma", &peak.op) == TENON_OK;
   if (!fine) text_add(why, "%s", tenon_error());
-  fine = fine && tensor(dtype, count, &peak.inputs[0], why) &&
-         (!is_triad || tensor(dtype, count, &peak.inputs[1], why)) &&
-         tensor(is_triad ? TENON_F32 : TENON_F64, count, &peak.output, why) &&
-         measure_times(do_peak, &peak, 0.4, &times, why);
+  fine = fine && create_tensor(dtype, count, &peak.inputs[0], why) &&
+         (!is_triad || create_tensor(dtype, count, &peak.inputs[1], why)) &&
+         create_tensor(is_triad ? TENON_F32 : TENON_F64, count, &peak.output, why) &&
+         measure_times(run_peak, &peak, 0.4, &times, why);
   double work = 0;
   for (int64_t i = 0; fine && !is_triad && i < count; i++)
     work += ((const double *)peak.output->data)[i];
@@ -103,11 +101,9 @@ static bool measure(const char *name, uint32_t dtype, int64_t count, bool is_tri
   return fine;
 }
 
-/* keeping */
-
-/* TENON_CACHE/machine-PROCESSOR-THREADS.json, as libtenon's own cache has its folder; false:
- * nothing is kept. */
-static bool kept_path(int32_t threads, text_t *out_path) {
+/* Path of the cached result, TENON_CACHE/machine-PROCESSOR-THREADS.json; the folder is chosen as
+ * libtenon chooses its cache. Returns false if nothing is cached. */
+static bool cache_path(int32_t threads, text_t *out_path) {
   const char *cache = getenv("TENON_CACHE");
   const char *config = getenv("XDG_CACHE_HOME");
   const char *home = getenv("HOME");
@@ -130,7 +126,7 @@ static bool kept_path(int32_t threads, text_t *out_path) {
   return true;
 }
 
-static bool read_kept(const char *path, machine_t *machine) {
+static bool read_cached_peaks(const char *path, machine_t *machine) {
   text_t json = {NULL, 0, 0, false};
   text_t why = {NULL, 0, 0, false};
   bool fine = system_is_file(path) && file_read(path, &json, &why) &&
@@ -143,7 +139,7 @@ static bool read_kept(const char *path, machine_t *machine) {
   return machine->was_kept = fine;
 }
 
-static void keep(const char *path, const machine_t *machine) {
+static void save_peaks(const char *path, const machine_t *machine) {
   text_t json = {NULL, 0, 0, false};
   text_t folder = {NULL, 0, 0, false};
   text_t why = {NULL, 0, 0, false};
@@ -153,7 +149,7 @@ static void keep(const char *path, const machine_t *machine) {
       "{\"bandwidth\": %.6g, \"peak_f32\": %.6g, \"peak_f64\": %.6g, \"instructions\": \"%s\"}\n",
       machine->bandwidth, machine->peak_f32, machine->peak_f64, machine->instructions);
   if (system_make_folder(text_get(&folder), &why))
-    (void)file_write(path, &json, &why); /* else it is measured again */
+    (void)file_write(path, &json, &why); /* on failure the machine is measured again next time */
   text_free(&json);
   text_free(&folder);
   text_free(&why);
@@ -164,17 +160,17 @@ bool machine_measure(machine_t *out_machine, bool is_fresh, text_t *why) {
   text_t path = {NULL, 0, 0, false};
   tenon_registration_t *registration = NULL;
   snprintf(machine.instructions, sizeof machine.instructions, "%s", fma_name());
-  const bool is_kept = kept_path(machine.threads, &path);
-  bool fine = is_kept && !is_fresh && read_kept(text_get(&path), &machine);
+  const bool is_kept = cache_path(machine.threads, &path);
+  bool fine = is_kept && !is_fresh && read_cached_peaks(text_get(&path), &machine);
   if (!fine) {
     fine = tenon_op_add(items, NULL, NULL, 0, &registration) == TENON_OK;
     if (!fine) text_add(why, "%s", tenon_error());
-    fine = fine && measure("memory", TENON_F32, TRIAD, true, &machine.bandwidth, why) &&
-           measure("f32", TENON_F32, machine.threads, false, &machine.peak_f32, why) &&
-           measure("f64", TENON_F64, machine.threads, false, &machine.peak_f64, why);
+    fine = fine && measure_peak("memory", TENON_F32, TRIAD, true, &machine.bandwidth, why) &&
+           measure_peak("f32", TENON_F32, machine.threads, false, &machine.peak_f32, why) &&
+           measure_peak("f64", TENON_F64, machine.threads, false, &machine.peak_f64, why);
     progress_clear();
     tenon_registration_release(registration);
-    if (fine && is_kept) keep(text_get(&path), &machine);
+    if (fine && is_kept) save_peaks(text_get(&path), &machine);
   }
   text_free(&path);
   *out_machine = machine;

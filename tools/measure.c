@@ -1,5 +1,5 @@
-/* Times of something; see measure.h.  A batch lasts so long that the clock's grain does not
- * matter. */
+/* Measures how long a function takes; see measure.h. A batch lasts long enough that the resolution
+ * of the clock does not matter. */
 #include "measure.h"
 
 #include <stdlib.h>
@@ -10,15 +10,15 @@ enum {
   MOST_BATCHES = 400,
   LEAST_BATCHES = 5,
 };
-static const double batch_ms = 1; /* at least */
+static const double batch_ms = 1; /* minimal duration of a batch */
 
-static int ascending(const void *a, const void *b) {
+static int compare_times(const void *a, const void *b) {
   double left = *(const double *)a;
   double right = *(const double *)b;
   return left < right ? -1 : left > right;
 }
 
-/* Between neighbours, as NumPy's percentile does it. */
+/* Interpolates linearly between neighbours, as NumPy's percentile does. */
 static double quantile(const double *sorted, int64_t count, double share) {
   const double at = share * (double)(count - 1);
   const int64_t below = (int64_t)at;
@@ -33,7 +33,7 @@ bool measure_times(measure_fn function, void *context, double seconds, times_t *
   double last = 0;
   int64_t count = 1;
   int64_t batches = 0;
-  do { /* warm-up: caches fill, memory is planned, the size of a batch is found */
+  do { /* Warm-up: fills caches, plans memory and finds the number of calls in a batch. */
     double before = system_clock_ms();
     if (!function(context, count, why)) return false;
     last = system_clock_ms() - before;
@@ -46,7 +46,7 @@ bool measure_times(measure_fn function, void *context, double seconds, times_t *
     if (!function(context, count, why)) return false;
     times[batches++] = (system_clock_ms() - before) * 1e6 / (double)count;
   }
-  qsort(times, (size_t)batches, sizeof *times, ascending);
+  qsort(times, (size_t)batches, sizeof *times, compare_times);
   *out_times = (times_t){quantile(times, batches, 0.5),
                          quantile(times, batches, 0.25),
                          quantile(times, batches, 0.75),

@@ -1,19 +1,19 @@
-/* A chain of operators as a model; see model.h.  Invariant: each --input and each --attr is used by
- * some operator. */
+/* Writes a chain of operators as a model; see model.h. Invariant: each --input and each --attr is
+ * used by at least one operator. */
 #include "model.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "form.h"
+#include "tensor_spec.h"
 
-enum { MOST = 64 }; /* arguments and results of an operator */
+enum { MOST = 64 }; /* maximum of arguments and of results of an operator */
 
 typedef struct chain_t {
   const model_t *model;
   tenon_builder_t *builder;
-  tenon_edge_t edge; /* the first result of the operator before, -1: there is none */
+  tenon_edge_t edge; /* first result of the previous operator; -1: there is none */
   bool *used_inputs;
   bool *used_attrs;
   text_t *why;
@@ -24,9 +24,7 @@ static bool is_fine(const chain_t *chain, tenon_status_t status) {
   return status == TENON_OK;
 }
 
-/* inputs */
-
-static bool add_port(const chain_t *chain, const form_t *form, tenon_edge_t *out_edge) {
+static bool add_port(const chain_t *chain, const tensor_spec_t *form, tenon_edge_t *out_edge) {
   tenon_axis_t axes[TENON_RANK_MAX];
   for (int32_t i = 0; i < form->ndim; i++)
     axes[i] = (tenon_axis_t){form->extents[i], form->names[i][0] ? form->names[i] : NULL};
@@ -34,27 +32,27 @@ static bool add_port(const chain_t *chain, const form_t *form, tenon_edge_t *out
                                             axes, out_edge));
 }
 
-/* The input that was stated for an argument, in *out_edge; none: -1. */
+/* Adds the input that is stated for an argument. *out_edge is -1 if the argument is optional and
+ * none is stated. */
 static bool add_input(const chain_t *chain, const char *op, const tenon_argument_t *argument,
                       tenon_edge_t *out_edge) {
   *out_edge = -1;
   for (int32_t i = 0; i < chain->model->inputs.count; i++) {
-    form_t form;
+    tensor_spec_t form;
     const char *text = chain->model->inputs.items[i];
     const size_t size = strlen(argument->name);
     if (chain->used_inputs[i] || strncmp(text, argument->name, size) != 0 || text[size] != '=')
       continue;
-    if (!form_parse(text, &form, chain->why)) return false;
+    if (!tensor_spec_parse(text, &form, chain->why)) return false;
     chain->used_inputs[i] = true;
     return add_port(chain, &form, out_edge);
   }
   if (argument->is_optional) return true;
-  text_add(chain->why, "%s: input '%s' is missing: give --input %s=f32[rows,4]", op, argument->name,
-           argument->name);
+  text_add(chain->why,
+           "%s: input '%s' is not stated: add its dtype and shape, such as --input %s=f32[rows,4]",
+           op, argument->name, argument->name);
   return false;
 }
-
-/* a node */
 
 static bool set_attrs(const chain_t *chain, const tenon_op_t *op, tenon_attrs_t *attrs) {
   tenon_argument_t argument = {.size = sizeof argument};
@@ -89,12 +87,17 @@ static bool add_node(chain_t *chain, const tenon_op_t *op, const char *name, boo
   }
   for (int32_t i = 0; fine && i < info.output_count; i++) {
     fine = is_fine(chain, tenon_op_argument(op, TENON_ARGUMENT_OUTPUT, i, &argument));
-    if (fine && argument.kind == TENON_KIND_TENSORS)
-      fine = (text_add(chain->why, "%s: result '%s' is a list, which this verb cannot count", name,
-                       argument.name),
-              false);
+    if (fine && argument.kind == TENON_KIND_TENSORS) {
+      text_add(chain->why,
+               "%s: result '%s' is a list of unknown length, which this verb does not support",
+               name, argument.name);
+      fine = false;
+    }
   }
-  if (fine && !info.output_count) fine = (text_add(chain->why, "%s has no result", name), false);
+  if (fine && !info.output_count) {
+    text_add(chain->why, "%s has no result, so it cannot be part of a model", name);
+    fine = false;
+  }
   fine = fine && is_fine(chain, tenon_builder_node(chain->builder, NULL, op, values, operands,
                                                    results, info.output_count));
   if (fine) chain->edge = results[0];
@@ -105,20 +108,18 @@ static bool add_node(chain_t *chain, const tenon_op_t *op, const char *name, boo
   return fine;
 }
 
-/* the model */
-
-/* What no operator of the chain has is an error. */
+/* Reports every input and attribute that no operator uses. */
 static bool all_used(const chain_t *chain) {
   bool fine = true;
   for (int32_t i = 0; i < chain->model->inputs.count; i++)
     if (!chain->used_inputs[i]) {
-      text_add(chain->why, "%s--input '%s': no operator needs an input of that name",
+      text_add(chain->why, "%s--input '%s': no operator needs an input with this name",
                fine ? "" : "\n", chain->model->inputs.items[i]);
       fine = false;
     }
   for (int32_t i = 0; i < chain->model->attrs.count; i++)
     if (!chain->used_attrs[i]) {
-      text_add(chain->why, "%s--attr '%s': no operator has an attribute of that name",
+      text_add(chain->why, "%s--attr '%s': no operator has an attribute with this name",
                fine ? "" : "\n", chain->model->attrs.items[i]);
       fine = false;
     }
@@ -130,7 +131,7 @@ bool model_write(const model_t *model, text_t *why) {
   chain_t chain = {model, NULL, -1, used[0], used[1], why};
   tenon_graph_t *graph = NULL;
   if (model->inputs.count > MOST || model->attrs.count > MOST) {
-    text_add(why, "more than %d inputs or attributes", MOST);
+    text_add(why, "more than %d inputs or attributes are given", MOST);
     return false;
   }
   bool fine = is_fine(&chain, tenon_builder_create(&chain.builder));

@@ -1,7 +1,7 @@
-"""Each value of a model as ONNX Runtime computes it, for `tenon compare --against onnxruntime`.
+"""Computes every value of a model by ONNX Runtime, for `tenon compare --against onnxruntime`.
 
-Usage: onnxruntime_values.py MODEL FROM TO: takes the inputs of the folder FROM (values.txt of `tenon run --values`) and writes
-TO/values.txt with the values and outputs, and a .npy file for each.
+Usage: onnxruntime_values.py MODEL FROM TO.  Reads the inputs from the folder FROM (values.txt of `tenon run --values`), and writes
+TO/values.txt and a .npy file for each value and output.
 """
 import os
 import sys
@@ -17,7 +17,7 @@ try:
     import onnx
     import onnxruntime as ort
 except ImportError as error:
-    fail(f"{error}: pip install onnxruntime onnx, into the Python that --python names")
+    fail(f"{error}: install it into the interpreter that --python names: pip install onnxruntime onnx")
 
 NAMES = {"float16": "f16", "float32": "f32", "float64": "f64", "complex64": "c64", "complex128": "c128", "bool": "bool",
          **{f"int{n}": f"i{n}" for n in (8, 16, 32, 64)}, **{f"uint{n}": f"u{n}" for n in (8, 16, 32, 64)}}
@@ -28,7 +28,7 @@ def read_inputs(folder):
         rows = [line.rstrip("\n").split("\t") for line in lines]
     for row in rows:
         if row[0] == "input" and row[2] not in NAMES.values() and row[2] != "string":
-            fail(f"input '{row[3]}' is {row[2]}, which NumPy has not")
+            fail(f"input '{row[3]}' is {row[2]}, a dtype that NumPy does not support")
     return {row[3]: np.load(os.path.join(folder, row[1])) for row in rows if row[0] == "input"}
 
 
@@ -46,7 +46,7 @@ def main(model_path, source, target):
         wanted = {port.name for port in session.get_inputs()}
         names = [port.name for port in session.get_outputs()]
         arrays = session.run(names, {name: array for name, array in inputs.items() if name in wanted})
-    except Exception as error:  # its classes are its own
+    except Exception as error:  # ONNX Runtime raises its own classes
         fail(f"ONNX Runtime: {error}")
     os.makedirs(target, exist_ok=True)
     with open(os.path.join(target, "values.txt"), "w", encoding="utf-8") as lines:

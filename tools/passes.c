@@ -1,3 +1,4 @@
+/* Lists, describes and applies passes and partitioners of loaded libraries; see passes.h. */
 #include "passes.h"
 
 #include <stdio.h>
@@ -8,9 +9,9 @@ void passes_print(void) {
   tenon_pass_info_t info = {.size = sizeof info};
   for (int32_t i = 0; tenon_pass_info(i, &info) == TENON_OK; i++) {
     const char *doc = info.doc ? info.doc : "";
-    printf("%s%-36s  %-11s  %.*s\n",
-           i ? "" : "\npass                                  kind         about\n", info.name,
-           info.strategy_count < 0 ? "pass" : "partitioner", (int)strcspn(doc, "\n"), doc);
+    const char *kind = info.strategy_count < 0 ? "pass" : "partitioner";
+    if (i == 0) printf("\n%-36s  %-11s  about\n", "pass", "kind");
+    printf("%-36s  %-11s  %.*s\n", info.name, kind, (int)strcspn(doc, "\n"), doc);
   }
 }
 
@@ -24,13 +25,15 @@ bool passes_show(const char *name) {
   if (info.doc && *info.doc) printf("about      %s\n", info.doc);
   for (int32_t s = 0; s < info.strategy_count; s++)
     printf("%-10s %s\n", s ? "" : "strategies", info.strategies[s]);
-  printf("library    %s%s%s%s\n", info.library, *info.library_path ? " (" : "", info.library_path,
-         *info.library_path ? ")" : "");
+  if (*info.library_path)
+    printf("library    %s (%s)\n", info.library, info.library_path);
+  else
+    printf("library    %s\n", info.library);
   return true;
 }
 
-/* "name,key=value,...", in `words`, which is cut up. */
-static bool apply(char *words, tenon_graph_t **graph, text_t *why) {
+/* Applies one pass, given as "name,key=value,..."; `words` is modified. */
+static bool apply_pass(char *words, tenon_graph_t **graph, text_t *why) {
   tenon_option_t options[64];
   tenon_graph_t *made = NULL;
   int32_t count = 0;
@@ -40,7 +43,7 @@ static bool apply(char *words, tenon_graph_t **graph, text_t *why) {
     char *equals = strchr(at, '=');
     if ((next = strchr(at, ','))) *next++ = 0;
     if (!equals || equals == at || (next && equals > next) || count == 64) {
-      text_add(why, "--apply %s: '%s': expected KEY=VALUE, at most 64 of them", words, at);
+      text_add(why, "--apply %s: '%s': expected KEY=VALUE and at most 64 options", words, at);
       return false;
     }
     *equals = 0;
@@ -59,7 +62,7 @@ bool passes_apply(const texts_t *wanted, tenon_graph_t **graph, text_t *why) {
   bool fine = true;
   for (int32_t i = 0; fine && i < wanted->count; i++) {
     char *words = strdup(wanted->items[i]);
-    fine = words && apply(words, graph, why);
+    fine = words && apply_pass(words, graph, why);
     if (!words) text_add(why, "out of memory");
     free(words);
   }

@@ -1,4 +1,5 @@
-/* Passes and partitioners of the libraries that are loaded: listed, shown, applied. */
+/* Passes and partitioners of the loaded libraries: lists, describes and applies them. Called by the
+ * verbs ops, show and run. */
 #ifndef TOOLS_PASSES_H
 #define TOOLS_PASSES_H
 
@@ -6,12 +7,12 @@
 
 #include "text.h"
 
-/* A line for each, after an empty one; nothing where there are none. */
+/* Prints an empty line and one line for each; nothing if there are none. */
 void passes_print(void);
-/* False: there is none of that name. */
+/* Returns false if none has this name. */
 bool passes_show(const char *name);
-/* Applies each of "library::name,key=value,..." in order; *graph is replaced.  False: `why`
- * says. */
+/* Applies each "library::name,key=value,..." in order and replaces *graph. Returns false on
+ * failure, with the reason in `why`. */
 bool passes_apply(const texts_t *wanted, tenon_graph_t **graph, text_t *why);
 
 #endif

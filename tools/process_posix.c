@@ -1,5 +1,5 @@
-/* Running other programs over POSIX; see process.h.  Called by `tenon check`, which is a program of
- * its own. A command is an argument list, never a shell's text. */
+/* Runs other programs on POSIX systems; see process.h. A command is a list of arguments and never
+ * passes through a shell. */
 #ifndef _POSIX_C_SOURCE
 #define _POSIX_C_SOURCE 200809L
 #endif
@@ -30,8 +30,8 @@ bool process_become(const texts_t *command, text_t *why) {
   return false;
 }
 
-/* A forked child's state when it has ended. */
-static int wait_for(pid_t id) {
+/* Waits for a forked child and returns its state. */
+static int wait_for_child(pid_t id) {
   int state = 0;
   while (waitpid(id, &state, 0) < 0 && errno == EINTR)
     continue;
@@ -59,11 +59,11 @@ int process_show(const texts_t *command, text_t *why) {
     text_add(why, "cannot start a process: %s", strerror(errno));
     return -1;
   }
-  const int state = wait_for(id);
+  const int state = wait_for_child(id);
   return WIFEXITED(state) ? WEXITSTATUS(state) : 128 + WTERMSIG(state);
 }
 
-static void be_child(char **arguments, const char *name, const char *value, int errors) {
+static void exec_child(char **arguments, const char *name, const char *value, int errors) {
   int nothing = open("/dev/null", O_RDWR);
   if (value) (void)setenv(name, value, 1);
   (void)dup2(nothing, STDIN_FILENO);
@@ -74,7 +74,7 @@ static void be_child(char **arguments, const char *name, const char *value, int 
   _exit(127);
 }
 
-static void read_all(int from, text_t *out) {
+static void read_output(int from, text_t *out) {
   char room[4096];
   for (ssize_t size; (size = read(from, room, sizeof room)) > 0 || (size < 0 && errno == EINTR);)
     if (size > 0) text_bytes(out, room, (size_t)size);
@@ -97,20 +97,20 @@ bool process_run(const texts_t *command, const char *name, const char *value, te
   fflush(stdout);
   fflush(stderr);
   pid_t id = fork();
-  if (id == 0) be_child(arguments, name, value, ends[1]);
+  if (id == 0) exec_child(arguments, name, value, ends[1]);
   close(ends[1]);
-  if (id > 0) read_all(ends[0], &words);
+  if (id > 0) read_output(ends[0], &words);
   close(ends[0]);
-  if (id > 0) status = wait_for(id);
+  if (id > 0) status = wait_for_child(id);
   bool fine = id > 0 && WIFEXITED(status) && WEXITSTATUS(status) == 0;
   if (id < 0)
     text_add(why, "cannot start a process: %s", strerror(errno));
   else if (!fine && words.size)
     text_add(why, "%s", text_get(&words));
   else if (!fine && WIFSIGNALED(status))
-    text_add(why, "it ended by signal %d", WTERMSIG(status));
+    text_add(why, "the program was ended by signal %d", WTERMSIG(status));
   else if (!fine)
-    text_add(why, "it ended with status %d", WEXITSTATUS(status));
+    text_add(why, "the program exited with status %d", WEXITSTATUS(status));
   free(arguments);
   text_free(&words);
   return fine;

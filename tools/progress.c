@@ -1,4 +1,4 @@
-/* The progress line; see progress.h. */
+/* Shows the progress line; see progress.h. */
 #include "progress.h"
 
 #include <inttypes.h>
@@ -11,7 +11,7 @@ static struct {
   bool known;
   bool terminal;
   bool shown;
-  double last; /* clock when it was written */
+  double last; /* clock time of the last update */
 } line;
 
 void progress_show(const char *what, int64_t done, int64_t count, const char *name) {

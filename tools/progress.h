@@ -1,11 +1,11 @@
-/* One line on the terminal that says how far a long verb is; nothing where stderr is no terminal.
- * It is gone before anything else is printed: callers end it with progress_clear. */
+/* One line on the terminal that shows the progress of a long verb; nothing if stderr is not a
+ * terminal. Callers must erase the line by progress_clear before anything else is printed. */
 #ifndef TOOLS_PROGRESS_H
 #define TOOLS_PROGRESS_H
 
 #include <stdint.h>
 
-/* "WHAT 12/345 NAME", at most ten times a second. */
+/* Shows "WHAT 12/345 NAME", at most ten times per second. */
 void progress_show(const char *what, int64_t done, int64_t count, const char *name);
 void progress_clear(void);
 

@@ -1,4 +1,4 @@
-/* One recorded call, repeated; see replay.h. */
+/* Repeats one saved call; see replay.h. */
 #include "replay.h"
 
 #include <stdio.h>
@@ -12,7 +12,7 @@
 
 enum { ARGUMENTS_MOST = 64 };
 
-typedef struct replay_state_t { /* an operator's state, of the calls that ran on it */
+typedef struct replay_state_t { /* state of an operator that several calls share */
   struct replay_state_t *next;
   uint64_t number;
   const tenon_op_t *op;
@@ -33,16 +33,14 @@ const tenon_op_t *replay_find(const replay_t *replay, const tenon_recording_info
   bool has_library = info->library_path && *info->library_path && replay->libraries->count == 0;
   if (tenon_op_find(info->op, &op) == TENON_OK) return op;
   if (has_library && tenon_library_load(info->library_path, 0, NULL) != TENON_OK) {
-    text_add(why, "%s (--ops LIB: another build of it)", tenon_error());
+    text_add(why, "%s (to use another build of the library, add --ops LIB)", tenon_error());
     return NULL;
   }
   if (tenon_op_find(info->op, &op) == TENON_OK) return op;
   text_add(why, "%s%s", tenon_error(),
-           replay->libraries->count ? "" : " (--ops LIB: the library that has it)");
+           replay->libraries->count ? "" : " (add --ops LIB with the library that defines it)");
   return NULL;
 }
-
-/* arguments */
 
 typedef struct call_t {
   tenon_recording_t *recording;
@@ -52,14 +50,14 @@ typedef struct call_t {
   tenon_attrs_t *attrs;
   const tenon_value_t *values;
   tenon_tensor_t *inputs[ARGUMENTS_MOST];
-  tenon_tensor_t *outputs[ARGUMENTS_MOST]; /* owned */
+  tenon_tensor_t *outputs[ARGUMENTS_MOST]; /* the tensors are owned */
   tenon_device_t device;
   tenon_status_t status;
   text_t error;
 } call_t;
 
-static bool move(tenon_tensor_t *tensor, tenon_device_t device, tenon_tensor_t **out_tensor,
-                 text_t *why) {
+static bool move_to_device(tenon_tensor_t *tensor, tenon_device_t device,
+                           tenon_tensor_t **out_tensor, text_t *why) {
   if (!tensor || device.type <= 1 || tenon_dtype_id(tensor->dtype) == TENON_STRING) {
     if (tensor) tenon_tensor_retain(tensor);
     *out_tensor = tensor;
@@ -75,7 +73,7 @@ static bool move(tenon_tensor_t *tensor, tenon_device_t device, tenon_tensor_t *
   tenon_tensor_t **items = calloc((size_t)count + 1, sizeof *items);
   bool fine = items != NULL;
   for (; fine && made < count; made++)
-    fine = move(tenon_item(tensor, made), device, &items[made], why);
+    fine = move_to_device(tenon_item(tensor, made), device, &items[made], why);
   if (fine && tenon_tensor_list(items, count, out_tensor) != TENON_OK) {
     fine = false;
     text_add(why, "%s", tenon_error());
@@ -100,7 +98,7 @@ static bool open_device(call_t *call, const char *name, text_t *why) {
   if (!name || strcmp(name, "cpu") == 0) return true;
   bool fine = devices_open(&devices, name, &pins, &options, why);
   if (fine && devices.count != 1) {
-    text_add(why, "--device %s: expected one", name);
+    text_add(why, "--device %s: expected one device", name);
     fine = false;
   }
   if (fine) call->device = devices.devices[0];
@@ -108,14 +106,14 @@ static bool open_device(call_t *call, const char *name, text_t *why) {
   return fine;
 }
 
-static bool prepare(const replay_t *replay, call_t *call, text_t *why) {
+static bool prepare_call(const replay_t *replay, call_t *call, text_t *why) {
   int32_t count = call->info.input_count;
   if (!(call->op = replay_find(replay, &call->info, why))) return false;
   if (!open_device(call, replay->device ? replay->device : call->info.device, why)) return false;
   tenon_op_info(call->op, &call->about);
   if (count != call->about.input_count || count > ARGUMENTS_MOST) {
-    text_add(why, "%s has %d inputs, the recording %d: its schema is now %s", call->info.op,
-             (int)call->about.input_count, (int)count, call->about.schema);
+    text_add(why, "%s has %d inputs, but the saved call has %d: the schema has changed to %s",
+             call->info.op, (int)call->about.input_count, (int)count, call->about.schema);
     return false;
   }
   if (tenon_recording_attrs(call->recording, call->op, &call->attrs) != TENON_OK ||
@@ -125,14 +123,12 @@ static bool prepare(const replay_t *replay, call_t *call, text_t *why) {
   }
   for (int32_t i = 0; i < count; i++) {
     tenon_device_t device = is_host(call, i) ? (tenon_device_t){1, 0} : call->device;
-    if (!move(call->info.inputs[i], device, &call->inputs[i], why)) return false;
+    if (!move_to_device(call->info.inputs[i], device, &call->inputs[i], why)) return false;
   }
   return true;
 }
 
-/* the call */
-
-static tenon_status_t bind(replay_t *replay, const call_t *call, tenon_bound_t **out_bound) {
+static tenon_status_t bind_state(replay_t *replay, const call_t *call, tenon_bound_t **out_bound) {
   replay_state_t *state = replay->states;
   while (state && (state->number != call->info.state || state->op != call->op))
     state = state->next;
@@ -152,7 +148,7 @@ static tenon_status_t bind(replay_t *replay, const call_t *call, tenon_bound_t *
   return TENON_OK;
 }
 
-static tenon_status_t perform(replay_t *replay, call_t *call) {
+static tenon_status_t call_operator(replay_t *replay, call_t *call) {
   tenon_generator_t *generator = NULL;
   tenon_generator_t *before = NULL;
   tenon_bound_t *bound = NULL;
@@ -163,13 +159,14 @@ static tenon_status_t perform(replay_t *replay, call_t *call) {
     tenon_generator_offset_set(generator, call->info.offset);
     before = tenon_generator_use(generator);
   }
-  if (call->info.state) status = bind(replay, call, &bound);
+  if (call->info.state) status = bind_state(replay, call, &bound);
   if (status == TENON_OK && bound)
     status = tenon_bound_call(bound, call->inputs, call->outputs, 0);
   else if (status == TENON_OK)
     status = tenon_op_call(call->op, call->values, call->inputs, call->outputs, 0);
   for (int32_t o = 0; o < call->about.output_count && status == TENON_OK;
-       o++) { /* work may still be on its way */
+       /* The device may still be working: copying the results waits for it. */
+       o++) {
     tenon_tensor_t *there = call->outputs[o];
     if (!there || there->device.type == 1) continue;
     call->outputs[o] = NULL;
@@ -180,8 +177,6 @@ static tenon_status_t perform(replay_t *replay, call_t *call) {
   tenon_generator_release(generator);
   return status;
 }
-
-/* what came of it */
 
 static void add_argument(text_t *out, uint32_t role, int32_t i, const call_t *call,
                          const tenon_tensor_t *tensor) {
@@ -204,9 +199,10 @@ static void add_call(text_t *out, const call_t *call) {
     add_argument(out, TENON_ARGUMENT_INPUT, i, call, call->info.inputs[i]);
 }
 
-/* A line for each result that is another one; true: none is. */
-static bool compare(const replay_t *replay, const call_t *call, tenon_tensor_t *const *expected,
-                    tenon_tensor_t *const *found, int32_t count, uint32_t role, text_t *out) {
+/* Adds a line for each tensor that differs. Returns true if none does. */
+static bool compare_arguments(const replay_t *replay, const call_t *call,
+                              tenon_tensor_t *const *expected, tenon_tensor_t *const *found,
+                              int32_t count, uint32_t role, text_t *out) {
   bool same = true;
   for (int32_t i = 0; i < count && expected; i++) {
     tenon_argument_t argument = {.size = sizeof argument};
@@ -220,7 +216,7 @@ static bool compare(const replay_t *replay, const call_t *call, tenon_tensor_t *
                 compare_tensors(expected[i], here ? here : found[i], &replay->tolerance, &words);
     if (!fits)
       text_add(out, "  differs  %s: %s\n", argument.name,
-               found[i] ? text_get(&words) : "there is none now");
+               found[i] ? text_get(&words) : "the call did not return it");
     same = same && fits;
     tenon_tensor_release(here);
     text_free(&words);
@@ -228,31 +224,31 @@ static bool compare(const replay_t *replay, const call_t *call, tenon_tensor_t *
   return same;
 }
 
-static bool judge(const replay_t *replay, const call_t *call, text_t *out) {
+static bool report_outcome(const replay_t *replay, const call_t *call, text_t *out) {
   bool same = call->status == call->info.status;
   if (call->info.status != TENON_OK)
-    text_add(out, "  recorded %s: %s\n", tenon_status_name(call->info.status),
+    text_add(out, "  saved    %s: %s\n", tenon_status_name(call->info.status),
              call->info.error ? call->info.error : "");
   if (call->status != TENON_OK)
     text_add(out, "  now      %s: %s\n", tenon_status_name(call->status), text_get(&call->error));
   for (int32_t o = 0; o < call->about.output_count && call->status == TENON_OK; o++)
     add_argument(out, TENON_ARGUMENT_OUTPUT, o, call, call->outputs[o]);
   if (same && same == (call->status == TENON_OK)) {
-    same = compare(replay, call, call->info.outputs, call->outputs, call->info.output_count,
-                   TENON_ARGUMENT_OUTPUT, out);
-    same &= compare(replay, call, call->info.written, call->inputs, call->info.input_count,
-                    TENON_ARGUMENT_INPUT, out);
+    same = compare_arguments(replay, call, call->info.outputs, call->outputs,
+                             call->info.output_count, TENON_ARGUMENT_OUTPUT, out);
+    same &= compare_arguments(replay, call, call->info.written, call->inputs,
+                              call->info.input_count, TENON_ARGUMENT_INPUT, out);
   }
   bool has_results = call->info.outputs || call->info.written || call->info.status != TENON_OK;
-  text_add(out, "  %s\n",
-           !same                      ? "another outcome than was recorded"
-           : call->status != TENON_OK ? "the same failure"
-           : has_results              ? "the same results"
-                                      : "it works; no results were recorded");
+  const char *verdict =
+      has_results ? "the same results" : "the call succeeded; no results were saved";
+  if (call->status != TENON_OK) verdict = "the same failure";
+  if (!same) verdict = "a different outcome than was saved";
+  text_add(out, "  %s\n", verdict);
   return same;
 }
 
-static void drop(call_t *call) {
+static void release_call(call_t *call) {
   for (int32_t i = 0; i < ARGUMENTS_MOST; i++) {
     tenon_tensor_release(call->inputs[i]);
     tenon_tensor_release(call->outputs[i]);
@@ -269,14 +265,14 @@ static bool run_once(replay_t *replay, const char *folder, bool is_last, bool *o
   bool fine = tenon_recording_load(folder, &call.recording) == TENON_OK;
   if (!fine) text_add(why, "%s", tenon_error());
   if (fine) tenon_recording_info(call.recording, &call.info);
-  if (fine && (fine = prepare(replay, &call, why))) {
-    call.status = perform(replay, &call);
+  if (fine && (fine = prepare_call(replay, &call, why))) {
+    call.status = call_operator(replay, &call);
     if (call.status != TENON_OK) text_add(&call.error, "%s", tenon_error());
     add_call(&report, &call);
-    *out_same = judge(replay, &call, &report);
+    *out_same = report_outcome(replay, &call, &report);
     if (!*out_same || (is_last && !replay->stays_quiet)) fputs(text_get(&report), stdout);
   }
-  drop(&call);
+  release_call(&call);
   text_free(&report);
   return fine;
 }

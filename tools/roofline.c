@@ -1,4 +1,4 @@
-/* Rooflines; see roofline.h. */
+/* Computes and draws rooflines; see roofline.h. */
 #include "roofline.h"
 
 #include <math.h>
@@ -10,32 +10,30 @@ enum {
   ROWS = 13,
 };
 
-static double peak(const machine_t *machine, bool is_f64) {
+static double peak_rate(const machine_t *machine, bool is_f64) {
   return is_f64 ? machine->peak_f64 : machine->peak_f32;
 }
 
-static double least(double a, double b) { return a < b ? a : b; }
+static double smaller(double a, double b) { return a < b ? a : b; }
 
 void roofline_words(const machine_t *machine, const roofline_point_t *p, text_t *out) {
   const double rate = p->bytes / p->seconds;
   const double share = rate / machine->bandwidth;
   text_add(out, "memory %.1f of %.1f GB/s (%.0f %%%s)", rate / 1e9, machine->bandwidth / 1e9,
-           share * 100, share > 1.05 ? ": in caches" : "");
+           share * 100, share > 1.05 ? ": served from caches" : "");
   if (!(p->operations > 0)) {
-    text_add(out, "; operations not known (--flops)");
+    text_add(out, "; arithmetic unknown (give --flops)");
     return;
   }
   const double work = p->operations / p->seconds;
-  const double top = peak(machine, p->is_f64);
+  const double top = peak_rate(machine, p->is_f64);
   const double intensity = p->operations / p->bytes;
-  const double roof = least(top, intensity * machine->bandwidth);
+  const double roof = smaller(top, intensity * machine->bandwidth);
   text_add(out, "; arithmetic %.1f of %.1f GFLOP/s (%.0f %%)", work / 1e9, top / 1e9,
            work / top * 100);
-  text_add(out, "; %.3g operations a byte: bound by %s, %.0f %% of the roof", intensity,
+  text_add(out, "; %.3g operations per byte: bound by %s, %.0f %% of the roofline", intensity,
            intensity * machine->bandwidth < top ? "memory" : "arithmetic", work / roof * 100);
 }
-
-/* pictures */
 
 typedef struct frame_t { /* logarithms to base 2 */
   double left;
@@ -45,13 +43,13 @@ typedef struct frame_t { /* logarithms to base 2 */
   bool is_f64;
 } frame_t;
 
-/* Room for the ridge and for all points; false: there are none. */
+/* Chooses a frame that contains the ridge and all points; false if there are no points. */
 static bool frame_of(const machine_t *machine, const roofline_point_t *points, int32_t count,
                      frame_t *out) {
   bool any = false;
   for (int32_t i = 0; i < count; i++)
     out->is_f64 = out->is_f64 || points[i].is_f64;
-  const double top = peak(machine, out->is_f64);
+  const double top = peak_rate(machine, out->is_f64);
   const double ridge = log2(top / machine->bandwidth);
   *out = (frame_t){ridge - 4, ridge + 3, log2(top) - 5, log2(top) + 0.5, out->is_f64};
   for (int32_t i = 0; i < count; i++) {
@@ -68,11 +66,11 @@ static bool frame_of(const machine_t *machine, const roofline_point_t *points, i
 }
 
 static double roof_at(const machine_t *machine, const frame_t *f, double x) {
-  return least(log2(peak(machine, f->is_f64)), x + log2(machine->bandwidth));
+  return smaller(log2(peak_rate(machine, f->is_f64)), x + log2(machine->bandwidth));
 }
 
-static void put(char picture[ROWS][COLUMNS + 1], const frame_t *f, double x, double y,
-                char letter) {
+static void put_mark(char picture[ROWS][COLUMNS + 1], const frame_t *f, double x, double y,
+                     char letter) {
   const int column = (int)lround((x - f->left) / (f->right - f->left) * (COLUMNS - 1));
   const int row = (int)lround((f->top - y) / (f->top - f->bottom) * (ROWS - 1));
   if (column >= 0 && column < COLUMNS && row >= 0 && row < ROWS) picture[row][column] = letter;
@@ -86,13 +84,13 @@ void roofline_picture(const machine_t *machine, const roofline_point_t *points, 
   memset(picture, ' ', sizeof picture);
   for (int c = 0; c < COLUMNS; c++) {
     const double x = f.left + (f.right - f.left) * c / (COLUMNS - 1);
-    put(picture, &f, x, roof_at(machine, &f, x),
-        x + log2(machine->bandwidth) < log2(peak(machine, f.is_f64)) ? '/' : '-');
+    put_mark(picture, &f, x, roof_at(machine, &f, x),
+             x + log2(machine->bandwidth) < log2(peak_rate(machine, f.is_f64)) ? '/' : '-');
   }
   for (int32_t i = 0; i < count; i++)
     if (points[i].operations > 0)
-      put(picture, &f, log2(points[i].operations / points[i].bytes),
-          log2(points[i].operations / points[i].seconds), (char)('a' + i % 26));
+      put_mark(picture, &f, log2(points[i].operations / points[i].bytes),
+               log2(points[i].operations / points[i].seconds), (char)('a' + i % 26));
   for (int r = 0; r < ROWS; r++) {
     int size = COLUMNS;
     while (size > 0 && picture[r][size - 1] == ' ')
@@ -106,7 +104,7 @@ void roofline_picture(const machine_t *machine, const roofline_point_t *points, 
   text_add(out, "%9s +", "GFLOP/s");
   for (int c = 0; c < COLUMNS; c++)
     text_add(out, "-");
-  text_add(out, "\n%11s%-*.3g%.3g operations a byte\n", "", COLUMNS - 24, exp2(f.left),
+  text_add(out, "\n%11s%-*.3g%.3g operations per byte\n", "", COLUMNS - 24, exp2(f.left),
            exp2(f.right));
 }
 
@@ -154,7 +152,7 @@ void roofline_svg(const machine_t *machine, const roofline_point_t *points, int3
              "<line x1=\"%d\" x2=\"%d\" y1=\"%.1f\" y2=\"%.1f\" stroke=\"#ddd\"/><text x=\"%d\" "
              "y=\"%.1f\" text-anchor=\"end\">%.3g</text>\n",
              LEFT, WIDTH - RIGHT, Y(i), Y(i), LEFT - 6, Y(i) + 4, exp2(i) / 1e9);
-  const double ridge = log2(peak(machine, f.is_f64) / machine->bandwidth);
+  const double ridge = log2(peak_rate(machine, f.is_f64) / machine->bandwidth);
   const double low = f.bottom - log2(machine->bandwidth);
   const double from = low > f.left ? low : f.left;
   text_add(out,
@@ -173,8 +171,8 @@ void roofline_svg(const machine_t *machine, const roofline_point_t *points, int3
     text_add(out, "</text>\n");
   }
   text_add(out,
-           "<text x=\"%d\" y=\"%d\" text-anchor=\"middle\">operations a byte</text><text x=\"14\" "
-           "y=\"%d\">GFLOP/s</text>\n</svg>\n",
+           "<text x=\"%d\" y=\"%d\" text-anchor=\"middle\">operations per byte</text><text "
+           "x=\"14\" y=\"%d\">GFLOP/s</text>\n</svg>\n",
            LEFT + (int)wide / 2, HEIGHT - 12, TOP - 8);
 #undef X
 #undef Y

@@ -1,4 +1,4 @@
-/* Tensors and ports in words; see summary.h. */
+/* Describes tensors and ports in text; see summary.h. */
 #include "summary.h"
 
 #include <inttypes.h>
@@ -51,7 +51,7 @@ void summary_add_element(text_t *out, const tenon_tensor_t *tensor, int64_t inde
     string = element_string(tensor, index);
     size = string.size <= TEXT_BYTES ? (size_t)string.size : TEXT_BYTES;
     while (size < string.size && size > 0 && (string.data[size] & 0xC0) == 0x80)
-      size--; /* whole characters of UTF-8 */
+      size--; /* whole characters of UTF-8 only */
     text_add(out, "'");
     text_bytes(out, string.data, size);
     text_add(out, size == string.size ? "'" : "...'");
@@ -142,8 +142,6 @@ void summary_add_port(text_t *out, const tenon_port_t *port) {
     else
       text_add(out, "%s", port->axes[i].name ? port->axes[i].name : "?");
   }
-  text_add(out, "]%s",
-           !port->layout                      ? ""
-           : port->layout == TENON_DETAIL_CSR ? " csr"
-                                              : " row_sparse");
+  text_add(out, "]");
+  if (port->layout) text_add(out, "%s", port->layout == TENON_DETAIL_CSR ? " csr" : " row_sparse");
 }

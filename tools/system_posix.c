@@ -1,5 +1,5 @@
-/* The system over POSIX; see system.h.  Nothing here prints.
- * The command's own place is read from /proc where there is one. */
+/* Services of the operating system on POSIX; see system.h. Nothing here prints. The location of the
+ * command is read from /proc. */
 #ifndef _POSIX_C_SOURCE
 #define _POSIX_C_SOURCE 200809L
 #endif
@@ -81,10 +81,11 @@ bool system_module_open(const char *path, const char *const *names, int count,
   for (int i = 0; i < count && module; i++) {
     void *address = dlsym(module, names[i]);
     if (!address) {
-      text_add(why, "it has no %s", names[i]);
+      text_add(why, "the library does not export %s", names[i]);
       return false;
     }
-    memcpy(&out_functions[i], &address, sizeof address); /* ISO C has no cast between the two */
+    /* ISO C has no cast between object and function pointers */
+    memcpy(&out_functions[i], &address, sizeof address);
   }
   if (!module) text_add(why, "%s", dlerror());
   return module != NULL;
@@ -150,7 +151,7 @@ bool system_make_folder(const char *path, text_t *why) {
     text_clear(&part);
     text_bytes(&part, path, i);
     if (mkdir(text_get(&part), 0777) != 0 && !system_is_folder(text_get(&part))) {
-      text_add(why, "cannot make the folder %s: %s", text_get(&part), strerror(errno));
+      text_add(why, "cannot create the folder %s: %s", text_get(&part), strerror(errno));
       fine = false;
     }
   }
@@ -162,7 +163,7 @@ bool system_make_temporary(text_t *out_path, text_t *why) {
   const char *parent = getenv("TMPDIR");
   text_add(out_path, "%s/tenon-XXXXXX", parent && *parent ? parent : "/tmp");
   if (!out_path->failed && mkdtemp(out_path->data)) return true;
-  text_add(why, "no folder can be made in %s: %s", parent && *parent ? parent : "/tmp",
+  text_add(why, "cannot create a folder in %s: %s", parent && *parent ? parent : "/tmp",
            strerror(errno));
   text_clear(out_path);
   return false;

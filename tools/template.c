@@ -1,4 +1,4 @@
-/* Templates of projects; see template.h. */
+/* Expands project templates; see template.h. */
 #include "template.h"
 
 #include <ctype.h>
@@ -8,12 +8,12 @@
 #include "system.h"
 
 bool template_open(template_t *templates, text_t *why) {
-  static const char *const places[] = {"../share/tenon/templates",
-                                       "share/templates"}; /* installed, built */
+  /* Relative to the command: installed, and in a build. */
+  static const char *const places[] = {"../share/tenon/templates", "share/templates"};
   text_t own = {NULL, 0, 0, false};
   bool found = false;
   if (!system_own_folder(&own)) {
-    text_add(why, "the system does not say where this command is");
+    text_add(why, "the path of this command cannot be determined");
     return false;
   }
   for (size_t i = 0; i < sizeof places / sizeof *places && !found; i++) {
@@ -22,7 +22,7 @@ bool template_open(template_t *templates, text_t *why) {
     found = system_is_folder(text_get(&templates->folder));
   }
   if (!found)
-    text_add(why, "the templates were not found in %s or %s of %s: install Tenon again", places[0],
+    text_add(why, "the templates were not found in %s or %s of %s: reinstall Tenon", places[0],
              places[1], text_get(&own));
   text_free(&own);
   return found;
@@ -43,9 +43,7 @@ bool template_kinds(const template_t *templates, texts_t *out_kinds, text_t *why
   return fine;
 }
 
-/* substitution */
-
-static int32_t find(const template_t *templates, const char *key, size_t size) {
+static int32_t find_key(const template_t *templates, const char *key, size_t size) {
   for (int32_t i = templates->keys.count; i--;)
     if (strlen(templates->keys.items[i]) == size &&
         strncmp(templates->keys.items[i], key, size) == 0)
@@ -58,7 +56,7 @@ bool template_set(template_t *templates, const char *key, const char *value) {
 }
 
 const char *template_get(const template_t *templates, const char *key) {
-  int32_t at = find(templates, key, strlen(key));
+  int32_t at = find_key(templates, key, strlen(key));
   return at < 0 ? "" : templates->values.items[at];
 }
 
@@ -71,7 +69,7 @@ void template_expand(const template_t *templates, const char *text, text_t *out)
     if (!*text) return;
     while (isupper((unsigned char)text[1 + size]) || text[1 + size] == '_')
       size++;
-    int32_t at = text[1 + size] == '@' ? find(templates, text + 1, size) : -1;
+    int32_t at = text[1 + size] == '@' ? find_key(templates, text + 1, size) : -1;
     if (at < 0)
       text_bytes(out, text++, 1);
     else {
@@ -109,8 +107,6 @@ bool template_about(template_t *templates, const char *kind, text_t *why) {
   return fine;
 }
 
-/* writing */
-
 static bool write_file(const template_t *templates, const char *from, const char *to, text_t *why) {
   text_t raw = {NULL, 0, 0, false};
   text_t bytes = {NULL, 0, 0, false};
@@ -122,7 +118,7 @@ static bool write_file(const template_t *templates, const char *from, const char
   return fine;
 }
 
-/* `below`: the folder's own name under the one where all is written, ending in "/", or "". */
+/* `below` is the path of this folder relative to the project, ending in "/", or "". */
 static bool write_folder(const template_t *templates, const char *from, const char *to,
                          const char *below, texts_t *out_files, text_t *why) {
   texts_t names = {NULL, 0, 0};
@@ -144,8 +140,10 @@ static bool write_folder(const template_t *templates, const char *from, const ch
                           out_files, why);
     } else if (strcmp(names.items[i], "about.txt") != 0) {
       fine = write_file(templates, text_get(&source), text_get(&target), why);
-      if (fine && !texts_add(out_files, text_get(&own)))
-        fine = (text_add(why, "out of memory"), false);
+      if (fine && !texts_add(out_files, text_get(&own))) {
+        text_add(why, "out of memory");
+        fine = false;
+      }
     }
     text_t *const texts[] = {&source, &name, &target, &own};
     for (size_t k = 0; k < sizeof texts / sizeof *texts; k++)

@@ -1,31 +1,33 @@
-/* Templates of projects: folders of files with @NAME@ and the like in names and contents
- * (share/templates).  Called by new. `common` has what all kinds have; a kind's folder has its
- * sources, and about.txt, whose lines "key: value" are names too. */
+/* Project templates (share/templates): folders of files in whose names and contents @NAME@ and
+ * other keys are replaced. Called by new. The folder `common` has the files that all kinds share.
+ * The folder of a kind has its sources, and about.txt, whose lines "key: value" define more
+ * keys. */
 #ifndef TOOLS_TEMPLATE_H
 #define TOOLS_TEMPLATE_H
 
 #include "text.h"
 
 typedef struct template_t {
-  text_t folder; /* of all templates */
+  text_t folder; /* the folder of all templates */
   texts_t keys;
-  texts_t values; /* "NAME" and what stands for @NAME@ */
+  texts_t values; /* keys such as "NAME", and the values that replace @NAME@ */
 } template_t;
 
-/* Finds the folder of templates, beside the command that runs. */
+/* Finds the folder of templates beside the running command. */
 bool template_open(template_t *templates, text_t *why);
 void template_close(template_t *templates);
-/* The kinds, sorted. */
+/* Lists the kinds, sorted. */
 bool template_kinds(const template_t *templates, texts_t *out_kinds, text_t *why);
 bool template_set(template_t *templates, const char *key, const char *value);
-const char *template_get(const template_t *templates, const char *key); /* "" where it is not set */
-/* Sets what about.txt of a kind says; keys in upper case. */
+/* "" if the key is not set */
+const char *template_get(const template_t *templates, const char *key);
+/* Sets the keys of a kind's about.txt, in upper case. */
 bool template_about(template_t *templates, const char *kind, text_t *why);
-/* Writes the files of `common` and of the kind to a folder that is there; their names are added to
- * out_files.  A name that begins with "dot-" begins with "." there. */
+/* Writes the files of `common` and of the kind to an existing folder and adds their names to
+ * out_files. A name that begins with "dot-" is written with "." instead. */
 bool template_write(const template_t *templates, const char *kind, const char *folder,
                     texts_t *out_files, text_t *why);
-/* `text` with every @KEY@ that is set replaced. */
+/* Adds `text` with every @KEY@ that is set replaced. */
 void template_expand(const template_t *templates, const char *text, text_t *out);
 
 #endif

@@ -1,5 +1,5 @@
-/* A growing text and a list of texts; see text.h.
- * The invariant: `data` is terminated whenever it is not NULL. */
+/* A growing text and a list of texts; see text.h. Invariant: `data` is terminated whenever it is
+ * not NULL. */
 #include "text.h"
 
 #include <stdarg.h>
@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static bool reserve(text_t *text, size_t more) {
+static bool reserve_bytes(text_t *text, size_t more) {
   if (text->failed) return false;
   if (more < text->capacity - text->size) return true;
   if (more >= SIZE_MAX / 2 - text->size) return !(text->failed = true);
@@ -26,7 +26,7 @@ void text_add(text_t *text, const char *format, ...) {
   va_copy(again, arguments);
   int size = vsnprintf(NULL, 0, format, again);
   va_end(again);
-  if (size >= 0 && reserve(text, (size_t)size)) {
+  if (size >= 0 && reserve_bytes(text, (size_t)size)) {
     vsnprintf(text->data + text->size, (size_t)size + 1, format, arguments);
     text->size += (size_t)size;
   }
@@ -34,13 +34,14 @@ void text_add(text_t *text, const char *format, ...) {
 }
 
 void text_bytes(text_t *text, const char *data, size_t size) {
-  if (!reserve(text, size)) return;
+  if (!reserve_bytes(text, size)) return;
   if (size > 0) memcpy(text->data + text->size, data, size);
   text->data[text->size += size] = 0;
 }
 
 const char *text_get(const text_t *text) {
-  return text->failed ? "out of memory" : text->data ? text->data : "";
+  if (text->failed) return "out of memory";
+  return text->data ? text->data : "";
 }
 
 void text_clear(text_t *text) {
@@ -102,7 +103,7 @@ bool text_ends_with(const char *text, const char *end) {
 }
 
 bool text_matches(const char *text, const char *pattern) {
-  /* the last `*`, and where in the text what it stands for ends */
+  /* Position of the last `*`, and where in the text its match ends. */
   const char *star = NULL;
   const char *retry = NULL;
   while (*text) {
@@ -126,8 +127,9 @@ bool text_matches(const char *text, const char *pattern) {
 
 enum { NAME_LIMIT = 64 };
 
-/* Edits (insert, delete, replace, swap of neighbours) from `a` to `b`: optimal string alignment. */
-static size_t distance(const char *a, const char *b) {
+/* Number of edits (insert, delete, replace, swap of neighbours) from `a` to `b`: optimal string
+ * alignment distance. */
+static size_t edit_distance(const char *a, const char *b) {
   size_t rows[3][NAME_LIMIT + 1];
   size_t a_size = strlen(a);
   size_t b_size = strlen(b);
@@ -153,12 +155,12 @@ static size_t distance(const char *a, const char *b) {
 
 const char *text_nearest(const char *name, const char *const *names, int32_t count) {
   const char *nearest = NULL;
-  /* a third of the letters, and one, may be wrong */
+  /* At most a third of the letters plus one may be wrong. */
   size_t size = strlen(name);
   size_t least = size / 3 + 2;
   for (int32_t i = 0; i < count; i++) {
-    size_t edits = distance(name, names[i]);
-    if (size >= 2 && strncmp(name, names[i], size) == 0) edits = 1; /* the beginning of a name */
+    size_t edits = edit_distance(name, names[i]);
+    if (size >= 2 && strncmp(name, names[i], size) == 0) edits = 1; /* `name` is a prefix */
     if (edits < least && edits < size + 1) {
       nearest = names[i];
       least = edits;

@@ -1,6 +1,5 @@
-/* A growing text and a list of texts.  Everything in the tool that puts words together uses them.
- * Failure to grow is remembered in `failed`; text_get then says so, so that callers need not ask at
- * each step. */
+/* A growing text and a list of texts, used wherever the command composes text. A failed allocation
+ * is remembered in `failed`, and text_get reports it, so callers need not check each step. */
 #ifndef TOOLS_TEXT_H
 #define TOOLS_TEXT_H
 
@@ -18,8 +17,8 @@ typedef struct text_t {
 
 void text_add(text_t *text, const char *format, ...) TENON_FORMAT(2, 3);
 void text_bytes(text_t *text, const char *data, size_t size);
-const char *
-text_get(const text_t *text);  /* "" while empty, "out of memory" when it could not grow */
+/* Returns "" while empty, and "out of memory" after a failed allocation. */
+const char *text_get(const text_t *text);
 void text_clear(text_t *text); /* keeps the memory */
 void text_free(text_t *text);
 
@@ -29,7 +28,7 @@ typedef struct texts_t { /* owns its items */
   int32_t capacity;
 } texts_t;
 
-bool texts_add(texts_t *list, const char *text); /* copies; false: no memory */
+bool texts_add(texts_t *list, const char *text); /* copies the text; false: out of memory */
 void texts_sort(texts_t *list);
 void texts_free(texts_t *list);
 bool texts_has(const texts_t *list, const char *text);
@@ -39,7 +38,7 @@ const char *text_file_name(const char *path);
 bool text_ends_with(const char *text, const char *end);
 /* `*` stands for any run of characters, `?` for one. */
 bool text_matches(const char *text, const char *pattern);
-/* The name nearest to `name` among `count`, or NULL if none is near enough to be what was meant. */
+/* The nearest of `count` names, or NULL if none is near enough to be a misspelling. */
 const char *text_nearest(const char *name, const char *const *names, int32_t count);
 
 #endif

@@ -1,4 +1,4 @@
-/* The values of a graph in a folder; see values.h. */
+/* Writes the values of a graph to a folder, and reads them; see values.h. */
 #include "values.h"
 
 #include <inttypes.h>
@@ -9,16 +9,14 @@
 #include "element.h"
 #include "system.h"
 
-/* writing */
-
 typedef struct saving_t {
   const values_request_t *request;
   int32_t edge_count;
   int32_t node_count;
   int32_t file_count;
-  bool *is_used;       /* each edge: something reads it */
-  tenon_edge_t *edges; /* the results to be saved, in the order of nodes */
-  int32_t *nodes;      /* of each the node */
+  bool *is_used;       /* for each edge: whether anything reads it */
+  tenon_edge_t *edges; /* results to be saved, in the order of nodes */
+  int32_t *nodes;      /* the node of each result */
   int32_t count;
   text_t list;
 } saving_t;
@@ -29,12 +27,12 @@ static void add_field(text_t *list, const char *text, char end) {
   text_bytes(list, &end, 1);
 }
 
-static bool save(saving_t *s, const char *kind, const char *name, const char *node, const char *op,
-                 const tenon_tensor_t *tensor, text_t *why) {
+static bool save_tensor(saving_t *s, const char *kind, const char *name, const char *node,
+                        const char *op, const tenon_tensor_t *tensor, text_t *why) {
   text_t path = {NULL, 0, 0, false};
   char file[32];
   if (!tensor || element_class(tensor->dtype) == ELEMENT_LIST || tensor->detail)
-    return true; /* is no file */
+    return true; /* such a tensor has no file format */
   snprintf(file, sizeof file, "%05d.npy", (int)s->file_count++);
   text_add(&path, "%s/%s", s->request->folder, file);
   bool fine = tenon_tensor_save(tensor, text_get(&path)) == TENON_OK;
@@ -49,7 +47,7 @@ static bool save(saving_t *s, const char *kind, const char *name, const char *no
   return fine;
 }
 
-/* What nodes give and somebody reads. */
+/* Lists the results of nodes that are read by something. */
 static bool list_edges(saving_t *s, text_t *why) {
   const tenon_graph_t *graph = s->request->graph;
   tenon_graph_edge_t edge = {.size = sizeof edge};
@@ -84,9 +82,10 @@ static bool list_edges(saving_t *s, text_t *why) {
   return true;
 }
 
-/* The graph with these values as its outputs; what they do not need is not run. */
-static tenon_status_t observe(const saving_t *s, int32_t first, int32_t count,
-                              tenon_executable_t **out_executable) {
+/* Creates an executable whose outputs are these values. Nodes that they do not depend on are not
+ * run. */
+static tenon_status_t create_observed(const saving_t *s, int32_t first, int32_t count,
+                                      tenon_executable_t **out_executable) {
   const tenon_graph_t *graph = s->request->graph;
   tenon_builder_t *builder = NULL;
   tenon_graph_t *observed = NULL;
@@ -117,7 +116,7 @@ static bool save_results(saving_t *s, int32_t first, int32_t count, bool must, t
   tenon_tensor_t **outputs = calloc((size_t)count + 1, sizeof *outputs);
   bool fine = outputs != NULL;
   tenon_random_seed(s->request->seed);
-  tenon_status_t status = fine ? observe(s, first, count, &executable) : TENON_MEMORY;
+  tenon_status_t status = fine ? create_observed(s, first, count, &executable) : TENON_MEMORY;
   if (status == TENON_OK)
     status = tenon_executable_run(executable, s->request->inputs, outputs, NULL);
   if (status != TENON_OK && must) text_add(why, "%s", tenon_error());
@@ -128,7 +127,7 @@ static bool save_results(saving_t *s, int32_t first, int32_t count, bool must, t
     (void)tenon_graph_node(s->request->graph, s->nodes[first + i], &node);
     (void)tenon_graph_edge(s->request->graph, s->edges[first + i], &edge, NULL);
     tenon_op_info(node.op, &info);
-    fine = save(s, "value", edge.name, node.name, info.name, outputs[i], why);
+    fine = save_tensor(s, "value", edge.name, node.name, info.name, outputs[i], why);
   }
   for (int32_t i = 0; outputs && i < count; i++)
     tenon_tensor_release(outputs[i]);
@@ -142,9 +141,9 @@ static bool save_ports(saving_t *s, text_t *why) {
   tenon_port_t port = {.size = sizeof port};
   bool fine = true;
   for (int32_t i = 0; fine && tenon_graph_input(r->graph, i, &port) == TENON_OK; i++)
-    fine = save(s, "input", port.name, "", "", r->inputs[i], why);
+    fine = save_tensor(s, "input", port.name, "", "", r->inputs[i], why);
   for (int32_t o = 0; fine && tenon_graph_output(r->graph, o, &port) == TENON_OK; o++)
-    fine = save(s, "output", port.name, "", "", r->outputs[o], why);
+    fine = save_tensor(s, "output", port.name, "", "", r->outputs[o], why);
   return fine;
 }
 
@@ -160,7 +159,7 @@ bool values_save(const values_request_t *request, text_t *why) {
   text_add(&path, "%s/values.txt", request->folder);
   FILE *file = fine ? fopen(text_get(&path), "w") : NULL;
   if (fine && (!file || fputs(text_get(&s.list), file) < 0))
-    text_add(why, "%s: cannot be written", text_get(&path));
+    text_add(why, "cannot write %s", text_get(&path));
   if (file && fclose(file) != 0) fine = false;
   text_free(&path);
   text_free(&s.list);
@@ -169,8 +168,6 @@ bool values_save(const values_request_t *request, text_t *why) {
   free(s.nodes);
   return fine && !why->size;
 }
-
-/* reading */
 
 static bool add_line(values_t *values, char *line) {
   const char *fields[6];
@@ -203,7 +200,7 @@ bool values_load(const char *folder, values_t *values, text_t *why) {
   FILE *file = fopen(text_get(&path), "r");
   values->folder = strdup(folder);
   if (!file || !values->folder) {
-    text_add(why, "%s cannot be read", text_get(&path));
+    text_add(why, "cannot read %s", text_get(&path));
     fine = false;
   }
   while (fine && getline(&line, &room, file) > 0) {
@@ -211,7 +208,8 @@ bool values_load(const char *folder, values_t *values, text_t *why) {
     fine = texts_add(&values->lines, line) &&
            add_line(values, values->lines.items[values->lines.count - 1]);
     if (!fine)
-      text_add(why, "%s: line %d is none of six fields", text_get(&path), (int)values->count + 1);
+      text_add(why, "%s: line %d: expected six fields separated by tabs", text_get(&path),
+               (int)values->count + 1);
   }
   if (file) fclose(file);
   free(line);
@@ -241,7 +239,7 @@ tenon_tensor_t *values_tensor(const values_t *values, const value_t *value, text
   if (tenon_tensor_load(text_get(&path), &tensor) != TENON_OK)
     text_add(why, "%s", tenon_error());
   else if (tenon_dtype_parse(value->dtype, &dtype) == TENON_OK && dtype.bits == tensor->dtype.bits)
-    tensor->dtype = dtype; /* the file has only the bits of what NumPy has no dtype for */
+    tensor->dtype = dtype; /* for a dtype that NumPy lacks, the file stores only the bits */
   text_free(&path);
   return tensor;
 }

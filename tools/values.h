@@ -1,6 +1,6 @@
-/* Each value of a graph, as files of one folder: what `tenon run --values` writes and `tenon
- * compare` reads.  values.txt lists them, a line each with tabs between: what it is (input, value,
- * output), file, dtype, name, node, operator. */
+/* The values of a graph as files of one folder, written by `tenon run --values` and read by `tenon
+ * compare`. The file values.txt lists them, one line each with tabs between the fields: kind
+ * (input, value, output), file, dtype, name, node, operator. */
 #ifndef TOOLS_VALUES_H
 #define TOOLS_VALUES_H
 
@@ -12,13 +12,12 @@ typedef struct values_request_t {
   const tenon_graph_t *graph;
   const tenon_compile_t *options;
   tenon_tensor_t *const *inputs;
-  tenon_tensor_t *const *outputs; /* of a run of the graph as it is */
+  tenon_tensor_t *const *outputs; /* of a run of the unmodified graph */
   const char *folder;
   uint64_t seed;
-  bool
-      /* an executable for each value, so that what is fused stays so; else one that gives all of
-       * them */
-      each;
+  /* One executable for each value, so that fused nodes stay fused; else one executable for all
+   * values. */
+  bool each;
 } values_request_t;
 bool values_save(const values_request_t *request, text_t *why);
 
@@ -35,13 +34,13 @@ typedef struct values_t { /* in the order of the graph's nodes */
   int32_t count;
   int32_t capacity;
   char *folder;
-  texts_t lines; /* which the items point into */
+  texts_t lines; /* owns the texts that the items point to */
 } values_t;
 bool values_load(const char *folder, values_t *values, text_t *why);
 void values_free(values_t *values);
 const value_t *values_find(const values_t *values, const char *kind,
-                           const char *name); /* NULL: none */
-/* Reads its file; NULL: `why` says why not. */
+                           const char *name); /* NULL: there is none */
+/* Reads the file of a value. Returns NULL on failure, with the reason in `why`. */
 tenon_tensor_t *values_tensor(const values_t *values, const value_t *value, text_t *why);
 
 #endif

@@ -1,5 +1,5 @@
-/* Waiting for changes of files by inotify; see watcher.h.  Folders are watched, not files: editors
- * replace a file by another. */
+/* Waits for changes of files by inotify; see watcher.h. Folders are watched instead of files,
+ * because editors replace a file by a new one. */
 #ifndef _POSIX_C_SOURCE
 #define _POSIX_C_SOURCE 200809L
 #endif
@@ -12,7 +12,7 @@
 #include <sys/inotify.h>
 #include <unistd.h>
 
-enum { SETTLED_MS = 30 }; /* no change for so long */
+enum { SETTLED_MS = 30 }; /* time without changes */
 
 bool watcher_open(watcher_t *watcher, const texts_t *files, text_t *why) {
   *watcher = (watcher_t){.descriptor = inotify_init1(IN_CLOEXEC | IN_NONBLOCK)};
@@ -41,7 +41,7 @@ bool watcher_open(watcher_t *watcher, const texts_t *files, text_t *why) {
   return fine;
 }
 
-/* Reads what has come; whether one of the files is in it. */
+/* Reads pending events. Returns whether one of the files has changed. */
 static bool take(watcher_t *watcher, text_t *out_name) {
   char buffer[8192] __attribute__((aligned(8)));
   bool found = false;
@@ -59,7 +59,8 @@ static bool take(watcher_t *watcher, text_t *out_name) {
         }
         found = true;
       }
-      if (event->mask & IN_Q_OVERFLOW) found = true; /* something was lost: look */
+      /* events were lost, so any file may have changed */
+      if (event->mask & IN_Q_OVERFLOW) found = true;
     }
   return found;
 }

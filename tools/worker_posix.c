@@ -1,6 +1,6 @@
-/* Forked children that do numbered items of work and report through pipes; see process.h.  Called
- * by `tenon verify`. A child writes a record as it begins an item and one as it ends it, so the
- * parent knows which item a death belongs to. */
+/* Runs numbered items of work in forked children that report through pipes; see process.h. Called
+ * by `tenon verify` and by the conformance suite of operators. A child writes a record when it
+ * begins an item and when it ends one, so the parent knows which item a death belongs to. */
 #ifndef _POSIX_C_SOURCE
 #define _POSIX_C_SOURCE 200809L
 #endif
@@ -16,9 +16,9 @@
 #include "process.h"
 #include "system.h"
 
-enum { EVENT_BEGIN = 0, EVENT_END = 1, EVENT_REFUSED = 2, /* start failed */ };
+enum { EVENT_BEGIN = 0, EVENT_END = 1, EVENT_REFUSED = 2, /* the start function failed */ };
 
-typedef struct record_t { /* followed by `size` bytes of words */
+typedef struct record_t { /* followed by `size` bytes of text */
   int32_t event;
   int32_t item;
   int32_t outcome;
@@ -29,14 +29,12 @@ typedef struct worker_t {
   pid_t id; /* 0: none */
   int descriptor;
   int32_t next;  /* the item that a new child begins with */
-  int32_t item;  /* in work, -1: none */
-  double begun;  /* clock when it began */
-  bool late;     /* it was ended because of the time limit */
-  bool has_done; /* this child has done an item */
-  text_t buffer; /* what has arrived of records */
+  int32_t item;  /* the item being run; -1: none */
+  double begun;  /* clock time when the item began */
+  bool late;     /* the child was killed because of the time limit */
+  bool has_done; /* this child has finished an item */
+  text_t buffer; /* records received so far */
 } worker_t;
-
-/* the child */
 
 static bool send_all(int descriptor, const void *data, size_t size) {
   const char *at = data;
@@ -57,7 +55,7 @@ static bool send_record(int descriptor, int32_t event, int32_t item, int32_t out
   return send_all(descriptor, &record, sizeof record) && send_all(descriptor, words, record.size);
 }
 
-static void be_child(const workers_t *workers, int32_t first, int descriptor) {
+static void run_child(const workers_t *workers, int32_t first, int descriptor) {
   text_t words = {NULL, 0, 0, false};
   if (!workers->start(workers->context, &words)) {
     send_record(descriptor, EVENT_REFUSED, 0, 0, text_get(&words));
@@ -70,10 +68,8 @@ static void be_child(const workers_t *workers, int32_t first, int descriptor) {
     if (!send_record(descriptor, EVENT_END, item, outcome, text_get(&words))) _exit(1);
     if (workers->spoiled && outcome == workers->spoiled) break;
   }
-  _exit(0); /* not exit: the parent's open files and buffers are the parent's */
+  _exit(0); /* not exit(): open files and buffers belong to the parent */
 }
-
-/* the parent */
 
 static bool start_child(const workers_t *workers, worker_t *worker, text_t *why) {
   int ends[2];
@@ -86,12 +82,12 @@ static bool start_child(const workers_t *workers, worker_t *worker, text_t *why)
   pid_t id = fork();
   if (id == 0) {
     close(ends[0]);
-    be_child(workers, worker->next, ends[1]);
+    run_child(workers, worker->next, ends[1]);
   }
   close(ends[1]);
   if (id < 0) {
     close(ends[0]);
-    text_add(why, "cannot fork: %s", strerror(errno));
+    text_add(why, "cannot start a process: %s", strerror(errno));
     return false;
   }
   worker->id = id;
@@ -102,7 +98,8 @@ static bool start_child(const workers_t *workers, worker_t *worker, text_t *why)
   return true;
 }
 
-/* Takes in the records that are complete; false: start failed in the child, or no memory. */
+/* Handles the complete records; false: the start function failed in the child, or memory is
+ * exhausted. */
 static bool take_records(const workers_t *workers, worker_t *worker, text_t *why) {
   size_t at = 0;
   record_t record;
@@ -134,9 +131,9 @@ static bool take_records(const workers_t *workers, worker_t *worker, text_t *why
   return fine;
 }
 
-/* The child's pipe is closed: it has ended.  What it was doing has failed, and a new child does the
- * rest. */
-static bool bury_child(const workers_t *workers, worker_t *worker, text_t *why) {
+/* Handles the end of a child, whose pipe is closed: its current item has failed, and a new child
+ * runs the remaining items. */
+static bool finish_child(const workers_t *workers, worker_t *worker, text_t *why) {
   int status = 0;
   text_t words = {NULL, 0, 0, false};
   close(worker->descriptor);
@@ -148,22 +145,24 @@ static bool bury_child(const workers_t *workers, worker_t *worker, text_t *why) 
   else if (WIFSIGNALED(status))
     text_add(&words, "crashed with signal %d", WTERMSIG(status));
   else
-    text_add(&words, "ended the process with status %d", WEXITSTATUS(status));
+    text_add(&words, "exited with status %d", WEXITSTATUS(status));
+  /* A child that exits after its item, or that was killed just after it, has not failed. */
+  const bool has_finished =
+      worker->late || (worker->has_done && WIFEXITED(status) && !WEXITSTATUS(status));
   bool fine = true;
   if (worker->item >= 0) {
     workers->done(workers->context, worker->item, workers->crashed, text_get(&words));
     worker->next = worker->item + workers->jobs;
-  } else if (worker->next < workers->count && !worker->late &&
-             !(worker->has_done && WIFEXITED(status) &&
-               !WEXITSTATUS(status))) { /* late: it did end its item just before */
-    text_add(why, "a child %s before its first item", text_get(&words));
+  } else if (worker->next < workers->count && !has_finished) {
+    text_add(why, "a child process %s before its first item", text_get(&words));
     fine = false;
   }
   text_free(&words);
   return fine && (worker->next >= workers->count || start_child(workers, worker, why));
 }
 
-/* Milliseconds to wait for news: until the first time limit; ends children that are past theirs. */
+/* Returns the milliseconds until the next time limit, and kills children that have exceeded
+ * theirs. */
 static int watch_time(const workers_t *workers, worker_t *children) {
   double least = -1;
   for (int32_t i = 0; workers->timeout_ms > 0 && i < workers->jobs; i++) {
@@ -177,17 +176,19 @@ static int watch_time(const workers_t *workers, worker_t *children) {
     if (left < 0) left = 0;
     if (least < 0 || left < least) least = left;
   }
-  return least < 0 ? -1 : least > 60000 ? 60000 : (int)least + 1;
+  if (least < 0) return -1;
+  return least > 60000 ? 60000 : (int)least + 1;
 }
 
-/* One round: waits for news from any child and takes it in. */
-static bool listen(const workers_t *workers, worker_t *children, struct pollfd *polls,
-                   text_t *why) {
+/* Waits once for events of any child and handles them. */
+static bool handle_events(const workers_t *workers, worker_t *children, struct pollfd *polls,
+                          text_t *why) {
   char bytes[4096];
   for (int32_t i = 0; i < workers->jobs; i++)
     polls[i] = (struct pollfd){children[i].id ? children[i].descriptor : -1, POLLIN, 0};
   if (poll(polls, (nfds_t)workers->jobs, watch_time(workers, children)) < 0)
-    return errno == EINTR || (text_add(why, "cannot wait: %s", strerror(errno)), false);
+    return errno == EINTR ||
+           (text_add(why, "cannot wait for child processes: %s", strerror(errno)), false);
   for (int32_t i = 0; i < workers->jobs; i++) {
     worker_t *worker = &children[i];
     if (!worker->id || !polls[i].revents) continue;
@@ -196,13 +197,13 @@ static bool listen(const workers_t *workers, worker_t *children, struct pollfd *
       text_bytes(&worker->buffer, bytes, (size_t)size);
       if (!take_records(workers, worker, why)) return false;
     } else if (size == 0 || errno != EINTR) {
-      if (!bury_child(workers, worker, why)) return false;
+      if (!finish_child(workers, worker, why)) return false;
     }
   }
   return true;
 }
 
-static bool any_alive(const worker_t *children, int32_t count) {
+static bool has_live_child(const worker_t *children, int32_t count) {
   for (int32_t i = 0; i < count; i++)
     if (children[i].id) return true;
   return false;
@@ -220,10 +221,10 @@ bool workers_run(const workers_t *workers, text_t *why) {
     children[i].next = i;
     fine = start_child(workers, &children[i], why);
   }
-  while (fine && any_alive(children, workers->jobs))
-    fine = listen(workers, children, polls, why);
+  while (fine && has_live_child(children, workers->jobs))
+    fine = handle_events(workers, children, polls, why);
   for (int32_t i = 0; children && i < workers->jobs; i++) {
-    if (children[i].id) { /* only after a failure */
+    if (children[i].id) { /* reached only after a failure */
       kill(children[i].id, SIGKILL);
       close(children[i].descriptor);
       waitpid(children[i].id, NULL, 0);

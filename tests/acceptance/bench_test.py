@@ -97,15 +97,15 @@ class Bench(unittest.TestCase):
             with open(path(f"{verdict}.json"), "w", encoding="utf-8") as file:
                 file.write(text)
             said = tenon("bench", *words, "-s", "0.01", "--baseline", f"{verdict}.json")
-            self.assertIn(f"times as fast, {verdict}", said)
-        self.assertIn("it has none of these", tenon("bench", "./toy.so", "scale", "-d", "rows=3", "-d", "columns=3", "-s", "0.01", "--baseline", "faster.json", code=1))
+            self.assertIn(f"times its speed, {verdict}", said)
+        self.assertIn("has no result for any of these operators, sizes and devices", tenon("bench", "./toy.so", "scale", "-d", "rows=3", "-d", "columns=3", "-s", "0.01", "--baseline", "faster.json", code=1))
 
     def test_beside_another_operator_and_another_library(self):
         words = ("bench", "./toy.so", "scale", "-d", "rows=64", "-d", "columns=64", "-s", "0.01", "--against")
-        self.assertIn("the other took", tenon(*words, "core::abs"))
-        self.assertIn("expected 1 inputs, as of toy::scale, found 2", tenon(*words, "core::add", code=1))
+        self.assertIn("the other operator took", tenon(*words, "core::abs"))
+        self.assertIn("expected an operator with 1 inputs, as toy::scale has, found one with 2", tenon(*words, "core::add", code=1))
         shutil.copy(path("toy.so"), path("copy.so"))
-        self.assertIn("the other took", tenon(*words, "./copy.so"))
+        self.assertIn("the other operator took", tenon(*words, "./copy.so"))
         self.assertIn("no operator 'core::nothing'", tenon(*words, "core::nothing", code=1))
         self.assertIn("cannot load", tenon(*words, "./nothing.so", code=1))
 
@@ -135,20 +135,20 @@ class Bench(unittest.TestCase):
         run = subprocess.run([TENON, "bench", "./toy.so", "-s", "0.01"], cwd=WORK.name, env=ENV, capture_output=True, text=True)
         self.assertEqual(run.returncode, 1)
         self.assertIn("toy::scale", run.stdout)
-        self.assertRegex(run.stderr, "left out: toy::never: .*never right")
+        self.assertRegex(run.stderr, "not measured: toy::never: .*never right")
 
     def test_what_is_wrong_is_said(self):
         for words, expected in (
-            (("./toy.so", "scale", "-d", "width=3"), "--dim width: no extent has that name"),
+            (("./toy.so", "scale", "-d", "width=3"), "--dim width: no extent has this name"),
             (("./toy.so", "scale", "-d", "rows=3x"), "--dim rows=3x: expected NAME=N"),
             (("./toy.so", "scale", "-i", "x=f33[2]"), "unknown dtype 'f33'"),
             (("./toy.so", "scale", "-i", "x=f32[2"), "expected a dtype and extents"),
-            (("./toy.so", "scale", "-i", "x=f32[n]"), "give --dim n=N"),
+            (("./toy.so", "scale", "-i", "x=f32[n]"), "add --dim n=N"),
             (("./toy.so", "scale", "--flops", "2 *"), "column 4: expected a number, a name or ("),
-            (("./toy.so", "scale", "--flops", "foo"), "column 1: expected an extent's name"),
+            (("./toy.so", "scale", "--flops", "foo"), "column 1: expected the name of an extent or of an argument"),
             (("./toy.so", "scale", "-a", "to=3"), "has no attribute 'to'"),
             (("./toy.so", "scal"), "did you mean 'toy::scale'"),
-            (("./toy.so", "scale", "--svg", "x.svg"), "--svg wants --flops"),
+            (("./toy.so", "scale", "--svg", "x.svg"), "--svg needs --flops"),
             (("./toy.so", "scale", "--device", "nobody"), "nobody"),
             (("./toy.so", "scale", "--dtype", "f64"), "f64"),
         ):

@@ -26,7 +26,8 @@ def planted():
     for source in sorted(glob.glob(os.path.join(SOURCES, "*.c")) + glob.glob(os.path.join(SOURCES, "*.cc"))):
         name = os.path.splitext(os.path.basename(source))[0]
         with open(source, encoding="utf-8") as text:
-            said = re.search(r"Found as: ([a-z_]+\.[a-z0-9_]+) \*/", text.read())
+            comment = re.sub(r"\n \*(?!/)", "", text.read())  # a comment may be wrapped anywhere
+            said = re.search(r"Found as: ([a-z_]+\.[a-z0-9_]+)\s*\*/", comment)
         assert said, f"{source} has no line 'Found as: ID'"
         found[name] = said[1]
     return found

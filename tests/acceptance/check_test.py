@@ -80,7 +80,7 @@ def examples(folder):
     """Libraries of the examples, by name; that of the training program is the part of it up to what it needs libtenon for."""
     libraries = {name: build(folder, name, [os.path.join(ROOT, "examples", s) for s in sources]) for name, sources in EXAMPLES.items()}
     with open(os.path.join(ROOT, "examples", "04_training", "training.c"), encoding="utf-8") as program:
-        library = program.read().split("/* ---- short words")[0].replace("#define TENON_STATIC", "").replace("tenon/tenon.h", "tenon/op.h")
+        library = program.read().split("static void must(")[0].replace("#define TENON_STATIC", "").replace("tenon/tenon.h", "tenon/op.h")
     source = os.path.join(folder, "training.c")
     with open(source, "w", encoding="utf-8") as to:
         to.write(library)
@@ -131,8 +131,8 @@ def reports(library, folder):
 
 
 def refusals(library):
-    for words, message in ((["/no/such.so"], "/no/such.so"), ([library, "trice"], "there is no operator trice"), ([], "LIB.so, --builtin, --device LIB or --list is missing"),
-                           ([library, "--samples", "/no/folder"], "/no/folder"), ([library, "--ordinal", "1"], "--device LIB, which is missing")):
+    for words, message in ((["/no/such.so"], "/no/such.so"), ([library, "trice"], "operator trice does not exist"), ([], "nothing to check: give LIB.so, --builtin, --device LIB or --list"),
+                           ([library, "--samples", "/no/folder"], "/no/folder"), ([library, "--ordinal", "1"], "apply to devices: add --device LIB")):
         code, out, error = check(*words)
         tell(f"tenon check {' '.join(words[1:]) or words} cannot be done: status 2, and why", code == 2 and message in error, f"{code} {out}{error}")
     code, out, _ = check("--list")

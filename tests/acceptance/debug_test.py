@@ -51,10 +51,10 @@ class Recordings(unittest.TestCase):
         self.assertIn("the same results", tenon("replay", saved[0])[0])
         out, _ = tenon("replay", saved[0], "--ops", "other.so", code=1)
         self.assertIn("expected 2, found 2.5", out)
-        self.assertIn("another outcome", out)
+        self.assertIn("a different outcome than was saved", out)
         saved, _, _ = self.record("toy.around(x)", "all", TENON_RECORD_ALL="1")
         self.assertEqual([path.name for path in saved], ["000-toy.twice", "001-toy.around"])  # the inner one ends first
-        self.assertIn("2 calls, 0 with another outcome", tenon("replay", HERE / "all")[0])
+        self.assertIn("2 calls, 0 with a different outcome", tenon("replay", HERE / "all")[0])
 
     def test_inputs_that_a_call_writes_to_are_saved_as_they_were(self):
         saved, _, _ = self.record("toy.count_up(x)\ntry: toy.count_up(x)\nexcept tenon.RangeError: pass", "written", TENON_RECORD_ALL="1")
@@ -62,14 +62,14 @@ class Recordings(unittest.TestCase):
         self.assertEqual(np.load(saved[0] / first["inputs"][0]["file"])[0, 0], 1)
         self.assertEqual(np.load(saved[0] / first["written"][0]["file"])[0, 0], 2)
         self.assertEqual(np.load(saved[1] / second["inputs"][0]["file"])[0, 0], 2)
-        self.assertIn("0 with another outcome", tenon("replay", HERE / "written")[0])
+        self.assertIn("0 with a different outcome", tenon("replay", HERE / "written")[0])
 
     def test_calls_of_one_state_are_repeated_on_one_state(self):
         saved, _, _ = self.record("toy.counter(x)\ntoy.counter(x)\ntoy.counter(x)", "state", TENON_RECORD_ALL="1")
         calls = [json.loads((path / "call.json").read_text()) for path in saved]
         self.assertEqual(len({call["state"] for call in calls}), 1)
         self.assertEqual([np.load(path / "output_0.npy")[0, 0] for path in saved], [1, 2, 3])
-        self.assertIn("3 calls, 0 with another outcome", tenon("replay", HERE / "state")[0])
+        self.assertIn("3 calls, 0 with a different outcome", tenon("replay", HERE / "state")[0])
         tenon("replay", saved[2], code=1)  # alone it is the first
 
     def test_random_numbers_are_drawn_from_where_they_began(self):
@@ -78,7 +78,7 @@ class Recordings(unittest.TestCase):
         calls = [json.loads((path / "call.json").read_text()) for path in saved]
         self.assertEqual(calls[0]["random"], {"seed": "7", "offset": "0"})
         self.assertGreater(int(calls[1]["random"]["offset"]), 0)
-        self.assertIn("0 with another outcome", tenon("replay", HERE / "random")[0])
+        self.assertIn("0 with a different outcome", tenon("replay", HERE / "random")[0])
 
     def test_the_node_of_a_model_is_named(self):
         path = model("limits", node("MatMul", "x w", "h", "mm"), node("limited", "h", "y", "the limit", "toy", most=-1000.0))

@@ -107,19 +107,19 @@ class Comparisons(unittest.TestCase):
 
     def test_the_first_node_that_another_build_of_a_library_computes_otherwise_is_named_and_recorded(self):
         out = self.compare("--against", "ops=other.so")
-        self.assertIn("first: node 'the twice' (toy::twice), value 't'", out)
+        self.assertIn("first difference: node 'the twice' (toy::twice), value 't'", out)
         self.assertIn("48 of 48 elements differ, most at [", out)
-        self.assertIn("it gives what the first run gave", out)
+        self.assertIn("the operator returns the result of the first run", out)
         saved = recordings(HERE / "recordings")[0]
         self.assertIn(f"tenon replay recordings/{saved.name}", out)
-        self.assertIn("another outcome", tenon("replay", saved, "--ops", "toy.so", code=1)[0])
+        self.assertIn("a different outcome than was saved", tenon("replay", saved, "--ops", "toy.so", code=1)[0])
         self.assertIn("the same results", tenon("replay", saved, "--ops", "other.so")[0])
 
     def test_ways_that_agree_agree(self):
         for words in (["--against", "threads=1"], ["--optimize", "plain", "--against", "optimize=full", "--each"],
                       ["--against", "capability=default"], ["--device", "sim", "--against", "cpu"]):
             with self.subTest(words):
-                self.assertIn("4 of 4 values compared, 0 differ; of 1 outputs 0", self.compare(*words, code=0))
+                self.assertIn("4 of 4 values compared, 0 differ; of the outputs 1 compared, 0 differ", self.compare(*words, code=0))
 
     def test_it_is_json_and_a_picture_too(self):
         result = json.loads(self.compare("--against", "ops=other.so", "--json", "--svg", "picture.svg"))
@@ -141,13 +141,13 @@ class Comparisons(unittest.TestCase):
             self.skipTest("onnxruntime is not installed")
         plain = model("plain", node("MatMul", "x w", "h", "mm"), node("Relu", "h", "r", "relu"), node("Softmax", "r", "y", "softmax", axis=-1))
         out, _ = tenon("compare", plain, "--against", "onnxruntime", "--python", sys.executable)
-        self.assertIn("3 of 3 values compared, 0 differ; of 1 outputs 0", out)
+        self.assertIn("3 of 3 values compared, 0 differ; of the outputs 1 compared, 0 differ", out)
         _, err = tenon("compare", self.model, "--ops", "toy.so", "--against", "onnxruntime", "--python", sys.executable, code=1)
         self.assertIn("ONNX Runtime", err)
 
     def test_what_is_no_way_is_refused(self):
         _, err = tenon("compare", self.model, "--against", "speed=1", code=1)
-        self.assertIn("expected onnxruntime, a device, or device=", err)
+        self.assertIn("expected onnxruntime, a device name, or a comma-separated list of device=", err)
 
 
 if __name__ == "__main__":

@@ -56,9 +56,9 @@ def copied_out(text, backend):
 
 
 def fallbacks(text):
-    if "fell back to the CPU:" not in text:
+    if "ran on the CPU instead (fallback):" not in text:
         return {}
-    lines = text.split("fell back to the CPU:\n")[1].split("\n")
+    lines = text.split("ran on the CPU instead (fallback):\n")[1].split("\n")
     return {line.split()[0]: int(line.split()[1]) for line in lines if line.startswith("core::")}
 
 

@@ -127,12 +127,12 @@ def check_kind(user, kind):
 
 def check_refusals(user):
     for words, expected in (
-        ("3d", "a letter first"),
+        ("3d", "a name that begins with a letter"),
         ("a-b", "letters, digits and _ only"),
-        ("double", "neither C nor Tenon has taken"),
-        ("core", "neither C nor Tenon has taken"),
-        ("", "a letter first"),
-        ("x" * 61, "at most 60 letters"),
+        ("double", "a name that is not reserved by C or Tenon"),
+        ("core", "a name that is not reserved by C or Tenon"),
+        ("", "a name that begins with a letter"),
+        ("x" * 61, "a name of at most 60 characters"),
         ("fine --kind pontwise", "did you mean 'pointwise'"),
     ):
         code, said = user.run(f"tenon new {words or repr('')}", user.work)
@@ -147,7 +147,7 @@ def check_refusals(user):
     code, said = user.run("tenon new --list", user.work)
     ok(code == 0 and all(re.search(rf"^{kind} ", said, re.M) for kind in KINDS), "--list has every kind", said)
     code, said = user.run(f"PATH={user.prefix}/bin {user.prefix}/bin/tenon new bare", user.work)
-    ok(code == 0 and "model.onnx was not made" in said and os.path.exists(f"{user.work}/bare/bare.c"), "without a compiler the folder is made, and it says what lacks", said)
+    ok(code == 0 and "model.onnx was not created" in said and os.path.exists(f"{user.work}/bare/bare.c"), "without a compiler the folder is made, and it says what lacks", said)
 
 
 def main():

@@ -82,11 +82,11 @@ class Watch(unittest.TestCase):
         self.assertRegex(said, r"nothing[^$]*does not compile")
         self.assertNotIn("built", said)
         self.header("*(volatile float *)8")
-        self.assertRegex(self.until("watching"), r"toy\.so was being run when it was ended by signal 11")
+        self.assertRegex(self.until("watching"), r"toy\.so failed while it was running: ended by signal 11")
         self.header("7")
         self.assertRegex(self.until("watching"), r"built[^$]*min 14 ")
         self.header("8", ", *, int a=1")
-        self.assertRegex(self.until("watching"), r"toy::more: its schema changed[^$]*held by 2 graphs; the model is loaded anew[^$]*min 16 ")
+        self.assertRegex(self.until("watching"), r"toy::more: its schema changed[^$]*held by 2 graphs; the model is loaded again[^$]*min 16 ")
         with open(self.path("unrelated.h"), "w", encoding="utf-8") as file:
             file.write("nothing to see")
         self.header("9", ", *, int a=1")

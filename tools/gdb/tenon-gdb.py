@@ -1,12 +1,12 @@
-"""Tenon in gdb: printers for tensors, dtypes, extents, values, operators, statuses, calls; and the commands
+"""gdb support for Tenon: pretty-printers for tensors, dtypes, extents, values, operators, statuses and calls, and the commands
 
-    tenon call            the operator that runs in this thread, its arguments, and the calls around it
-    tenon step            to the next line, or into an operator that this line calls (of those that TENON_USES names)
-    tenon ops [REGEX]     operators that are registered (in a live process)
-    tenon tensor EXPR     a tensor with its values
+    tenon call            show the operator that runs in this thread, its arguments, and the calls that led to it
+    tenon step            step to the next line, or into an operator that this line calls (one that TENON_USES names)
+    tenon ops [REGEX]     list registered operators (needs a live process)
+    tenon tensor EXPR     show a tensor with its values
 
-Loaded by itself where it is installed (share/gdb/auto-load), else by `source tenon-gdb.py`.  Reads memory by the frozen layouts
-of tenon/op.h, so that libraries and libtenon need no debug information for it.
+An installation loads this file automatically (share/gdb/auto-load); otherwise use `source tenon-gdb.py`.  Memory is read by the
+frozen layouts of tenon/op.h, so neither libraries nor libtenon need debug information.
 """
 import re
 import struct
@@ -19,11 +19,9 @@ STATUSES = ["OK", "CANCELLED", "UNKNOWN", "INVALID", "DEADLINE", "NOT_FOUND", "E
 PHASES = ["", "open", "validate", "create", "infer", "prepare", "run", "loop", "device", "bridge", "pass"]
 FLOATS8 = {7: "f8e3m4", 8: "f8e4m3", 9: "f8e4m3b11fnuz", 10: "f8e4m3fn", 11: "f8e4m3fnuz", 12: "f8e5m2", 13: "f8e5m2fnuz",
            14: "f8e8m0", 15: "f6e2m3", 16: "f6e3m2", 17: "f4e2m1"}
-VALUES_MOST = 8  # that are shown of a tensor
+VALUES_MOST = 8  # elements that are printed of a tensor
 LEAST_DIM = -(1 << 62)
 
-
-# ---- memory
 
 def read(address, size):
     return bytes(gdb.selected_inferior().read_memory(int(address), size))
@@ -48,19 +46,17 @@ def address_of(value):
 
 
 class Layout:
-    """What libtenon says of its own structures: tenon_debug_layout."""
+    """Offsets in libtenon's own structures, which it exports as tenon_debug_layout."""
 
     def __init__(self):
         at = int(gdb.parse_and_eval("(unsigned long)&tenon_debug_layout"))
         magic, self.host, count = unpack("<16sQI", at)
         if not magic.startswith(b"tenon debug 1"):
-            raise gdb.GdbError("this libtenon is another version than tenon-gdb.py")
+            raise gdb.GdbError("libtenon and tenon-gdb.py have different versions")
         (self.name, self.schema, self.input_count, self.inputs, self.attr_count, self.attrs, self.output_count, self.outputs,
          self.argument_size, self.library, self.path, self.choices, self.uses,
          self.use_count) = unpack(f"<{count}I", at + 28)
 
-
-# ---- what things are
 
 def dtype_name(code, bits, lanes):
     if (code, bits) == (6, 8):
@@ -86,7 +82,7 @@ class Tensor:
         (self.data, self.device_type, self.device_id, self.ndim, code, bits, lanes, shape, strides, _, self.keys,
          self.detail) = unpack("<QiiiBBHQQQQQ", address)
         if not 0 <= self.ndim <= 64:
-            raise gdb.MemoryError(f"no tensor at {address:#x}")
+            raise gdb.MemoryError(f"there is no tensor at {address:#x}")
         self.code, self.bits, self.dtype = code, bits, dtype_name(code, bits, lanes)
         self.shape = unpack(f"<{self.ndim}q", shape) if self.ndim else ()
         self.strides = unpack(f"<{self.ndim}q", strides) if self.ndim else ()
@@ -197,8 +193,6 @@ def op_name(op, layout=None):
     return text(unpack("<Q", op + layout.name)[0])
 
 
-# ---- calls
-
 def op_arguments(layout, op, count_at, list_at):
     count, = unpack("<I", op + count_at)
     first, = unpack("<Q", op + list_at)
@@ -206,7 +200,7 @@ def op_arguments(layout, op, count_at, list_at):
 
 
 def call_lines(address):
-    """What functions of a library are given: tenon_call_t and all that open as it does."""
+    """Describes the argument of a library function: tenon_call_t, or a structure with the same first members."""
     layout = Layout()
     size, phase, host, op, attrs = unpack("<IIQQQ", address)
     lines = [f"{op_name(op, layout)} ({PHASES[phase] if phase < len(PHASES) else phase})"]
@@ -229,7 +223,7 @@ def call_lines(address):
 
 
 def is_call(address, host):
-    """Size and phase, then the host, then an operator."""
+    """Whether the address holds a size, a phase, the host and an operator."""
     try:
         size, phase, found, op = unpack("<IIQQ", address)
         return found == host and 2 <= phase <= 7 and 32 <= size <= 4096 and "::" in op_name(op)
@@ -238,8 +232,8 @@ def is_call(address, host):
 
 
 def calls_of_frames():
-    """Arguments of this thread's frames that are calls, where there is debug information; and whether there are more, which an
-    optimising compiler did not keep."""
+    """Returns the calls among the arguments of this thread's frames that have debug information, and whether the compiler has
+    optimised others away."""
     frame, found, lost = gdb.selected_frame(), [], False
     kinds = {"tenon_call_t", "tenon_loop_t", "tenon_infer_t", "tenon_node_t"}
     while frame:
@@ -260,7 +254,7 @@ def calls_of_frames():
 
 
 def calls_of_stack():
-    """The same from the words on the stack: structures, and addresses of structures."""
+    """Finds calls by searching the stack for call structures and for pointers to them."""
     host, found, sp = Layout().host, [], int(gdb.selected_frame().read_register("sp")) & ~7
     for start in range(sp, sp + (1 << 20), 4096):
         try:
@@ -275,14 +269,14 @@ def calls_of_stack():
 
 
 class TenonCommand(gdb.Command):
-    """Tenon's commands: tenon call, tenon ops, tenon tensor."""
+    """Tenon's commands: tenon call, tenon step, tenon ops, tenon tensor."""
 
     def __init__(self):
         super().__init__("tenon", gdb.COMMAND_DATA, gdb.COMPLETE_NONE, True)
 
 
 class TenonCall(gdb.Command):
-    """The operator that runs in this thread, with its arguments, and the calls around it, the innermost first."""
+    """Show the operator that runs in this thread, with its arguments, and the calls that led to it, innermost first."""
 
     def __init__(self):
         super().__init__("tenon call", gdb.COMMAND_STACK)
@@ -294,13 +288,13 @@ class TenonCall(gdb.Command):
         if lost or not found:
             found += [a for a in calls_of_stack() if a not in found]
         if not found:
-            raise gdb.GdbError("no operator is called in this thread")
+            raise gdb.GdbError("this thread is not inside an operator")
         for address in found:
             print("\n".join(call_lines(address)))
 
 
 class TenonStep(gdb.Command):
-    """To the next line, or into the kernel of an operator that this line calls, of those that TENON_USES names."""
+    """Step to the next line, or into the kernel of an operator that this line calls and TENON_USES names."""
 
     def __init__(self):
         super().__init__("tenon step", gdb.COMMAND_RUNNING)
@@ -309,7 +303,7 @@ class TenonStep(gdb.Command):
         layout = Layout()
         found = [a for a in calls_of_frames()[0] if is_call(a, layout.host)]
         if not found:
-            raise gdb.GdbError("no operator is called in this thread")
+            raise gdb.GdbError("this thread is not inside an operator")
         op, = unpack("<Q", found[0] + 16)
         uses, count = unpack("<Q", op + layout.uses)[0], unpack("<I", op + layout.use_count)[0]
         stops = [gdb.Breakpoint(f"*{at:#x}", internal=True) for at in map(self.kernel, unpack(f"<{count}Q", uses)) if at]
@@ -318,7 +312,7 @@ class TenonStep(gdb.Command):
         try:
             gdb.execute("next", to_string=True)
             if gdb.selected_inferior().pid and any(stop.is_valid() and stop.hit_count for stop in stops):
-                gdb.execute("next", to_string=True)  # past the first instructions, which make the frame
+                gdb.execute("next", to_string=True)  # past the prologue of the function
             gdb.execute("frame")
         finally:
             for stop in stops:
@@ -327,7 +321,7 @@ class TenonStep(gdb.Command):
 
     @staticmethod
     def kernel(op):
-        """The function of the CPU's kernel: tenon_op_slot."""
+        """Returns the function of the CPU kernel, found by tenon_op_slot."""
         room = int(gdb.parse_and_eval("((void *(*)(unsigned long))malloc)(64)"))
         gdb.selected_inferior().write_memory(room, struct.pack("<I", 56) + bytes(60))
         gdb.selected_inferior().write_memory(room + 60, b"cpu\0")
@@ -338,7 +332,7 @@ class TenonStep(gdb.Command):
 
 
 class TenonOps(gdb.Command):
-    """Operators that are registered, with their schemas: tenon ops [REGEX].  Calls functions of the process."""
+    """List registered operators with their schemas: tenon ops [REGEX].  Calls functions of the process."""
 
     def __init__(self):
         super().__init__("tenon ops", gdb.COMMAND_DATA)
@@ -356,7 +350,7 @@ class TenonOps(gdb.Command):
 
 
 class TenonTensor(gdb.Command):
-    """A tensor with up to a thousand values: tenon tensor EXPR."""
+    """Show a tensor with up to a thousand values: tenon tensor EXPR."""
 
     def __init__(self):
         super().__init__("tenon tensor", gdb.COMMAND_DATA, gdb.COMPLETE_EXPRESSION)
@@ -371,8 +365,6 @@ class TenonTensor(gdb.Command):
         print(tensor.values(1000).strip())
 
 
-# ---- printers
-
 class Printer:
     def __init__(self, function, value):
         self.function, self.value = function, value
@@ -385,7 +377,7 @@ class Printer:
 
 
 def pointer_to(name, function):
-    """Of pointers to structures that are opaque outside."""
+    """Prints pointers to opaque structures."""
     return lambda value: f"{function(int(value))}" if int(value) else "NULL"
 
 

@@ -1,4 +1,4 @@
-/* The program that isolated libraries run in: all of it is in libtenon, which starts it. */
+/* The program that runs isolated libraries. libtenon starts it and implements all of it. */
 #include <tenon/tenon.h>
 
 int main(void) { return tenon_isolate_main(); }

@@ -1,4 +1,4 @@
-/* callbacks.c: cases about functions that the device calls when a stream comes to them. */
+/* Cases about host callbacks, which the device calls when a stream reaches them. */
 #include "groups.h"
 #include <sched.h>
 #include <stdlib.h>
@@ -25,7 +25,8 @@ static void reset(void) {
 
 static void *index_of(int i) { return (void *)(intptr_t)i; }
 
-/* Callbacks may come a little after the wait of the host; for ever is a hang. */
+/* Waits until `count` callbacks were called. They may come a little after the host's wait returns;
+ * if they never come, the case hangs. */
 static void wait_calls(tenon_on_t on, int count) {
   must_finish(on);
   doing("waiting for %d callbacks", count);
@@ -36,7 +37,7 @@ static void wait_calls(tenon_on_t on, int count) {
     EXPECT(calls[i] == 1, "callback %d of %d: expected to be called once, found %d times", i, count,
            calls[i]);
   EXPECT(!wrong_status,
-         "callbacks of a stream without failure: expected the status TENON_OK, found %s",
+         "callbacks of a stream without failures: expected the status TENON_OK, found %s",
          status_name(wrong_status));
 }
 
@@ -63,7 +64,8 @@ static void order(tenon_on_t on) {
     must_callback(on, stream, count_call, index_of(i));
   wait_calls(on, 200);
   for (int i = 0; i < 200; i++)
-    EXPECT(sequence[i] == i, "callbacks of one stream: number %d was called as number %d", i,
+    EXPECT(sequence[i] == i,
+           "callbacks of one stream are called out of order: number %d was called as number %d", i,
            sequence[i]);
   if (stream) must_stream_destroy(on, stream);
 }
@@ -76,7 +78,7 @@ static void thousands(tenon_on_t on) {
   wait_calls(on, count);
 }
 
-typedef struct look_t { /* a callback that looks at host memory which a copy before it wrote */
+typedef struct look_t { /* a callback that reads host memory which an earlier copy wrote */
   uint8_t *memory;
   _Atomic int done;
   _Atomic int wrong;
@@ -105,8 +107,8 @@ static void after_work(tenon_on_t on) {
     doing("waiting for a callback");
     while (!l.done)
       sched_yield();
-    EXPECT_DATA(!l.wrong, "a callback behind copy(OUT): expected host memory to hold what was "
-                          "copied, found other bytes (is it called before the work?)");
+    EXPECT_DATA(!l.wrong, "a callback after copy(OUT): expected host memory to hold the copied "
+                          "bytes, found others (is it called before the work?)");
     must_stream_destroy(on, stream);
     must_free(on, x);
     must_free(on, y);
@@ -123,7 +125,7 @@ static void many_streams(tenon_on_t on) {
     must_callback(on, streams[i % 8], count_call, index_of(i));
   wait_calls(on, 80);
   for (int i = 8; i < 80; i++)
-    EXPECT(sequence[i] > sequence[i - 8], "callbacks of one of 8 streams were called out of order");
+    EXPECT(sequence[i] > sequence[i - 8], "callbacks of one of 8 streams are called out of order");
   for (int i = 0; i < 8; i++)
     must_stream_destroy(on, streams[i]);
 }
@@ -157,8 +159,8 @@ static void behind_wait(tenon_on_t on) {
     doing("waiting for a callback");
     while (!l.done)
       sched_yield();
-    EXPECT_DATA(!l.wrong, "a callback behind stream_wait: expected what comes before the event to "
-                          "be done, found other bytes in host memory (does the stream wait?)");
+    EXPECT_DATA(!l.wrong, "a callback after stream_wait: expected the work before the event to be "
+                          "done, found other bytes in host memory (does the stream wait?)");
     must_event_destroy(on, event);
     must_stream_destroy(on, a);
     must_stream_destroy(on, b);
@@ -173,13 +175,13 @@ const case_t callback_cases[] = {
     {"callbacks.null_stream", "Callbacks on the stream NULL are called.", NEEDS_CALLBACK,
      null_stream},
     {"callbacks.order", "Callbacks of one stream are called in order.", NEEDS_CALLBACK, order},
-    {"callbacks.thousands", "4,000 callbacks at once.", NEEDS_CALLBACK, thousands},
+    {"callbacks.thousands", "4,000 callbacks are enqueued at once.", NEEDS_CALLBACK, thousands},
     {"callbacks.after_work", "A callback is called when the work before it is done.",
      NEEDS_CALLBACK | NEEDS_STREAMS, after_work},
-    {"callbacks.behind_wait", "A callback behind stream_wait is called after the event.",
+    {"callbacks.behind_wait", "A callback after stream_wait is called after the event.",
      NEEDS_CALLBACK | NEEDS_EVENTS, behind_wait},
-    {"callbacks.many_streams", "Callbacks of eight streams, each in order.",
+    {"callbacks.many_streams", "Callbacks of eight streams are called, in order for each stream.",
      NEEDS_CALLBACK | NEEDS_STREAMS, many_streams},
-    {"callbacks.destroyed", "Callbacks of a stream that is destroyed are called.",
+    {"callbacks.destroyed", "Callbacks of a destroyed stream are called.",
      NEEDS_CALLBACK | NEEDS_STREAMS, destroyed},
     {0}};

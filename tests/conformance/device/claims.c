@@ -1,9 +1,9 @@
-/* claims.c: cases about what a device claims of a graph. */
+/* Cases about which nodes of a graph a device claims for offload. */
 #include "graphs.h"
 #include "groups.h"
 #include <string.h>
 
-static void diamond(graph_t *g) { /* one way through an operator that nobody has */
+static void diamond(graph_t *g) { /* one path leads through an unknown operator */
   graph_begin(g);
   uint32_t x = graph_input(g, "x", 8, 6);
   uint32_t c = graph_constant(g, "c", 1, 6);
@@ -14,8 +14,8 @@ static void diamond(graph_t *g) { /* one way through an operator that nobody has
   graph_output(g, graph_node(g, "core::mul", last, first, 8, 6));
 }
 
-static void
-crossing(graph_t *g) { /* two chains, each of which goes through such an operator to the other */
+/* Two chains that cross through unknown operators. */
+static void crossing(graph_t *g) {
   graph_begin(g);
   uint32_t x = graph_input(g, "x", 4, 4);
   uint32_t y = graph_input(g, "y", 4, 4);
@@ -41,7 +41,7 @@ static void chain(graph_t *g) {
 static void (*const shapes[])(graph_t *) = {graph_layers, diamond, crossing, chain, graph_begin};
 enum { SHAPES = sizeof shapes / sizeof *shapes };
 
-static graph_t graph; /* large */
+static graph_t graph; /* too large for the stack */
 static wishes_t wishes;
 
 static void sound(tenon_on_t on) {
@@ -62,7 +62,7 @@ static int together(uint32_t n, uint32_t m) {
   return n == m || (group_of(n) && group_of(n) == group_of(m));
 }
 
-/* Has all come to its turn that node n, or its group, reads from? */
+/* Whether everything that node n, or its group, reads from has been computed. */
 static int is_ready(uint32_t n, const uint32_t *made, const char *placed) {
   for (uint32_t m = 0; m < graph.view.node_count; m++)
     for (uint32_t k = 0; together(n, m) && k < graph.starts[m][graph.nodes[m].argument_count];
@@ -73,8 +73,7 @@ static int is_ready(uint32_t n, const uint32_t *made, const char *placed) {
   return 1;
 }
 
-/* Groups, and nodes without one, must all come to their turn when each waits for those that it
- * reads from. */
+/* Groups, and nodes without a group, must all become ready if each waits for what it reads from. */
 static void paths(tenon_on_t on) {
   for (int i = 0; i < SHAPES; i++) {
     uint32_t made[EDGES_MOST];
@@ -114,7 +113,7 @@ static void unknown(tenon_on_t on) {
     graph.nodes[n].version = 1000;
   must_claim(on, &graph, &wishes);
   EXPECT(!wishes.count,
-         "claim took %s of version 1000, which may be another operator than version 1",
+         "claim took %s in version 1000, which may differ from the operator in version 1",
          graph.nodes[wishes.at[0].nodes[0]].op);
 }
 
@@ -127,15 +126,15 @@ static void taken(tenon_on_t on) {
     EXPECT(!group_of(n), "claim took node %u, which another device has", n);
   for (uint32_t n = 0; n < 4; n++)
     EXPECT(!group_of(n) || group_of(n) != group_of(n + 8),
-           "claim took nodes %u and %u as one group: a path leaves it, by nodes of another device, "
-           "and comes back",
+           "claim took nodes %u and %u as one group: a path leaves the group through nodes of "
+           "another device and comes back",
            n, n + 8);
 }
 
 static void not_known(tenon_on_t on) {
   graph_layers(&graph);
   for (uint32_t e = 0; e < graph.view.edge_count; e++)
-    if (!graph.edges[e].value) graph.dims[e][0].value = INT64_MIN + 3; /* a symbol */
+    if (!graph.edges[e].value) graph.dims[e][0].value = INT64_MIN + 3; /* a symbolic extent */
   must_claim(on, &graph, &wishes);
   graph_layers(&graph);
   for (uint32_t e = 0; e < graph.view.edge_count; e++)
@@ -157,8 +156,8 @@ static void again(tenon_on_t on) {
     must_claim(on, &graph, &wishes);
     EXPECT(first.count == wishes.count &&
                memcmp(first.at, wishes.at, first.count * sizeof *first.at) == 0,
-           "claim of the same graph gave %u groups, then %u others: files of compiled groups would "
-           "never serve",
+           "claim of the same graph gave %u groups, then %u different ones: saved compiled groups "
+           "could never be reused",
            first.count, wishes.count);
   }
 }
@@ -169,25 +168,27 @@ static void settings(tenon_on_t on) {
   doing("claim(settings \"no_such_setting=1\")");
   wishes_t second = {.sink = wishes.sink, .graph = &graph};
   tenon_status_t status = rig.table->claim(on, &graph.view, "no_such_setting=1", &second.sink);
-  if (status == TENON_OK) return; /* it has none, and looks at none */
+  if (status == TENON_OK) return; /* the device ignores settings */
   EXPECT(status == TENON_INVALID,
          "claim with the setting no_such_setting=1: expected TENON_INVALID or TENON_OK, found %s",
          status_name(status));
   EXPECT(strstr(said(), "no_such_setting"),
-         "claim with the setting no_such_setting=1: the failure does not name it: %s", said());
+         "claim with the setting no_such_setting=1: the error does not name the setting: %s",
+         said());
 }
 
 const case_t claim_cases[] = {
-    {"claims.sound", "Groups name nodes of the graph, each once, and give a reason.", NEEDS_CLAIMS,
+    {"claims.sound", "Groups name nodes of the graph, each once, and have a reason.", NEEDS_CLAIMS,
      sound},
-    {"claims.paths", "No path leaves a group and comes back, in one group or between groups.",
+    {"claims.paths",
+     "No path leaves a group and comes back, neither within one group nor across groups.",
      NEEDS_CLAIMS, paths},
-    {"claims.unknown", "Operators and versions that nobody can know are left.", NEEDS_CLAIMS,
-     unknown},
-    {"claims.taken", "Nodes of another device are left, and paths go through them.", NEEDS_CLAIMS,
-     taken},
+    {"claims.unknown", "Unknown operators and versions are not claimed.", NEEDS_CLAIMS, unknown},
+    {"claims.taken",
+     "Nodes of another device are not claimed, and paths through them are considered.",
+     NEEDS_CLAIMS, taken},
     {"claims.not_known", "Extents, ranks and dtypes may be unknown.", NEEDS_CLAIMS, not_known},
-    {"claims.again", "The same graph is claimed the same way.", NEEDS_CLAIMS, again},
-    {"claims.settings", "A setting that it does not know is refused by name, or not looked at.",
-     NEEDS_CLAIMS, settings},
+    {"claims.again", "The same graph is claimed in the same way.", NEEDS_CLAIMS, again},
+    {"claims.settings", "An unknown setting is refused by name, or ignored.", NEEDS_CLAIMS,
+     settings},
     {0}};

@@ -1,4 +1,4 @@
-/* copies.c: cases about copies in, out and within, and random programs of them. */
+/* Cases about copies in, out and within device memory, and random programs of copies. */
 #include "groups.h"
 #include <stdlib.h>
 #include <string.h>
@@ -7,7 +7,7 @@
 
 #define MiB ((uint64_t)1 << 20)
 
-/* In by one way, out again, with `guard` bytes around on both sides that must stay. */
+/* Copies in and out again; `guard` bytes on both sides of the target must not change. */
 static void there_and_back(tenon_on_t on, void *memory, uint64_t offset, uint64_t shift,
                            uint64_t bytes) {
   const uint64_t guard = 64;
@@ -27,7 +27,7 @@ static void there_and_back(tenon_on_t on, void *memory, uint64_t offset, uint64_
     EXPECT(to[i] == 0x55, "copy(OUT, %llu bytes) wrote %llu bytes before its target in host memory",
            (unsigned long long)bytes, (unsigned long long)(guard + shift - i));
   for (uint64_t i = guard + shift + bytes; i < bytes + 2 * guard + shift; i++)
-    EXPECT(to[i] == 0x55, "copy(OUT, %llu bytes) wrote %llu bytes behind its target in host memory",
+    EXPECT(to[i] == 0x55, "copy(OUT, %llu bytes) wrote %llu bytes after its target in host memory",
            (unsigned long long)bytes, (unsigned long long)(i - guard - shift - bytes + 1));
   free(from);
   free(to);
@@ -73,7 +73,7 @@ static void host_offsets(tenon_on_t on) {
   must_free(on, memory);
 }
 
-/* A copy into the middle of memory leaves what lies around. */
+/* A copy into the middle of memory must not change the bytes around its target. */
 static void guards_of(tenon_on_t on, uint32_t direction) {
   uint8_t *host_memory = host_new(5000);
   void *memory = filled(on, 5000, 7);
@@ -97,11 +97,11 @@ static void guards_of(tenon_on_t on, uint32_t direction) {
                  "the target of copy(%s, %llu bytes at offset %llu)", name,
                  (unsigned long long)bytes, (unsigned long long)offset);
     expect_holds(on, memory, offset + bytes, 5000 - offset - bytes, 7, offset + bytes, 0,
-                 "bytes behind the target of copy(%s, %llu bytes at offset %llu)", name,
+                 "bytes after the target of copy(%s, %llu bytes at offset %llu)", name,
                  (unsigned long long)bytes, (unsigned long long)offset);
     put(on, memory, 0, 5000, 7);
   }
-  expect_holds(on, source, 0, 5000, 8, 0, 0, "the source of copies");
+  expect_holds(on, source, 0, 5000, 8, 0, 0, "the source of the copies");
   expect_pattern(host_memory, 5000, 8, 0, 0, "host memory that was copied IN");
   must_free(on, memory);
   must_free(on, source);
@@ -138,7 +138,7 @@ static void within_offsets(tenon_on_t on) {
   must_free(on, b);
 }
 
-/* Ranges that overlap: as by memmove. */
+/* Copies between ranges that overlap must behave as memmove. */
 static void overlap(tenon_on_t on, int64_t distance_sign) {
   static const uint64_t distances[] = {1, 2, 3, 4, 7, 8, 9, 16, 31, 64, 100, 1000, 4096, 5000};
   static const uint64_t sizes[] = {2, 9, 64, 257, 5001, 70001};
@@ -150,17 +150,17 @@ static void overlap(tenon_on_t on, int64_t distance_sign) {
       uint64_t low = 5;
       uint64_t high = 5 + distance;
       put(on, memory, 0, 80000, 9);
-      must_within(on, NULL, memory, distance_sign > 0 ? high : low, memory,
-                  distance_sign > 0 ? low : high, bytes);
-      expect_holds(on, memory, distance_sign > 0 ? high : low, bytes, 9,
-                   distance_sign > 0 ? low : high, 0,
+      uint64_t to = distance_sign > 0 ? high : low;
+      uint64_t from = distance_sign > 0 ? low : high;
+      must_within(on, NULL, memory, to, memory, from, bytes);
+      expect_holds(on, memory, to, bytes, 9, from, 0,
                    "copy(WITHIN, %llu bytes) %llu bytes %s, where source and target overlap "
                    "(expected as by memmove)",
                    (unsigned long long)bytes, (unsigned long long)distance,
                    distance_sign > 0 ? "up" : "down");
       expect_holds(on, memory, 0, 5, 9, 0, 0, "bytes before an overlapping copy WITHIN");
       expect_holds(on, memory, high + bytes, 100, 9, high + bytes, 0,
-                   "bytes behind an overlapping copy WITHIN");
+                   "bytes after an overlapping copy WITHIN");
     }
   must_free(on, memory);
 }
@@ -171,8 +171,10 @@ static void overlap_large(tenon_on_t on) {
   const uint64_t bytes = 3 * MiB;
   for (int up = 0; up < 2; up++) {
     void *memory = filled(on, bytes + 70000, 9);
-    must_within(on, NULL, memory, up ? 65537 : 0, memory, up ? 0 : 65537, bytes);
-    expect_holds(on, memory, up ? 65537 : 0, bytes, 9, up ? 0 : 65537, 0,
+    uint64_t to = up ? 65537 : 0;
+    uint64_t from = 65537 - to;
+    must_within(on, NULL, memory, to, memory, from, bytes);
+    expect_holds(on, memory, to, bytes, 9, from, 0,
                  "copy(WITHIN) of 3 MiB by 65537 bytes %s (expected as by memmove)",
                  up ? "up" : "down");
     must_free(on, memory);
@@ -186,8 +188,6 @@ static void onto_itself(tenon_on_t on) {
   must_free(on, memory);
 }
 
-/* host memory: when it is read and written */
-
 static void reused(tenon_on_t on) {
   const uint64_t bytes = 50000;
   uint8_t *from = host_new(bytes);
@@ -197,13 +197,13 @@ static void reused(tenon_on_t on) {
     pattern(from, bytes, 60 + (uint64_t)i, 0);
     must_in(on, NULL, memory[i], 0, from, bytes);
     must_pass(on, NULL);
-    pattern(from, bytes, 999, 0); /* ours again */
+    pattern(from, bytes, 999, 0); /* the host may reuse it now */
   }
   must_finish(on);
   for (int i = 0; i < 30; i++)
     expect_holds(on, memory[i], 0, bytes, 60 + (uint64_t)i, 0, 999,
-                 "copy(IN) from host memory that was overwritten when the stream had passed the "
-                 "copy (was it read too late?)");
+                 "copy(IN) from host memory that was overwritten after the stream had completed "
+                 "the copy (was it read too late?)");
   for (int i = 0; i < 30; i++)
     must_free(on, memory[i]);
   free(from);
@@ -238,7 +238,7 @@ static void in_late(tenon_on_t on) {
     pattern(from, bytes, 71, 0);
     must_finish(on);
     expect_holds(on, memory, 0, bytes, 70, 0, 71,
-                 "copy(IN) behind other work, from host memory that was overwritten after "
+                 "copy(IN) after other work, from host memory that was overwritten after "
                  "stream_synchronize (was it read too late?)");
     must_stream_destroy(on, stream);
     must_free(on, memory);
@@ -261,7 +261,7 @@ static void in_late_event(tenon_on_t on) {
     pattern(from, bytes, 71, 0);
     must_finish(on);
     expect_holds(on, memory, 0, bytes, 70, 0, 71,
-                 "copy(IN) from host memory that was overwritten when an event behind the copy was "
+                 "copy(IN) from host memory that was overwritten when an event after the copy was "
                  "done (does the event come early?)");
     must_event_destroy(on, event);
     must_stream_destroy(on, stream);
@@ -270,7 +270,7 @@ static void in_late_event(tenon_on_t on) {
   }
 }
 
-/* OUT behind a delay, then a wait, then host memory is looked at at once. */
+/* Copies OUT after a delay, waits, and reads host memory at once. */
 static void out_waited(tenon_on_t on, int how, const char *by) {
   const uint64_t bytes = 200000;
   for (int round = 0; round < rig.rounds; round++) {
@@ -297,7 +297,8 @@ static void out_waited(tenon_on_t on, int how, const char *by) {
     must_finish(on);
     expect_pattern(
         to, bytes, 82, 0, 0,
-        "host memory that was written again after copy(OUT) and %s (is it written to late?)", by);
+        "host memory that was overwritten after copy(OUT) and %s (does the copy write too late?)",
+        by);
     if (event) must_event_destroy(on, event);
     must_stream_destroy(on, stream);
     must_free(on, x);
@@ -309,13 +310,13 @@ static void out_stream(tenon_on_t on) { out_waited(on, 0, "stream_synchronize");
 static void out_all(tenon_on_t on) { out_waited(on, 1, "synchronize"); }
 static void out_event(tenon_on_t on) { out_waited(on, 2, "event_synchronize"); }
 
-/* Host memory that ends where nothing is mapped, or that cannot be written. */
+/* Copies host memory that is next to unmapped pages, or read-only. */
 static void mapped(tenon_on_t on) {
   const size_t page = (size_t)sysconf(_SC_PAGESIZE);
   const size_t bytes = 3 * page;
   uint8_t *at = mmap(NULL, bytes + 2 * page, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (at == MAP_FAILED || mprotect(at + page, bytes, PROT_READ | PROT_WRITE))
-    skip_case("no pages of host memory");
+    skip_case("the host cannot map pages");
   uint8_t *inside = at + page;
   void *memory = filled(on, bytes, POISON);
   for (size_t part = 1; part <= 300; part += 23) {
@@ -341,14 +342,13 @@ static void mapped(tenon_on_t on) {
 static void read_only(tenon_on_t on) {
   const size_t bytes = 5 * (size_t)sysconf(_SC_PAGESIZE);
   uint8_t *at = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  if (at == MAP_FAILED) skip_case("no pages of host memory");
+  if (at == MAP_FAILED) skip_case("the host cannot map pages");
   pattern(at, bytes, 6, 0);
   mprotect(at, bytes, PROT_READ);
   void *memory = filled(on, bytes, POISON);
   must_in(on, NULL, memory, 0, at, bytes);
   must_pass(on, NULL);
-  expect_holds(on, memory, 0, bytes, 6, 0, POISON,
-               "copy(IN) from host memory that can only be read");
+  expect_holds(on, memory, 0, bytes, 6, 0, POISON, "copy(IN) from read-only host memory");
   must_free(on, memory);
   munmap(at, bytes);
 }
@@ -357,19 +357,18 @@ static void unmapped(tenon_on_t on) {
   const size_t bytes = 20 * (size_t)sysconf(_SC_PAGESIZE);
   for (int i = 0; i < 20; i++) {
     uint8_t *at = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (at == MAP_FAILED) skip_case("no pages of host memory");
+    if (at == MAP_FAILED) skip_case("the host cannot map pages");
     void *memory = filled(on, bytes, POISON);
     pattern(at, bytes, 6, 0);
     must_in(on, NULL, memory, 0, at, bytes);
     must_pass(on, NULL);
     munmap(at, bytes);
-    expect_holds(on, memory, 0, bytes, 6, 0, POISON,
-                 "copy(IN) from host memory that was unmapped when the stream had passed the copy");
+    expect_holds(
+        on, memory, 0, bytes, 6, 0, POISON,
+        "copy(IN) from host memory that was unmapped after the stream had completed the copy");
     must_free(on, memory);
   }
 }
-
-/* programs */
 
 static void tiny(tenon_on_t on) {
   const int count = rig.quick ? 1000 : 8000;
@@ -389,7 +388,7 @@ static void tiny(tenon_on_t on) {
   free(to);
 }
 
-/* Random copies of all directions against the same done in host memory. */
+/* Runs random copies in all directions and compares with the same copies in host memory. */
 static void random_program(tenon_on_t on) {
   enum {
     SIZE = 30000,
@@ -424,8 +423,8 @@ static void random_program(tenon_on_t on) {
       must_out(on, NULL, is, memory[a], from, n);
       must_pass(on, NULL);
       EXPECT_DATA(memcmp(is, model[a] + from, n) == 0,
-                  "a random program of copies on one stream: step %d: copy(OUT, %llu bytes) gives "
-                  "other bytes than the same program in host memory",
+                  "a random program of copies on one stream: step %d: copy(OUT, %llu bytes) "
+                  "differs from the same program in host memory",
                   i, (unsigned long long)n);
     }
   }
@@ -445,53 +444,54 @@ static void random_program(tenon_on_t on) {
 
 const case_t copy_cases[] = {
     {"copies.each_size",
-     "1 to 200 bytes go IN and OUT; host memory around the target of OUT stays.", 0, each_size},
-    {"copies.near_powers", "Sizes of 1, 2, 4, ... 1 MiB, one less and one more, go IN and OUT.", 0,
-     near_powers},
-    {"copies.large", "64 MiB and some bytes go IN and OUT.", 0, large},
+     "1 to 200 bytes are copied IN and OUT; host memory around the target of OUT does not change.",
+     0, each_size},
+    {"copies.near_powers",
+     "Sizes of 1, 2, 4, ... 1 MiB, one less and one more, are copied IN and OUT.", 0, near_powers},
+    {"copies.large", "64 MiB and some bytes are copied IN and OUT.", 0, large},
     {"copies.offsets", "Copies to and from odd offsets of device memory.", 0, offsets},
-    {"copies.host_offsets", "Copies from and to host addresses that are not aligned.", 0,
-     host_offsets},
-    {"copies.in_guards", "A copy IN leaves the bytes around its target, and its source.", 0,
-     in_guards},
-    {"copies.within_guards", "A copy WITHIN leaves the bytes around its target, and its source.", 0,
+    {"copies.host_offsets", "Copies from and to unaligned host addresses.", 0, host_offsets},
+    {"copies.in_guards", "A copy IN does not change the bytes around its target, nor its source.",
+     0, in_guards},
+    {"copies.within_guards",
+     "A copy WITHIN does not change the bytes around its target, nor its source.", 0,
      within_guards},
     {"copies.within_sizes", "Copies WITHIN of 1 byte to 290 kB.", 0, within_sizes},
     {"copies.within_offsets", "Copies WITHIN between all offsets below 20.", 0, within_offsets},
     {"copies.overlap_up",
-     "Copies WITHIN whose target overlaps the end of the source are done as by memmove.", 0,
-     overlap_up},
+     "Copies WITHIN whose target overlaps the end of the source behave as memmove.", 0, overlap_up},
     {"copies.overlap_down",
-     "Copies WITHIN whose target overlaps the start of the source are done as by memmove.", 0,
+     "Copies WITHIN whose target overlaps the start of the source behave as memmove.", 0,
      overlap_down},
     {"copies.overlap_large", "The same with 3 MiB.", 0, overlap_large},
     {"copies.onto_itself", "A copy WITHIN whose target is its source changes nothing.", 0,
      onto_itself},
-    {"copies.reused", "Host memory may be overwritten when the stream has passed a copy IN.", 0,
+    {"copies.reused", "Host memory may be overwritten after the stream has completed a copy IN.", 0,
      reused},
-    {"copies.not_stale", "A copy IN takes what the host memory holds now, not at an earlier copy.",
-     0, not_stale},
+    {"copies.not_stale",
+     "A copy IN reads the present contents of host memory, not those of an earlier copy.", 0,
+     not_stale},
     {"copies.in_late",
-     "A copy IN behind other work has read host memory when stream_synchronize returns.",
+     "A copy IN after other work has read host memory when stream_synchronize returns.",
      NEEDS_STREAMS, in_late},
-    {"copies.in_late_event", "A copy IN has read host memory when an event behind it is done.",
+    {"copies.in_late_event", "A copy IN has read host memory when an event after it is done.",
      NEEDS_EVENTS, in_late_event},
     {"copies.out_stream",
-     "Host memory has what a copy OUT brings when stream_synchronize returns, and is left alone "
-     "then.",
+     "Host memory has the bytes of a copy OUT when stream_synchronize returns, and is not written "
+     "later.",
      NEEDS_STREAMS, out_stream},
     {"copies.out_all",
-     "Host memory has what a copy OUT brings when synchronize returns, and is left alone then.",
+     "Host memory has the bytes of a copy OUT when synchronize returns, and is not written later.",
      NEEDS_STREAMS, out_all},
-    {"copies.out_event", "Host memory has what a copy OUT brings when an event behind it is done.",
+    {"copies.out_event", "Host memory has the bytes of a copy OUT when an event after it is done.",
      NEEDS_EVENTS, out_event},
     {"copies.mapped",
-     "Copies touch no host memory outside of their range: pages around it are not mapped.", 0,
+     "Copies touch no host memory outside their range: the pages around it are not mapped.", 0,
      mapped},
-    {"copies.read_only", "A copy IN takes host memory that can only be read.", 0, read_only},
-    {"copies.unmapped", "Host memory may be unmapped when the stream has passed a copy IN.", 0,
+    {"copies.read_only", "A copy IN works from read-only host memory.", 0, read_only},
+    {"copies.unmapped", "Host memory may be unmapped after the stream has completed a copy IN.", 0,
      unmapped},
     {"copies.tiny", "Thousands of copies of 8 bytes.", 0, tiny},
-    {"copies.random", "400 random copies give what the same copies in host memory give.", 0,
+    {"copies.random", "400 random copies have the same result as in host memory.", 0,
      random_program},
     {0}};

@@ -1,4 +1,4 @@
-/* events.c: cases about events: what they stand for, queries, waits of the host, and times. */
+/* Cases about events: the work that they mark, queries, waits of the host, and times. */
 #include "groups.h"
 #include <sched.h>
 #include <stdlib.h>
@@ -15,8 +15,8 @@ static void expect_done(tenon_on_t on, const void *memory, uint64_t bytes, uint6
   must_stream_destroy(on, looks);
 }
 
-/* A copy behind a delay, then an event, then the host waits for the event or asks until it is
- * done. */
+/* Enqueues a delay, a copy and an event; then the host waits for the event, or queries it until it
+ * is done. */
 static void honest(tenon_on_t on, int asks, void *stream) {
   const uint64_t bytes = 5000;
   for (int round = 0; round < 2 * rig.rounds; round++) {
@@ -32,10 +32,10 @@ static void honest(tenon_on_t on, int asks, void *stream) {
     else
       must_event_pass(on, event);
     expect_done(on, y, bytes, 5, POISON,
-                asks ? "a copy when event_query of an event behind it says TENON_OK (does the "
-                       "event come early?)"
-                     : "a copy when event_synchronize of an event behind it returns (does the "
-                       "event come early?)");
+                asks ? "a copy when event_query of a later event returns TENON_OK (does the event "
+                       "come early?)"
+                     : "a copy when event_synchronize of a later event returns (does the event "
+                       "come early?)");
     must_event_destroy(on, event);
     must_free(on, x);
     must_free(on, y);
@@ -65,6 +65,7 @@ static void never_recorded(tenon_on_t on) {
 }
 
 static void done_after(tenon_on_t on) {
+  static const char *const waited_for[] = {"its stream", "all streams", "the event"};
   void *event = must_event(on);
   void *stream = must_stream(on);
   for (int i = 0; i < 50; i++) {
@@ -77,16 +78,14 @@ static void done_after(tenon_on_t on) {
       must_event_pass(on, event);
     EXPECT(
         ask_event(on, event) == TENON_OK,
-        "event_query when the host has waited for %s: expected TENON_OK, found TENON_UNAVAILABLE",
-        i % 3 == 0   ? "its stream"
-        : i % 3 == 1 ? "all streams"
-                     : "the event");
+        "event_query after the host has waited for %s: expected TENON_OK, found TENON_UNAVAILABLE",
+        waited_for[i % 3]);
   }
   must_event_destroy(on, event);
   must_stream_destroy(on, stream);
 }
 
-/* Recorded again: it stands for the later place. */
+/* An event that is recorded again marks the later position. */
 static void recorded_again(tenon_on_t on, int other_stream) {
   const uint64_t bytes = 5000;
   for (int round = 0; round < rig.rounds; round++) {
@@ -106,8 +105,8 @@ static void recorded_again(tenon_on_t on, int other_stream) {
     else
       must_event_pass(on, event);
     expect_done(on, y, bytes, 5, POISON,
-                "a copy when an event is done that was recorded again behind it (does the first "
-                "recording still count?)");
+                "a copy before the second recording of an event, when the event is done (does the "
+                "first recording still count?)");
     must_event_destroy(on, event);
     must_stream_destroy(on, first);
     if (other_stream) must_stream_destroy(on, second);
@@ -193,7 +192,7 @@ static void distinct(tenon_on_t on) {
   for (int i = 0; i < 100; i++) {
     events[i] = must_event(on);
     for (int k = 0; k < i; k++)
-      EXPECT(events[i] != events[k], "event_create gave the event %p twice while both live",
+      EXPECT(events[i] != events[k], "event_create returned the event %p twice while both live",
              events[i]);
   }
   for (int i = 0; i < 100; i++)
@@ -211,8 +210,8 @@ static void wait_one(void *argument, int index) {
   (void)index;
   must_event_pass(shared->on, shared->event);
   expect_pattern(shared->host_memory, 5000, 5, 0, POISON,
-                 "host memory after copy(OUT), when event_synchronize of an event behind it "
-                 "returns on one of 4 threads");
+                 "host memory after copy(OUT), when event_synchronize of a later event returns on "
+                 "one of 4 threads");
 }
 static void waited_by_threads(tenon_on_t on) {
   for (int round = 0; round < rig.rounds; round++) {
@@ -231,8 +230,6 @@ static void waited_by_threads(tenon_on_t on) {
     free(to);
   }
 }
-
-/* times */
 
 static int64_t time_of(tenon_on_t on, void *event) {
   int64_t time = INT64_MIN;
@@ -255,7 +252,7 @@ static void times_grow(tenon_on_t on) {
            "event_time: expected times to grow along a stream, found %lld ns before %lld ns",
            (long long)time_of(on, events[i - 1]), (long long)time_of(on, events[i]));
   EXPECT(time_of(on, events[39]) > time_of(on, events[0]),
-         "event_time: expected time to pass over much work, found %lld ns at both ends",
+         "event_time: expected time to pass during much work, found %lld ns at both ends",
          (long long)time_of(on, events[0]));
   for (int i = 0; i < 40; i++)
     must_event_destroy(on, events[i]);
@@ -273,8 +270,8 @@ static void times_across(tenon_on_t on) {
   must_record(on, second, b);
   must_pass(on, b);
   EXPECT(time_of(on, second) >= time_of(on, first),
-         "event_time: expected the time of an event behind a wait to be at least that of what it "
-         "waited for, found %lld ns and %lld ns",
+         "event_time: expected the time of an event after a wait to be at least that of the "
+         "awaited event, found %lld ns and %lld ns",
          (long long)time_of(on, second), (long long)time_of(on, first));
   must_event_destroy(on, first);
   must_event_destroy(on, second);
@@ -284,7 +281,8 @@ static void times_across(tenon_on_t on) {
 
 static void times_early(tenon_on_t on) {
   for (int round = 0; round < rig.rounds;
-       round++) { /* OK or not yet, but when it is OK, the event is done */
+       /* The time may be unavailable; if it is returned, the event must be done. */
+       round++) {
     void *stream = must_stream(on);
     void *event = must_event(on);
     int64_t time = 0;
@@ -295,7 +293,7 @@ static void times_early(tenon_on_t on) {
            "event_time of an event that is not done: expected TENON_UNAVAILABLE, found %s: %s",
            status_name(status), said());
     EXPECT(status == TENON_UNAVAILABLE || ask_event(on, event) == TENON_OK,
-           "event_time gave a time of an event of which event_query says that it is not done");
+           "event_time returned the time of an event that is not done according to event_query");
     must_event_pass(on, event);
     int64_t later = time_of(on, event);
     EXPECT(status == TENON_UNAVAILABLE || later == time,
@@ -308,25 +306,26 @@ static void times_early(tenon_on_t on) {
 
 const case_t event_cases[] = {
     {"events.query_honest",
-     "event_query says TENON_OK only when the work before the event is done.", NEEDS_EVENTS,
+     "event_query returns TENON_OK only if the work before the event is done.", NEEDS_EVENTS,
      query_honest},
     {"events.wait_honest", "event_synchronize waits for the work before the event.", NEEDS_EVENTS,
      wait_honest},
     {"events.null_stream", "The same for events of the stream NULL.", NEEDS_EVENTS, null_stream},
     {"events.never_recorded", "An event that was never recorded is done.", NEEDS_EVENTS,
      never_recorded},
-    {"events.done_after", "When the host has waited, the event is done.", NEEDS_EVENTS, done_after},
+    {"events.done_after", "After the host has waited, the event is done.", NEEDS_EVENTS,
+     done_after},
     {"events.recorded_again",
-     "An event that is recorded again stands for the later place of the stream.", NEEDS_EVENTS,
+     "An event that is recorded again marks the later position in the stream.", NEEDS_EVENTS,
      again_same},
     {"events.recorded_elsewhere",
-     "An event that is recorded again in another stream stands for that one.", NEEDS_EVENTS,
-     again_other},
-    {"events.destroyed_stream", "An event stays good when its stream is destroyed while busy.",
+     "An event that is recorded again in another stream marks the position in that stream.",
+     NEEDS_EVENTS, again_other},
+    {"events.destroyed_stream", "An event remains valid if its stream is destroyed while busy.",
      NEEDS_EVENTS, destroyed_stream},
     {"events.destroyed_early", "Events may be destroyed before they are done.", NEEDS_EVENTS,
      destroyed_early},
-    {"events.thousands", "4,000 events at once.", NEEDS_EVENTS, thousands},
+    {"events.thousands", "4,000 events live at once.", NEEDS_EVENTS, thousands},
     {"events.again_thousands", "One event is recorded 10,000 times.", NEEDS_EVENTS,
      again_thousands},
     {"events.distinct", "Events that live at once are different.", NEEDS_EVENTS, distinct},
@@ -336,6 +335,6 @@ const case_t event_cases[] = {
      times_grow},
     {"events.times_across", "Times of events follow waits across streams.",
      NEEDS_EVENTS | NEEDS_TIMES, times_across},
-    {"events.times_early", "An event has a time only when it is done, and keeps it.",
+    {"events.times_early", "An event has a time only if it is done, and the time does not change.",
      NEEDS_EVENTS | NEEDS_TIMES, times_early},
     {0}};

@@ -1,7 +1,7 @@
-/* failures.c: cases about work that fails.  It is made to by the native object "enqueue_failure":
- * the address of a function
+/* Cases about work that fails. The device provides the means to make work fail as the native object
+ * "enqueue_failure": the address of a function
  *     tenon_status_t (*enqueue_failure)(tenon_on_t on, void *stream, uint64_t ticket) that enqueues
- *     a piece of work which fails when the stream comes to it. */
+ *     work which fails. */
 #include "groups.h"
 #include <sched.h>
 #include <stdlib.h>
@@ -11,7 +11,7 @@
 
 typedef tenon_status_t (*failure_fn)(tenon_on_t on, void *stream, uint64_t ticket);
 
-static uint64_t enqueue_failure(tenon_on_t on, void *stream) { /* gives the ticket */
+static uint64_t enqueue_failure(tenon_on_t on, void *stream) { /* returns the ticket */
   failure_fn *hook = rig.table->native(on, "enqueue_failure", NULL);
   uint64_t ticket = ++rig.ticket;
   doing("enqueue_failure()");
@@ -19,7 +19,7 @@ static uint64_t enqueue_failure(tenon_on_t on, void *stream) { /* gives the tick
   return ticket;
 }
 
-/* Enqueues in a stream that may have failed: then that may be said at once. */
+/* Enqueues in a stream that may have failed, so the call itself may return the failure. */
 static void copy_in_failed(tenon_on_t on, void *stream, void *to, void *from) {
   try_copy(on, stream, TENON_COPY_WITHIN, (tenon_memory_t){to, 0}, (tenon_memory_t){from, 0}, BYTES,
            NULL);
@@ -33,8 +33,8 @@ static tenon_status_t must_have_failed(tenon_on_t on, tenon_status_t status, con
       call);
   EXPECT(status != TENON_UNAVAILABLE || strstr(call, "query") == NULL,
          "%s: expected the failure, found TENON_UNAVAILABLE", call);
-  EXPECT(strcmp(said(), "(nothing said by tenon_fail)") != 0,
-         "%s gives a failure without saying what failed by tenon_fail", call);
+  EXPECT(strcmp(said(), "(no message by tenon_fail)") != 0,
+         "%s returns a failure without a message by tenon_fail", call);
   return status;
 }
 
@@ -59,11 +59,13 @@ static void sticky(tenon_on_t on) {
     doing("stream_synchronize() of a stream whose work failed");
     tenon_status_t again = rig.table->stream_synchronize(on, stream, &fault);
     EXPECT(again == first,
-           "stream_synchronize gave %s, and then %s: expected the failure to stay (is it sticky?)",
+           "stream_synchronize returned %s, and then %s: expected the failure to persist (is it "
+           "sticky?)",
            status_name(first), status_name(again));
     doing("stream_query() of a stream whose work failed");
     again = must_have_failed(on, rig.table->stream_query(on, stream, &fault), "stream_query");
-    EXPECT(again == first, "stream_query gave %s: expected the failure to stay, %s (is it sticky?)",
+    EXPECT(again == first,
+           "stream_query returned %s: expected the failure to persist, %s (is it sticky?)",
            status_name(again), status_name(first));
     EXPECT(!(rig.properties.features & TENON_DEVICE_BLAMES) || fault.ticket == ticket,
            "stream_query blames ticket %llu: expected %llu", (unsigned long long)fault.ticket,
@@ -108,9 +110,9 @@ static void undone(tenon_on_t on) {
   pass_failed(on, stream, ticket);
   copy_in_failed(on, stream, behind, x);
   pass_failed(on, stream, ticket);
-  expect_holds(on, before, 0, BYTES, 5, 0, POISON, "a copy before the piece of work that failed");
+  expect_holds(on, before, 0, BYTES, 5, 0, POISON, "a copy before the work that failed");
   expect_holds(on, behind, 0, BYTES, 7, 0, 5,
-               "memory that work behind a failure was to write (expected to be left undone)");
+               "memory that work after a failure was to write (expected to be left undone)");
   must_stream_destroy(on, stream);
   must_free(on, x);
   must_free(on, before);
@@ -159,7 +161,7 @@ static void spreads(tenon_on_t on, tenon_on_t to) {
                (unsigned long long)fault.ticket, (unsigned long long)ticket);
       pass_failed(on, bad, ticket);
       expect_holds(to, y, 0, BYTES, 7, 0, 5,
-                   "memory that work behind a failure of another stream was to write (expected to "
+                   "memory that work after a failure of another stream was to write (expected to "
                    "be left undone)");
     }
     must_stream_destroy(on, bad);
@@ -172,7 +174,7 @@ static void spreads(tenon_on_t on, tenon_on_t to) {
 static void spread(tenon_on_t on) { spreads(on, on); }
 static void spread_across(tenon_on_t on) { spreads(on, other_of(on)); }
 
-static void not_before(tenon_on_t on) { /* an event from before the failure is good */
+static void not_before(tenon_on_t on) { /* an event from before the failure is valid */
   void *bad = must_stream(on);
   void *waits = must_stream(on);
   void *event = must_event(on);
@@ -200,18 +202,19 @@ static void event_fails(tenon_on_t on) {
   enqueue_failure(on, stream);
   doing("event_record() in a stream that fails");
   if (rig.table->event_record(on, event, stream) == TENON_OK) {
-    doing("event_synchronize() behind work that fails");
+    doing("event_synchronize() after work that fails");
     must_have_failed(on, rig.table->event_synchronize(on, event),
-                     "event_synchronize of an event behind the failure");
-    doing("event_query() behind work that failed");
+                     "event_synchronize of an event after the failure");
+    doing("event_query() after work that failed");
     must_have_failed(on, rig.table->event_query(on, event),
-                     "event_query of an event behind the failure");
+                     "event_query of an event after the failure");
   }
   must_stream_destroy(on, stream);
   must_event_destroy(on, event);
 }
 
-static void asked(tenon_on_t on) { /* by queries alone; never OK on the way */
+/* The failure is found by queries alone, which must never return TENON_OK before. */
+static void asked(tenon_on_t on) {
   for (int round = 0; round < rig.rounds; round++) {
     void *stream = must_stream(on);
     tenon_fault_t fault = {.size = sizeof fault};
@@ -220,7 +223,8 @@ static void asked(tenon_on_t on) { /* by queries alone; never OK on the way */
     enqueue_failure(on, stream);
     while ((status = rig.table->stream_query(on, stream, &fault)) == TENON_UNAVAILABLE)
       sched_yield();
-    must_have_failed(on, status, "stream_query, asked until it is not TENON_UNAVAILABLE,");
+    must_have_failed(on, status,
+                     "stream_query, called until it no longer returns TENON_UNAVAILABLE,");
     must_stream_destroy(on, stream);
   }
 }
@@ -256,8 +260,8 @@ static void callback_told(tenon_on_t on) {
     doing("waiting for a callback of a stream that failed");
     while (!told)
       sched_yield();
-    EXPECT(told == 1, "a callback behind work that failed: expected the stream's failure as "
-                      "status, found TENON_OK");
+    EXPECT(told == 1, "a callback after work that failed: expected the stream's failure as status, "
+                      "found TENON_OK");
   }
   must_stream_destroy(on, stream);
 }
@@ -274,7 +278,7 @@ static void works_after(tenon_on_t on) {
     must_within(on, stream, y, 0, x, 0, BYTES);
     must_pass(on, stream);
     expect_holds(on, y, 0, BYTES, 5, 0, POISON,
-                 "a copy on a stream made after a failed one was destroyed");
+                 "a copy on a stream that was created after a failed one was destroyed");
     must_stream_destroy(on, stream);
     must_free(on, x);
     must_free(on, y);
@@ -306,7 +310,7 @@ static void refused_leaks(tenon_on_t on) {
     for (int i = 0; i < 50; i++) {
       doing("allocate(2^60 bytes)");
       EXPECT(rig.table->allocate(on, (uint64_t)1 << 60, &handle) != TENON_OK,
-             "allocate of 2^60 bytes gave TENON_OK");
+             "allocate of 2^60 bytes returned TENON_OK");
     }
     must(rig.table->memory_free(on, &after), "memory_free");
     if (after >= before) return;
@@ -316,30 +320,31 @@ static void refused_leaks(tenon_on_t on) {
 
 const case_t failure_cases[] = {
     {"failures.sticky",
-     "A stream whose work failed gives that failure from then on, and says what failed.",
+     "A stream whose work failed returns that failure from then on, with a message.",
      NEEDS_HOOK | NEEDS_STREAMS, sticky},
-    {"failures.blamed", "The failure names the ticket of the piece of work that failed.",
+    {"failures.blamed", "The failure names the ticket of the work that failed.",
      NEEDS_HOOK | NEEDS_STREAMS, blamed},
-    {"failures.first_stays", "Of several failures of a stream the first is given.",
+    {"failures.first_stays",
+     "If several pieces of work fail in a stream, the first failure is returned.",
      NEEDS_HOOK | NEEDS_STREAMS, first_stays},
-    {"failures.undone", "Work before a failure is done, and work behind it is not.",
+    {"failures.undone", "Work before a failure is done, and work after it is not.",
      NEEDS_HOOK | NEEDS_STREAMS, undone},
-    {"failures.others", "Other streams go on.", NEEDS_HOOK | NEEDS_STREAMS, others},
-    {"failures.spread", "Streams that wait for an event behind a failure fail the same way.",
+    {"failures.others", "Other streams continue to work.", NEEDS_HOOK | NEEDS_STREAMS, others},
+    {"failures.spread", "Streams that wait for an event after a failure fail in the same way.",
      NEEDS_HOOK | NEEDS_EVENTS, spread},
     {"failures.spread_across", "The same for streams of another ordinal.",
      NEEDS_HOOK | NEEDS_EVENTS | NEEDS_PEER, spread_across},
-    {"failures.not_before", "Events from before a failure are good.", NEEDS_HOOK | NEEDS_EVENTS,
+    {"failures.not_before", "Events from before a failure are valid.", NEEDS_HOOK | NEEDS_EVENTS,
      not_before},
-    {"failures.event", "Events behind a failure give it.", NEEDS_HOOK | NEEDS_EVENTS, event_fails},
-    {"failures.asked", "stream_query alone tells of a failure.", NEEDS_HOOK | NEEDS_STREAMS, asked},
-    {"failures.all", "synchronize gives the failure of any stream, and again.",
+    {"failures.event", "Events after a failure return it.", NEEDS_HOOK | NEEDS_EVENTS, event_fails},
+    {"failures.asked", "stream_query alone reports a failure.", NEEDS_HOOK | NEEDS_STREAMS, asked},
+    {"failures.all", "synchronize returns the failure of any stream, repeatedly.",
      NEEDS_HOOK | NEEDS_STREAMS, all},
-    {"failures.callback", "A callback behind a failure is called, with it as status.",
+    {"failures.callback", "A callback after a failure is called with the failure as its status.",
      NEEDS_HOOK | NEEDS_STREAMS | NEEDS_CALLBACK, callback_told},
-    {"failures.works_after", "When a failed stream is destroyed new ones work.",
+    {"failures.works_after", "After a failed stream is destroyed, new streams work.",
      NEEDS_HOOK | NEEDS_STREAMS, works_after},
-    {"failures.other_ordinal", "Other ordinals go on.", NEEDS_HOOK | NEEDS_STREAMS | NEEDS_PEER,
-     other_ordinal},
+    {"failures.other_ordinal", "Other ordinals continue to work.",
+     NEEDS_HOOK | NEEDS_STREAMS | NEEDS_PEER, other_ordinal},
     {"failures.refused_leaks", "Allocations that fail take no memory.", NEEDS_LEVEL, refused_leaks},
     {0}};

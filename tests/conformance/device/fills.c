@@ -1,11 +1,11 @@
-/* fills.c: cases about fill.  Sizes and offsets are multiples of the pattern's. */
+/* Cases about fill. Sizes and offsets are multiples of the size of the pattern. */
 #include "groups.h"
 #include <stdlib.h>
 #include <string.h>
 
 static const uint8_t word[8] = {0x11, 0x22, 0x33, 0x44, 0x55, 0x66, 0x77, 0x88};
 
-/* Fills [offset, offset + bytes) of memory that holds a pattern of `size`, and looks at all of
+/* Fills [offset, offset + bytes) of memory that holds a pattern of `size` bytes, and checks all of
  * it. */
 static void fill_and_look(tenon_on_t on, void *memory, uint64_t size, uint64_t offset,
                           uint64_t bytes, uint32_t width) {
@@ -23,7 +23,7 @@ static void fill_and_look(tenon_on_t on, void *memory, uint64_t size, uint64_t o
   expect_pattern(is, offset, 7, 0, 0, "bytes before fill(%llu bytes at offset %llu, pattern of %u)",
                  (unsigned long long)bytes, (unsigned long long)offset, width);
   expect_pattern(is + offset + bytes, size - offset - bytes, 7, offset + bytes, 0,
-                 "bytes behind fill(%llu bytes at offset %llu, pattern of %u)",
+                 "bytes after fill(%llu bytes at offset %llu, pattern of %u)",
                  (unsigned long long)bytes, (unsigned long long)offset, width);
   free(is);
 }
@@ -63,7 +63,7 @@ static void order(tenon_on_t on) {
   must_pass(on, NULL);
   for (uint64_t i = 0; i < 50000; i++)
     EXPECT_DATA(is[i] == word[i % 4],
-                "a copy WITHIN behind fill of its source: byte %llu: expected 0x%02x, found 0x%02x "
+                "a copy WITHIN after fill of its source: byte %llu: expected 0x%02x, found 0x%02x "
                 "(is the order kept?)",
                 (unsigned long long)i, word[i % 4], is[i]);
   must_free(on, memory);
@@ -72,7 +72,7 @@ static void order(tenon_on_t on) {
   free(is);
 }
 
-static void pattern_kept(tenon_on_t on) { /* the pattern is taken when fill is called */
+static void pattern_kept(tenon_on_t on) { /* the pattern is read before fill returns */
   uint8_t *is = host_new(1000);
   void *stream = must_stream(on);
   void *memory = filled(on, 1000, POISON);
@@ -86,7 +86,7 @@ static void pattern_kept(tenon_on_t on) { /* the pattern is taken when fill is c
     must_pass(on, stream);
     for (int i = 0; i < 1000; i++)
       EXPECT_DATA(is[i] == 0x42,
-                  "fill behind other work, whose pattern was overwritten when fill had returned: "
+                  "fill after other work, whose pattern was overwritten after fill had returned: "
                   "byte %d: expected 0x42, found 0x%02x",
                   i, is[i]);
   }
@@ -97,13 +97,13 @@ static void pattern_kept(tenon_on_t on) { /* the pattern is taken when fill is c
 
 const case_t fill_cases[] = {
     {"fills.width_1",
-     "Fills with a pattern of 1 byte, of many lengths and offsets, leave what is around.",
+     "Fills with a pattern of 1 byte, of many lengths and offsets, do not change the bytes around.",
      NEEDS_FILL, width_1},
     {"fills.width_2", "The same with 2 bytes.", NEEDS_FILL, width_2},
     {"fills.width_4", "The same with 4 bytes.", NEEDS_FILL, width_4},
     {"fills.width_8", "The same with 8 bytes.", NEEDS_FILL, width_8},
     {"fills.large", "Fills of 4 MB.", NEEDS_FILL, large},
     {"fills.order", "Fills keep their order among copies of the same stream.", NEEDS_FILL, order},
-    {"fills.pattern_kept", "The pattern is taken before fill returns.", NEEDS_FILL | NEEDS_STREAMS,
+    {"fills.pattern_kept", "The pattern is read before fill returns.", NEEDS_FILL | NEEDS_STREAMS,
      pattern_kept},
     {0}};

@@ -1,4 +1,4 @@
-/* graphs.c: making graphs, what comes out of them, and what a device claims of them. */
+/* Builds small graphs, computes their values, and records what a device claims of them. */
 #include "graphs.h"
 #include <string.h>
 
@@ -63,10 +63,13 @@ uint32_t graph_node(graph_t *g, const char *op, uint32_t a, int64_t b, int64_t r
   g->results[n] = out;
   if (strcmp(op, "core::add") == 0 || strcmp(op, "core::mul") == 0) most = 2;
   if (is_product) most = 3; /* the bias is absent */
+  static const uint32_t kinds[] = {TENON_KIND_BOOL, TENON_KIND_BOOL, TENON_KIND_CHOICE,
+                                   TENON_KIND_FLOAT, TENON_KIND_FLOAT};
+  const uint32_t arguments = b < 0 ? 1 : 2;
   for (uint32_t i = 0; i <= most; i++)
-    g->starts[n][i] = i < 1 ? 0 : i < 2 ? 1 : b < 0 ? 1 : 2;
+    g->starts[n][i] = i < arguments ? i : arguments;
   for (int i = 0; i < 5 && is_product; i++)
-    g->attrs[n][i].kind = i < 2 ? TENON_KIND_BOOL : i == 2 ? TENON_KIND_CHOICE : TENON_KIND_FLOAT;
+    g->attrs[n][i].kind = kinds[i];
   g->nodes[n] = (tenon_graph_node_t){.size = sizeof g->nodes[n],
                                      .attr_count = is_product ? 5 : 0,
                                      .op = op,
@@ -94,8 +97,6 @@ void graph_layers(graph_t *g) {
   graph_output(g, positive);
   graph_output(g, graph_node(g, "core::mul", positive, positive, 8, 6));
 }
-
-/* what comes out */
 
 static float at(const graph_t *g, uint32_t i, int64_t row, int64_t column) {
   return g->values[i][(g->shapes[i][0] == 1 ? 0 : row) * g->shapes[i][1] +
@@ -129,8 +130,6 @@ void graph_compute(graph_t *g, uint64_t seed) {
   }
 }
 
-/* parts */
-
 static int has(const uint32_t *list, uint32_t count, uint32_t what) {
   for (uint32_t i = 0; i < count; i++)
     if (list[i] == what) return 1;
@@ -146,7 +145,7 @@ void graph_part(const graph_t *g, const wish_t *wish, graph_t *part, uint32_t ed
   int64_t place[EDGES_MOST];
   for (int i = 0; i < EDGES_MOST; i++)
     place[i] = -1;
-  for (uint32_t n = 0; n < g->view.node_count; n++) { /* in the graph's order */
+  for (uint32_t n = 0; n < g->view.node_count; n++) { /* in the order of the graph */
     if (!has(wish->nodes, wish->count, n)) continue;
     uint32_t args[3] = {0};
     uint32_t count = g->starts[n][g->nodes[n].argument_count];
@@ -175,8 +174,6 @@ void graph_part(const graph_t *g, const wish_t *wish, graph_t *part, uint32_t ed
   }
 }
 
-/* claims */
-
 static tenon_status_t take(tenon_claims_t *sink, uint32_t count, const uint32_t *nodes,
                            const char *reason) {
   wishes_t *w = (wishes_t *)sink;
@@ -204,7 +201,7 @@ static tenon_status_t leave(tenon_claims_t *sink, uint32_t node, const char *rea
   const wishes_t *w = (const wishes_t *)sink;
   EXPECT(node < w->graph->view.node_count, "claim left node %u of a graph with %u nodes", node,
          w->graph->view.node_count);
-  EXPECT(reason, "claim left node %u for the reason NULL", node);
+  EXPECT(reason, "claim left node %u with the reason NULL", node);
   return TENON_OK;
 }
 
@@ -212,6 +209,6 @@ void must_claim(tenon_on_t on, const graph_t *g, wishes_t *out) {
   *out = (wishes_t){.sink = {sizeof out->sink, 0, take, leave}, .graph = g};
   doing("claim(a graph of %u nodes)", g->view.node_count);
   tenon_status_t status = rig.table->claim(on, &g->view, "", &out->sink);
-  if (status == TENON_UNAVAILABLE) skip_case("it claims nothing: %s", said());
+  if (status == TENON_UNAVAILABLE) skip_case("the device claims nothing: %s", said());
   must(status, "claim of a graph of %u nodes", g->view.node_count);
 }

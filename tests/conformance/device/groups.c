@@ -1,4 +1,4 @@
-/* groups.c: the groups in the order they run. */
+/* The groups of cases, in the order in which they run. */
 #include "groups.h"
 
 const case_t *const conformance_groups[] = {

@@ -1,5 +1,5 @@
-/* The groups of cases, each a file: memory.c has memory_cases, and so on.  groups.c lists them in
- * the order they run. */
+/* The groups of cases. Each file defines one group: memory.c defines memory_cases, and so on.
+ * groups.c lists them in the order in which they run. */
 #ifndef TENON_CONFORMANCE_GROUPS_H
 #define TENON_CONFORMANCE_GROUPS_H
 

@@ -1,5 +1,4 @@
-/* lifecycle.c: cases about start and stop, loading and unloading, fork.  Each runs in a process of
- * its own. */
+/* Cases about start and stop, loading and unloading, and fork. Each runs in its own process. */
 #include "groups.h"
 #include <dirent.h>
 #include <dlfcn.h>
@@ -13,7 +12,7 @@
 #include <time.h>
 #include <unistd.h>
 
-/* Starts, copies there and back, stops. */
+/* Starts the ordinal, copies in and out, and stops it. */
 static void use(int32_t ordinal) {
   must(start(ordinal), "start of ordinal %d", ordinal);
   tenon_on_t on = &rig.contexts[ordinal];
@@ -42,7 +41,7 @@ static void starts(tenon_on_t on) {
     }
 }
 
-static void one_alone(tenon_on_t on) { /* the last one, others never started */
+static void one_alone(tenon_on_t on) { /* the last ordinal, while the others were never started */
   (void)on;
   enumerate();
   use(rig.count - 1);
@@ -51,12 +50,12 @@ static void one_alone(tenon_on_t on) { /* the last one, others never started */
 
 static void beside(tenon_on_t on) {
   (void)on;
-  if (enumerate() < 2) skip_case("there is one ordinal only");
+  if (enumerate() < 2) skip_case("the device has only one ordinal");
   for (int i = 0; i < 4; i++) {
     use(0);
     use(1);
     stop(i % 2);
-    use(1 - i % 2); /* goes on */
+    use(1 - i % 2); /* continues to work */
     stop(1 - i % 2);
   }
 }
@@ -81,7 +80,7 @@ static void waits(tenon_on_t on) {
   }
 }
 
-static void left_over(tenon_on_t on) { /* streams, events and memory that nobody destroyed */
+static void left_over(tenon_on_t on) { /* streams, events and memory that were not destroyed */
   enumerate();
   on = &rig.contexts[0];
   for (int round = 0; round < 5; round++) {
@@ -108,8 +107,8 @@ static void context_kept(tenon_on_t on) {
     EXPECT(on->size == sizeof *on && on->phase == TENON_PHASE_DEVICE && on->host == &host &&
                on->device.type == rig.table->type && on->device.id == 0 && on->ordinal == 0 &&
                on->settings,
-           "the context was changed by the device: of its fields only plugin (by enumerate) and "
-           "state (by start) are the device's");
+           "the device changed the context: it may set only the fields plugin (in enumerate) and "
+           "state (in start)");
   }
 }
 
@@ -126,15 +125,15 @@ static void other_threads(tenon_on_t on) {
   enumerate();
   for (int i = 0; i < 5; i++) {
     pthread_t thread;
-    if (pthread_create(&thread, NULL, use_in_thread, NULL)) skip_case("no thread could be made");
+    if (pthread_create(&thread, NULL, use_in_thread, NULL))
+      skip_case("the system cannot create a thread");
     pthread_join(thread, NULL);
     use(0);
-    if (pthread_create(&thread, NULL, stop_in_thread, NULL)) skip_case("no thread could be made");
+    if (pthread_create(&thread, NULL, stop_in_thread, NULL))
+      skip_case("the system cannot create a thread");
     pthread_join(thread, NULL);
   }
 }
-
-/* growth */
 
 static int64_t entries(const char *path) {
   DIR *folder = opendir(path);
@@ -179,7 +178,8 @@ static void expect_no_growth(void (*body)(void), const char *what) {
     body();
   clock_gettime(CLOCK_MONOTONIC, &to);
   int64_t each = ((int64_t)(to.tv_sec - from.tv_sec) * 1000000000 + to.tv_nsec - from.tv_nsec) / 10;
-  int few = each > 10000000 ? 10 : rig.quick ? 40 : 170;
+  int few = rig.quick ? 40 : 170;
+  if (each > 10000000) few = 10;
   int windows = 0;
   int threads = 0;
   int files = 0;
@@ -190,21 +190,22 @@ static void expect_no_growth(void (*body)(void), const char *what) {
   for (; windows < MOST; windows++, before = is) {
     if (windows >= (rig.quick ? 2 : 6) && threads < windows && files < windows && bytes < windows)
       return;
-    if (threads == 6 || files == 6) break; /* these have no pools */
+    if (threads == 6 || files == 6) break; /* threads and files are not pooled */
     int rounds = windows < MOST / 2 ? few : 4 * few;
     int heap = 16 * rounds > 1500 ? 16 * rounds : 1500;
     for (int i = 0; i < rounds; i++)
       body();
     all += rounds;
-    for (int i = 0; i < 300; i++) { /* threads that are joined may take a moment to go */
-      doing("counting the threads that are left");
+    for (int i = 0; i < 300; i++) { /* joined threads may take a moment to disappear */
+      doing("counting the remaining threads");
       is = usage();
       if (is.threads <= before.threads) break;
       nanosleep(&(struct timespec){0, 1000000}, NULL);
     }
     threads += is.threads >= before.threads + rounds;
     files += is.files >= before.files + rounds;
-#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__) /* they keep what is freed */
+/* Sanitizers keep freed memory. */
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
     bytes += is.heap >= before.heap + heap ||
              is.resident >= before.resident + sysconf(_SC_PAGESIZE) * rounds;
 #endif
@@ -271,7 +272,7 @@ static void load_and_unload(void) {
   if (library) *(void **)&query = dlsym(library, "tenon_library");
   if (!query) finding("the library cannot be loaded again: %s", dlerror());
   uint32_t count = conformance_device_tables(query()->items, tables, 16);
-  EXPECT(count, "the library has no device when it is loaded again");
+  EXPECT(count, "the library has no device after it is loaded again");
   rig.table = tables[0];
   free(rig.contexts);
   enumerate();
@@ -282,14 +283,12 @@ static void unload_grows(tenon_on_t on) {
   (void)on;
   void *library = dlopen(rig.options->library, RTLD_NOW | RTLD_NOLOAD);
   if (library) {
-    /* as the process was given it */
+    /* The process holds two references to the library. */
     dlclose(library);
     dlclose(library);
   }
   expect_no_growth(load_and_unload, "loading, use and unloading");
 }
-
-/* fork */
 
 static void after_fork(tenon_on_t on) {
   (void)on;
@@ -297,23 +296,25 @@ static void after_fork(tenon_on_t on) {
   use(0);
   fflush(NULL);
   pid_t process = fork();
-  if (process < 0) skip_case("no process could be made");
+  if (process < 0) skip_case("the system cannot create a process");
   if (process == 0) {
     doing("forked() in the child after a fork");
     hush();
     tenon_status_t status = rig.table->forked(&rig.contexts[0]);
-    EXPECT(status == TENON_OK || strcmp(said(), "(nothing said by tenon_fail)") != 0,
-           "forked, in the child, fails without saying why by tenon_fail");
-    if (status != TENON_OK) skip_case("forked says that it is lost: %s", said());
+    EXPECT(status == TENON_OK || strcmp(said(), "(no message by tenon_fail)") != 0,
+           "forked fails in the child without a message by tenon_fail");
+    if (status != TENON_OK)
+      skip_case("forked reports that the device cannot be used in the child: %s", said());
     use(0);
     _exit(7);
   }
   int status = 0;
   while (waitpid(process, &status, 0) < 0)
     sched_yield();
-  if (WIFEXITED(status) && WEXITSTATUS(status) == 0) _exit(0); /* with a finding */
+  /* The child has reported a finding. */
+  if (WIFEXITED(status) && WEXITSTATUS(status) == 0) _exit(0);
   EXPECT(WIFEXITED(status) && WEXITSTATUS(status) == 7,
-         "the child after a fork crashes when the device is used behind forked: signal %d",
+         "the child after a fork crashes when it uses the device after forked: signal %d",
          WIFSIGNALED(status) ? WTERMSIG(status) : 0);
   use(0);
   stop(0);
@@ -322,26 +323,27 @@ static void after_fork(tenon_on_t on) {
 #define ALONE_ (PLUGIN | ALONE)
 const case_t lifecycle_cases[] = {
     {"lifecycle.starts", "Each ordinal is started, used and stopped twenty times.", ALONE_, starts},
-    {"lifecycle.one_alone", "An ordinal works when the others were never started.", ALONE_,
+    {"lifecycle.one_alone", "An ordinal works if the others were never started.", ALONE_,
      one_alone},
-    {"lifecycle.beside", "An ordinal works on when another is stopped.", ALONE_, beside},
+    {"lifecycle.beside", "An ordinal continues to work when another is stopped.", ALONE_, beside},
     {"lifecycle.waits", "stop waits for all work.", ALONE_ | NEEDS_STREAMS, waits},
-    {"lifecycle.left_over", "stop lets go of streams, events and memory that are left.", ALONE_,
-     left_over},
+    {"lifecycle.left_over", "stop releases streams, events and memory that were not destroyed.",
+     ALONE_, left_over},
     {"lifecycle.context_kept", "The device changes only its own fields of the context.", ALONE_,
      context_kept},
-    {"lifecycle.other_threads", "start, use and stop on different threads.", ALONE_, other_threads},
+    {"lifecycle.other_threads", "start, use and stop work on different threads.", ALONE_,
+     other_threads},
     {"lifecycle.start_stop_grows",
-     "start, use and stop a thousand times leave no memory, threads or files behind.", ALONE_,
-     start_stop_grows},
+     "Starting, using and stopping a thousand times leaves no memory, threads or files behind.",
+     ALONE_, start_stop_grows},
     {"lifecycle.objects_grow",
-     "Memory, streams, events and recordings leave nothing behind when they are gone.", ALONE_,
-     objects_grow},
+     "Memory, streams, events and recordings leave nothing behind after they are destroyed.",
+     ALONE_, objects_grow},
     {"lifecycle.unload_grows",
      "The library is loaded, used and unloaded a thousand times without growth.",
      ALONE_ | NEEDS_LIBRARY, unload_grows},
     {"lifecycle.fork",
-     "After a fork the device works in the child, or forked says why not; in the parent it works "
-     "on.",
+     "After a fork the device works in the child, or forked explains why not; in the parent it "
+     "continues to work.",
      ALONE_ | NEEDS_FORK, after_fork},
     {0}};

@@ -1,4 +1,5 @@
-/* check_device: runs the conformance suite on the devices of a library. */
+/* check_device runs the conformance suite on the devices of a library. `tenon check --device LIB`
+ * executes it. */
 #include "conformance.h"
 #include <dlfcn.h>
 #include <getopt.h>
@@ -79,24 +80,21 @@ static void list(void *context, const conformance_result_t *r) {
 }
 
 static void usage(FILE *to) {
-  fputs("usage: check_device LIB.so [option]...\n\n"
-        "Checks the devices of a library against tenon/device.h, each case on each ordinal.\n\n"
-        "  --case NAME      only this case, or with a dot at the end a group of them "
-        "(\"copies.\"); may be given again\n"
-        "  --ordinal N      only this ordinal\n"
-        "  --settings TEXT  for the device: \"key=value,key=value\"\n"
-        "  --seed N         of data and of random programs (1)\n"
-        "  --limit SECONDS  without progress, after which a case hangs (60)\n"
-        "  --quick          less of everything\n"
-        "  --first          end at the first finding\n"
-        "  --json           results as JSON\n"
-        "  --verbose        a line for each case\n"
-        "  --list           the cases, and what they check; LIB.so is not needed\n"
-        "The exit status is 0 without findings, 1 with, 2 if the library cannot be checked.\n",
-        to);
+  fputs(
+      "usage: check_device LIB.so [option]...\n\nChecks the devices of a library against "
+      "tenon/device.h; each case runs on each ordinal.\n\n  --case NAME      run only this case, "
+      "or with a dot at the end a group of cases (\"copies.\"); may be repeated\n  --ordinal N     "
+      " check only this ordinal\n  --settings TEXT  settings that are passed to the device: "
+      "\"key=value,key=value\"\n  --seed N         seed of data and of random programs (default: "
+      "1)\n  --limit SECONDS  time without progress after which a case counts as hanging (default: "
+      "60)\n  --quick          smaller data and fewer rounds\n  --first          stop at the first "
+      "finding\n  --json           print the results as JSON\n  --verbose        print one line "
+      "for each case\n  --list           list the cases and what they check; needs no "
+      "library\nExit status: 0: no findings; 1: findings; 2: the library cannot be checked.\n",
+      to);
 }
 
-static void skips_print(const report_t *report) { /* each reason once, with its number */
+static void skips_print(const report_t *report) { /* each reason once, with its count */
   for (int i = 0; i < report->skips; i++) {
     int count = 0;
     int seen = 0;
@@ -185,7 +183,8 @@ int main(int count, char **arguments) {
   report.settings = options.settings;
   report.seed = options.seed;
   char path[4096];
-  if (realpath(options.library, path)) options.library = path; /* else dlopen says what is wrong */
+  /* On failure dlopen reports the error. */
+  if (realpath(options.library, path)) options.library = path;
   void *library = dlopen(options.library, RTLD_NOW | RTLD_LOCAL);
   if (!library) {
     fprintf(stderr, "check_device: %s\n", dlerror());
@@ -194,26 +193,27 @@ int main(int count, char **arguments) {
   const tenon_descriptor_t *(*query)(void);
   *(void **)&query = dlsym(library, "tenon_library");
   if (!query) {
-    fprintf(stderr, "check_device: %s: no function tenon_library()\n", options.library);
+    fprintf(stderr, "check_device: %s does not export tenon_library()\n", options.library);
     return 2;
   }
   const tenon_descriptor_t *descriptor = query();
   if (!descriptor || descriptor->abi >> 16 != TENON_ABI >> 16 ||
       descriptor->layout != TENON_LAYOUT) {
-    fprintf(stderr, "check_device: %s: made for another version of the contract than %u.%u\n",
+    fprintf(stderr,
+            "check_device: %s was built for another version of the contract, expected %u.%u\n",
             options.library, TENON_ABI >> 16, TENON_ABI & 0xFFFF);
     return 2;
   }
   const tenon_device_table_t *tables[16];
   uint32_t table_count = conformance_device_tables(descriptor->items, tables, 16);
   if (!table_count) {
-    fprintf(stderr, "check_device: %s: has no item TENON_DEVICE(&table)\n", options.library);
+    fprintf(stderr, "check_device: %s contains no item TENON_DEVICE(&table)\n", options.library);
     return 2;
   }
   if (report.json) printf("{\"results\": [");
   for (uint32_t i = 0; i < table_count; i++)
     if (conformance_device_run(tables[i], &options, &(conformance_sink_t){&report, result}) < 0) {
-      fprintf(stderr, "check_device: no process could be made\n");
+      fprintf(stderr, "check_device: the system cannot create a process\n");
       return 2;
     }
   if (report.json)
@@ -224,7 +224,7 @@ int main(int count, char **arguments) {
     printf("%d passed, %d failed, %d skipped\n", report.passed, report.failed, report.skips);
   }
   if (!report.passed && !report.failed && !report.skips) {
-    fprintf(stderr, "check_device: no case of that name (--list shows them)\n");
+    fprintf(stderr, "check_device: no case has this name (--list shows all cases)\n");
     return 2;
   }
   return report.failed > 0;

@@ -1,4 +1,4 @@
-/* memory.c: cases about allocate and free. */
+/* Cases about allocate and free. */
 #include "groups.h"
 #include <stdlib.h>
 #include <string.h>
@@ -15,7 +15,7 @@ static void alignment(tenon_on_t on) {
     uint64_t bytes = sizes[i % 18];
     handles[i] = must_allocate(on, bytes);
     EXPECT((uintptr_t)handles[i] % rig.properties.alignment == 0,
-           "allocate of %llu bytes gave %p: expected a multiple of properties.alignment, %u",
+           "allocate of %llu bytes returned %p: expected a multiple of properties.alignment, %u",
            (unsigned long long)bytes, handles[i], rig.properties.alignment);
   }
   for (int i = 0; i < 54; i++)
@@ -25,8 +25,8 @@ static void alignment(tenon_on_t on) {
 static void sizes(tenon_on_t on) {
   for (uint64_t bytes = 1; bytes <= 3 * MiB; bytes += 1 + bytes / 3) {
     void *handle = filled(on, bytes, bytes);
-    expect_holds(on, handle, 0, bytes, bytes, 0, 0, "an allocation of %llu bytes, written whole",
-                 (unsigned long long)bytes);
+    expect_holds(on, handle, 0, bytes, bytes, 0, 0,
+                 "an allocation of %llu bytes, written completely", (unsigned long long)bytes);
     must_free(on, handle);
   }
 }
@@ -36,12 +36,12 @@ static void large(tenon_on_t on) {
   if (rig.properties.memory && bytes > rig.properties.memory / 4)
     bytes = rig.properties.memory / 4 - 3;
   void *handle = filled(on, bytes, 5);
-  expect_holds(on, handle, 0, bytes, 5, 0, 0, "an allocation of %llu bytes, written whole",
+  expect_holds(on, handle, 0, bytes, 5, 0, 0, "an allocation of %llu bytes, written completely",
                (unsigned long long)bytes);
   must_free(on, handle);
 }
 
-/* Allocations of random sizes, each with a pattern of its own, as `keys`. */
+/* Makes allocations of random sizes, each with its own pattern. */
 static void many(tenon_on_t on, void **handles, uint64_t *bytes, int count, uint64_t most) {
   uint64_t state = rig.seed;
   for (int i = 0; i < count; i++) {
@@ -71,7 +71,7 @@ static void distinct_handles(tenon_on_t on) {
   for (int i = 0; i < 200; i++)
     for (int k = 0; k < i; k++)
       EXPECT(handles[i] != handles[k],
-             "allocate gave the handle %p twice while both allocations live", handles[i]);
+             "allocate returned the handle %p twice while both allocations live", handles[i]);
   for (int i = 0; i < 200; i++)
     must_free(on, handles[i]);
 }
@@ -144,7 +144,7 @@ static void fragments(tenon_on_t on) {
                  "640 KiB allocated among freed pieces of 256 KiB");
   for (int i = 1; i < 64; i += 2)
     expect_holds(on, small[i], 0, 256 * KiB, 100 + (uint64_t)i, 0, 0,
-                 "256 KiB that were kept while 640 KiB were allocated between");
+                 "256 KiB that were kept while 640 KiB were allocated between them");
   for (int i = 0; i < 8; i++)
     must_free(on, big[i]);
   for (int i = 1; i < 64; i += 2)
@@ -161,10 +161,10 @@ static void must_refuse(tenon_on_t on, uint64_t bytes) {
          (unsigned long long)bytes, (unsigned long long)rig.properties.memory,
          (unsigned long long)rig.properties.largest);
   EXPECT(status == TENON_MEMORY,
-         "allocate of %llu bytes, which are too many: expected TENON_MEMORY (8), found %s (%d): %s",
+         "allocate of %llu bytes, which is too much: expected TENON_MEMORY (8), found %s (%d): %s",
          (unsigned long long)bytes, status_name(status), status, said());
-  EXPECT(strcmp(said(), "(nothing said by tenon_fail)") != 0,
-         "allocate of %llu bytes gave TENON_MEMORY without saying why by tenon_fail",
+  EXPECT(strcmp(said(), "(no message by tenon_fail)") != 0,
+         "allocate of %llu bytes returned TENON_MEMORY without saying why by tenon_fail",
          (unsigned long long)bytes);
 }
 
@@ -214,7 +214,7 @@ static void returned(tenon_on_t on) {
     doing("allocate(%llu bytes)", (unsigned long long)bytes);
     tenon_status_t status = rig.table->allocate(on, bytes, &handle);
     if (status == TENON_MEMORY && total == 0)
-      skip_case("there is no room for a quarter of properties.memory");
+      skip_case("a quarter of properties.memory is not available");
     EXPECT(status != TENON_MEMORY,
            "memory leaks: allocate of %llu bytes fails although all that was allocated before "
            "(%llu bytes in all) is freed: %s",
@@ -224,7 +224,7 @@ static void returned(tenon_on_t on) {
   }
 }
 
-static uint64_t chunk(void) { /* to see a level move by */
+static uint64_t chunk(void) { /* the amount by which a level should change */
   uint64_t part = rig.properties.memory / 16;
   return part && part < 128 * MiB ? part : 128 * MiB;
 }
@@ -240,9 +240,9 @@ static uint64_t level_of(tenon_on_t on) {
 static void level(tenon_on_t on) {
   for (int i = 0; i < 10; i++)
     must_free(on, must_allocate(on, MiB));
-  uint64_t least =
-      /* others may take and give memory: only a fall in each of three windows is a leak */
-      UINT64_MAX;
+  /* Other processes may allocate and free memory: only a fall in each of three windows is a
+   * leak. */
+  uint64_t least = UINT64_MAX;
   int falls = 0;
   uint64_t first = level_of(on);
   uint64_t before = first;
@@ -252,28 +252,28 @@ static void level(tenon_on_t on) {
     least = level_of(on);
     falls += least + 20 * MiB <= before;
   }
-  EXPECT(
-      falls < 3,
-      "memory leaks: memory_free says %llu bytes less after 120 times allocate and free of 1 MiB",
-      (unsigned long long)(first - least));
+  EXPECT(falls < 3,
+         "memory leaks: memory_free returns %llu bytes less after 120 times allocate and free of 1 "
+         "MiB",
+         (unsigned long long)(first - least));
 }
 
 static void level_below(tenon_on_t on) {
   uint64_t is = level_of(on);
   EXPECT(!rig.properties.memory || is <= rig.properties.memory,
-         "memory_free says %llu bytes: expected at most properties.memory, %llu",
+         "memory_free returned %llu bytes: expected at most properties.memory, %llu",
          (unsigned long long)is, (unsigned long long)rig.properties.memory);
 }
 
 static void level_falls(tenon_on_t on) {
-  int falls = 0; /* others may give memory back meanwhile */
+  int falls = 0; /* other processes may free memory meanwhile */
   for (int i = 0; i < 5 && !falls; i++) {
     uint64_t before = level_of(on);
     void *handle = must_allocate(on, chunk());
     falls = level_of(on) + chunk() / 2 <= before;
     must_free(on, handle);
   }
-  EXPECT_DATA(falls, "memory_free says as much as before while %llu bytes more are allocated",
+  EXPECT_DATA(falls, "memory_free does not fall while %llu bytes more are allocated",
               (unsigned long long)chunk());
 }
 
@@ -304,8 +304,8 @@ static void other_thread(tenon_on_t on) {
   by_thread((void *)(uintptr_t)on, 9);
 }
 
-/* Memory is freed while a stream still reads it (or writes to it), and whoever gets it next writes
- * to it at once. */
+/* Frees memory while a stream still reads or writes it; the next owner of the memory writes to it
+ * at once. */
 static void freed_while(tenon_on_t on, int written) {
   const uint64_t bytes = 100000;
   for (int round = 0; round < rig.rounds; round++) {
@@ -353,7 +353,7 @@ static void freed_null(tenon_on_t on) {
     must_free(on, x);
     x = filled(on, bytes, 22);
     expect_holds(on, y, 0, bytes, 21, 0, 22,
-                 "a copy on the stream NULL, whose source was freed behind it");
+                 "a copy on the stream NULL, whose source was freed after it was enqueued");
     must_free(on, x);
     must_free(on, y);
   }
@@ -372,7 +372,7 @@ static void parts(tenon_on_t on) {
   must_finish(on);
   for (int i = 0; i < 16; i++)
     expect_holds(on, memory, (uint64_t)i * part, part, 31, 0, 0,
-                 "part %d of an allocation, each part written by a stream of its own", i);
+                 "part %d of an allocation, each part written by its own stream", i);
   for (int i = 0; i < 16; i++)
     must_stream_destroy(on, streams[i]);
   must_free(on, memory);
@@ -382,14 +382,15 @@ static void parts(tenon_on_t on) {
 static void beyond_4_gib(tenon_on_t on) {
   const uint64_t bytes = 4 * GiB + MiB;
   const uint64_t n = 3000;
-  if (rig.properties.memory < bytes + 256 * MiB) skip_case("properties.memory is below 4.25 GiB");
+  if (rig.properties.memory < bytes + 256 * MiB)
+    skip_case("properties.memory is less than 4.25 GiB");
   if (rig.properties.largest && rig.properties.largest < bytes)
-    skip_case("properties.largest is below 4 GiB");
+    skip_case("properties.largest is less than 4 GiB");
   void *memory = NULL;
   tenon_status_t status = rig.table->allocate(on, bytes, &memory);
-  if (status == TENON_MEMORY) skip_case("there is no room for 4 GiB");
+  if (status == TENON_MEMORY) skip_case("4 GiB are not available");
   must(status, "allocate of 4 GiB + 1 MiB");
-  /* Each place behind 4 GiB has one with the same low 32 bits, written first. */
+  /* Each offset above 4 GiB has a counterpart with the same low 32 bits, which is written first. */
   static const uint64_t at[] = {10000,          20000,           4 * GiB - 5000,
                                 4 * GiB - 1000, 4 * GiB + 10000, 4 * GiB + MiB - 3000};
   for (uint64_t i = 0; i < 6; i++)
@@ -401,7 +402,7 @@ static void beyond_4_gib(tenon_on_t on) {
         "bytes from offset %llu of an allocation of more than 4 GiB (are offsets cut to 32 bits?)",
         (unsigned long long)at[i]);
   expect_holds(on, memory, 4 * GiB + 20000, n, 44, 0, 0,
-               "the target of a copy WITHIN behind 4 GiB (are offsets cut to 32 bits?)");
+               "the target of a copy WITHIN above 4 GiB (are offsets cut to 32 bits?)");
   must_free(on, memory);
 }
 
@@ -437,37 +438,38 @@ static void level_of_ordinal(tenon_on_t on) {
     must_free(on, handle);
   }
   EXPECT_DATA(mine,
-              "much memory allocated on ordinal %d: expected memory_free of it to fall, and that "
-              "of ordinal %d not (wrong ordinal?)",
+              "much memory was allocated on ordinal %d: expected its memory_free to fall, and that "
+              "of ordinal %d not to (wrong ordinal?)",
               on->ordinal, other->ordinal);
 }
 
 const case_t memory_cases[] = {
     {"memory.alignment", "Handles that are addresses are multiples of properties.alignment.",
      NEEDS_ADDRESSES, alignment},
-    {"memory.sizes", "Allocations of 1 byte to 3 MiB can be written and read whole.", 0, sizes},
-    {"memory.large", "An allocation of 64 MiB and some bytes can be written and read whole.", 0,
-     large},
+    {"memory.sizes", "Allocations of 1 byte to 3 MiB can be written and read completely.", 0,
+     sizes},
+    {"memory.large", "An allocation of 64 MiB and some bytes can be written and read completely.",
+     0, large},
     {"memory.distinct", "64 allocations that live at once do not share memory.", 0, distinct},
-    {"memory.distinct_handles", "200 allocations that live at once have handles of their own.", 0,
+    {"memory.distinct_handles", "200 allocations that live at once have distinct handles.", 0,
      distinct_handles},
-    {"memory.distinct_ranges",
-     "Ranges of addresses of allocations that live at once do not overlap.", NEEDS_ADDRESSES,
-     distinct_ranges},
-    {"memory.kept", "Contents are kept while other allocations are freed and made.", 0, kept},
+    {"memory.distinct_ranges", "Address ranges of allocations that live at once do not overlap.",
+     NEEDS_ADDRESSES, distinct_ranges},
+    {"memory.kept", "Contents are kept while other allocations are freed and created.", 0, kept},
     {"memory.any_order", "Allocations can be freed in any order.", 0, any_order},
-    {"memory.fragments", "Allocations fit and hold among holes that freed ones left.", 0,
-     fragments},
+    {"memory.fragments",
+     "Allocations fit into holes that freed ones left, and keep their contents.", 0, fragments},
     {"memory.too_much",
-     "An allocation that is too large gives TENON_MEMORY and says why; the next one works.", 0,
+     "An allocation that is too large returns TENON_MEMORY with a reason; the next one works.", 0,
      too_much},
-    {"memory.overflow", "Sizes near 2^64 give TENON_MEMORY, whatever is added to them.", 0,
+    {"memory.overflow", "Sizes near 2^64 return TENON_MEMORY, whatever is added to them.", 0,
      overflow},
-    {"memory.largest", "An allocation above properties.largest gives TENON_MEMORY.", 0, largest},
+    {"memory.largest", "An allocation larger than properties.largest returns TENON_MEMORY.", 0,
+     largest},
     {"memory.again", "Allocating and freeing thousands of times works.", 0, again},
     {"memory.returned",
-     "What is freed can be allocated again: three times all memory passes through.", 0, returned},
-    {"memory.level", "memory_free returns to its level when what was allocated is freed.",
+     "Freed memory can be allocated again: three times all memory passes through.", 0, returned},
+    {"memory.level", "memory_free returns to its level after all allocations are freed.",
      NEEDS_LEVEL, level},
     {"memory.level_below", "memory_free is at most properties.memory.", NEEDS_LEVEL, level_below},
     {"memory.level_falls", "memory_free falls while much is allocated.", NEEDS_LEVEL, level_falls},
@@ -477,15 +479,16 @@ const case_t memory_cases[] = {
     {"memory.other_thread", "Memory is freed by other threads than the one that allocated it.", 0,
      other_thread},
     {"memory.freed_while_read",
-     "Memory freed while a stream still reads it is not given away before.", NEEDS_STREAMS,
+     "Memory that is freed while a stream still reads it is not reused before.", NEEDS_STREAMS,
      freed_while_read},
     {"memory.freed_while_written",
-     "Memory freed while a stream still writes to it is not given away before.", NEEDS_STREAMS,
+     "Memory that is freed while a stream still writes to it is not reused before.", NEEDS_STREAMS,
      freed_while_written},
     {"memory.freed_behind_work",
-     "Memory freed behind a copy on the stream NULL is read by the copy first.", 0, freed_null},
+     "Memory that is freed after a copy on the stream NULL is read by the copy first.", 0,
+     freed_null},
     {"memory.parts", "Parts of one allocation are written by 16 streams at once.", NEEDS_STREAMS,
      parts},
     {"memory.beyond_4_gib", "Offsets beyond 4 GiB are not cut to 32 bits.", 0, beyond_4_gib},
-    {"memory.of_ordinal", "Memory of two ordinals is apart.", NEEDS_PEER, of_ordinal},
+    {"memory.of_ordinal", "Memory of two ordinals is separate.", NEEDS_PEER, of_ordinal},
     {0}};

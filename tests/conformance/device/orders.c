@@ -1,11 +1,12 @@
-/* orders.c: cases about events that order streams, of one ordinal and of two. */
+/* Cases about events that order streams, on one ordinal and on two. */
 #include "groups.h"
 #include <stdlib.h>
 #include <string.h>
 
 #define BYTES 20000
 
-/* a: a delay, x to y, event; b: waits, y to z.  z is x only if b has waited. */
+/* Stream a: a delay, a copy from x to y, an event. Stream b: a wait, a copy from y to z. z equals x
+ * only if b has waited. */
 static void wait_of(tenon_on_t on, void *a, void *b, const char *what) {
   for (int round = 0; round < rig.rounds; round++) {
     void *event = must_event(on);
@@ -19,7 +20,7 @@ static void wait_of(tenon_on_t on, void *a, void *b, const char *what) {
     must_within(on, b, z, 0, y, 0, BYTES);
     must_pass(on, b);
     expect_holds(on, z, 0, BYTES, 5, 0, POISON,
-                 "a copy of what another stream wrote, behind stream_wait for its event, %s (does "
+                 "a copy of what another stream wrote, after stream_wait for its event, %s (does "
                  "the stream wait?)",
                  what);
     must_event_destroy(on, event);
@@ -32,23 +33,23 @@ static void wait_of(tenon_on_t on, void *a, void *b, const char *what) {
 static void wait_stream(tenon_on_t on) {
   void *a = must_stream(on);
   void *b = must_stream(on);
-  wait_of(on, a, b, "of two streams");
+  wait_of(on, a, b, "with two streams");
   must_stream_destroy(on, a);
   must_stream_destroy(on, b);
 }
 static void wait_on_null(tenon_on_t on) {
   void *a = must_stream(on);
   wait_of(on, a, NULL, "where the stream NULL waits");
-  wait_of(on, NULL, a, "where the event is of the stream NULL");
+  wait_of(on, NULL, a, "where the event belongs to the stream NULL");
   must_stream_destroy(on, a);
 }
 static void wait_on_itself(tenon_on_t on) {
   void *a = must_stream(on);
-  wait_of(on, a, a, "of the same stream");
+  wait_of(on, a, a, "with the same stream");
   must_stream_destroy(on, a);
 }
 
-/* What was read must not be overwritten: b writes to x only behind a's reading of it. */
+/* Memory must not be overwritten before it is read: b writes to x only after a has read it. */
 static void read_first(tenon_on_t on) {
   for (int round = 0; round < rig.rounds; round++) {
     void *a = must_stream(on);
@@ -65,8 +66,8 @@ static void read_first(tenon_on_t on) {
     must_pass(on, b);
     expect_holds(
         on, y, 0, BYTES, 5, 0, 6,
-        "a copy of what another stream overwrote behind stream_wait (does the stream wait?)");
-    expect_holds(on, x, 0, BYTES, 6, 0, 5, "what a stream wrote behind stream_wait");
+        "a copy of what another stream overwrote after stream_wait (does the stream wait?)");
+    expect_holds(on, x, 0, BYTES, 6, 0, 5, "what a stream wrote after stream_wait");
     must_event_destroy(on, event);
     must_stream_destroy(on, a);
     must_stream_destroy(on, b);
@@ -97,8 +98,8 @@ static void relay(tenon_on_t on) {
   }
   must_event_pass(on, event[N * TURNS - 1]);
   expect_holds(on, memory, BYTES * N * TURNS, BYTES, 5, 0, 0,
-               "data that went through 8 streams in turn, each behind an event of the one before "
-               "(do streams wait?)");
+               "data that passed through 8 streams in turn, each after an event of the previous "
+               "one (do streams wait?)");
   for (int i = 0; i < N * TURNS; i++)
     must_event_destroy(on, event[i]);
   for (int i = 0; i < N; i++)
@@ -106,7 +107,8 @@ static void relay(tenon_on_t on) {
   must_free(on, memory);
 }
 
-static void fan(tenon_on_t on) { /* one event, many that wait; many events, one that waits */
+/* Many streams wait for one event, and one stream for many events. */
+static void fan(tenon_on_t on) {
   enum { N = 8 };
   for (int round = 0; round < rig.rounds; round++) {
     void *first = must_stream(on);
@@ -155,8 +157,8 @@ static void fan(tenon_on_t on) { /* one event, many that wait; many events, one 
   }
 }
 
-/* b waits for what the event stood for when stream_wait was called; a records it again, or it is
- * destroyed, before that is done. */
+/* b waits for what the event marked when stream_wait was called, even if the event is recorded
+ * again or destroyed before that work is done. */
 static void waiter_keeps(tenon_on_t on, int destroys) {
   for (int round = 0; round < rig.rounds; round++) {
     void *a = must_stream(on);
@@ -173,12 +175,12 @@ static void waiter_keeps(tenon_on_t on, int destroys) {
     if (destroys)
       must_event_destroy(on, event);
     else
-      must_record(on, event, c); /* which has no work: done at once */
+      must_record(on, event, c); /* it has no work, so the event is done at once */
     must_within(on, b, z, 0, y, 0, BYTES);
     must_pass(on, b);
     expect_holds(
         on, z, 0, BYTES, 5, 0, POISON,
-        "a copy behind stream_wait for an event that was %s meanwhile (does the stream wait on?)",
+        "a copy after stream_wait for an event that was %s meanwhile (does the stream wait on?)",
         destroys ? "destroyed" : "recorded again in another stream");
     if (!destroys) must_event_destroy(on, event);
     must_stream_destroy(on, a);
@@ -192,8 +194,7 @@ static void waiter_keeps(tenon_on_t on, int destroys) {
 static void again_while_waited(tenon_on_t on) { waiter_keeps(on, 0); }
 static void destroyed_while_waited(tenon_on_t on) { waiter_keeps(on, 1); }
 
-/* stream_wait for an event that is recorded again: the later recording counts for who waits from
- * there on. */
+/* If an event is recorded again, later stream_wait calls wait for the second recording. */
 static void newer(tenon_on_t on) {
   for (int round = 0; round < rig.rounds; round++) {
     void *a = must_stream(on);
@@ -211,7 +212,7 @@ static void newer(tenon_on_t on) {
     must_within(on, b, z, 0, y, 0, BYTES);
     must_pass(on, b);
     expect_holds(on, z, 0, BYTES, 5, 0, POISON,
-                 "a copy behind stream_wait for an event that was recorded a second time (does the "
+                 "a copy after stream_wait for an event that was recorded a second time (does the "
                  "first recording still count?)");
     must_event_destroy(on, event);
     must_stream_destroy(on, a);
@@ -231,7 +232,7 @@ static void never_recorded(tenon_on_t on) {
   must_within(on, a, y, 0, x, 0, BYTES);
   must_pass(on, a);
   expect_holds(on, y, 0, BYTES, 5, 0, POISON,
-               "a copy behind stream_wait for an event that was never recorded");
+               "a copy after stream_wait for an event that was never recorded");
   must_event_destroy(on, event);
   must_stream_destroy(on, a);
   must_free(on, x);
@@ -255,7 +256,7 @@ static void stream_gone(tenon_on_t on) {
     must_stream_destroy(on, b);
     must_finish(on);
     expect_holds(on, z, 0, BYTES, 5, 0, POISON,
-                 "a copy behind stream_wait for an event whose stream was destroyed while busy "
+                 "a copy after stream_wait for an event whose stream was destroyed while busy "
                  "(does the stream wait?)");
     must_event_destroy(on, event);
     must_free(on, x);
@@ -264,8 +265,8 @@ static void stream_gone(tenon_on_t on) {
   }
 }
 
-static void
-thousands(tenon_on_t on) { /* ping-pong of two streams, each step behind an event of the other */
+/* Two streams alternate, each step after an event of the other. */
+static void thousands(tenon_on_t on) {
   const int steps = rig.quick ? 300 : 2000;
   const uint64_t bytes = 48;
   void *streams[2] = {must_stream(on), must_stream(on)};
@@ -279,10 +280,10 @@ thousands(tenon_on_t on) { /* ping-pong of two streams, each step behind an even
     must_record(on, events[i % 2], streams[i % 2]);
   }
   must_finish(on);
-  expect_holds(
-      on, memory, (uint64_t)steps * bytes, bytes, 5, 0, 0,
-      "data after %d steps, by turns on two streams with an event after each (do streams wait?)",
-      steps);
+  expect_holds(on, memory, (uint64_t)steps * bytes, bytes, 5, 0, 0,
+               "data after %d steps, alternating between two streams with an event after each (do "
+               "streams wait?)",
+               steps);
   for (int i = 0; i < 2; i++) {
     must_stream_destroy(on, streams[i]);
     must_event_destroy(on, events[i]);
@@ -290,7 +291,7 @@ thousands(tenon_on_t on) { /* ping-pong of two streams, each step behind an even
   must_free(on, memory);
 }
 
-/* Random copies on four streams with the events that order them, against the same in host
+/* Runs random copies on four streams that events order, and compares with the same copies in host
  * memory. */
 static void random_program(tenon_on_t on) {
   enum {
@@ -349,8 +350,6 @@ static void random_program(tenon_on_t on) {
   free(is);
 }
 
-/* two ordinals: through host memory, which both reach */
-
 static void across(tenon_on_t from, tenon_on_t to) {
   for (int round = 0; round < rig.rounds; round++) {
     uint8_t *shared = host_new(BYTES);
@@ -367,7 +366,7 @@ static void across(tenon_on_t from, tenon_on_t to) {
     must_in(to, b, z, 0, shared, BYTES);
     must_pass(to, b);
     expect_holds(to, z, 0, BYTES, 5, 0, POISON,
-                 "a copy IN on ordinal %d behind stream_wait for an event of ordinal %d (does the "
+                 "a copy IN on ordinal %d after stream_wait for an event of ordinal %d (does the "
                  "stream wait for another ordinal's event?)",
                  to->ordinal, from->ordinal);
     must_event_destroy(from, event);
@@ -381,8 +380,8 @@ static void across(tenon_on_t from, tenon_on_t to) {
 static void from_other(tenon_on_t on) { across(other_of(on), on); }
 static void to_other(tenon_on_t on) { across(on, other_of(on)); }
 
-static void same_index(
-    tenon_on_t on) { /* an event of one ordinal is not that of another, made at the same time */
+/* An event of one ordinal differs from an event of another that was created at the same time. */
+static void same_index(tenon_on_t on) {
   tenon_on_t other = other_of(on);
   for (int round = 0; round < rig.rounds; round++) {
     void *stream = must_stream(on);
@@ -414,30 +413,30 @@ static void same_index(
 }
 
 const case_t order_cases[] = {
-    {"orders.wait", "Work behind stream_wait comes after the event.", NEEDS_EVENTS, wait_stream},
+    {"orders.wait", "Work after stream_wait runs after the event.", NEEDS_EVENTS, wait_stream},
     {"orders.null", "The same with the stream NULL on either side.", NEEDS_EVENTS, wait_on_null},
     {"orders.itself", "A stream may wait for its own event.", NEEDS_EVENTS, wait_on_itself},
-    {"orders.read_first", "Memory is overwritten behind stream_wait only after it was read.",
+    {"orders.read_first", "Memory is overwritten after stream_wait only after it was read.",
      NEEDS_EVENTS, read_first},
     {"orders.relay", "Data passes through eight streams in turn.", NEEDS_EVENTS, relay},
     {"orders.fan", "Eight streams wait for one event, and one waits for eight.", NEEDS_EVENTS, fan},
     {"orders.again_while_waited",
-     "Who waits for an event goes on doing so when it is recorded again.", NEEDS_EVENTS,
-     again_while_waited},
+     "A stream that waits for an event continues to wait when the event is recorded again.",
+     NEEDS_EVENTS, again_while_waited},
     {"orders.destroyed_while_waited",
-     "Who waits for an event goes on doing so when it is destroyed.", NEEDS_EVENTS,
-     destroyed_while_waited},
-    {"orders.newer", "Of an event recorded twice, who waits then waits for the second time.",
+     "A stream that waits for an event continues to wait when the event is destroyed.",
+     NEEDS_EVENTS, destroyed_while_waited},
+    {"orders.newer", "After an event is recorded twice, a new wait waits for the second recording.",
      NEEDS_EVENTS, newer},
-    {"orders.never_recorded", "Waiting for an event that was never recorded holds nothing up.",
+    {"orders.never_recorded", "Waiting for an event that was never recorded does not block.",
      NEEDS_EVENTS, never_recorded},
-    {"orders.stream_gone", "Events of streams that were destroyed while busy are waited for.",
+    {"orders.stream_gone", "Streams wait for events of streams that were destroyed while busy.",
      NEEDS_EVENTS, stream_gone},
-    {"orders.thousands", "Two streams by turns, with an event after each of 2,000 steps.",
+    {"orders.thousands", "Two streams alternate, with an event after each of 2,000 steps.",
      NEEDS_EVENTS, thousands},
     {"orders.random",
-     "300 random copies on four streams, ordered by events, give what the same copies in host "
-     "memory give.",
+     "300 random copies on four streams, ordered by events, have the same result as in host "
+     "memory.",
      NEEDS_EVENTS, random_program},
     {"orders.from_other", "A stream waits for an event of another ordinal.",
      NEEDS_EVENTS | NEEDS_PEER, from_other},

@@ -1,4 +1,4 @@
-/* peers.c: cases about copies from other ordinals, and about memory and streams of others. */
+/* Cases about copies from other ordinals, and about imported memory and streams. */
 #include "groups.h"
 #include <stdlib.h>
 #include <string.h>
@@ -51,7 +51,7 @@ static void sizes(tenon_on_t on) {
                  "the target of copy(PEER, %llu bytes, from offset %llu to offset %llu)",
                  (unsigned long long)bytes, (unsigned long long)at, (unsigned long long)to);
     expect_holds(on, y, to + bytes, 100, 6, to + bytes, 0,
-                 "bytes behind the target of copy(PEER, %llu bytes)", (unsigned long long)bytes);
+                 "bytes after the target of copy(PEER, %llu bytes)", (unsigned long long)bytes);
   }
   must_free(from, x);
   must_free(on, y);
@@ -73,7 +73,7 @@ static void order(tenon_on_t on) {
     expect_holds(on, before, 0, 20000, 6, 0, 5,
                  "a copy WITHIN before copy(PEER) on the same stream (is the order kept?)");
     expect_holds(on, z, 0, 20000, 5, 0, 6,
-                 "a copy WITHIN behind copy(PEER) on the same stream (is the order kept?)");
+                 "a copy WITHIN after copy(PEER) on the same stream (is the order kept?)");
     must_stream_destroy(on, stream);
     must_free(from, x);
     must_free(on, y);
@@ -98,7 +98,7 @@ static void behind_event(tenon_on_t on) {
     must_peer(on, b, z, 0, from, y, 0, 20000);
     must_pass(on, b);
     expect_holds(on, z, 0, 20000, 5, 0, POISON,
-                 "copy(PEER) behind stream_wait for an event of the ordinal that it copies from "
+                 "copy(PEER) after stream_wait for an event of the ordinal that it copies from "
                  "(does the stream wait?)");
     must_event_destroy(from, event);
     must_stream_destroy(from, a);
@@ -133,8 +133,6 @@ static void freed_while_read(tenon_on_t on) {
   }
 }
 
-/* of others */
-
 static void unknown_name(tenon_on_t on) {
   doing("native(\"no such object\")");
   EXPECT(rig.table->native(on, "no such object", NULL) == NULL,
@@ -154,19 +152,20 @@ static void same_native(tenon_on_t on) {
   }
 }
 
-static void memory_import(tenon_on_t on) { /* memory of its own serves as that of others */
+static void memory_import(tenon_on_t on) { /* the device's own memory stands for foreign memory */
   void *native = filled(on, 20000, 5);
   void *handle = NULL;
   doing("memory_import()");
   tenon_status_t status = rig.table->memory_import(on, native, 20000, &handle);
-  if (status != TENON_OK) skip_case("memory_import does not take a handle of allocate: %s", said());
-  EXPECT(handle, "memory_import gave TENON_OK: expected a handle, found NULL");
+  if (status != TENON_OK)
+    skip_case("memory_import does not accept a handle of allocate: %s", said());
+  EXPECT(handle, "memory_import returned TENON_OK: expected a handle, found NULL");
   expect_holds(on, handle, 0, 20000, 5, 0, 0, "memory that was imported");
   put(on, handle, 100, 5000, 6);
   doing("memory_forget()");
   rig.table->memory_forget(on, handle);
   expect_holds(on, native, 100, 5000, 6, 0, 5, "memory that was written while it was imported");
-  expect_holds(on, native, 5100, 14900, 5, 5100, 0, "memory that was imported and given back");
+  expect_holds(on, native, 5100, 14900, 5, 5100, 0, "memory that was imported and released");
   must_free(on, native);
 }
 
@@ -178,21 +177,22 @@ static void stream_import(tenon_on_t on) {
   for (int i = 0; i < 3 && !native; i++)
     native = rig.table->native(on, names[i], stream);
   if (!native)
-    skip_case("native has no object \"stream\", \"cl_command_queue\" or \"CUstream\" of a stream");
+    skip_case(
+        "native returns no object \"stream\", \"cl_command_queue\" or \"CUstream\" for a stream");
   doing("stream_import()");
   must(rig.table->stream_import(on, native, &imported),
-       "stream_import of a native stream of its own");
+       "stream_import of the device's own native stream");
   for (int round = 0; round < rig.rounds; round++) {
     void *x = filled(on, 20000, 5);
     void *y = filled(on, 20000, POISON);
     void *z = filled(on, 20000, 6);
     delay(on, stream, 0);
     must_within(on, stream, y, 0, x, 0, 20000);
-    must_within(on, imported, z, 0, y, 0, 20000); /* the same stream by another name */
+    must_within(on, imported, z, 0, y, 0, 20000); /* the same stream under another name */
     must_pass(on, imported);
-    expect_holds(
-        on, z, 0, 20000, 5, 0, POISON,
-        "a copy on an imported stream, behind work on the stream that it is (is the order kept?)");
+    expect_holds(on, z, 0, 20000, 5, 0, POISON,
+                 "a copy on an imported stream, after work on the same stream under its first name "
+                 "(is the order kept?)");
     must_free(on, x);
     must_free(on, y);
     must_free(on, z);
@@ -203,35 +203,35 @@ static void stream_import(tenon_on_t on) {
   void *x = filled(on, 20000, 5);
   must_within(on, stream, y, 0, x, 0, 20000);
   must_pass(on, stream);
-  expect_holds(on, y, 0, 20000, 5, 0, POISON,
-               "a copy on a stream that was imported and given back");
+  expect_holds(on, y, 0, 20000, 5, 0, POISON, "a copy on a stream that was imported and released");
   must_stream_destroy(on, stream);
   must_free(on, x);
   must_free(on, y);
 }
 
 const case_t peer_cases[] = {
-    {"peers.answers", "peers says 0 or 1 of each pair of ordinals, and the same twice.",
+    {"peers.answers", "peers returns 0 or 1 for each pair of ordinals, and the same twice.",
      NEEDS_DIRECT, answers},
     {"peers.each_pair", "Copies from each other ordinal that is a peer.", NEEDS_DIRECT, each_pair},
     {"peers.sizes",
-     "Copies from another ordinal of 1 byte to 390 kB, at odd offsets, leave what is around.",
+     "Copies from another ordinal of 1 byte to 390 kB, at odd offsets, do not change the bytes "
+     "around.",
      NEEDS_DIRECT, sizes},
     {"peers.order", "Copies from another ordinal keep their order on their stream.",
      NEEDS_DIRECT | NEEDS_STREAMS, order},
     {"peers.behind_event", "A copy from another ordinal waits for an event of that ordinal.",
      NEEDS_DIRECT | NEEDS_EVENTS, behind_event},
     {"peers.freed_while_read",
-     "Memory freed while another ordinal still reads it is not given away before.",
+     "Memory that is freed while another ordinal still reads it is not reused before.",
      NEEDS_DIRECT | NEEDS_STREAMS, freed_while_read},
     {0}};
 
 const case_t import_cases[] = {
-    {"imports.unknown_name", "native gives NULL for names that do not exist.", NEEDS_NATIVE,
+    {"imports.unknown_name", "native returns NULL for names that do not exist.", NEEDS_NATIVE,
      unknown_name},
-    {"imports.same_native", "native gives the same object twice.", NEEDS_NATIVE, same_native},
-    {"imports.memory", "Imported memory is read and written, and stays its owner's.",
+    {"imports.same_native", "native returns the same object twice.", NEEDS_NATIVE, same_native},
+    {"imports.memory", "Imported memory is read and written, and its owner keeps it.",
      NEEDS_MEMORY_IMPORT, memory_import},
-    {"imports.stream", "Work on an imported stream keeps its order with the owner's.",
+    {"imports.stream", "Work on an imported stream is ordered with the owner's work.",
      NEEDS_STREAM_IMPORT | NEEDS_NATIVE | NEEDS_STREAMS, stream_import},
     {0}};

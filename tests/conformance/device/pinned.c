@@ -1,4 +1,4 @@
-/* pinned.c: cases about host memory that the device gives. */
+/* Cases about pinned host memory. */
 #include "groups.h"
 #include <stdlib.h>
 #include <string.h>
@@ -28,7 +28,8 @@ static void usable(tenon_on_t on) {
   }
 }
 
-static void parts(tenon_on_t on) { /* copies from and to odd places of it leave what is around */
+/* Copies from and to odd offsets do not change the bytes around. */
+static void parts(tenon_on_t on) {
   const uint64_t size = 10000;
   uint8_t *data = must_pinned(on, size);
   void *memory = filled(on, size, 8);
@@ -43,7 +44,7 @@ static void parts(tenon_on_t on) { /* copies from and to odd places of it leave 
                    "the target of copy(OUT, %llu bytes) in pinned memory",
                    (unsigned long long)bytes);
     expect_pattern(data + at + bytes, size - at - bytes, 7, at + bytes, 0,
-                   "pinned memory behind the target of copy(OUT, %llu bytes)",
+                   "pinned memory after the target of copy(OUT, %llu bytes)",
                    (unsigned long long)bytes);
   }
   must_free(on, memory);
@@ -69,7 +70,7 @@ static void distinct(tenon_on_t on) {
   }
 }
 
-/* Copies of pinned memory need not wait: it may be reused when an event behind the copy is done. */
+/* Copies of pinned memory do not block: it may be reused when an event after the copy is done. */
 static void ring(tenon_on_t on) {
   const uint64_t bytes = 100000;
   void *stream = must_stream(on);
@@ -121,8 +122,8 @@ static void out_ring(tenon_on_t on) {
   for (uint64_t i = 0; i < 12; i++) {
     must_event_pass(on, events[i]);
     expect_pattern(data + i * bytes, bytes, i, 0, 0,
-                   "pinned memory after copy(OUT) number %llu, when an event behind it is done "
-                   "(does the event come early?)",
+                   "pinned memory after copy(OUT) number %llu, when a later event is done (does "
+                   "the event come early?)",
                    (unsigned long long)i);
   }
   for (int i = 0; i < 12; i++) {
@@ -142,7 +143,8 @@ static void refused(tenon_on_t on) {
   host_free(on, must_pinned(on, 4096));
 }
 
-static void of_other(tenon_on_t on) { /* it is host memory: another ordinal copies from it too */
+/* Pinned memory is host memory, so another ordinal can copy from it. */
+static void of_other(tenon_on_t on) {
   tenon_on_t other = other_of(on);
   uint8_t *data = must_pinned(on, 5000);
   void *memory = filled(other, 5000, POISON);
@@ -159,15 +161,16 @@ static void of_other(tenon_on_t on) { /* it is host memory: another ordinal copi
 const case_t pinned_cases[] = {
     {"pinned.usable", "Pinned memory of many sizes is read and written by the host and by copies.",
      NEEDS_PINNED, usable},
-    {"pinned.parts", "Copies to parts of pinned memory leave what is around.", NEEDS_PINNED, parts},
+    {"pinned.parts", "Copies to parts of pinned memory do not change the bytes around.",
+     NEEDS_PINNED, parts},
     {"pinned.distinct", "40 pinned allocations do not share memory.", NEEDS_PINNED, distinct},
-    {"pinned.ring", "Pinned memory may be overwritten when an event behind a copy IN is done.",
+    {"pinned.ring", "Pinned memory may be overwritten when an event after a copy IN is done.",
      NEEDS_PINNED | NEEDS_EVENTS, ring},
-    {"pinned.out_ring", "Pinned memory has what a copy OUT brings when an event behind it is done.",
+    {"pinned.out_ring", "Pinned memory has the bytes of a copy OUT when an event after it is done.",
      NEEDS_PINNED | NEEDS_EVENTS, out_ring},
     {"pinned.refused",
-     "A pinned allocation that is too large gives TENON_MEMORY; the next one works.", NEEDS_PINNED,
-     refused},
+     "A pinned allocation that is too large returns TENON_MEMORY; the next one works.",
+     NEEDS_PINNED, refused},
     {"pinned.of_other", "Pinned memory of one ordinal is host memory for another.",
      NEEDS_PINNED | NEEDS_PEER, of_other},
     {0}};

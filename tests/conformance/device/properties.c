@@ -1,10 +1,8 @@
-/* properties.c: cases about the table itself, and what the device says of itself. */
+/* Cases about the device table itself, and the properties that the device reports. */
 #include "groups.h"
 #include <ctype.h>
 #include <stdio.h>
 #include <string.h>
-
-/* the table: nothing is called */
 
 static void name(tenon_on_t on) {
   (void)on;
@@ -14,7 +12,8 @@ static void name(tenon_on_t on) {
   for (const char *c = n; *c; c++)
     EXPECT(islower((unsigned char)*c) || *c == '_' || (c > n && isdigit((unsigned char)*c)),
            "table.name \"%s\": expected small letters, digits and '_', found '%c'", n, *c);
-  EXPECT(strcmp(n, "cpu") != 0 && strcmp(n, "meta") != 0, "table.name \"%s\" is the host's own", n);
+  EXPECT(strcmp(n, "cpu") != 0 && strcmp(n, "meta") != 0,
+         "table.name \"%s\" is reserved for the host", n);
 }
 
 static void version(tenon_on_t on) {
@@ -24,12 +23,11 @@ static void version(tenon_on_t on) {
          rig.table->abi >> 16);
   EXPECT(rig.table->size >= offsetof(tenon_device_table_t, stream_create) &&
              rig.table->size % sizeof(void *) == 0,
-         "table.size: expected at least %zu, up to synchronize, and whole slots; found %u",
+         "table.size: expected at least %zu, up to synchronize, and complete functions; found %u",
          offsetof(tenon_device_table_t, stream_create), rig.table->size);
-  EXPECT(
-      rig.table->type > 1,
-      "table.type: expected a device type of DLPack (12 for what it has no number for), found %d%s",
-      rig.table->type, rig.table->type == 1 ? ", the CPU" : "");
+  EXPECT(rig.table->type > 1,
+         "table.type: expected a device type of DLPack (12 if it has no number), found %d%s",
+         rig.table->type, rig.table->type == 1 ? ", the CPU" : "");
 }
 
 typedef struct slot_t {
@@ -70,15 +68,13 @@ static void groups(tenon_on_t on) {
   for (int g = 0; g < 8; g++)
     for (int i = 1; i < 8 && slots[g][i].name; i++)
       EXPECT(is_there(slots[g][i]) == is_there(slots[g][0]),
-             "the table has %s but not %s: of these slots all are there or none",
+             "the table has %s but not %s: of these functions all must be present or none",
              slots[g][is_there(slots[g][0]) ? 0 : i].name,
              slots[g][is_there(slots[g][0]) ? i : 0].name);
   EXPECT(!HAS(event_create) || HAS(stream_create),
-         "the table has event_create but not stream_create: events are of streams");
+         "the table has event_create but not stream_create: events need streams");
   EXPECT(!HAS(event_time) || HAS(event_create), "the table has event_time but not event_create");
 }
-
-/* what it says of itself */
 
 static void texts(tenon_on_t on) {
   (void)on;
@@ -96,7 +92,7 @@ static void texts(tenon_on_t on) {
            strlen(all[i].text));
   }
   EXPECT(!rig.properties.languages || rig.properties.target[0],
-         "properties.target: a device that compiles says what its code depends on, found \"\"");
+         "properties.target: expected what compiled code depends on, found \"\"");
 }
 
 static void alignment(tenon_on_t on) {
@@ -113,7 +109,7 @@ static void sizes(tenon_on_t on) {
          "properties.largest: expected at most properties.memory, %llu; found %llu",
          (unsigned long long)p->memory, (unsigned long long)p->largest);
   EXPECT(!p->memory || p->memory >= (uint64_t)1 << 20,
-         "properties.memory: expected bytes, at least a MiB; found %llu",
+         "properties.memory: expected a number of bytes, at least 1 MiB; found %llu",
          (unsigned long long)p->memory);
 }
 
@@ -123,24 +119,25 @@ static void features(tenon_on_t on) {
   EXPECT(!(f & TENON_DEVICE_HOST_READS) || f & TENON_DEVICE_ADDRESSES,
          "properties.features: TENON_DEVICE_HOST_READS without TENON_DEVICE_ADDRESSES");
   EXPECT(!(f & TENON_DEVICE_TIMES) == !HAS(event_time),
-         "properties.features: TENON_DEVICE_TIMES is %s, but the slot event_time is %s",
-         f & TENON_DEVICE_TIMES ? "set" : "not set", HAS(event_time) ? "there" : "not");
+         "properties.features: TENON_DEVICE_TIMES is %s, but the function event_time is %s",
+         f & TENON_DEVICE_TIMES ? "set" : "not set", HAS(event_time) ? "present" : "missing");
   EXPECT(!(f & TENON_DEVICE_OVERLAPS) || HAS(stream_create),
-         "properties.features: TENON_DEVICE_OVERLAPS of a device without streams");
+         "properties.features: TENON_DEVICE_OVERLAPS is set, but the device has no streams");
 }
 
 static void languages(tenon_on_t on) {
   (void)on;
   EXPECT(!rig.properties.languages || HAS(compile),
-         "properties.languages is 0x%x, but the slot compile is not there",
+         "properties.languages is 0x%x, but the function compile is missing",
          rig.properties.languages);
   EXPECT(!HAS(compile) || rig.properties.languages,
-         "the slot compile is there, but properties.languages is 0");
+         "the function compile is present, but properties.languages is 0");
   EXPECT(!(rig.properties.languages & 1),
-         "properties.languages: bit i is language i, and there is no language 0; found 0x%x",
+         "properties.languages: bit i stands for language i, and language 0 does not exist; found "
+         "0x%x",
          rig.properties.languages);
   EXPECT(!HAS(launch) || rig.properties.group_most > 0,
-         "properties.group_most: expected at least 1 of a device that launches, found 0");
+         "properties.group_most: expected at least 1 for a device with launch, found 0");
 }
 
 static int list_of(const char *list_name, const uint32_t *list, int dtypes) {
@@ -152,11 +149,11 @@ static int list_of(const char *list_name, const uint32_t *list, int dtypes) {
     if (!dtypes) continue;
     tenon_dtype_t d = tenon_dtype(list[count]);
     EXPECT(d.lanes == 1 && d.bits >= 1 && d.bits <= 128 && d.code <= 17,
-           "properties.%s: entry %d is no dtype: 0x%x (does the list end with 0?)", list_name,
+           "properties.%s: entry %d is not a dtype: 0x%x (does the list end with 0?)", list_name,
            count, list[count]);
     for (int k = 0; k < count; k++)
       EXPECT(list[k] != list[count],
-             "properties.%s: entry %d is there twice: 0x%x (does the list end with 0?)", list_name,
+             "properties.%s: entry %d is repeated: 0x%x (does the list end with 0?)", list_name,
              count, list[count]);
   }
   return count;
@@ -173,12 +170,11 @@ static void lists(tenon_on_t on) {
     int found = 0;
     for (int k = 0; p->stores[k]; k++)
       found |= p->stores[k] == p->computes[i];
-    EXPECT(found, "properties.computes has 0x%x, which properties.stores has not", p->computes[i]);
+    EXPECT(found, "properties.computes has 0x%x, which properties.stores lacks", p->computes[i]);
   }
   for (int i = 0; p->atomics && p->atomics[i]; i++)
     EXPECT(p->features & TENON_DEVICE_WIDE_ATOMICS || tenon_dtype(p->atomics[i]).bits < 64,
-           "properties.atomics has a dtype of 64 bits (0x%x), but TENON_DEVICE_WIDE_ATOMICS is not "
-           "set",
+           "properties.atomics has a 64-bit dtype (0x%x), but TENON_DEVICE_WIDE_ATOMICS is not set",
            p->atomics[i]);
 }
 
@@ -192,23 +188,24 @@ static void same_twice(tenon_on_t on) {
   EXPECT(again.features == p->features && again.memory == p->memory &&
              again.largest == p->largest && again.alignment == p->alignment &&
              again.languages == p->languages && again.group_most == p->group_most,
-         "properties gives other values when it is called again");
-  EXPECT(strcmp(again.name, p->name) == 0 && strcmp(again.driver, p->driver) == 0 &&
-             strcmp(again.target, p->target) == 0,
-         "properties gives other texts when it is called again, or does not keep them until stop");
+         "properties returns other values when it is called again");
+  EXPECT(
+      strcmp(again.name, p->name) == 0 && strcmp(again.driver, p->driver) == 0 &&
+          strcmp(again.target, p->target) == 0,
+      "properties returns other texts when it is called again, or does not keep them until stop");
 }
 
-static void larger(tenon_on_t on) { /* a newer host's structure */
+static void larger(tenon_on_t on) { /* the larger structure of a newer host */
   struct {
     tenon_device_properties_t p;
     uint8_t guard[256];
   } newer = {.p = {.size = sizeof newer}};
   memset(newer.guard, 0, sizeof newer.guard);
   doing("properties()");
-  must(rig.table->properties(on, &newer.p), "properties with a structure of a newer host");
+  must(rig.table->properties(on, &newer.p), "properties with the structure of a newer host");
   for (size_t i = 0; i < sizeof newer.guard; i++)
     EXPECT(newer.guard[i] == 0,
-           "properties wrote behind the fields that it knows, in the structure of a newer host");
+           "properties wrote past the fields that it knows, in the structure of a newer host");
 }
 
 static void of_ordinals(tenon_on_t on) {
@@ -225,25 +222,24 @@ static void of_ordinals(tenon_on_t on) {
   EXPECT(strncmp(before[0], rig.properties.name, 199) == 0 &&
              strncmp(before[1], rig.properties.driver, 199) == 0 &&
              strncmp(before[2], rig.properties.target, 199) == 0,
-         "texts of properties changed when those of another ordinal were asked for");
+         "the texts of properties changed when those of another ordinal were requested");
 }
 
 const case_t table_cases[] = {
-    {"table.name", "The backend has a name, and not one of the host's.", PLUGIN, name},
-    {"table.version", "The table's size, version and device type are right.", PLUGIN, version},
-    {"table.mandatory", "What every plug-in has is there.", PLUGIN, mandatory},
-    {"table.groups", "Of slots that belong together all are there or none.", PLUGIN, groups},
+    {"table.name", "The backend has a name that the host does not reserve.", PLUGIN, name},
+    {"table.version", "The table's size, version and device type are valid.", PLUGIN, version},
+    {"table.mandatory", "The mandatory functions are present.", PLUGIN, mandatory},
+    {"table.groups", "Of functions that belong together, all are present or none.", PLUGIN, groups},
     {0}};
 
 const case_t property_cases[] = {
     {"properties.texts", "Name, driver and target are texts.", 0, texts},
     {"properties.alignment", "The alignment is a power of two, at least 64.", 0, alignment},
-    {"properties.sizes", "The largest allocation is at most all memory.", 0, sizes},
+    {"properties.sizes", "The largest allocation is not larger than the memory.", 0, sizes},
     {"properties.features", "Features agree with each other and with the table.", 0, features},
     {"properties.languages", "Languages and groups agree with the table.", 0, languages},
-    {"properties.lists", "Lists end with 0, and have dtypes, each once.", 0, lists},
-    {"properties.same_twice", "Asked again, the properties are the same.", 0, same_twice},
-    {"properties.larger", "The structure of a newer host is filled in only where it is known.", 0,
-     larger},
-    {"properties.of_ordinals", "Properties of two ordinals are apart.", NEEDS_PEER, of_ordinals},
+    {"properties.lists", "Lists end with 0 and contain each dtype once.", 0, lists},
+    {"properties.same_twice", "Repeated calls return the same properties.", 0, same_twice},
+    {"properties.larger", "In the structure of a newer host only known fields are set.", 0, larger},
+    {"properties.of_ordinals", "Properties of two ordinals are separate.", NEEDS_PEER, of_ordinals},
     {0}};

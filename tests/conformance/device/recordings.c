@@ -1,4 +1,4 @@
-/* recordings.c: cases about work that is recorded and replayed. */
+/* Cases about captured graphs: work that is recorded and replayed. */
 #include "groups.h"
 #include <stdlib.h>
 #include <string.h>
@@ -11,7 +11,7 @@ static void *end(tenon_on_t on, void *stream) {
   void *recording = NULL;
   doing("record_end()");
   must(rig.table->record_end(on, stream, &recording), "record_end");
-  EXPECT(recording, "record_end gave TENON_OK: expected a recording, found NULL");
+  EXPECT(recording, "record_end returned TENON_OK: expected a recording, found NULL");
   return recording;
 }
 static void replay(tenon_on_t on, void *stream, void *recording) {
@@ -23,7 +23,7 @@ static void drop(tenon_on_t on, void *recording) {
   rig.table->recording_free(on, recording);
 }
 
-/* x to y to z, recorded. */
+/* Records copies from x to y and from y to z. */
 static void *copies(tenon_on_t on, void *stream, void *x, void *y, void *z, uint64_t bytes) {
   begin(on, stream);
   must_within(on, stream, y, 0, x, 0, bytes);
@@ -55,7 +55,7 @@ static void replayed(tenon_on_t on) {
   void *y = filled(on, 50000, 6);
   void *z = filled(on, 50000, POISON);
   void *recording = copies(on, stream, x, y, z, 50000);
-  for (uint64_t i = 0; i < 10; i++) { /* with the contents of the time of the replay */
+  for (uint64_t i = 0; i < 10; i++) { /* with the contents at the time of the replay */
     put(on, x, 0, 50000, 30 + i);
     replay(on, stream, recording);
     must_pass(on, stream);
@@ -70,15 +70,15 @@ static void replayed(tenon_on_t on) {
   must_free(on, z);
 }
 
-static void
-twice(tenon_on_t on) { /* without a wait between: the second begins when the first is done */
+/* Without a wait in between: the second replay starts after the first is done. */
+static void twice(tenon_on_t on) {
   const uint64_t n = 1000;
   void *stream = must_stream(on);
   void *memory = filled(on, 11 * n, POISON);
   put(on, memory, 0, n, 5);
   begin(on, stream);
   for (uint64_t i = 10; i--;)
-    must_within(on, stream, memory, (i + 1) * n, memory, i * n, n); /* moves all up by one */
+    must_within(on, stream, memory, (i + 1) * n, memory, i * n, n); /* moves all places up by one */
   void *recording = end(on, stream);
   for (int i = 0; i < 10; i++)
     replay(on, stream, recording);
@@ -108,7 +108,7 @@ static void among_work(tenon_on_t on) {
     must_within(on, stream, last, 0, z, 0, 20000);
     must_pass(on, stream);
     expect_holds(on, last, 0, 20000, 5, 0, 7,
-                 "a copy behind a replay, behind a copy, on one stream (is the order kept?)");
+                 "a copy after a replay, after a copy, on one stream (is the order kept?)");
     drop(on, recording);
     must_stream_destroy(on, stream);
     must_free(on, w);
@@ -130,7 +130,7 @@ static void on_other_stream(tenon_on_t on) {
   replay(on, second, recording);
   must_pass(on, second);
   expect_holds(on, z, 0, 5000, 5, 0, POISON,
-               "a replay on another stream than the one it was recorded on");
+               "a replay on another stream than the one that was recorded");
   drop(on, recording);
   must_stream_destroy(on, second);
   must_free(on, x);
@@ -138,7 +138,7 @@ static void on_other_stream(tenon_on_t on) {
   must_free(on, z);
 }
 
-static void others_work(tenon_on_t on) { /* while one stream is recorded another one works */
+static void others_work(tenon_on_t on) { /* another stream works while one is recorded */
   void *stream = must_stream(on);
   void *second = must_stream(on);
   void *x = filled(on, 5000, 5);
@@ -167,8 +167,9 @@ static void works_after(tenon_on_t on) {
   drop(on, copies(on, stream, x, y, z, 5000));
   must_within(on, stream, z, 0, x, 0, 5000);
   must_pass(on, stream);
-  expect_holds(on, z, 0, 5000, 5, 0, POISON, "a copy on a stream when its recording has ended");
-  expect_holds(on, y, 0, 5000, POISON, 0, 0, "memory of a recording that was never replayed");
+  expect_holds(on, z, 0, 5000, 5, 0, POISON, "a copy on a stream after its recording has ended");
+  expect_holds(on, y, 0, 5000, POISON, 0, 0,
+               "memory that a recording would write to, which was never replayed");
   must_stream_destroy(on, stream);
   must_free(on, x);
   must_free(on, y);
@@ -233,20 +234,20 @@ static void many(tenon_on_t on) {
 }
 
 const case_t recording_cases[] = {
-    {"recordings.not_done", "What is recorded is not done before it is replayed.",
+    {"recordings.not_done", "Recorded work is not executed before it is replayed.",
      NEEDS_RECORD | NEEDS_STREAMS, not_done},
-    {"recordings.replayed", "Each replay does the work with the contents of its time.",
+    {"recordings.replayed", "Each replay works with the contents at its time.",
      NEEDS_RECORD | NEEDS_STREAMS, replayed},
-    {"recordings.twice", "Replays one after the other without a wait keep their order.",
+    {"recordings.twice", "Successive replays without a wait keep their order.",
      NEEDS_RECORD | NEEDS_STREAMS, twice},
-    {"recordings.among_work", "A replay keeps its place among other work of its stream.",
+    {"recordings.among_work", "A replay keeps its position among other work of its stream.",
      NEEDS_RECORD | NEEDS_STREAMS, among_work},
     {"recordings.on_other_stream",
-     "A recording is replayed on another stream when its own is destroyed.",
+     "A recording can be replayed on another stream after its own is destroyed.",
      NEEDS_RECORD | NEEDS_STREAMS, on_other_stream},
-    {"recordings.others_work", "Streams that are not recorded work on.",
+    {"recordings.others_work", "Streams that are not recorded continue to work.",
      NEEDS_RECORD | NEEDS_STREAMS, others_work},
-    {"recordings.works_after", "When a recording has ended its stream works as before.",
+    {"recordings.works_after", "After a recording has ended, its stream works as before.",
      NEEDS_RECORD | NEEDS_STREAMS, works_after},
     {"recordings.empty", "A recording without work can be replayed.", NEEDS_RECORD | NEEDS_STREAMS,
      empty},

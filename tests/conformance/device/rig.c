@@ -1,4 +1,4 @@
-/* rig.c: findings, the host that the device sees, its ordinals, and data. */
+/* The test rig: findings, the host that the device sees, its ordinals, and test data. */
 #include "rig.h"
 #include <pthread.h>
 #include <stdio.h>
@@ -11,10 +11,8 @@ struct rig_t rig;
 static pthread_mutex_t board_lock = PTHREAD_MUTEX_INITIALIZER;
 static _Thread_local char last_said[8192];
 
-/* findings */
-
 static void end_case(int32_t outcome, const char *format, va_list arguments) {
-  pthread_mutex_lock(&board_lock); /* for good: the first of several threads is heard */
+  pthread_mutex_lock(&board_lock); /* never released: only the first of several threads reports */
   vsnprintf(rig.board->results[rig.board->current].text, sizeof rig.board->results[0].text, format,
             arguments);
   rig.board->results[rig.board->current].outcome = outcome;
@@ -55,7 +53,7 @@ void asking(const char *what) {
   last_said[0] = 0;
 }
 
-const char *said(void) { return last_said[0] ? last_said : "(nothing said by tenon_fail)"; }
+const char *said(void) { return last_said[0] ? last_said : "(no message by tenon_fail)"; }
 void hush(void) { last_said[0] = 0; }
 
 const char *status_name(tenon_status_t status) {
@@ -76,7 +74,7 @@ const char *status_name(tenon_status_t status) {
                                       "TENON_UNAVAILABLE"};
   return status >= 0 && status < (tenon_status_t)(sizeof names / sizeof *names)
              ? names[status]
-             : "a status that does not exist";
+             : "an invalid status";
 }
 
 void must(tenon_status_t status, const char *format, ...) {
@@ -89,8 +87,6 @@ void must(tenon_status_t status, const char *format, ...) {
   finding("%s failed: expected TENON_OK, found %s (%d): %s", what, status_name(status), status,
           said());
 }
-
-/* the host that the device sees */
 
 static tenon_status_t host_fail(const void *context, tenon_status_t code, const char *format, ...) {
   (void)context;
@@ -116,8 +112,6 @@ const tenon_host_t host = {.size = sizeof host,
                            .zone = host_zone,
                            .native = host_native};
 
-/* ordinals */
-
 static tenon_device_context_t context_of(int32_t ordinal) {
   return (tenon_device_context_t){.size = sizeof(tenon_device_context_t),
                                   .phase = TENON_PHASE_DEVICE,
@@ -134,12 +128,12 @@ int32_t enumerate(void) {
   tenon_status_t status = rig.table->enumerate(&context, &count);
   if (status == TENON_UNAVAILABLE) {
     EXPECT(last_said[0],
-           "enumerate gave TENON_UNAVAILABLE without saying by tenon_fail what is missing");
+           "enumerate returned TENON_UNAVAILABLE without saying by tenon_fail what is missing");
     skip_case("no device: %s", said());
   }
   must(status, "enumerate");
   EXPECT(count >= 1 && count <= 256,
-         "enumerate gave TENON_OK: expected 1 to 256 ordinals, found %d", count);
+         "enumerate returned TENON_OK: expected 1 to 256 ordinals, found %d", count);
   rig.contexts = calloc((size_t)count, sizeof *rig.contexts);
   for (int32_t i = 0; i < count; i++) {
     rig.contexts[i] = context_of(i);
@@ -168,32 +162,33 @@ void stop(int32_t ordinal) {
 
 tenon_on_t other_of(tenon_on_t on) {
   int32_t other = (on->ordinal + 1) % rig.count;
-  if (other == on->ordinal) skip_case("there is one ordinal only");
+  if (other == on->ordinal) skip_case("the device has only one ordinal");
   must(start(other), "start of ordinal %d", other);
   delay_ready(&rig.contexts[other]);
   return &rig.contexts[other];
 }
 
 const char *lacks(uint32_t needs, tenon_on_t on) {
-  static const char *const names[] = {"no streams",
-                                      "no events",
-                                      "no callbacks",
-                                      "no pinned host memory",
-                                      "no slot fill",
-                                      "one ordinal only",
-                                      "events have no times",
-                                      "no recordings",
-                                      "it compiles nothing",
-                                      "no native object enqueue_failure (see docs/devices.md)",
-                                      "no slot memory_free",
-                                      "no direct copies between ordinals",
-                                      "no slot native",
-                                      "the table is linked, not loaded from a file",
-                                      "no slot memory_import",
-                                      "no slot stream_import",
-                                      "no slot forked",
-                                      "memory has no addresses",
-                                      "it claims no groups of graphs"};
+  static const char *const names[] = {
+      "the device has no streams",
+      "the device has no events",
+      "the device has no callbacks",
+      "the device has no pinned host memory",
+      "the device has no function fill",
+      "the device has only one ordinal",
+      "the events have no times",
+      "the device cannot record work",
+      "the device does not compile source code",
+      "the device has no native object enqueue_failure (see docs/devices.md)",
+      "the device has no function memory_free",
+      "the ordinals have no direct copies",
+      "the device has no function native",
+      "the table is linked, not loaded from a file",
+      "the device has no function memory_import",
+      "the device has no function stream_import",
+      "the device has no function forked",
+      "the device's memory has no addresses",
+      "the device claims no groups of graphs"};
   uint32_t has = 0;
   if (HAS_STREAMS) has |= NEEDS_STREAMS;
   if (HAS_EVENTS) has |= NEEDS_EVENTS;
@@ -221,8 +216,6 @@ const char *lacks(uint32_t needs, tenon_on_t on) {
     if (needs >> bit & 1 && !(has >> bit & 1)) return names[bit];
   return NULL;
 }
-
-/* data */
 
 static uint64_t mix(uint64_t x) { /* splitmix64 */
   x += 0x9E3779B97F4A7C15u;
@@ -277,10 +270,10 @@ void expect_pattern(const void *found, uint64_t bytes, uint64_t key, uint64_t fi
   va_start(arguments, format);
   vsnprintf(what, sizeof what, format, arguments);
   va_end(arguments);
-  const char *why = !before || old < wrong - wrong / 8 ? ""
-                    : wrong == bytes
-                        ? ": all is what was there before, as if the work were not done"
-                        : ": these are what was there before, as if they had been left out";
+  const char *why = ": these bytes have their previous contents, as if they had been skipped";
+  if (wrong == bytes)
+    why = ": all bytes have their previous contents, as if the work had not been done";
+  if (!before || old < wrong - wrong / 8) why = "";
   finding("%s: byte %llu of %llu: expected 0x%02x, found 0x%02x; %llu bytes are wrong%s", what,
           (unsigned long long)at, (unsigned long long)bytes, byte_of(key, first + at), is[at],
           (unsigned long long)wrong, why);
@@ -296,7 +289,7 @@ typedef struct body_t {
   void (*run)(void *, int);
   void *argument;
   int index;
-  pthread_barrier_t *together; /* so that they begin at once */
+  pthread_barrier_t *together; /* so that the threads begin at once */
 } body_t;
 
 static void *thread_main(void *argument) {
@@ -314,7 +307,7 @@ void in_threads(int count, void (*body)(void *argument, int index), void *argume
   for (int i = 0; i < count; i++) {
     bodies[i] = (body_t){body, argument, i, &together};
     if (pthread_create(&threads[i], NULL, thread_main, &bodies[i]))
-      skip_case("no thread could be made");
+      skip_case("the system cannot create a thread");
   }
   for (int i = 0; i < count; i++)
     pthread_join(threads[i], NULL);

@@ -1,5 +1,5 @@
-/* runner.c: runs the cases in child processes: many in one, until there is a finding, a crash, or
- * no progress; the next child goes on behind that case. */
+/* Runs the cases in child processes. A child runs many cases until there is a finding, a crash, or
+ * no progress; the next child continues after that case. */
 #include "rig.h"
 #include <signal.h>
 #include <stdio.h>
@@ -16,7 +16,8 @@ typedef struct batch_t { /* cases of one ordinal, or of the plug-in (-1) */
   int32_t ordinal;
 } batch_t;
 
-static void opens(tenon_on_t on) { (void)on; } /* the child has done it, or ended */
+/* The child has opened the device before, or ended. */
+static void opens(tenon_on_t on) { (void)on; }
 static const case_t open_case = {
     "lifecycle.open", "enumerate, start and properties succeed for the ordinal.", 0, opens};
 
@@ -37,8 +38,6 @@ static void choose(batch_t *batch, const char *const *names, uint32_t plugin) {
       if ((c->needs & PLUGIN) == plugin && is_chosen(c->name, names) && batch->count < CASES_MOST)
         batch->cases[batch->count++] = c;
 }
-
-/* in the child */
 
 static void end(int32_t i, int32_t outcome, const char *text) {
   snprintf(rig.board->results[i].text, sizeof rig.board->results[i].text, "%s", text);
@@ -62,7 +61,7 @@ static void child(const batch_t *batch, int32_t from) {
   for (int32_t i = from; i < batch->count; i++) {
     const case_t *c = batch->cases[i];
     tenon_on_t on = NULL;
-    if (c->needs & ALONE && i > from) break; /* the next child's */
+    if (c->needs & ALONE && i > from) break; /* runs in the next child */
     rig.board->current = i;
     rig.board->doing[0] = 0;
     if (batch->ordinal >= 0) {
@@ -76,7 +75,7 @@ static void child(const batch_t *batch, int32_t from) {
     c->run(on);
     if (on) must_finish(on);
     if (rig.unseen)
-      end(i, CONFORMANCE_SKIPPED, "contents are not compared (no_contents)");
+      end(i, CONFORMANCE_SKIPPED, "contents are not compared (--no-contents)");
     else
       end(i, CONFORMANCE_PASSED, "");
     rig.unseen = 0;
@@ -87,12 +86,10 @@ static void child(const batch_t *batch, int32_t from) {
   _exit(0);
 }
 
-/* in the process that watches */
-
 typedef struct run_t {
   const conformance_sink_t *sink;
   int findings;
-  int ended; /* ended: nothing more is to be run */
+  int ended; /* nothing more is to be run */
 } run_t;
 
 static void tell(run_t *run, const batch_t *batch, int32_t i, int32_t outcome, const char *text) {
@@ -109,14 +106,15 @@ static int64_t seconds(void) {
   return t.tv_sec;
 }
 
-/* Tells what the child has done from case i on; gives the first case that is not done. */
+/* Reports the cases that the child has completed, from case i on. Returns the first case that is
+ * not done. */
 static int32_t tell_done(run_t *run, const batch_t *batch, int32_t i) {
   for (; i < batch->count && rig.board->results[i].outcome != RUNNING; i++)
     tell(run, batch, i, rig.board->results[i].outcome, rig.board->results[i].text);
   return i;
 }
 
-/* Runs one child from case i on; gives the first case that is not done. */
+/* Runs one child from case i on. Returns the first case that is not done. */
 static int32_t run_child(run_t *run, const batch_t *batch, int32_t i) {
   int64_t limit = rig.options->limit ? rig.options->limit : 60;
   int64_t since = seconds();
@@ -148,7 +146,7 @@ static int32_t run_child(run_t *run, const batch_t *batch, int32_t i) {
   }
   i = tell_done(run, batch, i);
   int32_t last = rig.board->current;
-  if (i > last) { /* the case is done; only what comes behind passed ones, stop, can have failed */
+  if (i > last) { /* the case is done; only stop, which follows passed cases, can have failed */
     if ((WIFEXITED(status) && WEXITSTATUS(status) == 0) ||
         rig.board->results[last].outcome != CONFORMANCE_PASSED)
       return i;
@@ -188,7 +186,7 @@ int conformance_device_run(const tenon_device_table_t *table, const conformance_
   choose(&batch, options->cases, PLUGIN);
   run_batch(&run, &batch);
   choose(&batch, options->cases, 0);
-  int32_t count = 1; /* until the first child has counted */
+  int32_t count = 1; /* until the first child has counted the ordinals */
   for (int32_t ordinal = options->ordinal > 0 ? options->ordinal : 0; ordinal < count && !run.ended;
        ordinal++) {
     opening = (batch_t){.cases = {&open_case}, .count = 1, .ordinal = ordinal};

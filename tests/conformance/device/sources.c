@@ -1,14 +1,14 @@
-/* sources.c: cases about code that is compiled on the device, in the first language that it takes
- * of those below.  An argument of memory is a pointer, and in OpenCL C, where memory has no
- * addresses, a pointer and an offset in bytes. */
+/* Cases about code that is compiled on the device, in the first language below that it supports. A
+ * memory argument is a pointer; in OpenCL C, where memory has no addresses, it is a pointer and an
+ * offset in bytes. */
 #include "groups.h"
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* scale: out[i] = in[i] * factor + ADD + i for i < count.  turn: items of a group in reverse, by
- * its own memory. cube: a number made of all three indices. */
+/* scale: out[i] = in[i] * factor + ADD + i for i < count. turn: reverses the items of a group
+ * through group memory. cube: computes a number from all three indices. */
 static const char opencl[] =
     "#ifndef ADD\n#define ADD 0\n#endif\n"
     "kernel void scale(global int *out, long to, global const int *in, long from, int factor, int "
@@ -72,11 +72,11 @@ static const char c11[] =
 static uint32_t language(void) {
   for (uint32_t l = TENON_SOURCE_OPENCL; l <= TENON_SOURCE_C; l++)
     if (rig.properties.languages >> l & 1) return l;
-  skip_case("it takes no language that the suite knows (properties.languages is 0x%x)",
+  skip_case("the device supports no language that the suite knows (properties.languages is 0x%x)",
             rig.properties.languages);
 }
 
-typedef struct code_t { /* a sink that keeps what it is given */
+typedef struct code_t { /* a sink that keeps the bytes */
   tenon_sink_t sink;
   void *data;
   uint64_t bytes;
@@ -110,14 +110,14 @@ static void *load(tenon_on_t on, const char *options) {
   const char *texts[] = {NULL, opencl, cuda, c11};
   code_t code = {.sink = {.size = sizeof code.sink, .reserve = reserve}};
   void *program = NULL;
-  must(compile_text(on, texts[language()], options, &code.sink), "compile of a right source");
+  must(compile_text(on, texts[language()], options, &code.sink), "compile of a valid source");
   EXPECT(code.data && code.bytes,
-         "compile gave TENON_OK without code: expected one call of the sink's reserve");
+         "compile returned TENON_OK without code: expected one call of the sink's reserve");
   doing("program_load()");
   must(rig.table->program_load(on, code.data, code.bytes, &program),
-       "program_load of what compile gave");
-  EXPECT(program, "program_load gave TENON_OK: expected a program, found NULL");
-  free(code.data); /* it is the host's */
+       "program_load of the code from compile");
+  EXPECT(program, "program_load returned TENON_OK: expected a program, found NULL");
+  free(code.data); /* the host owns the code */
   return program;
 }
 
@@ -125,7 +125,7 @@ static void *find(tenon_on_t on, void *program, const char *name) {
   void *kernel = NULL;
   doing("kernel_find(\"%s\")", name);
   must(rig.table->kernel_find(on, program, name, &kernel), "kernel_find of \"%s\"", name);
-  EXPECT(kernel, "kernel_find of \"%s\" gave TENON_OK: expected a kernel, found NULL", name);
+  EXPECT(kernel, "kernel_find of \"%s\" returned TENON_OK: expected a kernel, found NULL", name);
   return kernel;
 }
 
@@ -157,14 +157,14 @@ static void launch(tenon_on_t on, void *stream, void *kernel,
        group[0], group[1], group[2]);
 }
 
-/* out = in * factor + i, of `count` numbers; in holds 0, 3, 6, ... from put_numbers. */
+/* out = in * factor + i for `count` numbers; `in` holds 0, 3, 6, ... from put_numbers. */
 static void scale(tenon_on_t on, void *stream, void *kernel, void *out, uint64_t to, void *in,
                   uint64_t from, int32_t factor, int32_t count, uint32_t group) {
   tenon_kernel_argument_t arguments[] = {memory_of(out, to), memory_of(in, from), bytes_of(&factor),
                                          bytes_of(&count)};
   launch(on, stream, kernel, arguments, 4,
          (uint64_t[]){((uint64_t)count + group - 1) / group, 1, 1}, (uint32_t[]){group, 1, 1});
-  factor = count = -1; /* they are copied */
+  factor = count = -1; /* arguments are copied before launch returns */
   memset(arguments, 0xFF, sizeof arguments);
 }
 
@@ -204,7 +204,7 @@ static void runs(tenon_on_t on) {
     snprintf(what, sizeof what, "a kernel in groups of %u", sizes[i]);
     expect_numbers(on, out, 0, 1000, 16, 0, what);
     expect_holds(on, out, 4000, 4000, 7, 4000, 0,
-                 "memory behind what a kernel in groups of %u writes", sizes[i]);
+                 "memory after the range that a kernel in groups of %u writes", sizes[i]);
   }
   unload(on, program);
   must_free(on, in);
@@ -226,8 +226,8 @@ static void offsets(tenon_on_t on) {
   must_free(on, memory);
 }
 
-static void in_order(
-    tenon_on_t on) { /* behind other work, with arguments that change when launch has returned */
+/* After other work, with arguments that change after launch has returned. */
+static void in_order(tenon_on_t on) {
   void *program = load(on, "");
   void *kernel = find(on, program, "scale");
   void *x = must_allocate(on, 4000);
@@ -243,8 +243,8 @@ static void in_order(
     must_within(on, stream, out, 0, z, 0, 4000);
     must_pass(on, stream);
     expect_numbers(on, out, 0, 1000, 7, 0,
-                   "a copy behind a kernel behind a copy, on one stream (is the order kept, and "
-                   "are arguments copied?)");
+                   "a copy after a kernel after a copy, on one stream (is the order kept, and are "
+                   "arguments copied?)");
     must_stream_destroy(on, stream);
     must_free(on, y);
     must_free(on, z);
@@ -267,7 +267,7 @@ static void unloaded_busy(tenon_on_t on) {
     unload(on, program);
     must_pass(on, stream);
     expect_numbers(on, y, 0, 1000, 7, 0,
-                   "a kernel whose program was unloaded when it was enqueued");
+                   "a kernel whose program was unloaded after it was enqueued");
     must_stream_destroy(on, stream);
     must_free(on, x);
     must_free(on, y);
@@ -312,10 +312,9 @@ static void own_memory(tenon_on_t on) {
     must_out(on, NULL, is, out, 0, n * 8 * 4);
     must_pass(on, NULL);
     for (uint32_t i = 0; i < 8 * n; i++)
-      EXPECT_DATA(
-          is[i] == (int32_t)(n - 1 - i % n + 1000 * (i / n)),
-          "a kernel with memory of its group, in groups of %u: number %u: expected %u, found %d", n,
-          i, n - 1 - i % n + 1000 * (i / n), is[i]);
+      EXPECT_DATA(is[i] == (int32_t)(n - 1 - i % n + 1000 * (i / n)),
+                  "a kernel with group memory, in groups of %u: number %u: expected %u, found %d",
+                  n, i, n - 1 - i % n + 1000 * (i / n), is[i]);
   }
   unload(on, program);
   must_free(on, out);
@@ -344,14 +343,12 @@ static void three_axes(tenon_on_t on) {
   must_free(on, out);
 }
 
-/* what goes wrong */
-
 static void error_line(tenon_on_t on) {
   code_t code = {.sink = {.size = sizeof code.sink, .reserve = reserve}};
   tenon_status_t status = compile_text(
       on, "/* line 1 */\n\n\n/* line 4 */\n\n\nthis is no_such_type x;\n", "", &code.sink);
   EXPECT_DATA(status != TENON_OK,
-              "compile of a source with a syntax error in line 7 gave TENON_OK");
+              "compile of a source with a syntax error in line 7 returned TENON_OK");
   EXPECT_DATA(strstr(said(), "the_author.src"),
               "compile of a source with a syntax error: expected its file, the_author.src, in the "
               "message, found: %.600s",
@@ -368,13 +365,13 @@ static void not_found(tenon_on_t on) {
   void *kernel = NULL;
   doing("kernel_find(\"no_such_kernel\")");
   tenon_status_t status = rig.table->kernel_find(on, program, "no_such_kernel", &kernel);
-  EXPECT_DATA(
-      status == TENON_NOT_FOUND,
-      "kernel_find of a name that the program has not: expected TENON_NOT_FOUND, found %s: %s",
-      status_name(status), said());
+  EXPECT_DATA(status == TENON_NOT_FOUND,
+              "kernel_find of a name that the program does not define: expected TENON_NOT_FOUND, "
+              "found %s: %s",
+              status_name(status), said());
   EXPECT_DATA(strstr(said(), "no_such_kernel"),
-              "kernel_find of a name that the program has not: expected the name in the message, "
-              "found: %.300s",
+              "kernel_find of a name that the program does not define: expected the name in the "
+              "message, found: %.300s",
               said());
   find(on, program, "scale");
   unload(on, program);
@@ -385,9 +382,9 @@ static void no_code(tenon_on_t on) {
   void *program = NULL;
   doing("program_load() of 200 bytes that are no code");
   tenon_status_t status = rig.table->program_load(on, junk, sizeof junk, &program);
-  EXPECT_DATA(status != TENON_OK, "program_load of bytes that are no code gave TENON_OK");
-  EXPECT_DATA(strcmp(said(), "(nothing said by tenon_fail)") != 0,
-              "program_load of bytes that are no code fails without saying why by tenon_fail");
+  EXPECT_DATA(status != TENON_OK, "program_load of bytes that are no code returned TENON_OK");
+  EXPECT_DATA(strcmp(said(), "(no message by tenon_fail)") != 0,
+              "program_load of bytes that are no code fails without a message by tenon_fail");
   unload(on, load(on, ""));
 }
 
@@ -395,7 +392,7 @@ static void sink_full(tenon_on_t on) {
   const char *texts[] = {NULL, opencl, cuda, c11};
   tenon_sink_t sink = {.size = sizeof sink, .reserve = reserve_nothing};
   EXPECT_DATA(compile_text(on, texts[language()], "", &sink) != TENON_OK,
-              "compile gave TENON_OK, although the sink had no memory for the code");
+              "compile returned TENON_OK, although the sink had no memory for the code");
   unload(on, load(on, ""));
 }
 
@@ -425,25 +422,26 @@ const case_t source_cases[] = {
     {"sources.runs",
      "A source is compiled, loaded, found and launched, in groups of 1, 3, 64 and 256.",
      NEEDS_SOURCE, runs},
-    {"sources.offsets", "Arguments of memory may lie at offsets of one allocation.", NEEDS_SOURCE,
+    {"sources.offsets", "Memory arguments may lie at offsets of one allocation.", NEEDS_SOURCE,
      offsets},
     {"sources.in_order",
-     "Launches keep their order among copies; arguments are copied before launch returns.",
+     "Launches are ordered with copies; arguments are copied before launch returns.",
      NEEDS_SOURCE | NEEDS_STREAMS, in_order},
     {"sources.unloaded_busy", "A program may be unloaded while its kernels are enqueued.",
      NEEDS_SOURCE | NEEDS_STREAMS, unloaded_busy},
     {"sources.two_programs",
-     "Kernels of one name in two programs, compiled with options of their own.", NEEDS_SOURCE,
+     "Two programs define kernels of the same name, compiled with different options.", NEEDS_SOURCE,
      two_programs},
     {"sources.own_memory", "Groups have memory of their own, and barriers.", NEEDS_SOURCE,
      own_memory},
     {"sources.three_axes", "Groups and items have three axes.", NEEDS_SOURCE, three_axes},
-    {"sources.error_line", "A syntax error is told with the file and the line of the source.",
+    {"sources.error_line", "A syntax error is reported with the file and the line of the source.",
      NEEDS_SOURCE, error_line},
-    {"sources.not_found", "A kernel that the program has not gives TENON_NOT_FOUND and its name.",
+    {"sources.not_found",
+     "A kernel that the program does not define returns TENON_NOT_FOUND and its name.",
      NEEDS_SOURCE, not_found},
     {"sources.no_code", "Bytes that are no code are refused.", NEEDS_SOURCE, no_code},
-    {"sources.sink_full", "compile fails when the host has no memory for the code.", NEEDS_SOURCE,
+    {"sources.sink_full", "compile fails if the host has no memory for the code.", NEEDS_SOURCE,
      sink_full},
     {"sources.threads", "Four threads compile, load and launch at once.", NEEDS_SOURCE, threads},
     {0}};

@@ -1,4 +1,4 @@
-/* streams.c: cases about streams: order, ends, waits and queries. */
+/* Cases about streams: order, destruction, waits and queries. */
 #include "groups.h"
 #include <sched.h>
 #include <stdlib.h>
@@ -6,8 +6,8 @@
 
 #define KiB ((uint64_t)1 << 10)
 
-/* A chain: each piece copies what the piece before it wrote, so that two pieces out of order leave
- * poison at the end. */
+/* A chain of copies: each copies what the previous one wrote, so that two copies out of order leave
+ * other bytes at the end. */
 static void chain(tenon_on_t on, void *stream, void *memory, uint64_t bytes, int links) {
   for (int i = 0; i < links; i++)
     must_within(on, stream, memory, (uint64_t)(i + 1) * bytes, memory, (uint64_t)i * bytes, bytes);
@@ -19,14 +19,14 @@ static void *chain_memory(tenon_on_t on, uint64_t bytes, int links) {
 }
 static void chain_expect(tenon_on_t on, void *memory, uint64_t bytes, int links, const char *what) {
   expect_holds(on, memory, bytes * (uint64_t)links, bytes, 5, 0, 0,
-               "%s: the end of a chain of %d copies, each of what the one before it wrote (is the "
+               "%s: the end of a chain of %d copies, each of what the previous one wrote (is the "
                "order kept?)",
                what, links);
 }
 
 static void order_of(tenon_on_t on, void *stream, uint64_t bytes, int links, const char *what) {
   void *memory = chain_memory(on, bytes, links);
-  delay(on, stream, 0); /* so that pieces stand in line */
+  delay(on, stream, 0); /* so that work queues up */
   chain(on, stream, memory, bytes, links);
   must_pass(on, stream);
   chain_expect(on, memory, bytes, links, what);
@@ -61,7 +61,7 @@ static void overwritten(tenon_on_t on) {
     must_in(on, stream, memory, 0, from + i * bytes, bytes);
   must_pass(on, stream);
   expect_holds(on, memory, 0, bytes, 49, 0, 48,
-               "memory that 50 copies IN of one stream wrote to: the last one is expected");
+               "memory that 50 copies IN of one stream wrote to: expected the last one");
   must_stream_destroy(on, stream);
   must_free(on, memory);
   free(from);
@@ -119,7 +119,7 @@ static void distinct(tenon_on_t on) {
   for (int i = 0; i < 32; i++) {
     streams[i] = must_stream(on);
     for (int k = 0; k < i; k++)
-      EXPECT(streams[i] != streams[k], "stream_create gave the stream %p twice while both live",
+      EXPECT(streams[i] != streams[k], "stream_create returned the stream %p twice while both live",
              streams[i]);
   }
   for (int i = 0; i < 32; i++)
@@ -164,9 +164,7 @@ static void destroyed_many(tenon_on_t on) {
   }
 }
 
-/* waits and queries */
-
-/* Looks at memory by another stream, which knows nothing of the first: only the host's wait orders
+/* Reads memory by another stream that is not ordered with the first: only the host's wait orders
  * them. */
 static void expect_done(tenon_on_t on, void *looks, const void *memory, uint64_t bytes,
                         uint64_t key, uint64_t before, const char *what) {
@@ -193,14 +191,15 @@ static void waits(tenon_on_t on, int all, int which) {
       must_finish(on);
     else
       must_pass(on, stream);
-    expect_done(on, looks, y, bytes, 5, POISON,
-                all ? which < 0    ? "a copy on the stream NULL when synchronize returns (does it "
-                                     "wait for all streams?)"
-                      : which == 0 ? "a copy on the first of 6 streams when synchronize returns "
-                                     "(does it wait for all streams?)"
-                                   : "a copy on the last of 6 streams when synchronize returns "
-                                     "(does it wait for all streams?)"
-                    : "a copy when stream_synchronize of its stream returns (does it wait?)");
+    const char *what = "a copy on the last of 6 streams when synchronize returns (does it wait for "
+                       "all streams?)";
+    if (which == 0)
+      what = "a copy on the first of 6 streams when synchronize returns (does it wait for all "
+             "streams?)";
+    if (which < 0)
+      what = "a copy on the stream NULL when synchronize returns (does it wait for all streams?)";
+    if (!all) what = "a copy when stream_synchronize of its stream returns (does it wait?)";
+    expect_done(on, looks, y, bytes, 5, POISON, what);
     for (int i = 0; i < 6; i++)
       must_stream_destroy(on, streams[i]);
     must_stream_destroy(on, looks);
@@ -241,7 +240,7 @@ static void wait_all_many(tenon_on_t on) {
   must_free(on, x);
 }
 
-static void query_honest(tenon_on_t on) { /* the last piece takes a while too */
+static void query_honest(tenon_on_t on) { /* the last copy takes a while, too */
   uint64_t part = rig.properties.memory / 16;
   uint64_t bytes = part && part < 64000000 ? part & ~(uint64_t)63 : 64000000;
   uint64_t tail = 5000;
@@ -260,7 +259,7 @@ static void query_honest(tenon_on_t on) { /* the last piece takes a while too */
     must_pass(on, looks);
     expect_pattern(
         to, tail, 5, bytes - tail, 0,
-        "the end of a long copy when stream_query says TENON_OK (does it say so too early?)");
+        "the end of a long copy when stream_query returns TENON_OK (is that too early?)");
     must_stream_destroy(on, stream);
   }
   must_stream_destroy(on, looks);
@@ -302,7 +301,8 @@ static void query_many(tenon_on_t on) {
     sched_yield();
   }
   for (int i = 0; i < 8; i++) {
-    chain_expect(on, memory[i], 50000, 20, "one of 8 streams that stream_query said to be done");
+    chain_expect(on, memory[i], 50000, 20,
+                 "one of 8 streams that are done according to stream_query");
     must_free(on, memory[i]);
     must_stream_destroy(on, streams[i]);
   }
@@ -328,13 +328,14 @@ static void created_by_threads(tenon_on_t on) {
   in_threads(4, make_some, (void *)(uintptr_t)on);
   for (int i = 0; i < 64; i++) {
     for (int k = 0; k < i; k++)
-      EXPECT(made[i] != made[k], "stream_create gave the stream %p twice, to two threads", made[i]);
+      EXPECT(made[i] != made[k], "stream_create returned the stream %p twice, to two threads",
+             made[i]);
     if (i % 16 == 0) order_of(on, made[i], 64, 5, "a stream that another thread created");
     must_stream_destroy(on, made[i]);
   }
 }
 
-/* Streams with work of their own, as the ordinal's first: both are done, whichever waits first. */
+/* A stream and the stream NULL both have work: both complete, whichever is waited for first. */
 static void null_beside(tenon_on_t on) {
   void *stream = must_stream(on);
   void *a = chain_memory(on, 30000, 30);
@@ -369,21 +370,21 @@ static void both_ordinals(tenon_on_t on) {
 }
 
 const case_t stream_cases[] = {
-    {"streams.order", "Pieces of one stream are done in the order in which they were enqueued.",
+    {"streams.order", "The work of one stream is done in the order in which it was enqueued.",
      NEEDS_STREAMS, order},
     {"streams.order_null", "The same on the stream NULL.", 0, order_null},
-    {"streams.order_thousands", "The same with 20,000 pieces enqueued at once.", NEEDS_STREAMS,
+    {"streams.order_thousands", "The same with 20,000 copies enqueued at once.", NEEDS_STREAMS,
      order_thousands},
-    {"streams.overwritten", "Of 50 copies IN to the same place the last one stays.", NEEDS_STREAMS,
-     overwritten},
-    {"streams.mixed", "Copies of all directions on one stream keep their order among each other.",
-     NEEDS_STREAMS, mixed},
-    {"streams.many", "32 streams with work by turns.", NEEDS_STREAMS, many},
+    {"streams.overwritten", "Of 50 copies IN to the same place the last one persists.",
+     NEEDS_STREAMS, overwritten},
+    {"streams.mixed", "Copies of all directions on one stream keep their order.", NEEDS_STREAMS,
+     mixed},
+    {"streams.many", "32 streams get work in turn.", NEEDS_STREAMS, many},
     {"streams.distinct", "Streams that live at once are different, and none is NULL.",
      NEEDS_STREAMS, distinct},
     {"streams.again", "Hundreds of streams are created and destroyed one after the other.",
      NEEDS_STREAMS, again},
-    {"streams.destroyed_busy", "What is enqueued in a stream that is destroyed is still done.",
+    {"streams.destroyed_busy", "Enqueued work of a stream that is destroyed is still done.",
      NEEDS_STREAMS, destroyed_busy},
     {"streams.destroyed_many", "The same with 24 streams.", NEEDS_STREAMS, destroyed_many},
     {"streams.wait_stream", "stream_synchronize waits until the stream's work is done.",
@@ -399,15 +400,16 @@ const case_t stream_cases[] = {
     {"streams.wait_all_many", "synchronize waits for six busy streams.", NEEDS_STREAMS,
      wait_all_many},
     {"streams.wait_idle", "Waiting for streams without work returns.", NEEDS_STREAMS, wait_idle},
-    {"streams.query_honest", "stream_query says TENON_OK only when the work is done.",
+    {"streams.query_honest", "stream_query returns TENON_OK only if the work is done.",
      NEEDS_STREAMS, query_honest},
-    {"streams.query_idle", "stream_query of a stream without work says TENON_OK.", NEEDS_STREAMS,
+    {"streams.query_idle", "stream_query of a stream without work returns TENON_OK.", NEEDS_STREAMS,
      query_idle},
-    {"streams.query_many", "Eight streams that are only asked by stream_query come to their ends.",
+    {"streams.query_many", "Eight streams complete although the host only calls stream_query.",
      NEEDS_STREAMS, query_many},
     {"streams.created_by_threads", "Four threads create streams at once.", NEEDS_STREAMS,
      created_by_threads},
-    {"streams.null_beside", "The stream NULL works beside others.", NEEDS_STREAMS, null_beside},
+    {"streams.null_beside", "The stream NULL works beside other streams.", NEEDS_STREAMS,
+     null_beside},
     {"streams.both_ordinals", "Streams of two ordinals work at once.", NEEDS_STREAMS | NEEDS_PEER,
      both_ordinals},
     {0}};

@@ -1,4 +1,4 @@
-/* threads.c: cases about several threads that call at once. */
+/* Cases about concurrent calls of several threads. */
 #include "groups.h"
 #include <sched.h>
 #include <stdlib.h>
@@ -19,8 +19,8 @@ static struct {
 
 static int steps(void) { return rig.quick ? 60 : 300; }
 
-/* Copies in, out and back through a stream of its own (or the one of all), each with contents of
- * its own. */
+/* Copies in, within and out through a stream of the thread, or a shared one; each thread has its
+ * own contents. */
 static void round_trips(void *argument, int index) {
   tenon_on_t on = all.of[index];
   void *stream = argument ? all.stream : all.streams[index];
@@ -84,7 +84,7 @@ static void on_ordinals(tenon_on_t on) {
     must_stream_destroy(all.of[i], all.streams[i]);
 }
 
-/* Each thread writes its own part by pieces in one stream. */
+/* Each thread writes its own part in pieces on one stream. */
 static void write_part(void *argument, int index) {
   uint8_t *from = argument;
   for (uint64_t i = 0; i < 200; i++) {
@@ -102,7 +102,7 @@ static void pieces(tenon_on_t on) {
   in_threads(THREADS, write_part, from);
   must_pass(on, all.stream);
   expect_holds(on, all.memory, 0, bytes, 5, 0, POISON,
-               "memory that four threads wrote to by 800 pieces in one stream (was a piece lost?)");
+               "memory that four threads wrote by 800 copies in one stream (was a copy lost?)");
   must_stream_destroy(on, all.stream);
   must_free(on, all.memory);
   free(from);
@@ -129,13 +129,14 @@ static void come_and_go(void *argument, int index) {
     must_free(on, y);
     expect_holds(
         on, z, 0, 3000, (uint64_t)index, 0, POISON,
-        "a copy behind an event, while four threads create and destroy streams and events");
+        "a copy before an event, while four threads create and destroy streams and events");
     must_free(on, z);
   }
 }
 static void created(tenon_on_t on) { in_threads(THREADS, come_and_go, (void *)(uintptr_t)on); }
 
-static void ask_and_work(void *argument, int index) { /* one works, the others ask and wait */
+/* One thread works, the others query and wait. */
+static void ask_and_work(void *argument, int index) {
   tenon_on_t on = argument;
   if (index == 0) {
     for (int i = 0; i < 20 * steps(); i++)
@@ -156,12 +157,12 @@ static void asked(tenon_on_t on) {
   in_threads(THREADS, ask_and_work, (void *)(uintptr_t)on);
   must_pass(on, all.stream);
   expect_holds(on, all.memory, 5000, 5000, 5, 0, 0,
-               "memory written by a thread while three others ask and wait");
+               "memory written by a thread while three others query and wait");
   must_stream_destroy(on, all.stream);
   must_free(on, all.memory);
 }
 
-/* Two threads by turns: one records, the other lets its stream wait. */
+/* Two threads alternate: one records an event, the other lets its stream wait. */
 static void take_turns(void *argument, int index) {
   tenon_on_t on = argument;
   for (int i = index; i < steps(); i += 2) {
@@ -185,7 +186,7 @@ static void turns(tenon_on_t on) {
   in_threads(2, take_turns, (void *)(uintptr_t)on);
   must_finish(on);
   expect_holds(on, all.memory, (uint64_t)steps() * 64, 64, 5, 0, 0,
-               "data after steps on two streams by two threads in turn, each step behind an event "
+               "data after steps on two streams by two threads in turn, each step after an event "
                "(do streams wait?)");
   for (int i = 0; i < 2; i++) {
     must_stream_destroy(on, all.streams[i]);
@@ -235,18 +236,18 @@ static void properties(tenon_on_t on) {
 }
 
 const case_t thread_cases[] = {
-    {"threads.one_stream", "Four threads copy by one stream.", 0, on_one_stream},
-    {"threads.null_stream", "Four threads copy by the stream NULL.", 0, on_null},
-    {"threads.own_streams", "Four threads copy by streams of their own.", NEEDS_STREAMS,
+    {"threads.one_stream", "Four threads copy on one stream.", 0, on_one_stream},
+    {"threads.null_stream", "Four threads copy on the stream NULL.", 0, on_null},
+    {"threads.own_streams", "Four threads copy on their own streams.", NEEDS_STREAMS,
      on_own_streams},
     {"threads.ordinals", "Four threads copy on two ordinals.", NEEDS_STREAMS | NEEDS_PEER,
      on_ordinals},
-    {"threads.pieces", "No piece is lost when four threads enqueue in one stream.", NEEDS_STREAMS,
+    {"threads.pieces", "No copy is lost when four threads enqueue in one stream.", NEEDS_STREAMS,
      pieces},
-    {"threads.created", "Four threads create and destroy streams and events, and work with them.",
+    {"threads.created", "Four threads create and destroy streams and events, and use them.",
      NEEDS_EVENTS, created},
-    {"threads.asked", "One thread works while others ask and wait.", NEEDS_STREAMS, asked},
-    {"threads.turns", "Two threads work by turns on two streams, each step behind an event.",
+    {"threads.asked", "One thread works while others query and wait.", NEEDS_STREAMS, asked},
+    {"threads.turns", "Two threads alternate on two streams, each step after an event.",
      NEEDS_EVENTS, turns},
     {"threads.fills", "Four threads fill.", NEEDS_FILL | NEEDS_STREAMS, fills},
     {"threads.properties", "Four threads ask for the properties.", 0, properties},

@@ -1,12 +1,13 @@
-/* aliases: what marks and REUSE say of shared memory, against what happens. */
+/* Checks shared memory: what the schema's marks and TENON_REUSE declare against what the operator
+ * does. */
 #include <string.h>
 
 #include "core/dtype.h"
 #include "operator/op.h"
 #include "run.h"
 
-/* Results in the memory of the inputs that REUSE names. */
-static void reuse(const subject_t *subject) {
+/* Provides results that lie in the memory of the inputs that TENON_REUSE names. */
+static void check_reuse(const subject_t *subject) {
   trials_t all = trials(subject, !options.quick);
   for (trial_t *t; (t = trials_next(&all));) {
     const tenon_op_t *op = t->op;
@@ -46,9 +47,11 @@ static void reuse(const subject_t *subject) {
         ran.outputs[o] = outputs[o] ? tensor_dense(outputs[o]) : NULL;
       const char *differs = ran_differs(t, &plain, &ran, 1);
       if (differs)
-        finding(t, NULL, "a result in the memory of the input that REUSE names is the same",
-                "read element i before you write element i, or take the pair out of REUSE", "%s",
-                differs);
+        finding(t, NULL,
+                "a result that lies in the memory of the input that TENON_REUSE names has the same "
+                "values",
+                "read element i before writing element i, or remove the pair from TENON_REUSE",
+                "%s", differs);
     }
     for (uint32_t o = 0; o < op->output_count; o++)
       tenon_tensor_release(outputs[o]);
@@ -65,9 +68,9 @@ static bool same_bytes(const tenon_tensor_t *a, const tenon_tensor_t *b) {
          memcmp(a->data, b->data, size) == 0;
 }
 
-/* Inputs that are marked as written are written, at least in one call; views lie in what they are
- * views of. */
-static void declared(const subject_t *subject) {
+/* An input that is marked as written is modified by at least one call, and a view lies in the
+ * memory of its input. */
+static void check_declared(const subject_t *subject) {
   const tenon_op_t *op = subject->op;
   uint64_t written = 0;
   uint64_t tried = 0;
@@ -94,8 +97,8 @@ static void declared(const subject_t *subject) {
       if (r && of && !tn_dtype_is(r->dtype, TENON_LIST) && tenon_count(r) &&
           tn_dtype_bytes(of->dtype, tenon_count(of), &size) &&
           ((char *)r->data < (char *)of->data || (char *)r->data >= (char *)of->data + size))
-        finding(t, NULL, "a result with the mark of an input lies in its memory",
-                "set alias in infer, or take the mark away", "result %s has memory of its own",
+        finding(t, NULL, "a result with the mark of an input lies in the memory of that input",
+                "set alias in infer, or remove the mark", "result %s has memory of its own",
                 op->schema.outputs[o].name);
       tenon_tensor_release(outputs[o]);
     }
@@ -103,7 +106,7 @@ static void declared(const subject_t *subject) {
   for (uint32_t i = 0; i < op->input_count; i++)
     if ((tried & ~written) >> i & 1)
       finding(NULL, NULL, "an input that the schema marks with `!` is written",
-              "write it, or take the mark away", "input %s is as it was after each call",
+              "write to the input, or remove the mark", "input %s is unchanged after every call",
               op->schema.inputs[i].name);
 }
 
@@ -111,19 +114,20 @@ static const char *lacks_reuse(const subject_t *s) {
   return subject_is_pure(s) && (s->op->reuse_text || s->op->traits & TENON_POINTWISE) &&
                  subject_runs_code(s)
              ? NULL
-             : "no result may take an input's memory";
+             : "no result may reuse the memory of an input";
 }
 static const char *lacks_marks(const subject_t *s) {
   for (uint32_t i = 0; i < s->op->input_count; i++)
     if (s->op->schema.inputs[i].mark) return NULL;
-  return "its schema has no marks";
+  return "the schema has no alias marks";
 }
 
-const check_t checks_aliases[] = {
-    {"alias.reuse",
-     "Results in the memory of inputs that REUSE names (of pointwise operators any) are the same.",
-     NULL, lacks_reuse, reuse},
-    {"alias.declared",
-     "Inputs with `!` are written, and results with a mark lie in their input's memory.", NULL,
-     lacks_marks, declared},
-    {NULL, NULL, NULL, NULL, NULL}};
+const check_t checks_aliases[] = {{"alias.reuse",
+                                   "Results in the memory of inputs that TENON_REUSE names (any "
+                                   "input of a pointwise operator) have the same values.",
+                                   NULL, lacks_reuse, check_reuse},
+                                  {"alias.declared",
+                                   "Inputs marked with `!` are written, and results with a mark "
+                                   "lie in the memory of their input.",
+                                   NULL, lacks_marks, check_declared},
+                                  {NULL, NULL, NULL, NULL, NULL}};

@@ -1,5 +1,4 @@
-/* The rule for batches that an operator states: one call with extra leading axes gives what a call
- * for each gives. */
+/* Checks TENON_BATCHING: one call with extra leading axes returns what separate calls return. */
 #include <stdio.h>
 #include <string.h>
 
@@ -8,16 +7,16 @@
 #include "inspect/trial_fill.h"
 #include "run.h"
 
-static const char *lacks(const subject_t *subject) {
+static const char *lacks_batching(const subject_t *subject) {
   const tn_batching_t *rule = &subject->op->batching;
-  if (!rule->text) return "it states no BATCHING";
-  if (rule->is_none) return "its BATCHING is none";
+  if (!rule->text) return "it declares no TENON_BATCHING";
+  if (rule->is_none) return "its TENON_BATCHING is none";
   if (!(subject->op->traits & TENON_PURE) || subject->op->traits & TENON_RANDOM)
-    return "calls that are equal do not give equal results";
+    return "equal calls do not return equal results";
   return NULL;
 }
 
-typedef struct batch_t { /* `count` calls, which differ in the inputs that the rule names */
+typedef struct batch_t { /* `count` calls that differ in the inputs that the rule names */
   trial_t *trial;
   int64_t axes[2];
   int32_t axis_count;
@@ -26,7 +25,7 @@ typedef struct batch_t { /* `count` calls, which differ in the inputs that the r
   tenon_tensor_t *together[TRIAL_ARGUMENTS];
 } batch_t;
 
-/* A tensor with the extra axes in front. */
+/* Creates a tensor with the extra axes in front. */
 static tenon_status_t make_room(const batch_t *b, const tenon_tensor_t *one, tenon_tensor_t **out) {
   int64_t shape[TENON_RANK_MAX];
   if (one->ndim + b->axis_count > TENON_RANK_MAX) return TENON_INVALID;
@@ -76,9 +75,9 @@ static bool batch_make(batch_t *b) {
   return true;
 }
 
-/* Attributes of the call of the whole: what counts axes from the first one counts the extra ones
- * too. */
-static const tenon_value_t *shift(batch_t *b) {
+/* Attributes of the combined call: axis numbers that count from the first axis are shifted by the
+ * extra axes. */
+static const tenon_value_t *shift_attrs(batch_t *b) {
   trial_t *trial = b->trial;
   uint32_t count = trial->op->schema.attr_count;
   tenon_value_t *attrs = tn_arena_array(&trial->arena, count + 1, sizeof *attrs);
@@ -99,7 +98,7 @@ static const tenon_value_t *shift(batch_t *b) {
   return attrs;
 }
 
-/* Part number k of a result of the whole, as a tensor of its own. */
+/* Copies part k of a combined result to a tensor of its own. */
 static tenon_tensor_t *part_of(const batch_t *b, const tenon_tensor_t *whole, int64_t k) {
   tenon_tensor_t *part = NULL;
   uint64_t bytes;
@@ -112,15 +111,15 @@ static tenon_tensor_t *part_of(const batch_t *b, const tenon_tensor_t *whole, in
   return part;
 }
 
-static bool leads(const batch_t *b, const tenon_tensor_t *whole) {
+static bool has_extra_axes(const batch_t *b, const tenon_tensor_t *whole) {
   bool fine = whole->ndim >= b->axis_count;
   for (int32_t d = 0; d < b->axis_count && fine; d++)
     fine = whole->shape[d] == b->axes[d];
   return fine;
 }
 
-static void compare(const batch_t *b, tenon_tensor_t *const *wholes, int64_t k,
-                    tenon_tensor_t *const *ones) {
+static void compare_parts(const batch_t *b, tenon_tensor_t *const *wholes, int64_t k,
+                          tenon_tensor_t *const *ones) {
   const tenon_op_t *op = b->trial->op;
   for (uint32_t o = 0; o < op->output_count; o++) {
     const char *name = op->schema.outputs[o].name;
@@ -128,13 +127,13 @@ static void compare(const batch_t *b, tenon_tensor_t *const *wholes, int64_t k,
     if (!wholes[o] || !ones[o] || !(op->batching.outputs >> o & 1)) continue;
     tenon_tensor_t *whole = tensor_dense(wholes[o]);
     tenon_tensor_t *one = tensor_dense(ones[o]);
-    tenon_tensor_t *part = whole && leads(b, whole) ? part_of(b, whole, k) : NULL;
-    if (whole && !leads(b, whole)) differs = "it has not the extra axes in front";
+    tenon_tensor_t *part = whole && has_extra_axes(b, whole) ? part_of(b, whole, k) : NULL;
+    if (whole && !has_extra_axes(b, whole)) differs = "the extra axes are not in front";
     if (part && one) differs = tensor_differs(name, one, part, 4);
     if (differs)
       finding(b->trial, "batching.loop",
-              "a call with extra leading axes gives what a call for each gives",
-              "correct BATCHING, or the kernel where it has more axes",
+              "a call with extra leading axes returns what separate calls return",
+              "correct TENON_BATCHING, or the kernel for more axes",
               "with %d extra axes, part %lld of %s: %s", b->axis_count, (long long)k, name,
               differs);
     tenon_tensor_release(whole);
@@ -144,20 +143,22 @@ static void compare(const batch_t *b, tenon_tensor_t *const *wholes, int64_t k,
   }
 }
 
-static void check(trial_t *trial, int32_t axis_count) {
+static void check_batch(trial_t *trial, int32_t axis_count) {
   batch_t b = {.trial = trial, .axes = {axis_count == 1 ? 3 : 2, 3}, .axis_count = axis_count};
   tenon_tensor_t *wholes[TRIAL_ARGUMENTS] = {NULL};
   b.count = axis_count == 1 ? 3 : 6;
-  const tenon_value_t *attrs = shift(&b);
+  const tenon_value_t *attrs = shift_attrs(&b);
   call_doing(trial, "batching.loop", "with extra leading axes");
   if (attrs && batch_make(&b)) {
     if (tenon_op_call(trial->op, attrs, b.together, wholes, 0) != TENON_OK)
-      finding(trial, "batching.loop", "inputs that BATCHING names may have extra leading axes",
-              "correct BATCHING", "with %d of them the call fails: %s", axis_count, tenon_error());
+      finding(trial, "batching.loop",
+              "inputs that TENON_BATCHING names may have extra leading axes",
+              "correct TENON_BATCHING", "with %d extra axes the call fails: %s", axis_count,
+              tenon_error());
     for (int64_t k = 0; k < b.count && !has_findings(); k++) {
       tenon_tensor_t *ones[TRIAL_ARGUMENTS] = {NULL};
       if (tenon_op_call(trial->op, trial->attrs, b.each[k], ones, 0) == TENON_OK)
-        compare(&b, wholes, k, ones);
+        compare_parts(&b, wholes, k, ones);
       call_drop(ones);
     }
   }
@@ -165,16 +166,16 @@ static void check(trial_t *trial, int32_t axis_count) {
   batch_free(&b);
 }
 
-static void run(const subject_t *subject) {
+static void run_batching(const subject_t *subject) {
   trials_t all = trials(subject, false);
   for (trial_t *t; (t = trials_next(&all));) {
-    check(t, 1);
-    if (!has_findings()) check(t, 2);
+    check_batch(t, 1);
+    if (!has_findings()) check_batch(t, 2);
   }
 }
 
-const check_t checks_batching[] = {
-    {"batching.loop",
-     "One call with extra leading axes, as BATCHING allows, gives what a call for each gives.",
-     NULL, lacks, run},
-    {NULL, NULL, NULL, NULL, NULL}};
+const check_t checks_batching[] = {{"batching.loop",
+                                    "One call with extra leading axes, as TENON_BATCHING allows, "
+                                    "returns what separate calls return.",
+                                    NULL, lacks_batching, run_batching},
+                                   {NULL, NULL, NULL, NULL, NULL}};

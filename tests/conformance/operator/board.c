@@ -1,5 +1,5 @@
-/* What a child shares with its parent, and the handlers of signals; see board.h and suite.h.  A
- * handler writes addresses only: the parent has the same library at the same place and names
+/* What a child shares with its parent, and the signal handlers; see board.h and suite.h. A handler
+ * stores addresses only; the parent has the same library at the same addresses and resolves
  * them. */
 #include "board.h"
 
@@ -9,6 +9,7 @@
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/time.h>
@@ -39,9 +40,7 @@ void board_begin(board_t *b) {
   b->report[0] = b->label[0] = b->doing[0] = b->crash_id[0] = 0;
 }
 
-/* what checks say */
-
-static const trial_t *now; /* what is tried */
+static const trial_t *now; /* the trial that is running */
 
 static void add_field(board_t *b, const char *text) {
   for (; *text && b->used + 2 < sizeof b->report; text++)
@@ -65,7 +64,7 @@ static void add_record(const char *kind, const char *id, const char *label, cons
   b->report[b->used] = 0;
 }
 
-/* One of an id for each trial: what follows mostly follows from it. */
+/* Reports one finding of an id for each trial: later ones are usually consequences of it. */
 static bool is_said(const char *id, const char *label) {
   char key[200];
   snprintf(key, sizeof key, "%c%s%c%s%c", FIELD_BREAK, id ? id : "", FIELD_BREAK, label,
@@ -73,7 +72,7 @@ static bool is_said(const char *id, const char *label) {
   return strstr(board->report, key) != NULL;
 }
 
-/* The same in each dtype is one thing: two are said. */
+/* The same defect in every dtype is one defect; it is reported for two dtypes. */
 static bool is_said_often(const char *id) {
   char key[80];
   int count = 0;
@@ -83,8 +82,9 @@ static bool is_said_often(const char *id) {
   return count >= 2;
 }
 
-static void say(const char *kind, const trial_t *trial, const char *id, const char *expected,
-                const char *advice, const char *found, va_list arguments) {
+static void report_record(const char *kind, const trial_t *trial, const char *id,
+                          const char *expected, const char *advice, const char *found,
+                          va_list arguments) {
   char text[1200];
   const trial_t *t = trial ? trial : now;
   vsnprintf(text, sizeof text, found, arguments);
@@ -96,7 +96,7 @@ void finding(const trial_t *trial, const char *id, const char *expected, const c
              const char *found, ...) {
   va_list arguments;
   va_start(arguments, found);
-  say("finding", trial, id, expected, advice, found, arguments);
+  report_record("finding", trial, id, expected, advice, found, arguments);
   va_end(arguments);
 }
 
@@ -104,7 +104,7 @@ void finding_by_the_way(const trial_t *trial, const char *id, const char *expect
                         const char *advice, const char *found, ...) {
   va_list arguments;
   va_start(arguments, found);
-  say("seen", trial, id, expected, advice, found, arguments);
+  report_record("seen", trial, id, expected, advice, found, arguments);
   va_end(arguments);
 }
 
@@ -128,9 +128,7 @@ void doing(const trial_t *trial, const char *crash_id, const char *how) {
 
 bool has_findings(void) { return board && board->findings > 0; }
 
-/* handlers of signals */
-
-static void name_guard(board_t *b, const void *address, bool is_write) {
+static void describe_guard(board_t *b, const void *address, bool is_write) {
   static const char *const writes[] = {"write.outside", "write.outside", "workspace.over",
                                        "workspace.temporary"};
   int64_t distance;
@@ -140,12 +138,13 @@ static void name_guard(board_t *b, const void *address, bool is_write) {
   const char *id = g->kind <= GUARD_OUTPUT && !is_write ? "read.beyond" : writes[g->kind];
   if (g->kind == GUARD_WORKSPACE && distance < 0) id = "workspace.under";
   snprintf(b->guard_id, sizeof b->guard_id, "%s", id);
-  snprintf(b->guard_text, sizeof b->guard_text, "%s %lld bytes %s of %s (%zu bytes)",
-           is_write ? "wrote" : "read", (long long)(distance < 0 ? -distance : distance),
-           distance < 0 ? "before the beginning" : "behind the end", g->name, g->length);
+  const char *verb = is_write ? "wrote" : "read";
+  const char *where = distance < 0 ? "before the start" : "past the end";
+  snprintf(b->guard_text, sizeof b->guard_text, "%s memory %lld bytes %s of %s (%zu bytes)", verb,
+           llabs(distance), where, g->name, g->length);
 }
 
-static void handle(int number, siginfo_t *info, void *context) {
+static void handle_signal(int number, siginfo_t *info, void *context) {
   board_t *b = board;
   if (b && !b->signal && !b->hangs) {
     b->signal = number;
@@ -158,10 +157,10 @@ static void handle(int number, siginfo_t *info, void *context) {
       const char *stack = (const char *)machine->uc_mcontext.gregs[REG_RSP];
       const char *at = info->si_addr;
       b->is_stack = at > stack - (1 << 16) && at < stack + (1 << 16);
-      name_guard(b, info->si_addr, machine->uc_mcontext.gregs[REG_ERR] & 2);
+      describe_guard(b, info->si_addr, machine->uc_mcontext.gregs[REG_ERR] & 2);
 #else
       (void)context;
-      name_guard(b, info->si_addr, true);
+      describe_guard(b, info->si_addr, true);
 #endif
     }
     if (number == SIGABRT) b->is_exception = exception_type && exception_type() != NULL;
@@ -177,9 +176,9 @@ void board_watch(void) {
   void *frames[2];
   void *cpp = dlopen("libstdc++.so.6", RTLD_NOW | RTLD_NOLOAD);
   if (cpp) *(void **)&exception_type = dlsym(cpp, "__cxa_current_exception_type");
-  backtrace(frames, 2); /* loads what it needs now, and not in a handler */
+  backtrace(frames, 2); /* loads its libraries now rather than in a signal handler */
   sigaltstack(&(stack_t){.ss_sp = stack, .ss_size = sizeof stack}, NULL);
-  struct sigaction action = {.sa_sigaction = handle, .sa_flags = SA_SIGINFO | SA_ONSTACK};
+  struct sigaction action = {.sa_sigaction = handle_signal, .sa_flags = SA_SIGINFO | SA_ONSTACK};
   for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
     sigaction(numbers[i], &action, NULL);
 }

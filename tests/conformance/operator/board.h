@@ -1,5 +1,5 @@
-/* board.h: memory that a child shares with the process that watches it: what it does, what it
- * found, how it crashed. */
+/* Memory that a child process shares with the process that watches it. The child records what it is
+ * doing, what it found, and how it crashed. */
 #ifndef CHECK_BOARD_H
 #define CHECK_BOARD_H
 
@@ -13,14 +13,15 @@ enum {
   RECORD_BREAK = 0x1e,
 };
 
-typedef struct board_t { /* of one child */
+typedef struct board_t { /* the record of one child */
   char label[96];
   char doing[1500];
   char crash_id[40];
-  char report[1 << 16]; /* records of FINDING or NOTE, id, label, called, expected, found, advice */
+  /* Records of kind (finding, seen or note), id, label, called, expected, found, advice. */
+  char report[1 << 16];
   size_t used;
   int32_t findings;
-  int32_t signal; /* that ended it, 0: none */
+  int32_t signal; /* signal that ended the child; 0: none */
   bool hangs;
   bool is_stack;
   bool is_exception;
@@ -32,13 +33,13 @@ typedef struct board_t { /* of one child */
   void *frames[BOARD_FRAMES];
 } board_t;
 
-extern board_t *board;           /* this child's */
-bool boards_make(int32_t count); /* in the parent */
+extern board_t *board;           /* the board of this child */
+bool boards_make(int32_t count); /* called in the parent */
 board_t *board_of(int32_t slot);
-void board_begin(board_t *b); /* of one item */
-/* In a child: crashes are written down before they end it, and so is the time of an item that is
- * over. */
+void board_begin(board_t *b); /* prepares the board for one item */
+/* Called in a child. Installs handlers that record a crash, or the expiry of the time limit, before
+ * the child ends. */
 void board_watch(void);
-void board_limit(double seconds); /* from now; 0: none */
+void board_limit(double seconds); /* Starts the time limit now; 0: none. */
 
 #endif

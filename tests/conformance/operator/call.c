@@ -1,4 +1,4 @@
-/* What checks say of their calls; see call.h. */
+/* Describes direct calls and releases their tensors; see call.h. */
 #include "call.h"
 
 #include <stdio.h>

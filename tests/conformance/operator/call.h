@@ -1,11 +1,11 @@
-/* call.h: calls of a trial that are no way of run.h's: what they are said to be, and their
- * tensors. */
+/* Helpers for checks that call the operator directly instead of through run.h: the description of
+ * the call, and the release of its tensors. */
 #ifndef CHECK_CALL_H
 #define CHECK_CALL_H
 
 #include "trial.h"
 
-/* doing(), with the call as a text and how it is made behind it: "demo::gelu(x: f32[4, 5]) by four
+/* Like doing(), with the call as text followed by how it is made: "demo::gelu(x: f32[4, 5]) by four
  * threads at once". */
 void call_doing(const trial_t *trial, const char *crash_id, const char *how);
 /* Releases all TRIAL_ARGUMENTS tensors of a list. */

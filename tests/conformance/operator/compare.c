@@ -1,6 +1,6 @@
-/* Results against what was expected; see run.h.  Integers, bools and texts exactly; floats within
- * what rounding in another order does to a few hundred terms; two NaNs are equal, and so are equal
- * infinities. */
+/* Compares results with expected ones; see run.h. Integers, bools and strings are compared exactly,
+ * floats with a tolerance for a different summation order of a few hundred terms. Two NaNs are
+ * equal, and so are equal infinities. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -11,7 +11,7 @@
 
 static char words[700];
 
-/* The distance between 1 and the next number, of a float's dtype; 0: not a float. */
+/* Distance between 1 and the next number of a floating-point dtype; 0 for other dtypes. */
 static double step_of(tenon_dtype_t dtype) {
   switch (tenon_dtype_id(dtype)) {
   case TENON_F64:
@@ -29,17 +29,18 @@ static double step_of(tenon_dtype_t dtype) {
   }
 }
 
-static double allowance(tenon_dtype_t dtype) { /* in steps */
-  return step_of(dtype) < 0x1p-50 ? 4096 : step_of(dtype) < 0x1p-20 ? 128 : 2;
+static double allowance(tenon_dtype_t dtype) { /* tolerance as a multiple of that step */
+  if (step_of(dtype) < 0x1p-50) return 4096;
+  return step_of(dtype) < 0x1p-20 ? 128 : 2;
 }
 
-static bool near(double a, double b, double relative, double absolute) {
+static bool is_near(double a, double b, double relative, double absolute) {
   if (a == b || (isnan(a) && isnan(b))) return true;
   if (isnan(a) || isnan(b) || isinf(a) || isinf(b)) return false;
   return fabs(a - b) <= absolute + relative * fmax(fabs(a), fabs(b));
 }
 
-static void print_place(const tenon_tensor_t *t, int64_t index, char *out, size_t capacity) {
+static void print_index(const tenon_tensor_t *t, int64_t index, char *out, size_t capacity) {
   int64_t at[TENON_RANK_MAX];
   size_t used = 0;
   for (int32_t d = t->ndim - 1; d >= 0; d--) {
@@ -48,8 +49,9 @@ static void print_place(const tenon_tensor_t *t, int64_t index, char *out, size_
   }
   out[0] = 0;
   for (int32_t d = 0; d < t->ndim && used < capacity; d++)
-    used += (size_t)snprintf(out + used, capacity - used, "%s%lld%s", d ? ", " : "[",
-                             (long long)at[d], d == t->ndim - 1 ? "]" : "");
+    used +=
+        (size_t)snprintf(out + used, capacity - used, "%s%lld", d ? ", " : "[", (long long)at[d]);
+  if (t->ndim && used < capacity) snprintf(out + used, capacity - used, "]");
 }
 
 static const char *texts_differ(const char *name, const tenon_tensor_t *a,
@@ -59,9 +61,10 @@ static const char *texts_differ(const char *name, const tenon_tensor_t *a,
   for (int64_t i = 0; i < tenon_count(a); i++) {
     if (x[i].size == y[i].size && (!x[i].size || memcmp(x[i].data, y[i].data, x[i].size) == 0))
       continue;
+    const char *expected = x[i].data ? x[i].data : "";
+    const char *found = y[i].data ? y[i].data : "";
     snprintf(words, sizeof words, "element %lld of %s is '%.*s', expected '%.*s'", (long long)i,
-             name, (int)y[i].size, y[i].data ? y[i].data : "", (int)x[i].size,
-             x[i].data ? x[i].data : "");
+             name, (int)y[i].size, found, (int)x[i].size, expected);
     return words;
   }
   return NULL;
@@ -85,11 +88,11 @@ static const char *elements_differ(const char *name, const tenon_tensor_t *a,
     double y = tn_element_get(b->dtype, b->data, i, &q);
     bool exact = step == 0 && a->dtype.bits <= 64 && a->dtype.bits >= 8;
     size_t size = a->dtype.bits / 8u;
-    bool same = exact
-                    ? memcmp((char *)a->data + (size_t)i * size, (char *)b->data + (size_t)i * size,
-                             size) == 0 ||
-                          (x == y && step_of(a->dtype) > 0)
-                    : near(x, y, step, step * largest / 4) && near(p, q, step, step * largest / 4);
+    bool same =
+        exact ? memcmp((char *)a->data + (size_t)i * size, (char *)b->data + (size_t)i * size,
+                       size) == 0 ||
+                    (x == y && step_of(a->dtype) > 0)
+              : is_near(x, y, step, step * largest / 4) && is_near(p, q, step, step * largest / 4);
     if (exact && step_of(a->dtype) > 0 && isnan(x) && isnan(y)) same = true;
     if (same) continue;
     wrong++;
@@ -98,7 +101,7 @@ static const char *elements_differ(const char *name, const tenon_tensor_t *a,
   }
   if (!wrong) return NULL;
   char place[200];
-  print_place(a, first, place, sizeof place);
+  print_index(a, first, place, sizeof place);
   double x = tn_element_get(a->dtype, a->data, first, NULL);
   double y = tn_element_get(b->dtype, b->data, first, NULL);
   snprintf(words, sizeof words,
@@ -113,7 +116,7 @@ const char *tensor_differs(const char *name, const tenon_tensor_t *a, const teno
   if (!a || !b) {
     if (a == b) return NULL;
     snprintf(words, sizeof words, "%s is %s", name,
-             a ? "absent, expected a tensor" : "there, expected none");
+             a ? "missing, expected a tensor" : "a tensor, expected none");
     return words;
   }
   if (!tn_dtype_same(a->dtype, b->dtype) || a->ndim != b->ndim ||
@@ -137,7 +140,7 @@ const char *tensor_differs(const char *name, const tenon_tensor_t *a, const teno
     return NULL;
   }
   if (tn_dtype_is(a->dtype, TENON_STRING)) return texts_differ(name, a, b);
-  if (a->detail || b->detail) return NULL; /* sparse: not compared */
+  if (a->detail || b->detail) return NULL; /* sparse tensors are not compared */
   return elements_differ(name, a, b, tolerance);
 }
 
@@ -153,7 +156,7 @@ const char *ran_differs(const trial_t *t, const ran_t *expected, const ran_t *fo
   for (uint32_t i = 0; i < schema->input_count; i++) {
     if (!schema->inputs[i].is_written || !expected->written[i] || !found->written[i]) continue;
     char name[100];
-    snprintf(name, sizeof name, "input %s, which is written to,", schema->inputs[i].name);
+    snprintf(name, sizeof name, "input %s, which the call writes to,", schema->inputs[i].name);
     const char *differs = tensor_differs(name, expected->written[i], found->written[i], tolerance);
     if (differs) return differs;
   }

@@ -1,5 +1,5 @@
-/* Equal calls give equal results: wherever their arguments lie, whenever they are made, and of
- * random operators for equal seeds. */
+/* Checks that equal calls return equal results, wherever their arguments lie and whenever they are
+ * made; for random operators given equal seeds. */
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -14,19 +14,19 @@ enum {
   PAGE = 4096,
 };
 
-static const char *lacks(const subject_t *subject) {
-  if (!(subject->op->traits & TENON_PURE)) return "it is not pure";
-  if (subject->op->traits & TENON_RANDOM) return "it draws random numbers";
-  return subject_runs_code(subject) ? NULL : "nothing of it runs";
+static const char *lacks_determinism(const subject_t *subject) {
+  if (!(subject->op->traits & TENON_PURE)) return "the operator is not pure";
+  if (subject->op->traits & TENON_RANDOM) return "the operator draws random numbers";
+  return subject_runs_code(subject) ? NULL : "it has no kernel";
 }
 
 static const char *lacks_seed(const subject_t *subject) {
-  return subject->op->traits & TENON_RANDOM ? NULL : "it draws no random numbers";
+  return subject->op->traits & TENON_RANDOM ? NULL : "the operator draws no random numbers";
 }
 
-/* Results of two calls, to the last bit; NULL: they agree. */
-static const char *differ(const trial_t *trial, tenon_tensor_t *const *a,
-                          tenon_tensor_t *const *b) {
+/* Compares the results of two calls bit by bit; NULL if they agree. */
+static const char *compare_outputs(const trial_t *trial, tenon_tensor_t *const *a,
+                                   tenon_tensor_t *const *b) {
   const char *differs = NULL;
   for (uint32_t o = 0; o < trial->op->output_count && !differs; o++) {
     tenon_tensor_t *x = a[o] ? tensor_dense(a[o]) : NULL;
@@ -38,8 +38,8 @@ static const char *differ(const trial_t *trial, tenon_tensor_t *const *a,
   return differs;
 }
 
-/* Copies of the inputs at other addresses each time, all of them at the beginning of a page. */
-static void move(const trial_t *trial, int time, tenon_tensor_t **out_inputs) {
+/* Copies the inputs to different addresses each time, always at the start of a page. */
+static void copy_inputs(const trial_t *trial, int time, tenon_tensor_t **out_inputs) {
   for (uint32_t i = 0; i < trial->op->input_count; i++) {
     const tenon_tensor_t *t = trial->inputs[i];
     uint64_t bytes;
@@ -50,32 +50,33 @@ static void move(const trial_t *trial, int time, tenon_tensor_t **out_inputs) {
         tn_dtype_bytes(t->dtype, tenon_count(t), &bytes))
       data = mmap(NULL, bytes + PAGE * (size_t)(1 + 3 * time), PROT_READ | PROT_WRITE,
                   MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (data == MAP_FAILED) { /* lists and texts */
+    if (data == MAP_FAILED) { /* lists and strings */
       if (tenon_tensor_copy(t, &out_inputs[i]) != TENON_OK)
         tenon_tensor_retain(out_inputs[i] = trial->inputs[i]);
       continue;
     }
-    memcpy(data, t->data, bytes); /* the child's end frees it */
+    memcpy(data, t->data, bytes); /* freed when the child ends */
     tenon_tensor_borrow(data, t->dtype, t->ndim, t->shape, NULL, NULL, NULL, &out_inputs[i]);
   }
 }
 
-static void check(trial_t *trial, const char *id, bool moves, const char *what,
-                  const char *advice) {
+static void check_repetition(trial_t *trial, const char *id, bool moves, const char *what,
+                             const char *advice) {
   tenon_tensor_t *first[TRIAL_ARGUMENTS] = {NULL};
   tenon_tensor_t *again[TRIAL_ARGUMENTS] = {NULL};
   tenon_tensor_t *inputs[TRIAL_ARGUMENTS] = {NULL};
-  struct timespec a_while = {0, 1300000}; /* clocks go on */
+  struct timespec a_while = {0, 1300000}; /* so that clocks advance */
   call_doing(trial, id, "several times");
   for (int time = 0; time < TIMES && !has_findings(); time++) {
-    move(trial, moves ? time : 0, inputs);
+    copy_inputs(trial, moves ? time : 0, inputs);
     tenon_random_seed(trial->seed + 7);
     if (tenon_op_call(trial->op, trial->attrs, inputs, time ? again : first, 0) != TENON_OK) {
       call_drop(inputs);
       break;
     }
-    const char *differs = time ? differ(trial, first, again) : NULL;
-    if (differs) finding(trial, id, what, advice, "call %d of equal ones: %s", time + 1, differs);
+    const char *differs = time ? compare_outputs(trial, first, again) : NULL;
+    if (differs)
+      finding(trial, id, what, advice, "call %d with equal arguments: %s", time + 1, differs);
     call_drop(inputs);
     call_drop(again);
     nanosleep(&a_while, NULL);
@@ -87,23 +88,24 @@ static void check(trial_t *trial, const char *id, bool moves, const char *what,
 static void run_repeat(const subject_t *subject) {
   trials_t all = trials(subject, true);
   for (trial_t *t; !has_findings() && (t = trials_next(&all));)
-    check(
+    check_repetition(
         t, "determinism.repeat", true,
-        "a pure operator gives the same for equal inputs, to the last bit",
-        "look for addresses, times, and sums whose order threads decide; or take TENON_PURE away");
+        "a pure operator returns bitwise equal results for equal inputs",
+        "look for uses of addresses or times, and for sums whose order depends on threads; or "
+        "remove TENON_PURE");
 }
 
 static void run_seed(const subject_t *subject) {
   trials_t all = trials(subject, false);
   for (trial_t *t; !has_findings() && (t = trials_next(&all));)
-    check(t, "determinism.seed", false, "equal seeds give equal numbers",
-          "draw from call->random: tenon_random(seed, offset + i)");
+    check_repetition(t, "determinism.seed", false, "equal seeds give equal numbers",
+                     "draw numbers from call->random: tenon_random(seed, offset + i)");
 }
 
 const check_t checks_determinism[] = {
     {"determinism.repeat",
-     "Equal calls of a pure operator give equal bits, at other addresses and other times.", NULL,
-     lacks, run_repeat},
-    {"determinism.seed", "A random operator gives the same for the same seed.", NULL, lacks_seed,
-     run_seed},
+     "Equal calls of a pure operator return equal bits at other addresses and other times.", NULL,
+     lacks_determinism, run_repeat},
+    {"determinism.seed", "A random operator returns the same results for the same seed.", NULL,
+     lacks_seed, run_seed},
     {NULL, NULL, NULL, NULL, NULL}};

@@ -1,5 +1,6 @@
-/* Kernels on devices against the CPU's, on a stream that is not the device's first: nothing may be
- * enqueued elsewhere, or after the kernel has returned.  sim tells on whom. */
+/* Compares kernels on devices with those of the CPU, on a stream that is not the device's first. A
+ * kernel may enqueue work only on that stream and only until it returns. The simulated device
+ * reports violations as data races. */
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
@@ -12,7 +13,8 @@
 
 enum { BACKENDS = 8 };
 
-/* Backends that it has kernels for, those that compile its source among them. */
+/* Lists the backends that the operator has kernels for, including backends that compile its source
+ * kernel. */
 static int list_backends(const tenon_op_t *op, const char **out_names) {
   int count = 0;
   bool has_source = false;
@@ -32,11 +34,11 @@ static int list_backends(const tenon_op_t *op, const char **out_names) {
   return count;
 }
 
-static const char *lacks(const subject_t *subject) {
+static const char *lacks_device_kernels(const subject_t *subject) {
   const char *names[BACKENDS];
-  if (!list_backends(subject->op, names)) return "it has kernels for the CPU alone";
+  if (!list_backends(subject->op, names)) return "it has kernels for the CPU only";
   if (!subject_is_pure(subject) || subject->op->traits & TENON_RANDOM)
-    return "calls that are equal do not give equal results";
+    return "equal calls do not return equal results";
   for (uint32_t i = 0; i < subject->op->input_count; i++)
     if (subject->op->schema.inputs[i].kind == TENON_KIND_TENSORS ||
         subject->op->schema.inputs[i].is_written)
@@ -44,20 +46,20 @@ static const char *lacks(const subject_t *subject) {
   return NULL;
 }
 
-typedef struct place_t { /* where calls go */
+typedef struct target_t { /* the device that calls are made on */
   const char *name;
   tenon_device_t device;
   tenon_stream_t *stream;
   tenon_stream_t *before;
-  const sim_table_t *sim; /* NULL: not sim */
+  const sim_table_t *sim; /* NULL: not the simulated device */
   tn_ordinal_t *ordinal;
-} place_t;
+} target_t;
 
-static bool place_open(place_t *p, const char *name) {
-  *p = (place_t){.name = name};
+static bool open_target(target_t *p, const char *name) {
+  *p = (target_t){.name = name};
   if (tenon_device_find(name, 0, &p->device) != TENON_OK ||
       tn_ordinal_get(p->device, &p->ordinal) != TENON_OK) {
-    note(NULL, "device.values", "its kernels for %s were not tried: %s", name, tenon_error());
+    note(NULL, "device.values", "the kernels for %s were not tried: %s", name, tenon_error());
     return false;
   }
   if (strcmp(name, "sim") == 0 && p->ordinal->table->native)
@@ -67,18 +69,18 @@ static bool place_open(place_t *p, const char *name) {
   return true;
 }
 
-static uint64_t races(const place_t *p) {
+static uint64_t count_races(const target_t *p) {
   return p->sim ? p->sim->races(&p->ordinal->context, NULL, 0) : 0;
 }
 
-/* Says that work went elsewhere, if it did. */
-static bool strays(const place_t *p, const trial_t *trial, uint64_t races_before,
-                   const char *error) {
+/* Reports work that was enqueued on another stream. Returns whether there was any. */
+static bool report_stray_work(const target_t *p, const trial_t *trial, uint64_t races_before,
+                              const char *error) {
   bool is_race = strstr(error, "race") != NULL;
-  if (!is_race && races(p) == races_before) return false;
+  if (!is_race && count_races(p) == races_before) return false;
   finding(trial, "device.stream", "a kernel enqueues its work on the stream of the call",
-          "enqueue on call->stream", "on %s, on another stream than the first: %s", p->name,
-          is_race ? error : "work that is not ordered after what it reads");
+          "enqueue on call->stream", "on %s, on a stream that is not the first: %s", p->name,
+          is_race ? error : "work is not ordered after the work that produces its inputs");
   return true;
 }
 
@@ -87,18 +89,19 @@ static tenon_tensor_t *bring_back(const tenon_tensor_t *t) {
   return tenon_tensor_copy_to(t, (tenon_device_t){1, 0}, &host) == TENON_OK ? host : NULL;
 }
 
-/* One result, and once more a while after if it is not what the CPU gave. */
-static bool compare(const place_t *p, const trial_t *trial, const char *name,
-                    const tenon_tensor_t *expected, const tenon_tensor_t *found,
-                    uint64_t races_before) {
+/* Compares one result. If it differs from the CPU's, it is read a second time a little later, to
+ * detect work that was still running. */
+static bool compare_result(const target_t *p, const trial_t *trial, const char *name,
+                           const tenon_tensor_t *expected, const tenon_tensor_t *found,
+                           uint64_t races_before) {
   struct timespec a_while = {0, 80000000};
   char text[800] = "";
   tenon_tensor_t *host = bring_back(found);
   if (!host) {
     snprintf(text, sizeof text, "%s", tenon_error());
-    if (strays(p, trial, races_before, text)) return false;
-    finding(trial, "device.values", "the kernel gives on each device what it gives on the CPU",
-            "run it there alone", "on %s: %s", p->name, text);
+    if (report_stray_work(p, trial, races_before, text)) return false;
+    finding(trial, "device.values", "a kernel returns the same results on a device as on the CPU",
+            "run this call on the device alone to debug it", "on %s: %s", p->name, text);
     return false;
   }
   const char *differs = tensor_differs(name, expected, host, 8);
@@ -111,17 +114,18 @@ static bool compare(const place_t *p, const trial_t *trial, const char *name,
     if (later && tensor_differs(name, host, later, 0))
       finding(trial, "device.running", "all work of a call is enqueued when the kernel returns",
               "enqueue everything on call->stream before run returns",
-              "on %s, after waiting for the stream: %s; 80 ms later it was another", p->name, text);
-    else if (!strays(p, trial, races_before, ""))
-      finding(trial, "device.values", "the kernel gives on each device what it gives on the CPU",
-              "run it there alone", "on %s: %s", p->name, text);
+              "on %s, after waiting for the stream: %s; 80 ms later the result had changed",
+              p->name, text);
+    else if (!report_stray_work(p, trial, races_before, ""))
+      finding(trial, "device.values", "a kernel returns the same results on a device as on the CPU",
+              "run this call on the device alone to debug it", "on %s: %s", p->name, text);
     tenon_tensor_release(later);
   }
   tenon_tensor_release(host);
   return fine;
 }
 
-static bool move(const place_t *p, const trial_t *trial, tenon_tensor_t **out_inputs) {
+static bool move_inputs(const target_t *p, const trial_t *trial, tenon_tensor_t **out_inputs) {
   for (uint32_t i = 0; i < trial->op->input_count; i++) {
     tenon_tensor_t *t = trial->inputs[i];
     if (!t) continue;
@@ -134,51 +138,53 @@ static bool move(const place_t *p, const trial_t *trial, tenon_tensor_t **out_in
   return true;
 }
 
-static void check(const place_t *p, trial_t *trial) {
+static void check_on_device(const target_t *p, trial_t *trial) {
   tenon_tensor_t *inputs[TRIAL_ARGUMENTS] = {NULL};
   tenon_tensor_t *outputs[TRIAL_ARGUMENTS] = {NULL};
   ran_t expected;
   run_plainly(trial, &expected);
   call_doing(trial, "device.values", p->name);
-  if (expected.status == TENON_OK && move(p, trial, inputs)) {
-    uint64_t before = races(p);
+  if (expected.status == TENON_OK && move_inputs(p, trial, inputs)) {
+    uint64_t before = count_races(p);
     tenon_status_t status = tenon_op_call(trial->op, trial->attrs, inputs, outputs, 0);
     if (status == TENON_OK) status = tenon_stream_synchronize(p->stream);
     if (status == TENON_OK)
       for (uint32_t o = 0; o < trial->op->output_count; o++) {
         if (expected.outputs[o] && outputs[o] &&
-            !compare(p, trial, trial->op->schema.outputs[o].name, expected.outputs[o], outputs[o],
-                     before))
+            !compare_result(p, trial, trial->op->schema.outputs[o].name, expected.outputs[o],
+                            outputs[o], before))
           break;
       }
-    else if (!strays(p, trial, before, tenon_error()) && status != TENON_UNIMPLEMENTED)
-      finding(trial, "device.values", "the kernel gives on each device what it gives on the CPU",
-              "run it there alone", "on %s it fails: %s", p->name, tenon_error());
-    if (!has_findings()) strays(p, trial, before, "");
+    else if (!report_stray_work(p, trial, before, tenon_error()) && status != TENON_UNIMPLEMENTED)
+      finding(trial, "device.values", "a kernel returns the same results on a device as on the CPU",
+              "run this call on the device alone to debug it", "on %s the call fails: %s", p->name,
+              tenon_error());
+    if (!has_findings()) report_stray_work(p, trial, before, "");
   }
   call_drop(inputs);
   call_drop(outputs);
   ran_free(&expected);
 }
 
-static void run(const subject_t *subject) {
+static void run_devices(const subject_t *subject) {
   const char *names[BACKENDS];
   int count = list_backends(subject->op, names);
   for (int i = 0; i < count && !has_findings(); i++) {
-    place_t place;
-    if (!place_open(&place, names[i])) continue;
+    target_t target;
+    if (!open_target(&target, names[i])) continue;
     trials_t all = trials(subject, true);
     for (trial_t *t; !has_findings() && (t = trials_next(&all));)
-      check(&place, t);
-    if (place.stream) {
-      tenon_stream_use(place.device, place.before, NULL);
-      tenon_stream_release(place.stream);
+      check_on_device(&target, t);
+    if (target.stream) {
+      tenon_stream_use(target.device, target.before, NULL);
+      tenon_stream_release(target.stream);
     }
   }
 }
 
 const check_t checks_devices[] = {{"device.values",
-                                   "Kernels on devices give what the CPU's give, on any stream, "
-                                   "with nothing enqueued elsewhere or later.",
-                                   "device.stream device.running", lacks, run},
+                                   "Kernels on devices return what the CPU's return, on any "
+                                   "stream, and enqueue nothing elsewhere or later.",
+                                   "device.stream device.running", lacks_device_kernels,
+                                   run_devices},
                                   {NULL, NULL, NULL, NULL, NULL}};

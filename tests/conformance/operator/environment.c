@@ -1,5 +1,5 @@
-/* What a library leaves behind in the process that it is loaded into: rounding, locale, folder,
- * signals, open files. */
+/* Checks that a call leaves the state of the process unchanged: rounding mode, locale, current
+ * folder, signal handlers and open files. */
 #include <dirent.h>
 #include <fcntl.h>
 #include <fenv.h>
@@ -27,7 +27,7 @@ typedef struct open_file_t {
 
 typedef struct environment_t {
   int rounding;
-  unsigned control; /* of the processor's floats: flushing of small numbers, masks */
+  unsigned control; /* floating-point control: flushing of denormals, exception masks */
   mode_t mask;
   char locale[256];
   char folder[4096];
@@ -39,7 +39,7 @@ typedef struct environment_t {
 
 static unsigned float_control(void) {
 #if defined(__x86_64__)
-  return __builtin_ia32_stmxcsr() & 0xffc0u; /* less the flags of what happened */
+  return __builtin_ia32_stmxcsr() & 0xffc0u; /* without the status flags */
 #elif defined(__aarch64__)
   unsigned long control;
   __asm__("mrs %0, fpcr" : "=r"(control));
@@ -63,7 +63,7 @@ static void list_files(environment_t *e) {
   closedir(folder);
 }
 
-static void look(environment_t *e) {
+static void read_environment(environment_t *e) {
   memset(e, 0, sizeof *e);
   e->rounding = fegetround();
   e->control = float_control();
@@ -91,49 +91,52 @@ static const open_file_t *find_file(const environment_t *e, const open_file_t *f
 static void compare_files(const trial_t *trial, const environment_t *before,
                           const environment_t *after) {
   static const char id[] = "environment.files";
-  static const char expected[] = "a call leaves open files as they are";
-  static const char advice[] = "close what the library opened, and nothing else";
+  static const char expected[] = "a call leaves open files unchanged";
+  static const char advice[] = "close the files that the library opened, and no others";
   for (int i = 0; i < before->file_count; i++) {
     const open_file_t *then = &before->files[i];
     const open_file_t *now = find_file(after, then);
     if (!now)
-      finding(trial, id, expected, advice, "file descriptor %d, which was open before, is closed",
-              then->descriptor);
+      finding(trial, id, expected, advice,
+              "file descriptor %d, which was open before the call, is closed", then->descriptor);
     else if (now->device != then->device || now->node != then->node)
-      finding(trial, id, expected, advice, "file descriptor %d is another file", then->descriptor);
+      finding(trial, id, expected, advice, "file descriptor %d refers to a different file",
+              then->descriptor);
   }
   for (int i = 0; i < after->file_count; i++)
     if (!find_file(before, &after->files[i]))
-      finding(trial, id, expected, advice, "file descriptor %d was opened and is open still",
+      finding(trial, id, expected, advice,
+              "file descriptor %d was opened by the call and is still open",
               after->files[i].descriptor);
 }
 
-static void compare(const trial_t *trial, const environment_t *before, const environment_t *after) {
+static void compare_environments(const trial_t *trial, const environment_t *before,
+                                 const environment_t *after) {
   if (before->rounding != after->rounding || before->control != after->control)
-    finding(trial, "environment.floats", "a call leaves the settings of floats as they are",
-            "put back what fegetenv gave at the beginning, also where the kernel returns early",
-            "rounding was %d and is %d, the control word was 0x%x and is 0x%x", before->rounding,
-            after->rounding, before->control, after->control);
+    finding(trial, "environment.floats", "a call leaves the floating-point environment unchanged",
+            "restore what fegetenv returned at the start, also on early returns",
+            "the rounding mode was %d and is %d; the control word was 0x%x and is 0x%x",
+            before->rounding, after->rounding, before->control, after->control);
   if (strcmp(before->locale, after->locale) != 0)
-    finding(trial, "environment.locale", "a call leaves the locale of the process as it is",
-            "use newlocale and the functions that end in _l", "it was %s and is %s", before->locale,
-            after->locale);
+    finding(trial, "environment.locale", "a call leaves the locale of the process unchanged",
+            "use newlocale and the functions whose names end in _l", "the locale was %s and is %s",
+            before->locale, after->locale);
   if (strcmp(before->folder, after->folder) != 0 || before->mask != after->mask)
-    finding(trial, "environment.folder",
-            "a call leaves the current folder and the mask of new files as they are",
-            "use openat, or whole paths",
-            "the folder was %s and is %s; the mask was %03o and is %03o", before->folder,
+    finding(trial, "environment.folder", "a call leaves the current folder and the umask unchanged",
+            "use openat, or absolute paths",
+            "the folder was %s and is %s; the umask was %03o and is %03o", before->folder,
             after->folder, before->mask, after->mask);
   for (int s = 1; s < SIGNALS; s++)
     if (before->handlers[s] != after->handlers[s] ||
         sigismember(&before->blocked, s) != sigismember(&after->blocked, s))
-      finding(trial, "environment.signals", "a call leaves signals to the program",
+      finding(trial, "environment.signals",
+              "a call leaves signal handlers and masks to the program",
               "handle errors where they occur",
-              "%s is handled, ignored or blocked otherwise than before", strsignal(s));
+              "%s is handled, ignored or blocked differently after the call", strsignal(s));
   compare_files(trial, before, after);
 }
 
-/* The host opens and asks for what it needs once; that is no matter of the operator's. */
+/* Lets the host allocate what it needs once; this is not the operator's doing. */
 static void warm_up(void) {
   const tenon_op_t *add;
   tenon_tensor_t *x = NULL;
@@ -148,29 +151,29 @@ static void warm_up(void) {
   tenon_tensor_release(x);
 }
 
-static void run(const subject_t *subject) {
+static void run_environment(const subject_t *subject) {
   trials_t all = trials(subject, false);
   warm_up();
   for (trial_t *t; !has_findings() && (t = trials_next(&all));) {
     environment_t before, after;
     ran_t ran;
-    look(&before);
+    read_environment(&before);
     run_plainly(t, &ran);
-    look(&after);
+    read_environment(&after);
     fesetround(before.rounding);
-    compare(t, &before, &after);
+    compare_environments(t, &before, &after);
     ran_free(&ran);
   }
 }
 
-static const char *lacks(const subject_t *subject) {
-  return subject_runs_code(subject) ? NULL : "nothing of it runs";
+static const char *lacks_kernel(const subject_t *subject) {
+  return subject_runs_code(subject) ? NULL : "it has no kernel";
 }
 
 const check_t checks_environment[] = {{"environment.kept",
-                                       "A call leaves rounding, locale, current folder, signals "
-                                       "and open files of the process as they are.",
+                                       "A call leaves rounding mode, locale, current folder, "
+                                       "signals and open files of the process unchanged.",
                                        "environment.floats environment.locale environment.folder "
                                        "environment.signals environment.files",
-                                       lacks, run},
+                                       lacks_kernel, run_environment},
                                       {NULL, NULL, NULL, NULL, NULL}};

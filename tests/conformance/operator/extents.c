@@ -1,5 +1,5 @@
-/* Inference of extents above 2^32, of tensors that are not there: what grows evenly from 8 to 24
- * goes on so. */
+/* Checks inference of extents above 2^32, with inputs that have no memory: an extent that grows
+ * linearly from 8 to 24 must continue to do so. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -11,16 +11,22 @@
 #include "operator/state.h"
 #include "run.h"
 
-enum { SMALL = 3, RESULTS = 16, REAL_MOST = 4096, /* elements of inputs that are made */ };
+/* Maximum elements of inputs that get memory. */
+enum {
+  SMALL = 3,
+  RESULTS = 16,
+  REAL_MOST = 4096,
+};
 static const int64_t small_extents[SMALL] = {8, 16, 24};
 static const int64_t huge_extent = (int64_t)1 << 33;
 
 typedef struct inferred_t {
-  int32_t ndim[RESULTS]; /* -1: not known */
+  int32_t ndim[RESULTS]; /* -1: unknown */
   int64_t dims[RESULTS][TENON_RANK_MAX];
 } inferred_t;
 
-/* An input of that shape; large ones have no memory, and infer looks at none. */
+/* Makes an input of the planned shape. Large inputs have no memory, because infer must not read
+ * their elements. */
 static bool make_input(const tenon_op_t *op, const tn_trial_t *plan, uint32_t i,
                        tenon_tensor_t *room, int64_t *strides, tenon_tensor_t **out) {
   const tn_trial_tensor_t *from = plan->inputs[i].tensors;
@@ -35,7 +41,7 @@ static bool make_input(const tenon_op_t *op, const tn_trial_t *plan, uint32_t i,
              TENON_OK;
 }
 
-static void take(const tenon_op_t *op, tenon_meta_t *const *results, inferred_t *out) {
+static void take_shapes(const tenon_op_t *op, tenon_meta_t *const *results, inferred_t *out) {
   for (uint32_t o = 0; o < op->output_count && o < RESULTS; o++) {
     const tenon_meta_t *m = results[o];
     out->ndim[o] = m && !m->items ? m->ndim : -1;
@@ -44,7 +50,7 @@ static void take(const tenon_op_t *op, tenon_meta_t *const *results, inferred_t 
   }
 }
 
-/* False: infer refuses it, or there is no such call. */
+/* Returns false if infer refuses the call, or if no such call can be made. */
 static bool infer_with(const tenon_op_t *op, uint32_t sample, const char *name, int64_t extent,
                        inferred_t *out) {
   static tn_trial_t plan;
@@ -65,7 +71,7 @@ static bool infer_with(const tenon_op_t *op, uint32_t sample, const char *name, 
          tn_metas_of_inputs(op, inputs, &metas) == TENON_OK &&
          tn_metas_of_results(op, plan.attrs, 0, &results) == TENON_OK &&
          tn_infer(&inference, op, plan.attrs, state, metas, results) == TENON_OK;
-  if (fine) take(op, results, out);
+  if (fine) take_shapes(op, results, out);
   tn_scratch_reset(mark);
   for (uint32_t i = 0; i < op->input_count; i++)
     if (inputs[i] != &rooms[i]) tenon_tensor_release(inputs[i]);
@@ -73,8 +79,8 @@ static bool infer_with(const tenon_op_t *op, uint32_t sample, const char *name, 
   return fine;
 }
 
-static void compare(const tenon_op_t *op, const char *name, const inferred_t *small,
-                    const inferred_t *huge) {
+static void compare_extents(const tenon_op_t *op, const char *name, const inferred_t *small,
+                            const inferred_t *huge) {
   for (uint32_t o = 0; o < op->output_count && o < RESULTS; o++)
     for (int32_t d = 0; d < huge->ndim[o]; d++) {
       int64_t a = small[0].dims[o][d];
@@ -88,15 +94,15 @@ static void compare(const tenon_op_t *op, const char *name, const inferred_t *sm
       int64_t expected = a + step * (huge_extent - 8);
       if (!is_even || found < 0 || found == expected) continue;
       finding(NULL, "shapes.huge", "infer computes extents in 64 bits",
-              "keep extents in int64_t, and compute with tenon_dim()",
+              "keep extents in int64_t, and compute them by tenon_dim()",
               "with %s = 8, 16 and 24 axis %d of result %s is %" PRId64 ", %" PRId64 " and %" PRId64
-              ", so with %" PRId64 " it should be %" PRId64 "; infer says %" PRId64,
+              ", so with %" PRId64 " it should be %" PRId64 "; infer returns %" PRId64,
               name, d, op->schema.outputs[o].name, a, b, c, huge_extent, expected, found);
       return;
     }
 }
 
-static void run(const subject_t *subject) {
+static void run_extents(const subject_t *subject) {
   static tn_trial_t plan;
   for (uint32_t sample = 0; sample < tn_trial_count(subject->op); sample++) {
     tn_arena_t arena = {NULL};
@@ -111,21 +117,21 @@ static void run(const subject_t *subject) {
       for (int k = 0; k < SMALL && all; k++)
         all = infer_with(subject->op, sample, plan.names[n].name, small_extents[k], &small[k]);
       if (all && infer_with(subject->op, sample, plan.names[n].name, huge_extent, &huge))
-        compare(subject->op, plan.names[n].name, small, &huge);
+        compare_extents(subject->op, plan.names[n].name, small, &huge);
     }
     tn_arena_clear(&arena);
   }
 }
 
-static const char *lacks(const subject_t *subject) {
+static const char *lacks_infer(const subject_t *subject) {
   const tenon_op_t *op = subject->op;
-  if (!op->infer || op->body >= 0) return "it has no infer of its own";
+  if (!op->infer || op->body >= 0) return "it has no infer function of its own";
   for (uint32_t i = 0; i < op->input_count; i++)
     if (op->schema.inputs[i].kind == TENON_KIND_TENSORS) return "it takes lists";
   return NULL;
 }
 
-const check_t checks_extents[] = {
-    {"shapes.huge", "Infer computes extents above 2^32, of tensors that are not there.", NULL,
-     lacks, run},
-    {NULL, NULL, NULL, NULL, NULL}};
+const check_t checks_extents[] = {{"shapes.huge",
+                                   "Infer computes extents above 2^32, for inputs without memory.",
+                                   NULL, lacks_infer, run_extents},
+                                  {NULL, NULL, NULL, NULL, NULL}};

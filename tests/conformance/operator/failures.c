@@ -1,5 +1,5 @@
-/* Calls in which a service of the host fails: the failure must come out, and the next call must
- * work. */
+/* Checks failure handling: if a host service fails during a call, the call must report the failure,
+ * and the next call must work. */
 #include <stdio.h>
 #include <string.h>
 
@@ -7,12 +7,12 @@
 #include "probe.h"
 #include "run.h"
 
-enum { MOST = 40 /* services of a call that fail in turn */ };
+enum { MOST = 40 /* services of a call that are made to fail, one at a time */ };
 
-static const char *lacks(const subject_t *subject) {
-  if (!subject_runs_code(subject)) return "nothing of it runs";
+static const char *lacks_services(const subject_t *subject) {
+  if (!subject_runs_code(subject)) return "it has no kernel";
   if (!(subject->op->traits & TENON_PURE) || subject->op->traits & TENON_RANDOM)
-    return "calls that are equal do not give equal results";
+    return "equal calls do not return equal results";
   for (uint32_t i = 0; i < subject->op->input_count; i++)
     if (subject->op->schema.inputs[i].is_written) return "it writes to an input";
   return NULL;
@@ -24,7 +24,7 @@ static int64_t count_services(trial_t *trial, ran_t *ran) {
   return probe.services;
 }
 
-/* The call with its n-th service failing, then as it is. */
+/* Calls once with the n-th service failing, then once normally. */
 static void fail_one(trial_t *trial, const ran_t *expected, int64_t n) {
   ran_t ran, next;
   char service[sizeof probe.failed_service];
@@ -37,24 +37,24 @@ static void fail_one(trial_t *trial, const ran_t *expected, int64_t n) {
                             ? ran_differs(trial, expected, &ran, 1)
                             : NULL;
   if (differs)
-    finding(trial, "failure.swallowed",
-            "a kernel whose call of the host failed fails too, or does without it",
-            "use TENON_TRY around services that give a status, and look for NULL where they give "
-            "memory",
-            "host->%s failed (call %lld of a service), run gave TENON_OK, and %s", service,
-            (long long)n, differs);
+    finding(
+        trial, "failure.swallowed",
+        "a kernel returns an error if a host service fails, or works without that service",
+        "use TENON_TRY around services that return a status, and compare returned memory with NULL",
+        "host->%s failed (service call %lld), the kernel returned TENON_OK, and %s", service,
+        (long long)n, differs);
   ran_free(&ran);
   if (differs || !probe.failed_services) return;
   run_way(trial, &(way_t){.crash_id = "failure.next"}, &next);
   differs = next.status == TENON_OK ? ran_differs(trial, expected, &next, 1) : next.error;
   if (differs)
-    finding(trial, "failure.next", "the call after one that failed works as any other",
+    finding(trial, "failure.next", "the call after a failed call works normally",
             "undo what the kernel had begun when it returns early", "after host->%s had failed: %s",
             service, differs);
   ran_free(&next);
 }
 
-/* A call that infer refuses, with one input less, then a right one. */
+/* Makes a call with an input that is refused, then a valid call. */
 static void refuse_one(trial_t *trial, const ran_t *expected) {
   const tenon_op_t *op = trial->op;
   tenon_tensor_t *inputs[TRIAL_ARGUMENTS];
@@ -65,7 +65,7 @@ static void refuse_one(trial_t *trial, const ran_t *expected) {
   int64_t shape[7] = {1, 2, 1, 3, 1, 2, 1};
   if (tenon_tensor_create(tenon_dtype(TENON_F8E8M0), 7, shape, &other) != TENON_OK) return;
   inputs[0] = other;
-  call_doing(trial, "failure.next", "with an input that it refuses, then again");
+  call_doing(trial, "failure.next", "with an input that is refused, then again");
   tenon_status_t status = tenon_op_call(op, trial->attrs, inputs, outputs, 0);
   for (uint32_t o = 0; o < op->output_count; o++)
     tenon_tensor_release(outputs[o]);
@@ -76,12 +76,12 @@ static void refuse_one(trial_t *trial, const ran_t *expected) {
   const char *differs =
       next.status == TENON_OK ? ran_differs(trial, expected, &next, 1) : next.error;
   if (differs)
-    finding(trial, "failure.next", "the call after one that failed works as any other",
+    finding(trial, "failure.next", "the call after a failed call works normally",
             "undo what infer or create had begun", "after a call that was refused: %s", differs);
   ran_free(&next);
 }
 
-static void run(const subject_t *subject) {
+static void run_failures(const subject_t *subject) {
   trials_t all = trials(subject, false);
   for (trial_t *t; !has_findings() && (t = trials_next(&all));) {
     ran_t expected;
@@ -96,6 +96,6 @@ static void run(const subject_t *subject) {
 
 const check_t checks_failures[] = {
     {"failure.services",
-     "Where a service of the host fails, the call fails or does without, and the next one works.",
-     "failure.swallowed failure.next", lacks, run},
+     "If a host service fails, the call fails or works without it, and the next call works.",
+     "failure.swallowed failure.next", lacks_services, run_failures},
     {NULL, NULL, NULL, NULL, NULL}};

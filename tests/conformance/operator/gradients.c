@@ -1,26 +1,26 @@
-/* Gradients that an operator states, against differences of its results; and the same where its
- * inputs are broadcast. */
+/* Checks the gradients that an operator declares against finite differences of its results, also
+ * with inputs that are broadcast. */
 #include <math.h>
 #include <string.h>
 
 #include "call.h"
 #include "core/dtype.h"
 #include "core/element.h"
-#include "slope.h"
+#include "numerical_gradient.h"
 
-enum { ELEMENTS = 48 /* of an input that are looked at */ };
+enum { ELEMENTS = 48 /* elements of an input that are compared */ };
 
-static const char *lacks(const subject_t *subject) {
-  if (!subject->op->gradient.text) return "it states no gradient";
-  if (!(subject->op->traits & TENON_PURE)) return "it is not pure";
+static const char *lacks_gradient(const subject_t *subject) {
+  if (!subject->op->gradient.text) return "it declares no TENON_GRADIENT";
+  if (!(subject->op->traits & TENON_PURE)) return "the operator is not pure";
   for (uint32_t i = 0; i < subject->op->input_count; i++)
     if (subject->op->schema.inputs[i].is_written) return "it writes to an input";
   return NULL;
 }
 
-/* Gradients of all inputs of floats; false: backward failed, and a finding said so, unless id is
- * NULL. */
-static bool go_back(slopes_t *s, const char *id, tenon_tensor_t **out_gradients) {
+/* Computes the gradients of all floating-point inputs. Returns false if backward fails; this is
+ * reported as a finding unless id is NULL. */
+static bool run_backward(slopes_t *s, const char *id, tenon_tensor_t **out_gradients) {
   trial_t *trial = s->trial;
   tenon_tensor_t *outputs[TRIAL_ARGUMENTS] = {NULL};
   tenon_tensor_t *inputs[TRIAL_ARGUMENTS], *leaves[TRIAL_ARGUMENTS];
@@ -47,7 +47,8 @@ static bool go_back(slopes_t *s, const char *id, tenon_tensor_t **out_gradients)
   if (status == TENON_OK && made_count && leaf_count)
     status = tenon_gradients(made, weights, made_count, leaves, leaf_count,
                              TENON_GRAD_UNUSED | TENON_GRAD_KEEP, got);
-  if (status == TENON_UNIMPLEMENTED && made_count > 1) { /* its rules read the first result alone */
+  /* The gradient formulas use the first result only. */
+  if (status == TENON_UNIMPLEMENTED && made_count > 1) {
     status = tenon_gradients(made, weights, 1, leaves, leaf_count, TENON_GRAD_UNUSED, got);
     for (uint32_t o = 0; o < trial->op->output_count; o++)
       if (s->weights[o] != weights[0]) {
@@ -58,8 +59,9 @@ static bool go_back(slopes_t *s, const char *id, tenon_tensor_t **out_gradients)
   if (status == TENON_UNIMPLEMENTED)
     note(trial, "gradient.differences", "not compared: %s", tenon_error());
   else if (status != TENON_OK && id)
-    finding(trial, id, "backward gives the gradients that GRADIENT states",
-            "call what GRADIENT names with these shapes", "it failed: %s", tenon_error());
+    finding(trial, id, "the backward pass computes the gradients that TENON_GRADIENT declares",
+            "call the operators that TENON_GRADIENT names with these shapes",
+            "the backward pass fails: %s", tenon_error());
   for (int32_t k = 0; k < leaf_count; k++) {
     out_gradients[which[k]] = got[k];
     tenon_tensor_release(leaves[k]);
@@ -69,9 +71,10 @@ static bool go_back(slopes_t *s, const char *id, tenon_tensor_t **out_gradients)
   return status == TENON_OK;
 }
 
-/* One input's elements, all of them or some that are spread over it; false: a finding. */
-static bool compare(const slopes_t *s, const char *id, uint32_t input,
-                    const tenon_tensor_t *gradient, int64_t *compared) {
+/* Compares the gradient of one input, or a selection of its elements. Returns false after a
+ * difference. */
+static bool compare_gradient(const slopes_t *s, const char *id, uint32_t input,
+                             const tenon_tensor_t *gradient, int64_t *compared) {
   trial_t *trial = s->trial;
   tenon_tensor_t *dense = NULL;
   const char *name = trial->op->schema.inputs[input].name;
@@ -88,9 +91,10 @@ static bool compare(const slopes_t *s, const char *id, uint32_t input,
     double allowed = relative * fmax(fabs(slope.value), fabs(stated)) + floor + 4 * slope.noise;
     if (fabs(stated - slope.value) <= allowed) continue;
     if (id)
-      finding(trial, id, "the gradient is what differences of the results give",
-              "look at the rule of that input in GRADIENT, and at what it calls",
-              "element %lld of the gradient of %s is %.7g, differences say %.7g (%.4g times that)",
+      finding(trial, id, "the gradient agrees with finite differences of the results",
+              "check the formula of this input in TENON_GRADIENT, and the operators that it calls",
+              "element %lld of the gradient of %s is %.7g, finite differences give %.7g (the ratio "
+              "is %.4g)",
               (long long)i, name, stated, slope.value, stated / slope.value);
     fine = false;
   }
@@ -98,22 +102,23 @@ static bool compare(const slopes_t *s, const char *id, uint32_t input,
   return fine;
 }
 
-/* All inputs of a trial.  False: it is wrong; id NULL: that is no finding. */
+/* Checks all inputs of a trial. Returns false if a gradient is wrong; this is reported unless id is
+ * NULL. */
 static bool check_trial(trial_t *trial, const char *id, int64_t *compared) {
   slopes_t slopes;
   tenon_tensor_t *gradients[TRIAL_ARGUMENTS] = {NULL};
   if (id) call_doing(trial, id, "and its gradient");
   if (!slopes_open(trial, &slopes)) return true;
-  bool fine = go_back(&slopes, id, gradients);
+  bool fine = run_backward(&slopes, id, gradients);
   for (uint32_t i = 0; i < trial->op->input_count && fine; i++)
-    if (gradients[i]) fine = compare(&slopes, id, i, gradients[i], compared);
+    if (gradients[i]) fine = compare_gradient(&slopes, id, i, gradients[i], compared);
   for (uint32_t i = 0; i < trial->op->input_count; i++)
     tenon_tensor_release(gradients[i]);
   slopes_close(&slopes);
   return fine;
 }
 
-/* Sample number `index`, in f64 where the types allow that. */
+/* Makes example call `index`, in f64 if the types allow it. */
 static bool make_wide(const subject_t *subject, uint32_t index, trial_t *out) {
   tenon_dtype_t dtypes[TN_TYPE_VARIABLES] = {{0, 0, 0}};
   const tn_types_t *types = &subject->op->types;
@@ -150,13 +155,11 @@ static void run_differences(const subject_t *subject) {
   }
   if (!compared && !has_findings())
     note(NULL, "gradient.differences",
-         "nothing was compared: no sample has a float of 32 bits or more where differences can be "
-         "taken");
+         "nothing was compared: no example call has inputs of f32 or f64 for which differences can "
+         "be computed");
 }
 
-/* broadcasting */
-
-/* The shapes of the results, as a text. */
+/* Prints the shapes of the results. */
 static bool shapes_of(trial_t *trial, char *out, size_t capacity) {
   tenon_tensor_t *outputs[TRIAL_ARGUMENTS] = {NULL};
   size_t used = 0;
@@ -170,8 +173,9 @@ static bool shapes_of(trial_t *trial, char *out, size_t capacity) {
   return status == TENON_OK;
 }
 
-/* Is an axis of that input broadcast if its extent is 1?  Then the trial has it so. */
-static bool narrow(trial_t *trial, uint32_t input, int32_t axis) {
+/* Sets an axis of an input to extent 1 if the operator then broadcasts it; returns whether it
+ * does. */
+static bool narrow_axis(trial_t *trial, uint32_t input, int32_t axis) {
   char before[4096], after[4096];
   tn_trial_tensor_t *t = &trial->plan.inputs[input].tensors[0];
   if (t->shape[axis] <= 1 || !shapes_of(trial, before, sizeof before)) return false;
@@ -192,9 +196,10 @@ static void run_broadcast(const subject_t *subject) {
       trial_t trial;
       if (input->kind == TENON_KIND_TENSORS || !make_wide(subject, 0, &trial)) break;
       bool has_axis = slopes_is_float(trial.inputs[i]) && axis < trial.inputs[i]->ndim;
-      bool is_right =
-          has_axis && check_trial(&trial, NULL, &compared); /* else gradient.differences says it */
-      if (is_right && narrow(&trial, i, axis)) check_trial(&trial, "gradient.broadcast", &compared);
+      /* A wrong gradient without broadcasting is reported by gradient.differences. */
+      bool is_right = has_axis && check_trial(&trial, NULL, &compared);
+      if (is_right && narrow_axis(&trial, i, axis))
+        check_trial(&trial, "gradient.broadcast", &compared);
       trial_free(&trial);
       if (!has_axis || has_findings()) break;
     }
@@ -202,17 +207,17 @@ static void run_broadcast(const subject_t *subject) {
 }
 
 static const char *lacks_broadcast(const subject_t *subject) {
-  const char *why = lacks(subject);
-  return why                            ? why
-         : subject->op->input_count < 2 ? "it has one input, which nothing broadcasts"
-                                        : NULL;
+  const char *why = lacks_gradient(subject);
+  if (why) return why;
+  return subject->op->input_count < 2 ? "it has one input, so nothing is broadcast" : NULL;
 }
 
-const check_t checks_gradients[] = {{"gradient.differences",
-                                     "GRADIENT gives what differences of the results give, within "
-                                     "rounding: 1.01 times that is found.",
-                                     NULL, lacks, run_differences},
-                                    {"gradient.broadcast",
-                                     "The same where one axis of an input is 1 and is broadcast.",
-                                     NULL, lacks_broadcast, run_broadcast},
-                                    {NULL, NULL, NULL, NULL, NULL}};
+const check_t checks_gradients[] = {
+    {"gradient.differences",
+     "TENON_GRADIENT agrees with finite differences of the results, within rounding: a factor of "
+     "1.01 is detected.",
+     NULL, lacks_gradient, run_differences},
+    {"gradient.broadcast",
+     "The same with one axis of an input set to extent 1, which is broadcast.", NULL,
+     lacks_broadcast, run_broadcast},
+    {NULL, NULL, NULL, NULL, NULL}};

@@ -1,5 +1,5 @@
-/* The operator as a node of a compiled graph: with inputs that change, and with inputs that are
- * constants, which prepare sees and which lie in memory that nobody can write to. */
+/* Checks the operator as a node of a compiled graph: with inputs of the graph, and with constant
+ * inputs, which prepare sees and which lie in read-only memory. */
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -8,16 +8,16 @@
 #include "core/dtype.h"
 #include "run.h"
 
-static const char *lacks(const subject_t *subject) {
+static const char *lacks_node(const subject_t *subject) {
   const tenon_op_t *op = subject->op;
   if (!(op->traits & TENON_PURE) || op->traits & TENON_RANDOM)
-    return "calls that are equal do not give equal results";
-  if (!op->input_count) return "it has no inputs";
+    return "equal calls do not return equal results";
+  if (!op->input_count) return "the operator has no inputs";
   for (uint32_t i = 0; i < op->input_count; i++)
     if (op->schema.inputs[i].kind == TENON_KIND_TENSORS || op->schema.inputs[i].is_written)
       return "it takes lists, or writes to an input";
   for (uint32_t o = 0; o < op->output_count; o++)
-    if (op->schema.outputs[o].kind == TENON_KIND_TENSORS) return "it gives lists";
+    if (op->schema.outputs[o].kind == TENON_KIND_TENSORS) return "it returns lists";
   return NULL;
 }
 
@@ -29,8 +29,8 @@ typedef struct node_t { /* a graph of one node */
   int32_t given_count;
 } node_t;
 
-/* A copy that cannot be written to; the child's end frees it. */
-static tenon_tensor_t *freeze(const tenon_tensor_t *t) {
+/* Makes a read-only copy, which is freed when the child ends. */
+static tenon_tensor_t *copy_read_only(const tenon_tensor_t *t) {
   tenon_tensor_t *frozen = NULL;
   uint64_t bytes;
   if (tn_dtype_is(t->dtype, TENON_STRING) || t->detail ||
@@ -46,7 +46,7 @@ static tenon_tensor_t *freeze(const tenon_tensor_t *t) {
 
 static tenon_status_t add_operand(node_t *n, uint32_t i, bool is_constant, tenon_edge_t *out_edge) {
   tenon_tensor_t *t = n->trial->inputs[i];
-  tenon_tensor_t *frozen = is_constant ? freeze(t) : NULL;
+  tenon_tensor_t *frozen = is_constant ? copy_read_only(t) : NULL;
   const char *name = n->trial->op->schema.inputs[i].name;
   tenon_axis_t axes[TENON_RANK_MAX];
   tenon_status_t status;
@@ -61,8 +61,8 @@ static tenon_status_t add_operand(node_t *n, uint32_t i, bool is_constant, tenon
   return tenon_builder_input(n->builder, name, t->dtype, t->ndim, axes, out_edge);
 }
 
-/* Bit i of `constant`: input i is one. */
-static tenon_status_t build(node_t *n, uint64_t constant, tenon_graph_t **out_graph) {
+/* Bit i of `constant`: input i is a constant. */
+static tenon_status_t build_graph(node_t *n, uint64_t constant, tenon_graph_t **out_graph) {
   const tenon_op_t *op = n->trial->op;
   tenon_operand_t operands[TRIAL_ARGUMENTS];
   tenon_edge_t edges[TRIAL_ARGUMENTS], results[TRIAL_ARGUMENTS];
@@ -80,28 +80,28 @@ static tenon_status_t build(node_t *n, uint64_t constant, tenon_graph_t **out_gr
   return status;
 }
 
-static void check(trial_t *trial, const ran_t *expected, uint64_t constant, const char *how) {
+static void check_node(trial_t *trial, const ran_t *expected, uint64_t constant, const char *how) {
   node_t n = {.trial = trial};
   tenon_graph_t *graph = NULL;
   ran_t ran = {.status = TENON_OK};
   call_doing(trial, constant ? "alias.inplace" : "graph.values", how);
   tenon_compile_t compile = {.size = sizeof compile};
-  ran.status = build(&n, constant, &graph);
+  ran.status = build_graph(&n, constant, &graph);
   if (ran.status == TENON_OK) ran.status = tenon_executable_create(graph, &compile, &n.executable);
   if (ran.status == TENON_OK)
     ran.status = tenon_executable_run(n.executable, n.given, ran.outputs, NULL);
   const char *differs =
       ran.status == TENON_OK ? ran_differs(trial, expected, &ran, 4) : tenon_error();
   if (differs && ran.status != TENON_UNIMPLEMENTED)
-    finding(trial, "graph.values", "a node of a graph gives what a call gives",
-            "look at prepare and at what infer says of it", "%s: %s", how, differs);
+    finding(trial, "graph.values", "a node of a graph returns what a call returns",
+            "check prepare, and what infer declares for it", "%s: %s", how, differs);
   ran_free(&ran);
   tenon_executable_release(n.executable);
   tenon_graph_release(graph);
   tenon_builder_release(n.builder);
 }
 
-/* Inputs whose values infer wants: no graph has them otherwise. */
+/* Inputs whose values infer needs; in a graph they must be constants. */
 static uint64_t known_inputs(const tenon_op_t *op) {
   uint64_t known = 0;
   for (uint32_t i = 0; i < op->input_count; i++)
@@ -109,23 +109,23 @@ static uint64_t known_inputs(const tenon_op_t *op) {
   return known;
 }
 
-static void run(const subject_t *subject) {
+static void run_graphs(const subject_t *subject) {
   trials_t all = trials(subject, false);
   for (trial_t *t; !has_findings() && (t = trials_next(&all));) {
     ran_t expected;
     run_plainly(t, &expected);
     if (expected.status == TENON_OK) {
-      check(t, &expected, known_inputs(subject->op), "as a node of a graph");
+      check_node(t, &expected, known_inputs(subject->op), "as a node of a graph");
       if (subject->op->input_count > 1 && !has_findings())
-        check(t, &expected, ~(uint64_t)1, "as a node whose inputs but the first are constants");
+        check_node(t, &expected, ~(uint64_t)1,
+                   "as a node whose inputs are constants except the first");
     }
     ran_free(&expected);
   }
 }
 
-const check_t checks_graphs[] = {
-    {"graph.values",
-     "A node of a compiled graph, with and without constant inputs, gives what a call "
-     "gives, and leaves constants alone.",
-     "alias.inplace", lacks, run},
-    {NULL, NULL, NULL, NULL, NULL}};
+const check_t checks_graphs[] = {{"graph.values",
+                                  "A node of a compiled graph, with and without constant inputs, "
+                                  "returns what a call returns, and does not modify constants.",
+                                  "alias.inplace", lacks_node, run_graphs},
+                                 {NULL, NULL, NULL, NULL, NULL}};

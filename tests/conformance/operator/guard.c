@@ -1,5 +1,5 @@
-/* Guarded memory; see guard.h.  A list of all that there is, for the handler of crashes; it is
- * changed by the thread that runs the check and by kernels' temporaries, under a lock. */
+/* Guarded memory; see guard.h. All guards are in a list, which the crash handler searches. The list
+ * is changed under a lock, by the thread of the check and by kernels that allocate temporaries. */
 #include "guard.h"
 
 #include <pthread.h>

@@ -1,7 +1,7 @@
-/* More than 2^31 elements, without that much memory: inputs are one window of elements again and
- * again, or one element with a stride of 0, and so are results.  What is expected comes from one,
- * two and three windows: an element's result is the same in each window, and a result of all
- * elements grows evenly, or not at all. */
+/* Checks tensors of more than 2^31 elements without needing that much memory: inputs and results
+ * repeat one window of elements, or one element by a stride of 0. The expected results come from
+ * one, two and three windows: an elementwise result is the same in each window, and a result over
+ * all elements grows linearly, or not at all. */
 #include <inttypes.h>
 #include <math.h>
 #include <signal.h>
@@ -18,9 +18,9 @@
 #include "core/element.h"
 #include "core/tensor.h"
 #include "dispatch/infer.h"
-#include "expanse.h"
 #include "inspect/trial_fill.h"
 #include "operator/state.h"
+#include "repeated_memory.h"
 #include "run.h"
 
 enum {
@@ -28,9 +28,9 @@ enum {
   WINDOWS = (1 << 12) + 2,
   SMALL = 3,
 };
-static const double budget_s = 10; /* of a whole library */
+static const double budget_s = 10; /* for a whole library */
 
-typedef struct stretch_t { /* one call with an extent of `windows` windows */
+typedef struct stretch_t { /* one call in which an extent has `windows` windows */
   const tenon_op_t *op;
   tn_trial_t plan;
   tn_arena_t arena;
@@ -38,15 +38,13 @@ typedef struct stretch_t { /* one call with an extent of `windows` windows */
   bool is_spread; /* inputs have strides of 0 */
   tenon_tensor_t *inputs[TRIAL_ARGUMENTS];
   tenon_tensor_t *outputs[TRIAL_ARGUMENTS];
-  expanse_t in[TRIAL_ARGUMENTS];
-  expanse_t out[TRIAL_ARGUMENTS];
+  repeated_memory_t in[TRIAL_ARGUMENTS];
+  repeated_memory_t out[TRIAL_ARGUMENTS];
   double seconds;
   tenon_status_t status;
 } stretch_t;
 
-/* making one */
-
-/* The smallest dtypes that TYPES allow. */
+/* Chooses the smallest dtypes that TENON_TYPES allows. */
 static void choose_dtypes(const tenon_op_t *op, tenon_dtype_t *out) {
   for (uint32_t v = 0; v < op->types.variable_count; v++)
     for (int d = 0; d < TN_DTYPE_STRING; d++) {
@@ -57,8 +55,9 @@ static void choose_dtypes(const tenon_op_t *op, tenon_dtype_t *out) {
     }
 }
 
-/* A plan in which the extent `name` is that of so many windows, and the other free ones are 1. */
-static bool plan(stretch_t *s, const char *name) {
+/* Plans a call in which the extent `name` has the size of all windows, and the other free extents
+ * are 1. */
+static bool plan_stretch(stretch_t *s, const char *name) {
   tenon_dtype_t dtypes[TN_TYPE_VARIABLES] = {{0, 0, 0}};
   const char *names[TN_TRIAL_NAMES];
   int64_t extents[TN_TRIAL_NAMES];
@@ -70,14 +69,14 @@ static bool plan(stretch_t *s, const char *name) {
     names[made.name_count] = s->plan.names[i].name;
     extents[made.name_count++] = strcmp(s->plan.names[i].name, name) == 0 ? s->windows * WINDOW : 1;
   }
-  static tn_trial_t stretched; /* what inputs there are made of would be as large */
+  static tn_trial_t stretched; /* the arrays of the plan would be as large */
   made.rank = 1;
   if (tn_trial_plan(s->op, &made, &s->arena, &stretched) != TENON_OK) return false;
   s->plan = stretched;
   return true;
 }
 
-/* Elements of one window, of the plan's fill. */
+/* Creates the elements of one window, filled as the plan says. */
 static tenon_tensor_t *window_of(const tn_trial_tensor_t *from, uint32_t i) {
   tenon_tensor_t *window = NULL;
   int64_t shape[1] = {WINDOW};
@@ -87,9 +86,10 @@ static tenon_tensor_t *window_of(const tn_trial_tensor_t *from, uint32_t i) {
   return NULL;
 }
 
-/* A tensor of that shape: over an expanse where it has whole windows. */
-static bool stretch(stretch_t *s, tenon_dtype_t dtype, int32_t ndim, const int64_t *shape,
-                    tenon_tensor_t *window, expanse_t *expanse, tenon_tensor_t **out) {
+/* Creates a tensor of this shape, over an expanse if it consists of whole windows. */
+static bool make_stretched_tensor(stretch_t *s, tenon_dtype_t dtype, int32_t ndim,
+                                  const int64_t *shape, tenon_tensor_t *window,
+                                  repeated_memory_t *expanse, tenon_tensor_t **out) {
   int64_t count = tn_shape_count(ndim, shape);
   size_t bytes = (size_t)WINDOW * dtype.bits / 8;
   if (count != s->windows * WINDOW || dtype.bits < 8) {
@@ -103,10 +103,10 @@ static bool stretch(stretch_t *s, tenon_dtype_t dtype, int32_t ndim, const int64
     return tenon_tensor_borrow(window->data, dtype, ndim, shape, strides, NULL, NULL, out) ==
            TENON_OK;
   }
-  if (s->windows == 1 ? !expanse_open(expanse, bytes, 2)
-                      : !expanse_open(expanse, bytes, (size_t)s->windows))
+  if (s->windows == 1 ? !repeated_memory_open(expanse, bytes, 2)
+                      : !repeated_memory_open(expanse, bytes, (size_t)s->windows))
     return false;
-  if (window) expanse_fill(expanse, window->data);
+  if (window) repeated_memory_fill(expanse, window->data);
   return tenon_tensor_borrow(expanse->base, dtype, ndim, shape, NULL, NULL, NULL, out) == TENON_OK;
 }
 
@@ -115,16 +115,16 @@ static bool make_inputs(stretch_t *s) {
   for (uint32_t i = 0; i < s->op->input_count; i++) {
     const tn_trial_input_t *from = &s->plan.inputs[i];
     if (!from->is_given) continue;
-    tenon_tensor_t *window = window_of(from->tensors, i); /* the child's end frees it */
-    if (!window || !stretch(s, from->tensors->dtype, from->tensors->ndim, from->tensors->shape,
-                            window, &s->in[i], &s->inputs[i]))
+    tenon_tensor_t *window = window_of(from->tensors, i); /* freed when the child ends */
+    if (!window || !make_stretched_tensor(s, from->tensors->dtype, from->tensors->ndim,
+                                          from->tensors->shape, window, &s->in[i], &s->inputs[i]))
       return false;
     any |= tenon_count(s->inputs[i]) == s->windows * WINDOW;
   }
   return any;
 }
 
-/* Results by what infer says; false: infer refuses, or does not know them. */
+/* Creates the results that infer describes; false if infer refuses, or does not know them. */
 static bool make_outputs(stretch_t *s) {
   tn_inference_t inference = {.extents = NULL};
   tenon_meta_t **metas, **results;
@@ -142,7 +142,8 @@ static bool make_outputs(stretch_t *s) {
       fine = tenon_is_known(m->dims[d]);
       shape[d] = m->dims[d].value;
     }
-    fine = fine && stretch(s, m->dtype, m->ndim, shape, NULL, &s->out[o], &s->outputs[o]);
+    fine = fine &&
+           make_stretched_tensor(s, m->dtype, m->ndim, shape, NULL, &s->out[o], &s->outputs[o]);
   }
   tn_scratch_reset(mark);
   return fine;
@@ -152,8 +153,8 @@ static void stretch_free(stretch_t *s) {
   for (uint32_t i = 0; i < TRIAL_ARGUMENTS; i++) {
     tenon_tensor_release(s->inputs[i]);
     tenon_tensor_release(s->outputs[i]);
-    if (s->in[i].base) expanse_close(&s->in[i]);
-    if (s->out[i].base) expanse_close(&s->out[i]);
+    if (s->in[i].base) repeated_memory_close(&s->in[i]);
+    if (s->out[i].base) repeated_memory_close(&s->out[i]);
   }
   tn_arena_clear(&s->arena);
 }
@@ -170,16 +171,15 @@ static bool stretch_run(stretch_t *s, const subject_t *subject, const char *name
   s->op = subject->op;
   s->windows = windows;
   s->is_spread = is_spread;
-  if (!plan(s, name) || !make_inputs(s) || !make_outputs(s)) return false;
-  double begun = seconds_of(CLOCK_PROCESS_CPUTIME_ID); /* however busy the machine is */
+  if (!plan_stretch(s, name) || !make_inputs(s) || !make_outputs(s)) return false;
+  /* CPU time, so that a busy machine does not matter */
+  double begun = seconds_of(CLOCK_PROCESS_CPUTIME_ID);
   s->status = tenon_op_call_into(s->op, s->plan.attrs, s->inputs, s->outputs);
   s->seconds = seconds_of(CLOCK_PROCESS_CPUTIME_ID) - begun;
   return true;
 }
 
-/* what is expected */
-
-static double number(const tenon_tensor_t *t, int64_t i) {
+static double element_value(const tenon_tensor_t *t, int64_t i) {
   return tn_element_get(t->dtype, t->data, i, NULL);
 }
 
@@ -187,7 +187,8 @@ static bool same_bits(const tenon_tensor_t *a, const void *x, const void *y, int
   return memcmp(x, y, (size_t)count * a->dtype.bits / 8) == 0;
 }
 
-/* Did each window of three give what one alone gives?  Then each of all does. */
+/* Whether each of three windows has the result of a single window. Then every window must have
+ * it. */
 static bool is_periodic(const tenon_tensor_t *one, const tenon_tensor_t *three) {
   for (int w = 0; w < 3; w++)
     if (!same_bits(one, one->data, (char *)three->data + (size_t)w * WINDOW * one->dtype.bits / 8,
@@ -198,15 +199,15 @@ static bool is_periodic(const tenon_tensor_t *one, const tenon_tensor_t *three) 
 
 static void compare_stretched(const stretch_t *small, const stretch_t *huge, uint32_t o) {
   const tenon_tensor_t *one = small[0].outputs[o];
-  const expanse_t *e = &huge->out[o];
+  const repeated_memory_t *e = &huge->out[o];
   const char *name = huge->op->schema.outputs[o].name;
   if (!e->base || one->dtype.bits < 8 || tenon_count(one) != WINDOW) return;
-  bool last_only = !same_bits(one, one->data, expanse_last(e), WINDOW);
+  bool last_only = !same_bits(one, one->data, repeated_memory_last(e), WINDOW);
   if (!last_only && same_bits(one, one->data, e->base, WINDOW)) return;
-  finding(NULL, "size.huge", "elements behind 2^31 are as those before",
-          "count elements and places in int64_t",
+  finding(NULL, "size.huge", "elements after the first 2^31 are computed like those before",
+          "count elements and offsets in int64_t",
           "of %" PRId64
-          " elements the %s of result %s are not what the same elements give in a small tensor",
+          " elements the %s of result %s differ from what the same elements give in a small tensor",
           huge->windows * WINDOW, last_only ? "last ones" : "first ones", name);
 }
 
@@ -214,9 +215,9 @@ static void compare_whole(const stretch_t *small, const stretch_t *huge, uint32_
   const tenon_tensor_t *t = huge->outputs[o];
   for (int64_t i = 0, n = tenon_count(t); i < n; i++) {
     double r[SMALL], step;
-    double found = number(t, i);
+    double found = element_value(t, i);
     for (int k = 0; k < SMALL; k++)
-      r[k] = number(small[k].outputs[o], i);
+      r[k] = element_value(small[k].outputs[o], i);
     step = r[1] - r[0];
     bool is_float = t->dtype.code == 2 || t->dtype.code == 4;
     bool is_even = r[2] - r[1] == step && isfinite(step);
@@ -224,20 +225,22 @@ static void compare_whole(const stretch_t *small, const stretch_t *huge, uint32_
     double expected = r[0] + step * (double)(huge->windows - 1);
     double top = t->dtype.code == 1 ? 0x1p0 : 0x1p-1;
     if (!is_float && fabs(expected) >= ldexp(top, t->dtype.bits))
-      continue; /* the dtype cannot hold it */
+      continue; /* the dtype cannot represent it */
     if (found == expected || (is_float && fabs(found - expected) <= 1e-3 * fabs(expected)))
       continue;
-    finding(NULL, "size.huge", "a result of more than 2^31 elements goes on as those of fewer",
-            "count elements and places in int64_t",
-            "element %" PRId64 " of result %s is %.17g of %d, %.17g of %d and %.17g of %d "
-            "elements, so it should be %.17g of %" PRId64 "; it is %.17g",
-            i, huge->op->schema.outputs[o].name, r[0], WINDOW, r[1], 2 * WINDOW, r[2], 3 * WINDOW,
-            expected, huge->windows * WINDOW, found);
+    finding(
+        NULL, "size.huge",
+        "a result over more than 2^31 elements continues the series of results over fewer elements",
+        "count elements and offsets in int64_t",
+        "element %" PRId64 " of result %s is %.17g for %d, %.17g for %d and %.17g for %d elements, "
+        "so it should be %.17g for %" PRId64 "; it is %.17g",
+        i, huge->op->schema.outputs[o].name, r[0], WINDOW, r[1], 2 * WINDOW, r[2], 3 * WINDOW,
+        expected, huge->windows * WINDOW, found);
     return;
   }
 }
 
-static void compare(const stretch_t *small, const stretch_t *huge) {
+static void compare_results(const stretch_t *small, const stretch_t *huge) {
   for (uint32_t o = 0; o < huge->op->output_count && !has_findings(); o++) {
     const tenon_tensor_t *one = small[0].outputs[o];
     const tenon_tensor_t *t = huge->outputs[o];
@@ -248,17 +251,15 @@ static void compare(const stretch_t *small, const stretch_t *huge) {
   }
 }
 
-/* the check */
-
-static const char *lacks(const subject_t *subject) {
+static const char *lacks_huge(const subject_t *subject) {
   const tenon_op_t *op = subject->op;
-  if (!subject_runs_code(subject)) return "nothing of it runs";
+  if (!subject_runs_code(subject)) return "it has no kernel";
   if (!subject_is_pure(subject) || op->traits & TENON_RANDOM)
-    return "calls that are equal do not give equal results";
+    return "equal calls do not return equal results";
   for (uint32_t i = 0; i < op->input_count; i++)
     if (op->schema.inputs[i].kind == TENON_KIND_TENSORS || op->schema.inputs[i].is_written)
       return "it takes lists, or writes to an input";
-  if (options.quick) return "--quick leaves it out";
+  if (options.quick) return "omitted by --quick";
   return NULL;
 }
 
@@ -268,7 +269,7 @@ static bool is_strided(const tenon_op_t *op) {
          entry->only->kind == TN_KIND_DEVICE;
 }
 
-/* Seconds for one operator, so that the library has its budget. */
+/* Seconds for one operator, so that a whole library stays within the budget. */
 static double allowed_s(const subject_t *subject) {
   const tenon_op_t *const *ops;
   int32_t count;
@@ -284,8 +285,9 @@ static double allowed_s(const subject_t *subject) {
   return own ? fmin(budget_s / own, 4) : 1;
 }
 
-/* CPU time that the call would take with all windows, from what three take. */
-static double predict(const subject_t *subject, const char *name, bool is_spread, double first) {
+/* Predicts the CPU time of the call with all windows from the time of three windows. */
+static double predict_seconds(const subject_t *subject, const char *name, bool is_spread,
+                              double first) {
   static stretch_t again;
   bool fine = stretch_run(&again, subject, name, SMALL, is_spread);
   double least = fine && again.seconds < first ? again.seconds : first;
@@ -293,14 +295,16 @@ static double predict(const subject_t *subject, const char *name, bool is_spread
   return least / SMALL * WINDOWS;
 }
 
-static void check(const subject_t *subject, const char *name, bool is_spread) {
+static void check_extent(const subject_t *subject, const char *name, bool is_spread) {
   static stretch_t small[SMALL], huge;
   char text[160];
   for (int k = 0; k < SMALL;
-       k++) /* what is refused here is no matter of size; the process ends anyway */
+       /* A call that is refused here has nothing to do with size. The process ends, so nothing is
+        * freed. */
+       k++)
     if (!stretch_run(&small[k], subject, name, k + 1, is_spread) || small[k].status != TENON_OK)
       return;
-  double seconds = predict(subject, name, is_spread, small[SMALL - 1].seconds);
+  double seconds = predict_seconds(subject, name, is_spread, small[SMALL - 1].seconds);
   if (seconds > allowed_s(subject)) {
     note(NULL, "size.huge", "not run with more than 2^31 elements: it would take about %.0f s",
          seconds);
@@ -311,12 +315,13 @@ static void check(const subject_t *subject, const char *name, bool is_spread) {
   doing(NULL, "size.huge", text);
   if (!stretch_run(&huge, subject, name, WINDOWS, is_spread)) return;
   if (huge.status == TENON_OK)
-    compare(small, &huge);
+    compare_results(small, &huge);
   else
-    note(NULL, "size.huge", "it refuses more than 2^31 elements: %s", tenon_error());
+    note(NULL, "size.huge", "the call refuses more than 2^31 elements: %s", tenon_error());
 }
 
-/* No more memory of its own than 3 GiB: what an operator copies fails, and the machine stays up. */
+/* Limits the process to 3 GiB of data, so that an operator that copies its inputs fails without
+ * exhausting the machine. */
 static void limit_memory(void) {
   struct rlimit limit;
   if (getrlimit(RLIMIT_DATA, &limit) != 0) return;
@@ -325,8 +330,9 @@ static void limit_memory(void) {
     setrlimit(RLIMIT_DATA, &limit);
 }
 
-/* How the process ended; what takes too long on a busy machine is ended, and is no finding. */
-static int wait_for(pid_t id, double seconds) {
+/* Returns how the process ended. A process that takes too long on a busy machine is killed; this is
+ * not a finding. */
+static int wait_for_child(pid_t id, double seconds) {
   struct timespec a_while = {0, 5000000};
   int status = 0;
   for (double end = seconds_of(CLOCK_MONOTONIC) + seconds; waitpid(id, &status, WNOHANG) == 0;) {
@@ -337,35 +343,35 @@ static int wait_for(pid_t id, double seconds) {
     kill(id, SIGKILL);
     waitpid(id, &status, 0);
     note(NULL, "size.huge",
-         "not run to its end with more than 2^31 elements: it took more than %.0f s", seconds);
+         "not completed with more than 2^31 elements: the call took more than %.0f s", seconds);
     return 0;
   }
   return status;
 }
 
-/* In a process of its own, whose memory is limited. */
+/* Runs the check in a process of its own, whose memory is limited. */
 static void check_apart(const subject_t *subject, const char *name) {
   doing(NULL, "size.huge", "");
   pid_t id = fork();
   if (id == 0) {
     board_limit(0);
     limit_memory();
-    check(subject, name, is_strided(subject->op));
+    check_extent(subject, name, is_strided(subject->op));
     _exit(0);
   }
-  int status = id < 0 ? 0 : wait_for(id, 0.7 * options.limit);
-  if (WIFSIGNALED(status)) { /* what is known of it is on the board */
+  int status = id < 0 ? 0 : wait_for_child(id, 0.7 * options.limit);
+  if (WIFSIGNALED(status)) { /* the child has described the crash on the board */
     signal(WTERMSIG(status), SIG_DFL);
     raise(WTERMSIG(status));
   } else if (WEXITSTATUS(status))
     _exit(WEXITSTATUS(status));
 }
 
-static void run(const subject_t *subject) {
+static void run_huge(const subject_t *subject) {
   static tn_trial_t first;
   tn_arena_t arena = {NULL};
   tn_trial_options_t plain = {.rank = 1};
-  const char *name = NULL; /* one extent is enough: each costs seconds */
+  const char *name = NULL; /* one extent is enough, since each costs seconds */
   if (tn_trial_plan(subject->op, &plain, &arena, &first) == TENON_OK)
     for (uint32_t i = 0; i < first.name_count && !name; i++)
       if (first.names[i].is_free) name = first.names[i].name;
@@ -374,7 +380,7 @@ static void run(const subject_t *subject) {
 }
 
 const check_t checks_huge[] = {{"size.huge",
-                                "More than 2^31 elements, by windows of memory that come again and "
-                                "by strides of 0, are all computed.",
-                                NULL, lacks, run},
+                                "All of more than 2^31 elements are computed, with memory windows "
+                                "that repeat and with strides of 0.",
+                                NULL, lacks_huge, run_huge},
                                {NULL, NULL, NULL, NULL, NULL}};

@@ -1,5 +1,6 @@
-/* Functions of the C library, and what libraries ask of them; see intercept.h.  Only glibc has the
- * names that ours pass on to, and sanitizers bring their own: elsewhere nothing is written down. */
+/* Replacements for functions of the C library that record requests; see intercept.h. They work with
+ * glibc only, because they call its internal names, and not with sanitizers, which replace the same
+ * functions. Elsewhere nothing is recorded. */
 #include "intercept.h"
 
 #include <dlfcn.h>
@@ -15,7 +16,7 @@
 
 #include "probe.h"
 
-enum { LIVE_MOST = 1 << 15, NEAR = 64, /* places that a block may lie in */ };
+enum { LIVE_MOST = 1 << 15, NEAR = 64, /* table entries in which a block may be stored */ };
 
 typedef struct live_t {
   void *block;
@@ -24,7 +25,7 @@ typedef struct live_t {
 } live_t;
 
 static bool is_on, follows_blocks;
-static asked_t places[ASKED_MOST];
+static request_place_t places[REQUEST_PLACES_MOST];
 static int32_t place_count;
 static live_t live[LIVE_MOST];
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -38,7 +39,7 @@ void intercept_begin(bool follows) {
 
 void intercept_end(void) { __atomic_store_n(&is_on, false, __ATOMIC_SEQ_CST); }
 
-int32_t intercept_asked(const asked_t **out_places) {
+int32_t intercept_requests(const request_place_t **out_places) {
   *out_places = places;
   return place_count;
 }
@@ -64,12 +65,13 @@ extern void __libc_free(void *);
 
 static bool is_asked(void) { return __atomic_load_n(&is_on, __ATOMIC_RELAXED) && probe_inside > 0; }
 
-static void write_down(const char *what, void *address, size_t size) {
+static void record_request(const char *what, void *address, size_t size) {
   pthread_mutex_lock(&lock);
   int32_t i = 0;
   while (i < place_count && (places[i].address != address || strcmp(places[i].what, what) != 0))
     i++;
-  if (i == place_count && i < ASKED_MOST) places[place_count++] = (asked_t){what, address, 0, 0};
+  if (i == place_count && i < REQUEST_PLACES_MOST)
+    places[place_count++] = (request_place_t){what, address, 0, 0};
   if (i < place_count) {
     places[i].count++;
     places[i].bytes += (int64_t)size;
@@ -77,14 +79,14 @@ static void write_down(const char *what, void *address, size_t size) {
   pthread_mutex_unlock(&lock);
 }
 
-static size_t slot_of(const void *block) {
+static size_t table_index(const void *block) {
   return ((uintptr_t)block >> 4) * 0x9E3779B97F4A7C15u >> 49;
 }
 
-static void *follow(void *block, size_t size, void *address) {
+static void *track_block(void *block, size_t size, void *address) {
   if (!block || !follows_blocks) return block;
   pthread_mutex_lock(&lock);
-  for (size_t i = slot_of(block), n = 0; n < NEAR; i = (i + 1) % LIVE_MOST, n++) {
+  for (size_t i = table_index(block), n = 0; n < NEAR; i = (i + 1) % LIVE_MOST, n++) {
     if (live[i].block) continue;
     live[i] = (live_t){block, size, address};
     break;
@@ -93,10 +95,10 @@ static void *follow(void *block, size_t size, void *address) {
   return block;
 }
 
-static void forget(const void *block) {
+static void untrack_block(const void *block) {
   if (!block || !__atomic_load_n(&is_on, __ATOMIC_RELAXED) || !follows_blocks) return;
   pthread_mutex_lock(&lock);
-  for (size_t i = slot_of(block), n = 0; n < NEAR; i = (i + 1) % LIVE_MOST, n++)
+  for (size_t i = table_index(block), n = 0; n < NEAR; i = (i + 1) % LIVE_MOST, n++)
     if (live[i].block == block) {
       live[i].block = NULL;
       break;
@@ -104,11 +106,12 @@ static void forget(const void *block) {
   pthread_mutex_unlock(&lock);
 }
 
-#pragma GCC visibility push(default) /* libraries that are loaded find these, not the C library's */
+/* Loaded libraries bind to these functions instead of the C library's. */
+#pragma GCC visibility push(default)
 #define ASKED(what, size)                                                                          \
-  (is_asked() ? write_down(what, __builtin_return_address(0), size) : (void)0)
+  (is_asked() ? record_request(what, __builtin_return_address(0), size) : (void)0)
 #define FOLLOW(block, size)                                                                        \
-  (is_asked() ? follow(block, size, __builtin_return_address(0)) : (block))
+  (is_asked() ? track_block(block, size, __builtin_return_address(0)) : (block))
 
 void *malloc(size_t size) {
   ASKED("malloc", size);
@@ -117,7 +120,7 @@ void *malloc(size_t size) {
 }
 
 void free(void *block) {
-  forget(block);
+  untrack_block(block);
   __libc_free(block);
 }
 
@@ -129,7 +132,7 @@ void *calloc(size_t count, size_t size) {
 
 void *realloc(void *old, size_t size) {
   ASKED("realloc", size);
-  forget(old);
+  untrack_block(old);
   void *block = __libc_realloc(old, size);
   return FOLLOW(block, size);
 }

@@ -1,4 +1,4 @@
-/* Kernels of several instruction sets against those of the baseline, on this machine. */
+/* Compares kernels for several instruction sets with the baseline kernels, on this machine. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,7 +9,7 @@
 #include "operator/table.h"
 #include "run.h"
 
-/* Extents that leave a rest for every width of vectors, and none. */
+/* Extents with and without a remainder for every vector width. */
 static const int64_t extents[] = {0, 1, 37, 64, 83};
 enum { EXTENTS = sizeof extents / sizeof *extents };
 
@@ -19,46 +19,48 @@ static bool has_isa(const tenon_op_t *op, int rank) {
   return false;
 }
 
-static const char *lacks(const subject_t *subject) {
+static const char *lacks_isa(const subject_t *subject) {
   bool any = false;
   for (int rank = 1; tn_cpu_word(rank); rank++)
     any |= has_isa(subject->op, rank);
-  if (!any) return "it has kernels of one instruction set";
-  return subject_is_pure(subject) ? NULL : "calls that are equal do not give equal results";
+  if (!any) return "it has kernels for one instruction set only";
+  return subject_is_pure(subject) ? NULL : "equal calls do not return equal results";
 }
 
-static bool build(const tenon_op_t *op) {
+static bool rebuild_table(const tenon_op_t *op) {
   tn_registry_lock();
   tenon_status_t status = tn_table_build((tenon_op_t *)(uintptr_t)op);
   tn_registry_unlock();
   return status == TENON_OK;
 }
 
-/* From here on the best kernel up to that instruction set serves. */
-static bool limit(const tenon_op_t *op, const char *word) {
-  return !setenv("TENON_CPU_CAPABILITY", word, 1) && build(op);
+/* Rebuilds the dispatch table, so that the best kernel up to that instruction set is used. */
+static bool limit_isa(const tenon_op_t *op, const char *word) {
+  return !setenv("TENON_CPU_CAPABILITY", word, 1) && rebuild_table(op);
 }
 
-static void compare(trial_t *trial, const char *word, const char *id) {
+static void compare_kernels(trial_t *trial, const char *word, const char *id) {
   ran_t plain, special;
-  if (!limit(trial->op, "default")) return;
+  if (!limit_isa(trial->op, "default")) return;
   run_plainly(trial, &plain);
   bool has_baseline = plain.status == TENON_OK;
-  bool is_limited = limit(trial->op, word);
+  bool is_limited = limit_isa(trial->op, word);
   run_way(trial, &(way_t){.place = AT_TAIL, .crash_id = id}, &special);
   if (is_limited && has_baseline) {
     const char *differs =
         special.status == TENON_OK ? ran_differs(trial, &plain, &special, 4) : special.error;
     if (differs)
-      finding(trial, id, "kernels of every instruction set give what the baseline's gives",
-              "compare the two on this call (TENON_CPU_CAPABILITY=default and the word of the set)",
+      finding(trial, id,
+              "kernels for every instruction set return what the baseline kernel returns",
+              "compare both kernels on this call (TENON_CPU_CAPABILITY=default, and the name of "
+              "the instruction set)",
               "the kernel for %s: %s", word, differs);
   }
   ran_free(&plain);
   ran_free(&special);
 }
 
-static void run(const subject_t *subject) {
+static void run_isa(const subject_t *subject) {
   for (int rank = 1; tn_cpu_word(rank); rank++) {
     const char *word = tn_cpu_word(rank);
     char id[40], label[64];
@@ -66,7 +68,7 @@ static void run(const subject_t *subject) {
     snprintf(id, sizeof id, "isa.%s", word);
     unsetenv("TENON_CPU_CAPABILITY");
     if (!tn_cpu_has(rank)) {
-      note(NULL, id, "its kernel for %s was not tried: this processor has not got it", word);
+      note(NULL, id, "the kernel for %s was not tried: this processor does not support it", word);
       continue;
     }
     for (uint32_t s = 0, n = tn_trial_count(subject->op); s < n; s++)
@@ -75,17 +77,17 @@ static void run(const subject_t *subject) {
         tn_trial_options_t made = {.index = s, .extent = extents[e], .rank = -1};
         snprintf(label, sizeof label, "%u.%s.%lld", s, word, (long long)extents[e]);
         if (!trial_make(subject, &made, options.seed, label, &trial)) continue;
-        if (trial.is_taken) compare(&trial, word, id);
+        if (trial.is_taken) compare_kernels(&trial, word, id);
         trial_free(&trial);
       }
   }
   unsetenv("TENON_CPU_CAPABILITY");
-  build(subject->op);
+  rebuild_table(subject->op);
 }
 
 const check_t checks_isa[] = {
     {"isa.kernels",
-     "Kernels of every instruction set that this processor has give what the baseline's gives.",
+     "Kernels for every instruction set of this processor return what the baseline kernel returns.",
      "isa.neon isa.dotprod isa.sve isa.avx2 isa.avx512 isa.avx512vnni isa.avx512bf16 isa.amx",
-     lacks, run},
+     lacks_isa, run_isa},
     {NULL, NULL, NULL, NULL, NULL}};

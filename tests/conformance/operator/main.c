@@ -1,5 +1,5 @@
-/* check_operator: runs the conformance suite on the operators of a library.  `tenon check LIB.so`
- * becomes it. */
+/* check_operator runs the conformance suite on the operators of a library. `tenon check LIB.so`
+ * executes it. */
 #include <dlfcn.h>
 #include <errno.h>
 #include <getopt.h>
@@ -18,35 +18,27 @@
 
 options_t options = {.seed = 1, .limit = 10};
 
-static void usage(FILE *to) {
-  fputs("usage: check_operator LIB.so [OP...] [option]...\n"
-        "       check_operator --builtin [OP...] [option]...\n\n"
-        "Checks the operators of a library against what they state, each check in a process of its "
-        "own.\n\n"
-        "  --case ID        only this check, or those that begin so (\"strides.\"); @LABEL: only "
-        "that call; may be given again\n"
-        "  --except [OP:]ID what is known and meant: findings of it, on that operator, are not "
-        "told; may be given again\n"
-        "  --seed N         of elements (1)\n"
-        "  --limit SECONDS  after which a check hangs (10)\n"
-        "  --quick          one call where several would be tried\n"
-        "  --first          end at the first finding\n"
-        "  --list           the checks, and what they are about; needs no library\n"
-        "  --verbose, -v    a line for each check\n"
-        "  -j N             processes at once (processors)\n"
-        "  --no-notes       findings only\n"
-        "  --samples DIR    recorded calls that are tried too\n"
-        "  --with FILE.py   which --samples is of: python -m tenon check LIB.so --with FILE.py "
-        "makes both\n"
-        "  --save DIR       saves the calls that would be tried as folders, without results, and "
-        "checks nothing\n"
-        "  --json           results as JSON\n"
-        "  --junit FILE     results as JUnit's XML\n"
-        "The exit status is 0 without findings, 1 with, 2 if the library cannot be checked.\n",
+static void print_usage(FILE *to) {
+  fputs("usage: check_operator LIB.so [OP...] [option]...\n       check_operator --builtin [OP...] "
+        "[option]...\n\nChecks the operators of a library against their declarations, each check "
+        "in its own process.\n\n  --case ID        run only this check, or those whose id begins "
+        "with ID (\"strides.\"); with @LABEL only that call; may be repeated\n  --except [OP:]ID "
+        "ignore known findings of this id, on all operators or on OP; may be repeated\n  --seed N  "
+        "       seed of generated values (default: 1)\n  --limit SECONDS  time after which a check "
+        "counts as hanging (default: 10)\n  --quick          try one call instead of several\n  "
+        "--first          stop at the first finding\n  --list           list the checks and what "
+        "they test; needs no library\n  --verbose, -v    print one line for each check\n  -j N     "
+        "        number of processes to run at once (default: all processors)\n  --no-notes       "
+        "print findings only, no notes\n  --samples DIR    also try the recorded calls in DIR\n  "
+        "--with FILE.py   the Python file that generated --samples: python -m tenon check LIB.so "
+        "--with FILE.py sets both\n  --save DIR       save the calls that would be tried as "
+        "folders, without results, and check nothing\n  --json           print the results as "
+        "JSON\n  --junit FILE     also write the results to FILE as JUnit XML\nExit status: 0: no "
+        "findings; 1: findings; 2: the library cannot be checked.\n",
         to);
 }
 
-static int list(void) {
+static int list_checks(void) {
   int count = 0;
   for (const check_t *const *group = check_groups; *group; group++)
     for (const check_t *c = *group; c->id; c++, count++) {
@@ -144,17 +136,17 @@ static int read_options(int count, char **arguments) {
       options.jobs = atoi(optarg);
       break;
     case HELP:
-      usage(stdout);
+      print_usage(stdout);
       exit(0);
       return 0;
     default:
-      usage(stderr);
+      print_usage(stderr);
       return 2;
     }
   if (options.list) return 0;
   if (!is_builtin && optind < count) options.library = arguments[optind++];
   if ((!is_builtin && !options.library) || !(options.limit > 0)) {
-    usage(stderr);
+    print_usage(stderr);
     return 2;
   }
   while (optind < count && options.op_count < 64)
@@ -163,11 +155,9 @@ static int read_options(int count, char **arguments) {
   return 0;
 }
 
-/* operators */
-
 static subject_t *subjects;
 static int32_t subject_count;
-static uint64_t ops_found; /* bits of options.ops */
+static uint64_t ops_found; /* bit i: options.ops[i] exists */
 
 static bool is_asked(const tenon_op_t *op) {
   bool asked = options.op_count == 0;
@@ -190,9 +180,9 @@ static bool is_twin(const char *name) {
   return tenon_op_find(of, &op) == TENON_OK;
 }
 
-/* Libraries of others, which a bridge reads, do not say what suits their operators' gradients, nor
- * which items of a list are written: `_backward_name` and `name.list` are the bridge's, and are not
- * tried unless they are named. */
+/* A bridge that reads foreign libraries adds operators of its own, `_backward_name` and
+ * `name.list`, for which the foreign library declares neither gradients nor which items of a list
+ * are written. They are checked only if they are named. */
 static bool is_of_bridge(const tenon_op_t *op) {
   if (options.op_count || !op->library || !op->library->path[0]) return false;
   bool is_helper =
@@ -227,7 +217,7 @@ static bool collect_library(const tn_library_t *library) {
   return true;
 }
 
-static bool collect(void) {
+static bool collect_subjects(void) {
   tenon_library_t *library = NULL;
   if (options.library) {
     if (tenon_library_load(options.library, 0, &library) != TENON_OK) {
@@ -248,8 +238,8 @@ static bool collect(void) {
   return true;
 }
 
-/* Bridges lie beside libtenon, which is in this program: in the build folder, or in lib of where it
- * is installed. */
+/* Finds the bridges beside libtenon, which is linked into this program: in the build folder, or in
+ * lib of an installation. */
 static void find_bridges(void) {
   static const char *const places[] = {"../bridges", "../../lib/tenon/bridges",
                                        "../../" TENON_LIBDIR "/tenon/bridges"};
@@ -266,9 +256,9 @@ static void find_bridges(void) {
   text_free(&path);
 }
 
-static void fall(int number) { /* only calls that a handler may make */
-  static const char words[] = "check_operator: the library crashes while it is loaded; tenon "
-                              "doctor LIB.so reads it without running it\n";
+static void handle_crash(int number) { /* only async-signal-safe calls */
+  static const char words[] = "check_operator: the library crashed while it was loaded; `tenon "
+                              "doctor LIB.so` inspects it without running its code\n";
   (void)!write(STDERR_FILENO, words, sizeof words - 1);
   (void)number;
   _exit(2);
@@ -280,7 +270,7 @@ static void watch_loading(void (*handler)(int)) {
     signal(numbers[i], handler);
 }
 
-static int save(void) {
+static int save_samples(void) {
   for (int32_t i = 0; i < subject_count; i++)
     if (!samples_save(&subjects[i], options.save)) return 2;
   return 0;
@@ -289,8 +279,9 @@ static int save(void) {
 int main(int count, char **arguments) {
   int code = read_options(count, arguments);
   if (code) return code;
-  if (options.list) return list();
-  if (!getenv("OMP_WAIT_POLICY")) { /* several processes at once: threads that wait must not spin */
+  if (options.list) return list_checks();
+  /* Several processes run at once, so waiting OpenMP threads must not spin. */
+  if (!getenv("OMP_WAIT_POLICY")) {
     setenv("OMP_WAIT_POLICY", "passive", 1);
     execv("/proc/self/exe", arguments);
   }
@@ -302,21 +293,22 @@ int main(int count, char **arguments) {
     return 2;
   }
   tn_registry_around = probe_descriptor;
-  watch_loading(fall);
-  if (!collect()) return 2;
+  watch_loading(handle_crash);
+  if (!collect_subjects()) return 2;
   watch_loading(SIG_DFL);
   tn_registry_around = NULL;
   for (int32_t i = 0; i < options.op_count; i++)
     if (!(ops_found >> i & 1)) {
-      fprintf(stderr, "check_operator: there is no operator %s in %s\n", options.ops[i],
-              options.library ? options.library : "the built-in ones");
+      fprintf(stderr, "check_operator: operator %s does not exist in %s\n", options.ops[i],
+              options.library ? options.library : "the built-in operators");
       return 2;
     }
   if (!subject_count) {
-    fprintf(stderr, "check_operator: %s has no operators for the CPU\n", options.library);
+    fprintf(stderr, "check_operator: %s has no operators with kernels for the CPU\n",
+            options.library);
     return 2;
   }
-  if (options.save) return save();
+  if (options.save) return save_samples();
   if (options.samples && access(options.samples, R_OK | X_OK) != 0) {
     fprintf(stderr, "check_operator: --samples %s: %s\n", options.samples, strerror(errno));
     return 2;

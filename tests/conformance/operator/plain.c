@@ -1,17 +1,17 @@
-/* plain: calls as they are meant to be, of each sample. */
+/* Checks the plain call of each example. */
 #include <string.h>
 
 #include "run.h"
 
-/* Why a call failed, by what the host said of it. */
+/* The id for a failed call, derived from the host's error message. */
 static const char *id_of(const char *error) {
   if (strstr(error, "infer said at most")) return "shapes.bound";
   if (strstr(error, "did not state the shape of result")) return "write.unwritten";
   return NULL;
 }
 
-/* Is it the optional inputs that are not there, if the call crashes?  It is, where it works with
- * all of them. */
+/* If the plain call crashes, tells whether absent optional inputs are the cause: then the call with
+ * all of them works. */
 static bool works_with_all(const subject_t *subject) {
   tn_trial_options_t o = {.rank = -1};
   trial_t t;
@@ -25,7 +25,7 @@ static bool works_with_all(const subject_t *subject) {
   return ran.status == TENON_OK;
 }
 
-static void plain(const subject_t *subject) {
+static void check_plain(const subject_t *subject) {
   bool needs_optional = works_with_all(subject);
   trials_t all = trials(subject, false);
   for (trial_t *t; (t = trials_any(&all));) {
@@ -33,23 +33,23 @@ static void plain(const subject_t *subject) {
     ran_t ran;
     run_way(t, &(way_t){.crash_id = needs_optional ? "optional.absent" : NULL}, &ran);
     if (ran.status != TENON_OK && (subject->op->samples.count || id_of(ran.error)))
-      finding(t, id_of(ran.error), "a call with arguments that infer takes succeeds",
-              "let infer refuse what the kernel cannot do, or state calls that suit it by "
-              "TENON_SAMPLES",
-              "it fails: %s", ran.error);
+      finding(
+          t, id_of(ran.error), "a call with arguments that infer accepts succeeds",
+          "let infer refuse what the kernel cannot do, or declare suitable calls by TENON_SAMPLES",
+          "the call fails: %s", ran.error);
     else if (ran.status != TENON_OK)
       note(
           t, "samples.missing",
-          "the call that its schema alone says fails, so little was checked: add TENON_SAMPLES: %s",
+          "the call made from the schema alone fails, so little was checked: add TENON_SAMPLES: %s",
           ran.error);
     ran_free(&ran);
   }
 }
 
 const check_t checks_plain[] = {
-    {"call.plain", "A call of each sample succeeds, and comes back.",
+    {"call.plain", "A call of each example succeeds and returns.",
      "samples.valid shapes.bound crash.signal crash.abort crash.exit crash.hang crash.stack "
      "crash.throws alias.inplace alias.undeclared attrs.changed workspace.over workspace.under "
      "workspace.temporary optional.absent",
-     NULL, plain},
+     NULL, check_plain},
     {NULL, NULL, NULL, NULL, NULL}};

@@ -1,15 +1,16 @@
-/* Pointers that are kept: what a call was given is out of reach when the next one runs. */
+/* Checks that a library keeps no pointers: the arguments of a call are inaccessible when the next
+ * one runs. */
 #include <string.h>
 
 #include "call.h"
-#include "pages.h"
+#include "revocable_memory.h"
 #include "run.h"
 
 #include "base/scratch.h"
 #include "dispatch/infer.h"
 #include "operator/state.h"
 
-/* Two calls, the second when the arguments of the first are out of reach. */
+/* Makes two calls, the second after the arguments of the first have become inaccessible. */
 static void check_run(trial_t *trial) {
   tenon_tensor_t *expected[TRIAL_ARGUMENTS] = {NULL};
   tenon_tensor_t *inputs[TRIAL_ARGUMENTS], *outputs[TRIAL_ARGUMENTS];
@@ -20,7 +21,7 @@ static void check_run(trial_t *trial) {
       pages_place(trial, &first, expected, inputs, outputs)) {
     tenon_status_t status = tenon_op_call_into(trial->op, trial->attrs, inputs, outputs);
     pages_lock(&first);
-    call_doing(trial, "pointer.kept", "when the memory of the call before is out of reach");
+    call_doing(trial, "pointer.kept", "after the memory of the previous call became inaccessible");
     if (status == TENON_OK && pages_place(trial, &second, expected, inputs, outputs))
       tenon_op_call_into(trial->op, trial->attrs, inputs, outputs);
     pages_close(&first);
@@ -31,7 +32,7 @@ static void check_run(trial_t *trial) {
 }
 
 static const char *lacks_run(const subject_t *subject) {
-  if (!subject_runs_code(subject)) return "nothing of it runs";
+  if (!subject_runs_code(subject)) return "it has no kernel";
   for (uint32_t i = 0; i < subject->op->input_count; i++)
     if (subject->op->schema.inputs[i].is_written) return "it writes to an input";
   return NULL;
@@ -43,9 +44,7 @@ static void run_kept(const subject_t *subject) {
     check_run(t);
 }
 
-/* infer */
-
-/* A meta in the pages, with what it points to. */
+/* Copies a meta and what it points to into the pages. */
 static tenon_meta_t *place_meta(pages_t *p, const tenon_meta_t *meta, bool is_result) {
   tenon_meta_t *copy = meta ? pages_copy(p, meta, sizeof *meta) : NULL;
   if (!copy) return NULL;
@@ -60,7 +59,7 @@ static tenon_meta_t *place_meta(pages_t *p, const tenon_meta_t *meta, bool is_re
   return copy;
 }
 
-/* One inference whose arguments go out of reach, then the kernel alone, then a whole call. */
+/* Runs infer, makes its arguments inaccessible, then runs the kernel alone and a whole call. */
 static void check_infer(trial_t *trial) {
   const tenon_op_t *op = trial->op;
   tenon_tensor_t *outputs[TRIAL_ARGUMENTS] = {NULL};
@@ -86,7 +85,7 @@ static void check_infer(trial_t *trial) {
     tenon_meta_t **out_list = pages_copy(&pages, out, sizeof out);
     if (in_list && out_list) tn_infer(&inference, op, trial->attrs, state, in_list, out_list);
     pages_lock(&pages);
-    call_doing(trial, "pointer.infer", "when what infer was given is out of reach");
+    call_doing(trial, "pointer.infer", "after the arguments of infer became inaccessible");
     tenon_op_run(op, trial->attrs, trial->inputs, outputs);
     tenon_tensor_t *again[TRIAL_ARGUMENTS] = {NULL};
     tenon_op_call(op, trial->attrs, trial->inputs, again, 0);
@@ -101,14 +100,14 @@ static void check_infer(trial_t *trial) {
 
 static const char *lacks_infer(const subject_t *subject) {
   const tenon_op_t *op = subject->op;
-  if (!op->infer || op->body >= 0) return "it has no infer";
-  if (!subject_runs_code(subject)) return "nothing of it runs";
+  if (!op->infer || op->body >= 0) return "it has no infer function";
+  if (!subject_runs_code(subject)) return "it has no kernel";
   for (uint32_t i = 0; i < op->input_count; i++)
     if (op->schema.inputs[i].kind == TENON_KIND_TENSORS || op->schema.inputs[i].is_written)
       return "it takes lists, or writes to an input";
   for (uint32_t o = 0; o < op->output_count; o++)
-    if (op->schema.outputs[o].kind == TENON_KIND_TENSORS) return "it gives lists";
-  return op->traits & TENON_RANDOM ? "it draws random numbers" : NULL;
+    if (op->schema.outputs[o].kind == TENON_KIND_TENSORS) return "it returns lists";
+  return op->traits & TENON_RANDOM ? "the operator draws random numbers" : NULL;
 }
 
 static void run_infer(const subject_t *subject) {
@@ -119,8 +118,8 @@ static void run_infer(const subject_t *subject) {
 
 const check_t checks_pointers[] = {
     {"pointer.kept",
-     "A call reads nothing of the memory, shapes and structures that the call before was given.",
+     "A call does not read memory, shapes or structures that were passed to the previous call.",
      NULL, lacks_run, run_kept},
-    {"pointer.infer", "Neither run nor a later infer reads what an infer was given.", NULL,
+    {"pointer.infer", "Neither run nor a later infer reads what was passed to an infer.", NULL,
      lacks_infer, run_infer},
     {NULL, NULL, NULL, NULL, NULL}};

@@ -1,5 +1,5 @@
-/* What is done around each call of a function under test, and the table of services that kernels
- * get; see probe.h. */
+/* The wrappers around library functions, and the table of host services that kernels receive; see
+ * probe.h. */
 #include "probe.h"
 
 #include <stdarg.h>
@@ -20,8 +20,6 @@ _Thread_local int probe_inside;
 
 #define COUNT(field) __atomic_fetch_add(&probe.field, 1, __ATOMIC_RELAXED)
 
-/* services */
-
 static tenon_host_t host;
 
 typedef struct block_t { /* guarded memory of a call */
@@ -31,23 +29,23 @@ typedef struct block_t { /* guarded memory of a call */
 } block_t;
 static _Thread_local block_t *blocks;
 
-static bool fails(const char *service) {
+static bool inject_failure(const char *service) {
   int64_t n = COUNT(services) + 1;
   if (!probe.fail_service || n != probe.fail_service) return false;
   snprintf(probe.failed_service, sizeof probe.failed_service, "%s", service);
   COUNT(failed_services);
-  tenon_error_set(TENON_MEMORY, "a failure that the check made");
+  tenon_error_set(TENON_MEMORY, "failure injected by the check");
   return true;
 }
 
-static tenon_status_t seen(const char *service, tenon_status_t status) {
+static tenon_status_t note_failure(const char *service, tenon_status_t status) {
   if (status == TENON_OK) return status;
   snprintf(probe.failed_service, sizeof probe.failed_service, "%s", service);
   COUNT(failed_services);
   return status;
 }
 
-#define OUTSIDE(call) /* a call of the host's code from the library's */                           \
+#define OUTSIDE(call) /* calls host code from within library code */                               \
   int inside = probe_inside;                                                                       \
   probe_inside = 0;                                                                                \
   call;                                                                                            \
@@ -67,88 +65,87 @@ static guard_t *keep_block(const tenon_call_t *call, const char *name, size_t si
   return g;
 }
 
-/* Temporaries of a composite may become its results: they are left as they are. */
+/* Temporaries of a composite kernel may become its results, so they are not guarded. */
 static bool may_guard(const tenon_call_t *call) {
   const tn_frame_t *frame = tn_frame_of_const(call);
-  const tn_kernel_t *kernel = frame->kernel ? frame->kernel
-                              : frame->slot ? frame->slot->only
-                                            : NULL;
+  const tn_kernel_t *kernel = frame->kernel;
+  if (!kernel && frame->entry) kernel = frame->entry->only;
   return probe.guards && !(kernel && kernel->kind == TN_KIND_COMPOSITE) &&
          tn_call_device(call).type == 1;
 }
 
 static void *allocate(tenon_call_t *call, uint64_t size) {
   void *memory = NULL;
-  if (fails("allocate")) return NULL;
+  if (inject_failure("allocate")) return NULL;
   OUTSIDE(if (may_guard(call)) {
     guard_t *g = keep_block(call, "temporary memory", size, 64);
     memory = g ? g->data : NULL;
   } else memory = tn_host.allocate(call, size));
-  if (!memory) seen("allocate", TENON_MEMORY);
+  if (!memory) note_failure("allocate", TENON_MEMORY);
   return memory;
 }
 
 static tenon_tensor_t *temporary(tenon_call_t *call, tenon_dtype_t dtype, int32_t ndim,
                                  const int64_t *shape) {
   tenon_tensor_t *made = NULL;
-  if (fails("temporary")) return NULL;
+  if (inject_failure("temporary")) return NULL;
   OUTSIDE(made = tn_host.temporary(call, dtype, ndim, shape));
   uint64_t size;
   if (made && may_guard(call) && tn_dtype_bytes(dtype, tenon_count(made), &size)) {
     guard_t *g = keep_block(call, "a temporary tensor", size, 64);
-    if (g) made->data = g->data; /* its own memory goes with the call */
+    if (g) made->data = g->data; /* its own memory is freed with the call */
   }
-  if (!made) seen("temporary", TENON_MEMORY);
+  if (!made) note_failure("temporary", TENON_MEMORY);
   return made;
 }
 
 static tenon_tensor_t *view(tenon_call_t *call, const tenon_tensor_t *of, int64_t offset,
                             int32_t ndim, const int64_t *shape, const int64_t *strides) {
   tenon_tensor_t *made;
-  if (fails("view")) return NULL;
+  if (inject_failure("view")) return NULL;
   OUTSIDE(made = tn_host.view(call, of, offset, ndim, shape, strides));
-  if (!made) seen("view", TENON_INVALID);
+  if (!made) note_failure("view", TENON_INVALID);
   return made;
 }
 
 static tenon_status_t resize(tenon_call_t *call, uint32_t output, int32_t ndim,
                              const int64_t *shape) {
   tenon_status_t status;
-  if (fails("resize")) return TENON_MEMORY;
+  if (inject_failure("resize")) return TENON_MEMORY;
   OUTSIDE(status = tn_host.resize(call, output, ndim, shape));
-  return seen("resize", status);
+  return note_failure("resize", status);
 }
 
 static tenon_status_t assign(tenon_call_t *call, uint32_t output, tenon_tensor_t *tensor) {
   tenon_status_t status;
-  if (fails("assign")) return TENON_MEMORY;
+  if (inject_failure("assign")) return TENON_MEMORY;
   OUTSIDE(status = tn_host.assign(call, output, tensor));
-  return seen("assign", status);
+  return note_failure("assign", status);
 }
 
 static tenon_status_t set_string(tenon_call_t *call, tenon_tensor_t *output, int64_t index,
                                  const char *data, uint64_t size) {
   tenon_status_t status;
-  if (fails("set_string")) return TENON_MEMORY;
+  if (inject_failure("set_string")) return TENON_MEMORY;
   OUTSIDE(status = tn_host.set_string(call, output, index, data, size));
-  return seen("set_string", status);
+  return note_failure("set_string", status);
 }
 
 static tenon_status_t invoke(tenon_call_t *call, const tenon_op_t *op, const tenon_value_t *attrs,
                              tenon_tensor_t *const *inputs, tenon_tensor_t **outputs) {
   tenon_status_t status;
-  if (fails("invoke")) return TENON_MEMORY;
+  if (inject_failure("invoke")) return TENON_MEMORY;
   OUTSIDE(status = tn_host.invoke(call, op, attrs, inputs, outputs));
-  return seen("invoke", status);
+  return note_failure("invoke", status);
 }
 
 static tenon_status_t evaluate(tenon_call_t *call, const tenon_graph_t *graph, uint32_t input_count,
                                tenon_tensor_t *const *inputs, uint32_t output_count,
                                tenon_tensor_t **outputs) {
   tenon_status_t status;
-  if (fails("evaluate")) return TENON_MEMORY;
+  if (inject_failure("evaluate")) return TENON_MEMORY;
   OUTSIDE(status = tn_host.evaluate(call, graph, input_count, inputs, output_count, outputs));
-  return seen("evaluate", status);
+  return note_failure("evaluate", status);
 }
 
 typedef struct part_t {
@@ -168,25 +165,25 @@ static tenon_status_t parallel(tenon_call_t *call, int64_t count, int64_t grain,
                                void *argument) {
   tenon_status_t status;
   part_t part = {own, argument};
-  if (fails("parallel")) return TENON_MEMORY;
+  if (inject_failure("parallel")) return TENON_MEMORY;
   OUTSIDE(status = tn_host.parallel(call, count, grain, run_part, &part));
-  return seen("parallel", status);
+  return note_failure("parallel", status);
 }
 
 static tenon_status_t adopt(tenon_call_t *call, uint32_t output, int32_t ndim, const int64_t *shape,
                             void *data, tenon_free_fn release, void *context) {
   tenon_status_t status;
-  if (fails("adopt")) return TENON_MEMORY;
+  if (inject_failure("adopt")) return TENON_MEMORY;
   OUTSIDE(status = tn_host.adopt(call, output, ndim, shape, data, release, context));
-  return seen("adopt", status);
+  return note_failure("adopt", status);
 }
 
 static tenon_status_t sparse(tenon_call_t *call, uint32_t output, int32_t ndim,
                              const int64_t *shape, int64_t count) {
   tenon_status_t status;
-  if (fails("sparse")) return TENON_MEMORY;
+  if (inject_failure("sparse")) return TENON_MEMORY;
   OUTSIDE(status = tn_host.sparse(call, output, ndim, shape, count));
-  return seen("sparse", status);
+  return note_failure("sparse", status);
 }
 
 void probe_start(void) {
@@ -205,16 +202,16 @@ void probe_start(void) {
   host.sparse = sparse;
 }
 
-/* functions of the library */
-
 static void check_block(guard_t *g, const char *over, const char *under) {
   int64_t far = guard_damage(g);
   if (far) {
-    finding_by_the_way(NULL, far > 0 ? over : under, "nothing is written outside of it",
-                       "look where the kernel computes its size",
-                       "the byte %lld %s %s of %zu bytes was written",
-                       (long long)(far > 0 ? far - 1 : -far),
-                       far > 0 ? "behind the end of" : "before", g->name, g->length);
+    const char *id = far > 0 ? over : under;
+    const char *where = far > 0 ? "past the end of" : "before";
+    const long long offset = far > 0 ? far - 1 : -far;
+    finding_by_the_way(NULL, id, "nothing is written outside this memory",
+                       "check how the kernel computes the size of this memory",
+                       "the byte %lld %s %s of %zu bytes was overwritten", offset, where, g->name,
+                       g->length);
   }
   guard_free(g);
 }
@@ -232,7 +229,7 @@ static void free_blocks(const tenon_call_t *call) {
   }
 }
 
-/* What infer asks for this call. */
+/* Size of the workspace that infer requests for this call. */
 static int64_t workspace_size(const tenon_call_t *call) {
   tn_inference_t inference = {.extents = NULL};
   tenon_meta_t **inputs, **results;
@@ -246,7 +243,7 @@ static int64_t workspace_size(const tenon_call_t *call) {
   return size;
 }
 
-static tenon_status_t enter(tenon_run_fn own, tenon_call_t *call) {
+static tenon_status_t call_kernel(tenon_run_fn own, tenon_call_t *call) {
   probe_inside++;
   tenon_status_t status = probe.around_run ? probe.around_run(own, call) : own(call);
   probe_inside--;
@@ -268,7 +265,7 @@ tenon_status_t probe_run_around(tenon_run_fn own, tenon_call_t *call) {
     call->workspace = guard->data;
   }
   call->host = &host;
-  tenon_status_t status = enter(own, call);
+  tenon_status_t status = call_kernel(own, call);
   call->host = before;
   call->workspace = workspace;
   if (guard) check_block(guard, "workspace.over", "workspace.under");

@@ -1,6 +1,5 @@
-/* probe.h: what stands around the functions of the library under test.  Its descriptor is copied
- * when it is registered, with functions of ours in the place of its own, each of which calls the
- * one that it stands for. */
+/* Wrappers around the functions of the library under test. When the library is registered, its
+ * descriptor is copied, and each function is replaced by a wrapper that calls the original. */
 #ifndef CHECK_PROBE_H
 #define CHECK_PROBE_H
 
@@ -11,13 +10,14 @@
 #include <tenon/tenon.h>
 
 typedef struct probe_t {
-  bool guards;          /* workspaces and temporaries are guarded */
-  bool at_end;          /* they end where nobody may touch */
-  uint8_t poison;       /* what they are full of */
-  int64_t fail_service; /* the n-th call of a service from here on fails, once; 0: none */
-  tenon_status_t (*around_run)(
-      tenon_run_fn own, tenon_call_t *call); /* stands around each kernel's call; NULL: nothing */
-  /* counted since they were set to 0; atomic */
+  bool guards;    /* workspaces and temporaries are guarded */
+  bool at_end;    /* guarded memory ends at an inaccessible page */
+  uint8_t poison; /* initial contents of guarded memory */
+  /* Makes the n-th call of a host service fail once, counted from here; 0: none. */
+  int64_t fail_service;
+  /* Called instead of each kernel, with the kernel as argument; NULL: none. */
+  tenon_status_t (*around_run)(tenon_run_fn own, tenon_call_t *call);
+  /* Counters, updated atomically. */
   int64_t runs;
   int64_t loops;
   int64_t infers;
@@ -27,20 +27,20 @@ typedef struct probe_t {
   int64_t releases;
   int64_t services;
   int64_t failed_services;
-  char failed_service[32]; /* the last */
+  char failed_service[32]; /* the last service that failed */
 } probe_t;
 extern probe_t probe;
 
-/* The code of the library that this thread is in: how deep; 0: in the host's. */
+/* Depth of nested calls into the library on this thread; 0: the host's code is running. */
 extern _Thread_local int probe_inside;
 
-/* A copy of a descriptor with our functions, which lives as long as the process; operators with a
- * REFERENCE get a twin, ns::name_reference, whose kernel that is.  `only` NULL: all operators. */
+/* Copies a descriptor with wrapped functions; the copy lives as long as the process. An operator
+ * with TENON_REFERENCE gets a twin, ns::name_reference, whose kernel is the reference. */
 const tenon_descriptor_t *probe_descriptor(const tenon_descriptor_t *descriptor);
-/* The library's function that ours stands for, to name it. */
+/* The library's function that a wrapper stands for; used to name it. */
 tenon_any_fn probe_original(tenon_any_fn ours);
 
-/* Between probe.c and wrap.c: a call of `own`, with all that is looked at around it. */
+/* Shared by probe.c and wrap.c: calls `own` with all checks around the call. */
 void probe_start(void);
 tenon_status_t probe_run_around(tenon_run_fn own, tenon_call_t *call);
 tenon_status_t probe_loop_around(tenon_loop_fn own, const tenon_loop_t *loop);

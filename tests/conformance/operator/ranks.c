@@ -1,4 +1,4 @@
-/* The order of checks; see ranks.h.  What a rank does not name is of the last. */
+/* The order of checks; see ranks.h. A check that is not listed here has the last rank. */
 #include "ranks.h"
 
 #include <stddef.h>
@@ -6,10 +6,10 @@
 
 static const char *const ranks[RANKS - 1][12] = {
     {"call.plain"},
-    {"environment.kept"}, /* what is left behind is there for all later calls */
+    {"environment.kept"}, /* a changed process state affects all later calls */
     {"write.outside", "threads.after", "pointer.kept",
-     "pointer.infer"},   /* memory that is not the call's */
-    {"write.unwritten"}, /* and that holds anything */
+     "pointer.infer"},   /* memory that does not belong to the call */
+    {"write.unwritten"}, /* such memory can hold anything */
     {"determinism.repeat", "determinism.seed", "types.each", "shapes.infer", "shapes.unknown",
      "alias.declared"},
     {"types.agree", "reference.values", "attrs.defaults", "read.strides", "strides.offset",

@@ -1,5 +1,6 @@
-/* recorded: calls in folders (docs/debugging.md), as TENON_RECORD or `python -m tenon check --with`
- * saves them; and the samples of an operator, saved so that others give the results. */
+/* Checks recorded calls, which are folders (docs/debugging.md) that TENON_RECORD or `python -m
+ * tenon check --with` saved; and saves the example calls of an operator, so that another program
+ * can compute the results. */
 #include "recorded.h"
 
 #include <dirent.h>
@@ -10,9 +11,7 @@
 
 #include "run.h"
 
-/* reading */
-
-/* One recorded call as a trial; what it holds is the recording's. */
+/* Opens a recorded call as a trial; the recording owns its contents. */
 static bool open_call(const subject_t *subject, const char *folder, const char *label,
                       tenon_recording_t *recording, tenon_attrs_t **attrs, trial_t *t) {
   tenon_recording_info_t info = {.size = sizeof info};
@@ -25,14 +24,14 @@ static bool open_call(const subject_t *subject, const char *folder, const char *
   doing(t, NULL, folder);
   if (info.input_count != (int32_t)subject->op->input_count) {
     finding(t, "recorded.reads", "a recorded call has the inputs of the operator's schema",
-            "record it anew", "%s has %d inputs, the schema %u", folder, (int)info.input_count,
-            subject->op->input_count);
+            "record the call again", "%s has %d inputs, the schema has %u", folder,
+            (int)info.input_count, subject->op->input_count);
     return false;
   }
   if (tenon_recording_attrs(recording, subject->op, attrs) != TENON_OK ||
       tenon_attrs_values(*attrs, &t->attrs) != TENON_OK) {
     finding(t, "recorded.reads", "a recorded call has attributes of the operator's schema",
-            "record it anew", "%s", tenon_error());
+            "record the call again", "%s", tenon_error());
     return false;
   }
   for (uint32_t i = 0; i < subject->op->input_count; i++)
@@ -40,39 +39,41 @@ static bool open_call(const subject_t *subject, const char *folder, const char *
   return true;
 }
 
-/* What should come out, where the folder has it. */
-static void expect(const trial_t *t, const tenon_recording_info_t *info, const ran_t *ran,
-                   const char *what) {
+/* Compares with the expected results that the folder contains. */
+static void compare_with_recording(const trial_t *t, const tenon_recording_info_t *info,
+                                   const ran_t *ran, const char *what) {
   for (int32_t o = 0; o < info->output_count && o < (int32_t)t->op->output_count; o++) {
     if (!info->outputs[o]) continue;
     tenon_tensor_t *expected = tensor_dense(info->outputs[o]);
     const char *differs =
         tensor_differs(t->op->schema.outputs[o].name, expected, ran->outputs[o], 4);
     if (differs)
-      finding(t, NULL, what, "compare with what made the results in the folder", "%s", differs);
+      finding(t, NULL, what, "compare with the program that produced the results in the folder",
+              "%s", differs);
     tenon_tensor_release(expected);
   }
 }
 
-static void try(trial_t *t, const tenon_recording_info_t *info) {
+static void try_call(trial_t *t, const tenon_recording_info_t *info) {
   static const way_t ways[] = {
       {.place = AT_HEAP},
-      {.gives = true, .place = AT_TAIL, .poison = 0x55, .crash_id = "strides.unaligned"},
-      {.gives = true, .place = AT_HEAD, .poison = 0xAA},
-      {.lie = LIE_GAPS},
-      {.lie = LIE_REVERSED},
-      {.lie = LIE_UNALIGNED}};
+      {.provides_outputs = true, .place = AT_TAIL, .poison = 0x55, .crash_id = "strides.unaligned"},
+      {.provides_outputs = true, .place = AT_HEAD, .poison = 0xAA},
+      {.layout = LAYOUT_GAPS},
+      {.layout = LAYOUT_REVERSED},
+      {.layout = LAYOUT_UNALIGNED}};
   bool is_pure = subject_is_pure(t->subject) && !(t->op->traits & TENON_RANDOM);
   for (size_t w = 0; w < sizeof ways / sizeof *ways; w++) {
     ran_t ran;
     run_way(t, &ways[w], &ran);
     if (info->status == TENON_OK && ran.status != TENON_OK)
       finding(t, NULL, "a call that succeeded when it was recorded succeeds",
-              "compare the libraries", "it fails: %s", ran.error);
+              "compare the two versions of the library", "the call fails: %s", ran.error);
     else if (ran.status == TENON_OK && is_pure)
-      expect(t, info, &ran,
-             w ? "a recorded call gives the same however its arguments lie"
-               : "a recorded call gives what the folder says");
+      compare_with_recording(
+          t, info, &ran,
+          w ? "a recorded call returns the same results whatever the memory layout of its arguments"
+            : "a recorded call returns the results in the folder");
     ran_free(&ran);
     if (has_findings() || ran.status != TENON_OK) return;
   }
@@ -86,12 +87,12 @@ static void try_folder(const subject_t *subject, const char *folder, const char 
   if (!is_label_chosen(label)) return;
   if (tenon_recording_load(folder, &recording) != TENON_OK) {
     finding(NULL, "recorded.reads", "a folder with call.json is a recorded call",
-            "correct or remove it", "%s", tenon_error());
+            "correct or remove the folder", "%s", tenon_error());
     return;
   }
   tenon_recording_info(recording, &info);
   if (strcmp(info.op, subject->name) == 0) {
-    if (open_call(subject, folder, label, recording, &attrs, &t)) try(&t, &info);
+    if (open_call(subject, folder, label, recording, &attrs, &t)) try_call(&t, &info);
     trial_free(&t);
   }
   tenon_attrs_release(attrs);
@@ -109,7 +110,7 @@ static int by_name(const struct dirent **a, const struct dirent **b) {
   return strcmp((*a)->d_name, (*b)->d_name);
 }
 
-static void recorded(const subject_t *subject) {
+static void check_recorded(const subject_t *subject) {
   struct dirent **entries = NULL;
   if (has_call(options.samples)) try_folder(subject, options.samples, "call");
   int count = scandir(options.samples, &entries, NULL, by_name);
@@ -123,12 +124,10 @@ static void recorded(const subject_t *subject) {
   free(entries);
 }
 
-/* writing */
-
 bool samples_save(const subject_t *subject, const char *to) {
   trials_t all = trials(subject, true);
   int number = 0;
-  mkdir(to, 0777); /* else saving says why */
+  mkdir(to, 0777); /* on failure, saving reports the reason */
   for (trial_t *t; (t = trials_next(&all));) {
     char folder[5000];
     snprintf(folder, sizeof folder, "%s/%s.%03d", to, subject->name, number++);
@@ -147,7 +146,9 @@ static const char *lacks_recordings(const subject_t *s) {
   return options.samples ? NULL : "no --samples are given";
 }
 
-const check_t checks_recorded[] = {
-    {"recorded.values", "Calls of --samples give what their folders say, however arguments lie.",
-     "recorded.reads strides.unaligned", lacks_recordings, recorded},
-    {NULL, NULL, NULL, NULL, NULL}};
+const check_t checks_recorded[] = {{"recorded.values",
+                                    "The calls in --samples return the recorded results, whatever "
+                                    "the memory layout of their arguments.",
+                                    "recorded.reads strides.unaligned", lacks_recordings,
+                                    check_recorded},
+                                   {NULL, NULL, NULL, NULL, NULL}};

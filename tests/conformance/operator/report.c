@@ -1,4 +1,4 @@
-/* Reports; see report.h. */
+/* Prints outcomes; see report.h. */
 #include "report.h"
 
 #include <stdio.h>
@@ -18,11 +18,12 @@ static void print_json(const char *name, const char *text, const char *before) {
   tn_text_clear(&out);
 }
 
-/* The command that repeats it. */
+/* Adds the command that repeats the check. */
 static void add_command(tn_text_t *out, const outcome_t *o, const said_t *s) {
-  tn_text_add(out, "%stenon check %s %s --case %s", options.with ? "python -m " : "",
-              options.library ? options.library : "--builtin", o->subject->name,
-              s->is_by_the_way ? o->check->id : s->id);
+  const char *library = options.library ? options.library : "--builtin";
+  const char *id = s->is_by_the_way ? o->check->id : s->id;
+  if (options.with) tn_text_add(out, "python -m ");
+  tn_text_add(out, "tenon check %s %s --case %s", library, o->subject->name, id);
   if (s->label[0]) tn_text_add(out, "@%s", s->label);
   if (options.with)
     tn_text_add(out, " --with %s", options.with);
@@ -83,7 +84,7 @@ static void print_finding(const outcome_t *o, const said_t *s, const char *comma
   printf("  repeat:   %s\n", command);
 }
 
-static void say(const outcome_t *o, const said_t *s) {
+static void print_item(const outcome_t *o, const said_t *s) {
   static bool any;
   tn_text_t command = {0};
   add_command(&command, o, s);
@@ -122,7 +123,7 @@ void report_outcome(const outcome_t *o) {
   skipped += o->kind == SKIPPED;
   if (options.junit) add_junit(o);
   for (int32_t i = 0; i < o->said_count; i++)
-    if (!o->said[i].is_note || !options.no_notes) say(o, &o->said[i]);
+    if (!o->said[i].is_note || !options.no_notes) print_item(o, &o->said[i]);
   if (options.json || !options.verbose || o->kind == FAILED) return;
   if (o->kind == PASSED)
     printf("ok   %s %s\n", o->subject->name, o->check->id);

@@ -1,4 +1,4 @@
-/* report.h: what came of the checks, as text, JSON and JUnit's XML. */
+/* Prints the outcome of checks as text, JSON and JUnit XML. */
 #ifndef CHECK_REPORT_H
 #define CHECK_REPORT_H
 
@@ -6,7 +6,7 @@
 
 void report_begin(void);
 void report_outcome(const outcome_t *outcome);
-/* Gives the exit code. */
+/* Returns the exit status. */
 int report_end(void);
 
 #endif

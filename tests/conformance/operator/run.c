@@ -1,5 +1,5 @@
-/* Runs one call in a special way; see run.h.  Arguments lie in guarded memory, so what is read or
- * written outside is seen. */
+/* Runs one call in a special way; see run.h. Arguments lie in guarded memory, so reads and writes
+ * outside them are detected. */
 #include "run.h"
 
 #include <stdio.h>
@@ -19,23 +19,21 @@ enum {
   ITEMS = 64,
 };
 
-typedef struct laid_t { /* one tensor that is given */
-  tenon_tensor_t view;  /* used where there is no list around it */
+typedef struct passed_tensor_t { /* one tensor that is passed to the operator */
+  tenon_tensor_t view;           /* used unless the tensor is an item of a list */
   tenon_tensor_t *tensor;
   guard_t *memory;
   guard_t *shape;
-  char *before; /* what the memory held */
-  struct laid_t *items;
+  char *before; /* previous contents of the memory */
+  struct passed_tensor_t *items;
   int64_t item_count;
   int64_t strides[TENON_RANK_MAX];
   int64_t shape_before[TENON_RANK_MAX];
-} laid_t;
+} passed_tensor_t;
 
-/* laying tensors out */
-
-static void choose_strides(const tenon_tensor_t *t, uint8_t lie, int64_t *out) {
-  int64_t step = lie == LIE_GAPS ? 2 : 1;
-  if (lie == LIE_TURNED)
+static void choose_strides(const tenon_tensor_t *t, uint8_t layout, int64_t *out) {
+  int64_t step = layout == LAYOUT_GAPS ? 2 : 1;
+  if (layout == LAYOUT_TRANSPOSED)
     for (int32_t d = 0; d < t->ndim; d++) {
       out[d] = step;
       step *= t->shape[d] > 0 ? t->shape[d] : 1;
@@ -45,14 +43,15 @@ static void choose_strides(const tenon_tensor_t *t, uint8_t lie, int64_t *out) {
       out[d] = step;
       step *= t->shape[d] > 0 ? t->shape[d] : 1;
     }
-  if (lie == LIE_REVERSED && t->ndim) out[t->ndim - 1] = -out[t->ndim - 1];
-  if (lie == LIE_SPREAD)
+  if (layout == LAYOUT_REVERSED && t->ndim) out[t->ndim - 1] = -out[t->ndim - 1];
+  if (layout == LAYOUT_ZERO_STRIDES)
     for (int32_t d = 0; d < t->ndim; d++)
       out[d] = t->shape[d] == 1 ? 0 : out[d];
 }
 
-/* Position of element `index` (row-major) by strides. */
-static int64_t place_of(int32_t ndim, const int64_t *shape, const int64_t *strides, int64_t index) {
+/* Offset of element `index` (row-major) by strides. */
+static int64_t offset_of(int32_t ndim, const int64_t *shape, const int64_t *strides,
+                         int64_t index) {
   int64_t at = 0;
   for (int32_t d = ndim - 1; d >= 0; d--) {
     at += index % shape[d] * strides[d];
@@ -61,9 +60,10 @@ static int64_t place_of(int32_t ndim, const int64_t *shape, const int64_t *strid
   return at;
 }
 
-static bool lay_one(const char *name, uint8_t kind, const tenon_tensor_t *from, const way_t *way,
-                    bool lies, bool needs_owned, laid_t *out) {
-  uint8_t lie = lies && from->dtype.bits >= 8 ? way->lie : LIE_DENSE;
+static bool lay_out_tensor(const char *name, uint8_t kind, const tenon_tensor_t *from,
+                           const way_t *way, bool has_layout, bool needs_owned,
+                           passed_tensor_t *out) {
+  uint8_t layout = has_layout && from->dtype.bits >= 8 ? way->layout : LAYOUT_DENSE;
   int64_t low = 0;
   int64_t span = 1;
   int64_t count = tenon_count(from);
@@ -71,21 +71,26 @@ static bool lay_one(const char *name, uint8_t kind, const tenon_tensor_t *from, 
   size_t bytes;
   if (tn_dtype_is(from->dtype, TENON_STRING))
     return tenon_tensor_copy(from, &out->tensor) == TENON_OK;
-  choose_strides(from, lie, out->strides);
+  choose_strides(from, layout, out->strides);
   for (int32_t d = 0; d < from->ndim && count; d++) {
     int64_t reach = (from->shape[d] - 1) * out->strides[d];
     low += reach < 0 ? reach : 0;
     span += reach < 0 ? -reach : reach;
   }
-  bytes = count ? (from->dtype.bits < 8 ? ((size_t)count * from->dtype.bits + 7) / 8
-                                        : (size_t)span * size)
-                : 0;
-  size_t skip = lie == LIE_UNALIGNED ? size
-                : lie == LIE_OFFSET
-                    ? 48 /* of any dtype's elements, aligned for 16 bytes and for no more */
-                    : 0;
-  out->memory = guard_make(kind, name, bytes + skip, way->place == AT_TAIL ? (size ? size : 1) : 64,
-                           way->place == AT_TAIL);
+  if (count == 0)
+    bytes = 0;
+  else if (from->dtype.bits < 8)
+    bytes = ((size_t)count * from->dtype.bits + 7) / 8;
+  else
+    bytes = (size_t)span * size;
+  /* LAYOUT_OFFSET: 48 bytes are a multiple of every element size and aligned to 16 bytes, but no
+   * more. */
+  size_t skip = 0;
+  if (layout == LAYOUT_UNALIGNED) skip = size;
+  if (layout == LAYOUT_OFFSET) skip = 48;
+  size_t alignment = 64;
+  if (way->place == AT_TAIL) alignment = size ? size : 1;
+  out->memory = guard_make(kind, name, bytes + skip, alignment, way->place == AT_TAIL);
   if (!out->memory) return false;
   memset(out->memory->data, GAP, out->memory->length);
   char *first = out->memory->data + skip - low * (int64_t)size;
@@ -93,7 +98,7 @@ static bool lay_one(const char *name, uint8_t kind, const tenon_tensor_t *from, 
     memcpy(first, from->data, bytes);
   else
     for (int64_t i = 0; i < count; i++)
-      memcpy(first + place_of(from->ndim, from->shape, out->strides, i) * (int64_t)size,
+      memcpy(first + offset_of(from->ndim, from->shape, out->strides, i) * (int64_t)size,
              (char *)from->data + i * (int64_t)size, size);
   memcpy(out->shape_before, from->shape, (size_t)from->ndim * sizeof(int64_t));
   if ((out->before = malloc(out->memory->length + 1)))
@@ -101,8 +106,8 @@ static bool lay_one(const char *name, uint8_t kind, const tenon_tensor_t *from, 
   if (needs_owned || way->place != AT_TAIL || from->ndim == 0)
     return tenon_tensor_borrow(first, from->dtype, from->ndim, from->shape, out->strides, NULL,
                                NULL, &out->tensor) == TENON_OK;
-  size_t axes =
-      (size_t)from->ndim * sizeof(int64_t); /* extents and strides end where nobody may look, too */
+  /* Extents and strides end at an inaccessible page, too. */
+  size_t axes = (size_t)from->ndim * sizeof(int64_t);
   out->shape = guard_make(kind, "the extents and strides", 2 * axes, 8, true);
   if (!out->shape) return false;
   int64_t *strides = (int64_t *)(void *)out->shape->data;
@@ -114,25 +119,26 @@ static bool lay_one(const char *name, uint8_t kind, const tenon_tensor_t *from, 
          TENON_OK;
 }
 
-static bool lay(const char *name, const tenon_tensor_t *from, const way_t *way, bool lies,
-                bool needs_owned, laid_t *out) {
+static bool lay_out(const char *name, const tenon_tensor_t *from, const way_t *way, bool has_layout,
+                    bool needs_owned, passed_tensor_t *out) {
   memset(out, 0, sizeof *out);
   if (!tn_dtype_is(from->dtype, TENON_LIST))
-    return lay_one(name, GUARD_INPUT, from, way, lies, needs_owned, out);
+    return lay_out_tensor(name, GUARD_INPUT, from, way, has_layout, needs_owned, out);
   tenon_tensor_t *items[ITEMS];
   out->item_count = from->shape[0] < ITEMS ? from->shape[0] : ITEMS;
   out->items = calloc((size_t)out->item_count + 1, sizeof *out->items);
   bool good = out->items != NULL;
   for (int64_t i = 0; i < out->item_count && good; i++) {
-    good = lay_one(name, GUARD_INPUT, tenon_item(from, i), way, lies, true, &out->items[i]);
+    good = lay_out_tensor(name, GUARD_INPUT, tenon_item(from, i), way, has_layout, true,
+                          &out->items[i]);
     items[i] = out->items[i].tensor;
   }
   return good && tenon_tensor_list(items, (int32_t)out->item_count, &out->tensor) == TENON_OK;
 }
 
-static void unlay(laid_t *l) {
+static void release_layout(passed_tensor_t *l) {
   for (int64_t i = 0; i < l->item_count && l->items; i++)
-    unlay(&l->items[i]);
+    release_layout(&l->items[i]);
   if (l->tensor != &l->view) tenon_tensor_release(l->tensor);
   free(l->items);
   free(l->before);
@@ -141,27 +147,28 @@ static void unlay(laid_t *l) {
   memset(l, 0, sizeof *l);
 }
 
-/* what no call may do */
-
 static void check_guard(const trial_t *t, const guard_t *g, const char *what) {
   int64_t far = g ? guard_damage(g) : 0;
+  const long long offset = far > 0 ? far - 1 : -far;
+  const char *where = far > 0 ? "past the end of" : "before";
   size_t over = far > 0 ? guard_overrun(g) : 0;
   bool is_wider = over && g->kind == GUARD_OUTPUT && g->length > 8 &&
                   (over == g->length || over == 3 * g->length);
   if (is_wider)
-    finding(t, "types.infer", "elements are of the dtype that infer states",
-            "compare the kernel's type with the dtype of the result",
-            "%s %s: %zu bytes were written where it has %zu: %zu times as many", what, g->name,
-            over + g->length, g->length, over / g->length + 1);
+    finding(t, "types.infer", "the elements have the dtype that infer states",
+            "compare the element type of the kernel with the dtype of the result",
+            "%s %s: %zu bytes were written to a buffer of %zu bytes: %zu times as many", what,
+            g->name, over + g->length, g->length, over / g->length + 1);
   else if (far)
-    finding_by_the_way(
-        t, "write.outside", "nothing outside of results is written",
-        "compare the loop's bounds with the number of elements, and the pointers with strides",
-        "%s %s: the byte %lld %s its memory was written", what, g->name,
-        (long long)(far > 0 ? far - 1 : -far), far > 0 ? "behind the end of" : "before");
+    finding_by_the_way(t, "write.outside", "nothing outside the results is written",
+                       "compare the bounds of the loop with the number of elements, and the "
+                       "pointer steps with the strides",
+                       "%s %s: the byte %lld %s its memory was overwritten", what, g->name, offset,
+                       where);
 }
 
-static void check_input(const trial_t *t, const char *name, bool is_written, const laid_t *l) {
+static void check_input(const trial_t *t, const char *name, bool is_written,
+                        const passed_tensor_t *l) {
   for (int64_t i = 0; i < l->item_count; i++)
     check_input(t, name, is_written, &l->items[i]);
   if (!l->memory) return;
@@ -171,23 +178,21 @@ static void check_input(const trial_t *t, const char *name, bool is_written, con
     while (l->before[at] == l->memory->data[at])
       at++;
     finding_by_the_way(t, "alias.inplace",
-                       "inputs stay as they are, unless the schema marks them, as `Tensor(a!)`",
+                       "inputs are not modified unless the schema marks them, as in `Tensor(a!)`",
                        "write to results only, or mark the input in the schema",
-                       "input %s: byte %zu was %02x and is %02x after the call", name, at,
+                       "input %s: byte %zu was %02x before the call and is %02x after it", name, at,
                        (unsigned char)l->before[at], (unsigned char)l->memory->data[at]);
   }
   if (!is_written && l->tensor && l->tensor->ndim &&
       memcmp(l->tensor->shape, l->shape_before, (size_t)l->tensor->ndim * sizeof(int64_t)) != 0)
-    finding_by_the_way(t, "alias.inplace", "a kernel changes no tensor's extents",
-                       "write to results only", "the extents of input %s were changed", name);
+    finding_by_the_way(t, "alias.inplace", "a kernel does not modify the extents of a tensor",
+                       "write to results only", "the extents of input %s were modified", name);
 }
 
-/* results */
-
-/* Makes results that can be given: their extents and dtypes are known before, and they are no
- * lists, texts or views. */
+/* Makes the results that the caller can provide: their extents and dtypes are known in advance, and
+ * they are not lists, strings or views. */
 static void lay_outputs(const trial_t *t, const tenon_op_t *op, const tenon_value_t *attrs,
-                        const way_t *way, tenon_tensor_t *const *inputs, laid_t *laid,
+                        const way_t *way, tenon_tensor_t *const *inputs, passed_tensor_t *laid,
                         tenon_tensor_t **outputs) {
   tn_inference_t inference = {.extents = NULL};
   tenon_meta_t **metas, **results;
@@ -215,8 +220,8 @@ static void lay_outputs(const trial_t *t, const tenon_op_t *op, const tenon_valu
         .dtype = m->dtype, .ndim = m->ndim, .shape = shape, .strides = strides, .device = {1, 0}};
     if (!(like.data = calloc(1, size + 1))) continue;
     memset(like.data, way->poison, size);
-    if (lay_one(t->op->schema.outputs[o].name, GUARD_OUTPUT, &like, way, way->lies_given, true,
-                &laid[o])) {
+    if (lay_out_tensor(t->op->schema.outputs[o].name, GUARD_OUTPUT, &like, way,
+                       way->outputs_have_layout, true, &laid[o])) {
       outputs[o] = laid[o].tensor;
     }
     free(like.data);
@@ -230,7 +235,7 @@ tenon_tensor_t *tensor_dense(const tenon_tensor_t *t) {
   return out;
 }
 
-static void check_sharing(const trial_t *t, const tenon_op_t *op, const laid_t *inputs,
+static void check_sharing(const trial_t *t, const tenon_op_t *op, const passed_tensor_t *inputs,
                           tenon_tensor_t *const *outputs) {
   bool is_composite = false;
   for (const tn_kernel_t *k = op->kernels; k; k = k->next)
@@ -243,7 +248,7 @@ static void check_sharing(const trial_t *t, const tenon_op_t *op, const laid_t *
         continue;
       finding_by_the_way(
           t, "alias.undeclared",
-          "a result has memory of its own, unless the schema marks it, as `Tensor(a)`",
+          "a result has memory of its own, unless the schema marks it, as in `Tensor(a)`",
           "copy the elements, or mark input and result in the schema",
           "result %s lies in the memory of input %s", op->schema.outputs[o].name,
           op->schema.inputs[i].name);
@@ -254,30 +259,31 @@ static void check_attrs(const trial_t *t, const tenon_op_t *op, const tenon_valu
                         const tenon_value_t *after) {
   for (uint32_t i = 0; i < op->schema.attr_count; i++)
     if (!tn_value_equal(&before[i], &after[i]))
-      finding_by_the_way(t, "attrs.changed", "attributes are read, never written",
-                         "copy the attribute before you change it",
-                         "attribute %s was changed by the call", op->schema.attrs[i].name);
+      finding_by_the_way(t, "attrs.changed", "attributes are only read",
+                         "copy the attribute before changing it",
+                         "attribute %s was modified by the call", op->schema.attrs[i].name);
 }
-
-/* the call */
 
 void run_way(trial_t *t, const way_t *way, ran_t *ran) {
   const tenon_op_t *op = way->op ? way->op : t->op;
-  static laid_t in[TRIAL_ARGUMENTS], out[TRIAL_ARGUMENTS];
+  static passed_tensor_t in[TRIAL_ARGUMENTS], out[TRIAL_ARGUMENTS];
   tenon_tensor_t *inputs[TRIAL_ARGUMENTS] = {NULL};
-  const tenon_value_t *attrs = way->no_attrs ? NULL : way->attrs ? way->attrs : t->attrs;
+  const tenon_value_t *attrs = way->attrs ? way->attrs : t->attrs;
+  if (way->no_attrs) attrs = NULL;
   tn_arena_t arena = {NULL};
   bool good = true;
   memset(ran, 0, sizeof *ran);
   memset(in, 0, sizeof in);
   memset(out, 0, sizeof out);
-  bool writes = false; /* then tensors are the host's own, as headers may be changed too */
+  /* An operator that writes to inputs may change tensor headers, so its tensors belong to the
+   * host. */
+  bool writes = false;
   for (uint32_t i = 0; i < op->input_count; i++)
     writes |= op->schema.inputs[i].is_written;
   for (uint32_t i = 0; i < op->input_count && good; i++) {
-    bool lies = !way->which || way->which >> i & 1;
+    bool has_layout = !way->which || way->which >> i & 1;
     if (t->inputs[i]) {
-      good = lay(op->schema.inputs[i].name, t->inputs[i], way, lies, writes, &in[i]);
+      good = lay_out(op->schema.inputs[i].name, t->inputs[i], way, has_layout, writes, &in[i]);
       inputs[i] = in[i].tensor;
     }
   }
@@ -290,7 +296,7 @@ void run_way(trial_t *t, const way_t *way, ran_t *ran) {
     snprintf(ran->error, sizeof ran->error, "the check ran out of memory");
     ran->status = TENON_MEMORY;
   }
-  if (good && way->gives)
+  if (good && way->provides_outputs)
     lay_outputs(t, op, attrs ? attrs : op->defaults, way, inputs, out, ran->outputs);
   for (uint32_t o = 0; o < op->output_count; o++)
     if (ran->outputs[o]) ran->outputs_given |= (uint64_t)1 << o;
@@ -298,14 +304,16 @@ void run_way(trial_t *t, const way_t *way, ran_t *ran) {
     char text[1400];
     trial_describe(t, inputs, text, sizeof text);
     doing(t, way->crash_id, text);
-    probe.guards = !way->bare;
+    probe.guards = !way->is_unguarded;
     probe.at_end = way->place == AT_TAIL;
     probe.poison = way->inside;
     tenon_random_seed(t->seed + 7);
     uint64_t all = (op->output_count < 64 ? (uint64_t)1 << op->output_count : 0) - 1;
-    ran->status = way->by_run && ran->outputs_given == all
-                      ? tenon_op_run(op, attrs ? now : NULL, inputs, ran->outputs)
-                      : tenon_op_call(op, attrs ? now : NULL, inputs, ran->outputs, way->wanted);
+    const tenon_value_t *passed = attrs ? now : NULL;
+    if (way->uses_op_run && ran->outputs_given == all)
+      ran->status = tenon_op_run(op, passed, inputs, ran->outputs);
+    else
+      ran->status = tenon_op_call(op, passed, inputs, ran->outputs, way->wanted);
     if (ran->status != TENON_OK) snprintf(ran->error, sizeof ran->error, "%s", tenon_error());
     probe.guards = false;
     for (uint32_t i = 0; i < op->input_count; i++)
@@ -324,9 +332,9 @@ void run_way(trial_t *t, const way_t *way, ran_t *ran) {
   for (uint32_t i = 0; i < op->input_count; i++)
     if (op->schema.inputs[i].is_written && inputs[i]) ran->written[i] = tensor_dense(inputs[i]);
   for (uint32_t i = 0; i < op->input_count; i++)
-    unlay(&in[i]);
+    release_layout(&in[i]);
   for (uint32_t o = 0; o < op->output_count; o++)
-    unlay(&out[o]);
+    release_layout(&out[o]);
   tn_arena_clear(&arena);
 }
 

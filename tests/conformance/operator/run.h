@@ -1,69 +1,69 @@
-/* run.h: one call of a trial, run in a special way: where its arguments lie and how, what its
- * results were full of before. */
+/* Runs one call of a trial in a special way: with a given memory layout of its arguments, and given
+ * initial contents of its results. */
 #ifndef CHECK_RUN_H
 #define CHECK_RUN_H
 
 #include "trial.h"
 
-enum { /* how an input lies */
-       LIE_DENSE,
-       LIE_GAPS,      /* every second element */
-       LIE_REVERSED,  /* the last axis backwards */
-       LIE_TURNED,    /* axes in the other order */
-       LIE_UNALIGNED, /* one element behind an aligned address */
-       LIE_OFFSET,    /* 48 bytes behind the beginning of its memory */
-       /* extents of 1 with a stride of 0, and the first axis repeated where that is what it
-        * holds */
-       LIE_SPREAD,
+enum { /* Memory layout of an input. */
+       LAYOUT_DENSE,
+       LAYOUT_GAPS,         /* every second element */
+       LAYOUT_REVERSED,     /* last axis reversed */
+       LAYOUT_TRANSPOSED,   /* axes in reverse order */
+       LAYOUT_UNALIGNED,    /* one element after an aligned address */
+       LAYOUT_OFFSET,       /* 48 bytes after the start of its allocation */
+       LAYOUT_ZERO_STRIDES, /* extents of 1 get a stride of 0 */
 };
-enum { /* where memory of arguments is */
+enum { /* Location of the arguments' memory. */
        AT_HEAP,
-       AT_HEAD, /* begins where a page that nobody may touch ends */
-       AT_TAIL, /* ends where one begins */
+       AT_HEAD, /* begins right after an inaccessible page */
+       AT_TAIL, /* ends right before an inaccessible page */
 };
 
 typedef struct way_t {
-  uint8_t lie;
+  uint8_t layout;
   uint8_t place;
-  uint64_t which; /* bits of the inputs that lie so; 0: all */
-  uint8_t poison; /* what results are full of before */
-  bool
-      gives; /* results are given (where their shapes are known before), else the host makes them */
-  bool lies_given;            /* given results lie as inputs do */
-  bool by_run;                /* tenon_op_run: no inference */
-  const tenon_value_t *attrs; /* in place of the trial's */
-  bool no_attrs;              /* none: defaults */
-  uint64_t wanted;            /* bits of results, 0: all */
-  const tenon_op_t *op;       /* in place of the trial's, NULL: its own */
-  const char *crash_id; /* of a crash that is no touch of guarded memory; NULL: the check's own */
-  uint8_t inside;       /* what workspaces and temporaries are full of */
-  bool bare;            /* the host's own memory for workspaces and temporaries */
+  uint64_t which; /* bit i: input i has this layout; 0: all inputs */
+  uint8_t poison; /* byte that results are filled with before the call */
+  /* The caller provides the results where their shapes are known in advance; else the host
+   * allocates them. */
+  bool provides_outputs;
+  bool outputs_have_layout;   /* provided results have the layout of the inputs */
+  bool uses_op_run;           /* calls tenon_op_run, without inference */
+  const tenon_value_t *attrs; /* replaces the trial's attributes */
+  bool no_attrs;              /* passes no attributes, so that defaults apply */
+  uint64_t wanted;            /* bit o: result o is wanted; 0: all */
+  const tenon_op_t *op;       /* replaces the trial's operator; NULL: its own */
+  /* Id of a crash that does not touch guarded memory; NULL: the check's own id. */
+  const char *crash_id;
+  uint8_t inside;    /* byte that workspaces and temporaries are filled with */
+  bool is_unguarded; /* workspaces and temporaries are the host's own, without guards */
 } way_t;
 
-typedef struct ran_t { /* what came of it */
+typedef struct ran_t { /* the outcome of a call */
   tenon_status_t status;
   char error[512];
-  tenon_tensor_t *outputs[TRIAL_ARGUMENTS]; /* dense copies; NULL: there is none */
-  tenon_tensor_t *written[TRIAL_ARGUMENTS]; /* inputs that are written to, afterwards */
+  tenon_tensor_t *outputs[TRIAL_ARGUMENTS]; /* dense copies; NULL: no result */
+  tenon_tensor_t *written[TRIAL_ARGUMENTS]; /* inputs that the call writes to, after the call */
   uint64_t outputs_given;
 } ran_t;
 
-/* Runs it.  What a kernel may not do in any way (writes outside, changed inputs, changed
- * attributes) is a finding at once. */
+/* Runs the call. What no kernel may do in any case (writes outside its memory, modified inputs or
+ * attributes) is reported as a finding at once. */
 void run_way(trial_t *trial, const way_t *way, ran_t *out_ran);
-/* Does the plain call of the first sample succeed? */
+/* Whether the plain call of the first example succeeds. */
 bool plain_works(const subject_t *subject);
 void ran_free(ran_t *ran);
-/* The plain call, dense and from the heap. */
+/* Runs the plain call: dense tensors on the heap. */
 void run_plainly(trial_t *trial, ran_t *out_ran);
-/* Runs it so and compares with `expected`; what differs is a finding of `id` with that advice.
- * True: fine. */
+/* Runs the call and compares it with `expected`. A difference is reported as a finding of `id` with
+ * the advice. Returns true if they agree. */
 bool run_and_compare(trial_t *trial, const way_t *way, const ran_t *expected, const char *id,
                      const char *what, const char *advice);
-/* Compares results; NULL: they agree, else a text that lasts until the next call. */
+/* Compares results. Returns NULL if they agree, else a text that is valid until the next call. */
 const char *ran_differs(const trial_t *trial, const ran_t *expected, const ran_t *found,
                         double tolerance);
-/* The same of two dense tensors.  tolerance: how many times what is usual for the dtype; 0:
+/* Compares two dense tensors. `tolerance` is a factor on the usual tolerance of the dtype; 0:
  * exactly. */
 const char *tensor_differs(const char *name, const tenon_tensor_t *expected,
                            const tenon_tensor_t *found, double tolerance);

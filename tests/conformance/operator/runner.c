@@ -1,6 +1,6 @@
-/* Runs the checks; see runner.h.  First the plain calls of all operators: what crashes or hangs
- * there is not tried in other ways. Each child goes on with its next item, until it has found
- * something or ended: then a fresh one takes its place. */
+/* Runs the checks in child processes; see runner.h. The plain calls of all operators come first: an
+ * operator that crashes or hangs there is not checked further. A child continues with its next item
+ * until it reports a finding or ends; then a new child takes its place. */
 #include "runner.h"
 
 #include <stdio.h>
@@ -34,15 +34,15 @@ typedef struct run_t {
   int32_t done;
   int32_t jobs;
   int32_t rank;
-  char (*blocks)
-      [48]; /* of each operator: what was found first, which ends its checks with that rank; "" */
-  char (*seen)[256]; /* of each operator: ids that its plain or guarded calls showed by the way */
+  char(*blocks)
+      /* For each operator the id of its first finding, which prevents checks of later ranks; "" if
+       * none. */
+      [48];
+  char (*seen)[256]; /* for each operator the ids that its plain or guarded calls revealed */
   void (*tell)(const outcome_t *);
   tn_sources_t *sources;
   bool ended;
 } run_t;
-
-/* what is chosen */
 
 bool is_chosen(const char *id) {
   for (int32_t i = 0; i < options.case_count; i++)
@@ -60,7 +60,7 @@ bool is_label_chosen(const char *label) {
   return !any;
 }
 
-/* "ID" or "ns::name:ID". */
+/* Whether --except has "ID" or "ns::name:ID". */
 static bool is_excepted(const subject_t *subject, const char *id) {
   size_t size = strlen(subject->name);
   for (int32_t i = 0; i < options.except_count; i++) {
@@ -83,9 +83,7 @@ static bool is_check_chosen(const check_t *check) {
   return false;
 }
 
-/* in a child */
-
-static bool start(void *context, text_t *why) {
+static bool start_child(void *context, text_t *why) {
   (void)context;
   (void)why;
   board_watch();
@@ -104,10 +102,8 @@ static int32_t run_item(void *context, int32_t index, text_t *out_words) {
   return board->findings || rank_is_fresh(run->rank) ? OUTCOME_SPOILED : OUTCOME_FINE;
 }
 
-/* in the process that watches */
-
-/* Where it crashed: the frames that are in the library, with lines where its debug information has
- * them. */
+/* Adds the stack frames that belong to the library, with source lines if debug information is
+ * available. */
 static void add_frames(run_t *run, const board_t *b, tn_text_t *text) {
   int shown = 0;
   if (!run->sources) run->sources = tn_sources_open();
@@ -128,50 +124,52 @@ static const char *signal_name(int number) {
   return name ? name : "a signal";
 }
 
-/* What ended the child. */
+/* Describes how the child ended. */
 static said_t describe_crash(run_t *run, const item_t *item, const board_t *b, const char *words,
                              char id[64], tn_text_t *text) {
   bool is_plain = strcmp(item->check->id, "call.plain") == 0;
   const char *kind = "crash.signal";
-  const char *advice = "run the line below under gdb, or build the library with -g";
+  const char *advice =
+      "run the command below under gdb, or build the library with -g to see source lines";
   if (b->hangs || strstr(words, "no result after")) {
     kind = "crash.hang";
-    advice = "look for a loop that does not end";
-    tn_text_add(text, "it does not come back: it was ended after %g s", options.limit);
+    advice = "look for a loop that does not terminate";
+    tn_text_add(text, "the call did not return: it was stopped after %g s", options.limit);
   } else if (b->signal && b->is_stack) {
     kind = "crash.stack";
-    advice = "look for a function that calls itself, or for large arrays on the stack";
-    tn_text_add(text, "it ran out of stack");
+    advice = "look for unbounded recursion, or for large arrays on the stack";
+    tn_text_add(text, "the stack overflowed");
   } else if (b->signal == 6) {
     kind = b->is_exception ? "crash.throws" : "crash.abort";
-    advice = b->is_exception ? "catch every exception inside the function: TENON_GUARD does"
-                             : "return a status by tenon_fail";
-    tn_text_add(text, b->is_exception ? "an exception left the function" : "it called abort");
+    advice = b->is_exception
+                 ? "catch every exception inside the function, for example by TENON_GUARD"
+                 : "return an error by tenon_fail instead";
+    tn_text_add(text,
+                b->is_exception ? "an exception left the function" : "the library called abort");
   } else if (b->signal) {
-    tn_text_add(text, "it crashed: %s", signal_name(b->signal));
+    tn_text_add(text, "the call crashed: %s", signal_name(b->signal));
     if (b->has_guard)
       tn_text_add(text, ": it %s", b->guard_text);
     else if (b->address)
       tn_text_add(text, ", address %p", b->address);
   } else {
     kind = "crash.exit";
-    advice = "return a status by tenon_fail";
-    tn_text_add(text, "it %s", words);
+    advice = "return an error by tenon_fail instead";
+    tn_text_add(text, "the process %s", words);
   }
   add_frames(run, b, text);
   bool is_guarded =
       b->has_guard && !b->is_stack && (is_plain || strcmp(item->check->id, "write.outside") == 0);
-  snprintf(id, 64, "%s",
-           is_guarded       ? b->guard_id
-           : b->crash_id[0] ? b->crash_id
-           : is_plain       ? kind
-                            : item->check->id);
+  const char *found_id = is_plain ? kind : item->check->id;
+  if (b->crash_id[0]) found_id = b->crash_id;
+  if (is_guarded) found_id = b->guard_id;
+  snprintf(id, 64, "%s", found_id);
   if (b->has_guard)
-    advice = "compare the loop's bounds with the number of elements, and the pointers with strides";
+    advice = "compare the bounds of the loop with the number of elements, and the pointer steps "
+             "with the strides";
   bool is_slow = (b->hangs || strstr(words, "no result after")) &&
                  strcmp(item->check->id, "attrs.limits") == 0;
-  return (said_t){is_slow, false, id, b->label, b->doing, "a call comes back with a status",
-                  "",      advice};
+  return (said_t){is_slow, false, id, b->label, b->doing, "the call returns a status", "", advice};
 }
 
 static char *next_field(char **at) {
@@ -204,8 +202,8 @@ static int32_t parse_report(char *text, said_t *said) {
   return count;
 }
 
-/* What the plain and the guarded calls show is said once, under its own id; what only some other
- * check's calls show is that check's. */
+/* A defect that the plain or guarded calls reveal is reported once under its own id. A defect that
+ * only another check's calls reveal is reported under the id of that check. */
 static bool take_seen(run_t *run, const item_t *item, said_t *s) {
   char *seen = run->seen[item->subject_index];
   bool is_known = strstr(seen, s->id) != NULL;
@@ -225,7 +223,7 @@ static void show_progress(const run_t *run, const item_t *item) {
   if (run->done == run->count) fprintf(stderr, "\r\033[K");
 }
 
-static void done(void *context, int32_t index, int32_t outcome, const char *words) {
+static void item_done(void *context, int32_t index, int32_t outcome, const char *words) {
   static said_t said[SAID_MOST + 1];
   run_t *run = context;
   const item_t *item = &run->items[index];
@@ -246,7 +244,8 @@ static void done(void *context, int32_t index, int32_t outcome, const char *word
     said[count] = describe_crash(run, item, b, words, id, &crash);
     said[count].found = tn_text_get(&crash);
     count++;
-    snprintf(blocks, sizeof run->blocks[0], "%.47s", id); /* also where it is not asked for */
+    /* Even if --case does not select this id. */
+    snprintf(blocks, sizeof run->blocks[0], "%.47s", id);
   }
   for (int32_t i = 0; i < count; i++) {
     if (!said[i].id[0]) said[i].id = item->check->id;
@@ -270,9 +269,9 @@ static bool run_items(run_t *run) {
                        .jobs = run->jobs,
                        .timeout_ms = options.limit * 1e3 + 3000,
                        .context = run,
-                       .start = start,
+                       .start = start_child,
                        .run = run_item,
-                       .done = done,
+                       .done = item_done,
                        .crashed = OUTCOME_CRASHED,
                        .spoiled = OUTCOME_SPOILED};
   bool fine = workers_run(&workers, &why);
@@ -281,7 +280,7 @@ static bool run_items(run_t *run) {
   return fine;
 }
 
-static void choose(run_t *run, const subject_t *subjects, int32_t count, int rank) {
+static void choose_items(run_t *run, const subject_t *subjects, int32_t count, int rank) {
   run->count = run->done = 0;
   run->rank = rank;
   for (int32_t s = 0; s < count && !run->ended; s++)
@@ -289,8 +288,9 @@ static void choose(run_t *run, const subject_t *subjects, int32_t count, int ran
       for (const check_t *c = *group; c->id; c++) {
         char blocked[80];
         if (rank_of(c->id) != rank || (rank && !is_check_chosen(c))) continue;
-        snprintf(blocked, sizeof blocked, "see to %s first", run->blocks[s]);
-        const char *why = run->blocks[s][0] ? blocked : c->lacks ? c->lacks(&subjects[s]) : NULL;
+        snprintf(blocked, sizeof blocked, "skipped because of the finding %s", run->blocks[s]);
+        const char *why = c->lacks ? c->lacks(&subjects[s]) : NULL;
+        if (run->blocks[s][0]) why = blocked;
         if (!why)
           run->items[run->count++] = (item_t){&subjects[s], c, s};
         else
@@ -310,7 +310,7 @@ bool run_all(const subject_t *subjects, int32_t count, void (*tell)(const outcom
   run.items = calloc((size_t)checks * (size_t)count + 1, sizeof *run.items);
   bool fine = run.items && run.blocks && run.seen && boards_make(options.jobs);
   for (int rank = 0; rank < RANKS && fine && !run.ended; rank++) {
-    choose(&run, subjects, count, rank);
+    choose_items(&run, subjects, count, rank);
     fine = !run.count || run_items(&run);
   }
   tn_sources_close(run.sources);

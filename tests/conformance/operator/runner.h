@@ -1,4 +1,4 @@
-/* runner.h: the checks of all operators in child processes, and what came of each. */
+/* Runs the checks of all operators in child processes and reports the outcome of each. */
 #ifndef CHECK_RUNNER_H
 #define CHECK_RUNNER_H
 
@@ -7,7 +7,7 @@
 
 typedef struct said_t { /* a finding or a note */
   bool is_note;
-  bool is_by_the_way; /* seen in a call that was about something else */
+  bool is_by_the_way; /* observed during a check of something else */
   const char *id;
   const char *label;
   const char *called;
@@ -25,15 +25,15 @@ typedef struct outcome_t {
   const subject_t *subject;
   const check_t *check;
   int32_t kind;
-  const char *why; /* SKIPPED */
+  const char *why; /* reason if SKIPPED */
   const said_t *said;
   int32_t said_count;
 } outcome_t;
 
-/* Calls `tell` for each check of each operator; false: no process could be made, or the like, and
- * `why` was printed. */
+/* Calls `tell` for each check of each operator. Returns false after printing the reason if child
+ * processes cannot be created. */
 bool run_all(const subject_t *subjects, int32_t count, void (*tell)(const outcome_t *outcome));
-/* Does --case name this id? */
+/* Whether --case selects this id. */
 bool is_chosen(const char *id);
 
 #endif

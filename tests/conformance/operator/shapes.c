@@ -1,5 +1,4 @@
-/* shapes: infer with symbols in the place of extents, and without values that are not known yet,
- * against infer with numbers. */
+/* Compares infer with symbolic extents, and with unknown values, with infer with numbers. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,10 +15,10 @@ typedef struct symbols_t {
   tenon_shapes_t *shapes;
   int32_t count;
   tenon_dim_t dims[SYMBOLS];
-  int64_t numbers[SYMBOLS]; /* that they stand for */
+  int64_t numbers[SYMBOLS]; /* the number that each symbol stands for */
 } symbols_t;
 
-/* A symbol for the extent: one for all equal extents, as a graph with named axes has. */
+/* Returns a symbol for the extent; equal extents share a symbol, as in a graph with named axes. */
 static tenon_dim_t symbol_for(symbols_t *s, int64_t number) {
   if (number <= 1) return tenon_extent(number);
   for (int32_t i = 0; i < s->count; i++)
@@ -30,7 +29,7 @@ static tenon_dim_t symbol_for(symbols_t *s, int64_t number) {
   return s->dims[s->count++];
 }
 
-/* What an extent is, with the numbers that symbols stand for; -1: only run knows. */
+/* Evaluates an extent with the numbers that symbols stand for; -1 if only run knows it. */
 static int64_t value_of(const symbols_t *s, tenon_dim_t dim, int depth) {
   if (tenon_is_known(dim)) return dim.value;
   for (int32_t i = 0; i < s->count; i++)
@@ -41,7 +40,7 @@ static int64_t value_of(const symbols_t *s, tenon_dim_t dim, int depth) {
     return -1;
   if (part.kind == TENON_PART_NUMBER) return part.a.value;
   if (part.kind == TENON_PART_SYMBOL) {
-    for (int32_t i = 0; i < s->count; i++) { /* its class's */
+    for (int32_t i = 0; i < s->count; i++) { /* symbols of the same class */
       tenon_part_t of = {.size = sizeof of};
       if (tenon_shapes_part(s->shapes, s->dims[i], &of) == TENON_OK && of.a.value == part.a.value)
         return s->numbers[i];
@@ -58,7 +57,7 @@ static int64_t value_of(const symbols_t *s, tenon_dim_t dim, int depth) {
   return f.status == TENON_OK && tenon_is_known(made) ? made.value : -1;
 }
 
-/* Metas of the inputs, with symbols where `s` is not NULL, without values where `hides`. */
+/* Makes metas of the inputs, with symbols if `s` is not NULL, without values if `hides`. */
 static bool make_metas(const trial_t *t, symbols_t *s, bool hides, tenon_meta_t ***out) {
   const tenon_op_t *op = t->op;
   if (tn_metas_of_inputs(op, t->inputs, out) != TENON_OK) return false;
@@ -83,7 +82,7 @@ static bool make_metas(const trial_t *t, symbols_t *s, bool hides, tenon_meta_t 
   return true;
 }
 
-static bool is_fully_stated(const trial_t *t) { /* shapes do not come of values */
+static bool is_fully_stated(const trial_t *t) { /* no shape depends on values */
   for (uint32_t i = 0; i < t->op->input_count; i++)
     if (t->op->where && t->op->where[i] & TN_INPUT_KNOWN && t->inputs[i]) return false;
   return true;
@@ -97,27 +96,27 @@ static void compare_shapes(const trial_t *t, const symbols_t *s,
     const char *name = t->op->schema.outputs[o].name;
     if (!m || !r || m->items || m->ndim < 0) continue;
     if (m->ndim != r->ndim) {
-      finding(t, "shapes.symbolic", "infer states with symbols what it states with numbers",
-              "make the rank of extents' number, not of their values",
-              "result %s: %d axes with symbols, %d with numbers", name, m->ndim, r->ndim);
+      finding(t, "shapes.symbolic", "infer returns the same shapes with symbols as with numbers",
+              "let the rank depend on the number of extents, not on their values",
+              "result %s has %d axes with symbols, %d with numbers", name, m->ndim, r->ndim);
       continue;
     }
     for (int32_t d = 0; d < m->ndim; d++) {
       int64_t extent = value_of(s, m->dims[d], 0);
       if (extent >= 0 && extent != r->shape[d])
-        finding(t, "shapes.symbolic", "infer states with symbols what it states with numbers",
+        finding(t, "shapes.symbolic", "infer returns the same shapes with symbols as with numbers",
                 "compute extents by tenon_dim() only",
-                "result %s: axis %d is %lld by infer with symbols, and %lld by the call", name, d,
-                (long long)extent, (long long)r->shape[d]);
+                "result %s: axis %d is %lld according to infer with symbols, and %lld in the call",
+                name, d, (long long)extent, (long long)r->shape[d]);
     }
     if (m->dtype.bits && !tn_dtype_same(m->dtype, r->dtype))
       finding(t, "types.infer", "infer states the dtype that results have",
-              "correct infer or TYPES", "result %s is %s, infer states %s", name,
+              "correct infer or TENON_TYPES", "result %s is %s, infer states %s", name,
               tn_dtype_name(r->dtype), tn_dtype_name(m->dtype));
   }
 }
 
-static void symbolic(const subject_t *subject) {
+static void check_symbolic(const subject_t *subject) {
   trials_t all = trials(subject, true);
   for (trial_t *t; (t = trials_next(&all));) {
     symbols_t s = {.count = 0};
@@ -136,24 +135,25 @@ static void symbolic(const subject_t *subject) {
     if (made && status == TENON_OK)
       compare_shapes(t, &s, results, &ran);
     else if (made && status != TENON_UNIMPLEMENTED && is_fully_stated(t))
-      finding(t, "shapes.symbolic", "infer takes extents that are not known yet",
-              "compute extents by tenon_dim(), and ask tenon_is_known before you look at a number",
-              "with symbols in the place of extents it fails: %s", tenon_error());
+      finding(t, "shapes.symbolic", "infer accepts extents that are not known yet",
+              "compute extents by tenon_dim(), and check tenon_is_known before reading a number",
+              "with symbolic extents it fails: %s", tenon_error());
     tn_scratch_reset(mark);
     tenon_shapes_release(s.shapes);
     ran_free(&ran);
   }
 }
 
-/* Values that are not there: infer may refuse, or leave extents to run; it may not look. */
-static void unknown(const subject_t *subject) {
+/* If values are missing, infer may refuse the call or leave extents to run, but it must not read
+ * them. */
+static void check_unknown(const subject_t *subject) {
   trials_t all = trials(subject, false);
   for (trial_t *t; (t = trials_next(&all));) {
     tenon_shapes_t *shapes;
     tenon_meta_t **metas;
     const tenon_meta_t *const *results;
     if (tenon_shapes_create(&shapes) != TENON_OK) continue;
-    doing(t, NULL, "infer, with values of inputs that are not known");
+    doing(t, NULL, "infer, with unknown input values");
     tn_scratch_mark_t mark = tn_scratch_mark();
     if (make_metas(t, NULL, true, &metas))
       (void)tenon_shapes_infer(shapes, t->op, t->attrs, metas, 0, &results);
@@ -163,7 +163,7 @@ static void unknown(const subject_t *subject) {
 }
 
 static const char *lacks_infer(const subject_t *s) {
-  return s->op->infer ? NULL : "it has no infer of its own";
+  return s->op->infer ? NULL : "it has no infer function of its own";
 }
 static const char *lacks_shapes(const subject_t *s) {
   return s->op->infer || s->op->shapes.text || s->op->traits & TENON_POINTWISE
@@ -172,9 +172,8 @@ static const char *lacks_shapes(const subject_t *s) {
 }
 
 const check_t checks_shapes[] = {
-    {"shapes.infer",
-     "Infer states with symbols in the place of extents what it states with numbers.",
-     "shapes.symbolic types.infer", lacks_shapes, symbolic},
-    {"shapes.unknown", "Infer survives that values of inputs are not known.", NULL, lacks_infer,
-     unknown},
+    {"shapes.infer", "Infer returns the same shapes with symbolic extents as with numbers.",
+     "shapes.symbolic types.infer", lacks_shapes, check_symbolic},
+    {"shapes.unknown", "Infer works if the values of inputs are unknown.", NULL, lacks_infer,
+     check_unknown},
     {NULL, NULL, NULL, NULL, NULL}};

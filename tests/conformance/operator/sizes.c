@@ -1,27 +1,27 @@
-/* sizes: no elements, no axes, and broadcasting. */
+/* Checks tensors without elements, tensors without axes, and broadcasting. */
 #include <stdio.h>
 #include <string.h>
 
 #include "core/dtype.h"
 #include "run.h"
 
-/* Against the reference, where there is one; else it has to come back.  A call may fail: that
- * elements of inputs do not go together is known to run alone. */
-static void try(trial_t *t, const char *what) {
+/* Compares with the reference if there is one; else the call only has to return. The call may fail,
+ * because only run knows whether the elements of its inputs fit together. */
+static void try_call(trial_t *t, const char *what) {
   ran_t ran, expected;
-  run_way(t, &(way_t){.gives = true, .place = AT_TAIL, .poison = 0x55}, &ran);
+  run_way(t, &(way_t){.provides_outputs = true, .place = AT_TAIL, .poison = 0x55}, &ran);
   if (t->subject->reference) {
     run_way(t, &(way_t){.op = t->subject->reference}, &expected);
-    const char *differs = expected.status != TENON_OK ? NULL
-                          : ran.status != TENON_OK    ? ran.error
-                                                      : ran_differs(t, &expected, &ran, 4);
+    const char *differs = NULL;
+    if (expected.status == TENON_OK)
+      differs = ran.status != TENON_OK ? ran.error : ran_differs(t, &expected, &ran, 4);
     if (differs) finding(t, NULL, what, "compare with the reference", "%s", differs);
     ran_free(&expected);
   }
   ran_free(&ran);
 }
 
-static void zero(const subject_t *subject) {
+static void check_zero(const subject_t *subject) {
   for (uint32_t sample = 0; sample < tn_trial_count(subject->op); sample++) {
     trial_t first;
     tn_trial_options_t plain = {.index = sample, .rank = -1};
@@ -38,25 +38,24 @@ static void zero(const subject_t *subject) {
           .index = sample, .rank = -1, .name_count = 1, .names = &name->name, .extents = &none};
       trial_t t;
       if (trial_make(subject, &o, options.seed, label, &t) && t.is_taken && is_label_chosen(label))
-        try(&t, "a call without elements gives what the reference gives");
+        try_call(&t, "a call without elements returns what the reference returns");
       trial_free(&t);
     }
     trial_free(&first);
   }
 }
 
-static void scalar(const subject_t *subject) {
+static void check_scalar(const subject_t *subject) {
   trial_t t;
   tn_trial_options_t o = {.rank = 0};
   if (trial_make(subject, &o, options.seed, "no_axes", &t) && t.is_taken)
-    try(&t, "a call with tensors without axes gives what the reference gives");
+    try_call(&t, "a call with tensors without axes returns what the reference returns");
   trial_free(&t);
 }
 
-/* broadcasting */
-
-/* `from`, with axis d repeated to the extents of `shape`, which has at least as many axes. */
-static tenon_tensor_t *expanded(const tenon_tensor_t *from, int32_t ndim, const int64_t *shape) {
+/* Expands `from` to `shape`, which has at least as many axes, by repeating elements. */
+static tenon_tensor_t *expand_tensor(const tenon_tensor_t *from, int32_t ndim,
+                                     const int64_t *shape) {
   tenon_tensor_t *out;
   size_t size = from->dtype.bits / 8u;
   if (tenon_tensor_create(from->dtype, ndim, shape, &out) != TENON_OK) return NULL;
@@ -77,7 +76,7 @@ static tenon_tensor_t *expanded(const tenon_tensor_t *from, int32_t ndim, const 
   return out;
 }
 
-/* Else the input was not broadcast: the result has become smaller with it. */
+/* If the shapes differ, the input was not broadcast: the result has shrunk with it. */
 static bool have_same_shapes(const trial_t *t, const ran_t *a, const ran_t *b) {
   for (uint32_t o = 0; o < t->op->output_count; o++) {
     const tenon_tensor_t *x = a->outputs[o];
@@ -89,7 +88,8 @@ static bool have_same_shapes(const trial_t *t, const ran_t *a, const ran_t *b) {
   return true;
 }
 
-/* One input with fewer or shorter axes, against the same call with that input written out. */
+/* Calls with one input that has fewer or shorter axes, and compares with a call in which that input
+ * is expanded. */
 static void broadcast_input(const subject_t *subject, uint32_t index, trial_t *t, int how) {
   tn_trial_tensor_t *plan = t->plan.inputs[index].tensors;
   int64_t full[TENON_RANK_MAX];
@@ -121,29 +121,27 @@ static void broadcast_input(const subject_t *subject, uint32_t index, trial_t *t
   for (const tn_kernel_t *k = subject->op->kernels; k; k = k->next)
     has_row |= k->kind == TN_KIND_ROW;
   const char *id = has_row ? "broadcast.rows" : "broadcast.values";
-  run_way(t, &(way_t){.gives = true, .place = AT_TAIL, .poison = 0x55, .crash_id = id}, &narrow);
+  run_way(t, &(way_t){.provides_outputs = true, .place = AT_TAIL, .poison = 0x55, .crash_id = id},
+          &narrow);
   tenon_tensor_t *small = t->inputs[index];
-  tenon_tensor_t *large = expanded(small, ndim, full);
+  tenon_tensor_t *large = expand_tensor(small, ndim, full);
   t->inputs[index] = large;
   run_plainly(t, &wide);
   t->inputs[index] = small;
   tenon_tensor_release(large);
-  const char *differs =
-      narrow.status != TENON_OK
-          ? (has_row ? NULL : narrow.error) /* rows are those of the first input */
-      : wide.status == TENON_OK && have_same_shapes(t, &wide, &narrow)
-          ? ran_differs(t, &wide, &narrow, 1)
-          : NULL;
+  const char *differs = NULL;
+  if (narrow.status != TENON_OK)
+    differs = has_row ? NULL : narrow.error; /* row kernels follow the extents of the first input */
+  else if (wide.status == TENON_OK && have_same_shapes(t, &wide, &narrow))
+    differs = ran_differs(t, &wide, &narrow, 1);
   if (differs)
-    finding(
-        t, id,
-        "a call with an input that is broadcast gives what it gives with that input written out",
-        "look where strides of 0 are taken for others", "%s", differs);
+    finding(t, id, "a call with a broadcast input returns what it returns with that input expanded",
+            "check the code that assumes strides other than 0", "%s", differs);
   ran_free(&narrow);
   ran_free(&wide);
 }
 
-static void broadcast(const subject_t *subject) {
+static void check_broadcast(const subject_t *subject) {
   for (uint32_t i = 0; i < subject->op->input_count; i++)
     for (int how = 0; how < 6; how++) {
       trial_t t;
@@ -167,16 +165,16 @@ static const char *lacks_broadcast(const subject_t *s) {
     if (op->schema.inputs[i].is_written) return "it writes to inputs";
   }
   if (!subject_is_pure(s) || op->traits & TENON_RANDOM)
-    return "its results are not those of its arguments alone";
-  return tensors > 1 && (op->traits & TENON_POINTWISE || leading) ? NULL : "nothing is broadcast";
+    return "its results do not depend on its arguments alone";
+  return tensors > 1 && (op->traits & TENON_POINTWISE || leading) ? NULL : "no input is broadcast";
 }
 static const char *lacks_inputs(const subject_t *s) {
   return s->op->input_count ? NULL : "it has no tensor arguments";
 }
 
 const check_t checks_sizes[] = {
-    {"size.zero", "Extents of 0, one at a time.", NULL, NULL, zero},
-    {"size.scalar", "Tensors without axes.", NULL, lacks_inputs, scalar},
-    {"broadcast.values", "Inputs that are broadcast give what they give when they are written out.",
-     "broadcast.rows", lacks_broadcast, broadcast},
+    {"size.zero", "Extents of 0, one at a time.", NULL, NULL, check_zero},
+    {"size.scalar", "Tensors without axes.", NULL, lacks_inputs, check_scalar},
+    {"broadcast.values", "Broadcast inputs give the same results as expanded ones.",
+     "broadcast.rows", lacks_broadcast, check_broadcast},
     {NULL, NULL, NULL, NULL, NULL}};

@@ -1,4 +1,4 @@
-/* state: what create made is destroyed, and what a call took is given back. */
+/* Checks that states are destroyed, and that a call frees what it allocates. */
 #include <stdio.h>
 #include <string.h>
 
@@ -13,7 +13,7 @@ enum {
   ROUNDS = 16,
 };
 
-/* The inputs that a call gets: written ones are copies. */
+/* Calls once; inputs that are written to are copied first. */
 static bool call_once(trial_t *t) {
   tenon_tensor_t *inputs[TRIAL_ARGUMENTS] = {NULL};
   tenon_tensor_t *outputs[TRIAL_ARGUMENTS] = {NULL};
@@ -28,7 +28,7 @@ static bool call_once(trial_t *t) {
   return status == TENON_OK;
 }
 
-/* With create and destroy, so that what they keep is seen too. */
+/* Creates and destroys a state, so that memory which these functions keep is detected, too. */
 static bool call_bound(trial_t *t) {
   tenon_bound_t *bound = NULL;
   if (!t->op->create) return true;
@@ -43,7 +43,7 @@ static void name_place(void *address, tn_text_t *text) {
   tn_sources_close(sources);
 }
 
-/* What create takes, destroy gives back. */
+/* Checks that destroy frees what create allocates. */
 static void check_memory(trial_t *t) {
   int64_t bytes = 0;
   void *address;
@@ -57,18 +57,18 @@ static void check_memory(trial_t *t) {
   int64_t count = intercept_live(&bytes, &address);
   if (count < ROUNDS) return;
   name_place(address, &place);
-  finding(t, NULL, "destroy frees all that create allocated", "free every part of the state",
-          "%d states left %lld blocks of %lld bytes, asked for in %s", ROUNDS, (long long)count,
+  finding(t, NULL, "destroy frees all memory that create allocated", "free every part of the state",
+          "%d states left %lld blocks of %lld bytes, allocated in %s", ROUNDS, (long long)count,
           (long long)bytes, tn_text_get(&place));
   tn_text_clear(&place);
 }
 
-static void balance(const subject_t *subject) {
+static void check_balance(const subject_t *subject) {
   trials_t all = trials(subject, false);
   for (trial_t *t; (t = trials_next(&all));) {
     tenon_bound_t *bound = NULL;
     tenon_tensor_t *outputs[TRIAL_ARGUMENTS] = {NULL};
-    doing(t, NULL, "a bound call is made, called and released");
+    doing(t, NULL, "a bound call is created, called and released");
     for (int i = 0; i < 3; i++) {
       probe.creates = probe.destroys = 0;
       if (tenon_bound_create(t->op, t->attrs, &bound) != TENON_OK) break;
@@ -79,7 +79,7 @@ static void balance(const subject_t *subject) {
       }
       tenon_bound_release(bound);
       if (probe.creates != probe.destroys)
-        finding(t, NULL, "each state that create made is destroyed once", "correct TENON_STATE",
+        finding(t, NULL, "each state that create makes is destroyed once", "correct TENON_STATE",
                 "%lld states were created, %lld destroyed", (long long)probe.creates,
                 (long long)probe.destroys);
     }
@@ -87,7 +87,7 @@ static void balance(const subject_t *subject) {
   }
 }
 
-static void leak(const subject_t *subject) {
+static void check_leaks(const subject_t *subject) {
   trials_t all = trials(subject, false);
   for (trial_t *t; (t = trials_next(&all));) {
     char text[1400];
@@ -106,16 +106,17 @@ static void leak(const subject_t *subject) {
     if (count < ROUNDS) continue;
     tn_text_t place = {0};
     name_place(address, &place);
-    finding(t, NULL, "what a call allocates is freed when it comes back",
-            "free it, or take it of host->allocate",
-            "%d calls left %lld blocks of %lld bytes, asked for in %s", ROUNDS, (long long)count,
+    finding(t, NULL, "memory that a call allocates is freed when it returns",
+            "free the memory, or allocate it by host->allocate",
+            "%d calls left %lld blocks of %lld bytes, allocated in %s", ROUNDS, (long long)count,
             (long long)bytes, tn_text_get(&place));
     tn_text_clear(&place);
   }
 }
 
-/* What a kernel asks of the system itself: no failure, but the host could do it better. */
-static void asks(const subject_t *subject) {
+/* Reports requests that a kernel makes to the system. They are not failures, but the host could
+ * serve them better. */
+static void note_requests(const subject_t *subject) {
   trials_t all = trials(subject, false);
   trial_t *t = trials_next(&all);
   if (!t) return;
@@ -124,17 +125,17 @@ static void asks(const subject_t *subject) {
   intercept_begin(false);
   fine = fine && call_once(t);
   intercept_end();
-  const asked_t *places;
-  int32_t count = intercept_asked(&places);
+  const request_place_t *places;
+  int32_t count = intercept_requests(&places);
   for (int32_t i = 0; i < count && i < 8 && fine; i++) {
     tn_text_t place = {0};
     char id[40];
     name_place(places[i].address, &place);
     snprintf(id, sizeof id, "run.%s", places[i].what);
     note(t, id,
-         places[i].bytes ? "run asks for %s of %lld bytes itself, in %s: a workspace, or "
-                           "host->allocate, is reused"
-                         : "run calls %s itself (%lld bytes), in %s",
+         places[i].bytes ? "run itself calls %s for %lld bytes, in %s: a workspace, or "
+                           "host->allocate, would be reused"
+                         : "run itself calls %s (%lld bytes), in %s",
          places[i].what, (long long)places[i].bytes, tn_text_get(&place));
     tn_text_clear(&place);
   }
@@ -142,15 +143,16 @@ static void asks(const subject_t *subject) {
 }
 
 static const char *lacks_state(const subject_t *s) {
-  return s->op->create ? NULL : "it has no state";
+  return s->op->create ? NULL : "the operator has no state";
 }
 static const char *lacks_code(const subject_t *s) {
   return subject_runs_code(s) ? NULL : "a view runs no code";
 }
 
 const check_t checks_state[] = {
-    {"state.balance", "States that are created are destroyed.", NULL, lacks_state, balance},
-    {"memory.leak", "Calls, states included, free what they allocate.", NULL, lacks_code, leak},
-    {"run.asks", "Notes: memory, threads and files that a kernel asks for itself.", NULL,
-     lacks_code, asks},
+    {"state.balance", "Each state that is created is destroyed.", NULL, lacks_state, check_balance},
+    {"memory.leak", "Calls, including states, free what they allocate.", NULL, lacks_code,
+     check_leaks},
+    {"run.asks", "Notes: memory, threads and files that a kernel requests from the system.", NULL,
+     lacks_code, note_requests},
     {NULL, NULL, NULL, NULL, NULL}};

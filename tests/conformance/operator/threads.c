@@ -1,4 +1,5 @@
-/* Calls of several threads at once, and threads that work on after a call has returned. */
+/* Checks concurrent calls of several threads, and threads that continue to work after a call has
+ * returned. */
 #include <dirent.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -8,7 +9,7 @@
 #include "call.h"
 #include "core/tensor.h"
 #include "inspect/trial_fill.h"
-#include "pages.h"
+#include "revocable_memory.h"
 #include "run.h"
 
 enum {
@@ -22,24 +23,23 @@ static double now_ms(void) {
   return (double)t.tv_sec * 1e3 + (double)t.tv_nsec / 1e6;
 }
 
-/* reentrancy */
-
 typedef struct caller_t {
   const trial_t *trial;
   const tenon_op_t *op;
   tenon_tensor_t *inputs[TRIAL_ARGUMENTS];
   tenon_tensor_t *expected[TRIAL_ARGUMENTS];
-  tenon_tensor_t *before[TRIAL_ARGUMENTS]; /* of inputs that are written to: what they begin with */
+  tenon_tensor_t *before[TRIAL_ARGUMENTS]; /* initial contents of inputs that are written to */
   pthread_barrier_t *begin;
   double end_ms;
   bool *stop;
-  char text[512]; /* what was wrong; "" */
+  char text[512]; /* description of the error, or "" */
   pthread_t thread;
 } caller_t;
 
-static pthread_mutex_t compares = PTHREAD_MUTEX_INITIALIZER; /* tensor_differs has one text */
+/* tensor_differs returns a shared text */
+static pthread_mutex_t compares = PTHREAD_MUTEX_INITIALIZER;
 
-static bool same(caller_t *c, tenon_tensor_t *const *found, int round) {
+static bool has_expected_results(caller_t *c, tenon_tensor_t *const *found, int round) {
   for (uint32_t o = 0; o < c->op->output_count; o++) {
     if (!c->expected[o] || !found[o]) continue;
     tenon_tensor_t *dense = tensor_dense(found[o]);
@@ -54,7 +54,7 @@ static bool same(caller_t *c, tenon_tensor_t *const *found, int round) {
   return true;
 }
 
-static void begin_anew(caller_t *c) {
+static void restore_inputs(caller_t *c) {
   for (uint32_t i = 0; i < c->op->input_count; i++)
     if (c->before[i]) (void)tn_tensor_copy_into(c->before[i], c->inputs[i]);
 }
@@ -64,10 +64,10 @@ static void *call_again(void *argument) {
   pthread_barrier_wait(c->begin);
   for (int round = 0; round < ROUNDS && !__atomic_load_n(c->stop, __ATOMIC_RELAXED); round++) {
     tenon_tensor_t *outputs[TRIAL_ARGUMENTS] = {NULL};
-    begin_anew(c);
+    restore_inputs(c);
     if (tenon_op_call(c->op, c->trial->attrs, c->inputs, outputs, 0) != TENON_OK)
       snprintf(c->text, sizeof c->text, "call %d failed: %s", round, tenon_error());
-    bool fine = !c->text[0] && same(c, outputs, round);
+    bool fine = !c->text[0] && has_expected_results(c, outputs, round);
     call_drop(outputs);
     if (!fine || (round % 8 == 7 && now_ms() > c->end_ms))
       __atomic_store_n(c->stop, !fine || *c->stop, __ATOMIC_RELAXED);
@@ -76,8 +76,8 @@ static void *call_again(void *argument) {
   return NULL;
 }
 
-/* Arguments and results of one thread, made while there is only one. */
-static bool prepare(caller_t *c, uint64_t seed) {
+/* Makes arguments and expected results of one thread, before other threads start. */
+static bool prepare_caller(caller_t *c, uint64_t seed) {
   tenon_tensor_t *outputs[TRIAL_ARGUMENTS] = {NULL};
   if (tn_trial_inputs(&c->trial->plan, seed, c->inputs) != TENON_OK) return false;
   for (uint32_t i = 0; i < c->op->input_count; i++)
@@ -105,7 +105,7 @@ static void check_together(trial_t *trial) {
                             .begin = &begin,
                             .stop = &stop,
                             .end_ms = now_ms() + (options.quick ? 40 : 120)};
-    fine = prepare(&callers[k], trial->seed + (uint64_t)k * 1000);
+    fine = prepare_caller(&callers[k], trial->seed + (uint64_t)k * 1000);
   }
   for (; fine && started < THREADS; started++)
     if (pthread_create(&callers[started].thread, NULL, call_again, &callers[started])) break;
@@ -113,9 +113,8 @@ static void check_together(trial_t *trial) {
     pthread_join(callers[k].thread, NULL);
   for (int k = 0; k < THREADS; k++) {
     if (callers[k].text[0])
-      finding(trial, "threads.reentrant",
-              "calls of several threads at once give what each gives alone",
-              "keep nothing in static memory, or say \"serial\" of the kernel",
+      finding(trial, "threads.reentrant", "concurrent calls return what each returns alone",
+              "keep nothing in static memory, or declare the kernel \"serial\"",
               "thread %d of %d, %s", k, THREADS, callers[k].text);
     call_drop(callers[k].inputs);
     call_drop(callers[k].expected);
@@ -124,10 +123,10 @@ static void check_together(trial_t *trial) {
   pthread_barrier_destroy(&begin);
 }
 
-static const char *lacks(const subject_t *subject) {
-  if (!subject_runs_code(subject)) return "nothing of it runs";
+static const char *lacks_concurrency(const subject_t *subject) {
+  if (!subject_runs_code(subject)) return "it has no kernel";
   if (!subject_is_pure(subject) || subject->op->traits & TENON_RANDOM)
-    return "calls that are equal do not give equal results";
+    return "equal calls do not return equal results";
   return NULL;
 }
 
@@ -136,8 +135,6 @@ static void run_together(const subject_t *subject) {
   for (trial_t *t; !has_findings() && (t = trials_next(&all));)
     check_together(t);
 }
-
-/* threads of its own */
 
 static int thread_count(void) {
   DIR *folder = opendir("/proc/self/task");
@@ -154,11 +151,11 @@ static void wait_ms(int ms) {
   nanosleep(&t, NULL);
 }
 
-/* Results at return, and a while after, where threads are there that were not before. */
+/* Compares results at return with results a little later, if the call has left threads behind. */
 static void check_after(trial_t *trial, int before) {
   tenon_tensor_t *outputs[TRIAL_ARGUMENTS] = {NULL};
   tenon_tensor_t *at_return[TRIAL_ARGUMENTS] = {NULL};
-  call_doing(trial, "threads.after", "and looked at again a while after its return");
+  call_doing(trial, "threads.after", "and a second look a little after its return");
   if (tenon_op_call(trial->op, trial->attrs, trial->inputs, outputs, 0) == TENON_OK) {
     for (uint32_t o = 0; o < trial->op->output_count; o++)
       if (outputs[o]) at_return[o] = tensor_dense(outputs[o]);
@@ -168,9 +165,10 @@ static void check_after(trial_t *trial, int before) {
       const char *differs =
           later ? tensor_differs(trial->op->schema.outputs[o].name, later, at_return[o], 0) : NULL;
       if (differs)
-        finding(trial, "threads.after", "nothing works on the tensors of a call that has returned",
+        finding(trial, "threads.after",
+                "nothing accesses the tensors of a call after it has returned",
                 "wait for the library's own threads before run returns, or use host->parallel",
-                "80 ms later the result was another: %s", differs);
+                "80 ms later the result had changed: %s", differs);
       tenon_tensor_release(later);
     }
   }
@@ -178,14 +176,14 @@ static void check_after(trial_t *trial, int before) {
   call_drop(at_return);
 }
 
-/* The same with arguments that are taken away at return. */
+/* The same with arguments that become inaccessible at return. */
 static void check_reading(trial_t *trial, int before) {
   tenon_tensor_t *expected[TRIAL_ARGUMENTS] = {NULL};
   tenon_tensor_t *inputs[TRIAL_ARGUMENTS], *outputs[TRIAL_ARGUMENTS];
   pages_t pages;
   if (tenon_op_call(trial->op, trial->attrs, trial->inputs, expected, 0) == TENON_OK &&
       pages_place(trial, &pages, expected, inputs, outputs)) {
-    call_doing(trial, "threads.after", "whose arguments are taken away at its return");
+    call_doing(trial, "threads.after", "whose arguments become inaccessible at its return");
     tenon_op_call_into(trial->op, trial->attrs, inputs, outputs);
     pages_lock(&pages);
     if (thread_count() > before) wait_ms(80);
@@ -194,7 +192,7 @@ static void check_reading(trial_t *trial, int before) {
   call_drop(expected);
 }
 
-static bool writes(const subject_t *subject) {
+static bool writes_inputs(const subject_t *subject) {
   bool any = false;
   for (uint32_t i = 0; i < subject->op->input_count; i++)
     any |= subject->op->schema.inputs[i].is_written;
@@ -206,19 +204,20 @@ static void run_after(const subject_t *subject) {
   for (trial_t *t; !has_findings() && (t = trials_next(&all));) {
     int before = thread_count();
     check_after(t, before);
-    if (!writes(subject) && !has_findings()) check_reading(t, before);
+    if (!writes_inputs(subject) && !has_findings()) check_reading(t, before);
   }
 }
 
 static const char *lacks_code(const subject_t *subject) {
-  return subject_runs_code(subject) ? NULL : "nothing of it runs";
+  return subject_runs_code(subject) ? NULL : "it has no kernel";
 }
 
 const check_t checks_threads[] = {
     {"threads.reentrant",
-     "Calls of four threads at once, each with its own arguments, give what each gives alone.",
-     NULL, lacks, run_together},
+     "Concurrent calls of four threads, each with its own arguments, return what each returns "
+     "alone.",
+     NULL, lacks_concurrency, run_together},
     {"threads.after",
-     "No thread of the library's own reads or writes arguments after the call has returned.", NULL,
+     "No thread of the library reads or writes arguments after the call has returned.", NULL,
      lacks_code, run_after},
     {NULL, NULL, NULL, NULL, NULL}};

@@ -1,5 +1,5 @@
-/* Calls to try, one after another; see trial.h.  First the samples in the dtypes that are
- * preferred, then the first sample in each other dtype of each type variable, one variable at a
+/* Iterates over the calls to try; see trial.h. First come the example calls in their preferred
+ * dtypes, then the first example in each other dtype of each type variable, one variable at a
  * time. */
 #include "trial.h"
 
@@ -72,7 +72,7 @@ trials_t trials(const subject_t *subject, bool every_dtype) {
   return all;
 }
 
-/* The `at`-th of the dtypes of all variables: which variable, and which dtype. */
+/* Returns the `at`-th dtype among the dtypes of all type variables, and its variable. */
 static bool dtype_at(const tenon_op_t *op, uint32_t at, uint32_t *out_variable,
                      tenon_dtype_t *out_dtype) {
   for (uint32_t v = 0; v < op->types.variable_count; v++)
@@ -85,7 +85,7 @@ static bool dtype_at(const tenon_op_t *op, uint32_t at, uint32_t *out_variable,
   return false;
 }
 
-/* Does some sample state this dtype?  Then it is the call to try it with. */
+/* Whether an example call states this dtype. Then that example is used for it. */
 static bool is_stated(const tenon_op_t *op, uint32_t variable, tenon_dtype_t dtype) {
   for (uint32_t s = 0; s < op->samples.count; s++)
     for (uint32_t i = 0; i < op->input_count; i++) {
@@ -99,8 +99,8 @@ static bool is_stated(const tenon_op_t *op, uint32_t variable, tenon_dtype_t dty
   return false;
 }
 
-static void label_of(char *out, size_t size, const tenon_op_t *op, uint32_t sample,
-                     uint32_t variable, tenon_dtype_t dtype) {
+static void print_label(char *out, size_t size, const tenon_op_t *op, uint32_t sample,
+                        uint32_t variable, tenon_dtype_t dtype) {
   size_t used = 0;
   if (tn_trial_count(op) > 1) used = (size_t)snprintf(out, size, "%u.", sample);
   if (variable) used += (size_t)snprintf(out + used, size - used, "%s=", op->types.names[variable]);
@@ -127,7 +127,7 @@ trial_t *trials_any(trials_t *all) {
     bool is_made = trial_make(all->subject, &o, options.seed, "", &all->now);
     trial_t *t = &all->now;
     if (at < samples && is_made && op->types.variable_count) dtype = t->plan.variables[0];
-    label_of(label, sizeof label, op, o.index, at < samples ? 0 : variable, dtype);
+    print_label(label, sizeof label, op, o.index, at < samples ? 0 : variable, dtype);
     snprintf(t->label, sizeof t->label, "%s", label);
     if (!is_label_chosen(label)) {
       if (is_made) trial_free(t);
@@ -142,11 +142,11 @@ trial_t *trials_any(trials_t *all) {
     bool is_other = false;
     for (uint32_t v = 0; at >= samples && v < op->types.variable_count; v++)
       is_other |= v == variable && tn_dtype_same(t->plan.variables[v], dtype);
-    if (at >= samples && !is_other) { /* the sample states another */
+    if (at >= samples && !is_other) { /* the example states another dtype */
       trial_free(t);
       continue;
     }
-    if (at >= samples && !is_first) { /* the one that is preferred was there already */
+    if (at >= samples && !is_first) { /* the preferred dtype was tried before */
       trial_t preferred;
       tn_trial_options_t plain = {.rank = -1};
       bool same = trial_make(all->subject, &plain, options.seed, "", &preferred) &&
@@ -181,7 +181,7 @@ static void describe_tensor(tn_text_t *text, const tenon_tensor_t *t) {
   tn_text_add(text, "%s%s", tn_dtype_name(t->dtype),
               tn_shape_print(t->ndim, t->shape, shape, sizeof shape));
   if (!tn_is_dense(t->ndim, t->shape, t->strides))
-    tn_text_add(text, " of strides %s", tn_shape_print(t->ndim, t->strides, shape, sizeof shape));
+    tn_text_add(text, " with strides %s", tn_shape_print(t->ndim, t->strides, shape, sizeof shape));
 }
 
 void trial_describe(const trial_t *t, tenon_tensor_t *const *inputs, char *out, size_t capacity) {
@@ -210,8 +210,8 @@ void trial_describe(const trial_t *t, tenon_tensor_t *const *inputs, char *out, 
 bool is_sample_good(const trial_t *t) {
   if (t->is_taken) return true;
   if (t->op->samples.count)
-    finding(t, "samples.valid", "infer takes the calls of SAMPLES",
-            "correct TENON_SAMPLES, or infer", "%s", t->why);
+    finding(t, "samples.valid", "infer accepts the calls that TENON_SAMPLES declares",
+            "correct TENON_SAMPLES or infer", "%s", t->why);
   else
     note(t, "samples.missing", "no call could be made, so little was checked: %s", t->why);
   return false;

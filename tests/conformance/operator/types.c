@@ -1,4 +1,4 @@
-/* types: every dtype that TYPES allow, and that all of them compute the same. */
+/* Checks that every dtype that TENON_TYPES allows works, and that all of them compute the same. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -7,27 +7,25 @@
 #include "core/element.h"
 #include "run.h"
 
-static void each(const subject_t *subject) {
+static void check_each(const subject_t *subject) {
   trials_t all = trials(subject, true);
-  bool any = !is_label_chosen(""); /* what was asked for by name is said here */
+  bool any = !is_label_chosen(""); /* a dtype that --case names is reported here */
   for (trial_t *t; (t = trials_any(&all));) {
     ran_t ran;
     if (t->is_taken) run_plainly(t, &ran);
     any |= t->is_taken && ran.status == TENON_OK;
-    if (!any) { /* not even the dtype that is preferred: said elsewhere */
+    if (!any) { /* even the preferred dtype fails, which another check reports */
       if (t->is_taken) ran_free(&ran);
       trial_free(&all.now);
       return;
     }
     if (!t->is_taken || ran.status != TENON_OK)
-      finding(t, NULL, "a dtype that TYPES allow is computed",
-              "add a kernel for it, or take it out of TYPES", "%s: %s", t->label,
+      finding(t, NULL, "a dtype that TENON_TYPES allows is computed",
+              "add a kernel for this dtype, or remove it from TENON_TYPES", "%s: %s", t->label,
               t->is_taken ? ran.error : t->why);
     if (t->is_taken) ran_free(&ran);
   }
 }
-
-/* the same in another dtype */
 
 enum {
   INTS = 0,
@@ -38,16 +36,18 @@ static bool is_float(tenon_dtype_t d) {
   return d.code == 2 || d.code == 4 || (d.code >= 7 && d.code < 200);
 }
 
-/* Half the least number that is not 0, and what is as good as it. */
+/* Half the smallest positive number, or an equivalent tolerance. */
 static double least_of(tenon_dtype_t d) {
-  return tn_dtype_is(d, TENON_F16) ? 0x1p-24 : d.code >= 7 ? 0x1p-6 : 0x1p-126;
+  if (tn_dtype_is(d, TENON_F16)) return 0x1p-24;
+  return d.code >= 7 ? 0x1p-6 : 0x1p-126;
 }
 
-/* The widest dtype of the same kind among those that the variable may be. */
-static bool widest(uint64_t set, tenon_dtype_t of, tenon_dtype_t *out) {
+/* Finds the widest dtype of the same kind that the type variable allows. */
+static bool find_widest(uint64_t set, tenon_dtype_t of, tenon_dtype_t *out) {
   static const uint32_t floats[] = {TENON_F64, TENON_F32, 0};
   static const uint32_t ints[] = {TENON_I64, TENON_I32, 0};
-  const uint32_t *order = is_float(of) ? floats : of.code <= UINTS ? ints : NULL;
+  const uint32_t *order = of.code <= UINTS ? ints : NULL;
+  if (is_float(of)) order = floats;
   for (; order && *order; order++)
     if (set >> tn_dtype_index(tenon_dtype(*order)) & 1 && tenon_dtype(*order).bits > of.bits) {
       *out = tenon_dtype(*order);
@@ -56,7 +56,7 @@ static bool widest(uint64_t set, tenon_dtype_t of, tenon_dtype_t *out) {
   return false;
 }
 
-static tenon_tensor_t *converted(const tenon_tensor_t *from, tenon_dtype_t to) {
+static tenon_tensor_t *convert_tensor(const tenon_tensor_t *from, tenon_dtype_t to) {
   tenon_tensor_t *out;
   if (tenon_tensor_create(to, from->ndim, from->shape, &out) != TENON_OK) return NULL;
   for (int64_t i = 0; i < tenon_count(from); i++) {
@@ -80,7 +80,7 @@ static double step_of(tenon_dtype_t d) {
   }
 }
 
-/* Elements that are further apart than rounding to the narrow dtype makes them. */
+/* Reports elements that differ by more than rounding to the narrow dtype explains. */
 static void compare_result(const trial_t *t, const char *name, const tenon_tensor_t *narrow,
                            const tenon_tensor_t *wide, tenon_dtype_t input) {
   double step = fmax(step_of(narrow->dtype), is_float(input) ? step_of(input) : 0);
@@ -88,14 +88,14 @@ static void compare_result(const trial_t *t, const char *name, const tenon_tenso
   if (narrow->ndim != wide->ndim ||
       memcmp(narrow->shape, wide->shape, (size_t)narrow->ndim * sizeof(int64_t)) != 0) {
     finding(t, "shapes.infer", "the shape of a result is the same in each dtype",
-            "correct infer or SHAPES", "%s", tensor_differs(name, wide, narrow, 1));
+            "correct infer or TENON_SHAPES", "%s", tensor_differs(name, wide, narrow, 1));
     return;
   }
   if (is_float(wide->dtype) != is_float(narrow->dtype) || narrow->dtype.code >= 200 ||
       wide->dtype.code == 5)
     return;
   if (is_float(input) && !is_float(narrow->dtype))
-    return; /* which of two is larger may hang on rounding */
+    return; /* which of two numbers is larger may depend on rounding */
   for (int64_t i = 0; i < tenon_count(wide); i++)
     largest = fmax(largest, fabs(tn_element_get(wide->dtype, wide->data, i, NULL)));
   if (!isfinite(largest)) return;
@@ -109,9 +109,9 @@ static void compare_result(const trial_t *t, const char *name, const tenon_tenso
     if (x == y || isnan(x) ||
         fabs(x - y) <= 4 * step * fmax(fabs(x), largest) + least_of(narrow->dtype))
       continue;
-    finding(t, NULL, "one dtype computes what the others do, but for rounding",
-            "compare this dtype's kernel with the others",
-            "%s: element %lld is %.6g, in %s from the same numbers %.6g", name, (long long)i, y,
+    finding(t, NULL, "every dtype computes the same, except for rounding",
+            "compare the kernel of this dtype with the others",
+            "%s: element %lld is %.6g; the same numbers in %s give %.6g", name, (long long)i, y,
             tn_dtype_name(wide->dtype), x);
     return;
   }
@@ -130,7 +130,7 @@ static void agree_with(trial_t *narrow, uint32_t variable, tenon_dtype_t wide) {
     if (!from || !t.inputs[i] || from->dtype.code == 5 || from->dtype.code >= 200) continue;
     if (tn_dtype_same(from->dtype, t.inputs[i]->dtype) && tn_dtype_same(from->dtype, wide))
       continue;
-    tenon_tensor_t *same = converted(from, t.inputs[i]->dtype);
+    tenon_tensor_t *same = convert_tensor(from, t.inputs[i]->dtype);
     if (same) {
       tenon_tensor_release(t.inputs[i]);
       t.inputs[i] = same;
@@ -152,25 +152,26 @@ static void agree_with(trial_t *narrow, uint32_t variable, tenon_dtype_t wide) {
   trial_free(&t);
 }
 
-static void agree(const subject_t *subject) {
+static void check_agreement(const subject_t *subject) {
   trials_t all = trials(subject, true);
   for (trial_t *t; (t = trials_next(&all));)
     for (uint32_t v = 0; v < t->op->types.variable_count; v++) {
       tenon_dtype_t wide;
       if (t->plan.sample && t->plan.sample != &t->op->samples.calls[0]) continue;
-      if (widest(t->op->types.sets[v], t->plan.variables[v], &wide)) agree_with(t, v, wide);
+      if (find_widest(t->op->types.sets[v], t->plan.variables[v], &wide)) agree_with(t, v, wide);
     }
 }
 
 static const char *lacks_results(const subject_t *s) {
   if (!subject_is_pure(s) || s->op->traits & TENON_RANDOM)
-    return "its results are not those of its arguments alone";
+    return "its results do not depend on its arguments alone";
   return subject_runs_code(s) ? NULL : "a view runs no code";
 }
 
 const check_t checks_types[] = {
-    {"types.each", "Each dtype that TYPES allow is computed.", NULL, NULL, each},
+    {"types.each", "Every dtype that TENON_TYPES allows is computed.", NULL, NULL, check_each},
     {"types.agree",
-     "Each dtype gives what the widest gives, but for rounding, and results of the same shape.",
-     "shapes.infer", lacks_results, agree},
+     "Every dtype returns what the widest returns, except for rounding, and results of the same "
+     "shape.",
+     "shapes.infer", lacks_results, check_agreement},
     {NULL, NULL, NULL, NULL, NULL}};

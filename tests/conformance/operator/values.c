@@ -1,4 +1,5 @@
-/* values: against the author's reference, with special numbers too, and element by element. */
+/* Compares results with the author's reference, also for special numbers, and checks pointwise
+ * operators element by element. */
 #include <math.h>
 #include <string.h>
 
@@ -10,32 +11,33 @@ static void against_reference(trial_t *t, const way_t *way, const char *what) {
   ran_t ran, expected;
   way_t reference = *way;
   reference.op = t->subject->reference;
-  reference.lie = LIE_DENSE;
-  reference.bare = true;
+  reference.layout = LAYOUT_DENSE;
+  reference.is_unguarded = true;
   run_way(t, &reference, &expected);
   if (expected.status == TENON_OK) {
     run_way(t, way, &ran);
     const char *differs = ran.status != TENON_OK ? ran.error : ran_differs(t, &expected, &ran, 4);
     if (differs)
       finding(t, NULL, what,
-              "compare the kernel with the reference; if that is wrong, correct TENON_REFERENCE",
+              "compare the kernel with the reference; if the reference is wrong, correct "
+              "TENON_REFERENCE",
               "%s", differs);
     ran_free(&ran);
   } else if (expected.status != TENON_UNIMPLEMENTED) {
     finding(t, "reference.fails",
             "the reference computes each call, or returns TENON_UNIMPLEMENTED",
-            "correct TENON_REFERENCE", "it fails: %s", expected.error);
+            "correct TENON_REFERENCE", "the reference fails: %s", expected.error);
   }
   ran_free(&expected);
 }
 
-static void reference(const subject_t *subject) {
+static void check_reference(const subject_t *subject) {
   trials_t all = trials(subject, true);
   for (trial_t *t; (t = trials_next(&all));)
-    against_reference(t, &(way_t){0}, "results are those of the reference");
+    against_reference(t, &(way_t){0}, "results equal those of the reference");
 }
 
-static void special(const subject_t *subject, double number, double other, const char *what) {
+static void check_special(const subject_t *subject, double number, double other, const char *what) {
   trials_t all = trials(subject, true);
   for (trial_t *t; (t = trials_next(&all));) {
     bool any = false;
@@ -52,15 +54,15 @@ static void special(const subject_t *subject, double number, double other, const
 }
 
 static void nan_values(const subject_t *s) {
-  special(s, (double)NAN, (double)NAN, "NaN in inputs gives what the reference gives");
+  check_special(s, (double)NAN, (double)NAN, "NaN in inputs gives what the reference returns");
 }
 static void inf_values(const subject_t *s) {
-  special(s, (double)INFINITY, -(double)INFINITY,
-          "infinities in inputs give what the reference gives");
+  check_special(s, (double)INFINITY, -(double)INFINITY,
+                "infinities in inputs give what the reference returns");
 }
 
-/* Elements in another order give results in that order. */
-static void elements(const subject_t *subject) {
+/* Permuted elements must give permuted results. */
+static void check_elements(const subject_t *subject) {
   trials_t all = trials(subject, !options.quick);
   for (trial_t *t; (t = trials_next(&all));) {
     ran_t before, after;
@@ -104,9 +106,9 @@ static void elements(const subject_t *subject) {
       if (differs)
         finding(
             t, NULL,
-            "element i of a pointwise operator's result comes of elements i of its inputs alone",
-            "leave TENON_POINTWISE out, or do not look at neighbours",
-            "after inputs were moved by three elements, results are others: %s", differs);
+            "element i of a pointwise operator's result depends only on elements i of its inputs",
+            "remove TENON_POINTWISE, or do not read neighbouring elements",
+            "after inputs were shifted by three elements, results differ: %s", differs);
     }
     ran_free(&before);
     ran_free(&after);
@@ -114,11 +116,11 @@ static void elements(const subject_t *subject) {
 }
 
 static const char *lacks_reference(const subject_t *s) {
-  return s->reference ? NULL : "no TENON_REFERENCE is stated";
+  return s->reference ? NULL : "no TENON_REFERENCE is declared";
 }
 static const char *lacks_reference_floats(const subject_t *s) {
-  return s->reference ? subject_has_floats(s, false) ? NULL : "it takes no floats"
-                      : "no TENON_REFERENCE is stated";
+  if (!s->reference) return "no TENON_REFERENCE is declared";
+  return subject_has_floats(s, false) ? NULL : "it takes no floating-point inputs";
 }
 static const char *lacks_elements(const subject_t *s) {
   return s->op->traits & TENON_POINTWISE && !(s->op->traits & TENON_RANDOM) && subject_is_pure(s)
@@ -127,11 +129,11 @@ static const char *lacks_elements(const subject_t *s) {
 }
 
 const check_t checks_values[] = {
-    {"reference.values", "Results are those of the reference, in each dtype.", "reference.fails",
-     lacks_reference, reference},
+    {"reference.values", "Results equal those of the reference, in each dtype.", "reference.fails",
+     lacks_reference, check_reference},
     {"values.nan", "The same with NaN among the elements.", NULL, lacks_reference_floats,
      nan_values},
     {"values.inf", "The same with infinities.", NULL, lacks_reference_floats, inf_values},
-    {"pointwise.elements", "Pointwise: elements in another order give results in that order.", NULL,
-     lacks_elements, elements},
+    {"pointwise.elements", "Pointwise operators: permuted elements give permuted results.", NULL,
+     lacks_elements, check_elements},
     {NULL, NULL, NULL, NULL, NULL}};

@@ -1,15 +1,14 @@
-/* Copies of descriptors whose functions are ours; see probe.h.  Which of its functions is called a
- * library's function cannot tell: so there is a function of ours for each of its. */
+/* Copies of descriptors whose functions are wrappers; see probe.h. A library function is not told
+ * on whose behalf it is called, so each of them needs a wrapper function of its own, which a pool
+ * provides. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "probe.h"
 
-/* pools */
-
-/* Functions by the octal number in their name: 4,096 of kernels and loops, 512 of what operators
- * have once. */
+/* Functions numbered by the octal digits of their names: 4,096 for kernels and loops, 512 for
+ * functions that an operator has once. */
 #define EIGHT(F, p) F(p##0) F(p##1) F(p##2) F(p##3) F(p##4) F(p##5) F(p##6) F(p##7)
 #define EIGHT_2(F, p)                                                                              \
   EIGHT(F, p##0)                                                                                   \
@@ -36,7 +35,13 @@ enum {
   static type name##_own[count];                                                                   \
   static uint32_t name##_used;                                                                     \
   LIST(POOL_##name)                                                                                \
-  static type const name##_pool[count] = {LIST(POOL_NAME_##name)};
+  static type const name##_pool[count] = {LIST(POOL_NAME_##name)};                                 \
+  /* Takes a function from the pool for `own`; returns `own` itself if the pool is empty. */       \
+  static tenon_any_fn take_##name(tenon_any_fn own) {                                              \
+    if (name##_used == (count)) return own;                                                        \
+    name##_own[name##_used] = (type)own;                                                           \
+    return (tenon_any_fn)name##_pool[name##_used++];                                               \
+  }
 #define POOL_run(n)                                                                                \
   static tenon_status_t run_##n(tenon_call_t *c) { return probe_run_around(run_own[n], c); }
 #define POOL_NAME_run(n) run_##n,
@@ -68,31 +73,25 @@ POOL(node, FEW_COUNT, FEW, tenon_status_t, tenon_node_fn, tenon_node_t *)
 POOL(destroy, FEW_COUNT, FEW, void, tenon_free_fn, void *)
 /* clang-format on */
 
-/* A function of the pool for `own`; `own` itself when none is left. */
-#define TAKE(name, count, own)                                                                     \
-  (name##_used == (count) ? (own)                                                                  \
-                          : (name##_own[name##_used] = (__typeof__(name##_own[0]))(own),           \
-                             (tenon_any_fn)name##_pool[name##_used++]))
-
-static tenon_any_fn wrap(uint32_t tag, tenon_any_fn own) {
+static tenon_any_fn wrap_function(uint32_t tag, tenon_any_fn own) {
   if (!own || own == (tenon_any_fn)tenon_fallback_cpu) return own;
   switch (tag & ~TENON_MUST) {
   case TENON_TAG_KERNEL:
   case TENON_TAG_COMPOSITE:
   case TENON_TAG_SOURCE:
-    return TAKE(run, MANY_COUNT, own);
+    return take_run(own);
   case TENON_TAG_LOOP:
   case TENON_TAG_ROW:
-    return TAKE(loop, MANY_COUNT, own);
+    return take_loop(own);
   case TENON_TAG_STUB:
-    return TAKE(stub, FEW_COUNT, own);
+    return take_stub(own);
   case TENON_TAG_INFER:
-    return TAKE(infer, FEW_COUNT, own);
+    return take_infer(own);
   case TENON_TAG_CREATE:
   case TENON_TAG_PREPARE:
-    return TAKE(node, FEW_COUNT, own);
+    return take_node(own);
   case TENON_TAG_DESTROY:
-    return TAKE(destroy, FEW_COUNT, own);
+    return take_destroy(own);
   default:
     return own;
   }
@@ -106,15 +105,13 @@ tenon_any_fn probe_original(tenon_any_fn ours) {
   return ours;
 }
 
-/* descriptors */
-
 typedef struct items_t {
   tenon_item_t *items;
   size_t count;
   size_t capacity;
 } items_t;
 
-static void add(items_t *list, tenon_item_t item) {
+static void add_item(items_t *list, tenon_item_t item) {
   if (list->count == list->capacity) {
     list->capacity = list->capacity ? 2 * list->capacity : 64;
     list->items = realloc(list->items, list->capacity * sizeof item);
@@ -123,7 +120,7 @@ static void add(items_t *list, tenon_item_t item) {
   list->items[list->count++] = item;
 }
 
-/* "ns::add.out(Tensor x)" of the reference: its name with an ending. */
+/* "ns::add.out(Tensor x)" becomes "ns::add.out_reference(Tensor x)". */
 static const char *twin_schema(const char *schema) {
   size_t head = strcspn(schema, "(");
   size_t name = head;
@@ -136,7 +133,7 @@ static const char *twin_schema(const char *schema) {
   return made;
 }
 
-/* An operator whose only kernel is the reference of the one that begins at items[0]. */
+/* Adds an operator whose only kernel is the reference of the operator that begins at items[0]. */
 static void add_twin(items_t *list, const tenon_item_t *items, const tenon_item_t *end) {
   tenon_any_fn reference = NULL;
   for (const tenon_item_t *i = items; i < end; i++)
@@ -161,9 +158,9 @@ static void add_twin(items_t *list, const tenon_item_t *items, const tenon_item_
     default:
       continue;
     }
-    add(list, copy);
+    add_item(list, copy);
   }
-  add(list, (tenon_item_t){TENON_TAG_KERNEL, 0, 0, "cpu", reference});
+  add_item(list, (tenon_item_t){TENON_TAG_KERNEL, 0, 0, "cpu", reference});
 }
 
 static const tenon_item_t *copy_items(const tenon_item_t *items) {
@@ -183,12 +180,12 @@ static const tenon_item_t *copy_items(const tenon_item_t *items) {
     if (tag == TENON_TAG_GROUP && i->text)
       copy.text = copy_items(i->text);
     else
-      copy.function = wrap(i->tag, i->function);
-    add(&list, copy);
+      copy.function = wrap_function(i->tag, i->function);
+    add_item(&list, copy);
   }
   for (size_t k = 0; k < twins.count; k++)
-    add(&list, twins.items[k]);
-  add(&list, (tenon_item_t){TENON_TAG_END, 0, 0, NULL, NULL});
+    add_item(&list, twins.items[k]);
+  add_item(&list, (tenon_item_t){TENON_TAG_END, 0, 0, NULL, NULL});
   free(twins.items);
   return list.items;
 }

@@ -1,49 +1,47 @@
-/* writes: memory around arguments, results that are left as they were, and results that depend on
- * what was there. */
+/* Checks memory around arguments, results that are not written, and results that depend on previous
+ * contents of their memory. */
 #include <string.h>
 
 #include "run.h"
 
-static void outside(const subject_t *subject) {
+static void check_outside(const subject_t *subject) {
   trials_t all = trials(subject, !options.quick);
   for (trial_t *t; (t = trials_next(&all));) {
     ran_t ran;
-    run_way(t, &(way_t){.gives = true, .place = AT_HEAD, .poison = 0x55}, &ran);
+    run_way(t, &(way_t){.provides_outputs = true, .place = AT_HEAD, .poison = 0x55}, &ran);
     ran_free(&ran);
     if (has_findings()) break;
-    run_way(
-        t,
-        &(way_t){.gives = true, .place = AT_TAIL, .poison = 0x55, .crash_id = "strides.unaligned"},
-        &ran);
+    run_way(t,
+            &(way_t){.provides_outputs = true,
+                     .place = AT_TAIL,
+                     .poison = 0x55,
+                     .crash_id = "strides.unaligned"},
+            &ran);
     ran_free(&ran);
   }
 }
 
-/* Large enough for the widest registers and for several threads. */
-static void outside_large(const subject_t *subject) {
+/* Extents that are large enough for the widest registers and for several threads. */
+static void check_large(const subject_t *subject) {
   static const int64_t extents[] = {1, 17, 131};
+  static const char *const labels[] = {"1", "17", "131"};
   for (int i = 0; i < 3; i++) {
     trial_t t;
     tn_trial_options_t o = {.extent = extents[i], .rank = -1};
-    if (trial_make(subject, &o, options.seed,
-                   extents[i] == 1    ? "1"
-                   : extents[i] == 17 ? "17"
-                                      : "131",
-                   &t) &&
-        t.is_taken) {
+    if (trial_make(subject, &o, options.seed, labels[i], &t) && t.is_taken) {
       ran_t plain, ran;
       run_plainly(&t, &plain);
       for (int place = AT_HEAD; place <= AT_TAIL && plain.status == TENON_OK; place++) {
         run_way(&t,
-                &(way_t){.gives = true,
+                &(way_t){.provides_outputs = true,
                          .place = (uint8_t)place,
                          .poison = 0x55,
                          .crash_id = place == AT_TAIL ? "strides.unaligned" : NULL},
                 &ran);
         const char *differs = ran.status != TENON_OK ? ran.error : ran_differs(&t, &plain, &ran, 1);
         if (differs && subject_is_pure(subject))
-          finding(&t, "size.each", "a call gives the same wherever its arguments lie",
-                  "look at the loop's last elements", "%s", differs);
+          finding(&t, "size.each", "a call returns the same results wherever its arguments lie",
+                  "check how the loop handles the last elements", "%s", differs);
         ran_free(&ran);
       }
       ran_free(&plain);
@@ -51,8 +49,6 @@ static void outside_large(const subject_t *subject) {
     trial_free(&t);
   }
 }
-
-/* what was in results before */
 
 typedef struct bytes_t {
   int64_t unwritten;
@@ -62,8 +58,7 @@ typedef struct bytes_t {
   int64_t first_differs;
 } bytes_t;
 
-/* Elements that hold the one pattern after the one call and the other after the other, and those
- * that differ in another way. */
+/* Counts elements that keep the fill pattern in both calls, and elements that differ otherwise. */
 static bytes_t compare_bytes(const tenon_tensor_t *a, const tenon_tensor_t *b, uint8_t x,
                              uint8_t y) {
   size_t size = a->dtype.bits / 8u;
@@ -96,41 +91,45 @@ static void compare_poisons(const trial_t *t, const ran_t *a, const ran_t *b) {
     bytes_t found = compare_bytes(p, q, 0x55, 0xAA);
     bool is_half = found.unwritten * 2 == found.count && found.count > 2 &&
                    found.first_unwritten * 2 == found.count;
+    const char *id = NULL;
+    const char *expected = "every element of a result is written";
+    const char *advice = "check which elements the loop omits";
+    if (is_half) {
+      id = "types.infer";
+      expected = "the elements have the dtype that infer states";
+      advice = "compare the element type of the kernel with the dtype of the result";
+    }
     if (found.unwritten)
-      finding(t, is_half ? "types.infer" : NULL,
-              is_half ? "elements are of the dtype that infer states"
-                      : "every element of a result is written",
-              is_half ? "compare the kernel's type with the dtype of the result"
-                      : "look which elements the loop leaves out",
-              "result %s: %lld of %lld elements stay as they were, the first of them number %lld",
+      finding(t, id, expected, advice,
+              "result %s: %lld of %lld elements are not written, the first of them is number %lld",
               name, (long long)found.unwritten, (long long)found.count,
               (long long)found.first_unwritten);
     else if (found.differ)
-      finding(t, "read.output", "a result does not depend on what was in its memory before",
-              "set results before you add to them",
-              "result %s: %lld of %lld elements differ after results were full of 0x55 and of "
-              "0xaa, the first of them number %lld",
+      finding(t, "read.output", "a result does not depend on the previous contents of its memory",
+              "initialise results before adding to them",
+              "result %s: %lld of %lld elements differ if results are filled with 0x55 or with "
+              "0xaa before, the first of them is number %lld",
               name, (long long)found.differ, (long long)found.count,
               (long long)found.first_differs);
   }
 }
 
-static void unwritten(const subject_t *subject) {
+static void check_unwritten(const subject_t *subject) {
   trials_t all = trials(subject, !options.quick);
   for (trial_t *t; (t = trials_next(&all));) {
     ran_t again, a, b, c;
-    run_way(t, &(way_t){.gives = true, .poison = 0x55}, &a);
-    run_way(t, &(way_t){.gives = true, .poison = 0x55}, &again);
-    run_way(t, &(way_t){.gives = true, .poison = 0xAA}, &b);
+    run_way(t, &(way_t){.provides_outputs = true, .poison = 0x55}, &a);
+    run_way(t, &(way_t){.provides_outputs = true, .poison = 0x55}, &again);
+    run_way(t, &(way_t){.provides_outputs = true, .poison = 0xAA}, &b);
     bool same = a.status == TENON_OK && b.status == TENON_OK && again.status == TENON_OK &&
                 !ran_differs(t, &a, &again, 0);
     if (same) compare_poisons(t, &a, &b);
-    run_way(t, &(way_t){.gives = true, .poison = 0x55, .inside = 0x7F}, &c);
+    run_way(t, &(way_t){.provides_outputs = true, .poison = 0x55, .inside = 0x7F}, &c);
     const char *differs = same && c.status == TENON_OK ? ran_differs(t, &a, &c, 1) : NULL;
     if (differs)
       finding(t, "workspace.contents",
-              "results do not depend on what was in workspaces and temporaries",
-              "set them before you read them", "%s", differs);
+              "results do not depend on the previous contents of workspaces and temporaries",
+              "initialise them before reading them", "%s", differs);
     ran_free(&a);
     ran_free(&again);
     ran_free(&b);
@@ -142,22 +141,21 @@ static const char *lacks_code(const subject_t *s) {
   return subject_runs_code(s) ? NULL : "a view runs no code";
 }
 static const char *lacks_purity(const subject_t *s) {
-  return !subject_runs_code(s) ? "a view runs no code"
-         : subject_is_pure(s)  ? NULL
-                               : "its results are not those of its arguments alone";
+  if (!subject_runs_code(s)) return "a view runs no code";
+  return subject_is_pure(s) ? NULL : "its results do not depend on its arguments alone";
 }
 
 const check_t checks_writes[] = {
     {"write.outside",
-     "Nothing outside of arguments is read or written: pages around them cannot be touched.",
+     "Nothing outside the arguments is read or written: the pages around them are inaccessible.",
      "read.beyond types.infer strides.unaligned workspace.over workspace.under workspace.temporary "
      "alias.inplace alias.undeclared",
-     lacks_code, outside},
+     lacks_code, check_outside},
     {"size.each",
-     "The same of extents of 1, 17 and 131, and with the same results wherever arguments lie.",
-     "strides.unaligned", lacks_code, outside_large},
+     "The same with extents of 1, 17 and 131, and with the same results wherever arguments lie.",
+     "strides.unaligned", lacks_code, check_large},
     {"write.unwritten",
-     "Results are written as a whole, and do not depend on what was in their memory, or in the "
-     "workspace.",
-     "read.output types.infer workspace.contents", lacks_purity, unwritten},
+     "Results are written completely and do not depend on the previous contents of their memory or "
+     "of the workspace.",
+     "read.output types.infer workspace.contents", lacks_purity, check_unwritten},
     {NULL, NULL, NULL, NULL, NULL}};

@@ -1,6 +1,6 @@
-/* claims.c: groups of graphs for the example device, which has none, and faults of them.  It claims
- * runs of neighbours in the graph's order, and computes on the stream's thread; a group is one
- * block of bytes, so that saving is copying. */
+/* Groups of graphs for the example device, which has none itself, and faults in them. It claims
+ * runs of neighbouring nodes in the order of the graph, and computes them on the stream's thread. A
+ * compiled group is one block of bytes, so saving it is a copy. */
 #include "faults.h"
 #include <stdlib.h>
 #include <string.h>
@@ -11,18 +11,18 @@ enum {
 };
 static const char *const names[OPS] = {"core::add", "core::mul", "core::relu", "core::matmul"};
 
-typedef struct value_t { /* of [rows, columns] */
+typedef struct value_t { /* a value of shape [rows, columns] */
   int64_t rows;
   int64_t columns;
   int32_t input;
   int32_t output;
-  int32_t weight; /* which; of weights where in floats; -1 */
+  int32_t weight; /* offset of the weight in the weights; -1: none */
   uint32_t reserved;
 } value_t;
 
-typedef struct code_t { /* then the weights */
+typedef struct code_t { /* followed by the weights */
   char magic[8];
-  uint64_t sum; /* of all behind it */
+  uint64_t sum; /* checksum of the bytes after it */
   uint32_t size;
   uint32_t node_count;
   uint32_t value_count;
@@ -39,10 +39,10 @@ typedef struct code_t { /* then the weights */
   float weights[];
 } code_t;
 
-typedef struct part_t { /* a group */
+typedef struct part_t { /* a compiled group */
   uint32_t users;
   int32_t ordinal;
-  void *memory; /* of the device, so that somebody misses it */
+  void *memory; /* device memory, so that a leak is detected */
   code_t *code;
 } part_t;
 
@@ -53,8 +53,6 @@ static uint64_t sum_of(const code_t *code) {
     sum = (sum ^ at[i]) * 0x100000001b3u;
   return sum;
 }
-
-/* claiming */
 
 static uint32_t op_of(const tenon_graph_node_t *node) {
   uint32_t op = 0;
@@ -97,8 +95,6 @@ static tenon_status_t claim(tenon_on_t on, const tenon_graph_view_t *view, const
   }
   return TENON_OK;
 }
-
-/* compiling */
 
 static tenon_status_t part_new(tenon_on_t on, code_t *code, void **out_group) {
   part_t *part = calloc(1, sizeof *part);
@@ -160,7 +156,7 @@ static tenon_status_t compile(tenon_on_t on, const tenon_graph_view_t *view, con
   return part_new(on, code, out_group);
 }
 
-static void part_release(part_t *part) { /* with the lock */
+static void part_release(part_t *part) { /* call with the lock held */
   if (--part->users) return;
   free(part->code);
   free(part);
@@ -187,15 +183,14 @@ static tenon_status_t load(tenon_on_t on, const void *bytes, uint64_t size, void
   if (size) memcpy(code, bytes, size);
   if (size >= sizeof *code && memcmp(code->magic, "VXGROUP", 8) == 0 && code->size == size &&
       code->sum == sum_of(code))
-    return part_new(on, code, out_group); /* a sum is enough for what only this plug-in wrote */
+    /* A checksum is enough, because only this plug-in writes such bytes. */
+    return part_new(on, code, out_group);
   free(code);
   return tenon_fail(on, TENON_INVALID, "vx: %llu bytes are no group of vx",
                     (unsigned long long)size);
 }
 
-/* running */
-
-typedef struct run_t { /* of a group, until its work is done */
+typedef struct run_t { /* one run of a group, until its work is done */
   part_t *part;
   float *in[ROOM];
   float *out[ROOM];
@@ -221,7 +216,9 @@ static void compute(const code_t *code, float *const *in, float *const *out, con
   float *own[ROOM] = {NULL};
   for (uint32_t i = 0; i < code->value_count; i++) {
     const value_t *v = &code->values[i];
-    data[i] = v->input >= 0 ? in[v->input] : v->output >= 0 ? out[v->output] : NULL;
+    data[i] = NULL;
+    if (v->output >= 0) data[i] = out[v->output];
+    if (v->input >= 0) data[i] = in[v->input];
     if (v->weight >= 0) data[i] = (float *)(uintptr_t)weights + v->weight;
   }
   for (uint32_t n = 0; n < code->node_count; n++) {
@@ -256,7 +253,7 @@ static float *of(const tenon_tensor_t *t) {
   return (float *)(void *)shown((tenon_memory_t){t->data, t->byte_offset});
 }
 
-/* A run by that function. */
+/* Enqueues a run that is executed by `function`. */
 static tenon_status_t run_by(tenon_on_t on, void *stream, const tenon_group_run_t *given,
                              void (*function)(stream_t *, work_t *)) {
   stream_t *s = stream_of(on, stream);
@@ -293,8 +290,6 @@ void claims_add(tenon_device_table_t *table) {
   table->group_free = part_free;
 }
 
-/* faults */
-
 #define FAULT(fault, slot, function)                                                               \
   static void fault(tenon_device_table_t *table) { table->slot = function; }
 
@@ -322,7 +317,7 @@ static tenon_status_t claim_known(tenon_on_t on, const tenon_graph_view_t *view,
   for (uint32_t n = 0; n < view->node_count; n++)
     if (can(view, n) && count < ROOM) nodes[count++] = n;
   return count ? out->take(out, count, nodes, "all that vx computes")
-               : TENON_OK; /* whatever is between them */
+               : TENON_OK; /* whatever lies between them */
 }
 FAULT(claims_around, claim, claim_known)
 
@@ -367,7 +362,7 @@ static tenon_status_t run_now(tenon_on_t on, void *stream, const tenon_group_run
 }
 FAULT(group_at_once, group_run, run_now)
 
-/* Reads the shown constants when it runs. */
+/* Reads the constants of the view when it runs. */
 static const tenon_tensor_t *kept_tensors[3 * ROOM];
 static void run_kept(stream_t *s, work_t *w) {
   run_t *run = w->argument;
@@ -393,7 +388,7 @@ static void weights_not_taken(tenon_device_table_t *table) {
   table->group_run = group_run_kept;
 }
 
-static void free_now(tenon_on_t on, void *group) { /* whoever still runs it */
+static void free_now(tenon_on_t on, void *group) { /* even while the group still runs */
   part_t *part = group;
   correct.free(on, part->memory);
   memset(part->code->weights, 0x7f, part->code->weight_count * sizeof(float));
@@ -403,7 +398,7 @@ static void free_now(tenon_on_t on, void *group) { /* whoever still runs it */
 }
 FAULT(group_freed_early, group_free, free_now)
 
-/* Arguments of a run lie with the group: the next one overwrites them. */
+/* The arguments of a run are stored in the group, so the next run overwrites them. */
 static run_t *shared_run;
 static void run_shared(stream_t *s, work_t *w) {
   run_t *run = w->argument;
@@ -411,7 +406,7 @@ static void run_shared(stream_t *s, work_t *w) {
     compute(run->part->code, shared_run->in, shared_run->out, run->part->code->weights);
   lock();
   part_release(run->part);
-  unlock(); /* runs are kept: they are shared */
+  unlock(); /* shared runs are not freed */
 }
 static tenon_status_t group_run_shared(tenon_on_t on, void *stream,
                                        const tenon_group_run_t *given) {
@@ -426,7 +421,7 @@ static tenon_status_t group_run_shared(tenon_on_t on, void *stream,
 }
 FAULT(runs_share_arguments, group_run, group_run_shared)
 
-static void free_half(tenon_on_t on, void *group) { /* its memory on the device stays */
+static void free_half(tenon_on_t on, void *group) { /* leaks its device memory */
   (void)on;
   lock();
   part_release(group);
@@ -439,8 +434,7 @@ static void run_behind(stream_t *s, work_t *w) {
   const code_t *code = run->part->code;
   for (uint32_t i = 0; i < code->value_count && !s->status; i++) {
     const value_t *v = &code->values[i];
-    if (v->output >= 0)
-      run->out[v->output][v->rows * v->columns] = 0; /* a row of its own for each four elements */
+    if (v->output >= 0) run->out[v->output][v->rows * v->columns] = 0; /* writes after the result */
   }
   run_part(s, w);
 }

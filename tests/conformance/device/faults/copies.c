@@ -1,4 +1,4 @@
-/* copies.c: faults of memory, copies and fills. */
+/* Faults of memory, copies and fills. */
 #include "faults.h"
 #include <stdlib.h>
 #include <string.h>
@@ -7,7 +7,7 @@
 #define FAULT(fault, slot, function)                                                               \
   static void fault(tenon_device_table_t *table) { table->slot = function; }
 
-/* Work beside the streams, done a little later, which nobody waits for. */
+/* Does work a little later on a thread outside the streams, which no wait covers. */
 static void *later_thread(void *argument) {
   work_t *w = argument;
   nanosleep(&(struct timespec){0, 30000000}, NULL);
@@ -24,8 +24,8 @@ static void run_later(stream_t *s, work_t *w) {
   if (pthread_create(&thread, NULL, later_thread, own) == 0) pthread_detach(thread);
 }
 
-/* A copy whose work is done by `run`, where `direction` and the stream are as said (0: any; streams
- * other than NULL only). */
+/* A copy that is executed by `run` if direction and stream match (direction 0: any; only streams
+ * other than NULL). */
 static tenon_status_t copy_by(tenon_on_t on, void *stream, const tenon_copy_t *copy,
                               uint32_t direction, void (*run)(stream_t *, work_t *)) {
   if (direction && copy->direction != direction) return correct.copy(on, stream, copy);
@@ -52,7 +52,7 @@ static tenon_status_t out_late(tenon_on_t on, void *stream, const tenon_copy_t *
 }
 FAULT(copy_out_not_waited, copy, out_late)
 
-/* Keeps what it read from a host address, and thinks that it is still there. */
+/* Keeps what it read from a host address and assumes that the contents do not change. */
 static tenon_status_t in_stale(tenon_on_t on, void *stream, const tenon_copy_t *copy) {
   static struct {
     void *at;
@@ -97,7 +97,7 @@ static tenon_status_t offset_cut(tenon_on_t on, void *stream, const tenon_copy_t
 }
 FAULT(offset_32_bits, copy, offset_cut)
 
-/* One buffer for what is copied in, for all threads. */
+/* One staging buffer for copies in, shared by all threads. */
 static tenon_status_t in_staged(tenon_on_t on, void *stream, const tenon_copy_t *copy) {
   static char stage[100000];
   tenon_copy_t staged = *copy;
@@ -124,10 +124,8 @@ static tenon_status_t fill_low(tenon_on_t on, void *stream, uint64_t ticket, ten
 }
 FAULT(fill_offset, fill, fill_low)
 
-/* memory */
-
 static tenon_status_t allocate_odd(tenon_on_t on, uint64_t bytes, void **out_handle) {
-  TENON_TRY(correct.allocate(on, bytes, out_handle)); /* its block has room behind */
+  TENON_TRY(correct.allocate(on, bytes, out_handle)); /* its block has room at the end */
   *out_handle = (char *)*out_handle + 8;
   return TENON_OK;
 }
@@ -150,7 +148,7 @@ static tenon_status_t start_arena(tenon_device_context_t *context) {
   return correct.start(context);
 }
 
-/* Pieces of one large block, whose sizes are rounded by `round`; nothing is given back. */
+/* Allocates pieces of one large block with sizes rounded by `round`; pieces are never freed. */
 static tenon_status_t piece_of(tenon_on_t on, uint64_t bytes, void **out_handle, int64_t more) {
   uint64_t step = bytes < 256 ? 256 : (uint64_t)((int64_t)(bytes / 256 * 256) + more);
   if (bytes > 1000000) return correct.allocate(on, bytes, out_handle);
@@ -231,7 +229,7 @@ static tenon_status_t allocate_wraps(tenon_on_t on, uint64_t bytes, void **out_h
 FAULT(size_wraps, allocate, allocate_wraps)
 
 static tenon_status_t allocate_counts(tenon_on_t on, uint64_t bytes,
-                                      void **out_handle) { /* also what it refuses */
+                                      void **out_handle) { /* counts even what it refuses */
   tenon_status_t status = correct.allocate(on, bytes, out_handle);
   lock();
   if (status) vx.used[on->ordinal] += 4096;

@@ -1,4 +1,4 @@
-/* library.c: the library of the faulty devices. */
+/* The library of the faulty devices. */
 #include "faults.h"
 #include <stdlib.h>
 #include <string.h>

@@ -1,4 +1,4 @@
-/* orders.c: faults of streams, events and callbacks. */
+/* Faults of streams, events and callbacks. */
 #include "faults.h"
 #include <stdlib.h>
 #include <string.h>
@@ -35,7 +35,7 @@ static tenon_status_t record_once(tenon_on_t on, void *event, void *stream) {
 }
 FAULT(record_forgotten, event_record, record_once)
 
-static void destroy_done(tenon_on_t on, void *event) { /* lets go of who waits */
+static void destroy_done(tenon_on_t on, void *event) { /* wakes waiters too early */
   lock();
   if (((event_t *)event)->mark) ((event_t *)event)->mark->done = 1;
   pthread_cond_broadcast(&vx.progress);
@@ -81,16 +81,14 @@ static void events_shared(tenon_device_table_t *table) {
   table->event_destroy = destroy_nothing;
 }
 
-/* streams */
-
-/* A piece is put before the one that was enqueued last, where that has not begun. */
+/* Inserts a copy before the last enqueued one, unless that has begun. */
 static tenon_status_t copy_before(tenon_on_t on, void *stream, const tenon_copy_t *copy) {
   static _Atomic unsigned count;
   stream_t *s = stream_of(on, stream);
   TENON_TRY(correct.copy(on, stream, copy));
   if (copy->direction != TENON_COPY_WITHIN || ++count % 8) return TENON_OK;
   lock();
-  work_t *w = s->first; /* it runs */
+  work_t *w = s->first; /* this one is running */
   while (!s->recorded && w && w->next && w->next->next && w->next->next->next)
     w = w->next;
   if (!s->recorded && w && w->next && w->next->next && w->next->run == w->next->next->run) {
@@ -113,7 +111,7 @@ static tenon_status_t query_done(tenon_on_t on, void *stream, tenon_fault_t *fau
 FAULT(query_early, stream_query, query_done)
 
 static tenon_status_t query_last(tenon_on_t on, void *stream,
-                                 tenon_fault_t *fault) { /* the piece that runs is not counted */
+                                 tenon_fault_t *fault) { /* ignores the work that is running */
   stream_t *s = stream_of(on, stream);
   lock();
   int few = s->first && !s->first->next;
@@ -145,8 +143,7 @@ static tenon_status_t synchronize_again(tenon_on_t on, void *stream, tenon_fault
 }
 FAULT(idle_wait_fails, stream_synchronize, synchronize_again)
 
-static void destroy_drops(tenon_on_t on,
-                          void *stream) { /* copies that have not begun are left out */
+static void destroy_drops(tenon_on_t on, void *stream) { /* drops copies that have not begun */
   stream_t *s = stream;
   lock();
   for (work_t *w = s->first ? s->first->next : NULL; w; w = w->next) {
@@ -159,7 +156,7 @@ FAULT(destroy_drops_work, stream_destroy, destroy_drops)
 
 static _Atomic int created;
 static tenon_status_t create_shared(tenon_on_t on,
-                                    void **out_stream) { /* the same stream for every second one */
+                                    void **out_stream) { /* every second stream is the same */
   static void *last;
   if (created++ % 2 && last) {
     *out_stream = last;
@@ -177,8 +174,6 @@ static void streams_shared(tenon_device_table_t *table) {
   table->stream_create = create_shared;
   table->stream_destroy = destroy_shared;
 }
-
-/* callbacks */
 
 static tenon_status_t call_twice(tenon_on_t on, void *stream,
                                  void (*function)(void *, tenon_status_t), void *argument) {

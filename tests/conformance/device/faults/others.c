@@ -1,4 +1,4 @@
-/* others.c: faults of failures, recordings, start and stop, the table and the properties. */
+/* Faults of failures, recordings, start and stop, the table and the properties. */
 #include "faults.h"
 #include <fcntl.h>
 #include <sched.h>
@@ -9,8 +9,6 @@
 #define FAULT(fault, slot, function)                                                               \
   static void fault(tenon_device_table_t *table) { table->slot = function; }
 
-/* failures */
-
 static tenon_status_t lost(tenon_on_t on, void *stream, tenon_fault_t *fault) {
   correct.stream_synchronize(on, stream, fault);
   return TENON_OK;
@@ -20,7 +18,7 @@ FAULT(error_lost, stream_synchronize, lost)
 static tenon_status_t forget(tenon_on_t on, void *stream, tenon_fault_t *fault) {
   tenon_status_t status = correct.stream_synchronize(on, stream, fault);
   lock();
-  stream_of(on, stream)->status = TENON_OK; /* told once */
+  stream_of(on, stream)->status = TENON_OK; /* reported only once */
   unlock();
   return status;
 }
@@ -40,7 +38,7 @@ static tenon_status_t all_well(tenon_on_t on) {
 FAULT(synchronize_loses_error, synchronize, all_well)
 
 static tenon_status_t record_good(tenon_on_t on, void *event,
-                                  void *stream) { /* the event knows nothing of the failure */
+                                  void *stream) { /* the event does not carry the failure */
   stream_t *s = stream_of(on, stream);
   lock();
   while (s->first)
@@ -74,8 +72,6 @@ static tenon_status_t copy_always(tenon_on_t on, void *stream, const tenon_copy_
 }
 FAULT(works_after_failure, copy, copy_always)
 
-/* recordings */
-
 static tenon_status_t begin_nothing(tenon_on_t on, void *stream) {
   (void)on;
   (void)stream;
@@ -94,12 +90,10 @@ static void recording_done_at_once(tenon_device_table_t *table) {
 
 static tenon_status_t replay_once(tenon_on_t on, void *stream, void *recording, uint64_t ticket) {
   TENON_TRY(correct.replay(on, stream, recording, ticket));
-  ((recording_t *)recording)->first = NULL; /* the pieces are used up */
+  ((recording_t *)recording)->first = NULL; /* a replay consumes the recorded work */
   return TENON_OK;
 }
 FAULT(replay_once_only, replay, replay_once)
-
-/* start and stop */
 
 static void *idle(void *argument) {
   for (;;)
@@ -131,7 +125,7 @@ static tenon_status_t start_memory(tenon_device_context_t *context) {
 }
 FAULT(stop_leaves_memory, start, start_memory)
 
-static void stop_now(tenon_device_context_t *context) { /* what stands in line is left out */
+static void stop_now(tenon_device_context_t *context) { /* drops queued work */
   lock();
   for (stream_t *s = vx.streams; s; s = s->next)
     for (work_t *w = s->ordinal == context->ordinal && s->first ? s->first->next : NULL; w;
@@ -147,8 +141,6 @@ static tenon_status_t start_all(tenon_device_context_t *context) {
   return correct.start(context);
 }
 FAULT(context_changed, start, start_all)
-
-/* the table and the properties */
 
 FAULT(half_a_group, event_destroy, NULL)
 FAULT(no_copy, copy, NULL)
@@ -206,8 +198,8 @@ static tenon_status_t language_alone(tenon_on_t on, tenon_device_properties_t *o
 }
 FAULT(language_without_compile, properties, language_alone)
 
-static tenon_status_t
-clears_all(tenon_on_t on, tenon_device_properties_t *out) { /* more than it knows: a byte behind */
+/* Writes one byte past the fields that it knows. */
+static tenon_status_t clears_all(tenon_on_t on, tenon_device_properties_t *out) {
   uint32_t size = out->size;
   if (size > sizeof *out) ((char *)out)[sizeof *out] = 1;
   correct.properties(on, out);

@@ -1,0 +1,184 @@
+/* `tenon export` makes operators of a library available to another framework's library loader. The
+ * result is a copy of a library that came with Tenon (exports/ beside libtenon); the names of the
+ * exported operators are written into it. It is opened at once to check it. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <tenon/tenon.h>
+
+#include "file.h"
+#include "library.h"
+#include "options.h"
+#include "print_error.h"
+#include "system.h"
+
+/* The marker at the start of the space for settings in the file. */
+static const char opening[] = "tenon export: what this library exports\n";
+
+typedef struct asked_t { /* the command line */
+  const char *library;
+  const char *output;
+  const char *prefix;
+  const texts_t *ops;
+} asked_t;
+
+static void put_line(text_t *lines, const char *key, const char *value, bool *is_fine) {
+  *is_fine = *is_fine && !strchr(value, '\n');
+  text_add(lines, "%s=%s\n", key, value);
+}
+
+/* Writes the lines behind the marker `opening`, where the file has a run of zero bytes for them. */
+static bool put_settings(text_t *bytes, const text_t *lines) {
+  const size_t size = sizeof opening - 1;
+  for (size_t at = 0; at + size + lines->size < bytes->size; at++) {
+    if (memcmp(bytes->data + at, opening, size) != 0) continue;
+    at += size;
+    for (size_t i = 0; i <= lines->size; i++)
+      if (bytes->data[at + i]) return false;
+    memcpy(bytes->data + at, lines->data, lines->size);
+    return true;
+  }
+  return false;
+}
+
+/* Reads the library that came with Tenon and writes the settings into it. */
+static int make_export(const char *form, const asked_t *asked, const char *library, text_t *bytes) {
+  text_t tenon = {NULL, 0, 0, false};
+  text_t model = {NULL, 0, 0, false};
+  text_t lines = {NULL, 0, 0, false};
+  text_t why = {NULL, 0, 0, false};
+  bool is_fine = true;
+  int code = EXIT_FINE;
+  if (!system_module_path("libtenon.so.1", &tenon))
+    code = print_failure("the path of libtenon.so.1 cannot be determined");
+  const int folder =
+      code == EXIT_FINE ? (int)(text_file_name(text_get(&tenon)) - text_get(&tenon)) : 0;
+  const char *const places[] = {"tenon/exports", "exports"};
+  for (int i = 0; i < 2 && code == EXIT_FINE && !bytes->size; i++) {
+    text_clear(&model);
+    text_add(&model, "%.*s%s/%s.so", folder, text_get(&tenon), places[i], form);
+    if (system_is_file(text_get(&model)) && !file_read(text_get(&model), bytes, &why))
+      code = print_failure("%s", text_get(&why));
+  }
+  if (code == EXIT_FINE && !bytes->size)
+    code = print_failure("%s does not exist: this Tenon was built without the exporter",
+                         text_get(&model));
+  put_line(&lines, "tenon", text_get(&tenon), &is_fine);
+  put_line(&lines, "library", library, &is_fine);
+  if (asked->prefix) put_line(&lines, "prefix", asked->prefix, &is_fine);
+  for (int32_t i = 0; i < asked->ops->count; i++)
+    put_line(&lines, "op", asked->ops->items[i], &is_fine);
+  if (code == EXIT_FINE && !is_fine)
+    code = print_failure("a path or a name contains a line break, which cannot be exported");
+  if (code == EXIT_FINE && lines.failed) code = print_failure("out of memory");
+  if (code == EXIT_FINE && !put_settings(bytes, &lines))
+    code = print_failure("%s has no space for %zu bytes of settings: export fewer operators",
+                         text_get(&model), lines.size);
+  text_t *const texts[] = {&tenon, &model, &lines, &why};
+  for (int i = 0; i < 4; i++)
+    text_free(texts[i]);
+  return code;
+}
+
+/* `report` has lines of name, tab, operator, tab, reason why the operator was left out. */
+static void print_report(const char *output, const char *report) {
+  int32_t given = 0;
+  int32_t left = 0;
+  for (const char *at = report; *at; at = strchr(at, '\n') + 1)
+    if (*at == '\t')
+      left++;
+    else
+      given++;
+  const char *plural = given == 1 ? "" : "s";
+  printf("exported %s: %d operator%s%s\n", output, (int)given, plural,
+         left ? "; not exported:" : "");
+  for (const char *at = report; *at; at = strchr(at, '\n') + 1) {
+    const char *why = strchr(strchr(at, '\t') + 1, '\t') + 1;
+    if (*at == '\t') printf("  %.*s\n", (int)strcspn(why, "\n"), why);
+  }
+}
+
+/* Opens the exported library as the framework would. */
+static int check_export(const char *made, const char *output) {
+  text_t why = {NULL, 0, 0, false};
+  void (*functions[3])(void);
+  static const char *const names[] = {"initialize", "_msgGet", "tenon_export_report"};
+  int code = EXIT_FINE;
+  if (!system_module_open(made, names, 3, functions, &why))
+    code = print_failure("%s cannot be opened: %s", made, text_get(&why));
+  text_free(&why);
+  if (code != EXIT_FINE) return code;
+  const char *message = "";
+  if (((int (*)(int))functions[0])(10901) == 1) {
+    print_report(output, ((const char *(*)(void))functions[2])());
+    return EXIT_FINE;
+  }
+  ((void (*)(int, const char **))functions[1])(0, &message);
+  return print_failure("%s", message);
+}
+
+static int export_library(const char *form, const asked_t *asked) {
+  text_t path = {NULL, 0, 0, false};
+  text_t bytes = {NULL, 0, 0, false};
+  text_t part = {NULL, 0, 0, false};
+  text_t why = {NULL, 0, 0, false};
+  tenon_library_t *library;
+  library_path(asked->library, &path);
+  int code = tenon_library_load(text_get(&path), 0, &library) == TENON_OK
+                 ? EXIT_FINE
+                 : print_runtime_error(NULL);
+  if (code == EXIT_FINE) code = make_export(form, asked, tenon_library_path(library), &bytes);
+  text_add(&part, "%s%s.part", strchr(asked->output, '/') ? "" : "./", asked->output);
+  if (code == EXIT_FINE && !file_write(text_get(&part), &bytes, &why))
+    code = print_failure("%s", text_get(&why));
+  if (code == EXIT_FINE) code = check_export(text_get(&part), asked->output);
+  if (code == EXIT_FINE && rename(text_get(&part), asked->output) != 0)
+    code = print_failure("cannot write %s", asked->output);
+  if (code != EXIT_FINE) remove(text_get(&part));
+  text_t *const texts[] = {&path, &bytes, &part, &why};
+  for (int i = 0; i < 4; i++)
+    text_free(texts[i]);
+  return code;
+}
+
+static int run_export_verb(const verb_t *verb, int argc, char **argv) {
+  asked_t asked = {NULL, NULL, NULL, NULL};
+  text_t default_output = {NULL, 0, 0, false};
+  const option_t options[] = {
+      {"mxnet", 0, OPTION_TEXT, "LIB",
+       "make a library that MXNet 1.9 loads, with the operators of LIB", &asked.library},
+      {"output", 'o', OPTION_TEXT, "OUT",
+       "name of the exported library (default: name of LIB with _mxnet.so)", &asked.output},
+      {"prefix", 0, OPTION_TEXT, "TEXT",
+       "prefix of the operators' names in the framework (default: the namespace and _)",
+       &asked.prefix},
+      {NULL, 0, OPTION_FLAG, NULL, NULL, NULL}};
+  command_line_t line = {verb, options, 0, -1, "OP", {NULL, 0, 0}, NULL};
+  int code = options_parse(&line, argc, argv);
+  asked.ops = &line.operands;
+  if (code == OPTIONS_PARSED && !asked.library)
+    code =
+        print_usage_error(verb->name, "export: the target framework is missing: add --mxnet LIB");
+  if (code == OPTIONS_PARSED) {
+    if (!asked.output) {
+      const char *name = text_file_name(asked.library);
+      const char *dot = strrchr(name, '.');
+      text_add(&default_output, "%.*s_mxnet.so", (int)(dot ? (size_t)(dot - name) : strlen(name)),
+               name);
+      asked.output = text_get(&default_output);
+    }
+    code = export_library("mxnet", &asked);
+  }
+  text_free(&default_output);
+  texts_free(&line.operands);
+  return code;
+}
+
+const verb_t verb_export = {
+    "export", "--mxnet LIB [option]... [OP]...",
+    "make operators available to another framework's library loader",
+    "Makes a library that MXNet 1.9 loads by mx.library.load, from all operators of a Tenon "
+    "library or from the given ones (ns::name). demo::gelu becomes mx.nd.demo_gelu and "
+    "mx.sym.demo_gelu. No compiler is needed.\nThe exported library opens LIB and libtenon at "
+    "their present paths, else in its own folder.",
+    run_export_verb};
