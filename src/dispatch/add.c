@@ -1,7 +1,8 @@
-/* Calls whose results are added to what their outputs hold: tenon_op_call_add.  A kernel that says
- * "accumulates" gets the bits in call->accumulate; where another one runs the results are made
- * apart, and core::add adds them.  With layers above the kernels these are two calls, so that each
- * layer sees what it knows.  Invariant: until all results are made nothing is added. */
+/* Calls whose results are added to what their outputs hold: tenon_op_call_add.  A kernel that
+ * says "accumulates" gets the bits in call->accumulate; for any other kernel the results are
+ * created apart, and core::add adds them.  With layers above the kernels these are two calls, so
+ * that each layer sees operators that it knows.  Invariant: nothing is added until all results
+ * exist. */
 #include "dispatch/add.h"
 
 #include <string.h>

@@ -1,7 +1,7 @@
-/* Bound calls: an operator with attributes, a state of its own, and a device.  For programs that
- * often call an operator with state, or one without tensor arguments: attributes are checked and
- * the state is made once, and nothing is looked up by their values.  Invariant: attributes, state
- * and the operator's library live as long as the binding. */
+/* Bound calls: an operator with attributes, a state of its own, and a device.  Programs use them
+ * that often call an operator with state, or one without tensor inputs: the attributes are
+ * checked and the state is created once.  Invariant: attributes, state and the operator's library
+ * live as long as the binding. */
 #include "dispatch/bound.h"
 
 #include <tenon/tenon.h>

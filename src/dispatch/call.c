@@ -1,6 +1,6 @@
-/* The call path: the three entries of tenon.h, and dispatch through an operator's table.  Called by
- * applications, by composite kernels through invoke, and by the graph's eager parts.  Invariant:
- * run takes no lock, allocates nothing and looks nothing up by name. */
+/* The call path: the entries of tenon.h (run, call, call into) and dispatch through an operator's
+ * table.  Applications call it, composite kernels through the service `invoke`, and the graph's
+ * interpreter.  Invariant: run takes no lock, allocates nothing and looks nothing up by name. */
 #include <stddef.h>
 #include <string.h>
 #include <tenon/tenon.h>
@@ -26,8 +26,8 @@
 #include "storage/place.h"
 
 /* Code of a library that may be unloaded: the call is counted, and the entry read again, since
- * whoever unloads takes the entry away, makes all threads pass a barrier, and only then looks at the
- * counts (tn_registry_unload). */
+ * whoever unloads takes the entry away, makes all threads pass a barrier, and only then looks at
+ * the counts (tn_registry_unload). */
 static void count_at_gate(tn_thread_t *thread, const tn_table_entry_t *entry, uint32_t step) {
   uint32_t *count = &thread->gates[entry->gate];
   if (!entry->gate) return;
@@ -338,8 +338,8 @@ static uint64_t keys_of_request(const tenon_op_t *op, tenon_tensor_t *const *inp
 }
 
 /* Are there layers, other than that of gradients, that may change what the call is about?  Then
- * results are slots until they have passed it on.  Lists are made before, since they would be slots
- * of nobody knows how many tensors. */
+ * outputs stay unallocated until the call has passed them.  Lists are created before, since nobody
+ * would know how many unallocated tensors they have. */
 static bool gets_unallocated(const tenon_op_t *op, uint64_t keys) {
   if (!(keys & TN_KEY_LAYERS & ~TN_KEY(TN_BIT_AUTOGRAD))) return false;
   const tn_table_entry_t *entry = tn_table_entry(op, keys);
@@ -411,7 +411,8 @@ fail_read_only(const tenon_op_t *op, uint32_t o) {
                  op->schema.outputs[o].name);
 }
 
-/* What is known of an inferred call while it goes on: bits of its outputs, and how they are made. */
+/* What is known of an inferred call while it goes on: bits of its outputs, and how they are
+ * made. */
 typedef struct progress_t {
   uint64_t given;      /* by the caller */
   uint64_t made;       /* here: released if the call fails */

@@ -1,6 +1,6 @@
-/* Inference, see infer.h.  Called by calls, by the graph compiler and by run plans.  Invariant:
- * operators see metas whose room is large enough for any rank, and nothing of them survives the
- * caller's scratch mark. */
+/* Inference: from metas of inputs to metas of outputs; see infer.h.  Calls, the graph compiler
+ * and run plans use it.  Invariant: operators see metas with room for any rank, and no meta
+ * outlives the caller's scratch mark. */
 #include "dispatch/infer.h"
 
 #include <inttypes.h>

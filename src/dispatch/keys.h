@@ -8,11 +8,11 @@
  *
  *   keys(call) = (always | keys(input 0) | ... | keys(output 0) | ...) & ~exclude
  *
- * where `always` is what the thread includes and what the process adds (the CPU, and the trace while
- * it is on), and `exclude` is what the thread excludes.  A call without tensor inputs adds the key of
- * its device (tn_keys_without_tensors), one that writes to inputs the key of the layer that counts
- * versions (TN_WRITES).  The highest key of the set that the operator's mask keeps is the entry that
- * runs first; the others are for the layers to pass the call on to.
+ * where `always` is what the thread includes and what the process adds (the CPU, and the trace
+ * while it is on), and `exclude` is what the thread excludes.  A call without tensor inputs adds
+ * the key of its device (tn_keys_without_tensors), a call that writes to inputs the key of the
+ * layer that counts versions (TN_WRITES).  The highest key of the set that the operator's mask
+ * keeps selects the entry that runs first; the other keys are for layers that pass the call on.
  *
  * This function is the union within the parentheses. */
 static inline __attribute__((always_inline)) uint64_t

@@ -1,5 +1,6 @@
-/* Calls of kernels on devices of plug-ins: the stream that they enqueue on, what it waits for, and
- * whom a failure is blamed on.  Called in place of the kernel. */
+/* Calls of kernels on devices of plug-ins: the stream in which a kernel is enqueued, what the
+ * stream waits for, and which operator a later failure is blamed on.  It is called in place of
+ * the kernel. */
 #include "dispatch/launch.h"
 
 #include "device/memory.h"

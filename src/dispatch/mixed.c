@@ -1,7 +1,7 @@
-/* Arguments that are not all in one place.  Host tensors without axes come along with those of a
- * device, two devices are an error, and other host tensors are an error or are moved, as the call,
- * the operator or the thread says.  Called where a kernel of a backend or a fallback is about to
- * run, so that calls on the CPU do not know of it.  Invariant: an argument that was moved and is
+/* Arguments that are not all on one device.  A host tensor without axes may stand beside tensors
+ * of a device.  Two devices are an error.  Other host tensors are an error or are moved, as the
+ * call, the operator or the thread says.  It is called where a kernel of a backend or a fallback
+ * is about to run, so calls on the CPU pay nothing.  Invariant: an argument that was moved and is
  * written to is copied back, and each copy is counted with the operator. */
 #include "dispatch/mixed.h"
 

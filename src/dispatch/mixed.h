@@ -1,4 +1,4 @@
-/* Arguments that are not all in one place (docs/dispatch.md): for kernels of backends and for
+/* Arguments that are not all on one device (docs/dispatch.md), for kernels of backends and for
  * fallbacks. */
 #ifndef TN_DISPATCH_MIXED_H
 #define TN_DISPATCH_MIXED_H

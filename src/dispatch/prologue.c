@@ -1,6 +1,6 @@
-/* Slots that stand before kernels: making inputs dense, refusing quantised tensors, state and
- * workspace, views, and the error for a missing kernel.  Called through the table.  Invariant: each
- * passes the same frame on. */
+/* What the table runs before a kernel: it makes inputs dense, refuses quantised and sparse
+ * tensors, and provides state, workspace, views and the error for a missing kernel.  The entries
+ * of the table call it.  Invariant: each function passes the same frame on. */
 #include "dispatch/prologue.h"
 
 #include <string.h>

@@ -1,6 +1,6 @@
-/* Results of calls: what infer says is made, what is given is checked, and views get inputs that
- * there can be views of. Called by the entries of a call, before it is dispatched or when it has
- * come past the layers. */
+/* The outputs of a call: those that infer states are created, those that the caller gave are
+ * checked.  The entries of a call use it before dispatch, or when the call has come past the
+ * layers. */
 #include "dispatch/result.h"
 
 #include <string.h>
@@ -198,7 +198,7 @@ tenon_status_t tn_unallocated_become(tenon_tensor_t *t, tenon_tensor_t *own) {
   return ((tn_tensor_t *)own)->alias ? tn_autograd.view(own, t) : TENON_OK; /* a view of the same */
 }
 
-/* A result that is a entry gets the memory that infer says; without a bound run makes it. */
+/* A result that is an entry gets the memory that infer says; without a bound run makes it. */
 static tenon_status_t fill_slots(const tn_inference_t *inference, const tenon_meta_t *meta,
                                  tenon_tensor_t *const *inputs, tenon_tensor_t *result) {
   for (uint32_t i = 0; meta->items && i < meta->count; i++)

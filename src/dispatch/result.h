@@ -1,4 +1,4 @@
-/* Results of calls before they run. */
+/* The outputs of calls, before the calls run. */
 #ifndef TN_DISPATCH_RESULT_H
 #define TN_DISPATCH_RESULT_H
 
@@ -28,8 +28,8 @@ bool tn_inputs_need_dense(const tenon_op_t *op, tenon_tensor_t *const *inputs);
 tenon_status_t tn_inputs_dense(const tenon_op_t *op, tenon_tensor_t *const *inputs,
                                tenon_tensor_t ***out_inputs);
 
-/* An unallocated output (UNSET) becomes that fresh tensor, which is not used any more.  If `fresh` is
- * UNSET itself, the output only learns its dtype. */
+/* An unallocated output (UNSET) becomes that fresh tensor, which is not used any more.  If `fresh`
+ * is UNSET itself, the output only learns its dtype. */
 tenon_status_t tn_unallocated_become(tenon_tensor_t *unallocated, tenon_tensor_t *fresh);
 
 #endif

@@ -1,5 +1,5 @@
-/* The host's services: the table that every function of a library gets.  Called from libraries, on
- * any thread; what a service may be used for in which phase stands in op.h. */
+/* The host's services: the table of functions that every function of a library gets.  Libraries
+ * call them on any thread; op.h says which service may be used in which phase. */
 #include "dispatch/services.h"
 
 #include <stdarg.h>

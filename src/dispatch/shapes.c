@@ -1,4 +1,5 @@
-/* Inference for others: from metas with symbols to metas that live in the table of the symbols. */
+/* tenon_shapes_infer: inference for programs, from metas with symbols to metas that live in the
+ * table of the symbols. */
 #include <string.h>
 #include <tenon/tenon.h>
 

@@ -1,6 +1,6 @@
-/* Layers of users, by anchor and name, and the thread's stack of modes.  Called through rows of the
- * table; made and switched by programs.  Invariant: the order of layers follows from their names
- * alone; a chain that calls may read is not changed. */
+/* Layers of programs, ordered by anchor and name, and the thread's stack of modes.  Entries of
+ * the table run them; programs create and switch them.  Invariant: the order of layers follows
+ * from their names alone, and a chain that calls may be reading never changes. */
 #include "dispatch/user_layers.h"
 
 #include <string.h>

@@ -1,6 +1,6 @@
-/* Calls by one array of values, tensors first, then attributes, as the schema has them: for
- * bindings and interpreters, whose arguments lie so.  Invariant: what is not given is absent, or
- * the default; nothing of the array is kept. */
+/* Calls by one array of values, first tensors and then attributes in the order of the schema, as
+ * bindings and interpreters have them.  Invariant: a value that is not given is absent or has its
+ * default, and nothing of the array is kept. */
 #include <inttypes.h>
 #include <string.h>
 #include <tenon/tenon.h>

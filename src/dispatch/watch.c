@@ -1,4 +1,4 @@
-/* The hooks of the trace.  Called by calls whose keys have that of the trace. */
+/* The hooks of the trace.  Calls use them whose keys contain the trace's key. */
 #include "dispatch/watch.h"
 
 tn_trace_hooks_t tn_trace_hooks;

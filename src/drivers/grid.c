@@ -1,5 +1,6 @@
-/* Launches of source kernels: on the CPU the compiled function for each group, on a device the same
- * text compiled there. Called by SOURCE functions through the host. */
+/* Launches of source kernels: on the CPU a call of the compiled function for each group, on a
+ * device the same text compiled for that device.  SOURCE functions call it through the host's
+ * services. */
 #include <stdlib.h>
 #include <string.h>
 #include <tenon/source.h>

@@ -1,4 +1,4 @@
-/* The host's service `launch`. */
+/* The host's service `launch`, which starts source kernels. */
 #ifndef TN_DRIVERS_GRID_H
 #define TN_DRIVERS_GRID_H
 

@@ -1,7 +1,7 @@
-/* Iterators over the arguments of a pointwise operator or a reduction: broadcasting, what overlaps,
- * merged axes; and the parent kernel of stubs.  Called through the table and by the driver of
- * loops.  Invariant: axes are merged only where that is right for every operand, so the numbering
- * of elements means the same to all of them. */
+/* Iterators over the arguments of a pointwise operator or a reduction: broadcasting, overlap, and
+ * merged axes; and the parent kernel of stubs.  The table's entries and the driver of loops call
+ * it.  Invariant: axes are merged only where every operand allows it, so that the number of an
+ * element means the same for all operands. */
 #include "drivers/iterator.h"
 
 #include <tenon/tenon.h>

@@ -1,5 +1,4 @@
-/* Iterators: what the inner work of pointwise operators and reductions is done on, by stubs and by
- * loops. */
+/* Iterators: what stubs and loops of pointwise operators and reductions work on. */
 #ifndef TN_DRIVERS_ITERATOR_H
 #define TN_DRIVERS_ITERATOR_H
 

@@ -1,7 +1,7 @@
-/* The driver of loop kernels: casts, strides, blocking, threads.  It goes over an iterator, as the
- * CPU's stubs do; each operand is either passed where it lies or packed into a tile in cache.
- * Called through the table and by executables. Invariant: the kernel sees dense runs that do not
- * overlap. */
+/* The driver of loop kernels: conversions, strides, blocking, threads.  It walks an iterator, as
+ * the CPU's stubs do, and passes each operand as it lies in memory or packed into a tile in
+ * cache.  The table's entries and executables call it.  Invariant: the kernel sees dense runs
+ * that do not overlap. */
 #include "drivers/loop.h"
 
 #include <string.h>

@@ -1,5 +1,5 @@
-/* Profiles: recording, reading, and the Chrome trace.  Called by runs for nodes and by the zone
- * service for spans inside. */
+/* Profiles: recording and reading spans, and writing the Chrome trace.  Runs record nodes, and
+ * the service `zone` records spans within them. */
 #include "drivers/profile.h"
 
 #include <errno.h>

@@ -1,6 +1,6 @@
 /* The driver of row kernels: whole rows of the last axis, split over threads, with narrow floats
- * widened a block of rows at a time.  Called through the table and by executables.  Operands arrive
- * dense. */
+ * widened one block of rows at a time.  The table's entries and executables call it.  Operands
+ * are dense. */
 #include "drivers/row.h"
 
 #include <string.h>

@@ -1,5 +1,6 @@
-/* Is the table of an operator what its registrations say?  Called by tests and tools.  It is
- * computed anew beside what was there: what differs was wrong, and is right afterwards. */
+/* Checks that the table of an operator is what its registrations say, for tests and tools.  The
+ * table is computed anew and compared with the one that was there: a difference was an error, and
+ * is corrected. */
 #include <stdio.h>
 #include <tenon/tenon.h>
 

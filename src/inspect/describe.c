@@ -1,5 +1,5 @@
-/* What the registry knows, for people and tools: finding, listing and describing operators.  The
- * public face of op.h's static half. */
+/* Finding, listing and describing operators, for people and tools: the public functions over
+ * operator/op.h. */
 #include <string.h>
 #include <tenon/tenon.h>
 

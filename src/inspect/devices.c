@@ -1,4 +1,4 @@
-/* The report that `tenon devices` prints. */
+/* The text that `tenon devices` prints, and the number of devices of a backend. */
 #include <inttypes.h>
 #include <tenon/tenon.h>
 

@@ -1,4 +1,4 @@
-/* What is registered, whether or not a table took it: of one operator, and for one key.  Called by
+/* Everything that is registered for one operator or one key, whether or not a table took it, for
  * people, tools and tests. */
 #include <tenon/tenon.h>
 

@@ -1,6 +1,6 @@
-/* Why a entry holds what it holds, and why the kernels that it does not take were declined, in the
- * words of the table.  Called by the trace and by tools.  Invariant: it only reads; the rules are
- * those of table.c and kernel.c. */
+/* Why an entry holds the kernel that it holds, and why the other kernels were declined, in the
+ * words of the table.  The trace and tools call it.  Invariant: it only reads; table.c and
+ * kernel.c decide. */
 #include "inspect/explain.h"
 
 #include <stdio.h>
@@ -147,7 +147,7 @@ static void decline_kernel(explanation_t *e, const tn_kernel_t *k) {
   decline_candidate(e, why, k->text, k->library);
 }
 
-/* What a entry with kernels runs for this call: a kernel, or the fallback of the backend. */
+/* What an entry with kernels runs for this call: a kernel, or the fallback of the backend. */
 static void find_taken(explanation_t *e, const tn_table_entry_t *row) {
   const tn_table_entry_t *entry = e->entry;
   if (e->inputs)

@@ -1,5 +1,5 @@
-/* Questions about keys themselves: their names, aliases, and the sets of threads.  The public face
- * of key.h. */
+/* Questions about dispatch keys: their names and aliases, and the sets that threads include and
+ * exclude.  The public functions over operator/key.h. */
 #include <string.h>
 #include <tenon/tenon.h>
 

@@ -1,5 +1,5 @@
-/* The message of a call that has no kernel: what the operator has, by key and as its table.  Called through the hook of
- * operator/kernel.h. */
+/* The message of a call that has no kernel: which kernels and keys the operator has, and its
+ * table.  Calls reach it through the hook of operator/kernel.h. */
 #include "inspect/missing.h"
 
 #include "base/cpu.h"

@@ -1,5 +1,5 @@
-/* Questions about keys and tables, for people, tools and tests.  The public face of key.h and
- * table.h. */
+/* Questions about keys and tables, for people, tools and tests: the public functions over
+ * operator/table.h. */
 #include "inspect/query.h"
 
 #include <stdio.h>

@@ -1,4 +1,4 @@
-/* Calls to try, for applications and bindings: tenon_op_sample.  A plan of trial.c, made into
+/* Example inputs for applications and bindings: tenon_op_sample makes a plan of trial.c into
  * values. */
 #include <string.h>
 #include <tenon/tenon.h>

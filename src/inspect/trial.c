@@ -1,6 +1,6 @@
-/* Plans of calls to try; see trial.h.  Order: attributes, dtypes of type variables, inputs that
- * SAMPLES state, and then the others by the names of SHAPES, as far as those bind them.  Invariant:
- * a plan that was given has a shape for each input. */
+/* Plans of example calls; see trial.h.  It finds attributes first, then the dtypes of type
+ * variables, then the inputs that SAMPLES state, and last the other inputs by the names of
+ * SHAPES.  Invariant: a plan that was returned has a shape for each input. */
 #include "inspect/trial.h"
 
 #include <inttypes.h>

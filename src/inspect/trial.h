@@ -1,6 +1,6 @@
-/* A call to try: arguments that suit an operator, from its SAMPLES, or from the schema, TYPES and
- * SHAPES alone.  First a plan, which may be changed, then tensors.  Called by bindings through
- * tenon_op_sample, and by the checker of operators. */
+/* Example calls: arguments that suit an operator, from its SAMPLES, or from its schema, TYPES and
+ * SHAPES alone.  First a plan is made, which may be changed, then tensors.  Bindings use it
+ * through tenon_op_sample, and the checker of operators does. */
 #ifndef TN_INSPECT_TRIAL_H
 #define TN_INSPECT_TRIAL_H
 

@@ -1,5 +1,5 @@
-/* The elements of tensors of calls to try; see trial.h.  Numbers depend on seed, stream and
- * position alone. */
+/* The elements of the tensors of example calls.  Numbers depend on seed, stream and position
+ * alone. */
 #include "inspect/trial_fill.h"
 
 #include <math.h>

@@ -1,7 +1,7 @@
 /* Autocast: calls of threads that switched it on run in the precision that suits the operator.
- * Called through the row of its key and through slots of operators that a list names ("autocast
- * lower", "autocast f32" in the text of a kernel). Invariant: f64, integers, and calls whose
- * results are given, are left as they are. */
+ * The row of its key runs it, and the entries of operators that name a precision ("autocast
+ * lower", "autocast f32" in the text of a kernel).  Invariant: f64, integers, and calls whose
+ * outputs are given are left as they are. */
 #include "layers/autocast.h"
 
 #include <string.h>

@@ -1,8 +1,8 @@
-/* Falling back to the CPU: arguments that are on a device are copied to host memory, the operator
- * runs there, and what it wrote is copied back.  Runs as the fallback of a backend or as the kernel
- * of one operator, see tenon_fallback_cpu. Invariants: each stretch of device memory is copied once
- * however many arguments look at it, overlap and strides stay as they are; nothing on the device
- * changes before the operator has run. */
+/* The fallback to the CPU: it copies arguments that are on a device to host memory, runs the
+ * operator there, and copies what the operator wrote back.  It runs as the fallback of a backend
+ * or as the kernel of one operator; see tenon_fallback_cpu.  Invariants: each stretch of device
+ * memory is copied once, however many arguments view it; overlap and strides stay as they are;
+ * nothing on the device changes before the operator has run. */
 #include "layers/fallback.h"
 
 #include <stdio.h>

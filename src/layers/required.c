@@ -1,6 +1,6 @@
-/* What every device has, since it follows from core::allocate and core::copy: operators of the
- * library core whose kernels change headers and storage of tensors, which only the host can, or
- * copy between places.  They serve tensors of every device; a backend may have kernels of its own.
+/* Operators that every device has because they follow from core::allocate and core::copy: their
+ * kernels change headers and storage of tensors, which only the host can do, or copy between
+ * devices.  They serve tensors of every device, and a backend may bring kernels of its own.
  * Invariant: a call that fails leaves its tensors as they were. */
 #include <inttypes.h>
 #include <string.h>

@@ -1,7 +1,7 @@
-/* The trace of calls: each call, and each step further down, nested, as lines on stderr or as
- * slices of a file that Perfetto opens; and why kernels were taken or not, explain.c.  Called
- * through the row of the key that tn_key_global sets for every call of the process; when that is
- * off nothing of it runs. */
+/* The trace of calls: each call and each step within it, nested, as lines on stderr or as slices
+ * of a file that Perfetto opens; and why kernels were taken or declined (explain.c).  The row of
+ * the trace's key runs it for every call of the process while the trace is on; while it is off
+ * none of this code runs. */
 #include "layers/trace.h"
 
 #include <inttypes.h>
@@ -85,7 +85,7 @@ static void add_arguments(tn_text_t *text, const tenon_call_t *call) {
   tn_text_add(text, ")");
 }
 
-/* What a entry runs, and by which rule it stands there. */
+/* What an entry runs, and by which rule it stands there. */
 static void add_entry(tn_text_t *text, const tenon_call_t *call) {
   const tn_table_entry_t *entry = tn_frame_of_const(call)->entry;
   const tn_kernel_t *kernel = NULL;

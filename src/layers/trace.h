@@ -1,5 +1,5 @@
-/* The trace of calls, for people: TENON_TRACE=dispatch[,args][,time][,file=PATH], or
- * tenon_trace_set; and what else watches calls. */
+/* The trace of calls for people (TENON_TRACE=dispatch[,args][,time][,file=PATH], or
+ * tenon_trace_set), and what else watches calls. */
 #ifndef TN_LAYERS_TRACE_H
 #define TN_LAYERS_TRACE_H
 

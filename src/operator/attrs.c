@@ -1,6 +1,6 @@
-/* Attributes of one operator, set by name and checked as they are set.  Called by applications and
- * importers.  Invariant: the array of values is always complete but for required attributes that
- * were not set yet. */
+/* The attributes of one operator, set by name and checked as they are set.  Applications and
+ * importers call it.  Invariant: the array of values is always complete, except for required
+ * attributes that were not set yet. */
 #include "operator/attrs.h"
 
 #include <string.h>

@@ -1,5 +1,6 @@
-/* What a call owns while it runs, and the hooks of the folders above that every call may reach.  Called by kernels
- * through the services, and by layers.  Invariant: what a frame keeps is released when it closes. */
+/* What a call owns while it runs, and the hooks of folders above that every call may reach.
+ * Kernels reach it through the services.  Invariant: a frame releases what it keeps when it
+ * closes. */
 #include "operator/frame.h"
 
 #include <tenon/tenon.h>

@@ -1,12 +1,13 @@
 /* A call in progress: the structure that kernels get, and behind it what the host needs.  Every
- * tenon_call_t that the host hands out is the head of a frame, so services find the rest. */
+ * tenon_call_t that the host passes out is the head of a frame, so that services find the rest. */
 #ifndef TN_OPERATOR_FRAME_H
 #define TN_OPERATOR_FRAME_H
 
 #include "base/scratch.h"
 #include "operator/op.h"
 
-typedef struct tn_temporary_t { /* memory that lives as long as the frame */
+/* Memory that lives as long as the frame. */
+typedef struct tn_temporary_t {
   struct tn_temporary_t *next;
   tenon_tensor_t *tensor; /* released, or NULL */
   void *block;            /* freed, or NULL */
@@ -16,19 +17,18 @@ typedef struct tenon_layer_t tenon_layer_t;
 
 typedef struct tn_frame_t {
   tenon_call_t call;
-  const tn_kernel_t *kernel; /* NULL until something chose it */
+  const tn_kernel_t *kernel; /* NULL until one was chosen */
   tn_temporary_t *temporaries;
-  uint64_t
-      /* results are checked, and those that are slots made, when the call has come past the layers;
-       * of a call that accumulates: whether its kernel does is found there */
-      infers;
+  /* Once the call has come past the layers, its outputs are inferred and checked, and unallocated
+   * ones are created.  In a call that accumulates it is found there whether the kernel does. */
+  uint64_t infers;
   const tn_table_entry_t *entry; /* that runs now */
-  uint64_t keys; /* its key is the highest; those below are for whoever passes the call on */
+  uint64_t keys; /* the highest is the entry's; those below are for passing the call on */
+  /* The arguments with which the call began; inputs NULL: not all arguments are dense. */
   tenon_tensor_t *const *inputs;
-  tenon_tensor_t *const *outputs; /* as the call began; inputs NULL: not all arguments are dense */
-  const tenon_layer_t
-      *layer; /* while one of a user runs: that one.  The next one of its anchor stands behind it */
-  struct tn_mode_t *mode; /* while one runs: that one */
+  tenon_tensor_t *const *outputs;
+  const tenon_layer_t *layer; /* a program's layer, while it runs */
+  struct tn_mode_t *mode;     /* a mode, while it runs */
 } tn_frame_t;
 
 /* The services of dispatch/services.c, for nodes that are made without a call: set when the process
@@ -49,7 +49,7 @@ tenon_status_t tn_frame_keep(tn_frame_t *frame, tenon_tensor_t *tensor);
 /* The same of a block of tn_allocate_aligned; if it fails, the block stays the caller's. */
 tenon_status_t tn_frame_keep_block(tn_frame_t *frame, void *block);
 
-/* The graph layer's part of the host: set when it starts. */
+/* Runs the graph of a call's body: src/graph sets it when the process starts. */
 extern tenon_status_t (*tn_evaluate)(tenon_call_t *call, const tenon_graph_t *graph,
                                      uint32_t input_count, tenon_tensor_t *const *inputs,
                                      uint32_t output_count, tenon_tensor_t **outputs);
@@ -64,8 +64,8 @@ typedef struct tn_autograd_t {
 } tn_autograd_t;
 extern tn_autograd_t tn_autograd;
 
-/* How deep calls may be nested in the calls that composites, layers and modes make.  Past that depth
- * one of them calls itself. */
+/* How deep calls may be nested in the calls that composites, layers and modes make.  Past that
+ * depth one of them calls itself. */
 enum { TN_NESTING_MOST = 200 };
 tenon_status_t tn_nested_too_deep(const tenon_op_t *op);
 

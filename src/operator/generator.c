@@ -1,7 +1,7 @@
-/* Generators: the streams that random operators draw from.  Each device has one, threads may have
- * another, programs make more. A stream is Philox by seed and position, so equal ones give equal
- * numbers on every device and whatever the threads. Invariant: taking numbers is one atomic
- * addition: no lock, and no two calls get the same. */
+/* Generators: the streams of random numbers.  Each device has one, a thread may use another, and
+ * programs create more.  A stream is Philox, determined by seed and position, so equal streams
+ * give equal numbers on every device and with any number of threads.  Invariant: taking numbers
+ * is one atomic addition, without a lock, and no two calls get the same numbers. */
 #include "operator/generator.h"
 
 #include <string.h>

@@ -1,5 +1,5 @@
-/* Which kernel of a entry: candidates by dtype and instruction set, and the error when there is
- * none.  Called by table.c when kernels come or go, and by slots that choose by dtype. */
+/* Which kernel of an entry serves a call: candidates by dtype and instruction set.  table.c calls
+ * it when kernels come or go, and entries that choose by dtype call it for each call. */
 #include "operator/kernel.h"
 
 #include <stdio.h>
@@ -33,7 +33,7 @@ int tn_kernel_suits(const tenon_op_t *op, const tn_kernel_t *kernel, int dtype) 
     if (!(kernel->words.dtypes >> dtype & 1)) return 0;
     return kernel->kind == TN_KIND_STUB && kernel->backend == &tn_backend_cpu
                ? 6
-               : 7; /* a entry, as a loop fills */
+               : 7; /* an entry, as a loop fills */
   }
 }
 

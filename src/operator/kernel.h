@@ -1,5 +1,5 @@
-/* The kernels of an operator: which of them suit an entry of its table, a dtype, and the arguments of
- * a call. */
+/* The kernels of an operator: which of them suit an entry of its table, a dtype, and the arguments
+ * of a call. */
 #ifndef TN_OPERATOR_KERNEL_H
 #define TN_OPERATOR_KERNEL_H
 

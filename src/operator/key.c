@@ -1,5 +1,5 @@
-/* Names of keys, and the backends that were named so far.  Called at registration and by tools; a
- * call only sees bits. Invariant: a backend keeps its bit for as long as the process lives. */
+/* Names of dispatch keys, and the backends that were named so far.  Registration and tools call
+ * it; a call only sees bits.  Invariant: a backend keeps its bit as long as the process lives. */
 #include "operator/key.h"
 
 #include <stdio.h>

@@ -1,5 +1,6 @@
-/* Operators and libraries by name.  Called by everything that looks an operator up or walks the kernels of one; the
- * registry publishes and withdraws here.  Invariant: the map and the list change under the mutex only. */
+/* Operators and libraries by name.  Every function that looks an operator up or walks its kernels
+ * calls it; the registry publishes and withdraws names here.  Invariant: the map of operators and
+ * the list of libraries change under the mutex only. */
 #include "operator/names.h"
 
 #include <stdlib.h>

@@ -1,5 +1,5 @@
-/* Operators and libraries by name, and the mutex that guards them and their tables.  Calls take it
- * never. */
+/* Operators and libraries by name, and the mutex that guards them and their tables.  Calls never
+ * take that mutex. */
 #ifndef TN_OPERATOR_NAMES_H
 #define TN_OPERATOR_NAMES_H
 

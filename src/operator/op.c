@@ -1,4 +1,5 @@
-/* What the record of an operator says about itself.  Called by calls and by those who hold operators. */
+/* The error for calls of an operator that a reload ended.  Calls, and those who hold operators,
+ * report it. */
 #include "operator/op.h"
 
 #include "base/status.h"

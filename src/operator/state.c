@@ -1,6 +1,6 @@
-/* States of operators that are called without a binding: one for each set of attribute values, made
- * on first use, kept with the operator.  Invariant: a state and the values it was made from live
- * until the operator goes. */
+/* States of operators that are called without a binding: one state for each set of attribute
+ * values, created on first use and kept with the operator.  Invariant: a state, and the values
+ * that it was created from, live until the operator goes. */
 #include "operator/state.h"
 
 #include <tenon/tenon.h>

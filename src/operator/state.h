@@ -1,4 +1,5 @@
-/* States of operators that are called without a binding, and holding what attribute values refer to. */
+/* States of operators that are called without a binding, and holding what attribute values refer
+ * to. */
 #ifndef TN_OPERATOR_STATE_H
 #define TN_OPERATOR_STATE_H
 

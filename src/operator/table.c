@@ -1,7 +1,8 @@
-/* Tables: by which rule an operator's entry for each key holds what it holds.  Called by the
- * registry when kernels come or go; calls read what it stored.  Invariant: a entry never changes
- * once it is in a table, a change is one pointer stored, so a call sees all of the old entry or all
- * of the new one, and with each entry the mask that goes with it. */
+/* The table of an operator: which entry stands for each key, computed from the registered
+ * kernels.  The registry rebuilds a table when kernels come or go; calls read it without a lock.
+ * Invariant: an entry never changes once it is in a table, and a change of the table is one
+ * pointer that is stored.  A call therefore sees all of the old entry or all of the new one, and
+ * with each entry the mask that belongs to it. */
 #include "operator/table.h"
 
 #include <string.h>
@@ -198,7 +199,7 @@ const tn_table_entry_t *tn_table_others(const tenon_op_t *op, const tn_backend_t
   return entry;
 }
 
-/* slots */
+/* entries */
 
 static bool same_lists(const tn_kernel_t *const *a, const tn_kernel_t *const *b) {
   if (!a || !b) return a == b;
@@ -226,7 +227,7 @@ static size_t length(const tn_kernel_t *const *list) { /* its end too; 0: there 
   return count;
 }
 
-/* The lists of a entry, moved to a block of their own. */
+/* The lists of an entry, moved to a block of their own. */
 static tenon_status_t keep_lists(const tenon_op_t *op, tn_table_entry_t *entry) {
   size_t room = TN_DTYPE_COUNT;
   if (!entry->by_dtype) return TENON_OK;
@@ -319,7 +320,7 @@ static tenon_status_t make_entry(tenon_op_t *op, const tn_table_entry_t *content
   return TENON_OK;
 }
 
-/* Kernels that a backend may use, as a entry; `arena` holds lists meanwhile. */
+/* Kernels that a backend may use, as an entry; `arena` holds lists meanwhile. */
 static tenon_status_t make_kernels_entry(tenon_op_t *op, const tn_backend_t *backend, int resolved,
                                          const tn_kernel_t *denial,
                                          const tn_table_entry_t **out_entry) {

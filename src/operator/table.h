@@ -33,8 +33,8 @@ enum {
 void tn_table_run_set(int which, tenon_run_fn run);
 tenon_run_fn tn_table_run(int which);
 
-/* Recomputes the slots after kernels came or went; running threads see each entry as it was or as it
- * is.  Without memory nothing changes.  Under the registry's mutex. */
+/* Recomputes the entries after kernels came or went; running threads see each entry as it was or as
+ * it is.  Without memory nothing changes.  Under the registry's mutex. */
 tenon_status_t tn_table_build(tenon_op_t *op);
 /* No entry with kernels of this library, which goes, is used as it is.  is_quiet: no call is in its
  * kernels, or can get there. */

@@ -1,6 +1,6 @@
-/* From the items of a descriptor to operator records: every text parsed, every name resolved, every
- * offence collected. Called by the registry, which publishes what comes out.  Invariant: nothing
- * outside the definition changes. */
+/* From the items of a descriptor to operator records: it parses every text, resolves every name
+ * and collects every offence.  The registry calls it and publishes the result.  Invariant:
+ * nothing outside the definition changes. */
 
 #include "registry/definition.h"
 

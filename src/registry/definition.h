@@ -1,5 +1,5 @@
-/* A library that is being defined: operators in the making, what is wrong with them, kernels for
- * operators of others. */
+/* A library that is being defined: operators in the making, offences, and kernels for operators
+ * of other libraries. */
 #ifndef TN_REGISTRY_DEFINITION_H
 #define TN_REGISTRY_DEFINITION_H
 

@@ -1,5 +1,5 @@
-/* Kernels of a definition: which words may stand together, and into the operator's list, or the
- * extension's.  Called by definition.c for each item that is a kernel. */
+/* The kernels of a definition: it checks which words may stand together, and adds each kernel to
+ * the operator or to the extension.  definition.c calls it for each item that states a kernel. */
 #include "registry/definition_kernel.h"
 
 #include <stdio.h>

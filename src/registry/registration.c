@@ -1,7 +1,7 @@
-/* What a running program registers: operators, kernels for operators, fallbacks for whole backends
- * and layers, and the handles that undo it.  Operators and kernels are a library of few items, so
- * they are checked, and wait, as any library's.  Invariant: what is undone leaves the tables at
- * once and memory at shutdown, since a call may be on its way to it. */
+/* What a running program registers: operators, kernels, fallbacks of whole backends and layers,
+ * and the handles that undo it.  Operators and kernels become a small library, so they are
+ * checked, and wait for their operator, as those of any library.  Invariant: what is undone
+ * leaves the tables at once and the memory at shutdown, since a call may be on its way to it. */
 #include "registry/registration.h"
 
 #include <string.h>

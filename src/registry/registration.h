@@ -1,4 +1,5 @@
-/* Kernels, fallbacks and operators that a running program registers, each with a handle that undoes it. */
+/* Kernels, fallbacks and operators that a running program registers, each with a handle that
+ * undoes it. */
 #ifndef TN_REGISTRY_REGISTRATION_H
 #define TN_REGISTRY_REGISTRATION_H
 

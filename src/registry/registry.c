@@ -1,6 +1,6 @@
-/* The registry, see registry.h: from a descriptor's items to operators, all or nothing.  Called by
- * the loader and for libraries that are linked in.  Invariant: names are published only after every
- * operator of the library is complete. */
+/* The registry: adding a library, all of it or nothing, and taking it out again; see registry.h.
+ * The loader calls it, and the process for libraries that are linked in.  Invariant: names are
+ * published only after every operator of the library is complete. */
 #include "registry/registry.h"
 #include "device/stream.h"
 #include "dispatch/services.h"
@@ -437,7 +437,7 @@ tenon_status_t tn_registry_unload(tn_library_t *library) {
       status = tn_fail(TENON_UNAVAILABLE,
                        "cannot unload library %s: a call is in one of its kernels", library->name);
     for (uint32_t i = 0; status != TENON_OK && i < library->extension_count; i++)
-      (void)link_kernels(&library->extensions[i]); /* the slots that it takes are there already */
+      (void)link_kernels(&library->extensions[i]); /* its entries exist already */
   }
   tn_registry_unlock();
   tn_text_clear(&users);

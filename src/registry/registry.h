@@ -1,6 +1,6 @@
-/* The registry: libraries and their operators by name.  Adding is all or nothing: everything is
- * parsed, checked and resolved first, every offence is collected, then the names are published.
- * One mutex guards it; calls never take it. */
+/* The registry: adding and removing libraries.  Adding is all or nothing: everything is parsed,
+ * checked and resolved first, every offence is collected, and then the names are published.
+ * Calls never take its mutex. */
 #ifndef TN_REGISTRY_REGISTRY_H
 #define TN_REGISTRY_REGISTRY_H
 
@@ -49,7 +49,8 @@ bool tn_registry_link(tn_definition_t *definition);
 /* QUIETLY: for good, and no call is in the library. */
 enum { TN_FOR_NOW, TN_FOR_GOOD, TN_QUIETLY };
 bool tn_registry_withdraw(tn_extension_t *extension, int how);
-/* Room for kernels that have to wait: all that others added to the operators of `going`, and more. */
+/* Room for kernels that have to wait: those that others added to the operators of `going`, and
+ * `more`. */
 bool tn_registry_make_room(const tn_library_t *going, size_t more);
 /* Frees one generation, which was never published. */
 void tn_registry_free(tn_library_t *library);

@@ -1,8 +1,8 @@
-/* Reloading: a library that was read anew takes the place of the one that is there, all of it or
- * nothing.  Called by the loader. Invariants: an operator of the same schema keeps its handle,
- * whose calls go to the new one (tn_layer_moved); one of another schema that a graph or a bound
- * call holds refuses the whole reload; what was there stays mapped until the library goes, since
- * calls may be in it and records of it are held. */
+/* Reloading: a library that was read anew takes the place of its older generation, all of it or
+ * nothing.  The loader calls it.  Invariants: an operator of the same schema keeps its handle,
+ * whose calls go to the new operator; an operator of another schema that a graph or a bound call
+ * holds makes the whole reload fail; the older generation stays mapped until the library goes,
+ * since calls may be in it and its records are held. */
 #include "registry/reload.h"
 
 #include <string.h>

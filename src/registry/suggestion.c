@@ -1,5 +1,5 @@
-/* Names like one that was not found, for messages.  Called where an operator is looked for, and by
- * definitions. */
+/* Names that resemble one that was not found, for messages.  Look-ups of operators and
+ * definitions call it. */
 #include "registry/suggestion.h"
 
 #include <string.h>

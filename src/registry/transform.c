@@ -1,4 +1,5 @@
-/* See transform.h.  The arrays are the library's arena's. */
+/* Passes and partitioners of libraries: checking, adding and finding them; see transform.h.  The
+ * arrays belong to the library's arena. */
 #include "registry/transform.h"
 
 #include <stdio.h>

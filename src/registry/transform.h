@@ -1,4 +1,4 @@
-/* Passes and partitioners that libraries bring: checked when a library is defined, found by
+/* Passes and partitioners of libraries, checked when a library is defined and found by
  * "library::name". */
 #ifndef TN_REGISTRY_TRANSFORM_H
 #define TN_REGISTRY_TRANSFORM_H

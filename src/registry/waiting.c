@@ -1,5 +1,5 @@
-/* Kernels that wait for an operator that no library defines yet, or that do not fit the one there
- * is.  Called by the registry, with its mutex held. */
+/* Kernels that wait for an operator that no library defines yet, or that do not fit the operator
+ * that exists.  The registry calls it with its mutex held. */
 #include "registry/waiting.h"
 
 #include <string.h>

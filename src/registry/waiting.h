@@ -1,5 +1,5 @@
-/* Kernels for operators that are not there: they are added when those come.  All with the
- * registry's mutex held. */
+/* Kernels for operators that no library defines yet: they are added when the operator comes.  All
+ * functions are called with the registry's mutex held. */
 #ifndef TN_REGISTRY_WAITING_H
 #define TN_REGISTRY_WAITING_H
 

@@ -1,6 +1,7 @@
-/* Allocators of others for tensors on devices: a framework's, whose cache serves both.  Called
- * where a tensor is made on a device. Invariant: what an allocator gives is looked at before
- * anything writes there, and it is never asked inside itself. */
+/* Allocators that programs bring for tensors on devices, such as a framework's, so that one cache
+ * serves both.  It is asked where a tensor is created on a device.  Invariant: what an allocator
+ * returns is checked before anything is written there, and an allocator is never asked within
+ * itself. */
 #include "storage/allocator.h"
 
 #include <string.h>

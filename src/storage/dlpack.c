@@ -1,5 +1,6 @@
-/* DLPack both ways, versioned and legacy, without copies unless one is asked for.  Import owns the
- * managed struct; export holds a reference, and the stream that the consumer uses. */
+/* DLPack in both directions, versioned and legacy, without a copy unless the caller asks for
+ * one.  An imported tensor owns the managed struct; an exported one holds a reference and the
+ * stream that the consumer uses. */
 #include "core/dlpack.h"
 
 #include <stddef.h>

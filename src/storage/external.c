@@ -1,6 +1,6 @@
-/* Memory of somebody else's as tensors, in order with a stream of theirs.  Called by programs that
- * hand memory of frameworks over, and for DLPack.  Invariant: nothing is copied, and when a
- * function fails the memory is the caller's as before. */
+/* Tensors over memory that somebody else owns, in order with a stream of the owner.  Programs
+ * that pass on a framework's memory call it, and DLPack does.  Invariant: nothing is copied, and
+ * when a function fails the memory still belongs to the caller. */
 #include <stddef.h>
 #include <stdio.h>
 #include <tenon/tenon.h>

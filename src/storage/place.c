@@ -1,6 +1,6 @@
-/* Where calls run and tensors are: devices of arguments, the thread's default device, and memory on
- * devices by the two operators that each has (ops/memory.c).  Called by calls and fallbacks that
- * are not on the CPU alone. */
+/* Devices of calls and tensors: the devices of arguments, the thread's default device, and memory
+ * and copies on devices, by the device's plug-in or by the operators core::allocate and
+ * core::copy.  Calls and fallbacks that are not on the CPU alone call it. */
 #include "storage/place.h"
 
 #include <string.h>

@@ -1,4 +1,4 @@
-/* Devices of calls and tensors, and memory on them. */
+/* Devices of calls and tensors, and memory on devices. */
 #ifndef TN_STORAGE_PLACE_H
 #define TN_STORAGE_PLACE_H
 

@@ -101,8 +101,8 @@ int __real_tn_thread_barrier(void);
 int __wrap_tn_thread_barrier(void);
 uint64_t __real_tn_thread_gate(int gate);
 uint64_t __wrap_tn_thread_gate(int gate);
-const tn_slot_t *__real_tn_slot_again(tenon_call_t *call);
-const tn_slot_t *__wrap_tn_slot_again(tenon_call_t *call);
+const tn_table_entry_t *__real_tn_entry_again(tenon_call_t *call);
+const tn_table_entry_t *__wrap_tn_entry_again(tenon_call_t *call);
 
 static bool is_unloading;
 
@@ -123,14 +123,14 @@ uint64_t __wrap_tn_thread_gate(int gate) {
 
 /* The call has counted itself just now.  That is taken back, and happens again when the plan says
  * so. */
-const tn_slot_t *__wrap_tn_slot_again(tenon_call_t *call) {
-  const tn_slot_t *held = tn_frame_of(call)->slot;
-  const tn_slot_t *again;
-  if (!is_called || counter) return mutant == NO_SECOND_LOOK ? held : __real_tn_slot_again(call);
+const tn_table_entry_t *__wrap_tn_entry_again(tenon_call_t *call) {
+  const tn_table_entry_t *held = tn_frame_of(call)->entry;
+  const tn_table_entry_t *again;
+  if (!is_called || counter) return mutant == NO_SECOND_LOOK ? held : __real_tn_entry_again(call);
   counter = &tn_thread()->gates[held->gate];
   __atomic_fetch_sub(counter, 1, __ATOMIC_SEQ_CST);
   pass_baton(CALLER, UNLOADER);
-  again = mutant == NO_SECOND_LOOK ? held : __real_tn_slot_again(call);
+  again = mutant == NO_SECOND_LOOK ? held : __real_tn_entry_again(call);
   if (!is_over) pass_baton(CALLER, UNLOADER); /* to its end */
   return again;
 }
