@@ -420,41 +420,60 @@ static tenon_status_t roi_backward_run(tenon_call_t *call) {
 }
 
 /* clang-format off */
-#define ROI_ARGUMENTS                                                                                                  \
-  "str['avg', 'max'] mode='avg', str['half_pixel', 'output_half_pixel'] coordinates='half_pixel', "                    \
-  "int output_height=1, int output_width=1, int sampling_ratio=0, float spatial_scale=1.0"
-#define ROI_PASSED                                                                                                     \
-  "x, rois, batch_indices, mode=mode, coordinates=coordinates, output_height=output_height, "                          \
+#define ROI_ARGUMENTS                                                                              \
+  "str['avg', 'max'] mode='avg', str['half_pixel', 'output_half_pixel'] "                          \
+  "coordinates='half_pixel', int output_height=1, int output_width=1, int sampling_ratio=0, "      \
+  "float spatial_scale=1.0"
+#define ROI_PASSED                                                                                 \
+  "x, rois, batch_indices, mode=mode, coordinates=coordinates, output_height=output_height, "      \
   "output_width=output_width, sampling_ratio=sampling_ratio, spatial_scale=spatial_scale"
 TENON_ITEMS(core_boxes,
-  TENON_OP("non_max_suppression(Tensor boxes, Tensor scores, Tensor? @host max_output_boxes_per_class=None, "
-           "Tensor? @host iou_threshold=None, Tensor? @host score_threshold=None, *, bool center_point_box=False) -> "
-           "Tensor",
-    TENON_DOC("Batch, class and number of the boxes that remain when each, best first, removes those it overlaps."),
-    TENON_SAMPLES("boxes: [n, 6, 4] uniform(0, 1), scores: [n, 2, 6] uniform(0, 1), max_output_boxes_per_class: "
-                  "[1] [3], iou_threshold: [1] [0.5]"),
-    TENON_TYPES("boxes, scores: f32; max_output_boxes_per_class: i64|i32; iou_threshold: f32; score_threshold: f32; "
-                "out = i64"),
-    TENON_WHERE("max_output_boxes_per_class: known"), TENON_TRAITS(TENON_PURE), TENON_INFER(suppress_infer),
+  TENON_OP("non_max_suppression(Tensor boxes, Tensor scores, "
+           "Tensor? @host max_output_boxes_per_class=None, Tensor? @host iou_threshold=None, "
+           "Tensor? @host score_threshold=None, *, bool center_point_box=False) -> Tensor",
+    TENON_DOC("Batch, class and number of the boxes that remain when each, best first, "
+              "removes those it overlaps."),
+    TENON_SAMPLES("boxes: [n, 6, 4] uniform(0, 1), scores: [n, 2, 6] uniform(0, 1), "
+                  "max_output_boxes_per_class: [1] [3], iou_threshold: [1] [0.5]"),
+    TENON_TYPES("boxes, scores: f32; max_output_boxes_per_class: i64|i32; iou_threshold: f32; "
+                "score_threshold: f32; out = i64"),
+    TENON_WHERE("max_output_boxes_per_class: known"),
+    TENON_TRAITS(TENON_PURE),
+    TENON_INFER(suppress_infer),
     TENON_KERNEL("cpu", suppress_run)),
   TENON_OP("roi_align(Tensor x, Tensor rois, Tensor batch_indices, *, " ROI_ARGUMENTS ") -> Tensor",
-    TENON_DOC("Each box, cut into output_height by output_width bins: mean or maximum of interpolated samples."),
-    TENON_SAMPLES("x: [2, c, 6, 7], rois: [3, 4] [0.0, 0.0, 4.0, 4.0, 1.0, 1.0, 5.0, 3.0, 0.5, 0.5, 2.0, 6.0], "
-                  "batch_indices: [3] integers(0, 2), output_height = 2, output_width = 3"),
-    TENON_TYPES("x, rois: float; batch_indices: i64|i32; out = x"), TENON_TRAITS(TENON_PURE), TENON_INFER(roi_infer),
-    TENON_GRADIENT("x: core::roi_align_backward(grad, " ROI_PASSED "); rois: none"), TENON_KERNEL("cpu", roi_run)),
-  TENON_OP("roi_align_backward(Tensor dy, Tensor x, Tensor rois, Tensor batch_indices, *, " ROI_ARGUMENTS ") -> Tensor",
+    TENON_DOC("Each box, cut into output_height by output_width bins: mean or maximum of "
+              "interpolated samples."),
+    TENON_SAMPLES("x: [2, c, 6, 7], rois: [3, 4] [0.0, 0.0, 4.0, 4.0, 1.0, 1.0, 5.0, 3.0, 0.5, "
+                  "0.5, 2.0, 6.0], batch_indices: [3] integers(0, 2), output_height = 2, "
+                  "output_width = 3"),
+    TENON_TYPES("x, rois: float; batch_indices: i64|i32; out = x"),
+    TENON_TRAITS(TENON_PURE),
+    TENON_INFER(roi_infer),
+    TENON_GRADIENT("x: core::roi_align_backward(grad, " ROI_PASSED "); rois: none"),
+    TENON_KERNEL("cpu", roi_run)),
+  TENON_OP("roi_align_backward(Tensor dy, Tensor x, Tensor rois, Tensor batch_indices, *, "
+           ROI_ARGUMENTS ") -> Tensor",
     TENON_DOC("The gradient of roi_align by x."),
-    TENON_SAMPLES("dy: [3, c, 2, 3], x: [2, c, 6, 7], rois: [3, 4] [0.0, 0.0, 4.0, 4.0, 1.0, 1.0, 5.0, 3.0, "
-                  "0.5, 0.5, 2.0, 6.0], batch_indices: [3] integers(0, 2), output_height = 2, output_width = 3"),
-    TENON_TYPES("dy, x, rois: float; batch_indices: i64|i32; out = x"), TENON_TRAITS(TENON_PURE), TENON_USES(DENSE_USES),
-    TENON_INFER(roi_backward_infer), TENON_GRADIENT("dy: core::roi_align_second(grad, " ROI_PASSED "); x, rois: none"),
+    TENON_SAMPLES("dy: [3, c, 2, 3], x: [2, c, 6, 7], rois: [3, 4] [0.0, 0.0, 4.0, 4.0, 1.0, 1.0, "
+                  "5.0, 3.0, 0.5, 0.5, 2.0, 6.0], batch_indices: [3] integers(0, 2), "
+                  "output_height = 2, output_width = 3"),
+    TENON_TYPES("dy, x, rois: float; batch_indices: i64|i32; out = x"),
+    TENON_TRAITS(TENON_PURE),
+    TENON_USES(DENSE_USES),
+    TENON_INFER(roi_backward_infer),
+    TENON_GRADIENT("dy: core::roi_align_second(grad, " ROI_PASSED "); x, rois: none"),
     TENON_KERNEL("cpu", roi_backward_run)),
-  TENON_OP("roi_align_second(Tensor ddx, Tensor x, Tensor rois, Tensor batch_indices, *, " ROI_ARGUMENTS ") -> Tensor",
-    TENON_DOC("The gradient of roi_align_backward by dy: ddx, pooled with the elements of x that roi_align takes."),
-    TENON_SAMPLES("ddx: [2, c, 6, 7], x: [2, c, 6, 7], rois: [3, 4] [0.0, 0.0, 4.0, 4.0, 1.0, 1.0, 5.0, 3.0, "
-                  "0.5, 0.5, 2.0, 6.0], batch_indices: [3] integers(0, 2), output_height = 2, output_width = 3"),
-    TENON_TYPES("ddx, x, rois: float; batch_indices: i64|i32; out = x"), TENON_TRAITS(TENON_PURE),
-    TENON_INFER(roi_second_infer), TENON_GRADIENT("ddx: core::roi_align_backward(grad, " ROI_PASSED "); x, rois: none"),
-    TENON_KERNEL("cpu", roi_second_run))
-)
+  TENON_OP("roi_align_second(Tensor ddx, Tensor x, Tensor rois, Tensor batch_indices, *, "
+           ROI_ARGUMENTS ") -> Tensor",
+    TENON_DOC("The gradient of roi_align_backward by dy: ddx, "
+              "pooled with the elements of x that roi_align takes."),
+    TENON_SAMPLES("ddx: [2, c, 6, 7], x: [2, c, 6, 7], rois: [3, 4] [0.0, 0.0, 4.0, 4.0, 1.0, 1.0, "
+                  "5.0, 3.0, 0.5, 0.5, 2.0, 6.0], batch_indices: [3] integers(0, 2), "
+                  "output_height = 2, output_width = 3"),
+    TENON_TYPES("ddx, x, rois: float; batch_indices: i64|i32; out = x"),
+    TENON_TRAITS(TENON_PURE),
+    TENON_INFER(roi_second_infer),
+    TENON_GRADIENT("ddx: core::roi_align_backward(grad, " ROI_PASSED "); x, rois: none"),
+    TENON_KERNEL("cpu", roi_second_run)))
+/* clang-format on */

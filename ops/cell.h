@@ -6,17 +6,19 @@
 #include <stdint.h>
 
 /* clang-format off */
-#define CELL_FUNCTIONS(F) /* name, parameters, alpha, beta, value at x */   \
-  F(Relu, 0, 0, 0, x > 0 ? x : 0)                                           \
-  F(Tanh, 0, 0, 0, TANH(x))                                                 \
-  F(Sigmoid, 0, 0, 0, SIGMOID(x))                                           \
-  F(Affine, 2, 1, 0, alpha * x + beta)                                      \
-  F(LeakyRelu, 1, 0.01, 0, x < 0 ? alpha * x : x)                           \
-  F(ThresholdedRelu, 1, 1, 0, x > alpha ? x : 0)                            \
-  F(ScaledTanh, 2, 1, 1, alpha * TANH(beta * x))                            \
-  F(HardSigmoid, 2, 0.2, 0.5, UNIT(alpha * x + beta))                       \
-  F(Elu, 1, 1, 0, x < 0 ? alpha * EXPM1(x) : x)                         \
-  F(Softsign, 0, 0, 0, x / (1 + ABS(x)))                          \
+#define CELL_FUNCTIONS(F)                                                                          \
+  /* name, parameters, alpha, beta, value at x */                                                  \
+                                                                                                   \
+  F(Relu, 0, 0, 0, x > 0 ? x : 0)                                                                  \
+  F(Tanh, 0, 0, 0, TANH(x))                                                                        \
+  F(Sigmoid, 0, 0, 0, SIGMOID(x))                                                                  \
+  F(Affine, 2, 1, 0, alpha * x + beta)                                                             \
+  F(LeakyRelu, 1, 0.01, 0, x < 0 ? alpha * x : x)                                                  \
+  F(ThresholdedRelu, 1, 1, 0, x > alpha ? x : 0)                                                   \
+  F(ScaledTanh, 2, 1, 1, alpha * TANH(beta * x))                                                   \
+  F(HardSigmoid, 2, 0.2, 0.5, UNIT(alpha * x + beta))                                              \
+  F(Elu, 1, 1, 0, x < 0 ? alpha * EXPM1(x) : x)                                                    \
+  F(Softsign, 0, 0, 0, x / (1 + ABS(x)))                                                           \
   F(Softplus, 0, 0, 0, (x < 0 ? 0 : x) + LOG1P_UNIT(EXP(-ABS(x))))
 /* clang-format on */
 #define CELL_NAME_(name, parameters, alpha, beta, value) CELL_##name,

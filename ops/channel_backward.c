@@ -250,20 +250,30 @@ static tenon_status_t like_x(tenon_infer_t *infer) {
 }
 
 /* clang-format off */
-#define FACTS(name, infer, run)                                                                                        \
-  TENON_DOC("The gradients of " name "."), TENON_TRAITS(TENON_PURE), TENON_USES(BACKWARD_USES), TENON_INFER(infer),    \
+#define FACTS(name, infer, run)                                                                    \
+  TENON_DOC("The gradients of " name "."),                                                         \
+  TENON_TRAITS(TENON_PURE),                                                                        \
+  TENON_USES(BACKWARD_USES),                                                                       \
+  TENON_INFER(infer),                                                                              \
   TENON_COMPOSITE(run)
 TENON_ITEMS(core_channel_backward,
-  TENON_OP("batch_norm_backward(Tensor dy, Tensor x, Tensor scale, Tensor bias, Tensor mean, Tensor var, *, float epsilon=1e-5) -> "
-           "(Tensor? dx, Tensor? dscale, Tensor? dbias, Tensor? dmean, Tensor? dvar)",
+  TENON_OP("batch_norm_backward(Tensor dy, Tensor x, Tensor scale, Tensor bias, Tensor mean, "
+           "Tensor var, *, float epsilon=1e-5) -> (Tensor? dx, Tensor? dscale, Tensor? dbias, "
+           "Tensor? dmean, Tensor? dvar)",
     FACTS("batch_norm", batch_infer, batch_norm_backward_run),
-    TENON_SAMPLES("dy: [n, c, w], x: [n, c, w], scale: [c], bias: [c], mean: [c], var: [c] uniform(0.5, 2)"),
-    TENON_TYPES("dy, x: float; scale, bias: float; mean, var: float; dx = x; dscale, dbias = scale; dmean, dvar = mean")),
-  TENON_OP("lrn_backward(Tensor dy, Tensor x, *, int size, float alpha=0.0001, float beta=0.75, float bias=1.0) -> Tensor",
-    FACTS("lrn", lrn_infer, lrn_backward_run), TENON_TYPES("dy, x: float; out = x")),
+    TENON_SAMPLES("dy: [n, c, w], x: [n, c, w], scale: [c], bias: [c], mean: [c], "
+                  "var: [c] uniform(0.5, 2)"),
+    TENON_TYPES("dy, x: float; scale, bias: float; mean, var: float; dx = x; "
+                "dscale, dbias = scale; dmean, dvar = mean")),
+  TENON_OP("lrn_backward(Tensor dy, Tensor x, *, int size, float alpha=0.0001, float beta=0.75, "
+           "float bias=1.0) -> Tensor",
+    FACTS("lrn", lrn_infer, lrn_backward_run),
+    TENON_TYPES("dy, x: float; out = x")),
   TENON_OP("lp_norm_backward(Tensor dy, Tensor x, *, int axis=-1, int p=2) -> Tensor",
-    FACTS("lp_norm", lp_infer, lp_norm_backward_run), TENON_TYPES("dy, x: float; out = x")),
+    FACTS("lp_norm", lp_infer, lp_norm_backward_run),
+    TENON_TYPES("dy, x: float; out = x")),
   TENON_OP("mean_variance_norm_backward(Tensor dy, Tensor x, *, int[] axes=[0, 2, 3]) -> Tensor",
-    FACTS("mean_variance_norm", like_x, mean_variance_norm_backward_run), TENON_SAMPLES("dy: [n, c, h, w], x: [n, c, h, w]"),
+    FACTS("mean_variance_norm", like_x, mean_variance_norm_backward_run),
+    TENON_SAMPLES("dy: [n, c, h, w], x: [n, c, h, w]"),
     TENON_TYPES("dy, x: float; out = x")))
 /* clang-format on */

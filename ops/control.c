@@ -325,28 +325,37 @@ static tenon_status_t scan_run(tenon_call_t *call) {
   return give(call, current);
 }
 
-/* clang-format off */
 #define RESULTS "int count, int[] dtypes=[], int[] ranks=[]"
 
+/* clang-format off */
 TENON_ITEMS(core_control,
-  TENON_OP("if(Tensor @host condition, Tensor[] captured, *, graph then, graph else, " RESULTS ") -> Tensor[count]",
+  TENON_OP("if(Tensor @host condition, Tensor[] captured, *, graph then, graph else, " RESULTS
+           ") -> Tensor[count]",
     TENON_DOC("The results of one of two graphs, both of which take `captured`."),
-    TENON_TYPES("condition: bool; captured = ?; out = ?"), TENON_TRAITS(TENON_PURE), TENON_INFER(if_infer),
+    TENON_TYPES("condition: bool; captured = ?; out = ?"),
+    TENON_TRAITS(TENON_PURE),
+    TENON_INFER(if_infer),
     TENON_KERNEL("cpu strided quantised", if_run)),
-  TENON_OP("loop(Tensor[] states, Tensor[] captured, Tensor? @host trips=None, Tensor? @host condition=None, *, "
-           "graph body, " RESULTS ") -> Tensor[count]",
-    TENON_DOC("Evaluates body(round, condition, states, captured) -> (condition, states, more) until a condition is\n"
-              "false or all trips are made.  Gives the last states, then the `more` of all rounds, each stacked along\n"
-              "a new first axis."),
-    TENON_TYPES("states = ?; captured = ?; trips: i64|i32; condition: bool; out = ?"), TENON_TRAITS(TENON_PURE),
-    TENON_INFER(loop_infer), TENON_USES("core::contiguous"),
+  TENON_OP("loop(Tensor[] states, Tensor[] captured, Tensor? @host trips=None, "
+           "Tensor? @host condition=None, *, graph body, " RESULTS ") -> Tensor[count]",
+    TENON_DOC("Evaluates body(round, condition, states, captured) -> (condition, states, "
+              "more) until a condition is\nfalse or all trips are made. "
+              " Gives the last states, then the `more` of all rounds, "
+              "each stacked along\na new first axis."),
+    TENON_TYPES("states = ?; captured = ?; trips: i64|i32; condition: bool; out = ?"),
+    TENON_TRAITS(TENON_PURE),
+    TENON_INFER(loop_infer),
+    TENON_USES("core::contiguous"),
     TENON_KERNEL("cpu strided quantised", loop_run)),
-  TENON_OP("scan(Tensor[] states, Tensor[] scans, Tensor[] captured, *, graph body, " RESULTS ", int[] input_axes=[], "
-           "int[] input_reverse=[], int[] output_axes=[], int[] output_reverse=[]) -> Tensor[count]",
-    TENON_DOC("Evaluates body(states, slices, captured) -> (states, more) for the slices of `scans` along their axes,\n"
-              "backwards where input_reverse is 1.  Gives the last states, then the `more` of all rounds along\n"
-              "output_axes."),
-    TENON_TYPES("states = ?; scans = ?; captured = ?; out = ?"), TENON_TRAITS(TENON_PURE), TENON_INFER(scan_infer),
+  TENON_OP("scan(Tensor[] states, Tensor[] scans, Tensor[] captured, *, graph body, " RESULTS
+           ", int[] input_axes=[], int[] input_reverse=[], int[] output_axes=[], "
+           "int[] output_reverse=[]) -> Tensor[count]",
+    TENON_DOC("Evaluates body(states, slices, captured) -> (states, "
+              "more) for the slices of `scans` along their axes,\nbackwards where input_reverse is "
+              "1.  Gives the last states, then the `more` of all rounds along\noutput_axes."),
+    TENON_TYPES("states = ?; scans = ?; captured = ?; out = ?"),
+    TENON_TRAITS(TENON_PURE),
+    TENON_INFER(scan_infer),
     TENON_USES("core::contiguous"),
     TENON_KERNEL("cpu strided quantised", scan_run)))
 /* clang-format on */

@@ -212,10 +212,11 @@ tenon_status_t core_conv_transpose_run(tenon_call_t *call) {
 /* clang-format off */
 #define PASSED "strides=strides, pads=pads, dilations=dilations, auto_pad=auto_pad, group=group"
 TENON_ITEMS(core_conv,
-  TENON_OP("conv(Tensor x, Tensor w, Tensor? bias=None, Tensor? residual=None, *, " WINDOW_ARGUMENTS ", int group=1, "
-           FINISH_ARGUMENTS ") -> Tensor",
-    TENON_DOC("activation(the convolution of x [N, C, spatial...] with w [OC, C / group, kernel...] + bias + residual).\n"
-              "The result of up to three spatial axes lies channels-last in memory."),
+  TENON_OP("conv(Tensor x, Tensor w, Tensor? bias=None, Tensor? residual=None, *, " WINDOW_ARGUMENTS
+           ", int group=1, " FINISH_ARGUMENTS ") -> Tensor",
+    TENON_DOC("activation(the convolution of x [N, C, spatial...] with w [OC, C / group, "
+              "kernel...] + bias + residual).\nThe result of up to three spatial axes lies "
+              "channels-last in memory."),
     TENON_TYPES("x: number; w = x; bias = x; residual = x; out = x"),
     TENON_TRAITS(TENON_PURE),
     TENON_USES(DENSE_USES),
@@ -223,12 +224,13 @@ TENON_ITEMS(core_conv,
     TENON_GRADIENT("x, w, bias, residual: core::conv_backward(grad, x, w, bias, residual, " PASSED
                    ", activation=activation, alpha=alpha, beta=beta)"),
     TENON_KERNEL("cpu strided", core_conv_run)),
-  TENON_OP("conv_transpose(Tensor x, Tensor w, Tensor? bias=None, *, " WINDOW_ARGUMENTS ", int group=1, "
-           "int[] output_padding=[], int[] output_shape=[]) -> Tensor",
-    TENON_DOC("The transposed convolution of x [N, C, spatial...] with w [C, OC / group, kernel...], plus bias.\n"
-              "The result of up to three spatial axes lies channels-last in memory."),
-    TENON_SAMPLES("x: [n, c, 6], w: [c, 3, 2]; x: [n, 4, 4, 5], w: [4, 3, 3, 3], bias: [6], strides = [2, 2], "
-                  "group = 2"),
+  TENON_OP("conv_transpose(Tensor x, Tensor w, Tensor? bias=None, *, " WINDOW_ARGUMENTS
+           ", int group=1, int[] output_padding=[], int[] output_shape=[]) -> Tensor",
+    TENON_DOC("The transposed convolution of x [N, C, spatial...] with w [C, OC / group, "
+              "kernel...], plus bias.\nThe result of up to three spatial axes lies channels-last "
+              "in memory."),
+    TENON_SAMPLES("x: [n, c, 6], w: [c, 3, 2]; "
+                  "x: [n, 4, 4, 5], w: [4, 3, 3, 3], bias: [6], strides = [2, 2], group = 2"),
     TENON_TYPES("x: number; w = x; bias = x; out = x"),
     TENON_TRAITS(TENON_PURE),
     TENON_USES(DENSE_USES),

@@ -126,18 +126,27 @@ static tenon_status_t conv_transpose_infer(tenon_infer_t *infer) {
 
 /* clang-format off */
 TENON_ITEMS(core_conv_backward,
-  TENON_OP("conv_backward(Tensor dy, Tensor x, Tensor w, Tensor? bias=None, Tensor? residual=None, *, " WINDOW_ARGUMENTS
-           ", int group=1, " FINISH_ARGUMENTS ") -> (Tensor? dx, Tensor? dw, Tensor? dbias, Tensor? dresidual)",
+  TENON_OP("conv_backward(Tensor dy, Tensor x, Tensor w, Tensor? bias=None, Tensor? residual=None, "
+           "*, " WINDOW_ARGUMENTS ", int group=1, " FINISH_ARGUMENTS
+           ") -> (Tensor? dx, Tensor? dw, Tensor? dbias, Tensor? dresidual)",
     TENON_DOC("The gradients of conv."),
-    TENON_SAMPLES("dy: [n, 3, 5], x: [n, c, 6], w: [3, c, 2], bias: [3], residual: [n, 3, 5]; dy: [n, 4, 4, 5], "
-                  "x: [n, 4, 4, 5], w: [4, 2, 3, 3], bias: [4], residual: [n, 4, 4, 5], pads = [1, 1, 1, 1], "
-                  "group = 2"),
-    TENON_TYPES("dy: float; x, w, bias, residual = dy; dx, dw, dbias, dresidual = dy"), TENON_INFER(conv_infer),
-    TENON_TRAITS(TENON_PURE), TENON_USES(BACKWARD_USES), TENON_COMPOSITE(conv_backward_run)),
-  TENON_OP("conv_transpose_backward(Tensor dy, Tensor x, Tensor w, Tensor? bias=None, *, " WINDOW_ARGUMENTS
-           ", int group=1, int[] output_padding=[], int[] output_shape=[]) -> (Tensor? dx, Tensor? dw, Tensor? dbias)",
+    TENON_SAMPLES("dy: [n, 3, 5], x: [n, c, 6], w: [3, c, 2], bias: [3], residual: [n, 3, 5]; "
+                  "dy: [n, 4, 4, 5], x: [n, 4, 4, 5], w: [4, 2, 3, 3], bias: [4], residual: [n, 4, "
+                  "4, 5], pads = [1, 1, 1, 1], group = 2"),
+    TENON_TYPES("dy: float; x, w, bias, residual = dy; dx, dw, dbias, dresidual = dy"),
+    TENON_INFER(conv_infer),
+    TENON_TRAITS(TENON_PURE),
+    TENON_USES(BACKWARD_USES),
+    TENON_COMPOSITE(conv_backward_run)),
+  TENON_OP("conv_transpose_backward(Tensor dy, Tensor x, Tensor w, Tensor? bias=None, *, "
+           WINDOW_ARGUMENTS
+           ", int group=1, int[] output_padding=[], int[] output_shape=[]) -> (Tensor? dx, "
+           "Tensor? dw, Tensor? dbias)",
     TENON_DOC("The gradients of conv_transpose."),
     TENON_SAMPLES("dy: [n, 3, 7], x: [n, c, 6], w: [c, 3, 2], bias: [3]"),
-    TENON_TYPES("dy: float; x, w, bias = dy; dx, dw, dbias = dy"), TENON_INFER(conv_transpose_infer),
-    TENON_TRAITS(TENON_PURE), TENON_USES(BACKWARD_USES), TENON_COMPOSITE(conv_transpose_backward_run)))
+    TENON_TYPES("dy: float; x, w, bias = dy; dx, dw, dbias = dy"),
+    TENON_INFER(conv_transpose_infer),
+    TENON_TRAITS(TENON_PURE),
+    TENON_USES(BACKWARD_USES),
+    TENON_COMPOSITE(conv_transpose_backward_run)))
 /* clang-format on */

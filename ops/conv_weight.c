@@ -30,51 +30,52 @@ static int64_t pixel_set(const weight_t *w, int64_t e, int64_t *at) {
   return e / w->pixels;
 }
 
-/* clang-format off */
-#define PACKS(T) \
-  /* Vector: a filter. */ \
-  static void dy_pack_##T(const operand_t *o, int64_t first, int64_t count, int64_t k, int64_t depth, int64_t width, \
-                          void *out) { \
-    const weight_t *w = (const weight_t *)o->context; \
-    const int64_t *strides = w->dy->strides; \
-    for (int64_t e = 0; e < depth; e++) { \
-      int64_t at[SPATIAL_MAX]; \
-int64_t offset = pixel_set(w, k + e, at) * strides[0] + first * strides[1]; \
-      for (int32_t i = 0; i < w->window.rank; i++) offset += at[i] * strides[2 + i]; \
-      for (int64_t v = 0; v < count; v++) ((T *)out)[e * width + v] = ((const T *)o->data)[offset + v * strides[1]]; \
-    } \
-  } \
-  /* Vector: a channel, and within it a tap. */ \
-  static void x_pack_##T(const operand_t *o, int64_t first, int64_t count, int64_t k, int64_t depth, int64_t width, \
-                         void *out) { \
-    const weight_t *w = (const weight_t *)o->context; \
-    const window_t *window = &w->window; \
-    const int64_t *strides = w->x->strides; \
-    int64_t begin[GEMM_DEPTH][SPATIAL_MAX], base[GEMM_DEPTH], tap[SPATIAL_MAX]; \
-    for (int64_t e = 0; e < depth; e++) { \
-      base[e] = pixel_set(w, k + e, begin[e]) * strides[0]; \
-      for (int32_t i = 0; i < window->rank; i++) begin[e][i] = begin[e][i] * window->stride[i] - window->before[i]; \
-    } \
-    for (int64_t v = 0; v < count; v++) { \
-      int64_t rest = (first + v) % w->taps; \
-      const T *from = (const T *)o->data + (first + v) / w->taps * strides[1]; \
-      for (int32_t i = window->rank - 1; i >= 0; i--) { \
-        tap[i] = rest % window->kernel[i] * window->dilation[i]; \
-        rest /= window->kernel[i]; \
-      } \
-      for (int64_t e = 0; e < depth; e++) { \
-        int64_t offset = base[e]; \
-        int inside = 1; \
-        for (int32_t i = 0; i < window->rank; i++) { \
-          int64_t at = begin[e][i] + tap[i]; \
-          inside = inside && at >= 0 && at < window->in[i]; \
-          offset += at * strides[2 + i]; \
-        } \
-        ((T *)out)[e * width + v] = inside ? from[offset] : 0; \
-      } \
-    } \
+#define PACKS(T)                                                                                   \
+  /* Vector: a filter. */                                                                          \
+  static void dy_pack_##T(const operand_t *o, int64_t first, int64_t count, int64_t k,             \
+                          int64_t depth, int64_t width, void *out) {                               \
+    const weight_t *w = (const weight_t *)o->context;                                              \
+    const int64_t *strides = w->dy->strides;                                                       \
+    for (int64_t e = 0; e < depth; e++) {                                                          \
+      int64_t at[SPATIAL_MAX];                                                                     \
+      int64_t offset = pixel_set(w, k + e, at) * strides[0] + first * strides[1];                  \
+      for (int32_t i = 0; i < w->window.rank; i++)                                                 \
+        offset += at[i] * strides[2 + i];                                                          \
+      for (int64_t v = 0; v < count; v++)                                                          \
+        ((T *)out)[e * width + v] = ((const T *)o->data)[offset + v * strides[1]];                 \
+    }                                                                                              \
+  }                                                                                                \
+  /* Vector: a channel, and within it a tap. */                                                    \
+  static void x_pack_##T(const operand_t *o, int64_t first, int64_t count, int64_t k,              \
+                         int64_t depth, int64_t width, void *out) {                                \
+    const weight_t *w = (const weight_t *)o->context;                                              \
+    const window_t *window = &w->window;                                                           \
+    const int64_t *strides = w->x->strides;                                                        \
+    int64_t begin[GEMM_DEPTH][SPATIAL_MAX], base[GEMM_DEPTH], tap[SPATIAL_MAX];                    \
+    for (int64_t e = 0; e < depth; e++) {                                                          \
+      base[e] = pixel_set(w, k + e, begin[e]) * strides[0];                                        \
+      for (int32_t i = 0; i < window->rank; i++)                                                   \
+        begin[e][i] = begin[e][i] * window->stride[i] - window->before[i];                         \
+    }                                                                                              \
+    for (int64_t v = 0; v < count; v++) {                                                          \
+      int64_t rest = (first + v) % w->taps;                                                        \
+      const T *from = (const T *)o->data + (first + v) / w->taps * strides[1];                     \
+      for (int32_t i = window->rank - 1; i >= 0; i--) {                                            \
+        tap[i] = rest % window->kernel[i] * window->dilation[i];                                   \
+        rest /= window->kernel[i];                                                                 \
+      }                                                                                            \
+      for (int64_t e = 0; e < depth; e++) {                                                        \
+        int64_t offset = base[e];                                                                  \
+        int inside = 1;                                                                            \
+        for (int32_t i = 0; i < window->rank; i++) {                                               \
+          int64_t at = begin[e][i] + tap[i];                                                       \
+          inside = inside && at >= 0 && at < window->in[i];                                        \
+          offset += at * strides[2 + i];                                                           \
+        }                                                                                          \
+        ((T *)out)[e * width + v] = inside ? from[offset] : 0;                                     \
+      }                                                                                            \
+    }                                                                                              \
   }
-/* clang-format on */
 PACKS(float)
 PACKS(double)
 
@@ -154,11 +155,16 @@ static tenon_status_t infer(tenon_infer_t *infer) {
 /* clang-format off */
 #define PASSED "strides=strides, pads=pads, dilations=dilations, auto_pad=auto_pad, group=group"
 TENON_ITEMS(core_conv_weight,
-  TENON_OP("conv_weight_backward(Tensor dy, Tensor x, Tensor @host kernel, *, " WINDOW_ARGUMENTS ", int group=1) -> Tensor",
+  TENON_OP("conv_weight_backward(Tensor dy, Tensor x, Tensor @host kernel, *, " WINDOW_ARGUMENTS
+           ", int group=1) -> Tensor",
     TENON_DOC("The gradient of conv for its weights, whose spatial extents are `kernel`."),
     TENON_SAMPLES("dy: [n, 3, 5], x: [n, c, 6], kernel: [1] [2]"),
-    TENON_TYPES("dy: float; x = dy; kernel: i64|i32; out = dy"), TENON_WHERE("kernel: known"),
-    TENON_TRAITS(TENON_PURE), TENON_USES(DENSE_USES), TENON_INFER(infer),
-    TENON_GRADIENT("dy: core::conv(x, grad, " PASSED "); x: core::conv_backward(dy, x, grad, " PASSED ")"),
+    TENON_TYPES("dy: float; x = dy; kernel: i64|i32; out = dy"),
+    TENON_WHERE("kernel: known"),
+    TENON_TRAITS(TENON_PURE),
+    TENON_USES(DENSE_USES),
+    TENON_INFER(infer),
+    TENON_GRADIENT("dy: core::conv(x, grad, " PASSED "); x: core::conv_backward(dy, x, grad, "
+                   PASSED ")"),
     TENON_KERNEL("cpu strided", run)))
 /* clang-format on */

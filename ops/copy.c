@@ -59,42 +59,53 @@ static inline void square_16(wide_t *y, int64_t to_stride, const wide_t *x, int6
   *y = *x;
 }
 
-/* clang-format off */
-#define MOVES(type, size) \
-  static void run_##size(char *to, const char *from, int64_t n, int64_t to_stride, int64_t from_stride) { \
-    const type *x = (const type *)(const void *)from; \
-    type *y = (type *)(void *)to; \
-    if (to_stride == 1 && from_stride == 1) { \
-      if (n * size > LINE) memcpy(to, from, (size_t)(n * size)); \
-      else for (int64_t i = 0; i < n; i++) y[i] = x[i]; \
-    } else if (to_stride == 1 && from_stride == 0) { \
-      type v = *x; \
-      for (int64_t i = 0; i < n; i++) y[i] = v; \
-    } else if (to_stride == 1) { \
-      for (int64_t i = 0; i < n; i++) y[i] = x[i * from_stride]; \
-    } else { \
-      for (int64_t i = 0; i < n; i++) y[i * to_stride] = x[i * from_stride]; \
-    } \
-  } \
-  static void tile_##size(char *to, const char *from, int64_t n, int64_t m, int64_t to_stride, int64_t from_stride) { \
-    enum { N = 16 / size, STEP = LINE / size, }; \
-    const type *x = (const type *)(const void *)from; \
-    type *y = (type *)(void *)to; \
-    for (int64_t j = 0; j < m; j += STEP) { /* whole lines of the source */ \
-      int64_t end = j + STEP < m ? j + STEP : m; \
-int64_t i = 0; \
-      for (; i + N <= n; i += N) { \
-        int64_t k = j; \
-        for (; k + N <= end; k += N) \
-          square_##size(y + k * to_stride + i, to_stride, x + k + i * from_stride, from_stride); \
-        for (; k < end; k++) \
-          for (int64_t l = i; l < i + N; l++) y[k * to_stride + l] = x[k + l * from_stride]; \
-      } \
-      for (int64_t k = j; k < end; k++) \
-        for (int64_t l = i; l < n; l++) y[k * to_stride + l] = x[k + l * from_stride]; \
-    } \
+#define MOVES(type, size)                                                                          \
+  static void run_##size(char *to, const char *from, int64_t n, int64_t to_stride,                 \
+                         int64_t from_stride) {                                                    \
+    const type *x = (const type *)(const void *)from;                                              \
+    type *y = (type *)(void *)to;                                                                  \
+    if (to_stride == 1 && from_stride == 1) {                                                      \
+      if (n * size > LINE)                                                                         \
+        memcpy(to, from, (size_t)(n * size));                                                      \
+      else                                                                                         \
+        for (int64_t i = 0; i < n; i++)                                                            \
+          y[i] = x[i];                                                                             \
+    } else if (to_stride == 1 && from_stride == 0) {                                               \
+      type v = *x;                                                                                 \
+      for (int64_t i = 0; i < n; i++)                                                              \
+        y[i] = v;                                                                                  \
+    } else if (to_stride == 1) {                                                                   \
+      for (int64_t i = 0; i < n; i++)                                                              \
+        y[i] = x[i * from_stride];                                                                 \
+    } else {                                                                                       \
+      for (int64_t i = 0; i < n; i++)                                                              \
+        y[i * to_stride] = x[i * from_stride];                                                     \
+    }                                                                                              \
+  }                                                                                                \
+  static void tile_##size(char *to, const char *from, int64_t n, int64_t m, int64_t to_stride,     \
+                          int64_t from_stride) {                                                   \
+    enum {                                                                                         \
+      N = 16 / size,                                                                               \
+      STEP = LINE / size,                                                                          \
+    };                                                                                             \
+    const type *x = (const type *)(const void *)from;                                              \
+    type *y = (type *)(void *)to;                                                                  \
+    for (int64_t j = 0; j < m; j += STEP) { /* whole lines of the source */                        \
+      int64_t end = j + STEP < m ? j + STEP : m;                                                   \
+      int64_t i = 0;                                                                               \
+      for (; i + N <= n; i += N) {                                                                 \
+        int64_t k = j;                                                                             \
+        for (; k + N <= end; k += N)                                                               \
+          square_##size(y + k * to_stride + i, to_stride, x + k + i * from_stride, from_stride);   \
+        for (; k < end; k++)                                                                       \
+          for (int64_t l = i; l < i + N; l++)                                                      \
+            y[k * to_stride + l] = x[k + l * from_stride];                                         \
+      }                                                                                            \
+      for (int64_t k = j; k < end; k++)                                                            \
+        for (int64_t l = i; l < n; l++)                                                            \
+          y[k * to_stride + l] = x[k + l * from_stride];                                           \
+    }                                                                                              \
   }
-/* clang-format on */
 MOVES(uint8_t, 1)
 MOVES(uint16_t, 2)
 MOVES(uint32_t, 4)
@@ -301,7 +312,9 @@ static tenon_status_t contiguous_run(tenon_call_t *call) {
 TENON_ITEMS(core_copy,
   TENON_OP("contiguous(Tensor x) -> Tensor",
     TENON_DOC("A dense row-major copy of a tensor with any strides."),
-    TENON_TYPES("x: any; out = x"), TENON_SHAPES("out = x"), TENON_TRAITS(TENON_PURE),
+    TENON_TYPES("x: any; out = x"),
+    TENON_SHAPES("out = x"),
+    TENON_TRAITS(TENON_PURE),
     TENON_GRADIENT("x: core::identity(grad)"),
-    TENON_KERNEL("cpu strided", contiguous_run))
-)
+    TENON_KERNEL("cpu strided", contiguous_run)))
+/* clang-format on */

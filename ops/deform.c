@@ -221,17 +221,20 @@ tenon_status_t core_deform_conv_infer(tenon_infer_t *infer) {
 
 /* clang-format off */
 TENON_ITEMS(core_deform,
-  TENON_OP("deform_conv(Tensor x, Tensor w, Tensor offset, Tensor? bias=None, Tensor? mask=None, *, " WINDOW_ARGUMENTS
-           ", int group=1, int offset_group=1) -> Tensor",
-    TENON_DOC("A convolution that samples x beside the usual places, as far as offset says, times mask.\n"
-              "offset is [N, offset_group * taps * axes, out...], mask [N, offset_group * taps, out...]."),
-    TENON_SAMPLES("x: [n, c, 4, 5], w: [3, c, 2, 2], offset: [n, 8, 3, 4]; x: [n, c, 4, 5], w: [3, c, 2, 2], "
-                  "offset: [n, 8, 3, 4], bias: [3], mask: [n, 4, 3, 4]"),
+  TENON_OP("deform_conv(Tensor x, Tensor w, Tensor offset, Tensor? bias=None, Tensor? mask=None, "
+           "*, " WINDOW_ARGUMENTS ", int group=1, int offset_group=1) -> Tensor",
+    TENON_DOC("A convolution that samples x beside the usual places, as far as offset says, "
+              "times mask.\noffset is [N, offset_group * taps * axes, out...], mask [N, "
+              "offset_group * taps, out...]."),
+    TENON_SAMPLES("x: [n, c, 4, 5], w: [3, c, 2, 2], offset: [n, 8, 3, 4]; "
+                  "x: [n, c, 4, 5], w: [3, c, 2, 2], offset: [n, 8, 3, 4], bias: [3], mask: [n, 4, "
+                  "3, 4]"),
     TENON_TYPES("x: float; w = x; offset = x; bias = x; mask = x; out = x"),
     TENON_TRAITS(TENON_PURE),
     TENON_USES(DENSE_USES),
     TENON_INFER(core_deform_conv_infer),
-    TENON_GRADIENT("x, w, offset, bias, mask: core::deform_conv_backward(grad, x, w, offset, bias, mask, strides=strides, pads=pads, "
-                   "dilations=dilations, auto_pad=auto_pad, group=group, offset_group=offset_group)"),
+    TENON_GRADIENT("x, w, offset, bias, mask: core::deform_conv_backward(grad, x, w, offset, bias, "
+                   "mask, strides=strides, pads=pads, dilations=dilations, auto_pad=auto_pad, "
+                   "group=group, offset_group=offset_group)"),
     TENON_KERNEL("cpu strided", deform_conv_run)))
 /* clang-format on */

@@ -69,59 +69,61 @@ static void corners_set(const window_t *w, const double *point, corners_t *c) {
   }
 }
 
-/* clang-format off */
-#define UNITS(T) \
-  /* part: (image, offset group) */ \
-  static tenon_status_t units_##T(tenon_call_t *call, void *argument, int64_t begin, int64_t end) { \
-    const patches_t *p = (const patches_t *)argument; \
-    const window_t *w = &p->window; \
-    (void)call; \
-    for (int64_t unit = begin; unit < end; unit++) { \
-      const T *x = (const T *)p->x->data + unit * p->channels * p->plane; \
-      T *dx = p->dx ? (T *)p->dx->data + unit * p->channels * p->plane : 0; \
-      if (dx) memset(dx, 0, (size_t)(p->channels * p->plane) * sizeof(T)); \
-      for (int64_t row = 0; row < p->taps * p->pixels; row++) { \
-        int64_t tap = row / p->pixels; \
-int64_t pixel = row % p->pixels; \
-int64_t number = tap; \
-int64_t rest = pixel; \
-        int64_t shared = (unit * p->taps + tap) * p->pixels + pixel; \
-        int64_t moved = (unit * p->taps + tap) * w->rank * p->pixels + pixel; /* of the first axis */ \
-        double point[AXES_MAX]; \
-double mask = p->mask ? (double)((const T *)p->mask->data)[shared] : 1; \
-        double dmask = 0; \
-double dpoint[AXES_MAX] = {0}; \
-        corners_t c; \
-        for (int32_t i = w->rank - 1; i >= 0; i--) { \
-          int64_t at = rest % w->out[i] * w->stride[i] - w->before[i] + number % w->kernel[i] * w->dilation[i]; \
-          point[i] = (double)(T)((T)at + ((const T *)p->offset->data)[moved + i * p->pixels]); \
-          rest /= w->out[i]; \
-number /= w->kernel[i]; \
-        } \
-        corners_set(w, point, &c); \
-        for (int64_t channel = 0; channel < p->channels; channel++) { \
-          int64_t at = ((unit * p->channels + channel) * p->taps + tap) * p->pixels + pixel; \
-          const T *from = x + channel * p->plane; \
-          double sum = 0; \
-double g = p->dp ? (double)((const T *)p->dp->data)[at] : 0; \
-          for (int32_t k = 0; k < c.count; k++) { \
-            if (c.at[k] < 0) continue; \
-            double value = (double)from[c.at[k]]; \
-            sum += c.weight[k] * value; \
-            if (dx) dx[channel * p->plane + c.at[k]] += (T)(g * mask * c.weight[k]); \
-            for (int32_t i = 0; i < w->rank && p->doffset; i++) dpoint[i] += g * mask * c.slope[i][k] * value; \
-          } \
-          dmask += g * sum; \
-          if (p->out) ((T *)p->out->data)[at] = (T)(sum * mask); \
-        } \
-        if (p->dmask) ((T *)p->dmask->data)[shared] = (T)dmask; \
-        for (int32_t i = 0; i < w->rank && p->doffset; i++) \
-          ((T *)p->doffset->data)[moved + i * p->pixels] = (T)dpoint[i]; \
-      } \
-    } \
-    return TENON_OK; \
+#define UNITS(T)                                                                                   \
+  /* part: (image, offset group) */                                                                \
+  static tenon_status_t units_##T(tenon_call_t *call, void *argument, int64_t begin,               \
+                                  int64_t end) {                                                   \
+    const patches_t *p = (const patches_t *)argument;                                              \
+    const window_t *w = &p->window;                                                                \
+    (void)call;                                                                                    \
+    for (int64_t unit = begin; unit < end; unit++) {                                               \
+      const T *x = (const T *)p->x->data + unit * p->channels * p->plane;                          \
+      T *dx = p->dx ? (T *)p->dx->data + unit * p->channels * p->plane : 0;                        \
+      if (dx) memset(dx, 0, (size_t)(p->channels * p->plane) * sizeof(T));                         \
+      for (int64_t row = 0; row < p->taps * p->pixels; row++) {                                    \
+        int64_t tap = row / p->pixels;                                                             \
+        int64_t pixel = row % p->pixels;                                                           \
+        int64_t number = tap;                                                                      \
+        int64_t rest = pixel;                                                                      \
+        int64_t shared = (unit * p->taps + tap) * p->pixels + pixel;                               \
+        int64_t moved =                                                                            \
+            (unit * p->taps + tap) * w->rank * p->pixels + pixel; /* of the first axis */          \
+        double point[AXES_MAX];                                                                    \
+        double mask = p->mask ? (double)((const T *)p->mask->data)[shared] : 1;                    \
+        double dmask = 0;                                                                          \
+        double dpoint[AXES_MAX] = {0};                                                             \
+        corners_t c;                                                                               \
+        for (int32_t i = w->rank - 1; i >= 0; i--) {                                               \
+          int64_t at = rest % w->out[i] * w->stride[i] - w->before[i] +                            \
+                       number % w->kernel[i] * w->dilation[i];                                     \
+          point[i] = (double)(T)((T)at + ((const T *)p->offset->data)[moved + i * p->pixels]);     \
+          rest /= w->out[i];                                                                       \
+          number /= w->kernel[i];                                                                  \
+        }                                                                                          \
+        corners_set(w, point, &c);                                                                 \
+        for (int64_t channel = 0; channel < p->channels; channel++) {                              \
+          int64_t at = ((unit * p->channels + channel) * p->taps + tap) * p->pixels + pixel;       \
+          const T *from = x + channel * p->plane;                                                  \
+          double sum = 0;                                                                          \
+          double g = p->dp ? (double)((const T *)p->dp->data)[at] : 0;                             \
+          for (int32_t k = 0; k < c.count; k++) {                                                  \
+            if (c.at[k] < 0) continue;                                                             \
+            double value = (double)from[c.at[k]];                                                  \
+            sum += c.weight[k] * value;                                                            \
+            if (dx) dx[channel * p->plane + c.at[k]] += (T)(g * mask * c.weight[k]);               \
+            for (int32_t i = 0; i < w->rank && p->doffset; i++)                                    \
+              dpoint[i] += g * mask * c.slope[i][k] * value;                                       \
+          }                                                                                        \
+          dmask += g * sum;                                                                        \
+          if (p->out) ((T *)p->out->data)[at] = (T)(sum * mask);                                   \
+        }                                                                                          \
+        if (p->dmask) ((T *)p->dmask->data)[shared] = (T)dmask;                                    \
+        for (int32_t i = 0; i < w->rank && p->doffset; i++)                                        \
+          ((T *)p->doffset->data)[moved + i * p->pixels] = (T)dpoint[i];                           \
+      }                                                                                            \
+    }                                                                                              \
+    return TENON_OK;                                                                               \
   }
-/* clang-format on */
 UNITS(float)
 UNITS(double)
 
@@ -327,28 +329,45 @@ static tenon_status_t deform_conv_backward_infer(tenon_infer_t *infer) {
 }
 
 /* clang-format off */
-#define ARGUMENTS "Tensor x, Tensor offset, Tensor? mask, Tensor @host kernel, *, " WINDOW_ARGUMENTS ", int offset_group=1"
-#define PASSED "strides=strides, pads=pads, dilations=dilations, auto_pad=auto_pad, offset_group=offset_group"
+#define ARGUMENTS                                                                                  \
+  "Tensor x, Tensor offset, Tensor? mask, Tensor @host kernel, *, " WINDOW_ARGUMENTS               \
+  ", int offset_group=1"
+#define PASSED                                                                                     \
+  "strides=strides, pads=pads, dilations=dilations, auto_pad=auto_pad, offset_group=offset_group"
 TENON_ITEMS(core_deform_backward,
   TENON_OP("deform_patches(" ARGUMENTS ") -> Tensor",
     TENON_DOC("The samples that deform_conv takes, times mask: [N, C * taps, out...]."),
     TENON_SAMPLES("x: [n, c, 4, 5], offset: [n, 8, 3, 4], mask: [n, 4, 3, 4], kernel: [2] [2, 2]"),
-    TENON_TYPES("x: float; offset, mask = x; kernel: i64|i32; out = x"), TENON_WHERE("kernel: known"),
-    TENON_TRAITS(TENON_PURE), TENON_USES(DENSE_USES), TENON_INFER(patches_infer),
-    TENON_GRADIENT("x, offset, mask: core::deform_patches_backward(grad, x, offset, mask, kernel, " PASSED ")"),
+    TENON_TYPES("x: float; offset, mask = x; kernel: i64|i32; out = x"),
+    TENON_WHERE("kernel: known"),
+    TENON_TRAITS(TENON_PURE),
+    TENON_USES(DENSE_USES),
+    TENON_INFER(patches_infer),
+    TENON_GRADIENT("x, offset, mask: core::deform_patches_backward(grad, x, offset, mask, kernel, "
+                   PASSED ")"),
     TENON_KERNEL("cpu strided", patches_run)),
-  TENON_OP("deform_patches_backward(Tensor dp, " ARGUMENTS ") -> (Tensor? dx, Tensor? doffset, Tensor? dmask)",
+  TENON_OP("deform_patches_backward(Tensor dp, " ARGUMENTS
+           ") -> (Tensor? dx, Tensor? doffset, Tensor? dmask)",
     TENON_DOC("The gradients of deform_patches."),
-    TENON_SAMPLES("dp: [n, 12, 3, 4], x: [n, 3, 4, 5], offset: [n, 8, 3, 4], mask: [n, 4, 3, 4], kernel: [2] [2, 2]"),
-    TENON_TYPES("dp: float; x, offset, mask = dp; kernel: i64|i32; dx, doffset, dmask = dp"), TENON_WHERE("kernel: known"),
-    TENON_TRAITS(TENON_PURE), TENON_USES(DENSE_USES), TENON_INFER(patches_backward_infer),
+    TENON_SAMPLES("dp: [n, 12, 3, 4], x: [n, 3, 4, 5], offset: [n, 8, 3, 4], mask: [n, 4, 3, 4], "
+                  "kernel: [2] [2, 2]"),
+    TENON_TYPES("dp: float; x, offset, mask = dp; kernel: i64|i32; dx, doffset, dmask = dp"),
+    TENON_WHERE("kernel: known"),
+    TENON_TRAITS(TENON_PURE),
+    TENON_USES(DENSE_USES),
+    TENON_INFER(patches_backward_infer),
     TENON_KERNEL("cpu strided", patches_backward_run)),
-  TENON_OP("deform_conv_backward(Tensor dy, Tensor x, Tensor w, Tensor offset, Tensor? bias=None, Tensor? mask=None, *, " WINDOW_ARGUMENTS
-           ", int group=1, int offset_group=1) -> (Tensor? dx, Tensor? dw, Tensor? doffset, Tensor? dbias, Tensor? dmask)",
+  TENON_OP("deform_conv_backward(Tensor dy, Tensor x, Tensor w, Tensor offset, Tensor? bias=None, "
+           "Tensor? mask=None, *, " WINDOW_ARGUMENTS
+           ", int group=1, int offset_group=1) -> (Tensor? dx, Tensor? dw, Tensor? doffset, "
+           "Tensor? dbias, Tensor? dmask)",
     TENON_DOC("The gradients of deform_conv."),
-    TENON_SAMPLES("dy: [n, 3, 3, 4], x: [n, c, 4, 5], w: [3, c, 2, 2], offset: [n, 8, 3, 4], bias: [3], mask: "
-                  "[n, 4, 3, 4]"),
-    TENON_TYPES("dy: float; x, w, offset, bias, mask = dy; dx, dw, doffset, dbias, dmask = dy"), TENON_TRAITS(TENON_PURE),
-    TENON_USES("core::deform_patches, core::deform_patches_backward, core::matmul, core::reshape, core::sum_to, core::reduce_sum"),
-    TENON_INFER(deform_conv_backward_infer), TENON_COMPOSITE(deform_conv_backward_run)))
+    TENON_SAMPLES("dy: [n, 3, 3, 4], x: [n, c, 4, 5], w: [3, c, 2, 2], offset: [n, 8, 3, 4], "
+                  "bias: [3], mask: [n, 4, 3, 4]"),
+    TENON_TYPES("dy: float; x, w, offset, bias, mask = dy; dx, dw, doffset, dbias, dmask = dy"),
+    TENON_TRAITS(TENON_PURE),
+    TENON_USES("core::deform_patches, core::deform_patches_backward, core::matmul, core::reshape, "
+               "core::sum_to, core::reduce_sum"),
+    TENON_INFER(deform_conv_backward_infer),
+    TENON_COMPOSITE(deform_conv_backward_run)))
 /* clang-format on */

@@ -241,7 +241,8 @@ static tenon_status_t det_backward_infer(tenon_infer_t *infer) {
 }
 
 /* clang-format off */
-/* The derivative of cofactors C in the direction G is (<G, C> C - C G' C) / det; there is no second one of singular x. */
+/* The derivative of cofactors C in the direction G is (<G, C> C - C G' C) / det; there is no
+ * second one of singular x. */
 #define COFACTORS "core::det_backward(core::expand(1.0, core::shape(dy)), x)"
 TENON_ITEMS(core_determinant,
   TENON_OP("det(Tensor x) -> Tensor",
@@ -260,9 +261,11 @@ TENON_ITEMS(core_determinant,
     TENON_TRAITS(TENON_PURE),
     TENON_USES(DENSE_USES),
     TENON_INFER(det_backward_infer),
-    TENON_GRADIENT("dy: core::reduce_sum(core::mul(grad, " COFACTORS "), [-2, -1], keepdims=False); "
-                   "x: core::mul(core::unsqueeze(core::div(dy, core::det(x)), [-2, -1]), core::sub("
-                   "core::mul(core::reduce_sum(core::mul(grad, " COFACTORS "), [-2, -1]), " COFACTORS "), "
-                   "core::matmul(core::matmul(" COFACTORS ", grad, transpose_b=True), " COFACTORS ")))"),
+    TENON_GRADIENT("dy: core::reduce_sum(core::mul(grad, " COFACTORS
+                   "), [-2, -1], keepdims=False); "
+                   "x: core::mul(core::unsqueeze(core::div(dy, core::det(x)), [-2, -1]), "
+                   "core::sub(core::mul(core::reduce_sum(core::mul(grad, " COFACTORS
+                   "), [-2, -1]), " COFACTORS "), core::matmul(core::matmul(" COFACTORS
+                   ", grad, transpose_b=True), " COFACTORS ")))"),
     TENON_KERNEL("cpu strided", det_backward_run)))
 /* clang-format on */

@@ -370,9 +370,10 @@ static tenon_status_t einsum_run(tenon_call_t *call) {
 /* clang-format off */
 TENON_ITEMS(core_einsum,
   TENON_OP("einsum(Tensor[] xs, *, str equation) -> Tensor",
-    TENON_DOC("Einstein's summation: 'bij,bjk->bik' is a batched matrix product.\n"
-              "Labels that the result lacks are summed over; '...' stands for axes that broadcast; without an arrow the "
-              "result has the labels that occur once, in the order of the alphabet."),
+    TENON_DOC("Einstein's summation: 'bij,bjk->bik' is a batched matrix product.\nLabels that the "
+              "result lacks are summed over; '...' stands for axes that broadcast; "
+              "without an arrow the result has the labels that occur once, "
+              "in the order of the alphabet."),
     TENON_SAMPLES("xs: ([n, k], [k, m]), equation = 'ij,jk->ik'; xs: ([n, n]), equation = 'ii->i'"),
     TENON_TYPES("xs: number; out = xs"),
     TENON_TRAITS(TENON_PURE),

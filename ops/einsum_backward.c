@@ -182,6 +182,9 @@ TENON_ITEMS(core_einsum_backward,
   TENON_OP("einsum_backward(Tensor dy, Tensor[] xs, *, str equation) -> Tensor[]",
     TENON_DOC("The gradients of einsum, of the shapes of xs."),
     TENON_SAMPLES("dy: [n, m], xs: ([n, k], [k, m]), equation = 'ij,jk->ik'"),
-    TENON_TYPES("dy: float; xs = dy; out = dy"), TENON_TRAITS(TENON_PURE), TENON_INFER(backward_infer),
-    TENON_USES("core::einsum, core::reshape, core::expand, core::where"), TENON_COMPOSITE(backward_run)))
+    TENON_TYPES("dy: float; xs = dy; out = dy"),
+    TENON_TRAITS(TENON_PURE),
+    TENON_INFER(backward_infer),
+    TENON_USES("core::einsum, core::reshape, core::expand, core::where"),
+    TENON_COMPOSITE(backward_run)))
 /* clang-format on */

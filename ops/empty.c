@@ -134,21 +134,31 @@ static tenon_status_t pinned_run(tenon_call_t *call) {
 
 /* clang-format off */
 TENON_ITEMS(core_empty,
-  TENON_OP("empty(*, int[] shape, dtype dtype=f32, device device='cpu', "
-           "str['contiguous', 'channels_last'] format='contiguous') -> Tensor",
-    TENON_DOC("A tensor on a device, contents undefined.  channels_last: axis 1 is the innermost in memory."),
-    TENON_TYPES("out = dtype"), TENON_INFER(empty_infer), TENON_KERNEL("cpu strided anywhere", nothing_run)),
-  TENON_OP("empty_strided(*, int[] shape, int[] strides, dtype dtype=f32, device device='cpu') -> Tensor",
+  TENON_OP("empty(*, int[] shape, dtype dtype=f32, device device='cpu', str['contiguous', "
+           "'channels_last'] format='contiguous') -> Tensor",
+    TENON_DOC("A tensor on a device, contents undefined.  channels_last: axis 1 is the innermost "
+              "in memory."),
+    TENON_TYPES("out = dtype"),
+    TENON_INFER(empty_infer),
+    TENON_KERNEL("cpu strided anywhere", nothing_run)),
+  TENON_OP("empty_strided(*, int[] shape, int[] strides, dtype dtype=f32, "
+           "device device='cpu') -> Tensor",
     TENON_DOC("The same with these strides, in elements; memory reaches to the last element."),
-    TENON_TYPES("out = dtype"), TENON_INFER(empty_strided_infer), TENON_KERNEL("cpu strided anywhere", nothing_run)),
-  TENON_OP("empty_like(Tensor x, *, dtype? dtype=None, "
-           "str['contiguous', 'channels_last', 'preserve'] format='preserve') -> Tensor",
-    TENON_DOC("The shape, and unless stated the dtype and the order of axes in memory, of x, where x is."),
-    TENON_TYPES("x: any; out = ?"), TENON_INFER(empty_like_infer), TENON_GRADIENT("x: none"),
+    TENON_TYPES("out = dtype"),
+    TENON_INFER(empty_strided_infer),
+    TENON_KERNEL("cpu strided anywhere", nothing_run)),
+  TENON_OP("empty_like(Tensor x, *, dtype? dtype=None, str['contiguous', 'channels_last', "
+           "'preserve'] format='preserve') -> Tensor",
+    TENON_DOC("The shape, and unless stated the dtype and the order of axes in memory, of x, "
+              "where x is."),
+    TENON_TYPES("x: any; out = ?"),
+    TENON_INFER(empty_like_infer),
+    TENON_GRADIENT("x: none"),
     TENON_KERNEL("cpu strided anywhere", nothing_run)),
   TENON_OP("empty_pinned(*, int[] shape, dtype dtype=f32, device device='cpu') -> Tensor @host",
-    TENON_DOC("Host memory for copies to and from a device.\n"
-              "A kernel for the device hands over by host->adopt what its copies are fastest with; without one it is "
-              "plain memory."),
-    TENON_TYPES("out = dtype"), TENON_INFER(pinned_infer), TENON_KERNEL("cpu strided anywhere", pinned_run)))
+    TENON_DOC("Host memory for copies to and from a device.\nA kernel for the device hands over by "
+              "host->adopt what its copies are fastest with; without one it is plain memory."),
+    TENON_TYPES("out = dtype"),
+    TENON_INFER(pinned_infer),
+    TENON_KERNEL("cpu strided anywhere", pinned_run)))
 /* clang-format on */

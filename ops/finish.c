@@ -65,8 +65,8 @@ FINISH(i32, int32_t, tn_int64, (void)0)
 #undef T
 #define T uint64_t
 FINISH(i64, int64_t, tn_int64, (void)0)
-#undef T
 /* clang-format on */
+#undef T
 
 void core_finish(const finish_t *f, int64_t i, int64_t i_end, int64_t j, int64_t j_end) {
   int is_float = f->dtype.code == (TENON_F32 & 0xff);

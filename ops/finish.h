@@ -8,18 +8,20 @@
 #include <tenon/op.h>
 
 /* clang-format off */
-#define FINISH_ACTIVATIONS(X) /* name, value at x; alpha and beta are the operator's */         \
-  X(relu, x < 0 ? 0 : x)                                                                        \
-  X(clip, x < alpha ? alpha : x > beta ? beta : x)                                              \
-  X(leaky_relu, x < 0 ? alpha * x : x)                                                          \
-  X(elu, x < 0 ? alpha * EXPM1(x) : x)                                                          \
-  X(gelu, x * (T)0.5 * (1 + ERF(x * (T)0.70710678118654752440)))                                \
+#define FINISH_ACTIVATIONS(X)                                                                      \
+  /* name, value at x; alpha and beta are the operator's */                                        \
+                                                                                                   \
+  X(relu, x < 0 ? 0 : x)                                                                           \
+  X(clip, x < alpha ? alpha : x > beta ? beta : x)                                                 \
+  X(leaky_relu, x < 0 ? alpha * x : x)                                                             \
+  X(elu, x < 0 ? alpha * EXPM1(x) : x)                                                             \
+  X(gelu, x * (T)0.5 * (1 + ERF(x * (T)0.70710678118654752440)))                                   \
   X(gelu_tanh, x * (T)0.5 * (1 + TANH((T)0.79788456080286535588 * (x + (T)0.044715 * x * x * x)))) \
-  X(tanh, TANH(x))                                                                              \
-  X(sigmoid, SIGMOID(x))                                                                        \
-  X(silu, x * SIGMOID(x))                                                                       \
-  X(hard_sigmoid, FINISH_UNIT(alpha * x + beta))                                                \
-  X(hard_swish, x * FINISH_UNIT(x * (T)(1.0 / 6) + (T)0.5))                                     \
+  X(tanh, TANH(x))                                                                                 \
+  X(sigmoid, SIGMOID(x))                                                                           \
+  X(silu, x * SIGMOID(x))                                                                          \
+  X(hard_sigmoid, FINISH_UNIT(alpha * x + beta))                                                   \
+  X(hard_swish, x * FINISH_UNIT(x * (T)(1.0 / 6) + (T)0.5))                                        \
   X(mish, x * TANH((x < 0 ? 0 : x) + LOG1P_UNIT(EXP(-ABS(x)))))
 /* clang-format on */
 #define FINISH_UNIT(y) ((y) < 0 ? 0 : (y) > 1 ? 1 : (y))

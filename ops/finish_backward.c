@@ -104,6 +104,9 @@ static tenon_status_t run(tenon_call_t *call) {
 TENON_ITEMS(core_finish_backward,
   TENON_OP("finish_backward(Tensor dy, Tensor x, *, " FINISH_ARGUMENTS ") -> Tensor",
     TENON_DOC("dy times the derivative of an activation at x."),
-    TENON_TYPES("dy, x: float; out = dy"), TENON_INFER(infer), TENON_TRAITS(TENON_PURE), TENON_USES(BACKWARD_USES),
+    TENON_TYPES("dy, x: float; out = dy"),
+    TENON_INFER(infer),
+    TENON_TRAITS(TENON_PURE),
+    TENON_USES(BACKWARD_USES),
     TENON_COMPOSITE(run)))
 /* clang-format on */

@@ -267,24 +267,37 @@ static tenon_status_t reverse_run(tenon_call_t *call) {
 TENON_ITEMS(core_gather,
   TENON_OP("gather(Tensor x, Tensor indices, *, int axis=0) -> Tensor",
     TENON_DOC("The slices along an axis that the indices name."),
-    TENON_TYPES("x: any; indices: i64|i32; out = x"), TENON_TRAITS(TENON_PURE), TENON_INFER(gather_infer),
+    TENON_TYPES("x: any; indices: i64|i32; out = x"),
+    TENON_TRAITS(TENON_PURE),
+    TENON_INFER(gather_infer),
     TENON_GRADIENT("x: core::gather_backward(grad, indices, core::shape(x), axis=axis)"),
     TENON_KERNEL("cpu", gather_run)),
   TENON_OP("gather_elements(Tensor x, Tensor indices, *, int axis=0) -> Tensor",
-    TENON_DOC("For each index the element at its own place, but for the axis, where the index says which."),
-    TENON_TYPES("x: any; indices: i64|i32; out = x"), TENON_TRAITS(TENON_PURE), TENON_INFER(elements_infer),
-    TENON_GRADIENT("x: core::scatter_elements(core::expand(0.0, core::shape(x)), indices, grad, axis=axis, reduction='add')"),
+    TENON_DOC("For each index the element at its own place, but for the axis, "
+              "where the index says which."),
+    TENON_TYPES("x: any; indices: i64|i32; out = x"),
+    TENON_TRAITS(TENON_PURE),
+    TENON_INFER(elements_infer),
+    TENON_GRADIENT("x: core::scatter_elements(core::expand(0.0, core::shape(x)), indices, grad, "
+                   "axis=axis, reduction='add')"),
     TENON_KERNEL("cpu", elements_run)),
   TENON_OP("gather_nd(Tensor x, Tensor indices, *, int batch_dims=0) -> Tensor",
     TENON_DOC("The elements or slices that tuples of indices name."),
     TENON_SAMPLES("x: [n, m, 3], indices: [5, 2] integers(0, 3)"),
-    TENON_TYPES("x: any; indices: i64|i32; out = x"), TENON_TRAITS(TENON_PURE), TENON_INFER(nd_infer),
-    TENON_GRADIENT("x: core::gather_nd_backward(grad, indices, core::shape(x), batch_dims=batch_dims)"),
+    TENON_TYPES("x: any; indices: i64|i32; out = x"),
+    TENON_TRAITS(TENON_PURE),
+    TENON_INFER(nd_infer),
+    TENON_GRADIENT("x: core::gather_nd_backward(grad, indices, core::shape(x), "
+                   "batch_dims=batch_dims)"),
     TENON_KERNEL("cpu", nd_run)),
-  TENON_OP("reverse_sequence(Tensor x, Tensor lengths, *, int batch_axis=1, int time_axis=0) -> Tensor",
+  TENON_OP("reverse_sequence(Tensor x, Tensor lengths, *, int batch_axis=1, "
+           "int time_axis=0) -> Tensor",
     TENON_DOC("Each batch entry with its first steps, as many as its length, in reverse."),
     TENON_SAMPLES("x: [t, n, w], lengths: [n] integers(1, t)"),
-    TENON_TYPES("x: any; lengths: i64|i32; out = x"), TENON_TRAITS(TENON_PURE), TENON_INFER(reverse_infer),
-    TENON_GRADIENT("x: core::reverse_sequence(grad, lengths, batch_axis=batch_axis, time_axis=time_axis)"),
-    TENON_KERNEL("cpu", reverse_run))
-)
+    TENON_TYPES("x: any; lengths: i64|i32; out = x"),
+    TENON_TRAITS(TENON_PURE),
+    TENON_INFER(reverse_infer),
+    TENON_GRADIENT("x: core::reverse_sequence(grad, lengths, batch_axis=batch_axis, "
+                   "time_axis=time_axis)"),
+    TENON_KERNEL("cpu", reverse_run)))
+/* clang-format on */

@@ -239,28 +239,44 @@ static tenon_status_t compress_run(tenon_call_t *call) {
 }
 
 /* clang-format off */
-#define FACTS(doc, name)                                                                                               \
-  TENON_DOC(doc), TENON_TYPES("dy: float; x, updates, out = dy; indices: i64|i32; dx, dupdates = dy"),                 \
-  TENON_TRAITS(TENON_PURE), TENON_INFER(both_infer), TENON_USES("core::gather_" name ", core::scatter_" name SCATTER_USES)
+#define FACTS(doc, name)                                                                           \
+  TENON_DOC(doc),                                                                                  \
+  TENON_TYPES("dy: float; x, updates, out = dy; indices: i64|i32; dx, dupdates = dy"),             \
+  TENON_TRAITS(TENON_PURE),                                                                        \
+  TENON_INFER(both_infer),                                                                         \
+  TENON_USES("core::gather_" name ", core::scatter_" name SCATTER_USES)
 TENON_ITEMS(core_index_backward,
-  TENON_OP("scatter_elements_backward(Tensor dy, Tensor x, Tensor updates, Tensor indices, Tensor out, *, int axis=0, "
-           "str['none', 'add', 'mul', 'max', 'min'] reduction='none') -> (Tensor? dx, Tensor? dupdates)",
-    FACTS("The gradients of scatter_elements, whose result is `out`.", "elements"), TENON_COMPOSITE(elements_run)),
-  TENON_OP("scatter_nd_backward(Tensor dy, Tensor x, Tensor updates, Tensor indices, Tensor out, *, "
-           "str['none', 'add', 'mul', 'max', 'min'] reduction='none') -> (Tensor? dx, Tensor? dupdates)",
-    TENON_SAMPLES("dy: [n, m, 3], x: [n, m, 3], updates: [2, 3], indices: [2, 2] [0, 1, 2, 3], out: [n, m, 3]"),
-    FACTS("The gradients of scatter_nd, whose result is `out`.", "nd"), TENON_COMPOSITE(nd_run)),
-  TENON_OP("tensor_scatter_backward(Tensor dy, Tensor @host shape, Tensor? write_indices=None, *, int axis=-2) -> Tensor",
+  TENON_OP("scatter_elements_backward(Tensor dy, Tensor x, Tensor updates, Tensor indices, "
+           "Tensor out, *, int axis=0, str['none', 'add', 'mul', 'max', "
+           "'min'] reduction='none') -> (Tensor? dx, Tensor? dupdates)",
+    FACTS("The gradients of scatter_elements, whose result is `out`.", "elements"),
+    TENON_COMPOSITE(elements_run)),
+  TENON_OP("scatter_nd_backward(Tensor dy, Tensor x, Tensor updates, Tensor indices, Tensor out, "
+           "*, str['none', 'add', 'mul', 'max', 'min'] reduction='none') -> (Tensor? dx, "
+           "Tensor? dupdates)",
+    TENON_SAMPLES("dy: [n, m, 3], x: [n, m, 3], updates: [2, 3], indices: [2, 2] [0, 1, 2, 3], "
+                  "out: [n, m, 3]"),
+    FACTS("The gradients of scatter_nd, whose result is `out`.", "nd"),
+    TENON_COMPOSITE(nd_run)),
+  TENON_OP("tensor_scatter_backward(Tensor dy, Tensor @host shape, Tensor? write_indices=None, *, "
+           "int axis=-2) -> Tensor",
     TENON_DOC("The gradient of tensor_scatter's update, of this shape."),
     TENON_SAMPLES("dy: [n, h, 4, w], shape: [4] [n, h, 2, w]"),
-    TENON_TYPES("dy: float; shape: i64|i32; write_indices: i64|i32; out = dy"), TENON_WHERE("shape: known"),
-    TENON_TRAITS(TENON_PURE), TENON_INFER(cache_infer),
-    TENON_USES("core::gather_elements, core::add, core::mod, core::cast, core::reshape, core::expand"),
+    TENON_TYPES("dy: float; shape: i64|i32; write_indices: i64|i32; out = dy"),
+    TENON_WHERE("shape: known"),
+    TENON_TRAITS(TENON_PURE),
+    TENON_INFER(cache_infer),
+    TENON_USES("core::gather_elements, core::add, core::mod, core::cast, core::reshape, "
+               "core::expand"),
     TENON_COMPOSITE(cache_run)),
-  TENON_OP("compress_backward(Tensor dy, Tensor condition, Tensor @host shape, *, int? axis=None) -> Tensor",
+  TENON_OP("compress_backward(Tensor dy, Tensor condition, Tensor @host shape, *, "
+           "int? axis=None) -> Tensor",
     TENON_DOC("The gradient of compress: dy where the condition is true, 0 elsewhere."),
     TENON_SAMPLES("dy: [2, m], condition: [3] [True, False, True], shape: [2] [3, m], axis = 0"),
-    TENON_TYPES("dy: float; condition: bool; shape: i64|i32; out = dy"), TENON_WHERE("shape: known"),
-    TENON_TRAITS(TENON_PURE), TENON_INFER(compress_infer), TENON_USES("core::nonzero, core::reshape, core::gather_backward"),
+    TENON_TYPES("dy: float; condition: bool; shape: i64|i32; out = dy"),
+    TENON_WHERE("shape: known"),
+    TENON_TRAITS(TENON_PURE),
+    TENON_INFER(compress_infer),
+    TENON_USES("core::nonzero, core::reshape, core::gather_backward"),
     TENON_COMPOSITE(compress_run)))
 /* clang-format on */

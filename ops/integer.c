@@ -290,14 +290,14 @@ static tenon_status_t qlinear_conv_infer(tenon_infer_t *infer) {
 }
 
 /* clang-format off */
-#define PRODUCT(name, arguments, doc, types, samples) \
-  TENON_OP(#name "(" arguments ") -> Tensor",       \
-    TENON_DOC(doc),                                 \
-    TENON_TYPES(types),                             \
-    TENON_SAMPLES(samples),                         \
-    TENON_TRAITS(TENON_PURE),                       \
-    TENON_USES(DENSE_USES),                         \
-    TENON_INFER(name##_infer),                      \
+#define PRODUCT(name, arguments, doc, types, samples)                                              \
+  TENON_OP(#name "(" arguments ") -> Tensor",                                                      \
+    TENON_DOC(doc),                                                                                \
+    TENON_TYPES(types),                                                                            \
+    TENON_SAMPLES(samples),                                                                        \
+    TENON_TRAITS(TENON_PURE),                                                                      \
+    TENON_USES(DENSE_USES),                                                                        \
+    TENON_INFER(name##_infer),                                                                     \
     TENON_KERNEL("cpu strided", name##_run))
 #define SCALED(a) "Tensor " a ", Tensor " a "_scale, Tensor " a "_zero_point"
 #define SCALED_TYPES(a) a ": i8|u8; " a "_scale: f32|f16|bf16; " a "_zero_point = " a "; "
@@ -305,24 +305,31 @@ static tenon_status_t qlinear_conv_infer(tenon_infer_t *infer) {
 #define Y_TYPES "y_scale: f32|f16|bf16; y_zero_point: i8|u8; out = y_zero_point"
 
 TENON_ITEMS(core_integer,
-  PRODUCT(matmul_integer, "Tensor a, Tensor b, Tensor? a_zero_point=None, Tensor? b_zero_point=None",
-    "The matrix product of (a - a_zero_point) and (b - b_zero_point) in 32 bits.\n"
-    "Zero points are one number, a vector of one for each row of a or column of b, or broadcast.",
-    "a: i8|u8; b: i8|u8; a_zero_point = a; b_zero_point = b; out = i32",
-    "a: [n, k], b: [k, m]; a: [n, k], b: [k, m], a_zero_point: [n], b_zero_point: [m]"),
-  PRODUCT(conv_integer, "Tensor x, Tensor w, Tensor? x_zero_point=None, Tensor? w_zero_point=None, *, "
+  PRODUCT(matmul_integer,
+          "Tensor a, Tensor b, Tensor? a_zero_point=None, Tensor? b_zero_point=None",
+          "The matrix product of (a - a_zero_point) and (b - b_zero_point) in 32 bits.\nZero "
+          "points are one number, a vector of one for each row of a or column of b, or broadcast.",
+          "a: i8|u8; b: i8|u8; a_zero_point = a; b_zero_point = b; out = i32",
+          "a: [n, k], b: [k, m]; a: [n, k], b: [k, m], a_zero_point: [n], b_zero_point: [m]"),
+  PRODUCT(conv_integer,
+          "Tensor x, Tensor w, Tensor? x_zero_point=None, Tensor? w_zero_point=None, *, "
           WINDOW_ARGUMENTS ", int group=1",
-    "The convolution of (x - x_zero_point) with (w - w_zero_point) in 32 bits; w_zero_point may be one for each filter.",
-    "x: i8|u8; w: i8|u8; x_zero_point = x; w_zero_point = w; out = i32",
-    "x: [n, c, 6], w: [3, c, 2]; x: [n, 4, 4, 5], w: [4, 2, 3, 3], x_zero_point: [], w_zero_point: [4], group = 2"),
+          "The convolution of (x - x_zero_point) with (w - w_zero_point) in 32 bits; "
+          "w_zero_point may be one for each filter.",
+          "x: i8|u8; w: i8|u8; x_zero_point = x; w_zero_point = w; out = i32",
+          "x: [n, c, 6], w: [3, c, 2]; "
+          "x: [n, 4, 4, 5], w: [4, 2, 3, 3], x_zero_point: [], w_zero_point: [4], group = 2"),
   PRODUCT(qlinear_matmul, SCALED("a") ", " SCALED("b") ", Tensor y_scale, Tensor y_zero_point",
-    "The matrix product of two quantised tensors, quantised; a may have a scale for each row, b for each column.",
-    SCALED_TYPES("a") SCALED_TYPES("b") Y_TYPES,
-    "a: [n, k], " SCALE("a") ", b: [k, m], " SCALE("b") ", " SCALE("y")),
-  PRODUCT(qlinear_conv, SCALED("x") ", " SCALED("w") ", Tensor y_scale, Tensor y_zero_point, Tensor? bias=None, *, "
-          WINDOW_ARGUMENTS ", int group=1",
-    "The convolution of two quantised tensors, quantised; w may have a scale for each filter.\n"
-    "bias counts in steps of x_scale w_scale.",
-    SCALED_TYPES("x") SCALED_TYPES("w") "bias: i32; " Y_TYPES,
-    "x: [n, c, 6], " SCALE("x") ", w: [3, c, 2], " SCALE("w") ", " SCALE("y")))
+          "The matrix product of two quantised tensors, quantised; "
+          "a may have a scale for each row, b for each column.",
+          SCALED_TYPES("a") SCALED_TYPES("b") Y_TYPES,
+          "a: [n, k], " SCALE("a") ", b: [k, m], " SCALE("b") ", " SCALE("y")),
+  PRODUCT(qlinear_conv,
+          SCALED("x") ", " SCALED("w")
+          ", Tensor y_scale, Tensor y_zero_point, Tensor? bias=None, *, " WINDOW_ARGUMENTS
+          ", int group=1",
+          "The convolution of two quantised tensors, quantised; "
+          "w may have a scale for each filter.\nbias counts in steps of x_scale w_scale.",
+          SCALED_TYPES("x") SCALED_TYPES("w") "bias: i32; " Y_TYPES,
+          "x: [n, c, 6], " SCALE("x") ", w: [3, c, 2], " SCALE("w") ", " SCALE("y")))
 /* clang-format on */

@@ -475,29 +475,35 @@ static tenon_status_t causal_conv_infer(tenon_infer_t *infer) {
 
 /* clang-format off */
 TENON_ITEMS(core_linear_attention,
-  TENON_OP("linear_attention(Tensor q, Tensor k, Tensor v, Tensor? past_state=None, Tensor? decay=None, "
-           "Tensor? beta=None, *, int q_num_heads, int kv_num_heads, "
-           "str['linear', 'gated', 'delta', 'gated_delta'] update_rule='gated_delta', float scale=0.0) -> "
-           "(Tensor out, Tensor present_state)",
-    TENON_DOC("Attention by a state S: S = exp(decay) S + k (v - S^T k) beta, out = scale S^T q, as far as update_rule "
-              "has these parts.\nq, k and v are [batch, length, heads * size]; scale 0 is 1 / sqrt(size)."),
-    TENON_SAMPLES("q: [n, t, 4], k: [n, t, 4], v: [n, t, 6], q_num_heads = 2, kv_num_heads = 2, update_rule = "
-                  "'linear'"),
-    TENON_TYPES("q: float; k = q; v = q; past_state: float; decay = q; beta = q; out = q; present_state = ?"),
+  TENON_OP("linear_attention(Tensor q, Tensor k, Tensor v, Tensor? past_state=None, "
+           "Tensor? decay=None, Tensor? beta=None, *, int q_num_heads, int kv_num_heads, "
+           "str['linear', 'gated', 'delta', 'gated_delta'] update_rule='gated_delta', "
+           "float scale=0.0) -> (Tensor out, Tensor present_state)",
+    TENON_DOC("Attention by a state S: S = exp(decay) S + k (v - S^T k) beta, out = scale S^T q, "
+              "as far as update_rule has these parts.\nq, k and v are [batch, length, "
+              "heads * size]; scale 0 is 1 / sqrt(size)."),
+    TENON_SAMPLES("q: [n, t, 4], k: [n, t, 4], v: [n, t, 6], q_num_heads = 2, kv_num_heads = 2, "
+                  "update_rule = 'linear'"),
+    TENON_TYPES("q: float; k = q; v = q; past_state: float; decay = q; beta = q; out = q; "
+                "present_state = ?"),
     TENON_TRAITS(TENON_PURE),
     TENON_USES(LINEAR_USES),
     TENON_VALIDATE(linear_attention_validate),
     TENON_INFER(linear_attention_infer),
-    TENON_KERNEL("cpu strided", linear_attention_run), TENON_COMPOSITE(linear_attention_parts)),
+    TENON_KERNEL("cpu strided", linear_attention_run),
+    TENON_COMPOSITE(linear_attention_parts)),
   TENON_OP("causal_conv(Tensor x, Tensor w, Tensor? bias=None, Tensor? past_state=None, *, "
            "str['none', 'silu'] activation='none') -> (Tensor out, Tensor present_state)",
-    TENON_DOC("A convolution of each channel of x [batch, channels, length] with what came before, w [channels, 1, taps].\n"
-              "The states are the taps - 1 elements before x, and the last ones of both."),
-    TENON_SAMPLES("x: [n, c, t], w: [c, 1, 3]; x: [n, c, t], w: [c, 1, 3], bias: [c], past_state: [n, c, 2], "
+    TENON_DOC("A convolution of each channel of x [batch, channels, length] with what came before, "
+              "w [channels, 1, taps].\nThe states are the taps - 1 elements before x, "
+              "and the last ones of both."),
+    TENON_SAMPLES("x: [n, c, t], w: [c, 1, 3]; "
+                  "x: [n, c, t], w: [c, 1, 3], bias: [c], past_state: [n, c, 2], "
                   "activation = 'silu'"),
     TENON_TYPES("x: float; w = x; bias = x; past_state = x; out = x; present_state = x"),
     TENON_TRAITS(TENON_PURE),
     TENON_USES(CAUSAL_USES),
     TENON_INFER(causal_conv_infer),
-    TENON_KERNEL("cpu strided", causal_conv_run), TENON_COMPOSITE(causal_conv_parts)))
+    TENON_KERNEL("cpu strided", causal_conv_run),
+    TENON_COMPOSITE(causal_conv_parts)))
 /* clang-format on */

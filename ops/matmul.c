@@ -321,26 +321,29 @@ tenon_status_t core_gemm_run_fast(tenon_call_t *call) { return gemm_run(call, 1)
 
 /* clang-format off */
 TENON_ITEMS(core_matmul,
-  TENON_OP("matmul(Tensor a, Tensor b, Tensor? bias=None, *, bool transpose_a=False, bool transpose_b=False, "
-           FINISH_ARGUMENTS ") -> Tensor",
-    TENON_DOC("The matrix product of a and b over their last two axes, plus a bias, through an activation.\n"
-              "Leading axes broadcast; a vector is a row on the left and a column on the right, and its axis vanishes."),
+  TENON_OP("matmul(Tensor a, Tensor b, Tensor? bias=None, *, bool transpose_a=False, "
+           "bool transpose_b=False, " FINISH_ARGUMENTS ") -> Tensor",
+    TENON_DOC("The matrix product of a and b over their last two axes, plus a bias, "
+              "through an activation.\nLeading axes broadcast; "
+              "a vector is a row on the left and a column on the right, and its axis vanishes."),
     TENON_TYPES("a: number; b = a; bias = a; out = a"),
     TENON_TRAITS(TENON_PURE),
     TENON_USES(DENSE_USES),
     TENON_INFER(core_matmul_result_infer),
-    TENON_GRADIENT("a, b, bias: core::matmul_backward(grad, a, b, bias, transpose_a=transpose_a, transpose_b=transpose_b, "
-                   "activation=activation, alpha=alpha, beta=beta)"),
+    TENON_GRADIENT("a, b, bias: core::matmul_backward(grad, a, b, bias, transpose_a=transpose_a, "
+                   "transpose_b=transpose_b, activation=activation, alpha=alpha, beta=beta)"),
     TENON_KERNEL("cpu strided accumulates", core_matmul_run)),
-  TENON_OP("gemm(Tensor a, Tensor b, Tensor? c=None, *, float alpha=1.0, float beta=1.0, bool trans_a=False, "
-           "bool trans_b=False) -> Tensor",
-    TENON_DOC("alpha a b + beta c, of matrices, each of a and b transposed on demand; c broadcasts to the result."),
-    TENON_SAMPLES("a: [n, k], b: [k, m]; a: [k, n], b: [m, k], c: [m], alpha = 0.5, beta = 2.0, trans_a = True, "
-                  "trans_b = True"),
+  TENON_OP("gemm(Tensor a, Tensor b, Tensor? c=None, *, float alpha=1.0, float beta=1.0, "
+           "bool trans_a=False, bool trans_b=False) -> Tensor",
+    TENON_DOC("alpha a b + beta c, of matrices, each of a and b transposed on demand; "
+              "c broadcasts to the result."),
+    TENON_SAMPLES("a: [n, k], b: [k, m]; a: [k, n], b: [m, k], c: [m], alpha = 0.5, beta = 2.0, "
+                  "trans_a = True, trans_b = True"),
     TENON_TYPES("a: number; b = a; c = a; out = a"),
     TENON_TRAITS(TENON_PURE),
     TENON_USES(DENSE_USES),
     TENON_INFER(core_gemm_infer),
-    TENON_GRADIENT("a, b, c: core::gemm_backward(grad, a, b, c, alpha=alpha, beta=beta, trans_a=trans_a, trans_b=trans_b)"),
+    TENON_GRADIENT("a, b, c: core::gemm_backward(grad, a, b, c, alpha=alpha, beta=beta, "
+                   "trans_a=trans_a, trans_b=trans_b)"),
     TENON_KERNEL("cpu strided accumulates", core_gemm_run)))
 /* clang-format on */

@@ -107,16 +107,24 @@ static tenon_status_t gemm_backward_run(tenon_call_t *call) {
 
 /* clang-format off */
 TENON_ITEMS(core_matmul_backward,
-  TENON_OP("matmul_backward(Tensor dy, Tensor a, Tensor b, Tensor? bias=None, *, bool transpose_a=False, bool transpose_b=False, "
-           FINISH_ARGUMENTS ") -> (Tensor? da, Tensor? db, Tensor? dbias)",
+  TENON_OP("matmul_backward(Tensor dy, Tensor a, Tensor b, Tensor? bias=None, *, "
+           "bool transpose_a=False, bool transpose_b=False, " FINISH_ARGUMENTS
+           ") -> (Tensor? da, Tensor? db, Tensor? dbias)",
     TENON_DOC("The gradients of matmul."),
     TENON_SAMPLES("dy: [n, m], a: [n, k], b: [k, m], bias: [m]"),
-    TENON_TYPES("dy: float; a, b, bias = dy; da, db, dbias = dy"), TENON_INFER(matmul_infer),
-    TENON_TRAITS(TENON_PURE), TENON_USES(BACKWARD_USES), TENON_COMPOSITE(matmul_backward_run)),
-  TENON_OP("gemm_backward(Tensor dy, Tensor a, Tensor b, Tensor? c=None, *, float alpha=1.0, float beta=1.0, bool trans_a=False, "
-           "bool trans_b=False) -> (Tensor? da, Tensor? db, Tensor? dc)",
+    TENON_TYPES("dy: float; a, b, bias = dy; da, db, dbias = dy"),
+    TENON_INFER(matmul_infer),
+    TENON_TRAITS(TENON_PURE),
+    TENON_USES(BACKWARD_USES),
+    TENON_COMPOSITE(matmul_backward_run)),
+  TENON_OP("gemm_backward(Tensor dy, Tensor a, Tensor b, Tensor? c=None, *, float alpha=1.0, "
+           "float beta=1.0, bool trans_a=False, bool trans_b=False) -> (Tensor? da, Tensor? db, "
+           "Tensor? dc)",
     TENON_DOC("The gradients of gemm."),
     TENON_SAMPLES("dy: [n, m], a: [n, k], b: [k, m], c: [m]"),
-    TENON_TYPES("dy: float; a, b, c = dy; da, db, dc = dy"), TENON_INFER(gemm_infer),
-    TENON_TRAITS(TENON_PURE), TENON_USES(BACKWARD_USES), TENON_COMPOSITE(gemm_backward_run)))
+    TENON_TYPES("dy: float; a, b, c = dy; da, db, dc = dy"),
+    TENON_INFER(gemm_infer),
+    TENON_TRAITS(TENON_PURE),
+    TENON_USES(BACKWARD_USES),
+    TENON_COMPOSITE(gemm_backward_run)))
 /* clang-format on */

@@ -40,12 +40,17 @@ static tenon_status_t copy_run(tenon_call_t *call) {
 /* clang-format off */
 TENON_ITEMS(core_memory,
   TENON_OP("allocate(*, int size, device device='cpu') -> Tensor",
-    TENON_DOC("Memory of a device: `size` bytes, contents undefined, as a tensor of u8.\n"
-              "A kernel for a device gets `size` of 0 and more and hands its memory over by host->adopt."),
-    TENON_TYPES("out = u8"), TENON_INFER(allocate_infer), TENON_KERNEL("cpu", allocate_run)),
+    TENON_DOC("Memory of a device: `size` bytes, contents undefined, "
+              "as a tensor of u8.\nA kernel for a device gets `size` of 0 and more and hands its "
+              "memory over by host->adopt."),
+    TENON_TYPES("out = u8"),
+    TENON_INFER(allocate_infer),
+    TENON_KERNEL("cpu", allocate_run)),
   TENON_OP("copy(Tensor x, Tensor(a!) y) -> ()",
-    TENON_DOC("Copies x into y, of the same dtype and shape.\n"
-              "A kernel for a device gets dense tensors of u8 with one axis, of which at least one is on the device and "
-              "the other there or in host memory; neither is empty and they do not overlap."),
-    TENON_TYPES("x: any; y = x"), TENON_WHERE("x, y: anywhere"), TENON_KERNEL("cpu strided", copy_run)))
+    TENON_DOC("Copies x into y, of the same dtype and shape.\nA kernel for a device gets dense "
+              "tensors of u8 with one axis, of which at least one is on the device and the other "
+              "there or in host memory; neither is empty and they do not overlap."),
+    TENON_TYPES("x: any; y = x"),
+    TENON_WHERE("x, y: anywhere"),
+    TENON_KERNEL("cpu strided", copy_run)))
 /* clang-format on */

@@ -148,19 +148,31 @@ static tenon_status_t rms_norm_backward_run(tenon_call_t *call) { return backwar
 
 /* clang-format off */
 TENON_ITEMS(core_norm_backward,
-  TENON_OP("layer_norm_backward(Tensor dy, Tensor x, Tensor? scale=None, Tensor? bias=None, *, int axis=-1, float epsilon=1e-5) -> "
-           "(Tensor? dx, Tensor? dscale, Tensor? dbias)",
-    TENON_DOC("The gradients of layer_norm."), TENON_SAMPLES("dy: [n, w], x: [n, w], scale: [w], bias: [w]"),
+  TENON_OP("layer_norm_backward(Tensor dy, Tensor x, Tensor? scale=None, Tensor? bias=None, *, "
+           "int axis=-1, float epsilon=1e-5) -> (Tensor? dx, Tensor? dscale, Tensor? dbias)",
+    TENON_DOC("The gradients of layer_norm."),
+    TENON_SAMPLES("dy: [n, w], x: [n, w], scale: [w], bias: [w]"),
     TENON_TYPES("dy, x, scale, bias: float; dx, dscale, dbias = x"),
-    TENON_TRAITS(TENON_PURE), TENON_USES(BACKWARD_USES), TENON_INFER(layer_infer), TENON_COMPOSITE(layer_norm_backward_run)),
-  TENON_OP("rms_norm_backward(Tensor dy, Tensor x, Tensor? scale=None, *, int axis=-1, float epsilon=1e-5) -> (Tensor? dx, Tensor? dscale)",
-    TENON_DOC("The gradients of rms_norm."), TENON_SAMPLES("dy: [n, w], x: [n, w], scale: [w]"),
+    TENON_TRAITS(TENON_PURE),
+    TENON_USES(BACKWARD_USES),
+    TENON_INFER(layer_infer),
+    TENON_COMPOSITE(layer_norm_backward_run)),
+  TENON_OP("rms_norm_backward(Tensor dy, Tensor x, Tensor? scale=None, *, int axis=-1, "
+           "float epsilon=1e-5) -> (Tensor? dx, Tensor? dscale)",
+    TENON_DOC("The gradients of rms_norm."),
+    TENON_SAMPLES("dy: [n, w], x: [n, w], scale: [w]"),
     TENON_TYPES("dy, x, scale: float; dx, dscale = x"),
-    TENON_TRAITS(TENON_PURE), TENON_USES(BACKWARD_USES), TENON_INFER(rms_infer), TENON_COMPOSITE(rms_norm_backward_run)),
-  TENON_OP("group_norm_backward(Tensor dy, Tensor x, Tensor? scale=None, Tensor? bias=None, *, int groups=0, float epsilon=1e-5) -> "
-           "(Tensor? dx, Tensor? dscale, Tensor? dbias)",
+    TENON_TRAITS(TENON_PURE),
+    TENON_USES(BACKWARD_USES),
+    TENON_INFER(rms_infer),
+    TENON_COMPOSITE(rms_norm_backward_run)),
+  TENON_OP("group_norm_backward(Tensor dy, Tensor x, Tensor? scale=None, Tensor? bias=None, *, "
+           "int groups=0, float epsilon=1e-5) -> (Tensor? dx, Tensor? dscale, Tensor? dbias)",
     TENON_DOC("The gradients of group_norm; with 0 groups, of instance_norm."),
     TENON_SAMPLES("dy: [n, 6, w], x: [n, 6, w], scale: [6], bias: [6], groups = 2"),
     TENON_TYPES("dy, x, scale, bias: float; dx, dscale, dbias = x"),
-    TENON_TRAITS(TENON_PURE), TENON_USES(BACKWARD_USES), TENON_INFER(group_infer), TENON_COMPOSITE(group_norm_backward_run)))
+    TENON_TRAITS(TENON_PURE),
+    TENON_USES(BACKWARD_USES),
+    TENON_INFER(group_infer),
+    TENON_COMPOSITE(group_norm_backward_run)))
 /* clang-format on */

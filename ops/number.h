@@ -15,10 +15,20 @@ static inline float float_of_bf16(uint16_t code) { return bf16_decode(code); }
 static inline uint16_t bf16_of_float(float x) { return (uint16_t)bf16_encode(x); }
 
 /* clang-format off */
-#define NUMBERS_(X) /* dtype, its type, and what a double becomes first: out of range of a type C leaves open what happens */ \
-  X(F32, float, ) X(F64, double, ) X(BOOL, uint8_t, 0 != )                                                             \
-  X(I8, int8_t, tn_int64) X(I16, int16_t, tn_int64) X(I32, int32_t, tn_int64) X(I64, int64_t, tn_int64)                \
-  X(U8, uint8_t, tn_uint64) X(U16, uint16_t, tn_uint64) X(U32, uint32_t, tn_uint64) X(U64, uint64_t, tn_uint64)
+#define NUMBERS_(X)                                                                                \
+  /* dtype, its type, and what a double becomes first: out of range of a type C leaves open what happens */\
+                                                                                                   \
+  X(F32, float, )                                                                                  \
+  X(F64, double, )                                                                                 \
+  X(BOOL, uint8_t, 0 !=)                                                                           \
+  X(I8, int8_t, tn_int64)                                                                          \
+  X(I16, int16_t, tn_int64)                                                                        \
+  X(I32, int32_t, tn_int64)                                                                        \
+  X(I64, int64_t, tn_int64)                                                                        \
+  X(U8, uint8_t, tn_uint64)                                                                        \
+  X(U16, uint16_t, tn_uint64)                                                                      \
+  X(U32, uint32_t, tn_uint64)                                                                      \
+  X(U64, uint64_t, tn_uint64)
 /* clang-format on */
 
 /* Is it one of these dtypes, or f16 or bf16? */

@@ -142,17 +142,25 @@ TENON_ITEMS(core_pad,
   TENON_OP("pad(Tensor x, Tensor @host pads, Tensor? value=None, Tensor? @host axes=None, *, "
            "str['constant', 'reflect', 'edge', 'wrap'] mode='constant') -> Tensor",
     TENON_DOC("Adds (or, if negative, removes) pads at the begins and ends of the axes."),
-    TENON_SAMPLES("x: [n, m], pads: [4] [1, 0, 2, 1]; x: [n, m], pads: [4] [1, 0, 2, 1], mode = 'reflect'"),
-    TENON_TYPES("x, value: any; pads: i64|i32; axes: i64|i32; out = x"), TENON_WHERE("pads: known; axes: known"),
-    TENON_TRAITS(TENON_PURE), TENON_INFER(pad_infer),
+    TENON_SAMPLES("x: [n, m], pads: [4] [1, 0, 2, 1]; "
+                  "x: [n, m], pads: [4] [1, 0, 2, 1], mode = 'reflect'"),
+    TENON_TYPES("x, value: any; pads: i64|i32; axes: i64|i32; out = x"),
+    TENON_WHERE("pads: known; axes: known"),
+    TENON_TRAITS(TENON_PURE),
+    TENON_INFER(pad_infer),
     TENON_GRADIENT("x: core::pad_backward(grad, core::shape(x), pads, axes, mode=mode); "
-                   "value: core::reshape(core::reduce_sum(core::mul(grad, " PADS ")), core::shape(value))"),
+                   "value: core::reshape(core::reduce_sum(core::mul(grad, " PADS
+                   ")), core::shape(value))"),
     TENON_KERNEL("cpu", pad_run)),
-  TENON_OP("pad_backward(Tensor dy, Tensor @host shape, Tensor @host pads, Tensor? @host axes=None, *, "
-           "str['constant', 'reflect', 'edge', 'wrap'] mode='constant') -> Tensor",
+  TENON_OP("pad_backward(Tensor dy, Tensor @host shape, Tensor @host pads, "
+           "Tensor? @host axes=None, *, str['constant', 'reflect', 'edge', "
+           "'wrap'] mode='constant') -> Tensor",
     TENON_DOC("The gradient of pad's x, of this shape: what was read more than once is added up."),
     TENON_SAMPLES("dy: [7, 6], shape: [2] [4, 5], pads: [4] [1, 0, 2, 1]"),
     TENON_TYPES("dy: float; shape: i64|i32; pads: i64|i32; axes: i64|i32; out = dy"),
-    TENON_WHERE("shape: known; pads: known; axes: known"), TENON_TRAITS(TENON_PURE), TENON_INFER(pad_backward_infer),
-    TENON_USES("core::pad, core::gather_backward"), TENON_COMPOSITE(pad_backward_run))
-)
+    TENON_WHERE("shape: known; pads: known; axes: known"),
+    TENON_TRAITS(TENON_PURE),
+    TENON_INFER(pad_backward_infer),
+    TENON_USES("core::pad, core::gather_backward"),
+    TENON_COMPOSITE(pad_backward_run)))
+/* clang-format on */

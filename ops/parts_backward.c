@@ -140,23 +140,34 @@ static tenon_status_t tile_backward_run(tenon_call_t *call) {
 
 /* clang-format off */
 TENON_ITEMS(core_parts_backward,
-  TENON_OP("slice_backward(Tensor dy, Tensor @host shape, Tensor @host starts, Tensor @host ends, Tensor? @host axes=None, "
-           "Tensor? @host steps=None) -> Tensor",
+  TENON_OP("slice_backward(Tensor dy, Tensor @host shape, Tensor @host starts, Tensor @host ends, "
+           "Tensor? @host axes=None, Tensor? @host steps=None) -> Tensor",
     TENON_DOC("The gradient of slice: dy where the slice was, 0 elsewhere."),
-    TENON_SAMPLES("dy: [2, 2], shape: [2] [5, 6], starts: [2] [1, 0], ends: [2] [5, 4], axes: [2] [0, 1], steps: "
-                  "[2] [2, 2]"),
-    TENON_TYPES("dy: number|complex; shape: i64|i32; starts, ends: i64|i32; axes: i64|i32; steps: i64|i32; out = dy"), TENON_WHERE("shape: known"),
-    TENON_TRAITS(TENON_PURE), TENON_USES("core::slice"), TENON_INFER(slice_backward_infer),
+    TENON_SAMPLES("dy: [2, 2], shape: [2] [5, 6], starts: [2] [1, 0], ends: [2] [5, 4], "
+                  "axes: [2] [0, 1], steps: [2] [2, 2]"),
+    TENON_TYPES("dy: number|complex; shape: i64|i32; starts, ends: i64|i32; axes: i64|i32; "
+                "steps: i64|i32; out = dy"),
+    TENON_WHERE("shape: known"),
+    TENON_TRAITS(TENON_PURE),
+    TENON_USES("core::slice"),
+    TENON_INFER(slice_backward_infer),
     TENON_GRADIENT("dy: core::slice(grad, starts, ends, axes, steps)"),
     TENON_KERNEL("cpu strided", slice_backward_run)),
   TENON_OP("concat_backward(Tensor(a) dy, Tensor[] xs, *, int axis) -> Tensor(a)[]",
     TENON_DOC("The gradients of concat: the parts of dy that have the shapes of xs, as views."),
     TENON_SAMPLES("dy: [n, 12], xs: ([n, 4], [n, 8]), axis = 1"),
-    TENON_TYPES("dy: any; xs = dy; out = dy"), TENON_TRAITS(TENON_PURE), TENON_WHERE("dy: strided; xs: strided"),
-    TENON_INFER(concat_backward_infer), TENON_GRADIENT("dy: core::concat(grad, axis=axis); xs: none")),
+    TENON_TYPES("dy: any; xs = dy; out = dy"),
+    TENON_TRAITS(TENON_PURE),
+    TENON_WHERE("dy: strided; xs: strided"),
+    TENON_INFER(concat_backward_infer),
+    TENON_GRADIENT("dy: core::concat(grad, axis=axis); xs: none")),
   TENON_OP("tile_backward(Tensor dy, Tensor @host shape) -> Tensor",
     TENON_DOC("The gradient of tile: the sum over all repetitions of a tensor of this shape."),
     TENON_SAMPLES("dy: [4, 9], shape: [2] [2, 3]"),
-    TENON_TYPES("dy: float; shape: i64|i32; out = dy"), TENON_WHERE("shape: known"), TENON_TRAITS(TENON_PURE),
-    TENON_INFER(tile_backward_infer), TENON_USES("core::reduce_sum, core::reshape"), TENON_COMPOSITE(tile_backward_run)))
+    TENON_TYPES("dy: float; shape: i64|i32; out = dy"),
+    TENON_WHERE("shape: known"),
+    TENON_TRAITS(TENON_PURE),
+    TENON_INFER(tile_backward_infer),
+    TENON_USES("core::reduce_sum, core::reshape"),
+    TENON_COMPOSITE(tile_backward_run)))
 /* clang-format on */

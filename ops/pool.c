@@ -382,28 +382,30 @@ static tenon_status_t global_lp_validate(tenon_node_t *node) {
 /* The greatest element: its gradient is shared by those that are equal. */
 #define IS_MOST "core::cast_like(core::equal(x, out), x)"
 /* |x| to the power of p - 1, divided by that of the norm, with x's sign; 0 if all are 0. */
-#define SHARE_OF_NORM                                                                                                  \
-  "core::mul(core::sign(x), core::pow(core::div(core::abs(x), core::where(core::equal(out, 0.0), 1.0, out)), "          \
-  "core::sub(p, 1.0)))"
-#define GLOBAL(name, arguments, doc, types, kernel, ...)                                  \
-  TENON_OP(name "(Tensor x" arguments ") -> Tensor",                                      \
-    TENON_DOC(doc " over all positions of each channel of x [N, C, spatial...]."),        \
-    TENON_TYPES("x: " types "; out = x"),                                                 \
-    TENON_TRAITS(TENON_PURE),                                                             \
-    TENON_USES(DENSE_USES),                                                               \
-    TENON_INFER(global_infer),                                                            \
-    __VA_ARGS__                                                                           \
-    TENON_KERNEL("cpu strided", kernel))
+#define SHARE_OF_NORM                                                                              \
+  "core::mul(core::sign(x), core::pow(core::div(core::abs(x), core::where(core::equal(out, 0.0), " \
+  "1.0, out)), core::sub(p, 1.0)))"
+#define GLOBAL(name, arguments, doc, types, kernel, ...)                                           \
+  TENON_OP(name "(Tensor x" arguments ") -> Tensor",                                               \
+    TENON_DOC(doc " over all positions of each channel of x [N, C, spatial...]."),                 \
+    TENON_TYPES("x: " types "; out = x"),                                                          \
+    TENON_TRAITS(TENON_PURE),                                                                      \
+    TENON_USES(DENSE_USES),                                                                        \
+    TENON_INFER(global_infer),                                                                     \
+    __VA_ARGS__ TENON_KERNEL("cpu strided", kernel))
 
 TENON_ITEMS(core_pool,
-  TENON_OP("max_pool(Tensor x, *, " POOL_ARGUMENTS ", int storage_order=0) -> (Tensor out, Tensor? indices)",
-    TENON_DOC("The greatest element of each window, and its index in x as one row of numbers.\n"
-              "storage_order 1 counts the spatial positions of a channel with the first axis innermost."),
+  TENON_OP("max_pool(Tensor x, *, " POOL_ARGUMENTS
+           ", int storage_order=0) -> (Tensor out, Tensor? indices)",
+    TENON_DOC("The greatest element of each window, and its index in x as one row of "
+              "numbers.\nstorage_order 1 counts the spatial positions of a channel with the first "
+              "axis innermost."),
     TENON_TYPES("x: number; out = x; indices = i64"),
     TENON_TRAITS(TENON_PURE),
     TENON_USES(DENSE_USES),
     TENON_INFER(max_pool_infer),
-    TENON_GRADIENT("x: core::max_pool_backward(grad, indices, core::shape(x), storage_order=storage_order)"),
+    TENON_GRADIENT("x: core::max_pool_backward(grad, indices, core::shape(x), "
+                   "storage_order=storage_order)"),
     TENON_KERNEL("cpu strided", core_max_pool_run)),
   TENON_OP("average_pool(Tensor x, *, " POOL_ARGUMENTS ", bool count_include_pad=False) -> Tensor",
     TENON_DOC("The mean of each window."),
@@ -411,7 +413,8 @@ TENON_ITEMS(core_pool,
     TENON_TRAITS(TENON_PURE),
     TENON_USES(DENSE_USES),
     TENON_INFER(core_pool_result_infer),
-    TENON_GRADIENT("x: core::average_pool_backward(grad, core::shape(x), " POOL_PASSED ", count_include_pad=count_include_pad)"),
+    TENON_GRADIENT("x: core::average_pool_backward(grad, core::shape(x), " POOL_PASSED
+                   ", count_include_pad=count_include_pad)"),
     TENON_KERNEL("cpu strided", core_average_pool_run)),
   TENON_OP("lp_pool(Tensor x, *, " POOL_ARGUMENTS ", float p=2.0) -> Tensor",
     TENON_DOC("The p-norm of each window."),
@@ -423,9 +426,12 @@ TENON_ITEMS(core_pool,
     TENON_GRADIENT("x: core::lp_pool_backward(grad, x, out, " POOL_PASSED ", p=p)"),
     TENON_KERNEL("cpu strided", lp_pool_run)),
   GLOBAL("global_max_pool", "", "The greatest element", "number", global_max_run,
-         TENON_GRADIENT("x: core::mul(" IS_MOST ", core::div(grad, core::sum_to(" IS_MOST ", core::shape(out))))"),),
+         TENON_GRADIENT("x: core::mul(" IS_MOST ", core::div(grad, core::sum_to(" IS_MOST
+                        ", core::shape(out))))"), ),
   GLOBAL("global_average_pool", "", "The mean", "float", global_average_run,
-         TENON_GRADIENT("x: core::expand(core::div(grad, core::size_ratio(x, out)), core::shape(x))"),),
+         TENON_GRADIENT("x: core::expand(core::div(grad, core::size_ratio(x, out)), "
+                        "core::shape(x))"), ),
   GLOBAL("global_lp_pool", ", *, float p=2.0", "The p-norm", "float", global_lp_run,
-         TENON_VALIDATE(global_lp_validate), TENON_GRADIENT("x: core::mul(grad, " SHARE_OF_NORM ")"),))
+         TENON_VALIDATE(global_lp_validate),
+         TENON_GRADIENT("x: core::mul(grad, " SHARE_OF_NORM ")"), ))
 /* clang-format on */

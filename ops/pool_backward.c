@@ -323,33 +323,50 @@ static tenon_status_t lp_infer(tenon_infer_t *infer) {
 
 /* clang-format off */
 TENON_ITEMS(core_pool_backward,
-  TENON_OP("average_pool_backward(Tensor dy, Tensor @host shape, *, " POOL_ARGUMENTS ", bool count_include_pad=False) -> Tensor",
+  TENON_OP("average_pool_backward(Tensor dy, Tensor @host shape, *, " POOL_ARGUMENTS
+           ", bool count_include_pad=False) -> Tensor",
     TENON_DOC("The gradient of average_pool, whose input has this shape."),
-    TENON_SAMPLES("dy: [n, c, 5], shape: [3] [n, c, 6], kernel = [2]; dy: [n, c, 2, 2], shape: [4] [n, c, 4, 5], kernel "
-                  "= [2, 3], strides = [2, 2]"),
-    TENON_TYPES("dy: float; shape: i64|i32; out = dy"), TENON_WHERE("shape: known"), TENON_TRAITS(TENON_PURE),
-    TENON_USES(DENSE_USES), TENON_INFER(average_infer),
-    TENON_GRADIENT("dy: core::average_pool(grad, " POOL_PASSED ", count_include_pad=count_include_pad)"),
+    TENON_SAMPLES("dy: [n, c, 5], shape: [3] [n, c, 6], kernel = [2]; "
+                  "dy: [n, c, 2, 2], shape: [4] [n, c, 4, 5], kernel = [2, 3], strides = [2, 2]"),
+    TENON_TYPES("dy: float; shape: i64|i32; out = dy"),
+    TENON_WHERE("shape: known"),
+    TENON_TRAITS(TENON_PURE),
+    TENON_USES(DENSE_USES),
+    TENON_INFER(average_infer),
+    TENON_GRADIENT("dy: core::average_pool(grad, " POOL_PASSED
+                   ", count_include_pad=count_include_pad)"),
     TENON_KERNEL("cpu strided", average_run)),
-  TENON_OP("max_pool_backward(Tensor dy, Tensor indices, Tensor @host shape, *, int storage_order=0) -> Tensor",
+  TENON_OP("max_pool_backward(Tensor dy, Tensor indices, Tensor @host shape, *, "
+           "int storage_order=0) -> Tensor",
     TENON_DOC("The gradient of max_pool, whose input has this shape."),
-    TENON_SAMPLES("dy: [2, 2, 5], indices: [2, 2, 5] [0, 1, 2, 3, 4, 6, 7, 8, 9, 10, 12, 13, 14, 15, 16, 18, 19, 20, 21, 22], shape: [3] [2, 2, 6]"),
-    TENON_TYPES("dy: float; indices: i64; shape: i64|i32; out = dy"), TENON_WHERE("shape: known"), TENON_TRAITS(TENON_PURE),
-    TENON_USES(DENSE_USES), TENON_INFER(max_backward_infer),
+    TENON_SAMPLES("dy: [2, 2, 5], indices: [2, 2, 5] [0, 1, 2, 3, 4, 6, 7, 8, 9, 10, 12, 13, 14, "
+                  "15, 16, 18, 19, 20, 21, 22], shape: [3] [2, 2, 6]"),
+    TENON_TYPES("dy: float; indices: i64; shape: i64|i32; out = dy"),
+    TENON_WHERE("shape: known"),
+    TENON_TRAITS(TENON_PURE),
+    TENON_USES(DENSE_USES),
+    TENON_INFER(max_backward_infer),
     TENON_GRADIENT("dy: core::max_pool_gather(grad, indices, storage_order=storage_order)"),
     TENON_KERNEL("cpu strided", max_backward_run)),
   TENON_OP("max_pool_gather(Tensor x, Tensor indices, *, int storage_order=0) -> Tensor",
     TENON_DOC("The elements of x that max_pool's indices name; 0 for a window without any."),
-    TENON_SAMPLES("x: [2, 2, 6], indices: [2, 2, 5] [0, 1, 2, 3, 4, 6, 7, 8, 9, 10, 12, 13, 14, 15, 16, 18, 19, "
-                  "20, 21, 22]"),
-    TENON_TYPES("x: float; indices: i64; out = x"), TENON_TRAITS(TENON_PURE), TENON_USES(DENSE_USES),
+    TENON_SAMPLES("x: [2, 2, 6], indices: [2, 2, 5] [0, 1, 2, 3, 4, 6, 7, 8, 9, 10, 12, 13, 14, "
+                  "15, 16, 18, 19, 20, 21, 22]"),
+    TENON_TYPES("x: float; indices: i64; out = x"),
+    TENON_TRAITS(TENON_PURE),
+    TENON_USES(DENSE_USES),
     TENON_INFER(max_gather_infer),
-    TENON_GRADIENT("x: core::max_pool_backward(grad, indices, core::shape(x), storage_order=storage_order)"),
+    TENON_GRADIENT("x: core::max_pool_backward(grad, indices, core::shape(x), "
+                   "storage_order=storage_order)"),
     TENON_KERNEL("cpu strided", max_gather_run)),
-  TENON_OP("lp_pool_backward(Tensor dy, Tensor x, Tensor y, *, " POOL_ARGUMENTS ", float p=2.0) -> Tensor",
+  TENON_OP("lp_pool_backward(Tensor dy, Tensor x, Tensor y, *, " POOL_ARGUMENTS
+           ", float p=2.0) -> Tensor",
     TENON_DOC("The gradient of lp_pool, whose result was y."),
     TENON_SAMPLES("dy: [n, c, 5], x: [n, c, 6], y: [n, c, 5] uniform(1, 2), kernel = [2]"),
-    TENON_TYPES("dy, x, y: float; out = x"), TENON_TRAITS(TENON_PURE),
-    TENON_USES("core::average_pool_backward, core::abs, core::sign, core::pow, core::mul, core::equal, core::where"),
-    TENON_INFER(lp_infer), TENON_COMPOSITE(lp_run)))
+    TENON_TYPES("dy, x, y: float; out = x"),
+    TENON_TRAITS(TENON_PURE),
+    TENON_USES("core::average_pool_backward, core::abs, core::sign, core::pow, core::mul, "
+               "core::equal, core::where"),
+    TENON_INFER(lp_infer),
+    TENON_COMPOSITE(lp_run)))
 /* clang-format on */

@@ -223,15 +223,25 @@ static tenon_status_t reduce_prod_backward_run(tenon_call_t *call) {
 
 /* clang-format off */
 TENON_ITEMS(core_product_backward,
-  TENON_OP("cum_prod_backward(Tensor dy, Tensor x, Tensor @host axis, *, bool exclusive=False, bool reverse=False) -> Tensor",
-    TENON_DOC("The gradient of cum_prod."), TENON_TYPES("dy: float; x = dy; axis: i64|i32; out = dy"), TENON_WHERE("axis: known"),
-    TENON_TRAITS(TENON_PURE), TENON_INFER(like_both), TENON_USES(CUM_USES),
-    TENON_KERNEL("cpu f32|f64", cum_prod_backward_run), TENON_COMPOSITE(cum_prod_backward_parts)),
-  TENON_OP("reduce_prod_backward(Tensor dy, Tensor x, Tensor? @host axes=None, *, bool keepdims=True, "
-           "bool noop_with_empty_axes=False) -> Tensor",
-    TENON_DOC("The gradient of reduce_prod."), TENON_SAMPLES("dy: [n, 1], x: [n, m], axes: [1] [1]"),
-    TENON_TYPES("dy: float; x = dy; axes: i64|i32; out = dy"), TENON_WHERE("axes: known"),
-    TENON_TRAITS(TENON_PURE), TENON_INFER(like_x),
-    TENON_USES("core::cum_prod, core::transpose, core::untranspose, core::mul, core::contiguous, core::reshape"),
+  TENON_OP("cum_prod_backward(Tensor dy, Tensor x, Tensor @host axis, *, bool exclusive=False, "
+           "bool reverse=False) -> Tensor",
+    TENON_DOC("The gradient of cum_prod."),
+    TENON_TYPES("dy: float; x = dy; axis: i64|i32; out = dy"),
+    TENON_WHERE("axis: known"),
+    TENON_TRAITS(TENON_PURE),
+    TENON_INFER(like_both),
+    TENON_USES(CUM_USES),
+    TENON_KERNEL("cpu f32|f64", cum_prod_backward_run),
+    TENON_COMPOSITE(cum_prod_backward_parts)),
+  TENON_OP("reduce_prod_backward(Tensor dy, Tensor x, Tensor? @host axes=None, *, "
+           "bool keepdims=True, bool noop_with_empty_axes=False) -> Tensor",
+    TENON_DOC("The gradient of reduce_prod."),
+    TENON_SAMPLES("dy: [n, 1], x: [n, m], axes: [1] [1]"),
+    TENON_TYPES("dy: float; x = dy; axes: i64|i32; out = dy"),
+    TENON_WHERE("axes: known"),
+    TENON_TRAITS(TENON_PURE),
+    TENON_INFER(like_x),
+    TENON_USES("core::cum_prod, core::transpose, core::untranspose, core::mul, core::contiguous, "
+               "core::reshape"),
     TENON_COMPOSITE(reduce_prod_backward_run)))
 /* clang-format on */

@@ -455,25 +455,34 @@ static tenon_status_t lstm_parts(tenon_call_t *call) {
 }
 
 /* clang-format off */
-#define INPUTS "Tensor x, Tensor w, Tensor r, Tensor? b=None, Tensor? sequence_lens=None, Tensor? initial_h=None"
-#define OPTIONS "str['forward', 'reverse', 'bidirectional'] direction='forward', str[] activations=[], "  \
-                "float[] activation_alpha=[], float[] activation_beta=[], float? clip=None, int layout=0"
+#define INPUTS                                                                                     \
+  "Tensor x, Tensor w, Tensor r, Tensor? b=None, Tensor? sequence_lens=None, "                     \
+  "Tensor? initial_h=None"
+#define OPTIONS                                                                                    \
+  "str['forward', 'reverse', 'bidirectional'] direction='forward', str[] activations=[], "         \
+  "float[] activation_alpha=[], float[] activation_beta=[], float? clip=None, int layout=0"
 #define TYPES "x: float; w = x; r = x; b = x; sequence_lens: i32|i64; initial_h = x"
-#define LAYER(name, gates, inputs, options, results, types, result_types, doc)                                   \
-  TENON_OP(#name "(" INPUTS inputs ", *, " OPTIONS options ") -> (Tensor? y, Tensor? y_h" results ")",      \
-    TENON_DOC(doc "  x is [steps, batch, inputs] (layout 1: batch first); w [directions, gates * hidden, inputs]; r\n" \
-              "[directions, gates * hidden, hidden]; b [directions, 2 * gates * hidden], of w, then of r."), \
-    TENON_TYPES(TYPES types "; y = x; y_h = x" result_types),                                               \
-    TENON_TRAITS(TENON_PURE),                                                                             \
-    TENON_USES(RECURRENT_USES),                                                                           \
-    TENON_SAMPLES("x: [t, n, 3], w: [1, " gates ", 3], r: [1, " gates ", 4]"),                              \
-    TENON_VALIDATE(name##_validate),                                                                      \
-    TENON_INFER(name##_infer),                                                                            \
-    TENON_KERNEL("cpu strided", name##_run), TENON_COMPOSITE(name##_parts))
+#define LAYER(name, gates, inputs, options, results, types, result_types, doc)                     \
+  TENON_OP(#name "(" INPUTS inputs ", *, " OPTIONS options ") -> (Tensor? y, Tensor? y_h" results  \
+           ")",                                                                                    \
+    TENON_DOC(doc                                                                                  \
+              "  x is [steps, batch, inputs] (layout 1: batch first); "                            \
+              "w [directions, gates * hidden, inputs]; r\n[directions, gates * hidden, hidden]; "  \
+              "b [directions, 2 * gates * hidden], of w, then of r."),                             \
+    TENON_TYPES(TYPES types "; y = x; y_h = x" result_types),                                      \
+    TENON_TRAITS(TENON_PURE),                                                                      \
+    TENON_USES(RECURRENT_USES),                                                                    \
+    TENON_SAMPLES("x: [t, n, 3], w: [1, " gates ", 3], r: [1, " gates ", 4]"),                     \
+    TENON_VALIDATE(name##_validate),                                                               \
+    TENON_INFER(name##_infer),                                                                     \
+    TENON_KERNEL("cpu strided", name##_run),                                                       \
+    TENON_COMPOSITE(name##_parts))
 
 TENON_ITEMS(core_recurrent,
   LAYER(rnn, "4", "", "", "", "", "", "A layer of h = f(w x + r h + b)."),
-  LAYER(gru, "12", "", ", bool linear_before_reset=False", "", "", "", "A layer of gated recurrent units, gates in order z r h."),
-  LAYER(lstm, "16", ", Tensor? initial_c=None, Tensor? p=None", ", bool input_forget=False", ", Tensor? y_c",
-        "; initial_c = x; p = x", "; y_c = x", "A layer of long short-term memory, gates in order i o f c."))
+  LAYER(gru, "12", "", ", bool linear_before_reset=False", "", "", "",
+        "A layer of gated recurrent units, gates in order z r h."),
+  LAYER(lstm, "16", ", Tensor? initial_c=None, Tensor? p=None", ", bool input_forget=False",
+        ", Tensor? y_c", "; initial_c = x; p = x", "; y_c = x",
+        "A layer of long short-term memory, gates in order i o f c."))
 /* clang-format on */

@@ -141,13 +141,17 @@ static tenon_status_t infer(tenon_infer_t *infer) {
 
 /* clang-format off */
 TENON_ITEMS(core_resize_backward,
-  TENON_OP("resize_backward(Tensor dy, Tensor @host shape, Tensor? @host roi=None, Tensor? @host scales=None, "
-           "Tensor? @host sizes=None, *, " RESIZE_ARGUMENTS ") -> Tensor",
+  TENON_OP("resize_backward(Tensor dy, Tensor @host shape, Tensor? @host roi=None, "
+           "Tensor? @host scales=None, Tensor? @host sizes=None, *, " RESIZE_ARGUMENTS
+           ") -> Tensor",
     TENON_DOC("The gradient of resize, whose input has this shape."),
     TENON_SAMPLES("dy: [n, c, 8, 10], shape: [4] [n, c, 4, 5], scales: [4] [1.0, 1.0, 2.0, 2.0]"),
     TENON_TYPES("dy: float; shape: i64|i32; roi: float; scales: float; sizes: i64|i32; out = dy"),
-    TENON_WHERE("shape: known; roi: known; scales: known; sizes: known"), TENON_TRAITS(TENON_PURE),
-    TENON_USES(DENSE_USES), TENON_INFER(infer),
-    TENON_GRADIENT("dy: core::resize(grad, roi, scales, sizes, " RESIZE_PASSED "); roi, scales: none"),
+    TENON_WHERE("shape: known; roi: known; scales: known; sizes: known"),
+    TENON_TRAITS(TENON_PURE),
+    TENON_USES(DENSE_USES),
+    TENON_INFER(infer),
+    TENON_GRADIENT("dy: core::resize(grad, roi, scales, sizes, " RESIZE_PASSED
+                   "); roi, scales: none"),
     TENON_KERNEL("cpu strided", run)))
 /* clang-format on */

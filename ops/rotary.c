@@ -254,14 +254,17 @@ static tenon_status_t rotary_infer(tenon_infer_t *infer) {
 
 /* clang-format off */
 TENON_ITEMS(core_rotary,
-  TENON_OP("rotary_embedding(Tensor x, Tensor cos_cache, Tensor sin_cache, Tensor? position_ids=None, *, "
-           "bool interleaved=False, int rotary_embedding_dim=0, int num_heads=0) -> Tensor",
-    TENON_DOC("Rotates the first rotary_embedding_dim (0: all) elements of each head, in pairs, by the angles of its "
-              "position.\nA pair is two neighbours if interleaved, else an element of the first half and one of the second."),
+  TENON_OP("rotary_embedding(Tensor x, Tensor cos_cache, Tensor sin_cache, "
+           "Tensor? position_ids=None, *, bool interleaved=False, int rotary_embedding_dim=0, "
+           "int num_heads=0) -> Tensor",
+    TENON_DOC("Rotates the first rotary_embedding_dim (0: all) elements of each head, in pairs, "
+              "by the angles of its position.\nA pair is two neighbours if interleaved, "
+              "else an element of the first half and one of the second."),
     TENON_SAMPLES("x: [n, 2, t, 6], cos_cache: [n, t, 3], sin_cache: [n, t, 3]"),
     TENON_TYPES("x: float; cos_cache = x; sin_cache = x; position_ids: i64; out = x"),
     TENON_TRAITS(TENON_PURE),
     TENON_USES(ROTARY_USES),
     TENON_INFER(rotary_infer),
-    TENON_KERNEL("cpu strided", rotary_run), TENON_COMPOSITE(rotary_parts)))
+    TENON_KERNEL("cpu strided", rotary_run),
+    TENON_COMPOSITE(rotary_parts)))
 /* clang-format on */

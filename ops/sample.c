@@ -469,28 +469,47 @@ static tenon_status_t affine_backward_infer(tenon_infer_t *infer) {
 /* clang-format off */
 TENON_ITEMS(core_sample,
   TENON_OP("grid_sample(Tensor x, Tensor grid, *, str['linear', 'nearest', 'cubic'] mode='linear', "
-           "str['zeros', 'border', 'reflection'] padding='zeros', bool align_corners=False) -> Tensor",
-    TENON_DOC("x, interpolated at the places that the grid holds, from -1 to 1 along each axis, the last axis first."),
+           "str['zeros', 'border', 'reflection'] padding='zeros', "
+           "bool align_corners=False) -> Tensor",
+    TENON_DOC("x, interpolated at the places that the grid holds, from -1 to 1 along each axis, "
+              "the last axis first."),
     TENON_SAMPLES("x: [n, c, 4, 5], grid: [n, 3, 2, 2] uniform(-1, 1)"),
-    TENON_TYPES("x: float; grid: float; out = x"), TENON_TRAITS(TENON_PURE), TENON_INFER(sample_infer),
-    TENON_GRADIENT("x, grid: core::grid_sample_backward(grad, x, grid, mode=mode, padding=padding, align_corners=align_corners)"),
+    TENON_TYPES("x: float; grid: float; out = x"),
+    TENON_TRAITS(TENON_PURE),
+    TENON_INFER(sample_infer),
+    TENON_GRADIENT("x, grid: core::grid_sample_backward(grad, x, grid, mode=mode, padding=padding, "
+                   "align_corners=align_corners)"),
     TENON_KERNEL("cpu", sample_run)),
-  TENON_OP("grid_sample_backward(Tensor dy, Tensor x, Tensor grid, *, str['linear', 'nearest', 'cubic'] mode='linear', "
-           "str['zeros', 'border', 'reflection'] padding='zeros', bool align_corners=False) -> (Tensor? dx, Tensor? dgrid)",
+  TENON_OP("grid_sample_backward(Tensor dy, Tensor x, Tensor grid, *, str['linear', 'nearest', "
+           "'cubic'] mode='linear', str['zeros', 'border', 'reflection'] padding='zeros', "
+           "bool align_corners=False) -> (Tensor? dx, Tensor? dgrid)",
     TENON_DOC("The gradients of grid_sample."),
     TENON_SAMPLES("dy: [n, c, 3, 2], x: [n, c, 4, 5], grid: [n, 3, 2, 2] uniform(-1, 1)"),
-    TENON_TYPES("dy, x: float; grid: float; dx = x; dgrid = grid"), TENON_TRAITS(TENON_PURE), TENON_USES(DENSE_USES),
-    TENON_INFER(sample_backward_infer), TENON_KERNEL("cpu", sample_backward_run)),
+    TENON_TYPES("dy, x: float; grid: float; dx = x; dgrid = grid"),
+    TENON_TRAITS(TENON_PURE),
+    TENON_USES(DENSE_USES),
+    TENON_INFER(sample_backward_infer),
+    TENON_KERNEL("cpu", sample_backward_run)),
   TENON_OP("affine_grid(Tensor theta, Tensor @host size, *, bool align_corners=False) -> Tensor",
-    TENON_DOC("A grid for grid_sample: the places of an image of this size, transformed by matrices."),
-    TENON_SAMPLES("theta: [n, 2, 3], size: [4] [n, 2, h, w]; theta: [n, 3, 4], size: [5] [n, 2, 3, h, w]"),
-    TENON_TYPES("theta: float; size: i64|i32; out = theta"), TENON_WHERE("size: known"), TENON_TRAITS(TENON_PURE),
-    TENON_INFER(affine_infer), TENON_GRADIENT("theta: core::affine_grid_backward(grad, size, align_corners=align_corners)"),
+    TENON_DOC("A grid for grid_sample: the places of an image of this size, "
+              "transformed by matrices."),
+    TENON_SAMPLES("theta: [n, 2, 3], size: [4] [n, 2, h, w]; "
+                  "theta: [n, 3, 4], size: [5] [n, 2, 3, h, w]"),
+    TENON_TYPES("theta: float; size: i64|i32; out = theta"),
+    TENON_WHERE("size: known"),
+    TENON_TRAITS(TENON_PURE),
+    TENON_INFER(affine_infer),
+    TENON_GRADIENT("theta: core::affine_grid_backward(grad, size, align_corners=align_corners)"),
     TENON_KERNEL("cpu", affine_run)),
-  TENON_OP("affine_grid_backward(Tensor dy, Tensor @host size, *, bool align_corners=False) -> Tensor",
+  TENON_OP("affine_grid_backward(Tensor dy, Tensor @host size, *, "
+           "bool align_corners=False) -> Tensor",
     TENON_DOC("The gradient of affine_grid."),
-    TENON_SAMPLES("dy: [n, h, w, 2], size: [4] [n, 2, h, w]; dy: [n, 3, h, w, 3], size: [5] [n, 2, 3, h, w]"),
-    TENON_TYPES("dy: float; size: i64|i32; out = dy"), TENON_WHERE("size: known"), TENON_TRAITS(TENON_PURE),
-    TENON_INFER(affine_backward_infer), TENON_GRADIENT("dy: core::affine_grid(grad, size, align_corners=align_corners)"),
-    TENON_KERNEL("cpu", affine_backward_run))
-)
+    TENON_SAMPLES("dy: [n, h, w, 2], size: [4] [n, 2, h, w]; "
+                  "dy: [n, 3, h, w, 3], size: [5] [n, 2, 3, h, w]"),
+    TENON_TYPES("dy: float; size: i64|i32; out = dy"),
+    TENON_WHERE("size: known"),
+    TENON_TRAITS(TENON_PURE),
+    TENON_INFER(affine_backward_infer),
+    TENON_GRADIENT("dy: core::affine_grid(grad, size, align_corners=align_corners)"),
+    TENON_KERNEL("cpu", affine_backward_run)))
+/* clang-format on */

@@ -20,43 +20,59 @@ enum {
 
 typedef void (*combine_fn)(void *to, const void *from, int64_t n);
 
-/* clang-format off */
 #define SAME(x) (x)
-#define COMBINE(name, type, real, get, set)                                                                            \
-  static void name##_add(void *to, const void *from, int64_t n) {                                                      \
-    type *y = (type *)to; const type *x = (const type *)from;                                                          \
-    for (int64_t i = 0; i < n; i++) y[i] = set((real)(get(y[i]) + get(x[i])));                                         \
-  }                                                                                                                    \
-  static void name##_mul(void *to, const void *from, int64_t n) {                                                      \
-    type *y = (type *)to; const type *x = (const type *)from;                                                          \
-    for (int64_t i = 0; i < n; i++) y[i] = set((real)(get(y[i]) * get(x[i])));                                         \
-  }                                                                                                                    \
-  static void name##_max(void *to, const void *from, int64_t n) { /* a NaN wins */                                     \
-    type *y = (type *)to; const type *x = (const type *)from;                                                          \
-    for (int64_t i = 0; i < n; i++) y[i] = get(y[i]) >= get(x[i]) || get(y[i]) != get(y[i]) ? y[i] : x[i];             \
-  }                                                                                                                    \
-  static void name##_min(void *to, const void *from, int64_t n) {                                                      \
-    type *y = (type *)to; const type *x = (const type *)from;                                                          \
-    for (int64_t i = 0; i < n; i++) y[i] = get(y[i]) <= get(x[i]) || get(y[i]) != get(y[i]) ? y[i] : x[i];             \
+#define COMBINE(name, type, real, get, set)                                                        \
+  static void name##_add(void *to, const void *from, int64_t n) {                                  \
+    type *y = (type *)to;                                                                          \
+    const type *x = (const type *)from;                                                            \
+    for (int64_t i = 0; i < n; i++)                                                                \
+      y[i] = set((real)(get(y[i]) + get(x[i])));                                                   \
+  }                                                                                                \
+  static void name##_mul(void *to, const void *from, int64_t n) {                                  \
+    type *y = (type *)to;                                                                          \
+    const type *x = (const type *)from;                                                            \
+    for (int64_t i = 0; i < n; i++)                                                                \
+      y[i] = set((real)(get(y[i]) * get(x[i])));                                                   \
+  }                                                                                                \
+  static void name##_max(void *to, const void *from, int64_t n) { /* a NaN wins */                 \
+    type *y = (type *)to;                                                                          \
+    const type *x = (const type *)from;                                                            \
+    for (int64_t i = 0; i < n; i++)                                                                \
+      y[i] = get(y[i]) >= get(x[i]) || get(y[i]) != get(y[i]) ? y[i] : x[i];                       \
+  }                                                                                                \
+  static void name##_min(void *to, const void *from, int64_t n) {                                  \
+    type *y = (type *)to;                                                                          \
+    const type *x = (const type *)from;                                                            \
+    for (int64_t i = 0; i < n; i++)                                                                \
+      y[i] = get(y[i]) <= get(x[i]) || get(y[i]) != get(y[i]) ? y[i] : x[i];                       \
   }
 /* Signed integers wrap around: they are added and multiplied as unsigned ones, 16 bits as 32. */
-#define WRAP_COMBINE(name, type, wide)                                                                                 \
-  static void name##_add(void *to, const void *from, int64_t n) {                                                      \
-    type *y = (type *)to; const type *x = (const type *)from;                                                          \
-    for (int64_t i = 0; i < n; i++) y[i] = (type)((wide)y[i] + (wide)x[i]);                       \
-  }                                                                                                                    \
-  static void name##_mul(void *to, const void *from, int64_t n) {                                                      \
-    type *y = (type *)to; const type *x = (const type *)from;                                                          \
-    for (int64_t i = 0; i < n; i++) y[i] = (type)((wide)y[i] * (wide)x[i]);                       \
-  }                                                                                                                    \
-  static void name##_max(void *to, const void *from, int64_t n) {                                                      \
-    type *y = (type *)to; const type *x = (const type *)from;                                                          \
-    for (int64_t i = 0; i < n; i++) y[i] = y[i] >= x[i] ? y[i] : x[i];                                                 \
-  }                                                                                                                    \
-  static void name##_min(void *to, const void *from, int64_t n) {                                                      \
-    type *y = (type *)to; const type *x = (const type *)from;                                                          \
-    for (int64_t i = 0; i < n; i++) y[i] = y[i] <= x[i] ? y[i] : x[i];                                                 \
+#define WRAP_COMBINE(name, type, wide)                                                             \
+  static void name##_add(void *to, const void *from, int64_t n) {                                  \
+    type *y = (type *)to;                                                                          \
+    const type *x = (const type *)from;                                                            \
+    for (int64_t i = 0; i < n; i++)                                                                \
+      y[i] = (type)((wide)y[i] + (wide)x[i]);                                                      \
+  }                                                                                                \
+  static void name##_mul(void *to, const void *from, int64_t n) {                                  \
+    type *y = (type *)to;                                                                          \
+    const type *x = (const type *)from;                                                            \
+    for (int64_t i = 0; i < n; i++)                                                                \
+      y[i] = (type)((wide)y[i] * (wide)x[i]);                                                      \
+  }                                                                                                \
+  static void name##_max(void *to, const void *from, int64_t n) {                                  \
+    type *y = (type *)to;                                                                          \
+    const type *x = (const type *)from;                                                            \
+    for (int64_t i = 0; i < n; i++)                                                                \
+      y[i] = y[i] >= x[i] ? y[i] : x[i];                                                           \
+  }                                                                                                \
+  static void name##_min(void *to, const void *from, int64_t n) {                                  \
+    type *y = (type *)to;                                                                          \
+    const type *x = (const type *)from;                                                            \
+    for (int64_t i = 0; i < n; i++)                                                                \
+      y[i] = y[i] <= x[i] ? y[i] : x[i];                                                           \
   }
+/* clang-format off */
 COMBINE(f32, float, float, SAME, SAME)
 COMBINE(f64, double, double, SAME, SAME)
 COMBINE(f16, uint16_t, float, float_of_f16, f16_of_float)
@@ -69,14 +85,17 @@ WRAP_COMBINE(u8, uint8_t, uint32_t)
 WRAP_COMBINE(u16, uint16_t, uint32_t)
 WRAP_COMBINE(u32, uint32_t, uint32_t)
 WRAP_COMBINE(u64, uint64_t, uint64_t)
+/* clang-format on */
 
-static const struct { uint32_t dtype; combine_fn by[4]; } combiners[] = {
+static const struct {
+  uint32_t dtype;
+  combine_fn by[4];
+} combiners[] = {
 #define ROW(id, name) {TENON_##id, {name##_add, name##_mul, name##_max, name##_min}},
-  ROW(F32, f32) ROW(F64, f64) ROW(F16, f16) ROW(BF16, bf16) ROW(I8, i8) ROW(I16, i16) ROW(I32, i32) ROW(I64, i64)
-  ROW(U8, u8) ROW(U16, u16) ROW(U32, u32) ROW(U64, u64)
+    ROW(F32, f32) ROW(F64, f64) ROW(F16, f16) ROW(BF16, bf16) ROW(I8, i8) ROW(I16, i16)
+        ROW(I32, i32) ROW(I64, i64) ROW(U8, u8) ROW(U16, u16) ROW(U32, u32) ROW(U64, u64)
 #undef ROW
 };
-/* clang-format on */
 
 /* NULL: plain copying.  Fails for dtypes that have no arithmetic. */
 static tenon_status_t combiner(tenon_call_t *call, tenon_dtype_t dtype, int64_t reduction,
@@ -365,43 +384,60 @@ static tenon_status_t cache_run(tenon_call_t *call) {
 
 /* clang-format off */
 TENON_ITEMS(core_scatter,
-  TENON_OP("scatter_elements(Tensor x, Tensor indices, Tensor updates, *, int axis=0, "
-           "str['none', 'add', 'mul', 'max', 'min'] reduction='none') -> Tensor",
+  TENON_OP("scatter_elements(Tensor x, Tensor indices, Tensor updates, *, int axis=0, str['none', "
+           "'add', 'mul', 'max', 'min'] reduction='none') -> Tensor",
     TENON_DOC("x with each update at its own place, but for the axis, where its index says which."),
     TENON_SAMPLES("x: [n, m], indices: [1, m] integers(0, n), updates: [1, m]; "
                   "x: [n, m], indices: [n, m] permutation, updates: [n, m], axis = 1"),
-    TENON_TYPES("x, updates: any; indices: i64|i32; out = x"), TENON_TRAITS(TENON_PURE),
-    TENON_INFER(elements_infer), TENON_REUSE("out: x"),
-    TENON_GRADIENT("x, updates: core::scatter_elements_backward(grad, x, updates, indices, out, axis=axis, reduction=reduction)"),
+    TENON_TYPES("x, updates: any; indices: i64|i32; out = x"),
+    TENON_TRAITS(TENON_PURE),
+    TENON_INFER(elements_infer),
+    TENON_REUSE("out: x"),
+    TENON_GRADIENT("x, updates: core::scatter_elements_backward(grad, x, updates, indices, out, "
+                   "axis=axis, reduction=reduction)"),
     TENON_KERNEL("cpu", elements_run)),
-  TENON_OP("scatter_nd(Tensor x, Tensor indices, Tensor updates, *, "
-           "str['none', 'add', 'mul', 'max', 'min'] reduction='none') -> Tensor",
+  TENON_OP("scatter_nd(Tensor x, Tensor indices, Tensor updates, *, str['none', 'add', 'mul', "
+           "'max', 'min'] reduction='none') -> Tensor",
     TENON_DOC("x with elements or slices, named by tuples of indices, updated."),
     TENON_SAMPLES("x: [n, m, 3], indices: [2, 2] [0, 1, 2, 3], updates: [2, 3]"),
-    TENON_TYPES("x, updates: any; indices: i64|i32; out = x"), TENON_TRAITS(TENON_PURE),
-    TENON_INFER(nd_infer), TENON_REUSE("out: x"),
-    TENON_GRADIENT("x, updates: core::scatter_nd_backward(grad, x, updates, indices, out, reduction=reduction)"),
+    TENON_TYPES("x, updates: any; indices: i64|i32; out = x"),
+    TENON_TRAITS(TENON_PURE),
+    TENON_INFER(nd_infer),
+    TENON_REUSE("out: x"),
+    TENON_GRADIENT("x, updates: core::scatter_nd_backward(grad, x, updates, indices, out, "
+                   "reduction=reduction)"),
     TENON_KERNEL("cpu", nd_run)),
   TENON_OP("tensor_scatter(Tensor x, Tensor update, Tensor? write_indices=None, *, int axis=-2, "
            "str['linear', 'circular'] mode='linear') -> Tensor",
-    TENON_DOC("x, whose first axis is the batch, with the update written from write_indices[batch] on."),
-    TENON_TYPES("x, update: any; write_indices: i64|i32; out = x"), TENON_TRAITS(TENON_PURE),
-    TENON_INFER(core_tensor_scatter_infer), TENON_REUSE("out: x"),
-    TENON_GRADIENT("x: core::tensor_scatter(grad, core::expand(0.0, core::shape(update)), write_indices, axis=axis, mode=mode); "
-                   "update: core::tensor_scatter_backward(grad, core::shape(update), write_indices, axis=axis)"),
+    TENON_DOC("x, whose first axis is the batch, with the update written from write_indices[batch] "
+              "on."),
+    TENON_TYPES("x, update: any; write_indices: i64|i32; out = x"),
+    TENON_TRAITS(TENON_PURE),
+    TENON_INFER(core_tensor_scatter_infer),
+    TENON_REUSE("out: x"),
+    TENON_GRADIENT("x: core::tensor_scatter(grad, core::expand(0.0, core::shape(update)), "
+                   "write_indices, axis=axis, mode=mode); "
+                   "update: core::tensor_scatter_backward(grad, core::shape(update), "
+                   "write_indices, axis=axis)"),
     TENON_KERNEL("cpu", cache_run)),
-  TENON_OP("gather_backward(Tensor grad, Tensor indices, Tensor @host shape, *, int axis=0) -> Tensor",
+  TENON_OP("gather_backward(Tensor grad, Tensor indices, Tensor @host shape, *, "
+           "int axis=0) -> Tensor",
     TENON_DOC("The gradient of gather: slices added up where they came from."),
     TENON_SAMPLES("grad: [2, 3, m], indices: [2, 3] integers(0, n), shape: [2] [n, m]"),
-    TENON_TYPES("grad: number; indices: i64|i32; shape: i64|i32; out = grad"), TENON_WHERE("shape: known"),
-    TENON_TRAITS(TENON_PURE), TENON_INFER(backward_infer),
+    TENON_TYPES("grad: number; indices: i64|i32; shape: i64|i32; out = grad"),
+    TENON_WHERE("shape: known"),
+    TENON_TRAITS(TENON_PURE),
+    TENON_INFER(backward_infer),
     TENON_GRADIENT("grad: core::gather(grad.out, indices, axis=axis)"),
     TENON_KERNEL("cpu", backward_run)),
-  TENON_OP("gather_nd_backward(Tensor grad, Tensor indices, Tensor @host shape, *, int batch_dims=0) -> Tensor",
+  TENON_OP("gather_nd_backward(Tensor grad, Tensor indices, Tensor @host shape, *, "
+           "int batch_dims=0) -> Tensor",
     TENON_DOC("The gradient of gather_nd: elements or slices added up where they came from."),
     TENON_SAMPLES("grad: [5, 3], indices: [5, 2] integers(0, 3), shape: [3] [n, m, 3]"),
-    TENON_TYPES("grad: number; indices: i64|i32; shape: i64|i32; out = grad"), TENON_WHERE("shape: known"),
-    TENON_TRAITS(TENON_PURE), TENON_INFER(nd_backward_infer),
+    TENON_TYPES("grad: number; indices: i64|i32; shape: i64|i32; out = grad"),
+    TENON_WHERE("shape: known"),
+    TENON_TRAITS(TENON_PURE),
+    TENON_INFER(nd_backward_infer),
     TENON_GRADIENT("grad: core::gather_nd(grad.out, indices, batch_dims=batch_dims)"),
-    TENON_KERNEL("cpu", nd_backward_run))
-)
+    TENON_KERNEL("cpu", nd_backward_run)))
+/* clang-format on */

@@ -158,23 +158,33 @@ static tenon_status_t hot_run(tenon_call_t *call) {
 
 /* clang-format off */
 /* The sum of the gradient where this one of the values stands, in its place. */
-#define OF_VALUE(which)                                                                                                \
-  "core::mul([" which "], core::reduce_sum(core::mul(grad, core::one_hot(indices, depth, [" which "], axis=axis)), keepdims=False))"
+#define OF_VALUE(which)                                                                            \
+  "core::mul([" which "], core::reduce_sum(core::mul(grad, core::one_hot(indices, depth, [" which  \
+  "], axis=axis)), keepdims=False))"
 TENON_ITEMS(core_select,
   TENON_OP("compress(Tensor x, Tensor condition, *, int? axis=None) -> Tensor",
     TENON_DOC("The slices along an axis, or the elements, for which the condition is true."),
-    TENON_TYPES("x: any; condition: bool; out = x"), TENON_TRAITS(TENON_PURE), TENON_INFER(compress_infer),
+    TENON_TYPES("x: any; condition: bool; out = x"),
+    TENON_TRAITS(TENON_PURE),
+    TENON_INFER(compress_infer),
     TENON_GRADIENT("x: core::compress_backward(grad, condition, core::shape(x), axis=axis)"),
     TENON_KERNEL("cpu", compress_run)),
   TENON_OP("nonzero(Tensor x) -> Tensor",
-    TENON_DOC("The positions of the elements that are not zero: a column for each, a row for each axis."),
-    TENON_TYPES("x: number|bool; out = i64"), TENON_TRAITS(TENON_PURE), TENON_INFER(nonzero_infer),
+    TENON_DOC("The positions of the elements that are not zero: a column for each, "
+              "a row for each axis."),
+    TENON_TYPES("x: number|bool; out = i64"),
+    TENON_TRAITS(TENON_PURE),
+    TENON_INFER(nonzero_infer),
     TENON_KERNEL("cpu", nonzero_run)),
   TENON_OP("one_hot(Tensor indices, Tensor @host depth, Tensor values, *, int axis=-1) -> Tensor",
-    TENON_DOC("A new axis of extent depth that holds values[1] where the index says, and values[0] elsewhere."),
+    TENON_DOC("A new axis of extent depth that holds values[1] where the index says, "
+              "and values[0] elsewhere."),
     TENON_SAMPLES("indices: [n] integers(0, 5), depth: [1] [5], values: [2]"),
-    TENON_TYPES("indices: number; depth: number; values: any; out = values"), TENON_WHERE("depth: known"),
-    TENON_TRAITS(TENON_PURE), TENON_INFER(hot_infer),
-    TENON_GRADIENT("indices, depth: none; values: core::add(" OF_VALUE("1.0, 0.0") ", " OF_VALUE("0.0, 1.0") ")"),
-    TENON_KERNEL("cpu", hot_run))
-)
+    TENON_TYPES("indices: number; depth: number; values: any; out = values"),
+    TENON_WHERE("depth: known"),
+    TENON_TRAITS(TENON_PURE),
+    TENON_INFER(hot_infer),
+    TENON_GRADIENT("indices, depth: none; values: core::add(" OF_VALUE("1.0, 0.0") ", "
+                   OF_VALUE("0.0, 1.0") ")"),
+    TENON_KERNEL("cpu", hot_run)))
+/* clang-format on */

@@ -321,24 +321,37 @@ static tenon_status_t unique_infer(tenon_infer_t *infer) {
 }
 
 /* clang-format off */
-#define ARG(name, which, run)                                                                                          \
-  TENON_OP(name "(Tensor x, *, int axis=0, bool keepdims=True, bool select_last_index=False) -> Tensor",               \
-    TENON_DOC("The position of the " which " element along an axis: of the first such one, or the last."),             \
-    TENON_TYPES("x: number|bool; out = i64"), TENON_TRAITS(TENON_PURE), TENON_INFER(arg_infer),                        \
-    TENON_REDUCES("x over axis"), TENON_KERNEL("cpu", run))
+#define ARG(name, which, run)                                                                      \
+  TENON_OP(name                                                                                    \
+           "(Tensor x, *, int axis=0, bool keepdims=True, "                                        \
+           "bool select_last_index=False) -> Tensor",                                              \
+    TENON_DOC("The position of the " which                                                         \
+              " element along an axis: of the first such one, or the last."),                      \
+    TENON_TYPES("x: number|bool; out = i64"),                                                      \
+    TENON_TRAITS(TENON_PURE),                                                                      \
+    TENON_INFER(arg_infer),                                                                        \
+    TENON_REDUCES("x over axis"),                                                                  \
+    TENON_KERNEL("cpu", run))
 TENON_ITEMS(core_sort,
   ARG("arg_max", "largest", arg_max_run),
   ARG("arg_min", "smallest", arg_min_run),
-  TENON_OP("top_k(Tensor x, Tensor @host k, *, int axis=-1, bool largest=True, bool sorted=True) -> "
-           "(Tensor values, Tensor indices)",
+  TENON_OP("top_k(Tensor x, Tensor @host k, *, int axis=-1, bool largest=True, "
+           "bool sorted=True) -> (Tensor values, Tensor indices)",
     TENON_DOC("The k largest or smallest elements along an axis, best first, and their positions."),
-    TENON_TYPES("x: number|bool; k: i64|i32; values = x; indices = i64"), TENON_WHERE("k: known"),
-    TENON_TRAITS(TENON_PURE), TENON_INFER(top_infer),
-    TENON_GRADIENT("x: core::scatter_elements(core::expand(0.0, core::shape(x)), indices, grad, axis=axis, reduction='add')"),
+    TENON_TYPES("x: number|bool; k: i64|i32; values = x; indices = i64"),
+    TENON_WHERE("k: known"),
+    TENON_TRAITS(TENON_PURE),
+    TENON_INFER(top_infer),
+    TENON_GRADIENT("x: core::scatter_elements(core::expand(0.0, core::shape(x)), indices, grad, "
+                   "axis=axis, reduction='add')"),
     TENON_KERNEL("cpu", top_run)),
-  TENON_OP("unique(Tensor x, *, int? axis=None, bool sorted=True) -> "
-           "(Tensor out, Tensor? indices, Tensor? inverse_indices, Tensor? counts)",
-    TENON_DOC("The distinct elements, or slices along an axis: sorted, or in the order of their first occurrence."),
-    TENON_TYPES("x: number|bool|string; out = x; indices = i64; inverse_indices = i64; counts = i64"),
-    TENON_TRAITS(TENON_PURE), TENON_INFER(unique_infer), TENON_KERNEL("cpu", unique_run))
-)
+  TENON_OP("unique(Tensor x, *, int? axis=None, bool sorted=True) -> (Tensor out, Tensor? indices, "
+           "Tensor? inverse_indices, Tensor? counts)",
+    TENON_DOC("The distinct elements, or slices along an axis: sorted, "
+              "or in the order of their first occurrence."),
+    TENON_TYPES("x: number|bool|string; out = x; indices = i64; inverse_indices = i64; "
+                "counts = i64"),
+    TENON_TRAITS(TENON_PURE),
+    TENON_INFER(unique_infer),
+    TENON_KERNEL("cpu", unique_run)))
+/* clang-format on */

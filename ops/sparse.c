@@ -128,11 +128,18 @@ static tenon_status_t to_sparse_run(tenon_call_t *call) {
 TENON_ITEMS(core_sparse,
   TENON_OP("to_dense(Tensor x) -> Tensor",
     TENON_DOC("A dense tensor with the elements of a sparse one.\nOf a dense one it is a copy."),
-    TENON_TYPES("x: number|complex|bool; out = x"), TENON_SHAPES("out = x"), TENON_TRAITS(TENON_PURE),
-    TENON_GRADIENT("x: to_dense(grad)"), TENON_KERNEL("cpu sparse", to_dense_run)),
+    TENON_TYPES("x: number|complex|bool; out = x"),
+    TENON_SHAPES("out = x"),
+    TENON_TRAITS(TENON_PURE),
+    TENON_GRADIENT("x: to_dense(grad)"),
+    TENON_KERNEL("cpu sparse", to_dense_run)),
   TENON_OP("to_sparse(Tensor x, *, str['csr', 'row_sparse'] layout='csr') -> Tensor",
-    TENON_DOC("A sparse tensor that stores what is not zero.\n"
-              "csr: of a matrix, by elements; row_sparse: the rows (of the first axis) that are not all zero."),
-    TENON_TYPES("x: number|complex|bool; out = x"), TENON_SHAPES("out = x"), TENON_TRAITS(TENON_PURE),
-    TENON_INFER(to_sparse_infer), TENON_GRADIENT("x: to_dense(grad)"), TENON_KERNEL("cpu sparse", to_sparse_run)))
+    TENON_DOC("A sparse tensor that stores what is not zero.\ncsr: of a matrix, by elements; "
+              "row_sparse: the rows (of the first axis) that are not all zero."),
+    TENON_TYPES("x: number|complex|bool; out = x"),
+    TENON_SHAPES("out = x"),
+    TENON_TRAITS(TENON_PURE),
+    TENON_INFER(to_sparse_infer),
+    TENON_GRADIENT("x: to_dense(grad)"),
+    TENON_KERNEL("cpu sparse", to_sparse_run)))
 /* clang-format on */

@@ -289,27 +289,31 @@ tenon_status_t core_stft_infer(tenon_infer_t *infer) {
 
 /* clang-format off */
 TENON_ITEMS(core_spectral,
-  TENON_OP("dft(Tensor x, Tensor? @host length=None, Tensor? @host axis=None, *, bool inverse=False, "
-           "bool onesided=False) -> Tensor",
-    TENON_DOC("The discrete Fourier transform of x along an axis (-2 unless given), cut or padded with zeros to length.\n"
-              "The last axis holds real and imaginary part, or the real part alone; onesided leaves out what symmetry gives."),
+  TENON_OP("dft(Tensor x, Tensor? @host length=None, Tensor? @host axis=None, *, "
+           "bool inverse=False, bool onesided=False) -> Tensor",
+    TENON_DOC("The discrete Fourier transform of x along an axis (-2 unless given), "
+              "cut or padded with zeros to length.\nThe last axis holds real and imaginary part, "
+              "or the real part alone; onesided leaves out what symmetry gives."),
     TENON_SAMPLES("x: [n, 8, 1]; x: [n, 6, 2], axis: [] [1]"),
     TENON_TYPES("x: float; length: i32|i64; axis: i32|i64; out = x"),
     TENON_WHERE("length: known; axis: known"),
     TENON_TRAITS(TENON_PURE),
     TENON_USES(DENSE_USES),
     TENON_INFER(core_dft_infer),
-    TENON_GRADIENT("x: core::dft_backward(grad, core::shape(x), length, axis, inverse=inverse, onesided=onesided)"),
+    TENON_GRADIENT("x: core::dft_backward(grad, core::shape(x), length, axis, inverse=inverse, "
+                   "onesided=onesided)"),
     TENON_KERNEL("cpu strided", dft_run)),
-  TENON_OP("stft(Tensor signal, Tensor @host step, Tensor? window=None, Tensor? @host length=None, *, "
-           "bool onesided=True) -> Tensor",
-    TENON_DOC("The Fourier transforms of frames of a signal [batch, length, parts], step apart, times a window."),
+  TENON_OP("stft(Tensor signal, Tensor @host step, Tensor? window=None, Tensor? @host length=None, "
+           "*, bool onesided=True) -> Tensor",
+    TENON_DOC("The Fourier transforms of frames of a signal [batch, length, parts], step apart, "
+              "times a window."),
     TENON_SAMPLES("signal: [n, 12, 1], step: [] [4], window: [6]"),
     TENON_TYPES("signal: float; step: i32|i64; window = signal; length: i32|i64; out = signal"),
     TENON_WHERE("step: known; length: known"),
     TENON_TRAITS(TENON_PURE),
     TENON_USES(DENSE_USES),
     TENON_INFER(core_stft_infer),
-    TENON_GRADIENT("signal, window: core::stft_backward(grad, signal, step, window, length, onesided=onesided)"),
+    TENON_GRADIENT("signal, window: core::stft_backward(grad, signal, step, window, length, "
+                   "onesided=onesided)"),
     TENON_KERNEL("cpu strided", stft_run)))
 /* clang-format on */

@@ -165,18 +165,26 @@ static tenon_status_t stft_backward_infer(tenon_infer_t *infer) {
 
 /* clang-format off */
 TENON_ITEMS(core_spectral_backward,
-  TENON_OP("dft_backward(Tensor dy, Tensor @host shape, Tensor? @host length=None, Tensor? @host axis=None, *, "
-           "bool inverse=False, bool onesided=False) -> Tensor",
+  TENON_OP("dft_backward(Tensor dy, Tensor @host shape, Tensor? @host length=None, "
+           "Tensor? @host axis=None, *, bool inverse=False, bool onesided=False) -> Tensor",
     TENON_DOC("The gradient of dft, whose input has this shape."),
     TENON_SAMPLES("dy: [n, 8, 2], shape: [3] [n, 8, 1], axis: [] [1]"),
     TENON_TYPES("dy: float; shape: i64|i32; length: i32|i64; axis: i32|i64; out = dy"),
-    TENON_WHERE("shape: known; length: known; axis: known"), TENON_TRAITS(TENON_PURE), TENON_USES(BACKWARD_USES),
-    TENON_INFER(dft_backward_infer), TENON_COMPOSITE(dft_backward_run)),
-  TENON_OP("stft_backward(Tensor dy, Tensor signal, Tensor @host step, Tensor? window=None, Tensor? @host length=None, *, "
-           "bool onesided=True) -> (Tensor? dsignal, Tensor? dwindow)",
+    TENON_WHERE("shape: known; length: known; axis: known"),
+    TENON_TRAITS(TENON_PURE),
+    TENON_USES(BACKWARD_USES),
+    TENON_INFER(dft_backward_infer),
+    TENON_COMPOSITE(dft_backward_run)),
+  TENON_OP("stft_backward(Tensor dy, Tensor signal, Tensor @host step, Tensor? window=None, "
+           "Tensor? @host length=None, *, bool onesided=True) -> (Tensor? dsignal, "
+           "Tensor? dwindow)",
     TENON_DOC("The gradients of stft."),
     TENON_SAMPLES("dy: [n, 2, 4, 2], signal: [n, 12, 1], step: [] [4], window: [6]"),
-    TENON_TYPES("dy: float; signal, window = dy; step: i32|i64; length: i32|i64; dsignal, dwindow = dy"),
-    TENON_WHERE("step: known; length: known"), TENON_TRAITS(TENON_PURE), TENON_USES(BACKWARD_USES),
-    TENON_INFER(stft_backward_infer), TENON_COMPOSITE(stft_backward_run)))
+    TENON_TYPES("dy: float; signal, window = dy; step: i32|i64; length: i32|i64; "
+                "dsignal, dwindow = dy"),
+    TENON_WHERE("step: known; length: known"),
+    TENON_TRAITS(TENON_PURE),
+    TENON_USES(BACKWARD_USES),
+    TENON_INFER(stft_backward_infer),
+    TENON_COMPOSITE(stft_backward_run)))
 /* clang-format on */

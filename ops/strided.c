@@ -98,25 +98,29 @@ static void visit_rows(const places_t *p, int32_t axis, char *to, const char **f
     visit_rows(p, axis + 1, to + i * p->strides[axis] * size, from, size, visit);
 }
 
+#define ADD(name, type, real, get, set)                                                            \
+  static void add_##name(char *to, const char *from, int64_t n, int64_t stride) {                  \
+    type *y = (type *)(void *)to;                                                                  \
+    const type *x = (const type *)(const void *)from;                                              \
+    for (int64_t i = 0; i < n; i++)                                                                \
+      y[i * stride] = set((real)(get(y[i * stride]) + get(x[i])));                                 \
+  }
+#define ADD_COMPLEX(name, type)                                                                    \
+  static void add_##name(char *to, const char *from, int64_t n, int64_t stride) {                  \
+    type *y = (type *)(void *)to;                                                                  \
+    const type *x = (const type *)(const void *)from;                                              \
+    for (int64_t i = 0; i < n; i++) {                                                              \
+      y[2 * i * stride] += x[2 * i];                                                               \
+      y[2 * i * stride + 1] += x[2 * i + 1];                                                       \
+    }                                                                                              \
+  }
+#define ZERO(size)                                                                                 \
+  static void zero_##size(char *to, const char *from, int64_t n, int64_t stride) {                 \
+    (void)from;                                                                                    \
+    for (int64_t i = 0; i < n; i++)                                                                \
+      memset(to + i * stride * size, 0, size);                                                     \
+  }
 /* clang-format off */
-#define ADD(name, type, real, get, set)                                                                                \
-  static void add_##name(char *to, const char *from, int64_t n, int64_t stride) {                                      \
-    type *y = (type *)(void *)to; const type *x = (const type *)(const void *)from;                                    \
-    for (int64_t i = 0; i < n; i++) y[i * stride] = set((real)(get(y[i * stride]) + get(x[i])));                       \
-  }
-#define ADD_COMPLEX(name, type) \
-  static void add_##name(char *to, const char *from, int64_t n, int64_t stride) { \
-    type *y = (type *)(void *)to; const type *x = (const type *)(const void *)from; \
-    for (int64_t i = 0; i < n; i++) { \
-y[2 * i * stride] += x[2 * i]; \
-y[2 * i * stride + 1] += x[2 * i + 1]; \
-} \
-  }
-#define ZERO(size)                                                                                                     \
-  static void zero_##size(char *to, const char *from, int64_t n, int64_t stride) {                                     \
-    (void)from;                                                                                                        \
-    for (int64_t i = 0; i < n; i++) memset(to + i * stride * size, 0, size);                                           \
-  }
 #define SAME(x) (x)
 ADD(f32, float, float, SAME, SAME)
 ADD(f64, double, double, SAME, SAME)
@@ -205,19 +209,30 @@ TENON_ITEMS(core_strided,
   TENON_OP("strided_copy(Tensor x, Tensor @host shape, *, int[] strides, int offset=0) -> Tensor",
     TENON_DOC("The elements at these strides from the offset on in x's row-major memory."),
     TENON_SAMPLES("x: [24], shape: [2] [3, 4], strides = [1, 6], offset = 1"),
-    TENON_TYPES("x: f16|bf16|f32|f64|complex; shape: i64|i32; out = x"), TENON_WHERE("shape: known"), TENON_TRAITS(TENON_PURE), TENON_INFER(stated_infer),
+    TENON_TYPES("x: f16|bf16|f32|f64|complex; shape: i64|i32; out = x"),
+    TENON_WHERE("shape: known"),
+    TENON_TRAITS(TENON_PURE),
+    TENON_INFER(stated_infer),
     TENON_GRADIENT("x: core::strided_sum(grad, core::shape(x), strides=strides, offset=offset)"),
     TENON_KERNEL("cpu", copy_run)),
   TENON_OP("strided_sum(Tensor x, Tensor @host shape, *, int[] strides, int offset=0) -> Tensor",
-    TENON_DOC("Zeros of this shape, to which each element of x is added at these strides from the offset on."),
+    TENON_DOC("Zeros of this shape, to which each element of x is added at these strides from the "
+              "offset on."),
     TENON_SAMPLES("x: [3, 4], shape: [1] [24], strides = [1, 6], offset = 1"),
-    TENON_TYPES("x: f16|bf16|f32|f64|complex; shape: i64|i32; out = x"), TENON_WHERE("shape: known"), TENON_TRAITS(TENON_PURE), TENON_INFER(stated_infer),
+    TENON_TYPES("x: f16|bf16|f32|f64|complex; shape: i64|i32; out = x"),
+    TENON_WHERE("shape: known"),
+    TENON_TRAITS(TENON_PURE),
+    TENON_INFER(stated_infer),
     TENON_GRADIENT("x: core::strided_copy(grad, core::shape(x), strides=strides, offset=offset)"),
     TENON_KERNEL("cpu", sum_run)),
   TENON_OP("strided_zero(Tensor x, Tensor @host shape, *, int[] strides, int offset=0) -> Tensor",
-    TENON_DOC("x with the elements at these strides from the offset on, as many as the shape has, set to zero."),
+    TENON_DOC("x with the elements at these strides from the offset on, as many as the shape has, "
+              "set to zero."),
     TENON_SAMPLES("x: [24], shape: [2] [3, 4], strides = [1, 6], offset = 1"),
-    TENON_TYPES("x: f16|bf16|f32|f64|complex; shape: i64|i32; out = x"), TENON_TRAITS(TENON_PURE), TENON_INFER(same_infer),
-    TENON_REUSE("out: x"), TENON_GRADIENT("x: core::strided_zero(grad, shape, strides=strides, offset=offset)"),
+    TENON_TYPES("x: f16|bf16|f32|f64|complex; shape: i64|i32; out = x"),
+    TENON_TRAITS(TENON_PURE),
+    TENON_INFER(same_infer),
+    TENON_REUSE("out: x"),
+    TENON_GRADIENT("x: core::strided_zero(grad, shape, strides=strides, offset=offset)"),
     TENON_KERNEL("cpu", zero_run)))
 /* clang-format on */

@@ -277,15 +277,23 @@ static tenon_status_t normalise_run(tenon_call_t *call) {
 TENON_ITEMS(core_text,
   TENON_OP("string_concat(Tensor a, Tensor b) -> Tensor",
     TENON_DOC("Texts of a, each followed by that of b; broadcast."),
-    TENON_TYPES("a, b: string; out = a"), TENON_TRAITS(TENON_PURE), TENON_INFER(concat_infer),
+    TENON_TYPES("a, b: string; out = a"),
+    TENON_TRAITS(TENON_PURE),
+    TENON_INFER(concat_infer),
     TENON_KERNEL("cpu", concat_run)),
-  TENON_OP("string_split(Tensor x, *, str delimiter='', int? maxsplit=None) -> (Tensor out, Tensor? counts)",
-    TENON_DOC("Pieces of texts, between delimiters or white space, in a new axis, filled up with empty texts."),
-    TENON_TYPES("x: string; out = x; counts = i64"), TENON_TRAITS(TENON_PURE), TENON_INFER(split_infer),
+  TENON_OP("string_split(Tensor x, *, str delimiter='', int? maxsplit=None) -> (Tensor out, "
+           "Tensor? counts)",
+    TENON_DOC("Pieces of texts, between delimiters or white space, in a new axis, "
+              "filled up with empty texts."),
+    TENON_TYPES("x: string; out = x; counts = i64"),
+    TENON_TRAITS(TENON_PURE),
+    TENON_INFER(split_infer),
     TENON_KERNEL("cpu", split_run)),
-  TENON_OP("string_normalizer(Tensor x, *, str['NONE', 'LOWER', 'UPPER'] case='NONE', bool is_case_sensitive=False, "
-           "str[] stopwords=[]) -> Tensor",
+  TENON_OP("string_normalizer(Tensor x, *, str['NONE', 'LOWER', 'UPPER'] case='NONE', "
+           "bool is_case_sensitive=False, str[] stopwords=[]) -> Tensor",
     TENON_DOC("Texts without stop words, in one case; a single empty text if none is left."),
-    TENON_TYPES("x: string; out = x"), TENON_TRAITS(TENON_PURE), TENON_INFER(normalise_infer),
-    TENON_KERNEL("cpu", normalise_run))
-)
+    TENON_TYPES("x: string; out = x"),
+    TENON_TRAITS(TENON_PURE),
+    TENON_INFER(normalise_infer),
+    TENON_KERNEL("cpu", normalise_run)))
+/* clang-format on */

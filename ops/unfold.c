@@ -312,35 +312,50 @@ static tenon_status_t unpool_backward_infer(tenon_infer_t *infer) {
 
 /* clang-format off */
 TENON_ITEMS(core_unfold,
-  TENON_OP("col2im(Tensor x, Tensor @host image_shape, Tensor @host block_shape, *, int[] strides=[], int[] pads=[], "
-           "int[] dilations=[]) -> Tensor",
+  TENON_OP("col2im(Tensor x, Tensor @host image_shape, Tensor @host block_shape, *, "
+           "int[] strides=[], int[] pads=[], int[] dilations=[]) -> Tensor",
     TENON_DOC("An image from its windows: where windows overlap, elements are added."),
     TENON_SAMPLES("x: [n, 12, 6], image_shape: [2] [3, 4], block_shape: [2] [2, 2]"),
     TENON_TYPES("x: number; image_shape: i64|i32; block_shape: i64|i32; out = x"),
-    TENON_WHERE("image_shape: known; block_shape: known"), TENON_TRAITS(TENON_PURE), TENON_INFER(col2im_infer),
-    TENON_GRADIENT("x: core::col2im_backward(grad, core::shape(x), block_shape, strides=strides, pads=pads, dilations=dilations)"),
+    TENON_WHERE("image_shape: known; block_shape: known"),
+    TENON_TRAITS(TENON_PURE),
+    TENON_INFER(col2im_infer),
+    TENON_GRADIENT("x: core::col2im_backward(grad, core::shape(x), block_shape, strides=strides, "
+                   "pads=pads, dilations=dilations)"),
     TENON_KERNEL("cpu", col2im_run)),
-  TENON_OP("col2im_backward(Tensor dy, Tensor @host shape, Tensor @host block_shape, *, int[] strides=[], int[] pads=[], "
-           "int[] dilations=[]) -> Tensor",
-    TENON_DOC("The gradient of col2im, of this shape: the windows of images dy [batch, channel, pixels...]."),
+  TENON_OP("col2im_backward(Tensor dy, Tensor @host shape, Tensor @host block_shape, *, "
+           "int[] strides=[], int[] pads=[], int[] dilations=[]) -> Tensor",
+    TENON_DOC("The gradient of col2im, of this shape: the windows of images dy [batch, channel, "
+              "pixels...]."),
     TENON_SAMPLES("dy: [n, 3, 3, 4], shape: [3] [n, 12, 6], block_shape: [2] [2, 2]"),
     TENON_TYPES("dy: float; shape: i64|i32; block_shape: i64|i32; out = dy"),
-    TENON_WHERE("shape: known; block_shape: known"), TENON_TRAITS(TENON_PURE), TENON_INFER(col2im_backward_infer),
-    TENON_GRADIENT("dy: core::col2im(grad, core::shape(dy, start=2), block_shape, strides=strides, pads=pads, dilations=dilations)"),
+    TENON_WHERE("shape: known; block_shape: known"),
+    TENON_TRAITS(TENON_PURE),
+    TENON_INFER(col2im_backward_infer),
+    TENON_GRADIENT("dy: core::col2im(grad, core::shape(dy, start=2), block_shape, strides=strides, "
+                   "pads=pads, dilations=dilations)"),
     TENON_KERNEL("cpu", col2im_backward_run)),
   TENON_OP("max_unpool(Tensor x, Tensor indices, Tensor? @host output_shape=None, *, int[] kernel, "
            "int[] strides=[], int[] pads=[]) -> Tensor",
     TENON_DOC("Maxima put back to where max_pool's indices say, among zeros."),
-    TENON_SAMPLES("x: [2, 2, 3], indices: [2, 2, 3] [0, 3, 4, 7, 9, 11, 12, 15, 17, 19, 20, 23], kernel = [2], strides = [2]"),
-    TENON_TYPES("x: number; indices: i64; output_shape: i64|i32; out = x"), TENON_WHERE("output_shape: known"),
-    TENON_TRAITS(TENON_PURE), TENON_INFER(unpool_infer),
-    TENON_GRADIENT("x: core::max_unpool_backward(grad, indices, kernel=kernel, strides=strides, pads=pads)"),
+    TENON_SAMPLES("x: [2, 2, 3], indices: [2, 2, 3] [0, 3, 4, 7, 9, 11, 12, 15, 17, 19, 20, 23], "
+                  "kernel = [2], strides = [2]"),
+    TENON_TYPES("x: number; indices: i64; output_shape: i64|i32; out = x"),
+    TENON_WHERE("output_shape: known"),
+    TENON_TRAITS(TENON_PURE),
+    TENON_INFER(unpool_infer),
+    TENON_GRADIENT("x: core::max_unpool_backward(grad, indices, kernel=kernel, strides=strides, "
+                   "pads=pads)"),
     TENON_KERNEL("cpu", unpool_run)),
-  TENON_OP("max_unpool_backward(Tensor dy, Tensor indices, *, int[] kernel, int[] strides=[], int[] pads=[]) -> Tensor",
+  TENON_OP("max_unpool_backward(Tensor dy, Tensor indices, *, int[] kernel, int[] strides=[], "
+           "int[] pads=[]) -> Tensor",
     TENON_DOC("The gradient of max_unpool: what lies where the maxima were put."),
     TENON_SAMPLES("dy: [2, 2, 6], indices: [2, 2, 3] [0, 3, 4, 7, 9, 11, 12, 15, 17, 19, 20, 23], "
                   "kernel = [2], strides = [2]"),
-    TENON_TYPES("dy: float; indices: i64; out = dy"), TENON_TRAITS(TENON_PURE), TENON_INFER(unpool_backward_infer),
-    TENON_GRADIENT("dy: core::max_unpool(grad, indices, core::shape(dy), kernel=kernel, strides=strides, pads=pads)"),
-    TENON_KERNEL("cpu", unpool_backward_run))
-)
+    TENON_TYPES("dy: float; indices: i64; out = dy"),
+    TENON_TRAITS(TENON_PURE),
+    TENON_INFER(unpool_backward_infer),
+    TENON_GRADIENT("dy: core::max_unpool(grad, indices, core::shape(dy), kernel=kernel, "
+                   "strides=strides, pads=pads)"),
+    TENON_KERNEL("cpu", unpool_backward_run)))
+/* clang-format on */

@@ -445,7 +445,8 @@ TENON_ITEMS(core_view,
     VIEW("x: any; out = x", "x: strided", identity_infer),
     TENON_GRADIENT("x: core::identity(grad)")),
   TENON_OP("reshape(Tensor(a) x, Tensor @host shape, *, bool allow_zero=False) -> Tensor(a)",
-    TENON_DOC("The elements in row-major order under another shape; -1 is worked out, 0 copies unless allow_zero."),
+    TENON_DOC("The elements in row-major order under another shape; "
+              "-1 is worked out, 0 copies unless allow_zero."),
     VIEW("x: any; shape: i64|i32; out = x", "shape: known", reshape_infer),
     TENON_GRADIENT("x: core::reshape(grad, core::shape(x), allow_zero=True)")),
   TENON_OP("flatten(Tensor(a) x, *, int axis=1) -> Tensor(a)",
@@ -472,20 +473,24 @@ TENON_ITEMS(core_view,
     TENON_DOC("Broadcasts the input and the shape; nothing is copied."),
     VIEW("x: any; shape: i64|i32; out = x", "x: strided; shape: known", expand_infer),
     TENON_GRADIENT("x: core::sum_to(grad, core::shape(x))")),
-  TENON_OP("spread(Tensor(a) x, Tensor @host shape, Tensor? @host axes=None, *, bool keepdims=True, "
-           "bool noop_with_empty_axes=False) -> Tensor(a)",
+  TENON_OP("spread(Tensor(a) x, Tensor @host shape, Tensor? @host axes=None, *, "
+           "bool keepdims=True, bool noop_with_empty_axes=False) -> Tensor(a)",
     TENON_DOC("A result of a reduction over these axes, repeated over the shape that was reduced."),
     TENON_SAMPLES("x: [n, 1], shape: [2] [n, m], axes: [1] [1]"),
-    VIEW("x: any; shape: i64|i32; axes: i64|i32; out = x", "x: strided; shape: known; axes: known", spread_infer),
-    TENON_GRADIENT("x: core::reduce_sum(grad, axes, keepdims=keepdims, noop_with_empty_axes=noop_with_empty_axes)")),
+    VIEW("x: any; shape: i64|i32; axes: i64|i32; out = x", "x: strided; shape: known; axes: known",
+         spread_infer),
+    TENON_GRADIENT("x: core::reduce_sum(grad, axes, keepdims=keepdims, "
+                   "noop_with_empty_axes=noop_with_empty_axes)")),
   TENON_OP("slice(Tensor(a) x, Tensor @host starts, Tensor @host ends, Tensor? @host axes=None, "
            "Tensor? @host steps=None) -> Tensor(a)",
-    TENON_DOC("x[start:end:step] along the listed axes, or the first ones, as in NumPy; steps may be negative."),
+    TENON_DOC("x[start:end:step] along the listed axes, or the first ones, as in NumPy; "
+              "steps may be negative."),
     VIEW("x: any; starts, ends: i64|i32; axes: i64|i32; steps: i64|i32; out = x",
          "x: strided; starts: known; ends: known; axes: known; steps: known", slice_infer),
     TENON_GRADIENT("x: core::slice_backward(grad, core::shape(x), starts, ends, axes, steps)")),
-  TENON_OP("split(Tensor(a) x, Tensor? @host sizes=None, *, int axis=0, int count) -> Tensor(a)[count]",
+  TENON_OP("split(Tensor(a) x, Tensor? @host sizes=None, *, int axis=0, "
+           "int count) -> Tensor(a)[count]",
     TENON_DOC("Consecutive parts along an axis, of the stated sizes or equal but for the last."),
     VIEW("x: any; sizes: i64|i32; out = x", "x: strided; sizes: known", split_infer),
-    TENON_GRADIENT("x: core::concat(grad, axis=axis)"))
-)
+    TENON_GRADIENT("x: core::concat(grad, axis=axis)")))
+/* clang-format on */

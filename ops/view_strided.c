@@ -164,16 +164,24 @@ static tenon_status_t view_infer(tenon_infer_t *infer) {
 }
 
 /* clang-format off */
-#define VIEW(infer) TENON_TYPES("x: any; out = x"), TENON_WHERE("x: strided"), TENON_TRAITS(TENON_PURE), TENON_INFER(infer)
+#define VIEW(infer)                                                                                \
+  TENON_TYPES("x: any; out = x"),                                                                  \
+  TENON_WHERE("x: strided"),                                                                       \
+  TENON_TRAITS(TENON_PURE),                                                                        \
+  TENON_INFER(infer)
 TENON_ITEMS(core_view_strided,
   TENON_OP("view(Tensor(a) x, *, int[] shape) -> Tensor(a)",
-    TENON_DOC("The elements under another shape, -1 worked out; refused where the strides would need a copy."),
+    TENON_DOC("The elements under another shape, -1 worked out; "
+              "refused where the strides would need a copy."),
     VIEW(view_infer),
     TENON_GRADIENT("x: core::reshape(grad, core::shape(x), allow_zero=True)")),
   TENON_OP("as_strided(Tensor(a) x, *, int[] shape, int[] strides, int offset=0) -> Tensor(a)",
-    TENON_DOC("This shape with these strides (in elements) from x's element `offset` in memory; all within x."),
-    VIEW(as_strided_infer), TENON_GRADIENT("x: error")),
+    TENON_DOC("This shape with these strides (in elements) from x's element `offset` in memory; "
+              "all within x."),
+    VIEW(as_strided_infer),
+    TENON_GRADIENT("x: error")),
   TENON_OP("reshape_alias(Tensor(a) x, *, int[] shape, int[] strides) -> Tensor(a)",
     TENON_DOC("The same from x's first element, with as many elements as x has."),
-    VIEW(reshape_alias_infer), TENON_GRADIENT("x: error")))
+    VIEW(reshape_alias_infer),
+    TENON_GRADIENT("x: error")))
 /* clang-format on */

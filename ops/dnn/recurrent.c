@@ -76,15 +76,19 @@ static tenon_status_t prepare(tenon_node_t *node, int kind) {
   return TENON_OK;
 }
 
+#define LAYER(name, KIND)                                                                          \
+  static tenon_status_t dnn_##name(tenon_call_t *call) { return run(call, RECURRENT_##KIND); }     \
+  static tenon_status_t name##_prepare(tenon_node_t *node) {                                       \
+    return prepare(node, RECURRENT_##KIND);                                                        \
+  }
 /* clang-format off */
-#define LAYER(name, KIND)                                                                           \
-  static tenon_status_t dnn_##name(tenon_call_t *call) { return run(call, RECURRENT_##KIND); }      \
-  static tenon_status_t name##_prepare(tenon_node_t *node) { return prepare(node, RECURRENT_##KIND); }
 LAYER(rnn, RNN)
 LAYER(gru, GRU)
 LAYER(lstm, LSTM)
-#define EXTEND(name)                                                                                \
-  TENON_EXTEND("core::" #name, TENON_PREPARE(name##_prepare, plan_release), TENON_KERNEL("cpu f32 strided", dnn_##name))
+#define EXTEND(name)                                                                               \
+  TENON_EXTEND("core::" #name,                                                                     \
+    TENON_PREPARE(name##_prepare, plan_release),                                                   \
+    TENON_KERNEL("cpu f32 strided", dnn_##name))
 
 TENON_ITEMS(core_dnn_recurrent, EXTEND(rnn), EXTEND(gru), EXTEND(lstm))
 /* clang-format on */

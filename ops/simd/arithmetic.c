@@ -7,24 +7,26 @@
 
 /* clang-format off */
 /* X(operator, of floats, of signed, of unsigned, doc, gradient) */
-#define UNARY(X)                                                                                                       \
-  X(abs, ABS(x), x < 0 ? (T)(0 - (U)x) : x, x, "The absolute value", "x: core::mul(grad, core::sign(x))")              \
-  X(neg, -x, 0 - (U)x, 0 - (U)x, "The number with its sign changed", "x: core::neg(grad)")                             \
-  X(sign, x > 0 ? (T)1 : x < 0 ? (T)-1 : x == 0 ? (T)0 : x, (x > 0) - (x < 0), x > 0, "1, 0, -1, or NaN", "x: none")
+#define UNARY(X)                                                                                   \
+  X(abs, ABS(x), x < 0 ? (T)(0 - (U)x) : x, x, "The absolute value",                               \
+    "x: core::mul(grad, core::sign(x))")                                                           \
+  X(neg, -x, 0 - (U)x, 0 - (U)x, "The number with its sign changed", "x: core::neg(grad)")         \
+  X(sign, x > 0 ? (T)1 : x < 0 ? (T)-1 : x == 0 ? (T)0 : x, (x > 0) - (x < 0), x > 0,              \
+    "1, 0, -1, or NaN", "x: none")
 /* X(operator, of floats, of signed, of unsigned, doc, gradient) */
-#define BINARY(X)                                                                                                      \
-  X(add, a + b, (U)a + (U)b, (U)a + (U)b, "The sum of a and b",                                                        \
-    "a: core::identity(grad); b: core::identity(grad)")                                                                \
-  X(sub, a - b, (U)a - (U)b, (U)a - (U)b, "a less b",                                                                  \
-    "a: core::identity(grad); b: core::neg(grad)")                                                                     \
-  X(mul, a * b, (U)a * (U)b, (U)a * (U)b, "The product of a and b",                                                    \
-    "a: core::mul(grad, b); b: core::mul(grad, a)")                                                                    \
-  X(div, a / b, b == 0 ? (T)0 : b == -1 ? (T)(0 - (U)a) : (T)(a / b), b == 0 ? (T)0 : (T)(a / b),                      \
-    "a divided by b; integers are rounded towards zero, and give 0 where b is 0",                                      \
-    "a: core::div(grad, b); b: core::neg(core::div(core::mul(grad, out), b))")                                         \
-  X(min, LEAST(a, b), a < b ? a : b, a < b ? a : b, "The smaller of a and b, NaN if one is",                           \
-    "a, b: core::min_backward(grad, a, b)")                                                                            \
-  X(max, GREATEST(a, b), a > b ? a : b, a > b ? a : b, "The larger of a and b, NaN if one is",                         \
+#define BINARY(X)                                                                                  \
+  X(add, a + b, (U)a + (U)b, (U)a + (U)b, "The sum of a and b",                                    \
+    "a: core::identity(grad); b: core::identity(grad)")                                            \
+  X(sub, a - b, (U)a - (U)b, (U)a - (U)b, "a less b",                                              \
+    "a: core::identity(grad); b: core::neg(grad)")                                                 \
+  X(mul, a * b, (U)a * (U)b, (U)a * (U)b, "The product of a and b",                                \
+    "a: core::mul(grad, b); b: core::mul(grad, a)")                                                \
+  X(div, a / b, b == 0 ? (T)0 : b == -1 ? (T)(0 - (U)a) : (T)(a / b), b == 0 ? (T)0 : (T)(a / b),  \
+    "a divided by b; integers are rounded towards zero, and give 0 where b is 0",                  \
+    "a: core::div(grad, b); b: core::neg(core::div(core::mul(grad, out), b))")                     \
+  X(min, LEAST(a, b), a < b ? a : b, a < b ? a : b, "The smaller of a and b, NaN if one is",       \
+    "a, b: core::min_backward(grad, a, b)")                                                        \
+  X(max, GREATEST(a, b), a > b ? a : b, a > b ? a : b, "The larger of a and b, NaN if one is",     \
     "a, b: core::max_backward(grad, a, b)")
 /* clang-format on */
 
@@ -71,10 +73,10 @@ NUMBERS(DEFINE_MOD, mod)
 
 /* gradients of min and max: to the one chosen, halves where both are */
 
+#define DEFINE_CHOSEN(dtype, T, W, name, sign)                                                     \
+  LOOP_BOTH(name##_##dtype, T, T, const T share = a == b ? dy * (T)0.5 : dy;                       \
+            , a sign b ? (T)0 : share, b sign a ? (T)0 : share)
 /* clang-format off */
-#define DEFINE_CHOSEN(dtype, T, W, name, sign)                                                                         \
-  LOOP_BOTH(name##_##dtype, T, T, const T share = a == b ? dy * (T)0.5 : dy;, a sign b ? (T)0 : share,                 \
-            b sign a ? (T)0 : share)
 FLOATS(DEFINE_CHOSEN, min_backward, >)
 FLOATS(DEFINE_CHOSEN, max_backward, <)
 /* clang-format on */
@@ -162,31 +164,52 @@ static tenon_status_t propagate(tenon_infer_t *infer, uint32_t operation) {
     return propagate(infer, TENON_DIM_##operation);                                                \
   }
 /* clang-format off */
-INFER(add, ADD) INFER(sub, SUB) INFER(mul, MUL) INFER(div, DIV) INFER(min, MIN) INFER(max, MAX) INFER(mod, MOD)
+INFER(add, ADD)
+INFER(sub, SUB)
+INFER(mul, MUL)
+INFER(div, DIV)
+INFER(min, MIN)
+INFER(max, MAX)
+INFER(mod, MOD)
 /* clang-format on */
 #endif
 
 /* tables */
 
 /* clang-format off */
-#define ITEM_UNARY(name, of_float, of_signed, of_unsigned, doc, gradient)                                              \
-  OPERATOR(name, "(Tensor x) -> Tensor", FACTS(doc, "x: number; out = x", gradient), NUMBERS(ITEM1, name))
-#define BINARY_FACTS(name, doc, gradient)                                                                              \
-  (TENON_DOC(doc "."), TENON_TYPES("a, b: number; out = a"), POINTWISE, TENON_INFER(name##_infer),                     \
+#define ITEM_UNARY(name, of_float, of_signed, of_unsigned, doc, gradient)                          \
+  OPERATOR(name, "(Tensor x) -> Tensor",                                                           \
+    FACTS(doc, "x: number; out = x", gradient),                                                    \
+    NUMBERS(ITEM1, name))
+#define BINARY_FACTS(name, doc, gradient)                                                          \
+  (TENON_DOC(doc "."),                                                                             \
+   TENON_TYPES("a, b: number; out = a"),                                                           \
+   POINTWISE,                                                                                      \
+   TENON_INFER(name##_infer),                                                                      \
    TENON_GRADIENT(gradient))
-#define ITEM_BINARY(name, of_float, of_signed, of_unsigned, doc, gradient)                                             \
-  OPERATOR(name, "(Tensor a, Tensor b) -> Tensor", BINARY_FACTS(name, doc, gradient), NUMBERS(ITEM2, name))
-#define ITEM_CHOSEN(name, doc)                                                                                         \
-  OPERATOR(name, "(Tensor dy, Tensor a, Tensor b) -> (Tensor? da, Tensor? db)",                                        \
-           FACTS(doc, "dy, a, b: float; da, db = a", "dy: core::add(core::" #name "(grad.da, a, b), core::" #name "(grad.db, b, a)); a, b: none"), FLOATS(ITEM_BOTH, name))
+#define ITEM_BINARY(name, of_float, of_signed, of_unsigned, doc, gradient)                         \
+  OPERATOR(name, "(Tensor a, Tensor b) -> Tensor",                                                 \
+    BINARY_FACTS(name, doc, gradient),                                                             \
+    NUMBERS(ITEM2, name))
+#define ITEM_CHOSEN(name, doc)                                                                     \
+  OPERATOR(name, "(Tensor dy, Tensor a, Tensor b) -> (Tensor? da, Tensor? db)",                    \
+    FACTS(doc, "dy, a, b: float; da, db = a",                                                      \
+          "dy: core::add(core::" #name "(grad.da, a, b), core::" #name                             \
+          "(grad.db, b, a)); a, b: none"),                                                         \
+    FLOATS(ITEM_BOTH, name))
 
 FAMILY(core_arithmetic,
   UNARY(ITEM_UNARY)
   BINARY(ITEM_BINARY)
   OPERATOR(mod, "(Tensor a, Tensor b, *, bool fmod=False) -> Tensor",
     BINARY_FACTS(mod,
-      "The remainder of a by b, with the sign of b or, as in C (fmod), of a; that of integers by 0 is 0",
-      "a: core::identity(grad); b: core::neg(core::mul(grad, core::round(core::div(core::sub(a, out), b))))"),
+                 "The remainder of a by b, with the sign of b or, as in C (fmod), of a; "
+                 "that of integers by 0 is 0",
+                 "a: core::identity(grad); "
+                 "b: core::neg(core::mul(grad, core::round(core::div(core::sub(a, out), b))))"),
     NUMBERS(ITEM2, mod))
-  ITEM_CHOSEN(min_backward, "Of dy, what goes to the smaller of a and b, to each a half where they are equal")
-  ITEM_CHOSEN(max_backward, "Of dy, what goes to the larger of a and b, to each a half where they are equal"))
+  ITEM_CHOSEN(min_backward,
+              "Of dy, what goes to the smaller of a and b, to each a half where they are equal")
+  ITEM_CHOSEN(max_backward,
+              "Of dy, what goes to the larger of a and b, to each a half where they are equal"))
+/* clang-format on */

@@ -422,18 +422,26 @@ static tenon_status_t attention_validate(tenon_node_t *node) {
 
 /* clang-format off */
 FAMILY(core_attention,
-  OPERATOR(attention, "(Tensor q, Tensor k, Tensor v, Tensor? attn_mask=None, Tensor? past_key=None, "
-           "Tensor? past_value=None, Tensor? nonpad_kv_seqlen=None, *, float? scale=None, bool is_causal=False, "
-           "float softcap=0.0, int q_num_heads=0, int kv_num_heads=0, int qk_matmul_output_mode=0) -> "
-           "(Tensor out, Tensor? present_key, Tensor? present_value, Tensor? qk_matmul_output)",
-    (TENON_DOC("softmax(scale q k^T + mask) v for each head; scale is 1 / sqrt(head size) unless given.\n"
-               "q, k, v are [batch, heads, length, size] or [batch, length, heads * size]; query heads share the heads of "
-               "k and v evenly.\n"
-               "A mask of bools says what takes part, any other is added; with is_causal no query looks ahead.\n"
-               "qk_matmul_output is the product (0), after softcap (1), with the mask (2), or after the softmax (3)."),
+  OPERATOR(attention,
+    "(Tensor q, Tensor k, Tensor v, Tensor? attn_mask=None, Tensor? past_key=None, "
+    "Tensor? past_value=None, Tensor? nonpad_kv_seqlen=None, *, float? scale=None, "
+    "bool is_causal=False, float softcap=0.0, int q_num_heads=0, int kv_num_heads=0, "
+    "int qk_matmul_output_mode=0) -> (Tensor out, Tensor? present_key, Tensor? present_value, "
+    "Tensor? qk_matmul_output)",
+    (TENON_DOC("softmax(scale q k^T + mask) v for each head; "
+               "scale is 1 / sqrt(head size) unless given.\nq, k, v are [batch, heads, length, "
+               "size] or [batch, length, heads * size]; "
+               "query heads share the heads of k and v evenly.\nA mask of bools says what takes "
+               "part, any other is added; "
+               "with is_causal no query looks ahead.\nqk_matmul_output is the product (0), "
+               "after softcap (1), with the mask (2), or after the softmax (3)."),
      TENON_TYPES("q: float; k = q; v: float; attn_mask: bool|number; past_key = q; past_value = v; "
-                 "nonpad_kv_seqlen: i64; out = q; present_key = q; present_value = v; qk_matmul_output = q"),
-     TENON_TRAITS(TENON_PURE), TENON_USES(ATTENTION_USES), TENON_VALIDATE(attention_validate),
-     TENON_INFER(attention_infer), TENON_COMPOSITE(core_attention_parts)),
+                 "nonpad_kv_seqlen: i64; out = q; present_key = q; present_value = v; "
+                 "qk_matmul_output = q"),
+     TENON_TRAITS(TENON_PURE),
+     TENON_USES(ATTENTION_USES),
+     TENON_VALIDATE(attention_validate),
+     TENON_INFER(attention_infer),
+     TENON_COMPOSITE(core_attention_parts)),
     KERNEL("strided", attention_run)))
 /* clang-format on */

@@ -50,106 +50,121 @@ static int64_t offset_of(const int64_t *shape, const int64_t *stride, int32_t co
 #define TABS_float fabsf
 #define TABS_double fabs
 
-/* clang-format off */
-#define CHANNEL(name, T) \
-  /* rows of the tensor, each of one channel; or, where inner is 1, of all channels */ \
-  static tenon_status_t name##_batch_norm(tenon_call_t *call, void *argument, int64_t begin, int64_t end) { \
-    const plan_t *p = (const plan_t *)argument; \
-    const T *mean = (const T *)p->mean; \
-const T *scale = (const T *)p->scale; \
-const T *bias = (const T *)p->bias; \
-    (void)call; \
-    for (int64_t row = begin; row < end; row++) { \
-      int64_t width = p->inner == 1 ? p->n : p->inner; \
-      const T *restrict x = (const T *)p->x + row * width; \
-      T *restrict y = (T *)p->y + row * width; \
-      if (p->inner == 1) { \
-        for (int64_t i = 0; i < width; i++) y[i] = (x[i] - mean[i]) * scale[i] + bias[i]; \
-      } else { \
-        T m = mean[row % p->n]; \
-T a = scale[row % p->n]; \
-T b = bias[row % p->n]; \
-        for (int64_t i = 0; i < width; i++) y[i] = (x[i] - m) * a + b; \
-      } \
-    } \
-    return TENON_OK; \
-  } \
-  static tenon_status_t name##_lrn(tenon_call_t *call, void *argument, int64_t begin, int64_t end) { \
-    const plan_t *p = (const plan_t *)argument; \
-    (void)call; \
-    for (int64_t unit = begin; unit < end; unit++) { \
-      int64_t block = unit % p->blocks * COLUMNS; \
-int64_t at = unit / p->blocks * p->n * p->inner + block; \
-      int64_t width = p->inner - block < COLUMNS ? p->inner - block : COLUMNS; \
-      const T *x = (const T *)p->x + at; \
-      T *y = (T *)p->y + at; \
-T sum[COLUMNS]; \
-T alpha = (T)p->alpha; \
-T beta = (T)-p->beta; \
-T constant = (T)p->constant; \
-      for (int64_t c = 0; c < p->n; c++) { \
-        int64_t first = c < p->before ? 0 : c - p->before; \
-int64_t last = p->n - c <= p->after ? p->n - 1 : c + p->after; \
-        for (int64_t i = 0; i < width; i++) sum[i] = 0; \
-        for (int64_t k = first; k <= last; k++) \
-          for (int64_t i = 0; i < width; i++) sum[i] += x[k * p->inner + i] * x[k * p->inner + i]; \
-        for (int64_t i = 0; i < width; i++) \
-          y[c * p->inner + i] = x[c * p->inner + i] * TPOW_##T(constant + alpha * sum[i], beta); \
-      } \
-    } \
-    return TENON_OK; \
-  } \
-  static tenon_status_t name##_lp_norm(tenon_call_t *call, void *argument, int64_t begin, int64_t end) { \
-    const plan_t *p = (const plan_t *)argument; \
-    (void)call; \
-    for (int64_t unit = begin; unit < end; unit++) { \
-      int64_t block = unit % p->blocks * COLUMNS; \
-int64_t at = unit / p->blocks * p->n * p->inner + block; \
-      int64_t width = p->inner - block < COLUMNS ? p->inner - block : COLUMNS; \
-      const T *x = (const T *)p->x + at; \
-      T *y = (T *)p->y + at; \
-      double norm[COLUMNS] = {0}; \
-      for (int64_t r = 0; r < p->n; r++) { \
-        const T *row = x + r * p->inner; \
-        if (p->power == 1) for (int64_t i = 0; i < width; i++) norm[i] += (double)TABS_##T(row[i]); \
-        else for (int64_t i = 0; i < width; i++) norm[i] += (double)row[i] * (double)row[i]; \
-      } \
-      for (int64_t i = 0; i < width; i++) norm[i] = p->power == 1 ? norm[i] : sqrt(norm[i]); \
-      for (int64_t i = 0; i < width; i++) norm[i] = norm[i] == 0 ? 0 : 1 / norm[i]; \
-      for (int64_t r = 0; r < p->n; r++) \
-        for (int64_t i = 0; i < width; i++) y[r * p->inner + i] = (T)((double)x[r * p->inner + i] * norm[i]); \
-    } \
-    return TENON_OK; \
-  } \
-  static tenon_status_t name##_mean_variance(tenon_call_t *call, void *argument, int64_t begin, int64_t end) { \
-    const plan_t *p = (const plan_t *)argument; \
-    int32_t others = p->reduced - 1; \
-    int64_t length = p->reduced_shape[others]; \
-int64_t stride = p->reduced_stride[others]; \
-int64_t runs = p->n / length; \
-    (void)call; \
-    for (int64_t unit = begin; unit < end; unit++) { \
-      int64_t base = offset_of(p->kept_shape, p->kept_stride, p->kept, unit); \
-      double moment[3] = {0, 0, 0}; \
-      for (int k = 0; k < 3; k++) { /* mean, variance, result */ \
-        for (int64_t r = 0; r < runs; r++) { \
-          int64_t at = base + offset_of(p->reduced_shape, p->reduced_stride, others, r); \
-          const T *x = (const T *)p->x + at; \
-          T *y = (T *)p->y + at; \
-          for (int64_t i = 0; i < length; i++) { \
-            double d = (double)x[i * stride] - moment[0]; \
-            if (k == 2) y[i * stride] = (T)(d * moment[1]); \
-            else moment[2] += k ? d * d : d; \
-          } \
-        } \
-        if (k == 0) moment[0] = moment[2] / (double)p->n; \
-        if (k == 1) moment[1] = 1 / (sqrt(moment[2] / (double)p->n) + 1e-9); \
-        moment[2] = 0; \
-      } \
-    } \
-    return TENON_OK; \
+#define CHANNEL(name, T)                                                                           \
+  /* rows of the tensor, each of one channel; or, where inner is 1, of all channels */             \
+  static tenon_status_t name##_batch_norm(tenon_call_t *call, void *argument, int64_t begin,       \
+                                          int64_t end) {                                           \
+    const plan_t *p = (const plan_t *)argument;                                                    \
+    const T *mean = (const T *)p->mean;                                                            \
+    const T *scale = (const T *)p->scale;                                                          \
+    const T *bias = (const T *)p->bias;                                                            \
+    (void)call;                                                                                    \
+    for (int64_t row = begin; row < end; row++) {                                                  \
+      int64_t width = p->inner == 1 ? p->n : p->inner;                                             \
+      const T *restrict x = (const T *)p->x + row * width;                                         \
+      T *restrict y = (T *)p->y + row * width;                                                     \
+      if (p->inner == 1) {                                                                         \
+        for (int64_t i = 0; i < width; i++)                                                        \
+          y[i] = (x[i] - mean[i]) * scale[i] + bias[i];                                            \
+      } else {                                                                                     \
+        T m = mean[row % p->n];                                                                    \
+        T a = scale[row % p->n];                                                                   \
+        T b = bias[row % p->n];                                                                    \
+        for (int64_t i = 0; i < width; i++)                                                        \
+          y[i] = (x[i] - m) * a + b;                                                               \
+      }                                                                                            \
+    }                                                                                              \
+    return TENON_OK;                                                                               \
+  }                                                                                                \
+  static tenon_status_t name##_lrn(tenon_call_t *call, void *argument, int64_t begin,              \
+                                   int64_t end) {                                                  \
+    const plan_t *p = (const plan_t *)argument;                                                    \
+    (void)call;                                                                                    \
+    for (int64_t unit = begin; unit < end; unit++) {                                               \
+      int64_t block = unit % p->blocks * COLUMNS;                                                  \
+      int64_t at = unit / p->blocks * p->n * p->inner + block;                                     \
+      int64_t width = p->inner - block < COLUMNS ? p->inner - block : COLUMNS;                     \
+      const T *x = (const T *)p->x + at;                                                           \
+      T *y = (T *)p->y + at;                                                                       \
+      T sum[COLUMNS];                                                                              \
+      T alpha = (T)p->alpha;                                                                       \
+      T beta = (T)-p->beta;                                                                        \
+      T constant = (T)p->constant;                                                                 \
+      for (int64_t c = 0; c < p->n; c++) {                                                         \
+        int64_t first = c < p->before ? 0 : c - p->before;                                         \
+        int64_t last = p->n - c <= p->after ? p->n - 1 : c + p->after;                             \
+        for (int64_t i = 0; i < width; i++)                                                        \
+          sum[i] = 0;                                                                              \
+        for (int64_t k = first; k <= last; k++)                                                    \
+          for (int64_t i = 0; i < width; i++)                                                      \
+            sum[i] += x[k * p->inner + i] * x[k * p->inner + i];                                   \
+        for (int64_t i = 0; i < width; i++)                                                        \
+          y[c * p->inner + i] = x[c * p->inner + i] * TPOW_##T(constant + alpha * sum[i], beta);   \
+      }                                                                                            \
+    }                                                                                              \
+    return TENON_OK;                                                                               \
+  }                                                                                                \
+  static tenon_status_t name##_lp_norm(tenon_call_t *call, void *argument, int64_t begin,          \
+                                       int64_t end) {                                              \
+    const plan_t *p = (const plan_t *)argument;                                                    \
+    (void)call;                                                                                    \
+    for (int64_t unit = begin; unit < end; unit++) {                                               \
+      int64_t block = unit % p->blocks * COLUMNS;                                                  \
+      int64_t at = unit / p->blocks * p->n * p->inner + block;                                     \
+      int64_t width = p->inner - block < COLUMNS ? p->inner - block : COLUMNS;                     \
+      const T *x = (const T *)p->x + at;                                                           \
+      T *y = (T *)p->y + at;                                                                       \
+      double norm[COLUMNS] = {0};                                                                  \
+      for (int64_t r = 0; r < p->n; r++) {                                                         \
+        const T *row = x + r * p->inner;                                                           \
+        if (p->power == 1)                                                                         \
+          for (int64_t i = 0; i < width; i++)                                                      \
+            norm[i] += (double)TABS_##T(row[i]);                                                   \
+        else                                                                                       \
+          for (int64_t i = 0; i < width; i++)                                                      \
+            norm[i] += (double)row[i] * (double)row[i];                                            \
+      }                                                                                            \
+      for (int64_t i = 0; i < width; i++)                                                          \
+        norm[i] = p->power == 1 ? norm[i] : sqrt(norm[i]);                                         \
+      for (int64_t i = 0; i < width; i++)                                                          \
+        norm[i] = norm[i] == 0 ? 0 : 1 / norm[i];                                                  \
+      for (int64_t r = 0; r < p->n; r++)                                                           \
+        for (int64_t i = 0; i < width; i++)                                                        \
+          y[r * p->inner + i] = (T)((double)x[r * p->inner + i] * norm[i]);                        \
+    }                                                                                              \
+    return TENON_OK;                                                                               \
+  }                                                                                                \
+  static tenon_status_t name##_mean_variance(tenon_call_t *call, void *argument, int64_t begin,    \
+                                             int64_t end) {                                        \
+    const plan_t *p = (const plan_t *)argument;                                                    \
+    int32_t others = p->reduced - 1;                                                               \
+    int64_t length = p->reduced_shape[others];                                                     \
+    int64_t stride = p->reduced_stride[others];                                                    \
+    int64_t runs = p->n / length;                                                                  \
+    (void)call;                                                                                    \
+    for (int64_t unit = begin; unit < end; unit++) {                                               \
+      int64_t base = offset_of(p->kept_shape, p->kept_stride, p->kept, unit);                      \
+      double moment[3] = {0, 0, 0};                                                                \
+      for (int k = 0; k < 3; k++) { /* mean, variance, result */                                   \
+        for (int64_t r = 0; r < runs; r++) {                                                       \
+          int64_t at = base + offset_of(p->reduced_shape, p->reduced_stride, others, r);           \
+          const T *x = (const T *)p->x + at;                                                       \
+          T *y = (T *)p->y + at;                                                                   \
+          for (int64_t i = 0; i < length; i++) {                                                   \
+            double d = (double)x[i * stride] - moment[0];                                          \
+            if (k == 2)                                                                            \
+              y[i * stride] = (T)(d * moment[1]);                                                  \
+            else                                                                                   \
+              moment[2] += k ? d * d : d;                                                          \
+          }                                                                                        \
+        }                                                                                          \
+        if (k == 0) moment[0] = moment[2] / (double)p->n;                                          \
+        if (k == 1) moment[1] = 1 / (sqrt(moment[2] / (double)p->n) + 1e-9);                       \
+        moment[2] = 0;                                                                             \
+      }                                                                                            \
+    }                                                                                              \
+    return TENON_OK;                                                                               \
   }
-/* clang-format on */
 CHANNEL(f32, float)
 CHANNEL(f64, double)
 #define BY_TYPE(call, function)                                                                    \
@@ -312,25 +327,40 @@ static tenon_status_t mean_variance_infer(tenon_infer_t *infer) {
 /* clang-format off */
 FAMILY(core_channel,
   OPERATOR(batch_norm,
-    "(Tensor x, Tensor scale, Tensor bias, Tensor mean, Tensor var, *, float epsilon=1e-5) -> Tensor",
+    "(Tensor x, Tensor scale, Tensor bias, Tensor mean, Tensor var, *, "
+    "float epsilon=1e-5) -> Tensor",
     (TENON_DOC("Each channel with this mean and variance removed, then scaled and shifted."),
      TENON_SAMPLES("x: [n, c, w], scale: [c], bias: [c], mean: [c], var: [c] uniform(0.5, 2)"),
      TENON_TYPES("x: float; scale, bias: float; mean, var: float; out = x"),
-     TENON_TRAITS(TENON_PURE), TENON_INFER(batch_norm_infer), TENON_REUSE("out: x"),
-     TENON_GRADIENT("x, scale, bias, mean, var: core::batch_norm_backward(grad, x, scale, bias, mean, var, epsilon=epsilon)")),
+     TENON_TRAITS(TENON_PURE),
+     TENON_INFER(batch_norm_infer),
+     TENON_REUSE("out: x"),
+     TENON_GRADIENT("x, scale, bias, mean, var: core::batch_norm_backward(grad, x, scale, bias, "
+                    "mean, var, epsilon=epsilon)")),
     KERNEL("", batch_norm_run))
-  OPERATOR(lrn, "(Tensor x, *, int size, float alpha=0.0001, float beta=0.75, float bias=1.0) -> Tensor",
-    (TENON_DOC("x / (bias + alpha / size * sum of squares)^beta, the sum over `size` channels around each."),
-     TENON_TYPES("x: float; out = x"), TENON_TRAITS(TENON_PURE), TENON_INFER(lrn_infer),
-     TENON_GRADIENT("x: core::lrn_backward(grad, x, size=size, alpha=alpha, beta=beta, bias=bias)")),
+  OPERATOR(lrn,
+    "(Tensor x, *, int size, float alpha=0.0001, float beta=0.75, float bias=1.0) -> Tensor",
+    (TENON_DOC("x / (bias + alpha / size * sum of squares)^beta, "
+               "the sum over `size` channels around each."),
+     TENON_TYPES("x: float; out = x"),
+     TENON_TRAITS(TENON_PURE),
+     TENON_INFER(lrn_infer),
+     TENON_GRADIENT("x: core::lrn_backward(grad, x, size=size, alpha=alpha, beta=beta, "
+                    "bias=bias)")),
     KERNEL("", lrn_run))
   OPERATOR(lp_norm, "(Tensor x, *, int axis=-1, int p=2) -> Tensor",
     (TENON_DOC("x divided by its norm of order p (1 or 2) along an axis; 0 where that is 0."),
-     TENON_TYPES("x: float; out = x"), TENON_TRAITS(TENON_PURE), TENON_INFER(lp_norm_infer),
-     TENON_REUSE("out: x"), TENON_GRADIENT("x: core::lp_norm_backward(grad, x, axis=axis, p=p)")),
+     TENON_TYPES("x: float; out = x"),
+     TENON_TRAITS(TENON_PURE),
+     TENON_INFER(lp_norm_infer),
+     TENON_REUSE("out: x"),
+     TENON_GRADIENT("x: core::lp_norm_backward(grad, x, axis=axis, p=p)")),
     KERNEL("", lp_norm_run))
   OPERATOR(mean_variance_norm, "(Tensor x, *, int[] axes=[0, 2, 3]) -> Tensor",
     (TENON_DOC("x with mean 0 and deviation 1 over the axes."),
-     TENON_TYPES("x: float; out = x"), TENON_TRAITS(TENON_PURE), TENON_INFER(mean_variance_infer),
+     TENON_TYPES("x: float; out = x"),
+     TENON_TRAITS(TENON_PURE),
+     TENON_INFER(mean_variance_infer),
      TENON_GRADIENT("x: core::mean_variance_norm_backward(grad, x, axes=axes)")),
     KERNEL("", mean_variance_run)))
+/* clang-format on */

@@ -5,13 +5,13 @@
 
 /* clang-format off */
 /* X(operator, sign, doc) */
-#define EQUALITIES(X)                                                                                                  \
-  X(equal, ==, "Whether a and b are equal")                                                                            \
+#define EQUALITIES(X)                                                                              \
+  X(equal, ==, "Whether a and b are equal")                                                        \
   X(not_equal, !=, "Whether a and b are not equal")
-#define ORDERS(X)                                                                                                      \
-  X(less, <, "Whether a is less than b")                                                                               \
-  X(less_equal, <=, "Whether a is less than b or equal to it")                                                         \
-  X(greater, >, "Whether a is greater than b")                                                                         \
+#define ORDERS(X)                                                                                  \
+  X(less, <, "Whether a is less than b")                                                           \
+  X(less_equal, <=, "Whether a is less than b or equal to it")                                     \
+  X(greater, >, "Whether a is greater than b")                                                     \
   X(greater_equal, >=, "Whether a is greater than b or equal to it")
 /* clang-format on */
 
@@ -54,7 +54,8 @@ FLOATS(DEFINE_CLASSES, 0)
 FAMILY(core_comparison,
   EQUALITIES(ITEM_EQUALITY)
   ORDERS(ITEM_ORDER)
-  OPERATOR(is_nan, "(Tensor x) -> Tensor", COMPARISON_FACTS("Whether x is not a number", CLASSED),
+  OPERATOR(is_nan, "(Tensor x) -> Tensor",
+    COMPARISON_FACTS("Whether x is not a number", CLASSED),
     FLOATS(ITEM_TEST1, is_nan))
   OPERATOR(is_inf, "(Tensor x, *, bool negative=True, bool positive=True) -> Tensor",
     COMPARISON_FACTS("Whether x is infinite, with one of the signs asked for", CLASSED),

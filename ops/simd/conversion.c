@@ -227,26 +227,27 @@ static tenon_status_t store_text(const job_t *job, int64_t begin, int64_t count,
 #define MAGNITUDE(x) ((x) < 0 ? 0 - (uint64_t)(x) : (uint64_t)(x))
 #define CLAMPED(x) ((x) > INT32_MAX ? INT32_MAX : (x) < INT32_MIN ? INT32_MIN : (x))
 /* clang-format off */
-/* X(form, its member, target form, its member, expression); those that are not here need nothing done */
-#define CONVERSIONS(X)                                                                                                 \
-  X(WHOLE, whole, SINGLE, single, (float)x)                                                                            \
-  X(WHOLE, whole, REAL, real, (double)x)                                                                               \
-  X(WHOLE, whole, TRUTH, whole, x != 0)                                                                                \
-  X(WHOLE, whole, ODD, single, f32_odd_of_integer(MAGNITUDE(x), x < 0))                                                \
-  X(NATURAL, natural, SINGLE, single, (float)x)                                                                        \
-  X(NATURAL, natural, REAL, real, (double)x)                                                                           \
-  X(NATURAL, natural, TRUTH, whole, x != 0)                                                                            \
-  X(NATURAL, natural, ODD, single, f32_odd_of_integer(x, 0))                                                           \
-  X(SINGLE, single, WHOLE, whole, tn_int64((double)x))                                                                 \
-  X(SINGLE, single, NATURAL, natural, tn_uint64((double)x))                                                            \
-  X(SINGLE, single, REAL, real, (double)x)                                                                             \
-  X(SINGLE, single, WORD, whole, tn_int32(x))                                                                          \
-  X(SINGLE, single, TRUTH, whole, x != 0)                                                                              \
-  X(REAL, real, WHOLE, whole, tn_int64(x))                                                                             \
-  X(REAL, real, NATURAL, natural, tn_uint64(x))                                                                        \
-  X(REAL, real, SINGLE, single, (float)x)                                                                              \
-  X(REAL, real, WORD, whole, CLAMPED(tn_int64(x)))                                                                     \
-  X(REAL, real, TRUTH, whole, x != 0)                                                                                  \
+/* X(form, its member, target form, its member, expression); those that are not here need nothing
+ * done */
+#define CONVERSIONS(X)                                                                             \
+  X(WHOLE, whole, SINGLE, single, (float)x)                                                        \
+  X(WHOLE, whole, REAL, real, (double)x)                                                           \
+  X(WHOLE, whole, TRUTH, whole, x != 0)                                                            \
+  X(WHOLE, whole, ODD, single, f32_odd_of_integer(MAGNITUDE(x), x < 0))                            \
+  X(NATURAL, natural, SINGLE, single, (float)x)                                                    \
+  X(NATURAL, natural, REAL, real, (double)x)                                                       \
+  X(NATURAL, natural, TRUTH, whole, x != 0)                                                        \
+  X(NATURAL, natural, ODD, single, f32_odd_of_integer(x, 0))                                       \
+  X(SINGLE, single, WHOLE, whole, tn_int64((double)x))                                             \
+  X(SINGLE, single, NATURAL, natural, tn_uint64((double)x))                                        \
+  X(SINGLE, single, REAL, real, (double)x)                                                         \
+  X(SINGLE, single, WORD, whole, tn_int32(x))                                                      \
+  X(SINGLE, single, TRUTH, whole, x != 0)                                                          \
+  X(REAL, real, WHOLE, whole, tn_int64(x))                                                         \
+  X(REAL, real, NATURAL, natural, tn_uint64(x))                                                    \
+  X(REAL, real, SINGLE, single, (float)x)                                                          \
+  X(REAL, real, WORD, whole, CLAMPED(tn_int64(x)))                                                 \
+  X(REAL, real, TRUTH, whole, x != 0)                                                              \
   X(REAL, real, ODD, single, f32_odd(x))
 /* clang-format on */
 typedef int64_t whole_t;
@@ -269,45 +270,60 @@ static const convert_fn conversions[LOADED][FORMS] = {CONVERSIONS(CONVERSION)};
 
 /* tables */
 
+static const kind_t kinds[] = {{TENON_BOOL, WHOLE, TRUTH, load_bool, store_u8, NULL},
+                               {TENON_I8, WHOLE, WORD, load_i8, store_i8, NULL},
+                               {TENON_I16, WHOLE, WORD, load_i16, store_i16, NULL},
+                               {TENON_I32, WHOLE, WORD, load_i32, store_i32, NULL},
+                               {TENON_I64, WHOLE, WHOLE, load_i64, store_i64, NULL},
+                               {TENON_U8, WHOLE, WORD, load_u8, store_u8, NULL},
+                               {TENON_U16, WHOLE, WORD, load_u16, store_u16, NULL},
+                               {TENON_U32, WHOLE, WHOLE, load_u32, store_u32, NULL},
+                               {TENON_U64, NATURAL, NATURAL, load_u64, store_u64, NULL},
+                               {TENON_I4, WHOLE, WORD, load_packed, store_packed, NULL},
+                               {TENON_U4, WHOLE, WORD, load_packed, store_packed, NULL},
+                               {TENON_I2, WHOLE, WORD, load_packed, store_packed, NULL},
+                               {TENON_U2, WHOLE, WORD, load_packed, store_packed, NULL},
+                               {TENON_F32, SINGLE, SINGLE, load_f32, store_f32, NULL},
+                               {TENON_F64, REAL, REAL, load_f64, store_f64, NULL},
+                               {TENON_F16, SINGLE, ODD, load_f16, store_f16, NULL},
+                               {TENON_BF16, SINGLE, ODD, load_bf16, store_bf16, NULL},
+                               {TENON_F8E8M0, SINGLE, ODD, load_f8e8m0, store_f8e8m0, NULL},
+                               {TENON_STRING, REAL, TEXT, load_text, store_text, NULL},
+#define NARROW(name)                                                                               \
+  { TENON_##name, SINGLE, ODD, load_narrow, store_narrow, &format_##name }
+                               NARROW(F8E3M4),
+                               NARROW(F8E4M3),
+                               NARROW(F8E4M3B11FNUZ),
+                               NARROW(F8E4M3FN),
+                               NARROW(F8E4M3FNUZ),
+                               NARROW(F8E5M2),
+                               NARROW(F8E5M2FNUZ),
+                               NARROW(F4E2M1)};
 /* clang-format off */
-static const kind_t kinds[] = {
-  {TENON_BOOL, WHOLE, TRUTH, load_bool, store_u8, NULL},
-  {TENON_I8, WHOLE, WORD, load_i8, store_i8, NULL}, {TENON_I16, WHOLE, WORD, load_i16, store_i16, NULL},
-  {TENON_I32, WHOLE, WORD, load_i32, store_i32, NULL}, {TENON_I64, WHOLE, WHOLE, load_i64, store_i64, NULL},
-  {TENON_U8, WHOLE, WORD, load_u8, store_u8, NULL}, {TENON_U16, WHOLE, WORD, load_u16, store_u16, NULL},
-  {TENON_U32, WHOLE, WHOLE, load_u32, store_u32, NULL}, {TENON_U64, NATURAL, NATURAL, load_u64, store_u64, NULL},
-  {TENON_I4, WHOLE, WORD, load_packed, store_packed, NULL}, {TENON_U4, WHOLE, WORD, load_packed, store_packed, NULL},
-  {TENON_I2, WHOLE, WORD, load_packed, store_packed, NULL}, {TENON_U2, WHOLE, WORD, load_packed, store_packed, NULL},
-  {TENON_F32, SINGLE, SINGLE, load_f32, store_f32, NULL}, {TENON_F64, REAL, REAL, load_f64, store_f64, NULL},
-  {TENON_F16, SINGLE, ODD, load_f16, store_f16, NULL}, {TENON_BF16, SINGLE, ODD, load_bf16, store_bf16, NULL},
-  {TENON_F8E8M0, SINGLE, ODD, load_f8e8m0, store_f8e8m0, NULL}, {TENON_STRING, REAL, TEXT, load_text, store_text, NULL},
-#define NARROW(name) {TENON_##name, SINGLE, ODD, load_narrow, store_narrow, &format_##name}
-  NARROW(F8E3M4), NARROW(F8E4M3), NARROW(F8E4M3B11FNUZ), NARROW(F8E4M3FN), NARROW(F8E4M3FNUZ), NARROW(F8E5M2),
-  NARROW(F8E5M2FNUZ), NARROW(F4E2M1)
-};
-#define FIXED_SIZE                                                                                                     \
+#define FIXED_SIZE                                                                                 \
   "bool|number|i2|i4|u2|u4|f8e3m4|f8e4m3|f8e4m3b11fnuz|f8e4m3fn|f8e4m3fnuz|f8e5m2|f8e5m2fnuz|f8e8m0|f4e2m1"
 #define CASTABLE FIXED_SIZE "|string"
 
-/* Pairs with a loop of their own: X(from, type, to, type, expression); it gives what the forms would. */
-#define DIRECT(X)                                                                                                      \
-  X(F32, float, F16, uint16_t, F16_ENCODE(x))                                                                          \
-  X(F32, float, BF16, uint16_t, bf16_encode(x))                                                                        \
-  X(F32, float, F64, double, x)                                                                                        \
-  X(F32, float, I32, int32_t, tn_int32(x))                                                                             \
-  X(F32, float, I64, int64_t, tn_int64((double)x))                                                                     \
-  X(F32, float, I8, int8_t, tn_int32(x))                                                                               \
-  X(F32, float, U8, uint8_t, tn_int32(x))                                                                              \
-  X(F32, float, BOOL, uint8_t, x != 0)                                                                                 \
-  X(F16, uint16_t, F32, float, format_decode(&format_F16, x))                                                          \
-  X(BF16, uint16_t, F32, float, bf16_decode(x))                                                                        \
-  X(F64, double, F32, float, x)                                                                                        \
-  X(I32, int32_t, F32, float, x)                                                                                       \
-  X(I64, int64_t, F32, float, x)                                                                                       \
-  X(I8, int8_t, F32, float, x)                                                                                         \
-  X(U8, uint8_t, F32, float, x)                                                                                        \
-  X(BOOL, uint8_t, F32, float, x != 0)                                                                                 \
-  X(I64, int64_t, I32, int32_t, x)                                                                                     \
+/* Pairs with a loop of their own: X(from, type, to, type, expression); it gives what the forms
+ * would. */
+#define DIRECT(X)                                                                                  \
+  X(F32, float, F16, uint16_t, F16_ENCODE(x))                                                      \
+  X(F32, float, BF16, uint16_t, bf16_encode(x))                                                    \
+  X(F32, float, F64, double, x)                                                                    \
+  X(F32, float, I32, int32_t, tn_int32(x))                                                         \
+  X(F32, float, I64, int64_t, tn_int64((double)x))                                                 \
+  X(F32, float, I8, int8_t, tn_int32(x))                                                           \
+  X(F32, float, U8, uint8_t, tn_int32(x))                                                          \
+  X(F32, float, BOOL, uint8_t, x != 0)                                                             \
+  X(F16, uint16_t, F32, float, format_decode(&format_F16, x))                                      \
+  X(BF16, uint16_t, F32, float, bf16_decode(x))                                                    \
+  X(F64, double, F32, float, x)                                                                    \
+  X(I32, int32_t, F32, float, x)                                                                   \
+  X(I64, int64_t, F32, float, x)                                                                   \
+  X(I8, int8_t, F32, float, x)                                                                     \
+  X(U8, uint8_t, F32, float, x)                                                                    \
+  X(BOOL, uint8_t, F32, float, x != 0)                                                             \
+  X(I64, int64_t, I32, int32_t, x)                                                                 \
   X(I32, int32_t, I64, int64_t, x)
 /* clang-format on */
 #define DEFINE_DIRECT(FROM, X, TO, Y, expression)                                                  \
@@ -455,18 +471,29 @@ static tenon_status_t bit_cast_infer(tenon_infer_t *infer) {
 FAMILY(core_conversion,
   OPERATOR(cast, "(Tensor x, *, dtype to, " CAST_ATTRS ") -> Tensor",
     (TENON_DOC("x as the dtype `to`" CAST_DOC),
-     TENON_SAMPLES("x: [n, m], to = f32; x: string[3] ['1', '-2.5', '1e3'], to = f32; x: [n, m], to = i8; x: [n], to = bool"), TENON_TYPES("x: " CASTABLE "; out = to"), POINTWISE,
-     TENON_INFER(cast_infer), TENON_GRADIENT("x: core::cast_like(grad, x)")),
+     TENON_SAMPLES("x: [n, m], to = f32; x: string[3] ['1', '-2.5', '1e3'], to = f32; "
+                   "x: [n, m], to = i8; x: [n], to = bool"),
+     TENON_TYPES("x: " CASTABLE "; out = to"),
+     POINTWISE,
+     TENON_INFER(cast_infer),
+     TENON_GRADIENT("x: core::cast_like(grad, x)")),
     KERNEL("", cast_run))
   OPERATOR(cast_like, "(Tensor x, Tensor like, *, " CAST_ATTRS ") -> Tensor",
     (TENON_DOC("x as the dtype of `like`, of which nothing else is looked at" CAST_DOC),
-     TENON_SAMPLES("x: [n, m], like: [2]; x: string[3] ['1', '-2.5', '1e3'], like: [2]; x: [n] uniform(0, 3), like: f4e2m1[2]; x: f4e2m1[n], like: [2]"),
-     TENON_TYPES("x: " CASTABLE "; like: " CASTABLE "; out = like"), TENON_SHAPES("out = x"), TENON_TRAITS(TENON_PURE),
-     TENON_INFER(cast_infer), TENON_GRADIENT("x: core::cast_like(grad, x); like: none")),
+     TENON_SAMPLES("x: [n, m], like: [2]; x: string[3] ['1', '-2.5', '1e3'], like: [2]; "
+                   "x: [n] uniform(0, 3), like: f4e2m1[2]; x: f4e2m1[n], like: [2]"),
+     TENON_TYPES("x: " CASTABLE "; like: " CASTABLE "; out = like"),
+     TENON_SHAPES("out = x"),
+     TENON_TRAITS(TENON_PURE),
+     TENON_INFER(cast_infer),
+     TENON_GRADIENT("x: core::cast_like(grad, x); like: none")),
     KERNEL("", cast_like_run))
   OPERATOR(bit_cast, "(Tensor x, *, dtype to) -> Tensor",
     (TENON_DOC("The bits of x, element by element, as the dtype `to`, which must be as wide."),
-     TENON_SAMPLES("x: f32[n, m], to = i32; x: i8[n], to = u8"), TENON_TYPES("x: " FIXED_SIZE "|complex|f6e2m3|f6e3m2; out = to"), POINTWISE, TENON_INFER(bit_cast_infer),
+     TENON_SAMPLES("x: f32[n, m], to = i32; x: i8[n], to = u8"),
+     TENON_TYPES("x: " FIXED_SIZE "|complex|f6e2m3|f6e3m2; out = to"),
+     POINTWISE,
+     TENON_INFER(bit_cast_infer),
      TENON_GRADIENT("x: none")),
     KERNEL("", bit_cast_run)))
 /* clang-format on */

@@ -24,15 +24,15 @@ typedef struct format_t {
 
 /* clang-format off */
 /* X(dtype, bits, mantissa, bias, largest, infinity, nan, fnuz) */
-#define FORMATS(X)                                                                                                     \
-  X(F16, 16, 10, 15, 0x7bff, 0x7c00, 0x7e00, 0)                                                                        \
-  X(F8E3M4, 8, 4, 3, 0x6f, 0x70, 0x78, 0)                                                                              \
-  X(F8E4M3, 8, 3, 7, 0x77, 0x78, 0x7c, 0)                                                                              \
-  X(F8E4M3B11FNUZ, 8, 3, 11, 0x7f, NO_CODE, 0x80, 1)                                                                   \
-  X(F8E4M3FN, 8, 3, 7, 0x7e, NO_CODE, 0x7f, 0)                                                                         \
-  X(F8E4M3FNUZ, 8, 3, 8, 0x7f, NO_CODE, 0x80, 1)                                                                       \
-  X(F8E5M2, 8, 2, 15, 0x7b, 0x7c, 0x7e, 0)                                                                             \
-  X(F8E5M2FNUZ, 8, 2, 16, 0x7f, NO_CODE, 0x80, 1)                                                                      \
+#define FORMATS(X)                                                                                 \
+  X(F16, 16, 10, 15, 0x7bff, 0x7c00, 0x7e00, 0)                                                    \
+  X(F8E3M4, 8, 4, 3, 0x6f, 0x70, 0x78, 0)                                                          \
+  X(F8E4M3, 8, 3, 7, 0x77, 0x78, 0x7c, 0)                                                          \
+  X(F8E4M3B11FNUZ, 8, 3, 11, 0x7f, NO_CODE, 0x80, 1)                                               \
+  X(F8E4M3FN, 8, 3, 7, 0x7e, NO_CODE, 0x7f, 0)                                                     \
+  X(F8E4M3FNUZ, 8, 3, 8, 0x7f, NO_CODE, 0x80, 1)                                                   \
+  X(F8E5M2, 8, 2, 15, 0x7b, 0x7c, 0x7e, 0)                                                         \
+  X(F8E5M2FNUZ, 8, 2, 16, 0x7f, NO_CODE, 0x80, 1)                                                  \
   X(F4E2M1, 4, 1, 1, 0x7, NO_CODE, 0x8, 0)
 /* clang-format on */
 

@@ -292,8 +292,7 @@ TN_INLINE double tn_sigmoid(double x) {
   return (x < 0 ? e : 1) / (1 + e);
 }
 
-/* clang-format off */
-#define TN_GENERIC(x, of_float, of_double) _Generic((x), float: of_float, double: of_double)
+#define TN_GENERIC(x, of_float, of_double) _Generic((x), float : of_float, double : of_double)
 #define ABS(x) TN_GENERIC(x, fabsf, fabs)(x)
 #define SQRT(x) TN_GENERIC(x, sqrtf, sqrt)(x)
 #define RINT(x) TN_GENERIC(x, tn_rintf, tn_rint)(x)
@@ -318,6 +317,5 @@ TN_INLINE double tn_sigmoid(double x) {
 /* NaN if either is, which C's fmin and fmax are not. */
 #define LEAST(x, y) ((((x) < (y)) | ((x) != (x))) ? (x) : (y))
 #define GREATEST(x, y) ((((x) > (y)) | ((x) != (x))) ? (x) : (y))
-/* clang-format on */
 
 #endif

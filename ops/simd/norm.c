@@ -32,39 +32,43 @@ typedef struct norm_t {
   int centred;
 } norm_t;
 
-/* clang-format off */
-#define NORM(name, T) \
-  FOLD_RUN(name##_sum, T, double, f, MAP_SELF, 0, OP_ADD) \
-  FOLD_RUN(name##_square, T, double, f, MAP_SQUARE, 0, OP_ADD) \
+#define NORM(name, T)                                                                              \
+  FOLD_RUN(name##_sum, T, double, f, MAP_SELF, 0, OP_ADD)                                          \
+  FOLD_RUN(name##_square, T, double, f, MAP_SQUARE, 0, OP_ADD)                                     \
   static double name##_fold(void (*run)(word_t *, const void *, int64_t), const T *x, int64_t n) { \
-    word_t sum = {.f = 0}; \
-    for (int64_t i = 0; i < n; i += CHUNK) run(&sum, x + i, n - i < CHUNK ? n - i : CHUNK); \
-    return sum.f; \
-  } \
-  static void name##_row(const norm_t *p, T *y, const T *x, int64_t row) { \
-    int64_t first = row % p->period * p->runs; \
-    const T *scale = p->scale ? (const T *)p->scale + first : NULL; \
-    const T *bias = p->bias ? (const T *)p->bias + first : NULL; \
-    T mean = p->centred ? (T)(name##_fold(name##_sum_run, x, p->n) / (double)p->n) : 0; \
-    for (int64_t i = 0; i < p->n; i++) y[i] = x[i] - mean; \
-    T by = (T)(1.0 / sqrt(name##_fold(name##_square_run, y, p->n) / (double)p->n + p->epsilon)); \
-    if (p->mean) ((T *)p->mean)[row] = mean; \
-    if (p->deviation) ((T *)p->deviation)[row] = by; \
-    if (!scale && !bias) { \
-      for (int64_t i = 0; i < p->n; i++) y[i] *= by; \
-    } else if (p->inner == 1 && scale && bias) { \
-      for (int64_t i = 0; i < p->n; i++) y[i] = y[i] * by * scale[i] + bias[i]; \
-    } else if (p->inner == 1 && scale) { \
-      for (int64_t i = 0; i < p->n; i++) y[i] = y[i] * by * scale[i]; \
-    } else { \
-      for (int64_t r = 0; r < p->runs; r++, y += p->inner) { \
-        T a = scale ? by * scale[r] : by; \
-T b = bias ? bias[r] : 0; \
-        for (int64_t i = 0; i < p->inner; i++) y[i] = y[i] * a + b; \
-      } \
-    } \
+    word_t sum = {.f = 0};                                                                         \
+    for (int64_t i = 0; i < n; i += CHUNK)                                                         \
+      run(&sum, x + i, n - i < CHUNK ? n - i : CHUNK);                                             \
+    return sum.f;                                                                                  \
+  }                                                                                                \
+  static void name##_row(const norm_t *p, T *y, const T *x, int64_t row) {                         \
+    int64_t first = row % p->period * p->runs;                                                     \
+    const T *scale = p->scale ? (const T *)p->scale + first : NULL;                                \
+    const T *bias = p->bias ? (const T *)p->bias + first : NULL;                                   \
+    T mean = p->centred ? (T)(name##_fold(name##_sum_run, x, p->n) / (double)p->n) : 0;            \
+    for (int64_t i = 0; i < p->n; i++)                                                             \
+      y[i] = x[i] - mean;                                                                          \
+    T by = (T)(1.0 / sqrt(name##_fold(name##_square_run, y, p->n) / (double)p->n + p->epsilon));   \
+    if (p->mean) ((T *)p->mean)[row] = mean;                                                       \
+    if (p->deviation) ((T *)p->deviation)[row] = by;                                               \
+    if (!scale && !bias) {                                                                         \
+      for (int64_t i = 0; i < p->n; i++)                                                           \
+        y[i] *= by;                                                                                \
+    } else if (p->inner == 1 && scale && bias) {                                                   \
+      for (int64_t i = 0; i < p->n; i++)                                                           \
+        y[i] = y[i] * by * scale[i] + bias[i];                                                     \
+    } else if (p->inner == 1 && scale) {                                                           \
+      for (int64_t i = 0; i < p->n; i++)                                                           \
+        y[i] = y[i] * by * scale[i];                                                               \
+    } else {                                                                                       \
+      for (int64_t r = 0; r < p->runs; r++, y += p->inner) {                                       \
+        T a = scale ? by * scale[r] : by;                                                          \
+        T b = bias ? bias[r] : 0;                                                                  \
+        for (int64_t i = 0; i < p->inner; i++)                                                     \
+          y[i] = y[i] * a + b;                                                                     \
+      }                                                                                            \
+    }                                                                                              \
   }
-/* clang-format on */
 NORM(f32, float)
 NORM(f64, double)
 
@@ -243,26 +247,47 @@ static tenon_status_t group_norm_infer(tenon_infer_t *infer) {
 
 /* clang-format off */
 FAMILY(core_norm,
-  OPERATOR(layer_norm, "(Tensor x, Tensor? scale=None, Tensor? bias=None, *, int axis=-1, float epsilon=1e-5) -> "
-                       "(Tensor out, Tensor? mean, Tensor? inv_std)",
+  OPERATOR(layer_norm,
+    "(Tensor x, Tensor? scale=None, Tensor? bias=None, *, int axis=-1, "
+    "float epsilon=1e-5) -> (Tensor out, Tensor? mean, Tensor? inv_std)",
     (TENON_DOC("The axes from `axis` on with mean 0 and deviation 1, then scaled and shifted."),
-     TENON_TYPES("x, scale, bias: float; out = x; mean = ?; inv_std = ?"), TENON_TRAITS(TENON_PURE),
-     TENON_INFER(layer_norm_infer), TENON_REUSE("out: x"),
-     TENON_GRADIENT("x, scale, bias: core::layer_norm_backward(grad, x, scale, bias, axis=axis, epsilon=epsilon)")),
+     TENON_TYPES("x, scale, bias: float; out = x; mean = ?; inv_std = ?"),
+     TENON_TRAITS(TENON_PURE),
+     TENON_INFER(layer_norm_infer),
+     TENON_REUSE("out: x"),
+     TENON_GRADIENT("x, scale, bias: core::layer_norm_backward(grad, x, scale, bias, axis=axis, "
+                    "epsilon=epsilon)")),
     KERNEL("", layer_norm_run))
   OPERATOR(rms_norm, "(Tensor x, Tensor? scale=None, *, int axis=-1, float epsilon=1e-5) -> Tensor",
     (TENON_DOC("The axes from `axis` on divided by the root of their mean square, then scaled."),
-     TENON_TYPES("x, scale: float; out = x"), TENON_TRAITS(TENON_PURE), TENON_INFER(rms_norm_infer),
-     TENON_REUSE("out: x"), TENON_GRADIENT("x, scale: core::rms_norm_backward(grad, x, scale, axis=axis, epsilon=epsilon)")),
-    KERNEL("", rms_norm_run))
-  OPERATOR(instance_norm, "(Tensor x, Tensor? scale=None, Tensor? bias=None, *, float epsilon=1e-5) -> Tensor",
-    (TENON_DOC("Each channel of each batch entry with mean 0 and deviation 1, then scaled and shifted."),
-     TENON_TYPES("x, scale, bias: float; out = x"), TENON_TRAITS(TENON_PURE), TENON_INFER(instance_norm_infer),
-     TENON_REUSE("out: x"), TENON_GRADIENT("x, scale, bias: core::group_norm_backward(grad, x, scale, bias, epsilon=epsilon)")),
-    KERNEL("", instance_norm_run))
-  OPERATOR(group_norm, "(Tensor x, Tensor? scale=None, Tensor? bias=None, *, int groups, float epsilon=1e-5) -> Tensor",
-    (TENON_DOC("Groups of channels with mean 0 and deviation 1, then each channel scaled and shifted."),
-     TENON_TYPES("x, scale, bias: float; out = x"), TENON_TRAITS(TENON_PURE), TENON_INFER(group_norm_infer),
+     TENON_TYPES("x, scale: float; out = x"),
+     TENON_TRAITS(TENON_PURE),
+     TENON_INFER(rms_norm_infer),
      TENON_REUSE("out: x"),
-     TENON_GRADIENT("x, scale, bias: core::group_norm_backward(grad, x, scale, bias, groups=groups, epsilon=epsilon)")),
+     TENON_GRADIENT("x, scale: core::rms_norm_backward(grad, x, scale, axis=axis, "
+                    "epsilon=epsilon)")),
+    KERNEL("", rms_norm_run))
+  OPERATOR(instance_norm,
+    "(Tensor x, Tensor? scale=None, Tensor? bias=None, *, float epsilon=1e-5) -> Tensor",
+    (TENON_DOC("Each channel of each batch entry with mean 0 and deviation 1, "
+               "then scaled and shifted."),
+     TENON_TYPES("x, scale, bias: float; out = x"),
+     TENON_TRAITS(TENON_PURE),
+     TENON_INFER(instance_norm_infer),
+     TENON_REUSE("out: x"),
+     TENON_GRADIENT("x, scale, bias: core::group_norm_backward(grad, x, scale, bias, "
+                    "epsilon=epsilon)")),
+    KERNEL("", instance_norm_run))
+  OPERATOR(group_norm,
+    "(Tensor x, Tensor? scale=None, Tensor? bias=None, *, int groups, "
+    "float epsilon=1e-5) -> Tensor",
+    (TENON_DOC("Groups of channels with mean 0 and deviation 1, "
+               "then each channel scaled and shifted."),
+     TENON_TYPES("x, scale, bias: float; out = x"),
+     TENON_TRAITS(TENON_PURE),
+     TENON_INFER(group_norm_infer),
+     TENON_REUSE("out: x"),
+     TENON_GRADIENT("x, scale, bias: core::group_norm_backward(grad, x, scale, bias, "
+                    "groups=groups, epsilon=epsilon)")),
     KERNEL("", group_norm_run)))
+/* clang-format on */

@@ -19,9 +19,22 @@ enum {
 /* numbers of any dtype as f32, and back */
 
 /* clang-format off */
-#define PLAIN(X) X(I8, int8_t) X(U8, uint8_t) X(I16, int16_t) X(U16, uint16_t) X(I32, int32_t)
-#define SMALL(X) X(I2, 2, 1) X(U2, 2, 0) X(I4, 4, 1) X(U4, 4, 0)
-#define FLOAT8(X) X(F8E4M3FN) X(F8E4M3FNUZ) X(F8E5M2) X(F8E5M2FNUZ)
+#define PLAIN(X)                                                                                   \
+  X(I8, int8_t)                                                                                    \
+  X(U8, uint8_t)                                                                                   \
+  X(I16, int16_t)                                                                                  \
+  X(U16, uint16_t)                                                                                 \
+  X(I32, int32_t)
+#define SMALL(X)                                                                                   \
+  X(I2, 2, 1)                                                                                      \
+  X(U2, 2, 0)                                                                                      \
+  X(I4, 4, 1)                                                                                      \
+  X(U4, 4, 0)
+#define FLOAT8(X)                                                                                  \
+  X(F8E4M3FN)                                                                                      \
+  X(F8E4M3FNUZ)                                                                                    \
+  X(F8E5M2)                                                                                        \
+  X(F8E5M2FNUZ)
 /* clang-format on */
 
 #define PACKED(x, i, bits)                                                                         \
@@ -458,21 +471,30 @@ static tenon_status_t dynamic_infer(tenon_infer_t *infer) {
 /* clang-format off */
 #define QUANTISED "u8|i8|u16|i16|u4|i4|u2|i2|f8e4m3fn|f8e4m3fnuz|f8e5m2|f8e5m2fnuz|f4e2m1"
 FAMILY(core_quantise,
-  OPERATOR(quantize_linear, "(Tensor x, Tensor scale, Tensor? zero_point=None, *, int axis=1, int block_size=0, "
-                            "dtype? output_dtype=None, dtype? precision=None, bool saturate=True) -> Tensor",
-    (TENON_DOC("x / scale, rounded, plus zero_point, kept in the range of the dtype, which is that of zero_point."),
-     TENON_TYPES("x: f32|f16|bf16|i32; scale: f32|f16|bf16|f8e8m0; zero_point: " QUANTISED "; out = ?"),
-     TENON_TRAITS(TENON_PURE), TENON_INFER(quantise_infer)),
+  OPERATOR(quantize_linear,
+    "(Tensor x, Tensor scale, Tensor? zero_point=None, *, int axis=1, int block_size=0, "
+    "dtype? output_dtype=None, dtype? precision=None, bool saturate=True) -> Tensor",
+    (TENON_DOC("x / scale, rounded, plus zero_point, kept in the range of the dtype, "
+               "which is that of zero_point."),
+     TENON_TYPES("x: f32|f16|bf16|i32; scale: f32|f16|bf16|f8e8m0; zero_point: " QUANTISED
+                 "; out = ?"),
+     TENON_TRAITS(TENON_PURE),
+     TENON_INFER(quantise_infer)),
     KERNEL("", quantise_run))
-  OPERATOR(dequantize_linear, "(Tensor x, Tensor scale, Tensor? zero_point=None, *, int axis=1, int block_size=0, "
-                              "dtype? output_dtype=None) -> Tensor",
+  OPERATOR(dequantize_linear,
+    "(Tensor x, Tensor scale, Tensor? zero_point=None, *, int axis=1, int block_size=0, "
+    "dtype? output_dtype=None) -> Tensor",
     (TENON_DOC("(x - zero_point) * scale."),
-     TENON_SAMPLES("x: [n, m], scale: [] [0.5]; x: [n, 3], scale: [3], zero_point: [3] zeros; x: [n, m], scale: f8e8m0[] [0.5], output_dtype = f32"),
+     TENON_SAMPLES("x: [n, m], scale: [] [0.5]; x: [n, 3], scale: [3], zero_point: [3] zeros; "
+                   "x: [n, m], scale: f8e8m0[] [0.5], output_dtype = f32"),
      TENON_TYPES("x, zero_point: i32|" QUANTISED "; scale: f32|f16|bf16|f8e8m0; out = ?"),
-     TENON_TRAITS(TENON_PURE), TENON_INFER(dequantise_infer)),
+     TENON_TRAITS(TENON_PURE),
+     TENON_INFER(dequantise_infer)),
     KERNEL("", dequantise_run))
   OPERATOR(dynamic_quantize_linear, "(Tensor x) -> (Tensor out, Tensor scale, Tensor zero_point)",
     (TENON_DOC("x quantised to u8 over its own range, which is made to include 0."),
-     TENON_TYPES("x: f32; out = u8; scale = f32; zero_point = u8"), TENON_TRAITS(TENON_PURE),
+     TENON_TYPES("x: f32; out = u8; scale = f32; zero_point = u8"),
+     TENON_TRAITS(TENON_PURE),
      TENON_INFER(dynamic_infer)),
     KERNEL("", dynamic_run)))
+/* clang-format on */

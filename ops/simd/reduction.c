@@ -16,8 +16,12 @@ FOLD_FLOATS(f32, float, fabsf)
 FOLD_FLOATS(f64, double, fabs)
 FOLD_INTS(i64, int64_t, i, MAP_ABS_I64, MAP_SQUARE_I64, INT64_MIN, INT64_MAX)
 FOLD_INTS(u64, uint64_t, u, MAP_SELF, MAP_SQUARE, 0, UINT64_MAX)
+/* clang-format on */
 
-enum { CHUNK = 4096 /* numbers folded at a time */, UNITS = 64 /* parts wanted, if there is enough to do */ };
+enum {
+  CHUNK = 4096 /* numbers folded at a time */,
+  UNITS = 64 /* parts wanted, if there is enough to do */
+};
 
 /* What is done with a complete result. */
 enum { AS_IT_IS, MEAN, ROOT, LOGARITHM, LOG_OF_SHIFTED, SHIFT, /* kept, for exp(x - shift) */ };
@@ -25,71 +29,99 @@ enum { AS_IT_IS, MEAN, ROOT, LOGARITHM, LOG_OF_SHIFTED, SHIFT, /* kept, for exp(
 typedef struct number_kind_t {
   uint32_t dtype;
   const fold_t *folds;
-  int64_t wide;                                         /* bytes of the numbers that are folded */
-  void (*load)(void *to, const void *from, int64_t n);  /* NULL: they are folded as they are */
+  int64_t wide;                                        /* bytes of the numbers that are folded */
+  void (*load)(void *to, const void *from, int64_t n); /* NULL: they are folded as they are */
   void (*store)(void *out, int64_t i, word_t word);
   word_t least;
-word_t most;                                   /* the results of max and min over nothing */
+  word_t most; /* the results of max and min over nothing */
 } number_kind_t;
 
-#define LOAD(name, type, wide, get)                                                                                    \
-  static void name##_load(void *to, const void *from, int64_t n) {                                                     \
-    wide *restrict y = (wide *)to;                                                                                     \
-    const type *restrict x = (const type *)from;                                                                       \
-    for (int64_t i = 0; i < n; i++) y[i] = (wide)get(x[i]);                                                            \
+#define LOAD(name, type, wide, get)                                                                \
+  static void name##_load(void *to, const void *from, int64_t n) {                                 \
+    wide *restrict y = (wide *)to;                                                                 \
+    const type *restrict x = (const type *)from;                                                   \
+    for (int64_t i = 0; i < n; i++)                                                                \
+      y[i] = (wide)get(x[i]);                                                                      \
   }
-#define STORE(name, type, member, set)                                                                                 \
-  static void name##_store(void *out, int64_t i, word_t word) { ((type *)out)[i] = (type)set(word.member); }
+#define STORE(name, type, member, set)                                                             \
+  static void name##_store(void *out, int64_t i, word_t word) {                                    \
+    ((type *)out)[i] = (type)set(word.member);                                                     \
+  }
+/* clang-format off */
 #define SELF(x) (x)
 #define F16_OF(x) f16_of_float((float)(x))
 #define BF16_OF(x) bf16_of_float((float)(x))
-/* X(id, name, type, class, type of class, member, get, set, least, most): dtypes that are loaded as others */
-#define NARROW(X)                                                                                                      \
-  X(F16, f16, uint16_t, f32, float, f, float_of_f16, F16_OF, -HUGE_VAL, HUGE_VAL)                                      \
+/* X(id, name, type, class, type of class, member, get, set, least, most): dtypes that are loaded
+ * as others */
+#define NARROW(X)                                                                                  \
+  X(F16, f16, uint16_t, f32, float, f, float_of_f16, F16_OF, -HUGE_VAL, HUGE_VAL)                  \
   X(BF16, bf16, uint16_t, f32, float, f, float_of_bf16, BF16_OF, -HUGE_VAL, HUGE_VAL)
-#define SHORT(X)                                                                                                       \
-  X(I8, i8, int8_t, i64, int64_t, i, SELF, SELF, INT8_MIN, INT8_MAX)                                                   \
-  X(I16, i16, int16_t, i64, int64_t, i, SELF, SELF, INT16_MIN, INT16_MAX)                                              \
-  X(I32, i32, int32_t, i64, int64_t, i, SELF, SELF, INT32_MIN, INT32_MAX)                                              \
-  X(U8, u8, uint8_t, u64, uint64_t, u, SELF, SELF, 0, UINT8_MAX)                                                       \
-  X(U16, u16, uint16_t, u64, uint64_t, u, SELF, SELF, 0, UINT16_MAX)                                                   \
-  X(U32, u32, uint32_t, u64, uint64_t, u, SELF, SELF, 0, UINT32_MAX)                                                   \
+#define SHORT(X)                                                                                   \
+  X(I8, i8, int8_t, i64, int64_t, i, SELF, SELF, INT8_MIN, INT8_MAX)                               \
+  X(I16, i16, int16_t, i64, int64_t, i, SELF, SELF, INT16_MIN, INT16_MAX)                          \
+  X(I32, i32, int32_t, i64, int64_t, i, SELF, SELF, INT32_MIN, INT32_MAX)                          \
+  X(U8, u8, uint8_t, u64, uint64_t, u, SELF, SELF, 0, UINT8_MAX)                                   \
+  X(U16, u16, uint16_t, u64, uint64_t, u, SELF, SELF, 0, UINT16_MAX)                               \
+  X(U32, u32, uint32_t, u64, uint64_t, u, SELF, SELF, 0, UINT32_MAX)                               \
   X(BOOL, bool, uint8_t, u64, uint64_t, u, SELF, SELF, 0, 1)
-#define NATIVE(X)                                                                                                      \
-  X(F32, f32, float, f32, float, f, SELF, SELF, -HUGE_VAL, HUGE_VAL)                                                   \
-  X(F64, f64, double, f64, double, f, SELF, SELF, -HUGE_VAL, HUGE_VAL)                                                 \
-  X(I64, i64, int64_t, i64, int64_t, i, SELF, SELF, INT64_MIN, INT64_MAX)                                              \
+#define NATIVE(X)                                                                                  \
+  X(F32, f32, float, f32, float, f, SELF, SELF, -HUGE_VAL, HUGE_VAL)                               \
+  X(F64, f64, double, f64, double, f, SELF, SELF, -HUGE_VAL, HUGE_VAL)                             \
+  X(I64, i64, int64_t, i64, int64_t, i, SELF, SELF, INT64_MIN, INT64_MAX)                          \
   X(U64, u64, uint64_t, u64, uint64_t, u, SELF, SELF, 0, UINT64_MAX)
-#define LOAD_(id, name, type, class, wide, member, get, set, least, most) LOAD(name, type, wide, get)
-#define STORE_(id, name, type, class, wide, member, get, set, least, most) STORE(name, type, member, set)
-#define KIND_(id, name, type, class, wide, member, get, set, least, most)                                              \
-  {TENON_##id, class##_folds, sizeof(wide), name##_load, name##_store, {.member = least}, {.member = most}},
-#define KIND_NATIVE_(id, name, type, class, wide, member, get, set, least, most)                                       \
-  {TENON_##id, class##_folds, sizeof(wide), NULL, name##_store, {.member = least}, {.member = most}},
+#define LOAD_(id, name, type, class, wide, member, get, set, least, most)                          \
+  LOAD(name, type, wide, get)
+#define STORE_(id, name, type, class, wide, member, get, set, least, most)                         \
+  STORE(name, type, member, set)
+#define KIND_(id, name, type, class, wide, member, get, set, least, most)                          \
+  {TENON_##id,                                                                                     \
+   class##_folds,                                                                                  \
+   sizeof(wide),                                                                                   \
+   name##_load,                                                                                    \
+   name##_store,                                                                                   \
+   {.member = least},                                                                              \
+   {.member = most}},
+#define KIND_NATIVE_(id, name, type, class, wide, member, get, set, least, most)                   \
+  {TENON_##id,                                                                                     \
+   class##_folds,                                                                                  \
+   sizeof(wide),                                                                                   \
+   NULL,                                                                                           \
+   name##_store,                                                                                   \
+   {.member = least},                                                                              \
+   {.member = most}},
+/* clang-format on */
 
 /* to[i] = exp(from[i] - shift[i * step]), of f32 or f64 that may lie in the same place */
-#define EXPONENTIALS(name, T, EXP) \
-  static void name##_exponentials(void *to, const void *from, int64_t n, const void *shift, int64_t step) { \
-    const T *x = (const T *)from; \
-const T *m = (const T *)shift; \
-const T same = *m; \
-    T *y = (T *)to; \
-    if (step) for (int64_t i = 0; i < n; i++) y[i] = EXP(x[i] - m[i]); \
-    else for (int64_t i = 0; i < n; i++) y[i] = EXP(x[i] - same); \
+#define EXPONENTIALS(name, T, EXP)                                                                 \
+  static void name##_exponentials(void *to, const void *from, int64_t n, const void *shift,        \
+                                  int64_t step) {                                                  \
+    const T *x = (const T *)from;                                                                  \
+    const T *m = (const T *)shift;                                                                 \
+    const T same = *m;                                                                             \
+    T *y = (T *)to;                                                                                \
+    if (step)                                                                                      \
+      for (int64_t i = 0; i < n; i++)                                                              \
+        y[i] = EXP(x[i] - m[i]);                                                                   \
+    else                                                                                           \
+      for (int64_t i = 0; i < n; i++)                                                              \
+        y[i] = EXP(x[i] - same);                                                                   \
   }
+/* clang-format off */
 EXPONENTIALS(f32, float, tn_expf)
 EXPONENTIALS(f64, double, exp)
-#define WIDEN_(id, name, type, class, wide, member, get, set, least, most)                                             \
-  static void name##_load(void *to, const void *from, int64_t n) {                                                     \
-    widen(tenon_dtype(TENON_##id), (float *)to, from, n);                                                              \
+/* clang-format on */
+#define WIDEN_(id, name, type, class, wide, member, get, set, least, most)                         \
+  static void name##_load(void *to, const void *from, int64_t n) {                                 \
+    widen(tenon_dtype(TENON_##id), (float *)to, from, n);                                          \
   }
+/* clang-format off */
 NARROW(WIDEN_)
 SHORT(LOAD_)
 NARROW(STORE_)
 SHORT(STORE_)
 NATIVE(STORE_)
-static const number_kind_t kinds[] = {NARROW(KIND_) SHORT(KIND_) NATIVE(KIND_NATIVE_)};
 /* clang-format on */
+static const number_kind_t kinds[] = {NARROW(KIND_) SHORT(KIND_) NATIVE(KIND_NATIVE_)};
 
 typedef struct axes_t { /* the last one varies fastest */
   int32_t count;
@@ -409,50 +441,76 @@ static tenon_status_t sum_to_infer(tenon_infer_t *infer) {
 #endif
 
 /* clang-format off */
-#define ARGUMENTS                                                                                                      \
-  "(Tensor x, Tensor? @host axes=None, *, bool keepdims=True, bool noop_with_empty_axes=False) -> Tensor"
+#define ARGUMENTS                                                                                  \
+  "(Tensor x, Tensor? @host axes=None, *, bool keepdims=True, "                                    \
+  "bool noop_with_empty_axes=False) -> Tensor"
 /* Shared among those that are equal to the result. */
 #define IS_IT "core::cast_like(core::equal(x, " SPREAD("out") "), x)"
-#define SHARED                                                                                                         \
-  TENON_GRADIENT("x: core::mul(" IS_IT ", " SPREAD("core::div(grad, core::reduce_sum(" IS_IT ", axes, "                \
-                 "keepdims=keepdims, noop_with_empty_axes=noop_with_empty_axes))") ")")
-#define SPREAD(value) "core::spread(" value ", core::shape(x), axes, keepdims=keepdims, "                              \
-                      "noop_with_empty_axes=noop_with_empty_axes)"
-#define FACTS(doc, types, infer)                                                                                       \
-  TENON_DOC(doc), TENON_TYPES("x: " types "; axes: i64|i32; out = x"), TENON_WHERE("axes: known"),                     \
-  TENON_REDUCES("x over axes"), TENON_TRAITS(TENON_PURE), TENON_INFER(infer)
+#define SHARED                                                                                     \
+  TENON_GRADIENT("x: core::mul(" IS_IT ", "                                                        \
+                 SPREAD("core::div(grad, core::reduce_sum(" IS_IT                                  \
+                        ", axes, keepdims=keepdims, noop_with_empty_axes=noop_with_empty_axes))")  \
+                 ")")
+#define SPREAD(value)                                                                              \
+  "core::spread(" value                                                                            \
+  ", core::shape(x), axes, keepdims=keepdims, noop_with_empty_axes=noop_with_empty_axes)"
+#define FACTS(doc, types, infer)                                                                   \
+  TENON_DOC(doc),                                                                                  \
+  TENON_TYPES("x: " types "; axes: i64|i32; out = x"),                                             \
+  TENON_WHERE("axes: known"),                                                                      \
+  TENON_REDUCES("x over axes"),                                                                    \
+  TENON_TRAITS(TENON_PURE),                                                                        \
+  TENON_INFER(infer)
 /* X(name, fold, what is done with the result, facts) */
-#define REDUCTIONS(X)                                                                                                  \
-  X(reduce_sum, FOLD_SUM, AS_IT_IS, (FACTS("The sum over axes.", "number", sum_infer),                                 \
-    TENON_GRADIENT("x: " SPREAD("grad"))))                                                                             \
-  X(reduce_mean, FOLD_SUM, MEAN, (FACTS("The mean over axes.", "number", reduce_infer),                                \
-    TENON_GRADIENT("x: " SPREAD("core::div(grad, core::size_ratio(x, out))"))))                                        \
-  X(reduce_max, FOLD_MAX, AS_IT_IS, (FACTS("The largest element over axes.", "number|bool", reduce_infer), SHARED))    \
-  X(reduce_min, FOLD_MIN, AS_IT_IS, (FACTS("The smallest element over axes.", "number|bool", reduce_infer), SHARED))   \
-  X(reduce_prod, FOLD_PROD, AS_IT_IS, (FACTS("The product over axes.", "number", prod_infer),                             \
-    TENON_GRADIENT("x: core::reduce_prod_backward(grad, x, axes, keepdims=keepdims, "                                  \
-                   "noop_with_empty_axes=noop_with_empty_axes)")))                         \
-  X(reduce_l1, FOLD_ABS, AS_IT_IS, (FACTS("The sum of absolute values over axes.", "number", reduce_infer),            \
-    TENON_GRADIENT("x: core::mul(core::sign(x), " SPREAD("grad") ")")))                                                \
-  X(reduce_l2, FOLD_SQUARE, ROOT, (FACTS("The Euclidean norm over axes.", "number", reduce_infer),                     \
-    TENON_GRADIENT("x: core::mul(core::div(x, " SPREAD("out") "), " SPREAD("grad") ")")))                              \
-  X(reduce_sum_square, FOLD_SQUARE, AS_IT_IS, (FACTS("The sum of squares over axes.", "number", reduce_infer),         \
-    TENON_GRADIENT("x: core::mul(core::add(x, x), " SPREAD("grad") ")")))                                              \
-  X(reduce_log_sum, FOLD_SUM, LOGARITHM, (FACTS("The logarithm of the sum over axes.", "float", reduce_infer),         \
-    TENON_GRADIENT("x: core::div(" SPREAD("grad") ", core::exp(" SPREAD("out") "))")))                                 \
-  X(reduce_log_sum_exp, FOLD_SUM, LOG_OF_SHIFTED,                                                                      \
-    (FACTS("The logarithm of the sum of exponentials over axes.", "float", reduce_infer),                              \
-    TENON_GRADIENT("x: core::mul(core::exp(core::sub(x, " SPREAD("out") ")), " SPREAD("grad") ")")))
+#define REDUCTIONS(X)                                                                              \
+  X(reduce_sum, FOLD_SUM, AS_IT_IS,                                                                \
+    (FACTS("The sum over axes.", "number", sum_infer), TENON_GRADIENT("x: " SPREAD("grad"))))      \
+  X(reduce_mean, FOLD_SUM, MEAN,                                                                   \
+    (FACTS("The mean over axes.", "number", reduce_infer),                                         \
+     TENON_GRADIENT("x: " SPREAD("core::div(grad, core::size_ratio(x, out))"))))                   \
+  X(reduce_max, FOLD_MAX, AS_IT_IS,                                                                \
+    (FACTS("The largest element over axes.", "number|bool", reduce_infer), SHARED))                \
+  X(reduce_min, FOLD_MIN, AS_IT_IS,                                                                \
+    (FACTS("The smallest element over axes.", "number|bool", reduce_infer), SHARED))               \
+  X(reduce_prod, FOLD_PROD, AS_IT_IS,                                                              \
+    (FACTS("The product over axes.", "number", prod_infer),                                        \
+     TENON_GRADIENT("x: core::reduce_prod_backward(grad, x, axes, keepdims=keepdims, "             \
+                    "noop_with_empty_axes=noop_with_empty_axes)")))                                \
+  X(reduce_l1, FOLD_ABS, AS_IT_IS,                                                                 \
+    (FACTS("The sum of absolute values over axes.", "number", reduce_infer),                       \
+     TENON_GRADIENT("x: core::mul(core::sign(x), " SPREAD("grad") ")")))                           \
+  X(reduce_l2, FOLD_SQUARE, ROOT,                                                                  \
+    (FACTS("The Euclidean norm over axes.", "number", reduce_infer),                               \
+     TENON_GRADIENT("x: core::mul(core::div(x, " SPREAD("out") "), " SPREAD("grad") ")")))         \
+  X(reduce_sum_square, FOLD_SQUARE, AS_IT_IS,                                                      \
+    (FACTS("The sum of squares over axes.", "number", reduce_infer),                               \
+     TENON_GRADIENT("x: core::mul(core::add(x, x), " SPREAD("grad") ")")))                         \
+  X(reduce_log_sum, FOLD_SUM, LOGARITHM,                                                           \
+    (FACTS("The logarithm of the sum over axes.", "float", reduce_infer),                          \
+     TENON_GRADIENT("x: core::div(" SPREAD("grad") ", core::exp(" SPREAD("out") "))")))            \
+  X(reduce_log_sum_exp, FOLD_SUM, LOG_OF_SHIFTED,                                                  \
+    (FACTS("The logarithm of the sum of exponentials over axes.", "float", reduce_infer),          \
+     TENON_GRADIENT("x: core::mul(core::exp(core::sub(x, " SPREAD("out") ")), " SPREAD("grad")     \
+                    ")")))
+/* clang-format on */
 
-#define STUB_(name, fold, how, facts)                                                                                  \
+#define STUB_(name, fold, how, facts)                                                              \
   static tenon_status_t name##_stub(const tenon_iterator_t *it) { return reduce(it, fold, how); }
+/* clang-format off */
 REDUCTIONS(STUB_)
 
-#define OPERATOR_(name, fold, how, facts) OPERATOR(name, ARGUMENTS, facts, STUB("number|bool", name##_stub))
-FAMILY(core_reduction, REDUCTIONS(OPERATOR_)
+#define OPERATOR_(name, fold, how, facts)                                                          \
+  OPERATOR(name, ARGUMENTS, facts, STUB("number|bool", name##_stub))
+FAMILY(core_reduction,
+  REDUCTIONS(OPERATOR_)
   OPERATOR(sum_to, "(Tensor x, Tensor @host shape) -> Tensor",
     (TENON_DOC("The sum over all axes that broadcasting to x's shape added or stretched."),
      TENON_SAMPLES("x: [n, m], shape: [2] [n, 1]"),
-     TENON_TYPES("x: number; shape: i64|i32; out = x"), TENON_WHERE("shape: known"), TENON_REDUCES("x"), TENON_TRAITS(TENON_PURE),
-     TENON_INFER(sum_to_infer), TENON_GRADIENT("x: core::expand(grad, core::shape(x))")),
+     TENON_TYPES("x: number; shape: i64|i32; out = x"),
+     TENON_WHERE("shape: known"),
+     TENON_REDUCES("x"),
+     TENON_TRAITS(TENON_PURE),
+     TENON_INFER(sum_to_infer),
+     TENON_GRADIENT("x: core::expand(grad, core::shape(x))")),
     STUB("number", sum_to_stub)))
+/* clang-format on */

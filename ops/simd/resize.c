@@ -93,62 +93,68 @@ typedef struct pass_t {
   double extrapolation;
 } pass_t;
 
-/* clang-format off */
-#define PASS(name, T) \
-  /* results of one axis: rows of `inner` at once, or, where it is 1, one by one */ \
-  static tenon_status_t name##_pass(tenon_call_t *call, void *argument, int64_t begin, int64_t end) { \
-    const pass_t *p = (const pass_t *)argument; \
-    int64_t n = p->taps->count; \
-    (void)call; \
-    for (int64_t unit = begin; unit < end; unit++) { \
-      int64_t block = unit % p->blocks * BLOCK; \
-int64_t outer = unit / p->blocks; \
-      int64_t width = p->inner - block < BLOCK ? p->inner - block : BLOCK; \
-      const T *x = (const T *)p->x + outer * p->in * p->inner + block; \
-      T *y = (T *)p->y + outer * p->out * p->inner + block; \
-      for (int64_t o = 0; o < p->out; o++, y += p->inner) { \
-        const int64_t *index = p->taps->index + o * n; \
-        const double *weight = p->taps->weight + o * n; \
-        if (isnan(weight[0])) { \
-          for (int64_t i = 0; i < width; i++) y[i] = (T)p->extrapolation; \
-        } else if (p->inner == 1) { \
-          T sum = 0; \
-          for (int64_t k = 0; k < n; k++) sum += (T)weight[k] * x[index[k]]; \
-          *y = sum; \
-        } else { \
-          for (int64_t k = 0; k < n; k += 2) { /* there is an even number of them */ \
-            const T *restrict a = x + index[k] * p->inner; \
-const T *restrict b = x + index[k + 1] * p->inner; \
-            T v = (T)weight[k]; \
-T w = (T)weight[k + 1]; \
-T *restrict to = y; \
-            if (k == 0) for (int64_t i = 0; i < width; i++) to[i] = v * a[i] + w * b[i]; \
-            else for (int64_t i = 0; i < width; i++) to[i] += v * a[i] + w * b[i]; \
-          } \
-        } \
-      } \
-    } \
-    return TENON_OK; \
-  } \
-  /* numbers of other dtypes in and out; integers are rounded, ties to even, and kept in range */ \
-  static void name##_load(const tenon_tensor_t *t, T *y, int64_t n) { \
-    for (int64_t i = 0; i < n; i++) y[i] = (T)number_get(t->dtype, t->data, i); \
-  } \
-  static void name##_store(tenon_tensor_t *t, const T *x, int64_t n) { \
-    int real = t->dtype.code == (uint8_t)TENON_F32 || t->dtype.code == (uint8_t)TENON_BF16; \
-    int is_signed = t->dtype.code == (uint8_t)TENON_I8; \
-    double most = ldexp(1.0, t->dtype.bits - is_signed) - 1; \
-double least = is_signed ? -most - 1 : 0; \
-    for (int64_t i = 0; i < n; i++) { \
-      double v = (double)x[i]; \
-      if (!real) { \
-v = v != v ? 0 : nearbyint(v); \
-v = v < least ? least : v > most ? most : v; \
-} \
-      number_set(t->dtype, t->data, i, v); \
-    } \
+#define PASS(name, T)                                                                              \
+  /* results of one axis: rows of `inner` at once, or, where it is 1, one by one */                \
+  static tenon_status_t name##_pass(tenon_call_t *call, void *argument, int64_t begin,             \
+                                    int64_t end) {                                                 \
+    const pass_t *p = (const pass_t *)argument;                                                    \
+    int64_t n = p->taps->count;                                                                    \
+    (void)call;                                                                                    \
+    for (int64_t unit = begin; unit < end; unit++) {                                               \
+      int64_t block = unit % p->blocks * BLOCK;                                                    \
+      int64_t outer = unit / p->blocks;                                                            \
+      int64_t width = p->inner - block < BLOCK ? p->inner - block : BLOCK;                         \
+      const T *x = (const T *)p->x + outer * p->in * p->inner + block;                             \
+      T *y = (T *)p->y + outer * p->out * p->inner + block;                                        \
+      for (int64_t o = 0; o < p->out; o++, y += p->inner) {                                        \
+        const int64_t *index = p->taps->index + o * n;                                             \
+        const double *weight = p->taps->weight + o * n;                                            \
+        if (isnan(weight[0])) {                                                                    \
+          for (int64_t i = 0; i < width; i++)                                                      \
+            y[i] = (T)p->extrapolation;                                                            \
+        } else if (p->inner == 1) {                                                                \
+          T sum = 0;                                                                               \
+          for (int64_t k = 0; k < n; k++)                                                          \
+            sum += (T)weight[k] * x[index[k]];                                                     \
+          *y = sum;                                                                                \
+        } else {                                                                                   \
+          for (int64_t k = 0; k < n; k += 2) { /* there is an even number of them */               \
+            const T *restrict a = x + index[k] * p->inner;                                         \
+            const T *restrict b = x + index[k + 1] * p->inner;                                     \
+            T v = (T)weight[k];                                                                    \
+            T w = (T)weight[k + 1];                                                                \
+            T *restrict to = y;                                                                    \
+            if (k == 0)                                                                            \
+              for (int64_t i = 0; i < width; i++)                                                  \
+                to[i] = v * a[i] + w * b[i];                                                       \
+            else                                                                                   \
+              for (int64_t i = 0; i < width; i++)                                                  \
+                to[i] += v * a[i] + w * b[i];                                                      \
+          }                                                                                        \
+        }                                                                                          \
+      }                                                                                            \
+    }                                                                                              \
+    return TENON_OK;                                                                               \
+  }                                                                                                \
+  /* numbers of other dtypes in and out; integers are rounded, ties to even, and kept in range */  \
+  static void name##_load(const tenon_tensor_t *t, T *y, int64_t n) {                              \
+    for (int64_t i = 0; i < n; i++)                                                                \
+      y[i] = (T)number_get(t->dtype, t->data, i);                                                  \
+  }                                                                                                \
+  static void name##_store(tenon_tensor_t *t, const T *x, int64_t n) {                             \
+    int real = t->dtype.code == (uint8_t)TENON_F32 || t->dtype.code == (uint8_t)TENON_BF16;        \
+    int is_signed = t->dtype.code == (uint8_t)TENON_I8;                                            \
+    double most = ldexp(1.0, t->dtype.bits - is_signed) - 1;                                       \
+    double least = is_signed ? -most - 1 : 0;                                                      \
+    for (int64_t i = 0; i < n; i++) {                                                              \
+      double v = (double)x[i];                                                                     \
+      if (!real) {                                                                                 \
+        v = v != v ? 0 : nearbyint(v);                                                             \
+        v = v < least ? least : v > most ? most : v;                                               \
+      }                                                                                            \
+      number_set(t->dtype, t->data, i, v);                                                         \
+    }                                                                                              \
   }
-/* clang-format on */
 PASS(f32, float)
 PASS(f64, double)
 
@@ -227,7 +233,10 @@ FAMILY(core_resize,
     RESIZE_ARGUMENTS ") -> Tensor",
     (TENON_DOC("Axes stretched or shrunk, by scales or to sizes, with interpolation."),
      TENON_TYPES("x: number|bool; roi: float; scales: float; sizes: i64|i32; out = x"),
-     TENON_WHERE("roi: known; scales: known; sizes: known"), TENON_TRAITS(TENON_PURE), TENON_INFER(resize_infer),
-     TENON_GRADIENT("x: core::resize_backward(grad, core::shape(x), roi, scales, sizes, " RESIZE_PASSED "); "
-                    "roi, scales: none")),
+     TENON_WHERE("roi: known; scales: known; sizes: known"),
+     TENON_TRAITS(TENON_PURE),
+     TENON_INFER(resize_infer),
+     TENON_GRADIENT("x: core::resize_backward(grad, core::shape(x), roi, scales, sizes, "
+                    RESIZE_PASSED "); roi, scales: none")),
     KERNEL("", resize_run)))
+/* clang-format on */

@@ -182,25 +182,29 @@ FLOATS(DEFINE_CLIP_SECOND, 0)
 /* clang-format off */
 FAMILY(core_selection,
   OPERATOR(where, "(Tensor condition, Tensor a, Tensor b) -> Tensor",
-    FACTS("a where the condition is true, else b", MOVABLE, "a, b: core::where_backward(grad, condition)"),
+    FACTS("a where the condition is true, else b", MOVABLE,
+          "a, b: core::where_backward(grad, condition)"),
     NUMBERS(ITEM_WHERE, 0) OTHERS(ITEM_WHERE, 0) ITEM_WHERE_STRING)
   OPERATOR(where_backward, "(Tensor dy, Tensor condition) -> (Tensor? da, Tensor? db)",
     FACTS("Of dy, what goes to a and to b of where", "dy: float; condition: bool; da, db = dy",
-      "dy: core::where(condition, grad.da, grad.db)"),
+          "dy: core::where(condition, grad.da, grad.db)"),
     FLOATS(ITEM_WHERE_BACKWARD, 0))
   OPERATOR(clip, "(Tensor x, Tensor? min=None, Tensor? max=None) -> Tensor",
     FACTS("min(max(x, min), max)", "x, min, max: number; out = x",
-      "x, min, max: core::clip_backward(grad, x, min, max)"),
+          "x, min, max: core::clip_backward(grad, x, min, max)"),
     NUMBERS(ITEM_CLIP, 0))
   OPERATOR(clip_backward,
-    "(Tensor dy, Tensor x, Tensor? min=None, Tensor? max=None) -> (Tensor? dx, Tensor? dmin, Tensor? dmax)",
-    FACTS("Of dy, what goes to x, min and max of clip", "dy, x, min, max: float; dx, dmin, dmax = dy",
-      "dy: core::clip_second(x, min, max, grad.dx, grad.dmin, grad.dmax); x, min, max: none"),
+    "(Tensor dy, Tensor x, Tensor? min=None, Tensor? max=None) -> (Tensor? dx, Tensor? dmin, "
+    "Tensor? dmax)",
+    FACTS("Of dy, what goes to x, min and max of clip",
+          "dy, x, min, max: float; dx, dmin, dmax = dy",
+          "dy: core::clip_second(x, min, max, grad.dx, grad.dmin, grad.dmax); x, min, max: none"),
     FLOATS(ITEM_CLIP_BACKWARD, 0))
   OPERATOR(clip_second,
-    "(Tensor x, Tensor? min=None, Tensor? max=None, Tensor? dx=None, Tensor? dmin=None, Tensor? dmax=None) -> Tensor",
+    "(Tensor x, Tensor? min=None, Tensor? max=None, Tensor? dx=None, Tensor? dmin=None, "
+    "Tensor? dmax=None) -> Tensor",
     FACTS("The gradient of clip_backward: dx, dmin or dmax, whichever of x, min and max clip chose",
-      "x, min, max, dx, dmin, dmax: float; out = x",
-      "x, min, max: none; dx, dmin, dmax: core::clip_backward(grad, x, min, max)"),
+          "x, min, max, dx, dmin, dmax: float; out = x",
+          "x, min, max: none; dx, dmin, dmax: core::clip_backward(grad, x, min, max)"),
     FLOATS(ITEM_CLIP_SECOND, 0)))
 /* clang-format on */

@@ -71,8 +71,11 @@ enum { SIZES(NUMBERS) K_add_f32_32, K_add_f32_64, K_add_i32_32, K_add_i32_64, PE
   {"gather_" #n "_32", gather_##n##_32}, {"gather_" #n "_64", gather_##n##_64},                    \
       {"scatter_" #n "_32", scatter_##n##_32}, {"scatter_" #n "_64", scatter_##n##_64},
 /* clang-format off */
-TENON_CODE(core_source_index_code, SIZES(KERNELS) {"add_f32_32", add_f32_32}, {"add_f32_64", add_f32_64},
-           {"add_i32_32", add_i32_32}, {"add_i32_64", add_i32_64})
+TENON_CODE(core_source_index_code,
+  SIZES(KERNELS) {"add_f32_32", add_f32_32},
+  {"add_f32_64", add_f32_64},
+  {"add_i32_32", add_i32_32},
+  {"add_i32_64", add_i32_64})
 /* clang-format on */
 
 enum { NONE, ADD };

@@ -19,29 +19,64 @@ FUNCTION float unit(float x) { return x < 0 ? 0 : x > 1 ? 1 : x; }
 
 /* clang-format off */
 /* X(operator, expression of x): without attributes */
-#define PLAIN(X)                                                                                                       \
-  X(abs, fabs(x)) X(neg, -x) X(sign, x > 0 ? 1.0f : x < 0 ? -1.0f : x == 0 ? 0.0f : x)                                 \
-  X(exp, exp(x)) X(log, log(x)) X(sqrt, sqrt(x)) X(rsqrt, 1 / sqrt(x)) X(reciprocal, 1 / x)                            \
-  X(floor, floor(x)) X(ceil, ceil(x)) X(round, rint(x))                                                                \
-  X(sin, sin(x)) X(cos, cos(x)) X(tan, tan(x)) X(asin, asin(x)) X(acos, acos(x)) X(atan, atan(x))                      \
-  X(sinh, sinh(x)) X(cosh, cosh(x)) X(tanh, tanh(x)) X(asinh, asinh(x)) X(acosh, acosh(x)) X(atanh, atanh(x))          \
-  X(erf, erf(x)) X(sigmoid, sigmoid(x)) X(relu, x < 0 ? 0 : x)                                                         \
-  X(softplus, log1p(exp(-fabs(x))) + (x > 0 ? x : 0)) X(softsign, x / (1 + fabs(x)))                                   \
-  X(mish, x * gate(x)) X(hard_swish, x * unit(x * (1.0f / 6) + 0.5f))
+#define PLAIN(X)                                                                                   \
+  X(abs, fabs(x))                                                                                  \
+  X(neg, -x)                                                                                       \
+  X(sign, x > 0 ? 1.0f : x < 0 ? -1.0f : x == 0 ? 0.0f : x)                                        \
+  X(exp, exp(x))                                                                                   \
+  X(log, log(x))                                                                                   \
+  X(sqrt, sqrt(x))                                                                                 \
+  X(rsqrt, 1 / sqrt(x))                                                                            \
+  X(reciprocal, 1 / x)                                                                             \
+  X(floor, floor(x))                                                                               \
+  X(ceil, ceil(x))                                                                                 \
+  X(round, rint(x))                                                                                \
+  X(sin, sin(x))                                                                                   \
+  X(cos, cos(x))                                                                                   \
+  X(tan, tan(x))                                                                                   \
+  X(asin, asin(x))                                                                                 \
+  X(acos, acos(x))                                                                                 \
+  X(atan, atan(x))                                                                                 \
+  X(sinh, sinh(x))                                                                                 \
+  X(cosh, cosh(x))                                                                                 \
+  X(tanh, tanh(x))                                                                                 \
+  X(asinh, asinh(x))                                                                               \
+  X(acosh, acosh(x))                                                                               \
+  X(atanh, atanh(x))                                                                               \
+  X(erf, erf(x))                                                                                   \
+  X(sigmoid, sigmoid(x))                                                                           \
+  X(relu, x < 0 ? 0 : x)                                                                           \
+  X(softplus, log1p(exp(-fabs(x))) + (x > 0 ? x : 0))                                              \
+  X(softsign, x / (1 + fabs(x)))                                                                   \
+  X(mish, x * gate(x))                                                                             \
+  X(hard_swish, x * unit(x * (1.0f / 6) + 0.5f))
 /* The same with one attribute or two */
-#define OF_ALPHA(X)                                                                                                    \
-  X(silu, x * sigmoid(alpha * x)) X(elu, x > 0 ? x : alpha * expm1(x))                                                 \
-  X(celu, x > 0 ? x : alpha * expm1(x / alpha)) X(leaky_relu, x < 0 ? alpha * x : x)                                   \
+#define OF_ALPHA(X)                                                                                \
+  X(silu, x * sigmoid(alpha * x))                                                                  \
+  X(elu, x > 0 ? x : alpha * expm1(x))                                                             \
+  X(celu, x > 0 ? x : alpha * expm1(x / alpha))                                                    \
+  X(leaky_relu, x < 0 ? alpha * x : x)                                                             \
   X(thresholded_relu, x > alpha ? x : 0)
-#define OF_BOTH(X)                                                                                                     \
-  X(selu, beta * (x > 0 ? x : alpha * expm1(x))) X(hard_sigmoid, unit(alpha * x + beta))                               \
+#define OF_BOTH(X)                                                                                 \
+  X(selu, beta * (x > 0 ? x : alpha * expm1(x)))                                                   \
+  X(hard_sigmoid, unit(alpha * x + beta))                                                          \
   X(shrink, x < -alpha ? x + beta : x > alpha ? x - beta : 0)
 /* X(operator, expression of a and b) */
-#define BINARY(X)                                                                                                      \
-  X(add, a + b) X(sub, a - b) X(mul, a * b) X(div, a / b)                                                              \
-  X(min, a < b || a != a ? a : b) X(max, a > b || a != a ? a : b) X(prelu, a < 0 ? b * a : a)
-#define TESTS(X)                                                                                                       \
-  X(equal, a == b) X(not_equal, a != b) X(less, a < b) X(less_equal, a <= b) X(greater, a > b) X(greater_equal, a >= b)
+#define BINARY(X)                                                                                  \
+  X(add, a + b)                                                                                    \
+  X(sub, a - b)                                                                                    \
+  X(mul, a * b)                                                                                    \
+  X(div, a / b)                                                                                    \
+  X(min, a < b || a != a ? a : b)                                                                  \
+  X(max, a > b || a != a ? a : b)                                                                  \
+  X(prelu, a < 0 ? b * a : a)
+#define TESTS(X)                                                                                   \
+  X(equal, a == b)                                                                                 \
+  X(not_equal, a != b)                                                                             \
+  X(less, a < b)                                                                                   \
+  X(less_equal, a <= b)                                                                            \
+  X(greater, a > b)                                                                                \
+  X(greater_equal, a >= b)
 /* clang-format on */
 
 /* Names are put together at once: what an operator is called may be a macro of a language. */
@@ -99,10 +134,16 @@ TENON_SOURCE_7(f32_clip, IN, float, x, IN, float, low, IN, float, high, OUT, flo
 
 #ifndef TENON_ON_DEVICE
 /* clang-format off */
-#define OTHERS(X) X(gelu, ) X(is_nan, ) X(is_inf, ) X(mod, )
+#define OTHERS(X)                                                                                  \
+  X(gelu, )                                                                                        \
+  X(is_nan, )                                                                                      \
+  X(is_inf, )                                                                                      \
+  X(mod, )
+/* clang-format on */
 #define MOST(X) PLAIN(X) OF_ALPHA(X) OF_BOTH(X) BINARY(X) TESTS(X) OTHERS(X)
 #define NUMBER(name, expression) K_##name,
 enum { MOST(NUMBER) K_pow, K_clip };
+/* clang-format off */
 #define KERNEL(name, expression) {"f32_" #name, f32_##name},
 TENON_CODE(core_source_pointwise_code, MOST(KERNEL) {"f32_pow", f32_pow}, {"f32_clip", f32_clip})
 /* clang-format on */
@@ -135,6 +176,9 @@ static tenon_status_t f32_clip_run(tenon_call_t *call) {
 #define ITEM(name, expression)                                                                     \
   TENON_EXTEND("core::" #name, TENON_SOURCE("f32 strided", f32_##name##_run)),
 /* clang-format off */
-TENON_ITEMS(core_source_pointwise, MOST(ITEM) ITEM(pow, ) TENON_EXTEND("core::clip", TENON_SOURCE("f32 strided", f32_clip_run)))
+TENON_ITEMS(core_source_pointwise,
+  MOST(ITEM)
+  ITEM(pow, )
+  TENON_EXTEND("core::clip", TENON_SOURCE("f32 strided", f32_clip_run)))
 /* clang-format on */
 #endif

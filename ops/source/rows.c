@@ -104,11 +104,16 @@ TENON_SOURCE_11(norm, IN, float, x, IN, float, scale, IN, float, bias, OUT, floa
 
 /* X(operator, what an element is, what a fold starts with, operation, what comes of it) */
 /* clang-format off */
-#define REDUCTIONS(X)                                                                                                  \
-  X(reduce_sum, e, 0, ADD, all) X(reduce_mean, e, 0, ADD, all / (float)row.count)                                      \
-  X(reduce_max, e, -INFINITY, GREATER, all) X(reduce_min, e, INFINITY, LESSER, all)                                    \
-  X(reduce_prod, e, 1, MULTIPLY, all) X(reduce_l1, fabs(e), 0, ADD, all) X(reduce_l2, e * e, 0, ADD, sqrt(all))        \
-  X(reduce_log_sum, e, 0, ADD, log(all)) X(reduce_sum_square, e * e, 0, ADD, all)
+#define REDUCTIONS(X)                                                                              \
+  X(reduce_sum, e, 0, ADD, all)                                                                    \
+  X(reduce_mean, e, 0, ADD, all / (float)row.count)                                                \
+  X(reduce_max, e, -INFINITY, GREATER, all)                                                        \
+  X(reduce_min, e, INFINITY, LESSER, all)                                                          \
+  X(reduce_prod, e, 1, MULTIPLY, all)                                                              \
+  X(reduce_l1, fabs(e), 0, ADD, all)                                                               \
+  X(reduce_l2, e * e, 0, ADD, sqrt(all))                                                           \
+  X(reduce_log_sum, e, 0, ADD, log(all))                                                           \
+  X(reduce_sum_square, e * e, 0, ADD, all)
 /* clang-format on */
 #define DEFINE_REDUCTION(name, element, start, OP, result)                                         \
   TENON_SOURCE_5(name, IN, float, x, OUT, float, out, VALUE, tenon_walk_t, rows, VALUE,            \
@@ -152,8 +157,11 @@ TENON_SOURCE_5(reduce_log_sum_exp, IN, float, x, OUT, float, out, VALUE, tenon_w
 enum { K_softmax, K_log_softmax, K_norm, REDUCTIONS(NUMBER) K_log_sum_exp };
 #define KERNEL(name, element, start, OP, result) {#name, name},
 /* clang-format off */
-TENON_CODE(core_source_rows_code, {"softmax", softmax}, {"log_softmax", log_softmax}, {"norm", norm},
-           REDUCTIONS(KERNEL) {"reduce_log_sum_exp", reduce_log_sum_exp})
+TENON_CODE(core_source_rows_code,
+  {"softmax", softmax},
+  {"log_softmax", log_softmax},
+  {"norm", norm},
+  REDUCTIONS(KERNEL) {"reduce_log_sum_exp", reduce_log_sum_exp})
 /* clang-format on */
 #define CODE &core_source_rows_code
 
