@@ -1,6 +1,7 @@
-/* attention in parts, which have gradients: products, a softmax and what masks do between them.
- * Called where a call of attention is recorded, and on backends without a kernel for it.
- * Invariant: masks are made from the scores, so that they lie where those do. */
+/* Implements attention by other operators, which have gradients: matrix products, a softmax and the
+ * masks between them. The host uses this when autograd records the call and on backends without a
+ * kernel for attention.
+ * Invariant: masks are created from the scores tensor, so that they are on the same device. */
 #include "attention.h"
 #include "composite.h"
 #include <math.h>
@@ -29,7 +30,7 @@ enum {
   PAD,
 };
 
-/* [batch, heads, position, element]. */
+/* Gives x as [batch, heads, position, element]. */
 static tenon_status_t heads_of(tenon_call_t *call, tenon_tensor_t *x, int64_t heads,
                                tenon_tensor_t **out) {
   static const int64_t perm[4] = {0, 2, 1, 3};
@@ -43,7 +44,7 @@ static tenon_status_t heads_of(tenon_call_t *call, tenon_tensor_t *x, int64_t he
   return INVOKE(call, TRANSPOSE, &order, out, x);
 }
 
-/* The past and what follows it; `present` gets both. */
+/* Appends an input to its past state. Output `present` receives the result. */
 static tenon_status_t join(tenon_call_t *call, int input, int past, uint32_t present,
                            tenon_tensor_t **out) {
   tenon_tensor_t *parts[2] = {call->inputs[past], NULL};
@@ -53,7 +54,7 @@ static tenon_status_t join(tenon_call_t *call, int input, int past, uint32_t pre
   return call->outputs[present] ? call->host->assign(call, present, *out) : TENON_OK;
 }
 
-/* Each head as often as query heads share it. */
+/* Repeats each key or value head for the query heads that share it. */
 static tenon_status_t repeat(tenon_call_t *call, tenon_tensor_t *x, int64_t heads,
                              tenon_tensor_t **out) {
   int64_t shape[5] = {x->shape[0], x->shape[1], x->shape[1] ? heads / x->shape[1] : 1, x->shape[2],
@@ -70,7 +71,7 @@ static tenon_status_t repeat(tenon_call_t *call, tenon_tensor_t *x, int64_t head
   return core_reshape(call, RESHAPE, x, 4, flat, out);
 }
 
-/* Trues of [1, 1, rows, columns]. */
+/* A tensor [1, 1, rows, columns] of true. */
 static tenon_status_t trues(tenon_call_t *call, tenon_tensor_t *scores, tenon_tensor_t **out) {
   tenon_tensor_t *t, *other;
   TENON_TRY(core_slice(call, SLICE, scores, 0, 0, 1, &t));
@@ -85,7 +86,7 @@ static tenon_status_t keep(tenon_call_t *call, tenon_tensor_t *which, tenon_tens
   return least ? INVOKE(call, WHERE, NULL, scores, which, *scores, least) : TENON_MEMORY;
 }
 
-/* Columns that the mask does not have take no part. */
+/* Pads the mask to `columns`; the added columns are masked out. */
 static tenon_status_t mask_of(tenon_call_t *call, int64_t columns, tenon_tensor_t **mask) {
   tenon_tensor_t *t = *mask;
   tenon_tensor_t *pads, *value;
@@ -112,7 +113,7 @@ static tenon_status_t masked(tenon_call_t *call, tenon_tensor_t **scores) {
     TENON_TRY(INVOKE(call, TRILU, &lower, &which, which, end));
     TENON_TRY(keep(call, which, scores));
   }
-  if (nonpad) { /* columns are counted */
+  if (nonpad) { /* Compares column numbers with the count of valid columns. */
     int64_t shape[4] = {nonpad->shape[0], 1, 1, 1};
     int64_t last = 3;
     tenon_value_t attrs[3] = {{TENON_KIND_DTYPE, 0, {0}}, value_flag(1), value_choice(0)};
@@ -136,7 +137,7 @@ static tenon_status_t masked(tenon_call_t *call, tenon_tensor_t **scores) {
   return INVOKE(call, ADD, NULL, scores, *scores, mask);
 }
 
-/* qk_matmul_output, if it is what there is at this point. */
+/* Assigns output qk_matmul_output if `mode` is the stage that the caller asked for. */
 static tenon_status_t show(tenon_call_t *call, int64_t mode, tenon_tensor_t *scores) {
   return call->outputs[3] && call->attrs[ATTENTION_QK_MODE].as.i == mode
              ? call->host->assign(call, 3, scores)

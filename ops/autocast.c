@@ -1,6 +1,6 @@
-/* Precision: which operators autocast runs in lower precision, because they gain most and sum in
- * f32 anyway, and which in f32, because their results lose too many digits.  All others take what
- * they get. */
+/* Which operators autocast runs in lower precision, and which it runs in f32. Operators in the
+ * first list gain most from lower precision and accumulate in f32 anyway; the results of those in
+ * the second lose too many digits. All other operators run in the dtype of their inputs. */
 #include <tenon/op.h>
 
 #define LOWER(name) TENON_EXTEND("core::" #name, TENON_RULE("autocast lower"))

@@ -1,4 +1,4 @@
-/* The processor's instruction sets, asked once, see capability.h. */
+/* Detects the instruction sets of the processor once; see capability.h. */
 #include "capability.h"
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -22,7 +22,7 @@ static int ask(void) { return CAPABILITY_DEFAULT; }
 #endif
 
 int core_capability(void) {
-  static atomic_int known; /* 1 + the answer */
+  static atomic_int known; /* 1 + the capability; 0: not detected yet */
   int answer = atomic_load_explicit(&known, memory_order_relaxed);
   if (!answer) {
     answer = 1 + ask();

@@ -1,5 +1,6 @@
-/* Gradients of batch_norm, lrn, lp_norm and mean_variance_norm: composites, so that they have
- * gradients themselves. Called by the gradient texts in simd/channel.c. */
+/* Gradients of batch_norm, lrn, lp_norm and mean_variance_norm. They are composites of other
+ * operators, so that they have gradients themselves. The gradient formulas in simd/channel.c call
+ * them. */
 #include "axes.h"
 #include "composite.h"
 #include "dense.h"
@@ -43,7 +44,7 @@ static tenon_status_t as(tenon_call_t *call, tenon_tensor_t *t, tenon_tensor_t *
   return core_is(t, tenon_dtype_id(like->dtype)) ? TENON_OK : two(call, CAST_LIKE, t, like, out);
 }
 
-/* t, where it is 0: 1. */
+/* Replaces zeros in t by 1; *is_zero marks them. */
 static tenon_status_t not_zero(tenon_call_t *call, tenon_tensor_t *t, tenon_tensor_t **is_zero,
                                tenon_tensor_t **out) {
   tenon_tensor_t *one = core_number(call, t->dtype, 1);
@@ -64,7 +65,7 @@ enum {
   BATCH_INPUTS,
 };
 
-/* Number by channel, of the dtype of x and so that it broadcasts to it. */
+/* Gives an input with one number per channel the dtype of x and a shape that broadcasts to x. */
 static tenon_status_t by_channel(tenon_call_t *call, int input, tenon_tensor_t **out) {
   tenon_tensor_t *x = call->inputs[X];
   int64_t shape[TENON_RANK_MAX] = {x->shape[1]};
@@ -74,7 +75,7 @@ static tenon_status_t by_channel(tenon_call_t *call, int input, tenon_tensor_t *
   return core_reshape(call, RESHAPE, *out, x->ndim - 1, shape, out);
 }
 
-/* The gradient of an input by channel: the sum of t over all else. */
+/* Gives the gradient of a per-channel input: the sum of t over all other axes. */
 static tenon_status_t give_sum(tenon_call_t *call, int input, tenon_tensor_t *t) {
   tenon_tensor_t *x = call->inputs[X];
   tenon_tensor_t *to;
@@ -127,8 +128,8 @@ static tenon_status_t batch_norm_backward_run(tenon_call_t *call) {
 
 /* lrn */
 
-/* Means over `size` channels, of which `before` are before each, of [N, 1, C, the rest]; channels
- * that are not count as 0. */
+/* Means over windows of `size` channels, `before` of them before the center, of a tensor [N, 1, C,
+ * rest]. Channels outside the tensor count as 0. */
 static tenon_status_t channel_means(tenon_call_t *call, tenon_tensor_t *t, int64_t size,
                                     int64_t before, tenon_tensor_t **out) {
   int64_t kernel[2] = {size, 1};
@@ -139,8 +140,8 @@ static tenon_status_t channel_means(tenon_call_t *call, tenon_tensor_t *t, int64
   return INVOKE(call, AVERAGE_POOL, attrs, out, t);
 }
 
-/* y = x d^-beta with d = bias + alpha * means(x^2): dx = dy d^-beta - 2 alpha beta x * means of dy
- * x d^(-beta - 1), over the channels whose windows x is in. */
+/* y = x d^-beta with d = bias + alpha * means(x^2). So dx = dy d^-beta - 2 alpha beta x * means(dy
+ * x d^(-beta - 1)), over the channels whose windows contain x. */
 static tenon_status_t lrn_backward_run(tenon_call_t *call) {
   tenon_tensor_t *dy = call->inputs[0];
   tenon_tensor_t *x = call->inputs[1];
@@ -175,8 +176,8 @@ static tenon_status_t lrn_backward_run(tenon_call_t *call) {
 
 /* lp_norm, mean_variance_norm */
 
-/* y = x / n: dx = (dy - dn sum(dy y)) / n, where dn, the derivative of n by x, is sign(x) or y;
- * where n is 0, so is dx. */
+/* y = x / n, so dx = (dy - dn sum(dy y)) / n, where dn, the derivative of n with respect to x, is
+ * sign(x) or y. Where n is 0, dx is 0. */
 static tenon_status_t lp_norm_backward_run(tenon_call_t *call) {
   tenon_tensor_t *dy = call->inputs[0];
   tenon_tensor_t *x = call->inputs[1];
@@ -202,8 +203,8 @@ static tenon_status_t lp_norm_backward_run(tenon_call_t *call) {
   return call->host->assign(call, 0, t);
 }
 
-/* y = d r with d = x - mean(x), s = sqrt(mean(d^2)), r = 1 / (s + 1e-9):
- * dx = (dy - mean(dy)) r - d mean(dy d) r^2 / s; where s is 0, so is d. */
+/* y = d r with d = x - mean(x), s = sqrt(mean(d^2)), r = 1 / (s + 1e-9). So dx = (dy - mean(dy)) r
+ * - d mean(dy d) r^2 / s. Where s is 0, d is 0 too. */
 static tenon_status_t mean_variance_norm_backward_run(tenon_call_t *call) {
   tenon_tensor_t *dy = call->inputs[0];
   tenon_tensor_t *x = call->inputs[1];

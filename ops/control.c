@@ -1,15 +1,15 @@
-/* Control flow as ordinary operators: if, loop, scan, with bodies that are graphs.  Values that a
- * body uses from outside are the inputs `captured`, which come last among the body's own.
- * Importers make these from ONNX's If, Loop and Scan. What is known of results before a run, nobody
- * here can find out: `dtypes` (as tenon_dtype_id() has them, 0: unknown) and `ranks` (-1: unknown)
- * say it.  They are the CPU's, so that a call on a device falls back: bodies run on the host.
- * Invariant: a body gets fresh tensors, it never sees one that a later round changes. */
+/* Control flow as ordinary operators: if, loop and scan, whose bodies are graphs. Importers create
+ * them from ONNX's If, Loop and Scan. Outer values that a body uses are the inputs `captured`,
+ * which are the last inputs of the body. Result types cannot be inferred here, so the attributes
+ * `dtypes` (values of tenon_dtype_id(), 0: unknown) and `ranks` (-1: unknown) state them. The
+ * kernels are for the CPU, so a call on a device falls back: bodies run on the host.
+ * Invariant: a body gets fresh tensors and never sees one that a later iteration changes. */
 #include <string.h>
 #include <tenon/op.h>
 
 #include "axes.h"
 
-typedef struct tensors_t { /* a growing list */
+typedef struct tensors_t { /* growable list */
   tenon_tensor_t **items;
   int64_t count;
   int64_t capacity;
@@ -39,14 +39,14 @@ static void put_list(tenon_tensor_t **inputs, int64_t at, const tenon_tensor_t *
     inputs[at + i] = tenon_item(list, i);
 }
 
-/* These tensors are the items of the one result, a list, that these operators have. */
+/* Assigns these tensors as the items of the only result, a list. */
 static tenon_status_t give(tenon_call_t *call, tenon_tensor_t **items) {
   tenon_tensor_t list = *call->outputs[0];
   list.data = items;
   return call->host->assign(call, 0, &list);
 }
 
-/* The only element of an input in host memory. */
+/* Reads the only element of an input in host memory. */
 static tenon_status_t read_scalar(tenon_call_t *call, const tenon_tensor_t *tensor,
                                   int64_t *out_value) {
   if (tenon_count(tensor) != 1)
@@ -57,7 +57,7 @@ static tenon_status_t read_scalar(tenon_call_t *call, const tenon_tensor_t *tens
   return TENON_OK;
 }
 
-/* inference: what the attributes state */
+/* inference: the attributes state the results */
 
 static tenon_status_t state_results(tenon_infer_t *infer, const tenon_value_t *count,
                                     const tenon_value_t *dtypes, const tenon_value_t *ranks) {
@@ -100,9 +100,10 @@ static tenon_status_t if_run(tenon_call_t *call) {
   return give(call, results);
 }
 
-/* rounds: what loop and scan have in common */
+/* iterations: shared by loop and scan */
 
-/* The tensors of all rounds as one, with a new first axis; of no rounds an empty one. */
+/* Stacks the tensors of all iterations along a new first axis. Without iterations the result is
+ * empty. */
 static tenon_status_t stack(tenon_call_t *call, const tensors_t *rounds,
                             const tenon_value_t *dtypes, const tenon_value_t *ranks, int64_t index,
                             tenon_tensor_t **out_tensor) {
@@ -113,7 +114,9 @@ static tenon_status_t stack(tenon_call_t *call, const tensors_t *rounds,
   if (rounds->count) {
     const tenon_tensor_t *first = rounds->items[0];
     if (first->ndim == TENON_RANK_MAX)
-      return tenon_fail(call, TENON_INVALID, "no room for one more dimension");
+      return tenon_fail(
+          call, TENON_INVALID,
+          "results cannot be stacked: they already have the maximum number of dimensions");
     dtype = first->dtype;
     ndim = first->ndim + 1;
     shape[0] = rounds->count;
@@ -134,8 +137,9 @@ static tenon_status_t stack(tenon_call_t *call, const tensors_t *rounds,
       same = from->shape[k] == shape[k + 1];
     if (!same)
       return tenon_fail(call, TENON_INVALID,
-                        "result %" PRId64 " of round %" PRId64 " has another shape or dtype than "
-                        "before; results of all rounds are put into one tensor",
+                        "result %" PRId64 " of iteration %" PRId64
+                        " has another shape or dtype than in earlier iterations; results of all "
+                        "iterations are stacked into one tensor",
                         index, i);
     tenon_tensor_t *to =
         call->host->view(call, all, i * bytes, ndim - 1, shape + 1, all->strides + 1);
@@ -177,7 +181,10 @@ static tenon_status_t loop_run(tenon_call_t *call) {
   tenon_tensor_t *condition = call->inputs[LOOP_CONDITION];
   tensors_t *rounds = call->host->allocate(call, (uint64_t)(count + 1) * sizeof *rounds);
   if (!inputs || !current || !rounds) return TENON_MEMORY;
-  if (count < state_count) return tenon_fail(call, TENON_INVALID, "fewer results than states");
+  if (count < state_count)
+    return tenon_fail(call, TENON_INVALID,
+                      "`count` is smaller than the number of states; it must count the states and "
+                      "the stacked results");
   memset(rounds, 0, (size_t)(count + 1) * sizeof *rounds);
   if (call->inputs[LOOP_TRIPS]) TENON_TRY(read_scalar(call, call->inputs[LOOP_TRIPS], &more));
   if (condition)
@@ -242,14 +249,16 @@ static tenon_status_t scan_length(tenon_call_t *call, int64_t *out_length) {
     TENON_TRY(scan_axis(call, i, &axis));
     int64_t extent = tenon_item(call->inputs[1], i)->shape[axis];
     if (i && extent != *out_length)
-      return tenon_fail(call, TENON_INVALID, "inputs of %" PRId64 " and %" PRId64 " rounds",
+      return tenon_fail(call, TENON_INVALID,
+                        "scanned inputs must have equal extents along their axes, but have %" PRId64
+                        " and %" PRId64 "",
                         *out_length, extent);
     *out_length = extent;
   }
   return TENON_OK;
 }
 
-/* What the i-th scanned input has for a round. */
+/* The slice of the i-th scanned input for one iteration. */
 static tenon_status_t scan_slice(tenon_call_t *call, int64_t i, int64_t round, int64_t length,
                                  tenon_tensor_t **out_slice) {
   const tenon_tensor_t *x = tenon_item(call->inputs[1], i);
@@ -267,7 +276,7 @@ static tenon_status_t scan_slice(tenon_call_t *call, int64_t i, int64_t round, i
   return *out_slice ? TENON_OK : TENON_MEMORY;
 }
 
-/* The stacked rounds with their axis where it belongs, in the order that was asked for. */
+/* Moves the stacking axis to its output axis and reverses it if requested. */
 static tenon_status_t scan_result(tenon_call_t *call, tensors_t *rounds, int64_t index,
                                   int64_t scanned, tenon_tensor_t **out_tensor) {
   int64_t shape[TENON_RANK_MAX], strides[TENON_RANK_MAX];
@@ -302,7 +311,10 @@ static tenon_status_t scan_run(tenon_call_t *call) {
   tenon_tensor_t **current = slots(call, count);
   tensors_t *rounds = call->host->allocate(call, (uint64_t)(count + 1) * sizeof *rounds);
   if (!inputs || !current || !rounds) return TENON_MEMORY;
-  if (count < state_count) return tenon_fail(call, TENON_INVALID, "fewer results than states");
+  if (count < state_count)
+    return tenon_fail(call, TENON_INVALID,
+                      "`count` is smaller than the number of states; it must count the states and "
+                      "the scanned results");
   memset(rounds, 0, (size_t)(count + 1) * sizeof *rounds);
   TENON_TRY(scan_length(call, &length));
   put_list(current, 0, states);
@@ -331,17 +343,17 @@ static tenon_status_t scan_run(tenon_call_t *call) {
 TENON_ITEMS(core_control,
   TENON_OP("if(Tensor @host condition, Tensor[] captured, *, graph then, graph else, " RESULTS
            ") -> Tensor[count]",
-    TENON_DOC("The results of one of two graphs, both of which take `captured`."),
+    TENON_DOC("Evaluates one of two graphs, both of which take `captured`, and gives its results."),
     TENON_TYPES("condition: bool; captured = ?; out = ?"),
     TENON_TRAITS(TENON_PURE),
     TENON_INFER(if_infer),
     TENON_KERNEL("cpu strided quantised", if_run)),
   TENON_OP("loop(Tensor[] states, Tensor[] captured, Tensor? @host trips=None, "
            "Tensor? @host condition=None, *, graph body, " RESULTS ") -> Tensor[count]",
-    TENON_DOC("Evaluates body(round, condition, states, captured) -> (condition, states, "
-              "more) until a condition is\nfalse or all trips are made. "
-              " Gives the last states, then the `more` of all rounds, "
-              "each stacked along\na new first axis."),
+    TENON_DOC("Evaluates body(iteration, condition, states, captured) -> (condition, states, "
+              "more) until the condition is\n"
+              "false or `trips` iterations are done. Gives the final states, "
+              "then the `more` of all iterations, stacked along\na new first axis."),
     TENON_TYPES("states = ?; captured = ?; trips: i64|i32; condition: bool; out = ?"),
     TENON_TRAITS(TENON_PURE),
     TENON_INFER(loop_infer),
@@ -351,8 +363,9 @@ TENON_ITEMS(core_control,
            ", int[] input_axes=[], int[] input_reverse=[], int[] output_axes=[], "
            "int[] output_reverse=[]) -> Tensor[count]",
     TENON_DOC("Evaluates body(states, slices, captured) -> (states, "
-              "more) for the slices of `scans` along their axes,\nbackwards where input_reverse is "
-              "1.  Gives the last states, then the `more` of all rounds along\noutput_axes."),
+              "more) for the slices of `scans` along their axes,\n"
+              "backwards where input_reverse is 1. Gives the final states, "
+              "then the `more` of all iterations stacked along\noutput_axes."),
     TENON_TYPES("states = ?; scans = ?; captured = ?; out = ?"),
     TENON_TRAITS(TENON_PURE),
     TENON_INFER(scan_infer),

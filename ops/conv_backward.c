@@ -1,6 +1,7 @@
-/* Gradients of conv and conv_transpose: each other's forward, and conv_weight_backward.
- * Composites, so that they have gradients themselves.  Called by the gradient texts in conv.c.
- * Invariant: paddings are worked out first, so that all extents come out as they were. */
+/* Gradients of conv and conv_transpose: composites of each other's forward operators and
+ * conv_weight_backward, so that they have gradients themselves. The gradient formulas in conv.c
+ * call them.
+ * Invariant: paddings are made explicit first, so that all extents match the forward call. */
 #include "axes.h"
 #include "composite.h"
 #include "convolution.h"
@@ -58,7 +59,7 @@ static tenon_status_t give_weight(tenon_call_t *call, const stated_t *s, tenon_t
   return kernel ? give(call, 1, WEIGHT, s, dy, x, kernel) : TENON_MEMORY;
 }
 
-/* The sum over all but the channels. */
+/* Sums over all axes except channels. */
 static tenon_status_t give_bias(tenon_call_t *call, tenon_tensor_t *dy) {
   tenon_value_t attrs[2] = {value_flag(0), value_flag(0)};
   int64_t at[TENON_RANK_MAX] = {0};
@@ -88,7 +89,7 @@ static tenon_status_t conv_backward_run(tenon_call_t *call) {
   if (call->outputs[0]) {
     stated_t t;
     state(&t, &window, attrs[CONV_GROUP].as.i);
-    for (int32_t i = 0; i < window.rank; i++) /* what no window reached */
+    for (int32_t i = 0; i < window.rank; i++) /* pixels that no window reached */
       t.more[i] = window.in[i] + window.before[i] + window.after[i] -
                   (window.kernel[i] - 1) * window.dilation[i] - 1 -
                   (window.out[i] - 1) * window.stride[i];
@@ -109,7 +110,7 @@ static tenon_status_t conv_transpose_backward_run(tenon_call_t *call) {
   stated_t s;
   core_conv_transpose_window(call->attrs, x, w, dy, &window);
   for (int32_t i = 0; i < window.rank;
-       i++) /* less than a stride may stay unread: padding it away costs more */
+       i++) /* fewer pixels than one stride may stay unread; padding them away would cost more */
     if (window.after[i] < 0 && -window.after[i] < window.stride[i]) window.after[i] = 0;
   state(&s, &window, call->attrs[CONV_GROUP].as.i);
   if (call->outputs[0]) TENON_TRY(give(call, 0, CONV, &s, dy, w, 0));

@@ -1,14 +1,14 @@
-/* conv_weight_backward: the gradient of conv and conv_transpose for their weights, one product for
- * each group, over all images and pixels.  Both operands are written panel by panel, so that
- * nothing is stored besides. Called by conv_backward and conv_transpose_backward.  Invariant: sums
- * are taken over images, then over pixels. */
+/* conv_weight_backward: the gradient of conv and conv_transpose with respect to the weights. It is
+ * one matrix product per group, summed over all images and pixels. Both operands are packed panel
+ * by panel, so no other copy is stored. conv_backward and conv_transpose_backward call it.
+ * Invariant: sums run over images, then over pixels. */
 #include "axes.h"
 #include "convolution.h"
 #include "dense.h"
 #include <tenon/check.h>
 
 typedef struct weight_t {
-  window_t window; /* in: of x; out: of dy */
+  window_t window; /* in: extents of x; out: extents of dy */
   const tenon_tensor_t *dy;
   const tenon_tensor_t *x;
   char *out;
@@ -16,11 +16,12 @@ typedef struct weight_t {
   int64_t pixels;
   int64_t taps;
   int64_t filters;
-  int64_t channels; /* filters and channels of one group */
-  int64_t size;     /* of an element */
+  /* Channels and filters of one group. */
+  int64_t channels;
+  int64_t size; /* bytes of an element */
 } weight_t;
 
-/* The place of element e: an image, and within it a pixel of dy. */
+/* Converts element e of the sum to an image and, in `at`, a pixel of dy. */
 static int64_t pixel_set(const weight_t *w, int64_t e, int64_t *at) {
   int64_t rest = e % w->pixels;
   for (int32_t i = w->window.rank - 1; i >= 0; i--) {
@@ -31,7 +32,7 @@ static int64_t pixel_set(const weight_t *w, int64_t e, int64_t *at) {
 }
 
 #define PACKS(T)                                                                                   \
-  /* Vector: a filter. */                                                                          \
+  /* A vector is a filter. */                                                                      \
   static void dy_pack_##T(const operand_t *o, int64_t first, int64_t count, int64_t k,             \
                           int64_t depth, int64_t width, void *out) {                               \
     const weight_t *w = (const weight_t *)o->context;                                              \
@@ -45,7 +46,7 @@ static int64_t pixel_set(const weight_t *w, int64_t e, int64_t *at) {
         ((T *)out)[e * width + v] = ((const T *)o->data)[offset + v * strides[1]];                 \
     }                                                                                              \
   }                                                                                                \
-  /* Vector: a channel, and within it a tap. */                                                    \
+  /* A vector is a channel and, within it, a tap. */                                               \
   static void x_pack_##T(const operand_t *o, int64_t first, int64_t count, int64_t k,              \
                          int64_t depth, int64_t width, void *out) {                                \
     const weight_t *w = (const weight_t *)o->context;                                              \
@@ -130,8 +131,8 @@ static tenon_status_t infer(tenon_infer_t *infer) {
     return tenon_fail(infer, TENON_INVALID, "group is %" PRId64 "; expected 1 or more", group);
   if (x->ndim < 3 || dy->ndim != x->ndim || (kernel.count >= 0 && kernel.count != x->ndim - 2))
     return tenon_fail(infer, TENON_INVALID,
-                      "dy has %d axes, x %d and the kernel %d; expected batch, channels and as "
-                      "many spatial axes each",
+                      "dy has %d axes, x %d and the kernel %d; expected dy and x with batch, "
+                      "channels and as many spatial axes as the kernel has",
                       dy->ndim, x->ndim, kernel.count);
   if (!kernel.known) return out_unknown(infer, out, x->ndim);
   out->ndim = x->ndim;
@@ -146,9 +147,11 @@ static tenon_status_t infer(tenon_infer_t *infer) {
   for (int32_t i = 0; i < kernel.count; i++)
     wrong = wrong || dim_differ(places[i], dy->dims[2 + i]);
   if (wrong)
-    return tenon_fail(infer, TENON_INVALID,
-                      "dy %s is not what a convolution of x %s in %" PRId64 " groups gives",
-                      dims_text(dy->dims, dy->ndim).text, dims_text(x->dims, x->ndim).text, group);
+    return tenon_fail(
+        infer, TENON_INVALID,
+        "dy has shape %s, which is not the result of convolving x of shape %s in %" PRId64
+        " groups",
+        dims_text(dy->dims, dy->ndim).text, dims_text(x->dims, x->ndim).text, group);
   return TENON_OK;
 }
 
@@ -157,7 +160,8 @@ static tenon_status_t infer(tenon_infer_t *infer) {
 TENON_ITEMS(core_conv_weight,
   TENON_OP("conv_weight_backward(Tensor dy, Tensor x, Tensor @host kernel, *, " WINDOW_ARGUMENTS
            ", int group=1) -> Tensor",
-    TENON_DOC("The gradient of conv for its weights, whose spatial extents are `kernel`."),
+    TENON_DOC("The gradient of conv with respect to its weights, "
+              "whose spatial extents are `kernel`."),
     TENON_SAMPLES("dy: [n, 3, 5], x: [n, c, 6], kernel: [1] [2]"),
     TENON_TYPES("dy: float; x = dy; kernel: i64|i32; out = dy"),
     TENON_WHERE("kernel: known"),

@@ -1,7 +1,8 @@
-/* Copying between strided places (copy.h), and `contiguous`, which is nothing else. The walk is put
- * in order once: axes of extent 1 go, axes are sorted by the target's strides and merged where both
- * sides allow it; then runs are copied whole, repeated, transposed in tiles or picked one by one.
- * Invariant: parts of the walk that threads take write disjoint bytes, so packed dtypes are one
+/* Copies between strided tensors (copy.h), and the operator `contiguous`. The axes are normalised
+ * once: axes of extent 1 are dropped, the others are sorted by the target's strides and merged
+ * where both sides allow it. Then runs are copied whole, repeated, transposed in tiles, or copied
+ * element by element.
+ * Invariant: the parts that threads take write disjoint bytes, so packed dtypes are copied as one
  * part. */
 #include "copy.h"
 #include <string.h>
@@ -11,16 +12,16 @@ typedef struct wide_t {
   uint64_t high;
 } wide_t;
 
-enum { LINE = 64, SMALL = 1 << 16, /* bytes not worth another thread */ };
+enum { LINE = 64, SMALL = 1 << 16, /* bytes; less is not worth another thread */ };
 
-/* What a part does for one run: n elements, or a tile of n by m where the source is contiguous
- * along m. */
+/* What a part does for one run: n elements, or a tile of n by m elements where the source is
+ * contiguous along m. */
 typedef struct plan_t {
   move_t *move;
   void (*run)(char *to, const char *from, int64_t n, int64_t to_stride, int64_t from_stride);
   void (*tile)(char *to, const char *from, int64_t n, int64_t m, int64_t to_stride,
                int64_t from_stride);
-  int32_t outer; /* axes before the run's and the tile's */
+  int32_t outer; /* axes outside the run and the tile */
   int64_t size;
   int64_t run_axis;
   int64_t tile_axis;
@@ -28,7 +29,7 @@ typedef struct plan_t {
   int64_t blocks;
 } plan_t;
 
-/* A square of N by N elements in registers of 16 bytes: log2 N times, row i and row i + N/2 are
+/* Transposes N by N elements in registers of 16 bytes: log2 N times, rows i and i + N/2 are
  * interleaved. */
 #define SQUARE(type, size, N, LOW, HIGH)                                                           \
   typedef type vector_##size __attribute__((vector_size(16)));                                     \
@@ -90,7 +91,7 @@ static inline void square_16(wide_t *y, int64_t to_stride, const wide_t *x, int6
     };                                                                                             \
     const type *x = (const type *)(const void *)from;                                              \
     type *y = (type *)(void *)to;                                                                  \
-    for (int64_t j = 0; j < m; j += STEP) { /* whole lines of the source */                        \
+    for (int64_t j = 0; j < m; j += STEP) { /* whole cache lines of the source */                  \
       int64_t end = j + STEP < m ? j + STEP : m;                                                   \
       int64_t i = 0;                                                                               \
       for (; i + N <= n; i += N) {                                                                 \
@@ -112,7 +113,7 @@ MOVES(uint32_t, 4)
 MOVES(uint64_t, 8)
 MOVES(wide_t, 16)
 
-/* Packed elements may straddle bytes: they are read and written by bit. */
+/* Packed elements may straddle bytes, so they are copied bit by bit. */
 static void bits_move(tenon_tensor_t *to, int64_t index, const tenon_tensor_t *from, int64_t at) {
   uint8_t *y = (uint8_t *)to->data;
   const uint8_t *x = (const uint8_t *)from->data;
@@ -142,7 +143,7 @@ tenon_status_t core_move_run(tenon_call_t *call, tenon_tensor_t *to, int64_t to_
   return TENON_OK;
 }
 
-/* Strings and packed elements, one at a time. */
+/* Copies strings and packed elements one at a time. */
 static tenon_status_t one_by_one(tenon_call_t *call, void *argument, int64_t begin, int64_t end) {
   const move_t *move = (const move_t *)argument;
   for (int64_t n = begin; n < end; n++) {
@@ -202,7 +203,8 @@ static tenon_status_t part(tenon_call_t *call, void *argument, int64_t begin, in
   return TENON_OK;
 }
 
-static void axis_move(move_t *move, int32_t from, int32_t to) { /* the axes between make way */
+/* moves one axis; the axes between shift */
+static void axis_move(move_t *move, int32_t from, int32_t to) {
   int64_t shape = move->shape[from];
   int64_t x = move->from_strides[from];
   int64_t y = move->to_strides[from];
@@ -217,7 +219,7 @@ static void axis_move(move_t *move, int32_t from, int32_t to) { /* the axes betw
   move->to_strides[to] = y;
 }
 
-/* Gives the number of elements. */
+/* Normalises the axes and returns the number of elements. */
 static int64_t put_in_order(move_t *move) {
   int32_t n = 0;
   int64_t count = 1;
@@ -279,7 +281,8 @@ tenon_status_t core_move(tenon_call_t *call, move_t *move) {
     plan.tile = tile_16;
     break;
   default:
-    return tenon_fail(call, TENON_UNIMPLEMENTED, "elements of %d bytes", (int)size);
+    return tenon_fail(call, TENON_UNIMPLEMENTED,
+                      "cannot copy elements of %d bytes; expected 1, 2, 4, 8 or 16", (int)size);
   }
   if (across == last) {
     plan.tile = NULL;

@@ -1,7 +1,7 @@
 /* The library `core`: every built-in operator, linked into libtenon as any author would link a
- * library statically. Each family is a group in a file of its own.  Invariant: nothing here sees
- * more than tenon/op.h.  (One group is the host's: core_required, whose kernels change headers and
- * storage of tensors, src/dispatch/required.c.) */
+ * library statically. Each family is a group of items in its own file.
+ * Invariant: nothing here sees more than tenon/op.h. One group, core_required, belongs to the host
+ * because its kernels change tensor headers and storage (src/dispatch/required.c). */
 #include <tenon/op.h>
 
 /* clang-format off */
@@ -70,8 +70,8 @@
   X(core_strided)                                                                                  \
   X(core_sparse)
 
-/* The files of simd/ once more, compiled for an instruction set: they extend what the list above
- * defines. */
+/* The files of simd/ compiled again for an instruction set; they extend operators of the list
+ * above. */
 #if defined(__x86_64__) || defined(_M_X64)
 #define SIMD_FAMILIES(X)                                                                           \
   BOTH(X, core_arithmetic)                                                                         \
@@ -94,8 +94,7 @@
 #define SIMD_FAMILIES(X)
 #endif
 
-/* The same operators by oneDNN: kernels of dnn/ take the place of plain ones for the dtypes that
- * they name. */
+/* The kernels of dnn/ replace the plain kernels for the dtypes that they name. */
 #ifdef TENON_ONEDNN
 #define DNN_FAMILIES(X)                                                                            \
   X(core_dnn_matmul)                                                                               \
@@ -106,7 +105,7 @@
 #define DNN_FAMILIES(X)
 #endif
 
-/* For devices that compile, and have no kernels of their own. */
+/* Source kernels, for devices that compile and have no kernels of their own. */
 #define SOURCE_FAMILIES(X)                                                                         \
   X(core_source_pointwise)                                                                         \
   X(core_source_integers)                                                                          \

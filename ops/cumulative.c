@@ -1,6 +1,7 @@
-/* cum_sum, cum_prod: running sums and products along an axis.  The tensor is [outer, n, inner]; a
- * block of columns keeps its running values in wide numbers, so that those of f32 and narrower
- * floats do not drift. Invariant: a part owns whole columns. */
+/* cum_sum and cum_prod: running sums and products along an axis. The tensor is viewed as [outer, n,
+ * inner]. The running values of a block of columns are kept in wide numbers, so that f32 and
+ * narrower floats do not drift.
+ * Invariant: a part owns whole columns. */
 #include "axes.h"
 #include "copy.h"
 #include "forward.h"
@@ -16,12 +17,12 @@ typedef struct running_t {
   int reverse;
 } running_t;
 
-/* In gradient texts: the other way round along the axis. */
+/* In gradient formulas: reverses the axis. */
 #define FLIP(value) "core::slice(" value ", -1, -4611686018427387904, axis, -1)"
 #define ADD(a, b) ((a) + (b))
 #define MUL(a, b) ((a) * (b))
 #define SAME(x) (x)
-/* W: the type of the running value */
+/* W is the type of the running value. */
 #define RUNNING(function, type, W, OP, identity, get, set)                                         \
   static tenon_status_t function(tenon_call_t *call, void *argument, int64_t begin, int64_t end) { \
     const running_t *p = (const running_t *)argument;                                              \
@@ -93,7 +94,8 @@ static tenon_status_t run(tenon_call_t *call, int product) {
   for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
     if (kinds[i].dtype == tenon_dtype_id(x->dtype)) part = product ? kinds[i].prod : kinds[i].sum;
   if (!part)
-    return tenon_fail(call, TENON_UNIMPLEMENTED, "there are no running sums of this dtype");
+    return tenon_fail(call, TENON_UNIMPLEMENTED,
+                      "cum_sum and cum_prod have no kernel for this dtype");
   int64_t units = count / p.n / p.inner * p.blocks;
   return call->host->parallel(call, units, 16384 * units / count + 1, part, &p);
 }
@@ -108,7 +110,7 @@ tenon_status_t core_cumulative_infer(tenon_infer_t *infer) {
   int32_t wrapped = 0;
   TENON_TRY(ints_read(infer, 1, &axis));
   if (axis.count >= 0 && axis.count != 1)
-    return tenon_fail(infer, TENON_INVALID, "%d axes; one is wanted", axis.count);
+    return tenon_fail(infer, TENON_INVALID, "axis lists %d axes; expected one", axis.count);
   if (x->ndim && axis.known && ints_numbers(&axis, &number))
     TENON_TRY(axis_wrap(infer, number, x->ndim, &wrapped));
   return out_like(infer->outputs[0], x);
@@ -125,16 +127,16 @@ tenon_status_t core_cumulative_infer(tenon_infer_t *infer) {
 TENON_ITEMS(core_cumulative,
   TENON_OP("cum_sum(Tensor x, Tensor @host axis, *, bool exclusive=False, "
            "bool reverse=False) -> Tensor",
-    FACTS("Running sums along an axis, from the other end with reverse, "
-          "without the own element with exclusive."),
+    FACTS("Running sums along an axis; "
+          "reverse starts at the other end, exclusive leaves out the element itself."),
     TENON_GRADIENT("x: "
                    FLIP("core::cum_sum(" FLIP("grad")
                         ", axis, exclusive=exclusive, reverse=reverse)")),
     TENON_KERNEL("cpu", cum_sum_run)),
   TENON_OP("cum_prod(Tensor x, Tensor @host axis, *, bool exclusive=False, "
            "bool reverse=False) -> Tensor",
-    FACTS("Running products along an axis, from the other end with reverse, "
-          "without the own element with exclusive."),
+    FACTS("Running products along an axis; "
+          "reverse starts at the other end, exclusive leaves out the element itself."),
     TENON_GRADIENT("x: core::cum_prod_backward(grad, x, axis, exclusive=exclusive, "
                    "reverse=reverse)"),
     TENON_KERNEL("cpu", cum_prod_run)))

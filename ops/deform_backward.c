@@ -1,6 +1,8 @@
-/* The gradients of deform_conv: its patches as a tensor, which products with dy and w need, and the
- * way back through them. Called by the gradient text in deform.c.  Invariant: one thread has all
- * channels of an offset group of an image, whose offsets and masks they share. */
+/* Gradients of deform_conv: deform_patches gives its samples as a tensor, deform_patches_backward
+ * is the gradient of that, and both are combined with matrix products. The gradient formula in
+ * deform.c calls them.
+ * Invariant: one thread owns all channels of an offset group of an image, because they share
+ * offsets and masks. */
 #include "axes.h"
 #include "composite.h"
 #include "convolution.h"
@@ -23,7 +25,7 @@ typedef struct patches_t { /* all dense, f32 or f64 */
   const tenon_tensor_t *offset;
   const tenon_tensor_t *mask;
   const tenon_tensor_t *dp;
-  tenon_tensor_t *out; /* of the patches; NULL: back */
+  tenon_tensor_t *out; /* the patches; NULL in the backward pass */
   tenon_tensor_t *dx;
   tenon_tensor_t *doffset;
   tenon_tensor_t *dmask;
@@ -31,17 +33,18 @@ typedef struct patches_t { /* all dense, f32 or f64 */
   int64_t channels;
   int64_t taps;
   int64_t pixels;
-  int64_t plane; /* channels: of a group */
+  int64_t plane; /* channels: of one offset group */
 } patches_t;
 
 typedef struct corners_t {
-  int32_t count;           /* 0: all of them are outside */
+  int32_t count;           /* 0: all corners are outside */
   int64_t at[CORNERS_MAX]; /* -1: outside */
   double weight[CORNERS_MAX];
   double slope[AXES_MAX][CORNERS_MAX];
 } corners_t;
 
-/* The elements around a point, their weights, and the weights' derivatives by each coordinate. */
+/* Finds the elements around a point, their weights, and the derivatives of the weights with respect
+ * to each coordinate. */
 static void corners_set(const window_t *w, const double *point, corners_t *c) {
   double part[AXES_MAX];
   int64_t low[AXES_MAX];
@@ -70,7 +73,7 @@ static void corners_set(const window_t *w, const double *point, corners_t *c) {
 }
 
 #define UNITS(T)                                                                                   \
-  /* part: (image, offset group) */                                                                \
+  /* A part is (image, offset group). */                                                           \
   static tenon_status_t units_##T(tenon_call_t *call, void *argument, int64_t begin,               \
                                   int64_t end) {                                                   \
     const patches_t *p = (const patches_t *)argument;                                              \
@@ -127,7 +130,7 @@ static void corners_set(const window_t *w, const double *point, corners_t *c) {
 UNITS(float)
 UNITS(double)
 
-/* in: x, offset, mask and kernel. */
+/* `in` holds x, offset, mask and kernel. */
 static tenon_status_t walk(tenon_call_t *call, patches_t *p, tenon_tensor_t *const *in,
                            tenon_dtype_t dtype) {
   const tenon_tensor_t **to[3] = {&p->x, &p->offset, &p->mask};
@@ -170,8 +173,8 @@ static tenon_status_t patches_backward_run(tenon_call_t *call) {
   return TENON_OK;
 }
 
-/* Inputs from `first` on: x, offset, mask, kernel.  Gives the shape of the patches, [N, C * taps,
- * out...]. */
+/* Checks the inputs from `first` on: x, offset, mask, kernel. Gives the shape of the patches, [N, C
+ * * taps, out...]. */
 static tenon_status_t patches_check(tenon_infer_t *infer, uint32_t first, tenon_dim_t *dims) {
   const tenon_meta_t *x = infer->inputs[first];
   const tenon_meta_t *offset = infer->inputs[first + 1];
@@ -200,7 +203,7 @@ static tenon_status_t patches_check(tenon_infer_t *infer, uint32_t first, tenon_
     wrong = wrong || dim_differ(offset->dims[i], dims[i]) ||
             (mask && dim_differ(mask->dims[i], dims[i]));
   if (wrong)
-    return tenon_fail(infer, TENON_INVALID, "offset %s does not fit x %s",
+    return tenon_fail(infer, TENON_INVALID, "offset has shape %s, which does not fit x of shape %s",
                       dims_text(offset->dims, offset->ndim).text, dims_text(x->dims, x->ndim).text);
   return TENON_OK;
 }
@@ -218,7 +221,7 @@ static tenon_status_t patches_backward_infer(tenon_infer_t *infer) {
   for (int32_t i = 0; !wrong && i < dp->ndim; i++)
     wrong = dim_differ(dp->dims[i], dims[i]);
   if (wrong)
-    return tenon_fail(infer, TENON_INVALID, "dp has shape %s; the patches have %s",
+    return tenon_fail(infer, TENON_INVALID, "dp has shape %s, but the patches have shape %s",
                       dims_text(dp->dims, dp->ndim).text,
                       dims_text(dims, infer->inputs[1]->ndim).text);
   return core_gradients_infer(infer, 1, 3);
@@ -264,7 +267,7 @@ static tenon_status_t give_bias(tenon_call_t *call) {
   return call->host->assign(call, BIAS - X, t);
 }
 
-/* y = w * patches, group by group: dw = dy * patches^T, and the gradient of the patches is w^T *
+/* y = w * patches for each group. So dw = dy * patches^T, and the gradient of the patches is w^T *
  * dy. */
 static tenon_status_t deform_conv_backward_run(tenon_call_t *call) {
   tenon_tensor_t *x = call->inputs[X];
@@ -305,7 +308,7 @@ static tenon_status_t deform_conv_backward_run(tenon_call_t *call) {
   tenon_tensor_t *results[3] = {NULL};
   tenon_tensor_t *mask = call->inputs[MASK];
   if (!call->outputs[0] && !call->outputs[OFFSET - X] && !call->outputs[MASK - X]) return TENON_OK;
-  if (!mask) { /* all results of a call within are made, that for the mask too */
+  if (!mask) { /* a call from a kernel computes all results, so also the gradient of mask */
     int64_t ones[TENON_RANK_MAX] = {images, offset->shape[1] / (x->ndim - 2)};
     for (int32_t i = 2; i < x->ndim; i++)
       ones[i] = offset->shape[i];
@@ -336,7 +339,7 @@ static tenon_status_t deform_conv_backward_infer(tenon_infer_t *infer) {
   "strides=strides, pads=pads, dilations=dilations, auto_pad=auto_pad, offset_group=offset_group"
 TENON_ITEMS(core_deform_backward,
   TENON_OP("deform_patches(" ARGUMENTS ") -> Tensor",
-    TENON_DOC("The samples that deform_conv takes, times mask: [N, C * taps, out...]."),
+    TENON_DOC("The samples that deform_conv takes, multiplied by mask: [N, C * taps, out...]."),
     TENON_SAMPLES("x: [n, c, 4, 5], offset: [n, 8, 3, 4], mask: [n, 4, 3, 4], kernel: [2] [2, 2]"),
     TENON_TYPES("x: float; offset, mask = x; kernel: i64|i32; out = x"),
     TENON_WHERE("kernel: known"),

@@ -1,7 +1,7 @@
-/* det: the determinants of a stack of matrices, by elimination with row pivots in double precision;
- * and the cofactors, which are its gradient, by elimination with pivots of rows and columns, so
- * that matrices may be singular. The host calls infer and the kernel.  Invariant: a matrix without
- * rows has the determinant 1. */
+/* det: determinants of a stack of square matrices, by elimination with row pivots in double
+ * precision. det_backward: cofactors, by elimination with row and column pivots, so that matrices
+ * may be singular.
+ * Invariant: a matrix without rows has the determinant 1. */
 #include "axes.h"
 #include "dense.h"
 #include <math.h>
@@ -11,7 +11,7 @@
 typedef struct matrices_t {
   const tenon_tensor_t *x; /* f32 or f64, dense */
   tenon_tensor_t *out;
-  double *scratch; /* of every slot: one matrix */
+  double *scratch; /* one matrix per thread slot */
   int64_t n;
   int64_t count;
   int64_t slots;
@@ -42,7 +42,7 @@ static double eliminate(double *a, int64_t n) {
   return det;
 }
 
-/* Part: a slot of scratch, and every so manieth matrix. */
+/* A part is a slot of scratch memory and every k-th matrix. */
 static tenon_status_t slots_run(tenon_call_t *call, void *argument, int64_t begin, int64_t end) {
   const matrices_t *s = (const matrices_t *)argument;
   int64_t size = s->n * s->n;
@@ -98,7 +98,8 @@ static tenon_status_t det_infer(tenon_infer_t *infer) {
 
 /* det_backward */
 
-/* a = P L U Q with all pivots; gives the sign of P and Q, or 0 if the rank is below n - 1. */
+/* Factorises a = P L U Q with full pivoting. Returns the sign of P and Q, or 0 if the rank is below
+ * n - 1. */
 static double factorise(double *a, int64_t n, int64_t *rows, int64_t *columns) {
   double sign = 1;
   for (int64_t i = 0; i < n; i++)
@@ -139,9 +140,9 @@ static double factorise(double *a, int64_t n, int64_t *rows, int64_t *columns) {
   return sign;
 }
 
-/* The cofactors of a, which is destroyed, times dy.  Column e of adj(U) L^-1 needs no quotient by
- * the last pivot, which may be 0: d (U')^-1 (u y' - c y_last), where d is the product of the other
- * pivots, u the last one and c the column above it. */
+/* Computes the cofactors of a times dy; a is destroyed. Column e of adj(U) L^-1 needs no division
+ * by the last pivot, which may be 0: it is d (U')^-1 (u y' - c y_last), where d is the product of
+ * the other pivots, u the last pivot and c the column above it. */
 static void cofactors(double *a, int64_t n, double dy, int64_t *order, double *y, double *out) {
   int64_t *rows = order;
   int64_t *columns = order + n;
@@ -172,7 +173,7 @@ typedef struct cofactors_t {
   const tenon_tensor_t *dy;
   const tenon_tensor_t *x; /* f32 or f64, dense */
   tenon_tensor_t *out;
-  double *scratch; /* of every slot: two matrices, a column and two orders */
+  double *scratch; /* per thread slot: two matrices, a column and two orders */
   int64_t n;
   int64_t count;
   int64_t slots;
@@ -234,15 +235,16 @@ static tenon_status_t det_backward_infer(tenon_infer_t *infer) {
   for (int32_t i = 0; fits && i < dy->ndim; i++)
     fits = !dim_differ(dy->dims[i], x->dims[i]);
   if (!fits)
-    return tenon_fail(infer, TENON_INVALID,
-                      "dy has shape %s, x %s: one number for each square matrix is wanted",
-                      dims_text(dy->dims, dy->ndim).text, dims_text(x->dims, x->ndim).text);
+    return tenon_fail(
+        infer, TENON_INVALID,
+        "dy has shape %s and x %s; expected one number in dy for each square matrix of x",
+        dims_text(dy->dims, dy->ndim).text, dims_text(x->dims, x->ndim).text);
   return out_like(infer->outputs[0], x);
 }
 
 /* clang-format off */
-/* The derivative of cofactors C in the direction G is (<G, C> C - C G' C) / det; there is no
- * second one of singular x. */
+/* The derivative of the cofactors C in direction G is (<G, C> C - C G' C) / det. A singular x has
+ * no second derivative here. */
 #define COFACTORS "core::det_backward(core::expand(1.0, core::shape(dy)), x)"
 TENON_ITEMS(core_determinant,
   TENON_OP("det(Tensor x) -> Tensor",

@@ -1,7 +1,8 @@
-/* einsum: Einstein's summation over any number of operands, with ellipses and repeated labels.
- * Operands are taken in from left to right: each pair becomes one batched matrix product over the
- * labels that nobody needs any more.  Invariant: a label's axis is carried exactly as long as a
- * later operand or the result has it. */
+/* einsum: Einstein summation over any number of operands, with ellipses and repeated labels.
+ * Operands are contracted from left to right: each pair becomes one batched matrix product that
+ * sums over the labels that are not needed later.
+ * Invariant: the axis of a label is kept exactly as long as a later operand or the result has that
+ * label. */
 #include "einsum.h"
 #include "axes.h"
 #include "dense.h"
@@ -21,8 +22,8 @@ uint64_t core_einsum_labels(const einsum_term_t *term) {
   return set;
 }
 
-/* Reads one term up to ',' or '-' or the end; `dots` are the axes that "..." stands for.  Gives why
- * it is wrong. */
+/* Reads one term, up to ',' or '-' or the end. `dots` is the number of axes for which "..." stands.
+ * Returns a description of the error, or NULL. */
 static const char *term_read(const char **text, int32_t dots, einsum_term_t *out,
                              int *out_has_dots) {
   const char *p = *text;
@@ -55,14 +56,14 @@ const char *core_einsum_read(const char *text, int32_t operands, const int32_t *
   const char *wrong = 0;
   out->operands = operands;
   out->dots = 0;
-  if (operands > EINSUM_OPERANDS) return "more operands than einsum takes, 64";
+  if (operands > EINSUM_OPERANDS) return "einsum has more than 64 operands";
   for (int32_t i = 0; i < operands; i++) {
     einsum_term_t bare;
     const char *again = p;
     if ((wrong = term_read(&again, 0, &bare, &has_dots))) return wrong;
     int32_t dots = ranks[i] - bare.count;
     if (has_dots ? dots < 0 || dots > EINSUM_DOTS : dots != 0)
-      return "a term has another number of labels than its operand axes";
+      return "a term does not have one label for each axis of its operand";
     if ((wrong = term_read(&p, dots, &out->terms[i], &has_dots))) return wrong;
     if (dots > out->dots) out->dots = dots;
     if (i + 1 < operands && *p++ != ',') return "there are fewer terms than operands";
@@ -72,7 +73,7 @@ const char *core_einsum_read(const char *text, int32_t operands, const int32_t *
     if (p[1] != '>') return "expected the arrow ->";
     p += 2;
     if ((wrong = term_read(&p, out->dots, &out->out, &has_dots))) return wrong;
-    if (*p) return "expected the end after the result's term";
+    if (*p) return "unexpected characters after the result's term";
   } else { /* the ellipsis, then the letters that occur once, capitals first */
     int seen[EINSUM_LETTERS] = {0};
     for (int32_t i = 0; i < operands; i++)
@@ -92,7 +93,7 @@ const char *core_einsum_read(const char *text, int32_t operands, const int32_t *
     known |= core_einsum_labels(&out->terms[i]);
   for (int32_t i = 0; i < out->out.count; i++) {
     if (used & bit(out->out.labels[i])) return "the result names a label twice";
-    if (!(known & bit(out->out.labels[i]))) return "the result names a label that no operand has";
+    if (!(known & bit(out->out.labels[i]))) return "the result has a label that no operand has";
     used |= bit(out->out.labels[i]);
   }
   return 0;
@@ -138,13 +139,14 @@ static tenon_status_t einsum_infer(tenon_infer_t *infer) {
 
 /* pairs */
 
-typedef struct side_t { /* an operand, with one stride for each label that it has */
+typedef struct side_t { /* an operand, with one stride for each of its labels */
   char *data;
   uint64_t labels;
   int64_t strides[64];
 } side_t;
 
-typedef struct groups_t { /* axes of a product: in both and kept, in a, in b, summed */
+/* axes of a product: kept ones that both have, those of a, those of b, summed ones */
+typedef struct groups_t {
   int32_t count;
   uint8_t labels[64];
 } groups_t;
@@ -172,7 +174,7 @@ static int64_t group_size(const groups_t *g, const int64_t *extents) {
   return n;
 }
 
-/* The axes of a group are one axis of this side, with this stride. */
+/* Can the axes of a group be addressed as one axis of this operand? Gives its stride. */
 static int group_linear(const side_t *side, const groups_t *g, const int64_t *extents,
                         int64_t *out_stride) {
   int64_t next = 0;
@@ -191,7 +193,7 @@ static int group_linear(const side_t *side, const groups_t *g, const int64_t *ex
   return 1;
 }
 
-/* A dense copy, its axes in the order of three groups. */
+/* Makes a dense copy with the axes in the order of three groups. */
 static tenon_status_t side_copy(tenon_call_t *call, tenon_dtype_t dtype, side_t *side,
                                 const groups_t *const groups[3], const int64_t *extents,
                                 const tenon_tensor_t *of) {
@@ -229,8 +231,8 @@ static void pair_place(const void *context, int64_t index, product_t *product) {
   product->c = pair->c + index * pair->c_batch * pair->size;
 }
 
-/* a := the sum over the labels that are not in `keep` of a b; tensors: where the sides' memory
- * belongs. */
+/* Replaces a by the product of a and b, summed over the labels that are not in `keep`. a_of and
+ * b_of are the tensors that own the memory. */
 static tenon_status_t contract(tenon_call_t *call, tenon_dtype_t dtype, side_t *a, side_t *b,
                                uint64_t keep, const int64_t *extents, tenon_tensor_t **a_of,
                                const tenon_tensor_t *b_of) {
@@ -295,8 +297,8 @@ static tenon_status_t contract(tenon_call_t *call, tenon_dtype_t dtype, side_t *
 
 /* the kernel */
 
-/* An operand's labels with their strides: repeated ones are a diagonal, axes that only repeat are
- * left out. */
+/* The labels of an operand with their strides. Repeated labels become a diagonal; axes that only
+ * broadcast are left out. */
 static side_t side_of(const tenon_tensor_t *x, const einsum_term_t *term, const int64_t *extents) {
   side_t side = {.data = (char *)x->data};
   for (int32_t i = 0; i < term->count; i++) {
@@ -318,7 +320,7 @@ static tenon_status_t einsum_run(tenon_call_t *call) {
   int32_t count = (int32_t)list->shape[0];
   int64_t extents[64];
   if (count > EINSUM_OPERANDS)
-    return tenon_fail(call, TENON_INVALID, "more operands than einsum takes, 64");
+    return tenon_fail(call, TENON_INVALID, "einsum has more than 64 operands");
   for (int32_t i = 0; i < count; i++)
     ranks[i] = tenon_item(list, i)->ndim;
   const char *wrong = core_einsum_read(call->attrs[0].as.s, count, ranks, &equation);
@@ -350,7 +352,7 @@ static tenon_status_t einsum_run(tenon_call_t *call) {
     side_t b = side_of(operands[i], &equation.terms[i], extents);
     for (int32_t later = i + 1; later < count; later++)
       keep |= core_einsum_labels(&equation.terms[later]);
-    if (a.labels & ~(keep | b.labels)) /* what only one of them has is summed before they meet */
+    if (a.labels & ~(keep | b.labels)) /* labels that only one operand has are summed first */
       TENON_TRY(contract(call, dtype, &a, &unit, keep | b.labels, extents, &of, one));
     if (b.labels & ~(keep | a.labels))
       TENON_TRY(contract(call, dtype, &b, &unit, keep | a.labels, extents, &operands[i], one));
@@ -370,10 +372,10 @@ static tenon_status_t einsum_run(tenon_call_t *call) {
 /* clang-format off */
 TENON_ITEMS(core_einsum,
   TENON_OP("einsum(Tensor[] xs, *, str equation) -> Tensor",
-    TENON_DOC("Einstein's summation: 'bij,bjk->bik' is a batched matrix product.\nLabels that the "
-              "result lacks are summed over; '...' stands for axes that broadcast; "
-              "without an arrow the result has the labels that occur once, "
-              "in the order of the alphabet."),
+    TENON_DOC("Einstein summation: 'bij,bjk->bik' is a batched matrix product.\n"
+              "Labels that are missing in the result are summed over; "
+              "'...' stands for axes that broadcast; "
+              "without an arrow the result has the labels that occur once, in alphabetical order."),
     TENON_SAMPLES("xs: ([n, k], [k, m]), equation = 'ij,jk->ik'; xs: ([n, n]), equation = 'ii->i'"),
     TENON_TYPES("xs: number; out = xs"),
     TENON_TRAITS(TENON_PURE),

@@ -1,5 +1,5 @@
-/* Discrete Fourier transforms, see fft.h: radix two with decimation in time, and Bluestein's chirp
- * for other lengths. */
+/* Discrete Fourier transforms; see fft.h. Radix two with decimation in time, and Bluestein's chirp
+ * transform for other lengths. */
 #include "fft.h"
 #include <math.h>
 #include <string.h>
@@ -31,7 +31,7 @@ static fft_complex_t turn(double angle) {
   return c;
 }
 
-/* In place, of `padded` numbers, forwards. */
+/* Transforms `padded` numbers forwards, in place. */
 static void radix_two(const fft_t *fft, fft_complex_t *x) {
   int64_t n = fft->padded;
   for (int64_t i = 1, j = 0; i < n; i++) { /* bit reversal */
@@ -75,7 +75,7 @@ void core_fft_set(fft_t *fft, int64_t n, fft_complex_t *memory) {
   memset(kernel, 0, (size_t)padded * sizeof *kernel);
   for (int64_t k = 0; k < n; k++) {
     chirp[k] = turn(-PI * (double)(k * k % (2 * n)) /
-                    (double)n); /* reduced, so that large angles stay exact */
+                    (double)n); /* reduced modulo 2 n, so that large angles stay exact */
     kernel[k] = chirp[k];
     kernel[k].im = -kernel[k].im;
     if (k) kernel[padded - k] = kernel[k];
@@ -96,7 +96,7 @@ void core_fft_run(const fft_t *fft, fft_complex_t *x, int backwards, fft_complex
     radix_two(fft, work);
     for (int64_t k = 0; k < fft->padded; k++)
       work[k] = times(work[k], fft->kernel[k]);
-    conjugate(work, fft->padded); /* backwards is forwards between two conjugations */
+    conjugate(work, fft->padded); /* the inverse is a forward transform between two conjugations */
     radix_two(fft, work);
     for (int64_t k = 0; k < fft->n; k++) {
       fft_complex_t c = {work[k].re / (double)fft->padded, -work[k].im / (double)fft->padded};

@@ -1,6 +1,6 @@
-/* The epilogue of products, row by row through a small buffer, so that any strides of c are the
- * same loop. Called from tiles on several threads.  Invariant: one formula for each activation, out
- * of FINISH_ACTIVATIONS. */
+/* The epilogue of matrix products. It works row by row in a small buffer, so that one loop serves
+ * all strides of c. Called for tiles on several threads.
+ * Invariant: each activation has one formula, in FINISH_ACTIVATIONS. */
 #include "finish.h"
 #include "simd/math.h"
 
@@ -19,8 +19,7 @@ enum { SPAN = 256 };
     switch (activation) { FINISH_ACTIVATIONS(ACTIVATION_CASE) }                                    \
   }
 
-/* Integers are added as unsigned ones, which wrap; a fractional scale of them is taken in
- * double. */
+/* Integers are added as unsigned numbers, which wrap; a fractional scale is applied in double. */
 #define FINISH(suffix, signed_t, whole, activate)                                                  \
   static void finish_##suffix(const finish_t *f, int64_t i, int64_t j, int64_t count) {            \
     const T *bias = (const T *)f->bias.data;                                                       \

@@ -1,16 +1,16 @@
-/* What happens to a tile of a product before it is written for good: scale, bias, residual,
- * activation. Used by the plain forms of matmul, gemm and conv, and by their oneDNN forms for what
- * oneDNN cannot fuse. Invariant: the list of activations is here only; its order is the choice that
- * arrives in attributes. */
+/* The epilogue of a matrix product: scale, bias, residual and activation, applied to a tile before
+ * it is final. Used by the plain kernels of matmul, gemm and conv, and by their oneDNN kernels for
+ * whatever oneDNN cannot fuse.
+ * Invariant: this is the only list of activations; its order is the order of the attribute's
+ * choices. */
 #ifndef TENON_OPS_FINISH_H
 #define TENON_OPS_FINISH_H
 
 #include <tenon/op.h>
 
+/* name, value at x; alpha and beta are attributes of the operator */
 /* clang-format off */
 #define FINISH_ACTIVATIONS(X)                                                                      \
-  /* name, value at x; alpha and beta are the operator's */                                        \
-                                                                                                   \
   X(relu, x < 0 ? 0 : x)                                                                           \
   X(clip, x < alpha ? alpha : x > beta ? beta : x)                                                 \
   X(leaky_relu, x < 0 ? alpha * x : x)                                                             \
@@ -27,7 +27,7 @@
 #define FINISH_UNIT(y) ((y) < 0 ? 0 : (y) > 1 ? 1 : (y))
 
 #define FINISH_CHOICE_(name, value) ", '" #name "'"
-/* The end of a schema's list of arguments. */
+/* The last arguments of a schema. */
 #define FINISH_ARGUMENTS                                                                           \
   "str['none'" FINISH_ACTIVATIONS(                                                                 \
       FINISH_CHOICE_) "] activation='none', float alpha=0.0, float beta=0.0"
@@ -35,7 +35,7 @@
 #define FINISH_NAME_(name, value) FINISH_##name,
 enum { FINISH_none, FINISH_ACTIVATIONS(FINISH_NAME_) FINISH_COUNT };
 
-typedef struct finish_side_t { /* something that is added; data NULL: nothing */
+typedef struct finish_side_t { /* an added operand; data NULL: none */
   const void *data;
   int64_t row;
   int64_t column; /* strides in elements, 0 to repeat */
@@ -55,12 +55,12 @@ typedef struct finish_t { /* c = activation(scale * c + bias_scale * bias + resi
   int64_t column;
 } finish_t;
 
-/* 0: there is nothing to do. */
+/* Does the epilogue change anything? */
 static inline int finish_wanted(const finish_t *f) {
   return f->scale != 1 || f->bias.data || f->residual.data || f->activation != FINISH_none;
 }
 
-/* For rows [i, i_end) and columns [j, j_end). */
+/* Applies the epilogue to rows [i, i_end) and columns [j, j_end). */
 void core_finish(const finish_t *finish, int64_t i, int64_t i_end, int64_t j, int64_t j_end);
 
 #endif

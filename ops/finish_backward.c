@@ -1,6 +1,6 @@
-/* The gradient of what matmul, conv and others do to a result before they give it: a composite of
- * the activations' own gradients.  Called by matmul_backward and conv_backward.  Invariant: the
- * list of activations is finish.h's. */
+/* finish_backward: the gradient of the activation that matmul, conv and others fuse. A composite of
+ * the activations' own gradients; called by matmul_backward and conv_backward.
+ * Invariant: the list of activations is that of finish.h. */
 #include "composite.h"
 #include "finish.h"
 
@@ -30,7 +30,7 @@ enum {
 
 static tenon_status_t infer(tenon_infer_t *infer) { return core_backward_infer(infer, 1, 0, NULL); }
 
-/* dy where x is not on the wrong side of the limit. */
+/* dy where x is not beyond the limit, 0 elsewhere. */
 static tenon_status_t within(tenon_call_t *call, int test, double limit, tenon_tensor_t **dy) {
   tenon_tensor_t *zero = core_number(call, (*dy)->dtype, 0);
   tenon_tensor_t *beyond;

@@ -1,4 +1,4 @@
-/* What operators infer whose gradients lie in another file and infer against it. */
+/* infer functions of operators whose gradients are in another file and are checked against them. */
 #ifndef TENON_OPS_FORWARD_H
 #define TENON_OPS_FORWARD_H
 

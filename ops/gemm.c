@@ -1,7 +1,7 @@
-/* Matrix products, by the kernels of simd/product.c, and their distribution over threads by tiles
- * of c. Called by the plain forms of matmul, conv, attention, the recurrent operators and einsum.
- * Invariant: a tile is computed by one thread from start to finish, so results do not depend on how
- * many there are. */
+/* Matrix products by the kernels of simd/product.c, distributed over threads by tiles of c. Called
+ * by the plain kernels of matmul, conv, attention, the recurrent operators and einsum.
+ * Invariant: one thread computes a tile from start to finish, so results do not depend on the
+ * number of threads. */
 #include "gemm.h"
 #include "capability.h"
 
@@ -53,7 +53,7 @@ void core_gemm(tenon_dtype_t dtype, const product_t *product) {
 }
 
 #ifdef TENON_ONEDNN
-int dnn_sgemm(const product_t *product); /* in dnn/gemm.c; 0: not done */
+int dnn_sgemm(const product_t *product); /* in dnn/gemm.c; returns 0 if it declines */
 #else
 static int dnn_sgemm(const product_t *product) {
   (void)product;
@@ -120,7 +120,7 @@ tenon_status_t core_products(tenon_call_t *call, const products_t *products) {
   t.row_tiles = (p->m - 1) / t.rows + 1;
   t.column_tiles = (p->n - 1) / t.columns + 1;
   if (t.row_tiles * products->count * t.column_tiles < TILES &&
-      t.columns > NARROW) { /* enough for a few threads */
+      t.columns > NARROW) { /* enough tiles for a few threads */
     int64_t wanted = (TILES - 1) / (t.row_tiles * products->count) + 1;
     int64_t most = (p->n - 1) / NARROW + 1;
     t.columns = (p->n - 1) / (wanted < most ? wanted : most) + 1;

@@ -1,7 +1,8 @@
-/* Gradients of operators that pick or replace by index: scatter_elements, scatter_nd,
- * tensor_scatter, compress. Composites, so that they have gradients themselves; called by the
- * gradient texts in scatter.c and select.c. Of equals that max and min choose among each has a
- * share, of several updates of one place without a reduction all. */
+/* Gradients of operators that select or replace by index: scatter_elements, scatter_nd,
+ * tensor_scatter, compress. They are composites, so that they have gradients themselves; the
+ * gradient formulas of those operators call them. If max or min chooses among equal elements, each
+ * gets an equal share. If several updates go to one element without a reduction, each gets the
+ * whole gradient. */
 #include "axes.h"
 #include "composite.h"
 #include "forward.h"
@@ -41,7 +42,7 @@ enum {
 typedef struct scatter_t {
   tenon_call_t *call;
   tenon_value_t gather;
-  tenon_value_t scatter[2]; /* attributes: the axis of elements, or none */
+  tenon_value_t scatter[2]; /* attributes: the axis of scatter_elements, or none */
   tenon_value_t *reduction;
 } scatter_t;
 
@@ -62,15 +63,16 @@ static tenon_status_t filled(const scatter_t *s, const tenon_tensor_t *like, dou
   return one && shape ? INVOKE(s->call, EXPAND, NULL, out, one, shape) : TENON_MEMORY;
 }
 
-/* 1 where they are equal, else 0. */
+/* 1 where a and b are equal, else 0. */
 static tenon_status_t same(const scatter_t *s, tenon_tensor_t *a, tenon_tensor_t *b,
                            tenon_tensor_t **out) {
   TENON_TRY(INVOKE(s->call, EQUAL, NULL, out, a, b));
   return INVOKE(s->call, CAST_LIKE, NULL, out, *out, s->call->inputs[DY]);
 }
 
-/* An update's gradient is dy times x and the other updates of the same place: dy out / update.
- * Where it alone is 0, the others are multiplied again; where several are, there is none. */
+/* The gradient of an update under multiplication: dy times x and the other updates of the same
+ * element, computed as dy out / update. If only this update is 0, the others are multiplied again;
+ * if several are 0, the gradient is 0. */
 static tenon_status_t of_factors(const scatter_t *s, tenon_tensor_t **out) {
   tenon_call_t *call = s->call;
   tenon_tensor_t *dy = call->inputs[DY];
@@ -152,7 +154,7 @@ static tenon_status_t both_infer(tenon_infer_t *infer) {
 
 /* tensor_scatter */
 
-/* The shape is an input. */
+/* States that the output has the shape listed in an input. */
 static tenon_status_t shape_infer(tenon_infer_t *infer, uint32_t input) {
   tenon_meta_t *out = infer->outputs[0];
   ints_t shape;
@@ -178,7 +180,7 @@ enum {
   CACHE_EXPAND,
 };
 
-/* Step t of batch entry b lies at (first[b] + t) mod extent. */
+/* Step t of batch entry b is at (first[b] + t) mod extent. */
 static tenon_status_t cache_run(tenon_call_t *call) {
   tenon_tensor_t *dy = call->inputs[0];
   tenon_tensor_t *first = call->inputs[2];
@@ -271,7 +273,7 @@ TENON_ITEMS(core_index_backward,
     TENON_COMPOSITE(cache_run)),
   TENON_OP("compress_backward(Tensor dy, Tensor condition, Tensor @host shape, *, "
            "int? axis=None) -> Tensor",
-    TENON_DOC("The gradient of compress: dy where the condition is true, 0 elsewhere."),
+    TENON_DOC("The gradient of compress: dy at elements that were taken, 0 elsewhere."),
     TENON_SAMPLES("dy: [2, m], condition: [3] [True, False, True], shape: [2] [3, m], axis = 0"),
     TENON_TYPES("dy: float; condition: bool; shape: i64|i32; out = dy"),
     TENON_WHERE("shape: known"),

@@ -1,7 +1,7 @@
-/* matmul_integer, conv_integer, qlinear_matmul, qlinear_conv: products of 8-bit numbers, exact in
- * 32 bits. Inputs are widened to i32 less their zero points, multiplied by the kernels of matmul
- * and conv, and, for the qlinear forms, scaled and rounded.  Invariant: sums wrap in 32 bits, as
- * ONNX allows, and are otherwise exact. */
+/* matmul_integer, conv_integer, qlinear_matmul, qlinear_conv: products of 8-bit numbers,
+ * accumulated in 32 bits. Inputs are widened to i32 minus their zero points and multiplied by the
+ * kernels of matmul and conv; the qlinear forms are then scaled and rounded.
+ * Invariant: sums wrap at 32 bits, as ONNX allows, and are exact otherwise. */
 #include "axes.h"
 #include "convolution.h"
 #include "dense.h"
@@ -9,15 +9,16 @@
 #include "simd/math.h"
 #include <tenon/check.h>
 
-enum { WORK = 1 << 14 }; /* elements that are worth a thread */
+enum { WORK = 1 << 14 }; /* elements that justify a thread */
 enum {
   PLAIN_INPUTS,
   QLINEAR_INPUTS,
 };
 
-/* Something that broadcasts to a tensor: one element, a vector along an axis, or NumPy's rule. */
+/* A scale or zero point that broadcasts to a tensor: one element, a vector along an axis, or by
+ * NumPy's rule. */
 typedef struct spread_t {
-  const void *data; /* NULL: not there */
+  const void *data; /* NULL: absent */
   int64_t strides[TENON_RANK_MAX];
 } spread_t;
 
@@ -90,7 +91,8 @@ static tenon_status_t widen_rows(tenon_call_t *call, void *argument, int64_t beg
   return TENON_OK;
 }
 
-/* x less its zero point, of which a vector lies along `axis`; dense.  NULL: failed, and said so. */
+/* x minus its zero point, which may be a vector along `axis`, as a dense tensor. Returns NULL on
+ * failure; the error is already set. */
 static tenon_tensor_t *widen(tenon_call_t *call, tenon_tensor_t *x, tenon_tensor_t *zero,
                              int32_t axis) {
   widen_t w = {.x = core_dense(call, x, x->dtype)};
@@ -130,7 +132,8 @@ static tenon_status_t narrow_rows(tenon_call_t *call, void *argument, int64_t be
       double value = tn_rint(n->sums[row * width + e] * (double)scale + n->zero);
       value = value > n->most    ? n->most
               : value > n->least ? value
-                                 : n->least; /* NaN, of scales: the least */
+                                 /* NaN, which scales may produce, becomes the least value */
+                                 : n->least;
       ((uint8_t *)n->out->data)[row * width + e] = (uint8_t)(int32_t)value;
     }
   }
@@ -161,7 +164,7 @@ static tenon_status_t narrow(tenon_call_t *call, const tenon_tensor_t *sums,
 
 /* kernels */
 
-/* sums NULL: into the output. */
+/* sums NULL: writes to the output. */
 static tenon_status_t multiply(tenon_call_t *call, tenon_tensor_t *a, tenon_tensor_t *a_zero,
                                tenon_tensor_t *b, tenon_tensor_t *b_zero, tenon_tensor_t *sums) {
   finish_t finish = {.scale = 1, .bias_scale = 1};
@@ -218,8 +221,8 @@ static tenon_status_t qlinear_conv_run(tenon_call_t *call) {
 
 /* shapes */
 
-/* A scale or zero point is one number or a vector of `count`, or broadcasts to `to` by NumPy's rule
- * (NULL: it may not). */
+/* A scale or zero point must be one number or a vector of `count`, or broadcast to `to` by NumPy's
+ * rule (NULL: it may not). */
 static tenon_status_t vector_check(tenon_infer_t *infer, uint32_t input, const char *name,
                                    tenon_dim_t count, const tenon_meta_t *to) {
   const tenon_meta_t *t = infer->inputs[input];
@@ -235,7 +238,7 @@ static tenon_status_t vector_check(tenon_infer_t *infer, uint32_t input, const c
   }
   if (t->ndim > 1 || dim_differ(t->dims[0], count))
     return tenon_fail(infer, TENON_INVALID,
-                      "%s has shape %s; expected one number or %" PRId64 " of them", name,
+                      "%s has shape %s; expected one number or %" PRId64 " numbers", name,
                       dims_text(t->dims, t->ndim).text, tenon_is_known(count) ? count.value : 0);
   return TENON_OK;
 }
@@ -307,29 +310,29 @@ static tenon_status_t qlinear_conv_infer(tenon_infer_t *infer) {
 TENON_ITEMS(core_integer,
   PRODUCT(matmul_integer,
           "Tensor a, Tensor b, Tensor? a_zero_point=None, Tensor? b_zero_point=None",
-          "The matrix product of (a - a_zero_point) and (b - b_zero_point) in 32 bits.\nZero "
-          "points are one number, a vector of one for each row of a or column of b, or broadcast.",
-          "a: i8|u8; b: i8|u8; a_zero_point = a; b_zero_point = b; out = i32",
+          "The matrix product of (a - a_zero_point) and (b - b_zero_point) in 32 bits.\n"
+          "A zero point is one number, a vector with one number for each row of a or column of b, "
+          "or broadcasts.", "a: i8|u8; b: i8|u8; a_zero_point = a; b_zero_point = b; out = i32",
           "a: [n, k], b: [k, m]; a: [n, k], b: [k, m], a_zero_point: [n], b_zero_point: [m]"),
   PRODUCT(conv_integer,
           "Tensor x, Tensor w, Tensor? x_zero_point=None, Tensor? w_zero_point=None, *, "
           WINDOW_ARGUMENTS ", int group=1",
           "The convolution of (x - x_zero_point) with (w - w_zero_point) in 32 bits; "
-          "w_zero_point may be one for each filter.",
+          "w_zero_point may have one number for each filter.",
           "x: i8|u8; w: i8|u8; x_zero_point = x; w_zero_point = w; out = i32",
           "x: [n, c, 6], w: [3, c, 2]; "
           "x: [n, 4, 4, 5], w: [4, 2, 3, 3], x_zero_point: [], w_zero_point: [4], group = 2"),
   PRODUCT(qlinear_matmul, SCALED("a") ", " SCALED("b") ", Tensor y_scale, Tensor y_zero_point",
-          "The matrix product of two quantised tensors, quantised; "
-          "a may have a scale for each row, b for each column.",
+          "The quantised matrix product of two quantised tensors; "
+          "a may have a scale for each row, b one for each column.",
           SCALED_TYPES("a") SCALED_TYPES("b") Y_TYPES,
           "a: [n, k], " SCALE("a") ", b: [k, m], " SCALE("b") ", " SCALE("y")),
   PRODUCT(qlinear_conv,
           SCALED("x") ", " SCALED("w")
           ", Tensor y_scale, Tensor y_zero_point, Tensor? bias=None, *, " WINDOW_ARGUMENTS
           ", int group=1",
-          "The convolution of two quantised tensors, quantised; "
-          "w may have a scale for each filter.\nbias counts in steps of x_scale w_scale.",
+          "The quantised convolution of two quantised tensors; "
+          "w may have a scale for each filter.\nbias is in units of x_scale w_scale.",
           SCALED_TYPES("x") SCALED_TYPES("w") "bias: i32; " Y_TYPES,
           "x: [n, c, 6], " SCALE("x") ", w: [3, c, 2], " SCALE("w") ", " SCALE("y")))
 /* clang-format on */

@@ -1,4 +1,4 @@
-/* Tables of resize, see interpolation.h. */
+/* Tables for resize; see interpolation.h. */
 #include "interpolation.h"
 #include "axes.h"
 #include "number.h"
@@ -17,15 +17,16 @@ tenon_status_t core_resize_axes(const resize_t *r, axis_t *axes) {
   if (listed) TENON_TRY(axes_mask_(r->host, r->context, named->as.ints, count, r->rank, &mask));
   if (count_of(given) != count || (count_of(r->sizes) && count_of(r->scales)))
     return r->host->fail(r->context, TENON_INVALID,
-                         "either scales or sizes, one number for each of %" PRId64
-                         " axes, not %" PRId64 " and %" PRId64,
+                         "expected scales or sizes with one number for each of %" PRId64
+                         " axes, but found %" PRId64 " scales and %" PRId64,
                          count, count_of(r->scales), count_of(r->sizes));
   int crop = r->attrs[RESIZE_COORDINATES].as.i == TF_CROP_AND_RESIZE;
   if ((given && given->ndim != 1) || (crop && r->roi && r->roi->ndim != 1))
-    return r->host->fail(r->context, TENON_INVALID, "scales, sizes and roi have one axis each");
+    return r->host->fail(r->context, TENON_INVALID,
+                         "scales, sizes and roi must have one axis each");
   if (crop && count_of(r->roi) != 2 * count)
     return r->host->fail(r->context, TENON_INVALID,
-                         "roi has %" PRId64 " numbers; two for each of %" PRId64 " axes are wanted",
+                         "roi has %" PRId64 " numbers; expected two for each of %" PRId64 " axes",
                          count_of(r->roi), count);
   for (int32_t i = 0; i < r->rank; i++)
     axes[i] = (axis_t){0, axes[i].in, axes[i].in, 1, 0, 1};
@@ -42,13 +43,14 @@ tenon_status_t core_resize_axes(const resize_t *r, axis_t *axes) {
       axis->scale = number_get(given->dtype, given->data, i * step);
       double size = floor((double)axis->in * axis->scale * (axis->end - axis->start));
       if (!(axis->scale > 0) || !(size >= 0 && size < 0x1p60))
-        return r->host->fail(r->context, TENON_INVALID, "%" PRId64 " elements, %g times as many",
-                             axis->in, axis->scale);
+        return r->host->fail(r->context, TENON_INVALID,
+                             "%" PRId64 " elements cannot be scaled by %g", axis->in, axis->scale);
       axis->out = (int64_t)size;
     }
     if (axis->out < 0 || (axis->in == 0 && axis->out > 0))
-      return r->host->fail(r->context, TENON_INVALID, "%" PRId64 " elements cannot become %" PRId64,
-                           axis->in, axis->out);
+      return r->host->fail(r->context, TENON_INVALID,
+                           "%" PRId64 " elements cannot be resized to %" PRId64, axis->in,
+                           axis->out);
     if (i == 0 || (policy == NOT_LARGER ? axis->scale < scale : axis->scale > scale))
       scale = axis->scale;
   }
@@ -62,7 +64,7 @@ tenon_status_t core_resize_axes(const resize_t *r, axis_t *axes) {
 
 /* tables */
 
-/* Where in the input, in its coordinates, result i of an axis lies. */
+/* The coordinate in the input of result i along an axis. */
 static double position(const axis_t *a, int64_t mode, int64_t i) {
   double x = (double)i;
   double in = (double)a->in;
@@ -85,7 +87,7 @@ static double position(const axis_t *a, int64_t mode, int64_t i) {
   }
 }
 
-/* The same, as a number that an integer can hold: a region of interest may be anything. */
+/* The same, clamped so that an integer can hold it: a region of interest may be anything. */
 static double coordinate(const axis_t *a, int64_t mode, int64_t i) {
   double x = position(a, mode, i);
   return x > -0x1p50 ? (x < 0x1p50 ? x : 0x1p50) : -0x1p50;

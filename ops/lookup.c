@@ -1,7 +1,7 @@
-/* Copying by tables (lookup.h).  Rows are the last axis.  Where its table counts up one by one,
- * that stretch of a row is copied in one piece; a row whose source is that of the row before is a
- * copy of it. Invariant: parts write whole rows; packed dtypes, whose rows may share a byte, are
- * one part. */
+/* Copies by tables (lookup.h). Rows run along the last axis. A stretch of a row whose table counts
+ * up by one is copied in one piece. A row with the same source as the row before is copied from
+ * that row.
+ * Invariant: parts write whole rows; packed dtypes, whose rows may share a byte, are one part. */
 #include "lookup.h"
 #include "copy.h"
 #include <string.h>
@@ -18,7 +18,7 @@ typedef struct rows_t {
 static void fill(char *to, int64_t count, int64_t size, const tenon_tensor_t *value) {
   if (!value) {
     memset(to, 0, (size_t)(count * size));
-  } else if (count > 0) { /* copies of what is there already */
+  } else if (count > 0) { /* fills by copying the part that is already filled */
     memcpy(to, value->data, (size_t)size);
     for (int64_t done = 1; done < count; done *= 2)
       memcpy(to + done * size, to, (size_t)((done * 2 < count ? done : count - done) * size));
@@ -52,7 +52,7 @@ static void pick(char *to, const char *from, const int64_t *table, int64_t begin
   }
 }
 
-/* Where the source of a row begins; -1: it takes the value. */
+/* Where the source of a row begins; -1: the row takes the value. */
 static int64_t source_of(const lookup_t *lookup, const tenon_tensor_t *x, const tenon_tensor_t *out,
                          int64_t row) {
   int64_t from = 0;
@@ -124,7 +124,7 @@ tenon_status_t core_lookup(tenon_call_t *call, lookup_t *lookup) {
   const int64_t *table = lookup->table[out->ndim - 1];
   rows_t p = {lookup, out->shape[out->ndim - 1], element_size(x), 0, 0, 0};
   p.by_one = tenon_dtype_id(x->dtype) == TENON_STRING || is_packed(x);
-  for (int64_t begin = 0, end; begin < p.columns; begin = end) { /* the longest stretch */
+  for (int64_t begin = 0, end; begin < p.columns; begin = end) { /* find the longest stretch */
     for (end = begin + 1; end < p.columns && table[begin] >= 0 && table[end] == table[end - 1] + 1;)
       end++;
     if (table[begin] >= 0 && end - begin > p.plain_end - p.plain) {

@@ -1,6 +1,6 @@
 /* matmul and gemm: NumPy's matrix product with an optional bias and activation, and BLAS's with two
- * factors. The host calls infer and the plain kernels here; ops/dnn/matmul.c adds faster ones.
- * Invariant: transposes, broadcasts and views are strides, nothing is copied for them. */
+ * factors. The host calls infer and the plain kernels here; ops/dnn/matmul.c adds faster kernels.
+ * Invariant: transposes, broadcasts and views are strides; nothing is copied for them. */
 #include "matmul.h"
 #include "axes.h"
 #include "dense.h"
@@ -49,7 +49,7 @@ tenon_status_t core_matmul_infer(tenon_infer_t *infer, const tenon_meta_t *a, co
   tenon_meta_t *out = infer->outputs[0];
   if (a->ndim < 1 || b->ndim < 1)
     return tenon_fail(infer, TENON_INVALID,
-                      "%s has no axes; matmul wants vectors, matrices or stacks of matrices",
+                      "%s has no axes; matmul expects vectors, matrices or stacks of matrices",
                       a->ndim < 1 ? "a" : "b");
   TENON_TRY(inner_check(infer, a, b, transpose_a, transpose_b));
   int32_t batch_a = a->ndim > 2 ? a->ndim - 2 : 0;
@@ -78,7 +78,7 @@ tenon_status_t core_matmul_result_infer(tenon_infer_t *infer) {
   if (attrs[2].as.i != FINISH_none && dtype.code != (TENON_F32 & 0xff) &&
       dtype.code != (TENON_BF16 & 0xff))
     return tenon_fail(infer, TENON_INVALID,
-                      "an activation needs a float dtype, but a is of integers");
+                      "an activation needs a float dtype, but a has integers");
   TENON_TRY(core_matmul_infer(infer, infer->inputs[0], infer->inputs[1], attrs[0].as.i != 0,
                               attrs[1].as.i != 0));
   return bias_check(infer, "bias");
@@ -91,8 +91,8 @@ tenon_status_t core_gemm_infer(tenon_infer_t *infer) {
   int trans_a = infer->attrs[2].as.i != 0;
   int trans_b = infer->attrs[3].as.i != 0;
   if (a->ndim != 2 || b->ndim != 2)
-    return tenon_fail(infer, TENON_INVALID, "gemm multiplies matrices, but a has %d axes and b %d",
-                      a->ndim, b->ndim);
+    return tenon_fail(infer, TENON_INVALID,
+                      "gemm multiplies matrices, but a has %d axes and b has %d", a->ndim, b->ndim);
   TENON_TRY(inner_check(infer, a, b, trans_a, trans_b));
   out->ndim = 2;
   out->dims[0] = a->dims[trans_a ? 1 : 0];
@@ -100,10 +100,10 @@ tenon_status_t core_gemm_infer(tenon_infer_t *infer) {
   return bias_check(infer, "c");
 }
 
-/* arguments as strides */
+/* inputs as strides */
 
-/* The last two axes of x to *out, the others to its batch strides, aligned to the right of `rank`
- * axes. */
+/* Describes the last two axes of x as a matrix and the others as batch strides, right-aligned to
+ * `rank` axes. */
 static void matrix_view(const tenon_tensor_t *x, int rows, int columns, int32_t rank,
                         matrix_t *out) {
   int32_t ndim = x ? x->ndim : 0;
@@ -148,7 +148,7 @@ void core_matmul_view(tenon_tensor_t *const tensors[4], int transpose_a, int tra
   out->k = a->shape[a->ndim - (rows && transpose_a ? 2 : 1)];
   out->rank = 0;
   for (int32_t i = 0; i < rank;
-       i++) { /* axes that continue the one before join it, those of extent 1 vanish */
+       i++) { /* joins axes that continue the previous one and drops those of extent 1 */
     int join = out->rank > 0;
     if (c->shape[i] == 1) continue;
     for (int x = 0; x < 4; x++)
@@ -162,7 +162,7 @@ void core_matmul_view(tenon_tensor_t *const tensors[4], int transpose_a, int tra
   int same = last >= 0 && out->b.batch[last] == 0;
   for (int x = 0; same && x < 4; x++) {
     if (x == 1) continue;
-    if (out->m == 1) /* there is no row stride yet: the batch's becomes it */
+    if (out->m == 1) /* a single row has no row stride yet, so it takes that of the batch */
       all[x]->row = all[x]->batch[last];
     else
       same = all[x]->batch[last] == out->m * all[x]->row;
@@ -209,7 +209,7 @@ static void job_finish(const void *context, int64_t index, int64_t i, int64_t i_
   core_finish(&finish, i, i_end, j, j_end);
 }
 
-/* Fills in what the tensors say. */
+/* Fills in what the tensors determine. */
 static void job_set(job_t *job, const finish_t *finish) {
   const matmul_t *p = &job->matmul;
   job->finish = *finish;
@@ -324,8 +324,9 @@ TENON_ITEMS(core_matmul,
   TENON_OP("matmul(Tensor a, Tensor b, Tensor? bias=None, *, bool transpose_a=False, "
            "bool transpose_b=False, " FINISH_ARGUMENTS ") -> Tensor",
     TENON_DOC("The matrix product of a and b over their last two axes, plus a bias, "
-              "through an activation.\nLeading axes broadcast; "
-              "a vector is a row on the left and a column on the right, and its axis vanishes."),
+              "followed by an activation.\n"
+              "Leading axes broadcast; "
+              "a vector is a row on the left and a column on the right, and its axis is dropped."),
     TENON_TYPES("a: number; b = a; bias = a; out = a"),
     TENON_TRAITS(TENON_PURE),
     TENON_USES(DENSE_USES),
@@ -335,7 +336,7 @@ TENON_ITEMS(core_matmul,
     TENON_KERNEL("cpu strided accumulates", core_matmul_run)),
   TENON_OP("gemm(Tensor a, Tensor b, Tensor? c=None, *, float alpha=1.0, float beta=1.0, "
            "bool trans_a=False, bool trans_b=False) -> Tensor",
-    TENON_DOC("alpha a b + beta c, of matrices, each of a and b transposed on demand; "
+    TENON_DOC("alpha a b + beta c for matrices; a and b can each be transposed; "
               "c broadcasts to the result."),
     TENON_SAMPLES("a: [n, k], b: [k, m]; a: [k, n], b: [m, k], c: [m], alpha = 0.5, beta = 2.0, "
                   "trans_a = True, trans_b = True"),

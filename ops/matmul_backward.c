@@ -1,6 +1,6 @@
-/* Gradients of matmul and gemm, as products of others: composites, so that they have gradients
- * themselves. Called by the gradient texts in matmul.c.  Invariant: a vector is made a matrix
- * first, so that only matrices are left. */
+/* Gradients of matmul and gemm, as other products: composites, so that they have gradients
+ * themselves. The gradient formulas in matmul.c call them.
+ * Invariant: a vector is first made a matrix, so that the code handles matrices only. */
 #include "composite.h"
 #include "finish.h"
 #include "matmul.h"
@@ -41,8 +41,8 @@ static tenon_status_t scale(tenon_call_t *call, tenon_tensor_t **t, double by) {
   return by == 1 ? TENON_OK : core_with(call, MUL, *t, by, t);
 }
 
-/* What `t` is the gradient of, was broadcast from `like`, which may have been a vector: `matrix` is
- * the shape that it had as a matrix. */
+/* Gives output `output` from t, the gradient of `matrix`. `matrix` is `like` with its vector (if it
+ * is one) made a matrix, and may have been broadcast. */
 static tenon_status_t give(tenon_call_t *call, uint32_t output, tenon_tensor_t *t,
                            const tenon_tensor_t *matrix, const tenon_tensor_t *like) {
   tenon_tensor_t *shape = core_ints(call, matrix->ndim, matrix->shape);

@@ -1,6 +1,6 @@
-/* Gradients of layer_norm, rms_norm, group_norm and instance_norm, from x again: composites of
- * pointwise operators and means, so that they have gradients themselves.  Called by the gradient
- * texts in simd/norm.c. */
+/* Gradients of layer_norm, rms_norm, group_norm and instance_norm, recomputed from x. They are
+ * composites of pointwise operators and means, so that they have gradients themselves; the gradient
+ * formulas in simd/norm.c call them. */
 #include "axes.h"
 #include "composite.h"
 #include <tenon/check.h>
@@ -41,8 +41,8 @@ static tenon_status_t sum_to(tenon_call_t *call, uint32_t output, tenon_tensor_t
   return call->host->assign(call, output, t);
 }
 
-/* x over these axes with mean 0, if it is centred, and mean square 1; and what made the latter
- * so. */
+/* Normalises x over these axes to mean square 1 and, if it is centred, mean 0. *inverse is the
+ * factor that x (or x - mean) was multiplied by. */
 static tenon_status_t normalise(tenon_call_t *call, tenon_tensor_t *x, tenon_tensor_t *axes,
                                 double epsilon, int centres, tenon_tensor_t **normal,
                                 tenon_tensor_t **inverse) {
@@ -60,7 +60,7 @@ static tenon_status_t normalise(tenon_call_t *call, tenon_tensor_t *x, tenon_ten
 }
 
 /* With g the gradient of normal = (x - mean) * inverse: dx = inverse * (g - mean(g) - normal *
- * mean(g * normal)); without centring, without mean(g). */
+ * mean(g * normal)). Without centring, mean(g) is left out. */
 static tenon_status_t denormalise(tenon_call_t *call, tenon_tensor_t *g, tenon_tensor_t *normal,
                                   tenon_tensor_t *inverse, tenon_tensor_t *axes, int centres,
                                   tenon_tensor_t **dx) {
@@ -98,7 +98,7 @@ static tenon_status_t backward(tenon_call_t *call, int centres) {
   return call->host->assign(call, 0, t);
 }
 
-/* The sum over all but the channels, [C]. */
+/* The sum over all axes except channels, [C]. */
 static tenon_status_t sum_to_channels(tenon_call_t *call, uint32_t output, tenon_tensor_t *t,
                                       const int64_t *channels) {
   tenon_tensor_t *shape = core_ints(call, t->ndim - 1, channels);
@@ -108,7 +108,7 @@ static tenon_status_t sum_to_channels(tenon_call_t *call, uint32_t output, tenon
   return call->host->assign(call, output, t);
 }
 
-/* x as [N, groups, n] is normalised over the last axis. */
+/* x as [N, groups, n] is normalised over its last axis. */
 static tenon_status_t group_norm_backward_run(tenon_call_t *call) {
   tenon_tensor_t *dy = call->inputs[0];
   tenon_tensor_t *x = call->inputs[1];
@@ -117,7 +117,8 @@ static tenon_status_t group_norm_backward_run(tenon_call_t *call) {
   int64_t groups = call->attrs[0].as.i > 0 ? call->attrs[0].as.i : x->shape[1];
   int64_t last = 2;
   int64_t n = x->shape[1];
-  int64_t channels[TENON_RANK_MAX] = {n}; /* what follows the batch, of a number for each channel */
+  /* shape of per-channel numbers that broadcast to what follows the batch */
+  int64_t channels[TENON_RANK_MAX] = {n};
   for (int32_t i = 2; i < x->ndim; i++) {
     n *= x->shape[i];
     channels[i - 1] = 1;
@@ -168,7 +169,7 @@ TENON_ITEMS(core_norm_backward,
     TENON_COMPOSITE(rms_norm_backward_run)),
   TENON_OP("group_norm_backward(Tensor dy, Tensor x, Tensor? scale=None, Tensor? bias=None, *, "
            "int groups=0, float epsilon=1e-5) -> (Tensor? dx, Tensor? dscale, Tensor? dbias)",
-    TENON_DOC("The gradients of group_norm; with 0 groups, of instance_norm."),
+    TENON_DOC("The gradients of group_norm; with groups=0, of instance_norm."),
     TENON_SAMPLES("dy: [n, 6, w], x: [n, 6, w], scale: [6], bias: [6], groups = 2"),
     TENON_TYPES("dy, x, scale, bias: float; dx, dscale, dbias = x"),
     TENON_TRAITS(TENON_PURE),

@@ -1,6 +1,6 @@
-/* Numbers as text, see number_text.h.  The C library converts; what is done here is to keep the
- * locale's decimal point out, and to find the shortest digits.  Invariant: nothing is allocated,
- * any thread may call. */
+/* Numbers as text; see number_text.h. The C library converts; this file keeps the locale's decimal
+ * point out and finds the shortest digits.
+ * Invariant: nothing is allocated; any thread may call. */
 #include "number_text.h"
 #include "simd/math.h"
 #include <stdio.h>
@@ -15,7 +15,7 @@ enum {
 static int is_space(char c) { return c == ' ' || (c >= '\t' && c <= '\r'); }
 static int is_digit(char c) { return c >= '0' && c <= '9'; }
 
-/* What stands between the digits of a number in this locale. */
+/* The decimal point of this locale. */
 static size_t point(char out[POINT]) {
   char sample[16];
   int n = snprintf(sample, sizeof sample, "%.1f", 1.5);
@@ -30,7 +30,7 @@ static int same_word(const char *text, uint64_t size, const char *word) {
     if ((text[i] | 0x20) != word[i]) return 0;
   return 1;
 }
-/* inf and the like; 0 if it is none of these words. */
+/* Recognises inf, nan and the like. Returns 0 for any other word. */
 static int word_number(const char *text, uint64_t size, double *out) {
   static const struct {
     const char *word;
@@ -55,7 +55,8 @@ static tenon_string_t trimmed(tenon_string_t text) {
   return text;
 }
 
-/* Copies the number with the locale's point, if its characters can make up a decimal number. */
+/* Copies the number with the locale's decimal point. Returns 0 if its characters cannot form a
+ * decimal number. */
 static int to_locale(tenon_string_t text, char out[LONGEST + POINT + 1]) {
   char dot[POINT];
   size_t dot_size = point(dot);
@@ -115,12 +116,13 @@ int core_integer_of_text(tenon_string_t text, int64_t *out) {
     }
   }
   if (!core_number_of_text(text, &real)) return 0;
-  /* a fraction, an exponent, or out of range: NaN is 0, the rest ends where int64_t does */
+  /* A fraction, an exponent, or out of range: NaN becomes 0, others are clamped to the range of
+   * int64_t. */
   *out = tn_int64(real);
   return 1;
 }
 
-/* "1.234e+05" as C writes it becomes plain digits where that is short. */
+/* Turns "1.234e+05", as C writes it, into plain digits where that is short. */
 static uint64_t lay_out(const char *scientific, char *out) {
   char digits[24];
   int count = 0;

@@ -1,7 +1,7 @@
-/* max_pool, average_pool, lp_pool and their global forms: one sweep of windows over an input of any
- * strides. A thread takes up to LANES neighbours at once: channels where they are the innermost
- * axis, else positions along the last one.  Invariant: the result lies channels-last if the input
- * does. */
+/* max_pool, average_pool, lp_pool and their global forms: one pass of windows over an input with
+ * any strides. A thread processes up to LANES neighbours at once: channels if they are the
+ * innermost axis, otherwise positions along the last axis.
+ * Invariant: the result is channels-last if the input is. */
 #include "pool.h"
 #include "axes.h"
 #include "dense.h"
@@ -9,16 +9,16 @@
 
 enum { LANES = 64 };
 
-typedef struct sums_t { /* of the lanes: elements of any dtype, and the index of the greatest */
+typedef struct sums_t { /* per lane: a sum of any dtype, and the index of the greatest element */
   _Alignas(64) char value[LANES * 8];
   int64_t index[LANES];
 } sums_t;
 
-/* Takes lanes [lo, hi) of the elements under one tap; `at` and `at_step`: their indices, step 0 if
- * nobody asks. */
+/* Accumulates lanes [lo, hi) of the elements under one tap. `at` and `at_step` give their indices;
+ * at_step is 0 if no indices are requested. */
 typedef void (*tap_fn)(sums_t *sums, const void *x, int64_t stride, int64_t lo, int64_t hi,
                        int64_t at, int64_t at_step, double p);
-/* Starts the sums (out NULL), or writes them. */
+/* Starts the sums (out NULL) or writes them. */
 typedef void (*done_fn)(sums_t *sums, void *out, int64_t stride, int64_t lanes,
                         const double *counts, double p);
 
@@ -35,7 +35,7 @@ typedef struct pool_t {
   int by_channel;
 } pool_t;
 
-/* what is taken of a window */
+/* what is computed from a window */
 
 #define MAX(T, suffix, least)                                                                      \
   static void max_tap_##suffix(sums_t *sums, const void *from, int64_t stride, int64_t lo,         \
@@ -134,8 +134,8 @@ static const struct {
 
 /* the sweep */
 
-/* Lanes [first, first + lanes) of channels at output position o[], or of positions along the last
- * axis of channel. */
+/* Computes lanes [first, first + lanes): channels at output position o[], or positions along the
+ * last axis of `channel`. */
 static void sweep_lanes(const pool_t *pool, int64_t image, int64_t channel, int64_t *o,
                         int64_t lanes) {
   const window_t *w = &pool->window;
@@ -155,7 +155,8 @@ static void sweep_lanes(const pool_t *pool, int64_t image, int64_t channel, int6
   double counts[LANES];
   sums_t sums;
   int64_t weight = 1;
-  for (int32_t i = 0; i < rank; i++) { /* of the indices: row-major, or the first axis innermost */
+  /* strides of indices: row-major, or with the first axis innermost */
+  for (int32_t i = 0; i < rank; i++) {
     int32_t axis = pool->column_major ? i : last - i;
     at_weights[axis] = weight;
     weight *= w->in[axis];
@@ -164,7 +165,7 @@ static void sweep_lanes(const pool_t *pool, int64_t image, int64_t channel, int6
   for (int64_t l = 0; l < lanes; l++)
     counts[l] = 1;
   for (int32_t i = 0; i < rank;
-       i++) { /* taps that are inside for some lane: a window may be far larger than x */
+       i++) { /* only taps that are inside x for some lane: a window may be far larger than x */
     int64_t begin = o[i] * w->stride[i] - w->before[i];
     int64_t reach = i < fixed ? 0 : (lanes - 1) * w->stride[i];
     first[i] = pool_first_tap(w, i, begin + reach, 0);
@@ -200,7 +201,7 @@ static void sweep_lanes(const pool_t *pool, int64_t image, int64_t channel, int6
       at += place * at_weights[i];
     }
     if (lo >= hi) continue;
-    const char *from = (const char *)x->data + offset * size; /* of lane 0, which may be padding */
+    const char *from = (const char *)x->data + offset * size; /* lane 0, which may be padding */
     pool->tap(&sums, from, x_lane, lo, hi, at, pool->indices ? at_lane : 0, pool->p);
   }
   pool->done(&sums, (char *)out->data + out_at * size, out->strides[out_axis], lanes, counts,
@@ -214,7 +215,7 @@ static void sweep_lanes(const pool_t *pool, int64_t image, int64_t channel, int6
     ((int64_t *)indices->data)[to + l * indices->strides[out_axis]] = sums.index[l];
 }
 
-/* Part: (image, position or row of positions, block of channels or channel). */
+/* A part is (image, position or row of positions, block of channels or channel). */
 static tenon_status_t sweep_run(tenon_call_t *call, void *argument, int64_t begin, int64_t end) {
   const pool_t *pool = (const pool_t *)argument;
   const window_t *w = &pool->window;
@@ -270,7 +271,7 @@ static tenon_status_t sweep(tenon_call_t *call, pool_t *pool, int kind) {
   for (int32_t i = 0; i < pool->window.rank && work < 1 << 15; i++)
     work *= pool->window.kernel[i];
   int64_t grain =
-      work < 1 << 15 ? (1 << 15) / (work + 1) + 1 : 1; /* no work: windows without elements */
+      work < 1 << 15 ? (1 << 15) / (work + 1) + 1 : 1; /* a window without elements is no work */
   TENON_TRY(
       call->host->parallel(call, pool->x->shape[0] * positions * blocks, grain, sweep_run, pool));
   return core_settle(call, call->outputs[0], pool->out);
@@ -333,7 +334,7 @@ tenon_status_t core_pool_infer(tenon_infer_t *infer, int32_t rank, const tenon_d
   window_args_t args = window_args(infer->attrs + POOL_WINDOW, infer->attrs[POOL_CEIL].as.i != 0);
   tenon_dim_t window[SPATIAL_MAX];
   if (kernel->count != (uint32_t)rank)
-    return tenon_fail(infer, TENON_INVALID, "kernel lists %u extents for %d spatial axes",
+    return tenon_fail(infer, TENON_INVALID, "kernel lists %u extents, but x has %d spatial axes",
                       kernel->count, rank);
   for (uint32_t i = 0; i < kernel->count; i++) {
     if (kernel->as.ints[i] < 1 || kernel->as.ints[i] > INT32_MAX)
@@ -368,7 +369,7 @@ static tenon_status_t global_infer(tenon_infer_t *infer) {
 
 static tenon_status_t p_validate(tenon_node_t *node, double p) {
   if (!(p > 0))
-    return tenon_fail(node, TENON_INVALID, "p is %g; a norm's power is greater than 0", p);
+    return tenon_fail(node, TENON_INVALID, "p is %g; expected a number greater than 0", p);
   return TENON_OK;
 }
 static tenon_status_t lp_validate(tenon_node_t *node) {
@@ -379,9 +380,9 @@ static tenon_status_t global_lp_validate(tenon_node_t *node) {
 }
 
 /* clang-format off */
-/* The greatest element: its gradient is shared by those that are equal. */
+/* The greatest element; equal elements share its gradient. */
 #define IS_MOST "core::cast_like(core::equal(x, out), x)"
-/* |x| to the power of p - 1, divided by that of the norm, with x's sign; 0 if all are 0. */
+/* |x|^(p - 1) divided by norm^(p - 1), with the sign of x; 0 if all elements are 0. */
 #define SHARE_OF_NORM                                                                              \
   "core::mul(core::sign(x), core::pow(core::div(core::abs(x), core::where(core::equal(out, 0.0), " \
   "1.0, out)), core::sub(p, 1.0)))"
@@ -397,7 +398,7 @@ static tenon_status_t global_lp_validate(tenon_node_t *node) {
 TENON_ITEMS(core_pool,
   TENON_OP("max_pool(Tensor x, *, " POOL_ARGUMENTS
            ", int storage_order=0) -> (Tensor out, Tensor? indices)",
-    TENON_DOC("The greatest element of each window, and its index in x as one row of "
+    TENON_DOC("The greatest element of each window, and its index in x viewed as one row of "
               "numbers.\nstorage_order 1 counts the spatial positions of a channel with the first "
               "axis innermost."),
     TENON_TYPES("x: number; out = x; indices = i64"),

@@ -1,8 +1,9 @@
-/* Gradients of cum_prod and reduce_prod, without dividing, so that factors may be 0.  Called by the
- * gradient texts in cumulative.c and simd/reduction.c. cum_prod_backward takes two sweeps along the
- * axis; where it is differentiated itself, it is made of parts that need the square of the axis.
- * Invariant: factor i has the products of those before it, and sums of products of those behind
- * it. */
+/* Gradients of cum_prod and reduce_prod. They never divide, so factors may be 0. The gradient
+ * formulas in cumulative.c and simd/reduction.c call them. cum_prod_backward passes twice over the
+ * axis; when it is differentiated itself, it is composed of other operators and needs memory
+ * quadratic in the axis.
+ * Invariant: the gradient of factor i combines the product of the factors before it and sums of
+ * products of those after it. */
 #include "axes.h"
 #include "composite.h"
 #include "copy.h"
@@ -15,7 +16,7 @@ static tenon_status_t like_both(tenon_infer_t *infer) {
 }
 static tenon_status_t like_x(tenon_infer_t *infer) { return core_gradients_infer(infer, 1, 1); }
 
-/* cum_prod_backward, in two sweeps */
+/* cum_prod_backward, in two passes */
 
 typedef struct sweep_t {
   int64_t n;
@@ -24,8 +25,8 @@ typedef struct sweep_t {
   int reverse;
 } sweep_t;
 
-/* dx = before * behind; before: the product of x up to here; behind: dy here (exclusive: at the
- * next) + next x * next behind */
+/* dx = before * behind. `before` is the product of x up to here; `behind` is dy here (exclusive: at
+ * the next element) + next x * next behind. */
 #define SWEEP(T)                                                                                   \
   static tenon_status_t sweep_##T(tenon_call_t *call, void *argument, int64_t begin,               \
                                   int64_t end) {                                                   \
@@ -72,7 +73,7 @@ static tenon_status_t cum_prod_backward_run(tenon_call_t *call) {
   return call->host->parallel(call, count / s.n, 16384 / s.n + 1, part, &s);
 }
 
-/* cum_prod_backward, in parts */
+/* cum_prod_backward by other operators */
 
 enum {
   CUM_PROD,
@@ -99,7 +100,7 @@ static tenon_status_t flip(tenon_call_t *call, int64_t axis, tenon_tensor_t **t)
                              : TENON_MEMORY;
 }
 
-/* A matrix of bools, its axes at `axis` and the next of `rank`: i = k, or i <= k, or i < k. */
+/* A matrix of bools whose axes are `axis` and the next of `rank` axes: i = k, i <= k, or i < k. */
 static tenon_tensor_t *matrix(tenon_call_t *call, int32_t rank, int32_t axis, int64_t n, int kind) {
   enum {
     EQUAL,
@@ -115,7 +116,7 @@ static tenon_tensor_t *matrix(tenon_call_t *call, int32_t rank, int32_t axis, in
   return t;
 }
 
-/* dx i = the sum over k of dy k times the product of all x j up to k but x i. */
+/* dx i is the sum over k of dy k times the product of all x j up to k except x i. */
 static tenon_status_t cum_prod_backward_parts(tenon_call_t *call) {
   tenon_tensor_t *dy = call->inputs[0];
   tenon_tensor_t *x = call->inputs[1];
@@ -127,7 +128,8 @@ static tenon_status_t cum_prod_backward_parts(tenon_call_t *call) {
   int64_t one = 1;
   int64_t place, extents[TENON_RANK_MAX + 1];
   if (rank > TENON_RANK_MAX)
-    return tenon_fail(call, TENON_UNIMPLEMENTED, "of %d axes, which leaves no room for one more",
+    return tenon_fail(call, TENON_UNIMPLEMENTED,
+                      "the second gradient of cum_prod needs one more axis, but x already has %d",
                       x->ndim);
   if (x->ndim == 0) {
     TENON_TRY(core_reshape(call, RESHAPE, dy, 1, &one, &dy));
@@ -176,8 +178,8 @@ enum {
   PROD_RESHAPE,
 };
 
-/* dy times the product of all factors before, and of all behind: with the axes that were reduced as
- * one, at the end. */
+/* dy times the product of all factors before and of all factors after, with the reduced axes merged
+ * into one at the end. */
 static tenon_status_t reduce_prod_backward_run(tenon_call_t *call) {
   tenon_tensor_t *dy = call->inputs[0];
   tenon_tensor_t *x = call->inputs[1];

@@ -1,7 +1,8 @@
-/* Random numbers: dropout, bernoulli, uniform, normal, integers.  Each says in infer how many
- * 32-bit numbers it draws; number i is tenon_random(seed, offset + i), and which element uses which
- * is stated below.  Invariant: a result depends on seed, offset and its position only, not on how
- * the work was split or fused. */
+/* Random numbers: dropout, bernoulli, uniform, normal, integers. infer states how many 32-bit
+ * numbers a call draws. Number i is tenon_random(seed, offset + i); which element uses which number
+ * is stated below.
+ * Invariant: a result depends only on seed, offset and its position, not on how the work was split
+ * or fused. */
 #include "axes.h"
 #include "number.h"
 #include <math.h>
@@ -14,8 +15,7 @@ enum {
   CHUNK = 256,
 };
 
-/* The numbers of LANES counters of Philox at once, side by side, so that the rounds become vector
- * instructions. */
+/* Computes LANES counters of Philox side by side, so that the rounds become vector instructions. */
 static void philox(uint64_t seed, uint64_t counter, uint32_t out[BATCH]) {
   uint32_t c[4][LANES];
   uint32_t k0 = (uint32_t)seed;
@@ -51,16 +51,16 @@ static void draw(uint64_t seed, uint64_t index, int64_t count, uint32_t *out) {
   }
 }
 
-/* Seed and offset of a call. */
+/* Gives seed and offset of a call. */
 static void stream(const tenon_call_t *call, uint64_t *out_seed, uint64_t *out_offset) {
   const tenon_random_t *random = call->random;
   *out_seed = random->device ? random->device[0] : random->seed;
   *out_offset = random->offset + (random->device ? random->device[1] : 0);
 }
 
-/* dropout, bernoulli: element i uses number i */
+/* dropout and bernoulli: element i uses number i */
 
-/* for (i over the run) with `number` for element i */
+/* Loops over the elements of a run; NUMBER is the number of element i. */
 #define EACH_DRAW(loop)                                                                            \
   uint32_t numbers[CHUNK];                                                                         \
   for (int64_t at = 0, part; at < (loop)->count; at += part)                                       \
@@ -75,7 +75,7 @@ static tenon_status_t draws_one_each(tenon_infer_t *infer) {
   return TENON_OK;
 }
 
-/* Without training nothing is drawn. */
+/* Nothing is drawn unless `training` is set. */
 static tenon_status_t dropout_infer(tenon_infer_t *infer) {
   if (infer->attrs[1].as.i) return draws_one_each(infer);
   infer->draws = tenon_extent(0);
@@ -86,10 +86,10 @@ static tenon_status_t ratio_validate(tenon_node_t *node) {
   double ratio = node->attrs[0].as.f;
   if (ratio >= 0 && ratio <= 1) return TENON_OK;
   return tenon_fail(node, TENON_INVALID,
-                    "ratio is %g; it is the share of elements that become 0, from 0 to 1", ratio);
+                    "ratio is %g; expected the share of elements to set to 0, from 0 to 1", ratio);
 }
 
-/* The share of elements that go to 0: those whose number is below `threshold`. */
+/* The share of elements to set to 0: those whose number is below `threshold`. */
 static double share(const tenon_loop_t *loop) {
   return loop->attrs[1].as.i ? loop->attrs[0].as.f : 0;
 }
@@ -125,8 +125,8 @@ static uint64_t threshold(const tenon_loop_t *loop) { return (uint64_t)(share(lo
 DEFINE_DROPOUT(f32, float)
 DEFINE_DROPOUT(f64, double)
 
-/* A kernel, because hosts choose a loop by the dtypes of inputs, and here the result may have
- * any. */
+/* bernoulli is a kernel and not a loop, because the host selects a loop by the dtypes of inputs,
+ * and here the result may have any dtype. */
 typedef struct trial_t {
   const tenon_tensor_t *x;
   tenon_tensor_t *out;
@@ -160,29 +160,29 @@ static tenon_status_t bernoulli_infer(tenon_infer_t *infer) {
   tenon_dtype_t to = infer->outputs[0]->dtype;
   if (to.bits < 8 || to.lanes != 1 || (to.code > 2 && to.code != 4 && to.code != 6))
     return tenon_fail(infer, TENON_INVALID,
-                      "dtype is no plain number or bool, which 0 and 1 can be written as");
+                      "dtype must be a plain number or bool, which can represent 0 and 1");
   return draws_one_each(infer);
 }
 
-/* filling: elements in row-major order */
+/* filling: elements are numbered in row-major order */
 
-/* Of floats an f64 uses two numbers, 2i and 2i + 1, any other dtype number i; an integer uses
- * two. */
+/* An f64 uses two numbers, 2i and 2i + 1; an integer also uses two; any other dtype uses number
+ * i. */
 typedef struct fill_t {
   tenon_tensor_t *out;
   uint64_t seed;
   uint64_t offset;
   int64_t count;
-  int64_t wide; /* numbers for an element: 1 or 2 */
-  int digits;   /* of the mantissa, so that a fraction does not round up to 1 */
+  int64_t wide; /* numbers per element: 1 or 2 */
+  int digits;   /* digits of the mantissa; a fraction with more could round up to 1 */
   int is_dense;
   double low;
   double span;
-  int64_t least;  /* of integers */
-  uint64_t range; /* how many there are */
+  int64_t least;  /* least integer */
+  uint64_t range; /* count of integers */
 } fill_t;
 
-/* Bits of the fractions for elements from `begin`, from the top. */
+/* Gives the bits of the fractions for elements from `begin` on, most significant first. */
 static void fractions(const fill_t *fill, int64_t begin, int64_t count, uint64_t *bits) {
   uint32_t numbers[2 * CHUNK];
   draw(fill->seed, fill->offset + (uint64_t)(begin * fill->wide), count * fill->wide, numbers);
@@ -191,7 +191,7 @@ static void fractions(const fill_t *fill, int64_t begin, int64_t count, uint64_t
                               : (uint64_t)numbers[i] << 32;
 }
 
-/* Where in memory element i is. */
+/* Offset of element i in memory. */
 static int64_t place(const fill_t *fill, int64_t i) {
   int64_t at = 0;
   if (fill->is_dense) return i;
@@ -204,7 +204,7 @@ static void set(const fill_t *fill, int64_t i, double value) {
   if (i < fill->count) number_set(fill->out->dtype, fill->out->data, place(fill, i), value);
 }
 
-/* for (chunks of elements, at, with `bits` of n) */
+/* Loops over chunks of n elements from `at` on; `bits` holds their random bits. */
 #define EACH_CHUNK(fill)                                                                           \
   uint64_t bits[CHUNK];                                                                            \
   for (int64_t at = begin * CHUNK, n; at < (fill)->count && at < end * CHUNK; at += CHUNK)         \
@@ -221,7 +221,7 @@ static tenon_status_t uniform_part(tenon_call_t *call, void *argument, int64_t b
   return TENON_OK;
 }
 
-/* Box and Muller, "A note on the generation of random normal deviates" (1958): of two fractions,
+/* Box and Muller, "A note on the generation of random normal deviates" (1958): two fractions give
  * two deviates. */
 static tenon_status_t normal_part(tenon_call_t *call, void *argument, int64_t begin, int64_t end) {
   const fill_t *fill = (const fill_t *)argument;
@@ -236,9 +236,9 @@ static tenon_status_t normal_part(tenon_call_t *call, void *argument, int64_t be
   return TENON_OK;
 }
 
-/* The upper half of a product: of 64 random bits, one of `range` numbers, none likelier than
- * another by more than range / 2^64 (Lemire, "Fast random integer generation in an interval", 2019,
- * without his rejection). */
+/* Maps 64 random bits to one of `range` numbers by the upper half of a product. No number is
+ * likelier than another by more than range / 2^64 (Lemire, "Fast random integer generation in an
+ * interval", 2019, without the rejection step). */
 static uint64_t scaled(uint64_t bits, uint64_t range) {
   uint64_t low = (bits & 0xffffffff) * (range & 0xffffffff);
   uint64_t middle = (bits >> 32) * (range & 0xffffffff) + (low >> 32);
@@ -298,14 +298,14 @@ static void draws_to_fill(tenon_infer_t *infer, const tenon_meta_t *out) {
 static tenon_status_t set_shape(tenon_infer_t *infer, int32_t count, const tenon_dim_t *extents) {
   tenon_meta_t *out = infer->outputs[0];
   if (count > TENON_RANK_MAX)
-    return tenon_fail(infer, TENON_INVALID, "a shape of %d extents: no tensor has more than %d",
+    return tenon_fail(infer, TENON_INVALID, "the shape has %d extents; a tensor has at most %d",
                       count, TENON_RANK_MAX);
   out->ndim = count;
   for (int32_t i = 0; i < count; i++) {
     out->dims[i] = extents[i];
     if (tenon_is_known(extents[i]) && extents[i].value < 0)
       return tenon_fail(infer, TENON_INVALID,
-                        "extent %d of the shape is %" PRId64 "; it is at least 0", i,
+                        "extent %d of the shape is %" PRId64 "; expected 0 or more", i,
                         extents[i].value);
   }
   draws_to_fill(infer, out);
@@ -314,8 +314,7 @@ static tenon_status_t set_shape(tenon_infer_t *infer, int32_t count, const tenon
 
 static tenon_status_t check_float(tenon_infer_t *infer) {
   if (is_float(infer->outputs[0]->dtype)) return TENON_OK;
-  return tenon_fail(infer, TENON_INVALID,
-                    "dtype is none of f16, bf16, f32 and f64, which random numbers can have");
+  return tenon_fail(infer, TENON_INVALID, "dtype must be f16, bf16, f32 or f64");
 }
 
 static tenon_status_t fill_infer(tenon_infer_t *infer) { /* the shape is an input */
@@ -344,7 +343,7 @@ static tenon_status_t randn_run(tenon_call_t *call) {
   return fill_run(call, call->outputs[0], normal_part, (fill_t){.span = 1});
 }
 
-/* From `low` to below `high`, which the dtype must hold. */
+/* Checks that integers from low (included) to high (excluded) exist and fit the dtype. */
 static tenon_status_t randint_validate(tenon_node_t *node) {
   int64_t low = node->attrs[0].as.i;
   int64_t high = node->attrs[1].as.i;
@@ -352,18 +351,18 @@ static tenon_status_t randint_validate(tenon_node_t *node) {
   int is_signed = dtype.code == 0;
   int bits = dtype.bits;
   if ((dtype.code > 1) || bits < 8)
-    return tenon_fail(node, TENON_INVALID,
-                      "dtype is no integer of 8 to 64 bits, which random integers can have");
+    return tenon_fail(node, TENON_INVALID, "dtype must be an integer of 8 to 64 bits");
   if (low >= high)
-    return tenon_fail(
-        node, TENON_INVALID,
-        "low is %" PRId64 " and high %" PRId64 ": no integer is from low to below high", low, high);
+    return tenon_fail(node, TENON_INVALID,
+                      "low is %" PRId64 " and high is %" PRId64
+                      ": no integer is from low to below high",
+                      low, high);
   int64_t least = !is_signed ? 0 : bits == 64 ? INT64_MIN : -((int64_t)1 << (bits - 1));
   int64_t most = bits == 64 ? INT64_MAX : (int64_t)(((uint64_t)1 << (bits - is_signed)) - 1);
   if (low < least || high - 1 > most)
     return tenon_fail(node, TENON_INVALID,
                       "integers from %" PRId64 " to below %" PRId64
-                      " do not fit the dtype, which has %" PRId64 " to %" PRId64,
+                      " do not fit the dtype, whose range is %" PRId64 " to %" PRId64,
                       low, high, least, most);
   return TENON_OK;
 }
@@ -407,9 +406,9 @@ static tenon_status_t normal_in_place(tenon_call_t *call) {
 TENON_ITEMS(core_random,
   TENON_OP("dropout(Tensor x, *, float ratio=0.5, bool training=True) -> (Tensor out, "
            "Tensor? mask)",
-    TENON_DOC("0 for a share `ratio` of elements, by chance, x / (1 - ratio) for the others, "
-              "where mask is true.\nWithout training out is x, mask is true, "
-              "and no number is drawn."),
+    TENON_DOC("Sets a random share `ratio` of the elements to 0 and multiplies the others, "
+              "where mask is true, by 1 / (1 - ratio).\n"
+              "Without training, out is x, mask is true and no number is drawn."),
     TENON_TYPES("x: float|f8e4m3fn|f8e4m3fnuz|f8e5m2|f8e5m2fnuz; out = x; mask = bool"),
     TENON_TRAITS(TENON_PURE | TENON_POINTWISE | TENON_RANDOM),
     TENON_VALIDATE(ratio_validate),
@@ -419,14 +418,15 @@ TENON_ITEMS(core_random,
     TENON_LOOP("f64 -> f64, bool", dropout_f64)),
   TENON_OP("dropout_backward(Tensor dy, Tensor mask, *, float ratio=0.5, "
            "bool training=True) -> Tensor",
-    TENON_DOC("dy / (1 - ratio), without training dy, where mask is true, else 0."),
+    TENON_DOC("dy / (1 - ratio) where mask is true, otherwise 0; "
+              "without training, dy where mask is true."),
     TENON_TYPES("dy: float|f8e4m3fn|f8e4m3fnuz|f8e5m2|f8e5m2fnuz; mask: bool; out = dy"),
     TENON_TRAITS(TENON_PURE | TENON_POINTWISE),
     TENON_GRADIENT("dy: core::dropout_backward(grad, mask, ratio=ratio, training=training)"),
     TENON_LOOP("f32, bool -> f32", dropout_backward_f32),
     TENON_LOOP("f64, bool -> f64", dropout_backward_f64)),
   TENON_OP("bernoulli(Tensor x, *, dtype dtype=f32) -> Tensor",
-    TENON_DOC("1 with the probability x, else 0."),
+    TENON_DOC("1 with probability x, otherwise 0."),
     TENON_TYPES("x: float; out = dtype"),
     TENON_TRAITS(TENON_PURE | TENON_POINTWISE | TENON_RANDOM),
     TENON_INFER(bernoulli_infer),
@@ -434,38 +434,38 @@ TENON_ITEMS(core_random,
     TENON_KERNEL("cpu", bernoulli_run)),
   TENON_OP("uniform(Tensor @host shape, *, float low=0.0, float high=1.0, dtype dtype=f32, "
            "device? device=None) -> Tensor",
-    TENON_DOC("Numbers from low to high, all alike; high itself only if rounding leads there."),
+    TENON_DOC("Uniformly distributed numbers from low to high; "
+              "high itself occurs only by rounding."),
     FILL,
     TENON_TRAITS(TENON_PURE | TENON_RANDOM),
     TENON_KERNEL("cpu", uniform_run)),
   TENON_OP("normal(Tensor @host shape, *, float mean=0.0, float scale=1.0, dtype dtype=f32, "
            "device? device=None) -> Tensor",
-    TENON_DOC("Numbers of a normal distribution with this mean and standard deviation."),
+    TENON_DOC("Normally distributed numbers with this mean and standard deviation."),
     FILL,
     TENON_TRAITS(TENON_PURE | TENON_RANDOM),
     TENON_KERNEL("cpu", normal_run)),
   TENON_OP("randn(*, dim[] shape, dtype dtype=f32, device? device=None) -> Tensor",
-    TENON_DOC("Numbers of the standard normal distribution, on the device, "
-              "else on the thread's default one."),
+    TENON_DOC("Numbers of the standard normal distribution, "
+              "on `device` or else the thread's default device."),
     TENON_TYPES("out = dtype"),
     TENON_INFER(randn_infer),
     TENON_TRAITS(TENON_PURE | TENON_RANDOM),
     TENON_KERNEL("cpu", randn_run)),
   TENON_OP("randint(*, int low=0, int high, dim[] shape, dtype dtype=i64, "
            "device? device=None) -> Tensor",
-    TENON_DOC("Integers from low to below high, all alike."),
+    TENON_DOC("Uniformly distributed integers from low to below high."),
     TENON_TYPES("out = dtype"),
     TENON_VALIDATE(randint_validate),
     TENON_INFER(randint_infer),
     TENON_TRAITS(TENON_PURE | TENON_RANDOM),
     TENON_KERNEL("cpu", randint_run)),
   TENON_OP("uniform_(Tensor(a!) x, *, float low=0.0, float high=1.0) -> Tensor(a!)",
-    TENON_DOC("Writes numbers from low to high into x, all alike."),
+    TENON_DOC("Fills x with uniformly distributed numbers from low to high."),
     IN_PLACE,
     TENON_KERNEL("cpu strided", uniform_in_place)),
   TENON_OP("normal_(Tensor(a!) x, *, float mean=0.0, float std=1.0) -> Tensor(a!)",
-    TENON_DOC("Writes numbers of a normal distribution with this mean and standard deviation into "
-              "x."),
+    TENON_DOC("Fills x with normally distributed numbers of this mean and standard deviation."),
     IN_PLACE,
     TENON_KERNEL("cpu strided", normal_in_place)))
 /* clang-format on */

@@ -1,7 +1,8 @@
-/* lstm, gru and rnn: ONNX's recurrent layers, both directions, with all their options. One product
- * makes the inputs' part of all steps; each step then needs one small product and the cell.
- * Invariant: rows of a batch that are shorter than the others neither change their state nor leave
- * outputs after their end. */
+/* lstm, gru and rnn: ONNX's recurrent layers in both directions, with all their options. One matrix
+ * product computes the inputs' contribution to all steps; each step then needs one small product
+ * and the cell.
+ * Invariant: batch rows that end before the others neither change their state nor produce outputs
+ * after their end. */
 #include "recurrent.h"
 #include "axes.h"
 #include "capability.h"
@@ -115,13 +116,14 @@ static tenon_status_t validate(tenon_node_t *node, int kind) {
                       (int)bad->size, bad->data);
   if (attrs[CLIP].kind != TENON_KIND_NONE && !(attrs[CLIP].as.f >= 0))
     return tenon_fail(node, TENON_INVALID,
-                      "clip is %g; it bounds magnitudes, so it is not negative", attrs[CLIP].as.f);
+                      "clip is %g; expected 0 or more, because it limits magnitudes",
+                      attrs[CLIP].as.f);
   return TENON_OK;
 }
 
 int core_recurrent_uses(int kind, const tenon_value_t *attrs, int weight) {
   int split = kind == RECURRENT_GRU &&
-              !attrs[SPECIAL].as.i; /* the reset comes between the gates and the rest */
+              !attrs[SPECIAL].as.i; /* the reset is applied between the gates and the rest */
   return weight == RECURRENT_W || (weight == RECURRENT_R ? !split : split);
 }
 
@@ -140,7 +142,7 @@ typedef struct step_t {
   layer_t *layer;
   int direction;
   int64_t step;
-  int part; /* of a gru that resets first: 0 gates, 1 the rest; -1: all at once */
+  int part; /* for a gru that resets first: 0 gates, 1 the rest; -1: everything at once */
 } step_t;
 
 static tenon_status_t rows_run(tenon_call_t *call, void *argument, int64_t begin, int64_t end) {
@@ -211,7 +213,7 @@ static tenon_status_t direction_run(tenon_call_t *call, layer_t *layer, int dire
       continue;
     }
     char *reset = layer->products +
-                  shape->batch * 2 * hidden * size; /* r * h, made by the cell's first part */
+                  shape->batch * 2 * hidden * size; /* r * h, computed by part 0 of the cell */
     layer->cell.reset = reset;
     layer->cell.reset_base = layer->h;
     TENON_TRY(product(call, context, direction, RECURRENT_R_GATES, layer->h, shape->batch,
@@ -267,8 +269,8 @@ static tenon_status_t plain_product(tenon_call_t *call, void *context, int direc
 
 /* the layer */
 
-/* The state of one direction, [batch, hidden], from or to a tensor [directions, batch, hidden] or
- * batch first; dense. */
+/* Copies the dense state [batch, hidden] of one direction from or to a tensor [directions, batch,
+ * hidden], or batch first. */
 static void state_move(const layer_t *layer, char *state, const tenon_tensor_t *t, int direction,
                        int back) {
   int64_t size = layer->dtype.bits / 8 * layer->shape.hidden;
@@ -325,8 +327,8 @@ tenon_status_t core_recurrent_run(tenon_call_t *call, int kind, recurrent_produc
     product = plain_product;
     context = &plain;
   }
-  /* the gates of all steps, and the products of one: a split gru leaves room there for the reset
-   * state */
+  /* Holds the gates of all steps and the products of one step; a split gru also stores the reset
+   * state there. */
   layer.gates = (char *)CORE_SCRATCH(call, (uint64_t)size, shape->batch, shape->steps + 1, width);
   layer.h = (char *)CORE_SCRATCH(call, 2 * (uint64_t)size, shape->batch, hidden);
   if (!layer.gates || !layer.h) return TENON_MEMORY;
@@ -466,9 +468,10 @@ static tenon_status_t lstm_parts(tenon_call_t *call) {
   TENON_OP(#name "(" INPUTS inputs ", *, " OPTIONS options ") -> (Tensor? y, Tensor? y_h" results  \
            ")",                                                                                    \
     TENON_DOC(doc                                                                                  \
-              "  x is [steps, batch, inputs] (layout 1: batch first); "                            \
-              "w [directions, gates * hidden, inputs]; r\n[directions, gates * hidden, hidden]; "  \
-              "b [directions, 2 * gates * hidden], of w, then of r."),                             \
+              " x is [steps, batch, inputs] (layout 1: batch first); "                             \
+              "w [directions, gates * hidden, inputs]; r\n"                                        \
+              "[directions, gates * hidden, hidden]; "                                             \
+              "b [directions, 2 * gates * hidden], biases of w, then of r."),                      \
     TENON_TYPES(TYPES types "; y = x; y_h = x" result_types),                                      \
     TENON_TRAITS(TENON_PURE),                                                                      \
     TENON_USES(RECURRENT_USES),                                                                    \
@@ -479,10 +482,10 @@ static tenon_status_t lstm_parts(tenon_call_t *call) {
     TENON_COMPOSITE(name##_parts))
 
 TENON_ITEMS(core_recurrent,
-  LAYER(rnn, "4", "", "", "", "", "", "A layer of h = f(w x + r h + b)."),
+  LAYER(rnn, "4", "", "", "", "", "", "A recurrent layer h = f(w x + r h + b)."),
   LAYER(gru, "12", "", ", bool linear_before_reset=False", "", "", "",
-        "A layer of gated recurrent units, gates in order z r h."),
+        "A layer of gated recurrent units with gates in the order z r h."),
   LAYER(lstm, "16", ", Tensor? initial_c=None, Tensor? p=None", ", bool input_forget=False",
         ", Tensor? y_c", "; initial_c = x; p = x", "; y_c = x",
-        "A layer of long short-term memory, gates in order i o f c."))
+        "A layer of long short-term memory with gates in the order i o f c."))
 /* clang-format on */

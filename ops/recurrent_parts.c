@@ -1,7 +1,7 @@
-/* lstm, gru and rnn in parts, which have gradients: a product for the inputs of all steps, then
- * some operators for each step. Called where a call of them is recorded, and on backends without a
- * kernel for them.  Invariant: states are [1, batch, hidden]; of rows that ended they stay, and
- * what is given out is 0. */
+/* lstm, gru and rnn by other operators, which have gradients: one matrix product for the inputs of
+ * all steps, then a few operators for each step. The host uses this when autograd records the call
+ * and on backends without a kernel.
+ * Invariant: states are [1, batch, hidden]; rows that have ended keep their state and output 0. */
 #include "composite.h"
 #include "recurrent.h"
 
@@ -32,7 +32,7 @@ enum {
   REVERSE,
 };
 
-typedef struct parts_t { /* of one direction */
+typedef struct parts_t { /* one direction */
   tenon_call_t *call;
   int kind;
   int special;
@@ -45,7 +45,7 @@ typedef struct parts_t { /* of one direction */
   tenon_tensor_t *c;
 } parts_t;
 
-/* Rows or gates: elements [first, first + count) * hidden of an axis. */
+/* Elements [first, first + count) * hidden of an axis: rows or gates. */
 static tenon_status_t piece(const parts_t *p, tenon_tensor_t *t, int64_t axis, int64_t first,
                             int64_t count, tenon_tensor_t **out) {
   return core_slice(p->call, SLICE, t, axis, first * p->hidden, (first + count) * p->hidden, out);
@@ -56,7 +56,7 @@ static tenon_status_t two(const parts_t *p, int use, tenon_tensor_t *a, tenon_te
   return INVOKE(p->call, use, NULL, out, a, b);
 }
 
-/* t is clipped, if `clips`, and function number i applied. */
+/* Clips t if `clips`, then applies function number i. */
 static tenon_status_t apply(const parts_t *p, int i, int clips, tenon_tensor_t **t) {
   static const int uses[CELL_COUNT] = {[CELL_Relu] = RELU,
                                        [CELL_Tanh] = TANH,
@@ -96,7 +96,7 @@ static tenon_status_t apply(const parts_t *p, int i, int clips, tenon_tensor_t *
   }
 }
 
-/* gate + c * peepholes[which], then function 0. */
+/* Computes gate + c * peepholes[which], then applies function 0. */
 static tenon_status_t gate(const parts_t *p, tenon_tensor_t *gates, int64_t at, int peephole,
                            tenon_tensor_t *c, tenon_tensor_t **out) {
   tenon_tensor_t *t;
@@ -114,7 +114,7 @@ static tenon_status_t complement(const parts_t *p, tenon_tensor_t *t, tenon_tens
   return one ? two(p, SUB, one, t, out) : TENON_MEMORY;
 }
 
-/* One step: the new states. */
+/* Each step function gives the new states. */
 static tenon_status_t lstm_step(const parts_t *p, tenon_tensor_t *gates, tenon_tensor_t **h,
                                 tenon_tensor_t **c) {
   tenon_tensor_t *i, *o, *f, *g, *t;
@@ -173,7 +173,7 @@ static tenon_status_t rnn_step(const parts_t *p, tenon_tensor_t *gates, tenon_te
   return apply(p, 0, 1, h);
 }
 
-/* Steps the other way round: of each row its own ones, or all. */
+/* Reverses the steps: each row its own steps, or all rows all steps. */
 static tenon_status_t turned(tenon_call_t *call, tenon_tensor_t *x, tenon_tensor_t **out) {
   int64_t last = -1;
   int64_t least = INT64_MIN / 2;
@@ -204,7 +204,7 @@ static tenon_status_t initial(const parts_t *p, int input, int64_t d, int64_t ba
   return core_slice(call, SLICE, t, 0, d, d + 1, out);
 }
 
-/* What rows that are in step t get is new, others have the other. */
+/* Rows that take part in the step get `new`, the others get `other`. */
 static tenon_status_t choose(const parts_t *p, tenon_tensor_t *lives, tenon_tensor_t *other,
                              tenon_tensor_t *new, tenon_tensor_t **out) {
   if (!lives) {
@@ -214,7 +214,8 @@ static tenon_status_t choose(const parts_t *p, tenon_tensor_t *lives, tenon_tens
   return INVOKE(p->call, WHERE, NULL, out, lives, new, other);
 }
 
-/* All steps of x [steps, batch, inputs]: y [steps, batch, hidden]; the states stay in p. */
+/* Runs all steps of x [steps, batch, inputs] and gives y [steps, batch, hidden]; the states stay in
+ * p. */
 static tenon_status_t steps_run(parts_t *p, tenon_tensor_t *x, tenon_tensor_t *w,
                                 tenon_tensor_t *bias, tenon_tensor_t **out_y) {
   tenon_call_t *call = p->call;
@@ -251,7 +252,7 @@ static tenon_status_t steps_run(parts_t *p, tenon_tensor_t *x, tenon_tensor_t *w
   return piece(p, gates, 2, 0, 1, out_y);
 }
 
-/* Results [directions, ...] or, batch first, with other axes in front. */
+/* Assigns a result [directions, ...] or, if batch first, with its axes permuted. */
 static tenon_status_t give(tenon_call_t *call, uint32_t output, int64_t axis, int64_t count,
                            tenon_tensor_t **items, const int64_t *perm, uint32_t rank) {
   tenon_tensor_t *t;

@@ -1,6 +1,6 @@
-/* The gradient of resize: the transposed of its tables, axis by axis, the one that grew most first.
- * Called by the gradient text in simd/resize.c.  Invariant: a sum is formed by one thread, in order
- * of the results. */
+/* The gradient of resize: applies the transpose of its tables axis by axis, starting with the axis
+ * that grew most. The gradient formula in simd/resize.c calls it.
+ * Invariant: one thread forms a sum, in the order of the results. */
 #include "axes.h"
 #include "copy.h"
 #include "dense.h"
@@ -57,7 +57,7 @@ typedef struct pass_t {
 PASS(float)
 PASS(double)
 
-/* The table of nearest, as one of weights. */
+/* The table for nearest, in the form of a table of weights. */
 static tenon_status_t nearest_taps(tenon_call_t *call, const axis_t *a, taps_t *taps) {
   taps->count = 1;
   taps->index = (int64_t *)CORE_SCRATCH(call, sizeof *taps->index, a->out);
@@ -90,7 +90,7 @@ static tenon_status_t run(tenon_call_t *call) {
     shape[i] = dy->shape[i];
     if (axes[i].out != shape[i])
       return tenon_fail(call, TENON_INVALID,
-                        "axis %d of dy has %" PRId64 " elements; resize gives %" PRId64, i,
+                        "axis %d of dy has %" PRId64 " elements, but resize gives %" PRId64, i,
                         shape[i], axes[i].out);
     left += axes[i].resized;
   }
@@ -130,8 +130,8 @@ static tenon_status_t infer(tenon_infer_t *infer) {
   ints_t shape;
   TENON_TRY(ints_read(infer, SHAPE, &shape));
   if (shape.count >= 0 && shape.count != dy->ndim)
-    return tenon_fail(infer, TENON_INVALID, "dy has %d axes, what was resized %d", dy->ndim,
-                      shape.count);
+    return tenon_fail(infer, TENON_INVALID, "dy has %d axes, but the resized tensor has %d",
+                      dy->ndim, shape.count);
   if (!shape.known) return out_unknown(infer, out, dy->ndim);
   out->ndim = dy->ndim;
   for (int32_t i = 0; i < dy->ndim; i++)

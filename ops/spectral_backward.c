@@ -1,5 +1,5 @@
-/* Gradients of dft and stft: transforms the other way round.  Composites, so that they have
- * gradients themselves. Called by the gradient texts in spectral.c. */
+/* Gradients of dft and stft: inverse transforms. They are composites, so that they have gradients
+ * themselves; the gradient formulas in spectral.c call them. */
 #include "axes.h"
 #include "composite.h"
 #include "forward.h"
@@ -33,7 +33,7 @@ static tenon_status_t transform(tenon_call_t *call, tenon_tensor_t *t, int64_t n
   return length && along ? INVOKE(call, DFT, attrs, out, t, length, along) : TENON_MEMORY;
 }
 
-/* Elements [begin, end) of an axis. */
+/* Takes elements [begin, end) of an axis. */
 static tenon_status_t cut(tenon_call_t *call, tenon_tensor_t **t, int64_t begin, int64_t end,
                           int64_t axis) {
   tenon_tensor_t *from = core_ints(call, 1, &begin);
@@ -42,7 +42,7 @@ static tenon_status_t cut(tenon_call_t *call, tenon_tensor_t **t, int64_t begin,
   return from && to && along ? INVOKE(call, SLICE, NULL, t, *t, from, to, along) : TENON_MEMORY;
 }
 
-/* t as elements [begin, ...) of an axis of `extent` elements, the others of which are 0. */
+/* Places t at elements [begin, ...) of an axis of `extent` elements; the others are 0. */
 static tenon_status_t fill(tenon_call_t *call, tenon_tensor_t **t, int64_t begin, int64_t extent,
                            int64_t axis) {
   int64_t shape[TENON_RANK_MAX];
@@ -59,8 +59,8 @@ static tenon_status_t fill(tenon_call_t *call, tenon_tensor_t **t, int64_t begin
 
 /* dft */
 
-/* A transform's gradient is that of the conjugate matrix, which is the inverse one but for a factor
- * of n.  Half a spectrum stands for both halves: what is in both gets both gradients. */
+/* The gradient of a transform uses the conjugate matrix, which is the inverse matrix times n. Half
+ * a spectrum stands for both halves, so an element in both gets both gradients. */
 static tenon_status_t dft_backward_run(tenon_call_t *call) {
   enum {
     LENGTH = 2,
@@ -101,8 +101,8 @@ static tenon_status_t dft_backward_infer(tenon_infer_t *infer) {
 
 /* stft */
 
-/* With g the gradient of the frames [batch, frame, time, parts]: dsignal adds g * window up where
- * the frames were taken, dwindow is the sum of g * frames. */
+/* With g the gradient of the frames [batch, frame, time, parts]: dsignal is the sum of g * window
+ * at the positions of the frames, and dwindow is the sum of g * frames. */
 static tenon_status_t stft_backward_run(tenon_call_t *call) {
   enum {
     SIGNAL = 1,
@@ -159,7 +159,8 @@ static tenon_status_t stft_backward_infer(tenon_infer_t *infer) {
   TENON_TRY(core_backward_infer(infer, 1, 3, core_stft_infer));
   if (!infer->outputs[1]) return TENON_OK;
   if (!window)
-    return tenon_fail(infer, TENON_INVALID, "the gradient of a window that is absent is wanted");
+    return tenon_fail(infer, TENON_INVALID,
+                      "the gradient of a window is requested, but the window is absent");
   return out_like(infer->outputs[1], window);
 }
 

@@ -1,7 +1,8 @@
-/* conv and conv_transpose by oneDNN in f32 (f16 and bf16 are converted), on channels-last memory:
- * constant weights are packed once; bias, residual and activation are fused.  The host calls
- * prepare when it compiles a graph and the kernels from any thread; what oneDNN does not do well
- * goes to ../conv.c.  Invariant: with packed weights w is never looked at again. */
+/* conv and conv_transpose by oneDNN in f32 (f16 and bf16 are converted), in channels-last memory.
+ * Constant weights are packed once; bias, residual and activation are fused. The host calls prepare
+ * when it compiles a graph, and the kernels from any thread. Calls that oneDNN does not support
+ * well go to ../conv.c.
+ * Invariant: with packed weights, w is never read again. */
 #include "../convolution.h"
 #include "../dense.h"
 #include "dnn.h"
@@ -22,14 +23,16 @@ typedef struct plan_t {
   void *packed;
 } plan_t;
 
-/* What one call, or prepare, wants of oneDNN. */
+/* What one call, or prepare, asks oneDNN for. */
 typedef struct want_t {
   tenon_tensor_t *in[4];
-  tenon_tensor_t *to;      /* x, w, bias, residual and the result, in f32 */
-  const tenon_tensor_t *w; /* in[1], or the shape of what the plan packed */
+  /* The result in f32, like x, w, bias and residual in `in`. */
+  tenon_tensor_t *to;
+  const tenon_tensor_t *w; /* in[1], or the shape of the weights that the plan packed */
   int64_t group;
   int64_t channels;
-  int64_t filters; /* of x and of the result */
+  /* Channels of x and of the result. */
+  int64_t filters;
   int64_t x[DNN_RANK];
   int64_t out[DNN_RANK];
   int64_t activation;
@@ -50,11 +53,12 @@ static dnnl_memory_desc_t last_md(int32_t rank, const int64_t *shape) {
   return dnn_strided(rank, shape, strides);
 }
 
-/* w as oneDNN orders its axes: group, filters, channels, spatial.  Strides of w, or any layout. */
+/* w with its axes in oneDNN's order: group, filters, channels, spatial. Has the strides of w, or
+ * any layout. */
 static dnnl_memory_desc_t weights_md(const want_t *want, int any) {
   const tenon_tensor_t *w = want->w;
   int64_t dims[DNN_RANK + 1], strides[DNN_RANK + 1];
-  int first = want->transposed ? 1 : 0; /* where w has its filters */
+  int first = want->transposed ? 1 : 0; /* axis of w that holds the filters */
   int32_t rank = 0;
   if (want->group > 1) {
     dims[rank] = want->group;
@@ -113,7 +117,8 @@ static dnn_job_t *job_make(const dnn_key_t *key, const want_t *want) {
   }
   if (desc && plan &&
       !dnnl_memory_desc_equal(dnn_query(desc, dnnl_query_weights_md), plan->packed_md)) {
-    /* these extents like another packing: a copy for them, or, without memory for it, the plan's */
+    /* These extents prefer another packing: repack for them or, if memory is short, use the plan's
+     * packing. */
     job->weights = dnn_pack(plan->packed_md, plan->packed, dnn_query(desc, dnnl_query_weights_md));
     if (!job->weights) {
       dnnl_primitive_desc_destroy(desc);
@@ -180,19 +185,19 @@ static tenon_status_t job_run(tenon_call_t *call, dnn_cache_t *cache, const want
 static tenon_status_t plain(tenon_call_t *call, const want_t *want) {
   if (want->plan)
     return tenon_fail(call, TENON_UNIMPLEMENTED,
-                      "oneDNN has no convolution of these extents for the weights that it packed");
+                      "oneDNN has no convolution for the packed weights with these extents");
   return want->transposed ? core_conv_transpose_run(call) : core_conv_run(call);
 }
 
-/* What oneDNN can be asked at all: its paddings are not negative, but for what conv_transpose pads
- * its result by. */
+/* Can oneDNN be asked at all? Its paddings must not be negative, except those by which
+ * conv_transpose cuts its result. */
 static int is_usual(const window_t *window, int transposed) {
   for (int32_t i = 0; i < window->rank; i++)
     if (window->before[i] < 0 || (window->after[i] < 0 && !transposed)) return 0;
   return window->rank <= 3;
 }
 
-/* Has it a negative stride?  oneDNN takes none. */
+/* Does t have a negative stride? oneDNN supports none. */
 static int is_backwards(const tenon_tensor_t *t) {
   for (int32_t i = 0; i < t->ndim; i++)
     if (t->strides[i] < 0) return 1;
@@ -246,7 +251,7 @@ static tenon_status_t convolve(tenon_call_t *call, want_t *want) {
   dnn_job_t *job = dnn_find(cache, &key);
   if (job) return job->primitive ? job_run(call, cache, want, job) : plain(call, want);
   job = job_make(&key, want);
-  if (!job) return tenon_fail(call, TENON_MEMORY, "no memory for a oneDNN primitive");
+  if (!job) return tenon_fail(call, TENON_MEMORY, "out of memory for a oneDNN primitive");
   int kept = (job->primitive || !plan) && dnn_publish(cache, job);
   tenon_status_t status = job->primitive ? job_run(call, cache, want, job) : plain(call, want);
   if (!kept) dnn_job_destroy(job);
@@ -293,8 +298,8 @@ static void plan_release(void *pointer) {
   free(plan);
 }
 
-/* Packs constant weights for the extents that are known, or usual ones.  No plan where oneDNN has
- * nothing good. */
+/* Packs constant weights for the known extents, or for usual ones. Makes no plan if oneDNN has no
+ * good implementation. */
 static tenon_status_t prepare(tenon_node_t *node, int transposed) {
   enum { USUAL = 56 };
   static const tenon_value_t no_pads = {TENON_KIND_NONE, 0, {0}};
@@ -306,7 +311,7 @@ static tenon_status_t prepare(tenon_node_t *node, int transposed) {
     return TENON_OK;
   if (rank < 1 || rank > 3 || !dnn_engine()) return TENON_OK;
   plan_t *plan = (plan_t *)calloc(1, sizeof *plan);
-  if (!plan) return tenon_fail(node, TENON_MEMORY, "no memory for the plan of a convolution");
+  if (!plan) return tenon_fail(node, TENON_MEMORY, "out of memory for the plan of a convolution");
   plan->w = *w;
   plan->w.data = 0;
   plan->w.shape = plan->shape;
@@ -350,7 +355,7 @@ static tenon_status_t prepare(tenon_node_t *node, int transposed) {
   dnnl_memory_desc_t mds[4] = {x_md, out_md, any, given};
   for (int i = 0; i < 4; i++)
     if (mds[i]) dnnl_memory_desc_destroy(mds[i]);
-  if (!plan->packed) { /* the call does without */
+  if (!plan->packed) { /* without a plan, the call packs for itself */
     plan_release(plan);
     return TENON_OK;
   }

@@ -1,14 +1,15 @@
-/* Single products of f32 by oneDNN's gemm, for attention, the recurrent operators and others made
- * of products. Called by ../gemm.c from parts of a parallel loop, where oneDNN stays on the calling
- * thread. Invariant: declines what is too small to be worth its start, and strides that it cannot
- * express. */
+/* Single f32 products by oneDNN's gemm, for attention, recurrent operators and others that consist
+ * of products. Called by ../gemm.c from parts of a parallel loop; oneDNN then stays on the calling
+ * thread.
+ * Invariant: declines products that are too small to be worth the call, and strides that oneDNN
+ * cannot express. */
 #include "../gemm.h"
 #include <oneapi/dnnl/dnnl.h>
 
 int dnn_sgemm(const product_t *product);
 
-/* How a side is stored: 'N' with elements (of a) or vectors (of b) next to each other, else 'T'; 0:
- * neither. */
+/* How a matrix is stored: 'N' if the elements (of a) or vectors (of b) are adjacent, 'T' if the
+ * other axis is adjacent, 0 otherwise. */
 static char side(int64_t next, int64_t other, int64_t next_count, int64_t other_count,
                  int64_t *out_leading) {
   if ((next == 1 || next_count == 1) && (other >= next_count || other_count == 1)) {

@@ -1,6 +1,6 @@
-/* Channels-last memory, which oneDNN's convolutions and pools work on: recognising it, and copying
- * to and from it. Called by convolution.c and pool.c.  Invariant: axes of extent 1 decide
- * nothing. */
+/* Channels-last memory, the layout of oneDNN's convolutions and pools: recognises it, and copies to
+ * and from it. Called by convolution.c and pool.c.
+ * Invariant: strides of axes with extent 1 are ignored. */
 #include "dnn.h"
 #include <string.h>
 
@@ -29,7 +29,7 @@ static tenon_status_t reorder(tenon_call_t *call, dnn_cache_t *cache, const teno
   dnn_key_t key;
   dnn_key_open(&key, KIND_REORDER + back);
   if (!dnn_key_tensor(&key, x))
-    return tenon_fail(call, TENON_INTERNAL, "a tensor of too many axes for oneDNN");
+    return tenon_fail(call, TENON_INTERNAL, "the tensor has more axes than oneDNN supports");
   dnn_job_t *job = dnn_find(cache, &key);
   int kept = job != 0;
   if (!job) {
@@ -40,7 +40,8 @@ static tenon_status_t reorder(tenon_call_t *call, dnn_cache_t *cache, const teno
     if (given) dnnl_memory_desc_destroy(given);
     if (wanted) dnnl_memory_desc_destroy(wanted);
     if (!job)
-      return tenon_fail(call, TENON_MEMORY, "oneDNN cannot reorder, or has no memory for it");
+      return tenon_fail(call, TENON_MEMORY,
+                        "oneDNN could not create a reorder: unsupported, or out of memory");
     kept = dnn_publish(cache, job);
   }
   void *data[2] = {from, to};

@@ -1,6 +1,6 @@
-/* lstm, gru and rnn of f32 with weights that oneDNN packed when the graph was compiled; the steps
- * are ../recurrent.c's. The host calls prepare and, from any thread, the kernels.  Invariant: with
- * a plan, w and r are never looked at. */
+/* lstm, gru and rnn of f32 with weights that oneDNN packs when the graph is compiled;
+ * ../recurrent.c runs the steps. The host calls prepare and, from any thread, the kernels.
+ * Invariant: with a plan, w and r are never read. */
 #include "../recurrent.h"
 #include "dnn.h"
 #include <stdlib.h>
@@ -55,7 +55,8 @@ static tenon_status_t prepare(tenon_node_t *node, int kind) {
   shape.steps = extent(x->dims[batch_first], USUAL_STEPS);
   shape.batch = extent(x->dims[!batch_first], 1);
   plan_t *plan = (plan_t *)calloc(1, sizeof *plan);
-  if (!plan) return tenon_fail(node, TENON_MEMORY, "no memory for the plan of a recurrent layer");
+  if (!plan)
+    return tenon_fail(node, TENON_MEMORY, "out of memory for the plan of a recurrent layer");
   plan->hidden = shape.hidden;
   for (int d = 0; d < shape.directions; d++)
     for (int w = 0; w < RECURRENT_WEIGHTS; w++) {
@@ -68,7 +69,7 @@ static tenon_status_t prepare(tenon_node_t *node, int kind) {
       if (dnn_weights_pack(&plan->weights[d][w], m, t->shape[2], n, rows, t->strides[2],
                            t->strides[1]))
         continue;
-      plan_release(plan); /* the call does without */
+      plan_release(plan); /* without a plan, the call packs for itself */
       return TENON_OK;
     }
   node->plan = plan;

@@ -1,26 +1,27 @@
-/* What neural networks put between their layers, and the gradients of that. Formulas are those of
- * ONNX; where they would cancel out or overflow, they are rearranged. Invariant: a gradient takes x
- * (or, for relu, the result) and nothing that forward would have to keep besides. */
+/* Activation functions of neural networks and their gradients. Formulas are those of ONNX; where
+ * they would cancel or overflow, they are rearranged.
+ * Invariant: a gradient takes x (or, for relu, the result) and nothing else that forward would have
+ * to keep. */
 #include "pointwise.h"
 
-#define HELPERS(dtype, T, U, ...)                                                                               \
-  /* tanh(softplus(x)): with n = e^x (e^x + 2), n / (n + 2); beyond 20, where n may overflow, 1 */              \
-  static inline T gate_##dtype(T x) {                                                                           \
-    T e = EXP(x);                                                                                               \
-    T n = e * (e + 2);                                                                                          \
-    return x > 20 ? (T)1 : n / (n + 2);                                                                         \
-  }                                                                                                             \
-  /* 1 minus that, which would cancel */                                                                        \
-  static inline T rest_##dtype(T x) {                                                                           \
-    T e = EXP(x);                                                                                               \
-    return x > 20 ? (T)0 : 2 / (e * (e + 2) + 2);                                                               \
-  }                                                                                                             \
-  /* (1 + tanh(u)) / 2 of gelu's approximation is sigmoid(2u): this is 2u, and the second one its derivative */ \
-  static inline T steep_##dtype(T x) {                                                                          \
-    return x * ((T)1.5957691216057308 + (T)0.07135481627260025 * x * x);                                        \
-  }                                                                                                             \
-  static inline T slope_##dtype(T x) {                                                                          \
-    return (T)1.5957691216057308 + (T)0.21406444881780073 * x * x;                                              \
+#define HELPERS(dtype, T, U, ...)                                                                  \
+  /* tanh(softplus(x)) = n / (n + 2) with n = e^x (e^x + 2); 1 beyond 20, where n may overflow */  \
+  static inline T gate_##dtype(T x) {                                                              \
+    T e = EXP(x);                                                                                  \
+    T n = e * (e + 2);                                                                             \
+    return x > 20 ? (T)1 : n / (n + 2);                                                            \
+  }                                                                                                \
+  /* 1 - gate(x), which would cancel */                                                            \
+  static inline T rest_##dtype(T x) {                                                              \
+    T e = EXP(x);                                                                                  \
+    return x > 20 ? (T)0 : 2 / (e * (e + 2) + 2);                                                  \
+  }                                                                                                \
+  /* gelu's approximation: (1 + tanh(u)) / 2 = sigmoid(2u). steep is 2u, slope its derivative */   \
+  static inline T steep_##dtype(T x) {                                                             \
+    return x * ((T)1.5957691216057308 + (T)0.07135481627260025 * x * x);                           \
+  }                                                                                                \
+  static inline T slope_##dtype(T x) {                                                             \
+    return (T)1.5957691216057308 + (T)0.21406444881780073 * x * x;                                 \
   }
 /* clang-format off */
 FLOATS(HELPERS, 0)
@@ -38,27 +39,28 @@ FLOATS(HELPERS, 0)
     "x: core::softsign_backward(grad, x)")                                                         \
   X(mish, "", NO_SETUP, x * GATE(x), "x tanh(softplus(x))", "x: core::mish_backward(grad, x)")     \
   X(hard_swish, "", NO_SETUP, x * UNIT(x * (T)(1 / 6.0) + (T)0.5),                                 \
-    "x times x/6 + 1/2 cut off at 0 and 1", "x: core::hard_swish_backward(grad, x)")               \
+    "x times x/6 + 1/2, which is clamped to [0, 1]", "x: core::hard_swish_backward(grad, x)")      \
   X(silu, ", *, float alpha=1.0", ATTR(alpha, 0), x * SIGMOID(alpha * x),                          \
     "x sigmoid(alpha x), also called swish", "x: core::silu_backward(grad, x, alpha=alpha)")       \
   X(elu, ", *, float alpha=1.0", ATTR(alpha, 0), x > 0 ? x : alpha * EXPM1(x),                     \
-    "x, below 0 alpha (e^x - 1)", "x: core::elu_backward(grad, x, alpha=alpha)")                   \
+    "x above 0, alpha (e^x - 1) below", "x: core::elu_backward(grad, x, alpha=alpha)")             \
   X(celu, ", *, float alpha=1.0", ATTR(alpha, 0), x > 0 ? x : alpha * EXPM1(x / alpha),            \
-    "x, below 0 alpha (e^(x/alpha) - 1)", "x: core::celu_backward(grad, x, alpha=alpha)")          \
+    "x above 0, alpha (e^(x/alpha) - 1) below", "x: core::celu_backward(grad, x, alpha=alpha)")    \
   X(selu, ", *, float alpha=1.67326319217681884765625, float gamma=1.05070102214813232421875",     \
     ATTR(alpha, 0) ATTR(gamma, 1), gamma * (x > 0 ? x : alpha * EXPM1(x)),                         \
-    "gamma x, below 0 gamma alpha (e^x - 1)",                                                      \
+    "gamma x above 0, gamma alpha (e^x - 1) below",                                                \
     "x: core::selu_backward(grad, x, alpha=alpha, gamma=gamma)")                                   \
   X(leaky_relu, ", *, float alpha=0.01", ATTR(alpha, 0), x < 0 ? alpha * x : x,                    \
-    "x, below 0 alpha x", "x: core::leaky_relu_backward(grad, x, alpha=alpha)")                    \
+    "x above 0, alpha x below", "x: core::leaky_relu_backward(grad, x, alpha=alpha)")              \
   X(hard_sigmoid, ", *, float alpha=0.2, float beta=0.5", ATTR(alpha, 0) ATTR(beta, 1),            \
-    UNIT(alpha * x + beta), "alpha x + beta cut off at 0 and 1",                                   \
+    UNIT(alpha * x + beta), "alpha x + beta, clamped to [0, 1]",                                   \
     "x: core::hard_sigmoid_backward(grad, x, alpha=alpha, beta=beta)")                             \
   X(thresholded_relu, ", *, float alpha=1.0", ATTR(alpha, 0), x > alpha ? x : 0,                   \
-    "x where it is above alpha, else 0",                                                           \
+    "x where x is above alpha, otherwise 0",                                                       \
     "x: core::thresholded_relu_backward(grad, x, alpha=alpha)")
 
-/* Gradients of gradients, by x: of second derivatives, of those that are of x below 0 only. */
+/* Second derivatives with respect to x: for all x, and for functions whose second derivative is 0
+ * above x = 0. */
 #define SECOND(derivative) "core::mul(core::mul(grad, dy), " derivative ")"
 #define BELOW(derivative) "core::mul(grad, core::where(core::greater(x, 0.0), 0.0, " derivative "))"
 #define SOFTSIGN_2                                                                                 \
@@ -77,11 +79,11 @@ FLOATS(HELPERS, 0)
   SECOND("core::mul(core::mul(alpha, core::sub(" A_ ", core::mul(" A_ ", " A_                      \
          "))), core::add(2.0, core::mul(core::mul(alpha, x), core::sub(1.0, core::add(" A_ ", " A_ \
          ")))))")
-/* X(operator, gradient of x, attributes, how they are passed on, set-up, expression, doc), see
+/* X(operator, gradient of x, attributes, how they are passed on, set-up, expression, doc); see
  * DEFINE_BACKWARD */
 #define GRADIENTS(X)                                                                               \
   X(relu_backward, "none", "", "", NO_SETUP, x > 0 ? dy : 0,                                       \
-    "dy where x, relu's result, is above 0")                                                       \
+    "dy where x, the result of relu, is above 0, otherwise 0")                                     \
   X(softsign_backward, SOFTSIGN_2, "", "", NO_SETUP, dy / ((1 + ABS(x)) * (1 + ABS(x))),           \
     DERIVATIVE("softsign"))                                                                        \
   X(mish_backward, MISH_2, "", "", NO_SETUP,                                                       \
@@ -103,9 +105,10 @@ FLOATS(HELPERS, 0)
     ((alpha * x + beta > 0) & (alpha * x + beta < 1)) ? alpha * dy : 0,                            \
     DERIVATIVE("hard_sigmoid"))                                                                    \
   X(thresholded_relu_backward, "none", ", *, float alpha=1.0", ", alpha=alpha", ATTR(alpha, 0),    \
-    x > alpha ? dy : 0, "dy where x is above alpha, else 0")                                       \
+    x > alpha ? dy : 0, "dy where x is above alpha, otherwise 0")                                  \
   X(shrink_backward, "none", ", *, float lambd=0.5", ", lambd=lambd", ATTR(lambd, 0),              \
-    ((x < -lambd) | (x > lambd)) ? dy : 0, "dy where x is beyond lambd, else 0")
+    ((x < -lambd) | (x > lambd)) ? dy : 0,                                                         \
+    "dy where x is below -lambd or above lambd, otherwise 0")
 #define DEFINE_ONE(dtype, T, U, name, setup, expression)                                           \
   LOOP1(name##_##dtype, T, T, x, ISA_LIST setup, expression)
 #define DEFINE(name, attributes, setup, expression, doc, gradient)                                 \
@@ -113,7 +116,7 @@ FLOATS(HELPERS, 0)
 ACTIVATIONS(DEFINE)
 GRADIENTS(DEFINE_BACKWARD)
 
-/* those that integers have too */
+/* relu, shrink and prelu, which also exist for integers */
 
 FLOATS(DEFINE_ONE, relu, (NO_SETUP), x < 0 ? 0 : x)
 SIGNED(DEFINE_ONE, relu, (NO_SETUP), x < 0 ? 0 : x)
@@ -143,7 +146,7 @@ PRELUS(DEFINE_PRELU)
 FLOATS(DEFINE_PRELU_BACKWARD, prelu_backward)
 /* clang-format on */
 
-/* gelu: exact, or by its approximation */
+/* gelu: exact, or the approximation by tanh */
 
 #define NORMAL_CDF(x) ((T)0.5 * (1 + ERF(x * (T)0.70710678118654752)))
 #define NORMAL_PDF(x) ((T)0.39894228040143268 * EXP((T)-0.5 * x * x))
@@ -169,7 +172,7 @@ FLOATS(DEFINE_PRELU_BACKWARD, prelu_backward)
   EITHER(gelu_second, dtype)
 FLOATS(DEFINE_GELU, 0)
 
-/* tables */
+/* operators */
 
 #define ITEM(name, attributes, setup, expression, doc, gradient)                                   \
   OPERATOR(name, "(Tensor x" attributes ") -> Tensor",                                             \
@@ -180,19 +183,20 @@ FLOATS(DEFINE_GELU, 0)
 
 FAMILY(core_activation,
   OPERATOR(relu, "(Tensor x) -> Tensor",
-    FACTS("x, but at least 0", "x: number; out = x", "x: core::relu_backward(grad, out)"),
+    FACTS("The larger of x and 0", "x: number; out = x", "x: core::relu_backward(grad, out)"),
     NUMBERS(ITEM1, relu))
   ACTIVATIONS(ITEM)
   OPERATOR(gelu, "(Tensor x" APPROXIMATE ") -> Tensor",
-    FACTS("x times the share of a normal distribution that is below x; 'tanh' is an approximation",
-          "x: float; out = x", "x: core::gelu_backward(grad, x, approximate=approximate)"),
+    FACTS("x times the probability that a normally distributed number is below x; "
+          "'tanh' uses an approximation", "x: float; out = x",
+          "x: core::gelu_backward(grad, x, approximate=approximate)"),
     FLOATS(ITEM1, gelu))
   OPERATOR(shrink, "(Tensor x, *, float lambd=0.5, float bias=0.0) -> Tensor",
-    FACTS("x + bias below -lambd, x - bias above lambd, 0 between", "x: number; out = x",
+    FACTS("x + bias below -lambd, x - bias above lambd, otherwise 0", "x: number; out = x",
           "x: core::shrink_backward(grad, x, lambd=lambd)"),
     NUMBERS(ITEM1, shrink))
   OPERATOR(prelu, "(Tensor a, Tensor slope) -> Tensor",
-    FACTS("a, below 0 a times slope", "a, slope: float|i32|i64|u32|u64; out = a",
+    FACTS("a above 0, a times slope below", "a, slope: float|i32|i64|u32|u64; out = a",
           "a, slope: core::prelu_backward(grad, a, slope)"),
     PRELUS(ITEM_PRELU))
   GRADIENTS(ITEM_BACKWARD)
@@ -206,7 +210,8 @@ FAMILY(core_activation,
           "dy: core::gelu_second(grad, x, approximate=approximate); x: error"),
     FLOATS(ITEM2, gelu_second))
   OPERATOR(prelu_backward, "(Tensor dy, Tensor a, Tensor slope) -> (Tensor? da, Tensor? dslope)",
-    FACTS("dy times the derivatives of prelu by a and slope", "dy, a, slope: float; da, dslope = a",
+    FACTS("dy times the derivatives of prelu with respect to a and slope",
+          "dy, a, slope: float; da, dslope = a",
           "dy: core::where(core::less(a, 0.0), core::add(core::mul(grad.da, slope), "
           "core::mul(grad.dslope, a)), grad.da); "
           "a: core::where(core::less(a, 0.0), core::mul(grad.dslope, dy), 0.0); "

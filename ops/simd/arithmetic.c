@@ -1,32 +1,32 @@
-/* Arithmetic on numbers: one element in, one out, or two in.  Integers wrap around; what C leaves
- * open is settled here: division by zero gives 0, as does its remainder, and the least integer
- * divided by -1 is itself.  min and max give NaN if an operand is NaN.  Results on integers that
- * are known when shapes are inferred are known then, too. Invariant: a value that infer states is
- * the one that the loop computes. */
+/* Arithmetic on numbers with one or two operands. Integers wrap. Cases that C leaves undefined are
+ * defined here: division by zero and its remainder give 0, and the least integer divided by -1 is
+ * itself. min and max give NaN if an operand is NaN. Results on integers whose values are known
+ * during inference are computed there too.
+ * Invariant: a value that infer states is the value that the loop computes. */
 #include "pointwise.h"
 
 /* clang-format off */
-/* X(operator, of floats, of signed, of unsigned, doc, gradient) */
+/* X(operator, expression for floats, for signed, for unsigned integers, doc, gradient) */
 #define UNARY(X)                                                                                   \
   X(abs, ABS(x), x < 0 ? (T)(0 - (U)x) : x, x, "The absolute value",                               \
     "x: core::mul(grad, core::sign(x))")                                                           \
-  X(neg, -x, 0 - (U)x, 0 - (U)x, "The number with its sign changed", "x: core::neg(grad)")         \
+  X(neg, -x, 0 - (U)x, 0 - (U)x, "The number with the opposite sign", "x: core::neg(grad)")        \
   X(sign, x > 0 ? (T)1 : x < 0 ? (T)-1 : x == 0 ? (T)0 : x, (x > 0) - (x < 0), x > 0,              \
-    "1, 0, -1, or NaN", "x: none")
-/* X(operator, of floats, of signed, of unsigned, doc, gradient) */
+    "1, 0 or -1 by the sign of x; NaN for NaN", "x: none")
+/* X(operator, expression for floats, for signed, for unsigned integers, doc, gradient) */
 #define BINARY(X)                                                                                  \
   X(add, a + b, (U)a + (U)b, (U)a + (U)b, "The sum of a and b",                                    \
     "a: core::identity(grad); b: core::identity(grad)")                                            \
-  X(sub, a - b, (U)a - (U)b, (U)a - (U)b, "a less b",                                              \
+  X(sub, a - b, (U)a - (U)b, (U)a - (U)b, "a minus b",                                             \
     "a: core::identity(grad); b: core::neg(grad)")                                                 \
   X(mul, a * b, (U)a * (U)b, (U)a * (U)b, "The product of a and b",                                \
     "a: core::mul(grad, b); b: core::mul(grad, a)")                                                \
   X(div, a / b, b == 0 ? (T)0 : b == -1 ? (T)(0 - (U)a) : (T)(a / b), b == 0 ? (T)0 : (T)(a / b),  \
     "a divided by b; integers are rounded towards zero, and give 0 where b is 0",                  \
     "a: core::div(grad, b); b: core::neg(core::div(core::mul(grad, out), b))")                     \
-  X(min, LEAST(a, b), a < b ? a : b, a < b ? a : b, "The smaller of a and b, NaN if one is",       \
+  X(min, LEAST(a, b), a < b ? a : b, a < b ? a : b, "The smaller of a and b; NaN if one is NaN",   \
     "a, b: core::min_backward(grad, a, b)")                                                        \
-  X(max, GREATEST(a, b), a > b ? a : b, a > b ? a : b, "The larger of a and b, NaN if one is",     \
+  X(max, GREATEST(a, b), a > b ? a : b, a > b ? a : b, "The larger of a and b; NaN if one is NaN", \
     "a, b: core::max_backward(grad, a, b)")
 /* clang-format on */
 
@@ -43,7 +43,7 @@
 UNARY(DEFINE_UNARY)
 BINARY(DEFINE_BINARY)
 
-/* remainder: of Python, with the divisor's sign, or of C, with the dividend's */
+/* remainder: with the sign of the divisor as in Python, or of the dividend as in C */
 
 #define REMAINDER_FLOAT(dtype, T, W, ...)                                                          \
   static inline T remainder_##dtype(T a, T b, int of_c) {                                          \
@@ -71,7 +71,7 @@ UNSIGNED(REMAINDER_UNSIGNED, 0)
         , remainder_##dtype(a, b, of_c))
 NUMBERS(DEFINE_MOD, mod)
 
-/* gradients of min and max: to the one chosen, halves where both are */
+/* gradients of min and max go to the operand that was chosen; each gets half if both are equal */
 
 #define DEFINE_CHOSEN(dtype, T, W, name, sign)                                                     \
   LOOP_BOTH(name##_##dtype, T, T, const T share = a == b ? dy * (T)0.5 : dy;                       \
@@ -81,15 +81,15 @@ FLOATS(DEFINE_CHOSEN, min_backward, >)
 FLOATS(DEFINE_CHOSEN, max_backward, <)
 /* clang-format on */
 
-/* known integers */
+/* integers known during inference */
 
 #ifndef TENON_SIMD
 #define INTEGER_LIMIT                                                                              \
-  ((int64_t)1 << 62) /* numbers beyond it are not stated: they might be taken for symbols */
+  ((int64_t)1 << 62) /* Larger numbers are not stated, because they might be taken for symbols. */
 
 static int is_small(int64_t x) { return x > -INTEGER_LIMIT && x < INTEGER_LIMIT; }
 
-/* One operation on two numbers; 0 if the result is too large to be stated. */
+/* Applies an operation to two numbers. Returns 0 if the result is too large to state. */
 static int compute(uint32_t operation, int of_c, int64_t a, int64_t b, int64_t *out) {
   switch (operation) {
   case TENON_DIM_ADD:
@@ -118,7 +118,7 @@ static int compute(uint32_t operation, int of_c, int64_t a, int64_t b, int64_t *
   return is_small(*out);
 }
 
-/* The same where one may be a symbol.  tenon_dim() divides rounding down, which is right where
+/* The same if an operand may be a symbol. tenon_dim() rounds quotients down, which is right where
  * nothing is negative. */
 static int compute_dim(tenon_infer_t *infer, uint32_t operation, tenon_dim_t a, tenon_dim_t b,
                        tenon_dim_t *out) {
@@ -153,7 +153,7 @@ static tenon_status_t propagate(tenon_infer_t *infer, uint32_t operation) {
       return TENON_OK;
     if (dtype == TENON_I32 && tenon_is_known(*value) &&
         (value->value < INT32_MIN || value->value > INT32_MAX))
-      return TENON_OK; /* the loop wraps around */
+      return TENON_OK; /* the loop wraps, so no value can be stated */
   }
   out->value_count = count;
   return TENON_OK;
@@ -174,7 +174,7 @@ INFER(mod, MOD)
 /* clang-format on */
 #endif
 
-/* tables */
+/* operators */
 
 /* clang-format off */
 #define ITEM_UNARY(name, of_float, of_signed, of_unsigned, doc, gradient)                          \
@@ -203,13 +203,13 @@ FAMILY(core_arithmetic,
   BINARY(ITEM_BINARY)
   OPERATOR(mod, "(Tensor a, Tensor b, *, bool fmod=False) -> Tensor",
     BINARY_FACTS(mod,
-                 "The remainder of a by b, with the sign of b or, as in C (fmod), of a; "
-                 "that of integers by 0 is 0",
+                 "The remainder of a divided by b, with the sign of b or, if fmod, "
+                 "with the sign of a as in C; 0 for integers where b is 0",
                  "a: core::identity(grad); "
                  "b: core::neg(core::mul(grad, core::round(core::div(core::sub(a, out), b))))"),
     NUMBERS(ITEM2, mod))
   ITEM_CHOSEN(min_backward,
-              "Of dy, what goes to the smaller of a and b, to each a half where they are equal")
+              "dy where a or b is the smaller one; half of dy for each where they are equal")
   ITEM_CHOSEN(max_backward,
-              "Of dy, what goes to the larger of a and b, to each a half where they are equal"))
+              "dy where a or b is the larger one; half of dy for each where they are equal"))
 /* clang-format on */

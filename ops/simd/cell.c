@@ -1,6 +1,6 @@
-/* The cells of rnn, gru and lstm, see ../cell.h, as a table for each instruction set. Called from
- * parts of a parallel loop.  Invariant: f32 uses the functions of math.h, which loops over
- * vectors. */
+/* The cells of rnn, gru and lstm (../cell.h), as one table per instruction set. Called from parts
+ * of a parallel loop.
+ * Invariant: f32 uses the functions of math.h, which compilers vectorise. */
 #include "../cell.h"
 #include "../recurrent.h"
 #include "isa.h"

@@ -1,6 +1,6 @@
-/* Normalisation with statistics that are given, cross rows or run along any axis: batch_norm, lrn,
- * lp_norm, mean_variance_norm.  f16 and bf16 tensors are computed as f32 in a buffer of the whole
- * tensor. Invariant: sums are doubles, so that their order does not show in f32. */
+/* Normalisation across rows or along any axis: batch_norm (with given statistics), lrn, lp_norm and
+ * mean_variance_norm. f16 and bf16 tensors are computed as f32 in a buffer of the whole tensor.
+ * Invariant: sums are doubles, so that their order does not affect f32. */
 #include "../axes.h"
 #include "../copy.h"
 #include "isa.h"
@@ -20,13 +20,13 @@ typedef struct plan_t {
   void *mean;
   void *scale;
   void *bias;
-  void *var; /* batch_norm: by channel */
+  void *var; /* batch_norm: one number per channel */
   double alpha;
   double beta;
   double constant;
-  double power; /* lrn; lp_norm: power */
+  double power; /* lrn: alpha, bias, beta; lp_norm: power */
   int64_t before;
-  int64_t after; /* lrn: channels of the window */
+  int64_t after; /* lrn: channels of the window before and after */
   int32_t kept;
   int32_t reduced; /* mean_variance_norm */
   int64_t kept_shape[TENON_RANK_MAX];
@@ -51,7 +51,7 @@ static int64_t offset_of(const int64_t *shape, const int64_t *stride, int32_t co
 #define TABS_double fabs
 
 #define CHANNEL(name, T)                                                                           \
-  /* rows of the tensor, each of one channel; or, where inner is 1, of all channels */             \
+  /* Rows of the tensor: each belongs to one channel or, where inner is 1, to all channels. */     \
   static tenon_status_t name##_batch_norm(tenon_call_t *call, void *argument, int64_t begin,       \
                                           int64_t end) {                                           \
     const plan_t *p = (const plan_t *)argument;                                                    \
@@ -145,7 +145,7 @@ static int64_t offset_of(const int64_t *shape, const int64_t *stride, int32_t co
     for (int64_t unit = begin; unit < end; unit++) {                                               \
       int64_t base = offset_of(p->kept_shape, p->kept_stride, p->kept, unit);                      \
       double moment[3] = {0, 0, 0};                                                                \
-      for (int k = 0; k < 3; k++) { /* mean, variance, result */                                   \
+      for (int k = 0; k < 3; k++) { /* three passes: mean, variance, result */                     \
         for (int64_t r = 0; r < runs; r++) {                                                       \
           int64_t at = base + offset_of(p->reduced_shape, p->reduced_stride, others, r);           \
           const T *x = (const T *)p->x + at;                                                       \
@@ -170,7 +170,7 @@ CHANNEL(f64, double)
 #define BY_TYPE(call, function)                                                                    \
   (tenon_dtype_id((call)->inputs[0]->dtype) == TENON_F64 ? f64_##function : f32_##function)
 
-/* x and y are set to memory of f32 or f64; finish() narrows. */
+/* Sets x and y to memory of f32 or f64; finish() narrows the result. */
 static tenon_status_t start(tenon_call_t *call, plan_t *p) {
   const tenon_tensor_t *x = call->inputs[0];
   int64_t count = tenon_count(x);
@@ -284,13 +284,13 @@ static tenon_status_t mean_variance_run(tenon_call_t *call) {
 static tenon_status_t batch_norm_infer(tenon_infer_t *infer) {
   const tenon_meta_t *x = infer->inputs[0];
   if (x->ndim < 2)
-    return tenon_fail(infer, TENON_INVALID, "[batch, channel, ...] is wanted, not rank %d",
+    return tenon_fail(infer, TENON_INVALID, "x has rank %d; expected [batch, channel, ...]",
                       x->ndim);
   for (uint32_t i = 1; i < 5; i++) {
     const tenon_meta_t *t = infer->inputs[i];
     if (t->ndim != 1 || dim_differ(t->dims[0], x->dims[1]))
       return tenon_fail(infer, TENON_INVALID,
-                        "input %u, %s, does not have one number for each channel of %s", i,
+                        "input %u has shape %s; expected one number for each channel of x %s", i,
                         dims_text(t->dims, t->ndim).text, dims_text(x->dims, x->ndim).text);
   }
   return out_like(infer->outputs[0], x);
@@ -299,7 +299,7 @@ static tenon_status_t batch_norm_infer(tenon_infer_t *infer) {
 static tenon_status_t lrn_infer(tenon_infer_t *infer) {
   const tenon_meta_t *x = infer->inputs[0];
   if (x->ndim < 2)
-    return tenon_fail(infer, TENON_INVALID, "[batch, channel, ...] is wanted, not rank %d",
+    return tenon_fail(infer, TENON_INVALID, "x has rank %d; expected [batch, channel, ...]",
                       x->ndim);
   if (infer->attrs[0].as.i < 1)
     return tenon_fail(infer, TENON_INVALID, "size is %" PRId64, infer->attrs[0].as.i);
@@ -312,7 +312,7 @@ static tenon_status_t lp_norm_infer(tenon_infer_t *infer) {
   int32_t axis = 0;
   TENON_TRY(axis_wrap(infer, infer->attrs[0].as.i, x->ndim, &axis));
   if (power != 1 && power != 2)
-    return tenon_fail(infer, TENON_INVALID, "p is 1 or 2, not %" PRId64, power);
+    return tenon_fail(infer, TENON_INVALID, "p must be 1 or 2, not %" PRId64, power);
   return out_like(infer->outputs[0], x);
 }
 
@@ -329,7 +329,8 @@ FAMILY(core_channel,
   OPERATOR(batch_norm,
     "(Tensor x, Tensor scale, Tensor bias, Tensor mean, Tensor var, *, "
     "float epsilon=1e-5) -> Tensor",
-    (TENON_DOC("Each channel with this mean and variance removed, then scaled and shifted."),
+    (TENON_DOC("Subtracts mean from each channel, divides by the root of var, "
+               "then scales and shifts."),
      TENON_SAMPLES("x: [n, c, w], scale: [c], bias: [c], mean: [c], var: [c] uniform(0.5, 2)"),
      TENON_TYPES("x: float; scale, bias: float; mean, var: float; out = x"),
      TENON_TRAITS(TENON_PURE),
@@ -341,7 +342,7 @@ FAMILY(core_channel,
   OPERATOR(lrn,
     "(Tensor x, *, int size, float alpha=0.0001, float beta=0.75, float bias=1.0) -> Tensor",
     (TENON_DOC("x / (bias + alpha / size * sum of squares)^beta, "
-               "the sum over `size` channels around each."),
+               "with the sum over `size` channels around each channel."),
      TENON_TYPES("x: float; out = x"),
      TENON_TRAITS(TENON_PURE),
      TENON_INFER(lrn_infer),
@@ -349,7 +350,7 @@ FAMILY(core_channel,
                     "bias=bias)")),
     KERNEL("", lrn_run))
   OPERATOR(lp_norm, "(Tensor x, *, int axis=-1, int p=2) -> Tensor",
-    (TENON_DOC("x divided by its norm of order p (1 or 2) along an axis; 0 where that is 0."),
+    (TENON_DOC("x divided by its norm of order p (1 or 2) along an axis; 0 where the norm is 0."),
      TENON_TYPES("x: float; out = x"),
      TENON_TRAITS(TENON_PURE),
      TENON_INFER(lp_norm_infer),
@@ -357,7 +358,7 @@ FAMILY(core_channel,
      TENON_GRADIENT("x: core::lp_norm_backward(grad, x, axis=axis, p=p)")),
     KERNEL("", lp_norm_run))
   OPERATOR(mean_variance_norm, "(Tensor x, *, int[] axes=[0, 2, 3]) -> Tensor",
-    (TENON_DOC("x with mean 0 and deviation 1 over the axes."),
+    (TENON_DOC("x normalised to mean 0 and standard deviation 1 over the axes."),
      TENON_TYPES("x: float; out = x"),
      TENON_TRAITS(TENON_PURE),
      TENON_INFER(mean_variance_infer),

@@ -1,10 +1,10 @@
-/* cast, cast_like and bit_cast.  A block of elements is loaded into one of four wide forms,
- * converted to the form that the target is stored from, and stored; common pairs have a loop of
- * their own.  Blocks go to the host's threads. Floats become integers by rounding towards zero.
- * NaN becomes 0, and what is out of range the nearest i32, i64 or u64 (negative numbers wrap around
- * in u64); u32 keeps the low bits of i64, narrower integers those of i32.  Integers that are too
- * large keep their low bits.  Invariant: a block begins at a whole byte, and a float is rounded
- * only once. */
+/* cast, cast_like and bit_cast. A block of elements is loaded into one of four wide forms,
+ * converted to the form from which the target dtype is stored, and stored; common pairs have their
+ * own loops. Blocks are distributed over threads. Floats become integers by rounding towards zero.
+ * NaN becomes 0, and values out of range the nearest i32, i64 or u64 (negative numbers wrap in
+ * u64); u32 keeps the low bits of i64, and narrower integers keep the low bits of i32. Integers
+ * that are too large keep their low bits.
+ * Invariant: a block begins at a whole byte, and a float is rounded only once. */
 #include "../number_text.h"
 #include "formats.h"
 #include "pointwise.h"
@@ -20,8 +20,8 @@ typedef union block_t {
   double real[BLOCK];
 } block_t;
 
-/* Forms that elements are loaded in, then those that they are only stored from: WORD is an i32, ODD
- * see f32_odd. */
+/* The forms into which elements are loaded, then those from which they are only stored: WORD is an
+ * i32; for ODD see f32_odd. */
 enum {
   WHOLE,
   NATURAL,
@@ -97,11 +97,12 @@ DEFINE_STORE(f16, uint16_t, single, F16_ENCODE)
 DEFINE_STORE(bf16, uint16_t, single, bf16_encode)
 DEFINE_STORE(f8e8m0, uint8_t, single, E8M0_ENCODE)
 
-/* packed dtypes, low bits first; floats of 8 bits and less */
+/* packed dtypes, low bits first; floats of 8 bits and fewer */
 
 static uint32_t bits_of(const kind_t *kind) { return kind->dtype >> 8 & 0xff; }
 
-/* Both may touch codes up to the next whole byte, of which a block has a whole number. */
+/* Both may access codes up to the next whole byte; the buffer of a block is a whole number of
+ * bytes. */
 static void unpack(const void *data, int64_t begin, int64_t count, uint32_t bits, uint8_t *codes) {
   const uint8_t *bytes = (const uint8_t *)data + begin * bits / 8;
   for (int64_t i = 0, per = 8 / bits; i < count; i += per, bytes++)
@@ -175,16 +176,16 @@ static tenon_status_t load_text(const job_t *job, int64_t begin, int64_t count, 
                                             : core_number_of_text(x[i], &block->real[i]);
     if (!is_number)
       return tenon_fail(job->call, TENON_INVALID,
-                        "element %lld of x is the text \"%.*s\", which is no number; write it like "
-                        "12, -3.5, 1e-5, INF",
+                        "element %lld of x is the text \"%.*s\", which is not a number; write it "
+                        "like 12, -3.5, 1e-5, INF",
                         (long long)(begin + i), (int)(x[i].size < 60 ? x[i].size : 60),
                         x[i].size ? x[i].data : "");
   }
   return TENON_OK;
 }
 
-/* A number as the dtype that is cast from would have it; of 8 bits, the digits of f32 say more than
- * the few needed. */
+/* Rounds a number to the source dtype. For 8-bit floats, the digits of f32 are more useful than the
+ * few digits that identify the number. */
 static double narrowed(double x, const void *context) {
   switch (((const kind_t *)context)->dtype) {
   case TENON_F64:
@@ -222,13 +223,12 @@ static tenon_status_t store_text(const job_t *job, int64_t begin, int64_t count,
   return TENON_OK;
 }
 
-/* from form to form */
+/* conversions between forms */
 
 #define MAGNITUDE(x) ((x) < 0 ? 0 - (uint64_t)(x) : (uint64_t)(x))
 #define CLAMPED(x) ((x) > INT32_MAX ? INT32_MAX : (x) < INT32_MIN ? INT32_MIN : (x))
 /* clang-format off */
-/* X(form, its member, target form, its member, expression); those that are not here need nothing
- * done */
+/* X(form, its member, target form, its member, expression); other pairs need no conversion */
 #define CONVERSIONS(X)                                                                             \
   X(WHOLE, whole, SINGLE, single, (float)x)                                                        \
   X(WHOLE, whole, REAL, real, (double)x)                                                           \
@@ -270,42 +270,45 @@ static const convert_fn conversions[LOADED][FORMS] = {CONVERSIONS(CONVERSION)};
 
 /* tables */
 
-static const kind_t kinds[] = {{TENON_BOOL, WHOLE, TRUTH, load_bool, store_u8, NULL},
-                               {TENON_I8, WHOLE, WORD, load_i8, store_i8, NULL},
-                               {TENON_I16, WHOLE, WORD, load_i16, store_i16, NULL},
-                               {TENON_I32, WHOLE, WORD, load_i32, store_i32, NULL},
-                               {TENON_I64, WHOLE, WHOLE, load_i64, store_i64, NULL},
-                               {TENON_U8, WHOLE, WORD, load_u8, store_u8, NULL},
-                               {TENON_U16, WHOLE, WORD, load_u16, store_u16, NULL},
-                               {TENON_U32, WHOLE, WHOLE, load_u32, store_u32, NULL},
-                               {TENON_U64, NATURAL, NATURAL, load_u64, store_u64, NULL},
-                               {TENON_I4, WHOLE, WORD, load_packed, store_packed, NULL},
-                               {TENON_U4, WHOLE, WORD, load_packed, store_packed, NULL},
-                               {TENON_I2, WHOLE, WORD, load_packed, store_packed, NULL},
-                               {TENON_U2, WHOLE, WORD, load_packed, store_packed, NULL},
-                               {TENON_F32, SINGLE, SINGLE, load_f32, store_f32, NULL},
-                               {TENON_F64, REAL, REAL, load_f64, store_f64, NULL},
-                               {TENON_F16, SINGLE, ODD, load_f16, store_f16, NULL},
-                               {TENON_BF16, SINGLE, ODD, load_bf16, store_bf16, NULL},
-                               {TENON_F8E8M0, SINGLE, ODD, load_f8e8m0, store_f8e8m0, NULL},
-                               {TENON_STRING, REAL, TEXT, load_text, store_text, NULL},
-#define NARROW(name)                                                                               \
-  { TENON_##name, SINGLE, ODD, load_narrow, store_narrow, &format_##name }
-                               NARROW(F8E3M4),
-                               NARROW(F8E4M3),
-                               NARROW(F8E4M3B11FNUZ),
-                               NARROW(F8E4M3FN),
-                               NARROW(F8E4M3FNUZ),
-                               NARROW(F8E5M2),
-                               NARROW(F8E5M2FNUZ),
-                               NARROW(F4E2M1)};
 /* clang-format off */
+#define NARROW(name) {TENON_##name, SINGLE, ODD, load_narrow, store_narrow, &format_##name}
+static const kind_t kinds[] = {
+  {TENON_BOOL, WHOLE, TRUTH, load_bool, store_u8, NULL},
+  {TENON_I8, WHOLE, WORD, load_i8, store_i8, NULL},
+  {TENON_I16, WHOLE, WORD, load_i16, store_i16, NULL},
+  {TENON_I32, WHOLE, WORD, load_i32, store_i32, NULL},
+  {TENON_I64, WHOLE, WHOLE, load_i64, store_i64, NULL},
+  {TENON_U8, WHOLE, WORD, load_u8, store_u8, NULL},
+  {TENON_U16, WHOLE, WORD, load_u16, store_u16, NULL},
+  {TENON_U32, WHOLE, WHOLE, load_u32, store_u32, NULL},
+  {TENON_U64, NATURAL, NATURAL, load_u64, store_u64, NULL},
+  {TENON_I4, WHOLE, WORD, load_packed, store_packed, NULL},
+  {TENON_U4, WHOLE, WORD, load_packed, store_packed, NULL},
+  {TENON_I2, WHOLE, WORD, load_packed, store_packed, NULL},
+  {TENON_U2, WHOLE, WORD, load_packed, store_packed, NULL},
+  {TENON_F32, SINGLE, SINGLE, load_f32, store_f32, NULL},
+  {TENON_F64, REAL, REAL, load_f64, store_f64, NULL},
+  {TENON_F16, SINGLE, ODD, load_f16, store_f16, NULL},
+  {TENON_BF16, SINGLE, ODD, load_bf16, store_bf16, NULL},
+  {TENON_F8E8M0, SINGLE, ODD, load_f8e8m0, store_f8e8m0, NULL},
+  {TENON_STRING, REAL, TEXT, load_text, store_text, NULL},
+  NARROW(F8E3M4),
+  NARROW(F8E4M3),
+  NARROW(F8E4M3B11FNUZ),
+  NARROW(F8E4M3FN),
+  NARROW(F8E4M3FNUZ),
+  NARROW(F8E5M2),
+  NARROW(F8E5M2FNUZ),
+  NARROW(F4E2M1),
+};
+
 #define FIXED_SIZE                                                                                 \
-  "bool|number|i2|i4|u2|u4|f8e3m4|f8e4m3|f8e4m3b11fnuz|f8e4m3fn|f8e4m3fnuz|f8e5m2|f8e5m2fnuz|f8e8m0|f4e2m1"
+  "bool|number|i2|i4|u2|u4|f8e3m4|f8e4m3|f8e4m3b11fnuz|f8e4m3fn|f8e4m3fnuz|f8e5m2|f8e5m2fnuz|"     \
+  "f8e8m0|f4e2m1"
 #define CASTABLE FIXED_SIZE "|string"
 
-/* Pairs with a loop of their own: X(from, type, to, type, expression); it gives what the forms
- * would. */
+/* Pairs with their own loops: X(from, type, to, type, expression). Results equal those of the
+ * forms. */
 #define DIRECT(X)                                                                                  \
   X(F32, float, F16, uint16_t, F16_ENCODE(x))                                                      \
   X(F32, float, BF16, uint16_t, bf16_encode(x))                                                    \
@@ -422,7 +425,7 @@ static tenon_status_t bit_cast_run(tenon_call_t *call) {
 /* inference */
 
 #ifndef TENON_SIMD
-/* Integers that are known stay known, if the target has room for them. */
+/* Known integers stay known if the target dtype can hold them. */
 static tenon_status_t cast_infer(tenon_infer_t *infer) {
   const tenon_meta_t *x = infer->inputs[0];
   tenon_meta_t *out = infer->outputs[0];
@@ -451,21 +454,23 @@ static tenon_status_t bit_cast_infer(tenon_infer_t *infer) {
   tenon_dtype_t from = infer->inputs[0]->dtype;
   tenon_dtype_t to = infer->outputs[0]->dtype;
   if (to.code == (TENON_STRING & 0xff) || to.code == (TENON_LIST & 0xff))
-    return tenon_fail(infer, TENON_INVALID,
-                      "the bits of x make no strings or lists; name a dtype of numbers in `to`");
+    return tenon_fail(
+        infer, TENON_INVALID,
+        "x cannot be reinterpreted as strings or lists; choose a numeric dtype for `to`");
   if (from.bits * from.lanes == to.bits * to.lanes) return TENON_OK;
   return tenon_fail(infer, TENON_INVALID,
-                    "elements of x have %d bits and those of `to` %d; both must be as wide, "
-                    "because the shape stays",
+                    "elements of x have %d bits and those of `to` have %d; they must be equal, "
+                    "because the shape does not change",
                     from.bits * from.lanes, to.bits * to.lanes);
 }
 #endif
 
 #define CAST_ATTRS "bool saturate=True, str['up', 'down', 'nearest'] round_mode='up'"
 #define CAST_DOC                                                                                   \
-  ".\n`saturate`: what is too large for an 8-bit float becomes its largest number, else infinity " \
+  ".\n`saturate`: a number too large for an 8-bit float becomes its largest number, otherwise "    \
+  "infinity "                                                                                      \
   "or NaN.\n"                                                                                      \
-  "`round_mode` is for f8e8m0.  Text becomes numbers and numbers text."
+  "`round_mode` applies to f8e8m0. Text is parsed as numbers, and numbers are printed as text."
 
 /* clang-format off */
 FAMILY(core_conversion,
@@ -479,7 +484,7 @@ FAMILY(core_conversion,
      TENON_GRADIENT("x: core::cast_like(grad, x)")),
     KERNEL("", cast_run))
   OPERATOR(cast_like, "(Tensor x, Tensor like, *, " CAST_ATTRS ") -> Tensor",
-    (TENON_DOC("x as the dtype of `like`, of which nothing else is looked at" CAST_DOC),
+    (TENON_DOC("x as the dtype of `like`; only the dtype of `like` is used" CAST_DOC),
      TENON_SAMPLES("x: [n, m], like: [2]; x: string[3] ['1', '-2.5', '1e3'], like: [2]; "
                    "x: [n] uniform(0, 3), like: f4e2m1[2]; x: f4e2m1[n], like: [2]"),
      TENON_TYPES("x: " CASTABLE "; like: " CASTABLE "; out = like"),
@@ -489,7 +494,7 @@ FAMILY(core_conversion,
      TENON_GRADIENT("x: core::cast_like(grad, x); like: none")),
     KERNEL("", cast_like_run))
   OPERATOR(bit_cast, "(Tensor x, *, dtype to) -> Tensor",
-    (TENON_DOC("The bits of x, element by element, as the dtype `to`, which must be as wide."),
+    (TENON_DOC("The bits of each element of x as the dtype `to`, which must have the same width."),
      TENON_SAMPLES("x: f32[n, m], to = i32; x: i8[n], to = u8"),
      TENON_TYPES("x: " FIXED_SIZE "|complex|f6e2m3|f6e3m2; out = to"),
      POINTWISE,

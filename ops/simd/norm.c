@@ -1,8 +1,9 @@
-/* Normalisation of rows: layer_norm, rms_norm, instance_norm, group_norm.  A row is what shares a
- * mean and a deviation: all axes from `axis` on, or all of a channel, or a group of channels.  It
- * consists of `runs` runs of `inner` numbers; a run shares one number of scale and of bias.  f16
- * and bf16 are computed as f32. Invariant: the mean is subtracted before squares are summed, so
- * that large means cost no digits. */
+/* Normalisation of rows: layer_norm, rms_norm, instance_norm, group_norm. A row is the set of
+ * elements that share a mean and a deviation: all axes from `axis` on, all of a channel, or a group
+ * of channels. It consists of `runs` runs of `inner` numbers; a run shares one number of scale and
+ * of bias. f16 and bf16 are computed as f32.
+ * Invariant: the mean is subtracted before squares are summed, so that large means cost no
+ * digits. */
 #include "../axes.h"
 #include "../copy.h"
 #include "fold.h"
@@ -19,15 +20,16 @@ typedef struct norm_t {
   const tenon_tensor_t *x;
   tenon_tensor_t *out;
   const void *scale;
-  const void *bias; /* of the type that is computed with; NULL: 1, 0 */
+  const void *bias; /* in the type of the computation; NULL: 1, 0 */
   void *mean;
   void *deviation; /* outputs, or NULL */
   float *wide;     /* for narrow dtypes with long rows: the tensor as f32 */
   int64_t n;
   int64_t runs;
   int64_t inner;
-  int64_t rows;   /* numbers in a row; of scale, in it; in a run; in all */
-  int64_t period; /* rows until scale and bias repeat */
+  /* Numbers in a row, runs in a row, numbers in a run, and rows in all. */
+  int64_t rows;
+  int64_t period; /* number of rows after which scale and bias repeat */
   double epsilon;
   int centred;
 } norm_t;
@@ -92,7 +94,7 @@ static tenon_status_t norm_part(tenon_call_t *call, void *argument, int64_t begi
   return TENON_OK;
 }
 
-/* A parameter as `count` numbers of the type that is computed with, repeated where it has fewer:
+/* Converts a parameter to `count` numbers in the type of the computation, repeated if it has fewer;
  * its axes are the last of `like`. */
 static tenon_status_t parameter(tenon_call_t *call, const tenon_tensor_t *t,
                                 const tenon_tensor_t *like, int64_t count, const void **out) {
@@ -153,8 +155,8 @@ static tenon_status_t layer_norm_run(tenon_call_t *call) {
     tenon_tensor_t *out = call->outputs[i];
     if (!out) continue;
     *statistics[i] = out->data;
-    if (p.n == 0)
-      memset(out->data, 0, (size_t)(tenon_count(out) * element_size(out))); /* of nothing */
+    if (p.n == 0) /* a mean of no elements is 0 */
+      memset(out->data, 0, (size_t)(tenon_count(out) * element_size(out)));
   }
   return norm_run(call, &p, call->inputs[1], call->inputs[2]);
 }
@@ -183,7 +185,7 @@ static tenon_status_t group_norm_run(tenon_call_t *call) {
 }
 
 #ifndef TENON_SIMD
-/* The parameter repeats over the axes from `axis` on. */
+/* Checks that the parameter broadcasts over the axes from `axis` on. */
 static tenon_status_t fits(tenon_infer_t *infer, uint32_t input, int32_t axis) {
   const tenon_meta_t *x = infer->inputs[0];
   const tenon_meta_t *t = infer->inputs[input];
@@ -191,9 +193,10 @@ static tenon_status_t fits(tenon_infer_t *infer, uint32_t input, int32_t axis) {
   for (int32_t i = 0; t && i < t->ndim; i++) {
     int32_t own = i + x->ndim - t->ndim;
     if (!dim_is(t->dims[i], 1) && (i < lead || own < 0 || dim_differ(t->dims[i], x->dims[own])))
-      return tenon_fail(infer, TENON_INVALID,
-                        "input %u, %s, does not repeat over the axes of %s from %d on", input,
-                        dims_text(t->dims, t->ndim).text, dims_text(x->dims, x->ndim).text, axis);
+      return tenon_fail(
+          infer, TENON_INVALID,
+          "input %u has shape %s, which does not broadcast over the axes of x %s from axis %d on",
+          input, dims_text(t->dims, t->ndim).text, dims_text(x->dims, x->ndim).text, axis);
   }
   return TENON_OK;
 }
@@ -225,16 +228,18 @@ static tenon_status_t rms_norm_infer(tenon_infer_t *infer) {
 static tenon_status_t channels_infer(tenon_infer_t *infer, int64_t groups) {
   const tenon_meta_t *x = infer->inputs[0];
   if (x->ndim < 2)
-    return tenon_fail(infer, TENON_INVALID, "[batch, channel, ...] is wanted, not rank %d",
+    return tenon_fail(infer, TENON_INVALID, "x has rank %d; expected [batch, channel, ...]",
                       x->ndim);
   if (groups < 1 || (tenon_is_known(x->dims[1]) && x->dims[1].value % groups))
-    return tenon_fail(infer, TENON_INVALID, "%" PRId64 " groups of %" PRId64 " channels", groups,
-                      x->dims[1].value);
+    return tenon_fail(infer, TENON_INVALID,
+                      "%" PRId64 " groups do not divide the %" PRId64
+                      " channels of x; expected a positive divisor",
+                      groups, x->dims[1].value);
   for (uint32_t i = 1; i < 3; i++) {
     const tenon_meta_t *t = infer->inputs[i];
     if (t && (t->ndim != 1 || dim_differ(t->dims[0], x->dims[1])))
       return tenon_fail(infer, TENON_INVALID,
-                        "input %u, %s, does not have one number for each channel of %s", i,
+                        "input %u has shape %s; expected one number for each channel of x %s", i,
                         dims_text(t->dims, t->ndim).text, dims_text(x->dims, x->ndim).text);
   }
   return out_like(infer->outputs[0], x);
@@ -250,7 +255,8 @@ FAMILY(core_norm,
   OPERATOR(layer_norm,
     "(Tensor x, Tensor? scale=None, Tensor? bias=None, *, int axis=-1, "
     "float epsilon=1e-5) -> (Tensor out, Tensor? mean, Tensor? inv_std)",
-    (TENON_DOC("The axes from `axis` on with mean 0 and deviation 1, then scaled and shifted."),
+    (TENON_DOC("Normalises the axes from `axis` on to mean 0 and standard deviation 1, "
+               "then scales and shifts."),
      TENON_TYPES("x, scale, bias: float; out = x; mean = ?; inv_std = ?"),
      TENON_TRAITS(TENON_PURE),
      TENON_INFER(layer_norm_infer),
@@ -259,7 +265,7 @@ FAMILY(core_norm,
                     "epsilon=epsilon)")),
     KERNEL("", layer_norm_run))
   OPERATOR(rms_norm, "(Tensor x, Tensor? scale=None, *, int axis=-1, float epsilon=1e-5) -> Tensor",
-    (TENON_DOC("The axes from `axis` on divided by the root of their mean square, then scaled."),
+    (TENON_DOC("Divides the axes from `axis` on by the root of their mean square, then scales."),
      TENON_TYPES("x, scale: float; out = x"),
      TENON_TRAITS(TENON_PURE),
      TENON_INFER(rms_norm_infer),
@@ -269,8 +275,8 @@ FAMILY(core_norm,
     KERNEL("", rms_norm_run))
   OPERATOR(instance_norm,
     "(Tensor x, Tensor? scale=None, Tensor? bias=None, *, float epsilon=1e-5) -> Tensor",
-    (TENON_DOC("Each channel of each batch entry with mean 0 and deviation 1, "
-               "then scaled and shifted."),
+    (TENON_DOC("Normalises each channel of each batch entry to mean 0 and standard deviation 1, "
+               "then scales and shifts."),
      TENON_TYPES("x, scale, bias: float; out = x"),
      TENON_TRAITS(TENON_PURE),
      TENON_INFER(instance_norm_infer),
@@ -281,8 +287,8 @@ FAMILY(core_norm,
   OPERATOR(group_norm,
     "(Tensor x, Tensor? scale=None, Tensor? bias=None, *, int groups, "
     "float epsilon=1e-5) -> Tensor",
-    (TENON_DOC("Groups of channels with mean 0 and deviation 1, "
-               "then each channel scaled and shifted."),
+    (TENON_DOC("Normalises groups of channels to mean 0 and standard deviation 1, "
+               "then scales and shifts each channel."),
      TENON_TYPES("x, scale, bias: float; out = x"),
      TENON_TRAITS(TENON_PURE),
      TENON_INFER(group_norm_infer),

@@ -1,8 +1,9 @@
-/* What the families of pointwise operators have in common: tables of dtypes, and loops made from
- * one expression. A table row names an operator, an expression of its operands, a line of
- * documentation and a gradient. Gradients are written for operands of the result's shape; the tape
- * sums them over the axes that were broadcast. Invariant: an element is read in full before it is
- * written, so that a result may lie where an operand does. */
+/* Shared by the families of pointwise operators: tables of dtypes, and loops made from one
+ * expression. A table row names an operator, an expression of its operands, a line of documentation
+ * and a gradient. Gradients are written for operands with the shape of the result; the tape sums
+ * them over broadcast axes.
+ * Invariant: an element is read completely before it is written, so that a result may share the
+ * memory of an operand. */
 #ifndef TENON_OPS_POINTWISE_H
 #define TENON_OPS_POINTWISE_H
 
@@ -27,15 +28,16 @@
 #define NUMBERS(X, ...) FLOATS(X, __VA_ARGS__) INTS(X, __VA_ARGS__)
 #define BOOLS(X, ...) X(bool, uint8_t, uint32_t, __VA_ARGS__)
 
-/* Loops of one operand x, two operands and three; `setup` declares what the expression needs of the attributes.  In it,
- * T is the type of the first operand. */
+/* Loops over one operand x or two operands; `setup` declares the attributes that the expression
+ * uses. T is the type of the first operand. */
 #define LOOP1(function, OUT, X, x, setup, expression)                                              \
   static tenon_status_t function(const tenon_loop_t *loop) {                                       \
     typedef X T;                                                                                   \
     const int64_t count_ = loop->count;                                                            \
     const T *restrict x_ = (const T *)loop->data[0];                                               \
     OUT *restrict out_ = (OUT *)loop->data[1];                                                     \
-    setup for (int64_t i_ = 0; i_ < count_; i_++) {                                                \
+    setup;                                                                                         \
+    for (int64_t i_ = 0; i_ < count_; i_++) {                                                      \
       const T x = x_[i_];                                                                          \
       out_[i_] = (OUT)(expression);                                                                \
     }                                                                                              \
@@ -48,14 +50,15 @@
     const T *restrict x_ = (const T *)loop->data[0];                                               \
     const Y *restrict y_ = (const Y *)loop->data[1];                                               \
     OUT *restrict out_ = (OUT *)loop->data[2];                                                     \
-    setup for (int64_t i_ = 0; i_ < count_; i_++) {                                                \
+    setup;                                                                                         \
+    for (int64_t i_ = 0; i_ < count_; i_++) {                                                      \
       const T x = x_[i_];                                                                          \
       const Y y = y_[i_];                                                                          \
       out_[i_] = (OUT)(expression);                                                                \
     }                                                                                              \
     return TENON_OK;                                                                               \
   }
-/* Of a gradient `dy` and two operands a and b: the gradients of both, each of which may be unwanted. */
+/* Gives the gradients of two operands a and b for a gradient `dy`; either output may be absent. */
 #define LOOP_BOTH(function, A, B, setup, da, db)                                                   \
   static tenon_status_t function(const tenon_loop_t *loop) {                                       \
     typedef A T;                                                                                   \
@@ -69,22 +72,23 @@
       const T dy = dy_[i_];                                                                        \
       const T a = a_[i_];                                                                          \
       const B b = b_[i_];                                                                          \
-      setup if (da_) da_[i_] = (T)(da);                                                            \
+      setup;                                                                                       \
+      if (da_) da_[i_] = (T)(da);                                                                  \
       if (db_) db_[i_] = (B)(db);                                                                  \
     }                                                                                              \
     return TENON_OK;                                                                               \
   }
 #define NO_SETUP
 #define ATTR(name, index) const T name = (T)loop->attrs[index].as.f;
-/* In expressions of integers: U is the unsigned type W, in which nothing overflows. */
+/* For expressions of integers: U is the unsigned type W, in which nothing overflows. */
 #define WRAPPING(W)                                                                                \
   typedef W U;                                                                                     \
   (void)sizeof(U);
 
 /* clang-format off */
-/* Gradients of one operand x, as rows X(operator, gradient of x, ", *, attributes", ",
- * name=name" of each, set-up, expression of dy and x, doc).  They are linear in dy; of x they
- * have no gradient, or one not stated ("error"). */
+/* Gradients of one operand x, as rows X(operator, gradient of x, ", *, attributes", ", name=name"
+ * for each attribute, set-up, expression of dy and x, doc). They are linear in dy; their gradient
+ * with respect to x is stated, "none" or "error". */
 #define DERIVATIVE(name) "dy times the derivative of " name " at x"
 #define DEFINE_BACKWARD_(dtype, T, U, name, setup, expression)                                     \
   LOOP2(name##_##dtype, T, T, dy, T, x, ISA_LIST setup, expression)
@@ -95,7 +99,7 @@
     FACTS(doc, "dy, x: float; out = x", "dy: core::" #name "(grad, x" passed "); x: " of_x),       \
     FLOATS(ITEM2, name))
 
-/* Items for the loops of an operator `name`, which are functions name_<dtype>. */
+/* Items for the loops of operator `name`, which are functions name_<dtype>. */
 #define ITEM1(dtype, T, U, name) LOOP(#dtype " -> " #dtype, name##_##dtype)
 #define ITEM2(dtype, T, U, name) LOOP(#dtype ", " #dtype " -> " #dtype, name##_##dtype)
 #define ITEM_TEST1(dtype, T, U, name) LOOP(#dtype " -> bool", name##_##dtype)
@@ -104,7 +108,7 @@
   LOOP(#dtype ", " #dtype ", " #dtype " -> " #dtype ", " #dtype, name##_##dtype)
 
 #define POINTWISE TENON_TRAITS(TENON_PURE | TENON_POINTWISE)
-/* The facts of an operator as OPERATOR wants them. */
+/* The facts of an operator, as OPERATOR takes them. */
 #define FACTS(doc, types, gradient)                                                                \
   (TENON_DOC(doc "."), TENON_TYPES(types), POINTWISE, TENON_GRADIENT(gradient))
 /* clang-format on */

@@ -1,7 +1,8 @@
-/* Powers: any base that ONNX allows to the power of any number; the result has the dtype of the
- * base.  Integers wrap around; to a negative power they are 0, but for 1 and -1; to a real power
- * they are computed in double and rounded towards zero.  Invariant: a result does not depend on the
- * exponents beside it, although runs of squares, cubes and square roots have loops of their own. */
+/* Powers: every base that ONNX allows to the power of any number; the result has the dtype of the
+ * base. Integers wrap; to a negative power they are 0, except 1 and -1; to a real power they are
+ * computed in double and rounded towards zero.
+ * Invariant: a result does not depend on neighbouring exponents, although runs of squares, cubes
+ * and square roots have their own loops. */
 #include "pointwise.h"
 
 static inline double real_power(double x, double y) {
@@ -14,7 +15,7 @@ static inline uint64_t whole_power(uint64_t base, uint64_t exponent) {
     if (exponent & 1) result *= base;
   return result;
 }
-/* `negative`: the exponent's sign; `odd`: its lowest bit. */
+/* `negative` is the sign of the exponent, `odd` its lowest bit. */
 static inline uint64_t integer_power(int64_t base, uint64_t exponent, int negative) {
   if (!negative) return whole_power((uint64_t)base, exponent);
   return base == 1 ? 1 : base == -1 ? (exponent & 1 ? UINT64_MAX : 1) : 0;
@@ -63,7 +64,7 @@ static tenon_status_t pow_f32_f32(const tenon_loop_t *loop) {
                        : power_any(loop);
 }
 
-/* 0 to the power of b has no logarithm, but does not change with b >= 0 either. */
+/* 0 to the power of b has no logarithm, but for b >= 0 it does not change with b either. */
 #define POWER(x, y) TN_GENERIC(x, tn_powf, real_power)(x, y)
 #define DEFINE_BACKWARD_OF(dtype, E, U, base, T)                                                   \
   LOOP_BOTH(pow_backward_##base##_##dtype, T, E, const T e = (T)b;                                 \
@@ -85,8 +86,8 @@ INTS(DEFINE_BACKWARD_OF_INT, f64, double)
   LOOP(#base ", " #base ", " #dtype " -> " #base ", " #dtype, pow_backward_##base##_##dtype)
 
 /* clang-format off */
-/* Of the logarithm of a, which is wanted above 0 only; a^(b - 1) (1 + b log a), the derivative
- * by both. */
+/* Derivatives with the logarithm of a are computed above 0 only; a^(b - 1) (1 + b log a) is the
+ * mixed second derivative. */
 #define B_ "core::cast_like(b, a)"
 #define ABOVE_0(text) "core::where(core::greater(a, 0.0), " text ", 0.0)"
 #define MIXED                                                                                      \
@@ -98,7 +99,8 @@ FAMILY(core_power,
           "a, b: core::pow_backward(grad, a, b)"),
     NUMBERS(ITEM, f32) NUMBERS(ITEM, f64) NUMBERS(ITEM, i32) NUMBERS(ITEM, i64))
   OPERATOR(pow_backward, "(Tensor dy, Tensor a, Tensor b) -> (Tensor? da, Tensor? db)",
-    FACTS("dy times the derivatives of pow by a and b", "dy, a: float; b: number; da = dy; db = b",
+    FACTS("dy times the derivatives of pow with respect to a and b",
+          "dy, a: float; b: number; da = dy; db = b",
           "dy: core::add(core::pow_backward(grad.da, a, b), core::mul(grad.db, "
           ABOVE_0("core::mul(core::pow(a, b), core::log(a))")
           ")); a: core::add(core::pow_backward(core::mul(core::mul(grad.da, dy), " B_

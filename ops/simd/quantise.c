@@ -1,9 +1,10 @@
 /* quantize_linear, dequantize_linear, dynamic_quantize_linear: y = round(x / scale) + zero_point
- * and back. A row is a run of elements that share one scale, or of which each has its own; where
- * rows begin and which scales are theirs is worked out once for a tensor with one scale, one for
- * each index of an axis, or one for each block. Rows are computed in f32.  Packed results are made
- * as bytes and packed at the end. Invariant: quotients are divided, not multiplied by a reciprocal,
- * as other runtimes round the same way. */
+ * and back. A row is a run of elements that share one scale, or that each have their own. Where
+ * rows begin and which scales they use is computed once for a tensor with one scale, one scale per
+ * index of an axis, or one per block. Rows are computed in f32. Packed results are computed as
+ * bytes and packed at the end.
+ * Invariant: numbers are divided by the scale, not multiplied by its reciprocal, because other
+ * runtimes round that way. */
 #include "../axes.h"
 #include "../copy.h"
 #include "fold.h"
@@ -16,7 +17,7 @@ enum {
   BLOCK = 1 << 16,
 };
 
-/* numbers of any dtype as f32, and back */
+/* conversion of numbers of any dtype to f32 and back */
 
 /* clang-format off */
 #define PLAIN(X)                                                                                   \
@@ -40,7 +41,7 @@ enum {
 #define PACKED(x, i, bits)                                                                         \
   ((uint32_t)((x)[(i) * (bits) >> 3] >> ((i) * (bits)&7)) & ((1u << (bits)) - 1))
 
-/* Whole numbers of so many bits, whole bytes at a time where the run begins with one. */
+/* Unpacks whole numbers of so many bits, whole bytes at a time if the run begins at a byte. */
 #define UNPACK(name, bits, is_signed)                                                              \
   static void unpack_##name(const uint8_t *x, int64_t first, int64_t n, float *restrict to) {      \
     enum { EACH = 8 / bits, HALF = 1 << (bits - 1) };                                              \
@@ -98,7 +99,7 @@ static void decode(tenon_dtype_t dtype, const void *data, int64_t first, int64_t
   }
 }
 
-/* Rounded and kept in range.  Elements of less than 8 bits take a byte each. */
+/* Rounds and clamps to the range. Elements of fewer than 8 bits take one byte each. */
 static void encode(tenon_dtype_t dtype, void *data, int64_t first, int64_t n,
                    const float *restrict from, int saturate) {
   uint8_t *bytes = (uint8_t *)data + first;
@@ -106,7 +107,7 @@ static void encode(tenon_dtype_t dtype, void *data, int64_t first, int64_t n,
 #define CASE(id, type, least, most, mask)                                                          \
   case TENON_##id:                                                                                 \
     for (int64_t i = 0; i < n; i++) {                                                              \
-      float v = from[i] > (least) ? from[i] : (least); /* NaN gives the least */                   \
+      float v = from[i] > (least) ? from[i] : (least); /* NaN gives the least value */             \
       ((type *)data)[first + i] = (type)((int32_t)(v < (most) ? v : (most)) & (mask));             \
     }                                                                                              \
     return;
@@ -143,21 +144,22 @@ typedef struct rows_t {
   const tenon_tensor_t *x;
   tenon_tensor_t *out;
   const float *scale;
-  const float *zero; /* zero: NULL if it is 0 */
+  const float *zero; /* NULL if all zero points are 0 */
   int64_t n;
   int64_t inner;
   int64_t block; /* the tensor is [outer, n, inner]; block: indices of n that share scales */
   int64_t width;
   int64_t rows;
-  int64_t per_outer; /* of a row; in all; rows in an outer index */
+  int64_t per_outer; /* numbers of a row; rows in all; rows per outer index */
   int single;
-  int each;                /* one scale in all; every element of a row has its own */
-  tenon_dtype_t precision; /* of quotients */
-  void *codes;             /* where results go: out, or bytes to be packed */
+  /* 0: one scale for the tensor; each: every element of a row has its own */
+  int each;
+  tenon_dtype_t precision; /* dtype of quotients */
+  void *codes;             /* where results are written: out, or bytes to be packed */
   int saturate;
 } rows_t;
 
-/* Where a row begins, how long it is, and where its scales begin. */
+/* Computes where a row begins, its length, and where its scales begin. */
 static int64_t row_at(const rows_t *r, int64_t row, int64_t *width, int64_t *scale) {
   int64_t outer = row / r->per_outer;
   int64_t k = row % r->per_outer;
@@ -167,7 +169,7 @@ static int64_t row_at(const rows_t *r, int64_t row, int64_t *width, int64_t *sca
   *width = total - start < r->width ? total - start : r->width;
   if (r->single)
     *scale = 0;
-  else if (r->block) /* scales are [outer, blocks, inner]; a row is a block, or one index of n */
+  else if (r->block) /* scales are [outer, blocks, inner]; a row is a block or one index of n */
     *scale = r->each ? (outer * blocks + k / r->block) * r->inner : outer * blocks + k;
   else
     *scale = r->each ? 0 : k;
@@ -247,7 +249,7 @@ static tenon_status_t dequantise_part(tenon_call_t *call, void *argument, int64_
   return TENON_OK;
 }
 
-/* A parameter as f32. */
+/* Converts a parameter to f32. */
 static tenon_status_t parameter(tenon_call_t *call, const tenon_tensor_t *t, const float **out) {
   int64_t n = tenon_count(t);
   float *room = (float *)call->host->allocate(call, (uint64_t)n * sizeof *room + 4);
@@ -269,13 +271,13 @@ static tenon_status_t lay_out(tenon_call_t *call, rows_t *r) {
   r->out = call->outputs[0];
   r->codes = r->out->data;
   r->precision = tenon_dtype(TENON_F32);
-  /* one scale: rows are for threads only */
+  /* With one scale, rows only serve to divide the work among threads. */
   r->n = count;
   r->inner = 1;
   r->width = BLOCK;
   TENON_TRY(parameter(call, scale, &r->scale));
   if (zero && !(is_whole(zero->dtype) || tenon_dtype_id(zero->dtype) == TENON_F4E2M1))
-    zero = NULL; /* f8: always 0 */
+    zero = NULL; /* for f8 the zero point is always 0 */
   if (zero) TENON_TRY(parameter(call, zero, &r->zero));
   if (tenon_count(scale) == 1) {
     if (count) r->rows = r->per_outer = (count + BLOCK - 1) / BLOCK;
@@ -299,7 +301,7 @@ static tenon_status_t each_row(tenon_call_t *call, rows_t *r, tenon_part_fn part
                  : TENON_OK;
 }
 
-/* Bytes to packed elements, low bits first. */
+/* Packs bytes into elements, low bits first. */
 static void pack(tenon_tensor_t *out, const uint8_t *codes) {
   int64_t n = tenon_count(out);
   int64_t bits = out->dtype.bits;
@@ -370,7 +372,8 @@ static tenon_status_t dynamic_run(tenon_call_t *call) {
   }
   float scale = (high == low ? 1.0f : high - low) / 255.0f;
   float zero = -low / scale;
-  zero = tn_rintf(zero > 255 ? 255 : zero > 0 ? zero : 0); /* NaN, of an endless range: 0 */
+  /* NaN, from an infinite range, becomes 0 */
+  zero = tn_rintf(zero > 255 ? 255 : zero > 0 ? zero : 0);
   if (call->outputs[1]) *(float *)call->outputs[1]->data = scale;
   if (call->outputs[2]) *(uint8_t *)call->outputs[2]->data = (uint8_t)zero;
   if (!call->outputs[0]) return TENON_OK;
@@ -415,14 +418,15 @@ static tenon_status_t check(tenon_infer_t *infer) {
   }
   if (!fits)
     return tenon_fail(infer, TENON_INVALID,
-                      "scale %s fits neither all of %s nor its axis %d nor blocks of %" PRId64,
+                      "scale has shape %s; expected one for all of x %s, one for each index of "
+                      "axis %d, or blocks of %" PRId64,
                       dims_text(scale->dims, scale->ndim).text, dims_text(x->dims, x->ndim).text,
                       axis, block);
   for (int32_t i = 0; zero && (zero->ndim == scale->ndim || !single) && i < scale->ndim; i++)
     if (zero->ndim != scale->ndim || dim_differ(zero->dims[i], scale->dims[i]))
-      return tenon_fail(infer, TENON_INVALID, "zero_point %s is not shaped like scale %s",
-                        dims_text(zero->dims, zero->ndim).text,
-                        dims_text(scale->dims, scale->ndim).text);
+      return tenon_fail(
+          infer, TENON_INVALID, "zero_point has shape %s and scale %s; they must be equal",
+          dims_text(zero->dims, zero->ndim).text, dims_text(scale->dims, scale->ndim).text);
   return out_like(infer->outputs[0], x);
 }
 
@@ -447,7 +451,9 @@ static tenon_status_t quantise_infer(tenon_infer_t *infer) {
                         : wish->kind != TENON_KIND_NONE ? wish->as.dtype
                                                         : tenon_dtype(TENON_U8);
   if (tenon_dtype_id(dtype) == TENON_I32 || !is_quantised(dtype))
-    return tenon_fail(infer, TENON_INVALID, "output_dtype is none that is quantised to");
+    return tenon_fail(infer, TENON_INVALID,
+                      "output_dtype must be a quantised dtype: an integer of 16 bits or fewer or "
+                      "an 8-bit or 4-bit float");
   infer->outputs[0]->dtype = dtype;
   return check(infer);
 }
@@ -456,7 +462,7 @@ static tenon_status_t dequantise_infer(tenon_infer_t *infer) {
   const tenon_value_t *wish = &infer->attrs[2];
   tenon_dtype_t dtype = wish->kind != TENON_KIND_NONE ? wish->as.dtype : infer->inputs[1]->dtype;
   if (tenon_dtype_id(dtype) != TENON_F32 && !is_narrow(dtype))
-    return tenon_fail(infer, TENON_INVALID, "output_dtype is f32, f16 or bf16");
+    return tenon_fail(infer, TENON_INVALID, "output_dtype must be f32, f16 or bf16");
   infer->outputs[0]->dtype = dtype;
   return check(infer);
 }
@@ -474,8 +480,7 @@ FAMILY(core_quantise,
   OPERATOR(quantize_linear,
     "(Tensor x, Tensor scale, Tensor? zero_point=None, *, int axis=1, int block_size=0, "
     "dtype? output_dtype=None, dtype? precision=None, bool saturate=True) -> Tensor",
-    (TENON_DOC("x / scale, rounded, plus zero_point, kept in the range of the dtype, "
-               "which is that of zero_point."),
+    (TENON_DOC("x / scale, rounded, plus zero_point, clamped to the range of zero_point's dtype."),
      TENON_TYPES("x: f32|f16|bf16|i32; scale: f32|f16|bf16|f8e8m0; zero_point: " QUANTISED
                  "; out = ?"),
      TENON_TRAITS(TENON_PURE),
@@ -492,7 +497,7 @@ FAMILY(core_quantise,
      TENON_INFER(dequantise_infer)),
     KERNEL("", dequantise_run))
   OPERATOR(dynamic_quantize_linear, "(Tensor x) -> (Tensor out, Tensor scale, Tensor zero_point)",
-    (TENON_DOC("x quantised to u8 over its own range, which is made to include 0."),
+    (TENON_DOC("x quantised to u8 over its own range, extended to include 0."),
      TENON_TYPES("x: f32; out = u8; scale = f32; zero_point = u8"),
      TENON_TRAITS(TENON_PURE),
      TENON_INFER(dynamic_infer)),

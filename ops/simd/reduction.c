@@ -1,8 +1,8 @@
-/* Reductions over any set of axes, by the folds of fold.h: runs where the last axis is reduced,
- * rows where it is kept. They are stubs: the iterator has the axes, merged.  When there are few
- * results, the elements of each are split into pieces that several threads fold; the pieces do not
- * depend on how many threads there are, and neither does the result. Invariant: every output
- * element is emitted once, from one complete partial result. */
+/* Reductions over any set of axes, by the folds of fold.h: runs if the last axis is reduced, rows
+ * if it is kept. They are stubs: the iterator provides the merged axes. If there are few results,
+ * the elements of each are split into pieces that several threads fold. The pieces do not depend on
+ * the number of threads, so neither does the result.
+ * Invariant: every output element is emitted once, from one complete partial result. */
 #include "../axes.h"
 #include "../copy.h"
 #include "fold.h"
@@ -20,20 +20,20 @@ FOLD_INTS(u64, uint64_t, u, MAP_SELF, MAP_SQUARE, 0, UINT64_MAX)
 
 enum {
   CHUNK = 4096 /* numbers folded at a time */,
-  UNITS = 64 /* parts wanted, if there is enough to do */
+  UNITS = 64 /* parts to aim for, if there is enough work */
 };
 
-/* What is done with a complete result. */
-enum { AS_IT_IS, MEAN, ROOT, LOGARITHM, LOG_OF_SHIFTED, SHIFT, /* kept, for exp(x - shift) */ };
+/* What happens to a complete result. */
+enum { AS_IT_IS, MEAN, ROOT, LOGARITHM, LOG_OF_SHIFTED, SHIFT, /* stored, for exp(x - shift) */ };
 
 typedef struct number_kind_t {
   uint32_t dtype;
   const fold_t *folds;
-  int64_t wide;                                        /* bytes of the numbers that are folded */
-  void (*load)(void *to, const void *from, int64_t n); /* NULL: they are folded as they are */
+  int64_t wide;                                        /* bytes of a number that is folded */
+  void (*load)(void *to, const void *from, int64_t n); /* NULL: elements are folded as they are */
   void (*store)(void *out, int64_t i, word_t word);
   word_t least;
-  word_t most; /* the results of max and min over nothing */
+  word_t most; /* results of max and min over no elements */
 } number_kind_t;
 
 #define LOAD(name, type, wide, get)                                                                \
@@ -51,8 +51,8 @@ typedef struct number_kind_t {
 #define SELF(x) (x)
 #define F16_OF(x) f16_of_float((float)(x))
 #define BF16_OF(x) bf16_of_float((float)(x))
-/* X(id, name, type, class, type of class, member, get, set, least, most): dtypes that are loaded
- * as others */
+/* X(id, name, type, class, type of class, member, get, set, least, most): dtypes that are loaded as
+ * another */
 #define NARROW(X)                                                                                  \
   X(F16, f16, uint16_t, f32, float, f, float_of_f16, F16_OF, -HUGE_VAL, HUGE_VAL)                  \
   X(BF16, bf16, uint16_t, f32, float, f, float_of_bf16, BF16_OF, -HUGE_VAL, HUGE_VAL)
@@ -91,7 +91,7 @@ typedef struct number_kind_t {
    {.member = most}},
 /* clang-format on */
 
-/* to[i] = exp(from[i] - shift[i * step]), of f32 or f64 that may lie in the same place */
+/* to[i] = exp(from[i] - shift[i * step]) for f32 or f64; `to` and `from` may be equal */
 #define EXPONENTIALS(name, T, EXP)                                                                 \
   static void name##_exponentials(void *to, const void *from, int64_t n, const void *shift,        \
                                   int64_t step) {                                                  \
@@ -123,7 +123,7 @@ NATIVE(STORE_)
 /* clang-format on */
 static const number_kind_t kinds[] = {NARROW(KIND_) SHORT(KIND_) NATIVE(KIND_NATIVE_)};
 
-typedef struct axes_t { /* the last one varies fastest */
+typedef struct axes_t { /* the last axis varies fastest */
   int32_t count;
   int64_t shape[TENON_RANK_MAX];
   int64_t stride[TENON_RANK_MAX];
@@ -134,14 +134,14 @@ typedef struct plan_t {
   const fold_t *fold;
   const char *x;
   void *out;
-  char *shift;     /* one number for each result, or NULL */
+  char *shift;     /* one number per result, or NULL */
   word_t *partial; /* results of pieces, if there are several */
   axes_t kept;
-  axes_t reduced; /* but for the one that lies closest in memory, `width` long */
+  axes_t reduced; /* without the axis that is closest in memory, which is `width` long */
   int64_t element;
-  int64_t width; /* bytes of an element of x; numbers in a run or a row */
+  int64_t width; /* element: bytes of an element of x; width: numbers in a run or a row */
   int64_t rows;
-  int64_t last; /* combinations of `reduced`; of its last axis */
+  int64_t last; /* combinations of `reduced`, and of its last axis */
   int64_t outputs;
   int64_t blocks;
   int64_t pieces;
@@ -205,7 +205,7 @@ static int64_t offset_of(const axes_t *axes, int64_t index) {
   return offset;
 }
 
-/* The numbers that are folded: n from x on, of a row that has its own shifts (step 1) or shares one
+/* Gives the n numbers to fold from x on. A row has its own shift per number (step 1) or one shift
  * (step 0). */
 static const void *load(const plan_t *p, void *buffer, const char *x, int64_t n, const char *shift,
                         int64_t step) {
@@ -219,7 +219,7 @@ static const void *load(const plan_t *p, void *buffer, const char *x, int64_t n,
   return buffer;
 }
 
-/* One result, from chunks [begin, end) of its runs. */
+/* Computes one result from chunks [begin, end) of its runs. */
 static void fold_runs(const plan_t *p, word_t *acc, int64_t base, int64_t begin, int64_t end,
                       const char *shift) {
   double buffer[CHUNK];
@@ -232,7 +232,7 @@ static void fold_runs(const plan_t *p, word_t *acc, int64_t base, int64_t begin,
   }
 }
 
-/* A row of n results, from rows [begin, end). */
+/* Computes a row of n results from rows [begin, end). */
 static void fold_rows(const plan_t *p, word_t *acc, int64_t base, int64_t n, int64_t begin,
                       int64_t end, const char *shift) {
   double buffer[CHUNK];
@@ -309,7 +309,7 @@ static tenon_status_t fold_all(tenon_call_t *call, plan_t *p) {
   return TENON_OK;
 }
 
-/* Axes [first, first + count) as x has them; those of extent 1 do not matter. */
+/* Takes axes [first, first + count) of x, without those of extent 1. */
 static void set_axes(axes_t *axes, const tenon_iterator_t *it, int32_t first, int32_t count,
                      int64_t element) {
   axes->count = 0;
@@ -333,14 +333,15 @@ static tenon_status_t reduce(const tenon_iterator_t *it, int fold, int how) {
   p.blocks = p.pieces = 1;
   for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
     if (kinds[i].dtype == tenon_dtype_id(x->dtype)) p.kind = &kinds[i];
-  if (!p.kind) return tenon_fail(it, TENON_UNIMPLEMENTED, "there is no reduction of this dtype");
+  if (!p.kind)
+    return tenon_fail(it, TENON_UNIMPLEMENTED, "there is no reduction kernel for this dtype");
   p.fold = &p.kind->folds[fold];
   p.rows = p.width = p.last = 1;
   p.outputs = it->end;
   p.reduced_count = it->inner;
   set_axes(&p.kept, it, 0, it->ndim, p.element);
   set_axes(&p.reduced, it, it->ndim, it->reduced, p.element);
-  if (p.reduced_count == 0) { /* only the identity is left */
+  if (p.reduced_count == 0) { /* the result is the identity */
     word_t none[1];
     p.fold->start(none, 1);
     if (fold == FOLD_MAX) none[0] = p.kind->least;
@@ -369,7 +370,7 @@ static tenon_status_t reduce(const tenon_iterator_t *it, int fold, int how) {
   return fold_all(it->call, &p);
 }
 
-/* To the shape of the output, from which the input was once broadcast. */
+/* Sums to the shape of the output, from which the input was broadcast. */
 static tenon_status_t sum_to_stub(const tenon_iterator_t *it) {
   return reduce(it, FOLD_SUM, AS_IT_IS);
 }
@@ -385,7 +386,7 @@ static tenon_status_t reduce_infer(tenon_infer_t *infer) {
   TENON_TRY(axes_read(infer, 1, x->ndim, &mask, &known));
   if (infer->inputs[1]) TENON_TRY(ints_read(infer, 1, &axes));
   if (axes.count > x->ndim)
-    return tenon_fail(infer, TENON_INVALID, "%d axes are listed of a tensor of rank %d",
+    return tenon_fail(infer, TENON_INVALID, "axes lists %d axes, but x has only %d",
                       (int)axes.count, (int)x->ndim);
   if (!known)
     return out_unknown(infer, out, keepdims ? x->ndim : axes.count > 0 ? x->ndim - axes.count : -1);
@@ -400,7 +401,7 @@ static tenon_status_t reduce_infer(tenon_infer_t *infer) {
   return TENON_OK;
 }
 
-/* Sums and products of extents stay known. */
+/* Sums and products of known extents stay known. */
 static tenon_status_t fold_values(tenon_infer_t *infer, uint32_t operation, int64_t identity) {
   const tenon_meta_t *x = infer->inputs[0];
   tenon_meta_t *out = infer->outputs[0];
@@ -426,14 +427,15 @@ static tenon_status_t sum_to_infer(tenon_infer_t *infer) {
   ints_t shape;
   TENON_TRY(ints_read(infer, 1, &shape));
   if (shape.count > x->ndim)
-    return tenon_fail(infer, TENON_INVALID, "a shape of %d extents was never broadcast to rank %d",
+    return tenon_fail(infer, TENON_INVALID,
+                      "shape has %d extents, which cannot have been broadcast to rank %d",
                       shape.count, x->ndim);
   if (!shape.known) return out_unknown(infer, out, shape.count);
   out->ndim = shape.count;
   for (int32_t i = 0; i < shape.count; i++) {
     out->dims[i] = shape.at[i];
     if (!dim_is(shape.at[i], 1) && dim_differ(shape.at[i], x->dims[x->ndim - shape.count + i]))
-      return tenon_fail(infer, TENON_INVALID, "%s was never broadcast to %s",
+      return tenon_fail(infer, TENON_INVALID, "shape %s cannot have been broadcast to %s",
                         dims_text(shape.at, shape.count).text, dims_text(x->dims, x->ndim).text);
   }
   return TENON_OK;
@@ -444,7 +446,7 @@ static tenon_status_t sum_to_infer(tenon_infer_t *infer) {
 #define ARGUMENTS                                                                                  \
   "(Tensor x, Tensor? @host axes=None, *, bool keepdims=True, "                                    \
   "bool noop_with_empty_axes=False) -> Tensor"
-/* Shared among those that are equal to the result. */
+/* Elements that equal the result share the gradient. */
 #define IS_IT "core::cast_like(core::equal(x, " SPREAD("out") "), x)"
 #define SHARED                                                                                     \
   TENON_GRADIENT("x: core::mul(" IS_IT ", "                                                        \
@@ -461,7 +463,7 @@ static tenon_status_t sum_to_infer(tenon_infer_t *infer) {
   TENON_REDUCES("x over axes"),                                                                    \
   TENON_TRAITS(TENON_PURE),                                                                        \
   TENON_INFER(infer)
-/* X(name, fold, what is done with the result, facts) */
+/* X(name, fold, what happens to the result, facts) */
 #define REDUCTIONS(X)                                                                              \
   X(reduce_sum, FOLD_SUM, AS_IT_IS,                                                                \
     (FACTS("The sum over axes.", "number", sum_infer), TENON_GRADIENT("x: " SPREAD("grad"))))      \
@@ -504,7 +506,8 @@ REDUCTIONS(STUB_)
 FAMILY(core_reduction,
   REDUCTIONS(OPERATOR_)
   OPERATOR(sum_to, "(Tensor x, Tensor @host shape) -> Tensor",
-    (TENON_DOC("The sum over all axes that broadcasting to x's shape added or stretched."),
+    (TENON_DOC("The sum over all axes that broadcasting this shape to the shape of x added or "
+               "stretched."),
      TENON_SAMPLES("x: [n, m], shape: [2] [n, 1]"),
      TENON_TYPES("x: number; shape: i64|i32; out = x"),
      TENON_WHERE("shape: known"),

@@ -1,7 +1,8 @@
-/* resize: axis by axis, as all its interpolations are separable, by the tables of
- * ../interpolation.h.  `nearest` picks one element, by lookup.c, for every dtype; `linear` and
- * `cubic` compute in f32, or in f64 for f64 and wide integers, the axis that shrinks most first.
- * Invariant: weights of a result add up to 1. */
+/* resize: axis by axis, because all its interpolations are separable, with the tables of
+ * ../interpolation.h. `nearest` selects one element for every dtype by lookup.c. `linear` and
+ * `cubic` compute in f32, or in f64 for f64 and wide integers, starting with the axis that shrinks
+ * most.
+ * Invariant: the weights of a result add up to 1. */
 #include "../axes.h"
 #include "../copy.h"
 #include "../interpolation.h"
@@ -26,7 +27,7 @@ static tenon_status_t resize_infer(tenon_infer_t *infer) {
   axis_t axes[TENON_RANK_MAX];
   int known = 1;
   if (infer->attrs[RESIZE_ANTIALIAS].as.i && infer->attrs[RESIZE_MODE].as.i == NEAREST)
-    return tenon_fail(infer, TENON_INVALID, "mode 'nearest' has no antialias");
+    return tenon_fail(infer, TENON_INVALID, "mode 'nearest' does not support antialias");
   for (uint32_t i = ROI; i <= SIZES; i++) {
     if (!infer->inputs[i]) continue;
     *values[i] = infer->inputs[i]->value;
@@ -45,7 +46,7 @@ static tenon_status_t resize_infer(tenon_infer_t *infer) {
       out->dims[i] = tenon_extent(axes[i].out);
     return TENON_OK;
   }
-  /* symbols: sizes are extents, other axes stay */
+  /* With symbols, sizes become extents; other axes are unchanged. */
   const tenon_value_t *named = &infer->attrs[RESIZE_AXES];
   ints_t sizes = {-1, 0, {{0}}};
   if (infer->inputs[SIZES]) TENON_TRY(ints_read(infer, SIZES, &sizes));
@@ -54,7 +55,8 @@ static tenon_status_t resize_infer(tenon_infer_t *infer) {
   for (int64_t i = 0; i < count; i++) {
     int64_t at = named->kind != TENON_KIND_NONE ? named->as.ints[i] : i;
     if (at < -x->ndim || at >= x->ndim)
-      return tenon_fail(infer, TENON_INVALID, "axis %" PRId64 " of rank %d", at, x->ndim);
+      return tenon_fail(infer, TENON_INVALID, "axis %" PRId64 " is out of range for rank %d", at,
+                        x->ndim);
     int stated = sizes.known && sizes.count == count && infer->attrs[RESIZE_POLICY].as.i == STRETCH;
     int same = r.scales && count_of(r.scales) == count &&
                number_get(r.scales->dtype, r.scales->data, i) == 1.0 &&
@@ -94,7 +96,7 @@ typedef struct pass_t {
 } pass_t;
 
 #define PASS(name, T)                                                                              \
-  /* results of one axis: rows of `inner` at once, or, where it is 1, one by one */                \
+  /* Results along one axis: rows of `inner` at once or, if inner is 1, one by one. */             \
   static tenon_status_t name##_pass(tenon_call_t *call, void *argument, int64_t begin,             \
                                     int64_t end) {                                                 \
     const pass_t *p = (const pass_t *)argument;                                                    \
@@ -118,7 +120,7 @@ typedef struct pass_t {
             sum += (T)weight[k] * x[index[k]];                                                     \
           *y = sum;                                                                                \
         } else {                                                                                   \
-          for (int64_t k = 0; k < n; k += 2) { /* there is an even number of them */               \
+          for (int64_t k = 0; k < n; k += 2) { /* the count is even */                             \
             const T *restrict a = x + index[k] * p->inner;                                         \
             const T *restrict b = x + index[k + 1] * p->inner;                                     \
             T v = (T)weight[k];                                                                    \
@@ -136,7 +138,7 @@ typedef struct pass_t {
     }                                                                                              \
     return TENON_OK;                                                                               \
   }                                                                                                \
-  /* numbers of other dtypes in and out; integers are rounded, ties to even, and kept in range */  \
+  /* Converts other dtypes; integers are rounded, ties to even, and clamped to their range. */     \
   static void name##_load(const tenon_tensor_t *t, T *y, int64_t n) {                              \
     for (int64_t i = 0; i < n; i++)                                                                \
       y[i] = (T)number_get(t->dtype, t->data, i);                                                  \
@@ -231,7 +233,7 @@ FAMILY(core_resize,
   OPERATOR(resize,
     "(Tensor x, Tensor? @host roi=None, Tensor? @host scales=None, Tensor? @host sizes=None, *, "
     RESIZE_ARGUMENTS ") -> Tensor",
-    (TENON_DOC("Axes stretched or shrunk, by scales or to sizes, with interpolation."),
+    (TENON_DOC("x stretched or shrunk along axes, by scales or to sizes, with interpolation."),
      TENON_TYPES("x: number|bool; roi: float; scales: float; sizes: i64|i32; out = x"),
      TENON_WHERE("roi: known; scales: known; sizes: known"),
      TENON_TRAITS(TENON_PURE),

@@ -1,8 +1,8 @@
-/* softmax, log_softmax, hardmax and two gradients, along any axis: the tensor is [outer, n, inner].
- * Where inner is 1, a row is contiguous and goes through the folds; else blocks of columns go
- * through the rows side by side. f16 and bf16 are computed as f32, in a buffer laid out like the
- * tensor of which a part fills what it needs. Invariant: a part reads and writes its own rows or
- * columns only. */
+/* softmax, log_softmax, hardmax and two gradients along any axis: the tensor is [outer, n, inner].
+ * If inner is 1, a row is contiguous and goes through the folds; otherwise blocks of columns are
+ * processed row by row, side by side. f16 and bf16 are computed as f32, in a buffer with the layout
+ * of the tensor.
+ * Invariant: a part reads and writes only its own rows or columns. */
 #include "../axes.h"
 #include "fold.h"
 #include "isa.h"
@@ -22,7 +22,7 @@ typedef struct slab_t { /* n numbers, `stride` apart, in each of `width` columns
   int64_t width;
 } slab_t;
 
-/* y from x; gradients: y from g and x, the result of the operator. */
+/* Computes y from x, or for gradients y from g and x, the result of the operator. */
 typedef void (*slab_fn)(void *y, const void *g, const void *x, const slab_t *slab);
 
 #define TEXP_float tn_expf
@@ -31,7 +31,7 @@ typedef void (*slab_fn)(void *y, const void *g, const void *x, const slab_t *sla
 #define SOFTMAX(name, T)                                                                           \
   FOLD_RUN(name##_max, T, double, f, MAP_SELF, -HUGE_VAL, OP_MAX)                                  \
   FOLD_RUN(name##_sum, T, double, f, MAP_SELF, 0, OP_ADD)                                          \
-  /* y = exp(x - top), if y is not NULL; gives the sum */                                          \
+  /* y = exp(x - top), if y is not NULL; returns the sum */                                        \
   static T name##_exponentials(T *y, const T *x, int64_t n, T top) {                               \
     T buffer[CHUNK];                                                                               \
     word_t sum = {.f = 0};                                                                         \
@@ -128,7 +128,7 @@ typedef void (*slab_fn)(void *y, const void *g, const void *x, const slab_t *sla
         y[r * s->stride + i] = (T)(r == best);                                                     \
     }                                                                                              \
   }                                                                                                \
-  /* of softmax: (g - sum of g x) x; of log_softmax: g - exp(x) sum of g */                        \
+  /* softmax: (g - sum of g x) x; log_softmax: g - exp(x) sum of g */                              \
   static void name##_softmax_backward_columns(void *to, const void *grad, const void *from,        \
                                               const slab_t *s) {                                   \
     T *y = (T *)to;                                                                                \
@@ -148,7 +148,7 @@ typedef void (*slab_fn)(void *y, const void *g, const void *x, const slab_t *sla
     const T *g = (const T *)grad;                                                                  \
     const T *x = (const T *)from;                                                                  \
     word_t sum = {.f = 0};                                                                         \
-    T buffer[CHUNK]; /* y may be where x is */                                                     \
+    T buffer[CHUNK]; /* y may share the memory of x */                                             \
     for (int64_t i = 0; i < s->n; i += CHUNK) {                                                    \
       int64_t m = s->n - i < CHUNK ? s->n - i : CHUNK;                                             \
       for (int64_t j = 0; j < m; j++)                                                              \
@@ -189,8 +189,9 @@ typedef struct plan_t {
   slab_fn function;
   const tenon_tensor_t *g, *x;
   tenon_tensor_t *out;
-  int64_t n, inner, blocks, size; /* size: bytes of the numbers that are computed with */
-  float *wide[2]; /* g and x of narrow dtypes, if they need more room; the result replaces x */
+  int64_t n, inner, blocks, size; /* size: bytes of a number in the type of the computation */
+  /* g and x of narrow dtypes if the stack does not suffice; the result replaces x */
+  float *wide[2];
 } plan_t;
 
 static tenon_status_t softmax_part(tenon_call_t *call, void *argument, int64_t begin, int64_t end) {
@@ -223,7 +224,7 @@ static tenon_status_t softmax_part(tenon_call_t *call, void *argument, int64_t b
   return TENON_OK;
 }
 
-/* rows, columns: for f32, f64. */
+/* `rows` and `columns` hold the functions for f32 and f64. */
 static tenon_status_t run(tenon_call_t *call, int backward, const slab_fn *rows,
                           const slab_fn *columns) {
   const tenon_tensor_t *x = call->inputs[backward];
@@ -262,7 +263,7 @@ static tenon_status_t softmax_infer(tenon_infer_t *infer) {
   return out_like(infer->outputs[0], x);
 }
 
-/* Of the backward operators: element i of dy belongs to element i of y. */
+/* Checks the backward operators: dy and y must have the same shape. */
 static tenon_status_t softmax_backward_infer(tenon_infer_t *infer) {
   const tenon_meta_t *dy = infer->inputs[0];
   const tenon_meta_t *y = infer->inputs[1];
@@ -270,7 +271,7 @@ static tenon_status_t softmax_backward_infer(tenon_infer_t *infer) {
   for (int32_t i = 0; alike && i < y->ndim; i++)
     alike = !dim_differ(dy->dims[i], y->dims[i]);
   if (!alike)
-    return tenon_fail(infer, TENON_INVALID, "dy %s has not the shape of y, %s",
+    return tenon_fail(infer, TENON_INVALID, "dy has shape %s and y has %s; they must be equal",
                       dims_text(dy->dims, dy->ndim).text, dims_text(y->dims, y->ndim).text);
   int32_t axis = 0;
   if (y->ndim) TENON_TRY(axis_wrap(infer, infer->attrs[0].as.i, y->ndim, &axis));
@@ -299,7 +300,7 @@ RUN(log_softmax_backward, 1, log_softmax_backward_row, log_softmax_backward_colu
   TENON_REUSE("out: " from)
 FAMILY(core_softmax,
   OPERATOR(softmax, "(Tensor x, *, int axis=-1) -> Tensor",
-    (FACTS("exp(x), divided by its sum along an axis.", "x: float; out = x", "x", softmax_infer),
+    (FACTS("exp(x) divided by its sum along an axis.", "x: float; out = x", "x", softmax_infer),
      TENON_GRADIENT("x: core::softmax_backward(grad, out, axis=axis)")),
     KERNEL("", softmax_run))
   OPERATOR(log_softmax, "(Tensor x, *, int axis=-1) -> Tensor",
@@ -312,14 +313,14 @@ FAMILY(core_softmax,
      TENON_GRADIENT("x: none")),
     KERNEL("", hardmax_run))
   OPERATOR(softmax_backward, "(Tensor dy, Tensor y, *, int axis=-1) -> Tensor",
-    (FACTS("The gradient of softmax, whose result was y.", "dy, y: float; out = y", "y",
+    (FACTS("The gradient of softmax with result y.", "dy, y: float; out = y", "y",
            softmax_backward_infer),
      TENON_GRADIENT("dy: core::softmax_backward(grad, y, axis=axis); "
                     "y: core::sub(core::mul(grad, core::sub(dy, core::reduce_sum(core::mul(dy, y), "
                     "axis))), core::mul(dy, core::reduce_sum(core::mul(grad, y), axis)))")),
     KERNEL("", softmax_backward_run))
   OPERATOR(log_softmax_backward, "(Tensor dy, Tensor y, *, int axis=-1) -> Tensor",
-    (FACTS("The gradient of log_softmax, whose result was y.", "dy, y: float; out = y", "y",
+    (FACTS("The gradient of log_softmax with result y.", "dy, y: float; out = y", "y",
            softmax_backward_infer),
      TENON_GRADIENT("dy: core::sub(grad, core::reduce_sum(core::mul(grad, core::exp(y)), axis)); "
                     "y: core::neg(core::mul(core::mul(grad, core::exp(y)), core::reduce_sum(dy, "

@@ -1,5 +1,6 @@
-/* Runs of f16 and bf16 as f32 and back, for kernels that compute on rows of f32 or f64. Invariant:
- * f32 and f64 are never converted, so that only the two narrow dtypes need room for wide rows. */
+/* Converts runs of f16 and bf16 to f32 and back, for kernels that compute rows of f32 or f64.
+ * Invariant: f32 and f64 are never converted, so only the two narrow dtypes need memory for wide
+ * rows. */
 #ifndef TENON_OPS_WIDE_H
 #define TENON_OPS_WIDE_H
 

@@ -1,7 +1,7 @@
-/* Elements read and written where tuples of indices say: gather_nd, scatter_nd, scatter_elements,
- * for devices that compile. Where updates meet, sums are whole, in any order; of plain ones any may
- * stay.  An index that is out of range is passed by, and reads 0.  Invariant: an index is checked
- * before it is used. */
+/* gather_nd, scatter_nd and scatter_elements, for devices that compile. If updates meet at one
+ * element, sums are complete, in any order; without a reduction, any of them may remain. An index
+ * out of range is skipped by scatters and reads 0 in gathers.
+ * Invariant: an index is checked before it is used. */
 #ifndef TENON_ON_DEVICE
 #include "launch.h"
 #endif
@@ -10,13 +10,13 @@ typedef struct tuple_t {
   int64_t depth;
   int64_t step;
   int64_t extents[8];
-  int64_t strides[8]; /* step: between the indices of a tuple */
+  int64_t strides[8]; /* step: distance between the indices of a tuple */
 } tuple_t;
 
 #define NOWHERE (-((int64_t)1 << 62))
 #define DEFINE_PLACE(m)                                                                            \
   FUNCTION int64_t place_##m(GLOBAL const int##m##_t *indices,                                     \
-                             const tuple_t *t) { /* NOWHERE: out of range */                       \
+                             const tuple_t *t) { /* NOWHERE if out of range */                     \
     int64_t place = 0;                                                                             \
     for (int64_t d = 0; d < t->depth; d++) {                                                       \
       int64_t index = indices[d * t->step];                                                        \
@@ -30,7 +30,7 @@ DEFINE_PLACE(32)
 DEFINE_PLACE(64)
 #define SIZES(X) X(8) X(16) X(32) X(64)
 #define STORE(p, v) *(p) = v
-/* The walks' tensors: indices, updates or result, what is written to or read. */
+/* Tensors of the walks: indices, updates or result, and the tensor that is written or read. */
 #define DEFINE_SCATTER(name, T, m, APPLY)                                                          \
   TENON_SOURCE_5(name, IN, int##m##_t, indices, IN, T, updates, INOUT, T, out, VALUE,              \
                  tenon_walk_t, walk, VALUE, tuple_t, t) {                                          \
@@ -80,7 +80,7 @@ TENON_CODE(core_source_index_code,
 
 enum { NONE, ADD };
 
-typedef struct job_t { /* how the axes of a walk lie in the three tensors */
+typedef struct job_t { /* how the axes of a walk map to the three tensors */
   int32_t rank;
   const int64_t *shape;
   const tenon_tensor_t *indices;
@@ -104,9 +104,9 @@ static tenon_status_t kernel_of(tenon_call_t *call, const tenon_tensor_t *t, int
     return TENON_OK;
   }
   if (reduction != NONE)
-    return DECLINE(call, "its source kernel adds f32 and i32, and knows no other reduction");
+    return DECLINE(call, "the source kernel adds f32 and i32 and has no other reduction");
   if (bits != 8 && bits != 16 && bits != 32 && bits != 64)
-    return DECLINE(call, "its source kernel moves elements of 1, 2, 4 or 8 bytes");
+    return DECLINE(call, "the source kernel moves elements of 1, 2, 4 or 8 bytes");
   *out_kernel = (is_gather ? K_gather_8_32 : K_scatter_8_32) + PER_SIZE * size;
   return TENON_OK;
 }
@@ -124,7 +124,7 @@ static tenon_status_t run(tenon_call_t *call, job_t *job, int is_gather, int64_t
   }
   TENON_TRY(kernel_of(call, job->target, is_gather, reduction, &kernel));
   if (job->tuple.depth > 8 || !tenon_walk_of(&walk, job->rank, job->shape, tensors, 3))
-    return DECLINE(call, "its source kernel takes eight axes that do not merge");
+    return DECLINE(call, "the source kernel supports at most eight axes that do not merge");
   for (int k = 0; k < 3; k++)
     walk.first[k] = below(given[k]);
   const tenon_kernel_argument_t arguments[] = {
@@ -135,7 +135,8 @@ static tenon_status_t run(tenon_call_t *call, job_t *job, int is_gather, int64_t
                     walk.count, arguments, 5);
 }
 
-/* Tuples are the last axis of the indices; the first `batch` axes are those of `target` too. */
+/* Tuples run along the last axis of the indices; the first `batch` axes are also those of
+ * `target`. */
 static tenon_status_t by_tuples(tenon_call_t *call, const tenon_tensor_t *flow,
                                 const tenon_tensor_t *target, int32_t batch, int is_gather,
                                 int64_t reduction) {
@@ -164,12 +165,12 @@ static tenon_status_t gather_nd_run(tenon_call_t *call) {
   return by_tuples(call, call->outputs[0], call->inputs[0], (int32_t)call->attrs[0].as.i, 1, NONE);
 }
 
-/* The result starts as x, where it does not take x's memory. */
+/* The result starts as a copy of x, unless it uses the memory of x. */
 static tenon_status_t start(tenon_call_t *call, int64_t reduction) {
   const tenon_tensor_t *x = call->inputs[0];
   const tenon_tensor_t *out = call->outputs[0];
   uint32_t kernel;
-  TENON_TRY(kernel_of(call, out, 0, reduction, &kernel)); /* declined before anything is done */
+  TENON_TRY(kernel_of(call, out, 0, reduction, &kernel)); /* declines before anything is enqueued */
   if (x->data == out->data && x->byte_offset == out->byte_offset) return TENON_OK;
   return core_source_copy(call, x, call->outputs[0]);
 }

@@ -1,11 +1,13 @@
-/* Pointwise operators of i32, i64 and bool, for devices that compile; formulas are those of
- * ../simd/.  Integers wrap around. Invariant: a bool that is written is 0 or 1. */
+/* Pointwise operators of i32, i64 and bool, for devices that compile. The formulas are those of
+ * ../simd/. Integers wrap.
+ * Invariant: a bool is written as 0 or 1. */
 #ifndef TENON_ON_DEVICE
 #include "launch.h"
 #endif
 
 /* clang-format off */
-/* X(operator, expression); T is the type, U that of the same width in which nothing overflows */
+/* X(operator, expression); T is the type, U the unsigned type of the same width, in which nothing
+ * overflows */
 #define UNARY(X, d, T, U)                                                                          \
   X(abs, d, T, x < 0 ? (T)(0 - (U)x) : x)                                                          \
   X(neg, d, T, (T)(0 - (U)x))                                                                      \

@@ -1,6 +1,6 @@
-/* Operators that move elements, for devices that compile: copies between any strides, of which
- * concat, tile and the blocks are made, pad, trilu, where, gather. Invariant: elements are moved as
- * words of their size; an index is checked before it is used. */
+/* Operators that move elements, for devices that compile: copies between any strides, from which
+ * contiguous, concat, tile and the block operators are made, and pad, trilu, where, gather.
+ * Invariant: elements are moved as words of their size; an index is checked before it is used. */
 #ifndef TENON_ON_DEVICE
 #include "../axes.h"
 #include "../copy.h"
@@ -29,8 +29,8 @@
       out[at[3]] = condition[at[0]] ? yes : no;                                                    \
     }                                                                                              \
   }
-/* The element of x that is `stride` times an index further; 0 where the index is outside [-extent,
- * extent). */
+/* Reads the element of x that is `stride` times an index further; 0 if the index is outside
+ * [-extent, extent). */
 #define DEFINE_GATHER(n) DEFINE_GATHER_BY(n, 32) DEFINE_GATHER_BY(n, 64)
 #define DEFINE_GATHER_BY(n, m)                                                                     \
   TENON_SOURCE_6(gather_##n##_##m, IN, uint##n##_t, x, IN, int##m##_t, indices, OUT, uint##n##_t,  \
@@ -45,8 +45,8 @@
       out[at[2]] = found;                                                                          \
     }                                                                                              \
   }
-/* Every axis of the result takes of x what lies `before` it; outside it takes the value, or by a
- * mode of pad. */
+/* Axis i of the result starts `before` elements before x. Positions outside x take the value, or
+ * follow the mode of pad. */
 typedef struct pad_t {
   int64_t count;
   int64_t rank;
@@ -96,7 +96,8 @@ FUNCTION int64_t pad_source(int64_t i, int64_t n, int64_t mode) { /* -1: the val
       out[to] = found;                                                                             \
     }                                                                                              \
   }
-/* The walk's third and fourth: row and column of a matrix; what is not kept is 0. */
+/* The walk's third and fourth tensor give the row and column of a matrix; elements that are not
+ * kept become 0. */
 #define DEFINE_TRILU(n)                                                                            \
   TENON_SOURCE_5(trilu_##n, IN, uint##n##_t, x, OUT, uint##n##_t, out, VALUE, tenon_walk_t, walk,  \
                  VALUE, int64_t, k, VALUE, int32_t, upper) {                                       \
@@ -124,19 +125,19 @@ enum { SIZES(NUMBERS) PER_SIZE = 6 };
 TENON_CODE(core_source_move_code, SIZES(KERNELS))
 #define CODE &core_source_move_code
 
-/* The kernel for elements like these, of those that stand where K_..._8 does. */
+/* Selects the kernel for elements of this size, among those that start with K_..._8. */
 static tenon_status_t of_size(tenon_call_t *call, const tenon_tensor_t *t, uint32_t kernel_8,
                               uint32_t *out_kernel) {
   uint32_t bits = (uint32_t)(t->dtype.bits * t->dtype.lanes);
   if (bits != 8 && bits != 16 && bits != 32 && bits != 64)
-    return DECLINE(call, "its source kernel moves elements of 1, 2, 4 or 8 bytes");
+    return DECLINE(call, "the source kernel moves elements of 1, 2, 4 or 8 bytes");
   *out_kernel = kernel_8 + PER_SIZE * (bits == 8 ? 0u : bits == 16 ? 1u : bits == 32 ? 2u : 3u);
   return TENON_OK;
 }
 
 /* copies */
 
-/* Elements further, or back: on devices with addresses the offset is 0. */
+/* Moves the start of t by `elements`. On devices with addresses the offset is 0. */
 static void shift(tenon_tensor_t *t, int64_t elements) {
   int64_t bytes = elements * element_size(t);
   if (bytes >= 0)
@@ -147,7 +148,7 @@ static void shift(tenon_tensor_t *t, int64_t elements) {
     t->data = (char *)t->data + bytes;
 }
 
-/* A move of copy.h, on the device. */
+/* Performs a move of copy.h on the device. */
 static tenon_status_t run_move(tenon_call_t *call, move_t *move) {
   tenon_tensor_t from = *move->from;
   tenon_tensor_t to = *move->to;
@@ -211,8 +212,8 @@ static tenon_status_t tile_run(tenon_call_t *call) {
   return run_move(call, &move);
 }
 
-/* As in ../join.c: [batch, channel and both places within a block, height, width] and [batch,
- * channel, height, width]. */
+/* As in ../join.c: copies between [batch, channel and position within a block, height, width] and
+ * [batch, channel, height, width]. */
 static tenon_status_t blocks_move(tenon_call_t *call, const tenon_tensor_t *deep,
                                   const tenon_tensor_t *wide, int to_depth) {
   int64_t block = call->attrs[0].as.i;
@@ -252,9 +253,9 @@ static tenon_status_t pad_run(tenon_call_t *call) {
   int64_t named = axes ? tenon_count(axes) : x->ndim;
   int64_t value_at = value ? 0 : -1;
   if (value && tenon_count(value) != 1)
-    return tenon_fail(call, TENON_INVALID, "the value has %" PRId64 " elements; it must have one",
+    return tenon_fail(call, TENON_INVALID, "value has %" PRId64 " elements; expected one",
                       tenon_count(value));
-  if (out->ndim > 8) return DECLINE(call, "its source kernel has eight axes");
+  if (out->ndim > 8) return DECLINE(call, "the source kernel supports at most eight axes");
   TENON_TRY(of_size(call, x, K_pad_8, &kernel));
   p.x_first = below(x);
   p.out_first = below(out);
@@ -268,7 +269,7 @@ static tenon_status_t pad_run(tenon_call_t *call) {
     int64_t axis = axes ? tensor_int(axes, i) : i;
     int64_t at = tensor_int(pads, i);
     p.before[axis < 0 ? axis + x->ndim : axis] =
-        at < TENON_DIM_LEAST ? TENON_DIM_LEAST : at; /* as ints_read has it */
+        at < TENON_DIM_LEAST ? TENON_DIM_LEAST : at; /* the same limit as in ints_read */
   }
   const tenon_kernel_argument_t arguments[] = {tenon_in(x), tenon_in(value ? value : x),
                                                tenon_out(out), TENON_VALUE(p),
@@ -293,10 +294,10 @@ static tenon_status_t trilu_run(tenon_call_t *call) {
   column.strides = columns;
   k = k > INT64_MAX / 4    ? INT64_MAX / 4
       : k < -INT64_MAX / 4 ? -INT64_MAX / 4
-                           : k; /* so that no sum overflows */
+                           : k; /* so that sums do not overflow */
   TENON_TRY(of_size(call, x, K_trilu_8, &kernel));
   if (!tenon_walk_of(&walk, x->ndim, x->shape, tensors, 4))
-    return DECLINE(call, "its source kernel takes eight axes that do not merge");
+    return DECLINE(call, "the source kernel supports at most eight axes that do not merge");
   const tenon_kernel_argument_t arguments[] = {tenon_in(x), tenon_out(out), TENON_VALUE(walk),
                                                TENON_VALUE(k), TENON_VALUE(upper)};
   return tenon_each(call, CODE, kernel, walk.count, arguments, 5);
@@ -317,7 +318,8 @@ static tenon_status_t where_run(tenon_call_t *call) {
 
 /* gather */
 
-/* x and the indices as they lie along the result's axes; along `axis` x is looked up in. */
+/* The strides map x and the indices to the axes of the result; along `axis`, the index selects the
+ * element of x. */
 static tenon_status_t look_up(tenon_call_t *call, const int64_t *x_strides,
                               const int64_t *index_strides, int64_t axis) {
   const tenon_tensor_t *x = call->inputs[0];

@@ -1,6 +1,7 @@
-/* Pointwise operators of f32, for devices that compile.  Formulas are those of ../simd/, by the
- * device's own functions. Invariant: an element is read before its result is written, so that a
- * result may lie where an operand does. */
+/* Pointwise operators of f32, for devices that compile. The formulas are those of ../simd/, with
+ * the device's own functions.
+ * Invariant: an element is read before its result is written, so that a result may share the memory
+ * of an operand. */
 #ifndef TENON_ON_DEVICE
 #include "launch.h"
 #endif
@@ -9,7 +10,7 @@ FUNCTION float sigmoid(float x) {
   float e = exp(-fabs(x));
   return (x < 0 ? e : 1) / (1 + e);
 }
-/* tanh(softplus(x)): with n = e^x (e^x + 2), n / (n + 2); beyond 20, where n may overflow, 1 */
+/* tanh(softplus(x)) = n / (n + 2) with n = e^x (e^x + 2); 1 beyond 20, where n may overflow */
 FUNCTION float gate(float x) {
   float e = exp(x);
   float n = e * (e + 2);
@@ -18,7 +19,7 @@ FUNCTION float gate(float x) {
 FUNCTION float unit(float x) { return x < 0 ? 0 : x > 1 ? 1 : x; }
 
 /* clang-format off */
-/* X(operator, expression of x): without attributes */
+/* X(operator, expression of x): no attributes */
 #define PLAIN(X)                                                                                   \
   X(abs, fabs(x))                                                                                  \
   X(neg, -x)                                                                                       \
@@ -50,7 +51,7 @@ FUNCTION float unit(float x) { return x < 0 ? 0 : x > 1 ? 1 : x; }
   X(softsign, x / (1 + fabs(x)))                                                                   \
   X(mish, x * gate(x))                                                                             \
   X(hard_swish, x * unit(x * (1.0f / 6) + 0.5f))
-/* The same with one attribute or two */
+/* The same with one attribute, and with two */
 #define OF_ALPHA(X)                                                                                \
   X(silu, x * sigmoid(alpha * x))                                                                  \
   X(elu, x > 0 ? x : alpha * expm1(x))                                                             \
@@ -79,7 +80,8 @@ FUNCTION float unit(float x) { return x < 0 ? 0 : x > 1 ? 1 : x; }
   X(greater_equal, a >= b)
 /* clang-format on */
 
-/* Names are put together at once: what an operator is called may be a macro of a language. */
+/* Names are pasted immediately, because the name of an operator may be a macro of the device
+ * language. */
 #define DEFINE_PLAIN(name, expression)                                                             \
   TENON_POINTWISE_1(f32_##name, float, IN, float, x) { return expression; }
 #define DEFINE_ALPHA(name, expression)                                                             \
@@ -112,7 +114,7 @@ TENON_POINTWISE_3(f32_mod, float, IN, float, a, IN, float, b, VALUE, int32_t, of
   if (of_c) return r;
   return r == 0 ? fabs(r) * (b < 0 ? -1.0f : 1.0f) : (r < 0) != (b < 0) ? r + b : r;
 }
-/* min(max(x, low), high), NaN if one is */
+/* min(max(x, low), high), NaN if an operand is NaN */
 TENON_SOURCE_7(f32_clip, IN, float, x, IN, float, low, IN, float, high, OUT, float, out, VALUE,
                tenon_walk_t, walk, VALUE, int32_t, has_low, VALUE, int32_t, has_high) {
   int64_t at[4];
@@ -152,7 +154,7 @@ MOST(RUN)
 
 static tenon_status_t f32_pow_run(tenon_call_t *call) {
   if (tenon_dtype_id(call->inputs[1]->dtype) != TENON_F32)
-    return DECLINE(call, "its source kernel wants an f32 b");
+    return DECLINE(call, "the source kernel requires an f32 exponent b");
   return f32_pow_launch(call, &core_source_pointwise_code, K_pow, NULL);
 }
 

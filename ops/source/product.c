@@ -1,7 +1,7 @@
-/* Matrix products and convolutions of f32, for devices that compile.  A group makes a tile of the
- * result, of which its items take blocks, as many as there are for each; operands come through the
- * group's memory. Invariant: no item leaves before the last barrier, so that every size of a group
- * is right. */
+/* Matrix products and convolutions of f32, for devices that compile. A group computes a tile of the
+ * result, and its items compute blocks of the tile, however many items there are. Operands are
+ * staged in the group's shared memory.
+ * Invariant: no item leaves before the last barrier, so that every group size is correct. */
 #ifndef TENON_ON_DEVICE
 #include "../convolution.h"
 #include "../matmul.h"
@@ -15,7 +15,7 @@
 #define BLOCK_N 32
 #define BLOCKS (TILE_M / BLOCK_M * (TILE_N / BLOCK_N))
 
-#define WIDE 16 /* floats that go together: the words below are of that width */
+#define WIDE 16 /* floats in a vector; the names below have this width */
 #define floats float16
 #define load load16
 #define store store16
@@ -26,8 +26,8 @@
   for (int i = 0; i < BLOCK_M; i++)                                                                \
     for (int j = 0; j < BLOCK_N / WIDE; j++)                                                       \
   sum[i][j] = splat(0)
-/* What the tiles in the group's memory add to a block, in registers; a_tile is [TILE_M][TILE_K],
- * b_tile [TILE_K][TILE_N]. */
+/* Adds the product of the tiles in shared memory to a block in registers; a_tile is
+ * [TILE_M][TILE_K], b_tile [TILE_K][TILE_N]. */
 #define ACCUMULATE()                                                                               \
   do {                                                                                             \
     floats own_[BLOCK_M][BLOCK_N / WIDE];                                                          \
@@ -86,8 +86,8 @@ FUNCTION float activate(float x, int32_t activation, float alpha, float beta) {
   }
 }
 
-/* A tile of a matrix that begins at `from` and has so many rows and columns left; zeros behind its
- * end. */
+/* Loads a tile of the matrix at `from`, which has `rows` rows and `columns` columns left; elements
+ * beyond its end are 0. */
 FUNCTION void tile_set(LOCAL float *tile, int32_t down, int32_t across, GLOBAL const float *from,
                        int64_t row, int64_t column, int64_t rows, int64_t columns, int32_t item,
                        int32_t items) {
@@ -107,7 +107,7 @@ typedef struct sizes_t {
   int64_t m;
   int64_t n;
   int64_t k;
-  int64_t across; /* across: tiles beside one another */
+  int64_t across; /* tiles side by side */
   int64_t a_row;
   int64_t a_column;
   int64_t b_row;
@@ -124,8 +124,8 @@ typedef struct sizes_t {
   int32_t has_bias;
 } sizes_t;
 
-/* c = activation(scale a b + bias_scale bias), of matrices that `batch` walks; its tensors: a, b,
- * bias, c */
+/* c = activation(scale a b + bias_scale bias) for matrices that `batch` walks over; its tensors are
+ * a, b, bias and c. */
 TENON_SOURCE_8(matmul, IN, float, a, IN, float, b, IN, float, bias, OUT, float, c, VALUE,
                tenon_walk_t, batch, VALUE, sizes_t, p, SHARED, float, a_tile, SHARED, float,
                b_tile) {
@@ -170,7 +170,7 @@ TENON_SOURCE_8(matmul, IN, float, a, IN, float, b, IN, float, bias, OUT, float, 
 #define HAS_BIAS 1
 #define HAS_RESIDUAL 2
 #define TRANSPOSED 4
-typedef struct conv_t { /* axes of space are three, the first ones perhaps of extent 1 */
+typedef struct conv_t { /* three spatial axes; the first may have extent 1 */
   int64_t images;
   int64_t groups;
   int64_t filters;
@@ -214,8 +214,8 @@ FUNCTION int64_t place_at(const int64_t *place, const int64_t *strides) {
   return place[0] * strides[0] + place[1] * strides[1] + place[2] * strides[2];
 }
 
-/* As a product: rows are filters, columns pixels, and b is made of the patches of x as they are
- * wanted; w is row-major. */
+/* Convolution as a product: rows are filters, columns are pixels, and b consists of patches of x
+ * that are loaded on demand; w is row-major. */
 TENON_SOURCE_11(conv, IN, float, x, IN, float, w, IN, float, bias, IN, float, residual, OUT, float,
                 c, VALUE, conv_t, p, SHARED, float, a_tile, SHARED, float, b_tile, SHARED, int32_t,
                 starts, SHARED, int32_t, taps, SHARED, int64_t, tap_at) {
@@ -231,7 +231,7 @@ TENON_SOURCE_11(conv, IN, float, x, IN, float, w, IN, float, bias, IN, float, re
   const int32_t items = (int32_t)get_local_size(0);
   const int32_t item = (int32_t)get_local_id(0);
   for (int32_t e = item; e < TILE_N;
-       e += items) { /* where windows start; far outside: there is no such pixel */
+       e += items) { /* where windows start; far outside if there is no such pixel */
     int64_t o[3];
     place_set(p.out, column + e, o);
     for (int d = 0; d < 3; d++)
@@ -293,8 +293,8 @@ TENON_SOURCE_11(conv, IN, float, x, IN, float, w, IN, float, bias, IN, float, re
   }
 }
 
-/* An element of the result at a time: for few filters in a group, and transposed, where w is
- * [channel][filter][tap]. */
+/* Computes one element of the result at a time: for groups with few filters, and for transposed
+ * convolutions, where w is [channel][filter][tap]. */
 TENON_SOURCE_6(conv_direct, IN, float, x, IN, float, w, IN, float, bias, IN, float, residual, OUT,
                float, c, VALUE, conv_t, p) {
   const int64_t all = p.groups * p.filters;
@@ -359,7 +359,7 @@ typedef char activations_t[FINISH_relu == 1 && FINISH_elu == 4 && FINISH_silu ==
                                ? 1
                                : -1];
 
-/* Elements before the first one, of one axis. */
+/* Elements of one axis before the first one. */
 static int64_t below_of(int64_t extent, int64_t stride) {
   return extent > 1 && stride < 0 ? -(extent - 1) * stride : 0;
 }
@@ -373,7 +373,7 @@ static tenon_status_t multiply(tenon_call_t *call, int transpose_a, int transpos
   if (!tenon_count(tensors[3])) return TENON_OK;
   core_matmul_view(tensors, transpose_a, transpose_b, &view);
   if (view.rank > 8)
-    return DECLINE(call, "its source kernel takes eight leading axes that do not merge");
+    return DECLINE(call, "the source kernel supports at most eight leading axes that do not merge");
   const matrix_t *all[4] = {&view.a, &view.b, &view.bias, &view.c};
   batch.rank = view.rank;
   for (int32_t i = 0; i < view.rank; i++) {
@@ -431,9 +431,9 @@ static tenon_status_t gemm_run(tenon_call_t *call) {
 
 /* convolutions */
 
-enum { FEW = 8 /* filters of a group, which fill too little of a tile */ };
+enum { FEW = 8 /* groups with fewer filters fill too little of a tile */ };
 
-/* Strides of [N, C, spatial...] with three axes of space. */
+/* Strides of [N, C, spatial...] with three spatial axes. */
 static void lie(const tenon_tensor_t *t, int64_t *first, int64_t *image, int64_t *channel,
                 int64_t *space) {
   *first = below(t);
@@ -461,7 +461,8 @@ static tenon_status_t convolve(tenon_call_t *call, const window_t *window, int64
               .activation = (int32_t)finish->activation,
               .flags = flags | (bias ? HAS_BIAS : 0) | (residual ? HAS_RESIDUAL : 0)};
   if (!tenon_count(out)) return TENON_OK;
-  if (window->rank > 3) return DECLINE(call, "its source kernel has three axes of space");
+  if (window->rank > 3)
+    return DECLINE(call, "the source kernel supports at most three spatial axes");
   TENON_TRY(dense_of(call, w, &w));
   for (int32_t i = 0; i < 3; i++) {
     int32_t at = i - (3 - window->rank);
@@ -474,7 +475,7 @@ static tenon_status_t convolve(tenon_call_t *call, const window_t *window, int64
     p.taps *= p.size[i];
     p.pixels *= p.out[i];
     if (p.in[i] >= 1 << 29 || p.out[i] >= 1 << 29 || p.size[i] * p.dilation[i] >= 1 << 29)
-      return DECLINE(call, "its source kernel counts places in 30 bits");
+      return DECLINE(call, "the source kernel counts positions in 30 bits");
   }
   p.across = (p.pixels + TILE_N - 1) / TILE_N;
   lie(x, &p.x_first, &p.x_image, &p.x_channel, p.x_space);

@@ -1,7 +1,8 @@
-/* Resize of f32, nearest and linear, by scales that are whole numbers or 1/2, 1/4, ...: then places
- * in the input are fractions of integers, which are exact without doubles and equal those of
- * ../interpolation.c.  Others are declined. Invariant: a result is a sum over the corners of a
- * cell, of which those outside are the edge's. */
+/* Resize of f32, nearest and linear, for devices that compile, with scales that are whole numbers
+ * or 1/2, 1/4, ... Positions in the input are then fractions of integers, which are exact without
+ * doubles and equal to those of ../interpolation.c. Other scales are declined.
+ * Invariant: a result is a sum over the corners of a cell; corners outside take the value of the
+ * edge. */
 #ifndef TENON_ON_DEVICE
 #include "../interpolation.h"
 #include "../number.h"
@@ -21,9 +22,9 @@ typedef struct grid_t {
   int64_t y_stride[AXES];
   int64_t times[AXES];
   int64_t plus[AXES];
-  int64_t over[AXES]; /* result i lies at (i times + plus) / over */
+  int64_t over[AXES]; /* result i is at (i times + plus) / over */
   int32_t resized;
-  int32_t rounding; /* bit a: axis a is */
+  int32_t rounding; /* bit a: axis a is resized */
 } grid_t;
 
 FUNCTION int64_t floor_of(int64_t a, int64_t b) { return a / b - (a % b < 0 ? 1 : 0); } /* b > 0 */
@@ -38,7 +39,7 @@ TENON_SOURCE_3(resize_nearest, IN, float, x, OUT, float, y, VALUE, grid_t, g) {
       int64_t i = rest % g.out[a];
       int64_t n = i * g.times[a] + g.plus[a];
       int64_t below = floor_of(n, g.over[a]);
-      int64_t part = 2 * (n - below * g.over[a]); /* of 2 over */
+      int64_t part = 2 * (n - below * g.over[a]); /* numerator of a fraction over 2 over[a] */
       int64_t up = part > 0 && (g.rounding == 0   ? part > g.over[a]
                                 : g.rounding == 1 ? part >= g.over[a]
                                                   : g.rounding == 3);
@@ -92,7 +93,8 @@ enum {
 TENON_CODE(core_source_resize_code, {"resize_nearest", resize_nearest},
            {"resize_linear", resize_linear})
 
-/* (i times + plus) / over, of an axis that is scaled by a fraction that is exact; 0: it is not. */
+/* Sets (i times + plus) / over for an axis with an exact fraction as scale. Returns 0 if the scale
+ * is not exact. */
 static int fraction(grid_t *g, int32_t at, const axis_t *axis, int64_t mode) {
   double whole = axis->scale >= 1 ? axis->scale : 1 / axis->scale;
   int is_exact = whole == floor(whole) && whole < 1 << 20 &&
@@ -140,10 +142,10 @@ static tenon_status_t resize_run(tenon_call_t *call) {
               .x_first = below(x),
               .y_first = below(y),
               .rounding = (int32_t)attrs[RESIZE_NEAREST].as.i};
-  if (x->ndim > AXES) return DECLINE(call, "its source kernel has eight axes");
+  if (x->ndim > AXES) return DECLINE(call, "the source kernel supports at most eight axes");
   if (mode == CUBIC || coordinates == TF_CROP_AND_RESIZE || attrs[RESIZE_ANTIALIAS].as.i)
-    return DECLINE(call,
-                   "its source kernel is nearest or linear, without a region or antialiasing");
+    return DECLINE(
+        call, "the source kernel supports nearest and linear, without a region or antialiasing");
   for (int32_t i = 0; i < x->ndim; i++)
     axes[i].in = x->shape[i];
   TENON_TRY(core_resize_axes(&r, axes));
@@ -157,7 +159,8 @@ static tenon_status_t resize_run(tenon_call_t *call) {
     g.resized |= 1 << i;
     if (!fraction(&g, i, &axes[i], coordinates))
       return DECLINE(
-          call, "its source kernel scales by whole numbers, or 1/2, 1/4, ...: not axis %d by %g",
+          call,
+          "the source kernel scales by whole numbers or 1/2, 1/4, ..., but axis %d is scaled by %g",
           (int)i, axes[i].scale);
   }
   const tenon_kernel_argument_t arguments[] = {tenon_in(x), tenon_out(y), TENON_VALUE(g)};

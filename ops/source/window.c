@@ -1,5 +1,6 @@
-/* Pools and batch_norm of f32, for devices that compile: an element of the result at a time.
- * Global pools are reductions (rows.c).  Invariant: taps outside the input are never read. */
+/* Pools and batch_norm of f32, for devices that compile: one element of the result at a time.
+ * Global pools are reductions (rows.c).
+ * Invariant: taps outside the input are never read. */
 #ifndef TENON_ON_DEVICE
 #include "../pool.h"
 #include "launch.h"
@@ -8,7 +9,7 @@
 #define COLUMN_MAJOR 1
 #define INCLUDE_PAD 2
 #define HAS_INDICES 4
-typedef struct pool_t { /* axes of space are three, the first ones perhaps of extent 1 */
+typedef struct pool_t { /* three spatial axes; the first may have extent 1 */
   int64_t images;
   int64_t channels;
   int64_t pixels;
@@ -35,7 +36,7 @@ typedef struct pool_t { /* axes of space are three, the first ones perhaps of ex
   int32_t flags;
 } pool_t;
 
-typedef struct spot_t { /* an element of the result */
+typedef struct spot_t { /* one element of the result */
   int64_t image;
   int64_t channel;
   int64_t o[3];
@@ -66,7 +67,7 @@ FUNCTION int64_t place_at(const int64_t *place, const int64_t *strides) {
 FUNCTION int64_t tap_of(const pool_t *p, const spot_t *s, int d, int64_t tap) {
   return s->o[d] * p->stride[d] - p->before[d] + tap * p->dilation[d];
 }
-/* How many taps count for an average. */
+/* The number of taps that count for an average. */
 FUNCTION float counted(const pool_t *p, const spot_t *s) {
   int64_t count = 1;
   for (int d = 0; d < 3; d++) {
@@ -81,7 +82,7 @@ FUNCTION float counted(const pool_t *p, const spot_t *s) {
   return (float)count;
 }
 
-/* `take`: of each tap inside, where x is the element and `at` its place. */
+/* `take` runs for each tap inside; x is the element and `at` its position. */
 #define DEFINE_POOL(name, take, result)                                                            \
   TENON_SOURCE_4(name, IN, float, x_, OUT, float, out_, OUT, int64_t, indices, VALUE, pool_t, p) { \
     (void)indices;                                                                                 \
@@ -129,7 +130,7 @@ DEFINE_POOL(average_pool, sum += x, sum / counted(&p, &s))
 DEFINE_POOL(lp_pool, sum += POWER_OF(x), p.power == 2 ? sqrt(sum) : pow(sum, 1 / p.power))
 DEFINE_POOL(max_pool, TAKE_GREATER, top)
 
-/* The walk's third: which channel, of which the parameters have a number each. */
+/* The walk's third tensor gives the channel, which selects one number of each parameter. */
 TENON_SOURCE_8(batch_norm, IN, float, x, IN, float, scale, IN, float, bias, IN, float, mean, IN,
                float, variance, OUT, float, out, VALUE, tenon_walk_t, walk, VALUE, float, epsilon) {
   int64_t at[4];
@@ -151,7 +152,7 @@ TENON_CODE(core_source_window_code, {"average_pool", average_pool}, {"lp_pool", 
            {"max_pool", max_pool}, {"batch_norm", batch_norm})
 #define CODE &core_source_window_code
 
-/* Strides of [N, C, spatial...] with three axes of space. */
+/* Strides of [N, C, spatial...] with three spatial axes. */
 static void lie(const tenon_tensor_t *t, int64_t *first, int64_t *image, int64_t *channel,
                 int64_t *space) {
   *first = below(t);
@@ -172,7 +173,7 @@ static tenon_status_t pool(tenon_call_t *call, uint32_t kernel, int32_t flags, d
               .power = (float)power,
               .flags = flags};
   if (!tenon_count(out)) return TENON_OK;
-  if (x->ndim > 5) return DECLINE(call, "its source kernel has three axes of space");
+  if (x->ndim > 5) return DECLINE(call, "the source kernel supports at most three spatial axes");
   pool_window(call, &window);
   for (int32_t i = 0; i < 3; i++) {
     int32_t at = i - (3 - window.rank);
@@ -218,11 +219,11 @@ static tenon_status_t batch_norm_run(tenon_call_t *call) {
   const tenon_tensor_t *const tensors[3] = {x, out, &channel};
   for (int i = 0; i < 4; i++) {
     if (tenon_dtype_id(call->inputs[1 + i]->dtype) != TENON_F32)
-      return DECLINE(call, "its source kernel is of f32");
+      return DECLINE(call, "the source kernel supports only f32");
     TENON_TRY(dense_of(call, call->inputs[1 + i], &each[i]));
   }
   if (!tenon_walk_of(&walk, x->ndim, x->shape, tensors, 3))
-    return DECLINE(call, "more than eight axes");
+    return DECLINE(call, "the source kernel supports at most eight axes");
   const tenon_kernel_argument_t arguments[] = {
       tenon_in(x),       tenon_in(each[0]), tenon_in(each[1]), tenon_in(each[2]),
       tenon_in(each[3]), tenon_out(out),    TENON_VALUE(walk), TENON_VALUE(epsilon)};
