@@ -60,7 +60,7 @@ static box_t box_of(const float *at, int centred) {
                  fmaxf(at[0], at[2])};
 }
 
-static int overlaps(box_t a, box_t b, float limit) {
+static int boxes_overlap(box_t a, box_t b, float limit) {
   float width = fminf(a.right, b.right) - fmaxf(a.left, b.left);
   float height = fminf(a.bottom, b.bottom) - fmaxf(a.top, b.top);
   float area_a = (a.right - a.left) * (a.bottom - a.top);
@@ -70,7 +70,7 @@ static int overlaps(box_t a, box_t b, float limit) {
   return shared / (area_a + area_b - shared) > limit;
 }
 
-static int better(const void *context, int64_t a, int64_t b) {
+static int box_is_better(const void *context, int64_t a, int64_t b) {
   return ((const float *)context)[a] > ((const float *)context)[b];
 }
 
@@ -104,12 +104,12 @@ static tenon_status_t suppress_run(tenon_call_t *call) {
     for (int64_t i = 0; i < n; i++)
       if (!threshold || !tenon_count(threshold) || score[i] > *(const float *)threshold->data)
         order[candidates++] = i;
-    order_sort(order, room, candidates, better, score);
+    order_sort(order, room, candidates, box_is_better, score);
     for (int64_t i = 0; i < candidates && count < most; i++) {
       box_t box = box_of(corners + order[i] * 4, centred);
       int keep = 1;
       for (int64_t j = 0; j < count && keep; j++)
-        keep = !overlaps(box, box_of(corners + taken[j] * 4, centred), limit);
+        keep = !boxes_overlap(box, box_of(corners + taken[j] * 4, centred), limit);
       if (!keep) continue;
       taken[count++] = order[i];
       found[3 * kept] = row / classes;

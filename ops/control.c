@@ -28,7 +28,7 @@ static tenon_status_t tensors_add(tenon_call_t *call, tensors_t *list, tenon_ten
   return TENON_OK;
 }
 
-static tenon_tensor_t **slots(tenon_call_t *call, int64_t count) {
+static tenon_tensor_t **allocate_inputs(tenon_call_t *call, int64_t count) {
   tenon_tensor_t **items = call->host->allocate(call, (uint64_t)(count + 1) * sizeof *items);
   if (items) memset(items, 0, (size_t)(count + 1) * sizeof *items);
   return items;
@@ -40,7 +40,7 @@ static void put_list(tenon_tensor_t **inputs, int64_t at, const tenon_tensor_t *
 }
 
 /* Assigns these tensors as the items of the only result, a list. */
-static tenon_status_t give(tenon_call_t *call, tenon_tensor_t **items) {
+static tenon_status_t assign_items(tenon_call_t *call, tenon_tensor_t **items) {
   tenon_tensor_t list = *call->outputs[0];
   list.data = items;
   return call->host->assign(call, 0, &list);
@@ -90,23 +90,23 @@ static tenon_status_t if_infer(tenon_infer_t *infer) {
 static tenon_status_t if_run(tenon_call_t *call) {
   int64_t condition = 0;
   int64_t count = call->attrs[IF_COUNT].as.i;
-  tenon_tensor_t **results = slots(call, count);
+  tenon_tensor_t **results = allocate_inputs(call, count);
   if (!results) return TENON_MEMORY;
   TENON_TRY(read_scalar(call, call->inputs[0], &condition));
   const tenon_graph_t *graph = call->attrs[condition ? IF_THEN : IF_ELSE].as.graph;
   TENON_TRY(call->host->evaluate(call, graph, (uint32_t)call->inputs[1]->shape[0],
                                  (tenon_tensor_t *const *)call->inputs[1]->data, (uint32_t)count,
                                  results));
-  return give(call, results);
+  return assign_items(call, results);
 }
 
 /* iterations: shared by loop and scan */
 
 /* Stacks the tensors of all iterations along a new first axis. Without iterations the result is
  * empty. */
-static tenon_status_t stack(tenon_call_t *call, const tensors_t *rounds,
-                            const tenon_value_t *dtypes, const tenon_value_t *ranks, int64_t index,
-                            tenon_tensor_t **out_tensor) {
+static tenon_status_t stack_iterations(tenon_call_t *call, const tensors_t *rounds,
+                                       const tenon_value_t *dtypes, const tenon_value_t *ranks,
+                                       int64_t index, tenon_tensor_t **out_tensor) {
   int64_t shape[TENON_RANK_MAX] = {0};
   int64_t bytes = 1;
   tenon_dtype_t dtype = tenon_dtype(TENON_F32);
@@ -176,8 +176,8 @@ static tenon_status_t loop_run(tenon_call_t *call) {
   int64_t state_count = states->shape[0];
   int64_t more = INT64_MAX;
   int64_t go_on = 1;
-  tenon_tensor_t **inputs = slots(call, 2 + state_count + captured->shape[0]);
-  tenon_tensor_t **current = slots(call, count);
+  tenon_tensor_t **inputs = allocate_inputs(call, 2 + state_count + captured->shape[0]);
+  tenon_tensor_t **current = allocate_inputs(call, count);
   tenon_tensor_t *condition = call->inputs[LOOP_CONDITION];
   tensors_t *rounds = call->host->allocate(call, (uint64_t)(count + 1) * sizeof *rounds);
   if (!inputs || !current || !rounds) return TENON_MEMORY;
@@ -195,7 +195,7 @@ static tenon_status_t loop_run(tenon_call_t *call) {
   put_list(current, 0, states);
   put_list(inputs, 2 + state_count, captured);
   for (int64_t round = 0; round < more && go_on; round++) {
-    tenon_tensor_t **results = slots(call, 1 + count);
+    tenon_tensor_t **results = allocate_inputs(call, 1 + count);
     inputs[0] = call->host->temporary(call, tenon_dtype(TENON_I64), 0, NULL);
     if (!results || !inputs[0]) return TENON_MEMORY;
     *(int64_t *)inputs[0]->data = round;
@@ -210,9 +210,9 @@ static tenon_status_t loop_run(tenon_call_t *call) {
       TENON_TRY(tensors_add(call, &rounds[i], results[1 + i]));
   }
   for (int64_t i = state_count; i < count; i++)
-    TENON_TRY(stack(call, &rounds[i], &call->attrs[LOOP_DTYPES], &call->attrs[LOOP_RANKS], i,
-                    &current[i]));
-  return give(call, current);
+    TENON_TRY(stack_iterations(call, &rounds[i], &call->attrs[LOOP_DTYPES],
+                               &call->attrs[LOOP_RANKS], i, &current[i]));
+  return assign_items(call, current);
 }
 
 /* scan */
@@ -233,14 +233,14 @@ static tenon_status_t scan_infer(tenon_infer_t *infer) {
                        &infer->attrs[SCAN_RANKS]);
 }
 
-static int64_t listed(const tenon_value_t *list, int64_t i) {
+static int64_t list_element(const tenon_value_t *list, int64_t i) {
   return i < list->count ? list->as.ints[i] : 0;
 }
 
 /* Axis of the i-th scanned input, counted from the front. */
 static tenon_status_t scan_axis(tenon_call_t *call, int64_t i, int32_t *out_axis) {
   const tenon_tensor_t *x = tenon_item(call->inputs[1], i);
-  return axis_wrap(call, listed(&call->attrs[SCAN_INPUT_AXES], i), x->ndim, out_axis);
+  return axis_wrap(call, list_element(&call->attrs[SCAN_INPUT_AXES], i), x->ndim, out_axis);
 }
 
 static tenon_status_t scan_length(tenon_call_t *call, int64_t *out_length) {
@@ -263,7 +263,7 @@ static tenon_status_t scan_slice(tenon_call_t *call, int64_t i, int64_t round, i
                                  tenon_tensor_t **out_slice) {
   const tenon_tensor_t *x = tenon_item(call->inputs[1], i);
   int64_t shape[TENON_RANK_MAX], strides[TENON_RANK_MAX];
-  int64_t at = listed(&call->attrs[SCAN_INPUT_REVERSE], i) ? length - 1 - round : round;
+  int64_t at = list_element(&call->attrs[SCAN_INPUT_REVERSE], i) ? length - 1 - round : round;
   int32_t axis = 0;
   int32_t ndim = 0;
   TENON_TRY(scan_axis(call, i, &axis));
@@ -282,14 +282,15 @@ static tenon_status_t scan_result(tenon_call_t *call, tensors_t *rounds, int64_t
   int64_t shape[TENON_RANK_MAX], strides[TENON_RANK_MAX];
   int32_t to = 0;
   tenon_tensor_t *all = NULL;
-  for (int64_t i = 0; listed(&call->attrs[SCAN_OUTPUT_REVERSE], scanned) && i < rounds->count / 2;
-       i++) {
+  for (int64_t i = 0;
+       list_element(&call->attrs[SCAN_OUTPUT_REVERSE], scanned) && i < rounds->count / 2; i++) {
     tenon_tensor_t *other = rounds->items[i];
     rounds->items[i] = rounds->items[rounds->count - 1 - i];
     rounds->items[rounds->count - 1 - i] = other;
   }
-  TENON_TRY(stack(call, rounds, &call->attrs[SCAN_DTYPES], &call->attrs[SCAN_RANKS], index, &all));
-  TENON_TRY(axis_wrap(call, listed(&call->attrs[SCAN_OUTPUT_AXES], scanned), all->ndim, &to));
+  TENON_TRY(stack_iterations(call, rounds, &call->attrs[SCAN_DTYPES], &call->attrs[SCAN_RANKS],
+                             index, &all));
+  TENON_TRY(axis_wrap(call, list_element(&call->attrs[SCAN_OUTPUT_AXES], scanned), all->ndim, &to));
   for (int32_t k = 0; k < all->ndim; k++) {
     int32_t from = k == to ? 0 : k < to ? k + 1 : k;
     shape[k] = all->shape[from];
@@ -307,8 +308,8 @@ static tenon_status_t scan_run(tenon_call_t *call) {
   int64_t state_count = states->shape[0];
   int64_t scan_count = scans->shape[0];
   int64_t length = 0;
-  tenon_tensor_t **inputs = slots(call, state_count + scan_count + captured->shape[0]);
-  tenon_tensor_t **current = slots(call, count);
+  tenon_tensor_t **inputs = allocate_inputs(call, state_count + scan_count + captured->shape[0]);
+  tenon_tensor_t **current = allocate_inputs(call, count);
   tensors_t *rounds = call->host->allocate(call, (uint64_t)(count + 1) * sizeof *rounds);
   if (!inputs || !current || !rounds) return TENON_MEMORY;
   if (count < state_count)
@@ -320,7 +321,7 @@ static tenon_status_t scan_run(tenon_call_t *call) {
   put_list(current, 0, states);
   put_list(inputs, state_count + scan_count, captured);
   for (int64_t round = 0; round < length; round++) {
-    tenon_tensor_t **results = slots(call, count);
+    tenon_tensor_t **results = allocate_inputs(call, count);
     if (!results) return TENON_MEMORY;
     if (state_count) memcpy(inputs, current, (size_t)state_count * sizeof *inputs);
     for (int64_t i = 0; i < scan_count; i++)
@@ -334,7 +335,7 @@ static tenon_status_t scan_run(tenon_call_t *call) {
   }
   for (int64_t i = state_count; i < count; i++)
     TENON_TRY(scan_result(call, &rounds[i], i, i - state_count, &current[i]));
-  return give(call, current);
+  return assign_items(call, current);
 }
 
 #define RESULTS "int count, int[] dtypes=[], int[] ranks=[]"

@@ -151,7 +151,7 @@ tenon_status_t core_conv_transpose_infer(tenon_infer_t *infer) {
 
 /* kernels */
 
-static tenon_status_t convolve(tenon_call_t *call, convolution_t *convolution) {
+static tenon_status_t convolve_plain(tenon_call_t *call, convolution_t *convolution) {
   tenon_dtype_t dtype = core_gemm_dtype(call->outputs[0]->dtype);
   tenon_tensor_t *given[4] = {call->inputs[0], call->inputs[1], call->inputs[2],
                               convolution->transposed ? 0 : call->inputs[3]};
@@ -180,7 +180,7 @@ tenon_status_t core_conv_run(tenon_call_t *call) {
                                 .beta = attrs[CONV_BETA].as.f}};
   core_window_set(&c.window, &args, x->ndim - 2, x->shape + 2, w->shape + 2,
                   call->outputs[0]->shape + 2);
-  return convolve(call, &c);
+  return convolve_plain(call, &c);
 }
 
 void core_conv_transpose_window(const tenon_value_t *attrs, const tenon_tensor_t *x,
@@ -208,7 +208,7 @@ tenon_status_t core_conv_transpose_run(tenon_call_t *call) {
                      .finish = {.scale = 1, .bias_scale = 1}};
   core_conv_transpose_window(call->attrs, call->inputs[0], call->inputs[1], call->outputs[0],
                              &c.window);
-  return convolve(call, &c);
+  return convolve_plain(call, &c);
 }
 
 /* clang-format off */

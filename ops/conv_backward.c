@@ -28,7 +28,7 @@ typedef struct stated_t {
   tenon_value_t attrs[ATTRS];
 } stated_t;
 
-static void state(stated_t *s, const window_t *w, int64_t group) {
+static void state_window(stated_t *s, const window_t *w, int64_t group) {
   uint32_t rank = (uint32_t)w->rank;
   for (uint32_t i = 0; i < rank; i++) {
     s->strides[i] = w->stride[i];
@@ -45,22 +45,23 @@ static void state(stated_t *s, const window_t *w, int64_t group) {
   s->attrs[CONV_ALPHA] = s->attrs[CONV_BETA] = value_float(0);
 }
 
-static tenon_status_t give(tenon_call_t *call, uint32_t output, int use, const stated_t *s,
-                           tenon_tensor_t *a, tenon_tensor_t *b, tenon_tensor_t *c) {
+static tenon_status_t assign_gradient(tenon_call_t *call, uint32_t output, int use,
+                                      const stated_t *s, tenon_tensor_t *a, tenon_tensor_t *b,
+                                      tenon_tensor_t *c) {
   tenon_tensor_t *t;
   TENON_TRY(INVOKE(call, use, s->attrs, &t, a, b, c));
   return call->host->assign(call, output, t);
 }
 
-static tenon_status_t give_weight(tenon_call_t *call, const stated_t *s, tenon_tensor_t *dy,
-                                  tenon_tensor_t *x) {
+static tenon_status_t assign_weight_gradient(tenon_call_t *call, const stated_t *s,
+                                             tenon_tensor_t *dy, tenon_tensor_t *x) {
   const tenon_tensor_t *w = call->inputs[2];
   tenon_tensor_t *kernel = core_ints(call, w->ndim - 2, w->shape + 2);
-  return kernel ? give(call, 1, WEIGHT, s, dy, x, kernel) : TENON_MEMORY;
+  return kernel ? assign_gradient(call, 1, WEIGHT, s, dy, x, kernel) : TENON_MEMORY;
 }
 
 /* Sums over all axes except channels. */
-static tenon_status_t give_bias(tenon_call_t *call, tenon_tensor_t *dy) {
+static tenon_status_t assign_bias_gradient(tenon_call_t *call, tenon_tensor_t *dy) {
   tenon_value_t attrs[2] = {value_flag(0), value_flag(0)};
   int64_t at[TENON_RANK_MAX] = {0};
   tenon_tensor_t *axes, *t;
@@ -80,7 +81,7 @@ static tenon_status_t conv_backward_run(tenon_call_t *call) {
   window_t window;
   stated_t s;
   core_window_set(&window, &args, x->ndim - 2, x->shape + 2, w->shape + 2, dy->shape + 2);
-  state(&s, &window, attrs[CONV_GROUP].as.i);
+  state_window(&s, &window, attrs[CONV_GROUP].as.i);
   if (attrs[CONV_ACTIVATION].as.i != FINISH_none) {
     tenon_tensor_t *y;
     TENON_TRY(INVOKE(call, CONV, s.attrs, &y, x, w, call->inputs[3], call->inputs[4]));
@@ -88,17 +89,17 @@ static tenon_status_t conv_backward_run(tenon_call_t *call) {
   }
   if (call->outputs[0]) {
     stated_t t;
-    state(&t, &window, attrs[CONV_GROUP].as.i);
+    state_window(&t, &window, attrs[CONV_GROUP].as.i);
     for (int32_t i = 0; i < window.rank; i++) /* pixels that no window reached */
       t.more[i] = window.in[i] + window.before[i] + window.after[i] -
                   (window.kernel[i] - 1) * window.dilation[i] - 1 -
                   (window.out[i] - 1) * window.stride[i];
     t.attrs[CONV_GROUP + 1] = value_ints((uint32_t)window.rank, t.more);
     t.attrs[CONV_GROUP + 2] = value_ints(0, 0);
-    TENON_TRY(give(call, 0, CONV_TRANSPOSE, &t, dy, w, 0));
+    TENON_TRY(assign_gradient(call, 0, CONV_TRANSPOSE, &t, dy, w, 0));
   }
-  if (call->outputs[1]) TENON_TRY(give_weight(call, &s, dy, x));
-  if (call->outputs[2]) TENON_TRY(give_bias(call, dy));
+  if (call->outputs[1]) TENON_TRY(assign_weight_gradient(call, &s, dy, x));
+  if (call->outputs[2]) TENON_TRY(assign_bias_gradient(call, dy));
   return call->outputs[3] ? call->host->assign(call, 3, dy) : TENON_OK;
 }
 
@@ -112,10 +113,10 @@ static tenon_status_t conv_transpose_backward_run(tenon_call_t *call) {
   for (int32_t i = 0; i < window.rank;
        i++) /* fewer pixels than one stride may stay unread; padding them away would cost more */
     if (window.after[i] < 0 && -window.after[i] < window.stride[i]) window.after[i] = 0;
-  state(&s, &window, call->attrs[CONV_GROUP].as.i);
-  if (call->outputs[0]) TENON_TRY(give(call, 0, CONV, &s, dy, w, 0));
-  if (call->outputs[1]) TENON_TRY(give_weight(call, &s, x, dy));
-  return call->outputs[2] ? give_bias(call, dy) : TENON_OK;
+  state_window(&s, &window, call->attrs[CONV_GROUP].as.i);
+  if (call->outputs[0]) TENON_TRY(assign_gradient(call, 0, CONV, &s, dy, w, 0));
+  if (call->outputs[1]) TENON_TRY(assign_weight_gradient(call, &s, x, dy));
+  return call->outputs[2] ? assign_bias_gradient(call, dy) : TENON_OK;
 }
 
 static tenon_status_t conv_infer(tenon_infer_t *infer) {

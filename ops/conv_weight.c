@@ -80,14 +80,14 @@ static int64_t pixel_set(const weight_t *w, int64_t e, int64_t *at) {
 PACKS(float)
 PACKS(double)
 
-static void place(const void *context, int64_t index, product_t *product) {
+static void place_product(const void *context, int64_t index, product_t *product) {
   const weight_t *w = (const weight_t *)context;
   product->a.data = (const char *)w->dy->data + index * w->filters * w->dy->strides[1] * w->size;
   product->b.data = (const char *)w->x->data + index * w->channels * w->x->strides[1] * w->size;
   product->c = w->out + index * w->filters * w->channels * w->taps * w->size;
 }
 
-static tenon_status_t run(tenon_call_t *call) {
+static tenon_status_t conv_weight_run(tenon_call_t *call) {
   tenon_dtype_t dtype = core_gemm_dtype(call->outputs[0]->dtype);
   window_args_t args = window_args(call->attrs, 0);
   tenon_tensor_t *dy = core_as(call, call->inputs[0], dtype);
@@ -112,13 +112,13 @@ static tenon_status_t run(tenon_call_t *call) {
                   .column = 1},
       .dtype = dtype,
       .count = w.group,
-      .place = place,
+      .place = place_product,
       .context = &w};
   TENON_TRY(core_products(call, &products));
   return core_settle(call, call->outputs[0], out);
 }
 
-static tenon_status_t infer(tenon_infer_t *infer) {
+static tenon_status_t conv_weight_infer(tenon_infer_t *infer) {
   const tenon_meta_t *dy = infer->inputs[0];
   const tenon_meta_t *x = infer->inputs[1];
   tenon_meta_t *out = infer->outputs[0];
@@ -167,8 +167,8 @@ TENON_ITEMS(core_conv_weight,
     TENON_WHERE("kernel: known"),
     TENON_TRAITS(TENON_PURE),
     TENON_USES(DENSE_USES),
-    TENON_INFER(infer),
+    TENON_INFER(conv_weight_infer),
     TENON_GRADIENT("dy: core::conv(x, grad, " PASSED "); x: core::conv_backward(dy, x, grad, "
                    PASSED ")"),
-    TENON_KERNEL("cpu strided", run)))
+    TENON_KERNEL("cpu strided", conv_weight_run)))
 /* clang-format on */

@@ -232,7 +232,7 @@ static tenon_status_t depthwise_run(tenon_call_t *call, void *argument, int64_t 
   return TENON_OK;
 }
 
-static tenon_status_t depthwise(tenon_call_t *call, job_t *job) {
+static tenon_status_t convolve_depthwise(tenon_call_t *call, job_t *job) {
   int64_t channels = job->convolution->group;
   int64_t size = job->dtype.bits / 8;
   int64_t taps = job->taps;
@@ -305,7 +305,7 @@ tenon_status_t core_convolve(tenon_call_t *call, const convolution_t *convolutio
           window->out[i] == window->in[i];
   }
   if (job.channels == 1 && job.filters == 1 && !convolution->transposed) {
-    TENON_TRY(depthwise(call, &job));
+    TENON_TRY(convolve_depthwise(call, &job));
     return core_settle(call, out, to);
   }
   products_t products = {.product = {job.pixels,

@@ -144,7 +144,8 @@ tenon_status_t core_move_run(tenon_call_t *call, tenon_tensor_t *to, int64_t to_
 }
 
 /* Copies strings and packed elements one at a time. */
-static tenon_status_t one_by_one(tenon_call_t *call, void *argument, int64_t begin, int64_t end) {
+static tenon_status_t move_one_by_one(tenon_call_t *call, void *argument, int64_t begin,
+                                      int64_t end) {
   const move_t *move = (const move_t *)argument;
   for (int64_t n = begin; n < end; n++) {
     int64_t rest = n;
@@ -161,7 +162,7 @@ static tenon_status_t one_by_one(tenon_call_t *call, void *argument, int64_t beg
   return TENON_OK;
 }
 
-static tenon_status_t part(tenon_call_t *call, void *argument, int64_t begin, int64_t end) {
+static tenon_status_t move_part(tenon_call_t *call, void *argument, int64_t begin, int64_t end) {
   const plan_t *plan = (const plan_t *)argument;
   const move_t *move = plan->move;
   int64_t at[2 * TENON_RANK_MAX];
@@ -220,7 +221,7 @@ static void axis_move(move_t *move, int32_t from, int32_t to) {
 }
 
 /* Normalises the axes and returns the number of elements. */
-static int64_t put_in_order(move_t *move) {
+static int64_t normalise_axes(move_t *move) {
   int32_t n = 0;
   int64_t count = 1;
   for (int32_t i = 0; i < move->ndim; i++) {
@@ -247,14 +248,14 @@ static int64_t put_in_order(move_t *move) {
 }
 
 tenon_status_t core_move(tenon_call_t *call, move_t *move) {
-  int64_t count = put_in_order(move);
+  int64_t count = normalise_axes(move);
   int64_t size = element_size(move->to);
   int32_t last = move->ndim - 1;
   int32_t across = last;
   plan_t plan = {move, NULL, NULL, last, size, last, last, 0, 1};
   if (count == 0) return TENON_OK;
   if (tenon_dtype_id(move->to->dtype) == TENON_STRING || is_packed(move->to))
-    return one_by_one(call, move, 0, count);
+    return move_one_by_one(call, move, 0, count);
   for (int32_t i = 0; i < last; i++)
     if (move->from_strides[i] == 1 && move->to_strides[last] == 1 &&
         move->from_strides[last] != 0 && move->shape[i] * size >= 16)
@@ -296,7 +297,8 @@ tenon_status_t core_move(tenon_call_t *call, move_t *move) {
   plan.blocks = (move->shape[last] + plan.block - 1) / plan.block;
   int64_t units = extents_product(move->shape, 0, plan.outer) * plan.blocks;
   int64_t each = count * size / units;
-  return call->host->parallel(call, units, each < SMALL ? SMALL / (each + 1) + 1 : 1, part, &plan);
+  return call->host->parallel(call, units, each < SMALL ? SMALL / (each + 1) + 1 : 1, move_part,
+                              &plan);
 }
 
 /* contiguous */

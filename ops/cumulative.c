@@ -78,7 +78,7 @@ static const struct {
 #undef ROW
 };
 
-static tenon_status_t run(tenon_call_t *call, int product) {
+static tenon_status_t run_cumulative(tenon_call_t *call, int product) {
   const tenon_tensor_t *x = call->inputs[0];
   int32_t axis = 0;
   tenon_part_fn part = NULL;
@@ -100,8 +100,8 @@ static tenon_status_t run(tenon_call_t *call, int product) {
   return call->host->parallel(call, units, 16384 * units / count + 1, part, &p);
 }
 
-static tenon_status_t cum_sum_run(tenon_call_t *call) { return run(call, 0); }
-static tenon_status_t cum_prod_run(tenon_call_t *call) { return run(call, 1); }
+static tenon_status_t cum_sum_run(tenon_call_t *call) { return run_cumulative(call, 0); }
+static tenon_status_t cum_prod_run(tenon_call_t *call) { return run_cumulative(call, 1); }
 
 tenon_status_t core_cumulative_infer(tenon_infer_t *infer) {
   const tenon_meta_t *x = infer->inputs[0];

@@ -102,7 +102,7 @@ typedef struct deform_t {
 SAMPLE(float)
 SAMPLE(double)
 
-static void place(const void *context, int64_t index, product_t *product) {
+static void place_product(const void *context, int64_t index, product_t *product) {
   const deform_t *d = (const deform_t *)context;
   int64_t filters = d->w->shape[0] / d->group;
   int64_t size = d->dtype.bits / 8;
@@ -113,8 +113,8 @@ static void place(const void *context, int64_t index, product_t *product) {
                index * filters * d->pixels * size; /* images and groups are adjacent */
 }
 
-static void finish(const void *context, int64_t index, int64_t i, int64_t i_end, int64_t j,
-                   int64_t j_end) {
+static void finish_tile(const void *context, int64_t index, int64_t i, int64_t i_end, int64_t j,
+                        int64_t j_end) {
   const deform_t *d = (const deform_t *)context;
   int64_t filters = d->w->shape[0] / d->group;
   int64_t size = d->dtype.bits / 8;
@@ -155,8 +155,8 @@ static tenon_status_t deform_conv_run(tenon_call_t *call) {
                   0},
       .dtype = d.dtype,
       .count = d.x->shape[0] * d.group,
-      .place = place,
-      .finish = d.bias ? finish : 0,
+      .place = place_product,
+      .finish = d.bias ? finish_tile : 0,
       .context = &d};
   TENON_TRY(core_products(call, &products));
   return core_settle(call, call->outputs[0], d.out);

@@ -131,8 +131,8 @@ UNITS(float)
 UNITS(double)
 
 /* `in` holds x, offset, mask and kernel. */
-static tenon_status_t walk(tenon_call_t *call, patches_t *p, tenon_tensor_t *const *in,
-                           tenon_dtype_t dtype) {
+static tenon_status_t run_patches(tenon_call_t *call, patches_t *p, tenon_tensor_t *const *in,
+                                  tenon_dtype_t dtype) {
   const tenon_tensor_t **to[3] = {&p->x, &p->offset, &p->mask};
   window_args_t args = window_args(call->attrs, 0);
   int64_t kernel[SPATIAL_MAX];
@@ -155,7 +155,7 @@ static tenon_status_t patches_run(tenon_call_t *call) {
   tenon_dtype_t dtype = tenon_dtype(core_is(call->outputs[0], TENON_F64) ? TENON_F64 : TENON_F32);
   patches_t p = {.out = core_place_dense(call, call->outputs[0], dtype)};
   if (!p.out) return TENON_MEMORY;
-  TENON_TRY(walk(call, &p, call->inputs, dtype));
+  TENON_TRY(run_patches(call, &p, call->inputs, dtype));
   return core_settle(call, call->outputs[0], p.out);
 }
 
@@ -167,7 +167,7 @@ static tenon_status_t patches_backward_run(tenon_call_t *call) {
   if (!p.dp) return TENON_MEMORY;
   for (int i = 0; i < 3; i++)
     if (out[i] && !(*to[i] = core_place_dense(call, out[i], dtype))) return TENON_MEMORY;
-  TENON_TRY(walk(call, &p, call->inputs + 1, dtype));
+  TENON_TRY(run_patches(call, &p, call->inputs + 1, dtype));
   for (int i = 0; i < 3; i++)
     if (out[i]) TENON_TRY(core_settle(call, out[i], *to[i]));
   return TENON_OK;
@@ -248,14 +248,14 @@ enum {
   CONV_OFFSET_GROUP,
 };
 
-static tenon_status_t product(tenon_call_t *call, tenon_tensor_t *a, int transpose_a,
-                              tenon_tensor_t *b, int transpose_b, tenon_tensor_t **out) {
+static tenon_status_t invoke_product(tenon_call_t *call, tenon_tensor_t *a, int transpose_a,
+                                     tenon_tensor_t *b, int transpose_b, tenon_tensor_t **out) {
   tenon_value_t attrs[5] = {value_flag(transpose_a), value_flag(transpose_b), value_choice(0),
                             value_float(0), value_float(0)};
   return INVOKE(call, MATMUL, attrs, out, a, b);
 }
 
-static tenon_status_t give_bias(tenon_call_t *call) {
+static tenon_status_t assign_bias_gradient(tenon_call_t *call) {
   tenon_value_t attrs[2] = {value_flag(0), value_flag(0)};
   int64_t at[TENON_RANK_MAX] = {0};
   tenon_tensor_t *dy = call->inputs[DY];
@@ -297,13 +297,13 @@ static tenon_status_t deform_conv_backward_run(tenon_call_t *call) {
   if (call->outputs[W - X]) {
     TENON_TRY(INVOKE(call, PATCHES, attrs, &t, x, offset, call->inputs[MASK], kernel));
     TENON_TRY(core_reshape(call, RESHAPE, t, 4, by_group, &t));
-    TENON_TRY(product(call, dy, 0, t, 1, &t));
+    TENON_TRY(invoke_product(call, dy, 0, t, 1, &t));
     if (!(shape = core_ints(call, 4, weights))) return TENON_MEMORY;
     TENON_TRY(INVOKE(call, SUM_TO, NULL, &t, t, shape));
     TENON_TRY(core_reshape(call, RESHAPE, t, w->ndim, w->shape, &t));
     TENON_TRY(call->host->assign(call, W - X, t));
   }
-  if (call->outputs[BIAS - X]) TENON_TRY(give_bias(call));
+  if (call->outputs[BIAS - X]) TENON_TRY(assign_bias_gradient(call));
   const int input[3] = {X, OFFSET, MASK};
   tenon_tensor_t *results[3] = {NULL};
   tenon_tensor_t *mask = call->inputs[MASK];
@@ -317,7 +317,7 @@ static tenon_status_t deform_conv_backward_run(tenon_call_t *call) {
       number_set(mask->dtype, mask->data, i, 1);
   }
   TENON_TRY(core_reshape(call, RESHAPE, w, 4, weights, &t));
-  TENON_TRY(product(call, t, 1, dy, 0, &t));
+  TENON_TRY(invoke_product(call, t, 1, dy, 0, &t));
   TENON_TRY(core_reshape(call, RESHAPE, t, x->ndim, patches, &t));
   tenon_tensor_t *inputs[] = {t, x, offset, mask, kernel};
   TENON_TRY(call->host->invoke(call, call->uses[PATCHES_BACKWARD], attrs, inputs, results));

@@ -17,7 +17,7 @@ typedef struct matrices_t {
   int64_t slots;
 } matrices_t;
 
-static double eliminate(double *a, int64_t n) {
+static double determinant_of(double *a, int64_t n) {
   double det = 1;
   for (int64_t c = 0; c < n; c++) {
     int64_t pivot = c;
@@ -52,11 +52,11 @@ static tenon_status_t slots_run(tenon_call_t *call, void *argument, int64_t begi
       double *a = s->scratch + slot * size;
       if (core_is(s->x, TENON_F64)) {
         memcpy(a, (const double *)s->x->data + i * size, (size_t)size * sizeof *a);
-        ((double *)s->out->data)[i] = eliminate(a, s->n);
+        ((double *)s->out->data)[i] = determinant_of(a, s->n);
       } else {
         for (int64_t e = 0; e < size; e++)
           a[e] = (double)((const float *)s->x->data)[i * size + e];
-        ((float *)s->out->data)[i] = (float)eliminate(a, s->n);
+        ((float *)s->out->data)[i] = (float)determinant_of(a, s->n);
       }
     }
   return TENON_OK;
@@ -100,7 +100,7 @@ static tenon_status_t det_infer(tenon_infer_t *infer) {
 
 /* Factorises a = P L U Q with full pivoting. Returns the sign of P and Q, or 0 if the rank is below
  * n - 1. */
-static double factorise(double *a, int64_t n, int64_t *rows, int64_t *columns) {
+static double factorise_matrix(double *a, int64_t n, int64_t *rows, int64_t *columns) {
   double sign = 1;
   for (int64_t i = 0; i < n; i++)
     rows[i] = columns[i] = i;
@@ -143,11 +143,11 @@ static double factorise(double *a, int64_t n, int64_t *rows, int64_t *columns) {
 /* Computes the cofactors of a times dy; a is destroyed. Column e of adj(U) L^-1 needs no division
  * by the last pivot, which may be 0: it is d (U')^-1 (u y' - c y_last), where d is the product of
  * the other pivots, u the last pivot and c the column above it. */
-static void cofactors(double *a, int64_t n, double dy, int64_t *order, double *y, double *out) {
+static void cofactors_of(double *a, int64_t n, double dy, int64_t *order, double *y, double *out) {
   int64_t *rows = order;
   int64_t *columns = order + n;
   int64_t last = n - 1;
-  double d = factorise(a, n, rows, columns) * dy;
+  double d = factorise_matrix(a, n, rows, columns) * dy;
   double u = a[last * n + last];
   for (int64_t i = 0; i < last; i++)
     d *= a[i * n + i];
@@ -195,7 +195,7 @@ static tenon_status_t cofactors_run(tenon_call_t *call, void *argument, int64_t 
       for (int64_t e = 0; e < size; e++)
         a[e] = wide ? ((const double *)s->x->data)[i * size + e]
                     : (double)((const float *)s->x->data)[i * size + e];
-      cofactors(a, n, dy, (int64_t *)(void *)(y + n), y, out);
+      cofactors_of(a, n, dy, (int64_t *)(void *)(y + n), y, out);
       for (int64_t e = 0; e < size; e++)
         if (wide)
           ((double *)s->out->data)[i * size + e] = out[e];

@@ -13,12 +13,12 @@
 
 /* parsing */
 
-static uint64_t bit(int label) { return einsum_bit(label); }
+static uint64_t label_bit(int label) { return einsum_bit(label); }
 
 uint64_t core_einsum_labels(const einsum_term_t *term) {
   uint64_t set = 0;
   for (int32_t i = 0; i < term->count; i++)
-    set |= bit(term->labels[i]);
+    set |= label_bit(term->labels[i]);
   return set;
 }
 
@@ -92,9 +92,10 @@ const char *core_einsum_read(const char *text, int32_t operands, const int32_t *
   for (int32_t i = 0; i < operands; i++)
     known |= core_einsum_labels(&out->terms[i]);
   for (int32_t i = 0; i < out->out.count; i++) {
-    if (used & bit(out->out.labels[i])) return "the result names a label twice";
-    if (!(known & bit(out->out.labels[i]))) return "the result has a label that no operand has";
-    used |= bit(out->out.labels[i]);
+    if (used & label_bit(out->out.labels[i])) return "the result names a label twice";
+    if (!(known & label_bit(out->out.labels[i])))
+      return "the result has a label that no operand has";
+    used |= label_bit(out->out.labels[i]);
   }
   return 0;
 }
@@ -120,16 +121,16 @@ static tenon_status_t einsum_infer(tenon_infer_t *infer) {
     for (int32_t j = 0; j < equation.terms[i].count; j++) {
       int label = equation.terms[i].labels[j];
       tenon_dim_t extent = list->items[i]->dims[j];
-      int wide = seen & bit(label) && !dim_is(extents[label], 1) && !dim_is(extent, 1);
+      int wide = seen & label_bit(label) && !dim_is(extents[label], 1) && !dim_is(extent, 1);
       if (wide && dim_differ(extents[label], extent))
         return tenon_fail(infer, TENON_INVALID,
                           "equation '%s': axis %d of operand %d has extent %" PRId64
                           ", but its label has %" PRId64 " elsewhere",
                           text, j, i, extent.value, extents[label].value);
-      extents[label] = seen & bit(label)
+      extents[label] = seen & label_bit(label)
                            ? tenon_dim(infer, TENON_DIM_BROADCAST, extents[label], extent)
                            : extent;
-      seen |= bit(label);
+      seen |= label_bit(label);
     }
   out->ndim = equation.out.count;
   for (int32_t i = 0; i < out->ndim; i++)
@@ -160,10 +161,10 @@ typedef struct pair_t {
   char *c;
 } pair_t;
 
-static groups_t group(uint64_t labels) {
+static groups_t label_groups(uint64_t labels) {
   groups_t out = {0};
   for (int label = 0; label < 64; label++)
-    if (labels & bit(label)) out.labels[out.count++] = (uint8_t)label;
+    if (labels & label_bit(label)) out.labels[out.count++] = (uint8_t)label;
   return out;
 }
 
@@ -233,15 +234,15 @@ static void pair_place(const void *context, int64_t index, product_t *product) {
 
 /* Replaces a by the product of a and b, summed over the labels that are not in `keep`. a_of and
  * b_of are the tensors that own the memory. */
-static tenon_status_t contract(tenon_call_t *call, tenon_dtype_t dtype, side_t *a, side_t *b,
-                               uint64_t keep, const int64_t *extents, tenon_tensor_t **a_of,
-                               const tenon_tensor_t *b_of) {
+static tenon_status_t contract_pair(tenon_call_t *call, tenon_dtype_t dtype, side_t *a, side_t *b,
+                                    uint64_t keep, const int64_t *extents, tenon_tensor_t **a_of,
+                                    const tenon_tensor_t *b_of) {
   uint64_t both = a->labels & b->labels;
   uint64_t all = a->labels | b->labels;
-  groups_t batch = group(both & keep);
-  groups_t rows = group(a->labels & ~b->labels & keep);
-  groups_t columns = group(b->labels & ~a->labels & keep);
-  groups_t inner = group(all & ~keep);
+  groups_t batch = label_groups(both & keep);
+  groups_t rows = label_groups(a->labels & ~b->labels & keep);
+  groups_t columns = label_groups(b->labels & ~a->labels & keep);
+  groups_t inner = label_groups(all & ~keep);
   const groups_t *a_groups[3] = {&batch, &rows, &inner};
   const groups_t *b_groups[3] = {&batch, &columns, &inner};
   int64_t row = 0;
@@ -304,8 +305,9 @@ static side_t side_of(const tenon_tensor_t *x, const einsum_term_t *term, const 
   for (int32_t i = 0; i < term->count; i++) {
     int label = term->labels[i];
     if (x->shape[i] == 1 && extents[label] != 1) continue;
-    side.strides[label] = (side.labels & bit(label) ? side.strides[label] : 0) + x->strides[i];
-    side.labels |= bit(label);
+    side.strides[label] =
+        (side.labels & label_bit(label) ? side.strides[label] : 0) + x->strides[i];
+    side.labels |= label_bit(label);
   }
   return side;
 }
@@ -353,17 +355,18 @@ static tenon_status_t einsum_run(tenon_call_t *call) {
     for (int32_t later = i + 1; later < count; later++)
       keep |= core_einsum_labels(&equation.terms[later]);
     if (a.labels & ~(keep | b.labels)) /* labels that only one operand has are summed first */
-      TENON_TRY(contract(call, dtype, &a, &unit, keep | b.labels, extents, &of, one));
+      TENON_TRY(contract_pair(call, dtype, &a, &unit, keep | b.labels, extents, &of, one));
     if (b.labels & ~(keep | a.labels))
-      TENON_TRY(contract(call, dtype, &b, &unit, keep | a.labels, extents, &operands[i], one));
-    TENON_TRY(contract(call, dtype, &a, &b, keep, extents, &of, operands[i]));
+      TENON_TRY(contract_pair(call, dtype, &b, &unit, keep | a.labels, extents, &operands[i], one));
+    TENON_TRY(contract_pair(call, dtype, &a, &b, keep, extents, &of, operands[i]));
   }
   if (a.labels & ~core_einsum_labels(&equation.out))
-    TENON_TRY(
-        contract(call, dtype, &a, &unit, core_einsum_labels(&equation.out), extents, &of, one));
+    TENON_TRY(contract_pair(call, dtype, &a, &unit, core_einsum_labels(&equation.out), extents, &of,
+                            one));
   int64_t strides[TENON_RANK_MAX];
   for (int32_t i = 0; i < out->ndim; i++)
-    strides[i] = a.labels & bit(equation.out.labels[i]) ? a.strides[equation.out.labels[i]] : 0;
+    strides[i] =
+        a.labels & label_bit(equation.out.labels[i]) ? a.strides[equation.out.labels[i]] : 0;
   tenon_tensor_t *view = call->host->view(call, of, (a.data - (char *)of->data) / (dtype.bits / 8),
                                           out->ndim, out->shape, strides);
   return view ? core_settle(call, out, view) : TENON_MEMORY;

@@ -52,8 +52,8 @@ static int write_term(backward_t *b, const uint8_t *labels, int32_t count, char 
 
 /* Gives a mask that is true where axes of x with the same label have the same index. *out is NULL
  * if no label is repeated. */
-static tenon_status_t diagonal(backward_t *b, const tenon_tensor_t *x, const einsum_term_t *term,
-                               tenon_tensor_t **out) {
+static tenon_status_t diagonal_mask(backward_t *b, const tenon_tensor_t *x,
+                                    const einsum_term_t *term, tenon_tensor_t **out) {
   int64_t shape[TENON_RANK_MAX];
   int64_t index[TENON_RANK_MAX] = {0};
   int repeated = 0;
@@ -87,7 +87,7 @@ static tenon_status_t diagonal(backward_t *b, const tenon_tensor_t *x, const ein
   return TENON_OK;
 }
 
-static tenon_status_t of_operand(backward_t *b, int32_t which, tenon_tensor_t **out) {
+static tenon_status_t operand_gradient(backward_t *b, int32_t which, tenon_tensor_t **out) {
   tenon_call_t *call = b->call;
   const einsum_t *e = &b->equation;
   const einsum_term_t *term = &e->terms[which];
@@ -144,7 +144,7 @@ static tenon_status_t of_operand(backward_t *b, int32_t which, tenon_tensor_t **
   TENON_TRY(core_reshape(call, RESHAPE, t, x->ndim, shape, &t));
   if (!(to = core_ints(call, x->ndim, x->shape))) return TENON_MEMORY;
   TENON_TRY(INVOKE(call, EXPAND, NULL, &t, t, to));
-  TENON_TRY(diagonal(b, x, term, &mask));
+  TENON_TRY(diagonal_mask(b, x, term, &mask));
   *out = t;
   if (!mask) return TENON_OK;
   tenon_tensor_t *zero = core_number(call, t->dtype, 0);
@@ -170,7 +170,7 @@ static tenon_status_t backward_run(tenon_call_t *call) {
       if (tenon_item(xs, i)->shape[j] != 1)
         b.extents[b.equation.terms[i].labels[j]] = tenon_item(xs, i)->shape[j];
   for (int32_t i = 0; i < count; i++)
-    TENON_TRY(of_operand(&b, i, &items[i]));
+    TENON_TRY(operand_gradient(&b, i, &items[i]));
   tenon_tensor_t list = *call->outputs[0];
   list.data = items;
   for (int32_t i = 0; i < count; i++)

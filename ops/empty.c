@@ -77,7 +77,7 @@ static tenon_status_t empty_strided_infer(tenon_infer_t *infer) {
 }
 
 /* Orders axes by the strides of x, largest first; equal strides keep their order. */
-static void preserve(tenon_infer_t *infer, const tenon_meta_t *x) {
+static void preserve_order(tenon_infer_t *infer, const tenon_meta_t *x) {
   int32_t order[TENON_RANK_MAX];
   for (int32_t i = 0; i < x->ndim; i++) {
     int32_t at = i;
@@ -98,7 +98,7 @@ static tenon_status_t empty_like_infer(tenon_infer_t *infer) {
   for (int32_t i = 0; i < x->ndim; i++)
     out->dims[i] = x->dims[i];
   if (format == PRESERVE && x->strides) {
-    preserve(infer, x);
+    preserve_order(infer, x);
     return TENON_OK;
   }
   return set_format(infer, format);

@@ -25,7 +25,7 @@ static tenon_status_t copy_piece(tenon_call_t *call, tenon_tensor_t *out, int64_
   return TENON_OK;
 }
 
-static int64_t grain(const tenon_tensor_t *x, int64_t units, int64_t each) {
+static int64_t grain_of(const tenon_tensor_t *x, int64_t units, int64_t each) {
   return is_packed(x) ? units : 65536 / (each * element_size(x) + 1) + 1;
 }
 
@@ -90,7 +90,7 @@ static tenon_status_t gather_run(tenon_call_t *call) {
   g.extent = x->shape[g.axis];
   g.inner = extents_product(x->shape, g.axis + 1, x->ndim);
   int64_t units = extents_product(x->shape, 0, g.axis) * g.indices;
-  return g.inner ? call->host->parallel(call, units, grain(x, units, g.inner), gather_part, &g)
+  return g.inner ? call->host->parallel(call, units, grain_of(x, units, g.inner), gather_part, &g)
                  : TENON_OK;
 }
 
@@ -150,7 +150,7 @@ static tenon_status_t elements_run(tenon_call_t *call) {
   if (count == 0) return TENON_OK;
   int64_t columns = indices->shape[x->ndim - 1];
   int64_t rows = count / columns;
-  return call->host->parallel(call, rows, grain(x, rows, columns * 4), elements_part, &axis);
+  return call->host->parallel(call, rows, grain_of(x, rows, columns * 4), elements_part, &axis);
 }
 
 /* gather_nd */
@@ -222,7 +222,7 @@ static tenon_status_t nd_run(tenon_call_t *call) {
   g.entry = extents_product(x->shape, g.batch, x->ndim);
   g.inner = extents_product(x->shape, g.batch + (int32_t)g.depth, x->ndim);
   int64_t units = extents_product(indices->shape, 0, lead);
-  return g.inner ? call->host->parallel(call, units, grain(x, units, g.inner), nd_part, &g)
+  return g.inner ? call->host->parallel(call, units, grain_of(x, units, g.inner), nd_part, &g)
                  : TENON_OK;
 }
 

@@ -5,7 +5,7 @@
 #include "gemm.h"
 #include "capability.h"
 
-static const gemms_t *gemms(void) {
+static const gemms_t *gemms_of_isa(void) {
 #if defined(__x86_64__) || defined(_M_X64)
   static const gemms_t *const all[] = {&core_gemms, &core_gemms_avx2, &core_gemms_avx512};
   return all[core_capability()];
@@ -34,7 +34,7 @@ void core_gemm(tenon_dtype_t dtype, const product_t *product) {
     p.row = product->column;
     p.column = product->row;
   }
-  const gemms_t *all = gemms();
+  const gemms_t *all = gemms_of_isa();
   switch (tenon_dtype_id(dtype)) {
   case TENON_F32:
     all->f32(&p);

@@ -46,26 +46,26 @@ typedef struct scatter_t {
   tenon_value_t *reduction;
 } scatter_t;
 
-static tenon_status_t gather(const scatter_t *s, tenon_tensor_t *t, tenon_tensor_t **out) {
+static tenon_status_t gather_along(const scatter_t *s, tenon_tensor_t *t, tenon_tensor_t **out) {
   return INVOKE(s->call, GATHER, &s->gather, out, t, s->call->inputs[INDICES]);
 }
 
-static tenon_status_t scatter(const scatter_t *s, tenon_tensor_t *into, tenon_tensor_t *t,
-                              int reduction, tenon_tensor_t **out) {
+static tenon_status_t scatter_along(const scatter_t *s, tenon_tensor_t *into, tenon_tensor_t *t,
+                                    int reduction, tenon_tensor_t **out) {
   *s->reduction = value_choice(reduction);
   return INVOKE(s->call, SCATTER, s->scatter, out, into, s->call->inputs[INDICES], t);
 }
 
-static tenon_status_t filled(const scatter_t *s, const tenon_tensor_t *like, double number,
-                             tenon_tensor_t **out) {
+static tenon_status_t filled_tensor(const scatter_t *s, const tenon_tensor_t *like, double number,
+                                    tenon_tensor_t **out) {
   tenon_tensor_t *one = core_number(s->call, like->dtype, number);
   tenon_tensor_t *shape = core_ints(s->call, like->ndim, like->shape);
   return one && shape ? INVOKE(s->call, EXPAND, NULL, out, one, shape) : TENON_MEMORY;
 }
 
 /* 1 where a and b are equal, else 0. */
-static tenon_status_t same(const scatter_t *s, tenon_tensor_t *a, tenon_tensor_t *b,
-                           tenon_tensor_t **out) {
+static tenon_status_t equal_mask(const scatter_t *s, tenon_tensor_t *a, tenon_tensor_t *b,
+                                 tenon_tensor_t **out) {
   TENON_TRY(INVOKE(s->call, EQUAL, NULL, out, a, b));
   return INVOKE(s->call, CAST_LIKE, NULL, out, *out, s->call->inputs[DY]);
 }
@@ -83,24 +83,24 @@ static tenon_status_t of_factors(const scatter_t *s, tenon_tensor_t **out) {
   tenon_tensor_t *is_zero;
   if (!zero || !one) return TENON_MEMORY;
   TENON_TRY(INVOKE(call, EQUAL, NULL, &is_zero, updates, zero));
-  TENON_TRY(same(s, updates, zero, &t));
-  TENON_TRY(filled(s, call->inputs[X], 0, &zeros));
-  TENON_TRY(scatter(s, zeros, t, ADDED, &count));
-  TENON_TRY(gather(s, count, &count));
+  TENON_TRY(equal_mask(s, updates, zero, &t));
+  TENON_TRY(filled_tensor(s, call->inputs[X], 0, &zeros));
+  TENON_TRY(scatter_along(s, zeros, t, ADDED, &count));
+  TENON_TRY(gather_along(s, count, &count));
   TENON_TRY(INVOKE(call, EQUAL, NULL, &alone, count, one));
   TENON_TRY(INVOKE(call, AND, NULL, &alone, alone, is_zero));
   TENON_TRY(INVOKE(call, WHERE, NULL, &t, alone, one, updates));
-  TENON_TRY(scatter(s, call->inputs[X], t, MULTIPLIED, &others));
+  TENON_TRY(scatter_along(s, call->inputs[X], t, MULTIPLIED, &others));
   TENON_TRY(INVOKE(call, MUL, NULL, &others, dy, others));
-  TENON_TRY(gather(s, others, &others));
+  TENON_TRY(gather_along(s, others, &others));
   TENON_TRY(INVOKE(call, MUL, NULL, &all, dy, call->inputs[OUT]));
-  TENON_TRY(gather(s, all, &all));
+  TENON_TRY(gather_along(s, all, &all));
   TENON_TRY(INVOKE(call, WHERE, NULL, &t, is_zero, one, updates));
   TENON_TRY(INVOKE(call, DIV, NULL, &all, all, t));
   return INVOKE(call, WHERE, NULL, out, alone, others, all);
 }
 
-static tenon_status_t backward(const scatter_t *s) {
+static tenon_status_t scatter_backward(const scatter_t *s) {
   tenon_call_t *call = s->call;
   tenon_tensor_t *dy = call->inputs[DY];
   tenon_tensor_t *x = call->inputs[X];
@@ -111,27 +111,27 @@ static tenon_status_t backward(const scatter_t *s) {
   int reduction = (int)s->reduction->as.i;
   switch (reduction) {
   case NONE:
-    TENON_TRY(filled(s, updates, 0, &t));
-    TENON_TRY(scatter(s, dy, t, NONE, &dx));
-    TENON_TRY(gather(s, dy, &dupdates));
+    TENON_TRY(filled_tensor(s, updates, 0, &t));
+    TENON_TRY(scatter_along(s, dy, t, NONE, &dx));
+    TENON_TRY(gather_along(s, dy, &dupdates));
     break;
   case ADDED:
-    TENON_TRY(gather(s, dy, &dupdates));
+    TENON_TRY(gather_along(s, dy, &dupdates));
     break;
   case MULTIPLIED:
-    TENON_TRY(filled(s, x, 1, &t));
-    TENON_TRY(scatter(s, t, updates, MULTIPLIED, &t));
+    TENON_TRY(filled_tensor(s, x, 1, &t));
+    TENON_TRY(scatter_along(s, t, updates, MULTIPLIED, &t));
     TENON_TRY(INVOKE(call, MUL, NULL, &dx, dy, t));
     if (call->outputs[1]) TENON_TRY(of_factors(s, &dupdates));
     break;
   default:
-    TENON_TRY(same(s, x, call->inputs[OUT], &dx));
-    TENON_TRY(gather(s, call->inputs[OUT], &t));
-    TENON_TRY(same(s, updates, t, &taken));
-    TENON_TRY(scatter(s, dx, taken, ADDED, &count));
+    TENON_TRY(equal_mask(s, x, call->inputs[OUT], &dx));
+    TENON_TRY(gather_along(s, call->inputs[OUT], &t));
+    TENON_TRY(equal_mask(s, updates, t, &taken));
+    TENON_TRY(scatter_along(s, dx, taken, ADDED, &count));
     TENON_TRY(INVOKE(call, DIV, NULL, &t, dy, count));
     TENON_TRY(INVOKE(call, MUL, NULL, &dx, dx, t));
-    TENON_TRY(gather(s, t, &t));
+    TENON_TRY(gather_along(s, t, &t));
     TENON_TRY(INVOKE(call, MUL, NULL, &dupdates, taken, t));
   }
   if (call->outputs[0]) TENON_TRY(call->host->assign(call, 0, dx));
@@ -140,12 +140,12 @@ static tenon_status_t backward(const scatter_t *s) {
 
 static tenon_status_t elements_run(tenon_call_t *call) {
   scatter_t s = {call, call->attrs[0], {call->attrs[0], call->attrs[1]}, &s.scatter[1]};
-  return backward(&s);
+  return scatter_backward(&s);
 }
 
 static tenon_status_t nd_run(tenon_call_t *call) {
   scatter_t s = {call, value_int(0), {call->attrs[0]}, &s.scatter[0]};
-  return backward(&s);
+  return scatter_backward(&s);
 }
 
 static tenon_status_t both_infer(tenon_infer_t *infer) {

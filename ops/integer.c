@@ -22,7 +22,7 @@ typedef struct spread_t {
   int64_t strides[TENON_RANK_MAX];
 } spread_t;
 
-static spread_t spread(const tenon_tensor_t *t, int32_t rank, int32_t axis) {
+static spread_t spread_of(const tenon_tensor_t *t, int32_t rank, int32_t axis) {
   spread_t out = {.data = t ? t->data : 0};
   if (!t || tenon_count(t) == 1) return out;
   if (t->ndim == 1) {
@@ -93,12 +93,12 @@ static tenon_status_t widen_rows(tenon_call_t *call, void *argument, int64_t beg
 
 /* x minus its zero point, which may be a vector along `axis`, as a dense tensor. Returns NULL on
  * failure; the error is already set. */
-static tenon_tensor_t *widen(tenon_call_t *call, tenon_tensor_t *x, tenon_tensor_t *zero,
-                             int32_t axis) {
+static tenon_tensor_t *widen_integers(tenon_call_t *call, tenon_tensor_t *x, tenon_tensor_t *zero,
+                                      int32_t axis) {
   widen_t w = {.x = core_dense(call, x, x->dtype)};
   w.out = call->host->temporary(call, tenon_dtype(TENON_I32), x->ndim, x->shape);
   if (!w.x || !w.out) return 0;
-  w.zero = spread(zero, x->ndim, axis);
+  w.zero = spread_of(zero, x->ndim, axis);
   w.zero_is_signed = zero && core_is(zero, TENON_I8);
   return rows_parallel(call, w.x, widen_rows, &w) == TENON_OK ? w.out : 0;
 }
@@ -140,9 +140,9 @@ static tenon_status_t narrow_rows(tenon_call_t *call, void *argument, int64_t be
   return TENON_OK;
 }
 
-static tenon_status_t narrow(tenon_call_t *call, const tenon_tensor_t *sums,
-                             tenon_tensor_t *a_scale, int32_t a_axis, tenon_tensor_t *b_scale,
-                             int32_t b_axis, tenon_tensor_t *y_scale, tenon_tensor_t *y_zero) {
+static tenon_status_t narrow_sums(tenon_call_t *call, const tenon_tensor_t *sums,
+                                  tenon_tensor_t *a_scale, int32_t a_axis, tenon_tensor_t *b_scale,
+                                  int32_t b_axis, tenon_tensor_t *y_scale, tenon_tensor_t *y_zero) {
   const tenon_dtype_t f32 = tenon_dtype(TENON_F32);
   int is_signed = core_is(call->outputs[0], TENON_I8);
   tenon_tensor_t *out = core_place_dense(call, call->outputs[0], call->outputs[0]->dtype);
@@ -151,13 +151,14 @@ static tenon_status_t narrow(tenon_call_t *call, const tenon_tensor_t *sums,
   y_scale = core_dense(call, y_scale, f32);
   y_zero = core_dense(call, y_zero, y_zero->dtype);
   if (!out || !a_scale || !b_scale || !y_scale || !y_zero) return TENON_MEMORY;
-  narrow_t n = {.sums = (const int32_t *)sums->data,
-                .out = out,
-                .scales = {spread(a_scale, out->ndim, a_axis), spread(b_scale, out->ndim, b_axis)},
-                .scale = *(const float *)y_scale->data,
-                .zero = is_signed ? *(const int8_t *)y_zero->data : *(const uint8_t *)y_zero->data,
-                .least = is_signed ? -128 : 0,
-                .most = is_signed ? 127 : 255};
+  narrow_t n = {
+      .sums = (const int32_t *)sums->data,
+      .out = out,
+      .scales = {spread_of(a_scale, out->ndim, a_axis), spread_of(b_scale, out->ndim, b_axis)},
+      .scale = *(const float *)y_scale->data,
+      .zero = is_signed ? *(const int8_t *)y_zero->data : *(const uint8_t *)y_zero->data,
+      .least = is_signed ? -128 : 0,
+      .most = is_signed ? 127 : 255};
   TENON_TRY(rows_parallel(call, out, narrow_rows, &n));
   return core_settle(call, call->outputs[0], out);
 }
@@ -165,24 +166,27 @@ static tenon_status_t narrow(tenon_call_t *call, const tenon_tensor_t *sums,
 /* kernels */
 
 /* sums NULL: writes to the output. */
-static tenon_status_t multiply(tenon_call_t *call, tenon_tensor_t *a, tenon_tensor_t *a_zero,
-                               tenon_tensor_t *b, tenon_tensor_t *b_zero, tenon_tensor_t *sums) {
+static tenon_status_t multiply_integers(tenon_call_t *call, tenon_tensor_t *a,
+                                        tenon_tensor_t *a_zero, tenon_tensor_t *b,
+                                        tenon_tensor_t *b_zero, tenon_tensor_t *sums) {
   finish_t finish = {.scale = 1, .bias_scale = 1};
-  tenon_tensor_t *tensors[4] = {widen(call, a, a_zero, a->ndim > 1 ? a->ndim - 2 : 0),
-                                widen(call, b, b_zero, b->ndim > 1 ? b->ndim - 1 : 0), 0, sums};
+  tenon_tensor_t *tensors[4] = {widen_integers(call, a, a_zero, a->ndim > 1 ? a->ndim - 2 : 0),
+                                widen_integers(call, b, b_zero, b->ndim > 1 ? b->ndim - 1 : 0), 0,
+                                sums};
   return tensors[0] && tensors[1] ? core_multiply(call, tensors, 0, 0, &finish, 0, 0)
                                   : TENON_MEMORY;
 }
 
-static tenon_status_t convolve(tenon_call_t *call, tenon_tensor_t *x, tenon_tensor_t *x_zero,
-                               tenon_tensor_t *w, tenon_tensor_t *w_zero, tenon_tensor_t *bias,
-                               tenon_tensor_t *sums) {
+static tenon_status_t convolve_integers(tenon_call_t *call, tenon_tensor_t *x,
+                                        tenon_tensor_t *x_zero, tenon_tensor_t *w,
+                                        tenon_tensor_t *w_zero, tenon_tensor_t *bias,
+                                        tenon_tensor_t *sums) {
   window_args_t args = window_args(call->attrs, 0);
   convolution_t c = {.group = call->attrs[CONV_GROUP].as.i,
                      .finish = {.scale = 1, .bias_scale = 1}};
   core_window_set(&c.window, &args, x->ndim - 2, x->shape + 2, w->shape + 2, sums->shape + 2);
-  tenon_tensor_t *wide_x = widen(call, x, x_zero, 0);
-  tenon_tensor_t *wide_w = widen(call, w, w_zero, 0);
+  tenon_tensor_t *wide_x = widen_integers(call, x, x_zero, 0);
+  tenon_tensor_t *wide_w = widen_integers(call, w, w_zero, 0);
   return wide_x && wide_w ? core_convolve(call, &c, wide_x, wide_w, bias, 0, sums) : TENON_MEMORY;
 }
 
@@ -193,12 +197,12 @@ static tenon_tensor_t *sums_for(tenon_call_t *call) {
 
 static tenon_status_t matmul_integer_run(tenon_call_t *call) {
   tenon_tensor_t *const *in = call->inputs;
-  return multiply(call, in[0], in[2], in[1], in[3], call->outputs[0]);
+  return multiply_integers(call, in[0], in[2], in[1], in[3], call->outputs[0]);
 }
 
 static tenon_status_t conv_integer_run(tenon_call_t *call) {
   tenon_tensor_t *const *in = call->inputs;
-  return convolve(call, in[0], in[2], in[1], in[3], 0, call->outputs[0]);
+  return convolve_integers(call, in[0], in[2], in[1], in[3], 0, call->outputs[0]);
 }
 
 static tenon_status_t qlinear_matmul_run(tenon_call_t *call) {
@@ -206,17 +210,17 @@ static tenon_status_t qlinear_matmul_run(tenon_call_t *call) {
   tenon_tensor_t *sums = sums_for(call);
   int32_t rank = call->outputs[0]->ndim;
   if (!sums) return TENON_MEMORY;
-  TENON_TRY(multiply(call, in[0], in[2], in[3], in[5], sums));
-  return narrow(call, sums, in[1], rank > 1 ? rank - 2 : 0, in[4], rank > 0 ? rank - 1 : 0, in[6],
-                in[7]);
+  TENON_TRY(multiply_integers(call, in[0], in[2], in[3], in[5], sums));
+  return narrow_sums(call, sums, in[1], rank > 1 ? rank - 2 : 0, in[4], rank > 0 ? rank - 1 : 0,
+                     in[6], in[7]);
 }
 
 static tenon_status_t qlinear_conv_run(tenon_call_t *call) {
   tenon_tensor_t *const *in = call->inputs;
   tenon_tensor_t *sums = sums_for(call);
   if (!sums) return TENON_MEMORY;
-  TENON_TRY(convolve(call, in[0], in[2], in[3], in[5], in[8], sums));
-  return narrow(call, sums, in[1], 0, in[4], 1, in[6], in[7]);
+  TENON_TRY(convolve_integers(call, in[0], in[2], in[3], in[5], in[8], sums));
+  return narrow_sums(call, sums, in[1], 0, in[4], 1, in[6], in[7]);
 }
 
 /* shapes */

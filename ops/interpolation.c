@@ -65,7 +65,7 @@ tenon_status_t core_resize_axes(const resize_t *r, axis_t *axes) {
 /* tables */
 
 /* The coordinate in the input of result i along an axis. */
-static double position(const axis_t *a, int64_t mode, int64_t i) {
+static double input_position(const axis_t *a, int64_t mode, int64_t i) {
   double x = (double)i;
   double in = (double)a->in;
   double out = a->scale * in;
@@ -88,16 +88,16 @@ static double position(const axis_t *a, int64_t mode, int64_t i) {
 }
 
 /* The same, clamped so that an integer can hold it: a region of interest may be anything. */
-static double coordinate(const axis_t *a, int64_t mode, int64_t i) {
-  double x = position(a, mode, i);
+static double clamped_position(const axis_t *a, int64_t mode, int64_t i) {
+  double x = input_position(a, mode, i);
   return x > -0x1p50 ? (x < 0x1p50 ? x : 0x1p50) : -0x1p50;
 }
 
-static int outside(const axis_t *a, int64_t mode, double x) {
+static int is_outside(const axis_t *a, int64_t mode, double x) {
   return mode == TF_CROP_AND_RESIZE && (x < 0 || x > (double)(a->in - 1));
 }
 
-static double kernel(double x, int64_t mode, double a) {
+static double interpolation_kernel(double x, int64_t mode, double a) {
   x = fabs(x);
   if (mode == LINEAR) return x < 1 ? 1 - x : 0;
   if (x <= 1) return ((a + 2) * x - (a + 3)) * x * x + 1;
@@ -117,7 +117,7 @@ tenon_status_t core_resize_taps(tenon_call_t *call, const axis_t *a, taps_t *tap
   taps->weight = (double *)call->host->allocate(call, n * sizeof *taps->weight + 8);
   if (!taps->index || !taps->weight) return TENON_MEMORY;
   for (int64_t i = 0; i < a->out; i++) {
-    double x = coordinate(a, coordinates, i);
+    double x = clamped_position(a, coordinates, i);
     double below = floor(x);
     double sum = 0;
     int64_t first = (int64_t)below - reach + (x != below);
@@ -125,14 +125,14 @@ tenon_status_t core_resize_taps(tenon_call_t *call, const axis_t *a, taps_t *tap
     double *weight = taps->weight + i * taps->count;
     for (int64_t k = 0; k < taps->count; k++) {
       int64_t at = first + k;
-      weight[k] = kernel(((double)at - x) * narrow, mode, attrs[RESIZE_CUBIC].as.f);
+      weight[k] = interpolation_kernel(((double)at - x) * narrow, mode, attrs[RESIZE_CUBIC].as.f);
       if (attrs[RESIZE_EXCLUDE].as.i && (at < 0 || at >= a->in)) weight[k] = 0;
       sum += weight[k];
       index[k] = at < 0 ? 0 : at >= a->in ? a->in - 1 : at;
     }
     for (int64_t k = 0; k < taps->count; k++)
       weight[k] /= sum == 0 ? 1 : sum;
-    if (outside(a, coordinates, x)) weight[0] = NAN;
+    if (is_outside(a, coordinates, x)) weight[0] = NAN;
   }
   return TENON_OK;
 }
@@ -141,13 +141,13 @@ int64_t core_resize_nearest(const tenon_value_t *attrs, const axis_t *a, int64_t
   int64_t coordinates = attrs[RESIZE_COORDINATES].as.i;
   int64_t rounding = attrs[RESIZE_NEAREST].as.i;
   if (!a->resized) return i;
-  double x = coordinate(a, coordinates, i);
+  double x = clamped_position(a, coordinates, i);
   double below = floor(x);
   double rest = x - below;
   int up = rest > 0 && (rounding == ROUND_PREFER_FLOOR  ? rest > 0.5
                         : rounding == ROUND_PREFER_CEIL ? rest >= 0.5
                                                         : rounding == CEIL);
   int64_t at = (int64_t)below + up;
-  if (outside(a, coordinates, x)) return -1;
+  if (is_outside(a, coordinates, x)) return -1;
   return at < 0 ? 0 : at >= a->in ? a->in - 1 : at;
 }

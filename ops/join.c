@@ -107,7 +107,7 @@ static tenon_status_t blocks_check(tenon_infer_t *infer, int64_t block) {
   return TENON_OK;
 }
 
-static tenon_status_t divided(tenon_infer_t *infer, int32_t axis, int64_t by) {
+static tenon_status_t check_divisible(tenon_infer_t *infer, int32_t axis, int64_t by) {
   tenon_dim_t d = infer->inputs[0]->dims[axis];
   if (tenon_is_known(d) && d.value % by)
     return tenon_fail(infer, TENON_INVALID,
@@ -120,7 +120,7 @@ static tenon_status_t divided(tenon_infer_t *infer, int32_t axis, int64_t by) {
 static tenon_status_t to_space_infer(tenon_infer_t *infer) {
   int64_t block = infer->attrs[0].as.i;
   TENON_TRY(blocks_check(infer, block));
-  TENON_TRY(divided(infer, 1, block * block));
+  TENON_TRY(check_divisible(infer, 1, block * block));
   for (int32_t i = 2; i < 4; i++)
     infer->outputs[0]->dims[i] = dim_mul(infer, infer->inputs[0]->dims[i], tenon_extent(block));
   return TENON_OK;
@@ -131,8 +131,8 @@ static tenon_status_t to_depth_infer(tenon_infer_t *infer) {
   TENON_TRY(blocks_check(infer, block));
   infer->outputs[0]->dims[1] =
       dim_mul(infer, infer->inputs[0]->dims[1], tenon_extent(block * block));
-  TENON_TRY(divided(infer, 2, block));
-  return divided(infer, 3, block);
+  TENON_TRY(check_divisible(infer, 2, block));
+  return check_divisible(infer, 3, block);
 }
 
 /* Copies between [batch, channel and position within a block, height, width] and [batch, channel,

@@ -15,7 +15,7 @@ typedef struct rows_t {
   int by_one;        /* strings and packed dtypes */
 } rows_t;
 
-static void fill(char *to, int64_t count, int64_t size, const tenon_tensor_t *value) {
+static void fill_with_value(char *to, int64_t count, int64_t size, const tenon_tensor_t *value) {
   if (!value) {
     memset(to, 0, (size_t)(count * size));
   } else if (count > 0) { /* fills by copying the part that is already filled */
@@ -25,8 +25,8 @@ static void fill(char *to, int64_t count, int64_t size, const tenon_tensor_t *va
   }
 }
 
-static void pick(char *to, const char *from, const int64_t *table, int64_t begin, int64_t end,
-                 int64_t size, const tenon_tensor_t *value) {
+static void pick_elements(char *to, const char *from, const int64_t *table, int64_t begin,
+                          int64_t end, int64_t size, const tenon_tensor_t *value) {
   switch (size) {
 #define PICK(type)                                                                                 \
   case sizeof(type): {                                                                             \
@@ -45,7 +45,7 @@ static void pick(char *to, const char *from, const int64_t *table, int64_t begin
   default:
     for (int64_t j = begin; j < end; j++) {
       if (table[j] < 0)
-        fill(to + j * size, 1, size, value);
+        fill_with_value(to + j * size, 1, size, value);
       else
         memcpy(to + j * size, from + table[j] * size, (size_t)size);
     }
@@ -87,15 +87,15 @@ static tenon_status_t rows_part(tenon_call_t *call, void *argument, int64_t begi
     char *to = (char *)out->data + row * bytes;
     const char *source = (const char *)x->data + from * p->size;
     if (from < 0) {
-      fill(to, p->columns, p->size, value);
+      fill_with_value(to, p->columns, p->size, value);
     } else if (from == before) {
       memcpy(to, to - bytes, (size_t)bytes);
     } else {
-      pick(to, source, table, 0, p->plain, p->size, value);
+      pick_elements(to, source, table, 0, p->plain, p->size, value);
       if (p->plain < p->plain_end)
         memcpy(to + p->plain * p->size, source + table[p->plain] * p->size,
                (size_t)((p->plain_end - p->plain) * p->size));
-      pick(to, source, table, p->plain_end, p->columns, p->size, value);
+      pick_elements(to, source, table, p->plain_end, p->columns, p->size, value);
     }
     before = from;
   }

@@ -122,7 +122,7 @@ static void matrix_view(const tenon_tensor_t *x, int rows, int columns, int32_t 
     out->batch[rank - ndim + i] = x->shape[i] == 1 ? 0 : x->strides[i];
 }
 
-static void turn(matrix_t *x) {
+static void transpose_view(matrix_t *x) {
   int64_t row = x->row;
   x->row = x->column;
   x->column = row;
@@ -141,8 +141,8 @@ void core_matmul_view(tenon_tensor_t *const tensors[4], int transpose_a, int tra
   matrix_view(b, 1, columns, rank, &out->b);
   matrix_view(tensors[2], rows, columns, rank, &out->bias);
   matrix_view(c, rows, columns, rank, &out->c);
-  if (rows && transpose_a) turn(&out->a);
-  if (columns && transpose_b) turn(&out->b);
+  if (rows && transpose_a) transpose_view(&out->a);
+  if (columns && transpose_b) transpose_view(&out->b);
   out->m = rows ? c->shape[rank] : 1;
   out->n = columns ? c->shape[c->ndim - 1] : 1;
   out->k = a->shape[a->ndim - (rows && transpose_a ? 2 : 1)];
@@ -275,8 +275,8 @@ tenon_status_t core_matmul_may_add(const tenon_call_t *call, const finish_t *fin
   return sums || !call->accumulate ? TENON_OK : TENON_UNIMPLEMENTED;
 }
 
-static tenon_status_t multiply(tenon_call_t *call, int transpose_a, int transpose_b,
-                               finish_t finish, int fast) {
+static tenon_status_t multiply_plain(tenon_call_t *call, int transpose_a, int transpose_b,
+                                     finish_t finish, int fast) {
   tenon_dtype_t dtype = core_gemm_dtype(call->outputs[0]->dtype);
   TENON_TRY(core_matmul_may_add(call, &finish));
   tenon_tensor_t *tensors[4] = {core_as(call, call->inputs[0], dtype),
@@ -306,12 +306,14 @@ finish_t core_gemm_finish_of(const tenon_value_t *attrs) {
 
 static tenon_status_t matmul_run(tenon_call_t *call, int fast) {
   const tenon_value_t *attrs = call->attrs;
-  return multiply(call, attrs[0].as.i != 0, attrs[1].as.i != 0, core_matmul_finish_of(attrs), fast);
+  return multiply_plain(call, attrs[0].as.i != 0, attrs[1].as.i != 0, core_matmul_finish_of(attrs),
+                        fast);
 }
 
 static tenon_status_t gemm_run(tenon_call_t *call, int fast) {
   const tenon_value_t *attrs = call->attrs;
-  return multiply(call, attrs[2].as.i != 0, attrs[3].as.i != 0, core_gemm_finish_of(attrs), fast);
+  return multiply_plain(call, attrs[2].as.i != 0, attrs[3].as.i != 0, core_gemm_finish_of(attrs),
+                        fast);
 }
 
 tenon_status_t core_matmul_run(tenon_call_t *call) { return matmul_run(call, 0); }

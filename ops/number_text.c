@@ -16,7 +16,7 @@ static int is_space(char c) { return c == ' ' || (c >= '\t' && c <= '\r'); }
 static int is_digit(char c) { return c >= '0' && c <= '9'; }
 
 /* The decimal point of this locale. */
-static size_t point(char out[POINT]) {
+static size_t locale_point(char out[POINT]) {
   char sample[16];
   int n = snprintf(sample, sizeof sample, "%.1f", 1.5);
   size_t size = n > 2 && n - 2 < POINT ? (size_t)(n - 2) : 1;
@@ -45,7 +45,7 @@ static int word_number(const char *text, uint64_t size, double *out) {
   return 0;
 }
 
-static tenon_string_t trimmed(tenon_string_t text) {
+static tenon_string_t trimmed_text(tenon_string_t text) {
   while (text.size && is_space(text.data[0])) {
     text.data++;
     text.size--;
@@ -59,7 +59,7 @@ static tenon_string_t trimmed(tenon_string_t text) {
  * decimal number. */
 static int to_locale(tenon_string_t text, char out[LONGEST + POINT + 1]) {
   char dot[POINT];
-  size_t dot_size = point(dot);
+  size_t dot_size = locale_point(dot);
   size_t n = 0;
   int points = 0;
   if (text.size == 0 || text.size > LONGEST) return 0;
@@ -80,7 +80,7 @@ static int to_locale(tenon_string_t text, char out[LONGEST + POINT + 1]) {
 
 int core_number_of_text(tenon_string_t text, double *out) {
   char buffer[LONGEST + POINT + 1], *end;
-  text = trimmed(text);
+  text = trimmed_text(text);
   if (word_number(text.data, text.size, out)) return 1;
   if (!to_locale(text, buffer)) return 0;
   *out = strtod(buffer, &end);
@@ -90,7 +90,7 @@ int core_number_of_text(tenon_string_t text, double *out) {
 int core_single_of_text(tenon_string_t text, float *out) {
   char buffer[LONGEST + POINT + 1], *end;
   double word;
-  text = trimmed(text);
+  text = trimmed_text(text);
   if (word_number(text.data, text.size, &word)) {
     *out = (float)word;
     return 1;
@@ -101,7 +101,7 @@ int core_single_of_text(tenon_string_t text, float *out) {
 }
 
 int core_integer_of_text(tenon_string_t text, int64_t *out) {
-  tenon_string_t t = trimmed(text);
+  tenon_string_t t = trimmed_text(text);
   int negative = t.size && *t.data == '-';
   uint64_t i = t.size && (*t.data == '-' || *t.data == '+');
   uint64_t value = 0;

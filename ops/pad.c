@@ -52,7 +52,7 @@ static tenon_status_t pad_infer(tenon_infer_t *infer) {
   return TENON_OK;
 }
 
-static int64_t source(int64_t i, int64_t n, int64_t mode) {
+static int64_t source_index(int64_t i, int64_t n, int64_t mode) {
   int64_t period = mode == REFLECT ? 2 * (n - 1) : n;
   if (i >= 0 && i < n) return i;
   if (mode == CONSTANT) return -1;
@@ -83,7 +83,7 @@ static tenon_status_t pad_run(tenon_call_t *call) {
   TENON_TRY(core_lookup_tables(call, &lookup));
   for (int32_t i = 0; i < out->ndim; i++)
     for (int64_t j = 0; j < out->shape[i]; j++)
-      lookup.table[i][j] = source(j - before[i], x->shape[i], call->attrs[0].as.i);
+      lookup.table[i][j] = source_index(j - before[i], x->shape[i], call->attrs[0].as.i);
   return core_lookup(call, &lookup);
 }
 
@@ -128,7 +128,7 @@ static tenon_status_t pad_backward_run(tenon_call_t *call) {
     tenon_tensor_t *table = call->host->temporary(call, tenon_dtype(TENON_I64), 1, &shape[axis]);
     if (!table) return TENON_MEMORY;
     for (int64_t j = 0; j < shape[axis]; j++)
-      ((int64_t *)table->data)[j] = source(j - before, extent, mode);
+      ((int64_t *)table->data)[j] = source_index(j - before, extent, mode);
     shape[axis] = extent;
     tenon_value_t along = value_int(axis);
     if (!(other = core_ints(call, t->ndim, shape))) return TENON_MEMORY;

@@ -21,15 +21,15 @@ static tenon_status_t slice_backward_infer(tenon_infer_t *infer) {
   return TENON_OK;
 }
 
-static void put(const char *from, char *to, const tenon_tensor_t *target, int32_t axis,
-                const int64_t *from_strides, int64_t size) {
+static void put_slice(const char *from, char *to, const tenon_tensor_t *target, int32_t axis,
+                      const int64_t *from_strides, int64_t size) {
   if (axis == target->ndim) {
     memcpy(to, from, (size_t)size);
     return;
   }
   for (int64_t i = 0; i < target->shape[axis]; i++)
-    put(from + i * from_strides[axis] * size, to + i * target->strides[axis] * size, target,
-        axis + 1, from_strides, size);
+    put_slice(from + i * from_strides[axis] * size, to + i * target->strides[axis] * size, target,
+              axis + 1, from_strides, size);
 }
 
 static tenon_status_t slice_backward_run(tenon_call_t *call) {
@@ -47,7 +47,7 @@ static tenon_status_t slice_backward_run(tenon_call_t *call) {
   for (int32_t i = 0; same && i < dy->ndim; i++)
     same = part->shape[i] == dy->shape[i];
   if (!same) return tenon_fail(call, TENON_INVALID, "dy does not have the shape of the slice");
-  if (tenon_count(dy)) put(dy->data, part->data, part, 0, dy->strides, size);
+  if (tenon_count(dy)) put_slice(dy->data, part->data, part, 0, dy->strides, size);
   return call->host->assign(call, 0, whole);
 }
 

@@ -136,8 +136,8 @@ static const struct {
 
 /* Computes lanes [first, first + lanes): channels at output position o[], or positions along the
  * last axis of `channel`. */
-static void sweep_lanes(const pool_t *pool, int64_t image, int64_t channel, int64_t *o,
-                        int64_t lanes) {
+static void window_lanes_run(const pool_t *pool, int64_t image, int64_t channel, int64_t *o,
+                             int64_t lanes) {
   const window_t *w = &pool->window;
   const tenon_tensor_t *x = pool->x;
   const tenon_tensor_t *out = pool->out;
@@ -216,7 +216,8 @@ static void sweep_lanes(const pool_t *pool, int64_t image, int64_t channel, int6
 }
 
 /* A part is (image, position or row of positions, block of channels or channel). */
-static tenon_status_t sweep_run(tenon_call_t *call, void *argument, int64_t begin, int64_t end) {
+static tenon_status_t window_rows_run(tenon_call_t *call, void *argument, int64_t begin,
+                                      int64_t end) {
   const pool_t *pool = (const pool_t *)argument;
   const window_t *w = &pool->window;
   int64_t channels = pool->x->shape[1];
@@ -237,18 +238,19 @@ static tenon_status_t sweep_run(tenon_call_t *call, void *argument, int64_t begi
       rest /= w->out[i];
     }
     if (pool->by_channel) {
-      sweep_lanes(pool, image, channel, o, channels - channel < LANES ? channels - channel : LANES);
+      window_lanes_run(pool, image, channel, o,
+                       channels - channel < LANES ? channels - channel : LANES);
       continue;
     }
     for (int64_t at = 0; at < row; at += LANES) {
       o[w->rank - 1] = at;
-      sweep_lanes(pool, image, channel, o, row - at < LANES ? row - at : LANES);
+      window_lanes_run(pool, image, channel, o, row - at < LANES ? row - at : LANES);
     }
   }
   return TENON_OK;
 }
 
-static tenon_status_t sweep(tenon_call_t *call, pool_t *pool, int kind) {
+static tenon_status_t run_windows(tenon_call_t *call, pool_t *pool, int kind) {
   tenon_dtype_t dtype = call->inputs[0]->dtype;
   if (dtype.bits == 16 && dtype.code != (TENON_I16 & 0xff) && dtype.code != (TENON_U16 & 0xff))
     dtype = tenon_dtype(TENON_F32);
@@ -272,27 +274,27 @@ static tenon_status_t sweep(tenon_call_t *call, pool_t *pool, int kind) {
     work *= pool->window.kernel[i];
   int64_t grain =
       work < 1 << 15 ? (1 << 15) / (work + 1) + 1 : 1; /* a window without elements is no work */
-  TENON_TRY(
-      call->host->parallel(call, pool->x->shape[0] * positions * blocks, grain, sweep_run, pool));
+  TENON_TRY(call->host->parallel(call, pool->x->shape[0] * positions * blocks, grain,
+                                 window_rows_run, pool));
   return core_settle(call, call->outputs[0], pool->out);
 }
 
 tenon_status_t core_max_pool_run(tenon_call_t *call) {
   pool_t pool = {.indices = call->outputs[1], .column_major = call->attrs[POOL_MORE].as.i != 0};
   pool_window(call, &pool.window);
-  return sweep(call, &pool, POOL_MAX);
+  return run_windows(call, &pool, POOL_MAX);
 }
 
 tenon_status_t core_average_pool_run(tenon_call_t *call) {
   pool_t pool = {.include_pad = call->attrs[POOL_MORE].as.i != 0};
   pool_window(call, &pool.window);
-  return sweep(call, &pool, POOL_AVERAGE);
+  return run_windows(call, &pool, POOL_AVERAGE);
 }
 
 static tenon_status_t lp_pool_run(tenon_call_t *call) {
   pool_t pool = {.p = call->attrs[POOL_MORE].as.f};
   pool_window(call, &pool.window);
-  return sweep(call, &pool, POOL_LP);
+  return run_windows(call, &pool, POOL_LP);
 }
 
 static tenon_status_t global_run(tenon_call_t *call, int kind, double p) {
@@ -302,7 +304,7 @@ static tenon_status_t global_run(tenon_call_t *call, int kind, double p) {
   pool_t pool = {.p = p};
   core_window_set(&pool.window, &args, x->ndim - 2, x->shape + 2, x->shape + 2,
                   call->outputs[0]->shape + 2);
-  return sweep(call, &pool, kind);
+  return run_windows(call, &pool, kind);
 }
 
 static tenon_status_t global_max_run(tenon_call_t *call) { return global_run(call, POOL_MAX, 0); }

@@ -82,7 +82,7 @@ static int64_t plane_of(const tenon_tensor_t *t, int64_t number) {
 AVERAGES(float)
 AVERAGES(double)
 
-static tenon_status_t planes(tenon_call_t *call, spread_t *s, tenon_part_fn part) {
+static tenon_status_t run_planes(tenon_call_t *call, spread_t *s, tenon_part_fn part) {
   int64_t count = s->dx->shape[0] * s->dx->shape[1];
   int64_t work = s->plane + s->pixels * window_size(s->window.kernel, s->window.rank);
   TENON_TRY(call->host->parallel(call, count, 16384 / (work + 1) + 1, part, s));
@@ -101,7 +101,7 @@ static tenon_status_t average_run(tenon_call_t *call) {
   s.include_pad = call->attrs[POOL_MORE].as.i != 0;
   s.plane = window_size(s.window.in, s.window.rank);
   s.pixels = window_size(s.window.out, s.window.rank);
-  return planes(call, &s, core_is(s.dx, TENON_F64) ? average_double : average_float);
+  return run_planes(call, &s, core_is(s.dx, TENON_F64) ? average_double : average_float);
 }
 
 /* States the shape in input `at`, of which dy has the pooled shape. */
@@ -222,8 +222,8 @@ static tenon_status_t max_run(tenon_call_t *call, int gathers) {
   s.plane = window_size(s.window.in, s.window.rank);
   s.pixels = window_size(s.window.out, s.window.rank);
   int wide = core_is(s.dx, TENON_F64);
-  return planes(call, &s,
-                gathers ? (wide ? gather_double : gather_float) : (wide ? put_double : put_float));
+  return run_planes(
+      call, &s, gathers ? (wide ? gather_double : gather_float) : (wide ? put_double : put_float));
 }
 
 static tenon_status_t max_backward_run(tenon_call_t *call) { return max_run(call, 0); }

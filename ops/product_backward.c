@@ -90,7 +90,7 @@ enum {
   "core::slice, "                                                                                  \
   "core::reshape"
 
-static tenon_status_t flip(tenon_call_t *call, int64_t axis, tenon_tensor_t **t) {
+static tenon_status_t reverse_axis(tenon_call_t *call, int64_t axis, tenon_tensor_t **t) {
   int64_t last = -1;
   int64_t least = INT64_MIN / 2;
   tenon_tensor_t *from = core_ints(call, 1, &last);
@@ -101,7 +101,8 @@ static tenon_status_t flip(tenon_call_t *call, int64_t axis, tenon_tensor_t **t)
 }
 
 /* A matrix of bools whose axes are `axis` and the next of `rank` axes: i = k, i <= k, or i < k. */
-static tenon_tensor_t *matrix(tenon_call_t *call, int32_t rank, int32_t axis, int64_t n, int kind) {
+static tenon_tensor_t *triangle_mask(tenon_call_t *call, int32_t rank, int32_t axis, int64_t n,
+                                     int kind) {
   enum {
     EQUAL,
     NOT_ABOVE,
@@ -138,8 +139,8 @@ static tenon_status_t cum_prod_backward_parts(tenon_call_t *call) {
   TENON_TRY(axis_wrap(call, tensor_int(call->inputs[2], 0), x->ndim, &axis));
   int64_t n = x->shape[axis];
   if (reverse) {
-    TENON_TRY(flip(call, axis, &dy));
-    TENON_TRY(flip(call, axis, &x));
+    TENON_TRY(reverse_axis(call, axis, &dy));
+    TENON_TRY(reverse_axis(call, axis, &x));
   }
   place = axis;
   for (int32_t i = 0; i < rank; i++)
@@ -149,8 +150,8 @@ static tenon_status_t cum_prod_backward_parts(tenon_call_t *call) {
   TENON_TRY(INVOKE(call, UNSQUEEZE, NULL, &dy, dy, at));
   TENON_TRY(INVOKE(call, UNSQUEEZE, NULL, &x, x, at));
   TENON_TRY(INVOKE(call, EXPAND, NULL, &x, x, shape));
-  tenon_tensor_t *own = matrix(call, rank, axis, n, 0);
-  tenon_tensor_t *counts = matrix(call, rank, axis, n, exclusive ? 2 : 1);
+  tenon_tensor_t *own = triangle_mask(call, rank, axis, n, 0);
+  tenon_tensor_t *counts = triangle_mask(call, rank, axis, n, exclusive ? 2 : 1);
   tenon_tensor_t *unit = core_number(call, dy->dtype, 1);
   tenon_tensor_t *zero = core_number(call, dy->dtype, 0);
   place = axis + 1;
@@ -162,7 +163,7 @@ static tenon_status_t cum_prod_backward_parts(tenon_call_t *call) {
   TENON_TRY(INVOKE(call, WHERE, NULL, &t, counts, t, zero));
   attrs[0] = value_flag(0);
   TENON_TRY(INVOKE(call, SUM, attrs, &t, t, at));
-  if (reverse) TENON_TRY(flip(call, axis, &t));
+  if (reverse) TENON_TRY(reverse_axis(call, axis, &t));
   if (call->inputs[1]->ndim == 0) TENON_TRY(core_reshape(call, RESHAPE, t, 0, &one, &t));
   return call->host->assign(call, 0, t);
 }

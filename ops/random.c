@@ -16,7 +16,7 @@ enum {
 };
 
 /* Computes LANES counters of Philox side by side, so that the rounds become vector instructions. */
-static void philox(uint64_t seed, uint64_t counter, uint32_t out[BATCH]) {
+static void philox_batch(uint64_t seed, uint64_t counter, uint32_t out[BATCH]) {
   uint32_t c[4][LANES];
   uint32_t k0 = (uint32_t)seed;
   uint32_t k1 = (uint32_t)(seed >> 32);
@@ -39,12 +39,12 @@ static void philox(uint64_t seed, uint64_t counter, uint32_t out[BATCH]) {
 }
 
 /* out[i] = tenon_random(seed, index + i). */
-static void draw(uint64_t seed, uint64_t index, int64_t count, uint32_t *out) {
+static void draw_numbers(uint64_t seed, uint64_t index, int64_t count, uint32_t *out) {
   uint32_t batch[BATCH];
   uint64_t counter = index >> 2;
   for (int64_t skip = (int64_t)(index & 3); count > 0; skip = 0, counter += LANES) {
     int64_t n = count < BATCH - skip ? count : BATCH - skip;
-    philox(seed, counter, batch);
+    philox_batch(seed, counter, batch);
     memcpy(out, batch + skip, (size_t)n * sizeof *out);
     out += n;
     count -= n;
@@ -52,7 +52,7 @@ static void draw(uint64_t seed, uint64_t index, int64_t count, uint32_t *out) {
 }
 
 /* Gives seed and offset of a call. */
-static void stream(const tenon_call_t *call, uint64_t *out_seed, uint64_t *out_offset) {
+static void stream_of_call(const tenon_call_t *call, uint64_t *out_seed, uint64_t *out_offset) {
   const tenon_random_t *random = call->random;
   *out_seed = random->device ? random->device[0] : random->seed;
   *out_offset = random->offset + (random->device ? random->device[1] : 0);
@@ -65,7 +65,8 @@ static void stream(const tenon_call_t *call, uint64_t *out_seed, uint64_t *out_o
   uint32_t numbers[CHUNK];                                                                         \
   for (int64_t at = 0, part; at < (loop)->count; at += part)                                       \
     if (part = (loop)->count - at < CHUNK ? (loop)->count - at : CHUNK,                            \
-        draw((loop)->seed, (loop)->offset + (loop)->first + (uint64_t)at, part, numbers), 1)       \
+        draw_numbers((loop)->seed, (loop)->offset + (loop)->first + (uint64_t)at, part, numbers),  \
+        1)                                                                                         \
       for (int64_t i = at; i < at + part; i++)
 #define NUMBER numbers[i - at]
 
@@ -90,18 +91,20 @@ static tenon_status_t ratio_validate(tenon_node_t *node) {
 }
 
 /* The share of elements to set to 0: those whose number is below `threshold`. */
-static double share(const tenon_loop_t *loop) {
+static double dropped_share(const tenon_loop_t *loop) {
   return loop->attrs[1].as.i ? loop->attrs[0].as.f : 0;
 }
-static uint64_t threshold(const tenon_loop_t *loop) { return (uint64_t)(share(loop) * 0x1p32); }
+static uint64_t drop_threshold(const tenon_loop_t *loop) {
+  return (uint64_t)(dropped_share(loop) * 0x1p32);
+}
 
 #define DEFINE_DROPOUT(dtype, T)                                                                   \
   static tenon_status_t dropout_##dtype(const tenon_loop_t *loop) {                                \
     const T *x = (const T *)loop->data[0];                                                         \
     T *out = (T *)loop->data[1];                                                                   \
-    T scale = (T)(1 / (1 - share(loop)));                                                          \
+    T scale = (T)(1 / (1 - dropped_share(loop)));                                                  \
     uint8_t *mask = (uint8_t *)loop->data[2];                                                      \
-    const uint64_t least = threshold(loop);                                                        \
+    const uint64_t least = drop_threshold(loop);                                                   \
     for (int64_t i = 0; !least && i < loop->count; i++)                                            \
       out[i] = x[i] * scale;                                                                       \
     if (!least && mask) memset(mask, 1, (size_t)loop->count);                                      \
@@ -115,7 +118,7 @@ static uint64_t threshold(const tenon_loop_t *loop) { return (uint64_t)(share(lo
   }                                                                                                \
   static tenon_status_t dropout_backward_##dtype(const tenon_loop_t *loop) {                       \
     const T *dy = (const T *)loop->data[0];                                                        \
-    const T scale = (T)(1 / (1 - share(loop)));                                                    \
+    const T scale = (T)(1 / (1 - dropped_share(loop)));                                            \
     const uint8_t *mask = (const uint8_t *)loop->data[1];                                          \
     T *out = (T *)loop->data[2];                                                                   \
     for (int64_t i = 0; i < loop->count; i++)                                                      \
@@ -141,7 +144,7 @@ static tenon_status_t bernoulli_part(tenon_call_t *call, void *argument, int64_t
   (void)call;
   for (int64_t at = begin * CHUNK; at < trial->count && at < end * CHUNK; at += CHUNK) {
     int64_t n = trial->count - at < CHUNK ? trial->count - at : CHUNK;
-    draw(trial->seed, trial->offset + (uint64_t)at, n, numbers);
+    draw_numbers(trial->seed, trial->offset + (uint64_t)at, n, numbers);
     for (int64_t i = 0; i < n; i++)
       number_set(trial->out->dtype, trial->out->data, at + i,
                  numbers[i] * 0x1p-32 < number_get(trial->x->dtype, trial->x->data, at + i));
@@ -152,7 +155,7 @@ static tenon_status_t bernoulli_part(tenon_call_t *call, void *argument, int64_t
 static tenon_status_t bernoulli_run(tenon_call_t *call) {
   trial_t trial = {
       .x = call->inputs[0], .out = call->outputs[0], .count = tenon_count(call->inputs[0])};
-  stream(call, &trial.seed, &trial.offset);
+  stream_of_call(call, &trial.seed, &trial.offset);
   return call->host->parallel(call, (trial.count + CHUNK - 1) / CHUNK, 16, bernoulli_part, &trial);
 }
 
@@ -183,16 +186,17 @@ typedef struct fill_t {
 } fill_t;
 
 /* Gives the bits of the fractions for elements from `begin` on, most significant first. */
-static void fractions(const fill_t *fill, int64_t begin, int64_t count, uint64_t *bits) {
+static void draw_fractions(const fill_t *fill, int64_t begin, int64_t count, uint64_t *bits) {
   uint32_t numbers[2 * CHUNK];
-  draw(fill->seed, fill->offset + (uint64_t)(begin * fill->wide), count * fill->wide, numbers);
+  draw_numbers(fill->seed, fill->offset + (uint64_t)(begin * fill->wide), count * fill->wide,
+               numbers);
   for (int64_t i = 0; i < count; i++)
     bits[i] = fill->wide == 2 ? (uint64_t)numbers[2 * i] << 32 | numbers[2 * i + 1]
                               : (uint64_t)numbers[i] << 32;
 }
 
 /* Offset of element i in memory. */
-static int64_t place(const fill_t *fill, int64_t i) {
+static int64_t element_offset(const fill_t *fill, int64_t i) {
   int64_t at = 0;
   if (fill->is_dense) return i;
   for (int32_t d = fill->out->ndim - 1; d >= 0; i /= fill->out->shape[d--])
@@ -200,8 +204,9 @@ static int64_t place(const fill_t *fill, int64_t i) {
   return at;
 }
 
-static void set(const fill_t *fill, int64_t i, double value) {
-  if (i < fill->count) number_set(fill->out->dtype, fill->out->data, place(fill, i), value);
+static void store_number(const fill_t *fill, int64_t i, double value) {
+  if (i < fill->count)
+    number_set(fill->out->dtype, fill->out->data, element_offset(fill, i), value);
 }
 
 /* Loops over chunks of n elements from `at` on; `bits` holds their random bits. */
@@ -209,15 +214,16 @@ static void set(const fill_t *fill, int64_t i, double value) {
   uint64_t bits[CHUNK];                                                                            \
   for (int64_t at = begin * CHUNK, n; at < (fill)->count && at < end * CHUNK; at += CHUNK)         \
     if (n = (fill)->count - at < CHUNK ? ((fill)->count - at + 1) / 2 * 2 : CHUNK,                 \
-        fractions(fill, at, n, bits), 1)
+        draw_fractions(fill, at, n, bits), 1)
 
 static tenon_status_t uniform_part(tenon_call_t *call, void *argument, int64_t begin, int64_t end) {
   const fill_t *fill = (const fill_t *)argument;
   (void)call;
   EACH_CHUNK(fill)
   for (int64_t i = 0; i < n; i++)
-    set(fill, at + i,
-        fill->low + ldexp((double)(bits[i] >> (64 - fill->digits)), -fill->digits) * fill->span);
+    store_number(fill, at + i,
+                 fill->low +
+                     ldexp((double)(bits[i] >> (64 - fill->digits)), -fill->digits) * fill->span);
   return TENON_OK;
 }
 
@@ -230,8 +236,8 @@ static tenon_status_t normal_part(tenon_call_t *call, void *argument, int64_t be
   for (int64_t i = 0; i < n; i += 2) {
     double radius = sqrt(-2 * log(((double)(bits[i] >> 11) + 0.5) * 0x1p-53));
     double angle = (double)(bits[i + 1] >> 11) * (0x1p-53 * 6.283185307179586);
-    set(fill, at + i, fill->low + fill->span * (radius * cos(angle)));
-    set(fill, at + i + 1, fill->low + fill->span * (radius * sin(angle)));
+    store_number(fill, at + i, fill->low + fill->span * (radius * cos(angle)));
+    store_number(fill, at + i + 1, fill->low + fill->span * (radius * sin(angle)));
   }
   return TENON_OK;
 }
@@ -239,7 +245,7 @@ static tenon_status_t normal_part(tenon_call_t *call, void *argument, int64_t be
 /* Maps 64 random bits to one of `range` numbers by the upper half of a product. No number is
  * likelier than another by more than range / 2^64 (Lemire, "Fast random integer generation in an
  * interval", 2019, without the rejection step). */
-static uint64_t scaled(uint64_t bits, uint64_t range) {
+static uint64_t scaled_integer(uint64_t bits, uint64_t range) {
   uint64_t low = (bits & 0xffffffff) * (range & 0xffffffff);
   uint64_t middle = (bits >> 32) * (range & 0xffffffff) + (low >> 32);
   uint64_t other = (bits & 0xffffffff) * (range >> 32) + (middle & 0xffffffff);
@@ -252,8 +258,8 @@ static tenon_status_t integer_part(tenon_call_t *call, void *argument, int64_t b
   (void)call;
   EACH_CHUNK(fill)
   for (int64_t i = 0; i < n && at + i < fill->count; i++) {
-    uint64_t value = (uint64_t)fill->least + scaled(bits[i], fill->range);
-    char *to = (char *)fill->out->data + place(fill, at + i) * size;
+    uint64_t value = (uint64_t)fill->least + scaled_integer(bits[i], fill->range);
+    char *to = (char *)fill->out->data + element_offset(fill, at + i) * size;
     if (size == 1)
       *(uint8_t *)to = (uint8_t)value;
     else if (size == 2)
@@ -277,7 +283,7 @@ static tenon_status_t fill_run(tenon_call_t *call, tenon_tensor_t *out, tenon_pa
     if (out->shape[d] != 1 && out->strides[d] != dense) fill.is_dense = 0;
   fill.wide = dtype == TENON_F64 || fill.range ? 2 : 1;
   fill.digits = dtype == TENON_F64 ? 53 : dtype == TENON_F32 ? 24 : dtype == TENON_F16 ? 11 : 8;
-  stream(call, &fill.seed, &fill.offset);
+  stream_of_call(call, &fill.seed, &fill.offset);
   return call->host->parallel(call, (fill.count + CHUNK - 1) / CHUNK, 16, part, &fill);
 }
 

@@ -102,7 +102,7 @@ static int directions_of(const tenon_value_t *attrs) {
   return attrs[DIRECTION].as.i == BIDIRECTIONAL ? 2 : 1;
 }
 
-static tenon_status_t validate(tenon_node_t *node, int kind) {
+static tenon_status_t validate_layer(tenon_node_t *node, int kind) {
   const tenon_value_t *attrs = node->attrs;
   uint32_t wanted = (uint32_t)(directions_of(attrs) * function_count(kind));
   if (attrs[ACTIVATIONS].count && attrs[ACTIVATIONS].count != wanted)
@@ -129,7 +129,7 @@ int core_recurrent_uses(int kind, const tenon_value_t *attrs, int weight) {
 
 /* steps */
 
-static const cells_t *cells(void) {
+static const cells_t *cells_of_isa(void) {
 #if defined(__x86_64__) || defined(_M_X64)
   static const cells_t *const all[] = {&core_cells, &core_cells_avx2, &core_cells_avx512};
   return all[core_capability()];
@@ -173,11 +173,12 @@ static tenon_status_t rows_run(tenon_call_t *call, void *argument, int64_t begin
                      (s->part == 1 ? b * hidden : b * (s->part == 0 ? 2 * hidden : width)) * size;
     char *gates = layer->gates + row * width * size;
     if (layer->dtype.bits == 64)
-      cells()->f64(&layer->cell, s->part, (double *)(void *)gates, (const double *)(void *)products,
-                   (double *)(void *)h, (double *)(void *)c);
+      cells_of_isa()->f64(&layer->cell, s->part, (double *)(void *)gates,
+                          (const double *)(void *)products, (double *)(void *)h,
+                          (double *)(void *)c);
     else
-      cells()->f32(&layer->cell, s->part, (float *)(void *)gates, (const float *)(void *)products,
-                   (float *)(void *)h, (float *)(void *)c);
+      cells_of_isa()->f32(&layer->cell, s->part, (float *)(void *)gates,
+                          (const float *)(void *)products, (float *)(void *)h, (float *)(void *)c);
     if (layer->y && s->part != 0) {
       int64_t at =
           t * layer->y_strides[0] + s->direction * layer->y_strides[1] + b * layer->y_strides[2];
@@ -375,9 +376,15 @@ static tenon_status_t gru_run(tenon_call_t *call) {
 static tenon_status_t lstm_run(tenon_call_t *call) {
   return core_recurrent_run(call, RECURRENT_LSTM, 0, 0, 0);
 }
-static tenon_status_t rnn_validate(tenon_node_t *node) { return validate(node, RECURRENT_RNN); }
-static tenon_status_t gru_validate(tenon_node_t *node) { return validate(node, RECURRENT_GRU); }
-static tenon_status_t lstm_validate(tenon_node_t *node) { return validate(node, RECURRENT_LSTM); }
+static tenon_status_t rnn_validate(tenon_node_t *node) {
+  return validate_layer(node, RECURRENT_RNN);
+}
+static tenon_status_t gru_validate(tenon_node_t *node) {
+  return validate_layer(node, RECURRENT_GRU);
+}
+static tenon_status_t lstm_validate(tenon_node_t *node) {
+  return validate_layer(node, RECURRENT_LSTM);
+}
 
 /* shapes */
 

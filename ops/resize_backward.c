@@ -71,7 +71,7 @@ static tenon_status_t nearest_taps(tenon_call_t *call, const axis_t *a, taps_t *
   return TENON_OK;
 }
 
-static tenon_status_t run(tenon_call_t *call) {
+static tenon_status_t resize_backward_run(tenon_call_t *call) {
   tenon_tensor_t *out = call->outputs[0];
   tenon_dtype_t dtype = tenon_dtype(core_is(out, TENON_F64) ? TENON_F64 : TENON_F32);
   tenon_tensor_t *dy = core_dense(call, call->inputs[DY], dtype);
@@ -124,7 +124,7 @@ static tenon_status_t run(tenon_call_t *call) {
   return core_settle(call, out, dx);
 }
 
-static tenon_status_t infer(tenon_infer_t *infer) {
+static tenon_status_t resize_backward_infer(tenon_infer_t *infer) {
   const tenon_meta_t *dy = infer->inputs[DY];
   tenon_meta_t *out = infer->outputs[0];
   ints_t shape;
@@ -150,8 +150,8 @@ TENON_ITEMS(core_resize_backward,
     TENON_WHERE("shape: known; roi: known; scales: known; sizes: known"),
     TENON_TRAITS(TENON_PURE),
     TENON_USES(DENSE_USES),
-    TENON_INFER(infer),
+    TENON_INFER(resize_backward_infer),
     TENON_GRADIENT("dy: core::resize(grad, roi, scales, sizes, " RESIZE_PASSED
                    "); roi, scales: none"),
-    TENON_KERNEL("cpu strided", run)))
+    TENON_KERNEL("cpu strided", resize_backward_run)))
 /* clang-format on */

@@ -139,8 +139,8 @@ enum {
   "core::reshape"
 
 /* Elements begin, begin + step, ... of each head. */
-static tenon_status_t elements(tenon_call_t *call, tenon_tensor_t *x, int64_t begin, int64_t end,
-                               int64_t step, tenon_tensor_t **out) {
+static tenon_status_t elements_of_heads(tenon_call_t *call, tenon_tensor_t *x, int64_t begin,
+                                        int64_t end, int64_t step, tenon_tensor_t **out) {
   int64_t last = 3;
   tenon_tensor_t *from = core_ints(call, 1, &begin);
   tenon_tensor_t *to = core_ints(call, 1, &end);
@@ -170,8 +170,8 @@ static tenon_status_t rotary_parts(tenon_call_t *call) {
       TENON_TRY(INVOKE(call, USE_GATHER, &rows, &angles[i], angles[i], call->inputs[POSITIONS]));
     TENON_TRY(core_along(call, USE_UNSQUEEZE, angles[i], four ? 1 : 2, &angles[i]));
   }
-  TENON_TRY(elements(call, x, 0, interleaved ? rotated : half, 1 + interleaved, &a));
-  TENON_TRY(elements(call, x, interleaved ? 1 : half, rotated, 1 + interleaved, &b));
+  TENON_TRY(elements_of_heads(call, x, 0, interleaved ? rotated : half, 1 + interleaved, &a));
+  TENON_TRY(elements_of_heads(call, x, interleaved ? 1 : half, rotated, 1 + interleaved, &b));
   TENON_TRY(INVOKE(call, USE_MUL, NULL, &parts[0], a, angles[0]));
   TENON_TRY(INVOKE(call, USE_MUL, NULL, &t, b, angles[1]));
   TENON_TRY(INVOKE(call, USE_SUB, NULL, &pair[0], parts[0], t));
@@ -185,7 +185,7 @@ static tenon_status_t rotary_parts(tenon_call_t *call) {
   TENON_TRY(core_reshape(call, USE_RESHAPE, parts[0], 4, shape, &t));
   if (rotated < size) {
     parts[0] = t;
-    TENON_TRY(elements(call, x, rotated, size, 1, &parts[1]));
+    TENON_TRY(elements_of_heads(call, x, rotated, size, 1, &parts[1]));
     TENON_TRY(core_concat(call, USE_CONCAT, 3, 2, parts, &t));
   }
   if (!four) TENON_TRY(core_reshape(call, USE_RESHAPE, t, 3, call->inputs[X]->shape, &t));

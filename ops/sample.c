@@ -42,7 +42,7 @@ typedef struct grid_t {
   int64_t pixels;
 } grid_t;
 
-static double reflected(double v, double low, double high) {
+static double reflected_coordinate(double v, double low, double high) {
   double range = high - low;
   double beyond = v < low ? low - v : v - high;
   if (v >= low && v <= high) return v;
@@ -53,13 +53,13 @@ static double reflected(double v, double low, double high) {
 }
 
 /* The index that replaces one outside x; -1 means zero. */
-static int64_t inside(const grid_t *g, int32_t axis, int64_t i) {
+static int64_t index_inside(const grid_t *g, int32_t axis, int64_t i) {
   int64_t n = g->extent[axis];
   if (i >= 0 && i < n) return i;
   if (g->padding == ZEROS) return -1;
   if (g->padding == BORDER) return i < 0 ? 0 : n - 1;
   double edge = g->align_corners ? 0 : -0.5;
-  i = (int64_t)reflected((double)i, edge, (double)(n - 1) - edge);
+  i = (int64_t)reflected_coordinate((double)i, edge, (double)(n - 1) - edge);
   return i < 0 ? 0 : i >= n ? n - 1 : i;
 }
 
@@ -94,7 +94,7 @@ static int32_t taps_of(const grid_t *g, int32_t axis, double normal, int64_t *in
     }
     if (g->padding == REFLECTION) {
       pace *= reflected_slope(v, edge, n - 1 - edge);
-      v = reflected(v, edge, n - 1 - edge);
+      v = reflected_coordinate(v, edge, n - 1 - edge);
     }
   }
   double below = floor(v);
@@ -107,7 +107,7 @@ static int32_t taps_of(const grid_t *g, int32_t axis, double normal, int64_t *in
                            ((a + 2) * r - (a + 3)) * r * r + 1, ((a + 2) * s - (a + 3)) * s * s + 1,
                            ((a * (s + 1) - 5 * a) * (s + 1) + 8 * a) * (s + 1) - 4 * a};
   for (int32_t k = 0; k < count; k++) {
-    index[k] = inside(g, axis, first + k);
+    index[k] = index_inside(g, axis, first + k);
     weight[k] = g->mode == NEAREST ? 1 : g->mode == CUBIC ? cubic[k] : k ? r : s;
   }
   if (!slope) return count;
@@ -121,7 +121,7 @@ static int32_t taps_of(const grid_t *g, int32_t axis, double normal, int64_t *in
 
 /* Finds all combinations of the axes' elements that are not zero, as offsets into a channel with
  * weights. Returns their number. */
-static int32_t around(const grid_t *g, int64_t place, int64_t *offset, double *weight) {
+static int32_t corners_around(const grid_t *g, int64_t place, int64_t *offset, double *weight) {
   int32_t count = 1;
   offset[0] = 0;
   weight[0] = 1;
@@ -154,7 +154,7 @@ static int32_t around(const grid_t *g, int64_t place, int64_t *offset, double *w
     double weight[PLACES_MAX];                                                                     \
     (void)call;                                                                                    \
     for (int64_t place = begin; place < end; place++) {                                            \
-      int32_t count = around(g, place, offset, weight);                                            \
+      int32_t count = corners_around(g, place, offset, weight);                                    \
       int64_t batch = place / g->places;                                                           \
       int64_t first = batch * g->channels;                                                         \
       const T *x = (const T *)g->x + first * g->pixels;                                            \
@@ -203,14 +203,14 @@ static tenon_status_t sample_run(tenon_call_t *call) {
     int64_t room = tenon_count(x);
     float *wide = (float *)call->host->allocate(call, (uint64_t)(room + count) * sizeof(float));
     if (!wide) return TENON_MEMORY;
-    widen(x->dtype, wide, x->data, room);
+    widen_run(x->dtype, wide, x->data, room);
     g.x = wide;
     g.y = wide + room;
   }
   TENON_TRY(call->host->parallel(call, x->shape[0] * g.places, 1024 / (g.channels + 1) + 1,
                                  tenon_dtype_id(x->dtype) == TENON_F64 ? f64_sample : f32_sample,
                                  &g));
-  if (is_narrow(x->dtype)) narrow(x->dtype, out->data, (const float *)g.y, count);
+  if (is_narrow(x->dtype)) narrow_run(x->dtype, out->data, (const float *)g.y, count);
   return TENON_OK;
 }
 
@@ -263,7 +263,7 @@ typedef struct back_t {
       for (int64_t i = first * g->pixels; i < last * g->pixels; i++)                               \
         dx[i] = 0;                                                                                 \
       for (int64_t place = 0; place < g->places; place++) {                                        \
-        int32_t count = around(g, batch * g->places + place, offset, weight);                      \
+        int32_t count = corners_around(g, batch * g->places + place, offset, weight);              \
         for (int64_t c = first; c < last; c++)                                                     \
           for (int32_t k = 0; k < count; k++)                                                      \
             dx[c * g->pixels + offset[k]] += (T)weight[k] * dy[c * g->places + place];             \

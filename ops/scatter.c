@@ -99,8 +99,8 @@ static const struct {
 };
 
 /* Gives NULL for plain copying. Fails for dtypes without arithmetic. */
-static tenon_status_t combiner(tenon_call_t *call, tenon_dtype_t dtype, int64_t reduction,
-                               combine_fn *out_combine) {
+static tenon_status_t find_combiner(tenon_call_t *call, tenon_dtype_t dtype, int64_t reduction,
+                                    combine_fn *out_combine) {
   *out_combine = NULL;
   if (reduction == NONE) return TENON_OK;
   for (size_t i = 0; i < sizeof combiners / sizeof *combiners; i++)
@@ -113,9 +113,9 @@ static tenon_status_t combiner(tenon_call_t *call, tenon_dtype_t dtype, int64_t 
 }
 
 /* Applies `count` consecutive elements of the updates. */
-static tenon_status_t update(tenon_call_t *call, combine_fn combine, tenon_tensor_t *out,
-                             int64_t to, const tenon_tensor_t *updates, int64_t from,
-                             int64_t count) {
+static tenon_status_t apply_update(tenon_call_t *call, combine_fn combine, tenon_tensor_t *out,
+                                   int64_t to, const tenon_tensor_t *updates, int64_t from,
+                                   int64_t count) {
   if (!combine) return core_move_run(call, out, to, updates, from, count);
   int64_t size = element_size(out);
   combine((char *)out->data + to * size, (const char *)updates->data + from * size, count);
@@ -162,7 +162,7 @@ static tenon_status_t elements_run(tenon_call_t *call) {
   int32_t last = x->ndim - 1;
   combine_fn combine;
   TENON_TRY(axis_wrap(call, call->attrs[0].as.i, x->ndim, &axis));
-  TENON_TRY(combiner(call, x->dtype, call->attrs[1].as.i, &combine));
+  TENON_TRY(find_combiner(call, x->dtype, call->attrs[1].as.i, &combine));
   TENON_TRY(copy_all(call, out, x));
   for (int64_t n = 0; n < count; n += indices->shape[last]) {
     int64_t rest = n;
@@ -175,7 +175,7 @@ static tenon_status_t elements_run(tenon_call_t *call) {
       int64_t at = index_at(call, indices, n + j, x->shape[axis], axis);
       if (at < 0) return TENON_RANGE;
       int64_t to = base + at * out->strides[axis] + (axis == last ? 0 : j);
-      TENON_TRY(update(call, combine, out, to, call->inputs[2], n + j, 1));
+      TENON_TRY(apply_update(call, combine, out, to, call->inputs[2], n + j, 1));
     }
   }
   return TENON_OK;
@@ -217,7 +217,7 @@ static tenon_status_t nd_run(tenon_call_t *call) {
   int64_t tuples = extents_product(indices->shape, 0, indices->ndim - 1);
   int64_t inner = extents_product(x->shape, (int32_t)depth, x->ndim);
   combine_fn combine;
-  TENON_TRY(combiner(call, x->dtype, call->attrs[0].as.i, &combine));
+  TENON_TRY(find_combiner(call, x->dtype, call->attrs[0].as.i, &combine));
   TENON_TRY(copy_all(call, out, x));
   for (int64_t n = 0; n < tuples; n++) {
     int64_t to = 0;
@@ -226,7 +226,7 @@ static tenon_status_t nd_run(tenon_call_t *call) {
       if (at < 0) return TENON_RANGE;
       to += at * out->strides[i];
     }
-    TENON_TRY(update(call, combine, out, to, call->inputs[2], n * inner, inner));
+    TENON_TRY(apply_update(call, combine, out, to, call->inputs[2], n * inner, inner));
   }
   return TENON_OK;
 }
@@ -267,7 +267,7 @@ static tenon_status_t backward_run(tenon_call_t *call) {
   int32_t axis = 0;
   combine_fn combine;
   TENON_TRY(axis_wrap(call, call->attrs[0].as.i, out->ndim, &axis));
-  TENON_TRY(combiner(call, out->dtype, ADD, &combine));
+  TENON_TRY(find_combiner(call, out->dtype, ADD, &combine));
   memset(out->data, 0, (size_t)(tenon_count(out) * element_size(out)));
   int64_t count = tenon_count(indices);
   int64_t extent = out->shape[axis];
@@ -276,8 +276,8 @@ static tenon_status_t backward_run(tenon_call_t *call) {
   for (int64_t n = 0; n < units; n++) {
     int64_t at = index_at(call, indices, n % count, extent, axis);
     if (at < 0) return TENON_RANGE;
-    TENON_TRY(
-        update(call, combine, out, (n / count * extent + at) * inner, grad, n * inner, inner));
+    TENON_TRY(apply_update(call, combine, out, (n / count * extent + at) * inner, grad, n * inner,
+                           inner));
   }
   return TENON_OK;
 }
@@ -325,7 +325,7 @@ static tenon_status_t nd_backward_run(tenon_call_t *call) {
   int64_t entry = extents_product(out->shape, batch, out->ndim);
   int64_t inner = extents_product(out->shape, batch + (int32_t)depth, out->ndim);
   combine_fn combine;
-  TENON_TRY(combiner(call, out->dtype, ADD, &combine));
+  TENON_TRY(find_combiner(call, out->dtype, ADD, &combine));
   memset(out->data, 0, (size_t)(tenon_count(out) * element_size(out)));
   for (int64_t n = 0; n < tuples; n++) {
     int64_t to = n / each * entry;
@@ -334,7 +334,7 @@ static tenon_status_t nd_backward_run(tenon_call_t *call) {
       if (at < 0) return TENON_RANGE;
       to += at * out->strides[batch + i];
     }
-    TENON_TRY(update(call, combine, out, to, grad, n * inner, inner));
+    TENON_TRY(apply_update(call, combine, out, to, grad, n * inner, inner));
   }
   return TENON_OK;
 }

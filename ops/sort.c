@@ -56,7 +56,7 @@ static tenon_status_t arg_part(tenon_call_t *call, void *argument, int64_t begin
   return TENON_OK;
 }
 
-static tenon_status_t arg(tenon_call_t *call, uint64_t flip) {
+static tenon_status_t arg_run(tenon_call_t *call, uint64_t flip) {
   const tenon_tensor_t *x = call->inputs[0];
   search_t s = {1, 1, 1, flip, call->attrs[2].as.i != 0};
   int32_t axis = 0;
@@ -71,8 +71,8 @@ static tenon_status_t arg(tenon_call_t *call, uint64_t flip) {
   int64_t units = count / s.n / s.inner * s.blocks;
   return call->host->parallel(call, units, 16384 * units / count + 1, arg_part, &s);
 }
-static tenon_status_t arg_max_run(tenon_call_t *call) { return arg(call, 0); }
-static tenon_status_t arg_min_run(tenon_call_t *call) { return arg(call, UINT64_MAX); }
+static tenon_status_t arg_max_run(tenon_call_t *call) { return arg_run(call, 0); }
+static tenon_status_t arg_min_run(tenon_call_t *call) { return arg_run(call, UINT64_MAX); }
 
 static tenon_status_t arg_infer(tenon_infer_t *infer) {
   const tenon_meta_t *x = infer->inputs[0];
@@ -107,15 +107,15 @@ typedef struct top_t {
   entry_t *heaps; /* k entries per column; the worst is at the root */
 } top_t;
 
-static int worse(entry_t a, entry_t b) {
+static int entry_is_worse(entry_t a, entry_t b) {
   return a.key < b.key || (a.key == b.key && a.index > b.index);
 }
 
 /* Places `entry` at position `at` of a heap of n, or below. */
-static void sift(entry_t *heap, int64_t n, int64_t at, entry_t entry) {
+static void sift_down(entry_t *heap, int64_t n, int64_t at, entry_t entry) {
   for (int64_t child; (child = 2 * at + 1) < n; at = child) {
-    if (child + 1 < n && worse(heap[child + 1], heap[child])) child++;
-    if (!worse(heap[child], entry)) break;
+    if (child + 1 < n && entry_is_worse(heap[child + 1], heap[child])) child++;
+    if (!entry_is_worse(heap[child], entry)) break;
     heap[at] = heap[child];
   }
   heap[at] = entry;
@@ -137,15 +137,15 @@ static tenon_status_t top_part(tenon_call_t *call, void *argument, int64_t begin
         if (r + i < t->k) {
           heap[r + i] = entry;
           for (int64_t j = t->k / 2; r + i == t->k - 1 && j-- > 0;)
-            sift(heap, t->k, j, heap[j]);
-        } else if (worse(heap[0], entry)) {
-          sift(heap, t->k, 0, entry);
+            sift_down(heap, t->k, j, heap[j]);
+        } else if (entry_is_worse(heap[0], entry)) {
+          sift_down(heap, t->k, 0, entry);
         }
       }
     }
     for (int64_t last = t->k - 1; last > 0; last--) { /* best first */
       entry_t worst = heap[0];
-      sift(heap, last, 0, heap[last]);
+      sift_down(heap, last, 0, heap[last]);
       heap[last] = worst;
     }
     for (int64_t i = 0; i < t->k; i++) {

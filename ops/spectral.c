@@ -37,7 +37,7 @@ typedef struct lines_t {
   int mirrored; /* x holds half of a spectrum */
 } lines_t;
 
-static double element(const tenon_tensor_t *t, int64_t i) {
+static double get_element(const tenon_tensor_t *t, int64_t i) {
   return core_is(t, TENON_F64) ? ((const double *)t->data)[i] : (double)((const float *)t->data)[i];
 }
 
@@ -57,9 +57,9 @@ static void line_run(const lines_t *l, int64_t line, fft_complex_t *z, fft_compl
     z[i].re = z[i].im = 0;
     if (i >= l->length) continue;
     int64_t at = (from + i * l->x_step) * l->x_parts;
-    double weight = l->window ? element(l->window, i) : 1;
-    z[i].re = element(l->x, at) * weight;
-    if (l->x_parts == 2) z[i].im = element(l->x, at + 1) * weight;
+    double weight = l->window ? get_element(l->window, i) : 1;
+    z[i].re = get_element(l->x, at) * weight;
+    if (l->x_parts == 2) z[i].im = get_element(l->x, at + 1) * weight;
   }
   if (l->mirrored) {
     z[0].im = 0;

@@ -25,8 +25,9 @@ enum {
   ONESIDED,
 };
 
-static tenon_status_t transform(tenon_call_t *call, tenon_tensor_t *t, int64_t n, int64_t axis,
-                                int inverse, int onesided, tenon_tensor_t **out) {
+static tenon_status_t invoke_transform(tenon_call_t *call, tenon_tensor_t *t, int64_t n,
+                                       int64_t axis, int inverse, int onesided,
+                                       tenon_tensor_t **out) {
   tenon_value_t attrs[2] = {value_flag(inverse), value_flag(onesided)};
   tenon_tensor_t *length = core_ints(call, 1, &n);
   tenon_tensor_t *along = core_ints(call, 1, &axis);
@@ -34,8 +35,8 @@ static tenon_status_t transform(tenon_call_t *call, tenon_tensor_t *t, int64_t n
 }
 
 /* Takes elements [begin, end) of an axis. */
-static tenon_status_t cut(tenon_call_t *call, tenon_tensor_t **t, int64_t begin, int64_t end,
-                          int64_t axis) {
+static tenon_status_t cut_axis(tenon_call_t *call, tenon_tensor_t **t, int64_t begin, int64_t end,
+                               int64_t axis) {
   tenon_tensor_t *from = core_ints(call, 1, &begin);
   tenon_tensor_t *to = core_ints(call, 1, &end);
   tenon_tensor_t *along = core_ints(call, 1, &axis);
@@ -43,8 +44,8 @@ static tenon_status_t cut(tenon_call_t *call, tenon_tensor_t **t, int64_t begin,
 }
 
 /* Places t at elements [begin, ...) of an axis of `extent` elements; the others are 0. */
-static tenon_status_t fill(tenon_call_t *call, tenon_tensor_t **t, int64_t begin, int64_t extent,
-                           int64_t axis) {
+static tenon_status_t place_in_zeros(tenon_call_t *call, tenon_tensor_t **t, int64_t begin,
+                                     int64_t extent, int64_t axis) {
   int64_t shape[TENON_RANK_MAX];
   int64_t end = begin + (*t)->shape[axis];
   for (int32_t i = 0; i < (*t)->ndim; i++)
@@ -79,18 +80,18 @@ static tenon_status_t dft_backward_run(tenon_call_t *call) {
   if (axis < 0) axis += dy->ndim;
   int64_t extent = tensor_int(shape, axis);
   int64_t n = length ? tensor_int(length, 0) : mirrored ? 2 * (extent - 1) : extent;
-  TENON_TRY(transform(call, dy, n, axis, !inverse, mirrored, &t));
+  TENON_TRY(invoke_transform(call, dy, n, axis, !inverse, mirrored, &t));
   if (mirrored) {
     int64_t bins = t->shape[axis];
     twice = t;
-    TENON_TRY(cut(call, &twice, 1, (n + 1) / 2, axis));
-    TENON_TRY(fill(call, &twice, 1, bins, axis));
+    TENON_TRY(cut_axis(call, &twice, 1, (n + 1) / 2, axis));
+    TENON_TRY(place_in_zeros(call, &twice, 1, bins, axis));
     TENON_TRY(INVOKE(call, ADD, NULL, &t, t, twice));
   }
   TENON_TRY(core_with(call, MUL, t, inverse ? 1 / (double)n : (double)n, &t));
-  if (t->shape[axis] > extent) TENON_TRY(cut(call, &t, 0, extent, axis));
-  if (t->shape[axis] < extent) TENON_TRY(fill(call, &t, 0, extent, axis));
-  if (t->shape[last] > parts) TENON_TRY(cut(call, &t, 0, parts, last));
+  if (t->shape[axis] > extent) TENON_TRY(cut_axis(call, &t, 0, extent, axis));
+  if (t->shape[axis] < extent) TENON_TRY(place_in_zeros(call, &t, 0, extent, axis));
+  if (t->shape[last] > parts) TENON_TRY(cut_axis(call, &t, 0, parts, last));
   return call->host->assign(call, 0, t);
 }
 
@@ -127,10 +128,10 @@ static tenon_status_t stft_backward_run(tenon_call_t *call) {
   if (!places) return TENON_MEMORY;
   for (int64_t i = 0; i < frames * reach; i++)
     ((int64_t *)places->data)[i] = i / reach * step + i % reach;
-  TENON_TRY(transform(call, dy, n, 2, 1, 0, &g));
+  TENON_TRY(invoke_transform(call, dy, n, 2, 1, 0, &g));
   TENON_TRY(core_with(call, MUL, g, (double)n, &g));
-  TENON_TRY(cut(call, &g, 0, reach, 2));
-  TENON_TRY(cut(call, &g, 0, signal->shape[2], 3));
+  TENON_TRY(cut_axis(call, &g, 0, reach, 2));
+  TENON_TRY(cut_axis(call, &g, 0, signal->shape[2], 3));
   if (call->outputs[1]) {
     int64_t column[2] = {reach, one};
     TENON_TRY(INVOKE(call, GATHER, &along, &t, signal, places));
@@ -138,14 +139,14 @@ static tenon_status_t stft_backward_run(tenon_call_t *call) {
     if (!(shape = core_ints(call, 2, column))) return TENON_MEMORY;
     TENON_TRY(INVOKE(call, SUM_TO, NULL, &t, t, shape));
     TENON_TRY(core_reshape(call, RESHAPE, t, 1, &reach, &t));
-    if (reach < window->shape[0]) TENON_TRY(fill(call, &t, 0, window->shape[0], 0));
+    if (reach < window->shape[0]) TENON_TRY(place_in_zeros(call, &t, 0, window->shape[0], 0));
     TENON_TRY(call->host->assign(call, 1, t));
   }
   if (!call->outputs[0]) return TENON_OK;
   if (window) {
     int64_t column[2] = {reach, one};
     t = window;
-    if (reach < window->shape[0]) TENON_TRY(cut(call, &t, 0, reach, 0));
+    if (reach < window->shape[0]) TENON_TRY(cut_axis(call, &t, 0, reach, 0));
     TENON_TRY(core_reshape(call, RESHAPE, t, 2, column, &t));
     TENON_TRY(INVOKE(call, MUL, NULL, &g, g, t));
   }

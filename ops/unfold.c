@@ -204,9 +204,9 @@ static tenon_status_t col2im_backward_run(tenon_call_t *call) {
 /* max_unpool */
 
 /* Infers the shape that the pooled tensor had, as far as possible; the indices refer to it. */
-static tenon_status_t unpooled(const tenon_host_t *host, const void *context,
-                               const tenon_value_t *attrs, int32_t rank, const int64_t *pooled,
-                               int64_t *out) {
+static tenon_status_t unpooled_shape(const tenon_host_t *host, const void *context,
+                                     const tenon_value_t *attrs, int32_t rank,
+                                     const int64_t *pooled, int64_t *out) {
   int64_t stride[TENON_RANK_MAX], pad[2 * TENON_RANK_MAX], kernel[TENON_RANK_MAX];
   if (rank < 3 || (int64_t)attrs[0].count != rank - 2)
     return host->fail(context, TENON_INVALID, "kernel lists %u numbers, but x has rank %d",
@@ -246,7 +246,7 @@ static tenon_status_t unpool_infer(tenon_infer_t *infer) {
     from[i] = x->dims[i].value;
     known = known && tenon_is_known(x->dims[i]);
   }
-  if (known) TENON_TRY(unpooled(infer->host, infer, infer->attrs, x->ndim, from, shape));
+  if (known) TENON_TRY(unpooled_shape(infer->host, infer, infer->attrs, x->ndim, from, shape));
   out_like(out, x);
   for (int32_t i = 0; i < x->ndim; i++) {
     if (infer->inputs[2])
@@ -262,15 +262,15 @@ static tenon_status_t unpool_infer(tenon_infer_t *infer) {
 
 /* Moves elements between `small`, with the shape of the indices, and `large`, whose other elements
  * are 0. */
-static tenon_status_t unpool(tenon_call_t *call, tenon_tensor_t *small, tenon_tensor_t *large,
-                             int back) {
+static tenon_status_t move_maxima(tenon_call_t *call, tenon_tensor_t *small, tenon_tensor_t *large,
+                                  int back) {
   const tenon_tensor_t *x = small;
   const tenon_tensor_t *indices = call->inputs[1];
   tenon_tensor_t *out = large;
   int64_t shape[TENON_RANK_MAX];
   int64_t all = 1;
   int64_t n = tenon_count(x);
-  TENON_TRY(unpooled(call->host, call, call->attrs, x->ndim, x->shape, shape));
+  TENON_TRY(unpooled_shape(call->host, call, call->attrs, x->ndim, x->shape, shape));
   for (int32_t i = 0; i < x->ndim; i++) {
     if (shape[i] < 0 || (shape[i] > 0 && all > INT64_MAX / shape[i]))
       return tenon_fail(call, TENON_INVALID, "axis %d would have extent %" PRId64, i, shape[i]);
@@ -296,10 +296,10 @@ static tenon_status_t unpool(tenon_call_t *call, tenon_tensor_t *small, tenon_te
 }
 
 static tenon_status_t unpool_run(tenon_call_t *call) {
-  return unpool(call, call->inputs[0], call->outputs[0], 0);
+  return move_maxima(call, call->inputs[0], call->outputs[0], 0);
 }
 static tenon_status_t unpool_backward_run(tenon_call_t *call) {
-  return unpool(call, call->outputs[0], call->inputs[0], 1);
+  return move_maxima(call, call->outputs[0], call->inputs[0], 1);
 }
 
 static tenon_status_t unpool_backward_infer(tenon_infer_t *infer) {

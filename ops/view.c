@@ -185,7 +185,7 @@ static tenon_status_t unsqueeze_infer(tenon_infer_t *infer) {
 /* axes change order: transpose */
 
 /* inverse: axis perm[i] of the result is axis i of the input. */
-static tenon_status_t permute(tenon_infer_t *infer, int inverse) {
+static tenon_status_t permute_axes(tenon_infer_t *infer, int inverse) {
   const tenon_meta_t *x = infer->inputs[0];
   tenon_meta_t *out = infer->outputs[0];
   const tenon_value_t *perm = &infer->attrs[0];
@@ -210,8 +210,8 @@ static tenon_status_t permute(tenon_infer_t *infer, int inverse) {
   return TENON_OK;
 }
 
-static tenon_status_t transpose_infer(tenon_infer_t *infer) { return permute(infer, 0); }
-static tenon_status_t untranspose_infer(tenon_infer_t *infer) { return permute(infer, 1); }
+static tenon_status_t transpose_infer(tenon_infer_t *infer) { return permute_axes(infer, 0); }
+static tenon_status_t untranspose_infer(tenon_infer_t *infer) { return permute_axes(infer, 1); }
 
 /* elements repeat with stride 0: expand, spread */
 

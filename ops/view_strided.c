@@ -8,8 +8,8 @@
 
 /* Computes the lowest and highest element that a shape with strides addresses, relative to the
  * first. Returns 0 if they are unknown or out of range. */
-static int reach(const tenon_dim_t *dims, const int64_t *strides, int32_t ndim, int64_t *low,
-                 int64_t *high) {
+static int reach_of_strides(const tenon_dim_t *dims, const int64_t *strides, int32_t ndim,
+                            int64_t *low, int64_t *high) {
   *low = *high = 0;
   for (int32_t i = 0; i < ndim; i++) {
     int64_t far;
@@ -35,7 +35,7 @@ static int reach_of_input(tenon_infer_t *infer, const tenon_meta_t *x, int64_t *
     if (!tenon_is_known(s)) return 0;
     strides[i] = s.value;
   }
-  return reach(x->dims, strides, x->ndim, low, high);
+  return reach_of_strides(x->dims, strides, x->ndim, low, high);
 }
 
 static tenon_status_t set_strided(tenon_infer_t *infer, const tenon_value_t *shape,
@@ -65,7 +65,7 @@ static tenon_status_t set_strided(tenon_infer_t *infer, const tenon_value_t *sha
     return tenon_fail(
         infer, TENON_UNIMPLEMENTED,
         "x has extents that are unknown before it is computed, so its strides are unknown too");
-  int fits = reach(out->dims, strides->as.ints, out->ndim, &low, &high);
+  int fits = reach_of_strides(out->dims, strides->as.ints, out->ndim, &low, &high);
   if (fits && low > high) {
     /* no elements */
     out->offset = tenon_extent(0);

@@ -76,10 +76,11 @@ static dnnl_memory_desc_t weights_md(const want_t *want, int any) {
   return any ? dnn_any(rank, dims) : dnn_strided(rank, dims, strides);
 }
 
-static dnnl_primitive_desc_t describe(const want_t *want, const_dnnl_memory_desc_t x,
-                                      const_dnnl_memory_desc_t w, const_dnnl_memory_desc_t bias,
-                                      const_dnnl_memory_desc_t out,
-                                      const_dnnl_primitive_attr_t attributes) {
+static dnnl_primitive_desc_t describe_convolution(const want_t *want, const_dnnl_memory_desc_t x,
+                                                  const_dnnl_memory_desc_t w,
+                                                  const_dnnl_memory_desc_t bias,
+                                                  const_dnnl_memory_desc_t out,
+                                                  const_dnnl_primitive_attr_t attributes) {
   const window_t *window = &want->window;
   dnnl_primitive_desc_t desc = 0;
   int64_t dilation[DNNL_MAX_NDIMS] = {0};
@@ -96,7 +97,7 @@ static dnnl_primitive_desc_t describe(const want_t *want, const_dnnl_memory_desc
   return status == dnnl_success ? desc : 0;
 }
 
-static dnn_job_t *job_make(const dnn_key_t *key, const want_t *want) {
+static dnn_job_t *make_convolution_job(const dnn_key_t *key, const want_t *want) {
   const plan_t *plan = want->plan;
   int32_t rank = want->window.rank + 2;
   dnn_job_t *job = dnn_job_create(key);
@@ -110,7 +111,7 @@ static dnn_job_t *job_make(const dnn_key_t *key, const want_t *want) {
   int good = job && x && out && any && (bias || !want->bias) &&
              dnn_attributes(&attributes, want->residual ? out : 0, want->activation, want->alpha,
                             want->beta);
-  if (good) desc = describe(want, x, any, bias, out, attributes);
+  if (good) desc = describe_convolution(want, x, any, bias, out, attributes);
   if (desc && !plan && dnn_is_reference(desc)) {
     dnnl_primitive_desc_destroy(desc);
     desc = 0;
@@ -122,7 +123,7 @@ static dnn_job_t *job_make(const dnn_key_t *key, const want_t *want) {
     job->weights = dnn_pack(plan->packed_md, plan->packed, dnn_query(desc, dnnl_query_weights_md));
     if (!job->weights) {
       dnnl_primitive_desc_destroy(desc);
-      desc = describe(want, x, plan->packed_md, bias, out, attributes);
+      desc = describe_convolution(want, x, plan->packed_md, bias, out, attributes);
     }
   }
   if (desc) {
@@ -153,8 +154,8 @@ static dnn_job_t *job_make(const dnn_key_t *key, const want_t *want) {
 
 /* running */
 
-static tenon_status_t job_run(tenon_call_t *call, dnn_cache_t *cache, const want_t *want,
-                              dnn_job_t *job) {
+static tenon_status_t run_convolution_job(tenon_call_t *call, dnn_cache_t *cache,
+                                          const want_t *want, dnn_job_t *job) {
   tenon_tensor_t *out = want->to;
   tenon_tensor_t *bias = want->bias ? core_dense(call, want->in[2], out->dtype) : 0;
   const plan_t *plan = want->plan;
@@ -182,7 +183,7 @@ static tenon_status_t job_run(tenon_call_t *call, dnn_cache_t *cache, const want
   return core_settle(call, call->outputs[0], out);
 }
 
-static tenon_status_t plain(tenon_call_t *call, const want_t *want) {
+static tenon_status_t convolve_without_onednn(tenon_call_t *call, const want_t *want) {
   if (want->plan)
     return tenon_fail(call, TENON_UNIMPLEMENTED,
                       "oneDNN has no convolution for the packed weights with these extents");
@@ -204,7 +205,7 @@ static int is_backwards(const tenon_tensor_t *t) {
   return 0;
 }
 
-static tenon_status_t convolve(tenon_call_t *call, want_t *want) {
+static tenon_status_t convolve_by_onednn(tenon_call_t *call, want_t *want) {
   plan_t *plan = (plan_t *)call->plan;
   dnn_cache_t *cache = plan ? &plan->cache : &dnn_eager;
   const tenon_dtype_t f32 = tenon_dtype(TENON_F32);
@@ -212,7 +213,7 @@ static tenon_status_t convolve(tenon_call_t *call, want_t *want) {
   dnn_key_t key;
   if (tenon_count(call->outputs[0]) == 0) return TENON_OK;
   if (!is_usual(window, want->transposed) || !dnn_engine() || tenon_count(call->inputs[0]) == 0)
-    return plain(call, want);
+    return convolve_without_onednn(call, want);
   for (int i = 0; i < (want->transposed ? 3 : 4); i++) {
     if (!call->inputs[i] || (i == 1 && plan)) continue;
     int turns = is_backwards(call->inputs[i]);
@@ -249,11 +250,14 @@ static tenon_status_t convolve(tenon_call_t *call, want_t *want) {
   for (int32_t i = 0; !plan && i < x->ndim; i++)
     dnn_key_add(&key, want->w->strides[i]);
   dnn_job_t *job = dnn_find(cache, &key);
-  if (job) return job->primitive ? job_run(call, cache, want, job) : plain(call, want);
-  job = job_make(&key, want);
+  if (job)
+    return job->primitive ? run_convolution_job(call, cache, want, job)
+                          : convolve_without_onednn(call, want);
+  job = make_convolution_job(&key, want);
   if (!job) return tenon_fail(call, TENON_MEMORY, "out of memory for a oneDNN primitive");
   int kept = (job->primitive || !plan) && dnn_publish(cache, job);
-  tenon_status_t status = job->primitive ? job_run(call, cache, want, job) : plain(call, want);
+  tenon_status_t status = job->primitive ? run_convolution_job(call, cache, want, job)
+                                         : convolve_without_onednn(call, want);
   if (!kept) dnn_job_destroy(job);
   return status;
 }
@@ -270,10 +274,10 @@ static tenon_status_t dnn_conv(tenon_call_t *call) {
                  .alpha = attrs[CONV_ALPHA].as.f,
                  .beta = attrs[CONV_BETA].as.f};
   const tenon_tensor_t *x = call->inputs[0];
-  if (x->ndim > 2 + 3) return plain(call, &want);
+  if (x->ndim > 2 + 3) return convolve_without_onednn(call, &want);
   core_window_set(&want.window, &args, x->ndim - 2, x->shape + 2, want.w->shape + 2,
                   call->outputs[0]->shape + 2);
-  return convolve(call, &want);
+  return convolve_by_onednn(call, &want);
 }
 
 static tenon_status_t dnn_conv_transpose(tenon_call_t *call) {
@@ -282,9 +286,9 @@ static tenon_status_t dnn_conv_transpose(tenon_call_t *call) {
                  .w = plan ? &plan->w : call->inputs[1],
                  .group = call->attrs[CONV_GROUP].as.i,
                  .transposed = 1};
-  if (call->inputs[0]->ndim > 2 + 3) return plain(call, &want);
+  if (call->inputs[0]->ndim > 2 + 3) return convolve_without_onednn(call, &want);
   core_conv_transpose_window(call->attrs, call->inputs[0], want.w, call->outputs[0], &want.window);
-  return convolve(call, &want);
+  return convolve_by_onednn(call, &want);
 }
 
 /* preparing */
@@ -300,7 +304,7 @@ static void plan_release(void *pointer) {
 
 /* Packs constant weights for the known extents, or for usual ones. Makes no plan if oneDNN has no
  * good implementation. */
-static tenon_status_t prepare(tenon_node_t *node, int transposed) {
+static tenon_status_t prepare_convolution(tenon_node_t *node, int transposed) {
   enum { USUAL = 56 };
   static const tenon_value_t no_pads = {TENON_KIND_NONE, 0, {0}};
   const tenon_meta_t *x = node->inputs[0];
@@ -346,7 +350,7 @@ static tenon_status_t prepare(tenon_node_t *node, int transposed) {
   dnnl_memory_desc_t given = weights_md(&want, 0);
   dnnl_primitive_desc_t desc = 0;
   if (x_md && out_md && any && given && is_usual(&want.window, transposed))
-    desc = describe(&want, x_md, any, 0, out_md, 0);
+    desc = describe_convolution(&want, x_md, any, 0, out_md, 0);
   if (desc && !dnn_is_reference(desc) &&
       dnnl_memory_desc_clone(&plan->packed_md, dnn_query(desc, dnnl_query_weights_md)) ==
           dnnl_success)
@@ -364,8 +368,10 @@ static tenon_status_t prepare(tenon_node_t *node, int transposed) {
   return TENON_OK;
 }
 
-static tenon_status_t conv_prepare(tenon_node_t *node) { return prepare(node, 0); }
-static tenon_status_t conv_transpose_prepare(tenon_node_t *node) { return prepare(node, 1); }
+static tenon_status_t conv_prepare(tenon_node_t *node) { return prepare_convolution(node, 0); }
+static tenon_status_t conv_transpose_prepare(tenon_node_t *node) {
+  return prepare_convolution(node, 1);
+}
 
 /* clang-format off */
 TENON_ITEMS(core_dnn_convolution,

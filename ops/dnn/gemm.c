@@ -10,8 +10,8 @@ int dnn_sgemm(const product_t *product);
 
 /* How a matrix is stored: 'N' if the elements (of a) or vectors (of b) are adjacent, 'T' if the
  * other axis is adjacent, 0 otherwise. */
-static char side(int64_t next, int64_t other, int64_t next_count, int64_t other_count,
-                 int64_t *out_leading) {
+static char storage_of(int64_t next, int64_t other, int64_t next_count, int64_t other_count,
+                       int64_t *out_leading) {
   if ((next == 1 || next_count == 1) && (other >= next_count || other_count == 1)) {
     *out_leading = other_count == 1 ? next_count : other;
     return 'N';
@@ -33,8 +33,8 @@ int dnn_sgemm(const product_t *p) {
   int64_t ldc = p->m == 1 ? p->n : p->row;
   if (p->a.pack || p->b.pack || p->column != 1 || ldc < p->n || p->k == 0) return 0;
   if (p->m < FEW || p->n < FEW || p->m * p->n < SMALL / p->k) return 0;
-  char a = side(p->a.element, p->a.vector, p->k, p->m, &lda);
-  char b = side(p->b.vector, p->b.element, p->n, p->k, &ldb);
+  char a = storage_of(p->a.element, p->a.vector, p->k, p->m, &lda);
+  char b = storage_of(p->b.vector, p->b.element, p->n, p->k, &ldb);
   if (!a || !b) return 0;
   return dnnl_sgemm(a, b, p->m, p->n, p->k, 1.0f, (const float *)p->a.data, lda,
                     (const float *)p->b.data, ldb, p->accumulate ? 1.0f : 0.0f, (float *)p->c,

@@ -23,8 +23,8 @@ int dnn_is_last(const tenon_tensor_t *x) {
   return 1;
 }
 
-static tenon_status_t reorder(tenon_call_t *call, dnn_cache_t *cache, const tenon_tensor_t *x,
-                              void *from, void *to, int back) {
+static tenon_status_t reorder_tensor(tenon_call_t *call, dnn_cache_t *cache,
+                                     const tenon_tensor_t *x, void *from, void *to, int back) {
   int64_t last[DNN_RANK];
   dnn_key_t key;
   dnn_key_open(&key, KIND_REORDER + back);
@@ -53,10 +53,10 @@ static tenon_status_t reorder(tenon_call_t *call, dnn_cache_t *cache, const teno
 void *dnn_to_last(tenon_call_t *call, dnn_cache_t *cache, const tenon_tensor_t *x) {
   if (dnn_is_last(x)) return x->data;
   void *to = call->host->allocate(call, (uint64_t)tenon_count(x) * sizeof(float));
-  return to && reorder(call, cache, x, x->data, to, 0) == TENON_OK ? to : 0;
+  return to && reorder_tensor(call, cache, x, x->data, to, 0) == TENON_OK ? to : 0;
 }
 
 tenon_status_t dnn_from_last(tenon_call_t *call, dnn_cache_t *cache, void *from,
                              const tenon_tensor_t *out) {
-  return from == out->data ? TENON_OK : reorder(call, cache, out, from, out->data, 1);
+  return from == out->data ? TENON_OK : reorder_tensor(call, cache, out, from, out->data, 1);
 }

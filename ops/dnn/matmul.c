@@ -93,7 +93,7 @@ static int adding_attributes(dnnl_primitive_attr_t *out) {
 }
 
 /* Tries one variant. Returns 1 if the job now has its primitive. */
-static int job_try(dnn_job_t *job, const want_t *want, const matmul_t *p, uint32_t variant) {
+static int try_matmul_job(dnn_job_t *job, const want_t *want, const matmul_t *p, uint32_t variant) {
   int fused = !(variant & UNFUSED);
   int with_bias = fused && p->bias.data;
   int32_t rank = p->rank ? 4 : 2;
@@ -136,7 +136,7 @@ static int job_try(dnn_job_t *job, const want_t *want, const matmul_t *p, uint32
   return good && job->primitive;
 }
 
-static dnn_job_t *job_make(const dnn_key_t *key, const want_t *want) {
+static dnn_job_t *make_matmul_job(const dnn_key_t *key, const want_t *want) {
   dnn_job_t *job = dnn_job_create(key);
   tenon_tensor_t dense[4], *tensors[4];
   int64_t strides[4][TENON_RANK_MAX];
@@ -161,7 +161,7 @@ static dnn_job_t *job_make(const dnn_key_t *key, const want_t *want) {
     int plain = want->finish.scale == 1 && (want->finish.bias_scale == 1 || !p.bias.data);
     if (!(variant & UNFUSED) && (!plain || (p.bias.data && !bias_is_row(&p)))) continue;
     if (p.rank > (want->plan ? 0 : 2)) continue;
-    if (job_try(job, want, &p, variant)) break;
+    if (try_matmul_job(job, want, &p, variant)) break;
     dnn_job_destroy(job);
     job = dnn_job_create(key);
   }
@@ -170,14 +170,14 @@ static dnn_job_t *job_make(const dnn_key_t *key, const want_t *want) {
 
 /* running */
 
-static tenon_status_t plain(tenon_call_t *call, const want_t *want) {
+static tenon_status_t multiply_without_onednn(tenon_call_t *call, const want_t *want) {
   if (want->plan)
     return tenon_fail(call, TENON_UNIMPLEMENTED,
                       "oneDNN has no product for the packed weights with these extents");
   return want->kind == KIND_GEMM ? core_gemm_run_fast(call) : core_matmul_run_fast(call);
 }
 
-static tenon_status_t job_run(tenon_call_t *call, want_t *want, dnn_job_t *job) {
+static tenon_status_t run_matmul_job(tenon_call_t *call, want_t *want, dnn_job_t *job) {
   tenon_tensor_t **t = want->tensors;
   tenon_tensor_t *out = call->outputs[0];
   const plan_t *plan = want->plan;
@@ -198,7 +198,7 @@ static tenon_status_t job_run(tenon_call_t *call, want_t *want, dnn_job_t *job) 
   return core_settle(call, out, t[3]);
 }
 
-static tenon_status_t multiply(tenon_call_t *call, want_t *want) {
+static tenon_status_t multiply_by_onednn(tenon_call_t *call, want_t *want) {
   plan_t *plan = (plan_t *)call->plan;
   dnn_cache_t *cache = plan ? &plan->weights.cache : &dnn_eager;
   const tenon_dtype_t f32 = tenon_dtype(TENON_F32);
@@ -224,14 +224,15 @@ static tenon_status_t multiply(tenon_call_t *call, want_t *want) {
     known = known && (i != 1 || !plan ? dnn_key_tensor(&key, t[i]) : 1);
   dnn_job_t *job = known ? dnn_find(cache, &key) : 0;
   if (job && job->variant != SEEN)
-    return job->primitive ? job_run(call, want, job) : plain(call, want);
-  if (!known && !plan) return plain(call, want);
+    return job->primitive ? run_matmul_job(call, want, job) : multiply_without_onednn(call, want);
+  if (!known && !plan) return multiply_without_onednn(call, want);
   int first = !job && !plan;
-  job = first ? dnn_job_create(&key) : job_make(&key, want);
+  job = first ? dnn_job_create(&key) : make_matmul_job(&key, want);
   if (!job) return tenon_fail(call, TENON_MEMORY, "out of memory for a oneDNN primitive");
   if (first) job->variant = SEEN;
   int kept = known && (job->primitive || !plan) && dnn_publish(cache, job);
-  tenon_status_t status = job->primitive ? job_run(call, want, job) : plain(call, want);
+  tenon_status_t status =
+      job->primitive ? run_matmul_job(call, want, job) : multiply_without_onednn(call, want);
   if (!kept) dnn_job_destroy(job);
   return status;
 }
@@ -260,7 +261,7 @@ static tenon_status_t dnn_matmul(tenon_call_t *call) {
   want.finish = core_matmul_finish_of(call->attrs);
   TENON_TRY(core_matmul_may_add(call, &want.finish));
   want.adds = call->accumulate != 0;
-  return multiply(call, &want);
+  return multiply_by_onednn(call, &want);
 }
 
 static tenon_status_t dnn_gemm(tenon_call_t *call) {
@@ -272,7 +273,7 @@ static tenon_status_t dnn_gemm(tenon_call_t *call) {
   want.finish = core_gemm_finish_of(call->attrs);
   TENON_TRY(core_matmul_may_add(call, &want.finish));
   want.adds = call->accumulate != 0;
-  return multiply(call, &want);
+  return multiply_by_onednn(call, &want);
 }
 
 /* preparing */
@@ -285,7 +286,7 @@ static void plan_release(void *pointer) {
 }
 
 /* Packs b if it is a constant matrix of sufficient size; otherwise makes no plan. */
-static tenon_status_t prepare(tenon_node_t *node, int transpose_a, int transpose_b) {
+static tenon_status_t prepare_matrix(tenon_node_t *node, int transpose_a, int transpose_b) {
   enum { USUAL_ROWS = 128 };
   const tenon_meta_t *a = node->inputs[0];
   const tenon_tensor_t *b = node->inputs[1]->value;
@@ -322,10 +323,10 @@ static tenon_status_t prepare(tenon_node_t *node, int transpose_a, int transpose
 }
 
 static tenon_status_t matmul_prepare(tenon_node_t *node) {
-  return prepare(node, node->attrs[0].as.i != 0, node->attrs[1].as.i != 0);
+  return prepare_matrix(node, node->attrs[0].as.i != 0, node->attrs[1].as.i != 0);
 }
 static tenon_status_t gemm_prepare(tenon_node_t *node) {
-  return prepare(node, node->attrs[2].as.i != 0, node->attrs[3].as.i != 0);
+  return prepare_matrix(node, node->attrs[2].as.i != 0, node->attrs[3].as.i != 0);
 }
 
 /* clang-format off */

@@ -10,8 +10,9 @@ enum {
   KIND_AVERAGE,
 };
 
-static dnn_job_t *job_make(const dnn_key_t *key, const tenon_tensor_t *x, const tenon_tensor_t *out,
-                           const window_t *window, dnnl_alg_kind_t algorithm) {
+static dnn_job_t *make_pool_job(const dnn_key_t *key, const tenon_tensor_t *x,
+                                const tenon_tensor_t *out, const window_t *window,
+                                dnnl_alg_kind_t algorithm) {
   int64_t x_strides[DNN_RANK], out_strides[DNN_RANK];
   int64_t dilation[DNNL_MAX_NDIMS] = {0};
   int64_t after[DNNL_MAX_NDIMS] = {0};
@@ -49,7 +50,7 @@ static dnn_job_t *job_make(const dnn_key_t *key, const tenon_tensor_t *x, const 
   return job;
 }
 
-static tenon_status_t job_run(tenon_call_t *call, dnn_job_t *job) {
+static tenon_status_t run_pool_job(tenon_call_t *call, dnn_job_t *job) {
   tenon_tensor_t *x = call->inputs[0];
   tenon_tensor_t *out = call->outputs[0];
   void *to = dnn_is_last(out)
@@ -61,8 +62,8 @@ static tenon_status_t job_run(tenon_call_t *call, dnn_job_t *job) {
   return dnn_from_last(call, &dnn_eager, to, out);
 }
 
-static tenon_status_t pool(tenon_call_t *call, int64_t kind, dnnl_alg_kind_t algorithm,
-                           tenon_run_fn plain) {
+static tenon_status_t pool_by_onednn(tenon_call_t *call, int64_t kind, dnnl_alg_kind_t algorithm,
+                                     tenon_run_fn plain) {
   const tenon_tensor_t *x = call->inputs[0];
   const tenon_tensor_t *out = call->outputs[0];
   window_t window;
@@ -90,25 +91,26 @@ static tenon_status_t pool(tenon_call_t *call, int64_t kind, dnnl_alg_kind_t alg
     dnn_key_add(&key, window.before[i]);
   }
   dnn_job_t *job = dnn_find(&dnn_eager, &key);
-  if (job) return job->primitive ? job_run(call, job) : plain(call);
-  job = job_make(&key, x, out, &window, algorithm);
+  if (job) return job->primitive ? run_pool_job(call, job) : plain(call);
+  job = make_pool_job(&key, x, out, &window, algorithm);
   if (!job) return tenon_fail(call, TENON_MEMORY, "out of memory for a oneDNN primitive");
   int kept = dnn_publish(&dnn_eager, job);
-  tenon_status_t status = job->primitive ? job_run(call, job) : plain(call);
+  tenon_status_t status = job->primitive ? run_pool_job(call, job) : plain(call);
   if (!kept) dnn_job_destroy(job);
   return status;
 }
 
 static tenon_status_t dnn_max_pool(tenon_call_t *call) {
   if (call->outputs[1]) return core_max_pool_run(call); /* only the plain kernel computes indices */
-  return pool(call, KIND_MAX, dnnl_pooling_max, core_max_pool_run);
+  return pool_by_onednn(call, KIND_MAX, dnnl_pooling_max, core_max_pool_run);
 }
 
 static tenon_status_t dnn_average_pool(tenon_call_t *call) {
   int include = call->attrs[POOL_MORE].as.i != 0;
-  return pool(call, KIND_AVERAGE,
-              include ? dnnl_pooling_avg_include_padding : dnnl_pooling_avg_exclude_padding,
-              core_average_pool_run);
+  return pool_by_onednn(call, KIND_AVERAGE,
+                        include ? dnnl_pooling_avg_include_padding
+                                : dnnl_pooling_avg_exclude_padding,
+                        core_average_pool_run);
 }
 
 /* clang-format off */

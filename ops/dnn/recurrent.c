@@ -10,15 +10,15 @@ typedef struct plan_t {
   dnn_weights_t weights[RECURRENT_DIRECTIONS][RECURRENT_WEIGHTS];
 } plan_t;
 
-static tenon_status_t product(tenon_call_t *call, void *context, int direction, int weight, void *x,
-                              int64_t m, void *out) {
+static tenon_status_t packed_product(tenon_call_t *call, void *context, int direction, int weight,
+                                     void *x, int64_t m, void *out) {
   plan_t *plan = (plan_t *)context;
   return dnn_weights_multiply(call, &plan->weights[direction][weight], x, m, out);
 }
 
-static tenon_status_t run(tenon_call_t *call, int kind) {
+static tenon_status_t run_layer(tenon_call_t *call, int kind) {
   plan_t *plan = (plan_t *)call->plan;
-  return plan ? core_recurrent_run(call, kind, product, plan, plan->hidden)
+  return plan ? core_recurrent_run(call, kind, packed_product, plan, plan->hidden)
               : core_recurrent_run(call, kind, 0, 0, 0);
 }
 
@@ -31,11 +31,11 @@ static void plan_release(void *pointer) {
   free(plan);
 }
 
-static int64_t extent(tenon_dim_t dim, int64_t usual) {
+static int64_t extent_or_usual(tenon_dim_t dim, int64_t usual) {
   return tenon_is_known(dim) && dim.value > 0 ? dim.value : usual;
 }
 
-static tenon_status_t prepare(tenon_node_t *node, int kind) {
+static tenon_status_t prepare_layer(tenon_node_t *node, int kind) {
   enum {
     W = 1,
     R = 2,
@@ -52,8 +52,8 @@ static tenon_status_t prepare(tenon_node_t *node, int kind) {
                              .hidden = given[1]->shape[2]};
   if (shape.hidden < SMALL || shape.inputs < 1) return TENON_OK;
   int batch_first = node->attrs[LAYOUT].as.i != 0;
-  shape.steps = extent(x->dims[batch_first], USUAL_STEPS);
-  shape.batch = extent(x->dims[!batch_first], 1);
+  shape.steps = extent_or_usual(x->dims[batch_first], USUAL_STEPS);
+  shape.batch = extent_or_usual(x->dims[!batch_first], 1);
   plan_t *plan = (plan_t *)calloc(1, sizeof *plan);
   if (!plan)
     return tenon_fail(node, TENON_MEMORY, "out of memory for the plan of a recurrent layer");
@@ -78,9 +78,11 @@ static tenon_status_t prepare(tenon_node_t *node, int kind) {
 }
 
 #define LAYER(name, KIND)                                                                          \
-  static tenon_status_t dnn_##name(tenon_call_t *call) { return run(call, RECURRENT_##KIND); }     \
+  static tenon_status_t dnn_##name(tenon_call_t *call) {                                           \
+    return run_layer(call, RECURRENT_##KIND);                                                      \
+  }                                                                                                \
   static tenon_status_t name##_prepare(tenon_node_t *node) {                                       \
-    return prepare(node, RECURRENT_##KIND);                                                        \
+    return prepare_layer(node, RECURRENT_##KIND);                                                  \
   }
 /* clang-format off */
 LAYER(rnn, RNN)

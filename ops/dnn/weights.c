@@ -63,7 +63,7 @@ dnnl_primitive_desc_t dnn_weights_describe(const dnn_weights_t *weights, dnn_job
   return status == dnnl_success ? desc : 0;
 }
 
-static dnn_job_t *job_make(const dnn_key_t *key, const dnn_weights_t *weights, int64_t m) {
+static dnn_job_t *make_weights_job(const dnn_key_t *key, const dnn_weights_t *weights, int64_t m) {
   int64_t a_dims[2] = {m, weights->k};
   int64_t a_strides[2] = {weights->k, 1};
   int64_t c_dims[2] = {m, weights->n};
@@ -98,7 +98,7 @@ tenon_status_t dnn_weights_multiply(tenon_call_t *call, dnn_weights_t *weights, 
   dnn_job_t *job = dnn_find(&weights->cache, &key);
   int kept = job != 0;
   if (!job) {
-    job = job_make(&key, weights, m);
+    job = make_weights_job(&key, weights, m);
     if (!job) return tenon_fail(call, TENON_MEMORY, "out of memory for a oneDNN primitive");
     kept = dnn_publish(&weights->cache, job);
   }

@@ -90,7 +90,7 @@ FLOATS(DEFINE_CHOSEN, max_backward, <)
 static int is_small(int64_t x) { return x > -INTEGER_LIMIT && x < INTEGER_LIMIT; }
 
 /* Applies an operation to two numbers. Returns 0 if the result is too large to state. */
-static int compute(uint32_t operation, int of_c, int64_t a, int64_t b, int64_t *out) {
+static int compute_integer(uint32_t operation, int of_c, int64_t a, int64_t b, int64_t *out) {
   switch (operation) {
   case TENON_DIM_ADD:
     *out = a + b;
@@ -126,7 +126,7 @@ static int compute_dim(tenon_infer_t *infer, uint32_t operation, tenon_dim_t a, 
   int truncates = operation == TENON_DIM_DIV || of_c;
   if (tenon_is_known(a) && tenon_is_known(b))
     return is_small(a.value) && is_small(b.value) &&
-           compute(operation, of_c, a.value, b.value, &out->value);
+           compute_integer(operation, of_c, a.value, b.value, &out->value);
   if (truncates || operation == TENON_DIM_MOD) {
     if (!tenon_is_known(b) || b.value <= 0) return 0;
     if (truncates && tenon_dim(infer, TENON_DIM_TEST_LESS, a, tenon_extent(0)).value != 0) return 0;
@@ -135,7 +135,7 @@ static int compute_dim(tenon_infer_t *infer, uint32_t operation, tenon_dim_t a, 
   return 1;
 }
 
-static tenon_status_t propagate(tenon_infer_t *infer, uint32_t operation) {
+static tenon_status_t propagate_values(tenon_infer_t *infer, uint32_t operation) {
   const tenon_meta_t *a = infer->inputs[0];
   const tenon_meta_t *b = infer->inputs[1];
   tenon_meta_t *out = infer->outputs[0];
@@ -161,7 +161,7 @@ static tenon_status_t propagate(tenon_infer_t *infer, uint32_t operation) {
 
 #define INFER(name, operation)                                                                     \
   static tenon_status_t name##_infer(tenon_infer_t *infer) {                                       \
-    return propagate(infer, TENON_DIM_##operation);                                                \
+    return propagate_values(infer, TENON_DIM_##operation);                                         \
   }
 /* clang-format off */
 INFER(add, ADD)

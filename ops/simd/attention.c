@@ -123,7 +123,7 @@ ROW(double, f64)
 
 /* tasks */
 
-static void *place(const attention_t *at, const heads_t *x, int64_t b, int64_t h, int64_t i) {
+static void *row_address(const attention_t *at, const heads_t *x, int64_t b, int64_t h, int64_t i) {
   int64_t offset = b * x->strides[0] + h * x->strides[1] + i * x->strides[2];
   return (char *)x->data + offset * (at->dtype.bits / 8);
 }
@@ -140,10 +140,10 @@ static void task_run(const attention_t *at, int64_t task, void *scores) {
   product_t qk = {rows,
                   count,
                   at->q.shape[3],
-                  {.data = place(at, &at->q, b, h, first),
+                  {.data = row_address(at, &at->q, b, h, first),
                    .vector = at->q.strides[2],
                    .element = at->q.strides[3]},
-                  {.data = place(at, &at->k, b, kv, 0),
+                  {.data = row_address(at, &at->k, b, kv, 0),
                    .vector = at->k.strides[2],
                    .element = at->k.strides[3]},
                   scores,
@@ -154,10 +154,10 @@ static void task_run(const attention_t *at, int64_t task, void *scores) {
                   at->v.shape[3],
                   count,
                   {.data = scores, .vector = count, .element = 1},
-                  {.data = place(at, &at->v, b, kv, 0),
+                  {.data = row_address(at, &at->v, b, kv, 0),
                    .vector = at->v.strides[3],
                    .element = at->v.strides[2]},
-                  place(at, &at->out, b, h, first),
+                  row_address(at, &at->out, b, h, first),
                   at->out.strides[2],
                   at->out.strides[3],
                   0};
@@ -207,8 +207,8 @@ static heads_t heads_of(const tenon_tensor_t *x, int64_t heads) {
 }
 
 /* Appends `now` to the past, in the output `present` if it is requested. */
-static tenon_status_t join(tenon_call_t *call, tenon_tensor_t *past, tenon_tensor_t *now,
-                           int64_t heads, tenon_tensor_t *present, tenon_tensor_t **out) {
+static tenon_status_t append_to_past(tenon_call_t *call, tenon_tensor_t *past, tenon_tensor_t *now,
+                                     int64_t heads, tenon_tensor_t *present, tenon_tensor_t **out) {
   heads_t new = heads_of(now, heads);
   tenon_tensor_t *view = call->host->view(call, now, 0, 4, new.shape, new.strides);
   if (!view) return TENON_MEMORY;
@@ -250,10 +250,10 @@ static tenon_status_t attention_run(tenon_call_t *call) {
   tenon_tensor_t *nonpad = inputs[ATTENTION_NONPAD];
   tenon_tensor_t *qk = outputs[3];
   at.dtype = tenon_dtype(core_is(outputs[0], TENON_F64) ? TENON_F64 : TENON_F32);
-  TENON_TRY(join(call, inputs[ATTENTION_PAST_KEY], inputs[1], attrs[ATTENTION_KV_HEADS].as.i,
-                 outputs[1], &key));
-  TENON_TRY(join(call, inputs[ATTENTION_PAST_VALUE], inputs[2], attrs[ATTENTION_KV_HEADS].as.i,
-                 outputs[2], &value));
+  TENON_TRY(append_to_past(call, inputs[ATTENTION_PAST_KEY], inputs[1],
+                           attrs[ATTENTION_KV_HEADS].as.i, outputs[1], &key));
+  TENON_TRY(append_to_past(call, inputs[ATTENTION_PAST_VALUE], inputs[2],
+                           attrs[ATTENTION_KV_HEADS].as.i, outputs[2], &value));
   tenon_tensor_t *q = core_as(call, inputs[0], at.dtype);
   tenon_tensor_t *out = core_place(call, outputs[0], at.dtype);
   key = core_as(call, key, at.dtype);
@@ -324,8 +324,9 @@ static tenon_status_t heads_infer(tenon_infer_t *infer, uint32_t input, const ch
   return TENON_OK;
 }
 
-static tenon_status_t agree(tenon_infer_t *infer, const char *what, const char *a_name,
-                            tenon_dim_t a, const char *b_name, tenon_dim_t b) {
+static tenon_status_t check_extents_agree(tenon_infer_t *infer, const char *what,
+                                          const char *a_name, tenon_dim_t a, const char *b_name,
+                                          tenon_dim_t b) {
   if (dim_differ(a, b))
     return tenon_fail(infer, TENON_INVALID, "%s differ: %" PRId64 " for %s but %" PRId64 " for %s",
                       what, a.value, a_name, b.value, b_name);
@@ -357,7 +358,7 @@ static tenon_status_t attention_infer(tenon_infer_t *infer) {
   for (uint32_t i = 0; i < 2; i++) {
     const tenon_meta_t *past = in[ATTENTION_PAST_KEY + i];
     TENON_TRY(heads_infer(infer, 1 + i, names[i], attrs[ATTENTION_KV_HEADS].as.i, kv[i]));
-    TENON_TRY(agree(infer, "batch sizes", "q", q[0], names[i], kv[i][0]));
+    TENON_TRY(check_extents_agree(infer, "batch sizes", "q", q[0], names[i], kv[i][0]));
     total = kv[i][2];
     if (!past) continue;
     if (past->ndim != 4)
@@ -366,15 +367,16 @@ static tenon_status_t attention_infer(tenon_infer_t *infer) {
                         i ? "value" : "key", past->ndim);
     for (int axis = 0; axis < 4; axis++)
       if (axis != 2)
-        TENON_TRY(agree(infer, "extents", "the past", past->dims[axis], names[i], kv[i][axis]));
+        TENON_TRY(check_extents_agree(infer, "extents", "the past", past->dims[axis], names[i],
+                                      kv[i][axis]));
     total = dim_add(infer, total, past->dims[2]);
   }
-  TENON_TRY(agree(infer, "lengths", "k", kv[0][2], "v", kv[1][2]));
+  TENON_TRY(check_extents_agree(infer, "lengths", "k", kv[0][2], "v", kv[1][2]));
   if (in[ATTENTION_PAST_KEY])
-    TENON_TRY(agree(infer, "lengths", "past_key", in[ATTENTION_PAST_KEY]->dims[2], "past_value",
-                    in[ATTENTION_PAST_VALUE]->dims[2]));
-  TENON_TRY(agree(infer, "heads", "k", kv[0][1], "v", kv[1][1]));
-  TENON_TRY(agree(infer, "head sizes", "q", q[3], "k", kv[0][3]));
+    TENON_TRY(check_extents_agree(infer, "lengths", "past_key", in[ATTENTION_PAST_KEY]->dims[2],
+                                  "past_value", in[ATTENTION_PAST_VALUE]->dims[2]));
+  TENON_TRY(check_extents_agree(infer, "heads", "k", kv[0][1], "v", kv[1][1]));
+  TENON_TRY(check_extents_agree(infer, "head sizes", "q", q[3], "k", kv[0][3]));
   if (tenon_is_known(q[1]) && tenon_is_known(kv[0][1]) &&
       (!kv[0][1].value || q[1].value % kv[0][1].value))
     return tenon_fail(infer, TENON_INVALID,
@@ -398,8 +400,8 @@ static tenon_status_t attention_infer(tenon_infer_t *infer) {
           infer, TENON_INVALID,
           "nonpad_kv_seqlen has %d axes; expected one axis with a length for each batch entry",
           in[ATTENTION_NONPAD]->ndim);
-    TENON_TRY(
-        agree(infer, "batch sizes", "q", q[0], "nonpad_kv_seqlen", in[ATTENTION_NONPAD]->dims[0]));
+    TENON_TRY(check_extents_agree(infer, "batch sizes", "q", q[0], "nonpad_kv_seqlen",
+                                  in[ATTENTION_NONPAD]->dims[0]));
   }
   dims_set(out[0], q[0], q[1], q[2], kv[1][3]);
   if (in[0]->ndim == 3) {

@@ -171,7 +171,7 @@ CHANNEL(f64, double)
   (tenon_dtype_id((call)->inputs[0]->dtype) == TENON_F64 ? f64_##function : f32_##function)
 
 /* Sets x and y to memory of f32 or f64; finish() narrows the result. */
-static tenon_status_t start(tenon_call_t *call, plan_t *p) {
+static tenon_status_t widen_input(tenon_call_t *call, plan_t *p) {
   const tenon_tensor_t *x = call->inputs[0];
   int64_t count = tenon_count(x);
   p->x = x->data;
@@ -179,32 +179,32 @@ static tenon_status_t start(tenon_call_t *call, plan_t *p) {
   if (!is_narrow(x->dtype)) return TENON_OK;
   float *wide = (float *)call->host->allocate(call, 2 * (uint64_t)count * sizeof(float));
   if (!wide) return TENON_MEMORY;
-  widen(x->dtype, wide, x->data, count);
+  widen_run(x->dtype, wide, x->data, count);
   p->x = wide;
   p->y = wide + count;
   return TENON_OK;
 }
 
-static tenon_status_t finish(tenon_call_t *call, const plan_t *p) {
+static tenon_status_t narrow_result(tenon_call_t *call, const plan_t *p) {
   const tenon_tensor_t *x = call->inputs[0];
   if (is_narrow(x->dtype))
-    narrow(x->dtype, call->outputs[0]->data, (const float *)p->y, tenon_count(x));
+    narrow_run(x->dtype, call->outputs[0]->data, (const float *)p->y, tenon_count(x));
   return TENON_OK;
 }
 
-static void along(plan_t *p, const tenon_tensor_t *x, int32_t axis) {
+static void set_axis(plan_t *p, const tenon_tensor_t *x, int32_t axis) {
   p->outer = extents_product(x->shape, 0, axis);
   p->n = x->shape[axis];
   p->inner = extents_product(x->shape, axis + 1, x->ndim);
   p->blocks = (p->inner + COLUMNS - 1) / COLUMNS;
 }
 
-static tenon_status_t columns(tenon_call_t *call, plan_t *p, tenon_part_fn part) {
+static tenon_status_t run_columns(tenon_call_t *call, plan_t *p, tenon_part_fn part) {
   if (tenon_count(call->inputs[0]) == 0) return TENON_OK;
-  TENON_TRY(start(call, p));
+  TENON_TRY(widen_input(call, p));
   int64_t each = p->n * (p->inner < COLUMNS ? p->inner : COLUMNS);
   TENON_TRY(call->host->parallel(call, p->outer * p->blocks, 16384 / (each + 1) + 1, part, p));
-  return finish(call, p);
+  return narrow_result(call, p);
 }
 
 static tenon_status_t batch_norm_run(tenon_call_t *call) {
@@ -214,7 +214,7 @@ static tenon_status_t batch_norm_run(tenon_call_t *call) {
   int64_t size = dtype.bits / 8;
   int64_t count = tenon_count(x);
   plan_t p = {0};
-  along(&p, x, 1);
+  set_axis(&p, x, 1);
   char *room = (char *)call->host->allocate(call, (uint64_t)(3 * p.n * size) + 1);
   if (!room) return TENON_MEMORY;
   p.mean = room;
@@ -229,10 +229,10 @@ static tenon_status_t batch_norm_run(tenon_call_t *call) {
   }
   if (count == 0) return TENON_OK;
   int64_t width = p.inner == 1 ? p.n : p.inner;
-  TENON_TRY(start(call, &p));
+  TENON_TRY(widen_input(call, &p));
   TENON_TRY(
       call->host->parallel(call, count / width, 16384 / width + 1, BY_TYPE(call, batch_norm), &p));
-  return finish(call, &p);
+  return narrow_result(call, &p);
 }
 
 static tenon_status_t lrn_run(tenon_call_t *call) {
@@ -242,16 +242,16 @@ static tenon_status_t lrn_run(tenon_call_t *call) {
               .constant = call->attrs[3].as.f,
               .before = (size - 1) / 2,
               .after = size / 2};
-  along(&p, call->inputs[0], 1);
-  return columns(call, &p, BY_TYPE(call, lrn));
+  set_axis(&p, call->inputs[0], 1);
+  return run_columns(call, &p, BY_TYPE(call, lrn));
 }
 
 static tenon_status_t lp_norm_run(tenon_call_t *call) {
   plan_t p = {.power = (double)call->attrs[1].as.i};
   int32_t axis = 0;
   TENON_TRY(axis_wrap(call, call->attrs[0].as.i, call->inputs[0]->ndim, &axis));
-  along(&p, call->inputs[0], axis);
-  return columns(call, &p, BY_TYPE(call, lp_norm));
+  set_axis(&p, call->inputs[0], axis);
+  return run_columns(call, &p, BY_TYPE(call, lp_norm));
 }
 
 static tenon_status_t mean_variance_run(tenon_call_t *call) {
@@ -274,10 +274,10 @@ static tenon_status_t mean_variance_run(tenon_call_t *call) {
     p.reduced_shape[p.reduced] = 1;
     p.reduced_stride[p.reduced++] = 1;
   }
-  TENON_TRY(start(call, &p));
+  TENON_TRY(widen_input(call, &p));
   TENON_TRY(call->host->parallel(call, tenon_count(x) / p.n, 16384 / (p.n + 1) + 1,
                                  BY_TYPE(call, mean_variance), &p));
-  return finish(call, &p);
+  return narrow_result(call, &p);
 }
 
 #ifndef TENON_SIMD

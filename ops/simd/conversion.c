@@ -103,13 +103,14 @@ static uint32_t bits_of(const kind_t *kind) { return kind->dtype >> 8 & 0xff; }
 
 /* Both may access codes up to the next whole byte; the buffer of a block is a whole number of
  * bytes. */
-static void unpack(const void *data, int64_t begin, int64_t count, uint32_t bits, uint8_t *codes) {
+static void unpack_codes(const void *data, int64_t begin, int64_t count, uint32_t bits,
+                         uint8_t *codes) {
   const uint8_t *bytes = (const uint8_t *)data + begin * bits / 8;
   for (int64_t i = 0, per = 8 / bits; i < count; i += per, bytes++)
     for (int64_t k = 0; k < per; k++)
       codes[i + k] = (uint8_t)(*bytes >> (k * bits) & ((1u << bits) - 1));
 }
-static void pack(void *data, int64_t begin, int64_t count, uint32_t bits, uint8_t *codes) {
+static void pack_codes(void *data, int64_t begin, int64_t count, uint32_t bits, uint8_t *codes) {
   uint8_t *bytes = (uint8_t *)data + begin * bits / 8;
   int64_t per = 8 / bits;
   for (int64_t i = count; i % per; i++)
@@ -126,7 +127,7 @@ static tenon_status_t load_packed(const job_t *job, int64_t begin, int64_t count
   uint32_t bits = bits_of(job->from);
   int64_t sign = (job->from->dtype & 0xff) == (TENON_I4 & 0xff) ? (int64_t)1 << (bits - 1) : 0;
   uint8_t codes[BLOCK];
-  unpack(job->x, begin, count, bits, codes);
+  unpack_codes(job->x, begin, count, bits, codes);
   for (int64_t i = 0; i < count; i++)
     block->whole[i] = (codes[i] ^ sign) - sign;
   return TENON_OK;
@@ -136,7 +137,7 @@ static tenon_status_t store_packed(const job_t *job, int64_t begin, int64_t coun
   uint8_t codes[BLOCK];
   for (int64_t i = 0; i < count; i++)
     codes[i] = (uint8_t)block->whole[i];
-  pack(job->out, begin, count, bits_of(job->to), codes);
+  pack_codes(job->out, begin, count, bits_of(job->to), codes);
   return TENON_OK;
 }
 
@@ -145,7 +146,7 @@ static tenon_status_t load_narrow(const job_t *job, int64_t begin, int64_t count
   uint8_t unpacked[BLOCK];
   const uint8_t *codes = (const uint8_t *)job->x + begin;
   if (format.bits == 4) {
-    unpack(job->x, begin, count, 4, unpacked);
+    unpack_codes(job->x, begin, count, 4, unpacked);
     codes = unpacked;
   }
   for (int64_t i = 0; i < count; i++)
@@ -161,7 +162,7 @@ static tenon_status_t store_narrow(const job_t *job, int64_t begin, int64_t coun
   uint8_t *codes = format.bits == 4 ? packed : (uint8_t *)job->out + begin;
   for (int64_t i = 0; i < count; i++)
     codes[i] = (uint8_t)format_encode(&format, block->single[i], overflow);
-  if (format.bits == 4) pack(job->out, begin, count, 4, codes);
+  if (format.bits == 4) pack_codes(job->out, begin, count, 4, codes);
   return TENON_OK;
 }
 
@@ -186,7 +187,7 @@ static tenon_status_t load_text(const job_t *job, int64_t begin, int64_t count, 
 
 /* Rounds a number to the source dtype. For 8-bit floats, the digits of f32 are more useful than the
  * few digits that identify the number. */
-static double narrowed(double x, const void *context) {
+static double rounded_to_source(double x, const void *context) {
   switch (((const kind_t *)context)->dtype) {
   case TENON_F64:
     return x;
@@ -217,7 +218,7 @@ static tenon_status_t store_text(const job_t *job, int64_t begin, int64_t count,
     else
       text.size =
           core_number_to_text(job->loaded == SINGLE ? (double)block->single[i] : block->real[i],
-                              narrowed, job->from, buffer);
+                              rounded_to_source, job->from, buffer);
     TENON_TRY(host->set_string(job->call, job->call->outputs[0], begin + i, text.data, text.size));
   }
   return TENON_OK;
@@ -372,13 +373,13 @@ static tenon_status_t run_blocks(tenon_call_t *call, void *argument, int64_t beg
   return TENON_OK;
 }
 
-static void copy(tenon_tensor_t *out, const tenon_tensor_t *x) {
+static void copy_elements(tenon_tensor_t *out, const tenon_tensor_t *x) {
   int64_t count = tenon_count(x);
   if (count > 0)
     memcpy(out->data, x->data, ((size_t)count * x->dtype.bits * x->dtype.lanes + 7) / 8);
 }
 
-static tenon_status_t run(tenon_call_t *call, int saturate, int64_t rounding) {
+static tenon_status_t convert_tensor(tenon_call_t *call, int saturate, int64_t rounding) {
   const tenon_tensor_t *x = call->inputs[0];
   tenon_tensor_t *out = call->outputs[0];
   job_t job = {.call = call,
@@ -391,7 +392,7 @@ static tenon_status_t run(tenon_call_t *call, int saturate, int64_t rounding) {
     return tenon_fail(call, TENON_INVALID,
                       "a cast between these dtypes does not exist; see `tenon show core::cast`");
   if (job.from == job.to && job.to->stored != TEXT) {
-    copy(out, x);
+    copy_elements(out, x);
     return TENON_OK;
   }
   job.count = tenon_count(x);
@@ -411,14 +412,14 @@ static tenon_status_t run(tenon_call_t *call, int saturate, int64_t rounding) {
 }
 
 static tenon_status_t cast_run(tenon_call_t *call) {
-  return run(call, call->attrs[1].as.i != 0, call->attrs[2].as.i);
+  return convert_tensor(call, call->attrs[1].as.i != 0, call->attrs[2].as.i);
 }
 static tenon_status_t cast_like_run(tenon_call_t *call) {
-  return run(call, call->attrs[0].as.i != 0, call->attrs[1].as.i);
+  return convert_tensor(call, call->attrs[0].as.i != 0, call->attrs[1].as.i);
 }
 
 static tenon_status_t bit_cast_run(tenon_call_t *call) {
-  copy(call->outputs[0], call->inputs[0]);
+  copy_elements(call->outputs[0], call->inputs[0]);
   return TENON_OK;
 }
 

@@ -82,9 +82,9 @@ static tenon_status_t norm_part(tenon_call_t *call, void *argument, int64_t begi
     int64_t at = row * p->n;
     if (is_narrow(p->x->dtype)) {
       float *wide = p->wide ? p->wide + at : room;
-      widen(p->x->dtype, wide, (const uint16_t *)p->x->data + at, p->n);
+      widen_run(p->x->dtype, wide, (const uint16_t *)p->x->data + at, p->n);
       f32_row(p, wide, wide, row);
-      narrow(p->x->dtype, (uint16_t *)p->out->data + at, wide, p->n);
+      narrow_run(p->x->dtype, (uint16_t *)p->out->data + at, wide, p->n);
     } else if (p->x->dtype.bits == 32) {
       f32_row(p, (float *)p->out->data + at, (const float *)p->x->data + at, row);
     } else {
@@ -96,8 +96,9 @@ static tenon_status_t norm_part(tenon_call_t *call, void *argument, int64_t begi
 
 /* Converts a parameter to `count` numbers in the type of the computation, repeated if it has fewer;
  * its axes are the last of `like`. */
-static tenon_status_t parameter(tenon_call_t *call, const tenon_tensor_t *t,
-                                const tenon_tensor_t *like, int64_t count, const void **out) {
+static tenon_status_t expand_parameter(tenon_call_t *call, const tenon_tensor_t *t,
+                                       const tenon_tensor_t *like, int64_t count,
+                                       const void **out) {
   *out = NULL;
   if (!t) return TENON_OK;
   *out = t->data;
@@ -116,7 +117,7 @@ static tenon_status_t parameter(tenon_call_t *call, const tenon_tensor_t *t,
   if (is_narrow(t->dtype)) {
     float *wide = (float *)call->host->allocate(call, (uint64_t)count * sizeof(float));
     if (!wide) return TENON_MEMORY;
-    widen(t->dtype, wide, *out, count);
+    widen_run(t->dtype, wide, *out, count);
     *out = wide;
   }
   return TENON_OK;
@@ -129,8 +130,8 @@ static tenon_status_t norm_run(tenon_call_t *call, norm_t *p, const tenon_tensor
   p->x = call->inputs[0];
   p->out = call->outputs[0];
   if (count == 0) return TENON_OK;
-  TENON_TRY(parameter(call, scale, p->x, parameters, &p->scale));
-  TENON_TRY(parameter(call, bias, p->x, parameters, &p->bias));
+  TENON_TRY(expand_parameter(call, scale, p->x, parameters, &p->scale));
+  TENON_TRY(expand_parameter(call, bias, p->x, parameters, &p->bias));
   if (is_narrow(p->x->dtype) && p->n > ROOM &&
       !(p->wide = (float *)call->host->allocate(call, (uint64_t)count * sizeof(float))))
     return TENON_MEMORY;
@@ -186,7 +187,7 @@ static tenon_status_t group_norm_run(tenon_call_t *call) {
 
 #ifndef TENON_SIMD
 /* Checks that the parameter broadcasts over the axes from `axis` on. */
-static tenon_status_t fits(tenon_infer_t *infer, uint32_t input, int32_t axis) {
+static tenon_status_t check_parameter(tenon_infer_t *infer, uint32_t input, int32_t axis) {
   const tenon_meta_t *x = infer->inputs[0];
   const tenon_meta_t *t = infer->inputs[input];
   int32_t lead = t ? t->ndim - (x->ndim - axis) : 0;
@@ -205,8 +206,8 @@ static tenon_status_t layer_norm_infer(tenon_infer_t *infer) {
   const tenon_meta_t *x = infer->inputs[0];
   int32_t axis = 0;
   TENON_TRY(axis_wrap(infer, infer->attrs[0].as.i, x->ndim, &axis));
-  TENON_TRY(fits(infer, 1, axis));
-  TENON_TRY(fits(infer, 2, axis));
+  TENON_TRY(check_parameter(infer, 1, axis));
+  TENON_TRY(check_parameter(infer, 2, axis));
   for (int i = 1; i < 3; i++) {
     tenon_meta_t *out = infer->outputs[i];
     if (!out) continue;
@@ -221,7 +222,7 @@ static tenon_status_t layer_norm_infer(tenon_infer_t *infer) {
 static tenon_status_t rms_norm_infer(tenon_infer_t *infer) {
   int32_t axis = 0;
   TENON_TRY(axis_wrap(infer, infer->attrs[0].as.i, infer->inputs[0]->ndim, &axis));
-  TENON_TRY(fits(infer, 1, axis));
+  TENON_TRY(check_parameter(infer, 1, axis));
   return out_like(infer->outputs[0], infer->inputs[0]);
 }
 

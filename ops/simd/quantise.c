@@ -59,8 +59,8 @@ enum {
   }
 SMALL(UNPACK)
 
-static void decode(tenon_dtype_t dtype, const void *data, int64_t first, int64_t n,
-                   float *restrict to) {
+static void decode_numbers(tenon_dtype_t dtype, const void *data, int64_t first, int64_t n,
+                           float *restrict to) {
   const uint8_t *bytes = (const uint8_t *)data;
   switch (tenon_dtype_id(dtype)) {
 #define CASE(id, type)                                                                             \
@@ -95,13 +95,13 @@ static void decode(tenon_dtype_t dtype, const void *data, int64_t first, int64_t
     memcpy(to, (const float *)data + first, (size_t)n * sizeof *to);
     return;
   default:
-    widen(dtype, to, (const uint16_t *)data + first, n);
+    widen_run(dtype, to, (const uint16_t *)data + first, n);
   }
 }
 
 /* Rounds and clamps to the range. Elements of fewer than 8 bits take one byte each. */
-static void encode(tenon_dtype_t dtype, void *data, int64_t first, int64_t n,
-                   const float *restrict from, int saturate) {
+static void encode_numbers(tenon_dtype_t dtype, void *data, int64_t first, int64_t n,
+                           const float *restrict from, int saturate) {
   uint8_t *bytes = (uint8_t *)data + first;
   switch (tenon_dtype_id(dtype)) {
 #define CASE(id, type, least, most, mask)                                                          \
@@ -189,7 +189,7 @@ static tenon_status_t quantise_part(tenon_call_t *call, void *argument, int64_t 
       const float *s = r->scale + scale + (r->each ? done : 0);
       const float *z = r->zero;
       if (z) z += scale + (r->each ? done : 0);
-      decode(r->x->dtype, r->x->data, first + done, m, v);
+      decode_numbers(r->x->dtype, r->x->data, first + done, m, v);
       if (r->each)
         for (int64_t i = 0; i < m; i++)
           v[i] /= s[i];
@@ -198,8 +198,8 @@ static tenon_status_t quantise_part(tenon_call_t *call, void *argument, int64_t 
           v[i] /= *s;
       if (is_narrow(r->precision)) {
         uint16_t quotient[CHUNK];
-        narrow(r->precision, quotient, v, m);
-        widen(r->precision, v, quotient, m);
+        narrow_run(r->precision, quotient, v, m);
+        widen_run(r->precision, v, quotient, m);
       }
       if (is_whole(r->out->dtype))
         for (int64_t i = 0; i < m; i++)
@@ -210,7 +210,7 @@ static tenon_status_t quantise_part(tenon_call_t *call, void *argument, int64_t 
       else if (z)
         for (int64_t i = 0; i < m; i++)
           v[i] += *z;
-      encode(r->out->dtype, r->codes, first + done, m, v, r->saturate);
+      encode_numbers(r->out->dtype, r->codes, first + done, m, v, r->saturate);
     }
   }
   return TENON_OK;
@@ -230,7 +230,7 @@ static tenon_status_t dequantise_part(tenon_call_t *call, void *argument, int64_
       const float *z = r->zero;
       float *y = is_narrow(r->out->dtype) ? v : (float *)r->out->data + first + done;
       if (z) z += scale + (r->each ? done : 0);
-      decode(r->x->dtype, r->x->data, first + done, m, y);
+      decode_numbers(r->x->dtype, r->x->data, first + done, m, y);
       if (z && r->each)
         for (int64_t i = 0; i < m; i++)
           y[i] -= z[i];
@@ -243,18 +243,19 @@ static tenon_status_t dequantise_part(tenon_call_t *call, void *argument, int64_
       else
         for (int64_t i = 0; i < m; i++)
           y[i] *= *s;
-      if (y == v) narrow(r->out->dtype, (uint16_t *)r->out->data + first + done, v, m);
+      if (y == v) narrow_run(r->out->dtype, (uint16_t *)r->out->data + first + done, v, m);
     }
   }
   return TENON_OK;
 }
 
 /* Converts a parameter to f32. */
-static tenon_status_t parameter(tenon_call_t *call, const tenon_tensor_t *t, const float **out) {
+static tenon_status_t parameter_as_f32(tenon_call_t *call, const tenon_tensor_t *t,
+                                       const float **out) {
   int64_t n = tenon_count(t);
   float *room = (float *)call->host->allocate(call, (uint64_t)n * sizeof *room + 4);
   if (!room) return TENON_MEMORY;
-  decode(t->dtype, t->data, 0, n, room);
+  decode_numbers(t->dtype, t->data, 0, n, room);
   *out = room;
   return TENON_OK;
 }
@@ -275,10 +276,10 @@ static tenon_status_t lay_out(tenon_call_t *call, rows_t *r) {
   r->n = count;
   r->inner = 1;
   r->width = BLOCK;
-  TENON_TRY(parameter(call, scale, &r->scale));
+  TENON_TRY(parameter_as_f32(call, scale, &r->scale));
   if (zero && !(is_whole(zero->dtype) || tenon_dtype_id(zero->dtype) == TENON_F4E2M1))
     zero = NULL; /* for f8 the zero point is always 0 */
-  if (zero) TENON_TRY(parameter(call, zero, &r->zero));
+  if (zero) TENON_TRY(parameter_as_f32(call, zero, &r->zero));
   if (tenon_count(scale) == 1) {
     if (count) r->rows = r->per_outer = (count + BLOCK - 1) / BLOCK;
     r->single = 1;
@@ -302,7 +303,7 @@ static tenon_status_t each_row(tenon_call_t *call, rows_t *r, tenon_part_fn part
 }
 
 /* Packs bytes into elements, low bits first. */
-static void pack(tenon_tensor_t *out, const uint8_t *codes) {
+static void pack_codes(tenon_tensor_t *out, const uint8_t *codes) {
   int64_t n = tenon_count(out);
   int64_t bits = out->dtype.bits;
   int64_t each = 8 / bits;
@@ -329,7 +330,7 @@ static tenon_status_t quantise_run(tenon_call_t *call) {
   if (packed && !(r.codes = call->host->allocate(call, (uint64_t)tenon_count(r.out) + 1)))
     return TENON_MEMORY;
   TENON_TRY(each_row(call, &r, quantise_part));
-  if (packed) pack(r.out, (const uint8_t *)r.codes);
+  if (packed) pack_codes(r.out, (const uint8_t *)r.codes);
   return TENON_OK;
 }
 
@@ -393,7 +394,7 @@ static tenon_status_t dynamic_run(tenon_call_t *call) {
 }
 
 #ifndef TENON_SIMD
-static tenon_status_t check(tenon_infer_t *infer) {
+static tenon_status_t check_scales(tenon_infer_t *infer) {
   const tenon_meta_t *x = infer->inputs[0];
   const tenon_meta_t *scale = infer->inputs[1];
   const tenon_meta_t *zero = infer->inputs[2];
@@ -455,7 +456,7 @@ static tenon_status_t quantise_infer(tenon_infer_t *infer) {
                       "output_dtype must be a quantised dtype: an integer of 16 bits or fewer or "
                       "an 8-bit or 4-bit float");
   infer->outputs[0]->dtype = dtype;
-  return check(infer);
+  return check_scales(infer);
 }
 
 static tenon_status_t dequantise_infer(tenon_infer_t *infer) {
@@ -464,7 +465,7 @@ static tenon_status_t dequantise_infer(tenon_infer_t *infer) {
   if (tenon_dtype_id(dtype) != TENON_F32 && !is_narrow(dtype))
     return tenon_fail(infer, TENON_INVALID, "output_dtype must be f32, f16 or bf16");
   infer->outputs[0]->dtype = dtype;
-  return check(infer);
+  return check_scales(infer);
 }
 
 static tenon_status_t dynamic_infer(tenon_infer_t *infer) {

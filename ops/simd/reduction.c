@@ -112,7 +112,7 @@ EXPONENTIALS(f64, double, exp)
 /* clang-format on */
 #define WIDEN_(id, name, type, class, wide, member, get, set, least, most)                         \
   static void name##_load(void *to, const void *from, int64_t n) {                                 \
-    widen(tenon_dtype(TENON_##id), (float *)to, from, n);                                          \
+    widen_run(tenon_dtype(TENON_##id), (float *)to, from, n);                                      \
   }
 /* clang-format off */
 NARROW(WIDEN_)
@@ -151,7 +151,7 @@ typedef struct plan_t {
   int how; /* run: the last axis is reduced */
 } plan_t;
 
-static word_t finished(const plan_t *p, word_t word, int64_t i) {
+static word_t finished_word(const plan_t *p, word_t word, int64_t i) {
   double n = (double)p->reduced_count;
   int real = p->kind->folds == f32_folds || p->kind->folds == f64_folds;
   int natural = p->kind->folds == u64_folds;
@@ -182,7 +182,7 @@ static word_t finished(const plan_t *p, word_t word, int64_t i) {
                    : (word_t){.i = (int64_t)value};
 }
 
-static void emit(const plan_t *p, const word_t *words, int64_t first, int64_t n) {
+static void emit_results(const plan_t *p, const word_t *words, int64_t first, int64_t n) {
   for (int64_t i = 0; i < n; i++) {
     if (p->how == SHIFT) { /* an infinite shift would give NaN */
       double shift = isfinite(words[i].f) ? words[i].f : 0.0;
@@ -191,7 +191,7 @@ static void emit(const plan_t *p, const word_t *words, int64_t first, int64_t n)
       else
         ((double *)p->shift)[first + i] = shift;
     } else {
-      p->kind->store(p->out, first + i, finished(p, words[i], first + i));
+      p->kind->store(p->out, first + i, finished_word(p, words[i], first + i));
     }
   }
 }
@@ -207,8 +207,8 @@ static int64_t offset_of(const axes_t *axes, int64_t index) {
 
 /* Gives the n numbers to fold from x on. A row has its own shift per number (step 1) or one shift
  * (step 0). */
-static const void *load(const plan_t *p, void *buffer, const char *x, int64_t n, const char *shift,
-                        int64_t step) {
+static const void *load_numbers(const plan_t *p, void *buffer, const char *x, int64_t n,
+                                const char *shift, int64_t step) {
   const void *numbers = x;
   if (p->kind->load) {
     p->kind->load(buffer, x, n);
@@ -228,7 +228,7 @@ static void fold_runs(const plan_t *p, word_t *acc, int64_t base, int64_t begin,
     int64_t first = c % each * CHUNK;
     int64_t n = p->width - first < CHUNK ? p->width - first : CHUNK;
     const char *x = p->x + (base + offset_of(&p->reduced, c / each) + first) * p->element;
-    p->fold->run(acc, load(p, buffer, x, n, shift, 0), n);
+    p->fold->run(acc, load_numbers(p, buffer, x, n, shift, 0), n);
   }
 }
 
@@ -246,8 +246,8 @@ static void fold_rows(const plan_t *p, word_t *acc, int64_t base, int64_t n, int
     if (rows > most) rows = most;
     const char *x = p->x + (base + offset_of(&p->reduced, row)) * p->element;
     for (int64_t r = 0; by_load && r < rows; r++)
-      (void)load(p, (char *)buffer + r * n * p->kind->wide, x + r * stride * p->element, n, shift,
-                 1);
+      (void)load_numbers(p, (char *)buffer + r * n * p->kind->wide, x + r * stride * p->element, n,
+                         shift, 1);
     p->fold->rows(acc, by_load ? (const void *)buffer : x, rows, by_load ? n : stride, n);
     row += rows;
   }
@@ -278,7 +278,7 @@ static tenon_status_t reduce_part(tenon_call_t *call, void *argument, int64_t be
     else
       fold_rows(p, acc, base, n, from, to, shift);
     if (p->pieces == 1)
-      emit(p, acc, first, n);
+      emit_results(p, acc, first, n);
     else
       memcpy(p->partial + piece * p->outputs + first, acc, (size_t)n * sizeof *acc);
   }
@@ -305,7 +305,7 @@ static tenon_status_t fold_all(tenon_call_t *call, plan_t *p) {
   if (p->pieces == 1) return TENON_OK;
   for (int64_t i = 1; i < p->pieces; i++)
     p->fold->merge(p->partial, p->partial + i * p->outputs, p->outputs);
-  emit(p, p->partial, 0, p->outputs);
+  emit_results(p, p->partial, 0, p->outputs);
   return TENON_OK;
 }
 
@@ -320,7 +320,7 @@ static void set_axes(axes_t *axes, const tenon_iterator_t *it, int32_t first, in
   }
 }
 
-static tenon_status_t reduce(const tenon_iterator_t *it, int fold, int how) {
+static tenon_status_t reduce_tensor(const tenon_iterator_t *it, int fold, int how) {
   const tenon_tensor_t *x = it->tensors[0];
   plan_t p;
   p.x = (const char *)x->data + it->offsets[0];
@@ -348,7 +348,7 @@ static tenon_status_t reduce(const tenon_iterator_t *it, int fold, int how) {
     if (fold == FOLD_MIN) none[0] = p.kind->most;
     if (how == LOG_OF_SHIFTED) p.how = LOGARITHM;
     for (int64_t i = 0; i < p.outputs; i++)
-      emit(&p, none, i, 1);
+      emit_results(&p, none, i, 1);
     return TENON_OK;
   }
   p.run = p.reduced.count && p.reduced.stride[p.reduced.count - 1] == 1;
@@ -372,7 +372,7 @@ static tenon_status_t reduce(const tenon_iterator_t *it, int fold, int how) {
 
 /* Sums to the shape of the output, from which the input was broadcast. */
 static tenon_status_t sum_to_stub(const tenon_iterator_t *it) {
-  return reduce(it, FOLD_SUM, AS_IT_IS);
+  return reduce_tensor(it, FOLD_SUM, AS_IT_IS);
 }
 
 #ifndef TENON_SIMD
@@ -497,7 +497,9 @@ static tenon_status_t sum_to_infer(tenon_infer_t *infer) {
 /* clang-format on */
 
 #define STUB_(name, fold, how, facts)                                                              \
-  static tenon_status_t name##_stub(const tenon_iterator_t *it) { return reduce(it, fold, how); }
+  static tenon_status_t name##_stub(const tenon_iterator_t *it) {                                  \
+    return reduce_tensor(it, fold, how);                                                           \
+  }
 /* clang-format off */
 REDUCTIONS(STUB_)
 

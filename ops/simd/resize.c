@@ -67,7 +67,7 @@ static tenon_status_t resize_infer(tenon_infer_t *infer) {
 }
 #endif
 
-static tenon_status_t nearest(tenon_call_t *call, const axis_t *axes) {
+static tenon_status_t resize_nearest(tenon_call_t *call, const axis_t *axes) {
   const tenon_tensor_t *out = call->outputs[0];
   tenon_tensor_t value = *out;
   double number[2] = {0, 0};
@@ -178,7 +178,7 @@ static tenon_status_t resize_run(tenon_call_t *call) {
     axes[i].in = shape[i] = x->shape[i];
   TENON_TRY(core_resize_axes(&r, axes));
   if (tenon_count(out) == 0) return TENON_OK;
-  if (call->attrs[RESIZE_MODE].as.i == NEAREST) return nearest(call, axes);
+  if (call->attrs[RESIZE_MODE].as.i == NEAREST) return resize_nearest(call, axes);
   for (int32_t i = 0; i < x->ndim; i++) {
     axis_t *a = &axes[i];
     if (a->resized && a->in == a->out && fabs(a->scale - 1) < 1e-9 && a->start == 0 && a->end == 1)

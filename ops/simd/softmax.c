@@ -209,12 +209,12 @@ static tenon_status_t softmax_part(tenon_call_t *call, void *argument, int64_t b
       float *g = p->wide[1] ? p->wide[0] + at : room[0];
       float *x = p->wide[1] ? p->wide[1] + at : room[1];
       for (int64_t r = 0; r < rows * p->inner; r += p->inner) {
-        widen(dtype, x + r, (const uint16_t *)p->x->data + at + r, row);
-        if (p->g) widen(dtype, g + r, (const uint16_t *)p->g->data + at + r, row);
+        widen_run(dtype, x + r, (const uint16_t *)p->x->data + at + r, row);
+        if (p->g) widen_run(dtype, g + r, (const uint16_t *)p->g->data + at + r, row);
       }
       p->function(x, g, x, &slab);
       for (int64_t r = 0; r < rows * p->inner; r += p->inner)
-        narrow(dtype, (uint16_t *)p->out->data + at + r, x + r, row);
+        narrow_run(dtype, (uint16_t *)p->out->data + at + r, x + r, row);
     } else {
       const char *g = p->g ? (const char *)p->g->data + at * p->size : NULL;
       p->function((char *)p->out->data + at * p->size, g, (const char *)p->x->data + at * p->size,
@@ -225,8 +225,8 @@ static tenon_status_t softmax_part(tenon_call_t *call, void *argument, int64_t b
 }
 
 /* `rows` and `columns` hold the functions for f32 and f64. */
-static tenon_status_t run(tenon_call_t *call, int backward, const slab_fn *rows,
-                          const slab_fn *columns) {
+static tenon_status_t run_softmax(tenon_call_t *call, int backward, const slab_fn *rows,
+                                  const slab_fn *columns) {
   const tenon_tensor_t *x = call->inputs[backward];
   int real = tenon_dtype_id(x->dtype) == TENON_F64;
   int64_t count = tenon_count(x);
@@ -283,7 +283,7 @@ static tenon_status_t softmax_backward_infer(tenon_infer_t *infer) {
   static tenon_status_t name##_run(tenon_call_t *call) {                                           \
     static const slab_fn rows[] = {f32_##row, f64_##row};                                          \
     static const slab_fn columns[] = {f32_##column, f64_##column};                                 \
-    return run(call, backward, rows, columns);                                                     \
+    return run_softmax(call, backward, rows, columns);                                             \
   }
 /* clang-format off */
 RUN(softmax, 0, softmax_row, softmax_columns)

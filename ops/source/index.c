@@ -111,7 +111,8 @@ static tenon_status_t kernel_of(tenon_call_t *call, const tenon_tensor_t *t, int
   return TENON_OK;
 }
 
-static tenon_status_t run(tenon_call_t *call, job_t *job, int is_gather, int64_t reduction) {
+static tenon_status_t enqueue_index_kernel(tenon_call_t *call, job_t *job, int is_gather,
+                                           int64_t reduction) {
   const tenon_tensor_t *given[3] = {job->indices, job->flow, job->target};
   tenon_tensor_t views[3] = {*given[0], *given[1], *given[2]};
   const tenon_tensor_t *const tensors[3] = {&views[0], &views[1], &views[2]};
@@ -158,7 +159,7 @@ static tenon_status_t by_tuples(tenon_call_t *call, const tenon_tensor_t *flow,
                         : i < lead ? 0
                                    : target->strides[batch + depth + i - lead];
   }
-  return run(call, &job, is_gather, reduction);
+  return enqueue_index_kernel(call, &job, is_gather, reduction);
 }
 
 static tenon_status_t gather_nd_run(tenon_call_t *call) {
@@ -166,7 +167,7 @@ static tenon_status_t gather_nd_run(tenon_call_t *call) {
 }
 
 /* The result starts as a copy of x, unless it uses the memory of x. */
-static tenon_status_t start(tenon_call_t *call, int64_t reduction) {
+static tenon_status_t start_from_x(tenon_call_t *call, int64_t reduction) {
   const tenon_tensor_t *x = call->inputs[0];
   const tenon_tensor_t *out = call->outputs[0];
   uint32_t kernel;
@@ -176,7 +177,7 @@ static tenon_status_t start(tenon_call_t *call, int64_t reduction) {
 }
 
 static tenon_status_t scatter_nd_run(tenon_call_t *call) {
-  TENON_TRY(start(call, call->attrs[0].as.i));
+  TENON_TRY(start_from_x(call, call->attrs[0].as.i));
   return by_tuples(call, call->inputs[2], call->outputs[0], 0, 0, call->attrs[0].as.i);
 }
 
@@ -191,7 +192,7 @@ static tenon_status_t scatter_elements_run(tenon_call_t *call) {
                .flow = updates,
                .target = out};
   axis += axis < 0 ? out->ndim : 0;
-  TENON_TRY(start(call, call->attrs[1].as.i));
+  TENON_TRY(start_from_x(call, call->attrs[1].as.i));
   job.tuple.depth = 1;
   job.tuple.extents[0] = out->shape[axis];
   job.tuple.strides[0] = out->strides[axis];
@@ -200,7 +201,7 @@ static tenon_status_t scatter_elements_run(tenon_call_t *call) {
     job.strides[1][i] = updates->strides[i];
     job.strides[2][i] = i == axis ? 0 : out->strides[i];
   }
-  return run(call, &job, 0, call->attrs[1].as.i);
+  return enqueue_index_kernel(call, &job, 0, call->attrs[1].as.i);
 }
 
 /* clang-format off */

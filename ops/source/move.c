@@ -138,7 +138,7 @@ static tenon_status_t of_size(tenon_call_t *call, const tenon_tensor_t *t, uint3
 /* copies */
 
 /* Moves the start of t by `elements`. On devices with addresses the offset is 0. */
-static void shift(tenon_tensor_t *t, int64_t elements) {
+static void shift_start(tenon_tensor_t *t, int64_t elements) {
   int64_t bytes = elements * element_size(t);
   if (bytes >= 0)
     t->byte_offset += (uint64_t)bytes;
@@ -160,8 +160,8 @@ static tenon_status_t run_move(tenon_call_t *call, move_t *move) {
   from.shape = to.shape = move->shape;
   from.strides = move->from_strides;
   to.strides = move->to_strides;
-  shift(&from, move->from_offset);
-  shift(&to, move->to_offset);
+  shift_start(&from, move->from_offset);
+  shift_start(&to, move->to_offset);
   TENON_TRY(walk_set(call, tensors, 2, &walk));
   const tenon_kernel_argument_t arguments[] = {tenon_in(&from), tenon_out(&to), TENON_VALUE(walk)};
   return tenon_each(call, CODE, kernel, walk.count, arguments, 3);

@@ -364,8 +364,8 @@ static int64_t below_of(int64_t extent, int64_t stride) {
   return extent > 1 && stride < 0 ? -(extent - 1) * stride : 0;
 }
 
-static tenon_status_t multiply(tenon_call_t *call, int transpose_a, int transpose_b,
-                               const finish_t *finish) {
+static tenon_status_t enqueue_product(tenon_call_t *call, int transpose_a, int transpose_b,
+                                      const finish_t *finish) {
   tenon_tensor_t *tensors[4] = {call->inputs[0], call->inputs[1], call->inputs[2],
                                 call->outputs[0]};
   matmul_t view;
@@ -421,12 +421,12 @@ static tenon_status_t multiply(tenon_call_t *call, int transpose_a, int transpos
 
 static tenon_status_t matmul_run(tenon_call_t *call) {
   const finish_t finish = core_matmul_finish_of(call->attrs);
-  return multiply(call, call->attrs[0].as.i != 0, call->attrs[1].as.i != 0, &finish);
+  return enqueue_product(call, call->attrs[0].as.i != 0, call->attrs[1].as.i != 0, &finish);
 }
 
 static tenon_status_t gemm_run(tenon_call_t *call) {
   const finish_t finish = core_gemm_finish_of(call->attrs);
-  return multiply(call, call->attrs[2].as.i != 0, call->attrs[3].as.i != 0, &finish);
+  return enqueue_product(call, call->attrs[2].as.i != 0, call->attrs[3].as.i != 0, &finish);
 }
 
 /* convolutions */
@@ -434,8 +434,8 @@ static tenon_status_t gemm_run(tenon_call_t *call) {
 enum { FEW = 8 /* groups with fewer filters fill too little of a tile */ };
 
 /* Strides of [N, C, spatial...] with three spatial axes. */
-static void lie(const tenon_tensor_t *t, int64_t *first, int64_t *image, int64_t *channel,
-                int64_t *space) {
+static void strides_of_space(const tenon_tensor_t *t, int64_t *first, int64_t *image,
+                             int64_t *channel, int64_t *space) {
   *first = below(t);
   *image = t->strides[0];
   *channel = t->strides[1];
@@ -443,9 +443,9 @@ static void lie(const tenon_tensor_t *t, int64_t *first, int64_t *image, int64_t
     space[i] = i < 5 - t->ndim ? 0 : t->strides[i + t->ndim - 3];
 }
 
-static tenon_status_t convolve(tenon_call_t *call, const window_t *window, int64_t groups,
-                               const tenon_tensor_t *residual, int32_t flags,
-                               const finish_t *finish) {
+static tenon_status_t enqueue_convolution(tenon_call_t *call, const window_t *window,
+                                          int64_t groups, const tenon_tensor_t *residual,
+                                          int32_t flags, const finish_t *finish) {
   tenon_tensor_t *x = call->inputs[0];
   tenon_tensor_t *w = call->inputs[1];
   tenon_tensor_t *bias = call->inputs[2];
@@ -478,9 +478,10 @@ static tenon_status_t convolve(tenon_call_t *call, const window_t *window, int64
       return DECLINE(call, "the source kernel counts positions in 30 bits");
   }
   p.across = (p.pixels + TILE_N - 1) / TILE_N;
-  lie(x, &p.x_first, &p.x_image, &p.x_channel, p.x_space);
-  lie(out, &p.c_first, &p.c_image, &p.c_channel, p.c_space);
-  if (residual) lie(residual, &p.more_first, &p.more_image, &p.more_channel, p.more_space);
+  strides_of_space(x, &p.x_first, &p.x_image, &p.x_channel, p.x_space);
+  strides_of_space(out, &p.c_first, &p.c_image, &p.c_channel, p.c_space);
+  if (residual)
+    strides_of_space(residual, &p.more_first, &p.more_image, &p.more_channel, p.more_space);
   if (bias) {
     p.bias_first = below(bias);
     p.bias_stride = bias->strides[0];
@@ -513,7 +514,7 @@ static tenon_status_t conv_run(tenon_call_t *call) {
   window_t window;
   core_window_set(&window, &args, x->ndim - 2, x->shape + 2, w->shape + 2,
                   call->outputs[0]->shape + 2);
-  return convolve(call, &window, attrs[CONV_GROUP].as.i, call->inputs[3], 0, &finish);
+  return enqueue_convolution(call, &window, attrs[CONV_GROUP].as.i, call->inputs[3], 0, &finish);
 }
 
 static tenon_status_t conv_transpose_run(tenon_call_t *call) {
@@ -521,7 +522,8 @@ static tenon_status_t conv_transpose_run(tenon_call_t *call) {
   window_t window;
   core_conv_transpose_window(call->attrs, call->inputs[0], call->inputs[1], call->outputs[0],
                              &window);
-  return convolve(call, &window, call->attrs[CONV_GROUP].as.i, NULL, TRANSPOSED, &finish);
+  return enqueue_convolution(call, &window, call->attrs[CONV_GROUP].as.i, NULL, TRANSPOSED,
+                             &finish);
 }
 
 /* clang-format off */

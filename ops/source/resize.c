@@ -95,7 +95,7 @@ TENON_CODE(core_source_resize_code, {"resize_nearest", resize_nearest},
 
 /* Sets (i times + plus) / over for an axis with an exact fraction as scale. Returns 0 if the scale
  * is not exact. */
-static int fraction(grid_t *g, int32_t at, const axis_t *axis, int64_t mode) {
+static int set_fraction(grid_t *g, int32_t at, const axis_t *axis, int64_t mode) {
   double whole = axis->scale >= 1 ? axis->scale : 1 / axis->scale;
   int is_exact = whole == floor(whole) && whole < 1 << 20 &&
                  (double)axis->in * axis->scale == (double)axis->out;
@@ -157,7 +157,7 @@ static tenon_status_t resize_run(tenon_call_t *call) {
     g.times[i] = g.over[i] = 1;
     if (!axes[i].resized || axes[i].scale == 1) continue;
     g.resized |= 1 << i;
-    if (!fraction(&g, i, &axes[i], coordinates))
+    if (!set_fraction(&g, i, &axes[i], coordinates))
       return DECLINE(
           call,
           "the source kernel scales by whole numbers or 1/2, 1/4, ..., but axis %d is scaled by %g",

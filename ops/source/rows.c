@@ -342,7 +342,7 @@ static tenon_status_t group_norm_run(tenon_call_t *call) {
 /* reductions */
 
 /* Reduces the axes in a mask. */
-static tenon_status_t fold(tenon_call_t *call, uint32_t kernel, uint64_t mask, int keepdims) {
+static tenon_status_t fold_axes(tenon_call_t *call, uint32_t kernel, uint64_t mask, int keepdims) {
   const tenon_tensor_t *x = call->inputs[0];
   const tenon_tensor_t *out = call->outputs[0];
   int64_t kept_shape[TENON_RANK_MAX], gone_shape[TENON_RANK_MAX], kept[2][TENON_RANK_MAX],
@@ -380,7 +380,7 @@ static tenon_status_t fold(tenon_call_t *call, uint32_t kernel, uint64_t mask, i
   return rows_run(call, CODE, kernel, rows.count, row.count, arguments, 5);
 }
 
-static tenon_status_t reduce(tenon_call_t *call, uint32_t kernel) {
+static tenon_status_t reduce_axes(tenon_call_t *call, uint32_t kernel) {
   const tenon_tensor_t *x = call->inputs[0];
   const tenon_tensor_t *axes = call->inputs[1];
   int64_t numbers[TENON_RANK_MAX];
@@ -390,12 +390,12 @@ static tenon_status_t reduce(tenon_call_t *call, uint32_t kernel) {
     numbers[i] = tensor_int(axes, i);
   TENON_TRY(axes_mask(call, numbers, count, x->ndim, &mask));
   if (!count && !call->attrs[1].as.i) mask = axes_all(x->ndim);
-  return fold(call, kernel, mask, call->attrs[0].as.i != 0);
+  return fold_axes(call, kernel, mask, call->attrs[0].as.i != 0);
 }
 
 /* Reduces each channel of [N, C, spatial...]. */
 static tenon_status_t over_space(tenon_call_t *call, uint32_t kernel) {
-  return fold(call, kernel, axes_all(call->inputs[0]->ndim) & ~(uint64_t)3, 1);
+  return fold_axes(call, kernel, axes_all(call->inputs[0]->ndim) & ~(uint64_t)3, 1);
 }
 static tenon_status_t global_average_run(tenon_call_t *call) {
   return over_space(call, K_reduce_mean);
@@ -408,9 +408,11 @@ static tenon_status_t global_lp_run(tenon_call_t *call) {
 }
 
 #define RUN(name, element, start, OP, result)                                                      \
-  static tenon_status_t name##_run(tenon_call_t *call) { return reduce(call, K_##name); }
+  static tenon_status_t name##_run(tenon_call_t *call) { return reduce_axes(call, K_##name); }
 REDUCTIONS(RUN)
-static tenon_status_t log_sum_exp_run(tenon_call_t *call) { return reduce(call, K_log_sum_exp); }
+static tenon_status_t log_sum_exp_run(tenon_call_t *call) {
+  return reduce_axes(call, K_log_sum_exp);
+}
 
 #define ITEM(name, element, start, OP, result)                                                     \
   , TENON_EXTEND("core::" #name, TENON_SOURCE("f32 strided", name##_run))

@@ -153,8 +153,8 @@ TENON_CODE(core_source_window_code, {"average_pool", average_pool}, {"lp_pool", 
 #define CODE &core_source_window_code
 
 /* Strides of [N, C, spatial...] with three spatial axes. */
-static void lie(const tenon_tensor_t *t, int64_t *first, int64_t *image, int64_t *channel,
-                int64_t *space) {
+static void strides_of_space(const tenon_tensor_t *t, int64_t *first, int64_t *image,
+                             int64_t *channel, int64_t *space) {
   *first = below(t);
   *image = t->strides[0];
   *channel = t->strides[1];
@@ -162,7 +162,8 @@ static void lie(const tenon_tensor_t *t, int64_t *first, int64_t *image, int64_t
     space[i] = i < 5 - t->ndim ? 0 : t->strides[i + t->ndim - 3];
 }
 
-static tenon_status_t pool(tenon_call_t *call, uint32_t kernel, int32_t flags, double power) {
+static tenon_status_t enqueue_pool(tenon_call_t *call, uint32_t kernel, int32_t flags,
+                                   double power) {
   const tenon_tensor_t *x = call->inputs[0];
   const tenon_tensor_t *out = call->outputs[0];
   const tenon_tensor_t *indices = flags & HAS_INDICES ? call->outputs[1] : NULL;
@@ -186,24 +187,25 @@ static tenon_status_t pool(tenon_call_t *call, uint32_t kernel, int32_t flags, d
     p.after[i] = at < 0 ? 0 : window.after[at];
     p.pixels *= p.out[i];
   }
-  lie(x, &p.x_first, &p.x_image, &p.x_channel, p.x_space);
-  lie(out, &p.out_first, &p.out_image, &p.out_channel, p.out_space);
-  if (indices) lie(indices, &p.index_first, &p.index_image, &p.index_channel, p.index_space);
+  strides_of_space(x, &p.x_first, &p.x_image, &p.x_channel, p.x_space);
+  strides_of_space(out, &p.out_first, &p.out_image, &p.out_channel, p.out_space);
+  if (indices)
+    strides_of_space(indices, &p.index_first, &p.index_image, &p.index_channel, p.index_space);
   const tenon_kernel_argument_t arguments[] = {tenon_in(x), tenon_out(out),
                                                tenon_out(indices ? indices : out), TENON_VALUE(p)};
   return tenon_each(call, CODE, kernel, tenon_count(out), arguments, 4);
 }
 
 static tenon_status_t average_pool_run(tenon_call_t *call) {
-  return pool(call, K_average_pool, call->attrs[POOL_MORE].as.i ? INCLUDE_PAD : 0, 0);
+  return enqueue_pool(call, K_average_pool, call->attrs[POOL_MORE].as.i ? INCLUDE_PAD : 0, 0);
 }
 static tenon_status_t lp_pool_run(tenon_call_t *call) {
-  return pool(call, K_lp_pool, 0, call->attrs[POOL_MORE].as.f);
+  return enqueue_pool(call, K_lp_pool, 0, call->attrs[POOL_MORE].as.f);
 }
 static tenon_status_t max_pool_run(tenon_call_t *call) {
   int32_t flags =
       (call->outputs[1] ? HAS_INDICES : 0) | (call->attrs[POOL_MORE].as.i ? COLUMN_MAJOR : 0);
-  return pool(call, K_max_pool, flags, 0);
+  return enqueue_pool(call, K_max_pool, flags, 0);
 }
 
 static tenon_status_t batch_norm_run(tenon_call_t *call) {
